@@ -9,12 +9,12 @@
 #include "registry.h"
 
 static const struct spot_provider_ops *const registry[] = {
-    &aws_ops,
-    &azure_ops,
-    &coreweave_ops,
-    &kubernetes_ops,
-    &gcp_ops,
-    &lambda_ops,
+	&aws_ops,
+	&azure_ops,
+	&coreweave_ops,
+	&kubernetes_ops,
+	&gcp_ops,
+	&lambda_ops,
 };
 
 const struct spot_provider_ops *const *provider_registry(size_t *n)

@@ -19,26 +19,27 @@ static uint32_t example_rotr(uint32_t x, int n)
 
 static void example_sha256_block(struct example_sha256 *s)
 {
-	static const uint32_t k[64] = {
-	    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4,
-	    0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe,
-	    0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f,
-	    0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7,
-	    0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc,
-	    0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b,
-	    0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116,
-	    0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-	    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7,
-	    0xc67178f2};
+	static const uint32_t k[64] = { 0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b,
+		0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3,
+		0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6,
+		0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d,
+		0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
+		0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+		0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585,
+		0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a,
+		0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa,
+		0xa4506ceb, 0xbef9a3f7, 0xc67178f2 };
 	uint32_t w[64], v[8];
 
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < 16; i++) {
 		w[i] = (uint32_t)s->block[4 * i] << 24 | (uint32_t)s->block[4 * i + 1] << 16 |
 		    (uint32_t)s->block[4 * i + 2] << 8 | (uint32_t)s->block[4 * i + 3];
-	for (int i = 16; i < 64; i++)
+	}
+	for (int i = 16; i < 64; i++) {
 		w[i] = w[i - 16] + w[i - 7] +
 		    (example_rotr(w[i - 15], 7) ^ example_rotr(w[i - 15], 18) ^ (w[i - 15] >> 3)) +
 		    (example_rotr(w[i - 2], 17) ^ example_rotr(w[i - 2], 19) ^ (w[i - 2] >> 10));
+	}
 	memcpy(v, s->h, sizeof(v));
 	for (int i = 0; i < 64; i++) {
 		uint32_t t1 = v[7] +
@@ -51,14 +52,15 @@ static void example_sha256_block(struct example_sha256 *s)
 		v[4] += t1;
 		v[0] = t1 + t2;
 	}
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < 8; i++) {
 		s->h[i] += v[i];
+	}
 }
 
 static void example_sha256_init(struct example_sha256 *s)
 {
-	static const uint32_t h0[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-	    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+	static const uint32_t h0[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f,
+		0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
 
 	memcpy(s->h, h0, sizeof(h0));
 	s->bytes = 0;
@@ -75,8 +77,9 @@ static void example_sha256_add(struct example_sha256 *s, const void *data, size_
 		s->bytes += take;
 		p += take;
 		n -= take;
-		if (s->bytes % 64 == 0)
+		if (s->bytes % 64 == 0) {
 			example_sha256_block(s);
+		}
 	}
 }
 
@@ -84,12 +87,13 @@ static void example_sha256_add(struct example_sha256 *s, const void *data, size_
 static void example_sha256_end(struct example_sha256 *s, char *hex)
 {
 	static const char digits[] = "0123456789abcdef";
-	static const unsigned char pad[64] = {0x80};
+	static const unsigned char pad[64] = { 0x80 };
 	uint64_t bits = s->bytes * 8;
 	unsigned char length[8];
 
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < 8; i++) {
 		length[i] = (unsigned char)(bits >> (56 - 8 * i));
+	}
 	example_sha256_add(s, pad, 1 + (size_t)((119 - s->bytes % 64) % 64));
 	example_sha256_add(s, length, 8);
 	for (int i = 0; i < 32; i++) {

@@ -6,7 +6,8 @@
  * Why a run that was stopped and resumed ends with the very same bits as one that was not:
  *   - every sum is taken by one thread in a fixed order (no atomics, no parallel reduction);
  *   - the data of step n are a pure function of (seed, n), so there is no reader position to keep;
- *   - the checkpoint holds all other state: weights, momenta, the step number and the loss of that step.
+ *   - the checkpoint holds all other state: weights, momenta, the step number and the loss of that
+ *     step.
  * CPU and GPU results differ from each other (their tanhf and contraction differ).
  *
  * What it does for the agent (all by environment, nothing is linked in): checkpoint on SIGUSR1
@@ -39,13 +40,14 @@
 #endif
 
 #define TRAIN_INPUTS 32
-#define TRAIN_BATCH  64
-#define TRAIN_RATE   0.02f
+#define TRAIN_BATCH 64
+#define TRAIN_RATE 0.02f
 #define TRAIN_MOMENTUM 0.9f
 #define TRAIN_STEP_MS_MAX 3600000
-#define TRAIN_PROGRESS_MS 100 /* a file for each step would cost short steps a tenth of their time */
+/* a file for each step would cost short steps a tenth of their time */
+#define TRAIN_PROGRESS_MS 100
 
-/* ---- arithmetic: one function per element, called by a loop or by a kernel ---------------- */
+/* ---- arithmetic: one function per element, called by a loop or by a kernel ------------------- */
 
 /* Weights in one array so that a checkpoint is one write: W1[hidden][inputs] b1[hidden]
  * W2[hidden] b2, then the momenta in the same order. */
@@ -53,11 +55,11 @@ struct train_net {
 	int hidden;
 	float *weights; /* train_weights(hidden) floats */
 	float *momenta; /* as many */
-	float *input;   /* [batch][inputs], of this step */
-	float *target;  /* [batch] */
-	float *act;     /* [batch][hidden] */
-	float *back;    /* [batch][hidden] */
-	float *miss;    /* [batch] prediction - target */
+	float *input; /* [batch][inputs], of this step */
+	float *target; /* [batch] */
+	float *act; /* [batch][hidden] */
+	float *back; /* [batch][hidden] */
+	float *miss; /* [batch] prediction - target */
 };
 
 TRAIN_FN int train_weights(int hidden)
@@ -93,8 +95,9 @@ TRAIN_FN void train_target(struct train_net n, uint64_t seed, int row)
 {
 	float sum = 0.0f;
 
-	for (int c = 0; c < TRAIN_INPUTS; c++)
+	for (int c = 0; c < TRAIN_INPUTS; c++) {
 		sum += train_unit(seed, 7, (uint64_t)c) * n.input[row * TRAIN_INPUTS + c];
+	}
 	n.target[row] = sum > 0.0f ? sum * 0.5f : sum * 0.1f;
 }
 
@@ -111,8 +114,9 @@ TRAIN_FN void train_forward(struct train_net n, int i)
 	int row = i / n.hidden, h = i % n.hidden;
 	float sum = n.weights[n.hidden * TRAIN_INPUTS + h];
 
-	for (int c = 0; c < TRAIN_INPUTS; c++)
+	for (int c = 0; c < TRAIN_INPUTS; c++) {
 		sum += n.weights[h * TRAIN_INPUTS + c] * n.input[row * TRAIN_INPUTS + c];
+	}
 	n.act[i] = tanhf(sum);
 }
 
@@ -122,8 +126,9 @@ TRAIN_FN void train_miss(struct train_net n, int row)
 	const float *w2 = n.weights + n.hidden * (TRAIN_INPUTS + 1);
 	float sum = w2[n.hidden];
 
-	for (int h = 0; h < n.hidden; h++)
+	for (int h = 0; h < n.hidden; h++) {
 		sum += w2[h] * n.act[row * n.hidden + h];
+	}
 	n.miss[row] = sum - n.target[row];
 }
 
@@ -143,21 +148,22 @@ TRAIN_FN void train_update(struct train_net n, int i)
 	float sum = 0.0f;
 
 	for (int row = 0; row < TRAIN_BATCH; row++) {
-		if (i < in_w1)
+		if (i < in_w1) {
 			sum += n.back[row * n.hidden + i / TRAIN_INPUTS] *
 			    n.input[row * TRAIN_INPUTS + i % TRAIN_INPUTS];
-		else if (i < in_w1 + n.hidden)
+		} else if (i < in_w1 + n.hidden) {
 			sum += n.back[row * n.hidden + (i - in_w1)];
-		else if (i < in_w1 + 2 * n.hidden)
+		} else if (i < in_w1 + 2 * n.hidden) {
 			sum += n.miss[row] * n.act[row * n.hidden + (i - in_w1 - n.hidden)];
-		else
+		} else {
 			sum += n.miss[row];
+		}
 	}
 	n.momenta[i] = TRAIN_MOMENTUM * n.momenta[i] + sum * (1.0f / TRAIN_BATCH);
 	n.weights[i] -= TRAIN_RATE * n.momenta[i];
 }
 
-/* ---- where it runs: the four functions that train.c and train.cu supply -------------------- */
+/* ---- where it runs: the four functions that train.c and train.cu supply ---------------------- */
 
 struct train_place; /* theirs */
 static struct train_place *train_place_new(int hidden);
@@ -166,7 +172,7 @@ static void train_place_put(struct train_place *p, const float *state);
 static void train_place_get(struct train_place *p, float *state);
 static float train_place_step(struct train_place *p, uint64_t seed, uint64_t step); /* mean loss */
 
-/* ---- the loop ------------------------------------------------------------------------------ */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 struct train_options {
 	uint64_t seed;
@@ -187,10 +193,11 @@ static volatile sig_atomic_t train_asked_save, train_asked_stop;
 
 static void train_on_signal(int signo)
 {
-	if (signo == SIGUSR1)
+	if (signo == SIGUSR1) {
 		train_asked_save = 1;
-	else
+	} else {
 		train_asked_stop = 1;
+	}
 }
 
 static void train_die(const char *what, const char *path)
@@ -216,20 +223,23 @@ static void train_write_file(const char *path, const void *a, size_t a_n, const 
 	int len = snprintf(part, sizeof(part), "%s.part", path);
 	FILE *f;
 
-	if (len < 0 || (size_t)len >= sizeof(part))
+	if (len < 0 || (size_t)len >= sizeof(part)) {
 		train_die("path", path);
+	}
 	f = fopen(part, "wb");
 	if (f == NULL || fwrite(a, 1, a_n, f) != a_n || (b_n > 0 && fwrite(b, 1, b_n, f) != b_n) ||
-	    fflush(f) != 0 || fsync(fileno(f)) != 0 || fclose(f) != 0 || rename(part, path) != 0)
+	    fflush(f) != 0 || fsync(fileno(f)) != 0 || fclose(f) != 0 || rename(part, path) != 0) {
 		train_die("cannot write", path);
+	}
 }
 
 static void train_sync_dir(const char *dir)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY);
 
-	if (fd < 0 || fsync(fd) != 0)
+	if (fd < 0 || fsync(fd) != 0) {
 		train_die("cannot sync", dir);
+	}
 	close(fd);
 }
 
@@ -241,19 +251,23 @@ static void train_progress(int64_t done, int64_t total)
 	int len, n;
 	FILE *f;
 
-	if (path == NULL)
+	if (path == NULL) {
 		return;
+	}
 	n = snprintf(part, sizeof(part), "%s.part", path);
 	len = snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 "\n", done, total);
-	if (n < 0 || (size_t)n >= sizeof(part))
+	if (n < 0 || (size_t)n >= sizeof(part)) {
 		return;
+	}
 	f = fopen(part, "w");
-	if (f == NULL)
+	if (f == NULL) {
 		return;
-	if (fwrite(text, 1, (size_t)len, f) == (size_t)len && fclose(f) == 0)
+	}
+	if (fwrite(text, 1, (size_t)len, f) == (size_t)len && fclose(f) == 0) {
 		(void)rename(part, path);
-	else
+	} else {
 		(void)unlink(part);
+	}
 }
 
 static void train_progress_due(struct timespec *last, int64_t done, int64_t total)
@@ -261,8 +275,10 @@ static void train_progress_due(struct timespec *last, int64_t done, int64_t tota
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if ((now.tv_sec - last->tv_sec) * 1000 + (now.tv_nsec - last->tv_nsec) / 1000000 < TRAIN_PROGRESS_MS)
+	if ((now.tv_sec - last->tv_sec) * 1000 + (now.tv_nsec - last->tv_nsec) / 1000000 <
+	    TRAIN_PROGRESS_MS) {
 		return;
+	}
 	*last = now;
 	train_progress(done, total);
 }
@@ -308,8 +324,9 @@ static int64_t train_load(const struct train_options *o, float *state, float *re
 	train_path(path, sizeof(path), o->dir, "model.ckpt");
 	f = fopen(path, "rb");
 	if (f == NULL) {
-		if (errno != ENOENT)
+		if (errno != ENOENT) {
 			train_die("cannot read", path);
+		}
 		for (int i = 0; i < count; i++) {
 			state[i] = train_first_weight(o->seed, o->hidden, i);
 			state[count + i] = 0.0f;
@@ -352,15 +369,16 @@ static void train_result(const struct train_options *o, struct train_place *plac
 	fflush(stdout);
 }
 
-/* Sleeps until `at`; a signal ends the sleep early, the step it belongs to is complete anyway. A loop that
- * is over a second late does not hurry afterwards. */
+/* Sleeps until `at`; a signal ends the sleep early, the step it belongs to is complete anyway. A
+ * loop that is over a second late does not hurry afterwards. */
 static void train_pace(struct timespec *at, int64_t step_ms)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (now.tv_sec > at->tv_sec + (time_t)(step_ms / 1000) + 1)
+	if (now.tv_sec > at->tv_sec + (time_t)(step_ms / 1000) + 1) {
 		*at = now;
+	}
 	at->tv_nsec += (long)(step_ms % 1000) * 1000000L;
 	at->tv_sec += (time_t)(step_ms / 1000);
 	if (at->tv_nsec >= 1000000000L) {
@@ -380,8 +398,9 @@ static int64_t train_number(const char *name, const char *text, int64_t min, int
 	errno = 0;
 	v = strtoll(text, &end, 10);
 	if (errno != 0 || end == text || *end != '\0' || v < min || v > max) {
-		fprintf(stderr, "spot-train: --%s %s: a number from %" PRId64 " to %" PRId64
-		    " is wanted\n", name, text, min, max);
+		fprintf(stderr,
+		    "spot-train: --%s %s: a number from %" PRId64 " to %" PRId64 " is wanted\n",
+		    name, text, min, max);
 		exit(2);
 	}
 	return v;
@@ -393,10 +412,12 @@ static int64_t train_step_ms(const struct train_options *o)
 	FILE *f = o->pace != NULL ? fopen(o->pace, "re") : NULL;
 	int64_t ms = o->step_ms, said;
 
-	if (f == NULL)
+	if (f == NULL) {
 		return ms;
-	if (fscanf(f, "%" SCNd64, &said) == 1 && said >= 0 && said <= TRAIN_STEP_MS_MAX)
+	}
+	if (fscanf(f, "%" SCNd64, &said) == 1 && said >= 0 && said <= TRAIN_STEP_MS_MAX) {
 		ms = said;
+	}
 	fclose(f);
 	return ms;
 }
@@ -418,34 +439,54 @@ static void train_usage(FILE *out)
 
 static void train_parse(int argc, char **argv, struct train_options *o)
 {
-	static const struct option longs[] = {{"steps", 1, NULL, 's'}, {"step-ms", 1, NULL, 'm'}, {"pace", 1, NULL, 'f'},
-	    {"seed", 1, NULL, 'r'}, {"hidden", 1, NULL, 'w'}, {"save-every", 1, NULL, 'e'},
-	    {"report-every", 1, NULL, 'p'}, {"dir", 1, NULL, 'd'}, {"help", 0, NULL, 'h'},
-	    {NULL, 0, NULL, 0}};
+	static const struct option longs[] = { { "steps", 1, NULL, 's' },
+		{ "step-ms", 1, NULL, 'm' }, { "pace", 1, NULL, 'f' }, { "seed", 1, NULL, 'r' },
+		{ "hidden", 1, NULL, 'w' }, { "save-every", 1, NULL, 'e' },
+		{ "report-every", 1, NULL, 'p' }, { "dir", 1, NULL, 'd' }, { "help", 0, NULL, 'h' },
+		{ NULL, 0, NULL, 0 } };
 	int c;
 
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		switch (c) {
-		case 's': o->steps = train_number("steps", optarg, 1, INT64_C(1) << 40); break;
-		case 'm': o->step_ms = train_number("step-ms", optarg, 0, TRAIN_STEP_MS_MAX); break;
-		case 'f': o->pace = optarg; break;
-		case 'r': o->seed = (uint64_t)train_number("seed", optarg, 0, INT64_MAX); break;
-		case 'w': o->hidden = (int)train_number("hidden", optarg, 1, 1 << 22); break;
-		case 'e': o->save_every = train_number("save-every", optarg, 0, INT64_C(1) << 40); break;
+		case 's':
+			o->steps = train_number("steps", optarg, 1, INT64_C(1) << 40);
+			break;
+		case 'm':
+			o->step_ms = train_number("step-ms", optarg, 0, TRAIN_STEP_MS_MAX);
+			break;
+		case 'f':
+			o->pace = optarg;
+			break;
+		case 'r':
+			o->seed = (uint64_t)train_number("seed", optarg, 0, INT64_MAX);
+			break;
+		case 'w':
+			o->hidden = (int)train_number("hidden", optarg, 1, 1 << 22);
+			break;
+		case 'e':
+			o->save_every = train_number("save-every", optarg, 0, INT64_C(1) << 40);
+			break;
 		case 'p':
 			o->report_every = train_number("report-every", optarg, 1, INT64_C(1) << 40);
 			break;
-		case 'd': o->dir = optarg; break;
-		case 'h': train_usage(stdout); exit(0);
-		default: train_usage(stderr); exit(2);
+		case 'd':
+			o->dir = optarg;
+			break;
+		case 'h':
+			train_usage(stdout);
+			exit(0);
+		default:
+			train_usage(stderr);
+			exit(2);
 		}
 	}
 	if (optind != argc) {
 		train_usage(stderr);
 		exit(2);
 	}
-	if (mkdir(o->dir, 0755) != 0 && errno != EEXIST)
+	if (mkdir(o->dir, 0755) != 0 && errno != EEXIST) {
 		train_die("cannot make", o->dir);
+	}
 }
 
 static void train_catch(int signo)
@@ -478,8 +519,9 @@ int main(int argc, char **argv)
 	o.dir = dir != NULL ? dir : "ckpt";
 	train_parse(argc, argv, &o);
 	state = (float *)malloc(2 * (size_t)train_weights(o.hidden) * sizeof(float));
-	if (state == NULL)
+	if (state == NULL) {
 		train_die("memory for", "weights");
+	}
 	step = train_load(&o, state, &loss);
 	place = train_place_new(o.hidden);
 	train_place_put(place, state);
@@ -494,8 +536,9 @@ int main(int argc, char **argv)
 			    (double)loss);
 			fflush(stdout);
 		}
-		if (step < o.steps)
+		if (step < o.steps) {
 			train_pace(&at, train_step_ms(&o));
+		}
 		train_progress_due(&told, step, o.steps);
 		if (train_asked_save || train_asked_stop ||
 		    (o.save_every > 0 && step % o.save_every == 0)) {

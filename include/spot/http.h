@@ -15,26 +15,28 @@ struct spot_header {
 };
 
 struct spot_http_request {
-	const char *method;        /* "GET", "POST", ... */
-	const char *url;           /* absolute */
+	const char *method; /* "GET", "POST", ... */
+	const char *url; /* absolute */
 	struct spot_header headers[SPOT_HTTP_HEADERS_MAX];
 	size_t headers_n;
 	struct str body;
-	int64_t timeout_us;        /* 0 = the caller's default */
-	size_t reply_bytes_max;    /* 0 = default (8 MiB) */
-	bool fresh_connection;     /* never on a reused connection: the request must not be re-sent */
-	bool stream;               /* the reply is handed over line by line as it arrives (provider.h, SPOT_MORE);
-	                            * reply_bytes_max then bounds what is not handed over yet */
+	int64_t timeout_us; /* 0 = the caller's default */
+	size_t reply_bytes_max; /* 0 = default (8 MiB) */
+	/* never on a reused connection: the request must not be re-sent */
+	bool fresh_connection;
+	/* the reply is handed over line by line as it arrives (provider.h, SPOT_MORE);
+	 * reply_bytes_max then bounds what is not handed over yet */
+	bool stream;
 	/* PEM texts, NULL = the client's own: who is believed to be the server, who we are. */
 	const char *tls_ca_pem, *tls_cert_pem, *tls_key_pem;
 };
 
 struct spot_http_response {
-	int status;                /* 0 = no reply: see rc in the op that carried it */
+	int status; /* 0 = no reply: see rc in the op that carried it */
 	const struct spot_header *headers;
 	size_t headers_n;
-	struct str body;           /* NUL terminated behind n */
-	bool partial;              /* of a stream: whole lines that are new; more may follow */
+	struct str body; /* NUL terminated behind n */
+	bool partial; /* of a stream: whole lines that are new; more may follow */
 };
 
 /* Case-insensitive; NULL if absent. */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SPOT_US_PER_S    INT64_C(1000000)
+#define SPOT_US_PER_S INT64_C(1000000)
 #define SPOT_US_PER_HOUR INT64_C(3600000000)
 #define SPOT_MICROS_PER_USD INT64_C(1000000)
 
@@ -27,8 +27,8 @@ enum spot_market {
 	SPOT_MARKET_LIST(X)
 #undef X
 };
-const char *spot_market_name(enum spot_market m);          /* "?" for an invalid value */
-enum spot_market spot_market_parse(const char *name);      /* SPOT_MARKET_NONE if unknown */
+const char *spot_market_name(enum spot_market m); /* "?" for an invalid value */
+enum spot_market spot_market_parse(const char *name); /* SPOT_MARKET_NONE if unknown */
 
 /* The unit that has one price, one supply and one interruption hazard. Zone is the provider's
  * stable zone id ("use1-az4"); empty where the provider has no zones. */
@@ -44,10 +44,10 @@ struct spot_pool_key {
 struct spot_shape {
 	const char *gpu_name; /* normalised: "V100", "A100-80GB", "H100"; "" = no GPU */
 	int32_t gpu_milli;
-	int32_t gpu_mem_mib;  /* usable MiB per whole GPU as the provider reports it, 0 = unknown */
+	int32_t gpu_mem_mib; /* usable MiB per whole GPU as the provider reports it, 0 = unknown */
 	int32_t vcpus;
 	int32_t mem_mib;
-	const char *arch;     /* "x86_64" | "arm64" | "" unknown */
+	const char *arch; /* "x86_64" | "arm64" | "" unknown */
 };
 
 struct spot_pool_info {
@@ -60,22 +60,25 @@ struct spot_pool_info {
 /* Where a price point comes from; stored by name. */
 struct spot_price_point {
 	struct spot_pool_key key;
-	int64_t price_micros;    /* per instance-hour */
-	int64_t effective_us;    /* since when the provider charges it; 0 = not said */
-	int64_t observed_us;     /* when we read it */
-	const char *source;      /* "DescribeSpotPriceHistory", "GetProducts", ... */
+	int64_t price_micros; /* per instance-hour */
+	int64_t effective_us; /* since when the provider charges it; 0 = not said */
+	int64_t observed_us; /* when we read it */
+	const char *source; /* "DescribeSpotPriceHistory", "GetProducts", ... */
 };
 
 /* An interruption or capacity signal as the provider publishes it. zone and instance_type may
  * be "" where the signal is coarser than a pool. */
-#define SPOT_SIGNAL_LIST(X)                                                                        \
-	X(ADVISOR_BUCKET, "advisor_bucket")   /* value = bucket index 0..4, lo/hi = monthly share */\
-	X(PLACEMENT_SCORE, "placement_score") /* value = 1..10 */                                  \
-	X(CAPACITY, "capacity")               /* value = 0 or 1: provider says it has some */      \
-	X(EVICTION_BAND, "eviction_band")     /* value = band index 0..4, lo/hi = the band as published */\
-	X(PREEMPTION_SHARE, "preemption_share") /* value = newest day, lo/hi = least and most of the    \
-	                                       * last 30: share of stopped spot machines that were preempted */\
-	X(OBTAINABILITY, "obtainability")     /* value = 0..1: odds that a launch now succeeds */
+#define SPOT_SIGNAL_LIST(X) \
+	/* value = bucket index 0..4, lo/hi = monthly share */ \
+	X(ADVISOR_BUCKET, "advisor_bucket") \
+	X(PLACEMENT_SCORE, "placement_score") /* value = 1..10 */ \
+	X(CAPACITY, "capacity") /* value = 0 or 1: provider says it has some */ \
+	/* value = band index 0..4, lo/hi = the band as published */ \
+	X(EVICTION_BAND, "eviction_band") \
+	/* value = newest day, lo/hi = least and most of the last 30: share of stopped spot \
+	 * machines that were preempted */ \
+	X(PREEMPTION_SHARE, "preemption_share") \
+	X(OBTAINABILITY, "obtainability") /* value = 0..1: odds that a launch now succeeds */
 enum spot_signal_kind {
 	SPOT_SIGNAL_NONE = 0,
 #define X(name, wire) SPOT_SIGNAL_##name,
@@ -87,27 +90,30 @@ struct spot_signal {
 	enum spot_signal_kind kind;
 	struct spot_pool_key key;
 	double value;
-	double lo, hi;         /* meaning by kind; fraction 0..1 */
-	int64_t as_of_us;      /* the provider's own date of it; 0 = not said */
+	double lo, hi; /* meaning by kind; fraction 0..1 */
+	int64_t as_of_us; /* the provider's own date of it; 0 = not said */
 	int64_t observed_us;
 	const char *source;
 };
 
 struct spot_quota {
 	const char *provider, *region;
-	const char *class;     /* "G/Spot", "P5/OnDemand", "instances" */
-	const char *unit;      /* "vcpu" | "instances" | "gpus" */
+	const char *class; /* "G/Spot", "P5/OnDemand", "instances" */
+	const char *unit; /* "vcpu" | "instances" | "gpus" */
 	enum spot_market market;
-	int64_t limit;         /* -1 = not known */
+	int64_t limit; /* -1 = not known */
 	int64_t observed_us;
 };
 
 /* Life of an instance as every provider can express it. */
-#define SPOT_INSTANCE_LIST(X)                                                                      \
-	X(PENDING, "pending") X(RUNNING, "running") X(STOPPING, "stopping") X(GONE, "gone")        \
-	X(FAILED, "failed")             /* exists, is broken, must be terminated */                \
-	X(INTERRUPTED, "interrupted")   /* the provider took it */                                 \
-	X(ODD, "odd")                   /* a state we do not know: never acted upon */
+#define SPOT_INSTANCE_LIST(X) \
+	X(PENDING, "pending") \
+	X(RUNNING, "running") \
+	X(STOPPING, "stopping") \
+	X(GONE, "gone") \
+	X(FAILED, "failed") /* exists, is broken, must be terminated */ \
+	X(INTERRUPTED, "interrupted") /* the provider took it */ \
+	X(ODD, "odd") /* a state we do not know: never acted upon */
 enum spot_instance_state {
 	SPOT_INSTANCE_NONE = 0,
 #define X(name, wire) SPOT_INSTANCE_##name,
@@ -117,26 +123,35 @@ enum spot_instance_state {
 const char *spot_instance_state_name(enum spot_instance_state s);
 
 /* Who ended an instance, as far as the provider tells. */
-enum spot_end_cause { SPOT_END_NONE = 0, SPOT_END_RECLAIM, SPOT_END_USER, SPOT_END_GUEST, SPOT_END_PROVIDER };
+enum spot_end_cause {
+	SPOT_END_NONE = 0,
+	SPOT_END_RECLAIM,
+	SPOT_END_USER,
+	SPOT_END_GUEST,
+	SPOT_END_PROVIDER
+};
 
 struct spot_instance {
-	const char *ref;           /* provider's id */
-	const char *token;         /* our launch token, "" if the provider does not give it back */
-	const char *install;       /* value of our installation tag, "" if not tagged */
+	const char *ref; /* provider's id */
+	const char *token; /* our launch token, "" if the provider does not give it back */
+	const char *install; /* value of our installation tag, "" if not tagged */
 	struct spot_pool_key key;
 	enum spot_instance_state state;
 	enum spot_end_cause end_cause;
-	const char *raw_state;     /* verbatim, for evidence */
+	const char *raw_state; /* verbatim, for evidence */
 	const char *raw_reason;
 	const char *ip;
-	const char *spot_request;  /* "" if none */
-	int64_t created_us;        /* 0 = not known */
-	bool leftover;             /* not a machine but what one left behind (disk, network card, an order for
-	                            * more machines than we hold leases): terminate takes its ref like any other */
+	const char *spot_request; /* "" if none */
+	int64_t created_us; /* 0 = not known */
+	/* not a machine but what one left behind (disk, network card, an order for more machines
+	 * than we hold leases): terminate takes its ref like any other */
+	bool leftover;
 };
 
-#define SPOT_NOTICE_LIST(X)                                                                        \
-	X(INTERRUPTION, "interruption") X(REBALANCE, "rebalance") X(MAINTENANCE, "maintenance")
+#define SPOT_NOTICE_LIST(X) \
+	X(INTERRUPTION, "interruption") \
+	X(REBALANCE, "rebalance") \
+	X(MAINTENANCE, "maintenance")
 enum spot_notice_kind {
 	SPOT_NOTICE_NONE = 0,
 #define X(name, wire) SPOT_NOTICE_##name,
@@ -148,8 +163,8 @@ enum spot_notice_kind spot_notice_parse(const char *name);
 struct spot_notice {
 	const char *ref;
 	enum spot_notice_kind kind;
-	int64_t deadline_us;       /* 0 = not said */
-	const char *source;        /* "imds", "spot-request-status", ... */
+	int64_t deadline_us; /* 0 = not said */
+	const char *source; /* "imds", "spot-request-status", ... */
 	const char *raw;
 };
 

@@ -18,9 +18,9 @@
 #include "base/xml.h"
 
 #define AWS_TAG_INSTALL "spotbroker:install"
-#define AWS_PAGES_MAX	2000
+#define AWS_PAGES_MAX 2000
 /* Refresh rules of botocore (credentials.py): try from 15 minutes before expiry, insist from 10. */
-#define AWS_REFRESH_ADVISORY_US	 (INT64_C(15) * 60 * SPOT_US_PER_S)
+#define AWS_REFRESH_ADVISORY_US (INT64_C(15) * 60 * SPOT_US_PER_S)
 #define AWS_REFRESH_MANDATORY_US (INT64_C(10) * 60 * SPOT_US_PER_S)
 
 /* Indexes into aws_ops.limits, in the order of aws_limits[]. */
@@ -57,19 +57,19 @@ struct aws_keys {
 };
 
 struct aws {
-	const char *name;		/* provider instance name */
+	const char *name; /* provider instance name */
 	struct spot_provider_conf conf; /* for subnet.* and security_groups.*, looked up by zone */
 	const char **regions;
-	size_t regions_n;  /* setting; 0 = all enabled */
-	const char *home;  /* region of calls that have none of their own */
+	size_t regions_n; /* setting; 0 = all enabled */
+	const char *home; /* region of calls that have none of their own */
 	bool home_guessed; /* nobody said: auth takes the profile's, if it has one */
 	const char *endpoints[AWS_SERVICE_COUNT]; /* NULL = the vendor's host */
-	const char *advisor_url;		  /* "" = off */
-	const char *profile;			  /* setting; NULL = environment or "default" */
+	const char *advisor_url; /* "" = off */
+	const char *profile; /* setting; NULL = environment or "default" */
 	const char *ami, *ami_arm64, *ami_parameter, *instance_profile, *root_device;
 	const char *identity_certs; /* file; NULL = the vendor's own */
 	const char *public_ip; /* "true", "false" or NULL = the subnet's own setting */
-	int64_t root_gib;      /* 0 = as the image says */
+	int64_t root_gib; /* 0 = as the image says */
 	bool placement_scores;
 	bool reservations; /* pools and launches of market reserved */
 	struct arena *arena; /* settings that had to be taken apart */
@@ -77,7 +77,7 @@ struct aws {
 	struct aws_keys keys, next; /* in use; being fetched */
 	bool have_keys;
 	struct secret hop; /* token of the source being asked: metadata, container */
-	int64_t retry_us;  /* not before this, after a failed advisory refresh */
+	int64_t retry_us; /* not before this, after a failed advisory refresh */
 	/* any step */
 	int64_t skew_us; /* vendor's clock minus ours */
 };
@@ -96,22 +96,22 @@ struct aws_request {
 	const struct aws_keys *keys; /* NULL = self->keys */
 };
 
-/* ---- aws.c: endpoints -------------------------------------------------------------------- */
-const char *aws_endpoint(
-    const struct aws *self, struct arena *a, enum aws_service s, const char *region);
+/* ---- aws.c: endpoints ------------------------------------------------------------------------ */
+const char *aws_endpoint(const struct aws *self, struct arena *a, enum aws_service s,
+    const char *region);
 const char *aws_service_name(enum aws_service s);
 const char *aws_setting(const struct aws *self, const char *key); /* NULL if unset or "" */
-const char *aws_env(const struct aws *self, const char *name);	  /* NULL if unset or "" */
+const char *aws_env(const struct aws *self, const char *name); /* NULL if unset or "" */
 bool aws_region_ok(const char *region);
 bool aws_id_ok(const char *id, const char *prefix); /* "subnet-0a1b" */
 
-/* ---- http.c ------------------------------------------------------------------------------ */
+/* ---- http.c ---------------------------------------------------------------------------------- */
 enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_request *r);
 /* What c->in holds: SPOT_STEP_NONE = a good reply, parsed into ret; else the step's verdict. */
 enum spot_step aws_reply_xml(struct aws *self, struct spot_call *c, const char *action,
     const char *root, const struct xml **ret);
-enum spot_step aws_reply_json(
-    struct aws *self, struct spot_call *c, const char *action, json_t **ret);
+enum spot_step aws_reply_json(struct aws *self, struct spot_call *c, const char *action,
+    json_t **ret);
 /* A reply of a service that does not answer in either protocol: only the status is looked at. */
 enum spot_step aws_reply_plain(struct aws *self, struct spot_call *c, const char *what);
 /* BAD_REPLY, or UNKNOWN where the request may have had an effect. */
@@ -121,7 +121,7 @@ enum spot_step aws_reply_plain(struct aws *self, struct spot_call *c, const char
  * DescribeSpotPriceHistory: NextToken). */
 bool aws_next_page(struct call_state *st, struct arena *a, const char *token, bool *ret_bad);
 
-/* ---- errors.c ---------------------------------------------------------------------------- */
+/* ---- errors.c -------------------------------------------------------------------------------- */
 enum aws_how { AWS_FAIL = 1, AWS_AGAIN, AWS_REAUTH, AWS_SKEW, AWS_KEYS, AWS_EXPIRED };
 struct aws_code {
 	const char *code;
@@ -141,7 +141,7 @@ const char *aws_words(struct arena *a, const char *message);
 /* code and message of an error reply in either protocol, "" if it has none. */
 void aws_error_read(struct spot_call *c, const char **ret_code, const char **ret_message);
 
-/* ---- ec2_query.c ------------------------------------------------------------------------- */
+/* ---- ec2_query.c ----------------------------------------------------------------------------- */
 struct query {
 	struct arena *arena;
 	struct sbuf body;
@@ -158,7 +158,7 @@ const char *query_end(struct query *q, size_t *ret_n);
 #define EC2_VERSION "2016-11-15"
 #define STS_VERSION "2011-06-15"
 
-/* ---- pools.c ----------------------------------------------------------------------------- */
+/* ---- pools.c --------------------------------------------------------------------------------- */
 const char *aws_quota_class(struct arena *a, const char *instance_type, enum spot_market market);
 /* Index of pools by type and zone, for feeds that name pools by their parts. */
 struct pool_index {
@@ -170,51 +170,51 @@ void pool_index_init(struct pool_index *x, struct arena *a, const struct spot_po
 /* First item of type; NULL if none. Items of one type are adjacent. */
 const struct spot_pool_info **pool_index_type(const struct pool_index *x, const char *type);
 /* By zone id, or by zone name where the feed has no id. */
-const struct spot_pool_info *pool_index_find(
-    const struct pool_index *x, const char *type, const char *zone_id, const char *zone_name);
+const struct spot_pool_info *pool_index_find(const struct pool_index *x, const char *type,
+    const char *zone_id, const char *zone_name);
 
-/* ---- launch.c ---------------------------------------------------------------------------- */
+/* ---- launch.c -------------------------------------------------------------------------------- */
 /* One RunInstances: what the request is built out of. */
 struct aws_run {
 	const struct spot_launch *launch;
 	const char *ami;
 	size_t count;
 	const char *reservation; /* market reserved: its id */
-	bool block;		 /* it is a capacity block */
+	bool block; /* it is a capacity block */
 	bool dry;
 };
 /* Places of a launch, in call_state.at. */
 enum { AWS_AT_RESERVATION = 0, AWS_AT_IMAGE, AWS_AT_RUN };
 /* The image that is set for an architecture; NULL = it is looked up. */
 const char *aws_image_fixed(const struct aws *self, const char *arch);
-enum spot_step aws_image_send(
-    struct aws *self, struct spot_call *c, const char *region, const char *arch);
+enum spot_step aws_image_send(struct aws *self, struct spot_call *c, const char *region,
+    const char *arch);
 enum spot_step aws_image_reply(struct aws *self, struct spot_call *c, const char **ret_ami);
-enum spot_step aws_launch_check(
-    const struct aws *self, struct spot_call *c, const struct spot_launch *l);
-void aws_launch_begin(
-    const struct aws *self, struct call_state *st, struct aws_run *r, const struct spot_launch *l);
+enum spot_step aws_launch_check(const struct aws *self, struct spot_call *c,
+    const struct spot_launch *l);
+void aws_launch_begin(const struct aws *self, struct call_state *st, struct aws_run *r,
+    const struct spot_launch *l);
 /* What comes before RunInstances: reservation, image. SPOT_STEP_NONE: it can be sent, or
  * (*ret_answered) c->in is the reply to it or to what came after it. */
-enum spot_step aws_launch_prepare(
-    struct aws *self, struct spot_call *c, struct aws_run *r, bool *ret_answered);
+enum spot_step aws_launch_prepare(struct aws *self, struct spot_call *c, struct aws_run *r,
+    bool *ret_answered);
 enum spot_step aws_run_send(struct aws *self, struct spot_call *c, const struct aws_run *r);
 /* One <item> of the reply. False: no id in it. */
 bool aws_run_read(struct aws *self, struct spot_call *c, const struct spot_launch *l,
     const struct xml *item, struct spot_instance *ret);
 
-/* ---- prices.c ---------------------------------------------------------------------------- */
+/* ---- prices.c -------------------------------------------------------------------------------- */
 const char *aws_list_region(const char *region); /* of the Price List; NULL = none for it */
 enum spot_step aws_list_prices_send(struct aws *self, struct spot_call *c, const char *region,
     const char *family, int max, const char *next);
 
-/* ---- watch.c ----------------------------------------------------------------------------- */
+/* ---- watch.c --------------------------------------------------------------------------------- */
 const char *aws_queue(const struct aws *self, const char *region); /* NULL = none set */
 bool aws_queue_ok(const char *url);
 enum spot_step aws_queue_receive(struct aws *self, struct spot_call *c, const char *region, int max,
     int wait_s, int hide_s);
 
-/* ---- reserved.c -------------------------------------------------------------------------- */
+/* ---- reserved.c ------------------------------------------------------------------------------ */
 struct aws_reservation {
 	const char *id, *type, *zone, *zone_name;
 	int64_t total, free;
@@ -223,16 +223,16 @@ struct aws_reservation {
 /* Reads one <item> of a capacityReservationSet. False: not one that our machines can run in. */
 bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret);
 /* Which reservation of the launch's pool has room: into r->reservation, r->block. */
-enum spot_step aws_reservations_send(
-    struct aws *self, struct spot_call *c, const char *region, const char *type); /* NULL = all */
+enum spot_step aws_reservations_send(struct aws *self, struct spot_call *c, const char *region,
+    const char *type); /* NULL = all */
 /* Its reply: the capacityReservationSet into ret; *ret_more: there is another page. */
-enum spot_step aws_reservations_reply(
-    struct aws *self, struct spot_call *c, const struct xml **ret, bool *ret_more);
-bool aws_reservation_at(
-    const struct aws_reservation *r, const char *type, const char *zone, const char *zone_name);
+enum spot_step aws_reservations_reply(struct aws *self, struct spot_call *c, const struct xml **ret,
+    bool *ret_more);
+bool aws_reservation_at(const struct aws_reservation *r, const char *type, const char *zone,
+    const char *zone_name);
 enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, struct aws_run *r);
 
-/* ---- instances.c ------------------------------------------------------------------------- */
+/* ---- instances.c ----------------------------------------------------------------------------- */
 /* Reads one <item> of an instancesSet. False: no id in it. */
 bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *region,
     const struct xml *item, struct spot_instance *ret);
@@ -245,15 +245,15 @@ enum spot_step aws_instances_read(struct aws *self, struct spot_call *c, const c
     struct aws_instances *l, const struct xml **ret_doc);
 int64_t aws_time(const char *text); /* 0 if it does not parse */
 
-/* ---- creds.c ----------------------------------------------------------------------------- */
+/* ---- creds.c --------------------------------------------------------------------------------- */
 void aws_keys_fini(struct aws_keys *k);
 
-/* ---- creds_file.c ------------------------------------------------------------------------ */
+/* ---- creds_file.c ---------------------------------------------------------------------------- */
 /* Value of key in [section] of a shared credentials or config file; NULL if it is not there. */
 const char *aws_ini_get(struct arena *a, struct str text, const char *section, const char *key);
 bool aws_ini_has(struct str text, const char *section);
 
-/* ---- the verbs --------------------------------------------------------------------------- */
+/* ---- the verbs ------------------------------------------------------------------------------- */
 enum spot_step aws_auth(void *self, struct spot_call *c);
 bool aws_auth_fresh(const void *self, int64_t now_us);
 enum spot_step aws_whoami(void *self, struct spot_call *c, const char **ret_account);
@@ -272,7 +272,7 @@ enum spot_step aws_verify(void *self, struct spot_call *c, struct spot_verify *a
 enum spot_step aws_launch_gang(void *self, struct spot_call *c, struct spot_launch_gang *a);
 enum spot_step aws_watch(void *self, struct spot_call *c, struct spot_watch *a);
 enum spot_step aws_check(void *self, struct spot_call *c, struct spot_check *a);
-enum spot_rc aws_presign(
-    void *self, struct arena *arena, int64_t now_us, struct spot_presign *a, struct spot_err *err);
+enum spot_rc aws_presign(void *self, struct arena *arena, int64_t now_us, struct spot_presign *a,
+    struct spot_err *err);
 
 #endif

@@ -2,18 +2,19 @@
 #include "aws_int.h"
 
 /*
- * What an operator wants to know before trusting the configuration. Nothing is made or ended: EC2 tells
- * with DryRun whether a call would have been permitted (DryRunOperation) and whether its parameters
- * hold (API_RunInstances.html, DryRun). The other services are asked for the least that they tell.
+ * What an operator wants to know before trusting the configuration. Nothing is made or ended: EC2
+ * tells with DryRun whether a call would have been permitted (DryRunOperation) and whether its
+ * parameters hold (API_RunInstances.html, DryRun). The other services are asked for the least that
+ * they tell.
  */
 
 #include "base/check.h"
 
-#define CLOCK_BAD_US  (240 * SPOT_US_PER_S) /* the vendor refuses signatures at 5 minutes */
-#define POLICY	      "attach deploy/iam/aws-policy.json to the daemon's user or role"
+#define CLOCK_BAD_US (240 * SPOT_US_PER_S) /* the vendor refuses signatures at 5 minutes */
+#define POLICY "attach deploy/iam/aws-policy.json to the daemon's user or role"
 /* Of an id's form, and nobody's. */
 #define NO_INSTANCE "i-0123456789abcdef0"
-#define PROBE	    "spotbroker-check"
+#define PROBE "spotbroker-check"
 
 enum {
 	IDENTITY = 0,
@@ -35,19 +36,20 @@ static const struct {
 	enum spot_check_state denied;
 	const char *without;
 } reads[] = {
-    {"regions", "DescribeRegions", SPOT_CHECK_BAD, "no region is known, unless regions is set"},
-    {"zones", "DescribeAvailabilityZones", SPOT_CHECK_BAD, "no pool is known"},
-    {"types", "DescribeInstanceTypes", SPOT_CHECK_BAD, "no pool is known"},
-    {"offerings", "DescribeInstanceTypeOfferings", SPOT_CHECK_BAD, "no pool is known"},
-    {"spot prices", "DescribeSpotPriceHistory", SPOT_CHECK_BAD, "spot has no prices"},
-    {"spot requests", "DescribeSpotInstanceRequests", SPOT_CHECK_BAD,
-	"interruptions are heard from the node alone"},
-    {"maintenance", "DescribeInstanceStatus", SPOT_CHECK_WARN,
-	"the vendor's maintenance is heard from the node alone"},
-    {"placement scores", "GetSpotPlacementScores", SPOT_CHECK_WARN,
-	"there are no placement scores; placement_scores = off ends the asking"},
-    {"reservations", "DescribeCapacityReservations", SPOT_CHECK_BAD,
-	"reservations cannot be used; reservations = off ends the asking"},
+	{ "regions", "DescribeRegions", SPOT_CHECK_BAD,
+	    "no region is known, unless regions is set" },
+	{ "zones", "DescribeAvailabilityZones", SPOT_CHECK_BAD, "no pool is known" },
+	{ "types", "DescribeInstanceTypes", SPOT_CHECK_BAD, "no pool is known" },
+	{ "offerings", "DescribeInstanceTypeOfferings", SPOT_CHECK_BAD, "no pool is known" },
+	{ "spot prices", "DescribeSpotPriceHistory", SPOT_CHECK_BAD, "spot has no prices" },
+	{ "spot requests", "DescribeSpotInstanceRequests", SPOT_CHECK_BAD,
+	    "interruptions are heard from the node alone" },
+	{ "maintenance", "DescribeInstanceStatus", SPOT_CHECK_WARN,
+	    "the vendor's maintenance is heard from the node alone" },
+	{ "placement scores", "GetSpotPlacementScores", SPOT_CHECK_WARN,
+	    "there are no placement scores; placement_scores = off ends the asking" },
+	{ "reservations", "DescribeCapacityReservations", SPOT_CHECK_BAD,
+	    "reservations cannot be used; reservations = off ends the asking" },
 };
 
 struct checking {
@@ -67,13 +69,14 @@ struct checking {
 static bool error_item(struct spot_call *c, struct checking *k, enum spot_step s, const char *name,
     enum spot_check_state state, const char *fix)
 {
-	if (s != SPOT_FAIL)
+	if (s != SPOT_FAIL) {
 		return false;
+	}
 	check_add_err(c, &k->found, name, state, fix);
 	return true;
 }
 
-/* ---- identity and clock ------------------------------------------------------------------ */
+/* ---- identity and clock ---------------------------------------------------------------------- */
 
 static enum spot_step identity_reply(struct aws *self, struct spot_call *c, struct checking *k)
 {
@@ -88,11 +91,11 @@ static enum spot_step identity_reply(struct aws *self, struct spot_call *c, stru
 	}
 	return error_item(c, k, s, "credentials", SPOT_CHECK_BAD,
 		   "check the keys of the daemon (environment, credentials file, role)")
-		   ? SPOT_STEP_NONE
-		   : s;
+	    ? SPOT_STEP_NONE
+	    : s;
 }
 
-/* ---- launching --------------------------------------------------------------------------- */
+/* ---- launching ------------------------------------------------------------------------------- */
 
 static enum spot_step image_reply(struct aws *self, struct spot_call *c, struct checking *k)
 {
@@ -106,8 +109,8 @@ static enum spot_step image_reply(struct aws *self, struct spot_call *c, struct 
 	return error_item(c, k, s, "image", SPOT_CHECK_BAD,
 		   "set ami_parameter to an image parameter of the region, or ami to an image; the "
 		   "permission is ssm:GetParameter")
-		   ? SPOT_STEP_NONE
-		   : s;
+	    ? SPOT_STEP_NONE
+	    : s;
 }
 
 static const struct spot_pool_info *wanted(const struct checking *k, int at)
@@ -120,13 +123,13 @@ static enum spot_step launch_send(struct aws *self, struct spot_call *c, struct 
 	const struct spot_pool_info *p = wanted(k, at);
 	struct spot_launch *l = arena_alloc(c->arena, sizeof(*l));
 
-	*l = (struct spot_launch){.key = p->key,
-	    .zone_name = p->zone_name,
-	    .shape = p->shape,
-	    .token = PROBE,
-	    .name = PROBE,
-	    .install = k->install};
-	k->run = (struct aws_run){.launch = l, .ami = k->ami, .count = 1, .dry = true};
+	*l = (struct spot_launch){ .key = p->key,
+		.zone_name = p->zone_name,
+		.shape = p->shape,
+		.token = PROBE,
+		.name = PROBE,
+		.install = k->install };
+	k->run = (struct aws_run){ .launch = l, .ami = k->ami, .count = 1, .dry = true };
 	return aws_run_send(self, c, &k->run);
 }
 
@@ -151,13 +154,15 @@ static bool dry_run_ok(struct spot_call *c)
 {
 	const char *code, *message;
 
-	if (c->in->status < 400)
+	if (c->in->status < 400) {
 		return false;
+	}
 	aws_error_read(c, &code, &message);
 	return strcmp(code, "DryRunOperation") == 0;
 }
 
-static enum spot_step launch_reply(struct aws *self, struct spot_call *c, struct checking *k, int at)
+static enum spot_step launch_reply(struct aws *self, struct spot_call *c, struct checking *k,
+    int at)
 {
 	const char *name = at == LAUNCH_SPOT ? "launch spot" : "launch on-demand";
 	const struct spot_pool_info *p = wanted(k, at);
@@ -180,14 +185,14 @@ static enum spot_step launch_reply(struct aws *self, struct spot_call *c, struct
 	rc = c->err.rc;
 	return error_item(c, k, s, name, rc == SPOT_NOT_OFFERED ? SPOT_CHECK_WARN : SPOT_CHECK_BAD,
 		   launch_fix(rc))
-		   ? SPOT_STEP_NONE
-		   : s;
+	    ? SPOT_STEP_NONE
+	    : s;
 }
 
-/* ---- listing and ending ------------------------------------------------------------------ */
+/* ---- listing and ending ---------------------------------------------------------------------- */
 
-/* One of ours that has ended: a policy that permits to end tagged machines alone can only be tried out
- * on a tagged machine, and one that has ended comes to no harm whatever the endpoint does. */
+/* One of ours that has ended: a policy that permits to end tagged machines alone can only be tried
+ * out on a tagged machine, and one that has ended comes to no harm whatever the endpoint does. */
 static enum spot_step ended_send(struct aws *self, struct spot_call *c, const struct checking *k)
 {
 	struct query q;
@@ -196,8 +201,8 @@ static enum spot_step ended_send(struct aws *self, struct spot_call *c, const st
 	query_filter(&q, 1, "tag-key", AWS_TAG_INSTALL);
 	query_filter(&q, 2, "instance-state-name", "terminated");
 	query_add(&q, "MaxResults", "5");
-	return query_send_ec2(
-	    &q, self, c, k->region, "DescribeInstances", AWS_LIMIT_DESCRIBE, false);
+	return query_send_ec2(&q, self, c, k->region, "DescribeInstances", AWS_LIMIT_DESCRIBE,
+	    false);
 }
 
 static enum spot_step ended_reply(struct aws *self, struct spot_call *c, struct checking *k)
@@ -214,15 +219,16 @@ static enum spot_step ended_reply(struct aws *self, struct spot_call *c, struct 
 	return error_item(c, k, s, "list", SPOT_CHECK_BAD, POLICY) ? SPOT_STEP_NONE : s;
 }
 
-static enum spot_step terminate_send(struct aws *self, struct spot_call *c, const struct checking *k)
+static enum spot_step terminate_send(struct aws *self, struct spot_call *c,
+    const struct checking *k)
 {
 	struct query q;
 
 	query_begin(&q, c->arena, "TerminateInstances", EC2_VERSION);
 	query_add(&q, "DryRun", "true");
 	query_add(&q, "InstanceId.1", k->ended != NULL ? k->ended : NO_INSTANCE);
-	return query_send_ec2(
-	    &q, self, c, k->region, "TerminateInstances", AWS_LIMIT_TERMINATE, false);
+	return query_send_ec2(&q, self, c, k->region, "TerminateInstances", AWS_LIMIT_TERMINATE,
+	    false);
 }
 
 static enum spot_step terminate_reply(struct aws *self, struct spot_call *c, struct checking *k)
@@ -237,20 +243,23 @@ static enum spot_step terminate_reply(struct aws *self, struct spot_call *c, str
 	s = aws_reply_plain(self, c, "TerminateInstances");
 	return error_item(c, k, s, "terminate", ours ? SPOT_CHECK_BAD : SPOT_CHECK_UNTESTED,
 		   ours ? POLICY
-			: "no machine of ours has ended lately to try it on, and a policy for tagged "
+			: "no machine of ours has ended lately to try it on, and a policy for "
+			  "tagged "
 			  "machines alone refuses a made-up one: look again after the first job")
-		   ? SPOT_STEP_NONE
-		   : s;
+	    ? SPOT_STEP_NONE
+	    : s;
 }
 
-/* ---- reading ----------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool read_wanted(const struct aws *self, size_t i)
 {
-	if (strcmp(reads[i].action, "DescribeRegions") == 0)
+	if (strcmp(reads[i].action, "DescribeRegions") == 0) {
 		return self->regions_n == 0;
-	if (strcmp(reads[i].action, "GetSpotPlacementScores") == 0)
+	}
+	if (strcmp(reads[i].action, "GetSpotPlacementScores") == 0) {
 		return self->placement_scores;
+	}
 	return self->reservations || strcmp(reads[i].action, "DescribeCapacityReservations") != 0;
 }
 
@@ -281,10 +290,9 @@ static enum spot_step read_reply(struct aws *self, struct spot_call *c, struct c
 	}
 	s = aws_reply_plain(self, c, reads[k->read].action);
 	return error_item(c, k, s, name, reads[k->read].denied,
-		   arena_printf(
-		       c->arena, "%s; without it %s", POLICY, reads[k->read].without))
-		   ? SPOT_STEP_NONE
-		   : s;
+		   arena_printf(c->arena, "%s; without it %s", POLICY, reads[k->read].without))
+	    ? SPOT_STEP_NONE
+	    : s;
 }
 
 static enum spot_step prices_reply(struct aws *self, struct spot_call *c, struct checking *k)
@@ -315,11 +323,11 @@ static enum spot_step queue_reply(struct aws *self, struct spot_call *c, struct 
 	return error_item(c, k, s, "interruption queue", SPOT_CHECK_BAD,
 		   "create the queue and its rules with deploy/iam/aws-interruptions.yaml and set "
 		   "interruption_queue.<region> to its address")
-		   ? SPOT_STEP_NONE
-		   : s;
+	    ? SPOT_STEP_NONE
+	    : s;
 }
 
-/* ---- quotas ------------------------------------------------------------------------------ */
+/* ---- quotas ---------------------------------------------------------------------------------- */
 
 static void quota_judge(struct spot_call *c, struct checking *k, const struct spot_pool_info *p)
 {
@@ -327,11 +335,13 @@ static void quota_judge(struct spot_call *c, struct checking *k, const struct sp
 	const char *fix = "ask for more vCPUs under Service Quotas, Amazon EC2, in this region";
 	const struct spot_quota *q = NULL;
 
-	if (check_has(&k->found, name))
+	if (check_has(&k->found, name)) {
 		return; /* once per class, for the first pool */
+	}
 	for (size_t i = 0; i < k->quotas.n; i++) {
-		if (strcmp(k->quotas.quotas[i].class, p->quota_class) == 0)
+		if (strcmp(k->quotas.quotas[i].class, p->quota_class) == 0) {
 			q = &k->quotas.quotas[i];
+		}
 	}
 	if (q == NULL || q->limit < 0) {
 		check_add(c, &k->found, name, SPOT_CHECK_WARN, "not known",
@@ -346,8 +356,8 @@ static void quota_judge(struct spot_call *c, struct checking *k, const struct sp
 }
 
 /* The verb runs inside this one, with a place of its own. */
-static enum spot_step quotas_step(
-    struct aws *self, struct spot_call *c, struct checking *k, const struct spot_check *a)
+static enum spot_step quotas_step(struct aws *self, struct spot_call *c, struct checking *k,
+    const struct spot_check *a)
 {
 	void *outer = c->state;
 	enum spot_step s;
@@ -357,43 +367,51 @@ static enum spot_step quotas_step(
 	s = aws_quotas(self, c, &k->quotas);
 	k->quotas_state = c->state;
 	c->state = outer;
-	if (error_item(c, k, s, "quotas", SPOT_CHECK_WARN, POLICY))
+	if (error_item(c, k, s, "quotas", SPOT_CHECK_WARN, POLICY)) {
 		return SPOT_STEP_NONE;
-	if (s != SPOT_DONE)
+	}
+	if (s != SPOT_DONE) {
 		return s;
+	}
 	for (size_t i = 0; i < a->pools_n; i++) {
 		if (strcmp(a->pools[i].key.region, k->region) == 0 &&
-		    !str_empty(a->pools[i].quota_class))
+		    !str_empty(a->pools[i].quota_class)) {
 			quota_judge(c, k, &a->pools[i]);
+		}
 	}
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the frame --------------------------------------------------------------------------- */
+/* ---- the frame ------------------------------------------------------------------------------- */
 
-static void check_begin(
-    struct aws *self, struct spot_call *c, struct checking *k, const struct spot_check *a)
+static void check_begin(struct aws *self, struct spot_call *c, struct checking *k,
+    const struct spot_check *a)
 {
 	k->region = str_empty(a->region) ? self->home : arena_strdup(c->arena, a->region);
 	k->install = str_empty(a->install) ? PROBE : a->install;
 	for (size_t i = 0; i < a->pools_n; i++) {
 		const struct spot_pool_info *p = &a->pools[i];
 
-		if (strcmp(p->key.region, k->region) != 0)
+		if (strcmp(p->key.region, k->region) != 0) {
 			continue;
-		if (!k->have_pool || p->key.market == SPOT_MARKET_SPOT)
+		}
+		if (!k->have_pool || p->key.market == SPOT_MARKET_SPOT) {
 			k->spot = *p;
-		if (!k->have_pool || p->key.market == SPOT_MARKET_ON_DEMAND)
+		}
+		if (!k->have_pool || p->key.market == SPOT_MARKET_ON_DEMAND) {
 			k->on_demand = *p;
+		}
 		k->have_pool = true;
 	}
 	k->spot.key.market = SPOT_MARKET_SPOT;
 	k->on_demand.key.market = SPOT_MARKET_ON_DEMAND;
 	k->ami = aws_image_fixed(self, k->spot.shape.arch);
-	if (!k->have_pool)
-		check_add(c, &k->found, "launch", SPOT_CHECK_UNTESTED, "no pool of the region is wanted", "");
-	else if (k->ami != NULL)
+	if (!k->have_pool) {
+		check_add(c, &k->found, "launch", SPOT_CHECK_UNTESTED,
+		    "no pool of the region is wanted", "");
+	} else if (k->ami != NULL) {
 		check_add(c, &k->found, "image", SPOT_CHECK_OK, k->ami, "");
+	}
 }
 
 /* Where launches go, for the operator to see; whether it exists tells the dry run. */
@@ -403,8 +421,9 @@ static void network_tell(struct aws *self, struct spot_call *c, struct checking 
 	const char *groups =
 	    aws_setting(self, arena_printf(c->arena, "security_groups.%s", k->region));
 
-	if (subnet == NULL && k->have_pool)
+	if (subnet == NULL && k->have_pool) {
 		subnet = aws_setting(self, arena_printf(c->arena, "subnet.%s", k->spot.key.zone));
+	}
 	check_add(c, &k->found, "network", SPOT_CHECK_OK,
 	    arena_printf(c->arena, "%.80s, %.200s",
 		subnet != NULL ? subnet : "subnet of the default VPC",
@@ -431,8 +450,8 @@ static bool asks(struct aws *self, const struct checking *k, int at)
 	}
 }
 
-static enum spot_step check_send(
-    struct aws *self, struct spot_call *c, struct checking *k, const struct spot_check *a, int at)
+static enum spot_step check_send(struct aws *self, struct spot_call *c, struct checking *k,
+    const struct spot_check *a, int at)
 {
 	const char *account;
 
@@ -459,8 +478,8 @@ static enum spot_step check_send(
 	}
 }
 
-static enum spot_step check_reply(
-    struct aws *self, struct spot_call *c, struct checking *k, const struct spot_check *a, int at)
+static enum spot_step check_reply(struct aws *self, struct spot_call *c, struct checking *k,
+    const struct spot_check *a, int at)
 {
 	switch (at) {
 	case IDENTITY:
@@ -485,18 +504,19 @@ static enum spot_step check_reply(
 	}
 }
 
-static bool check_sent(
-    struct aws *self, struct spot_call *c, struct checking *k, const struct spot_check *a, int at)
+static bool check_sent(struct aws *self, struct spot_call *c, struct checking *k,
+    const struct spot_check *a, int at)
 {
 	enum spot_step s = check_send(self, c, k, a, at);
 
 	/* A request that cannot even be built is a setting that is wrong. */
-	if (s == SPOT_FAIL)
+	if (s == SPOT_FAIL) {
 		error_item(c, k, s,
-		    at == LAUNCH_SPOT	     ? "launch spot"
-		    : at == LAUNCH_ON_DEMAND ? "launch on-demand"
-					     : "settings",
+		    at == LAUNCH_SPOT            ? "launch spot"
+			: at == LAUNCH_ON_DEMAND ? "launch on-demand"
+						 : "settings",
 		    SPOT_CHECK_BAD, "correct the setting that the words name");
+	}
 	return s == SPOT_SEND;
 }
 
@@ -514,19 +534,24 @@ enum spot_step aws_check(void *p, struct spot_call *c, struct spot_check *a)
 	if (c->in != NULL) {
 		enum spot_step s = check_reply(self, c, k, a, st->at);
 
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
-		if (st->at == READS)
+		}
+		if (st->at == READS) {
 			k->read++;
-		else
+		} else {
 			st->at++;
+		}
 		c->in = NULL;
 	}
 	for (; st->at < OVER; st->at++) {
-		while (st->at == READS && k->read < ARRAY_LEN(reads) && !read_wanted(self, k->read))
+		while (
+		    st->at == READS && k->read < ARRAY_LEN(reads) && !read_wanted(self, k->read)) {
 			k->read++;
-		if (asks(self, k, st->at) && check_sent(self, c, k, a, st->at))
+		}
+		if (asks(self, k, st->at) && check_sent(self, c, k, a, st->at)) {
 			return SPOT_SEND;
+		}
 	}
 	network_tell(self, c, k);
 	check_done(&k->found, a);

@@ -37,8 +37,9 @@ void aws_keys_fini(struct aws_keys *k)
 static bool header_ok(const char *text)
 {
 	for (; text != NULL && *text != '\0'; text++) {
-		if ((unsigned char)*text <= ' ' || (unsigned char)*text >= 0x7f)
+		if ((unsigned char)*text <= ' ' || (unsigned char)*text >= 0x7f) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -46,15 +47,17 @@ static bool header_ok(const char *text)
 enum spot_step creds_next_set(struct aws *self, struct spot_call *c, const char *access,
     const char *secret, const char *token, int64_t expires_us)
 {
-	if (!header_ok(access) || !header_ok(token))
+	if (!header_ok(access) || !header_ok(token)) {
 		return call_fail(c, SPOT_CONFIG, NULL,
 		    "aws: the access key id or the session token has blanks or line breaks in it");
-	struct aws_keys k = {.access_key = strdup(access), .expires_us = expires_us};
+	}
+	struct aws_keys k = { .access_key = strdup(access), .expires_us = expires_us };
 
 	assert(k.access_key != NULL);
 	secret_init(&k.secret_key, secret, strlen(secret));
-	if (!str_empty(token))
+	if (!str_empty(token)) {
 		secret_init(&k.session_token, token, strlen(token));
+	}
 	aws_keys_fini(&self->next);
 	self->next = k;
 	return SPOT_STEP_NONE;
@@ -65,14 +68,16 @@ bool aws_auth_fresh(const void *p, int64_t now_us)
 	const struct aws *self = p;
 	int64_t left = self->keys.expires_us - (now_us + self->skew_us);
 
-	if (!self->have_keys)
+	if (!self->have_keys) {
 		return false;
-	if (self->keys.expires_us == 0 || left > AWS_REFRESH_ADVISORY_US)
+	}
+	if (self->keys.expires_us == 0 || left > AWS_REFRESH_ADVISORY_US) {
 		return true;
+	}
 	return left > AWS_REFRESH_MANDATORY_US && !call_due(now_us, self->retry_us, RETRY_US);
 }
 
-/* ---- ends -------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void auth_over(struct aws *self)
 {
@@ -88,12 +93,13 @@ static enum spot_step auth_done(struct aws *self, struct spot_call *c, const str
 	 * goes on with them for a while longer, at random so that a fleet does not come back at
 	 * once. */
 	if (a->source == CREDS_METADATA && a->roles_n == 0 && self->next.expires_us != 0 &&
-	    self->next.expires_us - now <= AWS_REFRESH_ADVISORY_US)
+	    self->next.expires_us - now <= AWS_REFRESH_ADVISORY_US) {
 		self->next.expires_us =
 		    now + AWS_REFRESH_ADVISORY_US + (120 + (int64_t)(c->rnd % 480)) * SPOT_US_PER_S;
+	}
 	aws_keys_fini(&self->keys);
 	self->keys = self->next;
-	self->next = (struct aws_keys){0};
+	self->next = (struct aws_keys){ 0 };
 	self->have_keys = true;
 	self->retry_us = 0;
 	auth_over(self);
@@ -106,7 +112,7 @@ static bool auth_may_wait(const struct aws *self, int64_t now_us)
 	int64_t left = self->keys.expires_us - (now_us + self->skew_us);
 
 	return self->have_keys && self->keys.expires_us != 0 && left > AWS_REFRESH_MANDATORY_US &&
-	       left <= AWS_REFRESH_ADVISORY_US;
+	    left <= AWS_REFRESH_ADVISORY_US;
 }
 
 static enum spot_step auth_failed(struct aws *self, struct spot_call *c)
@@ -115,15 +121,17 @@ static enum spot_step auth_failed(struct aws *self, struct spot_call *c)
 	return auth_may_wait(self, c->now_us) ? SPOT_DONE : SPOT_FAIL;
 }
 
-/* ---- steps ------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* An absent file is an empty one. */
 static enum spot_step file_reply(struct spot_call *c, struct str *ret)
 {
-	if (c->in->status == 403)
+	if (c->in->status == 403) {
 		return call_fail(c, SPOT_CONFIG, NULL, "aws: may not read %s", c->path);
-	if (c->in->status == 200)
+	}
+	if (c->in->status == 200) {
 		*ret = c->in->body;
+	}
 	return SPOT_STEP_NONE;
 }
 
@@ -149,16 +157,19 @@ static void home_take(struct aws *self, struct spot_call *c, const struct auth *
 {
 	const char *name = self->profile, *section, *region;
 
-	if (!self->home_guessed)
+	if (!self->home_guessed) {
 		return;
-	if (name == NULL)
+	}
+	if (name == NULL) {
 		name = aws_env(self, "AWS_PROFILE");
+	}
 	section = name == NULL || strcmp(name, "default") == 0
-		      ? "default"
-		      : arena_printf(c->arena, "profile %s", name);
+	    ? "default"
+	    : arena_printf(c->arena, "profile %s", name);
 	region = aws_ini_get(c->arena, a->config, section, "region");
-	if (aws_region_ok(region) && strcmp(region, self->home) != 0)
+	if (aws_region_ok(region) && strcmp(region, self->home) != 0) {
 		self->home = arena_strdup(self->arena, region);
+	}
 }
 
 /* Reads the answer to what was asked last and moves on. */
@@ -227,19 +238,22 @@ static enum spot_step auth_ask(struct aws *self, struct spot_call *c, struct aut
 	switch (st->at) {
 	case CONFIG_FILE:
 		path = creds_path(self, c, "AWS_CONFIG_FILE", ".aws/config");
-		if (path != NULL)
+		if (path != NULL) {
 			return auth_read(c, path);
+		}
 		st->at = CREDENTIALS_FILE;
 		return auth_ask(self, c, a);
 	case CREDENTIALS_FILE:
 		path = creds_path(self, c, "AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
-		if (path != NULL)
+		if (path != NULL) {
 			return auth_read(c, path);
+		}
 		st->at = CHOOSE;
 		return auth_ask(self, c, a);
 	case CHOOSE:
-		if (creds_choose(self, c, a) != SPOT_STEP_NONE)
+		if (creds_choose(self, c, a) != SPOT_STEP_NONE) {
 			return SPOT_FAIL;
+		}
 		home_take(self, c, a);
 		st->at = after_choice(self, a);
 		return auth_ask(self, c, a);
@@ -273,8 +287,9 @@ enum spot_step aws_auth(void *p, struct spot_call *c)
 		auth_over(self);
 		/* If the core gives up on a broken connection we are not asked again: the old keys
 		 * do for a minute. */
-		if (auth_may_wait(self, c->now_us))
+		if (auth_may_wait(self, c->now_us)) {
 			self->retry_us = c->now_us + RETRY_US;
+		}
 		a = st->own;
 		/* A profile in our own settings is an explicit wish: it goes before the
 		 * environment. */
@@ -284,12 +299,15 @@ enum spot_step aws_auth(void *p, struct spot_call *c)
 		}
 	}
 	a = st->own;
-	if (c->in != NULL)
+	if (c->in != NULL) {
 		s = auth_reply(self, c, a);
-	if (s == SPOT_STEP_NONE)
+	}
+	if (s == SPOT_STEP_NONE) {
 		s = auth_ask(self, c, a);
+	}
 	/* There is nobody above us to renew what we are renewing. */
-	if (s == SPOT_FAIL || s == SPOT_REAUTH)
+	if (s == SPOT_FAIL || s == SPOT_REAUTH) {
 		return auth_failed(self, c);
+	}
 	return s;
 }

@@ -17,15 +17,18 @@ static bool line_next(struct str text, size_t *at, struct line *ret)
 {
 	const char *end;
 
-	if (*at >= text.n)
+	if (*at >= text.n) {
 		return false;
+	}
 	ret->p = text.p + *at;
 	end = memchr(ret->p, '\n', text.n - *at);
 	ret->n = end != NULL ? (size_t)(end - ret->p) : text.n - *at;
 	*at += ret->n + 1;
-	while (ret->n > 0 && (ret->p[ret->n - 1] == ' ' || ret->p[ret->n - 1] == '\t' ||
-				 ret->p[ret->n - 1] == '\r'))
+	while (ret->n > 0 &&
+	    (ret->p[ret->n - 1] == ' ' || ret->p[ret->n - 1] == '\t' ||
+		ret->p[ret->n - 1] == '\r')) {
 		ret->n--;
+	}
 	return true;
 }
 
@@ -37,16 +40,18 @@ static bool is_blank(char c)
 /* "[profile  x]" and "[profile \"x\"]" are both "profile x". */
 static bool section_is(struct line l, const char *section)
 {
-	if (l.n < 2 || l.p[0] != '[' || memchr(l.p, ']', l.n) == NULL)
+	if (l.n < 2 || l.p[0] != '[' || memchr(l.p, ']', l.n) == NULL) {
 		return false;
+	}
 	l.n = (size_t)((const char *)memchr(l.p, ']', l.n) - l.p) - 1;
 	l.p++;
 	while (l.n > 0 && is_blank(l.p[0])) {
 		l.p++;
 		l.n--;
 	}
-	while (l.n > 0 && is_blank(l.p[l.n - 1]))
+	while (l.n > 0 && is_blank(l.p[l.n - 1])) {
 		l.n--;
+	}
 	while (l.n > 0 && *section != '\0') {
 		if (is_blank(*l.p) && *section == ' ') {
 			while (l.n > 0 && is_blank(*l.p)) {
@@ -73,8 +78,9 @@ bool aws_ini_has(struct str text, const char *section)
 	struct line l;
 
 	for (size_t at = 0; line_next(text, &at, &l);) {
-		if (section_is(l, section))
+		if (section_is(l, section)) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -84,15 +90,19 @@ static const char *line_value(struct arena *a, struct line l, const char *key)
 {
 	size_t n = strlen(key), at = n;
 
-	if (l.n <= n || strncmp(l.p, key, n) != 0)
+	if (l.n <= n || strncmp(l.p, key, n) != 0) {
 		return NULL;
-	while (at < l.n && is_blank(l.p[at]))
+	}
+	while (at < l.n && is_blank(l.p[at])) {
 		at++;
-	if (at == l.n || l.p[at] != '=')
+	}
+	if (at == l.n || l.p[at] != '=') {
 		return NULL;
+	}
 	at++;
-	while (at < l.n && is_blank(l.p[at]))
+	while (at < l.n && is_blank(l.p[at])) {
 		at++;
+	}
 	return arena_strndup(a, l.p + at, l.n - at);
 }
 
@@ -105,15 +115,17 @@ const char *aws_ini_get(struct arena *a, struct str text, const char *section, c
 	for (size_t at = 0; line_next(text, &at, &l);) {
 		const char *v;
 
-		if (l.n == 0 || l.p[0] == '#' || l.p[0] == ';' || is_blank(l.p[0]))
+		if (l.n == 0 || l.p[0] == '#' || l.p[0] == ';' || is_blank(l.p[0])) {
 			continue;
+		}
 		if (l.p[0] == '[') {
 			inside = section_is(l, section);
 			continue;
 		}
 		v = inside ? line_value(a, l, key) : NULL;
-		if (v != NULL)
+		if (v != NULL) {
 			found = v;
+		}
 	}
 	return str_empty(found) ? NULL : found;
 }

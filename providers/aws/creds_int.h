@@ -18,19 +18,19 @@ struct role {
 /* One run of auth. */
 struct auth {
 	struct str config, credentials; /* the shared files, empty if absent */
-	enum creds_source source;	/* where the first keys come from */
+	enum creds_source source; /* where the first keys come from */
 	struct role roles[ROLES_MAX];
 	size_t roles_n; /* to be assumed with them, last first */
 	struct role web;
-	const char *web_file;  /* CREDS_WEB */
+	const char *web_file; /* CREDS_WEB */
 	const char *role_name; /* CREDS_METADATA */
 };
 
 /* creds_profile.c: fills a->source and what belongs to it, for CREDS_STATIC also self->next.
  * SPOT_STEP_NONE or the verdict FAIL. */
 enum spot_step creds_choose(struct aws *self, struct spot_call *c, struct auth *a);
-const char *creds_path(
-    struct aws *self, struct spot_call *c, const char *variable, const char *under_home);
+const char *creds_path(struct aws *self, struct spot_call *c, const char *variable,
+    const char *under_home);
 /* Are there keys in the environment? *ret is the verdict on them. */
 bool creds_from_env(struct aws *self, struct spot_call *c, enum spot_step *ret);
 

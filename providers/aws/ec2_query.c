@@ -55,11 +55,11 @@ const char *query_end(struct query *q, size_t *ret_n)
 enum spot_step query_send_ec2(struct query *q, struct aws *self, struct spot_call *c,
     const char *region, const char *action, enum aws_limit limit, bool mutating)
 {
-	struct aws_request r = {.service = AWS_EC2,
-	    .region = region,
-	    .action = action,
-	    .limit = limit,
-	    .mutating = mutating};
+	struct aws_request r = { .service = AWS_EC2,
+		.region = region,
+		.action = action,
+		.limit = limit,
+		.mutating = mutating };
 
 	r.content_type = "application/x-www-form-urlencoded; charset=utf-8";
 	r.body = query_end(q, &r.body_n);

@@ -2,11 +2,11 @@
 #include "aws_int.h"
 
 /*
- * Several machines of one pool at once: one RunInstances with MinCount = MaxCount, which EC2 carries out
- * in one zone as a whole or not at all, under one client token that every instance carries
- * (API_RunInstances.html, ec2-api-idempotency.html). CreateFleet would add nothing for one type in
- * one zone: its token is used up by an empty answer, it needs a launch template that has to be tidied
- * away, and its instances do not carry the token.
+ * Several machines of one pool at once: one RunInstances with MinCount = MaxCount, which EC2
+ * carries out in one zone as a whole or not at all, under one client token that every instance
+ * carries (API_RunInstances.html, ec2-api-idempotency.html). CreateFleet would add nothing for one
+ * type in one zone: its token is used up by an empty answer, it needs a launch template that has to
+ * be tidied away, and its instances do not carry the token.
  */
 
 #define GANG_MAX 1000
@@ -17,28 +17,34 @@ struct ganging {
 	size_t n, cap;
 };
 
-/* The reply to a repeat tells what the first request made as it is now: some may have ended meanwhile. They are ours all
- * the same, since they are billed for what they lived: whoever reads this ends what is not whole, row by row. */
-static enum spot_step gang_reply(
-    struct aws *self, struct spot_call *c, struct ganging *g, struct spot_launch_gang *a)
+/* The reply to a repeat tells what the first request made as it is now: some may have ended
+ * meanwhile. They are ours all the same, since they are billed for what they lived: whoever reads
+ * this ends what is not whole, row by row. */
+static enum spot_step gang_reply(struct aws *self, struct spot_call *c, struct ganging *g,
+    struct spot_launch_gang *a)
 {
 	const struct xml *doc, *set;
 	enum spot_step s = aws_reply_xml(self, c, "RunInstances", "RunInstancesResponse", &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	set = xml_at(doc, "instancesSet");
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
 		g->items = arena_grow(c->arena, g->items, g->n, &g->cap, sizeof(*g->items));
-		if (!aws_run_read(self, c, g->run.launch, i, &g->items[g->n++]))
+		if (!aws_run_read(self, c, g->run.launch, i, &g->items[g->n++])) {
 			return aws_bad_reply(c, "RunInstances", "an instance without instanceId");
+		}
 	}
-	if (g->n == 0)
+	if (g->n == 0) {
 		return aws_bad_reply(c, "RunInstances", "no instance in it");
-	/* MinCount was not kept, or some ended so long ago that they are not told any more: the token finds the others. */
-	if (g->n != a->want)
+	}
+	/* MinCount was not kept, or some ended so long ago that they are not told any more: the
+	 * token finds the others. */
+	if (g->n != a->want) {
 		return call_fail(c, SPOT_UNKNOWN, NULL,
 		    "aws RunInstances: %zu of %zu machines are in the reply", g->n, a->want);
+	}
 	a->instances = g->items;
 	a->instances_n = g->n;
 	return SPOT_DONE;
@@ -53,12 +59,14 @@ enum spot_step aws_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 	enum spot_step s;
 
 	if (st == NULL) {
-		if (a->want < 1 || a->want > GANG_MAX)
+		if (a->want < 1 || a->want > GANG_MAX) {
 			return call_fail(c, SPOT_INVALID, NULL,
 			    "aws launch: a gang of %zu machines, not 1 to %d", a->want, GANG_MAX);
+		}
 		s = aws_launch_check(self, c, &a->common);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 		st = call_state_get(c, sizeof(*g));
 		g = st->own;
 		g->run.count = a->want;
@@ -66,7 +74,8 @@ enum spot_step aws_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 	}
 	g = st->own;
 	s = aws_launch_prepare(self, c, &g->run, &answered);
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	return answered ? gang_reply(self, c, g, a) : aws_run_send(self, c, &g->run);
 }

@@ -13,19 +13,22 @@ enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_
 {
 	const struct aws_keys *keys = r->keys != NULL ? r->keys : &self->keys;
 	const char *base = aws_endpoint(self, c->arena, r->service, r->region);
-	struct sigv4 k = {.region = r->region, .service = aws_service_name(r->service)};
+	struct sigv4 k = { .region = r->region, .service = aws_service_name(r->service) };
 
-	if (base == NULL)
+	if (base == NULL) {
 		return call_fail(c, SPOT_CONFIG, NULL,
 		    "aws %s: no endpoint for service %s in region %s", r->action, k.service,
 		    r->region);
-	if (!r->unsigned_call && keys->access_key == NULL)
-		return call_fail(
-		    c, SPOT_UNAUTHENTICATED, NULL, "aws %s: no credentials yet", r->action);
+	}
+	if (!r->unsigned_call && keys->access_key == NULL) {
+		return call_fail(c, SPOT_UNAUTHENTICATED, NULL, "aws %s: no credentials yet",
+		    r->action);
+	}
 	call_request(c, "POST", arena_printf(c->arena, "%s/", base));
 	call_body(c, r->content_type, r->body, r->body_n);
-	if (r->target != NULL)
+	if (r->target != NULL) {
 		call_header(c, "x-amz-target", r->target);
+	}
 	c->limit = (int)r->limit;
 	c->limit_cost = 1;
 	c->limit_scope = arena_strdup(c->arena, r->region);
@@ -33,8 +36,9 @@ enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_
 	/* A request that creates something must not be re-sent by the transport on its own; the
 	 * token makes our own repeats harmless. */
 	c->out.fresh_connection = r->mutating;
-	if (r->unsigned_call)
+	if (r->unsigned_call) {
 		return SPOT_SEND;
+	}
 	k.access_key = keys->access_key;
 	k.secret_key = secret_reveal(&keys->secret_key);
 	k.session_token =
@@ -54,32 +58,37 @@ static enum spot_step error_reply(struct aws *self, struct spot_call *c, const c
 
 enum spot_step aws_reply_plain(struct aws *self, struct spot_call *c, const char *what)
 {
-	if (c->in->status == 0)
+	if (c->in->status == 0) {
 		return call_no_reply(c, "aws", what);
-	if (c->in->status == 200)
+	}
+	if (c->in->status == 200) {
 		return SPOT_STEP_NONE;
+	}
 	return error_reply(self, c, what);
 }
 
 enum spot_step aws_reply_xml(struct aws *self, struct spot_call *c, const char *action,
     const char *root, const struct xml **ret)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct xml *doc = NULL;
 	enum spot_step s = aws_reply_plain(self, c, action);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
-	if (xml_parse(c->arena, c->in->body, &doc, &err) != SPOT_OK)
+	}
+	if (xml_parse(c->arena, c->in->body, &doc, &err) != SPOT_OK) {
 		return aws_bad_reply(c, action, "%s", err.text);
-	if (strcmp(doc->name, root) != 0)
+	}
+	if (strcmp(doc->name, root) != 0) {
 		return aws_bad_reply(c, action, "root element is %.60s, not %s", doc->name, root);
+	}
 	*ret = doc;
 	return SPOT_STEP_NONE;
 }
 
-enum spot_step aws_reply_json(
-    struct aws *self, struct spot_call *c, const char *action, json_t **ret)
+enum spot_step aws_reply_json(struct aws *self, struct spot_call *c, const char *action,
+    json_t **ret)
 {
 	enum spot_step s = aws_reply_plain(self, c, action);
 

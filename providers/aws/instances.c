@@ -7,8 +7,8 @@
 
 #define REFS_PER_CALL 100
 #define DESCRIBE_PAGE "500"
-#define TRIES_WHOLE   2 /* of a chunk, before it is taken apart */
-#define ALONE_MAX     3 /* that fail alone while none was described: then it is not a zone */
+#define TRIES_WHOLE 2 /* of a chunk, before it is taken apart */
+#define ALONE_MAX 3 /* that fail alone while none was described: then it is not a zone */
 
 int64_t aws_time(const char *text)
 {
@@ -17,15 +17,16 @@ int64_t aws_time(const char *text)
 	return !str_empty(text) && parse_time_us(text, &us) ? us : 0;
 }
 
-/* ---- one instance ------------------------------------------------------------------------ */
+/* ---- one instance ---------------------------------------------------------------------------- */
 
 /* instanceState.code: the low byte is the state, the rest is internal (API_InstanceState.html). */
 static enum spot_instance_state state_read(const struct xml *state)
 {
 	int64_t code;
 
-	if (!parse_i64(xml_text(state, "code", ""), 0, INT32_MAX, &code))
+	if (!parse_i64(xml_text(state, "code", ""), 0, INT32_MAX, &code)) {
 		return SPOT_INSTANCE_ODD;
+	}
 	switch (code & 0xff) {
 	case 0:
 		return SPOT_INSTANCE_PENDING;
@@ -50,23 +51,24 @@ static enum spot_end_cause cause_read(const char *code)
 		const char *code;
 		enum spot_end_cause cause;
 	} causes[] = {
-	    {"Server.SpotInstanceTermination", SPOT_END_RECLAIM},
-	    {"Server.SpotInstanceShutdown", SPOT_END_RECLAIM},
-	    {"Client.UserInitiatedShutdown", SPOT_END_USER},
-	    {"Client.UserInitiatedHibernate", SPOT_END_USER},
-	    {"Client.InstanceInitiatedShutdown", SPOT_END_GUEST},
-	    {"Client.InstanceTerminated", SPOT_END_GUEST},
-	    {"Server.InsufficientInstanceCapacity", SPOT_END_PROVIDER},
-	    {"Server.InternalError", SPOT_END_PROVIDER},
-	    {"Server.ScheduledStop", SPOT_END_PROVIDER},
-	    {"Client.VolumeLimitExceeded", SPOT_END_PROVIDER},
-	    {"Client.InvalidSnapshot.NotFound", SPOT_END_PROVIDER},
-	    {"Client.InternalError", SPOT_END_PROVIDER},
+		{ "Server.SpotInstanceTermination", SPOT_END_RECLAIM },
+		{ "Server.SpotInstanceShutdown", SPOT_END_RECLAIM },
+		{ "Client.UserInitiatedShutdown", SPOT_END_USER },
+		{ "Client.UserInitiatedHibernate", SPOT_END_USER },
+		{ "Client.InstanceInitiatedShutdown", SPOT_END_GUEST },
+		{ "Client.InstanceTerminated", SPOT_END_GUEST },
+		{ "Server.InsufficientInstanceCapacity", SPOT_END_PROVIDER },
+		{ "Server.InternalError", SPOT_END_PROVIDER },
+		{ "Server.ScheduledStop", SPOT_END_PROVIDER },
+		{ "Client.VolumeLimitExceeded", SPOT_END_PROVIDER },
+		{ "Client.InvalidSnapshot.NotFound", SPOT_END_PROVIDER },
+		{ "Client.InternalError", SPOT_END_PROVIDER },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
-		if (strcmp(causes[i].code, code) == 0)
+		if (strcmp(causes[i].code, code) == 0) {
 			return causes[i].cause;
+		}
 	}
 	return SPOT_END_NONE;
 }
@@ -76,8 +78,9 @@ static const char *tag_read(const struct xml *item, const char *key)
 	const struct xml *set = xml_at(item, "tagSet");
 
 	for (const struct xml *t = xml_first(set, "item"); t != NULL; t = xml_next(t, "item")) {
-		if (strcmp(xml_text(t, "key", ""), key) == 0)
+		if (strcmp(xml_text(t, "key", ""), key) == 0) {
 			return xml_text(t, "value", "");
+		}
 	}
 	return "";
 }
@@ -85,8 +88,9 @@ static const char *tag_read(const struct xml *item, const char *key)
 /* The message mostly repeats the code in front. */
 static const char *reason_text(struct arena *a, const char *code, const char *words)
 {
-	if (*code == '\0' || str_prefix(words, code))
+	if (*code == '\0' || str_prefix(words, code)) {
 		return words;
+	}
 	return *words != '\0' ? arena_printf(a, "%s: %s", code, words) : code;
 }
 
@@ -96,10 +100,11 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 	const char *life = xml_text(item, "instanceLifecycle", "");
 	const char *why = xml_text(item, "stateReason/code", "");
 	const char *words = xml_text(item, "stateReason/message", xml_text(item, "reason", ""));
-	struct spot_instance i = {.ref = xml_text(item, "instanceId", "")};
+	struct spot_instance i = { .ref = xml_text(item, "instanceId", "") };
 
-	if (*i.ref == '\0')
+	if (*i.ref == '\0') {
 		return false;
+	}
 	i.token = xml_text(item, "clientToken", "");
 	i.install = tag_read(item, AWS_TAG_INSTALL);
 	i.key.provider = self->name;
@@ -108,15 +113,16 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 	i.key.instance_type = xml_text(item, "instanceType", "");
 	/* On-demand has no instanceLifecycle at all, in a reservation neither. */
 	i.key.market = strcmp(life, "spot") == 0 ? SPOT_MARKET_SPOT
-		       : *life == '\0' && *xml_text(item, "capacityReservationId", "") == '\0'
-			   ? SPOT_MARKET_ON_DEMAND
-			   : SPOT_MARKET_RESERVED;
+	    : *life == '\0' && *xml_text(item, "capacityReservationId", "") == '\0'
+	    ? SPOT_MARKET_ON_DEMAND
+	    : SPOT_MARKET_RESERVED;
 	i.state = state_read(xml_at(item, "instanceState"));
 	i.raw_state = xml_text(item, "instanceState/name", "");
 	i.raw_reason = reason_text(c->arena, why, words);
 	if (i.state == SPOT_INSTANCE_GONE || i.state == SPOT_INSTANCE_STOPPING ||
-	    i.state == SPOT_INSTANCE_FAILED)
+	    i.state == SPOT_INSTANCE_FAILED) {
 		i.end_cause = cause_read(why);
+	}
 	i.ip = xml_text(item, "ipAddress", xml_text(item, "privateIpAddress", ""));
 	i.spot_request = xml_text(item, "spotInstanceRequestId", "");
 	i.created_us = aws_time(xml_text(item, "launchTime", ""));
@@ -124,7 +130,7 @@ bool aws_instance_read(const struct aws *self, struct spot_call *c, const char *
 	return true;
 }
 
-/* ---- DescribeInstances, paged ------------------------------------------------------------ */
+/* ---- DescribeInstances, paged ---------------------------------------------------------------- */
 
 enum spot_step aws_instances_read(struct aws *self, struct spot_call *c, const char *region,
     struct aws_instances *l, const struct xml **ret_doc)
@@ -133,20 +139,23 @@ enum spot_step aws_instances_read(struct aws *self, struct spot_call *c, const c
 	enum spot_step s =
 	    aws_reply_xml(self, c, "DescribeInstances", "DescribeInstancesResponse", ret_doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	set = xml_at(*ret_doc, "reservationSet");
-	if (set == NULL)
+	if (set == NULL) {
 		return aws_bad_reply(c, "DescribeInstances", "no reservationSet");
+	}
 	for (const struct xml *r = xml_first(set, "item"); r != NULL; r = xml_next(r, "item")) {
 		const struct xml *in = xml_at(r, "instancesSet");
 
 		for (const struct xml *i = xml_first(in, "item"); i != NULL;
 		     i = xml_next(i, "item")) {
 			l->items = arena_grow(c->arena, l->items, l->n, &l->cap, sizeof(*l->items));
-			if (!aws_instance_read(self, c, region, i, &l->items[l->n]))
-				return aws_bad_reply(
-				    c, "DescribeInstances", "an instance without instanceId");
+			if (!aws_instance_read(self, c, region, i, &l->items[l->n])) {
+				return aws_bad_reply(c, "DescribeInstances",
+				    "an instance without instanceId");
+			}
 			l->n++;
 		}
 	}
@@ -157,53 +166,57 @@ struct found {
 	struct aws_instances l;
 	/* describe only */
 	const char **refs;
-	size_t refs_n;	    /* not known to be unknown */
+	size_t refs_n; /* not known to be unknown */
 	size_t from, count; /* the chunk that is out */
-	size_t most;	    /* of one chunk; less while a zone is disrupted */
-	int tries;	    /* of this chunk, that met a fault */
-	size_t alone;	    /* that could not be described even alone */
-	bool by_filter;	    /* this chunk is asked for by filter */
+	size_t most; /* of one chunk; less while a zone is disrupted */
+	int tries; /* of this chunk, that met a fault */
+	size_t alone; /* that could not be described even alone */
+	bool by_filter; /* this chunk is asked for by filter */
 	bool done;
 };
 
 /* Adds all instances of the reply and takes the page token. */
-static enum spot_step found_add(
-    struct aws *self, struct spot_call *c, const char *region, struct found *f, bool *ret_more)
+static enum spot_step found_add(struct aws *self, struct spot_call *c, const char *region,
+    struct found *f, bool *ret_more)
 {
 	const struct xml *doc;
 	bool bad;
 	enum spot_step s = aws_instances_read(self, c, region, &f->l, &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
-	if (bad)
+	if (bad) {
 		return aws_bad_reply(c, "DescribeInstances", "the page token repeats");
+	}
 	return SPOT_STEP_NONE;
 }
 
 /* What find and list do with a reply: NONE: ask on; DONE: all of it is in *ret. */
-static enum spot_step found_step(
-    struct aws *self, struct spot_call *c, const char *region, struct spot_instance **ret, size_t *ret_n)
+static enum spot_step found_step(struct aws *self, struct spot_call *c, const char *region,
+    struct spot_instance **ret, size_t *ret_n)
 {
 	struct found *f = call_state_get(c, sizeof(*f))->own;
 	bool more = true;
 	enum spot_step s = c->in != NULL ? found_add(self, c, region, f, &more) : SPOT_STEP_NONE;
 
-	if (s != SPOT_STEP_NONE || more)
+	if (s != SPOT_STEP_NONE || more) {
 		return s;
+	}
 	*ret = f->l.items;
 	*ret_n = f->l.n;
 	return SPOT_DONE;
 }
 
-static enum spot_step found_send(
-    struct aws *self, struct spot_call *c, const char *region, struct query *q)
+static enum spot_step found_send(struct aws *self, struct spot_call *c, const char *region,
+    struct query *q)
 {
 	const struct call_state *st = c->state;
 
-	if (st->next != NULL)
+	if (st->next != NULL) {
 		query_add(q, "NextToken", st->next);
+	}
 	return query_send_ec2(q, self, c, region, "DescribeInstances", AWS_LIMIT_DESCRIBE, false);
 }
 
@@ -213,10 +226,12 @@ enum spot_step aws_find(void *p, struct spot_call *c, struct spot_find *a)
 	struct query q;
 	enum spot_step s = found_step(self, c, a->region, &a->found, &a->n);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
-	if (str_empty(a->token) && str_empty(a->name))
+	}
+	if (str_empty(a->token) && str_empty(a->name)) {
 		return call_fail(c, SPOT_INVALID, NULL, "aws find: neither token nor name given");
+	}
 	query_begin(&q, c->arena, "DescribeInstances", EC2_VERSION);
 	if (!str_empty(a->token)) {
 		query_filter(&q, 1, "client-token", a->token);
@@ -234,10 +249,12 @@ enum spot_step aws_list(void *p, struct spot_call *c, struct spot_list *a)
 	struct query q;
 	enum spot_step s = found_step(self, c, a->region, &a->found, &a->n);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
-	if (str_empty(a->install))
+	}
+	if (str_empty(a->install)) {
 		return call_fail(c, SPOT_INVALID, NULL, "aws list: no installation given");
+	}
 	/* No state filter: ended instances tell who ended them for about an hour. */
 	query_begin(&q, c->arena, "DescribeInstances", EC2_VERSION);
 	query_filter(&q, 1, "tag:" AWS_TAG_INSTALL, a->install);
@@ -245,10 +262,10 @@ enum spot_step aws_list(void *p, struct spot_call *c, struct spot_list *a)
 	return found_send(self, c, a->region, &q);
 }
 
-/* ---- describe ---------------------------------------------------------------------------- */
+/* ---- describe -------------------------------------------------------------------------------- */
 
-static enum spot_step describe_send(
-    struct aws *self, struct spot_call *c, const char *region, struct found *f)
+static enum spot_step describe_send(struct aws *self, struct spot_call *c, const char *region,
+    struct found *f)
 {
 	struct query q;
 
@@ -257,12 +274,14 @@ static enum spot_step describe_send(
 	/* MaxResults is not allowed together with InstanceId. */
 	if (f->by_filter) {
 		query_add(&q, "Filter.1.Name", "instance-id");
-		for (size_t i = 0; i < f->count; i++)
+		for (size_t i = 0; i < f->count; i++) {
 			query_addf(&q, f->refs[f->from + i], "Filter.1.Value.%zu", i + 1);
+		}
 		query_add(&q, "MaxResults", DESCRIBE_PAGE);
 	} else {
-		for (size_t i = 0; i < f->count; i++)
+		for (size_t i = 0; i < f->count; i++) {
 			query_addf(&q, f->refs[f->from + i], "InstanceId.%zu", i + 1);
+		}
 	}
 	return found_send(self, c, region, &q);
 }
@@ -278,8 +297,9 @@ static void describe_drop(struct found *f, const char *message)
 		const char *at = i < end ? strstr(message, f->refs[i]) : NULL;
 
 		/* The whole id, not the beginning of a longer one. */
-		if (at != NULL && strspn(at + strlen(f->refs[i]), "0123456789abcdef") == 0)
+		if (at != NULL && strspn(at + strlen(f->refs[i]), "0123456789abcdef") == 0) {
 			continue;
+		}
 		f->refs[kept++] = f->refs[i];
 	}
 	f->by_filter = kept == f->refs_n;
@@ -289,7 +309,7 @@ static void describe_drop(struct found *f, const char *message)
 static bool id_not_found(const char *code)
 {
 	return strcmp(code, "InvalidInstanceID.NotFound") == 0 ||
-	       strcmp(code, "InvalidInstanceID.Malformed") == 0;
+	    strcmp(code, "InvalidInstanceID.Malformed") == 0;
 }
 
 /* An instance that cannot be described now: it is there, and nobody knows how it is. */
@@ -298,45 +318,50 @@ static void describe_odd(struct aws *self, struct spot_call *c, const char *regi
 	const char *ref = f->refs[f->from];
 
 	f->l.items = arena_grow(c->arena, f->l.items, f->l.n, &f->l.cap, sizeof(*f->l.items));
-	f->l.items[f->l.n++] = (struct spot_instance){.ref = ref,
-	    .token = "",
-	    .install = "",
-	    .key = {.provider = self->name, .region = region, .zone = "", .instance_type = ""},
-	    .state = SPOT_INSTANCE_ODD,
-	    .raw_state = "not described",
-	    .raw_reason = arena_strdup(c->arena, c->err.text),
-	    .ip = "",
-	    .spot_request = ""};
+	f->l.items[f->l.n++] = (struct spot_instance){ .ref = ref,
+		.token = "",
+		.install = "",
+		.key = { .provider = self->name,
+		    .region = region,
+		    .zone = "",
+		    .instance_type = "" },
+		.state = SPOT_INSTANCE_ODD,
+		.raw_state = "not described",
+		.raw_reason = arena_strdup(c->arena, c->err.text),
+		.ip = "",
+		.spot_request = "" };
 	f->from++;
 	f->alone++;
 }
 
 /* While a zone is disrupted a call fails as a whole that names an instance there, and works for
- * instances elsewhere (API_DescribeInstances.html): the chunk is halved until the rest is through. If
- * nothing gets through at all, it is the region: the fault stays the verdict. */
-static enum spot_step describe_halve(
-    struct aws *self, struct spot_call *c, const char *region, struct found *f, enum spot_step s)
+ * instances elsewhere (API_DescribeInstances.html): the chunk is halved until the rest is through.
+ * If nothing gets through at all, it is the region: the fault stays the verdict. */
+static enum spot_step describe_halve(struct aws *self, struct spot_call *c, const char *region,
+    struct found *f, enum spot_step s)
 {
-	if (s != SPOT_AGAIN || c->err.rc != SPOT_UNAVAILABLE || ++f->tries < TRIES_WHOLE)
+	if (s != SPOT_AGAIN || c->err.rc != SPOT_UNAVAILABLE || ++f->tries < TRIES_WHOLE) {
 		return s;
+	}
 	if (f->count > 1) {
 		f->most = (f->count + 1) / 2;
 	} else if (f->l.n > f->alone || f->alone + 1 < ALONE_MAX) {
-		if (f->refs_n == 1)
+		if (f->refs_n == 1) {
 			return s;
+		}
 		describe_odd(self, c, region, f);
 	} else {
 		return s;
 	}
-	c->err = (struct spot_err){0};
+	c->err = (struct spot_err){ 0 };
 	f->by_filter = false;
 	/* Taken apart, each part has one try: the fault is known. */
 	f->tries = TRIES_WHOLE - 1;
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step describe_reply(
-    struct aws *self, struct spot_call *c, const char *region, struct found *f)
+static enum spot_step describe_reply(struct aws *self, struct spot_call *c, const char *region,
+    struct found *f)
 {
 	const char *code, *message;
 	bool more;
@@ -369,45 +394,48 @@ enum spot_step aws_describe(void *p, struct spot_call *c, struct spot_describe *
 		f->refs = arena_array(c->arena, a->refs_n + 1, sizeof(*f->refs));
 		for (size_t i = 0; i < a->refs_n; i++) {
 			/* What cannot be an id of EC2 is unknown to EC2. */
-			if (aws_id_ok(a->refs[i], "i-"))
+			if (aws_id_ok(a->refs[i], "i-")) {
 				f->refs[f->refs_n++] = a->refs[i];
+			}
 		}
 	}
 	if (c->in != NULL) {
-		enum spot_step s =
-		    describe_reply(self, c, arena_strdup(c->arena, a->region), f);
+		enum spot_step s = describe_reply(self, c, arena_strdup(c->arena, a->region), f);
 
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 	}
-	if (f->from < f->refs_n)
+	if (f->from < f->refs_n) {
 		return describe_send(self, c, a->region, f);
-	if (f->alone > 0 && f->alone == f->l.n)
+	}
+	if (f->alone > 0 && f->alone == f->l.n) {
 		return call_fail(c, SPOT_UNAVAILABLE, NULL,
 		    "aws DescribeInstances: none of %zu instances could be described: %.200s",
 		    f->refs_n, f->l.items[0].raw_reason);
+	}
 	a->found = f->l.items;
 	a->n = f->l.n;
 	return SPOT_DONE;
 }
 
-/* ---- terminate --------------------------------------------------------------------------- */
+/* ---- terminate ------------------------------------------------------------------------------- */
 
 static void terminate_after(const struct aws *self, struct spot_terminate *a,
     enum spot_instance_state state, const char *raw)
 {
-	a->after = (struct spot_instance){.ref = a->ref,
-	    .token = "",
-	    .install = "",
-	    .state = state,
-	    .raw_state = raw,
-	    .raw_reason = "",
-	    .ip = "",
-	    .spot_request = a->spot_request != NULL ? a->spot_request : ""};
-	a->after.key = (struct spot_pool_key){.provider = self->name,
-	    .region = a->region,
-	    .zone = a->zone != NULL ? a->zone : "",
-	    .instance_type = ""};
+	a->after = (struct spot_instance){ .ref = a->ref,
+		.token = "",
+		.install = "",
+		.state = state,
+		.raw_state = raw,
+		.raw_reason = "",
+		.ip = "",
+		.spot_request = a->spot_request != NULL ? a->spot_request : "" };
+	a->after.key = (struct spot_pool_key){ .provider = self->name,
+		.region = a->region,
+		.zone = a->zone != NULL ? a->zone : "",
+		.instance_type = "" };
 }
 
 enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate *a)
@@ -420,15 +448,16 @@ enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate
 
 	call_state_get(c, 0);
 	if (c->in == NULL) {
-		if (!aws_id_ok(a->ref, "i-"))
+		if (!aws_id_ok(a->ref, "i-")) {
 			return call_fail(c, SPOT_INVALID, NULL,
 			    "aws TerminateInstances: '%.40s' is not an "
 			    "instance id",
 			    a->ref != NULL ? a->ref : "");
+		}
 		query_begin(&q, c->arena, "TerminateInstances", EC2_VERSION);
 		query_add(&q, "InstanceId.1", a->ref);
-		return query_send_ec2(
-		    &q, self, c, a->region, "TerminateInstances", AWS_LIMIT_TERMINATE, true);
+		return query_send_ec2(&q, self, c, a->region, "TerminateInstances",
+		    AWS_LIMIT_TERMINATE, true);
 	}
 	if (c->in->status == 400) {
 		aws_error_read(c, &code, &message);
@@ -438,12 +467,14 @@ enum spot_step aws_terminate(void *p, struct spot_call *c, struct spot_terminate
 		}
 	}
 	s = aws_reply_xml(self, c, "TerminateInstances", "TerminateInstancesResponse", &doc);
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	set = xml_at(doc, "instancesSet");
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
-		if (strcmp(xml_text(i, "instanceId", ""), a->ref) != 0)
+		if (strcmp(xml_text(i, "instanceId", ""), a->ref) != 0) {
 			continue;
+		}
 		terminate_after(self, a, state_read(xml_at(i, "currentState")),
 		    xml_text(i, "currentState/name", ""));
 		a->was_gone = state_read(xml_at(i, "previousState")) == SPOT_INSTANCE_GONE;

@@ -11,32 +11,33 @@
 #include "base/sign.h"
 
 #define USER_DATA_MAX 16384 /* raw, before base64: UserGuide/user-data.html */
-#define TAGS_MAX      50
-#define GROUPS_MAX    16
+#define TAGS_MAX 50
+#define GROUPS_MAX 16
 
-/* ---- the image --------------------------------------------------------------------------- */
+/* ---- the image ------------------------------------------------------------------------------- */
 
 const char *aws_image_fixed(const struct aws *self, const char *arch)
 {
 	return str_same(arch, "arm64") ? self->ami_arm64 : self->ami;
 }
 
-enum spot_step aws_image_send(
-    struct aws *self, struct spot_call *c, const char *region, const char *arch)
+enum spot_step aws_image_send(struct aws *self, struct spot_call *c, const char *region,
+    const char *arch)
 {
 	const char *at = strstr(self->ami_parameter, "{arch}");
 	const char *name = self->ami_parameter;
 	json_t *doc AUTO(json) = NULL;
-	struct aws_request r = {.service = AWS_SSM,
-	    .region = region,
-	    .action = "GetParameter",
-	    .target = "AmazonSSM.GetParameter",
-	    .content_type = "application/x-amz-json-1.1",
-	    .limit = AWS_LIMIT_SSM};
+	struct aws_request r = { .service = AWS_SSM,
+		.region = region,
+		.action = "GetParameter",
+		.target = "AmazonSSM.GetParameter",
+		.content_type = "application/x-amz-json-1.1",
+		.limit = AWS_LIMIT_SSM };
 
-	if (at != NULL)
+	if (at != NULL) {
 		name = arena_printf(c->arena, "%.*s%s%s", (int)(at - name), name,
 		    str_empty(arch) ? "x86_64" : arch, at + 6);
+	}
 	doc = json_pack("{s:s}", "Name", name);
 	r.body = json_text(c->arena, doc);
 	r.body_n = strlen(r.body);
@@ -49,29 +50,33 @@ enum spot_step aws_image_reply(struct aws *self, struct spot_call *c, const char
 	const char *id;
 	enum spot_step s = aws_reply_json(self, c, "GetParameter", &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	id = json_string_value(json_object_get(json_object_get(doc, "Parameter"), "Value"));
-	if (!aws_id_ok(id, "ami-"))
+	if (!aws_id_ok(id, "ami-")) {
 		return aws_bad_reply(c, "GetParameter", "Parameter.Value is not an image id");
+	}
 	*ret_ami = arena_strdup(c->arena, id);
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the request ------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 /* subnet.<zone id>, subnet.<zone name>, subnet.<region>: the first that is set. */
 static const char *subnet_find(const struct aws *self, struct arena *a, const struct spot_launch *l)
 {
-	const char *const places[] = {l->key.zone, l->zone_name, l->key.region};
+	const char *const places[] = { l->key.zone, l->zone_name, l->key.region };
 
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		const char *v = NULL;
 
-		if (!str_empty(places[i]))
+		if (!str_empty(places[i])) {
 			v = aws_setting(self, arena_printf(a, "subnet.%s", places[i]));
-		if (v != NULL)
+		}
+		if (v != NULL) {
 			return v;
+		}
 	}
 	return NULL;
 }
@@ -83,13 +88,16 @@ static bool groups_read(struct arena *a, const char *list, const char **ret, siz
 	while (list != NULL && *list != '\0') {
 		size_t skip = strspn(list, " \t,"), n = strcspn(list + skip, " \t,");
 
-		if (n == 0)
+		if (n == 0) {
 			break;
-		if (*ret_n == GROUPS_MAX)
+		}
+		if (*ret_n == GROUPS_MAX) {
 			return false;
+		}
 		ret[*ret_n] = arena_strndup(a, list + skip, n);
-		if (!aws_id_ok(ret[(*ret_n)++], "sg-"))
+		if (!aws_id_ok(ret[(*ret_n)++], "sg-")) {
 			return false;
+		}
 		list += skip + n;
 	}
 	return true;
@@ -97,40 +105,45 @@ static bool groups_read(struct arena *a, const char *list, const char **ret, siz
 
 /* A subnet of another zone than the pool's is refused by EC2, because the zone is sent too: better
  * no instance than one in a pool that we did not price. */
-static enum spot_step add_network(
-    const struct aws *self, struct spot_call *c, const struct spot_launch *l, struct query *q)
+static enum spot_step add_network(const struct aws *self, struct spot_call *c,
+    const struct spot_launch *l, struct query *q)
 {
 	const char *subnet = subnet_find(self, c->arena, l), *groups[GROUPS_MAX];
 	const char *key = arena_printf(c->arena, "security_groups.%s", l->key.region);
 	bool card = self->public_ip != NULL;
 	size_t n;
 
-	if (subnet != NULL && !aws_id_ok(subnet, "subnet-"))
+	if (subnet != NULL && !aws_id_ok(subnet, "subnet-")) {
 		return call_fail(c, SPOT_CONFIG, NULL,
 		    "aws: subnet for zone %s: '%.40s' is not a subnet id", l->key.zone, subnet);
-	if (!groups_read(c->arena, aws_setting(self, key), groups, &n))
+	}
+	if (!groups_read(c->arena, aws_setting(self, key), groups, &n)) {
 		return call_fail(c, SPOT_CONFIG, NULL, "aws: %s: must be at most %d ids (sg-...)",
 		    key, GROUPS_MAX);
-	if (!str_empty(l->zone_name))
+	}
+	if (!str_empty(l->zone_name)) {
 		query_add(q, "Placement.AvailabilityZone", l->zone_name);
-	else
+	} else {
 		query_add(q, "Placement.AvailabilityZoneId", l->key.zone);
+	}
 	/* With an interface in the request, subnet and groups may only stand there. */
 	if (card) {
 		query_add(q, "NetworkInterface.1.DeviceIndex", "0");
 		query_add(q, "NetworkInterface.1.AssociatePublicIpAddress", self->public_ip);
 		query_add(q, "NetworkInterface.1.DeleteOnTermination", "true");
 	}
-	if (subnet != NULL)
+	if (subnet != NULL) {
 		query_add(q, card ? "NetworkInterface.1.SubnetId" : "SubnetId", subnet);
-	for (size_t i = 0; i < n; i++)
+	}
+	for (size_t i = 0; i < n; i++) {
 		query_addf(q, groups[i], "%sSecurityGroupId.%zu", card ? "NetworkInterface.1." : "",
 		    i + 1);
+	}
 	return SPOT_STEP_NONE;
 }
 
-static void add_tags(
-    const struct spot_launch *l, struct query *q, size_t spec, const char *resource)
+static void add_tags(const struct spot_launch *l, struct query *q, size_t spec,
+    const char *resource)
 {
 	size_t n = 0;
 	bool named = false;
@@ -160,13 +173,15 @@ static void add_market(const struct spot_launch *l, const struct aws_run *r, str
 		query_add(q, "InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior",
 		    "terminate");
 		/* Without a cap the on-demand price is the cap, which is what one wants. */
-		if (l->price_cap_micros > 0)
+		if (l->price_cap_micros > 0) {
 			query_add(q, "InstanceMarketOptions.SpotOptions.MaxPrice",
 			    format_usd(l->price_cap_micros, usd));
+		}
 		return;
 	case SPOT_MARKET_RESERVED:
-		if (r->block)
+		if (r->block) {
 			query_add(q, "InstanceMarketOptions.MarketType", "capacity-block");
+		}
 		query_add(q,
 		    "CapacityReservationSpecification.CapacityReservationTarget."
 		    "CapacityReservationId",
@@ -184,8 +199,9 @@ static void add_disk(const struct aws *self, struct query *q)
 {
 	char gib[24];
 
-	if (self->root_gib == 0)
+	if (self->root_gib == 0) {
 		return;
+	}
 	snprintf(gib, sizeof(gib), "%" PRId64, self->root_gib);
 	query_add(q, "BlockDeviceMapping.1.DeviceName", self->root_device);
 	query_add(q, "BlockDeviceMapping.1.Ebs.VolumeSize", gib);
@@ -203,11 +219,12 @@ static void add_machine(const struct aws *self, struct query *q)
 	query_add(q, "MetadataOptions.HttpTokens", "required");
 	/* One hop would keep jobs in containers from the metadata service. */
 	query_add(q, "MetadataOptions.HttpPutResponseHopLimit", "2");
-	if (profile != NULL)
+	if (profile != NULL) {
 		query_add(q,
 		    str_prefix(profile, "arn:") ? "IamInstanceProfile.Arn"
 						: "IamInstanceProfile.Name",
 		    profile);
+	}
 	add_disk(self, q);
 }
 
@@ -220,8 +237,9 @@ enum spot_step aws_run_send(struct aws *self, struct spot_call *c, const struct 
 
 	snprintf(count, sizeof(count), "%zu", r->count);
 	query_begin(&q, c->arena, "RunInstances", EC2_VERSION);
-	if (r->dry)
+	if (r->dry) {
 		query_add(&q, "DryRun", "true");
+	}
 	query_add(&q, "ImageId", r->ami);
 	query_add(&q, "InstanceType", l->key.instance_type);
 	/* As many as wanted or none: API_RunInstances.html, MinCount. */
@@ -237,29 +255,36 @@ enum spot_step aws_run_send(struct aws *self, struct spot_call *c, const struct 
 	add_machine(self, &q);
 	add_tags(l, &q, 1, "instance");
 	add_tags(l, &q, 2, "volume");
-	if (l->key.market == SPOT_MARKET_SPOT)
+	if (l->key.market == SPOT_MARKET_SPOT) {
 		add_tags(l, &q, 3, "spot-instances-request");
-	if (l->user_data.n > 0)
+	}
+	if (l->user_data.n > 0) {
 		query_add(&q, "UserData", base64_encode(c->arena, l->user_data.p, l->user_data.n));
+	}
 	return query_send_ec2(&q, self, c, l->key.region, "RunInstances", AWS_LIMIT_RUN, !r->dry);
 }
 
-/* ---- the reply --------------------------------------------------------------------------- */
+/* ---- the reply ------------------------------------------------------------------------------- */
 
 bool aws_run_read(struct aws *self, struct spot_call *c, const struct spot_launch *l,
     const struct xml *item, struct spot_instance *ret)
 {
-	if (!aws_instance_read(self, c, l->key.region, item, ret))
+	if (!aws_instance_read(self, c, l->key.region, item, ret)) {
 		return false;
+	}
 	/* What we asked for holds where the reply is silent. */
-	if (*ret->key.zone == '\0')
+	if (*ret->key.zone == '\0') {
 		ret->key.zone = l->key.zone;
-	if (*ret->key.instance_type == '\0')
+	}
+	if (*ret->key.instance_type == '\0') {
 		ret->key.instance_type = l->key.instance_type;
-	if (*ret->token == '\0')
+	}
+	if (*ret->token == '\0') {
 		ret->token = l->token;
-	if (*ret->install == '\0')
+	}
+	if (*ret->install == '\0') {
 		ret->install = l->install;
+	}
 	/* An instance in a capacity reservation looks like any on-demand one. */
 	ret->key.market = l->key.market;
 	return true;
@@ -270,74 +295,85 @@ static enum spot_step run_reply(struct aws *self, struct spot_call *c, struct sp
 	const struct xml *doc, *item;
 	enum spot_step s = aws_reply_xml(self, c, "RunInstances", "RunInstancesResponse", &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	item = xml_first(xml_at(doc, "instancesSet"), "item");
-	if (item == NULL || !aws_run_read(self, c, l, item, &l->instance))
+	if (item == NULL || !aws_run_read(self, c, l, item, &l->instance)) {
 		return aws_bad_reply(c, "RunInstances", "no instance in it");
+	}
 	return SPOT_DONE;
 }
 
-/* ---- checks ------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static enum spot_step tags_check(struct spot_call *c, const struct spot_launch *l)
 {
-	if (l->tags_n > TAGS_MAX - 2)
+	if (l->tags_n > TAGS_MAX - 2) {
 		return call_fail(c, SPOT_INVALID, NULL, "aws launch: %zu tags, at most %d",
 		    l->tags_n, TAGS_MAX - 2);
+	}
 	for (size_t i = 0; i < l->tags_n; i++) {
 		const char *k = l->tags[i].key, *v = l->tags[i].value;
 
-		if (str_empty(k) || strlen(k) > 127 || v == NULL || strlen(v) > 255)
+		if (str_empty(k) || strlen(k) > 127 || v == NULL || strlen(v) > 255) {
 			return call_fail(c, SPOT_INVALID, NULL,
 			    "aws launch: tag '%.40s': key 1 to 127, value to "
 			    "255 characters",
 			    k != NULL ? k : "");
-		if (str_prefix(k, "aws:") || strcmp(k, AWS_TAG_INSTALL) == 0)
-			return call_fail(
-			    c, SPOT_INVALID, NULL, "aws launch: tag key '%.40s' is reserved", k);
+		}
+		if (str_prefix(k, "aws:") || strcmp(k, AWS_TAG_INSTALL) == 0) {
+			return call_fail(c, SPOT_INVALID, NULL,
+			    "aws launch: tag key '%.40s' is reserved", k);
+		}
 	}
 	return SPOT_STEP_NONE;
 }
 
-enum spot_step aws_launch_check(
-    const struct aws *self, struct spot_call *c, const struct spot_launch *l)
+enum spot_step aws_launch_check(const struct aws *self, struct spot_call *c,
+    const struct spot_launch *l)
 {
 	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND &&
-	    (l->key.market != SPOT_MARKET_RESERVED || !self->reservations))
+	    (l->key.market != SPOT_MARKET_RESERVED || !self->reservations)) {
 		return call_fail(c, SPOT_INVALID, NULL, "aws launch: market %s is not supported",
 		    spot_market_name(l->key.market));
-	if (str_empty(l->key.instance_type) || (str_empty(l->key.zone) && str_empty(l->zone_name)))
-		return call_fail(
-		    c, SPOT_INVALID, NULL, "aws launch: instance type and zone are needed");
+	}
+	if (str_empty(l->key.instance_type) ||
+	    (str_empty(l->key.zone) && str_empty(l->zone_name))) {
+		return call_fail(c, SPOT_INVALID, NULL,
+		    "aws launch: instance type and zone are needed");
+	}
 	/* The token is the only thing that keeps a repeat from launching twice. */
-	if (str_empty(l->token) || strlen(l->token) > 64)
-		return call_fail(
-		    c, SPOT_INVALID, NULL, "aws launch: token of 1 to 64 characters needed");
-	if (str_empty(l->install) || strlen(l->install) > 255)
+	if (str_empty(l->token) || strlen(l->token) > 64) {
+		return call_fail(c, SPOT_INVALID, NULL,
+		    "aws launch: token of 1 to 64 characters needed");
+	}
+	if (str_empty(l->install) || strlen(l->install) > 255) {
 		return call_fail(c, SPOT_INVALID, NULL,
 		    "aws launch: installation of 1 to 255 characters needed");
-	if (l->user_data.n > USER_DATA_MAX)
+	}
+	if (l->user_data.n > USER_DATA_MAX) {
 		return call_fail(c, SPOT_INVALID, NULL,
 		    "aws launch: user data is %zu bytes, EC2 takes %d", l->user_data.n,
 		    USER_DATA_MAX);
+	}
 	return tags_check(c, l);
 }
 
-/* ---- the verb ---------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-void aws_launch_begin(
-    const struct aws *self, struct call_state *st, struct aws_run *r, const struct spot_launch *l)
+void aws_launch_begin(const struct aws *self, struct call_state *st, struct aws_run *r,
+    const struct spot_launch *l)
 {
 	r->launch = l;
 	r->ami = aws_image_fixed(self, l->shape.arch);
 	st->at = l->key.market == SPOT_MARKET_RESERVED ? AWS_AT_RESERVATION
-		 : r->ami == NULL		       ? AWS_AT_IMAGE
+	    : r->ami == NULL                           ? AWS_AT_IMAGE
 						       : AWS_AT_RUN;
 }
 
-enum spot_step aws_launch_prepare(
-    struct aws *self, struct spot_call *c, struct aws_run *r, bool *ret_answered)
+enum spot_step aws_launch_prepare(struct aws *self, struct spot_call *c, struct aws_run *r,
+    bool *ret_answered)
 {
 	struct call_state *st = c->state;
 	bool answered = c->in != NULL;
@@ -345,24 +381,28 @@ enum spot_step aws_launch_prepare(
 
 	if (answered && st->at == AWS_AT_RESERVATION) {
 		s = aws_reservation_reply(self, c, r);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
-		if (st->next == NULL)
+		}
+		if (st->next == NULL) {
 			st->at = r->ami == NULL ? AWS_AT_IMAGE : AWS_AT_RUN;
+		}
 		answered = false;
 	} else if (answered && st->at == AWS_AT_IMAGE) {
 		s = aws_image_reply(self, c, &r->ami);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 		st->at = AWS_AT_RUN;
 		answered = false;
 	}
-	if (st->at == AWS_AT_RESERVATION)
-		return aws_reservations_send(
-		    self, c, r->launch->key.region, r->launch->key.instance_type);
-	if (st->at == AWS_AT_IMAGE)
-		return aws_image_send(
-		    self, c, r->launch->key.region, r->launch->shape.arch);
+	if (st->at == AWS_AT_RESERVATION) {
+		return aws_reservations_send(self, c, r->launch->key.region,
+		    r->launch->key.instance_type);
+	}
+	if (st->at == AWS_AT_IMAGE) {
+		return aws_image_send(self, c, r->launch->key.region, r->launch->shape.arch);
+	}
 	*ret_answered = answered;
 	return SPOT_STEP_NONE;
 }
@@ -377,8 +417,9 @@ enum spot_step aws_launch(void *p, struct spot_call *c, struct spot_launch *a)
 
 	if (st == NULL) {
 		s = aws_launch_check(self, c, a);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 		st = call_state_get(c, sizeof(*r));
 		r = st->own;
 		r->count = 1;
@@ -386,7 +427,8 @@ enum spot_step aws_launch(void *p, struct spot_call *c, struct spot_launch *a)
 	}
 	r = st->own;
 	s = aws_launch_prepare(self, c, r, &answered);
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	return answered ? run_reply(self, c, a) : aws_run_send(self, c, r);
 }

@@ -29,7 +29,7 @@ struct pooling {
 	size_t pools_n, pools_cap;
 };
 
-/* ---- names ------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* The vendor's marketing names to the names of our catalogue. The first line that fits wins; memory
  * tells cards of one name apart (usable MiB, a little under the data sheet). */
@@ -38,17 +38,17 @@ static const struct {
 	int64_t mib_min;
 	const char *ours;
 } gpu_names[] = {
-    {"V100", 30000, "V100-32GB"},
-    {"V100", 0, "V100-16GB"},
-    {"A100", 70000, "A100-80GB"},
-    {"A100", 0, "A100-40GB"},
-    {"H100", 0, "H100-80GB-SXM"},
-    {"T4g", 0, "T4G"},
-    {"RTX PRO 4500", 0, "RTXPRO4500-32GB"},
-    {"RTX PRO Server 4500", 0, "RTXPRO4500-32GB"},
-    {"RTX PRO 6000", 0, "RTXPRO6000-96GB"},
-    {"RTX PRO Server 6000", 0, "RTXPRO6000-96GB"},
-    {"GRID K520", 0, "K520"},
+	{ "V100", 30000, "V100-32GB" },
+	{ "V100", 0, "V100-16GB" },
+	{ "A100", 70000, "A100-80GB" },
+	{ "A100", 0, "A100-40GB" },
+	{ "H100", 0, "H100-80GB-SXM" },
+	{ "T4g", 0, "T4G" },
+	{ "RTX PRO 4500", 0, "RTXPRO4500-32GB" },
+	{ "RTX PRO Server 4500", 0, "RTXPRO4500-32GB" },
+	{ "RTX PRO 6000", 0, "RTXPRO6000-96GB" },
+	{ "RTX PRO Server 6000", 0, "RTXPRO6000-96GB" },
+	{ "GRID K520", 0, "K520" },
 };
 
 /* A name that is new to us is kept without blanks: H200, B200, B300, T4, A10G, L4, L40S are such.
@@ -58,18 +58,22 @@ static const char *gpu_name(struct arena *a, const char *name, int64_t mib)
 	size_t n = 0;
 	char *out;
 
-	if (strncasecmp(name, "NVIDIA ", 7) == 0)
+	if (strncasecmp(name, "NVIDIA ", 7) == 0) {
 		name += 7;
-	if (strncasecmp(name, "Tesla ", 6) == 0)
+	}
+	if (strncasecmp(name, "Tesla ", 6) == 0) {
 		name += 6;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(gpu_names); i++) {
-		if (strcasecmp(gpu_names[i].name, name) == 0 && mib >= gpu_names[i].mib_min)
+		if (strcasecmp(gpu_names[i].name, name) == 0 && mib >= gpu_names[i].mib_min) {
 			return gpu_names[i].ours;
+		}
 	}
 	out = arena_strdup(a, name);
 	for (const char *p = name; *p != '\0'; p++) {
-		if (*p != ' ')
+		if (*p != ' ') {
 			out[n++] = *p;
+		}
 	}
 	out[n] = '\0';
 	return out;
@@ -84,26 +88,28 @@ const char *aws_quota_class(struct arena *a, const char *type, enum spot_market 
 
 	if (market == SPOT_MARKET_SPOT) {
 		market_name = "Spot";
-		if (str_prefix(type, "p5"))
+		if (str_prefix(type, "p5")) {
 			family = "P5";
-		else if (str_prefix(type, "p6"))
+		} else if (str_prefix(type, "p6")) {
 			family = "P6";
+		}
 	}
 	return arena_printf(a, "%s/%s", family, market_name);
 }
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static enum spot_step pools_send(struct aws *self, struct spot_call *c, const char *region)
 {
-	static const char *const actions[] = {
-	    "DescribeAvailabilityZones", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings"};
+	static const char *const actions[] = { "DescribeAvailabilityZones", "DescribeInstanceTypes",
+		"DescribeInstanceTypeOfferings" };
 	const struct call_state *st = c->state;
 	const char *action;
 	struct query q;
 
-	if (st->at == RESERVATIONS)
+	if (st->at == RESERVATIONS) {
 		return aws_reservations_send(self, c, region, NULL);
+	}
 	action = actions[st->at];
 	query_begin(&q, c->arena, action, EC2_VERSION);
 	if (st->at == TYPES) {
@@ -114,8 +120,9 @@ static enum spot_step pools_send(struct aws *self, struct spot_call *c, const ch
 		query_add(&q, "Filter.2.Name", "supported-usage-class");
 		query_add(&q, "Filter.2.Value.1", "spot");
 		query_add(&q, "Filter.2.Value.2", "on-demand");
-		if (self->reservations)
+		if (self->reservations) {
 			query_add(&q, "Filter.2.Value.3", "capacity-block");
+		}
 		query_add(&q, "MaxResults", "100");
 	} else if (st->at == OFFERINGS) {
 		query_add(&q, "LocationType", "availability-zone-id");
@@ -124,12 +131,13 @@ static enum spot_step pools_send(struct aws *self, struct spot_call *c, const ch
 		query_add(&q, "Filter.1.Value.2", "g*");
 		query_add(&q, "MaxResults", "1000");
 	}
-	if (st->next != NULL)
+	if (st->next != NULL) {
 		query_add(&q, "NextToken", st->next);
+	}
 	return query_send_ec2(&q, self, c, region, action, AWS_LIMIT_DESCRIBE, false);
 }
 
-/* ---- zones ------------------------------------------------------------------------------- */
+/* ---- zones ----------------------------------------------------------------------------------- */
 
 static enum spot_step zones_reply(struct aws *self, struct spot_call *c, struct pooling *x)
 {
@@ -138,29 +146,34 @@ static enum spot_step zones_reply(struct aws *self, struct spot_call *c, struct 
 	enum spot_step s =
 	    aws_reply_xml(self, c, action, "DescribeAvailabilityZonesResponse", &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	set = xml_at(doc, "availabilityZoneInfo");
-	if (set == NULL)
+	if (set == NULL) {
 		return aws_bad_reply(c, action, "no availabilityZoneInfo");
+	}
 	for (const struct xml *z = xml_first(set, "item"); z != NULL; z = xml_next(z, "item")) {
 		const char *id = xml_text(z, "zoneId", ""),
 			   *type = xml_text(z, "zoneType", "availability-zone");
 
 		/* Local and wavelength zones have other prices and hardly any GPUs. */
-		if (*id == '\0' || strcmp(type, "availability-zone") != 0)
+		if (*id == '\0' || strcmp(type, "availability-zone") != 0) {
 			continue;
-		if (strcmp(xml_text(z, "optInStatus", "opt-in-not-required"), "not-opted-in") == 0)
+		}
+		if (strcmp(xml_text(z, "optInStatus", "opt-in-not-required"), "not-opted-in") ==
+		    0) {
 			continue;
+		}
 		x->zones =
 		    arena_grow(c->arena, x->zones, x->zones_n, &x->zones_cap, sizeof(*x->zones));
 		x->zones[x->zones_n++] =
-		    (struct zone){.id = id, .name = xml_text(z, "zoneName", "")};
+		    (struct zone){ .id = id, .name = xml_text(z, "zoneName", "") };
 	}
 	return SPOT_STEP_NONE;
 }
 
-/* ---- types ------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static int64_t number(const struct xml *x, const char *path, int64_t max)
 {
@@ -170,21 +183,23 @@ static int64_t number(const struct xml *x, const char *path, int64_t max)
 }
 
 /* count is 0 for fractional types: they say how many slices of which size (g6f, gr6f). */
-static void gpu_read(
-    struct arena *a, const struct xml *info, const struct xml *gpu, struct spot_shape *s)
+static void gpu_read(struct arena *a, const struct xml *info, const struct xml *gpu,
+    struct spot_shape *s)
 {
 	int64_t count = number(gpu, "count", 1000), slices = number(gpu, "logicalGpuCount", 1000);
 	int64_t mib = number(gpu, "memoryInfo/sizeInMiB", INT32_MAX);
 	int64_t total = number(info, "totalGpuMemoryInMiB", INT32_MAX);
 	double part = 1, milli = (double)count * 1000;
 
-	if (!parse_f64(xml_text(gpu, "gpuPartitionSize", "1"), 0.001, 1, &part))
+	if (!parse_f64(xml_text(gpu, "gpuPartitionSize", "1"), 0.001, 1, &part)) {
 		part = 1;
+	}
 	if (count == 0 || part < 1) {
 		milli = (double)MAX(slices, 1) * part * 1000;
 		/* The slice's memory, where it is all that the type has; else the whole card's. */
-		if (total > 0 && mib * MAX(slices, 1) <= total)
+		if (total > 0 && mib * MAX(slices, 1) <= total) {
 			mib = (int64_t)((double)mib / part + 0.5);
+		}
 	}
 	s->gpu_milli = (int32_t)(milli + 0.5);
 	s->gpu_mem_mib = (int32_t)MIN(mib, INT32_MAX);
@@ -194,8 +209,9 @@ static void gpu_read(
 static bool set_has(const struct xml *set, const char *word)
 {
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
-		if (strcmp(i->text, word) == 0)
+		if (strcmp(i->text, word) == 0) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -206,13 +222,15 @@ static bool type_read(struct arena *a, const struct xml *item, struct gpu_type *
 	const struct xml *info = xml_at(item, "gpuInfo"),
 			 *archs = xml_at(item, "processorInfo/supportedArchitectures");
 	const struct xml *gpu, *classes = xml_at(item, "supportedUsageClasses");
-	struct gpu_type t = {.name = xml_text(item, "instanceType", "")};
+	struct gpu_type t = { .name = xml_text(item, "instanceType", "") };
 
 	gpu = xml_first(xml_at(info, "gpus"), "item");
-	while (gpu != NULL && strcasecmp(xml_text(gpu, "manufacturer", ""), "NVIDIA") != 0)
+	while (gpu != NULL && strcasecmp(xml_text(gpu, "manufacturer", ""), "NVIDIA") != 0) {
 		gpu = xml_next(gpu, "item");
-	if (gpu == NULL || *t.name == '\0')
+	}
+	if (gpu == NULL || *t.name == '\0') {
 		return false;
+	}
 	gpu_read(a, info, gpu, &t.shape);
 	t.shape.vcpus = (int32_t)number(item, "vCpuInfo/defaultVCpus", 100000);
 	t.shape.mem_mib = (int32_t)number(item, "memoryInfo/sizeInMiB", INT32_MAX);
@@ -223,53 +241,57 @@ static bool type_read(struct arena *a, const struct xml *item, struct gpu_type *
 	return *t.shape.gpu_name != '\0' && t.shape.gpu_milli > 0;
 }
 
-static enum spot_step types_reply(
-    struct aws *self, struct spot_call *c, struct pooling *x, bool *ret_more)
+static enum spot_step types_reply(struct aws *self, struct spot_call *c, struct pooling *x,
+    bool *ret_more)
 {
 	const char *action = "DescribeInstanceTypes";
 	const struct xml *doc, *set;
 	bool bad;
 	enum spot_step s = aws_reply_xml(self, c, action, "DescribeInstanceTypesResponse", &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	set = xml_at(doc, "instanceTypeSet");
-	if (set == NULL)
+	if (set == NULL) {
 		return aws_bad_reply(c, action, "no instanceTypeSet");
+	}
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
 		x->types =
 		    arena_grow(c->arena, x->types, x->types_n, &x->types_cap, sizeof(*x->types));
-		if (type_read(c->arena, i, &x->types[x->types_n]))
+		if (type_read(c->arena, i, &x->types[x->types_n])) {
 			x->types_n++;
+		}
 	}
 	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
 	return bad ? aws_bad_reply(c, action, "the page token repeats") : SPOT_STEP_NONE;
 }
 
-/* ---- offerings --------------------------------------------------------------------------- */
+/* ---- offerings ------------------------------------------------------------------------------- */
 
 static void pool_add(struct aws *self, struct spot_call *c, struct pooling *x, const char *region,
     const struct gpu_type *t, const struct zone *z, enum spot_market market)
 {
 	x->pools = arena_grow(c->arena, x->pools, x->pools_n, &x->pools_cap, sizeof(*x->pools));
-	x->pools[x->pools_n++] = (struct spot_pool_info){.key = {.provider = self->name,
-							     .region = region,
-							     .zone = z->id,
-							     .instance_type = t->name,
-							     .market = market},
-	    .zone_name = z->name,
-	    .shape = t->shape,
-	    /* What is reserved was counted when it was. */
-	    .quota_class = market == SPOT_MARKET_RESERVED
-			       ? ""
-			       : aws_quota_class(c->arena, t->name, market)};
+	x->pools[x->pools_n++] = (struct spot_pool_info){ .key = { .provider = self->name,
+							      .region = region,
+							      .zone = z->id,
+							      .instance_type = t->name,
+							      .market = market },
+		.zone_name = z->name,
+		.shape = t->shape,
+		/* What is reserved was counted when it was. */
+		.quota_class = market == SPOT_MARKET_RESERVED
+		    ? ""
+		    : aws_quota_class(c->arena, t->name, market) };
 }
 
 static const struct gpu_type *type_find(const struct pooling *x, const char *name)
 {
 	for (size_t i = 0; i < x->types_n; i++) {
-		if (strcmp(x->types[i].name, name) == 0)
+		if (strcmp(x->types[i].name, name) == 0) {
 			return &x->types[i];
+		}
 	}
 	return NULL;
 }
@@ -283,19 +305,23 @@ static void offering_read(struct aws *self, struct spot_call *c, struct pooling 
 	const struct zone *z = NULL;
 
 	for (size_t i = 0; i < x->zones_n && z == NULL; i++) {
-		if (strcmp(x->zones[i].id, place) == 0)
+		if (strcmp(x->zones[i].id, place) == 0) {
 			z = &x->zones[i];
+		}
 	}
-	if (t == NULL || z == NULL)
+	if (t == NULL || z == NULL) {
 		return;
-	if (t->spot)
+	}
+	if (t->spot) {
 		pool_add(self, c, x, region, t, z, SPOT_MARKET_SPOT);
-	if (t->on_demand)
+	}
+	if (t->on_demand) {
 		pool_add(self, c, x, region, t, z, SPOT_MARKET_ON_DEMAND);
+	}
 }
 
-static enum spot_step offerings_reply(
-    struct aws *self, struct spot_call *c, struct pooling *x, const char *region, bool *ret_more)
+static enum spot_step offerings_reply(struct aws *self, struct spot_call *c, struct pooling *x,
+    const char *region, bool *ret_more)
 {
 	const char *action = "DescribeInstanceTypeOfferings";
 	const struct xml *doc, *set;
@@ -303,18 +329,21 @@ static enum spot_step offerings_reply(
 	enum spot_step s =
 	    aws_reply_xml(self, c, action, "DescribeInstanceTypeOfferingsResponse", &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	set = xml_at(doc, "instanceTypeOfferingSet");
-	if (set == NULL)
+	if (set == NULL) {
 		return aws_bad_reply(c, action, "no instanceTypeOfferingSet");
-	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item"))
+	}
+	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
 		offering_read(self, c, x, region, i);
+	}
 	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
 	return bad ? aws_bad_reply(c, action, "the page token repeats") : SPOT_STEP_NONE;
 }
 
-/* ---- reservations ------------------------------------------------------------------------ */
+/* ---- reservations ---------------------------------------------------------------------------- */
 
 static bool pool_known(const struct pooling *x, const struct gpu_type *t, const struct zone *z)
 {
@@ -322,33 +351,38 @@ static bool pool_known(const struct pooling *x, const struct gpu_type *t, const 
 		const struct spot_pool_key *k = &x->pools[i].key;
 
 		if (k->market == SPOT_MARKET_RESERVED && strcmp(k->instance_type, t->name) == 0 &&
-		    strcmp(k->zone, z->id) == 0)
+		    strcmp(k->zone, z->id) == 0) {
 			return true;
+		}
 	}
 	return false;
 }
 
 /* A pool per type and zone with a reservation, also while it is full: ours may be what fills it. */
-static enum spot_step reservations_reply(
-    struct aws *self, struct spot_call *c, struct pooling *x, const char *region, bool *ret_more)
+static enum spot_step reservations_reply(struct aws *self, struct spot_call *c, struct pooling *x,
+    const char *region, bool *ret_more)
 {
 	const struct xml *set;
 	enum spot_step s = aws_reservations_reply(self, c, &set, ret_more);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
 		const struct gpu_type *t;
 		struct aws_reservation r;
 
-		if (!aws_reservation_read(i, &r) || r.total == 0)
+		if (!aws_reservation_read(i, &r) || r.total == 0) {
 			continue;
+		}
 		t = type_find(x, r.type);
 		for (size_t k = 0; k < x->zones_n && t != NULL; k++) {
 			const struct zone *z = &x->zones[k];
 
-			if (aws_reservation_at(&r, t->name, z->id, z->name) && !pool_known(x, t, z))
+			if (aws_reservation_at(&r, t->name, z->id, z->name) &&
+			    !pool_known(x, t, z)) {
 				pool_add(self, c, x, region, t, z, SPOT_MARKET_RESERVED);
+			}
 		}
 	}
 	return SPOT_STEP_NONE;
@@ -362,31 +396,36 @@ enum spot_step aws_pools(void *p, struct spot_call *c, struct spot_pools *a)
 	bool more = false;
 	enum spot_step s = SPOT_STEP_NONE;
 
-	if (str_empty(a->region))
+	if (str_empty(a->region)) {
 		return call_fail(c, SPOT_INVALID, NULL, "aws pools: a region is needed");
-	if (c->in != NULL) {
-		if (st->at == ZONES)
-			s = zones_reply(self, c, x);
-		else if (st->at == TYPES)
-			s = types_reply(self, c, x, &more);
-		else if (st->at == OFFERINGS)
-			s = offerings_reply(self, c, x, arena_strdup(c->arena, a->region), &more);
-		else
-			s = reservations_reply(
-			    self, c, x, arena_strdup(c->arena, a->region), &more);
-		if (s != SPOT_STEP_NONE)
-			return s;
-		if (!more)
-			st->at++;
 	}
-	if (st->at <= (self->reservations ? RESERVATIONS : OFFERINGS))
+	if (c->in != NULL) {
+		if (st->at == ZONES) {
+			s = zones_reply(self, c, x);
+		} else if (st->at == TYPES) {
+			s = types_reply(self, c, x, &more);
+		} else if (st->at == OFFERINGS) {
+			s = offerings_reply(self, c, x, arena_strdup(c->arena, a->region), &more);
+		} else {
+			s = reservations_reply(self, c, x, arena_strdup(c->arena, a->region),
+			    &more);
+		}
+		if (s != SPOT_STEP_NONE) {
+			return s;
+		}
+		if (!more) {
+			st->at++;
+		}
+	}
+	if (st->at <= (self->reservations ? RESERVATIONS : OFFERINGS)) {
 		return pools_send(self, c, a->region);
+	}
 	a->pools = x->pools;
 	a->n = x->pools_n;
 	return SPOT_DONE;
 }
 
-/* ---- index for the feeds ----------------------------------------------------------------- */
+/* ---- index for the feeds --------------------------------------------------------------------- */
 
 static int by_type(const void *a, const void *b)
 {
@@ -402,8 +441,9 @@ void pool_index_init(struct pool_index *x, struct arena *a, const struct spot_po
 	x->n = 0;
 	x->items = arena_array(a, n + 1, sizeof(*x->items));
 	for (size_t i = 0; i < n; i++) {
-		if (pools[i].key.market == market)
+		if (pools[i].key.market == market) {
 			x->items[x->n++] = &pools[i];
+		}
 	}
 	qsort(x->items, x->n, sizeof(*x->items), by_type);
 }
@@ -415,24 +455,27 @@ const struct spot_pool_info **pool_index_type(const struct pool_index *x, const 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (strcmp(x->items[mid]->key.instance_type, type) < 0)
+		if (strcmp(x->items[mid]->key.instance_type, type) < 0) {
 			lo = mid + 1;
-		else
+		} else {
 			hi = mid;
+		}
 	}
 	return lo < x->n && strcmp(x->items[lo]->key.instance_type, type) == 0 ? &x->items[lo]
 									       : NULL;
 }
 
-const struct spot_pool_info *pool_index_find(
-    const struct pool_index *x, const char *type, const char *zone_id, const char *zone_name)
+const struct spot_pool_info *pool_index_find(const struct pool_index *x, const char *type,
+    const char *zone_id, const char *zone_name)
 {
 	const struct spot_pool_info **at = pool_index_type(x, type), **end = x->items + x->n;
 
 	for (; at != NULL && at < end && strcmp((*at)->key.instance_type, type) == 0; at++) {
-		if (*zone_id != '\0' ? str_same((*at)->key.zone, zone_id)
-				     : *zone_name != '\0' && str_same((*at)->zone_name, zone_name))
+		if (*zone_id != '\0'
+			? str_same((*at)->key.zone, zone_id)
+			: *zone_name != '\0' && str_same((*at)->zone_name, zone_name)) {
 			return *at;
+		}
 	}
 	return NULL;
 }

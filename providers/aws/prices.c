@@ -7,12 +7,12 @@
  * to each of the type's zones.
  */
 
-#define HISTORY_US     (INT64_C(90) * 24 * SPOT_US_PER_HOUR)
-#define SPOT_SOURCE    "DescribeSpotPriceHistory"
-#define LIST_SOURCE    "GetProducts"
-#define PAID_SOURCE    "DescribeCapacityReservations"
-/* What a machine in a reservation adds to the bill: nothing, the reservation costs the same without it.
- * Zero is no price anywhere in this program, so it is the least there is. */
+#define HISTORY_US (INT64_C(90) * 24 * SPOT_US_PER_HOUR)
+#define SPOT_SOURCE "DescribeSpotPriceHistory"
+#define LIST_SOURCE "GetProducts"
+#define PAID_SOURCE "DescribeCapacityReservations"
+/* What a machine in a reservation adds to the bill: nothing, the reservation costs the same without
+ * it. Zero is no price anywhere in this program, so it is the least there is. */
 #define PAID_MICROS 1
 #define LIST_REPLY_MAX (32u << 20)
 
@@ -29,17 +29,17 @@ static void point_add(struct spot_call *c, struct pricing *x, const struct spot_
     int64_t micros, int64_t effective_us, const char *source)
 {
 	x->points = arena_grow(c->arena, x->points, x->n, &x->cap, sizeof(*x->points));
-	x->points[x->n++] = (struct spot_price_point){.key = pool->key,
-	    .price_micros = micros,
-	    .effective_us = effective_us,
-	    .observed_us = c->now_us,
-	    .source = source};
+	x->points[x->n++] = (struct spot_price_point){ .key = pool->key,
+		.price_micros = micros,
+		.effective_us = effective_us,
+		.observed_us = c->now_us,
+		.source = source };
 }
 
-/* ---- spot -------------------------------------------------------------------------------- */
+/* ---- spot ------------------------------------------------------------------------------------ */
 
-static enum spot_step spot_send(
-    struct aws *self, struct spot_call *c, const struct spot_prices *a, struct pricing *x)
+static enum spot_step spot_send(struct aws *self, struct spot_call *c, const struct spot_prices *a,
+    struct pricing *x)
 {
 	const struct call_state *st = c->state;
 	const char *last = "";
@@ -61,13 +61,15 @@ static enum spot_step spot_send(
 	for (size_t i = 0; i < x->spot.n; i++) {
 		const char *type = x->spot.items[i]->key.instance_type;
 
-		if (strcmp(type, last) != 0)
+		if (strcmp(type, last) != 0) {
 			query_addf(&q, type, "InstanceType.%zu", ++n);
+		}
 		last = type;
 	}
 	query_add(&q, "MaxResults", "1000");
-	if (st->next != NULL)
+	if (st->next != NULL) {
 		query_add(&q, "NextToken", st->next);
+	}
 	return query_send_ec2(&q, self, c, a->region, SPOT_SOURCE, AWS_LIMIT_DESCRIBE, false);
 }
 
@@ -80,35 +82,41 @@ static enum spot_step spot_row(struct spot_call *c, struct pricing *x, const str
 	const struct spot_pool_info *pool;
 	int64_t micros, at;
 
-	if (strcmp(product, "Linux/UNIX") != 0 && strcmp(product, "Linux/UNIX (Amazon VPC)") != 0)
+	if (strcmp(product, "Linux/UNIX") != 0 && strcmp(product, "Linux/UNIX (Amazon VPC)") != 0) {
 		return SPOT_STEP_NONE;
+	}
 	pool = pool_index_find(&x->spot, type, xml_text(row, "availabilityZoneId", ""),
 	    xml_text(row, "availabilityZone", ""));
-	if (pool == NULL)
+	if (pool == NULL) {
 		return SPOT_STEP_NONE;
-	if (!parse_usd_micros(price, &micros) || !parse_time_us(when, &at))
+	}
+	if (!parse_usd_micros(price, &micros) || !parse_time_us(when, &at)) {
 		return aws_bad_reply(c, SPOT_SOURCE, "%.40s: spotPrice '%.30s', timestamp '%.40s'",
 		    type, price, when);
+	}
 	point_add(c, x, pool, micros, at, SPOT_SOURCE);
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step spot_reply(
-    struct aws *self, struct spot_call *c, struct pricing *x, bool *ret_more)
+static enum spot_step spot_reply(struct aws *self, struct spot_call *c, struct pricing *x,
+    bool *ret_more)
 {
 	const struct xml *doc, *set;
 	bool bad;
 	enum spot_step s = aws_reply_xml(self, c, SPOT_SOURCE, SPOT_SOURCE "Response", &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	set = xml_at(doc, "spotPriceHistorySet");
-	if (set == NULL)
+	if (set == NULL) {
 		return aws_bad_reply(c, SPOT_SOURCE, "no spotPriceHistorySet");
+	}
 	for (const struct xml *r = xml_first(set, "item"); r != NULL; r = xml_next(r, "item")) {
 		s = spot_row(c, x, r);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 	}
 	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
 	return bad ? aws_bad_reply(c, SPOT_SOURCE, "the page token repeats") : SPOT_STEP_NONE;
@@ -119,14 +127,18 @@ static int by_pool_then_time(const void *pa, const void *pb)
 	const struct spot_price_point *a = pa, *b = pb;
 	int d = strcmp(a->key.instance_type, b->key.instance_type);
 
-	if (d == 0)
+	if (d == 0) {
 		d = strcmp(a->key.zone, b->key.zone);
-	if (d == 0)
+	}
+	if (d == 0) {
 		d = (int)a->key.market - (int)b->key.market;
-	if (d == 0)
+	}
+	if (d == 0) {
 		d = (a->effective_us > b->effective_us) - (a->effective_us < b->effective_us);
-	if (d == 0)
+	}
+	if (d == 0) {
 		d = (a->price_micros > b->price_micros) - (a->price_micros < b->price_micros);
+	}
 	return d;
 }
 
@@ -136,31 +148,37 @@ static void points_tidy(struct pricing *x)
 {
 	size_t kept = 0;
 
-	if (x->n > 0)
+	if (x->n > 0) {
 		qsort(x->points, x->n, sizeof(*x->points), by_pool_then_time);
+	}
 	for (size_t i = 0; i < x->n; i++) {
-		if (kept > 0 && by_pool_then_time(&x->points[kept - 1], &x->points[i]) == 0)
+		if (kept > 0 && by_pool_then_time(&x->points[kept - 1], &x->points[i]) == 0) {
 			continue;
+		}
 		x->points[kept++] = x->points[i];
 	}
 	x->n = kept;
 }
 
-/* ---- on-demand --------------------------------------------------------------------------- */
+/* ---- on-demand ------------------------------------------------------------------------------- */
 
 /* The Price List lives in three regions and tells of all (Karpenter pkg/providers/pricing). NULL:
  * the partition has none. */
 const char *aws_list_region(const char *region)
 {
-	if (str_prefix(region, "cn-"))
+	if (str_prefix(region, "cn-")) {
 		return "cn-northwest-1";
+	}
 	if (str_prefix(region, "us-gov-") || str_prefix(region, "eusc-") ||
-	    str_prefix(region, "us-iso"))
+	    str_prefix(region, "us-iso")) {
 		return NULL;
-	if (str_prefix(region, "ap-"))
+	}
+	if (str_prefix(region, "ap-")) {
 		return "ap-south-1";
-	if (str_prefix(region, "eu-"))
+	}
+	if (str_prefix(region, "eu-")) {
 		return "eu-central-1";
+	}
 	return "us-east-1";
 }
 
@@ -169,25 +187,27 @@ const char *aws_list_region(const char *region)
 enum spot_step aws_list_prices_send(struct aws *self, struct spot_call *c, const char *region,
     const char *family, int max, const char *next)
 {
-	const char *const filters[][2] = {{"regionCode", region}, {"operatingSystem", "Linux"},
-	    {"tenancy", "Shared"}, {"preInstalledSw", "NA"}, {"capacitystatus", "Used"},
-	    {"marketoption", "OnDemand"}, {"productFamily", family}};
+	const char *const filters[][2] = { { "regionCode", region }, { "operatingSystem", "Linux" },
+		{ "tenancy", "Shared" }, { "preInstalledSw", "NA" }, { "capacitystatus", "Used" },
+		{ "marketoption", "OnDemand" }, { "productFamily", family } };
 	json_t *doc AUTO(json) = json_pack("{s:s, s:s, s:i, s:[]}", "ServiceCode", "AmazonEC2",
 	    "FormatVersion", "aws_v1", "MaxResults", max, "Filters");
-	struct aws_request r = {.service = AWS_PRICING,
-	    .region = aws_list_region(region),
-	    .action = LIST_SOURCE,
-	    .target = "AWSPriceListService.GetProducts",
-	    .content_type = "application/x-amz-json-1.1",
-	    .limit = AWS_LIMIT_PRICING};
+	struct aws_request r = { .service = AWS_PRICING,
+		.region = aws_list_region(region),
+		.action = LIST_SOURCE,
+		.target = "AWSPriceListService.GetProducts",
+		.content_type = "application/x-amz-json-1.1",
+		.limit = AWS_LIMIT_PRICING };
 	enum spot_step s;
 
-	for (size_t i = 0; i < ARRAY_LEN(filters); i++)
+	for (size_t i = 0; i < ARRAY_LEN(filters); i++) {
 		json_array_append_new(json_object_get(doc, "Filters"),
 		    json_pack("{s:s, s:s, s:s}", "Type", "TERM_MATCH", "Field", filters[i][0],
 			"Value", filters[i][1]));
-	if (next != NULL)
+	}
+	if (next != NULL) {
 		json_object_set_new(doc, "NextToken", json_string(next));
+	}
 	r.body = json_text(c->arena, doc);
 	r.body_n = strlen(r.body);
 	s = aws_send(self, c, &r);
@@ -223,11 +243,11 @@ static bool product_price(const json_t *product, int64_t *ret_micros, int64_t *r
 
 	*ret_since = aws_time(json_string_value(json_object_get(term, "effectiveDate")));
 	return unit != NULL && strcmp(unit, "Hrs") == 0 && usd != NULL &&
-	       parse_usd_micros(usd, ret_micros) && *ret_micros > 0;
+	    parse_usd_micros(usd, ret_micros) && *ret_micros > 0;
 }
 
-static void product_read(
-    struct spot_call *c, struct pricing *x, const char *region, const json_t *product)
+static void product_read(struct spot_call *c, struct pricing *x, const char *region,
+    const json_t *product)
 {
 	const json_t *attrs = json_object_get(json_object_get(product, "product"), "attributes");
 	const char *type = json_string_value(json_object_get(attrs, "instanceType"));
@@ -236,17 +256,20 @@ static void product_read(
 	int64_t micros, since;
 
 	/* The free-tier product has no type. */
-	if (type == NULL || (where != NULL && strcmp(where, region) != 0))
+	if (type == NULL || (where != NULL && strcmp(where, region) != 0)) {
 		return;
-	if (!product_price(product, &micros, &since))
+	}
+	if (!product_price(product, &micros, &since)) {
 		return;
+	}
 	at = pool_index_type(&x->on_demand, type);
-	for (; at != NULL && at < end && strcmp((*at)->key.instance_type, type) == 0; at++)
+	for (; at != NULL && at < end && strcmp((*at)->key.instance_type, type) == 0; at++) {
 		point_add(c, x, *at, micros, since, LIST_SOURCE);
+	}
 }
 
-static enum spot_step list_reply(
-    struct aws *self, struct spot_call *c, struct pricing *x, const char *region, bool *ret_more)
+static enum spot_step list_reply(struct aws *self, struct spot_call *c, struct pricing *x,
+    const char *region, bool *ret_more)
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *list, *item;
@@ -255,22 +278,25 @@ static enum spot_step list_reply(
 	bool bad;
 	enum spot_step s = aws_reply_json(self, c, LIST_SOURCE, &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	list = json_object_get(doc, "PriceList");
-	if (!json_is_array(list))
+	if (!json_is_array(list)) {
 		return aws_bad_reply(c, LIST_SOURCE, "PriceList is not an array");
-	json_array_foreach(list, i, item)
-	{
+	}
+	json_array_foreach (list, i, item) {
 		json_t *product AUTO(json) = NULL;
-		struct spot_err err = {0};
+		struct spot_err err = { 0 };
 
 		/* Each product is a JSON text inside a JSON string. */
-		if (!json_is_string(item))
+		if (!json_is_string(item)) {
 			return aws_bad_reply(c, LIST_SOURCE, "PriceList[%zu] is not a string", i);
-		if (json_parse((struct str){json_string_value(item), json_string_length(item)},
-			"product", &product, &err) != SPOT_OK)
+		}
+		if (json_parse((struct str){ json_string_value(item), json_string_length(item) },
+			"product", &product, &err) != SPOT_OK) {
 			return aws_bad_reply(c, LIST_SOURCE, "PriceList[%zu]: %.150s", i, err.text);
+		}
 		product_read(c, x, region, product);
 	}
 	token = json_string_value(json_object_get(doc, "NextToken"));
@@ -278,26 +304,29 @@ static enum spot_step list_reply(
 	return bad ? aws_bad_reply(c, LIST_SOURCE, "the page token repeats") : SPOT_STEP_NONE;
 }
 
-/* ---- paid for already -------------------------------------------------------------------- */
+/* ---- paid for already ------------------------------------------------------------------------ */
 
 static void paid_points(struct spot_call *c, struct pricing *x, const struct spot_prices *a)
 {
 	/* They come with the on-demand prices: neither moves. */
-	if (a->market == SPOT_MARKET_SPOT)
+	if (a->market == SPOT_MARKET_SPOT) {
 		return;
+	}
 	for (size_t i = 0; i < a->pools_n; i++) {
-		if (a->pools[i].key.market == SPOT_MARKET_RESERVED)
+		if (a->pools[i].key.market == SPOT_MARKET_RESERVED) {
 			point_add(c, x, &a->pools[i], PAID_MICROS, 0, PAID_SOURCE);
+		}
 	}
 }
 
-/* ---- the verb ---------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static bool has_metal(const struct pool_index *x)
 {
 	for (size_t i = 0; i < x->n; i++) {
-		if (strstr(x->items[i]->key.instance_type, ".metal") != NULL)
+		if (strstr(x->items[i]->key.instance_type, ".metal") != NULL) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -306,15 +335,18 @@ static bool has_metal(const struct pool_index *x)
 static int wanted_from(int at, const struct spot_prices *a, const struct pricing *x)
 {
 	bool list = (a->market == SPOT_MARKET_NONE || a->market == SPOT_MARKET_ON_DEMAND) &&
-		    x->on_demand.n > 0 && aws_list_region(a->region) != NULL;
+	    x->on_demand.n > 0 && aws_list_region(a->region) != NULL;
 
 	if (at == SPOT_FEED &&
-	    ((a->market != SPOT_MARKET_NONE && a->market != SPOT_MARKET_SPOT) || x->spot.n == 0))
+	    ((a->market != SPOT_MARKET_NONE && a->market != SPOT_MARKET_SPOT) || x->spot.n == 0)) {
 		at = LIST_MACHINES;
-	if (at == LIST_MACHINES && !list)
+	}
+	if (at == LIST_MACHINES && !list) {
 		at = END;
-	if (at == LIST_METAL && (!list || !has_metal(&x->on_demand)))
+	}
+	if (at == LIST_METAL && (!list || !has_metal(&x->on_demand))) {
 		at = END;
+	}
 	return at;
 }
 
@@ -326,31 +358,38 @@ enum spot_step aws_prices(void *p, struct spot_call *c, struct spot_prices *a)
 	bool more = false;
 
 	if (x->spot.items == NULL) {
-		if (str_empty(a->region))
+		if (str_empty(a->region)) {
 			return call_fail(c, SPOT_INVALID, NULL, "aws prices: a region is needed");
+		}
 		/* Spot history there has no currency in it and tells yuan. */
-		if (str_prefix(a->region, "cn-"))
+		if (str_prefix(a->region, "cn-")) {
 			return call_fail(c, SPOT_CONFIG, NULL,
-			    "aws prices: %s: prices of China's regions are in CNY, and prices here are dollars: leave it out of 'regions'",
+			    "aws prices: %s: prices of China's regions are in CNY, and prices here "
+			    "are dollars: leave it out of 'regions'",
 			    a->region);
+		}
 		pool_index_init(&x->spot, c->arena, a->pools, a->pools_n, SPOT_MARKET_SPOT);
-		pool_index_init(
-		    &x->on_demand, c->arena, a->pools, a->pools_n, SPOT_MARKET_ON_DEMAND);
+		pool_index_init(&x->on_demand, c->arena, a->pools, a->pools_n,
+		    SPOT_MARKET_ON_DEMAND);
 	}
 	if (c->in != NULL) {
 		enum spot_step s = st->at == SPOT_FEED ? spot_reply(self, c, x, &more)
 						       : list_reply(self, c, x, a->region, &more);
 
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
-		if (!more)
+		}
+		if (!more) {
 			st->at++;
+		}
 	}
 	st->at = wanted_from(st->at, a, x);
-	if (st->at == SPOT_FEED)
+	if (st->at == SPOT_FEED) {
 		return spot_send(self, c, a, x);
-	if (st->at != END)
+	}
+	if (st->at != END) {
 		return list_send(self, c, a->region);
+	}
 	paid_points(c, x, a);
 	points_tidy(x);
 	a->points = x->points;

@@ -3,80 +3,88 @@
 
 /*
  * Capacity that is paid for already: on-demand capacity reservations and capacity blocks
- * (UserGuide/ec2-capacity-reservations.html, capacity-blocks-using.html). They are used, never bought. The
- * reservation of a launch is looked up in the launch itself: a pool is a type in a zone and does not say
- * which one. Only with reservations = on.
+ * (UserGuide/ec2-capacity-reservations.html, capacity-blocks-using.html). They are used, never
+ * bought. The reservation of a launch is looked up in the launch itself: a pool is a type in a zone
+ * and does not say which one. Only with reservations = on.
  */
 
 #define ACTION "DescribeCapacityReservations"
-#define PAGE   "1000"
+#define PAGE "1000"
 
 bool aws_reservation_read(const struct xml *item, struct aws_reservation *ret)
 {
-	struct aws_reservation r = {.id = xml_text(item, "capacityReservationId", ""),
-	    .type = xml_text(item, "instanceType", ""),
-	    .zone = xml_text(item, "availabilityZoneId", ""),
-	    .zone_name = xml_text(item, "availabilityZone", "")};
+	struct aws_reservation r = { .id = xml_text(item, "capacityReservationId", ""),
+		.type = xml_text(item, "instanceType", ""),
+		.zone = xml_text(item, "availabilityZoneId", ""),
+		.zone_name = xml_text(item, "availabilityZone", "") };
 
 	r.block = strcmp(xml_text(item, "reservationType", "default"), "capacity-block") == 0;
 	/* A machine of another platform does not match; "Linux/UNIX" covers Ubuntu and Amazon's. */
-	if (!aws_id_ok(r.id, "cr-") || *r.type == '\0' || (*r.zone == '\0' && *r.zone_name == '\0') ||
+	if (!aws_id_ok(r.id, "cr-") || *r.type == '\0' ||
+	    (*r.zone == '\0' && *r.zone_name == '\0') ||
 	    strcmp(xml_text(item, "state", ""), "active") != 0 ||
 	    strcmp(xml_text(item, "instancePlatform", ""), "Linux/UNIX") != 0 ||
-	    strcmp(xml_text(item, "tenancy", "default"), "default") != 0)
+	    strcmp(xml_text(item, "tenancy", "default"), "default") != 0) {
 		return false;
+	}
 	if (!parse_i64(xml_text(item, "totalInstanceCount", ""), 0, INT32_MAX, &r.total) ||
-	    !parse_i64(xml_text(item, "availableInstanceCount", ""), 0, INT32_MAX, &r.free))
+	    !parse_i64(xml_text(item, "availableInstanceCount", ""), 0, INT32_MAX, &r.free)) {
 		return false;
+	}
 	*ret = r;
 	return true;
 }
 
-bool aws_reservation_at(
-    const struct aws_reservation *r, const char *type, const char *zone, const char *zone_name)
+bool aws_reservation_at(const struct aws_reservation *r, const char *type, const char *zone,
+    const char *zone_name)
 {
-	return strcmp(r->type, type) == 0 && (*r->zone != '\0' ? str_same(r->zone, zone)
-							     : str_same(r->zone_name, zone_name));
+	return strcmp(r->type, type) == 0 &&
+	    (*r->zone != '\0' ? str_same(r->zone, zone) : str_same(r->zone_name, zone_name));
 }
 
-enum spot_step aws_reservations_send(
-    struct aws *self, struct spot_call *c, const char *region, const char *type)
+enum spot_step aws_reservations_send(struct aws *self, struct spot_call *c, const char *region,
+    const char *type)
 {
 	const struct call_state *st = c->state;
 	struct query q;
 
 	query_begin(&q, c->arena, ACTION, EC2_VERSION);
 	query_filter(&q, 1, "state", "active");
-	if (type != NULL)
+	if (type != NULL) {
 		query_filter(&q, 2, "instance-type", type);
+	}
 	query_add(&q, "MaxResults", PAGE);
-	if (st->next != NULL)
+	if (st->next != NULL) {
 		query_add(&q, "NextToken", st->next);
+	}
 	return query_send_ec2(&q, self, c, region, ACTION, AWS_LIMIT_DESCRIBE, false);
 }
 
-enum spot_step aws_reservations_reply(
-    struct aws *self, struct spot_call *c, const struct xml **ret, bool *ret_more)
+enum spot_step aws_reservations_reply(struct aws *self, struct spot_call *c, const struct xml **ret,
+    bool *ret_more)
 {
 	const struct xml *doc;
 	bool bad;
 	enum spot_step s = aws_reply_xml(self, c, ACTION, ACTION "Response", &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	*ret = xml_at(doc, "capacityReservationSet");
-	if (*ret == NULL)
+	if (*ret == NULL) {
 		return aws_bad_reply(c, ACTION, "no capacityReservationSet");
+	}
 	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
 	return bad ? aws_bad_reply(c, ACTION, "the page token repeats") : SPOT_STEP_NONE;
 }
 
-/* Blocks first, they end by themselves; then the smallest id, so that a repeat chooses the same while
- * nothing changed. */
+/* Blocks first, they end by themselves; then the smallest id, so that a repeat chooses the same
+ * while nothing changed. */
 static bool better(const struct aws_reservation *x, const struct aws_run *than)
 {
-	if (than->reservation == NULL || x->block != than->block)
+	if (than->reservation == NULL || x->block != than->block) {
 		return than->reservation == NULL || x->block;
+	}
 	return strcmp(x->id, than->reservation) < 0;
 }
 
@@ -87,21 +95,24 @@ enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, stru
 	bool more;
 	enum spot_step s = aws_reservations_reply(self, c, &set, &more);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
 		struct aws_reservation x;
 
 		if (!aws_reservation_read(i, &x) || x.free < (int64_t)r->count ||
 		    !aws_reservation_at(&x, l->key.instance_type, l->key.zone, l->zone_name) ||
-		    !better(&x, r))
+		    !better(&x, r)) {
 			continue;
+		}
 		r->reservation = x.id;
 		r->block = x.block;
 	}
-	if (!more && r->reservation == NULL)
+	if (!more && r->reservation == NULL) {
 		return call_fail(c, SPOT_NO_CAPACITY, "ReservationCapacityExceeded",
 		    "aws launch: no active reservation of %s in %s has room for %zu",
 		    l->key.instance_type, l->key.zone, r->count);
+	}
 	return SPOT_STEP_NONE;
 }

@@ -11,18 +11,20 @@
 #include <strings.h>
 
 #define ADVISOR_REPLY_MAX (32u << 20)
-#define TYPES_PER_SET	  6
-#define BUCKETS		  5
-#define SCORE_SOURCE	  "GetSpotPlacementScores"
-#define ADVISOR_SOURCE	  "spot-advisor"
+#define TYPES_PER_SET 6
+#define BUCKETS 5
+#define SCORE_SOURCE "GetSpotPlacementScores"
+#define ADVISOR_SOURCE "spot-advisor"
 
 /* Fixed sets: the account may ask for few different configurations per day, and fewer than three
  * types score low whatever the supply (API_GetSpotPlacementScores.html). Never built from what jobs
  * want. */
 static const char *const score_sets[][TYPES_PER_SET] = {
-    {"g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge", "g5.2xlarge", "g6.xlarge", "g6.2xlarge"},
-    {"g5.12xlarge", "g5.24xlarge", "g6.12xlarge", "g6.24xlarge", "g6e.12xlarge", "g6e.24xlarge"},
-    {"g5.48xlarge", "g6.48xlarge", "g6e.48xlarge", "p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge"},
+	{ "g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge", "g5.2xlarge", "g6.xlarge", "g6.2xlarge" },
+	{ "g5.12xlarge", "g5.24xlarge", "g6.12xlarge", "g6.24xlarge", "g6e.12xlarge",
+	    "g6e.24xlarge" },
+	{ "g5.48xlarge", "g6.48xlarge", "g6e.48xlarge", "p4d.24xlarge", "p4de.24xlarge",
+	    "p5.48xlarge" },
 };
 #define SETS ((int)ARRAY_LEN(score_sets))
 
@@ -39,11 +41,11 @@ struct signalling {
 static struct spot_signal *signal_add(struct spot_call *c, struct signalling *x)
 {
 	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-	x->items[x->n] = (struct spot_signal){.observed_us = c->now_us};
+	x->items[x->n] = (struct spot_signal){ .observed_us = c->now_us };
 	return &x->items[x->n++];
 }
 
-/* ---- placement scores -------------------------------------------------------------------- */
+/* ---- placement scores ------------------------------------------------------------------------ */
 
 static enum spot_step score_send(struct aws *self, struct spot_call *c, const char *region)
 {
@@ -51,15 +53,17 @@ static enum spot_step score_send(struct aws *self, struct spot_call *c, const ch
 	struct query q;
 
 	query_begin(&q, c->arena, SCORE_SOURCE, EC2_VERSION);
-	for (size_t i = 0; i < TYPES_PER_SET; i++)
+	for (size_t i = 0; i < TYPES_PER_SET; i++) {
 		query_addf(&q, score_sets[st->at][i], "InstanceType.%zu", i + 1);
+	}
 	query_add(&q, "TargetCapacity", "1");
 	query_add(&q, "TargetCapacityUnitType", "units");
 	query_add(&q, "SingleAvailabilityZone", "true");
 	query_add(&q, "RegionName.1", region);
 	query_add(&q, "MaxResults", "30");
-	if (st->next != NULL)
+	if (st->next != NULL) {
 		query_add(&q, "NextToken", st->next);
+	}
 	return query_send_ec2(&q, self, c, region, SCORE_SOURCE, AWS_LIMIT_DESCRIBE, false);
 }
 
@@ -70,15 +74,17 @@ static void score_row(struct spot_call *c, struct signalling *x, const struct xm
 	const char *zone = xml_text(row, "availabilityZoneId", "");
 	int64_t score;
 
-	if (*zone == '\0' || !parse_i64(xml_text(row, "score", ""), 1, 10, &score))
+	if (*zone == '\0' || !parse_i64(xml_text(row, "score", ""), 1, 10, &score)) {
 		return;
+	}
 	for (size_t i = 0; i < TYPES_PER_SET; i++) {
 		const struct spot_pool_info *pool =
 		    pool_index_find(&x->pools, score_sets[st->at][i], zone, "");
 		struct spot_signal *s;
 
-		if (pool == NULL)
+		if (pool == NULL) {
 			continue;
+		}
 		s = signal_add(c, x);
 		s->kind = SPOT_SIGNAL_PLACEMENT_SCORE;
 		s->key = pool->key;
@@ -87,27 +93,29 @@ static void score_row(struct spot_call *c, struct signalling *x, const struct xm
 	}
 }
 
-static enum spot_step score_reply(
-    struct aws *self, struct spot_call *c, struct signalling *x, bool *ret_more)
+static enum spot_step score_reply(struct aws *self, struct spot_call *c, struct signalling *x,
+    bool *ret_more)
 {
 	const struct xml *doc, *set;
 	bool bad;
 	enum spot_step s = aws_reply_xml(self, c, SCORE_SOURCE, SCORE_SOURCE "Response", &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	set = xml_at(doc, "spotPlacementScoreSet");
-	for (const struct xml *r = xml_first(set, "item"); r != NULL; r = xml_next(r, "item"))
+	for (const struct xml *r = xml_first(set, "item"); r != NULL; r = xml_next(r, "item")) {
 		score_row(c, x, r);
+	}
 	*ret_more = aws_next_page(c->state, c->arena, xml_text(doc, "nextToken", ""), &bad);
 	return bad ? aws_bad_reply(c, SCORE_SOURCE, "the page token repeats") : SPOT_STEP_NONE;
 }
 
-/* ---- reservations ------------------------------------------------------------------------ */
+/* ---- reservations ---------------------------------------------------------------------------- */
 
 /* One signal per reserved pool: 0 until a reservation with room is read. */
-static enum spot_step room_send(
-    struct aws *self, struct spot_call *c, struct signalling *x, const char *region)
+static enum spot_step room_send(struct aws *self, struct spot_call *c, struct signalling *x,
+    const char *region)
 {
 	if (!x->reserving) {
 		x->reserving = true;
@@ -129,8 +137,9 @@ static enum spot_step room_reply(struct aws *self, struct spot_call *c, struct s
 	bool more;
 	enum spot_step s = aws_reservations_reply(self, c, &set, &more);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
 		struct aws_reservation r;
 
@@ -138,16 +147,17 @@ static enum spot_step room_reply(struct aws *self, struct spot_call *c, struct s
 		     k++) {
 			const struct spot_pool_info *p = x->reserved.items[k];
 
-			if (aws_reservation_at(
-				&r, p->key.instance_type, p->key.zone, p->zone_name))
+			if (aws_reservation_at(&r, p->key.instance_type, p->key.zone,
+				p->zone_name)) {
 				x->items[x->room_from + k].value = 1;
+			}
 		}
 	}
 	x->reserved_told = !more;
 	return SPOT_STEP_NONE;
 }
 
-/* ---- advisor ----------------------------------------------------------------------------- */
+/* ---- advisor --------------------------------------------------------------------------------- */
 
 static enum spot_step advisor_send(struct aws *self, struct spot_call *c)
 {
@@ -165,8 +175,9 @@ static bool label_read(const char *label, double *lo, double *hi)
 {
 	int a, b, n = 0;
 
-	if (label == NULL)
+	if (label == NULL) {
 		return false;
+	}
 	if (sscanf(label, "<%3d%%%n", &b, &n) == 1 && n > 0 && label[n] == '\0') {
 		a = 0;
 	} else if (sscanf(label, ">%3d%%%n", &a, &n) == 1 && n > 0 && label[n] == '\0') {
@@ -182,22 +193,23 @@ static bool label_read(const char *label, double *lo, double *hi)
 static enum spot_step ranges_read(struct spot_call *c, struct signalling *x, const json_t *doc)
 {
 	const json_t *ranges = json_object_get(doc, "ranges"), *r;
-	bool seen[BUCKETS] = {0};
+	bool seen[BUCKETS] = { 0 };
 	size_t i;
 
-	if (!json_is_array(ranges) || json_array_size(ranges) != BUCKETS)
+	if (!json_is_array(ranges) || json_array_size(ranges) != BUCKETS) {
 		return aws_bad_reply(c, ADVISOR_SOURCE, "ranges is not a list of %d", BUCKETS);
-	json_array_foreach(ranges, i, r)
-	{
+	}
+	json_array_foreach (ranges, i, r) {
 		json_int_t at = json_is_integer(json_object_get(r, "index"))
-				    ? json_integer_value(json_object_get(r, "index"))
-				    : -1;
+		    ? json_integer_value(json_object_get(r, "index"))
+		    : -1;
 		const char *label = json_string_value(json_object_get(r, "label"));
 
 		if (at < 0 || at >= BUCKETS || seen[at] ||
-		    !label_read(label, &x->lo[at], &x->hi[at]))
-			return aws_bad_reply(
-			    c, ADVISOR_SOURCE, "ranges[%zu] has no usable index and label", i);
+		    !label_read(label, &x->lo[at], &x->hi[at])) {
+			return aws_bad_reply(c, ADVISOR_SOURCE,
+			    "ranges[%zu] has no usable index and label", i);
+		}
 		seen[at] = true;
 	}
 	return SPOT_STEP_NONE;
@@ -209,18 +221,20 @@ static enum spot_step advisor_row(struct aws *self, struct spot_call *c, struct 
 	const json_t *r = json_object_get(row, "r");
 	struct spot_signal *s;
 
-	if (pool_index_type(&x->pools, type) == NULL)
+	if (pool_index_type(&x->pools, type) == NULL) {
 		return SPOT_STEP_NONE;
-	if (!json_is_integer(r) || json_integer_value(r) < 0 || json_integer_value(r) >= BUCKETS)
-		return aws_bad_reply(
-		    c, ADVISOR_SOURCE, "%.40s: r is not a bucket 0 to %d", type, BUCKETS - 1);
+	}
+	if (!json_is_integer(r) || json_integer_value(r) < 0 || json_integer_value(r) >= BUCKETS) {
+		return aws_bad_reply(c, ADVISOR_SOURCE, "%.40s: r is not a bucket 0 to %d", type,
+		    BUCKETS - 1);
+	}
 	s = signal_add(c, x);
 	s->kind = SPOT_SIGNAL_ADVISOR_BUCKET;
-	s->key = (struct spot_pool_key){.provider = self->name,
-	    .region = region,
-	    .zone = "",
-	    .instance_type = arena_strdup(c->arena, type),
-	    .market = SPOT_MARKET_SPOT};
+	s->key = (struct spot_pool_key){ .provider = self->name,
+		.region = region,
+		.zone = "",
+		.instance_type = arena_strdup(c->arena, type),
+		.market = SPOT_MARKET_SPOT };
 	s->value = (double)json_integer_value(r);
 	s->lo = x->lo[json_integer_value(r)];
 	s->hi = x->hi[json_integer_value(r)];
@@ -229,8 +243,8 @@ static enum spot_step advisor_row(struct aws *self, struct spot_call *c, struct 
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step advisor_reply(
-    struct aws *self, struct spot_call *c, struct signalling *x, const char *region)
+static enum spot_step advisor_reply(struct aws *self, struct spot_call *c, struct signalling *x,
+    const char *region)
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *regions;
@@ -239,36 +253,41 @@ static enum spot_step advisor_reply(
 	int64_t as_of = 0;
 	enum spot_step s = aws_reply_json(self, c, ADVISOR_SOURCE, &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	s = ranges_read(c, x, doc);
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	regions = json_object_get(doc, "spot_advisor");
-	if (!json_is_object(regions))
+	if (!json_is_object(regions)) {
 		return aws_bad_reply(c, ADVISOR_SOURCE, "spot_advisor is not an object");
+	}
 	/* A region or type that is missing is unknown, not without interruptions. */
 	types = json_object_get(json_object_get(regions, region), "Linux");
-	if (!parse_http_date_us(spot_http_header(c->in, "Last-Modified"), &as_of))
+	if (!parse_http_date_us(spot_http_header(c->in, "Last-Modified"), &as_of)) {
 		as_of = 0;
-	json_object_foreach(types, type, row)
-	{
+	}
+	json_object_foreach (types, type, row) {
 		s = advisor_row(self, c, x, region, type, row, as_of);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 	}
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the verb ---------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 /* The next set of which the region has a type; SETS when there is none. */
 static int set_from(const struct aws *self, const struct signalling *x, int at)
 {
 	for (; self->placement_scores && at < SETS; at++) {
 		for (size_t i = 0; i < TYPES_PER_SET; i++) {
-			if (pool_index_type(&x->pools, score_sets[at][i]) != NULL)
+			if (pool_index_type(&x->pools, score_sets[at][i]) != NULL) {
 				return at;
+			}
 		}
 	}
 	return SETS;
@@ -281,8 +300,8 @@ static enum spot_step signals_done(struct spot_signals *a, const struct signalli
 	return SPOT_DONE;
 }
 
-static enum spot_step signals_reply(
-    struct aws *self, struct spot_call *c, struct signalling *x, const char *region, bool *ret_over)
+static enum spot_step signals_reply(struct aws *self, struct spot_call *c, struct signalling *x,
+    const char *region, bool *ret_over)
 {
 	struct call_state *st = c->state;
 	size_t had = x->n;
@@ -306,8 +325,9 @@ static enum spot_step signals_reply(
 		st->next = NULL;
 		return SPOT_STEP_NONE;
 	}
-	if (s == SPOT_STEP_NONE && !more)
+	if (s == SPOT_STEP_NONE && !more) {
 		st->at++;
+	}
 	return s;
 }
 
@@ -319,31 +339,37 @@ enum spot_step aws_signals(void *p, struct spot_call *c, struct spot_signals *a)
 	bool over = false;
 
 	if (x->pools.items == NULL) {
-		if (str_empty(a->region))
+		if (str_empty(a->region)) {
 			return call_fail(c, SPOT_INVALID, NULL, "aws signals: a region is needed");
+		}
 		pool_index_init(&x->pools, c->arena, a->pools, a->pools_n, SPOT_MARKET_SPOT);
-		pool_index_init(
-		    &x->reserved, c->arena, a->pools, a->pools_n, SPOT_MARKET_RESERVED);
+		pool_index_init(&x->reserved, c->arena, a->pools, a->pools_n, SPOT_MARKET_RESERVED);
 		x->reserved_told = !self->reservations || x->reserved.n == 0;
 	}
 	if (c->in != NULL && !x->reserved_told) {
 		enum spot_step s = room_reply(self, c, x);
 
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 	} else if (c->in != NULL) {
 		enum spot_step s = signals_reply(self, c, x, a->region, &over);
 
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 	}
-	if (!x->reserved_told)
+	if (!x->reserved_told) {
 		return room_send(self, c, x, a->region);
-	if (st->at < SETS)
+	}
+	if (st->at < SETS) {
 		st->at = set_from(self, x, st->at);
-	if (over || x->pools.n == 0)
+	}
+	if (over || x->pools.n == 0) {
 		return signals_done(a, x);
-	if (st->at < SETS)
+	}
+	if (st->at < SETS) {
 		return score_send(self, c, a->region);
+	}
 	return *self->advisor_url != '\0' ? advisor_send(self, c) : signals_done(a, x);
 }

@@ -4,9 +4,9 @@
 /*
  * What an operator wants to know before trusting the configuration. Permissions are those that the
  * vendor lists at the subscription (learn.microsoft.com/rest/api/authorization/permissions):
- * nothing is created to try them out. Placement scores and Resource Graph are asked once: the role of
- * the first hides its right behind a service of its own, and the second takes its table of spot from
- * what an identity may read.
+ * nothing is created to try them out. Placement scores and Resource Graph are asked once: the role
+ * of the first hides its right behind a service of its own, and the second takes its table of spot
+ * from what an identity may read.
  */
 
 #include "base/check.h"
@@ -34,29 +34,29 @@ static const struct {
 	const char *item, *action;
 	const char *without; /* what goes missing */
 } needs[] = {
-    {"launch", "Microsoft.Resources/subscriptions/resourceGroups/write",
-     "no machine can be launched"},
-    {"launch", "Microsoft.Compute/virtualMachines/write", "no machine can be launched"},
-    {"launch", "Microsoft.Network/networkInterfaces/write", "no machine can be launched"},
-    {"launch", "Microsoft.Network/publicIPAddresses/write",
-     "no machine with a public address can be launched"},
-    {"launch", "Microsoft.Network/virtualNetworks/subnets/join/action",
-     "no machine can be launched"},
-    {"launch", "Microsoft.Compute/disks/write", "no machine can be launched"},
-    {"terminate", "Microsoft.Resources/subscriptions/resourceGroups/delete",
-     "machines cannot be ended"},
-    {"terminate", "Microsoft.Compute/virtualMachines/delete", "machines cannot be ended"},
-    {"list", "Microsoft.Resources/subscriptions/resourceGroups/read",
-     "machines cannot be found again"},
-    {"list", "Microsoft.Compute/virtualMachines/read", "machines cannot be found again"},
-    {"market", "Microsoft.Compute/skus/read", "no pools are known"},
-    {"quotas", "Microsoft.Compute/locations/usages/read", "quotas are not known"},
+	{ "launch", "Microsoft.Resources/subscriptions/resourceGroups/write",
+	    "no machine can be launched" },
+	{ "launch", "Microsoft.Compute/virtualMachines/write", "no machine can be launched" },
+	{ "launch", "Microsoft.Network/networkInterfaces/write", "no machine can be launched" },
+	{ "launch", "Microsoft.Network/publicIPAddresses/write",
+	    "no machine with a public address can be launched" },
+	{ "launch", "Microsoft.Network/virtualNetworks/subnets/join/action",
+	    "no machine can be launched" },
+	{ "launch", "Microsoft.Compute/disks/write", "no machine can be launched" },
+	{ "terminate", "Microsoft.Resources/subscriptions/resourceGroups/delete",
+	    "machines cannot be ended" },
+	{ "terminate", "Microsoft.Compute/virtualMachines/delete", "machines cannot be ended" },
+	{ "list", "Microsoft.Resources/subscriptions/resourceGroups/read",
+	    "machines cannot be found again" },
+	{ "list", "Microsoft.Compute/virtualMachines/read", "machines cannot be found again" },
+	{ "market", "Microsoft.Compute/skus/read", "no pools are known" },
+	{ "quotas", "Microsoft.Compute/locations/usages/read", "quotas are not known" },
 };
 
-/* ---- subscription and clock -------------------------------------------------------------- */
+/* ---- subscription and clock ------------------------------------------------------------------ */
 
 static enum spot_step subscription_reply(struct azure *self, struct spot_call *c,
-					 struct checking *k)
+    struct checking *k)
 {
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s = azure_reply(c, "GET subscription", &doc);
@@ -64,33 +64,36 @@ static enum spot_step subscription_reply(struct azure *self, struct spot_call *c
 
 	if (s == SPOT_FAIL) {
 		check_add_err(c, &k->found, "subscription", SPOT_CHECK_BAD,
-			 "check the subscription's id, and give the identity a role on it "
-			 "(deploy/iam/azure-role.json)");
+		    "check the subscription's id, and give the identity a role on it "
+		    "(deploy/iam/azure-role.json)");
 		return SPOT_STEP_NONE;
 	}
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	state = azure_text(doc, "state");
-	if (strcasecmp(state, "Enabled") == 0 || *state == '\0')
+	if (strcasecmp(state, "Enabled") == 0 || *state == '\0') {
 		check_add(c, &k->found, "subscription", SPOT_CHECK_OK,
-			 arena_printf(c->arena, "%s (%.60s)", self->subscription,
-				      azure_text(doc, "displayName")),
-			 "");
-	else
+		    arena_printf(c->arena, "%s (%.60s)", self->subscription,
+			azure_text(doc, "displayName")),
+		    "");
+	} else {
 		check_add(c, &k->found, "subscription", SPOT_CHECK_BAD,
-			 arena_printf(c->arena, "it is %.40s", state), "enable the subscription");
+		    arena_printf(c->arena, "it is %.40s", state), "enable the subscription");
+	}
 	return SPOT_STEP_NONE;
 }
 
-/* ---- permissions ------------------------------------------------------------------------- */
+/* ---- permissions ----------------------------------------------------------------------------- */
 
 static bool matches(const json_t *patterns, const char *action)
 {
 	for (size_t i = 0; i < json_array_size(patterns); i++) {
 		const char *p = json_string_value(json_array_get(patterns, i));
 
-		if (p != NULL && fnmatch(p, action, FNM_CASEFOLD) == 0)
+		if (p != NULL && fnmatch(p, action, FNM_CASEFOLD) == 0) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -105,24 +108,25 @@ static enum spot_step permissions_reply(struct azure *self, struct spot_call *c,
 
 	if (s == SPOT_FAIL) {
 		check_add_err(c, &k->found, "permissions", SPOT_CHECK_UNTESTED,
-			 "give the identity Microsoft.Authorization/permissions/read to have them "
-			 "looked at");
+		    "give the identity Microsoft.Authorization/permissions/read to have them "
+		    "looked at");
 		k->allowed = NULL;
 		return SPOT_STEP_NONE;
 	}
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	rows = json_object_get(doc, "value");
-	if (!json_is_array(rows))
+	if (!json_is_array(rows)) {
 		return azure_bad_reply(c, what, "no list of values in it");
+	}
 	for (size_t i = 0; i < ARRAY_LEN(needs); i++) {
 		for (size_t r = 0; r < json_array_size(rows); r++) {
 			const json_t *row = json_array_get(rows, r);
 
-			k->allowed[i] =
-			    k->allowed[i] ||
+			k->allowed[i] = k->allowed[i] ||
 			    (matches(json_object_get(row, "actions"), needs[i].action) &&
-			     !matches(json_object_get(row, "notActions"), needs[i].action));
+				!matches(json_object_get(row, "notActions"), needs[i].action));
 		}
 	}
 	return azure_next_page(c->state, c, what, self->endpoint, azure_text(doc, "nextLink"));
@@ -140,22 +144,27 @@ static void permissions_judge(const struct azure *self, struct spot_call *c, str
 			 i + 1 == ARRAY_LEN(needs) || strcmp(needs[i].item, needs[i + 1].item) != 0,
 		     good = true;
 
-		if (!k->allowed[i] && needed(self, i))
+		if (!k->allowed[i] && needed(self, i)) {
 			check_add(c, &k->found, needs[i].item, SPOT_CHECK_BAD,
 			    arena_printf(c->arena, "%s is not permitted: %s", needs[i].action,
-					 needs[i].without),
+				needs[i].without),
 			    "assign the role of deploy/iam/azure-role.json on the subscription");
-		if (!last)
+		}
+		if (!last) {
 			continue;
-		for (size_t b = 0; b <= i; b++)
-			good = good && (strcmp(needs[b].item, needs[i].item) != 0 ||
-					k->allowed[b] || !needed(self, b));
-		if (good)
+		}
+		for (size_t b = 0; b <= i; b++) {
+			good = good &&
+			    (strcmp(needs[b].item, needs[i].item) != 0 || k->allowed[b] ||
+				!needed(self, b));
+		}
+		if (good) {
 			check_add(c, &k->found, needs[i].item, SPOT_CHECK_OK, "permitted", "");
+		}
 	}
 }
 
-/* ---- quotas ------------------------------------------------------------------------------ */
+/* ---- quotas ---------------------------------------------------------------------------------- */
 
 static enum spot_step usages_reply(struct azure *self, struct spot_call *c, struct checking *k)
 {
@@ -165,49 +174,52 @@ static enum spot_step usages_reply(struct azure *self, struct spot_call *c, stru
 	enum spot_step s = azure_reply(c, what, &doc);
 
 	if (s == SPOT_FAIL) {
-		c->err = (struct spot_err){0};
+		c->err = (struct spot_err){ 0 };
 		return SPOT_STEP_NONE;
 	}
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	rows = json_object_get(doc, "value");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
 		k->usages = arena_grow(c->arena, k->usages, k->usages_n, &k->usages_cap,
-				       sizeof(*k->usages));
-		k->usages[k->usages_n++] = (struct usage){
-		    azure_quota_class(c->arena, azure_text(json_object_get(row, "name"), "value")),
-		    json_integer_value(json_object_get(row, "currentValue")),
-		    json_integer_value(json_object_get(row, "limit"))};
+		    sizeof(*k->usages));
+		k->usages[k->usages_n++] =
+		    (struct usage){ azure_quota_class(c->arena,
+					azure_text(json_object_get(row, "name"), "value")),
+			    json_integer_value(json_object_get(row, "currentValue")),
+			    json_integer_value(json_object_get(row, "limit")) };
 	}
 	return azure_next_page(c->state, c, what, self->endpoint, azure_text(doc, "nextLink"));
 }
 
 static void quota_judge(struct spot_call *c, struct checking *k, const struct spot_check *a,
-			const struct spot_pool_info *p, const char *class)
+    const struct spot_pool_info *p, const char *class)
 {
 	const char *name = arena_printf(c->arena, "quota %s %s", a->region, class);
 
-	if (check_has(&k->found, name))
+	if (check_has(&k->found, name)) {
 		return; /* once per class, for the first pool */
+	}
 	for (size_t i = 0; i < k->usages_n; i++) {
 		const struct usage *u = &k->usages[i];
 		bool enough = u->limit - u->used >= p->shape.vcpus;
 
-		if (strcmp(u->name, class) != 0)
+		if (strcmp(u->name, class) != 0) {
 			continue;
+		}
 		check_add(c, &k->found, name, enough ? SPOT_CHECK_OK : SPOT_CHECK_BAD,
-			 arena_printf(c->arena,
-				      "%" PRId64 " of %" PRId64 " vCPUs used; one %s needs %d",
-				      u->used, u->limit, p->key.instance_type, (int)p->shape.vcpus),
-			 enough ? ""
-				: "ask for more in the portal under Quotas (Compute), or with az "
-				  "quota update");
+		    arena_printf(c->arena, "%" PRId64 " of %" PRId64 " vCPUs used; one %s needs %d",
+			u->used, u->limit, p->key.instance_type, (int)p->shape.vcpus),
+		    enough ? ""
+			   : "ask for more in the portal under Quotas (Compute), or with az "
+			     "quota update");
 		return;
 	}
-	check_add(c, &k->found, name, SPOT_CHECK_UNTESTED, "the vendor lists no such quota in the region",
-		 "");
+	check_add(c, &k->found, name, SPOT_CHECK_UNTESTED,
+	    "the vendor lists no such quota in the region", "");
 }
 
 static void quotas_judge(struct spot_call *c, struct checking *k, const struct spot_check *a)
@@ -215,17 +227,20 @@ static void quotas_judge(struct spot_call *c, struct checking *k, const struct s
 	for (size_t i = 0; i < a->pools_n; i++) {
 		const struct spot_pool_info *p = &a->pools[i];
 
-		if (!str_empty(a->region) && strcmp(p->key.region, a->region) != 0)
+		if (!str_empty(a->region) && strcmp(p->key.region, a->region) != 0) {
 			continue;
-		if (!str_empty(p->quota_class))
+		}
+		if (!str_empty(p->quota_class)) {
 			quota_judge(c, k, a, p, p->quota_class);
+		}
 		/* On-demand needs room in its family and in the region's total. */
-		if (p->key.market == SPOT_MARKET_ON_DEMAND)
+		if (p->key.market == SPOT_MARKET_ON_DEMAND) {
 			quota_judge(c, k, a, p, "cores");
+		}
 	}
 }
 
-/* ---- placement scores, storage, settings ------------------------------------------------- */
+/* ---- placement scores, storage, settings ----------------------------------------------------- */
 
 static enum spot_step scores_reply(struct spot_call *c, struct checking *k)
 {
@@ -235,7 +250,7 @@ static enum spot_step scores_reply(struct spot_call *c, struct checking *k)
 		check_add(c, &k->found, "placement scores", SPOT_CHECK_OK, "permitted", "");
 	} else if (s == SPOT_FAIL) {
 		check_add_err(c, &k->found, "placement scores", SPOT_CHECK_WARN,
-			 "assign the role Compute Recommendations, or set placement_scores = off");
+		    "assign the role Compute Recommendations, or set placement_scores = off");
 		s = SPOT_STEP_NONE;
 	}
 	return s;
@@ -249,9 +264,9 @@ static enum spot_step graph_reply(struct spot_call *c, struct checking *k)
 		check_add(c, &k->found, "resource graph", SPOT_CHECK_OK, "permitted", "");
 	} else if (s == SPOT_FAIL) {
 		check_add_err(c, &k->found, "resource graph", SPOT_CHECK_WARN,
-			 "assign the role of deploy/iam/azure-role.json on the subscription: without "
-			 "Microsoft.ResourceGraph/resources/read eviction rates and the past of "
-			 "spot prices are not known");
+		    "assign the role of deploy/iam/azure-role.json on the subscription: without "
+		    "Microsoft.ResourceGraph/resources/read eviction rates and the past of "
+		    "spot prices are not known");
 		s = SPOT_STEP_NONE;
 	}
 	return s;
@@ -263,40 +278,42 @@ static enum spot_step containers_reply(struct azure *self, struct spot_call *c, 
 
 	if (s == SPOT_STEP_NONE) {
 		check_add(c, &k->found, "object store", SPOT_CHECK_OK,
-			 arena_printf(c->arena, "%s answers", self->storage_account), "");
+		    arena_printf(c->arena, "%s answers", self->storage_account), "");
 	} else if (s == SPOT_FAIL || s == SPOT_REAUTH) {
 		check_add_err(c, &k->found, "object store", SPOT_CHECK_BAD,
-			 "give the identity Storage Blob Data Contributor on the storage account, "
-			 "and let the account's network rules "
-			 "admit this host");
+		    "give the identity Storage Blob Data Contributor on the storage account, "
+		    "and let the account's network rules "
+		    "admit this host");
 		s = SPOT_STEP_NONE;
 	}
 	return s;
 }
 
 static void settings_judge(const struct azure *self, struct spot_call *c, struct checking *k,
-			   const struct spot_check *a)
+    const struct spot_check *a)
 {
 	const char *key = arena_printf(c->arena, "subnet.%s", a->region);
 
-	if (self->ssh_public_key == NULL)
+	if (self->ssh_public_key == NULL) {
 		check_add(c, &k->found, "ssh_public_key", SPOT_CHECK_BAD,
-			 "it is not set: no machine can be launched",
-			 "set it to the text of a public key");
-	if (!str_empty(a->region) && azure_setting(self, key) == NULL)
+		    "it is not set: no machine can be launched",
+		    "set it to the text of a public key");
+	}
+	if (!str_empty(a->region) && azure_setting(self, key) == NULL) {
 		check_add(c, &k->found, key, SPOT_CHECK_BAD,
-			 "it is not set: no machine can be launched in the region",
-			 "set it to the id of a subnet there");
+		    "it is not set: no machine can be launched in the region",
+		    "set it to the id of a subnet there");
+	}
 }
 
-/* ---- the frame --------------------------------------------------------------------------- */
+/* ---- the frame ------------------------------------------------------------------------------- */
 
 static enum spot_step containers_send(struct azure *self, struct spot_call *c)
 {
 	call_request(c, "GET",
-		     arena_printf(c->arena, "%s/?comp=list&maxresults=1", self->blob_endpoint));
+	    arena_printf(c->arena, "%s/?comp=list&maxresults=1", self->blob_endpoint));
 	call_header(c, "authorization",
-		    arena_printf(c->arena, "Bearer %s", secret_reveal(&self->blob.value)));
+	    arena_printf(c->arena, "Bearer %s", secret_reveal(&self->blob.value)));
 	call_header(c, "x-ms-version", API_BLOB);
 	c->limit = AZURE_LIMIT_BLOB;
 	c->limit_cost = 1;
@@ -323,27 +340,25 @@ static bool asks(const struct azure *self, const struct spot_check *a, int at)
 }
 
 static enum spot_step check_send(struct azure *self, struct spot_call *c,
-				 const struct spot_check *a)
+    const struct spot_check *a)
 {
 	const struct call_state *st = c->state;
-	struct azure_request r = {.what = "GET subscription",
-				  .method = "GET",
-				  .limit = AZURE_LIMIT_READ,
-				  .url = st->next};
+	struct azure_request r = { .what = "GET subscription",
+		.method = "GET",
+		.limit = AZURE_LIMIT_READ,
+		.url = st->next };
 	const char *sub = arena_printf(c->arena, "/subscriptions/%s", self->subscription);
 
 	switch (st->at) {
 	case PERMISSIONS:
 		r.what = "GET permissions";
-		r.path = arena_printf(
-		    c->arena,
+		r.path = arena_printf(c->arena,
 		    "%s/providers/Microsoft.Authorization/permissions?api-version=" API_PERMISSIONS,
 		    sub);
 		break;
 	case USAGES:
 		r.what = "GET usages";
-		r.path = arena_printf(
-		    c->arena,
+		r.path = arena_printf(c->arena,
 		    "%s/providers/Microsoft.Compute/locations/%s/usages?api-version=" API_COMPUTE,
 		    sub, a->region);
 		break;
@@ -351,15 +366,15 @@ static enum spot_step check_send(struct azure *self, struct spot_call *c,
 		r.what = "GET placementScores";
 		r.limit = AZURE_LIMIT_PLACEMENT;
 		r.path = arena_printf(c->arena,
-				      "%s/providers/Microsoft.Compute/locations/%s/placementScores/"
-				      "spot?api-version=" API_PLACEMENT,
-				      sub, a->region);
+		    "%s/providers/Microsoft.Compute/locations/%s/placementScores/"
+		    "spot?api-version=" API_PLACEMENT,
+		    sub, a->region);
 		break;
 	case GRAPH:
 		return azure_graph_send(self, c,
-					"SpotResources | where type =~ "
-					"'microsoft.compute/skuspotevictionrate/location' "
-					"| project id | take 1");
+		    "SpotResources | where type =~ "
+		    "'microsoft.compute/skuspotevictionrate/location' "
+		    "| project id | take 1");
 	case CONTAINERS:
 		return containers_send(self, c);
 	default:
@@ -376,7 +391,7 @@ static enum spot_step check_reply(struct azure *self, struct spot_call *c, struc
 	switch (st->at) {
 	case SUBSCRIPTION:
 		check_clock(c, &k->found, CLOCK_BAD_US,
-			    "tokens, signatures and lifetimes of addresses depend on it");
+		    "tokens, signatures and lifetimes of addresses depend on it");
 		return subscription_reply(self, c, k);
 	case PERMISSIONS:
 		return permissions_reply(self, c, k);
@@ -392,24 +407,27 @@ static enum spot_step check_reply(struct azure *self, struct spot_call *c, struc
 }
 
 static void check_over(struct azure *self, struct spot_call *c, struct spot_check *a,
-		       struct checking *k)
+    struct checking *k)
 {
 	permissions_judge(self, c, k);
-	if (!str_empty(a->region))
+	if (!str_empty(a->region)) {
 		quotas_judge(c, k, a);
+	}
 	settings_judge(self, c, k, a);
-	if (self->storage_account != NULL && !azure_blob_wanted(self))
+	if (self->storage_account != NULL && !azure_blob_wanted(self)) {
 		check_add(c, &k->found, "object store", SPOT_CHECK_UNTESTED,
-			 secret_set(&self->storage_key)
-			     ? "an account key is set; it is tried when an object is"
-			     : "no account key yet",
-			 "");
-	if (azure_blob_wanted(self) && !secret_set(&self->delegation.value))
+		    secret_set(&self->storage_key)
+			? "an account key is set; it is tried when an object is"
+			: "no account key yet",
+		    "");
+	}
+	if (azure_blob_wanted(self) && !secret_set(&self->delegation.value)) {
 		check_add(c, &k->found, "checkpoint addresses", SPOT_CHECK_BAD,
-			 self->blob_refused[0] != '\0' ? arena_strdup(c->arena, self->blob_refused)
-						       : "no user delegation key yet",
-			 "give the identity Storage Blob Delegator and Storage Blob Data "
-			 "Contributor on the storage account");
+		    self->blob_refused[0] != '\0' ? arena_strdup(c->arena, self->blob_refused)
+						  : "no user delegation key yet",
+		    "give the identity Storage Blob Delegator and Storage Blob Data "
+		    "Contributor on the storage account");
+	}
 	check_done(&k->found, a);
 }
 
@@ -425,20 +443,24 @@ enum spot_step azure_check(void *p, struct spot_call *c, struct spot_check *a)
 		k = st->own;
 		k->allowed = arena_array(c->arena, ARRAY_LEN(needs), sizeof(*k->allowed));
 		check_add(c, &k->found, "credentials", SPOT_CHECK_OK,
-			 "a token for the Resource Manager was had", "");
+		    "a token for the Resource Manager was had", "");
 	}
 	k = st->own;
 	if (c->in != NULL) {
 		s = check_reply(self, c, k);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
-		if (st->next == NULL)
+		}
+		if (st->next == NULL) {
 			st->at++;
+		}
 	}
-	while (st->at < OVER && !asks(self, a, st->at))
+	while (st->at < OVER && !asks(self, a, st->at)) {
 		st->at++;
-	if (st->at < OVER)
+	}
+	if (st->at < OVER) {
 		return check_send(self, c, a);
+	}
 	check_over(self, c, a, k);
 	return SPOT_DONE;
 }

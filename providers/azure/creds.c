@@ -12,10 +12,10 @@
 #include "base/sign.h"
 #include "base/xml.h"
 
-#define RETRY_US      (60 * SPOT_US_PER_S)
+#define RETRY_US (60 * SPOT_US_PER_S)
 #define BLOB_RETRY_US (10 * 60 * SPOT_US_PER_S)
-#define LEFT_MIN_US   (60 * SPOT_US_PER_S)
-#define DELEGATION_S  (6 * 24 * 3600) /* at most 7 days: Get User Delegation Key */
+#define LEFT_MIN_US (60 * SPOT_US_PER_S)
+#define DELEGATION_S (6 * 24 * 3600) /* at most 7 days: Get User Delegation Key */
 
 enum { CREDENTIAL_FILE = 0, STORAGE_KEY_FILE, TOKEN_ARM, TOKEN_BLOB, DELEGATION };
 
@@ -40,7 +40,7 @@ void azure_delegation_fini(struct azure_delegation *d)
 bool azure_blob_wanted(const struct azure *self)
 {
 	return self->storage_account != NULL && self->storage_key_file == NULL &&
-	       !secret_set(&self->storage_key);
+	    !secret_set(&self->storage_key);
 }
 
 static bool arm_due(const struct azure *self, int64_t now_us)
@@ -50,24 +50,28 @@ static bool arm_due(const struct azure *self, int64_t now_us)
 
 static bool blob_due(const struct azure *self, int64_t now_us)
 {
-	if (self->storage_key_file != NULL && !secret_set(&self->storage_key))
+	if (self->storage_key_file != NULL && !secret_set(&self->storage_key)) {
 		return call_due(now_us, self->blob_retry_us, BLOB_RETRY_US);
-	/* A key from before its time was got by a clock that was ahead: what it signs now nobody takes. */
+	}
+	/* A key from before its time was got by a clock that was ahead: what it signs now nobody
+	 * takes. */
 	return azure_blob_wanted(self) && call_due(now_us, self->blob_retry_us, BLOB_RETRY_US) &&
-	       (!secret_set(&self->delegation.value) || now_us >= self->delegation.refresh_us ||
-		   now_us < self->delegation.from_us);
+	    (!secret_set(&self->delegation.value) || now_us >= self->delegation.refresh_us ||
+		now_us < self->delegation.from_us);
 }
 
 bool azure_auth_fresh(const void *p, int64_t now_us)
 {
 	const struct azure *self = p;
 
-	if (!secret_set(&self->arm.value) || now_us >= self->arm.expires_us)
+	if (!secret_set(&self->arm.value) || now_us >= self->arm.expires_us) {
 		return false;
-	return !call_due(now_us, self->retry_us, RETRY_US) || (!arm_due(self, now_us) && !blob_due(self, now_us));
+	}
+	return !call_due(now_us, self->retry_us, RETRY_US) ||
+	    (!arm_due(self, now_us) && !blob_due(self, now_us));
 }
 
-/* ---- files ------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static const char *credential_path(const struct azure *self)
 {
@@ -89,20 +93,24 @@ static enum spot_step file_reply(struct spot_call *c, struct secret *to)
 {
 	struct str s = c->in->body;
 
-	if (c->in->status == 403)
+	if (c->in->status == 403) {
 		return call_fail(c, SPOT_CONFIG, NULL, "azure: may not read %s", c->path);
-	if (c->in->status != 200)
+	}
+	if (c->in->status != 200) {
 		return call_fail(c, SPOT_CONFIG, NULL, "azure: %s is not there", c->path);
-	while (s.n > 0 && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r' || s.p[s.n - 1] == ' '))
+	}
+	while (s.n > 0 && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r' || s.p[s.n - 1] == ' ')) {
 		s.n--;
-	if (s.n == 0)
+	}
+	if (s.n == 0) {
 		return call_fail(c, SPOT_CONFIG, NULL, "azure: %s is empty", c->path);
+	}
 	secret_fini(to);
 	secret_init(to, s.p, s.n);
 	return SPOT_STEP_NONE;
 }
 
-/* ---- user delegation key ----------------------------------------------------------------- */
+/* ---- user delegation key --------------------------------------------------------------------- */
 
 /* learn.microsoft.com/rest/api/storageservices/get-user-delegation-key */
 static enum spot_step delegation_send(struct azure *self, struct spot_call *c)
@@ -113,16 +121,15 @@ static enum spot_step delegation_send(struct azure *self, struct spot_call *c)
 	/* From a little before now: clocks differ. */
 	format_time_s(c->now_us - 300 * SPOT_US_PER_S, from);
 	format_time_s(c->now_us + DELEGATION_S * SPOT_US_PER_S, to);
-	body = arena_printf(
-	    c->arena,
+	body = arena_printf(c->arena,
 	    "<?xml version=\"1.0\" "
 	    "encoding=\"utf-8\"?><KeyInfo><Start>%s</Start><Expiry>%s</Expiry></KeyInfo>",
 	    from, to);
 	call_request(c, "POST",
-		     arena_printf(c->arena, "%s/?restype=service&comp=userdelegationkey",
-				  self->blob_endpoint));
+	    arena_printf(c->arena, "%s/?restype=service&comp=userdelegationkey",
+		self->blob_endpoint));
 	call_header(c, "authorization",
-		    arena_printf(c->arena, "Bearer %s", secret_reveal(&self->blob.value)));
+	    arena_printf(c->arena, "Bearer %s", secret_reveal(&self->blob.value)));
 	call_header(c, "x-ms-version", API_BLOB);
 	call_header(c, "x-ms-client-request-id", azure_request_id(c));
 	call_body(c, "application/xml", body, strlen(body));
@@ -140,24 +147,27 @@ static char *delegation_part(const struct xml *x, const char *name)
 	size_t n = strlen(v);
 
 	if (n == 0 || n > 100 ||
-	    strspn(v, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-:.") != n)
+	    strspn(v, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-:.") != n) {
 		return NULL;
+	}
 	return strdup(v);
 }
 
 static enum spot_step delegation_reply(struct azure *self, struct spot_call *c)
 {
-	struct azure_delegation d = {0};
+	struct azure_delegation d = { 0 };
 	struct xml *doc = NULL;
 	struct str raw;
 	const char *value;
 	enum spot_step s = azure_reply_plain(c, "Get User Delegation Key");
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	if (xml_parse(c->arena, c->in->body, &doc, NULL) != SPOT_OK ||
-	    strcmp(doc->name, "UserDelegationKey") != 0)
+	    strcmp(doc->name, "UserDelegationKey") != 0) {
 		return azure_bad_reply(c, "Get User Delegation Key", "no UserDelegationKey");
+	}
 	d.oid = delegation_part(doc, "SignedOid");
 	d.tid = delegation_part(doc, "SignedTid");
 	d.start = delegation_part(doc, "SignedStart");
@@ -167,8 +177,8 @@ static enum spot_step delegation_reply(struct azure *self, struct spot_call *c)
 	value = xml_text(doc, "Value", "");
 	if (d.oid == NULL || d.tid == NULL || d.start == NULL || d.expiry == NULL ||
 	    d.service == NULL || d.version == NULL || !parse_time_us(d.expiry, &d.expires_us) ||
-	    !parse_time_us(d.start, &d.from_us) ||
-	    *value == '\0' || !base64_decode(c->arena, value, strlen(value), &raw)) {
+	    !parse_time_us(d.start, &d.from_us) || *value == '\0' ||
+	    !base64_decode(c->arena, value, strlen(value), &raw)) {
 		azure_delegation_fini(&d);
 		return azure_bad_reply(c, "Get User Delegation Key", "a part is missing");
 	}
@@ -180,7 +190,7 @@ static enum spot_step delegation_reply(struct azure *self, struct spot_call *c)
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the frame --------------------------------------------------------------------------- */
+/* ---- the frame ------------------------------------------------------------------------------- */
 
 static void auth_over(struct azure *self)
 {
@@ -204,7 +214,7 @@ static enum spot_step blob_failed(struct azure *self, struct spot_call *c)
 {
 	snprintf(self->blob_refused, sizeof(self->blob_refused), "%.190s", c->err.text);
 	self->blob_retry_us = c->now_us + BLOB_RETRY_US;
-	c->err = (struct spot_err){0};
+	c->err = (struct spot_err){ 0 };
 	auth_over(self);
 	return SPOT_DONE;
 }
@@ -231,8 +241,9 @@ static enum spot_step auth_reply(struct azure *self, struct spot_call *c)
 		s = delegation_reply(self, c);
 		break;
 	}
-	if (s == SPOT_STEP_NONE)
+	if (s == SPOT_STEP_NONE) {
 		st->at++;
+	}
 	return s;
 }
 
@@ -248,21 +259,26 @@ static enum spot_step auth_ask(struct azure *self, struct spot_call *c)
 	struct call_state *st = c->state;
 
 	if (st->at == CREDENTIAL_FILE) {
-		if (credential_path(self) != NULL)
+		if (credential_path(self) != NULL) {
 			return auth_read(c, credential_path(self));
+		}
 		st->at++;
 	}
 	if (st->at == STORAGE_KEY_FILE) {
-		if (self->storage_key_file != NULL)
+		if (self->storage_key_file != NULL) {
 			return auth_read(c, self->storage_key_file);
+		}
 		st->at++;
 	}
-	if (st->at == TOKEN_ARM)
+	if (st->at == TOKEN_ARM) {
 		return azure_token_send(self, c, self->audience);
-	if (azure_blob_wanted(self) && st->at == TOKEN_BLOB)
+	}
+	if (azure_blob_wanted(self) && st->at == TOKEN_BLOB) {
 		return azure_token_send(self, c, "https://storage.azure.com");
-	if (azure_blob_wanted(self) && st->at == DELEGATION)
+	}
+	if (azure_blob_wanted(self) && st->at == DELEGATION) {
 		return delegation_send(self, c);
+	}
 	auth_over(self);
 	self->retry_us = 0;
 	return SPOT_DONE;
@@ -275,14 +291,17 @@ enum spot_step azure_auth(void *p, struct spot_call *c)
 	enum spot_step s = SPOT_STEP_NONE;
 	bool storage;
 
-	if (c->in != NULL)
+	if (c->in != NULL) {
 		s = auth_reply(self, c);
-	if (s == SPOT_STEP_NONE)
+	}
+	if (s == SPOT_STEP_NONE) {
 		s = auth_ask(self, c);
+	}
 	storage = st->at == STORAGE_KEY_FILE || st->at > TOKEN_ARM;
 	/* There is nobody above us to renew what we are renewing. */
-	if (s == SPOT_REAUTH)
+	if (s == SPOT_REAUTH) {
 		s = SPOT_FAIL;
+	}
 	/* A key file that cannot be read must not keep the rest from working; what comes after it
 	 * still must come. */
 	if (s == SPOT_FAIL && st->at == STORAGE_KEY_FILE) {
@@ -290,7 +309,8 @@ enum spot_step azure_auth(void *p, struct spot_call *c)
 		st->at = TOKEN_ARM;
 		return azure_token_send(self, c, self->audience);
 	}
-	if (s == SPOT_FAIL && storage)
+	if (s == SPOT_FAIL && storage) {
 		return blob_failed(self, c);
+	}
 	return s == SPOT_FAIL ? auth_failed(self, c, s) : s;
 }

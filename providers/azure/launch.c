@@ -13,10 +13,10 @@
 #include <strings.h>
 
 #define CUSTOM_DATA_MAX 65535 /* before base64: virtual-machines/custom-data */
-#define TAGS_MAX	46    /* 50 of a resource, four are ours */
-#define POLLS_MAX	3     /* then it is PENDING, and what becomes of it is seen in lists */
-#define POLL_US		(10 * SPOT_US_PER_S)
-#define POLL_MAX_US	(30 * SPOT_US_PER_S)
+#define TAGS_MAX 46 /* 50 of a resource, four are ours */
+#define POLLS_MAX 3 /* then it is PENDING, and what becomes of it is seen in lists */
+#define POLL_US (10 * SPOT_US_PER_S)
+#define POLL_MAX_US (30 * SPOT_US_PER_S)
 
 enum { GROUP = 0, MACHINE, OPERATION, LOCATION, RESOURCE, CLEAN_UP };
 
@@ -28,58 +28,56 @@ struct launching {
 	struct spot_err refused; /* why, while we clean up */
 };
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static enum spot_step launch_send(struct azure *self, struct spot_call *c, struct launching *l)
 {
 	const struct call_state *st = c->state;
-	struct azure_request r = {.method = "PUT", .limit = AZURE_LIMIT_WRITE, .mutating = true};
+	struct azure_request r = { .method = "PUT", .limit = AZURE_LIMIT_WRITE, .mutating = true };
 
 	switch (st->at) {
 	case GROUP:
 		r.what = "PUT resourceGroups";
 		r.path = arena_printf(c->arena, "%s?api-version=" API_GROUPS,
-				      azure_group_path(self, c->arena, l->lease));
+		    azure_group_path(self, c->arena, l->lease));
 		r.body = l->group_body;
 		break;
 	case MACHINE:
 		r.what = "PUT virtualMachines";
 		r.path = arena_printf(c->arena, "%s?api-version=" API_COMPUTE,
-				      azure_vm_path(self, c->arena, l->lease));
+		    azure_vm_path(self, c->arena, l->lease));
 		r.body = l->body;
 		break;
 	case CLEAN_UP:
-		r = (struct azure_request){
-		    .what = "DELETE resourceGroups",
-		    .method = "DELETE",
-		    .limit = AZURE_LIMIT_DELETE,
-		    .mutating = true,
-		    .path = arena_printf(c->arena,
-					 "%s?api-version=" API_GROUPS
-					 "&forceDeletionTypes=Microsoft.Compute%%2FvirtualMachines",
-					 azure_group_path(self, c->arena, l->lease))};
+		r = (struct azure_request){ .what = "DELETE resourceGroups",
+			.method = "DELETE",
+			.limit = AZURE_LIMIT_DELETE,
+			.mutating = true,
+			.path = arena_printf(c->arena,
+			    "%s?api-version=" API_GROUPS
+			    "&forceDeletionTypes=Microsoft.Compute%%2FvirtualMachines",
+			    azure_group_path(self, c->arena, l->lease)) };
 		break;
 	case OPERATION:
 	case LOCATION:
-		r = (struct azure_request){.what = "GET operation",
-					   .method = "GET",
-					   .limit = AZURE_LIMIT_READ,
-					   .url = l->operation};
+		r = (struct azure_request){ .what = "GET operation",
+			.method = "GET",
+			.limit = AZURE_LIMIT_READ,
+			.url = l->operation };
 		break;
 	default:
-		r = (struct azure_request){
-		    .what = "GET virtualMachines",
-		    .method = "GET",
-		    .limit = AZURE_LIMIT_READ,
-		    .path =
-			arena_printf(c->arena, "%s?$expand=instanceView&api-version=" API_COMPUTE,
-				     azure_vm_path(self, c->arena, l->lease))};
+		r = (struct azure_request){ .what = "GET virtualMachines",
+			.method = "GET",
+			.limit = AZURE_LIMIT_READ,
+			.path = arena_printf(c->arena,
+			    "%s?$expand=instanceView&api-version=" API_COMPUTE,
+			    azure_vm_path(self, c->arena, l->lease)) };
 		break;
 	}
 	return azure_send(self, c, &r);
 }
 
-/* ---- ends -------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static enum spot_step launch_done(struct spot_launch *a, const struct launching *l)
 {
@@ -92,8 +90,8 @@ static enum spot_step launch_done(struct spot_launch *a, const struct launching 
 static bool refusal_is_final(enum spot_rc rc)
 {
 	return rc == SPOT_NO_CAPACITY || rc == SPOT_NOT_OFFERED || rc == SPOT_PRICE_CAP ||
-	       rc == SPOT_QUOTA || rc == SPOT_INVALID || rc == SPOT_CONFIG || rc == SPOT_DENIED ||
-	       rc == SPOT_NOT_FOUND;
+	    rc == SPOT_QUOTA || rc == SPOT_INVALID || rc == SPOT_CONFIG || rc == SPOT_DENIED ||
+	    rc == SPOT_NOT_FOUND;
 }
 
 static enum spot_step launch_refused(struct azure *self, struct spot_call *c, struct launching *l)
@@ -112,21 +110,22 @@ static enum spot_step clean_up_reply(struct spot_call *c, const struct launching
 	return SPOT_FAIL;
 }
 
-/* ---- waiting ----------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static enum spot_step launch_wait(struct spot_call *c, struct spot_launch *a, struct launching *l)
 {
 	int64_t wait = call_retry_after_us(c);
 
-	if (l->polls++ >= POLLS_MAX || wait > POLL_MAX_US)
+	if (l->polls++ >= POLLS_MAX || wait > POLL_MAX_US) {
 		return launch_done(a, l);
+	}
 	return call_again(c, SPOT_UNAVAILABLE, wait > 0 ? wait : POLL_US, NULL,
-			  "azure launch: %s is being created", l->lease);
+	    "azure launch: %s is being created", l->lease);
 }
 
 /* A failure of something that was accepted before: the code in the operation tells which. */
 static enum spot_step operation_failed(struct azure *self, struct spot_call *c, struct launching *l,
-				       const json_t *error, const char *state)
+    const json_t *error, const char *state)
 {
 	const struct azure_code *e;
 	const char *code, *message;
@@ -136,51 +135,58 @@ static enum spot_step operation_failed(struct azure *self, struct spot_call *c, 
 	e = *code != '\0' ? azure_code_find(code, message) : NULL;
 	/* The platform's own faults: another name, and another place, is the better bet. */
 	call_fail(c, e != NULL && refusal_is_final(e->rc) ? e->rc : SPOT_NO_CAPACITY, code,
-		  "azure launch: creation ended %s: %s%s%s: %s", state,
-		  *code != '\0' ? code : "without a code", e != NULL ? ", " : "",
-		  e != NULL ? e->scope : "", redact_words(c->arena, message, SIZE_MAX));
-	if (e != NULL && c->err.rc == e->rc)
+	    "azure launch: creation ended %s: %s%s%s: %s", state,
+	    *code != '\0' ? code : "without a code", e != NULL ? ", " : "",
+	    e != NULL ? e->scope : "", redact_words(c->arena, message, SIZE_MAX));
+	if (e != NULL && c->err.rc == e->rc) {
 		c->err.scope = e->rests;
+	}
 	return launch_refused(self, c, l);
 }
 
 /* Azure-AsyncOperation: 200 with a status, also when it failed. */
 static enum spot_step operation_reply(struct azure *self, struct spot_call *c,
-				      struct spot_launch *a, struct launching *l)
+    struct spot_launch *a, struct launching *l)
 {
 	json_t *doc AUTO(json) = NULL;
 	const char *status;
 
 	/* A poll that fails says nothing about the machine: it was accepted. */
-	if (c->in->status != 200 || json_parse(c->in->body, "operation", &doc, NULL) != SPOT_OK)
+	if (c->in->status != 200 || json_parse(c->in->body, "operation", &doc, NULL) != SPOT_OK) {
 		return launch_wait(c, a, l);
+	}
 	status = azure_text(doc, "status");
-	if (strcasecmp(status, "Failed") == 0 || strcasecmp(status, "Canceled") == 0)
+	if (strcasecmp(status, "Failed") == 0 || strcasecmp(status, "Canceled") == 0) {
 		return operation_failed(self, c, l, doc,
-					strcasecmp(status, "Failed") == 0 ? "Failed" : "Canceled");
-	if (*status != '\0' && strcasecmp(status, "Succeeded") != 0)
+		    strcasecmp(status, "Failed") == 0 ? "Failed" : "Canceled");
+	}
+	if (*status != '\0' && strcasecmp(status, "Succeeded") != 0) {
 		return launch_wait(c, a, l);
+	}
 	return launch_done(a, l);
 }
 
 static enum spot_step location_reply(struct azure *self, struct spot_call *c, struct spot_launch *a,
-				     struct launching *l)
+    struct launching *l)
 {
 	json_t *doc AUTO(json) = NULL;
 
 	if (c->in->status == 202 || c->in->status == 0 || c->in->status == 429 ||
-	    c->in->status >= 500)
+	    c->in->status >= 500) {
 		return launch_wait(c, a, l);
-	if (c->in->status < 300)
+	}
+	if (c->in->status < 300) {
 		return launch_done(a, l);
+	}
 	if (c->in->status == 401 || c->in->status == 403 || c->in->status == 404 ||
-	    json_parse(c->in->body, "operation", &doc, NULL) != SPOT_OK)
+	    json_parse(c->in->body, "operation", &doc, NULL) != SPOT_OK) {
 		return launch_done(a, l);
+	}
 	return operation_failed(self, c, l, doc, "Failed");
 }
 
 static enum spot_step resource_reply(struct azure *self, struct spot_call *c, struct spot_launch *a,
-				     struct launching *l)
+    struct launching *l)
 {
 	json_t *doc AUTO(json) = NULL;
 	struct spot_instance i;
@@ -188,10 +194,12 @@ static enum spot_step resource_reply(struct azure *self, struct spot_call *c, st
 
 	if (c->in->status != 200 ||
 	    json_parse(c->in->body, "virtual machine", &doc, NULL) != SPOT_OK ||
-	    !azure_instance_read(self, c->arena, doc, &i))
+	    !azure_instance_read(self, c->arena, doc, &i)) {
 		return launch_wait(c, a, l);
-	if (i.state == SPOT_INSTANCE_PENDING)
+	}
+	if (i.state == SPOT_INSTANCE_PENDING) {
 		return launch_wait(c, a, l);
+	}
 	if (i.state == SPOT_INSTANCE_FAILED) {
 		json_t *error AUTO(json) = NULL;
 
@@ -205,7 +213,7 @@ static enum spot_step resource_reply(struct azure *self, struct spot_call *c, st
 	return launch_done(a, l);
 }
 
-/* ---- the answer to the PUT --------------------------------------------------------------- */
+/* ---- the answer to the PUT ------------------------------------------------------------------- */
 
 static enum spot_step group_reply(struct spot_call *c)
 {
@@ -213,10 +221,12 @@ static enum spot_step group_reply(struct spot_call *c)
 	struct call_state *st = c->state;
 	enum spot_step s = azure_reply(c, "PUT resourceGroups", &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
-	if (*azure_text(doc, "id") == '\0')
+	}
+	if (*azure_text(doc, "id") == '\0') {
 		return azure_bad_reply(c, "PUT resourceGroups", "no id in it");
+	}
 	st->at = MACHINE;
 	return SPOT_STEP_NONE;
 }
@@ -227,7 +237,7 @@ static enum spot_step operation_take(struct azure *self, struct spot_call *c, st
 	static const struct {
 		const char *header;
 		int at;
-	} ways[] = {{"Azure-AsyncOperation", OPERATION}, {"Location", LOCATION}};
+	} ways[] = { { "Azure-AsyncOperation", OPERATION }, { "Location", LOCATION } };
 	struct call_state *st = c->state;
 
 	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
@@ -235,8 +245,9 @@ static enum spot_step operation_take(struct azure *self, struct spot_call *c, st
 
 		/* The token goes with it: to nobody else. */
 		if (str_empty(link) || !azure_same_host(self->endpoint, link) ||
-		    strlen(link) > 8000 || strpbrk(link, " \r\n\t") != NULL)
+		    strlen(link) > 8000 || strpbrk(link, " \r\n\t") != NULL) {
 			continue;
+		}
 		l->operation = arena_strdup(c->arena, link);
 		st->at = ways[i].at;
 		return SPOT_STEP_NONE;
@@ -246,89 +257,107 @@ static enum spot_step operation_take(struct azure *self, struct spot_call *c, st
 }
 
 static enum spot_step machine_reply(struct azure *self, struct spot_call *c, struct spot_launch *a,
-				    struct launching *l)
+    struct launching *l)
 {
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s = azure_reply(c, "PUT virtualMachines", &doc);
 
-	if (s == SPOT_FAIL && refusal_is_final(c->err.rc))
+	if (s == SPOT_FAIL && refusal_is_final(c->err.rc)) {
 		return launch_refused(self, c, l);
-	if (s != SPOT_STEP_NONE)
+	}
+	if (s != SPOT_STEP_NONE) {
 		return s;
-	if (!azure_instance_read(self, c->arena, doc, &l->instance))
+	}
+	if (!azure_instance_read(self, c->arena, doc, &l->instance)) {
 		return azure_bad_reply(c, "PUT virtualMachines", "no machine in it");
-	if (strcmp(l->instance.ref, l->lease) != 0)
+	}
+	if (strcmp(l->instance.ref, l->lease) != 0) {
 		return azure_bad_reply(c, "PUT virtualMachines",
-				       "the machine in it is not the one that was asked for");
+		    "the machine in it is not the one that was asked for");
+	}
 	/* What we asked for holds where the reply is silent. */
-	if (*l->instance.token == '\0')
+	if (*l->instance.token == '\0') {
 		l->instance.token = a->token;
-	if (*l->instance.install == '\0')
+	}
+	if (*l->instance.install == '\0') {
 		l->instance.install = a->install;
-	if (*l->instance.key.instance_type == '\0')
+	}
+	if (*l->instance.key.instance_type == '\0') {
 		l->instance.key.instance_type = a->key.instance_type;
-	if (*l->instance.key.zone == '\0')
+	}
+	if (*l->instance.key.zone == '\0') {
 		l->instance.key.zone = a->key.zone;
+	}
 	/* A repeat of what is done already. */
-	if (c->in->status == 200 && l->instance.state == SPOT_INSTANCE_RUNNING)
+	if (c->in->status == 200 && l->instance.state == SPOT_INSTANCE_RUNNING) {
 		return launch_done(a, l);
+	}
 	operation_take(self, c, l);
 	return launch_wait(c, a, l);
 }
 
-/* ---- checks ------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static enum spot_step tags_check(struct spot_call *c, const struct spot_launch *l)
 {
-	if (l->tags_n > TAGS_MAX)
+	if (l->tags_n > TAGS_MAX) {
 		return call_fail(c, SPOT_INVALID, NULL, "azure launch: %zu tags, at most %d",
-				 l->tags_n, TAGS_MAX);
+		    l->tags_n, TAGS_MAX);
+	}
 	for (size_t i = 0; i < l->tags_n; i++) {
 		const char *k = l->tags[i].key, *v = l->tags[i].value;
 
 		if (str_empty(k) || strlen(k) > 512 || strpbrk(k, "<>%&\\?/") != NULL ||
-		    v == NULL || strlen(v) > 256)
+		    v == NULL || strlen(v) > 256) {
 			return call_fail(c, SPOT_INVALID, NULL,
-					 "azure launch: tag '%.40s': key 1 to 512 without "
-					 "<>%%&\\?/, value to 256 characters",
-					 k != NULL ? k : "");
-		if (strncasecmp(k, "spotbroker-", 11) == 0)
+			    "azure launch: tag '%.40s': key 1 to 512 without "
+			    "<>%%&\\?/, value to 256 characters",
+			    k != NULL ? k : "");
+		}
+		if (strncasecmp(k, "spotbroker-", 11) == 0) {
 			return call_fail(c, SPOT_INVALID, NULL,
-					 "azure launch: tag key '%.40s' is reserved", k);
+			    "azure launch: tag key '%.40s' is reserved", k);
+		}
 	}
 	return SPOT_STEP_NONE;
 }
 
 static enum spot_step launch_check(struct spot_call *c, const struct spot_launch *l)
 {
-	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND)
+	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND) {
 		return call_fail(c, SPOT_INVALID, NULL, "azure launch: market %s is not supported",
-				 spot_market_name(l->key.market));
-	if (str_empty(l->key.instance_type) || !azure_region_ok(l->key.region))
+		    spot_market_name(l->key.market));
+	}
+	if (str_empty(l->key.instance_type) || !azure_region_ok(l->key.region)) {
 		return call_fail(c, SPOT_INVALID, NULL, "azure launch: size and region are needed");
+	}
 	/* The name is the only thing that keeps a repeat from launching twice. */
 	if (str_empty(l->token) || strlen(l->token) > 64 ||
-	    (l->name != NULL && strlen(l->name) > 64))
+	    (l->name != NULL && strlen(l->name) > 64)) {
 		return call_fail(c, SPOT_INVALID, NULL,
-				 "azure launch: token and name of 1 to 64 characters needed");
-	if (str_empty(l->install) || strlen(l->install) > 256)
+		    "azure launch: token and name of 1 to 64 characters needed");
+	}
+	if (str_empty(l->install) || strlen(l->install) > 256) {
 		return call_fail(c, SPOT_INVALID, NULL,
-				 "azure launch: installation of 1 to 256 characters needed");
-	if (l->user_data.n > CUSTOM_DATA_MAX)
+		    "azure launch: installation of 1 to 256 characters needed");
+	}
+	if (l->user_data.n > CUSTOM_DATA_MAX) {
 		return call_fail(c, SPOT_INVALID, NULL,
-				 "azure launch: user data is %zu bytes, Azure takes %d",
-				 l->user_data.n, CUSTOM_DATA_MAX);
+		    "azure launch: user data is %zu bytes, Azure takes %d", l->user_data.n,
+		    CUSTOM_DATA_MAX);
+	}
 	return tags_check(c, l);
 }
 
 static enum spot_step launch_begin(struct azure *self, struct spot_call *c,
-				   const struct spot_launch *a)
+    const struct spot_launch *a)
 {
 	struct launching *l;
 	enum spot_step s = launch_check(c, a);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	l = call_state_get(c, sizeof(*l))->own;
 	l->lease = azure_lease(self, c->arena, str_empty(a->name) ? a->token : a->name);
 	l->group_body = azure_group_body(c, a);
@@ -344,13 +373,15 @@ enum spot_step azure_launch(void *p, struct spot_call *c, struct spot_launch *a)
 
 	if (c->state == NULL) {
 		s = launch_begin(self, c, a);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 	}
 	st = c->state;
 	l = st->own;
-	if (c->in == NULL)
+	if (c->in == NULL) {
 		return launch_send(self, c, l);
+	}
 	switch (st->at) {
 	case GROUP:
 		s = group_reply(c);

@@ -10,8 +10,8 @@
 
 #include <strings.h>
 
-#define REPLY_MAX  (48 << 20)
-#define ZONES_MAX  16
+#define REPLY_MAX (48 << 20)
+#define ZONES_MAX 16
 #define TIMEOUT_US (60 * SPOT_US_PER_S)
 
 struct pooling {
@@ -33,15 +33,17 @@ const char *azure_zone(struct arena *a, const char *region, const char *number)
 }
 
 size_t azure_pool_next(const struct spot_pool_info *pools, size_t n, size_t from, const char *size,
-		       enum spot_market market)
+    enum spot_market market)
 {
-	while (from < n && (pools[from].key.market != market ||
-			    strcasecmp(pools[from].key.instance_type, size) != 0))
+	while (from < n &&
+	    (pools[from].key.market != market ||
+		strcasecmp(pools[from].key.instance_type, size) != 0)) {
 		from++;
+	}
 	return from;
 }
 
-/* ---- one size ---------------------------------------------------------------------------- */
+/* ---- one size -------------------------------------------------------------------------------- */
 
 static const char *capability(const json_t *sku, const char *name)
 {
@@ -50,8 +52,9 @@ static const char *capability(const json_t *sku, const char *name)
 	for (size_t i = 0; i < json_array_size(all); i++) {
 		const json_t *x = json_array_get(all, i);
 
-		if (strcasecmp(azure_text(x, "name"), name) == 0)
+		if (strcasecmp(azure_text(x, "name"), name) == 0) {
 			return azure_text(x, "value");
+		}
 	}
 	return "";
 }
@@ -61,8 +64,9 @@ static bool has_text(const json_t *list, const char *text)
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const char *v = json_string_value(json_array_get(list, i));
 
-		if (v != NULL && strcasecmp(v, text) == 0)
+		if (v != NULL && strcasecmp(v, text) == 0) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -70,14 +74,15 @@ static bool has_text(const json_t *list, const char *text)
 static bool is_region(struct arena *a, const json_t *name, const char *region)
 {
 	return json_is_string(name) &&
-	       strcmp(azure_region(a, json_string_value(name)), region) == 0;
+	    strcmp(azure_region(a, json_string_value(name)), region) == 0;
 }
 
 static bool lists_region(struct arena *a, const json_t *list, const char *region)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		if (is_region(a, json_array_get(list, i), region))
+		if (is_region(a, json_array_get(list, i), region)) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -93,13 +98,16 @@ static bool restricted(struct arena *a, const json_t *sku, const char *region, c
 			     *where = json_object_get(info, "locations");
 		const char *type = azure_text(r, "type");
 
-		if (json_array_size(where) > 0 && !lists_region(a, where, region))
+		if (json_array_size(where) > 0 && !lists_region(a, where, region)) {
 			continue;
-		if (strcasecmp(type, "Location") == 0)
+		}
+		if (strcasecmp(type, "Location") == 0) {
 			return true;
+		}
 		if (strcasecmp(type, "Zone") == 0 && zone != NULL &&
-		    has_text(json_object_get(info, "zones"), zone))
+		    has_text(json_object_get(info, "zones"), zone)) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -111,22 +119,25 @@ static bool zones_read(struct arena *a, const json_t *sku, const char *region, s
 	bool zonal = false;
 
 	if (restricted(a, sku, region, NULL) ||
-	    !lists_region(a, json_object_get(sku, "locations"), region))
+	    !lists_region(a, json_object_get(sku, "locations"), region)) {
 		return false;
+	}
 	for (size_t i = 0; i < json_array_size(places); i++) {
 		const json_t *place = json_array_get(places, i),
 			     *zones = json_object_get(place, "zones");
 
-		if (!is_region(a, json_object_get(place, "location"), region))
+		if (!is_region(a, json_object_get(place, "location"), region)) {
 			continue;
+		}
 		for (size_t k = 0; k < json_array_size(zones); k++) {
 			const char *z = json_string_value(json_array_get(zones, k));
 
 			zonal = true;
 			if (z != NULL && *z != '\0' && strlen(z) <= 4 &&
 			    strspn(z, "0123456789") == strlen(z) && s->zones_n < ZONES_MAX &&
-			    !restricted(a, sku, region, z))
+			    !restricted(a, sku, region, z)) {
 				s->zones[s->zones_n++] = arena_strdup(a, z);
+			}
 		}
 	}
 	return !zonal || s->zones_n > 0;
@@ -141,14 +152,17 @@ static bool size_read(struct arena *a, const json_t *sku, const char *region, st
 
 	memset(s, 0, sizeof(*s));
 	if (strcasecmp(azure_text(sku, "resourceType"), "virtualMachines") != 0 ||
-	    !str_prefix(name, "Standard_"))
+	    !str_prefix(name, "Standard_")) {
 		return false;
-	if (!parse_i64(capability(sku, "GPUs"), 0, 64, &gpus))
+	}
+	if (!parse_i64(capability(sku, "GPUs"), 0, 64, &gpus)) {
 		gpus = 0;
+	}
 	if (!azure_gpu_find(name, gpus, &s->gpu) ||
 	    !parse_i64(capability(sku, "vCPUs"), 1, 4096, &s->vcpus) ||
-	    !parse_f64(capability(sku, "MemoryGB"), 0.1, 100000, &gib))
+	    !parse_f64(capability(sku, "MemoryGB"), 0.1, 100000, &gib)) {
 		return false;
+	}
 	s->mem_mib = (int64_t)(gib * 1024);
 	s->spot = strcasecmp(capability(sku, "LowPriorityCapable"), "True") == 0;
 	s->name = arena_strdup(a, name);
@@ -157,45 +171,44 @@ static bool size_read(struct arena *a, const json_t *sku, const char *region, st
 	return zones_read(a, sku, region, s);
 }
 
-/* ---- pools ------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 static void pool_add(struct azure *self, struct spot_call *c, const char *region,
-		     const struct size *s, const char *zone, enum spot_market market,
-		     struct pooling *x)
+    const struct size *s, const char *zone, enum spot_market market, struct pooling *x)
 {
-	struct spot_pool_info p = {.zone_name = zone,
-				   .quota_class =
-				       market == SPOT_MARKET_SPOT ? AZURE_CLASS_SPOT : s->family};
+	struct spot_pool_info p = { .zone_name = zone,
+		.quota_class = market == SPOT_MARKET_SPOT ? AZURE_CLASS_SPOT : s->family };
 
-	p.key = (struct spot_pool_key){.provider = self->name,
-				       .region = region,
-				       .zone = azure_zone(c->arena, region, zone),
-				       .instance_type = s->name,
-				       .market = market};
-	p.shape = (struct spot_shape){.gpu_name = s->gpu.name,
-				      .gpu_milli = s->gpu.milli,
-				      .gpu_mem_mib = s->gpu.mem_mib,
-				      .vcpus = (int32_t)s->vcpus,
-				      .mem_mib = (int32_t)s->mem_mib,
-				      .arch = s->arch};
+	p.key = (struct spot_pool_key){ .provider = self->name,
+		.region = region,
+		.zone = azure_zone(c->arena, region, zone),
+		.instance_type = s->name,
+		.market = market };
+	p.shape = (struct spot_shape){ .gpu_name = s->gpu.name,
+		.gpu_milli = s->gpu.milli,
+		.gpu_mem_mib = s->gpu.mem_mib,
+		.vcpus = (int32_t)s->vcpus,
+		.mem_mib = (int32_t)s->mem_mib,
+		.arch = s->arch };
 	x->pools = arena_grow(c->arena, x->pools, x->n, &x->cap, sizeof(*x->pools));
 	x->pools[x->n++] = p;
 }
 
 static void size_add(struct azure *self, struct spot_call *c, const char *region,
-		     const struct size *s, struct pooling *x)
+    const struct size *s, struct pooling *x)
 {
 	for (size_t i = 0; i < MAX(s->zones_n, 1); i++) {
 		const char *zone = s->zones_n > 0 ? s->zones[i] : "";
 
-		if (s->spot)
+		if (s->spot) {
 			pool_add(self, c, region, s, zone, SPOT_MARKET_SPOT, x);
+		}
 		pool_add(self, c, region, s, zone, SPOT_MARKET_ON_DEMAND, x);
 	}
 }
 
 static enum spot_step pools_reply(struct azure *self, struct spot_call *c, const char *region,
-				  struct pooling *x)
+    struct pooling *x)
 {
 	static const char what[] = "GET skus";
 	json_t *doc AUTO(json) = NULL;
@@ -203,14 +216,17 @@ static enum spot_step pools_reply(struct azure *self, struct spot_call *c, const
 	enum spot_step s = azure_reply(c, what, &doc);
 	struct size size;
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	rows = json_object_get(doc, "value");
-	if (!json_is_array(rows))
+	if (!json_is_array(rows)) {
 		return azure_bad_reply(c, what, "no list of values in it");
+	}
 	for (size_t i = 0; i < json_array_size(rows); i++) {
-		if (size_read(c->arena, json_array_get(rows, i), region, &size))
+		if (size_read(c->arena, json_array_get(rows, i), region, &size)) {
 			size_add(self, c, region, &size, x);
+		}
 	}
 	return azure_next_page(c->state, c, what, self->endpoint, azure_text(doc, "nextLink"));
 }
@@ -220,19 +236,21 @@ enum spot_step azure_pools(void *p, struct spot_call *c, struct spot_pools *a)
 	struct azure *self = p;
 	struct call_state *st = call_state_get(c, sizeof(struct pooling));
 	struct pooling *x = st->own;
-	struct azure_request r = {.what = "GET skus",
-				  .method = "GET",
-				  .limit = AZURE_LIMIT_READ,
-				  .reply_bytes_max = REPLY_MAX,
-				  .timeout_us = TIMEOUT_US};
+	struct azure_request r = { .what = "GET skus",
+		.method = "GET",
+		.limit = AZURE_LIMIT_READ,
+		.reply_bytes_max = REPLY_MAX,
+		.timeout_us = TIMEOUT_US };
 	enum spot_step s;
 
-	if (!azure_region_ok(a->region))
+	if (!azure_region_ok(a->region)) {
 		return call_fail(c, SPOT_INVALID, NULL, "azure pools: a region is needed");
+	}
 	if (c->in != NULL) {
 		s = pools_reply(self, c, arena_strdup(c->arena, a->region), x);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 		if (st->next == NULL) {
 			a->pools = x->pools;
 			a->n = x->n;
@@ -241,8 +259,7 @@ enum spot_step azure_pools(void *p, struct spot_call *c, struct spot_pools *a)
 	}
 	/* location is the only filter there is; without it the reply is tens of megabytes. */
 	r.url = st->next;
-	r.path = arena_printf(
-	    c->arena,
+	r.path = arena_printf(c->arena,
 	    "/subscriptions/%s/providers/Microsoft.Compute/skus?api-version=" API_SKUS
 	    "&$filter=%s",
 	    self->subscription,

@@ -15,7 +15,7 @@
 
 #include <strings.h>
 
-#define SKEW_US	  (300 * SPOT_US_PER_S)
+#define SKEW_US (300 * SPOT_US_PER_S)
 #define PROOF_MAX (64 << 10)
 
 enum { ROOTS = 0, ISSUER, MACHINE };
@@ -25,10 +25,10 @@ struct verifying {
 	struct str der, issuer;
 	const char *issuer_url;
 	const char *vm_id; /* attested */
-	bool off;	   /* its time is not ours */
+	bool off; /* its time is not ours */
 };
 
-/* ---- the message ------------------------------------------------------------------------- */
+/* ---- the message ----------------------------------------------------------------------------- */
 
 /* base64, in lines or not. */
 static bool proof_read(struct spot_call *c, const struct spot_verify *a, struct verifying *v)
@@ -38,13 +38,15 @@ static bool proof_read(struct spot_call *c, const struct spot_verify *a, struct 
 	char *flat, *to;
 
 	if (a->proof.n > PROOF_MAX || json_parse(a->proof, "proof", &doc, NULL) != SPOT_OK ||
-	    !json_is_object(doc) || strcmp(azure_text(doc, "kind"), "azure") != 0)
+	    !json_is_object(doc) || strcmp(azure_text(doc, "kind"), "azure") != 0) {
 		return false;
+	}
 	text = azure_text(doc, "pkcs7");
 	flat = to = arena_alloc(c->arena, strlen(text) + 1);
 	for (; *text != '\0'; text++) {
-		if (strchr(" \r\n\t", *text) == NULL)
+		if (strchr(" \r\n\t", *text) == NULL) {
 			*to++ = *text;
+		}
 	}
 	return to > flat && base64_decode(c->arena, flat, (size_t)(to - flat), &v->der);
 }
@@ -54,10 +56,11 @@ static bool name_is_theirs(const struct azure *self, const char *name)
 {
 	size_t n = strlen(name), own = strlen(self->attested_name);
 
-	if (strcasecmp(name, self->attested_name) == 0)
+	if (strcasecmp(name, self->attested_name) == 0) {
 		return true;
+	}
 	return n > own + 1 && name[n - own - 1] == '.' &&
-	       strcasecmp(name + n - own, self->attested_name) == 0;
+	    strcasecmp(name + n - own, self->attested_name) == 0;
 }
 
 /* "11/28/26 00:16:17 -0000" */
@@ -68,8 +71,9 @@ static bool date_read(const char *text, int64_t *ret_us)
 
 	if (sscanf(text, "%2d/%2d/%2d %2d:%2d:%2d %n", &month, &day, &year, &h, &m, &s, &n) != 6 ||
 	    n == 0 || (strcmp(text + n, "-0000") != 0 && strcmp(text + n, "+0000") != 0) ||
-	    month < 0 || day < 0 || year < 0 || h < 0 || m < 0 || s < 0)
+	    month < 0 || day < 0 || year < 0 || h < 0 || m < 0 || s < 0) {
 		return false;
+	}
 	snprintf(iso, sizeof(iso), "20%02d-%02d-%02dT%02d:%02d:%02dZ", year, month, day, h, m, s);
 	return parse_time_us(iso, ret_us);
 }
@@ -80,46 +84,52 @@ static enum spot_step refused(struct spot_call *c, const char *why)
 }
 
 static enum spot_step content_check(const struct azure *self, struct spot_call *c,
-				    const struct spot_verify *a, struct str content,
-				    struct verifying *v)
+    const struct spot_verify *a, struct str content, struct verifying *v)
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *stamp;
 	int64_t from, to;
 
-	if (json_parse(content, "attested data", &doc, NULL) != SPOT_OK || !json_is_object(doc))
+	if (json_parse(content, "attested data", &doc, NULL) != SPOT_OK || !json_is_object(doc)) {
 		return refused(c, "the attested data is not a JSON object");
+	}
 	stamp = json_object_get(doc, "timeStamp");
-	if (str_empty(a->nonce) || strcmp(azure_text(doc, "nonce"), a->nonce) != 0)
+	if (str_empty(a->nonce) || strcmp(azure_text(doc, "nonce"), a->nonce) != 0) {
 		return refused(c, "the attested data was made for another nonce");
-	if (strcasecmp(azure_text(doc, "subscriptionId"), self->subscription) != 0)
+	}
+	if (strcasecmp(azure_text(doc, "subscriptionId"), self->subscription) != 0) {
 		return refused(c, "the machine is in another subscription");
+	}
 	if (!date_read(azure_text(stamp, "createdOn"), &from) ||
-	    !date_read(azure_text(stamp, "expiresOn"), &to))
+	    !date_read(azure_text(stamp, "expiresOn"), &to)) {
 		return refused(c, "the attested data has no readable dates");
+	}
 	v->off = c->now_us + SKEW_US < from || c->now_us - SKEW_US > to;
-	if (!azure_guid_ok(azure_text(doc, "vmId")))
+	if (!azure_guid_ok(azure_text(doc, "vmId"))) {
 		return refused(c, "the attested data names no machine");
+	}
 	v->vm_id = arena_strdup(c->arena, azure_text(doc, "vmId"));
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the issuer -------------------------------------------------------------------------- */
+/* ---- the issuer ------------------------------------------------------------------------------ */
 
 /* The address comes from a certificate that nobody has vouched for yet: only to the places where
  * the vendor keeps its certificates (azure-certificate-authority-details, "Certificate downloads
  * and revocation lists"). */
 static bool issuer_place_ok(const char *url)
 {
-	static const char *const places[] = {
-	    "http://www.microsoft.com/pki", "http://caissuers.microsoft.com/pkiops/",
-	    "http://cacerts.digicert.com/", "http://cacerts.digicert.cn/"};
+	static const char *const places[] = { "http://www.microsoft.com/pki",
+		"http://caissuers.microsoft.com/pkiops/", "http://cacerts.digicert.com/",
+		"http://cacerts.digicert.cn/" };
 
-	if (strlen(url) > 500)
+	if (strlen(url) > 500) {
 		return false;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		if (str_prefix(url, places[i]))
+		if (str_prefix(url, places[i])) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -135,29 +145,30 @@ static enum spot_step issuer_send(struct spot_call *c, const struct verifying *v
 	return SPOT_SEND;
 }
 
-/* ---- steps ------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static bool signer_is_theirs(const struct azure *self, const struct cms_signer *s)
 {
 	bool theirs = name_is_theirs(self, s->common_name);
 
-	for (size_t i = 0; i < s->names_n && !theirs; i++)
-		theirs = name_is_theirs(self, str_prefix(s->names[i], "*.") ? s->names[i] + 2
-									    : s->names[i]);
+	for (size_t i = 0; i < s->names_n && !theirs; i++) {
+		theirs = name_is_theirs(self,
+		    str_prefix(s->names[i], "*.") ? s->names[i] + 2 : s->names[i]);
+	}
 	return theirs;
 }
 
 /* NONE: signed, by whom it must be, and true; st->at says what is next. */
 static enum spot_step message_check(const struct azure *self, struct spot_call *c,
-				    const struct spot_verify *a, struct verifying *v)
+    const struct spot_verify *a, struct verifying *v)
 {
 	struct call_state *st = c->state;
-	const struct cms_input in = {.signed_der = v->der,
-				     .trusted_pem = v->roots,
-				     .helper_certs = v->issuer,
-				     .now_us = c->now_us};
-	struct cms_signer signer = {.common_name = "", .issuer_url = ""};
-	struct spot_err err = {0};
+	const struct cms_input in = { .signed_der = v->der,
+		.trusted_pem = v->roots,
+		.helper_certs = v->issuer,
+		.now_us = c->now_us };
+	struct cms_signer signer = { .common_name = "", .issuer_url = "" };
+	struct spot_err err = { 0 };
 	struct str content;
 	bool missing;
 	enum spot_rc rc = cms_verify(&in, c->arena, &content, &signer, &missing, &err);
@@ -169,14 +180,18 @@ static enum spot_step message_check(const struct azure *self, struct spot_call *
 		st->at = ISSUER;
 		return SPOT_STEP_NONE;
 	}
-	if (rc == SPOT_CONFIG)
+	if (rc == SPOT_CONFIG) {
 		return call_fail(c, SPOT_CONFIG, NULL, "azure verify: attested_ca_file: %s",
-				 err.text);
-	if (rc != SPOT_OK)
+		    err.text);
+	}
+	if (rc != SPOT_OK) {
 		return refused(c, err.text);
-	if (!signer_is_theirs(self, &signer))
-		return refused(c, arena_printf(c->arena, "signed by %.80s, not by %s",
-					       signer.common_name, self->attested_name));
+	}
+	if (!signer_is_theirs(self, &signer)) {
+		return refused(c,
+		    arena_printf(c->arena, "signed by %.80s, not by %s", signer.common_name,
+			self->attested_name));
+	}
 	s = content_check(self, c, a, content, v);
 	st->at = MACHINE;
 	return s;
@@ -184,10 +199,10 @@ static enum spot_step message_check(const struct azure *self, struct spot_call *
 
 static enum spot_step roots_reply(struct spot_call *c, struct verifying *v)
 {
-	if (c->in->status != 200)
+	if (c->in->status != 200) {
 		return call_fail(c, SPOT_CONFIG, NULL, "azure verify: attested_ca_file: %s %s",
-				 c->path,
-				 c->in->status == 403 ? "may not be read" : "is not there");
+		    c->path, c->in->status == 403 ? "may not be read" : "is not there");
+	}
 	v->roots = arena_strndup(c->arena, c->in->body.p, c->in->body.n);
 	return SPOT_STEP_NONE;
 }
@@ -195,11 +210,11 @@ static enum spot_step roots_reply(struct spot_call *c, struct verifying *v)
 static enum spot_step issuer_reply(struct spot_call *c, struct verifying *v)
 {
 	if (c->in->status != 200 || c->in->body.n == 0) {
-		if (c->in->status == 0 || c->in->status == 429 || c->in->status >= 500)
-			return call_again(
-			    c, SPOT_UNAVAILABLE, call_retry_after_us(c), NULL,
+		if (c->in->status == 0 || c->in->status == 429 || c->in->status >= 500) {
+			return call_again(c, SPOT_UNAVAILABLE, call_retry_after_us(c), NULL,
 			    "azure verify: the issuer's certificate cannot be had (HTTP %d)",
 			    c->in->status);
+		}
 		return refused(c, "the issuer's certificate is not where the signer's says");
 	}
 	v->issuer = arena_bytes(c->arena, c->in->body.p, c->in->body.n);
@@ -211,11 +226,12 @@ static enum spot_step time_check(struct spot_call *c, const struct verifying *v)
 {
 	char at[TIME_TEXT_MAX];
 
-	return !v->off ? SPOT_DONE
-		       : call_fail(c, SPOT_CONFIG, NULL,
-				   "azure verify: by our clock, which says %s, the attested data is out of "
-				   "date; is the clock right?",
-				   format_time_s(c->now_us, at));
+	return !v->off
+	    ? SPOT_DONE
+	    : call_fail(c, SPOT_CONFIG, NULL,
+		  "azure verify: by our clock, which says %s, the attested data is out of "
+		  "date; is the clock right?",
+		  format_time_s(c->now_us, at));
 }
 
 static enum spot_step machine_reply(struct spot_call *c, const struct verifying *v)
@@ -227,39 +243,45 @@ static enum spot_step machine_reply(struct spot_call *c, const struct verifying 
 	if (c->in->status == 404) {
 		azure_error_read(c, &code, &message);
 		if (strcasecmp(code, "ResourceNotFound") == 0 ||
-		    strcasecmp(code, "ResourceGroupNotFound") == 0)
+		    strcasecmp(code, "ResourceGroupNotFound") == 0) {
 			return refused(c, "the machine does not exist");
+		}
 	}
 	s = azure_reply(c, "GET virtualMachines", &doc);
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
-	if (strcasecmp(azure_text(json_object_get(doc, "properties"), "vmId"), v->vm_id) != 0)
+	}
+	if (strcasecmp(azure_text(json_object_get(doc, "properties"), "vmId"), v->vm_id) != 0) {
 		return refused(c, "the attested data is another machine's");
+	}
 	return time_check(c, v);
 }
 
 static enum spot_step verify_ask(struct azure *self, struct spot_call *c,
-				 const struct spot_verify *a, const struct verifying *v)
+    const struct spot_verify *a, const struct verifying *v)
 {
 	const struct call_state *st = c->state;
-	struct azure_request r = {
-	    .what = "GET virtualMachines", .method = "GET", .limit = AZURE_LIMIT_READ};
+	struct azure_request r = { .what = "GET virtualMachines",
+		.method = "GET",
+		.limit = AZURE_LIMIT_READ };
 
-	if (st->at == ISSUER)
+	if (st->at == ISSUER) {
 		return issuer_send(c, v);
+	}
 	r.path = arena_printf(c->arena, "%s?api-version=" API_COMPUTE,
-			      azure_vm_path(self, c->arena, a->ref));
+	    azure_vm_path(self, c->arena, a->ref));
 	return azure_send(self, c, &r);
 }
 
 static enum spot_step verify_reply(struct azure *self, struct spot_call *c,
-				   const struct spot_verify *a, struct verifying *v)
+    const struct spot_verify *a, struct verifying *v)
 {
 	const struct call_state *st = c->state;
 	enum spot_step s;
 
-	if (st->at == MACHINE)
+	if (st->at == MACHINE) {
 		return machine_reply(c, v);
+	}
 	s = st->at == ROOTS ? roots_reply(c, v) : issuer_reply(c, v);
 	return s != SPOT_STEP_NONE ? s : message_check(self, c, a, v);
 }
@@ -272,22 +294,26 @@ enum spot_step azure_verify(void *p, struct spot_call *c, struct spot_verify *a)
 
 	if (c->state == NULL) {
 		v = call_state_get(c, sizeof(*v))->own;
-		if (!azure_lease_ok(self, a->ref))
+		if (!azure_lease_ok(self, a->ref)) {
 			return call_fail(c, SPOT_INVALID, NULL,
-					 "azure verify: '%.64s' is not a machine of ours",
-					 a->ref != NULL ? a->ref : "");
-		if (!proof_read(c, a, v))
+			    "azure verify: '%.64s' is not a machine of ours",
+			    a->ref != NULL ? a->ref : "");
+		}
+		if (!proof_read(c, a, v)) {
 			return refused(c, "this is no proof of kind azure");
+		}
 		if (self->attested_ca_file == NULL) {
 			v->roots = azure_attested_roots;
 			s = message_check(self, c, a, v);
 		}
 	}
 	v = ((struct call_state *)c->state)->own;
-	if (c->in != NULL)
+	if (c->in != NULL) {
 		s = verify_reply(self, c, a, v);
-	if (s != SPOT_STEP_NONE)
+	}
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	if (v->roots == NULL) {
 		c->path = self->attested_ca_file;
 		return SPOT_READ;

@@ -1,8 +1,9 @@
 /*
- * Credentials, and which clusters there are. The API token finds clusters and is accepted by their managed endpoint; a
- * kubeconfig leads to any cluster. With service_account set, what they give is used once: for a token of that account,
- * which is renewed at 80 % of the life that was granted (the kubelet's own rule). CoreWeave's service account tokens are
- * good at the "api." host only (coreweave/skills, cw-get-kubeconfig).
+ * Credentials, and which clusters there are. The API token finds clusters and is accepted by their
+ * managed endpoint; a kubeconfig leads to any cluster. With service_account set, what they give is
+ * used once: for a token of that account, which is renewed at 80 % of the life that was granted
+ * (the kubelet's own rule). CoreWeave's service account tokens are good at the "api." host only
+ * (coreweave/skills, cw-get-kubeconfig).
  *
  * A cluster that cannot be reached keeps the others going: it is marked, and its calls say why.
  */
@@ -11,11 +12,11 @@
 
 enum { A_API_FILE = 0, A_OBJECT_FILE, A_DISCOVER, A_CONFIG, A_FILES, A_TOKEN, A_NEXT, A_END };
 enum { F_CA = 0, F_CERT, F_KEY, F_TOKEN, F_COUNT };
-#define RETRY_US      (60 * SPOT_US_PER_S)
+#define RETRY_US (60 * SPOT_US_PER_S)
 #define REDISCOVER_US (15 * 60 * SPOT_US_PER_S)
-#define REREAD_US     (10 * 60 * SPOT_US_PER_S) /* a projected token's file changes by itself */
-#define TOKEN_LIFE_S  3600
-#define TRIES	      2
+#define REREAD_US (10 * 60 * SPOT_US_PER_S) /* a projected token's file changes by itself */
+#define TOKEN_LIFE_S 3600
+#define TRIES 2
 
 struct authing {
 	int at;
@@ -26,12 +27,12 @@ struct authing {
 	struct spot_err first;
 };
 
-/* ---- clusters ------------------------------------------------------------------------------ */
+/* ---- clusters -------------------------------------------------------------------------------- */
 
 bool cw_server_ok(const char *url)
 {
-	return url != NULL && str_prefix(url, "https://") && url[8] != '\0' && url[8] != '/' && strlen(url) < 300 &&
-	       strpbrk(url, " \t\r\n?#@\"'\\<>") == NULL;
+	return url != NULL && str_prefix(url, "https://") && url[8] != '\0' && url[8] != '/' &&
+	    strlen(url) < 300 && strpbrk(url, " \t\r\n?#@\"'\\<>") == NULL;
 }
 
 struct cw_cluster *cw_cluster_add(struct cw *self, const char *name)
@@ -88,16 +89,18 @@ static void mark_bad(struct spot_call *c, struct authing *st, struct cw_cluster 
 
 static bool due(const struct cw_cluster *cl, int64_t now_us)
 {
-	/* A token that is renewed too late for the clock is refused, and renewed then. What cannot be used asks nobody. */
+	/* A token that is renewed too late for the clock is refused, and renewed then. What cannot
+	 * be used asks nobody. */
 	return (!cl->ready && cl->bad_rc == SPOT_OK) ||
-	       (cl->renew_us != 0 && call_due(now_us, cl->renew_us, cl->ready ? INT64_MAX : RETRY_US));
+	    (cl->renew_us != 0 && call_due(now_us, cl->renew_us, cl->ready ? INT64_MAX : RETRY_US));
 }
 
 bool cw_auth_fresh(const void *p, int64_t now_us)
 {
 	const struct cw *self = p;
 
-	if (self->clusters_n == 0 || (self->discover_us != 0 && call_due(now_us, self->discover_us, REDISCOVER_US))) {
+	if (self->clusters_n == 0 ||
+	    (self->discover_us != 0 && call_due(now_us, self->discover_us, REDISCOVER_US))) {
 		return false;
 	}
 	if (self->object_secret_file != NULL && !secret_set(&self->object_secret)) {
@@ -132,7 +135,7 @@ size_t cw_secrets(const void *p, const char **ret, size_t n)
 	return used;
 }
 
-/* ---- files --------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static struct str trim(struct str s)
 {
@@ -162,7 +165,8 @@ static bool token_ok(struct str t)
 	return t.n >= 8 && t.n <= 65536;
 }
 
-static enum spot_step read_secret(struct spot_call *c, struct authing *st, const char *path, struct secret *ret)
+static enum spot_step read_secret(struct spot_call *c, struct authing *st, const char *path,
+    struct secret *ret)
 {
 	struct str t = trim(c->in->body);
 
@@ -170,14 +174,15 @@ static enum spot_step read_secret(struct spot_call *c, struct authing *st, const
 		return file_bad(c, path);
 	}
 	if (!token_ok(t)) {
-		return call_fail(c, SPOT_CONFIG, NULL, "%s holds no token: one line of at least 8 characters", path);
+		return call_fail(c, SPOT_CONFIG, NULL,
+		    "%s holds no token: one line of at least 8 characters", path);
 	}
 	secret_put(ret, t.p, t.n);
 	st->at++;
 	return SPOT_STEP_NONE;
 }
 
-/* ---- discovery ----------------------------------------------------------------------------- */
+/* ---- discovery ------------------------------------------------------------------------------- */
 
 static bool wanted(const struct cw *self, const char *name, const char *id)
 {
@@ -192,11 +197,13 @@ static bool wanted(const struct cw *self, const char *name, const char *id)
 static bool cluster_word_ok(const char *s)
 {
 	return s[0] != '\0' && strlen(s) <= 80 &&
-	       strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == strlen(s);
+	    strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
+	    strlen(s);
 }
 
 /* Names may repeat across zones: the id tells clusters apart. */
-static struct cw_cluster *cluster_for(struct cw *self, struct arena *a, const char *name, const char *id)
+static struct cw_cluster *cluster_for(struct cw *self, struct arena *a, const char *name,
+    const char *id)
 {
 	struct cw_cluster *cl;
 
@@ -214,16 +221,18 @@ static struct cw_cluster *cluster_for(struct cw *self, struct arena *a, const ch
 
 static void cluster_found(struct cw *self, struct spot_call *c, const json_t *o)
 {
-	const char *name = cw_str(c->arena, o, "name"), *id = cw_str(c->arena, o, "id"), *zone = cw_str(c->arena, o, "zone"),
-		   *status = cw_str(c->arena, o, "status"), *server = cw_str(c->arena, o, "apiServerEndpoint");
+	const char *name = cw_str(c->arena, o, "name"), *id = cw_str(c->arena, o, "id"),
+		   *zone = cw_str(c->arena, o, "zone"), *status = cw_str(c->arena, o, "status"),
+		   *server = cw_str(c->arena, o, "apiServerEndpoint");
 	bool up = strcmp(status, "STATUS_RUNNING") == 0 || strcmp(status, "STATUS_UPDATING") == 0 ||
-		  strcmp(status, "STATUS_UPGRADING") == 0;
+	    strcmp(status, "STATUS_UPGRADING") == 0;
 	struct cw_cluster *cl;
 
 	if (server[0] != '\0' && strstr(server, "://") == NULL) {
 		server = arena_printf(c->arena, "https://%s", server);
 	}
-	if (!cluster_word_ok(name) || !cluster_word_ok(id) || !cluster_word_ok(zone) || !wanted(self, name, id)) {
+	if (!cluster_word_ok(name) || !cluster_word_ok(id) || !cluster_word_ok(zone) ||
+	    !wanted(self, name, id)) {
 		return;
 	}
 	if (!up && self->wanted_n == 0) {
@@ -237,7 +246,8 @@ static void cluster_found(struct cw *self, struct spot_call *c, const json_t *o)
 	cl->zone = keep(self, cl->zone, zone);
 	cl->region = keep(self, cl->region, cw_zone_region(self, c->arena, zone));
 	if (!up || (cl->kubeconfig == NULL && !cw_server_ok(server))) {
-		call_fail(c, SPOT_UNAVAILABLE, NULL, "the control plane says %.60s, endpoint '%.100s'", status, server);
+		call_fail(c, SPOT_UNAVAILABLE, NULL,
+		    "the control plane says %.60s, endpoint '%.100s'", status, server);
 		cl->ready = false;
 		cl->bad_rc = SPOT_UNAVAILABLE;
 		snprintf(cl->bad, sizeof(cl->bad), "%.299s", c->err.text);
@@ -264,8 +274,8 @@ static enum spot_step read_clusters(struct cw *self, struct spot_call *c, struct
 	if (s == SPOT_STEP_NONE && !json_is_array(items)) {
 		/* No member at all is how an empty list is written in proto3's JSON. */
 		s = items == NULL && json_object_size(r.doc) == 0
-			? SPOT_STEP_NONE
-			: cw_bad_reply(c, "clusters", false, "'items' is not a list");
+		    ? SPOT_STEP_NONE
+		    : cw_bad_reply(c, "clusters", false, "'items' is not a list");
 	}
 	if (s != SPOT_STEP_NONE) {
 		json_decref(r.doc);
@@ -285,9 +295,10 @@ static enum spot_step read_clusters(struct cw *self, struct spot_call *c, struct
 	return SPOT_STEP_NONE;
 }
 
-/* ---- a cluster's own credentials --------------------------------------------------------------- */
+/* ---- a cluster's own credentials ------------------------------------------------------------- */
 
-static enum spot_step read_config(struct cw *self, struct spot_call *c, struct authing *st, struct cw_cluster *cl)
+static enum spot_step read_config(struct cw *self, struct spot_call *c, struct authing *st,
+    struct cw_cluster *cl)
 {
 	enum spot_rc rc;
 
@@ -296,7 +307,8 @@ static enum spot_step read_config(struct cw *self, struct spot_call *c, struct a
 		mark_bad(c, st, cl, cl->ready);
 		return SPOT_STEP_NONE;
 	}
-	rc = cw_kubeconfig_read(c->arena, c->in->body, cl->kubeconfig, cl->context, &st->k, &c->err);
+	rc =
+	    cw_kubeconfig_read(c->arena, c->in->body, cl->kubeconfig, cl->context, &st->k, &c->err);
 	if (rc != SPOT_OK) {
 		mark_bad(c, st, cl, false);
 		return SPOT_STEP_NONE;
@@ -309,7 +321,8 @@ static enum spot_step read_config(struct cw *self, struct spot_call *c, struct a
 
 static const char *file_path(const struct authing *st)
 {
-	const char *const all[F_COUNT] = {st->k.ca_file, st->k.cert_file, st->k.key_file, st->k.token_file};
+	const char *const all[F_COUNT] = { st->k.ca_file, st->k.cert_file, st->k.key_file,
+		st->k.token_file };
 
 	return all[st->file];
 }
@@ -325,7 +338,8 @@ static enum spot_step read_file(struct spot_call *c, struct authing *st, struct 
 		return SPOT_STEP_NONE;
 	}
 	if (st->file == F_TOKEN ? !token_ok(t) : strstr(pem, "-----BEGIN") == NULL) {
-		call_fail(c, SPOT_CONFIG, NULL, "%s holds no %s", file_path(st), st->file == F_TOKEN ? "token" : "PEM text");
+		call_fail(c, SPOT_CONFIG, NULL, "%s holds no %s", file_path(st),
+		    st->file == F_TOKEN ? "token" : "PEM text");
 		mark_bad(c, st, cl, false);
 		return SPOT_STEP_NONE;
 	}
@@ -361,7 +375,8 @@ static void config_done(struct cw *self, struct authing *st, struct cw_cluster *
 	}
 }
 
-static void in_use(struct cw *self, struct cw_cluster *cl, const char *server, const char *token, int64_t renew_us)
+static void in_use(struct cw *self, struct cw_cluster *cl, const char *server, const char *token,
+    int64_t renew_us)
 {
 	cl->server = keep(self, cl->server, server);
 	if (token != NULL) {
@@ -376,14 +391,18 @@ static void in_use(struct cw *self, struct cw_cluster *cl, const char *server, c
 }
 
 /* With the account's own token while it is good, else with what we were given. */
-static void send_token(const struct cw *self, struct spot_call *c, const struct authing *st, const struct cw_cluster *cl)
+static void send_token(const struct cw *self, struct spot_call *c, const struct authing *st,
+    const struct cw_cluster *cl)
 {
-	AUTO(json) json_t *body = json_pack("{s:s, s:s, s:{s:[], s:i}}", "apiVersion", "authentication.k8s.io/v1", "kind",
-	    "TokenRequest", "spec", "audiences", "expirationSeconds", TOKEN_LIFE_S);
+	AUTO(json)
+	json_t *body =
+	    json_pack("{s:s, s:s, s:{s:[], s:i}}", "apiVersion", "authentication.k8s.io/v1", "kind",
+		"TokenRequest", "spec", "audiences", "expirationSeconds", TOKEN_LIFE_S);
 
 	cw_request_as(self, c, cl, st->with_bootstrap ? cl->bootstrap_server : cl->server,
 	    st->with_bootstrap ? &cl->bootstrap : &cl->token, "POST",
-	    arena_printf(c->arena, "/api/v1/namespaces/%s/serviceaccounts/%s/token", self->space, self->account));
+	    arena_printf(c->arena, "/api/v1/namespaces/%s/serviceaccounts/%s/token", self->space,
+		self->account));
 	cw_request_json(c, "application/json", body);
 }
 
@@ -392,11 +411,13 @@ static const char *api_host(struct arena *a, const struct cw_cluster *cl)
 {
 	const char *url = cl->bootstrap_server;
 
-	return cl->managed && !str_prefix(url, "https://api.") ? arena_printf(a, "https://api.%s", url + 8) : url;
+	return cl->managed && !str_prefix(url, "https://api.")
+	    ? arena_printf(a, "https://api.%s", url + 8)
+	    : url;
 }
 
-static enum spot_step token_failed(struct cw *self, struct spot_call *c, struct authing *st, struct cw_cluster *cl,
-    enum spot_step s)
+static enum spot_step token_failed(struct cw *self, struct spot_call *c, struct authing *st,
+    struct cw_cluster *cl, enum spot_step s)
 {
 	if (s == SPOT_AGAIN && ++st->tries < TRIES) {
 		return s;
@@ -411,7 +432,8 @@ static enum spot_step token_failed(struct cw *self, struct spot_call *c, struct 
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step read_token(struct cw *self, struct spot_call *c, struct authing *st, struct cw_cluster *cl)
+static enum spot_step read_token(struct cw *self, struct spot_call *c, struct authing *st,
+    struct cw_cluster *cl)
 {
 	json_t *doc = NULL;
 	enum spot_step s = cw_reply_get(c, cl, "token", false, "TokenRequest", &doc);
@@ -424,7 +446,8 @@ static enum spot_step read_token(struct cw *self, struct spot_call *c, struct au
 	}
 	status = json_object_get(doc, "status");
 	token = cw_str(c->arena, status, "token");
-	/* The server may grant another life than was asked for; its end is by the server's clock. */
+	/* The server may grant another life than was asked for; its end is by the server's
+	 * clock. */
 	if (!call_clock_off(c, &off)) {
 		off = 0;
 	}
@@ -439,7 +462,7 @@ static enum spot_step read_token(struct cw *self, struct spot_call *c, struct au
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------ */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static struct cw_cluster *cluster_at(const struct cw *self, const struct authing *st)
 {
@@ -466,10 +489,12 @@ static enum spot_step reply(struct cw *self, struct spot_call *c, struct authing
 	}
 }
 
-static void begin_token(struct cw *self, struct spot_call *c, struct authing *st, struct cw_cluster *cl)
+static void begin_token(struct cw *self, struct spot_call *c, struct authing *st,
+    struct cw_cluster *cl)
 {
 	const char *token = secret_set(&cl->bootstrap) ? secret_reveal(&cl->bootstrap) : NULL;
-	bool reread = cl->kubeconfig != NULL && st->k.token_file != NULL && st->k.token_file[0] != '\0';
+	bool reread =
+	    cl->kubeconfig != NULL && st->k.token_file != NULL && st->k.token_file[0] != '\0';
 
 	if (self->account == NULL) {
 		in_use(self, cl, cl->bootstrap_server, token, reread ? c->now_us + REREAD_US : 0);
@@ -493,7 +518,8 @@ static void begin_cluster(struct cw *self, struct spot_call *c, struct authing *
 		st->at = A_NEXT;
 	} else if (cl->kubeconfig == NULL) {
 		if (secret_set(&self->api_token)) {
-			secret_put(&cl->bootstrap, secret_reveal(&self->api_token), strlen(secret_reveal(&self->api_token)));
+			secret_put(&cl->bootstrap, secret_reveal(&self->api_token),
+			    strlen(secret_reveal(&self->api_token)));
 		}
 		begin_token(self, c, st, cl);
 	}
@@ -508,11 +534,14 @@ static enum spot_step end(const struct cw *self, struct spot_call *c, const stru
 	}
 	if (self->clusters_n == 0) {
 		return call_fail(c, SPOT_CONFIG, NULL,
-		    "%s: no cluster%s: make one, or name those that exist in clusters and kubeconfig.NAME", self->name,
+		    "%s: no cluster%s: make one, or name those that exist in clusters and "
+		    "kubeconfig.NAME",
+		    self->name,
 		    self->wanted_n > 0 ? " of those in clusters is there" : " is running");
 	}
-	return call_fail(c, st->first.rc != SPOT_OK ? st->first.rc : self->clusters[0]->bad_rc, st->first.code,
-	    "%s: no cluster can be used: %s", self->name, st->first.rc != SPOT_OK ? st->first.text : self->clusters[0]->bad);
+	return call_fail(c, st->first.rc != SPOT_OK ? st->first.rc : self->clusters[0]->bad_rc,
+	    st->first.code, "%s: no cluster can be used: %s", self->name,
+	    st->first.rc != SPOT_OK ? st->first.text : self->clusters[0]->bad);
 }
 
 static enum spot_step walk(struct cw *self, struct spot_call *c, struct authing *st)
@@ -534,7 +563,8 @@ static enum spot_step walk(struct cw *self, struct spot_call *c, struct authing 
 			st->at++;
 			break;
 		case A_DISCOVER:
-			if (self->cks && secret_set(&self->api_token) && (st->forced || call_due(c->now_us, self->discover_us, REDISCOVER_US))) {
+			if (self->cks && secret_set(&self->api_token) &&
+			    (st->forced || call_due(c->now_us, self->discover_us, REDISCOVER_US))) {
 				cw_api_request(self, c, "GET", "/v1beta1/cks/clusters");
 				return SPOT_SEND;
 			}
@@ -563,7 +593,7 @@ static enum spot_step walk(struct cw *self, struct spot_call *c, struct authing 
 			return SPOT_SEND;
 		case A_NEXT:
 			st->i++;
-			st->k = (struct cw_kubeconfig){0};
+			st->k = (struct cw_kubeconfig){ 0 };
 			st->at = A_CONFIG;
 			break;
 		default:
@@ -579,7 +609,8 @@ enum spot_step cw_auth(void *p, struct spot_call *c)
 
 	if (st == NULL) {
 		c->state = st = arena_alloc(c->arena, sizeof(*st));
-		st->forced = cw_auth_fresh(self, c->now_us); /* asked although fresh: what we have was refused */
+		/* asked although fresh: what we have was refused */
+		st->forced = cw_auth_fresh(self, c->now_us);
 	}
 	if (c->in != NULL) {
 		enum spot_step s = reply(self, c, st);

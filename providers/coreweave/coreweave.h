@@ -1,5 +1,5 @@
-/* CoreWeave (kind "coreweave": clusters found by its API, machines ordered through NodePools) and any Kubernetes cluster
- * with GPU nodes (kind "kubernetes"): one code base, two tables. */
+/* CoreWeave (kind "coreweave": clusters found by its API, machines ordered through NodePools) and
+ * any Kubernetes cluster with GPU nodes (kind "kubernetes"): one code base, two tables. */
 #ifndef PROVIDERS_COREWEAVE_H
 #define PROVIDERS_COREWEAVE_H
 

@@ -1,11 +1,13 @@
 /*
- * The order for machines of a NodePool follows the live Pods: targetNodes = Pods of ours that wait for a node of it or hold
- * one. The NodePool is read before the Pods are listed, and its resourceVersion is a precondition of the change: whoever
- * changed it in between makes us count again, so that two counters cannot overwrite each other with an old count. For the
- * same reason a target that is right is written too, with a note that makes it a change: a write that does not change the
- * object leaves its resourceVersion as it is, and somebody with an older count could still write that. The target is
- * always a level, never "one more", so a repeat is harmless. With scaleDownStrategy IdleOnly and one Pod as large as its
- * node, the node that is given back is the one whose Pod is gone (docs: cks/reference/node-pool).
+ * The order for machines of a NodePool follows the live Pods: targetNodes = Pods of ours that wait
+ * for a node of it or hold one. The NodePool is read before the Pods are listed, and its
+ * resourceVersion is a precondition of the change: whoever changed it in between makes us count
+ * again, so that two counters cannot overwrite each other with an old count. For the same reason a
+ * target that is right is written too, with a note that makes it a change: a write that does not
+ * change the object leaves its resourceVersion as it is, and somebody with an older count could
+ * still write that. The target is always a level, never "one more", so a repeat is harmless. With
+ * scaleDownStrategy IdleOnly and one Pod as large as its node, the node that is given back is the
+ * one whose Pod is gone (docs: cks/reference/node-pool).
  */
 #include "base/base.h"
 #include "coreweave_int.h"
@@ -20,19 +22,23 @@ static const char *pool_path(struct arena *a, const struct cw_order *o)
 
 static void send_create(struct spot_call *c, const struct cw_order *o)
 {
-	AUTO(json) json_t *body = cw_nodepool_body(c->arena, o->pool, o->install, o->type, o->market);
+	AUTO(json)
+	json_t *body = cw_nodepool_body(c->arena, o->pool, o->install, o->type, o->market);
 
 	cw_request_json(c, "application/json", body);
 }
 
-/* An RFC 7396 patch; a resourceVersion in it is compared with the object's (kubernetes.io api-concepts, "patch"). */
+/* An RFC 7396 patch; a resourceVersion in it is compared with the object's (kubernetes.io
+ * api-concepts, "patch"). */
 static void send_patch(struct spot_call *c, const struct cw_order *o)
 {
-	AUTO(json) json_t *body = json_pack("{s:{s:s}, s:{s:I}}", "metadata", "resourceVersion", o->was.rv, "spec",
-	    "targetNodes", (json_int_t)o->live);
+	AUTO(json)
+	json_t *body = json_pack("{s:{s:s}, s:{s:I}}", "metadata", "resourceVersion", o->was.rv,
+	    "spec", "targetNodes", (json_int_t)o->live);
 
 	if (o->live == o->was.target) {
-		json_object_set_new(json_object_get(body, "metadata"), "annotations", json_pack("{s:s}", CW_NOTE_COUNTED, o->was.rv));
+		json_object_set_new(json_object_get(body, "metadata"), "annotations",
+		    json_pack("{s:s}", CW_NOTE_COUNTED, o->was.rv));
 	}
 	cw_request_json(c, "application/merge-patch+json", body);
 }
@@ -40,8 +46,8 @@ static void send_patch(struct spot_call *c, const struct cw_order *o)
 enum spot_step cw_order_send(const struct cw *self, struct spot_call *c, struct cw_order *o)
 {
 	struct arena *a = c->arena;
-	const char *pods = arena_printf(a, "/api/v1/namespaces/%s/pods?labelSelector=%s&limit=500", self->space,
-	    url_encode(a, arena_printf(a, CW_LABEL_POOL "=%s", o->pool), false));
+	const char *pods = arena_printf(a, "/api/v1/namespaces/%s/pods?labelSelector=%s&limit=500",
+	    self->space, url_encode(a, arena_printf(a, CW_LABEL_POOL "=%s", o->pool), false));
 
 	switch (o->at) {
 	case O_GET:
@@ -56,12 +62,14 @@ enum spot_step cw_order_send(const struct cw *self, struct spot_call *c, struct 
 		cw_request(self, c, o->cl, "GET", cw_page_path(a, pods, o->cont));
 		break;
 	default:
-		cw_request(self, c, o->cl, "PATCH", arena_printf(a, "%s?fieldManager=spotbroker", pool_path(a, o)));
+		cw_request(self, c, o->cl, "PATCH",
+		    arena_printf(a, "%s?fieldManager=spotbroker", pool_path(a, o)));
 		send_patch(c, o);
 		c->mutating = true;
 		break;
 	}
-	/* While a launch is open, a lost reply ends it as UNKNOWN: the look-up brings the order up to date. */
+	/* While a launch is open, a lost reply ends it as UNKNOWN: the look-up brings the order up
+	 * to date. */
 	c->mutating = c->mutating || o->open;
 	c->out.fresh_connection = c->mutating;
 	return SPOT_SEND;
@@ -79,7 +87,8 @@ static enum spot_step recount(const struct cw *self, struct spot_call *c, struct
 {
 	if (++o->tries > TRIES_MAX) {
 		return call_fail(c, o->open ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, "Conflict",
-		    "%s: NodePool %s of cluster %s is changed by others all the time", o->what, o->pool, o->cl->name);
+		    "%s: NodePool %s of cluster %s is changed by others all the time", o->what,
+		    o->pool, o->cl->name);
 	}
 	return again(self, c, o, O_GET);
 }
@@ -97,11 +106,14 @@ static enum spot_step pool_in(struct spot_call *c, struct cw_order *o)
 	ok = cw_pool_read(c->arena, doc, &o->was);
 	json_decref(doc);
 	if (!ok) {
-		return cw_bad_reply(c, o->what, o->open, "a NodePool without name or resourceVersion");
+		return cw_bad_reply(c, o->what, o->open,
+		    "a NodePool without name or resourceVersion");
 	}
-	if (o->was.install[0] != '\0' && o->install != NULL && strcmp(o->was.install, o->install) != 0) {
-		return call_fail(c, SPOT_CONFIG, "owner", "%s: NodePool %s of cluster %s belongs to installation %s", o->what,
-		    o->pool, o->cl->name, o->was.install);
+	if (o->was.install[0] != '\0' && o->install != NULL &&
+	    strcmp(o->was.install, o->install) != 0) {
+		return call_fail(c, SPOT_CONFIG, "owner",
+		    "%s: NodePool %s of cluster %s belongs to installation %s", o->what, o->pool,
+		    o->cl->name, o->was.install);
 	}
 	return SPOT_STEP_NONE;
 }
@@ -128,8 +140,10 @@ static enum spot_step read_change(const struct cw *self, struct spot_call *c, st
 	enum spot_step s;
 
 	if (c->in->status == 409 || (c->in->status == 404 && !created)) {
-		o->moved = true; /* older counts cannot be written any more, and younger ones have our Pod in them */
-		return recount(self, c, o); /* made, changed or deleted by somebody else meanwhile */
+		/* older counts cannot be written any more, and younger ones have our Pod in them */
+		o->moved = true;
+		/* made, changed or deleted by somebody else meanwhile */
+		return recount(self, c, o);
 	}
 	s = pool_in(c, o);
 	if (s != SPOT_STEP_NONE) {
@@ -155,13 +169,17 @@ static enum spot_step read_pods(const struct cw *self, struct spot_call *c, stru
 	for (size_t i = 0; i < json_array_size(items) && bad == NULL; i++) {
 		struct cw_pod p;
 
-		o->live += cw_pod_read(c->arena, json_array_get(items, i), &p, &bad) && cw_pod_live(&p);
+		o->live +=
+		    cw_pod_read(c->arena, json_array_get(items, i), &p, &bad) && cw_pod_live(&p);
 	}
-	bad = bad == NULL && !(json_is_array(items) || json_is_null(items)) ? "a PodList without items" : bad;
+	bad = bad == NULL && !(json_is_array(items) || json_is_null(items))
+	    ? "a PodList without items"
+	    : bad;
 	more = cw_page_next(c->arena, doc, &o->cont, &o->pages, &repeats);
 	json_decref(doc);
 	if (bad != NULL || repeats) {
-		return cw_bad_reply(c, o->what, o->open, bad != NULL ? bad : "the pages do not end");
+		return cw_bad_reply(c, o->what, o->open,
+		    bad != NULL ? bad : "the pages do not end");
 	}
 	if (more) {
 		return cw_order_send(self, c, o);
@@ -190,7 +208,9 @@ enum spot_step cw_order_read(const struct cw *self, struct spot_call *c, struct 
 	enum spot_rc rc = c->err.rc;
 
 	/* A refusal that will not change by itself: the caller undoes what it began. */
-	o->refused = o->refused || (s == SPOT_FAIL && (rc == SPOT_DENIED || rc == SPOT_INVALID || rc == SPOT_QUOTA ||
-							  rc == SPOT_NO_CAPACITY || rc == SPOT_CONFIG || rc == SPOT_TOO_LARGE));
+	o->refused = o->refused ||
+	    (s == SPOT_FAIL &&
+		(rc == SPOT_DENIED || rc == SPOT_INVALID || rc == SPOT_QUOTA ||
+		    rc == SPOT_NO_CAPACITY || rc == SPOT_CONFIG || rc == SPOT_TOO_LARGE));
 	return s;
 }

@@ -1,8 +1,9 @@
-/* Objects of the API, as far as they are needed, copied out of the JSON. Unknown members and values do no harm. */
+/* Objects of the API, as far as they are needed, copied out of the JSON. Unknown members and values
+ * do no harm. */
 #include "base/base.h"
 #include "coreweave_int.h"
 
-/* ---- Pods ---------------------------------------------------------------------------------- */
+/* ---- Pods ------------------------------------------------------------------------------------ */
 
 static const char *label(struct arena *a, const json_t *meta, const char *key)
 {
@@ -21,7 +22,8 @@ static bool is(const json_t *o, const char *key, const char *value)
 
 static const char *reason_words(struct arena *a, const json_t *o)
 {
-	return cw_words(a, arena_printf(a, "%s: %s", cw_str(a, o, "reason"), cw_str(a, o, "message")));
+	return cw_words(a,
+	    arena_printf(a, "%s: %s", cw_str(a, o, "reason"), cw_str(a, o, "message")));
 }
 
 static void pod_conditions(struct arena *a, const json_t *list, struct cw_pod *p)
@@ -40,7 +42,8 @@ static void pod_conditions(struct arena *a, const json_t *list, struct cw_pod *p
 /* Ours is called node; others are what an admission webhook of the cluster puts beside it. */
 static void pod_container(struct arena *a, const json_t *o, struct cw_pod *p)
 {
-	const json_t *state = json_object_get(o, "state"), *waiting = json_object_get(state, "waiting"),
+	const json_t *state = json_object_get(o, "state"),
+		     *waiting = json_object_get(state, "waiting"),
 		     *ended = json_object_get(state, "terminated");
 
 	p->restarts = json_integer_value(json_object_get(o, "restartCount"));
@@ -49,7 +52,8 @@ static void pod_container(struct arena *a, const json_t *o, struct cw_pod *p)
 		p->waiting_words = cw_words(a, cw_str(a, waiting, "message"));
 	}
 	if (json_is_object(ended)) {
-		p->ended = arena_printf(a, "exit %lld (%s)", (long long)json_integer_value(json_object_get(ended, "exitCode")),
+		p->ended = arena_printf(a, "exit %lld (%s)",
+		    (long long)json_integer_value(json_object_get(ended, "exitCode")),
 		    cw_words(a, cw_str(a, ended, "reason")));
 	}
 	p->started = p->started || json_is_object(json_object_get(state, "running"));
@@ -78,17 +82,20 @@ bool cw_pod_read(struct arena *a, const json_t *o, struct cw_pod *p, const char 
 	const json_t *meta = json_object_get(o, "metadata"), *spec = json_object_get(o, "spec"),
 		     *status = json_object_get(o, "status");
 
-	*p = (struct cw_pod){.name = cw_str(a, meta, "name"), .uid = cw_str(a, meta, "uid"), .waiting = "", .waiting_words = ""};
+	*p = (struct cw_pod){ .name = cw_str(a, meta, "name"),
+		.uid = cw_str(a, meta, "uid"),
+		.waiting = "",
+		.waiting_words = "" };
 	*ret_bad = NULL;
 	if (!json_is_object(meta) || p->name[0] == '\0' || p->uid[0] == '\0') {
 		*ret_bad = "a Pod without name or uid";
 	} else if (!json_is_object(spec) || (status != NULL && !json_is_object(status))) {
 		*ret_bad = "a Pod without spec or status";
 	} else if (status != NULL && json_object_get(status, "phase") != NULL &&
-		   !json_is_string(json_object_get(status, "phase"))) {
+	    !json_is_string(json_object_get(status, "phase"))) {
 		*ret_bad = "a Pod whose phase is no text";
-	} else if (strpbrk(p->name, "/ ") != NULL || strpbrk(p->uid, "/ ") != NULL || strlen(p->name) > 253 ||
-		   strlen(p->uid) > 64) {
+	} else if (strpbrk(p->name, "/ ") != NULL || strpbrk(p->uid, "/ ") != NULL ||
+	    strlen(p->name) > 253 || strlen(p->uid) > 64) {
 		*ret_bad = "a Pod whose name or uid is none";
 	}
 	if (*ret_bad != NULL) {
@@ -111,7 +118,8 @@ bool cw_pod_read(struct arena *a, const json_t *o, struct cw_pod *p, const char 
 /* Counts as a holder of a node: not ended, and not on its way out. */
 bool cw_pod_live(const struct cw_pod *p)
 {
-	return p->deleting_us == 0 && strcmp(p->phase, "Succeeded") != 0 && strcmp(p->phase, "Failed") != 0;
+	return p->deleting_us == 0 && strcmp(p->phase, "Succeeded") != 0 &&
+	    strcmp(p->phase, "Failed") != 0;
 }
 
 bool cw_pod_ours(const struct cw_pod *p)
@@ -119,19 +127,23 @@ bool cw_pod_ours(const struct cw_pod *p)
 	return p->deleting_us != 0 && p->grace_s == CW_OUR_GRACE_S;
 }
 
-/* ---- Nodes --------------------------------------------------------------------------------- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
-/* Standard taints (kubernetes/api well_known_taints.go); "ToBeDeletedByClusterAutoscaler" is the autoscaler's. */
-static const struct { const char *key; bool lost; } node_taints[] = {
-    {"node.kubernetes.io/unreachable", true},
-    {"node.kubernetes.io/not-ready", true},
-    {"node.kubernetes.io/out-of-service", true},
-    {"node.kubernetes.io/unschedulable", false},
-    {"ToBeDeletedByClusterAutoscaler", false},
-    {"node.cloudprovider.kubernetes.io/shutdown", true},
-    {"cloud.google.com/impending-node-termination", false},
-    {"aws-node-termination-handler/spot-itn", false},
-    {"karpenter.sh/disrupted", false},
+/* Standard taints (kubernetes/api well_known_taints.go); "ToBeDeletedByClusterAutoscaler" is the
+ * autoscaler's. */
+static const struct {
+	const char *key;
+	bool lost;
+} node_taints[] = {
+	{ "node.kubernetes.io/unreachable", true },
+	{ "node.kubernetes.io/not-ready", true },
+	{ "node.kubernetes.io/out-of-service", true },
+	{ "node.kubernetes.io/unschedulable", false },
+	{ "ToBeDeletedByClusterAutoscaler", false },
+	{ "node.cloudprovider.kubernetes.io/shutdown", true },
+	{ "cloud.google.com/impending-node-termination", false },
+	{ "aws-node-termination-handler/spot-itn", false },
+	{ "karpenter.sh/disrupted", false },
 };
 
 static void node_taint(struct arena *a, const json_t *o, struct cw_node *n)
@@ -141,7 +153,8 @@ static void node_taint(struct arena *a, const json_t *o, struct cw_node *n)
 
 	for (size_t i = 0; i < ARRAY_LEN(node_taints); i++) {
 		if (strcmp(node_taints[i].key, key) == 0) {
-			const char *words = arena_printf(a, "taint %s since %s", key, cw_str(a, o, "timeAdded"));
+			const char *words =
+			    arena_printf(a, "taint %s since %s", key, cw_str(a, o, "timeAdded"));
 
 			/* A node that is new or away for a moment is only not scheduled to. */
 			if (evicts || !node_taints[i].lost) {
@@ -157,7 +170,8 @@ bool cw_node_read(struct arena *a, const json_t *o, struct cw_node *n)
 	const json_t *taints = json_object_get(spec, "taints");
 	const json_t *conditions = json_object_get(json_object_get(o, "status"), "conditions");
 
-	*n = (struct cw_node){.name = cw_str(a, meta, "name"), .deleting = cw_time(meta, "deletionTimestamp") != 0};
+	*n = (struct cw_node){ .name = cw_str(a, meta, "name"),
+		.deleting = cw_time(meta, "deletionTimestamp") != 0 };
 	if (json_is_true(json_object_get(spec, "unschedulable"))) {
 		n->cordon = "cordoned (spec.unschedulable)";
 	}
@@ -175,7 +189,7 @@ bool cw_node_read(struct arena *a, const json_t *o, struct cw_node *n)
 	return n->name[0] != '\0';
 }
 
-/* ---- NodePools ----------------------------------------------------------------------------- */
+/* ---- NodePools ------------------------------------------------------------------------------- */
 
 static int64_t count(const json_t *o, const char *key)
 {
@@ -184,7 +198,8 @@ static int64_t count(const json_t *o, const char *key)
 	return json_is_integer(v) ? (int64_t)json_integer_value(v) : 0;
 }
 
-/* "Capacity" False, "InsufficientCapacity" True, or anything not True whose reason says it. Unknown says nothing of its type. */
+/* "Capacity" False, "InsufficientCapacity" True, or anything not True whose reason says it. Unknown
+ * says nothing of its type. */
 static enum spot_rc condition_verdict(const char *type, const char *status, const char *why)
 {
 	bool yes = strcmp(status, "True") == 0;
@@ -200,13 +215,15 @@ static void pool_conditions(struct arena *a, const json_t *list, struct cw_pool 
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *o = json_array_get(list, i);
-		const char *type = cw_str(a, o, "type"), *status = cw_str(a, o, "status"), *why = reason_words(a, o);
+		const char *type = cw_str(a, o, "type"), *status = cw_str(a, o, "status"),
+			   *why = reason_words(a, o);
 		enum spot_rc rc = condition_verdict(type, status, why);
 
 		if (rc != SPOT_OK && p->verdict != SPOT_QUOTA) {
 			p->verdict = rc;
 			p->verdict_us = cw_time(o, "lastTransitionTime");
-			p->words = cw_words(a, arena_printf(a, "condition %s=%s %s", type, status, why));
+			p->words =
+			    cw_words(a, arena_printf(a, "condition %s=%s %s", type, status, why));
 		}
 	}
 }
@@ -217,7 +234,7 @@ bool cw_pool_read(struct arena *a, const json_t *o, struct cw_pool *p)
 		     *status = json_object_get(o, "status");
 	const char *class = cw_str(a, spec, "computeClass");
 
-	*p = (struct cw_pool){.name = cw_str(a, meta, "name"), .words = ""};
+	*p = (struct cw_pool){ .name = cw_str(a, meta, "name"), .words = "" };
 	p->uid = cw_str(a, meta, "uid");
 	p->rv = cw_str(a, meta, "resourceVersion");
 	p->install = label(a, meta, CW_LABEL_INSTALL);
@@ -230,28 +247,31 @@ bool cw_pool_read(struct arena *a, const json_t *o, struct cw_pool *p)
 	return p->name[0] != '\0' && p->rv[0] != '\0';
 }
 
-/* ---- Events -------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 bool cw_event_read(struct arena *a, const json_t *o, struct cw_event *e)
 {
-	const json_t *about = json_object_get(o, "involvedObject"), *series = json_object_get(o, "series");
+	const json_t *about = json_object_get(o, "involvedObject"),
+		     *series = json_object_get(o, "series");
 
 	*e = (struct cw_event){
-	    .kind = cw_str(a, about, "kind"),
-	    .name = cw_str(a, about, "name"),
-	    .reason = cw_words(a, cw_str(a, o, "reason")),
-	    .message = cw_words(a, cw_str(a, o, "message")),
-	    .at_us = cw_time(o, "lastTimestamp"),
+		.kind = cw_str(a, about, "kind"),
+		.name = cw_str(a, about, "name"),
+		.reason = cw_words(a, cw_str(a, o, "reason")),
+		.message = cw_words(a, cw_str(a, o, "message")),
+		.at_us = cw_time(o, "lastTimestamp"),
 	};
-	/* lastTimestamp may be null where eventTime is used (kubernetes/api core/v1 Event); all of them may be. */
+	/* lastTimestamp may be null where eventTime is used (kubernetes/api core/v1 Event); all of
+	 * them may be. */
 	e->at_us = MAX(e->at_us, MAX(cw_time(o, "eventTime"), cw_time(series, "lastObservedTime")));
 	if (e->at_us == 0) {
-		e->at_us = MAX(cw_time(o, "firstTimestamp"), cw_time(json_object_get(o, "metadata"), "creationTimestamp"));
+		e->at_us = MAX(cw_time(o, "firstTimestamp"),
+		    cw_time(json_object_get(o, "metadata"), "creationTimestamp"));
 	}
 	return e->name[0] != '\0';
 }
 
-/* ---- lookups ------------------------------------------------------------------------------- */
+/* ---- lookups --------------------------------------------------------------------------------- */
 
 struct cw_pool *cw_view_pool(const struct cw_view *v, const char *name)
 {
@@ -278,7 +298,9 @@ void cw_view_nodes(struct cw_view *v)
 
 const struct cw_node *cw_view_node(const struct cw_view *v, const char *name)
 {
-	struct cw_node key = {.name = name};
+	struct cw_node key = { .name = name };
 
-	return v->have_nodes && v->nodes_n > 0 ? bsearch(&key, v->nodes, v->nodes_n, sizeof(key), by_name) : NULL;
+	return v->have_nodes && v->nodes_n > 0
+	    ? bsearch(&key, v->nodes, v->nodes_n, sizeof(key), by_name)
+	    : NULL;
 }

@@ -1,8 +1,8 @@
 /*
- * Looks at clusters: NodePools, then Pods, then nodes and events where something hangs on them. NodePools are read before
- * the Pods, so that a target that is not the number of live Pods can be put right from the same look (see order.c):
- * describe does that for the pools of the Pods that it was asked about, and so lowers the order for a machine that was
- * taken as soon as it is seen.
+ * Looks at clusters: NodePools, then Pods, then nodes and events where something hangs on them.
+ * NodePools are read before the Pods, so that a target that is not the number of live Pods can be
+ * put right from the same look (see order.c): describe does that for the pools of the Pods that it
+ * was asked about, and so lowers the order for a machine that was taken as soon as it is seen.
  */
 #include "base/base.h"
 #include "coreweave_int.h"
@@ -28,7 +28,7 @@ struct survey {
 	struct cw_cluster *cl;
 	struct cw_view view;
 	struct pod_at *pods; /* of the view, by ref; not of a list, which wants all */
-	bool *wanted;	     /* of each Pod of the view: it is one of refs; NULL = all are */
+	bool *wanted; /* of each Pod of the view: it is one of refs; NULL = all are */
 	const char *cont;
 	size_t pages, fix;
 	/* results over all clusters */
@@ -39,11 +39,12 @@ struct survey {
 	struct spot_err bad; /* the first cluster that could not be asked */
 };
 
-/* ---- requests ------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static const char *pods_path(const struct cw *self, struct arena *a, const struct survey *s)
 {
-	const char *label = s->install != NULL ? arena_printf(a, CW_LABEL_INSTALL "=%s", s->install) : CW_LABEL_INSTALL;
+	const char *label = s->install != NULL ? arena_printf(a, CW_LABEL_INSTALL "=%s", s->install)
+					       : CW_LABEL_INSTALL;
 
 	return arena_printf(a, "/api/v1/namespaces/%s/pods?labelSelector=%s&limit=500", self->space,
 	    url_encode(a, label, false));
@@ -51,23 +52,30 @@ static const char *pods_path(const struct cw *self, struct arena *a, const struc
 
 static const char *events_path(const struct cw *self, struct arena *a)
 {
-	/* Events about cluster-wide objects are in namespace default (client-go tools/record/event.go). */
-	return self->cks ? "/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind%3DNodePool&limit=500"
-			 : arena_printf(a, "/api/v1/namespaces/%s/events?fieldSelector=involvedObject.kind%%3DPod&limit=500",
-			       self->space);
+	/* Events about cluster-wide objects are in namespace default (client-go
+	 * tools/record/event.go). */
+	return self->cks
+	    ? "/api/v1/namespaces/default/"
+	      "events?fieldSelector=involvedObject.kind%3DNodePool&limit=500"
+	    : arena_printf(a,
+		  "/api/v1/namespaces/%s/events?fieldSelector=involvedObject.kind%%3DPod&limit=500",
+		  self->space);
 }
 
 static void send_fix(const struct cw *self, struct spot_call *c, const struct survey *s)
 {
 	const struct cw_pool *p = &s->view.pools[s->fix];
-	AUTO(json) json_t *body = json_pack("{s:{s:s}, s:{s:I}}", "metadata", "resourceVersion", p->rv, "spec",
+	AUTO(json)
+	json_t *body = json_pack("{s:{s:s}, s:{s:I}}", "metadata", "resourceVersion", p->rv, "spec",
 	    "targetNodes", (json_int_t)p->live);
 
-	cw_request(self, c, s->cl, "PATCH", arena_printf(c->arena, CW_NODEPOOLS "/%s?fieldManager=spotbroker", p->name));
+	cw_request(self, c, s->cl, "PATCH",
+	    arena_printf(c->arena, CW_NODEPOOLS "/%s?fieldManager=spotbroker", p->name));
 	cw_request_json(c, "application/merge-patch+json", body);
 }
 
-static enum spot_step survey_send(const struct cw *self, struct spot_call *c, const struct survey *s)
+static enum spot_step survey_send(const struct cw *self, struct spot_call *c,
+    const struct survey *s)
 {
 	struct arena *a = c->arena;
 	const char *path;
@@ -80,7 +88,8 @@ static enum spot_step survey_send(const struct cw *self, struct spot_call *c, co
 		path = pods_path(self, a, s);
 		break;
 	case S_NODES:
-		path = self->cks ? "/api/v1/nodes?labelSelector=spotbroker.io%2Finstall&limit=250" : "/api/v1/nodes?limit=250";
+		path = self->cks ? "/api/v1/nodes?labelSelector=spotbroker.io%2Finstall&limit=250"
+				 : "/api/v1/nodes?limit=250";
 		break;
 	case S_EVENTS:
 		path = events_path(self, a);
@@ -93,12 +102,16 @@ static enum spot_step survey_send(const struct cw *self, struct spot_call *c, co
 	return SPOT_SEND;
 }
 
-/* ---- lists --------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
-static const char *const list_kinds[] = {
-    [S_POOLS] = "NodePoolList", [S_PODS] = "PodList", [S_NODES] = "NodeList", [S_EVENTS] = "EventList"};
+static const char *const list_kinds[] = { [S_POOLS] = "NodePoolList",
+	[S_PODS] = "PodList",
+	[S_NODES] = "NodeList",
+	[S_EVENTS] = "EventList" };
 
-#define ROOM(v, items) ((v)->items = arena_grow(a, (v)->items, (v)->items##_n, &(v)->items##_cap, sizeof(*(v)->items)))
+#define ROOM(v, items) \
+	((v)->items = \
+		arena_grow(a, (v)->items, (v)->items##_n, &(v)->items##_cap, sizeof(*(v)->items)))
 
 static const char *item_read(struct arena *a, struct survey *s, const json_t *o)
 {
@@ -174,13 +187,14 @@ static int by_ref(const void *a, const void *b)
 /* The Pod of the view that a ref names; NULL: none. */
 static const struct pod_at *there(const struct survey *s, const char *ref)
 {
-	struct pod_at key = {.ref = ref};
+	struct pod_at key = { .ref = ref };
 
-	return s->view.pods_n > 0 ? bsearch(&key, s->pods, s->view.pods_n, sizeof(key), by_ref) : NULL;
+	return s->view.pods_n > 0 ? bsearch(&key, s->pods, s->view.pods_n, sizeof(key), by_ref)
+				  : NULL;
 }
 
-/* Which Pods were asked for. Sorted: of thousands asked for among thousands, each against each would take longer and more
- * memory than a call has. */
+/* Which Pods were asked for. Sorted: of thousands asked for among thousands, each against each
+ * would take longer and more memory than a call has. */
 static void match(struct arena *a, struct survey *s)
 {
 	size_t n = s->view.pods_n;
@@ -188,7 +202,7 @@ static void match(struct arena *a, struct survey *s)
 	s->pods = arena_array(a, n, sizeof(*s->pods));
 	s->wanted = arena_array(a, n, sizeof(*s->wanted));
 	for (size_t i = 0; i < n; i++) {
-		s->pods[i] = (struct pod_at){cw_pod_ref(a, s->cl, &s->view.pods[i]), i};
+		s->pods[i] = (struct pod_at){ cw_pod_ref(a, s->cl, &s->view.pods[i]), i };
 	}
 	qsort(s->pods, n, sizeof(*s->pods), by_ref);
 	for (size_t i = 0; i < s->refs_n; i++) {
@@ -202,10 +216,12 @@ static void match(struct arena *a, struct survey *s)
 
 static bool pool_of(const struct cw_pool *p, const char *install)
 {
-	/* Whether labels of a NodePool are kept is not confirmed; its name says whose it is as well. */
+	/* Whether labels of a NodePool are kept is not confirmed; its name says whose it is as
+	 * well. */
 	return strcmp(p->install, install) == 0 ||
-	       (p->install[0] == '\0' && str_prefix(p->name, "sb-") &&
-		   strncmp(p->name + 3, install, strlen(install)) == 0 && p->name[3 + strlen(install)] == '-');
+	    (p->install[0] == '\0' && str_prefix(p->name, "sb-") &&
+		strncmp(p->name + 3, install, strlen(install)) == 0 &&
+		p->name[3 + strlen(install)] == '-');
 }
 
 static void count_live(struct survey *s)
@@ -238,28 +254,34 @@ static bool launched_by(const char *pod, const char *install)
 	size_t n = strlen(install);
 	const char *at = n > 0 ? strstr(pod, install) : NULL;
 
-	while (at != NULL && ((at > pod && isalnum((unsigned char)at[-1])) || isalnum((unsigned char)at[n]))) {
+	while (at != NULL &&
+	    ((at > pod && isalnum((unsigned char)at[-1])) || isalnum((unsigned char)at[n]))) {
 		at = strstr(at + 1, install);
 	}
 	return at != NULL;
 }
 
-/* The NodePool that still has the order for a Pod that is not there: whoever of us ends a Pod lowers the target with it, so
- * somebody else ended this one. Another order is none of its business. */
-static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, struct survey *s, size_t at)
+/* The NodePool that still has the order for a Pod that is not there: whoever of us ends a Pod
+ * lowers the target with it, so somebody else ended this one. Another order is none of its
+ * business. */
+static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, struct survey *s,
+    size_t at)
 {
 	const struct spot_pool_key *k = s->keys != NULL ? &s->keys[at] : NULL;
 	const char *ref = s->refs[at];
 	struct cw_ref r;
 
-	if (there(s, ref) != NULL || !cw_ref_parse(self, c->arena, ref, &r) || r.cl != s->cl || r.pod == NULL) {
+	if (there(s, ref) != NULL || !cw_ref_parse(self, c->arena, ref, &r) || r.cl != s->cl ||
+	    r.pod == NULL) {
 		return NULL;
 	}
 	for (size_t i = 0; i < s->view.pools_n; i++) {
 		struct cw_pool *p = &s->view.pools[i];
 
 		if (launched_by(r.pod, p->install) && p->target > p->live &&
-		    (k == NULL || (strcmp(k->instance_type, p->type) == 0 && k->market == spot_market_parse(p->market)))) {
+		    (k == NULL ||
+			(strcmp(k->instance_type, p->type) == 0 &&
+			    k->market == spot_market_parse(p->market)))) {
 			return p;
 		}
 	}
@@ -277,11 +299,18 @@ static void vanished(const struct cw *self, struct spot_call *c, struct survey *
 		p->touched = true;
 		s->found = arena_grow(c->arena, s->found, s->n, &s->cap, sizeof(*s->found));
 		s->found[s->n++] = (struct spot_instance){
-		    .ref = s->refs[i], .token = "", .install = p->install,
-		    .key = {self->name, s->cl->region, s->cl->zone, p->type, spot_market_parse(p->market)},
-		    .state = SPOT_INSTANCE_GONE,
-		    .end_cause = strcmp(p->market, "spot") == 0 ? SPOT_END_RECLAIM : SPOT_END_PROVIDER,
-		    .raw_state = "", .raw_reason = "the Pod does not exist any more, its order does", .ip = "", .spot_request = p->name,
+			.ref = s->refs[i],
+			.token = "",
+			.install = p->install,
+			.key = { self->name, s->cl->region, s->cl->zone, p->type,
+			    spot_market_parse(p->market) },
+			.state = SPOT_INSTANCE_GONE,
+			.end_cause =
+			    strcmp(p->market, "spot") == 0 ? SPOT_END_RECLAIM : SPOT_END_PROVIDER,
+			.raw_state = "",
+			.raw_reason = "the Pod does not exist any more, its order does",
+			.ip = "",
+			.spot_request = p->name,
 		};
 	}
 }
@@ -297,13 +326,18 @@ static void leftovers(const struct cw *self, struct arena *a, struct survey *s)
 		}
 		s->found = arena_grow(a, s->found, s->n, &s->cap, sizeof(*s->found));
 		s->found[s->n++] = (struct spot_instance){
-		    .ref = arena_printf(a, "nodepool/%s/%s", s->cl->name, p->name),
-		    .token = "", .install = s->install,
-		    .key = {self->name, s->cl->region, s->cl->zone, p->type, spot_market_parse(p->market)},
-		    .state = SPOT_INSTANCE_RUNNING,
-		    .raw_state = "NodePool",
-		    .raw_reason = arena_printf(a, "targetNodes %" PRId64 ", live Pods %" PRId64, p->target, p->live),
-		    .ip = "", .spot_request = p->name, .leftover = true,
+			.ref = arena_printf(a, "nodepool/%s/%s", s->cl->name, p->name),
+			.token = "",
+			.install = s->install,
+			.key = { self->name, s->cl->region, s->cl->zone, p->type,
+			    spot_market_parse(p->market) },
+			.state = SPOT_INSTANCE_RUNNING,
+			.raw_state = "NodePool",
+			.raw_reason = arena_printf(a, "targetNodes %" PRId64 ", live Pods %" PRId64,
+			    p->target, p->live),
+			.ip = "",
+			.spot_request = p->name,
+			.leftover = true,
 		};
 	}
 }
@@ -319,19 +353,22 @@ static void results(const struct cw *self, struct spot_call *c, struct survey *s
 			continue;
 		}
 		if (s->for_what == FOR_NOTICES) {
-			s->notices = arena_grow(a, s->notices, s->notices_n, &s->notices_cap, sizeof(*s->notices));
-			s->notices_n += cw_notice(c, s->cl, p, cw_view_node(&s->view, p->node), &s->notices[s->notices_n]);
+			s->notices = arena_grow(a, s->notices, s->notices_n, &s->notices_cap,
+			    sizeof(*s->notices));
+			s->notices_n += cw_notice(c, s->cl, p, cw_view_node(&s->view, p->node),
+			    &s->notices[s->notices_n]);
 			continue;
 		}
 		s->found = arena_grow(a, s->found, s->n, &s->cap, sizeof(*s->found));
-		cw_instance(self, c, s->cl, p, s->for_what == FOR_LIST ? NULL : &s->view, &s->found[s->n++]);
+		cw_instance(self, c, s->cl, p, s->for_what == FOR_LIST ? NULL : &s->view,
+		    &s->found[s->n++]);
 	}
 	if (s->for_what == FOR_LIST && self->cks) {
 		leftovers(self, a, s);
 	}
 }
 
-/* ---- the walk ------------------------------------------------------------------------------ */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static bool any_bound(const struct survey *s)
 {
@@ -374,7 +411,7 @@ static bool cluster_next(const struct cw *self, struct spot_call *c, struct surv
 			s->bad = c->err;
 		}
 	} while (s->cl != NULL && s->cl->bad_rc != SPOT_OK);
-	s->view = (struct cw_view){0};
+	s->view = (struct cw_view){ 0 };
 	s->at = self->cks ? S_POOLS : S_PODS;
 	s->cont = NULL;
 	s->pages = 0;
@@ -424,7 +461,8 @@ static enum spot_step advance(const struct cw *self, struct spot_call *c, struct
 		return survey_send(self, c, s);
 	}
 	/* A cluster that was not asked: a list that lacks it would make its machines look gone. */
-	return s->bad.rc != SPOT_OK ? call_fail(c, s->bad.rc, s->bad.code, "%s", s->bad.text) : SPOT_DONE;
+	return s->bad.rc != SPOT_OK ? call_fail(c, s->bad.rc, s->bad.code, "%s", s->bad.text)
+				    : SPOT_DONE;
 }
 
 static enum spot_step survey_read(const struct cw *self, struct spot_call *c, struct survey *s)
@@ -467,14 +505,14 @@ static enum spot_step survey_read(const struct cw *self, struct spot_call *c, st
 	return advance(self, c, s);
 }
 
-static struct survey *survey_new(const struct cw *self, struct spot_call *c, enum survey_for f, const char *what,
-    const char *region)
+static struct survey *survey_new(const struct cw *self, struct spot_call *c, enum survey_for f,
+    const char *what, const char *region)
 {
 	struct survey *s = arena_alloc(c->arena, sizeof(*s));
 
 	(void)self;
 	c->state = s;
-	*s = (struct survey){.for_what = f, .what = what, .region = region};
+	*s = (struct survey){ .for_what = f, .what = what, .region = region };
 	return s;
 }
 
@@ -484,7 +522,9 @@ static enum spot_step survey_step(const struct cw *self, struct spot_call *c, st
 		return survey_read(self, c, s);
 	}
 	if (s->cl == NULL && !cluster_next(self, c, s)) {
-		return s->bad.rc != SPOT_OK ? call_fail(c, s->bad.rc, s->bad.code, "%s", s->bad.text) : SPOT_DONE;
+		return s->bad.rc != SPOT_OK
+		    ? call_fail(c, s->bad.rc, s->bad.code, "%s", s->bad.text)
+		    : SPOT_DONE;
 	}
 	return survey_send(self, c, s);
 }
@@ -553,10 +593,10 @@ enum spot_step cw_notices(void *p, struct spot_call *c, struct spot_notices *a)
 	return v;
 }
 
-/* ---- find ---------------------------------------------------------------------------------- */
+/* ---- find ------------------------------------------------------------------------------------ */
 
-/* By the Pod's name, which derives from the launch's. What is found and lives gets its order: the launch that made it may
- * have ended before it had one. */
+/* By the Pod's name, which derives from the launch's. What is found and lives gets its order: the
+ * launch that made it may have ended before it had one. */
 struct finding {
 	struct cw_cluster *cl;
 	size_t next;
@@ -564,23 +604,28 @@ struct finding {
 	struct cw_order order;
 };
 
-static enum spot_step find_send(const struct cw *self, struct spot_call *c, const struct spot_find *a, struct finding *f)
+static enum spot_step find_send(const struct cw *self, struct spot_call *c,
+    const struct spot_find *a, struct finding *f)
 {
 	cw_request(self, c, f->cl, "GET",
-	    arena_printf(c->arena, "/api/v1/namespaces/%s/pods/%s", self->space, cw_pod_name(c->arena, a->name)));
+	    arena_printf(c->arena, "/api/v1/namespaces/%s/pods/%s", self->space,
+		cw_pod_name(c->arena, a->name)));
 	return SPOT_SEND;
 }
 
-static enum spot_step find_next(const struct cw *self, struct spot_call *c, const struct spot_find *a, struct finding *f)
+static enum spot_step find_next(const struct cw *self, struct spot_call *c,
+    const struct spot_find *a, struct finding *f)
 {
 	f->cl = cw_cluster_next(self, a->region, a->zone, &f->next);
 	if (f->cl == NULL) {
 		return SPOT_DONE;
 	}
-	return f->cl->bad_rc != SPOT_OK ? cw_cluster_bad(c, f->cl, "find") : find_send(self, c, a, f);
+	return f->cl->bad_rc != SPOT_OK ? cw_cluster_bad(c, f->cl, "find")
+					: find_send(self, c, a, f);
 }
 
-static enum spot_step find_read(const struct cw *self, struct spot_call *c, struct spot_find *a, struct finding *f)
+static enum spot_step find_read(const struct cw *self, struct spot_call *c, struct spot_find *a,
+    struct finding *f)
 {
 	struct cw_reply r;
 	struct cw_pod p;
@@ -602,7 +647,7 @@ static enum spot_step find_read(const struct cw *self, struct spot_call *c, stru
 		return cw_bad_reply(c, "find", false, bad);
 	}
 	ours = (str_empty(a->install) || strcmp(a->install, p.install) == 0) &&
-	       (str_empty(a->token) || p.token[0] == '\0' || strcmp(a->token, p.token) == 0);
+	    (str_empty(a->token) || p.token[0] == '\0' || strcmp(a->token, p.token) == 0);
 	if (!ours) {
 		return find_next(self, c, a, f);
 	}
@@ -613,8 +658,13 @@ static enum spot_step find_read(const struct cw *self, struct spot_call *c, stru
 		return SPOT_DONE;
 	}
 	f->ordering = true;
-	f->order = (struct cw_order){.cl = f->cl, .what = "find", .pool = p.pool, .install = p.install, .type = p.type,
-	    .market = spot_market_parse(p.market), .create = p.type[0] != '\0'};
+	f->order = (struct cw_order){ .cl = f->cl,
+		.what = "find",
+		.pool = p.pool,
+		.install = p.install,
+		.type = p.type,
+		.market = spot_market_parse(p.market),
+		.create = p.type[0] != '\0' };
 	return cw_order_send(self, c, &f->order);
 }
 
@@ -633,7 +683,8 @@ enum spot_step cw_find(void *p, struct spot_call *c, struct spot_find *a)
 		return find_next(self, c, a, f);
 	}
 	if (f->ordering) {
-		s = c->in == NULL ? cw_order_send(self, c, &f->order) : cw_order_read(self, c, &f->order);
+		s = c->in == NULL ? cw_order_send(self, c, &f->order)
+				  : cw_order_read(self, c, &f->order);
 		/* Found is found: that there is no node for it is for describe to say. */
 		return s == SPOT_STEP_NONE || (s == SPOT_FAIL && f->order.refused) ? SPOT_DONE : s;
 	}

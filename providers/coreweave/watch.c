@@ -1,11 +1,13 @@
 /*
- * The Pods watch (kubernetes.io/docs/reference/using-api/api-concepts, "efficient detection of changes"): a list gives
- * where to begin, a stream gives what changes from there, a bookmark moves the place on without news. History is short
- * (about five minutes): what is too old is answered by 410, as HTTP status or as an ERROR event in a good stream; then
- * everything is listed once and the caller is told that there was a gap. A call ends with the first news or after its hold.
+ * The Pods watch (kubernetes.io/docs/reference/using-api/api-concepts, "efficient detection of
+ * changes"): a list gives where to begin, a stream gives what changes from there, a bookmark moves
+ * the place on without news. History is short (about five minutes): what is too old is answered by
+ * 410, as HTTP status or as an ERROR event in a good stream; then everything is listed once and the
+ * caller is told that there was a gap. A call ends with the first news or after its hold.
  *
- * The cursor keeps the place of every cluster of the region: "name=resourceVersion name=...". A region with several
- * clusters is listened to in turns; nothing is lost, for each stream goes on where it was.
+ * The cursor keeps the place of every cluster of the region: "name=resourceVersion name=...". A
+ * region with several clusters is listened to in turns; nothing is lost, for each stream goes on
+ * where it was.
  */
 #include "base/base.h"
 #include "coreweave_int.h"
@@ -23,7 +25,7 @@ struct watching {
 	size_t seen_cap, notices_cap;
 };
 
-/* ---- the cursor ---------------------------------------------------------------------------- */
+/* ---- the cursor ------------------------------------------------------------------------------ */
 
 /* Place of a cluster; NULL = none. "turn" is kept like a cluster whose name no cluster has. */
 static const char *cursor_get(struct arena *a, const char *cursor, const char *name)
@@ -44,7 +46,8 @@ static const char *cursor_get(struct arena *a, const char *cursor, const char *n
 static bool rv_ok(const char *rv)
 {
 	return rv != NULL && rv[0] != '\0' && strlen(rv) <= 100 &&
-	       strspn(rv, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.") == strlen(rv);
+	    strspn(rv, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.") ==
+	    strlen(rv);
 }
 
 static const char *cursor_make(const struct cw *self, struct arena *a, const struct spot_watch *w,
@@ -64,35 +67,41 @@ static const char *cursor_make(const struct cw *self, struct arena *a, const str
 	return out;
 }
 
-/* ---- requests ------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
-static enum spot_step watch_send(const struct cw *self, struct spot_call *c, const struct spot_watch *w,
-    const struct watching *x)
+static enum spot_step watch_send(const struct cw *self, struct spot_call *c,
+    const struct spot_watch *w, const struct watching *x)
 {
 	int64_t left_s = MAX((x->until_us - c->now_us) / SPOT_US_PER_S, 1);
-	const char *path = arena_printf(c->arena, "/api/v1/namespaces/%s/pods?labelSelector=%s", self->space,
-	    url_encode(c->arena, arena_printf(c->arena, CW_LABEL_INSTALL "=%s", w->install), false));
+	const char *path =
+	    arena_printf(c->arena, "/api/v1/namespaces/%s/pods?labelSelector=%s", self->space,
+		url_encode(c->arena, arena_printf(c->arena, CW_LABEL_INSTALL "=%s", w->install),
+		    false));
 
 	if (x->rv == NULL) {
-		cw_request(self, c, x->cl, "GET", cw_page_path(c->arena, arena_printf(c->arena, "%s&limit=500", path), x->cont));
+		cw_request(self, c, x->cl, "GET",
+		    cw_page_path(c->arena, arena_printf(c->arena, "%s&limit=500", path), x->cont));
 		return SPOT_SEND;
 	}
 	cw_request(self, c, x->cl, "GET",
-	    arena_printf(c->arena, "%s&watch=1&allowWatchBookmarks=true&timeoutSeconds=%" PRId64 "&resourceVersion=%s", path,
-		left_s, url_encode(c->arena, x->rv, false)));
+	    arena_printf(c->arena,
+		"%s&watch=1&allowWatchBookmarks=true&timeoutSeconds=%" PRId64 "&resourceVersion=%s",
+		path, left_s, url_encode(c->arena, x->rv, false)));
 	c->out.stream = true;
 	c->out.timeout_us = (left_s + 5) * SPOT_US_PER_S;
 	return SPOT_SEND;
 }
 
-static enum spot_step end(const struct cw *self, struct spot_call *c, struct spot_watch *w, const struct watching *x)
+static enum spot_step end(const struct cw *self, struct spot_call *c, struct spot_watch *w,
+    const struct watching *x)
 {
 	w->next_cursor = cursor_make(self, c->arena, w, x);
 	return SPOT_DONE;
 }
 
 /* From the beginning: what happened meanwhile is not known. */
-static enum spot_step relist(const struct cw *self, struct spot_call *c, struct spot_watch *w, struct watching *x)
+static enum spot_step relist(const struct cw *self, struct spot_call *c, struct spot_watch *w,
+    struct watching *x)
 {
 	w->gap = true;
 	w->seen_n = w->notices_n = 0;
@@ -101,10 +110,10 @@ static enum spot_step relist(const struct cw *self, struct spot_call *c, struct 
 	return watch_send(self, c, w, x);
 }
 
-/* ---- news ---------------------------------------------------------------------------------- */
+/* ---- news ------------------------------------------------------------------------------------ */
 
-static void seen_add(const struct cw *self, struct spot_call *c, struct spot_watch *w, struct watching *x,
-    const struct cw_pod *p, bool deleted)
+static void seen_add(const struct cw *self, struct spot_call *c, struct spot_watch *w,
+    struct watching *x, const struct cw_pod *p, bool deleted)
 {
 	struct spot_notice n;
 
@@ -113,10 +122,13 @@ static void seen_add(const struct cw *self, struct spot_call *c, struct spot_wat
 	if (deleted) {
 		struct spot_instance *i = &w->seen[w->seen_n];
 
-		/* Not there any more: a spot Pod that we did not end and that did not end by itself was taken. */
+		/* Not there any more: a spot Pod that we did not end and that did not end by itself
+		 * was taken. */
 		if (i->state != SPOT_INSTANCE_INTERRUPTED) {
-			bool over = strcmp(p->phase, "Succeeded") == 0 || strcmp(p->phase, "Failed") == 0;
-			bool taken = !cw_pod_ours(p) && !over && (p->disruption != NULL || strcmp(p->market, "spot") == 0);
+			bool over =
+			    strcmp(p->phase, "Succeeded") == 0 || strcmp(p->phase, "Failed") == 0;
+			bool taken = !cw_pod_ours(p) && !over &&
+			    (p->disruption != NULL || strcmp(p->market, "spot") == 0);
 
 			i->state = SPOT_INSTANCE_GONE;
 			i->end_cause = taken ? SPOT_END_RECLAIM : i->end_cause;
@@ -124,12 +136,14 @@ static void seen_add(const struct cw *self, struct spot_call *c, struct spot_wat
 	}
 	w->seen_n++;
 	if (!deleted && cw_notice(c, x->cl, p, NULL, &n)) {
-		w->notices = arena_grow(c->arena, w->notices, w->notices_n, &x->notices_cap, sizeof(*w->notices));
+		w->notices = arena_grow(c->arena, w->notices, w->notices_n, &x->notices_cap,
+		    sizeof(*w->notices));
 		w->notices[w->notices_n++] = n;
 	}
 }
 
-static enum spot_step list_read(const struct cw *self, struct spot_call *c, struct spot_watch *w, struct watching *x)
+static enum spot_step list_read(const struct cw *self, struct spot_call *c, struct spot_watch *w,
+    struct watching *x)
 {
 	json_t *doc = NULL, *items;
 	enum spot_step s = cw_reply_get(c, x->cl, "watch", false, "PodList", &doc);
@@ -152,7 +166,8 @@ static enum spot_step list_read(const struct cw *self, struct spot_call *c, stru
 	more = cw_page_next(c->arena, doc, &x->cont, &x->pages, &repeats);
 	json_decref(doc);
 	if (bad != NULL || repeats || (!more && !rv_ok(rv))) {
-		return cw_bad_reply(c, "watch", false, bad != NULL ? bad : "pages without end or no resourceVersion");
+		return cw_bad_reply(c, "watch", false,
+		    bad != NULL ? bad : "pages without end or no resourceVersion");
 	}
 	if (more) {
 		return watch_send(self, c, w, x);
@@ -162,8 +177,8 @@ static enum spot_step list_read(const struct cw *self, struct spot_call *c, stru
 }
 
 /* One event. NONE = go on; a verdict otherwise. */
-static enum spot_step event_read(const struct cw *self, struct spot_call *c, struct spot_watch *w, struct watching *x,
-    const json_t *o, bool *ret_gone)
+static enum spot_step event_read(const struct cw *self, struct spot_call *c, struct spot_watch *w,
+    struct watching *x, const json_t *o, bool *ret_gone)
 {
 	const char *type = cw_str(c->arena, o, "type"), *bad, *rv;
 	const json_t *object = json_object_get(o, "object");
@@ -174,8 +189,10 @@ static enum spot_step event_read(const struct cw *self, struct spot_call *c, str
 
 		*ret_gone = code == 410;
 		return code == 410 ? SPOT_STEP_NONE
-				   : call_fail(c, SPOT_UNAVAILABLE, cw_words(c->arena, cw_str(c->arena, object, "reason")),
-					 "cluster %s: watch: %s", x->cl->name, cw_words(c->arena, cw_str(c->arena, object, "message")));
+				   : call_fail(c, SPOT_UNAVAILABLE,
+					 cw_words(c->arena, cw_str(c->arena, object, "reason")),
+					 "cluster %s: watch: %s", x->cl->name,
+					 cw_words(c->arena, cw_str(c->arena, object, "message")));
 	}
 	rv = cw_str(c->arena, json_object_get(object, "metadata"), "resourceVersion");
 	if (strcmp(type, "BOOKMARK") != 0) {
@@ -188,16 +205,16 @@ static enum spot_step event_read(const struct cw *self, struct spot_call *c, str
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step lines_read(const struct cw *self, struct spot_call *c, struct spot_watch *w, struct watching *x,
-    bool *ret_gone)
+static enum spot_step lines_read(const struct cw *self, struct spot_call *c, struct spot_watch *w,
+    struct watching *x, bool *ret_gone)
 {
 	struct str rest = c->in->body;
 	enum spot_step s = SPOT_STEP_NONE;
 
 	while (rest.n > 0 && s == SPOT_STEP_NONE && !*ret_gone) {
 		const char *nl = memchr(rest.p, '\n', rest.n);
-		struct str line = {rest.p, nl != NULL ? (size_t)(nl - rest.p) : rest.n};
-		struct spot_err ignored = {0};
+		struct str line = { rest.p, nl != NULL ? (size_t)(nl - rest.p) : rest.n };
+		struct spot_err ignored = { 0 };
 		AUTO(json) json_t *o = NULL;
 
 		rest.p += MIN(line.n + 1, rest.n);
@@ -206,15 +223,19 @@ static enum spot_step lines_read(const struct cw *self, struct spot_call *c, str
 			continue;
 		}
 		if (json_parse(line, "event", &o, &ignored) != SPOT_OK || !json_is_object(o)) {
-			/* A stream that was cut ends in the middle of a line: what came before counts. */
-			return c->in->partial ? cw_bad_reply(c, "watch", false, "a line is not a JSON object") : SPOT_STEP_NONE;
+			/* A stream that was cut ends in the middle of a line: what came before
+			 * counts. */
+			return c->in->partial
+			    ? cw_bad_reply(c, "watch", false, "a line is not a JSON object")
+			    : SPOT_STEP_NONE;
 		}
 		s = event_read(self, c, w, x, o, ret_gone);
 	}
 	return s;
 }
 
-static enum spot_step stream_read(const struct cw *self, struct spot_call *c, struct spot_watch *w, struct watching *x)
+static enum spot_step stream_read(const struct cw *self, struct spot_call *c, struct spot_watch *w,
+    struct watching *x)
 {
 	bool gone = c->in->status == 410;
 	enum spot_step s;
@@ -234,14 +255,16 @@ static enum spot_step stream_read(const struct cw *self, struct spot_call *c, st
 		return relist(self, c, w, x);
 	}
 	if (w->seen_n > 0 || !c->in->partial) {
-		return end(self, c, w, x); /* news, or the server's own end: from x->rv on next time */
+		/* news, or the server's own end: from x->rv on next time */
+		return end(self, c, w, x);
 	}
 	return SPOT_MORE;
 }
 
-/* ---- the verb ------------------------------------------------------------------------------ */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-static enum spot_step watch_begin(const struct cw *self, struct spot_call *c, struct spot_watch *w, struct watching *x)
+static enum spot_step watch_begin(const struct cw *self, struct spot_call *c, struct spot_watch *w,
+    struct watching *x)
 {
 	const char *turn = cursor_get(c->arena, w->cursor, "/turn");
 	struct cw_cluster *cl;
@@ -252,7 +275,8 @@ static enum spot_step watch_begin(const struct cw *self, struct spot_call *c, st
 		x->clusters++;
 	}
 	if (x->clusters == 0) {
-		return call_fail(c, SPOT_NOT_FOUND, NULL, "watch: no cluster in region '%.60s'", w->region);
+		return call_fail(c, SPOT_NOT_FOUND, NULL, "watch: no cluster in region '%.60s'",
+		    w->region);
 	}
 	x->turn = turn != NULL && parse_i64(turn, 0, INT32_MAX, &t) ? (size_t)t % x->clusters : 0;
 	i = 0;
@@ -293,5 +317,6 @@ enum spot_step cw_watch(void *p, struct spot_call *c, struct spot_watch *w)
 	if (x->rv != NULL) {
 		return stream_read(self, c, w, x);
 	}
-	return c->in->status == 410 && x->cont != NULL ? relist(self, c, w, x) : list_read(self, c, w, x);
+	return c->in->status == 410 && x->cont != NULL ? relist(self, c, w, x)
+						       : list_read(self, c, w, x);
 }

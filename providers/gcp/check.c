@@ -2,42 +2,46 @@
 #include "gcp_int.h"
 
 /*
- * What an operator wants to know before trusting a configuration. Nothing is created: permissions are asked for with
- * projects.testIamPermissions (docs.cloud.google.com/resource-manager/reference/rest/v1/projects/testIamPermissions), the
- * bucket's with storage.buckets.testIamPermissions, the clock is compared with the Date of the replies.
+ * What an operator wants to know before trusting a configuration. Nothing is created: permissions
+ * are asked for with projects.testIamPermissions
+ * (docs.cloud.google.com/resource-manager/reference/rest/v1/projects/testIamPermissions), the
+ * bucket's with storage.buckets.testIamPermissions, the clock is compared with the Date of the
+ * replies.
  */
 
 #include "base/check.h"
 
 #define CLOCK_BAD_US (60 * SPOT_US_PER_S)
-#define ADVICE	     "Google's odds of launches and preemptions and the past of prices are left out"
+#define ADVICE "Google's odds of launches and preemptions and the past of prices are left out"
 
-/* Verb by verb: a verb is fine if all of its permissions are held. without: what is missing then is only that. */
+/* Verb by verb: a verb is fine if all of its permissions are held. without: what is missing then is
+ * only that. */
 static const struct {
 	const char *verb, *permission, *without;
 } needs[] = {
-    {"regions", "compute.regions.list"},
-    {"pools", "compute.machineTypes.list"},
-    {"attached GPUs", "compute.acceleratorTypes.list", "N1 machines with T4, P4, V100 or P100 are left out"},
-    {"launch", "compute.instances.create"},
-    {"launch", "compute.disks.create"},
-    {"launch", "compute.subnetworks.use"},
-    {"launch", "compute.instances.setMetadata"},
-    {"launch", "compute.instances.setLabels"},
-    {"launch", "compute.zoneOperations.get"},
-    {"list", "compute.instances.list"},
-    {"list", "compute.disks.list"},
-    {"describe", "compute.instances.get"},
-    {"terminate", "compute.instances.delete"},
-    {"terminate", "compute.disks.delete"},
-    {"notices", "compute.globalOperations.list"},
-    {"notices", "compute.zoneOperations.list"},
-    {"quotas", "compute.projects.get"},
-    {"spot advice", "compute.advice.capacity", ADVICE},
-    {"spot advice", "compute.advice.capacityHistory", ADVICE},
+	{ "regions", "compute.regions.list" },
+	{ "pools", "compute.machineTypes.list" },
+	{ "attached GPUs", "compute.acceleratorTypes.list",
+	    "N1 machines with T4, P4, V100 or P100 are left out" },
+	{ "launch", "compute.instances.create" },
+	{ "launch", "compute.disks.create" },
+	{ "launch", "compute.subnetworks.use" },
+	{ "launch", "compute.instances.setMetadata" },
+	{ "launch", "compute.instances.setLabels" },
+	{ "launch", "compute.zoneOperations.get" },
+	{ "list", "compute.instances.list" },
+	{ "list", "compute.disks.list" },
+	{ "describe", "compute.instances.get" },
+	{ "terminate", "compute.instances.delete" },
+	{ "terminate", "compute.disks.delete" },
+	{ "notices", "compute.globalOperations.list" },
+	{ "notices", "compute.zoneOperations.list" },
+	{ "quotas", "compute.projects.get" },
+	{ "spot advice", "compute.advice.capacity", ADVICE },
+	{ "spot advice", "compute.advice.capacityHistory", ADVICE },
 };
-static const char *const bucket_needs[] = {
-    "storage.objects.create", "storage.objects.get", "storage.objects.delete"};
+static const char *const bucket_needs[] = { "storage.objects.create", "storage.objects.get",
+	"storage.objects.delete" };
 
 enum { PROJECT = 0, PERMISSIONS, BUCKET, QUOTAS, OVER };
 
@@ -48,33 +52,36 @@ struct checking {
 	bool inner_on;
 };
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static enum spot_step permissions_send(struct gcp *self, struct spot_call *c)
 {
 	json_t *list = json_array(), *doc AUTO(json) = json_pack("{s:o}", "permissions", list);
-	struct gcp_request r = {.service = GCP_PROJECTS,
-	    .method = "POST",
-	    .what = "projects.testIamPermissions",
-	    .path = arena_printf(c->arena, "/v1/projects/%s:testIamPermissions", self->project),
-	    .limit = GCP_LIMIT_AUTH};
+	struct gcp_request r = { .service = GCP_PROJECTS,
+		.method = "POST",
+		.what = "projects.testIamPermissions",
+		.path = arena_printf(c->arena, "/v1/projects/%s:testIamPermissions", self->project),
+		.limit = GCP_LIMIT_AUTH };
 
-	for (size_t i = 0; i < ARRAY_LEN(needs); i++)
+	for (size_t i = 0; i < ARRAY_LEN(needs); i++) {
 		json_array_append_new(list, json_string(needs[i].permission));
+	}
 	r.body = json_text(c->arena, doc);
 	return gcp_send(self, c, &r);
 }
 
 static enum spot_step bucket_send(struct gcp *self, struct spot_call *c)
 {
-	struct gcp_request r = {.service = GCP_STORAGE,
-	    .method = "GET",
-	    .what = "buckets.testIamPermissions",
-	    .limit = GCP_LIMIT_AUTH};
+	struct gcp_request r = { .service = GCP_STORAGE,
+		.method = "GET",
+		.what = "buckets.testIamPermissions",
+		.limit = GCP_LIMIT_AUTH };
 	const char *query = "";
 
-	for (size_t i = 0; i < ARRAY_LEN(bucket_needs); i++)
-		query = arena_printf(c->arena, "%s%spermissions=%s", query, i > 0 ? "&" : "", bucket_needs[i]);
+	for (size_t i = 0; i < ARRAY_LEN(bucket_needs); i++) {
+		query = arena_printf(c->arena, "%s%spermissions=%s", query, i > 0 ? "&" : "",
+		    bucket_needs[i]);
+	}
 	r.path = arena_printf(c->arena, "/storage/v1/b/%s/iam/testPermissions?%s",
 	    url_encode(c->arena, self->bucket, false), query);
 	return gcp_send(self, c, &r);
@@ -82,22 +89,24 @@ static enum spot_step bucket_send(struct gcp *self, struct spot_call *c)
 
 static enum spot_step project_send(struct gcp *self, struct spot_call *c)
 {
-	struct gcp_request r = {.service = GCP_COMPUTE,
-	    .method = "GET",
-	    .what = "projects.get",
-	    .path = arena_printf(c->arena, "/compute/v1/projects/%s", self->project),
-	    .limit = GCP_LIMIT_READ};
+	struct gcp_request r = { .service = GCP_COMPUTE,
+		.method = "GET",
+		.what = "projects.get",
+		.path = arena_printf(c->arena, "/compute/v1/projects/%s", self->project),
+		.limit = GCP_LIMIT_READ };
 
 	return gcp_send(self, c, &r);
 }
 
-/* ---- replies ----------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 /* What the failure of a request says: the check goes on, so passing faults become findings too. */
-static enum spot_step finding(struct spot_call *c, struct checking *x, enum spot_step s, const char *name, const char *fix)
+static enum spot_step finding(struct spot_call *c, struct checking *x, enum spot_step s,
+    const char *name, const char *fix)
 {
-	if (s == SPOT_AGAIN || s == SPOT_REAUTH)
+	if (s == SPOT_AGAIN || s == SPOT_REAUTH) {
 		return s;
+	}
 	check_add_err(c, &x->found, name, SPOT_CHECK_BAD, fix);
 	return SPOT_STEP_NONE;
 }
@@ -107,20 +116,28 @@ static enum spot_step project_reply(struct gcp *self, struct spot_call *c, struc
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s = gcp_reply(self, c, "projects.get", "compute#project", &doc);
 
-	if (s == SPOT_AGAIN || s == SPOT_REAUTH)
+	if (s == SPOT_AGAIN || s == SPOT_REAUTH) {
 		return s;
-	check_clock(c, &x->found, CLOCK_BAD_US, "signed tokens and URLs are refused when it is off");
-	if (s != SPOT_STEP_NONE)
+	}
+	check_clock(c, &x->found, CLOCK_BAD_US,
+	    "signed tokens and URLs are refused when it is off");
+	if (s != SPOT_STEP_NONE) {
 		return finding(c, x, s, "project",
-		    "enable the Compute Engine API in the project and give the account the role of deploy/iam/gcp-role.yaml");
+		    "enable the Compute Engine API in the project and give the account the role of "
+		    "deploy/iam/gcp-role.yaml");
+	}
 	check_add(c, &x->found, "credentials", SPOT_CHECK_OK,
 	    self->email != NULL ? self->email : "an access token without a key of its own", "");
 	check_add(c, &x->found, "project", SPOT_CHECK_OK, self->project, "");
-	if (self->key == NULL)
-		check_add(c, &x->found, "signed URLs", SPOT_CHECK_WARN, "the credentials hold no private key",
-		    "to keep checkpoints in Cloud Storage set credentials to a service account's key file");
-	else
-		check_add(c, &x->found, "signed URLs", SPOT_CHECK_OK, "signed with the service account's key", "");
+	if (self->key == NULL) {
+		check_add(c, &x->found, "signed URLs", SPOT_CHECK_WARN,
+		    "the credentials hold no private key",
+		    "to keep checkpoints in Cloud Storage set credentials to a service account's "
+		    "key file");
+	} else {
+		check_add(c, &x->found, "signed URLs", SPOT_CHECK_OK,
+		    "signed with the service account's key", "");
+	}
 	return SPOT_STEP_NONE;
 }
 
@@ -129,10 +146,10 @@ static bool held(const json_t *list, const char *permission)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(list, i, v)
-	{
-		if (str_same(json_string_value(v), permission))
+	json_array_foreach (list, i, v) {
+		if (str_same(json_string_value(v), permission)) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -143,27 +160,34 @@ static enum spot_step permissions_reply(struct gcp *self, struct spot_call *c, s
 	const json_t *list;
 	enum spot_step s = gcp_reply(self, c, "projects.testIamPermissions", NULL, &doc);
 
-	if (s == SPOT_AGAIN || s == SPOT_REAUTH)
+	if (s == SPOT_AGAIN || s == SPOT_REAUTH) {
 		return s;
+	}
 	list = json_object_get(doc, "permissions");
 	for (size_t i = 0; i < ARRAY_LEN(needs); i++) {
 		const char *verb = needs[i].verb, *without = needs[i].without, *missing = "";
 
-		if (i > 0 && strcmp(needs[i - 1].verb, verb) == 0)
+		if (i > 0 && strcmp(needs[i - 1].verb, verb) == 0) {
 			continue;
-		for (size_t k = i; k < ARRAY_LEN(needs) && strcmp(needs[k].verb, verb) == 0; k++) {
-			if (!held(list, needs[k].permission))
-				missing = arena_printf(c->arena, "%s %s", missing, needs[k].permission);
 		}
-		if (s != SPOT_STEP_NONE)
-			check_add(c, &x->found, verb, SPOT_CHECK_UNTESTED, c->err.text, "enable the Cloud Resource Manager API");
-		else if (*missing == '\0')
+		for (size_t k = i; k < ARRAY_LEN(needs) && strcmp(needs[k].verb, verb) == 0; k++) {
+			if (!held(list, needs[k].permission)) {
+				missing =
+				    arena_printf(c->arena, "%s %s", missing, needs[k].permission);
+			}
+		}
+		if (s != SPOT_STEP_NONE) {
+			check_add(c, &x->found, verb, SPOT_CHECK_UNTESTED, c->err.text,
+			    "enable the Cloud Resource Manager API");
+		} else if (*missing == '\0') {
 			check_add(c, &x->found, verb, SPOT_CHECK_OK, "permitted", "");
-		else
-			check_add(c, &x->found, verb, without != NULL ? SPOT_CHECK_WARN : SPOT_CHECK_BAD,
-			    arena_printf(c->arena, "not permitted:%s%s%s", missing, without != NULL ? "; " : "",
-				without != NULL ? without : ""),
+		} else {
+			check_add(c, &x->found, verb,
+			    without != NULL ? SPOT_CHECK_WARN : SPOT_CHECK_BAD,
+			    arena_printf(c->arena, "not permitted:%s%s%s", missing,
+				without != NULL ? "; " : "", without != NULL ? without : ""),
 			    "give the account the role of deploy/iam/gcp-role.yaml");
+		}
 	}
 	return SPOT_STEP_NONE;
 }
@@ -172,26 +196,33 @@ static enum spot_step bucket_reply(struct gcp *self, struct spot_call *c, struct
 {
 	json_t *doc AUTO(json) = NULL;
 	const char *missing = "";
-	enum spot_step s = gcp_reply(self, c, "buckets.testIamPermissions", "storage#testIamPermissionsResponse", &doc);
+	enum spot_step s = gcp_reply(self, c, "buckets.testIamPermissions",
+	    "storage#testIamPermissionsResponse", &doc);
 
-	if (s != SPOT_STEP_NONE)
-		return finding(c, x, s, "bucket", "check the bucket's name, and that the account may use it");
-	for (size_t i = 0; i < ARRAY_LEN(bucket_needs); i++) {
-		if (!held(json_object_get(doc, "permissions"), bucket_needs[i]))
-			missing = arena_printf(c->arena, "%s %s", missing, bucket_needs[i]);
+	if (s != SPOT_STEP_NONE) {
+		return finding(c, x, s, "bucket",
+		    "check the bucket's name, and that the account may use it");
 	}
-	if (*missing == '\0')
+	for (size_t i = 0; i < ARRAY_LEN(bucket_needs); i++) {
+		if (!held(json_object_get(doc, "permissions"), bucket_needs[i])) {
+			missing = arena_printf(c->arena, "%s %s", missing, bucket_needs[i]);
+		}
+	}
+	if (*missing == '\0') {
 		check_add(c, &x->found, "bucket", SPOT_CHECK_OK, self->bucket, "");
-	else
-		check_add(c, &x->found, "bucket", SPOT_CHECK_BAD, arena_printf(c->arena, "%s: not permitted:%s", self->bucket, missing),
+	} else {
+		check_add(c, &x->found, "bucket", SPOT_CHECK_BAD,
+		    arena_printf(c->arena, "%s: not permitted:%s", self->bucket, missing),
 		    "give the account roles/storage.objectUser on the bucket");
+	}
 	return SPOT_STEP_NONE;
 }
 
-/* ---- quotas ------------------------------------------------------------------------------ */
+/* ---- quotas ---------------------------------------------------------------------------------- */
 
 /* The quotas verb inside of this one: its state is its own. */
-static enum spot_step quotas_step(struct gcp *self, struct spot_call *c, struct spot_check *a, struct checking *x)
+static enum spot_step quotas_step(struct gcp *self, struct spot_call *c, struct spot_check *a,
+    struct checking *x)
 {
 	void *state = c->state;
 	enum spot_step s;
@@ -206,52 +237,62 @@ static enum spot_step quotas_step(struct gcp *self, struct spot_call *c, struct 
 
 static void pool_check(struct spot_call *c, struct checking *x, const struct spot_pool_info *pool)
 {
-	const char *name =
-	    arena_printf(c->arena, "quota %s in %s", pool->quota_class != NULL ? pool->quota_class : "", pool->key.region);
+	const char *name = arena_printf(c->arena, "quota %s in %s",
+	    pool->quota_class != NULL ? pool->quota_class : "", pool->key.region);
 	int64_t gpus = (pool->shape.gpu_milli + 999) / 1000;
 
-	if (check_has(&x->found, name))
+	if (check_has(&x->found, name)) {
 		return; /* once per class, for the first pool */
+	}
 	for (size_t i = 0; i < x->quotas.n; i++) {
 		const struct spot_quota *q = &x->quotas.quotas[i];
 
-		if (!str_same(q->class, pool->quota_class) || !str_same(q->region, pool->key.region))
+		if (!str_same(q->class, pool->quota_class) ||
+		    !str_same(q->region, pool->key.region)) {
 			continue;
-		if (q->limit < 0)
-			check_add(c, &x->found, name, SPOT_CHECK_WARN, "the limit is not told", "look at IAM & Admin, Quotas");
-		else
-			check_add(c, &x->found, name, q->limit >= gpus ? SPOT_CHECK_OK : SPOT_CHECK_BAD,
+		}
+		if (q->limit < 0) {
+			check_add(c, &x->found, name, SPOT_CHECK_WARN, "the limit is not told",
+			    "look at IAM & Admin, Quotas");
+		} else {
+			check_add(c, &x->found, name,
+			    q->limit >= gpus ? SPOT_CHECK_OK : SPOT_CHECK_BAD,
 			    arena_printf(c->arena, "%" PRId64 " GPUs", q->limit),
 			    q->limit >= gpus ? "" : "ask for more: IAM & Admin, Quotas");
+		}
 		return;
 	}
 	check_add(c, &x->found, name, SPOT_CHECK_UNTESTED, "no such quota was told", "");
 }
 
-/* ---- the verb ---------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static enum spot_step check_reply(struct gcp *self, struct spot_call *c, struct checking *x)
 {
 	struct call_state *st = c->state;
-	enum spot_step s = st->at == PROJECT	   ? project_reply(self, c, x)
-			   : st->at == PERMISSIONS ? permissions_reply(self, c, x)
-						   : bucket_reply(self, c, x);
+	enum spot_step s = st->at == PROJECT ? project_reply(self, c, x)
+	    : st->at == PERMISSIONS          ? permissions_reply(self, c, x)
+					     : bucket_reply(self, c, x);
 
-	if (s == SPOT_STEP_NONE)
+	if (s == SPOT_STEP_NONE) {
 		st->at++;
+	}
 	return s;
 }
 
-static enum spot_step check_quotas(struct gcp *self, struct spot_call *c, struct spot_check *a, struct checking *x)
+static enum spot_step check_quotas(struct gcp *self, struct spot_call *c, struct spot_check *a,
+    struct checking *x)
 {
 	enum spot_step s = a->pools_n > 0 ? quotas_step(self, c, a, x) : SPOT_DONE;
 
-	if (s == SPOT_FAIL)
+	if (s == SPOT_FAIL) {
 		check_add_err(c, &x->found, "quotas", SPOT_CHECK_BAD, "");
-	else if (s != SPOT_DONE)
+	} else if (s != SPOT_DONE) {
 		return s;
-	for (size_t i = 0; s == SPOT_DONE && i < a->pools_n; i++)
+	}
+	for (size_t i = 0; s == SPOT_DONE && i < a->pools_n; i++) {
 		pool_check(c, x, &a->pools[i]);
+	}
 	check_done(&x->found, a);
 	return SPOT_DONE;
 }
@@ -265,17 +306,22 @@ enum spot_step gcp_check(void *p, struct spot_call *c, struct spot_check *a)
 	if (c->in != NULL && st->at < QUOTAS) {
 		enum spot_step s = check_reply(self, c, x);
 
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 		c->in = NULL; /* of the quotas verb nothing is out yet */
 	}
-	if (st->at == BUCKET && self->bucket == NULL)
+	if (st->at == BUCKET && self->bucket == NULL) {
 		st->at = QUOTAS;
-	if (st->at == PROJECT)
+	}
+	if (st->at == PROJECT) {
 		return project_send(self, c);
-	if (st->at == PERMISSIONS)
+	}
+	if (st->at == PERMISSIONS) {
 		return permissions_send(self, c);
-	if (st->at == BUCKET)
+	}
+	if (st->at == BUCKET) {
 		return bucket_send(self, c);
+	}
 	return check_quotas(self, c, a, x);
 }

@@ -2,16 +2,17 @@
 #include "gcp_int.h"
 
 /*
- * Several machines at once, all or none: instances.bulkInsert of one zone with minCount = count: if fewer can be had, Google
- * deletes what it made (docs.cloud.google.com/compute/docs/instances/multiple/about-bulk-creation). Names are given one by
- * one (perInstanceProperties), because a pattern would number on at a repeat. The operation's error is only a summary; the
- * causes are in its children, found by operationGroupId.
+ * Several machines at once, all or none: instances.bulkInsert of one zone with minCount = count: if
+ * fewer can be had, Google deletes what it made
+ * (docs.cloud.google.com/compute/docs/instances/multiple/about-bulk-creation). Names are given one
+ * by one (perInstanceProperties), because a pattern would number on at a repeat. The operation's
+ * error is only a summary; the causes are in its children, found by operationGroupId.
  */
 
-#define WHAT	      "instances.bulkInsert"
-#define WAITS_MAX     60
+#define WHAT "instances.bulkInsert"
+#define WAITS_MAX 60
 #define WAIT_FLOOR_US (2 * SPOT_US_PER_S)
-#define GANG_MAX      1000
+#define GANG_MAX 1000
 
 enum { INSERT = 0, WAIT, CHILDREN, LIST };
 
@@ -34,54 +35,65 @@ static const char *member_name(struct arena *a, const struct spot_launch_gang *g
 	return gcp_vm_name(a, arena_printf(a, "%s-%zu", g->common.name, i));
 }
 
-/* ---- requests ---------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
-static enum spot_step insert_send(
-    struct gcp *self, struct spot_call *c, const struct spot_launch_gang *g, const struct ganging *x)
+static enum spot_step insert_send(struct gcp *self, struct spot_call *c,
+    const struct spot_launch_gang *g, const struct ganging *x)
 {
 	const struct spot_launch *l = &g->common;
 	json_t *names AUTO(json) = json_object(), *doc AUTO(json) = NULL;
 	json_t *properties = gcp_properties(self, c, l, x->expires_us, x->notice, true);
 	const char *count = arena_printf(c->arena, "%zu", g->want);
-	struct gcp_request r = {
-	    .service = GCP_COMPUTE, .method = "POST", .what = WHAT, .limit = GCP_LIMIT_MUTATE, .mutating = true};
+	struct gcp_request r = { .service = GCP_COMPUTE,
+		.method = "POST",
+		.what = WHAT,
+		.limit = GCP_LIMIT_MUTATE,
+		.mutating = true };
 
-	for (size_t i = 0; i < g->want; i++)
+	for (size_t i = 0; i < g->want; i++) {
 		json_object_set_new(names, member_name(c->arena, g, i), json_object());
-	doc = json_pack("{s:s, s:s, s:O, s:o}", "count", count, "minCount", count, "perInstanceProperties", names,
-	    "instanceProperties", properties);
-	r.path = arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/instances/bulkInsert?requestId=%s",
-	    self->project, l->key.zone, gcp_uuid(c->arena, l->token));
+	}
+	doc = json_pack("{s:s, s:s, s:O, s:o}", "count", count, "minCount", count,
+	    "perInstanceProperties", names, "instanceProperties", properties);
+	r.path = arena_printf(c->arena,
+	    "/compute/v1/projects/%s/zones/%s/instances/bulkInsert?requestId=%s", self->project,
+	    l->key.zone, gcp_uuid(c->arena, l->token));
 	r.body = json_text(c->arena, doc);
 	return gcp_send(self, c, &r);
 }
 
-static enum spot_step children_send(struct gcp *self, struct spot_call *c, const char *zone, const struct ganging *x)
+static enum spot_step children_send(struct gcp *self, struct spot_call *c, const char *zone,
+    const struct ganging *x)
 {
-	struct gcp_request r = {.service = GCP_COMPUTE,
-	    .method = "GET",
-	    .what = "zoneOperations.list",
-	    .limit = GCP_LIMIT_LIST};
+	struct gcp_request r = { .service = GCP_COMPUTE,
+		.method = "GET",
+		.what = "zoneOperations.list",
+		.limit = GCP_LIMIT_LIST };
 	const char *filter = arena_printf(c->arena, "operationGroupId=\"%s\"", x->group);
 
-	r.path = arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/operations?filter=%s&maxResults=500%s",
-	    self->project, zone, url_encode(c->arena, filter, false), gcp_page(c));
+	r.path = arena_printf(c->arena,
+	    "/compute/v1/projects/%s/zones/%s/operations?filter=%s&maxResults=500%s", self->project,
+	    zone, url_encode(c->arena, filter, false), gcp_page(c));
 	return gcp_send(self, c, &r);
 }
 
 /* The machines, by their token: the operation does not name them. */
 static enum spot_step list_send(struct gcp *self, struct spot_call *c, const struct spot_launch *l)
 {
-	struct gcp_request r = {
-	    .service = GCP_COMPUTE, .method = "GET", .what = "instances.list", .limit = GCP_LIMIT_LIST};
-	const char *filter = arena_printf(c->arena, "labels." GCP_LABEL_TOKEN "=%s", gcp_label(c->arena, l->token));
+	struct gcp_request r = { .service = GCP_COMPUTE,
+		.method = "GET",
+		.what = "instances.list",
+		.limit = GCP_LIMIT_LIST };
+	const char *filter =
+	    arena_printf(c->arena, "labels." GCP_LABEL_TOKEN "=%s", gcp_label(c->arena, l->token));
 
-	r.path = arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/instances?filter=%s&maxResults=500%s",
-	    self->project, l->key.zone, url_encode(c->arena, filter, false), gcp_page(c));
+	r.path = arena_printf(c->arena,
+	    "/compute/v1/projects/%s/zones/%s/instances?filter=%s&maxResults=500%s", self->project,
+	    l->key.zone, url_encode(c->arena, filter, false), gcp_page(c));
 	return gcp_send(self, c, &r);
 }
 
-/* ---- replies ----------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static void cause_keep(struct spot_call *c, struct ganging *x, const json_t *error)
 {
@@ -90,8 +102,9 @@ static void cause_keep(struct spot_call *c, struct ganging *x, const json_t *err
 	const char *code = json_string_value(json_object_get(e, "code"));
 	const char *words = json_string_value(json_object_get(e, "message"));
 
-	if (k == NULL || code == NULL || (x->code != NULL && k->rank <= x->rank))
+	if (k == NULL || code == NULL || (x->code != NULL && k->rank <= x->rank)) {
 		return;
+	}
 	x->code = arena_strdup(c->arena, code);
 	x->words = redact_words(c->arena, words != NULL ? words : "", SIZE_MAX);
 	x->rc = k->rc;
@@ -107,19 +120,23 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 	bool bad = false;
 	enum spot_step s = gcp_reply(self, c, WHAT, "compute#operation", &doc);
 
-	if (s == SPOT_FAIL && c->err.rc == SPOT_NOT_FOUND)
+	if (s == SPOT_FAIL && c->err.rc == SPOT_NOT_FOUND) {
 		c->err.rc = SPOT_CONFIG;
-	if (s != SPOT_STEP_NONE)
+	}
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	name = gcp_str(c->arena, doc, "name", &bad);
 	status = gcp_str(c->arena, doc, "status", &bad);
 	x->group = gcp_id(c->arena, doc, "operationGroupId", &bad);
-	if (bad || !gcp_name_ok(name) || *status == '\0')
+	if (bad || !gcp_name_ok(name) || *status == '\0') {
 		return gcp_bad_reply(c, WHAT, "an operation without name or status");
+	}
 	x->operation = name;
 	st->at = WAIT;
-	if (strcmp(status, "DONE") != 0)
+	if (strcmp(status, "DONE") != 0) {
 		return SPOT_STEP_NONE;
+	}
 	if (!gcp_operation_failed(doc)) {
 		st->at = LIST;
 		return SPOT_STEP_NONE;
@@ -144,12 +161,16 @@ static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct g
 		return s;
 	}
 	s = operation_read(self, c, x);
-	if (s != SPOT_STEP_NONE || st->at != WAIT)
+	if (s != SPOT_STEP_NONE || st->at != WAIT) {
 		return s;
-	if (++x->waits >= WAITS_MAX)
+	}
+	if (++x->waits >= WAITS_MAX) {
 		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp " WHAT ": the operation does not end");
-	if (c->now_us - x->asked_us < WAIT_FLOOR_US)
-		return call_again(c, SPOT_UNKNOWN, WAIT_FLOOR_US, NULL, "gcp " WHAT ": still running");
+	}
+	if (c->now_us - x->asked_us < WAIT_FLOOR_US) {
+		return call_again(c, SPOT_UNKNOWN, WAIT_FLOOR_US, NULL,
+		    "gcp " WHAT ": still running");
+	}
 	return SPOT_STEP_NONE;
 }
 
@@ -162,28 +183,36 @@ static enum spot_step children_reply(struct gcp *self, struct spot_call *c, stru
 	enum spot_step s = gcp_reply(self, c, what, "compute#operationList", &doc);
 
 	/* All were deleted again, whatever the reason is that we cannot read. */
-	if (s == SPOT_FAIL)
+	if (s == SPOT_FAIL) {
 		return call_fail(c, x->code != NULL ? SPOT_NO_CAPACITY : SPOT_UNKNOWN, x->code,
 		    "gcp " WHAT ": it failed, and why is not told");
-	if (s != SPOT_STEP_NONE)
-		return s;
-	json_array_foreach(json_object_get(doc, "items"), i, op)
-	{
-		if (json_is_object(json_object_get(op, "error")))
-			cause_keep(c, x, json_object_get(op, "error"));
 	}
-	if (gcp_next_page(c, what, doc, &s) || s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
-	if (x->code == NULL)
-		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp " WHAT ": the operation failed for a reason that is new to us");
-	if (x->rank < 0)
-		return call_fail(c, SPOT_NO_CAPACITY, x->code, "gcp " WHAT ": fewer than wanted could be had");
+	}
+	json_array_foreach (json_object_get(doc, "items"), i, op) {
+		if (json_is_object(json_object_get(op, "error"))) {
+			cause_keep(c, x, json_object_get(op, "error"));
+		}
+	}
+	if (gcp_next_page(c, what, doc, &s) || s != SPOT_STEP_NONE) {
+		return s;
+	}
+	if (x->code == NULL) {
+		return call_fail(c, SPOT_UNKNOWN, NULL,
+		    "gcp " WHAT ": the operation failed for a reason that is new to us");
+	}
+	if (x->rank < 0) {
+		return call_fail(c, SPOT_NO_CAPACITY, x->code,
+		    "gcp " WHAT ": fewer than wanted could be had");
+	}
 	call_fail(c, x->rc, x->code, "gcp " WHAT ": %s: %s", x->code, x->words);
 	c->err.scope = x->scope;
 	return SPOT_FAIL;
 }
 
-static enum spot_step list_reply(struct gcp *self, struct spot_call *c, struct spot_launch_gang *g, struct ganging *x)
+static enum spot_step list_reply(struct gcp *self, struct spot_call *c, struct spot_launch_gang *g,
+    struct ganging *x)
 {
 	const char *what = "instances.list";
 	json_t *doc AUTO(json) = NULL;
@@ -191,32 +220,42 @@ static enum spot_step list_reply(struct gcp *self, struct spot_call *c, struct s
 	size_t i;
 	enum spot_step s = gcp_reply(self, c, what, "compute#instanceList", &doc);
 
-	if (s == SPOT_FAIL)
+	if (s == SPOT_FAIL) {
 		c->err.rc = SPOT_UNKNOWN; /* they are there */
-	if (s != SPOT_STEP_NONE)
+	}
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	items = json_object_get(doc, "items");
-	json_array_foreach(items, i, item)
-	{
+	json_array_foreach (items, i, item) {
 		x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-		if (!gcp_instance_read(self, c, item, &x->items[x->n]))
-			return call_fail(c, SPOT_UNKNOWN, NULL, "gcp %s: bad reply: no id, zone or status", what);
+		if (!gcp_instance_read(self, c, item, &x->items[x->n])) {
+			return call_fail(c, SPOT_UNKNOWN, NULL,
+			    "gcp %s: bad reply: no id, zone or status", what);
+		}
 		x->items[x->n].token = g->common.token;
 		x->items[x->n++].install = g->common.install;
 	}
-	if (gcp_next_page(c, what, doc, &s) || s != SPOT_STEP_NONE)
+	if (gcp_next_page(c, what, doc, &s) || s != SPOT_STEP_NONE) {
 		return s;
-	/* Made, and ended since, or the list lags: the same request gives no others, unlike a name that was taken and is free again. */
-	if (x->n == 0 && x->operation != NULL)
-		return call_fail(c, SPOT_GONE, NULL, "gcp " WHAT ": none of %zu machines is in the list", g->want);
-	if (x->n != g->want)
-		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp " WHAT ": %zu of %zu machines are in the list", x->n, g->want);
+	}
+	/* Made, and ended since, or the list lags: the same request gives no others, unlike a name
+	 * that was taken and is free again. */
+	if (x->n == 0 && x->operation != NULL) {
+		return call_fail(c, SPOT_GONE, NULL,
+		    "gcp " WHAT ": none of %zu machines is in the list", g->want);
+	}
+	if (x->n != g->want) {
+		return call_fail(c, SPOT_UNKNOWN, NULL,
+		    "gcp " WHAT ": %zu of %zu machines are in the list", x->n, g->want);
+	}
 	g->instances = x->items;
 	g->instances_n = x->n;
 	return SPOT_DONE;
 }
 
-static enum spot_step gang_reply(struct gcp *self, struct spot_call *c, struct spot_launch_gang *g, struct ganging *x)
+static enum spot_step gang_reply(struct gcp *self, struct spot_call *c, struct spot_launch_gang *g,
+    struct ganging *x)
 {
 	struct call_state *st = c->state;
 
@@ -250,20 +289,25 @@ enum spot_step gcp_launch_gang(void *p, struct spot_call *c, struct spot_launch_
 
 	if (st == NULL) {
 		s = gcp_launch_check(c, &a->common);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
-		if (a->want < 1 || a->want > GANG_MAX)
-			return call_fail(c, SPOT_INVALID, NULL, "gcp launch: a gang of 1 to %d machines", GANG_MAX);
+		}
+		if (a->want < 1 || a->want > GANG_MAX) {
+			return call_fail(c, SPOT_INVALID, NULL,
+			    "gcp launch: a gang of 1 to %d machines", GANG_MAX);
+		}
 		st = call_state_get(c, sizeof(*x));
 		x = st->own;
 		x->notice = self->notice;
-		x->expires_us = self->run_hours > 0 ? c->now_us + self->run_hours * SPOT_US_PER_HOUR : 0;
+		x->expires_us =
+		    self->run_hours > 0 ? c->now_us + self->run_hours * SPOT_US_PER_HOUR : 0;
 	}
 	x = st->own;
 	if (c->in != NULL) {
 		s = gang_reply(self, c, a, x);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 	}
 	switch (st->at) {
 	case INSERT:

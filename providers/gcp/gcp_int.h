@@ -1,11 +1,12 @@
 /*
- * Inside of the Google Cloud provider. One struct gcp per open provider instance: settings (read once at
- * open), the access token and the service account's key (changed by auth only). Steps keep their place
- * in struct call_state (arena memory of the call), not in c->at: the number of the request that is out. So
- * a step entered with c->in == NULL builds that request again, which is what AGAIN and REAUTH want.
+ * Inside of the Google Cloud provider. One struct gcp per open provider instance: settings (read
+ * once at open), the access token and the service account's key (changed by auth only). Steps keep
+ * their place in struct call_state (arena memory of the call), not in c->at: the number of the
+ * request that is out. So a step entered with c->in == NULL builds that request again, which is
+ * what AGAIN and REAUTH want.
  *
- * An instance's ref is "zone/id" with the numeric id: names are used again, ids never, and a zone is needed to address
- * it. A leftover disk's ref is "zone/disks/id".
+ * An instance's ref is "zone/id" with the numeric id: names are used again, ids never, and a zone
+ * is needed to address it. A leftover disk's ref is "zone/disks/id".
  */
 #ifndef PROVIDERS_GCP_INT_H
 #define PROVIDERS_GCP_INT_H
@@ -21,14 +22,15 @@
 #include "base/str.h"
 
 #define GCP_LABEL_INSTALL "spotbroker-install"
-#define GCP_LABEL_TOKEN	  "spotbroker-token"
+#define GCP_LABEL_TOKEN "spotbroker-token"
 #define GCP_LABEL_EXPIRES "spotbroker-expires"
-#define GCP_SCOPE	  "https://www.googleapis.com/auth/cloud-platform"
-#define GCP_PAGES_MAX	  2000
-#define GCP_PAGE	  "maxResults=500"
-#define GCP_LIST_BYTES_MAX ((size_t)32 << 20) /* 500 instances, each with 16 KiB of user data in its metadata */
-#define GCP_REFRESH_US	  (INT64_C(5) * 60 * SPOT_US_PER_S) /* google-auth-library: five minutes */
-#define GCP_LABEL_MAX	  64				    /* 63 characters and the end */
+#define GCP_SCOPE "https://www.googleapis.com/auth/cloud-platform"
+#define GCP_PAGES_MAX 2000
+#define GCP_PAGE "maxResults=500"
+/* 500 instances, each with 16 KiB of user data in its metadata */
+#define GCP_LIST_BYTES_MAX ((size_t)32 << 20)
+#define GCP_REFRESH_US (INT64_C(5) * 60 * SPOT_US_PER_S) /* google-auth-library: five minutes */
+#define GCP_LABEL_MAX 64 /* 63 characters and the end */
 
 /* Indexes into gcp_ops.limits, in the order of gcp_limits[]. */
 enum gcp_limit {
@@ -58,25 +60,26 @@ enum gcp_service {
 };
 
 struct gcp {
-	const char *name;		/* provider instance name */
+	const char *name; /* provider instance name */
 	struct spot_provider_conf conf; /* for subnetwork.<region>, looked up by region */
 	struct arena *arena;
 	const char *project;
 	const char **regions;
-	size_t regions_n;	  /* setting; 0 = all that the project has */
-	const char *endpoint;	  /* NULL = the vendor's hosts */
-	const char *credentials;  /* file; NULL = environment, gcloud's file, metadata server */
+	size_t regions_n; /* setting; 0 = all that the project has */
+	const char *endpoint; /* NULL = the vendor's hosts */
+	const char *credentials; /* file; NULL = environment, gcloud's file, metadata server */
 	const char *network, *image, *service_account, *disk_type;
 	const char *advice_version; /* "v1" or "beta"; "" = off */
-	const char *bucket;	  /* for check only; NULL = none */
+	const char *bucket; /* for check only; NULL = none */
 	int64_t disk_gib, advice_calls, run_hours;
 	bool public_ip, notice; /* notice: preemptionNoticeDuration is asked for */
 	/* auth only */
 	struct secret token, next, subject; /* in use; being fetched; to be exchanged */
 	int64_t expires_us, next_expires_us;
 	bool have_token;
-	struct rsa_key *key; /* of a service account's key file, for signed URLs; NULL if there is none */
-	char *email;	     /* whose key it is */
+	/* of a service account's key file, for signed URLs; NULL if there is none */
+	struct rsa_key *key;
+	char *email; /* whose key it is */
 	/* auth, and clock-skew correction */
 	int64_t skew_us; /* vendor's clock minus ours */
 	/* describe */
@@ -86,8 +89,8 @@ struct gcp {
 struct gcp_request {
 	enum gcp_service service;
 	const char *method, *path; /* path with query */
-	const char *what;	   /* "instances.insert", for messages */
-	const char *body;	   /* JSON, NULL = none */
+	const char *what; /* "instances.insert", for messages */
+	const char *body; /* JSON, NULL = none */
 	enum gcp_limit limit;
 	const char *scope; /* of the limit; NULL = "" */
 	bool mutating, no_token;
@@ -95,9 +98,9 @@ struct gcp_request {
 	size_t reply_bytes_max;
 };
 
-/* ---- gcp.c, settings.c ------------------------------------------------------------------- */
+/* ---- gcp.c, settings.c ----------------------------------------------------------------------- */
 const char *gcp_setting(const struct gcp *self, const char *key); /* NULL if unset or "" */
-const char *gcp_env(const struct gcp *self, const char *name);	  /* NULL if unset or "" */
+const char *gcp_env(const struct gcp *self, const char *name); /* NULL if unset or "" */
 enum spot_rc gcp_settings_read(struct gcp *self, struct spot_err *err);
 bool gcp_url_ok(const char *url); /* http:// or https://, no user, no blanks, at most 500 bytes */
 const char *gcp_base(const struct gcp *self, enum gcp_service s);
@@ -105,10 +108,10 @@ const char *gcp_base(const struct gcp *self, enum gcp_service s);
 const char *gcp_rebase(const struct gcp *self, struct arena *a, const char *url);
 bool gcp_region_wanted(const struct gcp *self, const char *region);
 
-/* ---- names.c: places, names, labels ------------------------------------------------------ */
+/* ---- names.c: places, names, labels ---------------------------------------------------------- */
 bool gcp_zone_ok(const char *zone); /* "us-central1-ai1a": goes into paths */
 bool gcp_name_ok(const char *name); /* [a-z]([-a-z0-9]*[a-z0-9])?, at most 63 */
-bool gcp_id_ok(const char *id);	    /* digits */
+bool gcp_id_ok(const char *id); /* digits */
 /* Up to the last dash: AI zones have longer suffixes than one letter (LocationPolicy). */
 const char *gcp_zone_region(struct arena *a, const char *zone);
 const char *gcp_last(const char *link); /* last path segment of a link or name */
@@ -121,22 +124,26 @@ const char *gcp_label_plain(struct arena *a, const char *text);
 const char *gcp_label_key(struct arena *a, const char *key);
 const char *gcp_uuid(struct arena *a, const char *token); /* requestId */
 /* "zone/id" and "zone/disks/id"; false: not a ref of ours. */
-bool gcp_ref_read(struct arena *a, const char *ref, const char **ret_zone, const char **ret_id, bool *ret_disk);
+bool gcp_ref_read(struct arena *a, const char *ref, const char **ret_zone, const char **ret_id,
+    bool *ret_disk);
 int64_t gcp_time(const char *text); /* 0 if it does not parse */
 
-/* ---- http.c ------------------------------------------------------------------------------ */
+/* ---- http.c ---------------------------------------------------------------------------------- */
 enum spot_step gcp_send(struct gcp *self, struct spot_call *c, const struct gcp_request *r);
-/* What c->in holds: SPOT_STEP_NONE = a good reply, an object of this kind (NULL = any), in *ret (owned by the
- * caller); else the step's verdict. */
-enum spot_step gcp_reply(
-    struct gcp *self, struct spot_call *c, const char *what, const char *kind, json_t **ret);
+/* What c->in holds: SPOT_STEP_NONE = a good reply, an object of this kind (NULL = any), in *ret
+ * (owned by the caller); else the step's verdict. */
+enum spot_step gcp_reply(struct gcp *self, struct spot_call *c, const char *what, const char *kind,
+    json_t **ret);
 /* BAD_REPLY, or UNKNOWN where the request may have had an effect. */
 #define gcp_bad_reply(c, what, ...) call_bad_reply(c, "gcp", what, __VA_ARGS__)
-/* Takes nextPageToken over: true = there is another page to ask for; *ret_step: NONE or the verdict. */
-bool gcp_next_page(struct spot_call *c, const char *what, const json_t *doc, enum spot_step *ret_step);
+/* Takes nextPageToken over: true = there is another page to ask for; *ret_step: NONE or the
+ * verdict. */
+bool gcp_next_page(struct spot_call *c, const char *what, const json_t *doc,
+    enum spot_step *ret_step);
 /* "&pageToken=..." of the page to ask for, "" for the first. */
 const char *gcp_page(struct spot_call *c);
-/* An integer that may be JSON number or string (int64 in Google's JSON mapping); dflt if absent, bad set if neither. */
+/* An integer that may be JSON number or string (int64 in Google's JSON mapping); dflt if absent,
+ * bad set if neither. */
 int64_t gcp_int(const json_t *o, const char *key, int64_t dflt, bool *bad);
 /* A string member; "" if absent; copied into the arena. bad set if it is something else. */
 const char *gcp_str(struct arena *a, const json_t *o, const char *key, bool *bad);
@@ -148,13 +155,15 @@ bool gcp_double(const json_t *v, double *ret);
 bool gcp_money(const json_t *m, int64_t *ret_nanos);
 int64_t gcp_micros(int64_t nanos);
 
-/* ---- errors.c ---------------------------------------------------------------------------- */
+/* ---- errors.c -------------------------------------------------------------------------------- */
 enum gcp_how { GCP_FAIL = 1, GCP_AGAIN, GCP_MINUTE, GCP_REAUTH };
 struct gcp_code {
-	const char *code; /* compared without case and underscores: quotaExceeded is QUOTA_EXCEEDED */
+	/* compared without case and underscores: quotaExceeded is QUOTA_EXCEEDED */
+	const char *code;
 	enum spot_rc rc;
 	enum gcp_how how;
-	int rank;	   /* of several errors the highest counts: quota beats capacity beats the rest */
+	/* of several errors the highest counts: quota beats capacity beats the rest */
+	int rank;
 	const char *scope; /* what is empty, full or wrong: for people */
 	enum spot_scope rests;
 };
@@ -173,30 +182,32 @@ enum spot_step gcp_operation_error(struct spot_call *c, const char *what, const 
 const json_t *gcp_error_worst(const json_t *errors, const struct gcp_code **ret_code);
 int64_t gcp_minute_us(int64_t now_us, uint64_t rnd);
 
-/* ---- instances.c ------------------------------------------------------------------------- */
+/* ---- instances.c ----------------------------------------------------------------------------- */
 /* Reads one instance; false: something is missing or of another type. */
-bool gcp_instance_read(
-    const struct gcp *self, struct spot_call *c, const json_t *item, struct spot_instance *ret);
+bool gcp_instance_read(const struct gcp *self, struct spot_call *c, const json_t *item,
+    struct spot_instance *ret);
 /* True if something of this list could not be looked at where we look: absence proves nothing. */
 bool gcp_unreached(const json_t *doc, const char *region, const char *zone);
-const char *gcp_filter_mine(struct arena *a, const char *install); /* what carries the installation's label */
+/* what carries the installation's label */
+const char *gcp_filter_mine(struct arena *a, const char *install);
 /* Google's own words for "there is none"; a 404 of something else is no proof. */
 bool gcp_ref_gone(struct spot_call *c);
-/* A 404 that is no proof: the project or the zone is not there for us. NOT_FOUND would be read as "gone". */
+/* A 404 that is no proof: the project or the zone is not there for us. NOT_FOUND would be read as
+ * "gone". */
 enum spot_step gcp_not_there(struct spot_call *c, enum spot_step s);
 
-/* ---- launch.c ---------------------------------------------------------------------------- */
+/* ---- launch.c -------------------------------------------------------------------------------- */
 enum spot_step gcp_launch_check(struct spot_call *c, const struct spot_launch *l);
 /* {"scheduling":..., "disks":..., ...} without name. bulk: as instanceProperties. */
-json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct spot_launch *l, int64_t expires_us,
-    bool notice, bool bulk);
+json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct spot_launch *l,
+    int64_t expires_us, bool notice, bool bulk);
 bool gcp_notice_refused(struct spot_call *c);
 bool gcp_taken(struct spot_call *c); /* 409: a machine of this name is there */
 /* POST .../operations/{name}/wait. */
-enum spot_step gcp_wait_send(
-    struct gcp *self, struct spot_call *c, const char *zone, const char *operation);
+enum spot_step gcp_wait_send(struct gcp *self, struct spot_call *c, const char *zone,
+    const char *operation);
 
-/* ---- pools.c ----------------------------------------------------------------------------- */
+/* ---- pools.c --------------------------------------------------------------------------------- */
 struct gcp_type { /* a machine type as the vendor describes it */
 	const char *name, *zone;
 	struct spot_shape shape;
@@ -208,12 +219,13 @@ struct gcp_types {
 	size_t n, cap, hosts_n; /* hosts are among the first hosts_n */
 };
 enum spot_step gcp_types_send(struct gcp *self, struct spot_call *c);
-enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp_types *t, bool *ret_more);
+enum spot_step gcp_types_reply(struct gcp *self, struct spot_call *c, struct gcp_types *t,
+    bool *ret_more);
 bool gcp_deprecated(const json_t *item);
 bool gcp_sold_on_demand(const char *type);
 const char *gcp_quota_class(struct arena *a, const char *accelerator, enum spot_market market);
 
-/* ---- attached.c: GPUs beside the machine type (N1) ------------------------------------------ */
+/* ---- attached.c: GPUs beside the machine type (N1) ------------------------------------------- */
 struct gcp_attached {
 	const char *machine; /* the whole name, where nothing is attached */
 	const char *accelerator;
@@ -221,38 +233,40 @@ struct gcp_attached {
 };
 /* "n1-standard-8+nvidia-tesla-t4x1"; false: nothing is attached, or it is no name of ours. */
 bool gcp_attached(struct arena *a, const char *type, struct gcp_attached *ret);
-const char *gcp_attached_name(struct arena *a, const char *machine, const char *accelerator, int64_t count);
-bool gcp_attached_type(
-    struct arena *a, const struct gcp_type *host, const struct gcp_attached *what, struct gcp_type *ret);
+const char *gcp_attached_name(struct arena *a, const char *machine, const char *accelerator,
+    int64_t count);
+bool gcp_attached_type(struct arena *a, const struct gcp_type *host,
+    const struct gcp_attached *what, struct gcp_type *ret);
 bool gcp_host(const char *machine);
 enum spot_step gcp_accelerators_send(struct gcp *self, struct spot_call *c);
 /* Adds what the hosts of t can be made into. */
-enum spot_step gcp_accelerators_reply(struct gcp *self, struct spot_call *c, struct gcp_types *t, bool *ret_more);
+enum spot_step gcp_accelerators_reply(struct gcp *self, struct spot_call *c, struct gcp_types *t,
+    bool *ret_more);
 
-/* ---- gpus.c ------------------------------------------------------------------------------ */
+/* ---- gpus.c ---------------------------------------------------------------------------------- */
 struct gcp_gpu {
 	const char *accelerator; /* "nvidia-h100-80gb" */
-	const char *ours;	 /* name of our catalogue */
+	const char *ours; /* name of our catalogue */
 	int32_t mem_mib;
-	const char *metric;	 /* regional quota NVIDIA_<metric>_GPUS; "" = none */
-	const char *family;	 /* gpu_family of Cloud Quotas */
+	const char *metric; /* regional quota NVIDIA_<metric>_GPUS; "" = none */
+	const char *family; /* gpu_family of Cloud Quotas */
 };
 extern const struct gcp_gpu gcp_gpus[];
 extern const size_t gcp_gpus_n;
 const struct gcp_gpu *gcp_gpu_find(const char *accelerator);
 
-/* ---- skus.c ------------------------------------------------------------------------------ */
+/* ---- skus.c ---------------------------------------------------------------------------------- */
 struct gcp_skus; /* prices of parts, by region */
 struct gcp_skus *gcp_skus_new(struct arena *a);
 /* Takes one SKU of the catalog if it is a part we compose from. False: it is malformed. */
 bool gcp_sku_take(struct gcp_skus *s, struct arena *a, const json_t *sku, int64_t now_us);
 /* Price of a type in a region, composed; false: a part is missing. */
-bool gcp_price_compose(const struct gcp_skus *s, const struct gcp_type *t, const char *region, bool spot,
-    int64_t *ret_micros, int64_t *ret_effective_us);
+bool gcp_price_compose(const struct gcp_skus *s, const struct gcp_type *t, const char *region,
+    bool spot, int64_t *ret_micros, int64_t *ret_effective_us);
 
-/* ---- advice.c ---------------------------------------------------------------------------- */
-enum spot_step gcp_advice_send(struct gcp *self, struct spot_call *c, const char *version, const char *region,
-    const char *method, json_t *body);
+/* ---- advice.c -------------------------------------------------------------------------------- */
+enum spot_step gcp_advice_send(struct gcp *self, struct spot_call *c, const char *version,
+    const char *region, const char *method, json_t *body);
 /* Pairs of region and type among spot pools. */
 struct gcp_pair {
 	const char *region, *type;
@@ -260,7 +274,7 @@ struct gcp_pair {
 size_t gcp_pairs(struct arena *a, const struct spot_pool_info *pools, size_t n, const char *region,
     struct gcp_pair **ret);
 
-/* ---- the verbs --------------------------------------------------------------------------- */
+/* ---- the verbs ------------------------------------------------------------------------------- */
 enum spot_step gcp_auth(void *self, struct spot_call *c);
 bool gcp_auth_fresh(const void *self, int64_t now_us);
 enum spot_step gcp_whoami(void *self, struct spot_call *c, const char **ret_account);
@@ -278,7 +292,7 @@ enum spot_step gcp_terminate(void *self, struct spot_call *c, struct spot_termin
 enum spot_step gcp_notices(void *self, struct spot_call *c, struct spot_notices *a);
 enum spot_step gcp_verify(void *self, struct spot_call *c, struct spot_verify *a);
 enum spot_step gcp_check(void *self, struct spot_call *c, struct spot_check *a);
-enum spot_rc gcp_presign(
-    void *self, struct arena *arena, int64_t now_us, struct spot_presign *a, struct spot_err *err);
+enum spot_rc gcp_presign(void *self, struct arena *arena, int64_t now_us, struct spot_presign *a,
+    struct spot_err *err);
 
 #endif

@@ -2,15 +2,16 @@
 #include "gcp_int.h"
 
 /*
- * instances.insert for one pool. requestId is made from the token, and so is the name: a repeat of the request
- * is answered with the first operation, and where Google has forgotten that, the name is taken (409) and the
- * machine is looked at. What became of it is told by the operation only: DONE is not success.
+ * instances.insert for one pool. requestId is made from the token, and so is the name: a repeat of
+ * the request is answered with the first operation, and where Google has forgotten that, the name
+ * is taken (409) and the machine is looked at. What became of it is told by the operation only:
+ * DONE is not success.
  */
 
 #define USER_DATA_MAX 262144 /* a metadata value: 256 KiB */
-#define WAIT_US	      (130 * SPOT_US_PER_S) /* operations.wait holds up to two minutes */
+#define WAIT_US (130 * SPOT_US_PER_S) /* operations.wait holds up to two minutes */
 #define WAIT_FLOOR_US (2 * SPOT_US_PER_S)
-#define WAITS_MAX     60
+#define WAITS_MAX 60
 
 enum { INSERT = 0, WAIT, ADOPT };
 
@@ -21,102 +22,121 @@ struct launching {
 	int waits;
 };
 
-/* ---- checks ------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 enum spot_step gcp_launch_check(struct spot_call *c, const struct spot_launch *l)
 {
 	struct gcp_attached attached;
 
-	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND)
+	if (l->key.market != SPOT_MARKET_SPOT && l->key.market != SPOT_MARKET_ON_DEMAND) {
 		return call_fail(c, SPOT_INVALID, NULL, "gcp launch: market %s is not supported",
 		    spot_market_name(l->key.market));
+	}
 	if (!gcp_zone_ok(l->key.zone) ||
-	    (!gcp_attached(c->arena, l->key.instance_type, &attached) && !gcp_name_ok(l->key.instance_type)))
-		return call_fail(c, SPOT_INVALID, NULL, "gcp launch: machine type and zone are needed");
-	if (l->key.market == SPOT_MARKET_ON_DEMAND && !gcp_sold_on_demand(l->key.instance_type))
+	    (!gcp_attached(c->arena, l->key.instance_type, &attached) &&
+		!gcp_name_ok(l->key.instance_type))) {
+		return call_fail(c, SPOT_INVALID, NULL,
+		    "gcp launch: machine type and zone are needed");
+	}
+	if (l->key.market == SPOT_MARKET_ON_DEMAND && !gcp_sold_on_demand(l->key.instance_type)) {
 		return call_fail(c, SPOT_NOT_OFFERED, NULL, "gcp launch: %s is not sold on demand",
 		    l->key.instance_type);
+	}
 	/* The token is the only thing that keeps a repeat from launching twice. */
-	if (str_empty(l->token) || strlen(l->token) > 64)
-		return call_fail(c, SPOT_INVALID, NULL, "gcp launch: token of 1 to 64 characters needed");
-	if (str_empty(l->install) || strlen(l->install) > 255 || str_empty(l->name))
+	if (str_empty(l->token) || strlen(l->token) > 64) {
+		return call_fail(c, SPOT_INVALID, NULL,
+		    "gcp launch: token of 1 to 64 characters needed");
+	}
+	if (str_empty(l->install) || strlen(l->install) > 255 || str_empty(l->name)) {
 		return call_fail(c, SPOT_INVALID, NULL, "gcp launch: installation and name needed");
-	if (l->user_data.n > USER_DATA_MAX)
-		return call_fail(c, SPOT_INVALID, NULL, "gcp launch: user data is %zu bytes, Google takes %d",
-		    l->user_data.n, USER_DATA_MAX);
+	}
+	if (l->user_data.n > USER_DATA_MAX) {
+		return call_fail(c, SPOT_INVALID, NULL,
+		    "gcp launch: user data is %zu bytes, Google takes %d", l->user_data.n,
+		    USER_DATA_MAX);
+	}
 	for (size_t i = 0; i < l->tags_n; i++) {
-		if (str_empty(l->tags[i].key) || l->tags[i].value == NULL || strlen(l->tags[i].value) > 1000)
-			return call_fail(c, SPOT_INVALID, NULL, "gcp launch: a tag without key, or too long");
+		if (str_empty(l->tags[i].key) || l->tags[i].value == NULL ||
+		    strlen(l->tags[i].value) > 1000) {
+			return call_fail(c, SPOT_INVALID, NULL,
+			    "gcp launch: a tag without key, or too long");
+		}
 	}
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the request ------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
-static enum spot_step insert_send(
-    struct gcp *self, struct spot_call *c, const struct spot_launch *l, const struct launching *x)
+static enum spot_step insert_send(struct gcp *self, struct spot_call *c,
+    const struct spot_launch *l, const struct launching *x)
 {
 	json_t *doc AUTO(json) = gcp_properties(self, c, l, x->expires_us, x->notice, false);
-	struct gcp_request r = {.service = GCP_COMPUTE,
-	    .method = "POST",
-	    .what = "instances.insert",
-	    .limit = GCP_LIMIT_MUTATE,
-	    .mutating = true};
+	struct gcp_request r = { .service = GCP_COMPUTE,
+		.method = "POST",
+		.what = "instances.insert",
+		.limit = GCP_LIMIT_MUTATE,
+		.mutating = true };
 
 	json_object_set_new(doc, "name", json_string(x->vm_name));
-	r.path = arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/instances?requestId=%s", self->project,
-	    l->key.zone, gcp_uuid(c->arena, l->token));
+	r.path = arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/instances?requestId=%s",
+	    self->project, l->key.zone, gcp_uuid(c->arena, l->token));
 	r.body = json_text(c->arena, doc);
 	return gcp_send(self, c, &r);
 }
 
-enum spot_step gcp_wait_send(struct gcp *self, struct spot_call *c, const char *zone, const char *operation)
+enum spot_step gcp_wait_send(struct gcp *self, struct spot_call *c, const char *zone,
+    const char *operation)
 {
-	struct gcp_request r = {.service = GCP_COMPUTE,
-	    .method = "POST",
-	    .what = "zoneOperations.wait",
-	    .path = arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/operations/%s/wait", self->project, zone,
-		operation),
-	    .limit = GCP_LIMIT_OPERATION,
-	    /* Not by itself, but if its reply is lost nobody knows what became of the launch. */
-	    .mutating = true,
-	    .timeout_us = WAIT_US};
+	struct gcp_request r = { .service = GCP_COMPUTE,
+		.method = "POST",
+		.what = "zoneOperations.wait",
+		.path =
+		    arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/operations/%s/wait",
+			self->project, zone, operation),
+		.limit = GCP_LIMIT_OPERATION,
+		/* Not by itself, but if its reply is lost nobody knows what became of the
+		 * launch. */
+		.mutating = true,
+		.timeout_us = WAIT_US };
 
 	return gcp_send(self, c, &r);
 }
 
-static enum spot_step adopt_send(
-    struct gcp *self, struct spot_call *c, const struct spot_launch *l, const struct launching *x)
+static enum spot_step adopt_send(struct gcp *self, struct spot_call *c, const struct spot_launch *l,
+    const struct launching *x)
 {
-	struct gcp_request r = {.service = GCP_COMPUTE,
-	    .method = "GET",
-	    .what = "instances.get",
-	    .path = arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/instances/%s", self->project, l->key.zone,
-		x->vm_name),
-	    .limit = GCP_LIMIT_READ};
+	struct gcp_request r = { .service = GCP_COMPUTE,
+		.method = "GET",
+		.what = "instances.get",
+		.path = arena_printf(c->arena, "/compute/v1/projects/%s/zones/%s/instances/%s",
+		    self->project, l->key.zone, x->vm_name),
+		.limit = GCP_LIMIT_READ };
 
 	return gcp_send(self, c, &r);
 }
 
-/* ---- the replies ------------------------------------------------------------------------- */
+/* ---- the replies ----------------------------------------------------------------------------- */
 
 /* The field is newer than some projects: without it the notice is the usual half minute. */
 bool gcp_notice_refused(struct spot_call *c)
 {
 	const char *code, *message;
 
-	if (c->in->status != 400)
+	if (c->in->status != 400) {
 		return false;
+	}
 	gcp_error_read(c, &code, &message);
-	return strstr(message, "preemptionNoticeDuration") != NULL || strstr(message, "preemption_notice") != NULL;
+	return strstr(message, "preemptionNoticeDuration") != NULL ||
+	    strstr(message, "preemption_notice") != NULL;
 }
 
 bool gcp_taken(struct spot_call *c)
 {
 	const char *code, *message;
 
-	if (c->in->status != 409)
+	if (c->in->status != 409) {
 		return false;
+	}
 	gcp_error_read(c, &code, &message);
 	return gcp_code_is(code, "alreadyExists");
 }
@@ -124,18 +144,21 @@ bool gcp_taken(struct spot_call *c)
 static enum spot_step launched(const struct gcp *self, struct spot_call *c, struct spot_launch *l,
     const struct launching *x)
 {
-	if (x->id == NULL)
-		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp instances.insert: the operation names no instance");
-	l->instance = (struct spot_instance){.ref = arena_printf(c->arena, "%s/%s", l->key.zone, x->id),
-	    .token = l->token,
-	    .install = l->install,
-	    .key = l->key,
-	    .state = SPOT_INSTANCE_PENDING,
-	    .raw_state = "PROVISIONING",
-	    .raw_reason = "",
-	    .ip = "",
-	    .spot_request = "",
-	    .created_us = c->now_us};
+	if (x->id == NULL) {
+		return call_fail(c, SPOT_UNKNOWN, NULL,
+		    "gcp instances.insert: the operation names no instance");
+	}
+	l->instance =
+	    (struct spot_instance){ .ref = arena_printf(c->arena, "%s/%s", l->key.zone, x->id),
+		    .token = l->token,
+		    .install = l->install,
+		    .key = l->key,
+		    .state = SPOT_INSTANCE_PENDING,
+		    .raw_state = "PROVISIONING",
+		    .raw_reason = "",
+		    .ip = "",
+		    .spot_request = "",
+		    .created_us = c->now_us };
 	l->instance.key.provider = self->name;
 	return SPOT_DONE;
 }
@@ -151,43 +174,51 @@ static bool error_is_taken(const json_t *error)
 }
 
 /* Of insert and of wait alike. */
-static enum spot_step operation_read(struct gcp *self, struct spot_call *c, struct spot_launch *l, struct launching *x)
+static enum spot_step operation_read(struct gcp *self, struct spot_call *c, struct spot_launch *l,
+    struct launching *x)
 {
 	struct call_state *st = c->state;
 	json_t *doc AUTO(json) = NULL;
-	const char *what = st->at == WAIT ? "zoneOperations.wait" : "instances.insert", *name, *status, *id;
+	const char *what = st->at == WAIT ? "zoneOperations.wait" : "instances.insert", *name,
+		   *status, *id;
 	const json_t *error;
 	bool bad = false;
 	enum spot_step s = gcp_reply(self, c, what, "compute#operation", &doc);
 
 	/* What it is to be made of is not there: the same as RESOURCE_NOT_FOUND of an operation. */
-	if (s == SPOT_FAIL && c->err.rc == SPOT_NOT_FOUND)
+	if (s == SPOT_FAIL && c->err.rc == SPOT_NOT_FOUND) {
 		c->err.rc = SPOT_CONFIG;
-	if (s != SPOT_STEP_NONE)
+	}
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	name = gcp_str(c->arena, doc, "name", &bad);
 	status = gcp_str(c->arena, doc, "status", &bad);
 	id = gcp_id(c->arena, doc, "targetId", &bad);
-	if (bad || !gcp_name_ok(name) || *status == '\0' || (*id != '\0' && !gcp_id_ok(id)))
+	if (bad || !gcp_name_ok(name) || *status == '\0' || (*id != '\0' && !gcp_id_ok(id))) {
 		return gcp_bad_reply(c, what, "an operation without name or status");
+	}
 	x->operation = name;
 	x->id = *id != '\0' ? id : x->id;
 	st->at = WAIT;
-	if (strcmp(status, "DONE") != 0)
+	if (strcmp(status, "DONE") != 0) {
 		return SPOT_STEP_NONE;
+	}
 	error = json_object_get(doc, "error");
 	if (json_array_size(json_object_get(error, "errors")) > 0 && error_is_taken(error)) {
 		st->at = ADOPT;
 		return SPOT_STEP_NONE;
 	}
-	if (gcp_operation_failed(doc))
+	if (gcp_operation_failed(doc)) {
 		return gcp_operation_error(c, "instances.insert", doc);
+	}
 	return launched(self, c, l, x);
 }
 
-/* Whatever goes wrong while we wait, the request was taken: only the operation itself may say that nothing came
- * of it. */
-static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct spot_launch *l, struct launching *x)
+/* Whatever goes wrong while we wait, the request was taken: only the operation itself may say that
+ * nothing came of it. */
+static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct spot_launch *l,
+    struct launching *x)
 {
 	struct call_state *st = c->state;
 	enum spot_step s;
@@ -198,19 +229,25 @@ static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct s
 		return s;
 	}
 	s = operation_read(self, c, l, x);
-	if (s != SPOT_STEP_NONE || st->at != WAIT)
+	if (s != SPOT_STEP_NONE || st->at != WAIT) {
 		return s;
-	if (++x->waits >= WAITS_MAX)
-		return call_fail(c, SPOT_UNKNOWN, NULL, "gcp instances.insert: the operation does not end");
+	}
+	if (++x->waits >= WAITS_MAX) {
+		return call_fail(c, SPOT_UNKNOWN, NULL,
+		    "gcp instances.insert: the operation does not end");
+	}
 	/* A busy server answers at once (reference of operations.wait). */
-	if (c->now_us - x->asked_us < WAIT_FLOOR_US)
-		return call_again(c, SPOT_UNKNOWN, WAIT_FLOOR_US, NULL, "gcp instances.insert: still running");
+	if (c->now_us - x->asked_us < WAIT_FLOOR_US) {
+		return call_again(c, SPOT_UNKNOWN, WAIT_FLOOR_US, NULL,
+		    "gcp instances.insert: still running");
+	}
 	return SPOT_STEP_NONE;
 }
 
 static const char *label(const json_t *instance, const char *key)
 {
-	const char *v = json_string_value(json_object_get(json_object_get(instance, "labels"), key));
+	const char *v =
+	    json_string_value(json_object_get(json_object_get(instance, "labels"), key));
 
 	return v != NULL ? v : "";
 }
@@ -220,8 +257,10 @@ static enum spot_step adopt_reply(struct gcp *self, struct spot_call *c, struct 
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s;
 
-	if (c->in->status == 0 || c->in->status >= 500 || c->in->status == 429 || c->in->status == 401)
+	if (c->in->status == 0 || c->in->status >= 500 || c->in->status == 429 ||
+	    c->in->status == 401) {
 		return gcp_reply(self, c, "instances.get", NULL, &doc);
+	}
 	s = gcp_reply(self, c, "instances.get", "compute#instance", &doc);
 	if (s == SPOT_STEP_NONE && gcp_instance_read(self, c, doc, &l->instance) &&
 	    strcmp(label(doc, GCP_LABEL_TOKEN), gcp_label(c->arena, l->token)) == 0 &&
@@ -231,21 +270,25 @@ static enum spot_step adopt_reply(struct gcp *self, struct spot_call *c, struct 
 		return SPOT_DONE;
 	}
 	/* It was there a moment ago: preempted since, or being deleted. */
-	if (s == SPOT_FAIL && c->in->status == 404)
+	if (s == SPOT_FAIL && c->in->status == 404) {
 		return call_fail(c, SPOT_UNKNOWN, "alreadyExists",
 		    "gcp instances.insert: the name was taken, and now there is no machine of it");
+	}
 	return call_fail(c, SPOT_MISMATCH, "alreadyExists",
 	    "gcp instances.insert: a machine of this name is there and is not of this launch");
 }
 
-static enum spot_step launch_reply(struct gcp *self, struct spot_call *c, struct spot_launch *a, struct launching *x)
+static enum spot_step launch_reply(struct gcp *self, struct spot_call *c, struct spot_launch *a,
+    struct launching *x)
 {
 	struct call_state *st = c->state;
 
-	if (st->at == WAIT)
+	if (st->at == WAIT) {
 		return wait_reply(self, c, a, x);
-	if (st->at == ADOPT)
+	}
+	if (st->at == ADOPT) {
 		return adopt_reply(self, c, a);
+	}
 	if (x->notice && gcp_notice_refused(c)) {
 		x->notice = false;
 		return SPOT_STEP_NONE;
@@ -266,24 +309,29 @@ enum spot_step gcp_launch(void *p, struct spot_call *c, struct spot_launch *a)
 
 	if (st == NULL) {
 		s = gcp_launch_check(c, a);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 		st = call_state_get(c, sizeof(*x));
 		x = st->own;
 		x->vm_name = gcp_vm_name(c->arena, a->name);
 		x->notice = self->notice;
-		x->expires_us = self->run_hours > 0 ? c->now_us + self->run_hours * SPOT_US_PER_HOUR : 0;
+		x->expires_us =
+		    self->run_hours > 0 ? c->now_us + self->run_hours * SPOT_US_PER_HOUR : 0;
 	}
 	x = st->own;
 	if (c->in != NULL) {
 		s = launch_reply(self, c, a, x);
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 	}
-	if (st->at == INSERT)
+	if (st->at == INSERT) {
 		return insert_send(self, c, a, x);
-	if (st->at == ADOPT)
+	}
+	if (st->at == ADOPT) {
 		return adopt_send(self, c, a, x);
+	}
 	x->asked_us = c->now_us;
 	return gcp_wait_send(self, c, a->key.zone, x->operation);
 }

@@ -3,23 +3,23 @@
 
 /*
  * Places, names and labels. Labels hold lower-case letters, digits, '_' and '-', at most 63
- * (docs.cloud.google.com/compute/docs/labeling-resources, "Requirements for labels"), so other characters of ours are
- * written as '_' and two hexadecimal digits.
+ * (docs.cloud.google.com/compute/docs/labeling-resources, "Requirements for labels"), so other
+ * characters of ours are written as '_' and two hexadecimal digits.
  */
 
 #include "base/sign.h"
 
-#define LABEL_CHARS  "abcdefghijklmnopqrstuvwxyz0123456789-"
-#define NAME_MAX_    63
-#define HASH_CHARS   10
-#define TOO_LONG_AT  40 /* characters kept of a label that does not fit */
+#define LABEL_CHARS "abcdefghijklmnopqrstuvwxyz0123456789-"
+#define NAME_MAX_ 63
+#define HASH_CHARS 10
+#define TOO_LONG_AT 40 /* characters kept of a label that does not fit */
 
 bool gcp_name_ok(const char *name)
 {
 	size_t n = name != NULL ? strlen(name) : 0;
 
-	return n >= 1 && n <= NAME_MAX_ && strspn(name, LABEL_CHARS) == n && name[0] >= 'a' && name[0] <= 'z' &&
-	       name[n - 1] != '-';
+	return n >= 1 && n <= NAME_MAX_ && strspn(name, LABEL_CHARS) == n && name[0] >= 'a' &&
+	    name[0] <= 'z' && name[n - 1] != '-';
 }
 
 bool gcp_zone_ok(const char *zone)
@@ -63,15 +63,18 @@ const char *gcp_vm_name(struct arena *a, const char *name)
 	size_t keep = NAME_MAX_ - 1 - HASH_CHARS;
 
 	for (char *p = out; *p != '\0'; p++) {
-		if (*p >= 'A' && *p <= 'Z')
+		if (*p >= 'A' && *p <= 'Z') {
 			*p = (char)(*p - 'A' + 'a');
-		else if (strchr(LABEL_CHARS, *p) == NULL)
+		} else if (strchr(LABEL_CHARS, *p) == NULL) {
 			*p = '-';
+		}
 	}
-	if (strlen(out) > keep)
+	if (strlen(out) > keep) {
 		out[keep] = '\0';
-	if (out[0] < 'a' || out[0] > 'z')
+	}
+	if (out[0] < 'a' || out[0] > 'z') {
 		out = arena_printf(a, "n%.*s", (int)keep - 1, out);
+	}
 	return arena_printf(a, "%s-%s", out, hash_of(a, name, HASH_CHARS));
 }
 
@@ -90,12 +93,14 @@ const char *gcp_label(struct arena *a, const char *text)
 		out[n++] = digits[(unsigned char)*p >> 4];
 		out[n++] = digits[(unsigned char)*p & 15];
 	}
-	if (n < GCP_LABEL_MAX)
+	if (n < GCP_LABEL_MAX) {
 		return out;
+	}
 	return arena_printf(a, "%.*s__%s", TOO_LONG_AT, out, hash_of(a, text, 20));
 }
 
-/* What was too long cannot be read back and stays as it is: it equals the label of the same text. */
+/* What was too long cannot be read back and stays as it is: it equals the label of the same
+ * text. */
 const char *gcp_unlabel(struct arena *a, const char *label)
 {
 	char *out = arena_alloc(a, strlen(label) + 1);
@@ -108,8 +113,9 @@ const char *gcp_unlabel(struct arena *a, const char *label)
 			out[n++] = *p;
 			continue;
 		}
-		if (p[1] == '\0' || p[2] == '\0' || !hex_decode(p + 1, 2, &byte) || byte == 0)
+		if (p[1] == '\0' || p[2] == '\0' || !hex_decode(p + 1, 2, &byte) || byte == 0) {
 			return label;
+		}
 		out[n++] = (char)byte;
 		p += 2;
 	}
@@ -123,10 +129,11 @@ const char *gcp_label_plain(struct arena *a, const char *text)
 	char *out = arena_printf(a, "%.63s", text);
 
 	for (char *p = out; *p != '\0'; p++) {
-		if (*p >= 'A' && *p <= 'Z')
+		if (*p >= 'A' && *p <= 'Z') {
 			*p = (char)(*p - 'A' + 'a');
-		else if (strchr(LABEL_CHARS, *p) == NULL)
+		} else if (strchr(LABEL_CHARS, *p) == NULL) {
 			*p = '_';
+		}
 	}
 	return out;
 }
@@ -149,15 +156,18 @@ const char *gcp_uuid(struct arena *a, const char *token)
 	hash[6] = (uint8_t)((hash[6] & 0x0f) | 0x80);
 	hash[8] = (uint8_t)((hash[8] & 0x3f) | 0x80);
 	hex_encode(hash, 16, hex);
-	return arena_printf(a, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+	return arena_printf(a, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
+	    hex + 20);
 }
 
-bool gcp_ref_read(struct arena *a, const char *ref, const char **ret_zone, const char **ret_id, bool *ret_disk)
+bool gcp_ref_read(struct arena *a, const char *ref, const char **ret_zone, const char **ret_id,
+    bool *ret_disk)
 {
 	const char *slash = ref != NULL ? strchr(ref, '/') : NULL, *id;
 
-	if (slash == NULL)
+	if (slash == NULL) {
 		return false;
+	}
 	*ret_zone = arena_strndup(a, ref, (size_t)(slash - ref));
 	*ret_disk = str_prefix(slash, "/disks/");
 	id = *ret_disk ? slash + 7 : slash + 1;

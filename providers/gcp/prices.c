@@ -2,21 +2,22 @@
 #include "gcp_int.h"
 
 /*
- * Prices. The list: machine types (what they are made of) and the Billing Catalog (what the parts cost), composed
- * (skus.c). The past, where it is asked for and the project has it: advice.capacityHistory, whose price of a whole
- * machine type is also a second opinion on the sum. It goes back a year, one request per type and region: for all of
- * them, since it is asked for after long gaps only, or for itself (past). What the catalog says is in force: history
- * that begins after it (rounded prices, another day) is left out. A type whose parts the catalog does not name has the
- * price of its history's last interval.
+ * Prices. The list: machine types (what they are made of) and the Billing Catalog (what the parts
+ * cost), composed (skus.c). The past, where it is asked for and the project has it:
+ * advice.capacityHistory, whose price of a whole machine type is also a second opinion on the sum.
+ * It goes back a year, one request per type and region: for all of them, since it is asked for
+ * after long gaps only, or for itself (past). What the catalog says is in force: history that
+ * begins after it (rounded prices, another day) is left out. A type whose parts the catalog does
+ * not name has the price of its history's last interval.
  */
 
-#define CATALOG_WHAT   "services.skus.list"
-#define CATALOG	       "CloudBillingCatalog"
-#define HISTORY	       "capacityHistory"
+#define CATALOG_WHAT "services.skus.list"
+#define CATALOG "CloudBillingCatalog"
+#define HISTORY "capacityHistory"
 #define COMPUTE_ENGINE "6F81-5844-456A"
 #define SKUS_BYTES_MAX ((size_t)64 << 20)
 /* Changes are polled hourly and come at most daily: the history is for gaps longer than that. */
-#define BACKFILL_US    (INT64_C(36) * SPOT_US_PER_HOUR)
+#define BACKFILL_US (INT64_C(36) * SPOT_US_PER_HOUR)
 
 enum { TYPES = 0, SKUS, PAST, END };
 
@@ -25,39 +26,42 @@ struct pricing {
 	struct gcp_skus *skus;
 	struct gcp_pair *pairs;
 	size_t pairs_n, pair;
-	int64_t *listed_us; /* of each pool: since when the catalog's price is in force; 0 = it has none */
+	/* of each pool: since when the catalog's price is in force; 0 = it has none */
+	int64_t *listed_us;
 	const char *version; /* of advice; NULL = not there */
 	struct spot_price_point *points;
 	size_t n, cap;
 };
 
-static void point_add(struct spot_call *c, struct pricing *x, const struct spot_pool_info *pool, int64_t micros,
-    int64_t effective_us, const char *source)
+static void point_add(struct spot_call *c, struct pricing *x, const struct spot_pool_info *pool,
+    int64_t micros, int64_t effective_us, const char *source)
 {
 	x->points = arena_grow(c->arena, x->points, x->n, &x->cap, sizeof(*x->points));
-	x->points[x->n++] = (struct spot_price_point){.key = pool->key,
-	    .price_micros = micros,
-	    .effective_us = effective_us,
-	    .observed_us = c->now_us,
-	    .source = source};
+	x->points[x->n++] = (struct spot_price_point){ .key = pool->key,
+		.price_micros = micros,
+		.effective_us = effective_us,
+		.observed_us = c->now_us,
+		.source = source };
 }
 
-/* ---- the catalog ------------------------------------------------------------------------- */
+/* ---- the catalog ----------------------------------------------------------------------------- */
 
 static enum spot_step skus_send(struct gcp *self, struct spot_call *c)
 {
-	struct gcp_request r = {.service = GCP_BILLING,
-	    .method = "GET",
-	    .what = CATALOG_WHAT,
-	    .path = arena_printf(c->arena, "/v1/services/" COMPUTE_ENGINE "/skus?pageSize=5000&currencyCode=USD%s",
-		gcp_page(c)),
-	    .limit = GCP_LIMIT_BILLING,
-	    .reply_bytes_max = SKUS_BYTES_MAX};
+	struct gcp_request r = { .service = GCP_BILLING,
+		.method = "GET",
+		.what = CATALOG_WHAT,
+		.path = arena_printf(c->arena,
+		    "/v1/services/" COMPUTE_ENGINE "/skus?pageSize=5000&currencyCode=USD%s",
+		    gcp_page(c)),
+		.limit = GCP_LIMIT_BILLING,
+		.reply_bytes_max = SKUS_BYTES_MAX };
 
 	return gcp_send(self, c, &r);
 }
 
-static enum spot_step skus_reply(struct gcp *self, struct spot_call *c, struct pricing *x, bool *ret_more)
+static enum spot_step skus_reply(struct gcp *self, struct spot_call *c, struct pricing *x,
+    bool *ret_more)
 {
 	const struct call_state *st = c->state;
 	json_t *doc AUTO(json) = NULL;
@@ -65,16 +69,19 @@ static enum spot_step skus_reply(struct gcp *self, struct spot_call *c, struct p
 	size_t i;
 	enum spot_step s = gcp_reply(self, c, CATALOG_WHAT, NULL, &doc);
 
-	if (s != SPOT_STEP_NONE)
+	if (s != SPOT_STEP_NONE) {
 		return s;
+	}
 	skus = json_object_get(doc, "skus");
 	/* An empty list is left out; on the first page that is no catalog. */
-	if (!json_is_array(skus) && ((skus != NULL && !json_is_null(skus)) || st->pages == 0))
+	if (!json_is_array(skus) && ((skus != NULL && !json_is_null(skus)) || st->pages == 0)) {
 		return gcp_bad_reply(c, CATALOG_WHAT, "no skus");
-	json_array_foreach(skus, i, sku)
-	{
-		if (!gcp_sku_take(x->skus, c->arena, sku, c->now_us))
-			return gcp_bad_reply(c, CATALOG_WHAT, "skus[%zu] has no description or regions", i);
+	}
+	json_array_foreach (skus, i, sku) {
+		if (!gcp_sku_take(x->skus, c->arena, sku, c->now_us)) {
+			return gcp_bad_reply(c, CATALOG_WHAT,
+			    "skus[%zu] has no description or regions", i);
+		}
 	}
 	*ret_more = gcp_next_page(c, CATALOG_WHAT, doc, &s);
 	return s;
@@ -91,20 +98,22 @@ static int type_compare(const void *x, const void *y)
 static bool asked_for(const struct spot_prices *a, const struct spot_pool_info *pool)
 {
 	return (a->market == SPOT_MARKET_NONE || a->market == pool->key.market) &&
-	       (str_empty(a->region) || strcmp(a->region, pool->key.region) == 0);
+	    (str_empty(a->region) || strcmp(a->region, pool->key.region) == 0);
 }
 
 /* The machine type, or the host with what is attached to it. NULL: the zone has none. */
-static const struct gcp_type *type_of(struct arena *a, const struct gcp_types *types, const struct spot_pool_key *k)
+static const struct gcp_type *type_of(struct arena *a, const struct gcp_types *types,
+    const struct spot_pool_key *k)
 {
 	struct gcp_attached what;
 	bool attached = gcp_attached(a, k->instance_type, &what);
-	const struct gcp_type key = {.name = what.machine, .zone = k->zone};
+	const struct gcp_type key = { .name = what.machine, .zone = k->zone };
 	const struct gcp_type *t = bsearch(&key, types->list, types->n, sizeof(key), type_compare);
 	struct gcp_type *made;
 
-	if (t == NULL || !attached)
+	if (t == NULL || !attached) {
 		return t;
+	}
 	made = arena_alloc(a, sizeof(*made));
 	return t->accelerator == NULL && gcp_attached_type(a, t, &what, made) ? made : NULL;
 }
@@ -112,75 +121,88 @@ static const struct gcp_type *type_of(struct arena *a, const struct gcp_types *t
 /* A type is the same in all zones of a region; the zone's own entry says what it is made of. */
 static void compose(struct spot_call *c, const struct spot_prices *a, struct pricing *x)
 {
-	if (x->types.n > 0)
+	if (x->types.n > 0) {
 		qsort(x->types.list, x->types.n, sizeof(*x->types.list), type_compare);
+	}
 	for (size_t i = 0; i < a->pools_n; i++) {
 		const struct spot_pool_info *pool = &a->pools[i];
 		const struct gcp_type *t;
 		int64_t micros, effective;
 
-		if (!asked_for(a, pool) || x->types.n == 0)
+		if (!asked_for(a, pool) || x->types.n == 0) {
 			continue;
+		}
 		t = type_of(c->arena, &x->types, &pool->key);
-		if (t != NULL && gcp_price_compose(x->skus, t, pool->key.region,
-				     pool->key.market == SPOT_MARKET_SPOT, &micros, &effective)) {
+		if (t != NULL &&
+		    gcp_price_compose(x->skus, t, pool->key.region,
+			pool->key.market == SPOT_MARKET_SPOT, &micros, &effective)) {
 			point_add(c, x, pool, micros, effective, CATALOG);
 			x->listed_us[i] = effective;
 		}
 	}
 }
 
-/* ---- the past ---------------------------------------------------------------------------- */
+/* ---- the past -------------------------------------------------------------------------------- */
 
 static enum spot_step past_send(struct gcp *self, struct spot_call *c, const struct pricing *x)
 {
 	const struct gcp_pair *p = &x->pairs[x->pair];
-	json_t *doc AUTO(json) = json_pack("{s:{s:s, s:{s:s}}, s:[s]}", "instanceProperties", "machineType", p->type,
-	    "scheduling", "provisioningModel", "SPOT", "types", "PRICE");
+	json_t *doc AUTO(json) = json_pack("{s:{s:s, s:{s:s}}, s:[s]}", "instanceProperties",
+	    "machineType", p->type, "scheduling", "provisioningModel", "SPOT", "types", "PRICE");
 
 	return gcp_advice_send(self, c, x->version, p->region, "capacityHistory", doc);
 }
 
-static void past_take(struct spot_call *c, const struct spot_prices *a, struct pricing *x, int64_t micros, int64_t from)
+static void past_take(struct spot_call *c, const struct spot_prices *a, struct pricing *x,
+    int64_t micros, int64_t from)
 {
 	const struct gcp_pair *p = &x->pairs[x->pair];
 
 	for (size_t i = 0; i < a->pools_n; i++) {
 		const struct spot_pool_info *pool = &a->pools[i];
 
-		if (pool->key.market == SPOT_MARKET_SPOT && strcmp(pool->key.region, p->region) == 0 &&
+		if (pool->key.market == SPOT_MARKET_SPOT &&
+		    strcmp(pool->key.region, p->region) == 0 &&
 		    strcmp(pool->key.instance_type, p->type) == 0 &&
-		    (x->listed_us[i] == 0 || from < x->listed_us[i]))
+		    (x->listed_us[i] == 0 || from < x->listed_us[i])) {
 			point_add(c, x, pool, micros, from, HISTORY);
+		}
 	}
 }
 
-static enum spot_step past_read(struct spot_call *c, const struct spot_prices *a, struct pricing *x, const json_t *doc)
+static enum spot_step past_read(struct spot_call *c, const struct spot_prices *a, struct pricing *x,
+    const json_t *doc)
 {
 	const json_t *list = json_object_get(doc, "priceHistory"), *e;
 	size_t i;
 
-	if (list != NULL && !json_is_array(list))
+	if (list != NULL && !json_is_array(list)) {
 		return gcp_bad_reply(c, "advice.capacityHistory", "priceHistory is not a list");
-	json_array_foreach(list, i, e)
-	{
+	}
+	json_array_foreach (list, i, e) {
 		const json_t *interval = json_object_get(e, "interval");
 		int64_t from = gcp_time(json_string_value(json_object_get(interval, "startTime")));
-		int64_t to = gcp_time(json_string_value(json_object_get(interval, "endTime"))), nanos;
+		int64_t to = gcp_time(json_string_value(json_object_get(interval, "endTime"))),
+			nanos;
 
 		/* A gap in the history is no price. */
-		if (json_object_get(e, "listPrice") == NULL)
+		if (json_object_get(e, "listPrice") == NULL) {
 			continue;
-		if (from == 0 || !gcp_money(json_object_get(e, "listPrice"), &nanos))
-			return gcp_bad_reply(c, "advice.capacityHistory", "priceHistory[%zu] has no interval or price", i);
-		if (nanos > 0 && (to == 0 || to > a->since_us))
+		}
+		if (from == 0 || !gcp_money(json_object_get(e, "listPrice"), &nanos)) {
+			return gcp_bad_reply(c, "advice.capacityHistory",
+			    "priceHistory[%zu] has no interval or price", i);
+		}
+		if (nanos > 0 && (to == 0 || to > a->since_us)) {
 			past_take(c, a, x, gcp_micros(nanos), from);
+		}
 	}
 	return SPOT_STEP_NONE;
 }
 
 /* Not there, not permitted, not for this type: do without. */
-static enum spot_step past_reply(struct gcp *self, struct spot_call *c, const struct spot_prices *a, struct pricing *x)
+static enum spot_step past_reply(struct gcp *self, struct spot_call *c, const struct spot_prices *a,
+    struct pricing *x)
 {
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s;
@@ -190,33 +212,40 @@ static enum spot_step past_reply(struct gcp *self, struct spot_call *c, const st
 		return SPOT_STEP_NONE;
 	}
 	s = gcp_reply(self, c, "advice.capacityHistory", NULL, &doc);
-	if (s == SPOT_FAIL && (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_CONFIG || c->err.rc == SPOT_QUOTA)) {
+	if (s == SPOT_FAIL &&
+	    (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_CONFIG || c->err.rc == SPOT_QUOTA)) {
 		x->version = NULL;
 		return SPOT_STEP_NONE;
 	}
-	if (s == SPOT_STEP_NONE)
+	if (s == SPOT_STEP_NONE) {
 		s = past_read(c, a, x, doc);
-	else if (s == SPOT_FAIL && (c->err.rc == SPOT_INVALID || c->err.rc == SPOT_NOT_OFFERED))
+	} else if (s == SPOT_FAIL && (c->err.rc == SPOT_INVALID || c->err.rc == SPOT_NOT_OFFERED)) {
 		s = SPOT_STEP_NONE;
-	if (s == SPOT_STEP_NONE)
+	}
+	if (s == SPOT_STEP_NONE) {
 		x->pair++;
+	}
 	return s;
 }
 
-/* ---- the verb ---------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-static bool past_wanted(const struct gcp *self, const struct spot_call *c, const struct spot_prices *a)
+static bool past_wanted(const struct gcp *self, const struct spot_call *c,
+    const struct spot_prices *a)
 {
-	return a->since_us > 0 && c->now_us - a->since_us > BACKFILL_US && a->market != SPOT_MARKET_ON_DEMAND &&
-	       *self->advice_version != '\0' && self->advice_calls > 0;
+	return a->since_us > 0 && c->now_us - a->since_us > BACKFILL_US &&
+	    a->market != SPOT_MARKET_ON_DEMAND && *self->advice_version != '\0' &&
+	    self->advice_calls > 0;
 }
 
-static void past_begin(struct gcp *self, struct spot_call *c, const struct spot_prices *a, struct pricing *x)
+static void past_begin(struct gcp *self, struct spot_call *c, const struct spot_prices *a,
+    struct pricing *x)
 {
 	x->listed_us = arena_array(c->arena, a->pools_n + 1, sizeof(*x->listed_us));
 	x->version = past_wanted(self, c, a) ? self->advice_version : NULL;
-	if (x->version != NULL)
+	if (x->version != NULL) {
 		x->pairs_n = gcp_pairs(c->arena, a->pools, a->pools_n, a->region, &x->pairs);
+	}
 }
 
 enum spot_step gcp_prices(void *p, struct spot_call *c, struct spot_prices *a)
@@ -230,31 +259,38 @@ enum spot_step gcp_prices(void *p, struct spot_call *c, struct spot_prices *a)
 	if (x->skus == NULL) {
 		x->skus = gcp_skus_new(c->arena);
 		st->at = a->pools_n == 0 ? END : a->past ? PAST : TYPES;
-		if (a->past)
+		if (a->past) {
 			past_begin(self, c, a, x);
+		}
 	}
 	if (c->in != NULL) {
-		if (st->at == TYPES)
+		if (st->at == TYPES) {
 			s = gcp_types_reply(self, c, &x->types, &more);
-		else if (st->at == SKUS)
+		} else if (st->at == SKUS) {
 			s = skus_reply(self, c, x, &more);
-		else
+		} else {
 			s = past_reply(self, c, a, x);
-		if (s != SPOT_STEP_NONE)
+		}
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 		if (st->at == SKUS && !more) {
 			past_begin(self, c, a, x);
 			compose(c, a, x);
 		}
-		if (st->at < PAST && !more)
+		if (st->at < PAST && !more) {
 			st->at++;
+		}
 	}
-	if (st->at == TYPES)
+	if (st->at == TYPES) {
 		return gcp_types_send(self, c);
-	if (st->at == SKUS)
+	}
+	if (st->at == SKUS) {
 		return skus_send(self, c);
-	if (st->at == PAST && x->version != NULL && x->pair < x->pairs_n)
+	}
+	if (st->at == PAST && x->version != NULL && x->pair < x->pairs_n) {
 		return past_send(self, c, x);
+	}
 	a->points = x->points;
 	a->n = x->n;
 	return SPOT_DONE;

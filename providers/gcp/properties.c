@@ -3,12 +3,13 @@
 
 /*
  * What a machine is made of, as instances.insert takes it and, with bare names instead of paths, as
- * bulkInsert's instanceProperties do (docs.cloud.google.com/compute/docs/reference/rest/v1/instances/insert).
+ * bulkInsert's instanceProperties do
+ * (docs.cloud.google.com/compute/docs/reference/rest/v1/instances/insert).
  */
 
 #define IDENTITY_SCOPE "https://www.googleapis.com/auth/userinfo.email"
-#define NOTICE_S       "120" /* the one value besides 0 that is taken */
-#define LABELS_MAX     64
+#define NOTICE_S "120" /* the one value besides 0 that is taken */
+#define LABELS_MAX 64
 
 /* Seconds and other int64 are strings in Google's JSON. */
 static json_t *seconds(struct arena *a, int64_t s)
@@ -16,36 +17,44 @@ static json_t *seconds(struct arena *a, int64_t s)
 	return json_pack("{s:s}", "seconds", arena_printf(a, "%" PRId64, s));
 }
 
-static json_t *scheduling(const struct gcp *self, struct spot_call *c, const struct spot_launch *l, bool notice)
+static json_t *scheduling(const struct gcp *self, struct spot_call *c, const struct spot_launch *l,
+    bool notice)
 {
 	bool spot = l->key.market == SPOT_MARKET_SPOT;
 	/* GPU machines cannot be moved, spot ones may not be started again. */
-	json_t *o = json_pack("{s:s, s:b, s:s}", "provisioningModel", spot ? "SPOT" : "STANDARD", "automaticRestart", 0,
-	    "onHostMaintenance", "TERMINATE");
+	json_t *o = json_pack("{s:s, s:b, s:s}", "provisioningModel", spot ? "SPOT" : "STANDARD",
+	    "automaticRestart", 0, "onHostMaintenance", "TERMINATE");
 
 	/* The default, STOP, leaves a machine behind whose disks go on costing money. */
-	if (spot || self->run_hours > 0)
+	if (spot || self->run_hours > 0) {
 		json_object_set_new(o, "instanceTerminationAction", json_string("DELETE"));
-	if (self->run_hours > 0)
+	}
+	if (self->run_hours > 0) {
 		json_object_set_new(o, "maxRunDuration", seconds(c->arena, self->run_hours * 3600));
-	if (spot && notice)
-		json_object_set_new(o, "preemptionNoticeDuration", json_pack("{s:s}", "seconds", NOTICE_S));
+	}
+	if (spot && notice) {
+		json_object_set_new(o, "preemptionNoticeDuration",
+		    json_pack("{s:s}", "seconds", NOTICE_S));
+	}
 	return o;
 }
 
 static json_t *labels(struct arena *a, const struct spot_launch *l, int64_t expires_us)
 {
-	json_t *o = json_pack("{s:s, s:s}", GCP_LABEL_INSTALL, gcp_label(a, l->install), GCP_LABEL_TOKEN,
-	    gcp_label(a, l->token));
+	json_t *o = json_pack("{s:s, s:s}", GCP_LABEL_INSTALL, gcp_label(a, l->install),
+	    GCP_LABEL_TOKEN, gcp_label(a, l->token));
 
-	if (expires_us > 0)
+	if (expires_us > 0) {
 		json_object_set_new(o, GCP_LABEL_EXPIRES,
 		    json_string(arena_printf(a, "%" PRId64, expires_us / SPOT_US_PER_S)));
+	}
 	for (size_t i = 0; i < l->tags_n; i++) {
 		const char *key = gcp_label_key(a, l->tags[i].key);
 
-		if (json_object_get(o, key) == NULL && json_object_size(o) < LABELS_MAX)
-			json_object_set_new(o, key, json_string(gcp_label_plain(a, l->tags[i].value)));
+		if (json_object_get(o, key) == NULL && json_object_size(o) < LABELS_MAX) {
+			json_object_set_new(o, key,
+			    json_string(gcp_label_plain(a, l->tags[i].value)));
+		}
 	}
 	return o;
 }
@@ -54,8 +63,9 @@ static const char *image(const struct gcp *self, struct arena *a, const struct s
 {
 	const char *at = strstr(self->image, "{arch}");
 
-	if (at == NULL)
+	if (at == NULL) {
 		return self->image;
+	}
 	return arena_printf(a, "%.*s%s%s", (int)(at - self->image), self->image,
 	    str_same(l->shape.arch, "arm64") ? "arm64" : "amd64", at + 6);
 }
@@ -65,21 +75,25 @@ static const char *disk_type(const struct gcp *self, const struct spot_launch *l
 {
 	const char *type = l->key.instance_type;
 
-	if (self->disk_type != NULL)
+	if (self->disk_type != NULL) {
 		return self->disk_type;
-	return str_prefix(type, "a2-") || str_prefix(type, "g2-") || str_prefix(type, "n1-") ? "pd-balanced"
-											     : "hyperdisk-balanced";
+	}
+	return str_prefix(type, "a2-") || str_prefix(type, "g2-") || str_prefix(type, "n1-")
+	    ? "pd-balanced"
+	    : "hyperdisk-balanced";
 }
 
-static json_t *disk(const struct gcp *self, struct arena *a, const struct spot_launch *l, bool bulk, json_t *tags)
+static json_t *disk(const struct gcp *self, struct arena *a, const struct spot_launch *l, bool bulk,
+    json_t *tags)
 {
 	const char *type = disk_type(self, l);
 
-	if (!bulk)
+	if (!bulk) {
 		type = arena_printf(a, "zones/%s/diskTypes/%s", l->key.zone, type);
-	return json_pack("{s:b, s:b, s:{s:s, s:s, s:s, s:O}}", "boot", 1, "autoDelete", 1, "initializeParams",
-	    "sourceImage", image(self, a, l), "diskSizeGb", arena_printf(a, "%" PRId64, self->disk_gib), "diskType",
-	    type, "labels", tags);
+	}
+	return json_pack("{s:b, s:b, s:{s:s, s:s, s:s, s:O}}", "boot", 1, "autoDelete", 1,
+	    "initializeParams", "sourceImage", image(self, a, l), "diskSizeGb",
+	    arena_printf(a, "%" PRId64, self->disk_gib), "diskType", type, "labels", tags);
 }
 
 static json_t *network(const struct gcp *self, struct arena *a, const struct spot_launch *l)
@@ -87,53 +101,66 @@ static json_t *network(const struct gcp *self, struct arena *a, const struct spo
 	const char *sub = gcp_setting(self, arena_printf(a, "subnetwork.%s", l->key.region));
 	json_t *o = json_pack("{s:s}", "nicType", "GVNIC");
 
-	if (sub != NULL)
+	if (sub != NULL) {
 		json_object_set_new(o, "subnetwork",
 		    json_string(strchr(sub, '/') != NULL
-				    ? sub
-				    : arena_printf(a, "regions/%s/subnetworks/%s", l->key.region, sub)));
-	else
+			    ? sub
+			    : arena_printf(a, "regions/%s/subnetworks/%s", l->key.region, sub)));
+	} else {
 		json_object_set_new(o, "network",
 		    json_string(strchr(self->network, '/') != NULL
-				    ? self->network
-				    : arena_printf(a, "global/networks/%s", self->network)));
-	if (self->public_ip)
+			    ? self->network
+			    : arena_printf(a, "global/networks/%s", self->network)));
+	}
+	if (self->public_ip) {
 		json_object_set_new(o, "accessConfigs",
-		    json_pack("[{s:s, s:s, s:s}]", "type", "ONE_TO_ONE_NAT", "name", "External NAT", "networkTier",
-			"PREMIUM"));
+		    json_pack("[{s:s, s:s, s:s}]", "type", "ONE_TO_ONE_NAT", "name", "External NAT",
+			"networkTier", "PREMIUM"));
+	}
 	return o;
 }
 
 /* [{"acceleratorType","acceleratorCount"}] of what the machine type does not bundle. */
-static json_t *guest_accelerators(struct arena *a, const struct spot_launch *l, bool bulk, const struct gcp_attached *t)
+static json_t *guest_accelerators(struct arena *a, const struct spot_launch *l, bool bulk,
+    const struct gcp_attached *t)
 {
 	const char *type = t->accelerator;
 
-	if (!bulk)
+	if (!bulk) {
 		type = arena_printf(a, "zones/%s/acceleratorTypes/%s", l->key.zone, type);
+	}
 	return json_pack("[{s:s, s:i}]", "acceleratorType", type, "acceleratorCount", t->count);
 }
 
-json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct spot_launch *l, int64_t expires_us,
-    bool notice, bool bulk)
+json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct spot_launch *l,
+    int64_t expires_us, bool notice, bool bulk)
 {
 	json_t *tags AUTO(json) = labels(c->arena, l, expires_us);
-	json_t *o = json_pack("{s:O, s:o, s:[o], s:[o]}", "labels", tags, "scheduling", scheduling(self, c, l, notice),
-	    "disks", disk(self, c->arena, l, bulk, tags), "networkInterfaces", network(self, c->arena, l));
+	json_t *o = json_pack("{s:O, s:o, s:[o], s:[o]}", "labels", tags, "scheduling",
+	    scheduling(self, c, l, notice), "disks", disk(self, c->arena, l, bulk, tags),
+	    "networkInterfaces", network(self, c->arena, l));
 	struct gcp_attached t;
 
-	if (gcp_attached(c->arena, l->key.instance_type, &t))
-		json_object_set_new(o, "guestAccelerators", guest_accelerators(c->arena, l, bulk, &t));
+	if (gcp_attached(c->arena, l->key.instance_type, &t)) {
+		json_object_set_new(o, "guestAccelerators",
+		    guest_accelerators(c->arena, l, bulk, &t));
+	}
 	/* A bare name for many: a path is answered with INTERNAL_ERROR. */
 	json_object_set_new(o, "machineType",
-	    json_string(bulk ? t.machine : arena_printf(c->arena, "zones/%s/machineTypes/%s", l->key.zone, t.machine)));
-	/* With an identity the machine can prove who it is; the scope opens nothing but its own address. */
-	if (strcmp(self->service_account, "none") != 0)
+	    json_string(bulk
+		    ? t.machine
+		    : arena_printf(c->arena, "zones/%s/machineTypes/%s", l->key.zone, t.machine)));
+	/* With an identity the machine can prove who it is; the scope opens nothing but its own
+	 * address. */
+	if (strcmp(self->service_account, "none") != 0) {
 		json_object_set_new(o, "serviceAccounts",
-		    json_pack("[{s:s, s:[s]}]", "email", self->service_account, "scopes", IDENTITY_SCOPE));
-	if (l->user_data.n > 0)
+		    json_pack("[{s:s, s:[s]}]", "email", self->service_account, "scopes",
+			IDENTITY_SCOPE));
+	}
+	if (l->user_data.n > 0) {
 		json_object_set_new(o, "metadata",
 		    json_pack("{s:[{s:s, s:o}]}", "items", "key", "startup-script", "value",
 			json_stringn(l->user_data.p, l->user_data.n)));
+	}
 	return o;
 }

@@ -2,13 +2,14 @@
 #include "gcp_int.h"
 
 /*
- * What Google publishes of interruptions and capacity, one machine type of one region per request: the share of stopped
- * spot machines that were preempted, by day (a share of stops, not a hazard per hour), and the odds that a launch
- * now succeeds. A project that lacks these APIs has no signals. There are more pairs of region and type than requests
- * worth spending: advice_calls of them are asked for each time, beginning where the hour says.
+ * What Google publishes of interruptions and capacity, one machine type of one region per request:
+ * the share of stopped spot machines that were preempted, by day (a share of stops, not a hazard
+ * per hour), and the odds that a launch now succeeds. A project that lacks these APIs has no
+ * signals. There are more pairs of region and type than requests worth spending: advice_calls of
+ * them are asked for each time, beginning where the hour says.
  */
 
-#define HISTORY	 "capacityHistory"
+#define HISTORY "capacityHistory"
 #define CAPACITY "capacity"
 
 enum { ASK_HISTORY = 0, ASK_CAPACITY };
@@ -35,42 +36,46 @@ static struct spot_signal *signal_add(struct gcp *self, struct spot_call *c, str
 
 	x->items = arena_grow(c->arena, x->items, x->items_n, &x->cap, sizeof(*x->items));
 	s = &x->items[x->items_n++];
-	*s = (struct spot_signal){.kind = kind,
-	    .key = {.provider = self->name,
-		.region = p->region,
-		.zone = "",
-		.instance_type = p->type,
-		.market = SPOT_MARKET_SPOT},
-	    .value = value,
-	    .lo = value,
-	    .hi = value,
-	    .observed_us = c->now_us,
-	    .source = source};
+	*s = (struct spot_signal){ .kind = kind,
+		.key = { .provider = self->name,
+		    .region = p->region,
+		    .zone = "",
+		    .instance_type = p->type,
+		    .market = SPOT_MARKET_SPOT },
+		.value = value,
+		.lo = value,
+		.hi = value,
+		.observed_us = c->now_us,
+		.source = source };
 	return s;
 }
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
-static enum spot_step history_send(struct gcp *self, struct spot_call *c, const struct signalling *x)
+static enum spot_step history_send(struct gcp *self, struct spot_call *c,
+    const struct signalling *x)
 {
 	const struct gcp_pair *p = pair_now(x);
-	json_t *doc AUTO(json) = json_pack("{s:{s:s, s:{s:s}}, s:[s]}", "instanceProperties", "machineType", p->type,
-	    "scheduling", "provisioningModel", "SPOT", "types", "PREEMPTION");
+	json_t *doc AUTO(json) =
+	    json_pack("{s:{s:s, s:{s:s}}, s:[s]}", "instanceProperties", "machineType", p->type,
+		"scheduling", "provisioningModel", "SPOT", "types", "PREEMPTION");
 
 	return gcp_advice_send(self, c, x->version, p->region, HISTORY, doc);
 }
 
-static enum spot_step capacity_send(struct gcp *self, struct spot_call *c, const struct signalling *x)
+static enum spot_step capacity_send(struct gcp *self, struct spot_call *c,
+    const struct signalling *x)
 {
 	const struct gcp_pair *p = pair_now(x);
-	json_t *doc AUTO(json) = json_pack("{s:i, s:{s:{s:s}}, s:{s:s}, s:{s:{s:{s:[s]}}}}", "size", 1,
-	    "instanceProperties", "scheduling", "provisioningModel", "SPOT", "distributionPolicy", "targetShape", "ANY",
-	    "instanceFlexibilityPolicy", "instanceSelections", "type", "machineTypes", p->type);
+	json_t *doc AUTO(json) = json_pack("{s:i, s:{s:{s:s}}, s:{s:s}, s:{s:{s:{s:[s]}}}}", "size",
+	    1, "instanceProperties", "scheduling", "provisioningModel", "SPOT",
+	    "distributionPolicy", "targetShape", "ANY", "instanceFlexibilityPolicy",
+	    "instanceSelections", "type", "machineTypes", p->type);
 
 	return gcp_advice_send(self, c, x->version, p->region, CAPACITY, doc);
 }
 
-/* ---- replies ----------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static bool share(const json_t *v, double *ret)
 {
@@ -78,7 +83,8 @@ static bool share(const json_t *v, double *ret)
 	return gcp_double(v, ret) && *ret >= 0 && *ret <= 1;
 }
 
-static enum spot_step history_read(struct gcp *self, struct spot_call *c, struct signalling *x, const json_t *doc)
+static enum spot_step history_read(struct gcp *self, struct spot_call *c, struct signalling *x,
+    const json_t *doc)
 {
 	const json_t *days = json_object_get(doc, "preemptionHistory"), *day;
 	double newest = 0, lo = 1, hi = 0, v;
@@ -86,18 +92,20 @@ static enum spot_step history_read(struct gcp *self, struct spot_call *c, struct
 	struct spot_signal *s;
 	size_t i;
 
-	json_array_foreach(days, i, day)
-	{
+	json_array_foreach (days, i, day) {
 		const json_t *interval = json_object_get(day, "interval");
 		int64_t at = gcp_time(json_string_value(json_object_get(interval, "endTime")));
 
 		/* An interval without end is open: today's. */
 		if (at == 0 && json_object_get(interval, "endTime") == NULL &&
-		    gcp_time(json_string_value(json_object_get(interval, "startTime"))) != 0)
+		    gcp_time(json_string_value(json_object_get(interval, "startTime"))) != 0) {
 			at = c->now_us;
+		}
 
-		if (at == 0 || !share(json_object_get(day, "preemptionRate"), &v))
-			return gcp_bad_reply(c, "advice." HISTORY, "preemptionHistory[%zu] is no share of a day", i);
+		if (at == 0 || !share(json_object_get(day, "preemptionRate"), &v)) {
+			return gcp_bad_reply(c, "advice." HISTORY,
+			    "preemptionHistory[%zu] is no share of a day", i);
+		}
 		lo = MIN(lo, v);
 		hi = MAX(hi, v);
 		if (at > as_of) {
@@ -105,8 +113,9 @@ static enum spot_step history_read(struct gcp *self, struct spot_call *c, struct
 			newest = v;
 		}
 	}
-	if (as_of == 0)
+	if (as_of == 0) {
 		return SPOT_STEP_NONE;
+	}
 	s = signal_add(self, c, x, SPOT_SIGNAL_PREEMPTION_SHARE, newest, HISTORY);
 	s->lo = lo;
 	s->hi = hi;
@@ -115,22 +124,26 @@ static enum spot_step history_read(struct gcp *self, struct spot_call *c, struct
 	return SPOT_STEP_NONE;
 }
 
-static enum spot_step capacity_read(struct gcp *self, struct spot_call *c, struct signalling *x, const json_t *doc)
+static enum spot_step capacity_read(struct gcp *self, struct spot_call *c, struct signalling *x,
+    const json_t *doc)
 {
 	const json_t *list = json_object_get(doc, "recommendations"), *r;
 	double best = -1, v;
 	size_t i;
 
-	json_array_foreach(list, i, r)
-	{
+	json_array_foreach (list, i, r) {
 		const json_t *odds = json_object_get(json_object_get(r, "scores"), "obtainability");
 
-		if (!share(odds, &v))
-			return gcp_bad_reply(c, "advice." CAPACITY, "recommendations[%zu] has no odds from 0 to 1", i);
+		if (!share(odds, &v)) {
+			return gcp_bad_reply(c, "advice." CAPACITY,
+			    "recommendations[%zu] has no odds from 0 to 1", i);
+		}
 		best = MAX(best, v);
 	}
-	if (best >= 0)
-		signal_add(self, c, x, SPOT_SIGNAL_OBTAINABILITY, best, CAPACITY)->as_of_us = c->now_us;
+	if (best >= 0) {
+		signal_add(self, c, x, SPOT_SIGNAL_OBTAINABILITY, best, CAPACITY)->as_of_us =
+		    c->now_us;
+	}
 	return SPOT_STEP_NONE;
 }
 
@@ -141,39 +154,47 @@ static enum spot_step advice_reply(struct gcp *self, struct spot_call *c, struct
 	json_t *doc AUTO(json) = NULL;
 	enum spot_step s;
 
-	/* v1 is younger than some deployments of the API; where beta is not there either, the project has none. */
+	/* v1 is younger than some deployments of the API; where beta is not there either, the
+	 * project has none. */
 	if (c->in->status == 404) {
 		x->version = strcmp(x->version, "v1") == 0 ? "beta" : NULL;
 		return SPOT_STEP_NONE;
 	}
 	s = gcp_reply(self, c, what, NULL, &doc);
-	if (s == SPOT_FAIL && (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_CONFIG || c->err.rc == SPOT_QUOTA)) {
+	if (s == SPOT_FAIL &&
+	    (c->err.rc == SPOT_DENIED || c->err.rc == SPOT_CONFIG || c->err.rc == SPOT_QUOTA)) {
 		x->version = NULL;
 		return SPOT_STEP_NONE;
 	}
-	if (s == SPOT_STEP_NONE)
-		s = st->at == ASK_HISTORY ? history_read(self, c, x, doc) : capacity_read(self, c, x, doc);
-	else if (s == SPOT_FAIL && (c->err.rc == SPOT_INVALID || c->err.rc == SPOT_NOT_OFFERED))
+	if (s == SPOT_STEP_NONE) {
+		s = st->at == ASK_HISTORY ? history_read(self, c, x, doc)
+					  : capacity_read(self, c, x, doc);
+	} else if (s == SPOT_FAIL && (c->err.rc == SPOT_INVALID || c->err.rc == SPOT_NOT_OFFERED)) {
 		s = SPOT_STEP_NONE; /* not for this type */
-	if (s != SPOT_STEP_NONE)
+	}
+	if (s != SPOT_STEP_NONE) {
 		return s;
-	if (st->at == ASK_CAPACITY)
+	}
+	if (st->at == ASK_CAPACITY) {
 		x->asked++;
+	}
 	st->at = st->at == ASK_HISTORY ? ASK_CAPACITY : ASK_HISTORY;
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the verb ---------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-static void begin(struct gcp *self, struct spot_call *c, const struct spot_signals *a, struct signalling *x)
+static void begin(struct gcp *self, struct spot_call *c, const struct spot_signals *a,
+    struct signalling *x)
 {
 	x->begun = true;
 	x->n = gcp_pairs(c->arena, a->pools, a->pools_n, a->region, &x->pairs);
 	/* Two requests for each. */
 	x->budget = MIN(x->n, (size_t)self->advice_calls / 2);
 	x->version = *self->advice_version != '\0' ? self->advice_version : NULL;
-	if (x->n > x->budget)
+	if (x->n > x->budget) {
 		x->from = (size_t)(c->now_us / SPOT_US_PER_HOUR) % x->n * x->budget % x->n;
+	}
 }
 
 enum spot_step gcp_signals(void *p, struct spot_call *c, struct spot_signals *a)
@@ -182,13 +203,15 @@ enum spot_step gcp_signals(void *p, struct spot_call *c, struct spot_signals *a)
 	struct call_state *st = call_state_get(c, sizeof(struct signalling));
 	struct signalling *x = st->own;
 
-	if (!x->begun)
+	if (!x->begun) {
 		begin(self, c, a, x);
+	}
 	if (c->in != NULL) {
 		enum spot_step s = advice_reply(self, c, x);
 
-		if (s != SPOT_STEP_NONE)
+		if (s != SPOT_STEP_NONE) {
 			return s;
+		}
 	}
 	if (x->version == NULL || x->asked >= x->budget) {
 		a->signals = x->items;

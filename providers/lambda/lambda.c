@@ -10,7 +10,7 @@
 #define ENDPOINT_DEFAULT "https://cloud.lambda.ai"
 /* Pinned: left out, Lambda takes the newest stack, which differs from region to region. */
 #define IMAGE_FAMILY_DEFAULT "lambda-stack-22-04"
-#define KEY_FILE_DEFAULT     ".lambda_cloud/lambda_keys"
+#define KEY_FILE_DEFAULT ".lambda_cloud/lambda_keys"
 
 struct lambda_state *lambda_state_get(struct spot_call *c)
 {
@@ -20,7 +20,7 @@ struct lambda_state *lambda_state_get(struct spot_call *c)
 	return c->state;
 }
 
-/* ---- settings -------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 static char *copy_of(const char *s)
 {
@@ -49,7 +49,7 @@ static const char *env(const struct spot_provider_conf *conf, const char *name)
 /* Plain HTTP would send the key in the clear: only to this machine. */
 static bool endpoint_is_local(const char *rest)
 {
-	static const char *const hosts[] = {"127.0.0.1", "localhost", "[::1]"};
+	static const char *const hosts[] = { "127.0.0.1", "localhost", "[::1]" };
 
 	for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
 		size_t n = strlen(hosts[i]);
@@ -122,7 +122,7 @@ static enum spot_rc key_set(struct lambda *self, const char *key, size_t n, cons
 static enum spot_rc open_key(struct lambda *self, const struct spot_provider_conf *conf,
     struct spot_err *err)
 {
-	static const char *const names[] = {"LAMBDA_API_KEY", "LAMBDA_CLOUD_TOKEN"};
+	static const char *const names[] = { "LAMBDA_API_KEY", "LAMBDA_CLOUD_TOKEN" };
 	const char *path = setting(conf, "api_key_file");
 	const char *home = env(conf, "HOME");
 
@@ -150,8 +150,8 @@ static enum spot_rc open_key(struct lambda *self, const struct spot_provider_con
 	return SPOT_OK;
 }
 
-static enum spot_rc open_family(const struct spot_provider_conf *conf, const char *key, const char *otherwise,
-    char **ret, struct spot_err *err)
+static enum spot_rc open_family(const struct spot_provider_conf *conf, const char *key,
+    const char *otherwise, char **ret, struct spot_err *err)
 {
 	const char *family = setting(conf, key);
 
@@ -165,13 +165,14 @@ static enum spot_rc open_family(const struct spot_provider_conf *conf, const cha
 	return SPOT_OK;
 }
 
-static enum spot_rc open_audit(struct lambda *self, const struct spot_provider_conf *conf, struct spot_err *err)
+static enum spot_rc open_audit(struct lambda *self, const struct spot_provider_conf *conf,
+    struct spot_err *err)
 {
 	const char *v = setting(conf, "audit_events");
 
 	if (v != NULL && strcmp(v, "on") != 0 && strcmp(v, "off") != 0) {
-		return err_set(err, SPOT_CONFIG, "provider %s: audit_events is on or off, not '%.20s'",
-		    conf->name, v);
+		return err_set(err, SPOT_CONFIG,
+		    "provider %s: audit_events is on or off, not '%.20s'", conf->name, v);
 	}
 	self->audit_events = v == NULL || strcmp(v, "on") == 0;
 	return SPOT_OK;
@@ -238,7 +239,7 @@ static enum spot_rc lambda_open(const struct spot_provider_conf *conf, void **re
 	return SPOT_OK;
 }
 
-/* ---- credentials ----------------------------------------------------------------------- */
+/* ---- credentials ----------------------------------------------------------------------------- */
 
 static bool lambda_auth_fresh(const void *p, int64_t now_us)
 {
@@ -268,7 +269,7 @@ static struct str key_in_file(struct str text)
 
 	while (rest.n > 0) {
 		const char *end = memchr(rest.p, '\n', rest.n);
-		struct str line = {rest.p, end != NULL ? (size_t)(end - rest.p) : rest.n};
+		struct str line = { rest.p, end != NULL ? (size_t)(end - rest.p) : rest.n };
 		size_t n = sizeof(word) - 1;
 
 		rest.p += MIN(line.n + 1, rest.n);
@@ -277,15 +278,15 @@ static struct str key_in_file(struct str text)
 		if (line.n <= n || memcmp(line.p, word, n) != 0) {
 			continue;
 		}
-		line = trim((struct str){line.p + n, line.n - n});
+		line = trim((struct str){ line.p + n, line.n - n });
 		if (line.n > 0 && line.p[0] == '=') {
-			return trim((struct str){line.p + 1, line.n - 1});
+			return trim((struct str){ line.p + 1, line.n - 1 });
 		}
 	}
 	whole = trim(text);
 	return memchr(whole.p, '\n', whole.n) == NULL && memchr(whole.p, '=', whole.n) == NULL
-		   ? whole
-		   : STR_LIT("");
+	    ? whole
+	    : STR_LIT("");
 }
 
 static enum spot_step lambda_auth(void *p, struct spot_call *c)
@@ -356,42 +357,45 @@ static enum spot_step lambda_whoami(void *p, struct spot_call *c, const char **r
  * under it, for the jitter on the way. Per key or per account is not said: held account-wide. A
  * launch is a request too. */
 static const struct spot_limit lambda_limits[LAMBDA_LIMIT_COUNT] = {
-    [LAMBDA_LIMIT_GENERAL] = {.name = "general", .per_second = 0.95, .burst = 1.0, .shared = true},
-    [LAMBDA_LIMIT_LAUNCH] = {.name = "launch",
-	.per_second = 0.95 / 12.0,
-	.burst = 1.0,
-	.shared = true,
-	.within = LAMBDA_LIMIT_GENERAL + 1},
+	[LAMBDA_LIMIT_GENERAL] = { .name = "general",
+	    .per_second = 0.95,
+	    .burst = 1.0,
+	    .shared = true },
+	[LAMBDA_LIMIT_LAUNCH] = { .name = "launch",
+	    .per_second = 0.95 / 12.0,
+	    .burst = 1.0,
+	    .shared = true,
+	    .within = LAMBDA_LIMIT_GENERAL + 1 },
 };
 
 const struct spot_provider_ops lambda_ops = {
-    .abi = SPOT_PROVIDER_ABI,
-    .size = sizeof(lambda_ops),
-    .kind = "lambda",
-    /* No spot market, zones, launch token or notices; tags are sent, but that they come back in
+	.abi = SPOT_PROVIDER_ABI,
+	.size = sizeof(lambda_ops),
+	.kind = "lambda",
+	/* No spot market, zones, launch token or notices; tags are sent, but that they come back in
      * every listing is not confirmed, so nothing relies on it. Power-off in the guest does not end
      * billing. */
-    .caps = SPOT_CAP_ALL_REGIONS,
-    .token_scope = SPOT_TOKEN_NONE,
-    .token_life_us = 0,
-    .list_lag_us = 120 * SPOT_US_PER_S,
-    .launch_timeout_us = 120 * SPOT_US_PER_S,
-    .limits = lambda_limits,
-    .limits_n = LAMBDA_LIMIT_COUNT,
-    .open = lambda_open,
-    .close = lambda_close,
-    .auth_fresh = lambda_auth_fresh,
-    .auth = lambda_auth,
-    .secrets = lambda_secrets,
-    .regions = lambda_regions,
-    .pools = lambda_pools,
-    .prices = lambda_prices,
-    .launch = lambda_launch,
-    .find = lambda_find,
-    .list = lambda_list,
-    .describe = lambda_describe,
-    .terminate = lambda_terminate,
-    .whoami = lambda_whoami,
-    .signals = lambda_signals,
-    .check = lambda_check,
+	.caps = SPOT_CAP_ALL_REGIONS,
+	.token_scope = SPOT_TOKEN_NONE,
+	.token_life_us = 0,
+	.list_lag_us = 120 * SPOT_US_PER_S,
+	.launch_timeout_us = 120 * SPOT_US_PER_S,
+	.limits = lambda_limits,
+	.limits_n = LAMBDA_LIMIT_COUNT,
+	.open = lambda_open,
+	.close = lambda_close,
+	.auth_fresh = lambda_auth_fresh,
+	.auth = lambda_auth,
+	.secrets = lambda_secrets,
+	.regions = lambda_regions,
+	.pools = lambda_pools,
+	.prices = lambda_prices,
+	.launch = lambda_launch,
+	.find = lambda_find,
+	.list = lambda_list,
+	.describe = lambda_describe,
+	.terminate = lambda_terminate,
+	.whoami = lambda_whoami,
+	.signals = lambda_signals,
+	.check = lambda_check,
 };

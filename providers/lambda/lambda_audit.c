@@ -1,16 +1,17 @@
 /*
- * Evidence from the account's audit events: who ended a machine that is gone. GET /audit-events is the only paged
- * call of the API (OpenAPI 1.10.0, AuditEvent). The catalog of actions is not in that document, so an action is
- * matched by its stem; an event without actor and without API key is the vendor's own doing. Evidence is extra:
- * when this route refuses, hangs or answers nonsense, the list alone stands. It tells why a machine that is gone went, not
- * that one is gone: an end that was asked for a second ago is told already, and the machine still there for a minute.
+ * Evidence from the account's audit events: who ended a machine that is gone. GET /audit-events is
+ * the only paged call of the API (OpenAPI 1.10.0, AuditEvent). The catalog of actions is not in
+ * that document, so an action is matched by its stem; an event without actor and without API key is
+ * the vendor's own doing. Evidence is extra: when this route refuses, hangs or answers nonsense,
+ * the list alone stands. It tells why a machine that is gone went, not that one is gone: an end
+ * that was asked for a second ago is told already, and the machine still there for a minute.
  */
 #include "base/base.h"
 #include "lambda_int.h"
 
 #define LOOK_BACK_US (INT64_C(24) * SPOT_US_PER_HOUR)
-#define PAGES_MAX    5
-#define TOKEN_MAX    1024
+#define PAGES_MAX 5
+#define TOKEN_MAX 1024
 
 void lambda_audit_request(const struct lambda *self, struct spot_call *c, const char *page_token)
 {
@@ -39,21 +40,22 @@ static bool is_about(const json_t *event, const char *ref)
 	const json_t *list = json_object_get(event, "resource_lrns"), *lrn;
 	size_t i;
 
-	json_array_foreach(list, i, lrn)
-	{
+	json_array_foreach (list, i, lrn) {
 		if (names_instance(lrn, ref)) {
 			return true;
 		}
 	}
-	return names_instance(
-	    json_object_get(json_object_get(event, "additional_details"), "instance_lrn"), ref);
+	return names_instance(json_object_get(json_object_get(event, "additional_details"),
+				  "instance_lrn"),
+	    ref);
 }
 
 static bool is_end(const json_t *event)
 {
 	const char *action = json_string_value(json_object_get(event, "action"));
 
-	return action != NULL && (strstr(action, "terminat") != NULL || strstr(action, "delet") != NULL);
+	return action != NULL &&
+	    (strstr(action, "terminat") != NULL || strstr(action, "delet") != NULL);
 }
 
 static void evidence_take(struct spot_call *c, const json_t *event, struct spot_instance *ret)
@@ -65,12 +67,14 @@ static void evidence_take(struct spot_call *c, const json_t *event, struct spot_
 	const char *who = actor != NULL ? actor : key;
 
 	ret->end_cause = who != NULL ? SPOT_END_USER : SPOT_END_PROVIDER;
-	ret->raw_reason = arena_printf(c->arena, "audit event: %s by %s at %s", lambda_words(c->arena, action),
-	    who != NULL ? lambda_words(c->arena, who) : "no one of the account",
-	    when != NULL ? lambda_words(c->arena, when) : "an unknown time");
+	ret->raw_reason =
+	    arena_printf(c->arena, "audit event: %s by %s at %s", lambda_words(c->arena, action),
+		who != NULL ? lambda_words(c->arena, who) : "no one of the account",
+		when != NULL ? lambda_words(c->arena, when) : "an unknown time");
 }
 
-bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n, const char **ret_token)
+bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n,
+    const char **ret_token)
 {
 	struct lambda_reply r;
 	const json_t *data, *event;
@@ -83,8 +87,7 @@ bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n
 		return false;
 	}
 	data = json_object_get(r.doc, "data");
-	json_array_foreach(data, i, event)
-	{
+	json_array_foreach (data, i, event) {
 		for (size_t k = 0; k < n && is_end(event); k++) {
 			if (list[k].end_cause == SPOT_END_NONE && is_about(event, list[k].ref)) {
 				evidence_take(c, event, &list[k]);
@@ -100,7 +103,7 @@ bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n
 	return i != 0;
 }
 
-/* ---- behind describe ------------------------------------------------------------------- */
+/* ---- behind describe ------------------------------------------------------------------------- */
 
 static bool found_has(const struct spot_describe *a, const char *ref)
 {
@@ -113,25 +116,29 @@ static bool found_has(const struct spot_describe *a, const char *ref)
 }
 
 /* Who is to be looked up: refs that the list lacks, and ended ones without a cause. */
-static void wanted_collect(const struct lambda *self, struct spot_call *c, const struct spot_describe *a,
-    struct lambda_evidence *e)
+static void wanted_collect(const struct lambda *self, struct spot_call *c,
+    const struct spot_describe *a, struct lambda_evidence *e)
 {
 	e->list = arena_array(c->arena, a->refs_n + a->n + 1, sizeof(*e->list));
 	e->n = 0;
 	for (size_t i = 0; i < a->n; i++) {
-		if (a->found[i].state == SPOT_INSTANCE_GONE && a->found[i].end_cause == SPOT_END_NONE) {
+		if (a->found[i].state == SPOT_INSTANCE_GONE &&
+		    a->found[i].end_cause == SPOT_END_NONE) {
 			e->list[e->n++] = a->found[i];
 		}
 	}
 	for (size_t i = 0; i < a->refs_n; i++) {
 		if (!found_has(a, a->refs[i])) {
-			e->list[e->n++] = lambda_gone(self, c, a->region, a->refs[i], SPOT_ABSENT_STATE, "");
+			e->list[e->n++] =
+			    lambda_gone(self, c, a->region, a->refs[i], SPOT_ABSENT_STATE, "");
 		}
 	}
 }
 
-/* What the events say goes into the result; without a word about it an absent machine stays absent. */
-static enum spot_step evidence_merge(struct spot_call *c, struct spot_describe *a, const struct lambda_evidence *e)
+/* What the events say goes into the result; without a word about it an absent machine stays
+ * absent. */
+static enum spot_step evidence_merge(struct spot_call *c, struct spot_describe *a,
+    const struct lambda_evidence *e)
 {
 	struct spot_instance *all = arena_array(c->arena, a->n + e->n + 1, sizeof(*all));
 	size_t n = a->n;
@@ -156,7 +163,8 @@ static enum spot_step evidence_merge(struct spot_call *c, struct spot_describe *
 	return SPOT_DONE;
 }
 
-enum spot_step lambda_evidence_step(const struct lambda *self, struct spot_call *c, struct spot_describe *a)
+enum spot_step lambda_evidence_step(const struct lambda *self, struct spot_call *c,
+    struct spot_describe *a)
 {
 	struct lambda_state *st = lambda_state_get(c);
 	struct lambda_evidence *e = st->evidence;
@@ -172,7 +180,8 @@ enum spot_step lambda_evidence_step(const struct lambda *self, struct spot_call 
 		lambda_audit_request(self, c, NULL);
 		return SPOT_SEND;
 	}
-	/* Entered without a reply: the request broke. It is not sent again, the list is good without it. */
+	/* Entered without a reply: the request broke. It is not sent again, the list is good
+	 * without it. */
 	if (c->in == NULL || !lambda_audit_read(c, e->list, e->n, &token)) {
 		return evidence_merge(c, a, e);
 	}

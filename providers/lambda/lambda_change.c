@@ -11,10 +11,10 @@
 /* "plain text, <= 1 MB" (OpenAPI 1.10.0, InstanceLaunchRequest.user_data); a MB is not defined:
  * decimal. */
 #define USER_DATA_MAX 1000000
-#define TAG_KEY_MAX   55
+#define TAG_KEY_MAX 55
 #define TAG_VALUE_MAX 128
 
-/* ---- launch ---------------------------------------------------------------------------- */
+/* ---- launch ---------------------------------------------------------------------------------- */
 
 /* Keys are ^[a-z][a-z0-9-:]+$. */
 static const char *tag_key(struct arena *a, const char *key)
@@ -142,20 +142,20 @@ static enum spot_step launch_good(const struct lambda *self, struct spot_call *c
 		return launch_unknown(c, r, "the reply does not name exactly one instance");
 	}
 	a->instance = (struct spot_instance){
-	    .ref = lambda_words(c->arena, id),
-	    .token = arena_strdup(c->arena, a->token),
-	    .install = arena_strdup(c->arena, a->install),
-	    .key = {.provider = arena_strdup(c->arena, self->name),
-		.region = arena_strdup(c->arena, a->key.region),
-		.zone = "",
-		.instance_type = arena_strdup(c->arena, a->key.instance_type),
-		.market = SPOT_MARKET_ON_DEMAND},
-	    .state = SPOT_INSTANCE_PENDING,
-	    .raw_state = "",
-	    .raw_reason = "",
-	    .ip = "",
-	    .spot_request = "",
-	    .created_us = lambda_name_time_us(a->name),
+		.ref = lambda_words(c->arena, id),
+		.token = arena_strdup(c->arena, a->token),
+		.install = arena_strdup(c->arena, a->install),
+		.key = { .provider = arena_strdup(c->arena, self->name),
+		    .region = arena_strdup(c->arena, a->key.region),
+		    .zone = "",
+		    .instance_type = arena_strdup(c->arena, a->key.instance_type),
+		    .market = SPOT_MARKET_ON_DEMAND },
+		.state = SPOT_INSTANCE_PENDING,
+		.raw_state = "",
+		.raw_reason = "",
+		.ip = "",
+		.spot_request = "",
+		.created_us = lambda_name_time_us(a->name),
 	};
 	return SPOT_DONE;
 }
@@ -197,7 +197,7 @@ enum spot_step lambda_launch(void *p, struct spot_call *c, struct spot_launch *a
 	    a->key.instance_type, a->key.region, r.code, r.words);
 }
 
-/* ---- terminate ------------------------------------------------------------------------- */
+/* ---- terminate ------------------------------------------------------------------------------- */
 
 enum { AT_POST = 0, AT_LOOK };
 
@@ -227,7 +227,7 @@ static enum spot_step look_send(const struct lambda *self, struct spot_call *c)
 static enum spot_step look_read(const struct lambda *self, struct spot_call *c,
     struct spot_terminate *a)
 {
-	struct spot_instance i = {0};
+	struct spot_instance i = { 0 };
 	const char *blocked = NULL;
 	bool there = false;
 	enum spot_step s = lambda_instance_look(self, c, a->ref, &there, &i, &blocked);
@@ -236,7 +236,8 @@ static enum spot_step look_read(const struct lambda *self, struct spot_call *c,
 		return s;
 	}
 	if (!there) {
-		a->after = lambda_gone(self, c, a->region, a->ref, SPOT_ABSENT_STATE, "absent from the list");
+		a->after = lambda_gone(self, c, a->region, a->ref, SPOT_ABSENT_STATE,
+		    "absent from the list");
 		return SPOT_DONE;
 	}
 	if (i.state == SPOT_INSTANCE_STOPPING || i.state == SPOT_INSTANCE_GONE) {
@@ -254,7 +255,7 @@ static bool terminated_read(const struct lambda *self, struct spot_call *c,
     struct spot_terminate *a, const json_t *doc)
 {
 	const json_t *list = json_object_get(json_object_get(doc, "data"), "terminated_instances");
-	struct spot_err ignored = {0};
+	struct spot_err ignored = { 0 };
 
 	for (size_t k = 0; k < json_array_size(list); k++) {
 		struct spot_instance i;

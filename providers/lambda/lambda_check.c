@@ -1,15 +1,16 @@
 /*
- * What an operator wants to know before trusting the configuration. The API has no dry run and its keys no scopes, so
- * only reading is tried: the key, the clock, the SSH key, the image, what the region's settings name, the audit
- * events. What cannot be tried is said to be untested. A handful of GETs, because the whole account has one a second.
+ * What an operator wants to know before trusting the configuration. The API has no dry run and its
+ * keys no scopes, so only reading is tried: the key, the clock, the SSH key, the image, what the
+ * region's settings name, the audit events. What cannot be tried is said to be untested. A handful
+ * of GETs, because the whole account has one a second.
  */
 #include "base/base.h"
 #include "lambda_int.h"
 
 #include "base/check.h"
 
-#define WORDS_MAX     400
-#define PORTS_MANY    1024
+#define WORDS_MAX 400
+#define PORTS_MANY 1024
 
 enum { AT_TYPES = 0, AT_KEYS, AT_IMAGES, AT_FIREWALL, AT_FILE_SYSTEMS, AT_AUDIT, AT_END };
 
@@ -33,15 +34,14 @@ static const char *region_of(const json_t *o)
 	return text_of(json_object_get(o, "region"), "name");
 }
 
-/* ---- the key, the clock, what there is to rent -------------------------------------------- */
+/* ---- the key, the clock, what there is to rent ----------------------------------------------- */
 
 static bool region_listed(const json_t *regions, const char *name)
 {
 	const json_t *r;
 	size_t i;
 
-	json_array_foreach(regions, i, r)
-	{
+	json_array_foreach (regions, i, r) {
 		if (strcmp(text_of(r, "name"), name) == 0) {
 			return true;
 		}
@@ -49,10 +49,13 @@ static bool region_listed(const json_t *regions, const char *name)
 	return false;
 }
 
-static void types_check(struct spot_call *c, struct lambda_checking *k, const struct spot_check *a, const json_t *data)
+static void types_check(struct spot_call *c, struct lambda_checking *k, const struct spot_check *a,
+    const json_t *data)
 {
-	check_add(c, &k->found, "credentials", SPOT_CHECK_OK, "the key is accepted, the account is active", "");
-	check_clock(c, &k->found, INT64_MAX, "the age of a machine is told by the time in its name");
+	check_add(c, &k->found, "credentials", SPOT_CHECK_OK,
+	    "the key is accepted, the account is active", "");
+	check_clock(c, &k->found, INT64_MAX,
+	    "the age of a machine is told by the time in its name");
 	for (size_t i = 0; i < a->pools_n; i++) {
 		const struct spot_pool_key *p = &a->pools[i].key;
 		const json_t *type = json_object_get(data, p->instance_type);
@@ -62,29 +65,32 @@ static void types_check(struct spot_call *c, struct lambda_checking *k, const st
 			continue;
 		}
 		if (type == NULL) {
-			check_add(c, &k->found, name, SPOT_CHECK_WARN, "the vendor does not list this type",
+			check_add(c, &k->found, name, SPOT_CHECK_WARN,
+			    "the vendor does not list this type",
 			    "look at GET /instance-types for the present names");
-		} else if (region_listed(json_object_get(type, "regions_with_capacity_available"), k->region)) {
-			check_add(c, &k->found, name, SPOT_CHECK_OK, "the vendor says that there is some now, which is no promise", "");
+		} else if (region_listed(json_object_get(type, "regions_with_capacity_available"),
+			       k->region)) {
+			check_add(c, &k->found, name, SPOT_CHECK_OK,
+			    "the vendor says that there is some now, which is no promise", "");
 		} else {
-			check_add(c, &k->found, name, SPOT_CHECK_WARN, "none in the region at the moment",
-			    "want other types and regions too");
+			check_add(c, &k->found, name, SPOT_CHECK_WARN,
+			    "none in the region at the moment", "want other types and regions too");
 		}
 	}
 }
 
-/* ---- the SSH key ------------------------------------------------------------------------ */
+/* ---- the SSH key ----------------------------------------------------------------------------- */
 
-static void keys_check(
-    const struct lambda *self, struct spot_call *c, struct lambda_checking *k, const json_t *data)
+static void keys_check(const struct lambda *self, struct spot_call *c, struct lambda_checking *k,
+    const json_t *data)
 {
 	const char *have = "";
 	const json_t *o;
 	size_t i;
 
-	json_array_foreach(data, i, o)
-	{
-		if (self->ssh_key_name != NULL && strcmp(text_of(o, "name"), self->ssh_key_name) == 0) {
+	json_array_foreach (data, i, o) {
+		if (self->ssh_key_name != NULL &&
+		    strcmp(text_of(o, "name"), self->ssh_key_name) == 0) {
 			check_add(c, &k->found, "ssh key", SPOT_CHECK_OK,
 			    arena_printf(c->arena, "%s is registered", self->ssh_key_name), "");
 			return;
@@ -95,17 +101,18 @@ static void keys_check(
 		}
 	}
 	check_add(c, &k->found, "ssh key", SPOT_CHECK_BAD,
-	    self->ssh_key_name == NULL ? "ssh_key_name is not set, and no launch goes without"
-				       : arena_printf(c->arena, "%s is not registered", self->ssh_key_name),
-	    have[0] != '\0'
-		? arena_printf(c->arena, "set ssh_key_name to one of: %s", have)
-		: "register a key in the console (SSH keys) or with POST /ssh-keys, and set ssh_key_name to its name");
+	    self->ssh_key_name == NULL
+		? "ssh_key_name is not set, and no launch goes without"
+		: arena_printf(c->arena, "%s is not registered", self->ssh_key_name),
+	    have[0] != '\0' ? arena_printf(c->arena, "set ssh_key_name to one of: %s", have)
+			    : "register a key in the console (SSH keys) or with POST /ssh-keys, "
+			      "and set ssh_key_name to its name");
 }
 
-/* ---- the image -------------------------------------------------------------------------- */
+/* ---- the image ------------------------------------------------------------------------------- */
 
-static void image_check(const struct lambda *self, struct spot_call *c, struct lambda_checking *k, const json_t *data,
-    const char *arch)
+static void image_check(const struct lambda *self, struct spot_call *c, struct lambda_checking *k,
+    const json_t *data, const char *arch)
 {
 	const char *family = lambda_image_family(self, arch);
 	const char *name = arena_printf(c->arena, "image %s", arch);
@@ -113,9 +120,9 @@ static void image_check(const struct lambda *self, struct spot_call *c, struct l
 	const json_t *o;
 	size_t i;
 
-	json_array_foreach(data, i, o)
-	{
-		if (strcmp(text_of(o, "family"), family) == 0 && strcmp(text_of(o, "architecture"), arch) == 0 &&
+	json_array_foreach (data, i, o) {
+		if (strcmp(text_of(o, "family"), family) == 0 &&
+		    strcmp(text_of(o, "architecture"), arch) == 0 &&
 		    strcmp(region_of(o), k->region) == 0) {
 			check_add(c, &k->found, name, SPOT_CHECK_OK,
 			    arena_printf(c->arena, "%s, version %s", family,
@@ -125,8 +132,10 @@ static void image_check(const struct lambda *self, struct spot_call *c, struct l
 		}
 	}
 	check_add(c, &k->found, name, SPOT_CHECK_BAD,
-	    arena_printf(c->arena, "there is no %s image of family %s in %s", arch, family, k->region),
-	    arena_printf(c->arena, "set %s to a family that GET /images lists for the region", key));
+	    arena_printf(c->arena, "there is no %s image of family %s in %s", arch, family,
+		k->region),
+	    arena_printf(c->arena, "set %s to a family that GET /images lists for the region",
+		key));
 }
 
 static void images_check(const struct lambda *self, struct spot_call *c, struct lambda_checking *k,
@@ -136,7 +145,8 @@ static void images_check(const struct lambda *self, struct spot_call *c, struct 
 
 	for (size_t i = 0; i < a->pools_n; i++) {
 		if (strcmp(a->pools[i].key.region, k->region) == 0) {
-			bool is_arm = a->pools[i].shape.arch != NULL && strcmp(a->pools[i].shape.arch, "arm64") == 0;
+			bool is_arm = a->pools[i].shape.arch != NULL &&
+			    strcmp(a->pools[i].shape.arch, "arm64") == 0;
 
 			arm = arm || is_arm;
 			x86 = x86 || !is_arm;
@@ -150,16 +160,17 @@ static void images_check(const struct lambda *self, struct spot_call *c, struct 
 	}
 }
 
-/* ---- what the region's settings name ------------------------------------------------------ */
+/* ---- what the region's settings name --------------------------------------------------------- */
 
-static const json_t *object_find(const json_t *data, const char *member, const char *value, const char *region)
+static const json_t *object_find(const json_t *data, const char *member, const char *value,
+    const char *region)
 {
 	const json_t *o;
 	size_t i;
 
-	json_array_foreach(data, i, o)
-	{
-		if (strcmp(text_of(o, member), value) == 0 && (region == NULL || strcmp(region_of(o), region) == 0)) {
+	json_array_foreach (data, i, o) {
+		if (strcmp(text_of(o, member), value) == 0 &&
+		    (region == NULL || strcmp(region_of(o), region) == 0)) {
 			return o;
 		}
 	}
@@ -175,15 +186,19 @@ static void files_check(struct spot_call *c, struct lambda_checking *k, const js
 
 		if (o != NULL) {
 			check_add(c, &k->found, name, SPOT_CHECK_OK,
-			    arena_printf(c->arena, "mounted at %s", lambda_words(c->arena, text_of(o, "mount_point"))),
+			    arena_printf(c->arena, "mounted at %s",
+				lambda_words(c->arena, text_of(o, "mount_point"))),
 			    "");
 			continue;
 		}
 		check_add(c, &k->found, name, SPOT_CHECK_BAD,
-		    other != NULL ? arena_printf(c->arena, "it is in %s, and can only be mounted there",
-					lambda_words(c->arena, region_of(other)))
-				  : "there is none of that name",
-		    arena_printf(c->arena, "correct file_system.%s, or make one there (console, Filesystems)", k->region));
+		    other != NULL
+			? arena_printf(c->arena, "it is in %s, and can only be mounted there",
+			      lambda_words(c->arena, region_of(other)))
+			: "there is none of that name",
+		    arena_printf(c->arena,
+			"correct file_system.%s, or make one there (console, Filesystems)",
+			k->region));
 	}
 }
 
@@ -191,28 +206,31 @@ static void files_check(struct spot_call *c, struct lambda_checking *k, const js
 static const char *rule_words(struct arena *a, const json_t *rule, bool *ret_wide)
 {
 	const json_t *range = json_object_get(rule, "port_range");
-	json_int_t from = json_integer_value(json_array_get(range, 0)), to = json_integer_value(json_array_get(range, 1));
+	json_int_t from = json_integer_value(json_array_get(range, 0)),
+		   to = json_integer_value(json_array_get(range, 1));
 	const char *protocol = text_of(rule, "protocol"), *source = text_of(rule, "source_network");
 
-	if (strcmp(source, "0.0.0.0/0") == 0 && strcmp(protocol, "icmp") != 0 && to - from >= PORTS_MANY) {
+	if (strcmp(source, "0.0.0.0/0") == 0 && strcmp(protocol, "icmp") != 0 &&
+	    to - from >= PORTS_MANY) {
 		*ret_wide = true;
 	}
 	if (json_array_size(range) != 2) {
-		return arena_printf(a, "%s from %s", lambda_words(a, protocol), lambda_words(a, source));
+		return arena_printf(a, "%s from %s", lambda_words(a, protocol),
+		    lambda_words(a, source));
 	}
-	return arena_printf(a, "%s %lld-%lld from %s", lambda_words(a, protocol), (long long)from, (long long)to,
-	    lambda_words(a, source));
+	return arena_printf(a, "%s %lld-%lld from %s", lambda_words(a, protocol), (long long)from,
+	    (long long)to, lambda_words(a, source));
 }
 
-static void rules_check(struct spot_call *c, struct lambda_checking *k, const char *name, const json_t *set)
+static void rules_check(struct spot_call *c, struct lambda_checking *k, const char *name,
+    const json_t *set)
 {
 	const json_t *rules = json_object_get(set, "rules"), *rule;
 	const char *words = "";
 	bool wide = false;
 	size_t i;
 
-	json_array_foreach(rules, i, rule)
-	{
+	json_array_foreach (rules, i, rule) {
 		const char *one = rule_words(c->arena, rule, &wide);
 
 		if (strlen(words) < WORDS_MAX) {
@@ -222,11 +240,13 @@ static void rules_check(struct spot_call *c, struct lambda_checking *k, const ch
 	words = words[0] != '\0' ? arena_printf(c->arena, "lets in %s", words) : "lets nothing in";
 	if (strcmp(k->region, "us-south-1") == 0) {
 		/* PUT /firewall-rules, description */
-		check_add(c, &k->found, name, SPOT_CHECK_WARN, arena_printf(c->arena, "%s; rules do not apply in us-south-1", words),
+		check_add(c, &k->found, name, SPOT_CHECK_WARN,
+		    arena_printf(c->arena, "%s; rules do not apply in us-south-1", words),
 		    "everything that a job listens on there is open to the world");
 	} else {
 		check_add(c, &k->found, name, wide ? SPOT_CHECK_WARN : SPOT_CHECK_OK, words,
-		    wide ? "narrow it: nodes only dial out, the broker needs no port to be open" : "");
+		    wide ? "narrow it: nodes only dial out, the broker needs no port to be open"
+			 : "");
 	}
 }
 
@@ -245,12 +265,14 @@ static void firewall_check(struct spot_call *c, struct lambda_checking *k, const
 		}
 		check_add(c, &k->found, name, SPOT_CHECK_BAD,
 		    o == NULL ? "there is no ruleset with that id"
-			      : arena_printf(c->arena, "it is in %s", lambda_words(c->arena, region_of(o))),
-		    arena_printf(c->arena, "set firewall_ruleset.%s to an id of GET /firewall-rulesets", k->region));
+			      : arena_printf(c->arena, "it is in %s",
+				    lambda_words(c->arena, region_of(o))),
+		    arena_printf(c->arena,
+			"set firewall_ruleset.%s to an id of GET /firewall-rulesets", k->region));
 	}
 }
 
-/* ---- one request after the other ---------------------------------------------------------- */
+/* ---- one request after the other ------------------------------------------------------------- */
 
 static bool at_wanted(const struct lambda *self, const struct lambda_checking *k, int at)
 {
@@ -260,21 +282,22 @@ static bool at_wanted(const struct lambda *self, const struct lambda_checking *k
 	return (at != AT_FILE_SYSTEMS || k->files_n > 0) && (at != AT_AUDIT || self->audit_events);
 }
 
-static enum spot_step check_send(
-    const struct lambda *self, struct spot_call *c, const struct lambda_checking *k, int at)
+static enum spot_step check_send(const struct lambda *self, struct spot_call *c,
+    const struct lambda_checking *k, int at)
 {
-	static const char *const paths[] = {[AT_TYPES] = "/instance-types",
-	    [AT_KEYS] = "/ssh-keys",
-	    [AT_IMAGES] = "/images",
-	    [AT_FIREWALL] = "/firewall-rulesets",
-	    [AT_FILE_SYSTEMS] = "/file-systems"};
+	static const char *const paths[] = { [AT_TYPES] = "/instance-types",
+		[AT_KEYS] = "/ssh-keys",
+		[AT_IMAGES] = "/images",
+		[AT_FIREWALL] = "/firewall-rulesets",
+		[AT_FILE_SYSTEMS] = "/file-systems" };
 
 	lambda_state_get(c)->at = at;
 	if (at == AT_AUDIT) {
 		lambda_audit_request(self, c, NULL);
 	} else {
 		lambda_request(self, c, "GET",
-		    at == AT_FIREWALL && k->rulesets_n == 0 ? "/firewall-rulesets/global" : paths[at],
+		    at == AT_FIREWALL && k->rulesets_n == 0 ? "/firewall-rulesets/global"
+							    : paths[at],
 		    LAMBDA_LIMIT_GENERAL);
 	}
 	return SPOT_SEND;
@@ -287,15 +310,18 @@ static void refused_add(struct spot_call *c, struct lambda_checking *k, int at)
 		const char *name, *fix;
 		enum spot_check_state state;
 	} parts[] = {
-	    [AT_TYPES] = {"credentials", "make a key in the console (API keys) and put it into api_key_file; an "
-					 "account must be active and its billing address valid",
-		SPOT_CHECK_BAD},
-	    [AT_KEYS] = {"ssh key", "", SPOT_CHECK_UNTESTED},
-	    [AT_IMAGES] = {"image", "", SPOT_CHECK_UNTESTED},
-	    [AT_FIREWALL] = {"firewall", "", SPOT_CHECK_UNTESTED},
-	    [AT_FILE_SYSTEMS] = {"file system", "", SPOT_CHECK_UNTESTED},
-	    [AT_AUDIT] = {"audit events", "who ended a vanished machine stays unknown; audit_events = off ends the asking",
-		SPOT_CHECK_WARN},
+		[AT_TYPES] = { "credentials",
+		    "make a key in the console (API keys) and put it into api_key_file; an "
+		    "account must be active and its billing address valid",
+		    SPOT_CHECK_BAD },
+		[AT_KEYS] = { "ssh key", "", SPOT_CHECK_UNTESTED },
+		[AT_IMAGES] = { "image", "", SPOT_CHECK_UNTESTED },
+		[AT_FIREWALL] = { "firewall", "", SPOT_CHECK_UNTESTED },
+		[AT_FILE_SYSTEMS] = { "file system", "", SPOT_CHECK_UNTESTED },
+		[AT_AUDIT] = { "audit events",
+		    "who ended a vanished machine stays unknown; audit_events = off ends the "
+		    "asking",
+		    SPOT_CHECK_WARN },
 	};
 
 	check_add_err(c, &k->found, parts[at].name, parts[at].state, parts[at].fix);
@@ -327,16 +353,23 @@ static void reply_judge(const struct lambda *self, struct spot_call *c, struct l
 
 static void untested_add(struct spot_call *c, struct lambda_checking *k)
 {
-	check_add(c, &k->found, "launch", SPOT_CHECK_UNTESTED, "the API has no dry run; a key that may read may also launch", "");
-	check_add(c, &k->found, "terminate", SPOT_CHECK_UNTESTED, "the API has no dry run; a key that may read may also terminate", "");
+	check_add(c, &k->found, "launch", SPOT_CHECK_UNTESTED,
+	    "the API has no dry run; a key that may read may also launch", "");
+	check_add(c, &k->found, "terminate", SPOT_CHECK_UNTESTED,
+	    "the API has no dry run; a key that may read may also terminate", "");
 	check_add(c, &k->found, "quota", SPOT_CHECK_UNTESTED,
-	    "the API does not tell it; a launch over it is refused with global/quota-exceeded, and it grows with paid invoices", "");
+	    "the API does not tell it; a launch over it is refused with global/quota-exceeded, and "
+	    "it grows with paid invoices",
+	    "");
 }
 
-static enum spot_step check_begin(const struct lambda *self, struct spot_call *c, const struct spot_check *a)
+static enum spot_step check_begin(const struct lambda *self, struct spot_call *c,
+    const struct spot_check *a)
 {
 	struct lambda_checking *k = arena_alloc(c->arena, sizeof(*k));
-	const char *region = !str_empty(a->region) ? a->region : a->pools_n > 0 ? a->pools[0].key.region : "";
+	const char *region = !str_empty(a->region) ? a->region
+	    : a->pools_n > 0                       ? a->pools[0].key.region
+						   : "";
 	enum spot_step s;
 
 	lambda_state_get(c)->checking = k;
@@ -345,7 +378,9 @@ static enum spot_step check_begin(const struct lambda *self, struct spot_call *c
 		return SPOT_STEP_NONE;
 	}
 	s = lambda_place_read(self, c, LAMBDA_PLACE_FILE_SYSTEM, region, &k->files, &k->files_n);
-	return s != SPOT_STEP_NONE ? s : lambda_place_read(self, c, LAMBDA_PLACE_RULESET, region, &k->rulesets, &k->rulesets_n);
+	return s != SPOT_STEP_NONE ? s
+				   : lambda_place_read(self, c, LAMBDA_PLACE_RULESET, region,
+					 &k->rulesets, &k->rulesets_n);
 }
 
 enum spot_step lambda_check(void *p, struct spot_call *c, struct spot_check *a)

@@ -17,28 +17,29 @@ struct gpu_model {
 	int32_t dflt_gb; /* where the description has no memory; 0 = unknown */
 };
 static const struct gpu_model gpu_models[] = {
-    {"A10", "A10", false, false, 24},
-    {"A100", "A100", true, false, 40}, /* "a100" without 80gb in the type's name means 40 GB */
-    {"H100", "H100", true, true, 80},
-    {"H200", "H200", false, false, 141},
-    {"B200", "B200", false, false, 180},
-    {"GH200", "GH200", true, false, 96},
-    {"V100", "V100", true, false, 16},
-    {"A6000", "A6000", false, false, 48},
-    {"RTXA6000", "A6000", false, false, 48},
-    {"RTX6000", "QuadroRTX6000", false, false, 24},
-    {"QUADRORTX6000", "QuadroRTX6000", false, false, 24},
+	{ "A10", "A10", false, false, 24 },
+	{ "A100", "A100", true, false,
+	    40 }, /* "a100" without 80gb in the type's name means 40 GB */
+	{ "H100", "H100", true, true, 80 },
+	{ "H200", "H200", false, false, 141 },
+	{ "B200", "B200", false, false, 180 },
+	{ "GH200", "GH200", true, false, 96 },
+	{ "V100", "V100", true, false, 16 },
+	{ "A6000", "A6000", false, false, 48 },
+	{ "RTXA6000", "A6000", false, false, 48 },
+	{ "RTX6000", "QuadroRTX6000", false, false, 24 },
+	{ "QUADRORTX6000", "QuadroRTX6000", false, false, 24 },
 };
 
 struct gpu_words {
-	char model[32];	  /* upper case, no blanks */
-	int32_t gb;	  /* 0 = not said */
+	char model[32]; /* upper case, no blanks */
+	int32_t gb; /* 0 = not said */
 	const char *form; /* "PCIe", "SXM", "NVL" or "" */
 };
 
 static const char *form_of(const char *text)
 {
-	static const char *const forms[] = {"PCIe", "SXM", "NVL"};
+	static const char *const forms[] = { "PCIe", "SXM", "NVL" };
 
 	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
 		if (strcasestr(text, forms[i]) != NULL) {
@@ -63,12 +64,12 @@ static void model_copy(char *dst, size_t dst_size, const char *s, size_t n)
 /* "Tesla V100 (16 GB)": model V100, 16. */
 static void words_read(const char *description, struct gpu_words *ret)
 {
-	static const char *const brands[] = {"NVIDIA ", "Tesla "};
+	static const char *const brands[] = { "NVIDIA ", "Tesla " };
 	const char *open;
 	char *end;
 	long gb;
 
-	*ret = (struct gpu_words){.form = ""};
+	*ret = (struct gpu_words){ .form = "" };
 	for (size_t i = 0; i < ARRAY_LEN(brands); i++) {
 		if (str_prefix(description, brands[i])) {
 			description += strlen(brands[i]);
@@ -93,7 +94,7 @@ static void words_from_type(const char *type, struct gpu_words *ret)
 	const char *model = strstr(type, "x_");
 
 	model = model != NULL ? model + 2 : type;
-	*ret = (struct gpu_words){.form = form_of(type)};
+	*ret = (struct gpu_words){ .form = form_of(type) };
 	model_copy(ret->model, sizeof(ret->model), model, strcspn(model, "_"));
 	if (strstr(type, "_80gb") != NULL) {
 		ret->gb = 80;
@@ -126,8 +127,8 @@ void lambda_gpu_shape(struct arena *a, const char *type, const char *gpu_descrip
 	gb = w.gb > 0 || m == NULL ? w.gb : m->dflt_gb;
 	form = w.form[0] != '\0' ? w.form : form_of(type);
 	if (m == NULL) {
-		ret->gpu_name = gb > 0 ? arena_printf(a, "%s-%dGB", w.model, gb)
-				       : arena_strdup(a, w.model);
+		ret->gpu_name =
+		    gb > 0 ? arena_printf(a, "%s-%dGB", w.model, gb) : arena_strdup(a, w.model);
 	} else {
 		ret->gpu_name = arena_printf(a, "%s%s%s%s", m->name,
 		    m->by_memory ? arena_printf(a, "-%dGB", gb) : "",

@@ -13,8 +13,8 @@ void lambda_request(const struct lambda *self, struct spot_call *c, const char *
     const char *path, enum lambda_limit limit)
 {
 	call_request(c, method, arena_printf(c->arena, "%s/api/v1%s", self->endpoint, path));
-	call_header(
-	    c, "authorization", arena_printf(c->arena, "Bearer %s", secret_reveal(&self->key)));
+	call_header(c, "authorization",
+	    arena_printf(c->arena, "Bearer %s", secret_reveal(&self->key)));
 	call_header(c, "accept", "application/json");
 	c->limit = (int)limit;
 	c->limit_cost = 1;
@@ -29,7 +29,7 @@ void lambda_request_json(struct spot_call *c, const json_t *body)
 	call_body(c, "application/json", text, strlen(text));
 }
 
-/* ---- error codes (components.schemas.ApiError*, OpenAPI 1.10.0 and 1.8.3) -------------- */
+/* ---- error codes (components.schemas.ApiError*, OpenAPI 1.10.0 and 1.8.3) -------------------- */
 
 struct lambda_code {
 	const char *code;
@@ -38,25 +38,25 @@ struct lambda_code {
 };
 
 static const struct lambda_code lambda_codes[] = {
-    {"instance-operations/launch/insufficient-capacity", LAMBDA_REFUSED, SPOT_NO_CAPACITY,
-	SPOT_NO_CAPACITY},
-    /* The setting file_system.<region> names one of another region. */
-    {"instance-operations/launch/file-system-in-wrong-region", LAMBDA_REFUSED, SPOT_CONFIG,
-	SPOT_CONFIG},
-    {"global/quota-exceeded", LAMBDA_REFUSED, SPOT_QUOTA, SPOT_QUOTA},
-    {"global/invalid-parameters", LAMBDA_REFUSED, SPOT_INVALID, SPOT_INVALID},
-    /* In a launch it is the ssh key, the image or the region that is not there. */
-    {"global/object-does-not-exist", LAMBDA_REFUSED, SPOT_NOT_FOUND, SPOT_CONFIG},
-    /* An unknown route: the endpoint is not this API. */
-    {"global/not-found", LAMBDA_REFUSED, SPOT_CONFIG, SPOT_CONFIG},
-    {"global/invalid-api-key", LAMBDA_KEY, SPOT_UNAUTHENTICATED, SPOT_UNAUTHENTICATED},
-    {"global/account-inactive", LAMBDA_REFUSED, SPOT_DENIED, SPOT_DENIED},
-    {"global/invalid-address", LAMBDA_REFUSED, SPOT_DENIED, SPOT_DENIED},
-    {"global/forbidden", LAMBDA_REFUSED, SPOT_DENIED, SPOT_DENIED},
-    {"global/duplicate", LAMBDA_REFUSED, SPOT_CONFLICT, SPOT_CONFLICT},
-    {"global/conflict", LAMBDA_BROKEN, SPOT_UNAVAILABLE, SPOT_UNKNOWN},
-    {"global/internal-error", LAMBDA_BROKEN, SPOT_UNAVAILABLE, SPOT_UNKNOWN},
-    {"global/unknown", LAMBDA_BROKEN, SPOT_UNAVAILABLE, SPOT_UNKNOWN},
+	{ "instance-operations/launch/insufficient-capacity", LAMBDA_REFUSED, SPOT_NO_CAPACITY,
+	    SPOT_NO_CAPACITY },
+	/* The setting file_system.<region> names one of another region. */
+	{ "instance-operations/launch/file-system-in-wrong-region", LAMBDA_REFUSED, SPOT_CONFIG,
+	    SPOT_CONFIG },
+	{ "global/quota-exceeded", LAMBDA_REFUSED, SPOT_QUOTA, SPOT_QUOTA },
+	{ "global/invalid-parameters", LAMBDA_REFUSED, SPOT_INVALID, SPOT_INVALID },
+	/* In a launch it is the ssh key, the image or the region that is not there. */
+	{ "global/object-does-not-exist", LAMBDA_REFUSED, SPOT_NOT_FOUND, SPOT_CONFIG },
+	/* An unknown route: the endpoint is not this API. */
+	{ "global/not-found", LAMBDA_REFUSED, SPOT_CONFIG, SPOT_CONFIG },
+	{ "global/invalid-api-key", LAMBDA_KEY, SPOT_UNAUTHENTICATED, SPOT_UNAUTHENTICATED },
+	{ "global/account-inactive", LAMBDA_REFUSED, SPOT_DENIED, SPOT_DENIED },
+	{ "global/invalid-address", LAMBDA_REFUSED, SPOT_DENIED, SPOT_DENIED },
+	{ "global/forbidden", LAMBDA_REFUSED, SPOT_DENIED, SPOT_DENIED },
+	{ "global/duplicate", LAMBDA_REFUSED, SPOT_CONFLICT, SPOT_CONFLICT },
+	{ "global/conflict", LAMBDA_BROKEN, SPOT_UNAVAILABLE, SPOT_UNKNOWN },
+	{ "global/internal-error", LAMBDA_BROKEN, SPOT_UNAVAILABLE, SPOT_UNKNOWN },
+	{ "global/unknown", LAMBDA_BROKEN, SPOT_UNAVAILABLE, SPOT_UNKNOWN },
 };
 
 /* Codes are lower-case paths; anything else is not repeated to anybody. */
@@ -65,8 +65,8 @@ static const char *code_clean(struct arena *a, const char *code)
 	size_t n = strspn(code, "abcdefghijklmnopqrstuvwxyz0123456789-_/.");
 
 	return code[n] == '\0' && n < sizeof(((struct spot_err *)NULL)->code)
-		   ? arena_strdup(a, code)
-		   : "";
+	    ? arena_strdup(a, code)
+	    : "";
 }
 
 const char *lambda_words(struct arena *a, const char *text)
@@ -116,7 +116,7 @@ static void read_code(int status, struct lambda_reply *r)
 
 static void read_error(const struct spot_call *c, struct lambda_reply *r)
 {
-	struct spot_err ignored = {0};
+	struct spot_err ignored = { 0 };
 	AUTO(json) json_t *doc = NULL;
 	const json_t *error;
 	const char *code = NULL, *words = NULL;
@@ -137,7 +137,7 @@ static void read_error(const struct spot_call *c, struct lambda_reply *r)
 
 static void read_good(const struct spot_call *c, struct lambda_reply *r)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *doc = NULL;
 
 	refused(r, LAMBDA_REFUSED, SPOT_BAD_REPLY, SPOT_UNKNOWN);
@@ -159,7 +159,7 @@ void lambda_reply_read(const struct spot_call *c, struct lambda_reply *r)
 {
 	int status = c->in->status;
 
-	*r = (struct lambda_reply){.code = "", .words = ""};
+	*r = (struct lambda_reply){ .code = "", .words = "" };
 	if (status >= 200 && status < 300) {
 		read_good(c, r);
 	} else if (status == 429) {
@@ -175,7 +175,7 @@ void lambda_reply_read(const struct spot_call *c, struct lambda_reply *r)
 	}
 }
 
-/* ---- verdicts -------------------------------------------------------------------------- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
 enum spot_step lambda_key_refused(const struct lambda *self, struct spot_call *c, const char *what,
     const struct lambda_reply *r)

@@ -8,23 +8,23 @@
 
 #include "base/err.h"
 
-struct spot_instance lambda_gone(const struct lambda *self, struct spot_call *c, const char *region, const char *ref,
-    const char *raw_state, const char *raw_reason)
+struct spot_instance lambda_gone(const struct lambda *self, struct spot_call *c, const char *region,
+    const char *ref, const char *raw_state, const char *raw_reason)
 {
 	return (struct spot_instance){
-	    .ref = arena_strdup(c->arena, ref),
-	    .token = "",
-	    .install = "",
-	    .key = {.provider = arena_strdup(c->arena, self->name),
-		.region = arena_strdup(c->arena, region != NULL ? region : ""),
-		.zone = "",
-		.instance_type = "",
-		.market = SPOT_MARKET_ON_DEMAND},
-	    .state = SPOT_INSTANCE_GONE,
-	    .raw_state = raw_state,
-	    .raw_reason = raw_reason,
-	    .ip = "",
-	    .spot_request = "",
+		.ref = arena_strdup(c->arena, ref),
+		.token = "",
+		.install = "",
+		.key = { .provider = arena_strdup(c->arena, self->name),
+		    .region = arena_strdup(c->arena, region != NULL ? region : ""),
+		    .zone = "",
+		    .instance_type = "",
+		    .market = SPOT_MARKET_ON_DEMAND },
+		.state = SPOT_INSTANCE_GONE,
+		.raw_state = raw_state,
+		.raw_reason = raw_reason,
+		.ip = "",
+		.spot_request = "",
 	};
 }
 
@@ -33,20 +33,20 @@ void lambda_instances_request(const struct lambda *self, struct spot_call *c)
 	lambda_request(self, c, "GET", "/instances", LAMBDA_LIMIT_GENERAL);
 }
 
-/* ---- one instance ---------------------------------------------------------------------- */
+/* ---- one instance ---------------------------------------------------------------------------- */
 
 static const struct {
 	const char *status;
 	enum spot_instance_state state;
 	enum spot_end_cause end_cause;
 } lambda_states[] = {
-    {"booting", SPOT_INSTANCE_PENDING, SPOT_END_NONE},
-    {"active", SPOT_INSTANCE_RUNNING, SPOT_END_NONE},
-    {"unhealthy", SPOT_INSTANCE_FAILED, SPOT_END_NONE},
-    {"terminating", SPOT_INSTANCE_STOPPING, SPOT_END_NONE},
-    {"terminated", SPOT_INSTANCE_GONE, SPOT_END_NONE},
-    /* In the enumeration, without a documented cause. */
-    {"preempted", SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM},
+	{ "booting", SPOT_INSTANCE_PENDING, SPOT_END_NONE },
+	{ "active", SPOT_INSTANCE_RUNNING, SPOT_END_NONE },
+	{ "unhealthy", SPOT_INSTANCE_FAILED, SPOT_END_NONE },
+	{ "terminating", SPOT_INSTANCE_STOPPING, SPOT_END_NONE },
+	{ "terminated", SPOT_INSTANCE_GONE, SPOT_END_NONE },
+	/* In the enumeration, without a documented cause. */
+	{ "preempted", SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM },
 };
 
 static void state_read(const char *status, struct spot_instance *ret)
@@ -104,7 +104,7 @@ static bool id_ok(const char *id)
 	size_t n = strlen(id);
 
 	return n > 0 && n <= 64 &&
-	       strspn(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == n;
+	    strspn(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == n;
 }
 
 enum spot_rc lambda_instance_read(const struct lambda *self, struct arena *a, const json_t *o,
@@ -112,7 +112,7 @@ enum spot_rc lambda_instance_read(const struct lambda *self, struct arena *a, co
 {
 	const json_t *region = json_object_get(o, "region"),
 		     *type = json_object_get(o, "instance_type");
-	struct spot_err e = {0};
+	struct spot_err e = { 0 };
 	const char *id = json_need_str(o, "id", &e);
 	const char *status = json_need_str(o, "status", &e);
 	const char *name = json_str(o, "name", "", &e);
@@ -129,25 +129,25 @@ enum spot_rc lambda_instance_read(const struct lambda *self, struct arena *a, co
 		return err_set(err, SPOT_BAD_REPLY, "an instance: %s", e.text);
 	}
 	*ret = (struct spot_instance){
-	    .ref = arena_strdup(a, id),
-	    .token = arena_strdup(a, attempt != NULL ? attempt : ""),
-	    .install = install != NULL ? arena_strdup(a, install) : name_install(a, name),
-	    .key = {.provider = arena_strdup(a, self->name),
-		.region = arena_strdup(a, region_name),
-		.zone = "",
-		.instance_type = arena_strdup(a, type_name),
-		.market = SPOT_MARKET_ON_DEMAND},
-	    .raw_state = lambda_words(a, status),
-	    .raw_reason = "",
-	    .ip = arena_strdup(a, ip),
-	    .spot_request = "",
-	    .created_us = lambda_name_time_us(name),
+		.ref = arena_strdup(a, id),
+		.token = arena_strdup(a, attempt != NULL ? attempt : ""),
+		.install = install != NULL ? arena_strdup(a, install) : name_install(a, name),
+		.key = { .provider = arena_strdup(a, self->name),
+		    .region = arena_strdup(a, region_name),
+		    .zone = "",
+		    .instance_type = arena_strdup(a, type_name),
+		    .market = SPOT_MARKET_ON_DEMAND },
+		.raw_state = lambda_words(a, status),
+		.raw_reason = "",
+		.ip = arena_strdup(a, ip),
+		.spot_request = "",
+		.created_us = lambda_name_time_us(name),
 	};
 	state_read(status, ret);
 	return SPOT_OK;
 }
 
-/* ---- the list, filtered ---------------------------------------------------------------- */
+/* ---- the list, filtered ---------------------------------------------------------------------- */
 
 struct filter {
 	const struct lambda *self;
@@ -165,7 +165,7 @@ static enum spot_step list_parse(struct spot_call *c, const char *what, const js
 {
 	size_t n = json_array_size(data), used = 0;
 	struct spot_instance *found = arena_array(c->arena, n + 1, sizeof(*found));
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	if (!json_is_array(data)) {
 		return list_bad(c, what, "'data' is not a list");
@@ -221,7 +221,7 @@ static bool find_wants(const struct filter *f, const struct spot_instance *i, co
 
 enum spot_step lambda_find(void *p, struct spot_call *c, struct spot_find *a)
 {
-	const struct filter f = {.self = p, .args = a, .wants = find_wants};
+	const struct filter f = { .self = p, .args = a, .wants = find_wants };
 
 	if (str_empty(a->name) && str_empty(a->token)) {
 		return call_fail(c, SPOT_INVALID, NULL,
@@ -240,7 +240,7 @@ static bool list_wants(const struct filter *f, const struct spot_instance *i, co
 
 enum spot_step lambda_list(void *p, struct spot_call *c, struct spot_list *a)
 {
-	const struct filter f = {.self = p, .args = a, .wants = list_wants};
+	const struct filter f = { .self = p, .args = a, .wants = list_wants };
 
 	if (str_empty(a->install)) {
 		return call_fail(c, SPOT_INVALID, NULL, "lambda list: no installation given");
@@ -263,7 +263,7 @@ static bool describe_wants(const struct filter *f, const struct spot_instance *i
 
 enum spot_step lambda_describe(void *p, struct spot_call *c, struct spot_describe *a)
 {
-	const struct filter f = {.self = p, .args = a, .wants = describe_wants};
+	const struct filter f = { .self = p, .args = a, .wants = describe_wants };
 
 	enum spot_step s;
 
@@ -295,9 +295,9 @@ static const char *terminate_blocked(struct arena *a, const json_t *o)
 enum spot_step lambda_instance_look(const struct lambda *self, struct spot_call *c, const char *ref,
     bool *ret_there, struct spot_instance *ret, const char **ret_blocked)
 {
-	const char *const refs[] = {ref};
-	struct spot_describe a = {.region = "", .refs = refs, .refs_n = 1};
-	const struct filter f = {.self = self, .args = &a, .wants = describe_wants};
+	const char *const refs[] = { ref };
+	struct spot_describe a = { .region = "", .refs = refs, .refs_n = 1 };
+	const struct filter f = { .self = self, .args = &a, .wants = describe_wants };
 	struct lambda_reply r;
 	enum spot_step s = lambda_reply_get(self, c, "terminate (look-up)", &r);
 	const json_t *data;

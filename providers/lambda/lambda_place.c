@@ -1,7 +1,8 @@
 /*
- * What a region's machines get besides themselves: shared file systems and firewall rulesets. Both live in one
- * region and are attached at launch or never (OpenAPI 1.10.0, POST /instance-operations/launch), so the settings name
- * the region: file_system.<region>, firewall_ruleset.<region>. Nothing here is created or changed for the customer.
+ * What a region's machines get besides themselves: shared file systems and firewall rulesets. Both
+ * live in one region and are attached at launch or never (OpenAPI 1.10.0, POST
+ * /instance-operations/launch), so the settings name the region: file_system.<region>,
+ * firewall_ruleset.<region>. Nothing here is created or changed for the customer.
  */
 #include "base/base.h"
 #include "lambda_int.h"
@@ -11,8 +12,8 @@
 #define LIST_MAX 16
 
 const char *const lambda_place_keys[LAMBDA_PLACE_COUNT] = {
-    [LAMBDA_PLACE_FILE_SYSTEM] = "file_system",
-    [LAMBDA_PLACE_RULESET] = "firewall_ruleset",
+	[LAMBDA_PLACE_FILE_SYSTEM] = "file_system",
+	[LAMBDA_PLACE_RULESET] = "firewall_ruleset",
 };
 
 /* File systems are names (^[a-zA-Z]+[0-9a-zA-Z-]*$, at most 60), rulesets are ids. */
@@ -31,8 +32,8 @@ static bool item_ok(enum lambda_place what, const char *s)
 	return n > 0 && n <= 64;
 }
 
-enum spot_step lambda_place_read(const struct lambda *self, struct spot_call *c, enum lambda_place what,
-    const char *region, const char *const **ret, size_t *ret_n)
+enum spot_step lambda_place_read(const struct lambda *self, struct spot_call *c,
+    enum lambda_place what, const char *region, const char *const **ret, size_t *ret_n)
 {
 	const char *key = arena_printf(c->arena, "%s.%s", lambda_place_keys[what], region);
 	const char *p = self->conf.setting(self->conf.ctx, key);
@@ -63,14 +64,18 @@ enum spot_step lambda_place_read(const struct lambda *self, struct spot_call *c,
 	return SPOT_STEP_NONE;
 }
 
-enum spot_step lambda_place_add(const struct lambda *self, struct spot_call *c, const char *region, json_t *body)
+enum spot_step lambda_place_add(const struct lambda *self, struct spot_call *c, const char *region,
+    json_t *body)
 {
 	const char *const *names, *const *ids;
 	size_t names_n, ids_n;
-	enum spot_step s = lambda_place_read(self, c, LAMBDA_PLACE_FILE_SYSTEM, region, &names, &names_n);
+	enum spot_step s =
+	    lambda_place_read(self, c, LAMBDA_PLACE_FILE_SYSTEM, region, &names, &names_n);
 	json_t *list;
 
-	s = s != SPOT_STEP_NONE ? s : lambda_place_read(self, c, LAMBDA_PLACE_RULESET, region, &ids, &ids_n);
+	s = s != SPOT_STEP_NONE
+	    ? s
+	    : lambda_place_read(self, c, LAMBDA_PLACE_RULESET, region, &ids, &ids_n);
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
@@ -93,5 +98,6 @@ enum spot_step lambda_place_add(const struct lambda *self, struct spot_call *c, 
 
 const char *lambda_image_family(const struct lambda *self, const char *arch)
 {
-	return arch != NULL && strcmp(arch, "arm64") == 0 ? self->image_family_arm64 : self->image_family;
+	return arch != NULL && strcmp(arch, "arm64") == 0 ? self->image_family_arm64
+							  : self->image_family;
 }

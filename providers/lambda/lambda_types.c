@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "lambda_int.h"
 
-#define SOURCE	  "GET /instance-types"
+#define SOURCE "GET /instance-types"
 #define CENTS_MAX 100000000
 
 enum { AT_FIRST = 0, AT_TYPES };
@@ -25,7 +25,7 @@ struct types {
 	size_t regions_n; /* of the state and those seen, without doubles */
 };
 
-/* ---- reading --------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool has_name(const char *const *list, size_t n, const char *name)
 {
@@ -80,10 +80,10 @@ static bool type_read(struct arena *a, const json_t *o, struct type_item *ret, s
 	ret->name = arena_strdup(a, name);
 	ret->price_micros = cents * (SPOT_MICROS_PER_USD / 100);
 	ret->shape = (struct spot_shape){
-	    .gpu_name = "",
-	    .gpu_milli = (int32_t)gpus * 1000,
-	    .vcpus = (int32_t)vcpus,
-	    .mem_mib = (int32_t)MIN(memory * 1024, (int64_t)INT32_MAX),
+		.gpu_name = "",
+		.gpu_milli = (int32_t)gpus * 1000,
+		.vcpus = (int32_t)vcpus,
+		.mem_mib = (int32_t)MIN(memory * 1024, (int64_t)INT32_MAX),
 	};
 	lambda_gpu_shape(a, name, gpu, &ret->shape);
 	ret->capacity = region_names(a, regions, &ret->capacity_n, err);
@@ -118,12 +118,11 @@ static enum spot_step types_parse(struct spot_call *c, const char *what, json_t 
 		return call_fail(c, SPOT_BAD_REPLY, NULL, "lambda %s: 'data' is not an object",
 		    what);
 	}
-	*ret = (struct types){
-	    .items = arena_array(c->arena, json_object_size(data) + 1, sizeof(*ret->items))};
-	json_object_foreach(data, key, value)
-	{
+	*ret = (struct types){ .items = arena_array(c->arena, json_object_size(data) + 1,
+				   sizeof(*ret->items)) };
+	json_object_foreach (data, key, value) {
 		struct type_item *t = &ret->items[ret->n];
-		struct spot_err err = {0};
+		struct spot_err err = { 0 };
 
 		if (!type_read(c->arena, value, t, &err)) {
 			return types_bad(c, what, key, &err);
@@ -139,7 +138,7 @@ static enum spot_step types_parse(struct spot_call *c, const char *what, json_t 
 	return SPOT_STEP_NONE;
 }
 
-/* ---- the two requests, in order -------------------------------------------------------- */
+/* ---- the two requests, in order -------------------------------------------------------------- */
 
 static enum spot_step send_at(const struct lambda *self, struct spot_call *c, int at)
 {
@@ -154,7 +153,7 @@ static enum spot_step regions_take(const struct lambda *self, struct spot_call *
 {
 	struct lambda_state *st = lambda_state_get(c);
 	struct lambda_reply r;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_step s = lambda_reply_get(self, c, what, &r);
 
 	if (s != SPOT_STEP_NONE) {
@@ -168,8 +167,8 @@ static enum spot_step regions_take(const struct lambda *self, struct spot_call *
 	st->regions = region_names(c->arena, json_object_get(r.doc, "data"), &st->regions_n, &err);
 	json_decref(r.doc);
 	return err.rc == SPOT_OK
-		   ? SPOT_STEP_NONE
-		   : call_fail(c, SPOT_BAD_REPLY, NULL, "lambda %s: regions: %s", what, err.text);
+	    ? SPOT_STEP_NONE
+	    : call_fail(c, SPOT_BAD_REPLY, NULL, "lambda %s: regions: %s", what, err.text);
 }
 
 static enum spot_step types_take(const struct lambda *self, struct spot_call *c, const char *what,
@@ -202,7 +201,7 @@ static enum spot_step types_ask(const struct lambda *self, struct spot_call *c, 
 	return types_take(self, c, what, ret);
 }
 
-/* ---- verbs ----------------------------------------------------------------------------- */
+/* ---- verbs ----------------------------------------------------------------------------------- */
 
 enum spot_step lambda_regions(void *p, struct spot_call *c, struct spot_regions *a)
 {
@@ -240,11 +239,11 @@ static struct spot_pool_key key_of(const struct lambda *self, struct spot_call *
     const char *region, const char *type)
 {
 	return (struct spot_pool_key){
-	    .provider = arena_strdup(c->arena, self->name),
-	    .region = region,
-	    .zone = "",
-	    .instance_type = type,
-	    .market = SPOT_MARKET_ON_DEMAND,
+		.provider = arena_strdup(c->arena, self->name),
+		.region = region,
+		.zone = "",
+		.instance_type = type,
+		.market = SPOT_MARKET_ON_DEMAND,
 	};
 }
 
@@ -264,10 +263,10 @@ enum spot_step lambda_pools(void *p, struct spot_call *c, struct spot_pools *a)
 		for (size_t k = 0; k < t.regions_n; k++) {
 			if (region_wanted(a->region, t.regions[k])) {
 				a->pools[a->n++] = (struct spot_pool_info){
-				    .key = key_of(p, c, t.regions[k], t.items[i].name),
-				    .zone_name = "",
-				    .shape = t.items[i].shape,
-				    .quota_class = "",
+					.key = key_of(p, c, t.regions[k], t.items[i].name),
+					.zone_name = "",
+					.shape = t.items[i].shape,
+					.quota_class = "",
 				};
 			}
 		}
@@ -312,8 +311,8 @@ static void each_pair(struct each *e, const char *region)
 {
 	for (size_t i = 0; i < e->t->n; i++) {
 		for (size_t k = 0; k < e->t->regions_n; k++) {
-			struct spot_pool_key key = key_of(e->self, e->c, e->t->regions[k],
-			    e->t->items[i].name);
+			struct spot_pool_key key =
+			    key_of(e->self, e->c, e->t->regions[k], e->t->items[i].name);
 
 			if (region_wanted(region, key.region)) {
 				e->add(e, &key, &e->t->items[i]);
@@ -327,18 +326,18 @@ static void price_add(struct each *e, const struct spot_pool_key *key, const str
 	struct spot_prices *a = e->result;
 
 	a->points[a->n++] = (struct spot_price_point){
-	    .key = *key,
-	    .price_micros = type->price_micros,
-	    .effective_us = 0,
-	    .observed_us = e->c->now_us,
-	    .source = SOURCE,
+		.key = *key,
+		.price_micros = type->price_micros,
+		.effective_us = 0,
+		.observed_us = e->c->now_us,
+		.source = SOURCE,
 	};
 }
 
 enum spot_step lambda_prices(void *p, struct spot_call *c, struct spot_prices *a)
 {
 	struct types t;
-	struct each e = {.self = p, .c = c, .t = &t, .result = a, .add = price_add};
+	struct each e = { .self = p, .c = c, .t = &t, .result = a, .add = price_add };
 	enum spot_step s;
 
 	a->n = 0;
@@ -349,8 +348,8 @@ enum spot_step lambda_prices(void *p, struct spot_call *c, struct spot_prices *a
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
-	a->points = arena_array(
-	    c->arena, MAX(a->pools_n, t.n * t.regions_n) + 1, sizeof(*a->points));
+	a->points =
+	    arena_array(c->arena, MAX(a->pools_n, t.n * t.regions_n) + 1, sizeof(*a->points));
 	if (a->pools_n > 0) {
 		each_known(&e, a->region, a->pools, a->pools_n);
 	} else {
@@ -366,20 +365,20 @@ static void signal_add(struct each *e, const struct spot_pool_key *key,
 	bool some = has_name(type->capacity, type->capacity_n, key->region);
 
 	a->signals[a->n++] = (struct spot_signal){
-	    .kind = SPOT_SIGNAL_CAPACITY,
-	    .key = *key,
-	    .value = some ? 1 : 0,
-	    .lo = 0,
-	    .hi = 0,
-	    .observed_us = e->c->now_us,
-	    .source = SOURCE,
+		.kind = SPOT_SIGNAL_CAPACITY,
+		.key = *key,
+		.value = some ? 1 : 0,
+		.lo = 0,
+		.hi = 0,
+		.observed_us = e->c->now_us,
+		.source = SOURCE,
 	};
 }
 
 enum spot_step lambda_signals(void *p, struct spot_call *c, struct spot_signals *a)
 {
 	struct types t;
-	struct each e = {.self = p, .c = c, .t = &t, .result = a, .add = signal_add};
+	struct each e = { .self = p, .c = c, .t = &t, .result = a, .add = signal_add };
 	enum spot_step s;
 
 	a->n = 0;
@@ -387,8 +386,8 @@ enum spot_step lambda_signals(void *p, struct spot_call *c, struct spot_signals 
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
-	a->signals = arena_array(
-	    c->arena, MAX(a->pools_n, t.n * t.regions_n) + 1, sizeof(*a->signals));
+	a->signals =
+	    arena_array(c->arena, MAX(a->pools_n, t.n * t.regions_n) + 1, sizeof(*a->signals));
 	if (a->pools_n > 0) {
 		each_known(&e, a->region, a->pools, a->pools_n);
 	} else {

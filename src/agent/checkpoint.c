@@ -1,13 +1,15 @@
 /*
- * A checkpoint from the job's side: ask it to save, wait until it says so, stop it if it is to leave,
- * see what is in the directory. upload.c stores that.
+ * A checkpoint from the job's side: ask it to save, wait until it says so, stop it if it is to
+ * leave, see what is in the directory. upload.c stores that.
  *
- * When the node is going away the job is stopped as soon as it has saved, before the upload: whatever it
- * computed after the save would be lost anyway, and nobody changes the files under the upload.
+ * When the node is going away the job is stopped as soon as it has saved, before the upload:
+ * whatever it computed after the save would be lost anyway, and nobody changes the files under the
+ * upload.
  *
- * Only what is known to be whole is stored: the job said "saved", or it ended with 0, or the directory
- * had been left alone for a while (jobs that save by themselves and know nothing of our files). The last is
- * not enough for a rank of a job of several nodes whose saves have steps: nobody knows of which step it is.
+ * Only what is known to be whole is stored: the job said "saved", or it ended with 0, or the
+ * directory had been left alone for a while (jobs that save by themselves and know nothing of our
+ * files). The last is not enough for a rank of a job of several nodes whose saves have steps:
+ * nobody knows of which step it is.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -65,39 +67,42 @@ void ckpt_reset(struct agent *a)
 	scan_list_fini(&a->ckpt.known);
 	scan_list_fini(&a->ckpt.committed);
 	free(a->ckpt.stored);
-	a->ckpt = (struct ckpt){.last_us = a->now_us};
+	a->ckpt = (struct ckpt){ .last_us = a->now_us };
 }
 
 void ckpt_end(struct agent *a, bool ok, const char *why)
 {
 	struct ckpt *c = &a->ckpt;
 
-	if (ok)
+	if (ok) {
 		log_info("checkpoint.done", STR("job", a->job.id), STR("reason", c->reason),
 		    STR("checkpoint", c->id), I64("steps", c->steps), STR("why", why),
 		    DUR("took", a->now_us - c->begun_us));
-	else
+	} else {
 		log_error("checkpoint.failed", STR("job", a->job.id), STR("reason", c->reason),
 		    STR("why", why));
+	}
 	ckpt_stop(a);
 	c->ok = ok;
 	c->last_us = a->now_us;
 	(void)snprintf(c->why, sizeof(c->why), "%s", why);
 	for (char *p = c->why; *p != '\0'; p++) {
-		if ((unsigned char)*p >= 0x7f || (unsigned char)*p < 0x20)
+		if ((unsigned char)*p >= 0x7f || (unsigned char)*p < 0x20) {
 			*p = '?';
+		}
 	}
 	agent_wake(a, a->now_us);
 }
 
-/* ---- what the job says ---------------------------------------------------------------------------------- */
+/* ---- what the job says ----------------------------------------------------------------------- */
 
 /* What a saved file says: of which step the files are that are no younger than it. */
 struct word {
 	int64_t steps, at_ns;
 };
 
-/* False: there is no such file yet, or it is not complete. Without a number it is of the step at which it was asked for, or later. */
+/* False: there is no such file yet, or it is not complete. Without a number it is of the step at
+ * which it was asked for, or later. */
 static bool word_read(const struct agent *a, struct word *ret)
 {
 	const struct job *j = &a->job;
@@ -107,15 +112,20 @@ static bool word_read(const struct agent *a, struct word *ret)
 	ssize_t n = -1;
 	int fd = open(j->saved, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-	if (fd < 0)
+	if (fd < 0) {
 		return false;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+	}
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
 		n = read(fd, text, sizeof(text) - 1);
+	}
 	close(fd);
-	if (n <= 0 || memchr(text, '\n', (size_t)n) == NULL)
+	if (n <= 0 || memchr(text, '\n', (size_t)n) == NULL) {
 		return false;
+	}
 	text[n] = '\0';
-	ret->steps = sscanf(text, "%lld", &steps) == 1 && steps >= 0 ? steps : MAX(a->ckpt.asked_steps, j->steps_start);
+	ret->steps = sscanf(text, "%lld", &steps) == 1 && steps >= 0
+	    ? steps
+	    : MAX(a->ckpt.asked_steps, j->steps_start);
 	ret->at_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
 	return true;
 }
@@ -130,13 +140,14 @@ static bool word_path(char path[AGENT_PATH_MAX], const struct job *j)
 static void word_keep(const struct agent *a)
 {
 	char path[AGENT_PATH_MAX], text[64];
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct word w;
 
 	if (word_read(a, &w) && word_path(path, &a->job)) {
 		(void)snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 "\n", w.steps, w.at_ns);
-		if (file_write(path, str_from(text), 0600, false, &err) != SPOT_OK)
+		if (file_write(path, str_from(text), 0600, false, &err) != SPOT_OK) {
 			log_warn("checkpoint.word", STR("job", a->job.id), STR("error", err.text));
+		}
 	}
 	(void)unlink(a->job.saved);
 }
@@ -147,14 +158,15 @@ static bool word_kept(const struct job *j, struct word *ret)
 	struct str text;
 	bool is;
 
-	if (!word_path(path, j) || file_read(path, 64, &text, NULL) != SPOT_OK)
+	if (!word_path(path, j) || file_read(path, 64, &text, NULL) != SPOT_OK) {
 		return false;
+	}
 	is = sscanf(text.p, "%" SCNd64 " %" SCNd64, &ret->steps, &ret->at_ns) == 2;
 	free((char *)(uintptr_t)text.p);
 	return is;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static void save_ask(struct agent *a)
 {
@@ -164,26 +176,31 @@ static void save_ask(struct agent *a)
 
 	if (j->command[0] != '\0') {
 		asked = j->shim > 0 && j->shim_start != 0 && kill(j->shim, SIGUSR1) == 0;
-		if (asked)
+		if (asked) {
 			c->signalled.pids[c->signalled.n++] = j->shim;
+		}
 	} else {
 		asked = job_signal(a, signal_parse(j->signal), &c->signalled);
 	}
 	if (asked) {
 		a->report.signalled_wall_us = agent_wall_us(a);
-		log_info("job.signalled", STR("job", j->id), STR("signal", j->signal), STR("reason", c->reason),
-		    DUR("after", c->leave && a->notice.interrupted ? a->now_us - a->notice.seen_us : 0));
+		log_info("job.signalled", STR("job", j->id), STR("signal", j->signal),
+		    STR("reason", c->reason),
+		    DUR("after",
+			c->leave && a->notice.interrupted ? a->now_us - a->notice.seen_us : 0));
 	}
 }
 
-/* The save may take its budget, but what the deadline leaves must do for the stop and the upload. With
- * hardly any time left (hibernation begins at once) the save is still the only thing that helps. */
+/* The save may take its budget, but what the deadline leaves must do for the stop and the upload.
+ * With hardly any time left (hibernation begins at once) the save is still the only thing that
+ * helps. */
 static int64_t save_until(struct agent *a, const struct job *j, int64_t deadline_us)
 {
 	int64_t until = a->now_us + j->budget_us, left;
 
-	if (deadline_us == 0)
+	if (deadline_us == 0) {
 		return until;
+	}
 	left = MAX(deadline_us - a->now_us, INT64_C(0));
 	left = MAX(left / 2, left - j->kill_after_us - LEAVE_MARGIN_US);
 	return MIN(until, a->now_us + MAX(left, SAVE_MIN_US));
@@ -197,18 +214,19 @@ static void deadline_set(struct agent *a, int64_t deadline_us)
 	c->deadline_us = deadline_us;
 	c->save_until_us = save_until(a, j, deadline_us);
 	c->kill_after_us = j->kill_after_us;
-	if (deadline_us != 0)
-		c->kill_after_us = MIN(c->kill_after_us,
-		    MAX((deadline_us - a->now_us) / 6, SPOT_US_PER_S));
+	if (deadline_us != 0) {
+		c->kill_after_us =
+		    MIN(c->kill_after_us, MAX((deadline_us - a->now_us) / 6, SPOT_US_PER_S));
+	}
 }
 
 static void stop_job(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
 	const char *why = strcmp(c->reason, "notice") == 0 ? "the provider reclaims the node"
-	    : a->orphan_until_us != 0                      ? "its agent heard no daemon for too long"
-	    : job_is_over_time(a)                          ? "max_duration is over, and nobody has said so"
-	                                                   : "drained";
+	    : a->orphan_until_us != 0 ? "its agent heard no daemon for too long"
+	    : job_is_over_time(a)     ? "max_duration is over, and nobody has said so"
+				      : "drained";
 
 	job_stop(a, STOP_DRAINED, MAX(c->kill_after_us, INT64_C(1)), why);
 	ckpt_set(a, CKPT_STOP);
@@ -220,8 +238,10 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 	struct job *j = &a->job;
 
 	if (c->at != CKPT_IDLE && (c->leave || !leave)) {
-		if (leave && deadline_us != 0 && (c->deadline_us == 0 || deadline_us < c->deadline_us))
+		if (leave && deadline_us != 0 &&
+		    (c->deadline_us == 0 || deadline_us < c->deadline_us)) {
 			deadline_set(a, deadline_us);
+		}
 		return;
 	}
 	job_look(a);
@@ -243,10 +263,11 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 	if (!job_alive(j)) {
 		ckpt_set(a, CKPT_STOP); /* it has ended: look what there is */
 	} else if (j->phase != JOB_RUNNING || !j->has_checkpoint) {
-		if (leave)
+		if (leave) {
 			stop_job(a);
-		else
+		} else {
 			ckpt_stop(a);
+		}
 	} else {
 		word_keep(a);
 		job_progress_read(j);
@@ -256,7 +277,7 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 	}
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static bool saved_look(struct agent *a)
 {
@@ -274,7 +295,7 @@ static bool saved_look(struct agent *a)
 static void scan_start(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	scan_list_fini(&c->found);
 	sbuf_init(&c->scan_text, SCAN_TEXT_MAX);
@@ -299,13 +320,15 @@ static void step_save(struct agent *a)
 		agent_wake(a, c->save_until_us);
 		return;
 	}
-	if (!saved)
+	if (!saved) {
 		log_warn("job.not_saved", STR("job", a->job.id), STR("signal", a->job.signal),
 		    STR("why", nobody ? "no process of the job handles the signal" : "budget"));
-	if (c->leave)
+	}
+	if (c->leave) {
 		stop_job(a);
-	else
+	} else {
 		scan_start(a);
+	}
 }
 
 static void step_stop(struct agent *a)
@@ -314,29 +337,35 @@ static void step_stop(struct agent *a)
 	struct job *j = &a->job;
 	struct word w;
 
-	if (job_alive(j) || !backoff_due(a, &c->backoff))
+	if (job_alive(j) || !backoff_due(a, &c->backoff)) {
 		return;
-	if (!j->has_checkpoint || (j->spawned_us == 0 && j->exit_phase[0] == '\0')) { /* 0: also since a reboot */
+	}
+	/* 0: also since a reboot */
+	if (!j->has_checkpoint || (j->spawned_us == 0 && j->exit_phase[0] == '\0')) {
 		ckpt_end(a, true, "there is nothing to store");
 		return;
 	}
 	/* Its end may have saved once more, and an end with 0 means saved, too. */
-	if (!saved_look(a) && j->exit_code == 0 && j->exit_phase[0] != '\0')
+	if (!saved_look(a) && j->exit_code == 0 && j->exit_phase[0] != '\0') {
 		c->saved = c->by_end = true;
-	if (j->exit_code == 0 && (j->finished || !word_read(a, &w)))
+	}
+	if (j->exit_code == 0 && (j->finished || !word_read(a, &w))) {
 		c->steps = j->steps_done;
+	}
 	scan_start(a);
 }
 
-/* ---- what there is ---------------------------------------------------------------------------------------- */
+/* ---- what there is --------------------------------------------------------------------------- */
 
-/* It did not stop in time, and what is newer than its word is of another save: whole or not, nobody knows. Both times are of one disk's clock. */
+/* It did not stop in time, and what is newer than its word is of another save: whole or not, nobody
+ * knows. Both times are of one disk's clock. */
 static bool save_overwritten(const struct agent *a)
 {
 	const struct job *j = &a->job;
 	struct word w;
 
-	return j->kills > 0 && j->exit_code != 0 && word_read(a, &w) && scan_list_newest(&a->ckpt.found) > w.at_ns;
+	return j->kills > 0 && j->exit_code != 0 && word_read(a, &w) &&
+	    scan_list_newest(&a->ckpt.found) > w.at_ns;
 }
 
 static void scan_done(struct agent *a)
@@ -355,29 +384,37 @@ static void scan_done(struct agent *a)
 		ckpt_end(a, true, "the checkpoint directory is empty");
 		return;
 	}
-	/* A program that left with 0 and wrote nothing is at the step of its files; a rank would pass for a part of a later set. */
+	/* A program that left with 0 and wrote nothing is at the step of its files; a rank would
+	 * pass for a part of a later set. */
 	same = scan_list_same(&c->found, &c->committed);
-	told = by_end_alone && word_kept(&a->job, &before) && scan_list_newest(&c->found) <= before.at_ns;
-	if (told)
+	told = by_end_alone && word_kept(&a->job, &before) &&
+	    scan_list_newest(&c->found) <= before.at_ns;
+	if (told) {
 		c->steps = before.steps;
-	else if (by_end_alone && gang && same)
+	} else if (by_end_alone && gang && same) {
 		c->steps = c->committed_steps;
+	}
 	if (same && !gang && (c->steps <= c->committed_steps || (by_end_alone && !told))) {
 		ckpt_end(a, true, "nothing has changed since the last one");
 		return;
 	}
 	if (c->saved && save_overwritten(a)) {
-		ckpt_end(a, false, "the job was killed while it wrote over the save that it had confirmed");
+		ckpt_end(a, false,
+		    "the job was killed while it wrote over the save that it had confirmed");
 		return;
 	}
 	if (!c->saved && scan_list_newest(&c->found) > quiet_until_ns) {
-		ckpt_end(a, false, "the job did not save in time, and its files may be half written");
+		ckpt_end(a, false,
+		    "the job did not save in time, and its files may be half written");
 		return;
 	}
-	if (!c->saved) /* of unknown step: never promise more than is certain */
+	if (!c->saved) { /* of unknown step: never promise more than is certain */
 		c->steps = MAX(c->committed_steps, a->job.steps_start);
-	if (!c->saved && c->steps > 0 && gang) { /* it would pass for the rank's part of that step's set */
-		ckpt_end(a, false, "the job did not confirm its save, and the ranks of a job must be at one step");
+	}
+	/* it would pass for the rank's part of that step's set */
+	if (!c->saved && c->steps > 0 && gang) {
+		ckpt_end(a, false,
+		    "the job did not confirm its save, and the ranks of a job must be at one step");
 		return;
 	}
 	ckpt_set(a, CKPT_POST);
@@ -386,28 +423,35 @@ static void scan_done(struct agent *a)
 void ckpt_scan_ready(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	char buf[65536], *end;
 	ssize_t got;
 	bool done = false;
 
-	while ((got = read(c->scan_fd, buf, sizeof(buf))) > 0)
+	while ((got = read(c->scan_fd, buf, sizeof(buf))) > 0) {
 		sbuf_add(&c->scan_text, buf, (size_t)got);
-	if (got < 0 && errno == EAGAIN)
+	}
+	if (got < 0 && errno == EAGAIN) {
 		return;
-	for (char *p = c->scan_text.p; p != NULL && !done && err.rc == SPOT_OK &&
-	    (end = strchr(p, '\n')) != NULL; p = end + 1)
-		(void)!scan_line(&c->found, (struct str){p, (size_t)(end - p)}, &done, &err);
+	}
+	for (char *p = c->scan_text.p;
+	     p != NULL && !done && err.rc == SPOT_OK && (end = strchr(p, '\n')) != NULL;
+	     p = end + 1) {
+		(void)!scan_line(&c->found, (struct str){ p, (size_t)(end - p) }, &done, &err);
+	}
 	if (done) {
 		scan_done(a);
 		return;
 	}
 	scan_stop(a);
-	/* A machine short of something, a scan that was killed: what a job leaves behind does not depend on that moment. */
-	if (err.rc == SPOT_OK || err.rc == SPOT_INTERNAL || err.rc == SPOT_CONFLICT)
-		ckpt_again(a, CKPT_STOP, err.rc != SPOT_OK ? err.text : "the scan of the directory was cut short");
-	else
+	/* A machine short of something, a scan that was killed: what a job leaves behind does not
+	 * depend on that moment. */
+	if (err.rc == SPOT_OK || err.rc == SPOT_INTERNAL || err.rc == SPOT_CONFLICT) {
+		ckpt_again(a, CKPT_STOP,
+		    err.rc != SPOT_OK ? err.text : "the scan of the directory was cut short");
+	} else {
 		ckpt_end(a, false, err.text);
+	}
 }
 
 void ckpt_step(struct agent *a)
@@ -418,12 +462,14 @@ void ckpt_step(struct agent *a)
 	switch (c->at) {
 	case CKPT_IDLE:
 		if (j->phase != JOB_RUNNING || !j->has_checkpoint || j->interval_us == 0 ||
-		    j->stop != STOP_NONE)
+		    j->stop != STOP_NONE) {
 			break;
-		if (a->now_us >= c->last_us + j->interval_us)
+		}
+		if (a->now_us >= c->last_us + j->interval_us) {
 			ckpt_begin(a, "periodic", false, 0);
-		else
+		} else {
 			agent_wake(a, c->last_us + j->interval_us);
+		}
 		break;
 	case CKPT_SAVE:
 		step_save(a);

@@ -1,4 +1,5 @@
-/* Calls to the daemon: URL, JSON, what a reply means for all of them; when to repeat and to wake. */
+/* Calls to the daemon: URL, JSON, what a reply means for all of them; when to repeat and to
+ * wake. */
 #include "base/base.h"
 #include "agent/agent.h"
 
@@ -19,33 +20,42 @@ void backoff_fail(struct agent *a, struct backoff *b, int64_t retry_after_us)
 {
 	int64_t wait = 500000;
 
-	for (int i = 0; i < b->failures && wait < 30 * SPOT_US_PER_S; i++)
+	for (int i = 0; i < b->failures && wait < 30 * SPOT_US_PER_S; i++) {
 		wait *= 2;
-	if (b->failures < 100)
+	}
+	if (b->failures < 100) {
 		b->failures++;
+	}
 	wait = rng_jitter(&a->rng, MIN(wait, 30 * SPOT_US_PER_S), 0.5);
 	b->next_us = a->now_us + MAX(wait, MIN(retry_after_us, 120 * SPOT_US_PER_S));
 }
 
 void backoff_clear(struct backoff *b)
 {
-	*b = (struct backoff){0};
+	*b = (struct backoff){ 0 };
 }
 
 bool backoff_due(struct agent *a, const struct backoff *b)
 {
-	if (a->now_us >= b->next_us)
+	if (a->now_us >= b->next_us) {
 		return true;
+	}
 	agent_wake(a, b->next_us);
 	return false;
 }
 
-static struct http_call *daemon_send(struct agent *a, const char *path, const char *type, struct str body,
-    int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r))
+static struct http_call *daemon_send(struct agent *a, const char *path, const char *type,
+    struct str body, int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r))
 {
 	char url[2048];
-	struct http_want w = {.far = HTTP_DAEMON, .method = "POST", .url = url, .type = type,
-	    .body = body, .timeout_us = timeout_us, .done = done, .ctx = a};
+	struct http_want w = { .far = HTTP_DAEMON,
+		.method = "POST",
+		.url = url,
+		.type = type,
+		.body = body,
+		.timeout_us = timeout_us,
+		.done = done,
+		.ctx = a };
 	int n = snprintf(url, sizeof(url), "%s/v1/agent/%s", a->boot.url, path);
 
 	assert(n > 0 && n < (int)sizeof(url));
@@ -66,8 +76,8 @@ struct http_call *daemon_post(struct agent *a, const char *path, json_t *body, i
 	return c;
 }
 
-struct http_call *daemon_post_bytes(struct agent *a, const char *path, struct str bytes, int64_t timeout_us,
-    void (*done)(void *agent, const struct http_reply *r))
+struct http_call *daemon_post_bytes(struct agent *a, const char *path, struct str bytes,
+    int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r))
 {
 	return daemon_send(a, path, "application/octet-stream", bytes, timeout_us, done);
 }
@@ -76,17 +86,19 @@ struct http_call *daemon_post_bytes(struct agent *a, const char *path, struct st
 static void heard(struct agent *a)
 {
 	a->contact_us = a->now_us;
-	if (!a->lost)
+	if (!a->lost) {
 		return;
+	}
 	a->lost = false;
 	a->poll.backoff.next_us = a->report.backoff.next_us = a->logs.backoff.next_us = a->now_us;
-	if (a->ckpt.at != CKPT_UPLOAD)
+	if (a->ckpt.at != CKPT_UPLOAD) {
 		a->ckpt.backoff.next_us = a->now_us;
+	}
 	agent_wake(a, a->now_us);
 }
 
-/* Between us and the daemon others may answer: an ingress without a backend says 404 in words of its own. What is the daemon's is JSON, and its
- * errors have a code. */
+/* Between us and the daemon others may answer: an ingress without a backend says 404 in words of
+ * its own. What is the daemon's is JSON, and its errors have a code. */
 static bool is_daemons(const struct daemon_reply *r)
 {
 	return r->status < 400 ? r->status != 200 || r->body != NULL : r->code[0] != '\0';
@@ -94,8 +106,10 @@ static bool is_daemons(const struct daemon_reply *r)
 
 void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_reply *ret)
 {
-	*ret = (struct daemon_reply){.status = r->status, .code = "", .error = r->error,
-	    .retry_after_us = r->retry_after_us};
+	*ret = (struct daemon_reply){ .status = r->status,
+		.code = "",
+		.error = r->error,
+		.retry_after_us = r->retry_after_us };
 	if (r->status == 0) {
 		a->lost = true;
 		return;
@@ -103,9 +117,10 @@ void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_repl
 	if (r->body.n > 0 && json_parse(r->body, "reply", &ret->body, NULL) == SPOT_OK &&
 	    json_is_object(ret->body)) {
 		ret->code = json_str(ret->body, "code", "", NULL);
-		if (r->status >= 300)
+		if (r->status >= 300) {
 			ret->error = json_str(ret->body, "detail",
 			    json_str(ret->body, "title", "", NULL), NULL);
+		}
 	}
 	ret->stale = r->status == 409 && strcmp(ret->code, "stale_epoch") == 0;
 	if (r->status < 500 && !is_daemons(ret)) {
@@ -114,8 +129,10 @@ void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_repl
 		ret->error = "the reply is not the daemon's";
 		return;
 	}
-	if (r->status < 500)
+	if (r->status < 500) {
 		heard(a);
-	if (r->status == 401 && a->enrol.at == ENROL_DONE)
+	}
+	if (r->status == 401 && a->enrol.at == ENROL_DONE) {
 		enrol_again(a);
+	}
 }

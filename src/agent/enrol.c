@@ -1,6 +1,7 @@
 /*
- * Enrolment: the one-time token of boot.json and the proof of who we are (identity.c) become a node-scoped
- * session. 503 means that the daemon is still having the proof verified, 403 that it is not believed.
+ * Enrolment: the one-time token of boot.json and the proof of who we are (identity.c) become a
+ * node-scoped session. 503 means that the daemon is still having the proof verified, 403 that it is
+ * not believed.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -12,19 +13,20 @@
 /* The daemon may have the proof verified meanwhile: up to 20 s. */
 #define POST_TIMEOUT_US (30 * SPOT_US_PER_S)
 
-/* ---- the post ------------------------------------------------------------------------------------------- */
+/* ---- the post -------------------------------------------------------------------------------- */
 
 static enum spot_rc enrol_accept(struct agent *a, const json_t *body, struct spot_err *err)
 {
-	struct spot_err first = {0};
+	struct spot_err first = { 0 };
 	const char *node = json_need_str(body, "node", &first);
 	const char *session = json_need_str(body, "session", &first);
 	int64_t sample_s;
 
 	a->hold_ms = json_i64(body, "poll_hold_ms", 25000, &first);
 	sample_s = json_i64(body, "sample_s", 15, &first);
-	if (first.rc != SPOT_OK || !str_copy(a->node, sizeof(a->node), node))
+	if (first.rc != SPOT_OK || !str_copy(a->node, sizeof(a->node), node)) {
 		return err_set(err, SPOT_BAD_REPLY, "enrol: %s", first.text);
+	}
 	a->hold_ms = MAX(INT64_C(0), MIN(a->hold_ms, INT64_C(120000)));
 	a->sample_us = MAX(INT64_C(1), MIN(sample_s, INT64_C(86400))) * SPOT_US_PER_S;
 	http_bearer(a->http, session);
@@ -42,14 +44,15 @@ static void enrol_done(void *agent, const struct http_reply *reply)
 {
 	struct agent *a = agent;
 	AUTO(daemon_reply) struct daemon_reply r;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	daemon_read(a, reply, &r);
 	a->enrol.call = NULL;
 	if (r.status == 200 && enrol_accept(a, r.body, &err) == SPOT_OK) {
 		a->enrol.at = ENROL_DONE;
 		backoff_clear(&a->enrol.backoff);
-		log_info("enrol.done", STR("node", a->node), STR("instance", a->enrol.identity.ref));
+		log_info("enrol.done", STR("node", a->node),
+		    STR("instance", a->enrol.identity.ref));
 		return;
 	}
 	if (enrol_is_refused(r.status)) {
@@ -70,9 +73,9 @@ static void enrol_post(struct agent *a)
 	json_t *proof = e->identity.proof != NULL ? json_incref(e->identity.proof) : json_object();
 
 	e->call = daemon_post(a, "enrol",
-	    json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "token", secret_reveal(&a->boot.token), "version",
-	        AGENT_VERSION, "boot_id", e->boot_id, "instance_ref", e->identity.ref, "proof", proof, "hw",
-	        sample_hw(a)),
+	    json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "token", secret_reveal(&a->boot.token),
+		"version", AGENT_VERSION, "boot_id", e->boot_id, "instance_ref", e->identity.ref,
+		"proof", proof, "hw", sample_hw(a)),
 	    POST_TIMEOUT_US, enrol_done);
 }
 
@@ -91,14 +94,16 @@ void enrol_step(struct agent *a)
 	struct enrol *e = &a->enrol;
 	int64_t settles_us;
 
-	if (e->at == ENROL_DONE || e->call != NULL || a->leaving || !backoff_due(a, &e->backoff))
+	if (e->at == ENROL_DONE || e->call != NULL || a->leaving || !backoff_due(a, &e->backoff)) {
 		return;
+	}
 	/* Also before a repeat: a proof that has become old is fetched anew. */
-	if (!identity_ready(a))
+	if (!identity_ready(a)) {
 		return;
+	}
 	e->at = ENROL_POST;
-	/* Give the GPU helper a moment, so that the first report of the node is complete, and the GPUs time until
-	 * programs can use them. */
+	/* Give the GPU helper a moment, so that the first report of the node is complete, and the
+	 * GPUs time until programs can use them. */
 	settles_us = e->hw_ready ? 0 : gpu_settles_us(&a->gpu.now, a->contact_us, a->now_us);
 	if (settles_us > 0) {
 		agent_wake(a, settles_us);

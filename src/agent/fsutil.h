@@ -10,18 +10,22 @@
 #define AGENT_PATH_MAX 4096
 
 NODISCARD bool path_join(char dst[AGENT_PATH_MAX], const char *dir, const char *name);
-/* A relative path that stays below its root: not empty, no "..", no leading "/", no NUL or newline. */
+/* A relative path that stays below its root: not empty, no "..", no leading "/", no NUL or
+ * newline. */
 NODISCARD bool path_is_inside(const char *path);
 /* At most bytes_max (larger files are refused); the caller frees *ret (NUL terminated). */
-NODISCARD enum spot_rc file_read(const char *path, size_t bytes_max, struct str *ret, struct spot_err *err);
+NODISCARD enum spot_rc file_read(const char *path, size_t bytes_max, struct str *ret,
+    struct spot_err *err);
 /* Replaces path as a whole or not at all. durable: also after a power cut. */
 NODISCARD enum spot_rc file_write(const char *path, struct str bytes, int mode, bool durable,
     struct spot_err *err);
 bool file_exists(const char *path);
-bool disk_trouble(int error);   /* may be over soon, and nobody named anything wrongly: no room, no descriptor, a device's fault */
-NODISCARD enum spot_rc dir_make(const char *path, struct spot_err *err);        /* mkdir -p; errno tells why, too */
-NODISCARD enum spot_rc dir_make_above(const char *path, struct spot_err *err);  /* for the parent */
-void dir_remove(const char *path);                                             /* rm -rf */
+/* may be over soon, and nobody named anything wrongly: no room, no descriptor, a device's fault */
+bool disk_trouble(int error);
+/* mkdir -p; errno tells why, too */
+NODISCARD enum spot_rc dir_make(const char *path, struct spot_err *err);
+NODISCARD enum spot_rc dir_make_above(const char *path, struct spot_err *err); /* for the parent */
+void dir_remove(const char *path); /* rm -rf */
 /* Of the user that we are: systemd gives a service of root no HOME. "/" where nobody knows it. */
 const char *home_dir(void);
 /* Calls each(ctx, name) for the entries of a directory; absent directories have none. */

@@ -1,7 +1,7 @@
 /*
- * AWS instance metadata, version 2: a session token by PUT, then GETs with it.
- * docs.aws.amazon.com, EC2 user guide, "Use the Instance Metadata Service". The endpoint variable is
- * the SDKs' own (AWS_EC2_METADATA_SERVICE_ENDPOINT).
+ * AWS instance metadata, version 2: a session token by PUT, then GETs with it. docs.aws.amazon.com,
+ * EC2 user guide, "Use the Instance Metadata Service". The endpoint variable is the SDKs' own
+ * (AWS_EC2_METADATA_SERVICE_ENDPOINT).
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -19,12 +19,15 @@ bool metadata_url(const char *base, const char *root, const char *path, char *re
 	int put;
 
 	/* The address needs no name lookup at a bad moment. */
-	if (str_empty(base))
+	if (str_empty(base)) {
 		base = "169.254.169.254";
+	}
 	len = strlen(base);
-	while (len > 0 && base[len - 1] == '/')
+	while (len > 0 && base[len - 1] == '/') {
 		len--;
-	put = snprintf(ret, n, "%s%.*s/%s%s", strstr(base, "://") != NULL ? "" : "http://", (int)len, base, root, path);
+	}
+	put = snprintf(ret, n, "%s%.*s/%s%s", strstr(base, "://") != NULL ? "" : "http://",
+	    (int)len, base, root, path);
 	return put > 0 && put < (int)n;
 }
 
@@ -53,15 +56,21 @@ bool imds_ready(struct agent *a)
 {
 	struct imds *m = &a->imds;
 	char url[512];
-	struct http_want w = {.far = HTTP_METADATA, .method = "PUT", .url = url,
-	    .header = "X-aws-ec2-metadata-token-ttl-seconds: 3600", .timeout_us = TIMEOUT_US,
-	    .done = token_done, .ctx = a};
+	struct http_want w = { .far = HTTP_METADATA,
+		.method = "PUT",
+		.url = url,
+		.header = "X-aws-ec2-metadata-token-ttl-seconds: 3600",
+		.timeout_us = TIMEOUT_US,
+		.done = token_done,
+		.ctx = a };
 
-	if (secret_set(&m->token) && a->now_us < m->token_until_us)
+	if (secret_set(&m->token) && a->now_us < m->token_until_us) {
 		return true;
+	}
 	if (m->token_call == NULL && backoff_due(a, &m->backoff) &&
-	    imds_url("api/token", url, sizeof(url)))
+	    imds_url("api/token", url, sizeof(url))) {
 		m->token_call = http_start(a->http, &w);
+	}
 	return false;
 }
 
@@ -69,11 +78,17 @@ struct http_call *imds_get(struct agent *a, const char *path,
     void (*done)(void *agent, const struct http_reply *r))
 {
 	char url[512], header[1100];
-	struct http_want w = {.far = HTTP_METADATA, .method = "GET", .url = url, .header = header,
-	    .timeout_us = TIMEOUT_US, .done = done, .ctx = a};
+	struct http_want w = { .far = HTTP_METADATA,
+		.method = "GET",
+		.url = url,
+		.header = header,
+		.timeout_us = TIMEOUT_US,
+		.done = done,
+		.ctx = a };
 
-	if (!imds_url(path, url, sizeof(url)))
+	if (!imds_url(path, url, sizeof(url))) {
 		return NULL;
+	}
 	(void)snprintf(header, sizeof(header), "X-aws-ec2-metadata-token: %s",
 	    secret_reveal(&a->imds.token));
 	return http_start(a->http, &w);

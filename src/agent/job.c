@@ -1,7 +1,8 @@
 /*
  * The job on this node: fetch, setup, run, end, report. What is asked of it (drain, kill, drop) is
- * recorded by job_stop (job_stop.c) and carried out by job_step. The processes belong to the shim; how they are
- * found again after a restart of the agent: pid and start time in job.json, the end in exit.json.
+ * recorded by job_stop (job_stop.c) and carried out by job_step. The processes belong to the shim;
+ * how they are found again after a restart of the agent: pid and start time in job.json, the end in
+ * exit.json.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -18,10 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOOK_EVERY_US SPOT_US_PER_S        /* with inotify */
+#define LOOK_EVERY_US SPOT_US_PER_S /* with inotify */
 #define LOOK_OFTEN_US (SPOT_US_PER_S / 10) /* without */
 #define SHIM_START_US (10 * SPOT_US_PER_S)
-#define EXIT_READ_US  (60 * SPOT_US_PER_S)
+#define EXIT_READ_US (60 * SPOT_US_PER_S)
 
 bool job_alive(const struct job *j)
 {
@@ -33,12 +34,13 @@ void job_why(struct job *j, const char *why)
 {
 	(void)snprintf(j->why, sizeof(j->why), "%s", why);
 	for (char *p = j->why; *p != '\0'; p++) {
-		if ((unsigned char)*p >= 0x7f || (unsigned char)*p < 0x20)
+		if ((unsigned char)*p >= 0x7f || (unsigned char)*p < 0x20) {
 			*p = '?';
+		}
 	}
 }
 
-/* ---- begin ------------------------------------------------------------------------------------------ */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 static bool id_is_good(const char *id)
 {
@@ -54,8 +56,9 @@ void job_end(struct agent *a, const char *reason, const char *why)
 
 	j->phase = JOB_ENDED;
 	j->reason = reason;
-	if (why != NULL)
+	if (why != NULL) {
 		job_why(j, why);
+	}
 	job_progress_read(j);
 	json_decref(STEAL(j->run));
 	state_write(a);
@@ -69,26 +72,29 @@ static void remove_other_job(void *ctx, const char *name)
 	char path[AGENT_PATH_MAX], jobs[AGENT_PATH_MAX];
 
 	if (path_join(jobs, a->dir, "jobs") && path_join(path, jobs, name) &&
-	    strcmp(path, a->job.dir) != 0)
+	    strcmp(path, a->job.dir) != 0) {
 		dir_remove(path);
+	}
 }
 
 static void remove_other_jobs(struct agent *a)
 {
 	char jobs[AGENT_PATH_MAX];
 
-	if (path_join(jobs, a->dir, "jobs"))
+	if (path_join(jobs, a->dir, "jobs")) {
 		dir_each(jobs, remove_other_job, a);
+	}
 }
 
 /* The part of run that may be on disk. */
 static json_t *spec_of(const json_t *run)
 {
-	static const char *const secret[] = {"envs", "secrets", "setup", "run", "files"};
+	static const char *const secret[] = { "envs", "secrets", "setup", "run", "files" };
 	json_t *spec = json_deep_copy(run);
 
-	for (size_t i = 0; i < ARRAY_LEN(secret); i++)
+	for (size_t i = 0; i < ARRAY_LEN(secret); i++) {
 		(void)json_object_del(spec, secret[i]);
+	}
 	return spec;
 }
 
@@ -103,7 +109,7 @@ static bool job_take(struct agent *a, const char *id, int64_t epoch, json_t *spe
 		json_decref(spec);
 		return false;
 	}
-	*j = (struct job){.phase = JOB_FETCH, .epoch = epoch, .watch = -1, .spec = spec};
+	*j = (struct job){ .phase = JOB_FETCH, .epoch = epoch, .watch = -1, .spec = spec };
 	memcpy(j->id, id, strlen(id) + 1);
 	report_reset(a);
 	ckpt_reset(a);
@@ -113,10 +119,11 @@ static bool job_take(struct agent *a, const char *id, int64_t epoch, json_t *spe
 void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 {
 	struct job *j = &a->job;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
-	if (!job_take(a, id, epoch, spec_of(run)))
+	if (!job_take(a, id, epoch, spec_of(run))) {
 		return;
+	}
 	j->run = json_incref(run);
 	if (job_spec_read(a, j, &err) != SPOT_OK) {
 		job_end(a, "error", err.text);
@@ -149,24 +156,28 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 void job_refuse(struct agent *a, const char *id, int64_t epoch, const char *reason, const char *why)
 {
 	fetch_forget(a);
-	if (job_take(a, id, epoch, json_object()))
+	if (job_take(a, id, epoch, json_object())) {
 		job_end(a, reason, why);
+	}
 }
 
-/* ---- the shim's files ----------------------------------------------------------------------------------- */
+/* ---- the shim's files ------------------------------------------------------------------------ */
 
 /* SPOT_NOT_FOUND: the shim has not written it. Anything else may be better the next time. */
-static enum spot_rc shim_file(const struct job *j, const char *name, json_t **ret, struct spot_err *err)
+static enum spot_rc shim_file(const struct job *j, const char *name, json_t **ret,
+    struct spot_err *err)
 {
 	char path[AGENT_PATH_MAX];
 	struct str text;
 	enum spot_rc rc;
 
-	if (!path_join(path, j->dir, name))
+	if (!path_join(path, j->dir, name)) {
 		return err_set(err, SPOT_INVALID, "path too long: %.80s...", j->dir);
+	}
 	rc = file_read(path, 65536, &text, err);
-	if (rc != SPOT_OK)
+	if (rc != SPOT_OK) {
 		return rc;
+	}
 	rc = json_parse(text, name, ret, err);
 	free((char *)(uintptr_t)text.p);
 	return rc;
@@ -179,13 +190,14 @@ static void exit_read(struct job *j, const json_t *o)
 	j->exit_signal = (int)json_i64(o, "signal", 0, NULL);
 }
 
-/* ---- adopt -------------------------------------------------------------------------------------------- */
+/* ---- adopt ----------------------------------------------------------------------------------- */
 
 static void watch_set(struct agent *a)
 {
-	if (a->inotify_fd >= 0)
+	if (a->inotify_fd >= 0) {
 		a->job.watch = inotify_add_watch(a->inotify_fd, a->job.dir,
 		    IN_MOVED_TO | IN_CLOSE_WRITE | IN_ONLYDIR);
+	}
 }
 
 void job_adopt(struct agent *a)
@@ -199,37 +211,43 @@ void job_adopt(struct agent *a)
 	ckpt_reset(a);
 	job_progress_read(j);
 	log_info("job.adopt", STR("job", j->id), I64("epoch", j->epoch), I64("phase", (int)was));
-	if (was == JOB_FETCH) { /* its environment was never on disk: it must be given to us again */
-		*j = (struct job){0};
+	/* its environment was never on disk: it must be given to us again */
+	if (was == JOB_FETCH) {
+		*j = (struct job){ 0 };
 		state_write(a);
 		return;
 	}
 	watch_set(a);
 	logs_open(a, a->logs.sent);
 	if (was == JOB_REPORTED) {
-		if (shim_file(j, SHIM_EXIT_FILE, &o, NULL) == SPOT_OK)
+		if (shim_file(j, SHIM_EXIT_FILE, &o, NULL) == SPOT_OK) {
 			exit_read(j, o);
+		}
 		return;
 	}
 	/* It left since it was asked to save: exit.json does not tell that. */
-	if (was == JOB_ENDED && j->stop == STOP_NONE && j->reason != NULL && strcmp(j->reason, "drained") == 0)
+	if (was == JOB_ENDED && j->stop == STOP_NONE && j->reason != NULL &&
+	    strcmp(j->reason, "drained") == 0) {
 		j->stop = STOP_DRAINED;
+	}
 	/* Ended or not, exit.json tells, and the same path is taken as if we had seen it happen. */
 	j->phase = j->running_us != 0 || was == JOB_ENDED ? JOB_RUNNING : JOB_SETUP;
-	if (j->stop != STOP_NONE)
+	if (j->stop != STOP_NONE) {
 		j->kill_us = a->now_us + j->kill_after_us;
+	}
 	a->ckpt.last_us = a->now_us;
 }
 
-/* ---- watching ------------------------------------------------------------------------------------------ */
+/* ---- watching -------------------------------------------------------------------------------- */
 
 void job_progress_read(struct job *j)
 {
 	struct str text;
 	long long done, total;
 
-	if (j->progress[0] == '\0' || file_read(j->progress, 256, &text, NULL) != SPOT_OK)
+	if (j->progress[0] == '\0' || file_read(j->progress, 256, &text, NULL) != SPOT_OK) {
 		return;
+	}
 	if (sscanf(text.p, "%lld %lld", &done, &total) == 2 && done >= 0 && total >= 0) {
 		j->steps_done = done;
 		j->steps_total = total;
@@ -243,10 +261,12 @@ void job_look(struct agent *a)
 	AUTO(json) json_t *o = NULL;
 
 	if ((j->phase != JOB_SETUP && j->phase != JOB_RUNNING) ||
-	    (j->shim_start != 0 && j->leader != 0 && j->phase == JOB_RUNNING))
+	    (j->shim_start != 0 && j->leader != 0 && j->phase == JOB_RUNNING)) {
 		return;
-	if (shim_file(j, SHIM_JOB_FILE, &o, NULL) != SPOT_OK)
+	}
+	if (shim_file(j, SHIM_JOB_FILE, &o, NULL) != SPOT_OK) {
 		return;
+	}
 	j->shim = (pid_t)json_i64(o, "shim_pid", 0, NULL);
 	j->shim_start = (uint64_t)json_i64(o, "shim_start", 0, NULL);
 	j->leader = (pid_t)json_i64(o, "leader", 0, NULL);
@@ -263,10 +283,13 @@ static bool shim_is_alive(struct agent *a)
 {
 	struct job *j = &a->job;
 
-	if (j->spawned_us == 0)
+	if (j->spawned_us == 0) {
 		return false; /* of another boot */
-	if (j->shim_start == 0) /* has not said who it is yet; a restarted agent waits for it, too */
+	}
+	/* has not said who it is yet; a restarted agent waits for it, too */
+	if (j->shim_start == 0) {
 		return !proc_is_gone(j->shim, 0) || a->now_us < j->spawned_us + SHIM_START_US;
+	}
 	return !proc_is_gone(j->shim, j->shim_start);
 }
 
@@ -284,8 +307,9 @@ static void job_over_by_itself(struct agent *a, bool known)
 
 	/* A program may save by leaving, also when it was only meant to save. */
 	if (a->ckpt.at == CKPT_SAVE && a->ckpt.signalled.n > 0 && j->exit_code == 0 &&
-	    j->steps_done < j->steps_total)
+	    j->steps_done < j->steps_total) {
 		a->ckpt.leave = true;
+	}
 	if (a->ckpt.at != CKPT_IDLE && a->ckpt.leave) {
 		j->finished = came_to_its_end(j); /* or it left upon the signal, as it may */
 		job_end(a, j->finished ? "ok" : "drained", NULL);
@@ -301,11 +325,13 @@ static void job_over_by_itself(struct agent *a, bool known)
 	} else if (j->exit_code == 0) {
 		j->finished = true;
 		job_end(a, "ok", NULL);
-		if (j->has_checkpoint)
+		if (j->has_checkpoint) {
 			ckpt_begin(a, "final", false, 0);
+		}
 	} else {
-		(void)snprintf(why, sizeof(why), j->exit_signal != 0 ? "ended by signal %d" :
-		    "exited with %d", j->exit_signal != 0 ? j->exit_signal : j->exit_code);
+		(void)snprintf(why, sizeof(why),
+		    j->exit_signal != 0 ? "ended by signal %d" : "exited with %d",
+		    j->exit_signal != 0 ? j->exit_signal : j->exit_code);
 		job_end(a, "error", why);
 	}
 }
@@ -332,40 +358,48 @@ static void job_over(struct agent *a, bool known)
 	case STOP_DRAINED:
 		j->finished = came_to_its_end(j);
 		job_end(a, j->finished ? "ok" : "drained", NULL);
-		if (a->ckpt.at == CKPT_IDLE) /* we were restarted in between */
+		if (a->ckpt.at == CKPT_IDLE) { /* we were restarted in between */
 			ckpt_begin(a, "drain", true, 0);
+		}
 		break;
 	}
 }
 
-/* It is there and cannot be read: a disk in trouble, a descriptor too few. That is no verdict on the job, for a while. */
+/* It is there and cannot be read: a disk in trouble, a descriptor too few. That is no verdict on
+ * the job, for a while. */
 static bool exit_unread(struct agent *a, const struct spot_err *err)
 {
 	struct job *j = &a->job;
 
 	if (j->exit_unread_us == 0) {
 		j->exit_unread_us = a->now_us;
-		log_warn("job.exit_unread", STR("job", j->id), I64("epoch", j->epoch), STR("error", err->text));
+		log_warn("job.exit_unread", STR("job", j->id), I64("epoch", j->epoch),
+		    STR("error", err->text));
 	}
-	if (a->now_us >= j->exit_unread_us + EXIT_READ_US)
+	if (a->now_us >= j->exit_unread_us + EXIT_READ_US) {
 		return false;
+	}
 	agent_wake(a, a->now_us + LOOK_OFTEN_US);
 	return true;
 }
 
-/* Of another boot: without the shim's word that all was on the disk what the program wrote last may have gone with the power. */
+/* Of another boot: without the shim's word that all was on the disk what the program wrote last may
+ * have gone with the power. */
 static bool end_is_safe(const struct job *j)
 {
 	char path[AGENT_PATH_MAX];
 	struct stat st;
 
-	return j->spawned_us != 0 || (path_join(path, j->dir, SHIM_SAFE_FILE) && stat(path, &st) == 0 && st.st_size > 0);
+	return j->spawned_us != 0 ||
+	    (path_join(path, j->dir, SHIM_SAFE_FILE) && stat(path, &st) == 0 && st.st_size > 0);
 }
 
-/* The agent before us was ended just before it started the supervisor: the first that one does is to begin the log. */
+/* The agent before us was ended just before it started the supervisor: the first that one does is
+ * to begin the log. */
 static bool never_begun(const struct job *j)
 {
-	return j->phase == JOB_SETUP && j->stop == STOP_NONE && j->spawned_us != 0 && j->shim == 0 && !file_exists(j->log);
+	return j->phase == JOB_SETUP && j->stop == STOP_NONE && j->spawned_us != 0 &&
+	    j->shim == 0 && !file_exists(j->log);
 }
 
 static void exit_look(struct agent *a)
@@ -373,11 +407,12 @@ static void exit_look(struct agent *a)
 	struct job *j = &a->job;
 	bool alive = shim_is_alive(a); /* before the file: it is written before the shim ends */
 	AUTO(json) json_t *o = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_rc rc = shim_file(j, SHIM_EXIT_FILE, &o, &err);
 
-	if (!alive && o == NULL && rc != SPOT_NOT_FOUND && exit_unread(a, &err))
+	if (!alive && o == NULL && rc != SPOT_NOT_FOUND && exit_unread(a, &err)) {
 		return;
+	}
 	if (o != NULL && !end_is_safe(j)) {
 		log_warn("job.end_unsafe", STR("job", j->id), I64("epoch", j->epoch));
 		json_decref(STEAL(o));
@@ -392,7 +427,8 @@ static void exit_look(struct agent *a)
 		if (j->leader > 0 && j->shim_start != 0 && j->spawned_us != 0) {
 			(void)kill(j->leader, SIGKILL);
 			(void)kill(-j->leader, SIGKILL);
-			/* Nobody else ends what stands in sessions of its own, and would write beside the next attempt; no other job has that file. */
+			/* Nobody else ends what stands in sessions of its own, and would write
+			 * beside the next attempt; no other job has that file. */
 			proc_kill_env("SPOT_PROGRESS_FILE", j->progress);
 		}
 		j->exit_code = -1;
@@ -409,13 +445,15 @@ void job_drop(struct agent *a)
 	ckpt_reset(a);
 	logs_close(a);
 	report_reset(a);
-	if (j->watch >= 0)
+	if (j->watch >= 0) {
 		(void)inotify_rm_watch(a->inotify_fd, j->watch);
-	if (j->dir[0] != '\0' && strcmp(j->dir, a->fetch.kept_dir) != 0)
+	}
+	if (j->dir[0] != '\0' && strcmp(j->dir, a->fetch.kept_dir) != 0) {
 		dir_remove(j->dir);
+	}
 	json_decref(j->run);
 	json_decref(j->spec);
-	*j = (struct job){.watch = -1};
+	*j = (struct job){ .watch = -1 };
 	state_write(a);
 	poll_now(a);
 }
@@ -423,11 +461,12 @@ void job_drop(struct agent *a)
 void job_child_ended(struct agent *a, pid_t pid)
 {
 	/* exit.json tells the rest; the next turn looks. */
-	if (pid == a->job.shim)
+	if (pid == a->job.shim) {
 		agent_wake(a, a->now_us);
+	}
 }
 
-/* ---- the step ----------------------------------------------------------------------------------------------- */
+/* ---- the step -------------------------------------------------------------------------------- */
 
 static void fetch_rounds_clear(struct agent *a)
 {
@@ -439,7 +478,7 @@ static void fetch_rounds_clear(struct agent *a)
 static void step_fetch(struct agent *a)
 {
 	struct job *j = &a->job;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_rc rc;
 
 	if (j->stop == STOP_DROPPED) {
@@ -464,7 +503,8 @@ static void step_fetch(struct agent *a)
 		j->phase = JOB_SETUP;
 		state_write(a); /* first: what runs must be known to a successor */
 		rc = job_start(a, &err);
-		if (rc == SPOT_INTERNAL) { /* no room for a process, say: nothing that the job has to answer for */
+		/* no room for a process, say: nothing that the job has to answer for */
+		if (rc == SPOT_INTERNAL) {
 			cgroup_remove(j->cgroup);
 			j->phase = JOB_FETCH;
 			j->spawned_us = 0;
@@ -498,15 +538,18 @@ static void step_running(struct agent *a)
 
 	job_look(a);
 	exit_look(a);
-	if (j->phase != JOB_SETUP && j->phase != JOB_RUNNING)
+	if (j->phase != JOB_SETUP && j->phase != JOB_RUNNING) {
 		return;
-	if (j->stop != STOP_NONE)
+	}
+	if (j->stop != STOP_NONE) {
 		job_kill(a);
+	}
 	if (j->max_us > 0 && j->running_us > 0 && j->stop == STOP_NONE) {
-		if (job_is_over_time(a))
+		if (job_is_over_time(a)) {
 			ckpt_begin(a, "drain", true, 0);
-		else
+		} else {
 			agent_wake(a, j->running_us + j->max_us);
+		}
 	}
 	agent_wake(a, a->now_us + (j->watch >= 0 ? LOOK_EVERY_US : LOOK_OFTEN_US));
 }
@@ -528,11 +571,15 @@ void job_step(struct agent *a)
 		step_running(a);
 		break;
 	case JOB_ENDED:
-		if (a->ckpt.at != CKPT_IDLE)
+		if (a->ckpt.at != CKPT_IDLE) {
 			break;
-		/* Its result is in the checkpoint directory: without that stored, it has not succeeded. */
-		if (j->finished && strcmp(j->reason, "ok") == 0 && j->has_checkpoint && !a->ckpt.ok)
+		}
+		/* Its result is in the checkpoint directory: without that stored, it has not
+		 * succeeded. */
+		if (j->finished && strcmp(j->reason, "ok") == 0 && j->has_checkpoint &&
+		    !a->ckpt.ok) {
 			job_end(a, "error", a->ckpt.why);
+		}
 		break;
 	}
 }

@@ -1,8 +1,8 @@
 /*
- * The job's log to the daemon, by offset: pieces of at most 256 KiB, one at a time; the daemon says where
- * it stands, so nothing is lost or stored twice, also over restarts of either side. Offsets on the
- * wire are log_base + offset in the file. What has arrived is punched out of the file, so that a
- * chatty job does not fill the disk while offsets stay what they are.
+ * The job's log to the daemon, by offset: pieces of at most 256 KiB, one at a time; the daemon says
+ * where it stands, so nothing is lost or stored twice, also over restarts of either side. Offsets
+ * on the wire are log_base + offset in the file. What has arrived is punched out of the file, so
+ * that a chatty job does not fill the disk while offsets stay what they are.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -25,11 +25,13 @@ void logs_close(struct agent *a)
 	struct logs *l = &a->logs;
 
 	http_stop(a->http, l->call);
-	if (l->watch >= 0)
+	if (l->watch >= 0) {
 		(void)inotify_rm_watch(a->inotify_fd, l->watch);
-	if (l->fd >= 0)
+	}
+	if (l->fd >= 0) {
 		close(l->fd);
-	*l = (struct logs){.fd = -1, .watch = -1};
+	}
+	*l = (struct logs){ .fd = -1, .watch = -1 };
 }
 
 void logs_open(struct agent *a, int64_t sent)
@@ -40,14 +42,18 @@ void logs_open(struct agent *a, int64_t sent)
 
 static void watch(struct agent *a)
 {
-	if (a->inotify_fd >= 0) /* one event, then not again until we have read: a busy log is no alarm clock */
-		a->logs.watch = inotify_add_watch(a->inotify_fd, a->job.log, IN_MODIFY | IN_ONESHOT);
+	/* one event, then not again until we have read: a busy log is no alarm clock */
+	if (a->inotify_fd >= 0) {
+		a->logs.watch =
+		    inotify_add_watch(a->inotify_fd, a->job.log, IN_MODIFY | IN_ONESHOT);
+	}
 }
 
 static void punch(struct logs *l)
 {
-	if (l->sent - l->punched < PUNCH_BYTES)
+	if (l->sent - l->punched < PUNCH_BYTES) {
 		return;
+	}
 	(void)fallocate(l->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)l->punched,
 	    (off_t)(l->sent - l->punched));
 	l->punched = l->sent;
@@ -58,15 +64,16 @@ static void log_done(void *agent, const struct http_reply *reply)
 	struct agent *a = agent;
 	struct logs *l = &a->logs;
 	AUTO(daemon_reply) struct daemon_reply r;
-	struct spot_err bad = {0};
+	struct spot_err bad = { 0 };
 	int64_t next;
 
 	daemon_read(a, reply, &r);
 	l->call = NULL;
 	if (r.status != 200) {
 		backoff_fail(a, &l->backoff, r.retry_after_us);
-		if (r.stale && job_alive(&a->job))
+		if (r.stale && job_alive(&a->job)) {
 			job_fenced(a);
+		}
 		return;
 	}
 	next = json_need_i64(r.body, "next_offset", &bad) - a->job.log_base;
@@ -75,12 +82,15 @@ static void log_done(void *agent, const struct http_reply *reply)
 		backoff_fail(a, &l->backoff, 0);
 		return;
 	}
-	if (next <= l->sent) /* no progress: the same piece again and again would be a storm */
+	if (next <= l->sent) { /* no progress: the same piece again and again would be a storm */
 		backoff_fail(a, &l->backoff, 0);
-	else
+	} else {
 		backoff_clear(&l->backoff);
-	if (next > l->sent && l->flush_us != 0 && !a->notice.interrupted)
-		l->flush_us = a->now_us; /* as long as it moves it may take longer, unless time is short */
+	}
+	if (next > l->sent && l->flush_us != 0 && !a->notice.interrupted) {
+		/* as long as it moves it may take longer, unless time is short */
+		l->flush_us = a->now_us;
+	}
 	l->sent = next;
 	punch(l);
 }
@@ -92,15 +102,17 @@ static void send_piece(struct agent *a)
 	char *buf = malloc(SPOT_AGENT_LOG_BYTES);
 	ssize_t got;
 
-	if (buf == NULL)
+	if (buf == NULL) {
 		abort();
-	got = pread(l->fd, buf, (size_t)MIN(l->size - l->sent, (int64_t)SPOT_AGENT_LOG_BYTES), (off_t)l->sent);
+	}
+	got = pread(l->fd, buf, (size_t)MIN(l->size - l->sent, (int64_t)SPOT_AGENT_LOG_BYTES),
+	    (off_t)l->sent);
 	if (got > 0) {
-		(void)snprintf(path, sizeof(path), "log?job=%s&epoch=%" PRId64 "&offset=%" PRId64, a->job.id,
-		    a->job.epoch, a->job.log_base + l->sent);
+		(void)snprintf(path, sizeof(path), "log?job=%s&epoch=%" PRId64 "&offset=%" PRId64,
+		    a->job.id, a->job.epoch, a->job.log_base + l->sent);
 		l->flying = got;
-		l->call = daemon_post_bytes(a, path, (struct str){buf, (size_t)got}, 20 * SPOT_US_PER_S,
-		    log_done);
+		l->call = daemon_post_bytes(a, path, (struct str){ buf, (size_t)got },
+		    20 * SPOT_US_PER_S, log_done);
 	}
 	free(buf);
 }
@@ -111,8 +123,9 @@ void logs_step(struct agent *a)
 	struct job *j = &a->job;
 	struct stat st;
 
-	if (j->phase < JOB_SETUP || j->stop == STOP_DROPPED)
+	if (j->phase < JOB_SETUP || j->stop == STOP_DROPPED) {
 		return;
+	}
 	if (l->fd < 0) {
 		l->fd = open(j->log, O_RDWR | O_CLOEXEC);
 		if (l->fd < 0) {
@@ -121,17 +134,21 @@ void logs_step(struct agent *a)
 		}
 		watch(a);
 	}
-	if (fstat(l->fd, &st) == 0)
+	if (fstat(l->fd, &st) == 0) {
 		l->size = st.st_size;
+	}
 	if (l->call != NULL || a->enrol.at != ENROL_DONE || l->sent >= l->size) {
-		if (j->phase != JOB_REPORTED && l->call == NULL)
+		if (j->phase != JOB_REPORTED && l->call == NULL) {
 			agent_wake(a, a->now_us + LOOK_US);
+		}
 		return;
 	}
-	if (!backoff_due(a, &l->backoff))
+	if (!backoff_due(a, &l->backoff)) {
 		return;
+	}
 	/* Gather a little, unless much is there already or the job is over. */
-	if (j->phase <= JOB_RUNNING && l->size - l->sent < SPOT_AGENT_LOG_BYTES && a->now_us < l->next_us) {
+	if (j->phase <= JOB_RUNNING && l->size - l->sent < SPOT_AGENT_LOG_BYTES &&
+	    a->now_us < l->next_us) {
 		agent_wake(a, l->next_us);
 		return;
 	}
@@ -145,12 +162,15 @@ bool logs_flushed(struct agent *a)
 	struct logs *l = &a->logs;
 	struct stat st;
 
-	if (l->fd >= 0 && fstat(l->fd, &st) == 0)
+	if (l->fd >= 0 && fstat(l->fd, &st) == 0) {
 		l->size = st.st_size;
-	if (l->sent >= l->size && l->call == NULL)
+	}
+	if (l->sent >= l->size && l->call == NULL) {
 		return true;
-	if (a->lost || l->flush_us == 0) /* the report could not get through either */
+	}
+	if (a->lost || l->flush_us == 0) { /* the report could not get through either */
 		l->flush_us = a->now_us;
+	}
 	agent_wake(a, l->flush_us + FLUSH_US);
 	return a->now_us >= l->flush_us + FLUSH_US;
 }

@@ -1,6 +1,7 @@
 /*
- * spot-agent: one process per node. Enrols, polls, runs the job it is told to, watches for the cloud's
- * notices. The loop and what every part needs of the machine; the turn is in turn.c, the parts are in agent.h.
+ * spot-agent: one process per node. Enrols, polls, runs the job it is told to, watches for the
+ * cloud's notices. The loop and what every part needs of the machine; the turn is in turn.c, the
+ * parts are in agent.h.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -24,7 +25,7 @@
 
 #define DIR_DEFAULT "/var/lib/spot-agent"
 
-/* ---- events --------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void reap(struct agent *a)
 {
@@ -63,56 +64,65 @@ static void wait_turn(struct agent *a)
 	struct curl_waitfd fds[4];
 	unsigned n = 0, inotify_at = 4, scan_at = 4, gpu_at = 4;
 
-	fds[n++] = (struct curl_waitfd){a->signal_fd, CURL_WAIT_POLLIN, 0};
+	fds[n++] = (struct curl_waitfd){ a->signal_fd, CURL_WAIT_POLLIN, 0 };
 	if (a->inotify_fd >= 0) {
 		inotify_at = n;
-		fds[n++] = (struct curl_waitfd){a->inotify_fd, CURL_WAIT_POLLIN, 0};
+		fds[n++] = (struct curl_waitfd){ a->inotify_fd, CURL_WAIT_POLLIN, 0 };
 	}
 	if (a->ckpt.scan_pid > 0) {
 		scan_at = n;
-		fds[n++] = (struct curl_waitfd){a->ckpt.scan_fd, CURL_WAIT_POLLIN, 0};
+		fds[n++] = (struct curl_waitfd){ a->ckpt.scan_fd, CURL_WAIT_POLLIN, 0 };
 	}
 	if (a->gpu.fd >= 0) {
 		gpu_at = n;
-		fds[n++] = (struct curl_waitfd){a->gpu.fd, CURL_WAIT_POLLIN, 0};
+		fds[n++] = (struct curl_waitfd){ a->gpu.fd, CURL_WAIT_POLLIN, 0 };
 	}
 	http_wait(a->http, fds, n, a->wake_us - a->now_us);
 	a->now_us = a->clock->mono_us(a->clock);
-	/* Completions may have ended the scan or the helper: look again before reading from them. */
+	/* Completions may have ended the scan or the helper: look again before reading from
+	 * them. */
 	if (scan_at < 4 && fds[scan_at].revents != 0 && a->ckpt.scan_pid > 0 &&
-	    a->ckpt.scan_fd == fds[scan_at].fd)
+	    a->ckpt.scan_fd == fds[scan_at].fd) {
 		ckpt_scan_ready(a);
-	if (gpu_at < 4 && fds[gpu_at].revents != 0 && a->gpu.fd == fds[gpu_at].fd)
+	}
+	if (gpu_at < 4 && fds[gpu_at].revents != 0 && a->gpu.fd == fds[gpu_at].fd) {
 		gpu_ready(a);
-	if (inotify_at < 4 && fds[inotify_at].revents != 0)
+	}
+	if (inotify_at < 4 && fds[inotify_at].revents != 0) {
 		inotify_drain(a);
-	if (fds[0].revents != 0)
+	}
+	if (fds[0].revents != 0) {
 		signals_read(a);
+	}
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void turn(struct agent *a)
 {
 	agent_steps(a);
-	if (!a->quit)
+	if (!a->quit) {
 		wait_turn(a);
+	}
 }
 
-/* ---- start and end ----------------------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 static enum spot_rc lock_take(struct agent *a, struct spot_err *err)
 {
 	char path[AGENT_PATH_MAX];
 	int fd;
 
-	if (!path_join(path, a->dir, "lock"))
+	if (!path_join(path, a->dir, "lock")) {
 		return err_set(err, SPOT_INVALID, "--dir: too long");
+	}
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0)
+	if (fd < 0) {
 		return err_set(err, SPOT_INTERNAL, "%s: %s", path, strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		return err_set(err, SPOT_CONFLICT, "another agent runs in %s", a->dir);
+	}
 	return SPOT_OK; /* held until we end */
 }
 
@@ -127,7 +137,8 @@ static void boot_id_read(struct agent *a)
 		(void)snprintf(kernel, sizeof(kernel), "%.*s", (int)strcspn(text.p, "\n"), text.p);
 		free((char *)(uintptr_t)text.p);
 	}
-	(void)snprintf(a->enrol.boot_id, sizeof(a->enrol.boot_id), "%s%s%s", kernel, *home != '\0' ? "." : "", home);
+	(void)snprintf(a->enrol.boot_id, sizeof(a->enrol.boot_id), "%s%s%s", kernel,
+	    *home != '\0' ? "." : "", home);
 }
 
 static void events_open(struct agent *a)
@@ -145,7 +156,8 @@ static void events_open(struct agent *a)
 	a->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	/* The job's shim outlives us; should it die before us, its children become ours to reap. */
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-	(void)prctl(PR_SET_DUMPABLE, 0); /* token, session and the job's secrets pass through our memory */
+	/* token, session and the job's secrets pass through our memory */
+	(void)prctl(PR_SET_DUMPABLE, 0);
 }
 
 /* Jobs get paths from it: it must hold wherever they stand. */
@@ -154,18 +166,21 @@ static enum spot_rc dir_open(struct agent *a, struct spot_err *err)
 	static char absolute[AGENT_PATH_MAX];
 	enum spot_rc rc = dir_make(a->dir, err);
 
-	if (rc != SPOT_OK)
+	if (rc != SPOT_OK) {
 		return rc;
-	if (realpath(a->dir, absolute) == NULL)
+	}
+	if (realpath(a->dir, absolute) == NULL) {
 		return err_set(err, SPOT_INTERNAL, "%s: %s", a->dir, strerror(errno));
+	}
 	a->dir = absolute;
-	return chmod(absolute, 0700) == 0 ? SPOT_OK :
-	    err_set(err, SPOT_INTERNAL, "%s: %s", absolute, strerror(errno));
+	return chmod(absolute, 0700) == 0
+	    ? SPOT_OK
+	    : err_set(err, SPOT_INTERNAL, "%s: %s", absolute, strerror(errno));
 }
 
 static int run(struct agent *a)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	if (dir_open(a, &err) != SPOT_OK || lock_take(a, &err) != SPOT_OK ||
 	    boot_read(a->dir, &a->boot, &err) != SPOT_OK) {
@@ -176,8 +191,9 @@ static int run(struct agent *a)
 	rng_real_init(&a->rng);
 	boot_id_read(a);
 	agent_begin(a);
-	while (!a->quit)
+	while (!a->quit) {
 		turn(a);
+	}
 	agent_end(a);
 	log_info("agent.end", I64("code", a->exit_code));
 	return a->exit_code;
@@ -192,35 +208,44 @@ static int usage(FILE *out, int code)
 	    "  --version   print the version\n"
 	    "  --help      print this\n"
 	    "Exit: 0 the node is to be shut down, 3 the daemon refuses this node for ever,\n"
-	    "128+N stopped by signal N (the job goes on; the next start adopts it). In a Pod a stop is the\n"
-	    "end of the node: the job is saved within $SPOT_TERMINATION_GRACE_S seconds, then 0.\n");
+	    "128+N stopped by signal N (the job goes on; the next start adopts it). In a Pod a "
+	    "stop is the\n"
+	    "end of the node: the job is saved within $SPOT_TERMINATION_GRACE_S seconds, then "
+	    "0.\n");
 	return code;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = {{"dir", required_argument, NULL, 'd'},
-	    {"version", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+	static const struct option longs[] = { { "dir", required_argument, NULL, 'd' },
+		{ "version", no_argument, NULL, 'v' }, { "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 } };
 	const char *env = getenv("SPOT_AGENT_DIR");
 	static struct agent a;
 	int c;
 
-	if (argc == 2 && strcmp(argv[1], "--shim") == 0)
+	if (argc == 2 && strcmp(argv[1], "--shim") == 0) {
 		return shim_main();
-	if (argc == 2 && strcmp(argv[1], "--scan") == 0)
+	}
+	if (argc == 2 && strcmp(argv[1], "--scan") == 0) {
 		return scan_main();
+	}
 	agent_init(&a, str_empty(env) ? DIR_DEFAULT : env, &clock_real);
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (c == 'd')
+		if (c == 'd') {
 			a.dir = optarg;
-		else if (c == 'v')
+		} else if (c == 'v') {
 			return printf("spot-agent %s\n", AGENT_VERSION) < 0;
-		else
+		} else {
 			return usage(c == 'h' ? stdout : stderr, c == 'h' ? 0 : 2);
+		}
 	}
-	if (optind != argc)
+	if (optind != argc) {
 		return usage(stderr, 2);
-	log_init(&(struct log_conf){.fd = 2, .level = LOG_INFO, .program = "spot-agent",
-	    .clock = &clock_real});
+	}
+	log_init(&(struct log_conf){ .fd = 2,
+	    .level = LOG_INFO,
+	    .program = "spot-agent",
+	    .clock = &clock_real });
 	return run(&a);
 }

@@ -1,6 +1,6 @@
 /*
- * The long poll: says what the node has, hears what it should be doing. Level-triggered: an answer is
- * compared with the facts, so hearing it twice or late changes nothing.
+ * The long poll: says what the node has, hears what it should be doing. Level-triggered: an answer
+ * is compared with the facts, so hearing it twice or late changes nothing.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -34,8 +34,8 @@ static const char *phase_name(enum job_phase p)
 	return "IDLE";
 }
 
-/* 0 = no hurry. What is left is counted from the answer on: of the daemon's clock and ours one may be wrong. Earlier daemons do not
- * say it. */
+/* 0 = no hurry. What is left is counted from the answer on: of the daemon's clock and ours one may
+ * be wrong. Earlier daemons do not say it. */
 static int64_t deadline_of(struct agent *a, const struct desired *d)
 {
 	int64_t left = d->left_us >= 0 ? d->left_us : d->deadline_wall_us - agent_wall_us(a);
@@ -45,17 +45,20 @@ static int64_t deadline_of(struct agent *a, const struct desired *d)
 
 static bool is_ours(const struct agent *a, const struct desired *d)
 {
-	return a->job.phase != JOB_NONE && strcmp(a->job.id, d->job) == 0 && a->job.epoch == d->epoch;
+	return a->job.phase != JOB_NONE && strcmp(a->job.id, d->job) == 0 &&
+	    a->job.epoch == d->epoch;
 }
 
 static void want_run(struct agent *a, const struct desired *d)
 {
 	struct job *j = &a->job;
 
-	if (is_ours(a, d))
+	if (is_ours(a, d)) {
 		return;
-	if (j->phase == JOB_REPORTED)
+	}
+	if (j->phase == JOB_REPORTED) {
 		job_drop(a);
+	}
 	if (j->phase != JOB_NONE) {
 		/* Ours is of the past: its reports would be refused. It must be gone first. */
 		job_stop(a, STOP_DROPPED, 0, "the node was given another job");
@@ -63,30 +66,35 @@ static void want_run(struct agent *a, const struct desired *d)
 		return;
 	}
 	if (d->run == NULL) {
-		a->poll.claim_nothing = true; /* asked as if we had nothing, the answer contains it */
+		/* asked as if we had nothing, the answer contains it */
+		a->poll.claim_nothing = true;
 		return;
 	}
 	a->poll.claim_nothing = false;
 	job_begin(a, d->job, d->epoch, d->run);
 }
 
-/* The daemon waits for the end of something that it placed here and we never heard of. What was here before it is over
- * and told: whoever answers about another job knows that. */
+/* The daemon waits for the end of something that it placed here and we never heard of. What was
+ * here before it is over and told: whoever answers about another job knows that. */
 static bool never_begun(struct agent *a, const struct desired *d)
 {
-	if (d->job[0] == '\0')
+	if (d->job[0] == '\0') {
 		return false;
-	if (a->job.phase == JOB_REPORTED && !is_ours(a, d))
+	}
+	if (a->job.phase == JOB_REPORTED && !is_ours(a, d)) {
 		job_drop(a);
+	}
 	return a->job.phase == JOB_NONE;
 }
 
 static void want_drain(struct agent *a, const struct desired *d)
 {
-	if (never_begun(a, d))
+	if (never_begun(a, d)) {
 		job_refuse(a, d->job, d->epoch, "drained", d->why);
-	if (!is_ours(a, d) || !job_alive(&a->job))
+	}
+	if (!is_ours(a, d) || !job_alive(&a->job)) {
 		return;
+	}
 	log_info("job.drain", STR("job", a->job.id), STR("why", d->why));
 	ckpt_begin(a, "drain", true, deadline_of(a, d));
 }
@@ -100,10 +108,12 @@ static void want_shutdown(struct agent *a, const struct desired *d)
 
 static void apply(struct agent *a, const struct desired *d)
 {
-	if (a->leaving)
+	if (a->leaving) {
 		return;
+	}
 	/* Asked before it was told it may say that, too. */
-	if (is_ours(a, d) && a->job.phase == JOB_REPORTED && a->poll.asked_as == JOB_REPORTED && strcmp(d->what, "idle") != 0 && strcmp(d->what, "shutdown") != 0) {
+	if (is_ours(a, d) && a->job.phase == JOB_REPORTED && a->poll.asked_as == JOB_REPORTED &&
+	    strcmp(d->what, "idle") != 0 && strcmp(d->what, "shutdown") != 0) {
 		report_again(a);
 	} else if (strcmp(d->what, "run") == 0) {
 		want_run(a, d);
@@ -111,20 +121,22 @@ static void apply(struct agent *a, const struct desired *d)
 		want_drain(a, d);
 	} else if (strcmp(d->what, "kill") == 0) {
 		/* Whichever job it names: what we run is not wanted. */
-		if (never_begun(a, d))
+		if (never_begun(a, d)) {
 			job_refuse(a, d->job, d->epoch, "killed", d->why);
-		else
+		} else {
 			job_stop(a, STOP_KILLED, 0, d->why);
+		}
 	} else if (strcmp(d->what, "shutdown") == 0) {
 		want_shutdown(a, d);
 	} else if (strcmp(d->what, "idle") == 0) {
 		a->poll.claim_nothing = false;
-		if (a->job.phase == JOB_REPORTED)
+		if (a->job.phase == JOB_REPORTED) {
 			job_drop(a);
-		else if (job_alive(&a->job))
+		} else if (job_alive(&a->job)) {
 			job_stop(a, STOP_KILLED, 0, "the node is to be idle");
-		else if (a->job.phase == JOB_NONE)
+		} else if (a->job.phase == JOB_NONE) {
 			fetch_forget(a);
+		}
 	} else {
 		log_error("poll.unknown_desire", STR("desired", d->what));
 	}
@@ -139,20 +151,23 @@ static void slow_down(struct agent *a, bool changed)
 		p->quick = 0;
 		return;
 	}
-	if (p->quick < 20)
+	if (p->quick < 20) {
 		p->quick++;
-	if (p->quick > 2)
+	}
+	if (p->quick > 2) {
 		p->backoff.next_us = a->now_us + p->quick * QUICK_US;
+	}
 }
 
 static void poll_answer(struct agent *a, const struct daemon_reply *r)
 {
-	struct spot_err bad = {0};
-	struct desired d = {.what = json_need_str(r->body, "desired", &bad),
-	    .job = json_str(r->body, "job", "", &bad), .why = json_str(r->body, "why", "", &bad),
-	    .epoch = json_i64(r->body, "epoch", 0, &bad),
-	    .deadline_wall_us = json_i64(r->body, "deadline_us", 0, &bad),
-	    .left_us = json_i64(r->body, "left_us", -1, &bad)};
+	struct spot_err bad = { 0 };
+	struct desired d = { .what = json_need_str(r->body, "desired", &bad),
+		.job = json_str(r->body, "job", "", &bad),
+		.why = json_str(r->body, "why", "", &bad),
+		.epoch = json_i64(r->body, "epoch", 0, &bad),
+		.deadline_wall_us = json_i64(r->body, "deadline_us", 0, &bad),
+		.left_us = json_i64(r->body, "left_us", -1, &bad) };
 	int64_t version = json_i64(r->body, "version", 0, &bad);
 	enum job_phase before = a->job.phase;
 	bool claimed = a->poll.claim_nothing;
@@ -163,14 +178,17 @@ static void poll_answer(struct agent *a, const struct daemon_reply *r)
 		return;
 	}
 	backoff_clear(&a->poll.backoff);
-	if (orphan_timeout_set(a, json_i64(r->body, "orphan_timeout_s", -1, NULL)))
+	if (orphan_timeout_set(a, json_i64(r->body, "orphan_timeout_s", -1, NULL))) {
 		state_write(a);
+	}
 	d.run = json_object_get(r->body, "run");
-	if (!json_is_object(d.run))
+	if (!json_is_object(d.run)) {
 		d.run = NULL;
+	}
 	apply(a, &d);
-	slow_down(a, version != a->poll.version || before != a->job.phase ||
-	    claimed != a->poll.claim_nothing);
+	slow_down(a,
+	    version != a->poll.version || before != a->job.phase ||
+		claimed != a->poll.claim_nothing);
 	a->poll.version = version;
 }
 
@@ -207,8 +225,9 @@ void poll_step(struct agent *a)
 	json_t *have;
 
 	if (a->enrol.at != ENROL_DONE || p->call != NULL || a->leaving ||
-	    !backoff_due(a, &p->backoff))
+	    !backoff_due(a, &p->backoff)) {
 		return;
+	}
 	have = json_pack("{s:o, s:I, s:s, s:I}", "job", nothing ? json_null() : json_string(j->id),
 	    "epoch", (json_int_t)(nothing ? 0 : j->epoch), "phase",
 	    nothing ? "IDLE" : phase_name(j->phase), "version", (json_int_t)p->version);
@@ -216,6 +235,6 @@ void poll_step(struct agent *a)
 	p->asked_as = nothing ? JOB_NONE : j->phase;
 	p->call = daemon_post(a, "poll",
 	    json_pack("{s:o, s:I, s:I}", "have", have, "steps_done", (json_int_t)j->steps_done,
-	        "hold_ms", (json_int_t)hold_ms),
+		"hold_ms", (json_int_t)hold_ms),
 	    (hold_ms + 15000) * 1000, poll_done);
 }

@@ -1,6 +1,7 @@
 /*
- * Reports: what the daemon was last told is compared with what is; the difference is sent. The end of
- * a job is told once its last checkpoint is stored and its log is through (or had its three seconds).
+ * Reports: what the daemon was last told is compared with what is; the difference is sent. The end
+ * of a job is told once its last checkpoint is stored and its log is through (or had its three
+ * seconds).
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -12,7 +13,7 @@
 void report_reset(struct agent *a)
 {
 	http_stop(a->http, a->report.call);
-	a->report = (struct report){0};
+	a->report = (struct report){ 0 };
 }
 
 void report_again(struct agent *a)
@@ -20,17 +21,21 @@ void report_again(struct agent *a)
 	struct job *j = &a->job;
 	bool left = j->reason != NULL && strcmp(j->reason, "drained") == 0;
 
-	if (j->told_again_us != 0 && a->now_us < j->told_again_us + AGAIN_US)
+	if (j->told_again_us != 0 && a->now_us < j->told_again_us + AGAIN_US) {
 		return;
+	}
 	j->told_again_us = a->now_us;
 	log_warn("report.forgotten", STR("job", j->id), I64("epoch", j->epoch));
 	report_reset(a);
 	ckpt_reset(a);
-	if (j->reason == NULL)
+	if (j->reason == NULL) {
 		j->reason = "error"; /* of an agent before us that did not write it down */
+	}
 	j->phase = JOB_ENDED;
-	if (j->has_checkpoint && j->exit_phase[0] != '\0' && (left || strcmp(j->reason, "ok") == 0))
+	if (j->has_checkpoint && j->exit_phase[0] != '\0' &&
+	    (left || strcmp(j->reason, "ok") == 0)) {
 		ckpt_begin(a, left ? "drain" : "final", left, 0);
+	}
 	agent_wake(a, a->now_us);
 }
 
@@ -48,19 +53,21 @@ static void report_done(void *agent, const struct http_reply *reply)
 	daemon_read(a, reply, &r);
 	p->call = NULL;
 	if (r.stale) {
-		if (a->job.phase == JOB_ENDED || a->job.phase == JOB_REPORTED)
+		if (a->job.phase == JOB_ENDED || a->job.phase == JOB_REPORTED) {
 			job_drop(a);
-		else
+		} else {
 			job_fenced(a);
+		}
 		return;
 	}
 	if (r.status != 200 && !stop_retrying(r.status)) {
 		backoff_fail(a, &p->backoff, r.retry_after_us);
 		return;
 	}
-	if (r.status != 200)
+	if (r.status != 200) {
 		log_error("report.refused", I64("status", r.status), STR("code", r.code),
 		    STR("error", r.error));
+	}
 	backoff_clear(&p->backoff);
 	p->sent_phase = p->flying_phase;
 	p->sent_saving = p->flying_saving;
@@ -76,10 +83,12 @@ static void report_done(void *agent, const struct http_reply *reply)
 
 static const char *phase_name(const struct report *p, enum job_phase phase)
 {
-	if (phase == JOB_ENDED)
+	if (phase == JOB_ENDED) {
 		return "EXITED";
-	if (p->flying_saving)
+	}
+	if (p->flying_saving) {
 		return "SAVING";
+	}
 	return phase == JOB_RUNNING ? "RUNNING" : "SETUP";
 }
 
@@ -96,14 +105,16 @@ static void report_send(struct agent *a, enum job_phase phase)
 	o = json_pack("{s:s, s:I, s:s, s:I, s:I, s:s}", "job", j->id, "epoch", (json_int_t)j->epoch,
 	    "phase", phase_name(p, phase), "steps_done", (json_int_t)j->steps_done, "steps_total",
 	    (json_int_t)j->steps_total, "why", j->why);
-	if (p->signalled_wall_us != 0)
+	if (p->signalled_wall_us != 0) {
 		(void)json_object_set_new(o, "signalled_us", json_integer(p->signalled_wall_us));
+	}
 	if (phase == JOB_ENDED) {
 		(void)json_object_set_new(o, "reason", json_string(j->reason));
-		if (j->exit_signal != 0)
+		if (j->exit_signal != 0) {
 			(void)json_object_set_new(o, "exit_signal", json_integer(j->exit_signal));
-		else if (j->exit_phase[0] != '\0')
+		} else if (j->exit_phase[0] != '\0') {
 			(void)json_object_set_new(o, "exit_code", json_integer(j->exit_code));
+		}
 	}
 	p->call = daemon_post(a, "report", o, 15 * SPOT_US_PER_S, report_done);
 }
@@ -115,13 +126,15 @@ void report_step(struct agent *a)
 	bool due;
 
 	if (a->enrol.at != ENROL_DONE || p->call != NULL || j->phase == JOB_NONE ||
-	    j->phase == JOB_REPORTED || j->stop == STOP_DROPPED || !backoff_due(a, &p->backoff))
+	    j->phase == JOB_REPORTED || j->stop == STOP_DROPPED || !backoff_due(a, &p->backoff)) {
 		return;
+	}
 	if (j->phase == JOB_ENDED) {
-		if (a->ckpt.at == CKPT_IDLE && logs_flushed(a))
+		if (a->ckpt.at == CKPT_IDLE && logs_flushed(a)) {
 			report_send(a, JOB_ENDED);
-		else if (p->saving != p->sent_saving)
+		} else if (p->saving != p->sent_saving) {
 			report_send(a, JOB_RUNNING);
+		}
 		return;
 	}
 	due = j->phase != p->sent_phase || p->saving != p->sent_saving ||
@@ -135,6 +148,7 @@ void report_step(struct agent *a)
 		job_progress_read(j);
 		report_send(a, j->phase);
 	}
-	if (j->phase == JOB_RUNNING)
+	if (j->phase == JOB_RUNNING) {
 		agent_wake(a, MAX(p->sent_us + a->sample_us, a->now_us + 1000));
+	}
 }

@@ -21,7 +21,7 @@
 #define SCAN_DEPTH_MAX 64
 #define READ_BYTES ((size_t)1 << 20)
 
-/* ---- lists ------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static void scan_file_fini(struct scan_file *f)
 {
@@ -31,10 +31,11 @@ static void scan_file_fini(struct scan_file *f)
 
 void scan_list_fini(struct scan_list *l)
 {
-	for (size_t i = 0; i < l->n; i++)
+	for (size_t i = 0; i < l->n; i++) {
 		scan_file_fini(&l->files[i]);
+	}
 	free(l->files);
-	*l = (struct scan_list){0};
+	*l = (struct scan_list){ 0 };
 }
 
 void scan_list_add(struct scan_list *l, struct scan_file f)
@@ -42,8 +43,9 @@ void scan_list_add(struct scan_list *l, struct scan_file f)
 	if (l->n == l->cap) {
 		l->cap = l->cap > 0 ? 2 * l->cap : 64;
 		l->files = realloc(l->files, l->cap * sizeof(*l->files));
-		if (l->files == NULL)
+		if (l->files == NULL) {
 			abort();
+		}
 	}
 	l->files[l->n++] = f;
 }
@@ -55,8 +57,9 @@ static int by_path(const void *a, const void *b)
 
 void scan_list_sort(struct scan_list *l)
 {
-	if (l->n > 0)
+	if (l->n > 0) {
 		qsort(l->files, l->n, sizeof(*l->files), by_path);
+	}
 }
 
 void scan_list_copy(struct scan_list *to, const struct scan_list *from)
@@ -67,8 +70,9 @@ void scan_list_copy(struct scan_list *to, const struct scan_list *from)
 
 		f.path = strdup(f.path);
 		f.sha256 = calloc(f.chunks_n, sizeof(*f.sha256));
-		if (f.path == NULL || f.sha256 == NULL)
+		if (f.path == NULL || f.sha256 == NULL) {
 			abort();
+		}
 		memcpy(f.sha256, from->files[i].sha256, f.chunks_n * sizeof(*f.sha256));
 		scan_list_add(to, f);
 	}
@@ -76,23 +80,25 @@ void scan_list_copy(struct scan_list *to, const struct scan_list *from)
 
 const struct scan_file *scan_list_find(const struct scan_list *l, const char *path)
 {
-	struct scan_file key = {.path = (char *)(uintptr_t)path};
+	struct scan_file key = { .path = (char *)(uintptr_t)path };
 
-	return l == NULL || l->n == 0 ? NULL :
-	    bsearch(&key, l->files, l->n, sizeof(*l->files), by_path);
+	return l == NULL || l->n == 0 ? NULL
+				      : bsearch(&key, l->files, l->n, sizeof(*l->files), by_path);
 }
 
 bool scan_list_same(const struct scan_list *a, const struct scan_list *b)
 {
-	if (a->n != b->n)
+	if (a->n != b->n) {
 		return false;
+	}
 	for (size_t i = 0; i < a->n; i++) {
 		const struct scan_file *x = &a->files[i], *y = &b->files[i];
 
 		if (strcmp(x->path, y->path) != 0 || x->mode != y->mode || x->bytes != y->bytes ||
 		    x->chunks_n != y->chunks_n ||
-		    memcmp(x->sha256, y->sha256, x->chunks_n * sizeof(*x->sha256)) != 0)
+		    memcmp(x->sha256, y->sha256, x->chunks_n * sizeof(*x->sha256)) != 0) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -101,12 +107,13 @@ int64_t scan_list_newest(const struct scan_list *l)
 {
 	int64_t newest = 0;
 
-	for (size_t i = 0; i < l->n; i++)
+	for (size_t i = 0; i < l->n; i++) {
 		newest = MAX(newest, l->files[i].mtime_ns);
+	}
 	return newest;
 }
 
-/* ---- hashing ----------------------------------------------------------------------------------- */
+/* ---- hashing --------------------------------------------------------------------------------- */
 
 struct scan {
 	const struct scan_list *known;
@@ -151,8 +158,9 @@ static enum spot_rc file_hash(struct scan *s, int fd, const char *path, struct s
 	f->chunks_n = (size_t)MAX(INT64_C(1),
 	    (f->bytes + SPOT_AGENT_CHUNK_BYTES - 1) / SPOT_AGENT_CHUNK_BYTES);
 	f->sha256 = calloc(f->chunks_n, sizeof(*f->sha256));
-	if (f->sha256 == NULL)
+	if (f->sha256 == NULL) {
 		abort();
+	}
 	if (old != NULL && old->bytes == f->bytes && old->mtime_ns == f->mtime_ns &&
 	    old->inode == f->inode && old->chunks_n == f->chunks_n) {
 		memcpy(f->sha256, old->sha256, f->chunks_n * sizeof(*f->sha256));
@@ -163,32 +171,36 @@ static enum spot_rc file_hash(struct scan *s, int fd, const char *path, struct s
 		enum spot_rc rc = chunk_hash(s, fd, path, at,
 		    MIN(f->bytes - at, (int64_t)SPOT_AGENT_CHUNK_BYTES), f->sha256[i]);
 
-		if (rc != SPOT_OK)
+		if (rc != SPOT_OK) {
 			return rc;
+		}
 	}
-	if (fstat(fd, &after) != 0 || after.st_size != f->bytes || stat_mtime_ns(&after) != f->mtime_ns)
+	if (fstat(fd, &after) != 0 || after.st_size != f->bytes ||
+	    stat_mtime_ns(&after) != f->mtime_ns) {
 		return err_set(s->err, SPOT_CONFLICT, "%s: changed while it was read", path);
+	}
 	return SPOT_OK;
 }
 
 static enum spot_rc file_scan(struct scan *s, int dir_fd, const char *name, const char *path)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	struct scan_file f = {0};
+	struct scan_file f = { 0 };
 	struct stat st;
 	enum spot_rc rc;
 
-	if (fd < 0)
+	if (fd < 0) {
 		return errno == ENOENT || errno == ELOOP ? SPOT_OK : /* gone since, or a link */
 		    err_set(s->err, SPOT_INTERNAL, "%s: %s", path, strerror(errno));
+	}
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
 		close(fd);
 		return SPOT_OK;
 	}
 	if (s->list->n >= SPOT_AGENT_FILES_MAX) {
 		close(fd);
-		return err_set(s->err, SPOT_TOO_LARGE, "more than %d files in the checkpoint directory",
-		    SPOT_AGENT_FILES_MAX);
+		return err_set(s->err, SPOT_TOO_LARGE,
+		    "more than %d files in the checkpoint directory", SPOT_AGENT_FILES_MAX);
 	}
 	f.mode = (int)(st.st_mode & 07777);
 	f.bytes = st.st_size;
@@ -201,8 +213,9 @@ static enum spot_rc file_scan(struct scan *s, int dir_fd, const char *name, cons
 		return rc;
 	}
 	f.path = strdup(path);
-	if (f.path == NULL)
+	if (f.path == NULL) {
 		abort();
+	}
 	scan_list_add(s->list, f);
 	return SPOT_OK;
 }
@@ -221,14 +234,16 @@ static enum spot_rc dir_scan(struct scan *s, int dir_fd, const char *prefix, int
 		char path[AGENT_PATH_MAX];
 		int n, fd;
 
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) {
 			continue;
+		}
 		n = snprintf(path, sizeof(path), "%s%s%s", prefix, prefix[0] != '\0' ? "/" : "",
 		    e->d_name);
 		fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (n >= (int)sizeof(path) || (fd >= 0 && depth == 0)) {
-			if (fd >= 0)
+			if (fd >= 0) {
 				close(fd);
+			}
 			rc = err_set(s->err, SPOT_TOO_LARGE, "%.80s...: path too deep", path);
 		} else if (fd >= 0) {
 			rc = dir_scan(s, fd, path, depth - 1); /* closes fd */
@@ -243,17 +258,19 @@ static enum spot_rc dir_scan(struct scan *s, int dir_fd, const char *prefix, int
 enum spot_rc scan_dir(const char *dir, const struct scan_list *known, struct scan_list *ret,
     struct spot_err *err)
 {
-	struct scan_list list = {0};
-	struct scan s = {.known = known, .list = &list, .err = err, .buf = malloc(READ_BYTES)};
+	struct scan_list list = { 0 };
+	struct scan s = { .known = known, .list = &list, .err = err, .buf = malloc(READ_BYTES) };
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	enum spot_rc rc = SPOT_OK;
 
-	if (s.buf == NULL)
+	if (s.buf == NULL) {
 		abort();
-	if (fd >= 0)
+	}
+	if (fd >= 0) {
 		rc = dir_scan(&s, fd, "", SCAN_DEPTH_MAX);
-	else if (errno != ENOENT) /* no directory: no files */
+	} else if (errno != ENOENT) { /* no directory: no files */
 		rc = err_set(err, SPOT_INTERNAL, "%s: %s", dir, strerror(errno));
+	}
 	free(s.buf);
 	if (rc != SPOT_OK) {
 		scan_list_fini(&list);
@@ -264,15 +281,16 @@ enum spot_rc scan_dir(const char *dir, const struct scan_list *known, struct sca
 	return SPOT_OK;
 }
 
-/* ---- as text between the two processes -------------------------------------------------------- */
+/* ---- as text between the two processes ------------------------------------------------------- */
 
 static json_t *file_to_json(const struct scan_file *f)
 {
 	json_t *chunks = json_array();
 	json_t *o;
 
-	for (size_t i = 0; i < f->chunks_n; i++)
+	for (size_t i = 0; i < f->chunks_n; i++) {
 		(void)json_array_append_new(chunks, json_string(f->sha256[i]));
+	}
 	o = json_pack("{s:s, s:i, s:I, s:I, s:I, s:o}", "path", f->path, "mode", f->mode, "bytes",
 	    (json_int_t)f->bytes, "mtime_ns", (json_int_t)f->mtime_ns, "inode",
 	    (json_int_t)f->inode, "chunks", chunks);
@@ -281,8 +299,8 @@ static json_t *file_to_json(const struct scan_file *f)
 
 static enum spot_rc file_from_json(const json_t *o, struct scan_file *ret, struct spot_err *err)
 {
-	struct spot_err first = {0};
-	struct scan_file f = {0};
+	struct spot_err first = { 0 };
+	struct scan_file f = { 0 };
 	const json_t *chunks = json_object_get(o, "chunks");
 	const char *path = json_need_str(o, "path", &first);
 
@@ -291,12 +309,14 @@ static enum spot_rc file_from_json(const json_t *o, struct scan_file *ret, struc
 	f.mtime_ns = json_need_i64(o, "mtime_ns", &first);
 	f.inode = (uint64_t)json_need_i64(o, "inode", &first);
 	f.chunks_n = json_array_size(chunks);
-	if (first.rc != SPOT_OK || f.chunks_n == 0)
+	if (first.rc != SPOT_OK || f.chunks_n == 0) {
 		return err_set(err, SPOT_BAD_REPLY, "scan: bad line: %s", first.text);
+	}
 	f.path = strdup(path);
 	f.sha256 = calloc(f.chunks_n, sizeof(*f.sha256));
-	if (f.path == NULL || f.sha256 == NULL)
+	if (f.path == NULL || f.sha256 == NULL) {
 		abort();
+	}
 	for (size_t i = 0; i < f.chunks_n; i++) {
 		const char *sha = json_string_value(json_array_get(chunks, i));
 
@@ -316,17 +336,22 @@ enum spot_rc scan_line(struct scan_list *l, struct str line, bool *ret_done, str
 	const char *failed;
 	enum spot_rc rc = json_parse(line, "scan", &o, err);
 
-	if (rc != SPOT_OK)
+	if (rc != SPOT_OK) {
 		return rc;
+	}
 	failed = json_str(o, "error", NULL, NULL);
-	if (failed != NULL)
-		return err_set(err, (enum spot_rc)json_i64(o, "rc", SPOT_INTERNAL, NULL), "%s", failed);
+	if (failed != NULL) {
+		return err_set(err, (enum spot_rc)json_i64(o, "rc", SPOT_INTERNAL, NULL), "%s",
+		    failed);
+	}
 	*ret_done = json_object_get(o, "done") != NULL;
-	if (*ret_done)
+	if (*ret_done) {
 		return SPOT_OK;
+	}
 	rc = file_from_json(o, &f, err);
-	if (rc == SPOT_OK)
+	if (rc == SPOT_OK) {
 		scan_list_add(l, f);
+	}
 	return rc;
 }
 
@@ -339,28 +364,32 @@ static int instructions_file(const char *dir, const struct scan_list *known)
 	for (size_t i = 0; known != NULL && i < known->n; i++) {
 		json_t *f = file_to_json(&known->files[i]);
 
-		if (f != NULL)
+		if (f != NULL) {
 			(void)json_array_append_new(files, f);
+		}
 	}
 	o = json_pack("{s:s, s:o}", "dir", dir, "known", files);
 	ok = fd >= 0 && o != NULL && json_dumpfd(o, fd, JSON_COMPACT) == 0;
 	json_decref(o);
-	if (!ok && fd >= 0)
+	if (!ok && fd >= 0) {
 		close(fd);
+	}
 	return ok ? fd : -1;
 }
 
 static void scan_exec(int fd, int out)
 {
-	char *argv[] = {(char *)(uintptr_t)"spot-agent", (char *)(uintptr_t)"--scan", NULL};
-	char *envp[] = {NULL};
+	char *argv[] = { (char *)(uintptr_t) "spot-agent", (char *)(uintptr_t) "--scan", NULL };
+	char *envp[] = { NULL };
 
-	if (dup2(out, 1) < 0)
+	if (dup2(out, 1) < 0) {
 		_exit(125);
-	if (fd == SCAN_FD)
+	}
+	if (fd == SCAN_FD) {
 		(void)fcntl(fd, F_SETFD, 0);
-	else if (dup2(fd, SCAN_FD) < 0)
+	} else if (dup2(fd, SCAN_FD) < 0) {
 		_exit(125);
+	}
 	(void)execve("/proc/self/exe", argv, envp);
 	_exit(125);
 }
@@ -372,13 +401,15 @@ enum spot_rc scan_spawn(const char *dir, const struct scan_list *known, pid_t *r
 	pid_t pid;
 
 	if (fd < 0 || pipe2(out, O_CLOEXEC) != 0) {
-		if (fd >= 0)
+		if (fd >= 0) {
 			close(fd);
+		}
 		return err_set(err, SPOT_INTERNAL, "scan: %s", strerror(errno));
 	}
 	pid = spawn_fork();
-	if (pid == 0)
+	if (pid == 0) {
 		scan_exec(fd, out[1]);
+	}
 	close(fd);
 	close(out[1]);
 	if (pid < 0) {
@@ -401,24 +432,27 @@ static void line_put(json_t *o)
 /* The parent's words; *ret is the caller's. */
 static enum spot_rc instructions_read(json_t **ret, struct scan_list *known, struct spot_err *err)
 {
-	struct str text = {0};
+	struct str text = { 0 };
 	const json_t *list;
 	char path[32];
 	enum spot_rc rc;
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", SCAN_FD);
 	rc = file_read(path, SCAN_IN_MAX, &text, err);
-	if (rc == SPOT_OK)
+	if (rc == SPOT_OK) {
 		rc = json_parse(text, "scan instructions", ret, err);
+	}
 	free((void *)(uintptr_t)text.p);
-	if (rc != SPOT_OK)
+	if (rc != SPOT_OK) {
 		return rc;
+	}
 	list = json_object_get(*ret, "known");
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		struct scan_file f;
 
-		if (file_from_json(json_array_get(list, i), &f, NULL) == SPOT_OK)
+		if (file_from_json(json_array_get(list, i), &f, NULL) == SPOT_OK) {
 			scan_list_add(known, f);
+		}
 	}
 	return SPOT_OK;
 }
@@ -428,29 +462,34 @@ static void found_put(const struct scan_list *found, struct spot_err *err)
 	for (size_t i = 0; err->rc == SPOT_OK && i < found->n; i++) {
 		json_t *line = file_to_json(&found->files[i]);
 
-		if (line == NULL)
-			(void)err_set(err, SPOT_INVALID, "a file name in the checkpoint directory is not UTF-8");
-		else
+		if (line == NULL) {
+			(void)err_set(err, SPOT_INVALID,
+			    "a file name in the checkpoint directory is not UTF-8");
+		} else {
 			line_put(line);
+		}
 	}
-	if (err->rc != SPOT_OK)
+	if (err->rc != SPOT_OK) {
 		line_put(json_pack("{s:s, s:i}", "error", err->text, "rc", (int)err->rc));
-	else
+	} else {
 		line_put(json_pack("{s:b}", "done", 1));
+	}
 }
 
 int scan_main(void)
 {
-	struct scan_list known = {0}, found = {0};
-	struct spot_err err = {0};
+	struct scan_list known = { 0 }, found = { 0 };
+	struct spot_err err = { 0 };
 	json_t *o = NULL;
 
-	if (instructions_read(&o, &known, &err) != SPOT_OK)
+	if (instructions_read(&o, &known, &err) != SPOT_OK) {
 		return 125;
+	}
 	for (int tries = 0; tries < 3; tries++) { /* a file may change under us */
-		err = (struct spot_err){0};
-		if (scan_dir(json_str(o, "dir", "", NULL), &known, &found, &err) != SPOT_CONFLICT)
+		err = (struct spot_err){ 0 };
+		if (scan_dir(json_str(o, "dir", "", NULL), &known, &found, &err) != SPOT_CONFLICT) {
 			break;
+		}
 	}
 	found_put(&found, &err);
 	json_decref(o);

@@ -1,24 +1,26 @@
 /*
- * One turn of the agent: every part looks at the facts and does what is due. Waiting between turns, signals
- * and descriptors are the caller's (main.c); nothing here knows where time comes from.
+ * One turn of the agent: every part looks at the facts and does what is due. Waiting between turns,
+ * signals and descriptors are the caller's (main.c); nothing here knows where time comes from.
  */
 #include "base/base.h"
 #include "agent/agent.h"
 
 #include "base/log.h"
 
-#define IDLE_US         (60 * SPOT_US_PER_S)
+#define IDLE_US (60 * SPOT_US_PER_S)
 #define ORPHAN_STORE_US (60 * SPOT_US_PER_S)
 
-/* The job saves and stops first: what it keeps elsewhere by itself is kept, and a daemon that comes back meanwhile gets its checkpoint. */
+/* The job saves and stops first: what it keeps elsewhere by itself is kept, and a daemon that comes
+ * back meanwhile gets its checkpoint. */
 static void orphan_save(struct agent *a)
 {
 	const struct job *j = &a->job;
 
 	log_error("agent.orphaned", DUR("silent", a->now_us - a->contact_us));
 	a->orphan_until_us = a->now_us;
-	if (!job_alive(j))
+	if (!job_alive(j)) {
 		return;
+	}
 	a->orphan_until_us += j->budget_us + j->kill_after_us + ORPHAN_STORE_US;
 	ckpt_begin(a, "drain", true, a->orphan_until_us);
 }
@@ -29,15 +31,17 @@ static void orphan_step(struct agent *a)
 {
 	int64_t limit = a->contact_us + a->orphan_us;
 
-	if (a->leaving || a->orphan_us == 0)
+	if (a->leaving || a->orphan_us == 0) {
 		return;
+	}
 	if (a->now_us < limit) {
 		a->orphan_until_us = 0;
 		agent_wake(a, limit);
 		return;
 	}
-	if (a->orphan_until_us == 0)
+	if (a->orphan_until_us == 0) {
 		orphan_save(a);
+	}
 	if (a->now_us < a->orphan_until_us && (job_alive(&a->job) || a->ckpt.at != CKPT_IDLE)) {
 		agent_wake(a, a->orphan_until_us);
 		return;
@@ -48,8 +52,9 @@ static void orphan_step(struct agent *a)
 
 static void leave_step(struct agent *a)
 {
-	if (a->leaving && !job_alive(&a->job))
+	if (a->leaving && !job_alive(&a->job)) {
 		a->quit = true;
+	}
 }
 
 void agent_steps(struct agent *a)
@@ -74,23 +79,31 @@ void agent_steps(struct agent *a)
 
 void agent_init(struct agent *a, const char *dir, const struct clock *clock)
 {
-	*a = (struct agent){.dir = dir, .clock = clock, .hold_ms = 25000, .sample_us = 15 * SPOT_US_PER_S,
-	    .job.watch = -1, .logs.fd = -1, .logs.watch = -1, .gpu.fd = -1, .gpu.now.util = -1};
+	*a = (struct agent){ .dir = dir,
+		.clock = clock,
+		.hold_ms = 25000,
+		.sample_us = 15 * SPOT_US_PER_S,
+		.job.watch = -1,
+		.logs.fd = -1,
+		.logs.watch = -1,
+		.gpu.fd = -1,
+		.gpu.now.util = -1 };
 }
 
 void agent_begin(struct agent *a)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	a->http = http_new(a->boot.ca_pem);
 	a->now_us = a->contact_us = a->clock->mono_us(a->clock);
 	a->orphan_us = a->boot.orphan_us;
 	log_info("agent.start", STR("version", AGENT_VERSION), STR("provider", a->boot.provider),
 	    STR("url", a->boot.url));
-	if (session_read(a, &err) == SPOT_OK)
+	if (session_read(a, &err) == SPOT_OK) {
 		a->enrol.at = ENROL_DONE;
-	else if (err.rc != SPOT_NOT_FOUND)
+	} else if (err.rc != SPOT_NOT_FOUND) {
 		log_warn("session.unreadable", STR("error", err.text));
+	}
 	state_read(a);
 }
 

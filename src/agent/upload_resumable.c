@@ -1,9 +1,11 @@
 /*
  * A chunk through a resumable session of Google Cloud Storage: POST makes the session, PUTs with
- * Content-Range carry the pieces, 308 and its Range tell how far the store got, which may be less than was
- * sent. After a fault it is asked; it goes on from there. A session that nobody goes on with is cancelled: else the store
- * keeps it, with what came, for a week. One that is just being made is cancelled when its address comes.
- * cloud.google.com/storage/docs/performing-resumable-uploads, "Cancel an upload": DELETE, answered with 499.
+ * Content-Range carry the pieces, 308 and its Range tell how far the store got, which may be less
+ * than was sent. After a fault it is asked; it goes on from there. A session that nobody goes on
+ * with is cancelled: else the store keeps it, with what came, for a week. One that is just being
+ * made is cancelled when its address comes.
+ * cloud.google.com/storage/docs/performing-resumable-uploads, "Cancel an upload": DELETE, answered
+ * with 499.
  */
 #include "base/base.h"
 #include "agent/upload.h"
@@ -23,8 +25,9 @@ bool upload_range(const char *text, int64_t *ret_next)
 		*ret_next = 0;
 		return true;
 	}
-	if (!str_prefix(text, "bytes=0-") || !parse_i64(text + 8, 0, INT64_MAX - 1, &last))
+	if (!str_prefix(text, "bytes=0-") || !parse_i64(text + 8, 0, INT64_MAX - 1, &last)) {
 		return false;
+	}
 	*ret_next = last + 1;
 	return true;
 }
@@ -45,15 +48,22 @@ static void cancelled(void *ctx, const struct http_reply *r)
 
 static void cancel(struct agent *a, const char *session)
 {
-	(void)http_start(a->http, &(struct http_want){.far = HTTP_OBJECT, .method = "DELETE", .url = session, .body = STR_LIT(""),
-	    .lent = true, .timeout_us = CREATE_TIMEOUT_US, .done = cancelled});
+	(void)http_start(a->http,
+	    &(struct http_want){ .far = HTTP_OBJECT,
+		.method = "DELETE",
+		.url = session,
+		.body = STR_LIT(""),
+		.lent = true,
+		.timeout_us = CREATE_TIMEOUT_US,
+		.done = cancelled });
 }
 
 /* over: the store has it no more. */
 static void forget_session(struct upload *u, bool over)
 {
-	if (u->session != NULL && !over)
+	if (u->session != NULL && !over) {
 		cancel(u->agent, u->session);
+	}
 	free(STEAL(u->session));
 	u->ask = false;
 	upload_piece_reset(u);
@@ -69,8 +79,9 @@ bool upload_resumable_leave(struct upload *u)
 			asked = true;
 		}
 	}
-	if (u->session != NULL && !u->done)
+	if (u->session != NULL && !u->done) {
 		cancel(u->agent, u->session);
+	}
 	return asked;
 }
 
@@ -87,10 +98,11 @@ void upload_sessions_end(struct agent *a)
 /* 404 and 410: the session is over. 5xx and lost replies: it may have got further than we know. */
 static void fault(struct upload *u, const struct http_reply *r)
 {
-	if (r->status == 404 || r->status == 410)
+	if (r->status == 404 || r->status == 410) {
 		forget_session(u, true);
-	else
+	} else {
 		u->ask = u->session != NULL;
+	}
 	upload_fault(u, r);
 }
 
@@ -113,17 +125,19 @@ static void session_answer(struct upload *u, const struct http_reply *r)
 	}
 	if (r->status != RESUME_INCOMPLETE || !upload_range(http_reply_header(r, "Range"), &next) ||
 	    next > u->hashed) {
-		if (r->status >= 200 && r->status < 400)
+		if (r->status >= 200 && r->status < 400) {
 			forget_session(u, false); /* it tells of bytes that were never sent */
+		}
 		fault(u, r);
 		return;
 	}
 	u->ask = false;
 	u->stored = next;
-	if (next > before)
+	if (next > before) {
 		backoff_clear(&u->backoff);
-	else if (!asked)
+	} else if (!asked) {
 		upload_fault(u, r); /* it took nothing of it: not again at once */
+	}
 	agent_wake(a, a->now_us);
 }
 
@@ -138,8 +152,9 @@ static struct upload *asked_over(struct session_asked *s)
 	struct upload *u = s->upload;
 	struct session_asked **at = &s->agent->sessions_asked;
 
-	while (*at != s)
+	while (*at != s) {
 		at = &(*at)->next;
+	}
 	*at = s->next;
 	free(s);
 	return u;
@@ -150,11 +165,13 @@ static void created(void *asked, const struct http_reply *r)
 	struct agent *a = ((struct session_asked *)asked)->agent;
 	struct upload *u = asked_over(asked);
 	const char *at = http_reply_header(r, "Location");
-	bool made = (r->status == 200 || r->status == 201) && (str_prefix(at, "https://") || str_prefix(at, "http://"));
+	bool made = (r->status == 200 || r->status == 201) &&
+	    (str_prefix(at, "https://") || str_prefix(at, "http://"));
 
 	if (u == NULL) {
-		if (made)
+		if (made) {
 			cancel(a, at);
+		}
 		return;
 	}
 	upload_landed(u);
@@ -163,21 +180,31 @@ static void created(void *asked, const struct http_reply *r)
 		return;
 	}
 	u->session = strdup(at);
-	if (u->session == NULL)
+	if (u->session == NULL) {
 		abort();
+	}
 	agent_wake(u->agent, u->agent->now_us);
 }
 
 static void create(struct upload *u)
 {
 	struct session_asked *s = malloc(sizeof(*s));
-	struct http_want w = {.far = HTTP_OBJECT, .method = "POST", .url = u->url,
-	    .headers = (const char *const *)u->headers, .body = STR_LIT(""), .lent = true,
-	    .timeout_us = CREATE_TIMEOUT_US, .done = created, .ctx = s};
+	struct http_want w = { .far = HTTP_OBJECT,
+		.method = "POST",
+		.url = u->url,
+		.headers = (const char *const *)u->headers,
+		.body = STR_LIT(""),
+		.lent = true,
+		.timeout_us = CREATE_TIMEOUT_US,
+		.done = created,
+		.ctx = s };
 
-	if (s == NULL)
+	if (s == NULL) {
 		abort();
-	*s = (struct session_asked){.next = u->agent->sessions_asked, .agent = u->agent, .upload = u};
+	}
+	*s = (struct session_asked){ .next = u->agent->sessions_asked,
+		.agent = u->agent,
+		.upload = u };
 	u->agent->sessions_asked = s;
 	upload_start(u, &w);
 }
@@ -185,9 +212,15 @@ static void create(struct upload *u)
 static void question(struct upload *u)
 {
 	char range[64];
-	struct http_want w = {.far = HTTP_OBJECT, .method = "PUT", .url = u->session, .header = range,
-	    .body = STR_LIT(""), .lent = true, .timeout_us = CREATE_TIMEOUT_US, .done = session_done,
-	    .ctx = u};
+	struct http_want w = { .far = HTTP_OBJECT,
+		.method = "PUT",
+		.url = u->session,
+		.header = range,
+		.body = STR_LIT(""),
+		.lent = true,
+		.timeout_us = CREATE_TIMEOUT_US,
+		.done = session_done,
+		.ctx = u };
 
 	(void)snprintf(range, sizeof(range), "Content-Range: bytes */%" PRId64, u->bytes);
 	upload_start(u, &w);
@@ -195,30 +228,39 @@ static void question(struct upload *u)
 
 static void piece(struct upload *u)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	char range[128];
-	struct http_want w = {.far = HTTP_OBJECT, .method = "PUT", .url = u->session, .header = range,
-	    .lent = true, .done = session_done, .ctx = u};
+	struct http_want w = { .far = HTTP_OBJECT,
+		.method = "PUT",
+		.url = u->session,
+		.header = range,
+		.lent = true,
+		.done = session_done,
+		.ctx = u };
 	enum spot_rc rc = upload_piece(u, u->stored, &err);
 
 	if (rc != SPOT_OK) {
-		if (rc == SPOT_INVALID)
+		if (rc == SPOT_INVALID) {
 			forget_session(u, false);
-		upload_fault(u, &(struct http_reply){.error = err.text, .wrong_bytes = rc == SPOT_CONFLICT});
+		}
+		upload_fault(u,
+		    &(struct http_reply){ .error = err.text, .wrong_bytes = rc == SPOT_CONFLICT });
 		return;
 	}
 	w.body = upload_piece_from(u, u->stored);
-	(void)snprintf(range, sizeof(range), "Content-Range: bytes %" PRId64 "-%" PRId64 "/%" PRId64, u->stored,
+	(void)snprintf(range, sizeof(range),
+	    "Content-Range: bytes %" PRId64 "-%" PRId64 "/%" PRId64, u->stored,
 	    u->stored + (int64_t)w.body.n - 1, u->bytes);
 	upload_start(u, &w);
 }
 
 void upload_resumable_step(struct upload *u)
 {
-	if (u->session == NULL)
+	if (u->session == NULL) {
 		create(u);
-	else if (u->ask)
+	} else if (u->ask) {
 		question(u);
-	else
+	} else {
 		piece(u);
+	}
 }

@@ -13,7 +13,7 @@ bool agent_body(struct areq *q, json_t **ret)
 
 bool agent_claim_read(struct areq *q, const json_t *body, struct agent_claim *ret)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	const char *job = json_need_str(body, "job", &err);
 	int64_t epoch = json_need_i64(body, "epoch", &err);
 
@@ -35,8 +35,9 @@ bool agent_claim_read(struct areq *q, const json_t *body, struct agent_claim *re
 
 void agent_stale(struct areq *q, int64_t job, int32_t epoch)
 {
-	areq_fail(q, SPOT_STALE_EPOCH, "attempt %d of job j%" PRId64 " is not this node's to report on any more: stop it", epoch,
-	    job);
+	areq_fail(q, SPOT_STALE_EPOCH,
+	    "attempt %d of job j%" PRId64 " is not this node's to report on any more: stop it",
+	    epoch, job);
 }
 
 static void written(struct areq *q)
@@ -48,13 +49,14 @@ static void written(struct areq *q)
 
 void post_notice(struct areq *q)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	const char *kind, *source, *raw;
 	int64_t deadline, left;
 	json_t *body;
 
-	if (!agent_body(q, &body))
+	if (!agent_body(q, &body)) {
 		return;
+	}
 	kind = json_need_str(body, "kind", &err);
 	deadline = json_i64(body, "deadline_us", 0, &err);
 	left = json_i64(body, "left_us", -1, &err);
@@ -69,17 +71,20 @@ void post_notice(struct areq *q)
 		return;
 	}
 	if (deadline < 0 || strlen(source) > 100 || strlen(raw) > 4096) {
-		areq_fail_field(q, "deadline_us", "not below 0; source has up to 100 bytes, raw up to 4096");
+		areq_fail_field(q, "deadline_us",
+		    "not below 0; source has up to 100 bytes, raw up to 4096");
 		return;
 	}
-	/* A span that the machine knows counts from now by our clock: what its own makes of it may be long over. */
-	if (left >= 0)
+	/* A span that the machine knows counts from now by our clock: what its own makes of it may
+	 * be long over. */
+	if (left >= 0) {
 		deadline = q->now_us + MIN(left, LEFT_MAX_US);
-	SQL(q, api_agent_notice, written, .node_id = q->who.node_id, .kind = kind, .deadline_us = deadline, .source = source,
-	    .raw = raw, .at_us = q->now_us);
+	}
+	SQL(q, api_agent_notice, written, .node_id = q->who.node_id, .kind = kind,
+	    .deadline_us = deadline, .source = source, .raw = raw, .at_us = q->now_us);
 }
 
-/* ---- phases ----------------------------------------------------------------------------------- */
+/* ---- phases ---------------------------------------------------------------------------------- */
 
 struct report {
 	struct agent_claim claim;
@@ -90,33 +95,37 @@ static void reported(struct areq *q)
 	struct report *r = q->own;
 	struct q_api_agent_report_row *row;
 
-	if (q_api_agent_report_rows(&q->pg, q->arena, &row) == 1 && (row->fresh || row->same))
+	if (q_api_agent_report_rows(&q->pg, q->arena, &row) == 1 && (row->fresh || row->same)) {
 		areq_done(q);
-	else
+	} else {
 		agent_stale(q, r->claim.job, r->claim.epoch);
+	}
 }
 
 static bool one_of(const char *v, const char *const *list)
 {
 	for (; *list; list++) {
-		if (strcmp(v, *list) == 0)
+		if (strcmp(v, *list) == 0) {
 			return true;
+		}
 	}
 	return false;
 }
 
 void post_report(struct areq *q)
 {
-	static const char *const phases[] = {"SETUP", "RUNNING", "SAVING", "EXITED", NULL};
-	static const char *const reasons[] = {"ok", "error", "setup_failed", "drained", "killed", NULL};
+	static const char *const phases[] = { "SETUP", "RUNNING", "SAVING", "EXITED", NULL };
+	static const char *const reasons[] = { "ok", "error", "setup_failed", "drained", "killed",
+		NULL };
 	struct report *r = arena_alloc(q->arena, sizeof(*r));
-	struct q_api_agent_report p = {0};
-	struct spot_err err = {0};
+	struct q_api_agent_report p = { 0 };
+	struct spot_err err = { 0 };
 	json_t *body;
 	bool exited;
 
-	if (!agent_body(q, &body) || !agent_claim_read(q, body, &r->claim))
+	if (!agent_body(q, &body) || !agent_claim_read(q, body, &r->claim)) {
 		return;
+	}
 	p.phase = json_need_str(body, "phase", &err);
 	p.steps_done = json_i64(body, "steps_done", -1, &err);
 	p.steps_total = json_i64(body, "steps_total", 0, &err);
@@ -138,7 +147,9 @@ void post_report(struct areq *q)
 		return;
 	}
 	if (exited ? !one_of(p.reason, reasons) : *p.reason != '\0') {
-		areq_fail_field(q, "reason", "EXITED needs ok, error, setup_failed, drained or killed; other phases have none");
+		areq_fail_field(q, "reason",
+		    "EXITED needs ok, error, setup_failed, drained or killed; other phases have "
+		    "none");
 		return;
 	}
 	if (strlen(p.why) > 2000 || p.steps_done < -1 || p.steps_total < 0) {
@@ -146,13 +157,16 @@ void post_report(struct areq *q)
 		return;
 	}
 	q->own = r;
-	SQL(q, api_agent_report, reported, .node_id = q->who.node_id, .job_id = r->claim.job, .epoch = r->claim.epoch,
-	    .phase = p.phase, .steps_done = p.steps_done, .steps_total = p.steps_total, .has_exit_code = p.has_exit_code,
-	    .exit_code = p.exit_code, .has_exit_signal = p.has_exit_signal, .exit_signal = p.exit_signal, .reason = p.reason,
-	    .why = p.why, .has_signalled_us = p.has_signalled_us, .signalled_us = p.signalled_us, .at_us = q->now_us);
+	SQL(q, api_agent_report, reported, .node_id = q->who.node_id, .job_id = r->claim.job,
+	    .epoch = r->claim.epoch, .phase = p.phase, .steps_done = p.steps_done,
+	    .steps_total = p.steps_total, .has_exit_code = p.has_exit_code,
+	    .exit_code = p.exit_code, .has_exit_signal = p.has_exit_signal,
+	    .exit_signal = p.exit_signal, .reason = p.reason, .why = p.why,
+	    .has_signalled_us = p.has_signalled_us, .signalled_us = p.signalled_us,
+	    .at_us = q->now_us);
 }
 
-/* ---- logs -------------------------------------------------------------------------------------- */
+/* ---- logs ------------------------------------------------------------------------------------ */
 
 /* Of the log of one attempt so much is kept; the agent is never stopped by its log. */
 #define LOG_KEPT_MAX (INT64_C(256) << 20)
@@ -162,10 +176,11 @@ static void appended(struct areq *q)
 	struct q_api_log_append_row *row;
 	struct agent_claim *c = q->own;
 
-	if (q_api_log_append_rows(&q->pg, q->arena, &row) == 0)
+	if (q_api_log_append_rows(&q->pg, q->arena, &row) == 0) {
 		agent_stale(q, c->job, c->epoch);
-	else
+	} else {
 		areq_json(q, 200, json_pack("{s:I}", "next_offset", (json_int_t)row->next_offset));
+	}
 }
 
 void post_log(struct areq *q)
@@ -174,22 +189,26 @@ void post_log(struct areq *q)
 	int64_t epoch, offset;
 	bool has_job;
 
-	if (!areq_query_id(q, "job", 'j', &has_job, &c->job) || !areq_query_i64(q, "epoch", 1, INT32_MAX, 0, &epoch) ||
-	    !areq_query_i64(q, "offset", 0, INT64_MAX / 2, -1, &offset))
+	if (!areq_query_id(q, "job", 'j', &has_job, &c->job) ||
+	    !areq_query_i64(q, "epoch", 1, INT32_MAX, 0, &epoch) ||
+	    !areq_query_i64(q, "offset", 0, INT64_MAX / 2, -1, &offset)) {
 		return;
+	}
 	if (!has_job || epoch == 0 || offset < 0) {
 		areq_fail(q, SPOT_INVALID, "job, epoch and offset are needed in the query");
 		return;
 	}
 	c->epoch = (int32_t)epoch;
 	q->own = c;
-	SQL(q, api_log_append, appended, .node_id = q->who.node_id, .job_id = c->job, .epoch = c->epoch, .at_offset = offset,
-	    .bytes = q->http->body, .at_us = q->now_us, .bytes_max = LOG_KEPT_MAX);
+	SQL(q, api_log_append, appended, .node_id = q->who.node_id, .job_id = c->job,
+	    .epoch = c->epoch, .at_offset = offset, .bytes = q->http->body, .at_us = q->now_us,
+	    .bytes_max = LOG_KEPT_MAX);
 }
 
-/* ---- samples ------------------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
-static bool number(const json_t *body, const char *key, double *ret, bool *ret_has, struct spot_err *err)
+static bool number(const json_t *body, const char *key, double *ret, bool *ret_has,
+    struct spot_err *err)
 {
 	*ret_has = json_is_number(json_object_get(body, key));
 	*ret = json_f64(body, key, 0, err);
@@ -198,13 +217,14 @@ static bool number(const json_t *body, const char *key, double *ret, bool *ret_h
 
 void post_sample(struct areq *q)
 {
-	struct q_api_agent_sample p = {.node_id = q->who.node_id};
-	struct spot_err err = {0};
+	struct q_api_agent_sample p = { .node_id = q->who.node_id };
+	struct spot_err err = { 0 };
 	json_t *body;
 	bool ok;
 
-	if (!agent_body(q, &body))
+	if (!agent_body(q, &body)) {
 		return;
+	}
 	p.at_us = json_i64(body, "at_us", q->now_us, &err);
 	p.gpus = (int32_t)json_i64(body, "gpus", 0, &err);
 	ok = number(body, "gpu_util", &p.gpu_util, &p.has_gpu_util, &err) &&
@@ -226,8 +246,9 @@ void post_sample(struct areq *q)
 		return;
 	}
 	/* A node's clock may be wrong; rows are kept by ours. */
-	if (p.at_us > q->now_us || p.at_us < q->now_us - SPOT_US_PER_HOUR)
+	if (p.at_us > q->now_us || p.at_us < q->now_us - SPOT_US_PER_HOUR) {
 		p.at_us = q->now_us;
+	}
 	areq_sql_begin(q, written);
 	q_api_agent_sample(areq_pg(q), &q->pg, &p, areq_sql_done);
 }

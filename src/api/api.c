@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 
-#define PURGE_US    (3600 * SPOT_US_PER_S)
+#define PURGE_US (3600 * SPOT_US_PER_S)
 #define KEY_LIFE_US (25 * SPOT_US_PER_HOUR)
 
 static void purged(struct op *op)
@@ -20,7 +20,8 @@ static void purge(struct loop_timer *t)
 	struct api *api = container_of(t, struct api, purge_timer);
 
 	q_api_idem_purge(api->pg, &api->purge,
-	    &(struct q_api_idem_purge){.before_us = loop_wall_us(api->loop) - KEY_LIFE_US}, purged);
+	    &(struct q_api_idem_purge){ .before_us = loop_wall_us(api->loop) - KEY_LIFE_US },
+	    purged);
 }
 
 bool api_storeless(const struct api *api)
@@ -31,8 +32,10 @@ bool api_storeless(const struct api *api)
 /* What it was stays as long as we run: a request may have it. */
 void api_set_store(struct api *api, const char *store, const char *provider, const char *region)
 {
-	if (str_same(store, api->conf.store) && str_same(provider, api->conf.store_provider) && str_same(region, api->conf.store_region))
+	if (str_same(store, api->conf.store) && str_same(provider, api->conf.store_provider) &&
+	    str_same(region, api->conf.store_region)) {
 		return;
+	}
 	api->conf.store = arena_strdup(api->arena, store);
 	api->conf.store_provider = arena_strdup(api->arena, provider);
 	api->conf.store_region = arena_strdup(api->arena, region);
@@ -51,8 +54,9 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 	api->conf.store = arena_strdup(a, conf->store);
 	api->conf.store_provider = arena_strdup(a, conf->store_provider);
 	api->conf.store_region = arena_strdup(a, conf->store_region);
-	if (conf->classes.list[0].name == NULL)
+	if (conf->classes.list[0].name == NULL) {
 		class_table_default(&api->conf.classes);
+	}
 }
 
 void api_set_classes(struct api *api, const struct class_table *classes)
@@ -75,11 +79,12 @@ void api_set_rank(struct api *api, const struct rank_policy *rank)
 	api->conf.rank = *rank;
 }
 
-enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret, struct spot_err *err)
+enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret,
+    struct spot_err *err)
 {
 	struct arena *a = arena_new(0);
 	struct api *api = arena_alloc(a, sizeof(*api));
-	struct httpd_conf hc = {0};
+	struct httpd_conf hc = { 0 };
 	enum spot_rc rc;
 
 	api->loop = l;
@@ -106,8 +111,8 @@ enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf,
 	loop_timer_init(&api->purge_timer, l, purge);
 	loop_timer_set(&api->purge_timer, PURGE_US);
 	pg_listen(pg, &api->listen, "spot_api", api_woken);
-	log_info("api.listening", STR("address", api->conf.address), I64("port", httpd_port(api->httpd)),
-	    BOOL("tls", api->conf.tls_cert != NULL));
+	log_info("api.listening", STR("address", api->conf.address),
+	    I64("port", httpd_port(api->httpd)), BOOL("tls", api->conf.tls_cert != NULL));
 	*ret = api;
 	return SPOT_OK;
 }
@@ -123,8 +128,9 @@ void api_free(struct api *api)
 {
 	struct areq *q;
 
-	if (!api)
+	if (!api) {
 		return;
+	}
 	hub_free(api->hub);
 	/* Requests whose statement is under way: forget both, close the connection. */
 	while ((q = api->reqs)) {
@@ -149,8 +155,9 @@ int api_port(const struct api *api)
 
 void api_drain(struct api *api)
 {
-	if (api->draining)
+	if (api->draining) {
 		return;
+	}
 	api->draining = true;
 	httpd_drain(api->httpd);
 	hub_drain(api->hub);

@@ -1,7 +1,7 @@
 /*
- * Who asks. A bearer token is known by its SHA-256 only; the row found by that hash is compared again
- * in constant time. Users' tokens have roles, agents' sessions are good for their own node and for
- * the agent's routes alone.
+ * Who asks. A bearer token is known by its SHA-256 only; the row found by that hash is compared
+ * again in constant time. Users' tokens have roles, agents' sessions are good for their own node
+ * and for the agent's routes alone.
  */
 #include "base/base.h"
 #include "api/api_priv.h"
@@ -31,12 +31,14 @@ enum scope role_scope(const char *role)
 	static const struct {
 		const char *role;
 		enum scope scope;
-	} roles[] = {{"admin", SCOPE_ADMIN}, {"lead", SCOPE_LEAD}, {"engineer", SCOPE_ENGINEER},
-	    {"service", SCOPE_ENGINEER}, {"viewer", SCOPE_VIEWER}};
+	} roles[] = { { "admin", SCOPE_ADMIN }, { "lead", SCOPE_LEAD },
+		{ "engineer", SCOPE_ENGINEER }, { "service", SCOPE_ENGINEER },
+		{ "viewer", SCOPE_VIEWER } };
 
 	for (size_t i = 0; i < ARRAY_LEN(roles); i++) {
-		if (strcmp(role, roles[i].role) == 0)
+		if (strcmp(role, roles[i].role) == 0) {
 			return roles[i].scope;
+		}
 	}
 	return SCOPE_NONE;
 }
@@ -69,13 +71,18 @@ static void user_found(struct areq *q)
 
 	if (q_api_token_by_hash_rows(&q->pg, q->arena, &row) == 0 || row->hash.n != 32 ||
 	    !mem_equal_const(row->hash.p, hash, 32)) {
-		unauthenticated(q, "the token is not known, expired or revoked; ask an admin for a new one");
+		unauthenticated(q,
+		    "the token is not known, expired or revoked; ask an admin for a new one");
 		return;
 	}
-	q->who = (struct who){.scope = role_scope(row->role), .token_id = row->id, .name = row->name,
-	    .role = row->role, .team = row->team};
+	q->who = (struct who){ .scope = role_scope(row->role),
+		.token_id = row->id,
+		.name = row->name,
+		.role = row->role,
+		.team = row->team };
 	if (need == SCOPE_NODE || q->who.scope < need) {
-		areq_fail(q, SPOT_DENIED, "%s has the role %s, which may not do this", row->name, row->role);
+		areq_fail(q, SPOT_DENIED, "%s has the role %s, which may not do this", row->name,
+		    row->role);
 		return;
 	}
 	proceed(q);
@@ -90,8 +97,12 @@ static void node_found(struct areq *q)
 		unauthenticated(q, "the session is not known; enrol again");
 		return;
 	}
-	q->who = (struct who){.scope = SCOPE_NODE, .node_id = row->id, .node_state = row->state,
-	    .name = arena_printf(q->arena, "n%" PRId64, row->id), .role = "node", .team = ""};
+	q->who = (struct who){ .scope = SCOPE_NODE,
+		.node_id = row->id,
+		.node_state = row->state,
+		.name = arena_printf(q->arena, "n%" PRId64, row->id),
+		.role = "node",
+		.team = "" };
 	proceed(q);
 }
 
@@ -99,8 +110,9 @@ static const char *bearer(const struct areq *q)
 {
 	const char *h = httpd_header(q->http, "authorization");
 
-	if (!h || strncasecmp(h, "Bearer ", 7) != 0)
+	if (!h || strncasecmp(h, "Bearer ", 7) != 0) {
 		return NULL;
+	}
 	h += 7;
 	h += strspn(h, " ");
 	return *h && strlen(h) <= TOKEN_LENGTH_MAX ? h : NULL;
@@ -125,9 +137,10 @@ void auth_begin(struct areq *q, void (*next)(struct areq *q))
 	api_token_hash(token, strlen(token), hash);
 	q->own = arena_alloc(q->arena, sizeof(next));
 	*(void (**)(struct areq *))q->own = next;
-	q->reply_body = (struct str){(const char *)hash, 32};
-	if (need == SCOPE_NODE)
+	q->reply_body = (struct str){ (const char *)hash, 32 };
+	if (need == SCOPE_NODE) {
 		SQL(q, api_node_by_session, node_found, .hash = q->reply_body);
-	else
+	} else {
 		SQL(q, api_token_by_hash, user_found, .hash = q->reply_body, .at_us = q->now_us);
+	}
 }

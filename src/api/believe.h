@@ -1,4 +1,5 @@
-/* What is believed of pools' supply, for lists of pools: the hazard model over every pool that we used. */
+/* What is believed of pools' supply, for lists of pools: the hazard model over every pool that we
+ * used. */
 #ifndef API_BELIEVE_H
 #define API_BELIEVE_H
 
@@ -9,7 +10,8 @@ struct believed;
 
 /* Reads the records and goes on with what it made of them, in the request's arena. */
 void believe_begin(struct areq *q, void (*next)(struct areq *q, struct believed *b));
-/* {per_hour, lo, hi, source, ...} of the pool, and its odds of a launch; o needs its id, place, type, market and signals. */
+/* {per_hour, lo, hi, source, ...} of the pool, and its odds of a launch; o needs its id, place,
+ * type, market and signals. */
 json_t *believe_hazard(const struct believed *b, struct offer *o);
 json_t *believe_odds(const struct believed *b, struct offer *o);
 

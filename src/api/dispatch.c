@@ -7,7 +7,7 @@
 
 #include <ctype.h>
 
-/* ---- matching ------------------------------------------------------------------------------ */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 /* Matches path against a pattern; {noun} segments are copied to args. */
 static bool path_match(struct arena *a, const char *pattern, const char *path, const char **args)
@@ -18,10 +18,12 @@ static bool path_match(struct arena *a, const char *pattern, const char *path, c
 		if (*pattern == '{') {
 			const char *end = strchrnul(path, '/');
 
-			if (end == path || n >= ROUTE_ARGS)
+			if (end == path || n >= ROUTE_ARGS) {
 				return false;
-			if (a)
+			}
+			if (a) {
 				args[n] = arena_strndup(a, path, (size_t)(end - path));
+			}
 			n++;
 			pattern = strchr(pattern, '}') + 1;
 			path = end;
@@ -38,12 +40,14 @@ static const struct route *route_find(const char *method, const char *path, bool
 
 	*ret_path_known = false;
 	for (size_t i = 0; i < api_routes_n && !found; i++) {
-		if (!path_match(NULL, api_routes[i].path, path, NULL))
+		if (!path_match(NULL, api_routes[i].path, path, NULL)) {
 			continue;
+		}
 		*ret_path_known = true;
 		if (strcmp(api_routes[i].method, method) == 0 ||
-		    (strcmp(method, "HEAD") == 0 && strcmp(api_routes[i].method, "GET") == 0))
+		    (strcmp(method, "HEAD") == 0 && strcmp(api_routes[i].method, "GET") == 0)) {
 			found = &api_routes[i];
+		}
 	}
 	return found;
 }
@@ -53,13 +57,14 @@ size_t api_body_max(void *ctx UNUSED, const char *method, const char *path)
 	bool known;
 	const struct route *r = route_find(method, path, &known);
 
-	/* An unknown path is refused later with words; its body is read and dropped within reason. */
+	/* An unknown path is refused later with words; its body is read and dropped within
+	 * reason. */
 	return r ? r->body_max : 64 * 1024;
 }
 
 static void refuse_path(struct areq *q, bool path_known)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct sbuf allow;
 
 	if (!path_known) {
@@ -69,8 +74,9 @@ static void refuse_path(struct areq *q, bool path_known)
 	}
 	sbuf_init(&allow, 256);
 	for (size_t i = 0; i < api_routes_n; i++) {
-		if (path_match(NULL, api_routes[i].path, q->http->path, NULL))
+		if (path_match(NULL, api_routes[i].path, q->http->path, NULL)) {
 			sbuf_printf(&allow, "%s%s", allow.n ? ", " : "", api_routes[i].method);
+		}
 	}
 	httpd_set(q->http, "Allow", allow.p);
 	err_set(&err, SPOT_INVALID, "%s is not served here, but: %s", q->http->method, allow.p);
@@ -78,15 +84,16 @@ static void refuse_path(struct areq *q, bool path_known)
 	areq_problem(q, 405, &err, NULL);
 }
 
-/* ---- query parameters ---------------------------------------------------------------------- */
+/* ---- query parameters ------------------------------------------------------------------------ */
 
 static bool word_in(const char *list, const char *word, size_t n)
 {
 	for (const char *p = list; p && *p;) {
 		const char *end = strchrnul(p, ' ');
 
-		if ((size_t)(end - p) == n && memcmp(p, word, n) == 0)
+		if ((size_t)(end - p) == n && memcmp(p, word, n) == 0) {
 			return true;
+		}
 		p = *end ? end + 1 : end;
 	}
 	return false;
@@ -117,7 +124,8 @@ static bool query_known(struct areq *q)
 		seen[n++] = name;
 		value = httpd_query(q->http, name);
 		if (!value || !text_clean(value)) {
-			areq_fail_field(q, name, "the value is not properly percent-encoded UTF-8 text");
+			areq_fail_field(q, name,
+			    "the value is not properly percent-encoded UTF-8 text");
 			return false;
 		}
 		p = *end ? end + 1 : end;
@@ -130,15 +138,18 @@ static bool path_id(struct areq *q)
 {
 	const char *noun = strchr(q->route->path, '{');
 
-	if (!noun || str_prefix(noun, "{file}"))
+	if (!noun || str_prefix(noun, "{file}")) {
 		return true;
-	if (parse_id(q->arg[0], noun[1], &q->id))
+	}
+	if (parse_id(q->arg[0], noun[1], &q->id)) {
 		return true;
-	areq_fail(q, SPOT_NOT_FOUND, "%s is not an id; ids here look like %c12", q->arg[0], noun[1]);
+	}
+	areq_fail(q, SPOT_NOT_FOUND, "%s is not an id; ids here look like %c12", q->arg[0],
+	    noun[1]);
 	return false;
 }
 
-/* ---- entry --------------------------------------------------------------------------------- */
+/* ---- entry ----------------------------------------------------------------------------------- */
 
 struct areq *areq_new(struct api *api, struct httpd_req *r)
 {
@@ -149,16 +160,18 @@ struct areq *areq_new(struct api *api, struct httpd_req *r)
 	q->arena = r->arena;
 	q->now_us = r->received_us;
 	q->next = api->reqs;
-	if (q->next)
+	if (q->next) {
 		q->next->prev = q;
+	}
 	api->reqs = q;
 	return q;
 }
 
 static void authorised(struct areq *q)
 {
-	if (query_known(q) && path_id(q))
+	if (query_known(q) && path_id(q)) {
 		idem_begin(q);
+	}
 }
 
 void api_handle(void *ctx, struct httpd_req *r)

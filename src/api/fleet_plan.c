@@ -1,4 +1,5 @@
-/* POST /v1/fleets/plan: where a fleet's nodes would go, by the same code that the engine decides with; starts nothing. */
+/* POST /v1/fleets/plan: where a fleet's nodes would go, by the same code that the engine decides
+ * with; starts nothing. */
 #include "base/base.h"
 #include "api/plan.h"
 #include "core/fleet.h"
@@ -13,8 +14,8 @@ struct fleet_planned {
 static void fleet_planned(struct areq *q)
 {
 	struct fleet_planned *p = q->own;
-	struct rank_job job = {.spec = &p->job, .spot_allowed = true, .on_demand_allowed = true};
-	struct fleet_ask ask = {.spec = p->spec};
+	struct rank_job job = { .spec = &p->job, .spot_allowed = true, .on_demand_allowed = true };
+	struct fleet_ask ask = { .spec = p->spec };
 	struct offer *offers;
 	size_t n = offers_rows(&q->pg, q->arena, &offers);
 	struct hazard_model *hazards;
@@ -24,7 +25,8 @@ static void fleet_planned(struct areq *q)
 
 	hazards = hazard_model_build(q->arena, offers, n, &q->api->conf.rank, q->now_us);
 	offers_believe(hazards, offers, n);
-	rank_offers(q->arena, offers, n, &job, &q->api->conf.rank, q->now_us, &scores, &ask.scores_n);
+	rank_offers(q->arena, offers, n, &job, &q->api->conf.rank, q->now_us, &scores,
+	    &ask.scores_n);
 	ask.scores = scores;
 	ask.hazards = hazards;
 	fleet_plan_make(q->arena, &ask, &plan);
@@ -37,12 +39,13 @@ static void fleet_planned(struct areq *q)
 void post_fleet_plan(struct areq *q)
 {
 	struct fleet_planned *p = arena_alloc(q->arena, sizeof(*p));
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	const char **gpus = NULL;
 	size_t n;
 
 	if (q->http->body.n == 0) {
-		areq_fail(q, SPOT_INVALID, "send the fleet (name, nodes or gpus, resources) as the body");
+		areq_fail(q, SPOT_INVALID,
+		    "send the fleet (name, nodes or gpus, resources) as the body");
 		return;
 	}
 	if (fleet_spec_parse(q->arena, q->http->body, &p->spec, &p->name, &err) != SPOT_OK) {

@@ -6,14 +6,15 @@
 
 static bool fleet_team_allowed(struct areq *q, const char *team)
 {
-	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0)
+	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0) {
 		return true;
-	areq_fail(q, SPOT_DENIED, "%s works for team %s, this fleet belongs to team %s; ask a lead", q->who.name, q->who.team,
-	    *team ? team : "(none)");
+	}
+	areq_fail(q, SPOT_DENIED, "%s works for team %s, this fleet belongs to team %s; ask a lead",
+	    q->who.name, q->who.team, *team ? team : "(none)");
 	return false;
 }
 
-/* ---- create -------------------------------------------------------------------------------- */
+/* ---- create ---------------------------------------------------------------------------------- */
 
 static void created(struct areq *q)
 {
@@ -23,8 +24,9 @@ static void created(struct areq *q)
 		areq_fail(q, SPOT_INTERNAL, "the fleet was not written");
 		return;
 	}
-	if (idem_overtaken(q, row->id))
+	if (idem_overtaken(q, row->id)) {
 		return;
+	}
 	q->id = row->id;
 	httpd_set(q->http, "Location", arena_printf(q->arena, "/v1/fleets/f%" PRId64, row->id));
 	show_fleet(q, 201);
@@ -32,9 +34,11 @@ static void created(struct areq *q)
 
 static bool name_taken(struct areq *q)
 {
-	if (q->pg.op.rc != SPOT_CONFLICT)
+	if (q->pg.op.rc != SPOT_CONFLICT) {
 		return false;
-	areq_fail(q, SPOT_CONFLICT, "a live fleet has this name; choose another, or change that one");
+	}
+	areq_fail(q, SPOT_CONFLICT,
+	    "a live fleet has this name; choose another, or change that one");
 	return true;
 }
 
@@ -42,30 +46,33 @@ void post_fleet(struct areq *q)
 {
 	struct fleet_spec *spec = NULL;
 	const char *name = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *doc;
 
 	if (q->http->body.n == 0) {
-		areq_fail(q, SPOT_INVALID, "send the fleet (name, nodes or gpus, resources) as the body");
+		areq_fail(q, SPOT_INVALID,
+		    "send the fleet (name, nodes or gpus, resources) as the body");
 		return;
 	}
 	if (fleet_spec_parse(q->arena, q->http->body, &spec, &name, &err) != SPOT_OK) {
 		areq_problem(q, 400, &err, NULL);
 		return;
 	}
-	if (!*spec->team)
+	if (!*spec->team) {
 		spec->team = q->who.team;
-	if (!fleet_team_allowed(q, spec->team))
+	}
+	if (!fleet_team_allowed(q, spec->team)) {
 		return;
+	}
 	doc = fleet_spec_to_json(spec);
-	SQL(q, api_fleet_create, created, .name = name, .owner = q->who.name, .team = spec->team, .project = spec->project,
-	    .spec = json_text(q->arena, doc), .at_us = q->now_us, .token_id = q->who.token_id,
-	    .idem_key = q->idem_key ? q->idem_key : "");
+	SQL(q, api_fleet_create, created, .name = name, .owner = q->who.name, .team = spec->team,
+	    .project = spec->project, .spec = json_text(q->arena, doc), .at_us = q->now_us,
+	    .token_id = q->who.token_id, .idem_key = q->idem_key ? q->idem_key : "");
 	q->failed = name_taken;
 	json_decref(doc);
 }
 
-/* ---- show ---------------------------------------------------------------------------------- */
+/* ---- show ------------------------------------------------------------------------------------ */
 
 static void fleets_done(struct areq *q)
 {
@@ -81,15 +88,17 @@ void get_fleets(struct areq *q)
 	const char *state = areq_query(q, "state");
 	int64_t before;
 
-	if (!areq_page(q, INT64_MAX, &before, limit))
+	if (!areq_page(q, INT64_MAX, &before, limit)) {
 		return;
-	if (state && strcmp(state, "ACTIVE") != 0 && strcmp(state, "CLOSING") != 0 && strcmp(state, "CLOSED") != 0) {
+	}
+	if (state && strcmp(state, "ACTIVE") != 0 && strcmp(state, "CLOSING") != 0 &&
+	    strcmp(state, "CLOSED") != 0) {
 		areq_fail_field(q, "state", "must be ACTIVE, CLOSING or CLOSED");
 		return;
 	}
 	q->own = limit;
-	SQL(q, api_fleets, fleets_done, .state = state, .team = areq_query(q, "team"), .before_id = before,
-	    .most = *limit + 1);
+	SQL(q, api_fleets, fleets_done, .state = state, .team = areq_query(q, "team"),
+	    .before_id = before, .most = *limit + 1);
 }
 
 static void fleet_shown(struct areq *q)
@@ -106,7 +115,8 @@ static void fleet_shown(struct areq *q)
 	doc = view_parse(row->doc);
 	json_object_set_new(doc, "nodes", view_parse(row->nodes));
 	json_object_set_new(doc, "plan", row->plan != NULL ? view_parse(row->plan) : json_null());
-	json_object_set_new(doc, "planned@", row->plan_us > 0 ? json_integer(row->plan_us) : json_null());
+	json_object_set_new(doc, "planned@",
+	    row->plan_us > 0 ? json_integer(row->plan_us) : json_null());
 	areq_json(q, status, doc);
 }
 
@@ -125,10 +135,10 @@ void get_fleet(struct areq *q)
 	show_fleet(q, 200);
 }
 
-/* ---- change -------------------------------------------------------------------------------- */
+/* ---- change ---------------------------------------------------------------------------------- */
 
 struct fleet_change {
-	int64_t version;      /* of If-Match; 0 = none sent */
+	int64_t version; /* of If-Match; 0 = none sent */
 	bool closing, by_gpus;
 	int64_t size;
 };
@@ -136,15 +146,17 @@ struct fleet_change {
 static bool if_match(struct areq *q, struct fleet_change *c)
 {
 	const char *m = httpd_header(q->http, "if-match");
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	size_t n;
 
-	if (!m || strcmp(m, "*") == 0)
+	if (!m || strcmp(m, "*") == 0) {
 		return true;
+	}
 	n = strlen(m);
 	if (n >= 4 && str_prefix(m, "\"v") && m[n - 1] == '"' &&
-	    parse_i64(arena_strndup(q->arena, m + 2, n - 3), 1, INT64_MAX, &c->version))
+	    parse_i64(arena_strndup(q->arena, m + 2, n - 3), 1, INT64_MAX, &c->version)) {
 		return true;
+	}
 	err_set(&err, SPOT_CONFLICT, "If-Match must be the ETag of the fleet such as \"v3\"");
 	areq_problem(q, 412, &err, "If-Match");
 	return false;
@@ -153,13 +165,14 @@ static bool if_match(struct areq *q, struct fleet_change *c)
 static void changed(struct areq *q)
 {
 	struct q_api_fleet_update_row *row;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	if (q_api_fleet_update_rows(&q->pg, q->arena, &row) == 1) {
 		show_fleet(q, q->route->status);
 		return;
 	}
-	err_set(&err, SPOT_CONFLICT, "fleet f%" PRId64 " was changed meanwhile; read it again and repeat", q->id);
+	err_set(&err, SPOT_CONFLICT,
+	    "fleet f%" PRId64 " was changed meanwhile; read it again and repeat", q->id);
 	areq_problem(q, 412, &err, "If-Match");
 }
 
@@ -179,46 +192,54 @@ static void change_read(struct areq *q)
 {
 	struct fleet_change *c = q->own;
 	struct q_api_fleet_row *row;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	const char *spec = NULL;
 
 	if (q_api_fleet_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "there is no fleet f%" PRId64, q->id);
 		return;
 	}
-	if (!fleet_team_allowed(q, row->team))
+	if (!fleet_team_allowed(q, row->team)) {
 		return;
+	}
 	if (c->version && c->version != row->version) {
-		err_set(&err, SPOT_CONFLICT, "fleet f%" PRId64 " is at version %" PRId64 "; read it again and repeat", q->id,
+		err_set(&err, SPOT_CONFLICT,
+		    "fleet f%" PRId64 " is at version %" PRId64 "; read it again and repeat", q->id,
 		    row->version);
 		areq_problem(q, 412, &err, "If-Match");
 		return;
 	}
 	if (strcmp(row->state, "ACTIVE") != 0) {
-		if (c->closing)
+		if (c->closing) {
 			show_fleet(q, q->route->status);
-		else
-			areq_fail(q, SPOT_CONFLICT, "fleet f%" PRId64 " is %s and cannot be changed", q->id, row->state);
+		} else {
+			areq_fail(q, SPOT_CONFLICT,
+			    "fleet f%" PRId64 " is %s and cannot be changed", q->id, row->state);
+		}
 		return;
 	}
-	if (!c->closing)
+	if (!c->closing) {
 		spec = resized(q, row->spec, c);
-	SQL(q, api_fleet_update, changed, .id = q->id, .version = row->version, .spec = spec, .closing = c->closing,
+	}
+	SQL(q, api_fleet_update, changed, .id = q->id, .version = row->version, .spec = spec,
+	    .closing = c->closing,
 	    .why = c->closing ? "closed by request"
-	                      : arena_printf(q->arena, "wanted size is now %" PRId64 " %s", c->size, c->by_gpus ? "GPUs" : "nodes"),
+			      : arena_printf(q->arena, "wanted size is now %" PRId64 " %s", c->size,
+				    c->by_gpus ? "GPUs" : "nodes"),
 	    .actor = q->who.name, .at_us = q->now_us);
 }
 
 void patch_fleet(struct areq *q)
 {
-	static const char *const known[] = {"nodes", "gpus", NULL};
+	static const char *const known[] = { "nodes", "gpus", NULL };
 	struct fleet_change *c = arena_alloc(q->arena, sizeof(*c));
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	const char *key;
 	json_t *body;
 
-	if (!areq_body(q, &body) || !areq_body_keys(q, body, known) || !if_match(q, c))
+	if (!areq_body(q, &body) || !areq_body_keys(q, body, known) || !if_match(q, c)) {
 		return;
+	}
 	if (json_object_size(body) != 1) {
 		areq_fail(q, SPOT_INVALID, "give nodes or gpus, one of the two");
 		return;
@@ -238,8 +259,9 @@ void delete_fleet(struct areq *q)
 {
 	struct fleet_change *c = arena_alloc(q->arena, sizeof(*c));
 
-	if (!if_match(q, c))
+	if (!if_match(q, c)) {
 		return;
+	}
 	c->closing = true;
 	q->own = c;
 	SQL(q, api_fleet, change_read, .id = q->id);

@@ -61,12 +61,14 @@ static void prices_done(struct areq *q)
 	json_t *items = json_array();
 	const char *cursor = NULL;
 
-	for (size_t i = 0; i < MIN(n, limit); i++)
+	for (size_t i = 0; i < MIN(n, limit); i++) {
 		json_array_append_new(items, pool_doc(ask->believed, &rows[i]));
+	}
 	if (n > limit) {
 		const json_t *last = json_array_get(items, limit - 1);
 
-		cursor = arena_printf(q->arena, "%" PRId64 "-%d", json_i64(last, "price$", 0, NULL), rows[limit - 1].id);
+		cursor = arena_printf(q->arena, "%" PRId64 "-%d", json_i64(last, "price$", 0, NULL),
+		    rows[limit - 1].id);
 	}
 	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
 }
@@ -78,12 +80,16 @@ static bool price_cursor(struct areq *q, int64_t *ret_price, int64_t *ret_id)
 
 	*ret_price = -1;
 	*ret_id = 0;
-	if (!cursor)
+	if (!cursor) {
 		return true;
+	}
 	dash = strchr(cursor, '-');
-	if (dash && parse_i64(arena_strndup(q->arena, cursor, (size_t)(dash - cursor)), 0, INT64_MAX, ret_price) &&
-	    parse_i64(dash + 1, 0, INT32_MAX, ret_id))
+	if (dash &&
+	    parse_i64(arena_strndup(q->arena, cursor, (size_t)(dash - cursor)), 0, INT64_MAX,
+		ret_price) &&
+	    parse_i64(dash + 1, 0, INT32_MAX, ret_id)) {
 		return true;
+	}
 	areq_fail_field(q, "cursor", "is not a cursor that this list returned");
 	return false;
 }
@@ -94,9 +100,10 @@ static void prices_believed(struct areq *q, struct believed *b)
 	const struct market_filter *f = &ask->f;
 
 	ask->believed = b;
-	SQL(q, api_prices, prices_done, .gpu = f->gpu, .provider = f->provider, .region = f->region, .zone = f->zone,
-	    .instance_type = f->instance_type, .market = f->market, .state = f->state, .has_max_micros = f->has_max,
-	    .max_micros = f->max_micros, .after_micros = ask->after_price, .after_id = (int32_t)ask->after_id,
+	SQL(q, api_prices, prices_done, .gpu = f->gpu, .provider = f->provider, .region = f->region,
+	    .zone = f->zone, .instance_type = f->instance_type, .market = f->market,
+	    .state = f->state, .has_max_micros = f->has_max, .max_micros = f->max_micros,
+	    .after_micros = ask->after_price, .after_id = (int32_t)ask->after_id,
 	    .most = ask->limit + 1, .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
 
@@ -106,8 +113,9 @@ void get_prices(struct areq *q)
 	int64_t limit;
 
 	if (!filter_read(q, &ask->f) || !price_cursor(q, &ask->after_price, &ask->after_id) ||
-	    !areq_query_i64(q, "limit", 1, 1000, 100, &limit))
+	    !areq_query_i64(q, "limit", 1, 1000, 100, &limit)) {
 		return;
+	}
 	ask->limit = (int32_t)limit;
 	q->own = ask;
 	believe_begin(q, prices_believed);
@@ -128,11 +136,13 @@ static void gpus_done(struct areq *q)
 
 		if (strcmp(gpu, last) != 0) {
 			offers = json_array();
-			json_array_append_new(items, json_pack("{s:s, s:o}", "gpu", gpu, "offers", offers));
+			json_array_append_new(items,
+			    json_pack("{s:s, s:o}", "gpu", gpu, "offers", offers));
 			last = gpu;
 		}
-		json_array_append_new(offers, json_pack("{s:O, s:o}", "per_gpu_micros",
-		        json_object_get(doc, "price_per_gpu_micros"), "pool", doc));
+		json_array_append_new(offers,
+		    json_pack("{s:O, s:o}", "per_gpu_micros",
+			json_object_get(doc, "price_per_gpu_micros"), "pool", doc));
 	}
 	areq_json(q, 200, json_pack("{s:o, s:n}", "items", items, "next"));
 }
@@ -142,16 +152,17 @@ static void gpus_believed(struct areq *q, struct believed *b)
 	struct market_ask *ask = q->own;
 
 	ask->believed = b;
-	SQL(q, api_prices_gpus, gpus_done, .gpu = ask->f.gpu, .provider = ask->f.provider, .region = ask->f.region,
-	    .since_day = day_of(q->now_us) - RECORD_DAYS);
+	SQL(q, api_prices_gpus, gpus_done, .gpu = ask->f.gpu, .provider = ask->f.provider,
+	    .region = ask->f.region, .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
 
 void get_prices_gpus(struct areq *q)
 {
 	struct market_ask *ask = arena_alloc(q->arena, sizeof(*ask));
 
-	if (!filter_read(q, &ask->f))
+	if (!filter_read(q, &ask->f)) {
 		return;
+	}
 	q->own = ask;
 	believe_begin(q, gpus_believed);
 }
@@ -162,8 +173,9 @@ static void refused_done(struct areq *q)
 	size_t n = q_api_prices_refused_rows(&q->pg, q->arena, &rows);
 	const char **docs = arena_array(q->arena, n + 1, sizeof(*docs));
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		docs[i] = rows[i].doc;
+	}
 	areq_list(q, docs, n, NULL);
 }
 
@@ -172,10 +184,12 @@ void get_prices_refused(struct areq *q)
 	struct market_filter f;
 	int64_t limit;
 
-	if (!filter_read(q, &f) || !areq_query_i64(q, "limit", 1, 1000, 100, &limit))
+	if (!filter_read(q, &f) || !areq_query_i64(q, "limit", 1, 1000, 100, &limit)) {
 		return;
-	SQL(q, api_prices_refused, refused_done, .gpu = f.gpu, .provider = f.provider, .region = f.region,
-	    .instance_type = f.instance_type, .market = f.market, .most = (int32_t)limit);
+	}
+	SQL(q, api_prices_refused, refused_done, .gpu = f.gpu, .provider = f.provider,
+	    .region = f.region, .instance_type = f.instance_type, .market = f.market,
+	    .most = (int32_t)limit);
 }
 
 /* What the provider tells of its room, as the signals of the document say it. */
@@ -184,7 +198,7 @@ static void room_signals(const json_t *signals, struct offer *o)
 	const json_t *s;
 	size_t i;
 
-	json_array_foreach(signals, i, s) {
+	json_array_foreach (signals, i, s) {
 		const char *kind = json_str(s, "kind", "", NULL);
 		double v = json_f64(s, "value", -1, NULL);
 
@@ -202,14 +216,25 @@ static void room_signals(const json_t *signals, struct offer *o)
 static json_t *pool_doc(const struct believed *b, const struct q_api_pool_row *row)
 {
 	json_t *doc = view_parse(row->doc), *more = view_parse(row->more);
-	struct offer o = {.pool_id = row->id, .provider = json_str(doc, "provider", "", NULL),
-	    .region = json_str(doc, "region", "", NULL), .zone = json_str(doc, "zone", "", NULL),
-	    .instance_type = json_str(doc, "instance_type", "", NULL), .gpu_name = json_str(doc, "gpu", "", NULL),
-	    .market = spot_market_parse(row->market), .advisor_lo = row->has_adv_lo ? row->adv_lo : -1,
-	    .advisor_hi = row->has_adv_hi ? row->adv_hi : -1, .advisor_as_of_us = row->adv_as_of_us,
-	    .placement_score = -1, .capacity = -1, .has_band = row->has_band_lo && row->has_band_hi, .band_lo = row->band_lo,
-	    .band_hi = row->band_hi, .has_share = row->has_share, .share = row->share, .share_lo = row->share_lo,
-	    .share_hi = row->share_hi};
+	struct offer o = { .pool_id = row->id,
+		.provider = json_str(doc, "provider", "", NULL),
+		.region = json_str(doc, "region", "", NULL),
+		.zone = json_str(doc, "zone", "", NULL),
+		.instance_type = json_str(doc, "instance_type", "", NULL),
+		.gpu_name = json_str(doc, "gpu", "", NULL),
+		.market = spot_market_parse(row->market),
+		.advisor_lo = row->has_adv_lo ? row->adv_lo : -1,
+		.advisor_hi = row->has_adv_hi ? row->adv_hi : -1,
+		.advisor_as_of_us = row->adv_as_of_us,
+		.placement_score = -1,
+		.capacity = -1,
+		.has_band = row->has_band_lo && row->has_band_hi,
+		.band_lo = row->band_lo,
+		.band_hi = row->band_hi,
+		.has_share = row->has_share,
+		.share = row->share,
+		.share_lo = row->share_lo,
+		.share_hi = row->share_hi };
 
 	room_signals(json_object_get(more, "signals"), &o);
 	json_object_set_new(more, "hazard", believe_hazard(b, &o));
@@ -231,8 +256,9 @@ static void pools_done(struct areq *q)
 		n = limit;
 		cursor = arena_printf(q->arena, "%d", rows[n - 1].id);
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		json_array_append_new(items, pool_doc(ask->believed, &rows[i]));
+	}
 	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
 }
 
@@ -242,9 +268,10 @@ static void pools_believed(struct areq *q, struct believed *b)
 	const struct market_filter *f = &ask->f;
 
 	ask->believed = b;
-	SQL(q, api_pools, pools_done, .gpu = f->gpu, .provider = f->provider, .region = f->region, .zone = f->zone,
-	    .instance_type = f->instance_type, .market = f->market, .state = f->state, .has_max_micros = f->has_max,
-	    .max_micros = f->max_micros, .after_id = (int32_t)ask->after_id, .most = ask->limit + 1,
+	SQL(q, api_pools, pools_done, .gpu = f->gpu, .provider = f->provider, .region = f->region,
+	    .zone = f->zone, .instance_type = f->instance_type, .market = f->market,
+	    .state = f->state, .has_max_micros = f->has_max, .max_micros = f->max_micros,
+	    .after_id = (int32_t)ask->after_id, .most = ask->limit + 1,
 	    .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
 
@@ -252,8 +279,9 @@ void get_pools(struct areq *q)
 {
 	struct market_ask *ask = arena_alloc(q->arena, sizeof(*ask));
 
-	if (!filter_read(q, &ask->f) || !areq_page(q, 0, &ask->after_id, &ask->limit))
+	if (!filter_read(q, &ask->f) || !areq_page(q, 0, &ask->after_id, &ask->limit)) {
 		return;
+	}
 	if (ask->after_id > INT32_MAX) {
 		areq_fail_field(q, "cursor", "is not a cursor that this list returned");
 		return;
@@ -279,10 +307,11 @@ static void history_done(struct areq *q)
 {
 	struct q_api_pool_history_row *row;
 
-	if (q_api_pool_history_rows(&q->pg, q->arena, &row) == 1)
+	if (q_api_pool_history_rows(&q->pg, q->arena, &row) == 1) {
 		json_object_set_new(q->doc, "history", view_parse(row->doc));
-	SQL(q, api_pool_marks, marks_done, .pool_id = (int32_t)q->id, .from_us = ((const struct market_ask *)q->own)->from_us,
-	    .to_us = q->now_us + 1);
+	}
+	SQL(q, api_pool_marks, marks_done, .pool_id = (int32_t)q->id,
+	    .from_us = ((const struct market_ask *)q->own)->from_us, .to_us = q->now_us + 1);
 }
 
 static void pool_done(struct areq *q)
@@ -301,15 +330,15 @@ static void pool_done(struct areq *q)
 		return;
 	}
 	q->doc = doc;
-	SQL(q, api_pool_history, history_done, .pool_id = (int32_t)q->id, .from_us = ask->from_us, .to_us = q->now_us + 1,
-	    .most = HISTORY_MAX);
+	SQL(q, api_pool_history, history_done, .pool_id = (int32_t)q->id, .from_us = ask->from_us,
+	    .to_us = q->now_us + 1, .most = HISTORY_MAX);
 }
 
 static void pool_believed(struct areq *q, struct believed *b)
 {
 	((struct market_ask *)q->own)->believed = b;
-	SQL(q, api_pools, pool_done, .after_id = 0, .most = 1, .has_one = true, .one = (int32_t)q->id,
-	    .since_day = day_of(q->now_us) - RECORD_DAYS);
+	SQL(q, api_pools, pool_done, .after_id = 0, .most = 1, .has_one = true,
+	    .one = (int32_t)q->id, .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
 
 void get_pool(struct areq *q)
@@ -319,7 +348,8 @@ void get_pool(struct areq *q)
 	int64_t span;
 
 	if (history) {
-		if (!parse_duration_us(history, &span) || span <= 0 || span > 400 * 24 * SPOT_US_PER_HOUR) {
+		if (!parse_duration_us(history, &span) || span <= 0 ||
+		    span > 400 * 24 * SPOT_US_PER_HOUR) {
 			areq_fail_field(q, "history", "must be a duration up to 400d such as 7d");
 			return;
 		}
@@ -337,8 +367,9 @@ static void providers_done(struct areq *q)
 {
 	struct q_api_providers_row *row;
 
-	if (q_api_providers_rows(&q->pg, q->arena, &row) == 1)
+	if (q_api_providers_rows(&q->pg, q->arena, &row) == 1) {
 		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+	}
 }
 
 void get_providers(struct areq *q)
@@ -350,12 +381,13 @@ static void quotas_done(struct areq *q)
 {
 	struct q_api_quotas_row *row;
 
-	if (q_api_quotas_rows(&q->pg, q->arena, &row) == 1)
+	if (q_api_quotas_rows(&q->pg, q->arena, &row) == 1) {
 		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+	}
 }
 
 void get_quotas(struct areq *q)
 {
-	SQL(q, api_quotas, quotas_done, .provider = areq_query(q, "provider"), .region = areq_query(q, "region"),
-	    .most = 5000);
+	SQL(q, api_quotas, quotas_done, .provider = areq_query(q, "provider"),
+	    .region = areq_query(q, "region"), .most = 5000);
 }

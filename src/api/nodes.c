@@ -4,7 +4,8 @@
 
 #include "core/fsm.h"
 
-#define DRAIN_US (15 * 60 * SPOT_US_PER_S) /* what a drain that a person asks for leaves for saving */
+/* what a drain that a person asks for leaves for saving */
+#define DRAIN_US (15 * 60 * SPOT_US_PER_S)
 
 static void nodes_done(struct areq *q)
 {
@@ -22,20 +23,26 @@ void get_nodes(struct areq *q)
 	int64_t before, job, fleet;
 	size_t n = 0;
 
-	if (!areq_page(q, INT64_MAX, &before, limit) || !areq_query_id(q, "job", 'j', &has_job, &job) ||
-	    !areq_query_id(q, "fleet", 'f', &has_fleet, &fleet) || (!live && !areq_query_list(q, "state", &states, &n)))
+	if (!areq_page(q, INT64_MAX, &before, limit) ||
+	    !areq_query_id(q, "job", 'j', &has_job, &job) ||
+	    !areq_query_id(q, "fleet", 'f', &has_fleet, &fleet) ||
+	    (!live && !areq_query_list(q, "state", &states, &n))) {
 		return;
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (node_state_parse(states[i]) == NODE_NONE) {
-			areq_fail_field(q, "state", "%s is not a node state; these are: live, WANTED, LAUNCHING, UNKNOWN, BOOTING, "
-			    "READY, DRAINING, TERMINATING, GONE, FAILED", states[i]);
+			areq_fail_field(q, "state",
+			    "%s is not a node state; these are: live, WANTED, LAUNCHING, UNKNOWN, "
+			    "BOOTING, "
+			    "READY, DRAINING, TERMINATING, GONE, FAILED",
+			    states[i]);
 			return;
 		}
 	}
 	q->own = limit;
-	SQL(q, api_nodes, nodes_done, .states = states, .states_n = n, .live = live, .provider = areq_query(q, "provider"),
-	    .has_job_id = has_job, .job_id = job, .has_fleet_id = has_fleet, .fleet_id = fleet, .before_id = before,
-	    .most = *limit + 1);
+	SQL(q, api_nodes, nodes_done, .states = states, .states_n = n, .live = live,
+	    .provider = areq_query(q, "provider"), .has_job_id = has_job, .job_id = job,
+	    .has_fleet_id = has_fleet, .fleet_id = fleet, .before_id = before, .most = *limit + 1);
 }
 
 static void node_shown(struct areq *q)
@@ -71,7 +78,9 @@ static void drain_asked(struct areq *q)
 	case NODE_WANTED:
 	case NODE_LAUNCHING:
 	case NODE_UNKNOWN:
-		areq_fail(q, SPOT_CONFLICT, "node n%" PRId64 " is %s: there is nothing to drain yet; repeat when it has booted",
+		areq_fail(q, SPOT_CONFLICT,
+		    "node n%" PRId64
+		    " is %s: there is nothing to drain yet; repeat when it has booted",
 		    q->id, row->state);
 		return;
 	case NODE_NONE:
@@ -89,11 +98,11 @@ static void drain_asked(struct areq *q)
 
 void post_node_drain(struct areq *q)
 {
-	SQL(q, api_node_drain, drain_asked, .id = q->id, .actor = q->who.name, .deadline_us = q->now_us + DRAIN_US,
-	    .at_us = q->now_us);
+	SQL(q, api_node_drain, drain_asked, .id = q->id, .actor = q->who.name,
+	    .deadline_us = q->now_us + DRAIN_US, .at_us = q->now_us);
 }
 
-/* ---- end ----------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 static void end_read(struct areq *q);
 
@@ -101,10 +110,11 @@ static void ended(struct areq *q)
 {
 	struct q_api_node_terminate_row *row;
 
-	if (q_api_node_terminate_rows(&q->pg, q->arena, &row) == 1)
+	if (q_api_node_terminate_rows(&q->pg, q->arena, &row) == 1) {
 		get_node(q);
-	else /* it moved meanwhile: decide again on what it is now */
+	} else { /* it moved meanwhile: decide again on what it is now */
 		SQL(q, api_node, end_read, .id = q->id);
+	}
 }
 
 static void end_read(struct areq *q)
@@ -126,12 +136,14 @@ static void end_read(struct areq *q)
 	event = state == NODE_WANTED ? NODE_EV_UNWANTED : NODE_EV_TERMINATE;
 	edge = node_edge(state, event);
 	if (!edge.to || row->unsure) {
-		areq_fail(q, SPOT_CONFLICT, "node n%" PRId64 " is %s: its launch is under way; repeat when that is known", q->id,
-		    row->state);
+		areq_fail(q, SPOT_CONFLICT,
+		    "node n%" PRId64 " is %s: its launch is under way; repeat when that is known",
+		    q->id, row->state);
 		return;
 	}
-	SQL(q, api_node_terminate, ended, .id = q->id, .was = row->state, .now = node_state_name((enum node_state)edge.to),
-	    .event = node_event_name(event), .why = arena_printf(q->arena, "ended by %s", q->who.name), .actor = q->who.name,
+	SQL(q, api_node_terminate, ended, .id = q->id, .was = row->state,
+	    .now = node_state_name((enum node_state)edge.to), .event = node_event_name(event),
+	    .why = arena_printf(q->arena, "ended by %s", q->who.name), .actor = q->who.name,
 	    .at_us = q->now_us);
 }
 
@@ -140,23 +152,27 @@ static void gentle_read(struct areq *q)
 	struct q_api_node_row *row;
 	enum node_state state = NODE_NONE;
 
-	if (q_api_node_rows(&q->pg, q->arena, &row) == 1)
+	if (q_api_node_rows(&q->pg, q->arena, &row) == 1) {
 		state = node_state_parse(row->state);
+	}
 	/* A node that serves nobody yet has nothing to save. */
-	if (state == NODE_READY || state == NODE_DRAINING)
+	if (state == NODE_READY || state == NODE_DRAINING) {
 		post_node_drain(q);
-	else
+	} else {
 		end_read(q);
+	}
 }
 
 void delete_node(struct areq *q)
 {
 	int64_t force;
 
-	if (!areq_query_i64(q, "force", 0, 1, 0, &force))
+	if (!areq_query_i64(q, "force", 0, 1, 0, &force)) {
 		return;
-	if (force)
+	}
+	if (force) {
 		SQL(q, api_node, end_read, .id = q->id);
-	else
+	} else {
 		SQL(q, api_node, gentle_read, .id = q->id);
+	}
 }

@@ -9,20 +9,26 @@
 
 #include <stdarg.h>
 
-/* ---- documents of the store ---------------------------------------------------------------- */
+/* ---- documents of the store ------------------------------------------------------------------ */
 
-static void resolve_time(json_t *o, const char *key, size_t n, const json_t *v, int64_t now_us, bool age)
+static void resolve_time(json_t *o, const char *key, size_t n, const json_t *v, int64_t now_us,
+    bool age)
 {
 	char name[80];
 
-	if (n == 0)
+	if (n == 0) {
 		snprintf(name, sizeof(name), "at");
-	else
+	} else {
 		snprintf(name, sizeof(name), "%.*s_at", (int)MIN(n, (size_t)70), key);
-	json_object_set_new(o, name, json_is_integer(v) ? json_time(json_integer_value(v)) : json_null());
-	if (age)
-		json_object_set_new(o, "age_s", json_is_integer(v)
-		        ? json_integer(MAX((now_us - json_integer_value(v)) / SPOT_US_PER_S, 0)) : json_null());
+	}
+	json_object_set_new(o, name,
+	    json_is_integer(v) ? json_time(json_integer_value(v)) : json_null());
+	if (age) {
+		json_object_set_new(o, "age_s",
+		    json_is_integer(v)
+			? json_integer(MAX((now_us - json_integer_value(v)) / SPOT_US_PER_S, 0))
+			: json_null());
+	}
 }
 
 static void resolve_money(json_t *o, const char *key, size_t n, json_t *v)
@@ -32,7 +38,8 @@ static void resolve_money(json_t *o, const char *key, size_t n, json_t *v)
 	snprintf(name, sizeof(name), "%.*s_micros", (int)MIN(n, (size_t)70), key);
 	json_object_set(o, name, v);
 	snprintf(name, sizeof(name), "%.*s_usd", (int)MIN(n, (size_t)70), key);
-	json_object_set_new(o, name, json_is_integer(v) ? json_usd(json_integer_value(v)) : json_null());
+	json_object_set_new(o, name,
+	    json_is_integer(v) ? json_usd(json_integer_value(v)) : json_null());
 }
 
 static json_t *resolve_object(json_t *doc, int64_t now_us)
@@ -40,8 +47,7 @@ static json_t *resolve_object(json_t *doc, int64_t now_us)
 	json_t *out = json_object(), *v;
 	const char *key;
 
-	json_object_foreach(doc, key, v)
-	{
+	json_object_foreach (doc, key, v) {
 		const char *at = strchr(key, '@');
 		size_t n = strlen(key);
 
@@ -69,8 +75,9 @@ void view_resolve(json_t *doc, int64_t now_us)
 		json_object_update(doc, out);
 		json_decref(out);
 	} else if (json_is_array(doc)) {
-		json_array_foreach(doc, i, item)
+		json_array_foreach (doc, i, item) {
 			view_resolve(item, now_us);
+		}
 	}
 }
 
@@ -82,7 +89,7 @@ json_t *view_parse(const char *text)
 	return doc ? doc : json_null();
 }
 
-/* ---- the end of a request ------------------------------------------------------------------- */
+/* ---- the end of a request -------------------------------------------------------------------- */
 
 void areq_free_parts(struct areq *q)
 {
@@ -90,12 +97,14 @@ void areq_free_parts(struct areq *q)
 	pg_req_fini(&q->pg);
 	json_decref(q->doc);
 	q->doc = NULL;
-	if (q->prev)
+	if (q->prev) {
 		q->prev->next = q->next;
-	else if (q->api->reqs == q)
+	} else if (q->api->reqs == q) {
 		q->api->reqs = q->next;
-	if (q->next)
+	}
+	if (q->next) {
 		q->next->prev = q->prev;
+	}
 	q->prev = q->next = NULL;
 }
 
@@ -106,8 +115,9 @@ void areq_end(struct areq *q)
 
 void areq_reply(struct areq *q, int status, const char *type, const char *body, size_t n)
 {
-	if (idem_settle(q, status, type, body, n))
+	if (idem_settle(q, status, type, body, n)) {
 		return;
+	}
 	metrics_count(q, status);
 	q->http->gone = NULL;
 	httpd_reply(q->http, status, type, body, n);
@@ -139,8 +149,9 @@ void areq_list(struct areq *q, const char *const *docs, size_t n, const char *cu
 {
 	json_t *items = json_array();
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		json_array_append_new(items, view_parse(docs[i]));
+	}
 	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
 }
 
@@ -149,8 +160,9 @@ void areq_list_page(struct areq *q, const struct q_listed_row *rows, size_t n)
 	size_t limit = (size_t) * (const int32_t *)q->own;
 	const char **docs = arena_array(q->arena, n + 1, sizeof(*docs)), *cursor = NULL;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		docs[i] = rows[i].doc;
+	}
 	if (n > limit) {
 		n = limit;
 		cursor = arena_printf(q->arena, "%" PRId64, rows[n - 1].id);
@@ -158,7 +170,7 @@ void areq_list_page(struct areq *q, const struct q_listed_row *rows, size_t n)
 	areq_list(q, docs, n, cursor);
 }
 
-/* ---- errors --------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static const char *title_of(enum spot_rc rc)
 {
@@ -216,17 +228,22 @@ static void position_of(const char *text, json_t *doc)
 
 void areq_problem(struct areq *q, int status, const struct spot_err *err, const char *field)
 {
-	json_t *doc = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title", title_of(err->rc), "status",
-	    status, "code", spot_rc_name(err->rc), "detail", err->text);
+	json_t *doc = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title",
+	    title_of(err->rc), "status", status, "code", spot_rc_name(err->rc), "detail",
+	    err->text);
 	char *text;
 
-	if (!doc) /* a detail that is not UTF-8 */
-		doc = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title", title_of(err->rc), "status",
-		    status, "code", spot_rc_name(err->rc), "detail", "the request holds bytes that are not UTF-8");
-	if (field)
+	if (!doc) { /* a detail that is not UTF-8 */
+		doc = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title",
+		    title_of(err->rc), "status", status, "code", spot_rc_name(err->rc), "detail",
+		    "the request holds bytes that are not UTF-8");
+	}
+	if (field) {
 		json_object_set_new(doc, "field", json_string(field));
-	if (err->rc == SPOT_INVALID)
+	}
+	if (err->rc == SPOT_INVALID) {
 		position_of(err->text, doc);
+	}
 	json_decref(q->doc);
 	q->doc = doc;
 	text = json_text(q->arena, doc);
@@ -238,18 +255,25 @@ void areq_error(struct areq *q, const struct spot_err *err)
 	struct spot_err shown = *err;
 	char seconds[24];
 
-	if (spot_rc_http(err->rc) >= 500)
+	if (spot_rc_http(err->rc) >= 500) {
 		log_error("api.failed", STR("method", q->http->method), STR("path", q->http->path),
-		    STR("rc", spot_rc_name(err->rc)), STR("code", err->code), STR("why", err->text));
+		    STR("rc", spot_rc_name(err->rc)), STR("code", err->code),
+		    STR("why", err->text));
+	}
 	/* What the database said is for the log, not for the client. */
-	if (err->rc == SPOT_INTERNAL || err->rc == SPOT_BAD_REPLY || err->rc == SPOT_CONFIG)
-		err_set(&shown, SPOT_INTERNAL, "the daemon could not do this; its log has the reason");
-	if (err->rc == SPOT_UNKNOWN)
+	if (err->rc == SPOT_INTERNAL || err->rc == SPOT_BAD_REPLY || err->rc == SPOT_CONFIG) {
+		err_set(&shown, SPOT_INTERNAL,
+		    "the daemon could not do this; its log has the reason");
+	}
+	if (err->rc == SPOT_UNKNOWN) {
 		err_set(&shown, SPOT_UNKNOWN,
-		    "the database connection broke while writing: it may have happened; repeat with the same "
+		    "the database connection broke while writing: it may have happened; repeat "
+		    "with the same "
 		    "Idempotency-Key, or look first");
+	}
 	if (spot_rc_act(err->rc) == SPOT_ACT_LATER) {
-		snprintf(seconds, sizeof(seconds), "%d", 1 + (int)(err->retry_after_us / SPOT_US_PER_S));
+		snprintf(seconds, sizeof(seconds), "%d",
+		    1 + (int)(err->retry_after_us / SPOT_US_PER_S));
 		httpd_set(q->http, "Retry-After", seconds);
 	}
 	areq_problem(q, spot_rc_http(shown.rc), &shown, NULL);
@@ -257,7 +281,7 @@ void areq_error(struct areq *q, const struct spot_err *err)
 
 void areq_fail(struct areq *q, enum spot_rc rc, const char *fmt, ...)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	va_list ap;
 
 	err.rc = rc;
@@ -269,7 +293,7 @@ void areq_fail(struct areq *q, enum spot_rc rc, const char *fmt, ...)
 
 void areq_fail_field(struct areq *q, const char *field, const char *fmt, ...)
 {
-	struct spot_err err = {.rc = SPOT_INVALID};
+	struct spot_err err = { .rc = SPOT_INVALID };
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -305,8 +329,9 @@ void areq_sql_done(struct op *op)
 		then(q);
 		return;
 	}
-	if (failed && failed(q))
+	if (failed && failed(q)) {
 		return;
+	}
 	err = op->err;
 	err.rc = op->rc;
 	areq_error(q, &err);

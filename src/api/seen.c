@@ -1,14 +1,14 @@
 /*
  * Heartbeats and progress of agents: kept for a second and written in one statement, because a row
  * update per poll would be most of the database's work (100,000 agents every 15 s). What is not yet
- * written is lost with the daemon, and said again by the next poll. And our own heartbeat: an agent is silent only while an API
- * listens (engine_watch_due).
+ * written is lost with the daemon, and said again by the next poll. And our own heartbeat: an agent
+ * is silent only while an API listens (engine_watch_due).
  */
 #include "base/base.h"
 #include "api/api_priv.h"
 #include "store/listen.h"
 
-#define FLUSH_US  SPOT_US_PER_S
+#define FLUSH_US SPOT_US_PER_S
 #define BATCH_MAX 20000
 
 static void beaten(struct op *op)
@@ -34,18 +34,29 @@ static void flushed(struct op *op)
 
 	api->seen.busy = false;
 	pg_req_fini(&api->seen.req);
-	if (api->seen.n > 0)
+	if (api->seen.n > 0) {
 		loop_timer_set(&api->seen.timer, FLUSH_US);
+	}
 }
 
 static void flush(struct seen *s, struct api *api)
 {
-	if (s->busy || s->n == 0)
+	if (s->busy || s->n == 0) {
 		return;
+	}
 	s->busy = true;
-	q_api_agents_seen(api->pg, &s->req, &(struct q_api_agents_seen){.node_ids = s->nodes, .node_ids_n = s->n,
-	        .ats = s->ats, .ats_n = s->n, .job_ids = s->jobs, .job_ids_n = s->n, .epochs = s->epochs,
-	        .epochs_n = s->n, .steps = s->steps, .steps_n = s->n}, flushed);
+	q_api_agents_seen(api->pg, &s->req,
+	    &(struct q_api_agents_seen){ .node_ids = s->nodes,
+		.node_ids_n = s->n,
+		.ats = s->ats,
+		.ats_n = s->n,
+		.job_ids = s->jobs,
+		.job_ids_n = s->n,
+		.epochs = s->epochs,
+		.epochs_n = s->n,
+		.steps = s->steps,
+		.steps_n = s->n },
+	    flushed);
 	s->n = 0;
 }
 
@@ -59,8 +70,9 @@ static void timer_fire(struct loop_timer *t)
 static void *grown(void *p, size_t cap, size_t size)
 {
 	p = reallocarray(p, cap, size);
-	if (!p)
+	if (!p) {
 		abort();
+	}
 	return p;
 }
 
@@ -77,10 +89,11 @@ void seen_add(struct api *api, int64_t node, int64_t job, int32_t epoch, int64_t
 
 	if (s->n == BATCH_MAX) {
 		/* A database that is away: the newest words are the ones that count. */
-		if (s->busy)
+		if (s->busy) {
 			s->n = 0;
-		else
+		} else {
 			flush(s, api);
+		}
 	}
 	if (s->n == s->cap) {
 		s->cap = s->cap ? s->cap * 2 : 64;
@@ -96,8 +109,9 @@ void seen_add(struct api *api, int64_t node, int64_t job, int32_t epoch, int64_t
 	s->epochs[s->n] = epoch;
 	s->steps[s->n] = steps;
 	s->n++;
-	if (!s->timer.armed && !s->busy)
+	if (!s->timer.armed && !s->busy) {
 		loop_timer_set(&s->timer, FLUSH_US);
+	}
 }
 
 void seen_fini(struct api *api)

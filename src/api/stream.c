@@ -1,24 +1,24 @@
 /*
- * Events: a JSON list, and a stream of server-sent events. The hub reads the event table once for all
- * live readers, in the order of ids, when it is notified and once a second in case a notification was
- * lost. Ids are given before their transactions commit, so a later id may be seen first: the hub stops
- * at a gap for GAP_US before it believes that the id was never used. A reader that connects with
- * Last-Event-ID first catches up by reads of its own, then joins the live ones. A reader that lags more
- * than the server's limit is cut and resumes where it was.
+ * Events: a JSON list, and a stream of server-sent events. The hub reads the event table once for
+ * all live readers, in the order of ids, when it is notified and once a second in case a
+ * notification was lost. Ids are given before their transactions commit, so a later id may be seen
+ * first: the hub stops at a gap for GAP_US before it believes that the id was never used. A reader
+ * that connects with Last-Event-ID first catches up by reads of its own, then joins the live ones.
+ * A reader that lags more than the server's limit is cut and resumes where it was.
  */
 #include "base/base.h"
 #include "api/api_priv.h"
 
-#define BATCH     500
-#define POLL_US   SPOT_US_PER_S
-#define SOON_US   (20 * 1000)
-#define GAP_US    SPOT_US_PER_S
-#define PING_US   (15 * SPOT_US_PER_S)
+#define BATCH 500
+#define POLL_US SPOT_US_PER_S
+#define SOON_US (20 * 1000)
+#define GAP_US SPOT_US_PER_S
+#define PING_US (15 * SPOT_US_PER_S)
 
 struct reader {
 	struct reader *prev, *next;
 	struct areq *q;
-	int64_t at;             /* last id sent */
+	int64_t at; /* last id sent */
 	bool live, has_job, has_node;
 	int64_t job, node;
 	int64_t spoke_us;
@@ -30,23 +30,26 @@ struct stream_hub {
 	size_t n;
 	struct pg_req req;
 	struct loop_timer timer;
-	int64_t tail;           /* everything up to here was given to live readers; -1 = not known yet */
-	int64_t gap_us;         /* mono since when the id behind tail is missing; 0 = it is not */
+	/* everything up to here was given to live readers; -1 = not known yet */
+	int64_t tail;
+	int64_t gap_us; /* mono since when the id behind tail is missing; 0 = it is not */
 	bool busy, again;
 };
 
-/* ---- readers ------------------------------------------------------------------------------- */
+/* ---- readers --------------------------------------------------------------------------------- */
 
 static void reader_remove(struct stream_hub *h, struct reader *r)
 {
-	if (r->prev)
+	if (r->prev) {
 		r->prev->next = r->next;
-	else if (h->readers == r)
+	} else if (h->readers == r) {
 		h->readers = r->next;
-	else
+	} else {
 		return;
-	if (r->next)
+	}
+	if (r->next) {
 		r->next->prev = r->prev;
+	}
 	r->prev = r->next = NULL;
 	h->n--;
 }
@@ -66,29 +69,33 @@ static bool reader_write(struct reader *r, const char *text, size_t n)
 	return httpd_stream_write(r->q->http, text, n);
 }
 
-static bool reader_event(struct reader *r, const struct q_api_event_row *e, const char *text, size_t n)
+static bool reader_event(struct reader *r, const struct q_api_event_row *e, const char *text,
+    size_t n)
 {
 	r->at = e->id;
 	if ((r->has_job && (!e->has_job_id || e->job_id != r->job)) ||
-	    (r->has_node && (!e->has_node_id || e->node_id != r->node)))
+	    (r->has_node && (!e->has_node_id || e->node_id != r->node))) {
 		return true;
+	}
 	return reader_write(r, text, n);
 }
 
-static char *event_text(struct arena *a, const struct q_api_event_row *e, int64_t now_us, size_t *ret_n)
+static char *event_text(struct arena *a, const struct q_api_event_row *e, int64_t now_us,
+    size_t *ret_n)
 {
 	json_t *doc = view_parse(e->doc);
 	const char *kind = json_string_value(json_object_get(doc, "entity"));
 	char *text;
 
 	view_resolve(doc, now_us);
-	text = arena_printf(a, "id: %" PRId64 "\nevent: %s\ndata: %s\n\n", e->id, kind ? kind : "event", json_text(a, doc));
+	text = arena_printf(a, "id: %" PRId64 "\nevent: %s\ndata: %s\n\n", e->id,
+	    kind ? kind : "event", json_text(a, doc));
 	*ret_n = strlen(text);
 	json_decref(doc);
 	return text;
 }
 
-/* ---- catching up --------------------------------------------------------------------------- */
+/* ---- catching up ----------------------------------------------------------------------------- */
 
 static void catch_up(struct areq *q);
 
@@ -146,14 +153,15 @@ static void catch_up(struct areq *q)
 	q->failed = catch_failed;
 }
 
-/* ---- the hub ------------------------------------------------------------------------------- */
+/* ---- the hub --------------------------------------------------------------------------------- */
 
 static void hub_read(struct stream_hub *h);
 
 static void hub_arm(struct stream_hub *h, int64_t us)
 {
-	if (h->n > 0)
+	if (h->n > 0) {
 		loop_timer_set(&h->timer, us);
+	}
 }
 
 /* How many of the rows may be given out: up to a gap that is younger than GAP_US. */
@@ -162,14 +170,18 @@ static size_t in_order(struct stream_hub *h, const struct q_api_event_row *rows,
 	int64_t now = loop_mono_us(h->api->loop), expect = h->tail + 1;
 
 	for (size_t i = 0; i < n; i++, expect++) {
-		if (rows[i].id == expect)
+		if (rows[i].id == expect) {
 			continue;
-		if (i > 0)
+		}
+		if (i > 0) {
 			h->gap_us = 0; /* another gap than the one that was waited for */
-		if (!h->gap_us)
+		}
+		if (!h->gap_us) {
 			h->gap_us = now;
-		if (now - h->gap_us < GAP_US)
+		}
+		if (now - h->gap_us < GAP_US) {
 			return i;
+		}
 		h->gap_us = 0;
 		expect = rows[i].id;
 	}
@@ -177,15 +189,17 @@ static size_t in_order(struct stream_hub *h, const struct q_api_event_row *rows,
 	return n;
 }
 
-static void hub_give(struct stream_hub *h, const struct q_api_event_row *e, const char *text, size_t n)
+static void hub_give(struct stream_hub *h, const struct q_api_event_row *e, const char *text,
+    size_t n)
 {
 	struct reader *next;
 
 	h->tail = e->id;
 	for (struct reader *r = h->readers; r; r = next) {
 		next = r->next;
-		if (r->live && r->at < e->id && httpd_alive(r->q->http))
+		if (r->live && r->at < e->id && httpd_alive(r->q->http)) {
 			reader_event(r, e, text, n);
+		}
 	}
 }
 
@@ -196,8 +210,9 @@ static void hub_ping(struct stream_hub *h)
 
 	for (struct reader *r = h->readers; r; r = next) {
 		next = r->next;
-		if (r->live && now - r->spoke_us >= PING_US)
+		if (r->live && now - r->spoke_us >= PING_US) {
 			reader_write(r, ": still here\n\n", 14);
+		}
 	}
 }
 
@@ -222,10 +237,11 @@ static void hub_done(struct op *op)
 	pg_req_fini(&h->req);
 	arena_free(a);
 	hub_ping(h);
-	if (n == BATCH && give == n)
+	if (n == BATCH && give == n) {
 		hub_arm(h, 0);
-	else
+	} else {
 		hub_arm(h, h->again || give < n ? SOON_US : POLL_US);
+	}
 	h->again = false;
 }
 
@@ -237,8 +253,9 @@ static void tail_done(struct op *op)
 	struct reader *next;
 
 	h->busy = false;
-	if (op->rc == SPOT_OK && q_api_events_tail_rows(&h->req, a, &row) == 1)
+	if (op->rc == SPOT_OK && q_api_events_tail_rows(&h->req, a, &row) == 1) {
 		h->tail = row->id;
+	}
 	pg_req_fini(&h->req);
 	arena_free(a);
 	if (h->tail < 0) {
@@ -248,10 +265,12 @@ static void tail_done(struct op *op)
 	/* the readers that came before the tail was known */
 	for (struct reader *r = h->readers; r; r = next) {
 		next = r->next;
-		if (r->live)
+		if (r->live) {
 			continue;
-		if (r->at < 0)
+		}
+		if (r->at < 0) {
 			r->at = h->tail;
+		}
 		catch_up(r->q);
 	}
 	hub_arm(h, POLL_US);
@@ -264,12 +283,15 @@ static void hub_read(struct stream_hub *h)
 		return;
 	}
 	h->busy = true;
-	if (h->tail < 0)
+	if (h->tail < 0) {
 		q_api_events_tail(h->api->pg, &h->req,
-		    &(struct q_api_events_tail){.before_us = loop_wall_us(h->api->loop) - 2 * GAP_US}, tail_done);
-	else
+		    &(struct q_api_events_tail){
+			.before_us = loop_wall_us(h->api->loop) - 2 * GAP_US },
+		    tail_done);
+	} else {
 		q_api_events_after(h->api->pg, &h->req,
-		    &(struct q_api_events_after){.after_id = h->tail, .most = BATCH}, hub_done);
+		    &(struct q_api_events_after){ .after_id = h->tail, .most = BATCH }, hub_done);
+	}
 }
 
 static void timer_fire(struct loop_timer *t)
@@ -279,12 +301,14 @@ static void timer_fire(struct loop_timer *t)
 
 void hub_poke(struct stream_hub *h)
 {
-	if (h->n == 0)
+	if (h->n == 0) {
 		return;
-	if (h->busy)
+	}
+	if (h->busy) {
 		h->again = true;
-	else
+	} else {
 		loop_timer_set(&h->timer, SOON_US);
+	}
 }
 
 struct stream_hub *hub_new(struct api *api)
@@ -312,8 +336,9 @@ void hub_drain(struct stream_hub *h)
 
 	for (struct reader *r = h->readers; r; r = next) {
 		next = r->next;
-		if (r->live)
+		if (r->live) {
 			reader_end(r->q);
+		}
 	}
 }
 
@@ -322,7 +347,7 @@ size_t hub_readers(const struct stream_hub *h)
 	return h->n;
 }
 
-/* ---- the route ----------------------------------------------------------------------------- */
+/* ---- the route ------------------------------------------------------------------------------- */
 
 static void stream_open(struct areq *q, struct reader *r)
 {
@@ -330,8 +355,9 @@ static void stream_open(struct areq *q, struct reader *r)
 
 	r->q = q;
 	r->next = h->readers;
-	if (r->next)
+	if (r->next) {
 		r->next->prev = r;
+	}
 	h->readers = r;
 	/* The first reader after a while without: the tail is old, and nobody waits for it. */
 	if (h->n++ == 0 && !h->busy) {
@@ -348,8 +374,9 @@ static void stream_open(struct areq *q, struct reader *r)
 		hub_read(h);
 		return;
 	}
-	if (r->at < 0)
+	if (r->at < 0) {
 		r->at = h->tail;
+	}
 	catch_up(q);
 	hub_poke(h);
 }
@@ -360,23 +387,29 @@ static void events_done(struct areq *q)
 	size_t n = q_api_events_rows(&q->pg, q->arena, &rows);
 	const char **docs = arena_array(q->arena, n, sizeof(*docs));
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		docs[i] = rows[i].doc;
+	}
 	areq_list(q, docs, n, n ? arena_printf(q->arena, "%" PRId64, rows[n - 1].id) : NULL);
 }
 
 void get_events(struct areq *q)
 {
-	const char *accept = httpd_header(q->http, "accept"), *last = httpd_header(q->http, "last-event-id");
+	const char *accept = httpd_header(q->http, "accept"),
+		   *last = httpd_header(q->http, "last-event-id");
 	struct reader *r = arena_alloc(q->arena, sizeof(*r));
 	int64_t after, limit;
 
-	if (!areq_query_i64(q, "after", 0, INT64_MAX / 2, -1, &after) || !areq_query_i64(q, "limit", 1, 1000, 100, &limit) ||
-	    !areq_query_id(q, "job", 'j', &r->has_job, &r->job) || !areq_query_id(q, "node", 'n', &r->has_node, &r->node))
+	if (!areq_query_i64(q, "after", 0, INT64_MAX / 2, -1, &after) ||
+	    !areq_query_i64(q, "limit", 1, 1000, 100, &limit) ||
+	    !areq_query_id(q, "job", 'j', &r->has_job, &r->job) ||
+	    !areq_query_id(q, "node", 'n', &r->has_node, &r->node)) {
 		return;
+	}
 	if (!accept || !strstr(accept, "text/event-stream")) {
-		SQL(q, api_events, events_done, .has_after_id = after >= 0, .after_id = after, .has_job_id = r->has_job,
-		    .job_id = r->job, .has_node_id = r->has_node, .node_id = r->node, .most = (int32_t)limit);
+		SQL(q, api_events, events_done, .has_after_id = after >= 0, .after_id = after,
+		    .has_job_id = r->has_job, .job_id = r->job, .has_node_id = r->has_node,
+		    .node_id = r->node, .most = (int32_t)limit);
 		return;
 	}
 	r->at = after;

@@ -8,8 +8,9 @@ static void supply_done(struct areq *q)
 {
 	struct q_api_supply_row *row;
 
-	if (q_api_supply_rows(&q->pg, q->arena, &row) == 1)
+	if (q_api_supply_rows(&q->pg, q->arena, &row) == 1) {
 		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+	}
 }
 
 void get_supply(struct areq *q)
@@ -17,9 +18,11 @@ void get_supply(struct areq *q)
 	const char *state = areq_query(q, "state");
 
 	if (state && supply_state_parse(state) == SUPPLY_STATE_NONE) {
-		areq_fail_field(q, "state", "%s is not a state of supply; these are: easy, tight", state);
+		areq_fail_field(q, "state", "%s is not a state of supply; these are: easy, tight",
+		    state);
 		return;
 	}
-	SQL(q, api_supply, supply_done, .provider = areq_query(q, "provider"), .region = areq_query(q, "region"),
-	    .gpu = areq_query(q, "gpu"), .state = state, .most = 5000);
+	SQL(q, api_supply, supply_done, .provider = areq_query(q, "provider"),
+	    .region = areq_query(q, "region"), .gpu = areq_query(q, "gpu"), .state = state,
+	    .most = 5000);
 }

@@ -1,9 +1,9 @@
 /*
  * Parked requests: long polls of agents, jobs, checkpoints, rebalances. A request registers its key
- * ("n7", "j12") before it reads, so that a notification between reading and parking is not lost; when
- * it finds nothing to say it parks, and is made to look again when the key is notified, when its time
- * is over, and now and then in case a notification was lost. While it is parked the client's leaving is
- * seen at once; while a statement runs, at the next parking.
+ * ("n7", "j12") before it reads, so that a notification between reading and parking is not lost;
+ * when it finds nothing to say it parks, and is made to look again when the key is notified, when
+ * its time is over, and now and then in case a notification was lost. While it is parked the
+ * client's leaving is seen at once; while a statement runs, at the next parking.
  */
 #include "base/base.h"
 #include "api/api_priv.h"
@@ -14,15 +14,17 @@ static struct wait **bucket_of(struct api *api, const char *key)
 {
 	uint64_t h = 1469598103934665603u;
 
-	for (; *key; key++)
+	for (; *key; key++) {
 		h = (h ^ (unsigned char)*key) * 1099511628211u;
+	}
 	return &api->waits[(h >> 7) % WAIT_BUCKETS];
 }
 
 static void unpark(struct wait *w)
 {
-	if (w->parked)
+	if (w->parked) {
 		container_of(w, struct areq, wait)->api->parked--;
+	}
 	w->parked = false;
 }
 
@@ -30,12 +32,14 @@ void areq_unwatch(struct areq *q)
 {
 	struct wait *w = &q->wait;
 
-	if (!w->at)
+	if (!w->at) {
 		return;
+	}
 	loop_timer_stop(&w->timer);
 	*w->at = w->next;
-	if (w->next)
+	if (w->next) {
 		w->next->at = w->at;
+	}
 	w->at = NULL;
 	unpark(w);
 	q->api->waiting--;
@@ -64,7 +68,8 @@ static void parked_gone(struct httpd_req *r)
 	areq_end(q);
 }
 
-void areq_watch(struct areq *q, char kind, int64_t id, int64_t hold_us, int64_t again_us, void (*look)(struct areq *))
+void areq_watch(struct areq *q, char kind, int64_t id, int64_t hold_us, int64_t again_us,
+    void (*look)(struct areq *))
 {
 	struct wait *w = &q->wait;
 
@@ -76,8 +81,9 @@ void areq_watch(struct areq *q, char kind, int64_t id, int64_t hold_us, int64_t 
 	loop_timer_init(&w->timer, q->api->loop, timer_fire);
 	w->at = bucket_of(q->api, w->key);
 	w->next = *w->at;
-	if (w->next)
+	if (w->next) {
 		w->next->at = &w->next;
+	}
 	*w->at = w;
 	q->api->waiting++;
 }
@@ -87,8 +93,9 @@ bool areq_park(struct areq *q)
 	struct wait *w = &q->wait;
 	int64_t left = w->at ? w->until_us - loop_mono_us(q->api->loop) : 0;
 
-	if (left <= 0 || q->api->draining)
+	if (left <= 0 || q->api->draining) {
 		return false;
+	}
 	if (!httpd_alive(q->http)) {
 		areq_unwatch(q);
 		return false; /* the reply goes nowhere and ends the request */
@@ -106,15 +113,17 @@ bool areq_park(struct areq *q)
 static void wake(struct wait *w)
 {
 	w->woken = true;
-	if (w->parked)
+	if (w->parked) {
 		loop_timer_set(&w->timer, 0);
+	}
 }
 
 void wait_wake_all(struct api *api)
 {
 	for (size_t i = 0; i < WAIT_BUCKETS && api->waiting > 0; i++) {
-		for (struct wait *w = api->waits[i]; w; w = w->next)
+		for (struct wait *w = api->waits[i]; w; w = w->next) {
 			wake(w);
+		}
 	}
 }
 
@@ -129,8 +138,9 @@ void api_woken(struct pg_listen *l, const char *channel UNUSED, const char *payl
 		return;
 	}
 	for (struct wait *w = *bucket_of(api, payload); w; w = w->next) {
-		if (strcmp(w->key, payload) == 0)
+		if (strcmp(w->key, payload) == 0) {
 			wake(w);
+		}
 	}
 }
 
@@ -147,9 +157,11 @@ void areq_hold(struct areq *q, char kind, int64_t hold_max_s, void (*look)(struc
 {
 	int64_t hold;
 
-	if (!areq_query_i64(q, "timeout_s", 0, hold_max_s, 0, &hold))
+	if (!areq_query_i64(q, "timeout_s", 0, hold_max_s, 0, &hold)) {
 		return;
-	if (hold > 0)
+	}
+	if (hold > 0) {
 		areq_watch(q, kind, q->id, hold * SPOT_US_PER_S, HOLD_AGAIN_US, look);
+	}
 	areq_show(q, 200, look);
 }

@@ -9,9 +9,9 @@
 #include <stdarg.h>
 
 #define ARENA_MAX_DEFAULT ((size_t)256 << 20)
-#define CHUNK_MIN         ((size_t)4096)
-#define CHUNK_MAX         ((size_t)1 << 20)
-#define ALIGN             (_Alignof(max_align_t))
+#define CHUNK_MIN ((size_t)4096)
+#define CHUNK_MAX ((size_t)1 << 20)
+#define ALIGN (_Alignof(max_align_t))
 
 struct chunk {
 	struct chunk *next;
@@ -33,8 +33,9 @@ struct arena *arena_new(size_t bytes_max)
 {
 	struct arena *a = calloc(1, sizeof(*a));
 
-	if (a == NULL)
+	if (a == NULL) {
 		arena_die("out of memory", sizeof(*a));
+	}
 	a->max = bytes_max != 0 ? bytes_max : ARENA_MAX_DEFAULT;
 	a->chunk_next = CHUNK_MIN;
 	return a;
@@ -52,8 +53,9 @@ static void chunks_free(struct chunk *c)
 
 void arena_free(struct arena *a)
 {
-	if (a == NULL)
+	if (a == NULL) {
 		return;
+	}
 	chunks_free(a->head);
 	free(a);
 }
@@ -65,10 +67,11 @@ void arena_reset(struct arena *a)
 
 	for (struct chunk *c = a->head, *next; c != NULL; c = next) {
 		next = c->next;
-		if (keep == NULL && c->cap <= CHUNK_MAX)
+		if (keep == NULL && c->cap <= CHUNK_MAX) {
 			keep = c;
-		else
+		} else {
 			free(c);
+		}
 	}
 	if (keep != NULL) {
 		keep->next = NULL;
@@ -88,8 +91,9 @@ static struct chunk *chunk_add(struct arena *a, size_t n)
 	size_t cap = MAX(n, a->chunk_next);
 	struct chunk *c = malloc(sizeof(*c) + cap);
 
-	if (c == NULL)
+	if (c == NULL) {
 		arena_die("out of memory", n);
+	}
 	c->cap = cap;
 	c->n = 0;
 	if (n > a->chunk_next / 2 && a->head != NULL) {
@@ -106,14 +110,17 @@ static struct chunk *chunk_add(struct arena *a, size_t n)
 
 static char *room_take(struct arena *a, size_t n)
 {
-	if (n > a->max)
+	if (n > a->max) {
 		arena_die("over its cap", n);
+	}
 	size_t size = (MAX(n, (size_t)1) + ALIGN - 1) / ALIGN * ALIGN;
-	if (size > a->max - MIN(a->used, a->max))
+	if (size > a->max - MIN(a->used, a->max)) {
 		arena_die("over its cap", n);
+	}
 	struct chunk *c = a->head;
-	if (c == NULL || c->cap - c->n < size)
+	if (c == NULL || c->cap - c->n < size) {
 		c = chunk_add(a, size);
+	}
 	char *p = c->data + c->n;
 	c->n += size;
 	a->used += size;
@@ -129,8 +136,9 @@ static size_t array_bytes(size_t count, size_t size)
 {
 	size_t n;
 
-	if (__builtin_mul_overflow(count, size, &n))
+	if (__builtin_mul_overflow(count, size, &n)) {
 		arena_die("array size overflows", SIZE_MAX);
+	}
 	return n;
 }
 
@@ -148,8 +156,9 @@ char *arena_strndup(struct arena *a, const char *s, size_t n)
 {
 	char *p = arena_alloc(a, n + 1);
 
-	if (n > 0)
+	if (n > 0) {
 		memcpy(p, s, n);
+	}
 	return p;
 }
 
@@ -166,8 +175,9 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
 	va_start(ap, fmt);
 	int n = vasprintf(&text, fmt, ap);
 	va_end(ap);
-	if (n < 0)
+	if (n < 0) {
 		arena_die("format failed", 0);
+	}
 	char *p = arena_strndup(a, text, (size_t)n);
 	free(text);
 	return p;
@@ -175,17 +185,19 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
 
 struct str arena_bytes(struct arena *a, const void *p, size_t n)
 {
-	return (struct str){arena_strndup(a, p, n), n};
+	return (struct str){ arena_strndup(a, p, n), n };
 }
 
 void *arena_grow(struct arena *a, void *items, size_t n, size_t *cap, size_t size)
 {
-	if (n < *cap)
+	if (n < *cap) {
 		return items;
+	}
 	size_t more = MAX(*cap * 2, (size_t)8);
 	void *bigger = arena_array(a, more, size);
-	if (n > 0)
+	if (n > 0) {
 		memcpy(bigger, items, n * size);
+	}
 	*cap = more;
 	return bigger;
 }

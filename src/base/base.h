@@ -18,18 +18,23 @@
 #include "spot/err.h"
 #include "spot/types.h"
 
-#define NODISCARD      __attribute__((warn_unused_result))
-#define PRINTF(f, a)   __attribute__((format(printf, f, a)))
-#define UNUSED         __attribute__((unused))
-#define ARRAY_LEN(a)   (sizeof(a) / sizeof((a)[0]))
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
-#define MIN(a, b)      ((a) < (b) ? (a) : (b))
-#define MAX(a, b)      ((a) > (b) ? (a) : (b))
+#define NODISCARD __attribute__((warn_unused_result))
+#define PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define UNUSED __attribute__((unused))
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
 
 /* A local that cleans itself: AUTO(json) json_t *doc = ...; runs auto_json(&doc) at scope end.
  * Ownership leaves by STEAL(doc). */
-#define AUTO(kind)     __attribute__((cleanup(auto_##kind)))
-#define STEAL(p)       (__extension__({ __typeof__(p) steal_tmp = (p); (p) = NULL; steal_tmp; }))
+#define AUTO(kind) __attribute__((cleanup(auto_##kind)))
+#define STEAL(p) \
+	(__extension__({ \
+		__typeof__(p) steal_tmp = (p); \
+		(p) = NULL; \
+		steal_tmp; \
+	}))
 static inline void auto_free(void *p)
 {
 	free(*(void **)p);
@@ -37,8 +42,10 @@ static inline void auto_free(void *p)
 
 /* Define BASE_ALLOW_BANNED only in a file that wraps one of these and says why. */
 #ifndef BASE_ALLOW_BANNED
-#pragma GCC poison sprintf vsprintf strcpy strcat strncpy strncat strtok gmtime localtime ctime asctime
-/* rand() is left to the lint (tests/lint/bans.py): OpenSSL's headers have parameters of that name. */
+#pragma GCC poison sprintf vsprintf strcpy strcat strncpy strncat strtok gmtime localtime ctime \
+    asctime
+/* rand() is left to the lint (tests/lint/bans.py): OpenSSL's headers have parameters of that
+ * name. */
 #pragma GCC poison srand random atoi atol atoll atof system popen tmpnam mktemp gets
 #endif
 

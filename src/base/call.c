@@ -11,8 +11,8 @@
 void call_request(struct spot_call *c, const char *method, const char *url)
 {
 	c->out = (struct spot_http_request){
-	    .method = arena_strdup(c->arena, method),
-	    .url = arena_strdup(c->arena, url),
+		.method = arena_strdup(c->arena, method),
+		.url = arena_strdup(c->arena, url),
 	};
 }
 
@@ -23,16 +23,17 @@ void call_header(struct spot_call *c, const char *name, const char *value)
 		abort();
 	}
 	c->out.headers[c->out.headers_n++] = (struct spot_header){
-	    .name = arena_strdup(c->arena, name),
-	    .value = arena_strdup(c->arena, value),
+		.name = arena_strdup(c->arena, name),
+		.value = arena_strdup(c->arena, value),
 	};
 }
 
 void call_body(struct spot_call *c, const char *content_type, const char *body, size_t n)
 {
 	c->out.body = arena_bytes(c->arena, body, n);
-	if (content_type != NULL)
+	if (content_type != NULL) {
 		call_header(c, "content-type", content_type);
+	}
 }
 
 static void err_fill(struct spot_call *c, enum spot_rc rc, const char *code, const char *fmt,
@@ -42,8 +43,9 @@ static void err_fill(struct spot_call *c, enum spot_rc rc, const char *code, con
 {
 	char *text = NULL;
 
-	if (vasprintf(&text, fmt, ap) < 0)
+	if (vasprintf(&text, fmt, ap) < 0) {
 		abort();
+	}
 	/* code may be a view of c->err.code itself. */
 	char *kept = arena_strdup(c->arena, code != NULL ? code : "");
 	err_set(&c->err, rc, "%s", text);
@@ -51,7 +53,8 @@ static void err_fill(struct spot_call *c, enum spot_rc rc, const char *code, con
 	free(text);
 }
 
-enum spot_step call_fail(struct spot_call *c, enum spot_rc rc, const char *code, const char *fmt, ...)
+enum spot_step call_fail(struct spot_call *c, enum spot_rc rc, const char *code, const char *fmt,
+    ...)
 {
 	va_list ap;
 
@@ -73,19 +76,22 @@ enum spot_step call_again(struct spot_call *c, enum spot_rc rc, int64_t retry_af
 	return SPOT_AGAIN;
 }
 
-/* ---- what replies mean --------------------------------------------------------------------- */
+/* ---- what replies mean ----------------------------------------------------------------------- */
 
 int64_t call_retry_after_us(const struct spot_call *c)
 {
 	const char *value = c->in != NULL ? spot_http_header(c->in, "retry-after") : NULL;
 	int64_t seconds, when;
 
-	if (value == NULL)
+	if (value == NULL) {
 		return 0;
-	if (parse_i64(value, 0, 31536000, &seconds))
+	}
+	if (parse_i64(value, 0, 31536000, &seconds)) {
 		return seconds * SPOT_US_PER_S;
-	if (parse_http_date_us(value, &when) && when > c->now_us)
+	}
+	if (parse_http_date_us(value, &when) && when > c->now_us) {
 		return when - c->now_us;
+	}
 	return 0;
 }
 
@@ -98,20 +104,24 @@ bool call_clock_off(const struct spot_call *c, int64_t *ret_us)
 {
 	int64_t theirs;
 
-	if (!parse_http_date_us(spot_http_header(c->in, "date"), &theirs))
+	if (!parse_http_date_us(spot_http_header(c->in, "date"), &theirs)) {
 		return false;
+	}
 	*ret_us = theirs - c->now_us;
 	return true;
 }
 
 enum spot_step call_no_reply(struct spot_call *c, const char *vendor, const char *what)
 {
-	if (c->mutating)
-		return call_fail(c, SPOT_UNKNOWN, NULL, "%s %s: no reply, it may have happened", vendor, what);
+	if (c->mutating) {
+		return call_fail(c, SPOT_UNKNOWN, NULL, "%s %s: no reply, it may have happened",
+		    vendor, what);
+	}
 	return call_again(c, SPOT_UNAVAILABLE, 0, NULL, "%s %s: no reply", vendor, what);
 }
 
-enum spot_step call_bad_reply(struct spot_call *c, const char *vendor, const char *what, const char *fmt, ...)
+enum spot_step call_bad_reply(struct spot_call *c, const char *vendor, const char *what,
+    const char *fmt, ...)
 {
 	char words[256];
 	va_list ap;
@@ -119,40 +129,48 @@ enum spot_step call_bad_reply(struct spot_call *c, const char *vendor, const cha
 	va_start(ap, fmt);
 	vsnprintf(words, sizeof(words), fmt, ap);
 	va_end(ap);
-	return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL, "%s %s: bad reply: %s", vendor, what,
-	    words);
+	return call_fail(c, c->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY, NULL,
+	    "%s %s: bad reply: %s", vendor, what, words);
 }
 
-enum spot_step call_status_verdict(struct spot_call *c, const char *vendor, const char *what, const char *code,
-    const char *words, int64_t wait_us)
+enum spot_step call_status_verdict(struct spot_call *c, const char *vendor, const char *what,
+    const char *code, const char *words, int64_t wait_us)
 {
 	int status = c->in->status;
 	const char *of = *words != '\0' ? words : "no words";
 
-	if (status == 429)
-		return call_again(c, SPOT_THROTTLED, wait_us, code, "%s %s: HTTP 429: %s", vendor, what, of);
-	/* After a fault of the vendor nobody knows what happened to a request that creates things. */
-	if (status >= 500)
+	if (status == 429) {
+		return call_again(c, SPOT_THROTTLED, wait_us, code, "%s %s: HTTP 429: %s", vendor,
+		    what, of);
+	}
+	/* After a fault of the vendor nobody knows what happened to a request that creates
+	 * things. */
+	if (status >= 500) {
 		return call_again(c, c->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, wait_us, code,
 		    "%s %s: HTTP %d: %s", vendor, what, status, of);
-	if (*code == '\0')
+	}
+	if (*code == '\0') {
 		return call_bad_reply(c, vendor, what, "HTTP %d without an error code", status);
-	if (status < 400)
+	}
+	if (status < 400) {
 		return call_bad_reply(c, vendor, what, "HTTP %d", status);
+	}
 	return call_fail(c,
-	    status == 401   ? SPOT_UNAUTHENTICATED
-	    : status == 403 ? SPOT_DENIED
-			    : SPOT_INVALID,
+	    status == 401       ? SPOT_UNAUTHENTICATED
+		: status == 403 ? SPOT_DENIED
+				: SPOT_INVALID,
 	    code, "%s %s: %s: %s", vendor, what, code, of);
 }
 
-enum spot_step call_json_object(struct spot_call *c, const char *vendor, const char *what, json_t **ret)
+enum spot_step call_json_object(struct spot_call *c, const char *vendor, const char *what,
+    json_t **ret)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *doc = NULL;
 
-	if (json_parse(c->in->body, what, &doc, &err) != SPOT_OK)
+	if (json_parse(c->in->body, what, &doc, &err) != SPOT_OK) {
 		return call_bad_reply(c, vendor, what, "%s", err.text);
+	}
 	if (!json_is_object(doc)) {
 		json_decref(doc);
 		return call_bad_reply(c, vendor, what, "not a JSON object");
@@ -167,15 +185,16 @@ struct call_state *call_state_get(struct spot_call *c, size_t own_size)
 
 	if (st == NULL) {
 		st = arena_alloc(c->arena, sizeof(*st));
-		if (own_size > 0)
+		if (own_size > 0) {
 			st->own = arena_alloc(c->arena, own_size);
+		}
 		c->state = st;
 	}
 	return st;
 }
 
-bool call_next_page(struct arena *a, const char *token, size_t pages_max, const char **next, size_t *pages,
-    bool *ret_bad)
+bool call_next_page(struct arena *a, const char *token, size_t pages_max, const char **next,
+    size_t *pages, bool *ret_bad)
 {
 	*ret_bad = false;
 	if (str_empty(token)) {

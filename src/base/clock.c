@@ -6,8 +6,9 @@ static int64_t clock_read(clockid_t id)
 {
 	struct timespec ts;
 
-	if (clock_gettime(id, &ts) != 0)
+	if (clock_gettime(id, &ts) != 0) {
 		abort();
+	}
 	return (int64_t)ts.tv_sec * SPOT_US_PER_S + ts.tv_nsec / 1000;
 }
 
@@ -21,7 +22,7 @@ static int64_t real_mono(const struct clock *c UNUSED)
 	return clock_read(CLOCK_BOOTTIME);
 }
 
-const struct clock clock_real = {.wall_us = real_wall, .mono_us = real_mono};
+const struct clock clock_real = { .wall_us = real_wall, .mono_us = real_mono };
 
 /* The clock is the first member, so its address is the manual clock's. */
 static int64_t manual_wall(const struct clock *c)
@@ -37,9 +38,9 @@ static int64_t manual_mono(const struct clock *c)
 void clock_manual_init(struct clock_manual *m, int64_t wall_us)
 {
 	*m = (struct clock_manual){
-	    .clock = {.wall_us = manual_wall, .mono_us = manual_mono},
-	    .wall = wall_us,
-	    .mono = SPOT_US_PER_S,
+		.clock = { .wall_us = manual_wall, .mono_us = manual_mono },
+		.wall = wall_us,
+		.mono = SPOT_US_PER_S,
 	};
 }
 

@@ -10,7 +10,7 @@ struct clock {
 	int64_t (*mono_us)(const struct clock *c);
 };
 extern const struct clock clock_real;
-struct clock_manual {           /* for tests */
+struct clock_manual { /* for tests */
 	struct clock clock;
 	int64_t wall, mono;
 };

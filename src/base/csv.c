@@ -25,14 +25,17 @@ static bool read_quoted(struct csv *c, const char **ret)
 	size_t end = from;
 
 	for (;; end++) {
-		if (end >= c->text.n)
+		if (end >= c->text.n) {
 			return false;
-		if (c->text.p[end] != '"')
+		}
+		if (c->text.p[end] != '"') {
 			continue;
-		if (end + 1 < c->text.n && c->text.p[end + 1] == '"')
+		}
+		if (end + 1 < c->text.n && c->text.p[end + 1] == '"') {
 			end++;
-		else
+		} else {
 			break;
+		}
 	}
 	char *out = arena_alloc(c->arena, end - from + 1);
 	for (size_t i = from; i < end; i++) {
@@ -43,8 +46,9 @@ static bool read_quoted(struct csv *c, const char **ret)
 	out[n] = '\0';
 	c->pos = end + 1;
 	*ret = out;
-	if (at_end(c))
+	if (at_end(c)) {
 		return true;
+	}
 	char next = c->text.p[c->pos];
 	return next == ',' || next == '\n' || next == '\r';
 }
@@ -54,18 +58,21 @@ static void read_plain(struct csv *c, const char **ret)
 	size_t from = c->pos;
 
 	while (!at_end(c) && c->text.p[c->pos] != ',' && c->text.p[c->pos] != '\n' &&
-	    c->text.p[c->pos] != '\r')
+	    c->text.p[c->pos] != '\r') {
 		c->pos++;
+	}
 	*ret = arena_strndup(c->arena, c->text.p + from, c->pos - from);
 }
 
 /* Past "\n", "\r\n" or a lone "\r". */
 static void skip_line_end(struct csv *c)
 {
-	if (!at_end(c) && c->text.p[c->pos] == '\r')
+	if (!at_end(c) && c->text.p[c->pos] == '\r') {
 		c->pos++;
-	if (!at_end(c) && c->text.p[c->pos] == '\n')
+	}
+	if (!at_end(c) && c->text.p[c->pos] == '\n') {
 		c->pos++;
+	}
 	c->line++;
 }
 
@@ -93,8 +100,9 @@ static bool read_row(struct csv *c, struct fields *f, struct spot_err *err)
 		}
 		f->items = arena_grow(c->arena, f->items, f->n, &f->cap, sizeof(*f->items));
 		f->items[f->n++] = field;
-		if (at_end(c) || c->text.p[c->pos] != ',')
+		if (at_end(c) || c->text.p[c->pos] != ',') {
 			break;
+		}
 		c->pos++;
 	}
 	skip_line_end(c);
@@ -103,22 +111,29 @@ static bool read_row(struct csv *c, struct fields *f, struct spot_err *err)
 
 enum spot_rc csv_open(struct csv *c, struct arena *a, struct str text, struct spot_err *err)
 {
-	struct fields f = {0};
+	struct fields f = { 0 };
 
-	*c = (struct csv){.text = text, .line = 1, .arena = a};
-	if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0)
+	*c = (struct csv){ .text = text, .line = 1, .arena = a };
+	if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0) {
 		c->pos = 3;
-	if (at_end(c))
+	}
+	if (at_end(c)) {
 		return err_set(err, SPOT_INVALID, "CSV: empty, expected a header row");
-	if (memchr(text.p, '\0', text.n) != NULL)
+	}
+	if (memchr(text.p, '\0', text.n) != NULL) {
 		return err_set(err, SPOT_INVALID, "CSV: contains NUL bytes");
-	if (!read_row(c, &f, err))
+	}
+	if (!read_row(c, &f, err)) {
 		return SPOT_INVALID;
-	for (size_t i = 0; i < f.n; i++)
-		for (size_t j = 0; j < i; j++)
-			if (strcmp(f.items[i], f.items[j]) == 0)
+	}
+	for (size_t i = 0; i < f.n; i++) {
+		for (size_t j = 0; j < i; j++) {
+			if (strcmp(f.items[i], f.items[j]) == 0) {
 				return err_set(err, SPOT_INVALID,
 				    "CSV: line 1: column '%s' appears twice", f.items[i]);
+			}
+		}
+	}
 	c->header = f.items;
 	c->columns = f.n;
 	return SPOT_OK;
@@ -126,18 +141,21 @@ enum spot_rc csv_open(struct csv *c, struct arena *a, struct str text, struct sp
 
 int csv_next(struct csv *c, struct spot_err *err)
 {
-	struct fields f = {0};
+	struct fields f = { 0 };
 
-	while (!at_end(c) && (c->text.p[c->pos] == '\n' || c->text.p[c->pos] == '\r'))
+	while (!at_end(c) && (c->text.p[c->pos] == '\n' || c->text.p[c->pos] == '\r')) {
 		skip_line_end(c);
-	if (at_end(c))
+	}
+	if (at_end(c)) {
 		return 0;
+	}
 	int line = c->line;
-	if (!read_row(c, &f, err))
+	if (!read_row(c, &f, err)) {
 		return -1;
+	}
 	if (f.n != c->columns) {
-		err_set(err, SPOT_INVALID, "CSV: line %d: %zu fields, the header has %zu", line, f.n,
-		    c->columns);
+		err_set(err, SPOT_INVALID, "CSV: line %d: %zu fields, the header has %zu", line,
+		    f.n, c->columns);
 		return -1;
 	}
 	c->row = f.items;
@@ -146,8 +164,10 @@ int csv_next(struct csv *c, struct spot_err *err)
 
 const char *csv_get(const struct csv *c, const char *column)
 {
-	for (size_t i = 0; i < c->columns; i++)
-		if (strcmp(c->header[i], column) == 0)
+	for (size_t i = 0; i < c->columns; i++) {
+		if (strcmp(c->header[i], column) == 0) {
 			return c->row[i];
+		}
+	}
 	return "";
 }

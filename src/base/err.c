@@ -13,8 +13,9 @@ static void text_copy(struct spot_err *err, const char *text, size_t n)
 {
 	if (n >= sizeof(err->text)) {
 		n = sizeof(err->text) - 1;
-		while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+		while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
 			n--;
+		}
 	}
 	memcpy(err->text, text, n);
 	err->text[n] = '\0';
@@ -26,8 +27,9 @@ static void text_format(struct spot_err *err, const char *fmt, va_list ap)
 	char *text = NULL;
 	int n = vasprintf(&text, fmt, ap);
 
-	if (n < 0)
+	if (n < 0) {
 		abort();
+	}
 	size_t len = (size_t)n;
 	redact_text(text, &len);
 	text_copy(err, text, len);
@@ -38,8 +40,9 @@ enum spot_rc err_set(struct spot_err *err, enum spot_rc rc, const char *fmt, ...
 {
 	va_list ap;
 
-	if (err == NULL)
+	if (err == NULL) {
 		return rc;
+	}
 	va_start(ap, fmt);
 	text_format(err, fmt, ap);
 	va_end(ap);
@@ -55,19 +58,22 @@ enum spot_rc err_prefix(struct spot_err *err, const char *fmt, ...)
 	va_list ap;
 	char *old;
 
-	if (err == NULL)
+	if (err == NULL) {
 		return SPOT_INTERNAL;
+	}
 	old = strdup(err->text);
-	if (old == NULL)
+	if (old == NULL) {
 		abort();
+	}
 	va_start(ap, fmt);
 	text_format(err, fmt, ap);
 	va_end(ap);
 	size_t n = strlen(err->text);
 	size_t len = n + 2 + strlen(old);
 	char *both = malloc(len + 1);
-	if (both == NULL)
+	if (both == NULL) {
 		abort();
+	}
 	memcpy(both, err->text, n);
 	memcpy(both + n, ": ", 2);
 	memcpy(both + n + 2, old, len - n - 1);

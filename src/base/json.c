@@ -18,15 +18,17 @@ static bool depth_ok(struct str text)
 		char c = text.p[i];
 
 		if (quoted) {
-			if (c == '\\')
+			if (c == '\\') {
 				i++;
-			else if (c == '"')
+			} else if (c == '"') {
 				quoted = false;
+			}
 		} else if (c == '"') {
 			quoted = true;
 		} else if (c == '{' || c == '[') {
-			if (++depth > JSON_DEPTH_MAX)
+			if (++depth > JSON_DEPTH_MAX) {
 				return false;
+			}
 		} else if (c == '}' || c == ']') {
 			depth--;
 		}
@@ -38,15 +40,18 @@ enum spot_rc json_parse(struct str text, const char *what, json_t **ret, struct 
 {
 	json_error_t je;
 
-	if (text.p == NULL || text.n == 0)
+	if (text.p == NULL || text.n == 0) {
 		return err_set(err, SPOT_INVALID, "%s: empty, expected JSON", what);
-	if (!depth_ok(text))
+	}
+	if (!depth_ok(text)) {
 		return err_set(err, SPOT_INVALID, "%s: JSON nested deeper than %d", what,
 		    JSON_DEPTH_MAX);
+	}
 	json_t *doc = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES, &je);
-	if (doc == NULL)
-		return err_set(err, SPOT_INVALID, "%s: not valid JSON: line %d, column %d: %s", what,
-		    je.line, je.column, je.text);
+	if (doc == NULL) {
+		return err_set(err, SPOT_INVALID, "%s: not valid JSON: line %d, column %d: %s",
+		    what, je.line, je.column, je.text);
+	}
 	*ret = doc;
 	return SPOT_OK;
 }
@@ -75,15 +80,17 @@ static const char *type_name(const json_t *v)
 
 static void wrong_type(struct spot_err *err, const char *key, const char *wanted, const json_t *v)
 {
-	if (err != NULL && err->rc == SPOT_OK)
+	if (err != NULL && err->rc == SPOT_OK) {
 		err_set(err, SPOT_INVALID, "field '%s': expected %s, found %s", key, wanted,
 		    type_name(v));
+	}
 }
 
 static void missing(struct spot_err *err, const char *key)
 {
-	if (err != NULL && err->rc == SPOT_OK)
+	if (err != NULL && err->rc == SPOT_OK) {
 		err_set(err, SPOT_INVALID, "field '%s': missing", key);
+	}
 }
 
 /* NULL if absent or null. */
@@ -98,10 +105,12 @@ const char *json_str(const json_t *o, const char *key, const char *dflt, struct 
 {
 	const json_t *v = field(o, key);
 
-	if (v == NULL)
+	if (v == NULL) {
 		return dflt;
-	if (json_is_string(v))
+	}
+	if (json_is_string(v)) {
 		return json_string_value(v);
+	}
 	wrong_type(err, key, "a string", v);
 	return dflt;
 }
@@ -110,10 +119,12 @@ int64_t json_i64(const json_t *o, const char *key, int64_t dflt, struct spot_err
 {
 	const json_t *v = field(o, key);
 
-	if (v == NULL)
+	if (v == NULL) {
 		return dflt;
-	if (json_is_integer(v))
+	}
+	if (json_is_integer(v)) {
 		return json_integer_value(v);
+	}
 	wrong_type(err, key, "an integer", v);
 	return dflt;
 }
@@ -122,10 +133,12 @@ double json_f64(const json_t *o, const char *key, double dflt, struct spot_err *
 {
 	const json_t *v = field(o, key);
 
-	if (v == NULL)
+	if (v == NULL) {
 		return dflt;
-	if (json_is_number(v))
+	}
+	if (json_is_number(v)) {
 		return json_number_value(v);
+	}
 	wrong_type(err, key, "a number", v);
 	return dflt;
 }
@@ -134,25 +147,29 @@ bool json_bool(const json_t *o, const char *key, bool dflt, struct spot_err *err
 {
 	const json_t *v = field(o, key);
 
-	if (v == NULL)
+	if (v == NULL) {
 		return dflt;
-	if (json_is_boolean(v))
+	}
+	if (json_is_boolean(v)) {
 		return json_is_true(v);
+	}
 	wrong_type(err, key, "true or false", v);
 	return dflt;
 }
 
 const char *json_need_str(const json_t *o, const char *key, struct spot_err *err)
 {
-	if (field(o, key) == NULL)
+	if (field(o, key) == NULL) {
 		missing(err, key);
+	}
 	return json_str(o, key, "", err);
 }
 
 int64_t json_need_i64(const json_t *o, const char *key, struct spot_err *err)
 {
-	if (field(o, key) == NULL)
+	if (field(o, key) == NULL) {
 		missing(err, key);
+	}
 	return json_i64(o, key, 0, err);
 }
 
@@ -166,10 +183,12 @@ const char *json_unknown_key(const json_t *o, const char *const *known)
 		const char *key = json_object_iter_key(it);
 		const char *const *k = known;
 
-		while (*k != NULL && strcmp(*k, key) != 0)
+		while (*k != NULL && strcmp(*k, key) != 0) {
 			k++;
-		if (*k == NULL)
+		}
+		if (*k == NULL) {
 			return key;
+		}
 	}
 	return NULL;
 }
@@ -178,8 +197,9 @@ char *json_text(struct arena *a, const json_t *j)
 {
 	const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);
 
-	if (j == NULL)
+	if (j == NULL) {
 		return arena_strdup(a, "null");
+	}
 	size_t n = json_dumpb(j, NULL, 0, flags);
 	char *out = arena_alloc(a, n + 1);
 	json_dumpb(j, out, n, flags);

@@ -1,7 +1,7 @@
 /*
  * RSA signatures (RSASSA-PKCS1-v1_5 with SHA-256, RS256 of RFC 7518 3.3) and JSON Web Tokens in
- * compact form (RFC 7515, 7519), by libcrypto. Pure: keys, time and text come in. What a token claims
- * is for the caller to judge: jwt_read checks form only, rsa_verify the signature only.
+ * compact form (RFC 7515, 7519), by libcrypto. Pure: keys, time and text come in. What a token
+ * claims is for the caller to judge: jwt_read checks form only, rsa_verify the signature only.
  */
 #ifndef BASE_JWT_H
 #define BASE_JWT_H
@@ -22,29 +22,31 @@ NODISCARD enum spot_rc rsa_private_pem(struct str pem, struct rsa_key **ret, str
 /* PEM text: a public key or an X.509 certificate (its dates are not looked at). */
 NODISCARD enum spot_rc rsa_public_pem(struct str pem, struct rsa_key **ret, struct spot_err *err);
 /* The members n and e of a JSON Web Key (RFC 7517). */
-NODISCARD enum spot_rc rsa_public_jwk(const char *n, const char *e, struct rsa_key **ret, struct spot_err *err);
-void rsa_key_free(struct rsa_key *k);                   /* NULL accepted */
+NODISCARD enum spot_rc rsa_public_jwk(const char *n, const char *e, struct rsa_key **ret,
+    struct spot_err *err);
+void rsa_key_free(struct rsa_key *k); /* NULL accepted */
 static inline void auto_rsa_key(struct rsa_key **k)
 {
 	rsa_key_free(*k);
 }
 /* ret: the signature's bytes. Fails only for a key without a private part. */
-NODISCARD enum spot_rc rsa_sign(struct arena *a, const struct rsa_key *k, const void *p, size_t n, struct str *ret,
-    struct spot_err *err);
+NODISCARD enum spot_rc rsa_sign(struct arena *a, const struct rsa_key *k, const void *p, size_t n,
+    struct str *ret, struct spot_err *err);
 NODISCARD bool rsa_verify(const struct rsa_key *k, const void *p, size_t n, struct str signature);
 
 /* header.claims.signature, both parts JSON text. */
-NODISCARD enum spot_rc jwt_sign(struct arena *a, const struct rsa_key *k, const char *header, const char *claims,
-    const char **ret, struct spot_err *err);
+NODISCARD enum spot_rc jwt_sign(struct arena *a, const struct rsa_key *k, const char *header,
+    const char *claims, const char **ret, struct spot_err *err);
 
 struct jwt {
-	json_t *header, *claims;      /* objects; jwt_fini */
-	const char *alg, *kid;        /* of the header; "" if absent */
-	struct str signed_part;       /* what the signature is over: a view of the text */
+	json_t *header, *claims; /* objects; jwt_fini */
+	const char *alg, *kid; /* of the header; "" if absent */
+	struct str signed_part; /* what the signature is over: a view of the text */
 	struct str signature;
 };
 /* Takes a token of at most 16 KiB apart. SPOT_INVALID: it is not one. */
-NODISCARD enum spot_rc jwt_read(struct arena *a, struct str text, struct jwt *ret, struct spot_err *err);
+NODISCARD enum spot_rc jwt_read(struct arena *a, struct str text, struct jwt *ret,
+    struct spot_err *err);
 void jwt_fini(struct jwt *t);
 static inline void auto_jwt(struct jwt *t)
 {

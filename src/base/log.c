@@ -14,22 +14,29 @@
 #include <math.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES  16384
+#define LINE_MAX_BYTES 16384
 #define VALUE_MAX_BYTES 4096
 
 static struct log_conf conf = {
-	.fd = STDERR_FILENO, .level = LOG_INFO, .json = false, .program = "", .clock = &clock_real,
+	.fd = STDERR_FILENO,
+	.level = LOG_INFO,
+	.json = false,
+	.program = "",
+	.clock = &clock_real,
 };
 
 void log_init(const struct log_conf *c)
 {
 	conf = *c;
-	if (conf.clock == NULL)
+	if (conf.clock == NULL) {
 		conf.clock = &clock_real;
-	if (conf.program == NULL)
+	}
+	if (conf.program == NULL) {
 		conf.program = "";
-	if (conf.level == 0)
+	}
+	if (conf.level == 0) {
 		conf.level = LOG_INFO;
+	}
 }
 
 static const char *level_name(enum log_level level)
@@ -52,12 +59,14 @@ static void put_text(struct sbuf *b, const char *s, bool json)
 {
 	bool plain = !json && *s != '\0';
 
-	for (const char *c = s; plain && *c != '\0'; c++)
+	for (const char *c = s; plain && *c != '\0'; c++) {
 		plain = *c > ' ' && *c < 0x7f && *c != '"' && *c != '=' && *c != '\\';
-	if (plain)
+	}
+	if (plain) {
 		sbuf_puts(b, s);
-	else
+	} else {
 		sbuf_json_str(b, s);
+	}
 }
 
 static void put_str(struct sbuf *b, const struct log_pair *p)
@@ -71,12 +80,14 @@ static void put_str(struct sbuf *b, const struct log_pair *p)
 		return;
 	}
 	char *copy = strdup(p->s);
-	if (copy == NULL)
+	if (copy == NULL) {
 		abort();
+	}
 	size_t n = strlen(copy);
 	redact_text(copy, &n);
-	if (n > VALUE_MAX_BYTES)
+	if (n > VALUE_MAX_BYTES) {
 		memcpy(copy + VALUE_MAX_BYTES - 3, "...", 4);
+	}
 	put_text(b, copy, conf.json);
 	free(copy);
 }
@@ -93,10 +104,11 @@ static void put_value(struct sbuf *b, const struct log_pair *p)
 		sbuf_printf(b, "%" PRId64, p->i);
 		break;
 	case LOG_T_F64:
-		if (isfinite(p->f))
+		if (isfinite(p->f)) {
 			sbuf_printf(b, "%.15g", p->f);
-		else
+		} else {
 			sbuf_puts(b, conf.json ? "null" : "nan");
+		}
 		break;
 	case LOG_T_BOOL:
 		sbuf_puts(b, p->i ? "true" : "false");
@@ -106,10 +118,11 @@ static void put_value(struct sbuf *b, const struct log_pair *p)
 		break;
 	case LOG_T_DUR:
 		/* Machines read JSON: seconds there. People read the other form. */
-		if (conf.json)
+		if (conf.json) {
 			sbuf_puts(b, format_usd(p->i, text));
-		else
+		} else {
 			sbuf_puts(b, format_duration(p->i, text));
+		}
 		break;
 	case LOG_T_END:
 		break;
@@ -138,10 +151,12 @@ static void write_all(const char *p, size_t n)
 	while (n > 0) {
 		ssize_t put = write(conf.fd, p, n);
 
-		if (put < 0 && errno == EINTR)
+		if (put < 0 && errno == EINTR) {
 			continue;
-		if (put <= 0)
+		}
+		if (put <= 0) {
 			return;
+		}
 		p += put;
 		n -= (size_t)put;
 	}
@@ -151,8 +166,9 @@ void log_event(enum log_level level, const char *event, const struct log_pair *p
 {
 	struct sbuf b, pair;
 
-	if (level < conf.level)
+	if (level < conf.level) {
 		return;
+	}
 	int saved = errno;
 	sbuf_init(&b, LINE_MAX_BYTES);
 	sbuf_init(&pair, 0);
@@ -160,15 +176,17 @@ void log_event(enum log_level level, const char *event, const struct log_pair *p
 	for (; pairs->type != LOG_T_END; pairs++) {
 		sbuf_reset(&pair);
 		sbuf_puts(&pair, conf.json ? "," : " ");
-		if (conf.json)
+		if (conf.json) {
 			sbuf_json_str(&pair, pairs->key);
-		else
+		} else {
 			sbuf_puts(&pair, pairs->key);
+		}
 		sbuf_putc(&pair, conf.json ? ':' : '=');
 		put_value(&pair, pairs);
 		/* A pair goes in whole or not at all, or a long line would not be JSON. */
-		if (b.n + pair.n + 2 <= LINE_MAX_BYTES)
+		if (b.n + pair.n + 2 <= LINE_MAX_BYTES) {
 			sbuf_add(&b, pair.p, pair.n);
+		}
 	}
 	sbuf_puts(&b, conf.json ? "}\n" : "\n");
 	write_all(b.p, b.n);

@@ -20,26 +20,30 @@ struct log_pair {
 	int64_t i;
 	double f;
 };
-#define STR(k, v)  ((struct log_pair){.type = LOG_T_STR, .key = (k), .s = (v)})
-#define I64(k, v)  ((struct log_pair){.type = LOG_T_I64, .key = (k), .i = (int64_t)(v)})
-#define F64(k, v)  ((struct log_pair){.type = LOG_T_F64, .key = (k), .f = (v)})
-#define BOOL(k, v) ((struct log_pair){.type = LOG_T_BOOL, .key = (k), .i = (v)})
-#define USD(k, v)  ((struct log_pair){.type = LOG_T_USD, .key = (k), .i = (v)})  /* micros */
-#define DUR(k, v)  ((struct log_pair){.type = LOG_T_DUR, .key = (k), .i = (v)})  /* us */
-#define log_debug(event, ...) log_event(LOG_DEBUG, event, (const struct log_pair[]){__VA_ARGS__ __VA_OPT__(,) {0}})
-#define log_info(event, ...)  log_event(LOG_INFO, event, (const struct log_pair[]){__VA_ARGS__ __VA_OPT__(,) {0}})
-#define log_warn(event, ...)  log_event(LOG_WARN, event, (const struct log_pair[]){__VA_ARGS__ __VA_OPT__(,) {0}})
-#define log_error(event, ...) log_event(LOG_ERROR, event, (const struct log_pair[]){__VA_ARGS__ __VA_OPT__(,) {0}})
+#define STR(k, v) ((struct log_pair){ .type = LOG_T_STR, .key = (k), .s = (v) })
+#define I64(k, v) ((struct log_pair){ .type = LOG_T_I64, .key = (k), .i = (int64_t)(v) })
+#define F64(k, v) ((struct log_pair){ .type = LOG_T_F64, .key = (k), .f = (v) })
+#define BOOL(k, v) ((struct log_pair){ .type = LOG_T_BOOL, .key = (k), .i = (v) })
+#define USD(k, v) ((struct log_pair){ .type = LOG_T_USD, .key = (k), .i = (v) }) /* micros */
+#define DUR(k, v) ((struct log_pair){ .type = LOG_T_DUR, .key = (k), .i = (v) }) /* us */
+#define log_debug(event, ...) \
+	log_event(LOG_DEBUG, event, (const struct log_pair[]){ __VA_ARGS__ __VA_OPT__(, ){ 0 } })
+#define log_info(event, ...) \
+	log_event(LOG_INFO, event, (const struct log_pair[]){ __VA_ARGS__ __VA_OPT__(, ){ 0 } })
+#define log_warn(event, ...) \
+	log_event(LOG_WARN, event, (const struct log_pair[]){ __VA_ARGS__ __VA_OPT__(, ){ 0 } })
+#define log_error(event, ...) \
+	log_event(LOG_ERROR, event, (const struct log_pair[]){ __VA_ARGS__ __VA_OPT__(, ){ 0 } })
 
 struct clock;
 struct log_conf {
-	int fd;                    /* where lines go */
+	int fd; /* where lines go */
 	enum log_level level;
-	bool json;                 /* JSON lines instead of key=value */
-	const char *program;       /* "spotd" */
+	bool json; /* JSON lines instead of key=value */
+	const char *program; /* "spotd" */
 	const struct clock *clock;
 };
-void log_init(const struct log_conf *conf);   /* before that: stderr, info, key=value, real clock */
+void log_init(const struct log_conf *conf); /* before that: stderr, info, key=value, real clock */
 void log_event(enum log_level level, const char *event, const struct log_pair *pairs);
 
 #endif

@@ -24,9 +24,11 @@ static size_t entries_n, entries_cap;
 
 static struct entry *entry_find(const char *value, size_t n)
 {
-	for (size_t i = 0; i < entries_n; i++)
-		if (entries[i].n == n && memcmp(entries[i].p, value, n) == 0)
+	for (size_t i = 0; i < entries_n; i++) {
+		if (entries[i].n == n && memcmp(entries[i].p, value, n) == 0) {
 			return &entries[i];
+		}
+	}
 	return NULL;
 }
 
@@ -41,16 +43,19 @@ static void entry_add(const char *value, size_t n)
 	if (entries_n == entries_cap) {
 		entries_cap = MAX(entries_cap * 2, (size_t)16);
 		entries = reallocarray(entries, entries_cap, sizeof(*entries));
-		if (entries == NULL)
+		if (entries == NULL) {
 			abort();
+		}
 	}
 	size_t at = 0;
-	while (at < entries_n && entries[at].n >= n)
+	while (at < entries_n && entries[at].n >= n) {
 		at++;
+	}
 	memmove(&entries[at + 1], &entries[at], (entries_n - at) * sizeof(*entries));
-	entries[at] = (struct entry){.p = malloc(n), .n = n, .count = 1};
-	if (entries[at].p == NULL)
+	entries[at] = (struct entry){ .p = malloc(n), .n = n, .count = 1 };
+	if (entries[at].p == NULL) {
 		abort();
+	}
 	memcpy(entries[at].p, value, n);
 	entries_n++;
 }
@@ -59,8 +64,9 @@ static void entry_remove(const char *value, size_t n)
 {
 	struct entry *e = entry_find(value, n);
 
-	if (e == NULL || --e->count > 0)
+	if (e == NULL || --e->count > 0) {
 		return;
+	}
 	size_t at = (size_t)(e - entries);
 	mem_wipe(e->p, e->n);
 	free(e->p);
@@ -76,17 +82,20 @@ static void entry_remove(const char *value, size_t n)
 /* Runs fn on the value and on its percent-encoded form where that differs. */
 static void each_form(const char *value, size_t n, void (*fn)(const char *, size_t))
 {
-	if (value == NULL || n < VALUE_MIN)
+	if (value == NULL || n < VALUE_MIN) {
 		return;
+	}
 	fn(value, n);
-	if (memchr(value, '\0', n) != NULL || n > 65536)
+	if (memchr(value, '\0', n) != NULL || n > 65536) {
 		return;
+	}
 	struct arena *a = arena_new(0);
 	char *plain = arena_strndup(a, value, n);
 	char *encoded = url_encode(a, plain, false);
 	size_t encoded_n = strlen(encoded);
-	if (encoded_n != n)
+	if (encoded_n != n) {
 		fn(encoded, encoded_n);
+	}
 	mem_wipe(plain, n);
 	mem_wipe(encoded, encoded_n);
 	arena_free(a);
@@ -104,23 +113,48 @@ void redact_remove(const char *value, size_t n)
 
 /* Names are compared without case, '-' and '_': X-Api-Key, x_api_key and xApiKey are one. */
 static const char *const secret_names[] = {
-	"authorization", "proxyauthorization", "cookie", "setcookie", "signature", "xamzsignature",
-	"xamzcredential", "sig", "dsn", "token", "session", "bearer", "userdata", "credentials",
+	"authorization",
+	"proxyauthorization",
+	"cookie",
+	"setcookie",
+	"signature",
+	"xamzsignature",
+	"xamzcredential",
+	"sig",
+	"dsn",
+	"token",
+	"session",
+	"bearer",
+	"userdata",
+	"credentials",
 };
 static const char *const secret_parts[] = {
-	"secret", "password", "passwd", "passphrase", "apikey", "privatekey", "accesskey",
+	"secret",
+	"password",
+	"passwd",
+	"passphrase",
+	"apikey",
+	"privatekey",
+	"accesskey",
 };
 /* End in "token" and are no secrets: paging, and our idempotency tokens. */
 static const char *const open_tokens[] = {
-	"nexttoken", "clienttoken", "launchtoken", "idempotencytoken", "pagetoken",
-	"nextpagetoken", "continuationtoken",
+	"nexttoken",
+	"clienttoken",
+	"launchtoken",
+	"idempotencytoken",
+	"pagetoken",
+	"nextpagetoken",
+	"continuationtoken",
 };
 
 static bool name_in(const char *name, const char *const *list, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(name, list[i]) == 0)
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(name, list[i]) == 0) {
 			return true;
+		}
+	}
 	return false;
 }
 
@@ -129,15 +163,20 @@ static bool name_is_secret(const char *name, size_t len)
 	char flat[64];
 	size_t n = 0;
 
-	for (size_t i = 0; i < len && n < sizeof(flat) - 1; i++)
-		if (name[i] != '-' && name[i] != '_')
+	for (size_t i = 0; i < len && n < sizeof(flat) - 1; i++) {
+		if (name[i] != '-' && name[i] != '_') {
 			flat[n++] = (char)tolower((unsigned char)name[i]);
+		}
+	}
 	flat[n] = '\0';
-	if (name_in(flat, secret_names, ARRAY_LEN(secret_names)))
+	if (name_in(flat, secret_names, ARRAY_LEN(secret_names))) {
 		return true;
-	for (size_t i = 0; i < ARRAY_LEN(secret_parts); i++)
-		if (strstr(flat, secret_parts[i]) != NULL)
+	}
+	for (size_t i = 0; i < ARRAY_LEN(secret_parts); i++) {
+		if (strstr(flat, secret_parts[i]) != NULL) {
 			return true;
+		}
+	}
 	return str_suffix(flat, "token") && !name_in(flat, open_tokens, ARRAY_LEN(open_tokens));
 }
 
@@ -153,8 +192,9 @@ static void replace_all(char *text, size_t *len, const struct entry *e)
 	for (;;) {
 		char *hit = memmem(from, *len - (size_t)(from - text), e->p, e->n);
 
-		if (hit == NULL)
+		if (hit == NULL) {
 			return;
+		}
 		if (e->n < sizeof(mask) - 1) {
 			memset(hit, '*', e->n);
 			from = hit + e->n;
@@ -173,10 +213,12 @@ void redact_text(char *text, size_t *len)
 {
 	size_t was = *len;
 
-	for (size_t i = 0; i < entries_n; i++)
+	for (size_t i = 0; i < entries_n; i++) {
 		replace_all(text, len, &entries[i]);
-	if (*len < was)
+	}
+	if (*len < was) {
 		text[*len] = '\0';
+	}
 }
 
 const char *redact_words(struct arena *a, const char *words, size_t bytes_max)
@@ -188,15 +230,18 @@ const char *redact_words(struct arena *a, const char *words, size_t bytes_max)
 	text[n] = '\0';
 	if (n > bytes_max) {
 		n = bytes_max;
-		while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+		while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
 			n--;
+		}
 	}
 	for (size_t i = 0; i < n; i++) {
-		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f) {
 			text[i] = ' ';
+		}
 	}
-	while (n > 0 && text[n - 1] == ' ')
+	while (n > 0 && text[n - 1] == ' ') {
 		n--;
+	}
 	text[n] = '\0';
 	return text;
 }
@@ -204,8 +249,9 @@ const char *redact_words(struct arena *a, const char *words, size_t bytes_max)
 /* Appends n bytes to dst as far as they fit. */
 static void put(char *dst, size_t dst_size, size_t *at, const char *p, size_t n)
 {
-	for (size_t i = 0; i < n && *at + 1 < dst_size; i++)
+	for (size_t i = 0; i < n && *at + 1 < dst_size; i++) {
 		dst[(*at)++] = p[i];
+	}
 	dst[*at] = '\0';
 }
 
@@ -223,18 +269,21 @@ static void put_query(char *dst, size_t dst_size, size_t *at, const char *query)
 			put(dst, dst_size, at, query, n);
 		}
 		query += n;
-		if (*query != '\0')
+		if (*query != '\0') {
 			put(dst, dst_size, at, query++, 1);
+		}
 	}
 }
 
 void redact_url(const char *url, char *dst, size_t dst_size)
 {
-	if (dst_size == 0)
+	if (dst_size == 0) {
 		return;
+	}
 	char *copy = strdup(url != NULL ? url : "");
-	if (copy == NULL)
+	if (copy == NULL) {
 		abort();
+	}
 	/* Registered values go first, on the whole text: cutting must not leave the head of one. */
 	size_t len = strlen(copy), at = 0;
 	redact_text(copy, &len);

@@ -8,11 +8,13 @@
 
 void redact_add(const char *value, size_t n);
 void redact_remove(const char *value, size_t n);
-bool redact_name(const char *name);      /* header, JSON field, query key or variable that is secret */
+/* header, JSON field, query key or variable that is secret */
+bool redact_name(const char *name);
 /* Replaces registered values in place (text may shrink or be starred out); len is updated. */
 void redact_text(char *text, size_t *len);
-/* A vendor's words (NULL: none) as they may stand in an error: registered values replaced, control characters as
- * blanks, none at the end, at most bytes_max bytes and no half of a UTF-8 character. */
+/* A vendor's words (NULL: none) as they may stand in an error: registered values replaced,
+ * control characters as blanks, none at the end, at most bytes_max bytes and no half of a UTF-8
+ * character. */
 const char *redact_words(struct arena *a, const char *words, size_t bytes_max);
 /* Copies url with secret query values replaced. */
 void redact_url(const char *url, char *dst, size_t dst_size);

@@ -18,10 +18,12 @@ static void real_fill(struct rng *r UNUSED, void *p, size_t n)
 	while (n > 0) {
 		ssize_t got = getrandom(at, n, 0);
 
-		if (got < 0 && errno == EINTR)
+		if (got < 0 && errno == EINTR) {
 			continue;
-		if (got <= 0)
+		}
+		if (got <= 0) {
 			abort();
+		}
 		at += got;
 		n -= (size_t)got;
 	}
@@ -29,7 +31,7 @@ static void real_fill(struct rng *r UNUSED, void *p, size_t n)
 
 void rng_real_init(struct rng *r)
 {
-	*r = (struct rng){.fill = real_fill};
+	*r = (struct rng){ .fill = real_fill };
 }
 
 static uint64_t pcg_next(struct rng *r)
@@ -62,7 +64,7 @@ static void seeded_fill(struct rng *r, void *p, size_t n)
 
 void rng_seeded_init(struct rng *r, uint64_t seed)
 {
-	*r = (struct rng){.fill = seeded_fill};
+	*r = (struct rng){ .fill = seeded_fill };
 	r->state[2] = UINT64_C(0x5851f42d4c957f2d);
 	r->state[3] = (seed << 1) | 1; /* the increment must be odd */
 	pcg_next(r);

@@ -11,8 +11,8 @@ struct rng {
 void rng_real_init(struct rng *r);
 void rng_seeded_init(struct rng *r, uint64_t seed);
 uint64_t rng_u64(struct rng *r);
-uint64_t rng_below(struct rng *r, uint64_t n);        /* uniform in [0, n), n > 0 */
-double rng_unit(struct rng *r);                       /* [0, 1) */
+uint64_t rng_below(struct rng *r, uint64_t n); /* uniform in [0, n), n > 0 */
+double rng_unit(struct rng *r); /* [0, 1) */
 /* Lower-case hex of n random bytes; buf holds 2n+1. */
 void rng_hex(struct rng *r, char *buf, size_t n);
 /* base jitter: uniform in [us*(1-f), us*(1+f)]. */

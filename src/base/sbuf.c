@@ -11,7 +11,7 @@
 
 void sbuf_init(struct sbuf *b, size_t bytes_max)
 {
-	*b = (struct sbuf){.max = bytes_max != 0 ? bytes_max : SBUF_MAX_DEFAULT};
+	*b = (struct sbuf){ .max = bytes_max != 0 ? bytes_max : SBUF_MAX_DEFAULT };
 }
 
 void sbuf_fini(struct sbuf *b)
@@ -26,15 +26,17 @@ void sbuf_reset(struct sbuf *b)
 {
 	b->n = 0;
 	b->overflow = false;
-	if (b->p != NULL)
+	if (b->p != NULL) {
 		b->p[0] = '\0';
+	}
 }
 
 /* Makes room for n more bytes and the NUL; returns how many of them may be added. */
 static size_t sbuf_room(struct sbuf *b, size_t n)
 {
-	if (b->overflow)
+	if (b->overflow) {
 		return 0;
+	}
 	if (n > b->max - b->n) {
 		b->overflow = true;
 		n = b->max - b->n;
@@ -44,8 +46,9 @@ static size_t sbuf_room(struct sbuf *b, size_t n)
 
 		cap = MIN(MAX(cap, (size_t)64), b->max + 1);
 		char *p = realloc(b->p, cap);
-		if (p == NULL)
+		if (p == NULL) {
 			abort();
+		}
 		b->p = p;
 		b->cap = cap;
 	}
@@ -55,10 +58,12 @@ static size_t sbuf_room(struct sbuf *b, size_t n)
 void sbuf_add(struct sbuf *b, const void *p, size_t n)
 {
 	n = sbuf_room(b, n);
-	if (b->p == NULL || b->n + n + 1 > b->cap)
+	if (b->p == NULL || b->n + n + 1 > b->cap) {
 		return;
-	if (n > 0)
+	}
+	if (n > 0) {
 		memcpy(b->p + b->n, p, n);
+	}
 	b->n += n;
 	b->p[b->n] = '\0';
 }
@@ -82,15 +87,17 @@ void sbuf_printf(struct sbuf *b, const char *fmt, ...)
 	va_copy(again, ap);
 	int n = vsnprintf(small, sizeof(small), fmt, ap);
 	va_end(ap);
-	if (n < 0)
+	if (n < 0) {
 		abort();
+	}
 	if ((size_t)n < sizeof(small)) {
 		sbuf_add(b, small, (size_t)n);
 	} else {
 		char *big = malloc((size_t)n + 1);
 
-		if (big == NULL)
+		if (big == NULL) {
 			abort();
+		}
 		vsnprintf(big, (size_t)n + 1, fmt, again);
 		sbuf_add(b, big, (size_t)n);
 		free(big);
@@ -117,10 +124,11 @@ static void json_char(struct sbuf *b, unsigned char c)
 		sbuf_puts(b, "\\t");
 		break;
 	default:
-		if (c < 0x20 || c == 0x7f)
+		if (c < 0x20 || c == 0x7f) {
 			sbuf_printf(b, "\\u%04x", c);
-		else
+		} else {
 			sbuf_putc(b, (char)c);
+		}
 	}
 }
 
@@ -146,8 +154,9 @@ void sbuf_json_str(struct sbuf *b, const char *s)
 void sbuf_consume(struct sbuf *b, size_t n)
 {
 	assert(n <= b->n);
-	if (n == 0)
+	if (n == 0) {
 		return;
+	}
 	memmove(b->p, b->p + n, b->n - n);
 	b->n -= n;
 	b->p[b->n] = '\0';

@@ -17,8 +17,9 @@
 
 void mem_wipe(void *p, size_t n)
 {
-	if (p != NULL)
+	if (p != NULL) {
 		OPENSSL_cleanse(p, n);
+	}
 }
 
 bool mem_equal_const(const void *a, const void *b, size_t n)
@@ -30,22 +31,25 @@ void secret_init(struct secret *s, const char *value, size_t n)
 {
 	s->n = n;
 	s->p_private = malloc(n + 1);
-	if (s->p_private == NULL)
+	if (s->p_private == NULL) {
 		abort();
-	if (n > 0)
+	}
+	if (n > 0) {
 		memcpy(s->p_private, value, n);
+	}
 	s->p_private[n] = '\0';
 	redact_add(s->p_private, n);
 }
 
 void secret_fini(struct secret *s)
 {
-	if (s->p_private == NULL)
+	if (s->p_private == NULL) {
 		return;
+	}
 	redact_remove(s->p_private, s->n);
 	mem_wipe(s->p_private, s->n);
 	free(s->p_private);
-	*s = (struct secret){0};
+	*s = (struct secret){ 0 };
 }
 
 bool secret_set(const struct secret *s)
@@ -68,17 +72,21 @@ static enum spot_rc file_check(int fd, const char *path, struct spot_err *err)
 {
 	struct stat st;
 
-	if (fstat(fd, &st) != 0)
+	if (fstat(fd, &st) != 0) {
 		return err_set(err, SPOT_CONFIG, "secret file %s: %m", path);
-	if (!S_ISREG(st.st_mode))
+	}
+	if (!S_ISREG(st.st_mode)) {
 		return err_set(err, SPOT_CONFIG, "secret file %s: not a regular file", path);
+	}
 	mode_t mode = st.st_mode & 07777;
-	if (mode != 0600 && mode != 0400)
+	if (mode != 0600 && mode != 0400) {
 		return err_set(err, SPOT_CONFIG,
 		    "secret file %s: mode is %04o, must be 0600 or 0400: run chmod 600", path,
 		    (unsigned)mode);
-	if (st.st_size > FILE_MAX)
+	}
+	if (st.st_size > FILE_MAX) {
 		return err_set(err, SPOT_CONFIG, "secret file %s: larger than 64 KiB", path);
+	}
 	return SPOT_OK;
 }
 
@@ -88,31 +96,40 @@ enum spot_rc secret_read_file(struct secret *s, const char *path, struct spot_er
 	size_t n = 0;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
-	if (fd < 0)
+	if (fd < 0) {
 		return err_set(err, SPOT_CONFIG, "secret file %s: %m", path);
+	}
 	enum spot_rc rc = file_check(fd, path, err);
 	while (rc == SPOT_OK && n < sizeof(buf)) {
 		ssize_t got = read(fd, buf + n, sizeof(buf) - n);
 
-		if (got < 0 && errno == EINTR)
+		if (got < 0 && errno == EINTR) {
 			continue;
-		if (got < 0)
+		}
+		if (got < 0) {
 			rc = err_set(err, SPOT_CONFIG, "secret file %s: %m", path);
-		if (got <= 0)
+		}
+		if (got <= 0) {
 			break;
+		}
 		n += (size_t)got;
 	}
 	close(fd);
-	if (rc == SPOT_OK && n > FILE_MAX)
+	if (rc == SPOT_OK && n > FILE_MAX) {
 		rc = err_set(err, SPOT_CONFIG, "secret file %s: larger than 64 KiB", path);
-	if (rc == SPOT_OK && n > 0 && buf[n - 1] == '\n')
+	}
+	if (rc == SPOT_OK && n > 0 && buf[n - 1] == '\n') {
 		n--;
-	if (rc == SPOT_OK && n > 0 && buf[n - 1] == '\r')
+	}
+	if (rc == SPOT_OK && n > 0 && buf[n - 1] == '\r') {
 		n--;
-	if (rc == SPOT_OK && n == 0)
+	}
+	if (rc == SPOT_OK && n == 0) {
 		rc = err_set(err, SPOT_CONFIG, "secret file %s: empty", path);
-	if (rc == SPOT_OK)
+	}
+	if (rc == SPOT_OK) {
 		secret_init(s, buf, n);
+	}
 	mem_wipe(buf, sizeof(buf));
 	return rc;
 }

@@ -8,20 +8,22 @@
 
 struct arena;
 #define SHA256_BYTES 32
-#define SHA256_HEX   65
-#define MD5_BYTES    16
+#define SHA256_HEX 65
+#define MD5_BYTES 16
 void sha256(const void *p, size_t n, uint8_t ret[SHA256_BYTES]);
 void sha256_hex(const void *p, size_t n, char ret[SHA256_HEX]);
-struct sha256_stream;                                  /* for files */
+struct sha256_stream; /* for files */
 struct sha256_stream *sha256_stream_new(void);
 void sha256_stream_add(struct sha256_stream *s, const void *p, size_t n);
 void sha256_stream_end(struct sha256_stream *s, char ret[SHA256_HEX]); /* frees s */
-struct md5_stream;                                     /* against errors only, where a far side tells no better hash */
-struct md5_stream *md5_stream_new(void);               /* NULL where the library refuses it (FIPS) */
+/* against errors only, where a far side tells no better hash */
+struct md5_stream;
+/* NULL where the library refuses it (FIPS) */
+struct md5_stream *md5_stream_new(void);
 void md5_stream_add(struct md5_stream *s, const void *p, size_t n);
 void md5_stream_end(struct md5_stream *s, uint8_t ret[MD5_BYTES]); /* frees s */
 void hmac_sha256(const void *key, size_t key_n, const void *p, size_t n, uint8_t ret[SHA256_BYTES]);
-void hex_encode(const void *p, size_t n, char *ret);   /* 2n+1 */
+void hex_encode(const void *p, size_t n, char *ret); /* 2n+1 */
 NODISCARD bool hex_decode(const char *hex, size_t hex_n, uint8_t *ret);
 char *base64_encode(struct arena *a, const void *p, size_t n);
 NODISCARD bool base64_decode(struct arena *a, const char *s, size_t n, struct str *ret);
@@ -30,7 +32,7 @@ struct sigv4 {
 	const char *access_key, *secret_key, *session_token; /* token NULL or "" if none */
 	const char *region, *service;
 	int64_t now_us;
-	const char *payload_sha256;   /* NULL: hash of the body; "UNSIGNED-PAYLOAD" for presign */
+	const char *payload_sha256; /* NULL: hash of the body; "UNSIGNED-PAYLOAD" for presign */
 };
 /* Adds x-amz-date, x-amz-security-token (and x-amz-content-sha256 for service "s3") and
  * authorization to req; strings in arena. Host is taken from the url. */

@@ -1,7 +1,8 @@
 /*
- * AWS Signature Version 4: docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
- * and, for query-string signing, docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html.
- * Pure: time and keys come in, headers or a URL go out.
+ * AWS Signature Version 4:
+ * docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html and, for
+ * query-string signing, docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html. Pure:
+ * time and keys come in, headers or a URL go out.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -12,10 +13,10 @@
 #include <strings.h>
 
 struct url_parts {
-	char *host;  /* without a default port */
-	char *path;  /* "/" at least, as in the url */
+	char *host; /* without a default port */
+	char *path; /* "/" at least, as in the url */
 	char *query; /* "" if none */
-	char *base;  /* scheme, host and path: everything before '?' */
+	char *base; /* scheme, host and path: everything before '?' */
 };
 
 static struct url_parts url_split(struct arena *a, const char *url)
@@ -30,13 +31,16 @@ static struct url_parts url_split(struct arena *a, const char *url)
 	struct url_parts u;
 
 	u.host = arena_strndup(a, host, host_n);
-	for (char *c = u.host; *c != '\0'; c++)
-		if (*c >= 'A' && *c <= 'Z')
+	for (char *c = u.host; *c != '\0'; c++) {
+		if (*c >= 'A' && *c <= 'Z') {
 			*c = (char)(*c - 'A' + 'a');
+		}
+	}
 	/* The client leaves a default port out of Host, so it must not be signed either. */
 	bool tls = str_prefix(url, "https:");
-	if (str_suffix(u.host, tls ? ":443" : ":80"))
+	if (str_suffix(u.host, tls ? ":443" : ":80")) {
 		u.host[strlen(u.host) - (tls ? 4 : 3)] = '\0';
+	}
 	u.path = path_n > 0 ? arena_strndup(a, path, path_n) : arena_strdup(a, "/");
 	u.query = query_n > 0 ? arena_strndup(a, query + 1, query_n) : arena_strdup(a, "");
 	u.base = arena_printf(a, "%.*s%s", (int)(path - url), url, u.path);
@@ -47,8 +51,9 @@ static char *recode(struct arena *a, const char *p, size_t n)
 {
 	char *plain;
 
-	if (!url_decode(a, (struct str){p, n}, false, &plain))
+	if (!url_decode(a, (struct str){ p, n }, false, &plain)) {
 		plain = arena_strndup(a, p, n);
+	}
 	return url_encode(a, plain, false);
 }
 
@@ -85,13 +90,15 @@ static char *query_canonical(struct arena *a, const char *query)
 		query += part;
 		query += *query == '&';
 	}
-	if (n > 0)
+	if (n > 0) {
 		qsort(pairs, n, sizeof(*pairs), pair_compare);
+	}
 	char *out = arena_alloc(a, len);
 	char *at = out;
 	for (size_t i = 0; i < n; i++) {
-		if (i > 0)
+		if (i > 0) {
 			*at++ = '&';
+		}
 		at = stpcpy(at, pairs[i].name);
 		*at++ = '=';
 		at = stpcpy(at, pairs[i].value);
@@ -102,13 +109,15 @@ static char *query_canonical(struct arena *a, const char *query)
 /* Hop-by-hop headers and those that proxies rewrite are never signed. */
 static bool header_signed(const char *name)
 {
-	static const char *const never[] = {"connection", "expect", "keep-alive", "te", "trailer",
+	static const char *const never[] = { "connection", "expect", "keep-alive", "te", "trailer",
 		"transfer-encoding", "upgrade", "user-agent", "x-amzn-trace-id", "authorization",
-		"content-length"};
+		"content-length" };
 
-	for (size_t i = 0; i < ARRAY_LEN(never); i++)
-		if (strcasecmp(name, never[i]) == 0)
+	for (size_t i = 0; i < ARRAY_LEN(never); i++) {
+		if (strcasecmp(name, never[i]) == 0) {
 			return false;
+		}
+	}
 	return strncasecmp(name, "proxy-", 6) != 0;
 }
 
@@ -116,9 +125,11 @@ static char *name_lower(struct arena *a, const char *name)
 {
 	char *s = arena_strdup(a, name);
 
-	for (char *c = s; *c != '\0'; c++)
-		if (*c >= 'A' && *c <= 'Z')
+	for (char *c = s; *c != '\0'; c++) {
+		if (*c >= 'A' && *c <= 'Z') {
 			*c = (char)(*c - 'A' + 'a');
+		}
+	}
 	return s;
 }
 
@@ -131,13 +142,15 @@ static char *value_trim(struct arena *a, const char *value)
 	for (; *value != '\0'; value++) {
 		bool blank = *value == ' ' || *value == '\t';
 
-		if (!blank)
+		if (!blank) {
 			out[n++] = *value;
-		else if (n > 0 && out[n - 1] != ' ')
+		} else if (n > 0 && out[n - 1] != ' ') {
 			out[n++] = ' ';
+		}
 	}
-	while (n > 0 && out[n - 1] == ' ')
+	while (n > 0 && out[n - 1] == ' ') {
 		n--;
+	}
 	out[n] = '\0';
 	return out;
 }
@@ -150,20 +163,22 @@ static struct canon_headers headers_canonical(struct arena *a, const struct spot
     const char *host)
 {
 	struct pair pairs[SPOT_HTTP_HEADERS_MAX + 1];
-	struct canon_headers c = {arena_strdup(a, ""), arena_strdup(a, "")};
+	struct canon_headers c = { arena_strdup(a, ""), arena_strdup(a, "") };
 	bool has_host = false;
 	size_t n = 0;
 
 	for (size_t i = 0; i < req->headers_n; i++) {
-		if (!header_signed(req->headers[i].name))
+		if (!header_signed(req->headers[i].name)) {
 			continue;
+		}
 		pairs[n].name = name_lower(a, req->headers[i].name);
 		pairs[n].value = value_trim(a, req->headers[i].value);
 		has_host |= strcmp(pairs[n].name, "host") == 0;
 		n++;
 	}
-	if (!has_host)
-		pairs[n++] = (struct pair){"host", host};
+	if (!has_host) {
+		pairs[n++] = (struct pair){ "host", host };
+	}
 	qsort(pairs, n, sizeof(*pairs), pair_compare);
 	for (size_t i = 0; i < n; i++) {
 		bool again = i > 0 && strcmp(pairs[i].name, pairs[i - 1].name) == 0;
@@ -193,9 +208,11 @@ static char *date_basic(struct arena *a, int64_t now_us)
 	size_t n = 0;
 
 	format_time_s(now_us, text);
-	for (const char *c = text; *c != '\0'; c++)
-		if (*c != '-' && *c != ':')
+	for (const char *c = text; *c != '\0'; c++) {
+		if (*c != '-' && *c != ':') {
 			out[n++] = *c;
+		}
+	}
 	return out;
 }
 
@@ -214,8 +231,9 @@ static void signature(const struct sigv4 *k, const char *date, const char *scope
 	char *to_sign = arena_printf(a, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, scope, hash);
 	size_t n = strlen(k->secret_key) + 4;
 	char *first = malloc(n + 1);
-	if (first == NULL)
+	if (first == NULL) {
 		abort();
+	}
 	snprintf(first, n + 1, "AWS4%s", k->secret_key);
 	hmac_sha256(first, n, date, 8, key);
 	mem_wipe(first, n);
@@ -241,7 +259,7 @@ static void header_set(struct spot_http_request *req, const char *name, const ch
 		fprintf(stderr, "sigv4: more than %d headers\n", SPOT_HTTP_HEADERS_MAX);
 		abort();
 	}
-	req->headers[req->headers_n++] = (struct spot_header){name, value};
+	req->headers[req->headers_n++] = (struct spot_header){ name, value };
 }
 
 void sigv4_sign(struct arena *a, const struct sigv4 *k, struct spot_http_request *req)
@@ -257,10 +275,12 @@ void sigv4_sign(struct arena *a, const struct sigv4 *k, struct spot_http_request
 		payload = arena_strdup(a, body_hash);
 	}
 	header_set(req, "x-amz-date", date);
-	if (!str_empty(k->session_token))
+	if (!str_empty(k->session_token)) {
 		header_set(req, "x-amz-security-token", arena_strdup(a, k->session_token));
-	if (strcmp(k->service, "s3") == 0)
+	}
+	if (strcmp(k->service, "s3") == 0) {
 		header_set(req, "x-amz-content-sha256", payload);
+	}
 	struct canon_headers h = headers_canonical(a, req, u.host);
 	char *canonical = arena_printf(a, "%s\n%s\n%s\n%s\n%s\n%s", req->method,
 	    path_canonical(a, k, u.path), query_canonical(a, u.query), h.lines, h.names, payload);
@@ -284,9 +304,10 @@ char *sigv4_presign(struct arena *a, const struct sigv4 *k, const char *method, 
 	    u.query, u.query[0] != '\0' ? "&" : "", url_encode(a, k->access_key, false),
 	    url_encode(a, scope, false), date, expires_s);
 
-	if (!str_empty(k->session_token))
+	if (!str_empty(k->session_token)) {
 		query = arena_printf(a, "%s&X-Amz-Security-Token=%s", query,
 		    url_encode(a, k->session_token, false));
+	}
 	query = query_canonical(a, query);
 	char *canonical = arena_printf(a, "%s\n%s\n%s\nhost:%s\n\nhost\n%s", method,
 	    path_canonical(a, k, u.path), query, u.host, payload);

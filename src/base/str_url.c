@@ -33,10 +33,12 @@ char *url_encode(struct arena *a, const char *s, bool keep_slash)
 
 static int hex_value(char c)
 {
-	if (c >= '0' && c <= '9')
+	if (c >= '0' && c <= '9') {
 		return c - '0';
-	if (c >= 'a' && c <= 'f')
+	}
+	if (c >= 'a' && c <= 'f') {
 		return c - 'a' + 10;
+	}
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
@@ -52,15 +54,17 @@ bool url_decode(struct arena *a, struct str s, bool plus_is_space, char **ret)
 			int hi = i + 1 < s.n ? hex_value(s.p[i + 1]) : -1;
 			int lo = i + 2 < s.n ? hex_value(s.p[i + 2]) : -1;
 
-			if (hi < 0 || lo < 0)
+			if (hi < 0 || lo < 0) {
 				return false;
+			}
 			c = (char)(hi * 16 + lo);
 			i += 2;
 		} else if (c == '+' && plus_is_space) {
 			c = ' ';
 		}
-		if (c == '\0')
+		if (c == '\0') {
 			return false;
+		}
 		out[n++] = c;
 	}
 	out[n] = '\0';

@@ -13,7 +13,7 @@ struct rc_info {
 	enum spot_act act;
 };
 static const struct rc_info rc_table[SPOT_RC_COUNT] = {
-#define X(name, wire, http, act) [SPOT_##name] = {wire, http, SPOT_ACT_##act},
+#define X(name, wire, http, act) [SPOT_##name] = { wire, http, SPOT_ACT_##act },
 	SPOT_RC_LIST(X)
 #undef X
 };
@@ -39,22 +39,22 @@ enum spot_act spot_rc_act(enum spot_rc rc)
 }
 
 /* Index 0 is "not set" in every list, so a missing row can never look valid. */
-static const char *const market_names[] = {NULL,
+static const char *const market_names[] = { NULL,
 #define X(name, wire) wire,
 	SPOT_MARKET_LIST(X)
 #undef X
 };
-static const char *const signal_names[] = {NULL,
+static const char *const signal_names[] = { NULL,
 #define X(name, wire) wire,
 	SPOT_SIGNAL_LIST(X)
 #undef X
 };
-static const char *const instance_names[] = {NULL,
+static const char *const instance_names[] = { NULL,
 #define X(name, wire) wire,
 	SPOT_INSTANCE_LIST(X)
 #undef X
 };
-static const char *const notice_names[] = {NULL,
+static const char *const notice_names[] = { NULL,
 #define X(name, wire) wire,
 	SPOT_NOTICE_LIST(X)
 #undef X
@@ -67,9 +67,11 @@ static const char *name_of(const char *const *names, size_t n, unsigned v)
 
 static unsigned value_of(const char *const *names, size_t n, const char *name)
 {
-	for (unsigned i = 1; name != NULL && i < n; i++)
-		if (strcmp(names[i], name) == 0)
+	for (unsigned i = 1; name != NULL && i < n; i++) {
+		if (strcmp(names[i], name) == 0) {
 			return i;
+		}
+	}
 	return 0;
 }
 
@@ -105,8 +107,10 @@ enum spot_notice_kind spot_notice_parse(const char *name)
 
 const char *spot_http_header(const struct spot_http_response *r, const char *name)
 {
-	for (size_t i = 0; i < r->headers_n; i++)
-		if (strcasecmp(r->headers[i].name, name) == 0)
+	for (size_t i = 0; i < r->headers_n; i++) {
+		if (strcasecmp(r->headers[i].name, name) == 0) {
 			return r->headers[i].value;
+		}
+	}
 	return NULL;
 }

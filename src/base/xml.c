@@ -11,8 +11,8 @@
 
 #include <expat.h>
 
-#define DEPTH_MAX  64
-#define NODES_MAX  2000000
+#define DEPTH_MAX 64
+#define NODES_MAX 2000000
 #define NAME_SLOTS 256
 
 struct frame {
@@ -32,8 +32,9 @@ struct parse {
 
 static void parse_stop(struct parse *p, const char *why)
 {
-	if (p->why == NULL)
+	if (p->why == NULL) {
 		p->why = why;
+	}
 	XML_StopParser(p->parser, XML_FALSE);
 }
 
@@ -41,11 +42,13 @@ static const char *name_intern(struct parse *p, const char *name)
 {
 	unsigned hash = 5381;
 
-	for (const char *c = name; *c != '\0'; c++)
+	for (const char *c = name; *c != '\0'; c++) {
 		hash = hash * 33 + (unsigned char)*c;
+	}
 	const char **slot = &p->names[hash % NAME_SLOTS];
-	if (*slot == NULL || strcmp(*slot, name) != 0)
+	if (*slot == NULL || strcmp(*slot, name) != 0) {
 		*slot = arena_strdup(p->arena, name);
+	}
 	return *slot;
 }
 
@@ -68,15 +71,16 @@ static void on_start(void *user, const XML_Char *name, const XML_Char **attribut
 	if (p->depth > 0) {
 		struct frame *up = &p->stack[p->depth - 1];
 
-		if (up->last != NULL)
+		if (up->last != NULL) {
 			up->last->next = x;
-		else
+		} else {
 			up->x->child = x;
+		}
 		up->last = x;
 	} else {
 		p->root = x;
 	}
-	p->stack[p->depth++] = (struct frame){.x = x, .text_at = p->text.n};
+	p->stack[p->depth++] = (struct frame){ .x = x, .text_at = p->text.n };
 }
 
 static bool is_blank(char c)
@@ -88,16 +92,20 @@ static void on_end(void *user, const XML_Char *name UNUSED)
 {
 	struct parse *p = user;
 
-	if (p->depth == 0)
+	if (p->depth == 0) {
 		return;
+	}
 	struct frame *f = &p->stack[--p->depth];
 	size_t from = f->text_at, to = p->text.n;
-	while (from < to && is_blank(p->text.p[from]))
+	while (from < to && is_blank(p->text.p[from])) {
 		from++;
-	while (to > from && is_blank(p->text.p[to - 1]))
+	}
+	while (to > from && is_blank(p->text.p[to - 1])) {
 		to--;
-	if (to > from)
+	}
+	if (to > from) {
 		f->x->text = arena_strndup(p->arena, p->text.p + from, to - from);
+	}
 	p->text.n = f->text_at;
 }
 
@@ -106,8 +114,9 @@ static void on_text(void *user, const XML_Char *s, int n)
 	struct parse *p = user;
 
 	sbuf_add(&p->text, s, (size_t)n);
-	if (p->text.overflow)
+	if (p->text.overflow) {
 		parse_stop(p, "text too long");
+	}
 }
 
 static void on_doctype(void *user, const XML_Char *name UNUSED, const XML_Char *sysid UNUSED,
@@ -121,34 +130,41 @@ enum spot_rc xml_parse(struct arena *a, struct str text, struct xml **ret, struc
 	struct parse *p = arena_alloc(a, sizeof(*p));
 	enum spot_rc rc = SPOT_OK;
 
-	if (text.n > INT32_MAX)
+	if (text.n > INT32_MAX) {
 		return err_set(err, SPOT_TOO_LARGE, "XML: larger than 2 GiB");
+	}
 	p->arena = a;
 	p->parser = XML_ParserCreate(NULL);
-	if (p->parser == NULL)
+	if (p->parser == NULL) {
 		abort();
+	}
 	sbuf_init(&p->text, text.n + 1);
 	XML_SetUserData(p->parser, p);
 	XML_SetElementHandler(p->parser, on_start, on_end);
 	XML_SetCharacterDataHandler(p->parser, on_text);
 	XML_SetStartDoctypeDeclHandler(p->parser, on_doctype);
-	if (XML_Parse(p->parser, text.p, (int)text.n, XML_TRUE) != XML_STATUS_OK || p->why != NULL)
+	if (XML_Parse(p->parser, text.p, (int)text.n, XML_TRUE) != XML_STATUS_OK ||
+	    p->why != NULL) {
 		rc = err_set(err, SPOT_INVALID, "XML: line %lu, column %lu: %s",
 		    (unsigned long)XML_GetCurrentLineNumber(p->parser),
 		    (unsigned long)XML_GetCurrentColumnNumber(p->parser) + 1,
 		    p->why != NULL ? p->why : XML_ErrorString(XML_GetErrorCode(p->parser)));
+	}
 	XML_ParserFree(p->parser);
 	sbuf_fini(&p->text);
-	if (rc == SPOT_OK)
+	if (rc == SPOT_OK) {
 		*ret = p->root;
+	}
 	return rc;
 }
 
 static const struct xml *sibling(const struct xml *x, const char *name, size_t n)
 {
-	for (; x != NULL; x = x->next)
-		if (strlen(x->name) == n && memcmp(x->name, name, n) == 0)
+	for (; x != NULL; x = x->next) {
+		if (strlen(x->name) == n && memcmp(x->name, name, n) == 0) {
 			return x;
+		}
+	}
 	return NULL;
 }
 

@@ -7,11 +7,12 @@
 
 struct arena;
 struct xml {
-	const char *name;      /* local name */
-	const char *text;      /* "" if none */
+	const char *name; /* local name */
+	const char *text; /* "" if none */
 	struct xml *child, *next;
 };
-NODISCARD enum spot_rc xml_parse(struct arena *a, struct str text, struct xml **ret, struct spot_err *err);
+NODISCARD enum spot_rc xml_parse(struct arena *a, struct str text, struct xml **ret,
+    struct spot_err *err);
 /* First descendant by path "a/b/c" from the children of x; NULL if absent (x may be NULL). */
 const struct xml *xml_at(const struct xml *x, const char *path);
 const char *xml_text(const struct xml *x, const char *path, const char *dflt);

@@ -1,7 +1,8 @@
 /*
- * YAML documents as a tree with positions, from libyaml's events (no alias or tag expansion). Limits:
- * 1 MiB, depth 32, 20,000 nodes; anchors, aliases, tags and duplicate keys are refused, each error
- * with "line L, column C". Scalars keep their text; `plain` tells unquoted (so null/true/numbers apply).
+ * YAML documents as a tree with positions, from libyaml's events (no alias or tag expansion).
+ * Limits: 1 MiB, depth 32, 20,000 nodes; anchors, aliases, tags and duplicate keys are refused,
+ * each error with "line L, column C". Scalars keep their text; `plain` tells unquoted (so
+ * null/true/numbers apply).
  */
 #ifndef BASE_YAML_H
 #define BASE_YAML_H
@@ -12,22 +13,24 @@ struct arena;
 enum yaml_kind { YAML_NONE = 0, YAML_SCALAR, YAML_MAP, YAML_SEQ };
 struct yaml {
 	enum yaml_kind kind;
-	int line, column;          /* 1-based */
-	const char *key;           /* in a map: this entry's key (else NULL) */
+	int line, column; /* 1-based */
+	const char *key; /* in a map: this entry's key (else NULL) */
 	int key_line, key_column;
-	const char *text;          /* scalar */
-	size_t begin, end;         /* scalar: its bytes in the file, with its quotes or its '|' */
+	const char *text; /* scalar */
+	size_t begin, end; /* scalar: its bytes in the file, with its quotes or its '|' */
 	size_t key_begin, key_end; /* in a map: those of the key */
 	bool plain;
 	struct yaml *child, *next; /* map entries or sequence items */
 	size_t children;
 };
 /* Parses all documents; ret_docs holds *ret_n roots. JSON text is accepted (a subset). */
-NODISCARD enum spot_rc yaml_parse(struct arena *a, struct str text, struct yaml ***ret_docs, size_t *ret_n,
-    struct spot_err *err);
-const struct yaml *yaml_get(const struct yaml *map, const char *key); /* NULL if absent or not a map */
+NODISCARD enum spot_rc yaml_parse(struct arena *a, struct str text, struct yaml ***ret_docs,
+    size_t *ret_n, struct spot_err *err);
+/* NULL if absent or not a map */
+const struct yaml *yaml_get(const struct yaml *map, const char *key);
 bool yaml_is_null(const struct yaml *y);
 /* "line 3, column 5: name: " + message */
-enum spot_rc yaml_fail(const struct yaml *at, struct spot_err *err, const char *fmt, ...) PRINTF(3, 4);
+enum spot_rc yaml_fail(const struct yaml *at, struct spot_err *err, const char *fmt, ...)
+    PRINTF(3, 4);
 
 #endif

@@ -4,7 +4,8 @@
 #include "base/str.h"
 #include "core/defer.h"
 
-/* A refused launch costs about this share of an hour's price: the wait, the boot somewhere dearer. */
+/* A refused launch costs about this share of an hour's price: the wait, the boot somewhere
+ * dearer. */
 #define REFUSAL_COST 0.25
 /* Tries before an hour's share of refusals counts as much as the whole day's. */
 #define TRIES_HALF 10.0
@@ -82,7 +83,8 @@ static int64_t latest_start(const struct defer_in *in, const struct defer_policy
 	return latest;
 }
 
-void defer_decide(struct arena *a, const struct defer_in *in, const struct defer_policy *p, struct defer_out *ret)
+void defer_decide(struct arena *a, const struct defer_in *in, const struct defer_policy *p,
+    struct defer_out *ret)
 {
 	int64_t first = MAX(in->now_us, in->not_before_us), latest = latest_start(in, p, first);
 	/* A run of many days sees every hour alike; a whole day is enough to weigh it. */
@@ -93,9 +95,10 @@ void defer_decide(struct arena *a, const struct defer_in *in, const struct defer
 	for (int h = 0; h < DEFER_HOURS; h++) {
 		factor[h] = defer_factor(in, p, h);
 	}
-	*ret = (struct defer_out){.start_us = first, .why = "no cheaper hours are known"};
+	*ret = (struct defer_out){ .start_us = first, .why = "no cheaper hours are known" };
 	now_cost = best = cost_from(factor, first, run);
-	for (int64_t t = (first / SPOT_US_PER_HOUR + 1) * SPOT_US_PER_HOUR; t <= latest; t += SPOT_US_PER_HOUR) {
+	for (int64_t t = (first / SPOT_US_PER_HOUR + 1) * SPOT_US_PER_HOUR; t <= latest;
+	     t += SPOT_US_PER_HOUR) {
 		double c = cost_from(factor, t, run);
 
 		if (c < best - 1e-9) {
@@ -109,9 +112,12 @@ void defer_decide(struct arena *a, const struct defer_in *in, const struct defer
 	}
 	if (ret->saving * 1000 < (double)p->min_saving_pm) {
 		ret->start_us = first;
-		ret->why = arena_printf(a, "waiting for cheaper hours would save %.1f %%: not worth it", ret->saving * 100);
+		ret->why =
+		    arena_printf(a, "waiting for cheaper hours would save %.1f %%: not worth it",
+			ret->saving * 100);
 		return;
 	}
-	ret->why = arena_printf(a, "begins at %s, when prices and supply were %.1f %% better on past days",
-	    format_time_s(ret->start_us, at), ret->saving * 100);
+	ret->why =
+	    arena_printf(a, "begins at %s, when prices and supply were %.1f %% better on past days",
+		format_time_s(ret->start_us, at), ret->saving * 100);
 }

@@ -1,8 +1,8 @@
 /*
- * Off-peak deferral: when, within the room that a deadline leaves, a job is best begun. Pure. The pattern is
- * what was seen per hour of the day (UTC): prices in force, and launches refused. A pattern is believed in
- * proportion to the days behind it, so that a week of noise defers nothing; and nothing is deferred
- * for less than min_saving.
+ * Off-peak deferral: when, within the room that a deadline leaves, a job is best begun. Pure. The
+ * pattern is what was seen per hour of the day (UTC): prices in force, and launches refused. A
+ * pattern is believed in proportion to the days behind it, so that a week of noise defers nothing;
+ * and nothing is deferred for less than min_saving.
  */
 #ifndef CORE_DEFER_H
 #define CORE_DEFER_H
@@ -13,33 +13,37 @@ struct arena;
 
 #define DEFER_HOURS 24
 
-struct defer_hour {                    /* one hour of the day, over the days looked at */
-	double price;                  /* mean price in force, any unit; 0 = not seen */
-	int32_t days;                  /* days with a price */
-	double launches, refusals;     /* our own tries */
+struct defer_hour { /* one hour of the day, over the days looked at */
+	double price; /* mean price in force, any unit; 0 = not seen */
+	int32_t days; /* days with a price */
+	double launches, refusals; /* our own tries */
 };
 struct defer_policy {
-	int64_t min_saving_pm;         /* of the expected cost; 50 */
-	int64_t days_half;             /* days of prices after which a pattern is half believed; 5 */
-	int64_t room_share_pm;         /* of the room before the deadline that may be waited away; 500 */
-	int64_t longest_us;            /* nothing waits longer; 24 h */
+	int64_t min_saving_pm; /* of the expected cost; 50 */
+	/* days of prices after which a pattern is half believed; 5 */
+	int64_t days_half;
+	/* of the room before the deadline that may be waited away; 500 */
+	int64_t room_share_pm;
+	int64_t longest_us; /* nothing waits longer; 24 h */
 };
 void defer_policy_default(struct defer_policy *p);
 
 struct defer_in {
 	int64_t now_us;
-	int64_t not_before_us;         /* start_after; 0 = none */
-	int64_t deadline_us;           /* 0 = none: longest_us alone bounds the wait */
-	int64_t run_us;                /* expected time to finish, changeovers included */
-	int64_t safe_us;               /* time to finish on demand: the room ends there before the deadline */
+	int64_t not_before_us; /* start_after; 0 = none */
+	int64_t deadline_us; /* 0 = none: longest_us alone bounds the wait */
+	int64_t run_us; /* expected time to finish, changeovers included */
+	/* time to finish on demand: the room ends there before the deadline */
+	int64_t safe_us;
 	struct defer_hour hours[DEFER_HOURS];
 };
 struct defer_out {
-	int64_t start_us;              /* now_us (or not_before_us): begin at once */
-	double saving;                 /* share of the cost of beginning at once */
+	int64_t start_us; /* now_us (or not_before_us): begin at once */
+	double saving; /* share of the cost of beginning at once */
 	const char *why;
 };
-void defer_decide(struct arena *a, const struct defer_in *in, const struct defer_policy *p, struct defer_out *ret);
+void defer_decide(struct arena *a, const struct defer_in *in, const struct defer_policy *p,
+    struct defer_out *ret);
 /* Believed cost of an hour of the day relative to the day's mean, as defer_decide uses it. */
 double defer_factor(const struct defer_in *in, const struct defer_policy *p, int hour);
 

@@ -1,7 +1,8 @@
 #include "base/base.h"
 #include "core/doubt.h"
 
-enum doubt doubt_judge(int64_t since_us, int64_t told_us, int64_t off_us, int64_t now_us, int64_t limit_us)
+enum doubt doubt_judge(int64_t since_us, int64_t told_us, int64_t off_us, int64_t now_us,
+    int64_t limit_us)
 {
 	if (since_us == 0 || limit_us == 0) {
 		return DOUBT_NONE;

@@ -9,28 +9,32 @@
 #define STEPS_MAX 400000
 #define BINDINGS_MAX 20
 
-static const char *const limit_names[] = {[FLEET_PER_POOL] = "limits.per_pool", [FLEET_PER_ZONE] = "limits.per_zone",
-    [FLEET_PER_REGION] = "limits.per_region", [FLEET_PER_PROVIDER] = "limits.per_provider",
-    [FLEET_PER_GPU] = "limits.per_gpu", [FLEET_QUOTA] = "quota"};
+static const char *const limit_names[] = { [FLEET_PER_POOL] = "limits.per_pool",
+	[FLEET_PER_ZONE] = "limits.per_zone",
+	[FLEET_PER_REGION] = "limits.per_region",
+	[FLEET_PER_PROVIDER] = "limits.per_provider",
+	[FLEET_PER_GPU] = "limits.per_gpu",
+	[FLEET_QUOTA] = "quota" };
 
 const char *fleet_limit_name(enum fleet_limit l)
 {
 	return l > 0 && (size_t)l < ARRAY_LEN(limit_names) ? limit_names[l] : "";
 }
 
-/* ---- what limits -------------------------------------------------------------------------- */
+/* ---- what limits ----------------------------------------------------------------------------- */
 
 static const char *group_words(struct fleet_model *m, const struct fleet_group *g)
 {
 	const struct fleet_group *up = g->parent >= 0 ? &m->groups[g->parent] : NULL;
-	const struct fleet_group *top = up != NULL && up->parent >= 0 ? &m->groups[up->parent] : NULL;
+	const struct fleet_group *top =
+	    up != NULL && up->parent >= 0 ? &m->groups[up->parent] : NULL;
 
 	if (g->kind == FG_QUOTA) {
-		return arena_printf(m->arena, "%s %s %s %s", top != NULL ? top->name : "", up != NULL ? up->name : "", g->name2,
-		    g->name);
+		return arena_printf(m->arena, "%s %s %s %s", top != NULL ? top->name : "",
+		    up != NULL ? up->name : "", g->name2, g->name);
 	}
-	return arena_printf(m->arena, "%s%s%s%s%s", top != NULL ? top->name : "", top != NULL ? " " : "",
-	    up != NULL ? up->name : "", up != NULL ? " " : "", g->name);
+	return arena_printf(m->arena, "%s%s%s%s%s", top != NULL ? top->name : "",
+	    top != NULL ? " " : "", up != NULL ? up->name : "", up != NULL ? " " : "", g->name);
 }
 
 static void quota_fill(struct fleet_model *m, const struct fleet_group *g, struct fleet_binding *b)
@@ -47,8 +51,8 @@ static void quota_fill(struct fleet_model *m, const struct fleet_group *g, struc
 	}
 }
 
-static struct fleet_binding *binding_of(struct fleet_model *m, struct fleet_plan *p, enum fleet_limit l, int32_t group,
-    int32_t *slots)
+static struct fleet_binding *binding_of(struct fleet_model *m, struct fleet_plan *p,
+    enum fleet_limit l, int32_t group, int32_t *slots)
 {
 	int32_t *slot = &slots[group + 1];
 	struct fleet_binding *b;
@@ -58,7 +62,10 @@ static struct fleet_binding *binding_of(struct fleet_model *m, struct fleet_plan
 	}
 	b = &p->bindings[p->bindings_n];
 	*slot = (int32_t)++p->bindings_n;
-	*b = (struct fleet_binding){.limit = l, .where = "", .unit = "nodes", .max = m->ask->spec->per_pool_max};
+	*b = (struct fleet_binding){ .limit = l,
+		.where = "",
+		.unit = "nodes",
+		.max = m->ask->spec->per_pool_max };
 	if (group >= 0) {
 		const struct fleet_group *g = &m->groups[group];
 
@@ -88,7 +95,8 @@ static int binding_compare(const void *pa, const void *pb)
 	return a->limit != b->limit ? (int)a->limit - (int)b->limit : strcmp(a->where, b->where);
 }
 
-/* Pools kept out that are wanted: while something is missing all of them, else those cheaper than the dearest picked. */
+/* Pools kept out that are wanted: while something is missing all of them, else those cheaper than
+ * the dearest picked. */
 static void bindings_find(struct fleet_model *m, struct fleet_plan *p)
 {
 	int32_t *slots = arena_array(m->arena, m->groups_n + 2, sizeof(*slots));
@@ -116,7 +124,7 @@ static void bindings_find(struct fleet_model *m, struct fleet_plan *p)
 	}
 }
 
-/* ---- picks -------------------------------------------------------------------------------- */
+/* ---- picks ----------------------------------------------------------------------------------- */
 
 static int pick_compare(const void *pa, const void *pb)
 {
@@ -125,7 +133,8 @@ static int pick_compare(const void *pa, const void *pb)
 	if (a->score->total_micros != b->score->total_micros) {
 		return a->score->total_micros < b->score->total_micros ? -1 : 1;
 	}
-	return (a->score->offer->pool_id > b->score->offer->pool_id) - (a->score->offer->pool_id < b->score->offer->pool_id);
+	return (a->score->offer->pool_id > b->score->offer->pool_id) -
+	    (a->score->offer->pool_id < b->score->offer->pool_id);
 }
 
 static void picks_take(struct fleet_model *m, struct fleet_plan *p)
@@ -144,12 +153,14 @@ static void picks_take(struct fleet_model *m, struct fleet_plan *p)
 
 		p->hourly_micros += i->price_micros * i->x;
 		if (i->x > i->held) {
-			p->picks[p->n++] = (struct fleet_pick){.score = i->score, .nodes = i->x - i->held,
-			    .marginal_micros = llround(fleet_gain(m, i) * 1e6)};
+			p->picks[p->n++] = (struct fleet_pick){ .score = i->score,
+				.nodes = i->x - i->held,
+				.marginal_micros = llround(fleet_gain(m, i) * 1e6) };
 		}
 		if (i->x < i->held) {
-			p->gives[p->gives_n++] = (struct fleet_give){.pool_id = i->pool_id, .nodes = i->held - i->x,
-			    .saves_micros = llround(fleet_marginal(m, i) * 1e6)};
+			p->gives[p->gives_n++] = (struct fleet_give){ .pool_id = i->pool_id,
+				.nodes = i->held - i->x,
+				.saves_micros = llround(fleet_marginal(m, i) * 1e6) };
 			p->surplus += i->held - i->x;
 		}
 	}
@@ -158,22 +169,24 @@ static void picks_take(struct fleet_model *m, struct fleet_plan *p)
 	}
 }
 
-/* ---- words -------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static const char *binding_words(struct arena *a, const struct fleet_binding *b)
 {
 	if (b->limit == FLEET_PER_POOL) {
-		return arena_printf(a, "limits.per_pool %" PRId64 " is reached in %d", b->max, b->pools);
+		return arena_printf(a, "limits.per_pool %" PRId64 " is reached in %d", b->max,
+		    b->pools);
 	}
-	return arena_printf(a, "%s %s%s%" PRId64 " of %" PRId64 " %s keeps %d out", fleet_limit_name(b->limit), b->where,
-	    *b->where != '\0' ? ": " : "", b->used, b->max, b->unit, b->pools);
+	return arena_printf(a, "%s %s%s%" PRId64 " of %" PRId64 " %s keeps %d out",
+	    fleet_limit_name(b->limit), b->where, *b->where != '\0' ? ": " : "", b->used, b->max,
+	    b->unit, b->pools);
 }
 
 static const char *why_words(struct fleet_model *m, const struct fleet_plan *p)
 {
 	struct arena *a = m->arena;
-	const char *why = arena_printf(a, "%zu pools chosen of %zu usable, %d missing, %d surplus", p->n, p->usable, p->missing,
-	    p->surplus);
+	const char *why = arena_printf(a, "%zu pools chosen of %zu usable, %d missing, %d surplus",
+	    p->n, p->usable, p->missing, p->surplus);
 
 	if (p->missing > 0 && p->usable == 0) {
 		why = arena_printf(a, "%s: no pool suits", why);
@@ -184,19 +197,22 @@ static const char *why_words(struct fleet_model *m, const struct fleet_plan *p)
 	}
 	if (p->floor_have < p->floor_want) {
 		why = arena_printf(a, "%s; %g of %g on demand: no more can be had", why,
-		    p->floor_have / (m->ask->spec->floor_pm > 0 ? 1000.0 : 1), p->floor_want / (m->ask->spec->floor_pm > 0 ? 1000.0 : 1));
+		    p->floor_have / (m->ask->spec->floor_pm > 0 ? 1000.0 : 1),
+		    p->floor_want / (m->ask->spec->floor_pm > 0 ? 1000.0 : 1));
 	}
 	if (p->pools < p->pools_want) {
 		why = arena_printf(a, "%s; %d pools of %d", why, p->pools, p->pools_want);
 	}
 	if (p->n > 0) {
-		why = arena_printf(a, "%s; %.4f USD/h of work + %.4f risk, the least possible is at most %.2f %% lower", why,
-		    (double)p->cost_micros / 1e6, (double)p->risk_micros / 1e6, p->gap * 100);
+		why = arena_printf(a,
+		    "%s; %.4f USD/h of work + %.4f risk, the least possible is at most %.2f %% "
+		    "lower",
+		    why, (double)p->cost_micros / 1e6, (double)p->risk_micros / 1e6, p->gap * 100);
 	}
 	return why;
 }
 
-/* ---- the plan ----------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static void sums_fill(struct fleet_model *m, struct fleet_plan *p)
 {
@@ -209,7 +225,8 @@ static void sums_fill(struct fleet_model *m, struct fleet_plan *p)
 	p->pools_want = (int32_t)m->pools_want;
 	p->cost_micros = llround((all - risk) * 1e6);
 	p->risk_micros = llround(risk * 1e6);
-	p->lost_together = m->kappa > 0 ? risk / m->kappa / ((double)m->want / (double)m->w_ref) : 0;
+	p->lost_together =
+	    m->kappa > 0 ? risk / m->kappa / ((double)m->want / (double)m->w_ref) : 0;
 	p->risk_price_micros = llround(m->kappa * (double)m->want / (double)m->w_ref * 1e6);
 	p->want = (double)m->want / 1000.0;
 	p->have = (double)m->held / 1000.0;
@@ -229,13 +246,16 @@ static void gap_fill(struct fleet_model *m, struct fleet_plan *p)
 
 void fleet_job(const struct fleet_spec *f, struct job_spec *ret)
 {
-	*ret = (struct job_spec){.asks = f->asks, .asks_n = f->asks_n, .interruptible = true, .checkpoint.path = "."};
+	*ret = (struct job_spec){ .asks = f->asks,
+		.asks_n = f->asks_n,
+		.interruptible = true,
+		.checkpoint.path = "." };
 }
 
 bool fleet_again(const struct fleet_seen *was, const struct fleet_seen *is, int64_t now_us)
 {
-	return was == NULL || was->fleet_id != is->fleet_id || was->version != is->version || was->offers != is->offers ||
-	       was->nodes != is->nodes || now_us >= was->until_us;
+	return was == NULL || was->fleet_id != is->fleet_id || was->version != is->version ||
+	    was->offers != is->offers || was->nodes != is->nodes || now_us >= was->until_us;
 }
 
 void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_plan *ret)
@@ -244,7 +264,7 @@ void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_
 	int64_t most = ask->search_max == 0 ? SEARCH_DEFAULT : ask->search_max;
 	double cheapest = fleet_cheapest(ask);
 
-	*ret = (struct fleet_plan){0};
+	*ret = (struct fleet_plan){ 0 };
 	ret->usable = ask->scores_n;
 	/* A fleet at its size is looked at often, and that does not take the whole market. */
 	fleet_model_build(&m, a, ask, true, cheapest);
@@ -255,7 +275,8 @@ void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_
 		fleet_fill(&m);
 		m.steps_max = STEPS_MAX + m.steps;
 		fleet_improve(&m);
-		ret->proved = (most > 0 && fleet_search(&m, most)) || (m.added == 0 && m.total >= m.want);
+		ret->proved =
+		    (most > 0 && fleet_search(&m, most)) || (m.added == 0 && m.total >= m.want);
 		if (!ret->proved && (m.total < m.want || m.floor_have < m.floor)) {
 			/* What was exchanged may have made room for what makes others needless. */
 			fleet_fill(&m);

@@ -1,15 +1,17 @@
 /*
- * A lower bound on what any plan of this coverage, floor and number of pools costs. The risk is convex, so its tangent at
- * the plan lies below it (the square of a pool's own nodes is kept as it is); the linear rest is bounded by its Lagrangian
- * dual, which is a bound for whatever prices are put on the constraints:
+ * A lower bound on what any plan of this coverage, floor and number of pools costs. The risk is
+ * convex, so its tangent at the plan lies below it (the square of a pool's own nodes is kept as it
+ * is); the linear rest is bounded by its Lagrangian dual, which is a bound for whatever prices are
+ * put on the constraints:
  *
  *     mu W + sigma F + tau K - sum_g pi_g C_g + sum_i min over y of sum over its units of
  *         (marginal - mu w - sigma f - tau of a pool's first + sum of the pi of its groups)
  *
- * The prices come from the plan: of a group that is full, the least profit of what was let in, the widest group first
- * (for nested limits that is the dual optimum; greedy is exact there); mu, sigma and tau by coordinate search. Where limits
- * cross that is not enough: then all of them by subgradient steps (B. T. Polyak, "Minimization of unsmooth functionals",
- * 1969), whose length the plan's own cost sets. Where few nodes are wanted a tangent says little of other plans: then no
+ * The prices come from the plan: of a group that is full, the least profit of what was let in, the
+ * widest group first (for nested limits that is the dual optimum; greedy is exact there); mu, sigma
+ * and tau by coordinate search. Where limits cross that is not enough: then all of them by
+ * subgradient steps (B. T. Polyak, "Minimization of unsmooth functionals", 1969), whose length the
+ * plan's own cost sets. Where few nodes are wanted a tangent says little of other plans: then no
  * risk at all, and the cheapest pool without end, may be the higher bound.
  */
 #include "base/base.h"
@@ -18,30 +20,35 @@
 
 #include <math.h>
 
-#define POLISH_WORK 400000     /* pools times steps: none where there are more pools, whose gap is small anyway */
+/* pools times steps: none where there are more pools, whose gap is small anyway */
+#define POLISH_WORK 400000
 
 struct unit_cost {
-	double first, step;            /* of the first node more than held, and by how much each further one costs more */
-	double last;                   /* of the last picked */
-	double w, fw;                  /* the item's, beside what is looked at with them */
-	int32_t most;                  /* that could be picked, limits alone */
+	/* of the first node more than held, and by how much each further one costs more */
+	double first, step;
+	double last; /* of the last picked */
+	double w, fw; /* the item's, beside what is looked at with them */
+	int32_t most; /* that could be picked, limits alone */
 	int32_t picked;
-	bool fresh;                    /* none held: its first node counts for pools_min */
+	bool fresh; /* none held: its first node counts for pools_min */
 };
 
 struct bound {
 	struct fleet_model *m;
 	struct unit_cost *u;
-	double base;                   /* dollars that held nodes cost, tangent included */
+	double base; /* dollars that held nodes cost, tangent included */
 	double mu, sigma, tau;
-	int64_t cover, floor, pools;   /* to be added */
-	/* Pools that prices up to these call for: the dual is asked for many times, and most pools are far from any. */
-	int32_t *near; size_t near_n;
+	int64_t cover, floor, pools; /* to be added */
+	/* Pools that prices up to these call for: the dual is asked for many times, and most pools
+	 * are far from any. */
+	int32_t *near;
+	size_t near_n;
 	double near_mu, near_sigma, near_tau;
 	double best, best_mu;
 	double *best_pi;
-	int32_t *tight; size_t tight_n;/* groups, the widest first */
-	double *slope;                 /* of each group's price: units beyond its limit */
+	int32_t *tight;
+	size_t tight_n; /* groups, the widest first */
+	double *slope; /* of each group's price: units beyond its limit */
 };
 
 static double together(const struct fleet_model *m, const struct fleet_item *i)
@@ -93,7 +100,8 @@ static void units_make(struct bound *b)
 	for (size_t k = 0; k < m->n; k++) {
 		struct fleet_item *i = &m->items[k];
 		struct unit_cost *u = &b->u[k];
-		double qq = m->kappa * i->q * i->q, flat = i->c + 2 * m->kappa * i->q * together(m, i) - qq;
+		double qq = m->kappa * i->q * i->q,
+		       flat = i->c + 2 * m->kappa * i->q * together(m, i) - qq;
 		int32_t held = MIN(i->held, i->x);
 
 		b->base += flat * held + own * qq * held * held;
@@ -157,7 +165,8 @@ static double profit(const struct bound *b, size_t k)
 	const struct fleet_item *i = &b->m->items[k];
 	const struct unit_cost *u = &b->u[k];
 
-	return worth_one(b, i) + (u->fresh && u->picked == 1 ? b->tau : 0) - u->last - group_prices(b, i);
+	return worth_one(b, i) + (u->fresh && u->picked == 1 ? b->tau : 0) - u->last -
+	    group_prices(b, i);
 }
 
 static void prices_set(struct bound *b)
@@ -190,13 +199,16 @@ static bool too_dear(const struct unit_cost *u, double mu, double sigma, double 
 	return u->most <= 0 || u->first - (mu * u->w + sigma * u->fw) >= (u->fresh ? tau : 0);
 }
 
-/* Rounding keeps the order of sums, so that what is too dear at the highest prices is so at lower ones, to the bit. */
+/* Rounding keeps the order of sums, so that what is too dear at the highest prices is so at lower
+ * ones, to the bit. */
 static void near_make(struct bound *b)
 {
-	if (b->near != NULL && b->mu <= b->near_mu && b->sigma <= b->near_sigma && b->tau <= b->near_tau) {
+	if (b->near != NULL && b->mu <= b->near_mu && b->sigma <= b->near_sigma &&
+	    b->tau <= b->near_tau) {
 		return;
 	}
-	b->near = b->near != NULL ? b->near : arena_array_raw(b->m->arena, b->m->n + 1, sizeof(*b->near));
+	b->near =
+	    b->near != NULL ? b->near : arena_array_raw(b->m->arena, b->m->n + 1, sizeof(*b->near));
 	b->near_mu = fmax(b->near_mu, b->mu * 1.2);
 	b->near_sigma = fmax(b->near_sigma, b->sigma * 1.2);
 	b->near_tau = fmax(b->near_tau, b->tau * 1.2);
@@ -251,7 +263,9 @@ static void best_keep(struct bound *b, double sum)
 static double dual_at(struct bound *b)
 {
 	struct fleet_model *m = b->m;
-	double sum = b->base + b->mu * (double)b->cover + b->sigma * (double)b->floor + b->tau * (double)b->pools, worth;
+	double sum = b->base + b->mu * (double)b->cover + b->sigma * (double)b->floor +
+	    b->tau * (double)b->pools,
+	       worth;
 
 	prices_set(b);
 	for (size_t t = 0; t < b->tight_n; t++) {
@@ -269,14 +283,17 @@ static double dual_at(struct bound *b)
 }
 
 /* Slopes of the dual at the prices as they are: what is called for against what there is. */
-struct slopes { double mu, sigma, tau; };
+struct slopes {
+	double mu, sigma, tau;
+};
 
 static double slopes_at(struct bound *b, const double *left, struct slopes *ret)
 {
 	struct fleet_model *m = b->m;
-	double sum = b->base + b->mu * (double)b->cover + b->sigma * (double)b->floor + b->tau * (double)b->pools;
+	double sum = b->base + b->mu * (double)b->cover + b->sigma * (double)b->floor +
+	    b->tau * (double)b->pools;
 
-	*ret = (struct slopes){(double)b->cover, (double)b->floor, (double)b->pools};
+	*ret = (struct slopes){ (double)b->cover, (double)b->floor, (double)b->pools };
 	for (size_t t = 0; t < b->tight_n; t++) {
 		b->slope[b->tight[t]] = -left[t];
 		sum -= m->groups[b->tight[t]].dual * left[t];
@@ -313,7 +330,8 @@ static void step_take(struct bound *b, const struct slopes *s, double above)
 	square += s->mu / w * (s->mu / w) + s->sigma / fw * (s->sigma / fw) + s->tau * s->tau;
 	for (size_t t = 0; t < b->tight_n; t++) {
 		const struct fleet_group *g = &m->groups[b->tight[t]];
-		double need = g->kind == FG_QUOTA ? (double)MAX(m->items[m->members[g->first]].need, 1) : 1;
+		double need =
+		    g->kind == FG_QUOTA ? (double)MAX(m->items[m->members[g->first]].need, 1) : 1;
 
 		square += b->slope[b->tight[t]] / need * (b->slope[b->tight[t]] / need);
 	}
@@ -326,7 +344,8 @@ static void step_take(struct bound *b, const struct slopes *s, double above)
 	b->tau = b->pools > 0 ? fmax(b->tau + above * s->tau, 0) : 0;
 	for (size_t t = 0; t < b->tight_n; t++) {
 		struct fleet_group *g = &m->groups[b->tight[t]];
-		double need = g->kind == FG_QUOTA ? (double)MAX(m->items[m->members[g->first]].need, 1) : 1;
+		double need =
+		    g->kind == FG_QUOTA ? (double)MAX(m->items[m->members[g->first]].need, 1) : 1;
 
 		g->dual = fmax(g->dual + above * b->slope[b->tight[t]] / need / need, 0);
 	}
@@ -357,7 +376,8 @@ static void polish(struct bound *b, double cost, int steps)
 	}
 }
 
-/* Golden section would do; the function has kinks where units are, so points between the kinks that the plan shows. */
+/* Golden section would do; the function has kinks where units are, so points between the kinks that
+ * the plan shows. */
 static void climb(struct bound *b, double *v, double step, int rounds)
 {
 	double at = dual_at(b);
@@ -386,7 +406,8 @@ static void climb(struct bound *b, double *v, double step, int rounds)
 
 static void tight_find(struct bound *b)
 {
-	static const enum fleet_kind order[] = {FG_PROVIDER, FG_REGION, FG_ZONE, FG_GPU, FG_QUOTA};
+	static const enum fleet_kind order[] = { FG_PROVIDER, FG_REGION, FG_ZONE, FG_GPU,
+		FG_QUOTA };
 	struct fleet_model *m = b->m;
 
 	b->tight = arena_array(m->arena, m->groups_n + 1, sizeof(*b->tight));
@@ -463,13 +484,16 @@ static double riskless(const struct bound *b)
 			floor = i->fw > 0 ? fmin(floor, i->c / (double)i->fw) : floor;
 		}
 	}
-	return held + fmax(b->cover > 0 && isfinite(least) ? least * (double)b->cover : 0,
-	    b->floor > 0 && isfinite(floor) ? floor * (double)b->floor : 0);
+	return held +
+	    fmax(b->cover > 0 && isfinite(least) ? least * (double)b->cover : 0,
+		b->floor > 0 && isfinite(floor) ? floor * (double)b->floor : 0);
 }
 
 double fleet_bound(struct fleet_model *m)
 {
-	struct bound b = {.m = m, .best = -INFINITY, .u = arena_array(m->arena, m->n + 1, sizeof(*b.u))};
+	struct bound b = { .m = m,
+		.best = -INFINITY,
+		.u = arena_array(m->arena, m->n + 1, sizeof(*b.u)) };
 	bool big = m->n > 5000;
 	int sweeps = big ? 1 : 4, rounds = big ? 10 : 24;
 

@@ -1,7 +1,8 @@
 /*
- * Filling a fleet by marginal cost, and giving back what is too much. Marginal costs only grow while nodes are added, so
- * a heap of stale ones is enough: what comes up is worked out anew and taken if it is still the least (M. Minoux,
- * "Accelerated greedy algorithms for maximizing submodular set functions", 1978).
+ * Filling a fleet by marginal cost, and giving back what is too much. Marginal costs only grow
+ * while nodes are added, so a heap of stale ones is enough: what comes up is worked out anew and
+ * taken if it is still the least (M. Minoux, "Accelerated greedy algorithms for maximizing
+ * submodular set functions", 1978).
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -9,8 +10,14 @@
 
 #include <math.h>
 
-struct heap_entry { double key; int32_t item; };
-struct heap { struct heap_entry *e; size_t n; };
+struct heap_entry {
+	double key;
+	int32_t item;
+};
+struct heap {
+	struct heap_entry *e;
+	size_t n;
+};
 
 static bool before(const struct heap_entry *a, const struct heap_entry *b)
 {
@@ -58,13 +65,16 @@ static bool phase_goes_on(const struct fleet_model *m, enum phase p)
 
 static bool phase_takes(const struct fleet_model *m, enum phase p, const struct fleet_item *i)
 {
-	return (p != PHASE_FLOOR || i->fw > 0) && (p != PHASE_POOLS || i->x == 0) && fleet_room(m, i);
+	return (p != PHASE_FLOOR || i->fw > 0) && (p != PHASE_POOLS || i->x == 0) &&
+	    fleet_room(m, i);
 }
 
-/* Weight beyond what is missing is worth nothing; what is missing only shrinks, so that keys only grow here too. */
+/* Weight beyond what is missing is worth nothing; what is missing only shrinks, so that keys only
+ * grow here too. */
 static double phase_key(const struct fleet_model *m, enum phase p, const struct fleet_item *i)
 {
-	int64_t counts = p == PHASE_FLOOR ? MIN(i->fw, m->floor - m->floor_have) : MIN(i->w, m->want - m->total);
+	int64_t counts =
+	    p == PHASE_FLOOR ? MIN(i->fw, m->floor - m->floor_have) : MIN(i->w, m->want - m->total);
 
 	return fleet_marginal(m, i) / (double)MAX(counts, 1);
 }
@@ -74,7 +84,8 @@ static void phase_run(struct fleet_model *m, struct heap *h, enum phase p)
 	h->n = 0;
 	for (size_t i = 0; i < m->n; i++) {
 		if (phase_takes(m, p, &m->items[i])) {
-			h->e[h->n++] = (struct heap_entry){phase_key(m, p, &m->items[i]), (int32_t)i};
+			h->e[h->n++] =
+			    (struct heap_entry){ phase_key(m, p, &m->items[i]), (int32_t)i };
 		}
 	}
 	for (size_t i = h->n / 2; i-- > 0;) {
@@ -89,8 +100,9 @@ static void phase_run(struct fleet_model *m, struct heap *h, enum phase p)
 			heap_pop(h);
 			continue;
 		}
-		struct heap_entry now = {phase_key(m, p, x), top->item};
-		bool first = (h->n < 2 || !before(&h->e[1], &now)) && (h->n < 3 || !before(&h->e[2], &now));
+		struct heap_entry now = { phase_key(m, p, x), top->item };
+		bool first =
+		    (h->n < 2 || !before(&h->e[1], &now)) && (h->n < 3 || !before(&h->e[2], &now));
 
 		if (!first) {
 			*top = now;
@@ -110,7 +122,8 @@ static void needless_drop(struct fleet_model *m)
 		for (size_t k = 0; k < m->n; k++) {
 			struct fleet_item *i = &m->items[k];
 
-			if (i->x > i->held && fleet_needless(m, i) && (most == NULL || fleet_gain(m, i) > fleet_gain(m, most))) {
+			if (i->x > i->held && fleet_needless(m, i) &&
+			    (most == NULL || fleet_gain(m, i) > fleet_gain(m, most))) {
 				most = i;
 			}
 		}
@@ -120,7 +133,7 @@ static void needless_drop(struct fleet_model *m)
 
 void fleet_fill(struct fleet_model *m)
 {
-	struct heap h = {.e = arena_array(m->arena, m->n + 1, sizeof(struct heap_entry))};
+	struct heap h = { .e = arena_array(m->arena, m->n + 1, sizeof(struct heap_entry)) };
 
 	if (m->floor_have < m->floor) {
 		phase_run(m, &h, PHASE_FLOOR);
@@ -134,7 +147,7 @@ void fleet_fill(struct fleet_model *m)
 	needless_drop(m);
 }
 
-/* ---- giving back -------------------------------------------------------------------------- */
+/* ---- giving back ----------------------------------------------------------------------------- */
 
 /* Nodes over a limit go first: the limit was lowered, or pools moved into one quota. */
 static bool over_limit(const struct fleet_model *m, const struct fleet_item *i)
@@ -153,10 +166,12 @@ static bool may_go(const struct fleet_model *m, const struct fleet_item *i)
 }
 
 /* Is a the better one to go: limits, then the number of pools, then what it saves. */
-static bool goes_before(const struct fleet_model *m, const struct fleet_item *a, const struct fleet_item *b)
+static bool goes_before(const struct fleet_model *m, const struct fleet_item *a,
+    const struct fleet_item *b)
 {
 	bool over_a = over_limit(m, a), over_b = over_limit(m, b);
-	bool last_a = a->x == 1 && m->pools <= m->pools_want, last_b = b->x == 1 && m->pools <= m->pools_want;
+	bool last_a = a->x == 1 && m->pools <= m->pools_want,
+	     last_b = b->x == 1 && m->pools <= m->pools_want;
 	double gain_a = fleet_gain(m, a), gain_b = fleet_gain(m, b);
 
 	if (over_a != over_b) {

@@ -1,4 +1,5 @@
-/* The allocation's problem as arrays: pools by id, the groups that limit them or fail together, and the plan's state. */
+/* The allocation's problem as arrays: pools by id, the groups that limit them or fail together, and
+ * the plan's state. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/fleet_priv.h"
@@ -6,7 +7,7 @@
 
 #include <math.h>
 
-/* ---- groups ------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static uint64_t name_hash(const char *s, uint64_t h)
 {
@@ -16,25 +17,30 @@ static uint64_t name_hash(const char *s, uint64_t h)
 	return h;
 }
 
-static bool group_is(const struct fleet_group *g, enum fleet_kind kind, int32_t parent, const char *name,
-    const char *name2)
+static bool group_is(const struct fleet_group *g, enum fleet_kind kind, int32_t parent,
+    const char *name, const char *name2)
 {
-	return g->kind == kind && g->parent == parent && strcmp(g->name, name) == 0 && strcmp(g->name2, name2) == 0;
+	return g->kind == kind && g->parent == parent && strcmp(g->name, name) == 0 &&
+	    strcmp(g->name2, name2) == 0;
 }
 
 static int64_t kind_cap(const struct fleet_spec *f, enum fleet_kind kind)
 {
-	int32_t caps[FLEET_KINDS] = {[FG_PROVIDER] = f->per_provider_max, [FG_REGION] = f->per_region_max,
-	    [FG_ZONE] = f->per_zone_max, [FG_GPU] = f->per_gpu_max};
+	int32_t caps[FLEET_KINDS] = { [FG_PROVIDER] = f->per_provider_max,
+		[FG_REGION] = f->per_region_max,
+		[FG_ZONE] = f->per_zone_max,
+		[FG_GPU] = f->per_gpu_max };
 
 	return caps[kind] > 0 ? caps[kind] : FLEET_NONE;
 }
 
-static int32_t group_get(struct fleet_model *m, enum fleet_kind kind, int32_t parent, const char *name,
-    const char *name2)
+static int32_t group_get(struct fleet_model *m, enum fleet_kind kind, int32_t parent,
+    const char *name, const char *name2)
 {
-	uint64_t h = name_hash(name2, name_hash(name, (UINT64_C(0xcbf29ce484222325) ^ (uint64_t)kind) +
-	    (uint64_t)(parent + 1) * UINT64_C(0x9e3779b97f4a7c15)));
+	uint64_t h = name_hash(name2,
+	    name_hash(name,
+		(UINT64_C(0xcbf29ce484222325) ^ (uint64_t)kind) +
+		    (uint64_t)(parent + 1) * UINT64_C(0x9e3779b97f4a7c15)));
 	size_t at = (size_t)(h ^ (h >> 29)) & (m->slots_n - 1);
 
 	for (; m->slots[at] != 0; at = (at + 1) & (m->slots_n - 1)) {
@@ -42,21 +48,31 @@ static int32_t group_get(struct fleet_model *m, enum fleet_kind kind, int32_t pa
 			return m->slots[at] - 1;
 		}
 	}
-	m->groups = arena_grow(m->arena, m->groups, m->groups_n, &m->groups_cap, sizeof(*m->groups));
-	m->groups[m->groups_n] = (struct fleet_group){.kind = kind, .parent = parent, .name = name, .name2 = name2,
-	    .cap = kind_cap(m->ask->spec, kind)};
+	m->groups =
+	    arena_grow(m->arena, m->groups, m->groups_n, &m->groups_cap, sizeof(*m->groups));
+	m->groups[m->groups_n] = (struct fleet_group){ .kind = kind,
+		.parent = parent,
+		.name = name,
+		.name2 = name2,
+		.cap = kind_cap(m->ask->spec, kind) };
 	m->slots[at] = (int32_t)++m->groups_n;
 	return m->slots[at] - 1;
 }
 
-/* The same by where the names stand: those of one read of the market stand in one place each (offers_share_names). */
-static int32_t group_near(struct fleet_model *m, enum fleet_kind kind, int32_t parent, const char *name, const char *name2)
+/* The same by where the names stand: those of one read of the market stand in one place each
+ * (offers_share_names). */
+static int32_t group_near(struct fleet_model *m, enum fleet_kind kind, int32_t parent,
+    const char *name, const char *name2)
 {
-	uint64_t h = (uint64_t)(uintptr_t)name + 3 * (uint64_t)(uintptr_t)name2 + ((uint64_t)(parent + 1) << 3) + (uint64_t)kind;
-	struct fleet_near *near = &m->near[h * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FLEET_NEAR_BITS)];
+	uint64_t h = (uint64_t)(uintptr_t)name + 3 * (uint64_t)(uintptr_t)name2 +
+	    ((uint64_t)(parent + 1) << 3) + (uint64_t)kind;
+	struct fleet_near *near =
+	    &m->near[h * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FLEET_NEAR_BITS)];
 
-	if (near->name != name || near->name2 != name2 || near->parent != parent || near->kind != kind) {
-		*near = (struct fleet_near){name, name2, kind, parent, group_get(m, kind, parent, name, name2)};
+	if (near->name != name || near->name2 != name2 || near->parent != parent ||
+	    near->kind != kind) {
+		*near = (struct fleet_near){ name, name2, kind, parent,
+			group_get(m, kind, parent, name, name2) };
 	}
 	return near->group;
 }
@@ -84,14 +100,15 @@ static void item_groups(struct fleet_model *m, struct fleet_item *i)
 	if (o != NULL && o->has_quota) {
 		struct fleet_group *g;
 
-		i->g[FG_QUOTA] = group_near(m, FG_QUOTA, i->g[FG_REGION], or_empty(o->quota_class), spot_market_name(o->market));
+		i->g[FG_QUOTA] = group_near(m, FG_QUOTA, i->g[FG_REGION], or_empty(o->quota_class),
+		    spot_market_name(o->market));
 		g = &m->groups[i->g[FG_QUOTA]];
 		i->need = MAX(offer_quota_need(o), 1);
 		g->cap = MIN(g->cap, MAX(o->quota_limit - o->quota_used, 0));
 	}
 }
 
-/* ---- what a node counts and costs --------------------------------------------------------- */
+/* ---- what a node counts and costs ------------------------------------------------------------ */
 
 static const struct gpu_ask *first_gpu(const struct fleet_spec *f)
 {
@@ -110,9 +127,9 @@ static bool by_work(const struct fleet_spec *f)
 
 static double worth_of(const struct fleet_spec *f, const char *gpu)
 {
-	struct gpu_ask ask = {f->gpus_of, 1000};
-	struct resource_ask res = {.gpus = &ask, .gpus_n = 1};
-	struct job_spec job = {.asks = &res, .asks_n = 1};
+	struct gpu_ask ask = { f->gpus_of, 1000 };
+	struct resource_ask res = { .gpus = &ask, .gpus_n = 1 };
+	struct job_spec job = { .asks = &res, .asks_n = 1 };
 
 	return gpu_speed_table(&job, gpu);
 }
@@ -129,7 +146,8 @@ static int64_t weight_of(struct fleet_model *m, const struct fleet_item *i)
 	if (!by_work(f) || g == NULL) {
 		return milli;
 	}
-	if (g->dual <= 0) {                /* looked up once; the bound writes its own here afterwards */
+	/* looked up once; the bound writes its own here afterwards */
+	if (g->dual <= 0) {
 		g->dual = worth_of(f, g->name);
 	}
 	return llround(g->dual * milli);
@@ -153,9 +171,10 @@ static const struct score *score_of(const struct fleet_item *i)
 
 static double unscored_cost(const struct fleet_ask *ask, const struct fleet_item *i)
 {
-	struct job_spec job = {.asks = ask->spec->asks, .asks_n = ask->spec->asks_n};
+	struct job_spec job = { .asks = ask->spec->asks, .asks_n = ask->spec->asks_n };
 
-	return (double)i->price_micros / 1e6 / (i->offer != NULL ? fmax(rank_throughput(&job, i->offer), 1e-3) : 1);
+	return (double)i->price_micros / 1e6 /
+	    (i->offer != NULL ? fmax(rank_throughput(&job, i->offer), 1e-3) : 1);
 }
 
 static double reference_cost(const struct fleet_ask *ask, const struct fleet_item *i)
@@ -176,13 +195,16 @@ static void item_terms(struct fleet_model *m, struct fleet_item *i)
 {
 	const struct fleet_spec *f = m->ask->spec;
 	enum spot_market market = i->offer != NULL ? i->offer->market : i->have->market;
-	double hazard = score_of(i) != NULL ? score_of(i)->hazard
-	    : i->offer != NULL && i->offer->has_hazard ? i->offer->hazard : 0;
+	double hazard = score_of(i) != NULL            ? score_of(i)->hazard
+	    : i->offer != NULL && i->offer->has_hazard ? i->offer->hazard
+						       : 0;
 
 	item_groups(m, i);
 	i->w = weight_of(m, i);
 	i->u = (double)i->w / (double)m->w_ref;
-	i->fw = market == SPOT_MARKET_SPOT || market == SPOT_MARKET_NONE ? 0 : f->floor_pm > 0 ? i->w : 1;
+	i->fw = market == SPOT_MARKET_SPOT || market == SPOT_MARKET_NONE ? 0
+	    : f->floor_pm > 0                                            ? i->w
+									 : 1;
 	i->c = reference_cost(m->ask, i) * i->u;
 	i->q = i->u * sqrt(fmax(hazard, 0));
 	i->cap = f->per_pool_max > 0 ? f->per_pool_max : INT32_MAX;
@@ -191,11 +213,11 @@ static void item_terms(struct fleet_model *m, struct fleet_item *i)
 	}
 }
 
-/* ---- items -------------------------------------------------------------------------------- */
+/* ---- items ----------------------------------------------------------------------------------- */
 
 /* Where an item comes from: scores by their index, then what is held. */
 struct source {
-	uint32_t id;                   /* of the pool, so that unsigned order is that of ids */
+	uint32_t id; /* of the pool, so that unsigned order is that of ids */
 	uint32_t at;
 };
 
@@ -218,7 +240,7 @@ static struct source *sources_sort(struct arena *a, struct source *from, size_t 
 	}
 	to = arena_array_raw(a, n, sizeof(*to));
 	for (unsigned shift = 0; shift < 33; shift += 11) {
-		size_t at[2049] = {0};
+		size_t at[2049] = { 0 };
 		struct source *swap = from;
 
 		for (size_t i = 0; i < n; i++) {
@@ -260,36 +282,46 @@ static struct source *sources_take(struct fleet_model *m, bool only_held, size_t
 {
 	const struct fleet_ask *ask = m->ask;
 	const int32_t *held = only_held ? held_ids(m) : NULL;
-	struct source *list = arena_array_raw(m->arena, (only_held ? ask->have_n : ask->scores_n) + ask->have_n + 1, sizeof(*list));
+	struct source *list = arena_array_raw(m->arena,
+	    (only_held ? ask->have_n : ask->scores_n) + ask->have_n + 1, sizeof(*list));
 	size_t n = 0;
 
 	for (size_t i = 0; i < ask->scores_n && !(only_held && n == ask->have_n); i++) {
 		int32_t id = ask->scores[i].offer->pool_id;
 
 		__builtin_prefetch(ask->scores[MIN(i + AHEAD, ask->scores_n - 1)].offer);
-		if (!only_held || bsearch(&id, held, ask->have_n, sizeof(*held), id_compare) != NULL) {
-			list[n++] = (struct source){id_key(id), (uint32_t)i};
+		if (!only_held ||
+		    bsearch(&id, held, ask->have_n, sizeof(*held), id_compare) != NULL) {
+			list[n++] = (struct source){ id_key(id), (uint32_t)i };
 		}
 	}
 	for (size_t i = 0; i < ask->have_n; i++) {
-		list[n++] = (struct source){id_key(ask->have[i].pool_id), (uint32_t)(ask->scores_n + i)};
+		list[n++] =
+		    (struct source){ id_key(ask->have[i].pool_id), (uint32_t)(ask->scores_n + i) };
 	}
 	*ret_n = n;
 	return sources_sort(m->arena, list, n);
 }
 
-static void source_read(const struct fleet_ask *ask, const struct source *from, struct fleet_item *ret)
+static void source_read(const struct fleet_ask *ask, const struct source *from,
+    struct fleet_item *ret)
 {
 	if (from->at < ask->scores_n) {
 		const struct score *s = &ask->scores[from->at];
 
-		*ret = (struct fleet_item){.score = s, .offer = s->offer, .pool_id = s->offer->pool_id,
-		    .price_micros = s->offer->price_micros};
+		*ret = (struct fleet_item){ .score = s,
+			.offer = s->offer,
+			.pool_id = s->offer->pool_id,
+			.price_micros = s->offer->price_micros };
 	} else {
 		const struct fleet_have *h = &ask->have[from->at - ask->scores_n];
 
-		*ret = (struct fleet_item){.have = h, .offer = h->offer, .pool_id = h->pool_id, .held = h->nodes,
-		    .idle = MIN(h->idle, h->nodes), .price_micros = h->price_micros};
+		*ret = (struct fleet_item){ .have = h,
+			.offer = h->offer,
+			.pool_id = h->pool_id,
+			.held = h->nodes,
+			.idle = MIN(h->idle, h->nodes),
+			.price_micros = h->price_micros };
 	}
 }
 
@@ -333,12 +365,17 @@ static void items_take(struct fleet_model *m, bool only_held)
 	}
 }
 
-/* ---- what is wanted ----------------------------------------------------------------------- */
+/* ---- what is wanted -------------------------------------------------------------------------- */
 
 /* What two pools share says how much they fail together: read off once with pools made for it. */
 static void deltas_read(struct fleet_model *m)
 {
-	struct offer a = {.pool_id = -1, .provider = "p", .region = "r", .zone = "z", .gpu_name = "g", .instance_type = "t"};
+	struct offer a = { .pool_id = -1,
+		.provider = "p",
+		.region = "r",
+		.zone = "z",
+		.gpu_name = "g",
+		.instance_type = "t" };
 	struct offer b[FLEET_LEVELS];
 	double was = 0;
 
@@ -349,7 +386,8 @@ static void deltas_read(struct fleet_model *m)
 		b[l].zone = l >= FG_ZONE ? a.zone : "other";
 		b[l].gpu_name = l >= FG_FAMILY ? a.gpu_name : "other";
 		b[l].instance_type = b[l].gpu_name;
-		m->delta[l] = fmax(fmin(hazard_correlation(m->ask->hazards, &a, &b[l]), 1) - was, 0);
+		m->delta[l] =
+		    fmax(fmin(hazard_correlation(m->ask->hazards, &a, &b[l]), 1) - was, 0);
 		was += m->delta[l];
 	}
 	m->delta[FLEET_LEVELS] = 1 - was;
@@ -361,7 +399,8 @@ double fleet_cheapest(const struct fleet_ask *ask)
 	double cheapest = INFINITY;
 
 	for (size_t i = 0; i < ask->scores_n; i++) {
-		const struct fleet_item x = {.score = &ask->scores[i], .offer = ask->scores[i].offer};
+		const struct fleet_item x = { .score = &ask->scores[i],
+			.offer = ask->scores[i].offer };
 		double c;
 
 		__builtin_prefetch(ask->scores[MIN(i + AHEAD, ask->scores_n - 1)].offer);
@@ -387,10 +426,14 @@ static void wanted_read(struct fleet_model *m, double cheapest)
 	}
 	m->want = 1000 * (int64_t)(f->nodes > 0 ? f->nodes : f->gpus);
 	m->floor = f->floor_pm > 0 ? (m->want * f->floor_pm + 999) / 1000 : f->on_demand_floor;
-	m->floor = f->nodes > 0 && f->floor_pm == 0 ? MIN(m->floor, f->nodes) : m->want == 0 ? 0 : m->floor;
+	m->floor = f->nodes > 0 && f->floor_pm == 0 ? MIN(m->floor, f->nodes)
+	    : m->want == 0                          ? 0
+						    : m->floor;
 	m->pools_want = MIN(MAX(f->pools_min, 1),
 	    m->w_min < INT64_MAX ? (m->want + m->w_min - 1) / m->w_min : m->want / 1000);
-	m->kappa = m->want > 0 && isfinite(cheapest) ? fmax(f->risk, 0) * cheapest / ((double)m->want / (double)m->w_ref) : 0;
+	m->kappa = m->want > 0 && isfinite(cheapest)
+	    ? fmax(f->risk, 0) * cheapest / ((double)m->want / (double)m->w_ref)
+	    : 0;
 }
 
 static void members_fill(struct fleet_model *m)
@@ -427,7 +470,8 @@ void fleet_model_build(struct fleet_model *m, struct arena *a, const struct flee
 {
 	size_t most = (only_held ? ask->have_n : ask->scores_n) + ask->have_n;
 
-	*m = (struct fleet_model){.arena = a, .ask = ask, .w_ref = weight_of_reference(ask->spec)};
+	*m =
+	    (struct fleet_model){ .arena = a, .ask = ask, .w_ref = weight_of_reference(ask->spec) };
 	for (m->slots_n = 64; m->slots_n < most * 8; m->slots_n *= 2) {
 	}
 	m->slots = arena_array(a, m->slots_n, sizeof(*m->slots));
@@ -442,7 +486,7 @@ void fleet_model_build(struct fleet_model *m, struct arena *a, const struct flee
 	m->held = m->total;
 }
 
-/* ---- the plan's state --------------------------------------------------------------------- */
+/* ---- the plan's state ------------------------------------------------------------------------ */
 
 double fleet_marginal(const struct fleet_model *m, const struct fleet_item *i)
 {
@@ -479,11 +523,15 @@ void fleet_put(struct fleet_model *m, struct fleet_item *i, int32_t nodes)
 	m->added_other += i->fw == 0 ? now - was : 0;
 }
 
-enum fleet_limit fleet_blocked(const struct fleet_model *m, const struct fleet_item *i, int32_t *ret_group)
+enum fleet_limit fleet_blocked(const struct fleet_model *m, const struct fleet_item *i,
+    int32_t *ret_group)
 {
-	static const struct { enum fleet_kind kind; enum fleet_limit limit; } order[] = {{FG_QUOTA, FLEET_QUOTA},
-	    {FG_ZONE, FLEET_PER_ZONE}, {FG_REGION, FLEET_PER_REGION}, {FG_PROVIDER, FLEET_PER_PROVIDER},
-	    {FG_GPU, FLEET_PER_GPU}};
+	static const struct {
+		enum fleet_kind kind;
+		enum fleet_limit limit;
+	} order[] = { { FG_QUOTA, FLEET_QUOTA }, { FG_ZONE, FLEET_PER_ZONE },
+		{ FG_REGION, FLEET_PER_REGION }, { FG_PROVIDER, FLEET_PER_PROVIDER },
+		{ FG_GPU, FLEET_PER_GPU } };
 
 	*ret_group = -1;
 	if (i->x >= i->cap) {
@@ -534,8 +582,9 @@ bool fleet_sane(const struct fleet_model *m)
 
 void fleet_value(const struct fleet_model *m, struct fleet_value *ret)
 {
-	*ret = (struct fleet_value){.missing = MAX(m->want - m->total, 0), .floor_short = MAX(m->floor - m->floor_have, 0),
-	    .pools_short = MAX(m->pools_want - m->pools, 0)};
+	*ret = (struct fleet_value){ .missing = MAX(m->want - m->total, 0),
+		.floor_short = MAX(m->floor - m->floor_have, 0),
+		.pools_short = MAX(m->pools_want - m->pools, 0) };
 }
 
 int fleet_value_compare(const struct fleet_value *a, const struct fleet_value *b)

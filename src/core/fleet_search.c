@@ -1,7 +1,8 @@
 /*
- * What greedy misses. Exchanges: one picked node for another, for none, or for two, as long as the plan gets better;
- * a long list of pools is cut to the most promising. Then, where the fleet is small, branch and bound over all plans:
- * the cost never falls when a node is added, so what is still missing at the best rate left bounds it from below.
+ * What greedy misses. Exchanges: one picked node for another, for none, or for two, as long as the
+ * plan gets better; a long list of pools is cut to the most promising. Then, where the fleet is
+ * small, branch and bound over all plans: the cost never falls when a node is added, so what is
+ * still missing at the best rate left bounds it from below.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -10,12 +11,12 @@
 #include <math.h>
 
 #define SHORTLIST 256
-#define PAIRS_ITEMS_MAX 40     /* up to so many pools two nodes are put for one, and one for two */
+#define PAIRS_ITEMS_MAX 40 /* up to so many pools two nodes are put for one, and one for two */
 #define SEARCH_ITEMS_MAX 64
 #define ROUNDS_MAX 200
 #define MANY_MAX 32
 
-/* ---- values without walking the pools ----------------------------------------------------- */
+/* ---- values without walking the pools -------------------------------------------------------- */
 
 static struct fleet_value value_at(const struct fleet_model *m, double cost)
 {
@@ -27,26 +28,31 @@ static struct fleet_value value_at(const struct fleet_model *m, double cost)
 }
 
 /* Of the plan with one more of i. */
-static struct fleet_value value_with(const struct fleet_model *m, const struct fleet_item *i, double cost)
+static struct fleet_value value_with(const struct fleet_model *m, const struct fleet_item *i,
+    double cost)
 {
 	int64_t pools = m->pools + (i->x == 0);
 
-	return (struct fleet_value){.missing = MAX(m->want - m->total - i->w, 0),
-	    .floor_short = MAX(m->floor - m->floor_have - i->fw, 0), .pools_short = MAX(m->pools_want - pools, 0),
-	    .cost = cost + fleet_marginal(m, i)};
+	return (struct fleet_value){ .missing = MAX(m->want - m->total - i->w, 0),
+		.floor_short = MAX(m->floor - m->floor_have - i->fw, 0),
+		.pools_short = MAX(m->pools_want - pools, 0),
+		.cost = cost + fleet_marginal(m, i) };
 }
 
-/* ---- the shortlist ------------------------------------------------------------------------ */
+/* ---- the shortlist --------------------------------------------------------------------------- */
 
 struct exchange {
 	struct fleet_model *m;
-	int32_t *in; size_t in_n;      /* pools that may get one more */
-	int32_t *out; size_t out_n;    /* pools with picked nodes */
+	int32_t *in;
+	size_t in_n; /* pools that may get one more */
+	int32_t *out;
+	size_t out_n; /* pools with picked nodes */
 	double *key;
 	double cost;
 };
 
-/* Moves the n least keys to the front (Hoare's selection), then sorts nothing: order is by pool id afterwards. */
+/* Moves the n least keys to the front (Hoare's selection), then sorts nothing: order is by pool id
+ * afterwards. */
 static void least_first(const double *key, int32_t *list, size_t len, size_t n)
 {
 	size_t lo = 0, hi = len - 1;
@@ -124,7 +130,7 @@ static void lists_make(struct exchange *x, size_t most)
 	cut(x, x->out, &x->out_n, most);
 }
 
-/* ---- exchanges ---------------------------------------------------------------------------- */
+/* ---- exchanges ------------------------------------------------------------------------------- */
 
 static bool may_add(const struct fleet_model *m, const struct fleet_item *i)
 {
@@ -142,8 +148,8 @@ static bool put_if_sane(struct fleet_model *m, struct fleet_item *i)
 }
 
 /* The best single addition to the plan as it stands; NULL = none is better than best already is. */
-static struct fleet_item *best_addition(struct exchange *x, const struct fleet_item *not, double cost,
-    struct fleet_value *best)
+static struct fleet_item *best_addition(struct exchange *x, const struct fleet_item * not,
+    double cost, struct fleet_value *best)
 {
 	struct fleet_model *m = x->m;
 	struct fleet_item *found = NULL;
@@ -167,7 +173,8 @@ static struct fleet_item *best_addition(struct exchange *x, const struct fleet_i
 }
 
 /* Two for the one that was taken out. */
-static bool two_for(struct exchange *x, const struct fleet_item *not, double cost, struct fleet_value *best)
+static bool two_for(struct exchange *x, const struct fleet_item * not, double cost,
+    struct fleet_value *best)
 {
 	struct fleet_model *m = x->m;
 	struct fleet_item *first = NULL, *second = NULL;
@@ -198,8 +205,10 @@ static bool two_for(struct exchange *x, const struct fleet_item *not, double cos
 	return true;
 }
 
-/* As many as are called for, by what they cost for what they cover: where nodes differ in weight. */
-static bool many_for(struct exchange *x, const struct fleet_item *not, double cost, struct fleet_value *best)
+/* As many as are called for, by what they cost for what they cover: where nodes differ in
+ * weight. */
+static bool many_for(struct exchange *x, const struct fleet_item * not, double cost,
+    struct fleet_value *best)
 {
 	struct fleet_model *m = x->m;
 	struct fleet_item *put[MANY_MAX];
@@ -215,7 +224,7 @@ static bool many_for(struct exchange *x, const struct fleet_item *not, double co
 			double key = fleet_marginal(m, i) / (double)MIN(i->w, m->want - m->total);
 
 			m->steps++;
-			if (i != not && key < least && fleet_room(m, i)) {
+			if (i != not &&key < least && fleet_room(m, i)) {
 				least = key;
 				put[n] = i;
 			}
@@ -238,7 +247,8 @@ static bool many_for(struct exchange *x, const struct fleet_item *not, double co
 }
 
 /* a is out already. Puts what is better in its place, or a back. */
-static bool replaced(struct exchange *x, struct fleet_item *a, const struct fleet_value *was, double cost, bool pairs)
+static bool replaced(struct exchange *x, struct fleet_item *a, const struct fleet_value *was,
+    double cost, bool pairs)
 {
 	struct fleet_model *m = x->m;
 	struct fleet_value best = *was, without = value_at(m, cost);
@@ -330,7 +340,8 @@ static double shed(struct exchange *x, double cost, struct fleet_item **out, siz
 			struct fleet_item *i = &m->items[x->out[k]];
 
 			m->steps++;
-			if (i->x > i->held && m->total - i->w >= m->want && m->floor_have - i->fw >= MIN(m->floor, m->floor_have) &&
+			if (i->x > i->held && m->total - i->w >= m->want &&
+			    m->floor_have - i->fw >= MIN(m->floor, m->floor_have) &&
 			    (most == NULL || fleet_gain(m, i) > fleet_gain(m, most))) {
 				most = i;
 			}
@@ -389,8 +400,10 @@ static bool one_in(struct exchange *x)
 
 void fleet_improve(struct fleet_model *m)
 {
-	struct exchange x = {.m = m, .in = arena_array(m->arena, m->n + 1, sizeof(int32_t)),
-	    .out = arena_array(m->arena, m->n + 1, sizeof(int32_t)), .key = arena_array(m->arena, m->n + 1, sizeof(double))};
+	struct exchange x = { .m = m,
+		.in = arena_array(m->arena, m->n + 1, sizeof(int32_t)),
+		.out = arena_array(m->arena, m->n + 1, sizeof(int32_t)),
+		.key = arena_array(m->arena, m->n + 1, sizeof(double)) };
 	bool small = m->n <= PAIRS_ITEMS_MAX;
 
 	x.cost = fleet_cost(m, NULL);
@@ -400,7 +413,8 @@ void fleet_improve(struct fleet_model *m)
 		lists_make(&x, m->n <= 1000 ? m->n : SHORTLIST);
 		better = one_in(&x) || one_out(&x, false) || (m->w_min < m->w_max && big_in(&x));
 		if (!better && (small || m->total < m->want || m->floor_have < m->floor)) {
-			better = (x.out_n * x.in_n * x.in_n <= 4000000 && one_out(&x, true)) || (small && two_out(&x));
+			better = (x.out_n * x.in_n * x.in_n <= 4000000 && one_out(&x, true)) ||
+			    (small && two_out(&x));
 		}
 		if (!better) {
 			return;
@@ -408,15 +422,16 @@ void fleet_improve(struct fleet_model *m)
 	}
 }
 
-/* ---- branch and bound --------------------------------------------------------------------- */
+/* ---- branch and bound ------------------------------------------------------------------------ */
 
 struct search {
 	struct fleet_model *m;
-	int32_t *order; size_t n;      /* pools that may get nodes, the best rate first */
-	double *rate;                  /* the least rate of those from here on */
+	int32_t *order;
+	size_t n; /* pools that may get nodes, the best rate first */
+	double *rate; /* the least rate of those from here on */
 	int32_t *now, *best;
 	struct fleet_value best_value;
-	int64_t left;                  /* alternatives that may still be weighed */
+	int64_t left; /* alternatives that may still be weighed */
 	bool found;
 };
 
@@ -427,7 +442,7 @@ static bool hopeless(const struct search *s, size_t at, double cost)
 	double more = at < s->n ? s->rate[at] * (double)MAX(m->want - m->total, 0) : 0;
 
 	return b->missing == 0 && b->floor_short == 0 && b->pools_short == 0 &&
-	       cost + more >= b->cost - 1e-9 * fabs(b->cost);
+	    cost + more >= b->cost - 1e-9 * fabs(b->cost);
 }
 
 static void search_leaf(struct search *s, double cost)
@@ -460,7 +475,8 @@ static void search_from(struct search *s, size_t at, double cost)
 	}
 	i = &m->items[s->order[at]];
 	search_from(s, at + 1, cost);
-	/* What goes past both what is missing and the floor is never called for, whatever else comes. */
+	/* What goes past both what is missing and the floor is never called for, whatever else
+	 * comes. */
 	while (s->left > 0 && fleet_room(m, i) && (m->total < m->want + m->w_max || i->fw > 0)) {
 		cost += fleet_marginal(m, i);
 		fleet_put(m, i, 1);
@@ -483,8 +499,10 @@ static void order_make(struct search *s)
 		if (m->items[i].score == NULL) {
 			continue;
 		}
-		for (; at > 0 && m->items[s->order[at - 1]].c / (double)m->items[s->order[at - 1]].w >
-		    m->items[i].c / (double)m->items[i].w; at--) {
+		for (; at > 0 &&
+		     m->items[s->order[at - 1]].c / (double)m->items[s->order[at - 1]].w >
+			 m->items[i].c / (double)m->items[i].w;
+		     at--) {
 			s->order[at] = s->order[at - 1];
 		}
 		s->order[at] = (int32_t)i;
@@ -497,7 +515,7 @@ static void order_make(struct search *s)
 
 bool fleet_search(struct fleet_model *m, int64_t most)
 {
-	struct search s = {.m = m, .left = most};
+	struct search s = { .m = m, .left = most };
 	double cost = 0;
 
 	if (m->n > SEARCH_ITEMS_MAX) {

@@ -19,10 +19,11 @@ static enum spot_rc spec_i32(const struct yaml *y, int64_t max, int32_t *ret, st
 
 static enum spot_rc parse_limits(const struct yaml *y, struct fleet_spec *f, struct spot_err *err)
 {
-	static const char *const known[] = {"per_pool", "per_zone", "per_region", "per_provider", "per_gpu", NULL};
-	static const struct spec_unsupported later[] = {{NULL, NULL}};
-	int32_t *const into[] = {&f->per_pool_max, &f->per_zone_max, &f->per_region_max, &f->per_provider_max,
-		&f->per_gpu_max};
+	static const char *const known[] = { "per_pool", "per_zone", "per_region", "per_provider",
+		"per_gpu", NULL };
+	static const struct spec_unsupported later[] = { { NULL, NULL } };
+	int32_t *const into[] = { &f->per_pool_max, &f->per_zone_max, &f->per_region_max,
+		&f->per_provider_max, &f->per_gpu_max };
 	enum spot_rc rc = spec_keys(y, "limits", known, later, err);
 
 	for (size_t i = 0; rc == SPOT_OK && i < ARRAY_LEN(into); i++) {
@@ -43,7 +44,9 @@ static enum spot_rc parse_floor(const struct yaml *y, struct fleet_spec *f, stru
 	}
 	share = strspn(y->text, "0123456789.") == n - 1 ? strtod(y->text, &end) : -1;
 	if (end != y->text + n - 1 || !(share >= 0 && share <= 100)) {
-		return yaml_fail(y, err, "on_demand_floor: a number of nodes, or a share from 0%% to 100%%, not '%.40s'", y->text);
+		return yaml_fail(y, err,
+		    "on_demand_floor: a number of nodes, or a share from 0%% to 100%%, not '%.40s'",
+		    y->text);
 	}
 	f->floor_pm = (int32_t)(share * 10 + 0.5);
 	return SPOT_OK;
@@ -60,7 +63,9 @@ static enum spot_rc parse_gpus(const struct yaml *y, struct fleet_spec *f, struc
 	}
 	f->gpus_of = y->child->key;
 	if (gpu_perf_find(f->gpus_of) == NULL) {
-		return yaml_fail(y->child, err, "gpus: how fast '%.40s' is is not known; name a GPU of 'spotctl gpus'", f->gpus_of);
+		return yaml_fail(y->child, err,
+		    "gpus: how fast '%.40s' is is not known; name a GPU of 'spotctl gpus'",
+		    f->gpus_of);
 	}
 	return spec_i32(y->child, FLEET_NODES_MAX * 8, &f->gpus, err);
 }
@@ -73,9 +78,12 @@ static enum spot_rc parse_risk(const struct yaml *y, struct fleet_spec *f, struc
 	if (y == NULL || yaml_is_null(y)) {
 		return SPOT_OK;
 	}
-	v = y->kind == YAML_SCALAR && y->text[strspn(y->text, "0123456789.")] == '\0' ? strtod(y->text, &end) : -1;
+	v = y->kind == YAML_SCALAR && y->text[strspn(y->text, "0123456789.")] == '\0'
+	    ? strtod(y->text, &end)
+	    : -1;
 	if (end == NULL || end == y->text || *end != '\0' || !(v >= 0 && v <= 1000)) {
-		return yaml_fail(y, err, "risk: a number from 0 to 1000, in hours of the cheapest node");
+		return yaml_fail(y, err,
+		    "risk: a number from 0 to 1000, in hours of the cheapest node");
 	}
 	f->risk = v;
 	return SPOT_OK;
@@ -103,15 +111,15 @@ static enum spot_rc parse_sizes(const struct yaml *doc, struct fleet_spec *f, st
 	return rc;
 }
 
-enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spec **ret, const char **ret_name,
-    struct spot_err *err)
+enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spec **ret,
+    const char **ret_name, struct spot_err *err)
 {
-	static const char *const known[] = {"name", "nodes", "gpus", "resources", "limits", "on_demand_floor", "pools_min",
-		"risk", "team", "project", NULL};
-	static const struct spec_unsupported later[] = {{NULL, NULL}};
-	struct jobspec_ctx x = {.arena = a};
+	static const char *const known[] = { "name", "nodes", "gpus", "resources", "limits",
+		"on_demand_floor", "pools_min", "risk", "team", "project", NULL };
+	static const struct spec_unsupported later[] = { { NULL, NULL } };
+	struct jobspec_ctx x = { .arena = a };
 	struct fleet_spec *f = arena_alloc(a, sizeof(*f));
-	struct job_spec task = {0};
+	struct job_spec task = { 0 };
 	const char *name = NULL;
 	struct yaml **docs;
 	size_t n;
@@ -121,9 +129,14 @@ enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spe
 		return rc;
 	}
 	if (n != 1 || docs[0]->kind != YAML_MAP) {
-		return err_set(err, SPOT_INVALID, "a fleet is one mapping (name, nodes or gpus, resources, ...)");
+		return err_set(err, SPOT_INVALID,
+		    "a fleet is one mapping (name, nodes or gpus, resources, ...)");
 	}
-	*f = (struct fleet_spec){.pools_min = 5, .team = "", .project = "", .gpus_of = "", .risk = FLEET_RISK};
+	*f = (struct fleet_spec){ .pools_min = 5,
+		.team = "",
+		.project = "",
+		.gpus_of = "",
+		.risk = FLEET_RISK };
 	rc = spec_keys(docs[0], "fleet", known, later, err);
 	if (rc == SPOT_OK) {
 		rc = spec_text(yaml_get(docs[0], "name"), &name, err);
@@ -163,18 +176,22 @@ json_t *fleet_spec_to_json(const struct fleet_spec *f)
 	for (size_t i = 0; i < f->asks_n; i++) {
 		json_array_append_new(asks, resource_ask_to_json(&f->asks[i]));
 	}
-	return json_pack("{s:i, s:i, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:s, s:s}", "nodes", f->nodes,
-	    "gpus", f->gpus, "asks", asks, "per_pool_max", f->per_pool_max, "per_zone_max", f->per_zone_max,
-	    "per_provider_max", f->per_provider_max, "per_region_max", f->per_region_max, "per_gpu_max", f->per_gpu_max,
-	    "on_demand_floor", f->on_demand_floor, "on_demand_floor_pm", f->floor_pm, "pools_min", f->pools_min, "gpus_of",
-	    f->gpus_of != NULL ? f->gpus_of : "", "risk", f->risk, "team", f->team, "project", f->project);
+	return json_pack("{s:i, s:i, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:s, "
+			 "s:s}",
+	    "nodes", f->nodes, "gpus", f->gpus, "asks", asks, "per_pool_max", f->per_pool_max,
+	    "per_zone_max", f->per_zone_max, "per_provider_max", f->per_provider_max,
+	    "per_region_max", f->per_region_max, "per_gpu_max", f->per_gpu_max, "on_demand_floor",
+	    f->on_demand_floor, "on_demand_floor_pm", f->floor_pm, "pools_min", f->pools_min,
+	    "gpus_of", f->gpus_of != NULL ? f->gpus_of : "", "risk", f->risk, "team", f->team,
+	    "project", f->project);
 }
 
-enum spot_rc fleet_spec_from_json(struct arena *a, const json_t *j, struct fleet_spec **ret, struct spot_err *err)
+enum spot_rc fleet_spec_from_json(struct arena *a, const json_t *j, struct fleet_spec **ret,
+    struct spot_err *err)
 {
 	struct fleet_spec *f = arena_alloc(a, sizeof(*f));
 	const json_t *asks = json_object_get(j, "asks");
-	struct spot_err e = {0};
+	struct spot_err e = { 0 };
 
 	f->nodes = (int32_t)json_i64(j, "nodes", 0, &e);
 	f->gpus = (int32_t)json_i64(j, "gpus", 0, &e);
@@ -186,7 +203,8 @@ enum spot_rc fleet_spec_from_json(struct arena *a, const json_t *j, struct fleet
 	f->on_demand_floor = (int32_t)json_i64(j, "on_demand_floor", 0, &e);
 	f->floor_pm = (int32_t)json_i64(j, "on_demand_floor_pm", 0, &e);
 	f->gpus_of = arena_strdup(a, json_str(j, "gpus_of", "", &e));
-	f->risk = json_object_get(j, "risk") != NULL ? json_number_value(json_object_get(j, "risk")) : FLEET_RISK;
+	f->risk = json_object_get(j, "risk") != NULL ? json_number_value(json_object_get(j, "risk"))
+						     : FLEET_RISK;
 	f->pools_min = (int32_t)json_i64(j, "pools_min", 5, &e);
 	f->team = arena_strdup(a, json_str(j, "team", "", &e));
 	f->project = arena_strdup(a, json_str(j, "project", "", &e));

@@ -3,26 +3,22 @@
 #include "base/sbuf.h"
 #include "core/fsm.h"
 
-static const char *const job_states[JOB_STATE_COUNT] = {
-	"",
+static const char *const job_states[JOB_STATE_COUNT] = { "",
 #define X(n) #n,
 	JOB_STATE_LIST(X)
 #undef X
 };
-static const char *const job_events[JOB_EVENT_COUNT] = {
-	"",
+static const char *const job_events[JOB_EVENT_COUNT] = { "",
 #define X(n) #n,
 	JOB_EVENT_LIST(X)
 #undef X
 };
-static const char *const node_states[NODE_STATE_COUNT] = {
-	"",
+static const char *const node_states[NODE_STATE_COUNT] = { "",
 #define X(n) #n,
 	NODE_STATE_LIST(X)
 #undef X
 };
-static const char *const node_events[NODE_EVENT_COUNT] = {
-	"",
+static const char *const node_events[NODE_EVENT_COUNT] = { "",
 #define X(n) #n,
 	NODE_EVENT_LIST(X)
 #undef X
@@ -81,8 +77,9 @@ void fsm_mermaid(bool node, struct sbuf *out)
 	sbuf_puts(out, "stateDiagram-v2\n");
 	for (int s = 1; s < states; s++) {
 		for (int e = 1; e < events; e++) {
-			struct fsm_edge edge = node ? node_edge((enum node_state)s, (enum node_event)e)
-			                            : job_edge((enum job_state)s, (enum job_event)e);
+			struct fsm_edge edge = node
+			    ? node_edge((enum node_state)s, (enum node_event)e)
+			    : job_edge((enum job_state)s, (enum job_event)e);
 			const char *const *sn = node ? node_states : job_states;
 			const char *const *en = node ? node_events : job_events;
 

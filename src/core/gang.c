@@ -7,7 +7,7 @@
 
 #define REFILL_PAUSES 5 /* a missing rank is wanted again so many times within the hold, at most */
 
-/* ---- where ------------------------------------------------------------------------------------ */
+/* ---- where ----------------------------------------------------------------------------------- */
 
 const char *gang_place(struct arena *a, const struct offer *o)
 {
@@ -37,7 +37,8 @@ static bool busy(const struct gang_ask *ask, const char *place)
 }
 
 /* NULL: the whole gang may be sought there. */
-static const char *refusal_of(struct arena *a, const struct offer *o, const struct gang_ask *ask, bool *ret_cooling)
+static const char *refusal_of(struct arena *a, const struct offer *o, const struct gang_ask *ask,
+    bool *ret_cooling)
 {
 	const char *quota = offer_quota_refusal(a, o, ask->want);
 
@@ -57,10 +58,10 @@ static const char *refusal_of(struct arena *a, const struct offer *o, const stru
 
 void gang_whole(const struct score *s, int32_t want, struct gang_score *g)
 {
-	struct score_terms t = {0};
+	struct score_terms t = { 0 };
 	double n = want;
 
-	*g = (struct gang_score){.one = s};
+	*g = (struct gang_score){ .one = s };
 
 	if (s->by != NULL) {
 		score_explain(s, &t);
@@ -95,7 +96,7 @@ void gang_scores(struct arena *a, const struct score *scores, size_t n, const st
 
 	*ret_usable = 0;
 	for (size_t i = 0; i < n; i++) {
-		out[i] = (struct gang_score){.one = &scores[i]};
+		out[i] = (struct gang_score){ .one = &scores[i] };
 		out[i].refused = refusal_of(a, scores[i].offer, ask, &out[i].cooling);
 		if (out[i].refused == NULL) {
 			gang_whole(&scores[i], ask->want, &out[i]);
@@ -123,7 +124,8 @@ struct score gang_as_score(const struct gang_score *g, int32_t want)
 
 json_t *gang_score_json(const struct gang_score *g)
 {
-	json_t *j = json_pack("{s:i, s:b}", "pool", (int)g->one->offer->pool_id, "usable", g->refused == NULL);
+	json_t *j = json_pack("{s:i, s:b}", "pool", (int)g->one->offer->pool_id, "usable",
+	    g->refused == NULL);
 
 	if (g->refused != NULL) {
 		json_object_set_new(j, "refused", json_string(g->refused));
@@ -139,12 +141,12 @@ json_t *gang_score_json(const struct gang_score *g)
 	return j;
 }
 
-/* ---- acquiring -------------------------------------------------------------------------------- */
+/* ---- acquiring ------------------------------------------------------------------------------- */
 
 static bool missing(const struct gang_member *m)
 {
-	return m->state == NODE_NONE || m->state == NODE_FAILED || m->state == NODE_GONE || m->state == NODE_TERMINATING ||
-	    m->state == NODE_DRAINING;
+	return m->state == NODE_NONE || m->state == NODE_FAILED || m->state == NODE_GONE ||
+	    m->state == NODE_TERMINATING || m->state == NODE_DRAINING;
 }
 
 size_t gang_gaps(const struct gang_member *members, size_t n)
@@ -165,15 +167,16 @@ static void give_up(struct gang_hold_out *ret, bool cool, const char *why)
 }
 
 struct muster {
-	size_t ready, there, way;     /* ready; the provider gave one; asked for, and not known */
-	int64_t since_us;             /* the oldest that is there; 0 = none */
+	size_t ready, there, way; /* ready; the provider gave one; asked for, and not known */
+	int64_t since_us; /* the oldest that is there; 0 = none */
 	bool noticed;
-	int32_t *gaps; size_t gaps_n;
+	int32_t *gaps;
+	size_t gaps_n;
 };
 
 static struct muster muster(struct arena *a, const struct gang_hold_in *in)
 {
-	struct muster k = {.gaps = arena_array(a, in->members_n + 1, sizeof(*k.gaps))};
+	struct muster k = { .gaps = arena_array(a, in->members_n + 1, sizeof(*k.gaps)) };
 
 	for (size_t i = 0; i < in->members_n; i++) {
 		const struct gang_member *m = &in->members[i];
@@ -194,14 +197,16 @@ static struct muster muster(struct arena *a, const struct gang_hold_in *in)
 }
 
 /* Some are there and some are not. */
-static void hold_or_not(struct arena *a, const struct gang_hold_in *in, const struct muster *k, struct gang_hold_out *ret)
+static void hold_or_not(struct arena *a, const struct gang_hold_in *in, const struct muster *k,
+    struct gang_hold_out *ret)
 {
 	int64_t until = k->since_us + in->hold_us, pause = MAX(in->hold_us / REFILL_PAUSES, 1);
 	int64_t next = MAX(in->last_lost_us + pause, in->last_lost_us);
 
 	if (in->now_us >= until) {
-		give_up(ret, true, arena_printf(a, "%zu of %d machines came within the hold: all are given back", k->there,
-		    (int)in->want));
+		give_up(ret, true,
+		    arena_printf(a, "%zu of %d machines came within the hold: all are given back",
+			k->there, (int)in->want));
 		return;
 	}
 	ret->why = arena_printf(a, "holds %zu of %d machines", k->there, (int)in->want);
@@ -222,7 +227,7 @@ void gang_hold(struct arena *a, const struct gang_hold_in *in, struct gang_hold_
 {
 	struct muster k = muster(a, in);
 
-	*ret = (struct gang_hold_out){.what = GANG_WAIT, .why = ""};
+	*ret = (struct gang_hold_out){ .what = GANG_WAIT, .why = "" };
 	if (!in->wanted) {
 		give_up(ret, false, "the job does not need it any more");
 	} else if (k.noticed) {
@@ -232,16 +237,21 @@ void gang_hold(struct arena *a, const struct gang_hold_in *in, struct gang_hold_
 	} else if (k.gaps_n == 0) {
 		/* A launch may hang: what is there does not wait for it longer than the hold. */
 		if (k.there > 0 && k.way > 0 && in->now_us >= k.since_us + in->hold_us) {
-			give_up(ret, true, arena_printf(a, "%zu of %d machines came within the hold: all are given back",
-			    k.there, (int)in->want));
+			give_up(ret, true,
+			    arena_printf(a,
+				"%zu of %d machines came within the hold: all are given back",
+				k.there, (int)in->want));
 		} else {
 			ret->again_us = k.there > 0 && k.way > 0 ? k.since_us + in->hold_us : 0;
-			ret->why = arena_printf(a, "%zu of %d machines are ready", k.ready, (int)in->want);
+			ret->why =
+			    arena_printf(a, "%zu of %d machines are ready", k.ready, (int)in->want);
 		}
 	} else if (k.there == 0 && k.way == 0) {
 		give_up(ret, true, arena_printf(a, "none of %d machines came", (int)in->want));
 	} else if (in->one_call) {
-		give_up(ret, true, arena_printf(a, "%zu of %d machines of one launch are left", k.there, (int)in->want));
+		give_up(ret, true,
+		    arena_printf(a, "%zu of %d machines of one launch are left", k.there,
+			(int)in->want));
 	} else if (k.there > 0) {
 		hold_or_not(a, in, &k, ret);
 	} else {
@@ -249,7 +259,7 @@ void gang_hold(struct arena *a, const struct gang_hold_in *in, struct gang_hold_
 	}
 }
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static bool is(const char *a, const char *b)
 {
@@ -258,8 +268,8 @@ static bool is(const char *a, const char *b)
 
 static bool going(const struct gang_rank *r)
 {
-	return r->noticed || r->node == NODE_DRAINING || r->node == NODE_TERMINATING || r->node == NODE_GONE ||
-	    r->node == NODE_FAILED;
+	return r->noticed || r->node == NODE_DRAINING || r->node == NODE_TERMINATING ||
+	    r->node == NODE_GONE || r->node == NODE_FAILED;
 }
 
 static bool failed(const struct gang_rank *r)
@@ -275,7 +285,9 @@ static const struct gang_rank *culprit(const struct gang_run *in)
 	for (size_t i = 0; i < in->n; i++) {
 		const struct gang_rank *r = &in->ranks[i];
 
-		if (failed(r) && (best == NULL || (is(best->exit_reason, "killed") && !is(r->exit_reason, "killed")))) {
+		if (failed(r) &&
+		    (best == NULL ||
+			(is(best->exit_reason, "killed") && !is(r->exit_reason, "killed")))) {
 			best = r;
 		}
 	}
@@ -295,20 +307,27 @@ static const struct gang_rank *ended_as(const struct gang_run *in, const char *r
 static const char *words(struct arena *a, const struct gang_rank *r)
 {
 	if (is(r->exit_reason, "lost")) {
-		return arena_printf(a, "rank %d on n%" PRId64 " is lost: %s", (int)r->rank, r->node_id, r->node_why);
+		return arena_printf(a, "rank %d on n%" PRId64 " is lost: %s", (int)r->rank,
+		    r->node_id, r->node_why);
 	}
 	if (r->exit_signal != 0) {
-		return arena_printf(a, "rank %d: %s: killed by signal %d", (int)r->rank, r->exit_reason, (int)r->exit_signal);
+		return arena_printf(a, "rank %d: %s: killed by signal %d", (int)r->rank,
+		    r->exit_reason, (int)r->exit_signal);
 	}
 	if (r->exit_said != NULL && r->exit_said[0] != '\0') {
 		return arena_printf(a, "rank %d: %s", (int)r->rank, r->exit_said);
 	}
-	return arena_printf(a, "rank %d: %s: exit code %d", (int)r->rank, r->exit_reason, (int)r->exit_code);
+	return arena_printf(a, "rank %d: %s: exit code %d", (int)r->rank, r->exit_reason,
+	    (int)r->exit_code);
 }
 
 static void settle(struct gang_verdict *v, enum job_event ev, const char *why, const char *reason)
 {
-	*v = (struct gang_verdict){.act = GANG_SETTLE, .event = ev, .why = why, .reason = reason, .desired = ""};
+	*v = (struct gang_verdict){ .act = GANG_SETTLE,
+		.event = ev,
+		.why = why,
+		.reason = reason,
+		.desired = "" };
 }
 
 /* All have ended. */
@@ -319,7 +338,8 @@ static void judge_end(struct arena *a, const struct gang_run *in, struct gang_ve
 
 	for (size_t i = 0; i < in->n; i++) {
 		ok &= is(in->ranks[i].exit_reason, "ok");
-		drained |= is(in->ranks[i].desired, "drain") || is(in->ranks[i].exit_reason, "drained");
+		drained |=
+		    is(in->ranks[i].desired, "drain") || is(in->ranks[i].exit_reason, "drained");
 		leaving |= going(&in->ranks[i]);
 	}
 	if (ok) {
@@ -329,29 +349,39 @@ static void judge_end(struct arena *a, const struct gang_run *in, struct gang_ve
 	} else if (in->job == JOB_CANCELLING) {
 		settle(v, JOB_EV_KILLED, "stopped by request", "");
 	} else if (drained || leaving || bad == NULL) {
-		/* Whoever was told to stop counts as stopped, however gracefully; and who loses a peer that is being taken, or whose
-		 * machine starts again, may fail by that before it hears so. The newest whole checkpoint counts. */
-		settle(v, JOB_EV_STOPPED, bad != NULL ? arena_printf(a, "stopped (%s)", words(a, bad)) : "stopped on all ranks",
+		/* Whoever was told to stop counts as stopped, however gracefully; and who loses a
+		 * peer that is being taken, or whose machine starts again, may fail by that before
+		 * it hears so. The newest whole checkpoint counts. */
+		settle(v, JOB_EV_STOPPED,
+		    bad != NULL ? arena_printf(a, "stopped (%s)", words(a, bad))
+				: "stopped on all ranks",
 		    "");
 	} else if (in->restarts < in->max_restarts) {
-		settle(v, JOB_EV_RETRY, arena_printf(a, "%s; restart %d of %" PRId64, words(a, bad), (int)in->restarts + 1,
-		    in->max_restarts), "");
+		settle(v, JOB_EV_RETRY,
+		    arena_printf(a, "%s; restart %d of %" PRId64, words(a, bad),
+			(int)in->restarts + 1, in->max_restarts),
+		    "");
 		v->retry = true;
 	} else {
 		settle(v, JOB_EV_EXITED_BAD, words(a, bad), bad->exit_reason);
 	}
 }
 
-static void tell(struct gang_verdict *v, enum job_event ev, const char *desired, const char *why, int64_t deadline_us)
+static void tell(struct gang_verdict *v, enum job_event ev, const char *desired, const char *why,
+    int64_t deadline_us)
 {
-	*v = (struct gang_verdict){.act = GANG_TELL, .event = ev, .desired = desired, .why = why, .reason = "",
-		.deadline_us = deadline_us};
+	*v = (struct gang_verdict){ .act = GANG_TELL,
+		.event = ev,
+		.desired = desired,
+		.why = why,
+		.reason = "",
+		.deadline_us = deadline_us };
 }
 
 struct alive {
 	size_t n;
-	bool running;                 /* one of them is still told to run */
-	bool other_deadline;          /* one of them knows another deadline than there is */
+	bool running; /* one of them is still told to run */
+	bool other_deadline; /* one of them knows another deadline than there is */
 	bool all_begun;
 	const struct gang_rank *leaver;
 	bool noticed;
@@ -360,7 +390,7 @@ struct alive {
 
 static struct alive alive(const struct gang_run *in)
 {
-	struct alive k = {.all_begun = true};
+	struct alive k = { .all_begun = true };
 
 	for (size_t i = 0; i < in->n; i++) {
 		const struct gang_rank *r = &in->ranks[i];
@@ -369,7 +399,8 @@ static struct alive alive(const struct gang_run *in)
 		if (r->node == NODE_DRAINING) {
 			k.leaver = k.leaver == NULL ? r : k.leaver;
 			k.noticed |= r->noticed;
-			if (r->node_deadline_us > 0 && (k.deadline_us == 0 || r->node_deadline_us < k.deadline_us)) {
+			if (r->node_deadline_us > 0 &&
+			    (k.deadline_us == 0 || r->node_deadline_us < k.deadline_us)) {
 				k.deadline_us = r->node_deadline_us;
 			}
 		}
@@ -385,7 +416,8 @@ static struct alive alive(const struct gang_run *in)
 }
 
 /* Some still live. */
-static void judge_live(struct arena *a, const struct gang_run *in, const struct alive *k, struct gang_verdict *v)
+static void judge_live(struct arena *a, const struct gang_run *in, const struct alive *k,
+    struct gang_verdict *v)
 {
 	const struct gang_rank *bad = ended_as(in, "lost"), *parted = ended_as(in, "drained");
 
@@ -396,15 +428,20 @@ static void judge_live(struct arena *a, const struct gang_run *in, const struct 
 	if (in->cancel) { /* also when all were told to stop before: the job does not begin again */
 		tell(v, JOB_EV_CANCEL, "kill", "cancelled", 0);
 	} else if (k->leaver != NULL && (k->running || k->other_deadline)) {
-		tell(v, k->noticed || in->job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain",
-		    arena_printf(a, "rank %d: %s", (int)k->leaver->rank, k->leaver->node_why), k->deadline_us);
+		tell(v, k->noticed || in->job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE,
+		    "drain",
+		    arena_printf(a, "rank %d: %s", (int)k->leaver->rank, k->leaver->node_why),
+		    k->deadline_us);
 	} else if (bad != NULL && k->running) {
 		/* The others cannot go on without it, and a whole checkpoint needs all of them. */
 		tell(v, JOB_EV_RANK_ENDED, "kill", words(a, bad), 0);
 	} else if (parted != NULL && k->running) {
-		/* Its machine restarted, or was reclaimed before we heard so: what it saved is whole if all save. */
-		tell(v, JOB_EV_RANK_ENDED, "drain", arena_printf(a, "rank %d on n%" PRId64 " has stopped", (int)parted->rank,
-		    parted->node_id), 0);
+		/* Its machine restarted, or was reclaimed before we heard so: what it saved is
+		 * whole if all save. */
+		tell(v, JOB_EV_RANK_ENDED, "drain",
+		    arena_printf(a, "rank %d on n%" PRId64 " has stopped", (int)parted->rank,
+			parted->node_id),
+		    0);
 	} else if (in->overtime && k->running && in->job != JOB_DRAINING) {
 		tell(v, JOB_EV_OVERTIME, "drain", "max_duration is over", 0);
 	} else if (in->over_budget && k->running && in->job != JOB_DRAINING) {
@@ -420,8 +457,9 @@ void gang_judge(struct arena *a, const struct gang_run *in, struct gang_verdict 
 {
 	struct alive k = alive(in);
 
-	*ret = (struct gang_verdict){.act = GANG_LEAVE, .why = "", .reason = "", .desired = ""};
-	if (!in->current || job_state_final(in->job) || in->job == JOB_QUEUED || in->job == JOB_PARKED) {
+	*ret = (struct gang_verdict){ .act = GANG_LEAVE, .why = "", .reason = "", .desired = "" };
+	if (!in->current || job_state_final(in->job) || in->job == JOB_QUEUED ||
+	    in->job == JOB_PARKED) {
 		if (k.n == 0) {
 			ret->act = GANG_SHUT;
 		}

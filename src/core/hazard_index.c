@@ -1,11 +1,12 @@
-/* Which group a pool belongs to, and which offer has a pool's id: names are hashed once, and compared as 64 bits. */
+/* Which group a pool belongs to, and which offer has a pool's id: names are hashed once, and
+ * compared as 64 bits. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/hazard_priv.h"
 
 #define SLOTS_MIN 64
 
-/* ---- names to ids ------------------------------------------------------------------------------ */
+/* ---- names to ids ---------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -31,7 +32,8 @@ static uint64_t name_hash(const char *s)
 	return s == NULL ? 0 : text_hash(1, s, strlen(s));
 }
 
-/* The same by where the name stands, as far as names stand in one place each (offers_share_names). NULL: worked out. */
+/* The same by where the name stands, as far as names stand in one place each (offers_share_names).
+ * NULL: worked out. */
 static uint64_t near_hash(struct name_near *near, const char *s)
 {
 	struct name_near *at;
@@ -41,13 +43,13 @@ static uint64_t near_hash(struct name_near *near, const char *s)
 	}
 	at = &near[(uint64_t)(uintptr_t)s * UINT64_C(0x9e3779b97f4a7c15) >> 54];
 	if (at->name != s) {
-		*at = (struct name_near){s, name_hash(s)};
+		*at = (struct name_near){ s, name_hash(s) };
 	}
 	return at->hash;
 }
 
-/* What shares hardware: the GPU; without one the type's name up to its size: "m5" of m5.large, "n2" of n2-standard-4,
- * "Standard_D" of Standard_D4s_v5. */
+/* What shares hardware: the GPU; without one the type's name up to its size: "m5" of m5.large, "n2"
+ * of n2-standard-4, "Standard_D" of Standard_D4s_v5. */
 static uint64_t family_hash(struct name_near *near, const struct offer *o)
 {
 	const char *t = o->instance_type;
@@ -59,7 +61,7 @@ static uint64_t family_hash(struct name_near *near, const struct offer *o)
 		return 1;
 	}
 	return strncmp(t, "Standard_", 9) == 0 ? text_hash(2, t, 9 + strcspn(t + 9, "0123456789"))
-	                                       : text_hash(2, t, strcspn(t, ".-"));
+					       : text_hash(2, t, strcspn(t, ".-"));
 }
 
 struct place {
@@ -67,10 +69,12 @@ struct place {
 	enum signal signal;
 };
 
-static void place_hash(struct name_near *near, const struct offer *o, enum signal signal, struct place *ret)
+static void place_hash(struct name_near *near, const struct offer *o, enum signal signal,
+    struct place *ret)
 {
 	ret->signal = signal;
-	ret->provider = mix(mix(mix(3, (uint64_t)o->market), (uint64_t)signal), near_hash(near, o->provider));
+	ret->provider =
+	    mix(mix(mix(3, (uint64_t)o->market), (uint64_t)signal), near_hash(near, o->provider));
 	ret->region = mix(ret->provider, near_hash(near, o->region));
 	ret->zone = mix(ret->region, near_hash(near, o->zone));
 	ret->family = family_hash(near, o);
@@ -94,7 +98,7 @@ static uint64_t group_key(const struct place *place, enum level level)
 		h = mix(mix(h, place->family), place->zone);
 		break;
 	}
-	return h | 1;                  /* 0 is an empty slot */
+	return h | 1; /* 0 is an empty slot */
 }
 
 static size_t slot_of(const struct hazard_model *m, uint64_t key)
@@ -127,7 +131,8 @@ static void slots_grow(struct arena *a, struct hazard_model *m)
 }
 
 /* The group of this level, made with all above it if it is not there. */
-static int32_t group_get(struct arena *a, struct hazard_model *m, const struct place *place, enum level level)
+static int32_t group_get(struct arena *a, struct hazard_model *m, const struct place *place,
+    enum level level)
 {
 	uint64_t key = group_key(place, level);
 	size_t slot = slot_of(m, key);
@@ -146,14 +151,15 @@ static int32_t group_get(struct arena *a, struct hazard_model *m, const struct p
 	slot = slot_of(m, key);
 	m->groups = arena_grow(a, m->groups, m->groups_n, &m->groups_cap, sizeof(*m->groups));
 	g = &m->groups[m->groups_n];
-	*g = (struct group){.parent = parent, .level = level, .signal = place->signal};
+	*g = (struct group){ .parent = parent, .level = level, .signal = place->signal };
 	g->a = g->b = signal_shape(place->signal);
 	m->keys[slot] = key;
 	m->slots[slot] = (int32_t)m->groups_n;
 	return (int32_t)m->groups_n++;
 }
 
-void model_join(struct arena *a, struct hazard_model *m, struct name_near near[NAMES_NEAR], size_t from, size_t n)
+void model_join(struct arena *a, struct hazard_model *m, struct name_near near[NAMES_NEAR],
+    size_t from, size_t n)
 {
 	struct place places[JOIN_MAX];
 
@@ -162,7 +168,8 @@ void model_join(struct arena *a, struct hazard_model *m, struct name_near near[N
 	}
 	for (size_t i = 0; i < n; i++) {
 		place_hash(near, &m->offers[from + i], m->leaves[from + i].signal, &places[i]);
-		__builtin_prefetch(&m->keys[(size_t)(group_key(&places[i], LEVEL_ZONE) >> 7) & (m->slots_n - 1)]);
+		__builtin_prefetch(
+		    &m->keys[(size_t)(group_key(&places[i], LEVEL_ZONE) >> 7) & (m->slots_n - 1)]);
 	}
 	for (size_t i = 0; i < n; i++) {
 		m->leaves[from + i].group = group_get(a, m, &places[i], LEVEL_ZONE);
@@ -187,7 +194,7 @@ int32_t model_group(const struct hazard_model *m, const struct offer *o)
 	return -1;
 }
 
-/* ---- pool ids ---------------------------------------------------------------------------------- */
+/* ---- pool ids -------------------------------------------------------------------------------- */
 
 static size_t id_slot(const struct hazard_model *m, int32_t id)
 {
@@ -242,4 +249,3 @@ const struct offer *model_find(const struct hazard_model *m, const struct offer 
 	}
 	return lo < m->n && m->offers[lo].pool_id == o->pool_id ? &m->offers[lo] : NULL;
 }
-

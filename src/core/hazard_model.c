@@ -1,8 +1,9 @@
 /*
- * The hazard model: gamma-Poisson shrinkage up and down a tree of groups (README.md "The hazard" has the maths).
- * A pool's rate is what its signal says times a ratio; ratios of the members of a group vary about the group's by
- * Gamma(nu, nu / ratio). What a member says upwards and what it hears downwards are counts of reclaims seen and
- * expected, each discounted by what the variation in between lets through, and a pool never hears its own record back.
+ * The hazard model: gamma-Poisson shrinkage up and down a tree of groups (README.md "The hazard"
+ * has the maths). A pool's rate is what its signal says times a ratio; ratios of the members of a
+ * group vary about the group's by Gamma(nu, nu / ratio). What a member says upwards and what it
+ * hears downwards are counts of reclaims seen and expected, each discounted by what the variation
+ * in between lets through, and a pool never hears its own record back.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -11,33 +12,38 @@
 #include <math.h>
 
 /* 1 / relative variance of a member's ratio about its group's, by level, before evidence. */
-static const double nu_default[LEVEL_POOL + 1] = {1, 2, 3, 3, 4};
+static const double nu_default[LEVEL_POOL + 1] = { 1, 2, 3, 3, 4 };
 /* How many members' worth of evidence the defaults weigh against the variation observed. */
 #define NU_WEIGHT 8.0
 #define PRIORS_KEPT 16
 
-/* ---- evidence up, belief down ------------------------------------------------------------------ */
+/* ---- evidence up, belief down ---------------------------------------------------------------- */
 
 struct own own_of(const struct offer *o)
 {
 	const struct offer_record *r = o->record;
 
 	if (r == NULL) {
-		return (struct own){.hours = (double)o->own_node_us / (double)SPOT_US_PER_HOUR, .reclaims = o->own_reclaims,
-			.launches = o->own_launches, .refusals = o->own_refusals, .cluster = 1};
+		return (struct own){ .hours = (double)o->own_node_us / (double)SPOT_US_PER_HOUR,
+			.reclaims = o->own_reclaims,
+			.launches = o->own_launches,
+			.refusals = o->own_refusals,
+			.cluster = 1 };
 	}
-	return (struct own){r->node_hours, r->reclaims, r->launches, r->refusals, fmin(r->recent_hours, r->node_hours),
-		fmin(r->recent_reclaims, r->reclaims),
-		r->reclaim_hours > 0 ? fmax(r->reclaims / r->reclaim_hours, 1) : 1};
+	return (struct own){ r->node_hours, r->reclaims, r->launches, r->refusals,
+		fmin(r->recent_hours, r->node_hours), fmin(r->recent_reclaims, r->reclaims),
+		r->reclaim_hours > 0 ? fmax(r->reclaims / r->reclaim_hours, 1) : 1 };
 }
 
 bool own_any(const struct offer *o)
 {
-	return o->record != NULL || o->own_node_us > 0 || o->own_reclaims > 0 || o->own_launches > 0 || o->own_refusals > 0;
+	return o->record != NULL || o->own_node_us > 0 || o->own_reclaims > 0 ||
+	    o->own_launches > 0 || o->own_refusals > 0;
 }
 
-/* What o reclaims seen and e expected say of the group's ratio, when members vary about it by nu. The credibility depends
- * on what was expected alone, so that what the group hears on average is the mean of its members. */
+/* What o reclaims seen and e expected say of the group's ratio, when members vary about it by nu.
+ * The credibility depends on what was expected alone, so that what the group hears on average is
+ * the mean of its members. */
 static void message(double nu, double about, double o, double e, double *ret_o, double *ret_e)
 {
 	double through = nu / (nu + e * about);
@@ -47,7 +53,8 @@ static void message(double nu, double about, double o, double e, double *ret_o, 
 }
 
 /* Reclaims that come together are one piece of evidence. */
-void leaf_up(const struct hazard_model *m, const struct own *own, const struct leaf *leaf, double *ret_o, double *ret_e)
+void leaf_up(const struct hazard_model *m, const struct own *own, const struct leaf *leaf,
+    double *ret_o, double *ret_e)
 {
 	message(m->nu[LEVEL_POOL], m->groups[leaf->group].about, own->reclaims / own->cluster,
 	    own->hours / own->cluster * (double)leaf->rate, ret_o, ret_e);
@@ -61,8 +68,8 @@ void diffuse(double nu, double *a, double *b)
 	*a = shape;
 }
 
-void leaf_prior(const struct hazard_model *m, const struct group *g, double up_o, double up_e, double *ret_a,
-    double *ret_b)
+void leaf_prior(const struct hazard_model *m, const struct group *g, double up_o, double up_e,
+    double *ret_a, double *ret_b)
 {
 	*ret_a = g->a + fmax(g->o - up_o, 0);
 	*ret_b = g->b + fmax(g->e - up_e, 0);
@@ -87,14 +94,16 @@ static void evidence_up(struct hazard_model *m)
 		struct group *g = &m->groups[i];
 
 		if (g->parent >= 0) {
-			message(m->nu[g->level], m->groups[g->parent].about, g->o, g->e, &g->up_o, &g->up_e);
+			message(m->nu[g->level], m->groups[g->parent].about, g->o, g->e, &g->up_o,
+			    &g->up_e);
 			m->groups[g->parent].o += g->up_o;
 			m->groups[g->parent].e += g->up_e;
 		}
 	}
 }
 
-/* Ratios to begin with: all reclaims of the provider over all that were expected; o and e are plain sums here. */
+/* Ratios to begin with: all reclaims of the provider over all that were expected; o and e are plain
+ * sums here. */
 static void ratios_begin(struct hazard_model *m)
 {
 	for (size_t i = 0; i < m->used_n; i++) {
@@ -111,7 +120,8 @@ static void ratios_begin(struct hazard_model *m)
 	for (size_t i = 0; i < m->groups_n; i++) {
 		struct group *g = &m->groups[i];
 
-		g->about = g->parent >= 0 ? m->groups[g->parent].about : (g->a + g->o) / (g->b + g->e);
+		g->about =
+		    g->parent >= 0 ? m->groups[g->parent].about : (g->a + g->o) / (g->b + g->e);
 	}
 }
 
@@ -139,7 +149,7 @@ static void belief_down(struct hazard_model *m)
 	}
 }
 
-/* ---- how much members vary about their group, from the members themselves ----------------------- */
+/* ---- how much members vary about their group, from the members themselves -------------------- */
 
 struct moments {
 	double seen[LEVEL_POOL + 1], of[LEVEL_POOL + 1];
@@ -156,7 +166,7 @@ static void moments_add(struct moments *s, enum level level, double o, double mu
 
 static void variation_estimate(struct hazard_model *m)
 {
-	struct moments s = {0};
+	struct moments s = { 0 };
 
 	for (size_t i = 0; i < m->groups_n; i++) {
 		const struct group *g = &m->groups[i];
@@ -170,16 +180,18 @@ static void variation_estimate(struct hazard_model *m)
 
 		leaf_up(m, &own, leaf, &o, &e);
 		leaf_prior(m, &m->groups[leaf->group], o, e, &a, &b);
-		moments_add(&s, LEVEL_POOL, own.reclaims / own.cluster, own.hours / own.cluster * (double)leaf->rate * a / b);
+		moments_add(&s, LEVEL_POOL, own.reclaims / own.cluster,
+		    own.hours / own.cluster * (double)leaf->rate * a / b);
 	}
 	for (int level = LEVEL_FAMILY; level <= LEVEL_POOL; level++) {
-		double d = nu_default[level], v = (NU_WEIGHT / d + fmax(s.seen[level], 0)) / (NU_WEIGHT + s.of[level]);
+		double d = nu_default[level],
+		       v = (NU_WEIGHT / d + fmax(s.seen[level], 0)) / (NU_WEIGHT + s.of[level]);
 
 		m->nu[level] = fmin(fmax(1 / v, d / 8), d * 8);
 	}
 }
 
-/* ---- the model ---------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 /* Signals come in a few values, whose logarithms need not be taken for every pool. */
 struct priors {
@@ -190,7 +202,8 @@ struct priors {
 	} kept[PRIORS_KEPT];
 };
 
-static struct prior prior_cached(struct priors *c, const struct offer *o, const struct rank_policy *p)
+static struct prior prior_cached(struct priors *c, const struct offer *o,
+    const struct rank_policy *p)
 {
 	size_t i;
 
@@ -226,7 +239,8 @@ static void used_add(struct arena *a, struct hazard_model *m, size_t i, size_t *
 	}
 }
 
-/* What of the offers is looked at here lies all over them: fetched while those before them are worked on. */
+/* What of the offers is looked at here lies all over them: fetched while those before them are
+ * worked on. */
 static void offer_fetch(const struct hazard_model *m, size_t i)
 {
 	const char *o = (const char *)&m->offers[MIN(i, m->n - 1)];
@@ -249,8 +263,10 @@ static void offers_group(struct arena *a, struct hazard_model *m)
 			struct prior prior = prior_cached(priors, &m->offers[i], m->policy);
 
 			offer_fetch(m, i + 8);
-			m->leaves[i] = (struct leaf){.signal = prior.signal, .rate = (float)prior.rate, .lo = (float)prior.lo,
-				.hi = (float)prior.hi};
+			m->leaves[i] = (struct leaf){ .signal = prior.signal,
+				.rate = (float)prior.rate,
+				.lo = (float)prior.lo,
+				.hi = (float)prior.hi };
 		}
 		model_join(a, m, near, from, n);
 		for (size_t i = from; i < from + n; i++) {
@@ -261,8 +277,8 @@ static void offers_group(struct arena *a, struct hazard_model *m)
 	}
 }
 
-struct hazard_model *hazard_model_build(struct arena *a, const struct offer *offers, size_t n, const struct rank_policy *p,
-    int64_t now_us)
+struct hazard_model *hazard_model_build(struct arena *a, const struct offer *offers, size_t n,
+    const struct rank_policy *p, int64_t now_us)
 {
 	struct hazard_model *m = arena_alloc(a, sizeof(*m));
 
@@ -289,9 +305,10 @@ struct hazard_model *hazard_model_build(struct arena *a, const struct offer *off
 	return m;
 }
 
-void hazard_alone(const struct rank_policy *p, const struct offer *o, struct hazard *ret, struct odds *ret_odds)
+void hazard_alone(const struct rank_policy *p, const struct offer *o, struct hazard *ret,
+    struct odds *ret_odds)
 {
-	struct hazard_model m = {.policy = p};
+	struct hazard_model m = { .policy = p };
 
 	memcpy(m.nu, nu_default, sizeof(m.nu));
 	hazard_of(&m, o, ret);

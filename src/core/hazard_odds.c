@@ -1,5 +1,6 @@
-/* Odds that a launch now succeeds: what the provider says, what the pool's neighbours met, what we met in it. Counts up and
- * down the tree of hazard_model.c: what passes a level weighs at most ODDS_NU launches. */
+/* Odds that a launch now succeeds: what the provider says, what the pool's neighbours met, what we
+ * met in it. Counts up and down the tree of hazard_model.c: what passes a level weighs at most
+ * ODDS_NU launches. */
 #include "base/base.h"
 #include "core/hazard_priv.h"
 
@@ -57,14 +58,16 @@ void odds_down(struct hazard_model *m)
 		if (g->parent >= 0) {
 			const struct group *p = &m->groups[g->parent];
 
-			hear(p->own_n, p->own_p, fmax(p->l - g->up_l, 0), fmax(p->r - g->up_r, 0), &g->own_n, &g->own_p);
+			hear(p->own_n, p->own_p, fmax(p->l - g->up_l, 0), fmax(p->r - g->up_r, 0),
+			    &g->own_n, &g->own_p);
 		}
 		hear(g->own_n, g->own_p, g->l, g->r, &g->odds_n, &g->odds_p);
 	}
 }
 
-/* A score from 1 to 10 is ordinal (AWS: "likelihood of success", no frequencies are published): worth one launch of
- * evidence; Azure's and AWS's highest are "likely", not "certain". Odds the provider states are worth ten. */
+/* A score from 1 to 10 is ordinal (AWS: "likelihood of success", no frequencies are published):
+ * worth one launch of evidence; Azure's and AWS's highest are "likely", not "certain". Odds the
+ * provider states are worth ten. */
 static void signal_odds(const struct offer *o, struct odds *ret)
 {
 	ret->signal = SIGNAL_NOTHING;
@@ -99,22 +102,25 @@ static void heard(const struct hazard_model *m, const struct offer *o, struct od
 		struct own told = own_of(base);
 
 		odds_leaf_up(&told, &l, &r);
-		hear(g->own_n, g->own_p, fmax(g->l - l, 0), fmax(g->r - r, 0), &ret->group_weight, &ret->group);
+		hear(g->own_n, g->own_p, fmax(g->l - l, 0), fmax(g->r - r, 0), &ret->group_weight,
+		    &ret->group);
 		return;
 	}
 	ret->group_weight = g->odds_n;
 	ret->group = g->odds_p;
 }
 
-/* 90 % of Beta(a, b): of two large ones by Abramowitz and Stegun 26.5.22; with a small one, -ln(1 - x) (b + (a - 1) / 2) is
- * nearly Gamma(a) (Wise 1950), and exactly so for a = 1. */
+/* 90 % of Beta(a, b): of two large ones by Abramowitz and Stegun 26.5.22; with a small one, -ln(1 -
+ * x) (b + (a - 1) / 2) is nearly Gamma(a) (Wise 1950), and exactly so for a = 1. */
 static void beta_interval(double a, double b, double *ret_lo, double *ret_hi)
 {
 	double small = fmin(a, b), large = fmax(a, b), lo, hi;
 
 	if (small >= WISE_BELOW) {
-		double z = 1.6448536269514722, k = (z * z - 3) / 6, h = 2 / (1 / (2 * a - 1) + 1 / (2 * b - 1));
-		double d = (1 / (2 * b - 1) - 1 / (2 * a - 1)) * (k + 5.0 / 6.0 - 2 / (3 * h)), w = z * sqrt(h + k) / h;
+		double z = 1.6448536269514722, k = (z * z - 3) / 6,
+		       h = 2 / (1 / (2 * a - 1) + 1 / (2 * b - 1));
+		double d = (1 / (2 * b - 1) - 1 / (2 * a - 1)) * (k + 5.0 / 6.0 - 2 / (3 * h)),
+		       w = z * sqrt(h + k) / h;
 
 		*ret_lo = a / (a + b * exp(2 * (w - d)));
 		*ret_hi = a / (a + b * exp(2 * (-w - d)));
@@ -130,7 +136,8 @@ static void beta_interval(double a, double b, double *ret_lo, double *ret_hi)
 /* Odds, interval and source by what stands in ret already. */
 static void odds_finish(struct odds *ret)
 {
-	double good = ret->signal * ret->signal_weight + ret->group * ret->group_weight + ret->own_launches;
+	double good =
+	    ret->signal * ret->signal_weight + ret->group * ret->group_weight + ret->own_launches;
 	double n = ret->signal_weight + ret->group_weight + ret->own_launches + ret->own_refusals;
 
 	ret->odds = good / n;
@@ -141,8 +148,10 @@ static void odds_finish(struct odds *ret)
 
 void odds_unused(const struct group *g, struct unused *ret)
 {
-	struct odds o = {.signal = SIGNAL_NOTHING, .signal_weight = SIGNAL_NOTHING_WEIGHT, .group = g->odds_p,
-		.group_weight = g->odds_n};
+	struct odds o = { .signal = SIGNAL_NOTHING,
+		.signal_weight = SIGNAL_NOTHING_WEIGHT,
+		.group = g->odds_p,
+		.group_weight = g->odds_n };
 
 	odds_finish(&o);
 	ret->odds_lo = (float)o.lo;
@@ -156,7 +165,7 @@ static bool signal_none(const struct offer *o)
 
 void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odds *ret)
 {
-	*ret = (struct odds){0};
+	*ret = (struct odds){ 0 };
 	signal_odds(o, ret);
 	if (m->n > 0 && o >= m->offers && o < m->offers + m->n && !own_any(o)) {
 		const struct unused *u = &m->unused[m->leaves[o - m->offers].group];
@@ -164,7 +173,8 @@ void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odd
 		ret->group = (double)u->odds_p;
 		ret->group_weight = (double)u->odds_n;
 		if (signal_none(o)) {
-			ret->odds = (ret->signal * ret->signal_weight + ret->group * ret->group_weight) /
+			ret->odds =
+			    (ret->signal * ret->signal_weight + ret->group * ret->group_weight) /
 			    (ret->signal_weight + ret->group_weight);
 			ret->lo = fmin((double)u->odds_lo, ret->odds);
 			ret->hi = fmax((double)u->odds_hi, ret->odds);

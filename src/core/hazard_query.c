@@ -7,33 +7,36 @@
 
 /* What a pool is just now, about what it is in the long run: 1 / relative variance. */
 #define NOW_NU 2.0
-/* What it will be in the next hours, about what it is just now: in the interval, not in the mean. */
+/* What it will be in the next hours, about what it is just now: in the interval, not in the
+ * mean. */
 #define NEXT_NU 2.0
-/* With this probability what signal and neighbours say of one pool is nearly worthless: its own record then counts from
- * policy.prior_hours of exposure on (a mixture prior; Schmidli et al. 2014). */
+/* With this probability what signal and neighbours say of one pool is nearly worthless: its own
+ * record then counts from policy.prior_hours of exposure on (a mixture prior; Schmidli et al.
+ * 2014). */
 #define WORTHLESS 0.1
 #define RATIO_SAME 1e-6
 #define SOURCE_NEIGHBOURS "neighbours and prior"
 
 /* The pool as the model sees it: of its own offers from what is kept, of others by searching. */
 struct seen {
-	const struct group *g;         /* NULL: nothing is known of its provider */
-	const struct leaf *leaf;       /* NULL: not an offer of the model */
+	const struct group *g; /* NULL: nothing is known of its provider */
+	const struct leaf *leaf; /* NULL: not an offer of the model */
 	struct prior prior;
 	struct own own;
-	double told_o, told_e;         /* what the model's offer of this id told its group */
+	double told_o, told_e; /* what the model's offer of this id told its group */
 };
 
 static struct seen see(const struct hazard_model *m, const struct offer *o)
 {
 	const struct offer *base = model_find(m, o);
-	struct seen s = {.own = own_of(o)};
+	struct seen s = { .own = own_of(o) };
 	int32_t at;
 
 	if (base == o) {
 		s.leaf = &m->leaves[o - m->offers];
 		s.g = &m->groups[s.leaf->group];
-		s.prior = (struct prior){(double)s.leaf->rate, (double)s.leaf->lo, (double)s.leaf->hi, s.leaf->signal};
+		s.prior = (struct prior){ (double)s.leaf->rate, (double)s.leaf->lo,
+			(double)s.leaf->hi, s.leaf->signal };
 	} else {
 		s.prior = hazard_prior(o, m->policy);
 		at = model_group(m, o);
@@ -48,7 +51,8 @@ static struct seen see(const struct hazard_model *m, const struct offer *o)
 }
 
 /* Gamma of the pool's ratio by signal and neighbours. */
-static void pool_prior(const struct hazard_model *m, const struct seen *s, double *ret_a, double *ret_b)
+static void pool_prior(const struct hazard_model *m, const struct seen *s, double *ret_a,
+    double *ret_b)
 {
 	int level = LEVEL_FAMILY;
 
@@ -67,18 +71,21 @@ static void pool_prior(const struct hazard_model *m, const struct seen *s, doubl
 	}
 }
 
-/* ln of the probability of o reclaims in t hours under Gamma(shape, shape / mean), but for what is the same for all. */
+/* ln of the probability of o reclaims in t hours under Gamma(shape, shape / mean), but for what is
+ * the same for all. */
 static double evidence_ln(double shape, double mean, double o, double t)
 {
 	double b = shape / mean;
 	int sign;
 
-	return shape * log(b / (b + t)) - o * log(b + t) + (o > 0 ? lgamma_r(shape + o, &sign) - lgamma_r(shape, &sign) : 0);
+	return shape * log(b / (b + t)) - o * log(b + t) +
+	    (o > 0 ? lgamma_r(shape + o, &sign) - lgamma_r(shape, &sign) : 0);
 }
 
-/* Mean and variance after o reclaims in t hours; the prior is Gamma(shape, .) of this mean, or with probability WORTHLESS
- * one of the same mean that weighs only hours. */
-static void update(double shape, double mean, double hours, double o, double t, double *ret_mean, double *ret_var)
+/* Mean and variance after o reclaims in t hours; the prior is Gamma(shape, .) of this mean, or with
+ * probability WORTHLESS one of the same mean that weighs only hours. */
+static void update(double shape, double mean, double hours, double o, double t, double *ret_mean,
+    double *ret_var)
 {
 	double strong = shape / mean, m1 = (shape + o) / (strong + t), v1 = m1 / (strong + t);
 	double p, m2, v2;
@@ -88,7 +95,8 @@ static void update(double shape, double mean, double hours, double o, double t, 
 	if (strong <= hours || (o <= 0 && t <= 0)) {
 		return;
 	}
-	p = log(WORTHLESS / (1 - WORTHLESS)) + evidence_ln(mean * hours, mean, o, t) - evidence_ln(shape, mean, o, t);
+	p = log(WORTHLESS / (1 - WORTHLESS)) + evidence_ln(mean * hours, mean, o, t) -
+	    evidence_ln(shape, mean, o, t);
 	p = 1 / (1 + exp(-p));
 	m2 = (mean * hours + o) / (hours + t);
 	v2 = m2 / (hours + t);
@@ -130,10 +138,13 @@ static void interval_of(double shape, double *ret_lo, double *ret_hi)
 	*ret_hi /= shape;
 }
 
-/* A signal that was published in another unit leaves its conversion in doubt, as long as little is known otherwise. */
-static void doubt_add(const struct hazard_model *m, const struct prior *prior, double shape, struct hazard *h)
+/* A signal that was published in another unit leaves its conversion in doubt, as long as little is
+ * known otherwise. */
+static void doubt_add(const struct hazard_model *m, const struct prior *prior, double shape,
+    struct hazard *h)
 {
-	double ratio = h->group_per_hour / prior->rate, none = signal_shape(prior->signal), b = 1, share;
+	double ratio = h->group_per_hour / prior->rate, none = signal_shape(prior->signal), b = 1,
+	       share;
 
 	if (prior->signal != SIGNAL_SHARE && prior->signal != SIGNAL_BAND) {
 		return;
@@ -141,7 +152,8 @@ static void doubt_add(const struct hazard_model *m, const struct prior *prior, d
 	for (int level = LEVEL_FAMILY; level <= LEVEL_POOL; level++) {
 		diffuse(m->nu[level], &none, &b);
 	}
-	share = fmin(none / shape, 1) * h->weight_hours / (h->weight_hours + h->own_hours + h->recent_hours);
+	share = fmin(none / shape, 1) * h->weight_hours /
+	    (h->weight_hours + h->own_hours + h->recent_hours);
 	share *= share;
 	h->hi += share * fmax(prior->hi * ratio - h->hi, 0);
 	h->lo -= share * fmax(h->lo - prior->lo * ratio, 0);
@@ -175,8 +187,14 @@ void unused_estimate(struct arena *a, struct hazard_model *m)
 			interval_of(now, &lo, &hi);
 			last_shape = shape;
 		}
-		*u = (struct unused){.ratio = (float)(shape / b), .shape = (float)shape, .shape_now = (float)now, .lo = (float)lo,
-			.hi = (float)hi, .day_factor = (float)g->day_factor, .odds_n = (float)g->odds_n, .odds_p = (float)g->odds_p};
+		*u = (struct unused){ .ratio = (float)(shape / b),
+			.shape = (float)shape,
+			.shape_now = (float)now,
+			.lo = (float)lo,
+			.hi = (float)hi,
+			.day_factor = (float)g->day_factor,
+			.odds_n = (float)g->odds_n,
+			.odds_p = (float)g->odds_p };
 		odds_unused(g, u);
 	}
 }
@@ -187,13 +205,19 @@ static void unused_of(const struct hazard_model *m, const struct leaf *leaf, str
 	const struct unused *u = &m->unused[leaf->group];
 	double rate = (double)leaf->rate, mean = rate * (double)u->ratio;
 
-	*ret = (struct hazard){.per_hour = mean * (double)u->day_factor, .lo = mean * (double)u->lo,
-		.hi = mean * (double)u->hi, .prior_per_hour = rate, .group_per_hour = mean,
-		.weight_hours = (double)u->shape / mean, .day_factor = (double)u->day_factor, .usual_per_hour = mean,
+	*ret = (struct hazard){ .per_hour = mean * (double)u->day_factor,
+		.lo = mean * (double)u->lo,
+		.hi = mean * (double)u->hi,
+		.prior_per_hour = rate,
+		.group_per_hour = mean,
+		.weight_hours = (double)u->shape / mean,
+		.day_factor = (double)u->day_factor,
+		.usual_per_hour = mean,
 		.usual_weight_hours = (double)u->shape_now / mean,
-		.source = fabs((double)u->ratio - 1) > RATIO_SAME ? SOURCE_NEIGHBOURS : signal_words(leaf->signal)};
+		.source = fabs((double)u->ratio - 1) > RATIO_SAME ? SOURCE_NEIGHBOURS
+								  : signal_words(leaf->signal) };
 	if (leaf->signal == SIGNAL_SHARE || leaf->signal == SIGNAL_BAND) {
-		struct prior prior = {rate, (double)leaf->lo, (double)leaf->hi, leaf->signal};
+		struct prior prior = { rate, (double)leaf->lo, (double)leaf->hi, leaf->signal };
 
 		doubt_add(m, &prior, (double)u->shape, ret);
 	}
@@ -201,15 +225,21 @@ static void unused_of(const struct hazard_model *m, const struct leaf *leaf, str
 
 static void used_of(const struct hazard_model *m, const struct seen *s, struct hazard *ret)
 {
-	double hours = s->own.hours - s->own.recent_hours, reclaims = s->own.reclaims - s->own.recent_reclaims;
+	double hours = s->own.hours - s->own.recent_hours,
+	       reclaims = s->own.reclaims - s->own.recent_reclaims;
 	double a, b, mean, var;
 
 	pool_prior(m, s, &a, &b);
-	*ret = (struct hazard){.prior_per_hour = s->prior.rate, .group_per_hour = s->prior.rate * a / b, .own_hours = hours,
-		.own_reclaims = reclaims, .day_factor = s->g == NULL ? 1 : s->g->day_factor, .source = source_of(s, a / b)};
-	update(a, ret->group_per_hour, m->policy->prior_hours * signal_weight(s->prior.signal), reclaims / s->own.cluster,
-	    hours / s->own.cluster, &mean, &var);
-	ret->weight_hours = weight_of(ret->group_per_hour, mean, reclaims, hours, s->own.cluster * a / ret->group_per_hour);
+	*ret = (struct hazard){ .prior_per_hour = s->prior.rate,
+		.group_per_hour = s->prior.rate * a / b,
+		.own_hours = hours,
+		.own_reclaims = reclaims,
+		.day_factor = s->g == NULL ? 1 : s->g->day_factor,
+		.source = source_of(s, a / b) };
+	update(a, ret->group_per_hour, m->policy->prior_hours * signal_weight(s->prior.signal),
+	    reclaims / s->own.cluster, hours / s->own.cluster, &mean, &var);
+	ret->weight_hours = weight_of(ret->group_per_hour, mean, reclaims, hours,
+	    s->own.cluster * a / ret->group_per_hour);
 	now_update(&s->own, &mean, &var, ret);
 	interval_of(mean * mean / var, &ret->lo, &ret->hi);
 	ret->lo *= mean;

@@ -1,5 +1,6 @@
-/* The record of a pool as the database writes it: numbers with blanks between, in the order of migrations/
- * (pool_record: six; pool_habit.record: the rest, which a pool has once it was worked out). */
+/* The record of a pool as the database writes it: numbers with blanks between, in the order of
+ * migrations/ (pool_record: six; pool_habit.record: the rest, which a pool has once it was worked
+ * out). */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/hazard.h"
@@ -28,7 +29,7 @@ static size_t numbers_parse(const char *text, double *ret, size_t most)
 
 const struct offer_record *offer_record_parse(struct arena *a, const char *text)
 {
-	double v[NUMBERS] = {0};
+	double v[NUMBERS] = { 0 };
 	size_t n = text == NULL ? 0 : numbers_parse(text, v, NUMBERS);
 	struct offer_record *r;
 
@@ -36,8 +37,12 @@ const struct offer_record *offer_record_parse(struct arena *a, const char *text)
 		return NULL;
 	}
 	r = arena_alloc(a, sizeof(*r));
-	*r = (struct offer_record){.node_hours = v[0], .reclaims = v[1], .launches = v[2], .refusals = v[3],
-		.recent_hours = v[4], .recent_reclaims = v[5]};
+	*r = (struct offer_record){ .node_hours = v[0],
+		.reclaims = v[1],
+		.launches = v[2],
+		.refusals = v[3],
+		.recent_hours = v[4],
+		.recent_reclaims = v[5] };
 	if (n < NUMBERS) {
 		return r;
 	}

@@ -2,7 +2,10 @@
 #include "base/base.h"
 #include "core/fsm.h"
 
-#define TO(s, w) {.to = JOB_##s, .why = (w)}
+#define TO(s, w) \
+	{ \
+		.to = JOB_##s, .why = (w) \
+	}
 
 static const struct fsm_edge table[JOB_STATE_COUNT][JOB_EVENT_COUNT] = {
 	[JOB_QUEUED] = {
@@ -65,7 +68,7 @@ static const struct fsm_edge table[JOB_STATE_COUNT][JOB_EVENT_COUNT] = {
 struct fsm_edge job_edge(enum job_state s, enum job_event e)
 {
 	if (s <= JOB_NONE || s >= JOB_STATE_COUNT || e <= JOB_EV_NONE || e >= JOB_EVENT_COUNT) {
-		return (struct fsm_edge){0};
+		return (struct fsm_edge){ 0 };
 	}
 	return table[s][e];
 }

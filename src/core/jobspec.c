@@ -10,19 +10,21 @@
 
 #include <ctype.h>
 
-#define ENVS_MAX     512
-#define SCRIPT_MAX   (256 * 1024)
+#define ENVS_MAX 512
+#define SCRIPT_MAX (256 * 1024)
 #define NAME_MAX_LEN 60
-/* Linux starts no program with a longer NAME=VALUE (MAX_ARG_STRLEN with pages of 4 KiB, the NUL counts), nor with more of them and of
- * arguments in all than a quarter of the stack: 2 MiB, of which half is left to the job's own programs and to the agent. */
-#define ENV_MAX      (128 * 1024)
+/* Linux starts no program with a longer NAME=VALUE (MAX_ARG_STRLEN with pages of 4 KiB, the NUL
+ * counts), nor with more of them and of arguments in all than a quarter of the stack: 2 MiB, of
+ * which half is left to the job's own programs and to the agent. */
+#define ENV_MAX (128 * 1024)
 #define ENVS_BYTES_MAX (1024 * 1024)
-#define SAVE_MAX_S   (30 * 86400)  /* src/agent/job_start.c takes no longer times */
-#define SAVED_MAX    (SPOT_AGENT_FILES_MAX * SPOT_AGENT_CHUNK_BYTES)
+#define SAVE_MAX_S (30 * 86400) /* src/agent/job_start.c takes no longer times */
+#define SAVED_MAX (SPOT_AGENT_FILES_MAX * SPOT_AGENT_CHUNK_BYTES)
 
 void jobspec_warn(struct jobspec_ctx *x, const struct yaml *at, const char *text)
 {
-	x->warnings = arena_grow(x->arena, x->warnings, x->warnings_n, &x->warnings_cap, sizeof(*x->warnings));
+	x->warnings = arena_grow(x->arena, x->warnings, x->warnings_n, &x->warnings_cap,
+	    sizeof(*x->warnings));
 	x->warnings[x->warnings_n++] = arena_printf(x->arena, "line %d: %s", at->line, text);
 }
 
@@ -38,13 +40,15 @@ enum spot_rc spec_text(const struct yaml *y, const char **ret, struct spot_err *
 	return SPOT_OK;
 }
 
-enum spot_rc spec_int(const struct yaml *y, int64_t min, int64_t max, int64_t *ret, struct spot_err *err)
+enum spot_rc spec_int(const struct yaml *y, int64_t min, int64_t max, int64_t *ret,
+    struct spot_err *err)
 {
 	if (y == NULL || yaml_is_null(y)) {
 		return SPOT_OK;
 	}
 	if (y->kind != YAML_SCALAR || !parse_i64(y->text, min, max, ret)) {
-		return yaml_fail(y, err, "%s: a whole number from %" PRId64 " to %" PRId64, y->key, min, max);
+		return yaml_fail(y, err, "%s: a whole number from %" PRId64 " to %" PRId64, y->key,
+		    min, max);
 	}
 	return SPOT_OK;
 }
@@ -54,11 +58,13 @@ enum spot_rc spec_bool(const struct yaml *y, bool *ret, struct spot_err *err)
 	if (y == NULL || yaml_is_null(y)) {
 		return SPOT_OK;
 	}
-	if (y->kind == YAML_SCALAR && (strcmp(y->text, "true") == 0 || strcmp(y->text, "True") == 0)) {
+	if (y->kind == YAML_SCALAR &&
+	    (strcmp(y->text, "true") == 0 || strcmp(y->text, "True") == 0)) {
 		*ret = true;
 		return SPOT_OK;
 	}
-	if (y->kind == YAML_SCALAR && (strcmp(y->text, "false") == 0 || strcmp(y->text, "False") == 0)) {
+	if (y->kind == YAML_SCALAR &&
+	    (strcmp(y->text, "false") == 0 || strcmp(y->text, "False") == 0)) {
 		*ret = false;
 		return SPOT_OK;
 	}
@@ -85,7 +91,8 @@ static enum spot_rc save_seconds(const struct yaml *y, int64_t *ret, struct spot
 	enum spot_rc rc = spec_seconds(y, ret, err);
 
 	if (rc == SPOT_OK && *ret > SAVE_MAX_S) {
-		return yaml_fail(y, err, "checkpoint.%s: at most %d days", y->key, SAVE_MAX_S / 86400);
+		return yaml_fail(y, err, "checkpoint.%s: at most %d days", y->key,
+		    SAVE_MAX_S / 86400);
 	}
 	return rc;
 }
@@ -100,7 +107,9 @@ enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *con
 		return yaml_fail(map, err, "%s: must be a mapping", what);
 	}
 	for (const struct yaml *i = map->child; i != NULL; i = i->next) {
-		const struct yaml at = {.kind = YAML_SCALAR, .line = i->key_line, .column = i->key_column};
+		const struct yaml at = { .kind = YAML_SCALAR,
+			.line = i->key_line,
+			.column = i->key_column };
 		bool found = false;
 
 		for (size_t k = 0; known[k] != NULL && !found; k++) {
@@ -108,7 +117,8 @@ enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *con
 		}
 		for (size_t k = 0; !found && later[k].key != NULL; k++) {
 			if (strcmp(later[k].key, i->key) == 0) {
-				return yaml_fail(&at, err, "%s.%s is not supported: %s", what, i->key, later[k].why);
+				return yaml_fail(&at, err, "%s.%s is not supported: %s", what,
+				    i->key, later[k].why);
 			}
 		}
 		if (!found) {
@@ -147,8 +157,8 @@ static size_t envs_bytes(const struct job_env *envs, size_t n)
 	return sum;
 }
 
-static enum spot_rc parse_envs(struct jobspec_ctx *x, const struct yaml *y, const char *what, struct job_env **ret,
-    size_t *ret_n, struct spot_err *err)
+static enum spot_rc parse_envs(struct jobspec_ctx *x, const struct yaml *y, const char *what,
+    struct job_env **ret, size_t *ret_n, struct spot_err *err)
 {
 	if (y == NULL || yaml_is_null(y)) {
 		return SPOT_OK;
@@ -162,40 +172,52 @@ static enum spot_rc parse_envs(struct jobspec_ctx *x, const struct yaml *y, cons
 			return yaml_fail(i, err, "%s: '%s' is not a variable name", what, i->key);
 		}
 		if (yaml_is_null(i)) {
-			return yaml_fail(i, err, "%s: %s needs a value: write %s: value", what, i->key,
-			    i->key);
+			return yaml_fail(i, err, "%s: %s needs a value: write %s: value", what,
+			    i->key, i->key);
 		}
 		if (i->kind != YAML_SCALAR) {
 			return yaml_fail(i, err, "%s: %s must be text", what, i->key);
 		}
 		if (env_bytes(i->key, i->text) > ENV_MAX) {
-			return yaml_fail(i, err, "%s: %.60s: name and value have more than %d bytes together, and Linux starts no program with "
-			    "such a variable: put the value into a file (file_mounts)", what, i->key, ENV_MAX - 2);
+			return yaml_fail(i, err,
+			    "%s: %.60s: name and value have more than %d bytes together, and Linux "
+			    "starts no program with "
+			    "such a variable: put the value into a file (file_mounts)",
+			    what, i->key, ENV_MAX - 2);
 		}
-		(*ret)[(*ret_n)++] = (struct job_env){.name = i->key, .value = i->text};
+		(*ret)[(*ret_n)++] = (struct job_env){ .name = i->key, .value = i->text };
 	}
 	return SPOT_OK;
 }
 
-static enum spot_rc parse_secrets(struct jobspec_ctx *x, const struct yaml *doc, struct job_spec *s, struct spot_err *err)
+static enum spot_rc parse_secrets(struct jobspec_ctx *x, const struct yaml *doc, struct job_spec *s,
+    struct spot_err *err)
 {
 	const struct yaml *y = yaml_get(doc, "secrets");
 	enum spot_rc rc = parse_envs(x, y, "secrets", &s->secrets, &s->secrets_n, err);
 
 	for (size_t i = 0; rc == SPOT_OK && i < s->secrets_n; i++) {
 		if (strcmp(s->secrets[i].value, JOB_SECRET_SHOWN) == 0) {
-			return yaml_fail(yaml_get(y, s->secrets[i].name), err, "secrets: %.60s is starred out, as the daemon shows job files: "
-			    "write its value", s->secrets[i].name);
+			return yaml_fail(yaml_get(y, s->secrets[i].name), err,
+			    "secrets: %.60s is starred out, as the daemon shows job files: "
+			    "write its value",
+			    s->secrets[i].name);
 		}
 	}
-	if (rc == SPOT_OK && envs_bytes(s->envs, s->envs_n) + envs_bytes(s->secrets, s->secrets_n) > ENVS_BYTES_MAX) {
-		return yaml_fail(y != NULL ? y : yaml_get(doc, "envs"), err, "envs and secrets have more than %d KiB together, and a program "
-		    "that is started with so much has no room for arguments: put values into files (file_mounts)", ENVS_BYTES_MAX / 1024);
+	if (rc == SPOT_OK &&
+	    envs_bytes(s->envs, s->envs_n) + envs_bytes(s->secrets, s->secrets_n) >
+		ENVS_BYTES_MAX) {
+		return yaml_fail(y != NULL ? y : yaml_get(doc, "envs"), err,
+		    "envs and secrets have more than %d KiB together, and a program "
+		    "that is started with so much has no room for arguments: put values into files "
+		    "(file_mounts)",
+		    ENVS_BYTES_MAX / 1024);
 	}
 	return rc;
 }
 
-static enum spot_rc parse_interval(const struct yaml *y, struct checkpoint_spec *c, struct spot_err *err)
+static enum spot_rc parse_interval(const struct yaml *y, struct checkpoint_spec *c,
+    struct spot_err *err)
 {
 	if (y == NULL || y->kind != YAML_SCALAR || strcmp(y->text, "auto") == 0) {
 		return SPOT_OK;
@@ -207,9 +229,10 @@ static enum spot_rc parse_interval(const struct yaml *y, struct checkpoint_spec 
 	return save_seconds(y, &c->interval_s, err);
 }
 
-static enum spot_rc parse_signal(const struct yaml *y, struct checkpoint_spec *c, struct spot_err *err)
+static enum spot_rc parse_signal(const struct yaml *y, struct checkpoint_spec *c,
+    struct spot_err *err)
 {
-	static const char *const names[] = {"USR1", "USR2", "TERM", "INT", "HUP"};
+	static const char *const names[] = { "USR1", "USR2", "TERM", "INT", "HUP" };
 	const char *text = "USR1";
 	enum spot_rc rc = spec_text(y, &text, err);
 
@@ -228,7 +251,8 @@ static enum spot_rc parse_signal(const struct yaml *y, struct checkpoint_spec *c
 	return yaml_fail(y, err, "checkpoint.signal: one of USR1, USR2, TERM, INT, HUP");
 }
 
-static enum spot_rc parse_script(const struct yaml *y, const char *what, const char **ret, struct spot_err *err)
+static enum spot_rc parse_script(const struct yaml *y, const char *what, const char **ret,
+    struct spot_err *err)
 {
 	enum spot_rc rc = spec_text(y, ret, err);
 
@@ -243,16 +267,22 @@ static enum spot_rc path_check(const struct yaml *y, struct spot_err *err)
 	const char *wrong = spec_place_wrong(y->text);
 
 	if (*y->text == '/') {
-		return yaml_fail(y, err, "checkpoint.path: '%.100s' is absolute: name a directory below the one that the job begins in, such as "
-		    "ckpt; the job finds it as $SPOT_CHECKPOINT_DIR", y->text);
+		return yaml_fail(y, err,
+		    "checkpoint.path: '%.100s' is absolute: name a directory below the one that "
+		    "the job begins in, such as "
+		    "ckpt; the job finds it as $SPOT_CHECKPOINT_DIR",
+		    y->text);
 	}
-	return wrong == NULL ? SPOT_OK : yaml_fail(y, err, "checkpoint.path: '%.100s': %s", y->text, wrong);
+	return wrong == NULL ? SPOT_OK
+			     : yaml_fail(y, err, "checkpoint.path: '%.100s': %s", y->text, wrong);
 }
 
-static enum spot_rc parse_checkpoint(const struct yaml *y, struct checkpoint_spec *c, struct spot_err *err)
+static enum spot_rc parse_checkpoint(const struct yaml *y, struct checkpoint_spec *c,
+    struct spot_err *err)
 {
-	static const char *const known[] = {"path", "signal", "interval", "command", "budget", "size_gb", NULL};
-	static const struct spec_unsupported later[] = {{NULL, NULL}};
+	static const char *const known[] = { "path", "signal", "interval", "command", "budget",
+		"size_gb", NULL };
+	static const struct spec_unsupported later[] = { { NULL, NULL } };
 	const struct yaml *size = yaml_get(y, "size_gb");
 	double gb = 0;
 	enum spot_rc rc;
@@ -267,7 +297,8 @@ static enum spot_rc parse_checkpoint(const struct yaml *y, struct checkpoint_spe
 		rc = spec_text(yaml_get(y, "path"), &c->path, err);
 	}
 	if (rc == SPOT_OK && str_empty(c->path)) {
-		return yaml_fail(y, err, "checkpoint: path is missing (the directory the job saves into)");
+		return yaml_fail(y, err,
+		    "checkpoint: path is missing (the directory the job saves into)");
 	}
 	if (rc == SPOT_OK) {
 		rc = path_check(yaml_get(y, "path"), err);
@@ -284,12 +315,17 @@ static enum spot_rc parse_checkpoint(const struct yaml *y, struct checkpoint_spe
 	if (rc == SPOT_OK) {
 		rc = save_seconds(yaml_get(y, "budget"), &c->budget_s, err);
 	}
-	if (rc == SPOT_OK && size != NULL && (size->kind != YAML_SCALAR || !parse_f64(size->text, 0, 1e12, &gb))) {
+	if (rc == SPOT_OK && size != NULL &&
+	    (size->kind != YAML_SCALAR || !parse_f64(size->text, 0, 1e12, &gb))) {
 		return yaml_fail(size, err, "checkpoint.size_gb: a number of GB");
 	}
 	if (gb * 1e9 > (double)SAVED_MAX) {
-		return yaml_fail(size, err, "checkpoint.size_gb: at most %d GB can be stored of one node: %d pieces of %d MiB; save less, or "
-		    "save it elsewhere yourself", (int)(SAVED_MAX / 1000000000), SPOT_AGENT_FILES_MAX, (int)(SPOT_AGENT_CHUNK_BYTES >> 20));
+		return yaml_fail(size, err,
+		    "checkpoint.size_gb: at most %d GB can be stored of one node: %d pieces of %d "
+		    "MiB; save less, or "
+		    "save it elsewhere yourself",
+		    (int)(SAVED_MAX / 1000000000), SPOT_AGENT_FILES_MAX,
+		    (int)(SPOT_AGENT_CHUNK_BYTES >> 20));
 	}
 	c->size_bytes = (int64_t)(gb * 1e9);
 	return rc;
@@ -297,7 +333,8 @@ static enum spot_rc parse_checkpoint(const struct yaml *y, struct checkpoint_spe
 
 static enum spot_rc parse_class(const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
-	static const char *const names[] = {"training", "batch_inference", "fine_tune", "eval", "sweep", "dev", "serving"};
+	static const char *const names[] = { "training", "batch_inference", "fine_tune", "eval",
+		"sweep", "dev", "serving" };
 	enum spot_rc rc = spec_text(y, &s->class, err);
 
 	for (size_t i = 0; rc == SPOT_OK && i < ARRAY_LEN(names); i++) {
@@ -305,8 +342,10 @@ static enum spot_rc parse_class(const struct yaml *y, struct job_spec *s, struct
 			return SPOT_OK;
 		}
 	}
-	return rc != SPOT_OK ? rc
-	                     : yaml_fail(y, err, "class: one of training, batch_inference, fine_tune, eval, sweep, dev, serving");
+	return rc != SPOT_OK
+	    ? rc
+	    : yaml_fail(y, err,
+		  "class: one of training, batch_inference, fine_tune, eval, sweep, dev, serving");
 }
 
 /* Whoever stops for its budget must have saved: no limit is kept by throwing work away. */
@@ -315,17 +354,22 @@ static enum spot_rc parse_budget(const struct yaml *y, struct job_spec *s, struc
 	enum spot_rc rc = spec_money(y, "budget", &s->budget_micros, err);
 
 	if (rc == SPOT_OK && s->budget_micros > 0 && s->checkpoint.path == NULL) {
-		return yaml_fail(y, err, "budget: the job saves nothing, so all that it has done would be lost when its budget is used up; "
+		return yaml_fail(y, err,
+		    "budget: the job saves nothing, so all that it has done would be lost when its "
+		    "budget is used up; "
 		    "say where it saves (checkpoint.path), or limit it by max_duration");
 	}
 	return rc;
 }
 
-static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
+    struct spot_err *err)
 {
-	static const char *const known[] = {"team", "project", "class", "deadline", "max_duration", "work", "fleet",
-		"interruptible", "checkpoint", "max_restarts", "start_after", "off_peak", "data", "patience", "late", "budget", NULL};
-	static const struct spec_unsupported later[] = {{"metric", "not in this version"}, {NULL, NULL}};
+	static const char *const known[] = { "team", "project", "class", "deadline", "max_duration",
+		"work", "fleet", "interruptible", "checkpoint", "max_restarts", "start_after",
+		"off_peak", "data", "patience", "late", "budget", NULL };
+	static const struct spec_unsupported later[] = { { "metric", "not in this version" },
+		{ NULL, NULL } };
 	int64_t restarts = s->max_restarts;
 	enum spot_rc rc = spec_keys(y, "config.spotctl", known, later, err);
 
@@ -354,7 +398,8 @@ static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, stru
 		rc = spec_text(yaml_get(y, "fleet"), &s->fleet, err);
 	}
 	if (rc == SPOT_OK) {
-		s->interruptible_said = yaml_get(y, "interruptible") != NULL && !yaml_is_null(yaml_get(y, "interruptible"));
+		s->interruptible_said = yaml_get(y, "interruptible") != NULL &&
+		    !yaml_is_null(yaml_get(y, "interruptible"));
 		rc = spec_bool(yaml_get(y, "interruptible"), &s->interruptible, err);
 	}
 	if (rc == SPOT_OK) {
@@ -367,11 +412,14 @@ static enum spot_rc parse_ours(struct jobspec_ctx *x, const struct yaml *y, stru
 	return rc != SPOT_OK ? rc : parse_budget(yaml_get(y, "budget"), s, err);
 }
 
-static enum spot_rc parse_config(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+static enum spot_rc parse_config(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
+    struct spot_err *err)
 {
-	static const char *const known[] = {"spotctl", NULL};
-	static const struct spec_unsupported later[] = {{"hooks", "use config.spotctl.checkpoint.command"},
-		{"kubernetes", "no such provider"}, {NULL, NULL}};
+	static const char *const known[] = { "spotctl", NULL };
+	static const struct spec_unsupported later[] = {
+		{ "hooks", "use config.spotctl.checkpoint.command" },
+		{ "kubernetes", "no such provider" }, { NULL, NULL }
+	};
 	enum spot_rc rc;
 
 	if (y != NULL && yaml_is_null(y)) {
@@ -391,14 +439,17 @@ static enum spot_rc parse_name(const struct yaml *doc, struct job_spec *s, struc
 		return rc;
 	}
 	if (*s->name == '\0' || strlen(s->name) > NAME_MAX_LEN ||
-	    strspn(s->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != strlen(s->name)) {
-		return yaml_fail(y, err, "name: 1 to %d letters, digits, '-', '_' or '.'", NAME_MAX_LEN);
+	    strspn(s->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") !=
+		strlen(s->name)) {
+		return yaml_fail(y, err, "name: 1 to %d letters, digits, '-', '_' or '.'",
+		    NAME_MAX_LEN);
 	}
 	return SPOT_OK;
 }
 
 /* What several nodes cannot have. */
-static enum spot_rc gang_check(const struct yaml *doc, const struct job_spec *s, struct spot_err *err)
+static enum spot_rc gang_check(const struct yaml *doc, const struct job_spec *s,
+    struct spot_err *err)
 {
 	const struct yaml *at = yaml_get(doc, "num_nodes");
 
@@ -406,21 +457,28 @@ static enum spot_rc gang_check(const struct yaml *doc, const struct job_spec *s,
 		return SPOT_OK;
 	}
 	if (s->fleet != NULL) {
-		return yaml_fail(at, err, "num_nodes: %d nodes that begin together are launched together; a fleet is spread over "
-		    "pools: leave config.spotctl.fleet out", (int)s->num_nodes);
+		return yaml_fail(at, err,
+		    "num_nodes: %d nodes that begin together are launched together; a fleet is "
+		    "spread over "
+		    "pools: leave config.spotctl.fleet out",
+		    (int)s->num_nodes);
 	}
 	return SPOT_OK;
 }
 
-static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, struct job_spec *s, struct spot_err *err)
+static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, struct job_spec *s,
+    struct spot_err *err)
 {
-	static const char *const known[] = {"name", "num_nodes", "resources", "setup", "run", "envs", "secrets",
-		"file_mounts", "config", NULL};
+	static const char *const known[] = { "name", "num_nodes", "resources", "setup", "run",
+		"envs", "secrets", "file_mounts", "config", NULL };
 	static const struct spec_unsupported later[] = {
-		{"workdir", "upload the code to the object store and copy it with file_mounts"},
-		{"volumes", "use file_mounts"}, {"service", "serving is not a job"}, {"pool", "use config.spotctl.fleet"},
-		{"inputs", "use file_mounts"}, {"outputs", "write into the checkpoint directory"},
-		{"event_callback", "watch /v1/events"}, {"managed_secrets", "use secrets"}, {NULL, NULL}};
+		{ "workdir", "upload the code to the object store and copy it with file_mounts" },
+		{ "volumes", "use file_mounts" }, { "service", "serving is not a job" },
+		{ "pool", "use config.spotctl.fleet" }, { "inputs", "use file_mounts" },
+		{ "outputs", "write into the checkpoint directory" },
+		{ "event_callback", "watch /v1/events" }, { "managed_secrets", "use secrets" },
+		{ NULL, NULL }
+	};
 	const struct yaml *several = yaml_get(doc, "num_nodes");
 	int64_t nodes = 1;
 	enum spot_rc rc = spec_keys(doc, "job file", known, later, err);
@@ -462,7 +520,7 @@ static enum spot_rc parse_task(struct jobspec_ctx *x, const struct yaml *doc, st
 enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, struct job_spec **ret,
     const char ***ret_warnings, size_t *ret_warnings_n, struct spot_err *err)
 {
-	struct jobspec_ctx x = {.arena = a, .now_us = now_us};
+	struct jobspec_ctx x = { .arena = a, .now_us = now_us };
 	struct job_spec *s = arena_alloc(a, sizeof(*s));
 	struct yaml **docs;
 	size_t n;
@@ -475,13 +533,20 @@ enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us, str
 		return err_set(err, SPOT_INVALID, "the job file is empty");
 	}
 	if (n > 1) {
-		return yaml_fail(docs[1], err, "one document per file: pipelines are not supported");
+		return yaml_fail(docs[1], err,
+		    "one document per file: pipelines are not supported");
 	}
 	if (docs[0]->kind != YAML_MAP) {
-		return yaml_fail(docs[0], err, "a job file is a mapping (name, resources, run, ...)");
+		return yaml_fail(docs[0], err,
+		    "a job file is a mapping (name, resources, run, ...)");
 	}
-	*s = (struct job_spec){.num_nodes = 1, .team = "", .project = "", .class = "training", .interruptible = true,
-		.off_peak = -1, .patience_s = -1};
+	*s = (struct job_spec){ .num_nodes = 1,
+		.team = "",
+		.project = "",
+		.class = "training",
+		.interruptible = true,
+		.off_peak = -1,
+		.patience_s = -1 };
 	rc = parse_task(&x, docs[0], s, err);
 	if (rc != SPOT_OK) {
 		return rc;

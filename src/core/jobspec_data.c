@@ -10,7 +10,8 @@ static bool parse_bytes(const char *text, int64_t *ret)
 	static const struct {
 		const char *unit;
 		double bytes;
-	} units[] = {{"TiB", 1099511627776.0}, {"GiB", 1073741824.0}, {"MiB", 1048576.0}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}};
+	} units[] = { { "TiB", 1099511627776.0 }, { "GiB", 1073741824.0 }, { "MiB", 1048576.0 },
+		{ "TB", 1e12 }, { "GB", 1e9 }, { "MB", 1e6 } };
 	char number[32];
 	double v;
 
@@ -33,9 +34,10 @@ static bool parse_bytes(const char *text, int64_t *ret)
 /* What the job reads, for the price of moving it: the bucket's cloud is that of its scheme. */
 enum spot_rc spec_data(const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
-	static const char *const known[] = {"uri", "size", "region", NULL};
-	static const struct spec_unsupported later[] = {{NULL, NULL}};
-	static const char *const clouds[][2] = {{"s3://", "aws"}, {"gs://", "gcp"}, {"az://", "azure"}};
+	static const char *const known[] = { "uri", "size", "region", NULL };
+	static const struct spec_unsupported later[] = { { NULL, NULL } };
+	static const char *const clouds[][2] = { { "s3://", "aws" }, { "gs://", "gcp" },
+		{ "az://", "azure" } };
 	const char *size = NULL;
 	enum spot_rc rc;
 
@@ -56,13 +58,15 @@ enum spot_rc spec_data(const struct yaml *y, struct job_spec *s, struct spot_err
 		return rc;
 	}
 	for (size_t i = 0; s->data_uri != NULL && i < ARRAY_LEN(clouds); i++) {
-		s->data_provider = str_prefix(s->data_uri, clouds[i][0]) ? clouds[i][1] : s->data_provider;
+		s->data_provider =
+		    str_prefix(s->data_uri, clouds[i][0]) ? clouds[i][1] : s->data_provider;
 	}
 	if (s->data_provider == NULL) {
 		return yaml_fail(y, err, "data.uri: where the data is, s3://, gs:// or az://");
 	}
 	if (size == NULL || !parse_bytes(size, &s->data_bytes)) {
-		return yaml_fail(y, err, "data.size: how much the job reads, such as 120GB or 1.5TB");
+		return yaml_fail(y, err,
+		    "data.size: how much the job reads, such as 120GB or 1.5TB");
 	}
 	return SPOT_OK;
 }

@@ -28,7 +28,8 @@ json_t *resource_ask_to_json(const struct resource_ask *r)
 	set_text(o, "zone", r->zone);
 	set_text(o, "instance_type", r->instance_type);
 	for (size_t i = 0; i < r->gpus_n; i++) {
-		json_array_append_new(gpus, json_pack("{s:s, s:i}", "gpu", r->gpus[i].gpu, "milli", r->gpus[i].milli));
+		json_array_append_new(gpus,
+		    json_pack("{s:s, s:i}", "gpu", r->gpus[i].gpu, "milli", r->gpus[i].milli));
 	}
 	json_object_set_new(o, "gpus", gpus);
 	if (r->tiers_n > 0) {
@@ -64,7 +65,8 @@ static json_t *checkpoint_to_json(const struct checkpoint_spec *c)
 
 json_t *jobspec_to_json(const struct job_spec *s)
 {
-	json_t *o = json_object(), *envs = json_object(), *secrets = json_array(), *mounts = json_array(), *asks = json_array();
+	json_t *o = json_object(), *envs = json_object(), *secrets = json_array(),
+	       *mounts = json_array(), *asks = json_array();
 
 	set_text(o, "name", s->name);
 	set_text(o, "setup", s->setup);
@@ -76,7 +78,8 @@ json_t *jobspec_to_json(const struct job_spec *s)
 		json_array_append_new(secrets, json_string(s->secrets[i].name));
 	}
 	for (size_t i = 0; i < s->mounts_n; i++) {
-		json_array_append_new(mounts, json_pack("{s:s, s:s}", "dst", s->mounts[i].dst, "uri", s->mounts[i].uri));
+		json_array_append_new(mounts,
+		    json_pack("{s:s, s:s}", "dst", s->mounts[i].dst, "uri", s->mounts[i].uri));
 	}
 	for (size_t i = 0; i < s->asks_n; i++) {
 		json_array_append_new(asks, resource_ask_to_json(&s->asks[i]));
@@ -128,7 +131,8 @@ json_t *jobspec_secrets(const struct job_spec *s)
 }
 
 /* Reading back what we wrote: texts are copied because the document is freed. */
-static const char *get_text(struct arena *a, const json_t *o, const char *key, const char *dflt, struct spot_err *err)
+static const char *get_text(struct arena *a, const json_t *o, const char *key, const char *dflt,
+    struct spot_err *err)
 {
 	const char *v = json_str(o, key, NULL, err);
 
@@ -147,7 +151,8 @@ static void tiers_from_json(struct arena *a, const json_t *tiers, struct resourc
 	}
 }
 
-void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_ask *r, struct spot_err *err)
+void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_ask *r,
+    struct spot_err *err)
 {
 	const json_t *gpus = json_object_get(o, "gpus");
 	size_t n = json_array_size(gpus);
@@ -172,7 +177,8 @@ void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_as
 	r->max_hourly_micros = json_i64(o, "max_hourly_micros", 0, err);
 }
 
-static void checkpoint_from_json(struct arena *a, const json_t *o, struct checkpoint_spec *c, struct spot_err *err)
+static void checkpoint_from_json(struct arena *a, const json_t *o, struct checkpoint_spec *c,
+    struct spot_err *err)
 {
 	c->path = get_text(a, o, "path", NULL, err);
 	c->signal = get_text(a, o, "signal", "USR1", err);
@@ -183,7 +189,8 @@ static void checkpoint_from_json(struct arena *a, const json_t *o, struct checkp
 	c->size_bytes = json_i64(o, "size_bytes", 0, err);
 }
 
-static void lists_from_json(struct arena *a, const json_t *j, struct job_spec *s, struct spot_err *err)
+static void lists_from_json(struct arena *a, const json_t *j, struct job_spec *s,
+    struct spot_err *err)
 {
 	json_t *envs = json_object_get(j, "envs"), *v;
 	const json_t *mounts = json_object_get(j, "mounts"), *asks = json_object_get(j, "asks");
@@ -191,28 +198,30 @@ static void lists_from_json(struct arena *a, const json_t *j, struct job_spec *s
 	size_t i;
 
 	s->envs = arena_array(a, json_object_size(envs) + 1, sizeof(*s->envs));
-	json_object_foreach(envs, name, v) {
-		s->envs[s->envs_n++] =
-		    (struct job_env){.name = arena_strdup(a, name), .value = arena_strdup(a, json_string_value(v))};
+	json_object_foreach (envs, name, v) {
+		s->envs[s->envs_n++] = (struct job_env){ .name = arena_strdup(a, name),
+			.value = arena_strdup(a, json_string_value(v)) };
 	}
 	s->mounts = arena_array(a, json_array_size(mounts) + 1, sizeof(*s->mounts));
-	json_array_foreach(mounts, i, v) {
-		s->mounts[s->mounts_n++] = (struct job_mount){
-			.dst = get_text(a, v, "dst", "", err), .uri = get_text(a, v, "uri", "", err)};
+	json_array_foreach (mounts, i, v) {
+		s->mounts[s->mounts_n++] =
+		    (struct job_mount){ .dst = get_text(a, v, "dst", "", err),
+			    .uri = get_text(a, v, "uri", "", err) };
 	}
 	s->asks = arena_array(a, json_array_size(asks) + 1, sizeof(*s->asks));
-	json_array_foreach(asks, i, v) {
+	json_array_foreach (asks, i, v) {
 		resource_ask_from_json(a, v, &s->asks[s->asks_n++], err);
 	}
 	if (s->asks_n == 0) {
-		s->asks[s->asks_n++] = (struct resource_ask){.use_spot = -1};
+		s->asks[s->asks_n++] = (struct resource_ask){ .use_spot = -1 };
 	}
 }
 
-enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec **ret, struct spot_err *err)
+enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec **ret,
+    struct spot_err *err)
 {
 	struct job_spec *s = arena_alloc(a, sizeof(*s));
-	struct spot_err e = {0};
+	struct spot_err e = { 0 };
 
 	if (!json_is_object(j)) {
 		return err_set(err, SPOT_INTERNAL, "job.spec is not an object");
@@ -233,7 +242,8 @@ enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec
 	s->data_provider = get_text(a, j, "data_provider", NULL, &e);
 	s->data_region = get_text(a, j, "data_region", NULL, &e);
 	s->data_bytes = json_i64(j, "data_bytes", 0, &e);
-	s->off_peak = json_object_get(j, "off_peak") == NULL ? -1 : json_bool(j, "off_peak", false, &e);
+	s->off_peak =
+	    json_object_get(j, "off_peak") == NULL ? -1 : json_bool(j, "off_peak", false, &e);
 	s->patience_s = json_i64(j, "patience_s", -1, &e);
 	s->late_cheapest = json_bool(j, "late_cheapest", false, &e);
 	s->max_duration_s = json_i64(j, "max_duration_s", 0, &e);

@@ -1,4 +1,5 @@
-/* The `resources` part of a job file: SkyPilot's three forms of accelerators, any_of and ordered. */
+/* The `resources` part of a job file: SkyPilot's three forms of accelerators, any_of and
+ * ordered. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/str.h"
@@ -10,20 +11,20 @@
 #define ASKS_MAX 64
 #define GPUS_MAX 32
 
-static const char *const resource_keys[] = {"infra", "cloud", "region", "zone", "accelerators", "instance_type",
-	"use_spot", "cpus", "memory", "max_hourly_cost", "job_recovery", "any_of", "ordered", "disk_size", "disk_tier",
-	"labels", "priority", NULL};
+static const char *const resource_keys[] = { "infra", "cloud", "region", "zone", "accelerators",
+	"instance_type", "use_spot", "cpus", "memory", "max_hourly_cost", "job_recovery", "any_of",
+	"ordered", "disk_size", "disk_tier", "labels", "priority", NULL };
 static const struct spec_unsupported resource_later[] = {
-	{"image_id", "images are pinned by the provider settings of the daemon"},
-	{"ports", "jobs have no inbound ports"},
-	{"network_tier", "the network between machines is as the provider section says"},
-	{"autostop", "capacity that no job needs is always given back"},
-	{"local_disk", "choose an instance_type that has it"},
-	{"accelerator_args", "TPUs are not supported"},
-	{NULL, NULL}};
+	{ "image_id", "images are pinned by the provider settings of the daemon" },
+	{ "ports", "jobs have no inbound ports" },
+	{ "network_tier", "the network between machines is as the provider section says" },
+	{ "autostop", "capacity that no job needs is always given back" },
+	{ "local_disk", "choose an instance_type that has it" },
+	{ "accelerator_args", "TPUs are not supported" }, { NULL, NULL }
+};
 
-static enum spot_rc gpu_add(struct jobspec_ctx *x, struct resource_ask *r, const struct yaml *at, const char *name,
-    const char *count, struct spot_err *err)
+static enum spot_rc gpu_add(struct jobspec_ctx *x, struct resource_ask *r, const struct yaml *at,
+    const char *name, const char *count, struct spot_err *err)
 {
 	double n = 1;
 
@@ -31,30 +32,34 @@ static enum spot_rc gpu_add(struct jobspec_ctx *x, struct resource_ask *r, const
 		return yaml_fail(at, err, "accelerators: more than %d alternatives", GPUS_MAX);
 	}
 	if (str_empty(name) || !isalpha((unsigned char)*name)) {
-		return yaml_fail(at, err, "accelerators: write NAME:COUNT, such as A100:8, not '%s'", name);
+		return yaml_fail(at, err,
+		    "accelerators: write NAME:COUNT, such as A100:8, not '%s'", name);
 	}
 	if (count != NULL && (!parse_f64(count, 0.001, 64, &n))) {
-		return yaml_fail(at, err, "accelerators: '%s' is not a count between 0.001 and 64", count);
+		return yaml_fail(at, err, "accelerators: '%s' is not a count between 0.001 and 64",
+		    count);
 	}
 	if (r->gpus == NULL) {
 		r->gpus = arena_array(x->arena, GPUS_MAX, sizeof(*r->gpus));
 	}
-	r->gpus[r->gpus_n++] = (struct gpu_ask){.gpu = name, .milli = (int32_t)lround(n * 1000)};
+	r->gpus[r->gpus_n++] = (struct gpu_ask){ .gpu = name, .milli = (int32_t)lround(n * 1000) };
 	return SPOT_OK;
 }
 
-static enum spot_rc gpu_text(struct jobspec_ctx *x, struct resource_ask *r, const struct yaml *at, const char *text,
-    struct spot_err *err)
+static enum spot_rc gpu_text(struct jobspec_ctx *x, struct resource_ask *r, const struct yaml *at,
+    const char *text, struct spot_err *err)
 {
 	const char *colon = strchr(text, ':');
 
 	if (colon == NULL) {
 		return gpu_add(x, r, at, text, NULL, err);
 	}
-	return gpu_add(x, r, at, arena_strndup(x->arena, text, (size_t)(colon - text)), colon + 1, err);
+	return gpu_add(x, r, at, arena_strndup(x->arena, text, (size_t)(colon - text)), colon + 1,
+	    err);
 }
 
-static enum spot_rc parse_gpus(struct jobspec_ctx *x, const struct yaml *y, struct resource_ask *r, struct spot_err *err)
+static enum spot_rc parse_gpus(struct jobspec_ctx *x, const struct yaml *y, struct resource_ask *r,
+    struct spot_err *err)
 {
 	enum spot_rc rc = SPOT_OK;
 
@@ -70,22 +75,25 @@ static enum spot_rc parse_gpus(struct jobspec_ctx *x, const struct yaml *y, stru
 		if (i->kind != YAML_SCALAR) {
 			return yaml_fail(i, err, "accelerators: write NAME:COUNT");
 		}
-		rc = y->kind == YAML_MAP ? gpu_add(x, r, i, i->key, yaml_is_null(i) ? NULL : i->text, err)
-		                         : gpu_text(x, r, i, i->text, err);
+		rc = y->kind == YAML_MAP
+		    ? gpu_add(x, r, i, i->key, yaml_is_null(i) ? NULL : i->text, err)
+		    : gpu_text(x, r, i, i->text, err);
 	}
 	return rc;
 }
 
-static enum spot_rc parse_infra(struct jobspec_ctx *x, const struct yaml *y, struct resource_ask *r, struct spot_err *err)
+static enum spot_rc parse_infra(struct jobspec_ctx *x, const struct yaml *y, struct resource_ask *r,
+    struct spot_err *err)
 {
-	const char **parts[] = {&r->provider, &r->region, &r->zone};
+	const char **parts[] = { &r->provider, &r->region, &r->zone };
 	const char *text = NULL;
 	enum spot_rc rc = spec_text(y, &text, err);
 
 	if (rc != SPOT_OK || text == NULL) {
 		return rc;
 	}
-	r->provider = r->region = r->zone = NULL; /* infra is one value: it replaces the outer one whole */
+	/* infra is one value: it replaces the outer one whole */
+	r->provider = r->region = r->zone = NULL;
 	for (size_t i = 0; text != NULL; i++) {
 		const char *slash = strchr(text, '/');
 		size_t n = slash != NULL ? (size_t)(slash - text) : strlen(text);
@@ -102,7 +110,8 @@ static enum spot_rc parse_infra(struct jobspec_ctx *x, const struct yaml *y, str
 }
 
 /* "4", "4+", "32GB", "32GiB+": the least that will do. */
-static enum spot_rc parse_atleast(const struct yaml *y, const char *what, double unit, int64_t *ret, struct spot_err *err)
+static enum spot_rc parse_atleast(const struct yaml *y, const char *what, double unit, int64_t *ret,
+    struct spot_err *err)
 {
 	char number[32];
 	size_t n;
@@ -129,7 +138,8 @@ static enum spot_rc parse_atleast(const struct yaml *y, const char *what, double
 		rest++;
 	}
 	if (*rest != '\0' || !parse_f64(number, 0, 1e6, &v)) {
-		return yaml_fail(y, err, "%s: '%s' is not a number, or a number and +", what, y->text);
+		return yaml_fail(y, err, "%s: '%s' is not a number, or a number and +", what,
+		    y->text);
 	}
 	*ret = (int64_t)llround(v * unit);
 	return SPOT_OK;
@@ -144,16 +154,18 @@ enum spot_rc spec_money(const struct yaml *y, const char *what, int64_t *ret, st
 		return rc;
 	}
 	if (!parse_usd_micros(text, ret) || *ret <= 0) {
-		return yaml_fail(y, err, "%s: '%s' is not an amount of dollars above 0", what, text);
+		return yaml_fail(y, err, "%s: '%s' is not an amount of dollars above 0", what,
+		    text);
 	}
 	return SPOT_OK;
 }
 
 static enum spot_rc parse_recovery(const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
-	static const char *const known[] = {"strategy", "max_restarts_on_errors", NULL};
+	static const char *const known[] = { "strategy", "max_restarts_on_errors", NULL };
 	static const struct spec_unsupported later[] = {
-		{"recover_on_exit_codes", "use max_restarts_on_errors"}, {NULL, NULL}};
+		{ "recover_on_exit_codes", "use max_restarts_on_errors" }, { NULL, NULL }
+	};
 	int64_t n = s->max_restarts;
 	enum spot_rc rc;
 
@@ -169,8 +181,8 @@ static enum spot_rc parse_recovery(const struct yaml *y, struct job_spec *s, str
 }
 
 /* Fields given in y replace those in r (an any_of entry over its outer defaults). */
-static enum spot_rc parse_one(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct resource_ask *r,
-    struct spot_err *err)
+static enum spot_rc parse_one(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
+    struct resource_ask *r, struct spot_err *err)
 {
 	const struct yaml *gpus = yaml_get(y, "accelerators");
 	const struct yaml *spot = yaml_get(y, "use_spot");
@@ -207,7 +219,8 @@ static enum spot_rc parse_one(struct jobspec_ctx *x, const struct yaml *y, struc
 		rc = parse_atleast(yaml_get(y, "memory"), "memory", 1024, &r->mem_mib_min, err);
 	}
 	if (rc == SPOT_OK) {
-		rc = spec_money(yaml_get(y, "max_hourly_cost"), "max_hourly_cost", &r->max_hourly_micros, err);
+		rc = spec_money(yaml_get(y, "max_hourly_cost"), "max_hourly_cost",
+		    &r->max_hourly_micros, err);
 	}
 	if (rc == SPOT_OK) {
 		rc = parse_recovery(yaml_get(y, "job_recovery"), s, err);
@@ -216,16 +229,18 @@ static enum spot_rc parse_one(struct jobspec_ctx *x, const struct yaml *y, struc
 		rc = spec_int(yaml_get(y, "priority"), -1000, 1000, &priority, err);
 	}
 	s->priority = (int32_t)priority;
-	s->priority_said |= yaml_get(y, "priority") != NULL && !yaml_is_null(yaml_get(y, "priority"));
+	s->priority_said |=
+	    yaml_get(y, "priority") != NULL && !yaml_is_null(yaml_get(y, "priority"));
 	if (rc == SPOT_OK && yaml_get(y, "disk_tier") != NULL) {
 		jobspec_warn(x, yaml_get(y, "disk_tier"), "disk_tier has no effect");
 	}
 	return rc;
 }
 
-enum spot_rc spec_resources(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+enum spot_rc spec_resources(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
+    struct spot_err *err)
 {
-	struct resource_ask base = {.use_spot = -1};
+	struct resource_ask base = { .use_spot = -1 };
 	const struct yaml *any = yaml_get(y, "any_of"), *ordered = yaml_get(y, "ordered");
 	const struct yaml *list = any != NULL ? any : ordered;
 	enum spot_rc rc = SPOT_OK;
@@ -250,8 +265,10 @@ enum spot_rc spec_resources(struct jobspec_ctx *x, const struct yaml *y, struct 
 	}
 	s->asks = arena_array(x->arena, list->children, sizeof(base));
 	for (const struct yaml *i = list->child; i != NULL && rc == SPOT_OK; i = i->next) {
-		if (i->kind != YAML_MAP || yaml_get(i, "any_of") != NULL || yaml_get(i, "ordered") != NULL) {
-			return yaml_fail(i, err, "%s: each entry is a mapping without any_of/ordered", list->key);
+		if (i->kind != YAML_MAP || yaml_get(i, "any_of") != NULL ||
+		    yaml_get(i, "ordered") != NULL) {
+			return yaml_fail(i, err,
+			    "%s: each entry is a mapping without any_of/ordered", list->key);
 		}
 		s->asks[s->asks_n] = base;
 		rc = parse_one(x, i, s, &s->asks[s->asks_n++], err);

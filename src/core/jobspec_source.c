@@ -1,7 +1,8 @@
 /*
- * What is kept of a job file for people to read: the file, byte for byte, without the secrets. The bytes of each value
- * under `secrets` go by their place, so that it does not matter how the value is written; comments there go as well (an
- * old key is easily left in one). Then each value, and each longer line of one, goes wherever else in the file it stands.
+ * What is kept of a job file for people to read: the file, byte for byte, without the secrets. The
+ * bytes of each value under `secrets` go by their place, so that it does not matter how the value
+ * is written; comments there go as well (an old key is easily left in one). Then each value, and
+ * each longer line of one, goes wherever else in the file it stands.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -10,12 +11,14 @@
 #include "base/yaml.h"
 #include "core/jobspec_priv.h"
 
-#define LINE_MIN  9                     /* shorter lines of a value stand for too many other things */
-#define LOOK_MAX  ((size_t)256 << 20)   /* bytes compared at most, about a quarter of a second */
+/* shorter lines of a value stand for too many other things */
+#define LINE_MIN 9
+#define LOOK_MAX ((size_t)256 << 20) /* bytes compared at most, about a quarter of a second */
 
 struct hidden {
 	struct str text;
-	char *how;                      /* per byte: SHOWN, HIDDEN, or FIRST of a value under `secrets` */
+	/* per byte: SHOWN, HIDDEN, or FIRST of a value under `secrets` */
+	char *how;
 	size_t looked;
 };
 enum { SHOWN, HIDDEN, FIRST };
@@ -30,7 +33,8 @@ static bool blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Between values each '#' begins a comment. Those left of the edge are not of `secrets` any more. */
+/* Between values each '#' begins a comment. Those left of the edge are not of `secrets` any
+ * more. */
 static void hide_comments(struct hidden *h, size_t begin, size_t end, int edge)
 {
 	for (size_t i = begin; i < end; i++) {
@@ -131,9 +135,9 @@ static char *text_shown(struct arena *a, const struct hidden *h)
 
 char *jobspec_source(struct arena *a, struct str text, const struct job_spec *s)
 {
-	struct hidden h = {.text = text, .how = arena_alloc(a, text.n + 1)};
+	struct hidden h = { .text = text, .how = arena_alloc(a, text.n + 1) };
 	const struct yaml *secrets;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct yaml **docs;
 	size_t n;
 	bool ok = true;
@@ -141,12 +145,16 @@ char *jobspec_source(struct arena *a, struct str text, const struct job_spec *s)
 	if (s->secrets_n == 0) {
 		return arena_strndup(a, text.p, text.n);
 	}
-	if (yaml_parse(a, text, &docs, &n, &err) != SPOT_OK || n == 0 || (secrets = yaml_get(docs[0], "secrets")) == NULL) {
+	if (yaml_parse(a, text, &docs, &n, &err) != SPOT_OK || n == 0 ||
+	    (secrets = yaml_get(docs[0], "secrets")) == NULL) {
 		return arena_strdup(a, "");
 	}
 	hide_values(&h, secrets);
 	for (size_t i = 0; ok && i < s->secrets_n; i++) {
 		ok = hide_elsewhere(&h, s->secrets[i].value);
 	}
-	return ok ? text_shown(a, &h) : arena_strdup(a, "# not kept: the secrets have too many lines to look for elsewhere in the file\n");
+	return ok ? text_shown(a, &h)
+		  : arena_strdup(a,
+			"# not kept: the secrets have too many lines to look for elsewhere in the "
+			"file\n");
 }

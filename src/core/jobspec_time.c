@@ -7,7 +7,8 @@
 #define DEADLINE_MAX_US (INT64_C(87600) * SPOT_US_PER_HOUR) /* ten years */
 #define PATIENCE_MAX_US (INT64_C(24) * 365 * SPOT_US_PER_HOUR)
 
-static enum spot_rc parse_deadline(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+static enum spot_rc parse_deadline(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
+    struct spot_err *err)
 {
 	const char *text = NULL;
 	int64_t us;
@@ -21,7 +22,8 @@ static enum spot_rc parse_deadline(struct jobspec_ctx *x, const struct yaml *y, 
 	} else if (parse_duration_us(text, &us) && us > 0 && us <= DEADLINE_MAX_US) {
 		s->deadline_us = x->now_us + us;
 	} else {
-		return yaml_fail(y, err, "deadline: a time such as 2026-01-31T18:00:00Z, or a duration such as 6h");
+		return yaml_fail(y, err,
+		    "deadline: a time such as 2026-01-31T18:00:00Z, or a duration such as 6h");
 	}
 	if (s->deadline_us <= x->now_us) {
 		return yaml_fail(y, err, "deadline: %s is in the past", text);
@@ -30,7 +32,8 @@ static enum spot_rc parse_deadline(struct jobspec_ctx *x, const struct yaml *y, 
 }
 
 /* A job that may not begin before; a deadline must lie after it. */
-static enum spot_rc parse_start(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+static enum spot_rc parse_start(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
+    struct spot_err *err)
 {
 	const char *text = NULL;
 	int64_t us;
@@ -44,7 +47,8 @@ static enum spot_rc parse_start(struct jobspec_ctx *x, const struct yaml *y, str
 	} else if (parse_duration_us(text, &us) && us >= 0 && us <= DEADLINE_MAX_US) {
 		s->start_after_us = x->now_us + us;
 	} else {
-		return yaml_fail(y, err, "start_after: a time such as 2026-01-31T22:00:00Z, or a duration such as 6h");
+		return yaml_fail(y, err,
+		    "start_after: a time such as 2026-01-31T22:00:00Z, or a duration such as 6h");
 	}
 	if (s->start_after_us > x->now_us + DEADLINE_MAX_US) {
 		return yaml_fail(y, err, "start_after: %s is more than ten years away", text);
@@ -77,7 +81,9 @@ static enum spot_rc parse_patience(const struct yaml *y, struct job_spec *s, str
 		return rc;
 	}
 	if (!parse_duration_us(text, &us) || us < 0 || us > PATIENCE_MAX_US) {
-		return yaml_fail(y, err, "patience: how long to wait for spot before on-demand is taken, such as 2h, at most a year");
+		return yaml_fail(y, err,
+		    "patience: how long to wait for spot before on-demand is taken, such as 2h, at "
+		    "most a year");
 	}
 	s->patience_s = us / SPOT_US_PER_S;
 	return SPOT_OK;
@@ -92,14 +98,16 @@ static enum spot_rc parse_late(const struct yaml *y, struct job_spec *s, struct 
 		return rc;
 	}
 	if (strcmp(text, "fastest") != 0 && strcmp(text, "cheapest") != 0) {
-		return yaml_fail(y, err, "late: fastest or cheapest: what counts once the deadline has passed");
+		return yaml_fail(y, err,
+		    "late: fastest or cheapest: what counts once the deadline has passed");
 	}
 	s->late_cheapest = text[0] == 'c';
 	s->late_said = true;
 	return SPOT_OK;
 }
 
-enum spot_rc spec_times(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s, struct spot_err *err)
+enum spot_rc spec_times(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
+    struct spot_err *err)
 {
 	enum spot_rc rc = parse_deadline(x, yaml_get(y, "deadline"), s, err);
 

@@ -14,7 +14,8 @@ static int64_t cost_floor(int64_t price_micros, int64_t us)
 int64_t ledger_amount(int64_t origin_us, int64_t from_us, int64_t to_us, int64_t price_micros)
 {
 	assert(origin_us <= from_us && from_us <= to_us);
-	return cost_floor(price_micros, to_us - origin_us) - cost_floor(price_micros, from_us - origin_us);
+	return cost_floor(price_micros, to_us - origin_us) -
+	    cost_floor(price_micros, from_us - origin_us);
 }
 
 static const struct ledger_price *price_at(const struct ledger_price *prices, size_t n, int64_t us)
@@ -38,8 +39,8 @@ static const struct ledger_attempt *attempt_at(const struct ledger_attempt *t, s
 }
 
 /* The next moment after us at which anything changes, at most to_us. */
-static int64_t next_cut(int64_t us, int64_t to_us, int64_t ready_us, const struct ledger_price *prices, size_t prices_n,
-    const struct ledger_attempt *t, size_t tn)
+static int64_t next_cut(int64_t us, int64_t to_us, int64_t ready_us,
+    const struct ledger_price *prices, size_t prices_n, const struct ledger_attempt *t, size_t tn)
 {
 	int64_t cut = to_us;
 
@@ -62,9 +63,10 @@ static int64_t next_cut(int64_t us, int64_t to_us, int64_t ready_us, const struc
 	return cut;
 }
 
-void ledger_cut(struct arena *a, int64_t origin_us, int64_t from_us, int64_t to_us, int64_t ready_us, int64_t for_job,
-    const struct ledger_price *prices, size_t prices_n, const struct ledger_attempt *attempts, size_t attempts_n,
-    struct ledger_line **ret, size_t *ret_n)
+void ledger_cut(struct arena *a, int64_t origin_us, int64_t from_us, int64_t to_us,
+    int64_t ready_us, int64_t for_job, const struct ledger_price *prices, size_t prices_n,
+    const struct ledger_attempt *attempts, size_t attempts_n, struct ledger_line **ret,
+    size_t *ret_n)
 {
 	struct ledger_line *lines = NULL;
 	size_t n = 0, cap = 0;

@@ -7,10 +7,10 @@
 
 #include <math.h>
 
-#define REST_H      0.5    /* a pool that refused or was lost is left alone so long, on average */
-#define PRICE_FLOOR 0.2    /* of today's price: a path that is drawn does not fall below */
-#define ODDS_LEAST  0.05
-#define PI          3.14159265358979323846
+#define REST_H 0.5 /* a pool that refused or was lost is left alone so long, on average */
+#define PRICE_FLOOR 0.2 /* of today's price: a path that is drawn does not fall below */
+#define ODDS_LEAST 0.05
+#define PI 3.14159265358979323846
 
 /* A pool as a run sees it: terms that do not change within the run, and the run's own state. */
 struct place {
@@ -26,18 +26,18 @@ struct play {
 	double nodes;
 	struct rng rng;
 	struct place places[MONTECARLO_PLACES];
-	size_t n, on_demand;                   /* on_demand == n: there is none */
-	double deadline_h;                     /* HUGE_VAL: none */
+	size_t n, on_demand; /* on_demand == n: there is none */
+	double deadline_h; /* HUGE_VAL: none */
 	bool checkpoints;
 };
 
 struct run {
-	double now_h, done, cost, lost_h, on_demand_h;  /* done: share of the work */
+	double now_h, done, cost, lost_h, on_demand_h; /* done: share of the work */
 	int interruptions, starts, moves;
-	size_t at;                             /* place of the last start; n = none yet */
+	size_t at; /* place of the last start; n = none yet */
 };
 
-/* ---- drawing ------------------------------------------------------------------------------ */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static double draw_exp(struct rng *r)
 {
@@ -57,7 +57,7 @@ static double draw_gamma(struct rng *r, double mean, double sd)
 	return gamma_at(mean, sd * sd, draw_normal(r));
 }
 
-/* ---- setting up ---------------------------------------------------------------------------- */
+/* ---- setting up ------------------------------------------------------------------------------ */
 
 static bool spot_offer(const struct score *s)
 {
@@ -69,12 +69,16 @@ static void place_add(struct play *p, const struct score *s)
 	struct place *x = &p->places[p->n++];
 	double reversion_s = (double)s->by->policy.price_reversion_s;
 
-	*x = (struct place){.score = s, .spot = spot_offer(s), .reversion_h = reversion_s / 3600.0,
-		.h_mean = s->hazard, .h_sd = (s->hazard_hi - s->hazard_lo) / 3.29};
+	*x = (struct place){ .score = s,
+		.spot = spot_offer(s),
+		.reversion_h = reversion_s / 3600.0,
+		.h_mean = s->hazard,
+		.h_sd = (s->hazard_hi - s->hazard_lo) / 3.29 };
 	score_explain(s, &x->t);
 	if (x->spot && x->t.price_cover > 0) {
-		x->mean = (double)s->offer->price_micros + (s->offer->price_mean * 1e6 - (double)s->offer->price_micros) *
-		    x->t.price_cover;
+		x->mean = (double)s->offer->price_micros +
+		    (s->offer->price_mean * 1e6 - (double)s->offer->price_micros) *
+			x->t.price_cover;
 		x->sd = 1e6 * sqrt(fmax(s->offer->price_var, 0));
 	}
 }
@@ -108,7 +112,8 @@ static void places_add(struct play *p, const struct montecarlo_in *in)
 		const struct score *s = &k->scores[i];
 
 		/* Who chose on demand stays there; nobody falls back on what would be late. */
-		if (i != in->chosen && spot_offer(s) == p->places[0].spot && rank_suits_deadline(s, in->deadline_us > 0 ? out : NULL, within_h)) {
+		if (i != in->chosen && spot_offer(s) == p->places[0].spot &&
+		    rank_suits_deadline(s, in->deadline_us > 0 ? out : NULL, within_h)) {
 			place_add(p, s);
 		}
 	}
@@ -123,20 +128,25 @@ static void play_setup(struct play *p, const struct montecarlo_in *in)
 	const struct ranking *k = in->ranking;
 
 	p->nodes = MAX(in->nodes, 1);
-	p->deadline_h = in->deadline_us > 0 ? (double)(in->deadline_us - in->now_us) / (double)SPOT_US_PER_HOUR : HUGE_VAL;
+	p->deadline_h = in->deadline_us > 0
+	    ? (double)(in->deadline_us - in->now_us) / (double)SPOT_US_PER_HOUR
+	    : HUGE_VAL;
 	places_add(p, in);
 	for (size_t i = 0; i < p->n; i++) {
 		for (size_t j = 0; j < p->n; j++) {
 			p->places[i].corr[j] = in->hazards != NULL && i != j
-			    ? hazard_correlation(in->hazards, p->places[i].score->offer, p->places[j].score->offer) : 0;
+			    ? hazard_correlation(in->hazards, p->places[i].score->offer,
+				  p->places[j].score->offer)
+			    : 0;
 		}
 	}
 	p->checkpoints = k->ctx->job.spec->checkpoint.path != NULL;
 }
 
-/* ---- one run ------------------------------------------------------------------------------ */
+/* ---- one run --------------------------------------------------------------------------------- */
 
-/* What is expected at an hour, and what wanders about it (an Ornstein-Uhlenbeck step of so many hours). */
+/* What is expected at an hour, and what wanders about it (an Ornstein-Uhlenbeck step of so many
+ * hours). */
 static double price_drift(const struct place *x, double at_h)
 {
 	double now = (double)x->t.price_now_micros;
@@ -164,7 +174,8 @@ static double price_over(struct play *p, struct place *x, double now_h, double h
 	price_wander(p, x, hours);
 	to = price_drift(x, now_h + hours) + x->noise;
 	x->price_at_h = now_h + hours;
-	return fmax((from + to) / 2, PRICE_FLOOR * (double)x->t.price_now_micros) + (double)x->t.penalty_micros;
+	return fmax((from + to) / 2, PRICE_FLOOR * (double)x->t.price_now_micros) +
+	    (double)x->t.penalty_micros;
 }
 
 /* Paid hours that the rest of the work takes here without a reclaim. */
@@ -177,7 +188,8 @@ static double need_h(const struct place *x, const struct run *r)
 static size_t place_find(struct play *p, struct run *r)
 {
 	double refused_h = p->in->ranking->ctx->refused_h;
-	bool must = p->on_demand < p->n && r->now_h + 2.0 * refused_h + need_h(&p->places[p->on_demand], r) >= p->deadline_h;
+	bool must = p->on_demand < p->n &&
+	    r->now_h + 2.0 * refused_h + need_h(&p->places[p->on_demand], r) >= p->deadline_h;
 
 	for (size_t i = must ? p->on_demand : 0; i < p->n; i++) {
 		struct place *x = &p->places[i];
@@ -209,13 +221,16 @@ static double egress(const struct place *x, bool first, double saves)
 {
 	bool restores = !first || x->t.restores > x->t.interruptions;
 
-	return (restores ? (double)x->t.restore_per_micros : 0) + (double)x->t.data_per_micros + saves * (double)x->t.upload_per_micros;
+	return (restores ? (double)x->t.restore_per_micros : 0) + (double)x->t.data_per_micros +
+	    saves * (double)x->t.upload_per_micros;
 }
 
-/* The machine is taken after `ran` hours: what was done since the last save is lost, or nothing by a notice in time. */
+/* The machine is taken after `ran` hours: what was done since the last save is lost, or nothing by
+ * a notice in time. */
 static void reclaimed(struct play *p, struct run *r, struct place *x, double ran)
 {
-	double worked = fmax(ran - x->t.start_h, 0), whole = x->t.work_h + x->t.overhead_h, lost = 0;
+	double worked = fmax(ran - x->t.start_h, 0), whole = x->t.work_h + x->t.overhead_h,
+	       lost = 0;
 
 	r->interruptions++;
 	if (!p->checkpoints) {
@@ -224,7 +239,9 @@ static void reclaimed(struct play *p, struct run *r, struct place *x, double ran
 		r->done = 0;
 	} else {
 		if (rng_unit(&p->rng) >= x->t.notice_saves) {
-			double most = x->t.interval_s > 0 ? x->t.interval_s / 3600.0 : 2.0 * x->t.lost_per_h / (1.0 - x->t.notice_saves);
+			double most = x->t.interval_s > 0
+			    ? x->t.interval_s / 3600.0
+			    : 2.0 * x->t.lost_per_h / (1.0 - x->t.notice_saves);
 
 			lost = fmin(rng_unit(&p->rng) * most, worked);
 		}
@@ -243,13 +260,17 @@ static void reclaimed(struct play *p, struct run *r, struct place *x, double ran
 static bool stretch(struct play *p, struct run *r, size_t at)
 {
 	struct place *x = &p->places[at];
-	double need = need_h(x, r), until = x->hazard > 0 ? draw_exp(&p->rng) / x->hazard : HUGE_VAL;
+	double need = need_h(x, r),
+	       until = x->hazard > 0 ? draw_exp(&p->rng) / x->hazard : HUGE_VAL;
 	double ran = fmin(need, until);
-	double saves = x->t.interval_s > 0 ? fmax(ran - x->t.start_h, 0) * 3600.0 / x->t.interval_s / (1.0 + x->t.overhead) : 0;
+	double saves = x->t.interval_s > 0
+	    ? fmax(ran - x->t.start_h, 0) * 3600.0 / x->t.interval_s / (1.0 + x->t.overhead)
+	    : 0;
 
 	r->moves += r->at < p->n && r->at != at;
 	r->cost += p->nodes * price_over(p, x, r->now_h, ran) * ran;
-	r->cost += p->nodes * egress(x, r->starts == 1, saves + (until < need ? x->t.notice_saves : 0));
+	r->cost +=
+	    p->nodes * egress(x, r->starts == 1, saves + (until < need ? x->t.notice_saves : 0));
 	r->at = at;
 	r->now_h += ran;
 	r->on_demand_h += x->spot ? 0 : ran;
@@ -262,7 +283,7 @@ static bool stretch(struct play *p, struct run *r, size_t at)
 
 static bool run_once(struct play *p, struct run *r)
 {
-	*r = (struct run){.at = p->n};
+	*r = (struct run){ .at = p->n };
 	for (size_t i = 0; i < p->n; i++) {
 		struct place *x = &p->places[i];
 
@@ -287,7 +308,7 @@ static bool run_once(struct play *p, struct run *r)
 	return false;
 }
 
-/* ---- many runs ------------------------------------------------------------------------------ */
+/* ---- many runs ------------------------------------------------------------------------------- */
 
 static int by_value(const void *pa, const void *pb)
 {
@@ -301,7 +322,8 @@ static double quantile(const double *sorted, size_t n, double q)
 	double at = q * (double)(n - 1);
 	size_t i = (size_t)at;
 
-	return i + 1 < n ? sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
+	return i + 1 < n ? sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i])
+			 : sorted[n - 1];
 }
 
 static size_t runs_within(const struct score_terms *t, double nodes)
@@ -325,7 +347,7 @@ void montecarlo_run(struct arena *a, const struct montecarlo_in *in, struct mont
 	n = (double)runs;
 	cost = arena_array(a, runs, sizeof(*cost));
 	hours = arena_array(a, runs, sizeof(*hours));
-	*ret = (struct montecarlo_out){.runs = runs, .seed = in->seed};
+	*ret = (struct montecarlo_out){ .runs = runs, .seed = in->seed };
 	for (size_t i = 0; i < runs; i++) {
 		bool ended = run_once(p, &r);
 

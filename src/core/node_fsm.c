@@ -2,7 +2,10 @@
 #include "base/base.h"
 #include "core/fsm.h"
 
-#define TO(s, w) {.to = NODE_##s, .why = (w)}
+#define TO(s, w) \
+	{ \
+		.to = NODE_##s, .why = (w) \
+	}
 
 static const struct fsm_edge table[NODE_STATE_COUNT][NODE_EVENT_COUNT] = {
 	[NODE_WANTED] = {
@@ -56,7 +59,7 @@ static const struct fsm_edge table[NODE_STATE_COUNT][NODE_EVENT_COUNT] = {
 struct fsm_edge node_edge(enum node_state s, enum node_event e)
 {
 	if (s <= NODE_NONE || s >= NODE_STATE_COUNT || e <= NODE_EV_NONE || e >= NODE_EVENT_COUNT) {
-		return (struct fsm_edge){0};
+		return (struct fsm_edge){ 0 };
 	}
 	return table[s][e];
 }

@@ -9,7 +9,7 @@
 
 enum price_state price_state_parse(const char *s)
 {
-	static const char *const names[] = {"", "fresh", "stale", "frozen", "implausible"};
+	static const char *const names[] = { "", "fresh", "stale", "frozen", "implausible" };
 
 	for (size_t i = 1; s != NULL && i < ARRAY_LEN(names); i++) {
 		if (strcmp(names[i], s) == 0) {
@@ -57,17 +57,22 @@ bool offer_tier_allowed(const struct offer *o, const struct resource_ask *ask)
 	return ask->tiers_n == 0 || o->gpu_name[0] == '\0';
 }
 
-static const char *gpu_refusal(struct arena *a, const struct offer *o, const struct resource_ask *ask)
+static const char *gpu_refusal(struct arena *a, const struct offer *o,
+    const struct resource_ask *ask)
 {
 	for (size_t i = 0; i < ask->gpus_n; i++) {
-		if (gpu_matches(ask->gpus[i].gpu, o->gpu_name) && o->gpu_milli == ask->gpus[i].milli) {
+		if (gpu_matches(ask->gpus[i].gpu, o->gpu_name) &&
+		    o->gpu_milli == ask->gpus[i].milli) {
 			return NULL;
 		}
 	}
 	if (ask->gpus_n == 0) {
-		return offer_tier_allowed(o, ask) ? NULL : arena_printf(a, "has %s, which the job's class may not have", o->gpu_name);
+		return offer_tier_allowed(o, ask)
+		    ? NULL
+		    : arena_printf(a, "has %s, which the job's class may not have", o->gpu_name);
 	}
-	return arena_printf(a, "has %.3gx %s", o->gpu_milli / 1000.0, o->gpu_name[0] ? o->gpu_name : "no GPU");
+	return arena_printf(a, "has %.3gx %s", o->gpu_milli / 1000.0,
+	    o->gpu_name[0] ? o->gpu_name : "no GPU");
 }
 
 static const char *place_refusal(const struct offer *o, const struct resource_ask *ask)
@@ -78,7 +83,8 @@ static const char *place_refusal(const struct offer *o, const struct resource_as
 	if (ask->region != NULL && strcmp(ask->region, o->region) != 0) {
 		return "another region was asked for";
 	}
-	if (ask->zone != NULL && strcmp(ask->zone, o->zone) != 0 && strcmp(ask->zone, o->zone_name) != 0) {
+	if (ask->zone != NULL && strcmp(ask->zone, o->zone) != 0 &&
+	    strcmp(ask->zone, o->zone_name) != 0) {
 		return "another zone was asked for";
 	}
 	if (ask->instance_type != NULL && strcmp(ask->instance_type, o->instance_type) != 0) {
@@ -97,7 +103,8 @@ const char *offer_refusal(struct arena *a, const struct offer *o, const struct r
 	if (why != NULL) {
 		return why;
 	}
-	/* use_spot: true prefers spot; on-demand stays the fail-over that supply_choose decides on. */
+	/* use_spot: true prefers spot; on-demand stays the fail-over that supply_choose decides
+	 * on. */
 	if (ask->use_spot == 0 && o->market == SPOT_MARKET_SPOT) {
 		return "use_spot is false";
 	}
@@ -105,7 +112,8 @@ const char *offer_refusal(struct arena *a, const struct offer *o, const struct r
 		return arena_printf(a, "%d vCPUs, asked for %" PRId64, o->vcpus, ask->vcpus_min);
 	}
 	if (ask->mem_mib_min > 0 && o->mem_mib < ask->mem_mib_min) {
-		return arena_printf(a, "%d MiB memory, asked for %" PRId64, o->mem_mib, ask->mem_mib_min);
+		return arena_printf(a, "%d MiB memory, asked for %" PRId64, o->mem_mib,
+		    ask->mem_mib_min);
 	}
 	if (ask->max_hourly_micros > 0 && o->price_micros > ask->max_hourly_micros) {
 		return "above max_hourly_cost";
@@ -140,40 +148,54 @@ const char *offer_quota_refusal(struct arena *a, const struct offer *o, int32_t 
 		return NULL;
 	}
 	if (nodes > 1) {
-		return arena_printf(a, "the quota has room for %" PRId64 " of %d machines", offer_quota_room(o), (int)nodes);
+		return arena_printf(a, "the quota has room for %" PRId64 " of %d machines",
+		    offer_quota_room(o), (int)nodes);
 	}
-	return arena_printf(a, "no room in quota %s of %s: %" PRId64 " of %" PRId64 " %s taken by our nodes, this one needs %" PRId64,
-	    o->quota_class, o->region, o->quota_used, o->quota_limit, o->quota_unit, offer_quota_need(o));
+	return arena_printf(a,
+	    "no room in quota %s of %s: %" PRId64 " of %" PRId64
+	    " %s taken by our nodes, this one needs %" PRId64,
+	    o->quota_class, o->region, o->quota_used, o->quota_limit, o->quota_unit,
+	    offer_quota_need(o));
 }
 
 /*
- * Belief. Bounds are wide on purpose: they catch unit mistakes, placeholder values and prices of something else, not
- * bargains. Of 3,231 real pairs of spot and on-demand price (tests/emulator/data: AWS, Azure and CoreWeave, 2026) none
- * has spot above on-demand by more than rounding nor below a tenth of it; a GPU-hour cost from 0.04 to 26 dollars.
+ * Belief. Bounds are wide on purpose: they catch unit mistakes, placeholder values and prices of
+ * something else, not bargains. Of 3,231 real pairs of spot and on-demand price
+ * (tests/emulator/data: AWS, Azure and CoreWeave, 2026) none has spot above on-demand by more than
+ * rounding nor below a tenth of it; a GPU-hour cost from 0.04 to 26 dollars.
  */
 #define GPU_HOUR_MIN_MICROS 5000
 #define GPU_HOUR_MAX_MICROS (60 * SPOT_MICROS_PER_USD)
-#define SPOT_OVER_PM        1100      /* of the on-demand price */
-#define SPOT_UNDER          20        /* a twentieth of it */
-#define JUMP                20
-#define FUTURE_US           (24 * SPOT_US_PER_HOUR)
-#define EPOCH_FROM_US       (INT64_C(1136073600) * SPOT_US_PER_S) /* 2006: no cloud had prices before */
+#define SPOT_OVER_PM 1100 /* of the on-demand price */
+#define SPOT_UNDER 20 /* a twentieth of it */
+#define JUMP 20
+#define FUTURE_US (24 * SPOT_US_PER_HOUR)
+/* 2006: no cloud had prices before */
+#define EPOCH_FROM_US (INT64_C(1136073600) * SPOT_US_PER_S)
 
-/* Least that these cost per GPU-hour: less is a machine without its GPUs, a fraction, or a placeholder. */
+/* Least that these cost per GPU-hour: less is a machine without its GPUs, a fraction, or a
+ * placeholder. */
 static const struct {
 	const char *gpu;
 	int64_t spot_micros, on_demand_micros;
 } floors[] = {
-	{"GB300", 500000, 2000000}, {"GB200", 500000, 2000000}, {"B300", 500000, 2000000}, {"B200", 400000, 2000000},
-	{"H200", 300000, 1200000},  {"GH200", 200000, 800000},  {"H100", 200000, 1000000}, {"MI300X", 200000, 800000},
-	{"A100", 100000, 800000},
+	{ "GB300", 500000, 2000000 },
+	{ "GB200", 500000, 2000000 },
+	{ "B300", 500000, 2000000 },
+	{ "B200", 400000, 2000000 },
+	{ "H200", 300000, 1200000 },
+	{ "GH200", 200000, 800000 },
+	{ "H100", 200000, 1000000 },
+	{ "MI300X", 200000, 800000 },
+	{ "A100", 100000, 800000 },
 };
 
 static int64_t gpu_floor(const struct spot_shape *shape, enum spot_market market)
 {
 	for (size_t i = 0; i < ARRAY_LEN(floors); i++) {
 		if (gpu_matches(floors[i].gpu, shape->gpu_name)) {
-			return market == SPOT_MARKET_SPOT ? floors[i].spot_micros : floors[i].on_demand_micros;
+			return market == SPOT_MARKET_SPOT ? floors[i].spot_micros
+							  : floors[i].on_demand_micros;
 		}
 	}
 	return GPU_HOUR_MIN_MICROS;
@@ -185,11 +207,13 @@ static bool about(int64_t a, int64_t b)
 	return a - b <= b / 1000 && b - a <= b / 1000;
 }
 
-/* A price per GPU where one per machine belongs, or the other way: off by exactly the number of GPUs. */
+/* A price per GPU where one per machine belongs, or the other way: off by exactly the number of
+ * GPUs. */
 static bool per_gpu_mixup(const struct price_claim *c, int64_t gpus)
 {
 	return gpus > 1 && c->last_micros > 0 &&
-	       (about(c->price_micros, c->last_micros * gpus) || about(c->price_micros * gpus, c->last_micros));
+	    (about(c->price_micros, c->last_micros * gpus) ||
+		about(c->price_micros * gpus, c->last_micros));
 }
 
 static const char *level_wrong(struct arena *a, const struct price_claim *c)
@@ -203,11 +227,16 @@ static const char *level_wrong(struct arena *a, const struct price_claim *c)
 		return "zero or negative";
 	}
 	if (per_gpu < GPU_HOUR_MIN_MICROS || per_gpu > GPU_HOUR_MAX_MICROS) {
-		return arena_printf(a, "%s USD an hour for %.3gx %s is outside what a GPU can cost: a wrong unit or a wrong "
-		    "number of GPUs", format_usd(c->price_micros, usd), (double)milli / 1000, c->shape->gpu_name);
+		return arena_printf(a,
+		    "%s USD an hour for %.3gx %s is outside what a GPU can cost: a wrong unit or a "
+		    "wrong "
+		    "number of GPUs",
+		    format_usd(c->price_micros, usd), (double)milli / 1000, c->shape->gpu_name);
 	}
 	if (per_gpu < least) {
-		return arena_printf(a, "%s USD an hour is too little for %.3gx %s: a placeholder, or the machine without its GPUs",
+		return arena_printf(a,
+		    "%s USD an hour is too little for %.3gx %s: a placeholder, or the machine "
+		    "without its GPUs",
 		    format_usd(c->price_micros, usd), (double)milli / 1000, c->shape->gpu_name);
 	}
 	return NULL;
@@ -223,10 +252,12 @@ static const char *market_wrong(struct arena *a, const struct price_claim *c)
 	format_usd(c->price_micros, usd);
 	format_usd(c->on_demand_micros, other);
 	if (c->price_micros / 1000 * 1000 > c->on_demand_micros / 1000 * SPOT_OVER_PM) {
-		return arena_printf(a, "spot at %s is above the on-demand price %s: nobody would buy it", usd, other);
+		return arena_printf(a,
+		    "spot at %s is above the on-demand price %s: nobody would buy it", usd, other);
 	}
 	if (c->price_micros < c->on_demand_micros / SPOT_UNDER) {
-		return arena_printf(a, "spot at %s is under a twentieth of the on-demand price %s", usd, other);
+		return arena_printf(a, "spot at %s is under a twentieth of the on-demand price %s",
+		    usd, other);
 	}
 	return NULL;
 }
@@ -239,10 +270,12 @@ static const char *time_wrong(struct arena *a, const struct price_claim *c)
 		return NULL;
 	}
 	if (c->effective_us > c->now_us + FUTURE_US) {
-		return arena_printf(a, "takes effect only on %s", format_time_s(c->effective_us, when));
+		return arena_printf(a, "takes effect only on %s",
+		    format_time_s(c->effective_us, when));
 	}
 	if (c->effective_us < EPOCH_FROM_US) {
-		return arena_printf(a, "is said to be of %s: a wrong unit of time", format_time_s(c->effective_us, when));
+		return arena_printf(a, "is said to be of %s: a wrong unit of time",
+		    format_time_s(c->effective_us, when));
 	}
 	return NULL;
 }
@@ -266,27 +299,31 @@ const char *price_implausible(struct arena *a, const struct price_claim *c)
 		return arena_printf(a, "%s is a jump of over 20 times from %s", usd, other);
 	}
 	if (per_gpu_mixup(c, c->shape->gpu_milli / 1000)) {
-		return arena_printf(a, "%s is %s exactly %s by the number of GPUs: a price per GPU taken for one per machine, or "
-		    "the other way", usd, other, c->price_micros > c->last_micros ? "multiplied" : "divided");
+		return arena_printf(a,
+		    "%s is %s exactly %s by the number of GPUs: a price per GPU taken for one per "
+		    "machine, or "
+		    "the other way",
+		    usd, other, c->price_micros > c->last_micros ? "multiplied" : "divided");
 	}
 	return NULL;
 }
 
-const char *price_contradiction(struct arena *a, int64_t price_micros, int64_t effective_us, int64_t before_micros,
-    int64_t before_effective_us)
+const char *price_contradiction(struct arena *a, int64_t price_micros, int64_t effective_us,
+    int64_t before_micros, int64_t before_effective_us)
 {
 	char usd[USD_TEXT_MAX], other[USD_TEXT_MAX];
 
-	if (before_micros == 0 || effective_us != before_effective_us || about(price_micros, before_micros)) {
+	if (before_micros == 0 || effective_us != before_effective_us ||
+	    about(price_micros, before_micros)) {
 		return NULL;
 	}
-	return arena_printf(a, "the same reply says %s and %s for the same time", format_usd(before_micros, other),
-	    format_usd(price_micros, usd));
+	return arena_printf(a, "the same reply says %s and %s for the same time",
+	    format_usd(before_micros, other), format_usd(price_micros, usd));
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-#define NAMES 4096                     /* what finds no room keeps its own place */
+#define NAMES 4096 /* what finds no room keeps its own place */
 #define TRIES 4
 
 static uint64_t name_hash(const char *s)
@@ -327,8 +364,8 @@ static const char *name_shared(const char **names, const char *s, const char *be
 
 void offers_share_names(struct offer *offers, size_t n)
 {
-	const char *names[NAMES] = {0};
-	const struct offer none = {0}, *before = &none;
+	const char *names[NAMES] = { 0 };
+	const struct offer none = { 0 }, *before = &none;
 
 	for (size_t i = 0; i < n; i++) {
 		struct offer *o = &offers[i];
@@ -343,7 +380,7 @@ void offers_share_names(struct offer *offers, size_t n)
 	}
 }
 
-/* ---- has anything changed? ----------------------------------------------------------------- */
+/* ---- has anything changed? ------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -368,8 +405,10 @@ uint64_t offers_digest(const struct offer *offers, size_t n, int64_t now_us, int
 		const struct offer *o = &offers[i];
 		bool rests = o->cool_until_us > now_us;
 
-		h = mix(h, (uint64_t)(uint32_t)o->pool_id << 32 | (uint64_t)o->market << 8 | (uint64_t)o->price_state << 4 |
-		    (uint64_t)rests << 3 | (uint64_t)o->has_odds << 2 | (uint64_t)o->has_quota << 1);
+		h = mix(h,
+		    (uint64_t)(uint32_t)o->pool_id << 32 | (uint64_t)o->market << 8 |
+			(uint64_t)o->price_state << 4 | (uint64_t)rests << 3 |
+			(uint64_t)o->has_odds << 2 | (uint64_t)o->has_quota << 1);
 		h = mix(h, (uint64_t)o->price_micros);
 		h = mix(h, bits(o->capacity));
 		if (o->has_odds) {

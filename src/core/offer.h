@@ -10,25 +10,29 @@ enum price_state { PRICE_NONE = 0, PRICE_FRESH, PRICE_STALE, PRICE_FROZEN, PRICE
 enum price_state price_state_parse(const char *s);
 const char *price_state_name(enum price_state s);
 
-/* Our own record of a pool, each event weighted by its age (SQL does it: engine_sched.sql); what the hazard model
- * learns from. */
+/* Our own record of a pool, each event weighted by its age (SQL does it: engine_sched.sql); what
+ * the hazard model learns from. */
 struct offer_record {
-	double node_hours, reclaims;       /* half-life policy.age_half_life_h */
-	double launches, refusals;         /* half-life policy.odds_half_life_h */
-	double reclaim_hours;              /* hours in which there was a reclaim: how many at a time; 0 = each alone */
-	double recent_hours, recent_reclaims; /* of node_hours and reclaims; half-life policy.recent_half_life_h */
-	/* Time of day, angle 2 pi hour / 24 (UTC): sums of cos and sin over the reclaim hours and over node-hours, of the
-	 * double angle over node-hours; and the plain sums. */
+	double node_hours, reclaims; /* half-life policy.age_half_life_h */
+	double launches, refusals; /* half-life policy.odds_half_life_h */
+	/* hours in which there was a reclaim: how many at a time; 0 = each alone */
+	double reclaim_hours;
+	/* of node_hours and reclaims; half-life policy.recent_half_life_h */
+	double recent_hours, recent_reclaims;
+	/* Time of day, angle 2 pi hour / 24 (UTC): sums of cos and sin over the reclaim hours and
+	 * over node-hours, of the double angle over node-hours; and the plain sums. */
 	double hour_reclaims, reclaim_cos, reclaim_sin;
 	double hour_nodes, node_cos, node_sin, node_cos2, node_sin2;
-	/* When this pool lost nodes: how many other pools had nodes then, and how many of them lost one within the hour
-	 * before or after, by what they share: provider, region, zone, zone and family. */
+	/* When this pool lost nodes: how many other pools had nodes then, and how many of them lost
+	 * one within the hour before or after, by what they share: provider, region, zone, zone and
+	 * family. */
 	double joint_chances[4], joint_hits[4];
-	double joint_alone[4];             /* as many hits as chance would make, by how often those pools lose nodes at all */
+	/* as many hits as chance would make, by how often those pools lose nodes at all */
+	double joint_alone[4];
 };
 
-/* What every ranking looks at for every offer stands first, then what it scores those by that suit: it is read for tens of
- * thousands of them. */
+/* What every ranking looks at for every offer stands first, then what it scores those by that suit:
+ * it is read for tens of thousands of them. */
 struct offer {
 	int32_t pool_id;
 	enum spot_market market;
@@ -37,21 +41,22 @@ struct offer {
 	const char *gpu_name;
 	int64_t price_micros;
 	int64_t cool_until_us;
-	double capacity;                   /* provider says 0/1; < 0 none */
+	double capacity; /* provider says 0/1; < 0 none */
 	bool has_odds, has_quota, has_hazard, has_band, has_share;
-	/* What hazard_of() said of it when the market was read; worked out anew without has_hazard. launch: odds of one,
-	 * likewise. */
+	/* What hazard_of() said of it when the market was read; worked out anew without has_hazard.
+	 * launch: odds of one, likewise. */
 	double hazard, launch;
-	/* The pool's recent prices: mean and variance (USD an hour) that fade with price_reversion_s, and the share of that
-	 * past that was seen; nothing is known without price_cover. */
+	/* The pool's recent prices: mean and variance (USD an hour) that fade with
+	 * price_reversion_s, and the share of that past that was seen; nothing is known without
+	 * price_cover. */
 	double price_mean, price_cover;
 	const char *provider, *region;
 	double hazard_lo, hazard_hi;
 	const char *hazard_source;
-	double odds;                       /* 0..1 that a launch now succeeds */
+	double odds; /* 0..1 that a launch now succeeds */
 	/* the account's limit that the pool counts against; nothing is known without has_quota */
-	int64_t quota_limit, quota_used;   /* used by our own nodes, in that unit */
-	const char *quota_unit;            /* "vcpu", "instances", "gpus" */
+	int64_t quota_limit, quota_used; /* used by our own nodes, in that unit */
+	const char *quota_unit; /* "vcpu", "instances", "gpus" */
 	const char *zone, *zone_name, *instance_type;
 	double launch_lo, launch_hi;
 	const char *launch_source;
@@ -60,29 +65,31 @@ struct offer {
 	const char *arch, *quota_class;
 	int64_t price_observed_us;
 	/* signals; value < 0 = none */
-	double advisor_lo, advisor_hi;     /* monthly interruption share; lo < 0 = none */
+	double advisor_lo, advisor_hi; /* monthly interruption share; lo < 0 = none */
 	int64_t advisor_as_of_us;
-	double placement_score;            /* 1..10; < 0 none */
+	double placement_score; /* 1..10; < 0 none */
 	int64_t capacity_us;
 	/* our own record (30 days) and cooling */
 	int64_t own_node_us;
 	int32_t own_reclaims, own_launches, own_refusals;
 	int32_t cool_refusals;
 	const char *cool_why;
-	int32_t live_nodes;                /* our nodes now in this pool */
+	int32_t live_nodes; /* our nodes now in this pool */
 	/* more signals, absent without their has_ */
-	double band_lo, band_hi;           /* eviction band as published, fractions */
-	double share, share_lo, share_hi;  /* of stopped spot machines that were preempted: newest day, least, most */
+	double band_lo, band_hi; /* eviction band as published, fractions */
+	/* of stopped spot machines that were preempted: newest day, least, most */
+	double share, share_lo, share_hi;
 	const struct offer_record *record; /* NULL: own_* above count, unaged */
 };
 
-/* Makes equal names of places, types, GPUs and quotas stand in one place each, where the first of them stands: what looks
- * them up for every offer (the hazard model, rankings, fleets) then compares pointers. Nothing depends on it but speed. */
+/* Makes equal names of places, types, GPUs and quotas stand in one place each, where the first of
+ * them stands: what looks them up for every offer (the hazard model, rankings, fleets) then
+ * compares pointers. Nothing depends on it but speed. */
 void offers_share_names(struct offer *offers, size_t n);
 
-/* The same for offers of which the same can be had at the same price: pools, prices, signals of capacity, quotas, rests.
- * *ret_until_us is when the first rest that still lasts ends; 0 = none does. What is believed of hazards is left out: it
- * never stands still. */
+/* The same for offers of which the same can be had at the same price: pools, prices, signals of
+ * capacity, quotas, rests. *ret_until_us is when the first rest that still lasts ends; 0 = none
+ * does. What is believed of hazards is left out: it never stands still. */
 uint64_t offers_digest(const struct offer *offers, size_t n, int64_t now_us, int64_t *ret_until_us);
 
 /* "A100" accepts A100-40GB and A100-80GB; "A100-80GB" only itself; case-insensitive; H100 accepts
@@ -106,16 +113,18 @@ struct price_claim {
 	const struct spot_pool_key *key;
 	const struct spot_shape *shape;
 	int64_t price_micros;
-	int64_t effective_us;      /* by the provider */
-	int64_t last_micros;       /* what it cost before */
-	int64_t on_demand_micros;  /* the same type in the same region, for spot */
+	int64_t effective_us; /* by the provider */
+	int64_t last_micros; /* what it cost before */
+	int64_t on_demand_micros; /* the same type in the same region, for spot */
 	int64_t now_us;
-	bool own;                  /* the operator's word, or capacity that is paid for anyway: no market to compare with */
+	/* the operator's word, or capacity that is paid for anyway: no market to compare with */
+	bool own;
 };
 /* Plausibility of a price point before it is stored. NULL = plausible, else why it is refused. */
 const char *price_implausible(struct arena *a, const struct price_claim *c);
-/* Two points of one pool in one reply that cannot both be true. before_micros 0 = there was none. */
-const char *price_contradiction(struct arena *a, int64_t price_micros, int64_t effective_us, int64_t before_micros,
-    int64_t before_effective_us);
+/* Two points of one pool in one reply that cannot both be true. before_micros 0 = there was
+ * none. */
+const char *price_contradiction(struct arena *a, int64_t price_micros, int64_t effective_us,
+    int64_t before_micros, int64_t before_effective_us);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * What policy_auto believes of a pool: rates at which it is lost and comes back, as a function of the age of its state and
- * of its recent availability. The rates of a usual pool come from a table fitted on public traces; a pool's own
- * record corrects them by factors with gamma priors (the "frailty" of survival analysis), from coarse to
- * fine: what other pools' tracks show, this pool, this pool in this age bin. A level with little evidence takes over what the
- * coarser one says. Old evidence fades.
+ * What policy_auto believes of a pool: rates at which it is lost and comes back, as a function of
+ * the age of its state and of its recent availability. The rates of a usual pool come from a table
+ * fitted on public traces; a pool's own record corrects them by factors with gamma priors (the
+ * "frailty" of survival analysis), from coarse to fine: what other pools' tracks show, this pool,
+ * this pool in this age bin. A level with little evidence takes over what the coarser one says. Old
+ * evidence fades.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -11,15 +12,15 @@
 
 #include <math.h>
 
-#define FADE_AT_FIRST 0.65             /* mean availability of the public traces */
-#define AGE_AT_FIRST_H 1.0             /* how long the first state seen has lasted is not known */
-#define MEMORY_H 200.0                 /* half-life of a pool's own evidence */
+#define FADE_AT_FIRST 0.65 /* mean availability of the public traces */
+#define AGE_AT_FIRST_H 1.0 /* how long the first state seen has lasted is not known */
+#define MEMORY_H 200.0 /* half-life of a pool's own evidence */
 /* Strength of a level's prior, in foretold changes. */
 #define USUAL_WEIGHT 40.0
 #define POOL_WEIGHT 10.0
 #define BIN_WEIGHT 8.0
 
-const double policy_age_edge_h[POLICY_AGES] = {0, 10.0 / 60, 0.5, 1, 2, 4, 8, 16};
+const double policy_age_edge_h[POLICY_AGES] = { 0, 10.0 / 60, 0.5, 1, 2, 4, 8, 16 };
 
 int policy_age_bin(double age_h)
 {
@@ -40,11 +41,14 @@ static double prior_rate(const struct policy_prior *p, bool up, int age, double 
 	return p->per_hour[up][age][j] * (1 - x) + p->per_hour[up][age][j + 1] * x;
 }
 
-void policy_model_init(struct policy_model *m, struct arena *a, const struct policy_prior *prior, size_t pools_n)
+void policy_model_init(struct policy_model *m, struct arena *a, const struct policy_prior *prior,
+    size_t pools_n)
 {
 	size_t n = pools_n > 1 ? pools_n + 1 : 1;
 
-	*m = (struct policy_model){.prior = prior, .pools_n = pools_n, .pools = arena_array(a, n, sizeof(*m->pools))};
+	*m = (struct policy_model){ .prior = prior,
+		.pools_n = pools_n,
+		.pools = arena_array(a, n, sizeof(*m->pools)) };
 	for (size_t i = 0; i < n; i++) {
 		m->pools[i].fade = m->pools[i].usual = FADE_AT_FIRST;
 	}
@@ -116,7 +120,8 @@ static void learn_any(struct policy_model *m, const struct policy_track *tracks,
 		for (size_t i = 0; i < found; i++) {
 			any = any || of[i]->up[of[i]->n - len + k];
 		}
-		policy_pool_see(&m->pools[m->pools_n], m->prior, any, (double)of[0]->tick_us / 3.6e9);
+		policy_pool_see(&m->pools[m->pools_n], m->prior, any,
+		    (double)of[0]->tick_us / 3.6e9);
 	}
 }
 
@@ -124,7 +129,7 @@ void policy_model_learn(struct policy_model *m, const struct policy_track *track
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct policy_track *t = &tracks[i];
-		struct policy_pool other = {.fade = FADE_AT_FIRST, .usual = FADE_AT_FIRST};
+		struct policy_pool other = { .fade = FADE_AT_FIRST, .usual = FADE_AT_FIRST };
 		bool own = t->pool >= 0 && (size_t)t->pool < m->pools_n;
 		struct policy_pool *p = own ? &m->pools[t->pool] : &other;
 
@@ -132,8 +137,10 @@ void policy_model_learn(struct policy_model *m, const struct policy_track *track
 			policy_pool_see(p, m->prior, t->up[k], (double)t->tick_us / 3.6e9);
 		}
 		for (int b = 0; b < 2 * POLICY_AGES && !own; b++) {
-			m->usual.seen[b / POLICY_AGES][b % POLICY_AGES] += p->own.seen[b / POLICY_AGES][b % POLICY_AGES];
-			m->usual.due[b / POLICY_AGES][b % POLICY_AGES] += p->own.due[b / POLICY_AGES][b % POLICY_AGES];
+			m->usual.seen[b / POLICY_AGES][b % POLICY_AGES] +=
+			    p->own.seen[b / POLICY_AGES][b % POLICY_AGES];
+			m->usual.due[b / POLICY_AGES][b % POLICY_AGES] +=
+			    p->own.due[b / POLICY_AGES][b % POLICY_AGES];
 		}
 	}
 	learn_any(m, tracks, n);
@@ -150,7 +157,8 @@ static double factor(const struct policy_counts *c, bool up, double prior, doubl
 	return seen / due;
 }
 
-double policy_hazard(const struct policy_model *m, const struct policy_pool *p, bool up, int age, double fade)
+double policy_hazard(const struct policy_model *m, const struct policy_pool *p, bool up, int age,
+    double fade)
 {
 	double f = factor(&p->own, up, factor(&m->usual, up, 1, USUAL_WEIGHT), POOL_WEIGHT);
 
@@ -164,7 +172,9 @@ double policy_life(const struct policy_model *m, const struct policy_pool *p, do
 
 	for (int b = policy_age_bin(age); b < POLICY_AGES && hours < limit_h; b++) {
 		double rate = MAX(policy_hazard(m, p, true, b, p->fade), 1e-4);
-		double span = b + 1 < POLICY_AGES ? policy_age_edge_h[b + 1] - MIN(age, policy_age_edge_h[b + 1]) : limit_h;
+		double span = b + 1 < POLICY_AGES
+		    ? policy_age_edge_h[b + 1] - MIN(age, policy_age_edge_h[b + 1])
+		    : limit_h;
 		double live = alive * -expm1(-rate * MIN(span, limit_h)) / rate;
 
 		hours += live;

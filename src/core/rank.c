@@ -1,6 +1,7 @@
 /*
- * Which offers suit, in the order of what the work is expected to cost on them. Made for tens of thousands of offers:
- * names are compared once per distinct name, words are made when somebody asks for them, refused offers cost a byte.
+ * Which offers suit, in the order of what the work is expected to cost on them. Made for tens of
+ * thousands of offers: names are compared once per distinct name, words are made when somebody asks
+ * for them, refused offers cost a byte.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -33,7 +34,7 @@ void rank_policy_default(struct rank_policy *p)
 	};
 }
 
-/* ---- what many offers share ---------------------------------------------------------------- */
+/* ---- what many offers share ------------------------------------------------------------------ */
 
 static uint64_t text_hash(const char *s, uint64_t h)
 {
@@ -58,7 +59,7 @@ static void gpu_fill(const struct rank_ctx *c, struct gpu_memo *m, const char *g
 	const struct job_spec *s = c->job.spec;
 	size_t bit = 0;
 
-	*m = (struct gpu_memo){.gpu = gpu, .table = gpu_speed_table(s, gpu)};
+	*m = (struct gpu_memo){ .gpu = gpu, .table = gpu_speed_table(s, gpu) };
 	m->speed = gpu_speed(&c->job, gpu, &m->measured_h);
 	for (size_t i = 0; i < s->asks_n; i++) {
 		for (size_t k = 0; k < s->asks[i].gpus_n && bit < ASKED_BITS; k++, bit++) {
@@ -86,27 +87,30 @@ const struct gpu_memo *rank_gpu(struct rank_ctx *c, const char *gpu)
 	return &c->gpu_spare;
 }
 
-/* A bucket of the offer's own cloud whose region is not said is taken to be in another of its regions. */
+/* A bucket of the offer's own cloud whose region is not said is taken to be in another of its
+ * regions. */
 static int64_t rate_from(const char *provider, const char *region, const struct offer *o)
 {
 	if (provider == NULL) {
 		return 0;
 	}
 	if (region == NULL || region[0] == '\0') {
-		return strcmp(provider, o->provider) == 0 ? egress_micros_per_gb(provider, o->region, provider, "")
-		                                          : egress_micros_per_gb(provider, "", o->provider, o->region);
+		return strcmp(provider, o->provider) == 0
+		    ? egress_micros_per_gb(provider, o->region, provider, "")
+		    : egress_micros_per_gb(provider, "", o->provider, o->region);
 	}
 	return egress_micros_per_gb(provider, region, o->provider, o->region);
 }
 
 static void place_fill(const struct rank_ctx *c, struct place_memo *m, const struct offer *o)
 {
-	*m = (struct place_memo){.provider = o->provider, .region = o->region,
+	*m = (struct place_memo){ .provider = o->provider,
+		.region = o->region,
 		.restore_per_gb = rate_from(c->from_provider, c->from_region, o),
-		.data_per_gb = rate_from(c->data_provider, c->job.spec->data_region, o)};
+		.data_per_gb = rate_from(c->data_provider, c->job.spec->data_region, o) };
 	if (c->job.store_provider != NULL) {
-		m->upload_per_gb =
-		    egress_micros_per_gb(o->provider, o->region, c->job.store_provider, c->job.store_region);
+		m->upload_per_gb = egress_micros_per_gb(o->provider, o->region,
+		    c->job.store_provider, c->job.store_region);
 	}
 }
 
@@ -135,7 +139,8 @@ const struct place_memo *rank_place(struct rank_ctx *c, const struct offer *o)
 	return &c->place_last;
 }
 
-void rank_ctx_init(struct rank_ctx *c, const struct rank_job *job, const struct rank_policy *p, int64_t now_us)
+void rank_ctx_init(struct rank_ctx *c, const struct rank_job *job, const struct rank_policy *p,
+    int64_t now_us)
 {
 	const struct job_spec *s = job->spec;
 	int64_t work_s = job->work_left_s > 0 ? job->work_left_s : p->default_work_s;
@@ -145,9 +150,11 @@ void rank_ctx_init(struct rank_ctx *c, const struct rank_job *job, const struct 
 	c->now_us = now_us;
 	c->work_ref_h = (double)work_s / 3600.0;
 	c->save_s = job->save_us > 0 ? (double)job->save_us / 1e6 : (double)p->save_s;
-	c->restart_h = job->restart_us > 0 ? (double)job->restart_us / (double)SPOT_US_PER_HOUR : (double)p->restart_s / 3600.0;
+	c->restart_h = job->restart_us > 0 ? (double)job->restart_us / (double)SPOT_US_PER_HOUR
+					   : (double)p->restart_s / 3600.0;
 	c->refused_h = (double)p->refused_s / 3600.0;
-	c->checkpoint_bytes = job->checkpoint_bytes > 0 ? job->checkpoint_bytes : s->checkpoint.size_bytes;
+	c->checkpoint_bytes =
+	    job->checkpoint_bytes > 0 ? job->checkpoint_bytes : s->checkpoint.size_bytes;
 	c->data_bytes = s->data_bytes;
 	c->data_provider = s->data_provider;
 	c->from_provider = job->at_provider != NULL ? job->at_provider : job->store_provider;
@@ -157,7 +164,7 @@ void rank_ctx_init(struct rank_ctx *c, const struct rank_job *job, const struct 
 	}
 }
 
-/* ---- does it suit? -------------------------------------------------------------------------- */
+/* ---- does it suit? --------------------------------------------------------------------------- */
 
 /* offer_refusal() without words: ask by ask, names by their memo. */
 static bool ask_suits(const struct offer *o, const struct resource_ask *k, uint64_t asked)
@@ -168,13 +175,15 @@ static bool ask_suits(const struct offer *o, const struct resource_ask *k, uint6
 		gpu = (asked >> i & 1) != 0 && o->gpu_milli == k->gpus[i].milli;
 	}
 	return gpu && (k->use_spot != 0 || o->market != SPOT_MARKET_SPOT) &&
-	       (k->vcpus_min <= 0 || o->vcpus >= k->vcpus_min) && (k->mem_mib_min <= 0 || o->mem_mib >= k->mem_mib_min) &&
-	       (k->max_hourly_micros <= 0 || o->price_micros <= k->max_hourly_micros) &&
-	       (k->provider == NULL || strcmp(k->provider, o->provider) == 0) &&
-	       (k->region == NULL || strcmp(k->region, o->region) == 0) &&
-	       (k->zone == NULL || strcmp(k->zone, o->zone) == 0 || strcmp(k->zone, o->zone_name) == 0) &&
-	       (k->instance_type == NULL || strcmp(k->instance_type, o->instance_type) == 0) &&
-	       (k->tiers_n == 0 || offer_tier_allowed(o, k));
+	    (k->vcpus_min <= 0 || o->vcpus >= k->vcpus_min) &&
+	    (k->mem_mib_min <= 0 || o->mem_mib >= k->mem_mib_min) &&
+	    (k->max_hourly_micros <= 0 || o->price_micros <= k->max_hourly_micros) &&
+	    (k->provider == NULL || strcmp(k->provider, o->provider) == 0) &&
+	    (k->region == NULL || strcmp(k->region, o->region) == 0) &&
+	    (k->zone == NULL || strcmp(k->zone, o->zone) == 0 ||
+		strcmp(k->zone, o->zone_name) == 0) &&
+	    (k->instance_type == NULL || strcmp(k->instance_type, o->instance_type) == 0) &&
+	    (k->tiers_n == 0 || offer_tier_allowed(o, k));
 }
 
 static bool asks_suit(struct rank_ctx *c, struct arena *a, const struct offer *o, bool bits)
@@ -183,7 +192,8 @@ static bool asks_suit(struct rank_ctx *c, struct arena *a, const struct offer *o
 	uint64_t asked = bits ? rank_gpu_near(c, o->gpu_name)->asked : 0;
 
 	for (size_t i = 0; i < s->asks_n; i++) {
-		if (bits ? ask_suits(o, &s->asks[i], asked) : offer_refusal(a, o, &s->asks[i]) == NULL) {
+		if (bits ? ask_suits(o, &s->asks[i], asked)
+			 : offer_refusal(a, o, &s->asks[i]) == NULL) {
 			return true;
 		}
 		asked = s->asks[i].gpus_n < ASKED_BITS ? asked >> s->asks[i].gpus_n : 0;
@@ -214,7 +224,8 @@ static enum refusal refusal(struct rank_ctx *c, struct arena *a, const struct of
 	if (o->has_odds && o->odds < ODDS_MIN) {
 		return REFUSED_ODDS;
 	}
-	return !o->has_quota || offer_quota_room(o) >= MAX(c->job.nodes, 1) ? REFUSED_NOT : REFUSED_QUOTA;
+	return !o->has_quota || offer_quota_room(o) >= MAX(c->job.nodes, 1) ? REFUSED_NOT
+									    : REFUSED_QUOTA;
 }
 
 static const char *ask_words(struct arena *a, const struct rank_ctx *c, const struct offer *o)
@@ -243,12 +254,14 @@ const char *refusal_words(struct arena *a, const struct ranking *r, const struct
 	case REFUSED_ASK:
 		return ask_words(a, r->ctx, o);
 	case REFUSED_COOLING:
-		return arena_printf(a, "cooling for %s: %s", format_duration(o->cool_until_us - r->ctx->now_us, left),
+		return arena_printf(a, "cooling for %s: %s",
+		    format_duration(o->cool_until_us - r->ctx->now_us, left),
 		    o->cool_why != NULL ? o->cool_why : "refused lately");
 	case REFUSED_CAPACITY:
 		return "the provider says it has none now";
 	case REFUSED_ODDS:
-		return arena_printf(a, "the provider gives a launch now odds of %.1f %%", o->odds * 100);
+		return arena_printf(a, "the provider gives a launch now odds of %.1f %%",
+		    o->odds * 100);
 	case REFUSED_QUOTA:
 		return offer_quota_refusal(a, o, r->ctx->job.nodes);
 	case REFUSED_HAZARD:
@@ -259,7 +272,7 @@ const char *refusal_words(struct arena *a, const struct ranking *r, const struct
 	return "";
 }
 
-/* ---- order ---------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 struct key {
 	uint64_t value;
@@ -267,7 +280,8 @@ struct key {
 };
 #define DIGIT 11
 
-/* Stable, least digit first; digits that are the same everywhere are passed over. Returns the sorted one of the two. */
+/* Stable, least digit first; digits that are the same everywhere are passed over. Returns the
+ * sorted one of the two. */
 static struct key *keys_sort(struct key *keys, struct key *spare, size_t n)
 {
 	uint64_t any = 0, all = UINT64_MAX;
@@ -277,7 +291,7 @@ static struct key *keys_sort(struct key *keys, struct key *spare, size_t n)
 		all &= keys[i].value;
 	}
 	for (int shift = 0; shift < 64; shift += DIGIT) {
-		uint32_t count[1 << DIGIT] = {0}, sum = 0;
+		uint32_t count[1 << DIGIT] = { 0 }, sum = 0;
 		struct key *t;
 
 		if (((any ^ all) >> shift & ((1 << DIGIT) - 1)) == 0) {
@@ -308,25 +322,27 @@ static const struct key *by_pool(struct arena *a, const struct offer *offers, si
 	struct key *keys = arena_array_raw(a, n, sizeof(*keys));
 
 	for (size_t i = 0; i < n; i++) {
-		keys[i] = (struct key){.value = (uint32_t)offers[i].pool_id ^ UINT32_C(0x80000000), .at = (uint32_t)i};
+		keys[i] = (struct key){ .value = (uint32_t)offers[i].pool_id ^ UINT32_C(0x80000000),
+			.at = (uint32_t)i };
 	}
 	return keys_sort(keys, arena_array_raw(a, n, sizeof(*keys)), n);
 }
 
-/* Offers are looked at block by block: what is found to suit is scored while it is on its way from memory. */
-#define BLOCK       256
-#define AHEAD       8
-#define SCORES_EACH 1024               /* scores that are allocated at a time */
+/* Offers are looked at block by block: what is found to suit is scored while it is on its way from
+ * memory. */
+#define BLOCK 256
+#define AHEAD 8
+#define SCORES_EACH 1024 /* scores that are allocated at a time */
 
-struct pass {                          /* of rank_run, in the order of pool ids */
+struct pass { /* of rank_run, in the order of pool ids */
 	const struct offer *offers;
-	const struct key *order;       /* NULL: as they come */
+	const struct key *order; /* NULL: as they come */
 	size_t n;
-	uint8_t *why;                  /* enum refusal */
-	struct score **raw;            /* as they are made, SCORES_EACH in each */
+	uint8_t *why; /* enum refusal */
+	struct score **raw; /* as they are made, SCORES_EACH in each */
 	struct key *keys;
 	size_t usable;
-	bool bits;                     /* the asks' GPUs fit in gpu_memo.asked */
+	bool bits; /* the asks' GPUs fit in gpu_memo.asked */
 };
 
 static const struct offer *pass_at(const struct pass *p, size_t i)
@@ -334,8 +350,10 @@ static const struct offer *pass_at(const struct pass *p, size_t i)
 	return &p->offers[p->order != NULL ? p->order[i].at : i];
 }
 
-/* Which of the block suit; *ret_n of them stand in ret. false: the offers do not come by pool id. */
-static bool block_suits(struct arena *a, struct rank_ctx *c, struct pass *p, size_t from, uint32_t *ret, size_t *ret_n)
+/* Which of the block suit; *ret_n of them stand in ret. false: the offers do not come by pool
+ * id. */
+static bool block_suits(struct arena *a, struct rank_ctx *c, struct pass *p, size_t from,
+    uint32_t *ret, size_t *ret_n)
 {
 	size_t to = MIN(from + BLOCK, p->n), n = 0;
 	int32_t before = from > 0 ? pass_at(p, from - 1)->pool_id : INT32_MIN;
@@ -360,7 +378,8 @@ static bool block_suits(struct arena *a, struct rank_ctx *c, struct pass *p, siz
 	return true;
 }
 
-static void block_score(struct arena *a, struct rank_ctx *c, struct pass *p, const uint32_t *suit, size_t n)
+static void block_score(struct arena *a, struct rank_ctx *c, struct pass *p, const uint32_t *suit,
+    size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
 		struct score **each = &p->raw[p->usable / SCORES_EACH], *s;
@@ -373,7 +392,8 @@ static void block_score(struct arena *a, struct rank_ctx *c, struct pass *p, con
 			p->why[suit[k]] = REFUSED_HAZARD;
 			continue;
 		}
-		p->keys[p->usable] = (struct key){.value = (uint64_t)MAX(s->total_micros, 0), .at = (uint32_t)p->usable};
+		p->keys[p->usable] = (struct key){ .value = (uint64_t)MAX(s->total_micros, 0),
+			.at = (uint32_t)p->usable };
 		p->usable++;
 	}
 }
@@ -425,7 +445,8 @@ static void pass_refused(struct arena *a, const struct pass *p, struct ranking *
 			continue;
 		}
 		o = pass_at(p, i);
-		ret->refused[ret->refused_n++] = (struct refused){.offer = o, .why = (enum refusal)p->why[i]};
+		ret->refused[ret->refused_n++] =
+		    (struct refused){ .offer = o, .why = (enum refusal)p->why[i] };
 		ret->spot_cooling += p->why[i] == REFUSED_COOLING && o->market == SPOT_MARKET_SPOT;
 	}
 }
@@ -434,10 +455,13 @@ void rank_run(struct arena *a, const struct offer *offers, size_t n, const struc
     const struct rank_policy *p, int64_t now_us, struct ranking *ret)
 {
 	struct rank_ctx *c = arena_alloc(a, sizeof(*c));
-	struct pass pass = {.offers = offers, .n = n, .why = arena_alloc(a, n + 1), .bits = asks_fit_bits(job->spec)};
+	struct pass pass = { .offers = offers,
+		.n = n,
+		.why = arena_alloc(a, n + 1),
+		.bits = asks_fit_bits(job->spec) };
 
 	rank_ctx_init(c, job, p, now_us);
-	*ret = (struct ranking){.ctx = c};
+	*ret = (struct ranking){ .ctx = c };
 	pass.raw = arena_array(a, n / SCORES_EACH + 1, sizeof(*pass.raw));
 	pass.keys = arena_array_raw(a, n + 1, sizeof(*pass.keys));
 	/* A read of the market comes by pool id. */
@@ -459,8 +483,8 @@ void rank_offers(struct arena *a, const struct offer *offers, size_t n, const st
 	*ret_usable = r.usable;
 }
 
-const struct score *rank_one(struct arena *a, const struct offer *o, const struct rank_job *job, const struct rank_policy *p,
-    int64_t now_us)
+const struct score *rank_one(struct arena *a, const struct offer *o, const struct rank_job *job,
+    const struct rank_policy *p, int64_t now_us)
 {
 	struct rank_ctx *c = arena_alloc(a, sizeof(*c));
 	struct score *s = arena_alloc(a, sizeof(*s));
@@ -490,7 +514,7 @@ const struct score *rank_in_time(const struct ranking *r, enum spot_market marke
 bool rank_suits_deadline(const struct score *s, const struct score *on_demand, double within_h)
 {
 	bool slow = s->offer->market == SPOT_MARKET_SPOT && on_demand != NULL &&
-	            s->throughput < DEADLINE_SPEED_LEAST * on_demand->throughput;
+	    s->throughput < DEADLINE_SPEED_LEAST * on_demand->throughput;
 
 	return !slow && s->hours <= within_h;
 }

@@ -5,10 +5,10 @@
 #include "core/rebalance.h"
 
 #define ALL_HOURS UINT32_C(0xffffff)
-/* Before anything was seen a recommendation is right one time in four: AWS calls it a best effort, and users of its
- * handlers report mostly false alarms. Two dozen of our own outweigh it. */
+/* Before anything was seen a recommendation is right one time in four: AWS calls it a best effort,
+ * and users of its handlers report mostly false alarms. Two dozen of our own outweigh it. */
 #define PRIOR_FOLLOWED 1.0
-#define PRIOR_NOT      3.0
+#define PRIOR_NOT 3.0
 
 void rebalance_policy_default(struct rebalance_policy *p)
 {
@@ -107,7 +107,7 @@ struct wave {
 	const struct ordered *list;
 	struct rebalance_choice *ret;
 	int64_t begun, moving, budget;
-	bool open;     /* the window */
+	bool open; /* the window */
 	int hour;
 };
 
@@ -132,28 +132,31 @@ static const char *why_not(struct arena *a, const struct wave *w, size_t i)
 		return arena_printf(a, "it pays, but moves do not begin in hour %d (UTC)", w->hour);
 	}
 	if (w->moving + w->begun >= w->budget) {
-		return arena_printf(a, "it pays, but %" PRId64 " jobs are on the move, as many as may be", w->moving + w->begun);
+		return arena_printf(a,
+		    "it pays, but %" PRId64 " jobs are on the move, as many as may be",
+		    w->moving + w->begun);
 	}
 	if (w->begun >= w->p->wave_max) {
 		return arena_printf(a, "it pays, but this wave has its %d moves", w->p->wave_max);
 	}
 	if (into_pool(w, i, m->to_pool) >= w->p->pool_max) {
-		return arena_printf(a, "it pays, but this wave moves %d jobs into that pool already", w->p->pool_max);
+		return arena_printf(a,
+		    "it pays, but this wave moves %d jobs into that pool already", w->p->pool_max);
 	}
 	return NULL;
 }
 
-void rebalance_wave(struct arena *a, const struct rebalance_move *moves, size_t n, int64_t running, int64_t moving,
-    int64_t now_us, const struct rebalance_policy *p, struct rebalance_choice *ret)
+void rebalance_wave(struct arena *a, const struct rebalance_move *moves, size_t n, int64_t running,
+    int64_t moving, int64_t now_us, const struct rebalance_policy *p, struct rebalance_choice *ret)
 {
 	struct ordered *list = arena_array(a, n + 1, sizeof(*list));
-	struct wave w = {.p = p, .list = list, .ret = ret, .moving = moving};
+	struct wave w = { .p = p, .list = list, .ret = ret, .moving = moving };
 
 	w.hour = (int)(now_us / SPOT_US_PER_HOUR % 24);
 	w.open = (p->hours >> w.hour & 1) != 0;
 	w.budget = p->budget_pm == 0 ? 0 : MAX(running * p->budget_pm / 1000, 1);
 	for (size_t i = 0; i < n; i++) {
-		list[i] = (struct ordered){.move = &moves[i], .at = i};
+		list[i] = (struct ordered){ .move = &moves[i], .at = i };
 	}
 	if (n > 1) {
 		qsort(list, n, sizeof(*list), by_gain);
@@ -168,7 +171,8 @@ void rebalance_wave(struct arena *a, const struct rebalance_move *moves, size_t 
 	}
 }
 
-void recommend_judge(struct arena *a, const struct recommend_in *in, int64_t margin_pm, struct recommend_out *ret)
+void recommend_judge(struct arena *a, const struct recommend_in *in, int64_t margin_pm,
+    struct recommend_out *ret)
 {
 	double base = (double)in->base_followed_pm / 1000.0;
 
@@ -176,9 +180,13 @@ void recommend_judge(struct arena *a, const struct recommend_in *in, int64_t mar
 		.odds = (PRIOR_FOLLOWED + (double)in->followed) /
 		    (PRIOR_FOLLOWED + PRIOR_NOT + (double)in->heard),
 	};
-	ret->worth_micros = (int64_t)((ret->odds > base ? ret->odds - base : 0) * (double)in->lost_micros);
+	ret->worth_micros =
+	    (int64_t)((ret->odds > base ? ret->odds - base : 0) * (double)in->lost_micros);
 	ret->move = ret->worth_micros * 1000 > in->move_micros * (1000 + margin_pm);
-	ret->why = arena_printf(a, "%" PRId64 " of %" PRId64 " recommendations were followed by a reclaim: odds %.0f %%, worth %.4f "
-	    "USD, a move costs %.4f", in->followed, in->heard, ret->odds * 100, (double)ret->worth_micros / 1e6,
+	ret->why = arena_printf(a,
+	    "%" PRId64 " of %" PRId64
+	    " recommendations were followed by a reclaim: odds %.0f %%, worth %.4f "
+	    "USD, a move costs %.4f",
+	    in->followed, in->heard, ret->odds * 100, (double)ret->worth_micros / 1e6,
 	    (double)in->move_micros / 1e6);
 }

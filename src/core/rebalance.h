@@ -1,8 +1,9 @@
 /*
- * Which of the moves that pay are made now. Pure. A move that pays alone may still be wrong at this hour (window), too
- * many at once (disruption budget), or one of a herd into one pool (whose supply and quota it would use up). What is not
- * made now is found again by the next wave. And what an early warning of a provider is worth, by our own record: AWS's
- * rebalance recommendation says "elevated risk" and nothing of how often it is followed by a reclaim.
+ * Which of the moves that pay are made now. Pure. A move that pays alone may still be wrong at this
+ * hour (window), too many at once (disruption budget), or one of a herd into one pool (whose supply
+ * and quota it would use up). What is not made now is found again by the next wave. And what an
+ * early warning of a provider is worth, by our own record: AWS's rebalance recommendation says
+ * "elevated risk" and nothing of how often it is followed by a reclaim.
  */
 #ifndef CORE_REBALANCE_H
 #define CORE_REBALANCE_H
@@ -12,45 +13,54 @@
 struct arena;
 
 struct rebalance_policy {
-	int32_t wave_max;              /* moves begun by one request, 10 */
-	int64_t budget_pm;             /* of the running jobs, so many may be on the move at once, per mille, 100; at least one */
-	int32_t pool_max;              /* moves into one pool per wave, 3 */
-	uint32_t hours;                /* bit h: moves may begin in hour h of the day (UTC); 0xffffff */
-	int64_t notice_window_us;      /* a recommendation was right if the node was reclaimed within, 2 h */
+	int32_t wave_max; /* moves begun by one request, 10 */
+	/* of the running jobs, so many may be on the move at once, per mille, 100; at least one */
+	int64_t budget_pm;
+	int32_t pool_max; /* moves into one pool per wave, 3 */
+	/* bit h: moves may begin in hour h of the day (UTC); 0xffffff */
+	uint32_t hours;
+	/* a recommendation was right if the node was reclaimed within, 2 h */
+	int64_t notice_window_us;
 };
 void rebalance_policy_default(struct rebalance_policy *p);
 /* "0-6,22,23" or "" (always). false: not a list of hours. */
 bool rebalance_hours_parse(const char *text, uint32_t *ret);
 
-struct rebalance_move {                /* one running job */
+struct rebalance_move { /* one running job */
 	int64_t job_id;
-	bool pays;                     /* the saving beats the cost by the margin; why_not says otherwise */
+	/* the saving beats the cost by the margin; why_not says otherwise */
+	bool pays;
 	const char *why_not;
 	int64_t saving_micros, cost_micros;
 	int32_t to_pool;
-	bool urgent;                   /* its node was recommended to be left, and that is worth it: no window */
+	/* its node was recommended to be left, and that is worth it: no window */
+	bool urgent;
 };
 struct rebalance_choice {
 	bool go;
-	const char *why;               /* of not going, static or in the arena */
+	const char *why; /* of not going, static or in the arena */
 };
-/* moving: jobs on the move already; running: all running jobs. ret has one choice per move, in the same order. The most
- * gain first; ties by job id, so that the same input gives the same wave. */
-void rebalance_wave(struct arena *a, const struct rebalance_move *moves, size_t n, int64_t running, int64_t moving,
-    int64_t now_us, const struct rebalance_policy *p, struct rebalance_choice *ret);
+/* moving: jobs on the move already; running: all running jobs. ret has one choice per move, in the
+ * same order. The most gain first; ties by job id, so that the same input gives the same wave. */
+void rebalance_wave(struct arena *a, const struct rebalance_move *moves, size_t n, int64_t running,
+    int64_t moving, int64_t now_us, const struct rebalance_policy *p, struct rebalance_choice *ret);
 
 struct recommend_in {
-	int64_t heard, followed;       /* recommendations of this provider; of them reclaimed within the window */
-	int64_t base_followed_pm;      /* a node without one is reclaimed in such a window: hazard x window, per mille */
-	int64_t move_micros;           /* a move now: both nodes paid, changeover */
-	int64_t lost_micros;           /* a reclaim without it: expected lost work, restart, idle wait */
+	/* recommendations of this provider; of them reclaimed within the window */
+	int64_t heard, followed;
+	/* a node without one is reclaimed in such a window: hazard x window, per mille */
+	int64_t base_followed_pm;
+	int64_t move_micros; /* a move now: both nodes paid, changeover */
+	/* a reclaim without it: expected lost work, restart, idle wait */
+	int64_t lost_micros;
 };
 struct recommend_out {
 	bool move;
-	double odds;                   /* that it is followed: Beta(1, 3) and what we saw */
-	int64_t worth_micros;          /* odds x lost; above what the base rate alone would bring */
+	double odds; /* that it is followed: Beta(1, 3) and what we saw */
+	int64_t worth_micros; /* odds x lost; above what the base rate alone would bring */
 	const char *why;
 };
-void recommend_judge(struct arena *a, const struct recommend_in *in, int64_t margin_pm, struct recommend_out *ret);
+void recommend_judge(struct arena *a, const struct recommend_in *in, int64_t margin_pm,
+    struct recommend_out *ret);
 
 #endif

@@ -7,7 +7,7 @@
 /* Finer than this, units are rounded: what a victim frees down, what is needed up. */
 #define UNITS_MAX 4096
 
-/* ---- backfill --------------------------------------------------------------------------------- */
+/* ---- backfill -------------------------------------------------------------------------------- */
 
 static int run_by(const void *x, const void *y)
 {
@@ -16,8 +16,8 @@ static int run_by(const void *x, const void *y)
 	return a->end_us < b->end_us ? -1 : a->end_us > b->end_us;
 }
 
-void backfill_reserve(struct arena *a, int64_t now_us, int64_t limit, int64_t used, int64_t need, const struct backfill_run *runs,
-		      size_t n, struct backfill *ret)
+void backfill_reserve(struct arena *a, int64_t now_us, int64_t limit, int64_t used, int64_t need,
+    const struct backfill_run *runs, size_t n, struct backfill *ret)
 {
 	struct backfill_run *sorted = arena_array(a, n + 1, sizeof(*sorted));
 	int64_t held = 0, free;
@@ -25,11 +25,12 @@ void backfill_reserve(struct arena *a, int64_t now_us, int64_t limit, int64_t us
 
 	for (size_t k = 0; k < n; k++) {
 		held += runs[k].units;
-		sorted[k] = (struct backfill_run){.end_us = MAX(runs[k].end_us, now_us), .units = runs[k].units};
+		sorted[k] = (struct backfill_run){ .end_us = MAX(runs[k].end_us, now_us),
+			.units = runs[k].units };
 	}
 	qsort(sorted, n, sizeof(*sorted), run_by);
 	free = MAX(limit - MAX(used, held), 0);
-	*ret = (struct backfill){.shadow_us = now_us};
+	*ret = (struct backfill){ .shadow_us = now_us };
 	while (free < need && i < n) {
 		ret->shadow_us = sorted[i].end_us;
 		free += sorted[i++].units;
@@ -39,7 +40,7 @@ void backfill_reserve(struct arena *a, int64_t now_us, int64_t limit, int64_t us
 		free += sorted[i].units;
 	}
 	if (free < need) {
-		*ret = (struct backfill){.shadow_us = INT64_MAX, .spare = INT64_MAX};
+		*ret = (struct backfill){ .shadow_us = INT64_MAX, .spare = INT64_MAX };
 	} else {
 		ret->spare = free - need;
 	}
@@ -61,7 +62,7 @@ bool backfill_take(struct backfill *b, int64_t units, int64_t end_us)
 	return true;
 }
 
-/* ---- preemption ------------------------------------------------------------------------------- */
+/* ---- preemption ------------------------------------------------------------------------------ */
 
 bool victim_deadline_holds(const struct schedule_policy *p, const struct victim *v, int64_t now_us)
 {
@@ -74,8 +75,8 @@ bool victim_deadline_holds(const struct schedule_policy *p, const struct victim 
 	return v->left_us > 0 && left >= 0 && left - v->left_us >= v->left_us / 2;
 }
 
-const char *victim_refusal(struct arena *a, const struct schedule_policy *p, const struct victim *v, int32_t priority,
-			   int64_t now_us)
+const char *victim_refusal(struct arena *a, const struct schedule_policy *p, const struct victim *v,
+    int32_t priority, int64_t now_us)
 {
 	char ago[32];
 
@@ -92,14 +93,15 @@ const char *victim_refusal(struct arena *a, const struct schedule_policy *p, con
 		return "its class is not preempted";
 	}
 	if ((int64_t)priority - v->priority < p->preempt_gap) {
-		return arena_printf(a, "its priority is %d: not %" PRId64 " below %d", (int)v->priority, p->preempt_gap,
-				    (int)priority);
+		return arena_printf(a, "its priority is %d: not %" PRId64 " below %d",
+		    (int)v->priority, p->preempt_gap, (int)priority);
 	}
 	if (!victim_deadline_holds(p, v, now_us)) {
 		return "it might miss its deadline";
 	}
 	if (v->last_us != 0 && now_us - v->last_us < p->preempt_hold_us) {
-		return arena_printf(a, "it had to leave %s ago", format_duration(now_us - v->last_us, ago));
+		return arena_printf(a, "it had to leave %s ago",
+		    format_duration(now_us - v->last_us, ago));
 	}
 	return NULL;
 }
@@ -109,7 +111,9 @@ int64_t victim_cost(const struct victim *v, double notice_saves)
 	double lost = v->has_path ? (1 - notice_saves) * (double)v->saved_us : (double)v->ran_us;
 	double save = v->has_path ? (double)v->save_us : 0;
 
-	return (int64_t)((double)v->price_micros * (save + (double)v->restart_us + lost) / (double)SPOT_US_PER_HOUR + 0.5);
+	return (int64_t)((double)v->price_micros * (save + (double)v->restart_us + lost) /
+		(double)SPOT_US_PER_HOUR +
+	    0.5);
 }
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -135,19 +139,23 @@ static int64_t grain(const struct victim *list, size_t n, int64_t need)
 	return (need + g - 1) / g <= UNITS_MAX ? g : (need + UNITS_MAX - 1) / UNITS_MAX;
 }
 
-struct cell { int64_t cost; int32_t count; };
+struct cell {
+	int64_t cost;
+	int32_t count;
+};
 
 static bool better(struct cell a, struct cell b)
 {
 	return a.cost != b.cost ? a.cost < b.cost : a.count < b.count;
 }
 
-/* best[u] over the victims from i on: cheapest that frees at least u; take[i * (u_n + 1) + u]: is i among them? From the
- * last to the first, so that among equals the first in the list is taken. */
-static void cover(struct cell *best, bool *take, const struct victim *list, size_t n, size_t u_n, int64_t g)
+/* best[u] over the victims from i on: cheapest that frees at least u; take[i * (u_n + 1) + u]: is i
+ * among them? From the last to the first, so that among equals the first in the list is taken. */
+static void cover(struct cell *best, bool *take, const struct victim *list, size_t n, size_t u_n,
+    int64_t g)
 {
 	for (size_t u = 1; u <= u_n; u++) {
-		best[u] = (struct cell){.cost = INT64_MAX, .count = INT32_MAX};
+		best[u] = (struct cell){ .cost = INT64_MAX, .count = INT32_MAX };
 	}
 	for (size_t i = n; i-- > 0;) {
 		size_t units = (size_t)(MAX(list[i].units, 0) / g);
@@ -158,7 +166,8 @@ static void cover(struct cell *best, bool *take, const struct victim *list, size
 			if (rest.cost == INT64_MAX) {
 				continue;
 			}
-			with = (struct cell){.cost = rest.cost + MAX(list[i].cost_micros, 0), .count = rest.count + 1};
+			with = (struct cell){ .cost = rest.cost + MAX(list[i].cost_micros, 0),
+				.count = rest.count + 1 };
 			if (!better(best[u], with)) {
 				best[u] = with;
 				take[i * (u_n + 1) + u] = true;
@@ -167,7 +176,8 @@ static void cover(struct cell *best, bool *take, const struct victim *list, size
 	}
 }
 
-bool victims_choose(struct arena *a, const struct victim *list, size_t n, int64_t need, size_t **ret, size_t *ret_n)
+bool victims_choose(struct arena *a, const struct victim *list, size_t n, int64_t need,
+    size_t **ret, size_t *ret_n)
 {
 	int64_t g = grain(list, n, need);
 	size_t u_n = (size_t)((MAX(need, 0) + g - 1) / g), left = u_n;

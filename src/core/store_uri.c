@@ -4,21 +4,22 @@
 #include "core/store_uri.h"
 
 #define SCHEME_LEN 5
-#define KEY_MAX    1024
-#define LOWER      "abcdefghijklmnopqrstuvwxyz0123456789"
+#define KEY_MAX 1024
+#define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"
 
-/* Names of buckets as far as all vendors of the scheme agree; what one of them takes may be less. */
+/* Names of buckets as far as all vendors of the scheme agree; what one of them takes may be
+ * less. */
 static const struct scheme {
 	const char *scheme, *kind, *signers, *letters;
 	size_t bucket_max;
 	const char *bucket_words;
 } schemes[] = {
-	{"s3://", NULL, "a provider of kind aws or coreweave", LOWER ".-", 63,
-	    "a bucket's name has 3 to 63 lower-case letters, digits, '.' and '-'"},
-	{"gs://", "gcp", "a provider of kind gcp", LOWER "._-", 222,
-	    "a bucket's name has 3 to 222 lower-case letters, digits, '.', '_' and '-'"},
-	{"az://", "azure", "a provider of kind azure", LOWER "-", 63,
-	    "a container's name has 3 to 63 lower-case letters, digits and '-'"},
+	{ "s3://", NULL, "a provider of kind aws or coreweave", LOWER ".-", 63,
+	    "a bucket's name has 3 to 63 lower-case letters, digits, '.' and '-'" },
+	{ "gs://", "gcp", "a provider of kind gcp", LOWER "._-", 222,
+	    "a bucket's name has 3 to 222 lower-case letters, digits, '.', '_' and '-'" },
+	{ "az://", "azure", "a provider of kind azure", LOWER "-", 63,
+	    "a container's name has 3 to 63 lower-case letters, digits and '-'" },
 };
 
 static const struct scheme *scheme_of(const char *uri)
@@ -33,8 +34,8 @@ static const struct scheme *scheme_of(const char *uri)
 
 static bool bucket_ok(const struct scheme *s, const char *name, size_t n)
 {
-	return n >= 3 && n <= s->bucket_max && strspn(name, s->letters) >= n && strchr(".-", name[0]) == NULL &&
-	    strchr(".-", name[n - 1]) == NULL;
+	return n >= 3 && n <= s->bucket_max && strspn(name, s->letters) >= n &&
+	    strchr(".-", name[0]) == NULL && strchr(".-", name[n - 1]) == NULL;
 }
 
 const char *store_uri_read(struct arena *a, const char *uri, struct store_uri *ret)
@@ -57,7 +58,9 @@ const char *store_uri_read(struct arena *a, const char *uri, struct store_uri *r
 	if (s->kind != NULL && strcmp(s->kind, "azure") == 0 && slash[1] == '/') {
 		return "a blob's name does not begin with '/'";
 	}
-	*ret = (struct store_uri){.scheme = s->scheme, .bucket = arena_strndup(a, bucket, (size_t)(slash - bucket)), .key = slash + 1};
+	*ret = (struct store_uri){ .scheme = s->scheme,
+		.bucket = arena_strndup(a, bucket, (size_t)(slash - bucket)),
+		.key = slash + 1 };
 	return NULL;
 }
 

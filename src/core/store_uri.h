@@ -1,6 +1,7 @@
 /*
- * Objects as files name them: s3://bucket/key, gs://bucket/key, az://container/key; and who can sign for which. Pure, so
- * that a job file is refused by the same rule that the engine later signs by.
+ * Objects as files name them: s3://bucket/key, gs://bucket/key, az://container/key; and who can
+ * sign for which. Pure, so that a job file is refused by the same rule that the engine later signs
+ * by.
  */
 #ifndef CORE_STORE_URI_H
 #define CORE_STORE_URI_H
@@ -9,12 +10,13 @@
 
 struct arena;
 struct store_uri {
-	const char *scheme;        /* "s3://" */
+	const char *scheme; /* "s3://" */
 	const char *bucket, *key;
 };
 /* NULL, or what is wrong with it: what no vendor of that scheme takes. */
 NODISCARD const char *store_uri_read(struct arena *a, const char *uri, struct store_uri *ret);
-/* A provider of that kind signs URLs of the uri's scheme: gs:// gcp, az:// azure, s3:// all others. Other uris: false. */
+/* A provider of that kind signs URLs of the uri's scheme: gs:// gcp, az:// azure, s3:// all others.
+ * Other uris: false. */
 bool store_uri_signed_by(const char *uri, const char *kind);
 /* Whoever signs for the one signs for the other: of one scheme. */
 bool store_uri_alike(const char *a, const char *b);

@@ -31,27 +31,35 @@ static int64_t slack_us(const struct supply_in *in, const struct supply_policy *
 
 static int64_t patience(const struct supply_in *in, const struct supply_policy *p, int64_t slack)
 {
-	/* In a squeeze everybody waits for the same machines: waiting as long as in calm times rarely pays. */
-	int64_t whole = in->spot_tight ? p->patience_us / 1000 * p->tight_patience_pm : p->patience_us;
+	/* In a squeeze everybody waits for the same machines: waiting as long as in calm times
+	 * rarely pays. */
+	int64_t whole =
+	    in->spot_tight ? p->patience_us / 1000 * p->tight_patience_pm : p->patience_us;
 
-	return slack == INT64_MAX ? whole : MIN(slack <= 0 ? 0 : slack / 1000 * p->patience_max_share_pm, whole);
+	return slack == INT64_MAX
+	    ? whole
+	    : MIN(slack <= 0 ? 0 : slack / 1000 * p->patience_max_share_pm, whole);
 }
 
-static enum supply_choice choose_spot(struct arena *a, const struct supply_in *in, int64_t slack, int64_t wait,
-    const char **ret_why)
+static enum supply_choice choose_spot(struct arena *a, const struct supply_in *in, int64_t slack,
+    int64_t wait, const char **ret_why)
 {
 	bool on_demand = in->on_demand_allowed && in->on_demand_usable > 0;
 	char text[32], waited[32];
 
-	/* Pools are still left to try, but every try so far was refused: going through all of them is waiting, too. */
+	/* Pools are still left to try, but every try so far was refused: going through all of them
+	 * is waiting, too. */
 	if (on_demand && in->spot_refused > 0 && in->now_us - in->queued_us >= wait) {
-		*ret_why = arena_printf(a, "no spot for %s (%zu pools refused), patience is %s: fail over to on-demand",
-		    format_duration(in->now_us - in->queued_us, waited), in->spot_refused, format_duration(wait, text));
+		*ret_why = arena_printf(a,
+		    "no spot for %s (%zu pools refused), patience is %s: fail over to on-demand",
+		    format_duration(in->now_us - in->queued_us, waited), in->spot_refused,
+		    format_duration(wait, text));
 		return SUPPLY_ON_DEMAND;
 	}
 
 	if (on_demand && slack <= 0) {
-		*ret_why = arena_printf(a, "last safe moment: if spot were lost, on-demand would be %s too late",
+		*ret_why = arena_printf(a,
+		    "last safe moment: if spot were lost, on-demand would be %s too late",
 		    format_duration(-slack, text));
 		return SUPPLY_ON_DEMAND;
 	}
@@ -61,13 +69,14 @@ static enum supply_choice choose_spot(struct arena *a, const struct supply_in *i
 		    (double)in->on_demand_best_micros / 1e6, (double)in->spot_best_micros / 1e6);
 		return SUPPLY_ON_DEMAND;
 	}
-	*ret_why = arena_printf(a, "%zu spot pools suit; best finishes for %.4f USD, on-demand for %.4f",
-	    in->spot_usable, (double)in->spot_best_micros / 1e6, (double)in->on_demand_best_micros / 1e6);
+	*ret_why = arena_printf(a,
+	    "%zu spot pools suit; best finishes for %.4f USD, on-demand for %.4f", in->spot_usable,
+	    (double)in->spot_best_micros / 1e6, (double)in->on_demand_best_micros / 1e6);
 	return SUPPLY_SPOT;
 }
 
-enum supply_choice supply_choose(struct arena *a, const struct supply_in *in, const struct supply_policy *p,
-    const char **ret_why, int64_t *ret_until_us)
+enum supply_choice supply_choose(struct arena *a, const struct supply_in *in,
+    const struct supply_policy *p, const char **ret_why, int64_t *ret_until_us)
 {
 	bool on_demand = in->on_demand_allowed && in->on_demand_usable > 0;
 	int64_t slack = slack_us(in, p);
@@ -77,23 +86,26 @@ enum supply_choice supply_choose(struct arena *a, const struct supply_in *in, co
 	*ret_until_us = in->now_us;
 	if (in->spot_allowed && in->spot_usable > 0) {
 		/* Spot that is lost costs a changeover more before on-demand can begin. */
-		return choose_spot(a, in, slack == INT64_MAX ? slack : slack - p->changeover_us, wait, ret_why);
+		return choose_spot(a, in, slack == INT64_MAX ? slack : slack - p->changeover_us,
+		    wait, ret_why);
 	}
 	if (!in->spot_allowed) {
-		*ret_why = on_demand ? "spot is not allowed for this job, or nobody sells it" : "no on-demand pool suits now";
+		*ret_why = on_demand ? "spot is not allowed for this job, or nobody sells it"
+				     : "no on-demand pool suits now";
 		*ret_until_us = in->now_us + 30 * SPOT_US_PER_S;
 		return on_demand ? SUPPLY_ON_DEMAND : SUPPLY_WAIT;
 	}
 	format_duration(in->now_us - in->queued_us, waited);
 	format_duration(wait, whole);
 	if (on_demand && in->now_us - in->queued_us >= wait) {
-		*ret_why = arena_printf(a, "no spot for %s, patience is %s: fail over to on-demand", waited, whole);
+		*ret_why = arena_printf(a, "no spot for %s, patience is %s: fail over to on-demand",
+		    waited, whole);
 		return SUPPLY_ON_DEMAND;
 	}
 	*ret_until_us = MAX(in->queued_us + wait, in->now_us + SPOT_US_PER_S);
 	*ret_why = in->on_demand_allowed
-	               ? arena_printf(a, "no spot pool suits now; waiting up to %s before on-demand", whole)
-	               : "no spot pool suits now and on-demand is not allowed";
+	    ? arena_printf(a, "no spot pool suits now; waiting up to %s before on-demand", whole)
+	    : "no spot pool suits now and on-demand is not allowed";
 	if (in->on_demand_allowed && in->on_demand_usable == 0) {
 		*ret_why = "no pool suits now, neither spot nor on-demand";
 		*ret_until_us = in->now_us + 15 * SPOT_US_PER_S;
@@ -111,15 +123,19 @@ static int64_t probe_pause(const struct return_in *in, const struct supply_polic
 	return MIN(pause, MAX(SPOT_US_PER_HOUR, p->return_probe_us));
 }
 
-/* Both are paid while the other boots and is held. What is done here meanwhile is work that is not done there, which pays
- * for the other's time as far as that is not faster; and one start of the other is in its total already. */
+/* Both are paid while the other boots and is held. What is done here meanwhile is work that is not
+ * done there, which pays for the other's time as far as that is not faster; and one start of the
+ * other is in its total already. */
 static int64_t move_cost(const struct return_in *in, const struct supply_policy *p)
 {
 	double both_h = (double)(p->changeover_us + p->return_hold_us) / (double)SPOT_US_PER_HOUR;
-	double start_h = (double)p->changeover_us / (double)SPOT_US_PER_HOUR, speed = in->speed > 0 ? in->speed : 1;
+	double start_h = (double)p->changeover_us / (double)SPOT_US_PER_HOUR,
+	       speed = in->speed > 0 ? in->speed : 1;
 	double there_h = both_h * (1 - 1 / speed) - start_h;
 
-	return (int64_t)fmax((double)in->here_price_micros * both_h + (double)in->there_price_micros * there_h, 0);
+	return (int64_t)fmax((double)in->here_price_micros * both_h +
+		(double)in->there_price_micros * there_h,
+	    0);
 }
 
 struct return_in return_pair(int64_t now_us, const struct score *here, const struct score *there)
@@ -149,7 +165,8 @@ static double probe_share(const struct offer *o, const struct offer *const *refu
 	for (size_t i = 0; i < n; i++) {
 		if (refused[i]->pool_id == o->pool_id) {
 			halves += 2;
-		} else if (strcmp(refused[i]->region, o->region) == 0 && strcmp(refused[i]->gpu_name, o->gpu_name) == 0 &&
+		} else if (strcmp(refused[i]->region, o->region) == 0 &&
+		    strcmp(refused[i]->gpu_name, o->gpu_name) == 0 &&
 		    strcmp(refused[i]->provider, o->provider) == 0) {
 			halves += 1;
 		}
@@ -157,15 +174,17 @@ static double probe_share(const struct offer *o, const struct offer *const *refu
 	return exp2(-halves / 2.0);
 }
 
-const struct score *return_probe(const struct score *const *there, size_t n, const struct score *here,
-    const struct offer *const *refused, size_t refused_n, const struct supply_policy *p)
+const struct score *return_probe(const struct score *const *there, size_t n,
+    const struct score *here, const struct offer *const *refused, size_t refused_n,
+    const struct supply_policy *p)
 {
 	const struct score *best = NULL;
 	double most = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct return_in in = return_pair(0, here, there[i]);
-		double gain = move_gain(in.here_total_micros - in.there_total_micros, move_cost(&in, p), p);
+		double gain =
+		    move_gain(in.here_total_micros - in.there_total_micros, move_cost(&in, p), p);
 
 		gain = gain > most ? gain * probe_share(there[i]->offer, refused, refused_n) : 0;
 		if (gain > most) {
@@ -176,11 +195,12 @@ const struct score *return_probe(const struct score *const *there, size_t n, con
 	return best;
 }
 
-void return_decide(struct arena *a, const struct return_in *in, const struct supply_policy *p, struct return_out *ret)
+void return_decide(struct arena *a, const struct return_in *in, const struct supply_policy *p,
+    struct return_out *ret)
 {
 	int64_t pause = probe_pause(in, p);
 
-	*ret = (struct return_out){.again_us = in->now_us + pause};
+	*ret = (struct return_out){ .again_us = in->now_us + pause };
 	ret->saving_micros = in->here_total_micros - in->there_total_micros;
 	ret->cost_micros = move_cost(in, p);
 	if (in->there_total_micros <= 0) {
@@ -188,7 +208,8 @@ void return_decide(struct arena *a, const struct return_in *in, const struct sup
 		return;
 	}
 	if (in->moves_last_hour >= p->moves_per_hour_max) {
-		ret->why = arena_printf(a, "%d moves in the last hour: the limit", in->moves_last_hour);
+		ret->why =
+		    arena_printf(a, "%d moves in the last hour: the limit", in->moves_last_hour);
 		return;
 	}
 	if (in->last_probe_us > 0 && in->now_us - in->last_probe_us < pause) {

@@ -17,7 +17,8 @@ static int64_t first_word(const struct supply_word *w, size_t n, int32_t pool_id
 }
 
 /* Adds the time of [from, to) to every tick it touches. */
-static void down_add(int64_t *down, size_t n, int64_t start_us, int64_t tick_us, int64_t from, int64_t to)
+static void down_add(int64_t *down, size_t n, int64_t start_us, int64_t tick_us, int64_t from,
+    int64_t to)
 {
 	for (int64_t t = MAX(from, start_us); t < to;) {
 		size_t i = (size_t)((t - start_us) / tick_us);
@@ -31,13 +32,13 @@ static void down_add(int64_t *down, size_t n, int64_t start_us, int64_t tick_us,
 	}
 }
 
-void supply_track_make(struct arena *a, const struct supply_word *words, size_t n, int32_t pool_id, int64_t tick_us,
-    int64_t down_us, int64_t now_us, struct policy_track *ret)
+void supply_track_make(struct arena *a, const struct supply_word *words, size_t n, int32_t pool_id,
+    int64_t tick_us, int64_t down_us, int64_t now_us, struct policy_track *ret)
 {
 	int64_t first = first_word(words, n, pool_id), start, down_from = 0, *down;
 	uint8_t *up;
 
-	*ret = (struct policy_track){.tick_us = tick_us};
+	*ret = (struct policy_track){ .tick_us = tick_us };
 	if (first == 0 || first >= now_us || tick_us <= 0) {
 		return;
 	}
@@ -54,7 +55,8 @@ void supply_track_make(struct arena *a, const struct supply_word *words, size_t 
 		}
 		/* A second refusal goes on with the first one's time; a node that came ends it. */
 		if (down_from != 0) {
-			down_add(down, ret->n, start, tick_us, down_from, MIN(MIN(w->from_us, down_from + down_us), now_us));
+			down_add(down, ret->n, start, tick_us, down_from,
+			    MIN(MIN(w->from_us, down_from + down_us), now_us));
 		}
 		down_from = w->up ? 0 : w->from_us;
 	}

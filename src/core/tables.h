@@ -9,7 +9,8 @@ struct gpu_perf {
 	double fp16_tflops, mem_gib, bandwidth_gb_s;
 };
 struct egress_rate {
-	const char *provider, *from, *to;  /* from: region or "" ; to: internet, other-region, ... */
+	/* from: region or "" ; to: internet, other-region, ... */
+	const char *provider, *from, *to;
 	int64_t micros_per_gb;
 };
 struct egress_pair {
@@ -20,7 +21,7 @@ extern const struct gpu_perf gpu_perf_table[];
 extern const size_t gpu_perf_table_n;
 extern const struct egress_rate egress_rates[];
 extern const size_t egress_rates_n;
-extern const struct egress_pair egress_pairs[];          /* sorted */
+extern const struct egress_pair egress_pairs[]; /* sorted */
 extern const size_t egress_pairs_n;
 
 #endif

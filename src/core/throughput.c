@@ -1,4 +1,5 @@
-/* How fast a job runs on one GPU against another, and what moving bytes costs: lookups in the tables. */
+/* How fast a job runs on one GPU against another, and what moving bytes costs: lookups in the
+ * tables. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/jobspec.h"
@@ -81,8 +82,10 @@ static bool rate_counts(const struct gpu_rate *r)
 	return r->steps > 0 && r->hours > 0 && r->gpu_milli > 0;
 }
 
-/* Steps per hour of one reference GPU, as measured on it, or else on others by the table. 0: never measured. */
-static double reference_rate(const struct rank_job *job, const struct gpu_ask *ref, double *ret_hours)
+/* Steps per hour of one reference GPU, as measured on it, or else on others by the table. 0: never
+ * measured. */
+static double reference_rate(const struct rank_job *job, const struct gpu_ask *ref,
+    double *ret_hours)
 {
 	double on_ref = 0, on_ref_h = 0, by_table = 0, by_table_h = 0;
 
@@ -96,7 +99,8 @@ static double reference_rate(const struct rank_job *job, const struct gpu_ask *r
 			on_ref += r->steps / (r->gpu_milli / 1000.0);
 			on_ref_h += r->hours;
 		} else {
-			by_table += r->steps / (r->gpu_milli / 1000.0) / per_gpu_ratio(r->gpu, ref->gpu);
+			by_table +=
+			    r->steps / (r->gpu_milli / 1000.0) / per_gpu_ratio(r->gpu, ref->gpu);
 			by_table_h += r->hours;
 		}
 	}
@@ -136,11 +140,13 @@ size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate 
 
 	while (text != NULL && *text != '\0') {
 		const char *end = strchr(text, '\n');
-		char *line = arena_strndup(a, text, end != NULL ? (size_t)(end - text) : strlen(text));
-		struct gpu_rate r = {.gpu = line};
+		char *line =
+		    arena_strndup(a, text, end != NULL ? (size_t)(end - text) : strlen(text));
+		struct gpu_rate r = { .gpu = line };
 		int at = 0;
 
-		if (sscanf(line, "%*s%n %" SCNd32 " %lf %lf", &at, &r.gpu_milli, &r.steps, &r.hours) == 3) {
+		if (sscanf(line, "%*s%n %" SCNd32 " %lf %lf", &at, &r.gpu_milli, &r.steps,
+			&r.hours) == 3) {
 			line[at] = '\0';
 			list = arena_grow(a, list, n, &cap, sizeof(*list));
 			list[n++] = r;
@@ -154,7 +160,8 @@ size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate 
 int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s)
 {
 	const struct gpu_ask *ref = reference(job->spec);
-	double hours = 0, rate = ref != NULL && steps_left > 0 ? reference_rate(job, ref, &hours) : 0;
+	double hours = 0,
+	       rate = ref != NULL && steps_left > 0 ? reference_rate(job, ref, &hours) : 0;
 	double measured_s;
 
 	if (rate <= 0 || ref->milli <= 0) {
@@ -162,12 +169,14 @@ int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t
 	}
 	measured_s = (double)steps_left / (rate * ref->milli / 1000.0) * 3600.0;
 	if (declared_s > 0) {
-		measured_s = ((double)declared_s * TABLE_WEIGHT_H + measured_s * hours) / (TABLE_WEIGHT_H + hours);
+		measured_s = ((double)declared_s * TABLE_WEIGHT_H + measured_s * hours) /
+		    (TABLE_WEIGHT_H + hours);
 	}
 	return MAX((int64_t)measured_s, 1);
 }
 
-static int pair_compare(const struct egress_pair *p, const char *fp, const char *fr, const char *tp, const char *tr)
+static int pair_compare(const struct egress_pair *p, const char *fp, const char *fr, const char *tp,
+    const char *tr)
 {
 	int d = strcmp(p->from_provider, fp);
 
@@ -196,8 +205,8 @@ static int64_t pair_rate(const char *fp, const char *fr, const char *tp, const c
 	return -1;
 }
 
-int64_t egress_micros_per_gb(const char *from_provider, const char *from_region, const char *to_provider,
-    const char *to_region)
+int64_t egress_micros_per_gb(const char *from_provider, const char *from_region,
+    const char *to_provider, const char *to_region)
 {
 	bool inside = strcmp(from_provider, to_provider) == 0;
 	const char *to = inside ? "other-region" : "internet";

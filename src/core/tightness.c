@@ -6,10 +6,9 @@
 #include <math.h>
 
 #define CALM_LAUNCHES 2.0
-#define PRICE_FULL    0.5
+#define PRICE_FULL 0.5
 
-static const char *const names[] = {
-	[SUPPLY_STATE_NONE] = "?",
+static const char *const names[] = { [SUPPLY_STATE_NONE] = "?",
 #define X(n, wire) [SUPPLY_##n] = wire,
 	SUPPLY_STATE_LIST(X)
 #undef X
@@ -49,7 +48,8 @@ static double unit(double x)
 	return fmin(fmax(x, 0), 1);
 }
 
-static void measure(const struct tightness_seen *s, const struct tightness_policy *p, struct tightness *t)
+static void measure(const struct tightness_seen *s, const struct tightness_policy *p,
+    struct tightness *t)
 {
 	double tries = (double)s->launches + s->refusals;
 	double expected = s->node_hours * s->hazard_per_hour + 0.5;
@@ -57,14 +57,18 @@ static void measure(const struct tightness_seen *s, const struct tightness_polic
 	t->refusals = p->w_refusals * unit(s->refusals / (tries + CALM_LAUNCHES));
 	t->reclaims = p->w_reclaims * unit(1 - exp2(-(double)s->reclaims / expected));
 	t->scores = s->pools > 0 ? p->w_scores * unit((double)s->pools_out / s->pools) : 0;
-	t->price = s->price > 0 && s->price_mean > 0 ? p->w_price * unit((s->price / s->price_mean - 1) / PRICE_FULL) : 0;
+	t->price = s->price > 0 && s->price_mean > 0
+	    ? p->w_price * unit((s->price / s->price_mean - 1) / PRICE_FULL)
+	    : 0;
 	t->index = t->refusals + t->reclaims + t->scores + t->price;
 }
 
 void tightness_step(struct arena *a, const struct tightness *was, const struct tightness_seen *seen,
     const struct tightness_policy *p, int64_t now_us, struct tightness *ret)
 {
-	*ret = (struct tightness){.state = was->state, .since_us = was->since_us, .calm_us = was->calm_us};
+	*ret = (struct tightness){ .state = was->state,
+		.since_us = was->since_us,
+		.calm_us = was->calm_us };
 	measure(seen, p, ret);
 	if (ret->index >= p->easy_at) {
 		ret->calm_us = 0;
@@ -77,12 +81,16 @@ void tightness_step(struct arena *a, const struct tightness *was, const struct t
 	} else if (was->state == SUPPLY_EASY && ret->index >= p->tight_at) {
 		ret->state = SUPPLY_TIGHT;
 		ret->since_us = now_us;
-	} else if (was->state == SUPPLY_TIGHT && ret->calm_us != 0 && now_us - ret->calm_us >= p->hold_us) {
+	} else if (was->state == SUPPLY_TIGHT && ret->calm_us != 0 &&
+	    now_us - ret->calm_us >= p->hold_us) {
 		ret->state = SUPPLY_EASY;
 		ret->since_us = now_us;
 	}
-	ret->why = arena_printf(a, "%d of %d launches refused, %d reclaims in %.1f node-hours, %d of %d pools out, price at "
-	    "%.0f %% of its week: index %.2f", seen->refusals, seen->launches + seen->refusals, seen->reclaims,
-	    seen->node_hours, seen->pools_out, seen->pools,
+	ret->why = arena_printf(a,
+	    "%d of %d launches refused, %d reclaims in %.1f node-hours, %d of %d pools out, price "
+	    "at "
+	    "%.0f %% of its week: index %.2f",
+	    seen->refusals, seen->launches + seen->refusals, seen->reclaims, seen->node_hours,
+	    seen->pools_out, seen->pools,
 	    seen->price_mean > 0 ? seen->price / seen->price_mean * 100 : 100, ret->index);
 }

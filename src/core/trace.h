@@ -1,10 +1,12 @@
 /*
- * Recorded supply of a spot pool over time: files of {"metadata": {"gap_seconds": g, ...}, "data": [v0, v1, ...]}, sample i
- * holds for [i*g, (i+1)*g) seconds from the file's start. Three kinds of values: 0 or 1 (could be had or not), a count
- * (how many of n asked for could be had), a price in USD per hour. The format is that of the data published with
- * "Can't Be Late" (NSDI'24) and SkyServe (EuroSys'25).
+ * Recorded supply of a spot pool over time: files of {"metadata": {"gap_seconds": g, ...}, "data":
+ * [v0, v1, ...]}, sample i holds for [i*g, (i+1)*g) seconds from the file's start. Three kinds of
+ * values: 0 or 1 (could be had or not), a count (how many of n asked for could be had), a price in
+ * USD per hour. The format is that of the data published with "Can't Be Late" (NSDI'24) and
+ * SkyServe (EuroSys'25).
  *
- * Pure: text in, struct in the arena out. Strict: what is not a trace is refused with file and sample.
+ * Pure: text in, struct in the arena out. Strict: what is not a trace is refused with file and
+ * sample.
  */
 #ifndef CORE_TRACE_H
 #define CORE_TRACE_H
@@ -18,18 +20,21 @@ struct arena;
 #define TRACE_PRICE_MICROS_MAX 1000000000 /* 1000 USD per hour */
 
 struct trace {
-	const char *name;              /* file name without folder */
-	const char *zone, *region;     /* "us-east-1a", "us-east-1"; both the whole name where it does not say */
+	const char *name; /* file name without folder */
+	/* "us-east-1a", "us-east-1"; both the whole name where it does not say */
+	const char *zone, *region;
 	int64_t gap_us;
 	size_t n;
-	const int32_t *counts;         /* NULL in a price trace */
-	const int64_t *price_micros;   /* NULL in an availability trace; per hour */
+	const int32_t *counts; /* NULL in a price trace */
+	const int64_t *price_micros; /* NULL in an availability trace; per hour */
 };
 
-/* path: where the text came from; its last part names zone and region, <zone>_<gpu>_<gpus>.json. Everything in ret is
- * in the arena. */
-NODISCARD enum spot_rc trace_parse_supply(struct arena *a, struct str text, const char *path, struct trace *ret, struct spot_err *err);
-NODISCARD enum spot_rc trace_parse_prices(struct arena *a, struct str text, const char *path, struct trace *ret, struct spot_err *err);
+/* path: where the text came from; its last part names zone and region, <zone>_<gpu>_<gpus>.json.
+ * Everything in ret is in the arena. */
+NODISCARD enum spot_rc trace_parse_supply(struct arena *a, struct str text, const char *path,
+    struct trace *ret, struct spot_err *err);
+NODISCARD enum spot_rc trace_parse_prices(struct arena *a, struct str text, const char *path,
+    struct trace *ret, struct spot_err *err);
 /* 1 where at least so many nodes could be had; n samples, in the arena. */
 const uint8_t *trace_up(struct arena *a, const struct trace *t, int64_t nodes);
 

@@ -23,7 +23,8 @@ int64_t past_price_at(const struct past_pool *p, int64_t at_us)
 }
 
 /* Puts a pool where it belongs among the cheapest so far. */
-static void pick_insert(struct past_pick *picks, double *costs, size_t *n, size_t most, struct past_pick x, double cost)
+static void pick_insert(struct past_pick *picks, double *costs, size_t *n, size_t most,
+    struct past_pick x, double cost)
 {
 	size_t at = *n;
 
@@ -42,8 +43,8 @@ static void pick_insert(struct past_pick *picks, double *costs, size_t *n, size_
 	costs[at] = cost;
 }
 
-size_t past_picks(struct arena *a, const struct past_pool *pools, size_t n, int64_t from_us, int64_t to_us, int64_t every_us,
-    size_t most, struct past_pick **ret)
+size_t past_picks(struct arena *a, const struct past_pool *pools, size_t n, int64_t from_us,
+    int64_t to_us, int64_t every_us, size_t most, struct past_pick **ret)
 {
 	size_t rounds = (size_t)((to_us - from_us + every_us - 1) / every_us), all = 0;
 	double *costs = arena_array(a, most + 1, sizeof(*costs));
@@ -53,10 +54,13 @@ size_t past_picks(struct arena *a, const struct past_pool *pools, size_t n, int6
 		size_t here = 0;
 
 		for (size_t k = 0; k < n; k++) {
-			int64_t micros = past_price_at(&pools[k], from_us + (int64_t)round * every_us);
+			int64_t micros =
+			    past_price_at(&pools[k], from_us + (int64_t)round * every_us);
 
 			if (micros > 0 && pools[k].speed > 0) {
-				pick_insert(*ret + all, costs, &here, most, (struct past_pick){round, k}, (double)micros / pools[k].speed);
+				pick_insert(*ret + all, costs, &here, most,
+				    (struct past_pick){ round, k },
+				    (double)micros / pools[k].speed);
 			}
 		}
 		all += here;
@@ -73,7 +77,8 @@ void past_fill_with(char *up, size_t n, char with)
 
 void past_fill(char *up, size_t n, int64_t tick_us, double odds, double hazard, struct rng *r)
 {
-	double tick_h = (double)tick_us / (double)SPOT_US_PER_HOUR, share = fmin(fmax(odds, 0.01), 0.99);
+	double tick_h = (double)tick_us / (double)SPOT_US_PER_HOUR,
+	       share = fmin(fmax(odds, 0.01), 0.99);
 	/* In balance as many leave as come: share * leave = (1 - share) * come. */
 	double come = hazard * share / (1 - share), both = hazard + come;
 	double moved = -expm1(-both * tick_h);

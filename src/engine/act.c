@@ -36,8 +36,9 @@ void act_end(struct act *a)
 	TAILQ_REMOVE(&e->acts, a, link);
 	loop_bury(e->loop, a, act_free);
 	/* What a database refused it refuses again at once: the next turn is the tick's. */
-	if (!e->refused)
+	if (!e->refused) {
 		engine_wake(e);
+	}
 }
 
 static void act_called(struct op *op)
@@ -48,16 +49,18 @@ static void act_called(struct op *op)
 	a->called(a);
 }
 
-/* A launch is the one thing that a leader which was stopped must not do late: its rows may be somebody else's by then. */
+/* A launch is the one thing that a leader which was stopped must not do late: its rows may be
+ * somebody else's by then. */
 static bool act_may_send(const struct call *call)
 {
-	const struct act *a = (const struct act *)(const void *)((const char *)call - offsetof(struct act, call));
+	const struct act *a =
+	    (const struct act *)(const void *)((const char *)call - offsetof(struct act, call));
 
 	return lease_held(a->e) && a->epoch == a->e->epoch;
 }
 
 void act_call(struct act *a, struct call_provider *p, enum call_verb verb, void *args,
-	      int64_t timeout_us, bool urgent)
+    int64_t timeout_us, bool urgent)
 {
 	a->calling = true;
 	call_start(&a->call, p, verb, args, a->arena, timeout_us, 0, urgent, act_called);
@@ -103,7 +106,7 @@ void act_wrote(struct op *op)
 	if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
 		/* The claim runs out and the row is looked at again. */
 		log_warn("engine.statement", STR("statement", a->req.stmt->name), I64("id", a->id),
-			 STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
+		    STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
 	}
 	if (a->wrote != NULL) {
 		a->wrote(a);

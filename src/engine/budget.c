@@ -1,8 +1,9 @@
 /*
- * Budgets of jobs (core/budget.h). Whose running job has used its budget up is told to save and stop (drain.c, gang_ranks.c); whose
- * job waits is parked here, its machines then go as nobody needs them (release.c); a parked job for which a start is paid again goes
- * back to the queue (drain.c). What wants or begins something asks once more in its own statement. Nothing is kept in memory but
- * when it was looked at last.
+ * Budgets of jobs (core/budget.h). Whose running job has used its budget up is told to save and
+ * stop (drain.c, gang_ranks.c); whose job waits is parked here, its machines then go as nobody
+ * needs them (release.c); a parked job for which a start is paid again goes back to the queue
+ * (drain.c). What wants or begins something asks once more in its own statement. Nothing is kept in
+ * memory but when it was looked at last.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -26,9 +27,11 @@ int64_t budget_end_us(const struct engine *e)
 	return BUDGET_END_US + e->conf.budget_look_us;
 }
 
-int64_t budget_need_of(const struct recon *r, const struct job_facts *f, const struct job_spec *spec, int64_t price_micros)
+int64_t budget_need_of(const struct recon *r, const struct job_facts *f,
+    const struct job_spec *spec, int64_t price_micros)
 {
-	int64_t start = f->restart_us > 0 ? f->restart_us : r->e->conf.rank.restart_s * SPOT_US_PER_S;
+	int64_t start =
+	    f->restart_us > 0 ? f->restart_us : r->e->conf.rank.restart_s * SPOT_US_PER_S;
 
 	return budget_need(MAX(price_micros, 0), start, budget_end_us(r->e), spec);
 }
@@ -51,7 +54,8 @@ void budget_filter(struct recon *r, const struct job_facts *f, struct placing *p
 	placing_count(r, f, p);
 }
 
-/* The least that a start needs anywhere, whether or not that can be had now. 0: nothing suits at all. */
+/* The least that a start needs anywhere, whether or not that can be had now. 0: nothing suits at
+ * all. */
 static int64_t need_least(struct recon *r, const struct job_facts *f, const struct job_spec *spec)
 {
 	const struct offers *o = &r->e->offers;
@@ -77,31 +81,37 @@ static void park(struct recon *r, const struct job_facts *f, int64_t need, const
 		return;
 	}
 	AUTO(json)
-	json_t *in = json_pack("{s:I, s:{s:I, s:I, s:I, s:i, s:I}, s:{s:I, s:I, s:I}}", "now_us", (json_int_t)engine_now(r->e), "job", "id",
-			       (json_int_t)f->id, "budget_micros", (json_int_t)f->budget_micros, "left_micros", (json_int_t)f->budget_left,
-			       "nodes", (int)MAX(f->nodes, 1), "restart_us", (json_int_t)f->restart_us, "policy", "end_us",
-			       (json_int_t)budget_end_us(r->e), "work_us", (json_int_t)BUDGET_WORK_US, "restart_s",
-			       (json_int_t)r->e->conf.rank.restart_s);
+	json_t *in = json_pack("{s:I, s:{s:I, s:I, s:I, s:i, s:I}, s:{s:I, s:I, s:I}}", "now_us",
+	    (json_int_t)engine_now(r->e), "job", "id", (json_int_t)f->id, "budget_micros",
+	    (json_int_t)f->budget_micros, "left_micros", (json_int_t)f->budget_left, "nodes",
+	    (int)MAX(f->nodes, 1), "restart_us", (json_int_t)f->restart_us, "policy", "end_us",
+	    (json_int_t)budget_end_us(r->e), "work_us", (json_int_t)BUDGET_WORK_US, "restart_s",
+	    (json_int_t)r->e->conf.rank.restart_s);
 
-	log_info("job.parked", I64("job", f->id), I64("left_micros", f->budget_left), I64("need_micros", need));
+	log_info("job.parked", I64("job", f->id), I64("left_micros", f->budget_left),
+	    I64("need_micros", need));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_job_park,
-	     (&(struct q_engine_job_park){.id = f->id,
-					  .epoch = f->epoch,
-					  .now = next,
-					  .event = job_event_name(JOB_EV_BUDGET),
-					  .need_micros = need,
-					  .why = why,
-					  .at_us = engine_now(r->e),
-					  .fence = r->epoch,
-					  .inputs = json_text(r->arena, in)}));
+	    (&(struct q_engine_job_park){ .id = f->id,
+		.epoch = f->epoch,
+		.now = next,
+		.event = job_event_name(JOB_EV_BUDGET),
+		.need_micros = need,
+		.why = why,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch,
+		.inputs = json_text(r->arena, in) }));
 }
 
 void budget_park(struct recon *r, const struct job_facts *f, int64_t need_micros)
 {
-	park(r, f, need_micros, arena_printf(r->arena, "%s of its budget are left; a start needs %.4f USD at least (with five minutes of work and "
-	     "a save): 'spotctl job budget j%" PRId64 " AMOUNT' raises it", budget_words(r->arena, f->budget_left, f->budget_micros),
-	     (double)need_micros / 1e6, f->id));
+	park(r, f, need_micros,
+	    arena_printf(r->arena,
+		"%s of its budget are left; a start needs %.4f USD at least (with five minutes of "
+		"work and "
+		"a save): 'spotctl job budget j%" PRId64 " AMOUNT' raises it",
+		budget_words(r->arena, f->budget_left, f->budget_micros), (double)need_micros / 1e6,
+		f->id));
 }
 
 void budget_short(struct recon *r, const struct job_facts *f, const struct placing *p)
@@ -113,8 +123,13 @@ void budget_short(struct recon *r, const struct job_facts *f, const struct placi
 		return; /* it still saves; no other machine is sought meanwhile */
 	}
 	if (need <= f->budget_left) {
-		wait_write(r, f, p, arena_printf(r->arena, "its budget, of which %s are left, pays for no start where there is room now: "
-			   "it waits for what is cheaper", left), 0);
+		wait_write(r, f, p,
+		    arena_printf(r->arena,
+			"its budget, of which %s are left, pays for no start where there is room "
+			"now: "
+			"it waits for what is cheaper",
+			left),
+		    0);
 		return;
 	}
 	budget_park(r, f, need);
@@ -124,12 +139,18 @@ void budget_over(struct recon *r, const struct job_facts *f, const struct job_sp
 {
 	int64_t need = MAX(need_least(r, f, spec), 1);
 
-	park(r, f, need, arena_printf(r->arena, "its budget of %.4f USD is used up; to go on it needs %.4f USD more than it has cost: "
-	     "'spotctl job budget j%" PRId64 " AMOUNT' raises it", (double)f->budget_micros / 1e6, (double)need / 1e6, f->id));
+	park(r, f, need,
+	    arena_printf(r->arena,
+		"its budget of %.4f USD is used up; to go on it needs %.4f USD more than it has "
+		"cost: "
+		"'spotctl job budget j%" PRId64 " AMOUNT' raises it",
+		(double)f->budget_micros / 1e6, (double)need / 1e6, f->id));
 }
 
 const char *budget_why(struct arena *a, int64_t spent_micros, int64_t budget_micros)
 {
-	return arena_printf(a, "its budget is used up: %.4f of %.4f USD are spent, saving and giving its machines back takes the rest",
-			    (double)spent_micros / 1e6, (double)budget_micros / 1e6);
+	return arena_printf(a,
+	    "its budget is used up: %.4f of %.4f USD are spent, saving and giving its machines "
+	    "back takes the rest",
+	    (double)spent_micros / 1e6, (double)budget_micros / 1e6);
 }

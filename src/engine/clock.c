@@ -1,17 +1,21 @@
 /*
- * A wall clock that was wrong and was set right. Times in rows are of the wall clock, since rows outlive processes; a
- * daemon whose clock was ahead leaves times that have not come yet: an agent that died counts as heard, a machine waits
- * to be idle, a pool rests, the next look is hours away. Once a minute, with each lease and when our clock went back such times become
- * now, which only makes things young that may be older. A clock that was behind and is set right makes everything look
- * older than it is: spans that prove something (a machine that no list shows, one that does not boot) are longer by the
- * leap until they have passed by the clock that never leaps. A lease that is taken from one whose clock is behind ours is such a leap, too. The row of
- * who leads (led) keeps both for an hour, for who leads next.
+ * A wall clock that was wrong and was set right. Times in rows are of the wall clock, since rows
+ * outlive processes; a daemon whose clock was ahead leaves times that have not come yet: an agent
+ * that died counts as heard, a machine waits to be idle, a pool rests, the next look is hours away.
+ * Once a minute, with each lease and when our clock went back such times become now, which only
+ * makes things young that may be older. A clock that was behind and is set right makes everything
+ * look older than it is: spans that prove something (a machine that no list shows, one that does
+ * not boot) are longer by the leap until they have passed by the clock that never leaps. A lease
+ * that is taken from one whose clock is behind ours is such a leap, too. The row of who leads (led)
+ * keeps both for an hour, for who leads next.
  *
- * What is billed cannot become younger: the biller waits until a cloud's own time says that ours is right (core/doubt.h). Then lives of
- * machines that were written down meanwhile by a clock ahead or behind are put right, before they are billed.
+ * What is billed cannot become younger: the biller waits until a cloud's own time says that ours is
+ * right (core/doubt.h). Then lives of machines that were written down meanwhile by a clock ahead or
+ * behind are put right, before they are billed.
  *
- * A daemon that begins to lead knows no leap of its clock before: its host may have started again with a wrong one. Until a cloud tells its time
- * the spans above are not over; when that says that ours is ahead, this was such a leap.
+ * A daemon that begins to lead knows no leap of its clock before: its host may have started again
+ * with a wrong one. Until a cloud tells its time the spans above are not over; when that says that
+ * ours is ahead, this was such a leap.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -47,7 +51,8 @@ static bool told_time(const struct engine *e, int64_t *off_us, int64_t *at_us)
 	return *at_us > 0;
 }
 
-/* By how much our clock may be ahead of the one by which rows were written, as far as clouds say. */
+/* By how much our clock may be ahead of the one by which rows were written, as far as clouds
+ * say. */
 static int64_t ahead_us(const struct engine *e)
 {
 	int64_t off, told;
@@ -101,7 +106,8 @@ bool clock_doubted(const struct engine *e)
 	int64_t fresh = fresh_leap(e);
 
 	return e->conf.clock_doubt_us > 0 &&
-	       (e->doubt_us != 0 || e->doubt_epoch != e->epoch || fresh > CLOCK_LEAP_US || fresh < -CLOCK_LEAP_US);
+	    (e->doubt_us != 0 || e->doubt_epoch != e->epoch || fresh > CLOCK_LEAP_US ||
+		fresh < -CLOCK_LEAP_US);
 }
 
 static void lives_settled(struct step *s)
@@ -114,7 +120,8 @@ static void marked(struct step *s)
 	s->r->e->doubt_mark = pg_int(s->req.result, 0, 0);
 }
 
-/* It began with the first leap of several; what was written down since then tells the events after the mark. */
+/* It began with the first leap of several; what was written down since then tells the events after
+ * the mark. */
 static void doubt_begin(struct recon *r, int64_t now)
 {
 	struct engine *e = r->e;
@@ -124,7 +131,7 @@ static void doubt_begin(struct recon *r, int64_t now)
 		e->doubt_first_us = now;
 		e->doubt_mark = -1;
 		s = step_new(r, marked, NULL);
-		STEP(s, engine_clock_mark, (&(struct q_engine_clock_mark){.none = 0}));
+		STEP(s, engine_clock_mark, (&(struct q_engine_clock_mark){ .none = 0 }));
 	}
 	e->doubt_us = now;
 	e->doubt_epoch = r->epoch;
@@ -158,7 +165,8 @@ static void doubt_run(struct recon *r, int64_t now, int64_t leap)
 		return;
 	case DOUBT_NONE:
 		if (e->doubt_us != 0) {
-			log_warn("engine.clock_unproven", I64("cloud_ahead_seconds", told == 0 ? 0 : off / SPOT_US_PER_S));
+			log_warn("engine.clock_unproven",
+			    I64("cloud_ahead_seconds", told == 0 ? 0 : off / SPOT_US_PER_S));
 		}
 		e->doubt_us = 0;
 		return;
@@ -167,11 +175,12 @@ static void doubt_run(struct recon *r, int64_t now, int64_t leap)
 	}
 	s = step_new(r, lives_settled, NULL);
 	STEP(s, engine_clock_lives,
-	     (&(struct q_engine_clock_lives){.at_us = engine_now(e),
-					     .doubt_us = engine_now(e) - (now - e->doubt_first_us),
-					     /* Without one nothing is known of what a clock behind wrote. */
-					     .mark = e->doubt_mark < 0 ? INT64_MAX : e->doubt_mark,
-					     .fence = r->epoch}));
+	    (&(struct q_engine_clock_lives){ .at_us = engine_now(e),
+		.doubt_us = engine_now(e) - (now - e->doubt_first_us),
+		/* Without one nothing is known of what a clock behind
+					      * wrote. */
+		.mark = e->doubt_mark < 0 ? INT64_MAX : e->doubt_mark,
+		.fence = r->epoch }));
 }
 
 /* ---- times to come --------------------------------------------------------------------------- */
@@ -199,16 +208,22 @@ void clock_run(struct recon *r)
 		e->leapt_us = leap + (now - e->leapt_at_us < SPOT_US_PER_HOUR ? e->leapt_us : 0);
 		e->leapt_at_us = now;
 		s = step_new(r, NULL, NULL);
-		STEP(s, engine_led_gap, (&(struct q_engine_led_gap){.us = leap, .at_us = engine_now(e), .fence = r->epoch}));
+		STEP(s, engine_led_gap,
+		    (&(struct q_engine_led_gap){ .us = leap,
+			.at_us = engine_now(e),
+			.fence = r->epoch }));
 	}
 	doubt_run(r, now, leap);
-	if (leap < -CLOCK_LEAP_US || e->settled_epoch != r->epoch || now - e->settled_at_us >= AGAIN_US) {
+	if (leap < -CLOCK_LEAP_US || e->settled_epoch != r->epoch ||
+	    now - e->settled_at_us >= AGAIN_US) {
 		s = step_new(r, settled, NULL);
-		STEP(s, engine_clock_settle, 
-		     (&(struct q_engine_clock_settle){
-			 .at_us = engine_now(e), .fence = r->epoch, .rest_us = e->conf.cool_max_us}));
+		STEP(s, engine_clock_settle,
+		    (&(struct q_engine_clock_settle){ .at_us = engine_now(e),
+			.fence = r->epoch,
+			.rest_us = e->conf.cool_max_us }));
 		/* By itself: without a partition for today it fails, and the rest must not. */
 		s = step_new(r, NULL, NULL);
-		STEP(s, engine_clock_prices, (&(struct q_engine_clock_prices){.at_us = engine_now(e), .fence = r->epoch}));
+		STEP(s, engine_clock_prices,
+		    (&(struct q_engine_clock_prices){ .at_us = engine_now(e), .fence = r->epoch }));
 	}
 }

@@ -1,8 +1,9 @@
 /*
- * Deadlines, live. A job with a deadline is not placed by patience but by the deadline policy of core/policy.h: it
- * sees the best spot pools as they are, what our own rows say about their past, and the job's progress, and says spot (in
- * which pool), on demand, or wait. The point of no return is the policy's own last rule. Nothing of it lives in memory:
- * each question builds the policy's state from rows again; `paced` only keeps a waiting job from asking in every pass.
+ * Deadlines, live. A job with a deadline is not placed by patience but by the deadline policy of
+ * core/policy.h: it sees the best spot pools as they are, what our own rows say about their past,
+ * and the job's progress, and says spot (in which pool), on demand, or wait. The point of no return
+ * is the policy's own last rule. Nothing of it lives in memory: each question builds the policy's
+ * state from rows again; `paced` only keeps a waiting job from asking in every pass.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -12,22 +13,22 @@
 #include "engine/move.h"
 #include "engine/supply.h"
 
-#define POOLS_MOST  5
-#define WORDS_MOST  5000
-#define PAST_US     (14 * 24 * SPOT_US_PER_HOUR)
-#define DOWN_US     (1800 * SPOT_US_PER_S)
+#define POOLS_MOST 5
+#define WORDS_MOST 5000
+#define PAST_US (14 * 24 * SPOT_US_PER_HOUR)
+#define DOWN_US (1800 * SPOT_US_PER_S)
 /* A question costs up to 50 ms (policy.md): so many a turn, the rest in the next. */
 #define ASKS_A_TURN 4
 #define ASK_AGAIN_US (30 * SPOT_US_PER_S)
 /* A job that is parked has so long to save, or what saves took it and may take it. */
 #define PARK_LEAST_US (600 * SPOT_US_PER_S)
 #define TICKS_LEAST 100
-#define TICKS_MOST  1000
+#define TICKS_MOST 1000
 
 struct candidate {
 	const struct offer *offer;
-	const struct score *score;     /* NULL: it rests after a refusal */
-	int64_t price_micros;          /* per hour of the on-demand machine's work */
+	const struct score *score; /* NULL: it rests after a refusal */
+	int64_t price_micros; /* per hour of the on-demand machine's work */
 };
 
 struct question {
@@ -37,10 +38,10 @@ struct question {
 	struct candidate pools[POOLS_MOST];
 	size_t n;
 	struct launch_reserve launch;
-	int64_t loss_us;               /* held back: what a reclaim may take */
+	int64_t loss_us; /* held back: what a reclaim may take */
 };
 
-/* ---- pacing --------------------------------------------------------------------------------- */
+/* ---- pacing ---------------------------------------------------------------------------------- */
 
 static struct deadline_pace *pace_of(struct engine *e, int64_t job_id)
 {
@@ -52,7 +53,8 @@ static bool paced(struct recon *r, const struct job_facts *f)
 	struct deadline_pace *p = pace_of(r->e, f->id);
 	int64_t now = loop_mono_us(r->e->loop);
 
-	if (p->job_id == f->id && p->epoch == f->epoch && strcmp(p->state, f->state) == 0 && p->until_us > now) {
+	if (p->job_id == f->id && p->epoch == f->epoch && strcmp(p->state, f->state) == 0 &&
+	    p->until_us > now) {
 		engine_later(r->e, p->until_us - now);
 		return true;
 	}
@@ -64,29 +66,33 @@ static bool paced(struct recon *r, const struct job_facts *f)
 	return false;
 }
 
-/* It waits, or stays where it is: asked again when a pool that rests is to be tried again, or after a while. */
+/* It waits, or stays where it is: asked again when a pool that rests is to be tried again, or after
+ * a while. */
 static void pace_set(struct recon *r, const struct question *q, int64_t tick_us)
 {
 	struct deadline_pace *p = pace_of(r->e, q->facts.id);
 	int64_t now = engine_now(r->e), again = MIN(tick_us, ASK_AGAIN_US);
 
 	for (size_t i = 0; i < q->n; i++) {
-		if (q->pools[i].score == NULL && q->held.act == POLICY_WAIT && q->pools[i].offer->cool_until_us > now) {
+		if (q->pools[i].score == NULL && q->held.act == POLICY_WAIT &&
+		    q->pools[i].offer->cool_until_us > now) {
 			again = MIN(again, q->pools[i].offer->cool_until_us - now + 1);
 		}
 	}
-	*p = (struct deadline_pace){
-	    .job_id = q->facts.id, .epoch = q->facts.epoch, .until_us = loop_mono_us(r->e->loop) + again};
+	*p = (struct deadline_pace){ .job_id = q->facts.id,
+		.epoch = q->facts.epoch,
+		.until_us = loop_mono_us(r->e->loop) + again };
 	(void)snprintf(p->state, sizeof(p->state), "%s", q->facts.state);
 	engine_later(r->e, again);
 }
 
-/* ---- what is held back ------------------------------------------------------------------------ */
+/* ---- what is held back ----------------------------------------------------------------------- */
 
-/* The policy's model keeps what is done; a machine that goes without a save takes the work since the last one with it.
- * Spot may run on behind the last safe moment, so that moment comes earlier by so much: by what any of the pools may take,
- * which is a quarter of the slack at most where the interval is ours (core/rank.h). And a launch on demand may be
- * refused first, for as long as such launches lately were. */
+/* The policy's model keeps what is done; a machine that goes without a save takes the work since
+ * the last one with it. Spot may run on behind the last safe moment, so that moment comes earlier
+ * by so much: by what any of the pools may take, which is a quarter of the slack at most where the
+ * interval is ours (core/rank.h). And a launch on demand may be refused first, for as long as such
+ * launches lately were. */
 static void hold_back(const struct recon *r, struct question *q)
 {
 	const struct score *od = q->placing.on_demand;
@@ -94,15 +100,17 @@ static void hold_back(const struct recon *r, struct question *q)
 
 	for (size_t i = 0; i < q->n; i++) {
 		if (q->pools[i].score != NULL) {
-			q->loss_us = MAX(q->loss_us, spot_loss_us(q->pools[i].score, &q->placing.spec->checkpoint, left));
+			q->loss_us = MAX(q->loss_us,
+			    spot_loss_us(q->pools[i].score, &q->placing.spec->checkpoint, left));
 		}
 	}
-	launch_reserve_find(&q->placing.ranking, (double)(q->facts.deadline_us - now) / (double)SPOT_US_PER_HOUR,
-			    r->e->conf.cool_min_us, r->e->conf.cool_max_us, &q->launch);
+	launch_reserve_find(&q->placing.ranking,
+	    (double)(q->facts.deadline_us - now) / (double)SPOT_US_PER_HOUR, r->e->conf.cool_min_us,
+	    r->e->conf.cool_max_us, &q->launch);
 }
 
-/* A gang may gather its machines for so long before all are there, or none; nobody is asked meanwhile. Who waits may lose
- * that once on spot before it begins on demand. */
+/* A gang may gather its machines for so long before all are there, or none; nobody is asked
+ * meanwhile. Who waits may lose that once on spot before it begins on demand. */
 static int64_t gather_us(const struct recon *r, const struct question *q)
 {
 	int64_t hold = place_changeover_us(r->e, &q->facts) - r->e->conf.supply.changeover_us;
@@ -110,38 +118,46 @@ static int64_t gather_us(const struct recon *r, const struct question *q)
 	return q->held.act == POLICY_WAIT ? 2 * hold : hold;
 }
 
-/* A slower machine loses ground to the plan while it runs: it must be able to finish in time itself. */
+/* A slower machine loses ground to the plan while it runs: it must be able to finish in time
+ * itself. */
 static bool too_slow(const struct recon *r, const struct question *q, const struct score *s)
 {
-	int64_t left = q->facts.deadline_us - engine_now(r->e) - place_changeover_us(r->e, &q->facts);
+	int64_t left =
+	    q->facts.deadline_us - engine_now(r->e) - place_changeover_us(r->e, &q->facts);
 
 	return s != NULL && s->throughput < q->placing.on_demand->throughput &&
-	       s->hours * (double)SPOT_US_PER_HOUR > (double)left;
+	    s->hours * (double)SPOT_US_PER_HOUR > (double)left;
 }
 
 /* ---- the question ---------------------------------------------------------------------------- */
 
 /* Per hour of the on-demand machine's work, with what checkpoints and data cost to move. */
-static int64_t hour_micros(const struct question *q, const struct offer *o, const struct score *s, double t)
+static int64_t hour_micros(const struct question *q, const struct offer *o, const struct score *s,
+    double t)
 {
-	double egress = s != NULL && s->paid_hours > 0 ? (double)s->egress_micros / s->paid_hours : 0;
+	double egress =
+	    s != NULL && s->paid_hours > 0 ? (double)s->egress_micros / s->paid_hours : 0;
 
-	return (int64_t)(((double)o->price_micros * MAX(q->facts.nodes, 1) + egress) * q->placing.on_demand->throughput / t);
+	return (int64_t)(((double)o->price_micros * MAX(q->facts.nodes, 1) + egress) *
+	    q->placing.on_demand->throughput / t);
 }
 
-static void candidate_add(const struct recon *r, struct question *q, const struct offer *o, const struct score *s)
+static void candidate_add(const struct recon *r, struct question *q, const struct offer *o,
+    const struct score *s)
 {
 	const struct score *od = q->placing.on_demand;
 	double t = rank_throughput(q->placing.spec, o);
 
-	/* Much slower machines would make the policy's clock of progress wrong; the fast ones that rest are worth more. */
-	if (q->n >= POOLS_MOST || o->market != SPOT_MARKET_SPOT || t < DEADLINE_SPEED_LEAST * od->throughput || too_slow(r, q, s)) {
+	/* Much slower machines would make the policy's clock of progress wrong; the fast ones that
+	 * rest are worth more. */
+	if (q->n >= POOLS_MOST || o->market != SPOT_MARKET_SPOT ||
+	    t < DEADLINE_SPEED_LEAST * od->throughput || too_slow(r, q, s)) {
 		return;
 	}
 	q->pools[q->n] = (struct candidate){
-	    .offer = o,
-	    .score = s,
-	    .price_micros = hour_micros(q, o, s, t),
+		.offer = o,
+		.score = s,
+		.price_micros = hour_micros(q, o, s, t),
 	};
 	q->n++;
 }
@@ -165,7 +181,8 @@ static void candidates(const struct recon *r, struct question *q)
 	}
 }
 
-static void setup_fill(struct recon *r, const struct question *q, struct policy_setup *s, struct policy_view *v)
+static void setup_fill(struct recon *r, const struct question *q, struct policy_setup *s,
+    struct policy_view *v)
 {
 	const struct job_facts *f = &q->facts;
 	const struct score *od = q->placing.on_demand;
@@ -180,7 +197,8 @@ static void setup_fill(struct recon *r, const struct question *q, struct policy_
 	/* Its own start, once it was measured, when that takes longer than a start usually does. */
 	s->changeover_us = MAX(r->e->conf.supply.changeover_us, f->restart_us) + MAX(f->save_us, 0);
 	s->deadline_us = f->deadline_us - start;
-	s->tick_us = MIN(MAX(r->e->conf.deadline_tick_us, s->deadline_us / TICKS_MOST), MAX(s->deadline_us / TICKS_LEAST, 1));
+	s->tick_us = MIN(MAX(r->e->conf.deadline_tick_us, s->deadline_us / TICKS_MOST),
+	    MAX(s->deadline_us / TICKS_LEAST, 1));
 	s->deadline_us -= q->loss_us + q->launch.us + gather_us(r, q);
 	s->deadline_us = MAX(s->deadline_us, now - start);
 	s->on_demand_micros = hour_micros(q, od->offer, od, od->throughput);
@@ -198,27 +216,30 @@ static const struct policy *policy_live(void)
 	return p != NULL ? p : &policy_uniform_progress;
 }
 
-static json_t *plan_json(const struct question *q, const struct policy_setup *s, const struct policy_view *v,
-			 const struct policy_choice *c)
+static json_t *plan_json(const struct question *q, const struct policy_setup *s,
+    const struct policy_view *v, const struct policy_choice *c)
 {
-	static const char *const acts[] = {"?", "wait", "spot", "on_demand"};
+	static const char *const acts[] = { "?", "wait", "spot", "on_demand" };
 	json_t *pools = json_array();
 
 	for (size_t i = 0; i < q->n; i++) {
-		json_array_append_new(pools, json_pack("{s:i, s:b, s:I}", "pool", q->pools[i].offer->pool_id, "up",
-						       q->pools[i].score != NULL, "price_micros",
-						       (json_int_t)q->pools[i].price_micros));
+		json_array_append_new(pools,
+		    json_pack("{s:i, s:b, s:I}", "pool", q->pools[i].offer->pool_id, "up",
+			q->pools[i].score != NULL, "price_micros",
+			(json_int_t)q->pools[i].price_micros));
 	}
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:I, s:{s:I, s:f, s:f, s:f}}", "policy", policy_live()->name, "work_us",
-			 (json_int_t)s->work_us, "done_us", (json_int_t)v->done_us, "deadline_us",
-			 (json_int_t)s->deadline_us, "elapsed_us", (json_int_t)v->elapsed_us, "changeover_us",
-			 (json_int_t)s->changeover_us, "tick_us", (json_int_t)s->tick_us, "on_demand_micros",
-			 (json_int_t)s->on_demand_micros, "held", acts[q->held.act], "choice", acts[c->act], "why", c->why,
-			 "pools", pools, "loss_us", (json_int_t)q->loss_us, "launch_reserve", "us", (json_int_t)q->launch.us,
-			 "launches", q->launch.launches, "refusals", q->launch.refusals, "refused", q->launch.refused);
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:I, "
+			 "s:{s:I, s:f, s:f, s:f}}",
+	    "policy", policy_live()->name, "work_us", (json_int_t)s->work_us, "done_us",
+	    (json_int_t)v->done_us, "deadline_us", (json_int_t)s->deadline_us, "elapsed_us",
+	    (json_int_t)v->elapsed_us, "changeover_us", (json_int_t)s->changeover_us, "tick_us",
+	    (json_int_t)s->tick_us, "on_demand_micros", (json_int_t)s->on_demand_micros, "held",
+	    acts[q->held.act], "choice", acts[c->act], "why", c->why, "pools", pools, "loss_us",
+	    (json_int_t)q->loss_us, "launch_reserve", "us", (json_int_t)q->launch.us, "launches",
+	    q->launch.launches, "refusals", q->launch.refusals, "refused", q->launch.refused);
 }
 
-/* ---- the answer ------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static void parked(struct step *s)
 {
@@ -230,41 +251,48 @@ static void parked(struct step *s)
 	}
 }
 
-/* On demand with time in hand and spot expected back: saved and stopped, the machine goes back, and the job is placed again when
- * the policy says so. */
+/* On demand with time in hand and spot expected back: saved and stopped, the machine goes back, and
+ * the job is placed again when the policy says so. */
 static void park(struct recon *r, const struct question *q, const char *why)
 {
-	int64_t save = MAX(q->facts.save_us, 0) + q->placing.spec->checkpoint.budget_s * SPOT_US_PER_S;
+	int64_t save =
+	    MAX(q->facts.save_us, 0) + q->placing.spec->checkpoint.budget_s * SPOT_US_PER_S;
 	AUTO(json) json_t *inputs = place_inputs(r, &q->facts, &q->placing);
 	struct question *kept = arena_alloc(r->arena, sizeof(*kept));
 	struct step *s = step_new(r, parked, kept);
 
 	*kept = *q;
 	STEP(s, engine_park,
-	     (&(struct q_engine_park){.job_id = q->facts.id,
-				      .epoch = q->facts.epoch,
-				      .node_id = q->held.node_id,
-				      .inputs = json_text(r->arena, inputs),
-				      .why = why,
-				      .deadline_us = engine_now(r->e) + MAX(save, PARK_LEAST_US),
-				      .at_us = engine_now(r->e),
-				      .fence = r->epoch}));
+	    (&(struct q_engine_park){ .job_id = q->facts.id,
+		.epoch = q->facts.epoch,
+		.node_id = q->held.node_id,
+		.inputs = json_text(r->arena, inputs),
+		.why = why,
+		.deadline_us = engine_now(r->e) + MAX(save, PARK_LEAST_US),
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
 }
 
-static const char *why_words(struct recon *r, const struct question *q, const struct policy_choice *c)
+static const char *why_words(struct recon *r, const struct question *q,
+    const struct policy_choice *c)
 {
 	char text[32];
 
 	if (q->launch.us == 0) {
 		return arena_printf(r->arena, "deadline: %s", c->why);
 	}
-	return arena_printf(r->arena, "deadline: %s; %s of it are held back because on-demand launches were refused lately (%.1f of "
-			    "%.1f, by age)", c->why, format_duration(q->launch.us, text), q->launch.refusals,
-			    q->launch.refusals + q->launch.launches);
+	return arena_printf(r->arena,
+	    "deadline: %s; %s of it are held back because on-demand launches were refused lately "
+	    "(%.1f of "
+	    "%.1f, by age)",
+	    c->why, format_duration(q->launch.us, text), q->launch.refusals,
+	    q->launch.refusals + q->launch.launches);
 }
 
-/* Back to spot: what staying would have cost is kept, so that the report of moves can tell what it earned. */
-static void go_back(struct recon *r, const struct question *q, const struct score *there, const char *why)
+/* Back to spot: what staying would have cost is kept, so that the report of moves can tell what it
+ * earned. */
+static void go_back(struct recon *r, const struct question *q, const struct score *there,
+    const char *why)
 {
 	struct placing p = q->placing;
 	struct return_out out;
@@ -277,7 +305,8 @@ static void go_back(struct recon *r, const struct question *q, const struct scor
 	place_want(r, &q->facts, &p, there, q->held.node_id, "return", why);
 }
 
-static void answer(struct recon *r, const struct question *q, const struct policy_choice *c, int64_t tick_us)
+static void answer(struct recon *r, const struct question *q, const struct policy_choice *c,
+    int64_t tick_us)
 {
 	bool waits = q->held.act == POLICY_WAIT;
 	const char *why = why_words(r, q, c);
@@ -285,7 +314,8 @@ static void answer(struct recon *r, const struct question *q, const struct polic
 	switch (c->act) {
 	case POLICY_SPOT:
 		if (waits) {
-			place_want(r, &q->facts, &q->placing, q->pools[c->pool].score, 0, "place", why);
+			place_want(r, &q->facts, &q->placing, q->pools[c->pool].score, 0, "place",
+			    why);
 		} else {
 			go_back(r, q, q->pools[c->pool].score, why);
 		}
@@ -293,7 +323,7 @@ static void answer(struct recon *r, const struct question *q, const struct polic
 	case POLICY_ON_DEMAND:
 		if (waits) {
 			place_want(r, &q->facts, &q->placing, q->placing.on_demand, 0,
-				   q->placing.job.spot_allowed ? "failover" : "place", why);
+			    q->placing.job.spot_allowed ? "failover" : "place", why);
 			return;
 		}
 		break;
@@ -308,15 +338,16 @@ static void answer(struct recon *r, const struct question *q, const struct polic
 	pace_set(r, q, tick_us);
 }
 
-static void decide(struct recon *r, struct question *q, const struct supply_word *words, size_t words_n)
+static void decide(struct recon *r, struct question *q, const struct supply_word *words,
+    size_t words_n)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct policy_track tracks[POOLS_MOST];
 	int64_t prices[POOLS_MOST];
 	uint8_t up[POOLS_MOST];
-	struct policy_setup setup = {0};
-	struct policy_view view = {.up = up, .price_micros = prices};
-	struct policy_choice choice = {0};
+	struct policy_setup setup = { 0 };
+	struct policy_view view = { .up = up, .price_micros = prices };
+	struct policy_choice choice = { 0 };
 	const struct policy *policy = policy_live();
 	size_t tracks_n = 0;
 
@@ -324,8 +355,8 @@ static void decide(struct recon *r, struct question *q, const struct supply_word
 	for (size_t i = 0; i < q->n; i++) {
 		prices[i] = q->pools[i].price_micros;
 		up[i] = q->pools[i].score != NULL;
-		supply_track_make(a, words, words_n, q->pools[i].offer->pool_id, setup.tick_us, DOWN_US,
-				  engine_now(r->e), &tracks[tracks_n]);
+		supply_track_make(a, words, words_n, q->pools[i].offer->pool_id, setup.tick_us,
+		    DOWN_US, engine_now(r->e), &tracks[tracks_n]);
 		tracks[tracks_n].pool = (int32_t)i;
 		tracks_n += tracks[tracks_n].n > 0;
 	}
@@ -345,22 +376,27 @@ static void words_read(struct step *s)
 	struct supply_word *words = arena_array(s->r->arena, n + 1, sizeof(*words));
 
 	for (size_t i = 0; i < n; i++) {
-		words[i] = (struct supply_word){
-		    .pool_id = rows[i].pool_id, .from_us = rows[i].from_us, .to_us = rows[i].to_us, .up = rows[i].up};
+		words[i] = (struct supply_word){ .pool_id = rows[i].pool_id,
+			.from_us = rows[i].from_us,
+			.to_us = rows[i].to_us,
+			.up = rows[i].up };
 	}
 	decide(s->r, s->ctx, words, n);
 }
 
-bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p, const struct deadline_held *held)
+bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p,
+    const struct deadline_held *held)
 {
 	struct question *q;
 	int32_t *ids;
 	struct step *s;
 
-	if (f->deadline_us == 0 || p->on_demand == NULL || !p->job.spot_allowed || f->deadline_us <= engine_now(r->e)) {
+	if (f->deadline_us == 0 || p->on_demand == NULL || !p->job.spot_allowed ||
+	    f->deadline_us <= engine_now(r->e)) {
 		return false;
 	}
-	/* Nothing is to be gained by waiting for what costs more: the caller begins on demand at once. */
+	/* Nothing is to be gained by waiting for what costs more: the caller begins on demand at
+	 * once. */
 	if (p->spot != NULL && p->on_demand->total_micros <= p->spot->total_micros) {
 		return false;
 	}
@@ -368,7 +404,7 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
 		return true;
 	}
 	q = arena_alloc(r->arena, sizeof(*q));
-	*q = (struct question){.facts = *f, .placing = *p, .held = *held};
+	*q = (struct question){ .facts = *f, .placing = *p, .held = *held };
 	candidates(r, q);
 	hold_back(r, q);
 	ids = arena_array(r->arena, q->n + 1, sizeof(*ids));
@@ -377,8 +413,10 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
 	}
 	s = step_new(r, words_read, q);
 	STEP(s, engine_supply_words,
-	     (&(struct q_engine_supply_words){
-		 .pools = ids, .pools_n = q->n, .since_us = engine_now(r->e) - PAST_US, .most = WORDS_MOST,
-		 .want = f->nodes}));
+	    (&(struct q_engine_supply_words){ .pools = ids,
+		.pools_n = q->n,
+		.since_us = engine_now(r->e) - PAST_US,
+		.most = WORDS_MOST,
+		.want = f->nodes }));
 	return true;
 }

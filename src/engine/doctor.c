@@ -1,10 +1,11 @@
 /*
- * Examinations: what an operator wants to know before trusting a configuration. The API wrote down that somebody
- * asks (table doctor_run); here, where the cloud keys are, every configured provider is asked who we are (verb whoami)
- * and what we may do (verb check, region by region), the daemon looks at itself (doctor_self.c), and an object goes to
- * the store and back (doctor_store.c). The invariants of the rows are checked when that is
- * asked (doctor_consistency.c), and that the object store has what they say (doctor_objects.c). Each look writes its items when it ends; the last one closes the run. Nothing
- * is created or ended at a provider.
+ * Examinations: what an operator wants to know before trusting a configuration. The API wrote down
+ * that somebody asks (table doctor_run); here, where the cloud keys are, every configured provider
+ * is asked who we are (verb whoami) and what we may do (verb check, region by region), the daemon
+ * looks at itself (doctor_self.c), and an object goes to the store and back (doctor_store.c). The
+ * invariants of the rows are checked when that is asked (doctor_consistency.c), and that the object
+ * store has what they say (doctor_objects.c). Each look writes its items when it ends; the last one
+ * closes the run. Nothing is created or ended at a provider.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -14,18 +15,18 @@
 
 #include <stdarg.h>
 
-#define LOOK_US	     (45 * SPOT_US_PER_S) /* a whole check of one region; an asker waits for 60 s */
-#define WHOAMI_US    (20 * SPOT_US_PER_S)
-#define CLAIM_US     (90 * SPOT_US_PER_S)
+#define LOOK_US (45 * SPOT_US_PER_S) /* a whole check of one region; an asker waits for 60 s */
+#define WHOAMI_US (20 * SPOT_US_PER_S)
+#define CLAIM_US (90 * SPOT_US_PER_S)
 #define REGIONS_MOST 3
-#define POOLS_MOST   8
+#define POOLS_MOST 8
 #define OUT_OF_REACH \
 	"check the daemon's network, DNS and firewall, and the endpoint in the provider's section"
 
-/* ---- one look ------------------------------------------------------------------------------- */
+/* ---- one look -------------------------------------------------------------------------------- */
 
 struct act *look_new(struct exam *x, const char *provider, const char *region, const char *part,
-		     void (*called)(struct act *))
+    void (*called)(struct act *))
 {
 	struct act *a = act_new(x->e, x->id, called);
 	struct look *l = arena_alloc(a->arena, sizeof(*l));
@@ -53,7 +54,7 @@ static const char *clean(struct arena *a, const char *words)
 }
 
 void look_item(struct act *a, const char *name, enum spot_check_state state, const char *fix,
-	       const char *fmt, ...)
+    const char *fmt, ...)
 {
 	struct look *l = a->ctx;
 	char words[2048];
@@ -65,10 +66,10 @@ void look_item(struct act *a, const char *name, enum spot_check_state state, con
 	l->items = arena_grow(a->arena, l->items, l->n, &l->cap, sizeof(*l->items));
 	l->amounts = arena_grow(a->arena, l->amounts, l->n, &l->amounts_cap, sizeof(*l->amounts));
 	l->amounts[l->n] = -1;
-	l->items[l->n++] = (struct spot_check_item){.name = name,
-						    .state = state,
-						    .words = arena_strdup(a->arena, words),
-						    .fix = fix};
+	l->items[l->n++] = (struct spot_check_item){ .name = name,
+		.state = state,
+		.words = arena_strdup(a->arena, words),
+		.fix = fix };
 }
 
 void look_amount(struct act *a, int64_t amount)
@@ -100,13 +101,16 @@ const char *rc_fix(enum spot_rc rc)
 		enum spot_rc rc;
 		const char *fix;
 	} known[] = {
-	    {SPOT_UNAUTHENTICATED,
-	     "check the credentials of the daemon: the provider's README says where it looks for them"},
-	    {SPOT_DENIED, "give the daemon's account the permissions in deploy/iam for this provider"},
-	    {SPOT_THROTTLED, "ask again in a minute; somebody else uses the account's request rate"},
-	    {SPOT_CONFIG, "correct the provider's section of the daemon's file"},
-	    {SPOT_UNAVAILABLE, OUT_OF_REACH},
-	    {SPOT_TIMEOUT, OUT_OF_REACH},
+		{ SPOT_UNAUTHENTICATED,
+		    "check the credentials of the daemon: the provider's README says where it "
+		    "looks for them" },
+		{ SPOT_DENIED,
+		    "give the daemon's account the permissions in deploy/iam for this provider" },
+		{ SPOT_THROTTLED,
+		    "ask again in a minute; somebody else uses the account's request rate" },
+		{ SPOT_CONFIG, "correct the provider's section of the daemon's file" },
+		{ SPOT_UNAVAILABLE, OUT_OF_REACH },
+		{ SPOT_TIMEOUT, OUT_OF_REACH },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
@@ -159,8 +163,10 @@ static void look_wrote(struct act *a)
 	last->ctx = x;
 	last->wrote = done_wrote;
 	ACT_WRITE(last, engine_doctor_done,
-		  (&(struct q_engine_doctor_done){
-		      .id = x->id, .claimed_by = x->me, .at_us = engine_now(x->e), .fence = x->epoch}));
+	    (&(struct q_engine_doctor_done){ .id = x->id,
+		.claimed_by = x->me,
+		.at_us = engine_now(x->e),
+		.fence = x->epoch }));
 }
 
 void look_write(struct act *a)
@@ -179,25 +185,25 @@ void look_write(struct act *a)
 	}
 	a->wrote = look_wrote;
 	ACT_WRITE(a, engine_doctor_items,
-		  (&(struct q_engine_doctor_items){.run_id = l->x->id,
-						   .claimed_by = l->x->me,
-						   .provider = l->provider,
-						   .region = l->region,
-						   .part = l->part,
-						   .names = t[0],
-						   .names_n = l->n,
-						   .states = t[1],
-						   .states_n = l->n,
-						   .words = t[2],
-						   .words_n = l->n,
-						   .fixes = t[3],
-						   .fixes_n = l->n,
-						   .amounts = l->amounts,
-						   .amounts_n = l->n,
-						   .fence = l->x->epoch}));
+	    (&(struct q_engine_doctor_items){ .run_id = l->x->id,
+		.claimed_by = l->x->me,
+		.provider = l->provider,
+		.region = l->region,
+		.part = l->part,
+		.names = t[0],
+		.names_n = l->n,
+		.states = t[1],
+		.states_n = l->n,
+		.words = t[2],
+		.words_n = l->n,
+		.fixes = t[3],
+		.fixes_n = l->n,
+		.amounts = l->amounts,
+		.amounts_n = l->n,
+		.fence = l->x->epoch }));
 }
 
-/* ---- providers ------------------------------------------------------------------------------ */
+/* ---- providers ------------------------------------------------------------------------------- */
 
 static void whoami_called(struct act *a)
 {
@@ -210,13 +216,14 @@ static void whoami_called(struct act *a)
 	if (rc == SPOT_OK) {
 		look_item(a, "reachable", SPOT_CHECK_OK, "", "answered in %" PRId64 " ms", ms);
 		look_item(a, "account", SPOT_CHECK_OK, "", "%s",
-			  str_empty(l->args.account) ? "known to the provider" : l->args.account);
+		    str_empty(l->args.account) ? "known to the provider" : l->args.account);
 	} else {
 		look_item(a, "reachable", answered ? SPOT_CHECK_OK : SPOT_CHECK_BAD,
-			  answered ? "" : rc_fix(rc), "%s",
-			  answered ? arena_printf(a->arena, "answered in %" PRId64 " ms", ms) : err->text);
+		    answered ? "" : rc_fix(rc), "%s",
+		    answered ? arena_printf(a->arena, "answered in %" PRId64 " ms", ms)
+			     : err->text);
 		look_item(a, "account", answered ? SPOT_CHECK_BAD : SPOT_CHECK_UNTESTED,
-			  answered ? rc_fix(rc) : "", "%s", answered ? err->text : "nobody answered");
+		    answered ? rc_fix(rc) : "", "%s", answered ? err->text : "nobody answered");
 	}
 	look_write(a);
 }
@@ -230,7 +237,7 @@ static void check_called(struct act *a)
 		const struct spot_check_item *t = &l->args.check.items[i];
 
 		look_item(a, t->name, t->state, t->fix == NULL ? "" : t->fix, "%s",
-			  t->words == NULL ? "" : t->words);
+		    t->words == NULL ? "" : t->words);
 	}
 	if (a->call.op.rc != SPOT_OK) {
 		look_item(a, "check", SPOT_CHECK_BAD, rc_fix(a->call.op.rc), "%s", err->text);
@@ -238,23 +245,24 @@ static void check_called(struct act *a)
 	look_write(a);
 }
 
-static void pool_info(struct act *a, const struct q_engine_doctor_pools_row *w, struct spot_pool_info *ret)
+static void pool_info(struct act *a, const struct q_engine_doctor_pools_row *w,
+    struct spot_pool_info *ret)
 {
 #define KEEP(s) arena_strdup(a->arena, (s))
 	*ret = (struct spot_pool_info){
-	    .key = {.provider = KEEP(w->provider),
+		.key = { .provider = KEEP(w->provider),
 		    .region = KEEP(w->region),
 		    .zone = KEEP(w->zone),
 		    .instance_type = KEEP(w->instance_type),
-		    .market = spot_market_parse(w->market)},
-	    .zone_name = KEEP(w->zone_name),
-	    .shape = {.gpu_name = KEEP(w->gpu_name),
-		      .gpu_milli = w->gpu_milli,
-		      .gpu_mem_mib = w->gpu_mem_mib,
-		      .vcpus = w->vcpus,
-		      .mem_mib = w->mem_mib,
-		      .arch = KEEP(w->arch)},
-	    .quota_class = KEEP(w->quota_class),
+		    .market = spot_market_parse(w->market) },
+		.zone_name = KEEP(w->zone_name),
+		.shape = { .gpu_name = KEEP(w->gpu_name),
+		    .gpu_milli = w->gpu_milli,
+		    .gpu_mem_mib = w->gpu_mem_mib,
+		    .vcpus = w->vcpus,
+		    .mem_mib = w->mem_mib,
+		    .arch = KEEP(w->arch) },
+		.quota_class = KEEP(w->quota_class),
 	};
 #undef KEEP
 }
@@ -268,17 +276,20 @@ static void check_region(struct exam *x, struct call_provider *p, const char *re
 	size_t n = 0;
 
 	for (size_t i = 0; i < x->pools_n && n < POOLS_MOST; i++) {
-		if (strcmp(x->pools[i].provider, name) == 0 && strcmp(x->pools[i].region, region) == 0) {
+		if (strcmp(x->pools[i].provider, name) == 0 &&
+		    strcmp(x->pools[i].region, region) == 0) {
 			pool_info(a, &x->pools[i], &pools[n++]);
 		}
 	}
-	l->args.check = (struct spot_check){
-	    .region = l->region, .pools = pools, .pools_n = n, .install = x->e->install};
+	l->args.check = (struct spot_check){ .region = l->region,
+		.pools = pools,
+		.pools_n = n,
+		.install = x->e->install };
 	act_call(a, p, CALL_CHECK, &l->args.check, LOOK_US, false);
 }
 
 static void untested(struct exam *x, const char *provider, const char *part, const char *name,
-		     enum spot_check_state state, const char *words, const char *fix)
+    enum spot_check_state state, const char *words, const char *fix)
 {
 	struct act *a = look_new(x, provider, "", part, NULL);
 
@@ -305,7 +316,7 @@ static void examine(struct exam *x, struct call_provider *p)
 	}
 	if (ops->check == NULL) {
 		untested(x, name, "check", "permissions", SPOT_CHECK_UNTESTED,
-			 "this kind of provider has no way to ask", "");
+		    "this kind of provider has no way to ask", "");
 		return;
 	}
 	for (size_t i = 0; i < x->places_n && regions < REGIONS_MOST; i++) {
@@ -337,18 +348,20 @@ static void strangers(struct exam *x)
 {
 	char *list = arena_strdup(x->arena, x->asked), *save = NULL;
 
-	for (char *name = strtok_r(list, ",", &save); name != NULL; name = strtok_r(NULL, ",", &save)) {
+	for (char *name = strtok_r(list, ",", &save); name != NULL;
+	     name = strtok_r(NULL, ",", &save)) {
 		if (engine_provider(x->e, name) == NULL && strcmp(name, DOCTOR_SELF) != 0 &&
 		    strcmp(name, DOCTOR_CONSISTENCY) != 0) {
 			untested(x, name, "account", "configured", SPOT_CHECK_BAD,
-				 "no provider of this name is configured",
-				 "add its [provider NAME] section to the daemon's file; spotctl providers lists "
-				 "those there are");
+			    "no provider of this name is configured",
+			    "add its [provider NAME] section to the daemon's file; spotctl "
+			    "providers lists "
+			    "those there are");
 		}
 	}
 }
 
-/* ---- the turn ------------------------------------------------------------------------------- */
+/* ---- the turn -------------------------------------------------------------------------------- */
 
 static void doctor_database(struct step *s)
 {
@@ -413,7 +426,7 @@ static void doctor_pools(struct step *s)
 	next = step_new(s->r, doctor_feeds, x);
 	next->always = true;
 	STEP(next, engine_doctor_feeds,
-	     (&(struct q_engine_doctor_feeds){.providers = names, .providers_n = e->providers_n}));
+	    (&(struct q_engine_doctor_feeds){ .providers = names, .providers_n = e->providers_n }));
 }
 
 static void doctor_places(struct step *s)
@@ -469,11 +482,11 @@ static void doctor_due(struct step *s)
 	next = step_new(s->r, doctor_claimed, x);
 	next->always = true;
 	STEP(next, engine_doctor_claim,
-	     (&(struct q_engine_doctor_claim){.id = row->id,
-					      .claimed_by = e->me,
-					      .at_us = engine_now(e),
-					      .until_us = engine_now(e) + CLAIM_US,
-					      .fence = s->r->epoch}));
+	    (&(struct q_engine_doctor_claim){ .id = row->id,
+		.claimed_by = e->me,
+		.at_us = engine_now(e),
+		.until_us = engine_now(e) + CLAIM_US,
+		.fence = s->r->epoch }));
 }
 
 void doctor_run(struct recon *r)
@@ -485,6 +498,7 @@ void doctor_run(struct recon *r)
 	}
 	s = step_new(r, doctor_due, NULL);
 	STEP(s, engine_doctor_due,
-	     (&(struct q_engine_doctor_due){
-		 .claimed_by = r->e->me, .at_us = engine_now(r->e), .until_us = engine_now(r->e) + CLAIM_US}));
+	    (&(struct q_engine_doctor_due){ .claimed_by = r->e->me,
+		.at_us = engine_now(r->e),
+		.until_us = engine_now(r->e) + CLAIM_US }));
 }

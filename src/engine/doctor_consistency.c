@@ -1,16 +1,18 @@
 /*
- * The invariants of the rows, checked while everything runs (spotctl doctor --consistency): each is one statement of
- * consistency.sql that reads, and nothing is written but what was found. One after the other, so that an examination
- * takes one of the database's connections; each sees one snapshot. A statement that does not end in time leaves its
- * invariant untested.
+ * The invariants of the rows, checked while everything runs (spotctl doctor --consistency): each is
+ * one statement of consistency.sql that reads, and nothing is written but what was found. One after
+ * the other, so that an examination takes one of the database's connections; each sees one
+ * snapshot. A statement that does not end in time leaves its invariant untested.
  */
 #include "base/base.h"
 #include "engine/doctor.h"
 
-#define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S) /* what ended before is not looked at again */
-#define SETTLE_US  (60 * SPOT_US_PER_S)			 /* what is under way has that long beyond its own bounds */
-#define STUCK_US   (600 * SPOT_US_PER_S)
-#define SHOWN	   5
+/* what ended before is not looked at again */
+#define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)
+/* what is under way has that long beyond its own bounds */
+#define SETTLE_US (60 * SPOT_US_PER_S)
+#define STUCK_US (600 * SPOT_US_PER_S)
+#define SHOWN 5
 
 struct invariant {
 	const char *name, *rule, *fix;
@@ -23,8 +25,9 @@ struct checking {
 
 static void invariant_read(struct op *op);
 
-#define ASK(a, stmt, ...)                                                                                                         \
-	((a)->writing = true, q_##stmt((a)->e->pg, &(a)->req, &(struct q_##stmt){__VA_ARGS__}, invariant_read))
+#define ASK(a, stmt, ...) \
+	((a)->writing = true, \
+	    q_##stmt((a)->e->pg, &(a)->req, &(struct q_##stmt){ __VA_ARGS__ }, invariant_read))
 
 static void ask_machines(struct act *a, int64_t now)
 {
@@ -79,7 +82,8 @@ static void ask_ledger_reversals(struct act *a, int64_t now)
 
 static void ask_moving(struct act *a, int64_t now)
 {
-	ASK(a, consistency_moving, .up_us = a->e->led_since_us, .stuck_us = now - STUCK_US - a->e->conf.drain_grace_us);
+	ASK(a, consistency_moving, .up_us = a->e->led_since_us,
+	    .stuck_us = now - STUCK_US - a->e->conf.drain_grace_us);
 }
 
 static void ask_budget(struct act *a, int64_t now)
@@ -101,30 +105,49 @@ static void ask_orphans(struct act *a, int64_t now)
 	    .ending_us = now - SETTLE_US - c->terminate_alarm_us - 3 * c->sweep_us);
 }
 
-#define LEDGER_FIX "the ledger is never edited: compare with the provider's bill, then book the difference where you account"
+#define LEDGER_FIX \
+	"the ledger is never edited: compare with the provider's bill, then book the difference " \
+	"where you account"
 
 static const struct invariant invariants[] = {
-    {"machines", "nodes that serve have a machine that is there",
-     "spotctl node show NODE tells what was seen; spotctl node terminate NODE ends it, and its job goes on elsewhere", ask_machines},
-    {"vouched", "of each node that serves the agent or the provider was heard",
-     "check the provider (spotctl doctor PROVIDER) and the network between nodes and [api] public_url", ask_vouched},
-    {"outlived", "no machine outlives its job", "end it at the provider if it bills; spotctl node terminate NODE asks again", ask_outlived},
-    {"epochs", "of each job one attempt lives, that of its newest epoch",
-     "keep the log of all daemons and cancel the job: two attempts may write at once", ask_epochs},
-    {"checkpoints", "committed checkpoints are whole",
-     "do not let the job be moved before its next checkpoint is committed; see what deletes below the store's prefix", ask_checkpoints},
-    {"progress", "attempts began at the newest checkpoint", "the job's work of those steps is done again; keep the daemon's log of that time",
-     ask_progress},
-    {"ledger time", "the ledger has all time of nodes once", LEDGER_FIX, ask_ledger_time},
-    {"ledger amounts", "amounts are interval times price", LEDGER_FIX, ask_ledger_amounts},
-    {"ledger reversals", "reversals take back one line each", LEDGER_FIX, ask_ledger_reversals},
-    {"moving", "jobs that are not over go somewhere",
-     "spotctl job why JOB; the daemon's log names statements and calls that fail", ask_moving},
-    {"budget", "nothing was wanted, and nothing runs, for a job whose budget is used up",
-     "spotctl job cancel JOB stops what runs; spotctl job budget JOB tells what it cost; keep the daemon's log of that time", ask_budget},
-    {"leaders", "one daemon led at a time", "set the clocks of the daemons' hosts (chrony), and let only one install use this database",
-     ask_leaders},
-    {"orphans", "what nobody accounts for was ended or is kept", "spotctl leaks shows it; spotctl leaks end REF, or keep REF", ask_orphans},
+	{ "machines", "nodes that serve have a machine that is there",
+	    "spotctl node show NODE tells what was seen; spotctl node terminate NODE ends it, and "
+	    "its job goes on elsewhere",
+	    ask_machines },
+	{ "vouched", "of each node that serves the agent or the provider was heard",
+	    "check the provider (spotctl doctor PROVIDER) and the network between nodes and [api] "
+	    "public_url",
+	    ask_vouched },
+	{ "outlived", "no machine outlives its job",
+	    "end it at the provider if it bills; spotctl node terminate NODE asks again",
+	    ask_outlived },
+	{ "epochs", "of each job one attempt lives, that of its newest epoch",
+	    "keep the log of all daemons and cancel the job: two attempts may write at once",
+	    ask_epochs },
+	{ "checkpoints", "committed checkpoints are whole",
+	    "do not let the job be moved before its next checkpoint is committed; see what deletes "
+	    "below the store's prefix",
+	    ask_checkpoints },
+	{ "progress", "attempts began at the newest checkpoint",
+	    "the job's work of those steps is done again; keep the daemon's log of that time",
+	    ask_progress },
+	{ "ledger time", "the ledger has all time of nodes once", LEDGER_FIX, ask_ledger_time },
+	{ "ledger amounts", "amounts are interval times price", LEDGER_FIX, ask_ledger_amounts },
+	{ "ledger reversals", "reversals take back one line each", LEDGER_FIX,
+	    ask_ledger_reversals },
+	{ "moving", "jobs that are not over go somewhere",
+	    "spotctl job why JOB; the daemon's log names statements and calls that fail",
+	    ask_moving },
+	{ "budget", "nothing was wanted, and nothing runs, for a job whose budget is used up",
+	    "spotctl job cancel JOB stops what runs; spotctl job budget JOB tells what it cost; "
+	    "keep the daemon's log of that time",
+	    ask_budget },
+	{ "leaders", "one daemon led at a time",
+	    "set the clocks of the daemons' hosts (chrony), and let only one install use this "
+	    "database",
+	    ask_leaders },
+	{ "orphans", "what nobody accounts for was ended or is kept",
+	    "spotctl leaks shows it; spotctl leaks end REF, or keep REF", ask_orphans },
 };
 
 static void invariant_next(struct act *a)
@@ -139,13 +162,16 @@ static void invariant_next(struct act *a)
 	}
 }
 
-static void invariant_item(struct act *a, const struct invariant *v, const struct q_consistency_row *row)
+static void invariant_item(struct act *a, const struct invariant *v,
+    const struct q_consistency_row *row)
 {
 	if (row->broken == 0) {
-		look_item(a, v->name, SPOT_CHECK_OK, "", "%s: %" PRId64 " looked at", v->rule, row->checked);
+		look_item(a, v->name, SPOT_CHECK_OK, "", "%s: %" PRId64 " looked at", v->rule,
+		    row->checked);
 	} else {
-		look_item(a, v->name, SPOT_CHECK_BAD, v->fix, "%" PRId64 " of %" PRId64 " break it (%s): %s%s", row->broken,
-			  row->checked, v->rule, row->words, row->broken > SHOWN ? "; ..." : "");
+		look_item(a, v->name, SPOT_CHECK_BAD, v->fix,
+		    "%" PRId64 " of %" PRId64 " break it (%s): %s%s", row->broken, row->checked,
+		    v->rule, row->words, row->broken > SHOWN ? "; ..." : "");
 	}
 	look_amount(a, row->broken);
 }
@@ -161,7 +187,8 @@ static void invariant_read(struct op *op)
 
 	a->writing = false;
 	if (op->rc != SPOT_OK) {
-		look_item(a, v->name, SPOT_CHECK_UNTESTED, "ask again when the database has less to do", "%s: %s", v->rule, op->err.text);
+		look_item(a, v->name, SPOT_CHECK_UNTESTED,
+		    "ask again when the database has less to do", "%s: %s", v->rule, op->err.text);
 	} else {
 		/* all of them have rows of one kind */
 		if (q_consistency_machines_rows(req, a->arena, &row) == 1) {
@@ -178,6 +205,6 @@ void self_consistency(struct exam *x)
 	struct look *l = a->ctx;
 
 	l->more = arena_alloc(a->arena, sizeof(struct checking));
-	*(struct checking *)l->more = (struct checking){0};
+	*(struct checking *)l->more = (struct checking){ 0 };
 	invariant_next(a);
 }

@@ -1,20 +1,23 @@
 /*
- * Is what jobs go on from, and what they left, still in the object store? Each object is asked for by a presigned HEAD,
- * many at a time, as long as an examination may take; those of jobs that are not over come first. Nothing is
- * written and no bytes are read: what a store says of an object's size is compared with the row.
+ * Is what jobs go on from, and what they left, still in the object store? Each object is asked for
+ * by a presigned HEAD, many at a time, as long as an examination may take; those of jobs that are
+ * not over come first. Nothing is written and no bytes are read: what a store says of an object's
+ * size is compared with the row.
  */
 #include "base/base.h"
 #include "base/str.h"
 #include "engine/doctor.h"
 
-#define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S) /* what ended before is not looked at again */
-#define AT_ONCE	   16
-#define MOST	   10000
-#define BEGIN_US   (25 * SPOT_US_PER_S) /* no question is begun later: an asker waits for a minute */
-#define ANSWER_US  (10 * SPOT_US_PER_S)
-#define SHOWN	   5
-#define NAME	   "objects"
-#define RULE	   "what jobs go on from, and what they left, is in the object store"
+/* what ended before is not looked at again */
+#define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)
+#define AT_ONCE 16
+#define MOST 10000
+/* no question is begun later: an asker waits for a minute */
+#define BEGIN_US (25 * SPOT_US_PER_S)
+#define ANSWER_US (10 * SPOT_US_PER_S)
+#define SHOWN 5
+#define NAME "objects"
+#define RULE "what jobs go on from, and what they left, is in the object store"
 
 struct objects {
 	struct act *main;
@@ -38,24 +41,29 @@ static void over(struct objects *k)
 	}
 	if (k->broken > 0) {
 		look_item(a, NAME, SPOT_CHECK_BAD,
-			  "see what deletes below the store's prefix (a lifecycle rule?); do not let the job be moved before its next checkpoint is committed",
-			  "%zu of %zu break it (%s): %s%s", k->broken, k->asked, RULE, words, k->broken > SHOWN ? "; ..." : "");
+		    "see what deletes below the store's prefix (a lifecycle rule?); do not let the "
+		    "job be moved before its next checkpoint is committed",
+		    "%zu of %zu break it (%s): %s%s", k->broken, k->asked, RULE, words,
+		    k->broken > SHOWN ? "; ..." : "");
 	} else if (k->unanswered > 0) {
-		look_item(a, NAME, SPOT_CHECK_UNTESTED, "spotctl doctor spotd sends an object there and back", "%s: %zu of %zu were not told: %s", RULE,
-			  k->unanswered, k->asked, k->why);
+		look_item(a, NAME, SPOT_CHECK_UNTESTED,
+		    "spotctl doctor spotd sends an object there and back",
+		    "%s: %zu of %zu were not told: %s", RULE, k->unanswered, k->asked, k->why);
 	} else {
 		look_item(a, NAME, SPOT_CHECK_OK, "", "%s: %zu looked at%s", RULE, k->asked,
-			  k->asked < whole ? arena_printf(a->arena, " of %zu", whole) : "");
+		    k->asked < whole ? arena_printf(a->arena, " of %zu", whole) : "");
 	}
 	look_amount(a, (int64_t)k->broken);
 	look_write(a);
 }
 
-static void note_broken(struct objects *k, const struct q_consistency_objects_row *w, const char *what)
+static void note_broken(struct objects *k, const struct q_consistency_objects_row *w,
+    const char *what)
 {
 	if (k->broken < SHOWN) {
-		k->words[k->broken] = arena_printf(k->main->arena, "c%" PRId64 " of j%" PRId64 ": piece %d of %s %s", w->checkpoint_id, w->job_id,
-						   (int)w->seq, w->path, what);
+		k->words[k->broken] =
+		    arena_printf(k->main->arena, "c%" PRId64 " of j%" PRId64 ": piece %d of %s %s",
+			w->checkpoint_id, w->job_id, (int)w->seq, w->path, what);
 	}
 	k->broken++;
 }
@@ -63,16 +71,20 @@ static void note_broken(struct objects *k, const struct q_consistency_objects_ro
 static void judge(struct act *a, struct objects *k, const struct q_consistency_objects_row *w)
 {
 	int status = a->http.in.status;
-	const char *length = a->http.op.rc == SPOT_OK && status == 200 ? spot_http_header(&a->http.in, "content-length") : NULL;
+	const char *length = a->http.op.rc == SPOT_OK && status == 200
+	    ? spot_http_header(&a->http.in, "content-length")
+	    : NULL;
 
 	if (a->http.op.rc == SPOT_OK && (status == 404 || status == 410)) {
 		note_broken(k, w, "is not there");
 	} else if (length != NULL && strtoll(length, NULL, 10) != w->bytes) {
-		note_broken(k, w, arena_printf(k->main->arena, "has %s of %" PRId64 " bytes", length, w->bytes));
+		note_broken(k, w,
+		    arena_printf(k->main->arena, "has %s of %" PRId64 " bytes", length, w->bytes));
 	} else if (length == NULL) {
 		k->unanswered++;
-		k->why = a->http.op.rc != SPOT_OK ? arena_strdup(k->main->arena, a->http.op.err.text)
-						  : arena_printf(k->main->arena, "HTTP %d", status);
+		k->why = a->http.op.rc != SPOT_OK
+		    ? arena_strdup(k->main->arena, a->http.op.err.text)
+		    : arena_printf(k->main->arena, "HTTP %d", status);
 	}
 }
 
@@ -98,9 +110,9 @@ static bool ask(struct objects *k, const struct q_consistency_objects_row *w)
 	struct act *a = act_new(e, 0, answered);
 	struct question *q = arena_alloc(a->arena, sizeof(*q));
 	struct spot_presign p;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
-	*q = (struct question){.k = k, .row = w};
+	*q = (struct question){ .k = k, .row = w };
 	a->ctx = q;
 	if (objects_presign(e, a->arena, "HEAD", w->object_key, &p, &err) != SPOT_OK) {
 		k->unanswered++;
@@ -108,7 +120,8 @@ static bool ask(struct objects *k, const struct q_consistency_objects_row *w)
 		act_end(a);
 		return false;
 	}
-	a->http_out = (struct spot_http_request){.method = "HEAD", .url = p.url, .timeout_us = ANSWER_US};
+	a->http_out =
+	    (struct spot_http_request){ .method = "HEAD", .url = p.url, .timeout_us = ANSWER_US };
 	for (size_t i = 0; i < p.headers_n && i < ARRAY_LEN(a->http_out.headers); i++) {
 		a->http_out.headers[a->http_out.headers_n++] = p.headers[i];
 	}
@@ -122,7 +135,8 @@ static void ask_next(struct act *a)
 	struct objects *k = l->more;
 	bool go = true;
 
-	while (go && k->waiting < AT_ONCE && k->next < k->n && loop_mono_us(a->e->loop) - k->begun_us < BEGIN_US) {
+	while (go && k->waiting < AT_ONCE && k->next < k->n &&
+	    loop_mono_us(a->e->loop) - k->begun_us < BEGIN_US) {
 		k->asked++;
 		go = ask(k, &k->rows[k->next++]);
 		k->waiting += go;
@@ -141,7 +155,8 @@ static void rows_read(struct op *op)
 
 	a->writing = false;
 	if (op->rc != SPOT_OK) {
-		look_item(a, NAME, SPOT_CHECK_UNTESTED, "ask again when the database has less to do", "%s: %s", RULE, op->err.text);
+		look_item(a, NAME, SPOT_CHECK_UNTESTED,
+		    "ask again when the database has less to do", "%s: %s", RULE, op->err.text);
 		look_write(a);
 		return;
 	}
@@ -159,13 +174,16 @@ static void rows_read(struct op *op)
 static void signer_called(struct act *a)
 {
 	if (a->call.op.rc != SPOT_OK) {
-		look_item(a, NAME, SPOT_CHECK_UNTESTED, rc_fix(a->call.op.rc), "%s: the store's credentials: %s", RULE, a->call.op.err.text);
+		look_item(a, NAME, SPOT_CHECK_UNTESTED, rc_fix(a->call.op.rc),
+		    "%s: the store's credentials: %s", RULE, a->call.op.err.text);
 		look_write(a);
 		return;
 	}
 	a->writing = true;
 	q_consistency_objects(a->e->pg, &a->req,
-			      &(struct q_consistency_objects){.since_us = engine_now(a->e) - HISTORY_US, .most = MOST}, rows_read);
+	    &(struct q_consistency_objects){ .since_us = engine_now(a->e) - HISTORY_US,
+		.most = MOST },
+	    rows_read);
 }
 
 void self_objects(struct exam *x)
@@ -174,12 +192,15 @@ void self_objects(struct exam *x)
 	struct act *a = look_new(x, DOCTOR_SELF, "", NAME, signer_called);
 	struct look *l = a->ctx;
 	struct objects *k = arena_alloc(a->arena, sizeof(*k));
-	struct call_provider *p = objects_configured(e) ? engine_provider(e, e->conf.store_provider) : NULL;
+	struct call_provider *p =
+	    objects_configured(e) ? engine_provider(e, e->conf.store_provider) : NULL;
 
-	*k = (struct objects){.main = a, .why = ""};
+	*k = (struct objects){ .main = a, .why = "" };
 	l->more = k;
 	if (e->http == NULL || p == NULL || call_provider_ops(p)->presign == NULL) {
-		look_item(a, NAME, SPOT_CHECK_UNTESTED, "set [checkpoint] store, provider and region", "%s: there is no store that can be asked", RULE);
+		look_item(a, NAME, SPOT_CHECK_UNTESTED,
+		    "set [checkpoint] store, provider and region",
+		    "%s: there is no store that can be asked", RULE);
 		look_write(a);
 	} else if (call_provider_ops(p)->whoami != NULL) {
 		act_call(a, p, CALL_WHOAMI, &l->args.account, e->conf.call_timeout_us, false);

@@ -54,7 +54,8 @@ struct call_provider *engine_provider(const struct engine *e, const char *name)
 	return NULL;
 }
 
-size_t engine_provider_names(struct recon *r, bool (*of)(const struct engine *, struct call_provider *), const char ***ret)
+size_t engine_provider_names(struct recon *r,
+    bool (*of)(const struct engine *, struct call_provider *), const char ***ret)
 {
 	struct engine *e = r->e;
 	size_t n = 0;
@@ -72,8 +73,7 @@ void engine_wake(struct engine *e)
 {
 	struct recon *r;
 
-	TAILQ_FOREACH(r, &e->recons, link)
-	{
+	TAILQ_FOREACH (r, &e->recons, link) {
 		r->dirty = true;
 	}
 	loop_wake(e->loop);
@@ -124,8 +124,7 @@ static void engine_pass(struct loop_hook *h)
 	if (!lease_held(e) || e->closing) {
 		return;
 	}
-	TAILQ_FOREACH(r, &e->recons, link)
-	{
+	TAILQ_FOREACH (r, &e->recons, link) {
 		if (r->running || (!r->dirty && now < r->due_us)) {
 			continue;
 		}

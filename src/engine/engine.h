@@ -29,12 +29,12 @@ struct engine_deps {
 	struct call_provider *const *providers; /* stays valid; may be replaced by engine_reload */
 	size_t providers_n;
 	const struct engine_conf *conf; /* copied; its strings stay valid */
-	const char *install;		/* 8 hex digits */
-	struct str enrol_key;		/* copied */
-	const char *holder;		/* names this process in the lease */
-	const char *listen_dsn;		/* unused unless the pool cannot LISTEN */
-	/* Names of providers whose nodes enrol by their one-time token alone ([provider X] identity = off);
-	 * stays valid. */
+	const char *install; /* 8 hex digits */
+	struct str enrol_key; /* copied */
+	const char *holder; /* names this process in the lease */
+	const char *listen_dsn; /* unused unless the pool cannot LISTEN */
+	/* Names of providers whose nodes enrol by their one-time token alone ([provider X] identity
+	 * = off); stays valid. */
 	const char *const *identity_off;
 	size_t identity_off_n;
 	struct http_client *http; /* for the object store; NULL = nothing is deleted there */
@@ -61,7 +61,7 @@ const struct engine_conf *engine_conf(const struct engine *e);
 size_t engine_providers(const struct engine *e);
 struct call_provider *engine_provider_at(const struct engine *e, size_t i);
 struct call_provider *engine_provider(const struct engine *e,
-				      const char *name); /* NULL if unknown */
+    const char *name); /* NULL if unknown */
 
 /* Account-wide rate limits in Postgres, for call_provider_new. */
 struct call_shared *engine_shared_new(struct loop *loop, struct pg *pg);

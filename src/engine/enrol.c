@@ -1,9 +1,10 @@
 /*
- * Judges enrolments. The API wrote down what an agent proves itself with (table enrol_proof) and holds the
- * request; here the node's provider is asked (verb verify), because only this process has cloud keys, and the verdict
- * is written for exactly this node, boot and proof. What cannot be judged now (the provider is away, the node's launch
- * is still being looked up) stays open: the agent repeats. A denial is an alarm; a node whose token somebody else
- * presented before our machine did is replaced.
+ * Judges enrolments. The API wrote down what an agent proves itself with (table enrol_proof) and
+ * holds the request; here the node's provider is asked (verb verify), because only this process has
+ * cloud keys, and the verdict is written for exactly this node, boot and proof. What cannot be
+ * judged now (the provider is away, the node's launch is still being looked up) stays open: the
+ * agent repeats. A denial is an alarm; a node whose token somebody else presented before our
+ * machine did is replaced.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -12,7 +13,7 @@
 #include "engine/engine_int.h"
 #include "engine/watch.h"
 
-#define AGAIN_US       (2 * SPOT_US_PER_S)
+#define AGAIN_US (2 * SPOT_US_PER_S)
 #define AGAIN_DOUBLINGS 4
 
 struct judging {
@@ -38,26 +39,26 @@ static bool vouches(const struct engine *e, struct call_provider *p)
 	return call_provider_ops(p)->verify != NULL && !identity_off(e, call_provider_name(p));
 }
 
-/* ---- the verdict ---------------------------------------------------------------------------- */
+/* ---- the verdict ----------------------------------------------------------------------------- */
 
 static void verdict_write(struct act *a, const struct judging *j, const char *verdict,
-			  const char *why)
+    const char *why)
 {
 	ACT_WRITE(a, engine_enrol_verdict,
-		  (&(struct q_engine_enrol_verdict){.node_id = a->id,
-						    .boot_id = j->boot_id,
-						    .sha256 = j->sha256,
-						    .claimed_by = j->me,
-						    .verdict = verdict,
-						    .why = why,
-						    .at_us = engine_now(a->e),
-						    .fence = a->epoch}));
+	    (&(struct q_engine_enrol_verdict){ .node_id = a->id,
+		.boot_id = j->boot_id,
+		.sha256 = j->sha256,
+		.claimed_by = j->me,
+		.verdict = verdict,
+		.why = why,
+		.at_us = engine_now(a->e),
+		.fence = a->epoch }));
 }
 
 static void denied(struct act *a, const struct judging *j, const char *why)
 {
 	log_error("agent.identity_denied", I64("node", a->id), STR("ref", j->args.ref),
-		  STR("peer", j->peer), STR("why", why));
+	    STR("peer", j->peer), STR("why", why));
 	verdict_write(a, j, "denied", why);
 }
 
@@ -70,22 +71,21 @@ static void later(struct act *a, const struct judging *j)
 		log_error("agent.identity_unchecked", I64("node", a->id), STR("error", err->text));
 	} else {
 		log_warn("agent.identity_unchecked", I64("node", a->id),
-			 STR("rc", spot_rc_name(a->call.op.rc)), STR("error", err->text));
+		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", err->text));
 	}
 	engine_later(a->e, pause);
 	ACT_WRITE(a, engine_enrol_later,
-		  (&(struct q_engine_enrol_later){.node_id = a->id,
-						  .boot_id = j->boot_id,
-						  .sha256 = j->sha256,
-						  .claimed_by = j->me,
-						  .next_us = engine_now(a->e) +
-							     MAX(pause, err->retry_after_us),
-						  .why = err->text,
-						  .fence = a->epoch}));
+	    (&(struct q_engine_enrol_later){ .node_id = a->id,
+		.boot_id = j->boot_id,
+		.sha256 = j->sha256,
+		.claimed_by = j->me,
+		.next_us = engine_now(a->e) + MAX(pause, err->retry_after_us),
+		.why = err->text,
+		.fence = a->epoch }));
 }
 
-/* A refusal with a vendor's code is that of our own request (our account may not look): it says nothing about the
- * proof, whose verdict is the provider's own and has none. */
+/* A refusal with a vendor's code is that of our own request (our account may not look): it says
+ * nothing about the proof, whose verdict is the provider's own and has none. */
 static void judge_called(struct act *a)
 {
 	const struct judging *j = a->ctx;
@@ -93,8 +93,8 @@ static void judge_called(struct act *a)
 	if (a->call.op.rc == SPOT_OK) {
 		log_info("agent.identity_verified", I64("node", a->id), STR("ref", j->args.ref));
 		verdict_write(a, j, "verified",
-			      arena_printf(a->arena, "%s vouches for %s",
-					   call_provider_name(j->provider), j->args.ref));
+		    arena_printf(a->arena, "%s vouches for %s", call_provider_name(j->provider),
+			j->args.ref));
 	} else if (a->call.op.rc == SPOT_DENIED && a->call.op.err.code[0] == '\0') {
 		denied(a, j, a->call.op.err.text);
 	} else {
@@ -102,7 +102,7 @@ static void judge_called(struct act *a)
 	}
 }
 
-/* ---- asking --------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static void judge_claimed(struct step *s)
 {
@@ -116,8 +116,8 @@ static void judge_claimed(struct step *s)
 	j->tries = (int32_t)pg_int(s->req.result, 0, 0);
 	if (strcmp(j->args.proof.p, "{}") == 0) {
 		denied(a, j,
-		       "the agent sent nothing that proves which machine it is; "
-		       "[provider NAME] identity = off takes the one-time token alone");
+		    "the agent sent nothing that proves which machine it is; "
+		    "[provider NAME] identity = off takes the one-time token alone");
 		return;
 	}
 	act_call(a, j->provider, CALL_VERIFY, &j->args, a->e->conf.call_timeout_us, true);
@@ -138,7 +138,7 @@ static const char *nonce_of(struct engine *e, struct arena *a, const char *launc
 }
 
 static void judge_one(struct recon *r, const struct q_engine_enrol_due_row *w,
-		      struct call_provider *p)
+    struct call_provider *p)
 {
 	struct engine *e = r->e;
 	struct act *a = act_new(e, w->node_id, judge_called);
@@ -153,26 +153,25 @@ static void judge_one(struct recon *r, const struct q_engine_enrol_due_row *w,
 	j->peer = KEEP(w->peer);
 	memcpy(j->me, e->me, sizeof(j->me));
 	j->args = (struct spot_verify){
-	    .region = KEEP(w->region),
-	    .zone = KEEP(w->zone),
-	    .ref = KEEP(w->ref),
-	    .name = KEEP(w->name),
-	    .proof = str_from(KEEP(w->proof)),
-	    .audience = KEEP(e->conf.public_url),
-	    .nonce = nonce_of(e, a->arena, w->token),
+		.region = KEEP(w->region),
+		.zone = KEEP(w->zone),
+		.ref = KEEP(w->ref),
+		.name = KEEP(w->name),
+		.proof = str_from(KEEP(w->proof)),
+		.audience = KEEP(e->conf.public_url),
+		.nonce = nonce_of(e, a->arena, w->token),
 	};
 #undef KEEP
 	s = step_new(r, judge_claimed, a);
 	s->always = true;
 	STEP(s, engine_enrol_claim,
-	     (&(struct q_engine_enrol_claim){.node_id = w->node_id,
-					     .boot_id = j->boot_id,
-					     .sha256 = j->sha256,
-					     .claimed_by = e->me,
-					     .at_us = engine_now(e),
-					     .until_us =
-						 engine_now(e) + e->conf.call_timeout_us * 2,
-					     .fence = r->epoch}));
+	    (&(struct q_engine_enrol_claim){ .node_id = w->node_id,
+		.boot_id = j->boot_id,
+		.sha256 = j->sha256,
+		.claimed_by = e->me,
+		.at_us = engine_now(e),
+		.until_us = engine_now(e) + e->conf.call_timeout_us * 2,
+		.fence = r->epoch }));
 }
 
 static void judge_due(struct step *s)
@@ -196,8 +195,8 @@ static void denied_due(struct step *s)
 
 	for (size_t i = 0; i < n; i++) {
 		node_event(s->r, rows[i].id, rows[i].state, NODE_EV_BROKEN, "identity",
-			   arena_printf(s->r->arena,
-					"somebody else used its one-time token: %s", rows[i].why));
+		    arena_printf(s->r->arena, "somebody else used its one-time token: %s",
+			rows[i].why));
 	}
 }
 
@@ -235,7 +234,8 @@ static void waive(struct recon *r)
 		const char *name = call_provider_name(e->providers[i]);
 
 		if (!vouches(e, e->providers[i])) {
-			lags[n] = clock_span_us(e, e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us);
+			lags[n] = clock_span_us(e,
+			    e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us);
 			names[n++] = name;
 		}
 	}
@@ -244,15 +244,15 @@ static void waive(struct recon *r)
 	}
 	s = step_new(r, unlisted_due, NULL);
 	STEP(s, engine_enrol_unlisted,
-	     (&(struct q_engine_enrol_unlisted){.providers = names, .providers_n = n}));
+	    (&(struct q_engine_enrol_unlisted){ .providers = names, .providers_n = n }));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_enrol_waive,
-	     (&(struct q_engine_enrol_waive){.providers = names,
-					     .providers_n = n,
-					     .lags = lags,
-					     .lags_n = n,
-					     .at_us = engine_now(e),
-					     .fence = r->epoch}));
+	    (&(struct q_engine_enrol_waive){ .providers = names,
+		.providers_n = n,
+		.lags = lags,
+		.lags_n = n,
+		.at_us = engine_now(e),
+		.fence = r->epoch }));
 }
 
 void enrol_run(struct recon *r)
@@ -264,8 +264,10 @@ void enrol_run(struct recon *r)
 	waive(r);
 	s = step_new(r, judge_due, NULL);
 	STEP(s, engine_enrol_due,
-	     (&(struct q_engine_enrol_due){
-		 .claimed_by = r->e->me, .at_us = engine_now(r->e), .providers = names, .providers_n = n}));
+	    (&(struct q_engine_enrol_due){ .claimed_by = r->e->me,
+		.at_us = engine_now(r->e),
+		.providers = names,
+		.providers_n = n }));
 	s = step_new(r, denied_due, NULL);
 	STEP(s, engine_enrol_denied, NULL);
 }

@@ -1,9 +1,10 @@
 /*
- * The "files" of attempts: the mounts of the job's spec and the chunks of a checkpoint, of each rank of a gang its own, with URLs to
- * fetch them by. Some twenty thousand chunks a rank, and a signature may take a millisecond: so a page is read and signed at a
- * time, and between two pages the loop goes on (the lease is renewed there). What is signed is text at once; the memory of a page is
- * given back with it. A reconciler has one in hand at a time; and where others wait for its turn to end, a second's worth in a turn:
- * what is left is asked for again in its next.
+ * The "files" of attempts: the mounts of the job's spec and the chunks of a checkpoint, of each
+ * rank of a gang its own, with URLs to fetch them by. Some twenty thousand chunks a rank, and a
+ * signature may take a millisecond: so a page is read and signed at a time, and between two pages
+ * the loop goes on (the lease is renewed there). What is signed is text at once; the memory of a
+ * page is given back with it. A reconciler has one in hand at a time; and where others wait for its
+ * turn to end, a second's worth in a turn: what is left is asked for again in its next.
  *
  * Here too: download URLs that run out before they were used are signed anew.
  */
@@ -13,14 +14,18 @@
 #include "base/sbuf.h"
 #include "engine/engine_int.h"
 
-#define TURN_US	  SPOT_US_PER_S
-#define BYTES_MAX ((size_t)240 << 20) /* of all ranks: they are one parameter of a statement, an array, which may have 256 MiB (store/bind.c) */
-#define RENEW_US  (5 * 60 * SPOT_US_PER_S) /* less than keys that sign have left, or what they sign would be due at once */
-#define AHEAD_US  (60 * SPOT_US_PER_S) /* a clock that was ahead by less hurts nobody */
-/* What a cloud's clock is ahead of ours its provider learns when a call is refused, and once ours is set it is wrong until the next
- * one is: what was signed meanwhile no store honours, and its life as we know it does not tell. */
+#define TURN_US SPOT_US_PER_S
+/* of all ranks: they are one parameter of a statement, an array, which may have 256 MiB
+ * (store/bind.c) */
+#define BYTES_MAX ((size_t)240 << 20)
+/* less than keys that sign have left, or what they sign would be due at once */
+#define RENEW_US (5 * 60 * SPOT_US_PER_S)
+#define AHEAD_US (60 * SPOT_US_PER_S) /* a clock that was ahead by less hurts nobody */
+/* What a cloud's clock is ahead of ours its provider learns when a call is refused, and once ours
+ * is set it is wrong until the next one is: what was signed meanwhile no store honours, and its
+ * life as we know it does not tell. */
 #define DOUBTED_US (60 * SPOT_US_PER_S)
-#define RESIGN_US  (2 * SPOT_US_PER_S)
+#define RESIGN_US (2 * SPOT_US_PER_S)
 
 struct files_work {
 	struct arena *page;
@@ -34,7 +39,7 @@ struct files_work {
 
 static void files_begin(struct files *f);
 
-/* ---- text ----------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static int text_add(const char *p, size_t n, void *to)
 {
@@ -45,10 +50,12 @@ static int text_add(const char *p, size_t n, void *to)
 }
 
 /* One chunk to fetch; headers are there only where the store asks for some. */
-static void chunk_put(struct files *f, const struct spot_presign *p, int64_t bytes, const char *sha256)
+static void chunk_put(struct files *f, const struct spot_presign *p, int64_t bytes,
+    const char *sha256)
 {
 	AUTO(json)
-	json_t *c = json_pack("{s:s, s:I, s:s}", "url", p->url, "bytes", (json_int_t)bytes, "sha256", sha256);
+	json_t *c = json_pack("{s:s, s:I, s:s}", "url", p->url, "bytes", (json_int_t)bytes,
+	    "sha256", sha256);
 
 	if (p->headers_n > 0) {
 		json_object_set_new(c, "headers", presign_headers_json(p));
@@ -63,7 +70,8 @@ static void file_open(struct files *f, const char *root, const char *path, int32
 {
 	struct sbuf *b = &f->work->out[f->work->rank];
 
-	sbuf_printf(b, "%s{\"root\":\"%s\",\"mode\":%d,\"path\":", b->n > 1 ? "," : "", root, (int)mode);
+	sbuf_printf(b, "%s{\"root\":\"%s\",\"mode\":%d,\"path\":", b->n > 1 ? "," : "", root,
+	    (int)mode);
 	sbuf_json_str(b, path);
 	sbuf_puts(b, ",\"chunks\":[");
 	f->work->file_bytes = 0;
@@ -74,7 +82,7 @@ static void file_close(struct files *f)
 	sbuf_printf(&f->work->out[f->work->rank], "],\"bytes\":%" PRId64 "}", f->work->file_bytes);
 }
 
-/* ---- one after the other ---------------------------------------------------------------------- */
+/* ---- one after the other --------------------------------------------------------------------- */
 
 static void work_free(struct files *f)
 {
@@ -110,7 +118,8 @@ static void files_over(struct files *f, enum spot_rc rc)
 	f->then(f);
 	work_free(f);
 	r->files = f->next;
-	if (r->files != NULL && r->run != files_run && loop_mono_us(r->e->loop) - r->files_from_us > TURN_US) {
+	if (r->files != NULL && r->run != files_run &&
+	    loop_mono_us(r->e->loop) - r->files_from_us > TURN_US) {
 		r->files = NULL;
 		r->dirty = true;
 	}
@@ -121,11 +130,12 @@ static void files_over(struct files *f, enum spot_rc rc)
 
 static void files_fail(struct files *f, enum spot_rc rc)
 {
-	log_error("job.files", I64("job", f->job_id), STR("rc", spot_rc_name(rc)), STR("error", f->err.text));
+	log_error("job.files", I64("job", f->job_id), STR("rc", spot_rc_name(rc)),
+	    STR("error", f->err.text));
 	files_over(f, rc);
 }
 
-/* ---- pages ------------------------------------------------------------------------------------ */
+/* ---- pages ----------------------------------------------------------------------------------- */
 
 static void files_go(struct files *f);
 
@@ -136,11 +146,13 @@ static enum spot_rc mount_put(struct files *f, const struct q_engine_mounts_row 
 	enum spot_rc rc = objects_presign_uri(e, f->work->page, m->uri, &p, &f->err);
 
 	if (rc != SPOT_OK) {
-		struct spot_err ours = {0};
+		struct spot_err ours = { 0 };
 
-		/* Its fault, if the store can be signed for: keys that are not there are not. What is configured may be mended. */
-		f->refused = rc == SPOT_INVALID && (objects_uri_check(e, f->work->page, m->uri, &ours) == rc ||
-						    objects_presign(e, f->work->page, "GET", "x", &p, &ours) == SPOT_OK);
+		/* Its fault, if the store can be signed for: keys that are not there are not. What
+		 * is configured may be mended. */
+		f->refused = rc == SPOT_INVALID &&
+		    (objects_uri_check(e, f->work->page, m->uri, &ours) == rc ||
+			objects_presign(e, f->work->page, "GET", "x", &p, &ours) == SPOT_OK);
 		return rc;
 	}
 	file_open(f, "mount", m->dst, 0644);
@@ -253,8 +265,12 @@ static void files_go(struct files *f)
 		return;
 	}
 	if (w->bytes + (w->rank < f->n ? w->out[w->rank].n : 0) > BYTES_MAX) {
-		f->refused = true; /* that is never otherwise, and takes minutes to find out again */
-		files_fail(f, err_set(&f->err, SPOT_TOO_LARGE, "the list of its files is larger than %zu MiB: save fewer, larger files", BYTES_MAX >> 20));
+		/* that is never otherwise, and takes minutes to find out again */
+		f->refused = true;
+		files_fail(f,
+		    err_set(&f->err, SPOT_TOO_LARGE,
+			"the list of its files is larger than %zu MiB: save fewer, larger files",
+			BYTES_MAX >> 20));
 		return;
 	}
 	for (; w->rank < f->n; rank_over(f)) {
@@ -264,7 +280,10 @@ static void files_go(struct files *f)
 		if (f->mounts && !w->mounts_over) {
 			s = step_new(f->r, mounts_in, f);
 			s->always = true;
-			STEP(s, engine_mounts, (&(struct q_engine_mounts){.job_id = f->job_id, .after = w->mount, .most = SIGN_MOST}));
+			STEP(s, engine_mounts,
+			    (&(struct q_engine_mounts){ .job_id = f->job_id,
+				.after = w->mount,
+				.most = SIGN_MOST }));
 			return;
 		}
 		if (f->checkpoints[w->rank] != 0) {
@@ -273,10 +292,10 @@ static void files_go(struct files *f)
 			s = step_new(f->r, chunks_in, f);
 			s->always = true;
 			STEP(s, engine_chunks,
-			     (&(struct q_engine_chunks){.checkpoint_id = f->checkpoints[w->rank],
-							.path = first ? "" : w->path.p,
-							.seq = first ? -1 : w->seq,
-							.most = SIGN_MOST}));
+			    (&(struct q_engine_chunks){ .checkpoint_id = f->checkpoints[w->rank],
+				.path = first ? "" : w->path.p,
+				.seq = first ? -1 : w->seq,
+				.most = SIGN_MOST }));
 			return;
 		}
 	}
@@ -324,11 +343,13 @@ void files_missing(const struct files *f, const char *state, int32_t epoch)
 		job_event(r, f->job_id, state, epoch, JOB_EV_INFEASIBLE, "infeasible", f->err.text);
 	} else if (f->err.text[0] != '\0') {
 		job_words(r, f->job_id, state, epoch,
-			  arena_printf(r->arena, "what it runs on is ready, but its files cannot be signed: %s", f->err.text));
+		    arena_printf(r->arena,
+			"what it runs on is ready, but its files cannot be signed: %s",
+			f->err.text));
 	}
 }
 
-/* ---- signed anew ------------------------------------------------------------------------------ */
+/* ---- signed anew ----------------------------------------------------------------------------- */
 
 struct stale {
 	int64_t job_id, restore_id;
@@ -345,12 +366,12 @@ static void stale_write(struct files *f)
 	}
 	s = step_new(f->r, NULL, NULL);
 	STEP(s, engine_files_put,
-	     (&(struct q_engine_files_put){.job_id = t->job_id,
-					   .epoch = t->epoch,
-					   .rank = t->rank,
-					   .files = f->text[0],
-					   .urls_until_us = f->until_us,
-					   .fence = f->r->epoch}));
+	    (&(struct q_engine_files_put){ .job_id = t->job_id,
+		.epoch = t->epoch,
+		.rank = t->rank,
+		.files = f->text[0],
+		.urls_until_us = f->until_us,
+		.fence = f->r->epoch }));
 }
 
 static void stale_due(struct step *s)
@@ -365,16 +386,17 @@ static void stale_due(struct step *s)
 	for (size_t i = 0; i < n; i++) {
 		struct stale *t = arena_alloc(r->arena, sizeof(*t));
 
-		*t = (struct stale){.job_id = rows[i].job_id,
-				    .restore_id = rows[i].has_restore_id ? rows[i].restore_id : 0,
-				    .epoch = rows[i].epoch,
-				    .rank = rows[i].rank};
-		files_ask(r, &(struct files){.job_id = t->job_id,
-					     .mounts = rows[i].mounts,
-					     .checkpoints = &t->restore_id,
-					     .n = 1,
-					     .then = stale_write,
-					     .ctx = t});
+		*t = (struct stale){ .job_id = rows[i].job_id,
+			.restore_id = rows[i].has_restore_id ? rows[i].restore_id : 0,
+			.epoch = rows[i].epoch,
+			.rank = rows[i].rank };
+		files_ask(r,
+		    &(struct files){ .job_id = t->job_id,
+			.mounts = rows[i].mounts,
+			.checkpoints = &t->restore_id,
+			.n = 1,
+			.then = stale_write,
+			.ctx = t });
 	}
 }
 
@@ -382,7 +404,8 @@ static bool resign_due(struct engine *e)
 {
 	int64_t now = loop_mono_us(e->loop);
 
-	if (e->set_at_us == 0 || now - e->set_at_us > DOUBTED_US || now - e->resigned_at_us < RESIGN_US) {
+	if (e->set_at_us == 0 || now - e->set_at_us > DOUBTED_US ||
+	    now - e->resigned_at_us < RESIGN_US) {
 		return false;
 	}
 	e->resigned_at_us = now;
@@ -395,6 +418,8 @@ void files_run(struct recon *r)
 	int64_t now = engine_now(r->e);
 
 	STEP(s, engine_files_stale,
-	     (&(struct q_engine_files_stale){.before_us = resign_due(r->e) ? INT64_MAX : now + MIN(r->e->conf.url_life_us / 4, RENEW_US),
-					     .after_us = now + r->e->conf.url_life_us + AHEAD_US}));
+	    (&(struct q_engine_files_stale){ .before_us = resign_due(r->e)
+		    ? INT64_MAX
+		    : now + MIN(r->e->conf.url_life_us / 4, RENEW_US),
+		.after_us = now + r->e->conf.url_life_us + AHEAD_US }));
 }

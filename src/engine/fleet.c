@@ -1,15 +1,15 @@
-/* Keeps fleets at their size: wants missing nodes where core/fleet puts them, gives back what it says
- * is too much, empties fleets that close. The plan is kept with the fleet and in each decision. A plan
- * that calls for nothing, because the fleet is at its size or nothing more can be had, is made again
- * when offers, refusals or the fleet change, and once a minute. A turn looks at a page of the fleets; the
- * next goes on behind it at once, until all were looked at. */
+/* Keeps fleets at their size: wants missing nodes where core/fleet puts them, gives back what it
+ * says is too much, empties fleets that close. The plan is kept with the fleet and in each
+ * decision. A plan that calls for nothing, because the fleet is at its size or nothing more can be
+ * had, is made again when offers, refusals or the fleet change, and once a minute. A turn looks at
+ * a page of the fleets; the next goes on behind it at once, until all were looked at. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/fleet.h"
 #include "engine/engine_int.h"
 
-#define PAGE     200 /* fleets in a turn */
+#define PAGE 200 /* fleets in a turn */
 #define AGAIN_US (60 * SPOT_US_PER_S)
 
 struct fleet_turn {
@@ -17,7 +17,7 @@ struct fleet_turn {
 	size_t fleets_n;
 	struct q_engine_fleet_nodes_row *nodes;
 	size_t nodes_n;
-	uint64_t offers;  /* digest */
+	uint64_t offers; /* digest */
 	int64_t until_us; /* the first rest ends */
 };
 
@@ -39,13 +39,14 @@ static void give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n,
 /* May be given back at once. */
 static bool idle(const struct q_engine_fleet_nodes_row *n)
 {
-	return !n->used && (strcmp(n->state, "WANTED") == 0 || strcmp(n->state, "BOOTING") == 0 ||
-			    strcmp(n->state, "READY") == 0);
+	return !n->used &&
+	    (strcmp(n->state, "WANTED") == 0 || strcmp(n->state, "BOOTING") == 0 ||
+		strcmp(n->state, "READY") == 0);
 }
 
 /* Of a pool's nodes those that are not even launched go first, then the dearest. */
 static bool goes_before(const struct q_engine_fleet_nodes_row *a,
-			const struct q_engine_fleet_nodes_row *b)
+    const struct q_engine_fleet_nodes_row *b)
 {
 	bool wanted_a = strcmp(a->state, "WANTED") == 0, wanted_b = strcmp(b->state, "WANTED") == 0;
 
@@ -53,7 +54,7 @@ static bool goes_before(const struct q_engine_fleet_nodes_row *a,
 }
 
 static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id,
-			 const struct fleet_give *give)
+    const struct fleet_give *give)
 {
 	bool *gone = arena_array(r->arena, t->nodes_n + 1, sizeof(*gone));
 
@@ -77,7 +78,7 @@ static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id
 }
 
 static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet_id,
-		      struct fleet_have **ret, int64_t *ret_nodes)
+    struct fleet_have **ret, int64_t *ret_nodes)
 {
 	struct fleet_have *have = arena_array(r->arena, t->nodes_n + 1, sizeof(*have));
 	size_t n = 0;
@@ -95,15 +96,14 @@ static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet
 			k++;
 		}
 		if (k == n) {
-			have[n++] =
-			    (struct fleet_have){.pool_id = w->pool_id,
-						.zone = w->zone,
-						.region = w->region,
-						.provider = w->provider,
-						.market = spot_market_parse(w->market),
-						.gpu_milli = w->gpu_milli,
-						.price_micros = w->price_micros,
-						.offer = offer_of(r->e, w->pool_id)};
+			have[n++] = (struct fleet_have){ .pool_id = w->pool_id,
+				.zone = w->zone,
+				.region = w->region,
+				.provider = w->provider,
+				.market = spot_market_parse(w->market),
+				.gpu_milli = w->gpu_milli,
+				.price_micros = w->price_micros,
+				.offer = offer_of(r->e, w->pool_id) };
 		}
 		have[k].nodes++;
 		have[k].idle += idle(w);
@@ -114,7 +114,7 @@ static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet
 
 /* What the pools are worth that the fleet is in, whether or not more can be had of them now. */
 static void have_score(struct recon *r, const struct rank_job *job, struct fleet_have *have,
-		       size_t n)
+    size_t n)
 {
 	struct offer *offers = arena_array(r->arena, n + 1, sizeof(*offers));
 	struct score *scores;
@@ -129,7 +129,7 @@ static void have_score(struct recon *r, const struct rank_job *job, struct fleet
 		}
 	}
 	rank_offers(r->arena, offers, offers_n, job, &r->e->conf.rank, engine_now(r->e), &scores,
-		    &usable);
+	    &usable);
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < usable; k++) {
 			if (scores[k].offer->pool_id == have[i].pool_id) {
@@ -141,7 +141,7 @@ static void have_score(struct recon *r, const struct rank_job *job, struct fleet
 
 static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, struct fleet_spec **ret)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	AUTO(json) json_t *doc = NULL;
 
 	if (json_parse(str_from(f->spec), "fleet.spec", &doc, &err) != SPOT_OK ||
@@ -158,18 +158,17 @@ static void wanted(struct step *s)
 }
 
 static void want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k,
-		 int64_t others, const struct fleet_plan *plan, json_t *shown)
+    int64_t others, const struct fleet_plan *plan, json_t *shown)
 {
 	size_t n = (size_t)k->nodes;
 	const char **tokens = arena_array(r->arena, n, sizeof(*tokens));
 	const char **names = arena_array(r->arena, n, sizeof(*names));
 	AUTO(json)
 	json_t *in = json_pack("{s:I, s:s, s:I, s:O}", "now_us", (json_int_t)engine_now(r->e),
-			       "fleet", f->name, "version", (json_int_t)f->version, "plan", shown);
+	    "fleet", f->name, "version", (json_int_t)f->version, "plan", shown);
 	AUTO(json)
 	json_t *out = json_pack("{s:i, s:I, s:f, s:o}", "nodes", (int)k->nodes, "marginal_micros",
-				(json_int_t)k->marginal_micros, "gap", plan->gap, "pool",
-				score_json(k->score));
+	    (json_int_t)k->marginal_micros, "gap", plan->gap, "pool", score_json(k->score));
 	struct step *s;
 
 	for (size_t i = 0; i < n; i++) {
@@ -183,25 +182,25 @@ static void want(struct recon *r, const struct q_engine_fleets_row *f, const str
 	s->always = true;
 	offers_wanting(r->e);
 	STEP(s, engine_want_for_fleet,
-	     (&(struct q_engine_want_for_fleet){.fleet_id = f->id,
-						.version = f->version,
-						.have = others,
-						.pool_id = k->score->offer->pool_id,
-						.tokens = tokens,
-						.tokens_n = n,
-						.names = names,
-						.names_n = n,
-						.price_micros = k->score->offer->price_micros,
-						.inputs = json_text(r->arena, in),
-						.outcome = json_text(r->arena, out),
-						.why = plan->why,
-						.at_us = engine_now(r->e),
-						.fence = r->epoch}));
+	    (&(struct q_engine_want_for_fleet){ .fleet_id = f->id,
+		.version = f->version,
+		.have = others,
+		.pool_id = k->score->offer->pool_id,
+		.tokens = tokens,
+		.tokens_n = n,
+		.names = names,
+		.names_n = n,
+		.price_micros = k->score->offer->price_micros,
+		.inputs = json_text(r->arena, in),
+		.outcome = json_text(r->arena, out),
+		.why = plan->why,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
 }
 
 /* Returns whether anything was called for. */
 static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f,
-		    const struct fleet_ask *ask, int64_t nodes)
+    const struct fleet_ask *ask, int64_t nodes)
 {
 	struct engine *e = r->e;
 	struct fleet_plan plan;
@@ -223,15 +222,15 @@ static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_fleet_why,
-	     (&(struct q_engine_fleet_why){.id = f->id,
-					   .why = plan.why,
-					   .plan = json_text(r->arena, shown),
-					   .at_us = engine_now(e),
-					   .fence = r->epoch}));
+	    (&(struct q_engine_fleet_why){ .id = f->id,
+		.why = plan.why,
+		.plan = json_text(r->arena, shown),
+		.at_us = engine_now(e),
+		.fence = r->epoch }));
 	return plan.n > 0 || plan.gives_n > 0;
 }
 
-/* ---- planning again ------------------------------------------------------------------------ */
+/* ---- planning again -------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -240,13 +239,13 @@ static uint64_t mix(uint64_t h, uint64_t v)
 }
 
 static struct fleet_seen seen_now(const struct recon *r, const struct fleet_turn *t,
-				  const struct q_engine_fleets_row *f)
+    const struct q_engine_fleets_row *f)
 {
 	int64_t soon = engine_now(r->e) + AGAIN_US;
-	struct fleet_seen s = {.fleet_id = f->id,
-			       .version = f->version,
-			       .offers = t->offers,
-			       .until_us = t->until_us != 0 ? MIN(soon, t->until_us) : soon};
+	struct fleet_seen s = { .fleet_id = f->id,
+		.version = f->version,
+		.offers = t->offers,
+		.until_us = t->until_us != 0 ? MIN(soon, t->until_us) : soon };
 
 	for (size_t i = 0; i < t->nodes_n; i++) {
 		const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
@@ -299,11 +298,11 @@ static void seen_keep(struct engine *e, const struct fleet_seen *is)
 static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
 {
 	struct engine *e = r->e;
-	struct fleet_ask ask = {.hazards = e->offers.hazards};
+	struct fleet_ask ask = { .hazards = e->offers.hazards };
 	struct fleet_spec *spec;
 	struct fleet_have *have;
 	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
-	struct rank_job rank = {.spec = job, .spot_allowed = true, .on_demand_allowed = true};
+	struct rank_job rank = { .spec = job, .spot_allowed = true, .on_demand_allowed = true };
 	struct fleet_seen is = seen_now(r, t, f);
 	struct score *scores;
 	int64_t nodes;
@@ -314,7 +313,7 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	seen_drop(e, f->id);
 	fleet_job(spec, job);
 	rank_offers(r->arena, e->offers.list, e->offers.n, &rank, &e->conf.rank, engine_now(e),
-		    &scores, &ask.scores_n);
+	    &scores, &ask.scores_n);
 	ask.scores = scores;
 	ask.spec = spec;
 	ask.have_n = have_of(r, t, f->id, &have, &nodes);
@@ -326,7 +325,7 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 }
 
 static void fleet_closing(struct recon *r, struct fleet_turn *t,
-			  const struct q_engine_fleets_row *f)
+    const struct q_engine_fleets_row *f)
 {
 	struct step *s;
 
@@ -338,8 +337,9 @@ static void fleet_closing(struct recon *r, struct fleet_turn *t,
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_fleet_closed,
-	     (&(struct q_engine_fleet_closed){
-		 .id = f->id, .at_us = engine_now(r->e), .fence = r->epoch}));
+	    (&(struct q_engine_fleet_closed){ .id = f->id,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
 }
 
 static void fleet_decide(struct recon *r, void *ctx)
@@ -386,7 +386,8 @@ static void fleets_in(struct step *s)
 		return;
 	}
 	next = step_new(s->r, fleet_nodes, t);
-	STEP(next, engine_fleet_nodes, (&(struct q_engine_fleet_nodes){.fleets = ids, .fleets_n = t->fleets_n}));
+	STEP(next, engine_fleet_nodes,
+	    (&(struct q_engine_fleet_nodes){ .fleets = ids, .fleets_n = t->fleets_n }));
 }
 
 void fleet_run(struct recon *r)
@@ -394,5 +395,7 @@ void fleet_run(struct recon *r)
 	struct step *s = step_new(r, fleets_in, NULL);
 
 	STEP(s, engine_fleets,
-	     (&(struct q_engine_fleets){.after_id = r->e->fleet_after, .most = PAGE, .spec_bytes = SPEC_BYTES}));
+	    (&(struct q_engine_fleets){ .after_id = r->e->fleet_after,
+		.most = PAGE,
+		.spec_bytes = SPEC_BYTES }));
 }

@@ -5,10 +5,10 @@
  * differ. That clocks stop, with a process or its machine, is what the epoch is for: whatever is
  * sent later carries an epoch that is over, and changes nothing.
  *
- * A statement may be long under way though the database answers others: it waits behind a slow one on
- * its connection. So a renewal that is not answered has another one beside it, and a look that is not
- * is given up. All of them compare what the row says before they set it: in whatever order they come,
- * none undoes a later one.
+ * A statement may be long under way though the database answers others: it waits behind a slow one
+ * on its connection. So a renewal that is not answered has another one beside it, and a look that
+ * is not is given up. All of them compare what the row says before they set it: in whatever order
+ * they come, none undoes a later one.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -94,7 +94,8 @@ static void lease_renewed(struct op *op)
 	struct lease_ask *a = ask_of(op);
 	struct engine *e = a->e;
 	struct lease_ask *other = &e->lease_asks[a == e->lease_asks];
-	bool newest = e->lease_said[e->lease_said_n - 1] == a->until_us; /* it knew all that the row may say */
+	/* it knew all that the row may say */
+	bool newest = e->lease_said[e->lease_said_n - 1] == a->until_us;
 
 	a->busy = false;
 	if (op->rc == SPOT_OK && pg_rows(a->req.result) == 1) {
@@ -108,7 +109,8 @@ static void lease_renewed(struct op *op)
 	} else if (op->rc != SPOT_OK && !lease_held(e)) {
 		lease_lost(e, op->err.text);
 	} else if (op->rc != SPOT_OK) {
-		log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
+		log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)),
+		    STR("error", op->err.text));
 		e->lease_again = a->sent_us + look_us(e);
 	} /* else a later one was first, whether or not we heard of it */
 	pg_req_fini(&a->req);
@@ -128,8 +130,9 @@ static void lease_ours(struct engine *e, int64_t epoch)
 	engine_wake(e);
 }
 
-/* A lease that was renewed between two looks tells its holder's clock. Where that is behind ours, all that the holder launched since looks older to us
- * than it is: clock.c makes up for it when we take the lease. until_us 0: given back. */
+/* A lease that was renewed between two looks tells its holder's clock. Where that is behind ours,
+ * all that the holder launched since looks older to us than it is: clock.c makes up for it when we
+ * take the lease. until_us 0: given back. */
 static void holder_clock(struct engine *e, int64_t now, int64_t until_us)
 {
 	int64_t behind = engine_now(e) - (until_us - e->conf.lease_us);
@@ -140,13 +143,16 @@ static void holder_clock(struct engine *e, int64_t now, int64_t until_us)
 	}
 }
 
-/* It is ours, and for gap_us nobody had renewed it by our clock. Nobody knows whether the holder's clock was behind or nobody led
- * for so long: what it launched is given that time once more, which costs little in the one case and is right in the other. So is what leaders within
- * the last hour had found (most_us, last at gap_at_us by the wall clock), who may have died since. Not of less than a
- * machine's time to boot: a daemon that dies every few seconds would never see a span end. */
+/* It is ours, and for gap_us nobody had renewed it by our clock. Nobody knows whether the
+ * holder's clock was behind or nobody led for so long: what it launched is given that time once
+ * more, which costs little in the one case and is right in the other. So is what leaders within
+ * the last hour had found (most_us, last at gap_at_us by the wall clock), who may have died
+ * since. Not of less than a machine's time to boot: a daemon that dies every few seconds would
+ * never see a span end. */
 static void holder_last(struct engine *e, int64_t gap_us, int64_t most_us, int64_t gap_at_us)
 {
-	int64_t now = loop_mono_us(e->loop), known = now - e->behind_at_us < SPOT_US_PER_HOUR ? e->behind_us : 0;
+	int64_t now = loop_mono_us(e->loop),
+		known = now - e->behind_at_us < SPOT_US_PER_HOUR ? e->behind_us : 0;
 
 	if (gap_us == 0 && known == 0) {
 		e->behind_at_us = now - MAX(engine_now(e) - gap_at_us, 0);
@@ -156,8 +162,9 @@ static void holder_last(struct engine *e, int64_t gap_us, int64_t most_us, int64
 	e->behind_us = MAX(MAX(gap_us, known), most_us);
 }
 
-/* Another holds it: the next look is when it will have stood unchanged for long enough, or soon. Whoever takes it raises the
- * epoch: one that was ours is nobody else's, and need not be watched (the database was away for longer than a lease). */
+/* Another holds it: the next look is when it will have stood unchanged for long enough, or soon.
+ * Whoever takes it raises the epoch: one that was ours is nobody else's, and need not be watched
+ * (the database was away for longer than a lease). */
 static void lease_watch(struct engine *e, int64_t epoch, int64_t until_us)
 {
 	int64_t now = loop_mono_us(e->loop);
@@ -188,7 +195,8 @@ static void lease_taken(struct op *op)
 
 	a->busy = false;
 	if (op->rc == SPOT_OK && pg_rows(a->req.result) == 1 && pg_bool(a->req.result, 0, 1)) {
-		holder_last(e, pg_int(a->req.result, 0, 3), pg_int(a->req.result, 0, 4), pg_int(a->req.result, 0, 5));
+		holder_last(e, pg_int(a->req.result, 0, 3), pg_int(a->req.result, 0, 4),
+		    pg_int(a->req.result, 0, 5));
 		e->lease_said[0] = a->until_us;
 		e->lease_said_n = 1;
 		lease_ours(e, pg_int(a->req.result, 0, 0));
@@ -197,7 +205,7 @@ static void lease_taken(struct op *op)
 	} else {
 		if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
 			log_warn("engine.lease", STR("rc", spot_rc_name(op->rc)),
-				 STR("error", op->err.text));
+			    STR("error", op->err.text));
 		}
 		e->lease_again = loop_mono_us(e->loop) + look_us(e);
 		engine_later(e, look_us(e));
@@ -211,24 +219,25 @@ static void lease_take(struct engine *e, int64_t now, int64_t wall)
 	struct lease_ask *a = &e->lease_asks[0];
 
 	ask_begin(a, e, now, wall);
-	q_engine_lease_take(
-	    e->pg, &a->req,
-	    &(struct q_engine_lease_take){.holder = e->holder,
-					  .at_us = wall,
-					  .until_us = a->until_us,
-					  .seen_epoch = stood ? e->seen_epoch : -1,
-					  .seen_until_us = stood ? e->seen_until_us : -1,
-					  .known_epoch = e->known_epoch,
-					  .little_us = GAP_US,
-					  .since_us = wall - SPOT_US_PER_HOUR},
+	q_engine_lease_take(e->pg, &a->req,
+	    &(struct q_engine_lease_take){ .holder = e->holder,
+		.at_us = wall,
+		.until_us = a->until_us,
+		.seen_epoch = stood ? e->seen_epoch : -1,
+		.seen_until_us = stood ? e->seen_until_us : -1,
+		.known_epoch = e->known_epoch,
+		.little_us = GAP_US,
+		.since_us = wall - SPOT_US_PER_HOUR },
 	    lease_taken);
 	engine_later(e, e->conf.lease_us);
 }
 
-/* At a third of its life; and beside one that is not answered, after another third. A database that refuses it does so at once. */
+/* At a third of its life; and beside one that is not answered, after another third. A database that
+ * refuses it does so at once. */
 static void lease_renew(struct engine *e, int64_t now, int64_t wall)
 {
-	int64_t third = e->conf.lease_us / 3, at = MAX(e->lease_until - e->conf.lease_us * 2 / 3, e->lease_again);
+	int64_t third = e->conf.lease_us / 3,
+		at = MAX(e->lease_until - e->conf.lease_us * 2 / 3, e->lease_again);
 	struct lease_ask *a = NULL;
 
 	for (size_t i = 0; i < ARRAY_LEN(e->lease_asks); i++) {
@@ -242,18 +251,18 @@ static void lease_renew(struct engine *e, int64_t now, int64_t wall)
 		at = e->lease_until;
 	}
 	if (at > now) {
-		engine_later(e, MIN(at, e->lease_until) - now); /* nothing else may happen until then */
+		/* nothing else may happen until then */
+		engine_later(e, MIN(at, e->lease_until) - now);
 		return;
 	}
 	ask_begin(a, e, now, wall);
-	q_engine_lease_renew(
-	    e->pg, &a->req,
-	    &(struct q_engine_lease_renew){.holder = e->holder,
-					   .epoch = e->epoch,
-					   .until_us = a->until_us,
-					   .at_us = wall,
-					   .was_us = e->lease_said,
-					   .was_us_n = e->lease_said_n},
+	q_engine_lease_renew(e->pg, &a->req,
+	    &(struct q_engine_lease_renew){ .holder = e->holder,
+		.epoch = e->epoch,
+		.until_us = a->until_us,
+		.at_us = wall,
+		.was_us = e->lease_said,
+		.was_us_n = e->lease_said_n },
 	    lease_renewed);
 	e->lease_said[e->lease_said_n++] = a->until_us;
 	engine_later(e, third);
@@ -279,7 +288,8 @@ void lease_turn(struct engine *e)
 		}
 		ask_drop(&e->lease_asks[0]); /* what it might take would be over */
 	}
-	if (!pg_ready(e->pg)) { /* what waits for a connection says a time that is over when it gets one */
+	/* what waits for a connection says a time that is over when it gets one */
+	if (!pg_ready(e->pg)) {
 		engine_later(e, look_us(e));
 		return;
 	}
@@ -288,7 +298,8 @@ void lease_turn(struct engine *e)
 		return;
 	}
 	if (now >= e->lease_again &&
-	    (e->lease_sent == 0 || now - e->lease_sent >= look_us(e) || (e->seen_us > 0 && now - e->seen_us >= e->conf.lease_us))) {
+	    (e->lease_sent == 0 || now - e->lease_sent >= look_us(e) ||
+		(e->seen_us > 0 && now - e->seen_us >= e->conf.lease_us))) {
 		lease_take(e, now, wall);
 	}
 }
@@ -319,7 +330,7 @@ void engine_release(struct engine *e, void (*done)(void *ctx), void *ctx)
 	e->released = done;
 	e->released_ctx = ctx;
 	ask_begin(a, e, loop_mono_us(e->loop), engine_now(e));
-	q_engine_lease_release(
-	    e->pg, &a->req,
-	    &(struct q_engine_lease_release){.holder = e->holder, .epoch = epoch}, lease_released);
+	q_engine_lease_release(e->pg, &a->req,
+	    &(struct q_engine_lease_release){ .holder = e->holder, .epoch = epoch },
+	    lease_released);
 }

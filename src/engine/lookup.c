@@ -1,10 +1,13 @@
 /*
- * Finds out whether an ambiguous launch happened. Found: its nodes are adopted. Not found: with a token the launch is
- * repeated with identical parameters (harmless by the provider's contract) while somebody still wants it; without one it is
- * asked again until the provider's list lag is over, and declared void when two answers in a row after that lack it
- * (lambda.md section 7). So is one whose token is spent (LAUNCH_SPENT): what it made may have ended meanwhile, its life is billed,
- * and one whose repeat was refused before the token counted (LAUNCH_UNHEARD). Should it appear even later, the sweep ends it. Of a gang's launch some may be found: the list may lag; after the lag those
- * are adopted and the others declared void, and the gang, which is not whole, is given up.
+ * Finds out whether an ambiguous launch happened. Found: its nodes are adopted. Not found: with a
+ * token the launch is repeated with identical parameters (harmless by the provider's contract)
+ * while somebody still wants it; without one it is asked again until the provider's list lag is
+ * over, and declared void when two answers in a row after that lack it (lambda.md section 7). So is
+ * one whose token is spent (LAUNCH_SPENT): what it made may have ended meanwhile, its life is
+ * billed, and one whose repeat was refused before the token counted (LAUNCH_UNHEARD). Should it
+ * appear even later, the sweep ends it. Of a gang's launch some may be found: the list may lag;
+ * after the lag those are adopted and the others declared void, and the gang, which is not whole,
+ * is given up.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -12,7 +15,7 @@
 #include "engine/launch.h"
 
 #define RESEND_DOUBLINGS 4
-#define LOOK_ABSENT	 "not found after the provider's list lag; asked once more"
+#define LOOK_ABSENT "not found after the provider's list lag; asked once more"
 
 struct looking {
 	struct spot_find args;
@@ -40,7 +43,8 @@ static int by_age(const void *pa, const void *pb)
 	return strcmp(a->ref, b->ref);
 }
 
-/* A disk that carries the token is no machine, and one that pages which overlap tell twice is no second one. */
+/* A disk that carries the token is no machine, and one that pages which overlap tell twice is no
+ * second one. */
 static void machines_only(struct spot_find *f)
 {
 	size_t n = 0;
@@ -60,7 +64,7 @@ static void machines_only(struct spot_find *f)
 
 static void look_found(struct act *a, struct looking *l)
 {
-	static const char *const was[] = {"UNKNOWN"};
+	static const char *const was[] = { "UNKNOWN" };
 	struct spot_find *f = &l->args;
 	const char *how = "found by its token";
 
@@ -68,25 +72,26 @@ static void look_found(struct act *a, struct looking *l)
 	if (f->n > l->want) {
 		how = "found by its token; others with the same token are ended by the sweep";
 		log_error("launch.doubled", I64("node", a->id), STR("launch_token", f->token),
-			  I64("instances", f->n), STR("adopted", f->found[0].ref));
+		    I64("instances", f->n), STR("adopted", f->found[0].ref));
 	}
-	launch_exists(a, f->token, f->found, MIN(f->n, l->want), was, ARRAY_LEN(was), NODE_EV_FOUND, how);
+	launch_exists(a, f->token, f->found, MIN(f->n, l->want), was, ARRAY_LEN(was), NODE_EV_FOUND,
+	    how);
 }
 
 static void look_move(struct act *a, const struct looking *l, enum node_event ev, const char *why,
-		      int64_t next_us)
+    int64_t next_us)
 {
 	ACT_WRITE(a, engine_launch_undone,
-		  (&(struct q_engine_launch_undone){.id = a->id,
-						    .was = "UNKNOWN",
-						    .now = node_next(a->id, "UNKNOWN", ev),
-						    .event = node_event_name(ev),
-						    .why = why,
-						    .claimed_by = l->me,
-						    .next_us = next_us,
-						    .at_us = engine_now(a->e),
-						    .fence = a->epoch,
-						    .token = l->args.token}));
+	    (&(struct q_engine_launch_undone){ .id = a->id,
+		.was = "UNKNOWN",
+		.now = node_next(a->id, "UNKNOWN", ev),
+		.event = node_event_name(ev),
+		.why = why,
+		.claimed_by = l->me,
+		.next_us = next_us,
+		.at_us = engine_now(a->e),
+		.fence = a->epoch,
+		.token = l->args.token }));
 }
 
 static void look_again(struct act *a, const struct looking *l, const char *error)
@@ -94,15 +99,17 @@ static void look_again(struct act *a, const struct looking *l, const char *error
 	int64_t next = engine_now(a->e) + a->e->conf.lookup_again_us;
 
 	if (l->spent != NULL) {
-		error = strcmp(error, LOOK_ABSENT) == 0 ? arena_printf(a->arena, "%s; " LOOK_ABSENT, l->spent) : l->spent;
+		error = strcmp(error, LOOK_ABSENT) == 0
+		    ? arena_printf(a->arena, "%s; " LOOK_ABSENT, l->spent)
+		    : l->spent;
 	}
 	engine_later(a->e, a->e->conf.lookup_again_us);
 	ACT_WRITE(a, engine_lookup_again,
-		  (&(struct q_engine_lookup_again){.id = a->id,
-						   .claimed_by = l->me,
-						   .next_us = next,
-						   .error = error,
-						   .fence = a->epoch}));
+	    (&(struct q_engine_lookup_again){ .id = a->id,
+		.claimed_by = l->me,
+		.next_us = next,
+		.error = error,
+		.fence = a->epoch }));
 }
 
 /* Each round counts twice: the launch and the look-up. The first repeat goes out at once. */
@@ -116,24 +123,27 @@ static int64_t pause_us(const struct act *a, const struct looking *l)
 static void look_called(struct act *a)
 {
 	struct looking *l = a->ctx;
-	int64_t now = engine_now(a->e), age = now - l->last_us, lag = clock_span_us(a->e, l->lag_us);
+	int64_t now = engine_now(a->e), age = now - l->last_us,
+		lag = clock_span_us(a->e, l->lag_us);
 
 	machines_only(&l->args);
 	if (a->call.op.rc != SPOT_OK) {
 		log_warn("lookup.failed", I64("node", a->id),
-			 STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
+		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
 		look_again(a, l, a->call.op.err.text);
 	} else if (l->args.n >= l->want || (l->args.n > 0 && age >= lag)) {
 		look_found(a, l);
 	} else if (l->args.n == 0 && l->token && l->wanted && now - l->sent_us < l->life_us &&
-		   l->spent == NULL) {
+	    l->spent == NULL) {
 		look_move(a, l, NODE_EV_RESEND,
-			  "not found by its token: repeated with the same token", now + pause_us(a, l));
+		    "not found by its token: repeated with the same token", now + pause_us(a, l));
 	} else if (age < lag) {
-		look_again(a, l, l->args.n == 0 ? "not found yet; the provider's list may lag"
-						: "not all are found yet; the provider's list may lag");
+		look_again(a, l,
+		    l->args.n == 0 ? "not found yet; the provider's list may lag"
+				   : "not all are found yet; the provider's list may lag");
 	} else if (!l->absent) {
-		look_again(a, l, LOOK_ABSENT); /* one list may lack what is there (watch.c waits for two as well) */
+		/* one list may lack what is there (watch.c waits for two as well) */
+		look_again(a, l, LOOK_ABSENT);
 	} else {
 		look_move(a, l, NODE_EV_VOID, "not found after the provider's list lag", 0);
 	}
@@ -182,26 +192,27 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	if (str_prefix(w->last_error, LAUNCH_SPENT) || str_prefix(w->last_error, LAUNCH_UNHEARD)) {
 		/* Without "; " and what an answer that lacked it added. */
 		l->spent = arena_printf(a->arena, "%.*s",
-					(int)(absent == NULL ? (ptrdiff_t)strlen(w->last_error) : absent - w->last_error - 2),
-					w->last_error);
+		    (int)(absent == NULL ? (ptrdiff_t)strlen(w->last_error)
+					 : absent - w->last_error - 2),
+		    w->last_error);
 	}
 	l->lag_us = e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us;
 	l->life_us = ops->token_life_us;
 	l->args = (struct spot_find){
-	    .region = arena_strdup(a->arena, w->region),
-	    .zone = arena_strdup(a->arena, w->zone),
-	    .token = arena_strdup(a->arena, w->token),
-	    .name = arena_strdup(a->arena, w->name),
-	    .install = e->install,
+		.region = arena_strdup(a->arena, w->region),
+		.zone = arena_strdup(a->arena, w->zone),
+		.token = arena_strdup(a->arena, w->token),
+		.name = arena_strdup(a->arena, w->name),
+		.install = e->install,
 	};
 	s = step_new(r, look_claimed, a);
 	s->always = true;
 	STEP(s, engine_lookup_claim,
-	     (&(struct q_engine_lookup_claim){.id = w->id,
-					      .claimed_by = e->me,
-					      .at_us = engine_now(e),
-					      .until_us = engine_now(e) + e->conf.call_timeout_us * 2,
-					      .fence = r->epoch}));
+	    (&(struct q_engine_lookup_claim){ .id = w->id,
+		.claimed_by = e->me,
+		.at_us = engine_now(e),
+		.until_us = engine_now(e) + e->conf.call_timeout_us * 2,
+		.fence = r->epoch }));
 }
 
 static void look_due(struct step *s)
@@ -221,6 +232,8 @@ void lookup_run(struct recon *r)
 	struct step *s = step_new(r, look_due, NULL);
 
 	STEP(s, engine_lookup_due,
-	     (&(struct q_engine_lookup_due){
-		 .claimed_by = r->e->me, .at_us = engine_now(r->e), .providers = names, .providers_n = n}));
+	    (&(struct q_engine_lookup_due){ .claimed_by = r->e->me,
+		.at_us = engine_now(r->e),
+		.providers = names,
+		.providers_n = n }));
 }

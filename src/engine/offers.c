@@ -18,8 +18,9 @@ void offers_stale(struct engine *e)
 	e->offers.stale_us = loop_mono_us(e->loop);
 }
 
-/* Nodes, or that a pool refused, are being written down: until that is over a read of the market may lack them, and is made again. The
- * market that nodes were chosen from counts them already (offers_took). */
+/* Nodes, or that a pool refused, are being written down: until that is over a read of the market
+ * may lack them, and is made again. The market that nodes were chosen from counts them already
+ * (offers_took). */
 void offers_wanting(struct engine *e)
 {
 	e->offers.wanting++;
@@ -76,7 +77,7 @@ static void market_new(struct engine *e, struct arena *a)
 		abort();
 	}
 	offers_drop(e);
-	*m = (struct market){.arena = a, .holds = 1};
+	*m = (struct market){ .arena = a, .holds = 1 };
 	e->offers.market = m;
 }
 
@@ -89,8 +90,9 @@ static void gangs_keep(struct offers *o, struct arena *a, const struct wait *w)
 		const struct q_engine_gang_market_row *g = &w->gangs[i];
 
 		if (g->place[0] == '\0') {
-			o->rests[o->rests_n++] = (struct gang_rest){
-			    .pool_id = g->pool_id, .want = g->want, .until_us = g->until_us};
+			o->rests[o->rests_n++] = (struct gang_rest){ .pool_id = g->pool_id,
+				.want = g->want,
+				.until_us = g->until_us };
 		} else {
 			o->busy = arena_grow(a, o->busy, o->busy_n, &o->busy_cap, sizeof(*o->busy));
 			o->busy[o->busy_n++] = arena_strdup(a, g->place);
@@ -119,7 +121,8 @@ static void offers_read(struct step *s)
 	o->hazards = hazard_model_build(a, o->list, o->n, &s->r->e->conf.rank, engine_now(s->r->e));
 	offers_believe(o->hazards, o->list, o->n);
 	if (o->wanting > 0 || o->stale_us > w->sent_us) {
-		/* What changed meanwhile may not be in it. Nor is it for others, who may have read before us. */
+		/* What changed meanwhile may not be in it. Nor is it for others, who may have read
+		 * before us. */
 		o->read_us = 0;
 		offers_need(s->r, w->then, w->ctx);
 		return;
@@ -157,8 +160,7 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 	w->ctx = ctx;
 	w->sent_us = loop_mono_us(e->loop);
 	s = step_new(r, gangs_read, w);
-	STEP(s, engine_gang_market,
-	     (&(struct q_engine_gang_market){.at_us = engine_now(e)}));
+	STEP(s, engine_gang_market, (&(struct q_engine_gang_market){ .at_us = engine_now(e) }));
 }
 
 const struct offer *offer_of(const struct engine *e, int32_t pool_id)
@@ -190,8 +192,8 @@ void offers_took(struct engine *e, const struct offer *o, int64_t nodes)
 	for (size_t i = 0; i < e->offers.n; i++) {
 		struct offer *x = &e->offers.list[i];
 
-		if (x->has_quota && x->market == o->market && strcmp(x->provider, o->provider) == 0 &&
-		    strcmp(x->region, o->region) == 0 &&
+		if (x->has_quota && x->market == o->market &&
+		    strcmp(x->provider, o->provider) == 0 && strcmp(x->region, o->region) == 0 &&
 		    strcmp(x->quota_class, o->quota_class) == 0) {
 			x->quota_used += took;
 		}
@@ -200,18 +202,17 @@ void offers_took(struct engine *e, const struct offer *o, int64_t nodes)
 
 json_t *offer_json(const struct offer *o)
 {
-	json_t *j = json_pack(
-	    "{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I}", "pool", o->pool_id, "provider",
-	    o->provider, "region", o->region, "zone", o->zone, "instance_type", o->instance_type,
-	    "market", spot_market_name(o->market), "price_micros", (json_int_t)o->price_micros,
-	    "price_state", price_state_name(o->price_state), "price_observed_us",
-	    (json_int_t)o->price_observed_us);
+	json_t *j = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I}", "pool", o->pool_id,
+	    "provider", o->provider, "region", o->region, "zone", o->zone, "instance_type",
+	    o->instance_type, "market", spot_market_name(o->market), "price_micros",
+	    (json_int_t)o->price_micros, "price_state", price_state_name(o->price_state),
+	    "price_observed_us", (json_int_t)o->price_observed_us);
 
 	if (o->has_quota) {
 		json_object_set_new(j, "quota",
-				    json_pack("{s:s, s:s, s:I, s:I}", "class", o->quota_class, "unit",
-					      o->quota_unit, "limit", (json_int_t)o->quota_limit,
-					      "used", (json_int_t)o->quota_used));
+		    json_pack("{s:s, s:s, s:I, s:I}", "class", o->quota_class, "unit",
+			o->quota_unit, "limit", (json_int_t)o->quota_limit, "used",
+			(json_int_t)o->quota_used));
 	}
 	return j;
 }

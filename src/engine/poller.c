@@ -5,13 +5,14 @@
 #include "engine/poller_int.h"
 
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)
-#define LOOK_US         SPOT_US_PER_S
-#define UPKEEP_LOOKS    5    /* so many looks from one step of the upkeep to the next */
-#define UPKEEP_TRIES    3    /* of a step, but for the first two, without which nothing can be polled */
-#define UNRECORDED_US   (10 * SPOT_US_PER_S)
-#define BACKOFF_MAX_US  (600 * SPOT_US_PER_S)
-#define UPKEEP_ONCE     (4 + POLLER_PURGES) /* steps done at the start of a round */
-#define UPKEEP_ROUND    720  /* about an hour */
+#define LOOK_US SPOT_US_PER_S
+#define UPKEEP_LOOKS 5 /* so many looks from one step of the upkeep to the next */
+/* of a step, but for the first two, without which nothing can be polled */
+#define UPKEEP_TRIES 3
+#define UNRECORDED_US (10 * SPOT_US_PER_S)
+#define BACKOFF_MAX_US (600 * SPOT_US_PER_S)
+#define UPKEEP_ONCE (4 + POLLER_PURGES) /* steps done at the start of a round */
+#define UPKEEP_ROUND 720 /* about an hour */
 
 static const char *const names[FEED_COUNT] = {
 	[FEED_REGIONS] = "regions",
@@ -110,7 +111,8 @@ static void unrecorded(struct loop_timer *t)
 	poll_end(container_of(t, struct poll, unrecorded));
 }
 
-/* What could not be recorded is due still: it shall not be asked of the provider without a pause. */
+/* What could not be recorded is due still: it shall not be asked of the provider without a
+ * pause. */
 void poll_recorded(struct op *op)
 {
 	struct poll *p = container_of(container_of(op, struct pg_req, op), struct poll, req);
@@ -119,8 +121,8 @@ void poll_recorded(struct op *op)
 		poll_end(p);
 		return;
 	}
-	log_warn("poller.record_failed", STR("provider", call_provider_name(p->provider)), STR("feed", feed_name(p->kind)),
-	    STR("error", op->err.text));
+	log_warn("poller.record_failed", STR("provider", call_provider_name(p->provider)),
+	    STR("feed", feed_name(p->kind)), STR("error", op->err.text));
 	loop_timer_set(&p->unrecorded, MIN(UNRECORDED_US, feed_interval_us(p->poller, p->kind)));
 }
 
@@ -128,7 +130,8 @@ void poll_done(struct poll *p)
 {
 	struct poller *poller = p->poller;
 	int64_t now = loop_wall_us(poller->deps.loop);
-	int64_t pause = rng_jitter(loop_rng(poller->deps.loop), feed_interval_us(poller, p->kind), 0.1);
+	int64_t pause =
+	    rng_jitter(loop_rng(poller->deps.loop), feed_interval_us(poller, p->kind), 0.1);
 	struct q_market_feed_done q = {
 		.provider = call_provider_name(p->provider),
 		.region = p->region,
@@ -146,8 +149,8 @@ void poll_done(struct poll *p)
 
 	poller->stats.polls++;
 	health_ok(poller, p->provider);
-	log_debug("poller.polled", STR("provider", q.provider), STR("region", q.region), STR("feed", q.feed),
-	    I64("rows", q.rows_seen), DUR("took", now - p->started_us));
+	log_debug("poller.polled", STR("provider", q.provider), STR("region", q.region),
+	    STR("feed", q.feed), I64("rows", q.rows_seen), DUR("took", now - p->started_us));
 	pg_req_fini(&p->req);
 	q_market_feed_done(poller->deps.pg, &p->req, &q, poll_recorded);
 }
@@ -169,11 +172,13 @@ void poll_failed(struct poll *p, const struct spot_err *err)
 		pause *= 2;
 	}
 	pause = MAX(MIN(pause, feed_interval_us(poller, p->kind)), err->retry_after_us);
-	q.next_us = loop_wall_us(poller->deps.loop) + rng_jitter(loop_rng(poller->deps.loop), pause, 0.25);
+	q.next_us =
+	    loop_wall_us(poller->deps.loop) + rng_jitter(loop_rng(poller->deps.loop), pause, 0.25);
 	poller->stats.failed++;
 	health_failed(poller, p->provider, err);
-	log_warn("poller.failed", STR("provider", q.provider), STR("region", q.region), STR("feed", q.feed),
-	    STR("rc", spot_rc_name(err->rc)), STR("error", err->text), DUR("again_in", pause));
+	log_warn("poller.failed", STR("provider", q.provider), STR("region", q.region),
+	    STR("feed", q.feed), STR("rc", spot_rc_name(err->rc)), STR("error", err->text),
+	    DUR("again_in", pause));
 	pg_req_fini(&p->req);
 	q_market_feed_failed(poller->deps.pg, &p->req, &q, poll_recorded);
 }
@@ -204,7 +209,8 @@ static void poll_call(struct poll *p)
 		verb = CALL_PRICES;
 		p->args.prices = (struct spot_prices){
 			.region = p->region,
-			.market = p->kind == FEED_PRICES_SPOT ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND,
+			.market =
+			    p->kind == FEED_PRICES_SPOT ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND,
 			.since_us = p->since_us,
 			.pools = p->pools,
 			.pools_n = p->pools_n,
@@ -216,7 +222,9 @@ static void poll_call(struct poll *p)
 		break;
 	case FEED_SIGNALS:
 		verb = CALL_SIGNALS;
-		p->args.signals = (struct spot_signals){.region = p->region, .pools = p->pools, .pools_n = p->pools_n};
+		p->args.signals = (struct spot_signals){ .region = p->region,
+			.pools = p->pools,
+			.pools_n = p->pools_n };
 		break;
 	case FEED_QUOTAS:
 		verb = CALL_QUOTAS;
@@ -227,7 +235,8 @@ static void poll_call(struct poll *p)
 	case FEED_COUNT:
 		break;
 	}
-	call_start(&p->call, p->provider, verb, args, p->arena, CALL_TIMEOUT_US, 0, false, call_done);
+	call_start(&p->call, p->provider, verb, args, p->arena, CALL_TIMEOUT_US, 0, false,
+	    call_done);
 }
 
 static void pools_read(struct op *op)
@@ -252,8 +261,10 @@ static void pools_read(struct op *op)
 		return;
 	}
 	if (p->pools_n == 0) {
-		/* The pools feed has not come in yet, or this region sells nothing: look again when it may have. */
-		q.next_us = p->started_us + (p->first ? 2 * SPOT_US_PER_S : feed_interval_us(p->poller, FEED_POOLS));
+		/* The pools feed has not come in yet, or this region sells nothing: look again when
+		 * it may have. */
+		q.next_us = p->started_us +
+		    (p->first ? 2 * SPOT_US_PER_S : feed_interval_us(p->poller, FEED_POOLS));
 		q_market_feed_later(p->poller->deps.pg, &p->req, &q, poll_recorded);
 		return;
 	}
@@ -261,7 +272,8 @@ static void pools_read(struct op *op)
 	poll_call(p);
 }
 
-static void poll_begin(struct poller *poller, struct call_provider *provider, const struct q_market_feeds_due_row *row)
+static void poll_begin(struct poller *poller, struct call_provider *provider,
+    const struct q_market_feeds_due_row *row)
 {
 	struct poll *p = calloc(1, sizeof(*p));
 
@@ -277,8 +289,10 @@ static void poll_begin(struct poller *poller, struct call_provider *provider, co
 	p->fails = row->fails;
 	p->started_us = loop_wall_us(poller->deps.loop);
 	p->epoch = poller->deps.epoch(poller->deps.ctx);
-	/* Points older than what is stored are not taken later: the past is asked for at once where it costs little. */
-	if (p->first && p->kind == FEED_PRICES_SPOT && (call_provider_ops(provider)->caps & SPOT_CAP_PAST_APART) == 0) {
+	/* Points older than what is stored are not taken later: the past is asked for at once where
+	 * it costs little. */
+	if (p->first && p->kind == FEED_PRICES_SPOT &&
+	    (call_provider_ops(provider)->caps & SPOT_CAP_PAST_APART) == 0) {
 		p->since_us = p->started_us - POLL_PAST_US;
 	}
 	p->next = poller->polls;
@@ -289,9 +303,11 @@ static void poll_begin(struct poller *poller, struct call_provider *provider, co
 		past_pools(p, pools_read);
 		return;
 	}
-	if (p->kind == FEED_PRICES_SPOT || p->kind == FEED_PRICES_ON_DEMAND || p->kind == FEED_SIGNALS) {
+	if (p->kind == FEED_PRICES_SPOT || p->kind == FEED_PRICES_ON_DEMAND ||
+	    p->kind == FEED_SIGNALS) {
 		q_market_pools_of(poller->deps.pg, &p->req,
-		    &(struct q_market_pools_of){.provider = row->provider, .region = row->region}, pools_read);
+		    &(struct q_market_pools_of){ .provider = row->provider, .region = row->region },
+		    pools_read);
 		return;
 	}
 	poll_call(p);
@@ -300,7 +316,8 @@ static void poll_begin(struct poller *poller, struct call_provider *provider, co
 static bool already_running(const struct poller *p, const struct q_market_feeds_due_row *row)
 {
 	for (const struct poll *q = p->polls; q != NULL; q = q->next) {
-		if (strcmp(call_provider_name(q->provider), row->provider) == 0 && strcmp(q->region, row->region) == 0 &&
+		if (strcmp(call_provider_name(q->provider), row->provider) == 0 &&
+		    strcmp(q->region, row->region) == 0 &&
 		    strcmp(feed_name(q->kind), row->feed) == 0) {
 			return true;
 		}
@@ -308,9 +325,10 @@ static bool already_running(const struct poller *p, const struct q_market_feeds_
 	return false;
 }
 
-/* Calls wait for their provider's rate in the slots that they have: each of the others keeps one. The past has half of its
- * provider's at most. */
-static bool has_slot(const struct poller *p, const struct call_provider *provider, enum feed_kind kind)
+/* Calls wait for their provider's rate in the slots that they have: each of the others keeps one.
+ * The past has half of its provider's at most. */
+static bool has_slot(const struct poller *p, const struct call_provider *provider,
+    enum feed_kind kind)
 {
 	int most = p->deps.conf->parallel_max - (int)p->deps.providers_n + 1, n = 0, past = 0;
 
@@ -349,7 +367,8 @@ static void due_read(struct op *op)
 	for (size_t i = 0; i < n && p->running < p->deps.conf->parallel_max; i++) {
 		struct call_provider *provider = provider_find(p, rows[i].provider);
 
-		if (provider != NULL && feed_parse(rows[i].feed) != FEED_NONE && has_slot(p, provider, feed_parse(rows[i].feed)) &&
+		if (provider != NULL && feed_parse(rows[i].feed) != FEED_NONE &&
+		    has_slot(p, provider, feed_parse(rows[i].feed)) &&
 		    !already_running(p, &rows[i])) {
 			poll_begin(p, provider, &rows[i]);
 		}
@@ -370,33 +389,40 @@ static void tick(struct loop_timer *t)
 	};
 
 	loop_timer_set(t, p->deps.epoch(p->deps.ctx) > 0 ? look_us(p) : SPOT_US_PER_S / 2);
-	if (p->deps.epoch(p->deps.ctx) == 0 || op_busy(&p->due.op) || p->running >= p->deps.conf->parallel_max) {
+	if (p->deps.epoch(p->deps.ctx) == 0 || op_busy(&p->due.op) ||
+	    p->running >= p->deps.conf->parallel_max) {
 		return;
 	}
 	p->due_old = false;
 	q_market_feeds_due(p->deps.pg, &p->due, &q, due_read);
 }
 
-/* Upkeep goes round: partitions ahead, retention, ageing of prices. One statement at a time. A step that fails is tried again after a
- * while, for a database that refuses it refuses it at once; what fails again and again shall not keep the others from being done. */
+/* Upkeep goes round: partitions ahead, retention, ageing of prices. One statement at a time. A step
+ * that fails is tried again after a while, for a database that refuses it refuses it at once; what
+ * fails again and again shall not keep the others from being done. */
 void poller_upkept(struct op *op)
 {
 	struct poller *p = container_of(container_of(op, struct pg_req, op), struct poller, upkeep);
-	bool first = p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3, failed = op->rc != SPOT_OK;
+	bool first = p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3,
+	     failed = op->rc != SPOT_OK;
 
 	poller_purged(p);
 	if (failed) {
-		log_warn("poller.upkeep_failed", I64("step", p->upkeep_step), STR("error", op->err.text));
+		log_warn("poller.upkeep_failed", I64("step", p->upkeep_step),
+		    STR("error", op->err.text));
 	}
 	if (!failed && p->upkeep_step == 1) {
-		loop_timer_set(&p->tick, 0);   /* the first feeds are there */
+		loop_timer_set(&p->tick, 0); /* the first feeds are there */
 	}
 	if (!failed || (++p->upkeep_fails == UPKEEP_TRIES && p->upkeep_step > 1)) {
 		p->upkeep_step++;
 		p->upkeep_fails = 0;
 	}
 	pg_req_fini(&p->upkeep);
-	loop_timer_set(&p->housekeeping, failed ? look_us(p) : first ? 0 : UPKEEP_LOOKS * look_us(p));
+	loop_timer_set(&p->housekeeping,
+	    failed      ? look_us(p)
+		: first ? 0
+			: UPKEEP_LOOKS * look_us(p));
 }
 
 static void seed_feeds(struct poller *p)
@@ -410,8 +436,15 @@ static void seed_feeds(struct poller *p)
 		feeds[i] = feed_name(FEED_REGIONS);
 	}
 	q_market_feeds_add(p->deps.pg, &p->upkeep,
-	    &(struct q_market_feeds_add){.providers = p->names, .providers_n = n, .regions = regions, .regions_n = n,
-	        .feeds = feeds, .feeds_n = n, .now_us = loop_wall_us(p->deps.loop), .fence = p->deps.epoch(p->deps.ctx)}, poller_upkept);
+	    &(struct q_market_feeds_add){ .providers = p->names,
+		.providers_n = n,
+		.regions = regions,
+		.regions_n = n,
+		.feeds = feeds,
+		.feeds_n = n,
+		.now_us = loop_wall_us(p->deps.loop),
+		.fence = p->deps.epoch(p->deps.ctx) },
+	    poller_upkept);
 }
 
 static void housekeeping(struct loop_timer *t)
@@ -428,24 +461,30 @@ static void housekeeping(struct loop_timer *t)
 	switch (p->upkeep_step % UPKEEP_ROUND) {
 	case 0:
 		q_price_partitions_ensure(p->deps.pg, &p->upkeep,
-		    &(struct q_price_partitions_ensure){.from_us = now - PRICE_DAY_US, .to_us = now + 3 * PRICE_DAY_US}, poller_upkept);
+		    &(struct q_price_partitions_ensure){ .from_us = now - PRICE_DAY_US,
+			.to_us = now + 3 * PRICE_DAY_US },
+		    poller_upkept);
 		return;
 	case 1:
 		seed_feeds(p);
 		return;
 	case 2:
 		q_price_partitions_drop(p->deps.pg, &p->upkeep,
-		    &(struct q_price_partitions_drop){.before_us = now - c->retention_us}, poller_upkept);
+		    &(struct q_price_partitions_drop){ .before_us = now - c->retention_us },
+		    poller_upkept);
 		return;
 	case 3:
-		q_market_habits(p->deps.pg, &p->upkeep, &(struct q_market_habits){.at_us = now}, poller_upkept);
+		q_market_habits(p->deps.pg, &p->upkeep, &(struct q_market_habits){ .at_us = now },
+		    poller_upkept);
 		return;
 	default:
 		if (p->upkeep_step % UPKEEP_ROUND < UPKEEP_ONCE) {
-			poller_purge(p, p->upkeep_step % UPKEEP_ROUND - (UPKEEP_ONCE - POLLER_PURGES));
+			poller_purge(p,
+			    p->upkeep_step % UPKEEP_ROUND - (UPKEEP_ONCE - POLLER_PURGES));
 			return;
 		}
-		if (p->purge_more != 0 && p->upkeep_step % 3 == 0) { /* what is left, a piece at a time */
+		/* what is left, a piece at a time */
+		if (p->purge_more != 0 && p->upkeep_step % 3 == 0) {
 			poller_purge(p, __builtin_ctz(p->purge_more));
 			return;
 		}
@@ -460,8 +499,14 @@ static void housekeeping(struct loop_timer *t)
 			return;
 		}
 		q_market_prices_age(p->deps.pg, &p->upkeep,
-		    &(struct q_market_prices_age){.now_us = now, .spot_us = c->spot_us, .on_demand_us = c->on_demand_us,
-		        .frozen_us = c->frozen_us, .steady = p->steady, .steady_n = p->steady_n, .fence = p->deps.epoch(p->deps.ctx)}, poller_upkept);
+		    &(struct q_market_prices_age){ .now_us = now,
+			.spot_us = c->spot_us,
+			.on_demand_us = c->on_demand_us,
+			.frozen_us = c->frozen_us,
+			.steady = p->steady,
+			.steady_n = p->steady_n,
+			.fence = p->deps.epoch(p->deps.ctx) },
+		    poller_upkept);
 		return;
 	}
 }

@@ -1,4 +1,5 @@
-/* Known pools of a poll: a hash from key to row, so that 50,000 points find their pools in one pass. */
+/* Known pools of a poll: a hash from key to row, so that 50,000 points find their pools in one
+ * pass. */
 #include "base/base.h"
 #include "engine/poller_int.h"
 
@@ -22,8 +23,8 @@ static uint64_t key_hash(const struct spot_pool_key *k)
 
 static bool key_same(const struct spot_pool_key *a, const struct spot_pool_key *b)
 {
-	return a->market == b->market && strcmp(a->region, b->region) == 0 && strcmp(a->zone, b->zone) == 0 &&
-	       strcmp(a->instance_type, b->instance_type) == 0;
+	return a->market == b->market && strcmp(a->region, b->region) == 0 &&
+	    strcmp(a->zone, b->zone) == 0 && strcmp(a->instance_type, b->instance_type) == 0;
 }
 
 void poll_index_pools(struct poll *p)
@@ -39,9 +40,11 @@ void poll_index_pools(struct poll *p)
 		size_t at;
 
 		p->pools[i] = (struct spot_pool_info){
-			.key = {call_provider_name(p->provider), r->region, r->zone, r->instance_type, spot_market_parse(r->market)},
+			.key = { call_provider_name(p->provider), r->region, r->zone,
+			    r->instance_type, spot_market_parse(r->market) },
 			.zone_name = r->zone_name,
-			.shape = {r->gpu_name, r->gpu_milli, r->gpu_mem_mib, r->vcpus, r->mem_mib, r->arch},
+			.shape = { r->gpu_name, r->gpu_milli, r->gpu_mem_mib, r->vcpus, r->mem_mib,
+			    r->arch },
 			.quota_class = r->quota_class,
 		};
 		at = key_hash(&p->pools[i].key) & (p->index_n - 1);

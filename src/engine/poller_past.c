@@ -1,8 +1,10 @@
 /*
- * What spot prices were before we looked, where that takes a request for each type (SPOT_CAP_PAST_APART; elsewhere the first poll
- * brings it along): a feed of its own, so that the prices of today wait for none of it. A poll asks for a few types; their pools are marked when it is stored, and a daemon
- * that ends before that asks for these again, not for all. Of a pool that has a price, only what was before its first point
- * is taken. Of one that has none (a type that the vendor's list leaves out), its past is all that is known of its price.
+ * What spot prices were before we looked, where that takes a request for each type
+ * (SPOT_CAP_PAST_APART; elsewhere the first poll brings it along): a feed of its own, so that the
+ * prices of today wait for none of it. A poll asks for a few types; their pools are marked when it
+ * is stored, and a daemon that ends before that asks for these again, not for all. Of a pool that
+ * has a price, only what was before its first point is taken. Of one that has none (a type that the
+ * vendor's list leaves out), its past is all that is known of its price.
  */
 #include "base/base.h"
 #include "base/str.h"
@@ -10,7 +12,7 @@
 #include "engine/poller_int.h"
 
 #define TYPES_ONCE 24
-#define SOON_US    (5 * SPOT_US_PER_S)
+#define SOON_US (5 * SPOT_US_PER_S)
 
 static struct poll *poll_of(struct op *op)
 {
@@ -20,7 +22,9 @@ static struct poll *poll_of(struct op *op)
 void past_pools(struct poll *p, void (*done)(struct op *))
 {
 	q_market_past_pools(p->poller->deps.pg, &p->req,
-	    &(struct q_market_past_pools){.provider = call_provider_name(p->provider), .region = p->region, .most = TYPES_ONCE},
+	    &(struct q_market_past_pools){ .provider = call_provider_name(p->provider),
+		.region = p->region,
+		.most = TYPES_ONCE },
 	    done);
 }
 
@@ -39,9 +43,13 @@ void past_args(struct poll *p)
 void past_none(struct poll *p)
 {
 	q_market_past_none(p->poller->deps.pg, &p->req,
-	    &(struct q_market_past_none){.provider = call_provider_name(p->provider), .region = p->region,
-	        .now_us = p->started_us, .soon_us = p->started_us + SOON_US,
-	        .later_us = p->started_us + feed_interval_us(p->poller, p->kind), .fence = p->epoch}, poll_recorded);
+	    &(struct q_market_past_none){ .provider = call_provider_name(p->provider),
+		.region = p->region,
+		.now_us = p->started_us,
+		.soon_us = p->started_us + SOON_US,
+		.later_us = p->started_us + feed_interval_us(p->poller, p->kind),
+		.fence = p->epoch },
+	    poll_recorded);
 }
 
 static void past_done(struct poll *p)
@@ -55,9 +63,15 @@ static void past_done(struct poll *p)
 	health_ok(p->poller, p->provider);
 	pg_req_fini(&p->req);
 	q_market_past_done(p->poller->deps.pg, &p->req,
-	    &(struct q_market_past_done){.provider = call_provider_name(p->provider), .region = p->region, .pools = ids,
-	        .pools_n = p->pools_n, .now_us = loop_wall_us(p->poller->deps.loop), .rows_seen = (int64_t)p->seen,
-	        .requests = p->call.requests, .fence = p->epoch}, poll_recorded);
+	    &(struct q_market_past_done){ .provider = call_provider_name(p->provider),
+		.region = p->region,
+		.pools = ids,
+		.pools_n = p->pools_n,
+		.now_us = loop_wall_us(p->poller->deps.loop),
+		.rows_seen = (int64_t)p->seen,
+		.requests = p->call.requests,
+		.fence = p->epoch },
+	    poll_recorded);
 }
 
 static void refused_stored(struct op *op)
@@ -73,7 +87,8 @@ static void refused_stored(struct op *op)
 
 static bool copy_failed(struct op *op, struct poll **ret)
 {
-	struct poll *p = container_of(container_of(container_of(op, struct pg_copy, op), struct price_ingest, copy),
+	struct poll *p = container_of(container_of(container_of(op, struct pg_copy, op),
+					  struct price_ingest, copy),
 	    struct poll, ingest);
 
 	*ret = p;
@@ -104,7 +119,8 @@ static void priceless_stored(struct op *op)
 	struct poll *p;
 
 	if (!copy_failed(op, &p)) {
-		price_ingest_past(p->poller->deps.pg, &p->ingest, p->points, p->ids, p->points_n, past_stored);
+		price_ingest_past(p->poller->deps.pg, &p->ingest, p->points, p->ids, p->points_n,
+		    past_stored);
 	}
 }
 
@@ -132,7 +148,8 @@ void past_store(struct poll *p)
 	p->points = arena_array(p->arena, in->n + 1, sizeof(*p->points));
 	p->ids = arena_array(p->arena, in->n + 1, sizeof(*p->ids));
 	poll_refused_room(p, in->n);
-	for (size_t i = 0; i < in->n && fresh_n < PRICE_BATCH_MAX && p->points_n < PRICE_BATCH_MAX; i++) {
+	for (size_t i = 0; i < in->n && fresh_n < PRICE_BATCH_MAX && p->points_n < PRICE_BATCH_MAX;
+	     i++) {
 		int32_t row = poll_find(p, &in->points[i].key);
 		const char *why = row < 0 ? NULL : point_wrong(p, row, &in->points[i]);
 
@@ -153,8 +170,10 @@ void past_store(struct poll *p)
 	p->poller->stats.points += (int64_t)p->seen;
 	p->ingest_used = true;
 	if (fresh_n > 0) {
-		price_ingest(p->poller->deps.pg, &p->ingest, fresh, fresh_ids, fresh_n, priceless_stored);
+		price_ingest(p->poller->deps.pg, &p->ingest, fresh, fresh_ids, fresh_n,
+		    priceless_stored);
 		return;
 	}
-	price_ingest_past(p->poller->deps.pg, &p->ingest, p->points, p->ids, p->points_n, past_stored);
+	price_ingest_past(p->poller->deps.pg, &p->ingest, p->points, p->ids, p->points_n,
+	    past_stored);
 }

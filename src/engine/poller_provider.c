@@ -23,7 +23,8 @@ void health_ok(struct poller *p, const struct call_provider *provider)
 	}
 }
 
-void health_failed(struct poller *p, const struct call_provider *provider, const struct spot_err *err)
+void health_failed(struct poller *p, const struct call_provider *provider,
+    const struct spot_err *err)
 {
 	struct provider_health *h = health_of(p, provider);
 
@@ -39,7 +40,8 @@ static const char *health_state(const struct provider_health *h)
 		return "ok";
 	}
 	/* What only the operator can mend takes the provider down; the rest passes. */
-	if (h->err.rc == SPOT_UNAUTHENTICATED || h->err.rc == SPOT_DENIED || h->err.rc == SPOT_CONFIG) {
+	if (h->err.rc == SPOT_UNAUTHENTICATED || h->err.rc == SPOT_DENIED ||
+	    h->err.rc == SPOT_CONFIG) {
 		return "down";
 	}
 	return "degraded";
@@ -47,25 +49,32 @@ static const char *health_state(const struct provider_health *h)
 
 static void whoami_done(struct op *op)
 {
-	struct provider_health *h = container_of(container_of(op, struct call, op), struct provider_health, whoami);
+	struct provider_health *h =
+	    container_of(container_of(op, struct call, op), struct provider_health, whoami);
 
 	if (op->rc != SPOT_OK) {
 		health_failed(h->poller, h->whoami.provider, &op->err);
-		log_error("provider.auth_failed", STR("provider", call_provider_name(h->whoami.provider)),
+		log_error("provider.auth_failed",
+		    STR("provider", call_provider_name(h->whoami.provider)),
 		    STR("error", op->err.text));
-	} else if (h->account_arg != NULL && str_copy(h->account, sizeof(h->account), h->account_arg)) {
-		log_info("provider.account", STR("provider", call_provider_name(h->whoami.provider)), STR("account", h->account));
+	} else if (h->account_arg != NULL &&
+	    str_copy(h->account, sizeof(h->account), h->account_arg)) {
+		log_info("provider.account",
+		    STR("provider", call_provider_name(h->whoami.provider)),
+		    STR("account", h->account));
 	}
 	arena_reset(h->arena);
 }
 
 static void whoami_start(struct provider_health *h, struct call_provider *provider)
 {
-	if (call_provider_ops(provider)->whoami == NULL || op_busy(&h->whoami.op) || h->account[0] != '\0') {
+	if (call_provider_ops(provider)->whoami == NULL || op_busy(&h->whoami.op) ||
+	    h->account[0] != '\0') {
 		return;
 	}
 	h->account_arg = NULL;
-	call_start(&h->whoami, provider, CALL_WHOAMI, &h->account_arg, h->arena, 60 * SPOT_US_PER_S, 0, false, whoami_done);
+	call_start(&h->whoami, provider, CALL_WHOAMI, &h->account_arg, h->arena, 60 * SPOT_US_PER_S,
+	    0, false, whoami_done);
 }
 
 void health_init(struct poller *p)
@@ -88,8 +97,8 @@ void health_fini(struct poller *p)
 	free(p->health);
 }
 
-/* Every other time one whose row tells another state than the provider is in, or no account that is known by now; else
- * by turns. */
+/* Every other time one whose row tells another state than the provider is in, or no account that is
+ * known by now; else by turns. */
 size_t health_next(const struct poller *p, size_t turn)
 {
 	for (size_t i = 0; turn % 2 == 0 && i < p->deps.providers_n; i++) {
@@ -114,10 +123,18 @@ void health_store(struct poller *p, size_t i, void (*done)(struct op *))
 	h->stored_ok = h->ok_us != 0;
 	h->stored_account = h->account[0] != '\0';
 	q_market_provider_put(p->deps.pg, &p->upkeep,
-	    &(struct q_market_provider_put){
-	        .name = call_provider_name(provider), .kind = call_provider_ops(provider)->kind,
-	        .account = h->account[0] != '\0' ? h->account : NULL, .state = health_state(h),
-	        .has_ok_us = h->ok_us != 0, .ok_us = h->ok_us, .error = h->err_us != 0 ? h->err.text : NULL,
-	        .has_error_us = h->err_us != 0, .error_us = h->err_us, .requests = s.requests, .throttled = s.throttled,
-	        .now_us = loop_wall_us(p->deps.loop), .fence = p->deps.epoch(p->deps.ctx)}, done);
+	    &(struct q_market_provider_put){ .name = call_provider_name(provider),
+		.kind = call_provider_ops(provider)->kind,
+		.account = h->account[0] != '\0' ? h->account : NULL,
+		.state = health_state(h),
+		.has_ok_us = h->ok_us != 0,
+		.ok_us = h->ok_us,
+		.error = h->err_us != 0 ? h->err.text : NULL,
+		.has_error_us = h->err_us != 0,
+		.error_us = h->err_us,
+		.requests = s.requests,
+		.throttled = s.throttled,
+		.now_us = loop_wall_us(p->deps.loop),
+		.fence = p->deps.epoch(p->deps.ctx) },
+	    done);
 }

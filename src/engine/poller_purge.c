@@ -2,15 +2,16 @@
 #include "base/base.h"
 #include "engine/poller_int.h"
 
-#define MOST	    20000
-#define MOST_LOGS   2000 /* up to 64 KiB each */
+#define MOST 20000
+#define MOST_LOGS 2000 /* up to 64 KiB each */
 #define AGENTS_DAYS 30
 
-#define PURGE(name, most_)                                                                                                     \
-	static void purge_##name(struct poller *p, int64_t before_us)                                                              \
-	{                                                                                                                          \
-		q_retention_##name(p->deps.pg, &p->upkeep, &(struct q_retention_##name){.before_us = before_us, .most = (most_)},        \
-		    poller_upkept);                                                                                                        \
+#define PURGE(name, most_) \
+	static void purge_##name(struct poller *p, int64_t before_us) \
+	{ \
+		q_retention_##name(p->deps.pg, &p->upkeep, \
+		    &(struct q_retention_##name){ .before_us = before_us, .most = (most_) }, \
+		    poller_upkept); \
 	}
 PURGE(samples, MOST)
 PURGE(logs, MOST_LOGS)
@@ -29,16 +30,26 @@ static int64_t kept_us(const struct poller *p)
 static void purge_leaks(struct poller *p, int64_t before_us)
 {
 	q_retention_leaks(p->deps.pg, &p->upkeep,
-	    &(struct q_retention_leaks){.before_us = before_us, .keep_before_us = kept_us(p), .most = MOST}, poller_upkept);
+	    &(struct q_retention_leaks){ .before_us = before_us,
+		.keep_before_us = kept_us(p),
+		.most = MOST },
+	    poller_upkept);
 }
 
 static const struct {
 	void (*run)(struct poller *p, int64_t before_us);
-	int days;     /* at most so many; 0: as long as prices */
+	int days; /* at most so many; 0: as long as prices */
 	int64_t most;
 } purges[POLLER_PURGES] = {
-    {purge_samples, 7, MOST}, {purge_logs, 0, MOST_LOGS}, {purge_refused, 7, MOST}, {purge_misdated, 0, MOST}, {purge_gaps, 0, MOST},
-    {purge_leaks, 7, MOST}, {purge_proofs, 7, MOST}, {purge_keys, 7, MOST}, {purge_agents, AGENTS_DAYS, MOST},
+	{ purge_samples, 7, MOST },
+	{ purge_logs, 0, MOST_LOGS },
+	{ purge_refused, 7, MOST },
+	{ purge_misdated, 0, MOST },
+	{ purge_gaps, 0, MOST },
+	{ purge_leaks, 7, MOST },
+	{ purge_proofs, 7, MOST },
+	{ purge_keys, 7, MOST },
+	{ purge_agents, AGENTS_DAYS, MOST },
 };
 
 void poller_purge(struct poller *p, int i)
@@ -46,7 +57,9 @@ void poller_purge(struct poller *p, int i)
 	int64_t keep = p->deps.conf->retention_us;
 
 	p->purging = i;
-	purges[i].run(p, loop_wall_us(p->deps.loop) - (purges[i].days == 0 ? keep : MIN(keep, purges[i].days * PRICE_DAY_US)));
+	purges[i].run(p,
+	    loop_wall_us(p->deps.loop) -
+		(purges[i].days == 0 ? keep : MIN(keep, purges[i].days * PRICE_DAY_US)));
 }
 
 void poller_purged(struct poller *p)
@@ -54,10 +67,12 @@ void poller_purged(struct poller *p)
 	int i = p->purging;
 
 	p->purging = -1;
-	if (i < 0 || p->upkeep.op.rc != SPOT_OK)
+	if (i < 0 || p->upkeep.op.rc != SPOT_OK) {
 		return;
-	if (pg_int(p->upkeep.result, 0, 0) >= purges[i].most)
+	}
+	if (pg_int(p->upkeep.result, 0, 0) >= purges[i].most) {
 		p->purge_more |= 1u << i;
-	else
+	} else {
 		p->purge_more &= ~(1u << i);
+	}
 }

@@ -21,7 +21,7 @@ static void stored(struct op *op)
 	poll_done(p);
 }
 
-/* ---- regions ------------------------------------------------------------------------------ */
+/* ---- regions --------------------------------------------------------------------------------- */
 
 static bool feed_wanted(const struct spot_provider_ops *ops, enum feed_kind k)
 {
@@ -65,11 +65,18 @@ static void store_regions(struct poll *p)
 	}
 	p->seen = p->args.regions.n;
 	q_market_feeds_add(p->poller->deps.pg, &p->req,
-	    &(struct q_market_feeds_add){.providers = names, .providers_n = n, .regions = regions, .regions_n = n,
-	        .feeds = feeds, .feeds_n = n, .now_us = loop_wall_us(p->poller->deps.loop), .fence = p->epoch}, stored);
+	    &(struct q_market_feeds_add){ .providers = names,
+		.providers_n = n,
+		.regions = regions,
+		.regions_n = n,
+		.feeds = feeds,
+		.feeds_n = n,
+		.now_us = loop_wall_us(p->poller->deps.loop),
+		.fence = p->epoch },
+	    stored);
 }
 
-/* ---- pools -------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 static void store_pools(struct poll *p)
 {
@@ -103,16 +110,38 @@ static void store_pools(struct poll *p)
 	}
 	p->seen = n;
 	q_market_pools_put(p->poller->deps.pg, &p->req,
-	    &(struct q_market_pools_put){
-	        .provider = call_provider_name(p->provider), .region = p->region,
-	        .regions = t[0], .regions_n = n, .zones = t[1], .zones_n = n, .zone_names = t[2], .zone_names_n = n,
-	        .types = t[3], .types_n = n, .markets = t[4], .markets_n = n, .gpus = t[5], .gpus_n = n,
-	        .gpu_milli = v[0], .gpu_milli_n = n, .gpu_mem = v[1], .gpu_mem_n = n, .vcpus = v[2], .vcpus_n = n,
-	        .mem = v[3], .mem_n = n, .archs = t[6], .archs_n = n, .classes = t[7], .classes_n = n,
-	        .now_us = loop_wall_us(p->poller->deps.loop), .fence = p->epoch}, stored);
+	    &(struct q_market_pools_put){ .provider = call_provider_name(p->provider),
+		.region = p->region,
+		.regions = t[0],
+		.regions_n = n,
+		.zones = t[1],
+		.zones_n = n,
+		.zone_names = t[2],
+		.zone_names_n = n,
+		.types = t[3],
+		.types_n = n,
+		.markets = t[4],
+		.markets_n = n,
+		.gpus = t[5],
+		.gpus_n = n,
+		.gpu_milli = v[0],
+		.gpu_milli_n = n,
+		.gpu_mem = v[1],
+		.gpu_mem_n = n,
+		.vcpus = v[2],
+		.vcpus_n = n,
+		.mem = v[3],
+		.mem_n = n,
+		.archs = t[6],
+		.archs_n = n,
+		.classes = t[7],
+		.classes_n = n,
+		.now_us = loop_wall_us(p->poller->deps.loop),
+		.fence = p->epoch },
+	    stored);
 }
 
-/* ---- prices ------------------------------------------------------------------------------- */
+/* ---- prices ---------------------------------------------------------------------------------- */
 
 static void refused_stored(struct op *op)
 {
@@ -121,7 +150,8 @@ static void refused_stored(struct op *op)
 
 static void prices_stored(struct op *op)
 {
-	struct poll *p = container_of(container_of(container_of(op, struct pg_copy, op), struct price_ingest, copy),
+	struct poll *p = container_of(container_of(container_of(op, struct pg_copy, op),
+					  struct price_ingest, copy),
 	    struct poll, ingest);
 
 	if (op->rc != SPOT_OK) {
@@ -139,9 +169,18 @@ static void prices_stored(struct op *op)
 void poll_refused_put(struct poll *p, void (*done)(struct op *))
 {
 	q_market_refused_put(p->poller->deps.pg, &p->req,
-	    &(struct q_market_refused_put){.pool_ids = p->refused_ids, .pool_ids_n = p->refused_n, .prices = p->refused_prices,
-	        .prices_n = p->refused_n, .sources = p->refused_sources, .sources_n = p->refused_n, .whys = p->refused_whys,
-	        .whys_n = p->refused_n, .observed_us = p->started_us, .past = p->kind == FEED_PRICES_PAST, .fence = p->epoch}, done);
+	    &(struct q_market_refused_put){ .pool_ids = p->refused_ids,
+		.pool_ids_n = p->refused_n,
+		.prices = p->refused_prices,
+		.prices_n = p->refused_n,
+		.sources = p->refused_sources,
+		.sources_n = p->refused_n,
+		.whys = p->refused_whys,
+		.whys_n = p->refused_n,
+		.observed_us = p->started_us,
+		.past = p->kind == FEED_PRICES_PAST,
+		.fence = p->epoch },
+	    done);
 }
 
 void poll_refused_room(struct poll *p, size_t n)
@@ -161,8 +200,9 @@ void poll_refuse(struct poll *p, int32_t row, const struct spot_price_point *poi
 	p->refused_prices[n] = point->price_micros;
 	p->refused_sources[n] = point->source;
 	p->refused_whys[n] = why;
-	log_warn("price.refused", STR("provider", call_provider_name(p->provider)), STR("region", point->key.region),
-	    STR("zone", point->key.zone), STR("type", point->key.instance_type), USD("price", point->price_micros),
+	log_warn("price.refused", STR("provider", call_provider_name(p->provider)),
+	    STR("region", point->key.region), STR("zone", point->key.zone),
+	    STR("type", point->key.instance_type), USD("price", point->price_micros),
 	    STR("why", why));
 }
 
@@ -178,13 +218,14 @@ static const char *point_wrong(struct poll *p, int32_t row, const struct spot_pr
 		.last_micros = p->rows[row].last_micros,
 		.on_demand_micros = p->rows[row].on_demand_micros,
 		.now_us = p->started_us,
-		.own = point->key.market == SPOT_MARKET_RESERVED || strcmp(point->source, "configuration") == 0,
+		.own = point->key.market == SPOT_MARKET_RESERVED ||
+		    strcmp(point->source, "configuration") == 0,
 	};
 	const char *why = price_implausible(p->arena, &c);
 
 	if (why == NULL && before != NULL) {
-		why = price_contradiction(p->arena, point->price_micros, point->effective_us, before->price_micros,
-		    before->effective_us);
+		why = price_contradiction(p->arena, point->price_micros, point->effective_us,
+		    before->price_micros, before->effective_us);
 	}
 	return why;
 }
@@ -194,7 +235,8 @@ static void store_prices(struct poll *p)
 	const struct spot_prices *in = &p->args.prices;
 	struct spot_price_point *points = arena_array(p->arena, in->n + 1, sizeof(*points));
 	int32_t *ids = arena_array(p->arena, in->n + 1, sizeof(*ids));
-	int32_t *before = arena_array(p->arena, p->pools_n + 1, sizeof(*before)); /* row -> its last point + 1 */
+	/* row -> its last point + 1 */
+	int32_t *before = arena_array(p->arena, p->pools_n + 1, sizeof(*before));
 	size_t n = 0;
 
 	poll_refused_room(p, in->n);
@@ -205,7 +247,8 @@ static void store_prices(struct poll *p)
 		if (row < 0) {
 			continue; /* a price without an offer: sold somewhere we do not use */
 		}
-		why = point_wrong(p, row, &in->points[i], before[row] > 0 ? &points[before[row] - 1] : NULL);
+		why = point_wrong(p, row, &in->points[i],
+		    before[row] > 0 ? &points[before[row] - 1] : NULL);
 		if (why != NULL) {
 			poll_refuse(p, row, &in->points[i], why);
 			continue;
@@ -220,7 +263,7 @@ static void store_prices(struct poll *p)
 	price_ingest(p->poller->deps.pg, &p->ingest, points, ids, n, prices_stored);
 }
 
-/* ---- signals and quotas ------------------------------------------------------------------- */
+/* ---- signals and quotas ---------------------------------------------------------------------- */
 
 static void store_signals(struct poll *p)
 {
@@ -252,10 +295,31 @@ static void store_signals(struct poll *p)
 	}
 	p->seen = n;
 	q_market_signals_put(p->poller->deps.pg, &p->req,
-	    &(struct q_market_signals_put){.provider = call_provider_name(p->provider), .region = p->region, .regions = t[0], .regions_n = n,
-	        .zones = t[1], .zones_n = n, .types = t[2], .types_n = n, .markets = t[3], .markets_n = n, .kinds = t[4],
-	        .kinds_n = n, .vals = v[0], .vals_n = n, .los = v[1], .los_n = n, .his = v[2], .his_n = n, .as_ofs = as_of,
-	        .as_ofs_n = n, .sources = t[5], .sources_n = n, .now_us = loop_wall_us(p->poller->deps.loop), .fence = p->epoch}, stored);
+	    &(struct q_market_signals_put){ .provider = call_provider_name(p->provider),
+		.region = p->region,
+		.regions = t[0],
+		.regions_n = n,
+		.zones = t[1],
+		.zones_n = n,
+		.types = t[2],
+		.types_n = n,
+		.markets = t[3],
+		.markets_n = n,
+		.kinds = t[4],
+		.kinds_n = n,
+		.vals = v[0],
+		.vals_n = n,
+		.los = v[1],
+		.los_n = n,
+		.his = v[2],
+		.his_n = n,
+		.as_ofs = as_of,
+		.as_ofs_n = n,
+		.sources = t[5],
+		.sources_n = n,
+		.now_us = loop_wall_us(p->poller->deps.loop),
+		.fence = p->epoch },
+	    stored);
 }
 
 static void store_quotas(struct poll *p)
@@ -277,9 +341,20 @@ static void store_quotas(struct poll *p)
 	}
 	p->seen = n;
 	q_market_quotas_put(p->poller->deps.pg, &p->req,
-	    &(struct q_market_quotas_put){.provider = call_provider_name(p->provider), .regions = t[0], .regions_n = n,
-	        .classes = t[1], .classes_n = n, .markets = t[2], .markets_n = n, .units = t[3], .units_n = n,
-	        .limits = limits, .limits_n = n, .now_us = loop_wall_us(p->poller->deps.loop), .fence = p->epoch}, stored);
+	    &(struct q_market_quotas_put){ .provider = call_provider_name(p->provider),
+		.regions = t[0],
+		.regions_n = n,
+		.classes = t[1],
+		.classes_n = n,
+		.markets = t[2],
+		.markets_n = n,
+		.units = t[3],
+		.units_n = n,
+		.limits = limits,
+		.limits_n = n,
+		.now_us = loop_wall_us(p->poller->deps.loop),
+		.fence = p->epoch },
+	    stored);
 }
 
 void poll_store(struct poll *p)

@@ -15,23 +15,24 @@ struct reaping {
 	int64_t launched_us, lag_us;
 };
 
-/* An instance so young may be unknown to some of the provider's own servers (EC2: "eventual consistency"):
- * that they do not find it says nothing, and its row must not end before it. */
+/* An instance so young may be unknown to some of the provider's own servers (EC2: "eventual
+ * consistency"): that they do not find it says nothing, and its row must not end before it. */
 static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spot_rc rc)
 {
 	bool unknown = rc == SPOT_OK ? p->args.after.state == SPOT_INSTANCE_GONE &&
-					   str_same(p->args.after.raw_state, SPOT_NOT_FOUND_STATE)
+		str_same(p->args.after.raw_state, SPOT_NOT_FOUND_STATE)
 				     : rc == SPOT_NOT_FOUND;
 
 	return unknown && engine_now(a->e) - p->launched_us < clock_span_us(a->e, p->lag_us);
 }
 
-/* Who looked into a list, or was told that it was gone before, knows no more than the looks at our nodes will: these
- * want two answers that lack it, and tell the cause, too. */
+/* Who looked into a list, or was told that it was gone before, knows no more than the looks at our
+ * nodes will: these want two answers that lack it, and tell the cause, too. */
 static bool is_for_the_next_look(const struct reaping *p)
 {
-	return p->args.was_gone || (p->args.after.state == SPOT_INSTANCE_GONE &&
-				    str_same(p->args.after.raw_state, SPOT_ABSENT_STATE));
+	return p->args.was_gone ||
+	    (p->args.after.state == SPOT_INSTANCE_GONE &&
+		str_same(p->args.after.raw_state, SPOT_ABSENT_STATE));
 }
 
 static void reap_called(struct act *a)
@@ -51,17 +52,16 @@ static void reap_called(struct act *a)
 		state = "gone";
 	} else if (rc != SPOT_OK) {
 		log_warn("terminate.failed", I64("node", a->id), STR("rc", spot_rc_name(rc)),
-			 STR("error", a->call.op.err.text));
+		    STR("error", a->call.op.err.text));
 	}
-	ACT_WRITE(
-	    a, engine_reap_result,
-	    (&(struct q_engine_reap_result){.id = a->id,
-					    .claimed_by = p->me,
-					    .state = state,
-					    .next_us = engine_now(a->e) + MIN(pause, RETRY_MAX_US),
-					    .error = rc == SPOT_OK ? "" : a->call.op.err.text,
-					    .at_us = engine_now(a->e),
-					    .fence = a->epoch}));
+	ACT_WRITE(a, engine_reap_result,
+	    (&(struct q_engine_reap_result){ .id = a->id,
+		.claimed_by = p->me,
+		.state = state,
+		.next_us = engine_now(a->e) + MIN(pause, RETRY_MAX_US),
+		.error = rc == SPOT_OK ? "" : a->call.op.err.text,
+		.at_us = engine_now(a->e),
+		.fence = a->epoch }));
 }
 
 static void reap_claimed(struct step *s)
@@ -87,8 +87,8 @@ static void reap_one(struct recon *r, const struct q_engine_reap_due_row *w)
 
 	if (engine_now(e) - w->terminate_us > e->conf.terminate_alarm_us && w->tries % 8 == 7) {
 		log_error("node.will_not_end", I64("node", w->id), STR("ref", w->ref),
-			  STR("provider", w->provider), STR("provider_state", w->provider_state),
-			  STR("last_error", w->last_error));
+		    STR("provider", w->provider), STR("provider_state", w->provider_state),
+		    STR("last_error", w->last_error));
 	}
 	if (provider == NULL) {
 		return;
@@ -99,22 +99,23 @@ static void reap_one(struct recon *r, const struct q_engine_reap_due_row *w)
 	p->provider = provider;
 	memcpy(p->me, e->me, sizeof(p->me));
 	p->launched_us = w->launched_us;
-	p->lag_us = e->conf.list_lag_us > 0 ? e->conf.list_lag_us : call_provider_ops(provider)->list_lag_us;
+	p->lag_us = e->conf.list_lag_us > 0 ? e->conf.list_lag_us
+					    : call_provider_ops(provider)->list_lag_us;
 	p->args = (struct spot_terminate){
-	    .region = arena_strdup(a->arena, w->region),
-	    .zone = arena_strdup(a->arena, w->zone),
-	    .ref = arena_strdup(a->arena, w->ref),
-	    .spot_request = arena_strdup(a->arena, w->spot_request),
+		.region = arena_strdup(a->arena, w->region),
+		.zone = arena_strdup(a->arena, w->zone),
+		.ref = arena_strdup(a->arena, w->ref),
+		.spot_request = arena_strdup(a->arena, w->spot_request),
 	};
 	s = step_new(r, reap_claimed, a);
 	s->always = true;
 	STEP(s, engine_act_claim,
-	     (&(struct q_engine_act_claim){.id = w->id,
-					   .state = "TERMINATING",
-					   .claimed_by = e->me,
-					   .at_us = engine_now(e),
-					   .until_us = engine_now(e) + e->conf.call_timeout_us * 2,
-					   .fence = r->epoch}));
+	    (&(struct q_engine_act_claim){ .id = w->id,
+		.state = "TERMINATING",
+		.claimed_by = e->me,
+		.at_us = engine_now(e),
+		.until_us = engine_now(e) + e->conf.call_timeout_us * 2,
+		.fence = r->epoch }));
 }
 
 static void reap_due(struct step *s)
@@ -125,10 +126,10 @@ static void reap_due(struct step *s)
 	for (size_t i = 0; i < n; i++) {
 		if (rows[i].confirmed) {
 			node_event(s->r, rows[i].id, "TERMINATING", NODE_EV_CONFIRMED, "",
-				   rows[i].provider_state[0] == '\0'
-				       ? "it never had an instance"
-				       : arena_printf(s->r->arena, "provider says %s",
-						      rows[i].provider_state));
+			    rows[i].provider_state[0] == '\0'
+				? "it never had an instance"
+				: arena_printf(s->r->arena, "provider says %s",
+				      rows[i].provider_state));
 		} else {
 			reap_one(s->r, &rows[i]);
 		}
@@ -148,10 +149,10 @@ void reaper_run(struct recon *r)
 	struct step *s = step_new(r, reap_due, NULL);
 
 	STEP(s, engine_reap_due,
-	     (&(struct q_engine_reap_due){.claimed_by = r->e->me,
-					  .at_us = engine_now(r->e),
-					  .leaving = leaving,
-					  .leaving_n = leaving_n,
-					  .providers = names,
-					  .providers_n = n}));
+	    (&(struct q_engine_reap_due){ .claimed_by = r->e->me,
+		.at_us = engine_now(r->e),
+		.leaving = leaving,
+		.leaving_n = leaving_n,
+		.providers = names,
+		.providers_n = n }));
 }

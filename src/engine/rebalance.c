@@ -1,11 +1,12 @@
 /*
- * Rebalancing. Every running job is ranked as if it were to be placed now; what pays by the rule of the return to spot is
- * moved in waves under limits (core/rebalance.h). Requests are decision rows: asked for by people and timers, or by ourselves
- * every rebalance_every. A provider's recommendation to leave a machine is judged once, by what earlier ones were
- * worth. A dry run only writes down what it would do. The moves themselves are carried out by return.c.
+ * Rebalancing. Every running job is ranked as if it were to be placed now; what pays by the rule of
+ * the return to spot is moved in waves under limits (core/rebalance.h). Requests are decision rows:
+ * asked for by people and timers, or by ourselves every rebalance_every. A provider's
+ * recommendation to leave a machine is judged once, by what earlier ones were worth. A dry run only
+ * writes down what it would do. The moves themselves are carried out by return.c.
  *
- * The jobs are read and judged in pages. Their files may be large: of those that are begun or judged again some are kept (SPEC_BYTES),
- * the others are read once more, in pages too.
+ * The jobs are read and judged in pages. Their files may be large: of those that are begun or
+ * judged again some are kept (SPEC_BYTES), the others are read once more, in pages too.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -13,8 +14,8 @@
 #include "core/rebalance.h"
 #include "engine/move.h"
 
-#define PAGE        16
-#define RECORD_US   (60 * 24 * SPOT_US_PER_HOUR)
+#define PAGE 16
+#define RECORD_US (60 * 24 * SPOT_US_PER_HOUR)
 
 struct judged {
 	struct q_engine_move_jobs_row row; /* without its spec where that was not kept */
@@ -40,7 +41,7 @@ struct rebalance {
 
 static bool wants_dry_run(const struct q_engine_rebalance_due_row *q)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	AUTO(json) json_t *in = NULL;
 	AUTO(json) json_t *out = NULL;
 	bool dry = true;
@@ -57,15 +58,17 @@ static json_t *pool_json(const struct score *s)
 {
 	const struct offer *o = s->offer;
 
-	return json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "id", json_sprintf("p%d", (int)o->pool_id), "provider",
-			 o->provider, "region", o->region, "zone", o->zone, "instance_type", o->instance_type, "market",
-			 spot_market_name(o->market), "price_micros", (json_int_t)o->price_micros, "total_micros",
-			 (json_int_t)s->total_micros);
+	return json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "id",
+	    json_sprintf("p%d", (int)o->pool_id), "provider", o->provider, "region", o->region,
+	    "zone", o->zone, "instance_type", o->instance_type, "market",
+	    spot_market_name(o->market), "price_micros", (json_int_t)o->price_micros,
+	    "total_micros", (json_int_t)s->total_micros);
 }
 
-/* ---- judging ------------------------------------------------------------------------------------ */
+/* ---- judging --------------------------------------------------------------------------------- */
 
-/* What is kept of the judgement of one job; its ranking, which is as large as the market, is not. */
+/* What is kept of the judgement of one job; its ranking, which is as large as the market, is
+ * not. */
 static void judge_one(struct recon *r, struct rebalance *b, struct judged *x)
 {
 	struct move m;
@@ -78,7 +81,8 @@ static void judge_one(struct recon *r, struct rebalance *b, struct judged *x)
 	part_begin(r);
 	x->move.why_not = "cannot be judged now";
 	if (move_judge(r, &x->row, false, &m)) {
-		x->move.why_not = m.out.why != NULL ? arena_strdup(r->turn, m.out.why) : "it does not pay";
+		x->move.why_not =
+		    m.out.why != NULL ? arena_strdup(r->turn, m.out.why) : "it does not pay";
 		x->move.pays = m.out.move && m.there != NULL;
 	}
 	if (x->move.pays) {
@@ -95,7 +99,8 @@ static void judge_one(struct recon *r, struct rebalance *b, struct judged *x)
 }
 
 /* The row outlives its page. */
-static void row_keep(struct recon *r, struct rebalance *b, struct q_engine_move_jobs_row *row, bool again)
+static void row_keep(struct recon *r, struct rebalance *b, struct q_engine_move_jobs_row *row,
+    bool again)
 {
 	size_t n = strlen(row->spec);
 	bool fits = again && b->kept + n <= SPEC_BYTES;
@@ -110,7 +115,7 @@ static void row_keep(struct recon *r, struct rebalance *b, struct q_engine_move_
 
 static json_t *text_json(const char *text)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *j = NULL;
 
 	return json_parse(str_from(text), "pool", &j, &err) == SPOT_OK ? j : json_null();
@@ -145,22 +150,27 @@ static void choose(struct recon *r, struct rebalance *b)
 		list[i] = b->jobs[i].move;
 	}
 	b->choices = arena_array(r->arena, b->n + 1, sizeof(*b->choices));
-	rebalance_wave(r->arena, list, b->n, (int64_t)b->n, b->moving, engine_now(r->e), &r->e->conf.rebalance, b->choices);
+	rebalance_wave(r->arena, list, b->n, (int64_t)b->n, b->moving, engine_now(r->e),
+	    &r->e->conf.rebalance, b->choices);
 }
 
 static void move_write(json_t *moves, const struct judged *x, bool done)
 {
-	json_array_append_new(moves, json_pack("{s:o, s:o, s:o, s:I, s:I, s:s, s:b}", "job", json_sprintf("j%" PRId64, x->row.id),
-					       "from", text_json(x->from), "to", text_json(x->to), "saving_micros",
-					       (json_int_t)x->move.saving_micros, "cost_micros",
-					       (json_int_t)x->move.cost_micros, "why", x->move.why_not, "done", done));
+	json_array_append_new(moves,
+	    json_pack("{s:o, s:o, s:o, s:I, s:I, s:s, s:b}", "job",
+		json_sprintf("j%" PRId64, x->row.id), "from", text_json(x->from), "to",
+		text_json(x->to), "saving_micros", (json_int_t)x->move.saving_micros, "cost_micros",
+		(json_int_t)x->move.cost_micros, "why", x->move.why_not, "done", done));
 }
 
-static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q, const struct rebalance *b)
+static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
+    const struct rebalance *b)
 {
 	json_t *moves = json_array(), *kept = json_array();
 	bool dry = wants_dry_run(q);
-	AUTO(json) json_t *out = json_pack("{s:s, s:b, s:o, s:o}", "state", "done", "dry_run", dry, "moves", moves, "kept", kept);
+	AUTO(json)
+	json_t *out = json_pack("{s:s, s:b, s:o, s:o}", "state", "done", "dry_run", dry, "moves",
+	    moves, "kept", kept);
 	const struct rebalance_choice *c = b->choices;
 	int64_t saves = 0;
 	struct step *s;
@@ -172,22 +182,22 @@ static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q, 
 			move_write(moves, x, !dry);
 			saves += x->move.saving_micros - x->move.cost_micros;
 		} else {
-			json_array_append_new(kept, json_pack("{s:o, s:s}", "job", json_sprintf("j%" PRId64, x->row.id), "why",
-							      c[i].why != NULL ? c[i].why : "the market moved meanwhile"));
+			json_array_append_new(kept,
+			    json_pack("{s:o, s:s}", "job", json_sprintf("j%" PRId64, x->row.id),
+				"why", c[i].why != NULL ? c[i].why : "the market moved meanwhile"));
 		}
 	}
 	json_object_set_new(out, "saves_micros", json_integer(saves));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_rebalance_done,
-	     (&(struct q_engine_rebalance_done){
-		 .id = q->id,
-		 .outcome = json_text(r->arena, out),
-		 .why = arena_printf(r->arena, "%zu of %zu running jobs %s, for %.4f USD less", json_array_size(moves), b->n,
-				     dry ? "would move" : "move", (double)saves / 1e6),
-		 .fence = r->epoch}));
+	    (&(struct q_engine_rebalance_done){ .id = q->id,
+		.outcome = json_text(r->arena, out),
+		.why = arena_printf(r->arena, "%zu of %zu running jobs %s, for %.4f USD less",
+		    json_array_size(moves), b->n, dry ? "would move" : "move", (double)saves / 1e6),
+		.fence = r->epoch }));
 }
 
-/* ---- recommendations ---------------------------------------------------------------------------- */
+/* ---- recommendations ------------------------------------------------------------------------- */
 
 static const struct score *elsewhere(const struct move *m, int32_t pool_id)
 {
@@ -199,47 +209,53 @@ static const struct score *elsewhere(const struct move *m, int32_t pool_id)
 	return NULL;
 }
 
-static void recommendation_write(struct recon *r, const struct q_engine_recommended_row *h, const struct recommend_in *in,
-				 const struct recommend_out *out)
+static void recommendation_write(struct recon *r, const struct q_engine_recommended_row *h,
+    const struct recommend_in *in, const struct recommend_out *out)
 {
 	AUTO(json)
-	json_t *inputs = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "provider", h->provider, "heard", (json_int_t)in->heard,
-				   "followed", (json_int_t)in->followed, "base_followed_pm", (json_int_t)in->base_followed_pm,
-				   "move_micros", (json_int_t)in->move_micros, "lost_micros", (json_int_t)in->lost_micros);
+	json_t *inputs = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "provider", h->provider,
+	    "heard", (json_int_t)in->heard, "followed", (json_int_t)in->followed,
+	    "base_followed_pm", (json_int_t)in->base_followed_pm, "move_micros",
+	    (json_int_t)in->move_micros, "lost_micros", (json_int_t)in->lost_micros);
 	AUTO(json)
-	json_t *outcome = json_pack("{s:b, s:f, s:I}", "move", out->move, "odds", out->odds, "worth_micros",
-				    (json_int_t)out->worth_micros);
+	json_t *outcome = json_pack("{s:b, s:f, s:I}", "move", out->move, "odds", out->odds,
+	    "worth_micros", (json_int_t)out->worth_micros);
 	struct step *s = step_new(r, NULL, NULL);
 
-	log_info("recommendation.judged", I64("node", h->node_id), I64("job", h->job_id), STR("why", out->why));
+	log_info("recommendation.judged", I64("node", h->node_id), I64("job", h->job_id),
+	    STR("why", out->why));
 	STEP(s, engine_recommendation,
-	     (&(struct q_engine_recommendation){.job_id = h->job_id,
-						.node_id = h->node_id,
-						.inputs = json_text(r->arena, inputs),
-						.outcome = json_text(r->arena, outcome),
-						.why = out->why,
-						.at_us = engine_now(r->e),
-						.fence = r->epoch}));
+	    (&(struct q_engine_recommendation){ .job_id = h->job_id,
+		.node_id = h->node_id,
+		.inputs = json_text(r->arena, inputs),
+		.outcome = json_text(r->arena, outcome),
+		.why = out->why,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
 }
 
-/* What a reclaim without the early move costs: the work lost, the restart and the wait for capacity, at today's price. */
+/* What a reclaim without the early move costs: the work lost, the restart and the wait for
+ * capacity, at today's price. */
 static int64_t reclaim_cost(const struct score *here)
 {
 	struct score_terms t;
 
 	score_explain(here, &t);
-	return (int64_t)((t.lost_per_h + t.restart_per_h + t.wait_per_h) * (double)here->price_micros);
+	return (
+	    int64_t)((t.lost_per_h + t.restart_per_h + t.wait_per_h) * (double)here->price_micros);
 }
 
-static bool is_of(const struct q_engine_recommended_row *h, const struct q_engine_move_jobs_row *row)
+static bool is_of(const struct q_engine_recommended_row *h,
+    const struct q_engine_move_jobs_row *row)
 {
 	return row->id == h->job_id && (row->num_nodes > 1 || row->node_id == h->node_id);
 }
 
-static void recommendation_weigh(struct recon *r, const struct q_engine_move_jobs_row *row, const struct q_engine_recommended_row *h)
+static void recommendation_weigh(struct recon *r, const struct q_engine_move_jobs_row *row,
+    const struct q_engine_recommended_row *h)
 {
 	const struct rebalance_policy *p = &r->e->conf.rebalance;
-	struct recommend_in in = {.heard = h->heard, .followed = h->followed};
+	struct recommend_in in = { .heard = h->heard, .followed = h->followed };
 	struct recommend_out out;
 	struct return_in pair;
 	struct move m;
@@ -255,7 +271,8 @@ static void recommendation_weigh(struct recon *r, const struct q_engine_move_job
 	return_decide(r->arena, &pair, &r->e->conf.supply, &m.out);
 	in.move_micros = MAX(m.out.cost_micros - m.out.saving_micros, 0);
 	in.lost_micros = reclaim_cost(m.here);
-	in.base_followed_pm = (int64_t)(1000 * m.here->hazard * (double)p->notice_window_us / (double)SPOT_US_PER_HOUR);
+	in.base_followed_pm = (int64_t)(1000 * m.here->hazard * (double)p->notice_window_us /
+	    (double)SPOT_US_PER_HOUR);
 	recommend_judge(r->arena, &in, r->e->conf.supply.return_margin_pm, &out);
 	recommendation_write(r, h, &in, &out);
 	if (out.move && row->moves_hour < r->e->conf.supply.moves_per_hour_max) {
@@ -266,7 +283,8 @@ static void recommendation_weigh(struct recon *r, const struct q_engine_move_job
 	}
 }
 
-static void recommendation_judge(struct recon *r, const struct q_engine_move_jobs_row *row, const struct q_engine_recommended_row *h)
+static void recommendation_judge(struct recon *r, const struct q_engine_move_jobs_row *row,
+    const struct q_engine_recommended_row *h)
 {
 	if (is_of(h, row) && row->spec != NULL && !row->has_replacement_id) {
 		part_begin(r);
@@ -275,25 +293,26 @@ static void recommendation_judge(struct recon *r, const struct q_engine_move_job
 	}
 }
 
-/* ---- the turn ------------------------------------------------------------------------------------- */
+/* ---- the turn -------------------------------------------------------------------------------- */
 
 static void page_next(struct recon *r, struct rebalance *b)
 {
 	struct step *s = step_new(r, b->page, b);
 
 	STEP(s, engine_move_jobs,
-	     (&(struct q_engine_move_jobs){.at_us = engine_now(r->e),
-					   .any_market = true,
-					   .after_id = b->after_id,
-					   .most = PAGE,
-					   .only = b->only,
-					   .only_n = b->only_n,
-					   .end_us = budget_end_us(r->e),
-					   .spec_bytes = SPEC_BYTES}));
+	    (&(struct q_engine_move_jobs){ .at_us = engine_now(r->e),
+		.any_market = true,
+		.after_id = b->after_id,
+		.most = PAGE,
+		.only = b->only,
+		.only_n = b->only_n,
+		.end_us = budget_end_us(r->e),
+		.spec_bytes = SPEC_BYTES }));
 }
 
 /* The rows of a page whose specs are there. ret_last: no other page follows. */
-static size_t page_rows(struct step *s, struct arena *page, struct q_engine_move_jobs_row **ret, bool *ret_last)
+static size_t page_rows(struct step *s, struct arena *page, struct q_engine_move_jobs_row **ret,
+    bool *ret_last)
 {
 	struct rebalance *b = s->ctx;
 	size_t n = q_engine_move_jobs_rows(&s->req, page, ret), whole = move_jobs_whole(*ret, n);
@@ -325,7 +344,8 @@ static void again_read(struct step *s)
 
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < b->n && b->reqs_n > 0; k++) {
-			b->jobs[k].begun |= b->jobs[k].row.id == rows[i].id && begin(s->r, &rows[i]);
+			b->jobs[k].begun |=
+			    b->jobs[k].row.id == rows[i].id && begin(s->r, &rows[i]);
 		}
 		for (size_t k = 0; k < b->hints_n; k++) {
 			recommendation_judge(s->r, &rows[i], &b->hints[k]);
@@ -350,7 +370,8 @@ static void jobs_read(struct recon *r, void *ctx)
 	b->only = arena_array(r->arena, b->n + 1, sizeof(*b->only));
 	b->only_n = 0;
 	for (size_t i = 0; i < b->n; i++) {
-		if (b->jobs[i].row.spec == NULL && (b->hints_n > 0 || (moves && b->choices[i].go))) {
+		if (b->jobs[i].row.spec == NULL &&
+		    (b->hints_n > 0 || (moves && b->choices[i].go))) {
 			b->only[b->only_n++] = b->jobs[i].row.id;
 		}
 	}
@@ -376,7 +397,7 @@ static void page_read(struct step *s)
 
 		b->jobs = arena_grow(s->r->arena, b->jobs, b->n, &b->cap, sizeof(*b->jobs));
 		x = &b->jobs[b->n++];
-		*x = (struct judged){.row = rows[i], .move = {.job_id = rows[i].id}};
+		*x = (struct judged){ .row = rows[i], .move = { .job_id = rows[i].id } };
 		if (b->hints_n == 0) {
 			judge_one(s->r, b, x);
 		}
@@ -408,7 +429,8 @@ static void rebalance_due(struct step *s)
 
 	b->reqs_n = q_engine_rebalance_due_rows(&s->req, s->r->arena, &b->reqs);
 	if (b->reqs_n > 0) {
-		/* Who asks knows prices that may be newer than the market that this turn has read. */
+		/* Who asks knows prices that may be newer than the market that this turn has
+		 * read. */
 		offers_stale(s->r->e);
 		offers_need(s->r, rebalance_begin, b);
 	}
@@ -433,12 +455,14 @@ void rebalance_run(struct recon *r)
 	STEP(s, engine_rebalance_due, NULL);
 	s = step_new(r, recommended, NULL);
 	STEP(s, engine_recommended,
-	     (&(struct q_engine_recommended){
-		 .since_us = now - RECORD_US, .window_us = e->conf.rebalance.notice_window_us, .at_us = now}));
+	    (&(struct q_engine_recommended){ .since_us = now - RECORD_US,
+		.window_us = e->conf.rebalance.notice_window_us,
+		.at_us = now }));
 	if (e->conf.rebalance_every_us > 0) {
 		s = step_new(r, NULL, NULL);
 		STEP(s, engine_rebalance_self,
-		     (&(struct q_engine_rebalance_self){
-			 .every_us = e->conf.rebalance_every_us, .at_us = now, .fence = r->epoch}));
+		    (&(struct q_engine_rebalance_self){ .every_us = e->conf.rebalance_every_us,
+			.at_us = now,
+			.fence = r->epoch }));
 	}
 }

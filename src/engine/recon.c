@@ -4,7 +4,7 @@
 #include "engine/engine_int.h"
 
 struct recon *recon_add(struct engine *e, const char *name, int64_t every_us,
-			void (*run)(struct recon *))
+    void (*run)(struct recon *))
 {
 	struct recon *r = calloc(1, sizeof(*r));
 
@@ -87,8 +87,8 @@ void step_done(struct op *op)
 	} else if (op->rc != SPOT_CANCELLED) {
 		/* Nothing is lost: the next turn reads the rows again. */
 		log_warn("engine.statement", STR("turn", r->name),
-			 STR("statement", s->req.stmt->name), STR("rc", spot_rc_name(op->rc)),
-			 STR("error", op->err.text));
+		    STR("statement", s->req.stmt->name), STR("rc", spot_rc_name(op->rc)),
+		    STR("error", op->err.text));
 	}
 	if (s->then != NULL && (op->rc == SPOT_OK || s->always)) {
 		r->e->refused = op->rc != SPOT_OK;

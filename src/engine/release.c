@@ -1,8 +1,9 @@
 /*
- * Gives back what no job needs, nodes whose drain is over, and those whose agents do not stop what they were told to.
- * How long such an agent had is counted like its silence (engine_watch_due): by our own clock that never jumps, from
- * when we first saw it told under this lease, and only while an API was there to be told. A daemon that was stopped,
- * or has just taken over, gives it its time again.
+ * Gives back what no job needs, nodes whose drain is over, and those whose agents do not stop what
+ * they were told to. How long such an agent had is counted like its silence (engine_watch_due): by
+ * our own clock that never jumps, from when we first saw it told under this lease, and only while
+ * an API was there to be told. A daemon that was stopped, or has just taken over, gives it its time
+ * again.
  */
 #include "base/base.h"
 #include "engine/engine_int.h"
@@ -44,9 +45,9 @@ static void told_keep(struct recon *r, const struct q_engine_release_due_row *ro
 
 		if (rows[i].patience_us > 0) {
 			list[list_n++] = was != NULL ? *was
-						     : (struct release_told){.id = rows[i].id,
-									     .since_us = loop_mono_us(e->loop),
-									     .beats = rows[i].beats};
+						     : (struct release_told){ .id = rows[i].id,
+							       .since_us = loop_mono_us(e->loop),
+							       .beats = rows[i].beats };
 		}
 	}
 	free(e->told);
@@ -59,8 +60,9 @@ static bool time_is_up(const struct engine *e, const struct q_engine_release_due
 {
 	const struct release_told *t = told_of(e, w->id);
 
-	return t == NULL || (w->due && loop_mono_us(e->loop) - t->since_us >= w->patience_us &&
-			     (!w->has_beats || w->beats - t->beats >= w->patience_us / (2 * LISTEN_BEAT_US)));
+	return t == NULL ||
+	    (w->due && loop_mono_us(e->loop) - t->since_us >= w->patience_us &&
+		(!w->has_beats || w->beats - t->beats >= w->patience_us / (2 * LISTEN_BEAT_US)));
 }
 
 static void release_due(struct step *s)
@@ -83,8 +85,7 @@ static void release_due(struct step *s)
 			node_unwanted(s->r, rows[i].id, unsure, rows[i].why);
 		} else {
 			node_event(s->r, rows[i].id, rows[i].state,
-				   overdue ? NODE_EV_TERMINATE : NODE_EV_RELEASE, "released",
-				   rows[i].why);
+			    overdue ? NODE_EV_TERMINATE : NODE_EV_RELEASE, "released", rows[i].why);
 		}
 	}
 }
@@ -95,9 +96,9 @@ void release_run(struct recon *r)
 	struct step *s = step_new(r, release_due, NULL);
 
 	STEP(s, engine_release_due,
-	     (&(struct q_engine_release_due){.at_us = engine_now(r->e),
-					     .idle_us = c->idle_keep_us,
-					     .grace_us = c->drain_grace_us,
-					     .stop_us = MIN(STOP_US, c->agent_lost_us),
-					     .notice_us = c->notice_default_us}));
+	    (&(struct q_engine_release_due){ .at_us = engine_now(r->e),
+		.idle_us = c->idle_keep_us,
+		.grace_us = c->drain_grace_us,
+		.stop_us = MIN(STOP_US, c->agent_lost_us),
+		.notice_us = c->notice_default_us }));
 }

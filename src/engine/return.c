@@ -1,7 +1,8 @@
 /*
  * Back to spot, launch before leave: while a job runs on demand, a spot node is sought when it pays
  * for the move; once that node has been ready for a while the job saves, stops and is placed on it.
- * A refused probe cools a pool, makes the next one wait longer and prefer other pools that would pay, too.
+ * A refused probe cools a pool, makes the next one wait longer and prefer other pools that would
+ * pay, too.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -37,8 +38,9 @@ int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const s
 {
 	struct launch_reserve x;
 
-	launch_reserve_find(&p->ranking, (double)(f->deadline_us - engine_now(r->e)) / (double)SPOT_US_PER_HOUR,
-			    r->e->conf.cool_min_us, r->e->conf.cool_max_us, &x);
+	launch_reserve_find(&p->ranking,
+	    (double)(f->deadline_us - engine_now(r->e)) / (double)SPOT_US_PER_HOUR,
+	    r->e->conf.cool_min_us, r->e->conf.cool_max_us, &x);
 	return x.us;
 }
 
@@ -51,55 +53,59 @@ const char *move_never(struct recon *r, const struct move *m)
 		return NULL;
 	}
 	if (m->placing.late) {
-		return "it is late: it stays where it is, to be done as soon as may be (late: cheapest in its file would move it)";
+		return "it is late: it stays where it is, to be done as soon as may be (late: "
+		       "cheapest in its file would move it)";
 	}
-	return move_refused(r->arena, &(struct move_in){
-					  .now_us = engine_now(r->e),
-					  .deadline_us = m->facts.deadline_us,
-					  .here = m->here,
-					  .there = m->there,
-					  .on_demand = m->placing.on_demand,
-					  .save_us = m->facts.save_us,
-					  .changeover_us = place_changeover_us(r->e, &m->facts),
-					  .launch_us = launch_reserve(r, &m->facts, &m->placing),
-					  .unsaved_us = m->unsaved_us,
-					  .checkpoint = &m->placing.spec->checkpoint});
+	return move_refused(r->arena,
+	    &(struct move_in){ .now_us = engine_now(r->e),
+		.deadline_us = m->facts.deadline_us,
+		.here = m->here,
+		.there = m->there,
+		.on_demand = m->placing.on_demand,
+		.save_us = m->facts.save_us,
+		.changeover_us = place_changeover_us(r->e, &m->facts),
+		.launch_us = launch_reserve(r, &m->facts, &m->placing),
+		.unsaved_us = m->unsaved_us,
+		.checkpoint = &m->placing.spec->checkpoint });
 }
 
 static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
 {
-	return (struct job_facts){.id = j->id,
-				  .epoch = j->epoch,
-				  .state = "RUNNING",
-				  .name = j->name,
-				  .spec_json = j->spec,
-				  .deadline_us = j->has_deadline_us ? j->deadline_us : 0,
-				  .created_us = j->created_us,
-				  .queued_us = j->queued_us,
-				  .steps_done = j->steps_done,
-				  .steps_total = j->steps_total,
-				  .checkpoint_bytes = j->checkpoint_bytes,
-				  .save_us = j->save_us,
-				  .has_checkpoint = j->has_checkpoint_id,
-				  .rates = j->rates,
-				  .restart_us = j->has_restart_us ? j->restart_us : 0,
-				  .nodes = j->num_nodes,
-				  .has_budget = j->has_budget_micros,
-				  .budget_micros = j->budget_micros,
-				  .budget_left = j->budget_left};
+	return (struct job_facts){ .id = j->id,
+		.epoch = j->epoch,
+		.state = "RUNNING",
+		.name = j->name,
+		.spec_json = j->spec,
+		.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
+		.created_us = j->created_us,
+		.queued_us = j->queued_us,
+		.steps_done = j->steps_done,
+		.steps_total = j->steps_total,
+		.checkpoint_bytes = j->checkpoint_bytes,
+		.save_us = j->save_us,
+		.has_checkpoint = j->has_checkpoint_id,
+		.rates = j->rates,
+		.restart_us = j->has_restart_us ? j->restart_us : 0,
+		.nodes = j->num_nodes,
+		.has_budget = j->has_budget_micros,
+		.budget_micros = j->budget_micros,
+		.budget_left = j->budget_left };
 }
 
-/* Of the work left where it goes the part that is done and not saved. A job that reports no steps has done by the clock what it ran
- * for since its newest save, though not more than its work; for all else nothing of it is taken as done. */
-static int64_t unsaved_us(const struct recon *r, const struct q_engine_move_jobs_row *j, const struct score *here, const struct score *to)
+/* Of the work left where it goes the part that is done and not saved. A job that reports no steps
+ * has done by the clock what it ran for since its newest save, though not more than its work; for
+ * all else nothing of it is taken as done. */
+static int64_t unsaved_us(const struct recon *r, const struct q_engine_move_jobs_row *j,
+    const struct score *here, const struct score *to)
 {
 	int64_t saved = j->has_checkpoint_id ? MIN(j->checkpoint_steps, j->steps_done) : 0;
 	double work = to->work_h * (double)SPOT_US_PER_HOUR, ran;
 
 	if (j->steps_total > 0) {
 		return j->steps_total <= j->steps_done || j->steps_done == 0
-			   ? 0
-			   : (int64_t)(work * (double)(j->steps_done - saved) / (double)(j->steps_total - j->steps_done));
+		    ? 0
+		    : (int64_t)(work * (double)(j->steps_done - saved) /
+			  (double)(j->steps_total - j->steps_done));
 	}
 	if (!j->has_unsaved_from_us || here->throughput <= 0 || to->throughput <= 0) {
 		return 0;
@@ -126,9 +132,11 @@ static const struct offer *const *refused_offers(struct recon *r, const char *po
 	return list;
 }
 
-/* Where it would go: a spot pool that is not tight (for a rebalancing: any, where the cheapest pool is spot), by what a probe there is
- * worth; where none pays the cheapest, for the reason why not. */
-static const struct score *destination(struct recon *r, const struct move *m, const char *refused_pools, bool spot_only, bool *ret_easy)
+/* Where it would go: a spot pool that is not tight (for a rebalancing: any, where the cheapest
+ * pool is spot), by what a probe there is worth; where none pays the cheapest, for the reason
+ * why not. */
+static const struct score *destination(struct recon *r, const struct move *m,
+    const char *refused_pools, bool spot_only, bool *ret_easy)
 {
 	const struct offer *const *refused;
 	const struct placing *p = &m->placing;
@@ -165,14 +173,14 @@ size_t move_jobs_whole(const struct q_engine_move_jobs_row *rows, size_t n)
 }
 
 bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
-		struct move *ret)
+    struct move *ret)
 {
 	struct engine *e = r->e;
 	const char *never;
 	struct return_in in;
 	bool easy = true;
 
-	*ret = (struct move){.facts = facts_of(j)};
+	*ret = (struct move){ .facts = facts_of(j) };
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
 		return false;
 	}
@@ -180,14 +188,17 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	if (ret->here == NULL) {
 		return false;
 	}
-	if (!spot_only && ret->placing.usable > 0 && ret->placing.scores[0].offer->pool_id == j->pool_id) {
+	if (!spot_only && ret->placing.usable > 0 &&
+	    ret->placing.scores[0].offer->pool_id == j->pool_id) {
 		ret->there = &ret->placing.scores[0];
 	} else {
 		/* A probe where supply is tight would be refused, or taken back soon. */
 		ret->there = destination(r, ret, j->refused, spot_only, &easy);
 	}
-	if (ret->there != NULL && j->steps_total > 0) { /* without steps all of the work counts as undone */
-		ret->unsaved_us = unsaved_us(r, j, ret->here, ret->placing.on_demand != NULL ? ret->placing.on_demand : ret->there);
+	/* without steps all of the work counts as undone */
+	if (ret->there != NULL && j->steps_total > 0) {
+		ret->unsaved_us = unsaved_us(r, j, ret->here,
+		    ret->placing.on_demand != NULL ? ret->placing.on_demand : ret->there);
 	}
 	if (ret->there != NULL && ret->there->offer->pool_id == j->pool_id) {
 		ret->out.why = "it is in the best pool already";
@@ -201,7 +212,8 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	in.there_tight = !easy;
 	return_decide(r->arena, &in, &e->conf.supply, &ret->out);
 	if (ret->out.move && j->probes_refused > 0) { /* it may not be the cheapest */
-		ret->out.why = arena_printf(r->arena, "%s; refused before, since it runs here: %d", ret->out.why, (int)j->probes_refused);
+		ret->out.why = arena_printf(r->arena, "%s; refused before, since it runs here: %d",
+		    ret->out.why, (int)j->probes_refused);
 	}
 	never = move_never(r, ret);
 	if (never != NULL) {
@@ -211,13 +223,15 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	return true;
 }
 
-json_t *move_json(const struct score *here, const struct score *there, const struct return_out *out, int64_t node_id)
+json_t *move_json(const struct score *here, const struct score *there, const struct return_out *out,
+    int64_t node_id)
 {
-	return json_pack("{s:I, s:i, s:I, s:f, s:I, s:I, s:o}", "from_node", (json_int_t)node_id, "from_pool",
-			 (int)here->offer->pool_id, "here_price_micros", (json_int_t)here->price_micros, "speed",
-			 here->throughput > 0 ? there->throughput / here->throughput : 1.0, "saving_micros",
-			 (json_int_t)out->saving_micros, "cost_micros", (json_int_t)out->cost_micros, "here",
-			 score_json(here));
+	return json_pack("{s:I, s:i, s:I, s:f, s:I, s:I, s:o}", "from_node", (json_int_t)node_id,
+	    "from_pool", (int)here->offer->pool_id, "here_price_micros",
+	    (json_int_t)here->price_micros, "speed",
+	    here->throughput > 0 ? there->throughput / here->throughput : 1.0, "saving_micros",
+	    (json_int_t)out->saving_micros, "cost_micros", (json_int_t)out->cost_micros, "here",
+	    score_json(here));
 }
 
 /* A running job, all of its ranks, is told to save and stop. false: it may not now. */
@@ -232,43 +246,49 @@ static bool move_leave(struct recon *r, const struct job_facts *f, const char *w
 	s = step_new(r, NULL, NULL);
 	if (f->nodes > 1) {
 		STEP(s, engine_gang_tell,
-		     (&(struct q_engine_gang_tell){.job_id = f->id,
-						   .epoch = f->epoch,
-						   .was = f->state,
-						   .now = next,
-						   .event = job_event_name(JOB_EV_MOVE),
-						   .desired = "drain",
-						   .why = why,
-						   .at_us = engine_now(r->e),
-						   .fence = r->epoch}));
+		    (&(struct q_engine_gang_tell){ .job_id = f->id,
+			.epoch = f->epoch,
+			.was = f->state,
+			.now = next,
+			.event = job_event_name(JOB_EV_MOVE),
+			.desired = "drain",
+			.why = why,
+			.at_us = engine_now(r->e),
+			.fence = r->epoch }));
 		return true;
 	}
 	STEP(s, engine_attempt_tell,
-	     (&(struct q_engine_attempt_tell){.job_id = f->id,
-					      .epoch = f->epoch,
-					      .was = f->state,
-					      .now = next,
-					      .event = job_event_name(JOB_EV_MOVE),
-					      .desired = "drain",
-					      .why = why,
-					      .at_us = engine_now(r->e),
-					      .fence = r->epoch}));
+	    (&(struct q_engine_attempt_tell){ .job_id = f->id,
+		.epoch = f->epoch,
+		.was = f->state,
+		.now = next,
+		.event = job_event_name(JOB_EV_MOVE),
+		.desired = "drain",
+		.why = why,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
 	return true;
 }
 
 static void move_now(struct recon *r, const struct q_engine_move_jobs_row *j)
 {
-	struct job_facts f = {.id = j->id, .epoch = j->epoch, .state = "RUNNING", .nodes = j->num_nodes};
-	const char *why = arena_printf(r->arena, "moves from n%" PRId64 " to n%" PRId64 ", which is ready", j->node_id,
-				       j->replacement_id);
+	struct job_facts f = { .id = j->id,
+		.epoch = j->epoch,
+		.state = "RUNNING",
+		.nodes = j->num_nodes };
+	const char *why =
+	    arena_printf(r->arena, "moves from n%" PRId64 " to n%" PRId64 ", which is ready",
+		j->node_id, j->replacement_id);
 
 	if (j->num_nodes > 1) {
-		why = arena_printf(r->arena, "moves with all of its %d nodes, from n%" PRId64 " to n%" PRId64 " and so on, which are ready",
-				   (int)j->num_nodes, j->node_id, j->replacement_id);
+		why = arena_printf(r->arena,
+		    "moves with all of its %d nodes, from n%" PRId64 " to n%" PRId64
+		    " and so on, which are ready",
+		    (int)j->num_nodes, j->node_id, j->replacement_id);
 	}
 	if (move_leave(r, &f, why)) {
 		log_info("job.moves", I64("job", j->id), I64("from", j->node_id),
-			 I64("to", j->replacement_id));
+		    I64("to", j->replacement_id));
 	}
 }
 
@@ -277,66 +297,80 @@ struct return_turn {
 	size_t n;
 };
 
-/* A job with a deadline that runs on demand asks its policy: back to spot, stay, or wait for spot while there is time. */
+/* A job with a deadline that runs on demand asks its policy: back to spot, stay, or wait for spot
+ * while there is time. */
 static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
 {
 	const struct supply_policy *k = &r->e->conf.supply;
 	const struct offer *o = offer_of(r->e, j->pool_id);
 	int64_t pause = k->return_probe_us << MIN(j->probes_refused, 4);
 
-	if (m->facts.deadline_us != 0 && (m->placing.late || j->moves_hour >= k->moves_per_hour_max ||
-					  engine_now(r->e) - j->last_probe_us < pause)) {
+	if (m->facts.deadline_us != 0 &&
+	    (m->placing.late || j->moves_hour >= k->moves_per_hour_max ||
+		engine_now(r->e) - j->last_probe_us < pause)) {
 		return true;
 	}
 	return o != NULL && o->market == SPOT_MARKET_ON_DEMAND && m->placing.job.spot_allowed &&
-	       m->placing.spec->checkpoint.path != NULL &&
-	       deadline_ask(r, &m->facts, &m->placing,
-			    &(struct deadline_held){
-				.act = POLICY_ON_DEMAND, .pool_id = j->pool_id, .node_id = j->node_id, .here = m->here});
+	    m->placing.spec->checkpoint.path != NULL &&
+	    deadline_ask(r, &m->facts, &m->placing,
+		&(struct deadline_held){ .act = POLICY_ON_DEMAND,
+		    .pool_id = j->pool_id,
+		    .node_id = j->node_id,
+		    .here = m->here });
 }
 
-/* Why spot is left for this on-demand offer; NULL: it is not. It has become too slow for the deadline (more reclaims, slower than
- * it was declared), or a reclaim now would take more than the deadline leaves, since what is done is not saved yet. */
-static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m, const struct score *od)
+/* Why spot is left for this on-demand offer; NULL: it is not. It has become too slow for the
+ * deadline (more reclaims, slower than it was declared), or a reclaim now would take more than the
+ * deadline leaves, since what is done is not saved yet. */
+static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_row *j,
+    const struct move *m, const struct score *od)
 {
 	int64_t now = engine_now(r->e), changeover = place_changeover_us(r->e, &m->facts);
 	int64_t unsaved = unsaved_us(r, j, m->here, od);
 	double left = (double)(m->facts.deadline_us - now) / (double)SPOT_US_PER_HOUR;
 	char text[32];
 
-	enum stay stay = stay_judge(&(struct stay_in){.now_us = now,
-						      .deadline_us = m->facts.deadline_us,
-						      .here = m->here,
-						      .left_us = (int64_t)(od->hours * (double)SPOT_US_PER_HOUR),
-						      .unsaved_us = unsaved,
-						      .clock_us = j->steps_total > 0 ? 0 : unsaved,
-						      .save_us = j->save_us,
-						      .changeover_us = changeover,
-						      .launch_us = launch_reserve(r, &m->facts, &m->placing)});
+	enum stay stay = stay_judge(&(struct stay_in){ .now_us = now,
+	    .deadline_us = m->facts.deadline_us,
+	    .here = m->here,
+	    .left_us = (int64_t)(od->hours * (double)SPOT_US_PER_HOUR),
+	    .unsaved_us = unsaved,
+	    .clock_us = j->steps_total > 0 ? 0 : unsaved,
+	    .save_us = j->save_us,
+	    .changeover_us = changeover,
+	    .launch_us = launch_reserve(r, &m->facts, &m->placing) });
 
 	if (stay == STAY_TOO_SLOW) {
-		return arena_printf(r->arena, "deadline: %.2f h are left, it needs %.2f h here and %.2f h on demand", left,
-				    m->here->hours, od->hours + (double)(changeover + j->save_us) / (double)SPOT_US_PER_HOUR);
+		return arena_printf(r->arena,
+		    "deadline: %.2f h are left, it needs %.2f h here and %.2f h on demand", left,
+		    m->here->hours,
+		    od->hours + (double)(changeover + j->save_us) / (double)SPOT_US_PER_HOUR);
 	}
 	if (stay == STAY_UNSAFE && unsaved > 0) {
-		return arena_printf(r->arena, "deadline: %.2f h are left, on demand needs %.2f h; a reclaim now would take %s more",
-				    left, od->hours, format_duration(unsaved, text));
+		return arena_printf(r->arena,
+		    "deadline: %.2f h are left, on demand needs %.2f h; a reclaim now would take "
+		    "%s more",
+		    left, od->hours, format_duration(unsaved, text));
 	}
 	return NULL;
 }
 
-/* Spot is left for the deadline while on demand is still in time. Nothing else moves a job from spot here. */
+/* Spot is left for the deadline while on demand is still in time. Nothing else moves a job from
+ * spot here. */
 static bool on_spot(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
 {
 	const struct offer *o = offer_of(r->e, j->pool_id);
-	const struct score *od = m->placing.late ? rank_quickest(m->placing.scores, m->placing.usable) : m->placing.on_demand;
+	const struct score *od = m->placing.late
+	    ? rank_quickest(m->placing.scores, m->placing.usable)
+	    : m->placing.on_demand;
 	const char *why;
 
 	if (o == NULL || o->market != SPOT_MARKET_SPOT) {
 		return false;
 	}
-	if (m->facts.deadline_us == 0 || od == NULL || od->offer->market != SPOT_MARKET_ON_DEMAND || m->placing.spec->work_s <= 0 ||
-	    m->placing.spec->checkpoint.path == NULL || j->moves_hour >= r->e->conf.supply.moves_per_hour_max) {
+	if (m->facts.deadline_us == 0 || od == NULL || od->offer->market != SPOT_MARKET_ON_DEMAND ||
+	    m->placing.spec->work_s <= 0 || m->placing.spec->checkpoint.path == NULL ||
+	    j->moves_hour >= r->e->conf.supply.moves_per_hour_max) {
 		return true;
 	}
 	why = spot_left(r, j, m, od);
@@ -358,11 +392,12 @@ static void return_decide_all(struct recon *r, void *ctx)
 			continue;
 		}
 		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {
-			AUTO(json) json_t *move = move_json(m.here, m.there, &m.out, t->rows[i].node_id);
+			AUTO(json)
+			json_t *move = move_json(m.here, m.there, &m.out, t->rows[i].node_id);
 
 			m.placing.move = move;
 			place_want(r, &m.facts, &m.placing, m.there, t->rows[i].node_id, "return",
-				   m.out.why);
+			    m.out.why);
 		}
 	}
 }
@@ -401,10 +436,10 @@ void return_run(struct recon *r)
 	struct step *s = step_new(r, return_jobs, NULL);
 
 	STEP(s, engine_move_jobs,
-	     (&(struct q_engine_move_jobs){.at_us = engine_now(r->e),
-					   .any_market = false,
-					   .after_id = r->e->return_after,
-					   .most = RETURN_MOST,
-					   .end_us = budget_end_us(r->e),
-					   .spec_bytes = SPEC_BYTES}));
+	    (&(struct q_engine_move_jobs){ .at_us = engine_now(r->e),
+		.any_market = false,
+		.after_id = r->e->return_after,
+		.most = RETURN_MOST,
+		.end_us = budget_end_us(r->e),
+		.spec_bytes = SPEC_BYTES }));
 }

@@ -1,7 +1,8 @@
 /*
- * The queue: in which order jobs wait and why (core/schedule.h), written down for placing, which reads them in that order, and
- * for people; and the teams' dollars, brought up from the ledger. Then the room in it: a quota that the first blocked job
- * waits for is held for it, and others go ahead only when they are gone by then.
+ * The queue: in which order jobs wait and why (core/schedule.h), written down for placing, which
+ * reads them in that order, and for people; and the teams' dollars, brought up from the ledger.
+ * Then the room in it: a quota that the first blocked job waits for is held for it, and others go
+ * ahead only when they are gone by then.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -11,7 +12,7 @@
 #define QUEUE_MOST 5000
 #define SPEND_MOST_US (60 * SPOT_US_PER_S)
 
-/* ---- order ------------------------------------------------------------------------------------ */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 struct queue_turn {
 	struct q_engine_queue_jobs_row *jobs;
@@ -25,33 +26,38 @@ static void queue_entries(struct recon *r, const struct queue_turn *t, struct sc
 		int64_t left_s = j->work_s > 0 ? j->work_s : r->e->conf.rank.default_work_s;
 
 		if (j->steps_total > 0) {
-			left_s = (int64_t)((double)left_s * (double)MAX(j->steps_total - j->steps_done, 0) /
-					   (double)j->steps_total);
+			left_s = (int64_t)((double)left_s *
+			    (double)MAX(j->steps_total - j->steps_done, 0) /
+			    (double)j->steps_total);
 		}
-		jobs[i] = (struct schedule_job){.id = j->id,
-						.team = j->team,
-						.priority = j->priority,
-						.queued_us = j->queued_us,
-						.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
-						.left_us = left_s * SPOT_US_PER_S + r->e->conf.supply.changeover_us,
-						.cost_micros = j->has_cost_micros ? j->cost_micros : 0};
+		jobs[i] = (struct schedule_job){ .id = j->id,
+			.team = j->team,
+			.priority = j->priority,
+			.queued_us = j->queued_us,
+			.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
+			.left_us = left_s * SPOT_US_PER_S + r->e->conf.supply.changeover_us,
+			.cost_micros = j->has_cost_micros ? j->cost_micros : 0 };
 	}
 }
 
-static bool stays(const struct q_engine_queue_jobs_row *j, const struct schedule_place *p, int32_t pos)
+static bool stays(const struct q_engine_queue_jobs_row *j, const struct schedule_place *p,
+    int32_t pos)
 {
 	double off = j->has_ratio ? j->ratio - p->ratio : 1;
 
-	return j->has_pos && j->pos == pos && j->effective == p->effective && strcmp(j->why, p->why) == 0 && off < 0.05 &&
-	       off > -0.05;
+	return j->has_pos && j->pos == pos && j->effective == p->effective &&
+	    strcmp(j->why, p->why) == 0 && off < 0.05 && off > -0.05;
 }
 
-/* The statement also ends the places of those that wait no more: their number tells that there are some. */
-static void queue_write(struct recon *r, const struct queue_turn *t, const struct schedule_place *places)
+/* The statement also ends the places of those that wait no more: their number tells that there are
+ * some. */
+static void queue_write(struct recon *r, const struct queue_turn *t,
+    const struct schedule_place *places)
 {
 	struct arena *a = r->arena;
 	int64_t *ids = arena_array(a, t->n + 1, sizeof(*ids));
-	int32_t *pos = arena_array(a, t->n + 1, sizeof(*pos)), *effective = arena_array(a, t->n + 1, sizeof(*effective));
+	int32_t *pos = arena_array(a, t->n + 1, sizeof(*pos)),
+		*effective = arena_array(a, t->n + 1, sizeof(*effective));
 	double *ratios = arena_array(a, t->n + 1, sizeof(*ratios));
 	const char **whys = arena_array(a, t->n + 1, sizeof(*whys));
 	struct step *s;
@@ -74,28 +80,30 @@ static void queue_write(struct recon *r, const struct queue_turn *t, const struc
 	r->e->queued_n = t->n;
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_queue_write,
-	     (&(struct q_engine_queue_write){.ids = ids,
-					     .ids_n = n,
-					     .pos = pos,
-					     .pos_n = n,
-					     .effective = effective,
-					     .effective_n = n,
-					     .ratios = ratios,
-					     .ratios_n = n,
-					     .whys = whys,
-					     .whys_n = n,
-					     .at_us = engine_now(r->e),
-					     .fence = r->epoch}));
+	    (&(struct q_engine_queue_write){ .ids = ids,
+		.ids_n = n,
+		.pos = pos,
+		.pos_n = n,
+		.effective = effective,
+		.effective_n = n,
+		.ratios = ratios,
+		.ratios_n = n,
+		.whys = whys,
+		.whys_n = n,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
 }
 
-static bool shares_as_filed(const struct engine_conf *c, const struct q_engine_shares_row *rows, size_t n)
+static bool shares_as_filed(const struct engine_conf *c, const struct q_engine_shares_row *rows,
+    size_t n)
 {
 	size_t same = 0, filed = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		filed += rows[i].has_file_pm;
 		for (size_t k = 0; k < c->shares_n && rows[i].has_file_pm; k++) {
-			same += strcmp(rows[i].team, c->shares[k].team) == 0 && rows[i].file_pm == c->shares[k].weight_pm;
+			same += strcmp(rows[i].team, c->shares[k].team) == 0 &&
+			    rows[i].file_pm == c->shares[k].weight_pm;
 		}
 	}
 	return same == c->shares_n && filed == c->shares_n;
@@ -118,12 +126,12 @@ static void shares_file(struct recon *r, const struct q_engine_shares_row *rows,
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_shares_file,
-	     (&(struct q_engine_shares_file){.teams = teams,
-					     .teams_n = c->shares_n,
-					     .weights = weights,
-					     .weights_n = c->shares_n,
-					     .at_us = engine_now(r->e),
-					     .fence = r->epoch}));
+	    (&(struct q_engine_shares_file){ .teams = teams,
+		.teams_n = c->shares_n,
+		.weights = weights,
+		.weights_n = c->shares_n,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
 }
 
 static void shares_read(struct step *s)
@@ -137,12 +145,14 @@ static void shares_read(struct step *s)
 	struct schedule_place *places = arena_array(r->arena, t->n + 1, sizeof(*places));
 
 	for (size_t i = 0; i < n; i++) {
-		teams[i] = (struct schedule_team){
-		    .team = rows[i].team, .weight_pm = rows[i].weight_pm, .spent_micros = rows[i].spent_micros};
+		teams[i] = (struct schedule_team){ .team = rows[i].team,
+			.weight_pm = rows[i].weight_pm,
+			.spent_micros = rows[i].spent_micros };
 	}
 	shares_file(r, rows, n);
 	queue_entries(r, t, jobs);
-	schedule_order(r->arena, &r->e->conf.schedule, engine_now(r->e), teams, n, jobs, t->n, places);
+	schedule_order(r->arena, &r->e->conf.schedule, engine_now(r->e), teams, n, jobs, t->n,
+	    places);
 	queue_write(r, t, places);
 }
 
@@ -168,25 +178,26 @@ static void spend(struct recon *r)
 	e->spent_us = now;
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_shares_spend,
-	     (&(struct q_engine_shares_spend){.at_us = engine_now(e),
-					      .half_us = MAX(e->conf.schedule.share_half_life_us, 1),
-					      .fence = r->epoch}));
+	    (&(struct q_engine_shares_spend){ .at_us = engine_now(e),
+		.half_us = MAX(e->conf.schedule.share_half_life_us, 1),
+		.fence = r->epoch }));
 }
 
 void schedule_run(struct recon *r)
 {
 	struct step *s = step_new(r, queue_read, NULL);
 
-	STEP(s, engine_queue_jobs, (&(struct q_engine_queue_jobs){.most = QUEUE_MOST}));
+	STEP(s, engine_queue_jobs, (&(struct q_engine_queue_jobs){ .most = QUEUE_MOST }));
 	spend(r);
 }
 
-/* ---- room ------------------------------------------------------------------------------------- */
+/* ---- room ------------------------------------------------------------------------------------ */
 
 bool quota_same(const struct offer *a, const struct offer *b)
 {
-	return a->has_quota && b->has_quota && a->market == b->market && strcmp(a->provider, b->provider) == 0 &&
-	       strcmp(a->region, b->region) == 0 && strcmp(a->quota_class, b->quota_class) == 0;
+	return a->has_quota && b->has_quota && a->market == b->market &&
+	    strcmp(a->provider, b->provider) == 0 && strcmp(a->region, b->region) == 0 &&
+	    strcmp(a->quota_class, b->quota_class) == 0;
 }
 
 int64_t room_need(const struct job_facts *f, const struct offer *o)
@@ -194,10 +205,12 @@ int64_t room_need(const struct job_facts *f, const struct offer *o)
 	return offer_quota_need(o) * MAX(f->nodes, 1);
 }
 
-bool quota_tried(struct recon *r, struct quotas_tried *t, const struct job_facts *f, const struct offer *o, bool zone)
+bool quota_tried(struct recon *r, struct quotas_tried *t, const struct job_facts *f,
+    const struct offer *o, bool zone)
 {
 	for (size_t i = 0; i < t->n; i++) {
-		if (quota_same(t->list[i], o) && (!zone || strcmp(t->list[i]->zone, o->zone) == 0)) {
+		if (quota_same(t->list[i], o) &&
+		    (!zone || strcmp(t->list[i]->zone, o->zone) == 0)) {
 			if (room_need(f, t->list[i]) <= room_need(f, o)) {
 				return true;
 			}
@@ -212,12 +225,14 @@ bool quota_tried(struct recon *r, struct quotas_tried *t, const struct job_facts
 
 int64_t running_end_us(const struct engine *e, const struct q_engine_running_row *w)
 {
-	int64_t now = engine_now(e), from = w->has_started_us ? w->started_us : w->created_us, ran = MAX(now - from, 0), end;
+	int64_t now = engine_now(e), from = w->has_started_us ? w->started_us : w->created_us,
+		ran = MAX(now - from, 0), end;
 	int64_t work_s = w->work_s > 0 ? w->work_s : e->conf.rank.default_work_s;
 
 	if (w->steps_total > 0 && w->steps_done > w->steps_start && ran > 0) {
-		return now + (int64_t)((double)ran * (double)MAX(w->steps_total - w->steps_done, 0) /
-				       (double)(w->steps_done - w->steps_start));
+		return now +
+		    (int64_t)((double)ran * (double)MAX(w->steps_total - w->steps_done, 0) /
+			(double)(w->steps_done - w->steps_start));
 	}
 	end = from + e->conf.supply.changeover_us + work_s * SPOT_US_PER_S;
 	return MAX(end, now + ran / 4);
@@ -239,17 +254,20 @@ bool room_held(const struct room *m, const struct offer *o)
 }
 
 /* Of a free machine that nobody waits for: it goes back at once if its room is needed. */
-static bool idle_in(const struct recon *r, const struct q_engine_free_nodes_row *n, const struct offer *o)
+static bool idle_in(const struct recon *r, const struct q_engine_free_nodes_row *n,
+    const struct offer *o)
 {
 	const struct offer *x = offer_of(r->e, n->pool_id);
 
 	return x != NULL && quota_same(x, o) && !n->has_fleet_id &&
-	       (!n->has_job_id || (n->job_state != NULL && job_state_final(job_state_parse(n->job_state))));
+	    (!n->has_job_id ||
+		(n->job_state != NULL && job_state_final(job_state_parse(n->job_state))));
 }
 
-/* From when on the job has room in the offer's quota, by the predicted ends. What has not begun yet runs for as long as a
- * job that says nothing. */
-static struct backfill reserve(struct recon *r, const struct room *m, const struct job_facts *f, const struct offer *o)
+/* From when on the job has room in the offer's quota, by the predicted ends. What has not begun yet
+ * runs for as long as a job that says nothing. */
+static struct backfill reserve(struct recon *r, const struct room *m, const struct job_facts *f,
+    const struct offer *o)
 {
 	struct backfill_run *runs = arena_array(r->arena, m->n + m->free_n + 1, sizeof(*runs));
 	int64_t now = engine_now(r->e), begins = o->quota_used;
@@ -260,33 +278,39 @@ static struct backfill reserve(struct recon *r, const struct room *m, const stru
 		const struct offer *x = offer_of(r->e, m->rows[i].pool_id);
 
 		if (x != NULL && quota_same(x, o) && !m->rows[i].has_fleet_id) {
-			runs[n++] = (struct backfill_run){.end_us = m->rows[i].moving ? 0 : running_end_us(r->e, &m->rows[i]),
-							  .units = offer_quota_need(x)};
+			runs[n++] = (struct backfill_run){ .end_us = m->rows[i].moving
+				    ? 0
+				    : running_end_us(r->e, &m->rows[i]),
+				.units = offer_quota_need(x) };
 		} else if (x != NULL && quota_same(x, o)) {
 			begins -= offer_quota_need(x); /* a fleet keeps its machines */
 		}
 	}
 	for (size_t i = 0; i < m->free_n; i++) {
 		if (idle_in(r, &m->free[i], o)) {
-			runs[n++] = (struct backfill_run){.units = offer_quota_need(offer_of(r->e, m->free[i].pool_id))};
+			runs[n++] = (struct backfill_run){
+				.units = offer_quota_need(offer_of(r->e, m->free[i].pool_id))
+			};
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
 		begins -= runs[i].units;
 	}
 	if (begins > 0) {
-		runs[n++] = (struct backfill_run){
-		    .end_us = now + r->e->conf.supply.changeover_us + r->e->conf.rank.default_work_s * SPOT_US_PER_S, .units = begins};
+		runs[n++] = (struct backfill_run){ .end_us = now + r->e->conf.supply.changeover_us +
+			    r->e->conf.rank.default_work_s * SPOT_US_PER_S,
+			.units = begins };
 	}
-	backfill_reserve(r->arena, now, o->quota_limit, o->quota_used, room_need(f, o), runs, n, &b);
+	backfill_reserve(r->arena, now, o->quota_limit, o->quota_used, room_need(f, o), runs, n,
+	    &b);
 	return b;
 }
 
 void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p)
 {
 	const struct offer *best = NULL;
-	struct backfill at = {.shadow_us = INT64_MAX};
-	struct quotas_tried tried = {0};
+	struct backfill at = { .shadow_us = INT64_MAX };
+	struct quotas_tried tried = { 0 };
 
 	for (size_t i = 0; i < p->ranking.refused_n; i++) {
 		const struct refused *x = &p->ranking.refused[i];
@@ -307,7 +331,7 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 		return;
 	}
 	m->holds = arena_grow(r->arena, m->holds, m->holds_n, &m->holds_cap, sizeof(*m->holds));
-	m->holds[m->holds_n++] = (struct room_hold){.offer = best, .job_id = f->id, .b = at};
+	m->holds[m->holds_n++] = (struct room_hold){ .offer = best, .job_id = f->id, .b = at };
 	for (size_t i = 0; i < r->e->held_n; i++) {
 		if (r->e->held[i] == f->id) {
 			return;
@@ -327,10 +351,13 @@ static int64_t ends_by(const struct recon *r, const struct score *s)
 		return engine_now(r->e) + (int64_t)(s->hours * (double)SPOT_US_PER_HOUR);
 	}
 	score_explain(s, &t);
-	return engine_now(r->e) + (int64_t)(t.hours_p95 * (t.hours > 0 ? s->hours / t.hours : 1) * (double)SPOT_US_PER_HOUR);
+	return engine_now(r->e) +
+	    (int64_t)(t.hours_p95 * (t.hours > 0 ? s->hours / t.hours : 1) *
+		(double)SPOT_US_PER_HOUR);
 }
 
-const char *room_filter(struct recon *r, struct room *m, const struct job_facts *f, struct placing *p)
+const char *room_filter(struct recon *r, struct room *m, const struct job_facts *f,
+    struct placing *p)
 {
 	const struct room_hold *last = NULL;
 	char at[TIME_TEXT_MAX];
@@ -338,10 +365,15 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 
 	for (size_t i = 0; i < p->usable && m->holds_n > 0; i++) {
 		const struct room_hold *h = hold_of(m, p->scores[i].offer);
-		/* With a deadline it is placed later in the turn: what is spare then is not known. */
-		bool late = f->deadline_us != 0 && h != NULL && ends_by(r, &p->scores[i]) > h->b.shadow_us;
+		/* With a deadline it is placed later in the turn: what is spare then is not
+		 * known. */
+		bool late =
+		    f->deadline_us != 0 && h != NULL && ends_by(r, &p->scores[i]) > h->b.shadow_us;
 
-		if (h != NULL && (late || !backfill_fits(&h->b, room_need(f, p->scores[i].offer), ends_by(r, &p->scores[i])))) {
+		if (h != NULL &&
+		    (late ||
+			!backfill_fits(&h->b, room_need(f, p->scores[i].offer),
+			    ends_by(r, &p->scores[i])))) {
 			last = h;
 			continue;
 		}
@@ -353,10 +385,14 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 	p->usable = n;
 	p->ranking.usable = p->gang == NULL ? n : p->ranking.usable;
 	placing_count(r, f, p);
-	return n > 0 ? NULL
-		     : arena_printf(r->arena, "j%" PRId64 " is ahead and is expected to begin by %s in quota %s of %s, when others end: "
-				    "this job would not have ended by then", last->job_id, format_time_s(last->b.shadow_us, at),
-				    last->offer->quota_class, last->offer->provider);
+	return n > 0
+	    ? NULL
+	    : arena_printf(r->arena,
+		  "j%" PRId64
+		  " is ahead and is expected to begin by %s in quota %s of %s, when others end: "
+		  "this job would not have ended by then",
+		  last->job_id, format_time_s(last->b.shadow_us, at), last->offer->quota_class,
+		  last->offer->provider);
 }
 
 bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const struct score *s)

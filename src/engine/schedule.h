@@ -1,4 +1,5 @@
-/* Private to src/engine: the queue, who may go ahead in it, and who makes room (schedule.c, preempt.c). */
+/* Private to src/engine: the queue, who may go ahead in it, and who makes room (schedule.c,
+ * preempt.c). */
 #ifndef ENGINE_SCHEDULE_H
 #define ENGINE_SCHEDULE_H
 
@@ -8,9 +9,10 @@
 /* schedule.c: the reconciler of job_queue and team_share. */
 void schedule_run(struct recon *r);
 
-/* What a turn of placing knows about room: what runs, and for whom room is held. In the turn's arena. */
+/* What a turn of placing knows about room: what runs, and for whom room is held. In the turn's
+ * arena. */
 struct room_hold {
-	const struct offer *offer;     /* one of those that share the quota */
+	const struct offer *offer; /* one of those that share the quota */
 	int64_t job_id;
 	struct backfill b;
 };
@@ -33,23 +35,31 @@ struct quotas_tried {
 	const struct offer **list;
 	size_t n, cap;
 };
-/* Was the offer's quota (zone: what of it is in its zone) asked about for no more than the job needs there? Then the answer is that one;
- * else it counts as asked. */
-bool quota_tried(struct recon *r, struct quotas_tried *t, const struct job_facts *f, const struct offer *o, bool zone);
+/* Was the offer's quota (zone: what of it is in its zone) asked about for no more than the job
+ * needs there? Then the answer is that one; else it counts as asked. */
+bool quota_tried(struct recon *r, struct quotas_tried *t, const struct job_facts *f,
+    const struct offer *o, bool zone);
 
-/* When what runs may end: by its own steps; without them by the work that its file declares. Never in the past. */
+/* When what runs may end: by its own steps; without them by the work that its file declares. Never
+ * in the past. */
 int64_t running_end_us(const struct engine *e, const struct q_engine_running_row *w);
 
 /* A blocked job of high priority: others are told to make room for it. true: some were. */
-bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *f, const struct job_spec *spec, int64_t fleet_id);
-bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p);
+bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *f,
+    const struct job_spec *spec, int64_t fleet_id);
+bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *f,
+    const struct placing *p);
 /* The room that a blocked job is waiting for is held for it: for the rest of the turn. */
 void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const struct placing *p);
-/* Is room held there for a blocked job? A machine there that is free is not for others, it goes back for its room. */
+/* Is room held there for a blocked job? A machine there that is free is not for others, it goes
+ * back for its room. */
 bool room_held(const struct room *m, const struct offer *o);
-/* Takes out of p what room is held for and the job would not be gone in time; words when that leaves it nothing, else NULL. */
-const char *room_filter(struct recon *r, struct room *m, const struct job_facts *f, struct placing *p);
-/* It goes ahead on s: what it takes is taken. true when room there is held for another, so that this is backfill. */
+/* Takes out of p what room is held for and the job would not be gone in time; words when that
+ * leaves it nothing, else NULL. */
+const char *room_filter(struct recon *r, struct room *m, const struct job_facts *f,
+    struct placing *p);
+/* It goes ahead on s: what it takes is taken. true when room there is held for another, so that
+ * this is backfill. */
 bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const struct score *s);
 
 #endif

@@ -36,7 +36,7 @@ static void taken(struct op *op)
 
 	if (op->rc != SPOT_OK) {
 		log_warn("engine.rate_bucket", STR("rc", spot_rc_name(op->rc)),
-			 STR("error", op->err.text));
+		    STR("error", op->err.text));
 	}
 	TAILQ_REMOVE(&s->takes, t, link);
 	call_shared_taken(t->provider, t->token, op->rc, wait);
@@ -44,7 +44,7 @@ static void taken(struct op *op)
 }
 
 static void take(struct call_shared *face, struct call_provider *p, const struct spot_limit *limit,
-		 const char *scope, int cost, bool urgent, void *token)
+    const char *scope, int cost, bool urgent, void *token)
 {
 	struct shared *s = container_of(face, struct shared, face);
 	struct shared_take *t = calloc(1, sizeof(*t));
@@ -60,12 +60,12 @@ static void take(struct call_shared *face, struct call_provider *p, const struct
 	snprintf(key, sizeof(key), "%s/%s/%s", call_provider_name(p), limit->name, scope);
 	(void)urgent; /* our own limiter has sorted */
 	q_engine_rate_take(s->pg, &t->req,
-			   &(struct q_engine_rate_take){.key = key,
-							.per_second = limit->per_second,
-							.burst = MAX(limit->burst, 1),
-							.cost = cost,
-							.at_us = loop_wall_us(s->loop)},
-			   taken);
+	    &(struct q_engine_rate_take){ .key = key,
+		.per_second = limit->per_second,
+		.burst = MAX(limit->burst, 1),
+		.cost = cost,
+		.at_us = loop_wall_us(s->loop) },
+	    taken);
 }
 
 struct call_shared *engine_shared_new(struct loop *loop, struct pg *pg)

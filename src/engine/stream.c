@@ -1,9 +1,9 @@
 /*
- * Long polls of what providers tell by themselves (verb watch): one for each place with live nodes, always out while we
- * lead. What it brings becomes the same rows as what we ask for (notices, provider_state), and the place where
- * it goes on is written by the same statement, so nothing is lost or skipped by a crash; what comes twice
- * changes nothing. With a gap everything there is asked for and listed at once. It only makes us faster: watch.c goes
- * on asking at its pace.
+ * Long polls of what providers tell by themselves (verb watch): one for each place with live nodes,
+ * always out while we lead. What it brings becomes the same rows as what we ask for (notices,
+ * provider_state), and the place where it goes on is written by the same statement, so nothing is
+ * lost or skipped by a crash; what comes twice changes nothing. With a gap everything there is
+ * asked for and listed at once. It only makes us faster: watch.c goes on asking at its pace.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -11,11 +11,12 @@
 #include "engine/engine_int.h"
 #include "engine/watch.h"
 
-#define HOLD_US	     (25 * SPOT_US_PER_S)
-#define PAUSE_US     SPOT_US_PER_S       /* between polls that bring nothing and come back at once */
-#define FAIL_US	     (2 * SPOT_US_PER_S) /* doubled per failure in a row */
-#define FAIL_MAX_US  (300 * SPOT_US_PER_S)
-#define ABSENT_US    SPOT_US_PER_HOUR    /* before a stream is asked for that is not configured */
+#define HOLD_US (25 * SPOT_US_PER_S)
+/* between polls that bring nothing and come back at once */
+#define PAUSE_US SPOT_US_PER_S
+#define FAIL_US (2 * SPOT_US_PER_S) /* doubled per failure in a row */
+#define FAIL_MAX_US (300 * SPOT_US_PER_S)
+#define ABSENT_US SPOT_US_PER_HOUR /* before a stream is asked for that is not configured */
 #define STREAMS_MOST 8 /* per provider: they hold connections that other calls need too */
 
 struct streaming {
@@ -38,8 +39,7 @@ void streams_stop(struct engine *e)
 {
 	struct watch_place *p;
 
-	LIST_FOREACH(p, &e->watch->places, link)
-	{
+	LIST_FOREACH (p, &e->watch->places, link) {
 		if (p->stream != NULL && p->stream->calling) {
 			act_drop(p->stream);
 			act_end(p->stream);
@@ -48,7 +48,7 @@ void streams_stop(struct engine *e)
 	}
 }
 
-/* ---- what it brought --------------------------------------------------------------------------- */
+/* ---- what it brought ------------------------------------------------------------------------- */
 
 static void stream_wrote(struct act *a)
 {
@@ -58,7 +58,7 @@ static void stream_wrote(struct act *a)
 
 	if (w->args.gap && a->req.op.rc == SPOT_OK) {
 		log_info("stream.gap", STR("provider", w->place->provider),
-			 STR("region", w->place->region));
+		    STR("region", w->place->region));
 		w->place->asked_us = 0;
 		w->place->swept_us = 0;
 	}
@@ -66,8 +66,7 @@ static void stream_wrote(struct act *a)
 	stream_over(a, w, a->req.op.rc != SPOT_OK || (quick && !news) ? PAUSE_US : 0);
 }
 
-static void put_notices(struct act *a, const struct spot_watch *w,
-			struct q_engine_stream_put *q)
+static void put_notices(struct act *a, const struct spot_watch *w, struct q_engine_stream_put *q)
 {
 	const char **refs = arena_array(a->arena, w->notices_n + 1, sizeof(*refs));
 	const char **kinds = arena_array(a->arena, w->notices_n + 1, sizeof(*kinds));
@@ -82,8 +81,8 @@ static void put_notices(struct act *a, const struct spot_watch *w,
 		kinds[i] = spot_notice_name(o->kind);
 		sources[i] = o->source == NULL ? "provider" : o->source;
 		raws[i] = o->raw == NULL ? "" : o->raw;
-		deadlines[i] = o->deadline_us > 0 ? o->deadline_us
-						  : q->at_us + a->e->conf.notice_default_us;
+		deadlines[i] =
+		    o->deadline_us > 0 ? o->deadline_us : q->at_us + a->e->conf.notice_default_us;
 	}
 	q->refs = refs;
 	q->kinds = kinds;
@@ -125,8 +124,8 @@ static void stream_failed(struct act *a, const struct streaming *w)
 	int64_t pause = MIN(FAIL_US << MIN(w->place->stream_fails, 8), FAIL_MAX_US);
 
 	log_warn("stream.failed", STR("provider", w->place->provider),
-		 STR("region", w->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
-		 STR("error", err->text), DUR("again_in", pause));
+	    STR("region", w->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+	    STR("error", err->text), DUR("again_in", pause));
 	w->place->stream_fails++;
 	pause = MAX(rng_jitter(loop_rng(a->e->loop), pause, 0.25), err->retry_after_us);
 	stream_over(a, w, pause);
@@ -137,11 +136,11 @@ static void stream_called(struct act *a)
 {
 	struct streaming *w = a->ctx;
 	struct q_engine_stream_put q = {
-	    .provider = w->place->provider,
-	    .region = w->place->region,
-	    .was = w->args.cursor,
-	    .at_us = engine_now(a->e),
-	    .fence = a->epoch,
+		.provider = w->place->provider,
+		.region = w->place->region,
+		.was = w->args.cursor,
+		.at_us = engine_now(a->e),
+		.fence = a->epoch,
 	};
 
 	if (a->call.op.rc == SPOT_GONE && w->args.cursor[0] != '\0') {
@@ -166,7 +165,7 @@ static void stream_called(struct act *a)
 	ACT_WRITE(a, engine_stream_put, &q);
 }
 
-/* ---- keeping one out for each place ------------------------------------------------------------ */
+/* ---- keeping one out for each place ---------------------------------------------------------- */
 
 static void stream_begin(struct step *s)
 {
@@ -193,14 +192,15 @@ static void stream_one(struct recon *r, struct watch_place *place, struct call_p
 
 	w->place = place;
 	w->provider = p;
-	w->args = (struct spot_watch){
-	    .region = place->region, .install = r->e->install, .hold_us = HOLD_US};
+	w->args = (struct spot_watch){ .region = place->region,
+		.install = r->e->install,
+		.hold_us = HOLD_US };
 	a->ctx = w;
 	s->always = true;
 	place->stream = a;
 	STEP(s, engine_stream_cursor,
-	     (&(struct q_engine_stream_cursor){.provider = place->provider,
-					       .region = place->region}));
+	    (&(struct q_engine_stream_cursor){ .provider = place->provider,
+		.region = place->region }));
 }
 
 static size_t streams_of(const struct engine *e, const char *provider)
@@ -208,8 +208,7 @@ static size_t streams_of(const struct engine *e, const char *provider)
 	const struct watch_place *p;
 	size_t n = 0;
 
-	LIST_FOREACH(p, &e->watch->places, link)
-	{
+	LIST_FOREACH (p, &e->watch->places, link) {
 		n += p->stream != NULL && strcmp(p->provider, provider) == 0;
 	}
 	return n;

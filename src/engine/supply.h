@@ -15,26 +15,30 @@ void tighten_run(struct recon *r);
 void tighten_drop(struct engine *e);
 
 /*
- * deadline.c. What the deadline policy says about a job that waits or runs. Asks rows for what was seen of
- * the best spot pools, then acts: a node is wanted, the wait is written down, or (running on demand) the job is parked.
- * false: the job has no deadline that a policy could plan for (none, or on-demand not to be had): the caller
- * decides without.
+ * deadline.c. What the deadline policy says about a job that waits or runs. Asks rows for what was
+ * seen of the best spot pools, then acts: a node is wanted, the wait is written down, or (running
+ * on demand) the job is parked. false: the job has no deadline that a policy could plan for (none,
+ * or on-demand not to be had): the caller decides without.
  */
 struct deadline_held {
-	enum policy_act act;           /* POLICY_WAIT: the job waits for a place */
+	enum policy_act act; /* POLICY_WAIT: the job waits for a place */
 	int32_t pool_id;
-	int64_t node_id;               /* that would be replaced */
-	const struct score *here;      /* of that machine; NULL while it waits */
+	int64_t node_id; /* that would be replaced */
+	const struct score *here; /* of that machine; NULL while it waits */
 };
-bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p, const struct deadline_held *held);
+bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p,
+    const struct deadline_held *held);
 
-/* return.c: how long launches on demand that would be in time lately took to be accepted (core/deadline_room.h). */
+/* return.c: how long launches on demand that would be in time lately took to be accepted
+ * (core/deadline_room.h). */
 int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const struct placing *p);
 
-/* defer.c: true when the job's start is being thought about in this turn; it is read again afterwards. */
+/* defer.c: true when the job's start is being thought about in this turn; it is read again
+ * afterwards. */
 bool defer_ask(struct recon *r, const struct job_facts *f, const struct placing *p);
 
 /* sched.c: a wait is a decision too. */
-void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p, const char *why, int64_t until_us);
+void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
+    const char *why, int64_t until_us);
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * Lists everything with our installation tag in every region we know, at start and then regularly.
- * What no live row accounts for is written down (table orphan). An instance is alarmed first and ended after a
- * grace period. What a machine left behind (a disk, a network card, an order for more machines) is ended when
- * it was seen without an owner over the provider's list lag and is older than any launch that may still be on its way.
- * Whatever has not exactly our tag is never touched: accounts are shared.
+ * What no live row accounts for is written down (table orphan). An instance is alarmed first and
+ * ended after a grace period. What a machine left behind (a disk, a network card, an order for more
+ * machines) is ended when it was seen without an owner over the provider's list lag and is older
+ * than any launch that may still be on its way. Whatever has not exactly our tag is never touched:
+ * accounts are shared.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -11,16 +12,18 @@
 #include "engine/engine_int.h"
 #include "engine/watch.h"
 
-#define NEVER_US  (INT64_MAX / 4)
-/* None: at the edges of a lease a machine that no row knows is rather kept, and shown, than ended. A database that lost its last
- * seconds (a restored backup, a standby that was behind) is led again within a minute, and what it forgot is at work. */
+#define NEVER_US (INT64_MAX / 4)
+/* None: at the edges of a lease a machine that no row knows is rather kept, and shown, than ended.
+ * A database that lost its last seconds (a restored backup, a standby that was behind) is led again
+ * within a minute, and what it forgot is at work. */
 #define CLOCKS_US 0
 
 struct sweeping {
 	struct watch_place *place;
 	struct call_provider *provider;
 	struct spot_list list;
-	const struct spot_instance **ours; /* by their refs, what is listed twice as it was listed */
+	/* by their refs, what is listed twice as it was listed */
+	const struct spot_instance **ours;
 	size_t n, present_n;
 	const char **refs, **tokens, **requests, **present;
 	bool *leftovers;
@@ -35,7 +38,7 @@ static void doomed_called(struct act *a)
 
 	if (a->call.op.rc != SPOT_OK) {
 		log_warn("orphan.terminate", STR("ref", t->ref),
-			 STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
+		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
 	} else {
 		log_info("orphan.terminated", STR("ref", t->ref));
 	}
@@ -48,11 +51,12 @@ static void doom(struct engine *e, const struct sweeping *w, const struct spot_i
 	struct spot_terminate *t = arena_alloc(a->arena, sizeof(*t));
 
 	*t = (struct spot_terminate){
-	    .region = arena_strdup(a->arena, str_empty(i->key.region) ? w->place->region
-								      : i->key.region),
-	    .zone = arena_strdup(a->arena, i->key.zone == NULL ? "" : i->key.zone),
-	    .ref = arena_strdup(a->arena, i->ref),
-	    .spot_request = arena_strdup(a->arena, i->spot_request == NULL ? "" : i->spot_request),
+		.region = arena_strdup(a->arena,
+		    str_empty(i->key.region) ? w->place->region : i->key.region),
+		.zone = arena_strdup(a->arena, i->key.zone == NULL ? "" : i->key.zone),
+		.ref = arena_strdup(a->arena, i->ref),
+		.spot_request =
+		    arena_strdup(a->arena, i->spot_request == NULL ? "" : i->spot_request),
 	};
 	a->ctx = t;
 	act_call(a, w->provider, CALL_TERMINATE, t, e->conf.call_timeout_us, true);
@@ -95,11 +99,12 @@ static int64_t absent_of(const struct engine *e, const struct sweeping *w)
 }
 
 static bool is_due(const struct engine *e, const struct sweeping *w,
-		   const struct q_engine_sweep_judge_row *o)
+    const struct q_engine_sweep_judge_row *o)
 {
 	const struct spot_instance *x = instance_of(w, o->ref);
 	int64_t now = engine_now(e), seen = now - o->first_us;
-	/* One that has not come yet was told by a clock that was ahead: names of ours carry such times. It is as old as it was seen. */
+	/* One that has not come yet was told by a clock that was ahead: names of ours carry such
+	 * times. It is as old as it was seen. */
 	int64_t created = x->created_us <= now ? x->created_us : 0;
 	int64_t age = created > 0 ? now - created : INT64_MAX;
 
@@ -112,10 +117,11 @@ static bool is_due(const struct engine *e, const struct sweeping *w,
 
 	if (x->leftover) {
 		int64_t launch = MAX(e->conf.launch_timeout_us,
-				     call_provider_ops(w->provider)->launch_timeout_us);
+		    call_provider_ops(w->provider)->launch_timeout_us);
 
 		return !o->busy && seen > 0 && seen >= clock_span_us(e, lag_of(e, w)) &&
-		       (created > 0 ? age : seen) >= clock_span_us(e, launch) && x->state != SPOT_INSTANCE_ODD;
+		    (created > 0 ? age : seen) >= clock_span_us(e, launch) &&
+		    x->state != SPOT_INSTANCE_ODD;
 	}
 	return seen > 0 && MIN(seen, age) >= clock_span_us(e, e->conf.orphan_grace_us);
 }
@@ -150,7 +156,7 @@ static void sweep_judged(struct op *op)
 	w->place->sweeping = false;
 	if (op->rc != SPOT_OK) {
 		log_warn("sweep.failed", STR("provider", w->place->provider),
-			 STR("error", op->err.text));
+		    STR("error", op->err.text));
 		act_end(a);
 		return;
 	}
@@ -160,8 +166,8 @@ static void sweep_judged(struct op *op)
 			w->refs[due++] = rows[i].ref;
 		} else if (rows[i].first_us == w->at_us) {
 			log_error("orphan.found", STR("provider", w->place->provider),
-				  STR("region", w->place->region), STR("kind", rows[i].kind),
-				  STR("ref", rows[i].ref), STR("why", rows[i].why));
+			    STR("region", w->place->region), STR("kind", rows[i].kind),
+			    STR("ref", rows[i].ref), STR("why", rows[i].why));
 		}
 	}
 	engine_later(e, 0); /* who enrols may have waited for this */
@@ -172,19 +178,19 @@ static void sweep_judged(struct op *op)
 	pg_req_fini(&a->req);
 	a->wrote = sweep_ending;
 	ACT_WRITE(a, engine_sweep_ending,
-		  (&(struct q_engine_sweep_ending){.provider = w->place->provider,
-						   .region = w->place->region,
-						   .refs = w->refs,
-						   .refs_n = due,
-						   .at_us = now,
-						   .fence = a->epoch}));
+	    (&(struct q_engine_sweep_ending){ .provider = w->place->provider,
+		.region = w->place->region,
+		.refs = w->refs,
+		.refs_n = due,
+		.at_us = now,
+		.fence = a->epoch }));
 }
 
 static bool counts(const struct engine *e, const struct spot_instance *i)
 {
 	return i->install != NULL && strcmp(i->install, e->install) == 0 &&
-	       i->state != SPOT_INSTANCE_GONE && i->state != SPOT_INSTANCE_INTERRUPTED &&
-	       i->state != SPOT_INSTANCE_STOPPING && i->ref != NULL;
+	    i->state != SPOT_INSTANCE_GONE && i->state != SPOT_INSTANCE_INTERRUPTED &&
+	    i->state != SPOT_INSTANCE_STOPPING && i->ref != NULL;
 }
 
 static void rooms_make(struct sweeping *w, struct arena *a, size_t most)
@@ -226,8 +232,8 @@ static void sweep_called(struct act *a)
 	if (a->call.op.rc != SPOT_OK) {
 		w->place->sweeping = false;
 		log_warn("sweep.failed", STR("provider", w->place->provider),
-			 STR("region", w->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
-			 STR("error", a->call.op.err.text));
+		    STR("region", w->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+		    STR("error", a->call.op.err.text));
 		act_end(a);
 		return;
 	}
@@ -247,35 +253,35 @@ static void sweep_called(struct act *a)
 	a->writing = true;
 	w->at_us = engine_now(a->e);
 	q_engine_sweep_judge(a->e->pg, &a->req,
-			     &(struct q_engine_sweep_judge){.provider = w->place->provider,
-							    .region = w->place->region,
-							    .refs = w->refs,
-							    .refs_n = w->n,
-							    .tokens = w->tokens,
-							    .tokens_n = w->n,
-							    .requests = w->requests,
-							    .requests_n = w->n,
-							    .leftovers = w->leftovers,
-							    .leftovers_n = w->n,
-							    .present = w->present,
-							    .present_n = w->present_n,
-							    .at_us = w->at_us,
-							    .lag_us = absent_of(a->e, w),
-							    .over_us = w->asked_us - lag_of(a->e, w),
-							    .zones = w->zones,
-							    .zones_n = w->n,
-							    .where_regions = w->regions,
-							    .where_regions_n = w->n,
-							    .types = w->types,
-							    .types_n = w->n,
-							    .markets = w->markets,
-							    .markets_n = w->n,
-							    .created = w->created,
-							    .created_n = w->n,
-							    .slack_us = CLOCKS_US,
-							    .dry = !a->e->conf.orphan_end,
-							    .fence = a->epoch},
-			     sweep_judged);
+	    &(struct q_engine_sweep_judge){ .provider = w->place->provider,
+		.region = w->place->region,
+		.refs = w->refs,
+		.refs_n = w->n,
+		.tokens = w->tokens,
+		.tokens_n = w->n,
+		.requests = w->requests,
+		.requests_n = w->n,
+		.leftovers = w->leftovers,
+		.leftovers_n = w->n,
+		.present = w->present,
+		.present_n = w->present_n,
+		.at_us = w->at_us,
+		.lag_us = absent_of(a->e, w),
+		.over_us = w->asked_us - lag_of(a->e, w),
+		.zones = w->zones,
+		.zones_n = w->n,
+		.where_regions = w->regions,
+		.where_regions_n = w->n,
+		.types = w->types,
+		.types_n = w->n,
+		.markets = w->markets,
+		.markets_n = w->n,
+		.created = w->created,
+		.created_n = w->n,
+		.slack_us = CLOCKS_US,
+		.dry = !a->e->conf.orphan_end,
+		.fence = a->epoch },
+	    sweep_judged);
 }
 
 static void sweep_one(struct engine *e, struct watch_place *place, struct call_provider *p)
@@ -286,7 +292,7 @@ static void sweep_one(struct engine *e, struct watch_place *place, struct call_p
 	w->place = place;
 	w->provider = p;
 	w->asked_us = engine_now(e);
-	w->list = (struct spot_list){.region = place->region, .install = e->install};
+	w->list = (struct spot_list){ .region = place->region, .install = e->install };
 	a->ctx = w;
 	place->sweeping = true;
 	place->swept_us = loop_mono_us(e->loop);

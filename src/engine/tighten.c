@@ -1,7 +1,8 @@
 /*
- * How tight the supply of each pool group is: measured once a minute from our own tries, from what rests and from
- * prices, moved by core/tightness.h, kept in supply_state. A daemon that takes over goes on with the rows. Only
- * groups that we tried in the window, or that are tight, have work done for them.
+ * How tight the supply of each pool group is: measured once a minute from our own tries, from what
+ * rests and from prices, moved by core/tightness.h, kept in supply_state. A daemon that takes over
+ * goes on with the rows. Only groups that we tried in the window, or that are tight, have work done
+ * for them.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -28,9 +29,11 @@ struct tighten {
 	size_t groups_n, groups_cap;
 };
 
-static bool same_group(const struct group *g, const char *provider, const char *region, const char *gpu)
+static bool same_group(const struct group *g, const char *provider, const char *region,
+    const char *gpu)
 {
-	return strcmp(g->gpu, gpu) == 0 && strcmp(g->region, region) == 0 && strcmp(g->provider, provider) == 0;
+	return strcmp(g->gpu, gpu) == 0 && strcmp(g->region, region) == 0 &&
+	    strcmp(g->provider, provider) == 0;
 }
 
 static struct group *group_find(const struct tighten *t, const struct offer *o)
@@ -43,11 +46,13 @@ static struct group *group_find(const struct tighten *t, const struct offer *o)
 	return NULL;
 }
 
-static struct group *group_add(struct recon *r, struct tighten *t, const char *provider, const char *region,
-			       const char *gpu)
+static struct group *group_add(struct recon *r, struct tighten *t, const char *provider,
+    const char *region, const char *gpu)
 {
-	t->groups = arena_grow(r->arena, t->groups, t->groups_n, &t->groups_cap, sizeof(*t->groups));
-	t->groups[t->groups_n] = (struct group){.provider = provider, .region = region, .gpu = gpu};
+	t->groups =
+	    arena_grow(r->arena, t->groups, t->groups_n, &t->groups_cap, sizeof(*t->groups));
+	t->groups[t->groups_n] =
+	    (struct group){ .provider = provider, .region = region, .gpu = gpu };
 	return &t->groups[t->groups_n++];
 }
 
@@ -55,10 +60,12 @@ static struct group *group_add(struct recon *r, struct tighten *t, const char *p
 static void groups_collect(struct recon *r, struct tighten *t)
 {
 	for (size_t i = 0; i < t->rows_n; i++) {
-		struct group *g = group_add(r, t, t->rows[i].provider, t->rows[i].region, t->rows[i].gpu_name);
+		struct group *g =
+		    group_add(r, t, t->rows[i].provider, t->rows[i].region, t->rows[i].gpu_name);
 
 		g->row = &t->rows[i];
-		g->tried = supply_state_parse(t->rows[i].state) == SUPPLY_TIGHT || t->rows[i].calm_us == 0;
+		g->tried =
+		    supply_state_parse(t->rows[i].state) == SUPPLY_TIGHT || t->rows[i].calm_us == 0;
 	}
 	for (size_t i = 0; i < t->tries_n; i++) {
 		const struct q_engine_supply_window_row *w = &t->tries[i];
@@ -88,7 +95,8 @@ static void groups_measure(struct recon *r, struct tighten *t)
 {
 	const struct engine *e = r->e;
 	int64_t now = engine_now(e);
-	struct hazard_model *m = hazard_model_build(r->arena, e->offers.list, e->offers.n, &e->conf.rank, now);
+	struct hazard_model *m =
+	    hazard_model_build(r->arena, e->offers.list, e->offers.n, &e->conf.rank, now);
 
 	for (size_t i = 0; i < e->offers.n; i++) {
 		const struct offer *o = &e->offers.list[i];
@@ -100,7 +108,8 @@ static void groups_measure(struct recon *r, struct tighten *t)
 		}
 		hazard_of(m, o, &h);
 		g->seen.pools++;
-		g->seen.pools_out += o->cool_until_us > now || (o->capacity >= 0 && o->capacity < 0.5);
+		g->seen.pools_out +=
+		    o->cool_until_us > now || (o->capacity >= 0 && o->capacity < 0.5);
 		g->seen.hazard_per_hour += h.per_hour;
 	}
 	for (size_t i = 0; i < t->groups_n; i++) {
@@ -116,45 +125,47 @@ static void groups_measure(struct recon *r, struct tighten *t)
 
 static json_t *parts_json(const struct tightness *n, const struct tightness_seen *s)
 {
-	return json_pack("{s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:f, s:f, s:i, s:i, s:f}", "refusals", n->refusals,
-			 "reclaims", n->reclaims, "scores", n->scores, "price", n->price, "launches_seen",
-			 s->launches, "refusals_seen", s->refusals, "reclaims_seen", s->reclaims, "node_hours",
-			 s->node_hours, "hazard_per_hour", s->hazard_per_hour, "pools", s->pools, "pools_out",
-			 s->pools_out, "price_to_week", s->price_mean > 0 ? s->price / s->price_mean : 1.0);
+	return json_pack("{s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:f, s:f, s:i, s:i, s:f}", "refusals",
+	    n->refusals, "reclaims", n->reclaims, "scores", n->scores, "price", n->price,
+	    "launches_seen", s->launches, "refusals_seen", s->refusals, "reclaims_seen",
+	    s->reclaims, "node_hours", s->node_hours, "hazard_per_hour", s->hazard_per_hour,
+	    "pools", s->pools, "pools_out", s->pools_out, "price_to_week",
+	    s->price_mean > 0 ? s->price / s->price_mean : 1.0);
 }
 
 static void group_step(struct recon *r, const struct group *g)
 {
 	const struct q_engine_supply_states_row *row = g->row;
-	struct tightness was = {0}, now;
+	struct tightness was = { 0 }, now;
 	struct step *s;
 
 	if (row != NULL) {
-		was = (struct tightness){.state = supply_state_parse(row->state),
-					 .since_us = row->since_us,
-					 .calm_us = row->calm_us};
+		was = (struct tightness){ .state = supply_state_parse(row->state),
+			.since_us = row->since_us,
+			.calm_us = row->calm_us };
 	}
 	tightness_step(r->arena, &was, &g->seen, &r->e->conf.tightness, engine_now(r->e), &now);
 	AUTO(json) json_t *parts = parts_json(&now, &g->seen);
 
 	if (now.state != was.state && (row != NULL || now.state != SUPPLY_EASY)) {
-		log_info("supply.state", STR("provider", g->provider), STR("region", g->region), STR("gpu", g->gpu),
-			 STR("state", supply_state_name(now.state)), STR("why", now.why));
+		log_info("supply.state", STR("provider", g->provider), STR("region", g->region),
+		    STR("gpu", g->gpu), STR("state", supply_state_name(now.state)),
+		    STR("why", now.why));
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_supply_set,
-	     (&(struct q_engine_supply_set){.provider = g->provider,
-					    .region = g->region,
-					    .gpu_name = g->gpu,
-					    .was = row != NULL ? row->state : "",
-					    .state = supply_state_name(now.state),
-					    .since_us = now.since_us,
-					    .calm_us = now.calm_us,
-					    .idx = now.index,
-					    .parts = json_text(r->arena, parts),
-					    .why = now.why,
-					    .at_us = engine_now(r->e),
-					    .fence = r->epoch}));
+	    (&(struct q_engine_supply_set){ .provider = g->provider,
+		.region = g->region,
+		.gpu_name = g->gpu,
+		.was = row != NULL ? row->state : "",
+		.state = supply_state_name(now.state),
+		.since_us = now.since_us,
+		.calm_us = now.calm_us,
+		.idx = now.index,
+		.parts = json_text(r->arena, parts),
+		.why = now.why,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
 }
 
 static void tighten_decide(struct recon *r, void *ctx)
@@ -198,10 +209,11 @@ static void tight_keep(struct engine *e, const struct tighten *t)
 		const struct q_engine_supply_states_row *w = &t->rows[i];
 
 		if (supply_state_parse(w->state) == SUPPLY_TIGHT) {
-			e->tight[e->tight_n++] = (struct tight_group){
-			    .provider = arena_strdup(e->tight_arena, w->provider),
-			    .region = arena_strdup(e->tight_arena, w->region),
-			    .gpu = arena_strdup(e->tight_arena, w->gpu_name)};
+			e->tight[e->tight_n++] =
+			    (struct tight_group){ .provider =
+						      arena_strdup(e->tight_arena, w->provider),
+				    .region = arena_strdup(e->tight_arena, w->region),
+				    .gpu = arena_strdup(e->tight_arena, w->gpu_name) };
 		}
 	}
 }
@@ -248,9 +260,9 @@ static void tighten_rows(struct step *s)
 	tight_keep(s->r->e, t);
 	next = step_new(s->r, tighten_tries, t);
 	STEP(next, engine_supply_window,
-	     (&(struct q_engine_supply_window){.since_us = now - s->r->e->conf.tightness.window_us,
-					       .week_us = now - WEEK_US,
-					       .at_us = now}));
+	    (&(struct q_engine_supply_window){ .since_us = now - s->r->e->conf.tightness.window_us,
+		.week_us = now - WEEK_US,
+		.at_us = now }));
 }
 
 void tighten_run(struct recon *r)
@@ -258,7 +270,8 @@ void tighten_run(struct recon *r)
 	int64_t now = loop_mono_us(r->e->loop);
 	struct step *s;
 
-	if (r->e->tightened_us != 0 && now - r->e->tightened_us < MIN(SPOT_US_PER_S * 60, r->e->conf.tightness.hold_us / 4)) {
+	if (r->e->tightened_us != 0 &&
+	    now - r->e->tightened_us < MIN(SPOT_US_PER_S * 60, r->e->conf.tightness.hold_us / 4)) {
 		return;
 	}
 	r->e->tightened_us = now;

@@ -9,7 +9,7 @@ const char *node_next(int64_t id, const char *state, enum node_event ev)
 
 	if (edge.to == 0) {
 		log_error("node.refused", I64("node", id), STR("state", state),
-			  STR("event", node_event_name(ev)));
+		    STR("event", node_event_name(ev)));
 		return "";
 	}
 	return node_state_name((enum node_state)edge.to);
@@ -21,7 +21,7 @@ const char *job_next(int64_t id, const char *state, enum job_event ev)
 
 	if (edge.to == 0) {
 		log_error("job.refused", I64("job", id), STR("state", state),
-			  STR("event", job_event_name(ev)));
+		    STR("event", job_event_name(ev)));
 		return "";
 	}
 	return job_state_name((enum job_state)edge.to);
@@ -33,12 +33,15 @@ struct moved {
 };
 
 static struct moved *moved_new(struct recon *r, int64_t id, const char *was, const char *now,
-			       const char *event, const char *why)
+    const char *event, const char *why)
 {
 	struct moved *m = arena_alloc(r->turn, sizeof(*m)); /* also where it is told of in a part */
 
-	*m = (struct moved){
-	    .id = id, .was = was, .now = now, .event = event, .why = arena_strdup(r->turn, why)};
+	*m = (struct moved){ .id = id,
+		.was = was,
+		.now = now,
+		.event = event,
+		.why = arena_strdup(r->turn, why) };
 	return m;
 }
 
@@ -48,7 +51,7 @@ static void node_moved(struct step *s)
 
 	if (pg_rows(s->req.result) == 1) {
 		log_info("node.moved", I64("node", m->id), STR("was", m->was), STR("now", m->now),
-			 STR("event", m->event), STR("why", m->why));
+		    STR("event", m->event), STR("why", m->why));
 	}
 }
 
@@ -58,12 +61,12 @@ static void job_moved(struct step *s)
 
 	if (pg_rows(s->req.result) == 1) {
 		log_info("job.moved", I64("job", m->id), STR("was", m->was), STR("now", m->now),
-			 STR("event", m->event), STR("why", m->why));
+		    STR("event", m->event), STR("why", m->why));
 	}
 }
 
 void node_event(struct recon *r, int64_t id, const char *state, enum node_event ev,
-		const char *cause, const char *why)
+    const char *cause, const char *why)
 {
 	const char *next = node_next(id, state, ev);
 	struct step *s;
@@ -73,17 +76,17 @@ void node_event(struct recon *r, int64_t id, const char *state, enum node_event 
 	}
 	s = step_new(r, node_moved, moved_new(r, id, state, next, node_event_name(ev), why));
 	STEP(s, engine_node_move,
-	     (&(struct q_engine_node_move){.id = id,
-					   .was = state,
-					   .now = next,
-					   .event = node_event_name(ev),
-					   .why = why,
-					   .cause = cause,
-					   .at_us = engine_now(r->e),
-					   .next_us = 0,
-					   .fence = r->epoch,
-					   .bound_us = r->e->conf.loss_bound_us,
-					   .lost_us = r->e->conf.agent_lost_us}));
+	    (&(struct q_engine_node_move){ .id = id,
+		.was = state,
+		.now = next,
+		.event = node_event_name(ev),
+		.why = why,
+		.cause = cause,
+		.at_us = engine_now(r->e),
+		.next_us = 0,
+		.fence = r->epoch,
+		.bound_us = r->e->conf.loss_bound_us,
+		.lost_us = r->e->conf.agent_lost_us }));
 }
 
 void node_unwanted(struct recon *r, int64_t id, bool unsure, const char *why)
@@ -92,7 +95,7 @@ void node_unwanted(struct recon *r, int64_t id, bool unsure, const char *why)
 }
 
 void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,
-	       const char *reason, const char *why)
+    const char *reason, const char *why)
 {
 	const char *next = job_next(id, state, ev);
 	struct step *s;
@@ -102,15 +105,15 @@ void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, en
 	}
 	s = step_new(r, job_moved, moved_new(r, id, state, next, job_event_name(ev), why));
 	STEP(s, engine_job_move,
-	     (&(struct q_engine_job_move){.id = id,
-					  .was = state,
-					  .epoch = epoch,
-					  .now = next,
-					  .event = job_event_name(ev),
-					  .why = why,
-					  .reason = reason,
-					  .at_us = engine_now(r->e),
-					  .fence = r->epoch}));
+	    (&(struct q_engine_job_move){ .id = id,
+		.was = state,
+		.epoch = epoch,
+		.now = next,
+		.event = job_event_name(ev),
+		.why = why,
+		.reason = reason,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
 }
 
 void job_words(struct recon *r, int64_t id, const char *state, int32_t epoch, const char *why)
@@ -118,14 +121,14 @@ void job_words(struct recon *r, int64_t id, const char *state, int32_t epoch, co
 	struct step *s = step_new(r, NULL, NULL);
 
 	STEP(s, engine_wait_for_job,
-	     (&(struct q_engine_wait_for_job){.job_id = id,
-					      .was = state,
-					      .epoch = epoch,
-					      .inputs = "{}",
-					      .outcome = "{\"choice\":\"wait\",\"until_us\":0}",
-					      .why = why,
-					      .at_us = engine_now(r->e),
-					      .fence = r->epoch}));
+	    (&(struct q_engine_wait_for_job){ .job_id = id,
+		.was = state,
+		.epoch = epoch,
+		.inputs = "{}",
+		.outcome = "{\"choice\":\"wait\",\"until_us\":0}",
+		.why = why,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
 }
 
 /*

@@ -45,24 +45,24 @@ static void fill(struct sbuf *b, const struct blank *blanks)
 }
 
 struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, const char *token,
-			 const char *provider_kind)
+    const char *provider_kind)
 {
 	uint8_t mac[SHA256_BYTES];
 	char hex[SHA256_HEX];
 	const struct blank blanks[] = {
-	    {"@URL@", e->conf.public_url},
-	    {"@CA_PEM@", str_empty(e->conf.ca_pem) ? "" : e->conf.ca_pem},
-	    {"@TOKEN@", hex},
-	    {"@PROVIDER@", provider_kind},
-	    {"@INSTALL@", e->install},
-	    {"@NODE@", arena_printf(a, "n%" PRId64, node_id)},
-	    {"@AGENT_SHA256@", e->conf.agent_sha256},
-	    {"@NVML_SHA256@", str_empty(e->conf.nvml_sha256) ? "" : e->conf.nvml_sha256},
-	    {"@AGENT_SHA256_ARM64@",
-	     str_empty(e->conf.agent_arm64_sha256) ? "" : e->conf.agent_arm64_sha256},
-	    {"@NVML_SHA256_ARM64@",
-	     str_empty(e->conf.nvml_arm64_sha256) ? "" : e->conf.nvml_arm64_sha256},
-	    {NULL, NULL},
+		{ "@URL@", e->conf.public_url },
+		{ "@CA_PEM@", str_empty(e->conf.ca_pem) ? "" : e->conf.ca_pem },
+		{ "@TOKEN@", hex },
+		{ "@PROVIDER@", provider_kind },
+		{ "@INSTALL@", e->install },
+		{ "@NODE@", arena_printf(a, "n%" PRId64, node_id) },
+		{ "@AGENT_SHA256@", e->conf.agent_sha256 },
+		{ "@NVML_SHA256@", str_empty(e->conf.nvml_sha256) ? "" : e->conf.nvml_sha256 },
+		{ "@AGENT_SHA256_ARM64@",
+		    str_empty(e->conf.agent_arm64_sha256) ? "" : e->conf.agent_arm64_sha256 },
+		{ "@NVML_SHA256_ARM64@",
+		    str_empty(e->conf.nvml_arm64_sha256) ? "" : e->conf.nvml_arm64_sha256 },
+		{ NULL, NULL },
 	};
 	struct sbuf b;
 	struct str ret;

@@ -12,7 +12,7 @@
 #include "store/listen.h"
 
 #define HURRY_US (2 * SPOT_US_PER_S)
-#define PAGE	 5000 /* nodes in one question */
+#define PAGE 5000 /* nodes in one question */
 
 struct watch *watch_new(void)
 {
@@ -42,8 +42,7 @@ struct watch_place *watch_place(struct watch *w, const char *provider, const cha
 {
 	struct watch_place *p;
 
-	LIST_FOREACH(p, &w->places, link)
-	{
+	LIST_FOREACH (p, &w->places, link) {
 		if (strcmp(p->provider, provider) == 0 && strcmp(p->region, region) == 0) {
 			return p;
 		}
@@ -65,7 +64,7 @@ struct watch_place *watch_place_of(struct engine *e, const char *provider, const
 		return NULL;
 	}
 	return watch_place(e->watch, provider,
-			   (call_provider_ops(p)->caps & SPOT_CAP_ALL_REGIONS) != 0 ? "" : region);
+	    (call_provider_ops(p)->caps & SPOT_CAP_ALL_REGIONS) != 0 ? "" : region);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -79,14 +78,14 @@ struct asking {
 	struct spot_notices notices;
 };
 
-/* A machine that never came for want of room: the provider took the order and says so later (a Kubernetes Pod
- * that cannot be scheduled). */
+/* A machine that never came for want of room: the provider took the order and says so later (a
+ * Kubernetes Pod that cannot be scheduled). */
 static const char *failed_name(const struct spot_instance *i)
 {
 	const char *why = i->raw_reason == NULL ? "" : i->raw_reason;
 
 	return str_prefix(why, "NO_CAPACITY") ? "failed_no_capacity"
-	       : str_prefix(why, "QUOTA")     ? "failed_quota"
+	    : str_prefix(why, "QUOTA")        ? "failed_quota"
 					      : "failed";
 }
 
@@ -111,14 +110,16 @@ const char *instance_reason(struct arena *a, const struct spot_instance *i)
 		return "";
 	}
 	return arena_printf(a, "%s %s", i->raw_state == NULL ? "" : i->raw_state,
-			    i->raw_reason == NULL ? "" : i->raw_reason);
+	    i->raw_reason == NULL ? "" : i->raw_reason);
 }
 
-/* What a row is told: where the answer before had it, one that lacks it is no end, whatever is known of that. */
+/* What a row is told: where the answer before had it, one that lacks it is no end, whatever is
+ * known of that. */
 static const char *told_state(const struct spot_instance *i, int32_t lacked)
 {
-	if (i == NULL || (lacked == 0 && i->state == SPOT_INSTANCE_GONE && i->raw_state != NULL &&
-			  strcmp(i->raw_state, SPOT_ABSENT_STATE) == 0)) {
+	if (i == NULL ||
+	    (lacked == 0 && i->state == SPOT_INSTANCE_GONE && i->raw_state != NULL &&
+		strcmp(i->raw_state, SPOT_ABSENT_STATE) == 0)) {
 		return "absent";
 	}
 	return instance_state(i);
@@ -126,7 +127,8 @@ static const char *told_state(const struct spot_instance *i, int32_t lacked)
 
 static int by_ref(const void *a, const void *b)
 {
-	const struct spot_instance *x = *(const struct spot_instance *const *)a, *y = *(const struct spot_instance *const *)b;
+	const struct spot_instance *x = *(const struct spot_instance *const *)a,
+				   *y = *(const struct spot_instance *const *)b;
 
 	return strcmp(x->ref, y->ref);
 }
@@ -134,7 +136,8 @@ static int by_ref(const void *a, const void *b)
 /* Sorted by ref: thousands are looked up among thousands. */
 static const struct spot_instance **found_sort(struct arena *a, const struct spot_describe *d)
 {
-	const struct spot_instance **ret = arena_array(a, d->n + 1, sizeof(const struct spot_instance *));
+	const struct spot_instance **ret =
+	    arena_array(a, d->n + 1, sizeof(const struct spot_instance *));
 
 	for (size_t i = 0; i < d->n; i++) {
 		ret[i] = &d->found[i];
@@ -144,10 +147,12 @@ static const struct spot_instance **found_sort(struct arena *a, const struct spo
 }
 
 /* Of one that was told more than once the first word counts. */
-static const struct spot_instance *found_ref(const struct spot_instance **sorted, size_t n, const char *ref)
+static const struct spot_instance *found_ref(const struct spot_instance **sorted, size_t n,
+    const char *ref)
 {
-	const struct spot_instance key = {.ref = ref}, *one = &key, *first;
-	const struct spot_instance **hit = bsearch(&one, sorted, n, sizeof(const struct spot_instance *), by_ref);
+	const struct spot_instance key = { .ref = ref }, *one = &key, *first;
+	const struct spot_instance **hit =
+	    bsearch(&one, sorted, n, sizeof(const struct spot_instance *), by_ref);
 
 	if (hit == NULL) {
 		return NULL;
@@ -185,20 +190,19 @@ static void seen_write(struct act *a, const struct asking *k)
 		reasons[n++] = x == NULL ? "" : instance_reason(a->arena, x);
 	}
 	ACT_WRITE(a, engine_watch_seen,
-		  (&(struct q_engine_watch_seen){.ids = ids,
-						 .ids_n = n,
-						 .states = states,
-						 .states_n = n,
-						 .ips = ips,
-						 .ips_n = n,
-						 .reasons = reasons,
-						 .reasons_n = n,
-						 .at_us = engine_now(a->e),
-						 .lag_us = clock_span_us(a->e, a->e->conf.list_lag_us > 0
-										   ? a->e->conf.list_lag_us
-										   : ops->list_lag_us),
-						 .fence = a->epoch,
-						 .asked_us = k->asked_us}));
+	    (&(struct q_engine_watch_seen){ .ids = ids,
+		.ids_n = n,
+		.states = states,
+		.states_n = n,
+		.ips = ips,
+		.ips_n = n,
+		.reasons = reasons,
+		.reasons_n = n,
+		.at_us = engine_now(a->e),
+		.lag_us = clock_span_us(a->e,
+		    a->e->conf.list_lag_us > 0 ? a->e->conf.list_lag_us : ops->list_lag_us),
+		.fence = a->epoch,
+		.asked_us = k->asked_us }));
 }
 
 /* Of no use as an answer, but part of what was seen when somebody must decide without one. */
@@ -210,9 +214,11 @@ static void unanswered_write(struct act *a, const struct asking *k)
 		ids[i] = k->rows[i].id;
 	}
 	ACT_WRITE(a, engine_watch_unanswered,
-		  (&(struct q_engine_watch_unanswered){
-		      .ids = ids, .ids_n = k->n, .why = a->call.op.err.text, .at_us = engine_now(a->e),
-		      .fence = a->epoch}));
+	    (&(struct q_engine_watch_unanswered){ .ids = ids,
+		.ids_n = k->n,
+		.why = a->call.op.err.text,
+		.at_us = engine_now(a->e),
+		.fence = a->epoch }));
 }
 
 static void describe_called(struct act *a)
@@ -222,8 +228,8 @@ static void describe_called(struct act *a)
 	k->place->asking = false;
 	if (a->call.op.rc != SPOT_OK) {
 		log_warn("watch.failed", STR("provider", k->place->provider),
-			 STR("region", k->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
-			 STR("error", a->call.op.err.text));
+		    STR("region", k->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+		    STR("error", a->call.op.err.text));
 		unanswered_write(a, k);
 		return;
 	}
@@ -242,9 +248,8 @@ static void notices_called(struct act *a)
 	if (a->call.op.rc != SPOT_OK || o->n == 0) {
 		if (a->call.op.rc != SPOT_OK) {
 			log_warn("notices.failed", STR("provider", k->place->provider),
-				 STR("region", k->place->region),
-				 STR("rc", spot_rc_name(a->call.op.rc)),
-				 STR("error", a->call.op.err.text));
+			    STR("region", k->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+			    STR("error", a->call.op.err.text));
 		}
 		act_end(a);
 		return;
@@ -260,8 +265,8 @@ static void notices_called(struct act *a)
 				ids[n] = k->rows[r].id;
 				kinds[n] = spot_notice_name(o->notices[i].kind);
 				deadlines[n] = o->notices[i].deadline_us > 0
-						   ? o->notices[i].deadline_us
-						   : now + a->e->conf.notice_default_us;
+				    ? o->notices[i].deadline_us
+				    : now + a->e->conf.notice_default_us;
 				sources[n] = o->notices[i].source == NULL ? "provider"
 									  : o->notices[i].source;
 				raws[n] = o->notices[i].raw == NULL ? "" : o->notices[i].raw;
@@ -271,18 +276,18 @@ static void notices_called(struct act *a)
 		}
 	}
 	ACT_WRITE(a, engine_notice_add,
-		  (&(struct q_engine_notice_add){.node_ids = ids,
-						 .node_ids_n = n,
-						 .kinds = kinds,
-						 .kinds_n = n,
-						 .deadlines = deadlines,
-						 .deadlines_n = n,
-						 .sources = sources,
-						 .sources_n = n,
-						 .raws = raws,
-						 .raws_n = n,
-						 .at_us = now,
-						 .fence = a->epoch}));
+	    (&(struct q_engine_notice_add){ .node_ids = ids,
+		.node_ids_n = n,
+		.kinds = kinds,
+		.kinds_n = n,
+		.deadlines = deadlines,
+		.deadlines_n = n,
+		.sources = sources,
+		.sources_n = n,
+		.raws = raws,
+		.raws_n = n,
+		.at_us = now,
+		.fence = a->epoch }));
 }
 
 static void ask_notices(struct engine *e, struct asking *from, struct call_provider *p)
@@ -291,7 +296,7 @@ static void ask_notices(struct engine *e, struct asking *from, struct call_provi
 	struct asking *k = arena_alloc(a->arena, sizeof(*k));
 	struct spot_instance *list;
 
-	*k = (struct asking){.place = from->place, .n = from->n};
+	*k = (struct asking){ .place = from->place, .n = from->n };
 	k->rows = arena_array(a->arena, from->n, sizeof(*k->rows));
 	list = arena_array(a->arena, from->n, sizeof(*list));
 	for (size_t i = 0; i < from->n; i++) {
@@ -302,19 +307,19 @@ static void ask_notices(struct engine *e, struct asking *from, struct call_provi
 			continue;
 		}
 		list[k->notices.instances_n++] = (struct spot_instance){
-		    .ref = k->rows[i].ref,
-		    .token = "",
-		    .install = e->install,
-		    .key = {.provider = from->place->provider,
+			.ref = k->rows[i].ref,
+			.token = "",
+			.install = e->install,
+			.key = { .provider = from->place->provider,
 			    .region = from->place->region,
 			    .zone = arena_strdup(a->arena, from->rows[i].zone),
 			    .instance_type = arena_strdup(a->arena, from->rows[i].instance_type),
-			    .market = spot_market_parse(from->rows[i].market)},
-		    .state = SPOT_INSTANCE_RUNNING,
-		    .raw_state = "",
-		    .raw_reason = "",
-		    .ip = "",
-		    .spot_request = arena_strdup(a->arena, from->rows[i].spot_request),
+			    .market = spot_market_parse(from->rows[i].market) },
+			.state = SPOT_INSTANCE_RUNNING,
+			.raw_state = "",
+			.raw_reason = "",
+			.ip = "",
+			.spot_request = arena_strdup(a->arena, from->rows[i].spot_request),
 		};
 	}
 	k->notices.region = from->place->region;
@@ -348,14 +353,17 @@ static void ask_refs(struct step *s)
 	keys = arena_array(a->arena, k->n, sizeof(*keys));
 	for (size_t i = 0; i < k->n; i++) {
 		refs[i] = k->rows[i].ref;
-		keys[i] = (struct spot_pool_key){.provider = k->place->provider,
-						 .region = k->place->region,
-						 .zone = arena_strdup(a->arena, k->rows[i].zone),
-						 .instance_type = arena_strdup(a->arena, k->rows[i].instance_type),
-						 .market = spot_market_parse(k->rows[i].market)};
+		keys[i] = (struct spot_pool_key){ .provider = k->place->provider,
+			.region = k->place->region,
+			.zone = arena_strdup(a->arena, k->rows[i].zone),
+			.instance_type = arena_strdup(a->arena, k->rows[i].instance_type),
+			.market = spot_market_parse(k->rows[i].market) };
 	}
-	k->describe = (struct spot_describe){
-	    .region = k->place->region, .refs = refs, .refs_n = k->n, .keys = keys, .install = e->install};
+	k->describe = (struct spot_describe){ .region = k->place->region,
+		.refs = refs,
+		.refs_n = k->n,
+		.keys = keys,
+		.install = e->install };
 	if (call_provider_ops(p)->notices != NULL && !k->place->noticing) {
 		ask_notices(e, k, p);
 	}
@@ -377,7 +385,10 @@ static void ask(struct recon *r, struct watch_place *place)
 		place->asked_us = loop_mono_us(r->e->loop);
 	}
 	STEP(s, engine_watch_refs,
-	     (&(struct q_engine_watch_refs){.provider = place->provider, .region = place->region, .after = place->after_id, .most = PAGE}));
+	    (&(struct q_engine_watch_refs){ .provider = place->provider,
+		.region = place->region,
+		.after = place->after_id,
+		.most = PAGE }));
 }
 
 static void watch_places(struct step *s)
@@ -419,20 +430,20 @@ static void pool_rests(struct step *s)
 }
 
 static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
-		      int64_t us, int32_t reclaims)
+    int64_t us, int32_t reclaims)
 {
 	struct step *s = step_new(r, pool_rests, NULL);
 
 	offers_stale(r->e);
 	STEP(s, engine_pool_rest,
-	     (&(struct q_engine_pool_rest){.pool_id = w->pool_id,
-					   .until_us = engine_now(r->e) + us,
-					   .rc = rc,
-					   .why = w->why,
-					   .at_us = engine_now(r->e),
-					   .day = engine_day(r->e),
-					   .reclaims = reclaims,
-					   .fence = r->epoch}));
+	    (&(struct q_engine_pool_rest){ .pool_id = w->pool_id,
+		.until_us = engine_now(r->e) + us,
+		.rc = rc,
+		.why = w->why,
+		.at_us = engine_now(r->e),
+		.day = engine_day(r->e),
+		.reclaims = reclaims,
+		.fence = r->epoch }));
 }
 
 static void refused_ends(struct step *s)
@@ -443,8 +454,8 @@ static void refused_ends(struct step *s)
 	node_event(s->r, w->id, w->state, NODE_EV_BROKEN, w->cause, w->why);
 }
 
-/* A launch that was refused after all: the pool, or its quota class, rests as after any refusal. Only then does the
- * node end, or its job would be placed there once more. */
+/* A launch that was refused after all: the pool, or its quota class, rests as after any refusal.
+ * Only then does the node end, or its job would be placed there once more. */
 static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 {
 	const struct engine_conf *c = &r->e->conf;
@@ -452,15 +463,15 @@ static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 	struct step *s = step_new(r, refused_ends, w);
 
 	STEP(s, engine_pool_refused_late,
-	     (&(struct q_engine_pool_refused_late){.pool_id = w->pool_id,
-						   .rc = quota ? "late_quota" : "late_no_capacity",
-						   .scope = quota ? "class" : "pool",
-						   .why = w->why,
-						   .cool_min_us = c->cool_min_us,
-						   .cool_max_us = c->cool_max_us,
-						   .at_us = engine_now(r->e),
-						   .day = engine_day(r->e),
-						   .fence = r->epoch}));
+	    (&(struct q_engine_pool_refused_late){ .pool_id = w->pool_id,
+		.rc = quota ? "late_quota" : "late_no_capacity",
+		.scope = quota ? "class" : "pool",
+		.why = w->why,
+		.cool_min_us = c->cool_min_us,
+		.cool_max_us = c->cool_max_us,
+		.at_us = engine_now(r->e),
+		.day = engine_day(r->e),
+		.fence = r->epoch }));
 }
 
 /* What an end says about the pool it was in. */
@@ -473,16 +484,17 @@ static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, 
 	if (ev == NODE_EV_ENROLLED) {
 		struct step *s = step_new(r, NULL, NULL);
 
-		STEP(s, engine_pool_serves, (&(struct q_engine_pool_serves){.pool_id = w->pool_id, .fence = r->epoch}));
+		STEP(s, engine_pool_serves,
+		    (&(struct q_engine_pool_serves){ .pool_id = w->pool_id, .fence = r->epoch }));
 	} else if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
 		pool_rest(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
-			  0);
+		    0);
 	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 &&
-		   strcmp(w->state, "DRAINING") != 0) {
+	    strcmp(w->state, "DRAINING") != 0) {
 		/* Without a notice before it (that would have counted it). Ended while it booted: a
 		 * launch that failed late, such as Server.InsufficientInstanceCapacity. */
 		pool_rest(r, w, booting ? "no_capacity" : "reclaimed",
-			  booting ? c->cool_min_us : c->reclaim_cool_us, spot && !booting ? 1 : 0);
+		    booting ? c->cool_min_us : c->reclaim_cool_us, spot && !booting ? 1 : 0);
 	}
 }
 
@@ -529,17 +541,18 @@ void watch_run(struct recon *r)
 	size_t slow_n = slow_ones(r, slow, slow_us);
 
 	STEP(s, engine_watch_places,
-	     (&(struct q_engine_watch_places){.at_us = now, .silent_us = e->conf.agent_silent_us}));
+	    (&(struct q_engine_watch_places){ .at_us = now,
+		.silent_us = e->conf.agent_silent_us }));
 	s = step_new(r, watch_due, NULL);
 	STEP(s, engine_watch_due,
-	     (&(struct q_engine_watch_due){.at_us = now,
-					   .boot_us = clock_span_us(e, e->conf.boot_timeout_us),
-					   .silent_us = e->conf.agent_lost_us,
-					   .up_us = e->led_since_us,
-					   .speaks_us = e->conf.agent_silent_us,
-					   .slow = slow,
-					   .slow_n = slow_n,
-					   .slow_us = slow_us,
-					   .slow_us_n = slow_n,
-					   .beat_us = LISTEN_BEAT_US}));
+	    (&(struct q_engine_watch_due){ .at_us = now,
+		.boot_us = clock_span_us(e, e->conf.boot_timeout_us),
+		.silent_us = e->conf.agent_lost_us,
+		.up_us = e->led_since_us,
+		.speaks_us = e->conf.agent_silent_us,
+		.slow = slow,
+		.slow_n = slow_n,
+		.slow_us = slow_us,
+		.slow_us_n = slow_n,
+		.beat_us = LISTEN_BEAT_US }));
 }

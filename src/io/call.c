@@ -26,25 +26,25 @@ static void run_deadline(struct loop_timer *t);
 static void run_woken(struct loop_timer *t);
 
 static const char *const verb_names[] = {
-    [CALL_REGIONS] = "regions",
-    [CALL_POOLS] = "pools",
-    [CALL_PRICES] = "prices",
-    [CALL_LAUNCH] = "launch",
-    [CALL_FIND] = "find",
-    [CALL_LIST] = "list",
-    [CALL_DESCRIBE] = "describe",
-    [CALL_TERMINATE] = "terminate",
-    [CALL_WHOAMI] = "whoami",
-    [CALL_SIGNALS] = "signals",
-    [CALL_QUOTAS] = "quotas",
-    [CALL_NOTICES] = "notices",
-    [CALL_LAUNCH_GANG] = "launch_gang",
-    [CALL_VERIFY] = "verify",
-    [CALL_WATCH] = "watch",
-    [CALL_CHECK] = "check",
+	[CALL_REGIONS] = "regions",
+	[CALL_POOLS] = "pools",
+	[CALL_PRICES] = "prices",
+	[CALL_LAUNCH] = "launch",
+	[CALL_FIND] = "find",
+	[CALL_LIST] = "list",
+	[CALL_DESCRIBE] = "describe",
+	[CALL_TERMINATE] = "terminate",
+	[CALL_WHOAMI] = "whoami",
+	[CALL_SIGNALS] = "signals",
+	[CALL_QUOTAS] = "quotas",
+	[CALL_NOTICES] = "notices",
+	[CALL_LAUNCH_GANG] = "launch_gang",
+	[CALL_VERIFY] = "verify",
+	[CALL_WATCH] = "watch",
+	[CALL_CHECK] = "check",
 };
 
-/* ---- ends ------------------------------------------------------------------------------ */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void run_free(void *p)
 {
@@ -95,7 +95,7 @@ void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err)
 	struct call *call = r->call;
 	int requests = r->sent;
 	bool doubted = r->doubted;
-	struct spot_err e = {0};
+	struct spot_err e = { 0 };
 
 	if (err != NULL) {
 		size_t n = strlen(err->text);
@@ -152,12 +152,12 @@ static void run_deadline(struct loop_timer *t)
 {
 	struct run *r = container_of(t, struct run, deadline);
 	static const char *const at[] = {
-	    [RUN_NEW] = "not started",
-	    [RUN_AUTH] = "waiting for credentials",
-	    [RUN_LIMIT] = "waiting for the rate limit",
-	    [RUN_SHARED] = "waiting for the account-wide rate limit",
-	    [RUN_DELAY] = "waiting to retry",
-	    [RUN_SENT] = "waiting for the reply",
+		[RUN_NEW] = "not started",
+		[RUN_AUTH] = "waiting for credentials",
+		[RUN_LIMIT] = "waiting for the rate limit",
+		[RUN_SHARED] = "waiting for the account-wide rate limit",
+		[RUN_DELAY] = "waiting to retry",
+		[RUN_SENT] = "waiting for the reply",
 	};
 	bool acted = run_may_have_acted(r);
 	char took[32];
@@ -171,7 +171,7 @@ static void run_deadline(struct loop_timer *t)
 	run_end(r, e.rc, &e);
 }
 
-/* ---- retries --------------------------------------------------------------------------- */
+/* ---- retries --------------------------------------------------------------------------------- */
 
 static int64_t run_delay_us(struct run *r)
 {
@@ -271,7 +271,7 @@ static void run_step_reauth(struct run *r)
 	auth_wait(r);
 }
 
-/* ---- replies --------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 /* The exchange failed below HTTP: there is no reply for the step to read. */
 static void run_lost(struct run *r, enum spot_rc rc)
@@ -300,7 +300,8 @@ static void run_told_time(const struct run *r)
 {
 	int64_t theirs;
 
-	if (spot_http_header(&r->http.in, "age") == NULL && parse_http_date_us(spot_http_header(&r->http.in, "date"), &theirs)) {
+	if (spot_http_header(&r->http.in, "age") == NULL &&
+	    parse_http_date_us(spot_http_header(&r->http.in, "date"), &theirs)) {
 		r->p->told_off_us = theirs - loop_wall_us(r->p->loop);
 		r->p->told_at_us = loop_mono_us(r->p->loop);
 	}
@@ -322,7 +323,7 @@ void run_answered(struct op *op)
 	run_step(r);
 }
 
-/* ---- steps ----------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static enum spot_step run_no_verb(struct run *r)
 {
@@ -425,7 +426,8 @@ static void run_failed(struct run *r)
 static void run_more(struct run *r)
 {
 	if (r->c->in == NULL || !r->c->in->partial) {
-		run_end_text(r, SPOT_INTERNAL, "the provider's step asked for more of a reply that is over");
+		run_end_text(r, SPOT_INTERNAL,
+		    "the provider's step asked for more of a reply that is over");
 		return;
 	}
 	r->c->in = NULL;
@@ -457,7 +459,7 @@ static void run_progress(struct run *r)
 		r->doubted = r->doubted || (r->doubt && r->c->in->status >= 500);
 		r->acted = r->acted || r->doubt_before || (r->doubt && !refused(r->c->in));
 		r->doubt = false;
-		r->last = (struct spot_err){0};
+		r->last = (struct spot_err){ 0 };
 	}
 }
 
@@ -479,7 +481,7 @@ static void run_step(struct run *r)
 		}
 		c->now_us = loop_wall_us(r->p->loop);
 		c->rnd = rng_u64(loop_rng(r->p->loop));
-		c->err = (struct spot_err){0};
+		c->err = (struct spot_err){ 0 };
 		s = run_enter(r);
 		if (s != SPOT_MORE) {
 			run_stream_cut(r);
@@ -530,7 +532,7 @@ void run_resume(struct run *r)
 	run_step(r);
 }
 
-/* ---- starting -------------------------------------------------------------------------- */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 struct run *run_new(struct call_provider *p, const char *verb, int64_t timeout_us, int tries_max)
 {
@@ -580,7 +582,7 @@ void call_start(struct call *call, struct call_provider *p, enum call_verb verb,
 	call->may_send = NULL;
 	call->urgent = urgent;
 	call->run = r;
-	call->c = (struct spot_call){.arena = arena};
+	call->c = (struct spot_call){ .arena = arena };
 	r->call = call;
 	r->c = &call->c;
 	r->arena = arena;

@@ -3,9 +3,10 @@
  * single-flight: the first call that needs it starts the auth step, all others wait for that one,
  * and its failure fails them all with its words.
  *
- * What a provider holds goes by the wall clock: lives of tokens, when to renew them, when to ask again after a refusal.
- * When that clock is set, all of it may be wrong (a pause of a minute lasts for hours), so credentials are then renewed
- * whole, though they are fresh. Should that fail, what there is goes on being used, and the next call tries again.
+ * What a provider holds goes by the wall clock: lives of tokens, when to renew them, when to ask
+ * again after a refusal. When that clock is set, all of it may be wrong (a pause of a minute lasts
+ * for hours), so credentials are then renewed whole, though they are fresh. Should that fail, what
+ * there is goes on being used, and the next call tries again.
  */
 #include "base/base.h"
 
@@ -16,8 +17,9 @@
 #include "io/call.h"
 #include "io/call_int.h"
 
-#define SECRETS_MAX   32
-#define CLOCK_SET_US (30 * SPOT_US_PER_S) /* less is drift, and within what tokens are renewed ahead of their end */
+#define SECRETS_MAX 32
+/* less is drift, and within what tokens are renewed ahead of their end */
+#define CLOCK_SET_US (30 * SPOT_US_PER_S)
 
 static int64_t clock_us(const struct call_provider *p)
 {
@@ -55,7 +57,7 @@ static void auth_begin(struct call_provider *p)
 
 	r->own_arena = arena_new(0);
 	r->arena = r->own_arena;
-	r->own = (struct spot_call){.arena = r->own_arena, .limit = -1};
+	r->own = (struct spot_call){ .arena = r->own_arena, .limit = -1 };
 	r->c = &r->own;
 	r->urgent = true;
 	p->auth = r;
@@ -134,8 +136,7 @@ void auth_done(struct call_provider *p, enum spot_rc rc, const struct spot_err *
 		p->auth_owed = p->auth_owed && !p->auth_whole;
 	}
 	secrets_register(p);
-	TAILQ_FOREACH(r, &p->auth_waiters, auth_link)
-	{
+	TAILQ_FOREACH (r, &p->auth_waiters, auth_link) {
 		n++;
 	}
 	/* Only those that wait now: one let go may come back and ask for the next flight. */

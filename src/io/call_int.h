@@ -6,26 +6,26 @@
 #include "io/call.h"
 #include "io/call_limit.h"
 
-#define CALL_TRIES_MAX		5
-#define CALL_STEPS_MAX		10000
-#define CALL_ARENA_MAX		((size_t)192 << 20) /* under arena_new's own default cap */
-#define CALL_READ_MAX		((size_t)256 << 10)
-#define CALL_AUTH_REPLY_MAX	((size_t)1 << 20)
-#define CALL_BACKOFF_BASE_US	INT64_C(500000)
-#define CALL_BACKOFF_CAP_US	INT64_C(30000000)
+#define CALL_TRIES_MAX 5
+#define CALL_STEPS_MAX 10000
+#define CALL_ARENA_MAX ((size_t)192 << 20) /* under arena_new's own default cap */
+#define CALL_READ_MAX ((size_t)256 << 10)
+#define CALL_AUTH_REPLY_MAX ((size_t)1 << 20)
+#define CALL_BACKOFF_BASE_US INT64_C(500000)
+#define CALL_BACKOFF_CAP_US INT64_C(30000000)
 #define CALL_RETRY_AFTER_MAX_US INT64_C(300000000)
 #define CALL_REQUEST_TIMEOUT_US INT64_C(30000000)
-#define CALL_AUTH_TIMEOUT_US	INT64_C(60000000)
-#define CALL_BUILT_MAX_US	INT64_C(30000000)
-#define CALL_OP_GRACE_US	INT64_C(5000000)
+#define CALL_AUTH_TIMEOUT_US INT64_C(60000000)
+#define CALL_BUILT_MAX_US INT64_C(30000000)
+#define CALL_OP_GRACE_US INT64_C(5000000)
 
 enum run_place {
 	RUN_NEW = 1, /* about to enter its step, or in it */
-	RUN_AUTH,    /* on p->auth_waiters */
-	RUN_LIMIT,   /* in a local bucket's queue */
-	RUN_SHARED,  /* has the tokens of its own bucket, asked the account-wide one */
-	RUN_DELAY,   /* backing off */
-	RUN_SENT,    /* a request is out */
+	RUN_AUTH, /* on p->auth_waiters */
+	RUN_LIMIT, /* in a local bucket's queue */
+	RUN_SHARED, /* has the tokens of its own bucket, asked the account-wide one */
+	RUN_DELAY, /* backing off */
+	RUN_SENT, /* a request is out */
 	RUN_OVER,
 };
 
@@ -33,25 +33,26 @@ struct call_share;
 struct run {
 	TAILQ_ENTRY(run) link, auth_link;
 	struct call_provider *p;
-	struct call *call;   /* NULL: the provider's auth flight */
+	struct call *call; /* NULL: the provider's auth flight */
 	struct spot_call *c; /* call->c or own */
 	struct spot_call own;
 	struct arena *arena, *own_arena;
 	const char *verb;
 	enum run_place place;
 	bool urgent, launch;
-	bool reauthed;		  /* REAUTH is granted once */
+	bool reauthed; /* REAUTH is granted once */
 	bool authed; /* a flight was awaited: the next step does not ask for another */
 	bool granted; /* tokens are taken for the request that is being built again */
-	bool doubt, doubt_before; /* a mutating request is out without a definite answer; and as it
-				   * was before the last request */
+	/* a mutating request is out without a definite answer; and as it was before the last
+	 * request */
+	bool doubt, doubt_before;
 	bool acted; /* a mutating request was answered, not refused, and the step went on */
 	bool doubted; /* call.doubted */
-	int at_before;		  /* c->at on entry to the step that built the request */
-	int tries, tries_max;	  /* of the request at hand */
+	int at_before; /* c->at on entry to the step that built the request */
+	int tries, tries_max; /* of the request at hand */
 	int steps, sent;
 	int64_t timeout_us, began_us, sent_us, waits_since_us; /* mono */
-	uint64_t auth_gen;    /* credentials the last request was signed with */
+	uint64_t auth_gen; /* credentials the last request was signed with */
 	struct spot_err last; /* why the last try failed */
 	struct http_req http;
 	struct spot_http_response file; /* reply of SPOT_READ */
@@ -79,9 +80,10 @@ struct call_provider {
 	struct run_list runs, auth_waiters;
 	struct run *auth; /* the flight, NULL = none */
 	uint64_t auth_gen;
-	int64_t told_off_us, told_at_us; /* by the Date of the newest reply: its clock less ours; when (mono; 0: none told) */
+	/* by the Date of the newest reply: its clock less ours; when (mono; 0: none told) */
+	int64_t told_off_us, told_at_us;
 	int64_t clock_us; /* wall clock minus mono, as it was last looked at */
-	bool auth_owed;	 /* the clock was set since its credentials were renewed whole */
+	bool auth_owed; /* the clock was set since its credentials were renewed whole */
 	bool auth_whole; /* the flight renews what was fresh: all of it */
 	char **secrets; /* what we registered for redaction */
 	size_t secrets_n;
@@ -103,7 +105,7 @@ void run_streamed(struct http_req *req); /* more of a streamed reply is there */
 /* call_send.c */
 const struct spot_limit *run_limit(const struct run *r); /* NULL = none */
 void run_take(struct run *r); /* c->out, once the rate limit lets it */
-void run_send(struct run *r);				 /* now */
+void run_send(struct run *r); /* now */
 void run_granted(struct limit_wait *w);
 void run_log_request(const struct run *r, enum spot_rc rc);
 /* call_auth.c: the provider instance and its credentials */

@@ -16,7 +16,7 @@ struct limit_bucket {
 	const struct spot_limit *limit;
 	char *scope;
 	double tokens;
-	int64_t as_of_us;      /* mono; tokens are right for this moment */
+	int64_t as_of_us; /* mono; tokens are right for this moment */
 	int64_t shut_until_us; /* mono */
 	struct limit_queue urgent, normal;
 	struct loop_timer timer;
@@ -171,8 +171,8 @@ bool limiter_take(struct limiter *l, const struct spot_limit *limit, const char 
 	return false;
 }
 
-void limiter_put_back(struct limiter *l, const struct spot_limit *limit, const char *scope, int cost,
-    bool urgent, int64_t wait_us, struct limit_wait *w)
+void limiter_put_back(struct limiter *l, const struct spot_limit *limit, const char *scope,
+    int cost, bool urgent, int64_t wait_us, struct limit_wait *w)
 {
 	struct limit_bucket *b = bucket_get(l, limit, scope);
 

@@ -27,10 +27,10 @@ void limiter_free(struct limiter *l); /* NULL accepted; nobody may be queued any
  */
 bool limiter_take(struct limiter *l, const struct spot_limit *limit, const char *scope, int cost,
     bool urgent, struct limit_wait *w);
-/* The tokens that w was given are of no use for wait_us, since a wider bucket has none: they go back, w is the first of its
- * class again, and nobody else is let through before that. */
-void limiter_put_back(struct limiter *l, const struct spot_limit *limit, const char *scope, int cost,
-    bool urgent, int64_t wait_us, struct limit_wait *w);
+/* The tokens that w was given are of no use for wait_us, since a wider bucket has none: they go
+ * back, w is the first of its class again, and nobody else is let through before that. */
+void limiter_put_back(struct limiter *l, const struct spot_limit *limit, const char *scope,
+    int cost, bool urgent, int64_t wait_us, struct limit_wait *w);
 void limiter_cancel(struct limit_wait *w); /* idempotent */
 /* The vendor said "too fast": the bucket is emptied, and shut for the time it asked for. */
 void limiter_throttled(struct limiter *l, const struct spot_limit *limit, const char *scope,

@@ -56,7 +56,7 @@ enum spot_rc call_read_file(const char *path, struct arena *arena, struct spot_h
 	if (rc != SPOT_OK) {
 		return rc;
 	}
-	*ret = (struct spot_http_response){.status = status, .body = {.p = "", .n = 0}};
+	*ret = (struct spot_http_response){ .status = status, .body = { .p = "", .n = 0 } };
 	if (fd < 0) {
 		return SPOT_OK;
 	}

@@ -27,14 +27,15 @@ void run_send(struct run *r)
 	struct spot_call *c = r->c;
 	int64_t left = r->began_us + r->timeout_us - loop_mono_us(p->loop);
 
-	if (c->mutating && r->call != NULL && r->call->may_send != NULL && !r->call->may_send(r->call)) {
+	if (c->mutating && r->call != NULL && r->call->may_send != NULL &&
+	    !r->call->may_send(r->call)) {
 		run_end_text(r, SPOT_CANCELLED, "not sent: this daemon leads no longer");
 		return;
 	}
 	if (c->out.timeout_us <= 0) {
 		c->out.timeout_us = r->launch && p->ops->launch_timeout_us > 0
-					? p->ops->launch_timeout_us
-					: CALL_REQUEST_TIMEOUT_US;
+		    ? p->ops->launch_timeout_us
+		    : CALL_REQUEST_TIMEOUT_US;
 	}
 	c->out.timeout_us = MAX(MIN(c->out.timeout_us, left), INT64_C(1000));
 	if (r->call == NULL) {
@@ -117,9 +118,8 @@ static void run_take_shared(struct run *r)
 	r->share = s;
 	r->place = RUN_SHARED;
 	p->shares++;
-	p->shared->take(p->shared, p, r->taking,
-	    r->c->limit_scope == NULL ? "" : r->c->limit_scope, MAX(r->c->limit_cost, 1),
-	    r->urgent, s);
+	p->shared->take(p->shared, p, r->taking, r->c->limit_scope == NULL ? "" : r->c->limit_scope,
+	    MAX(r->c->limit_cost, 1), r->urgent, s);
 }
 
 static void run_take_next(struct run *r)
@@ -152,11 +152,12 @@ void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, in
 	}
 	r->share = NULL;
 	r->place = RUN_LIMIT;
-	/* The own bucket comes before the account-wide one: it serves urgent requests first and knows
-	 * when the vendor has shut us out. It alone counts when the store is away: this process stays
-	 * within the limit then, and a terminate does not wait for a database. */
+	/* The own bucket comes before the account-wide one: it serves urgent requests first and
+	 * knows when the vendor has shut us out. It alone counts when the store is away: this
+	 * process stays within the limit then, and a terminate does not wait for a database. */
 	if (rc == SPOT_OK && wait_us > 0) {
-		limiter_put_back(p->limiter, r->taking, r->c->limit_scope, r->c->limit_cost, r->urgent, wait_us, &r->wait);
+		limiter_put_back(p->limiter, r->taking, r->c->limit_scope, r->c->limit_cost,
+		    r->urgent, wait_us, &r->wait);
 	} else {
 		run_taken_all(r);
 	}

@@ -21,21 +21,22 @@
 #include <openssl/ssl.h>
 
 #define TIMEOUT_DEFAULT_US (30 * SPOT_US_PER_S)
-#define REPLY_MAX_DEFAULT  ((size_t)8 << 20)
-#define HEADERS_MAX        200
-#define HEADER_BYTES_MAX   ((size_t)256 << 10)
+#define REPLY_MAX_DEFAULT ((size_t)8 << 20)
+#define HEADERS_MAX 200
+#define HEADER_BYTES_MAX ((size_t)256 << 10)
 
 static int clients_n;
 
 static void curl_act(struct http_client *c, curl_socket_t fd, int events);
 
-/* ---- curl's sockets and timer on the loop ----------------------------------------------- */
+/* ---- curl's sockets and timer on the loop ---------------------------------------------------- */
 
 static void sock_ready(struct loop_fd *f, int events)
 {
 	struct sock *s = container_of(f, struct sock, fd);
 
-	curl_act(s->client, f->fd, ((events & LOOP_READ) != 0 ? CURL_CSELECT_IN : 0) |
+	curl_act(s->client, f->fd,
+	    ((events & LOOP_READ) != 0 ? CURL_CSELECT_IN : 0) |
 		((events & LOOP_WRITE) != 0 ? CURL_CSELECT_OUT : 0));
 }
 
@@ -43,8 +44,9 @@ static void sock_drop(struct sock *s)
 {
 	loop_fd_stop(&s->fd);
 	*s->at = s->next;
-	if (s->next != NULL)
+	if (s->next != NULL) {
 		s->next->at = s->at;
+	}
 	loop_bury(s->client->loop, s, free);
 }
 
@@ -54,24 +56,28 @@ static int on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *user, 
 	struct sock *s = per_socket;
 
 	if (what == CURL_POLL_REMOVE) {
-		if (s != NULL)
+		if (s != NULL) {
 			sock_drop(s);
+		}
 		return 0;
 	}
 	if (s == NULL) {
 		s = calloc(1, sizeof(*s));
-		if (s == NULL)
+		if (s == NULL) {
 			abort();
+		}
 		s->client = c;
 		s->at = &c->socks;
 		s->next = c->socks;
-		if (s->next != NULL)
+		if (s->next != NULL) {
 			s->next->at = &s->next;
+		}
 		c->socks = s;
 		loop_fd_init(&s->fd, c->loop, sock_ready);
 		curl_multi_assign(c->multi, fd, s);
 	}
-	loop_fd_set(&s->fd, fd, ((what & CURL_POLL_IN) != 0 ? LOOP_READ : 0) |
+	loop_fd_set(&s->fd, fd,
+	    ((what & CURL_POLL_IN) != 0 ? LOOP_READ : 0) |
 		((what & CURL_POLL_OUT) != 0 ? LOOP_WRITE : 0));
 	return 0;
 }
@@ -81,10 +87,11 @@ static int on_timer(CURLM *multi UNUSED, long timeout_ms, void *user)
 	struct http_client *c = user;
 
 	/* Only arms: acting here would be a call of curl inside curl. */
-	if (timeout_ms < 0)
+	if (timeout_ms < 0) {
 		loop_timer_stop(&c->timer);
-	else
+	} else {
 		loop_timer_set(&c->timer, (int64_t)timeout_ms * 1000);
+	}
 	return 0;
 }
 
@@ -93,7 +100,7 @@ static void timer_fire(struct loop_timer *t)
 	curl_act(container_of(t, struct http_client, timer), CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* ---- the reply --------------------------------------------------------------------------- */
+/* ---- the reply ------------------------------------------------------------------------------- */
 
 size_t http_on_body(char *p, size_t size, size_t n, void *user)
 {
@@ -124,18 +131,22 @@ size_t http_on_header(char *p, size_t size, size_t n, void *user)
 		return 0;
 	}
 	const char *colon = memchr(p, ':', len);
-	if (colon == NULL)
+	if (colon == NULL) {
 		return len;
+	}
 	size_t from = (size_t)(colon - p) + 1;
-	while (end > from && (p[end - 1] == '\r' || p[end - 1] == '\n' || p[end - 1] == ' '))
+	while (end > from && (p[end - 1] == '\r' || p[end - 1] == '\n' || p[end - 1] == ' ')) {
 		end--;
-	while (from < end && (p[from] == ' ' || p[from] == '\t'))
+	}
+	while (from < end && (p[from] == ' ' || p[from] == '\t')) {
 		from++;
-	if (x->headers == NULL)
+	}
+	if (x->headers == NULL) {
 		x->headers = arena_array(a, HEADERS_MAX, sizeof(*x->headers));
+	}
 	x->headers[x->headers_n++] = (struct spot_header){
-	    .name = arena_strndup(a, p, (size_t)(colon - p)),
-	    .value = arena_strndup(a, p + from, end - from),
+		.name = arena_strndup(a, p, (size_t)(colon - p)),
+		.value = arena_strndup(a, p + from, end - from),
 	};
 	return len;
 }
@@ -167,17 +178,20 @@ static enum spot_rc xfer_verdict(struct xfer *x, CURLcode code, int status, stru
 	const struct http_req *req = x->req;
 	enum spot_rc rc = SPOT_UNAVAILABLE;
 
-	if (code == CURLE_OK && status != 0)
+	if (code == CURLE_OK && status != 0) {
 		return SPOT_OK;
-	if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_URL_MALFORMAT)
+	}
+	if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_URL_MALFORMAT) {
 		rc = SPOT_INVALID;
-	else if (req->mutating && !nothing_sent(x, code))
+	} else if (req->mutating && !nothing_sent(x, code)) {
 		rc = SPOT_UNKNOWN;
-	else if (x->broken != NULL)
+	} else if (x->broken != NULL) {
 		rc = SPOT_BAD_REPLY;
-	if (x->broken != NULL)
+	}
+	if (x->broken != NULL) {
 		return err_set(err, rc, "%s: %s (over %zu bytes)", req->op.what, x->broken,
 		    x->body.overflow ? x->reply_max : HEADER_BYTES_MAX);
+	}
 	return err_set(err, rc, "%s: %s", req->op.what,
 	    x->words[0] != '\0' ? x->words : curl_easy_strerror(code));
 }
@@ -191,8 +205,9 @@ static void xfer_free(struct xfer *x)
 	curl_slist_free_all(x->headers_out);
 	sbuf_fini(&x->body);
 	*x->at = x->next;
-	if (x->next != NULL)
+	if (x->next != NULL) {
 		x->next->at = x->at;
+	}
 	free(x);
 }
 
@@ -209,25 +224,26 @@ static void xfer_log(const struct xfer *x, enum spot_rc rc, int status)
 static void xfer_done(struct xfer *x, CURLcode code)
 {
 	struct http_req *req = x->req;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	long status = 0;
 
 	curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
 	enum spot_rc rc = xfer_verdict(x, code, (int)status, &err);
-	if (rc == SPOT_OK)
+	if (rc == SPOT_OK) {
 		req->in = (struct spot_http_response){
-		    .status = (int)status,
-		    .headers = x->headers,
-		    .headers_n = x->headers_n,
-		    .body = arena_bytes(req->arena, x->body.p, x->body.n),
+			.status = (int)status,
+			.headers = x->headers,
+			.headers_n = x->headers_n,
+			.body = arena_bytes(req->arena, x->body.p, x->body.n),
 		};
+	}
 	xfer_log(x, rc, (int)status);
 	req->priv = NULL;
 	xfer_free(x);
 	op_finish(&req->op, rc, &err);
 }
 
-/* ---- streams ----------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 static size_t whole_lines(const struct xfer *x)
 {
@@ -246,11 +262,11 @@ static void lines_hand(struct loop_task *t)
 	x->lines_due = false;
 	curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
 	req->in = (struct spot_http_response){
-	    .status = (int)status,
-	    .headers = x->headers,
-	    .headers_n = x->headers_n,
-	    .body = arena_bytes(req->arena, x->body.p, n),
-	    .partial = true,
+		.status = (int)status,
+		.headers = x->headers,
+		.headers_n = x->headers_n,
+		.body = arena_bytes(req->arena, x->body.p, n),
+		.partial = true,
 	};
 	sbuf_consume(&x->body, n);
 	x->handed = true;
@@ -259,8 +275,9 @@ static void lines_hand(struct loop_task *t)
 
 static void lines_look(struct xfer *x)
 {
-	if (x->req->streamed == NULL || x->handed || x->lines_due || whole_lines(x) == 0)
+	if (x->req->streamed == NULL || x->handed || x->lines_due || whole_lines(x) == 0) {
 		return;
+	}
 	x->lines_due = true;
 	loop_defer(x->client->loop, &x->lines, lines_hand);
 }
@@ -271,10 +288,11 @@ void http_stream_resume(struct http_req *req)
 
 	assert(x != NULL && x->handed);
 	x->handed = false;
-	if (x->over)
+	if (x->over) {
 		xfer_done(x, x->code);
-	else
+	} else {
 		lines_look(x);
+	}
 }
 
 static void xfer_ended(struct xfer *x, CURLcode code)
@@ -298,15 +316,17 @@ static void curl_act(struct http_client *c, curl_socket_t fd, int events)
 	for (CURLMsg *m; (m = curl_multi_info_read(c->multi, &left)) != NULL;) {
 		struct xfer *x;
 
-		if (m->msg != CURLMSG_DONE)
+		if (m->msg != CURLMSG_DONE) {
 			continue;
+		}
 		/* The message dies with its handle. */
 		CURLcode code = m->data.result;
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
 		xfer_ended(x, code);
 	}
-	for (struct xfer *x = c->xfers; x != NULL; x = x->next)
+	for (struct xfer *x = c->xfers; x != NULL; x = x->next) {
 		lines_look(x);
+	}
 }
 
 static void http_abort(struct op *op)
@@ -314,15 +334,16 @@ static void http_abort(struct op *op)
 	struct http_req *req = container_of(op, struct http_req, op);
 	struct xfer *x = req->priv;
 
-	if (x == NULL)
+	if (x == NULL) {
 		return;
+	}
 	req->priv = NULL;
 	xfer_free(x);
 }
 
 static void refuse(struct http_req *req, enum spot_rc rc, const char *why)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	err_set(&err, rc, "%s: %s", req->op.what, why);
 	op_finish(&req->op, rc, &err);
@@ -352,17 +373,18 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	req->out = out;
 	req->arena = arena;
 	req->mutating = mutating;
-	req->in = (struct spot_http_response){0};
+	req->in = (struct spot_http_response){ 0 };
 	req->priv = NULL;
-	op_begin(&req->op, what_text(arena, out), timeout_us, mutating ? SPOT_UNKNOWN : SPOT_TIMEOUT,
-	    http_abort);
+	op_begin(&req->op, what_text(arena, out), timeout_us,
+	    mutating ? SPOT_UNKNOWN : SPOT_TIMEOUT, http_abort);
 	if (c->ca_bad) {
 		refuse(req, SPOT_CONFIG, "the file of CA certificates cannot be used");
 		return;
 	}
 	struct xfer *x = calloc(1, sizeof(*x));
-	if (x == NULL || (x->easy = curl_easy_init()) == NULL)
+	if (x == NULL || (x->easy = curl_easy_init()) == NULL) {
 		abort();
+	}
 	x->client = c;
 	x->req = req;
 	x->begun_us = loop_mono_us(c->loop);
@@ -370,8 +392,9 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	sbuf_init(&x->body, x->reply_max);
 	x->at = &c->xfers;
 	x->next = c->xfers;
-	if (x->next != NULL)
+	if (x->next != NULL) {
 		x->next->at = &x->next;
+	}
 	c->xfers = x;
 	if (!http_headers_build(x, out)) {
 		xfer_free(x);
@@ -380,17 +403,19 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	}
 	http_easy_set(x, out, timeout_us);
 	req->priv = x;
-	if (curl_multi_add_handle(c->multi, x->easy) != CURLM_OK)
+	if (curl_multi_add_handle(c->multi, x->easy) != CURLM_OK) {
 		abort();
+	}
 }
 
-/* ---- the client -------------------------------------------------------------------------- */
+/* ---- the client ------------------------------------------------------------------------------ */
 
 static void roots_load(struct http_client *c)
 {
 	c->roots = X509_STORE_new();
-	if (c->roots == NULL || X509_STORE_set_default_paths(c->roots) != 1)
+	if (c->roots == NULL || X509_STORE_set_default_paths(c->roots) != 1) {
 		abort();
+	}
 	if (c->ca_file != NULL && X509_STORE_load_locations(c->roots, c->ca_file, NULL) != 1) {
 		c->ca_bad = true;
 		log_error("http.ca_unusable", STR("path", c->ca_file));
@@ -398,17 +423,21 @@ static void roots_load(struct http_client *c)
 	ERR_clear_error();
 }
 
-/* The metadata services (AWS IMDS and ECS, also by IPv6) and this machine are never behind a proxy. */
+/* The metadata services (AWS IMDS and ECS, also by IPv6) and this machine are never behind a
+ * proxy. */
 static char *no_proxy_list(void)
 {
-	static const char own[] = "169.254.169.254,169.254.170.2,fd00:ec2::254,localhost,127.0.0.1,::1";
+	static const char own[] =
+	    "169.254.169.254,169.254.170.2,fd00:ec2::254,localhost,127.0.0.1,::1";
 	const char *env = getenv("no_proxy");
 	char *list = NULL;
 
-	if (env == NULL)
+	if (env == NULL) {
 		env = getenv("NO_PROXY");
-	if (asprintf(&list, "%s%s%s", own, str_empty(env) ? "" : ",", env != NULL ? env : "") < 0)
+	}
+	if (asprintf(&list, "%s%s%s", own, str_empty(env) ? "" : ",", env != NULL ? env : "") < 0) {
 		abort();
+	}
 	return list;
 }
 
@@ -416,8 +445,9 @@ static char *copy_or_null(const char *s)
 {
 	char *copy = s != NULL ? strdup(s) : NULL;
 
-	if (s != NULL && copy == NULL)
+	if (s != NULL && copy == NULL) {
 		abort();
+	}
 	return copy;
 }
 
@@ -427,8 +457,9 @@ struct http_client *http_client_new(struct loop *l, const struct http_client_con
 	int total = conf->connections_max > 0 ? conf->connections_max : 128;
 	int host = conf->per_host_max > 0 ? conf->per_host_max : 16;
 
-	if (c == NULL || (clients_n++ == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK))
+	if (c == NULL || (clients_n++ == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)) {
 		abort();
+	}
 	c->loop = l;
 	c->ca_file = copy_or_null(conf->ca_file);
 	c->user_agent = copy_or_null(conf->user_agent);
@@ -436,8 +467,9 @@ struct http_client *http_client_new(struct loop *l, const struct http_client_con
 	roots_load(c);
 	loop_timer_init(&c->timer, l, timer_fire);
 	c->multi = curl_multi_init();
-	if (c->multi == NULL)
+	if (c->multi == NULL) {
 		abort();
+	}
 	curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
 	curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
 	curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_timer);
@@ -450,16 +482,19 @@ struct http_client *http_client_new(struct loop *l, const struct http_client_con
 
 void http_client_free(struct http_client *c)
 {
-	if (c == NULL)
+	if (c == NULL) {
 		return;
+	}
 	/* Requests still under way end as stopped; their owners hear of it in the next turn. */
-	while (c->xfers != NULL)
+	while (c->xfers != NULL) {
 		op_stop(&c->xfers->req->op);
+	}
 	/* From here on curl closes what it kept; it need not tell us. */
 	curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, NULL);
 	curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, NULL);
-	while (c->socks != NULL)
+	while (c->socks != NULL) {
 		sock_drop(c->socks);
+	}
 	loop_timer_stop(&c->timer);
 	curl_multi_cleanup(c->multi);
 	X509_STORE_free(c->roots);
@@ -467,6 +502,7 @@ void http_client_free(struct http_client *c)
 	free(c->no_proxy);
 	free(c->ca_file);
 	free(c);
-	if (--clients_n == 0)
+	if (--clients_n == 0) {
 		curl_global_cleanup();
+	}
 }

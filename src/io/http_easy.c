@@ -17,8 +17,9 @@ static void header_append(struct xfer *x, const char *line)
 {
 	struct curl_slist *more = curl_slist_append(x->headers_out, line);
 
-	if (more == NULL)
+	if (more == NULL) {
 		abort();
+	}
 	x->headers_out = more;
 }
 
@@ -30,19 +31,23 @@ bool http_headers_build(struct xfer *x, const struct spot_http_request *out)
 		const struct spot_header *h = &out->headers[i];
 		char *line = NULL;
 
-		if (!header_safe(h))
+		if (!header_safe(h)) {
 			return false;
+		}
 		has_type |= strcasecmp(h->name, "content-type") == 0;
 		/* "Name;" is how curl is told to send an empty value. */
-		if (asprintf(&line, h->value[0] != '\0' ? "%s: %s" : "%s;", h->name, h->value) < 0)
+		if (asprintf(&line, h->value[0] != '\0' ? "%s: %s" : "%s;", h->name, h->value) <
+		    0) {
 			abort();
+		}
 		header_append(x, line);
 		free(line);
 	}
 	/* What curl would add by itself must not be there unsigned or unasked. */
 	header_append(x, "Expect:");
-	if (!has_type)
+	if (!has_type) {
 		header_append(x, "Content-Type:");
+	}
 	return true;
 }
 
@@ -73,8 +78,9 @@ static CURLcode on_ssl_ctx(CURL *easy UNUSED, void *ssl_ctx, void *user)
 
 static struct curl_blob pem_blob(const char *pem)
 {
-	return (struct curl_blob){
-	    .data = (void *)(uintptr_t)pem, .len = strlen(pem), .flags = CURL_BLOB_COPY};
+	return (struct curl_blob){ .data = (void *)(uintptr_t)pem,
+		.len = strlen(pem),
+		.flags = CURL_BLOB_COPY };
 }
 
 /* Blobs, not files: they are part of what curl compares before it shares a connection. */
@@ -83,8 +89,9 @@ static void tls_own_set(CURL *e, const struct spot_http_request *out)
 	struct curl_blob cert = pem_blob(out->tls_cert_pem != NULL ? out->tls_cert_pem : "");
 	struct curl_blob key = pem_blob(out->tls_key_pem != NULL ? out->tls_key_pem : "");
 
-	if (cert.len == 0 || key.len == 0)
+	if (cert.len == 0 || key.len == 0) {
 		return;
+	}
 	curl_easy_setopt(e, CURLOPT_SSLCERT_BLOB, &cert);
 	curl_easy_setopt(e, CURLOPT_SSLCERTTYPE, "PEM");
 	curl_easy_setopt(e, CURLOPT_SSLKEY_BLOB, &key);
@@ -139,8 +146,9 @@ void http_easy_set(struct xfer *x, const struct spot_http_request *out, int64_t 
 	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(ms + 1000));
 	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
 	    (long)MAX(INT64_C(1), MIN(ms * 3 / 4, CONNECT_MAX_MS)));
-	if (x->client->user_agent != NULL)
+	if (x->client->user_agent != NULL) {
 		curl_easy_setopt(e, CURLOPT_USERAGENT, x->client->user_agent);
+	}
 	/* curl repeats a request by itself when a reused connection turns out dead. A mutating one
 	 * must not be sent twice behind our back. */
 	if (out->fresh_connection || x->req->mutating) {

@@ -24,7 +24,7 @@ struct xfer {
 	const char *broken; /* why we gave the reply up, NULL if we did not */
 	struct loop_task lines; /* of a stream: hands whole lines over */
 	bool lines_due, handed; /* the task waits; its owner has lines and did not ask for more */
-	bool over;              /* of a stream: complete (code), but handed */
+	bool over; /* of a stream: complete (code), but handed */
 	CURLcode code;
 	int64_t begun_us;
 	char words[CURL_ERROR_SIZE];
@@ -36,7 +36,8 @@ struct http_client {
 	struct loop_timer timer;
 	struct sock *socks;
 	struct xfer *xfers;
-	X509_STORE *roots; /* loaded once: curl would read the system's bundle for each connection */
+	/* loaded once: curl would read the system's bundle for each connection */
+	X509_STORE *roots;
 	char *user_agent, *no_proxy, *ca_file;
 	bool ca_bad, in_curl;
 };

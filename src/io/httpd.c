@@ -15,10 +15,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ACCEPT_BATCH     64
-#define ACCEPT_AGAIN_US  (SPOT_US_PER_S / 10)
-#define FDS_FOR_OTHERS   64  /* database, logs, providers */
-#define CONNECTIONS_MIN  16
+#define ACCEPT_BATCH 64
+#define ACCEPT_AGAIN_US (SPOT_US_PER_S / 10)
+#define FDS_FOR_OTHERS 64 /* database, logs, providers */
+#define CONNECTIONS_MIN 16
 
 union address {
 	struct sockaddr any;
@@ -62,21 +62,23 @@ static void accept_again(struct loop_timer *t)
 {
 	struct httpd *h = container_of(t, struct httpd, accept_again);
 
-	if (!h->draining)
+	if (!h->draining) {
 		loop_fd_set(&h->listener, h->listener.fd, LOOP_READ);
+	}
 }
 
 static void accept_one(struct httpd *h, int fd, const union address *from)
 {
 	static const char busy[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-	                           "Content-Length: 0\r\nConnection: close\r\n\r\n";
+				   "Content-Length: 0\r\nConnection: close\r\n\r\n";
 	char peer[64];
 	int one = 1;
 
 	if (h->stats.open >= h->conf.connections_max) {
 		h->stats.refused++;
-		if (!h->tls)
+		if (!h->tls) {
 			(void)!send(fd, busy, sizeof(busy) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		}
 		close(fd);
 		return;
 	}
@@ -102,10 +104,11 @@ static void listener_ready(struct loop_fd *f, int events UNUSED)
 			accept_one(h, fd, &from);
 			continue;
 		}
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			accept_starved(h);
-		else if (errno == EINTR || errno == ECONNABORTED)
+		} else if (errno == EINTR || errno == ECONNABORTED) {
 			continue;
+		}
 		return;
 	}
 }
@@ -125,11 +128,13 @@ static enum spot_rc listen_on(struct httpd *h, struct spot_err *err)
 		a.v6.sin6_port = htons((uint16_t)h->conf.port);
 		n = sizeof(a.v6);
 	} else {
-		return err_set(err, SPOT_CONFIG, "listen address %s is not an IP address", h->conf.address);
+		return err_set(err, SPOT_CONFIG, "listen address %s is not an IP address",
+		    h->conf.address);
 	}
 	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
+	if (fd < 0) {
 		return err_set(err, SPOT_UNAVAILABLE, "socket: %s", strerror(errno));
+	}
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(fd, &a.any, n) < 0 || listen(fd, 4096) < 0) {
 		enum spot_rc rc = err_set(err, SPOT_CONFIG, "cannot listen on %s port %d: %s",
@@ -151,27 +156,36 @@ static void conf_defaults(struct httpd_conf *c)
 	struct rlimit lim;
 	int64_t cap = 1024;
 
-	if (!c->address)
+	if (!c->address) {
 		c->address = "127.0.0.1";
-	if (!c->url_max)
+	}
+	if (!c->url_max) {
 		c->url_max = HTTPD_URL_MAX;
-	if (!c->queued_max)
+	}
+	if (!c->queued_max) {
 		c->queued_max = HTTPD_QUEUED_MAX;
-	if (!c->header_us)
+	}
+	if (!c->header_us) {
 		c->header_us = HTTPD_HEADER_US;
-	if (!c->body_us)
+	}
+	if (!c->body_us) {
 		c->body_us = HTTPD_BODY_US;
-	if (!c->idle_us)
+	}
+	if (!c->idle_us) {
 		c->idle_us = HTTPD_IDLE_US;
-	if (!c->write_us)
+	}
+	if (!c->write_us) {
 		c->write_us = HTTPD_WRITE_US;
-	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY)
+	}
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY) {
 		cap = (int64_t)lim.rlim_cur;
-	else if (lim.rlim_cur == RLIM_INFINITY)
+	} else if (lim.rlim_cur == RLIM_INFINITY) {
 		cap = INT32_MAX;
+	}
 	cap = MAX(cap - FDS_FOR_OTHERS, CONNECTIONS_MIN);
-	if (c->connections_max <= 0 || c->connections_max > cap)
+	if (c->connections_max <= 0 || c->connections_max > cap) {
 		c->connections_max = (int)MIN(cap, INT32_MAX);
+	}
 }
 
 static void httpd_release(void *p)
@@ -185,19 +199,22 @@ static void httpd_release(void *p)
 	free(h);
 }
 
-enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct httpd **ret, struct spot_err *err)
+enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct httpd **ret,
+    struct spot_err *err)
 {
 	struct httpd *h = calloc(1, sizeof(*h));
 	enum spot_rc rc = SPOT_OK;
 
-	if (!h)
+	if (!h) {
 		abort();
+	}
 	h->loop = l;
 	h->conf = *conf;
 	h->spare_fd = -1;
 	h->rbuf = malloc(HTTPD_READ_BYTES);
-	if (!h->rbuf)
+	if (!h->rbuf) {
 		abort();
+	}
 	conf_defaults(&h->conf);
 	/* OpenSSL writes with write(2): a closed peer must be an error there, not a signal. */
 	signal(SIGPIPE, SIG_IGN);
@@ -207,8 +224,9 @@ enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct htt
 		h->tls_key = strdup(conf->tls_key ? conf->tls_key : conf->tls_cert);
 		rc = httpd_tls_load(h->tls_cert, h->tls_key, &h->tls, err);
 	}
-	if (rc == SPOT_OK)
+	if (rc == SPOT_OK) {
 		rc = listen_on(h, err);
+	}
 	if (rc != SPOT_OK) {
 		httpd_release(h);
 		return rc;
@@ -223,8 +241,9 @@ static void listener_stop(struct httpd *h)
 	int fd = h->listener.fd;
 
 	loop_timer_stop(&h->accept_again);
-	if (fd < 0)
+	if (fd < 0) {
 		return;
+	}
 	loop_fd_stop(&h->listener);
 	close(fd);
 	h->listener.fd = -1;
@@ -232,14 +251,17 @@ static void listener_stop(struct httpd *h)
 
 void httpd_free(struct httpd *h)
 {
-	if (!h)
+	if (!h) {
 		return;
+	}
 	listener_stop(h);
 	h->draining = true;
-	while (h->conns)
+	while (h->conns) {
 		hconn_close(h->conns);
-	if (h->spare_fd >= 0)
+	}
+	if (h->spare_fd >= 0) {
 		close(h->spare_fd);
+	}
 	loop_bury(h->loop, h, httpd_release);
 }
 
@@ -252,14 +274,17 @@ void httpd_drain(struct httpd *h)
 {
 	struct hconn *next;
 
-	if (h->draining)
+	if (h->draining) {
 		return;
+	}
 	h->draining = true;
 	listener_stop(h);
 	for (struct hconn *c = h->conns; c; c = next) {
 		next = c->next;
-		if ((c->state == HCONN_HEAD && c->in.n == 0 && !hconn_queued(c)) || c->state == HCONN_HANDSHAKE)
+		if ((c->state == HCONN_HEAD && c->in.n == 0 && !hconn_queued(c)) ||
+		    c->state == HCONN_HANDSHAKE) {
 			hconn_close(c);
+		}
 	}
 }
 
@@ -268,11 +293,13 @@ enum spot_rc httpd_reload_tls(struct httpd *h, struct spot_err *err)
 	struct ssl_ctx_st *fresh = NULL;
 	enum spot_rc rc;
 
-	if (!h->tls)
+	if (!h->tls) {
 		return err_set(err, SPOT_CONFIG, "this listener has no TLS to reload");
+	}
 	rc = httpd_tls_load(h->tls_cert, h->tls_key, &fresh, err);
-	if (rc != SPOT_OK)
+	if (rc != SPOT_OK) {
 		return rc; /* the old certificate stays in use */
+	}
 	httpd_tls_unload(h->tls); /* open connections hold their own reference */
 	h->tls = fresh;
 	return SPOT_OK;

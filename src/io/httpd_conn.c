@@ -10,21 +10,23 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- deadlines and events ----------------------------------------------------------------- */
+/* ---- deadlines and events -------------------------------------------------------------------- */
 
 static int64_t wanted_deadline(struct hconn *c)
 {
 	const struct httpd_conf *conf = &c->h->conf;
 	int64_t now = loop_mono_us(c->h->loop);
 
-	if (hconn_queued(c) > 0)
+	if (hconn_queued(c) > 0) {
 		return c->wrote_at + conf->write_us;
+	}
 	switch (c->state) {
 	case HCONN_HANDSHAKE:
 		return now + conf->header_us;
 	case HCONN_HEAD:
-		if (c->in.n > 0)
+		if (c->in.n > 0) {
 			return c->head_began + conf->header_us;
+		}
 		return now + (c->fresh ? conf->header_us : conf->idle_us);
 	case HCONN_BODY:
 		return c->deadline; /* set once, when the headers were in */
@@ -46,8 +48,9 @@ static void set_deadline(struct hconn *c, int64_t deadline)
 	int64_t now = loop_mono_us(c->h->loop);
 
 	c->deadline = deadline;
-	if (!deadline || (c->armed_until && c->armed_until <= deadline))
+	if (!deadline || (c->armed_until && c->armed_until <= deadline)) {
 		return;
+	}
 	c->armed_until = deadline;
 	loop_timer_set(&c->timer, MAX(deadline - now, 0));
 }
@@ -58,16 +61,18 @@ static void timer_fire(struct loop_timer *t)
 	int64_t now = loop_mono_us(c->h->loop);
 
 	c->armed_until = 0;
-	if (c->dead || !c->deadline)
+	if (c->dead || !c->deadline) {
 		return;
+	}
 	if (now < c->deadline) {
 		set_deadline(c, c->deadline);
 		return;
 	}
-	if ((c->state == HCONN_HEAD && c->in.n > 0 && !hconn_queued(c)) || c->state == HCONN_BODY)
+	if ((c->state == HCONN_HEAD && c->in.n > 0 && !hconn_queued(c)) || c->state == HCONN_BODY) {
 		httpd_refuse(c, 408, "the request did not arrive in time");
-	else
+	} else {
 		hconn_close(c);
+	}
 }
 
 static int wanted_events(const struct hconn *c)
@@ -77,26 +82,30 @@ static int wanted_events(const struct hconn *c)
 	    (c->state == HCONN_HEAD && hconn_queued(c) > HTTPD_BACKLOG_OUT);
 	int ev = full || c->eof ? 0 : LOOP_READ;
 
-	if (c->ssl_read_wants_write)
+	if (c->ssl_read_wants_write) {
 		ev |= LOOP_WRITE;
-	if (hconn_queued(c) > 0)
+	}
+	if (hconn_queued(c) > 0) {
 		ev |= c->ssl_write_wants_read ? LOOP_READ : LOOP_WRITE;
+	}
 	return ev;
 }
 
 void hconn_settle(struct hconn *c)
 {
-	if (c->dead || c->doomed)
+	if (c->dead || c->doomed) {
 		return;
-	if (hconn_queued(c) == 0)
+	}
+	if (hconn_queued(c) == 0) {
 		c->wrote_at = 0;
-	else if (!c->wrote_at)
+	} else if (!c->wrote_at) {
 		c->wrote_at = loop_mono_us(c->h->loop);
+	}
 	set_deadline(c, wanted_deadline(c));
 	loop_fd_set(&c->fd, c->fd.fd, wanted_events(c));
 }
 
-/* ---- closing ------------------------------------------------------------------------------ */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 static void hconn_free(void *p)
 {
@@ -109,31 +118,37 @@ static void request_orphan(struct hconn *c)
 	struct hreq *r = STEAL(c->req);
 	bool served = c->state == HCONN_BUSY || c->state == HCONN_STREAM;
 
-	if (!r)
+	if (!r) {
 		return;
+	}
 	r->conn = NULL;
-	if (served && r->pub.gone)
+	if (served && r->pub.gone) {
 		r->pub.gone(&r->pub);
-	if (!served || r->pub.gone)
+	}
+	if (!served || r->pub.gone) {
 		loop_bury(c->h->loop, r, hreq_free);
+	}
 }
 
 void hconn_close(struct hconn *c)
 {
 	struct httpd *h = c->h;
 
-	if (c->dead)
+	if (c->dead) {
 		return;
+	}
 	c->dead = true;
 	loop_fd_stop(&c->fd);
 	loop_timer_stop(&c->timer);
 	loop_defer_cancel(h->loop, &c->task);
-	if (c->prev)
+	if (c->prev) {
 		c->prev->next = c->next;
-	else
+	} else {
 		h->conns = c->next;
-	if (c->next)
+	}
+	if (c->next) {
 		c->next->prev = c->prev;
+	}
 	h->stats.open--;
 	if (c->ssl) {
 		httpd_tls_free(c->ssl);
@@ -150,8 +165,9 @@ static void task_run(struct loop_task *t)
 {
 	struct hconn *c = container_of(t, struct hconn, task);
 
-	if (c->dead)
+	if (c->dead) {
 		return;
+	}
 	if (c->doomed) {
 		hconn_close(c);
 		return;
@@ -161,12 +177,14 @@ static void task_run(struct loop_task *t)
 
 void hconn_doom(struct hconn *c)
 {
-	if (c->dead || c->doomed)
+	if (c->dead || c->doomed) {
 		return;
+	}
 	c->doomed = true;
 	loop_fd_stop(&c->fd);
-	if (!c->task.queued)
+	if (!c->task.queued) {
 		loop_defer(c->h->loop, &c->task, task_run);
+	}
 	loop_wake(c->h->loop);
 }
 
@@ -178,14 +196,15 @@ static void linger_begin(struct hconn *c)
 		hconn_doom(c);
 		return;
 	}
-	if (c->ssl)
+	if (c->ssl) {
 		httpd_tls_shutdown(c->ssl);
+	}
 	shutdown(c->fd.fd, SHUT_WR);
 	c->state = HCONN_LINGER;
 	c->deadline = loop_mono_us(c->h->loop) + HTTPD_LINGER_US;
 }
 
-/* ---- writing ------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* 1 = something was written, 0 = would block, -1 = broken. */
 static int write_some(struct hconn *c)
@@ -195,14 +214,17 @@ static int write_some(struct hconn *c)
 	ssize_t n;
 
 	if (c->ssl) {
-		n = httpd_tls_write(c->ssl, c->out.p + c->out_at, MIN(left, (size_t)(1 << 20)), &want);
+		n = httpd_tls_write(c->ssl, c->out.p + c->out_at, MIN(left, (size_t)(1 << 20)),
+		    &want);
 		c->ssl_write_wants_read = want == HTLS_WANT_READ;
-		if (n < 0)
+		if (n < 0) {
 			return want == HTLS_FAILED ? -1 : 0;
+		}
 	} else {
 		n = send(c->fd.fd, c->out.p + c->out_at, left, MSG_NOSIGNAL);
-		if (n < 0)
+		if (n < 0) {
 			return errno == EAGAIN || errno == EINTR ? 0 : -1;
+		}
 	}
 	c->out_at += (size_t)n;
 	c->wrote_at = loop_mono_us(c->h->loop);
@@ -218,17 +240,20 @@ void hconn_flush(struct hconn *c)
 			hconn_doom(c);
 			return;
 		}
-		if (r == 0)
+		if (r == 0) {
 			break;
+		}
 	}
-	if (c->dead || c->doomed)
+	if (c->dead || c->doomed) {
 		return;
+	}
 	if (hconn_queued(c) == 0) {
 		c->out_at = 0;
 		sbuf_fini(&c->out);
 		sbuf_init(&c->out, (size_t)1 << 40);
-		if (c->state == HCONN_FLUSH)
+		if (c->state == HCONN_FLUSH) {
 			linger_begin(c);
+		}
 	} else if (c->out_at > HTTPD_BACKLOG_OUT) {
 		sbuf_consume(&c->out, c->out_at);
 		c->out_at = 0;
@@ -236,7 +261,7 @@ void hconn_flush(struct hconn *c)
 	hconn_settle(c);
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 void hconn_request_done(struct hconn *c)
 {
@@ -248,8 +273,9 @@ void hconn_request_done(struct hconn *c)
 	c->fresh = false;
 	c->state = keep ? HCONN_HEAD : HCONN_FLUSH;
 	c->head_began = loop_mono_us(c->h->loop);
-	if (c->processing)
+	if (c->processing) {
 		return;
+	}
 	hconn_flush(c);
 	if (!c->dead && !c->doomed && c->state == HCONN_HEAD && !c->task.queued) {
 		/* pipelined bytes, or TLS records read ahead by OpenSSL */
@@ -278,7 +304,7 @@ static void head_done(struct hconn *c, size_t n)
 
 	httpd_parse_head(c, c->in.p + start, n - start);
 	sbuf_consume(&c->in, n);
-	c->scan = (struct hscan){0};
+	c->scan = (struct hscan){ 0 };
 	r = c->req;
 	if (r->refuse) {
 		httpd_refuse(c, r->refuse, r->why);
@@ -291,8 +317,9 @@ static void head_done(struct hconn *c, size_t n)
 	c->state = HCONN_BODY;
 	c->deadline = loop_mono_us(c->h->loop) + c->h->conf.body_us;
 	expect = httpd_header(&r->pub, "expect");
-	if (expect && c->in.n == 0)
+	if (expect && c->in.n == 0) {
 		sbuf_puts(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+	}
 }
 
 /* One step over c->in; false when there is nothing more to do now. */
@@ -302,19 +329,22 @@ static bool process_step(struct hconn *c)
 	int status = 400;
 	size_t n = 0;
 
-	if (c->in.n == 0)
+	if (c->in.n == 0) {
 		return false;
+	}
 	if (c->state == HCONN_BODY) {
 		n = httpd_parse_body(c, c->in.p, c->in.n);
 		sbuf_consume(&c->in, n);
-		if (c->req->refuse)
+		if (c->req->refuse) {
 			httpd_refuse(c, c->req->refuse, c->req->why);
-		else if (c->req->complete)
+		} else if (c->req->complete) {
 			dispatch(c);
+		}
 		return true;
 	}
-	if (c->state != HCONN_HEAD || hconn_queued(c) > HTTPD_BACKLOG_OUT)
+	if (c->state != HCONN_HEAD || hconn_queued(c) > HTTPD_BACKLOG_OUT) {
 		return false;
+	}
 	switch (httpd_scan_head(c, &n, &status, &why)) {
 	case HPARSE_MORE:
 		return false;
@@ -336,18 +366,21 @@ void hconn_process(struct hconn *c)
 	while (!c->dead && !c->doomed && process_step(c))
 		;
 	c->processing = false;
-	if (c->dead || c->doomed)
+	if (c->dead || c->doomed) {
 		return;
+	}
 	if (c->in.n == 0) {
 		sbuf_fini(&c->in);
 		sbuf_init(&c->in, (size_t)1 << 30);
 	}
 	hconn_flush(c);
-	if (!c->dead && !c->doomed && c->ssl && c->state == HCONN_HEAD && httpd_tls_pending(c->ssl))
+	if (!c->dead && !c->doomed && c->ssl && c->state == HCONN_HEAD &&
+	    httpd_tls_pending(c->ssl)) {
 		hconn_read(c);
+	}
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Bytes read into h->rbuf; 0 = end, -1 = nothing now, -2 = broken. */
 static int read_some(struct hconn *c)
@@ -358,12 +391,14 @@ static int read_some(struct hconn *c)
 	if (c->ssl) {
 		n = httpd_tls_read(c->ssl, c->h->rbuf, HTTPD_READ_BYTES, &want);
 		c->ssl_read_wants_write = want == HTLS_WANT_WRITE;
-		if (n < 0)
+		if (n < 0) {
 			return want == HTLS_FAILED ? -2 : -1;
+		}
 	} else {
 		n = recv(c->fd.fd, c->h->rbuf, HTTPD_READ_BYTES, 0);
-		if (n < 0)
+		if (n < 0) {
 			return errno == EAGAIN || errno == EINTR ? -1 : -2;
+		}
 	}
 	return (int)n;
 }
@@ -372,14 +407,17 @@ static void input(struct hconn *c, const char *p, size_t n)
 {
 	if (c->state == HCONN_LINGER) {
 		c->lingered += n;
-		if (c->lingered > HTTPD_BODY_MAX)
+		if (c->lingered > HTTPD_BODY_MAX) {
 			hconn_close(c);
+		}
 		return;
 	}
-	if (c->state == HCONN_FLUSH)
+	if (c->state == HCONN_FLUSH) {
 		return;
-	if (c->state == HCONN_HEAD && c->in.n == 0)
+	}
+	if (c->state == HCONN_HEAD && c->in.n == 0) {
 		c->head_began = loop_mono_us(c->h->loop);
+	}
 	if (c->state == HCONN_BODY && c->in.n == 0) {
 		size_t used = httpd_parse_body(c, p, n);
 
@@ -398,23 +436,27 @@ static void input(struct hconn *c, const char *p, size_t n)
 	} else {
 		sbuf_add(&c->in, p, n);
 	}
-	if (!c->dead && !c->doomed)
+	if (!c->dead && !c->doomed) {
 		hconn_process(c);
+	}
 }
 
 static void hconn_read(struct hconn *c)
 {
-	/* A few rounds per event keep one busy client from starving the rest; TLS may hold bytes that
-	 * no event will tell about, so those are read to the end. */
+	/* A few rounds per event keep one busy client from starving the rest; TLS may hold bytes
+	 * that no event will tell about, so those are read to the end. */
 	for (int round = 0; !c->dead && !c->doomed; round++) {
 		int n;
 
-		if (!(wanted_events(c) & LOOP_READ))
+		if (!(wanted_events(c) & LOOP_READ)) {
 			break;
-		if (round >= 4 && !(c->ssl && httpd_tls_pending(c->ssl)))
+		}
+		if (round >= 4 && !(c->ssl && httpd_tls_pending(c->ssl))) {
 			break;
+		}
 		n = read_some(c);
-		if (n == 0 && hconn_queued(c) > 0 && (c->state == HCONN_HEAD || c->state == HCONN_FLUSH)) {
+		if (n == 0 && hconn_queued(c) > 0 &&
+		    (c->state == HCONN_HEAD || c->state == HCONN_FLUSH)) {
 			/* half-closed after its last request: it still gets what is queued */
 			c->eof = true;
 			c->state = HCONN_FLUSH;
@@ -424,11 +466,13 @@ static void hconn_read(struct hconn *c)
 			hconn_close(c);
 			return;
 		}
-		if (n < 0)
+		if (n < 0) {
 			break;
+		}
 		input(c, c->h->rbuf, (size_t)n);
-		if (!c->ssl && n < HTTPD_READ_BYTES)
+		if (!c->ssl && n < HTTPD_READ_BYTES) {
 			break;
+		}
 	}
 	hconn_settle(c);
 }
@@ -459,27 +503,31 @@ static void fd_ready(struct loop_fd *f, int events)
 {
 	struct hconn *c = container_of(f, struct hconn, fd);
 
-	if (c->dead || c->doomed)
+	if (c->dead || c->doomed) {
 		return;
+	}
 	if (c->state == HCONN_HANDSHAKE) {
 		handshake(c);
 		return;
 	}
 	if (hconn_queued(c) > 0 && ((events & LOOP_WRITE) || c->ssl_write_wants_read)) {
 		hconn_flush(c);
-		if (!c->dead && !c->doomed && c->state == HCONN_HEAD && c->in.n > 0)
+		if (!c->dead && !c->doomed && c->state == HCONN_HEAD && c->in.n > 0) {
 			hconn_process(c);
+		}
 	}
-	if (!c->dead && !c->doomed && ((events & LOOP_READ) || c->ssl_read_wants_write))
+	if (!c->dead && !c->doomed && ((events & LOOP_READ) || c->ssl_read_wants_write)) {
 		hconn_read(c);
+	}
 }
 
 void hconn_new(struct httpd *h, int fd, const char *peer)
 {
 	struct hconn *c = calloc(1, sizeof(*c));
 
-	if (!c)
+	if (!c) {
 		abort();
+	}
 	c->h = h;
 	c->fresh = true;
 	snprintf(c->peer, sizeof(c->peer), "%s", peer);
@@ -490,8 +538,9 @@ void hconn_new(struct httpd *h, int fd, const char *peer)
 	c->fd.fd = fd;
 	c->state = HCONN_HEAD;
 	c->next = h->conns;
-	if (c->next)
+	if (c->next) {
 		c->next->prev = c;
+	}
 	h->conns = c;
 	h->stats.open++;
 	if (h->tls) {

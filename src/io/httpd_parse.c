@@ -9,7 +9,7 @@
 
 #include <strings.h>
 
-/* ---- raw scan ---------------------------------------------------------------------------- */
+/* ---- raw scan -------------------------------------------------------------------------------- */
 
 static bool request_line_ok(const char *p, size_t n, int *ret_status, const char **ret_why)
 {
@@ -28,30 +28,36 @@ static bool request_line_ok(const char *p, size_t n, int *ret_status, const char
 		return false;
 	}
 	v = (const char *)memrchr(p, ' ', n) + 1;
-	if (p + n - v == 8 && memcmp(v, "HTTP/1.", 7) == 0 && (v[7] == '0' || v[7] == '1'))
+	if (p + n - v == 8 && memcmp(v, "HTTP/1.", 7) == 0 && (v[7] == '0' || v[7] == '1')) {
 		return true;
-	if (p + n - v >= 5 && memcmp(v, "HTTP/", 5) == 0)
+	}
+	if (p + n - v >= 5 && memcmp(v, "HTTP/", 5) == 0) {
 		*ret_status = 505;
+	}
 	*ret_why = "this server speaks HTTP/1.1 and HTTP/1.0";
 	return false;
 }
 
-/* A name is a token (RFC 9110, 5.6.2) and the colon follows at once (RFC 9112, 5.1): llhttp takes blanks in both places, and a
- * proxy before us may read such a line in another way. */
+/* A name is a token (RFC 9110, 5.6.2) and the colon follows at once (RFC 9112, 5.1): llhttp takes
+ * blanks in both places, and a proxy before us may read such a line in another way. */
 static const char *name_refused(const char *line, size_t n)
 {
-	static const char token[] = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	static const char token[] =
+	    "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 	size_t i = 0;
 
-	while (i < n && line[i] != '\0' && strchr(token, line[i]) != NULL)
+	while (i < n && line[i] != '\0' && strchr(token, line[i]) != NULL) {
 		i++;
-	if (i == n || line[i] != ':')
+	}
+	if (i == n || line[i] != ':') {
 		return "a header name holds a character that it may not";
+	}
 	return i == 0 ? "a header has no name" : NULL;
 }
 
 /* A line of the block ended at `end` (its CR). Returns NULL or why it is refused. */
-static const char *line_ended(struct hscan *s, const char *in, size_t end, size_t url_max, int *ret_status)
+static const char *line_ended(struct hscan *s, const char *in, size_t end, size_t url_max,
+    int *ret_status)
 {
 	const char *why = NULL;
 
@@ -60,8 +66,9 @@ static const char *line_ended(struct hscan *s, const char *in, size_t end, size_
 			*ret_status = 414;
 			return "the request line is too long";
 		}
-		if (!request_line_ok(in + s->start, end - s->start, ret_status, &why))
+		if (!request_line_ok(in + s->start, end - s->start, ret_status, &why)) {
 			return why;
+		}
 		s->request_end = end;
 		return NULL;
 	}
@@ -69,8 +76,9 @@ static const char *line_ended(struct hscan *s, const char *in, size_t end, size_
 		*ret_status = 431;
 		return "too many header lines";
 	}
-	if (in[s->line] == ' ' || in[s->line] == '\t')
+	if (in[s->line] == ' ' || in[s->line] == '\t') {
 		return "folded header lines are not accepted (RFC 9112, 5.2)";
+	}
 	return name_refused(in + s->line, end - s->line);
 }
 
@@ -97,8 +105,9 @@ enum hparse httpd_scan_head(struct hconn *c, size_t *ret_n, int *ret_status, con
 		if (s->cr) {
 			size_t end = s->at - 1;
 
-			if (b != '\n')
+			if (b != '\n') {
 				return scan_refuse("a CR without LF", ret_why);
+			}
 			s->cr = false;
 			if (end == s->line && s->request_end) {
 				*ret_n = s->at + 1;
@@ -110,8 +119,9 @@ enum hparse httpd_scan_head(struct hconn *c, size_t *ret_n, int *ret_status, con
 				continue;
 			}
 			why = line_ended(s, in, end, c->h->conf.url_max, ret_status);
-			if (why)
+			if (why) {
 				return scan_refuse(why, ret_why);
+			}
 			s->line = s->at + 1;
 		} else if (b == '\r') {
 			s->cr = true;
@@ -132,7 +142,7 @@ enum hparse httpd_scan_head(struct hconn *c, size_t *ret_n, int *ret_status, con
 	return HPARSE_MORE;
 }
 
-/* ---- llhttp callbacks -------------------------------------------------------------------- */
+/* ---- llhttp callbacks ------------------------------------------------------------------------ */
 
 static int on_url(llhttp_t *p, const char *at, size_t n)
 {
@@ -162,10 +172,12 @@ static int on_value(llhttp_t *p, const char *at, size_t n)
 
 	/* The block is fed in one piece, so name and value come in one piece each; an empty value
 	 * gives an empty span. */
-	if (r->trailer || !r->field || r->headers_n >= HTTPD_HEADERS_MAX)
+	if (r->trailer || !r->field || r->headers_n >= HTTPD_HEADERS_MAX) {
 		return 0;
-	while (n > 0 && (at[n - 1] == ' ' || at[n - 1] == '\t'))
+	}
+	while (n > 0 && (at[n - 1] == ' ' || at[n - 1] == '\t')) {
 		n--;
+	}
 	r->headers[r->headers_n].name = r->field;
 	r->headers[r->headers_n].value = arena_strndup(r->pub.arena, at, n);
 	r->headers_n++;
@@ -222,25 +234,29 @@ static const llhttp_settings_t *parser_settings(void)
 	return &s;
 }
 
-/* ---- rules about headers ------------------------------------------------------------------ */
+/* ---- rules about headers --------------------------------------------------------------------- */
 
 static void refuse(struct hreq *r, int status, const char *why)
 {
-	if (r->refuse)
+	if (r->refuse) {
 		return;
+	}
 	r->refuse = status;
 	r->why = why;
 }
 
 static bool host_ok(const char *v)
 {
-	if (!*v)
+	if (!*v) {
 		return false;
+	}
 	for (; *v; v++) {
-		bool alnum = (*v >= '0' && *v <= '9') || (*v >= 'a' && *v <= 'z') || (*v >= 'A' && *v <= 'Z');
+		bool alnum = (*v >= '0' && *v <= '9') || (*v >= 'a' && *v <= 'z') ||
+		    (*v >= 'A' && *v <= 'Z');
 
-		if (!alnum && !strchr("-._~:[]%!$&'()*+;=", *v))
+		if (!alnum && !strchr("-._~:[]%!$&'()*+;=", *v)) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -254,33 +270,40 @@ static bool digits_only(const char *v)
 
 static void check_headers(struct hreq *r)
 {
-	static const char *const single[] = {"host", "content-length", "transfer-encoding", "authorization",
-	    "content-type", "expect", "idempotency-key", "if-match"};
-	int count[ARRAY_LEN(single)] = {0};
+	static const char *const single[] = { "host", "content-length", "transfer-encoding",
+		"authorization", "content-type", "expect", "idempotency-key", "if-match" };
+	int count[ARRAY_LEN(single)] = { 0 };
 
 	for (size_t i = 0; i < r->headers_n; i++) {
 		const char *name = r->headers[i].name, *value = r->headers[i].value;
 
 		for (size_t k = 0; k < ARRAY_LEN(single); k++) {
-			if (strcasecmp(name, single[k]) == 0 && ++count[k] > 1)
+			if (strcasecmp(name, single[k]) == 0 && ++count[k] > 1) {
 				refuse(r, 400, "a header that may come once came twice");
+			}
 		}
-		if (strcasecmp(name, "host") == 0 && !host_ok(value))
+		if (strcasecmp(name, "host") == 0 && !host_ok(value)) {
 			refuse(r, 400, "the Host header is not a host name");
-		if (strcasecmp(name, "content-length") == 0 && !digits_only(value))
+		}
+		if (strcasecmp(name, "content-length") == 0 && !digits_only(value)) {
 			refuse(r, 400, "Content-Length is not a number");
+		}
 		if (strcasecmp(name, "transfer-encoding") == 0) {
-			if (strcasecmp(value, "chunked") != 0)
+			if (strcasecmp(value, "chunked") != 0) {
 				refuse(r, 501, "the only Transfer-Encoding served is chunked");
+			}
 			r->chunked = true;
 		}
-		if (strcasecmp(name, "expect") == 0 && strcasecmp(value, "100-continue") != 0)
+		if (strcasecmp(name, "expect") == 0 && strcasecmp(value, "100-continue") != 0) {
 			refuse(r, 417, "the only Expect served is 100-continue");
+		}
 	}
-	if (count[0] == 0)
+	if (count[0] == 0) {
 		refuse(r, 400, "the Host header is missing");
-	if (count[1] && count[2])
+	}
+	if (count[1] && count[2]) {
 		refuse(r, 400, "Content-Length and Transfer-Encoding together");
+	}
 }
 
 static void check_target(struct hconn *c, struct hreq *r)
@@ -302,16 +325,19 @@ static void check_target(struct hconn *c, struct hreq *r)
 	query = strchr(r->target, '?');
 	r->pub.target = r->target;
 	r->pub.query = query ? query + 1 : "";
-	r->pub.path = query ? arena_strndup(r->pub.arena, r->target, (size_t)(query - r->target)) : r->target;
+	r->pub.path =
+	    query ? arena_strndup(r->pub.arena, r->target, (size_t)(query - r->target)) : r->target;
 }
 
 static bool method_served(const char *m)
 {
-	static const char *const served[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+	static const char *const served[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE",
+		"OPTIONS" };
 
 	for (size_t i = 0; i < ARRAY_LEN(served); i++) {
-		if (strcmp(m, served[i]) == 0)
+		if (strcmp(m, served[i]) == 0) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -323,19 +349,22 @@ static void check_body_cap(struct hconn *c, struct hreq *r)
 	size_t cap = HTTPD_BODY_MAX;
 	bool has = r->chunked || (cl && strtoull(cl, NULL, 10) > 0);
 
-	if (!has)
+	if (!has) {
 		return;
-	if (conf->body_max)
+	}
+	if (conf->body_max) {
 		cap = conf->body_max(conf->ctx, r->pub.method, r->pub.path);
+	}
 	r->body_max = cap;
-	if (cap == 0)
+	if (cap == 0) {
 		refuse(r, 413, "this route takes no body");
-	else if (cl && strtoull(cl, NULL, 10) > cap)
+	} else if (cl && strtoull(cl, NULL, 10) > cap) {
 		refuse(r, 413, "the body is larger than this route accepts");
+	}
 	sbuf_init(&r->body, cap + 1);
 }
 
-/* ---- entry points ------------------------------------------------------------------------- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
 struct hreq *hreq_new(struct hconn *c)
 {
@@ -380,14 +409,17 @@ void httpd_parse_head(struct hconn *c, const char *head, size_t n)
 	r->pub.headers = r->headers;
 	r->pub.headers_n = r->headers_n;
 	r->head = c->parser.method == HTTP_HEAD;
-	if (c->parser.http_minor == 0)
+	if (c->parser.http_minor == 0) {
 		r->keep = false;
-	if (!method_served(r->pub.method))
+	}
+	if (!method_served(r->pub.method)) {
 		refuse(r, 501, "this method is not served");
+	}
 	check_headers(r);
 	check_target(c, r);
-	if (!r->refuse)
+	if (!r->refuse) {
 		check_body_cap(c, r);
+	}
 }
 
 size_t httpd_parse_body(struct hconn *c, const char *p, size_t n)
@@ -396,14 +428,16 @@ size_t httpd_parse_body(struct hconn *c, const char *p, size_t n)
 	llhttp_errno_t e = llhttp_execute(&c->parser, p, n);
 	size_t used = n;
 
-	if (e == HPE_PAUSED)
+	if (e == HPE_PAUSED) {
 		used = (size_t)(llhttp_get_error_pos(&c->parser) - p);
-	else if (e != HPE_OK)
+	} else if (e != HPE_OK) {
 		refuse(r, 400, llhttp_get_error_reason(&c->parser));
+	}
 	r->body_raw += used;
 	/* Chunk framing and extensions must not outgrow what they carry (CVE-2024-22019). */
-	if (r->body_raw > 8 * r->body_max + 4096)
+	if (r->body_raw > 8 * r->body_max + 4096) {
 		refuse(r, 413, "too much chunk framing for the body");
+	}
 	if (r->complete && r->body.n) {
 		r->pub.body.p = r->body.p;
 		r->pub.body.n = r->body.n;

@@ -18,8 +18,9 @@ static int alpn_select(SSL *ssl UNUSED, const unsigned char **out, unsigned char
 	unsigned char *picked = NULL;
 
 	if (SSL_select_next_proto(&picked, out_n, ours, sizeof(ours) - 1, in, in_n) !=
-	    OPENSSL_NPN_NEGOTIATED)
+	    OPENSSL_NPN_NEGOTIATED) {
 		return SSL_TLSEXT_ERR_NOACK;
+	}
 	*out = picked;
 	return SSL_TLSEXT_ERR_OK;
 }
@@ -38,20 +39,24 @@ enum spot_rc httpd_tls_load(const char *cert, const char *key, SSL_CTX **ret, st
 
 	ERR_clear_error();
 	ctx = SSL_CTX_new(TLS_server_method());
-	if (!ctx)
+	if (!ctx) {
 		return err_set(err, SPOT_INTERNAL, "TLS: no context: %s", tls_reason());
+	}
 	SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-	        SSL_OP_CIPHER_SERVER_PREFERENCE);
-	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-	        SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_options(ctx,
+	    SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+	SSL_CTX_set_mode(ctx,
+	    SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+		SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_alpn_select_cb(ctx, alpn_select, NULL);
-	if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
+	if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1) {
 		rc = err_set(err, SPOT_CONFIG, "TLS certificate %s: %s", cert, tls_reason());
-	else if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1)
+	} else if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) {
 		rc = err_set(err, SPOT_CONFIG, "TLS key %s: %s", key, tls_reason());
-	else if (SSL_CTX_check_private_key(ctx) != 1)
-		rc = err_set(err, SPOT_CONFIG, "TLS key %s does not belong to certificate %s", key, cert);
+	} else if (SSL_CTX_check_private_key(ctx) != 1) {
+		rc = err_set(err, SPOT_CONFIG, "TLS key %s does not belong to certificate %s", key,
+		    cert);
+	}
 	if (rc != SPOT_OK) {
 		SSL_CTX_free(ctx);
 		return rc;
@@ -64,10 +69,12 @@ static enum htls want_of(SSL *ssl, int ret)
 {
 	int e = SSL_get_error(ssl, ret);
 
-	if (e == SSL_ERROR_WANT_READ)
+	if (e == SSL_ERROR_WANT_READ) {
 		return HTLS_WANT_READ;
-	if (e == SSL_ERROR_WANT_WRITE)
+	}
+	if (e == SSL_ERROR_WANT_WRITE) {
 		return HTLS_WANT_WRITE;
+	}
 	return HTLS_FAILED;
 }
 
@@ -87,10 +94,12 @@ int httpd_tls_read(SSL *ssl, char *p, size_t n, enum htls *ret_want)
 
 	ERR_clear_error();
 	r = SSL_read_ex(ssl, p, n, &got);
-	if (r == 1)
+	if (r == 1) {
 		return (int)got;
-	if (SSL_get_error(ssl, r) == SSL_ERROR_ZERO_RETURN)
+	}
+	if (SSL_get_error(ssl, r) == SSL_ERROR_ZERO_RETURN) {
 		return 0;
+	}
 	*ret_want = want_of(ssl, r);
 	return -1;
 }
@@ -102,8 +111,9 @@ int httpd_tls_write(SSL *ssl, const char *p, size_t n, enum htls *ret_want)
 
 	ERR_clear_error();
 	r = SSL_write_ex(ssl, p, n, &put);
-	if (r == 1)
+	if (r == 1) {
 		return (int)put;
+	}
 	*ret_want = want_of(ssl, r);
 	return -1;
 }

@@ -1,14 +1,15 @@
 /*
- * The loop's turns. Timers are ours, a heap on the injected clock, so that a test moves time by hand and
- * the wake-up is computed in microseconds; loop_ev.c waits. Out of memory aborts; nothing else here fails.
+ * The loop's turns. Timers are ours, a heap on the injected clock, so that a test moves time by
+ * hand and the wake-up is computed in microseconds; loop_ev.c waits. Out of memory aborts; nothing
+ * else here fails.
  */
 #include "base/base.h"
 #include "io/loop_priv.h"
 
 struct timer_priv {
-	int64_t due;   /* mono */
-	uint64_t seq;  /* order of arming: ties fire first come, first served */
-	size_t at;     /* place in the heap */
+	int64_t due; /* mono */
+	uint64_t seq; /* order of arming: ties fire first come, first served */
+	size_t at; /* place in the heap */
 };
 _Static_assert(sizeof(struct timer_priv) <= sizeof(((struct loop_timer *)0)->priv), "loop_timer");
 
@@ -22,8 +23,9 @@ struct loop *loop_new(const struct clock *clock, struct rng *rng)
 {
 	struct loop *l = calloc(1, sizeof(*l));
 
-	if (l == NULL)
+	if (l == NULL) {
 		abort();
+	}
 	l->clock = clock != NULL ? clock : &clock_real;
 	l->rng = rng;
 	l->hooks_end = &l->hooks;
@@ -46,8 +48,9 @@ static void graves_free(struct loop *l)
 
 void loop_free(struct loop *l)
 {
-	if (l == NULL)
+	if (l == NULL) {
 		return;
+	}
 	graves_free(l);
 	loop_waiter_free(l->waiter);
 	free(l->graves);
@@ -81,7 +84,7 @@ void loop_wake(struct loop *l)
 	l->wake = true;
 }
 
-/* ---- timers ---------------------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 static struct timer_priv *timer_priv(struct loop_timer *t)
 {
@@ -115,12 +118,15 @@ static void heap_down(struct loop *l, size_t at, struct loop_timer *t)
 	for (;;) {
 		size_t child = 2 * at + 1;
 
-		if (child >= l->heap_n)
+		if (child >= l->heap_n) {
 			break;
-		if (child + 1 < l->heap_n && timer_before(l->heap[child + 1], l->heap[child]))
+		}
+		if (child + 1 < l->heap_n && timer_before(l->heap[child + 1], l->heap[child])) {
 			child++;
-		if (!timer_before(l->heap[child], t))
+		}
+		if (!timer_before(l->heap[child], t)) {
 			break;
+		}
 		heap_put(l, at, l->heap[child]);
 		at = child;
 	}
@@ -138,17 +144,20 @@ void loop_timer_stop(struct loop_timer *t)
 {
 	struct loop *l = t->loop;
 
-	if (!t->armed)
+	if (!t->armed) {
 		return;
+	}
 	t->armed = false;
 	size_t at = timer_priv(t)->at;
 	struct loop_timer *last = l->heap[--l->heap_n];
-	if (last == t)
+	if (last == t) {
 		return;
-	if (at > 0 && timer_before(last, l->heap[(at - 1) / 2]))
+	}
+	if (at > 0 && timer_before(last, l->heap[(at - 1) / 2])) {
 		heap_up(l, at, last);
-	else
+	} else {
 		heap_down(l, at, last);
+	}
 }
 
 void loop_timer_set(struct loop_timer *t, int64_t after_us)
@@ -159,12 +168,14 @@ void loop_timer_set(struct loop_timer *t, int64_t after_us)
 	if (l->heap_n == l->heap_cap) {
 		l->heap_cap = MAX(l->heap_cap * 2, (size_t)64);
 		l->heap = reallocarray(l->heap, l->heap_cap, sizeof(struct loop_timer *));
-		if (l->heap == NULL)
+		if (l->heap == NULL) {
 			abort();
+		}
 	}
 	struct timer_priv *p = timer_priv(t);
-	if (__builtin_add_overflow(l->mono, MAX(after_us, INT64_C(0)), &p->due))
+	if (__builtin_add_overflow(l->mono, MAX(after_us, INT64_C(0)), &p->due)) {
 		p->due = INT64_MAX;
+	}
 	p->seq = l->timer_seq++;
 	t->armed = true;
 	l->heap_n++;
@@ -179,14 +190,15 @@ static void timers_fire(struct loop *l)
 	while (l->heap_n > 0) {
 		struct loop_timer *t = l->heap[0];
 
-		if (timer_priv(t)->due > l->mono || timer_priv(t)->seq >= limit)
+		if (timer_priv(t)->due > l->mono || timer_priv(t)->seq >= limit) {
 			return;
+		}
 		loop_timer_stop(t);
 		t->fire(t);
 	}
 }
 
-/* ---- hooks, tasks, graves --------------------------------------------------------------- */
+/* ---- hooks, tasks, graves -------------------------------------------------------------------- */
 
 void loop_hook_add(struct loop *l, struct loop_hook *h)
 {
@@ -200,8 +212,9 @@ void loop_hook_remove(struct loop *l, struct loop_hook *h)
 	for (struct loop_hook **p = &l->hooks; *p != NULL; p = &(*p)->next) {
 		if (*p == h) {
 			*p = h->next;
-			if (l->hooks_end == &h->next)
+			if (l->hooks_end == &h->next) {
 				l->hooks_end = p;
+			}
 			return;
 		}
 	}
@@ -226,25 +239,29 @@ static void task_unlink(struct loop_task *t)
 void loop_defer(struct loop *l, struct loop_task *t, void (*run)(struct loop_task *))
 {
 	t->run = run;
-	if (t->queued)
+	if (t->queued) {
 		return;
+	}
 	t->queued = true;
 	task_link(&l->tasks, t);
 }
 
 void loop_defer_cancel(struct loop *l UNUSED, struct loop_task *t)
 {
-	if (t->queued)
+	if (t->queued) {
 		task_unlink(t);
+	}
 }
 
-/* What a task defers is delivered in the next turn: a chain of ready results cannot starve events. */
+/* What a task defers is delivered in the next turn: a chain of ready results cannot starve
+ * events. */
 static void tasks_deliver(struct loop *l)
 {
-	struct loop_task now = {.next = &now, .prev = &now};
+	struct loop_task now = { .next = &now, .prev = &now };
 
-	if (l->tasks.next == &l->tasks)
+	if (l->tasks.next == &l->tasks) {
 		return;
+	}
 	now = l->tasks;
 	now.next->prev = &now;
 	now.prev->next = &now;
@@ -262,19 +279,21 @@ void loop_bury(struct loop *l, void *p, void (*free_fn)(void *))
 	if (l->graves_n == l->graves_cap) {
 		l->graves_cap = MAX(l->graves_cap * 2, (size_t)32);
 		l->graves = reallocarray(l->graves, l->graves_cap, sizeof(*l->graves));
-		if (l->graves == NULL)
+		if (l->graves == NULL) {
 			abort();
+		}
 	}
-	l->graves[l->graves_n++] = (struct grave){p, free_fn};
+	l->graves[l->graves_n++] = (struct grave){ p, free_fn };
 }
 
-/* ---- the turn --------------------------------------------------------------------------- */
+/* ---- the turn -------------------------------------------------------------------------------- */
 
 int64_t loop_due_in(struct loop *l)
 {
 	loop_clock_update(l);
-	if (l->wake || l->tasks.next != &l->tasks)
+	if (l->wake || l->tasks.next != &l->tasks) {
 		return 0;
+	}
 	return l->heap_n == 0 ? -1 : MAX(timer_priv(l->heap[0])->due - l->mono, INT64_C(0));
 }
 
@@ -282,10 +301,12 @@ static void wait_for_events(struct loop *l, int64_t wait_us_max)
 {
 	int64_t wait_us = loop_due_in(l);
 
-	if (wait_us < 0 || (wait_us_max >= 0 && wait_us_max < wait_us))
+	if (wait_us < 0 || (wait_us_max >= 0 && wait_us_max < wait_us)) {
 		wait_us = wait_us_max;
-	if (wait_us == 0)
+	}
+	if (wait_us == 0) {
 		l->wake = false;
+	}
 	loop_waiter_wait(l, wait_us);
 	loop_clock_update(l);
 }
@@ -294,8 +315,9 @@ bool loop_turn(struct loop *l, int64_t wait_us_max)
 {
 	wait_for_events(l, wait_us_max);
 	timers_fire(l);
-	for (struct loop_hook *h = l->hooks; h != NULL; h = h->next)
+	for (struct loop_hook *h = l->hooks; h != NULL; h = h->next) {
 		h->decide(h);
+	}
 	tasks_deliver(l);
 	graves_free(l);
 	return !l->quit;
@@ -304,6 +326,7 @@ bool loop_turn(struct loop *l, int64_t wait_us_max)
 void loop_run(struct loop *l)
 {
 	l->quit = false;
-	while (loop_turn(l, -1))
+	while (loop_turn(l, -1)) {
 		continue;
+	}
 }

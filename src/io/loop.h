@@ -1,8 +1,8 @@
 /*
  * The event loop (libev), in phases per turn, after PgBouncer: set the cached clock; run events;
  * run the decide hooks; deliver deferred completions; really free what was buried. Events only
- * record facts; decisions are made in the decide phase, which is level-triggered: a lost event costs
- * time, not correctness. Single thread. Only src/io includes ev.h.
+ * record facts; decisions are made in the decide phase, which is level-triggered: a lost event
+ * costs time, not correctness. Single thread. Only src/io includes ev.h.
  */
 #ifndef IO_LOOP_H
 #define IO_LOOP_H
@@ -14,25 +14,26 @@
 struct loop;
 struct loop *loop_new(const struct clock *clock, struct rng *rng);
 void loop_free(struct loop *l);
-void loop_run(struct loop *l);                 /* until loop_quit */
-bool loop_turn(struct loop *l, int64_t wait_us_max); /* one turn, for tests; false when asked to quit */
+void loop_run(struct loop *l); /* until loop_quit */
+/* one turn, for tests; false when asked to quit */
+bool loop_turn(struct loop *l, int64_t wait_us_max);
 void loop_quit(struct loop *l);
-int64_t loop_wall_us(const struct loop *l);    /* cached per turn */
+int64_t loop_wall_us(const struct loop *l); /* cached per turn */
 int64_t loop_mono_us(const struct loop *l);
 struct rng *loop_rng(struct loop *l);
-void *loop_ev(struct loop *l);                 /* struct ev_loop *, for src/io only */
+void *loop_ev(struct loop *l); /* struct ev_loop *, for src/io only */
 
 struct loop_timer {
 	void (*fire)(struct loop_timer *t);
 	struct loop *loop;
-	void *priv[12];                        /* ev_timer lives here; size asserted in loop.c */
+	void *priv[12]; /* ev_timer lives here; size asserted in loop.c */
 	bool armed;
 };
 void loop_timer_init(struct loop_timer *t, struct loop *l, void (*fire)(struct loop_timer *));
-void loop_timer_set(struct loop_timer *t, int64_t after_us);  /* (re)arms, one shot */
-void loop_timer_stop(struct loop_timer *t);                   /* idempotent */
+void loop_timer_set(struct loop_timer *t, int64_t after_us); /* (re)arms, one shot */
+void loop_timer_stop(struct loop_timer *t); /* idempotent */
 
-#define LOOP_READ  1
+#define LOOP_READ 1
 #define LOOP_WRITE 2
 struct loop_fd {
 	void (*ready)(struct loop_fd *f, int events);
@@ -42,7 +43,7 @@ struct loop_fd {
 	bool armed;
 };
 void loop_fd_init(struct loop_fd *f, struct loop *l, void (*ready)(struct loop_fd *, int));
-void loop_fd_set(struct loop_fd *f, int fd, int events);      /* events 0 = stop */
+void loop_fd_set(struct loop_fd *f, int fd, int events); /* events 0 = stop */
 void loop_fd_stop(struct loop_fd *f);
 
 struct loop_signal {
@@ -51,16 +52,18 @@ struct loop_signal {
 	void *priv[8];
 	int signo;
 };
-void loop_signal_start(struct loop_signal *s, struct loop *l, int signo, void (*got)(struct loop_signal *));
+void loop_signal_start(struct loop_signal *s, struct loop *l, int signo,
+    void (*got)(struct loop_signal *));
 void loop_signal_stop(struct loop_signal *s);
 
-struct loop_child {                            /* reaped by the loop; status as of waitpid */
+struct loop_child { /* reaped by the loop; status as of waitpid */
 	void (*ended)(struct loop_child *c, int status);
 	struct loop *loop;
 	void *priv[8];
 	int pid;
 };
-void loop_child_start(struct loop_child *c, struct loop *l, int pid, void (*ended)(struct loop_child *, int));
+void loop_child_start(struct loop_child *c, struct loop *l, int pid,
+    void (*ended)(struct loop_child *, int));
 void loop_child_stop(struct loop_child *c);
 
 /* Called each turn after events, in order of registration. */
@@ -70,7 +73,7 @@ struct loop_hook {
 };
 void loop_hook_add(struct loop *l, struct loop_hook *h);
 void loop_hook_remove(struct loop *l, struct loop_hook *h); /* not from inside a hook */
-void loop_wake(struct loop *l);                /* make sure another turn runs soon */
+void loop_wake(struct loop *l); /* make sure another turn runs soon */
 
 /* Run fn once in the next deliver phase. The node must stay valid until then or be cancelled. */
 struct loop_task {

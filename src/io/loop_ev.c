@@ -1,6 +1,6 @@
 /*
- * How the loop waits: libev for descriptors and signals. Children are watched by pidfd, which works in
- * any number of loops (libev's child watcher needs its default loop and SIGCHLD).
+ * How the loop waits: libev for descriptors and signals. Children are watched by pidfd, which works
+ * in any number of loops (libev's child watcher needs its default loop and SIGCHLD).
  */
 #include "base/base.h"
 #include "io/loop_priv.h"
@@ -36,13 +36,15 @@ struct loop_waiter *loop_waiter_new(struct loop *l)
 {
 	struct loop_waiter *w = calloc(1, sizeof(*w));
 
-	if (w == NULL)
+	if (w == NULL) {
 		abort();
+	}
 	/* A peer that closes early must be an error of write(2), not the end of the process. */
 	signal(SIGPIPE, SIG_IGN);
 	w->ev = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
-	if (w->ev == NULL)
+	if (w->ev == NULL) {
 		abort();
+	}
 	ev_set_userdata(w->ev, l);
 	ev_set_invoke_pending_cb(w->ev, events_run);
 	ev_timer_init(&w->wait, wait_over, 0., 0.);
@@ -70,7 +72,8 @@ void loop_waiter_wait(struct loop *l, int64_t wait_us)
 		return;
 	}
 	if (wait_us > 0) {
-		/* Fractions of a second matter: whole seconds here would mean spinning below one. */
+		/* Fractions of a second matter: whole seconds here would mean spinning below
+		 * one. */
 		ev_now_update(w->ev);
 		ev_timer_set(&w->wait, (double)wait_us / 1e6, 0.);
 		ev_timer_start(w->ev, &w->wait);
@@ -78,26 +81,31 @@ void loop_waiter_wait(struct loop *l, int64_t wait_us)
 		ev_ref(w->ev); /* nothing to wait for is no reason to return at once */
 	}
 	ev_run(w->ev, EVRUN_ONCE);
-	if (wait_us > 0)
+	if (wait_us > 0) {
 		ev_timer_stop(w->ev, &w->wait);
-	else
+	} else {
 		ev_unref(w->ev);
+	}
 }
 
-/* ---- descriptors, signals, children ----------------------------------------------------- */
+/* ---- descriptors, signals, children ---------------------------------------------------------- */
 
 static void fd_event(struct ev_loop *ev UNUSED, ev_io *w, int events)
 {
 	struct loop_fd *f = w->data;
 	int got = 0;
 
-	if ((events & EV_READ) != 0)
+	if ((events & EV_READ) != 0) {
 		got |= LOOP_READ;
-	if ((events & EV_WRITE) != 0)
+	}
+	if ((events & EV_WRITE) != 0) {
 		got |= LOOP_WRITE;
-	/* EV_ERROR: libev dropped a descriptor that is not open; let the owner find out by using it. */
-	if (got == 0)
+	}
+	/* EV_ERROR: libev dropped a descriptor that is not open; let the owner find out by using
+	 * it. */
+	if (got == 0) {
 		got = f->events;
+	}
 	f->ready(f, got);
 }
 
@@ -124,21 +132,24 @@ void loop_fd_set(struct loop_fd *f, int fd, int events)
 		loop_fd_stop(f);
 		return;
 	}
-	if (f->armed && f->fd == fd && f->events == events)
+	if (f->armed && f->fd == fd && f->events == events) {
 		return;
+	}
 	loop_fd_stop(f);
 	f->fd = fd;
 	f->events = events;
 	f->armed = true;
-	ev_io_set(w, fd, ((events & LOOP_READ) != 0 ? EV_READ : 0) |
+	ev_io_set(w, fd,
+	    ((events & LOOP_READ) != 0 ? EV_READ : 0) |
 		((events & LOOP_WRITE) != 0 ? EV_WRITE : 0));
 	ev_io_start(f->loop->waiter->ev, w);
 }
 
 void loop_fd_stop(struct loop_fd *f)
 {
-	if (!f->armed)
+	if (!f->armed) {
 		return;
+	}
 	ev_io_stop(f->loop->waiter->ev, fd_watcher(f));
 	f->armed = false;
 	f->events = 0;
@@ -166,8 +177,9 @@ void loop_signal_start(struct loop_signal *s, struct loop *l, int signo,
 
 void loop_signal_stop(struct loop_signal *s)
 {
-	if (s->loop == NULL)
+	if (s->loop == NULL) {
 		return;
+	}
 	ev_signal_stop(s->loop->waiter->ev, (ev_signal *)(void *)s->priv);
 	s->loop = NULL;
 }
@@ -180,8 +192,9 @@ static void child_event(struct ev_loop *ev UNUSED, ev_io *w, int events UNUSED)
 	do {
 		got = waitpid(pid, &status, WNOHANG);
 	} while (got < 0 && errno == EINTR);
-	if (got == 0)
+	if (got == 0) {
 		return;
+	}
 	loop_child_stop(c);
 	c->ended(c, status);
 }
@@ -206,8 +219,9 @@ void loop_child_start(struct loop_child *c, struct loop *l, int pid,
 
 void loop_child_stop(struct loop_child *c)
 {
-	if (c->loop == NULL)
+	if (c->loop == NULL) {
 		return;
+	}
 	ev_io *w = (ev_io *)(void *)c->priv;
 	int fd = w->fd;
 	ev_io_stop(c->loop->waiter->ev, w);

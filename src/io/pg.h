@@ -17,10 +17,10 @@
 struct arena;
 struct pg;
 struct pg_conf {
-	const char *dsn;	      /* libpq conninfo or URL */
-	int connections;	      /* 0 = 8 */
+	const char *dsn; /* libpq conninfo or URL */
+	int connections; /* 0 = 8 */
 	int64_t statement_timeout_us; /* 0 = 30 s */
-	const char *application;      /* application_name */
+	const char *application; /* application_name */
 };
 struct pg *pg_new(struct loop *l, const struct pg_conf *conf);
 void pg_free(struct pg *p);
@@ -42,7 +42,7 @@ struct pg_stmt {
 	const char *const *col_names;
 	const char *setup, *copy; /* of a COPY whose merge this is, else NULL */
 };
-struct pg_param {      /* text or binary format chosen by the binding code */
+struct pg_param { /* text or binary format chosen by the binding code */
 	const char *p; /* NULL = SQL NULL */
 	int n;
 	int binary;
@@ -58,15 +58,15 @@ struct pg_req { /* zeroed before its first use; may be used again after done */
 	struct pg *pg;
 };
 /*
- * Copies parameters (they may point into req, at what it said last), initialises req->op. done gets &req->op. queue_max: requests beyond 10,000
- * waiting fail UNAVAILABLE. The deadline of a request is the statement timeout plus one second,
- * counted from here: one that never left the queue ends TIMEOUT (UNAVAILABLE while no connection
- * is up), one that was sent ends UNKNOWN when it writes and TIMEOUT when it reads. A connection
- * that makes no progress for that long is closed and opened again. Stopping a request that was
- * sent does not stop the statement: its result is dropped.
+ * Copies parameters (they may point into req, at what it said last), initialises req->op. done gets
+ * &req->op. queue_max: requests beyond 10,000 waiting fail UNAVAILABLE. The deadline of a request
+ * is the statement timeout plus one second, counted from here: one that never left the queue ends
+ * TIMEOUT (UNAVAILABLE while no connection is up), one that was sent ends UNKNOWN when it writes
+ * and TIMEOUT when it reads. A connection that makes no progress for that long is closed and opened
+ * again. Stopping a request that was sent does not stop the statement: its result is dropped.
  */
 void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
-	     const struct pg_param *params, void (*done)(struct op *));
+    const struct pg_param *params, void (*done)(struct op *));
 void pg_req_fini(struct pg_req *req); /* stops without done, frees the result; idempotent */
 size_t pg_rows(const struct pg_result *r);
 int pg_columns(const struct pg_result *r);
@@ -104,7 +104,7 @@ void pg_copy_null(struct pg_copy *c);
  * of it is one transaction on a connection that does nothing else meanwhile. UNKNOWN only once
  * COMMIT was sent; anything lost before that ends UNAVAILABLE or TIMEOUT and had no effect. */
 void pg_copy_send(struct pg *p, struct pg_copy *c, const char *setup_sql, const char *copy_sql,
-		  const struct pg_stmt *merge, void (*done)(struct op *));
+    const struct pg_stmt *merge, void (*done)(struct op *));
 void pg_copy_fini(struct pg_copy *c);
 
 /* LISTEN on a connection of its own. Wake-up only, never data to rely on; also called after each
@@ -115,9 +115,9 @@ struct pg_listen {
 	const char *channel;
 };
 void pg_listen(struct pg *p, struct pg_listen *l, const char *channel,
-	       void (*woken)(struct pg_listen *, const char *, const char *));
+    void (*woken)(struct pg_listen *, const char *, const char *));
 void pg_listen_stop(struct pg *p,
-		    struct pg_listen *l); /* no more calls; the connection keeps listening */
+    struct pg_listen *l); /* no more calls; the connection keeps listening */
 
 /* Blocking, for start-up and tools only: run a script of statements. */
 NODISCARD enum spot_rc pg_script(const char *dsn, const char *sql, struct spot_err *err);
@@ -133,11 +133,10 @@ bool pg_sync_in_transaction(const struct pg_sync *s);
 /* Without params sql may hold several statements (the rows are the last one's). what is for
  * messages; ret may be NULL. */
 NODISCARD enum spot_rc pg_sync_exec(struct pg_sync *s, const char *what, const char *sql,
-				    const char *const *params, int params_n, struct pg_text **ret,
-				    struct spot_err *err);
+    const char *const *params, int params_n, struct pg_text **ret, struct spot_err *err);
 int pg_text_rows(const struct pg_text *t);
 const char *pg_text_at(const struct pg_text *t, int row, int col); /* "" for NULL */
-void pg_text_free(struct pg_text *t);				   /* NULL accepted */
+void pg_text_free(struct pg_text *t); /* NULL accepted */
 static inline void auto_pg_sync(struct pg_sync **s)
 {
 	pg_sync_close(*s);

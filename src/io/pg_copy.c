@@ -7,8 +7,8 @@
  * length of the header's extension; per row a field count, per field its length and bytes in
  * network order (-1 = NULL); a trailer of -1.
  */
-static const char copy_head[19] = {'P', 'G', 'C', 'O', 'P', 'Y', '\n', '\377', '\r', '\n', '\0'};
-static const char copy_trail[2] = {'\377', '\377'};
+static const char copy_head[19] = { 'P', 'G', 'C', 'O', 'P', 'Y', '\n', '\377', '\r', '\n', '\0' };
+static const char copy_trail[2] = { '\377', '\377' };
 #define COPY_CHUNK 65536
 
 static void copy_add(struct pg_copy *c, const void *p, size_t n)
@@ -28,8 +28,9 @@ static void copy_add(struct pg_copy *c, const void *p, size_t n)
 
 static void put_be(char *p, uint64_t v, int bytes)
 {
-	for (int i = 0; i < bytes; i++)
+	for (int i = 0; i < bytes; i++) {
 		p[i] = (char)(v >> (8 * (bytes - 1 - i)));
+	}
 }
 
 static void copy_number(struct pg_copy *c, uint64_t v, int bytes)
@@ -142,10 +143,11 @@ void pg_copy_start(struct pg_conn *c, struct pg_item *i)
 	}
 	c->state = PG_CONN_COPY;
 	pg_conn_watchdog(c, true);
-	if (copy_query(c, i->mem, PG_COPY_BEGIN))
+	if (copy_query(c, i->mem, PG_COPY_BEGIN)) {
 		c->dirty = true;
-	else
+	} else {
 		copy_lost(c);
+	}
 }
 
 /* False: the connection was lost. */
@@ -181,9 +183,10 @@ static bool copy_next(struct pg_conn *c, struct pg_item *i)
 {
 	struct pg *p = c->pg;
 
-	if (c->copy_step == PG_COPY_BEGIN && i->err.rc == SPOT_OK)
+	if (c->copy_step == PG_COPY_BEGIN && i->err.rc == SPOT_OK) {
 		err_set(&i->err, SPOT_INTERNAL, "%s: the statement is no COPY FROM STDIN",
-			copy_what(i));
+		    copy_what(i));
+	}
 	pg_conn_watchdog(c, true);
 	if (c->copy_step == PG_COPY_COMMIT || c->copy_step == PG_COPY_ROLLBACK) {
 		pg_list_remove(&c->inflight, i);
@@ -191,8 +194,9 @@ static bool copy_next(struct pg_conn *c, struct pg_item *i)
 		pg_item_finish(p, i, i->err.rc);
 		return false;
 	}
-	if (i->err.rc != SPOT_OK)
+	if (i->err.rc != SPOT_OK) {
 		return copy_query(c, "ROLLBACK", PG_COPY_ROLLBACK);
+	}
 	if (c->copy_step == PG_COPY_END && i->stmt != NULL) {
 		c->copy_step = PG_COPY_MERGE;
 		return PQsendQueryParams(c->c, i->stmt->sql, 0, NULL, NULL, NULL, NULL, 1) != 0;
@@ -208,20 +212,23 @@ static void copy_result(struct pg_conn *c, struct pg_item *i, PGresult *r)
 	if (st == PGRES_COPY_IN) {
 		c->copy_step = PG_COPY_DATA;
 	} else if (st == PGRES_FATAL_ERROR) {
-		if (i->err.rc == SPOT_OK)
+		if (i->err.rc == SPOT_OK) {
 			pg_err_from(r, copy_what(i), &i->err, i->sqlstate);
-		if (c->copy_step == PG_COPY_DATA)
+		}
+		if (c->copy_step == PG_COPY_DATA) {
 			c->copy_step = PG_COPY_END; /* the server left COPY on its own */
-		if (c->copy_step == PG_COPY_COMMIT)
+		}
+		if (c->copy_step == PG_COPY_COMMIT) {
 			i->commit_sent = false; /* refused, not lost */
+		}
 	} else if (c->copy_step == PG_COPY_MERGE) {
 		PQclear(i->res);
 		i->res = r;
 		return;
 	} else if (c->copy_step == PG_COPY_COMMIT && strcmp(PQcmdStatus(r), "COMMIT") != 0 &&
-		   i->err.rc == SPOT_OK) {
+	    i->err.rc == SPOT_OK) {
 		err_set(&i->err, SPOT_INTERNAL, "%s: the transaction was rolled back",
-			copy_what(i));
+		    copy_what(i));
 	}
 	PQclear(r);
 }
@@ -233,20 +240,23 @@ void pg_copy_event(struct pg_conn *c)
 	assert(i != NULL);
 	/* During the rows the server speaks only to refuse them. PQputCopyEnd sets libpq to wait
 	 * for the result; before that PQgetResult would just say COPY_IN again. */
-	if (c->copy_step == PG_COPY_DATA && !copy_data(c, i))
+	if (c->copy_step == PG_COPY_DATA && !copy_data(c, i)) {
 		return;
+	}
 	while (c->copy_step != PG_COPY_DATA && !PQisBusy(c->c)) {
 		PGresult *r = PQgetResult(c->c);
 
 		if (r != NULL) {
 			copy_result(c, i, r);
-			if (c->copy_step == PG_COPY_DATA && !copy_data(c, i))
+			if (c->copy_step == PG_COPY_DATA && !copy_data(c, i)) {
 				return;
+			}
 			continue;
 		}
 		if (!copy_next(c, i)) {
-			if (c->state == PG_CONN_COPY)
+			if (c->state == PG_CONN_COPY) {
 				copy_lost(c);
+			}
 			return;
 		}
 	}

@@ -9,8 +9,9 @@ static void listen_send(struct pg_conn *c)
 	char words[300];
 	size_t n = 0;
 
-	if (c->listen_busy)
+	if (c->listen_busy) {
 		return;
+	}
 	c->listened = 0;
 	for (struct pg_listen *l = c->pg->listens; l != NULL; l = l->next) {
 		char *quoted = PQescapeIdentifier(c->c, l->channel, strlen(l->channel));
@@ -23,10 +24,11 @@ static void listen_send(struct pg_conn *c)
 	}
 	c->listen_busy = true;
 	pg_conn_watchdog(c, true);
-	if (PQsendQuery(c->c, sql) == 0)
+	if (PQsendQuery(c->c, sql) == 0) {
 		pg_conn_lost(c, pg_conn_words(c, words, sizeof(words)));
-	else
+	} else {
 		pg_conn_flush(c);
+	}
 }
 
 static void round_done(struct pg_conn *c)
@@ -41,8 +43,9 @@ static void round_done(struct pg_conn *c)
 		next = l->next; /* woken() may stop and free l */
 		l->woken(l, l->channel, "");
 	}
-	if (c->listened < n)
+	if (c->listened < n) {
 		listen_send(c);
+	}
 }
 
 void pg_listen_up(struct pg_conn *c)
@@ -58,8 +61,9 @@ static void notify_all(struct pg_conn *c)
 	while (c->c != NULL && (n = PQnotifies(c->c)) != NULL) {
 		for (struct pg_listen *l = c->pg->listens; l != NULL; l = next) {
 			next = l->next;
-			if (strcmp(l->channel, n->relname) == 0)
+			if (strcmp(l->channel, n->relname) == 0) {
 				l->woken(l, n->relname, n->extra);
+			}
 		}
 		PQfreemem(n);
 	}
@@ -86,14 +90,15 @@ void pg_listen_event(struct pg_conn *c)
 			return;
 		}
 	}
-	if (c->c == NULL)
+	if (c->c == NULL) {
 		return;
+	}
 	(void)PQisBusy(c->c); /* parses notifications that came on their own */
 	notify_all(c);
 }
 
 void pg_listen(struct pg *p, struct pg_listen *l, const char *channel,
-	       void (*woken)(struct pg_listen *, const char *, const char *))
+    void (*woken)(struct pg_listen *, const char *, const char *))
 {
 	assert(strlen(channel) < 64);
 	l->woken = woken;
@@ -111,9 +116,10 @@ void pg_listen(struct pg *p, struct pg_listen *l, const char *channel,
 
 void pg_listen_stop(struct pg *p, struct pg_listen *l)
 {
-	for (struct pg_listen **at = &p->listens; *at != NULL; at = &(*at)->next)
+	for (struct pg_listen **at = &p->listens; *at != NULL; at = &(*at)->next) {
 		if (*at == l) {
 			*at = l->next;
 			return;
 		}
+	}
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define ADDRS_PER_HOST 4
-#define LIST_MAX       4096
+#define LIST_MAX 4096
 
 /* Shared by the loop and the thread; the last of the two to let go frees it. */
 struct pg_resolve {
@@ -25,8 +25,9 @@ struct pg_resolve {
 
 static void resolve_put(struct pg_resolve *r)
 {
-	if (__atomic_sub_fetch(&r->refs, 1, __ATOMIC_ACQ_REL) > 0)
+	if (__atomic_sub_fetch(&r->refs, 1, __ATOMIC_ACQ_REL) > 0) {
 		return;
+	}
 	close(r->pipe[0]);
 	close(r->pipe[1]);
 	free(r->in_hosts);
@@ -39,10 +40,12 @@ static bool host_is_name(const char *s, size_t n)
 	unsigned char buf[16];
 	char host[64];
 
-	if (n == 0 || s[0] == '/' || s[0] == '@')
+	if (n == 0 || s[0] == '/' || s[0] == '@') {
 		return false; /* a socket: the default one, a path, an abstract name */
-	if (n >= sizeof(host))
+	}
+	if (n >= sizeof(host)) {
 		return true;
+	}
 	memcpy(host, s, n);
 	host[n] = '\0';
 	return inet_pton(AF_INET, host, buf) != 1 && inet_pton(AF_INET6, host, buf) != 1;
@@ -53,11 +56,13 @@ bool pg_resolve_needed(const char *hosts)
 	for (const char *s = hosts;; s++) {
 		size_t n = strcspn(s, ",");
 
-		if (host_is_name(s, n))
+		if (host_is_name(s, n)) {
 			return true;
+		}
 		s += n;
-		if (*s == '\0')
+		if (*s == '\0') {
 			return false;
+		}
 	}
 }
 
@@ -70,12 +75,13 @@ static void list_add(char list[LIST_MAX], const char *item, bool first)
 }
 
 static void resolve_entry(struct pg_resolve *r, int *n, const char *host, const char *addr,
-			  const char *port)
+    const char *port)
 {
 	if (strlen(r->hosts) + strlen(host) + 2 > LIST_MAX ||
 	    strlen(r->addrs) + strlen(addr) + 2 > LIST_MAX ||
-	    strlen(r->ports) + strlen(port) + 2 > LIST_MAX)
+	    strlen(r->ports) + strlen(port) + 2 > LIST_MAX) {
 		return;
+	}
 	list_add(r->hosts, host, *n == 0);
 	list_add(r->addrs, addr, *n == 0);
 	list_add(r->ports, port, *n == 0);
@@ -84,7 +90,7 @@ static void resolve_entry(struct pg_resolve *r, int *n, const char *host, const 
 
 static void resolve_host(struct pg_resolve *r, int *n, const char *host, const char *port)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
 	struct addrinfo *list = NULL;
 	char addr[NI_MAXHOST];
 	int rc, k = 0;
@@ -98,16 +104,16 @@ static void resolve_host(struct pg_resolve *r, int *n, const char *host, const c
 	rc = getaddrinfo(host, NULL, &hints, &list);
 	if (rc != 0) {
 		(void)snprintf(r->why, sizeof(r->why),
-			       "cannot resolve the database host '%.100s': %s", host,
-			       gai_strerror(rc));
+		    "cannot resolve the database host '%.100s': %s", host, gai_strerror(rc));
 		return;
 	}
-	for (struct addrinfo *ai = list; ai != NULL && k < ADDRS_PER_HOST; ai = ai->ai_next)
+	for (struct addrinfo *ai = list; ai != NULL && k < ADDRS_PER_HOST; ai = ai->ai_next) {
 		if (getnameinfo(ai->ai_addr, ai->ai_addrlen, addr, sizeof(addr), NULL, 0,
-				NI_NUMERICHOST) == 0) {
+			NI_NUMERICHOST) == 0) {
 			resolve_entry(r, n, host, addr, port);
 			k++;
 		}
+	}
 	freeaddrinfo(list);
 }
 
@@ -119,8 +125,9 @@ static void list_item(const char *list, int k, char *ret, size_t size)
 
 	for (int i = 0; i < k && !single; i++) {
 		list += strcspn(list, ",");
-		if (*list != '\0')
+		if (*list != '\0') {
 			list++;
+		}
 	}
 	n = MIN(strcspn(list, ","), size - 1);
 	memcpy(ret, list, n);
@@ -141,17 +148,20 @@ static void *resolve_thread(void *arg)
 		list_item(r->in_ports, k, port, sizeof(port));
 		resolve_host(r, &n, host, port);
 		s += len;
-		if (*s == '\0')
+		if (*s == '\0') {
 			break;
+		}
 		s++;
 	}
-	if (n > 0)
+	if (n > 0) {
 		r->why[0] = '\0';
-	else if (r->why[0] == '\0')
+	} else if (r->why[0] == '\0') {
 		(void)snprintf(r->why, sizeof(r->why), "the database host has no address");
+	}
 	/* A full pipe cannot be: this is its only byte. */
-	if (write(r->pipe[1], "x", 1) != 1)
+	if (write(r->pipe[1], "x", 1) != 1) {
 		abort();
+	}
 	resolve_put(r);
 	return NULL;
 }
@@ -159,13 +169,14 @@ static void *resolve_thread(void *arg)
 static void resolve_ready(struct loop_fd *f, int events)
 {
 	struct pg_resolve *r = container_of(f, struct pg_resolve, fd);
-	struct pg_resolve_result res = {r->hosts, r->addrs, r->ports,
-					r->why[0] != '\0' ? r->why : NULL};
+	struct pg_resolve_result res = { r->hosts, r->addrs, r->ports,
+		r->why[0] != '\0' ? r->why : NULL };
 	char byte;
 
 	(void)events;
-	if (read(r->pipe[0], &byte, 1) != 1)
+	if (read(r->pipe[0], &byte, 1) != 1) {
 		return;
+	}
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	loop_fd_stop(&r->fd);
 	r->done(r->arg, &res);
@@ -173,8 +184,7 @@ static void resolve_ready(struct loop_fd *f, int events)
 }
 
 struct pg_resolve *pg_resolve_start(struct loop *l, const char *hosts, const char *ports,
-				    void (*done)(void *arg, const struct pg_resolve_result *res),
-				    void *arg)
+    void (*done)(void *arg, const struct pg_resolve_result *res), void *arg)
 {
 	struct pg_resolve *r = calloc(1, sizeof(*r));
 	sigset_t all, old;
@@ -215,8 +225,9 @@ struct pg_resolve *pg_resolve_start(struct loop *l, const char *hosts, const cha
 
 void pg_resolve_cancel(struct pg_resolve *r)
 {
-	if (r == NULL)
+	if (r == NULL) {
 		return;
+	}
 	loop_fd_stop(&r->fd);
 	resolve_put(r);
 }

@@ -18,8 +18,9 @@ int64_t pg_affected(const struct pg_result *r)
 	const char *s = r == NULL ? "" : PQcmdTuples(r->res);
 	int64_t n = 0;
 
-	while (*s >= '0' && *s <= '9')
+	while (*s >= '0' && *s <= '9') {
 		n = n * 10 + (*s++ - '0');
+	}
 	return n;
 }
 
@@ -30,8 +31,8 @@ bool pg_null(const struct pg_result *r, size_t row, int col)
 
 struct str pg_bytes(const struct pg_result *r, size_t row, int col)
 {
-	return (struct str){PQgetvalue(r->res, (int)row, col),
-			    (size_t)PQgetlength(r->res, (int)row, col)};
+	return (struct str){ PQgetvalue(r->res, (int)row, col),
+		(size_t)PQgetlength(r->res, (int)row, col) };
 }
 
 static uint64_t read_be(const struct pg_result *r, size_t row, int col, size_t *ret_n)
@@ -40,8 +41,9 @@ static uint64_t read_be(const struct pg_result *r, size_t row, int col, size_t *
 	uint64_t v = 0;
 
 	assert(s.n <= 8); /* binary: we ask for nothing else */
-	for (size_t i = 0; i < s.n; i++)
+	for (size_t i = 0; i < s.n; i++) {
 		v = v << 8 | (uint8_t)s.p[i];
+	}
 	*ret_n = s.n;
 	return v;
 }

@@ -61,14 +61,13 @@ bool pg_sync_in_transaction(const struct pg_sync *s)
 }
 
 enum spot_rc pg_sync_exec(struct pg_sync *s, const char *what, const char *sql,
-			  const char *const *params, int params_n, struct pg_text **ret,
-			  struct spot_err *err)
+    const char *const *params, int params_n, struct pg_text **ret, struct spot_err *err)
 {
 	PGresult *r = params_n == 0
-			  ? PQexec(s->c, sql)
-			  : PQexecParams(s->c, sql, params_n, NULL, params, NULL, NULL, 0);
+	    ? PQexec(s->c, sql)
+	    : PQexecParams(s->c, sql, params_n, NULL, params, NULL, NULL, 0);
 	ExecStatusType st = PQresultStatus(r);
-	struct spot_err e = {0};
+	struct spot_err e = { 0 };
 	enum spot_rc rc;
 	char state[6], words[300];
 
@@ -89,8 +88,9 @@ enum spot_rc pg_sync_exec(struct pg_sync *s, const char *what, const char *sql,
 		rc = pg_err_from(r, what, &e, state);
 	}
 	PQclear(r);
-	if (err != NULL)
+	if (err != NULL) {
 		*err = e;
+	}
 	return rc;
 }
 

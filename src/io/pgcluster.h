@@ -18,7 +18,7 @@ struct pgcluster;
 /* Creates the cluster in dir if absent (initdb), starts it, waits until it accepts; blocking, <= 60
  * s. */
 NODISCARD enum spot_rc pgcluster_start(const char *dir, const char *database, bool fast_and_unsafe,
-				       struct pgcluster **ret, struct spot_err *err);
+    struct pgcluster **ret, struct spot_err *err);
 const char *pgcluster_dsn(const struct pgcluster *c);
 int pgcluster_pid(const struct pgcluster *c);
 void pgcluster_stop(struct pgcluster *c); /* fast shutdown, waits; NULL accepted */

@@ -13,10 +13,10 @@ struct pgcluster_dir {
 	char bin[PGCLUSTER_PATH]; /* where initdb and postgres are */
 	bool sock_outside;
 	int uid, gid; /* the server's; -1 = as we are */
-	int lock_fd;  /* held as long as we use dir */
+	int lock_fd; /* held as long as we use dir */
 };
 NODISCARD enum spot_rc pgcluster_dir_open(struct pgcluster_dir *d, const char *dir,
-					  struct spot_err *err);
+    struct spot_err *err);
 void pgcluster_dir_close(struct pgcluster_dir *d);
 bool pgcluster_dir_has_data(const struct pgcluster_dir *d);
 /* pid of a postmaster that lives in d->data; 0 = none. A pid file left by a dead one is removed. */

@@ -17,21 +17,21 @@ static const char *plugin_missing(const struct spot_provider_ops *ops)
 		const char *name;
 		bool there;
 	} need[] = {
-	    {"kind", !str_empty(ops->kind)},
-	    {"open", ops->open != NULL},
-	    {"close", ops->close != NULL},
-	    {"auth_fresh", ops->auth_fresh != NULL},
-	    {"auth", ops->auth != NULL},
-	    {"secrets", ops->secrets != NULL},
-	    {"regions", ops->regions != NULL},
-	    {"pools", ops->pools != NULL},
-	    {"prices", ops->prices != NULL},
-	    {"launch", ops->launch != NULL},
-	    {"find", ops->find != NULL},
-	    {"list", ops->list != NULL},
-	    {"describe", ops->describe != NULL},
-	    {"terminate", ops->terminate != NULL},
-	    {"limits", ops->limits_n == 0 || ops->limits != NULL},
+		{ "kind", !str_empty(ops->kind) },
+		{ "open", ops->open != NULL },
+		{ "close", ops->close != NULL },
+		{ "auth_fresh", ops->auth_fresh != NULL },
+		{ "auth", ops->auth != NULL },
+		{ "secrets", ops->secrets != NULL },
+		{ "regions", ops->regions != NULL },
+		{ "pools", ops->pools != NULL },
+		{ "prices", ops->prices != NULL },
+		{ "launch", ops->launch != NULL },
+		{ "find", ops->find != NULL },
+		{ "list", ops->list != NULL },
+		{ "describe", ops->describe != NULL },
+		{ "terminate", ops->terminate != NULL },
+		{ "limits", ops->limits_n == 0 || ops->limits != NULL },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(need); i++) {

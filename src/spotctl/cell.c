@@ -31,7 +31,8 @@ char *usd_text(struct ctl *c, int64_t micros, int digits)
 		unit *= 10;
 	}
 	v = (v + unit / 2) / unit * unit;
-	return arena_printf(c->arena, "%s%" PRIu64 "%s%.*s", micros < 0 && v > 0 ? "-" : "", v / 1000000, digits > 0 ? "." : "", digits,
+	return arena_printf(c->arena, "%s%" PRIu64 "%s%.*s", micros < 0 && v > 0 ? "-" : "",
+	    v / 1000000, digits > 0 ? "." : "", digits,
 	    arena_printf(c->arena, "%06" PRIu64, v % 1000000));
 }
 
@@ -63,7 +64,8 @@ static const char *time_text(struct ctl *c, const json_t *v)
 
 static const char *steps_text(struct ctl *c, const json_t *row)
 {
-	int64_t done = json_i64(row, "steps_done", 0, NULL), total = json_i64(row, "steps_total", 0, NULL);
+	int64_t done = json_i64(row, "steps_done", 0, NULL),
+		total = json_i64(row, "steps_total", 0, NULL);
 
 	if (total > 0) {
 		return arena_printf(c->arena, "%" PRId64 "/%" PRId64, done, total);
@@ -95,13 +97,15 @@ static const char *hazard_text(struct ctl *c, const json_t *h)
 	if (!json_is_object(h)) {
 		return "";
 	}
-	return arena_printf(c->arena, "%.4f [%.4f-%.4f]", json_f64(h, "per_hour", 0, NULL), json_f64(h, "lo", 0, NULL),
-	    json_f64(h, "hi", 0, NULL));
+	return arena_printf(c->arena, "%.4f [%.4f-%.4f]", json_f64(h, "per_hour", 0, NULL),
+	    json_f64(h, "lo", 0, NULL), json_f64(h, "hi", 0, NULL));
 }
 
 static const char *interval_text(struct ctl *c, const json_t *h)
 {
-	return json_is_object(h) ? arena_printf(c->arena, "%.4f..%.4f", json_f64(h, "lo", 0, NULL), json_f64(h, "hi", 0, NULL)) : "";
+	return json_is_object(h) ? arena_printf(c->arena, "%.4f..%.4f", json_f64(h, "lo", 0, NULL),
+				       json_f64(h, "hi", 0, NULL))
+				 : "";
 }
 
 /* "score 7/10, odds 62 %, has some": what providers tell of their room. */
@@ -111,7 +115,7 @@ static const char *capacity_text(struct ctl *c, const json_t *signals)
 	const json_t *s;
 	size_t i;
 
-	json_array_foreach(signals, i, s) {
+	json_array_foreach (signals, i, s) {
 		const char *kind = json_str(s, "kind", "", NULL), *more = NULL;
 		double v = json_f64(s, "value", 0, NULL);
 
@@ -123,7 +127,8 @@ static const char *capacity_text(struct ctl *c, const json_t *signals)
 			more = v >= 0.5 ? "has some" : "has none";
 		}
 		if (more != NULL && strstr(text, more) == NULL) {
-			text = arena_printf(c->arena, "%s%s%s", text, *text != '\0' ? ", " : "", more);
+			text =
+			    arena_printf(c->arena, "%s%s%s", text, *text != '\0' ? ", " : "", more);
 		}
 	}
 	return text;
@@ -150,7 +155,8 @@ static const char *plain(struct ctl *c, const json_t *v)
 
 static const char *number_text(struct ctl *c, const json_t *v, int digits)
 {
-	return json_is_number(v) ? arena_printf(c->arena, "%.*f", digits, json_number_value(v)) : plain(c, v);
+	return json_is_number(v) ? arena_printf(c->arena, "%.*f", digits, json_number_value(v))
+				 : plain(c, v);
 }
 
 /* A number or a text that is there. */
@@ -160,7 +166,8 @@ static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kin
 
 	switch (kind) {
 	case CELL_USD:
-		return json_is_integer(v) ? usd_text(c, json_integer_value(v), exact ? 6 : 4) : plain(c, v);
+		return json_is_integer(v) ? usd_text(c, json_integer_value(v), exact ? 6 : 4)
+					  : plain(c, v);
 	case CELL_AGE:
 		return exact ? plain(c, v) : age_text(c, v);
 	case CELL_TIME:
@@ -172,7 +179,9 @@ static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kin
 	case CELL_RATE:
 		return exact ? plain(c, v) : number_text(c, v, 5);
 	case CELL_FINE:
-		return json_is_integer(v) ? usd_text(c, json_integer_value(v), 6) : exact ? plain(c, v) : number_text(c, v, 6);
+		return json_is_integer(v) ? usd_text(c, json_integer_value(v), 6)
+		    : exact               ? plain(c, v)
+					  : number_text(c, v, 6);
 	case CELL_TEXT:
 	case CELL_STATE:
 	case CELL_INT:

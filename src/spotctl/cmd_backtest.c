@@ -1,8 +1,9 @@
 /*
- * backtest: what the deadline policies would have cost for a job file on one's own past: prices and supply come from the
- * daemon's rows (POST /v1/backtest), the runs are made here by the code of simulate. A run sees the pools that were picked
- * in the round in which it begins, and those of later rounds once these begin. Supply that nobody tried is not known; it is
- * drawn from what is believed, and what the figures would be if it were all there or never there is told beside them.
+ * backtest: what the deadline policies would have cost for a job file on one's own past: prices and
+ * supply come from the daemon's rows (POST /v1/backtest), the runs are made here by the code of
+ * simulate. A run sees the pools that were picked in the round in which it begins, and those of
+ * later rounds once these begin. Supply that nobody tried is not known; it is drawn from what is
+ * believed, and what the figures would be if it were all there or never there is told beside them.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -18,14 +19,15 @@
 
 static int bad_reply(void)
 {
-	say("spotctl backtest: the reply of the daemon is not as expected; are both of the same release?");
+	say("spotctl backtest: the reply of the daemon is not as expected; are both of the same "
+	    "release?");
 	return CTL_FAILED;
 }
 
 struct pool {
-	char *up;                      /* '?' where nothing is known */
+	char *up; /* '?' where nothing is known */
 	double odds, hazard;
-	size_t first;                  /* round in which it was picked first */
+	size_t first; /* round in which it was picked first */
 	bool *rounds;
 	struct trace supply, price;
 };
@@ -35,7 +37,7 @@ struct backtest {
 	const json_t *doc;
 	struct pool *pools;
 	size_t n, ticks, rounds, round_ticks;
-	size_t unknown, tried;         /* samples of all pools; pools */
+	size_t unknown, tried; /* samples of all pools; pools */
 	int64_t seed;
 };
 
@@ -50,7 +52,9 @@ static bool prices_of(struct ctl *c, const json_t *pool, size_t n, struct trace 
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
-		while (at + 1 < k && json_integer_value(json_array_get(json_array_get(list, at + 1), 0)) <= (json_int_t)i) {
+		while (at + 1 < k &&
+		    json_integer_value(json_array_get(json_array_get(list, at + 1), 0)) <=
+			(json_int_t)i) {
 			at++;
 		}
 		prices[i] = json_integer_value(json_array_get(json_array_get(list, at), 1));
@@ -70,7 +74,7 @@ static bool rounds_of(struct backtest *b, const json_t *pool, struct pool *ret)
 
 	ret->rounds = arena_array(b->ctl->arena, b->rounds + 1, sizeof(*ret->rounds));
 	ret->first = b->rounds;
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		json_int_t at = json_integer_value(v);
 
 		if (at < 0 || (size_t)at >= b->rounds) {
@@ -90,9 +94,11 @@ static bool pool_of(struct backtest *b, const json_t *pool, struct pool *ret)
 	ret->supply = (struct trace){
 		.name = json_str(pool, "id", "?", NULL),
 		.zone = arena_printf(c->arena, "%s/%s/%s", json_str(pool, "provider", "", NULL),
-		    *json_str(pool, "zone", "", NULL) != '\0' ? json_str(pool, "zone", "", NULL) : json_str(pool, "region", "", NULL),
+		    *json_str(pool, "zone", "", NULL) != '\0' ? json_str(pool, "zone", "", NULL)
+							      : json_str(pool, "region", "", NULL),
 		    json_str(pool, "instance_type", "", NULL)),
-		.region = arena_printf(c->arena, "%s/%s", json_str(pool, "provider", "", NULL), json_str(pool, "region", "", NULL)),
+		.region = arena_printf(c->arena, "%s/%s", json_str(pool, "provider", "", NULL),
+		    json_str(pool, "region", "", NULL)),
 		.gap_us = json_i64(b->doc, "tick_s", 0, NULL) * SPOT_US_PER_S,
 	};
 	ret->price = ret->supply;
@@ -103,13 +109,15 @@ static bool pool_of(struct backtest *b, const json_t *pool, struct pool *ret)
 		b->unknown += up[i] == '?';
 	}
 	b->tried += json_bool(pool, "tried", false, NULL);
-	return strlen(up) == b->ticks && rounds_of(b, pool, ret) && prices_of(c, pool, b->ticks, &ret->price);
+	return strlen(up) == b->ticks && rounds_of(b, pool, ret) &&
+	    prices_of(c, pool, b->ticks, &ret->price);
 }
 
 static bool reply_read(struct backtest *b)
 {
 	const json_t *pools = json_object_get(b->doc, "pools"), *pool;
-	int64_t tick_s = json_i64(b->doc, "tick_s", 0, NULL), round_s = json_i64(b->doc, "round_s", 0, NULL);
+	int64_t tick_s = json_i64(b->doc, "tick_s", 0, NULL),
+		round_s = json_i64(b->doc, "round_s", 0, NULL);
 	size_t i;
 
 	b->n = json_array_size(pools);
@@ -120,7 +128,7 @@ static bool reply_read(struct backtest *b)
 	b->round_ticks = (size_t)(round_s / tick_s);
 	b->rounds = (b->ticks + b->round_ticks - 1) / b->round_ticks;
 	b->pools = arena_array(b->ctl->arena, b->n, sizeof(*b->pools));
-	json_array_foreach(pools, i, pool) {
+	json_array_foreach (pools, i, pool) {
 		if (!pool_of(b, pool, &b->pools[i])) {
 			return false;
 		}
@@ -138,13 +146,14 @@ static int job_of(const json_t *doc, struct trace_job *ret)
 		.transfer_micros = json_i64(doc, "transfer_micros", 0, NULL),
 	};
 	if (ret->deadline_us == 0) {
-		say("spotctl backtest: the file has no deadline: give one there or with --deadline HOURS");
+		say("spotctl backtest: the file has no deadline: give one there or with --deadline "
+		    "HOURS");
 		return CTL_USAGE;
 	}
 	return CTL_OK;
 }
 
-/* ---- what runs see ------------------------------------------------------------------------ */
+/* ---- what runs see --------------------------------------------------------------------------- */
 
 /* How supply that is not known is taken. */
 static void unknown_fill(const struct backtest *b, size_t k, const char *how, char *up)
@@ -161,7 +170,8 @@ static void unknown_fill(const struct backtest *b, size_t k, const char *how, ch
 }
 
 /* A pool that is picked only in a later round is not there before it. */
-static void supply_fill(const struct backtest *b, struct arena *a, const char *up, size_t from_tick, struct trace *ret)
+static void supply_fill(const struct backtest *b, struct arena *a, const char *up, size_t from_tick,
+    struct trace *ret)
 {
 	int32_t *counts = arena_array(a, b->ticks, sizeof(*counts));
 
@@ -183,13 +193,14 @@ static bool round_of(const struct pool *p, size_t first, size_t last, size_t *re
 	return false;
 }
 
-/* Pools picked in one of these rounds, each from its round on; those of the first one with all of their past. */
-static int market_make(const struct backtest *b, struct arena *a, char *const *up, size_t first, size_t last,
-    struct trace_market *ret, const struct trace **ret_traces)
+/* Pools picked in one of these rounds, each from its round on; those of the first one with all of
+ * their past. */
+static int market_make(const struct backtest *b, struct arena *a, char *const *up, size_t first,
+    size_t last, struct trace_market *ret, const struct trace **ret_traces)
 {
 	struct trace *supply = arena_array(a, b->n, sizeof(*supply));
 	const struct trace **prices = arena_array(a, b->n, sizeof(*prices));
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	size_t n = 0, round;
 
 	for (size_t k = 0; k < b->n; k++) {
@@ -209,7 +220,8 @@ static int market_make(const struct backtest *b, struct arena *a, char *const *u
 	return CTL_OK;
 }
 
-static int markets_make(const struct backtest *b, struct arena *a, const char *how, struct simulation *s)
+static int markets_make(const struct backtest *b, struct arena *a, const char *how,
+    struct simulation *s)
 {
 	struct trace_market *markets = arena_array(a, b->rounds, sizeof(*markets));
 	const struct trace **traces = arena_array(a, b->rounds, sizeof(*traces));
@@ -237,12 +249,13 @@ static int markets_make(const struct backtest *b, struct arena *a, const char *h
 	return rc;
 }
 
-/* ---- what the figures rest on ------------------------------------------------------------- */
+/* ---- what the figures rest on ---------------------------------------------------------------- */
 
-static const char *const assumptions[] = {"prior", "up", "down"};
+static const char *const assumptions[] = { "prior", "up", "down" };
 
 /* The same runs with what is unknown taken otherwise: how much of the figures is assumption. */
-static int others_run(const struct backtest *b, const char *how, const struct simulation *s, json_t *whole)
+static int others_run(const struct backtest *b, const char *how, const struct simulation *s,
+    json_t *whole)
 {
 	AUTO(json) json_t *all = json_object();
 
@@ -266,18 +279,22 @@ static int others_run(const struct backtest *b, const char *how, const struct si
 	return CTL_OK;
 }
 
-static void basis_add(const struct backtest *b, const char *how, const struct simulation *s, json_t *whole)
+static void basis_add(const struct backtest *b, const char *how, const struct simulation *s,
+    json_t *whole)
 {
 	json_object_set(whole, "from_at", json_object_get(b->doc, "from_at"));
 	json_object_set(whole, "to_at", json_object_get(b->doc, "to_at"));
-	json_object_set_new(whole, "deadline_hours", json_real((double)s->job.deadline_us / (double)SPOT_US_PER_HOUR));
-	json_object_set_new(whole, "on_demand_usd", json_real((double)s->job.on_demand_micros / 1e6));
+	json_object_set_new(whole, "deadline_hours",
+	    json_real((double)s->job.deadline_us / (double)SPOT_US_PER_HOUR));
+	json_object_set_new(whole, "on_demand_usd",
+	    json_real((double)s->job.on_demand_micros / 1e6));
 	json_object_set(whole, "on_demand_type", json_object_get(b->doc, "on_demand_type"));
 	json_object_set_new(whole, "transfer_usd", json_real((double)s->job.transfer_micros / 1e6));
 	json_object_set(whole, "pools_known", json_object_get(b->doc, "pools_known"));
 	json_object_set_new(whole, "pools_picked", json_integer((json_int_t)b->n));
 	json_object_set_new(whole, "pools_tried", json_integer((json_int_t)b->tried));
-	json_object_set_new(whole, "supply_known", json_real(1 - (double)b->unknown / (double)(b->n * b->ticks)));
+	json_object_set_new(whole, "supply_known",
+	    json_real(1 - (double)b->unknown / (double)(b->n * b->ticks)));
 	json_object_set_new(whole, "unknown", json_string(how));
 }
 
@@ -289,26 +306,34 @@ static void say_basis(const struct backtest *b, const json_t *whole)
 	if (b->ctl->format != FORMAT_TABLE && b->ctl->format != FORMAT_WIDE) {
 		return;
 	}
-	say("%zu spot pools that were the cheapest of their time, of %d that suit, from %s to %s, picked again every %.0f h", b->n,
-	    (int)json_i64(b->doc, "pools_known", 0, NULL), json_str(b->doc, "from_at", "?", NULL), json_str(b->doc, "to_at", "?", NULL),
+	say("%zu spot pools that were the cheapest of their time, of %d that suit, from %s to %s, "
+	    "picked again every %.0f h",
+	    b->n, (int)json_i64(b->doc, "pools_known", 0, NULL),
+	    json_str(b->doc, "from_at", "?", NULL), json_str(b->doc, "to_at", "?", NULL),
 	    (double)json_i64(b->doc, "round_s", 0, NULL) / 3600.0);
-	say("we tried %zu of them ourselves: %.0f %% of their supply is known; the rest is %s", b->tried,
-	    json_number_value(json_object_get(whole, "supply_known")) * 100, strcmp(json_str(whole, "unknown", "", NULL), "prior") == 0
-	    ? "drawn from the hazard and the odds that are believed" : "assumed (--unknown)");
-	json_object_foreach((json_t *)(uintptr_t)others, how, costs) {
-		json_object_foreach((json_t *)(uintptr_t)costs, policy, v) {
-			say("were it %s, %s would have cost %.2f USD", strcmp(how, "prior") == 0 ? "drawn" : strcmp(how, "up") == 0
-			    ? "all there" : "never there", policy, json_number_value(v));
+	say("we tried %zu of them ourselves: %.0f %% of their supply is known; the rest is %s",
+	    b->tried, json_number_value(json_object_get(whole, "supply_known")) * 100,
+	    strcmp(json_str(whole, "unknown", "", NULL), "prior") == 0
+		? "drawn from the hazard and the odds that are believed"
+		: "assumed (--unknown)");
+	json_object_foreach ((json_t *)(uintptr_t)others, how, costs) {
+		json_object_foreach ((json_t *)(uintptr_t)costs, policy, v) {
+			say("were it %s, %s would have cost %.2f USD",
+			    strcmp(how, "prior") == 0    ? "drawn"
+				: strcmp(how, "up") == 0 ? "all there"
+							 : "never there",
+			    policy, json_number_value(v));
 		}
 	}
 	if (json_i64(b->doc, "checkpoint_bytes", 0, NULL) == 0) {
-		say("the file does not say how big a checkpoint is (checkpoint.size_gb): moves between regions are free here");
+		say("the file does not say how big a checkpoint is (checkpoint.size_gb): moves "
+		    "between regions are free here");
 	}
 }
 
 static int path_of(struct ctl *c, const char **ret)
 {
-	static const char *const names[] = {"from", "to"};
+	static const char *const names[] = { "from", "to" };
 	const char *deadline = opt_value(c, "deadline");
 	char *path = arena_strdup(c->arena, "/v1/backtest");
 	char buf[TIME_TEXT_MAX];
@@ -322,22 +347,27 @@ static int path_of(struct ctl *c, const char **ret)
 		}
 		if (!parse_time_us(v, &us)) {
 			if (!parse_duration_us(v, &us)) {
-				say("spotctl backtest: --%s wants a time such as 2026-01-31T00:00:00Z, or a duration back such as 14d, not '%s'",
+				say("spotctl backtest: --%s wants a time such as "
+				    "2026-01-31T00:00:00Z, or a duration back such as 14d, not "
+				    "'%s'",
 				    names[i], v);
 				return CTL_USAGE;
 			}
 			us = clock_real.wall_us(&clock_real) - us;
 		}
-		path = arena_printf(c->arena, "%s%c%s=%s", path, strchr(path, '?') != NULL ? '&' : '?', names[i],
-		    url_encode(c->arena, format_time(us, buf), false));
+		path =
+		    arena_printf(c->arena, "%s%c%s=%s", path, strchr(path, '?') != NULL ? '&' : '?',
+			names[i], url_encode(c->arena, format_time(us, buf), false));
 	}
 	/* The daemon chooses what is fallen back on by it. */
 	if (deadline != NULL) {
 		if (!simulation_hours(deadline, &us)) {
-			say("spotctl backtest: --deadline wants hours such as 60 or 52.8, not '%s'", deadline);
+			say("spotctl backtest: --deadline wants hours such as 60 or 52.8, not '%s'",
+			    deadline);
 			return CTL_USAGE;
 		}
-		path = arena_printf(c->arena, "%s%cdeadline_s=%" PRId64, path, strchr(path, '?') != NULL ? '&' : '?', us / SPOT_US_PER_S);
+		path = arena_printf(c->arena, "%s%cdeadline_s=%" PRId64, path,
+		    strchr(path, '?') != NULL ? '&' : '?', us / SPOT_US_PER_S);
 	}
 	*ret = path;
 	return CTL_OK;
@@ -398,8 +428,8 @@ static int reply_run(struct backtest *b, const char *how, struct simulation *s)
 
 int cmd_backtest(struct ctl *c)
 {
-	struct simulation s = {0};
-	struct backtest b = {.ctl = c};
+	struct simulation s = { 0 };
+	struct backtest b = { .ctl = c };
 	const char *path, *how;
 	struct str file;
 	struct reply r;

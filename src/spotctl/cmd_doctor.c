@@ -4,14 +4,15 @@
 #include "spotctl/ctl.h"
 
 #define WAIT_DEFAULT_S 60
-#define HOLD_MAX_S     60 /* of one request */
+#define HOLD_MAX_S 60 /* of one request */
 
-static const struct column cols[] = {
-	{"PROVIDER", "provider", CELL_TEXT, false}, {"REGION", "region", CELL_TEXT, false}, {"CHECK", "name", CELL_TEXT, false},
-	{"STATE", "state", CELL_STATE, false},      {"SEEN", "words", CELL_TEXT, false},    {"FIX", "fix", CELL_TEXT, false},
-	{"AMOUNT", "amount", CELL_INT, true},       {0}};
+static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, false },
+	{ "REGION", "region", CELL_TEXT, false }, { "CHECK", "name", CELL_TEXT, false },
+	{ "STATE", "state", CELL_STATE, false }, { "SEEN", "words", CELL_TEXT, false },
+	{ "FIX", "fix", CELL_TEXT, false }, { "AMOUNT", "amount", CELL_INT, true }, { 0 } };
 
-/* Long words would push the fix off the screen: on a terminal they are cut unless all was asked for. */
+/* Long words would push the fix off the screen: on a terminal they are cut unless all was asked
+ * for. */
 #define SEEN_MAX 72
 
 static bool continues(unsigned char c)
@@ -28,7 +29,8 @@ static void shorten(json_t *item)
 	if (text_width(words) <= SEEN_MAX) {
 		return;
 	}
-	while (words[n] != '\0' && n + 8 < sizeof(cut) && (columns < SEEN_MAX - 3 || continues((unsigned char)words[n]))) {
+	while (words[n] != '\0' && n + 8 < sizeof(cut) &&
+	    (columns < SEEN_MAX - 3 || continues((unsigned char)words[n]))) {
 		columns += !continues((unsigned char)words[n]);
 		n++;
 	}
@@ -41,10 +43,14 @@ static int await_done(struct ctl *c, const char *id, int64_t left_s, struct repl
 {
 	int rc = CTL_OK;
 
-	while (rc == CTL_OK && left_s > 0 && strcmp(json_str(r->json, "state", "done", NULL), "done") != 0) {
+	while (rc == CTL_OK && left_s > 0 &&
+	    strcmp(json_str(r->json, "state", "done", NULL), "done") != 0) {
 		int64_t hold = MIN(left_s, HOLD_MAX_S);
 
-		rc = conn_get(c, arena_printf(c->arena, "/v1/doctor/%s?timeout_s=%" PRId64, url_encode(c->arena, id, false), hold), r);
+		rc = conn_get(c,
+		    arena_printf(c->arena, "/v1/doctor/%s?timeout_s=%" PRId64,
+			url_encode(c->arena, id, false), hold),
+		    r);
 		left_s -= hold;
 	}
 	return rc;
@@ -55,12 +61,14 @@ static void say_outcome(struct ctl *c, const json_t *run)
 	int64_t bad = json_i64(run, "bad", 0, NULL), warn = json_i64(run, "warn", 0, NULL);
 
 	if (strcmp(json_str(run, "state", "", NULL), "done") != 0) {
-		say("the examination %s is not over: is an engine running? 'spotctl doctor' asks again",
+		say("the examination %s is not over: is an engine running? 'spotctl doctor' asks "
+		    "again",
 		    text_clean(c->arena, json_str(run, "id", "?", NULL)));
 	} else if (bad > 0) {
 		say("%" PRId64 " bad, %" PRId64 " to look at", bad, warn);
 	} else {
-		say(warn > 0 ? "nothing is bad; %" PRId64 " to look at" : "everything is in order", warn);
+		say(warn > 0 ? "nothing is bad; %" PRId64 " to look at" : "everything is in order",
+		    warn);
 	}
 }
 
@@ -111,7 +119,7 @@ int cmd_doctor(struct ctl *c)
 	}
 	items = json_object_get(r.json, "items");
 	if (c->tty && c->format == FORMAT_TABLE && !opt_flag(c, "all")) {
-		json_array_foreach(items, i, item) {
+		json_array_foreach (items, i, item) {
 			shorten(item);
 		}
 	}

@@ -4,33 +4,23 @@
 #include "base/str.h"
 #include "spotctl/cmd_job.h"
 
-const struct column job_cols[] = {
-	{"JOB", "id", CELL_TEXT, false},
-	{"NAME", "name", CELL_TEXT, false},
-	{"STATE", "state", CELL_STATE, false},
-	{"STEPS", "steps_done", CELL_STEPS, false},
-	{"WHERE", "pool", CELL_PLACE, false},
-	{"GPU", "pool", CELL_GPU, false},
-	{"MARKET", "market", CELL_TEXT, false},
-	{"TRIES", "attempts", CELL_INT, false},
-	{"USD", "cost_micros", CELL_USD, false},
-	{"AGE", "created_at", CELL_AGE, false},
-	{"NODES", "num_nodes", CELL_INT, true},
-	{"OWNER", "owner", CELL_TEXT, true},
-	{"TEAM", "team", CELL_TEXT, true},
-	{"PROJECT", "project", CELL_TEXT, true},
-	{"CLASS", "class", CELL_TEXT, true},
-	{"DEADLINE", "deadline_at", CELL_TIME, true},
-	{"NODE", "node", CELL_TEXT, true},
-	{"WHY", "why", CELL_TEXT, true},
-	{0}};
+const struct column job_cols[] = { { "JOB", "id", CELL_TEXT, false },
+	{ "NAME", "name", CELL_TEXT, false }, { "STATE", "state", CELL_STATE, false },
+	{ "STEPS", "steps_done", CELL_STEPS, false }, { "WHERE", "pool", CELL_PLACE, false },
+	{ "GPU", "pool", CELL_GPU, false }, { "MARKET", "market", CELL_TEXT, false },
+	{ "TRIES", "attempts", CELL_INT, false }, { "USD", "cost_micros", CELL_USD, false },
+	{ "AGE", "created_at", CELL_AGE, false }, { "NODES", "num_nodes", CELL_INT, true },
+	{ "OWNER", "owner", CELL_TEXT, true }, { "TEAM", "team", CELL_TEXT, true },
+	{ "PROJECT", "project", CELL_TEXT, true }, { "CLASS", "class", CELL_TEXT, true },
+	{ "DEADLINE", "deadline_at", CELL_TIME, true }, { "NODE", "node", CELL_TEXT, true },
+	{ "WHY", "why", CELL_TEXT, true }, { 0 } };
 
 static void print_warnings(const json_t *job)
 {
 	const json_t *list = json_object_get(job, "warnings"), *w;
 	size_t i;
 
-	json_array_foreach(list, i, w) {
+	json_array_foreach (list, i, w) {
 		say("warning: %s", json_string_value(w));
 	}
 }
@@ -74,7 +64,8 @@ int cmd_job_submit(struct ctl *c)
 
 int cmd_job_ls(struct ctl *c)
 {
-	return list_command(c, "/v1/jobs", job_cols, "no jobs: 'spotctl job submit FILE' starts one");
+	return list_command(c, "/v1/jobs", job_cols,
+	    "no jobs: 'spotctl job submit FILE' starts one");
 }
 
 int cmd_job_cancel(struct ctl *c)
@@ -83,7 +74,9 @@ int cmd_job_cancel(struct ctl *c)
 
 	for (int i = 0; i < c->args_n; i++) {
 		struct reply r;
-		int rc = conn_send(c, "POST", arena_printf(c->arena, "/v1/jobs/%s/cancel", url_encode(c->arena, c->args[i], false)),
+		int rc = conn_send(c, "POST",
+		    arena_printf(c->arena, "/v1/jobs/%s/cancel",
+			url_encode(c->arena, c->args[i], false)),
 		    NULL, STR_LIT("{}"), &r);
 
 		if (rc == CTL_OK) {
@@ -101,19 +94,21 @@ int cmd_job_cancel(struct ctl *c)
 
 static bool final_state(const char *s)
 {
-	return strcmp(s, "SUCCEEDED") == 0 || strcmp(s, "FAILED") == 0 || strcmp(s, "CANCELLED") == 0;
+	return strcmp(s, "SUCCEEDED") == 0 || strcmp(s, "FAILED") == 0 ||
+	    strcmp(s, "CANCELLED") == 0;
 }
 
 struct waiting {
 	const char *job;
 	char state[32];
-	bool away;         /* the daemon does not answer, and we said so */
+	bool away; /* the daemon does not answer, and we said so */
 };
 
 /* One look. Returns -1 while the job goes on. */
 static int look(struct ctl *c, struct waiting *w, const char *hold)
 {
-	char *path = arena_printf(c->arena, "/v1/jobs/%s%s", url_encode(c->arena, w->job, false), hold);
+	char *path =
+	    arena_printf(c->arena, "/v1/jobs/%s%s", url_encode(c->arena, w->job, false), hold);
 	struct reply r;
 	const char *state;
 	int rc = *hold == '\0' ? conn_get(c, path, &r) : conn_poll(c, path, false, &r);
@@ -153,7 +148,7 @@ static int look(struct ctl *c, struct waiting *w, const char *hold)
 int job_wait_end(struct ctl *c, const char *job, int64_t timeout_s)
 {
 	int64_t start = clock_real.mono_us(&clock_real), left = 10;
-	struct waiting w = {.job = job};
+	struct waiting w = { .job = job };
 	bool first = true;
 	int rc;
 
@@ -162,14 +157,16 @@ int job_wait_end(struct ctl *c, const char *job, int64_t timeout_s)
 		char hold[64] = "";
 
 		if (timeout_s > 0) {
-			left = MIN(10, timeout_s - (clock_real.mono_us(&clock_real) - start) / SPOT_US_PER_S);
+			left = MIN(10,
+			    timeout_s - (clock_real.mono_us(&clock_real) - start) / SPOT_US_PER_S);
 		}
 		if (!first && left <= 0) {
 			say("spotctl: %s is still %s", job, w.state);
 			return CTL_UNREACHABLE;
 		}
 		if (!first) {
-			snprintf(hold, sizeof(hold), "?wait_state=terminal&timeout_s=%" PRId64, left);
+			snprintf(hold, sizeof(hold), "?wait_state=terminal&timeout_s=%" PRId64,
+			    left);
 		}
 		round_begin(c, &round);
 		rc = look(c, &w, hold);

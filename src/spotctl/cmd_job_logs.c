@@ -1,16 +1,17 @@
 /*
- * job logs: text of one attempt after the other. The reply's headers say where to go on: X-Log-Epoch and X-Log-Next are
- * what was read, X-Log-Next-Epoch the attempt that follows, X-Log-End that no more will come.
+ * job logs: text of one attempt after the other. The reply's headers say where to go on:
+ * X-Log-Epoch and X-Log-Next are what was read, X-Log-Next-Epoch the attempt that follows,
+ * X-Log-End that no more will come.
  */
 #include "base/base.h"
 #include "base/str.h"
 #include "spotctl/cmd_job.h"
 
 struct log_place {
-	int64_t epoch;     /* 0 = the first that has a log */
+	int64_t epoch; /* 0 = the first that has a log */
 	int64_t offset;
 	int64_t rank;
-	bool one;          /* only this attempt */
+	bool one; /* only this attempt */
 	bool away;
 };
 
@@ -44,7 +45,7 @@ static enum log_more move_on(struct log_place *at, const struct reply *r)
 		if (at->offset > 0) {
 			say("--- attempt %" PRId64, next);
 		}
-		*at = (struct log_place){.epoch = next, .rank = at->rank};
+		*at = (struct log_place){ .epoch = next, .rank = at->rank };
 		return LOG_MORE;
 	}
 	at->epoch = epoch;
@@ -54,8 +55,8 @@ static enum log_more move_on(struct log_place *at, const struct reply *r)
 /* One request. Returns -1 while there is more to ask for. */
 static int log_step(struct ctl *c, const char *job, struct log_place *at, bool follow, bool first)
 {
-	char *path = arena_printf(c->arena, "/v1/jobs/%s/logs?offset=%" PRId64 "%s", url_encode(c->arena, job, false), at->offset,
-	    follow ? "&follow_s=20" : "");
+	char *path = arena_printf(c->arena, "/v1/jobs/%s/logs?offset=%" PRId64 "%s",
+	    url_encode(c->arena, job, false), at->offset, follow ? "&follow_s=20" : "");
 	struct reply r;
 	enum log_more more;
 	int rc;
@@ -94,7 +95,7 @@ static int log_step(struct ctl *c, const char *job, struct log_place *at, bool f
 
 int job_follow(struct ctl *c, const char *job, int64_t epoch, int64_t rank, bool follow)
 {
-	struct log_place at = {.epoch = epoch, .rank = rank, .one = epoch > 0};
+	struct log_place at = { .epoch = epoch, .rank = rank, .one = epoch > 0 };
 	bool first = true;
 	int rc;
 

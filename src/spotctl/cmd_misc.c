@@ -3,17 +3,19 @@
 #include "base/str.h"
 #include "spotctl/ctl.h"
 
-static const struct column event_cols[] = {
-	{"ID", "id", CELL_INT, false}, {"AT", "at", CELL_TIME, false}, {"WHAT", "entity_id", CELL_TEXT, false},
-	{"EVENT", "event", CELL_TEXT, false}, {"FROM", "was", CELL_TEXT, false}, {"TO", "now", CELL_TEXT, false},
-	{"ACTOR", "actor", CELL_TEXT, true}, {"WHY", "why", CELL_TEXT, false}, {0}};
+static const struct column event_cols[] = { { "ID", "id", CELL_INT, false },
+	{ "AT", "at", CELL_TIME, false }, { "WHAT", "entity_id", CELL_TEXT, false },
+	{ "EVENT", "event", CELL_TEXT, false }, { "FROM", "was", CELL_TEXT, false },
+	{ "TO", "now", CELL_TEXT, false }, { "ACTOR", "actor", CELL_TEXT, true },
+	{ "WHY", "why", CELL_TEXT, false }, { 0 } };
 
-/* A row of the stream: the same columns as the list, at fixed widths, because the end of the list is not known. */
+/* A row of the stream: the same columns as the list, at fixed widths, because the end of the list
+ * is not known. */
 static bool print_event(struct ctl *c, const char *data)
 {
-	static const int widths[] = {6, 20, 6, 16, 12, 12};
+	static const int widths[] = { 6, 20, 6, 16, 12, 12 };
 	json_t *j = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	size_t n = 0;
 
 	if (c->format == FORMAT_JSON) {
@@ -45,7 +47,8 @@ static bool print_event(struct ctl *c, const char *data)
 	return fflush(stdout) == 0;
 }
 
-/* What was last, then what comes, without a gap: the stream begins behind the last event of the list. */
+/* What was last, then what comes, without a gap: the stream begins behind the last event of the
+ * list. */
 static int follow(struct ctl *c, char *path, int64_t limit)
 {
 	const char *after = opt_value(c, "after");
@@ -58,12 +61,15 @@ static int follow(struct ctl *c, char *path, int64_t limit)
 	if (after != NULL) {
 		return conn_events(c, path, after, false, print_event);
 	}
-	rc = conn_get(c, arena_printf(c->arena, "%s%climit=%" PRId64, path, strchr(path, '?') != NULL ? '&' : '?', limit), &r);
+	rc = conn_get(c,
+	    arena_printf(c->arena, "%s%climit=%" PRId64, path,
+		strchr(path, '?') != NULL ? '&' : '?', limit),
+	    &r);
 	if (rc != CTL_OK) {
 		return rc;
 	}
 	items = json_object_get(r.json, "items");
-	json_array_foreach(items, i, e) {
+	json_array_foreach (items, i, e) {
 		if (!print_event(c, json_text(c->arena, e))) {
 			return CTL_FAILED;
 		}
@@ -91,22 +97,26 @@ int cmd_events(struct ctl *c)
 		return CTL_USAGE;
 	}
 	if (on && (c->format == FORMAT_CSV || c->format == FORMAT_NAME || c->watch_s > 0)) {
-		say("spotctl events: --follow goes with -o table, wide or json, and without --watch");
+		say("spotctl events: --follow goes with -o table, wide or json, and without "
+		    "--watch");
 		return CTL_USAGE;
 	}
 	if (on) {
 		return follow(c, path, most);
 	}
 	sep = strchr(path, '?') != NULL ? "&" : "?";
-	path = arena_printf(c->arena, "%s%slimit=%" PRId64 "%s%s", path, sep, most, after != NULL ? "&after=" : "", after != NULL ? after : "");
+	path = arena_printf(c->arena, "%s%slimit=%" PRId64 "%s%s", path, sep, most,
+	    after != NULL ? "&after=" : "", after != NULL ? after : "");
 	rc = conn_get(c, path, &r);
-	return rc != CTL_OK ? rc : render_list(c, r.json, json_object_get(r.json, "items"), event_cols, "nothing happened yet");
+	return rc != CTL_OK ? rc
+			    : render_list(c, r.json, json_object_get(r.json, "items"), event_cols,
+				  "nothing happened yet");
 }
 
 int cmd_whoami(struct ctl *c)
 {
-	static const struct column cols[] = {
-		{"NAME", "name", CELL_TEXT, false}, {"ROLE", "role", CELL_TEXT, false}, {"TEAM", "team", CELL_TEXT, false}, {0}};
+	static const struct column cols[] = { { "NAME", "name", CELL_TEXT, false },
+		{ "ROLE", "role", CELL_TEXT, false }, { "TEAM", "team", CELL_TEXT, false }, { 0 } };
 	struct reply r;
 	int rc = conn_get(c, "/v1/whoami", &r);
 
@@ -131,19 +141,21 @@ int cmd_version(struct ctl *c)
 		json_object_set_new(r.json, "client", json_string(SPOT_VERSION));
 		return render_json(r.json);
 	}
-	printf("spotd %s  installation %s  at %s\n", text_clean(c->arena, json_str(r.json, "version", "?", NULL)),
+	printf("spotd %s  installation %s  at %s\n",
+	    text_clean(c->arena, json_str(r.json, "version", "?", NULL)),
 	    text_clean(c->arena, json_str(r.json, "install", "?", NULL)), c->url);
 	return CTL_OK;
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------ */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 int cmd_token_ls(struct ctl *c)
 {
-	static const struct column cols[] = {
-		{"ID", "id", CELL_TEXT, false}, {"NAME", "name", CELL_TEXT, false}, {"ROLE", "role", CELL_TEXT, false},
-		{"TEAM", "team", CELL_TEXT, false}, {"CREATED", "created_at", CELL_TIME, false},
-		{"EXPIRES", "expires_at", CELL_TIME, false}, {"REVOKED", "revoked_at", CELL_TIME, false}, {0}};
+	static const struct column cols[] = { { "ID", "id", CELL_TEXT, false },
+		{ "NAME", "name", CELL_TEXT, false }, { "ROLE", "role", CELL_TEXT, false },
+		{ "TEAM", "team", CELL_TEXT, false }, { "CREATED", "created_at", CELL_TIME, false },
+		{ "EXPIRES", "expires_at", CELL_TIME, false },
+		{ "REVOKED", "revoked_at", CELL_TIME, false }, { 0 } };
 
 	return list_command(c, "/v1/tokens", cols, "no tokens");
 }
@@ -157,7 +169,8 @@ static int expiry(const struct ctl *c, json_t *body)
 		return CTL_OK;
 	}
 	if (!parse_duration_us(expires, &us) || us < SPOT_US_PER_S) {
-		say("spotctl token create: --expires wants a duration such as 90d, not '%s'", expires);
+		say("spotctl token create: --expires wants a duration such as 90d, not '%s'",
+		    expires);
 		return CTL_USAGE;
 	}
 	json_object_set_new(body, "expires_s", json_integer(us / SPOT_US_PER_S));
@@ -167,8 +180,9 @@ static int expiry(const struct ctl *c, json_t *body)
 int cmd_token_create(struct ctl *c)
 {
 	const char *role = opt_value(c, "role"), *team = opt_value(c, "team");
-	AUTO(json) json_t *body = json_pack("{s:s, s:s, s:s}", "name", c->args[0], "role", role != NULL ? role : "engineer", "team",
-	    team != NULL ? team : "");
+	AUTO(json)
+	json_t *body = json_pack("{s:s, s:s, s:s}", "name", c->args[0], "role",
+	    role != NULL ? role : "engineer", "team", team != NULL ? team : "");
 	struct reply r;
 	const char *token;
 	int rc = body == NULL ? CTL_USAGE : expiry(c, body);
@@ -176,13 +190,16 @@ int cmd_token_create(struct ctl *c)
 	if (body == NULL) {
 		say("spotctl token create: the name is not UTF-8");
 	}
-	rc = rc != CTL_OK ? rc : conn_send(c, "POST", "/v1/tokens", NULL, str_from(json_text(c->arena, body)), &r);
+	rc = rc != CTL_OK
+	    ? rc
+	    : conn_send(c, "POST", "/v1/tokens", NULL, str_from(json_text(c->arena, body)), &r);
 	if (rc != CTL_OK) {
 		return rc;
 	}
 	token = json_str(r.json, "token", "", NULL);
 	if (*token == '\0') {
-		say("spotctl: %s was made, but the reply with its value was lost; 'spotctl token rm %s' and make another",
+		say("spotctl: %s was made, but the reply with its value was lost; 'spotctl token "
+		    "rm %s' and make another",
 		    c->args[0], json_str(r.json, "id", "ID", NULL));
 		return CTL_FAILED;
 	}
@@ -197,8 +214,9 @@ int cmd_token_create(struct ctl *c)
 int cmd_token_rm(struct ctl *c)
 {
 	struct reply r;
-	int rc = conn_send(c, "DELETE", arena_printf(c->arena, "/v1/tokens/%s", url_encode(c->arena, c->args[0], false)), NULL,
-	    (struct str){0}, &r);
+	int rc = conn_send(c, "DELETE",
+	    arena_printf(c->arena, "/v1/tokens/%s", url_encode(c->arena, c->args[0], false)), NULL,
+	    (struct str){ 0 }, &r);
 
 	return rc != CTL_OK ? rc : render_done(c, &r, "%s: revoked", c->args[0]);
 }

@@ -5,7 +5,7 @@
 #include "spotctl/ctl.h"
 #include "spotctl/plot.h"
 
-#define WIDTH  64
+#define WIDTH 64
 #define HEIGHT 8
 
 static int64_t time_of(const json_t *o, const char *key, int64_t dflt)
@@ -16,13 +16,14 @@ static int64_t time_of(const json_t *o, const char *key, int64_t dflt)
 	return text != NULL && parse_time_us(text, &us) ? us : dflt;
 }
 
-/* What the feed did not see was not known: a price ends where a silence begins and goes on behind it. */
+/* What the feed did not see was not known: a price ends where a silence begins and goes on behind
+ * it. */
 static void cut(const json_t *gaps, struct plot_point *points, size_t *n)
 {
 	const json_t *gap;
 	size_t i;
 
-	json_array_foreach(gaps, i, gap) {
+	json_array_foreach (gaps, i, gap) {
 		int64_t from = time_of(gap, "from_at", 0), to = time_of(gap, "to_at", 0);
 
 		for (size_t k = 0; k < *n; k++) {
@@ -33,8 +34,9 @@ static void cut(const json_t *gaps, struct plot_point *points, size_t *n)
 			}
 			points[k].until_us = MAX(from, p.at_us);
 			if (p.until_us > to) {
-				memmove(&points[k + 2], &points[k + 1], (*n - k - 1) * sizeof(*points));
-				points[k + 1] = (struct plot_point){to, p.until_us, p.micros};
+				memmove(&points[k + 2], &points[k + 1],
+				    (*n - k - 1) * sizeof(*points));
+				points[k + 1] = (struct plot_point){ to, p.until_us, p.micros };
 				(*n)++;
 				k++;
 			}
@@ -42,15 +44,18 @@ static void cut(const json_t *gaps, struct plot_point *points, size_t *n)
 	}
 }
 
-/* A price is known from when it took effect until the next one, the last until it was last confirmed. */
+/* A price is known from when it took effect until the next one, the last until it was last
+ * confirmed. */
 static struct plot_point *points_read(struct ctl *c, const json_t *pool, size_t *ret_n)
 {
-	const json_t *list = json_object_get(pool, "history"), *gaps = json_object_get(pool, "gaps"), *o;
-	struct plot_point *points = arena_array(c->arena, json_array_size(list) + json_array_size(gaps) + 1, sizeof(*points));
+	const json_t *list = json_object_get(pool, "history"),
+		     *gaps = json_object_get(pool, "gaps"), *o;
+	struct plot_point *points = arena_array(c->arena,
+	    json_array_size(list) + json_array_size(gaps) + 1, sizeof(*points));
 	int64_t seen = time_of(pool, "observed_at", 0);
 	size_t n = 0, i;
 
-	json_array_foreach(list, i, o) {
+	json_array_foreach (list, i, o) {
 		int64_t at = time_of(o, "effective_at", time_of(o, "at", 0));
 
 		if (n > 0 && at < points[n - 1].at_us) {
@@ -59,7 +64,8 @@ static struct plot_point *points_read(struct ctl *c, const json_t *pool, size_t 
 		if (n > 0) {
 			points[n - 1].until_us = at;
 		}
-		points[n++] = (struct plot_point){at, MAX(seen, at), json_i64(o, "price_micros", 0, NULL)};
+		points[n++] =
+		    (struct plot_point){ at, MAX(seen, at), json_i64(o, "price_micros", 0, NULL) };
 	}
 	cut(gaps, points, &n);
 	*ret_n = n;
@@ -72,8 +78,9 @@ static struct plot_mark *marks_read(struct ctl *c, const json_t *pool, size_t *r
 	struct plot_mark *marks = arena_array(c->arena, json_array_size(list) + 1, sizeof(*marks));
 	size_t i;
 
-	json_array_foreach(list, i, o) {
-		marks[i] = (struct plot_mark){time_of(o, "at", 0), strcmp(json_str(o, "kind", "", NULL), "reclaimed") == 0 ? 'r' : 'x'};
+	json_array_foreach (list, i, o) {
+		marks[i] = (struct plot_mark){ time_of(o, "at", 0),
+			strcmp(json_str(o, "kind", "", NULL), "reclaimed") == 0 ? 'r' : 'x' };
 	}
 	*ret_n = json_array_size(list);
 	return marks;
@@ -82,7 +89,7 @@ static struct plot_mark *marks_read(struct ctl *c, const json_t *pool, size_t *r
 /* As the C library decides it: the first of these that is set. */
 static bool locale_utf8(void)
 {
-	static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		const char *v = getenv(names[i]);
@@ -99,7 +106,11 @@ static void draw(struct ctl *c, const json_t *pool, int64_t span_us)
 	int64_t now = clock_real.wall_us(&clock_real);
 	const char *state = json_str(pool, "price_state", "", NULL);
 	char age[32];
-	struct plot p = {.from_us = now - span_us, .to_us = now, .width = WIDTH, .height = HEIGHT, .utf8 = c->tty && locale_utf8()};
+	struct plot p = { .from_us = now - span_us,
+		.to_us = now,
+		.width = WIDTH,
+		.height = HEIGHT,
+		.utf8 = c->tty && locale_utf8() };
 
 	p.points = points_read(c, pool, &p.points_n);
 	p.marks = marks_read(c, pool, &p.marks_n);
@@ -114,7 +125,8 @@ static void draw(struct ctl *c, const json_t *pool, int64_t span_us)
 int cmd_pool_show(struct ctl *c)
 {
 	const char *history = opt_value(c, "history");
-	char *path = arena_printf(c->arena, "/v1/pools/%s?history=%s", url_encode(c->arena, c->args[0], false),
+	char *path = arena_printf(c->arena, "/v1/pools/%s?history=%s",
+	    url_encode(c->arena, c->args[0], false),
 	    history != NULL ? url_encode(c->arena, history, false) : "7d");
 	int64_t span;
 	struct reply r;

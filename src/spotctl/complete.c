@@ -1,4 +1,5 @@
-/* Completion scripts, made from the command tree. Words, options and the values of -o; files otherwise. */
+/* Completion scripts, made from the command tree. Words, options and the values of -o; files
+ * otherwise. */
 #include "base/base.h"
 #include "spotctl/ctl.h"
 
@@ -32,7 +33,8 @@ static void bash_verbs(void)
 			continue;
 		}
 		printf("\t\t%s) words=\"", k->noun);
-		for (const struct ctl_cmd *v = k; v->noun != NULL && strcmp(v->noun, k->noun) == 0; v++) {
+		for (const struct ctl_cmd *v = k; v->noun != NULL && strcmp(v->noun, k->noun) == 0;
+		     v++) {
 			printf("%s%s", *v->verb != '\0' ? " " : "", v->verb);
 		}
 		printf("\" ;;\n");
@@ -55,15 +57,18 @@ static void bash_options(void)
 static void complete_bash(void)
 {
 	printf("_spotctl() {\n"
-	       "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words= command\n"
+	       "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words= "
+	       "command\n"
 	       "\tcase $prev in\n"
-	       "\t-o|--output) COMPREPLY=($(compgen -W 'table wide json csv name' -- \"$cur\")); return ;;\n"
+	       "\t-o|--output) COMPREPLY=($(compgen -W 'table wide json csv name' -- \"$cur\")); "
+	       "return ;;\n"
 	       "\tesac\n"
 	       "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\twords=\"");
 	print_nouns();
 	printf("\"\n\telif [ \"${cur:0:1}\" = - ]; then\n"
 	       "\t\tcommand=${COMP_WORDS[1]}\n"
-	       "\t\t[ \"$COMP_CWORD\" -lt 3 ] || [ \"${COMP_WORDS[2]:0:1}\" = - ] || command=\"$command ${COMP_WORDS[2]}\"\n"
+	       "\t\t[ \"$COMP_CWORD\" -lt 3 ] || [ \"${COMP_WORDS[2]:0:1}\" = - ] || "
+	       "command=\"$command ${COMP_WORDS[2]}\"\n"
 	       "\t\tcase $command in\n");
 	bash_options();
 	printf("\t\tesac\n\telif [ \"$COMP_CWORD\" -eq 2 ]; then\n\t\tcase ${COMP_WORDS[1]} in\n");
@@ -116,12 +121,15 @@ static void complete_fish(void)
 			continue;
 		}
 		if (first_of_noun(k)) {
-			printf("complete -c spotctl -n __fish_use_subcommand -f -a %s -d ", k->noun);
+			printf("complete -c spotctl -n __fish_use_subcommand -f -a %s -d ",
+			    k->noun);
 			fish_quoted(*k->verb == '\0' ? k->help : "");
 			putchar('\n');
 		}
 		if (*k->verb != '\0') {
-			printf("complete -c spotctl -n '__fish_seen_subcommand_from %s' -f -a %s -d ", k->noun, k->verb);
+			printf("complete -c spotctl -n '__fish_seen_subcommand_from %s' -f -a %s "
+			       "-d ",
+			    k->noun, k->verb);
 			fish_quoted(k->help);
 			putchar('\n');
 		}

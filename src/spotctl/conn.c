@@ -10,9 +10,9 @@
 #include <poll.h>
 #include <strings.h>
 
-#define REPLY_MAX  (64u << 20)
-#define INPUT_MAX  (1u << 20)
-#define TRIES      3
+#define REPLY_MAX (64u << 20)
+#define INPUT_MAX (1u << 20)
+#define TRIES 3
 #define BUSY_TRIES 70 /* one a second: a key is held for 60 s */
 #define WAIT_S_MAX 5
 
@@ -29,7 +29,7 @@ struct doc {
 	json_t *json;
 };
 
-/* ---- rounds -------------------------------------------------------------------------------------- */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 void docs_free(struct ctl *c)
 {
@@ -44,7 +44,7 @@ void docs_free(struct ctl *c)
 
 void round_begin(struct ctl *c, struct round *r)
 {
-	*r = (struct round){c->arena, c->docs};
+	*r = (struct round){ c->arena, c->docs };
 	c->arena = arena_new(0);
 	c->docs = NULL;
 }
@@ -62,7 +62,7 @@ void pause_ms(int ms)
 	(void)poll(NULL, 0, ms);
 }
 
-/* ---- one exchange -------------------------------------------------------------------------------- */
+/* ---- one exchange ---------------------------------------------------------------------------- */
 
 static size_t on_body(char *p, size_t size, size_t n, void *arg)
 {
@@ -105,7 +105,8 @@ const char *reply_header(const struct reply *r, const char *name)
 
 void conn_header(struct ctl *c, struct curl_slist **headers, const char *name, const char *value)
 {
-	struct curl_slist *l = curl_slist_append(*headers, arena_printf(c->arena, "%s: %s", name, value));
+	struct curl_slist *l =
+	    curl_slist_append(*headers, arena_printf(c->arena, "%s: %s", name, value));
 
 	assert(l != NULL);
 	*headers = l;
@@ -123,20 +124,23 @@ void *conn_prepare(struct ctl *c, const char *method, const char *path, struct c
 	curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
 	curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, 150000L);
-	if (url_loopback(c->url)) { /* whatever http_proxy says: a token for this machine stays here */
+	/* whatever http_proxy says: a token for this machine stays here */
+	if (url_loopback(c->url)) {
 		curl_easy_setopt(h, CURLOPT_NOPROXY, "*");
 	}
 	if (!str_empty(c->ca_file)) {
 		curl_easy_setopt(h, CURLOPT_CAINFO, c->ca_file);
 	}
 	if (!str_empty(c->token)) {
-		conn_header(c, headers, "Authorization", arena_printf(c->arena, "Bearer %s", c->token));
+		conn_header(c, headers, "Authorization",
+		    arena_printf(c->arena, "Bearer %s", c->token));
 	}
 	conn_header(c, headers, "User-Agent", "spotctl/" SPOT_VERSION);
 	return h;
 }
 
-static void perform(struct exchange *x, const char *method, const char *path, const char *type, struct str body, const char *key)
+static void perform(struct exchange *x, const char *method, const char *path, const char *type,
+    struct str body, const char *key)
 {
 	CURL *h = conn_prepare(x->c, method, path, &x->headers);
 	long status = 0;
@@ -146,10 +150,12 @@ static void perform(struct exchange *x, const char *method, const char *path, co
 	curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(h, CURLOPT_WRITEDATA, x);
 	curl_easy_setopt(h, CURLOPT_ERRORBUFFER, x->text);
-	if (strcmp(method, "POST") == 0 || strcmp(method, "PATCH") == 0 || strcmp(method, "PUT") == 0) {
+	if (strcmp(method, "POST") == 0 || strcmp(method, "PATCH") == 0 ||
+	    strcmp(method, "PUT") == 0) {
 		curl_easy_setopt(h, CURLOPT_POSTFIELDS, body.p != NULL ? body.p : "");
 		curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE, (long)body.n);
-		conn_header(x->c, &x->headers, "Content-Type", type != NULL ? type : "application/json");
+		conn_header(x->c, &x->headers, "Content-Type",
+		    type != NULL ? type : "application/json");
 		conn_header(x->c, &x->headers, "Expect", "");
 	}
 	if (strcmp(method, "POST") == 0) {
@@ -168,13 +174,21 @@ static void perform(struct exchange *x, const char *method, const char *path, co
 	sbuf_fini(&x->body);
 }
 
-/* ---- what a reply means ----------------------------------------------------------------------------- */
+/* ---- what a reply means ---------------------------------------------------------------------- */
 
 static int exit_of_code(const char *code)
 {
-	static const struct { const char *code; int exit; } map[] = {
-		{"no_capacity", CTL_NO_CAPACITY}, {"not_offered", CTL_NO_CAPACITY}, {"price_cap", CTL_NO_CAPACITY},
-		{"quota", CTL_NO_CAPACITY}, {"throttled", CTL_UNREACHABLE}, {"unknown", CTL_UNREACHABLE}, {"mismatch", CTL_CONFLICT},
+	static const struct {
+		const char *code;
+		int exit;
+	} map[] = {
+		{ "no_capacity", CTL_NO_CAPACITY },
+		{ "not_offered", CTL_NO_CAPACITY },
+		{ "price_cap", CTL_NO_CAPACITY },
+		{ "quota", CTL_NO_CAPACITY },
+		{ "throttled", CTL_UNREACHABLE },
+		{ "unknown", CTL_UNREACHABLE },
+		{ "mismatch", CTL_CONFLICT },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(map); i++) {
@@ -214,14 +228,16 @@ static int exit_of_status(int status)
 
 int conn_problem(struct ctl *c, const struct reply *r)
 {
-	const char *code = json_str(r->json, "code", "", NULL), *field = json_str(r->json, "field", "", NULL);
+	const char *code = json_str(r->json, "code", "", NULL),
+		   *field = json_str(r->json, "field", "", NULL);
 	const char *detail = json_str(r->json, "detail", NULL, NULL);
 	int exit = exit_of_code(code);
 
 	if (detail != NULL) {
 		say("spotctl: %s%s%s", field, *field != '\0' ? ": " : "", detail);
 	} else {
-		say("spotctl: %s answered %d without a reason: %.200s", c->url, r->status, r->body.p != NULL ? r->body.p : "");
+		say("spotctl: %s answered %d without a reason: %.200s", c->url, r->status,
+		    r->body.p != NULL ? r->body.p : "");
 	}
 	if (r->status == 401 && c->token == NULL) {
 		say("no token was sent: 'spotctl login URL', or --token-file FILE");
@@ -233,9 +249,11 @@ static int unreachable(struct ctl *c, const struct exchange *x)
 {
 	say("spotctl: %s: %s", c->url, x->text[0] != '\0' ? x->text : curl_easy_strerror(x->code));
 	if (x->code == CURLE_COULDNT_CONNECT && url_loopback(c->url)) {
-		say("is spotd running? 'spotd --local' starts one here; --url or SPOTCTL_URL names another");
+		say("is spotd running? 'spotd --local' starts one here; --url or SPOTCTL_URL names "
+		    "another");
 	} else if (x->code == CURLE_PEER_FAILED_VERIFICATION) {
-		say("--ca-file FILE or SPOTCTL_CA_FILE names the certificate authority of the daemon");
+		say("--ca-file FILE or SPOTCTL_CA_FILE names the certificate authority of the "
+		    "daemon");
 	}
 	return CTL_UNREACHABLE;
 }
@@ -244,12 +262,13 @@ static bool is_json(const struct reply *r)
 {
 	const char *type = reply_header(r, "Content-Type");
 
-	return type != NULL && (str_prefix(type, "application/json") || str_prefix(type, "application/problem+json"));
+	return type != NULL &&
+	    (str_prefix(type, "application/json") || str_prefix(type, "application/problem+json"));
 }
 
 void reply_parse(struct ctl *c, struct reply *r)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct doc *d;
 
 	r->json = NULL;
@@ -259,7 +278,7 @@ void reply_parse(struct ctl *c, struct reply *r)
 	}
 	d = calloc(1, sizeof(*d));
 	assert(d != NULL);
-	*d = (struct doc){c->docs, r->json};
+	*d = (struct doc){ c->docs, r->json };
 	c->docs = d;
 }
 
@@ -267,16 +286,19 @@ void reply_parse(struct ctl *c, struct reply *r)
 static bool worth_repeating(const struct exchange *x)
 {
 	if (x->code == CURLE_OK) {
-		return x->reply->status == 429 || x->reply->status == 502 || x->reply->status == 503;
+		return x->reply->status == 429 || x->reply->status == 502 ||
+		    x->reply->status == 503;
 	}
-	return x->code == CURLE_GOT_NOTHING || x->code == CURLE_SEND_ERROR || x->code == CURLE_RECV_ERROR ||
-	       x->code == CURLE_PARTIAL_FILE;
+	return x->code == CURLE_GOT_NOTHING || x->code == CURLE_SEND_ERROR ||
+	    x->code == CURLE_RECV_ERROR || x->code == CURLE_PARTIAL_FILE;
 }
 
-/* The first request under our key is under way, or its daemon died with it: then the key is free again within a minute. */
+/* The first request under our key is under way, or its daemon died with it: then the key is free
+ * again within a minute. */
 static bool key_busy(const struct exchange *x)
 {
-	return x->code == CURLE_OK && x->reply->status == 409 && reply_header(x->reply, "Retry-After") != NULL;
+	return x->code == CURLE_OK && x->reply->status == 409 &&
+	    reply_header(x->reply, "Retry-After") != NULL;
 }
 
 static void wait_before_repeating(const struct reply *r, int tries)
@@ -302,17 +324,20 @@ static int judge(struct ctl *c, struct exchange *x, unsigned want)
 	}
 	reply_parse(c, r);
 	if (r->status < 200 || r->status >= 300) {
-		return (want & QUIET) != 0 && exit_of_status(r->status) == CTL_UNREACHABLE ? CTL_UNREACHABLE : conn_problem(c, r);
+		return (want & QUIET) != 0 && exit_of_status(r->status) == CTL_UNREACHABLE
+		    ? CTL_UNREACHABLE
+		    : conn_problem(c, r);
 	}
 	if ((want & WANT_JSON) != 0 && r->json == NULL && r->status != 204) {
-		say("spotctl: %s answered %d, but not in JSON: is it a Spotbroker daemon?", c->url, r->status);
+		say("spotctl: %s answered %d, but not in JSON: is it a Spotbroker daemon?", c->url,
+		    r->status);
 		return CTL_FAILED;
 	}
 	return CTL_OK;
 }
 
-static int exchange(struct ctl *c, const char *method, const char *path, const char *type, struct str body, unsigned want,
-    struct reply *ret)
+static int exchange(struct ctl *c, const char *method, const char *path, const char *type,
+    struct str body, unsigned want, struct reply *ret)
 {
 	bool repeatable = strcmp(method, "GET") == 0 || strcmp(method, "POST") == 0;
 	const char *key = opt_value(c, "key");
@@ -327,8 +352,8 @@ static int exchange(struct ctl *c, const char *method, const char *path, const c
 		key = fresh;
 	}
 	for (int tries = 1, busy = 0;; tries++) {
-		x = (struct exchange){.c = c, .reply = ret};
-		*ret = (struct reply){0};
+		x = (struct exchange){ .c = c, .reply = ret };
+		*ret = (struct reply){ 0 };
 		sbuf_init(&x.body, REPLY_MAX);
 		perform(&x, method, path, type, body, key);
 		if (repeatable && key_busy(&x) && busy++ < BUSY_TRIES) {
@@ -343,24 +368,26 @@ static int exchange(struct ctl *c, const char *method, const char *path, const c
 	}
 }
 
-int conn_send(struct ctl *c, const char *method, const char *path, const char *type, struct str body, struct reply *ret)
+int conn_send(struct ctl *c, const char *method, const char *path, const char *type,
+    struct str body, struct reply *ret)
 {
 	return exchange(c, method, path, type, body, WANT_JSON, ret);
 }
 
 int conn_get(struct ctl *c, const char *path, struct reply *ret)
 {
-	return exchange(c, "GET", path, NULL, (struct str){0}, WANT_JSON, ret);
+	return exchange(c, "GET", path, NULL, (struct str){ 0 }, WANT_JSON, ret);
 }
 
 int conn_get_text(struct ctl *c, const char *path, struct reply *ret)
 {
-	return exchange(c, "GET", path, NULL, (struct str){0}, WANT_TEXT, ret);
+	return exchange(c, "GET", path, NULL, (struct str){ 0 }, WANT_TEXT, ret);
 }
 
 int conn_poll(struct ctl *c, const char *path, bool text, struct reply *ret)
 {
-	return exchange(c, "GET", path, NULL, (struct str){0}, QUIET | (text ? WANT_TEXT : WANT_JSON), ret);
+	return exchange(c, "GET", path, NULL, (struct str){ 0 },
+	    QUIET | (text ? WANT_TEXT : WANT_JSON), ret);
 }
 
 void conn_close(struct ctl *c)

@@ -1,11 +1,12 @@
 /*
- * spotctl's inside: one process, one command, blocking HTTP to the daemon's REST API and nothing else. Data go to
- * stdout, everything else to stderr. Commands return an exit code:
+ * spotctl's inside: one process, one command, blocking HTTP to the daemon's REST API and nothing
+ * else. Data go to stdout, everything else to stderr. Commands return an exit code:
  *   0 ok  1 failed  2 usage  3 not found  4 conflict  5 not allowed  6 unreachable or timed out
  *   7 no capacity, quota or budget  8 partly done  130 interrupted
  *
- * Memory: everything lives in c->arena. A command that goes round (--watch, logs, wait, events) does each round between
- * round_begin and round_end, which frees what the round made, replies with their JSON included.
+ * Memory: everything lives in c->arena. A command that goes round (--watch, logs, wait, events)
+ * does each round between round_begin and round_end, which frees what the round made, replies with
+ * their JSON included.
  */
 #ifndef SPOTCTL_CTL_H
 #define SPOTCTL_CTL_H
@@ -15,25 +16,34 @@
 #include "base/json.h"
 
 enum ctl_exit {
-	CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_NOT_FOUND = 3, CTL_CONFLICT = 4, CTL_DENIED = 5,
-	CTL_UNREACHABLE = 6, CTL_NO_CAPACITY = 7, CTL_PARTIAL = 8, CTL_INTERRUPTED = 130
+	CTL_OK = 0,
+	CTL_FAILED = 1,
+	CTL_USAGE = 2,
+	CTL_NOT_FOUND = 3,
+	CTL_CONFLICT = 4,
+	CTL_DENIED = 5,
+	CTL_UNREACHABLE = 6,
+	CTL_NO_CAPACITY = 7,
+	CTL_PARTIAL = 8,
+	CTL_INTERRUPTED = 130
 };
 enum ctl_format { FORMAT_TABLE = 1, FORMAT_WIDE, FORMAT_JSON, FORMAT_CSV, FORMAT_NAME };
 
 struct ctl_opt {
-	const char *name;      /* long name, without dashes */
-	char letter;           /* 0 = none */
-	const char *arg;       /* NULL = a flag */
+	const char *name; /* long name, without dashes */
+	char letter; /* 0 = none */
+	const char *arg; /* NULL = a flag */
 	const char *help;
-	const char *query;     /* the query parameter it becomes; NULL = the command looks at it itself */
+	/* the query parameter it becomes; NULL = the command looks at it itself */
+	const char *query;
 };
-#define CTL_OFFLINE 1u     /* needs no server: settings are not read */
-#define CTL_OUT     2u     /* -o applies */
-#define CTL_WATCH   4u     /* --watch applies: only reads, and ends */
+#define CTL_OFFLINE 1u /* needs no server: settings are not read */
+#define CTL_OUT 2u /* -o applies */
+#define CTL_WATCH 4u /* --watch applies: only reads, and ends */
 struct ctl;
 struct ctl_cmd {
-	const char *noun, *verb;   /* verb "" = the noun alone */
-	const char *args;          /* as shown in usage */
+	const char *noun, *verb; /* verb "" = the noun alone */
+	const char *args; /* as shown in usage */
 	int args_min, args_max;
 	const char *help;
 	const struct ctl_opt *opts; /* ends with a zero name; NULL = none of its own */
@@ -41,11 +51,11 @@ struct ctl_cmd {
 	unsigned flags;
 };
 #define CTL_VALUES_MAX 64
-#define CTL_ARGS_MAX   64
+#define CTL_ARGS_MAX 64
 struct doc;
 struct ctl {
 	struct arena *arena;
-	struct doc *docs;          /* parsed replies of this round */
+	struct doc *docs; /* parsed replies of this round */
 	const struct ctl_cmd *cmd;
 	const struct ctl_opt *given[CTL_VALUES_MAX];
 	const char *values[CTL_VALUES_MAX];
@@ -54,7 +64,7 @@ struct ctl {
 	int args_n;
 	enum ctl_format format;
 	bool color, tty;
-	int64_t watch_s;           /* 0 = once */
+	int64_t watch_s; /* 0 = once */
 	const char *url, *token, *ca_file;
 	void *curl;
 };
@@ -62,16 +72,17 @@ struct ctl {
 /* tree.c: the commands; ends with a zero noun */
 extern const struct ctl_cmd ctl_commands[];
 const struct ctl_cmd *tree_find(const char *noun, const char *verb, bool *ret_noun_known);
-const char *tree_suggest_noun(const char *word);                    /* NULL: nothing near */
+const char *tree_suggest_noun(const char *word); /* NULL: nothing near */
 bool tree_has_verbs(const char *noun);
 const char *tree_suggest_verb(const char *noun, const char *word);
 /* help.c */
 void tree_help(FILE *to, const char *noun);
 void cmd_help(FILE *to, const struct ctl_cmd *cmd);
-extern const char *const exit_words[][2];                           /* code, meaning; ends with NULL */
+/* code, meaning; ends with NULL */
+extern const char *const exit_words[][2];
 /* opts.c */
 extern const struct ctl_opt common_opts[];
-int opts_parse(struct ctl *c, int argc, char **argv);  /* 0 or CTL_USAGE */
+int opts_parse(struct ctl *c, int argc, char **argv); /* 0 or CTL_USAGE */
 /* Options in front of the command; returns the number of words they took, or -1. */
 int opts_parse_front(struct ctl *c, int argc, char **argv);
 const char *opt_value(const struct ctl *c, const char *name); /* NULL = not given */
@@ -79,24 +90,31 @@ bool opt_flag(const struct ctl *c, const char *name);
 bool opt_applies(const struct ctl_cmd *cmd, const struct ctl_opt *common);
 /* "path?a=b&c=d" of the options that are query parameters. */
 char *opts_path(struct ctl *c, const char *path);
-/* settings.c: flags > SPOTCTL_URL, SPOTCTL_TOKEN_FILE, SPOTCTL_CA_FILE > config file > loopback default. 0 or exit code */
+/* settings.c: flags > SPOTCTL_URL, SPOTCTL_TOKEN_FILE, SPOTCTL_CA_FILE > config file > loopback
+ * default. 0 or exit code */
 int settings_load(struct ctl *c);
-/* http or https, a host, no user or password; without trailing slashes. NULL: refused, and said why. */
+/* http or https, a host, no user or password; without trailing slashes. NULL: refused, and said
+ * why. */
 char *url_normalise(struct ctl *c, const char *url);
 bool url_loopback(const char *url);
 char *config_dir(struct ctl *c);
 /* conn.c */
 struct reply {
 	int status;
-	struct str body;           /* NUL behind it */
-	struct { const char *name, *value; } headers[32];
+	struct str body; /* NUL behind it */
+	struct {
+		const char *name, *value;
+	} headers[32];
 	size_t headers_n;
-	json_t *json;              /* NULL if it is not JSON; freed at the end of the round */
+	json_t *json; /* NULL if it is not JSON; freed at the end of the round */
 };
-/* Sends; prints what went wrong to stderr and returns the exit code, or CTL_OK with a 2xx reply. What is safe to repeat
- * (GET, and POST with its Idempotency-Key) is repeated twice when the connection broke or the daemon was not ready. */
-int conn_send(struct ctl *c, const char *method, const char *path, const char *type, struct str body, struct reply *ret);
-int conn_get(struct ctl *c, const char *path, struct reply *ret);   /* a reply that is not JSON is an error */
+/* Sends; prints what went wrong to stderr and returns the exit code, or CTL_OK with a 2xx reply.
+ * What is safe to repeat (GET, and POST with its Idempotency-Key) is repeated twice when the
+ * connection broke or the daemon was not ready. */
+int conn_send(struct ctl *c, const char *method, const char *path, const char *type,
+    struct str body, struct reply *ret);
+/* a reply that is not JSON is an error */
+int conn_get(struct ctl *c, const char *path, struct reply *ret);
 int conn_get_text(struct ctl *c, const char *path, struct reply *ret);
 /* As conn_get, but the daemon being away is not reported: for those who go on. */
 int conn_poll(struct ctl *c, const char *path, bool text, struct reply *ret);
@@ -105,44 +123,66 @@ void conn_close(struct ctl *c);
 int read_input(struct ctl *c, const char *path, struct str *ret); /* "-" = stdin; <= 1 MiB */
 int read_file(struct ctl *c, const char *path, size_t bytes_max, struct str *ret);
 void pause_ms(int ms);
-struct round { struct arena *arena; struct doc *docs; };
+struct round {
+	struct arena *arena;
+	struct doc *docs;
+};
 void round_begin(struct ctl *c, struct round *r);
 void round_end(struct ctl *c, struct round *r);
 void docs_free(struct ctl *c);
-/* stream.c: server-sent events. each() gets one event's data. Reconnects with Last-Event-ID; after = "" or the id to begin
- * behind; ever = the daemon answered before, so that its absence now is a restart. */
-int conn_events(struct ctl *c, const char *path, const char *after, bool ever, bool (*each)(struct ctl *c, const char *data));
+/* stream.c: server-sent events. each() gets one event's data. Reconnects with Last-Event-ID; after
+ * = "" or the id to begin behind; ever = the daemon answered before, so that its absence now is a
+ * restart. */
+int conn_events(struct ctl *c, const char *path, const char *after, bool ever,
+    bool (*each)(struct ctl *c, const char *data));
 /* conn.c, for stream.c: a handle with url, credentials and limits set, its headers in *headers. */
 struct curl_slist;
-void *conn_prepare(struct ctl *c, const char *method, const char *path, struct curl_slist **headers);
+void *conn_prepare(struct ctl *c, const char *method, const char *path,
+    struct curl_slist **headers);
 void conn_header(struct ctl *c, struct curl_slist **headers, const char *name, const char *value);
-int conn_problem(struct ctl *c, const struct reply *r);             /* says it, returns the exit code */
+/* says it, returns the exit code */
+int conn_problem(struct ctl *c, const struct reply *r);
 void reply_parse(struct ctl *c, struct reply *r);
 /* text.c */
-void say(const char *fmt, ...) PRINTF(1, 2);           /* a line to stderr, without control characters */
-size_t text_width(const char *s);                      /* columns on a terminal */
-/* Control characters become '?' (tab and line ends a blank), so that no name can move the cursor. */
+/* a line to stderr, without control characters */
+void say(const char *fmt, ...) PRINTF(1, 2);
+size_t text_width(const char *s); /* columns on a terminal */
+/* Control characters become '?' (tab and line ends a blank), so that no name can move the
+ * cursor. */
 char *text_clean(struct arena *a, const char *s);
 /* render.c */
 enum cell_kind {
-	CELL_TEXT = 1, CELL_USD, CELL_AGE, CELL_TIME, CELL_INT, CELL_REAL, CELL_STEPS, CELL_GPU, CELL_PLACE,
-	CELL_HAZARD, CELL_STATE, CELL_HOURS, CELL_RATE,
+	CELL_TEXT = 1,
+	CELL_USD,
+	CELL_AGE,
+	CELL_TIME,
+	CELL_INT,
+	CELL_REAL,
+	CELL_STEPS,
+	CELL_GPU,
+	CELL_PLACE,
+	CELL_HAZARD,
+	CELL_STATE,
+	CELL_HOURS,
+	CELL_RATE,
 	CELL_INTERVAL, /* of a hazard: "0.0012..0.0340" */
 	CELL_CAPACITY, /* what signals say of it */
-	CELL_NUMBER,   /* text that is a number, set to the right */
-	CELL_FINE      /* six decimals; whole numbers are micro-dollars. For what is added up by hand */
+	CELL_NUMBER, /* text that is a number, set to the right */
+	/* six decimals; whole numbers are micro-dollars. For what is added up by hand */
+	CELL_FINE
 };
 struct column {
-	const char *head, *path;   /* path: dotted members, "pool.region" */
+	const char *head, *path; /* path: dotted members, "pool.region" */
 	enum cell_kind kind;
-	bool wide;                 /* only with -o wide and csv */
+	bool wide; /* only with -o wide and csv */
 };
 /* Text of one cell, in the arena; "" for null. */
 const char *cell_text(struct ctl *c, const json_t *row, const struct column *col);
 const json_t *json_path(const json_t *o, const char *path);
 char *usd_text(struct ctl *c, int64_t micros, int digits);
 /* items: array of objects. whole: what -o json prints. */
-int render_list(struct ctl *c, const json_t *whole, const json_t *items, const struct column *cols, const char *empty);
+int render_list(struct ctl *c, const json_t *whole, const json_t *items, const struct column *cols,
+    const char *empty);
 /* One object as a list of one (csv, name, wide), or as JSON. */
 int render_one(struct ctl *c, json_t *one, const struct column *cols);
 int render_json(const json_t *j);
@@ -153,13 +193,55 @@ int list_command(struct ctl *c, const char *path, const struct column *cols, con
 const char *state_color(const struct ctl *c, const char *state);
 
 #define COMMAND(name) int cmd_##name(struct ctl *c)
-COMMAND(prices); COMMAND(pools); COMMAND(pool_show); COMMAND(providers); COMMAND(quota); COMMAND(backtest); COMMAND(rebalance_report); COMMAND(supply); COMMAND(queue); COMMAND(leaks); COMMAND(leak_end); COMMAND(leak_keep); COMMAND(shares); COMMAND(share_set); COMMAND(share_unset); COMMAND(classes); COMMAND(gpus); COMMAND(plan);
-COMMAND(job_submit); COMMAND(job_ls); COMMAND(job_show); COMMAND(job_why); COMMAND(job_logs); COMMAND(job_cancel); COMMAND(job_wait); COMMAND(job_budget);
-COMMAND(fleet_create); COMMAND(fleet_ls); COMMAND(fleet_show); COMMAND(fleet_scale); COMMAND(fleet_rm);
-COMMAND(node_ls); COMMAND(node_show); COMMAND(node_drain); COMMAND(node_rm);
-COMMAND(rebalance); COMMAND(cost); COMMAND(events); COMMAND(whoami); COMMAND(version);
-COMMAND(token_ls); COMMAND(token_create); COMMAND(token_rm);
-COMMAND(doctor); COMMAND(simulate); COMMAND(login); COMMAND(completion); COMMAND(help_run); COMMAND(man);
+COMMAND(prices);
+COMMAND(pools);
+COMMAND(pool_show);
+COMMAND(providers);
+COMMAND(quota);
+COMMAND(backtest);
+COMMAND(rebalance_report);
+COMMAND(supply);
+COMMAND(queue);
+COMMAND(leaks);
+COMMAND(leak_end);
+COMMAND(leak_keep);
+COMMAND(shares);
+COMMAND(share_set);
+COMMAND(share_unset);
+COMMAND(classes);
+COMMAND(gpus);
+COMMAND(plan);
+COMMAND(job_submit);
+COMMAND(job_ls);
+COMMAND(job_show);
+COMMAND(job_why);
+COMMAND(job_logs);
+COMMAND(job_cancel);
+COMMAND(job_wait);
+COMMAND(job_budget);
+COMMAND(fleet_create);
+COMMAND(fleet_ls);
+COMMAND(fleet_show);
+COMMAND(fleet_scale);
+COMMAND(fleet_rm);
+COMMAND(node_ls);
+COMMAND(node_show);
+COMMAND(node_drain);
+COMMAND(node_rm);
+COMMAND(rebalance);
+COMMAND(cost);
+COMMAND(events);
+COMMAND(whoami);
+COMMAND(version);
+COMMAND(token_ls);
+COMMAND(token_create);
+COMMAND(token_rm);
+COMMAND(doctor);
+COMMAND(simulate);
+COMMAND(login);
+COMMAND(completion);
+COMMAND(help_run);
+COMMAND(man);
 /* cmd_gpus.c, for prices */
 int prices_gpus(struct ctl *c);
 /* cmd_market.c, for pools show */

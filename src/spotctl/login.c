@@ -38,7 +38,8 @@ static void make_dirs(char *dir)
 {
 	for (char *p = dir + 1; (p = strchr(p, '/')) != NULL; p++) {
 		*p = '\0';
-		(void)mkdir(dir, 0755); /* what fails here fails to be written into, and is told then */
+		/* what fails here fails to be written into, and is told then */
+		(void)mkdir(dir, 0755);
 		*p = '/';
 	}
 	(void)mkdir(dir, 0700);
@@ -74,8 +75,9 @@ static int save(struct ctl *c, const char *token, char **ret_config)
 	char *dir = config_dir(c), *token_path = arena_printf(c->arena, "%s/token", dir);
 	const char *ca = c->ca_file;
 	char *real = str_empty(ca) ? NULL : realpath(ca, NULL);
-	char *text = arena_printf(c->arena, "[server]\nurl = %s\ntoken_file = %s\n%s%s%s", c->url, token_path,
-	    real != NULL ? "ca_file = " : "", real != NULL ? real : "", real != NULL ? "\n" : "");
+	char *text = arena_printf(c->arena, "[server]\nurl = %s\ntoken_file = %s\n%s%s%s", c->url,
+	    token_path, real != NULL ? "ca_file = " : "", real != NULL ? real : "",
+	    real != NULL ? "\n" : "");
 	int rc;
 
 	free(real);
@@ -99,8 +101,9 @@ static int login_with(struct ctl *c, char *token)
 		rc = save(c, token, &config);
 	}
 	if (rc == CTL_OK) {
-		say("logged in to %s as %s (%s); saved in %s", c->url, json_str(r.json, "name", "?", NULL),
-		    json_str(r.json, "role", "?", NULL), config);
+		say("logged in to %s as %s (%s); saved in %s", c->url,
+		    json_str(r.json, "name", "?", NULL), json_str(r.json, "role", "?", NULL),
+		    config);
 	}
 	c->token = NULL;
 	return rc;

@@ -134,13 +134,15 @@ static int run(struct ctl *c, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const char *term = getenv("TERM");
-	struct ctl c = {.arena = arena_new(0), .format = FORMAT_TABLE};
+	struct ctl c = { .arena = arena_new(0), .format = FORMAT_TABLE };
 	int rc;
 
 	signal(SIGINT, interrupted);
-	signal(SIGPIPE, SIG_DFL); /* 'spotctl ... | head' ends quietly, whatever our parent ignores */
+	/* 'spotctl ... | head' ends quietly, whatever our parent ignores */
+	signal(SIGPIPE, SIG_DFL);
 	c.tty = isatty(STDOUT_FILENO) == 1;
-	c.color = c.tty && str_empty(getenv("NO_COLOR")) && !str_empty(term) && strcmp(term, "dumb") != 0;
+	c.color =
+	    c.tty && str_empty(getenv("NO_COLOR")) && !str_empty(term) && strcmp(term, "dumb") != 0;
 	rc = run(&c, argc - 1, argv + 1);
 	conn_close(&c);
 	docs_free(&c);

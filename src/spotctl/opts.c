@@ -1,23 +1,24 @@
-/* Options: long and short, anywhere after the command and common ones in front of it, checked against the tables. */
+/* Options: long and short, anywhere after the command and common ones in front of it, checked
+ * against the tables. */
 #include "base/base.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "spotctl/ctl.h"
 
 const struct ctl_opt common_opts[] = {
-	{"output", 'o', "FORMAT", "table, wide, json, csv or name", NULL},
-	{"json", 0, NULL, "short for -o json", NULL},
-	{"watch", 0, "[SECONDS]", "repeat every so many seconds (default 2)", NULL},
-	{"url", 0, "URL", "the daemon, such as https://spot.example.com", NULL},
-	{"token-file", 0, "FILE", "file with the API token (mode 0600)", NULL},
-	{"ca-file", 0, "FILE", "certificate authority of the daemon", NULL},
-	{"no-color", 0, NULL, "plain text", NULL},
-	{"help", 'h', NULL, "this help", NULL},
-	{0}};
+	{ "output", 'o', "FORMAT", "table, wide, json, csv or name", NULL },
+	{ "json", 0, NULL, "short for -o json", NULL },
+	{ "watch", 0, "[SECONDS]", "repeat every so many seconds (default 2)", NULL },
+	{ "url", 0, "URL", "the daemon, such as https://spot.example.com", NULL },
+	{ "token-file", 0, "FILE", "file with the API token (mode 0600)", NULL },
+	{ "ca-file", 0, "FILE", "certificate authority of the daemon", NULL },
+	{ "no-color", 0, NULL, "plain text", NULL }, { "help", 'h', NULL, "this help", NULL }, { 0 }
+};
 
 bool opt_applies(const struct ctl_cmd *cmd, const struct ctl_opt *o)
 {
-	if (strcmp(o->name, "output") == 0 || strcmp(o->name, "json") == 0 || strcmp(o->name, "no-color") == 0) {
+	if (strcmp(o->name, "output") == 0 || strcmp(o->name, "json") == 0 ||
+	    strcmp(o->name, "no-color") == 0) {
 		return (cmd->flags & CTL_OUT) != 0;
 	}
 	if (strcmp(o->name, "watch") == 0) {
@@ -27,15 +28,18 @@ bool opt_applies(const struct ctl_cmd *cmd, const struct ctl_opt *o)
 		return (cmd->flags & CTL_OFFLINE) == 0 || cmd->run == cmd_version;
 	}
 	if (strcmp(o->name, "ca-file") == 0) {
-		return (cmd->flags & CTL_OFFLINE) == 0 || cmd->run == cmd_version || cmd->run == cmd_login;
+		return (cmd->flags & CTL_OFFLINE) == 0 || cmd->run == cmd_version ||
+		    cmd->run == cmd_login;
 	}
 	return true;
 }
 
-static const struct ctl_opt *find_in(const struct ctl_opt *o, const char *name, size_t n, char letter)
+static const struct ctl_opt *find_in(const struct ctl_opt *o, const char *name, size_t n,
+    char letter)
 {
 	for (; o != NULL && o->name != NULL; o++) {
-		if (letter != 0 ? o->letter == letter : strlen(o->name) == n && strncmp(o->name, name, n) == 0) {
+		if (letter != 0 ? o->letter == letter
+				: strlen(o->name) == n && strncmp(o->name, name, n) == 0) {
 			return o;
 		}
 	}
@@ -56,7 +60,8 @@ static const char *cmd_name(const struct ctl *c)
 	if (c->cmd == NULL) {
 		return "spotctl";
 	}
-	snprintf(name, sizeof(name), "spotctl %s%s%s", c->cmd->noun, *c->cmd->verb != '\0' ? " " : "", c->cmd->verb);
+	snprintf(name, sizeof(name), "spotctl %s%s%s", c->cmd->noun,
+	    *c->cmd->verb != '\0' ? " " : "", c->cmd->verb);
 	return name;
 }
 
@@ -76,7 +81,8 @@ static bool keep(struct ctl *c, const struct ctl_opt *o, const char *value)
 	return true;
 }
 
-/* The value of an option that wants one: behind "=" or the letter (rest), or the next word. Returns words used, or -1. */
+/* The value of an option that wants one: behind "=" or the letter (rest), or the next word. Returns
+ * words used, or -1. */
 static int take_value(struct ctl *c, const struct ctl_opt *o, const char *rest, const char *next)
 {
 	if (rest != NULL) {
@@ -94,7 +100,8 @@ static int take_value(struct ctl *c, const struct ctl_opt *o, const char *rest, 
 
 static int unknown_option(const struct ctl *c, const char *word)
 {
-	say("%s: no option '%s' ('%s --help' tells which there are)", cmd_name(c), word, cmd_name(c));
+	say("%s: no option '%s' ('%s --help' tells which there are)", cmd_name(c), word,
+	    cmd_name(c));
 	return -1;
 }
 
@@ -102,7 +109,8 @@ static int unknown_option(const struct ctl *c, const char *word)
 static int take_long(struct ctl *c, const char *word, const char *next)
 {
 	const char *name = word + 2, *equals = strchr(name, '=');
-	const struct ctl_opt *o = find_opt(c, name, equals != NULL ? (size_t)(equals - name) : strlen(name), 0);
+	const struct ctl_opt *o =
+	    find_opt(c, name, equals != NULL ? (size_t)(equals - name) : strlen(name), 0);
 
 	if (o == NULL) {
 		return unknown_option(c, word);
@@ -143,7 +151,7 @@ static int take_option(struct ctl *c, const char *word, const char *next)
 
 static int apply_format(struct ctl *c)
 {
-	static const char *const formats[] = {"", "table", "wide", "json", "csv", "name"};
+	static const char *const formats[] = { "", "table", "wide", "json", "csv", "name" };
 	const char *format = opt_value(c, "output");
 
 	if (opt_flag(c, "json")) {
@@ -169,7 +177,8 @@ static int apply_common(struct ctl *c)
 	for (int i = 0; i < c->values_n; i++) {
 		const struct ctl_opt *o = c->given[i];
 
-		if (o >= common_opts && o < common_opts + ARRAY_LEN(common_opts) && !opt_applies(c->cmd, o)) {
+		if (o >= common_opts && o < common_opts + ARRAY_LEN(common_opts) &&
+		    !opt_applies(c->cmd, o)) {
 			say("%s: --%s does not apply here", cmd_name(c), o->name);
 			return CTL_USAGE;
 		}
@@ -191,7 +200,8 @@ int opts_parse_front(struct ctl *c, int argc, char **argv)
 	int i = 0;
 
 	/* --help in front is the command "help" */
-	while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0' && strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0) {
+	while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0' &&
+	    strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0) {
 		int used = take_option(c, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
 
 		if (used < 0) {
@@ -265,7 +275,8 @@ char *opts_path(struct ctl *c, const char *path)
 	for (int i = 0; i < c->values_n; i++) {
 		/* the last of several counts, as everywhere */
 		if (c->given[i]->query != NULL && opt_value(c, c->given[i]->name) == c->values[i]) {
-			sbuf_printf(&b, "%c%s=%s", sep, c->given[i]->query, url_encode(c->arena, c->values[i], false));
+			sbuf_printf(&b, "%c%s=%s", sep, c->given[i]->query,
+			    url_encode(c->arena, c->values[i], false));
 			sep = '&';
 		}
 	}

@@ -1,15 +1,16 @@
-/* See plot.h. Each column is a stretch of time and as high as the highest price that held in it, so that no peak hides. */
+/* See plot.h. Each column is a stretch of time and as high as the highest price that held in it, so
+ * that no peak hides. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/sbuf.h"
 #include "base/str.h"
 #include "spotctl/plot.h"
 
-#define LABEL  10 /* "  12.3456 " */
+#define LABEL 10 /* "  12.3456 " */
 #define EIGHTS 8
 
 struct scale {
-	int64_t lo, hi;      /* of the points shown */
+	int64_t lo, hi; /* of the points shown */
 	size_t lo_at, hi_at; /* which they are */
 };
 
@@ -47,7 +48,8 @@ static int64_t column_from(const struct plot *p, int column)
 /* Highest price that held in the column's time; 0 = nothing is known of it. */
 static int64_t column_price(const struct plot *p, int column)
 {
-	int64_t from = column_from(p, column), to = column + 1 == p->width ? p->to_us : column_from(p, column + 1), best = 0;
+	int64_t from = column_from(p, column),
+		to = column + 1 == p->width ? p->to_us : column_from(p, column + 1), best = 0;
 
 	for (size_t i = 0; i < p->points_n; i++) {
 		if (p->points[i].at_us < to && p->points[i].until_us > from) {
@@ -65,30 +67,39 @@ static int level_of(const struct plot *p, const struct scale *s, int64_t micros)
 	if (micros == 0) {
 		return 0;
 	}
-	return s->hi == s->lo ? most / 2 : 1 + (int)((micros - s->lo) * (most - 1) / (s->hi - s->lo));
+	return s->hi == s->lo ? most / 2
+			      : 1 + (int)((micros - s->lo) * (most - 1) / (s->hi - s->lo));
 }
 
 static void put_cell(struct sbuf *o, const struct plot *p, int level, int row)
 {
-	static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	static const char *const blocks[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
 	int part = MAX(MIN(level - row * EIGHTS, EIGHTS), 0);
 
 	if (p->utf8) {
 		sbuf_puts(o, blocks[part]);
 	} else {
-		sbuf_putc(o, part == 0 ? ' ' : part == EIGHTS ? '#' : part > EIGHTS / 2 ? '=' : '_');
+		sbuf_putc(o,
+		    part == 0               ? ' '
+			: part == EIGHTS    ? '#'
+			: part > EIGHTS / 2 ? '='
+					    : '_');
 	}
 }
 
 static char *usd(struct arena *a, int64_t micros)
 {
-	return arena_printf(a, "%" PRId64 ".%04" PRId64, (micros + 50) / 1000000, (micros + 50) / 100 % 10000);
+	return arena_printf(a, "%" PRId64 ".%04" PRId64, (micros + 50) / 1000000,
+	    (micros + 50) / 100 % 10000);
 }
 
-static void put_rows(struct sbuf *o, struct arena *a, const struct plot *p, const struct scale *s, const int *levels)
+static void put_rows(struct sbuf *o, struct arena *a, const struct plot *p, const struct scale *s,
+    const int *levels)
 {
 	for (int row = p->height - 1; row >= 0; row--) {
-		const char *label = row == p->height - 1 ? usd(a, s->hi) : row == 0 && s->lo < s->hi ? usd(a, s->lo) : "";
+		const char *label = row == p->height - 1 ? usd(a, s->hi)
+		    : row == 0 && s->lo < s->hi          ? usd(a, s->lo)
+							 : "";
 		const char *axis = *label != '\0' ? (p->utf8 ? "┤" : "+") : (p->utf8 ? "│" : "|");
 
 		sbuf_printf(o, "%*s %s", LABEL - 1, label, axis);
@@ -123,7 +134,8 @@ static void put_marks(struct sbuf *o, const struct plot *p)
 		if (m->at_us < p->from_us || m->at_us >= p->to_us) {
 			continue;
 		}
-		c = MIN((m->at_us - p->from_us) / MAX((p->to_us - p->from_us) / p->width, 1), p->width - 1);
+		c = MIN((m->at_us - p->from_us) / MAX((p->to_us - p->from_us) / p->width, 1),
+		    p->width - 1);
 		taken += m->kind == 'r';
 		refused += m->kind == 'x';
 		/* Both in one column: a star. */
@@ -153,8 +165,9 @@ static void put_words(struct sbuf *o, struct arena *a, const struct plot *p, con
 	const struct plot_point *last = &p->points[p->points_n - 1];
 	char lo[TIME_TEXT_MAX], hi[TIME_TEXT_MAX];
 
-	sbuf_printf(o, "USD/h  min %s (%s)  max %s (%s)  now %s", usd(a, s->lo), format_time_s(p->points[s->lo_at].at_us, lo),
-	    usd(a, s->hi), format_time_s(p->points[s->hi_at].at_us, hi), usd(a, last->micros));
+	sbuf_printf(o, "USD/h  min %s (%s)  max %s (%s)  now %s", usd(a, s->lo),
+	    format_time_s(p->points[s->lo_at].at_us, lo), usd(a, s->hi),
+	    format_time_s(p->points[s->hi_at].at_us, hi), usd(a, last->micros));
 	if (p->now_word != NULL && *p->now_word != '\0') {
 		sbuf_printf(o, " (%s)", p->now_word);
 	}
@@ -164,10 +177,11 @@ static void put_words(struct sbuf *o, struct arena *a, const struct plot *p, con
 char *plot_text(struct arena *a, const struct plot *p)
 {
 	AUTO(sbuf) struct sbuf o;
-	struct scale s = {0};
+	struct scale s = { 0 };
 	int levels[PLOT_WIDTH_MAX], empty = 0;
 
-	assert(p->width > 0 && p->width <= PLOT_WIDTH_MAX && p->height > 0 && p->to_us > p->from_us);
+	assert(
+	    p->width > 0 && p->width <= PLOT_WIDTH_MAX && p->height > 0 && p->to_us > p->from_us);
 	sbuf_init(&o, 0);
 	if (!scale_of(p, &s)) {
 		return arena_strdup(a, "no price in that time\n");

@@ -6,15 +6,31 @@
 #include <stdarg.h>
 
 #define COLUMNS_MAX 72
-#define PAGE_ROWS   1000
+#define PAGE_ROWS 1000
 
 const char *state_color(const struct ctl *c, const char *state)
 {
-	static const struct { const char *state, *color; } map[] = {
-		{"RUNNING", "\033[32m"}, {"READY", "\033[32m"}, {"SUCCEEDED", "\033[32m"}, {"ok", "\033[32m"}, {"fresh", "\033[32m"},
-		{"ACTIVE", "\033[32m"}, {"DRAINING", "\033[33m"}, {"QUEUED", "\033[33m"}, {"PARKED", "\033[33m"}, {"UNKNOWN", "\033[33m"},
-		{"stale", "\033[33m"}, {"frozen", "\033[33m"}, {"degraded", "\033[33m"}, {"warn", "\033[33m"}, {"bad", "\033[31m"}, {"FAILED", "\033[31m"},
-		{"implausible", "\033[31m"}, {"down", "\033[31m"},
+	static const struct {
+		const char *state, *color;
+	} map[] = {
+		{ "RUNNING", "\033[32m" },
+		{ "READY", "\033[32m" },
+		{ "SUCCEEDED", "\033[32m" },
+		{ "ok", "\033[32m" },
+		{ "fresh", "\033[32m" },
+		{ "ACTIVE", "\033[32m" },
+		{ "DRAINING", "\033[33m" },
+		{ "QUEUED", "\033[33m" },
+		{ "PARKED", "\033[33m" },
+		{ "UNKNOWN", "\033[33m" },
+		{ "stale", "\033[33m" },
+		{ "frozen", "\033[33m" },
+		{ "degraded", "\033[33m" },
+		{ "warn", "\033[33m" },
+		{ "bad", "\033[31m" },
+		{ "FAILED", "\033[31m" },
+		{ "implausible", "\033[31m" },
+		{ "down", "\033[31m" },
 	};
 
 	for (size_t i = 0; c->color && i < ARRAY_LEN(map); i++) {
@@ -27,11 +43,12 @@ const char *state_color(const struct ctl *c, const char *state)
 
 static bool number_kind(enum cell_kind k)
 {
-	return k == CELL_USD || k == CELL_INT || k == CELL_REAL || k == CELL_HOURS || k == CELL_RATE || k == CELL_STEPS || k == CELL_AGE ||
-	       k == CELL_NUMBER;
+	return k == CELL_USD || k == CELL_INT || k == CELL_REAL || k == CELL_HOURS ||
+	    k == CELL_RATE || k == CELL_STEPS || k == CELL_AGE || k == CELL_NUMBER;
 }
 
-static void put_cell(const struct ctl *c, const char *text, size_t width, bool last, bool number, bool state)
+static void put_cell(const struct ctl *c, const char *text, size_t width, bool last, bool number,
+    bool state)
 {
 	const char *color = state ? state_color(c, text) : "";
 	size_t n = text_width(text);
@@ -41,8 +58,8 @@ static void put_cell(const struct ctl *c, const char *text, size_t width, bool l
 		printf("%s%s", text, last ? "\n" : "\t");
 		return;
 	}
-	printf("%*s%s%s%s%*s%s", number ? pad : 0, "", color, text, *color != '\0' ? "\033[0m" : "", number || last ? 0 : pad, "",
-	    last ? "\n" : "  ");
+	printf("%*s%s%s%s%*s%s", number ? pad : 0, "", color, text, *color != '\0' ? "\033[0m" : "",
+	    number || last ? 0 : pad, "", last ? "\n" : "  ");
 }
 
 static void put_csv(const char *text, bool last)
@@ -62,7 +79,8 @@ static void put_csv(const char *text, bool last)
 	putchar(last ? '\n' : ',');
 }
 
-static size_t pick_columns(const struct ctl *c, const struct column *cols, const struct column **ret)
+static size_t pick_columns(const struct ctl *c, const struct column *cols,
+    const struct column **ret)
 {
 	size_t n = 0;
 
@@ -75,22 +93,25 @@ static size_t pick_columns(const struct ctl *c, const struct column *cols, const
 	return n;
 }
 
-static void print_row(struct ctl *c, const char *const *cells, const struct column *const *cols, size_t n, const size_t *width,
-    bool head)
+static void print_row(struct ctl *c, const char *const *cells, const struct column *const *cols,
+    size_t n, const size_t *width, bool head)
 {
 	for (size_t k = 0; k < n; k++) {
 		if (c->format == FORMAT_CSV) {
 			put_csv(cells[k], k + 1 == n);
 		} else {
-			put_cell(c, cells[k], width[k], k + 1 == n, number_kind(cols[k]->kind), !head && cols[k]->kind == CELL_STATE);
+			put_cell(c, cells[k], width[k], k + 1 == n, number_kind(cols[k]->kind),
+			    !head && cols[k]->kind == CELL_STATE);
 		}
 	}
 }
 
-static void print_rows(struct ctl *c, const json_t *items, const struct column *const *cols, size_t n)
+static void print_rows(struct ctl *c, const json_t *items, const struct column *const *cols,
+    size_t n)
 {
 	size_t rows = json_array_size(items), width[COLUMNS_MAX];
-	const char **cells = arena_array(c->arena, rows * n + 1, sizeof(*cells)), *heads[COLUMNS_MAX];
+	const char **cells = arena_array(c->arena, rows * n + 1, sizeof(*cells)),
+		   *heads[COLUMNS_MAX];
 
 	for (size_t k = 0; k < n; k++) {
 		heads[k] = cols[k]->head;
@@ -98,7 +119,8 @@ static void print_rows(struct ctl *c, const json_t *items, const struct column *
 		for (size_t i = 0; i < rows; i++) {
 			const char *text = cell_text(c, json_array_get(items, i), cols[k]);
 
-			cells[i * n + k] = c->format == FORMAT_CSV ? text : text_clean(c->arena, text);
+			cells[i * n + k] =
+			    c->format == FORMAT_CSV ? text : text_clean(c->arena, text);
 			width[k] = MAX(width[k], text_width(cells[i * n + k]));
 		}
 	}
@@ -110,7 +132,8 @@ static void print_rows(struct ctl *c, const json_t *items, const struct column *
 
 int render_json(const json_t *j)
 {
-	if (json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY) != 0) {
+	if (json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY) !=
+	    0) {
 		return CTL_FAILED;
 	}
 	putchar('\n');
@@ -123,8 +146,9 @@ static void print_names(struct ctl *c, const json_t *items, const struct column 
 	const json_t *row;
 	size_t i;
 
-	json_array_foreach(items, i, row) {
-		const char *id = json_str(row, "id", json_str(row, "ref", NULL, NULL), NULL); /* what has no row of ours has its provider's name */
+	json_array_foreach (items, i, row) {
+		/* what has no row of ours has its provider's name */
+		const char *id = json_str(row, "id", json_str(row, "ref", NULL, NULL), NULL);
 
 		printf("%s\n", text_clean(c->arena, id != NULL ? id : cell_text(c, row, cols)));
 	}
@@ -136,7 +160,8 @@ static int no_list(const struct ctl *c)
 	return CTL_FAILED;
 }
 
-int render_list(struct ctl *c, const json_t *whole, const json_t *items, const struct column *cols, const char *empty)
+int render_list(struct ctl *c, const json_t *whole, const json_t *items, const struct column *cols,
+    const char *empty)
 {
 	const struct column *picked[COLUMNS_MAX];
 	size_t n;
@@ -187,7 +212,7 @@ int render_done(struct ctl *c, const struct reply *r, const char *fmt, ...)
 	return CTL_OK;
 }
 
-/* ---- lists in pages ---------------------------------------------------------------------------------- */
+/* ---- lists in pages -------------------------------------------------------------------------- */
 
 static bool has_limit(const struct ctl *c)
 {
@@ -217,11 +242,13 @@ static char *page_path(struct ctl *c, const char *path, int64_t left, const char
 	const char *sep = strchr(path, '?') != NULL ? "&" : "?";
 
 	if (has_limit(c)) {
-		path = arena_printf(c->arena, "%s%slimit=%" PRId64, path, sep, MIN(left, PAGE_ROWS));
+		path =
+		    arena_printf(c->arena, "%s%slimit=%" PRId64, path, sep, MIN(left, PAGE_ROWS));
 		sep = "&";
 	}
 	return cursor == NULL ? arena_strdup(c->arena, path)
-	                      : arena_printf(c->arena, "%s%scursor=%s", path, sep, url_encode(c->arena, cursor, false));
+			      : arena_printf(c->arena, "%s%scursor=%s", path, sep,
+				    url_encode(c->arena, cursor, false));
 }
 
 static int fetch_all(struct ctl *c, const char *path, json_t **ret)
@@ -236,7 +263,8 @@ static int fetch_all(struct ctl *c, const char *path, json_t **ret)
 		json_t *items;
 		const char *next;
 
-		rc = conn_get(c, page_path(c, path, most - (int64_t)json_array_size(all), cursor), &r);
+		rc = conn_get(c, page_path(c, path, most - (int64_t)json_array_size(all), cursor),
+		    &r);
 		if (rc != CTL_OK) {
 			return rc;
 		}
@@ -269,7 +297,8 @@ int list_command(struct ctl *c, const char *path, const struct column *cols, con
 		rc = render_list(c, whole, json_object_get(whole, "items"), cols,
 		    filtered ? "nothing matches these options; without them all are shown" : empty);
 	}
-	if (rc == CTL_OK && json_is_string(json_object_get(whole, "next")) && c->format != FORMAT_JSON && c->watch_s == 0) {
+	if (rc == CTL_OK && json_is_string(json_object_get(whole, "next")) &&
+	    c->format != FORMAT_JSON && c->watch_s == 0) {
 		say("... there are more: --limit N shows more of them");
 	}
 	json_decref(whole);

@@ -1,6 +1,6 @@
 /*
- * Where the daemon is and who we are: flags, environment, the file that `spotctl login` writes. A token that was saved
- * for one server is not sent to another that --url or SPOTCTL_URL names.
+ * Where the daemon is and who we are: flags, environment, the file that `spotctl login` writes. A
+ * token that was saved for one server is not sent to another that --url or SPOTCTL_URL names.
  */
 #include "base/base.h"
 #include "base/conf.h"
@@ -17,11 +17,12 @@ struct saved {
 	const char *url, *token_file, *ca_file;
 };
 static const struct conf_item items[] = {
-	{"server", "url", "", NULL, "2000", "Where the daemon listens.", CONF_STR, 0, offsetof(struct saved, url)},
-	{"server", "token_file", "", NULL, "2000", "File with the API token, mode 0600.", CONF_PATH, 0,
-	    offsetof(struct saved, token_file)},
-	{"server", "ca_file", "", NULL, "2000", "Certificate authority of the daemon.", CONF_PATH, 0,
-	    offsetof(struct saved, ca_file)},
+	{ "server", "url", "", NULL, "2000", "Where the daemon listens.", CONF_STR, 0,
+	    offsetof(struct saved, url) },
+	{ "server", "token_file", "", NULL, "2000", "File with the API token, mode 0600.",
+	    CONF_PATH, 0, offsetof(struct saved, token_file) },
+	{ "server", "ca_file", "", NULL, "2000", "Certificate authority of the daemon.", CONF_PATH,
+	    0, offsetof(struct saved, ca_file) },
 };
 
 char *config_dir(struct ctl *c)
@@ -38,7 +39,7 @@ static int load_saved(struct ctl *c, struct saved *ret)
 {
 	char *path = arena_printf(c->arena, "%s/config.ini", config_dir(c));
 	FILE *f = fopen(path, "re");
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	char buf[8192];
 	size_t n;
 
@@ -51,7 +52,8 @@ static int load_saved(struct ctl *c, struct saved *ret)
 		say("spotctl: %s is larger than 8 KiB; 'spotctl login URL' writes it anew", path);
 		return CTL_USAGE;
 	}
-	if (conf_parse(c->arena, items, ARRAY_LEN(items), path, (struct str){buf, n}, ret, NULL, &err) != SPOT_OK) {
+	if (conf_parse(c->arena, items, ARRAY_LEN(items), path, (struct str){ buf, n }, ret, NULL,
+		&err) != SPOT_OK) {
 		say("spotctl: %s", err.text);
 		return CTL_USAGE;
 	}
@@ -65,7 +67,7 @@ static const char *given(const struct ctl *c, const char *flag, const char *env)
 	return !str_empty(v) ? v : getenv(env);
 }
 
-/* ---- URLs ---------------------------------------------------------------------------------------- */
+/* ---- URLs ------------------------------------------------------------------------------------ */
 
 static const char *host_of(const char *url)
 {
@@ -76,23 +78,28 @@ static const char *host_of(const char *url)
 
 char *url_normalise(struct ctl *c, const char *url)
 {
-	char *u = strstr(url, "://") != NULL ? arena_strdup(c->arena, url) : arena_printf(c->arena, "https://%s", url);
+	char *u = strstr(url, "://") != NULL ? arena_strdup(c->arena, url)
+					     : arena_printf(c->arena, "https://%s", url);
 	size_t n = strlen(u);
 	const char *host = host_of(u);
 
 	while (n > 0 && u[n - 1] == '/') {
 		u[--n] = '\0';
 	}
-	if ((!str_prefix(u, "http://") && !str_prefix(u, "https://")) || *host == '\0' || *host == '/') {
+	if ((!str_prefix(u, "http://") && !str_prefix(u, "https://")) || *host == '\0' ||
+	    *host == '/') {
 		say("spotctl: '%.200s': a server is http:// or https:// and a host", url);
 		return NULL;
 	}
-	if (memchr(host, '@', strcspn(host, "/")) != NULL) { /* it would end up in messages and process lists */
-		say("spotctl: no user and password in the URL; the token goes into a file (--token-file)");
+	/* it would end up in messages and process lists */
+	if (memchr(host, '@', strcspn(host, "/")) != NULL) {
+		say("spotctl: no user and password in the URL; the token goes into a file "
+		    "(--token-file)");
 		return NULL;
 	}
 	if (strpbrk(host, "?#\\ \t\r\n") != NULL) {
-		say("spotctl: '%.200s': only a host, a port and a path belong into a server's URL", url);
+		say("spotctl: '%.200s': only a host, a port and a path belong into a server's URL",
+		    url);
 		return NULL;
 	}
 	return u;
@@ -100,20 +107,21 @@ char *url_normalise(struct ctl *c, const char *url)
 
 bool url_loopback(const char *url)
 {
-	static const char *const hosts[] = {"127.0.0.1", "localhost", "[::1]"};
+	static const char *const hosts[] = { "127.0.0.1", "localhost", "[::1]" };
 	const char *host = host_of(url);
 
 	for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
 		size_t n = strlen(hosts[i]);
 
-		if (strncmp(host, hosts[i], n) == 0 && (host[n] == '\0' || host[n] == ':' || host[n] == '/')) {
+		if (strncmp(host, hosts[i], n) == 0 &&
+		    (host[n] == '\0' || host[n] == ':' || host[n] == '/')) {
 			return true;
 		}
 	}
 	return false;
 }
 
-/* ---- the token ----------------------------------------------------------------------------------- */
+/* ---- the token ------------------------------------------------------------------------------- */
 
 /* The admin token that a local daemon leaves for its own user. */
 static const char *local_token_file(struct ctl *c)
@@ -126,7 +134,8 @@ static const char *local_token_file(struct ctl *c)
 	} else if (geteuid() == 0) {
 		path = "/var/lib/spotbroker/admin-token";
 	} else {
-		path = arena_printf(c->arena, "%s/.local/share/spotbroker/admin-token", home != NULL ? home : ".");
+		path = arena_printf(c->arena, "%s/.local/share/spotbroker/admin-token",
+		    home != NULL ? home : ".");
 	}
 	return url_loopback(c->url) && access(path, R_OK) == 0 ? path : NULL;
 }
@@ -143,8 +152,8 @@ static const char *token_file_of(struct ctl *c, const struct saved *s)
 
 static int read_token(struct ctl *c, const char *path)
 {
-	struct secret token = {0};
-	struct spot_err err = {0};
+	struct secret token = { 0 };
+	struct spot_err err = { 0 };
 
 	if (secret_read_file(&token, path, &err) != SPOT_OK) {
 		say("spotctl: %s", err.text);
@@ -161,8 +170,9 @@ static int read_token(struct ctl *c, const char *path)
 
 int settings_load(struct ctl *c)
 {
-	struct saved s = {"", "", ""};
-	const char *url = given(c, "url", "SPOTCTL_URL"), *ca = given(c, "ca-file", "SPOTCTL_CA_FILE"), *token_file;
+	struct saved s = { "", "", "" };
+	const char *url = given(c, "url", "SPOTCTL_URL"),
+		   *ca = given(c, "ca-file", "SPOTCTL_CA_FILE"), *token_file;
 	int rc = load_saved(c, &s);
 
 	if (rc != CTL_OK) {

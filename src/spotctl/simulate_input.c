@@ -49,7 +49,8 @@ static int read_hours(const struct ctl *c, const char *name, int64_t dflt_us, in
 		return CTL_USAGE;
 	}
 	if (!simulation_hours(text, ret)) {
-		say("spotctl %s: --%s wants hours such as 48 or 52.8, at most %d, not '%s'", c->cmd->noun, name, HOURS_MAX, text);
+		say("spotctl %s: --%s wants hours such as 48 or 52.8, at most %d, not '%s'",
+		    c->cmd->noun, name, HOURS_MAX, text);
 		return CTL_USAGE;
 	}
 	return CTL_OK;
@@ -68,34 +69,39 @@ static int read_usd(const struct ctl *c, const char *name, int64_t dflt, int64_t
 		return CTL_USAGE;
 	}
 	if (!parse_usd_micros(text, ret) || *ret > TRACE_PRICE_MICROS_MAX) {
-		say("spotctl %s: --%s wants dollars such as 0.9731, at most %d, not '%s'", c->cmd->noun, name, TRACE_PRICE_MICROS_MAX / 1000000, text);
+		say("spotctl %s: --%s wants dollars such as 0.9731, at most %d, not '%s'",
+		    c->cmd->noun, name, TRACE_PRICE_MICROS_MAX / 1000000, text);
 		return CTL_USAGE;
 	}
 	return CTL_OK;
 }
 
-static int read_count(const struct ctl *c, const char *name, int64_t least, int64_t most, int64_t dflt, int64_t *ret)
+static int read_count(const struct ctl *c, const char *name, int64_t least, int64_t most,
+    int64_t dflt, int64_t *ret)
 {
 	const char *text = opt_value(c, name);
 
 	*ret = dflt;
 	if (text != NULL && !parse_i64(text, least, most, ret)) {
-		say("spotctl %s: --%s wants a number from %" PRId64 " to %" PRId64 ", not '%s'", c->cmd->noun, name, least, most, text);
+		say("spotctl %s: --%s wants a number from %" PRId64 " to %" PRId64 ", not '%s'",
+		    c->cmd->noun, name, least, most, text);
 		return CTL_USAGE;
 	}
 	return CTL_OK;
 }
 
-typedef enum spot_rc trace_parse(struct arena *a, struct str text, const char *path, struct trace *ret, struct spot_err *err);
+typedef enum spot_rc trace_parse(struct arena *a, struct str text, const char *path,
+    struct trace *ret, struct spot_err *err);
 
-static int read_traces(struct ctl *c, const char *option, trace_parse *parse, const struct trace **ret, size_t *ret_n)
+static int read_traces(struct ctl *c, const char *option, trace_parse *parse,
+    const struct trace **ret, size_t *ret_n)
 {
 	const char *paths[CTL_VALUES_MAX];
 	size_t n = values_of(c, option, paths);
 	struct trace *t = arena_array(c->arena, n + 1, sizeof(*t));
 
 	for (size_t i = 0; i < n; i++) {
-		struct spot_err err = {0};
+		struct spot_err err = { 0 };
 		struct str text;
 		int rc = read_file(c, paths[i], FILE_BYTES_MAX, &text);
 
@@ -117,7 +123,8 @@ static int read_job(const struct ctl *c, struct trace_job *ret)
 	int rc = read_hours(c, "work", -1, &ret->work_us);
 
 	rc = rc != CTL_OK ? rc : read_hours(c, "deadline", -1, &ret->deadline_us);
-	rc = rc != CTL_OK ? rc : read_hours(c, "changeover", SPOT_US_PER_HOUR / 5, &ret->changeover_us);
+	rc = rc != CTL_OK ? rc
+			  : read_hours(c, "changeover", SPOT_US_PER_HOUR / 5, &ret->changeover_us);
 	rc = rc != CTL_OK ? rc : read_usd(c, "on-demand-price", -1, &ret->on_demand_micros);
 	return rc != CTL_OK ? rc : read_usd(c, "transfer-fee", 0, &ret->transfer_micros);
 }
@@ -128,18 +135,23 @@ static int check_counts(const struct ctl *c)
 	size_t n = values_of(c, "trace", paths), prices_n = values_of(c, "price-trace", paths);
 
 	if (n == 0) {
-		say("spotctl %s: --trace FILE is needed, the recorded supply of a zone", c->cmd->noun);
+		say("spotctl %s: --trace FILE is needed, the recorded supply of a zone",
+		    c->cmd->noun);
 		return CTL_USAGE;
 	}
 	if (prices_n != 0 && prices_n != n) {
-		say("spotctl %s: %zu --price-trace for %zu --trace; give one for each, in the same order, or none", c->cmd->noun, prices_n, n);
+		say("spotctl %s: %zu --price-trace for %zu --trace; give one for each, in the same "
+		    "order, or none",
+		    c->cmd->noun, prices_n, n);
 		return CTL_USAGE;
 	}
 	return CTL_OK;
 }
 
-/* A run needs all of the zones and prices: what goes on behind the first end is not used, which is said. */
-static void say_end(const struct ctl *c, const struct trace *supply, size_t n, const struct trace_market *m)
+/* A run needs all of the zones and prices: what goes on behind the first end is not used, which is
+ * said. */
+static void say_end(const struct ctl *c, const struct trace *supply, size_t n,
+    const struct trace_market *m)
 {
 	char end[32], most[32];
 	size_t longest = 0;
@@ -148,7 +160,9 @@ static void say_end(const struct ctl *c, const struct trace *supply, size_t n, c
 		longest = supply[i].n > supply[longest].n ? i : longest;
 	}
 	if (supply[longest].n > m->ticks) {
-		say("spotctl %s: %s ends after %s, %s after %s: what is behind the first end is not used", c->cmd->noun, m->ends_first,
+		say("spotctl %s: %s ends after %s, %s after %s: what is behind the first end is "
+		    "not used",
+		    c->cmd->noun, m->ends_first,
 		    format_duration((int64_t)m->ticks * m->tick_us, end), supply[longest].name,
 		    format_duration((int64_t)supply[longest].n * m->tick_us, most));
 	}
@@ -159,11 +173,12 @@ static int read_market(struct ctl *c, int64_t nodes, struct simulation *ret)
 	const struct trace *supply, *prices, *per_pool[CTL_VALUES_MAX];
 	size_t n, prices_n;
 	int64_t spot_micros = 0;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	int rc = check_counts(c);
 
 	rc = rc != CTL_OK ? rc : read_traces(c, "trace", trace_parse_supply, &supply, &n);
-	rc = rc != CTL_OK ? rc : read_traces(c, "price-trace", trace_parse_prices, &prices, &prices_n);
+	rc = rc != CTL_OK ? rc
+			  : read_traces(c, "price-trace", trace_parse_prices, &prices, &prices_n);
 	if (rc != CTL_OK) {
 		return rc;
 	}
@@ -173,7 +188,9 @@ static int read_market(struct ctl *c, int64_t nodes, struct simulation *ret)
 	for (size_t i = 0; i < prices_n; i++) {
 		per_pool[i] = &prices[i];
 	}
-	if (rc == CTL_OK && trace_market_build(c->arena, supply, prices_n > 0 ? per_pool : NULL, n, nodes, spot_micros, &ret->market, &err) != SPOT_OK) {
+	if (rc == CTL_OK &&
+	    trace_market_build(c->arena, supply, prices_n > 0 ? per_pool : NULL, n, nodes,
+		spot_micros, &ret->market, &err) != SPOT_OK) {
 		say("spotctl %s: %s", c->cmd->noun, err.text);
 		return CTL_USAGE;
 	}
@@ -185,16 +202,19 @@ static int read_market(struct ctl *c, int64_t nodes, struct simulation *ret)
 	return rc;
 }
 
-/* A trace that is run over says what is to come, under whatever name: of that a policy learns what is before its start. */
+/* A trace that is run over says what is to come, under whatever name: of that a policy learns what
+ * is before its start. */
 static bool run_over(const struct ctl *c, const struct simulation *s, const struct trace *t)
 {
 	for (size_t i = 0; i < s->traces_n; i++) {
 		const struct trace *own = &s->traces[i];
 		size_t n = MIN(own->n, t->n);
 
-		if (own->gap_us == t->gap_us && memcmp(own->counts, t->counts, n * sizeof(*t->counts)) == 0) {
-			say("spotctl %s: --history %s is what --trace %s shows: only what is before each start is learned from it", c->cmd->noun,
-			    t->name, own->name);
+		if (own->gap_us == t->gap_us &&
+		    memcmp(own->counts, t->counts, n * sizeof(*t->counts)) == 0) {
+			say("spotctl %s: --history %s is what --trace %s shows: only what is "
+			    "before each start is learned from it",
+			    c->cmd->noun, t->name, own->name);
 			return true;
 		}
 	}
@@ -214,8 +234,10 @@ static int read_history(struct ctl *c, int64_t nodes, struct simulation *ret)
 	tracks = arena_array(c->arena, n + 1, sizeof(*tracks));
 	for (size_t i = 0; i < n; i++) {
 		if (!run_over(c, ret, &t[i])) {
-			tracks[ret->history_n++] = (struct policy_track){.pool = -1, .tick_us = t[i].gap_us, .n = t[i].n,
-			    .up = trace_up(c->arena, &t[i], nodes)};
+			tracks[ret->history_n++] = (struct policy_track){ .pool = -1,
+				.tick_us = t[i].gap_us,
+				.n = t[i].n,
+				.up = trace_up(c->arena, &t[i], nodes) };
 		}
 	}
 	ret->history = tracks;
@@ -254,12 +276,16 @@ static int take_starts(struct ctl *c, const char *list, struct simulation *ret)
 		int64_t us;
 
 		if (!simulation_hours(word, &us)) {
-			say("spotctl %s: --start-hours wants hours separated by commas, such as 0,24,96.5; '%s' is none", c->cmd->noun, word);
+			say("spotctl %s: --start-hours wants hours separated by commas, such as "
+			    "0,24,96.5; '%s' is none",
+			    c->cmd->noun, word);
 			return CTL_USAGE;
 		}
 		starts[n] = (size_t)(us / ret->market.tick_us);
 		if (starts[n] > most) {
-			say("spotctl %s: --start-hours %s: a run until its deadline fits in the trace up to hour %.2f", c->cmd->noun, word,
+			say("spotctl %s: --start-hours %s: a run until its deadline fits in the "
+			    "trace up to hour %.2f",
+			    c->cmd->noun, word,
 			    (double)most * (double)ret->market.tick_us / (double)SPOT_US_PER_HOUR);
 			return CTL_USAGE;
 		}
@@ -302,7 +328,9 @@ int simulation_policies(struct ctl *c, struct simulation *ret)
 		if (strcmp(names[i], "all") == 0) {
 			add_all(ret);
 		} else if (!add_policy(ret, names[i])) {
-			say("spotctl %s: no policy '%s'; there are auto, uniform-progress, greedy, on-demand, optimal and all", c->cmd->noun, names[i]);
+			say("spotctl %s: no policy '%s'; there are auto, uniform-progress, greedy, "
+			    "on-demand, optimal and all",
+			    c->cmd->noun, names[i]);
 			return CTL_USAGE;
 		}
 	}
@@ -314,13 +342,14 @@ int simulation_policies(struct ctl *c, struct simulation *ret)
 
 int simulation_starts(struct ctl *c, struct simulation *ret)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	if (trace_job_check(&ret->market, &ret->job, &err) != SPOT_OK) {
 		say("spotctl %s: %s", c->cmd->noun, err.text);
 		return CTL_USAGE;
 	}
-	return opt_flag(c, "start-hours") ? take_starts(c, opt_value(c, "start-hours"), ret) : draw_starts(c, ret);
+	return opt_flag(c, "start-hours") ? take_starts(c, opt_value(c, "start-hours"), ret)
+					  : draw_starts(c, ret);
 }
 
 int simulation_read(struct ctl *c, struct simulation *ret)
@@ -328,7 +357,7 @@ int simulation_read(struct ctl *c, struct simulation *ret)
 	int64_t nodes = 1;
 	int rc = read_count(c, "nodes", 1, TRACE_COUNT_MAX, 1, &nodes);
 
-	*ret = (struct simulation){0};
+	*ret = (struct simulation){ 0 };
 	rc = rc != CTL_OK ? rc : simulation_policies(c, ret);
 	rc = rc != CTL_OK ? rc : read_job(c, &ret->job);
 	rc = rc != CTL_OK ? rc : read_market(c, nodes, ret);

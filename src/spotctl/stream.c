@@ -1,4 +1,5 @@
-/* Server-sent events (html.spec.whatwg.org, "Server-sent events"), for hours: reconnects and goes on behind the last id. */
+/* Server-sent events (html.spec.whatwg.org, "Server-sent events"), for hours: reconnects and goes
+ * on behind the last id. */
 #include "base/base.h"
 #include "base/sbuf.h"
 #include "base/str.h"
@@ -7,9 +8,9 @@
 #include <curl/curl.h>
 
 #define LINE_MAX_BYTES (1u << 20)
-#define SILENCE_S      60   /* the daemon says something every 15 s */
-#define FAILURES_MAX   60
-#define PAUSE_MS_MAX   5000
+#define SILENCE_S 60 /* the daemon says something every 15 s */
+#define FAILURES_MAX 60
+#define PAUSE_MS_MAX 5000
 
 struct event_stream {
 	struct ctl *c;
@@ -97,7 +98,8 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 	static const char name[] = "content-type:";
 
 	if (size * n > sizeof(name) && curl_strnequal(p, name, sizeof(name) - 1)) {
-		char *value = arena_strndup(s->c->arena, p + sizeof(name) - 1, size * n - sizeof(name) + 1);
+		char *value =
+		    arena_strndup(s->c->arena, p + sizeof(name) - 1, size * n - sizeof(name) + 1);
 
 		value += strspn(value, " ");
 		value[strcspn(value, "\r\n")] = '\0';
@@ -109,13 +111,14 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 }
 
 /* One connection, until it ends. The daemon's status, 0 if there was none. */
-static long connect_once(struct event_stream *s, const char *path, CURLcode *ret_code, char text[CURL_ERROR_SIZE])
+static long connect_once(struct event_stream *s, const char *path, CURLcode *ret_code,
+    char text[CURL_ERROR_SIZE])
 {
 	struct curl_slist *headers = NULL;
 	long status = 0;
 
 	text[0] = '\0';
-	s->reply = (struct reply){0};
+	s->reply = (struct reply){ 0 };
 	sbuf_reset(&s->line);
 	sbuf_reset(&s->data);
 	sbuf_reset(&s->problem);
@@ -147,14 +150,15 @@ static bool refused(long status)
 static int say_refusal(struct event_stream *s, long status)
 {
 	s->reply.status = (int)status;
-	s->reply.body = (struct str){s->problem.p, s->problem.n};
+	s->reply.body = (struct str){ s->problem.p, s->problem.n };
 	reply_parse(s->c, &s->reply);
 	return conn_problem(s->c, &s->reply);
 }
 
-int conn_events(struct ctl *c, const char *path, const char *after, bool ever, bool (*each)(struct ctl *c, const char *data))
+int conn_events(struct ctl *c, const char *path, const char *after, bool ever,
+    bool (*each)(struct ctl *c, const char *data))
 {
-	struct event_stream s = {.c = c, .each = each};
+	struct event_stream s = { .c = c, .each = each };
 	char text[CURL_ERROR_SIZE] = "";
 	int failures = 0, rc = CTL_UNREACHABLE;
 	CURLcode code;
@@ -184,7 +188,9 @@ int conn_events(struct ctl *c, const char *path, const char *after, bool ever, b
 		}
 		if (failures == 0 || s.heard) {
 			say("spotctl: the event stream ended (%s); connecting again",
-			    code == CURLE_OK ? "closed by the daemon" : *text != '\0' ? text : curl_easy_strerror(code));
+			    code == CURLE_OK    ? "closed by the daemon"
+				: *text != '\0' ? text
+						: curl_easy_strerror(code));
 		}
 		failures = s.heard ? 1 : failures + 1;
 		pause_ms(MIN(250 * failures, PAUSE_MS_MAX));

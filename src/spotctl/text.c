@@ -8,7 +8,11 @@
 /* One code point; malformed bytes count as one each and give U+FFFD. */
 static size_t decode(const unsigned char *s, uint32_t *ret)
 {
-	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : 0;
+	size_t n = s[0] < 0x80            ? 1
+	    : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+	    : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+	    : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+					  : 0;
 	uint32_t v;
 
 	*ret = 0xfffd;
@@ -27,14 +31,17 @@ static size_t decode(const unsigned char *s, uint32_t *ret)
 	return n;
 }
 
-/* Combining marks take no column, East Asian wide forms and emoji two (unicode.org, UAX 11, in blocks). */
+/* Combining marks take no column, East Asian wide forms and emoji two (unicode.org, UAX 11, in
+ * blocks). */
 static size_t point_width(uint32_t v)
 {
-	if ((v >= 0x300 && v <= 0x36f) || (v >= 0x200b && v <= 0x200f) || (v >= 0xfe00 && v <= 0xfe0f)) {
+	if ((v >= 0x300 && v <= 0x36f) || (v >= 0x200b && v <= 0x200f) ||
+	    (v >= 0xfe00 && v <= 0xfe0f)) {
 		return 0;
 	}
-	if ((v >= 0x1100 && v <= 0x115f) || (v >= 0x2e80 && v <= 0xa4cf) || (v >= 0xac00 && v <= 0xd7a3) ||
-	    (v >= 0xf900 && v <= 0xfaff) || (v >= 0xfe30 && v <= 0xfe4f) || (v >= 0xff00 && v <= 0xff60) ||
+	if ((v >= 0x1100 && v <= 0x115f) || (v >= 0x2e80 && v <= 0xa4cf) ||
+	    (v >= 0xac00 && v <= 0xd7a3) || (v >= 0xf900 && v <= 0xfaff) ||
+	    (v >= 0xfe30 && v <= 0xfe4f) || (v >= 0xff00 && v <= 0xff60) ||
 	    (v >= 0x1f300 && v <= 0x1faff) || (v >= 0x20000 && v <= 0x3fffd)) {
 		return 2;
 	}
@@ -56,7 +63,8 @@ size_t text_width(const char *s)
 static bool control(uint32_t v)
 {
 	/* C0, DEL, C1, and the marks that reorder text */
-	return v < 0x20 || (v >= 0x7f && v < 0xa0) || (v >= 0x202a && v <= 0x202e) || (v >= 0x2066 && v <= 0x2069);
+	return v < 0x20 || (v >= 0x7f && v < 0xa0) || (v >= 0x202a && v <= 0x202e) ||
+	    (v >= 0x2066 && v <= 0x2069);
 }
 
 static void clean_into(char *to, const char *s)

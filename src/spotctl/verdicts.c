@@ -1,4 +1,5 @@
-/* Verdicts about machines, each with what was seen by whom, in words: job show --why and node show. All times are before the verdict. */
+/* Verdicts about machines, each with what was seen by whom, in words: job show --why and node show.
+ * All times are before the verdict. */
 #include "base/base.h"
 #include "base/sbuf.h"
 #include "base/str.h"
@@ -61,7 +62,7 @@ static void put_past(const struct view *w, const json_t *past)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(past, i, one) {
+	json_array_foreach (past, i, one) {
 		sbuf_puts(w->o, i == 0 ? "; it said " : ", ");
 		put_text(w, one, "state", "");
 		put_text(w, one, "by", " (");
@@ -72,7 +73,8 @@ static void put_past(const struct view *w, const json_t *past)
 
 static void put_provider(const struct view *w, const json_t *p)
 {
-	int64_t without = json_i64(p, "answers_without_it", 0, NULL), unanswered = json_i64(p, "unanswered", 0, NULL);
+	int64_t without = json_i64(p, "answers_without_it", 0, NULL),
+		unanswered = json_i64(p, "unanswered", 0, NULL);
 
 	sbuf_puts(w->o, "    provider  ");
 	if (str_empty(json_str(p, "state", "", NULL))) {
@@ -85,10 +87,15 @@ static void put_provider(const struct view *w, const json_t *p)
 	put_text(w, p, "reason", ", with the words: ");
 	put_past(w, json_object_get(p, "past"));
 	if (without > 0) {
-		sbuf_printf(w->o, without == 1 ? "; %" PRId64 " whole answer lacked it" : "; %" PRId64 " whole answers in a row lacked it", without);
+		sbuf_printf(w->o,
+		    without == 1 ? "; %" PRId64 " whole answer lacked it"
+				 : "; %" PRId64 " whole answers in a row lacked it",
+		    without);
 	}
 	if (unanswered > 0) {
-		sbuf_printf(w->o, "; %" PRId64 " questions in a row without a whole answer, the last ", unanswered);
+		sbuf_printf(w->o,
+		    "; %" PRId64 " questions in a row without a whole answer, the last ",
+		    unanswered);
 		put_before(w, json_object_get(p, "unanswered_at"), "");
 		put_text(w, p, "unanswered_why", ": ");
 	}
@@ -100,7 +107,7 @@ static void put_notices(const struct view *w, const json_t *list)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(list, i, one) {
+	json_array_foreach (list, i, one) {
 		put_text(w, one, "kind", "    notice    ");
 		put_text(w, one, "by", " by ");
 		sbuf_puts(w->o, ", heard ");
@@ -146,7 +153,9 @@ static void put_after(const struct view *w, const json_t *v)
 	if (json_is_string(json_object_get(v, "over_since_at"))) {
 		sbuf_puts(w->o, "    over      since ");
 		put_before(w, json_object_get(v, "over_since_at"), "");
-		sbuf_puts(w->o, json_is_true(json_object_get(v, "missed")) ? ": found too late (missed loss)\n" : "\n");
+		sbuf_puts(w->o,
+		    json_is_true(json_object_get(v, "missed")) ? ": found too late (missed loss)\n"
+							       : "\n");
 	}
 	if (json_is_string(json_object_get(v, "alive_after_at"))) {
 		put_text(w, v, "alive_after_why", "    but       it was alive (false recovery): ");
@@ -177,7 +186,7 @@ static void put_verdict(struct view *w, const json_t *v)
 void show_verdicts(struct ctl *c, const json_t *list)
 {
 	struct sbuf o;
-	struct view w = {.c = c, .o = &o};
+	struct view w = { .c = c, .o = &o };
 	const json_t *one;
 	size_t i;
 
@@ -186,7 +195,7 @@ void show_verdicts(struct ctl *c, const json_t *list)
 	}
 	sbuf_init(&o, 0);
 	sbuf_puts(&o, "\nVERDICTS, and what was seen by whom\n");
-	json_array_foreach(list, i, one) {
+	json_array_foreach (list, i, one) {
 		put_verdict(&w, one);
 	}
 	fputs(o.p, stdout);

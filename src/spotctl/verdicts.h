@@ -1,4 +1,5 @@
-/* What was decided about machines that might be lost, with the evidence, for people; -o json has it whole. */
+/* What was decided about machines that might be lost, with the evidence, for people; -o json has it
+ * whole. */
 #ifndef SPOTCTL_VERDICTS_H
 #define SPOTCTL_VERDICTS_H
 

@@ -5,7 +5,7 @@
 #include "spotd/agents.h"
 #include "store/q.h"
 
-#define SEEN_US  SPOT_US_PER_HOUR /* what is in use is not purged */
+#define SEEN_US SPOT_US_PER_HOUR /* what is in use is not purged */
 #define AGAIN_US (60 * SPOT_US_PER_S)
 
 static void keep(struct agents *g);
@@ -34,7 +34,8 @@ static void take_next(struct agents *g)
 	g->now = g->next;
 	g->next = NULL;
 	for (size_t i = 0; i < HANDOUT_FILES; i++) {
-		log_info("agent.changed", STR("file", g->now->files[i].name), STR("sha256", g->now->files[i].sha256));
+		log_info("agent.changed", STR("file", g->now->files[i].name),
+		    STR("sha256", g->now->files[i].sha256));
 	}
 	tell(g);
 	handout_free(old);
@@ -56,8 +57,11 @@ static void kept(struct agents *g)
 static void failed(struct agents *g, const struct spot_err *err)
 {
 	log_error("agent.not_kept", STR("error", err->text),
-		  STR("hint", g->next != NULL ? "nodes get the one before until the database has this one; it is tried again in a minute"
-					      : "only this daemon hands its agent out; it is tried again in a minute"));
+	    STR("hint",
+		g->next != NULL
+		    ? "nodes get the one before until the database has this one; it is tried again "
+		      "in a minute"
+		    : "only this daemon hands its agent out; it is tried again in a minute"));
 	loop_timer_set(&g->again, AGAIN_US);
 }
 
@@ -85,10 +89,10 @@ static void put_next(struct agents *g)
 		if (!g->there[i] && h->files[i].bytes.n > 0) {
 			g->there[i] = true;
 			q_api_handout_put(g->pg, &g->req,
-					  &(struct q_api_handout_put){.sha256 = h->files[i].sha256,
-								      .bytes = h->files[i].bytes,
-								      .at_us = loop_wall_us(g->loop)},
-					  put);
+			    &(struct q_api_handout_put){ .sha256 = h->files[i].sha256,
+				.bytes = h->files[i].bytes,
+				.at_us = loop_wall_us(g->loop) },
+			    put);
 			return;
 		}
 	}
@@ -114,7 +118,8 @@ static void seen(struct op *op)
 	for (size_t i = 0; i < HANDOUT_FILES; i++) {
 		g->there[i] = false;
 		for (size_t k = 0; k < n; k++) {
-			g->there[i] = g->there[i] || strcmp(rows[k].sha256, h->files[i].sha256) == 0;
+			g->there[i] =
+			    g->there[i] || strcmp(rows[k].sha256, h->files[i].sha256) == 0;
 		}
 	}
 	arena_free(a);
@@ -136,7 +141,10 @@ static void keep(struct agents *g)
 	}
 	loop_timer_stop(&g->again);
 	q_api_handout_seen(g->pg, &g->req,
-			   &(struct q_api_handout_seen){.shas = shas, .shas_n = n, .at_us = loop_wall_us(g->loop)}, seen);
+	    &(struct q_api_handout_seen){ .shas = shas,
+		.shas_n = n,
+		.at_us = loop_wall_us(g->loop) },
+	    seen);
 }
 
 static void again(struct loop_timer *t)
@@ -144,9 +152,10 @@ static void again(struct loop_timer *t)
 	keep(container_of(t, struct agents, again));
 }
 
-void agents_init(struct agents *g, struct loop *l, struct pg *pg, const char *dir, void (*changed)(void *), void *ctx)
+void agents_init(struct agents *g, struct loop *l, struct pg *pg, const char *dir,
+    void (*changed)(void *), void *ctx)
 {
-	*g = (struct agents){.loop = l, .pg = pg, .now = handout_read(dir), .ctx = ctx};
+	*g = (struct agents){ .loop = l, .pg = pg, .now = handout_read(dir), .ctx = ctx };
 	loop_timer_init(&g->again, l, again);
 	if (pg != NULL) {
 		keep(g);
@@ -185,7 +194,9 @@ void agents_reload(struct agents *g, const char *dir)
 
 	if (gone != NULL) {
 		log_error("agent.refused", STR("file", gone), STR("folder", dir),
-			  STR("hint", "it cannot be read; nodes get the one before; put it there and reload, or restart without it"));
+		    STR("hint",
+			"it cannot be read; nodes get the one before; put it there and reload, or "
+			"restart without it"));
 		handout_free(h);
 		return;
 	}

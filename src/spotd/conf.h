@@ -39,7 +39,7 @@ struct spotd_conf {
  * only when everything in the file is good). With all: it gets every mistake, and ret what is good,
  * so that the providers can be checked as well; nobody may run with it. */
 NODISCARD enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret,
-				       struct conf_mistakes *all, struct spot_err *err);
+    struct conf_mistakes *all, struct spot_err *err);
 void spotd_conf_free(struct spotd_conf *c);
 struct sbuf;
 void spotd_conf_print(const struct spotd_conf *c, bool with_help, struct sbuf *out);

@@ -16,7 +16,7 @@ struct options {
 
 /* Runs until SIGTERM or SIGINT; the exit status. conf is replaced on reload. */
 int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn,
-	       const char *admin_token_file);
+    const char *admin_token_file);
 
 /* once.c: one statement, waited for; for start-up and tools. */
 struct once {
@@ -31,7 +31,7 @@ enum spot_rc once_wait(struct loop *l, struct op *op, struct spot_err *err);
 void once_done(struct op *op); /* the done of a statement that is waited for */
 /* A new API token, printed or stored by the caller. */
 NODISCARD enum spot_rc token_create(const char *dsn, const char *name, const char *role,
-				    char token[], struct spot_err *err);
+    char token[], struct spot_err *err);
 NODISCARD enum spot_rc schema_up_to_date(const char *dsn, bool migrate, struct spot_err *err);
 
 /* local.c: the private Postgres of --local. */
@@ -65,13 +65,13 @@ struct providers {
 	size_t unopened_n;
 };
 NODISCARD enum spot_rc providers_open(struct providers *p, struct loop *loop,
-				      struct http_client *http, const struct spotd_conf *conf,
-				      bool local, struct call_shared *shared, struct spot_err *err);
+    struct http_client *http, const struct spotd_conf *conf, bool local, struct call_shared *shared,
+    struct spot_err *err);
 void providers_close(struct providers *p);
 /* [checkpoint] and the [provider NAME] sections fit together. */
 NODISCARD enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err);
-/* Opens and closes each of them, for --check-config; ret gets a line for each: what is asked of its nodes; all what is
- * wrong with each. */
+/* Opens and closes each of them, for --check-config; ret gets a line for each: what is asked of its
+ * nodes; all what is wrong with each. */
 void providers_check(const struct spotd_conf *conf, struct sbuf *ret, struct conf_mistakes *all);
 
 #endif

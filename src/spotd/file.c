@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum spot_rc file_read(const char *path, struct arena *a, size_t bytes_max, struct str *ret,
-		       struct spot_err *err)
+    struct spot_err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char *buf;
@@ -30,7 +30,7 @@ enum spot_rc file_read(const char *path, struct arena *a, size_t bytes_max, stru
 	if (n > bytes_max) {
 		return err_set(err, SPOT_CONFIG, "%s: larger than %zu bytes", path, bytes_max);
 	}
-	*ret = (struct str){buf, n};
+	*ret = (struct str){ buf, n };
 	return SPOT_OK;
 }
 
@@ -96,7 +96,7 @@ enum spot_rc folder_make(const char *path, struct spot_err *err)
 			}
 		} else if (errno != EEXIST) {
 			return err_set(err, SPOT_CONFIG, "cannot make folder %s: %s", buf,
-				       strerror(errno));
+			    strerror(errno));
 		}
 		*p = was;
 		if (was == '\0') {

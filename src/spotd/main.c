@@ -45,10 +45,10 @@ static bool flag_take(struct args *a, const char *arg)
 		const char *name;
 		size_t at;
 	} flags[] = {
-	    {"--local", offsetof(struct args, options.local)},
-	    {"--check-config", offsetof(struct args, check)},
-	    {"--print-config", offsetof(struct args, print)},
-	    {"--migrate", offsetof(struct args, migrate)},
+		{ "--local", offsetof(struct args, options.local) },
+		{ "--check-config", offsetof(struct args, check) },
+		{ "--print-config", offsetof(struct args, print) },
+		{ "--migrate", offsetof(struct args, migrate) },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
@@ -67,10 +67,10 @@ static bool value_take(struct args *a, int argc, char **argv, int *i)
 		const char *name;
 		size_t at;
 	} values[] = {
-	    {"--config", offsetof(struct args, options.config)},
-	    {"--role", offsetof(struct args, role)},
-	    {"--state-file", offsetof(struct args, options.state_file)},
-	    {"--create-token", offsetof(struct args, token_name)},
+		{ "--config", offsetof(struct args, options.config) },
+		{ "--role", offsetof(struct args, role) },
+		{ "--state-file", offsetof(struct args, options.state_file) },
+		{ "--create-token", offsetof(struct args, token_name) },
 	};
 
 	for (size_t k = 0; k < ARRAY_LEN(values); k++) {
@@ -95,7 +95,7 @@ static bool value_take(struct args *a, int argc, char **argv, int *i)
 static int complain(const char *what, const char *value)
 {
 	fprintf(stderr, "spotd: %s%s%s\nTry spotd --help.\n", what, value != NULL ? ": " : "",
-		value != NULL ? value : "");
+	    value != NULL ? value : "");
 	return 2;
 }
 
@@ -147,13 +147,14 @@ static int print_config(const struct spotd_conf *conf)
 	return 0;
 }
 
-/* Everything that is wrong, a line each, as compilers print it. The API role has neither providers nor their keys. */
+/* Everything that is wrong, a line each, as compilers print it. The API role has neither providers
+ * nor their keys. */
 static int check_config(const struct args *a)
 {
 	AUTO(arena) struct arena *arena = arena_new(0);
 	AUTO(sbuf) struct sbuf b;
-	struct conf_mistakes all = {.arena = arena};
-	struct spotd_conf conf = {0};
+	struct conf_mistakes all = { .arena = arena };
+	struct spotd_conf conf = { 0 };
 	struct spot_err err;
 
 	sbuf_init(&b, 1 << 20);
@@ -190,8 +191,8 @@ static int work(const struct args *a, struct spotd_conf *conf, const char *dsn, 
 	if (session_check(dsn, &err) != SPOT_OK) {
 		return fail(&err);
 	}
-	if (schema_up_to_date(
-		dsn, migrates && (a->options.role_engine || a->token_name != NULL || a->migrate),
+	if (schema_up_to_date(dsn,
+		migrates && (a->options.role_engine || a->token_name != NULL || a->migrate),
 		&err) != SPOT_OK) {
 		return fail(&err);
 	}
@@ -206,7 +207,7 @@ static int work(const struct args *a, struct spotd_conf *conf, const char *dsn, 
 	}
 	if (a->options.local) {
 		fprintf(stderr, "spotd: data in %s, admin token in %s\n", local->dir,
-			local->token_file);
+		    local->token_file);
 	}
 	return daemon_run(&a->options, conf, dsn, a->options.local ? local->token_file : "");
 }
@@ -214,7 +215,7 @@ static int work(const struct args *a, struct spotd_conf *conf, const char *dsn, 
 /* What there is to do with a configuration that is valid. */
 static int configured(const struct args *a, struct spotd_conf *conf)
 {
-	struct local local = {0};
+	struct local local = { 0 };
 	const char *dsn;
 	struct spot_err err;
 	int rc;
@@ -231,7 +232,7 @@ static int configured(const struct args *a, struct spotd_conf *conf)
 	}
 	if (str_empty(dsn)) {
 		return complain("no database: set [database] dsn or DATABASE_URL, or use --local",
-				NULL);
+		    NULL);
 	}
 	rc = work(a, conf, dsn, &local);
 	local_stop(&local);
@@ -243,7 +244,7 @@ static int configured(const struct args *a, struct spotd_conf *conf)
 
 static void limits_set(void)
 {
-	struct rlimit none = {0, 0}, files;
+	struct rlimit none = { 0, 0 }, files;
 
 	(void)setrlimit(RLIMIT_CORE, &none); /* a core would hold keys */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED) {
@@ -254,8 +255,8 @@ static void limits_set(void)
 
 int main(int argc, char **argv)
 {
-	struct args a = {0};
-	struct spotd_conf conf = {0};
+	struct args a = { 0 };
+	struct spotd_conf conf = { 0 };
 	struct spot_err err;
 	int rc = args_read(&a, argc, argv);
 

@@ -9,7 +9,7 @@
 void notify_systemd(const char *text)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	size_t n = path == NULL ? 0 : strlen(path);
 	int fd;
 
@@ -23,7 +23,7 @@ void notify_systemd(const char *text)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0) {
 		(void)!sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&to,
-			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 		close(fd);
 	}
 }

@@ -12,8 +12,8 @@ void once_init(struct once *o, const char *dsn)
 {
 	rng_real_init(&o->rng);
 	o->loop = loop_new(&clock_real, &o->rng);
-	o->pg = pg_new(
-	    o->loop, &(struct pg_conf){.dsn = dsn, .connections = 1, .application = "spotd start"});
+	o->pg = pg_new(o->loop,
+	    &(struct pg_conf){ .dsn = dsn, .connections = 1, .application = "spotd start" });
 }
 
 void once_fini(struct once *o)
@@ -40,30 +40,30 @@ enum spot_rc once_wait(struct loop *l, struct op *op, struct spot_err *err)
 }
 
 enum spot_rc token_create(const char *dsn, const char *name, const char *role, char token[],
-			  struct spot_err *err)
+    struct spot_err *err)
 {
 	struct once o;
-	struct pg_req req = {0};
+	struct pg_req req = { 0 };
 	uint8_t hash[32];
 	enum spot_rc rc;
 
 	once_init(&o, dsn);
 	api_token_make(&o.rng, token, hash);
 	q_api_token_create(o.pg, &req,
-			   &(struct q_api_token_create){.name = name,
-							.role = role,
-							.team = "",
-							.hash = {(const char *)hash, sizeof(hash)},
-							.at_us = loop_wall_us(o.loop),
-							.actor = "spotd"},
-			   once_done);
+	    &(struct q_api_token_create){ .name = name,
+		.role = role,
+		.team = "",
+		.hash = { (const char *)hash, sizeof(hash) },
+		.at_us = loop_wall_us(o.loop),
+		.actor = "spotd" },
+	    once_done);
 	rc = once_wait(o.loop, &req.op, err);
 	if (rc == SPOT_CONFLICT) {
 		rc = err_set(err, rc,
-			     "there is already a token named '%s', or the role '%s' is not one of "
-			     "admin, lead, "
-			     "engineer, viewer, service",
-			     name, role);
+		    "there is already a token named '%s', or the role '%s' is not one of "
+		    "admin, lead, "
+		    "engineer, viewer, service",
+		    name, role);
 	}
 	pg_req_fini(&req);
 	once_fini(&o);
@@ -76,5 +76,5 @@ enum spot_rc schema_up_to_date(const char *dsn, bool migrate, struct spot_err *e
 		return migrate_check(dsn, migrations_all, migrations_all_n, err);
 	}
 	return migrate_run(dsn, NULL, migrations_all, migrations_all_n,
-			   clock_real.wall_us(&clock_real), NULL, err);
+	    clock_real.wall_us(&clock_real), NULL, err);
 }

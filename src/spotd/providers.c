@@ -35,16 +35,17 @@ static int line_of(const struct conf_section *s, const char *key)
 }
 
 /* The key is ours, not the provider's: must its nodes prove what they are when they enrol? */
-static enum spot_rc identity_read(const struct spotd_conf *c, const struct conf_section *s, bool *ret_off, struct spot_err *err)
+static enum spot_rc identity_read(const struct spotd_conf *c, const struct conf_section *s,
+    bool *ret_off, struct spot_err *err)
 {
 	const char *v = conf_section_get(s, "identity");
 
 	if (v != NULL && strcmp(v, "required") != 0 && strcmp(v, "off") != 0) {
 		return err_set(err, SPOT_CONFIG,
-			       "%s:%d: [provider %s] identity = %.40s: expected required (a node proves by "
-			       "its cloud that it is the machine we launched) or off (its one-time token is "
-			       "enough)",
-			       c->path, line_of(s, "identity"), s->name, v);
+		    "%s:%d: [provider %s] identity = %.40s: expected required (a node proves by "
+		    "its cloud that it is the machine we launched) or off (its one-time token is "
+		    "enough)",
+		    c->path, line_of(s, "identity"), s->name, v);
 	}
 	*ret_off = v != NULL && strcmp(v, "off") == 0;
 	return SPOT_OK;
@@ -53,11 +54,12 @@ static enum spot_rc identity_read(const struct spotd_conf *c, const struct conf_
 /* A key that the provider did not ask for is a mistake of spelling, or a secret where none belongs.
  */
 static enum spot_rc self_open(const struct spotd_conf *c, const char *name, struct conf_section *s,
-			      const struct spot_provider_ops *ops, void **ret_self,
-			      struct spot_err *err)
+    const struct spot_provider_ops *ops, void **ret_self, struct spot_err *err)
 {
-	struct spot_provider_conf conf = {
-	    .name = name, .env = env_get, .setting = setting_get, .ctx = s};
+	struct spot_provider_conf conf = { .name = name,
+		.env = env_get,
+		.setting = setting_get,
+		.ctx = s };
 	enum spot_rc rc = ops->open(&conf, ret_self, err);
 	const char *key;
 	int line;
@@ -72,17 +74,16 @@ static enum spot_rc self_open(const struct spotd_conf *c, const char *name, stru
 	if (key != NULL) {
 		ops->close(*ret_self);
 		return err_set(err, SPOT_CONFIG,
-			       "%s:%d: [provider %s] has no key '%s'; the keys of kind %s are in "
-			       "providers/%s/README.md",
-			       c->path, line, name, key, ops->kind, ops->kind);
+		    "%s:%d: [provider %s] has no key '%s'; the keys of kind %s are in "
+		    "providers/%s/README.md",
+		    c->path, line, name, key, ops->kind, ops->kind);
 	}
 	return SPOT_OK;
 }
 
 static enum spot_rc open_one(struct providers *p, const struct spotd_conf *c, struct loop *loop,
-			     struct http_client *http, const char *name, struct conf_section *s,
-			     const struct spot_provider_ops *ops, struct call_shared *shared,
-			     struct spot_err *err)
+    struct http_client *http, const char *name, struct conf_section *s,
+    const struct spot_provider_ops *ops, struct call_shared *shared, struct spot_err *err)
 {
 	void *self;
 	enum spot_rc rc = self_open(c, name, s, ops, &self, err);
@@ -99,20 +100,21 @@ static enum spot_rc open_one(struct providers *p, const struct spotd_conf *c, st
 	return SPOT_OK;
 }
 
-static enum spot_rc ops_of(const struct spotd_conf *c, const struct conf_section *s, const struct spot_provider_ops **ret,
-			   struct spot_err *err)
+static enum spot_rc ops_of(const struct spotd_conf *c, const struct conf_section *s,
+    const struct spot_provider_ops **ret, struct spot_err *err)
 {
 	const char *kind = conf_section_get(s, "kind"), *plugin = conf_section_get(s, "plugin");
 
 	if (plugin != NULL) {
 		enum spot_rc rc = call_plugin_load(plugin, ret, err);
 
-		return rc == SPOT_OK ? rc : err_prefix(err, "%s:%d: [provider %s]", c->path, line_of(s, "plugin"), s->name);
+		return rc == SPOT_OK ? rc
+				     : err_prefix(err, "%s:%d: [provider %s]", c->path,
+					   line_of(s, "plugin"), s->name);
 	}
 	*ret = provider_by_kind(kind == NULL ? s->name : kind);
 	if (*ret == NULL) {
-		return err_set(
-		    err, SPOT_CONFIG,
+		return err_set(err, SPOT_CONFIG,
 		    "%s:%d: [provider %s]: no provider of kind '%s' is built in; set kind, or "
 		    "plugin to a shared object",
 		    c->path, line_of(s, "kind"), s->name, kind == NULL ? s->name : kind);
@@ -120,7 +122,8 @@ static enum spot_rc ops_of(const struct spotd_conf *c, const struct conf_section
 	return SPOT_OK;
 }
 
-/* The signer of the store's URLs is one of ours and can. Without sections there is nothing to hold it against. */
+/* The signer of the store's URLs is one of ours and can. Without sections there is nothing to hold
+ * it against. */
 enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err)
 {
 	const struct spot_provider_ops *ops = NULL;
@@ -137,28 +140,31 @@ enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err)
 	}
 	if (ops == NULL) {
 		return err_set(err, SPOT_CONFIG,
-			       "[checkpoint] provider = %.40s: there is no [provider %.40s] section; name the one "
-			       "whose credentials sign the URLs of %.80s",
-			       c->store_provider, c->store_provider, c->store);
+		    "[checkpoint] provider = %.40s: there is no [provider %.40s] section; name the "
+		    "one "
+		    "whose credentials sign the URLs of %.80s",
+		    c->store_provider, c->store_provider, c->store);
 	}
 	if (ops->presign == NULL) {
 		return err_set(err, SPOT_CONFIG,
-			       "[checkpoint] provider = %.40s: kind %s has no object store to sign for; name one of "
-			       "kind aws, gcp, azure or coreweave",
-			       c->store_provider, ops->kind);
+		    "[checkpoint] provider = %.40s: kind %s has no object store to sign for; name "
+		    "one of "
+		    "kind aws, gcp, azure or coreweave",
+		    c->store_provider, ops->kind);
 	}
 	if (!store_uri_signed_by(c->store, ops->kind)) {
 		return err_set(err, SPOT_CONFIG,
-			       "[checkpoint] store = %.80s with provider = %.40s: kind %s does not sign such URLs; s3:// "
-			       "goes with aws or coreweave, gs:// with gcp, az:// with azure",
-			       c->store, c->store_provider, ops->kind);
+		    "[checkpoint] store = %.80s with provider = %.40s: kind %s does not sign such "
+		    "URLs; s3:// "
+		    "goes with aws or coreweave, gs:// with gcp, az:// with azure",
+		    c->store, c->store_provider, ops->kind);
 	}
 	return SPOT_OK;
 }
 
 /* Into p->identity_off, which grows as the list does. */
-static enum spot_rc identity_add(struct providers *p, const struct spotd_conf *c, const struct conf_section *s,
-				 struct spot_err *err)
+static enum spot_rc identity_add(struct providers *p, const struct spotd_conf *c,
+    const struct conf_section *s, struct spot_err *err)
 {
 	bool off = false;
 	enum spot_rc rc = identity_read(c, s, &off, err);
@@ -171,7 +177,7 @@ static enum spot_rc identity_add(struct providers *p, const struct spotd_conf *c
 		}
 		p->identity_off[p->identity_off_n++] = s->name;
 		log_warn("provider.identity_off", STR("provider", s->name),
-			 STR("hint", "whoever reads a node's one-time token may pose as that node"));
+		    STR("hint", "whoever reads a node's one-time token may pose as that node"));
 	}
 	return rc;
 }
@@ -186,12 +192,11 @@ static void unopened_add(struct providers *p, const char *kind, const char *why)
 		abort();
 	}
 	p->unopened = u;
-	p->unopened[p->unopened_n++] = (struct engine_unopened){.name = kind, .why = words};
+	p->unopened[p->unopened_n++] = (struct engine_unopened){ .name = kind, .why = words };
 }
 
 enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_client *http,
-			    const struct spotd_conf *conf, bool local, struct call_shared *shared,
-			    struct spot_err *err)
+    const struct spotd_conf *conf, bool local, struct call_shared *shared, struct spot_err *err)
 {
 	size_t n;
 	const struct spot_provider_ops *const *all = provider_registry(&n);
@@ -213,9 +218,10 @@ enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_
 		struct spot_err skip;
 
 		/* Without keys it cannot be used; that is no reason not to start. */
-		if (open_one(p, conf, loop, http, all[i]->kind, NULL, all[i], shared, &skip) != SPOT_OK) {
+		if (open_one(p, conf, loop, http, all[i]->kind, NULL, all[i], shared, &skip) !=
+		    SPOT_OK) {
 			log_info("provider.skipped", STR("kind", all[i]->kind),
-				 STR("why", skip.text));
+			    STR("why", skip.text));
 			unopened_add(p, all[i]->kind, skip.text);
 		}
 	}
@@ -223,10 +229,11 @@ enum spot_rc providers_open(struct providers *p, struct loop *loop, struct http_
 }
 
 /* Each of its mistakes that can be seen without the others. */
-static void check_one(const struct spotd_conf *c, struct conf_section *s, struct sbuf *ret, struct conf_mistakes *all)
+static void check_one(const struct spotd_conf *c, struct conf_section *s, struct sbuf *ret,
+    struct conf_mistakes *all)
 {
 	const struct spot_provider_ops *ops;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	bool off = false, good = true;
 	void *self;
 
@@ -244,16 +251,18 @@ static void check_one(const struct spotd_conf *c, struct conf_section *s, struct
 	}
 	ops->close(self);
 	if (good) {
-		sbuf_printf(ret, "[provider %s] identity = %s: %s\n", s->name, off ? "off" : "required",
-			    off ? "a node enrols with its one-time token alone"
-			    : ops->verify != NULL ? "a node proves by its cloud that it is the machine we launched"
-						  : "this cloud vouches for nothing; the one-time token is all there is");
+		sbuf_printf(ret, "[provider %s] identity = %s: %s\n", s->name,
+		    off ? "off" : "required",
+		    off ? "a node enrols with its one-time token alone"
+			: ops->verify != NULL
+			? "a node proves by its cloud that it is the machine we launched"
+			: "this cloud vouches for nothing; the one-time token is all there is");
 	}
 }
 
 void providers_check(const struct spotd_conf *conf, struct sbuf *ret, struct conf_mistakes *all)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	if (store_check(conf, &err) != SPOT_OK) {
 		conf_mistake(all, &err);
@@ -274,5 +283,5 @@ void providers_close(struct providers *p)
 		free(p->unopened[i].why);
 	}
 	free(p->unopened);
-	*p = (struct providers){0};
+	*p = (struct providers){ 0 };
 }

@@ -58,7 +58,7 @@ struct daemon {
 /* The installation's identity: made by whoever comes first, for ever. */
 static enum spot_rc install_read(struct daemon *d, struct spot_err *err)
 {
-	struct pg_req req = {0};
+	struct pg_req req = { 0 };
 	struct q_install_ensure_row *row;
 	char id[9];
 	uint8_t key[32];
@@ -67,10 +67,10 @@ static enum spot_rc install_read(struct daemon *d, struct spot_err *err)
 	rng_hex(&d->rng, id, 4);
 	d->rng.fill(&d->rng, key, sizeof(key));
 	q_install_ensure(d->pg, &req,
-			 &(struct q_install_ensure){.id = id,
-						    .enrol_key = {(const char *)key, sizeof(key)},
-						    .now_us = loop_wall_us(d->loop)},
-			 once_done);
+	    &(struct q_install_ensure){ .id = id,
+		.enrol_key = { (const char *)key, sizeof(key) },
+		.now_us = loop_wall_us(d->loop) },
+	    once_done);
 	rc = once_wait(d->loop, &req.op, err);
 	if (rc == SPOT_OK && q_install_ensure_rows(&req, d->arena, &row) == 1) {
 		snprintf(d->install, sizeof(d->install), "%s", row->id);
@@ -101,15 +101,16 @@ static void agent_dir_find(struct daemon *d)
 	slash = strrchr(d->agent_dir, '/');
 	if (!file_exists(path) && slash != NULL) {
 		snprintf(path, sizeof(path), "%.*s/agent", (int)(slash - d->agent_dir),
-			 d->agent_dir);
+		    d->agent_dir);
 		if (file_exists(path)) {
 			snprintf(slash, sizeof(d->agent_dir) - (size_t)(slash - d->agent_dir),
-				 "/agent");
+			    "/agent");
 		}
 	}
 }
 
-/* NULL: nobody knows. An API alone, whose own file may have no [checkpoint], does not tell agents not to save. */
+/* NULL: nobody knows. An API alone, whose own file may have no [checkpoint], does not tell agents
+ * not to save. */
 static const char *store_known(const struct daemon *d)
 {
 	return d->options->role_engine || !str_empty(d->conf->store) ? d->conf->store : NULL;
@@ -125,20 +126,20 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 {
 	const struct spotd_conf *c = d->conf;
 	struct api_conf conf = {
-	    .address = c->address,
-	    .port = c->port,
-	    .tls_cert = str_empty(c->tls_cert) ? NULL : c->tls_cert,
-	    .tls_key = str_empty(c->tls_key) ? NULL : c->tls_key,
-	    .connections_max = (int)c->api_connections,
-	    .install = d->install,
-	    .version = SPOTD_VERSION,
-	    .handout = d->agents.now,
-	    .rank = c->engine.rank,
-	    .orphan_timeout_us = c->orphan_timeout_us,
-	    .store_provider = store_provider(c),
-	    .store_region = c->store_region,
-	    .store = store_known(d),
-	    .classes = c->classes,
+		.address = c->address,
+		.port = c->port,
+		.tls_cert = str_empty(c->tls_cert) ? NULL : c->tls_cert,
+		.tls_key = str_empty(c->tls_key) ? NULL : c->tls_key,
+		.connections_max = (int)c->api_connections,
+		.install = d->install,
+		.version = SPOTD_VERSION,
+		.handout = d->agents.now,
+		.rank = c->engine.rank,
+		.orphan_timeout_us = c->orphan_timeout_us,
+		.store_provider = store_provider(c),
+		.store_region = c->store_region,
+		.store = store_known(d),
+		.classes = c->classes,
 	};
 
 	if (conf.store != NULL && str_empty(conf.store)) {
@@ -159,8 +160,8 @@ static const char *public_url(struct daemon *d)
 		host = "127.0.0.1";
 	}
 	return arena_printf(d->arena, strchr(host, ':') != NULL ? "%s://[%s]:%d" : "%s://%s:%d",
-			    str_empty(c->tls_cert) ? "http" : "https", host,
-			    d->api != NULL ? api_port(d->api) : c->port);
+	    str_empty(c->tls_cert) ? "http" : "https", host,
+	    d->api != NULL ? api_port(d->api) : c->port);
 }
 
 /* The engine's strings must outlive a reload: they are copied to our arena. */
@@ -172,8 +173,10 @@ static void engine_conf_fill(struct daemon *d, struct engine_conf *ret)
 	    d->conf->public_ca_pem == NULL ? NULL : arena_strdup(d->arena, d->conf->public_ca_pem);
 	ret->agent_sha256 = arena_strdup(d->arena, agents_sha256(&d->agents, "spot-agent"));
 	ret->nvml_sha256 = arena_strdup(d->arena, agents_sha256(&d->agents, "spot-nvml"));
-	ret->agent_arm64_sha256 = arena_strdup(d->arena, agents_sha256(&d->agents, "spot-agent-aarch64"));
-	ret->nvml_arm64_sha256 = arena_strdup(d->arena, agents_sha256(&d->agents, "spot-nvml-aarch64"));
+	ret->agent_arm64_sha256 =
+	    arena_strdup(d->arena, agents_sha256(&d->agents, "spot-agent-aarch64"));
+	ret->nvml_arm64_sha256 =
+	    arena_strdup(d->arena, agents_sha256(&d->agents, "spot-nvml-aarch64"));
 	ret->agent_not_kept = !d->agents.kept;
 	ret->store_bucket = arena_strdup(d->arena, ret->store_bucket);
 	ret->store_prefix = arena_strdup(d->arena, ret->store_prefix);
@@ -201,13 +204,14 @@ static void agents_changed(void *ctx)
 static void agents_read(struct daemon *d)
 {
 	agent_dir_find(d);
-	agents_init(&d->agents, d->loop, d->options->role_engine ? d->pg : NULL, d->agent_dir, agents_changed, d);
+	agents_init(&d->agents, d->loop, d->options->role_engine ? d->pg : NULL, d->agent_dir,
+	    agents_changed, d);
 	for (size_t i = 0; i < 2; i++) {
 		const struct handout_file *f = &d->agents.now->files[i];
 
 		if (f->bytes.n == 0) {
 			log_warn("agent.missing", STR("file", f->name), STR("folder", d->agent_dir),
-				 STR("hint", "nodes cannot fetch it: set [api] agent_dir"));
+			    STR("hint", "nodes cannot fetch it: set [api] agent_dir"));
 		}
 	}
 }
@@ -226,39 +230,39 @@ static enum spot_rc engine_start(struct daemon *d, struct spot_err *err)
 	char host[64] = "";
 	enum spot_rc rc;
 
-	d->http = http_client_new(
-	    d->loop, &(struct http_client_conf){.ca_file = str_empty(ca) ? NULL : ca,
-						.user_agent = "spotbroker/" SPOTD_VERSION});
+	d->http = http_client_new(d->loop,
+	    &(struct http_client_conf){ .ca_file = str_empty(ca) ? NULL : ca,
+		.user_agent = "spotbroker/" SPOTD_VERSION });
 	d->shared = engine_shared_new(d->loop, d->pg);
 	rc = providers_open(&d->providers, d->loop, d->http, d->conf, d->options->local, d->shared,
-			    err);
+	    err);
 	if (rc != SPOT_OK) {
 		return rc;
 	}
 	engine_conf_fill(d, &conf);
 	(void)gethostname(host, sizeof(host) - 1);
 	snprintf(d->holder, sizeof(d->holder), "%s/%d", host, (int)getpid());
-	d->engine = engine_new(&(struct engine_deps){.loop = d->loop,
-						     .pg = d->pg,
-						     .providers = d->providers.list,
-						     .providers_n = d->providers.n,
-						     .conf = &conf,
-						     .install = d->install,
-						     .enrol_key = d->enrol_key,
-						     .holder = d->holder,
-						     .identity_off = d->providers.identity_off,
-						     .identity_off_n = d->providers.identity_off_n,
-						     .http = d->http,
-						     .unopened = d->providers.unopened,
-						     .unopened_n = d->providers.unopened_n});
+	d->engine = engine_new(&(struct engine_deps){ .loop = d->loop,
+	    .pg = d->pg,
+	    .providers = d->providers.list,
+	    .providers_n = d->providers.n,
+	    .conf = &conf,
+	    .install = d->install,
+	    .enrol_key = d->enrol_key,
+	    .holder = d->holder,
+	    .identity_off = d->providers.identity_off,
+	    .identity_off_n = d->providers.identity_off_n,
+	    .http = d->http,
+	    .unopened = d->providers.unopened,
+	    .unopened_n = d->providers.unopened_n });
 	d->poller_conf = d->conf->poller;
-	d->poller = poller_new(&(struct poller_deps){.loop = d->loop,
-						     .pg = d->pg,
-						     .providers = d->providers.list,
-						     .providers_n = d->providers.n,
-						     .conf = &d->poller_conf,
-						     .epoch = poller_epoch,
-						     .ctx = d});
+	d->poller = poller_new(&(struct poller_deps){ .loop = d->loop,
+	    .pg = d->pg,
+	    .providers = d->providers.list,
+	    .providers_n = d->providers.n,
+	    .conf = &d->poller_conf,
+	    .epoch = poller_epoch,
+	    .ctx = d });
 	return SPOT_OK;
 }
 
@@ -270,7 +274,7 @@ static enum spot_rc state_write(const struct daemon *d, struct spot_err *err)
 		return SPOT_OK;
 	}
 	snprintf(text, sizeof(text), "{\"port\":%d,\"pid\":%d,\"install\":\"%s\"}\n",
-		 d->api != NULL ? api_port(d->api) : 0, (int)getpid(), d->install);
+	    d->api != NULL ? api_port(d->api) : 0, (int)getpid(), d->install);
 	return file_write(d->options->state_file, text, 0644, err);
 }
 
@@ -339,23 +343,25 @@ static void got_intr(struct loop_signal *s)
 
 static enum log_level level_of(const char *s)
 {
-	return strcmp(s, "debug") == 0	 ? LOG_DEBUG
-	       : strcmp(s, "warn") == 0	 ? LOG_WARN
-	       : strcmp(s, "error") == 0 ? LOG_ERROR
-					 : LOG_INFO;
+	return strcmp(s, "debug") == 0 ? LOG_DEBUG
+	    : strcmp(s, "warn") == 0   ? LOG_WARN
+	    : strcmp(s, "error") == 0  ? LOG_ERROR
+				       : LOG_INFO;
 }
 
 static void log_start(const struct spotd_conf *c)
 {
-	log_init(&(struct log_conf){.fd = STDERR_FILENO,
-				    .level = level_of(c->log_level),
-				    .json = c->log_json,
-				    .program = "spotd",
-				    .clock = &clock_real});
+	log_init(&(struct log_conf){ .fd = STDERR_FILENO,
+	    .level = level_of(c->log_level),
+	    .json = c->log_json,
+	    .program = "spotd",
+	    .clock = &clock_real });
 }
 
-/* The store's signer is one of the providers of the file, and one of those that run: a new section waits for the next start. */
-static enum spot_rc reload_check(const struct daemon *d, const struct spotd_conf *fresh, struct spot_err *err)
+/* The store's signer is one of the providers of the file, and one of those that run: a new section
+ * waits for the next start. */
+static enum spot_rc reload_check(const struct daemon *d, const struct spotd_conf *fresh,
+    struct spot_err *err)
 {
 	struct spotd_conf running = *fresh;
 	enum spot_rc rc;
@@ -367,9 +373,10 @@ static enum spot_rc reload_check(const struct daemon *d, const struct spotd_conf
 	running.file = d->conf->file;
 	if (rc == SPOT_OK && store_check(&running, err) != SPOT_OK) {
 		rc = err_set(err, SPOT_CONFIG,
-			     "[checkpoint] provider = %.40s: this daemon runs with the [provider NAME] sections of its "
-			     "start, and with those it does not sign for %.80s; restart it instead",
-			     fresh->store_provider, fresh->store);
+		    "[checkpoint] provider = %.40s: this daemon runs with the [provider NAME] "
+		    "sections of its "
+		    "start, and with those it does not sign for %.80s; restart it instead",
+		    fresh->store_provider, fresh->store);
 	}
 	return rc;
 }
@@ -379,7 +386,7 @@ static enum spot_rc reload_check(const struct daemon *d, const struct spotd_conf
 static void got_hup(struct loop_signal *s)
 {
 	struct daemon *d = container_of(s, struct daemon, hup);
-	struct spotd_conf fresh = {0};
+	struct spotd_conf fresh = { 0 };
 	struct old_conf *old;
 	struct engine_conf conf;
 	struct spot_err err;
@@ -387,13 +394,14 @@ static void got_hup(struct loop_signal *s)
 	if (d->options->config == NULL || d->stopping) {
 		return;
 	}
-	if (spotd_conf_read(d->options->config, &fresh, NULL, &err) != SPOT_OK || reload_check(d, &fresh, &err) != SPOT_OK) {
+	if (spotd_conf_read(d->options->config, &fresh, NULL, &err) != SPOT_OK ||
+	    reload_check(d, &fresh, &err) != SPOT_OK) {
 		log_error("config.refused", STR("error", err.text));
 		spotd_conf_free(&fresh);
 		return;
 	}
 	old = arena_alloc(d->arena, sizeof(*old));
-	*old = (struct old_conf){.arena = d->conf->arena, .next = d->old};
+	*old = (struct old_conf){ .arena = d->conf->arena, .next = d->old };
 	d->old = old;
 	fresh.listen = d->conf->listen;
 	fresh.address = d->conf->address;
@@ -410,7 +418,8 @@ static void got_hup(struct loop_signal *s)
 		api_set_rank(d->api, &d->conf->engine.rank);
 		api_set_classes(d->api, &d->conf->classes);
 		api_set_orphan_timeout(d->api, d->conf->orphan_timeout_us);
-		api_set_store(d->api, store_known(d), store_provider(d->conf), d->conf->store_region);
+		api_set_store(d->api, store_known(d), store_provider(d->conf),
+		    d->conf->store_region);
 	}
 	agents_reload(&d->agents, d->agent_dir);
 	if (d->api != NULL && !str_empty(d->conf->tls_cert) &&
@@ -461,19 +470,20 @@ static void daemon_stop(struct daemon *d)
 }
 
 int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn,
-	       const char *admin_token_file)
+    const char *admin_token_file)
 {
-	struct daemon d = {.options = o, .conf = conf, .arena = arena_new(0)};
+	struct daemon d = { .options = o, .conf = conf, .arena = arena_new(0) };
 	struct spot_err err;
 	enum spot_rc rc;
 
 	log_start(conf);
 	rng_real_init(&d.rng);
 	d.loop = loop_new(&clock_real, &d.rng);
-	d.pg = pg_new(d.loop, &(struct pg_conf){.dsn = dsn,
-						.connections = (int)conf->db_connections,
-						.statement_timeout_us = conf->db_timeout_us,
-						.application = "spotd"});
+	d.pg = pg_new(d.loop,
+	    &(struct pg_conf){ .dsn = dsn,
+		.connections = (int)conf->db_connections,
+		.statement_timeout_us = conf->db_timeout_us,
+		.application = "spotd" });
 	rc = daemon_start(&d, &err);
 	if (rc != SPOT_OK) {
 		log_error("spotd.start", STR("rc", spot_rc_name(rc)), STR("error", err.text));
@@ -486,9 +496,9 @@ int daemon_run(const struct options *o, struct spotd_conf *conf, const char *dsn
 	loop_signal_start(&d.intr, d.loop, SIGINT, got_intr);
 	loop_signal_start(&d.hup, d.loop, SIGHUP, got_hup);
 	log_info("spotd.ready", STR("version", SPOTD_VERSION), STR("install", d.install),
-		 STR("listen", d.api != NULL ? conf->address : ""),
-		 I64("port", d.api != NULL ? api_port(d.api) : 0),
-		 STR("admin_token_file", admin_token_file), I64("providers", d.providers.n));
+	    STR("listen", d.api != NULL ? conf->address : ""),
+	    I64("port", d.api != NULL ? api_port(d.api) : 0),
+	    STR("admin_token_file", admin_token_file), I64("providers", d.providers.n));
 	notify_systemd("READY=1");
 	loop_run(d.loop);
 	loop_signal_stop(&d.term);

@@ -8,14 +8,16 @@ enum { OID_BOOL = 16, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_FLOAT8 = 
 
 static void put_be32(char *p, uint32_t v)
 {
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 4; i++) {
 		p[i] = (char)(v >> (24 - 8 * i));
+	}
 }
 
 static void put_be64(char *p, uint64_t v)
 {
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < 8; i++) {
 		p[i] = (char)(v >> (56 - 8 * i));
+	}
 }
 
 static uint64_t f64_bits(double v)
@@ -43,15 +45,16 @@ void bind_init(struct bind *b, const char *stmt)
 
 void bind_fini(struct bind *b)
 {
-	for (int i = 0; i < b->n; i++)
+	for (int i = 0; i < b->n; i++) {
 		free(b->owned[i]);
+	}
 	b->n = 0;
 }
 
 static void bind_add(struct bind *b, const char *p, size_t n, int binary)
 {
 	assert(b->n < BIND_MAX && n <= INT32_MAX);
-	b->params[b->n] = (struct pg_param){.p = p, .n = (int)n, .binary = binary};
+	b->params[b->n] = (struct pg_param){ .p = p, .n = (int)n, .binary = binary };
 	b->n++;
 }
 
@@ -112,15 +115,17 @@ void bind_text(struct bind *b, const char *v, bool may_null)
 		bind_absent(b, may_null);
 		return;
 	}
-	while (ascii < n && (unsigned char)v[ascii] < 0x80)
+	while (ascii < n && (unsigned char)v[ascii] < 0x80) {
 		ascii++;
+	}
 	if (ascii == n) { /* as nearly all of it */
 		bind_add(b, v, n, 1);
 		return;
 	}
 	copy = strdup(v);
-	if (copy == NULL)
+	if (copy == NULL) {
 		bind_die(b->stmt, "no memory for", "a text");
+	}
 	(void)str_utf8_mend(copy, n);
 	b->owned[b->n] = copy;
 	bind_add(b, copy, n, 1);
@@ -129,25 +134,27 @@ void bind_text(struct bind *b, const char *v, bool may_null)
 /* jsonb's binary form only puts a version byte before the text, so the text form saves a copy. */
 void bind_jsonb(struct bind *b, const char *v, bool may_null)
 {
-	if (v == NULL)
+	if (v == NULL) {
 		bind_absent(b, may_null);
-	else
+	} else {
 		bind_add(b, v, strlen(v), 0);
+	}
 }
 
 void bind_bytes(struct bind *b, struct str v, bool may_null)
 {
-	if (v.p == NULL && (may_null || v.n > 0))
+	if (v.p == NULL && (may_null || v.n > 0)) {
 		bind_absent(b, may_null);
-	else
+	} else {
 		bind_add(b, v.p == NULL ? "" : v.p, v.n, 1);
+	}
 }
 
 /*
  * Arrays on the wire (server's array_recv): dimensions, has-null flag, element type, then per
  * dimension length and lower bound, then every element with its length (-1 = NULL).
  */
-#define ARRAY_HEAD	20
+#define ARRAY_HEAD 20
 #define ARRAY_BYTES_MAX ((size_t)256 << 20)
 
 static char *array_new(struct bind *b, uint32_t oid, size_t n, bool nulls, size_t body)
@@ -156,8 +163,9 @@ static char *array_new(struct bind *b, uint32_t oid, size_t n, bool nulls, size_
 
 	assert(b->n < BIND_MAX && n <= INT32_MAX && body <= ARRAY_BYTES_MAX);
 	p = malloc(ARRAY_HEAD + body + 1);
-	if (p == NULL)
+	if (p == NULL) {
 		bind_die(b->stmt, "no memory for", "an array");
+	}
 	put_be32(p, n > 0 ? 1 : 0);
 	put_be32(p + 4, nulls ? 1 : 0);
 	put_be32(p + 8, oid);
@@ -248,8 +256,9 @@ void bind_text_array(struct bind *b, const char *const *v, size_t n, bool may_nu
 		size_t len = v[i] == NULL ? 0 : strlen(v[i]);
 
 		put_be32(p, v[i] == NULL ? UINT32_MAX : (uint32_t)len);
-		if (len > 0)
+		if (len > 0) {
 			memcpy(p + 4, v[i], len);
+		}
 		(void)str_utf8_mend(p + 4, len);
 		p += 4 + len;
 	}
@@ -259,26 +268,30 @@ size_t row_count(const struct pg_result *r, int cols, const char *stmt, size_t m
 {
 	size_t n = r == NULL ? 0 : pg_rows(r);
 
-	if (n > max)
+	if (n > max) {
 		bind_die(stmt, "gave several rows,", "its header promises one");
-	if (n > 0 && pg_columns(r) != cols)
+	}
+	if (n > 0 && pg_columns(r) != cols) {
 		bind_die(stmt, "gave another number of columns than", "its header says");
+	}
 	return n;
 }
 
 static void row_need(const struct pg_result *r, size_t row, int col, const char *stmt,
-		     const char *name)
+    const char *name)
 {
-	if (pg_null(r, row, col))
+	if (pg_null(r, row, col)) {
 		bind_die(stmt, "NULL in column", name);
+	}
 }
 
 int64_t row_i64(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name)
 {
 	int64_t v = pg_int(r, row, col);
 
-	if (v == 0) /* a NULL reads as 0; asking only then saves a call per value */
+	if (v == 0) { /* a NULL reads as 0; asking only then saves a call per value */
 		row_need(r, row, col, stmt, name);
+	}
 	return v;
 }
 
@@ -303,26 +316,28 @@ bool row_bool(const struct pg_result *r, size_t row, int col, const char *stmt, 
 }
 
 const char *row_text(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
-		     const char *stmt, const char *name)
+    const char *stmt, const char *name)
 {
 	struct str s;
 
 	s = pg_bytes(r, row, col);
 	if (s.n == 0) {
-		if (may_null && pg_null(r, row, col))
+		if (may_null && pg_null(r, row, col)) {
 			return NULL;
+		}
 		row_need(r, row, col, stmt, name);
 	}
 	return arena_strndup(a, s.p, s.n);
 }
 
 const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct arena *a,
-		      bool may_null, const char *stmt, const char *name)
+    bool may_null, const char *stmt, const char *name)
 {
 	struct str s;
 
-	if (may_null && pg_null(r, row, col))
+	if (may_null && pg_null(r, row, col)) {
 		return NULL;
+	}
 	row_need(r, row, col, stmt, name);
 	s = pg_bytes(r, row, col);
 	assert(s.n > 0 && s.p[0] == 1); /* jsonb_send: version 1, then the text */
@@ -330,10 +345,11 @@ const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct are
 }
 
 struct str row_bytes(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
-		     const char *stmt, const char *name)
+    const char *stmt, const char *name)
 {
-	if (may_null && pg_null(r, row, col))
-		return (struct str){NULL, 0};
+	if (may_null && pg_null(r, row, col)) {
+		return (struct str){ NULL, 0 };
+	}
 	row_need(r, row, col, stmt, name);
 	struct str s = pg_bytes(r, row, col);
 	return arena_bytes(a, s.p, s.n);

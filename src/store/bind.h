@@ -25,8 +25,9 @@ void bind_i64(struct bind *b, int64_t v);
 void bind_i32(struct bind *b, int32_t v);
 void bind_f64(struct bind *b, double v);
 void bind_bool(struct bind *b, bool v);
-/* Views: must stay valid until pg_exec returned. may_null: NULL becomes SQL NULL. A text's bytes that are not UTF-8 (a page of a gateway, a
- * vendor's words that were cut) become '?': the server would refuse the statement, and what it tells with the words. */
+/* Views: must stay valid until pg_exec returned. may_null: NULL becomes SQL NULL. A text's bytes
+ * that are not UTF-8 (a page of a gateway, a vendor's words that were cut) become '?': the server
+ * would refuse the statement, and what it tells with the words. */
 void bind_text(struct bind *b, const char *v, bool may_null);
 void bind_jsonb(struct bind *b, const char *v, bool may_null);
 void bind_bytes(struct bind *b, struct str v, bool may_null);
@@ -36,7 +37,7 @@ void bind_i32_array(struct bind *b, const int32_t *v, size_t n, bool may_null);
 void bind_f64_array(struct bind *b, const double *v, size_t n, bool may_null);
 void bind_bool_array(struct bind *b, const bool *v, size_t n, bool may_null);
 void bind_text_array(struct bind *b, const char *const *v, size_t n,
-		     bool may_null); /* NULL items are NULL */
+    bool may_null); /* NULL items are NULL */
 
 /* Rows in r (0 for NULL); asserts the promised width and at most max rows. */
 size_t row_count(const struct pg_result *r, int cols, const char *stmt, size_t max);
@@ -45,10 +46,10 @@ int32_t row_i32(const struct pg_result *r, size_t row, int col, const char *stmt
 double row_f64(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name);
 bool row_bool(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name);
 const char *row_text(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
-		     const char *stmt, const char *name);
+    const char *stmt, const char *name);
 const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct arena *a,
-		      bool may_null, const char *stmt, const char *name);
+    bool may_null, const char *stmt, const char *name);
 struct str row_bytes(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
-		     const char *stmt, const char *name);
+    const char *stmt, const char *name);
 
 #endif

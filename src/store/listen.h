@@ -1,4 +1,5 @@
-/* How often an API says that it is there to be spoken to (table listener): so often that minutes of silence have many beats. */
+/* How often an API says that it is there to be spoken to (table listener): so often that minutes of
+ * silence have many beats. */
 #ifndef SPOT_STORE_LISTEN_H
 #define SPOT_STORE_LISTEN_H
 

@@ -12,7 +12,7 @@
 #include "base/base.h"
 
 struct migration {
-	int version;	  /* 1, 2, 3, ... without holes */
+	int version; /* 1, 2, 3, ... without holes */
 	const char *name; /* "base" of 0001_base.sql */
 	const char *sql;
 	const char *sha256; /* lower-case hex of sql */
@@ -26,10 +26,9 @@ struct migration {
  * through, whoever else uses the table waits for moments only, and the log says who holds it.
  */
 NODISCARD enum spot_rc migrate_run(const char *dsn, const char *dir, const struct migration *list,
-				   size_t n, int64_t now_us, int *ret_applied,
-				   struct spot_err *err);
+    size_t n, int64_t now_us, int *ret_applied, struct spot_err *err);
 /* Changes nothing: SPOT_OK if the schema is exactly at list's end, CONFIG with what is wrong. */
 NODISCARD enum spot_rc migrate_check(const char *dsn, const struct migration *list, size_t n,
-				     struct spot_err *err);
+    struct spot_err *err);
 
 #endif

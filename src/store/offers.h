@@ -1,4 +1,5 @@
-/* Offers as rows give them: what may be asked, and what is read. Filled with nothing that is judged (core/hazard.h does). */
+/* Offers as rows give them: what may be asked, and what is read. Filled with nothing that is judged
+ * (core/hazard.h does). */
 #ifndef STORE_OFFERS_H
 #define STORE_OFFERS_H
 

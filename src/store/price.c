@@ -5,7 +5,8 @@
 
 #define ROW_BYTES_MAX 256 /* fixed fields and a source's name */
 
-static void rows_copy(struct price_ingest *p, const struct spot_price_point *points, const int32_t *pool_ids, size_t n)
+static void rows_copy(struct price_ingest *p, const struct spot_price_point *points,
+    const int32_t *pool_ids, size_t n)
 {
 	assert(n <= PRICE_BATCH_MAX);
 	pg_copy_begin(&p->copy, (n + 1) * ROW_BYTES_MAX);
@@ -20,29 +21,30 @@ static void rows_copy(struct price_ingest *p, const struct spot_price_point *poi
 }
 
 void price_ingest(struct pg *pg, struct price_ingest *p, const struct spot_price_point *points,
-		  const int32_t *pool_ids, size_t n, void (*done)(struct op *))
+    const int32_t *pool_ids, size_t n, void (*done)(struct op *))
 {
 	rows_copy(p, points, pool_ids, n);
 	pg_copy_send(pg, &p->copy, q_stmt_copy_merge_prices.setup, q_stmt_copy_merge_prices.copy,
-		     &q_stmt_copy_merge_prices, done);
+	    &q_stmt_copy_merge_prices, done);
 }
 
 void price_ingest_past(struct pg *pg, struct price_ingest *p, const struct spot_price_point *points,
-		       const int32_t *pool_ids, size_t n, void (*done)(struct op *))
+    const int32_t *pool_ids, size_t n, void (*done)(struct op *))
 {
 	rows_copy(p, points, pool_ids, n);
 	pg_copy_send(pg, &p->copy, q_stmt_copy_merge_past.setup, q_stmt_copy_merge_past.copy,
-		     &q_stmt_copy_merge_past, done);
+	    &q_stmt_copy_merge_past, done);
 }
 
 struct price_ingested price_ingest_result(const struct price_ingest *p)
 {
 	AUTO(arena) struct arena *a = arena_new(1 << 16);
 	struct q_copy_merge_prices_row *row;
-	struct price_ingested ret = {0};
+	struct price_ingested ret = { 0 };
 
-	if (q_copy_merge_prices_rows_of(p->copy.result, a, &row) == 1)
-		ret = (struct price_ingested){row->received, row->changed, row->pools};
+	if (q_copy_merge_prices_rows_of(p->copy.result, a, &row) == 1) {
+		ret = (struct price_ingested){ row->received, row->changed, row->pools };
+	}
 	return ret;
 }
 

@@ -16,9 +16,9 @@
 #include "io/pg.h"
 
 #define PRICE_BATCH_MAX 200000 /* points; larger polls go in several batches */
-#define PRICE_DAY_US	(INT64_C(86400) * SPOT_US_PER_S)
+#define PRICE_DAY_US (INT64_C(86400) * SPOT_US_PER_S)
 
-struct price_ingest {	     /* zeroed before its first use; may be used again after done */
+struct price_ingest { /* zeroed before its first use; may be used again after done */
 	struct pg_copy copy; /* done gets &ingest->copy.op */
 };
 struct price_ingested {
@@ -26,11 +26,12 @@ struct price_ingested {
 };
 /* points[i] belongs to pool pool_ids[i]; both are copied. n <= PRICE_BATCH_MAX. */
 void price_ingest(struct pg *pg, struct price_ingest *p, const struct spot_price_point *points,
-		  const int32_t *pool_ids, size_t n, void (*done)(struct op *));
-/* The same for the past: points of pools that have a price already. What is before a pool's first point is put before it, the
- * rest is left out; pool_latest keeps its price. Storing it twice changes nothing. */
+    const int32_t *pool_ids, size_t n, void (*done)(struct op *));
+/* The same for the past: points of pools that have a price already. What is before a pool's first
+ * point is put before it, the rest is left out; pool_latest keeps its price. Storing it twice
+ * changes nothing. */
 void price_ingest_past(struct pg *pg, struct price_ingest *p, const struct spot_price_point *points,
-		       const int32_t *pool_ids, size_t n, void (*done)(struct op *));
+    const int32_t *pool_ids, size_t n, void (*done)(struct op *));
 /* In done, after SPOT_OK. */
 struct price_ingested price_ingest_result(const struct price_ingest *p);
 void price_ingest_fini(struct price_ingest *p);

@@ -1,15 +1,19 @@
 /*
- * Preloaded into a program under test: its n-th call of a class fails, and every m-th from there on. The product knows nothing of
- * it. Nobody owns anything here; what is broken is told in one file, a line each.
+ * Preloaded into a program under test: its n-th call of a class fails, and every m-th from there
+ * on. The product knows nothing of it. Nobody owns anything here; what is broken is told in one
+ * file, a line each.
  *
  *     SPOT_SHIM=CLASS:N:EVERY   db, http, serve, disk; EVERY 0 = once
- *     SPOT_SHIM_PROGRAM         only in this program (by its short name); others that inherit us are left alone
- *     SPOT_SHIM_DB_PORT         a TCP connection to it is db, any other one that the program opened is http
+ *     SPOT_SHIM_PROGRAM         only in this program (by its short name); others that inherit us
+ *                               are left alone
+ *     SPOT_SHIM_DB_PORT         a TCP connection to it is db, any other one that the program opened
+ *                               is http
  *     SPOT_SHIM_MARK            the file
- *     SPOT_SHIM_CLOCK           a file of eight bytes: by so many microseconds the program's wall clock is ahead, at each moment
+ *     SPOT_SHIM_CLOCK           a file of eight bytes: by so many microseconds the program's wall
+ *                               clock is ahead, at each moment
  *
- * disk is what changes files (and reading them back at a start): open, read, write, fsync, rename, unlink, mkdir, ftruncate of
- * anything but sockets, pipes and what was inherited.
+ * disk is what changes files (and reading them back at a start): open, read, write, fsync, rename,
+ * unlink, mkdir, ftruncate of anything but sockets, pipes and what was inherited.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,7 +35,7 @@
 #include <unistd.h>
 
 enum kind { KIND_NONE, KIND_DB, KIND_HTTP, KIND_SERVE, KIND_DISK, KIND_COUNT };
-static const char *const kind_names[KIND_COUNT] = {"", "db", "http", "serve", "disk"};
+static const char *const kind_names[KIND_COUNT] = { "", "db", "http", "serve", "disk" };
 
 #define FDS 65536
 static _Atomic unsigned char kinds[FDS];
@@ -57,8 +61,9 @@ static void clock_open(const char *path)
 
 __attribute__((constructor)) static void shim_start(void)
 {
-	const char *spec = getenv("SPOT_SHIM"), *program = getenv("SPOT_SHIM_PROGRAM"), *port = getenv("SPOT_SHIM_DB_PORT"),
-		   *path = getenv("SPOT_SHIM_MARK"), *clock = getenv("SPOT_SHIM_CLOCK");
+	const char *spec = getenv("SPOT_SHIM"), *program = getenv("SPOT_SHIM_PROGRAM"),
+		   *port = getenv("SPOT_SHIM_DB_PORT"), *path = getenv("SPOT_SHIM_MARK"),
+		   *clock = getenv("SPOT_SHIM_CLOCK");
 	char name[16] = "";
 
 	if (program == NULL || strcmp(program, program_invocation_short_name) != 0) {
@@ -78,7 +83,8 @@ __attribute__((constructor)) static void shim_start(void)
 	}
 	db_port = port == NULL ? 0 : (int)strtol(port, NULL, 10);
 	if (path != NULL) {
-		mark = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+		mark = (int)syscall(SYS_openat, AT_FDCWD, path,
+		    O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 	}
 	unsetenv("LD_PRELOAD");
 }
@@ -94,7 +100,8 @@ static bool fails(enum kind k, const char *call)
 		return false;
 	}
 	n = atomic_fetch_add(&seen, 1) + 1;
-	if (next_at <= 0 || n < next_at || (n > next_at && (every == 0 || (n - next_at) % every != 0))) {
+	if (next_at <= 0 || n < next_at ||
+	    (n > next_at && (every == 0 || (n - next_at) % every != 0))) {
 		return false;
 	}
 	len = snprintf(line, sizeof(line), "%s %s %ld\n", kind_names[k], call, n);
@@ -123,7 +130,8 @@ int clock_gettime(clockid_t id, struct timespec *ts)
 	int rc = (int)syscall(SYS_clock_gettime, id, ts);
 
 	if (rc == 0 && ahead_us != NULL && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)) {
-		int64_t us = atomic_load(ahead_us) + ts->tv_nsec / 1000 + (int64_t)ts->tv_sec * 1000000;
+		int64_t us =
+		    atomic_load(ahead_us) + ts->tv_nsec / 1000 + (int64_t)ts->tv_sec * 1000000;
 
 		ts->tv_sec = us / 1000000;
 		ts->tv_nsec = us % 1000000 * 1000;
@@ -139,7 +147,7 @@ int gettimeofday(struct timeval *tv, void *zone)
 	if (clock_gettime(CLOCK_REALTIME, &ts) != 0) {
 		return -1;
 	}
-	*tv = (struct timeval){.tv_sec = ts.tv_sec, .tv_usec = ts.tv_nsec / 1000};
+	*tv = (struct timeval){ .tv_sec = ts.tv_sec, .tv_usec = ts.tv_nsec / 1000 };
 	return 0;
 }
 
@@ -160,7 +168,8 @@ time_t time(time_t *ret)
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define FAIL(code) return (errno = (code), -1)
-/* A connection that failed once is dead for both ends: what is read or written later finds that, too. */
+/* A connection that failed once is dead for both ends: what is read or written later finds that,
+ * too. */
 #define BREAK(fd) return ((void)shutdown((fd), SHUT_RDWR), errno = ECONNRESET, -1)
 
 int connect(int fd, const struct sockaddr *to, socklen_t n)
@@ -207,7 +216,8 @@ ssize_t send(int fd, const void *p, size_t n, int flags)
 	return REAL(send)(fd, p, n, flags);
 }
 
-ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct sockaddr *to, socklen_t to_n)
+ssize_t sendto(int fd, const void *p, size_t n, int flags, const struct sockaddr *to,
+    socklen_t to_n)
 {
 	if (fails(kind_of(fd), "sendto")) {
 		BREAK(fd);
@@ -293,7 +303,8 @@ ssize_t pwrite(int fd, const void *p, size_t n, off_t at)
 /* Devices and what the kernel makes up are not the disk. */
 static bool on_disk(const char *path)
 {
-	return strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0 && strncmp(path, "/sys/", 5) != 0;
+	return strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0 &&
+	    strncmp(path, "/sys/", 5) != 0;
 }
 
 static int opened(int fd)
@@ -306,23 +317,23 @@ static int opened(int fd)
 	return fd;
 }
 
-#define MODE(flags, last)                                                                          \
-	mode_t mode = 0;                                                                           \
-	if (((flags) & (O_CREAT | O_TMPFILE)) != 0) {                                              \
-		va_list ap;                                                                        \
-		va_start(ap, last);                                                                \
-		mode = (mode_t)va_arg(ap, int);                                                    \
-		va_end(ap);                                                                        \
+#define MODE(flags, last) \
+	mode_t mode = 0; \
+	if (((flags) & (O_CREAT | O_TMPFILE)) != 0) { \
+		va_list ap; \
+		va_start(ap, last); \
+		mode = (mode_t)va_arg(ap, int); \
+		va_end(ap); \
 	}
 
-#define OPENER(name, AT_DECL, AT_USE)                                                              \
-	int name(AT_DECL const char *path, int flags, ...)                                         \
-	{                                                                                          \
-		MODE(flags, flags)                                                                 \
-		if (on_disk(path) && fails(KIND_DISK, #name)) {                                    \
-			FAIL((flags & O_ACCMODE) == O_RDONLY ? EIO : ENOSPC);                      \
-		}                                                                                  \
-		return opened(REAL(name)(AT_USE path, flags, mode));                               \
+#define OPENER(name, AT_DECL, AT_USE) \
+	int name(AT_DECL const char *path, int flags, ...) \
+	{ \
+		MODE(flags, flags) \
+		if (on_disk(path) && fails(KIND_DISK, #name)) { \
+			FAIL((flags & O_ACCMODE) == O_RDONLY ? EIO : ENOSPC); \
+		} \
+		return opened(REAL(name)(AT_USE path, flags, mode)); \
 	}
 #define COMMA ,
 OPENER(open, , )

@@ -6,12 +6,12 @@
 #include "base/str.h"
 #include "registry.h"
 
-#define PAGES	   3000
+#define PAGES 3000
 #define SCRIPT_MAX 16
-#define FOR_EVER   12 /* more than one call ever repeats */
+#define FOR_EVER 12 /* more than one call ever repeats */
 
-static const struct conform_provider *const providers[] = {&conform_aws, &conform_azure, &conform_coreweave,
-    &conform_kubernetes, &conform_gcp, &conform_lambda};
+static const struct conform_provider *const providers[] = { &conform_aws, &conform_azure,
+	&conform_coreweave, &conform_kubernetes, &conform_gcp, &conform_lambda };
 
 struct run {
 	const struct conform_provider *p;
@@ -45,20 +45,19 @@ static void no_secrets(const struct run *r)
 
 static struct drive_try as_try(const struct conform_reply *r)
 {
-	return (struct drive_try){.status = r->status, .reply = r->body};
+	return (struct drive_try){ .status = r->status, .reply = r->body };
 }
 
 static struct drive_try good(const char *body)
 {
-	return (struct drive_try){.status = 200, .reply = body};
+	return (struct drive_try){ .status = 200, .reply = body };
 }
 
 /* before, what is tried out, after */
 static void script_set(struct run *r, struct conform_tries before, const struct drive_try *tries,
     size_t n, struct conform_tries after)
 {
-	struct drive_try *all =
-	    arena_array(r->d.arena, before.n + n + after.n + 1, sizeof(*all));
+	struct drive_try *all = arena_array(r->d.arena, before.n + n + after.n + 1, sizeof(*all));
 
 	if (before.n > 0) {
 		memcpy(all, before.t, before.n * sizeof(*all));
@@ -95,7 +94,7 @@ static enum spot_step run_over(struct run *r, enum spot_step s)
 static enum spot_step run_list(struct run *r, const struct drive_try *script, size_t n,
     struct spot_list *a)
 {
-	*a = (struct spot_list){.region = r->p->region, .install = r->p->install};
+	*a = (struct spot_list){ .region = r->p->region, .install = r->p->install };
 	script_set(r, r->p->list_before, script, n, r->p->list_after);
 	return run_over(r, drive_run(&r->d, DRIVE_LIST, a));
 }
@@ -154,7 +153,8 @@ static void a_read_that_stays_throttled_says_so(void **state)
 	struct spot_list a;
 
 	open_run(&r, *state);
-	failed(&r, run_list(&r, for_ever(&r, as_try(&r.p->throttled)), FOR_EVER, &a), SPOT_THROTTLED);
+	failed(&r, run_list(&r, for_ever(&r, as_try(&r.p->throttled)), FOR_EVER, &a),
+	    SPOT_THROTTLED);
 	close_run(&r);
 }
 
@@ -166,7 +166,7 @@ static void a_fault_or_a_lost_reply_of_a_read_is_repeated(void **state)
 
 	open_run(&r, *state);
 	script[0] = as_try(&r.p->broken);
-	script[1] = (struct drive_try){.status = 0};
+	script[1] = (struct drive_try){ .status = 0 };
 	script[2] = good(r.p->list_good);
 	assert_int_equal(run_list(&r, script, 3, &a), SPOT_DONE);
 	assert_int_equal(r.d.agains, 2);
@@ -179,7 +179,8 @@ static void a_read_that_stays_broken_may_be_tried_later(void **state)
 	struct spot_list a;
 
 	open_run(&r, *state);
-	failed(&r, run_list(&r, for_ever(&r, as_try(&r.p->broken)), FOR_EVER, &a), SPOT_UNAVAILABLE);
+	failed(&r, run_list(&r, for_ever(&r, as_try(&r.p->broken)), FOR_EVER, &a),
+	    SPOT_UNAVAILABLE);
 	close_run(&r);
 }
 
@@ -235,7 +236,8 @@ static void a_refusal_says_how_far_it_reaches(void **state)
 	struct spot_launch a;
 
 	open_run(&r, *state);
-	/* Where the vendor does not tell, the code alone decides; a hint never outlives its refusal. */
+	/* Where the vendor does not tell, the code alone decides; a hint never outlives its
+	 * refusal. */
 	failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
 	assert_int_equal(r.d.call.err.scope, SPOT_SCOPE_NONE);
 	for (size_t i = 0; i < r.p->reach_n; i++) {
@@ -243,7 +245,8 @@ static void a_refusal_says_how_far_it_reaches(void **state)
 
 		failed(&r, run_launch(&r, w->tries.t, w->tries.n, &a), w->rc);
 		if (r.d.call.err.scope != w->scope) {
-			fail_msg("scope is %d, not %d: %s", r.d.call.err.scope, w->scope, r.d.call.err.text);
+			fail_msg("scope is %d, not %d: %s", r.d.call.err.scope, w->scope,
+			    r.d.call.err.text);
 		}
 	}
 	failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
@@ -277,7 +280,7 @@ static void a_launch_without_a_sure_answer_is_unknown(void **state)
 {
 	struct run r;
 	struct spot_launch a;
-	struct drive_try t = {.status = 0};
+	struct drive_try t = { .status = 0 };
 
 	open_run(&r, *state);
 	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
@@ -315,8 +318,10 @@ static void terminating_what_is_gone_succeeds(void **state)
 	struct drive_try t;
 
 	open_run(&r, *state);
-	a = (struct spot_terminate){
-	    .region = r.p->region, .zone = "", .ref = r.p->ref, .spot_request = ""};
+	a = (struct spot_terminate){ .region = r.p->region,
+		.zone = "",
+		.ref = r.p->ref,
+		.spot_request = "" };
 	t = as_try(&r.p->unknown_instance);
 	script_set(&r, r.p->terminate_before, &t, 1, r.p->terminate_after);
 	assert_int_equal(run_over(&r, drive_run(&r.d, DRIVE_TERMINATE, &a)), SPOT_DONE);
@@ -332,8 +337,10 @@ static void a_wrong_address_makes_nothing_gone(void **state)
 	const struct drive_try *t;
 
 	open_run(&r, *state);
-	a = (struct spot_terminate){
-	    .region = r.p->region, .zone = "", .ref = r.p->ref, .spot_request = ""};
+	a = (struct spot_terminate){ .region = r.p->region,
+		.zone = "",
+		.ref = r.p->ref,
+		.spot_request = "" };
 	t = for_ever(&r, as_try(&r.p->wrong_place));
 	drive_script(&r.d, t, FOR_EVER);
 	assert_int_equal(run_over(&r, drive_run(&r.d, DRIVE_TERMINATE, &a)), SPOT_FAIL);
@@ -425,8 +432,8 @@ static const char *repeated(struct arena *a, const char *word, size_t n)
 
 static void deep_and_large_nonsense_is_a_bad_reply(void **state)
 {
-	static const char *const words[] = {
-	    "[", "{\"data\":", "<a>", "<a b=\"", "&amp;", " ", "\xff", "9"};
+	static const char *const words[] = { "[", "{\"data\":", "<a>", "<a b=\"", "&amp;", " ",
+		"\xff", "9" };
 	struct run r;
 	struct spot_list a;
 	struct drive_try t;
@@ -523,33 +530,33 @@ static void every_built_in_provider_is_in_the_suite(void **state)
 /* ---- all of it for each
  * -------------------------------------------------------------------------- */
 
-#define CASE(fn)                                                                                   \
-	{                                                                                          \
-#fn, fn                                                                            \
+#define CASE(fn) \
+	{ \
+		#fn, fn \
 	}
 static const struct {
 	const char *name;
 	CMUnitTestFunction fn;
 } cases[] = {
-    CASE(a_throttled_read_waits_as_told_and_succeeds),
-    CASE(a_read_that_stays_throttled_says_so),
-    CASE(a_fault_or_a_lost_reply_of_a_read_is_repeated),
-    CASE(a_read_that_stays_broken_may_be_tried_later),
-    CASE(credentials_that_expire_mid_call_are_renewed_once),
-    CASE(refusals_of_a_launch_say_what_may_be_done),
-    CASE(a_refusal_says_how_far_it_reaches),
-    CASE(a_token_that_was_used_before_launches_nothing),
-    CASE(a_launch_without_a_sure_answer_is_unknown),
-    CASE(a_launch_request_marks_itself_and_is_never_re_sent_by_the_transport),
-    CASE(terminating_what_is_gone_succeeds),
-    CASE(a_wrong_address_makes_nothing_gone),
-    CASE(an_empty_list_is_empty),
-    CASE(a_state_that_nobody_knows_is_odd),
-    CASE(a_cut_body_is_never_a_shorter_list),
-    CASE(wrong_types_and_missing_parts_are_bad_replies),
-    CASE(deep_and_large_nonsense_is_a_bad_reply),
-    CASE(any_changed_byte_ends_in_a_verdict),
-    CASE(pages_without_end_are_cut),
+	CASE(a_throttled_read_waits_as_told_and_succeeds),
+	CASE(a_read_that_stays_throttled_says_so),
+	CASE(a_fault_or_a_lost_reply_of_a_read_is_repeated),
+	CASE(a_read_that_stays_broken_may_be_tried_later),
+	CASE(credentials_that_expire_mid_call_are_renewed_once),
+	CASE(refusals_of_a_launch_say_what_may_be_done),
+	CASE(a_refusal_says_how_far_it_reaches),
+	CASE(a_token_that_was_used_before_launches_nothing),
+	CASE(a_launch_without_a_sure_answer_is_unknown),
+	CASE(a_launch_request_marks_itself_and_is_never_re_sent_by_the_transport),
+	CASE(terminating_what_is_gone_succeeds),
+	CASE(a_wrong_address_makes_nothing_gone),
+	CASE(an_empty_list_is_empty),
+	CASE(a_state_that_nobody_knows_is_odd),
+	CASE(a_cut_body_is_never_a_shorter_list),
+	CASE(wrong_types_and_missing_parts_are_bad_replies),
+	CASE(deep_and_large_nonsense_is_a_bad_reply),
+	CASE(any_changed_byte_ends_in_a_verdict),
+	CASE(pages_without_end_are_cut),
 };
 
 int main(void)
@@ -563,10 +570,10 @@ int main(void)
 	for (size_t p = 0; p < ARRAY_LEN(providers); p++) {
 		for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 			tests[n++] = (struct CMUnitTest){
-			    .name = arena_printf(names, "%s: %s", providers[p]->name,
-				cases[i].name),
-			    .test_func = cases[i].fn,
-			    .initial_state = (void *)(uintptr_t)providers[p],
+				.name = arena_printf(names, "%s: %s", providers[p]->name,
+				    cases[i].name),
+				.test_func = cases[i].fn,
+				.initial_state = (void *)(uintptr_t)providers[p],
 			};
 		}
 	}

@@ -32,34 +32,37 @@ struct conform_provider {
 	const struct spot_provider_ops *ops;
 	const char *const *env, *const *settings;
 	const struct drive_try *auth;
-	size_t auth_n;		    /* what the auth step reads or sends, each time */
+	size_t auth_n; /* what the auth step reads or sends, each time */
 	const char *const *secrets; /* in good replies or settings: never in an error text */
-	struct spot_launch launch;  /* arguments; the request that creates is the one that is tried out */
+	/* arguments; the request that creates is the one that is tried out */
+	struct spot_launch launch;
 	const char *install, *region, *ref;
-	/* Good replies to what the verb asks before and after the request that is tried out (the one that lists
-	 * instances, creates, ends). Empty where the verb is one request. */
+	/* Good replies to what the verb asks before and after the request that is tried out (the
+	 * one that lists instances, creates, ends). Empty where the verb is one request. */
 	struct conform_tries list_before, list_after, launch_before, launch_after, terminate_before,
 	    terminate_after;
 	/* good replies */
 	const char *list_good; /* at least one instance of install */
 	const char *list_empty;
-	const char *list_odd;  /* one instance of install in a state that nobody knows */
-	const char *list_page; /* a page that refers to another; "@@" is the page token, NULL:
-				* this vendor has no pages */
+	const char *list_odd; /* one instance of install in a state that nobody knows */
+	/* a page that refers to another; "@@" is the page token, NULL: this vendor has no pages */
+	const char *list_page;
 	const char *launch_good;
 	const char *const *list_wrong; /* right syntax, wrong types or parts missing */
 	/* refusals */
 	struct conform_reply throttled, broken, expired, denied, capacity, quota;
-	/* Where the vendor says it later: everything from the reply to the create on, instead of the reply above. */
+	/* Where the vendor says it later: everything from the reply to the create on, instead of
+	 * the reply above. */
 	struct conform_tries capacity_later, quota_later, mismatch_later;
 	struct conform_reply
 	    mismatch; /* token used before with other parameters; status 0: no tokens */
 	struct conform_reply unknown_instance; /* to a terminate */
-	struct conform_reply wrong_place;      /* answer of something that is not this API */
+	struct conform_reply wrong_place; /* answer of something that is not this API */
 	const struct conform_reach *reach;
 	size_t reach_n;
 };
 
-extern const struct conform_provider conform_aws, conform_azure, conform_coreweave, conform_kubernetes, conform_gcp, conform_lambda;
+extern const struct conform_provider conform_aws, conform_azure, conform_coreweave,
+    conform_kubernetes, conform_gcp, conform_lambda;
 
 #endif

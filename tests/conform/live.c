@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct live_cloud *const clouds[] = {&live_aws, &live_lambda, &live_gcp, &live_gcp_attached, &live_azure,
-    &live_coreweave, &live_kubernetes};
+static const struct live_cloud *const clouds[] = { &live_aws, &live_lambda, &live_gcp,
+	&live_gcp_attached, &live_azure, &live_coreweave, &live_kubernetes };
 
 static const char *program;
 
@@ -31,11 +31,16 @@ static bool announced(struct live *v)
 
 static void emulator_start(struct live *v, bool limits)
 {
-	const char *argv[] = {program, "--dir", v->dir, "--seed", "5", "--boot-ms", "40",
-	    "--terminate-ms", "40", limits ? NULL : "--no-throttle", NULL};
-	const struct proc_spec spec = {.argv = argv, .in = -1, .out = -1, .err = 2, .uid = -1, .gid = -1,
-	    .death_signal = SIGKILL};
-	struct spot_err err = {0};
+	const char *argv[] = { program, "--dir", v->dir, "--seed", "5", "--boot-ms", "40",
+		"--terminate-ms", "40", limits ? NULL : "--no-throttle", NULL };
+	const struct proc_spec spec = { .argv = argv,
+		.in = -1,
+		.out = -1,
+		.err = 2,
+		.uid = -1,
+		.gid = -1,
+		.death_signal = SIGKILL };
+	struct spot_err err = { 0 };
 
 	assert_int_equal(proc_spawn(&spec, &v->pid, &err), SPOT_OK);
 	for (int i = 0; i < 2000 && !announced(v); i++) {
@@ -75,37 +80,45 @@ static void plain_send(struct live *v, struct http_req *req, struct spot_http_re
 	}
 }
 
-int live_plain(struct live *v, const char *method, const char *url, const char *bearer, const char *body)
+int live_plain(struct live *v, const char *method, const char *url, const char *bearer,
+    const char *body)
 {
-	struct spot_http_request out = {.method = method, .url = url,
-	    .headers = {{"content-type", "application/json"}}, .headers_n = 1};
-	struct http_req req = {0};
+	struct spot_http_request out = { .method = method,
+		.url = url,
+		.headers = { { "content-type", "application/json" } },
+		.headers_n = 1 };
+	struct http_req req = { 0 };
 
 	if (bearer != NULL) {
-		out.headers[out.headers_n++] = (struct spot_header){"authorization",
-		    arena_printf(v->arena, "Bearer %s", bearer)};
+		out.headers[out.headers_n++] = (struct spot_header){ "authorization",
+			arena_printf(v->arena, "Bearer %s", bearer) };
 	}
 	out.body = str_from(body != NULL ? body : "");
 	plain_send(v, &req, &out);
 	return req.in.status;
 }
 
-void live_send(struct live *v, const struct spot_presign *p, const char *body, struct spot_http_request *out,
-    struct http_req *req)
+void live_send(struct live *v, const struct spot_presign *p, const char *body,
+    struct spot_http_request *out, struct http_req *req)
 {
-	*out = (struct spot_http_request){.method = p->method, .url = p->url, .body = str_from(body)};
+	*out = (struct spot_http_request){ .method = p->method,
+		.url = p->url,
+		.body = str_from(body) };
 	for (size_t i = 0; i < p->headers_n; i++) {
 		out->headers[out->headers_n++] = p->headers[i];
 	}
-	*req = (struct http_req){0};
+	*req = (struct http_req){ 0 };
 	plain_send(v, req, out);
 }
 
 json_t *live_form(struct live *v, const char *url, const char *body)
 {
-	struct spot_http_request out = {.method = "POST", .url = url, .body = str_from(body),
-	    .headers = {{"content-type", "application/x-www-form-urlencoded"}}, .headers_n = 1};
-	struct http_req req = {0};
+	struct spot_http_request out = { .method = "POST",
+		.url = url,
+		.body = str_from(body),
+		.headers = { { "content-type", "application/x-www-form-urlencoded" } },
+		.headers_n = 1 };
+	struct http_req req = { 0 };
 	json_error_t why;
 
 	plain_send(v, &req, &out);
@@ -115,19 +128,20 @@ json_t *live_form(struct live *v, const char *url, const char *body)
 json_t *live_control(struct live *v, const char *path, const char *body)
 {
 	struct spot_http_request out = {
-	    .method = body == NULL ? "GET" : "POST",
-	    .url = arena_printf(v->arena, "%s%s", live_text(v, "urls/control"), path),
-	    .headers = {{"content-type", "application/json"}},
-	    .headers_n = 1,
-	    .body = str_from(body != NULL ? body : ""),
+		.method = body == NULL ? "GET" : "POST",
+		.url = arena_printf(v->arena, "%s%s", live_text(v, "urls/control"), path),
+		.headers = { { "content-type", "application/json" } },
+		.headers_n = 1,
+		.body = str_from(body != NULL ? body : ""),
 	};
-	struct http_req req = {0};
+	struct http_req req = { 0 };
 	json_error_t why;
 	json_t *doc;
 
 	plain_send(v, &req, &out);
 	if (req.in.status != 200) {
-		fail_msg("control %s %s: %d %s", path, body != NULL ? body : "", req.in.status, req.in.body.p);
+		fail_msg("control %s %s: %d %s", path, body != NULL ? body : "", req.in.status,
+		    req.in.body.p);
 	}
 	doc = json_loadb(req.in.body.p, req.in.body.n, 0, &why);
 	assert_non_null(doc);
@@ -144,7 +158,8 @@ void live_fault(struct live *v, const char *at, const char *members, int count)
 void live_unfault(struct live *v)
 {
 	live_record_faulty(false);
-	(void)live_plain(v, "DELETE", arena_printf(v->arena, "%s/fault", live_text(v, "urls/control")), NULL, NULL);
+	(void)live_plain(v, "DELETE",
+	    arena_printf(v->arena, "%s/fault", live_text(v, "urls/control")), NULL, NULL);
 }
 
 void live_struck(struct live *v)
@@ -154,8 +169,7 @@ void live_struck(struct live *v)
 	json_int_t hits = 0;
 	size_t i;
 
-	json_array_foreach(list, i, f)
-	{
+	json_array_foreach (list, i, f) {
 		hits += json_integer_value(json_object_get(f, "hits"));
 	}
 	json_decref(doc);
@@ -191,9 +205,11 @@ static const char *conf_setting(void *ctx, const char *key)
 
 static void provider_open(struct live *v, bool limits)
 {
-	struct spot_provider_conf conf = {
-	    .name = v->cloud->name, .env = conf_env, .setting = conf_setting, .ctx = v};
-	struct spot_err err = {0};
+	struct spot_provider_conf conf = { .name = v->cloud->name,
+		.env = conf_env,
+		.setting = conf_setting,
+		.ctx = v };
+	struct spot_err err = { 0 };
 	void *self = NULL;
 
 	v->ops = *v->cloud->ops;
@@ -209,7 +225,7 @@ static void provider_open(struct live *v, bool limits)
 
 enum spot_rc live_run(struct live *v, enum call_verb verb, void *args, struct spot_err *err)
 {
-	struct call call = {0};
+	struct call call = { 0 };
 	int64_t timeout = v->timeout_us > 0 ? v->timeout_us : 60 * SPOT_US_PER_S;
 
 	call_start(&call, v->p, verb, args, v->arena, timeout, 0, verb == CALL_TERMINATE, ignored);
@@ -229,17 +245,20 @@ void live_ok(struct live *v, enum call_verb verb, void *args)
 	}
 }
 
-/* ---- up and down ------------------------------------------------------------------------------- */
+/* ---- up and down ----------------------------------------------------------------------------- */
 
 static void log_here(struct live *v)
 {
-	log_init(&(struct log_conf){.fd = v->log_fd, .level = LOG_DEBUG, .json = true, .program = "live",
-	    .clock = &clock_real});
+	log_init(&(struct log_conf){ .fd = v->log_fd,
+	    .level = LOG_DEBUG,
+	    .json = true,
+	    .program = "live",
+	    .clock = &clock_real });
 }
 
 void live_up(struct live *v, const struct live_cloud *cloud, const char *with, bool limits)
 {
-	static const struct http_client_conf client = {.user_agent = "test"};
+	static const struct http_client_conf client = { .user_agent = "test" };
 
 	program = with;
 	memset(v, 0, sizeof(*v));
@@ -250,7 +269,8 @@ void live_up(struct live *v, const struct live_cloud *cloud, const char *with, b
 	v->loop = loop_new(&clock_real, &v->rng);
 	v->http = http_client_new(v->loop, &client);
 	v->arena = arena_new(0);
-	v->log_fd = open(arena_printf(v->arena, "%s/spotd.log", v->dir), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	v->log_fd = open(arena_printf(v->arena, "%s/spotd.log", v->dir),
+	    O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(v->log_fd >= 0);
 	log_here(v);
 	emulator_start(v, limits);
@@ -262,9 +282,14 @@ void live_up(struct live *v, const struct live_cloud *cloud, const char *with, b
 
 static void folder_remove(const char *dir)
 {
-	const char *const argv[] = {"/bin/rm", "-rf", dir, NULL};
-	const struct proc_spec spec = {.argv = argv, .in = -1, .out = -1, .err = -1, .uid = -1, .gid = -1};
-	struct spot_err err = {0};
+	const char *const argv[] = { "/bin/rm", "-rf", dir, NULL };
+	const struct proc_spec spec = { .argv = argv,
+		.in = -1,
+		.out = -1,
+		.err = -1,
+		.uid = -1,
+		.gid = -1 };
+	struct spot_err err = { 0 };
 	int pid = 0;
 
 	if (proc_spawn(&spec, &pid, &err) == SPOT_OK) {
@@ -274,7 +299,10 @@ static void folder_remove(const char *dir)
 
 void live_down(struct live *v)
 {
-	log_init(&(struct log_conf){.fd = 2, .level = LOG_INFO, .program = "live", .clock = &clock_real});
+	log_init(&(struct log_conf){ .fd = 2,
+	    .level = LOG_INFO,
+	    .program = "live",
+	    .clock = &clock_real });
 	call_provider_free(v->p);
 	http_client_free(v->http);
 	loop_turn(v->loop, 0);
@@ -302,10 +330,11 @@ static void leaves_not_in(const char *log, const json_t *doc, bool secret)
 	if (json_is_string(doc) && secret) {
 		not_in(log, json_string_value(doc));
 	}
-	json_object_foreach((json_t *)(uintptr_t)doc, key, value)
-	{
-		leaves_not_in(log, value, strstr(key, "secret") != NULL || strcmp(key, "api_key") == 0 ||
-		    strstr(key, "token") != NULL || strstr(key, "private") != NULL || strstr(key, "storage_key") != NULL);
+	json_object_foreach ((json_t *)(uintptr_t)doc, key, value) {
+		leaves_not_in(log, value,
+		    strstr(key, "secret") != NULL || strcmp(key, "api_key") == 0 ||
+			strstr(key, "token") != NULL || strstr(key, "private") != NULL ||
+			strstr(key, "storage_key") != NULL);
 	}
 }
 
@@ -331,7 +360,7 @@ void live_log_check(struct live *v)
 	free(log);
 }
 
-/* ---- main -------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static struct live world;
 
@@ -373,19 +402,26 @@ static int suite_run(const struct live_cloud *cloud)
 	struct CMUnitTest tests[64];
 	size_t n = 0;
 
-	tests[n++] = (struct CMUnitTest){.name = "the market is read within the published limits",
-	    .test_func = market_case, .initial_state = (void *)(uintptr_t)cloud};
+	tests[n++] = (struct CMUnitTest){ .name = "the market is read within the published limits",
+		.test_func = market_case,
+		.initial_state = (void *)(uintptr_t)cloud };
 	for (const struct live_case *c = cloud->own; c != NULL && c->name != NULL; c++) {
-		tests[n++] = (struct CMUnitTest){.name = c->name, .test_func = case_run,
-		    .teardown_func = clean, .initial_state = (void *)(uintptr_t)c};
+		tests[n++] = (struct CMUnitTest){ .name = c->name,
+			.test_func = case_run,
+			.teardown_func = clean,
+			.initial_state = (void *)(uintptr_t)c };
 	}
 	for (const struct live_case *c = live_faults; c->name != NULL; c++) {
-		tests[n++] = (struct CMUnitTest){.name = c->name, .test_func = case_run,
-		    .teardown_func = clean, .initial_state = (void *)(uintptr_t)c};
+		tests[n++] = (struct CMUnitTest){ .name = c->name,
+			.test_func = case_run,
+			.teardown_func = clean,
+			.initial_state = (void *)(uintptr_t)c };
 	}
 	for (const struct live_case *c = live_cases; c->name != NULL; c++) {
-		tests[n++] = (struct CMUnitTest){.name = c->name, .test_func = case_run,
-		    .teardown_func = clean, .initial_state = (void *)(uintptr_t)c};
+		tests[n++] = (struct CMUnitTest){ .name = c->name,
+			.test_func = case_run,
+			.teardown_func = clean,
+			.initial_state = (void *)(uintptr_t)c };
 	}
 	assert_true(n <= ARRAY_LEN(tests));
 	/* cmocka counts the elements of an array that it is given; this one is not full. */

@@ -1,7 +1,8 @@
 /*
- * The second half of conformance: every provider behind io/call over real sockets against the emulator.
- * One table per cloud says how to reach it and what its faults are called (live_<cloud>.c); the cases are
- * written once (live_cases.c, live_faults.c). live.c is the world: emulator, loop, provider, log.
+ * The second half of conformance: every provider behind io/call over real sockets against the
+ * emulator. One table per cloud says how to reach it and what its faults are called
+ * (live_<cloud>.c); the cases are written once (live_cases.c, live_faults.c). live.c is the world:
+ * emulator, loop, provider, log.
  */
 #ifndef TESTS_CONFORM_LIVE_H
 #define TESTS_CONFORM_LIVE_H
@@ -17,7 +18,10 @@
 #include "io/call.h"
 
 struct live;
-struct live_case { const char *name; void (*run)(struct live *v); };
+struct live_case {
+	const char *name;
+	void (*run)(struct live *v);
+};
 struct live_cloud {
 	const char *name;
 	const struct spot_provider_ops *ops;
@@ -25,38 +29,44 @@ struct live_cloud {
 	const char *(*env)(struct live *v, const char *name);
 	const char *(*setting)(struct live *v, const char *key);
 	void (*prepare)(struct live *v); /* once, before the first call; NULL = nothing */
-	const char *sim_name;            /* the emulator's name of this cloud in pool patterns; NULL = name */
-	const char *region, *type;       /* launched; spot where the cloud has spot */
+	/* the emulator's name of this cloud in pool patterns; NULL = name */
+	const char *sim_name;
+	const char *region, *type; /* launched; spot where the cloud has spot */
 	/* "service":"...","action":"..." of the request that creates, that lists, that ends one */
 	const char *create, *list, *end;
-	const char *service;             /* "service":"..." of all of them */
-	const char *throttled;           /* fault members: slow down, the vendor's way */
-	int throttled_for_s;             /* the provider knows that it is for that long; 0 = it does not */
-	const char *expired;             /* fault members: the credentials ran out */
-	const char *quota;               /* fault members: over quota, at the create; NULL: said elsewhere */
-	const char *bucket, *objects;    /* of presigned requests, and where in the announcement its store is; NULL = none */
-	bool late;                       /* a lack of capacity shows after the launch succeeded */
-	bool fixed;                      /* its machines are there already, launches only take them */
-	bool skew;                       /* the provider corrects for a clock that is off */
-	const struct live_case *own;     /* cases of this cloud alone, before the others; NULL = none */
+	const char *service; /* "service":"..." of all of them */
+	const char *throttled; /* fault members: slow down, the vendor's way */
+	/* the provider knows that it is for that long; 0 = it does not */
+	int throttled_for_s;
+	const char *expired; /* fault members: the credentials ran out */
+	/* fault members: over quota, at the create; NULL: said elsewhere */
+	const char *quota;
+	/* of presigned requests, and where in the announcement its store is; NULL = none */
+	const char *bucket, *objects;
+	bool late; /* a lack of capacity shows after the launch succeeded */
+	/* its machines are there already, launches only take them */
+	bool fixed;
+	bool skew; /* the provider corrects for a clock that is off */
+	/* cases of this cloud alone, before the others; NULL = none */
+	const struct live_case *own;
 };
-extern const struct live_cloud live_aws, live_lambda, live_gcp, live_gcp_attached, live_azure, live_coreweave,
-    live_kubernetes;
+extern const struct live_cloud live_aws, live_lambda, live_gcp, live_gcp_attached, live_azure,
+    live_coreweave, live_kubernetes;
 
 struct live {
 	const struct live_cloud *cloud;
 	char dir[64];
 	int pid;
-	json_t *doc;                     /* cloudsim.json */
+	json_t *doc; /* cloudsim.json */
 	struct rng rng;
 	struct loop *loop;
 	struct http_client *http;
 	struct call_provider *p;
-	struct spot_provider_ops ops;    /* the cloud's, without limits */
+	struct spot_provider_ops ops; /* the cloud's, without limits */
 	struct arena *arena;
-	int64_t timeout_us;              /* of calls, 0 = a minute */
-	int launches;                    /* names differ */
-	struct spot_pool_info pool;      /* that is launched into; found by the first live_launch */
+	int64_t timeout_us; /* of calls, 0 = a minute */
+	int launches; /* names differ */
+	struct spot_pool_info pool; /* that is launched into; found by the first live_launch */
 	int log_fd;
 };
 
@@ -70,15 +80,16 @@ void live_unfault(struct live *v); /* none strikes any more */
 /* Fails the test unless a fault struck: one that matches nothing proves nothing. */
 void live_struck(struct live *v);
 /* Any request, to prepare something. Returns the status. */
-int live_plain(struct live *v, const char *method, const char *url, const char *bearer, const char *body);
+int live_plain(struct live *v, const char *method, const char *url, const char *bearer,
+    const char *body);
 /* The same as a form; the reply's document, NULL if it is none. */
 json_t *live_form(struct live *v, const char *url, const char *body);
 enum spot_rc live_run(struct live *v, enum call_verb verb, void *args, struct spot_err *err);
 /* Fails the test with the error's words unless OK. */
 void live_ok(struct live *v, enum call_verb verb, void *args);
 /* Sends what was presigned, as a node would. */
-void live_send(struct live *v, const struct spot_presign *p, const char *body, struct spot_http_request *out,
-    struct http_req *req);
+void live_send(struct live *v, const struct spot_presign *p, const char *body,
+    struct spot_http_request *out, struct http_req *req);
 /* Turns the loop for that long. */
 void live_pause(struct live *v, int64_t us);
 

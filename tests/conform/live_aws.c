@@ -22,7 +22,8 @@ static const char *env(struct live *v, const char *name)
 static const char *setting(struct live *v, const char *key)
 {
 	if (strcmp(key, "interruption_queue.us-east-1") == 0) {
-		return arena_printf(v->arena, "%s/123456789012/spotbroker-interruptions", live_text(v, "urls/aws"));
+		return arena_printf(v->arena, "%s/123456789012/spotbroker-interruptions",
+		    live_text(v, "urls/aws"));
 	}
 	if (strcmp(key, "reservations") == 0) {
 		return "on";
@@ -33,15 +34,19 @@ static const char *setting(struct live *v, const char *key)
 /* The bucket of the presigned requests. */
 static void prepare(struct live *v)
 {
-	struct sigv4 k = {.access_key = env(v, "AWS_ACCESS_KEY_ID"),
-	    .secret_key = env(v, "AWS_SECRET_ACCESS_KEY"), .region = "us-east-1", .service = "s3",
-	    .now_us = loop_wall_us(v->loop)};
+	struct sigv4 k = { .access_key = env(v, "AWS_ACCESS_KEY_ID"),
+		.secret_key = env(v, "AWS_SECRET_ACCESS_KEY"),
+		.region = "us-east-1",
+		.service = "s3",
+		.now_us = loop_wall_us(v->loop) };
 	char *url = arena_printf(v->arena, "%s/conform", live_text(v, "urls/s3"));
 
-	assert_int_equal(live_plain(v, "PUT", sigv4_presign(v->arena, &k, "PUT", url, 60), NULL, ""), 200);
+	assert_int_equal(live_plain(v, "PUT", sigv4_presign(v->arena, &k, "PUT", url, 60), NULL,
+			     ""),
+	    200);
 }
 
-/* ---- what no other cloud has ------------------------------------------------------------- */
+/* ---- what no other cloud has ----------------------------------------------------------------- */
 
 static bool told(const struct spot_watch *w, const char *ref, enum spot_notice_kind kind)
 {
@@ -73,8 +78,10 @@ static void events_come_through_the_queue_once_each(struct live *v)
 	live_ok(v, CALL_LAUNCH, &a);
 	json_decref(live_control(v, "/aws/events", "{\"twice\":true}"));
 	for (int i = 0; i < 60 && !ended; i++) {
-		struct spot_watch w = {.region = a.key.region, .install = LIVE_INSTALL, .cursor = cursor,
-		    .hold_us = 2 * SPOT_US_PER_S};
+		struct spot_watch w = { .region = a.key.region,
+			.install = LIVE_INSTALL,
+			.cursor = cursor,
+			.hold_us = 2 * SPOT_US_PER_S };
 
 		live_ok(v, CALL_WATCH, &w);
 		assert_int_equal(w.gap, *cursor == '\0');
@@ -83,8 +90,10 @@ static void events_come_through_the_queue_once_each(struct live *v)
 		rebalances += told(&w, a.instance.ref, SPOT_NOTICE_REBALANCE);
 		if (!ran && seen_as(&w, a.instance.ref, SPOT_INSTANCE_RUNNING)) {
 			ran = true;
-			json_decref(live_control(v, "/reclaim", arena_printf(v->arena,
-			    "{\"instance\":\"%s\",\"notice_s\":0.5,\"rebalance_s_before\":0.2}", a.instance.ref)));
+			json_decref(live_control(v, "/reclaim",
+			    arena_printf(v->arena,
+				"{\"instance\":\"%s\",\"notice_s\":0.5,\"rebalance_s_before\":0.2}",
+				a.instance.ref)));
 		}
 		ended = seen_as(&w, a.instance.ref, SPOT_INSTANCE_GONE);
 	}
@@ -96,18 +105,20 @@ static void events_come_through_the_queue_once_each(struct live *v)
 
 static const char *reserve(struct live *v, const struct spot_pool_key *k, const char *more)
 {
-	AUTO(json) json_t *made = live_control(v, "/aws/reservation", arena_printf(v->arena,
-	    "{\"region\":\"%s\",\"zone\":\"%s\",\"type\":\"%s\",\"count\":2%s}", k->region, k->zone,
-	    k->instance_type, more));
+	AUTO(json)
+	json_t *made = live_control(v, "/aws/reservation",
+	    arena_printf(v->arena,
+		"{\"region\":\"%s\",\"zone\":\"%s\",\"type\":\"%s\",\"count\":2%s}", k->region,
+		k->zone, k->instance_type, more));
 
 	return arena_strdup(v->arena, json_string_value(json_object_get(made, "id")));
 }
 
 static void what_is_reserved_is_a_pool_and_is_used(struct live *v)
 {
-	struct spot_launch_gang g = {.common = live_launch(v), .want = 2};
+	struct spot_launch_gang g = { .common = live_launch(v), .want = 2 };
 	struct spot_launch more = live_launch(v);
-	struct spot_pools pools = {.region = v->cloud->region};
+	struct spot_pools pools = { .region = v->cloud->region };
 	const char *id = reserve(v, &g.common.key, ",\"block\":true");
 	struct spot_err err;
 	size_t found = 0;
@@ -122,14 +133,15 @@ static void what_is_reserved_is_a_pool_and_is_used(struct live *v)
 	assert_int_equal(g.instances_n, 2);
 	assert_int_equal(g.instances[0].key.market, SPOT_MARKET_RESERVED);
 	assert_int_equal(live_run(v, CALL_LAUNCH, &more, &err), SPOT_NO_CAPACITY);
-	json_decref(live_control(v, "/aws/reservation", arena_printf(v->arena, "{\"cancel\":\"%s\"}", id)));
+	json_decref(
+	    live_control(v, "/aws/reservation", arena_printf(v->arena, "{\"cancel\":\"%s\"}", id)));
 }
 
 static void machines_elsewhere_are_known_while_a_zone_is_disrupted(struct live *v)
 {
 	struct spot_launch here = live_launch(v), there = live_launch(v);
 	const char *refs[2];
-	struct spot_describe d = {.region = v->cloud->region, .refs = refs, .refs_n = 2};
+	struct spot_describe d = { .region = v->cloud->region, .refs = refs, .refs_n = 2 };
 
 	there.key.zone = strcmp(here.key.zone, "use1-az4") == 0 ? "use1-az6" : "use1-az4";
 	there.zone_name = "";
@@ -137,22 +149,26 @@ static void machines_elsewhere_are_known_while_a_zone_is_disrupted(struct live *
 	live_ok(v, CALL_LAUNCH, &there);
 	refs[0] = here.instance.ref;
 	refs[1] = there.instance.ref;
-	json_decref(live_control(v, "/aws/impaired", arena_printf(v->arena, "{\"zone\":\"%s\"}", here.key.zone)));
+	json_decref(live_control(v, "/aws/impaired",
+	    arena_printf(v->arena, "{\"zone\":\"%s\"}", here.key.zone)));
 	live_ok(v, CALL_DESCRIBE, &d);
 	json_decref(live_control(v, "/aws/impaired", "{\"zone\":\"\"}"));
 	assert_int_equal(d.n, 2);
 	assert_int_equal(d.found[0].state, SPOT_INSTANCE_ODD);
-	assert_true(d.found[1].state == SPOT_INSTANCE_PENDING || d.found[1].state == SPOT_INSTANCE_RUNNING);
+	assert_true(
+	    d.found[1].state == SPOT_INSTANCE_PENDING || d.found[1].state == SPOT_INSTANCE_RUNNING);
 }
 
 static void maintenance_that_is_scheduled_is_told(struct live *v)
 {
 	struct spot_launch a = live_launch(v);
-	struct spot_notices n = {.region = v->cloud->region, .instances = &a.instance, .instances_n = 1};
+	struct spot_notices n = { .region = v->cloud->region,
+		.instances = &a.instance,
+		.instances_n = 1 };
 
 	live_ok(v, CALL_LAUNCH, &a);
-	json_decref(live_control(v, "/maintenance", arena_printf(v->arena,
-	    "{\"instance\":\"%s\",\"in_s\":600}", a.instance.ref)));
+	json_decref(live_control(v, "/maintenance",
+	    arena_printf(v->arena, "{\"instance\":\"%s\",\"in_s\":600}", a.instance.ref)));
 	for (int i = 0; i < 100 && n.n == 0; i++) {
 		live_ok(v, CALL_NOTICES, &n);
 		live_pause(v, 20000);
@@ -163,30 +179,31 @@ static void maintenance_that_is_scheduled_is_told(struct live *v)
 }
 
 static const struct live_case own[] = {
-    {"events_come_through_the_queue_once_each", events_come_through_the_queue_once_each},
-    {"what_is_reserved_is_a_pool_and_is_used", what_is_reserved_is_a_pool_and_is_used},
-    {"machines_elsewhere_are_known_while_a_zone_is_disrupted", machines_elsewhere_are_known_while_a_zone_is_disrupted},
-    {"maintenance_that_is_scheduled_is_told", maintenance_that_is_scheduled_is_told},
-    {NULL, NULL},
+	{ "events_come_through_the_queue_once_each", events_come_through_the_queue_once_each },
+	{ "what_is_reserved_is_a_pool_and_is_used", what_is_reserved_is_a_pool_and_is_used },
+	{ "machines_elsewhere_are_known_while_a_zone_is_disrupted",
+	    machines_elsewhere_are_known_while_a_zone_is_disrupted },
+	{ "maintenance_that_is_scheduled_is_told", maintenance_that_is_scheduled_is_told },
+	{ NULL, NULL },
 };
 
 const struct live_cloud live_aws = {
-    .name = "aws",
-    .ops = &aws_ops,
-    .env = env,
-    .setting = setting,
-    .prepare = prepare,
-    .region = "us-east-1",
-    .type = "g5.xlarge",
-    .create = "\"service\":\"ec2\",\"action\":\"RunInstances\"",
-    .list = "\"service\":\"ec2\",\"action\":\"DescribeInstances\"",
-    .end = "\"service\":\"ec2\",\"action\":\"TerminateInstances\"",
-    .service = "\"service\":\"ec2\"",
-    .throttled = "\"kind\":\"status\",\"status\":503,\"code\":\"RequestLimitExceeded\"",
-    .expired = NULL, /* static keys do not run out */
-    .quota = "\"kind\":\"status\",\"status\":400,\"code\":\"MaxSpotInstanceCountExceeded\"",
-    .bucket = "conform",
-    .objects = "urls/s3",
-    .skew = true,
-    .own = own,
+	.name = "aws",
+	.ops = &aws_ops,
+	.env = env,
+	.setting = setting,
+	.prepare = prepare,
+	.region = "us-east-1",
+	.type = "g5.xlarge",
+	.create = "\"service\":\"ec2\",\"action\":\"RunInstances\"",
+	.list = "\"service\":\"ec2\",\"action\":\"DescribeInstances\"",
+	.end = "\"service\":\"ec2\",\"action\":\"TerminateInstances\"",
+	.service = "\"service\":\"ec2\"",
+	.throttled = "\"kind\":\"status\",\"status\":503,\"code\":\"RequestLimitExceeded\"",
+	.expired = NULL, /* static keys do not run out */
+	.quota = "\"kind\":\"status\",\"status\":400,\"code\":\"MaxSpotInstanceCountExceeded\"",
+	.bucket = "conform",
+	.objects = "urls/s3",
+	.skew = true,
+	.own = own,
 };

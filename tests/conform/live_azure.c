@@ -4,34 +4,42 @@
 #include "azure/azure.h"
 #include "base/str.h"
 
-#define SUBNET                                                                                     \
-	"/subscriptions/%s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/net/subnets/nodes"
+#define SUBNET \
+	"/subscriptions/%s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/net/" \
+	"subnets/nodes"
 
 static const char *env(struct live *v, const char *name)
 {
 	if (strcmp(name, "AZURE_CLIENT_SECRET") == 0) {
 		return live_text(v, "credentials/azure/client_secret");
 	}
-	return strcmp(name, "AZURE_STORAGE_KEY") == 0 ? live_text(v, "credentials/azure/storage_key") : NULL;
+	return strcmp(name, "AZURE_STORAGE_KEY") == 0
+	    ? live_text(v, "credentials/azure/storage_key")
+	    : NULL;
 }
 
 static const char *setting(struct live *v, const char *key)
 {
-	static const struct { const char *key, *path, *text; } all[] = {
-	    {"endpoint", "urls/azure", NULL},
-	    {"authority", "urls/azure", NULL},
-	    {"prices_endpoint", "urls/azure", NULL},
-	    {"blob_endpoint", "urls/azure_blob", NULL},
-	    {"subscription", "credentials/azure/subscription_id", NULL},
-	    {"tenant", "credentials/azure/tenant_id", NULL},
-	    {"client_id", "credentials/azure/client_id", NULL},
-	    {"storage_account", "credentials/azure/storage_account", NULL},
-	    {"regions", NULL, "eastus2"},
-	    {"ssh_public_key", NULL, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFyl5bqkIFkR5l8y0n1lYv9cV1P0kQJ9c3z0b1m2n3o4 x"},
+	static const struct {
+		const char *key, *path, *text;
+	} all[] = {
+		{ "endpoint", "urls/azure", NULL },
+		{ "authority", "urls/azure", NULL },
+		{ "prices_endpoint", "urls/azure", NULL },
+		{ "blob_endpoint", "urls/azure_blob", NULL },
+		{ "subscription", "credentials/azure/subscription_id", NULL },
+		{ "tenant", "credentials/azure/tenant_id", NULL },
+		{ "client_id", "credentials/azure/client_id", NULL },
+		{ "storage_account", "credentials/azure/storage_account", NULL },
+		{ "regions", NULL, "eastus2" },
+		{ "ssh_public_key", NULL,
+		    "ssh-ed25519 "
+		    "AAAAC3NzaC1lZDI1NTE5AAAAIFyl5bqkIFkR5l8y0n1lYv9cV1P0kQJ9c3z0b1m2n3o4 x" },
 	};
 
 	if (strcmp(key, "subnet.eastus2") == 0) {
-		return arena_printf(v->arena, SUBNET, live_text(v, "credentials/azure/subscription_id"));
+		return arena_printf(v->arena, SUBNET,
+		    live_text(v, "credentials/azure/subscription_id"));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		if (strcmp(all[i].key, key) == 0) {
@@ -41,9 +49,11 @@ static const char *setting(struct live *v, const char *key)
 	return NULL;
 }
 
-static void arm_put(struct live *v, const char *token, const char *path, const char *version, const char *body)
+static void arm_put(struct live *v, const char *token, const char *path, const char *version,
+    const char *body)
 {
-	char *url = arena_printf(v->arena, "%s/subscriptions/%s/resourceGroups/net%s?api-version=%s", live_text(v, "urls/azure"),
+	char *url = arena_printf(v->arena,
+	    "%s/subscriptions/%s/resourceGroups/net%s?api-version=%s", live_text(v, "urls/azure"),
 	    live_text(v, "credentials/azure/subscription_id"), path, version);
 	int status = live_plain(v, "PUT", url, token, body);
 
@@ -54,11 +64,15 @@ static void arm_put(struct live *v, const char *token, const char *path, const c
 
 static json_t *token_get(struct live *v, const char *scope)
 {
-	json_t *reply = live_form(v, arena_printf(v->arena, "%s/%s/oauth2/v2.0/token", live_text(v, "urls/azure"),
-					 live_text(v, "credentials/azure/tenant_id")),
-	    arena_printf(v->arena, "client_id=%s&client_secret=%s&grant_type=client_credentials&scope=https%%3A%%2F%%2F%s%%2F.default",
+	json_t *reply = live_form(v,
+	    arena_printf(v->arena, "%s/%s/oauth2/v2.0/token", live_text(v, "urls/azure"),
+		live_text(v, "credentials/azure/tenant_id")),
+	    arena_printf(v->arena,
+		"client_id=%s&client_secret=%s&grant_type=client_credentials&scope=https%%3A%%2F%%"
+		"2F%s%%2F.default",
 		live_text(v, "credentials/azure/client_id"),
-		url_encode(v->arena, live_text(v, "credentials/azure/client_secret"), false), scope));
+		url_encode(v->arena, live_text(v, "credentials/azure/client_secret"), false),
+		scope));
 
 	assert_non_null(json_object_get(reply, "access_token"));
 	return reply;
@@ -67,10 +81,14 @@ static json_t *token_get(struct live *v, const char *scope)
 static void container_put(struct live *v)
 {
 	json_t *reply = token_get(v, "storage.azure.com");
-	struct spot_presign p = {.method = "PUT", .headers_n = 2,
-	    .url = arena_printf(v->arena, "%s/conform?restype=container", live_text(v, "urls/azure_blob")),
-	    .headers = {{"x-ms-version", "2023-11-03"},
-		{"authorization", arena_printf(v->arena, "Bearer %s", json_string_value(json_object_get(reply, "access_token")))}}};
+	struct spot_presign p = { .method = "PUT",
+		.headers_n = 2,
+		.url = arena_printf(v->arena, "%s/conform?restype=container",
+		    live_text(v, "urls/azure_blob")),
+		.headers = { { "x-ms-version", "2023-11-03" },
+		    { "authorization",
+			arena_printf(v->arena, "Bearer %s",
+			    json_string_value(json_object_get(reply, "access_token"))) } } };
 	struct spot_http_request out;
 	struct http_req req;
 
@@ -81,8 +99,8 @@ static void container_put(struct live *v)
 	json_decref(reply);
 }
 
-/* An operator's network, made by hand before the daemon is pointed at it, and the container of the presigned
- * requests. */
+/* An operator's network, made by hand before the daemon is pointed at it, and the container of the
+ * presigned requests. */
 static void prepare(struct live *v)
 {
 	json_t *reply = token_get(v, "management.azure.com");
@@ -90,31 +108,36 @@ static void prepare(struct live *v)
 
 	arm_put(v, token, "", "2021-04-01", "{\"location\":\"eastus2\"}");
 	arm_put(v, token, "/providers/Microsoft.Network/virtualNetworks/net", "2023-11-01",
-	    "{\"location\":\"eastus2\",\"properties\":{\"addressSpace\":{\"addressPrefixes\":[\"10.0.0.0/16\"]},"
-	    "\"subnets\":[{\"name\":\"nodes\",\"properties\":{\"addressPrefix\":\"10.0.1.0/24\"}}]}}");
+	    "{\"location\":\"eastus2\",\"properties\":{\"addressSpace\":{\"addressPrefixes\":[\"10."
+	    "0.0.0/16\"]},"
+	    "\"subnets\":[{\"name\":\"nodes\",\"properties\":{\"addressPrefix\":\"10.0.1.0/"
+	    "24\"}}]}}");
 	json_decref(reply);
 	container_put(v);
 }
 
-#define ARM(action)	 "\"service\":\"arm\",\"action\":\"" action "\""
-#define REFUSED(n, code, words) "\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"" words "\""
+#define ARM(action) "\"service\":\"arm\",\"action\":\"" action "\""
+#define REFUSED(n, code, words) \
+	"\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"" words "\""
 
 const struct live_cloud live_azure = {
-    .name = "azure",
-    .ops = &azure_ops,
-    .env = env,
-    .setting = setting,
-    .prepare = prepare,
-    .region = "eastus2",
-    .type = "Standard_NC16as_T4_v3",
-    .create = ARM("PUT virtualMachines"),
-    .list = ARM("LIST resource*roups"),
-    .end = ARM("DELETE resource*roups"),
-    .service = "\"service\":\"arm\"",
-    .throttled = REFUSED(429, "TooManyRequests", "slow down"),
-    .expired = REFUSED(401, "ExpiredAuthenticationToken", "The access token expiry UTC time has passed."),
-    .quota = REFUSED(409, "OperationNotAllowed", "Operation could not be completed as it results in exceeding "
-						  "approved LowPriorityCores quota."),
-    .bucket = "conform",
-    .objects = "urls/azure_blob",
+	.name = "azure",
+	.ops = &azure_ops,
+	.env = env,
+	.setting = setting,
+	.prepare = prepare,
+	.region = "eastus2",
+	.type = "Standard_NC16as_T4_v3",
+	.create = ARM("PUT virtualMachines"),
+	.list = ARM("LIST resource*roups"),
+	.end = ARM("DELETE resource*roups"),
+	.service = "\"service\":\"arm\"",
+	.throttled = REFUSED(429, "TooManyRequests", "slow down"),
+	.expired = REFUSED(401, "ExpiredAuthenticationToken",
+	    "The access token expiry UTC time has passed."),
+	.quota = REFUSED(409, "OperationNotAllowed",
+	    "Operation could not be completed as it results in exceeding "
+	    "approved LowPriorityCores quota."),
+	.bucket = "conform",
+	.objects = "urls/azure_blob",
 };

@@ -8,11 +8,11 @@
 void live_market_within_limits(struct live *v)
 {
 	bool everywhere = (v->ops.caps & SPOT_CAP_ALL_REGIONS) != 0;
-	struct spot_regions regions = {0};
-	struct spot_pools pools = {.region = everywhere ? "" : v->cloud->region};
-	struct spot_prices prices = {.region = pools.region};
-	struct spot_signals signals = {.region = pools.region};
-	struct spot_quotas quotas = {.region = v->cloud->region};
+	struct spot_regions regions = { 0 };
+	struct spot_pools pools = { .region = everywhere ? "" : v->cloud->region };
+	struct spot_prices prices = { .region = pools.region };
+	struct spot_signals signals = { .region = pools.region };
+	struct spot_quotas quotas = { .region = v->cloud->region };
 	const char *account = NULL;
 
 	if (v->ops.whoami != NULL) {
@@ -44,12 +44,13 @@ void live_market_within_limits(struct live *v)
 }
 
 /* Looks until the machine is in that state. */
-static struct spot_instance wait_state(struct live *v, const struct spot_instance *x, enum spot_instance_state s)
+static struct spot_instance wait_state(struct live *v, const struct spot_instance *x,
+    enum spot_instance_state s)
 {
 	enum spot_instance_state last = SPOT_INSTANCE_NONE;
 
 	for (int i = 0; i < LIFE_TURNS; i++) {
-		struct spot_describe d = {.region = x->key.region, .refs = &x->ref, .refs_n = 1};
+		struct spot_describe d = { .region = x->key.region, .refs = &x->ref, .refs_n = 1 };
 
 		live_ok(v, CALL_DESCRIBE, &d);
 		assert_true(d.n <= 1);
@@ -57,7 +58,7 @@ static struct spot_instance wait_state(struct live *v, const struct spot_instanc
 			return d.found[0];
 		}
 		if (d.n == 0 && s == SPOT_INSTANCE_GONE) {
-			return (struct spot_instance){.ref = x->ref, .state = SPOT_INSTANCE_GONE};
+			return (struct spot_instance){ .ref = x->ref, .state = SPOT_INSTANCE_GONE };
 		}
 		last = d.n == 1 ? d.found[0].state : SPOT_INSTANCE_NONE;
 		live_pause(v, 10000);
@@ -80,8 +81,8 @@ static bool names(const struct spot_list *list, const char *ref)
 static void an_instance_lives_and_ends(struct live *v)
 {
 	struct spot_launch a = live_launch(v);
-	struct spot_terminate end = {.region = a.key.region, .zone = a.key.zone};
-	struct spot_list list = {.region = a.key.region, .install = LIVE_INSTALL};
+	struct spot_terminate end = { .region = a.key.region, .zone = a.key.zone };
+	struct spot_list list = { .region = a.key.region, .install = LIVE_INSTALL };
 	struct spot_instance x;
 
 	live_ok(v, CALL_LAUNCH, &a);
@@ -102,9 +103,11 @@ static void an_instance_lives_and_ends(struct live *v)
 	end.ref = x.ref;
 	end.spot_request = x.spot_request == NULL ? "" : x.spot_request;
 	live_ok(v, CALL_TERMINATE, &end);
-	assert_true(end.after.state == SPOT_INSTANCE_STOPPING || end.after.state == SPOT_INSTANCE_GONE);
+	assert_true(
+	    end.after.state == SPOT_INSTANCE_STOPPING || end.after.state == SPOT_INSTANCE_GONE);
 	live_ok(v, CALL_TERMINATE, &end); /* a second time does no harm */
-	assert_true(end.after.state == SPOT_INSTANCE_STOPPING || end.after.state == SPOT_INSTANCE_GONE);
+	assert_true(
+	    end.after.state == SPOT_INSTANCE_STOPPING || end.after.state == SPOT_INSTANCE_GONE);
 	(void)wait_state(v, &a.instance, SPOT_INSTANCE_GONE);
 	live_ok(v, CALL_TERMINATE, &end);
 	assert_int_equal(end.after.state, SPOT_INSTANCE_GONE);
@@ -114,7 +117,7 @@ static void an_instance_lives_and_ends(struct live *v)
 static void what_is_not_ours_is_not_seen(struct live *v)
 {
 	struct spot_launch a = live_launch(v);
-	struct spot_list list = {.region = a.key.region, .install = "someone-else"};
+	struct spot_list list = { .region = a.key.region, .install = "someone-else" };
 
 	live_ok(v, CALL_LAUNCH, &a);
 	if ((v->ops.caps & SPOT_CAP_ALL_REGIONS) != 0) {
@@ -148,7 +151,8 @@ static void a_launch_repeated_is_the_same_machine(struct live *v)
 
 static char *pool_pattern(struct live *v)
 {
-	return arena_printf(v->arena, "%s/*/*/*/*", v->cloud->sim_name != NULL ? v->cloud->sim_name : v->cloud->name);
+	return arena_printf(v->arena, "%s/*/*/*/*",
+	    v->cloud->sim_name != NULL ? v->cloud->sim_name : v->cloud->name);
 }
 
 /* Machines that are there already: every one of them is taken, then there is none. */
@@ -156,7 +160,7 @@ static void all_machines_taken(struct live *v)
 {
 	for (int i = 0; i < 20; i++) {
 		struct spot_launch a = live_launch(v);
-		struct spot_describe d = {.region = a.key.region, .refs_n = 1};
+		struct spot_describe d = { .region = a.key.region, .refs_n = 1 };
 		struct spot_err err;
 
 		if (live_run(v, CALL_LAUNCH, &a, &err) != SPOT_OK) {
@@ -189,7 +193,8 @@ static void a_sold_out_pool_says_so(struct live *v)
 		all_machines_taken(v);
 		return;
 	}
-	json_decref(live_control(v, "/stock", arena_printf(v->arena, "{\"pool\":\"%s\",\"count\":0}", pool_pattern(v))));
+	json_decref(live_control(v, "/stock",
+	    arena_printf(v->arena, "{\"pool\":\"%s\",\"count\":0}", pool_pattern(v))));
 	if (v->cloud->late) {
 		live_ok(v, CALL_LAUNCH, &a);
 		struct spot_instance x = wait_state(v, &a.instance, SPOT_INSTANCE_FAILED);
@@ -227,10 +232,15 @@ static void a_reclaimed_machine_is_known_as_taken(struct live *v)
 	}
 	live_ok(v, CALL_LAUNCH, &a);
 	(void)wait_state(v, &a.instance, SPOT_INSTANCE_RUNNING);
-	json_decref(live_control(v, "/reclaim", arena_printf(v->arena, "{\"pool\":\"%s\",\"notice_s\":0}", pool_pattern(v))));
+	json_decref(live_control(v, "/reclaim",
+	    arena_printf(v->arena, "{\"pool\":\"%s\",\"notice_s\":0}", pool_pattern(v))));
 	for (int i = 0; i < LIFE_TURNS; i++) {
-		struct spot_notices n = {.region = a.key.region, .instances = &a.instance, .instances_n = 1};
-		struct spot_describe d = {.region = a.key.region, .refs = &a.instance.ref, .refs_n = 1};
+		struct spot_notices n = { .region = a.key.region,
+			.instances = &a.instance,
+			.instances_n = 1 };
+		struct spot_describe d = { .region = a.key.region,
+			.refs = &a.instance.ref,
+			.refs_n = 1 };
 
 		live_ok(v, CALL_DESCRIBE, &d);
 		if (d.n == 1 && d.found[0].end_cause == SPOT_END_RECLAIM) {
@@ -256,8 +266,10 @@ static void ending_what_never_was_succeeds(struct live *v)
 
 	live_ok(v, CALL_LAUNCH, &a);
 	live_end(v, &a.instance);
-	end = (struct spot_terminate){.region = a.key.region, .zone = a.key.zone, .ref = a.instance.ref,
-	    .spot_request = ""};
+	end = (struct spot_terminate){ .region = a.key.region,
+		.zone = a.key.zone,
+		.ref = a.instance.ref,
+		.spot_request = "" };
 	live_ok(v, CALL_TERMINATE, &end);
 	assert_int_equal(end.after.state, SPOT_INSTANCE_GONE);
 }
@@ -278,7 +290,7 @@ static void a_list_that_lags_hides_nothing_for_ever(struct live *v)
 
 static void a_gang_is_all_or_nothing(struct live *v)
 {
-	struct spot_launch_gang g = {.common = live_launch(v), .want = 3};
+	struct spot_launch_gang g = { .common = live_launch(v), .want = 3 };
 	struct spot_err err;
 
 	if (v->ops.launch_gang == NULL) {
@@ -288,15 +300,16 @@ static void a_gang_is_all_or_nothing(struct live *v)
 	assert_int_equal(g.instances_n, 3);
 	assert_int_equal(live_count(v), 3);
 	live_end_all(v);
-	json_decref(live_control(v, "/stock", arena_printf(v->arena, "{\"pool\":\"%s\",\"count\":2}", pool_pattern(v))));
-	g = (struct spot_launch_gang){.common = live_launch(v), .want = 3};
+	json_decref(live_control(v, "/stock",
+	    arena_printf(v->arena, "{\"pool\":\"%s\",\"count\":2}", pool_pattern(v))));
+	g = (struct spot_launch_gang){ .common = live_launch(v), .want = 3 };
 	assert_int_equal(live_run(v, CALL_LAUNCH_GANG, &g, &err), SPOT_NO_CAPACITY);
 	assert_int_equal(live_count(v), 0);
 }
 
 static void a_check_finds_everything_in_order(struct live *v)
 {
-	struct spot_check c = {.region = v->cloud->region};
+	struct spot_check c = { .region = v->cloud->region };
 
 	if (v->ops.check == NULL) {
 		fail_msg("this provider has no check");
@@ -338,7 +351,8 @@ static void upload(struct live *v, struct spot_presign p, const char *body)
 		live_send(v, &p, body, &out, &req);
 		assert_int_equal(req.in.status, 201);
 		p.url = arena_printf(v->arena, "%s&comp=blocklist", url);
-		body = "<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList><Latest>MDAwMA==</Latest></BlockList>";
+		body = "<?xml version=\"1.0\" "
+		       "encoding=\"utf-8\"?><BlockList><Latest>MDAwMA==</Latest></BlockList>";
 	}
 	live_send(v, &p, body, &out, &req);
 	if (req.in.status < 200 || req.in.status > 201) {
@@ -348,22 +362,29 @@ static void upload(struct live *v, struct spot_presign p, const char *body)
 
 static void an_object_goes_there_and_back(struct live *v)
 {
-	struct spot_presign put = {.method = "PUT", .bucket = v->cloud->bucket, .key = "a b/c+d", .query = "",
-	    .endpoint = v->cloud->objects != NULL ? live_text(v, v->cloud->objects) : "",
-	    .region = v->cloud->region, .expires_s = 600};
+	struct spot_presign put = { .method = "PUT",
+		.bucket = v->cloud->bucket,
+		.key = "a b/c+d",
+		.query = "",
+		.endpoint = v->cloud->objects != NULL ? live_text(v, v->cloud->objects) : "",
+		.region = v->cloud->region,
+		.expires_s = 600 };
 	struct spot_presign get = put;
-	struct spot_err err = {0};
-	struct spot_http_request out = {0};
-	struct http_req req = {0};
+	struct spot_err err = { 0 };
+	struct spot_http_request out = { 0 };
+	struct http_req req = { 0 };
 
 	if (v->ops.presign == NULL || v->cloud->bucket == NULL) {
 		return;
 	}
 	get.method = "GET";
-	if (v->ops.presign(call_provider_self(v->p), v->arena, loop_wall_us(v->loop), &get, &err) != SPOT_OK) {
+	if (v->ops.presign(call_provider_self(v->p), v->arena, loop_wall_us(v->loop), &get, &err) !=
+	    SPOT_OK) {
 		fail_msg("%s", err.text);
 	}
-	assert_int_equal(v->ops.presign(call_provider_self(v->p), v->arena, loop_wall_us(v->loop), &put, &err), SPOT_OK);
+	assert_int_equal(v->ops.presign(call_provider_self(v->p), v->arena, loop_wall_us(v->loop),
+			     &put, &err),
+	    SPOT_OK);
 	upload(v, put, "hello");
 	live_send(v, &get, "", &out, &req);
 	assert_int_equal(req.in.status, 200);
@@ -395,20 +416,23 @@ static void no_secret_was_ever_logged(struct live *v)
 	live_log_check(v);
 }
 
-#define CASE(fn) {#fn, fn}
+#define CASE(fn) \
+	{ \
+		#fn, fn \
+	}
 const struct live_case live_cases[] = {
-    CASE(an_instance_lives_and_ends),
-    CASE(what_is_not_ours_is_not_seen),
-    CASE(a_launch_repeated_is_the_same_machine),
-    CASE(a_sold_out_pool_says_so),
-    CASE(a_full_quota_says_so),
-    CASE(a_reclaimed_machine_is_known_as_taken),
-    CASE(ending_what_never_was_succeeds),
-    CASE(a_list_that_lags_hides_nothing_for_ever),
-    CASE(a_gang_is_all_or_nothing),
-    CASE(a_check_finds_everything_in_order),
-    CASE(an_object_goes_there_and_back),
-    CASE(the_clouds_own_books_know_of_nothing_left),
-    CASE(no_secret_was_ever_logged),
-    {NULL, NULL},
+	CASE(an_instance_lives_and_ends),
+	CASE(what_is_not_ours_is_not_seen),
+	CASE(a_launch_repeated_is_the_same_machine),
+	CASE(a_sold_out_pool_says_so),
+	CASE(a_full_quota_says_so),
+	CASE(a_reclaimed_machine_is_known_as_taken),
+	CASE(ending_what_never_was_succeeds),
+	CASE(a_list_that_lags_hides_nothing_for_ever),
+	CASE(a_gang_is_all_or_nothing),
+	CASE(a_check_finds_everything_in_order),
+	CASE(an_object_goes_there_and_back),
+	CASE(the_clouds_own_books_know_of_nothing_left),
+	CASE(no_secret_was_ever_logged),
+	{ NULL, NULL },
 };

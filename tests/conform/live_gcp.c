@@ -25,8 +25,8 @@ static void prepare(struct live *v)
 	char *url = arena_printf(v->arena, "%s/storage/v1/b?project=%s", live_text(v, "urls/gcp"),
 	    live_text(v, "credentials/gcp/project"));
 
-	int status = live_plain(v, "POST", url, json_string_value(json_object_get(token, "access_token")),
-	    "{\"name\":\"conform\"}");
+	int status = live_plain(v, "POST", url,
+	    json_string_value(json_object_get(token, "access_token")), "{\"name\":\"conform\"}");
 
 	json_decref(token);
 	if (status != 200) {
@@ -34,31 +34,32 @@ static void prepare(struct live *v)
 	}
 }
 
-#define COMPUTE(action)	   "\"service\":\"compute\",\"action\":\"" action "\""
-#define REFUSED(n, code)   "\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"words\""
+#define COMPUTE(action) "\"service\":\"compute\",\"action\":\"" action "\""
+#define REFUSED(n, code) \
+	"\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"words\""
 
 /* throttled_for_s: to the next minute, mostly longer than the call may take. */
-#define GCP                                                                                        \
-	.ops = &gcp_ops, .setting = setting, .prepare = prepare, .region = "us-central1",          \
-	.create = COMPUTE("instances.insert"), .list = COMPUTE("instances.aggregatedList"),        \
-	.end = COMPUTE("instances.delete"), .service = "\"service\":\"compute\"",                  \
-	.throttled = REFUSED(403, "rateLimitExceeded"), .throttled_for_s = 60,                     \
-	.expired = REFUSED(401, "authError"), .quota = REFUSED(403, "quotaExceeded"),              \
+#define GCP \
+	.ops = &gcp_ops, .setting = setting, .prepare = prepare, .region = "us-central1", \
+	.create = COMPUTE("instances.insert"), .list = COMPUTE("instances.aggregatedList"), \
+	.end = COMPUTE("instances.delete"), .service = "\"service\":\"compute\"", \
+	.throttled = REFUSED(403, "rateLimitExceeded"), .throttled_for_s = 60, \
+	.expired = REFUSED(401, "authError"), .quota = REFUSED(403, "quotaExceeded"), \
 	.bucket = "conform", .objects = "urls/gcp"
 
-/* The list prices of 2026-05-20 (the emulator's data/README.md says whose record), host and GPUs together; the sums of the
- * catalog's parts are nano-dollars off. */
+/* The list prices of 2026-05-20 (the emulator's data/README.md says whose record), host and GPUs
+ * together; the sums of the catalog's parts are nano-dollars off. */
 static void the_price_of_a_host_is_that_of_all_its_parts(struct live *v)
 {
 	static const struct {
 		const char *type;
 		int64_t on_demand, spot;
 	} want[] = {
-	    {"n1-standard-8+nvidia-tesla-t4x1", 730000, 304940},
-	    {"n1-standard-16+nvidia-tesla-v100x2", 5720000, 2759080},
+		{ "n1-standard-8+nvidia-tesla-t4x1", 730000, 304940 },
+		{ "n1-standard-16+nvidia-tesla-v100x2", 5720000, 2759080 },
 	};
-	struct spot_pools pools = {.region = ""};
-	struct spot_prices prices = {.region = ""};
+	struct spot_pools pools = { .region = "" };
+	struct spot_prices prices = { .region = "" };
 	size_t n = 0;
 
 	live_ok(v, CALL_POOLS, &pools);
@@ -69,9 +70,11 @@ static void the_price_of_a_host_is_that_of_all_its_parts(struct live *v)
 		const struct spot_price_point *p = &prices.points[i];
 
 		for (size_t k = 0; k < ARRAY_LEN(want); k++) {
-			int64_t usd = p->key.market == SPOT_MARKET_SPOT ? want[k].spot : want[k].on_demand;
+			int64_t usd =
+			    p->key.market == SPOT_MARKET_SPOT ? want[k].spot : want[k].on_demand;
 
-			if (strcmp(p->key.zone, "us-central1-a") != 0 || strcmp(p->key.instance_type, want[k].type) != 0) {
+			if (strcmp(p->key.zone, "us-central1-a") != 0 ||
+			    strcmp(p->key.instance_type, want[k].type) != 0) {
 				continue;
 			}
 			assert_in_range(p->price_micros, (uint64_t)usd - 1, (uint64_t)usd + 1);
@@ -83,12 +86,16 @@ static void the_price_of_a_host_is_that_of_all_its_parts(struct live *v)
 
 #define MANY 60
 
-/* More than a call gets one by one: their zone's list tells of them, and who it lacks is asked for. */
+/* More than a call gets one by one: their zone's list tells of them, and who it lacks is asked
+ * for. */
 static void many_are_described_by_the_list_of_their_zone(struct live *v)
 {
-	struct spot_launch_gang g = {.common = live_launch(v), .want = MANY};
+	struct spot_launch_gang g = { .common = live_launch(v), .want = MANY };
 	const char *refs[MANY];
-	struct spot_describe d = {.region = "", .refs = refs, .refs_n = MANY, .install = LIVE_INSTALL};
+	struct spot_describe d = { .region = "",
+		.refs = refs,
+		.refs_n = MANY,
+		.install = LIVE_INSTALL };
 
 	live_ok(v, CALL_LAUNCH_GANG, &g);
 	assert_int_equal(g.instances_n, MANY);
@@ -109,15 +116,20 @@ static void many_are_described_by_the_list_of_their_zone(struct live *v)
 }
 
 static const struct live_case own[] = {
-    {"many_are_described_by_the_list_of_their_zone", many_are_described_by_the_list_of_their_zone},
-    {NULL, NULL},
+	{ "many_are_described_by_the_list_of_their_zone",
+	    many_are_described_by_the_list_of_their_zone },
+	{ NULL, NULL },
 };
 static const struct live_case attached[] = {
-    {"the_price_of_a_host_is_that_of_all_its_parts", the_price_of_a_host_is_that_of_all_its_parts},
-    {NULL, NULL},
+	{ "the_price_of_a_host_is_that_of_all_its_parts",
+	    the_price_of_a_host_is_that_of_all_its_parts },
+	{ NULL, NULL },
 };
 
-const struct live_cloud live_gcp = {.name = "gcp", .type = "g2-standard-4", .own = own, GCP};
+const struct live_cloud live_gcp = { .name = "gcp", .type = "g2-standard-4", .own = own, GCP };
 /* A host and the GPUs beside it instead of a machine type. */
-const struct live_cloud live_gcp_attached = {
-    .name = "gcp-attached", .sim_name = "gcp", .type = "n1-standard-16+nvidia-tesla-v100x2", .own = attached, GCP};
+const struct live_cloud live_gcp_attached = { .name = "gcp-attached",
+	.sim_name = "gcp",
+	.type = "n1-standard-16+nvidia-tesla-v100x2",
+	.own = attached,
+	GCP };

@@ -21,8 +21,8 @@ static bool has_capacity(const struct spot_signals *s, const struct spot_pool_ke
 static void pool_choose(struct live *v)
 {
 	bool everywhere = (v->ops.caps & SPOT_CAP_ALL_REGIONS) != 0;
-	struct spot_pools pools = {.region = everywhere ? "" : v->cloud->region};
-	struct spot_signals signals = {.region = pools.region};
+	struct spot_pools pools = { .region = everywhere ? "" : v->cloud->region };
+	struct spot_signals signals = { .region = pools.region };
 
 	live_ok(v, CALL_POOLS, &pools);
 	signals.pools = pools.pools;
@@ -34,7 +34,8 @@ static void pool_choose(struct live *v)
 		const struct spot_pool_info *p = &pools.pools[i];
 
 		if (strcmp(p->key.instance_type, v->cloud->type) == 0 &&
-		    strcmp(p->key.region, v->cloud->region) == 0 && has_capacity(&signals, &p->key) &&
+		    strcmp(p->key.region, v->cloud->region) == 0 &&
+		    has_capacity(&signals, &p->key) &&
 		    (v->pool.key.instance_type == NULL || p->key.market == SPOT_MARKET_SPOT)) {
 			v->pool = *p;
 		}
@@ -42,8 +43,10 @@ static void pool_choose(struct live *v)
 	if (v->pool.key.instance_type != NULL) {
 		return;
 	}
-	fail_msg("%s: no pool of %s in %s among %zu, such as %s in %s", v->cloud->name, v->cloud->type, v->cloud->region,
-	    pools.n, pools.n > 0 ? pools.pools[0].key.instance_type : "none", pools.n > 0 ? pools.pools[0].key.region : "");
+	fail_msg("%s: no pool of %s in %s among %zu, such as %s in %s", v->cloud->name,
+	    v->cloud->type, v->cloud->region, pools.n,
+	    pools.n > 0 ? pools.pools[0].key.instance_type : "none",
+	    pools.n > 0 ? pools.pools[0].key.region : "");
 }
 
 struct spot_launch live_launch(struct live *v)
@@ -54,25 +57,29 @@ struct spot_launch live_launch(struct live *v)
 		pool_choose(v);
 	}
 	return (struct spot_launch){
-	    .key = v->pool.key,
-	    .zone_name = v->pool.zone_name,
-	    .shape = v->pool.shape,
-	    .token = arena_printf(v->arena, "sb-" LIVE_INSTALL "-n%d", n),
-	    .name = arena_printf(v->arena, "sb-" LIVE_INSTALL "-n%d-%d", n, 1767323045),
-	    .install = LIVE_INSTALL,
-	    .user_data = STR_LIT("#!/bin/sh\ntrue\n"),
+		.key = v->pool.key,
+		.zone_name = v->pool.zone_name,
+		.shape = v->pool.shape,
+		.token = arena_printf(v->arena, "sb-" LIVE_INSTALL "-n%d", n),
+		.name = arena_printf(v->arena, "sb-" LIVE_INSTALL "-n%d-%d", n, 1767323045),
+		.install = LIVE_INSTALL,
+		.user_data = STR_LIT("#!/bin/sh\ntrue\n"),
 	};
 }
 
 static bool is_live(const struct spot_instance *x)
 {
-	return !x->leftover && (x->state == SPOT_INSTANCE_PENDING || x->state == SPOT_INSTANCE_RUNNING);
+	return !x->leftover &&
+	    (x->state == SPOT_INSTANCE_PENDING || x->state == SPOT_INSTANCE_RUNNING);
 }
 
 size_t live_find(struct live *v, const struct spot_launch *a)
 {
-	struct spot_find find = {.region = a->key.region, .zone = a->key.zone, .token = a->token,
-	    .name = a->name, .install = a->install};
+	struct spot_find find = { .region = a->key.region,
+		.zone = a->key.zone,
+		.token = a->token,
+		.name = a->name,
+		.install = a->install };
 	size_t n = 0;
 
 	live_ok(v, CALL_FIND, &find);
@@ -84,8 +91,8 @@ size_t live_find(struct live *v, const struct spot_launch *a)
 
 static struct spot_list list_all(struct live *v)
 {
-	struct spot_list list = {.install = LIVE_INSTALL,
-	    .region = (v->ops.caps & SPOT_CAP_ALL_REGIONS) != 0 ? "" : v->cloud->region};
+	struct spot_list list = { .install = LIVE_INSTALL,
+		.region = (v->ops.caps & SPOT_CAP_ALL_REGIONS) != 0 ? "" : v->cloud->region };
 
 	live_ok(v, CALL_LIST, &list);
 	return list;
@@ -110,7 +117,7 @@ size_t live_count(struct live *v)
 
 static bool still_there(struct live *v, const char *region, const char *ref)
 {
-	struct spot_describe d = {.region = region, .refs = &ref, .refs_n = 1};
+	struct spot_describe d = { .region = region, .refs = &ref, .refs_n = 1 };
 
 	live_ok(v, CALL_DESCRIBE, &d);
 	return d.n > 0 && d.found[0].state != SPOT_INSTANCE_GONE;
@@ -118,11 +125,14 @@ static bool still_there(struct live *v, const char *region, const char *ref)
 
 void live_end(struct live *v, const struct spot_instance *x)
 {
-	struct spot_terminate end = {.region = x->key.region, .zone = x->key.zone == NULL ? "" : x->key.zone,
-	    .ref = x->ref, .spot_request = x->spot_request == NULL ? "" : x->spot_request};
+	struct spot_terminate end = { .region = x->key.region,
+		.zone = x->key.zone == NULL ? "" : x->key.zone,
+		.ref = x->ref,
+		.spot_request = x->spot_request == NULL ? "" : x->spot_request };
 
 	live_ok(v, CALL_TERMINATE, &end);
-	for (int i = 0; i < LIFE_TURNS && end.after.state != SPOT_INSTANCE_GONE && !x->leftover; i++) {
+	for (int i = 0; i < LIFE_TURNS && end.after.state != SPOT_INSTANCE_GONE && !x->leftover;
+	     i++) {
 		if (!still_there(v, x->key.region, x->ref)) {
 			return;
 		}

@@ -1,9 +1,10 @@
 /*
- * What a provider sends and what comes back, one JSON line per exchange, for the vendors' own models to judge
- * (tests/vendor/live_check.py): {"method","url","headers","body","status","reply_headers","reply","faulty"}. The steps of
- * the provider's table are put behind ones that look at each request as it leaves and at the reply that the step is
- * entered with; io/call and everything below it are as ever. faulty: the emulator was told to misbehave, so the reply
- * is no word of the vendor's.
+ * What a provider sends and what comes back, one JSON line per exchange, for the vendors' own
+ * models to judge (tests/vendor/live_check.py):
+ * {"method","url","headers","body","status","reply_headers","reply","faulty"}. The steps of the
+ * provider's table are put behind ones that look at each request as it leaves and at the reply that
+ * the step is entered with; io/call and everything below it are as ever. faulty: the emulator was
+ * told to misbehave, so the reply is no word of the vendor's.
  */
 #include "live.h"
 
@@ -64,7 +65,8 @@ static void before(const struct spot_call *c)
 	}
 	*at = NULL;
 	json_object_set_new(o, "status", json_integer(c->in != NULL ? c->in->status : 0));
-	json_object_set_new(o, "faulty", json_boolean(rec.faulty || c->in == NULL || c->in->partial || c->out.stream));
+	json_object_set_new(o, "faulty",
+	    json_boolean(rec.faulty || c->in == NULL || c->in->partial || c->out.stream));
 	if (c->in != NULL) {
 		json_object_set_new(o, "reply_headers", headers(c->in->headers, c->in->headers_n));
 		json_object_set_new(o, "reply", text(c->in->body));
@@ -82,26 +84,36 @@ static void after(const struct spot_call *c, enum spot_step s)
 	if (s != SPOT_SEND) {
 		return;
 	}
-	*place_of(c) = json_pack("{s:s, s:s, s:o, s:o}", "method", r->method, "url", r->url, "headers",
-	    headers(r->headers, r->headers_n), "body", text(r->body));
+	*place_of(c) = json_pack("{s:s, s:s, s:o, s:o}", "method", r->method, "url", r->url,
+	    "headers", headers(r->headers, r->headers_n), "body", text(r->body));
 }
 
 /* verb, type of its argument */
-#define VERBS(X)                                                                                   \
-	X(regions, struct spot_regions) X(pools, struct spot_pools) X(prices, struct spot_prices)  \
-	X(launch, struct spot_launch) X(find, struct spot_find) X(list, struct spot_list)          \
-	X(describe, struct spot_describe) X(terminate, struct spot_terminate)                      \
-	X(whoami, const char *) X(signals, struct spot_signals) X(quotas, struct spot_quotas)      \
-	X(notices, struct spot_notices) X(launch_gang, struct spot_launch_gang)                    \
-	X(verify, struct spot_verify) X(watch, struct spot_watch) X(check, struct spot_check)
+#define VERBS(X) \
+	X(regions, struct spot_regions) \
+	X(pools, struct spot_pools) \
+	X(prices, struct spot_prices) \
+	X(launch, struct spot_launch) \
+	X(find, struct spot_find) \
+	X(list, struct spot_list) \
+	X(describe, struct spot_describe) \
+	X(terminate, struct spot_terminate) \
+	X(whoami, const char *) \
+	X(signals, struct spot_signals) \
+	X(quotas, struct spot_quotas) \
+	X(notices, struct spot_notices) \
+	X(launch_gang, struct spot_launch_gang) \
+	X(verify, struct spot_verify) \
+	X(watch, struct spot_watch) \
+	X(check, struct spot_check)
 
-#define X(verb, type)                                                                              \
-	static enum spot_step verb##_seen(void *self, struct spot_call *c, type *a)                \
-	{                                                                                          \
-		before(c);                                                                         \
-		enum spot_step s = rec.real->verb(self, c, a);                                     \
-		after(c, s);                                                                       \
-		return s;                                                                          \
+#define X(verb, type) \
+	static enum spot_step verb##_seen(void *self, struct spot_call *c, type *a) \
+	{ \
+		before(c); \
+		enum spot_step s = rec.real->verb(self, c, a); \
+		after(c, s); \
+		return s; \
 	}
 VERBS(X)
 #undef X

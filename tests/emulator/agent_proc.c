@@ -1,8 +1,8 @@
 /*
  * An instance's program: its user data as a local process tree. The root of the tree is this same
- * binary as "instance-init": a child subreaper, so that nothing started below it can leave the tree,
- * whatever sessions or groups it makes. TERM makes it kill all that is below and exit; if cloudsim
- * itself dies, the kernel sends that TERM.
+ * binary as "instance-init": a child subreaper, so that nothing started below it can leave the
+ * tree, whatever sessions or groups it makes. TERM makes it kill all that is below and exit; if
+ * cloudsim itself dies, the kernel sends that TERM.
  */
 #include "base/base.h"
 #include "clouds.h"
@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 #define STATUS_POWEROFF 99
-#define ENV_MAX		16
+#define ENV_MAX 16
 
-/* ---- on cloudsim's side ----------------------------------------------------------------- */
+/* ---- on cloudsim's side ---------------------------------------------------------------------- */
 
 static void agent_ended(struct loop_child *c, int status)
 {
@@ -41,14 +41,16 @@ static void agent_ended(struct loop_child *c, int status)
 		agent_start(i);
 		return;
 	}
-	if (poweroff)
+	if (poweroff) {
 		inst_guest_off(i);
+	}
 }
 
 /* What a guest calls to power itself off must not reach the host: these come first in PATH. */
 static void write_guest_tools(const char *home)
 {
-	static const char *const names[] = {"shutdown", "poweroff", "halt", "reboot", "systemctl"};
+	static const char *const names[] = { "shutdown", "poweroff", "halt", "reboot",
+		"systemctl" };
 	char path[4096], text[4200];
 	int n;
 
@@ -70,8 +72,9 @@ static bool prepare_home(struct inst *i, char *script, size_t script_n)
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/instances/%s", i->sim->conf.dir, i->id);
-	if (i->home == NULL) /* else it starts again */
+	if (i->home == NULL) { /* else it starts again */
 		i->home = dup_text(path);
+	}
 	snprintf(path, sizeof(path), "%s/var/lib/cloud", i->home);
 	dir_make(path, 0755);
 	snprintf(path, sizeof(path), "%s/var/lib/spot-agent", i->home);
@@ -85,61 +88,67 @@ void agent_start(struct inst *i)
 {
 	struct arena *a AUTO(arena) = arena_new(0);
 	char script[4096], self[4096], home[4200], path[4300], dir[4200];
-	const char *argv[] = {self, "instance-init", NULL, script, NULL};
-	const char *env[3 + ENV_MAX + 1] = {home, path, dir};
-	struct spot_err err = {0};
-	struct proc_spec spec = {.argv = argv,
-	    .env = env,
-	    .in = -1,
-	    .new_session = true,
-	    .uid = -1,
-	    .gid = -1,
-	    .death_signal = SIGTERM};
+	const char *argv[] = { self, "instance-init", NULL, script, NULL };
+	const char *env[3 + ENV_MAX + 1] = { home, path, dir };
+	struct spot_err err = { 0 };
+	struct proc_spec spec = { .argv = argv,
+		.env = env,
+		.in = -1,
+		.new_session = true,
+		.uid = -1,
+		.gid = -1,
+		.death_signal = SIGTERM };
 	char console[4200];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	if (n <= 0 || !prepare_home(i, script, sizeof(script)))
+	if (n <= 0 || !prepare_home(i, script, sizeof(script))) {
 		return;
+	}
 	self[n] = '\0';
 	argv[2] = i->home;
 	snprintf(home, sizeof(home), "HOME=%s", i->home);
 	snprintf(path, sizeof(path),
 	    "PATH=%s/sbin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", i->home);
 	snprintf(dir, sizeof(dir), "SPOT_AGENT_DIR=%s/var/lib/spot-agent", i->home);
-	if (cloud_ops(i->cloud)->imds && !i->metadata_off && !i->imds_http)
+	if (cloud_ops(i->cloud)->imds && !i->metadata_off && !i->imds_http) {
 		imds_open(i);
-	if (cloud_ops(i->cloud)->env)
+	}
+	if (cloud_ops(i->cloud)->env) {
 		cloud_ops(i->cloud)->env(i, a, env + 3, ENV_MAX);
+	}
 	snprintf(console, sizeof(console), "%s/console.log", i->home);
 	spec.dir = i->home;
 	spec.out = spec.err = open(console, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	if (proc_spawn(&spec, &i->pid, &err) != SPOT_OK) {
-		log_error(
-		    "instance.program_failed", STR("instance", i->id), STR("error", err.text));
+		log_error("instance.program_failed", STR("instance", i->id),
+		    STR("error", err.text));
 		i->pid = 0;
 	} else {
 		i->agent_started = true;
 		loop_child_start(&i->child, i->sim->loop, i->pid, agent_ended);
 		books_event(i->sim, "agent_started", i, NULL);
 	}
-	if (spec.out >= 0)
+	if (spec.out >= 0) {
 		close(spec.out);
+	}
 }
 
 void agent_kill(struct inst *i)
 {
-	if (i->pid)
+	if (i->pid) {
 		kill(i->pid, SIGTERM);
+	}
 }
 
-/* A machine starts its agent at every boot (systemd has the unit); the user data does the same and may run again. */
+/* A machine starts its agent at every boot (systemd has the unit); the user data does the same and
+ * may run again. */
 void agent_reboot(struct inst *i)
 {
 	i->rebooting = i->pid != 0;
 	agent_kill(i);
 }
 
-/* ---- instance-init ---------------------------------------------------------------------- */
+/* ---- instance-init --------------------------------------------------------------------------- */
 
 struct proc_pair {
 	int pid, parent;
@@ -154,12 +163,14 @@ static int parent_of(int pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (fd < 0) {
 		return 0;
+	}
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
-	if (n <= 0)
+	if (n <= 0) {
 		return 0;
+	}
 	text[n] = '\0';
 	p = strrchr(text, ')'); /* the name may hold anything, also brackets */
 	return p && p[1] ? (int)strtol(p + 4, NULL, 10) : 0;
@@ -170,11 +181,13 @@ static size_t list_processes(struct proc_pair *all, size_t max)
 	DIR *d = opendir("/proc");
 	size_t n = 0;
 
-	if (!d)
+	if (!d) {
 		return 0;
+	}
 	for (struct dirent *e; n < max && (e = readdir(d)) != NULL;) {
-		if (!isdigit((unsigned char)e->d_name[0]))
+		if (!isdigit((unsigned char)e->d_name[0])) {
 			continue;
+		}
 		all[n].pid = (int)strtol(e->d_name, NULL, 10);
 		all[n].parent = parent_of(all[n].pid);
 		n++;
@@ -189,11 +202,13 @@ static bool below(const struct proc_pair *all, size_t n, int pid, int root)
 		int parent = 0;
 
 		for (size_t k = 0; k < n; k++) {
-			if (all[k].pid == pid)
+			if (all[k].pid == pid) {
 				parent = all[k].parent;
+			}
 		}
-		if (parent == root)
+		if (parent == root) {
 			return true;
+		}
 		pid = parent;
 	}
 	return false;
@@ -209,11 +224,13 @@ void agent_kill_tree(void)
 		int self = getpid();
 
 		for (size_t k = 0; k < n; k++) {
-			if (all[k].pid != self && below(all, n, all[k].pid, self))
+			if (all[k].pid != self && below(all, n, all[k].pid, self)) {
 				kill(all[k].pid, SIGKILL);
+			}
 		}
-		if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD)
+		if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD) {
 			return;
+		}
 	}
 }
 
@@ -223,7 +240,7 @@ static int start_script(const char *script, const sigset_t *unblock)
 
 	if (pid == 0) {
 		char *copy = dup_text(script);
-		char *argv[] = {copy, NULL};
+		char *argv[] = { copy, NULL };
 
 		sigprocmask(SIG_UNBLOCK, unblock, NULL);
 		setsid();
@@ -240,8 +257,9 @@ int agent_init_main(int argc, char **argv)
 	sigset_t set;
 	int n;
 
-	if (argc < 4)
+	if (argc < 4) {
 		return 2;
+	}
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
@@ -251,8 +269,9 @@ int agent_init_main(int argc, char **argv)
 	n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
 	snprintf(path, sizeof(path), "%s/init.pid", argv[2]);
 	file_put(path, text, (size_t)n, 0644);
-	if (start_script(argv[3], &set) < 0)
+	if (start_script(argv[3], &set) < 0) {
 		return 1;
+	}
 	for (;;) {
 		int signo = sigwaitinfo(&set, NULL);
 

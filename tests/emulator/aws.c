@@ -9,13 +9,13 @@ static const struct {
 	enum proto proto;
 	void (*serve)(struct sim_req *, struct sim_reply *);
 } services[] = {
-    {"ec2", PROTO_EC2, ec2_serve},
-    {"sts", PROTO_QUERY, sts_serve},
-    {"pricing", PROTO_JSON, pricing_serve},
-    {"servicequotas", PROTO_JSON, quotas_serve},
-    {"ssm", PROTO_JSON, ssm_serve},
-    {"sqs", PROTO_JSON, sqs_serve},
-    {"s3", PROTO_S3, s3_serve},
+	{ "ec2", PROTO_EC2, ec2_serve },
+	{ "sts", PROTO_QUERY, sts_serve },
+	{ "pricing", PROTO_JSON, pricing_serve },
+	{ "servicequotas", PROTO_JSON, quotas_serve },
+	{ "ssm", PROTO_JSON, ssm_serve },
+	{ "sqs", PROTO_JSON, sqs_serve },
+	{ "s3", PROTO_S3, s3_serve },
 };
 
 const char *aws_time_ms(struct arena *a, int64_t us)
@@ -28,24 +28,25 @@ const char *aws_time_ms(struct arena *a, int64_t us)
 
 void aws_http_date(int64_t us, char ret[64])
 {
-	static const char *const week[] = {"Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"};
+	static const char *const week[] = { "Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed" };
 	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 	char t[TIME_TEXT_MAX];
 	int64_t month = 1;
 
 	format_time_s(us, t);
-	if (!parse_i64((char[]){t[5] == '0' ? t[6] : t[5], t[5] == '0' ? '\0' : t[6], '\0'}, 1, 12,
-		&month))
+	if (!parse_i64((char[]){ t[5] == '0' ? t[6] : t[5], t[5] == '0' ? '\0' : t[6], '\0' }, 1,
+		12, &month)) {
 		month = 1;
+	}
 	snprintf(ret, 64, "%s, %.2s %.3s %.4s %.8s GMT", week[us / SPOT_US_PER_S / 86400 % 7],
 	    t + 8, months + 3 * (month - 1), t, t + 11);
 }
 
-/* ---- classification --------------------------------------------------------------------- */
+/* ---- classification -------------------------------------------------------------------------- */
 
 static const char *form_action(struct sim_req *rq, const char *name)
 {
-	struct form f = {0};
+	struct form f = { 0 };
 
 	form_parse(rq, &f);
 	return form_get(&f, name);
@@ -63,8 +64,9 @@ void aws_classify(struct sim_req *rq)
 		rq->service = g.service;
 		rq->region = g.region;
 		for (size_t k = 0; k < ARRAY_LEN(services); k++) {
-			if (str_same(services[k].service, g.service))
+			if (str_same(services[k].service, g.service)) {
 				rq->proto = services[k].proto;
+			}
 		}
 	} else if (str_same(rq->http->path, "/") && !target) {
 		const char *action = form_action(rq, "Action");
@@ -78,16 +80,17 @@ void aws_classify(struct sim_req *rq)
 	} else if (target) {
 		rq->proto = PROTO_JSON;
 		rq->service = str_prefix(target, "AmazonSSM") ? "ssm"
-		    : str_prefix(target, "AmazonSQS")	      ? "sqs"
+		    : str_prefix(target, "AmazonSQS")         ? "sqs"
 		    : str_prefix(target, "AWSPriceList")      ? "pricing"
 							      : "servicequotas";
 	}
-	if (rq->proto == PROTO_EC2 || rq->proto == PROTO_QUERY)
+	if (rq->proto == PROTO_EC2 || rq->proto == PROTO_QUERY) {
 		rq->action = form_action(rq, "Action");
-	else if (rq->proto == PROTO_JSON)
+	} else if (rq->proto == PROTO_JSON) {
 		rq->action = target && strchr(target, '.') ? strchr(target, '.') + 1 : "";
-	else
+	} else {
 		rq->action = s3_action(rq);
+	}
 }
 
 void aws_serve(struct sim_req *rq, struct sim_reply *rep)
@@ -98,8 +101,9 @@ void aws_serve(struct sim_req *rq, struct sim_reply *rep)
 		sts_serve(rq, rep);
 		return;
 	}
-	if (!aws_auth(rq, rep))
+	if (!aws_auth(rq, rep)) {
 		return;
+	}
 	for (size_t k = 0; k < ARRAY_LEN(services); k++) {
 		if (str_same(services[k].service, rq->service)) {
 			services[k].serve(rq, rep);
@@ -111,11 +115,12 @@ void aws_serve(struct sim_req *rq, struct sim_reply *rep)
 
 json_t *aws_json_body(struct sim_req *rq, struct sim_reply *rep)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *doc = NULL;
 
-	if (rq->http->body.n == 0)
+	if (rq->http->body.n == 0) {
 		return json_object();
+	}
 	if (json_parse(rq->http->body, "request", &doc, &err) != SPOT_OK || !json_is_object(doc)) {
 		json_decref(doc);
 		reply_fail(rq, rep, 400, "SerializationException",
@@ -125,13 +130,13 @@ json_t *aws_json_body(struct sim_req *rq, struct sim_reply *rep)
 	return doc;
 }
 
-/* ---- errors ----------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static void error_xml(struct sim_req *rq, struct sbuf *b, const char *code, const char *message)
 {
 	if (rq->proto == PROTO_EC2) {
-		sbuf_puts(
-		    b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error>");
+		sbuf_puts(b,
+		    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error>");
 		x_text(b, "Code", code);
 		x_text(b, "Message", message);
 		sbuf_puts(b, "</Error></Errors>");
@@ -150,23 +155,24 @@ static void error_xml(struct sim_req *rq, struct sbuf *b, const char *code, cons
 		sbuf_puts(b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
 		x_text(b, "Code", code);
 		x_text(b, "Message", message);
-		if (str_same(code, "RequestTimeTooSkewed") || str_same(code, "AccessDenied"))
+		if (str_same(code, "RequestTimeTooSkewed") || str_same(code, "AccessDenied")) {
 			x_text(b, "ServerTime",
 			    aws_time_ms(rq->arena, sim_wall(rq->sim) + rq->skew_us));
+		}
 		x_text(b, "Resource", rq->http->path);
 		x_text(b, "RequestId", rq->request_id);
 		sbuf_puts(b, "</Error>");
 	}
 }
 
-void aws_error(
-    struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message)
+void aws_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
+    const char *message)
 {
-	struct sbuf b AUTO(sbuf) = {0};
+	struct sbuf b AUTO(sbuf) = { 0 };
 
 	if (rq->proto == PROTO_JSON) {
-		reply_json(
-		    rq, rep, status, json_pack("{s:s, s:s}", "__type", code, "message", message));
+		reply_json(rq, rep, status,
+		    json_pack("{s:s, s:s}", "__type", code, "message", message));
 		return;
 	}
 	sbuf_init(&b, 1 << 20);

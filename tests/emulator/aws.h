@@ -5,7 +5,7 @@
 #include "books.h"
 #include "base/sbuf.h"
 
-#define AWS_ACCOUNT	"123456789012"
+#define AWS_ACCOUNT "123456789012"
 
 /* creds.c: long-lived keys and sessions that exist. */
 struct cred {
@@ -19,9 +19,9 @@ void creds_new(struct sim *s);
 void creds_free(struct sim *s);
 const struct cred *cred_find(const struct sim *s, const char *akid);
 const struct cred *cred_main(const struct sim *s); /* the current long-lived key */
-const struct cred *cred_session(
-    struct sim *s, const char *arn, const char *user_id, int64_t seconds);
-void creds_rotate(struct sim *s);   /* new long-lived key, the old one is revoked */
+const struct cred *cred_session(struct sim *s, const char *arn, const char *user_id,
+    int64_t seconds);
+void creds_rotate(struct sim *s); /* new long-lived key, the old one is revoked */
 size_t creds_expire(struct sim *s); /* every session has expired now */
 const char *lambda_key(const struct sim *s);
 void lambda_key_set(struct sim *s, const char *key);
@@ -56,8 +56,8 @@ bool sig_read(struct sim_req *rq, struct sig *ret);
 enum sig_verdict sig_verify(struct sim_req *rq, struct sig *g, const struct cred **ret);
 
 /* aws.c, aws_auth.c */
-void aws_error(
-    struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message);
+void aws_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
+    const char *message);
 /* Verifies; false: rep holds the refusal. */
 bool aws_auth(struct sim_req *rq, struct sim_reply *rep);
 void aws_http_date(int64_t us, char ret[64]);
@@ -87,8 +87,8 @@ struct form {
 };
 void form_parse(struct sim_req *rq, struct form *f);
 const char *form_get(struct form *f, const char *name); /* marks it as known */
-void form_accept(struct form *f, const char *pattern);	/* marks all that match */
-const char *form_unknown(const struct form *f);		/* first parameter nobody asked for */
+void form_accept(struct form *f, const char *pattern); /* marks all that match */
+const char *form_unknown(const struct form *f); /* first parameter nobody asked for */
 /* Adds or replaces one; a value NULL is left out. */
 void form_put(struct form *f, struct arena *a, const char *name, const char *value);
 /* Parameters below prefix, without it. */
@@ -150,8 +150,8 @@ struct reserved_ask {
 	bool spot, block;
 };
 void reserved_read(struct ec2 *e, struct reserved_ask *ask);
-const char *reserved_choose(
-    struct ec2 *e, const struct reserved_ask *ask, const struct pool *p, int64_t n);
+const char *reserved_choose(struct ec2 *e, const struct reserved_ask *ask, const struct pool *p,
+    int64_t n);
 int64_t reserved_free(struct sim *s, const struct reservation *r);
 bool reserved_block(const struct inst *i); /* runs in a capacity block */
 struct aws_controls;
@@ -160,8 +160,8 @@ void reserved_free_all(struct aws_controls *c);
 /* aws_events.c, aws_reserved.c: hooks of clouds.c */
 void aws_event(struct inst *i, const char *type);
 void aws_inst_free(struct inst *i);
-json_t *aws_post(
-    struct sim *s, const char *what, const json_t *doc, struct arena *a, struct spot_err *err);
+json_t *aws_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
+    struct spot_err *err);
 
 /* ec2_run.c and ec2_view.c share */
 void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i);
@@ -175,8 +175,8 @@ void ec2_nic_xml(struct ec2 *e, struct sbuf *b, const struct inst *i, bool full)
 const char *ec2_volume_id(struct arena *a, const struct inst *i);
 
 /* aws_net.c: the account's default network and images, derived from names. */
-const char *net_derive(
-    struct arena *a, const char *prefix, const char *kind, const char *x, const char *y);
+const char *net_derive(struct arena *a, const char *prefix, const char *kind, const char *x,
+    const char *y);
 const char *net_subnet(struct arena *a, const struct zone *z);
 const char *net_vpc(struct arena *a, const char *region);
 const char *net_group(struct arena *a, const char *region);
@@ -201,9 +201,9 @@ struct launch_token {
 /* What the control API sets of this cloud (POST /aws/...), and what has a file of its own. */
 struct aws_controls {
 	struct reservation *reservations; /* aws_reserved.c */
-	struct ltemplate *templates;	  /* ec2_template.c */
-	struct spot_ask *asks;		  /* ec2_request.c: spot requests without an instance */
-	struct key_pair *keys;		  /* ec2_things.c */
+	struct ltemplate *templates; /* ec2_template.c */
+	struct spot_ask *asks; /* ec2_request.c: spot requests without an instance */
+	struct key_pair *keys; /* ec2_things.c */
 	bool events_twice;
 	char impaired[32]; /* zone id; "" = none */
 };

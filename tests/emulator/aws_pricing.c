@@ -20,15 +20,16 @@ struct product {
 static const char *sku_of(struct arena *a, const struct product *p)
 {
 	char hex[SHA256_HEX], *out;
-	const char *text = arena_printf(
-	    a, "%s|%s|%d", p->type ? p->type->name : "free", p->region, (int)p->variant);
+	const char *text = arena_printf(a, "%s|%s|%d", p->type ? p->type->name : "free", p->region,
+	    (int)p->variant);
 
 	sha256_hex(text, strlen(text), hex);
 	out = arena_strndup(a, hex, 16);
-	for (char *c = out; *c; c++)
+	for (char *c = out; *c; c++) {
 		*c = (char)(*c >= 'a' && *c <= 'f'
 			? *c - 'a' + 'A'
 			: *c + 'G' - '0'); /* letters, as SKUs mostly are */
+	}
 	return out;
 }
 
@@ -73,8 +74,9 @@ static json_t *attributes(struct arena *a, const struct product *p)
 
 static const char *family(const struct product *p)
 {
-	if (!p->type)
+	if (!p->type) {
 		return "NA";
+	}
 	return str_suffix(p->type->name, ".metal") ? "Compute Instance (bare metal)"
 						   : "Compute Instance";
 }
@@ -100,7 +102,7 @@ static json_t *product_json(struct arena *a, const struct product *p)
 	    "terms", terms, "version", "20260901000000", "publicationDate", "2026-09-01T00:00:00Z");
 }
 
-/* ---- filters ---------------------------------------------------------------------------- */
+/* ---- filters --------------------------------------------------------------------------------- */
 
 static bool in_commas(const char *list, const char *value)
 {
@@ -109,57 +111,59 @@ static bool in_commas(const char *list, const char *value)
 	for (const char *p = list; *p;) {
 		const char *end = strchrnul(p, ',');
 
-		if ((size_t)(end - p) == n && strncmp(p, value, n) == 0)
+		if ((size_t)(end - p) == n && strncmp(p, value, n) == 0) {
 			return true;
+		}
 		p = *end ? end + 1 : end;
 	}
 	return false;
 }
 
-static bool passes(
-    const json_t *filters, const json_t *attrs, const struct product *p, struct arena *a)
+static bool passes(const json_t *filters, const json_t *attrs, const struct product *p,
+    struct arena *a)
 {
 	size_t k;
 	json_t *f;
 
-	json_array_foreach(filters, k, f)
-	{
+	json_array_foreach (filters, k, f) {
 		const char *field = json_string_value(json_object_get(f, "Field"));
 		const char *want = json_string_value(json_object_get(f, "Value"));
 		const char *type = json_string_value(json_object_get(f, "Type"));
 		const char *have;
 		bool hit;
 
-		if (!field || !want || !type)
+		if (!field || !want || !type) {
 			return false;
+		}
 		have = str_same(field, "productFamily") ? family(p)
-		    : str_same(field, "sku")		? sku_of(a, p)
+		    : str_same(field, "sku")            ? sku_of(a, p)
 		    : str_same(field, "serviceCode")
 		    ? "AmazonEC2"
 		    : json_string_value(json_object_get(attrs, field));
-		if (str_same(type, "CONTAINS"))
+		if (str_same(type, "CONTAINS")) {
 			hit = have && strstr(have, want);
-		else if (str_same(type, "ANY_OF"))
+		} else if (str_same(type, "ANY_OF")) {
 			hit = have && in_commas(want, have);
-		else if (str_same(type, "NONE_OF"))
+		} else if (str_same(type, "NONE_OF")) {
 			hit = !have || !in_commas(want, have);
-		else
+		} else {
 			hit = have && str_same(have, want);
-		if (!hit)
+		}
+		if (!hit) {
 			return false;
+		}
 	}
 	return true;
 }
 
 static bool filters_valid(struct sim_req *rq, struct sim_reply *rep, const json_t *filters)
 {
-	static const char *const types[] = {
-	    "TERM_MATCH", "EQUALS", "CONTAINS", "ANY_OF", "NONE_OF"};
+	static const char *const types[] = { "TERM_MATCH", "EQUALS", "CONTAINS", "ANY_OF",
+		"NONE_OF" };
 	size_t k;
 	json_t *f;
 
-	json_array_foreach(filters, k, f)
-	{
+	json_array_foreach (filters, k, f) {
 		const char *type = json_string_value(json_object_get(f, "Type"));
 
 		if (!type || !ec2_match_any(types, ARRAY_LEN(types), type)) {
@@ -169,14 +173,14 @@ static bool filters_valid(struct sim_req *rq, struct sim_reply *rep, const json_
 		}
 	}
 	if (json_array_size(filters) > 50) {
-		reply_fail(
-		    rq, rep, 400, "InvalidParameterException", "At most 50 filters are allowed");
+		reply_fail(rq, rep, 400, "InvalidParameterException",
+		    "At most 50 filters are allowed");
 		return false;
 	}
 	return true;
 }
 
-/* ---- the walk --------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 struct walk {
 	struct sim_req *rq;
@@ -190,8 +194,9 @@ static void offer(struct walk *w, const struct product *p)
 {
 	json_t *attrs, *doc;
 
-	if (w->more)
+	if (w->more) {
 		return;
+	}
 	attrs = attributes(w->rq->arena, p);
 	if (passes(w->filters, attrs, p, w->rq->arena) && w->at++ >= w->from) {
 		if (w->at > w->from + w->max) {
@@ -211,8 +216,9 @@ static void walk_all(struct walk *w)
 	const struct pool *last = NULL;
 
 	for (size_t k = 0; k < m->regions_n; k++) {
-		if (m->regions[k].cloud == CLOUD_AWS)
-			offer(w, &(struct product){NULL, m->regions[k].name, VARIANT_USED, 0});
+		if (m->regions[k].cloud == CLOUD_AWS) {
+			offer(w, &(struct product){ NULL, m->regions[k].name, VARIANT_USED, 0 });
+		}
 	}
 	for (size_t t = 0; t < m->types_n; t++) {
 		for (size_t k = 0; k < m->pools_n && !w->more; k++) {
@@ -221,16 +227,20 @@ static void walk_all(struct walk *w)
 
 			if (p->cloud != CLOUD_AWS || p->type != &m->types[t] ||
 			    !p->price[SIDE_ON_DEMAND].sold ||
-			    (last && last->type == p->type && last->region == p->region))
+			    (last && last->type == p->type && last->region == p->region)) {
 				continue;
+			}
 			last = p;
 			if (str_prefix(p->type->name, "p4") || str_prefix(p->type->name, "p5") ||
-			    str_prefix(p->type->name, "p6"))
+			    str_prefix(p->type->name, "p6")) {
 				offer(w,
-				    &(struct product){p->type, p->region->name, VARIANT_BLOCK, 0});
-			offer(
-			    w, &(struct product){p->type, p->region->name, VARIANT_UNUSED, micros});
-			offer(w, &(struct product){p->type, p->region->name, VARIANT_USED, micros});
+				    &(struct product){ p->type, p->region->name, VARIANT_BLOCK,
+					0 });
+			}
+			offer(w,
+			    &(struct product){ p->type, p->region->name, VARIANT_UNUSED, micros });
+			offer(w,
+			    &(struct product){ p->type, p->region->name, VARIANT_USED, micros });
 		}
 	}
 }
@@ -239,9 +249,9 @@ static void get_products(struct sim_req *rq, struct sim_reply *rep, const json_t
 {
 	const char *token = json_string_value(json_object_get(doc, "NextToken"));
 	const json_t *max = json_object_get(doc, "MaxResults");
-	struct walk w = {.rq = rq,
-	    .filters = json_object_get(doc, "Filters"),
-	    .max = max ? json_integer_value(max) : 100};
+	struct walk w = { .rq = rq,
+		.filters = json_object_get(doc, "Filters"),
+		.max = max ? json_integer_value(max) : 100 };
 	json_t *out;
 
 	if (!str_same(json_string_value(json_object_get(doc, "ServiceCode")), "AmazonEC2")) {
@@ -258,22 +268,25 @@ static void get_products(struct sim_req *rq, struct sim_reply *rep, const json_t
 		reply_fail(rq, rep, 400, "InvalidNextTokenException", "The next token is invalid");
 		return;
 	}
-	if (!filters_valid(rq, rep, w.filters))
+	if (!filters_valid(rq, rep, w.filters)) {
 		return;
+	}
 	w.list = json_array();
 	walk_all(&w);
 	out = json_pack("{s:s, s:o}", "FormatVersion", "aws_v1", "PriceList", w.list);
-	if (w.more)
+	if (w.more) {
 		json_object_set_new(out, "NextToken", json_sprintf("gp:%d", (int)(w.from + w.max)));
+	}
 	reply_json(rq, rep, 200, out);
 }
 
-/* ---- services and their attributes ------------------------------------------------------- */
+/* ---- services and their attributes ----------------------------------------------------------- */
 
 static bool is_ec2(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 {
-	if (str_same(json_string_value(json_object_get(doc, "ServiceCode")), "AmazonEC2"))
+	if (str_same(json_string_value(json_object_get(doc, "ServiceCode")), "AmazonEC2")) {
 		return true;
+	}
 	reply_fail(rq, rep, 400, "InvalidParameterException", "Invalid service code");
 	return false;
 }
@@ -281,8 +294,8 @@ static bool is_ec2(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 /* The one service that has products here. */
 static void describe_services(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 {
-	const struct product any = {
-	    .type = market_type(rq->sim->market, CLOUD_AWS, "p5.48xlarge"), .region = "us-east-1"};
+	const struct product any = { .type = market_type(rq->sim->market, CLOUD_AWS, "p5.48xlarge"),
+		.region = "us-east-1" };
 	json_t *names = json_pack("[s]", "productFamily"), *attrs AUTO(json) = NULL, *value;
 	const char *name;
 
@@ -291,8 +304,9 @@ static void describe_services(struct sim_req *rq, struct sim_reply *rep, const j
 		return;
 	}
 	attrs = attributes(rq->arena, &any);
-	json_object_foreach(attrs, name, value)
+	json_object_foreach (attrs, name, value) {
 		json_array_append_new(names, json_string(name));
+	}
 	reply_json(rq, rep, 200,
 	    json_pack("{s:s, s:[{s:s, s:o}]}", "FormatVersion", "aws_v1", "Services", "ServiceCode",
 		"AmazonEC2", "AttributeNames", names));
@@ -308,14 +322,17 @@ static json_t *values_of(struct sim_req *rq, const char *name)
 		const struct pool *p = &m->pools[k];
 		json_t *attrs, *v;
 
-		if (p->cloud != CLOUD_AWS || !p->price[SIDE_ON_DEMAND].sold)
+		if (p->cloud != CLOUD_AWS || !p->price[SIDE_ON_DEMAND].sold) {
 			continue;
-		attrs = attributes(rq->arena, &(struct product){.type = p->type, .region = p->region->name});
+		}
+		attrs = attributes(rq->arena,
+		    &(struct product){ .type = p->type, .region = p->region->name });
 		v = str_same(name, "productFamily")
-		    ? json_string(family(&(struct product){.type = p->type}))
+		    ? json_string(family(&(struct product){ .type = p->type }))
 		    : json_incref(json_object_get(attrs, name));
-		if (v)
+		if (v) {
 			json_object_set_new(seen, json_string_value(v), json_true());
+		}
 		json_decref(v);
 		json_decref(attrs);
 	}
@@ -330,12 +347,14 @@ static void attribute_values(struct sim_req *rq, struct sim_reply *rep, const js
 	int64_t from = 0, at = 0, max = size ? json_integer_value(size) : 100;
 	json_t *seen AUTO(json) = NULL, *list, *out, *mark;
 
-	if (!is_ec2(rq, rep, doc))
+	if (!is_ec2(rq, rep, doc)) {
 		return;
+	}
 	seen = name ? values_of(rq, name) : NULL;
 	if (json_object_size(seen) == 0 || max < 1 || max > 100) {
 		reply_fail(rq, rep, 400, "InvalidParameterException", "%s",
-		    max < 1 || max > 100 ? "MaxResults must be between 1 and 100" : "Invalid attribute name");
+		    max < 1 || max > 100 ? "MaxResults must be between 1 and 100"
+					 : "Invalid attribute name");
 		return;
 	}
 	if (token &&
@@ -344,15 +363,16 @@ static void attribute_values(struct sim_req *rq, struct sim_reply *rep, const js
 		return;
 	}
 	list = json_array();
-	json_object_foreach(seen, value, mark)
-	{
-		if (at >= from && at < from + max)
+	json_object_foreach (seen, value, mark) {
+		if (at >= from && at < from + max) {
 			json_array_append_new(list, json_pack("{s:s}", "Value", value));
+		}
 		at++;
 	}
 	out = json_pack("{s:o}", "AttributeValues", list);
-	if (at > from + max)
+	if (at > from + max) {
 		json_object_set_new(out, "NextToken", json_sprintf("av:%d", (int)(from + max)));
+	}
 	reply_json(rq, rep, 200, out);
 }
 
@@ -368,15 +388,17 @@ void pricing_serve(struct sim_req *rq, struct sim_reply *rep)
 		return;
 	}
 	doc = aws_json_body(rq, rep);
-	if (!doc)
+	if (!doc) {
 		return;
-	if (str_same(rq->action, "GetProducts"))
+	}
+	if (str_same(rq->action, "GetProducts")) {
 		get_products(rq, rep, doc);
-	else if (str_same(rq->action, "DescribeServices"))
+	} else if (str_same(rq->action, "DescribeServices")) {
 		describe_services(rq, rep, doc);
-	else if (str_same(rq->action, "GetAttributeValues"))
+	} else if (str_same(rq->action, "GetAttributeValues")) {
 		attribute_values(rq, rep, doc);
-	else
+	} else {
 		reply_fail(rq, rep, 400, "UnknownOperationException", "%s", "");
+	}
 	json_decref(doc);
 }

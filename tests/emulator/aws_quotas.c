@@ -25,8 +25,9 @@ static json_t *quota_json(struct sim_req *rq, const struct quota *q, bool dflt)
 static bool told_before(size_t k)
 {
 	for (size_t i = 0; i < k; i++) {
-		if (str_same(quotas[i].code, quotas[k].code))
+		if (str_same(quotas[i].code, quotas[k].code)) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -47,8 +48,9 @@ static void list(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, b
 	}
 	found = json_array();
 	for (size_t k = 0; k < quotas_n; k++) {
-		if (told_before(k) || at++ < from)
+		if (told_before(k) || at++ < from) {
 			continue;
+		}
 		if (at > from + max) {
 			more = true;
 			break;
@@ -56,8 +58,9 @@ static void list(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, b
 		json_array_append_new(found, quota_json(rq, &quotas[k], dflt));
 	}
 	out = json_pack("{s:o}", "Quotas", found);
-	if (more)
+	if (more) {
 		json_object_set_new(out, "NextToken", json_sprintf("%d", (int)(from + max)));
+	}
 	reply_json(rq, rep, 200, out);
 }
 
@@ -82,19 +85,21 @@ void quotas_serve(struct sim_req *rq, struct sim_reply *rep)
 	bool dflt = str_same(rq->action, "ListAWSDefaultServiceQuotas") ||
 	    str_same(rq->action, "GetAWSDefaultServiceQuota");
 
-	if (!doc)
+	if (!doc) {
 		return;
-	if (!str_same(json_string_value(json_object_get(doc, "ServiceCode")), "ec2"))
+	}
+	if (!str_same(json_string_value(json_object_get(doc, "ServiceCode")), "ec2")) {
 		reply_fail(rq, rep, 400, "NoSuchResourceException",
 		    "The request failed because the specified service does "
 		    "not exist.");
-	else if (str_same(rq->action, "ListServiceQuotas") ||
-	    str_same(rq->action, "ListAWSDefaultServiceQuotas"))
+	} else if (str_same(rq->action, "ListServiceQuotas") ||
+	    str_same(rq->action, "ListAWSDefaultServiceQuotas")) {
 		list(rq, rep, doc, dflt);
-	else if (str_same(rq->action, "GetServiceQuota") ||
-	    str_same(rq->action, "GetAWSDefaultServiceQuota"))
+	} else if (str_same(rq->action, "GetServiceQuota") ||
+	    str_same(rq->action, "GetAWSDefaultServiceQuota")) {
 		one(rq, rep, doc, dflt);
-	else
+	} else {
 		reply_fail(rq, rep, 400, "UnknownOperationException", "%s", "");
+	}
 	json_decref(doc);
 }

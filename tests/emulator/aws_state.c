@@ -31,8 +31,9 @@ struct sqs **aws_sqs(struct sim *s)
 void aws_state_new(struct sim *s)
 {
 	s->aws = calloc(1, sizeof(*s->aws));
-	if (!s->aws)
+	if (!s->aws) {
 		abort();
+	}
 }
 
 static void token_free(void *p)
@@ -48,8 +49,9 @@ static void token_free(void *p)
 
 void aws_state_free(struct sim *s)
 {
-	if (!s->aws)
+	if (!s->aws) {
 		return;
+	}
 	tdestroy(s->aws->tokens, token_free);
 	for (size_t k = 0; k < s->aws->rows_n; k++) {
 		free(s->aws->rows[k].region);
@@ -74,7 +76,7 @@ static int by_key(const void *a, const void *b)
 
 struct launch_token *token_find(struct sim *s, const char *key, bool create)
 {
-	struct launch_token probe = {.key = dup_text(key)}, *t;
+	struct launch_token probe = { .key = dup_text(key) }, *t;
 	void *const *found = tfind(&probe, (void *const *)&s->aws->tokens, by_key);
 
 	if (found || !create) {
@@ -82,29 +84,31 @@ struct launch_token *token_find(struct sim *s, const char *key, bool create)
 		return found ? *found : NULL;
 	}
 	t = calloc(1, sizeof(*t));
-	if (!t)
+	if (!t) {
 		abort();
+	}
 	t->key = probe.key;
-	if (!tsearch(t, &s->aws->tokens, by_key))
+	if (!tsearch(t, &s->aws->tokens, by_key)) {
 		abort();
+	}
 	return t;
 }
 
-/* ---- quotas ----------------------------------------------------------------------------- */
+/* ---- quotas ---------------------------------------------------------------------------------- */
 
 /* Codes of "Amazon EC2 instance type quotas"; klass as in the usage metric. The class of a type is
  * the first whose prefix list holds the family. P6 spot: two public sources disagree; here P5's. */
 const struct quota quotas[] = {
-    {"L-417A185B", "Running On-Demand P instances", "P/OnDemand", "p", SIDE_ON_DEMAND},
-    {"L-DB2E81BA", "Running On-Demand G and VT instances", "G/OnDemand", "g", SIDE_ON_DEMAND},
-    {"L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
-	"Standard/OnDemand", "m", SIDE_ON_DEMAND},
-    {"L-C4BD4855", "All P5 Spot Instance Requests", "P5/Spot", "p5", SIDE_SPOT},
-    {"L-C4BD4855", "All P5 Spot Instance Requests", "P5/Spot", "p6", SIDE_SPOT},
-    {"L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests", "P/Spot", "p", SIDE_SPOT},
-    {"L-3819A6DF", "All G and VT Spot Instance Requests", "G/Spot", "g", SIDE_SPOT},
-    {"L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
-	"Standard/Spot", "m", SIDE_SPOT},
+	{ "L-417A185B", "Running On-Demand P instances", "P/OnDemand", "p", SIDE_ON_DEMAND },
+	{ "L-DB2E81BA", "Running On-Demand G and VT instances", "G/OnDemand", "g", SIDE_ON_DEMAND },
+	{ "L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+	    "Standard/OnDemand", "m", SIDE_ON_DEMAND },
+	{ "L-C4BD4855", "All P5 Spot Instance Requests", "P5/Spot", "p5", SIDE_SPOT },
+	{ "L-C4BD4855", "All P5 Spot Instance Requests", "P5/Spot", "p6", SIDE_SPOT },
+	{ "L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests", "P/Spot", "p", SIDE_SPOT },
+	{ "L-3819A6DF", "All G and VT Spot Instance Requests", "G/Spot", "g", SIDE_SPOT },
+	{ "L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
+	    "Standard/Spot", "m", SIDE_SPOT },
 };
 const size_t quotas_n = ARRAY_LEN(quotas);
 
@@ -114,8 +118,9 @@ const struct quota *quota_of(const struct itype *t, enum side side)
 		bool standard = str_prefix(quotas[k].klass, "Standard");
 
 		if (quotas[k].side == side &&
-		    (standard ? !*t->gpu : *t->gpu && str_prefix(t->name, quotas[k].prefix)))
+		    (standard ? !*t->gpu : *t->gpu && str_prefix(t->name, quotas[k].prefix))) {
 			return &quotas[k];
+		}
 	}
 	return NULL;
 }
@@ -125,8 +130,9 @@ int64_t quota_value(const struct sim *s, const char *region, const char *code)
 	for (size_t k = s->aws->rows_n; k-- > 0;) {
 		const struct quota_row *r = &s->aws->rows[k];
 
-		if (glob_match(r->region, region) && glob_match(r->code, code))
+		if (glob_match(r->region, region) && glob_match(r->code, code)) {
 			return r->vcpus;
+		}
 	}
 	return s->conf.quota_vcpus;
 }
@@ -136,9 +142,10 @@ void quota_set(struct sim *s, const char *region, const char *code, int64_t vcpu
 	struct aws_state *st = s->aws;
 
 	st->rows = realloc(st->rows, (st->rows_n + 1) * sizeof(*st->rows));
-	if (!st->rows)
+	if (!st->rows) {
 		abort();
-	st->rows[st->rows_n++] = (struct quota_row){dup_text(region), dup_text(code), vcpus};
+	}
+	st->rows[st->rows_n++] = (struct quota_row){ dup_text(region), dup_text(code), vcpus };
 }
 
 int64_t quota_used(const struct sim *s, const char *region, const struct quota *q)
@@ -150,11 +157,13 @@ int64_t quota_used(const struct sim *s, const char *region, const struct quota *
 		const struct quota *of;
 
 		if (p->cloud != CLOUD_AWS || p->used[q->side] == 0 ||
-		    !str_same(p->region->name, region))
+		    !str_same(p->region->name, region)) {
 			continue;
+		}
 		of = quota_of(p->type, q->side);
-		if (of && str_same(of->code, q->code))
+		if (of && str_same(of->code, q->code)) {
 			sum += p->used[q->side] * p->type->vcpus;
+		}
 	}
 	return sum;
 }

@@ -101,26 +101,28 @@ static void web_identity(struct sim_req *rq, struct sim_reply *rep, struct form 
 {
 	struct assume a;
 
-	if (!read_assume(rq, rep, f, &a))
+	if (!read_assume(rq, rep, f, &a)) {
 		return;
-	if (!a.token || !glob_match("?*.?*.?*", a.token))
+	}
+	if (!a.token || !glob_match("?*.?*.?*", a.token)) {
 		reply_fail(rq, rep, 400, "InvalidIdentityToken",
 		    "The ID Token provided is not a valid JWT. (You may see this "
 		    "error if you sent an Access Token)");
-	else if (strstr(a.token, "expired"))
+	} else if (strstr(a.token, "expired")) {
 		reply_fail(rq, rep, 400, "ExpiredTokenException",
 		    "Token expired: current date/time must be before the "
 		    "expiration date/time");
-	else if (strstr(a.token, "rejected"))
+	} else if (strstr(a.token, "rejected")) {
 		reply_fail(rq, rep, 403, "IDPRejectedClaim",
 		    "The identity provider reported that authentication failed.");
-	else
+	} else {
 		put_session(rq, rep, &a, true);
+	}
 }
 
 void sts_serve(struct sim_req *rq, struct sim_reply *rep)
 {
-	struct form f = {0};
+	struct form f = { 0 };
 	struct assume a;
 
 	form_parse(rq, &f);
@@ -129,8 +131,9 @@ void sts_serve(struct sim_req *rq, struct sim_reply *rep)
 	} else if (str_same(rq->action, "AssumeRoleWithWebIdentity")) {
 		web_identity(rq, rep, &f);
 	} else if (str_same(rq->action, "AssumeRole")) {
-		if (read_assume(rq, rep, &f, &a))
+		if (read_assume(rq, rep, &f, &a)) {
 			put_session(rq, rep, &a, false);
+		}
 	} else {
 		reply_fail(rq, rep, 400, "InvalidAction",
 		    "Could not find operation %s for version 2011-06-15",

@@ -33,8 +33,9 @@ const char *az_lower(struct arena *a, const char *text)
 {
 	char *out = arena_strdup(a, text);
 
-	for (char *p = out; *p; p++)
+	for (char *p = out; *p; p++) {
 		*p = (char)tolower((unsigned char)*p);
+	}
 	return out;
 }
 
@@ -43,8 +44,9 @@ const char *az_location(struct arena *a, const char *text)
 	char *out = arena_strdup(a, text), *w = out;
 
 	for (const char *p = text; *p; p++) {
-		if (*p != ' ')
+		if (*p != ' ') {
 			*w++ = (char)tolower((unsigned char)*p);
+		}
 	}
 	*w = '\0';
 	return out;
@@ -60,11 +62,13 @@ const char *az_query(struct az_call *c, const char *name)
 		const char *stop = eq ? eq : end;
 		char *key, *value;
 
-		if (url_decode(c->rq->arena, (struct str){p, (size_t)(stop - p)}, true, &key) &&
+		if (url_decode(c->rq->arena, (struct str){ p, (size_t)(stop - p) }, true, &key) &&
 		    az_same(key, name)) {
-			if (eq && url_decode(c->rq->arena,
-				      (struct str){eq + 1, (size_t)(end - eq - 1)}, true, &value))
+			if (eq &&
+			    url_decode(c->rq->arena, (struct str){ eq + 1, (size_t)(end - eq - 1) },
+				true, &value)) {
 				return value;
+			}
 			return "";
 		}
 		p = *end ? end + 1 : end;
@@ -72,7 +76,7 @@ const char *az_query(struct az_call *c, const char *name)
 	return NULL;
 }
 
-/* ---- replies ---------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static void login_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
     const char *message)
@@ -82,8 +86,9 @@ static void login_error(struct sim_req *rq, struct sim_reply *rep, int status, c
 	int64_t number = 0;
 	json_t *doc;
 
-	if (slash && !parse_i64(slash + 1, 0, 1000000000, &number))
+	if (slash && !parse_i64(slash + 1, 0, 1000000000, &number)) {
 		number = 0;
+	}
 	doc = json_pack("{s:s%, s:o, s:[I], s:s, s:s}", "error", code,
 	    slash ? (size_t)(slash - code) : strlen(code), "error_description",
 	    json_sprintf("AADSTS%lld: %s Trace ID: %s", (long long)number, message, rq->request_id),
@@ -103,8 +108,9 @@ static void azure_error(struct sim_req *rq, struct sim_reply *rep, int status, c
 		login_error(rq, rep, status, code, message);
 		return;
 	}
-	if (status == 429)
+	if (status == 429) {
 		reply_header(rep, "Retry-After", "1");
+	}
 	reply_json(rq, rep, status,
 	    json_pack("{s:{s:s, s:s}}", "error", "code", code, "message", message));
 	rep->type = "application/json; charset=utf-8";
@@ -127,7 +133,7 @@ void az_send(struct az_call *c, int status, json_t *doc)
 	c->rep->type = "application/json; charset=utf-8";
 }
 
-/* ---- requests --------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void split(struct az_call *c)
 {
@@ -137,11 +143,14 @@ static void split(struct az_call *c)
 		const char *end;
 		char *text;
 
-		while (*p == '/')
+		while (*p == '/') {
 			p++;
+		}
 		end = strchrnul(p, '/');
-		if (end > p && url_decode(c->rq->arena, (struct str){p, (size_t)(end - p)}, false, &text))
+		if (end > p &&
+		    url_decode(c->rq->arena, (struct str){ p, (size_t)(end - p) }, false, &text)) {
 			c->seg[c->n++] = text;
+		}
 		p = end;
 	}
 }
@@ -152,16 +161,17 @@ static void azure_classify(struct sim_req *rq)
 	const char *host = req_header(rq, "host");
 
 	rq->own = c;
-	*c = (struct az_call){.rq = rq, .az = azure_of(rq->sim)};
-	c->base = arena_printf(
-	    rq->arena, "%s://%s", rq->http->tls ? "https" : "http", host ? host : "127.0.0.1");
+	*c = (struct az_call){ .rq = rq, .az = azure_of(rq->sim) };
+	c->base = arena_printf(rq->arena, "%s://%s", rq->http->tls ? "https" : "http",
+	    host ? host : "127.0.0.1");
 	rq->account = AZ_SUBSCRIPTION;
 	split(c);
 	if (c->n > 0 && str_same(c->seg[0], AZ_ACCOUNT)) {
 		c->svc = AZ_SVC_BLOB;
 		rq->service = "blob";
 		rq->action = blob_action(c);
-	} else if (c->n > 0 && (az_same(c->seg[0], "subscriptions") || az_same(c->seg[0], "providers"))) {
+	} else if (c->n > 0 &&
+	    (az_same(c->seg[0], "subscriptions") || az_same(c->seg[0], "providers"))) {
 		c->svc = AZ_SVC_ARM;
 		rq->service = "arm";
 		az_arm_name(c);
@@ -183,17 +193,27 @@ static void azure_serve(struct sim_req *rq, struct sim_reply *rep)
 	c->rep = rep;
 	az_tick(rq->sim);
 	switch (c->svc) {
-	case AZ_SVC_ARM: az_arm(c); break;
-	case AZ_SVC_LOGIN: az_login(c); break;
-	case AZ_SVC_PRICES: az_prices(c); break;
-	case AZ_SVC_BLOB: blob_serve(c); break;
-	case AZ_SVC_NONE: az_fail(c, 404, "NotFound", "Not found."); break;
+	case AZ_SVC_ARM:
+		az_arm(c);
+		break;
+	case AZ_SVC_LOGIN:
+		az_login(c);
+		break;
+	case AZ_SVC_PRICES:
+		az_prices(c);
+		break;
+	case AZ_SVC_BLOB:
+		blob_serve(c);
+		break;
+	case AZ_SVC_NONE:
+		az_fail(c, 404, "NotFound", "Not found.");
+		break;
 	}
 	json_decref(c->doc);
 	c->doc = NULL;
 }
 
-/* ---- start and end ---------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 static bool azure_load(struct sim *s, struct spot_err *err)
 {
@@ -201,8 +221,9 @@ static bool azure_load(struct sim *s, struct spot_err *err)
 	uint8_t raw[64];
 	struct arena *a AUTO(arena) = arena_new(0);
 
-	if (!az)
+	if (!az) {
 		abort();
+	}
 	s->azure = az;
 	s->rng.fill(&s->rng, raw, sizeof(raw));
 	az->storage_key = dup_text(base64_encode(a, raw, sizeof(raw)));
@@ -221,14 +242,14 @@ static bool azure_load(struct sim *s, struct spot_err *err)
 static bool azure_ready(struct sim *s, struct spot_err *err)
 {
 	char cert[4096], key[4096];
-	struct httpd_conf conf = {.address = "127.0.0.1",
-	    .ctx = &s->ports[CLOUD_AZURE],
-	    .url_max = 16384,
-	    .handle = front_handle,
-	    .body_max = front_body_max,
-	    .queued_max = (size_t)256 << 20,
-	    .tls_cert = cert,
-	    .tls_key = key};
+	struct httpd_conf conf = { .address = "127.0.0.1",
+		.ctx = &s->ports[CLOUD_AZURE],
+		.url_max = 16384,
+		.handle = front_handle,
+		.body_max = front_body_max,
+		.queued_max = (size_t)256 << 20,
+		.tls_cert = cert,
+		.tls_key = key };
 
 	snprintf(cert, sizeof(cert), "%s/azure-server.pem", s->conf.dir);
 	snprintf(key, sizeof(key), "%s/azure-server-key.pem", s->conf.dir);
@@ -245,17 +266,18 @@ static void azure_announce(const struct sim *s, json_t *urls, json_t *credential
 
 		json_object_set_new(urls, "azure", json_sprintf("http://127.0.0.1:%d", plain));
 		json_object_set_new(urls, "azure_tls", json_sprintf("https://127.0.0.1:%d", tls));
-		json_object_set_new(
-		    urls, "azure_blob", json_sprintf("http://127.0.0.1:%d/" AZ_ACCOUNT, plain));
-		json_object_set_new(
-		    urls, "azure_blob_tls", json_sprintf("https://127.0.0.1:%d/" AZ_ACCOUNT, tls));
+		json_object_set_new(urls, "azure_blob",
+		    json_sprintf("http://127.0.0.1:%d/" AZ_ACCOUNT, plain));
+		json_object_set_new(urls, "azure_blob_tls",
+		    json_sprintf("https://127.0.0.1:%d/" AZ_ACCOUNT, tls));
 		json_object_set_new(urls, "azure_ca", json_string(az->ca_path));
 		return;
 	}
 	json_object_set_new(credentials, "azure",
-	    json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "tenant_id", AZ_TENANT, "subscription_id",
-		AZ_SUBSCRIPTION, "client_id", AZ_CLIENT, "client_secret", az->client_secret,
-		"storage_account", AZ_ACCOUNT, "storage_key", az->storage_key, "ca_pem", az->ca_pem));
+	    json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "tenant_id", AZ_TENANT,
+		"subscription_id", AZ_SUBSCRIPTION, "client_id", AZ_CLIENT, "client_secret",
+		az->client_secret, "storage_account", AZ_ACCOUNT, "storage_key", az->storage_key,
+		"ca_pem", az->ca_pem));
 }
 
 static void azure_free(struct sim *s)
@@ -265,10 +287,12 @@ static void azure_free(struct sim *s)
 	struct az_user_key *u;
 	struct az_sku_rule *r;
 
-	if (!az)
+	if (!az) {
 		return;
-	if (az->tls)
+	}
+	if (az->tls) {
 		httpd_free(az->tls);
+	}
 	az_res_free(az);
 	blob_free(s);
 	az_keys_free(az);
@@ -296,20 +320,20 @@ static void azure_free(struct sim *s)
 }
 
 const struct cloud_ops azure_cloud = {
-    .name = "azure",
-    .notice_s = 30,
-    .load = azure_load,
-    .ready = azure_ready,
-    .announce = azure_announce,
-    .free = azure_free,
-    .classify = azure_classify,
-    .serve = azure_serve,
-    .error = azure_error,
-    .imds = az_imds,
-    .env = az_env,
-    .event = az_vm_event,
-    .guest_off = az_guest_off,
-    .left = az_left,
-    .post = az_control_post,
-    .get = az_control_get,
+	.name = "azure",
+	.notice_s = 30,
+	.load = azure_load,
+	.ready = azure_ready,
+	.announce = azure_announce,
+	.free = azure_free,
+	.classify = azure_classify,
+	.serve = azure_serve,
+	.error = azure_error,
+	.imds = az_imds,
+	.env = az_env,
+	.event = az_vm_event,
+	.guest_off = az_guest_off,
+	.left = az_left,
+	.post = az_control_post,
+	.get = az_control_get,
 };

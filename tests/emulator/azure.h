@@ -1,8 +1,8 @@
 /*
  * Azure, after the vendor's REST references: login (OAuth 2), Resource Manager with the resource
- * providers Compute, Network, Resources, ResourceGraph and Authorization, the Retail Prices API, Blob
- * storage (blob.h) and the instance metadata service. One state per sim; resources are JSON documents
- * kept as a GET returns them.
+ * providers Compute, Network, Resources, ResourceGraph and Authorization, the Retail Prices API,
+ * Blob storage (blob.h) and the instance metadata service. One state per sim; resources are JSON
+ * documents kept as a GET returns them.
  *
  * A VM is a resource with an instance of the shared market behind it once capacity was found. Its
  * changes are made by the instance's events (azure_event) and, where no instance takes part, when a
@@ -13,13 +13,13 @@
 
 #include "clouds.h"
 
-#define AZ_ETAG		"\"1\"" /* of every machine: changes are not counted */
+#define AZ_ETAG "\"1\"" /* of every machine: changes are not counted */
 #define AZ_SUBSCRIPTION "6f0d4b52-9f3e-4c1b-8a77-2d5c0e9a1b34"
-#define AZ_TENANT	"1c7be6d0-53a9-4f0e-9b86-7f2f64c3e8a5"
-#define AZ_CLIENT	"a3e1f2c4-0b6d-4c58-b1f7-90d2e5a87c16"
-#define AZ_CLIENT_OID	"b8f9d0e1-7c2a-4d36-a54e-31c0b6f7e829"
-#define AZ_ACCOUNT	"cloudsimstore"
-#define AZ_ID_MAX	37
+#define AZ_TENANT "1c7be6d0-53a9-4f0e-9b86-7f2f64c3e8a5"
+#define AZ_CLIENT "a3e1f2c4-0b6d-4c58-b1f7-90d2e5a87c16"
+#define AZ_CLIENT_OID "b8f9d0e1-7c2a-4d36-a54e-31c0b6f7e829"
+#define AZ_ACCOUNT "cloudsimstore"
+#define AZ_ID_MAX 37
 
 enum az_kind {
 	AZ_NONE = 0,
@@ -37,9 +37,9 @@ enum az_kind {
 struct az_op {
 	struct az_op *next;
 	char *id, *location, *resource; /* resource: its id */
-	char *code, *message;		/* failed */
-	json_t *output;			/* what its Location gives at the end */
-	const char *status;		/* "InProgress" "Succeeded" "Failed" "Canceled" */
+	char *code, *message; /* failed */
+	json_t *output; /* what its Location gives at the end */
+	const char *status; /* "InProgress" "Succeeded" "Failed" "Canceled" */
 	int64_t started_us, ended_us;
 	bool is_delete;
 };
@@ -47,21 +47,21 @@ struct az_res {
 	struct az_res *next;
 	enum az_kind kind;
 	char *group, *name, *id, *location;
-	json_t *doc;	/* without what changes: id, name, type, location, tags, properties, ... */
-	json_t *asked;	/* a VM's request body */
+	json_t *doc; /* without what changes: id, name, type, location, tags, properties, ... */
+	json_t *asked; /* a VM's request body */
 	const char *state; /* provisioningState */
 	int64_t made_us, visible_us;
 	/* a VM */
 	struct inst *inst;
 	char vm_id[AZ_ID_MAX];
 	struct az_op *op;
-	int64_t due_us;	     /* without an instance: the end of creating or deleting */
+	int64_t due_us; /* without an instance: the end of creating or deleting */
 	bool deallocated, stopped, force;
 	char *fail_code, *fail_message; /* what creating will end with; instanceView tells it */
 	/* what belongs to a VM */
 	struct az_res *owner; /* NIC, disk: the VM. IP: the NIC */
-	bool delete_with;     /* deleteOption Delete */
-	int64_t reserved_us;  /* a NIC after its VM failed or went: not to be deleted until then */
+	bool delete_with; /* deleteOption Delete */
+	int64_t reserved_us; /* a NIC after its VM failed or went: not to be deleted until then */
 	char ip[24];
 	int64_t scheduled_us; /* group being deleted: gone by then */
 };
@@ -93,10 +93,13 @@ struct azure {
 	struct az_user_key *user_keys;
 	struct blob_store *blobs;
 	struct az_sku_rule *rules;
-	struct { char *region, *code; int64_t limit; } *quotas;
+	struct {
+		char *region, *code;
+		int64_t limit;
+	} *quotas;
 	size_t quotas_n;
 	/* knobs (POST /azure/config) */
-	char *capacity;	    /* "mixed" "sync" "async": how a shortage shows */
+	char *capacity; /* "mixed" "sync" "async": how a shortage shows */
 	char *fail_code, *fail_message;
 	int64_t fail_count; /* creates that fail in their operation with fail_code */
 	int64_t page, price_page, nic_reserve_us, events_us, forget_us;
@@ -105,7 +108,7 @@ struct azure {
 	int turn;
 };
 
-/* ---- one request ---- */
+/* ---- one request ----------------------------------------------------------------------------- */
 enum az_service { AZ_SVC_ARM = 1, AZ_SVC_LOGIN, AZ_SVC_PRICES, AZ_SVC_BLOB, AZ_SVC_NONE };
 #define AZ_SEGMENTS 24
 struct az_call {
@@ -126,7 +129,8 @@ struct azure *azure_of(const struct sim *s);
 char *az_guid(struct sim *s, char ret[AZ_ID_MAX]);
 void az_fail(struct az_call *c, int status, const char *code, const char *fmt, ...) PRINTF(4, 5);
 void az_send(struct az_call *c, int status, json_t *doc); /* steals doc */
-const char *az_query(struct az_call *c, const char *name); /* any case of the name; NULL if absent */
+/* any case of the name; NULL if absent */
+const char *az_query(struct az_call *c, const char *name);
 bool az_same(const char *a, const char *b); /* without case */
 const char *az_location(struct arena *a, const char *text); /* "West US 3" to "westus3" */
 const char *az_lower(struct arena *a, const char *text);
@@ -156,7 +160,8 @@ void az_trust_drop(struct az_trust *t);
 void az_arm_name(struct az_call *c); /* service and action of the request */
 void az_arm(struct az_call *c);
 struct az_op *az_op_new(struct az_call *c, struct az_res *r, bool is_delete);
-void az_op_end(struct sim *s, struct az_op *op, const char *status, const char *code, const char *message);
+void az_op_end(struct sim *s, struct az_op *op, const char *status, const char *code,
+    const char *message);
 void az_op_headers(struct az_call *c, const struct az_op *op);
 int64_t az_retry_after(const struct sim *s);
 bool az_need_doc(struct az_call *c);
@@ -188,7 +193,8 @@ struct az_res *az_group_for_write(struct az_call *c);
 void az_plain_resource(struct az_call *c, enum az_kind kind);
 void az_plain_list(struct az_call *c, enum az_kind kind);
 struct az_res *az_nic_make(struct az_call *c, struct az_res *vm, const json_t *conf);
-struct az_res *az_disk_make(struct az_call *c, struct az_res *vm, const json_t *disk, bool os, int lun);
+struct az_res *az_disk_make(struct az_call *c, struct az_res *vm, const json_t *disk, bool os,
+    int lun);
 bool az_subnet_known(struct azure *az, const char *id, const char *location);
 
 /* azure_vm.c, azure_vm_check.c, azure_vm_view.c, azure_vm_life.c */
@@ -239,7 +245,8 @@ void az_usages(struct az_call *c);
 int64_t az_quota(const struct sim *s, const char *region, const char *code);
 int64_t az_used(const struct sim *s, const char *region, const char *code);
 /* NULL = sold there; else the reason code */
-const char *az_restricted(const struct sim *s, const char *region, const char *type, const char *zone);
+const char *az_restricted(const struct sim *s, const char *region, const char *type,
+    const char *zone);
 const char *az_family(const struct itype *t);
 int az_vcpus(const struct itype *t);
 

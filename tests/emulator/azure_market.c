@@ -1,7 +1,8 @@
 /*
  * The market's Azure part. A size's facts sit in struct itype's fields: maker = hypervisor
- * generations, network = quota family, description = series, cards = GPUs as the size list tells them
- * (0 = not told), partition = GPUs it really has, efa = RDMA, cents = 1 if Spot is sold at all.
+ * generations, network = quota family, description = series, cards = GPUs as the size list tells
+ * them (0 = not told), partition = GPUs it really has, efa = RDMA, cents = 1 if Spot is sold at
+ * all.
  */
 #include "base/base.h"
 #include "azure.h"
@@ -19,8 +20,9 @@ static bool load_types(struct sim *s, struct spot_err *err)
 {
 	struct table t;
 
-	if (!table_open(s, &t, "azure_types.csv", err))
+	if (!table_open(s, &t, "azure_types.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		struct itype *y = market_type_add(s->market, CLOUD_AZURE, col(&t, "instance_type"));
 
@@ -34,8 +36,9 @@ static bool load_types(struct sim *s, struct spot_err *err)
 		y->mem_mib = col_int(&t, "mem_mib");
 		y->efa = str_same(col(&t, "rdma"), "true");
 		y->cents = str_same(col(&t, "spot_capable"), "true");
-		if (!parse_f64(col(&t, "gpu_count"), 0, 64, &y->partition))
+		if (!parse_f64(col(&t, "gpu_count"), 0, 64, &y->partition)) {
 			y->partition = 0;
+		}
 		y->gpus = MAX(1, (int)y->partition);
 	}
 	return true;
@@ -45,8 +48,9 @@ static bool load_regions(struct sim *s, struct spot_err *err)
 {
 	struct table t;
 
-	if (!table_open(s, &t, "azure_regions.csv", err))
+	if (!table_open(s, &t, "azure_regions.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		struct region *r = market_region_add(s->market, CLOUD_AZURE, col(&t, "region"));
 
@@ -67,10 +71,12 @@ static bool in_zone(const char *region, const char *type, const char *zone)
 {
 	unsigned h = 5381;
 
-	for (const char *p = region; *p; p++)
+	for (const char *p = region; *p; p++) {
 		h = h * 33 + (unsigned char)*p;
-	for (const char *p = type; *p; p++)
+	}
+	for (const char *p = type; *p; p++) {
 		h = h * 33 + (unsigned char)*p;
+	}
 	return !(strstr(type, "_ND") && (unsigned)(zone[0] - '1') == h % 3);
 }
 
@@ -79,19 +85,23 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 	struct market *m = s->market;
 	struct table t;
 
-	if (!table_open(s, &t, "azure_pools.csv", err))
+	if (!table_open(s, &t, "azure_pools.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		struct region *r = market_region(m, CLOUD_AZURE, col(&t, "region"));
 		struct itype *y = market_type(m, CLOUD_AZURE, col(&t, "instance_type"));
 		int64_t spot = col_usd(&t, "spot"), full = col_usd(&t, "on_demand");
 
-		if (!r || !y)
+		if (!r || !y) {
 			continue;
+		}
 		market_pool_add(s, r, NULL, y, spot, full);
 		for (size_t k = 0; k < m->zones_n; k++) {
-			if (m->zones[k].region == r && in_zone(r->name, y->name, m->zones[k].name))
+			if (m->zones[k].region == r &&
+			    in_zone(r->name, y->name, m->zones[k].name)) {
 				market_pool_add(s, r, &m->zones[k], y, spot, full);
+			}
 		}
 	}
 	return true;
@@ -99,10 +109,11 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 
 static void history_point(struct sim *s, struct pool *p, int64_t us, int64_t micros)
 {
-	if (!p->price[SIDE_SPOT].sold || micros <= 0)
+	if (!p->price[SIDE_SPOT].sold || micros <= 0) {
 		return;
+	}
 	if (!p->recorded) {
-		p->price[SIDE_SPOT].at[0] = (struct price_at){MIN(us, s->start_us), micros};
+		p->price[SIDE_SPOT].at[0] = (struct price_at){ MIN(us, s->start_us), micros };
 		p->recorded = true;
 	} else if (us <= s->start_us) {
 		price_set(s, p, SIDE_SPOT, us, micros);
@@ -117,20 +128,24 @@ static bool load_history(struct sim *s, struct spot_err *err)
 	int64_t anchor, at, micros;
 	struct table t;
 
-	if (!parse_time_us(ANCHOR, &anchor) || !table_open(s, &t, "azure_history.csv", err))
+	if (!parse_time_us(ANCHOR, &anchor) || !table_open(s, &t, "azure_history.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		const char *region = col(&t, "region"), *type = col(&t, "instance_type");
 
-		if (!parse_time_us(col(&t, "timestamp"), &at) || !parse_usd_micros(col(&t, "spot"), &micros))
+		if (!parse_time_us(col(&t, "timestamp"), &at) ||
+		    !parse_usd_micros(col(&t, "spot"), &micros)) {
 			continue;
+		}
 		at += s->start_us - anchor;
 		for (size_t k = 0; k < m->pools_n; k++) {
 			struct pool *p = &m->pools[k];
 
 			if (p->cloud == CLOUD_AZURE && str_same(p->region->name, region) &&
-			    str_same(p->type->name, type))
+			    str_same(p->type->name, type)) {
 				history_point(s, p, at, micros);
+			}
 		}
 	}
 	return true;
@@ -138,9 +153,10 @@ static bool load_history(struct sim *s, struct spot_err *err)
 
 bool az_market_load(struct sim *s, struct spot_err *err)
 {
-	if (!load_types(s, err) || !load_regions(s, err) || !load_pools(s, err) || !load_history(s, err) ||
-	    err->rc != SPOT_OK)
+	if (!load_types(s, err) || !load_regions(s, err) || !load_pools(s, err) ||
+	    !load_history(s, err) || err->rc != SPOT_OK) {
 		return false;
+	}
 	market_replay_start(s);
 	return true;
 }

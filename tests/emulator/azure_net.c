@@ -26,7 +26,7 @@ static void set_guid(struct sim *s, json_t *o, const char *key)
 	json_object_set_new(o, key, json_string(az_guid(s, id)));
 }
 
-/* ---- addresses and NICs ----------------------------------------------------------------- */
+/* ---- addresses and NICs ---------------------------------------------------------------------- */
 
 static void public_ip(struct sim *s, struct az_res *r)
 {
@@ -46,19 +46,24 @@ static struct az_res *ip_make(struct az_call *c, struct az_res *nic, const json_
 	r = az_new(c->rq->sim, AZ_IP, nic->group, arena_printf(c->rq->arena, "%s-%s", name, hex),
 	    nic->location,
 	    json_pack("{s:o, s:{s:s, s:s, s:i}}", "sku",
-		sku ? json_deep_copy(sku) : json_pack("{s:s, s:s}", "name", "Standard", "tier", "Regional"),
-		"properties", "publicIPAddressVersion", "IPv4", "publicIPAllocationMethod", "Static",
-		"idleTimeoutInMinutes", 4));
-	if (json_object_get(conf, "tags"))
+		sku ? json_deep_copy(sku)
+		    : json_pack("{s:s, s:s}", "name", "Standard", "tier", "Regional"),
+		"properties", "publicIPAddressVersion", "IPv4", "publicIPAllocationMethod",
+		"Static", "idleTimeoutInMinutes", 4));
+	if (json_object_get(conf, "tags")) {
 		json_object_set(r->doc, "tags", json_object_get(conf, "tags"));
-	if (!json_object_get(json_object_get(r->doc, "sku"), "tier"))
-		json_object_set_new(json_object_get(r->doc, "sku"), "tier", json_string("Regional"));
+	}
+	if (!json_object_get(json_object_get(r->doc, "sku"), "tier")) {
+		json_object_set_new(json_object_get(r->doc, "sku"), "tier",
+		    json_string("Regional"));
+	}
 	set_guid(c->rq->sim, props(r->doc), "resourceGuid");
 	public_ip(c->rq->sim, r);
 	r->owner = nic;
 	r->delete_with = az_same(option, "Delete");
-	if (option)
+	if (option) {
 		json_object_set_new(props(r->doc), "deleteOption", json_string(option));
+	}
 	return r;
 }
 
@@ -69,15 +74,19 @@ static json_t *ip_configuration(struct az_call *c, struct az_res *nic, const jso
 	const char *name = json_string_value(json_object_get(conf, "name"));
 	json_t *out = json_pack("{s:s, s:o, s:s, s:{s:s, s:s, s:s, s:b, s:s}}", "name", name, "id",
 	    json_sprintf("%s/ipConfigurations/%s", nic->id, name), "type",
-	    "Microsoft.Network/networkInterfaces/ipConfigurations", "properties", "provisioningState",
-	    "Succeeded", "privateIPAddress", nic->ip, "privateIPAllocationMethod", "Dynamic", "primary",
+	    "Microsoft.Network/networkInterfaces/ipConfigurations", "properties",
+	    "provisioningState", "Succeeded", "privateIPAddress", nic->ip,
+	    "privateIPAllocationMethod", "Dynamic", "primary",
 	    !json_is_false(json_object_get(p, "primary")), "privateIPAddressVersion", "IPv4");
 
-	if (json_object_get(p, "subnet"))
-		json_object_set_new(props(out), "subnet", json_deep_copy(json_object_get(p, "subnet")));
-	if (pip)
+	if (json_object_get(p, "subnet")) {
+		json_object_set_new(props(out), "subnet",
+		    json_deep_copy(json_object_get(p, "subnet")));
+	}
+	if (pip) {
 		json_object_set_new(props(out), "publicIPAddress",
 		    json_pack("{s:s}", "id", ip_make(c, nic, pip)->id));
+	}
 	return out;
 }
 
@@ -96,22 +105,28 @@ struct az_res *az_nic_make(struct az_call *c, struct az_res *vm, const json_t *c
 	    vm->location,
 	    json_pack("{s:{s:b, s:b, s:b, s:s, s:b}}", "properties", "primary", 1,
 		"enableAcceleratedNetworking",
-		json_is_true(json_object_get(p, "enableAcceleratedNetworking")), "enableIPForwarding", 0,
-		"macAddress", "00-0D-3A-00-00-01", "vnetEncryptionSupported", 0));
+		json_is_true(json_object_get(p, "enableAcceleratedNetworking")),
+		"enableIPForwarding", 0, "macAddress", "00-0D-3A-00-00-01",
+		"vnetEncryptionSupported", 0));
 	r->owner = vm;
 	r->delete_with = az_same(json_string_value(json_object_get(p, "deleteOption")), "Delete");
-	if (vm->inst)
+	if (vm->inst) {
 		snprintf(r->ip, sizeof(r->ip), "%s", vm->inst->private_ip);
-	else
-		snprintf(r->ip, sizeof(r->ip), "10.255.0.%d", (int)rng_below(&c->rq->sim->rng, 250) + 4);
-	if (json_object_get(conf, "tags"))
+	} else {
+		snprintf(r->ip, sizeof(r->ip), "10.255.0.%d",
+		    (int)rng_below(&c->rq->sim->rng, 250) + 4);
+	}
+	if (json_object_get(conf, "tags")) {
 		json_object_set(r->doc, "tags", json_object_get(conf, "tags"));
-	if (json_object_get(p, "networkSecurityGroup"))
-		json_object_set(
-		    props(r->doc), "networkSecurityGroup", json_object_get(p, "networkSecurityGroup"));
+	}
+	if (json_object_get(p, "networkSecurityGroup")) {
+		json_object_set(props(r->doc), "networkSecurityGroup",
+		    json_object_get(p, "networkSecurityGroup"));
+	}
 	set_guid(c->rq->sim, props(r->doc), "resourceGuid");
-	json_array_foreach(json_object_get(p, "ipConfigurations"), k, ip)
+	json_array_foreach (json_object_get(p, "ipConfigurations"), k, ip) {
 		json_array_append_new(ips, ip_configuration(c, r, ip));
+	}
 	json_object_set_new(props(r->doc), "ipConfigurations", ips);
 	return r;
 }
@@ -124,26 +139,32 @@ bool az_subnet_known(struct azure *az, const char *id, const char *location)
 	json_t *sub;
 	size_t k;
 
-	if (!cut)
+	if (!cut) {
 		return false;
+	}
 	for (net = az->res; net; net = net->next) {
 		if (net->kind == AZ_VNET && strlen(net->id) == (size_t)(cut - id) &&
-		    strncasecmp(net->id, id, (size_t)(cut - id)) == 0)
+		    strncasecmp(net->id, id, (size_t)(cut - id)) == 0) {
 			break;
+		}
 	}
-	if (!net || !az_same(net->location, location))
+	if (!net || !az_same(net->location, location)) {
 		return false;
-	json_array_foreach(json_object_get(json_object_get(net->doc, "properties"), "subnets"), k, sub)
-	{
-		if (az_same(json_string_value(json_object_get(sub, "name")), cut + strlen("/subnets/")))
+	}
+	json_array_foreach (json_object_get(json_object_get(net->doc, "properties"), "subnets"), k,
+	    sub) {
+		if (az_same(json_string_value(json_object_get(sub, "name")),
+			cut + strlen("/subnets/"))) {
 			return true;
+		}
 	}
 	return false;
 }
 
-/* ---- disks ------------------------------------------------------------------------------ */
+/* ---- disks ----------------------------------------------------------------------------------- */
 
-struct az_res *az_disk_make(struct az_call *c, struct az_res *vm, const json_t *disk, bool os, int lun)
+struct az_res *az_disk_make(struct az_call *c, struct az_res *vm, const json_t *disk, bool os,
+    int lun)
 {
 	const json_t *managed = json_object_get(disk, "managedDisk");
 	const char *name = json_string_value(json_object_get(disk, "name")),
@@ -153,29 +174,35 @@ struct az_res *az_disk_make(struct az_call *c, struct az_res *vm, const json_t *
 	struct az_res *r;
 
 	rng_hex(&c->rq->sim->rng, hex, 16);
-	if (!name)
+	if (!name) {
 		name = os ? arena_printf(c->rq->arena, "%s_OsDisk_1_%s", vm->name, hex)
 			  : arena_printf(c->rq->arena, "%s_DataDisk_%d_%s", vm->name, lun, hex);
+	}
 	size = size ? size : 30;
 	r = az_new(c->rq->sim, AZ_DISK, vm->group, name, vm->location,
-	    json_pack("{s:{s:s, s:s}, s:{s:{s:s}, s:I, s:I, s:s}}", "sku", "name", sku ? sku : "Standard_LRS",
-		"tier", sku && str_prefix(sku, "Premium") ? "Premium" : "Standard", "properties",
+	    json_pack("{s:{s:s, s:s}, s:{s:{s:s}, s:I, s:I, s:s}}", "sku", "name",
+		sku ? sku : "Standard_LRS", "tier",
+		sku && str_prefix(sku, "Premium") ? "Premium" : "Standard", "properties",
 		"creationData", "createOption", os ? "FromImage" : "Empty", "diskSizeGB", size,
 		"diskSizeBytes", size << 30, "timeCreated",
 		az_time(c->rq->arena, sim_wall(c->rq->sim))));
-	if (os)
+	if (os) {
 		json_object_set_new(props(r->doc), "osType", json_string("Linux"));
+	}
 	set_guid(c->rq->sim, props(r->doc), "uniqueId");
-	if (json_object_get(vm->asked, "zones"))
+	if (json_object_get(vm->asked, "zones")) {
 		json_object_set(r->doc, "zones", json_object_get(vm->asked, "zones"));
-	if (json_object_get(vm->asked, "tags"))
+	}
+	if (json_object_get(vm->asked, "tags")) {
 		json_object_set(r->doc, "tags", json_object_get(vm->asked, "tags"));
+	}
 	r->owner = vm;
-	r->delete_with = az_same(json_string_value(json_object_get(disk, "deleteOption")), "Delete");
+	r->delete_with =
+	    az_same(json_string_value(json_object_get(disk, "deleteOption")), "Delete");
 	return r;
 }
 
-/* ---- by hand ---------------------------------------------------------------------------- */
+/* ---- by hand --------------------------------------------------------------------------------- */
 
 static void complete(struct az_call *c, struct az_res *r)
 {
@@ -188,39 +215,41 @@ static void complete(struct az_call *c, struct az_res *r)
 		json_object_set_new(p, "tenantId", json_string(AZ_TENANT));
 		return;
 	}
-	if (!json_object_get(p, "resourceGuid") && r->kind != AZ_DISK)
+	if (!json_object_get(p, "resourceGuid") && r->kind != AZ_DISK) {
 		set_guid(c->rq->sim, p, "resourceGuid");
-	if (r->kind == AZ_IP)
+	}
+	if (r->kind == AZ_IP) {
 		public_ip(c->rq->sim, r);
-	if (r->kind == AZ_DISK)
-		json_object_set_new(
-		    p, "timeCreated", json_string(az_time(c->rq->arena, sim_wall(c->rq->sim))));
-	json_array_foreach(json_object_get(p, "subnets"), k, sub)
-	{
+	}
+	if (r->kind == AZ_DISK) {
+		json_object_set_new(p, "timeCreated",
+		    json_string(az_time(c->rq->arena, sim_wall(c->rq->sim))));
+	}
+	json_array_foreach (json_object_get(p, "subnets"), k, sub) {
 		const char *name = json_string_value(json_object_get(sub, "name"));
 
-		json_object_set_new(
-		    sub, "id", json_sprintf("%s/subnets/%s", r->id, name ? name : "default"));
+		json_object_set_new(sub, "id",
+		    json_sprintf("%s/subnets/%s", r->id, name ? name : "default"));
 		json_object_set_new(props(sub), "provisioningState", json_string("Succeeded"));
 	}
-	json_array_foreach(json_object_get(p, "securityRules"), k, sub)
-	{
+	json_array_foreach (json_object_get(p, "securityRules"), k, sub) {
 		const char *name = json_string_value(json_object_get(sub, "name"));
 
-		json_object_set_new(
-		    sub, "id", json_sprintf("%s/securityRules/%s", r->id, name ? name : "rule"));
+		json_object_set_new(sub, "id",
+		    json_sprintf("%s/securityRules/%s", r->id, name ? name : "rule"));
 		json_object_set_new(props(sub), "provisioningState", json_string("Succeeded"));
 	}
 }
 
 static bool body_good(struct az_call *c, enum az_kind kind)
 {
-	static const char *const known[] = {"location", "tags", "properties", "zones", "sku", "id", "name",
-	    "type", "etag", "extendedLocation", "managedBy", NULL};
+	static const char *const known[] = { "location", "tags", "properties", "zones", "sku", "id",
+		"name", "type", "etag", "extendedLocation", "managedBy", NULL };
 	const char *location;
 
-	if (!az_need_doc(c))
+	if (!az_need_doc(c)) {
 		return false;
+	}
 	location = json_string_value(json_object_get(c->doc, "location"));
 	if (json_unknown_key(c->doc, known)) {
 		az_fail(c, 400, "InvalidRequestFormat",
@@ -229,7 +258,8 @@ static bool body_good(struct az_call *c, enum az_kind kind)
 		return false;
 	}
 	if (!location) {
-		az_fail(c, 400, "LocationRequired", "The location property is required for this definition.");
+		az_fail(c, 400, "LocationRequired",
+		    "The location property is required for this definition.");
 		return false;
 	}
 	c->rq->region = az_location(c->rq->arena, location);
@@ -247,13 +277,16 @@ static void put(struct az_call *c, enum az_kind kind, struct az_res *r)
 	const json_t *p;
 	bool made = !r;
 
-	if (!az_group_for_write(c) || !body_good(c, kind))
+	if (!az_group_for_write(c) || !body_good(c, kind)) {
 		return;
+	}
 	p = json_object_get(c->doc, "properties");
-	if (made && kind == AZ_IP && az_used(c->rq->sim, c->rq->region, "PublicIPAddresses") >=
+	if (made && kind == AZ_IP &&
+	    az_used(c->rq->sim, c->rq->region, "PublicIPAddresses") >=
 		az_quota(c->rq->sim, c->rq->region, "PublicIPAddresses")) {
 		az_fail(c, 400, "PublicIPCountLimitReached",
-		    "Cannot create more than %lld public IP addresses for this subscription in this region.",
+		    "Cannot create more than %lld public IP addresses for this subscription in "
+		    "this region.",
 		    (long long)az_quota(c->rq->sim, c->rq->region, "PublicIPAddresses"));
 		return;
 	}
@@ -262,9 +295,10 @@ static void put(struct az_call *c, enum az_kind kind, struct az_res *r)
 		    "Network interface %s must have one or more IP configurations.", c->name);
 		return;
 	}
-	if (made)
-		r = az_new(c->rq->sim, kind, c->group, c->name, c->rq->region, json_deep_copy(c->doc));
-	else {
+	if (made) {
+		r = az_new(c->rq->sim, kind, c->group, c->name, c->rq->region,
+		    json_deep_copy(c->doc));
+	} else {
 		json_decref(r->doc);
 		r->doc = json_deep_copy(c->doc);
 	}
@@ -277,10 +311,12 @@ static void put(struct az_call *c, enum az_kind kind, struct az_res *r)
 static bool group_used(struct azure *az, const char *id)
 {
 	for (const struct az_res *r = az->res; r; r = r->next) {
-		const json_t *g = json_object_get(json_object_get(r->doc, "properties"), "networkSecurityGroup");
+		const json_t *g =
+		    json_object_get(json_object_get(r->doc, "properties"), "networkSecurityGroup");
 
-		if (r->kind == AZ_NIC && az_same(json_string_value(json_object_get(g, "id")), id))
+		if (r->kind == AZ_NIC && az_same(json_string_value(json_object_get(g, "id")), id)) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -289,38 +325,45 @@ static bool in_use(struct az_call *c, const struct az_res *r)
 {
 	if (r->kind == AZ_NIC && r->owner) {
 		az_fail(c, 400, "NicInUse",
-		    "Network Interface %s is used by existing resource %s. In order to delete the network "
+		    "Network Interface %s is used by existing resource %s. In order to delete the "
+		    "network "
 		    "interface, it must be dissociated from the resource.",
 		    r->id, r->owner->id);
 		return true;
 	}
 	if (r->kind == AZ_NIC && r->reserved_us > sim_wall(c->rq->sim)) {
 		az_fail(c, 400, "NicReservedForAnotherVm",
-		    "Nic(s) in request is reserved for another Virtual Machine for 180 seconds. Please "
+		    "Nic(s) in request is reserved for another Virtual Machine for 180 seconds. "
+		    "Please "
 		    "provide another nic(s) or retry after 180 seconds.");
 		return true;
 	}
 	if (r->kind == AZ_IP && r->owner) {
 		az_fail(c, 400, "PublicIPAddressCannotBeDeleted",
-		    "Public IP address %s can not be deleted since it is still allocated to resource "
+		    "Public IP address %s can not be deleted since it is still allocated to "
+		    "resource "
 		    "%s/ipConfigurations/ip.",
 		    r->id, r->owner->id);
 		return true;
 	}
 	if (r->kind == AZ_DISK && r->owner) {
-		az_fail(c, 409, "OperationNotAllowed", "Disk %s is attached to VM %s.", r->name, r->owner->id);
+		az_fail(c, 409, "OperationNotAllowed", "Disk %s is attached to VM %s.", r->name,
+		    r->owner->id);
 		return true;
 	}
 	if (r->kind == AZ_VNET && az_subnet_used(c->az, r)) {
 		az_fail(c, 400, "InUseSubnetCannotBeDeleted",
-		    "Subnet %s is in use and cannot be deleted. In order to delete the subnet, delete all the "
+		    "Subnet %s is in use and cannot be deleted. In order to delete the subnet, "
+		    "delete all the "
 		    "resources within the subnet.",
 		    az_subnet_used(c->az, r));
 		return true;
 	}
 	if (r->kind == AZ_NSG && group_used(c->az, r->id)) {
 		az_fail(c, 400, "InUseNetworkSecurityGroupCannotBeDeleted",
-		    "Network security group %s cannot be deleted because it is in use by network interfaces.", r->id);
+		    "Network security group %s cannot be deleted because it is in use by network "
+		    "interfaces.",
+		    r->id);
 		return true;
 	}
 	return false;
@@ -328,14 +371,16 @@ static bool in_use(struct az_call *c, const struct az_res *r)
 
 static void drop(struct az_call *c, struct az_res *r)
 {
-	if (!az_group_for_write(c))
+	if (!az_group_for_write(c)) {
 		return;
+	}
 	if (!r) {
 		reply_set(c->rep, 204, NULL, NULL, 0);
 		return;
 	}
-	if (in_use(c, r))
+	if (in_use(c, r)) {
 		return;
+	}
 	az_op_new(c, r, true);
 	az_op_headers(c, r->op);
 	az_op_end(c->rq->sim, r->op, "Succeeded", NULL, NULL);
@@ -348,30 +393,36 @@ void az_plain_resource(struct az_call *c, enum az_kind kind)
 	struct az_res *r = az_find(c->az, kind, c->group, c->name);
 	const char *m = c->rq->http->method;
 
-	if (r)
+	if (r) {
 		c->rq->region = r->location;
-	if (c->child && r && az_visible(c->rq->sim, r) && az_children(c, r))
+	}
+	if (c->child && r && az_visible(c->rq->sim, r) && az_children(c, r)) {
 		return;
-	if (c->child && (r || (kind != AZ_VNET && kind != AZ_NSG)))
+	}
+	if (c->child && (r || (kind != AZ_VNET && kind != AZ_NSG))) {
 		az_fail(c, 404, "NotFound", "The resource has no '%s'.", c->child);
-	else if (str_same(m, "PUT") && !c->child)
+	} else if (str_same(m, "PUT") && !c->child) {
 		put(c, kind, r);
-	else if (str_same(m, "DELETE") && !c->child)
+	} else if (str_same(m, "DELETE") && !c->child) {
 		drop(c, r);
-	else if (str_same(m, "PATCH") && r) {
-		if (az_group_for_write(c) && az_need_doc(c) && az_tags_patch(c, r->doc))
+	} else if (str_same(m, "PATCH") && r) {
+		if (az_group_for_write(c) && az_need_doc(c) && az_tags_patch(c, r->doc)) {
 			az_send(c, 200, az_view(c->rq->sim, r));
-	} else if (!c->child && !str_same(m, "GET") && !str_same(m, "PATCH"))
+		}
+	} else if (!c->child && !str_same(m, "GET") && !str_same(m, "PATCH")) {
 		az_fail(c, 405, "MethodNotAllowed", "The method is not allowed here.");
-	else if (r && az_visible(c->rq->sim, r))
+	} else if (r && az_visible(c->rq->sim, r)) {
 		az_send(c, 200, az_view(c->rq->sim, r));
-	else if (!az_find(c->az, AZ_GROUP, NULL, c->group))
-		az_fail(c, 404, "ResourceGroupNotFound", "Resource group '%s' could not be found.", c->group);
-	else
+	} else if (!az_find(c->az, AZ_GROUP, NULL, c->group)) {
+		az_fail(c, 404, "ResourceGroupNotFound", "Resource group '%s' could not be found.",
+		    c->group);
+	} else {
 		az_fail(c, 404, "ResourceNotFound",
-		    "The Resource '%s/%s' under resource group '%s' was not found. For more details please go "
+		    "The Resource '%s/%s' under resource group '%s' was not found. For more "
+		    "details please go "
 		    "to https://aka.ms/ARMResourceNotFoundFix",
 		    az_kind_type(kind), c->name, c->group);
+	}
 }
 
 void az_plain_list(struct az_call *c, enum az_kind kind)
@@ -380,8 +431,9 @@ void az_plain_list(struct az_call *c, enum az_kind kind)
 
 	for (const struct az_res *r = c->az->res; r; r = r->next) {
 		if (r->kind == kind && az_visible(c->rq->sim, r) &&
-		    (!c->group || az_same(c->group, r->group)))
+		    (!c->group || az_same(c->group, r->group))) {
 			json_array_append_new(list, az_view(c->rq->sim, r));
+		}
 	}
 	az_list(c, list);
 }

@@ -6,15 +6,15 @@
 static const struct {
 	const char *ns, *type;
 } kinds[AZ_KIND_COUNT] = {
-    [AZ_NONE] = {"", ""},
-    [AZ_GROUP] = {"Microsoft.Resources", "resourceGroups"},
-    [AZ_VM] = {"Microsoft.Compute", "virtualMachines"},
-    [AZ_NIC] = {"Microsoft.Network", "networkInterfaces"},
-    [AZ_IP] = {"Microsoft.Network", "publicIPAddresses"},
-    [AZ_DISK] = {"Microsoft.Compute", "disks"},
-    [AZ_VNET] = {"Microsoft.Network", "virtualNetworks"},
-    [AZ_NSG] = {"Microsoft.Network", "networkSecurityGroups"},
-    [AZ_IDENTITY] = {"Microsoft.ManagedIdentity", "userAssignedIdentities"},
+	[AZ_NONE] = { "", "" },
+	[AZ_GROUP] = { "Microsoft.Resources", "resourceGroups" },
+	[AZ_VM] = { "Microsoft.Compute", "virtualMachines" },
+	[AZ_NIC] = { "Microsoft.Network", "networkInterfaces" },
+	[AZ_IP] = { "Microsoft.Network", "publicIPAddresses" },
+	[AZ_DISK] = { "Microsoft.Compute", "disks" },
+	[AZ_VNET] = { "Microsoft.Network", "virtualNetworks" },
+	[AZ_NSG] = { "Microsoft.Network", "networkSecurityGroups" },
+	[AZ_IDENTITY] = { "Microsoft.ManagedIdentity", "userAssignedIdentities" },
 };
 
 const char *az_kind_type(enum az_kind k)
@@ -29,8 +29,9 @@ struct az_res *az_find(struct azure *az, enum az_kind kind, const char *group, c
 {
 	for (struct az_res *r = az->res; r; r = r->next) {
 		if (r->kind == kind && az_same(r->name, name) &&
-		    (kind == AZ_GROUP || az_same(r->group, group)))
+		    (kind == AZ_GROUP || az_same(r->group, group))) {
 			return r;
+		}
 	}
 	return NULL;
 }
@@ -38,8 +39,9 @@ struct az_res *az_find(struct azure *az, enum az_kind kind, const char *group, c
 struct az_res *az_by_id(struct azure *az, const char *id)
 {
 	for (struct az_res *r = az->res; id && r; r = r->next) {
-		if (az_same(r->id, id))
+		if (az_same(r->id, id)) {
 			return r;
+		}
 	}
 	return NULL;
 }
@@ -51,27 +53,31 @@ struct az_res *az_new(struct sim *s, enum az_kind kind, const char *group, const
 	struct az_res *r = calloc(1, sizeof(*r));
 	char id[1024];
 
-	if (!r)
+	if (!r) {
 		abort();
-	if (kind == AZ_GROUP)
-		snprintf(id, sizeof(id), "/subscriptions/" AZ_SUBSCRIPTION "/resourceGroups/%s", name);
-	else
+	}
+	if (kind == AZ_GROUP) {
+		snprintf(id, sizeof(id), "/subscriptions/" AZ_SUBSCRIPTION "/resourceGroups/%s",
+		    name);
+	} else {
 		snprintf(id, sizeof(id),
-		    "/subscriptions/" AZ_SUBSCRIPTION "/resourceGroups/%s/providers/%s/%s/%s", group,
-		    kinds[kind].ns, kinds[kind].type, name);
-	*r = (struct az_res){.kind = kind,
-	    .group = dup_text(group),
-	    .name = dup_text(name),
-	    .id = dup_text(id),
-	    .location = dup_text(location),
-	    .doc = doc,
-	    .state = "Succeeded",
-	    .made_us = sim_wall(s),
-	    .visible_us = sim_wall(s) + s->conf.lag_us};
-	if (az->res_last)
+		    "/subscriptions/" AZ_SUBSCRIPTION "/resourceGroups/%s/providers/%s/%s/%s",
+		    group, kinds[kind].ns, kinds[kind].type, name);
+	}
+	*r = (struct az_res){ .kind = kind,
+		.group = dup_text(group),
+		.name = dup_text(name),
+		.id = dup_text(id),
+		.location = dup_text(location),
+		.doc = doc,
+		.state = "Succeeded",
+		.made_us = sim_wall(s),
+		.visible_us = sim_wall(s) + s->conf.lag_us };
+	if (az->res_last) {
 		az->res_last->next = r;
-	else
+	} else {
 		az->res = r;
+	}
 	az->res_last = r;
 	return r;
 }
@@ -94,22 +100,27 @@ void az_drop(struct azure *az, struct az_res *gone)
 	struct az_res *last = NULL;
 
 	for (struct az_res *r = az->res; r; last = r, r = r->next) {
-		if (r != gone)
+		if (r != gone) {
 			continue;
-		if (last)
+		}
+		if (last) {
 			last->next = r->next;
-		else
+		} else {
 			az->res = r->next;
-		if (az->res_last == r)
+		}
+		if (az->res_last == r) {
 			az->res_last = last;
+		}
 		break;
 	}
 	for (struct az_res *r = az->res; r; r = r->next) {
-		if (r->owner == gone)
+		if (r->owner == gone) {
 			r->owner = NULL;
+		}
 	}
-	if (gone->inst)
+	if (gone->inst) {
 		gone->inst->own = NULL;
+	}
 	res_free(gone);
 }
 
@@ -144,8 +155,9 @@ json_t *az_view(struct sim *s, const struct az_res *r)
 {
 	json_t *o, *p;
 
-	if (r->kind == AZ_VM)
+	if (r->kind == AZ_VM) {
 		return az_vm_view(s, r, false);
+	}
 	o = json_deep_copy(r->doc);
 	json_object_set_new(o, "id", json_string(r->id));
 	json_object_set_new(o, "name", json_string(r->name));
@@ -156,20 +168,24 @@ json_t *az_view(struct sim *s, const struct az_res *r)
 		p = json_object();
 		json_object_set_new(o, "properties", p);
 	}
-	if (r->kind != AZ_IDENTITY)
+	if (r->kind != AZ_IDENTITY) {
 		json_object_set_new(p, "provisioningState", json_string(r->state));
-	if (r->kind == AZ_NIC && r->owner)
+	}
+	if (r->kind == AZ_NIC && r->owner) {
 		json_object_set_new(p, "virtualMachine", json_pack("{s:s}", "id", r->owner->id));
-	if (r->kind == AZ_IP && r->owner)
+	}
+	if (r->kind == AZ_IP && r->owner) {
 		json_object_set_new(p, "ipConfiguration",
 		    json_pack("{s:o}", "id", json_sprintf("%s/ipConfigurations/ip", r->owner->id)));
+	}
 	if (r->kind == AZ_DISK) {
 		json_object_set_new(p, "diskState",
-		    json_string(!r->owner		? "Unattached"
+		    json_string(!r->owner           ? "Unattached"
 			    : r->owner->deallocated ? "Reserved"
 						    : "Attached"));
-		if (r->owner)
+		if (r->owner) {
 			json_object_set_new(o, "managedBy", json_string(r->owner->id));
+		}
 	}
 	return o;
 }
@@ -181,20 +197,21 @@ bool az_tags_valid(struct az_call *c, const json_t *tags)
 	const char *key;
 	json_t *v;
 
-	if (!tags || json_is_null(tags))
+	if (!tags || json_is_null(tags)) {
 		return true;
+	}
 	if (!json_is_object(tags) || json_object_size(tags) > 50) {
 		az_fail(c, 400, json_is_object(tags) ? "TooManyTags" : "InvalidRequestContent",
 		    "The tags provided are not an object of at most 50 members.");
 		return false;
 	}
-	json_object_foreach((json_t *)(uintptr_t)tags, key, v)
-	{
+	json_object_foreach ((json_t *)(uintptr_t)tags, key, v) {
 		const char *value = json_string_value(v);
 
 		if (!*key || strlen(key) > 512 || strpbrk(key, "<>%&\\?/")) {
 			az_fail(c, 400, "InvalidTagNameCharacters",
-			    "The tag names '%s' have reserved characters '<,>,%%,&,\\,?,/' or control "
+			    "The tag names '%s' have reserved characters '<,>,%%,&,\\,?,/' or "
+			    "control "
 			    "characters.",
 			    key);
 			return false;
@@ -213,14 +230,16 @@ bool az_tags_patch(struct az_call *c, json_t *to)
 {
 	json_t *tags = json_object_get(c->doc, "tags");
 
-	if (!az_tags_valid(c, tags))
+	if (!az_tags_valid(c, tags)) {
 		return false;
-	if (json_is_object(tags))
+	}
+	if (json_is_object(tags)) {
 		json_object_set_new(to, "tags", json_deep_copy(tags));
+	}
 	return true;
 }
 
-/* ---- time ------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 /* A group goes when all in it is gone: VMs first, then the rest at once. true: the list changed. */
 static bool group_tick(struct sim *s, struct az_res *g)
@@ -235,12 +254,14 @@ static bool group_tick(struct sim *s, struct az_res *g)
 			busy = true;
 		}
 	}
-	if (busy)
+	if (busy) {
 		return false;
+	}
 	for (struct az_res *r = az->res; r; r = next) {
 		next = r->next;
-		if (r->kind != AZ_GROUP && az_same(r->group, g->name))
+		if (r->kind != AZ_GROUP && az_same(r->group, g->name)) {
 			az_drop(az, r);
+		}
 	}
 	az_op_end(s, g->op, "Succeeded", NULL, NULL);
 	az_drop(az, g);
@@ -252,8 +273,9 @@ static bool tick_one(struct sim *s)
 {
 	for (struct az_res *r = azure_of(s)->res; r; r = r->next) {
 		if (r->kind == AZ_VM ? az_vm_tick(s, r)
-				     : r->kind == AZ_GROUP && r->scheduled_us && group_tick(s, r))
+				     : r->kind == AZ_GROUP && r->scheduled_us && group_tick(s, r)) {
 			return true;
+		}
 	}
 	return false;
 }

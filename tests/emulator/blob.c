@@ -8,15 +8,16 @@
 
 #include <unistd.h>
 
-/* ---- the store -------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 void blob_new(struct sim *s)
 {
 	char path[4096];
 
 	s->azure->blobs = calloc(1, sizeof(*s->azure->blobs));
-	if (!s->azure->blobs)
+	if (!s->azure->blobs) {
 		abort();
+	}
 	snprintf(path, sizeof(path), "%s/blobs", s->conf.dir);
 	dir_make(path, 0700);
 }
@@ -35,8 +36,9 @@ static void blocks_free(struct blob_block *list, size_t n)
 
 static void one_free(struct blob *x)
 {
-	if (x->file)
+	if (x->file) {
 		unlink(x->file);
+	}
 	for (size_t k = 0; k < x->meta_n; k++) {
 		free(x->meta[k].key);
 		free(x->meta[k].value);
@@ -83,10 +85,11 @@ void blob_left(const struct sim *s, json_t *left)
 {
 	for (const struct blob_container *b = s->azure->blobs->containers; b; b = b->next) {
 		for (const struct blob *x = b->blobs; x; x = x->next) {
-			if (x->staged_n > 0)
+			if (x->staged_n > 0) {
 				json_array_append_new(left,
-				    json_sprintf("azure uncommitted blocks %s/%s (%d)", b->name, x->name,
-					(int)x->staged_n));
+				    json_sprintf("azure uncommitted blocks %s/%s (%d)", b->name,
+					x->name, (int)x->staged_n));
+			}
 		}
 	}
 }
@@ -94,8 +97,9 @@ void blob_left(const struct sim *s, json_t *left)
 struct blob *blob_find(const struct blob_container *b, const char *name)
 {
 	for (struct blob *x = b->blobs; x; x = x->next) {
-		if (strcmp(x->name, name) == 0)
+		if (strcmp(x->name, name) == 0) {
 			return x;
+		}
 	}
 	return NULL;
 }
@@ -104,14 +108,17 @@ struct blob *blob_get_or_add(struct blob_container *b, const char *name)
 {
 	struct blob *x = blob_find(b, name), **at = &b->blobs;
 
-	if (x)
+	if (x) {
 		return x;
+	}
 	x = calloc(1, sizeof(*x));
-	if (!x)
+	if (!x) {
 		abort();
+	}
 	x->name = dup_text(name);
-	while (*at && strcmp((*at)->name, name) < 0)
+	while (*at && strcmp((*at)->name, name) < 0) {
 		at = &(*at)->next;
+	}
 	x->next = *at;
 	*at = x;
 	return x;
@@ -154,21 +161,23 @@ const char *blob_date(struct arena *a, int64_t us)
 	return arena_strdup(a, date);
 }
 
-/* ---- replies ---------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
-void blob_error(
-    struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message)
+void blob_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
+    const char *message)
 {
 	char at[TIME_TEXT_MAX];
 	const char *text = arena_printf(rq->arena,
-	    "\xef\xbb\xbf<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>%s</Code><Message>%s\n"
+	    "\xef\xbb\xbf<?xml version=\"1.0\" "
+	    "encoding=\"utf-8\"?><Error><Code>%s</Code><Message>%s\n"
 	    "RequestId:%s\nTime:%.26s0Z</Message></Error>",
 	    code, message, rq->request_id, format_time(sim_wall(rq->sim), at));
 
-	if (str_same(rq->http->method, "HEAD"))
+	if (str_same(rq->http->method, "HEAD")) {
 		reply_set(rep, status, NULL, NULL, 0);
-	else
+	} else {
 		reply_set(rep, status, "application/xml", text, strlen(text));
+	}
 	reply_header(rep, "x-ms-error-code", arena_strdup(rq->arena, code));
 	reply_header(rep, "x-ms-request-id", rq->request_id);
 }
@@ -200,7 +209,8 @@ static bool etag_in(const char *list, const char *etag)
 bool blob_conditions(struct blob_call *b, const struct blob *x)
 {
 	const char *match = blob_header(b, "if-match"), *none = blob_header(b, "if-none-match");
-	bool there = x && x->committed, get = str_same(b->rq->http->method, "GET") || str_same(b->rq->http->method, "HEAD");
+	bool there = x && x->committed,
+	     get = str_same(b->rq->http->method, "GET") || str_same(b->rq->http->method, "HEAD");
 
 	if (match && !(there && etag_in(match, x->etag))) {
 		blob_fail(b, 412, "ConditionNotMet",
@@ -208,19 +218,21 @@ bool blob_conditions(struct blob_call *b, const struct blob *x)
 		return false;
 	}
 	if (none && there && etag_in(none, x->etag)) {
-		if (get)
+		if (get) {
 			reply_set(b->rep, 304, NULL, NULL, 0);
-		else if (str_same(none, "*"))
-			blob_fail(b, 409, "BlobAlreadyExists", "The specified blob already exists.");
-		else
+		} else if (str_same(none, "*")) {
+			blob_fail(b, 409, "BlobAlreadyExists",
+			    "The specified blob already exists.");
+		} else {
 			blob_fail(b, 412, "ConditionNotMet",
 			    "The condition specified using HTTP conditional header(s) is not met.");
+		}
 		return false;
 	}
 	return true;
 }
 
-/* ---- containers ------------------------------------------------------------------------- */
+/* ---- containers ------------------------------------------------------------------------------ */
 
 static bool container_name_valid(const char *name)
 {
@@ -234,13 +246,15 @@ static struct blob_container *container_make(struct sim *s, const char *name)
 {
 	struct blob_container *b = calloc(1, sizeof(*b)), **at = &s->azure->blobs->containers;
 
-	if (!b)
+	if (!b) {
 		abort();
+	}
 	b->name = dup_text(name);
 	b->etag = blob_etag(s);
 	b->at_us = sim_wall(s);
-	while (*at && strcmp((*at)->name, name) < 0)
+	while (*at && strcmp((*at)->name, name) < 0) {
 		at = &(*at)->next;
+	}
 	b->next = *at;
 	*at = b;
 	return b;
@@ -249,8 +263,9 @@ static struct blob_container *container_make(struct sim *s, const char *name)
 static struct blob_container *container_find(const struct sim *s, const char *name)
 {
 	for (struct blob_container *b = s->azure->blobs->containers; b; b = b->next) {
-		if (strcmp(b->name, name) == 0)
+		if (strcmp(b->name, name) == 0) {
 			return b;
+		}
 	}
 	return NULL;
 }
@@ -259,12 +274,15 @@ json_t *blob_container_add(struct sim *s, const json_t *doc, struct spot_err *er
 {
 	const char *name = json_need_str(doc, "name", err);
 
-	if (err->rc == SPOT_OK && !container_name_valid(name))
+	if (err->rc == SPOT_OK && !container_name_valid(name)) {
 		err_set(err, SPOT_INVALID, "'%s' is no container name", name);
-	if (err->rc != SPOT_OK)
+	}
+	if (err->rc != SPOT_OK) {
 		return NULL;
-	if (!container_find(s, name))
+	}
+	if (!container_find(s, name)) {
 		container_make(s, name);
+	}
 	return json_object();
 }
 
@@ -277,10 +295,12 @@ static void container_stamp(struct blob_call *b, const struct blob_container *bo
 static void container_create(struct blob_call *b)
 {
 	if (!container_name_valid(b->container)) {
-		blob_fail(b, 400, strlen(b->container) < 3 ? "OutOfRangeInput" : "InvalidResourceName",
+		blob_fail(b, 400,
+		    strlen(b->container) < 3 ? "OutOfRangeInput" : "InvalidResourceName",
 		    "The specified resource name contains invalid characters.");
 	} else if (b->box) {
-		blob_fail(b, 409, "ContainerAlreadyExists", "The specified container already exists.");
+		blob_fail(b, 409, "ContainerAlreadyExists",
+		    "The specified container already exists.");
 	} else {
 		reply_set(b->rep, 201, NULL, NULL, 0);
 		container_stamp(b, container_make(b->rq->sim, b->container));
@@ -303,54 +323,61 @@ static void serve_container(struct blob_call *b)
 {
 	const char *m = b->rq->http->method, *comp = az_query(b->c, "comp");
 
-	if (!str_same(az_query(b->c, "restype"), "container"))
-		blob_fail(b, 400, "InvalidUri", "The requested URI does not represent any resource on the server.");
-	else if (str_same(m, "PUT") && !comp)
+	if (!str_same(az_query(b->c, "restype"), "container")) {
+		blob_fail(b, 400, "InvalidUri",
+		    "The requested URI does not represent any resource on the server.");
+	} else if (str_same(m, "PUT") && !comp) {
 		container_create(b);
-	else if (!b->box)
+	} else if (!b->box) {
 		blob_fail(b, 404, "ContainerNotFound", "The specified container does not exist.");
-	else if (str_same(m, "GET") && str_same(comp, "list"))
+	} else if (str_same(m, "GET") && str_same(comp, "list")) {
 		blob_list(b);
-	else if (str_same(m, "DELETE"))
+	} else if (str_same(m, "DELETE")) {
 		container_delete(b);
-	else if (!comp && (str_same(m, "GET") || str_same(m, "HEAD"))) {
+	} else if (!comp && (str_same(m, "GET") || str_same(m, "HEAD"))) {
 		reply_set(b->rep, 200, NULL, NULL, 0);
 		container_stamp(b, b->box);
-	} else
-		blob_fail(b, 405, "UnsupportedHttpVerb", "The resource doesn't support specified Http Verb.");
+	} else {
+		blob_fail(b, 405, "UnsupportedHttpVerb",
+		    "The resource doesn't support specified Http Verb.");
+	}
 }
 
-/* ---- routing ---------------------------------------------------------------------------- */
+/* ---- routing --------------------------------------------------------------------------------- */
 
 /* The operations as the REST reference names them. */
 static const struct {
 	const char *method, *comp, *action;
 	void (*fn)(struct blob_call *);
 } operations[] = {
-    {"PUT", NULL, "PutBlob", blob_put},
-    {"PUT", "block", "PutBlock", blob_put_block},
-    {"PUT", "blocklist", "PutBlockList", blob_put_list},
-    {"PUT", "metadata", "SetBlobMetadata", blob_put_meta},
-    {"GET", "blocklist", "GetBlockList", blob_get_list},
-    {"GET", NULL, "GetBlob", NULL},
-    {"HEAD", NULL, "GetBlobProperties", NULL},
-    {"DELETE", NULL, "DeleteBlob", blob_delete},
+	{ "PUT", NULL, "PutBlob", blob_put },
+	{ "PUT", "block", "PutBlock", blob_put_block },
+	{ "PUT", "blocklist", "PutBlockList", blob_put_list },
+	{ "PUT", "metadata", "SetBlobMetadata", blob_put_meta },
+	{ "GET", "blocklist", "GetBlockList", blob_get_list },
+	{ "GET", NULL, "GetBlob", NULL },
+	{ "HEAD", NULL, "GetBlobProperties", NULL },
+	{ "DELETE", NULL, "DeleteBlob", blob_delete },
 };
 
 const char *blob_action(struct az_call *c)
 {
 	const char *m = c->rq->http->method, *comp = az_query(c, "comp");
 
-	if (c->n == 1)
-		return str_same(comp, "userdelegationkey") ? "GetUserDelegationKey" : "ListContainers";
-	if (c->n == 2)
-		return str_same(m, "PUT") ? "CreateContainer"
+	if (c->n == 1) {
+		return str_same(comp, "userdelegationkey") ? "GetUserDelegationKey"
+							   : "ListContainers";
+	}
+	if (c->n == 2) {
+		return str_same(m, "PUT")    ? "CreateContainer"
 		    : str_same(comp, "list") ? "ListBlobs"
 		    : str_same(m, "DELETE")  ? "DeleteContainer"
 					     : "GetContainerProperties";
+	}
 	for (size_t k = 0; k < ARRAY_LEN(operations); k++) {
-		if (str_same(operations[k].method, m) && str_same(operations[k].comp, comp))
+		if (str_same(operations[k].method, m) && str_same(operations[k].comp, comp)) {
 			return operations[k].action;
+		}
 	}
 	return m;
 }
@@ -364,12 +391,14 @@ static void serve_blob(struct blob_call *b)
 		return;
 	}
 	for (size_t k = 0; k < ARRAY_LEN(operations); k++) {
-		if (!str_same(operations[k].method, m) || !str_same(operations[k].comp, comp))
+		if (!str_same(operations[k].method, m) || !str_same(operations[k].comp, comp)) {
 			continue;
-		if (operations[k].fn)
+		}
+		if (operations[k].fn) {
 			operations[k].fn(b);
-		else
+		} else {
 			blob_read(b, str_same(m, "HEAD"));
+		}
 		return;
 	}
 	blob_fail(b, 400, "InvalidQueryParameterValue",
@@ -383,12 +412,15 @@ static void split(struct blob_call *b)
 	char *text;
 
 	b->container = b->name = "";
-	if (*p == '/')
+	if (*p == '/') {
 		p++;
+	}
 	slash = strchrnul(p, '/');
 	b->container = arena_strndup(b->rq->arena, p, (size_t)(slash - p));
-	if (*slash && url_decode(b->rq->arena, (struct str){slash + 1, strlen(slash + 1)}, false, &text))
+	if (*slash &&
+	    url_decode(b->rq->arena, (struct str){ slash + 1, strlen(slash + 1) }, false, &text)) {
 		b->name = text;
+	}
 }
 
 static bool version_good(struct blob_call *b)
@@ -396,10 +428,13 @@ static bool version_good(struct blob_call *b)
 	const char *v = blob_header(b, "x-ms-version");
 
 	/* A SAS may carry it instead (sv). */
-	if (!v && az_query(b->c, "sig"))
+	if (!v && az_query(b->c, "sig")) {
 		return true;
-	if (v && str_prefix(v, "20") && strlen(v) == 10 && strcmp(v, "2015-02-21") >= 0 && strcmp(v, "2027-01-01") < 0)
+	}
+	if (v && str_prefix(v, "20") && strlen(v) == 10 && strcmp(v, "2015-02-21") >= 0 &&
+	    strcmp(v, "2027-01-01") < 0) {
 		return true;
+	}
 	blob_fail(b, 400, v ? "InvalidHeaderValue" : "MissingRequiredHeader",
 	    "The value for one of the HTTP headers is not in the correct format.");
 	reply_header(b->rep, "x-ms-version", "2025-07-05");
@@ -408,24 +443,28 @@ static bool version_good(struct blob_call *b)
 
 void blob_serve(struct az_call *c)
 {
-	struct blob_call b = {.c = c, .rq = c->rq, .rep = c->rep, .st = c->az->blobs};
-	const char *id = req_header(c->rq, "x-ms-client-request-id"), *v = req_header(c->rq, "x-ms-version");
+	struct blob_call b = { .c = c, .rq = c->rq, .rep = c->rep, .st = c->az->blobs };
+	const char *id = req_header(c->rq, "x-ms-client-request-id"),
+		   *v = req_header(c->rq, "x-ms-version");
 
 	split(&b);
 	b.box = container_find(c->rq->sim, b.container);
 	if (version_good(&b) && blob_authorized(&b)) {
-		if (!*b.container && str_same(c->rq->action, "GetUserDelegationKey"))
+		if (!*b.container && str_same(c->rq->action, "GetUserDelegationKey")) {
 			blob_user_key(&b);
-		else if (!*b.container)
+		} else if (!*b.container) {
 			blob_list_containers(&b);
-		else if (!*b.name)
+		} else if (!*b.name) {
 			serve_container(&b);
-		else
+		} else {
 			serve_blob(&b);
+		}
 	}
-	if (c->rep->status < 400)
+	if (c->rep->status < 400) {
 		reply_header(c->rep, "x-ms-request-id", c->rq->request_id);
+	}
 	reply_header(c->rep, "x-ms-version", v ? v : "2023-11-03");
-	if (id)
+	if (id) {
 		reply_header(c->rep, "x-ms-client-request-id", id);
+	}
 }

@@ -1,6 +1,7 @@
 /*
- * Blob storage of one account (REST reference, "Blob service REST API"): containers, block blobs with
- * their staged blocks, in memory and files below DIR/blobs. Path style: /account/container/blob.
+ * Blob storage of one account (REST reference, "Blob service REST API"): containers, block blobs
+ * with their staged blocks, in memory and files below DIR/blobs. Path style:
+ * /account/container/blob.
  */
 #ifndef EMULATOR_BLOB_H
 #define EMULATOR_BLOB_H
@@ -19,8 +20,8 @@ struct blob {
 	uint8_t md5[16];
 	size_t size;
 	int64_t at_us, made_us;
-	bool committed;	 /* false: only staged blocks exist */
-	bool whole_md5;	 /* of a Put Blob */
+	bool committed; /* false: only staged blocks exist */
+	bool whole_md5; /* of a Put Blob */
 	struct blob_block *blocks, *staged;
 	size_t blocks_n, staged_n;
 	struct inst_tag *meta;
@@ -43,8 +44,8 @@ struct blob_call {
 	struct blob_store *st;
 	struct blob_container *box;
 	const char *container, *name; /* decoded; name "" = the container itself */
-	const char *permissions;      /* of the SAS; NULL = all */
-	const char *sas_scope;	      /* "b" one blob, "c" container */
+	const char *permissions; /* of the SAS; NULL = all */
+	const char *sas_scope; /* "b" one blob, "c" container */
 };
 
 /* blob.c */
@@ -53,8 +54,8 @@ void blob_free(struct sim *s);
 void blob_left(const struct sim *s, json_t *left);
 const char *blob_action(struct az_call *c);
 void blob_serve(struct az_call *c);
-void blob_error(
-    struct sim_req *rq, struct sim_reply *rep, int status, const char *code, const char *message);
+void blob_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
+    const char *message);
 json_t *blob_container_add(struct sim *s, const json_t *doc, struct spot_err *err);
 struct blob *blob_find(const struct blob_container *b, const char *name);
 struct blob *blob_get_or_add(struct blob_container *b, const char *name);

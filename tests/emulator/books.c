@@ -40,16 +40,18 @@ struct books {
 void books_new(struct sim *s)
 {
 	s->books = calloc(1, sizeof(*s->books));
-	if (!s->books)
+	if (!s->books) {
 		abort();
+	}
 }
 
 void books_free(struct sim *s)
 {
 	struct books *b = s->books;
 
-	if (!b)
+	if (!b) {
 		return;
+	}
 	for (size_t k = 0; k < b->counts_n; k++) {
 		free(b->counts[k].service);
 		free(b->counts[k].action);
@@ -75,17 +77,19 @@ void books_free(struct sim *s)
 
 static void *grow(void *items, size_t n, size_t *cap, size_t size)
 {
-	if (n < *cap)
+	if (n < *cap) {
 		return items;
+	}
 	*cap = MAX((size_t)64, *cap * 2);
 	items = realloc(items, *cap * size);
-	if (!items)
+	if (!items) {
 		abort();
+	}
 	return items;
 }
 
-void books_request(
-    struct sim *s, const char *service, const char *action, const char *code, int status)
+void books_request(struct sim *s, const char *service, const char *action, const char *code,
+    int status)
 {
 	struct books *b = s->books;
 	struct count *c;
@@ -101,13 +105,15 @@ void books_request(
 		}
 	}
 	/* Bounded: odd paths of a probing client must not fill the memory. */
-	if (b->counts_n >= 2000)
+	if (b->counts_n >= 2000) {
 		return;
+	}
 	b->counts = realloc(b->counts, (b->counts_n + 1) * sizeof(*b->counts));
-	if (!b->counts)
+	if (!b->counts) {
 		abort();
+	}
 	b->counts[b->counts_n++] =
-	    (struct count){dup_text(service), dup_text(action), dup_text(code), status, 1};
+	    (struct count){ dup_text(service), dup_text(action), dup_text(code), status, 1 };
 }
 
 json_t *books_counts(const struct sim *s)
@@ -125,7 +131,7 @@ json_t *books_counts(const struct sim *s)
 	return a;
 }
 
-/* ---- launches --------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 void books_launch(struct sim *s, enum cloud c, const char *token, const char *scope,
     const char *params_hash, const struct pool *p, enum side side, const char *code,
@@ -136,28 +142,31 @@ void books_launch(struct sim *s, enum cloud c, const char *token, const char *sc
 
 	b->launches = grow(b->launches, b->launches_n, &b->launches_cap, sizeof(*b->launches));
 	l = &b->launches[b->launches_n++];
-	*l = (struct launch_record){.at_us = sim_wall(s),
-	    .cloud = c,
-	    .token = dup_text(token),
-	    .scope = dup_text(scope),
-	    .params_hash = dup_text(params_hash),
-	    .code = dup_text(code),
-	    .pool = p,
-	    .side = side,
-	    .replayed = replayed,
-	    .n = n};
+	*l = (struct launch_record){ .at_us = sim_wall(s),
+		.cloud = c,
+		.token = dup_text(token),
+		.scope = dup_text(scope),
+		.params_hash = dup_text(params_hash),
+		.code = dup_text(code),
+		.pool = p,
+		.side = side,
+		.replayed = replayed,
+		.n = n };
 	if (n > 0) {
 		l->insts = calloc(n, sizeof(*l->insts));
-		if (!l->insts)
+		if (!l->insts) {
 			abort();
-		for (size_t k = 0; k < n; k++)
+		}
+		for (size_t k = 0; k < n; k++) {
 			l->insts[k] = insts[k];
+		}
 	}
-	if (code)
+	if (code) {
 		books_event(s, "launch_failed", NULL,
 		    json_pack("{s:s?, s:s, s:s?, s:s?, s:s}", "token", token, "code", code, "type",
 			p ? p->type->name : NULL, "zone", p && p->zone ? p->zone->id : NULL,
 			"market", side_name(side)));
+	}
 }
 
 json_t *books_launches(const struct sim *s)
@@ -169,8 +178,9 @@ json_t *books_launches(const struct sim *s)
 		const struct launch_record *l = &b->launches[k];
 		json_t *ids = json_array();
 
-		for (size_t i = 0; i < l->n; i++)
+		for (size_t i = 0; i < l->n; i++) {
 			json_array_append_new(ids, json_string(l->insts[i]->id));
+		}
 		json_array_append_new(a,
 		    json_pack("{s:I, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s, s:s?, s:b, s:o}",
 			"at_us", (json_int_t)l->at_us, "provider", cloud_name(l->cloud), "token",
@@ -183,7 +193,7 @@ json_t *books_launches(const struct sim *s)
 	return a;
 }
 
-/* ---- events ----------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 uint64_t books_seq(const struct sim *s)
 {
@@ -198,33 +208,37 @@ void books_event(struct sim *s, const char *type, struct inst *i, json_t *detail
 	if (b->events_n < EVENTS_MAX) {
 		b->events = grow(b->events, b->events_n, &b->events_cap, sizeof(*b->events));
 		b->events[b->events_n++] =
-		    (struct event){b->seq, sim_wall(s), dup_text(type), i, detail};
+		    (struct event){ b->seq, sim_wall(s), dup_text(type), i, detail };
 	} else {
 		json_decref(detail);
 	}
 	waits_wake(s);
-	if (i && cloud_ops(i->cloud)->event)
+	if (i && cloud_ops(i->cloud)->event) {
 		cloud_ops(i->cloud)->event(i, type);
+	}
 }
 
-static bool event_matches(
-    const struct event *e, const char *type, const char *instance, const char *token)
+static bool event_matches(const struct event *e, const char *type, const char *instance,
+    const char *token)
 {
 	const char *had;
 
-	if (type && !glob_match(type, e->type))
+	if (type && !glob_match(type, e->type)) {
 		return false;
-	if (instance && (!e->inst || !glob_match(instance, e->inst->id)))
+	}
+	if (instance && (!e->inst || !glob_match(instance, e->inst->id))) {
 		return false;
-	if (!token)
+	}
+	if (!token) {
 		return true;
+	}
 	had = e->inst ? e->inst->token ? e->inst->token : e->inst->name
 		      : json_string_value(json_object_get(e->detail, "token"));
 	return had && glob_match(token, had);
 }
 
-json_t *books_events(
-    const struct sim *s, uint64_t since, const char *type, const char *instance, const char *token)
+json_t *books_events(const struct sim *s, uint64_t since, const char *type, const char *instance,
+    const char *token)
 {
 	const struct books *b = s->books;
 	json_t *a = json_array();
@@ -233,8 +247,9 @@ json_t *books_events(
 		const struct event *e = &b->events[k];
 		json_t *o;
 
-		if (e->seq <= since || !event_matches(e, type, instance, token))
+		if (e->seq <= since || !event_matches(e, type, instance, token)) {
 			continue;
+		}
 		o = json_pack("{s:I, s:I, s:s}", "seq", (json_int_t)e->seq, "at_us",
 		    (json_int_t)e->at_us, "event", e->type);
 		if (e->inst) {
@@ -243,18 +258,20 @@ json_t *books_events(
 			json_object_set_new(o, "market", json_string(side_name(e->inst->side)));
 			json_object_set_new(o, "type", json_string(e->inst->pool->type->name));
 			json_object_set_new(o, "region", json_string(e->inst->pool->region->name));
-			if (e->inst->pool->zone)
-				json_object_set_new(
-				    o, "zone", json_string(e->inst->pool->zone->id));
+			if (e->inst->pool->zone) {
+				json_object_set_new(o, "zone",
+				    json_string(e->inst->pool->zone->id));
+			}
 		}
-		if (e->detail)
+		if (e->detail) {
 			json_object_set(o, "detail", e->detail);
+		}
 		json_array_append_new(a, o);
 	}
 	return a;
 }
 
-/* ---- the bill --------------------------------------------------------------------------- */
+/* ---- the bill -------------------------------------------------------------------------------- */
 
 /* From running to the end; a launch that never ran costs nothing. Lambda bills from the launch
  * answer on, since the start of billing is not told (lambda notes, 6). */
@@ -262,8 +279,9 @@ static void bill_span(const struct inst *i, int64_t *from, int64_t *to)
 {
 	*from = cloud_ops(i->cloud)->bills_from_launch ? i->launched_us : i->running_us;
 	*to = i->billed_to_us ? i->billed_to_us : i->stopped_us ? i->stopped_us : sim_wall(i->sim);
-	if (*from == 0)
+	if (*from == 0) {
 		*from = *to;
+	}
 }
 
 /* Micro-dollars of a span at one price, rounded half up. */
@@ -288,11 +306,12 @@ static int64_t bill_walk(const struct inst *i, int64_t from, int64_t to, json_t 
 			}
 		}
 		sum += span_micros(end - at, micros);
-		if (segments)
+		if (segments) {
 			json_array_append_new(segments,
 			    json_pack("{s:I, s:I, s:I, s:I}", "from_us", (json_int_t)at, "to_us",
 				(json_int_t)end, "usd_micros_per_hour", (json_int_t)micros,
 				"cost_micros", (json_int_t)span_micros(end - at, micros)));
+		}
 		at = end;
 	}
 	return sum;
@@ -303,12 +322,14 @@ static int64_t bill_all(const struct inst *i, int64_t *ret_from, int64_t *ret_to
 {
 	int64_t sum = 0;
 
-	for (size_t k = 0; k < i->spans_n; k++)
+	for (size_t k = 0; k < i->spans_n; k++) {
 		sum += bill_walk(i, i->spans[k].from_us, i->spans[k].to_us, segments);
+	}
 	bill_span(i, ret_from, ret_to);
 	sum += bill_walk(i, *ret_from, *ret_to, segments);
-	if (i->spans_n > 0)
+	if (i->spans_n > 0) {
 		*ret_from = i->spans[0].from_us;
+	}
 	return sum;
 }
 
@@ -327,8 +348,9 @@ static int by_identity(const void *a, const void *b)
 	const struct inst *const *x = a, *const *y = b;
 	int c = strcmp(identity_of(*x), identity_of(*y));
 
-	if (!c && (*x)->pool->zone != (*y)->pool->zone)
+	if (!c && (*x)->pool->zone != (*y)->pool->zone) {
 		c = (*x)->pool->zone < (*y)->pool->zone ? -1 : 1;
+	}
 	return c ? c : ((*x)->seq > (*y)->seq) - ((*x)->seq < (*y)->seq);
 }
 
@@ -340,24 +362,28 @@ static json_t *double_launches(const struct sim *s)
 	json_t *found = json_array();
 	size_t n = 0;
 
-	if (!all)
+	if (!all) {
 		abort();
-	for (const struct inst *i = s->insts; i; i = i->next) {
-		if (*identity_of(i))
-			all[n++] = i;
 	}
-	if (n > 0)
+	for (const struct inst *i = s->insts; i; i = i->next) {
+		if (*identity_of(i)) {
+			all[n++] = i;
+		}
+	}
+	if (n > 0) {
 		qsort(all, n, sizeof(*all), by_identity);
+	}
 	for (size_t k = 1; k < n; k++) {
 		const struct inst *x = all[k - 1], *y = all[k];
 
 		if (x->cloud == y->cloud && x->pool->zone == y->pool->zone &&
 		    str_same(identity_of(x), identity_of(y)) &&
-		    !(x->reservation && str_same(x->reservation, y->reservation)))
+		    !(x->reservation && str_same(x->reservation, y->reservation))) {
 			json_array_append_new(found,
 			    json_pack("{s:s, s:s?, s:s, s:[s, s]}", "token", identity_of(y), "zone",
 				y->pool->zone ? y->pool->zone->id : NULL, "provider",
 				cloud_name(y->cloud), "instances", x->id, y->id));
+		}
 	}
 	free(all);
 	return found;
@@ -375,8 +401,8 @@ static json_t *bill_line(const struct inst *i, int64_t *ret_cost)
 	    side_name(i->side), "token", i->token, "name", i->name, "state", inst_state_name(i),
 	    "terminated", i->state == INST_GONE, "from_us", (json_int_t)from, "to_us",
 	    (json_int_t)to, "cost_micros", (json_int_t)*ret_cost, "segments", segments);
-	/* Linux instances that EC2 takes back within the first hour are free (EC2 User Guide, billing for
-	 * interrupted Spot Instances); told beside the plain cost. */
+	/* Linux instances that EC2 takes back within the first hour are free (EC2 User Guide,
+	 * billing for interrupted Spot Instances); told beside the plain cost. */
 	json_object_set_new(o, "free_first_hour",
 	    json_boolean(i->cloud == CLOUD_AWS && i->side == SIDE_SPOT && i->billed_to_us &&
 		str_same(i->reason_code, "Server.SpotInstanceTermination") &&
@@ -392,8 +418,9 @@ json_t *books_bill(const struct sim *s)
 	for (const struct inst *i = s->insts; i; i = i->next) {
 		json_array_append_new(lines, bill_line(i, &cost));
 		sum += cost;
-		if (i->state != INST_GONE && i->state != INST_SHUTTING)
+		if (i->state != INST_GONE && i->state != INST_SHUTTING) {
 			json_array_append_new(left, json_string(i->id));
+		}
 	}
 	clouds_left(s, left);
 	return json_pack("{s:I, s:o, s:o, s:i, s:o}", "sum_micros", (json_int_t)sum,

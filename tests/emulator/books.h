@@ -1,6 +1,6 @@
 /*
- * What was asked of us and what it costs: launches, terminations, request counters, events (with long
- * poll), and the provider's own bill.
+ * What was asked of us and what it costs: launches, terminations, request counters, events (with
+ * long poll), and the provider's own bill.
  */
 #ifndef EMULATOR_BOOKS_H
 #define EMULATOR_BOOKS_H
@@ -10,8 +10,8 @@
 
 void books_new(struct sim *s);
 void books_free(struct sim *s);
-void books_request(
-    struct sim *s, const char *service, const char *action, const char *code, int status);
+void books_request(struct sim *s, const char *service, const char *action, const char *code,
+    int status);
 /* One launch request that reached the point of effect. code NULL = instances were made. */
 void books_launch(struct sim *s, enum cloud c, const char *token, const char *scope,
     const char *params_hash, const struct pool *p, enum side side, const char *code,
@@ -22,8 +22,8 @@ json_t *books_counts(const struct sim *s);
 json_t *books_launches(const struct sim *s);
 json_t *books_bill(const struct sim *s);
 /* Events after seq that match (NULL = any); new array. */
-json_t *books_events(
-    const struct sim *s, uint64_t since, const char *type, const char *instance, const char *token);
+json_t *books_events(const struct sim *s, uint64_t since, const char *type, const char *instance,
+    const char *token);
 uint64_t books_seq(const struct sim *s);
 /* waits.c: parks the request until events match. */
 void waits_new(struct sim *s);

@@ -1,7 +1,7 @@
 /*
- * The control API: what a test does to the clouds and asks of them. JSON over an own loopback port, no
- * authentication. README.md lists every call. A POST body names pools by "pool": an object or a text
- * provider/region/zone/type/market, * and ? in each part.
+ * The control API: what a test does to the clouds and asks of them. JSON over an own loopback port,
+ * no authentication. README.md lists every call. A POST body names pools by "pool": an object or a
+ * text provider/region/zone/type/market, * and ? in each part.
  */
 #include "base/base.h"
 #include "aws.h"
@@ -11,10 +11,10 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* ---- selection -------------------------------------------------------------------------- */
+/* ---- selection ------------------------------------------------------------------------------- */
 
-static bool read_pool(
-    const json_t *doc, struct arena *a, struct selector *ret, struct spot_err *err)
+static bool read_pool(const json_t *doc, struct arena *a, struct selector *ret,
+    struct spot_err *err)
 {
 	const json_t *pool = json_object_get(doc, "pool");
 
@@ -27,25 +27,29 @@ struct picked {
 	size_t n;
 };
 
-static bool pick(
-    struct sim *s, const json_t *doc, struct arena *a, struct picked *ret, struct spot_err *err)
+static bool pick(struct sim *s, const json_t *doc, struct arena *a, struct picked *ret,
+    struct spot_err *err)
 {
 	const char *id = json_str(doc, "instance", NULL, err);
 	int64_t max = json_i64(doc, "max", INT64_MAX, err);
-	struct selector sel = {0};
+	struct selector sel = { 0 };
 
-	*ret = (struct picked){arena_array(a, (size_t)s->inst_seq + 1, sizeof(struct inst *)), 0};
-	if (!id && !read_pool(doc, a, &sel, err))
+	*ret = (struct picked){ arena_array(a, (size_t)s->inst_seq + 1, sizeof(struct inst *)), 0 };
+	if (!id && !read_pool(doc, a, &sel, err)) {
 		return false;
-	for (struct inst *i = s->insts; i && (int64_t)ret->n < max; i = i->next) {
-		if (i->state == INST_GONE || i->state == INST_SHUTTING)
-			continue;
-		if (id ? glob_match(id, i->id)
-		       : selector_pool(&sel, i->pool) && selector_side(&sel, i->side))
-			ret->list[ret->n++] = i;
 	}
-	if (id && ret->n == 0)
+	for (struct inst *i = s->insts; i && (int64_t)ret->n < max; i = i->next) {
+		if (i->state == INST_GONE || i->state == INST_SHUTTING) {
+			continue;
+		}
+		if (id ? glob_match(id, i->id)
+		       : selector_pool(&sel, i->pool) && selector_side(&sel, i->side)) {
+			ret->list[ret->n++] = i;
+		}
+	}
+	if (id && ret->n == 0) {
 		err_set(err, SPOT_NOT_FOUND, "no live instance %s", id);
+	}
 	return err->rc == SPOT_OK;
 }
 
@@ -53,12 +57,13 @@ static json_t *picked_json(const struct picked *p)
 {
 	json_t *ids = json_array();
 
-	for (size_t k = 0; k < p->n; k++)
+	for (size_t k = 0; k < p->n; k++) {
 		json_array_append_new(ids, json_string(p->list[k]->id));
+	}
 	return json_pack("{s:o}", "instances", ids);
 }
 
-/* ---- changes ---------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 static json_t *post_price(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
@@ -66,8 +71,9 @@ static json_t *post_price(struct sim *s, const json_t *doc, struct arena *a, str
 	int64_t micros, n = 0;
 	struct selector sel;
 
-	if (!read_pool(doc, a, &sel, err))
+	if (!read_pool(doc, a, &sel, err)) {
 		return NULL;
+	}
 	if (usd && !json_is_null(usd) && (!json_is_number(usd) || json_number_value(usd) <= 0)) {
 		err_set(err, SPOT_INVALID,
 		    "usd must be a number above 0, or null to follow the record again");
@@ -79,36 +85,41 @@ static json_t *post_price(struct sim *s, const json_t *doc, struct arena *a, str
 
 		for (enum side side = 0; side < SIDE_COUNT; side++) {
 			if (!selector_pool(&sel, p) || !selector_side(&sel, side) ||
-			    !p->price[side].sold)
+			    !p->price[side].sold) {
 				continue;
+			}
 			p->price[side].held = micros > 0;
-			if (micros > 0)
+			if (micros > 0) {
 				price_set(s, p, side, sim_wall(s), micros);
-			if (cloud_ops(p->cloud)->price)
+			}
+			if (cloud_ops(p->cloud)->price) {
 				cloud_ops(p->cloud)->price(s, p, side);
+			}
 			n++;
 		}
 	}
 	return json_pack("{s:I}", "pools", (json_int_t)n);
 }
 
-static int64_t set_stock(
-    struct sim *s, const struct selector *sel, int64_t count, const json_t *advertised)
+static int64_t set_stock(struct sim *s, const struct selector *sel, int64_t count,
+    const json_t *advertised)
 {
 	int64_t n = 0;
 
 	for (size_t k = 0; k < s->market->pools_n; k++) {
 		struct pool *p = &s->market->pools[k];
 
-		if (!selector_pool(sel, p))
+		if (!selector_pool(sel, p)) {
 			continue;
+		}
 		if (advertised && p->cloud == CLOUD_LAMBDA) {
 			p->advertised_by_hand = !json_is_null(advertised);
 			p->advertised = json_is_true(advertised);
 		}
 		for (enum side side = 0; side < SIDE_COUNT; side++) {
-			if (!selector_side(sel, side) || count < 0)
+			if (!selector_side(sel, side) || count < 0) {
 				continue;
+			}
 			p->supply_held = true;
 			pool_stock_set(s, p, side, count);
 			n++;
@@ -125,8 +136,9 @@ static json_t *post_stock(struct sim *s, const json_t *doc, struct arena *a, str
 	struct selector sel;
 	int64_t n;
 
-	if (!read_pool(doc, a, &sel, err))
+	if (!read_pool(doc, a, &sel, err)) {
 		return NULL;
+	}
 	if (!count && !advertised) {
 		err_set(err, SPOT_INVALID,
 		    "count (a number, or null for no limit) or advertised is needed");
@@ -134,12 +146,13 @@ static json_t *post_stock(struct sim *s, const json_t *doc, struct arena *a, str
 	}
 	n = set_stock(s, &sel,
 	    json_is_integer(count) ? json_integer_value(count)
-		: count		   ? STOCK_OPEN
+		: count            ? STOCK_OPEN
 				   : -1,
 	    advertised);
 	for (size_t k = 0; json_is_null(count) && k < s->market->pools_n; k++) {
-		if (selector_pool(&sel, &s->market->pools[k]))
+		if (selector_pool(&sel, &s->market->pools[k])) {
 			s->market->pools[k].supply_held = false;
+		}
 	}
 	return json_pack("{s:I}", "pools", (json_int_t)n);
 }
@@ -151,8 +164,9 @@ static json_t *post_reclaim(struct sim *s, const json_t *doc, struct arena *a, s
 	int64_t stock = json_i64(doc, "stock", -1, err);
 	struct picked p;
 
-	if (!pick(s, doc, a, &p, err))
+	if (!pick(s, doc, a, &p, err)) {
 		return NULL;
+	}
 	for (size_t k = 0; k < p.n; k++) {
 		if (stock >= 0) {
 			p.list[k]->pool->supply_held = true;
@@ -165,33 +179,37 @@ static json_t *post_reclaim(struct sim *s, const json_t *doc, struct arena *a, s
 	return picked_json(&p);
 }
 
-/* A host that fails: no notice, no reclaim status. what=program ends only the process tree, what=reboot starts it again. */
+/* A host that fails: no notice, no reclaim status. what=program ends only the process tree,
+ * what=reboot starts it again. */
 static json_t *post_kill(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *what = json_str(doc, "what", "", err);
 	struct picked p;
 
-	if (!pick(s, doc, a, &p, err))
+	if (!pick(s, doc, a, &p, err)) {
 		return NULL;
+	}
 	for (size_t k = 0; k < p.n; k++) {
-		if (str_same(what, "program"))
+		if (str_same(what, "program")) {
 			agent_kill(p.list[k]);
-		else if (str_same(what, "reboot"))
+		} else if (str_same(what, "reboot")) {
 			agent_reboot(p.list[k]);
-		else
+		} else {
 			inst_end(p.list[k], "kill", "Server.InternalError",
 			    "Server.InternalError: Internal error on launch");
+		}
 	}
 	return picked_json(&p);
 }
 
-static json_t *post_unhealthy(
-    struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+static json_t *post_unhealthy(struct sim *s, const json_t *doc, struct arena *a,
+    struct spot_err *err)
 {
 	struct picked p;
 
-	if (!pick(s, doc, a, &p, err))
+	if (!pick(s, doc, a, &p, err)) {
 		return NULL;
+	}
 	for (size_t k = 0; k < p.n; k++) {
 		loop_timer_stop(&p.list[k]->timer);
 		p.list[k]->state = INST_UNHEALTHY;
@@ -206,8 +224,9 @@ static json_t *post_status(struct sim *s, const json_t *doc, struct arena *a, st
 	const char *status = json_str(doc, "status", NULL, err);
 	struct picked p;
 
-	if (!pick(s, doc, a, &p, err))
+	if (!pick(s, doc, a, &p, err)) {
 		return NULL;
+	}
 	for (size_t k = 0; k < p.n; k++) {
 		free(p.list[k]->status);
 		p.list[k]->status = dup_text(status);
@@ -215,35 +234,39 @@ static json_t *post_status(struct sim *s, const json_t *doc, struct arena *a, st
 	return picked_json(&p);
 }
 
-/* A scheduled event, in the words of meta-data/events/maintenance/scheduled. "21 Jan 2019 09:00:43 GMT": an HTTP date without its weekday. */
-static json_t *maintenance_event(struct sim *s, const json_t *doc, const struct inst *i, int which, struct arena *a,
-    struct spot_err *err)
+/* A scheduled event, in the words of meta-data/events/maintenance/scheduled. "21 Jan 2019 09:00:43
+ * GMT": an HTTP date without its weekday. */
+static json_t *maintenance_event(struct sim *s, const json_t *doc, const struct inst *i, int which,
+    struct arena *a, struct spot_err *err)
 {
 	int64_t in_s = json_i64(doc, "in_s", 3600, err);
 	char from[64], to[64];
 
 	aws_http_date(sim_wall(s) + in_s * SPOT_US_PER_S, from);
 	aws_http_date(sim_wall(s) + (in_s + 7200) * SPOT_US_PER_S, to);
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "NotBefore", from + 5, "Code", json_str(doc, "code", "instance-retirement", err),
-	    "Description", "scheduled event", "EventId", arena_printf(a, "instance-event-%.16s%d", i->id + 2, which), "NotAfter", to + 5,
-	    "State", json_str(doc, "state", "active", err));
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "NotBefore", from + 5, "Code",
+	    json_str(doc, "code", "instance-retirement", err), "Description", "scheduled event",
+	    "EventId", arena_printf(a, "instance-event-%.16s%d", i->id + 2, which), "NotAfter",
+	    to + 5, "State", json_str(doc, "state", "active", err));
 }
 
-static json_t *post_maintenance(
-    struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+static json_t *post_maintenance(struct sim *s, const json_t *doc, struct arena *a,
+    struct spot_err *err)
 {
 	const json_t *also = json_object_get(doc, "also");
 	struct picked p;
 
-	if (!pick(s, doc, a, &p, err))
+	if (!pick(s, doc, a, &p, err)) {
 		return NULL;
+	}
 	for (size_t k = 0; k < p.n; k++) {
 		struct inst *i = p.list[k];
 		AUTO(json) json_t *events = json_array();
 
 		json_array_append_new(events, maintenance_event(s, doc, i, 0, a, err));
-		if (also != NULL)
+		if (also != NULL) {
 			json_array_append_new(events, maintenance_event(s, also, i, 1, a, err));
+		}
 		free(i->maintenance);
 		i->maintenance = json_dumps(events, JSON_COMPACT);
 		books_event(s, "maintenance", i, NULL);
@@ -258,11 +281,13 @@ static json_t *post_quota(struct sim *s, const json_t *doc, struct arena *a, str
 	const char *provider = json_str(doc, "provider", "aws", err);
 	int64_t vcpus;
 
-	if (err->rc == SPOT_OK && !str_same(provider, "aws"))
+	if (err->rc == SPOT_OK && !str_same(provider, "aws")) {
 		return clouds_post(s, arena_printf(a, "/%s/quota", provider), doc, a, err);
+	}
 	vcpus = json_need_i64(doc, "vcpus", err);
-	if (err->rc != SPOT_OK)
+	if (err->rc != SPOT_OK) {
 		return NULL;
+	}
 	quota_set(s, region, code, vcpus);
 	return json_object();
 }
@@ -275,26 +300,27 @@ static json_t *post_fault(struct sim *s, const json_t *doc, struct arena *a, str
 	return fault_add(s, doc, &id, err) ? json_pack("{s:I}", "id", (json_int_t)id) : NULL;
 }
 
-/* rotate: new AWS key, the old is refused; rotate_lambda; expire: all sessions end now; session: a new
- * temporary credential. */
-static json_t *post_credentials(
-    struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+/* rotate: new AWS key, the old is refused; rotate_lambda; expire: all sessions end now; session: a
+ * new temporary credential. */
+static json_t *post_credentials(struct sim *s, const json_t *doc, struct arena *a,
+    struct spot_err *err)
 {
 	const char *action = json_need_str(doc, "action", err);
 	int64_t seconds = json_i64(doc, "seconds", 3600, err);
 
 	(void)a;
-	if (err->rc != SPOT_OK)
+	if (err->rc != SPOT_OK) {
 		return NULL;
-	if (str_same(action, "rotate"))
+	}
+	if (str_same(action, "rotate")) {
 		creds_rotate(s);
-	else if (str_same(action, "rotate_lambda"))
+	} else if (str_same(action, "rotate_lambda")) {
 		lambda_key_set(s, NULL);
-	else if (str_same(action, "expire"))
+	} else if (str_same(action, "expire")) {
 		return json_pack("{s:I}", "expired", (json_int_t)creds_expire(s));
-	else if (str_same(action, "session"))
+	} else if (str_same(action, "session")) {
 		return control_session(s, seconds);
-	else {
+	} else {
 		err_set(err, SPOT_INVALID, "unknown action %s", action);
 		return NULL;
 	}
@@ -306,8 +332,9 @@ static json_t *post_advance(struct sim *s, const json_t *doc, struct arena *a, s
 	double seconds = json_f64(doc, "seconds", 0, err);
 
 	(void)a;
-	if (err->rc != SPOT_OK)
+	if (err->rc != SPOT_OK) {
 		return NULL;
+	}
 	s->advanced_us += (int64_t)(seconds * 1e6);
 	market_replay(s);
 	return json_pack("{s:I}", "clock_us", (json_int_t)sim_clock(s));
@@ -320,8 +347,8 @@ static void read_ms(const json_t *doc, const char *key, int64_t *us, struct spot
 
 static json_t *post_config(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
-	static const char *const known[] = {
-	    "lag_ms", "boot_ms", "terminate_ms", "notice_ms", "throttle", "lambda_tags", NULL};
+	static const char *const known[] = { "lag_ms", "boot_ms", "terminate_ms", "notice_ms",
+		"throttle", "lambda_tags", NULL };
 
 	(void)a;
 	if (json_unknown_key(doc, known)) {
@@ -339,7 +366,8 @@ static json_t *post_config(struct sim *s, const json_t *doc, struct arena *a, st
 	return err->rc == SPOT_OK ? json_object() : NULL;
 }
 
-/* What the feed of prices tells stays as it is, with the old times. Machines cost what they cost. */
+/* What the feed of prices tells stays as it is, with the old times. Machines cost what they
+ * cost. */
 static json_t *post_feed(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *name = json_string_value(json_object_get(doc, "cloud"));
@@ -347,13 +375,16 @@ static json_t *post_feed(struct sim *s, const json_t *doc, struct arena *a, stru
 	const json_t *frozen = json_object_get(doc, "frozen");
 
 	(void)a;
-	if ((cloud != CLOUD_AWS && cloud != CLOUD_GCP && cloud != CLOUD_AZURE) || !json_is_boolean(frozen)) {
-		err_set(err, SPOT_INVALID, "cloud must be aws, gcp or azure, and frozen true or false");
+	if ((cloud != CLOUD_AWS && cloud != CLOUD_GCP && cloud != CLOUD_AZURE) ||
+	    !json_is_boolean(frozen)) {
+		err_set(err, SPOT_INVALID,
+		    "cloud must be aws, gcp or azure, and frozen true or false");
 		return NULL;
 	}
 	s->frozen_us[cloud] = json_is_true(frozen) ? sim_wall(s) : 0;
-	if (cloud == CLOUD_GCP && s->gcp)
+	if (cloud == CLOUD_GCP && s->gcp) {
 		gcp_prices_told(s);
+	}
 	return json_object();
 }
 
@@ -370,28 +401,29 @@ static const struct {
 	const char *path;
 	json_t *(*fn)(struct sim *, const json_t *, struct arena *, struct spot_err *);
 } posts[] = {
-    {"/price", post_price},
-    {"/feed", post_feed},
-    {"/stock", post_stock},
-    {"/reclaim", post_reclaim},
-    {"/kill", post_kill},
-    {"/unhealthy", post_unhealthy},
-    {"/status", post_status},
-    {"/maintenance", post_maintenance},
-    {"/quota", post_quota},
-    {"/fault", post_fault},
-    {"/credentials", post_credentials},
-    {"/advance", post_advance},
-    {"/config", post_config},
-    {"/quit", post_quit},
+	{ "/price", post_price },
+	{ "/feed", post_feed },
+	{ "/stock", post_stock },
+	{ "/reclaim", post_reclaim },
+	{ "/kill", post_kill },
+	{ "/unhealthy", post_unhealthy },
+	{ "/status", post_status },
+	{ "/maintenance", post_maintenance },
+	{ "/quota", post_quota },
+	{ "/fault", post_fault },
+	{ "/credentials", post_credentials },
+	{ "/advance", post_advance },
+	{ "/config", post_config },
+	{ "/quit", post_quit },
 };
 
-json_t *control_post(
-    struct sim *s, const char *path, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_post(struct sim *s, const char *path, const json_t *doc, struct arena *a,
+    struct spot_err *err)
 {
 	for (size_t k = 0; k < ARRAY_LEN(posts); k++) {
-		if (str_same(posts[k].path, path))
+		if (str_same(posts[k].path, path)) {
 			return posts[k].fn(s, doc, a, err);
+		}
 	}
 	return clouds_post(s, path, doc, a, err);
 }
@@ -407,14 +439,14 @@ bool control_apply(struct sim *s, const json_t *doc, struct spot_err *err)
 		    "a market file is an array of {\"post\": path, \"body\": {...}}");
 		return false;
 	}
-	json_array_foreach(doc, k, item)
-	{
+	json_array_foreach (doc, k, item) {
 		const char *path = json_need_str(item, "post", err);
 		json_t *done =
 		    path ? control_post(s, path, json_object_get(item, "body"), a, err) : NULL;
 
-		if (!done)
+		if (!done) {
 			return false;
+		}
 		json_decref(done);
 	}
 	return true;

@@ -41,8 +41,9 @@ static void get_state(struct sim *s, struct httpd_req *r)
 
 	for (const struct inst *i = s->insts; i; i = i->next) {
 		if ((provider && !str_same(provider, cloud_name(i->cloud))) ||
-		    (live && i->state == INST_GONE))
+		    (live && i->state == INST_GONE)) {
 			continue;
+		}
 		json_array_append_new(list, inst_json(i));
 	}
 	send_json(r, 200,
@@ -54,8 +55,9 @@ static void get_state(struct sim *s, struct httpd_req *r)
 
 static json_t *price_json(const struct sim *s, const struct pool *p, enum side side)
 {
-	if (!p->price[side].sold)
+	if (!p->price[side].sold) {
 		return json_null();
+	}
 	return json_integer(price_at(&p->price[side], sim_wall(s)));
 }
 
@@ -68,7 +70,7 @@ static void get_pools(struct sim *s, struct httpd_req *r)
 {
 	const char *text = httpd_query(r, "pool");
 	json_t *list = json_array(), *path = json_string(text ? text : "*");
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct selector sel;
 	bool ok = selector_from_json(path, r->arena, &sel, &err);
 
@@ -81,8 +83,9 @@ static void get_pools(struct sim *s, struct httpd_req *r)
 	for (size_t k = 0; k < s->market->pools_n; k++) {
 		const struct pool *p = &s->market->pools[k];
 
-		if (!selector_pool(&sel, p))
+		if (!selector_pool(&sel, p)) {
 			continue;
+		}
 		json_array_append_new(list,
 		    json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:b}",
 			"provider", cloud_name(p->cloud), "region", p->region->name, "zone",
@@ -101,8 +104,9 @@ static void get_events(struct sim *s, struct httpd_req *r)
 	const char *since = httpd_query(r, "since");
 	int64_t from = 0;
 
-	if (since && !parse_i64(since, 0, INT64_MAX, &from))
+	if (since && !parse_i64(since, 0, INT64_MAX, &from)) {
 		from = 0;
+	}
 	send_json(r, 200,
 	    json_pack("{s:o, s:I}", "events",
 		books_events(s, (uint64_t)from, httpd_query(r, "event"), httpd_query(r, "instance"),
@@ -133,29 +137,29 @@ static void role_endpoint(struct sim *s, struct httpd_req *r)
 
 static void get(struct sim *s, struct httpd_req *r)
 {
-	if (str_same(r->path, "/state"))
+	if (str_same(r->path, "/state")) {
 		get_state(s, r);
-	else if (str_same(r->path, "/books"))
+	} else if (str_same(r->path, "/books")) {
 		send_json(r, 200, books_bill(s));
-	else if (str_same(r->path, "/pools"))
+	} else if (str_same(r->path, "/pools")) {
 		get_pools(s, r);
-	else if (str_same(r->path, "/events"))
+	} else if (str_same(r->path, "/events")) {
 		get_events(s, r);
-	else if (str_same(r->path, "/wait"))
+	} else if (str_same(r->path, "/wait")) {
 		waits_park(s, r);
-	else if (str_same(r->path, "/fault"))
+	} else if (str_same(r->path, "/fault")) {
 		send_json(r, 200, json_pack("{s:o}", "faults", fault_json(s)));
-	else if (str_same(r->path, "/credentials"))
+	} else if (str_same(r->path, "/credentials")) {
 		send_json(r, 200, creds_json(s));
-	else if (str_same(r->path, "/credentials/container"))
+	} else if (str_same(r->path, "/credentials/container")) {
 		send_json(r, 200, control_session(s, 3600));
-	else if (str_same(r->path, "/identity-certificate")) {
+	} else if (str_same(r->path, "/identity-certificate")) {
 		const char *pem = imds_certificate(s, r->arena);
 
 		httpd_reply(r, 200, "application/x-pem-file", pem, strlen(pem));
-	} else if (str_same(r->path, "/healthz"))
+	} else if (str_same(r->path, "/healthz")) {
 		send_json(r, 200, json_pack("{s:b}", "ok", 1));
-	else {
+	} else {
 		json_t *doc = clouds_get(s, r->path, r);
 
 		send_json(r, doc ? 200 : 404,
@@ -165,21 +169,22 @@ static void get(struct sim *s, struct httpd_req *r)
 
 static void post(struct sim *s, struct httpd_req *r)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *doc = NULL, *out;
 
-	if (r->body.n == 0)
+	if (r->body.n == 0) {
 		doc = json_object();
-	else if (json_parse(r->body, "request", &doc, &err) != SPOT_OK) {
+	} else if (json_parse(r->body, "request", &doc, &err) != SPOT_OK) {
 		send_error(r, &err);
 		return;
 	}
 	out = control_post(s, r->path, doc, r->arena, &err);
 	json_decref(doc);
-	if (out)
+	if (out) {
 		send_json(r, 200, out);
-	else
+	} else {
 		send_error(r, &err);
+	}
 }
 
 static void drop_fault(struct sim *s, struct httpd_req *r)
@@ -187,8 +192,9 @@ static void drop_fault(struct sim *s, struct httpd_req *r)
 	const char *id = httpd_query(r, "id");
 	int64_t n = 0;
 
-	if (id && !parse_i64(id, 1, INT64_MAX, &n))
+	if (id && !parse_i64(id, 1, INT64_MAX, &n)) {
 		n = INT64_MAX;
+	}
 	send_json(r, 200, json_pack("{s:I}", "dropped", (json_int_t)fault_drop(s, (uint64_t)n)));
 }
 
@@ -196,14 +202,15 @@ void control_handle(void *ctx, struct httpd_req *r)
 {
 	struct sim *s = ctx;
 
-	if (str_prefix(r->path, "/role/"))
+	if (str_prefix(r->path, "/role/")) {
 		role_endpoint(s, r);
-	else if (str_same(r->method, "GET"))
+	} else if (str_same(r->method, "GET")) {
 		get(s, r);
-	else if (str_same(r->method, "POST"))
+	} else if (str_same(r->method, "POST")) {
 		post(s, r);
-	else if (str_same(r->method, "DELETE") && str_same(r->path, "/fault"))
+	} else if (str_same(r->method, "DELETE") && str_same(r->path, "/fault")) {
 		drop_fault(s, r);
-	else
+	} else {
 		send_json(r, 405, json_pack("{s:s}", "error", "method not allowed"));
+	}
 }

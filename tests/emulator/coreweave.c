@@ -1,6 +1,6 @@
 /*
- * CoreWeave: market data, the control plane (docs.coreweave.com/products/cks/reference/cks-api: bearer
- * API access token, google.rpc error details), start and end of the clusters.
+ * CoreWeave: market data, the control plane (docs.coreweave.com/products/cks/reference/cks-api:
+ * bearer API access token, google.rpc error details), start and end of the clusters.
  */
 #include "base/base.h"
 #include "coreweave.h"
@@ -8,15 +8,16 @@
 #include "base/sbuf.h"
 #include "base/str.h"
 
-/* ---- market ----------------------------------------------------------------------------- */
+/* ---- market ---------------------------------------------------------------------------------- */
 
 const struct cw_type *cw_type_of(const struct sim *s, const struct itype *t)
 {
 	const struct coreweave *cw = s->coreweave;
 
 	for (size_t k = 0; cw && k < cw->types_n; k++) {
-		if (cw->types[k].type == t)
+		if (cw->types[k].type == t) {
 			return &cw->types[k];
+		}
 	}
 	return NULL;
 }
@@ -24,8 +25,9 @@ const struct cw_type *cw_type_of(const struct sim *s, const struct itype *t)
 struct k8s_cluster *cw_cluster_of(const struct inst *i)
 {
 	for (struct k8s_cluster *c = i->sim->coreweave->clusters; c; c = c->next) {
-		if (c->zone && i->pool->zone && str_same(c->zone, i->pool->zone->name))
+		if (c->zone && i->pool->zone && str_same(c->zone, i->pool->zone->name)) {
 			return c;
+		}
 	}
 	return NULL;
 }
@@ -36,15 +38,17 @@ static bool load_types(struct sim *s, struct spot_err *err)
 	struct coreweave *cw = s->coreweave;
 	struct table t;
 
-	if (!table_open(s, &t, "coreweave_types.csv", err))
+	if (!table_open(s, &t, "coreweave_types.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		struct itype *y = market_type_add(m, CLOUD_COREWEAVE, col(&t, "instance_type"));
 		struct cw_type *w;
 		int64_t ki = 0;
 
-		if (!parse_i64(col(&t, "mem_ki"), 1, INT64_MAX, &ki))
+		if (!parse_i64(col(&t, "mem_ki"), 1, INT64_MAX, &ki)) {
 			ki = 1;
+		}
 		y->gpu = market_keep(m, col(&t, "gpu"));
 		y->gpus = col_int(&t, "gpus");
 		y->gpu_mem_mib = col_int(&t, "gpu_mem_gib") * 1024;
@@ -53,17 +57,18 @@ static bool load_types(struct sim *s, struct spot_err *err)
 		y->arch = market_keep(m, col(&t, "arch"));
 		y->network = market_keep(m, col(&t, "network"));
 		cw->types = realloc(cw->types, (cw->types_n + 1) * sizeof(*cw->types));
-		if (!cw->types)
+		if (!cw->types) {
 			abort();
+		}
 		w = &cw->types[cw->types_n++];
-		*w = (struct cw_type){.type = y,
-		    .class = market_keep(m, col(&t, "class")),
-		    .model = market_keep(m, col(&t, "model")),
-		    .mem_ki = ki,
-		    .rdma = col_int(&t, "rdma"),
-		    .arm = str_same(col(&t, "arch"), "arm64"),
-		    .rack = str_same(col(&t, "rack"), "true"),
-		    .superchip = str_same(col(&t, "superchip"), "true")};
+		*w = (struct cw_type){ .type = y,
+			.class = market_keep(m, col(&t, "class")),
+			.model = market_keep(m, col(&t, "model")),
+			.mem_ki = ki,
+			.rdma = col_int(&t, "rdma"),
+			.arm = str_same(col(&t, "arch"), "arm64"),
+			.rack = str_same(col(&t, "rack"), "true"),
+			.superchip = str_same(col(&t, "superchip"), "true") };
 	}
 	return err->rc == SPOT_OK;
 }
@@ -73,15 +78,17 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 	struct market *m = s->market;
 	struct table t;
 
-	if (!table_open(s, &t, "coreweave_pools.csv", err))
+	if (!table_open(s, &t, "coreweave_pools.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		const char *region = col(&t, "region"), *zone = col(&t, "zone");
 		struct zone *z = market_zone(m, region, zone);
 		struct region *r = market_region_add(m, CLOUD_COREWEAVE, region);
 
-		if (!z)
+		if (!z) {
 			z = market_zone_add(m, r, zone, zone);
+		}
 		if (!market_pool_add(s, r, z,
 			market_type(m, CLOUD_COREWEAVE, col(&t, "instance_type")),
 			col_usd(&t, "spot"), col_usd(&t, "on_demand"))) {
@@ -93,15 +100,16 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 	return err->rc == SPOT_OK;
 }
 
-static struct k8s_cluster *cluster_add(
-    struct sim *s, const char *name, const char *region, const char *zone, const char *host)
+static struct k8s_cluster *cluster_add(struct sim *s, const char *name, const char *region,
+    const char *zone, const char *host)
 {
 	struct k8s_cluster *c = k8s_cluster_new(s, name, zone), **at = &s->coreweave->clusters;
 
 	c->region = dup_text(region);
 	c->host = dup_text(host);
-	while (*at)
+	while (*at) {
 		at = &(*at)->next;
+	}
 	*at = c;
 	return c;
 }
@@ -110,8 +118,9 @@ bool cw_load(struct sim *s, struct spot_err *err)
 {
 	struct coreweave *cw = s->coreweave = calloc(1, sizeof(*cw));
 
-	if (!cw)
+	if (!cw) {
 		abort();
+	}
 	cw->api_token = sim_id(s, NULL, "CW-SECRET-", 16);
 	cluster_add(s, "gpu-east", "US-EAST", "US-EAST-04A",
 	    "cloudsim-1a2b3c.k8s.us-east-04a.localhost");
@@ -121,18 +130,18 @@ bool cw_load(struct sim *s, struct spot_err *err)
 	return schema_load(s, err) && load_types(s, err) && load_pools(s, err) && tls_make(s, err);
 }
 
-/* ---- start and end ---------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 /* The object store: bucket names in the host only (docs.coreweave.com, products/storage). */
 static bool objects_open(struct sim *s, struct spot_err *err)
 {
 	struct front_port *p = &s->coreweave->object_port;
-	struct httpd_conf conf = {.address = "127.0.0.1",
-	    .ctx = p,
-	    .url_max = 16384,
-	    .handle = front_handle,
-	    .body_max = front_body_max,
-	    .queued_max = (size_t)256 << 20};
+	struct httpd_conf conf = { .address = "127.0.0.1",
+		.ctx = p,
+		.url_max = 16384,
+		.handle = front_handle,
+		.body_max = front_body_max,
+		.queued_max = (size_t)256 << 20 };
 
 	p->sim = s;
 	p->own = p; /* s3.c: virtual hosts */
@@ -141,11 +150,13 @@ static bool objects_open(struct sim *s, struct spot_err *err)
 
 bool cw_ready(struct sim *s, struct spot_err *err)
 {
-	if (!objects_open(s, err))
+	if (!objects_open(s, err)) {
 		return false;
+	}
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		if (!k8s_cluster_open(c, err))
+		if (!k8s_cluster_open(c, err)) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -155,42 +166,49 @@ void cw_announce(const struct sim *s, json_t *urls, json_t *credentials)
 	const struct coreweave *cw = s->coreweave;
 	json_t *clusters;
 
-	if (credentials)
-		json_object_set_new(
-		    credentials, "coreweave", json_pack("{s:s}", "api_token", cw->api_token));
-	if (!urls)
+	if (credentials) {
+		json_object_set_new(credentials, "coreweave",
+		    json_pack("{s:s}", "api_token", cw->api_token));
+	}
+	if (!urls) {
 		return;
+	}
 	json_object_set_new(urls, "coreweave",
 	    json_sprintf("http://127.0.0.1:%d", cloud_port(s, CLOUD_COREWEAVE)));
 	json_object_set_new(urls, "cwobject",
 	    json_sprintf("http://localhost:%d", httpd_port(cw->object_port.http)));
 	clusters = json_array();
-	for (struct k8s_cluster *c = cw->clusters; c; c = c->next)
+	for (struct k8s_cluster *c = cw->clusters; c; c = c->next) {
 		json_array_append_new(clusters, k8s_cluster_json(c));
+	}
 	json_object_set_new(urls, "kubernetes", clusters);
 }
 
 void cw_stop(struct sim *s)
 {
-	for (struct k8s_cluster *c = s->coreweave ? s->coreweave->clusters : NULL; c; c = c->next)
+	for (struct k8s_cluster *c = s->coreweave ? s->coreweave->clusters : NULL; c; c = c->next) {
 		k8s_cluster_stop(c);
+	}
 }
 
 bool cw_busy(const struct sim *s)
 {
-	if (!s->coreweave)
+	if (!s->coreweave) {
 		return false;
+	}
 	for (const struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		if (c->programs > 0)
+		if (c->programs > 0) {
 			return true;
+		}
 	}
 	return s->coreweave->orphans > 0;
 }
 
 void cw_close(struct sim *s)
 {
-	for (struct k8s_cluster *c = s->coreweave ? s->coreweave->clusters : NULL; c; c = c->next)
+	for (struct k8s_cluster *c = s->coreweave ? s->coreweave->clusters : NULL; c; c = c->next) {
 		k8s_cluster_close(c);
+	}
 	if (s->coreweave) {
 		httpd_free(s->coreweave->object_port.http);
 		s->coreweave->object_port.http = NULL;
@@ -201,8 +219,9 @@ void cw_free(struct sim *s)
 {
 	struct coreweave *cw = s->coreweave;
 
-	if (!cw)
+	if (!cw) {
 		return;
+	}
 	while (cw->clusters) {
 		struct k8s_cluster *c = cw->clusters;
 
@@ -217,7 +236,7 @@ void cw_free(struct sim *s)
 	k8s_keys_free();
 }
 
-/* ---- requests --------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 void cw_classify(struct sim_req *rq)
 {
@@ -232,10 +251,10 @@ void cw_classify(struct sim_req *rq)
 static const struct {
 	int status, code;
 	const char *name;
-} rpc_codes[] = {{400, 3, "INVALID_ARGUMENT"}, {401, 16, "UNAUTHENTICATED"},
-    {403, 7, "PERMISSION_DENIED"}, {404, 5, "NOT_FOUND"}, {409, 6, "ALREADY_EXISTS"},
-    {429, 8, "RESOURCE_EXHAUSTED"}, {500, 13, "INTERNAL"}, {501, 12, "UNIMPLEMENTED"},
-    {503, 14, "UNAVAILABLE"}};
+} rpc_codes[] = { { 400, 3, "INVALID_ARGUMENT" }, { 401, 16, "UNAUTHENTICATED" },
+	{ 403, 7, "PERMISSION_DENIED" }, { 404, 5, "NOT_FOUND" }, { 409, 6, "ALREADY_EXISTS" },
+	{ 429, 8, "RESOURCE_EXHAUSTED" }, { 500, 13, "INTERNAL" }, { 501, 12, "UNIMPLEMENTED" },
+	{ 503, 14, "UNAVAILABLE" } };
 
 /* google.rpc.Status in JSON: code is the number, details carry their type. */
 void cw_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
@@ -250,19 +269,22 @@ void cw_error(struct sim_req *rq, struct sim_reply *rep, int status, const char 
 	}
 	details = json_array();
 	for (size_t k = 0; k < ARRAY_LEN(rpc_codes); k++) {
-		if (rpc_codes[k].status == status)
+		if (rpc_codes[k].status == status) {
 			number = rpc_codes[k].code;
+		}
 	}
-	if (status == 404)
+	if (status == 404) {
 		json_array_append_new(details,
 		    json_pack("{s:s, s:s, s:s, s:s}", "@type",
 			"type.googleapis.com/google.rpc.ResourceInfo", "resourceType", "Cluster",
 			"resourceName", rq->http->path, "description", message));
-	if (status == 429)
+	}
+	if (status == 429) {
 		json_array_append_new(details,
 		    json_pack("{s:s, s:[{s:s, s:s}]}", "@type",
 			"type.googleapis.com/google.rpc.QuotaFailure", "violations", "subject",
 			"organization", "description", message));
+	}
 	reply_json(rq, rep, status,
 	    json_pack("{s:i, s:s, s:o}", "code", number, "message", message, "details", details));
 }
@@ -272,7 +294,8 @@ static json_t *cluster_json(const struct k8s_cluster *c)
 	char at[TIME_TEXT_MAX];
 
 	format_time_s(c->sim->start_us - 720 * SPOT_US_PER_HOUR, at);
-	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:{s:s, s:s, s:[s]}, s:o, s:s, s:s, s:s, s:b, "
+	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:{s:s, s:s, s:[s]}, s:o, s:s, s:s, s:s, "
+			 "s:b, "
 			 "s:s}",
 	    "id", c->id, "name", c->name, "zone", c->zone, "vpcId",
 	    "7d4c1f0e-0000-4000-8000-000000000001", "public", 1, "version", "v1.36", "network",
@@ -288,8 +311,9 @@ static void clusters_list(struct sim_req *rq, struct sim_reply *rep)
 	json_t *items = json_array();
 
 	for (const struct k8s_cluster *c = rq->sim->coreweave->clusters; c; c = c->next) {
-		if (c->zone)
+		if (c->zone) {
 			json_array_append_new(items, cluster_json(c));
+		}
 	}
 	reply_json(rq, rep, 200, json_pack("{s:o}", "items", items));
 }
@@ -325,17 +349,18 @@ void cw_serve(struct sim_req *rq, struct sim_reply *rep)
 		reply_fail(rq, rep, 403, "PERMISSION_DENIED", "permission denied");
 		return;
 	}
-	if (str_same(path, base) && get)
+	if (str_same(path, base) && get) {
 		clusters_list(rq, rep);
-	else if (str_prefix(path, base) && path[sizeof(base) - 1] == '/' && get)
+	} else if (str_prefix(path, base) && path[sizeof(base) - 1] == '/' && get) {
 		cluster_get(rq, rep, path + sizeof(base));
-	else if (str_prefix(path, base))
+	} else if (str_prefix(path, base)) {
 		reply_fail(rq, rep, 501, "UNIMPLEMENTED", "clusters are made in the console here");
-	else
+	} else {
 		reply_fail(rq, rep, 404, "NOT_FOUND", "no such method: %s", path);
+	}
 }
 
-/* ---- what is left ----------------------------------------------------------------------- */
+/* ---- what is left ---------------------------------------------------------------------------- */
 
 static int64_t pods_alive(const struct k8s_cluster *c, const char *pool)
 {
@@ -346,8 +371,9 @@ static int64_t pods_alive(const struct k8s_cluster *c, const char *pool)
 			   *node = k_str(p->doc, "spec.nodeName");
 		const struct k8s_obj *o = node ? k8s_find(c, K8S_NODE, NULL, node) : NULL;
 
-		if (str_same(phase, "Succeeded") || str_same(phase, "Failed"))
+		if (str_same(phase, "Succeeded") || str_same(phase, "Failed")) {
 			continue;
+		}
 		n += o && str_same(node_pool_of(o), pool);
 	}
 	return n;
@@ -362,17 +388,20 @@ static void left_add(json_t *left, const struct k8s_cluster *c, const char *what
 void cw_left(const struct sim *s, json_t *left)
 {
 	for (const struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		for (const struct k8s_obj *o = c->objs[K8S_POD]; o; o = o->next)
+		for (const struct k8s_obj *o = c->objs[K8S_POD]; o; o = o->next) {
 			left_add(left, c, "pod", o->name);
+		}
 		for (const struct k8s_obj *o = c->objs[K8S_NODE_POOL]; o; o = o->next) {
 			if (!json_object_get(k_at(o->doc, "metadata.labels"),
 				"cks.coreweave.cloud/system-critical") &&
-			    k_int(o->doc, "spec.targetNodes", 0) > pods_alive(c, o->name))
+			    k_int(o->doc, "spec.targetNodes", 0) > pods_alive(c, o->name)) {
 				left_add(left, c, "nodepool-target", o->name);
+			}
 		}
 		for (const struct k8s_obj *o = c->objs[K8S_NODE]; o; o = o->next) {
-			if (o->inst && !node_busy(o))
+			if (o->inst && !node_busy(o)) {
 				left_add(left, c, "idle-node", o->name);
+			}
 		}
 	}
 }

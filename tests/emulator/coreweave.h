@@ -1,6 +1,6 @@
 /*
- * CoreWeave: instance types and list prices, the control plane's REST API, two CKS clusters, and its
- * object store, which knows only virtual hosts.
+ * CoreWeave: instance types and list prices, the control plane's REST API, two CKS clusters, and
+ * its object store, which knows only virtual hosts.
  */
 #ifndef EMULATOR_COREWEAVE_H
 #define EMULATOR_COREWEAVE_H

@@ -19,8 +19,9 @@ static char *key_id(struct sim *s, const char *prefix)
 	size_t n = strlen(prefix);
 
 	memcpy(text, prefix, n);
-	for (; n < 20; n++)
+	for (; n < 20; n++) {
 		text[n] = abc[rng_below(&s->rng, 32)];
+	}
 	text[20] = '\0';
 	return dup_text(text);
 }
@@ -38,13 +39,14 @@ static char *random_base64(struct sim *s, size_t bytes)
 	return out;
 }
 
-static struct cred *cred_add(
-    struct sim *s, const char *prefix, const char *arn, const char *user_id)
+static struct cred *cred_add(struct sim *s, const char *prefix, const char *arn,
+    const char *user_id)
 {
 	struct cred *c = calloc(1, sizeof(*c));
 
-	if (!c)
+	if (!c) {
 		abort();
+	}
 	c->akid = key_id(s, prefix);
 	c->secret = random_base64(s, 30);
 	c->arn = dup_text(arn);
@@ -57,8 +59,9 @@ static struct cred *cred_add(
 void creds_rotate(struct sim *s)
 {
 	for (struct cred *c = s->creds->first; c; c = c->next) {
-		if (!c->session_token)
+		if (!c->session_token) {
 			c->revoked = true;
+		}
 	}
 	s->creds->main = cred_add(s, "AKIA", "arn:aws:iam::" AWS_ACCOUNT ":user/broker", NULL);
 }
@@ -79,8 +82,9 @@ void lambda_key_set(struct sim *s, const char *key)
 void creds_new(struct sim *s)
 {
 	s->creds = calloc(1, sizeof(*s->creds));
-	if (!s->creds)
+	if (!s->creds) {
 		abort();
+	}
 	creds_rotate(s);
 	lambda_key_set(s, NULL);
 }
@@ -89,8 +93,9 @@ void creds_free(struct sim *s)
 {
 	struct cred *next;
 
-	if (!s->creds)
+	if (!s->creds) {
 		return;
+	}
 	for (struct cred *c = s->creds->first; c; c = next) {
 		next = c->next;
 		free(c->akid);
@@ -108,8 +113,9 @@ void creds_free(struct sim *s)
 const struct cred *cred_find(const struct sim *s, const char *akid)
 {
 	for (const struct cred *c = s->creds->first; c; c = c->next) {
-		if (!c->revoked && str_same(c->akid, akid))
+		if (!c->revoked && str_same(c->akid, akid)) {
 			return c;
+		}
 	}
 	return NULL;
 }
@@ -124,8 +130,8 @@ const char *lambda_key(const struct sim *s)
 	return s->creds->lambda_key;
 }
 
-const struct cred *cred_session(
-    struct sim *s, const char *arn, const char *user_id, int64_t seconds)
+const struct cred *cred_session(struct sim *s, const char *arn, const char *user_id,
+    int64_t seconds)
 {
 	struct cred *c = cred_add(s, "ASIA", arn, user_id);
 

@@ -5,14 +5,15 @@
 
 void ec2_describe_regions(struct ec2 *e)
 {
-	static const char *const known[] = {"endpoint", "opt-in-status", "region-name", NULL};
+	static const char *const known[] = { "endpoint", "opt-in-status", "region-name", NULL };
 	bool all = ec2_bool(e, "AllRegions", false);
 	const char **names;
 	size_t names_n = form_list(&e->form, e->rq->arena, "RegionName", &names), n;
 	struct ec2_filter *f;
 
-	if (!ec2_filters(e, known, &f, &n) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < names_n; k++) {
 		if (!market_region(e->sim->market, CLOUD_AWS, names[k])) {
 			ec2_fail(e, 400, "InvalidParameterValue", "Invalid region '%s'.", names[k]);
@@ -25,18 +26,20 @@ void ec2_describe_regions(struct ec2 *e)
 		const struct region *r = &e->sim->market->regions[k];
 		const char *endpoint = arena_printf(e->rq->arena, "ec2.%s.amazonaws.com", r->name);
 		const char *opt = !r->opt_in ? "opt-in-not-required"
-		    : r->enabled	     ? "opted-in"
+		    : r->enabled             ? "opted-in"
 					     : "not-opted-in";
 		bool show = r->cloud == CLOUD_AWS && (all || r->enabled) &&
 		    ec2_match_any(names, names_n, r->name);
 
-		for (size_t i = 0; i < n && show; i++)
+		for (size_t i = 0; i < n && show; i++) {
 			show = ec2_filter_hits(&f[i],
-			    str_same(f[i].name, "endpoint")	     ? endpoint
+			    str_same(f[i].name, "endpoint")          ? endpoint
 				: str_same(f[i].name, "region-name") ? r->name
 								     : opt);
-		if (!show)
+		}
+		if (!show) {
 			continue;
+		}
 		x_open(&e->out, "item");
 		x_text(&e->out, "optInStatus", opt);
 		x_text(&e->out, "regionName", r->name);
@@ -50,34 +53,41 @@ static const char *zone_field(struct ec2 *e, const struct zone *z, const char *n
 {
 	bool local = str_same(z->kind, "local-zone");
 
-	if (str_same(name, "zone-name"))
+	if (str_same(name, "zone-name")) {
 		return z->name;
-	if (str_same(name, "zone-id"))
+	}
+	if (str_same(name, "zone-id")) {
 		return z->id;
-	if (str_same(name, "zone-type"))
+	}
+	if (str_same(name, "zone-type")) {
 		return z->kind;
-	if (str_same(name, "region-name"))
+	}
+	if (str_same(name, "region-name")) {
 		return z->region->name;
-	if (str_same(name, "state"))
+	}
+	if (str_same(name, "state")) {
 		return "available";
-	if (str_same(name, "group-name"))
+	}
+	if (str_same(name, "group-name")) {
 		return local ? arena_strndup(e->rq->arena, z->name, strlen(z->name) - 1)
 			     : arena_printf(e->rq->arena, "%s-zg-1", z->region->name);
+	}
 	return local ? "not-opted-in" : "opt-in-not-required";
 }
 
 void ec2_describe_zones(struct ec2 *e)
 {
-	static const char *const known[] = {"zone-name", "zone-id", "zone-type", "region-name",
-	    "state", "group-name", "opt-in-status", NULL};
+	static const char *const known[] = { "zone-name", "zone-id", "zone-type", "region-name",
+		"state", "group-name", "opt-in-status", NULL };
 	bool all = ec2_bool(e, "AllAvailabilityZones", false);
 	const char **names, **ids;
 	size_t names_n = form_list(&e->form, e->rq->arena, "ZoneName", &names), n;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "ZoneId", &ids);
 	struct ec2_filter *f;
 
-	if (!ec2_filters(e, known, &f, &n) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < names_n + ids_n; k++) {
 		const char *want = k < names_n ? names[k] : ids[k - names_n];
 
@@ -95,10 +105,12 @@ void ec2_describe_zones(struct ec2 *e)
 		    ec2_match_any(names, names_n, z->name) && ec2_match_any(ids, ids_n, z->id) &&
 		    (all || str_same(z->kind, "availability-zone"));
 
-		for (size_t i = 0; i < n && show; i++)
+		for (size_t i = 0; i < n && show; i++) {
 			show = ec2_filter_hits(&f[i], zone_field(e, z, f[i].name));
-		if (!show)
+		}
+		if (!show) {
 			continue;
+		}
 		x_open(&e->out, "item");
 		x_text(&e->out, "optInStatus", zone_field(e, z, "opt-in-status"));
 		x_open(&e->out, "messageSet");
@@ -116,15 +128,16 @@ void ec2_describe_zones(struct ec2 *e)
 	x_close(&e->out, "availabilityZoneInfo");
 }
 
-/* ---- instance types --------------------------------------------------------------------- */
+/* ---- instance types -------------------------------------------------------------------------- */
 
-static bool type_spot(
-    const struct market *m, const struct itype *t, const char *region, enum side side)
+static bool type_spot(const struct market *m, const struct itype *t, const char *region,
+    enum side side)
 {
 	for (size_t k = 0; k < m->pools_n; k++) {
 		if (m->pools[k].type == t && m->pools[k].price[side].sold &&
-		    str_same(m->pools[k].region->name, region))
+		    str_same(m->pools[k].region->name, region)) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -139,22 +152,29 @@ static bool type_filter(struct ec2 *e, const struct itype *t, const struct ec2_f
 {
 	const struct market *m = e->sim->market;
 
-	if (str_same(f->name, "instance-type"))
+	if (str_same(f->name, "instance-type")) {
 		return ec2_filter_hits(f, t->name);
-	if (str_same(f->name, "current-generation"))
+	}
+	if (str_same(f->name, "current-generation")) {
 		return ec2_filter_hits(f, t->current ? "true" : "false");
-	if (str_same(f->name, "processor-info.supported-architecture"))
+	}
+	if (str_same(f->name, "processor-info.supported-architecture")) {
 		return ec2_filter_hits(f, t->arch);
-	if (str_same(f->name, "supported-usage-class"))
+	}
+	if (str_same(f->name, "supported-usage-class")) {
 		return (type_spot(m, t, e->rq->region, SIDE_SPOT) && ec2_filter_hits(f, "spot")) ||
 		    (type_spot(m, t, e->rq->region, SIDE_ON_DEMAND) &&
 			ec2_filter_hits(f, "on-demand"));
-	if (str_same(f->name, "bare-metal"))
+	}
+	if (str_same(f->name, "bare-metal")) {
 		return ec2_filter_hits(f, str_suffix(t->name, ".metal") ? "true" : "false");
-	if (str_same(f->name, "network-info.efa-supported"))
+	}
+	if (str_same(f->name, "network-info.efa-supported")) {
 		return ec2_filter_hits(f, t->efa ? "true" : "false");
-	if (str_same(f->name, "vcpu-info.default-vcpus"))
+	}
+	if (str_same(f->name, "vcpu-info.default-vcpus")) {
 		return ec2_filter_hits(f, arena_printf(e->rq->arena, "%d", t->vcpus));
+	}
 	return ec2_filter_hits(f, arena_printf(e->rq->arena, "%d", t->mem_mib));
 }
 
@@ -168,8 +188,8 @@ static void type_gpu_xml(struct sbuf *b, const struct itype *t)
 	/* Fractional types report no whole GPU (g6f, gr6f). */
 	x_int(b, "count", t->gpus);
 	x_int(b, "logicalGpuCount", t->gpus ? t->gpus : 1);
-	sbuf_printf(
-	    b, "<gpuPartitionSize>%g</gpuPartitionSize>", t->partition > 0 ? t->partition : 1.0);
+	sbuf_printf(b, "<gpuPartitionSize>%g</gpuPartitionSize>",
+	    t->partition > 0 ? t->partition : 1.0);
 	x_open(b, "memoryInfo");
 	x_int(b, "sizeInMiB", t->gpu_mem_mib);
 	x_close(b, "memoryInfo");
@@ -205,12 +225,15 @@ static void type_xml(struct ec2 *e, const struct itype *t)
 	x_bool(b, "currentGeneration", t->current);
 	x_bool(b, "freeTierEligible", false);
 	x_open(b, "supportedUsageClasses");
-	if (type_spot(m, t, e->rq->region, SIDE_ON_DEMAND))
+	if (type_spot(m, t, e->rq->region, SIDE_ON_DEMAND)) {
 		x_text(b, "item", "on-demand");
-	if (type_spot(m, t, e->rq->region, SIDE_SPOT))
+	}
+	if (type_spot(m, t, e->rq->region, SIDE_SPOT)) {
 		x_text(b, "item", "spot");
-	if (str_prefix(t->name, "p4d") || str_prefix(t->name, "p5") || str_prefix(t->name, "p6"))
+	}
+	if (str_prefix(t->name, "p4d") || str_prefix(t->name, "p5") || str_prefix(t->name, "p6")) {
 		x_text(b, "item", "capacity-block");
+	}
 	x_close(b, "supportedUsageClasses");
 	x_bool(b, "bareMetal", str_suffix(t->name, ".metal"));
 	x_text(b, "hypervisor", t->current ? "nitro" : "xen");
@@ -224,8 +247,9 @@ static void type_xml(struct ec2 *e, const struct itype *t)
 	x_int(b, "sizeInMiB", t->mem_mib);
 	x_close(b, "memoryInfo");
 	type_network_xml(b, t);
-	if (*t->gpu)
+	if (*t->gpu) {
 		type_gpu_xml(b, t);
+	}
 	x_open(b, "placementGroupInfo");
 	sbuf_puts(b,
 	    "<supportedStrategies><item>cluster</item><item>partition</item><item>spread</item>"
@@ -236,10 +260,10 @@ static void type_xml(struct ec2 *e, const struct itype *t)
 
 void ec2_describe_types(struct ec2 *e)
 {
-	static const char *const known[] = {"instance-type", "current-generation",
-	    "supported-usage-class", "processor-info.supported-architecture", "bare-metal",
-	    "network-info.efa-supported", "vcpu-info.default-vcpus", "memory-info.size-in-mib",
-	    NULL};
+	static const char *const known[] = { "instance-type", "current-generation",
+		"supported-usage-class", "processor-info.supported-architecture", "bare-metal",
+		"network-info.efa-supported", "vcpu-info.default-vcpus", "memory-info.size-in-mib",
+		NULL };
 	struct market *m = e->sim->market;
 	const char **names;
 	size_t names_n = form_list(&e->form, e->rq->arena, "InstanceType", &names), n;
@@ -248,8 +272,9 @@ void ec2_describe_types(struct ec2 *e)
 	struct ec2_filter *f;
 
 	ec2_bool(e, "IncludeUnsupportedInRegion", false);
-	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 100, 100, &page) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 100, 100, &page) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < names_n; k++) {
 		const struct itype *t = market_type(m, CLOUD_AWS, names[k]);
 
@@ -266,16 +291,20 @@ void ec2_describe_types(struct ec2 *e)
 		bool show =
 		    type_offered(m, t, e->rq->region) && ec2_match_any(names, names_n, t->name);
 
-		for (size_t i = 0; i < n && show; i++)
+		for (size_t i = 0; i < n && show; i++) {
 			show = type_filter(e, t, &f[i]);
-		if (!show || at++ < page.at)
+		}
+		if (!show || at++ < page.at) {
 			continue;
-		if (shown++ < page.size)
+		}
+		if (shown++ < page.size) {
 			type_xml(e, t);
+		}
 	}
 	x_close(&e->out, "instanceTypeSet");
-	if (shown > page.size)
+	if (shown > page.size) {
 		x_text(&e->out, "nextToken", ec2_next_token(e, page.at + page.size));
+	}
 }
 
 static void offering_xml(struct ec2 *e, const char *type, const char *kind, const char *where)
@@ -289,7 +318,7 @@ static void offering_xml(struct ec2 *e, const char *type, const char *kind, cons
 
 void ec2_describe_offerings(struct ec2 *e)
 {
-	static const char *const known[] = {"instance-type", "location", NULL};
+	static const char *const known[] = { "instance-type", "location", NULL };
 	const struct market *m = e->sim->market;
 	const char *kind = form_get(&e->form, "LocationType");
 	int64_t at = 0, shown = 0;
@@ -307,8 +336,9 @@ void ec2_describe_offerings(struct ec2 *e)
 		    "Value (%s) for parameter LocationType is invalid.", kind);
 		return;
 	}
-	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e)) {
 		return;
+	}
 	ec2_begin(e);
 	x_open(&e->out, "instanceTypeOfferingSet");
 	/* Type by type, so that a region is told once per type. */
@@ -321,20 +351,25 @@ void ec2_describe_offerings(struct ec2 *e)
 			    str_same(p->zone->kind, "availability-zone");
 
 			if (!show || str_same(kind, "outpost") ||
-			    (!by_id && !by_name && last == p->type))
+			    (!by_id && !by_name && last == p->type)) {
 				continue;
+			}
 			where = by_id ? p->zone->id : by_name ? p->zone->name : p->region->name;
-			for (size_t i = 0; i < n && show; i++)
-				show = ec2_filter_hits(
-				    &f[i], str_same(f[i].name, "location") ? where : p->type->name);
+			for (size_t i = 0; i < n && show; i++) {
+				show = ec2_filter_hits(&f[i],
+				    str_same(f[i].name, "location") ? where : p->type->name);
+			}
 			last = p->type;
-			if (!show || at++ < page.at)
+			if (!show || at++ < page.at) {
 				continue;
-			if (shown++ < page.size)
+			}
+			if (shown++ < page.size) {
 				offering_xml(e, p->type->name, kind, where);
+			}
 		}
 	}
 	x_close(&e->out, "instanceTypeOfferingSet");
-	if (shown > page.size)
+	if (shown > page.size) {
 		x_text(&e->out, "nextToken", ec2_next_token(e, page.at + page.size));
+	}
 }

@@ -3,7 +3,7 @@
 #include "ec2_run.h"
 #include "base/str.h"
 
-/* ---- what they mean --------------------------------------------------------------------- */
+/* ---- what they mean -------------------------------------------------------------------------- */
 
 static void resolve_image(struct ec2 *e, struct run *r)
 {
@@ -14,16 +14,17 @@ static void resolve_image(struct ec2 *e, struct run *r)
 		return;
 	}
 	m = image_find(e->rq->arena, e->rq->region, r->image);
-	if (!m)
+	if (!m) {
 		ec2_fail(e, 400, "InvalidAMIID.NotFound", "The image id '[%s]' does not exist",
 		    r->image);
-	else if (r->type && !str_same(m->arch, r->type->arch))
+	} else if (r->type && !str_same(m->arch, r->type->arch)) {
 		ec2_fail(e, 400, "InvalidParameterValue",
 		    "The architecture '%s' of the specified instance type does not "
 		    "match the architecture '%s' of the specified AMI. Specify an instance type "
 		    "and an AMI that have "
 		    "matching architectures, and try again.",
 		    r->type->arch, m->arch);
+	}
 }
 
 static void resolve_zone(struct ec2 *e, struct run *r)
@@ -41,12 +42,13 @@ static void resolve_zone(struct ec2 *e, struct run *r)
 	}
 	if (r->subnet && *r->subnet) {
 		z = net_subnet_zone(e->sim, e->rq->region, r->subnet);
-		if (!z)
+		if (!z) {
 			ec2_fail(e, 400, "InvalidSubnetID.NotFound",
 			    "The subnet ID '%s' does not exist", r->subnet);
-		else if (r->zone && r->zone != z)
+		} else if (r->zone && r->zone != z) {
 			ec2_fail(e, 400, "InvalidParameterValue",
 			    "The Availability Zone and the subnet do not match.");
+		}
 		r->zone = z;
 	}
 }
@@ -61,10 +63,12 @@ static struct pool *any_pool(struct ec2 *e, const struct run *r)
 
 		if (p->type != r->type || !p->price[r->side].sold ||
 		    !str_same(p->region->name, e->rq->region) ||
-		    !str_same(p->zone->kind, "availability-zone"))
+		    !str_same(p->zone->kind, "availability-zone")) {
 			continue;
-		if (!best || pool_free(p, r->side) > pool_free(best, r->side))
+		}
+		if (!best || pool_free(p, r->side) > pool_free(best, r->side)) {
 			best = p;
+		}
 	}
 	return best;
 }
@@ -79,29 +83,32 @@ static void find_pool(struct ec2 *e, struct run *r)
 	}
 	resolve_image(e, r);
 	resolve_zone(e, r);
-	if (e->failed)
+	if (e->failed) {
 		return;
+	}
 	if (!r->zone) {
 		r->pool = any_pool(e, r);
-		if (!r->pool)
+		if (!r->pool) {
 			ec2_fail(e, 400, "Unsupported",
 			    "The requested configuration is currently not supported. Please check "
 			    "the documentation for supported configurations.");
+		}
 		return;
 	}
 	r->pool = market_pool(e->sim->market, CLOUD_AWS, e->rq->region, r->zone, r->type_name);
-	if (!r->pool || !r->pool->price[r->side].sold)
+	if (!r->pool || !r->pool->price[r->side].sold) {
 		ec2_fail(e, 400, "Unsupported",
 		    "Your requested instance type (%s) is not supported in your requested "
 		    "Availability Zone (%s). Please retry your request by not specifying an "
 		    "Availability Zone or choosing "
 		    "another one.",
 		    r->type_name, r->zone->name);
+	}
 }
 
 const char *form_hash(struct ec2 *e)
 {
-	struct sbuf b AUTO(sbuf) = {0};
+	struct sbuf b AUTO(sbuf) = { 0 };
 	char hex[SHA256_HEX];
 
 	sbuf_init(&b, 4 << 20);
@@ -109,8 +116,9 @@ const char *form_hash(struct ec2 *e)
 		const char *name = e->form.items[k].name;
 
 		if (!str_same(name, "Action") && !str_same(name, "Version") &&
-		    !str_same(name, "DryRun") && !str_prefix(name, "X-Amz-"))
+		    !str_same(name, "DryRun") && !str_prefix(name, "X-Amz-")) {
 			sbuf_printf(&b, "%s=%s\n", name, e->form.items[k].value);
+		}
 	}
 	sha256_hex(b.p ? b.p : "", b.n, hex);
 	return arena_strdup(e->rq->arena, hex);
@@ -120,27 +128,30 @@ void run_resolve(struct ec2 *e, struct run *r)
 {
 	find_pool(e, r);
 	snprintf(r->hash, sizeof(r->hash), "%s", form_hash(e));
-	/* Zonal when a zone or subnet is named, else regional (EC2 devguide, "Ensuring idempotency"). */
+	/* Zonal when a zone or subnet is named, else regional (EC2 devguide, "Ensuring
+	 * idempotency"). */
 	r->scope = r->zone ? r->zone->id : e->rq->region;
 }
 
-/* ---- the launch ------------------------------------------------------------------------- */
+/* ---- the launch ------------------------------------------------------------------------------ */
 
 char *ec2_sir_id(struct sim *s)
 {
 	static const char abc[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 	char text[16] = "sir-";
 
-	for (int k = 4; k < 12; k++)
+	for (int k = 4; k < 12; k++) {
 		text[k] = abc[rng_below(&s->rng, 36)];
+	}
 	text[12] = '\0';
 	return dup_text(text);
 }
 
 static void copy_tags(const struct inst_tag *from, size_t n, struct inst_tag **to, size_t *to_n)
 {
-	for (size_t k = 0; k < n; k++)
+	for (size_t k = 0; k < n; k++) {
 		inst_tag_set(to, to_n, from[k].key, from[k].value);
+	}
 }
 
 static struct inst *make_one(struct ec2 *e, const struct run *r, const char *reservation, int index)
@@ -179,8 +190,9 @@ static struct inst *make_one(struct ec2 *e, const struct run *r, const char *res
 	}
 	if (r->user_data_raw.n > 0) {
 		i->user_data = malloc(r->user_data_raw.n + 1);
-		if (!i->user_data)
+		if (!i->user_data) {
 			abort();
+		}
 		memcpy(i->user_data, r->user_data_raw.p, r->user_data_raw.n);
 		i->user_data[r->user_data_raw.n] = '\0';
 		i->user_data_n = r->user_data_raw.n;
@@ -206,22 +218,25 @@ void run_check_quota(struct ec2 *e, const struct run *r)
 	const struct quota *q = quota_of(r->type, r->side);
 	int64_t limit;
 
-	if (!q)
+	if (!q) {
 		return;
+	}
 	limit = quota_value(e->sim, e->rq->region, q->code);
-	if (quota_used(e->sim, e->rq->region, q) + r->min * r->type->vcpus <= limit)
+	if (quota_used(e->sim, e->rq->region, q) + r->min * r->type->vcpus <= limit) {
 		return;
-	if (r->side == SIDE_SPOT)
-		ec2_fail(
-		    e, 400, "MaxSpotInstanceCountExceeded", "Max spot instance count exceeded");
-	else
+	}
+	if (r->side == SIDE_SPOT) {
+		ec2_fail(e, 400, "MaxSpotInstanceCountExceeded",
+		    "Max spot instance count exceeded");
+	} else {
 		ec2_fail(e, 400, "VcpuLimitExceeded",
 		    "You have requested more vCPU capacity than your current vCPU limit of "
 		    "%" PRId64 " allows for the instance bucket that the specified instance type "
-			       "belongs to. Please visit "
+		    "belongs to. Please visit "
 		    "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this "
 		    "limit.",
 		    limit);
+	}
 }
 
 const char *run_refused(struct ec2 *e, const struct run *r, const char **ret_words)
@@ -238,11 +253,12 @@ const char *run_refused(struct ec2 *e, const struct run *r, const char **ret_wor
 		    format_usd(r->max_price, asked), format_usd(price, least));
 		return "SpotMaxPriceTooLow";
 	}
-	if (pool_free(r->pool, r->side) >= r->min)
+	if (pool_free(r->pool, r->side) >= r->min) {
 		return NULL;
-	if (r->side == SIDE_SPOT)
+	}
+	if (r->side == SIDE_SPOT) {
 		*ret_words = "There is no Spot capacity available that matches your request.";
-	else
+	} else {
 		*ret_words = arena_printf(e->rq->arena,
 		    "We currently do not have sufficient %s capacity in the "
 		    "Availability Zone you requested (%s). Our system will be working on "
@@ -251,6 +267,7 @@ const char *run_refused(struct ec2 *e, const struct run *r, const char **ret_wor
 		    "your request or choosing "
 		    "another one.",
 		    r->type->name, r->pool->zone->name, r->type->name);
+	}
 	return "InsufficientInstanceCapacity";
 }
 
@@ -260,14 +277,17 @@ size_t run_launch(struct ec2 *e, struct run *r, struct inst ***ret)
 	int64_t room, n;
 
 	r->reservation = reserved_choose(e, &r->reserved, r->pool, r->min);
-	if (!e->failed && !r->reserved.block)
+	if (!e->failed && !r->reserved.block) {
 		run_check_quota(e, r);
-	if (!e->failed && !r->reservation)
+	}
+	if (!e->failed && !r->reservation) {
 		refused = run_refused(e, r, &words);
-	/* HTTP 500 is what EC2 answers to lacking capacity; it is no server fault and must not be retried
-	 * blindly. */
-	if (refused)
+	}
+	/* HTTP 500 is what EC2 answers to lacking capacity; it is no server fault and must not be
+	 * retried blindly. */
+	if (refused) {
 		ec2_fail(e, str_prefix(refused, "Insufficient") ? 500 : 400, refused, "%s", words);
+	}
 	if (e->failed) {
 		books_launch(e->sim, CLOUD_AWS, r->token, r->scope, r->hash, r->pool, r->side,
 		    e->rep->code, NULL, 0, false);
@@ -277,10 +297,12 @@ size_t run_launch(struct ec2 *e, struct run *r, struct inst ***ret)
 	n = MIN(r->max, MAX(room, r->min));
 	reservation = sim_id(e->sim, e->rq->arena, "r-0", 8);
 	*ret = calloc((size_t)n, sizeof(struct inst *));
-	if (!*ret)
+	if (!*ret) {
 		abort();
-	for (int64_t k = 0; k < n; k++)
+	}
+	for (int64_t k = 0; k < n; k++) {
 		(*ret)[k] = make_one(e, r, reservation, (int)k);
+	}
 	books_launch(e->sim, CLOUD_AWS, r->token, r->scope, r->hash, r->pool, r->side, NULL, *ret,
 	    (size_t)n, false);
 	return (size_t)n;

@@ -28,8 +28,8 @@ static void image_xml(struct ec2 *e, const struct image *m)
 
 void ec2_describe_images(struct ec2 *e)
 {
-	static const char *const known[] = {"name", "architecture", "image-id", "state",
-	    "virtualization-type", "root-device-type", "owner-alias", "owner-id", NULL};
+	static const char *const known[] = { "name", "architecture", "image-id", "state",
+		"virtualization-type", "root-device-type", "owner-alias", "owner-id", NULL };
 	const char **ids, **owners;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "ImageId", &ids), n;
 	size_t owners_n = form_list(&e->form, e->rq->arena, "Owner", &owners);
@@ -37,8 +37,9 @@ void ec2_describe_images(struct ec2 *e)
 
 	form_accept(&e->form, "Include*");
 	form_accept(&e->form, "MaxResults");
-	if (!ec2_filters(e, known, &f, &n) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < ids_n; k++) {
 		if (!image_find(e->rq->arena, e->rq->region, ids[k])) {
 			ec2_fail(e, 400,
@@ -54,54 +55,63 @@ void ec2_describe_images(struct ec2 *e)
 		const char *id = image_id(e->rq->arena, e->rq->region, &images[k]);
 		/* All are the vendor's: nobody else owns one here. */
 		bool show = ec2_match_any(ids, ids_n, id) &&
-		    (ec2_match_any(owners, owners_n, "amazon") || ec2_match_any(owners, owners_n, IMAGE_OWNER));
+		    (ec2_match_any(owners, owners_n, "amazon") ||
+			ec2_match_any(owners, owners_n, IMAGE_OWNER));
 
 		for (size_t i = 0; i < n && show; i++) {
-			const char *v = str_same(f[i].name, "name")	 ? images[k].name
-			    : str_same(f[i].name, "architecture")	 ? images[k].arch
-			    : str_same(f[i].name, "image-id")		 ? id
-			    : str_same(f[i].name, "state")		 ? "available"
+			const char *v = str_same(f[i].name, "name")      ? images[k].name
+			    : str_same(f[i].name, "architecture")        ? images[k].arch
+			    : str_same(f[i].name, "image-id")            ? id
+			    : str_same(f[i].name, "state")               ? "available"
 			    : str_same(f[i].name, "virtualization-type") ? "hvm"
-			    : str_same(f[i].name, "root-device-type")	 ? "ebs"
+			    : str_same(f[i].name, "root-device-type")    ? "ebs"
 									 : "amazon";
 
 			show = ec2_filter_hits(&f[i], v);
 		}
-		if (show)
+		if (show) {
 			image_xml(e, &images[k]);
+		}
 	}
 	x_close(&e->out, "imagesSet");
 }
 
 static const char *subnet_field(struct ec2 *e, const struct zone *z, const char *name)
 {
-	if (str_same(name, "availability-zone") || str_same(name, "availabilityZone"))
+	if (str_same(name, "availability-zone") || str_same(name, "availabilityZone")) {
 		return z->name;
-	if (str_same(name, "availability-zone-id") || str_same(name, "availabilityZoneId"))
+	}
+	if (str_same(name, "availability-zone-id") || str_same(name, "availabilityZoneId")) {
 		return z->id;
-	if (str_same(name, "vpc-id"))
+	}
+	if (str_same(name, "vpc-id")) {
 		return net_vpc(e->rq->arena, e->rq->region);
-	if (str_same(name, "subnet-id"))
+	}
+	if (str_same(name, "subnet-id")) {
 		return net_subnet(e->rq->arena, z);
-	if (str_same(name, "state"))
+	}
+	if (str_same(name, "state")) {
 		return "available";
-	if (str_same(name, "default-for-az") || str_same(name, "defaultForAz"))
+	}
+	if (str_same(name, "default-for-az") || str_same(name, "defaultForAz")) {
 		return "true";
+	}
 	return NULL; /* tags: the default network has none */
 }
 
 void ec2_describe_subnets(struct ec2 *e)
 {
-	static const char *const known[] = {"availability-zone", "availabilityZone",
-	    "availability-zone-id", "availabilityZoneId", "vpc-id", "subnet-id", "state",
-	    "default-for-az", "defaultForAz", "tag:*", "tag-key", NULL};
+	static const char *const known[] = { "availability-zone", "availabilityZone",
+		"availability-zone-id", "availabilityZoneId", "vpc-id", "subnet-id", "state",
+		"default-for-az", "defaultForAz", "tag:*", "tag-key", NULL };
 	const char **ids;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "SubnetId", &ids), n, octet = 0;
 	struct ec2_page page;
 	struct ec2_filter *f;
 
-	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < ids_n; k++) {
 		if (!net_subnet_zone(e->sim, e->rq->region, ids[k])) {
 			ec2_fail(e, 400, "InvalidSubnetID.NotFound",
@@ -116,14 +126,17 @@ void ec2_describe_subnets(struct ec2 *e)
 		bool show = str_same(z->region->name, e->rq->region) &&
 		    str_same(z->kind, "availability-zone");
 
-		if (!show)
+		if (!show) {
 			continue;
+		}
 		octet++;
 		show = ec2_match_any(ids, ids_n, net_subnet(e->rq->arena, z));
-		for (size_t i = 0; i < n && show; i++)
+		for (size_t i = 0; i < n && show; i++) {
 			show = ec2_filter_hits(&f[i], subnet_field(e, z, f[i].name));
-		if (!show)
+		}
+		if (!show) {
 			continue;
+		}
 		x_open(&e->out, "item");
 		x_text(&e->out, "subnetId", net_subnet(e->rq->arena, z));
 		x_text(&e->out, "state", "available");
@@ -143,20 +156,27 @@ void ec2_describe_subnets(struct ec2 *e)
 /* What the one VPC and the one security group say of themselves; NULL: neither has it. */
 static const char *default_field(struct ec2 *e, const char *name)
 {
-	if (str_same(name, "vpc-id"))
+	if (str_same(name, "vpc-id")) {
 		return net_vpc(e->rq->arena, e->rq->region);
-	if (str_same(name, "group-id"))
+	}
+	if (str_same(name, "group-id")) {
 		return net_group(e->rq->arena, e->rq->region);
-	if (str_same(name, "group-name"))
+	}
+	if (str_same(name, "group-name")) {
 		return "default";
-	if (str_same(name, "description"))
+	}
+	if (str_same(name, "description")) {
 		return "default VPC security group";
-	if (str_same(name, "owner-id"))
+	}
+	if (str_same(name, "owner-id")) {
 		return AWS_ACCOUNT;
-	if (str_same(name, "state"))
+	}
+	if (str_same(name, "state")) {
 		return "available";
-	if (str_same(name, "is-default") || str_same(name, "isDefault"))
+	}
+	if (str_same(name, "is-default") || str_same(name, "isDefault")) {
 		return "true";
+	}
 	return str_same(name, "cidr") || str_same(name, "cidr-block") ? "172.31.0.0/16" : NULL;
 }
 
@@ -170,28 +190,34 @@ static bool default_shown(struct ec2 *e, const char *ids_name, const char *own, 
 	struct ec2_filter *f;
 
 	*ret_shown = true;
-	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e)) {
 		return false;
-	for (size_t k = 0; k < ids_n; k++) {
-		if (!str_same(ids[k], own))
-			ec2_fail(e, 400, missing, str_prefix(missing, "InvalidVpc")
-				? "The vpc ID '%s' does not exist"
-				: "The security group '%s' does not exist", ids[k]);
 	}
-	for (size_t k = 0; k < n; k++)
+	for (size_t k = 0; k < ids_n; k++) {
+		if (!str_same(ids[k], own)) {
+			ec2_fail(e, 400, missing,
+			    str_prefix(missing, "InvalidVpc")
+				? "The vpc ID '%s' does not exist"
+				: "The security group '%s' does not exist",
+			    ids[k]);
+		}
+	}
+	for (size_t k = 0; k < n; k++) {
 		*ret_shown = *ret_shown && ec2_filter_hits(&f[k], default_field(e, f[k].name));
+	}
 	return !e->failed;
 }
 
 void ec2_describe_vpcs(struct ec2 *e)
 {
-	static const char *const known[] = {"vpc-id", "state", "is-default", "isDefault", "cidr",
-	    "cidr-block", "owner-id", "tag:*", "tag-key", NULL};
+	static const char *const known[] = { "vpc-id", "state", "is-default", "isDefault", "cidr",
+		"cidr-block", "owner-id", "tag:*", "tag-key", NULL };
 	bool shown;
 
-	if (!default_shown(e, "VpcId", net_vpc(e->rq->arena, e->rq->region), "InvalidVpcID.NotFound",
-		known, &shown))
+	if (!default_shown(e, "VpcId", net_vpc(e->rq->arena, e->rq->region),
+		"InvalidVpcID.NotFound", known, &shown)) {
 		return;
+	}
 	ec2_begin(e);
 	x_open(&e->out, "vpcSet");
 	if (!shown) {
@@ -209,21 +235,23 @@ void ec2_describe_vpcs(struct ec2 *e)
 
 void ec2_describe_groups(struct ec2 *e)
 {
-	static const char *const known[] = {"vpc-id", "group-id", "group-name", "description",
-	    "owner-id", "tag:*", "tag-key", NULL};
+	static const char *const known[] = { "vpc-id", "group-id", "group-name", "description",
+		"owner-id", "tag:*", "tag-key", NULL };
 	const char **names;
 	size_t n = form_list(&e->form, e->rq->arena, "GroupName", &names);
 	bool shown;
 
 	for (size_t k = 0; k < n; k++) {
-		if (!str_same(names[k], "default"))
+		if (!str_same(names[k], "default")) {
 			ec2_fail(e, 400, "InvalidGroup.NotFound",
 			    "The security group '%s' does not exist in default VPC '%s'", names[k],
 			    net_vpc(e->rq->arena, e->rq->region));
+		}
 	}
 	if (!default_shown(e, "GroupId", net_group(e->rq->arena, e->rq->region),
-		"InvalidGroup.NotFound", known, &shown))
+		"InvalidGroup.NotFound", known, &shown)) {
 		return;
+	}
 	ec2_begin(e);
 	x_open(&e->out, "securityGroupInfo");
 	if (!shown) {

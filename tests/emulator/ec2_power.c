@@ -1,5 +1,5 @@
-/* StopInstances, StartInstances, RebootInstances, instance attributes, console output (their pages of the EC2
- * API reference). */
+/* StopInstances, StartInstances, RebootInstances, instance attributes, console output (their pages
+ * of the EC2 API reference). */
 #include "base/base.h"
 #include "ec2_run.h"
 #include "base/str.h"
@@ -12,14 +12,17 @@ static size_t named_all(struct ec2 *e, const char ***ret)
 	form_accept(&e->form, "Force");
 	form_accept(&e->form, "SkipOsShutdown");
 	form_accept(&e->form, "AdditionalInfo");
-	if (n == 0)
+	if (n == 0) {
 		ec2_fail(e, 400, "MissingParameter",
 		    "The request must contain the parameter InstanceId");
-	if (!ec2_ready(e))
+	}
+	if (!ec2_ready(e)) {
 		return 0;
+	}
 	for (size_t k = 0; k < n; k++) {
-		if (!ec2_named(e, (*ret)[k]))
+		if (!ec2_named(e, (*ret)[k])) {
 			return 0;
+		}
 	}
 	return n;
 }
@@ -35,17 +38,19 @@ static void wrong_state(struct ec2 *e, const struct inst *i, const char *verb)
 
 static bool may_stop(struct ec2 *e, const struct inst *i, bool hibernate)
 {
-	if (i->side == SIDE_SPOT && !i->persistent)
+	if (i->side == SIDE_SPOT && !i->persistent) {
 		ec2_fail(e, 400, "UnsupportedOperation",
-		    "You can't stop the Spot Instance '%s' because it is associated with a one-time "
+		    "You can't stop the Spot Instance '%s' because it is associated with a "
+		    "one-time "
 		    "Spot Instance request. You can only stop Spot Instances associated with "
 		    "persistent Spot Instance requests.",
 		    i->id);
-	else if (hibernate)
+	} else if (hibernate) {
 		ec2_fail(e, 400, "UnsupportedHibernationConfiguration",
 		    "The instance '%s' was not configured for hibernation at launch.", i->id);
-	else if (i->state == INST_SHUTTING || i->state == INST_GONE || i->state == INST_PENDING)
+	} else if (i->state == INST_SHUTTING || i->state == INST_GONE || i->state == INST_PENDING) {
 		wrong_state(e, i, "stopped");
+	}
 	return !e->failed;
 }
 
@@ -56,11 +61,13 @@ void ec2_stop(struct ec2 *e)
 	size_t n = named_all(e, &ids);
 
 	for (size_t k = 0; k < n; k++) {
-		if (!may_stop(e, inst_find(e->sim, ids[k]), hibernate))
+		if (!may_stop(e, inst_find(e->sim, ids[k]), hibernate)) {
 			return;
+		}
 	}
-	if (n == 0)
+	if (n == 0) {
 		return;
+	}
 	ec2_begin(e);
 	x_open(&e->out, "instancesSet");
 	for (size_t k = 0; k < n; k++) {
@@ -80,8 +87,9 @@ static bool may_start(struct ec2 *e, const struct inst *i)
 	const struct quota *q = quota_of(i->pool->type, i->side);
 	int code;
 
-	if (i->state == INST_RUNNING || i->state == INST_PENDING)
+	if (i->state == INST_RUNNING || i->state == INST_PENDING) {
 		return true; /* nothing is done to it */
+	}
 	ec2_state_word(i, &code);
 	if (i->state != INST_STOPPED || code != 80) {
 		wrong_state(e, i, "started");
@@ -89,16 +97,17 @@ static bool may_start(struct ec2 *e, const struct inst *i)
 	}
 	if (q && !i->counted &&
 	    quota_used(e->sim, e->rq->region, q) + i->pool->type->vcpus >
-		quota_value(e->sim, e->rq->region, q->code))
+		quota_value(e->sim, e->rq->region, q->code)) {
 		ec2_fail(e, 400,
 		    i->side == SIDE_SPOT ? "MaxSpotInstanceCountExceeded" : "VcpuLimitExceeded",
 		    "You have requested more vCPU capacity than your current vCPU limit allows for "
 		    "the instance bucket that the specified instance type belongs to.");
-	else if (!i->counted && pool_free(i->pool, i->side) < 1)
+	} else if (!i->counted && pool_free(i->pool, i->side) < 1) {
 		ec2_fail(e, 500, "InsufficientInstanceCapacity",
 		    "Insufficient capacity. We currently do not have sufficient %s capacity in the "
 		    "Availability Zone of the instance (%s).",
 		    i->pool->type->name, i->pool->zone->name);
+	}
 	return !e->failed;
 }
 
@@ -108,11 +117,13 @@ void ec2_start(struct ec2 *e)
 	size_t n = named_all(e, &ids);
 
 	for (size_t k = 0; k < n; k++) {
-		if (!may_start(e, inst_find(e->sim, ids[k])))
+		if (!may_start(e, inst_find(e->sim, ids[k]))) {
 			return;
+		}
 	}
-	if (n == 0)
+	if (n == 0) {
 		return;
+	}
 	ec2_begin(e);
 	x_open(&e->out, "instancesSet");
 	for (size_t k = 0; k < n; k++) {
@@ -140,13 +151,14 @@ void ec2_reboot(struct ec2 *e)
 			return;
 		}
 	}
-	if (n == 0)
+	if (n == 0) {
 		return;
+	}
 	ec2_begin(e);
 	x_bool(&e->out, "return", true);
 }
 
-/* ---- attributes ------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static void value_xml(struct ec2 *e, const char *tag, const char *value)
 {
@@ -182,28 +194,31 @@ static void attribute_xml(struct ec2 *e, const struct inst *i, const char *name)
 	} else {
 		value_xml(e, name,
 		    str_same(name, "sourceDestCheck") || str_same(name, "enaSupport") ? "true"
-			: str_same(name, "disableApiStop") || str_same(name, "ebsOptimized") ? "false"
+			: str_same(name, "disableApiStop") || str_same(name, "ebsOptimized")
+			? "false"
 			: NULL);
 	}
 }
 
 void ec2_attribute(struct ec2 *e)
 {
-	static const char *const known[] = {"instanceType", "kernel", "ramdisk", "userData",
-	    "disableApiTermination", "instanceInitiatedShutdownBehavior", "rootDeviceName",
-	    "blockDeviceMapping", "sourceDestCheck", "groupSet", "ebsOptimized", "sriovNetSupport",
-	    "enaSupport", "disableApiStop"};
+	static const char *const known[] = { "instanceType", "kernel", "ramdisk", "userData",
+		"disableApiTermination", "instanceInitiatedShutdownBehavior", "rootDeviceName",
+		"blockDeviceMapping", "sourceDestCheck", "groupSet", "ebsOptimized",
+		"sriovNetSupport", "enaSupport", "disableApiStop" };
 	const char *id = form_get(&e->form, "InstanceId"), *name = form_get(&e->form, "Attribute");
 	const struct inst *i;
 
-	if (!id || !name)
+	if (!id || !name) {
 		ec2_fail(e, 400, "MissingParameter", "The request must contain the parameter %s",
 		    id ? "attribute" : "instanceId");
-	else if (!ec2_match_any(known, ARRAY_LEN(known), name))
+	} else if (!ec2_match_any(known, ARRAY_LEN(known), name)) {
 		ec2_fail(e, 400, "InvalidParameterValue",
 		    "Value (%s) for parameter attribute is invalid. Unknown attribute.", name);
-	if (!ec2_ready(e) || !(i = ec2_named(e, id)))
+	}
+	if (!ec2_ready(e) || !(i = ec2_named(e, id))) {
 		return;
+	}
 	ec2_begin(e);
 	x_text(&e->out, "instanceId", i->id);
 	attribute_xml(e, i, name);
@@ -224,13 +239,14 @@ static void set_text(char **at, const char *text)
 	*at = dup_text(text);
 }
 
-/* Another type or other user data need a stopped instance; another type also its own capacity at the start. */
+/* Another type or other user data need a stopped instance; another type also its own capacity at
+ * the start. */
 static void change(struct ec2 *e, struct inst *i, const char *type, const char *data)
 {
-	struct pool *p = type ? market_pool(e->sim->market, CLOUD_AWS, e->rq->region, i->pool->zone,
-				    type)
-			      : NULL;
-	struct str raw = {0};
+	struct pool *p = type
+	    ? market_pool(e->sim->market, CLOUD_AWS, e->rq->region, i->pool->zone, type)
+	    : NULL;
+	struct str raw = { 0 };
 
 	if ((type || data) && i->state != INST_STOPPED) {
 		ec2_fail(e, 400, "IncorrectInstanceState",
@@ -241,14 +257,17 @@ static void change(struct ec2 *e, struct inst *i, const char *type, const char *
 	} else if (type && (!p || !p->price[i->side].sold)) {
 		ec2_fail(e, 400, "InvalidInstanceAttributeValue",
 		    "Invalid value '%s' for InstanceType.", type);
-	} else if (data && (!base64_decode(e->rq->arena, data, strlen(data), &raw) || raw.n > 16384)) {
+	} else if (data &&
+	    (!base64_decode(e->rq->arena, data, strlen(data), &raw) || raw.n > 16384)) {
 		ec2_fail(e, 400, "InvalidUserData.Malformed",
 		    "Invalid BASE64 encoding of user data.");
 	} else {
-		if (p && !i->counted)
+		if (p && !i->counted) {
 			i->pool = p;
+		}
 		if (data) {
-			set_text(&i->user_data, arena_strndup(e->rq->arena, raw.p ? raw.p : "", raw.n));
+			set_text(&i->user_data,
+			    arena_strndup(e->rq->arena, raw.p ? raw.p : "", raw.n));
 			i->user_data_n = strlen(i->user_data);
 		}
 	}
@@ -270,52 +289,63 @@ void ec2_modify_attribute(struct ec2 *e)
 	form_accept(&e->form, "EbsOptimized.Value");
 	form_accept(&e->form, "DisableApiStop.Value");
 	form_accept(&e->form, "EnaSupport.Value");
-	if (!id)
-		ec2_fail(
-		    e, 400, "MissingParameter", "The request must contain the parameter instanceId");
-	if (down && !str_same(down, "stop") && !str_same(down, "terminate"))
+	if (!id) {
+		ec2_fail(e, 400, "MissingParameter",
+		    "The request must contain the parameter instanceId");
+	}
+	if (down && !str_same(down, "stop") && !str_same(down, "terminate")) {
 		ec2_fail(e, 400, "InvalidParameterValue",
 		    "Value (%s) for parameter instanceInitiatedShutdownBehavior is invalid.", down);
+	}
 	for (size_t k = 0; k < groups_n; k++) {
-		if (!str_same(groups[k], net_group(e->rq->arena, e->rq->region)))
+		if (!str_same(groups[k], net_group(e->rq->arena, e->rq->region))) {
 			ec2_fail(e, 400, "InvalidGroup.NotFound",
 			    "The security group '%s' does not exist", groups[k]);
+		}
 	}
-	if (!ec2_ready(e) || !(i = ec2_named(e, id)))
+	if (!ec2_ready(e) || !(i = ec2_named(e, id))) {
 		return;
+	}
 	change(e, i, type, data);
-	if (!e->failed && str_same(guard, "true") && i->side == SIDE_SPOT)
+	if (!e->failed && str_same(guard, "true") && i->side == SIDE_SPOT) {
 		ec2_fail(e, 400, "UnsupportedOperation",
 		    "Termination protection is not supported for Spot Instances.");
-	if (e->failed)
+	}
+	if (e->failed) {
 		return;
+	}
 	i->guarded = guard ? str_same(guard, "true") : i->guarded;
-	if (down)
+	if (down) {
 		set_text(&i->shutdown_behaviour, down);
+	}
 	ec2_begin(e);
 	x_bool(&e->out, "return", true);
 }
 
-/* ---- console ---------------------------------------------------------------------------- */
+/* ---- console --------------------------------------------------------------------------------- */
 
 void ec2_console(struct ec2 *e)
 {
 	struct arena *a = e->rq->arena;
 	const char *id = form_get(&e->form, "InstanceId"), *text;
 	const struct inst *i;
-	struct str log = {0};
+	struct str log = { 0 };
 
 	form_accept(&e->form, "Latest");
-	if (!id)
-		ec2_fail(
-		    e, 400, "MissingParameter", "The request must contain the parameter instanceId");
-	if (!ec2_ready(e) || !(i = ec2_named(e, id)))
+	if (!id) {
+		ec2_fail(e, 400, "MissingParameter",
+		    "The request must contain the parameter instanceId");
+	}
+	if (!ec2_ready(e) || !(i = ec2_named(e, id))) {
 		return;
-	if (i->home)
+	}
+	if (i->home) {
 		file_get(a, arena_printf(a, "%s/console.log", i->home), &log);
+	}
 	/* The last 64 KiB; nothing before the first boot has written. */
-	if (log.n > 65536)
-		log = (struct str){log.p + log.n - 65536, 65536};
+	if (log.n > 65536) {
+		log = (struct str){ log.p + log.n - 65536, 65536 };
+	}
 	text = i->home ? base64_encode(a, log.p ? log.p : "", log.n)
 	    : i->state == INST_PENDING
 	    ? ""

@@ -1,7 +1,7 @@
 /*
- * RequestSpotInstances: every request is for one instance and may wait for it (EC2 User Guide, "Spot request
- * status"). One that waits is looked at again whenever somebody asks EC2 something. A persistent request's
- * next instance, after the first was interrupted, is not made here.
+ * RequestSpotInstances: every request is for one instance and may wait for it (EC2 User Guide,
+ * "Spot request status"). One that waits is looked at again whenever somebody asks EC2 something. A
+ * persistent request's next instance, after the first was interrupted, is not made here.
  */
 #include "base/base.h"
 #include "ec2_run.h"
@@ -35,8 +35,8 @@ static void set_text(char **at, const char *text)
 
 static void ask_free(struct spot_ask *q)
 {
-	char *texts[] = {q->id, q->region, q->state, q->code, q->message, q->token, q->price, q->kind,
-	    q->image, q->zone};
+	char *texts[] = { q->id, q->region, q->state, q->code, q->message, q->token, q->price,
+		q->kind, q->image, q->zone };
 
 	for (size_t k = 0; k < q->n; k++) {
 		free((char *)(uintptr_t)q->items[k].name);
@@ -46,8 +46,9 @@ static void ask_free(struct spot_ask *q)
 		free(q->tags[k].key);
 		free(q->tags[k].value);
 	}
-	for (size_t k = 0; k < ARRAY_LEN(texts); k++)
+	for (size_t k = 0; k < ARRAY_LEN(texts); k++) {
 		free(texts[k]);
+	}
 	free(q->tags);
 	free(q->items);
 	free(q);
@@ -67,32 +68,35 @@ void requests_free(struct aws_controls *c)
 static void ask_state(struct sim *s, struct spot_ask *q, const char *state, const char *code,
     const char *message)
 {
-	if (str_same(q->state, state) && str_same(q->code, code))
+	if (str_same(q->state, state) && str_same(q->code, code)) {
 		return;
+	}
 	set_text(&q->state, state);
 	set_text(&q->code, code);
 	set_text(&q->message, message);
 	q->changed_us = sim_wall(s);
 }
 
-/* ---- becoming an instance --------------------------------------------------------------- */
+/* ---- becoming an instance -------------------------------------------------------------------- */
 
 /* true: it has its instance, which carries its id from then on. */
 static bool ask_try(struct ec2 *e, struct spot_ask *q)
 {
-	const struct form f = {.items = q->items, .n = q->n};
+	const struct form f = { .items = q->items, .n = q->n };
 	struct sim_reply rep;
 	struct ec2 in = ec2_inner(e, &f, &rep);
-	struct run r = {0};
+	struct run r = { 0 };
 	struct inst **made = NULL;
 	const char *why = NULL;
 	size_t n = 0;
 
 	run_read(&in, &r);
-	if (!in.failed)
+	if (!in.failed) {
 		run_resolve(&in, &r);
-	if (!in.failed)
+	}
+	if (!in.failed) {
 		why = run_refused(&in, &r, NULL);
+	}
 	if (why) {
 		bool price = str_same(why, "SpotMaxPriceTooLow");
 
@@ -105,8 +109,10 @@ static bool ask_try(struct ec2 *e, struct spot_ask *q)
 		r.token = NULL;
 		n = run_launch(&in, &r, &made);
 	}
-	for (size_t k = 0; k < q->tags_n && n > 0; k++)
-		inst_tag_set(&made[0]->sir_tags, &made[0]->sir_tags_n, q->tags[k].key, q->tags[k].value);
+	for (size_t k = 0; k < q->tags_n && n > 0; k++) {
+		inst_tag_set(&made[0]->sir_tags, &made[0]->sir_tags_n, q->tags[k].key,
+		    q->tags[k].value);
+	}
 	free(made);
 	run_fini(&r);
 	return n > 0;
@@ -114,8 +120,9 @@ static bool ask_try(struct ec2 *e, struct spot_ask *q)
 
 static bool ask_waits(struct ec2 *e, struct spot_ask *q)
 {
-	if (!str_same(q->state, "open") || !str_same(q->region, e->rq->region))
+	if (!str_same(q->state, "open") || !str_same(q->region, e->rq->region)) {
 		return false;
+	}
 	if (q->until_us && sim_wall(e->sim) >= q->until_us) {
 		ask_state(e->sim, q, "cancelled", "schedule-expired",
 		    "Your Spot request is canceled because it was not fulfilled in time.");
@@ -141,13 +148,14 @@ void requests_wake(struct ec2 *e)
 struct spot_ask *request_find(struct ec2 *e, const char *id)
 {
 	for (struct spot_ask *q = *all(e->sim); q; q = q->next) {
-		if (str_same(q->id, id) && str_same(q->region, e->rq->region))
+		if (str_same(q->id, id) && str_same(q->region, e->rq->region)) {
 			return q;
+		}
 	}
 	return NULL;
 }
 
-/* ---- as XML ----------------------------------------------------------------------------- */
+/* ---- as XML ---------------------------------------------------------------------------------- */
 
 static void request_xml(struct ec2 *e, const struct spot_ask *q)
 {
@@ -174,8 +182,9 @@ static void request_xml(struct ec2 *e, const struct spot_ask *q)
 	x_close(b, "launchSpecification");
 	x_text(b, "createTime", aws_time_ms(e->rq->arena, q->made_us));
 	x_text(b, "productDescription", "Linux/UNIX");
-	if (q->until_us)
+	if (q->until_us) {
 		x_text(b, "validUntil", aws_time_ms(e->rq->arena, q->until_us));
+	}
 	x_text(b, "instanceInterruptionBehavior", "terminate");
 	ec2_tags_xml(b, q->tags, q->tags_n);
 	x_close(b, "item");
@@ -183,29 +192,35 @@ static void request_xml(struct ec2 *e, const struct spot_ask *q)
 
 static const char *ask_field(const struct spot_ask *q, const char *name)
 {
-	if (str_same(name, "state"))
+	if (str_same(name, "state")) {
 		return q->state;
-	if (str_same(name, "status-code"))
+	}
+	if (str_same(name, "status-code")) {
 		return q->code;
-	if (str_same(name, "spot-instance-request-id"))
+	}
+	if (str_same(name, "spot-instance-request-id")) {
 		return q->id;
+	}
 	for (size_t t = 0; t < q->tags_n; t++) {
-		if (str_prefix(name, "tag:") && str_same(name + 4, q->tags[t].key))
+		if (str_prefix(name, "tag:") && str_same(name + 4, q->tags[t].key)) {
 			return q->tags[t].value;
+		}
 	}
 	return NULL;
 }
 
-void requests_xml(struct ec2 *e, const char *const *ids, size_t ids_n,
-    const struct ec2_filter *f, size_t n)
+void requests_xml(struct ec2 *e, const char *const *ids, size_t ids_n, const struct ec2_filter *f,
+    size_t n)
 {
 	for (const struct spot_ask *q = *all(e->sim); q; q = q->next) {
 		bool show = str_same(q->region, e->rq->region) && ec2_match_any(ids, ids_n, q->id);
 
-		for (size_t k = 0; k < n && show; k++)
+		for (size_t k = 0; k < n && show; k++) {
 			show = ec2_filter_hits(&f[k], ask_field(q, f[k].name));
-		if (show)
+		}
+		if (show) {
 			request_xml(e, q);
+		}
 	}
 }
 
@@ -217,13 +232,14 @@ struct inst_tag **request_tags(struct spot_ask *q, size_t **ret_n)
 
 const char *request_cancel(struct ec2 *e, struct spot_ask *q)
 {
-	if (str_same(q->state, "open"))
+	if (str_same(q->state, "open")) {
 		ask_state(e->sim, q, "cancelled", "canceled-before-fulfillment",
 		    "Your Spot request is canceled before it was fulfilled.");
+	}
 	return q->state;
 }
 
-/* ---- the call --------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 /* Parameters of the launch that fulfils it. */
 static void launch_form(struct ec2 *e, struct form *f, const char *kind, const char *behaviour,
@@ -242,8 +258,9 @@ static void launch_form(struct ec2 *e, struct form *f, const char *kind, const c
 	form_put(f, a, arena_printf(a, "%sMaxPrice", opts), price);
 	for (size_t k = 0; k < f->n; k++) {
 		/* Of the time before the VPCs; it says nothing any more. */
-		if (str_same(f->items[k].name, "AddressingType"))
+		if (str_same(f->items[k].name, "AddressingType")) {
 			f->items[k--] = f->items[--f->n];
+		}
 	}
 }
 
@@ -253,10 +270,12 @@ static struct spot_ask *ask_new(struct ec2 *e, const struct form *f, const struc
 	char usd[USD_TEXT_MAX];
 	const struct pool *p = r->pool;
 
-	if (!q)
+	if (!q) {
 		abort();
-	while (*at)
+	}
+	while (*at) {
 		at = &(*at)->next;
+	}
 	*at = q;
 	q->seq = ++e->sim->inst_seq;
 	q->id = ec2_sir_id(e->sim);
@@ -266,22 +285,28 @@ static struct spot_ask *ask_new(struct ec2 *e, const struct form *f, const struc
 	q->type = r->type;
 	q->image = dup_text(r->image);
 	q->zone = dup_text(r->zone ? r->zone->name : NULL);
-	q->price = dup_text(format_usd(
-	    r->max_price ? r->max_price : price_at(&p->price[SIDE_ON_DEMAND], q->made_us), usd));
+	q->price =
+	    dup_text(format_usd(r->max_price ? r->max_price
+					     : price_at(&p->price[SIDE_ON_DEMAND], q->made_us),
+		usd));
 	q->items = calloc(f->n + 1, sizeof(*q->items));
-	if (!q->items)
+	if (!q->items) {
 		abort();
-	for (q->n = 0; q->n < f->n; q->n++)
-		q->items[q->n] = (struct param){.name = dup_text(f->items[q->n].name),
-		    .value = dup_text(f->items[q->n].value)};
+	}
+	for (q->n = 0; q->n < f->n; q->n++) {
+		q->items[q->n] = (struct param){ .name = dup_text(f->items[q->n].name),
+			.value = dup_text(f->items[q->n].value) };
+	}
 	for (int k = 1; k <= 50; k++) {
 		struct arena *a = e->rq->arena;
-		const char *key = form_get(&e->form, arena_printf(a, "TagSpecification.1.Tag.%d.Key", k));
+		const char *key =
+		    form_get(&e->form, arena_printf(a, "TagSpecification.1.Tag.%d.Key", k));
 		const char *value =
 		    form_get(&e->form, arena_printf(a, "TagSpecification.1.Tag.%d.Value", k));
 
-		if (key)
+		if (key) {
 			inst_tag_set(&q->tags, &q->tags_n, key, value ? value : "");
+		}
 	}
 	ask_state(e->sim, q, "open", "pending-evaluation",
 	    "Your Spot request has been submitted for review, and is pending evaluation.");
@@ -295,17 +320,20 @@ static bool valid(struct ec2 *e, const struct form *f, struct run *r, int64_t co
 	struct ec2 in = ec2_inner(e, f, &rep);
 
 	run_read(&in, r);
-	if (!in.failed)
+	if (!in.failed) {
 		run_resolve(&in, r);
-	if (!in.failed && form_unknown(&in.form))
+	}
+	if (!in.failed && form_unknown(&in.form)) {
 		ec2_fail(&in, 400, "UnknownParameter", "The parameter %s is not recognized",
 		    form_unknown(&in.form));
+	}
 	if (!in.failed) {
 		r->min = count;
 		run_check_quota(&in, r);
 	}
-	if (in.failed)
+	if (in.failed) {
 		ec2_fail(e, rep.status, rep.code, "%s", in.why);
+	}
 	return !in.failed;
 }
 
@@ -317,18 +345,21 @@ static void reply_asks(struct ec2 *e, const char *const *ids, size_t n)
 	x_close(&e->out, "spotInstanceRequestSet");
 }
 
-/* The same token again: the same requests, as far as they still wait; those with instances are shown by theirs. */
+/* The same token again: the same requests, as far as they still wait; those with instances are
+ * shown by theirs. */
 static bool token_again(struct ec2 *e, const char *token)
 {
 	const char **ids = arena_array(e->rq->arena, e->sim->inst_seq + 1, sizeof(*ids));
 	size_t n = 0;
 
 	for (const struct spot_ask *q = *all(e->sim); q && token; q = q->next) {
-		if (str_same(q->token, token) && str_same(q->region, e->rq->region))
+		if (str_same(q->token, token) && str_same(q->region, e->rq->region)) {
 			ids[n++] = q->id;
+		}
 	}
-	if (n > 0)
+	if (n > 0) {
 		reply_asks(e, ids, n);
+	}
 	return n > 0;
 }
 
@@ -344,7 +375,8 @@ static void make_all(struct ec2 *e, const struct form *f, const struct run *r, i
 		q->token = dup_text(token);
 		ids[k] = q->id;
 	}
-	/* What has capacity gets its instance at the next look; the reply tells of the evaluation. */
+	/* What has capacity gets its instance at the next look; the reply tells of the
+	 * evaluation. */
 	reply_asks(e, ids, (size_t)count);
 }
 
@@ -352,28 +384,35 @@ void ec2_request_spot(struct ec2 *e)
 {
 	const char *kind = form_get(&e->form, "Type"), *until = form_get(&e->form, "ValidUntil");
 	const char *behaviour = form_get(&e->form, "InstanceInterruptionBehavior");
-	const char *price = form_get(&e->form, "SpotPrice"), *token = form_get(&e->form, "ClientToken");
+	const char *price = form_get(&e->form, "SpotPrice"),
+		   *token = form_get(&e->form, "ClientToken");
 	int64_t count, until_us = 0;
-	struct run r = {0};
+	struct run r = { 0 };
 	struct form f;
 
 	form_get(&e->form, "ValidFrom");
 	form_get(&e->form, "LaunchGroup");
 	form_get(&e->form, "AvailabilityZoneGroup");
 	form_accept(&e->form, "TagSpecification.*");
-	if (form_get(&e->form, "BlockDurationMinutes"))
+	if (form_get(&e->form, "BlockDurationMinutes")) {
 		ec2_fail(e, 400, "InvalidParameterValue",
-		    "Spot Instances with a defined duration (BlockDurationMinutes) are no longer available.");
+		    "Spot Instances with a defined duration (BlockDurationMinutes) are no longer "
+		    "available.");
+	}
 	ec2_int(e, "InstanceCount", 1, 1000, 1, &count);
-	if (until && !parse_time_us(until, &until_us))
+	if (until && !parse_time_us(until, &until_us)) {
 		ec2_fail(e, 400, "InvalidParameterValue", "Invalid time in ValidUntil");
+	}
 	if (form_get(&e->form, "TagSpecification.1.ResourceType") &&
-	    !str_same(form_get(&e->form, "TagSpecification.1.ResourceType"), "spot-instances-request"))
+	    !str_same(form_get(&e->form, "TagSpecification.1.ResourceType"),
+		"spot-instances-request")) {
 		ec2_fail(e, 400, "InvalidParameterValue",
 		    "'%s' is not a valid taggable resource type for this operation.",
 		    form_get(&e->form, "TagSpecification.1.ResourceType"));
+	}
 	launch_form(e, &f, kind, behaviour, price);
-	if (!e->failed && valid(e, &f, &r, count) && ec2_ready(e) && !token_again(e, token))
+	if (!e->failed && valid(e, &f, &r, count) && ec2_ready(e) && !token_again(e, token)) {
 		make_all(e, &f, &r, count, until_us, token);
+	}
 	run_fini(&r);
 }

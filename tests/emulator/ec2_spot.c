@@ -5,7 +5,7 @@
 
 #define HISTORY_MAX_US (90 * 24 * SPOT_US_PER_HOUR)
 
-/* ---- DescribeSpotPriceHistory ----------------------------------------------------------- */
+/* ---- DescribeSpotPriceHistory ---------------------------------------------------------------- */
 
 struct row {
 	const struct pool *pool;
@@ -30,31 +30,33 @@ static bool history_shows(struct ec2 *e, const struct history *h, const struct r
 	for (size_t k = 0; k < h->filters_n; k++) {
 		const struct ec2_filter *f = &h->filters[k];
 		const char *v = str_same(f->name, "availability-zone") ? r->pool->zone->name
-		    : str_same(f->name, "availability-zone-id")	       ? r->pool->zone->id
-		    : str_same(f->name, "instance-type")	       ? r->pool->type->name
-		    : str_same(f->name, "product-description")	       ? r->product
-		    : str_same(f->name, "spot-price")		       ? format_usd(r->micros, usd)
+		    : str_same(f->name, "availability-zone-id")        ? r->pool->zone->id
+		    : str_same(f->name, "instance-type")               ? r->pool->type->name
+		    : str_same(f->name, "product-description")         ? r->product
+		    : str_same(f->name, "spot-price")                  ? format_usd(r->micros, usd)
 						      : aws_time_ms(e->rq->arena, r->us);
 
-		if (!ec2_filter_hits(f, v))
+		if (!ec2_filter_hits(f, v)) {
 			return false;
+		}
 	}
 	return true;
 }
 
-static void history_row(
-    struct ec2 *e, struct history *h, const struct pool *p, int64_t us, int64_t micros)
+static void history_row(struct ec2 *e, struct history *h, const struct pool *p, int64_t us,
+    int64_t micros)
 {
-	static const char *const products[] = {"Linux/UNIX", "Linux/UNIX (Amazon VPC)"};
+	static const char *const products[] = { "Linux/UNIX", "Linux/UNIX (Amazon VPC)" };
 	/* Types of before the VPC age are listed under both descriptions, later ones under one. */
 	size_t n = p->type->current ? 1 : 2;
 
 	for (size_t k = 0; k < n; k++) {
-		struct row r = {p, us, micros, products[k]};
+		struct row r = { p, us, micros, products[k] };
 
 		if (!ec2_match_any(h->products, h->products_n, products[k]) ||
-		    !history_shows(e, h, &r))
+		    !history_shows(e, h, &r)) {
 			continue;
+		}
 		h->rows =
 		    arena_grow(e->rq->arena, h->rows, h->rows_n, &h->rows_cap, sizeof(*h->rows));
 		h->rows[h->rows_n++] = r;
@@ -70,12 +72,14 @@ static void history_pool(struct ec2 *e, struct history *h, const struct pool *p)
 	while (k > 0) {
 		const struct price_at *at = &l->at[--k];
 
-		if (at->us > h->to_us)
+		if (at->us > h->to_us) {
 			continue;
+		}
 		/* History reaches 90 days back; an older price shows as of then. */
 		history_row(e, h, p, MAX(at->us, sim_wall(e->sim) - HISTORY_MAX_US), at->micros);
-		if (at->us <= h->from_us)
+		if (at->us <= h->from_us) {
 			return;
+		}
 	}
 }
 
@@ -84,17 +88,19 @@ static int row_cmp(const void *a, const void *b)
 	const struct row *x = a, *y = b;
 	int c = strcmp(x->pool->type->name, y->pool->type->name);
 
-	if (!c)
+	if (!c) {
 		c = strcmp(x->pool->zone->name, y->pool->zone->name);
-	if (!c)
+	}
+	if (!c) {
 		c = strcmp(x->product, y->product);
+	}
 	return c ? c : (x->us < y->us) - (x->us > y->us);
 }
 
 static bool history_params(struct ec2 *e, struct history *h)
 {
-	static const char *const known[] = {"availability-zone", "availability-zone-id",
-	    "instance-type", "product-description", "spot-price", "timestamp", NULL};
+	static const char *const known[] = { "availability-zone", "availability-zone-id",
+		"instance-type", "product-description", "spot-price", "timestamp", NULL };
 	const char *start = form_get(&e->form, "StartTime"), *end = form_get(&e->form, "EndTime");
 
 	h->from_us = sim_wall(e->sim) - HISTORY_MAX_US;
@@ -126,12 +132,13 @@ static bool history_params(struct ec2 *e, struct history *h)
 
 void ec2_spot_history(struct ec2 *e)
 {
-	struct history h = {0};
+	struct history h = { 0 };
 	struct ec2_page page;
 	char usd[USD_TEXT_MAX];
 
-	if (!history_params(e, &h) || !ec2_page(e, 1, 1000, 1000, &page) || !ec2_ready(e))
+	if (!history_params(e, &h) || !ec2_page(e, 1, 1000, 1000, &page) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < e->sim->market->pools_n; k++) {
 		const struct pool *p = &e->sim->market->pools[k];
 
@@ -140,11 +147,13 @@ void ec2_spot_history(struct ec2 *e)
 		    str_same(p->zone->kind, "availability-zone") &&
 		    ec2_match_any(h.types, h.types_n, p->type->name) &&
 		    (!h.zone || str_same(p->zone->name, h.zone)) &&
-		    (!h.zone_id || str_same(p->zone->id, h.zone_id)))
+		    (!h.zone_id || str_same(p->zone->id, h.zone_id))) {
 			history_pool(e, &h, p);
+		}
 	}
-	if (h.rows_n > 0)
+	if (h.rows_n > 0) {
 		qsort(h.rows, h.rows_n, sizeof(*h.rows), row_cmp);
+	}
 	ec2_begin(e);
 	x_open(&e->out, "spotPriceHistorySet");
 	for (size_t k = (size_t)page.at; k < h.rows_n && (int64_t)k < page.at + page.size; k++) {
@@ -163,22 +172,22 @@ void ec2_spot_history(struct ec2 *e)
 	    page.at + page.size < (int64_t)h.rows_n ? ec2_next_token(e, page.at + page.size) : "");
 }
 
-/* ---- GetSpotPlacementScores ------------------------------------------------------------- */
+/* ---- GetSpotPlacementScores ------------------------------------------------------------------ */
 
 /* From stock against the target: a simple monotone stand-in for the vendor's private formula. */
 static int score_of(int64_t free, int64_t target, size_t types)
 {
 	int score = free >= target * 4 ? 9
 	    : free >= target * 2       ? 7
-	    : free >= target	       ? 5
-	    : free > 0		       ? 3
+	    : free >= target           ? 5
+	    : free > 0                 ? 3
 				       : 1;
 
 	return types < 3 ? MIN(score, 3) : score; /* fewer than three types always score low */
 }
 
-static int64_t zone_free(
-    struct ec2 *e, const char *region, const struct zone *z, const char **types, size_t n)
+static int64_t zone_free(struct ec2 *e, const char *region, const struct zone *z,
+    const char **types, size_t n)
 {
 	int64_t sum = 0;
 
@@ -186,8 +195,9 @@ static int64_t zone_free(
 		const struct pool *p = &e->sim->market->pools[k];
 
 		if (p->cloud == CLOUD_AWS && p->price[SIDE_SPOT].sold && (!z || p->zone == z) &&
-		    str_same(p->region->name, region) && ec2_match_any(types, n, p->type->name))
+		    str_same(p->region->name, region) && ec2_match_any(types, n, p->type->name)) {
 			sum += MIN(pool_free(p, SIDE_SPOT), 64);
+		}
 	}
 	return sum;
 }
@@ -215,17 +225,20 @@ void ec2_placement_scores(struct ec2 *e)
 	struct ec2_page page;
 	int64_t target;
 
-	if (!form_get(&e->form, "TargetCapacity"))
+	if (!form_get(&e->form, "TargetCapacity")) {
 		ec2_fail(e, 400, "MissingParameter",
 		    "The request must contain the parameter TargetCapacity");
+	}
 	form_get(&e->form, "TargetCapacityUnitType");
-	if (types_n == 0)
+	if (types_n == 0) {
 		ec2_fail(e, 400, "MissingParameter",
 		    "The request must contain InstanceTypes or "
 		    "InstanceRequirementsWithMetadata");
+	}
 	if (!ec2_int(e, "TargetCapacity", 1, 2000000000, 1, &target) ||
-	    !ec2_page(e, 10, 1000, 1000, &page) || !ec2_ready(e))
+	    !ec2_page(e, 10, 1000, 1000, &page) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < (zones ? m->zones_n : m->regions_n); k++) {
 		const struct zone *z = zones ? &m->zones[k] : NULL;
 		const struct region *r = zones ? z->region : &m->regions[k];
@@ -233,15 +246,18 @@ void ec2_placement_scores(struct ec2 *e)
 
 		if (r->cloud != CLOUD_AWS || !r->enabled ||
 		    !ec2_match_any(regions, regions_n, r->name) ||
-		    (z && !str_same(z->kind, "availability-zone")))
+		    (z && !str_same(z->kind, "availability-zone"))) {
 			continue;
+		}
 		have = zone_free(e, r->name, z, types, types_n);
-		if (have > 0 || regions_n > 0)
-			list[n++] = (struct score){
-			    r->name, z ? z->id : NULL, score_of(have, target, types_n)};
+		if (have > 0 || regions_n > 0) {
+			list[n++] = (struct score){ r->name, z ? z->id : NULL,
+				score_of(have, target, types_n) };
+		}
 	}
-	if (n > 0)
+	if (n > 0) {
 		qsort(list, n, sizeof(*list), score_cmp);
+	}
 	ec2_begin(e);
 	x_open(&e->out, "spotPlacementScoreSet");
 	for (size_t k = 0; k < MIN(n, (size_t)10); k++) {
@@ -254,14 +270,15 @@ void ec2_placement_scores(struct ec2 *e)
 	x_close(&e->out, "spotPlacementScoreSet");
 }
 
-/* ---- spot requests ---------------------------------------------------------------------- */
+/* ---- spot requests --------------------------------------------------------------------------- */
 
 static struct inst *by_sir(struct ec2 *e, const char *id)
 {
 	for (struct inst *i = e->sim->insts; i; i = i->next) {
 		if (i->sir && str_same(i->sir, id) && inst_visible(i) &&
-		    str_same(i->pool->region->name, e->rq->region))
+		    str_same(i->pool->region->name, e->rq->region)) {
 			return i;
+		}
 	}
 	ec2_fail(e, 400, "InvalidSpotInstanceRequestID.NotFound",
 	    "The spot instance request ID '%s' does not exist", id);
@@ -306,26 +323,28 @@ static bool sir_shown(const struct inst *i, const struct ec2_filter *f, size_t n
 {
 	for (size_t k = 0; k < n; k++) {
 		const char *v = str_same(f[k].name, "instance-id")    ? i->id
-		    : str_same(f[k].name, "state")		      ? i->sir_state
-		    : str_same(f[k].name, "status-code")	      ? i->sir_code
+		    : str_same(f[k].name, "state")                    ? i->sir_state
+		    : str_same(f[k].name, "status-code")              ? i->sir_code
 		    : str_same(f[k].name, "spot-instance-request-id") ? i->sir
 								      : NULL;
 		bool hit = v && ec2_filter_hits(&f[k], v);
 
-		for (size_t t = 0; t < i->sir_tags_n && !hit; t++)
+		for (size_t t = 0; t < i->sir_tags_n && !hit; t++) {
 			hit = str_prefix(f[k].name, "tag:") &&
 			    str_same(f[k].name + 4, i->sir_tags[t].key) &&
 			    ec2_filter_hits(&f[k], i->sir_tags[t].value);
-		if (!hit)
+		}
+		if (!hit) {
 			return false;
+		}
 	}
 	return true;
 }
 
 void ec2_describe_spot_requests(struct ec2 *e)
 {
-	static const char *const known[] = {
-	    "instance-id", "state", "status-code", "spot-instance-request-id", "tag:*", NULL};
+	static const char *const known[] = { "instance-id", "state", "status-code",
+		"spot-instance-request-id", "tag:*", NULL };
 	const char **ids;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "SpotInstanceRequestId", &ids), n;
 	struct ec2_page page;
@@ -333,30 +352,35 @@ void ec2_describe_spot_requests(struct ec2 *e)
 	uint64_t last = 0;
 	int64_t shown = 0;
 
-	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < ids_n; k++) {
-		if (!request_find(e, ids[k]) && !by_sir(e, ids[k]))
+		if (!request_find(e, ids[k]) && !by_sir(e, ids[k])) {
 			return;
+		}
 	}
 	ec2_begin(e);
 	x_open(&e->out, "spotInstanceRequestSet");
 	/* Those without an instance are all on the first page. */
-	if (page.at == 0)
+	if (page.at == 0) {
 		requests_xml(e, ids, ids_n, f, n);
+	}
 	for (const struct inst *i = e->sim->insts; i && shown <= page.size; i = i->next) {
 		if (!i->sir || (int64_t)i->seq <= page.at || !inst_visible(i) ||
 		    !str_same(i->pool->region->name, e->rq->region) ||
-		    !ec2_match_any(ids, ids_n, i->sir) || !sir_shown(i, f, n))
+		    !ec2_match_any(ids, ids_n, i->sir) || !sir_shown(i, f, n)) {
 			continue;
+		}
 		if (shown++ < page.size) {
 			sir_xml(e, i);
 			last = i->seq;
 		}
 	}
 	x_close(&e->out, "spotInstanceRequestSet");
-	if (shown > page.size)
+	if (shown > page.size) {
 		x_text(&e->out, "nextToken", ec2_next_token(e, (int64_t)last));
+	}
 }
 
 /* Cancelling a request does not end its instance. */
@@ -365,14 +389,17 @@ void ec2_cancel_spot_requests(struct ec2 *e)
 	const char **ids;
 	size_t n = form_list(&e->form, e->rq->arena, "SpotInstanceRequestId", &ids);
 
-	if (n == 0)
+	if (n == 0) {
 		ec2_fail(e, 400, "MissingParameter",
 		    "The request must contain the parameter SpotInstanceRequestId");
-	if (!ec2_ready(e))
+	}
+	if (!ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < n; k++) {
-		if (!request_find(e, ids[k]) && !by_sir(e, ids[k]))
+		if (!request_find(e, ids[k]) && !by_sir(e, ids[k])) {
 			return;
+		}
 	}
 	ec2_begin(e);
 	x_open(&e->out, "spotInstanceRequestSet");
@@ -387,9 +414,10 @@ void ec2_cancel_spot_requests(struct ec2 *e)
 			x_close(&e->out, "item");
 			continue;
 		}
-		if (!str_same(i->sir_state, "closed"))
+		if (!str_same(i->sir_state, "closed")) {
 			inst_sir_set(i, "cancelled", "request-canceled-and-instance-running",
 			    "Your Spot request is canceled, but your instance is still running.");
+		}
 		x_open(&e->out, "item");
 		x_text(&e->out, "spotInstanceRequestId", i->sir);
 		x_text(&e->out, "state", i->sir_state);
@@ -398,32 +426,38 @@ void ec2_cancel_spot_requests(struct ec2 *e)
 	x_close(&e->out, "spotInstanceRequestSet");
 }
 
-/* ---- tags ------------------------------------------------------------------------------- */
+/* ---- tags ------------------------------------------------------------------------------------ */
 
 static bool tag_targets(struct ec2 *e, const char **ids, size_t n)
 {
-	if (n == 0)
+	if (n == 0) {
 		ec2_fail(e, 400, "MissingParameter",
 		    "The request must contain the parameter resourceIdSet");
+	}
 	for (size_t k = 0; k < n && !e->failed; k++) {
 		const struct inst *i = inst_find(e->sim, ids[k]);
 
-		if (str_prefix(ids[k], "sir-") && !request_find(e, ids[k]))
+		if (str_prefix(ids[k], "sir-") && !request_find(e, ids[k])) {
 			by_sir(e, ids[k]);
-		else if (str_prefix(ids[k], "sir-"))
+		} else if (str_prefix(ids[k], "sir-")) {
 			continue;
-		else if (str_prefix(ids[k], "vol-") || str_prefix(ids[k], "eni-")) {
+		} else if (str_prefix(ids[k], "vol-") || str_prefix(ids[k], "eni-")) {
 			size_t *none;
 
-			if (!ec2_thing_tags(e, ids[k], &none))
+			if (!ec2_thing_tags(e, ids[k], &none)) {
 				ec2_fail(e, 400,
-				    str_prefix(ids[k], "vol-") ? "InvalidVolume.NotFound" : "InvalidNetworkInterfaceID.NotFound",
+				    str_prefix(ids[k], "vol-")
+					? "InvalidVolume.NotFound"
+					: "InvalidNetworkInterfaceID.NotFound",
 				    "The ID '%s' does not exist", ids[k]);
-		} else if (!str_prefix(ids[k], "i-"))
+			}
+		} else if (!str_prefix(ids[k], "i-")) {
 			ec2_fail(e, 400, "InvalidID", "The ID '%s' is not valid", ids[k]);
-		else if (!i || !inst_visible(i) || !str_same(i->pool->region->name, e->rq->region))
+		} else if (!i || !inst_visible(i) ||
+		    !str_same(i->pool->region->name, e->rq->region)) {
 			ec2_fail(e, 400, "InvalidInstanceID.NotFound",
 			    "The instance ID '%s' does not exist", ids[k]);
+		}
 	}
 	return !e->failed;
 }
@@ -438,32 +472,40 @@ static void change_tags(struct ec2 *e, bool unset)
 		const char *key = form_get(&e->form, arena_printf(a, "Tag.%d.Key", k));
 
 		values[tags] = form_get(&e->form, arena_printf(a, "Tag.%d.Value", k));
-		if (!key)
+		if (!key) {
 			continue;
-		if (str_prefix(key, "aws:"))
+		}
+		if (str_prefix(key, "aws:")) {
 			ec2_fail(e, 400, "InvalidParameterValue",
 			    "Tag keys starting with 'aws:' are reserved for internal use");
+		}
 		keys[tags++] = key;
 	}
-	if (tags == 0 && !unset)
+	if (tags == 0 && !unset) {
 		ec2_fail(e, 400, "MissingParameter", "The request must contain the parameter Tag");
-	if (e->failed || !ec2_ready(e) || !tag_targets(e, ids, n))
+	}
+	if (e->failed || !ec2_ready(e) || !tag_targets(e, ids, n)) {
 		return;
+	}
 	for (size_t k = 0; k < n; k++) {
-		bool sir = str_prefix(ids[k], "sir-"), thing = str_prefix(ids[k], "vol-") || str_prefix(ids[k], "eni-");
+		bool sir = str_prefix(ids[k], "sir-"),
+		     thing = str_prefix(ids[k], "vol-") || str_prefix(ids[k], "eni-");
 		struct spot_ask *q = sir ? request_find(e, ids[k]) : NULL;
-		struct inst *i = q || thing ? NULL : sir ? by_sir(e, ids[k]) : inst_find(e->sim, ids[k]);
+		struct inst *i = q || thing ? NULL
+		    : sir                   ? by_sir(e, ids[k])
+					    : inst_find(e->sim, ids[k]);
 		size_t *list_n = i ? sir ? &i->sir_tags_n : &i->tags_n : NULL;
 		struct inst_tag **list = thing ? ec2_thing_tags(e, ids[k], &list_n)
-		    : q		   ? request_tags(q, &list_n)
-		    : sir		   ? &i->sir_tags
-					   : &i->tags;
+		    : q                        ? request_tags(q, &list_n)
+		    : sir                      ? &i->sir_tags
+					       : &i->tags;
 
 		for (size_t t = 0; t < tags; t++) {
-			if (unset)
+			if (unset) {
 				inst_tag_unset(list, list_n, keys[t], values[t]);
-			else
+			} else {
 				inst_tag_set(list, list_n, keys[t], values[t] ? values[t] : "");
+			}
 		}
 	}
 	ec2_begin(e);

@@ -1,5 +1,6 @@
 /* Launch templates: parameters of a launch under a name, in versions (CreateLaunchTemplate and its
- * neighbours in the EC2 API reference). RunInstances and CreateFleet put them under what they say themselves. */
+ * neighbours in the EC2 API reference). RunInstances and CreateFleet put them under what they say
+ * themselves. */
 #include "base/base.h"
 #include "ec2_run.h"
 #include "base/str.h"
@@ -63,21 +64,24 @@ static struct ltemplate *find(struct ec2 *e, const char *id, const char *name)
 	}
 	for (struct ltemplate *t = *all(e->sim); t; t = t->next) {
 		if (!t->deleted && str_same(t->region, e->rq->region) &&
-		    (id ? str_same(t->id, id) : str_same(t->name, name)))
+		    (id ? str_same(t->id, id) : str_same(t->name, name))) {
 			return t;
+		}
 	}
-	if (id && !str_prefix(id, "lt-"))
+	if (id && !str_prefix(id, "lt-")) {
 		ec2_fail(e, 400, "InvalidLaunchTemplateId.Malformed",
 		    "The launch template ID '%s' is malformed.", id);
-	else if (id)
+	} else if (id) {
 		ec2_fail(e, 400, "InvalidLaunchTemplateId.NotFound",
 		    "The specified launch template, with template ID %s, does not exist.", id);
-	else if (name)
+	} else if (name) {
 		ec2_fail(e, 400, "InvalidLaunchTemplateName.NotFoundException",
 		    "The specified launch template, with template name %s, does not exist.", name);
-	else
+	} else {
 		ec2_fail(e, 400, "MissingParameter",
-		    "The request must contain the parameter launchTemplateId or launchTemplateName");
+		    "The request must contain the parameter launchTemplateId or "
+		    "launchTemplateName");
+	}
 	return NULL;
 }
 
@@ -96,23 +100,24 @@ static void template_xml(struct ec2 *e, const char *tag, const struct ltemplate 
 	x_close(b, tag);
 }
 
-/* ---- made ------------------------------------------------------------------------------- */
+/* ---- made ------------------------------------------------------------------------------------ */
 
 static bool data_known(const char *name)
 {
-	static const char *const known[] = {"KernelId", "RamDiskId", "EbsOptimized",
-	    "IamInstanceProfile.*", "BlockDeviceMapping.*", "NetworkInterface.*", "ImageId",
-	    "InstanceType", "KeyName", "Monitoring.Enabled", "Placement.*", "DisableApiTermination",
-	    "DisableApiStop", "InstanceInitiatedShutdownBehavior", "UserData",
-	    "TagSpecification.*", "SecurityGroupId.*", "SecurityGroup.*",
-	    "InstanceMarketOptions.*", "CreditSpecification.*", "CpuOptions.*",
-	    "CapacityReservationSpecification.*", "LicenseSpecification.*", "HibernationOptions.*",
-	    "MetadataOptions.*", "EnclaveOptions.*", "PrivateDnsNameOptions.*",
-	    "MaintenanceOptions.*"};
+	static const char *const known[] = { "KernelId", "RamDiskId", "EbsOptimized",
+		"IamInstanceProfile.*", "BlockDeviceMapping.*", "NetworkInterface.*", "ImageId",
+		"InstanceType", "KeyName", "Monitoring.Enabled", "Placement.*",
+		"DisableApiTermination", "DisableApiStop", "InstanceInitiatedShutdownBehavior",
+		"UserData", "TagSpecification.*", "SecurityGroupId.*", "SecurityGroup.*",
+		"InstanceMarketOptions.*", "CreditSpecification.*", "CpuOptions.*",
+		"CapacityReservationSpecification.*", "LicenseSpecification.*",
+		"HibernationOptions.*", "MetadataOptions.*", "EnclaveOptions.*",
+		"PrivateDnsNameOptions.*", "MaintenanceOptions.*" };
 
 	for (size_t k = 0; k < ARRAY_LEN(known); k++) {
-		if (glob_match(known[k], name))
+		if (glob_match(known[k], name)) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -121,28 +126,35 @@ static struct ltemplate *template_new(struct ec2 *e, const char *name, const str
 {
 	struct ltemplate *t = calloc(1, sizeof(*t)), **at = all(e->sim);
 
-	if (!t)
+	if (!t) {
 		abort();
-	while (*at)
+	}
+	while (*at) {
 		at = &(*at)->next;
+	}
 	*at = t;
 	t->id = sim_id(e->sim, NULL, "lt-0", 8);
 	t->name = dup_text(name);
 	t->region = dup_text(e->rq->region);
 	t->made_us = sim_wall(e->sim);
 	t->items = calloc(data->n + 1, sizeof(*t->items));
-	if (!t->items)
+	if (!t->items) {
 		abort();
-	for (t->n = 0; t->n < data->n; t->n++)
-		t->items[t->n] = (struct param){.name = dup_text(data->items[t->n].name),
-		    .value = dup_text(data->items[t->n].value)};
+	}
+	for (t->n = 0; t->n < data->n; t->n++) {
+		t->items[t->n] = (struct param){ .name = dup_text(data->items[t->n].name),
+			.value = dup_text(data->items[t->n].value) };
+	}
 	for (int k = 1; k <= 50; k++) {
 		struct arena *a = e->rq->arena;
-		const char *key = form_get(&e->form, arena_printf(a, "TagSpecification.1.Tag.%d.Key", k));
+		const char *key =
+		    form_get(&e->form, arena_printf(a, "TagSpecification.1.Tag.%d.Key", k));
 
-		if (key)
+		if (key) {
 			inst_tag_set(&t->tags, &t->tags_n, key,
-			    form_get(&e->form, arena_printf(a, "TagSpecification.1.Tag.%d.Value", k)));
+			    form_get(&e->form,
+				arena_printf(a, "TagSpecification.1.Tag.%d.Value", k)));
+		}
 	}
 	return t;
 }
@@ -152,26 +164,30 @@ static bool name_valid(const char *name)
 	size_t n = strlen(name);
 
 	return n >= 3 && n <= 128 &&
-	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789()./_-") == n;
+	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789()./_-") ==
+	    n;
 }
 
 /* The name is free, the data is a template's; false: e failed. */
 static bool create_check(struct ec2 *e, const char *name, const struct form *data)
 {
-	if (!name)
+	if (!name) {
 		ec2_fail(e, 400, "MissingParameter",
 		    "The request must contain the parameter launchTemplateName");
-	else if (!name_valid(name))
+	} else if (!name_valid(name)) {
 		ec2_fail(e, 400, "InvalidLaunchTemplateName.MalformedException",
 		    "A launch template name must be between 3 and 128 characters, and may contain "
 		    "letters, numbers, and the following characters: - ( ) . / _.");
-	if (data->n == 0)
+	}
+	if (data->n == 0) {
 		ec2_fail(e, 400, "MissingParameter",
 		    "The request must contain the parameter launchTemplateData");
+	}
 	for (size_t k = 0; k < data->n; k++) {
-		if (!data_known(data->items[k].name))
+		if (!data_known(data->items[k].name)) {
 			ec2_fail(e, 400, "UnknownParameter", "The parameter %s is not recognized",
 			    data->items[k].name);
+		}
 	}
 	return ec2_ready(e);
 }
@@ -187,13 +203,16 @@ void ec2_create_template(struct ec2 *e)
 	form_accept(&e->form, "LaunchTemplateData.*");
 	form_accept(&e->form, "TagSpecification.*");
 	form_below(&e->form, e->rq->arena, "LaunchTemplateData.", &data);
-	if (!create_check(e, name, &data))
+	if (!create_check(e, name, &data)) {
 		return;
+	}
 	for (t = *all(e->sim); t; t = t->next) {
-		if (t->deleted || !str_same(t->region, e->rq->region) || !str_same(t->name, name))
+		if (t->deleted || !str_same(t->region, e->rq->region) || !str_same(t->name, name)) {
 			continue;
-		if (token && str_same(t->token, token))
+		}
+		if (token && str_same(t->token, token)) {
 			break;
+		}
 		ec2_fail(e, 400, "InvalidLaunchTemplateName.AlreadyExistsException",
 		    "Launch template name already in use.");
 		return;
@@ -207,28 +226,31 @@ void ec2_create_template(struct ec2 *e)
 	template_xml(e, "launchTemplate", t);
 }
 
-/* ---- looked at, deleted ----------------------------------------------------------------- */
+/* ---- looked at, deleted ---------------------------------------------------------------------- */
 
 static bool shown(const struct ltemplate *t, const struct ec2_filter *f, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
-		bool hit = str_same(f[k].name, "launch-template-name") && ec2_filter_hits(&f[k], t->name);
+		bool hit =
+		    str_same(f[k].name, "launch-template-name") && ec2_filter_hits(&f[k], t->name);
 
-		for (size_t i = 0; i < t->tags_n && !hit; i++)
+		for (size_t i = 0; i < t->tags_n && !hit; i++) {
 			hit = (str_same(f[k].name, "tag-key") &&
 				  ec2_filter_hits(&f[k], t->tags[i].key)) ||
 			    (str_prefix(f[k].name, "tag:") &&
 				str_same(f[k].name + 4, t->tags[i].key) &&
 				ec2_filter_hits(&f[k], t->tags[i].value));
-		if (!hit)
+		}
+		if (!hit) {
 			return false;
+		}
 	}
 	return true;
 }
 
 void ec2_describe_templates(struct ec2 *e)
 {
-	static const char *const known[] = {"launch-template-name", "tag:*", "tag-key", NULL};
+	static const char *const known[] = { "launch-template-name", "tag:*", "tag-key", NULL };
 	const char **ids, **names;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "LaunchTemplateId", &ids), n;
 	size_t names_n = form_list(&e->form, e->rq->arena, "LaunchTemplateName", &names);
@@ -236,33 +258,39 @@ void ec2_describe_templates(struct ec2 *e)
 	struct ec2_page page;
 	int64_t at = 0;
 
-	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 1, 200, 200, &page) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 1, 200, 200, &page) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < ids_n + names_n; k++) {
-		if (!find(e, k < ids_n ? ids[k] : NULL, k < ids_n ? NULL : names[k - ids_n]))
+		if (!find(e, k < ids_n ? ids[k] : NULL, k < ids_n ? NULL : names[k - ids_n])) {
 			return;
+		}
 	}
 	ec2_begin(e);
 	x_open(&e->out, "launchTemplates");
 	for (const struct ltemplate *t = *all(e->sim); t; t = t->next) {
 		if (t->deleted || !str_same(t->region, e->rq->region) ||
 		    !ec2_match_any(ids, ids_n, t->id) || !ec2_match_any(names, names_n, t->name) ||
-		    !shown(t, f, n))
+		    !shown(t, f, n)) {
 			continue;
-		if (at >= page.at && at < page.at + page.size)
+		}
+		if (at >= page.at && at < page.at + page.size) {
 			template_xml(e, "item", t);
+		}
 		at++;
 	}
 	x_close(&e->out, "launchTemplates");
-	if (at > page.at + page.size)
+	if (at > page.at + page.size) {
 		x_text(&e->out, "nextToken", ec2_next_token(e, page.at + page.size));
+	}
 }
 
 static const char *item_of(const struct ltemplate *t, const char *name)
 {
 	for (size_t k = 0; k < t->n; k++) {
-		if (str_same(t->items[k].name, name))
+		if (str_same(t->items[k].name, name)) {
 			return t->items[k].value;
+		}
 	}
 	return NULL;
 }
@@ -273,24 +301,27 @@ static bool version_there(struct ec2 *e, const struct ltemplate *t, const char *
 	int64_t n;
 
 	if (!version || str_same(version, "$Latest") || str_same(version, "$Default") ||
-	    str_same(version, "1"))
+	    str_same(version, "1")) {
 		return true;
-	if (!parse_i64(version, 1, INT64_MAX, &n))
+	}
+	if (!parse_i64(version, 1, INT64_MAX, &n)) {
 		ec2_fail(e, 400, "InvalidLaunchTemplateId.VersionMalformed",
 		    "The launch template version '%s' is malformed.", version);
-	else
+	} else {
 		ec2_fail(e, 400, "InvalidLaunchTemplateId.VersionNotFound",
 		    "Could not find the specified version %s for the launch template with ID %s.",
 		    version, t->id);
+	}
 	return false;
 }
 
 /* The members of the data that are plain texts. */
 void ec2_describe_template_versions(struct ec2 *e)
 {
-	static const char *const texts[][2] = {{"ImageId", "imageId"}, {"InstanceType", "instanceType"},
-	    {"KeyName", "keyName"}, {"UserData", "userData"},
-	    {"InstanceInitiatedShutdownBehavior", "instanceInitiatedShutdownBehavior"}};
+	static const char *const texts[][2] = { { "ImageId", "imageId" },
+		{ "InstanceType", "instanceType" }, { "KeyName", "keyName" },
+		{ "UserData", "userData" },
+		{ "InstanceInitiatedShutdownBehavior", "instanceInitiatedShutdownBehavior" } };
 	const char **versions;
 	size_t n = form_list(&e->form, e->rq->arena, "LaunchTemplateVersion", &versions);
 	const char *id = form_get(&e->form, "LaunchTemplateId");
@@ -299,11 +330,13 @@ void ec2_describe_template_versions(struct ec2 *e)
 
 	form_accept(&e->form, "M??Version");
 	form_accept(&e->form, "MaxResults");
-	if (!ec2_ready(e) || !(t = find(e, id, name)))
+	if (!ec2_ready(e) || !(t = find(e, id, name))) {
 		return;
+	}
 	for (size_t k = 0; k < n; k++) {
-		if (!version_there(e, t, versions[k]))
+		if (!version_there(e, t, versions[k])) {
 			return;
+		}
 	}
 	ec2_begin(e);
 	sbuf_puts(&e->out, "<launchTemplateVersionSet><item>");
@@ -315,8 +348,9 @@ void ec2_describe_template_versions(struct ec2 *e)
 	x_text(&e->out, "createdBy", "arn:aws:iam::" AWS_ACCOUNT ":user/broker");
 	x_bool(&e->out, "defaultVersion", true);
 	x_open(&e->out, "launchTemplateData");
-	for (size_t k = 0; k < ARRAY_LEN(texts); k++)
+	for (size_t k = 0; k < ARRAY_LEN(texts); k++) {
 		x_text(&e->out, texts[k][1], item_of(t, texts[k][0]));
+	}
 	x_close(&e->out, "launchTemplateData");
 	sbuf_puts(&e->out, "</item></launchTemplateVersionSet>");
 }
@@ -327,14 +361,15 @@ void ec2_delete_template(struct ec2 *e)
 	const char *name = form_get(&e->form, "LaunchTemplateName");
 	struct ltemplate *t;
 
-	if (!ec2_ready(e) || !(t = find(e, id, name)))
+	if (!ec2_ready(e) || !(t = find(e, id, name))) {
 		return;
+	}
 	t->deleted = true;
 	ec2_begin(e);
 	template_xml(e, "launchTemplate", t);
 }
 
-/* ---- used ------------------------------------------------------------------------------- */
+/* ---- used ------------------------------------------------------------------------------------ */
 
 /* What a request says about "Placement" or "TagSpecification" stands for all of it. */
 static bool said(const struct form *f, const char *name)
@@ -343,23 +378,26 @@ static bool said(const struct form *f, const char *name)
 
 	for (size_t k = 0; k < f->n; k++) {
 		if (strncmp(f->items[k].name, name, n) == 0 &&
-		    (f->items[k].name[n] == '.' || f->items[k].name[n] == '\0'))
+		    (f->items[k].name[n] == '.' || f->items[k].name[n] == '\0')) {
 			return true;
+		}
 	}
 	return false;
 }
 
-const char *template_under(
-    struct ec2 *e, const char *id, const char *name, const char *version, struct form *f)
+const char *template_under(struct ec2 *e, const char *id, const char *name, const char *version,
+    struct form *f)
 {
 	const struct ltemplate *t = find(e, id, name);
 	const struct form own = *f;
 
-	if (!t || !version_there(e, t, version))
+	if (!t || !version_there(e, t, version)) {
 		return NULL;
+	}
 	for (size_t k = 0; k < t->n; k++) {
-		if (!said(&own, t->items[k].name))
+		if (!said(&own, t->items[k].name)) {
 			form_put(f, e->rq->arena, t->items[k].name, t->items[k].value);
+		}
 	}
 	return t->id;
 }
@@ -370,10 +408,12 @@ void template_apply(struct ec2 *e)
 	const char *name = form_get(&e->form, "LaunchTemplate.LaunchTemplateName");
 	const char *version = form_get(&e->form, "LaunchTemplate.Version");
 
-	if (!id && !name && !version)
+	if (!id && !name && !version) {
 		return;
+	}
 	id = template_under(e, id, name, version, &e->form);
-	if (id)
+	if (id) {
 		form_put(&e->form, e->rq->arena, "LaunchTemplate.LaunchTemplateId", id);
+	}
 	form_accept(&e->form, "LaunchTemplate.*");
 }

@@ -1,5 +1,6 @@
-/* What hangs on an instance or lies beside it: its root volume, its network interface, tags as a list, key
- * pairs, account attributes. Volumes and interfaces are derived from the instance and end with it. */
+/* What hangs on an instance or lies beside it: its root volume, its network interface, tags as a
+ * list, key pairs, account attributes. Volumes and interfaces are derived from the instance and end
+ * with it. */
 #include "base/base.h"
 #include "ec2_run.h"
 #include "base/str.h"
@@ -82,7 +83,7 @@ void ec2_nic_xml(struct ec2 *e, struct sbuf *b, const struct inst *i, bool full)
 	x_close(b, "item");
 }
 
-/* ---- lists over instances --------------------------------------------------------------- */
+/* ---- lists over instances -------------------------------------------------------------------- */
 
 static bool here(struct ec2 *e, const struct inst *i)
 {
@@ -94,48 +95,63 @@ static const char *thing_field(struct ec2 *e, const struct inst *i, const char *
 {
 	struct arena *a = e->rq->arena;
 
-	if (str_same(name, "attachment.instance-id"))
+	if (str_same(name, "attachment.instance-id")) {
 		return i->id;
-	if (str_same(name, "volume-id"))
+	}
+	if (str_same(name, "volume-id")) {
 		return ec2_volume_id(a, i);
-	if (str_same(name, "network-interface-id"))
+	}
+	if (str_same(name, "network-interface-id")) {
 		return nic_id(a, i);
-	if (str_same(name, "availability-zone"))
+	}
+	if (str_same(name, "availability-zone")) {
 		return i->pool->zone->name;
-	if (str_same(name, "status") || str_same(name, "attachment.status"))
+	}
+	if (str_same(name, "status") || str_same(name, "attachment.status")) {
 		return str_same(name, "status") ? "in-use" : "attached";
-	if (str_same(name, "subnet-id"))
+	}
+	if (str_same(name, "subnet-id")) {
 		return i->subnet;
-	if (str_same(name, "vpc-id"))
+	}
+	if (str_same(name, "vpc-id")) {
 		return net_vpc(a, e->rq->region);
-	if (str_same(name, "group-id"))
+	}
+	if (str_same(name, "group-id")) {
 		return i->security_group;
-	if (str_same(name, "private-ip-address"))
+	}
+	if (str_same(name, "private-ip-address")) {
 		return i->private_ip;
-	if (str_same(name, "attachment.delete-on-termination"))
+	}
+	if (str_same(name, "attachment.delete-on-termination")) {
 		return i->keep_root ? "false" : "true";
+	}
 	return NULL;
 }
 
 static bool tags_hit(const struct ec2_filter *f, const struct inst_tag *tags, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
-		if (str_same(f->name, "tag-key") ? ec2_filter_hits(f, tags[k].key)
-						 : str_same(f->name + 4, tags[k].key) && ec2_filter_hits(f, tags[k].value))
+		if (str_same(f->name, "tag-key")
+			? ec2_filter_hits(f, tags[k].key)
+			: str_same(f->name + 4, tags[k].key) && ec2_filter_hits(f, tags[k].value)) {
 			return true;
+		}
 	}
 	return false;
 }
 
-static bool thing_shown(struct ec2 *e, const struct inst *i, const struct ec2_filter *f, size_t n, bool volumes)
+static bool thing_shown(struct ec2 *e, const struct inst *i, const struct ec2_filter *f, size_t n,
+    bool volumes)
 {
 	for (size_t k = 0; k < n; k++) {
 		bool hit = str_prefix(f[k].name, "tag")
-		    ? tags_hit(&f[k], volumes ? i->volume_tags : i->nic_tags, volumes ? i->volume_tags_n : i->nic_tags_n)
+		    ? tags_hit(&f[k], volumes ? i->volume_tags : i->nic_tags,
+			  volumes ? i->volume_tags_n : i->nic_tags_n)
 		    : ec2_filter_hits(&f[k], thing_field(e, i, f[k].name));
 
-		if (!hit)
+		if (!hit) {
 			return false;
+		}
 	}
 	return here(e, i);
 }
@@ -181,17 +197,20 @@ static void list_things(struct ec2 *e, const char *const *known, const char *ids
 	uint64_t last = 0;
 	const char *field = volumes ? "volume-id" : "network-interface-id";
 
-	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < ids_n; k++) {
-		struct ec2_filter one = {.name = field, .values = &ids[k], .n = 1};
+		struct ec2_filter one = { .name = field, .values = &ids[k], .n = 1 };
 		const struct inst *i = e->sim->insts;
 
-		while (i && !thing_shown(e, i, &one, 1, volumes))
+		while (i && !thing_shown(e, i, &one, 1, volumes)) {
 			i = i->next;
+		}
 		if (!i) {
-			ec2_fail(e, 400, missing, volumes ? "The volume '%s' does not exist."
-							  : "The networkInterface ID '%s' does not exist",
+			ec2_fail(e, 400, missing,
+			    volumes ? "The volume '%s' does not exist."
+				    : "The networkInterface ID '%s' does not exist",
 			    ids[k]);
 			return;
 		}
@@ -200,34 +219,39 @@ static void list_things(struct ec2 *e, const char *const *known, const char *ids
 	x_open(&e->out, set);
 	for (const struct inst *i = e->sim->insts; i && shown <= page.size; i = i->next) {
 		if ((int64_t)i->seq <= page.at || !thing_shown(e, i, f, n, volumes) ||
-		    !ec2_match_any(ids, ids_n, thing_field(e, i, field)))
+		    !ec2_match_any(ids, ids_n, thing_field(e, i, field))) {
 			continue;
-		if (shown++ == page.size)
+		}
+		if (shown++ == page.size) {
 			break;
+		}
 		last = i->seq;
-		if (volumes)
+		if (volumes) {
 			volume_xml(e, i);
-		else
+		} else {
 			ec2_nic_xml(e, &e->out, i, true);
+		}
 	}
 	x_close(&e->out, set);
-	if (shown > page.size)
+	if (shown > page.size) {
 		x_text(&e->out, "nextToken", ec2_next_token(e, (int64_t)last));
+	}
 }
 
 void ec2_describe_volumes(struct ec2 *e)
 {
-	static const char *const known[] = {"attachment.instance-id", "volume-id", "availability-zone",
-	    "status", "attachment.status", "attachment.delete-on-termination", "tag:*", "tag-key", NULL};
+	static const char *const known[] = { "attachment.instance-id", "volume-id",
+		"availability-zone", "status", "attachment.status",
+		"attachment.delete-on-termination", "tag:*", "tag-key", NULL };
 
 	list_things(e, known, "VolumeId", "volumeSet", "InvalidVolume.NotFound", true);
 }
 
 void ec2_describe_nics(struct ec2 *e)
 {
-	static const char *const known[] = {"attachment.instance-id", "network-interface-id",
-	    "availability-zone", "status", "attachment.status", "subnet-id", "vpc-id", "group-id",
-	    "private-ip-address", "tag:*", "tag-key", NULL};
+	static const char *const known[] = { "attachment.instance-id", "network-interface-id",
+		"availability-zone", "status", "attachment.status", "subnet-id", "vpc-id",
+		"group-id", "private-ip-address", "tag:*", "tag-key", NULL };
 
 	list_things(e, known, "NetworkInterfaceId", "networkInterfaceSet",
 	    "InvalidNetworkInterfaceID.NotFound", false);
@@ -236,8 +260,9 @@ void ec2_describe_nics(struct ec2 *e)
 struct inst_tag **ec2_thing_tags(struct ec2 *e, const char *id, size_t **ret_n)
 {
 	for (struct inst *i = e->sim->insts; i; i = i->next) {
-		if (!here(e, i))
+		if (!here(e, i)) {
 			continue;
+		}
 		if (str_same(ec2_volume_id(e->rq->arena, i), id)) {
 			*ret_n = &i->volume_tags_n;
 			return &i->volume_tags;
@@ -250,21 +275,22 @@ struct inst_tag **ec2_thing_tags(struct ec2 *e, const char *id, size_t **ret_n)
 	return NULL;
 }
 
-/* ---- tags as a list --------------------------------------------------------------------- */
+/* ---- tags as a list -------------------------------------------------------------------------- */
 
 static void tag_xml(struct ec2 *e, const char *id, const char *kind, const struct inst_tag *t,
     const struct ec2_filter *f, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
 		const char *v = str_same(f[k].name, "resource-id") ? id
-		    : str_same(f[k].name, "resource-type")	   ? kind
-		    : str_same(f[k].name, "key")		   ? t->key
-		    : str_same(f[k].name, "value")		   ? t->value
-		    : str_same(f[k].name + 4, t->key)		   ? t->value
+		    : str_same(f[k].name, "resource-type")         ? kind
+		    : str_same(f[k].name, "key")                   ? t->key
+		    : str_same(f[k].name, "value")                 ? t->value
+		    : str_same(f[k].name + 4, t->key)              ? t->value
 								   : NULL;
 
-		if (!ec2_filter_hits(&f[k], v))
+		if (!ec2_filter_hits(&f[k], v)) {
 			return;
+		}
 	}
 	x_open(&e->out, "item");
 	x_text(&e->out, "resourceId", id);
@@ -276,39 +302,48 @@ static void tag_xml(struct ec2 *e, const char *id, const char *kind, const struc
 
 void ec2_describe_tags(struct ec2 *e)
 {
-	static const char *const known[] = {
-	    "resource-id", "resource-type", "key", "value", "tag:*", NULL};
+	static const char *const known[] = { "resource-id", "resource-type", "key", "value",
+		"tag:*", NULL };
 	struct ec2_filter *f;
 	struct ec2_page page;
 	size_t n;
 
-	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) || !ec2_ready(e)) {
 		return;
+	}
 	ec2_begin(e);
 	x_open(&e->out, "tagSet");
 	for (const struct inst *i = e->sim->insts; i; i = i->next) {
-		if (!here(e, i))
+		if (!here(e, i)) {
 			continue;
-		for (size_t k = 0; k < i->tags_n; k++)
+		}
+		for (size_t k = 0; k < i->tags_n; k++) {
 			tag_xml(e, i->id, "instance", &i->tags[k], f, n);
-		for (size_t k = 0; k < i->volume_tags_n; k++)
-			tag_xml(e, ec2_volume_id(e->rq->arena, i), "volume", &i->volume_tags[k], f, n);
-		for (size_t k = 0; k < i->nic_tags_n; k++)
-			tag_xml(e, nic_id(e->rq->arena, i), "network-interface", &i->nic_tags[k], f, n);
-		for (size_t k = 0; k < i->sir_tags_n; k++)
+		}
+		for (size_t k = 0; k < i->volume_tags_n; k++) {
+			tag_xml(e, ec2_volume_id(e->rq->arena, i), "volume", &i->volume_tags[k], f,
+			    n);
+		}
+		for (size_t k = 0; k < i->nic_tags_n; k++) {
+			tag_xml(e, nic_id(e->rq->arena, i), "network-interface", &i->nic_tags[k], f,
+			    n);
+		}
+		for (size_t k = 0; k < i->sir_tags_n; k++) {
 			tag_xml(e, i->sir, "spot-instances-request", &i->sir_tags[k], f, n);
+		}
 	}
 	x_close(&e->out, "tagSet");
 }
 
-/* ---- key pairs -------------------------------------------------------------------------- */
+/* ---- key pairs ------------------------------------------------------------------------------- */
 
 static struct key_pair *key_find(struct ec2 *e, const char *name)
 {
 	for (struct key_pair *k = aws_controls(e->sim)->keys; k; k = k->next) {
 		if (!k->deleted && str_same(k->region, e->rq->region) &&
-		    (str_same(k->name, name) || str_same(k->id, name)))
+		    (str_same(k->name, name) || str_same(k->id, name))) {
 			return k;
+		}
 	}
 	return NULL;
 }
@@ -333,7 +368,8 @@ void keys_free(struct aws_controls *c)
 	c->keys = NULL;
 }
 
-/* CreateKeyPair and ImportKeyPair; the private half of a created one is a text of that form, no key. */
+/* CreateKeyPair and ImportKeyPair; the private half of a created one is a text of that form, no
+ * key. */
 void ec2_create_key(struct ec2 *e)
 {
 	bool import = str_same(e->rq->action, "ImportKeyPair");
@@ -344,16 +380,20 @@ void ec2_create_key(struct ec2 *e)
 	form_get(&e->form, "KeyType");
 	form_get(&e->form, "KeyFormat");
 	form_accept(&e->form, "TagSpecification.*");
-	if (!name || !*name || (import && !material))
+	if (!name || !*name || (import && !material)) {
 		ec2_fail(e, 400, "MissingParameter", "The request must contain the parameter %s",
 		    name && *name ? "PublicKeyMaterial" : "KeyName");
-	else if (key_find(e, name))
-		ec2_fail(e, 400, "InvalidKeyPair.Duplicate", "The keypair '%s' already exists.", name);
-	if (!ec2_ready(e))
+	} else if (key_find(e, name)) {
+		ec2_fail(e, 400, "InvalidKeyPair.Duplicate", "The keypair '%s' already exists.",
+		    name);
+	}
+	if (!ec2_ready(e)) {
 		return;
+	}
 	k = calloc(1, sizeof(*k));
-	if (!k)
+	if (!k) {
 		abort();
+	}
 	k->next = aws_controls(e->sim)->keys;
 	aws_controls(e->sim)->keys = k;
 	k->name = dup_text(name);
@@ -365,9 +405,12 @@ void ec2_create_key(struct ec2 *e)
 	x_text(&e->out, "keyName", k->name);
 	x_text(&e->out, "keyFingerprint", k->print);
 	x_text(&e->out, "keyPairId", k->id);
-	if (!import)
+	if (!import) {
 		x_text(&e->out, "keyMaterial",
-		    "-----BEGIN RSA " "PRIVATE KEY-----\nbm90IGEga2V5\n-----END RSA " "PRIVATE KEY-----");
+		    "-----BEGIN RSA "
+		    "PRIVATE KEY-----\nbm90IGEga2V5\n-----END RSA "
+		    "PRIVATE KEY-----");
+	}
 }
 
 void ec2_delete_key(struct ec2 *e)
@@ -375,14 +418,17 @@ void ec2_delete_key(struct ec2 *e)
 	const char *name = form_get(&e->form, "KeyName"), *id = form_get(&e->form, "KeyPairId");
 	struct key_pair *k;
 
-	if (!name && !id)
-		ec2_fail(
-		    e, 400, "MissingParameter", "The request must contain the parameter KeyName");
-	if (!ec2_ready(e))
+	if (!name && !id) {
+		ec2_fail(e, 400, "MissingParameter",
+		    "The request must contain the parameter KeyName");
+	}
+	if (!ec2_ready(e)) {
 		return;
+	}
 	k = key_find(e, name ? name : id);
-	if (k)
+	if (k) {
 		k->deleted = true;
+	}
 	ec2_begin(e);
 	x_bool(&e->out, "return", true); /* also when there was none */
 	x_text(&e->out, "keyPairId", k ? k->id : NULL);
@@ -390,20 +436,22 @@ void ec2_delete_key(struct ec2 *e)
 
 void ec2_describe_keys(struct ec2 *e)
 {
-	static const char *const known[] = {"key-name", "key-pair-id", "fingerprint", NULL};
+	static const char *const known[] = { "key-name", "key-pair-id", "fingerprint", NULL };
 	const char **names, **ids;
 	size_t names_n = form_list(&e->form, e->rq->arena, "KeyName", &names), n;
 	size_t ids_n = form_list(&e->form, e->rq->arena, "KeyPairId", &ids);
 	struct ec2_filter *f;
 
 	form_get(&e->form, "IncludePublicKey");
-	if (!ec2_filters(e, known, &f, &n) || !ec2_ready(e))
+	if (!ec2_filters(e, known, &f, &n) || !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < names_n + ids_n; k++) {
 		const char *name = k < names_n ? names[k] : ids[k - names_n];
 
 		if (!key_find(e, name)) {
-			ec2_fail(e, 400, k < names_n ? "InvalidKeyPair.NotFound" : "InvalidKeyPairID.NotFound",
+			ec2_fail(e, 400,
+			    k < names_n ? "InvalidKeyPair.NotFound" : "InvalidKeyPairID.NotFound",
 			    "The key pair '%s' does not exist", name);
 			return;
 		}
@@ -414,12 +462,15 @@ void ec2_describe_keys(struct ec2 *e)
 		bool show = !k->deleted && str_same(k->region, e->rq->region) &&
 		    ec2_match_any(names, names_n, k->name) && ec2_match_any(ids, ids_n, k->id);
 
-		for (size_t i = 0; i < n && show; i++)
-			show = ec2_filter_hits(&f[i], str_same(f[i].name, "key-name") ? k->name
-				: str_same(f[i].name, "key-pair-id")		      ? k->id
-										      : k->print);
-		if (!show)
+		for (size_t i = 0; i < n && show; i++) {
+			show = ec2_filter_hits(&f[i],
+			    str_same(f[i].name, "key-name")          ? k->name
+				: str_same(f[i].name, "key-pair-id") ? k->id
+								     : k->print);
+		}
+		if (!show) {
 			continue;
+		}
 		x_open(&e->out, "item");
 		x_text(&e->out, "keyPairId", k->id);
 		x_text(&e->out, "keyName", k->name);
@@ -431,33 +482,37 @@ void ec2_describe_keys(struct ec2 *e)
 	x_close(&e->out, "keySet");
 }
 
-/* ---- the account ------------------------------------------------------------------------ */
+/* ---- the account ----------------------------------------------------------------------------- */
 
 void ec2_account_attributes(struct ec2 *e)
 {
-	const char *const list[][2] = {{"supported-platforms", "VPC"},
-	    {"default-vpc", net_vpc(e->rq->arena, e->rq->region)}, {"max-instances", "20"},
-	    {"vpc-max-security-groups-per-interface", "5"}, {"max-elastic-ips", "5"},
-	    {"vpc-max-elastic-ips", "5"}};
+	const char *const list[][2] = { { "supported-platforms", "VPC" },
+		{ "default-vpc", net_vpc(e->rq->arena, e->rq->region) }, { "max-instances", "20" },
+		{ "vpc-max-security-groups-per-interface", "5" }, { "max-elastic-ips", "5" },
+		{ "vpc-max-elastic-ips", "5" } };
 	const char **names;
 	size_t n = form_list(&e->form, e->rq->arena, "AttributeName", &names);
 
 	for (size_t k = 0; k < n; k++) {
 		size_t i = 0;
 
-		while (i < ARRAY_LEN(list) && !str_same(list[i][0], names[k]))
+		while (i < ARRAY_LEN(list) && !str_same(list[i][0], names[k])) {
 			i++;
-		if (i == ARRAY_LEN(list))
+		}
+		if (i == ARRAY_LEN(list)) {
 			ec2_fail(e, 400, "InvalidParameterValue",
 			    "Value (%s) for parameter attributeName is invalid.", names[k]);
+		}
 	}
-	if (!ec2_ready(e))
+	if (!ec2_ready(e)) {
 		return;
+	}
 	ec2_begin(e);
 	x_open(&e->out, "accountAttributeSet");
 	for (size_t k = 0; k < ARRAY_LEN(list); k++) {
-		if (!ec2_match_any(names, n, list[k][0]))
+		if (!ec2_match_any(names, n, list[k][0])) {
 			continue;
+		}
 		x_open(&e->out, "item");
 		x_text(&e->out, "attributeName", list[k][0]);
 		sbuf_puts(&e->out, "<attributeValueSet><item>");

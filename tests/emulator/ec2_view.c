@@ -6,10 +6,16 @@
 const char *ec2_state_word(const struct inst *i, int *ret_code)
 {
 	switch (i->state) {
-	case INST_PENDING: *ret_code = 0; return "pending";
+	case INST_PENDING:
+		*ret_code = 0;
+		return "pending";
 	case INST_UNHEALTHY:
-	case INST_RUNNING: *ret_code = 16; return "running";
-	case INST_SHUTTING: *ret_code = 32; return "shutting-down";
+	case INST_RUNNING:
+		*ret_code = 16;
+		return "running";
+	case INST_SHUTTING:
+		*ret_code = 32;
+		return "shutting-down";
 	case INST_STOPPED:
 		if (i->sim && sim_wall(i->sim) < i->stop_done_us) {
 			*ret_code = 64;
@@ -18,7 +24,8 @@ const char *ec2_state_word(const struct inst *i, int *ret_code)
 		*ret_code = 80;
 		return "stopped";
 	case INST_GONE:
-	case INST_NONE: break;
+	case INST_NONE:
+		break;
 	}
 	*ret_code = 48;
 	return "terminated";
@@ -44,11 +51,12 @@ static void reason_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 		return;
 	}
 	format_time_s(i->billed_to_us, text);
-	if (str_prefix(i->reason_code, "Client.User"))
+	if (str_prefix(i->reason_code, "Client.User")) {
 		x_text(b, "reason",
 		    arena_printf(e->rq->arena, "User initiated (%.10s %.8s GMT)", text, text + 11));
-	else
+	} else {
 		x_text(b, "reason", i->reason_code);
+	}
 	x_open(b, "stateReason");
 	x_text(b, "code", i->reason_code);
 	x_text(b, "message", i->reason_message);
@@ -59,8 +67,9 @@ static void network_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 {
 	bool gone = i->state == INST_GONE;
 
-	if (gone)
+	if (gone) {
 		return;
+	}
 	x_text(b, "privateIpAddress", i->private_ip);
 	x_text(b, "ipAddress", i->ip);
 	x_text(b, "subnetId", i->subnet);
@@ -101,11 +110,13 @@ void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 		x_text(b, "instanceLifecycle", "spot");
 		x_text(b, "spotInstanceRequestId", i->sir);
 	}
-	if (reserved_block(i))
+	if (reserved_block(i)) {
 		x_text(b, "instanceLifecycle", "capacity-block");
+	}
 	x_text(b, "capacityReservationId", i->own);
-	if (i->token)
+	if (i->token) {
 		x_text(b, "clientToken", i->token);
+	}
 	ec2_tags_xml(b, i->tags, i->tags_n);
 	x_open(b, "metadataOptions");
 	x_text(b, "state", "applied");
@@ -114,15 +125,16 @@ void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i)
 	x_text(b, "httpEndpoint", i->metadata_off ? "disabled" : "enabled");
 	x_text(b, "instanceMetadataTags", i->metadata_tags ? "enabled" : "disabled");
 	x_close(b, "metadataOptions");
-	if (i->profile)
-		sbuf_printf(
-		    b, "<iamInstanceProfile><arn>arn:aws:iam::%s:instance-profile/", AWS_ACCOUNT),
+	if (i->profile) {
+		sbuf_printf(b, "<iamInstanceProfile><arn>arn:aws:iam::%s:instance-profile/",
+		    AWS_ACCOUNT),
 		    x_raw(b, i->profile),
 		    sbuf_puts(b, "</arn><id>AIPACLOUDSIM</id></iamInstanceProfile>");
+	}
 	x_close(b, "item");
 }
 
-/* ---- filters ---------------------------------------------------------------------------- */
+/* ---- filters --------------------------------------------------------------------------------- */
 
 static bool tag_filter(const struct inst *i, const struct ec2_filter *f)
 {
@@ -130,8 +142,9 @@ static bool tag_filter(const struct inst *i, const struct ec2_filter *f)
 
 	if (str_same(f->name, "tag-key")) {
 		for (size_t k = 0; k < i->tags_n; k++) {
-			if (ec2_filter_hits(f, i->tags[k].key))
+			if (ec2_filter_hits(f, i->tags[k].key)) {
 				return true;
+			}
 		}
 		return false;
 	}
@@ -143,64 +156,80 @@ static const char *inst_field(struct ec2 *e, const struct inst *i, const char *n
 {
 	int code;
 
-	if (str_same(name, "client-token"))
+	if (str_same(name, "client-token")) {
 		return i->token ? i->token : "";
-	if (str_same(name, "instance-state-name"))
+	}
+	if (str_same(name, "instance-state-name")) {
 		return ec2_state_word(i, &code);
+	}
 	if (str_same(name, "instance-state-code")) {
 		ec2_state_word(i, &code);
 		return arena_printf(e->rq->arena, "%d", code);
 	}
-	if (str_same(name, "instance-lifecycle"))
+	if (str_same(name, "instance-lifecycle")) {
 		return i->side == SIDE_SPOT ? "spot" : NULL;
-	if (str_same(name, "spot-instance-request-id"))
+	}
+	if (str_same(name, "spot-instance-request-id")) {
 		return i->sir;
-	if (str_same(name, "state-reason-code"))
+	}
+	if (str_same(name, "state-reason-code")) {
 		return i->reason_code;
-	if (str_same(name, "launch-time"))
+	}
+	if (str_same(name, "launch-time")) {
 		return aws_time_ms(e->rq->arena, i->launched_us);
-	if (str_same(name, "availability-zone"))
+	}
+	if (str_same(name, "availability-zone")) {
 		return i->pool->zone->name;
-	if (str_same(name, "availability-zone-id"))
+	}
+	if (str_same(name, "availability-zone-id")) {
 		return i->pool->zone->id;
-	if (str_same(name, "instance-type"))
+	}
+	if (str_same(name, "instance-type")) {
 		return i->pool->type->name;
-	if (str_same(name, "instance-id"))
+	}
+	if (str_same(name, "instance-id")) {
 		return i->id;
-	if (str_same(name, "image-id"))
+	}
+	if (str_same(name, "image-id")) {
 		return i->image;
-	if (str_same(name, "reservation-id"))
+	}
+	if (str_same(name, "reservation-id")) {
 		return i->reservation;
-	if (str_same(name, "subnet-id"))
+	}
+	if (str_same(name, "subnet-id")) {
 		return i->state == INST_GONE ? NULL : i->subnet;
-	if (str_same(name, "private-ip-address"))
+	}
+	if (str_same(name, "private-ip-address")) {
 		return i->private_ip;
+	}
 	return i->ip;
 }
 
-static const char *const inst_filters[] = {"tag:*", "tag-key", "client-token",
-    "instance-state-name", "instance-state-code", "instance-lifecycle", "spot-instance-request-id",
-    "state-reason-code", "launch-time", "availability-zone", "availability-zone-id",
-    "instance-type", "instance-id", "image-id", "reservation-id", "subnet-id", "private-ip-address",
-    "ip-address", NULL};
+static const char *const inst_filters[] = { "tag:*", "tag-key", "client-token",
+	"instance-state-name", "instance-state-code", "instance-lifecycle",
+	"spot-instance-request-id", "state-reason-code", "launch-time", "availability-zone",
+	"availability-zone-id", "instance-type", "instance-id", "image-id", "reservation-id",
+	"subnet-id", "private-ip-address", "ip-address", NULL };
 
 static bool inst_shown(struct ec2 *e, const struct inst *i, const struct ec2_filter *f, size_t n)
 {
 	if (i->cloud != CLOUD_AWS || !inst_visible(i) ||
-	    !str_same(i->pool->region->name, e->rq->region))
+	    !str_same(i->pool->region->name, e->rq->region)) {
 		return false;
+	}
 	for (size_t k = 0; k < n; k++) {
 		bool hit = str_prefix(f[k].name, "tag")
 		    ? tag_filter(i, &f[k])
 		    : ec2_filter_hits(&f[k], inst_field(e, i, f[k].name));
 
-		if (!hit)
+		if (!hit) {
 			return false;
+		}
 	}
 	return true;
 }
 
-/* ---- calls ------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static void reservation_open(struct ec2 *e, const struct inst *i)
 {
@@ -221,8 +250,9 @@ static void reservation_close(struct ec2 *e)
 static void put_instance(struct ec2 *e, const struct inst *i, const struct inst **last)
 {
 	if (!*last || !str_same((*last)->reservation, i->reservation)) {
-		if (*last)
+		if (*last) {
 			reservation_close(e);
+		}
 		reservation_open(e, i);
 	}
 	ec2_instance_xml(e, &e->out, i);
@@ -238,8 +268,9 @@ struct inst *ec2_named(struct ec2 *e, const char *id)
 		return NULL;
 	}
 	if (i && i->cloud == CLOUD_AWS && inst_visible(i) &&
-	    str_same(i->pool->region->name, e->rq->region))
+	    str_same(i->pool->region->name, e->rq->region)) {
 		return i;
+	}
 	ec2_fail(e, 400, "InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id);
 	return NULL;
 }
@@ -257,9 +288,10 @@ static bool disrupted(struct ec2 *e, const char *const *ids, size_t n)
 
 		hit = hit || (i && i->pool->zone == z);
 	}
-	if (hit)
+	if (hit) {
 		ec2_fail(e, 503, "Unavailable",
 		    "The server is overloaded and can't handle the request.");
+	}
 	return hit;
 }
 
@@ -274,8 +306,9 @@ void ec2_describe_instances(struct ec2 *e)
 	int64_t shown = 0;
 
 	if (!ec2_filters(e, inst_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) ||
-	    !ec2_ready(e) || disrupted(e, ids, ids_n))
+	    !ec2_ready(e) || disrupted(e, ids, ids_n)) {
 		return;
+	}
 	if (ids_n > 0 && sized) {
 		ec2_fail(e, 400, "InvalidParameterCombination",
 		    "The parameter instancesSet cannot be used with the parameter "
@@ -283,24 +316,29 @@ void ec2_describe_instances(struct ec2 *e)
 		return;
 	}
 	for (size_t k = 0; k < ids_n; k++) {
-		if (!ec2_named(e, ids[k]))
+		if (!ec2_named(e, ids[k])) {
 			return;
+		}
 	}
 	ec2_begin(e);
 	x_open(&e->out, "reservationSet");
 	/* The token is the last instance shown, so that a list that grows loses nothing. */
 	for (const struct inst *i = e->sim->insts; i && shown <= page.size; i = i->next) {
 		if ((int64_t)i->seq <= page.at || !ec2_match_any(ids, ids_n, i->id) ||
-		    !inst_shown(e, i, f, n))
+		    !inst_shown(e, i, f, n)) {
 			continue;
-		if (shown++ < page.size)
+		}
+		if (shown++ < page.size) {
 			put_instance(e, i, &last);
+		}
 	}
-	if (last)
+	if (last) {
 		reservation_close(e);
+	}
 	x_close(&e->out, "reservationSet");
-	if (shown > page.size && last)
+	if (shown > page.size && last) {
 		x_text(&e->out, "nextToken", ec2_next_token(e, (int64_t)last->seq));
+	}
 }
 
 /* "21 Jan 2019 09:00:43 GMT", as the metadata service has it, to ISO 8601. */
@@ -311,8 +349,9 @@ static const char *event_time(struct arena *a, const char *text)
 	int day = 0, year = 0, h = 0, m = 0, s = 0;
 	const char *at;
 
-	if (!text || sscanf(text, "%2d %3s %4d %2d:%2d:%2d", &day, month, &year, &h, &m, &s) != 6)
+	if (!text || sscanf(text, "%2d %3s %4d %2d:%2d:%2d", &day, month, &year, &h, &m, &s) != 6) {
 		return NULL;
+	}
 	at = strstr(months, month);
 	return arena_printf(a, "%04d-%02d-%02dT%02d:%02d:%02d.000Z", year,
 	    at ? (int)(at - months) / 3 + 1 : 1, day, h, m, s);
@@ -322,16 +361,20 @@ static const char *event_code(const struct inst *i, struct arena *a, json_t **re
 {
 	json_t *doc = NULL;
 
-	if (ret)
+	if (ret) {
 		*ret = NULL;
-	if (!i->maintenance || json_parse(str_from(i->maintenance), "events", &doc, NULL) != SPOT_OK)
+	}
+	if (!i->maintenance ||
+	    json_parse(str_from(i->maintenance), "events", &doc, NULL) != SPOT_OK) {
 		return NULL;
+	}
 	const char *code =
 	    arena_strdup(a, json_string_value(json_object_get(json_array_get(doc, 0), "Code")));
-	if (ret)
+	if (ret) {
 		*ret = doc;
-	else
+	} else {
 		json_decref(doc);
+	}
 	return code;
 }
 
@@ -341,39 +384,42 @@ static void events_xml(struct ec2 *e, const struct inst *i)
 	const json_t *x;
 	size_t k;
 
-	if (!event_code(i, e->rq->arena, &doc))
+	if (!event_code(i, e->rq->arena, &doc)) {
 		return;
+	}
 	x_open(&e->out, "eventsSet");
-	json_array_foreach(doc, k, x)
-	{
+	json_array_foreach (doc, k, x) {
 		bool over = str_same(json_string_value(json_object_get(x, "State")), "completed");
 		const char *words = json_string_value(json_object_get(x, "Description"));
 
 		x_open(&e->out, "item");
-		x_text(&e->out, "instanceEventId", json_string_value(json_object_get(x, "EventId")));
+		x_text(&e->out, "instanceEventId",
+		    json_string_value(json_object_get(x, "EventId")));
 		x_text(&e->out, "code", json_string_value(json_object_get(x, "Code")));
 		x_text(&e->out, "description",
 		    arena_printf(e->rq->arena, "%s%s", over ? "[Completed] " : "", words));
-		x_text(&e->out, "notAfter", event_time(e->rq->arena,
-		    json_string_value(json_object_get(x, "NotAfter"))));
-		x_text(&e->out, "notBefore", event_time(e->rq->arena,
-		    json_string_value(json_object_get(x, "NotBefore"))));
+		x_text(&e->out, "notAfter",
+		    event_time(e->rq->arena, json_string_value(json_object_get(x, "NotAfter"))));
+		x_text(&e->out, "notBefore",
+		    event_time(e->rq->arena, json_string_value(json_object_get(x, "NotBefore"))));
 		x_close(&e->out, "item");
 	}
 	x_close(&e->out, "eventsSet");
 }
 
-static const char *const status_filters[] = {"availability-zone", "availability-zone-id",
-    "event.code", "instance-state-name", "instance-state-code", NULL};
+static const char *const status_filters[] = { "availability-zone", "availability-zone-id",
+	"event.code", "instance-state-name", "instance-state-code", NULL };
 
 static bool status_shown(struct ec2 *e, const struct inst *i, struct ec2_filter *f, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
 		if (str_same(f[k].name, "event.code") &&
-		    !ec2_filter_hits(&f[k], event_code(i, e->rq->arena, NULL)))
+		    !ec2_filter_hits(&f[k], event_code(i, e->rq->arena, NULL))) {
 			return false;
-		if (!str_same(f[k].name, "event.code") && !inst_shown(e, i, &f[k], 1))
+		}
+		if (!str_same(f[k].name, "event.code") && !inst_shown(e, i, &f[k], 1)) {
 			return false;
+		}
 	}
 	return inst_shown(e, i, NULL, 0);
 }
@@ -387,11 +433,13 @@ void ec2_describe_status(struct ec2 *e)
 	struct ec2_filter *f;
 
 	if (!ec2_filters(e, status_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) ||
-	    !ec2_ready(e))
+	    !ec2_ready(e)) {
 		return;
+	}
 	for (size_t k = 0; k < ids_n; k++) {
-		if (!ec2_named(e, ids[k]))
+		if (!ec2_named(e, ids[k])) {
 			return;
+		}
 	}
 	ec2_begin(e);
 	x_open(&e->out, "instanceStatusSet");
@@ -399,8 +447,9 @@ void ec2_describe_status(struct ec2 *e)
 		const char *status = i->state == INST_RUNNING ? "ok" : "not-applicable";
 
 		if (!ec2_match_any(ids, ids_n, i->id) || !status_shown(e, i, f, n) ||
-		    (!all && i->state != INST_RUNNING))
+		    (!all && i->state != INST_RUNNING)) {
 			continue;
+		}
 		x_open(&e->out, "item");
 		x_text(&e->out, "instanceId", i->id);
 		x_text(&e->out, "availabilityZone", i->pool->zone->name);
@@ -418,7 +467,7 @@ void ec2_describe_status(struct ec2 *e)
 
 void ec2_change_xml(struct ec2 *e, const struct inst *i, enum inst_state before)
 {
-	struct inst was = {.state = before}; /* no clock: a stopped one has stopped */
+	struct inst was = { .state = before }; /* no clock: a stopped one has stopped */
 
 	x_open(&e->out, "item");
 	x_text(&e->out, "instanceId", i->id);
@@ -434,11 +483,13 @@ void ec2_terminate(struct ec2 *e)
 
 	form_accept(&e->form, "Force");
 	form_accept(&e->form, "SkipOsShutdown");
-	if (ids_n == 0)
+	if (ids_n == 0) {
 		ec2_fail(e, 400, "MissingParameter",
 		    "The request must contain the parameter InstanceId");
-	if (!ec2_ready(e))
+	}
+	if (!ec2_ready(e)) {
 		return;
+	}
 	if (!throttle_take(e->sim,
 		arena_printf(e->rq->arena, "ec2|%s|TerminateInstances-resources", e->rq->region),
 		1000, 20, (double)ids_n)) {
@@ -447,8 +498,9 @@ void ec2_terminate(struct ec2 *e)
 	}
 	/* One unknown id fails the batch and ends none. */
 	for (size_t k = 0; k < ids_n; k++) {
-		if (!ec2_named(e, ids[k]))
+		if (!ec2_named(e, ids[k])) {
 			return;
+		}
 	}
 	for (size_t k = 0; k < ids_n; k++) {
 		if (inst_find(e->sim, ids[k])->guarded) {

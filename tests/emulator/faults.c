@@ -14,24 +14,25 @@ static const struct {
 	const char *name;
 	enum fault_kind kind;
 } fault_names[] = {
-    {"delay", FAULT_DELAY},
-    {"hang", FAULT_HANG},
-    {"reset_before", FAULT_RESET_BEFORE},
-    {"reset_after", FAULT_RESET_AFTER},
-    {"status", FAULT_STATUS},
-    {"truncate", FAULT_TRUNCATE},
-    {"malform", FAULT_MALFORM},
-    {"duplicate", FAULT_DUPLICATE},
-    {"expired_credentials", FAULT_EXPIRED},
-    {"clock_skew", FAULT_SKEW},
-    {"pretend", FAULT_PRETEND},
+	{ "delay", FAULT_DELAY },
+	{ "hang", FAULT_HANG },
+	{ "reset_before", FAULT_RESET_BEFORE },
+	{ "reset_after", FAULT_RESET_AFTER },
+	{ "status", FAULT_STATUS },
+	{ "truncate", FAULT_TRUNCATE },
+	{ "malform", FAULT_MALFORM },
+	{ "duplicate", FAULT_DUPLICATE },
+	{ "expired_credentials", FAULT_EXPIRED },
+	{ "clock_skew", FAULT_SKEW },
+	{ "pretend", FAULT_PRETEND },
 };
 
 void faults_new(struct sim *s)
 {
 	s->faults = calloc(1, sizeof(*s->faults));
-	if (!s->faults)
+	if (!s->faults) {
 		abort();
+	}
 }
 
 static void fault_free(struct fault *f)
@@ -65,8 +66,9 @@ size_t fault_drop(struct sim *s, uint64_t id)
 
 void faults_free(struct sim *s)
 {
-	if (!s->faults)
+	if (!s->faults) {
 		return;
+	}
 	fault_drop(s, 0);
 	free(s->faults->list);
 	free(s->faults);
@@ -85,16 +87,19 @@ struct fault *fault_match(struct sim *s, const struct sim_req *rq)
 
 		if (f->count == 0 || !hits(f->service, rq->service) ||
 		    !hits(f->action, rq->action) || !hits(f->path, rq->http->path) ||
-		    !hits(f->region, rq->region))
+		    !hits(f->region, rq->region)) {
 			continue;
+		}
 		if (f->skip > 0) {
 			f->skip--;
 			continue;
 		}
-		if (f->probability < 1 && rng_unit(&s->rng) >= f->probability)
+		if (f->probability < 1 && rng_unit(&s->rng) >= f->probability) {
 			continue;
-		if (f->count > 0)
+		}
+		if (f->count > 0) {
 			f->count--;
+		}
 		f->hits++;
 		return f;
 	}
@@ -113,14 +118,17 @@ bool fault_add(struct sim *s, const json_t *doc, uint64_t *ret_id, struct spot_e
 	const json_t *match = json_object_get(doc, "match");
 	struct fault *f = calloc(1, sizeof(*f));
 
-	if (!f)
+	if (!f) {
 		abort();
-	for (size_t k = 0; kind && k < ARRAY_LEN(fault_names); k++) {
-		if (str_same(kind, fault_names[k].name))
-			f->kind = fault_names[k].kind;
 	}
-	if (f->kind == FAULT_NONE && err->rc == SPOT_OK)
+	for (size_t k = 0; kind && k < ARRAY_LEN(fault_names); k++) {
+		if (str_same(kind, fault_names[k].name)) {
+			f->kind = fault_names[k].kind;
+		}
+	}
+	if (f->kind == FAULT_NONE && err->rc == SPOT_OK) {
 		err_set(err, SPOT_INVALID, "unknown fault kind %s", kind);
+	}
 	f->service = match ? dup_member(match, "service", err) : NULL;
 	f->action = match ? dup_member(match, "action", err) : NULL;
 	f->path = match ? dup_member(match, "path", err) : NULL;
@@ -140,8 +148,9 @@ bool fault_add(struct sim *s, const json_t *doc, uint64_t *ret_id, struct spot_e
 	}
 	f->id = ++t->last_id;
 	t->list = realloc(t->list, (t->n + 1) * sizeof(struct fault *));
-	if (!t->list)
+	if (!t->list) {
 		abort();
+	}
 	t->list[t->n++] = f;
 	*ret_id = f->id;
 	return true;
@@ -156,8 +165,9 @@ json_t *fault_json(const struct sim *s)
 		const char *name = "?";
 
 		for (size_t i = 0; i < ARRAY_LEN(fault_names); i++) {
-			if (fault_names[i].kind == f->kind)
+			if (fault_names[i].kind == f->kind) {
 				name = fault_names[i].name;
+			}
 		}
 		json_array_append_new(a,
 		    json_pack("{s:I, s:s, s:s?, s:s?, s:s?, s:I, s:I}", "id", (json_int_t)f->id,

@@ -11,8 +11,8 @@ static void form_add(struct sim_req *rq, struct form *f, size_t *cap, const char
 		const char *amp = memchr(p, '&', (size_t)(end - p));
 		const char *stop = amp ? amp : end;
 		const char *eq = memchr(p, '=', (size_t)(stop - p));
-		struct str key = {p, (size_t)((eq ? eq : stop) - p)};
-		struct str value = {eq ? eq + 1 : stop, eq ? (size_t)(stop - eq - 1) : 0};
+		struct str key = { p, (size_t)((eq ? eq : stop) - p) };
+		struct str value = { eq ? eq + 1 : stop, eq ? (size_t)(stop - eq - 1) : 0 };
 		char *k, *v;
 
 		if (key.n > 0) {
@@ -22,7 +22,7 @@ static void form_add(struct sim_req *rq, struct form *f, size_t *cap, const char
 				return;
 			}
 			f->items = arena_grow(rq->arena, f->items, f->n, cap, sizeof(*f->items));
-			f->items[f->n++] = (struct param){.name = k, .value = v};
+			f->items[f->n++] = (struct param){ .name = k, .value = v };
 		}
 		p = stop + 1;
 	}
@@ -39,21 +39,25 @@ void form_parse(struct sim_req *rq, struct form *f)
 {
 	size_t cap = 0;
 
-	*f = (struct form){0};
-	if (rq->http->body.n > 0)
+	*f = (struct form){ 0 };
+	if (rq->http->body.n > 0) {
 		form_add(rq, f, &cap, rq->http->body.p, rq->http->body.n);
-	if (rq->http->query && *rq->http->query)
+	}
+	if (rq->http->query && *rq->http->query) {
 		form_add(rq, f, &cap, rq->http->query, strlen(rq->http->query));
-	if (f->n > 0)
+	}
+	if (f->n > 0) {
 		qsort(f->items, f->n, sizeof(*f->items), param_cmp);
+	}
 }
 
 void form_put(struct form *f, struct arena *a, const char *name, const char *value)
 {
 	struct param *more;
 
-	if (!value)
+	if (!value) {
 		return;
+	}
 	for (size_t k = 0; k < f->n; k++) {
 		if (str_same(f->items[k].name, name)) {
 			f->items[k].value = value;
@@ -61,9 +65,10 @@ void form_put(struct form *f, struct arena *a, const char *name, const char *val
 		}
 	}
 	more = arena_array(a, f->n + 1, sizeof(*more));
-	if (f->n > 0)
+	if (f->n > 0) {
 		memcpy(more, f->items, f->n * sizeof(*more));
-	more[f->n] = (struct param){.name = name, .value = value};
+	}
+	more[f->n] = (struct param){ .name = name, .value = value };
 	f->items = more;
 	f->n++;
 	qsort(f->items, f->n, sizeof(*f->items), param_cmp);
@@ -71,11 +76,13 @@ void form_put(struct form *f, struct arena *a, const char *name, const char *val
 
 void form_below(const struct form *f, struct arena *a, const char *prefix, struct form *ret)
 {
-	*ret = (struct form){.items = arena_array(a, f->n + 1, sizeof(*ret->items))};
+	*ret = (struct form){ .items = arena_array(a, f->n + 1, sizeof(*ret->items)) };
 	for (size_t k = 0; k < f->n; k++) {
-		if (str_prefix(f->items[k].name, prefix))
-			ret->items[ret->n++] = (struct param){
-			    .name = f->items[k].name + strlen(prefix), .value = f->items[k].value};
+		if (str_prefix(f->items[k].name, prefix)) {
+			ret->items[ret->n++] =
+			    (struct param){ .name = f->items[k].name + strlen(prefix),
+				    .value = f->items[k].value };
+		}
 	}
 }
 
@@ -93,16 +100,18 @@ const char *form_get(struct form *f, const char *name)
 void form_accept(struct form *f, const char *pattern)
 {
 	for (size_t k = 0; k < f->n; k++) {
-		if (glob_match(pattern, f->items[k].name))
+		if (glob_match(pattern, f->items[k].name)) {
 			f->items[k].used = true;
+		}
 	}
 }
 
 const char *form_unknown(const struct form *f)
 {
 	for (size_t k = 0; k < f->n; k++) {
-		if (!f->items[k].used)
+		if (!f->items[k].used) {
 			return f->items[k].name;
+		}
 	}
 	return NULL;
 }
@@ -135,7 +144,8 @@ size_t form_list(struct form *f, struct arena *a, const char *prefix, const char
 	}
 	qsort(list, n, sizeof(*list), numbered_cmp);
 	*ret = arena_array(a, n + 1, sizeof(**ret));
-	for (size_t k = 0; k < n; k++)
+	for (size_t k = 0; k < n; k++) {
 		(*ret)[k] = list[k].value;
+	}
 	return n;
 }

@@ -27,15 +27,15 @@ struct sim_req {
 	struct arena *arena;
 	enum proto proto;
 	const char *service; /* "ec2", "sts", ..., "lambda" */
-	const char *action;  /* "RunInstances", "GetObject", "POST /instance-operations/launch" */
+	const char *action; /* "RunInstances", "GetObject", "POST /instance-operations/launch" */
 	const char *region;
 	const char *account;
 	const char *request_id;
 	const struct cred *cred; /* after verification */
-	int64_t skew_us;	 /* fault: our clock is off by this */
-	bool expire;		 /* fault: credentials count as expired */
-	const char *key;	 /* s3: bucket/key part */
-	void *own;		 /* the cloud's, between classify and serve */
+	int64_t skew_us; /* fault: our clock is off by this */
+	bool expire; /* fault: credentials count as expired */
+	const char *key; /* s3: bucket/key part */
+	void *own; /* the cloud's, between classify and serve */
 };
 struct sim_reply {
 	int status;
@@ -45,7 +45,7 @@ struct sim_reply {
 	struct spot_header headers[24];
 	size_t headers_n;
 	const char *code; /* the vendor's error code, for the counters */
-	bool parked;	  /* the handler keeps the request and answers it itself, later */
+	bool parked; /* the handler keeps the request and answers it itself, later */
 };
 
 void reply_set(struct sim_reply *rep, int status, const char *type, const char *body, size_t n);
@@ -53,8 +53,8 @@ void reply_header(struct sim_reply *rep, const char *name, const char *value);
 /* The error in the shape of the request's protocol. */
 void reply_fail(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
     const char *fmt, ...) PRINTF(5, 6);
-void reply_json(
-    struct sim_req *rq, struct sim_reply *rep, int status, json_t *doc); /* steals doc */
+void reply_json(struct sim_req *rq, struct sim_reply *rep, int status,
+    json_t *doc); /* steals doc */
 const char *req_header(const struct sim_req *rq, const char *name);
 
 /* aws.c, lambda.c, s3.c */
@@ -84,7 +84,7 @@ struct fault {
 	uint64_t id;
 	enum fault_kind kind;
 	char *service, *action, *path, *region; /* patterns, NULL = any */
-	int64_t count, skip;			/* count < 0: for ever */
+	int64_t count, skip; /* count < 0: for ever */
 	double probability;
 	int64_t us;
 	int status;

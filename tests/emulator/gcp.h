@@ -10,13 +10,13 @@
 
 #include "clouds.h"
 
-#define GCP_PROJECT	   "cloudsim-project"
+#define GCP_PROJECT "cloudsim-project"
 #define GCP_PROJECT_NUMBER "415104041262"
-#define GCP_SA		   "broker@" GCP_PROJECT ".iam.gserviceaccount.com"
-#define GCP_NODE_SA	   GCP_PROJECT_NUMBER "-compute@developer.gserviceaccount.com"
-#define GCP_LINKS	   "https://www.googleapis.com/compute/v1/"
-#define GCP_P		   "projects/" GCP_PROJECT "/"
-#define GCP_ARGS_MAX	   6
+#define GCP_SA "broker@" GCP_PROJECT ".iam.gserviceaccount.com"
+#define GCP_NODE_SA GCP_PROJECT_NUMBER "-compute@developer.gserviceaccount.com"
+#define GCP_LINKS "https://www.googleapis.com/compute/v1/"
+#define GCP_P "projects/" GCP_PROJECT "/"
+#define GCP_ARGS_MAX 6
 
 struct evp_pkey_st;
 struct gcp_req;
@@ -32,7 +32,7 @@ struct gcp_part {
 	const char *part, *region;
 	int64_t nanos[SIDE_COUNT]; /* -1 = none */
 	int64_t shift[SIDE_COUNT]; /* micro-dollars that /price added to it */
-	int64_t told[SIDE_COUNT];  /* the same as the list has it: not while its feed is frozen */
+	int64_t told[SIDE_COUNT]; /* the same as the list has it: not while its feed is frozen */
 };
 struct gcp_sku {
 	const char *id, *description, *family, *group, *usage, *unit, *regions, *tiers, *part;
@@ -59,7 +59,7 @@ struct gcp_op {
 	bool done;
 	int http;
 	char *http_message;
-	json_t *errors;	  /* error.errors[] */
+	json_t *errors; /* error.errors[] */
 	json_t *metadata; /* bulk insert */
 	struct inst *inst;
 	struct loop_timer timer;
@@ -130,26 +130,27 @@ struct gcp_call {
 	struct gcp *g;
 	struct arena *a;
 	const char *arg[GCP_ARGS_MAX];
-	const char *email;   /* who calls */
+	const char *email; /* who calls */
 	const char *version; /* "v1", "beta" */
-	json_t *body;	     /* parsed and checked where the route has a schema; else NULL */
+	json_t *body; /* parsed and checked where the route has a schema; else NULL */
 };
 struct gcp_route {
-	const char *service, *method, *path; /* {} = one segment, {*} = the rest; "wait" style
-					      * suffixes are segments, ":verb" ends the last one */
-	const char *action;		     /* the vendor's method id without the service */
+	/* {} = one segment, {*} = the rest; "wait" style suffixes are segments, ":verb" ends the
+	 * last one */
+	const char *service, *method, *path;
+	const char *action; /* the vendor's method id without the service */
 	void (*fn)(struct gcp_call *c);
 	const char *schema; /* of the body; NULL = none */
 	const char *params; /* allowed query parameters, space-separated */
 	const char *scopes; /* any of these beside cloud-platform; NULL = no token asked */
-	const char *group;  /* rate limit group; NULL = not limited */
+	const char *group; /* rate limit group; NULL = not limited */
 };
 
 /* gcp.c */
 void gcp_classify(struct sim_req *rq);
 void gcp_serve(struct sim_req *rq, struct sim_reply *rep);
 void gcp_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
-	       const char *message);
+    const char *message);
 const char *gcp_param(struct gcp_call *c, const char *name); /* NULL if absent or "" */
 bool gcp_param_bool(struct gcp_call *c, const char *name, bool dflt);
 void gcp_fail(struct gcp_call *c, int status, const char *reason, const char *fmt, ...)
@@ -157,9 +158,9 @@ void gcp_fail(struct gcp_call *c, int status, const char *reason, const char *fm
 void gcp_reply(struct gcp_call *c, json_t *doc); /* steals; status 200 */
 void gcp_not_found(struct gcp_call *c, const char *resource);
 const char *gcp_link(struct arena *a, const char *fmt, ...)
-    PRINTF(2, 3);				   /* after GCP_LINKS GCP_P */
+    PRINTF(2, 3); /* after GCP_LINKS GCP_P */
 const char *gcp_time(struct arena *a, int64_t us); /* Pacific, milliseconds */
-int64_t gcp_pacific_offset(int64_t us);		   /* seconds, negative */
+int64_t gcp_pacific_offset(int64_t us); /* seconds, negative */
 const char *gcp_u64(struct arena *a, uint64_t v);
 uint64_t gcp_new_id(struct sim *s);
 uint64_t gcp_hash_id(const char *text); /* a constant id for what is always there */
@@ -171,7 +172,7 @@ bool gcp_known_project(struct gcp_call *c);
 bool gcp_schema_load(struct sim *s, struct spot_err *err);
 bool gcp_schema_check(struct gcp_call *c, const char *schema, const json_t *doc);
 int64_t gcp_i64(const json_t *o, const char *key, int64_t dflt); /* number or text */
-const char *gcp_text(const json_t *o, const char *key);		 /* NULL if absent or "" */
+const char *gcp_text(const json_t *o, const char *key); /* NULL if absent or "" */
 
 /* gcp_filter.c: AIP-160 as compute takes it. */
 bool gcp_filter_valid(const char *filter, struct arena *a);
@@ -181,9 +182,9 @@ bool gcp_filter_match(const char *filter, const json_t *item, struct arena *a);
 void gcp_list(struct gcp_call *c, const char *kind, const char *path, json_t *items);
 /* items: pairs [scope, item]; member: "instances". */
 void gcp_aggregate(struct gcp_call *c, const char *kind, const char *path, const char *member,
-		   json_t *items, bool regions);
+    json_t *items, bool regions);
 void gcp_page_generic(struct gcp_call *c, const char *member, json_t *items, int64_t size_max,
-		      bool token_always);
+    bool token_always);
 
 /* gcp_auth.c */
 bool gcp_auth_new(struct sim *s, struct spot_err *err);
@@ -192,7 +193,7 @@ void gcp_auth_free(struct sim *s);
 struct evp_pkey_st *gcp_google_key(struct gcp *g); /* the key of identity tokens and signBlob */
 bool gcp_authorize(struct gcp_call *c, const char *scopes); /* false: answered */
 struct gcp_token *gcp_token_new(struct sim *s, const char *email, const char *scopes,
-				int64_t seconds);
+    int64_t seconds);
 size_t gcp_tokens_expire(struct sim *s);
 void gcp_key_rotate(struct sim *s);
 /* {"iss":...} signed by Google's own key (RS256): what an identity token is. */
@@ -237,11 +238,11 @@ const char *gcp_image_resolve(struct arena *a, const char *url);
 
 /* gcp_ops.c */
 struct gcp_op *gcp_op_new(struct sim *s, const char *type, const char *scope, const char *user,
-			  const char *target, const char *target_id);
+    const char *target, const char *target_id);
 void gcp_op_done(struct gcp_op *op); /* now; wakes who waits */
 void gcp_op_after(struct gcp_op *op, int64_t us, void (*finish)(struct gcp_op *op));
 void gcp_op_error(struct gcp_op *op, int http, const char *http_message,
-		  json_t *error); /* steals */
+    json_t *error); /* steals */
 json_t *gcp_op_json(const struct gcp_op *op, struct arena *a);
 struct gcp_op *gcp_op_by_request(const struct gcp *g, const char *scope, const char *request_id);
 void gcp_ops_free(struct sim *s);
@@ -273,7 +274,7 @@ void gcp_bulk_zone(struct gcp_call *c);
 void gcp_bulk_region(struct gcp_call *c);
 /* NULL: room for one more; else the operation's error (new). */
 json_t *gcp_shortage(struct sim *s, const struct gcp_want *w, int *ret_http,
-		     const char **ret_words);
+    const char **ret_words);
 struct inst *gcp_vm_make(struct gcp_call *c, const struct gcp_want *w, struct gcp_op *op);
 
 /* gcp_vm.c: an instance seen through the API, its end, its disks. */
@@ -330,7 +331,7 @@ json_t *gcp_template_under(struct gcp_call *c, const char *url, const json_t *bo
 /* gcp_disk.c */
 struct gcp_disk *gcp_disk_new(struct sim *s, const char *zone, const char *name);
 void gcp_disk_free(struct sim *s, struct gcp_disk *d);
-void gcp_disks_unmade(struct inst *i);	/* the VM never was, and neither were they */
+void gcp_disks_unmade(struct inst *i); /* the VM never was, and neither were they */
 void gcp_disks_release(struct inst *i); /* the VM is deleted: autoDelete ones go, others stay */
 void gcp_disks_free(struct sim *s);
 void gcp_disk_get(struct gcp_call *c);
@@ -344,7 +345,7 @@ int64_t gcp_quota_limit(const struct sim *s, const char *metric, const char *reg
 int64_t gcp_quota_usage(const struct sim *s, const char *metric, const char *region);
 /* The first quota that one more of w would pass, or NULL. */
 const char *gcp_quota_passed(const struct sim *s, const struct gcp_want *w, int64_t *ret_limit,
-			     const char **ret_region);
+    const char **ret_region);
 json_t *gcp_quotas_json(const struct sim *s, const char *region); /* NULL = project-wide */
 bool gcp_quota_set(struct sim *s, const json_t *doc, struct spot_err *err);
 void gcp_quotas_free(struct sim *s);

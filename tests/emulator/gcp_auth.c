@@ -13,19 +13,20 @@
 
 #define CLOUD_PLATFORM "https://www.googleapis.com/auth/cloud-platform"
 
-/* ---- RSA and base64url ------------------------------------------------------------------ */
+/* ---- RSA and base64url ----------------------------------------------------------------------- */
 
 const char *gcp_base64url(struct arena *a, const void *p, size_t n)
 {
 	char *t = base64_encode(a, p, n);
 
 	for (char *q = t; *q; q++) {
-		if (*q == '+')
+		if (*q == '+') {
 			*q = '-';
-		else if (*q == '/')
+		} else if (*q == '/') {
 			*q = '_';
-		else if (*q == '=')
+		} else if (*q == '=') {
 			*q = '\0';
+		}
 	}
 	return t;
 }
@@ -35,12 +36,14 @@ bool gcp_base64url_decode(struct arena *a, const char *s, size_t n, struct str *
 	char *t = arena_alloc(a, n + 4);
 
 	for (size_t k = 0; k < n; k++) {
-		if (s[k] == '+' || s[k] == '/')
+		if (s[k] == '+' || s[k] == '/') {
 			return false;
+		}
 		t[k] = s[k] == '-' ? '+' : s[k] == '_' ? '/' : s[k];
 	}
-	for (; n % 4; n++)
+	for (; n % 4; n++) {
 		t[n] = '=';
+	}
 	return base64_decode(a, t, n, ret);
 }
 
@@ -48,8 +51,8 @@ bool gcp_rsa_verify(EVP_PKEY *key, struct str text, struct str signature)
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	bool ok = EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
-		  EVP_DigestVerify(ctx, (const unsigned char *)signature.p, signature.n,
-				   (const unsigned char *)text.p, text.n) == 1;
+	    EVP_DigestVerify(ctx, (const unsigned char *)signature.p, signature.n,
+		(const unsigned char *)text.p, text.n) == 1;
 
 	EVP_MD_CTX_free(ctx);
 	return ok;
@@ -66,15 +69,16 @@ char *gcp_identity_token(struct sim *s, struct arena *a, json_t *claims)
 
 	json_decref(claims);
 	text = arena_printf(a, "%s.%s", gcp_base64url(a, head, sizeof(head) - 1),
-			    gcp_base64url(a, body, strlen(body)));
+	    gcp_base64url(a, body, strlen(body)));
 	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, gcp_google_key(s->gcp)) == 1 &&
-	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)text, strlen(text)) == 1)
+	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)text, strlen(text)) == 1) {
 		text = arena_printf(a, "%s.%s", text, gcp_base64url(a, sig, n));
+	}
 	EVP_MD_CTX_free(ctx);
 	return text;
 }
 
-/* ---- start and end ---------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 void gcp_key_rotate(struct sim *s)
 {
@@ -84,17 +88,20 @@ void gcp_key_rotate(struct sim *s)
 	free(g->key_id);
 	g->key = EVP_RSA_gen(2048);
 	g->key_id = sim_id(s, NULL, "", 20);
-	if (!g->key)
+	if (!g->key) {
 		abort();
+	}
 }
 
 /* Made at the first use: it takes a while, and few need it. */
 struct evp_pkey_st *gcp_google_key(struct gcp *g)
 {
-	if (!g->google_key)
+	if (!g->google_key) {
 		g->google_key = EVP_RSA_gen(2048);
-	if (!g->google_key)
+	}
+	if (!g->google_key) {
 		abort();
+	}
 	return g->google_key;
 }
 
@@ -118,12 +125,11 @@ bool gcp_auth_key_file(struct sim *s, struct spot_err *err)
 
 	PEM_write_bio_PrivateKey(out, s->gcp->key, NULL, NULL, 0, NULL, NULL);
 	n = BIO_get_mem_data(out, &pem);
-	doc = json_pack(
-	    "{s:s, s:s, s:s, s:s%, s:s, s:s, s:s, s:o, s:s, s:s, s:s}", "type", "service_account",
-	    "project_id", GCP_PROJECT, "private_key_id", s->gcp->key_id, "private_key", pem,
-	    (size_t)n, "client_email", GCP_SA, "client_id", "104826195837261904825", "auth_uri",
-	    "https://accounts.google.com/o/oauth2/auth", "token_uri",
-	    json_sprintf("http://127.0.0.1:%d/token", cloud_port(s, CLOUD_GCP)),
+	doc = json_pack("{s:s, s:s, s:s, s:s%, s:s, s:s, s:s, s:o, s:s, s:s, s:s}", "type",
+	    "service_account", "project_id", GCP_PROJECT, "private_key_id", s->gcp->key_id,
+	    "private_key", pem, (size_t)n, "client_email", GCP_SA, "client_id",
+	    "104826195837261904825", "auth_uri", "https://accounts.google.com/o/oauth2/auth",
+	    "token_uri", json_sprintf("http://127.0.0.1:%d/token", cloud_port(s, CLOUD_GCP)),
 	    "auth_provider_x509_cert_url", "https://www.googleapis.com/oauth2/v1/certs",
 	    "client_x509_cert_url", "https://www.googleapis.com/robot/v1/metadata/x509/" GCP_SA,
 	    "universe_domain", "googleapis.com");
@@ -131,8 +137,9 @@ bool gcp_auth_key_file(struct sim *s, struct spot_err *err)
 	text = json_text(a, doc);
 	json_decref(doc);
 	snprintf(path, sizeof(path), "%s/gcp-key.json", s->conf.dir);
-	if (file_put(path, text, strlen(text), 0600))
+	if (file_put(path, text, strlen(text), 0600)) {
 		return true;
+	}
 	err_set(err, SPOT_CONFIG, "cannot write %s", path);
 	return false;
 }
@@ -158,15 +165,16 @@ void gcp_auth_free(struct sim *s)
 	free(g->api_key);
 }
 
-/* ---- tokens ----------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 struct gcp_token *gcp_token_new(struct sim *s, const char *email, const char *scopes,
-				int64_t seconds)
+    int64_t seconds)
 {
 	struct gcp_token *t = calloc(1, sizeof(*t));
 
-	if (!t)
+	if (!t) {
 		abort();
+	}
 	t->text = sim_id(s, NULL, "ya29.c.cloudsim_", 32);
 	t->email = dup_text(email);
 	t->scopes = dup_text(scopes);
@@ -187,11 +195,11 @@ size_t gcp_tokens_expire(struct sim *s)
 	return n;
 }
 
-/* ---- assertions ------------------------------------------------------------------------- */
+/* ---- assertions ------------------------------------------------------------------------------ */
 
 static json_t *jwt_part(struct arena *a, const char *p, size_t n)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct str raw;
 	json_t *doc = NULL;
 
@@ -212,8 +220,9 @@ static json_t *jwt_verified(struct gcp_call *c, const char *jwt, const char **wh
 	bool ok;
 
 	*why = "Invalid JWT: Failed audience check or malformed.";
-	if (!two || strchr(two + 1, '.'))
+	if (!two || strchr(two + 1, '.')) {
 		return NULL;
+	}
 	head = jwt_part(c->a, jwt, (size_t)(one - jwt));
 	*why = "Invalid JWT: header must have alg RS256.";
 	ok = head && str_same(json_string_value(json_object_get(head, "alg")), "RS256");
@@ -222,12 +231,14 @@ static json_t *jwt_verified(struct gcp_call *c, const char *jwt, const char **wh
 		ok = str_same(json_string_value(json_object_get(head, "kid")), c->g->key_id);
 	}
 	json_decref(head);
-	if (!ok)
+	if (!ok) {
 		return NULL;
+	}
 	*why = "Invalid JWT Signature.";
 	if (!gcp_base64url_decode(c->a, two + 1, strlen(two + 1), &sig) ||
-	    !gcp_rsa_verify(c->g->key, (struct str){jwt, (size_t)(two - jwt)}, sig))
+	    !gcp_rsa_verify(c->g->key, (struct str){ jwt, (size_t)(two - jwt) }, sig)) {
 		return NULL;
+	}
 	*why = "Invalid JWT: claims are not a JSON object.";
 	claims = jwt_part(c->a, one + 1, (size_t)(two - one - 1));
 	return claims;
@@ -240,7 +251,7 @@ static bool jwt_times_valid(struct gcp_call *c, const json_t *claims)
 	int64_t from = json_integer_value(iat), to = json_integer_value(exp);
 
 	return json_is_integer(iat) && json_is_integer(exp) && from <= now + 300 && to > now &&
-	       to > from && to - from <= 3600;
+	    to > from && to - from <= 3600;
 }
 
 static const char *const times_words = "Invalid JWT: Token must be a short-lived token (60 "
@@ -249,13 +260,13 @@ static const char *const times_words = "Invalid JWT: Token must be a short-lived
 
 static bool our_url(const struct gcp_call *c, const char *text, const char *path)
 {
-	return str_same(
-	    text, arena_printf(c->a, "http://127.0.0.1:%d%s", cloud_port(c->sim, CLOUD_GCP), path));
+	return str_same(text,
+	    arena_printf(c->a, "http://127.0.0.1:%d%s", cloud_port(c->sim, CLOUD_GCP), path));
 }
 
 void oauth_token(struct gcp_call *c)
 {
-	struct form f = {0};
+	struct form f = { 0 };
 	const char *grant, *assertion, *why = NULL, *scope, *aud, *target;
 	json_t *claims AUTO(json) = NULL;
 
@@ -264,7 +275,7 @@ void oauth_token(struct gcp_call *c)
 	assertion = form_get(&f, "assertion");
 	if (!str_same(grant, "urn:ietf:params:oauth:grant-type:jwt-bearer")) {
 		gcp_fail(c, 400, "unsupported_grant_type", "Invalid grant_type: %s",
-			 grant ? grant : "");
+		    grant ? grant : "");
 		return;
 	}
 	if (!assertion) {
@@ -280,27 +291,27 @@ void oauth_token(struct gcp_call *c)
 	} else if (!str_same(json_string_value(json_object_get(claims, "iss")), GCP_SA)) {
 		gcp_fail(c, 400, "invalid_grant", "Invalid grant: account not found");
 	} else if (!our_url(c, aud, "/token") &&
-		   !str_same(aud, "https://oauth2.googleapis.com/token") &&
-		   !str_same(aud, "https://accounts.google.com/o/oauth2/token")) {
+	    !str_same(aud, "https://oauth2.googleapis.com/token") &&
+	    !str_same(aud, "https://accounts.google.com/o/oauth2/token")) {
 		gcp_fail(c, 400, "invalid_grant", "Invalid JWT: Failed audience check");
 	} else if (target) {
 		int64_t now = sim_wall(c->sim) / SPOT_US_PER_S;
 
-		gcp_reply(
-		    c, json_pack("{s:s}", "id_token",
-				 gcp_identity_token(
-				     c->sim, c->a,
-				     json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "iss",
-					       "https://accounts.google.com", "aud", target, "sub",
-					       "104826195837261904825", "email", GCP_SA, "iat",
-					       (json_int_t)now, "exp", (json_int_t)now + 3600))));
+		gcp_reply(c,
+		    json_pack("{s:s}", "id_token",
+			gcp_identity_token(c->sim, c->a,
+			    json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "iss",
+				"https://accounts.google.com", "aud", target, "sub",
+				"104826195837261904825", "email", GCP_SA, "iat", (json_int_t)now,
+				"exp", (json_int_t)now + 3600))));
 	} else if (!scope || !*scope) {
 		gcp_fail(c, 400, "invalid_scope", "Empty or missing scope not allowed.");
 	} else {
 		const struct gcp_token *t = gcp_token_new(c->sim, GCP_SA, scope, 3599);
 
-		gcp_reply(c, json_pack("{s:s, s:i, s:s}", "access_token", t->text, "expires_in",
-				       3599, "token_type", "Bearer"));
+		gcp_reply(c,
+		    json_pack("{s:s, s:i, s:s}", "access_token", t->text, "expires_in", 3599,
+			"token_type", "Bearer"));
 	}
 }
 
@@ -319,17 +330,17 @@ void oauth_certs(struct gcp_call *c)
 	BN_free(n);
 	BN_free(e);
 	reply_header(c->rep, "Cache-Control",
-		     "public, max-age=19800, must-revalidate, no-transform");
+	    "public, max-age=19800, must-revalidate, no-transform");
 	gcp_reply(c,
-		  json_pack("{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}", "keys", "kty", "RSA", "alg",
-			    "RS256", "use", "sig", "kid", "cloudsim-google-1", "n", mod, "e", exp));
+	    json_pack("{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}", "keys", "kty", "RSA", "alg", "RS256",
+		"use", "sig", "kid", "cloudsim-google-1", "n", mod, "e", exp));
 }
 
-/* ---- federation ------------------------------------------------------------------------- */
+/* ---- federation ------------------------------------------------------------------------------ */
 
 void sts_token(struct gcp_call *c)
 {
-	struct form f = {0};
+	struct form f = { 0 };
 	const char *grant, *aud, *subject, *kind, *scope;
 	const struct gcp_token *t;
 
@@ -343,18 +354,19 @@ void sts_token(struct gcp_call *c)
 		gcp_fail(c, 400, "unsupported_grant_type", "Invalid grant_type.");
 		return;
 	}
-	if (!aud || !str_prefix(aud, "//iam.googleapis.com/projects/" GCP_PROJECT_NUMBER
-				     "/locations/global/"
-				     "workloadIdentityPools/")) {
+	if (!aud ||
+	    !str_prefix(aud,
+		"//iam.googleapis.com/projects/" GCP_PROJECT_NUMBER "/locations/global/"
+		"workloadIdentityPools/")) {
 		gcp_fail(c, 400, "invalid_request", "Invalid value for \"audience\".");
 		return;
 	}
 	if (!subject || !*subject || !kind || !scope ||
 	    !str_same(form_get(&f, "requested_token_type"),
-		      "urn:ietf:params:oauth:token-type:access_token")) {
+		"urn:ietf:params:oauth:token-type:access_token")) {
 		gcp_fail(c, 400, "invalid_request",
-			 "subject_token, subject_token_type, scope and requested_token_type are "
-			 "required.");
+		    "subject_token, subject_token_type, scope and requested_token_type are "
+		    "required.");
 		return;
 	}
 	/* Any JWT stands for the workload; a text "expired" for one that is refused. */
@@ -363,14 +375,15 @@ void sts_token(struct gcp_call *c)
 		return;
 	}
 	t = gcp_token_new(c->sim, "principal", scope, 3600);
-	gcp_reply(c, json_pack("{s:s, s:s, s:s, s:i}", "access_token", t->text, "issued_token_type",
-			       "urn:ietf:params:oauth:token-type:access_token", "token_type",
-			       "Bearer", "expires_in", 3600));
+	gcp_reply(c,
+	    json_pack("{s:s, s:s, s:s, s:i}", "access_token", t->text, "issued_token_type",
+		"urn:ietf:params:oauth:token-type:access_token", "token_type", "Bearer",
+		"expires_in", 3600));
 }
 
 void iam_access_token(struct gcp_call *c)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *doc AUTO(json) = NULL;
 	const json_t *scope;
 	const char *scopes = "", *lifetime;
@@ -387,26 +400,30 @@ void iam_access_token(struct gcp_call *c)
 	}
 	if (!str_same(c->arg[0], GCP_SA) && !str_same(c->arg[0], GCP_NODE_SA)) {
 		gcp_fail(c, 404, "notFound", "Not found; Gaia id not found for email %s",
-			 c->arg[0]);
+		    c->arg[0]);
 		return;
 	}
 	lifetime = gcp_text(doc, "lifetime"); /* "3600s"; longer takes an organization's policy */
-	json_array_foreach(scope, k, one) scopes =
-	    arena_printf(c->a, "%s%s%s", scopes, *scopes ? " " : "", json_string_value(one));
-	if (lifetime && (!str_suffix(lifetime, "s") ||
-			 !parse_i64(arena_strndup(c->a, lifetime, strlen(lifetime) - 1), 1, 3600, &life))) {
+	json_array_foreach (scope, k, one) {
+		scopes = arena_printf(c->a, "%s%s%s", scopes, *scopes ? " " : "",
+		    json_string_value(one));
+	}
+	if (lifetime &&
+	    (!str_suffix(lifetime, "s") ||
+		!parse_i64(arena_strndup(c->a, lifetime, strlen(lifetime) - 1), 1, 3600, &life))) {
 		gcp_fail(c, 400, "badRequest", "Request contains an invalid argument: lifetime.");
 		return;
 	}
 	t = gcp_token_new(c->sim, c->arg[0], scopes, (int)life);
-	gcp_reply(c, json_pack("{s:s, s:s}", "accessToken", t->text, "expireTime",
-			       format_time_s(t->expires_us, at)));
+	gcp_reply(c,
+	    json_pack("{s:s, s:s}", "accessToken", t->text, "expireTime",
+		format_time_s(t->expires_us, at)));
 }
 
 /* Signs with a key that Google keeps: signed URLs without a key file. */
 void iam_sign_blob(struct gcp_call *c)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *doc AUTO(json) = NULL;
 	const char *payload;
 	EVP_MD_CTX *ctx;
@@ -422,18 +439,20 @@ void iam_sign_blob(struct gcp_call *c)
 	}
 	if (!str_same(c->arg[0], GCP_SA) && !str_same(c->arg[0], GCP_NODE_SA)) {
 		gcp_fail(c, 404, "notFound", "Not found; Gaia id not found for email %s",
-			 c->arg[0]);
+		    c->arg[0]);
 		return;
 	}
 	ctx = EVP_MD_CTX_new();
 	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, gcp_google_key(c->g)) == 1 &&
-	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)raw.p, raw.n) == 1)
-		gcp_reply(c, json_pack("{s:s, s:s}", "keyId", "cloudsim-google-1", "signedBlob",
-				       base64_encode(c->a, sig, n)));
+	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)raw.p, raw.n) == 1) {
+		gcp_reply(c,
+		    json_pack("{s:s, s:s}", "keyId", "cloudsim-google-1", "signedBlob",
+			base64_encode(c->a, sig, n)));
+	}
 	EVP_MD_CTX_free(ctx);
 }
 
-/* ---- who calls -------------------------------------------------------------------------- */
+/* ---- who calls ------------------------------------------------------------------------------- */
 
 static bool has_scope(const char *had, const char *any)
 {
@@ -449,13 +468,16 @@ static bool has_scope(const char *had, const char *any)
 			memcpy(one, p, n);
 			one[n] = '\0';
 			at = strstr(had, one);
-			while (at && ((at > had && at[-1] != ' ') || (at[n] && at[n] != ' ')))
+			while (at && ((at > had && at[-1] != ' ') || (at[n] && at[n] != ' '))) {
 				at = strstr(at + 1, one);
-			if (at)
+			}
+			if (at) {
 				return true;
+			}
 		}
-		if (!p[n])
+		if (!p[n]) {
 			return false;
+		}
 		p += n + 1;
 	}
 }
@@ -463,21 +485,22 @@ static bool has_scope(const char *had, const char *any)
 static bool unauthenticated(struct gcp_call *c, const char *code)
 {
 	gcp_fail(c, 401, code,
-		 "Request %s authentication credential%s. Expected OAuth 2 access token, login "
-		 "cookie or "
-		 "other valid authentication credential. See "
-		 "https://developers.google.com/identity/sign-in/web/devconsole-project.",
-		 str_same(code, "required") ? "is missing required" : "had invalid",
-		 str_same(code, "required") ? "" : "s");
+	    "Request %s authentication credential%s. Expected OAuth 2 access token, login "
+	    "cookie or "
+	    "other valid authentication credential. See "
+	    "https://developers.google.com/identity/sign-in/web/devconsole-project.",
+	    str_same(code, "required") ? "is missing required" : "had invalid",
+	    str_same(code, "required") ? "" : "s");
 	return false;
 }
 
 static bool scope_suffices(struct gcp_call *c, const char *had, const char *scopes)
 {
-	if (has_scope(had, CLOUD_PLATFORM) || has_scope(had, scopes))
+	if (has_scope(had, CLOUD_PLATFORM) || has_scope(had, scopes)) {
 		return true;
+	}
 	gcp_fail(c, 403, "insufficientPermissions",
-		 "Request had insufficient authentication scopes.");
+	    "Request had insufficient authentication scopes.");
 	return false;
 }
 
@@ -489,15 +512,18 @@ static bool self_signed(struct gcp_call *c, const char *jwt, const char *scopes)
 
 	if (!claims || !jwt_times_valid(c, claims) ||
 	    !str_same(json_string_value(json_object_get(claims, "iss")), GCP_SA) ||
-	    !str_same(json_string_value(json_object_get(claims, "sub")), GCP_SA))
+	    !str_same(json_string_value(json_object_get(claims, "sub")), GCP_SA)) {
 		return unauthenticated(c, "authError");
+	}
 	aud = json_string_value(json_object_get(claims, "aud"));
 	scope = json_string_value(json_object_get(claims, "scope"));
 	c->email = GCP_SA;
-	if (scope)
+	if (scope) {
 		return scope_suffices(c, scope, scopes);
-	if (aud && (our_url(c, aud, "/") || glob_match("https://*.googleapis.com/", aud)))
+	}
+	if (aud && (our_url(c, aud, "/") || glob_match("https://*.googleapis.com/", aud))) {
 		return true;
+	}
 	return unauthenticated(c, "authError");
 }
 
@@ -506,11 +532,13 @@ static bool api_key_accepted(struct gcp_call *c, bool *ret_ok)
 	const char *key = gcp_param(c, "key");
 
 	*ret_ok = false;
-	if (!key || !str_same(c->rq->service, "billing") || req_header(c->rq, "authorization"))
+	if (!key || !str_same(c->rq->service, "billing") || req_header(c->rq, "authorization")) {
 		return false;
+	}
 	*ret_ok = str_same(key, c->g->api_key);
-	if (!*ret_ok)
+	if (!*ret_ok) {
 		gcp_fail(c, 400, "keyInvalid", "API key not valid. Please pass a valid API key.");
+	}
 	return true;
 }
 
@@ -519,20 +547,26 @@ bool gcp_authorize(struct gcp_call *c, const char *scopes)
 	const char *auth = req_header(c->rq, "authorization");
 	bool ok;
 
-	if (api_key_accepted(c, &ok))
+	if (api_key_accepted(c, &ok)) {
 		return ok;
-	if (!auth || !*auth)
+	}
+	if (!auth || !*auth) {
 		return unauthenticated(c, "required");
-	if (strncasecmp(auth, "Bearer ", 7) != 0 || c->rq->expire)
+	}
+	if (strncasecmp(auth, "Bearer ", 7) != 0 || c->rq->expire) {
 		return unauthenticated(c, "authError");
+	}
 	auth += 7;
-	if (strchr(auth, '.') && !str_prefix(auth, "ya29."))
+	if (strchr(auth, '.') && !str_prefix(auth, "ya29.")) {
 		return self_signed(c, auth, scopes);
+	}
 	for (const struct gcp_token *t = c->g->tokens; t; t = t->next) {
-		if (!str_same(t->text, auth))
+		if (!str_same(t->text, auth)) {
 			continue;
-		if (t->expires_us <= sim_wall(c->sim) + c->rq->skew_us)
+		}
+		if (t->expires_us <= sim_wall(c->sim) + c->rq->skew_us) {
 			return unauthenticated(c, "authError");
+		}
 		c->email = t->email;
 		return scope_suffices(c, t->scopes, scopes);
 	}

@@ -9,8 +9,7 @@
 static json_t *service(const char *id, const char *name)
 {
 	return json_pack("{s:o, s:s, s:s, s:s}", "name", json_sprintf("services/%s", id),
-			 "serviceId", id, "displayName", name, "businessEntityName",
-			 "businessEntities/GCP");
+	    "serviceId", id, "displayName", name, "businessEntityName", "businessEntities/GCP");
 }
 
 void billing_services(struct gcp_call *c)
@@ -22,17 +21,19 @@ void billing_services(struct gcp_call *c)
 	gcp_page_generic(c, "services", list, 5000, true);
 }
 
-/* ---- SKUs ------------------------------------------------------------------------------- */
+/* ---- SKUs ------------------------------------------------------------------------------------ */
 
 /* units (text, left out at 0) and nanos (left out at 0) of a price in nano-dollars. */
 static json_t *money(int64_t nanos)
 {
 	json_t *o = json_pack("{s:s}", "currencyCode", "USD");
 
-	if (nanos / 1000000000)
+	if (nanos / 1000000000) {
 		json_object_set_new(o, "units", json_sprintf("%" PRId64, nanos / 1000000000));
-	if (nanos % 1000000000)
+	}
+	if (nanos % 1000000000) {
 		json_object_set_new(o, "nanos", json_integer(nanos % 1000000000));
+	}
 	return o;
 }
 
@@ -46,8 +47,9 @@ static json_t *rates(const char *tiers, int64_t replace)
 		json_t *o = json_object();
 
 		/* A double: whole numbers come without a fraction, 0 is left out. */
-		if (from)
+		if (from) {
 			json_object_set_new(o, "startUsageAmount", json_integer(from));
+		}
 		json_object_set_new(o, "unitPrice", money(replace >= 0 ? replace : (int64_t)nanos));
 		json_array_append_new(list, o);
 		p = end;
@@ -60,20 +62,19 @@ static json_t *expression(const struct gcp_sku *k, int64_t replace)
 	static const struct {
 		const char *unit, *words, *base, *base_words;
 		int64_t factor;
-	} units[] = {
-	    {"h", "hour", "s", "second", 3600},
-	    {"GiBy.h", "gibibyte hour", "By.s", "byte second", INT64_C(3865470566400)},
-	    {"GiBy.mo", "gibibyte month", "By.s", "byte second", INT64_C(2821793513472000)},
-	    {"GiBy", "gibibyte", "By", "byte", 1073741824}};
+	} units[] = { { "h", "hour", "s", "second", 3600 },
+		{ "GiBy.h", "gibibyte hour", "By.s", "byte second", INT64_C(3865470566400) },
+		{ "GiBy.mo", "gibibyte month", "By.s", "byte second", INT64_C(2821793513472000) },
+		{ "GiBy", "gibibyte", "By", "byte", 1073741824 } };
 	size_t n = 0;
 
-	while (n + 1 < ARRAY_LEN(units) && !str_same(units[n].unit, k->unit))
+	while (n + 1 < ARRAY_LEN(units) && !str_same(units[n].unit, k->unit)) {
 		n++;
+	}
 	return json_pack("{s:s, s:i, s:o, s:s, s:s, s:s, s:I}", "usageUnit", k->unit,
-			 "displayQuantity", 1, "tieredRates", rates(k->tiers, replace),
-			 "usageUnitDescription", units[n].words, "baseUnit", units[n].base,
-			 "baseUnitDescription", units[n].base_words, "baseUnitConversionFactor",
-			 (json_int_t)units[n].factor);
+	    "displayQuantity", 1, "tieredRates", rates(k->tiers, replace), "usageUnitDescription",
+	    units[n].words, "baseUnit", units[n].base, "baseUnitDescription", units[n].base_words,
+	    "baseUnitConversionFactor", (json_int_t)units[n].factor);
 }
 
 static json_t *regions_json(const char *regions)
@@ -90,7 +91,7 @@ static json_t *regions_json(const char *regions)
 }
 
 static json_t *sku_json(struct gcp_call *c, const struct gcp_sku *k, const char *id,
-			const char *regions, int64_t replace)
+    const char *regions, int64_t replace)
 {
 	json_t *where = regions_json(regions);
 	bool many = json_array_size(where) > 1;
@@ -98,10 +99,10 @@ static json_t *sku_json(struct gcp_call *c, const struct gcp_sku *k, const char 
 
 	/* Prices take effect at Pacific midnight; the catalog is up to 12 hours behind. */
 	format_time_s((c->sim->start_us / 86400 / SPOT_US_PER_S - 1) * 86400 * SPOT_US_PER_S +
-			  8 * SPOT_US_PER_HOUR,
-		      at);
-	return json_pack(
-	    "{s:o, s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:o, s:[{s:s, s:o, s:i}], s:s, s:{s:s, s:o}}",
+		8 * SPOT_US_PER_HOUR,
+	    at);
+	return json_pack("{s:o, s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:o, s:[{s:s, s:o, s:i}], s:s, "
+			 "s:{s:s, s:o}}",
 	    "name", json_sprintf("services/%s/skus/%s", COMPUTE_SERVICE, id), "skuId", id,
 	    "description", k->description, "category", "serviceDisplayName", "Compute Engine",
 	    "resourceFamily", k->family, "resourceGroup", k->group, "usageType", k->usage,
@@ -126,20 +127,20 @@ static void append_sku(struct gcp_call *c, json_t *list, const struct gcp_sku *k
 		const struct gcp_part *part = gcp_part_find(c->g, k->part, region);
 
 		p += n;
-		if (part && part->told[k->side])
-			json_array_append_new(
-			    list,
+		if (part && part->told[k->side]) {
+			json_array_append_new(list,
 			    sku_json(c, k,
-				     arena_printf(
-					 c->a, "%.9s-%.4s", k->id,
-					 arena_printf(c->a, "%04X",
-						      (unsigned)(gcp_hash_id(region) & 0xffff))),
-				     region, part->nanos[k->side] + part->told[k->side] * 1000));
-		else
+				arena_printf(c->a, "%.9s-%.4s", k->id,
+				    arena_printf(c->a, "%04X",
+					(unsigned)(gcp_hash_id(region) & 0xffff))),
+				region, part->nanos[k->side] + part->told[k->side] * 1000));
+		} else {
 			rest = arena_printf(c->a, "%s%s%s", rest, *rest ? " " : "", region);
+		}
 	}
-	if (*rest)
+	if (*rest) {
 		json_array_append_new(list, sku_json(c, k, k->id, rest, -1));
+	}
 }
 
 void billing_skus(struct gcp_call *c)
@@ -156,7 +157,8 @@ void billing_skus(struct gcp_call *c)
 		return;
 	}
 	list = json_array();
-	for (size_t k = 0; str_same(c->arg[0], COMPUTE_SERVICE) && k < c->g->skus_n; k++)
+	for (size_t k = 0; str_same(c->arg[0], COMPUTE_SERVICE) && k < c->g->skus_n; k++) {
 		append_sku(c, list, &c->g->skus[k]);
+	}
 	gcp_page_generic(c, "skus", list, 5000, true);
 }

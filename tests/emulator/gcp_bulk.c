@@ -35,21 +35,22 @@ struct bulk {
 static bool invalid(struct gcp_call *c, const char *field, const char *value, const char *why)
 {
 	gcp_fail(c, 400, "invalid", "Invalid value for field 'resource.%s': '%s'. %s", field,
-		 value ? value : "", why);
+	    value ? value : "", why);
 	return false;
 }
 
-/* ---- names ------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static bool pattern_valid(const char *p)
 {
 	const char *first = strchr(p, '#'), *end;
 
-	if (!first)
+	if (!first) {
 		return false;
+	}
 	end = first + strspn(first, "#");
 	return end - first <= 18 && !strchr(end, '#') && p[0] >= 'a' && p[0] <= 'z' &&
-	       strlen(p) <= 63;
+	    strlen(p) <= 63;
 }
 
 /* Numbering goes on after the biggest number in use. */
@@ -66,12 +67,14 @@ static int64_t pattern_next(struct bulk *b)
 
 		if (i->cloud != CLOUD_GCP || !gcp_vm(i)->exists || len <= head + tail ||
 		    strncmp(i->name, b->pattern, head) != 0 ||
-		    !str_same(i->name + len - tail, first + n))
+		    !str_same(i->name + len - tail, first + n)) {
 			continue;
+		}
 		digits = arena_strndup(b->c->a, i->name + head, len - head - tail);
 		digits += strspn(digits, "0");
-		if (parse_i64(digits, 1, INT64_MAX, &v))
+		if (parse_i64(digits, 1, INT64_MAX, &v)) {
 			most = MAX(most, v);
+		}
 	}
 	return most + 1;
 }
@@ -84,40 +87,44 @@ static bool read_names(struct bulk *b)
 	size_t k = 0;
 
 	b->pattern = gcp_text(c->body, "namePattern");
-	if (!b->pattern == !json_object_size(per))
+	if (!b->pattern == !json_object_size(per)) {
 		return invalid(c, "namePattern", b->pattern,
-			       "Exactly one of namePattern and perInstanceProperties is required.");
+		    "Exactly one of namePattern and perInstanceProperties is required.");
+	}
 	b->names = arena_array(c->a, (size_t)b->count + 1, sizeof(*b->names));
 	if (b->pattern) {
 		const char *first = strchr(b->pattern, '#');
 		int64_t next;
 
-		if (!pattern_valid(b->pattern))
+		if (!pattern_valid(b->pattern)) {
 			return invalid(c, "namePattern", b->pattern,
-				       "Must have one run of at most 18 '#' characters.");
+			    "Must have one run of at most 18 '#' characters.");
+		}
 		next = pattern_next(b);
-		for (; k < (size_t)b->count; k++)
-			b->names[k] = arena_printf(
-			    c->a, "%.*s%0*" PRId64 "%s", (int)(first - b->pattern), b->pattern,
-			    (int)strspn(first, "#"), next + (int64_t)k, first + strspn(first, "#"));
+		for (; k < (size_t)b->count; k++) {
+			b->names[k] = arena_printf(c->a, "%.*s%0*" PRId64 "%s",
+			    (int)(first - b->pattern), b->pattern, (int)strspn(first, "#"),
+			    next + (int64_t)k, first + strspn(first, "#"));
+		}
 		return true;
 	}
-	if (json_object_size(per) != (size_t)b->count)
+	if (json_object_size(per) != (size_t)b->count) {
 		return invalid(c, "perInstanceProperties", "",
-			       "Must have as many entries as count.");
-	json_object_foreach(per, key, one)
-	{
+		    "Must have as many entries as count.");
+	}
+	json_object_foreach (per, key, one) {
 		b->names[k] = gcp_text(one, "name") ? gcp_text(one, "name") : key;
-		if (!gcp_name_valid(b->names[k]))
-			return invalid(
-			    c, "perInstanceProperties", key,
+		if (!gcp_name_valid(b->names[k])) {
+			return invalid(c, "perInstanceProperties", key,
 			    "Must be a match of regex '(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)'");
+		}
 		for (size_t z = 0; z < b->zones_n; z++) {
-			if (!gcp_vm_find(c->sim, b->zones[z]->name, b->names[k]))
+			if (!gcp_vm_find(c->sim, b->zones[z]->name, b->names[k])) {
 				continue;
+			}
 			gcp_fail(c, 409, "alreadyExists",
-				 "The resource '" GCP_P "zones/%s/instances/%s' already exists",
-				 b->zones[z]->name, b->names[k]);
+			    "The resource '" GCP_P "zones/%s/instances/%s' already exists",
+			    b->zones[z]->name, b->names[k]);
 			return false;
 		}
 		k++;
@@ -125,7 +132,7 @@ static bool read_names(struct bulk *b)
 	return true;
 }
 
-/* ---- zones ------------------------------------------------------------------------------ */
+/* ---- zones ----------------------------------------------------------------------------------- */
 
 static bool ai_zone(const char *name)
 {
@@ -137,12 +144,12 @@ static bool zone_listed(const json_t *zones, const char *name)
 	size_t k;
 	json_t *one;
 
-	json_array_foreach(zones, k, one)
-	{
+	json_array_foreach (zones, k, one) {
 		const char *z = gcp_text(one, "zone");
 
-		if (z && str_same(gcp_last(z), name))
+		if (z && str_same(gcp_last(z), name)) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -162,29 +169,32 @@ static void read_zones(struct bulk *b, const struct zone *only, const struct reg
 		const json_t *place =
 		    json_object_get(locations, arena_printf(c->a, "zones/%s", z->name));
 
-		if ((only && z != only) || (r && z->region != r))
+		if ((only && z != only) || (r && z->region != r)) {
 			continue;
-		if (r && (str_same(gcp_text(place, "preference"), "DENY") ||
-			  (json_array_size(zones) > 0 ? !zone_listed(zones, z->name)
-						      : ai_zone(z->name))))
+		}
+		if (r &&
+		    (str_same(gcp_text(place, "preference"), "DENY") ||
+			(json_array_size(zones) > 0 ? !zone_listed(zones, z->name)
+						    : ai_zone(z->name)))) {
 			continue;
+		}
 		b->caps[b->zones_n] =
 		    gcp_i64(json_object_get(place, "constraints"), "maxCount", INT64_MAX);
 		b->zones[b->zones_n++] = z;
 	}
 }
 
-/* ---- machines --------------------------------------------------------------------------- */
+/* ---- machines -------------------------------------------------------------------------------- */
 
 static const char *pool_type(struct bulk *b, const char *machine)
 {
 	const json_t *one = json_array_get(json_object_get(b->props, "guestAccelerators"), 0);
 
-	if (!str_prefix(machine, "n1-") || !gcp_text(one, "acceleratorType"))
+	if (!str_prefix(machine, "n1-") || !gcp_text(one, "acceleratorType")) {
 		return machine;
+	}
 	return arena_printf(b->c->a, "%s+%sx%" PRId64, machine,
-			    gcp_last(gcp_text(one, "acceleratorType")),
-			    gcp_i64(one, "acceleratorCount", 0));
+	    gcp_last(gcp_text(one, "acceleratorType")), gcp_i64(one, "acceleratorCount", 0));
 }
 
 static bool add_machine(struct bulk *b, const char *machine, int64_t rank)
@@ -192,24 +202,28 @@ static bool add_machine(struct bulk *b, const char *machine, int64_t rank)
 	struct gcp_call *c = b->c;
 	const char *type = pool_type(b, machine);
 
-	if (!gcp_type_named(c->g, type))
+	if (!gcp_type_named(c->g, type)) {
 		return invalid(c, "instanceProperties.machineType", machine,
-			       "Machine type does not exist.");
+		    "Machine type does not exist.");
+	}
 	for (size_t k = 0; k < b->zones_n; k++) {
 		struct pick *p;
 
 		if (!market_pool(c->sim->market, CLOUD_GCP, b->zones[k]->region->name, b->zones[k],
-				 type))
+			type)) {
 			continue;
+		}
 		b->picks = arena_grow(c->a, b->picks, b->picks_n, &b->picks_cap, sizeof(*b->picks));
 		p = &b->picks[b->picks_n++];
-		*p = (struct pick){
-		    .rank = rank,
-		    .zone = k,
-		    .want = {
-			.props = b->props, .bulk = true, .machine = machine, .zone = b->zones[k]}};
-		if (!gcp_check(c, &p->want, "resource.instanceProperties"))
+		*p = (struct pick){ .rank = rank,
+			.zone = k,
+			.want = { .props = b->props,
+			    .bulk = true,
+			    .machine = machine,
+			    .zone = b->zones[k] } };
+		if (!gcp_check(c, &p->want, "resource.instanceProperties")) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -225,38 +239,40 @@ static bool read_machines(struct bulk *b)
 {
 	struct gcp_call *c = b->c;
 	json_t *all = json_object_get(json_object_get(c->body, "instanceFlexibilityPolicy"),
-				      "instanceSelections");
+	    "instanceSelections");
 	const char *machine = gcp_text(b->props, "machineType"), *key;
 	json_t *one, *name;
 	size_t k;
 
-	if (!machine == !json_object_size(all))
+	if (!machine == !json_object_size(all)) {
 		return invalid(c, "instanceProperties.machineType", machine,
-			       "Either machineType or instanceFlexibilityPolicy is required.");
-	if (machine && !add_machine(b, machine, 0))
+		    "Either machineType or instanceFlexibilityPolicy is required.");
+	}
+	if (machine && !add_machine(b, machine, 0)) {
 		return false;
-	json_object_foreach(all, key, one)
-	{
-		json_array_foreach(json_object_get(one, "machineTypes"), k, name)
-		{
-			if (!add_machine(b, json_string_value(name), gcp_i64(one, "rank", 0)))
+	}
+	json_object_foreach (all, key, one) {
+		json_array_foreach (json_object_get(one, "machineTypes"), k, name) {
+			if (!add_machine(b, json_string_value(name), gcp_i64(one, "rank", 0))) {
 				return false;
+			}
 		}
 	}
-	if (b->picks_n == 0)
+	if (b->picks_n == 0) {
 		return invalid(c, "instanceProperties.machineType", machine ? machine : "",
-			       "The machine type does not exist in any zone of the request.");
+		    "The machine type does not exist in any zone of the request.");
+	}
 	qsort(b->picks, b->picks_n, sizeof(*b->picks), by_rank);
 	return true;
 }
 
-/* ---- making ----------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static struct gcp_op *child_op(struct bulk *b, const struct pick *p, const char *name)
 {
 	const char *scope = arena_printf(b->c->a, "zones/%s", p->want.zone->name);
 	struct gcp_op *op = gcp_op_new(b->c->sim, "insert", scope, b->c->email,
-				       gcp_link(b->c->a, "%s/instances/%s", scope, name), NULL);
+	    gcp_link(b->c->a, "%s/instances/%s", scope, name), NULL);
 
 	op->group = dup_text(b->group);
 	return op;
@@ -274,8 +290,10 @@ static bool make_one(struct bulk *b, int64_t zone)
 		json_t *error;
 		int http;
 
-		if ((zone >= 0 && p->zone != (size_t)zone) || b->made[p->zone] >= b->caps[p->zone])
+		if ((zone >= 0 && p->zone != (size_t)zone) ||
+		    b->made[p->zone] >= b->caps[p->zone]) {
 			continue;
+		}
 		error = gcp_shortage(s, &p->want, &http, &words);
 		if (error) {
 			json_decref(error);
@@ -296,8 +314,9 @@ static int64_t room_in(struct bulk *b, size_t zone)
 	int64_t room = 0;
 
 	for (size_t k = 0; k < b->picks_n; k++) {
-		if (b->picks[k].zone == zone)
+		if (b->picks[k].zone == zone) {
 			room += pool_free(b->picks[k].want.pool, b->picks[k].want.side);
+		}
 	}
 	return MIN(room, b->caps[zone]);
 }
@@ -315,8 +334,9 @@ static void make_all(struct bulk *b)
 		}
 	} else {
 		for (size_t k = 1; k < b->zones_n; k++) {
-			if (room_in(b, k) > room_in(b, best))
+			if (room_in(b, k) > room_in(b, best)) {
 				best = k;
+			}
 		}
 		while (b->created < b->count && make_one(b, (int64_t)best))
 			;
@@ -333,14 +353,15 @@ static void record_failures(struct bulk *b)
 		json_t *error = gcp_shortage(b->c->sim, &p->want, &http, &words);
 		struct gcp_op *op;
 
-		if (!error)
+		if (!error) {
 			continue; /* the zone's maxCount or the single zone was the limit */
+		}
 		op = child_op(b, p, b->names[k]);
 		gcp_op_error(op, http, words, error);
 		gcp_op_after(op, b->c->sim->conf.boot_us / 2, NULL);
 		books_launch(b->c->sim, CLOUD_GCP, b->names[k], p->want.zone->name,
-			     b->parent->request_id, p->want.pool, p->want.side,
-			     gcp_text(error, "code"), NULL, 0, false);
+		    b->parent->request_id, p->want.pool, p->want.side, gcp_text(error, "code"),
+		    NULL, 0, false);
 	}
 }
 
@@ -351,17 +372,20 @@ static void put_metadata(struct bulk *b, bool rolled_back)
 	for (size_t k = 0; k < b->zones_n; k++) {
 		json_t *o;
 
-		if (b->made[k] == 0 && b->zones_n > 1 && k > 0)
+		if (b->made[k] == 0 && b->zones_n > 1 && k > 0) {
 			continue;
+		}
 		o = json_pack("{s:s, s:I, s:I}", "status",
-			      rolled_back ? "ROLLING_BACK" : "CREATING", "targetVmCount",
-			      (json_int_t)(b->zones_n > 1 ? b->made[k] : b->count),
-			      "createdVmCount", (json_int_t)b->made[k]);
-		if (b->zones_n == 1 && b->count > b->made[k])
+		    rolled_back ? "ROLLING_BACK" : "CREATING", "targetVmCount",
+		    (json_int_t)(b->zones_n > 1 ? b->made[k] : b->count), "createdVmCount",
+		    (json_int_t)b->made[k]);
+		if (b->zones_n == 1 && b->count > b->made[k]) {
 			json_object_set_new(o, "failedToCreateVmCount",
-					    json_integer(b->count - b->made[k]));
-		if (rolled_back && b->made[k])
+			    json_integer(b->count - b->made[k]));
+		}
+		if (rolled_back && b->made[k]) {
 			json_object_set_new(o, "deletedVmCount", json_integer(b->made[k]));
+		}
 		json_object_set_new(map, arena_printf(b->c->a, "zones/%s", b->zones[k]->name), o);
 	}
 	b->parent->metadata = json_pack("{s:o}", "perLocationStatus", map);
@@ -372,8 +396,9 @@ static void parent_ends(struct gcp_op *op)
 	const char *zone;
 	json_t *o;
 
-	json_object_foreach(json_object_get(op->metadata, "perLocationStatus"), zone, o)
-	    json_object_set_new(o, "status", json_string("DONE"));
+	json_object_foreach (json_object_get(op->metadata, "perLocationStatus"), zone, o) {
+		json_object_set_new(o, "status", json_string("DONE"));
+	}
 }
 
 static void roll_back(struct bulk *b)
@@ -383,10 +408,9 @@ static void roll_back(struct bulk *b)
 		inst_end(b->insts[k], "api", "rolled back", "minCount was not reached");
 	}
 	gcp_op_error(b->parent, 400, "BAD REQUEST",
-		     json_pack("{s:s, s:o}", "code", "VM_MIN_COUNT_NOT_REACHED", "message",
-			       json_sprintf("Requested minimum count of %" PRId64
-					    " VMs could not be created.",
-					    b->min_count)));
+	    json_pack("{s:s, s:o}", "code", "VM_MIN_COUNT_NOT_REACHED", "message",
+		json_sprintf("Requested minimum count of %" PRId64 " VMs could not be created.",
+		    b->min_count)));
 }
 
 /* Quota for the least that is asked must be there before anything is made. */
@@ -397,11 +421,12 @@ static bool quota_up_front(struct bulk *b)
 
 	for (size_t k = 0; k < b->picks_n; k++) {
 		metric = gcp_quota_passed(b->c->sim, &b->picks[k].want, &limit, &region);
-		if (!metric)
+		if (!metric) {
 			return true;
+		}
 	}
 	gcp_fail(b->c, 403, "quotaExceeded", "Quota '%s' exceeded.  Limit: %" PRId64 ".0 %s%s.",
-		 metric, limit, region ? "in region " : "globally", region ? region : "");
+	    metric, limit, region ? "in region " : "globally", region ? region : "");
 	return false;
 }
 
@@ -411,46 +436,48 @@ static void run(struct bulk *b, const char *request)
 
 	b->group = gcp_u64(c->a, gcp_new_id(c->sim));
 	b->parent = gcp_op_new(c->sim, "bulkInsert", b->scope, c->email,
-			       gcp_link(c->a, "%s", b->scope), NULL);
+	    gcp_link(c->a, "%s", b->scope), NULL);
 	b->parent->request_id = dup_text(request);
 	b->parent->group = dup_text(b->group);
 	b->insts = arena_array(c->a, (size_t)b->count + 1, sizeof(struct inst *));
 	make_all(b);
 	record_failures(b);
 	put_metadata(b, b->created < b->min_count);
-	for (int64_t k = 0; k < b->created; k++)
+	for (int64_t k = 0; k < b->created; k++) {
 		books_launch(c->sim, CLOUD_GCP, b->insts[k]->name, b->insts[k]->pool->zone->name,
-			     request, b->insts[k]->pool, b->insts[k]->side, NULL, &b->insts[k], 1,
-			     false);
-	if (b->created < b->min_count)
+		    request, b->insts[k]->pool, b->insts[k]->side, NULL, &b->insts[k], 1, false);
+	}
+	if (b->created < b->min_count) {
 		roll_back(b);
+	}
 	gcp_op_after(b->parent, c->sim->conf.boot_us, parent_ends);
 	gcp_reply(c, gcp_op_json(b->parent, c->a));
 }
 
-/* ---- methods ---------------------------------------------------------------------------- */
+/* ---- methods --------------------------------------------------------------------------------- */
 
 static void bulk(struct gcp_call *c, const char *scope, const struct zone *z,
-		 const struct region *r)
+    const struct region *r)
 {
-	struct bulk b = {.c = c, .scope = scope};
+	struct bulk b = { .c = c, .scope = scope };
 	const char *request, *machine;
 
 	b.props = json_object_get(c->body, "instanceProperties");
 	b.count = gcp_i64(c->body, "count", 0);
 	b.min_count = gcp_i64(c->body, "minCount", b.count);
 	b.shape = gcp_text(json_object_get(c->body, "locationPolicy"), "targetShape");
-	if (!gcp_request_id(c, scope, &request))
+	if (!gcp_request_id(c, scope, &request)) {
 		return;
+	}
 	if (b.count < 1 || b.count > COUNT_MAX || b.min_count < 1 || b.min_count > b.count) {
 		invalid(c, "count", "",
-			"count must be from 1 to 1000 and minCount from 1 to count.");
+		    "count must be from 1 to 1000 and minCount from 1 to count.");
 		return;
 	}
 	if (b.shape && !str_same(b.shape, "ANY") && !str_same(b.shape, "ANY_SINGLE_ZONE") &&
 	    !str_same(b.shape, "BALANCED")) {
 		invalid(c, "locationPolicy.targetShape", b.shape,
-			"Must be ANY, ANY_SINGLE_ZONE or BALANCED.");
+		    "Must be ANY, ANY_SINGLE_ZONE or BALANCED.");
 		return;
 	}
 	if (!b.props) {
@@ -460,42 +487,44 @@ static void bulk(struct gcp_call *c, const char *scope, const struct zone *z,
 	machine = gcp_text(b.props, "machineType");
 	if (machine && strchr(machine, '/')) { /* only the bare name is taken here */
 		struct gcp_op *op = gcp_op_new(c->sim, "bulkInsert", scope, c->email,
-					       gcp_link(c->a, "%s", scope), NULL);
+		    gcp_link(c->a, "%s", scope), NULL);
 
 		op->request_id = dup_text(request);
-		gcp_op_error(
-		    op, 500, "INTERNAL SERVER ERROR",
+		gcp_op_error(op, 500, "INTERNAL SERVER ERROR",
 		    json_pack("{s:s, s:s}", "code", "INTERNAL_ERROR", "message",
-			      "Internal error. Please try again or contact Google Support."));
+			"Internal error. Please try again or contact Google Support."));
 		gcp_op_after(op, c->sim->conf.boot_us / 2, NULL);
 		gcp_reply(c, gcp_op_json(op, c->a));
 		return;
 	}
 	read_zones(&b, z, r);
-	if (b.zones_n == 0)
+	if (b.zones_n == 0) {
 		invalid(c, "locationPolicy", "", "No zone is left.");
-	else if (read_names(&b) && read_machines(&b) && quota_up_front(&b))
+	} else if (read_names(&b) && read_machines(&b) && quota_up_front(&b)) {
 		run(&b, request);
+	}
 }
 
 void gcp_bulk_zone(struct gcp_call *c)
 {
 	const struct zone *z = gcp_zone(c->sim, c->arg[1]);
 
-	if (z)
+	if (z) {
 		bulk(c, arena_printf(c->a, "zones/%s", z->name), z, NULL);
-	else
+	} else {
 		gcp_fail(c, 400, "invalid", "Invalid value for field 'zone': '%s'. Unknown zone.",
-			 c->arg[1]);
+		    c->arg[1]);
+	}
 }
 
 void gcp_bulk_region(struct gcp_call *c)
 {
 	const struct region *r = market_region(c->sim->market, CLOUD_GCP, c->arg[1]);
 
-	if (r)
+	if (r) {
 		bulk(c, arena_printf(c->a, "regions/%s", r->name), NULL, r);
-	else
+	} else {
 		gcp_fail(c, 400, "invalid",
-			 "Invalid value for field 'region': '%s'. Unknown region.", c->arg[1]);
+		    "Invalid value for field 'region': '%s'. Unknown region.", c->arg[1]);
+	}
 }

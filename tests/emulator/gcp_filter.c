@@ -21,8 +21,9 @@ struct parser {
 
 static void skip_space(struct parser *f)
 {
-	while (isspace((unsigned char)*f->p))
+	while (isspace((unsigned char)*f->p)) {
 		f->p++;
+	}
 }
 
 /* A word of letters; true and behind it when it is the next thing. */
@@ -31,8 +32,9 @@ static bool word(struct parser *f, const char *w)
 	size_t n = strlen(w);
 
 	skip_space(f);
-	if (strncmp(f->p, w, n) != 0 || isalnum((unsigned char)f->p[n]) || f->p[n] == '_')
+	if (strncmp(f->p, w, n) != 0 || isalnum((unsigned char)f->p[n]) || f->p[n] == '_') {
 		return false;
+	}
 	f->p += n;
 	return true;
 }
@@ -43,10 +45,12 @@ static const char *field_name(struct parser *f)
 
 	skip_space(f);
 	start = f->p;
-	while (isalnum((unsigned char)*f->p) || (*f->p && strchr("_-.", *f->p)))
+	while (isalnum((unsigned char)*f->p) || (*f->p && strchr("_-.", *f->p))) {
 		f->p++;
-	if (f->p == start)
+	}
+	if (f->p == start) {
 		f->broken = true;
+	}
 	return arena_strndup(f->a, start, (size_t)(f->p - start));
 }
 
@@ -58,10 +62,12 @@ static const char *value_text(struct parser *f)
 	skip_space(f);
 	if (*f->p != '"' && *f->p != '\'') {
 		start = f->p;
-		while (*f->p && !isspace((unsigned char)*f->p) && *f->p != ')' && *f->p != '(')
+		while (*f->p && !isspace((unsigned char)*f->p) && *f->p != ')' && *f->p != '(') {
 			f->p++;
-		if (f->p == start)
+		}
+		if (f->p == start) {
 			f->broken = true;
+		}
 		return arena_strndup(f->a, start, (size_t)(f->p - start));
 	}
 	char quote = *f->p++;
@@ -69,15 +75,17 @@ static const char *value_text(struct parser *f)
 	out = arena_strdup(f->a, f->p);
 	start = out;
 	for (; *f->p && *f->p != quote; f->p++) {
-		if (*f->p == '\\' && f->p[1])
+		if (*f->p == '\\' && f->p[1]) {
 			f->p++;
+		}
 		*out++ = *f->p;
 	}
 	*out = '\0';
-	if (*f->p)
+	if (*f->p) {
 		f->p++;
-	else
+	} else {
 		f->broken = true;
+	}
 	return start;
 }
 
@@ -86,15 +94,19 @@ static const char *value_text(struct parser *f)
 static const char *item_text(struct parser *f, const json_t *at, bool *ret_has)
 {
 	*ret_has = false;
-	if (!at || json_is_null(at))
+	if (!at || json_is_null(at)) {
 		return "";
+	}
 	*ret_has = true;
-	if (json_is_string(at))
+	if (json_is_string(at)) {
 		return json_string_value(at);
-	if (json_is_boolean(at))
+	}
+	if (json_is_boolean(at)) {
 		return json_is_true(at) ? "true" : "false";
-	if (json_is_integer(at))
+	}
+	if (json_is_integer(at)) {
 		return arena_printf(f->a, "%" PRId64, (int64_t)json_integer_value(at));
+	}
 	return "";
 }
 
@@ -106,12 +118,14 @@ static size_t item_find(const json_t *at, const char *path, const json_t **out, 
 	const json_t *one;
 
 	if (json_is_array(at)) {
-		json_array_foreach(at, k, one)
+		json_array_foreach (at, k, one) {
 			n = item_find(one, path, out, n);
+		}
 		return n;
 	}
-	if (!at || json_is_null(at) || n == TEXTS_MAX || len >= sizeof(name))
+	if (!at || json_is_null(at) || n == TEXTS_MAX || len >= sizeof(name)) {
 		return n;
+	}
 	if (!*path) {
 		out[n] = at;
 		return n + 1;
@@ -140,8 +154,8 @@ static bool ordered(const char *had, const char *want, const char *op)
 	int64_t x, y;
 	int cmp =
 	    parse_i64(had, INT64_MIN, INT64_MAX, &x) && parse_i64(want, INT64_MIN, INT64_MAX, &y)
-		? (x > y) - (x < y)
-		: strcmp(had, want);
+	    ? (x > y) - (x < y)
+	    : strcmp(had, want);
 
 	return op[0] == '<' ? cmp < 0 || (op[1] && cmp == 0) : cmp > 0 || (op[1] && cmp == 0);
 }
@@ -152,16 +166,20 @@ static bool holds(struct parser *f, const char *op, const char *value, const jso
 	bool has;
 	const char *had = item_text(f, at, &has);
 
-	if (str_same(op, "eq"))
+	if (str_same(op, "eq")) {
 		return regex_matches(f, value, had);
-	if (str_same(op, "=="))
+	}
+	if (str_same(op, "==")) {
 		return str_same(had, value);
-	if (str_same(op, "="))
+	}
+	if (str_same(op, "=")) {
 		return glob_match(value, had) && (has || !*value);
-	if (str_same(op, ":"))
+	}
+	if (str_same(op, ":")) {
 		return str_same(value, "*") ? at != NULL
 		    : strchr(value, '*')    ? glob_match(arena_printf(f->a, "*%s*", value), had)
 					    : strcasestr(had, value) != NULL;
+	}
 	return has && ordered(had, value, op);
 }
 
@@ -171,21 +189,25 @@ static bool comparison(struct parser *f)
 	static const struct {
 		const char *text, *op;
 		bool negative;
-	} ops[] = {{"!=", "==", true}, {"<=", "<=", false}, {">=", ">=", false}, {"=", "=", false}, {":", ":", false},
-	    {"<", "<", false}, {">", ">", false}};
+	} ops[] = { { "!=", "==", true }, { "<=", "<=", false }, { ">=", ">=", false },
+		{ "=", "=", false }, { ":", ":", false }, { "<", "<", false },
+		{ ">", ">", false } };
 	const char *field = field_name(f), *op = NULL, *value;
-	const json_t *found[TEXTS_MAX] = {NULL};
+	const json_t *found[TEXTS_MAX] = { NULL };
 	bool negative = false, any = false;
 	size_t n;
 
-	if (f->broken)
+	if (f->broken) {
 		return false;
-	if (word(f, "eq") || (negative = word(f, "ne")))
+	}
+	if (word(f, "eq") || (negative = word(f, "ne"))) {
 		op = "eq";
+	}
 	skip_space(f);
 	for (size_t k = 0; !op && k < ARRAY_LEN(ops); k++) {
-		if (strncmp(f->p, ops[k].text, strlen(ops[k].text)) != 0)
+		if (strncmp(f->p, ops[k].text, strlen(ops[k].text)) != 0) {
 			continue;
+		}
 		f->p += strlen(ops[k].text);
 		op = ops[k].op;
 		negative = ops[k].negative;
@@ -196,8 +218,9 @@ static bool comparison(struct parser *f)
 	}
 	value = value_text(f);
 	n = item_find(f->item, field, found, 0);
-	for (size_t k = 0; k < MAX(n, (size_t)1) && !any; k++)
+	for (size_t k = 0; k < MAX(n, (size_t)1) && !any; k++) {
 		any = holds(f, op, value, found[k]);
+	}
 	return any != negative;
 }
 
@@ -207,15 +230,17 @@ static bool factor(struct parser *f)
 {
 	bool v;
 
-	if (word(f, "NOT"))
+	if (word(f, "NOT")) {
 		return !factor(f);
+	}
 	skip_space(f);
 	if (*f->p == '-' && f->p[1] && f->p[1] != '-') {
 		f->p++;
 		return !factor(f);
 	}
-	if (*f->p != '(')
+	if (*f->p != '(') {
 		return comparison(f);
+	}
 	if (++f->depth > 32) {
 		f->broken = true;
 		return false;
@@ -223,10 +248,11 @@ static bool factor(struct parser *f)
 	f->p++;
 	v = expression(f);
 	skip_space(f);
-	if (*f->p == ')')
+	if (*f->p == ')') {
 		f->p++;
-	else
+	} else {
 		f->broken = true;
+	}
 	f->depth--;
 	return v;
 }
@@ -252,8 +278,9 @@ static bool expression(struct parser *f)
 		bool w;
 
 		skip_space(f);
-		if (f->broken || !*f->p || *f->p == ')')
+		if (f->broken || !*f->p || *f->p == ')') {
 			return v;
+		}
 		word(f, "AND");
 		w = term(f);
 		v = v && w;
@@ -262,7 +289,7 @@ static bool expression(struct parser *f)
 
 bool gcp_filter_valid(const char *filter, struct arena *a)
 {
-	struct parser f = {.p = filter, .a = a};
+	struct parser f = { .p = filter, .a = a };
 
 	expression(&f);
 	skip_space(&f);
@@ -271,7 +298,7 @@ bool gcp_filter_valid(const char *filter, struct arena *a)
 
 bool gcp_filter_match(const char *filter, const json_t *item, struct arena *a)
 {
-	struct parser f = {.p = filter, .a = a, .item = item};
+	struct parser f = { .p = filter, .a = a, .item = item };
 
 	return expression(&f) && !f.broken;
 }

@@ -6,7 +6,7 @@
 
 #define RESULTS_MAX 500
 
-/* ---- pages ------------------------------------------------------------------------------ */
+/* ---- pages ----------------------------------------------------------------------------------- */
 
 /* Opaque to the client: where to go on. */
 static const char *token_of(struct gcp_call *c, int64_t at)
@@ -20,16 +20,18 @@ static bool token_read(struct gcp_call *c, int64_t *ret)
 	struct str raw;
 
 	*ret = 0;
-	if (!t)
+	if (!t) {
 		return true;
+	}
 	if (base64_decode(c->a, t, strlen(t), &raw) && raw.n == 17 &&
 	    memcmp(raw.p, "cloudsim:", 9) == 0 &&
 	    parse_i64(arena_strndup(c->a, raw.p + 9 + strspn(raw.p + 9, "0"),
-				    raw.n - 9 - strspn(raw.p + 9, "0")),
-		      1, INT64_MAX, ret))
+			  raw.n - 9 - strspn(raw.p + 9, "0")),
+		1, INT64_MAX, ret)) {
 		return true;
+	}
 	gcp_fail(c, 400, str_same(c->rq->service, "compute") ? "invalid" : "badRequest",
-		 "Invalid value for field 'pageToken': '%s'. The page token is malformed.", t);
+	    "Invalid value for field 'pageToken': '%s'. The page token is malformed.", t);
 	return false;
 }
 
@@ -39,8 +41,9 @@ static bool size_read(struct gcp_call *c, const char *name, int64_t max, int64_t
 
 	*ret = max;
 	if (!t || (parse_i64(t, 0, INT64_MAX, ret) && *ret <= max)) {
-		if (*ret == 0)
+		if (*ret == 0) {
 			*ret = max;
+		}
 		return true;
 	}
 	/* compute refuses, the others take their maximum */
@@ -48,8 +51,7 @@ static bool size_read(struct gcp_call *c, const char *name, int64_t max, int64_t
 		*ret = max;
 		return true;
 	}
-	gcp_fail(
-	    c, 400, str_same(c->rq->service, "compute") ? "invalid" : "badRequest",
+	gcp_fail(c, 400, str_same(c->rq->service, "compute") ? "invalid" : "badRequest",
 	    "Invalid value for field '%s': '%s'. Values must be within the range of [0, %" PRId64
 	    "]",
 	    name, t, max);
@@ -57,30 +59,33 @@ static bool size_read(struct gcp_call *c, const char *name, int64_t max, int64_t
 }
 
 void gcp_page_generic(struct gcp_call *c, const char *member, json_t *items, int64_t size_max,
-		      bool token_always)
+    bool token_always)
 {
 	json_t *page = json_array(), *out;
 	int64_t at, size;
 	size_t n = json_array_size(items);
 
 	if (token_read(c, &at) && size_read(c, "pageSize", size_max, &size)) {
-		for (size_t k = (size_t)at; k < n && k < (size_t)(at + size); k++)
+		for (size_t k = (size_t)at; k < n && k < (size_t)(at + size); k++) {
 			json_array_append(page, json_array_get(items, k));
+		}
 		out = json_object();
-		if (json_array_size(page) > 0)
+		if (json_array_size(page) > 0) {
 			json_object_set(out, member, page);
-		if ((size_t)(at + size) < n)
+		}
+		if ((size_t)(at + size) < n) {
 			json_object_set_new(out, "nextPageToken",
-					    json_string(token_of(c, at + size)));
-		else if (token_always)
+			    json_string(token_of(c, at + size)));
+		} else if (token_always) {
 			json_object_set_new(out, "nextPageToken", json_string(""));
+		}
 		gcp_reply(c, out);
 	}
 	json_decref(page);
 	json_decref(items);
 }
 
-/* ---- filter and order ------------------------------------------------------------------- */
+/* ---- filter and order ------------------------------------------------------------------------ */
 
 static const json_t *item_of(const json_t *entry)
 {
@@ -94,10 +99,12 @@ static int by_creation(const void *a, const void *b)
 	const char *q = json_string_value(json_object_get(item_of(*y), "creationTimestamp"));
 	int cmp;
 
-	if (!p)
+	if (!p) {
 		p = json_string_value(json_object_get(item_of(*x), "insertTime"));
-	if (!q)
+	}
+	if (!q) {
 		q = json_string_value(json_object_get(item_of(*y), "insertTime"));
+	}
 	cmp = strcmp(q ? q : "", p ? p : "");
 	return cmp;
 }
@@ -112,8 +119,7 @@ static json_t *choose(struct gcp_call *c, json_t *items)
 
 	if ((filter && !gcp_filter_valid(filter, c->a)) ||
 	    (order && !str_same(order, "name") && !str_same(order, "creationTimestamp desc"))) {
-		gcp_fail(
-		    c, 400, "invalid", "Invalid value for field '%s': '%s'. Invalid list %s.",
+		gcp_fail(c, 400, "invalid", "Invalid value for field '%s': '%s'. Invalid list %s.",
 		    order && (!filter || gcp_filter_valid(filter, c->a)) ? "orderBy" : "filter",
 		    order && (!filter || gcp_filter_valid(filter, c->a)) ? order : filter,
 		    order && (!filter || gcp_filter_valid(filter, c->a)) ? "order"
@@ -122,28 +128,30 @@ static json_t *choose(struct gcp_call *c, json_t *items)
 		return NULL;
 	}
 	list = arena_array(c->a, json_array_size(items) + 1, sizeof(json_t *));
-	json_array_foreach(items, k, one)
-	{
-		if (!filter || gcp_filter_match(filter, item_of(one), c->a))
+	json_array_foreach (items, k, one) {
+		if (!filter || gcp_filter_match(filter, item_of(one), c->a)) {
 			list[n++] = one;
+		}
 	}
-	if (order && str_prefix(order, "creation") && n > 0)
+	if (order && str_prefix(order, "creation") && n > 0) {
 		qsort(list, n, sizeof(json_t *), by_creation);
+	}
 	out = json_array();
-	for (k = 0; k < n; k++)
+	for (k = 0; k < n; k++) {
 		json_array_append(out, list[k]);
+	}
 	json_decref(items);
 	return out;
 }
 
-/* ---- lists ------------------------------------------------------------------------------ */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static json_t *envelope(struct gcp_call *c, const char *kind, const char *path)
 {
 	const char *self = arena_printf(c->a, GCP_LINKS GCP_P "%s", path);
 
 	return json_pack("{s:s, s:o, s:s}", "kind", kind, "id", json_sprintf(GCP_P "%s", path),
-			 "selfLink", self);
+	    "selfLink", self);
 }
 
 void gcp_list(struct gcp_call *c, const char *kind, const char *path, json_t *items)
@@ -152,20 +160,24 @@ void gcp_list(struct gcp_call *c, const char *kind, const char *path, json_t *it
 	json_t *out, *page;
 
 	items = choose(c, items);
-	if (!items)
+	if (!items) {
 		return;
+	}
 	if (!token_read(c, &at) || !size_read(c, "maxResults", RESULTS_MAX, &size)) {
 		json_decref(items);
 		return;
 	}
 	out = envelope(c, kind, path);
 	page = json_array();
-	for (size_t k = (size_t)at; k < json_array_size(items) && k < (size_t)(at + size); k++)
+	for (size_t k = (size_t)at; k < json_array_size(items) && k < (size_t)(at + size); k++) {
 		json_array_append(page, json_array_get(items, k));
-	if ((size_t)(at + size) < json_array_size(items))
+	}
+	if ((size_t)(at + size) < json_array_size(items)) {
 		json_object_set_new(out, "nextPageToken", json_string(token_of(c, at + size)));
-	if (json_array_size(page) > 0)
+	}
+	if (json_array_size(page) > 0) {
 		json_object_set(out, "items", page);
+	}
 	json_decref(page);
 	json_decref(items);
 	gcp_reply(c, out);
@@ -173,13 +185,12 @@ void gcp_list(struct gcp_call *c, const char *kind, const char *path, json_t *it
 
 static json_t *scope_warning(const char *code, const char *scope)
 {
-	json_t *words =
-	    str_same(code, "UNREACHABLE")
-		? json_sprintf("The scope '%s' is not reachable.", scope)
-		: json_sprintf("There are no results for scope '%s' on this page.", scope);
+	json_t *words = str_same(code, "UNREACHABLE")
+	    ? json_sprintf("The scope '%s' is not reachable.", scope)
+	    : json_sprintf("There are no results for scope '%s' on this page.", scope);
 
 	return json_pack("{s:{s:s, s:o, s:[{s:s, s:s}]}}", "warning", "code", code, "message",
-			 words, "data", "key", "scope", "value", scope);
+	    words, "data", "key", "scope", "value", scope);
 }
 
 /* Every scope is in the map; those without an item on this page have a warning alone. */
@@ -189,15 +200,16 @@ static void fill_scopes(struct gcp_call *c, json_t *map, const char *member, boo
 		const struct zone *z = c->g->zones[k].zone;
 		const char *scope = arena_printf(c->a, "zones/%s", z->name);
 
-		if (!json_object_get(map, scope))
+		if (!json_object_get(map, scope)) {
 			json_object_set_new(map, scope,
-					    scope_warning(c->g->zones[k].unreachable
-							      ? "UNREACHABLE"
-							      : "NO_RESULTS_ON_PAGE",
-							  scope));
+			    scope_warning(c->g->zones[k].unreachable ? "UNREACHABLE"
+								     : "NO_RESULTS_ON_PAGE",
+				scope));
+		}
 		scope = arena_printf(c->a, "regions/%s", z->region->name);
-		if (regions && !json_object_get(map, scope))
+		if (regions && !json_object_get(map, scope)) {
 			json_object_set_new(map, scope, scope_warning("NO_RESULTS_ON_PAGE", scope));
+		}
 	}
 	(void)member;
 }
@@ -207,13 +219,14 @@ static void put_unreachables(struct gcp_call *c, json_t *out)
 	json_t *list = json_array();
 
 	for (size_t k = 0; k < c->g->zones_n; k++) {
-		if (c->g->zones[k].unreachable)
-			json_array_append_new(
-			    list,
+		if (c->g->zones[k].unreachable) {
+			json_array_append_new(list,
 			    json_string(gcp_link(c->a, "zones/%s", c->g->zones[k].zone->name)));
+		}
 	}
-	if (json_array_size(list) > 0)
+	if (json_array_size(list) > 0) {
 		json_object_set(out, "unreachables", list);
+	}
 	json_decref(list);
 }
 
@@ -227,14 +240,15 @@ static bool scope_lost(struct gcp_call *c, const char *scope)
 static bool any_lost(struct gcp_call *c)
 {
 	for (size_t k = 0; k < c->g->zones_n; k++) {
-		if (c->g->zones[k].unreachable)
+		if (c->g->zones[k].unreachable) {
 			return true;
+		}
 	}
 	return false;
 }
 
 void gcp_aggregate(struct gcp_call *c, const char *kind, const char *path, const char *member,
-		   json_t *items, bool regions)
+    json_t *items, bool regions)
 {
 	int64_t at, size;
 	json_t *out, *map = json_object();
@@ -256,8 +270,9 @@ void gcp_aggregate(struct gcp_call *c, const char *kind, const char *path, const
 		const char *scope = json_string_value(json_array_get(pair, 0));
 		json_t *entry = json_object_get(map, scope);
 
-		if (scope_lost(c, scope))
+		if (scope_lost(c, scope)) {
 			continue;
+		}
 		if (!entry) {
 			entry = json_pack("{s:[]}", member);
 			json_object_set_new(map, scope, entry);
@@ -267,8 +282,9 @@ void gcp_aggregate(struct gcp_call *c, const char *kind, const char *path, const
 	fill_scopes(c, map, member, regions);
 	out = envelope(c, kind, path);
 	json_object_set_new(out, "items", map);
-	if ((size_t)(at + size) < json_array_size(items))
+	if ((size_t)(at + size) < json_array_size(items)) {
 		json_object_set_new(out, "nextPageToken", json_string(token_of(c, at + size)));
+	}
 	put_unreachables(c, out);
 	json_decref(items);
 	gcp_reply(c, out);

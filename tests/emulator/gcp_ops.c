@@ -6,29 +6,31 @@
 
 #include <ctype.h>
 
-/* ---- making and ending ------------------------------------------------------------------ */
+/* ---- making and ending ----------------------------------------------------------------------- */
 
 static void op_due(struct loop_timer *t)
 {
 	struct gcp_op *op = container_of(t, struct gcp_op, timer);
 
-	if (op->finish)
+	if (op->finish) {
 		op->finish(op);
+	}
 	gcp_op_done(op);
 }
 
 struct gcp_op *gcp_op_new(struct sim *s, const char *type, const char *scope, const char *user,
-			  const char *target, const char *target_id)
+    const char *target, const char *target_id)
 {
 	struct gcp_op *op = calloc(1, sizeof(*op));
 	bool event = str_same(user, "system");
 	char hex[33], name[128];
 
-	if (!op)
+	if (!op) {
 		abort();
+	}
 	rng_hex(&s->rng, hex, 16);
 	snprintf(name, sizeof(name), "%s-%" PRId64 "-%.13s-%.8s-%.8s",
-		 event ? "systemevent" : "operation", sim_wall(s) / 1000, hex, hex + 13, hex + 21);
+	    event ? "systemevent" : "operation", sim_wall(s) / 1000, hex, hex + 13, hex + 21);
 	op->sim = s;
 	op->id = gcp_new_id(s);
 	op->name = dup_text(name);
@@ -39,10 +41,11 @@ struct gcp_op *gcp_op_new(struct sim *s, const char *type, const char *scope, co
 	op->target_id = dup_text(target_id);
 	op->insert_us = sim_wall(s);
 	loop_timer_init(&op->timer, s->loop, op_due);
-	if (s->gcp->ops_last)
+	if (s->gcp->ops_last) {
 		s->gcp->ops_last->next = op;
-	else
+	} else {
 		s->gcp->ops = op;
+	}
 	s->gcp->ops_last = op;
 	return op;
 }
@@ -53,8 +56,9 @@ static void waits_answer(struct sim *s);
 
 void gcp_op_done(struct gcp_op *op)
 {
-	if (op->done)
+	if (op->done) {
 		return;
+	}
 	loop_timer_stop(&op->timer);
 	op->done = true;
 	op->end_us = sim_wall(op->sim);
@@ -69,8 +73,9 @@ void gcp_op_after(struct gcp_op *op, int64_t us, void (*finish)(struct gcp_op *o
 
 void gcp_op_error(struct gcp_op *op, int http, const char *http_message, json_t *error)
 {
-	if (!op->errors)
+	if (!op->errors) {
 		op->errors = json_array();
+	}
 	json_array_append_new(op->errors, error);
 	op->http = http;
 	free(op->http_message);
@@ -81,41 +86,51 @@ struct gcp_op *gcp_op_by_request(const struct gcp *g, const char *scope, const c
 {
 	for (struct gcp_op *op = g->ops; op; op = op->next) {
 		if (op->request_id && str_same(op->request_id, request_id) &&
-		    str_same(op->scope, scope))
+		    str_same(op->scope, scope)) {
 			return op;
+		}
 	}
 	return NULL;
 }
 
-/* ---- as JSON ---------------------------------------------------------------------------- */
+/* ---- as JSON --------------------------------------------------------------------------------- */
 
 json_t *gcp_op_json(const struct gcp_op *op, struct arena *a)
 {
 	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s}", "kind",
-			      "compute#operation", "id", gcp_u64(a, op->id), "name", op->name,
-			      "operationType", op->type, "status", op->done ? "DONE" : "RUNNING",
-			      "user", op->user, "progress", op->done ? 100 : 0, "insertTime",
-			      gcp_time(a, op->insert_us), "startTime", gcp_time(a, op->insert_us),
-			      "selfLink", gcp_link(a, "%s/operations/%s", op->scope, op->name));
+	    "compute#operation", "id", gcp_u64(a, op->id), "name", op->name, "operationType",
+	    op->type, "status", op->done ? "DONE" : "RUNNING", "user", op->user, "progress",
+	    op->done ? 100 : 0, "insertTime", gcp_time(a, op->insert_us), "startTime",
+	    gcp_time(a, op->insert_us), "selfLink",
+	    gcp_link(a, "%s/operations/%s", op->scope, op->name));
 
-	if (op->target)
+	if (op->target) {
 		json_object_set_new(o, "targetLink", json_string(op->target));
-	if (op->target_id)
+	}
+	if (op->target_id) {
 		json_object_set_new(o, "targetId", json_string(op->target_id));
-	if (str_prefix(op->scope, "zones/"))
+	}
+	if (str_prefix(op->scope, "zones/")) {
 		json_object_set_new(o, "zone", json_string(gcp_link(a, "%s", op->scope)));
-	if (str_prefix(op->scope, "regions/"))
+	}
+	if (str_prefix(op->scope, "regions/")) {
 		json_object_set_new(o, "region", json_string(gcp_link(a, "%s", op->scope)));
-	if (op->done)
+	}
+	if (op->done) {
 		json_object_set_new(o, "endTime", json_string(gcp_time(a, op->end_us)));
-	if (op->request_id)
+	}
+	if (op->request_id) {
 		json_object_set_new(o, "clientOperationId", json_string(op->request_id));
-	if (op->group)
+	}
+	if (op->group) {
 		json_object_set_new(o, "operationGroupId", json_string(op->group));
-	if (op->status_message)
+	}
+	if (op->status_message) {
 		json_object_set_new(o, "statusMessage", json_string(op->status_message));
-	if (op->metadata)
+	}
+	if (op->metadata) {
 		json_object_set(o, "instancesBulkInsertOperationMetadata", op->metadata);
+	}
 	if (op->done && op->errors) {
 		json_object_set_new(o, "error", json_pack("{s:O}", "errors", op->errors));
 		json_object_set_new(o, "httpErrorStatusCode", json_integer(op->http));
@@ -124,7 +139,7 @@ json_t *gcp_op_json(const struct gcp_op *op, struct arena *a)
 	return o;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 struct gcp_hang {
 	struct gcp_hang *next;
@@ -176,8 +191,9 @@ static void waits_answer(struct sim *s)
 
 	for (struct gcp_hang *h = s->gcp->waits; h; h = next) {
 		next = h->next;
-		if (h->op->done)
+		if (h->op->done) {
 			hang_answer(h);
+		}
 	}
 }
 
@@ -192,21 +208,22 @@ void gcp_ops_free(struct sim *s)
 		free(h);
 	}
 	for (struct gcp_op *op = s->gcp->ops; op; op = next) {
-		char *texts[] = {op->name,	op->type,	    op->scope,	     op->user,
-				 op->target,	op->target_id,	    op->request_id,  op->group,
-				 op->body_hash, op->status_message, op->http_message};
+		char *texts[] = { op->name, op->type, op->scope, op->user, op->target,
+			op->target_id, op->request_id, op->group, op->body_hash, op->status_message,
+			op->http_message };
 
 		next = op->next;
 		loop_timer_stop(&op->timer);
-		for (size_t k = 0; k < ARRAY_LEN(texts); k++)
+		for (size_t k = 0; k < ARRAY_LEN(texts); k++) {
 			free(texts[k]);
+		}
 		json_decref(op->errors);
 		json_decref(op->metadata);
 		free(op);
 	}
 }
 
-/* ---- methods ---------------------------------------------------------------------------- */
+/* ---- methods --------------------------------------------------------------------------------- */
 
 static bool is_global(struct gcp_call *c)
 {
@@ -215,10 +232,11 @@ static bool is_global(struct gcp_call *c)
 
 static const char *scope_of(struct gcp_call *c)
 {
-	if (is_global(c))
+	if (is_global(c)) {
 		return "global";
+	}
 	return arena_printf(c->a, "%s/%s", str_prefix(c->rq->action, "zone") ? "zones" : "regions",
-			    c->arg[1]);
+	    c->arg[1]);
 }
 
 static struct gcp_op *find(struct gcp_call *c)
@@ -227,8 +245,9 @@ static struct gcp_op *find(struct gcp_call *c)
 
 	for (struct gcp_op *op = c->g->ops; op; op = op->next) {
 		if (str_same(op->scope, scope) &&
-		    (str_same(op->name, name) || str_same(gcp_u64(c->a, op->id), name)))
+		    (str_same(op->name, name) || str_same(gcp_u64(c->a, op->id), name))) {
 			return op;
+		}
 	}
 	gcp_not_found(c, arena_printf(c->a, GCP_P "%s/operations/%s", scope, name));
 	return NULL;
@@ -238,8 +257,9 @@ void gcp_op_get(struct gcp_call *c)
 {
 	const struct gcp_op *op = find(c);
 
-	if (op)
+	if (op) {
 		gcp_reply(c, gcp_op_json(op, c->a));
+	}
 }
 
 void gcp_op_wait(struct gcp_call *c)
@@ -247,16 +267,18 @@ void gcp_op_wait(struct gcp_call *c)
 	const struct gcp_op *op = find(c);
 	struct gcp_hang *h;
 
-	if (!op)
+	if (!op) {
 		return;
+	}
 	if (op->done) {
 		gcp_reply(c, gcp_op_json(op, c->a));
 		return;
 	}
 	h = calloc(1, sizeof(*h));
-	if (!h)
+	if (!h) {
 		abort();
-	*h = (struct gcp_hang){.next = c->g->waits, .sim = c->sim, .r = c->rq->http, .op = op};
+	}
+	*h = (struct gcp_hang){ .next = c->g->waits, .sim = c->sim, .r = c->rq->http, .op = op };
 	c->g->waits = h;
 	loop_timer_init(&h->timer, c->sim->loop, hang_late);
 	loop_timer_set(&h->timer, MAX(c->g->wait_us, 1));
@@ -271,19 +293,21 @@ static void list_scope(struct gcp_call *c)
 	json_t *items = json_array();
 
 	for (const struct gcp_op *op = c->g->ops; op; op = op->next) {
-		if (str_same(op->scope, scope))
+		if (str_same(op->scope, scope)) {
 			json_array_append_new(items, gcp_op_json(op, c->a));
+		}
 	}
 	gcp_list(c, "compute#operationList", arena_printf(c->a, "%s/operations", scope), items);
 }
 
 void gcp_ops_zone(struct gcp_call *c)
 {
-	if (!gcp_zone(c->sim, c->arg[1]))
+	if (!gcp_zone(c->sim, c->arg[1])) {
 		gcp_fail(c, 400, "invalid", "Invalid value for field 'zone': '%s'. Unknown zone.",
-			 c->arg[1]);
-	else
+		    c->arg[1]);
+	} else {
 		list_scope(c);
+	}
 }
 
 void gcp_ops_global(struct gcp_call *c)
@@ -300,13 +324,14 @@ void gcp_ops_aggregated(struct gcp_call *c)
 {
 	json_t *items = json_array();
 
-	for (const struct gcp_op *op = c->g->ops; op; op = op->next)
+	for (const struct gcp_op *op = c->g->ops; op; op = op->next) {
 		json_array_append_new(items, json_pack("[s, o]", op->scope, gcp_op_json(op, c->a)));
+	}
 	gcp_aggregate(c, "compute#operationAggregatedList", "aggregated/operations", "operations",
-		      items, true);
+	    items, true);
 }
 
-/* ---- request ids ------------------------------------------------------------------------ */
+/* ---- request ids ----------------------------------------------------------------------------- */
 
 static bool uuid_valid(const char *t)
 {
@@ -315,8 +340,9 @@ static bool uuid_valid(const char *t)
 	for (size_t k = 0; k < 36; k++) {
 		bool dash = k == 8 || k == 13 || k == 18 || k == 23;
 
-		if (dash ? t[k] != '-' : !isxdigit((unsigned char)t[k]))
+		if (dash ? t[k] != '-' : !isxdigit((unsigned char)t[k])) {
 			return false;
+		}
 		zero = zero && (dash || t[k] == '0');
 	}
 	return !t[36] && !zero;
@@ -328,18 +354,20 @@ bool gcp_request_id(struct gcp_call *c, const char *scope, const char **ret)
 	const struct gcp_op *op;
 
 	*ret = id;
-	if (!id)
+	if (!id) {
 		return true;
+	}
 	if (strlen(id) != 36 || !uuid_valid(id)) {
 		gcp_fail(c, 400, "invalid",
-			 "Invalid value for field 'requestId': '%s'. Must be a valid UUID and not "
-			 "all zeros.",
-			 id);
+		    "Invalid value for field 'requestId': '%s'. Must be a valid UUID and not "
+		    "all zeros.",
+		    id);
 		return false;
 	}
 	op = gcp_op_by_request(c->g, scope, id);
-	if (!op)
+	if (!op) {
 		return true;
+	}
 	/* The original operation, whatever the request says now. */
 	gcp_reply(c, gcp_op_json(op, c->a));
 	return false;

@@ -9,26 +9,28 @@
 static const struct {
 	const char *gpu, *metric, *family, *id;
 } kinds[] = {
-    {"T4", "NVIDIA_T4_GPUS", NULL, "NVIDIA-T4-GPUS"},
-    {"L4", "NVIDIA_L4_GPUS", NULL, "NVIDIA-L4-GPUS"},
-    {"A100-40", "NVIDIA_A100_GPUS", NULL, "NVIDIA-A100-GPUS"},
-    {"A100-80", "NVIDIA_A100_80GB_GPUS", NULL, "NVIDIA-A100-80GB-GPUS"},
-    {"V100", "NVIDIA_V100_GPUS", NULL, "NVIDIA-V100-GPUS"},
-    {"P100", "NVIDIA_P100_GPUS", NULL, "NVIDIA-P100-GPUS"},
-    {"P4", "NVIDIA_P4_GPUS", NULL, "NVIDIA-P4-GPUS"},
-    {"H100", "NVIDIA_H100_GPUS", "NVIDIA_H100", "NVIDIA-H100-GPUS"},
-    {"H100-mega", "NVIDIA_H100_MEGA_GPUS", "NVIDIA_H100_MEGA", "NVIDIA-H100-MEGA-GPUS"},
-    {"H200", "NVIDIA_H200_GPUS", "NVIDIA_H200", "NVIDIA-H200-GPUS"},
-    {"B200", "NVIDIA_B200_GPUS", "NVIDIA_B200", "NVIDIA-B200-GPUS"},
-    {"RTX6000", "NVIDIA_RTX_PRO_6000_GPUS", "NVIDIA_RTX_PRO_6000", "NVIDIA-RTX-PRO-6000-GPUS"},
+	{ "T4", "NVIDIA_T4_GPUS", NULL, "NVIDIA-T4-GPUS" },
+	{ "L4", "NVIDIA_L4_GPUS", NULL, "NVIDIA-L4-GPUS" },
+	{ "A100-40", "NVIDIA_A100_GPUS", NULL, "NVIDIA-A100-GPUS" },
+	{ "A100-80", "NVIDIA_A100_80GB_GPUS", NULL, "NVIDIA-A100-80GB-GPUS" },
+	{ "V100", "NVIDIA_V100_GPUS", NULL, "NVIDIA-V100-GPUS" },
+	{ "P100", "NVIDIA_P100_GPUS", NULL, "NVIDIA-P100-GPUS" },
+	{ "P4", "NVIDIA_P4_GPUS", NULL, "NVIDIA-P4-GPUS" },
+	{ "H100", "NVIDIA_H100_GPUS", "NVIDIA_H100", "NVIDIA-H100-GPUS" },
+	{ "H100-mega", "NVIDIA_H100_MEGA_GPUS", "NVIDIA_H100_MEGA", "NVIDIA-H100-MEGA-GPUS" },
+	{ "H200", "NVIDIA_H200_GPUS", "NVIDIA_H200", "NVIDIA-H200-GPUS" },
+	{ "B200", "NVIDIA_B200_GPUS", "NVIDIA_B200", "NVIDIA-B200-GPUS" },
+	{ "RTX6000", "NVIDIA_RTX_PRO_6000_GPUS", "NVIDIA_RTX_PRO_6000",
+	    "NVIDIA-RTX-PRO-6000-GPUS" },
 };
 
 static size_t kind_of(const char *gpu)
 {
 	size_t k = 0;
 
-	while (k + 1 < ARRAY_LEN(kinds) && !str_same(kinds[k].gpu, gpu))
+	while (k + 1 < ARRAY_LEN(kinds) && !str_same(kinds[k].gpu, gpu)) {
 		k++;
+	}
 	return k;
 }
 
@@ -46,8 +48,9 @@ int64_t gcp_quota_limit(const struct sim *s, const char *metric, const char *reg
 		const struct gcp_quota *q = &g->quotas[k - 1];
 
 		if (glob_match(q->metric, metric) &&
-		    glob_match(q->region, region ? region : "global"))
+		    glob_match(q->region, region ? region : "global")) {
 			return q->limit;
+		}
 	}
 	return s->conf.quota_vcpus;
 }
@@ -59,16 +62,21 @@ static int64_t share(const struct sim *s, const struct pool *p, enum side side, 
 	bool spot = str_prefix(metric, "PREEMPTIBLE_");
 	const char *plain = spot ? metric + strlen("PREEMPTIBLE_") : metric;
 
-	if (str_same(metric, "GPUS_ALL_REGIONS"))
+	if (str_same(metric, "GPUS_ALL_REGIONS")) {
 		return t->gpus;
-	if (str_same(metric, "CPUS_ALL_REGIONS"))
+	}
+	if (str_same(metric, "CPUS_ALL_REGIONS")) {
 		return t->type->vcpus;
-	if (spot != (side == SIDE_SPOT))
+	}
+	if (spot != (side == SIDE_SPOT)) {
 		return 0;
-	if (str_same(plain, "CPUS"))
+	}
+	if (str_same(plain, "CPUS")) {
 		return t->type->vcpus;
-	if (str_same(plain, "LOCAL_SSD_GB") || str_same(plain, "LOCAL_SSD_TOTAL_GB"))
+	}
+	if (str_same(plain, "LOCAL_SSD_GB") || str_same(plain, "LOCAL_SSD_TOTAL_GB")) {
 		return (int64_t)t->ssds * 375;
+	}
 	return str_same(plain, kinds[kind_of(t->gpu)].metric) ? t->gpus : 0;
 }
 
@@ -79,18 +87,20 @@ int64_t gcp_quota_usage(const struct sim *s, const char *metric, const char *reg
 	for (size_t k = 0; k < s->market->pools_n; k++) {
 		const struct pool *p = &s->market->pools[k];
 
-		if (p->cloud != CLOUD_GCP || (region && !str_same(p->region->name, region)))
+		if (p->cloud != CLOUD_GCP || (region && !str_same(p->region->name, region))) {
 			continue;
+		}
 		for (enum side side = 0; side < SIDE_COUNT; side++) {
-			if (p->used[side] > 0)
+			if (p->used[side] > 0) {
 				sum += p->used[side] * share(s, p, side, metric);
+			}
 		}
 	}
 	return sum;
 }
 
 const char *gcp_quota_passed(const struct sim *s, const struct gcp_want *w, int64_t *ret_limit,
-			     const char **ret_region)
+    const char **ret_region)
 {
 	const char *mark = w->spot ? "PREEMPTIBLE_" : "";
 	static char metric[3][80];
@@ -104,18 +114,19 @@ const char *gcp_quota_passed(const struct sim *s, const struct gcp_want *w, int6
 		*ret_limit = gcp_quota_limit(s, metric[k], *ret_region);
 		if (gcp_quota_usage(s, metric[k], *ret_region) +
 			share(s, w->pool, w->side, metric[k]) >
-		    *ret_limit)
+		    *ret_limit) {
 			return metric[k];
+		}
 	}
 	return NULL;
 }
 
-/* ---- legacy lists ----------------------------------------------------------------------- */
+/* ---- legacy lists ---------------------------------------------------------------------------- */
 
 static void append_quota(const struct sim *s, json_t *list, const char *metric, const char *region)
 {
 	json_t *o = json_pack("{s:s, s:f}", "metric", metric, "limit",
-			      (double)gcp_quota_limit(s, metric, region));
+	    (double)gcp_quota_limit(s, metric, region));
 	int64_t used = gcp_quota_usage(s, metric, region);
 
 	json_object_set_new(o, "usage", json_real((double)used));
@@ -137,8 +148,9 @@ json_t *gcp_quotas_json(const struct sim *s, const char *region)
 	append_quota(s, list, "LOCAL_SSD_TOTAL_GB", region);
 	append_quota(s, list, "PREEMPTIBLE_LOCAL_SSD_GB", region);
 	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
-		if (on_legacy_list(k, SIDE_ON_DEMAND))
+		if (on_legacy_list(k, SIDE_ON_DEMAND)) {
 			append_quota(s, list, kinds[k].metric, region);
+		}
 		if (on_legacy_list(k, SIDE_SPOT)) {
 			snprintf(text, sizeof(text), "PREEMPTIBLE_%s", kinds[k].metric);
 			append_quota(s, list, text, region);
@@ -147,7 +159,7 @@ json_t *gcp_quotas_json(const struct sim *s, const char *region)
 	return list;
 }
 
-/* ---- control ---------------------------------------------------------------------------- */
+/* ---- control --------------------------------------------------------------------------------- */
 
 bool gcp_quota_set(struct sim *s, const json_t *doc, struct spot_err *err)
 {
@@ -156,12 +168,14 @@ bool gcp_quota_set(struct sim *s, const json_t *doc, struct spot_err *err)
 	int64_t limit = json_need_i64(doc, "limit", err);
 	struct gcp *g = s->gcp;
 
-	if (err->rc != SPOT_OK)
+	if (err->rc != SPOT_OK) {
 		return false;
+	}
 	g->quotas = realloc(g->quotas, (g->quotas_n + 1) * sizeof(*g->quotas));
-	if (!g->quotas)
+	if (!g->quotas) {
 		abort();
-	g->quotas[g->quotas_n++] = (struct gcp_quota){dup_text(metric), dup_text(region), limit};
+	}
+	g->quotas[g->quotas_n++] = (struct gcp_quota){ dup_text(metric), dup_text(region), limit };
 	return true;
 }
 
@@ -175,24 +189,23 @@ void gcp_quotas_free(struct sim *s)
 	json_decref(s->gcp->preferences);
 }
 
-/* ---- Cloud Quotas ----------------------------------------------------------------------- */
+/* ---- Cloud Quotas ---------------------------------------------------------------------------- */
 
 static json_t *details(const struct sim *s, const char *metric, const char *region)
 {
 	return json_pack("{s:o}", "value",
-			 json_sprintf("%" PRId64, gcp_quota_limit(s, metric, region)));
+	    json_sprintf("%" PRId64, gcp_quota_limit(s, metric, region)));
 }
 
 static json_t *info(const char *id, const char *metric, const char *words, json_t *dimensions,
-		    json_t *entries)
+    json_t *entries)
 {
 	bool global = str_suffix(id, "-per-project");
 
-	return json_pack(
-	    "{s:o, s:s, s:o, s:s, s:b, s:s, s:s, s:s, s:s, s:o, s:o}", "name",
+	return json_pack("{s:o, s:s, s:o, s:s, s:b, s:s, s:s, s:s, s:s, s:o, s:o}", "name",
 	    json_sprintf("projects/" GCP_PROJECT_NUMBER
 			 "/locations/global/services/compute.googleapis.com/quotaInfos/%s",
-			 id),
+		id),
 	    "quotaId", id, "metric", json_sprintf("compute.googleapis.com/%s", metric), "service",
 	    "compute.googleapis.com", "isPrecise", 1, "containerType", "PROJECT",
 	    "quotaDisplayName", words, "metricDisplayName", words, "metricUnit",
@@ -207,11 +220,12 @@ static json_t *per_region(const struct sim *s, const char *metric)
 	for (size_t k = 0; k < s->market->regions_n; k++) {
 		const struct region *r = &s->market->regions[k];
 
-		if (r->cloud == CLOUD_GCP)
-			json_array_append_new(list, json_pack("{s:{s:s}, s:o, s:[s]}", "dimensions",
-							      "region", r->name, "details",
-							      details(s, metric, r->name),
-							      "applicableLocations", r->name));
+		if (r->cloud == CLOUD_GCP) {
+			json_array_append_new(list,
+			    json_pack("{s:{s:s}, s:o, s:[s]}", "dimensions", "region", r->name,
+				"details", details(s, metric, r->name), "applicableLocations",
+				r->name));
+		}
 	}
 	return list;
 }
@@ -224,24 +238,25 @@ static json_t *per_family(const struct sim *s)
 	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
 		int64_t common;
 
-		if (!kinds[k].family)
+		if (!kinds[k].family) {
 			continue;
+		}
 		common = gcp_quota_limit(s, kinds[k].metric, "-");
-		json_array_append_new(list, json_pack("{s:{s:s}, s:{s:o}, s:[s]}", "dimensions",
-						      "gpu_family", kinds[k].family, "details",
-						      "value", json_sprintf("%" PRId64, common),
-						      "applicableLocations", "global"));
+		json_array_append_new(list,
+		    json_pack("{s:{s:s}, s:{s:o}, s:[s]}", "dimensions", "gpu_family",
+			kinds[k].family, "details", "value", json_sprintf("%" PRId64, common),
+			"applicableLocations", "global"));
 		for (size_t r = 0; r < s->market->regions_n; r++) {
 			const struct region *at = &s->market->regions[r];
 
 			if (at->cloud == CLOUD_GCP &&
-			    gcp_quota_limit(s, kinds[k].metric, at->name) != common)
-				json_array_append_new(
-				    list,
+			    gcp_quota_limit(s, kinds[k].metric, at->name) != common) {
+				json_array_append_new(list,
 				    json_pack("{s:{s:s, s:s}, s:o, s:[s]}", "dimensions",
-					      "gpu_family", kinds[k].family, "region", at->name,
-					      "details", details(s, kinds[k].metric, at->name),
-					      "applicableLocations", at->name));
+					"gpu_family", kinds[k].family, "region", at->name,
+					"details", details(s, kinds[k].metric, at->name),
+					"applicableLocations", at->name));
+			}
 		}
 	}
 	return list;
@@ -253,30 +268,30 @@ static json_t *all_infos(struct gcp_call *c)
 	const struct sim *s = c->sim;
 
 	json_array_append_new(list,
-			      info("GPUS-PER-GPU-FAMILY-per-project-region", "gpus_per_gpu_family",
-				   "GPUs per GPU family",
-				   json_pack("[s, s]", "gpu_family", "region"), per_family(s)));
-	json_array_append_new(
-	    list, info("GPUS-ALL-REGIONS-per-project", "gpus_all_regions", "GPUs (all regions)",
-		       json_array(),
-		       json_pack("[{s:o, s:[s]}]", "details", details(s, "GPUS_ALL_REGIONS", NULL),
-				 "applicableLocations", "global")));
-	json_array_append_new(
-	    list, info("CPUS-ALL-REGIONS-per-project", "cpus_all_regions", "CPUs (all regions)",
-		       json_array(),
-		       json_pack("[{s:o, s:[s]}]", "details", details(s, "CPUS_ALL_REGIONS", NULL),
-				 "applicableLocations", "global")));
+	    info("GPUS-PER-GPU-FAMILY-per-project-region", "gpus_per_gpu_family",
+		"GPUs per GPU family", json_pack("[s, s]", "gpu_family", "region"), per_family(s)));
+	json_array_append_new(list,
+	    info("GPUS-ALL-REGIONS-per-project", "gpus_all_regions", "GPUs (all regions)",
+		json_array(),
+		json_pack("[{s:o, s:[s]}]", "details", details(s, "GPUS_ALL_REGIONS", NULL),
+		    "applicableLocations", "global")));
+	json_array_append_new(list,
+	    info("CPUS-ALL-REGIONS-per-project", "cpus_all_regions", "CPUs (all regions)",
+		json_array(),
+		json_pack("[{s:o, s:[s]}]", "details", details(s, "CPUS_ALL_REGIONS", NULL),
+		    "applicableLocations", "global")));
 	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
 		const char *spot = arena_printf(c->a, "PREEMPTIBLE_%s", kinds[k].metric);
 
-		json_array_append_new(
-		    list, info(arena_printf(c->a, "PREEMPTIBLE-%s-per-project-region", kinds[k].id),
-			       spot, spot, json_pack("[s]", "region"), per_region(s, spot)));
-		if (!kinds[k].family)
-			json_array_append_new(
-			    list, info(arena_printf(c->a, "%s-per-project-region", kinds[k].id),
-				       kinds[k].metric, kinds[k].metric, json_pack("[s]", "region"),
-				       per_region(s, kinds[k].metric)));
+		json_array_append_new(list,
+		    info(arena_printf(c->a, "PREEMPTIBLE-%s-per-project-region", kinds[k].id), spot,
+			spot, json_pack("[s]", "region"), per_region(s, spot)));
+		if (!kinds[k].family) {
+			json_array_append_new(list,
+			    info(arena_printf(c->a, "%s-per-project-region", kinds[k].id),
+				kinds[k].metric, kinds[k].metric, json_pack("[s]", "region"),
+				per_region(s, kinds[k].metric)));
+		}
 	}
 	return list;
 }
@@ -284,16 +299,18 @@ static json_t *all_infos(struct gcp_call *c)
 static bool compute_service(struct gcp_call *c)
 {
 	if ((str_same(c->arg[0], GCP_PROJECT) || str_same(c->arg[0], GCP_PROJECT_NUMBER)) &&
-	    str_same(c->arg[1], "compute.googleapis.com"))
+	    str_same(c->arg[1], "compute.googleapis.com")) {
 		return true;
+	}
 	gcp_fail(c, 403, "forbidden", "Permission denied on resource project %s.", c->arg[0]);
 	return false;
 }
 
 void gcp_quota_infos(struct gcp_call *c)
 {
-	if (compute_service(c))
+	if (compute_service(c)) {
 		gcp_page_generic(c, "quotaInfos", all_infos(c), 500, false);
+	}
 }
 
 void gcp_quota_info(struct gcp_call *c)
@@ -301,11 +318,11 @@ void gcp_quota_info(struct gcp_call *c)
 	json_t *list, *one;
 	size_t k;
 
-	if (!compute_service(c))
+	if (!compute_service(c)) {
 		return;
+	}
 	list = all_infos(c);
-	json_array_foreach(list, k, one)
-	{
+	json_array_foreach (list, k, one) {
 		if (str_same(gcp_text(one, "quotaId"), c->arg[2])) {
 			gcp_reply(c, json_incref(one));
 			json_decref(list);
@@ -318,7 +335,7 @@ void gcp_quota_info(struct gcp_call *c)
 
 void gcp_quota_preference(struct gcp_call *c)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *doc AUTO(json) = NULL;
 	const char *id = gcp_param(c, "quotaPreferenceId");
 	int64_t want;
@@ -336,12 +353,11 @@ void gcp_quota_preference(struct gcp_call *c)
 		return;
 	}
 	config = json_pack("{s:o, s:s}", "preferredValue", json_sprintf("%" PRId64, want),
-			   "requestOrigin", "ORIGIN_UNSPECIFIED");
+	    "requestOrigin", "ORIGIN_UNSPECIFIED");
 	json_object_set_new(doc, "quotaConfig", config);
 	json_object_set_new(doc, "reconciling", json_true());
 	json_object_set_new(doc, "name",
-			    json_sprintf("projects/" GCP_PROJECT_NUMBER
-					 "/locations/global/quotaPreferences/%s",
-					 id ? id : sim_id(c->sim, c->a, "", 8)));
+	    json_sprintf("projects/" GCP_PROJECT_NUMBER "/locations/global/quotaPreferences/%s",
+		id ? id : sim_id(c->sim, c->a, "", 8)));
 	gcp_reply(c, json_incref(doc));
 }

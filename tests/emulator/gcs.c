@@ -11,8 +11,9 @@ bool gcs_new(struct sim *s, struct spot_err *err)
 {
 	(void)err;
 	s->gcp->gcs = calloc(1, sizeof(*s->gcp->gcs));
-	if (!s->gcp->gcs)
+	if (!s->gcp->gcs) {
 		abort();
+	}
 	return true;
 }
 
@@ -27,8 +28,9 @@ static void object_free(struct gcs_object *o)
 
 static void bucket_free(struct gcs_bucket *b)
 {
-	while (b->objects)
+	while (b->objects) {
 		gcs_object_drop(b, b->objects);
+	}
 	free(b->name);
 	free(b->location);
 	free(b);
@@ -39,8 +41,9 @@ void gcs_free(struct sim *s)
 	struct gcs *g = s->gcp->gcs;
 	struct gcs_bucket *next;
 
-	if (!g)
+	if (!g) {
 		return;
+	}
 	for (struct gcs_bucket *b = g->buckets; b; b = next) {
 		next = b->next;
 		bucket_free(b);
@@ -52,20 +55,22 @@ void gcs_free(struct sim *s)
 
 void gcs_left(const struct sim *s, json_t *left)
 {
-	for (const struct gcs_upload *u = s->gcp->gcs->uploads; u; u = u->next)
+	for (const struct gcs_upload *u = s->gcp->gcs->uploads; u; u = u->next) {
 		json_array_append_new(left, json_sprintf("gcp/upload/%s/%s", u->bucket, u->name));
+	}
 }
 
-/* ---- buckets ---------------------------------------------------------------------------- */
+/* ---- buckets --------------------------------------------------------------------------------- */
 
 struct gcs_bucket *gcs_bucket_find(struct gcp_call *c, const char *name)
 {
 	for (struct gcs_bucket *b = c->g->gcs->buckets; b; b = b->next) {
-		if (str_same(b->name, name))
+		if (str_same(b->name, name)) {
 			return b;
+		}
 	}
 	gcp_fail(c, 404, str_prefix(c->rq->action, "xml.") ? "NoSuchBucket" : "notFound",
-		 "The specified bucket does not exist.");
+	    "The specified bucket does not exist.");
 	return NULL;
 }
 
@@ -75,22 +80,23 @@ static json_t *bucket_json(struct gcp_call *c, const struct gcs_bucket *b)
 
 	format_time_s(b->created_us, at);
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "kind",
-			 "storage#bucket", "id", b->name, "name", b->name, "selfLink",
-			 arena_printf(c->a, "https://www.googleapis.com/storage/v1/b/%s", b->name),
-			 "projectNumber", GCP_PROJECT_NUMBER, "metageneration", "1", "location",
-			 b->location, "storageClass", "STANDARD", "etag", "CAE=", "timeCreated", at,
-			 "updated", at, "locationType",
-			 strchr(b->location, '-') ? "region" : "multi-region");
+	    "storage#bucket", "id", b->name, "name", b->name, "selfLink",
+	    arena_printf(c->a, "https://www.googleapis.com/storage/v1/b/%s", b->name),
+	    "projectNumber", GCP_PROJECT_NUMBER, "metageneration", "1", "location", b->location,
+	    "storageClass", "STANDARD", "etag", "CAE=", "timeCreated", at, "updated", at,
+	    "locationType", strchr(b->location, '-') ? "region" : "multi-region");
 }
 
 void gcs_bucket_list(struct gcp_call *c)
 {
 	json_t *list = json_array(), *out = json_pack("{s:s}", "kind", "storage#buckets");
 
-	for (const struct gcs_bucket *b = c->g->gcs->buckets; b; b = b->next)
+	for (const struct gcs_bucket *b = c->g->gcs->buckets; b; b = b->next) {
 		json_array_append_new(list, bucket_json(c, b));
-	if (json_array_size(list) > 0)
+	}
+	if (json_array_size(list) > 0) {
 		json_object_set(out, "items", list);
+	}
 	json_decref(list);
 	gcp_reply(c, out);
 }
@@ -100,8 +106,8 @@ static bool bucket_name_valid(const char *n)
 	size_t len = n ? strlen(n) : 0;
 
 	return len >= 3 && len <= 63 &&
-	       strspn(n, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == len && n[0] != '-' &&
-	       n[len - 1] != '-' && !str_prefix(n, "goog");
+	    strspn(n, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == len && n[0] != '-' &&
+	    n[len - 1] != '-' && !str_prefix(n, "goog");
 }
 
 void gcs_bucket_insert(struct gcp_call *c)
@@ -120,18 +126,20 @@ void gcs_bucket_insert(struct gcp_call *c)
 	for (b = c->g->gcs->buckets; b; b = b->next) {
 		if (str_same(b->name, name)) {
 			gcp_fail(c, 409, "conflict",
-				 "Your previous request to create the named bucket succeeded and "
-				 "you already own it.");
+			    "Your previous request to create the named bucket succeeded and "
+			    "you already own it.");
 			return;
 		}
 	}
 	b = calloc(1, sizeof(*b));
-	if (!b)
+	if (!b) {
 		abort();
+	}
 	b->name = dup_text(name);
 	b->location = dup_text(location ? location : "US");
-	for (char *p = b->location; *p; p++)
+	for (char *p = b->location; *p; p++) {
 		*p = (char)(*p >= 'a' && *p <= 'z' ? *p - 32 : *p);
+	}
 	b->created_us = sim_wall(c->sim);
 	b->next = c->g->gcs->buckets;
 	c->g->gcs->buckets = b;
@@ -142,8 +150,9 @@ void gcs_bucket_get(struct gcp_call *c)
 {
 	const struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
 
-	if (b)
+	if (b) {
 		gcp_reply(c, bucket_json(c, b));
+	}
 }
 
 /* The caller has roles/storage.objectAdmin and may look at buckets. */
@@ -151,33 +160,39 @@ void gcs_bucket_permissions(struct gcp_call *c)
 {
 	const struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
 	const char *p = c->rq->http->query;
-	json_t *had = json_array(), *doc = json_pack("{s:s}", "kind", "storage#testIamPermissionsResponse");
+	json_t *had = json_array(),
+	       *doc = json_pack("{s:s}", "kind", "storage#testIamPermissionsResponse");
 
 	while (*p) {
 		size_t n = strcspn(p, "&");
 		char *name = NULL;
 
 		if (n > 12 && strncmp(p, "permissions=", 12) == 0 &&
-		    url_decode(c->a, (struct str){p + 12, n - 12}, true, &name) &&
-		    (str_prefix(name, "storage.objects.") || str_same(name, "storage.buckets.get")))
+		    url_decode(c->a, (struct str){ p + 12, n - 12 }, true, &name) &&
+		    (str_prefix(name, "storage.objects.") ||
+			str_same(name, "storage.buckets.get"))) {
 			json_array_append_new(had, json_string(name));
+		}
 		p += n + (p[n] == '&');
 	}
-	if (json_array_size(had) > 0)
+	if (json_array_size(had) > 0) {
 		json_object_set(doc, "permissions", had);
+	}
 	json_decref(had);
-	if (b)
+	if (b) {
 		gcp_reply(c, doc);
-	else
+	} else {
 		json_decref(doc);
+	}
 }
 
 void gcs_bucket_delete(struct gcp_call *c)
 {
 	struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
 
-	if (!b)
+	if (!b) {
 		return;
+	}
 	if (b->objects) {
 		gcp_fail(c, 409, "conflict", "The bucket you tried to delete is not empty.");
 		return;
@@ -192,13 +207,14 @@ void gcs_bucket_delete(struct gcp_call *c)
 	reply_set(c->rep, 204, NULL, "", 0);
 }
 
-/* ---- objects ---------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 struct gcs_object *gcs_object_find(const struct gcs_bucket *b, const char *name)
 {
 	for (struct gcs_object *o = b->objects; o; o = o->next) {
-		if (str_same(o->name, name))
+		if (str_same(o->name, name)) {
 			return o;
+		}
 	}
 	return NULL;
 }
@@ -223,12 +239,14 @@ uint32_t gcs_crc32c(const void *p, size_t n)
 	for (uint32_t k = 0; !table[255] && k < 256; k++) {
 		uint32_t v = k;
 
-		for (int bit = 0; bit < 8; bit++)
+		for (int bit = 0; bit < 8; bit++) {
 			v = v & 1 ? v >> 1 ^ 0x82f63b78U : v >> 1;
+		}
 		table[k] = v;
 	}
-	for (size_t k = 0; k < n; k++)
+	for (size_t k = 0; k < n; k++) {
 		crc = table[(crc ^ b[k]) & 0xff] ^ crc >> 8;
+	}
 	return crc ^ 0xffffffffU;
 }
 
@@ -246,8 +264,9 @@ static const char *crc_text(struct arena *a, const char *bytes, size_t n)
 	uint32_t sum = gcs_crc32c(bytes, n);
 	uint8_t crc[4];
 
-	for (int k = 0; k < 4; k++)
+	for (int k = 0; k < 4; k++) {
 		crc[k] = (uint8_t)(sum >> (24 - 8 * k)); /* big-endian */
+	}
 	return base64_encode(a, crc, 4);
 }
 
@@ -261,38 +280,44 @@ static const char *hash_said(struct gcp_call *c, const char *name)
 
 bool gcs_digests(struct gcp_call *c, const json_t *metadata, const char *bytes, size_t n)
 {
-	const char *const md5[] = {req_header(c->rq, "content-md5"), hash_said(c, "md5="),
-				   gcp_text(metadata, "md5Hash")};
-	const char *const crc[] = {hash_said(c, "crc32c="), gcp_text(metadata, "crc32c")};
+	const char *const md5[] = { req_header(c->rq, "content-md5"), hash_said(c, "md5="),
+		gcp_text(metadata, "md5Hash") };
+	const char *const crc[] = { hash_said(c, "crc32c="), gcp_text(metadata, "crc32c") };
 	bool ok = true;
 
-	for (size_t k = 0; k < ARRAY_LEN(md5); k++)
+	for (size_t k = 0; k < ARRAY_LEN(md5); k++) {
 		ok = ok && (!md5[k] || str_same(md5[k], md5_text(c->a, bytes, n)));
-	for (size_t k = 0; k < ARRAY_LEN(crc); k++)
+	}
+	for (size_t k = 0; k < ARRAY_LEN(crc); k++) {
 		ok = ok && (!crc[k] || str_same(crc[k], crc_text(c->a, bytes, n)));
-	if (!ok)
+	}
+	if (!ok) {
 		gcp_fail(c, 400, str_prefix(c->rq->action, "xml.") ? "BadDigest" : "invalid",
-			 "The hash that was provided does not match the hash that was calculated.");
+		    "The hash that was provided does not match the hash that was calculated.");
+	}
 	return ok;
 }
 
 struct gcs_object *gcs_object_put(struct gcp_call *c, struct gcs_bucket *b, const char *name,
-				  const char *type, const json_t *metadata, const char *bytes,
-				  size_t n)
+    const char *type, const json_t *metadata, const char *bytes, size_t n)
 {
 	struct gcs_object *o = calloc(1, sizeof(*o)), *old = gcs_object_find(b, name), **at;
 
-	if (!o)
+	if (!o) {
 		abort();
-	if (old)
+	}
+	if (old) {
 		gcs_object_drop(b, old);
+	}
 	o->name = dup_text(name);
 	o->type = dup_text(type ? type : "application/octet-stream");
 	o->bytes = malloc(n + 1);
-	if (!o->bytes)
+	if (!o->bytes) {
 		abort();
-	if (n > 0)
+	}
+	if (n > 0) {
 		memcpy(o->bytes, bytes, n);
+	}
 	o->n = n;
 	o->created_us = sim_wall(c->sim);
 	o->metageneration = 1;
@@ -318,19 +343,20 @@ json_t *gcs_object_json(struct gcp_call *c, const struct gcs_object *o, const st
 	json_t *doc;
 
 	format_time_s(o->created_us, at);
-	doc = json_pack(
-	    "{s:s, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s}",
+	doc = json_pack("{s:s, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:s, "
+			"s:s, s:s}",
 	    "kind", "storage#object", "id", json_sprintf("%s/%s/%s", b->name, o->name, generation),
 	    "selfLink", arena_printf(a, "https://www.googleapis.com/storage/v1/%s", path),
 	    "mediaLink",
 	    json_sprintf("http://%s/download/storage/v1/%s?generation=%s&alt=media",
-			 req_header(c->rq, "host"), path, generation),
+		req_header(c->rq, "host"), path, generation),
 	    "name", o->name, "bucket", b->name, "generation", generation, "metageneration",
-	    arena_printf(a, "%" PRId64, o->metageneration), "contentType", o->type, "storageClass", "STANDARD", "size", json_sprintf("%zu", o->n),
-	    "md5Hash", o->md5, "crc32c", o->crc32c, "etag", o->md5, "timeCreated", at, "updated",
-	    at);
-	if (json_object_size(o->metadata))
+	    arena_printf(a, "%" PRId64, o->metageneration), "contentType", o->type, "storageClass",
+	    "STANDARD", "size", json_sprintf("%zu", o->n), "md5Hash", o->md5, "crc32c", o->crc32c,
+	    "etag", o->md5, "timeCreated", at, "updated", at);
+	if (json_object_size(o->metadata)) {
 		json_object_set(doc, "metadata", o->metadata);
+	}
 	return doc;
 }
 
@@ -339,8 +365,9 @@ int64_t gcs_wanted_generation(struct gcp_call *c)
 	const char *t = gcp_param(c, "ifGenerationMatch");
 	int64_t v;
 
-	if (!t)
+	if (!t) {
 		t = req_header(c->rq, "x-goog-if-generation-match");
+	}
 	return t && parse_i64(t, 0, INT64_MAX, &v) ? v : -1;
 }
 
@@ -363,21 +390,23 @@ bool gcs_matches(struct gcp_call *c, const struct gcs_object *o, int64_t generat
 			reply_set(c->rep, 304, NULL, "", 0);
 			return false;
 		}
-	} else if ((generation < 0 || now == generation) && number_holds(c, "ifMetagenerationMatch", meta, true)) {
+	} else if ((generation < 0 || now == generation) &&
+	    number_holds(c, "ifMetagenerationMatch", meta, true)) {
 		return true;
 	}
 	gcp_fail(c, 412,
-		 str_prefix(c->rq->action, "xml.") ? "PreconditionFailed" : "conditionNotMet",
-		 "At least one of the pre-conditions you specified did not hold.");
+	    str_prefix(c->rq->action, "xml.") ? "PreconditionFailed" : "conditionNotMet",
+	    "At least one of the pre-conditions you specified did not hold.");
 	return false;
 }
 
 void gcs_put_hashes(struct gcp_call *c, const struct gcs_object *o)
 {
 	reply_header(c->rep, "X-Goog-Hash",
-		     arena_printf(c->a, "crc32c=%s,md5=%s", o->crc32c, o->md5));
+	    arena_printf(c->a, "crc32c=%s,md5=%s", o->crc32c, o->md5));
 	reply_header(c->rep, "X-Goog-Generation", arena_printf(c->a, "%" PRId64, o->generation));
-	reply_header(c->rep, "X-Goog-Metageneration", arena_printf(c->a, "%" PRId64, o->metageneration));
+	reply_header(c->rep, "X-Goog-Metageneration",
+	    arena_printf(c->a, "%" PRId64, o->metageneration));
 	reply_header(c->rep, "X-Goog-Stored-Content-Length", arena_printf(c->a, "%zu", o->n));
 	reply_header(c->rep, "X-Goog-Stored-Content-Encoding", "identity");
 	reply_header(c->rep, "X-Goog-Storage-Class", "STANDARD");
@@ -393,13 +422,15 @@ static bool range_read(const char *range, size_t n, size_t *from, size_t *to, bo
 
 	*bad = false;
 	dash = p ? strchr(p, '-') : NULL;
-	if (!dash || strchr(p, ',') || (size_t)(dash - p) >= sizeof(text))
+	if (!dash || strchr(p, ',') || (size_t)(dash - p) >= sizeof(text)) {
 		return false;
+	}
 	memcpy(text, p, (size_t)(dash - p));
 	text[dash - p] = '\0';
 	if ((*text && !parse_i64(text, 0, INT64_MAX, &a)) ||
-	    (dash[1] && !parse_i64(dash + 1, 0, INT64_MAX, &b)) || (!*text && !dash[1]))
+	    (dash[1] && !parse_i64(dash + 1, 0, INT64_MAX, &b)) || (!*text && !dash[1])) {
 		return false;
+	}
 	if (!*text) {
 		a = MAX((int64_t)n - b, 0);
 		b = INT64_MAX;
@@ -418,23 +449,25 @@ void gcs_download(struct gcp_call *c, const struct gcs_object *o)
 
 	if (wanted && !str_same(wanted, arena_printf(c->a, "%" PRId64, o->generation))) {
 		gcp_fail(c, 404, str_prefix(c->rq->action, "xml.") ? "NoSuchKey" : "notFound",
-			 "No such object: %s#%s", o->name, wanted);
+		    "No such object: %s#%s", o->name, wanted);
 		return;
 	}
 	if (part && bad) {
 		reply_header(c->rep, "Content-Range", arena_printf(c->a, "bytes */%zu", o->n));
 		reply_set(c->rep, 416, "text/html; charset=UTF-8",
-			  "Requested range not satisfiable", 31);
+		    "Requested range not satisfiable", 31);
 		return;
 	}
 	gcs_put_hashes(c, o);
 	reply_header(c->rep, "Accept-Ranges", "bytes");
-	if (part)
+	if (part) {
 		reply_header(c->rep, "Content-Range",
-			     arena_printf(c->a, "bytes %zu-%zu/%zu", from, to, o->n));
+		    arena_printf(c->a, "bytes %zu-%zu/%zu", from, to, o->n));
+	}
 	reply_set(c->rep, part ? 206 : 200, o->type, o->bytes + from, part ? to - from + 1 : o->n);
-	if (str_same(c->rq->http->method, "HEAD"))
+	if (str_same(c->rq->http->method, "HEAD")) {
 		c->rep->head_n = c->rep->body.n;
+	}
 }
 
 static struct gcs_object *object_of(struct gcp_call *c, struct gcs_bucket **ret)
@@ -443,8 +476,9 @@ static struct gcs_object *object_of(struct gcp_call *c, struct gcs_bucket **ret)
 	struct gcs_object *o = b ? gcs_object_find(b, c->arg[1]) : NULL;
 
 	*ret = b;
-	if (b && !o)
+	if (b && !o) {
 		gcp_fail(c, 404, "notFound", "No such object: %s/%s", b->name, c->arg[1]);
+	}
 	return o;
 }
 
@@ -453,12 +487,14 @@ void gcs_object_get(struct gcp_call *c)
 	struct gcs_bucket *b;
 	const struct gcs_object *o = object_of(c, &b);
 
-	if (!o || !gcs_matches(c, o, gcs_wanted_generation(c)))
+	if (!o || !gcs_matches(c, o, gcs_wanted_generation(c))) {
 		return;
-	if (str_same(gcp_param(c, "alt"), "media"))
+	}
+	if (str_same(gcp_param(c, "alt"), "media")) {
 		gcs_download(c, o);
-	else
+	} else {
 		gcp_reply(c, gcs_object_json(c, o, b));
+	}
 }
 
 void gcs_object_delete(struct gcp_call *c)
@@ -466,8 +502,9 @@ void gcs_object_delete(struct gcp_call *c)
 	struct gcs_bucket *b;
 	struct gcs_object *o = object_of(c, &b);
 
-	if (!o || !gcs_matches(c, o, gcs_wanted_generation(c)))
+	if (!o || !gcs_matches(c, o, gcs_wanted_generation(c))) {
 		return;
+	}
 	gcs_object_drop(b, o);
 	reply_set(c->rep, 204, NULL, "", 0);
 }
@@ -477,35 +514,35 @@ void gcs_object_compose(struct gcp_call *c)
 	struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
 	const json_t *parts = json_object_get(c->body, "sourceObjects");
 	const char *type = gcp_text(json_object_get(c->body, "destination"), "contentType");
-	struct sbuf all AUTO(sbuf) = {0};
+	struct sbuf all AUTO(sbuf) = { 0 };
 	size_t k;
 	json_t *one;
 
-	if (!b || !gcs_matches(c, gcs_object_find(b, c->arg[1]), gcs_wanted_generation(c)))
+	if (!b || !gcs_matches(c, gcs_object_find(b, c->arg[1]), gcs_wanted_generation(c))) {
 		return;
+	}
 	if (json_array_size(parts) < 1 || json_array_size(parts) > 32) {
 		gcp_fail(c, 400, "invalid",
-			 "The number of source components provided must be from 1 to 32.");
+		    "The number of source components provided must be from 1 to 32.");
 		return;
 	}
 	sbuf_init(&all, (size_t)1 << 30);
-	json_array_foreach(parts, k, one)
-	{
+	json_array_foreach (parts, k, one) {
 		const char *name = gcp_text(one, "name");
 		const struct gcs_object *o = name ? gcs_object_find(b, name) : NULL;
 
 		if (!o) {
 			gcp_fail(c, 404, "notFound", "Object %s (generation: 0) not found.",
-				 name ? name : "");
+			    name ? name : "");
 			return;
 		}
 		sbuf_add(&all, o->bytes, o->n);
 	}
 	gcp_reply(c,
-		  gcs_object_json(c, gcs_object_put(c, b, c->arg[1], type, NULL, all.p, all.n), b));
+	    gcs_object_json(c, gcs_object_put(c, b, c->arg[1], type, NULL, all.p, all.n), b));
 }
 
-/* ---- list ------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
 /* A page under way; last is the name that the next one begins behind. */
 struct list_page {
@@ -532,13 +569,16 @@ static void list_reply(struct gcp_call *c, struct list_page *x, bool more)
 {
 	json_t *out = json_pack("{s:s}", "kind", "storage#objects");
 
-	if (more)
+	if (more) {
 		json_object_set_new(out, "nextPageToken",
-				    json_string(base64_encode(c->a, x->last, strlen(x->last))));
-	if (json_array_size(x->items) > 0)
+		    json_string(base64_encode(c->a, x->last, strlen(x->last))));
+	}
+	if (json_array_size(x->items) > 0) {
 		json_object_set(out, "items", x->items);
-	if (json_array_size(x->prefixes) > 0)
+	}
+	if (json_array_size(x->prefixes) > 0) {
 		json_object_set(out, "prefixes", x->prefixes);
+	}
 	json_decref(x->items);
 	json_decref(x->prefixes);
 	gcp_reply(c, out);
@@ -547,7 +587,8 @@ static void list_reply(struct gcp_call *c, struct list_page *x, bool more)
 /* startOffset, endOffset and matchGlob, where * stays within a folder unless there are two. */
 static bool list_wants(struct gcp_call *c, const char *name)
 {
-	const char *from = gcp_param(c, "startOffset"), *to = gcp_param(c, "endOffset"), *glob = gcp_param(c, "matchGlob");
+	const char *from = gcp_param(c, "startOffset"), *to = gcp_param(c, "endOffset"),
+		   *glob = gcp_param(c, "matchGlob");
 
 	return (!from || strcmp(name, from) >= 0) && (!to || !*to || strcmp(name, to) < 0) &&
 	    (!glob || fnmatch(glob, name, strstr(glob, "**") ? 0 : FNM_PATHNAME) == 0);
@@ -560,30 +601,36 @@ void gcs_object_list(struct gcp_call *c)
 		   *after = NULL;
 	const struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
 	const struct gcs_object *o;
-	struct list_page x = {0};
+	struct list_page x = { 0 };
 	int64_t max = 1000;
 	struct str raw;
 
-	if (!b)
+	if (!b) {
 		return;
-	if (most && (!parse_i64(most, 1, INT32_MAX, &max) || max > 1000))
+	}
+	if (most && (!parse_i64(most, 1, INT32_MAX, &max) || max > 1000)) {
 		max = 1000;
-	if (token && base64_decode(c->a, token, strlen(token), &raw))
+	}
+	if (token && base64_decode(c->a, token, strlen(token), &raw)) {
 		after = arena_strndup(c->a, raw.p, raw.n);
+	}
 	x.items = json_array();
 	x.prefixes = json_array();
 	for (o = b->objects; o; o = o->next) {
 		const char *cut;
 
 		if ((prefix && !str_prefix(o->name, prefix)) || !list_wants(c, o->name) ||
-		    (after && strcmp(o->name, after) <= 0))
+		    (after && strcmp(o->name, after) <= 0)) {
 			continue;
-		if (x.n == max)
+		}
+		if (x.n == max) {
 			break;
+		}
 		cut = delimiter ? strstr(o->name + (prefix ? strlen(prefix) : 0), delimiter) : NULL;
 		if (cut) {
-			list_folder(c, &x, arena_strndup(c->a, o->name,
-							 (size_t)(cut - o->name) + strlen(delimiter)));
+			list_folder(c, &x,
+			    arena_strndup(c->a, o->name,
+				(size_t)(cut - o->name) + strlen(delimiter)));
 			continue;
 		}
 		json_array_append_new(x.items, gcs_object_json(c, o, b));

@@ -11,7 +11,7 @@ struct gcs_object {
 	size_t n;
 	int64_t metageneration, generation, created_us;
 	char md5[32], crc32c[16]; /* base64 */
-	json_t *metadata;	  /* custom */
+	json_t *metadata; /* custom */
 };
 struct gcs_bucket {
 	struct gcs_bucket *next;
@@ -42,8 +42,7 @@ bool gcs_matches(struct gcp_call *c, const struct gcs_object *o, int64_t generat
 int64_t gcs_wanted_generation(struct gcp_call *c); /* parameter or x-goog header; -1 = none */
 /* A new version; bytes are copied. metadata may be NULL. */
 struct gcs_object *gcs_object_put(struct gcp_call *c, struct gcs_bucket *b, const char *name,
-				  const char *type, const json_t *metadata, const char *bytes,
-				  size_t n);
+    const char *type, const json_t *metadata, const char *bytes, size_t n);
 /* What the request says of the bytes' hashes is true. false: answered. metadata may be NULL. */
 bool gcs_digests(struct gcp_call *c, const json_t *metadata, const char *bytes, size_t n);
 void gcs_object_drop(struct gcs_bucket *b, struct gcs_object *o);

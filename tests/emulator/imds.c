@@ -1,7 +1,7 @@
 /*
- * Instance metadata, version 2 (EC2 User Guide, "Use the Instance Metadata Service"): one service per
- * instance, on an own port when it runs a program, and for all of them below /<instance-id>/ on the
- * shared port.
+ * Instance metadata, version 2 (EC2 User Guide, "Use the Instance Metadata Service"): one service
+ * per instance, on an own port when it runs a program, and for all of them below /<instance-id>/ on
+ * the shared port.
  */
 #include "base/base.h"
 #include "aws.h"
@@ -31,7 +31,7 @@ static void not_found(struct httpd_req *r)
 	    "</title></head><body><h1>404 - Not Found</h1></body></html>\n");
 }
 
-/* ---- tokens ----------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 static void put_token(struct inst *i, struct httpd_req *r)
 {
@@ -49,13 +49,14 @@ static void put_token(struct inst *i, struct httpd_req *r)
 		return;
 	}
 	if (i->imds_tokens_n >= TOKENS_MAX) {
-		memmove(
-		    i->imds_tokens, i->imds_tokens + 1, (TOKENS_MAX - 1) * sizeof(*i->imds_tokens));
+		memmove(i->imds_tokens, i->imds_tokens + 1,
+		    (TOKENS_MAX - 1) * sizeof(*i->imds_tokens));
 		i->imds_tokens_n--;
 	}
 	i->imds_tokens = realloc(i->imds_tokens, (i->imds_tokens_n + 1) * sizeof(*i->imds_tokens));
-	if (!i->imds_tokens)
+	if (!i->imds_tokens) {
 		abort();
+	}
 	t = &i->imds_tokens[i->imds_tokens_n++];
 	rng_hex(&i->sim->rng, t->text, 28);
 	t->expires_us = sim_wall(i->sim) + seconds * SPOT_US_PER_S;
@@ -66,22 +67,23 @@ static void put_token(struct inst *i, struct httpd_req *r)
 static bool token_valid(const struct inst *i, const char *token)
 {
 	for (size_t k = 0; token && k < i->imds_tokens_n; k++) {
-		if (str_same(i->imds_tokens[k].text, token))
+		if (str_same(i->imds_tokens[k].text, token)) {
 			return i->imds_tokens[k].expires_us > sim_wall(i->sim);
+		}
 	}
 	return false;
 }
 
-/* ---- documents -------------------------------------------------------------------------- */
+/* ---- documents ------------------------------------------------------------------------------- */
 
 static const char *instance_action(struct inst *i, struct arena *a)
 {
 	char at[TIME_TEXT_MAX];
 
-	if (!i->notice_us)
+	if (!i->notice_us) {
 		return NULL;
-	return arena_printf(
-	    a, "{\"action\":\"%s\",\"time\":\"%s\"}", inst_interruption(i),
+	}
+	return arena_printf(a, "{\"action\":\"%s\",\"time\":\"%s\"}", inst_interruption(i),
 	    format_time_s(i->action_us, at));
 }
 
@@ -89,8 +91,9 @@ static const char *rebalance(struct inst *i, struct arena *a)
 {
 	char at[TIME_TEXT_MAX];
 
-	if (!i->rebalance_us)
+	if (!i->rebalance_us) {
 		return NULL;
+	}
 	return arena_printf(a, "{\"noticeTime\":\"%s\"}", format_time_s(i->rebalance_us, at));
 }
 
@@ -128,26 +131,36 @@ static const char *maintenance(struct inst *i, struct arena *a)
 static const char *plain(struct inst *i, struct arena *a, const char *what)
 {
 	(void)a;
-	if (str_same(what, "instance-id"))
+	if (str_same(what, "instance-id")) {
 		return i->id;
-	if (str_same(what, "ami-id"))
+	}
+	if (str_same(what, "ami-id")) {
 		return i->image;
-	if (str_same(what, "instance-type"))
+	}
+	if (str_same(what, "instance-type")) {
 		return i->pool->type->name;
-	if (str_same(what, "local-ipv4"))
+	}
+	if (str_same(what, "local-ipv4")) {
 		return i->private_ip;
-	if (str_same(what, "public-ipv4"))
+	}
+	if (str_same(what, "public-ipv4")) {
 		return i->ip;
-	if (str_same(what, "placement/availability-zone"))
+	}
+	if (str_same(what, "placement/availability-zone")) {
 		return i->pool->zone->name;
-	if (str_same(what, "placement/availability-zone-id"))
+	}
+	if (str_same(what, "placement/availability-zone-id")) {
 		return i->pool->zone->id;
-	if (str_same(what, "placement/region"))
+	}
+	if (str_same(what, "placement/region")) {
 		return i->pool->region->name;
-	if (str_same(what, "reservation-id"))
+	}
+	if (str_same(what, "reservation-id")) {
 		return i->reservation;
-	if (str_same(what, "services/domain"))
+	}
+	if (str_same(what, "services/domain")) {
 		return "amazonaws.com";
+	}
 	return NULL;
 }
 
@@ -155,13 +168,16 @@ static const char *tag_document(struct inst *i, struct arena *a, const char *wha
 {
 	const char *list = "";
 
-	if (!i->metadata_tags || !str_prefix(what, "tags/instance"))
+	if (!i->metadata_tags || !str_prefix(what, "tags/instance")) {
 		return NULL;
+	}
 	what += strlen("tags/instance");
-	if (*what == '/' && what[1])
+	if (*what == '/' && what[1]) {
 		return inst_tag(i, what + 1);
-	for (size_t k = 0; k < i->tags_n; k++)
+	}
+	for (size_t k = 0; k < i->tags_n; k++) {
 		list = arena_printf(a, "%s%s%s", list, k ? "\n" : "", i->tags[k].key);
+	}
 	return list;
 }
 
@@ -172,42 +188,47 @@ static void get_metadata(struct inst *i, struct httpd_req *r, const char *what)
 		const char *(*make)(struct inst *, struct arena *);
 		const char *type;
 	} documents[] = {
-	    {"meta-data/spot/instance-action", instance_action, "application/json"},
-	    {"meta-data/events/recommendations/rebalance", rebalance, "application/json"},
-	    {"meta-data/events/maintenance/scheduled", maintenance, "application/json"},
-	    {"meta-data/instance-life-cycle", life_cycle, "text/plain"},
-	    {"dynamic/instance-identity/document", document, "text/plain"},
+		{ "meta-data/spot/instance-action", instance_action, "application/json" },
+		{ "meta-data/events/recommendations/rebalance", rebalance, "application/json" },
+		{ "meta-data/events/maintenance/scheduled", maintenance, "application/json" },
+		{ "meta-data/instance-life-cycle", life_cycle, "text/plain" },
+		{ "dynamic/instance-identity/document", document, "text/plain" },
 	};
 	const char *found = NULL;
 	char at[TIME_TEXT_MAX];
 
 	for (size_t k = 0; k < ARRAY_LEN(documents); k++) {
-		if (!str_same(documents[k].path, what))
+		if (!str_same(documents[k].path, what)) {
 			continue;
+		}
 		found = documents[k].make(i, r->arena);
-		if (found)
+		if (found) {
 			text(r, 200, documents[k].type, found);
-		else
+		} else {
 			not_found(r);
+		}
 		return;
 	}
 	if (str_same(what, "meta-data/spot/termination-time") && i->notice_us &&
-	    str_same(inst_interruption(i), "terminate"))
+	    str_same(inst_interruption(i), "terminate")) {
 		found = format_time_s(i->action_us, at);
-	else if (str_same(what, "user-data") && i->user_data_n > 0) {
+	} else if (str_same(what, "user-data") && i->user_data_n > 0) {
 		httpd_reply(r, 200, "application/octet-stream", i->user_data, i->user_data_n);
 		return;
-	} else if (str_prefix(what, "dynamic/instance-identity/"))
+	} else if (str_prefix(what, "dynamic/instance-identity/")) {
 		found = imds_signature(i->sim, r->arena,
 		    what + strlen("dynamic/instance-identity/"), document(i, r->arena));
-	else if (str_prefix(what, "meta-data/"))
+	} else if (str_prefix(what, "meta-data/")) {
 		found = plain(i, r->arena, what + strlen("meta-data/"));
-	if (!found && str_prefix(what, "meta-data/"))
+	}
+	if (!found && str_prefix(what, "meta-data/")) {
 		found = tag_document(i, r->arena, what + strlen("meta-data/"));
-	if (found)
+	}
+	if (found) {
 		text(r, 200, "text/plain", found);
-	else
+	} else {
 		not_found(r);
+	}
 }
 
 void aws_imds(struct inst *i, struct httpd_req *r, const char *path)
@@ -218,18 +239,20 @@ void aws_imds(struct inst *i, struct httpd_req *r, const char *path)
 		httpd_abort(r);
 		return;
 	}
-	while (*path == '/')
+	while (*path == '/') {
 		path++;
+	}
 	if (!(str_prefix(path, "latest/") || glob_match("20*-*-*/*", path))) {
 		not_found(r);
 		return;
 	}
 	what = strchr(path, '/') + 1;
 	if (str_same(what, "api/token")) {
-		if (str_same(r->method, "PUT"))
+		if (str_same(r->method, "PUT")) {
 			put_token(i, r);
-		else
+		} else {
 			text(r, 405, "text/html", "Not allowed");
+		}
 		return;
 	}
 	if (!str_same(r->method, "GET") && !str_same(r->method, "HEAD")) {
@@ -243,14 +266,15 @@ void aws_imds(struct inst *i, struct httpd_req *r, const char *path)
 	get_metadata(i, r, what);
 }
 
-/* ---- ports ------------------------------------------------------------------------------ */
+/* ---- ports ----------------------------------------------------------------------------------- */
 
 size_t aws_env(const struct inst *i, struct arena *a, const char **env, size_t max)
 {
-	if (i->metadata_off || max < 1)
+	if (i->metadata_off || max < 1) {
 		return 0;
-	env[0] = arena_printf(
-	    a, "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:%d/", i->imds_port);
+	}
+	env[0] =
+	    arena_printf(a, "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:%d/", i->imds_port);
 	return 1;
 }
 
@@ -269,17 +293,20 @@ void imds_handle(void *ctx, struct httpd_req *r)
 	struct inst *i = inst_find(s, arena_strndup(r->arena, p, (size_t)(end - p)));
 
 	books_request(s, "imds", r->method, NULL, 0);
-	if (i && cloud_ops(i->cloud)->imds)
+	if (i && cloud_ops(i->cloud)->imds) {
 		cloud_ops(i->cloud)->imds(i, r, end);
-	else
+	} else {
 		not_found(r);
+	}
 }
 
 void imds_open(struct inst *i)
 {
-	struct httpd_conf conf = {
-	    .address = "127.0.0.1", .handle = own_handle, .ctx = i, .connections_max = 64};
-	struct spot_err err = {0};
+	struct httpd_conf conf = { .address = "127.0.0.1",
+		.handle = own_handle,
+		.ctx = i,
+		.connections_max = 64 };
+	struct spot_err err = { 0 };
 
 	if (httpd_new(i->sim->loop, &conf, &i->imds_http, &err) != SPOT_OK) {
 		log_error("imds.port_failed", STR("instance", i->id), STR("error", err.text));
@@ -293,7 +320,8 @@ void imds_close(struct inst *i)
 	free(i->imds_tokens);
 	i->imds_tokens = NULL;
 	i->imds_tokens_n = 0;
-	if (i->imds_http)
+	if (i->imds_http) {
 		httpd_free(i->imds_http);
+	}
 	i->imds_http = NULL;
 }

@@ -21,11 +21,13 @@ static struct imds *identity(struct sim *s)
 	X509_NAME *name;
 	time_t now;
 
-	if (m)
+	if (m) {
 		return m;
+	}
 	m = s->imds = calloc(1, sizeof(*m));
-	if (!m)
+	if (!m) {
 		abort();
+	}
 	now = (time_t)(sim_wall(s) / SPOT_US_PER_S);
 	m->key = EVP_RSA_gen(2048);
 	m->cert = X509_new();
@@ -35,8 +37,8 @@ static struct imds *identity(struct sim *s)
 	X509_time_adj_ex(X509_getm_notAfter(m->cert), 365, 0, &now);
 	X509_set_pubkey(m->cert, m->key);
 	name = X509_get_subject_name(m->cert);
-	X509_NAME_add_entry_by_txt(
-	    name, "CN", MBSTRING_ASC, (const unsigned char *)"cloudsim", -1, -1, 0);
+	X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"cloudsim", -1,
+	    -1, 0);
 	X509_set_issuer_name(m->cert, name);
 	X509_sign(m->cert, m->key, EVP_sha256());
 	return m;
@@ -44,8 +46,9 @@ static struct imds *identity(struct sim *s)
 
 void imds_free(struct sim *s)
 {
-	if (!s->imds)
+	if (!s->imds) {
 		return;
+	}
 	EVP_PKEY_free(s->imds->key);
 	X509_free(s->imds->cert);
 	free(s->imds);
@@ -60,8 +63,9 @@ static const char *plain_signature(const struct imds *m, struct arena *a, const 
 	const char *out = NULL;
 
 	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, m->key) == 1 &&
-	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)document, strlen(document)) == 1)
+	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)document, strlen(document)) == 1) {
 		out = base64_encode(a, sig, n);
+	}
 	EVP_MD_CTX_free(ctx);
 	return out;
 }
@@ -69,10 +73,13 @@ static const char *plain_signature(const struct imds *m, struct arena *a, const 
 static PKCS7 *pkcs7_sign(const struct sim *s, const struct imds *m, BIO *in)
 {
 	PKCS7 *p7 = PKCS7_sign(NULL, NULL, NULL, in, PKCS7_BINARY | PKCS7_PARTIAL);
-	PKCS7_SIGNER_INFO *signer = p7 ? PKCS7_sign_add_signer(p7, m->cert, m->key, NULL, PKCS7_BINARY) : NULL;
+	PKCS7_SIGNER_INFO *signer =
+	    p7 ? PKCS7_sign_add_signer(p7, m->cert, m->key, NULL, PKCS7_BINARY) : NULL;
 
 	/* The library would take the time from the machine's clock. */
-	if (!signer || !PKCS7_add0_attrib_signing_time(signer, ASN1_TIME_set(NULL, (time_t)(sim_wall(s) / SPOT_US_PER_S))) ||
+	if (!signer ||
+	    !PKCS7_add0_attrib_signing_time(signer,
+		ASN1_TIME_set(NULL, (time_t)(sim_wall(s) / SPOT_US_PER_S))) ||
 	    !PKCS7_final(p7, in, PKCS7_BINARY)) {
 		PKCS7_free(p7);
 		return NULL;
@@ -81,7 +88,8 @@ static PKCS7 *pkcs7_sign(const struct sim *s, const struct imds *m, BIO *in)
 }
 
 /* The vendor leaves out the PEM frame. */
-static const char *pkcs7_signature(const struct sim *s, const struct imds *m, struct arena *a, const char *document)
+static const char *pkcs7_signature(const struct sim *s, const struct imds *m, struct arena *a,
+    const char *document)
 {
 	BIO *in = BIO_new_mem_buf(document, (int)strlen(document));
 	PKCS7 *p7 = pkcs7_sign(s, m, in);
@@ -97,10 +105,12 @@ static const char *pkcs7_signature(const struct sim *s, const struct imds *m, st
 
 const char *imds_signature(struct sim *s, struct arena *a, const char *kind, const char *document)
 {
-	if (str_same(kind, "signature"))
+	if (str_same(kind, "signature")) {
 		return plain_signature(identity(s), a, document);
-	if (str_same(kind, "pkcs7") || str_same(kind, "rsa2048"))
+	}
+	if (str_same(kind, "pkcs7") || str_same(kind, "rsa2048")) {
 		return pkcs7_signature(s, identity(s), a, document);
+	}
 	return NULL;
 }
 

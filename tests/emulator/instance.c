@@ -36,8 +36,9 @@ struct inst *inst_new(struct sim *s, struct pool *p, enum side side, const char 
 {
 	struct inst *i = calloc(1, sizeof(*i));
 
-	if (!i)
+	if (!i) {
 		abort();
+	}
 	i->sim = s;
 	i->seq = ++s->inst_seq;
 	i->id = dup_text(id);
@@ -54,29 +55,32 @@ struct inst *inst_new(struct sim *s, struct pool *p, enum side side, const char 
 	s->alive++;
 	snprintf(i->private_ip, sizeof(i->private_ip), "10.%d.%d.%d", (int)(i->seq >> 16 & 255),
 	    (int)(i->seq >> 8 & 255), (int)(i->seq & 255));
-	snprintf(
-	    i->ip, sizeof(i->ip), "198.18.%d.%d", (int)(i->seq >> 8 & 255), (int)(i->seq & 255));
+	snprintf(i->ip, sizeof(i->ip), "198.18.%d.%d", (int)(i->seq >> 8 & 255),
+	    (int)(i->seq & 255));
 	loop_timer_init(&i->timer, s->loop, boot_or_end);
 	loop_timer_init(&i->reclaim_timer, s->loop, reclaim_step);
-	if (s->insts_last)
+	if (s->insts_last) {
 		s->insts_last->next = i;
-	else
+	} else {
 		s->insts = i;
+	}
 	s->insts_last = i;
-	if (!tsearch(i, &s->inst_tree, by_id))
+	if (!tsearch(i, &s->inst_tree, by_id)) {
 		abort();
+	}
 	return i;
 }
 
 void inst_start(struct inst *i)
 {
-	if (i->unreal)
+	if (i->unreal) {
 		return;
+	}
 	books_event(i->sim, "launched", i, NULL);
 	loop_timer_set(&i->timer, MAX(i->sim->conf.boot_us, 1));
 }
 
-/* ---- tags ------------------------------------------------------------------------------- */
+/* ---- tags ------------------------------------------------------------------------------------ */
 
 void inst_tag_set(struct inst_tag **tags, size_t *n, const char *key, const char *value)
 {
@@ -88,16 +92,19 @@ void inst_tag_set(struct inst_tag **tags, size_t *n, const char *key, const char
 		}
 	}
 	*tags = realloc(*tags, (*n + 1) * sizeof(**tags));
-	if (!*tags)
+	if (!*tags) {
 		abort();
-	(*tags)[(*n)++] = (struct inst_tag){dup_text(key), dup_text(value)};
+	}
+	(*tags)[(*n)++] = (struct inst_tag){ dup_text(key), dup_text(value) };
 }
 
 void inst_tag_unset(struct inst_tag **tags, size_t *n, const char *key, const char *value)
 {
 	for (size_t k = 0; k < *n; k++) {
-		if (!str_same((*tags)[k].key, key) || (value && !str_same((*tags)[k].value, value)))
+		if (!str_same((*tags)[k].key, key) ||
+		    (value && !str_same((*tags)[k].value, value))) {
 			continue;
+		}
 		free((*tags)[k].key);
 		free((*tags)[k].value);
 		(*tags)[k] = (*tags)[--*n];
@@ -108,24 +115,32 @@ void inst_tag_unset(struct inst_tag **tags, size_t *n, const char *key, const ch
 const char *inst_tag(const struct inst *i, const char *key)
 {
 	for (size_t k = 0; k < i->tags_n; k++) {
-		if (str_same(i->tags[k].key, key))
+		if (str_same(i->tags[k].key, key)) {
 			return i->tags[k].value;
+		}
 	}
 	return NULL;
 }
 
-/* ---- states ----------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 const char *inst_state_name(const struct inst *i)
 {
 	switch (i->state) {
-	case INST_PENDING: return "pending";
-	case INST_RUNNING: return "running";
-	case INST_STOPPED: return "stopped";
-	case INST_UNHEALTHY: return "unhealthy";
-	case INST_SHUTTING: return "shutting_down";
-	case INST_GONE: return "gone";
-	case INST_NONE: break;
+	case INST_PENDING:
+		return "pending";
+	case INST_RUNNING:
+		return "running";
+	case INST_STOPPED:
+		return "stopped";
+	case INST_UNHEALTHY:
+		return "unhealthy";
+	case INST_SHUTTING:
+		return "shutting_down";
+	case INST_GONE:
+		return "gone";
+	case INST_NONE:
+		break;
 	}
 	return "?";
 }
@@ -142,16 +157,18 @@ bool inst_visible(const struct inst *i)
 
 static void inst_uncount(struct inst *i)
 {
-	if (!i->counted)
+	if (!i->counted) {
 		return;
+	}
 	i->counted = false;
 	i->pool->used[i->side]--;
 }
 
 static void inst_gone(struct inst *i)
 {
-	if (i->state == INST_GONE)
+	if (i->state == INST_GONE) {
 		return;
+	}
 	i->state = INST_GONE;
 	i->gone_us = sim_wall(i->sim);
 	i->gone_sim_us = sim_clock(i->sim);
@@ -167,21 +184,25 @@ static void boot_or_end(struct loop_timer *t)
 		i->state = INST_RUNNING;
 		i->running_us = sim_wall(i->sim);
 		books_event(i->sim, "running", i, NULL);
-		if (i->sim->conf.agents && !i->agent_started && i->user_data_n > 2 && memcmp(i->user_data, "#!", 2) == 0)
+		if (i->sim->conf.agents && !i->agent_started && i->user_data_n > 2 &&
+		    memcmp(i->user_data, "#!", 2) == 0) {
 			agent_start(i);
+		}
 	} else if (i->state == INST_SHUTTING) {
 		/* Gone means that nothing of it runs any more. */
-		if (i->pid)
+		if (i->pid) {
 			loop_timer_set(&i->timer, 20000);
-		else
+		} else {
 			inst_gone(i);
+		}
 	}
 }
 
 void inst_guest_off(struct inst *i)
 {
-	if (i->state != INST_RUNNING)
+	if (i->state != INST_RUNNING) {
 		return;
+	}
 	if (cloud_ops(i->cloud)->guest_off) {
 		cloud_ops(i->cloud)->guest_off(i);
 	} else if (i->cloud == CLOUD_LAMBDA) {
@@ -199,8 +220,9 @@ void inst_guest_off(struct inst *i)
 
 void inst_stop(struct inst *i)
 {
-	if (i->state != INST_RUNNING && i->state != INST_PENDING && i->state != INST_UNHEALTHY)
+	if (i->state != INST_RUNNING && i->state != INST_PENDING && i->state != INST_UNHEALTHY) {
 		return;
+	}
 	loop_timer_stop(&i->timer);
 	loop_timer_stop(&i->reclaim_timer);
 	i->reclaim_stage = RECLAIM_NONE;
@@ -215,13 +237,15 @@ void inst_stop(struct inst *i)
 
 void inst_restart(struct inst *i)
 {
-	if (i->state != INST_STOPPED)
+	if (i->state != INST_STOPPED) {
 		return;
+	}
 	i->spans = realloc(i->spans, (i->spans_n + 1) * sizeof(*i->spans));
-	if (!i->spans)
+	if (!i->spans) {
 		abort();
-	i->spans[i->spans_n++] = (struct inst_span){
-	    i->running_us ? i->running_us : i->stopped_us, i->stopped_us};
+	}
+	i->spans[i->spans_n++] =
+	    (struct inst_span){ i->running_us ? i->running_us : i->stopped_us, i->stopped_us };
 	i->stopped_us = i->stop_done_us = i->running_us = 0;
 	i->rebalance_us = i->notice_us = i->action_us = 0;
 	i->reclaimed = false;
@@ -236,8 +260,9 @@ void inst_restart(struct inst *i)
 
 void inst_revive(struct inst *i)
 {
-	if (i->state != INST_GONE)
+	if (i->state != INST_GONE) {
 		return;
+	}
 	i->state = INST_STOPPED;
 	i->stopped_us = i->billed_to_us;
 	i->billed_to_us = i->gone_us = i->gone_sim_us = 0;
@@ -247,8 +272,9 @@ void inst_revive(struct inst *i)
 
 void inst_sir_set(struct inst *i, const char *state, const char *code, const char *message)
 {
-	if (!i->sir)
+	if (!i->sir) {
 		return;
+	}
 	free(i->sir_state);
 	free(i->sir_code);
 	free(i->sir_message);
@@ -260,8 +286,9 @@ void inst_sir_set(struct inst *i, const char *state, const char *code, const cha
 
 void inst_end(struct inst *i, const char *ended_by, const char *code, const char *message)
 {
-	if (i->state == INST_SHUTTING || i->state == INST_GONE)
+	if (i->state == INST_SHUTTING || i->state == INST_GONE) {
 		return;
+	}
 	if (i->sim->pretend) {
 		i->pretended = i->state;
 		i->state = INST_SHUTTING;
@@ -274,9 +301,10 @@ void inst_end(struct inst *i, const char *ended_by, const char *code, const char
 	free(i->reason_message);
 	i->reason_code = dup_text(code);
 	i->reason_message = dup_text(message);
-	if (i->sir && !str_prefix(i->sir_code ? i->sir_code : "", "instance-terminated-"))
+	if (i->sir && !str_prefix(i->sir_code ? i->sir_code : "", "instance-terminated-")) {
 		inst_sir_set(i, "closed", "instance-terminated-by-user",
 		    "Spot Instance terminated due to user-initiated termination.");
+	}
 	i->state = INST_SHUTTING;
 	i->billed_to_us = i->stopped_us ? i->stopped_us : sim_wall(i->sim);
 	inst_uncount(i);
@@ -290,8 +318,9 @@ static void inst_unmake(struct inst *i)
 {
 	struct sim *s = i->sim;
 
-	if (cloud_ops(i->cloud)->event)
+	if (cloud_ops(i->cloud)->event) {
 		cloud_ops(i->cloud)->event(i, "unmade");
+	}
 	inst_uncount(i);
 	s->alive--;
 	(void)tdelete(i, &s->inst_tree, by_id);
@@ -311,15 +340,16 @@ void insts_pretended(struct sim *s)
 			inst_unmake(i);
 			continue;
 		}
-		if (i->pretended != INST_NONE)
+		if (i->pretended != INST_NONE) {
 			i->state = i->pretended;
+		}
 		i->pretended = INST_NONE;
 		s->insts_last = i;
 		at = &i->next;
 	}
 }
 
-/* ---- reclaim ---------------------------------------------------------------------------- */
+/* ---- reclaim --------------------------------------------------------------------------------- */
 
 const char *inst_interruption(const struct inst *i)
 {
@@ -360,13 +390,15 @@ static void reclaim_notice(struct inst *i)
 
 	i->notice_us = now;
 	i->action_us = now + i->notice_len_us;
-	if (str_same(inst_interruption(i), "terminate"))
+	if (str_same(inst_interruption(i), "terminate")) {
 		inst_sir_set(i, "closed",
-		    i->by_price ? "instance-terminated-by-price" : "instance-terminated-no-capacity",
+		    i->by_price ? "instance-terminated-by-price"
+				: "instance-terminated-no-capacity",
 		    "Spot Instance is marked for termination.");
-	else
-		inst_sir_set(
-		    i, "active", "marked-for-stop", "Spot Instance is marked for stopping.");
+	} else {
+		inst_sir_set(i, "active", "marked-for-stop",
+		    "Spot Instance is marked for stopping.");
+	}
 	books_event(i->sim, "notice", i, NULL);
 	i->reclaim_stage = RECLAIM_END_NEXT;
 	loop_timer_set(&i->reclaim_timer, i->notice_len_us);
@@ -376,16 +408,18 @@ static void reclaim_step(struct loop_timer *t)
 {
 	struct inst *i = container_of(t, struct inst, reclaim_timer);
 
-	if (i->reclaim_stage == RECLAIM_NOTICE_NEXT)
+	if (i->reclaim_stage == RECLAIM_NOTICE_NEXT) {
 		reclaim_notice(i);
-	else if (i->reclaim_stage == RECLAIM_END_NEXT)
+	} else if (i->reclaim_stage == RECLAIM_END_NEXT) {
 		reclaim_end(i);
+	}
 }
 
 void inst_reclaim(struct inst *i, int64_t notice_us, int64_t rebalance_before_us, bool by_price)
 {
-	if (i->reclaimed || i->state == INST_SHUTTING || i->state == INST_GONE)
+	if (i->reclaimed || i->state == INST_SHUTTING || i->state == INST_GONE) {
 		return;
+	}
 	i->reclaimed = true;
 	i->by_price = by_price;
 	i->notice_len_us = notice_us;
@@ -403,35 +437,40 @@ void inst_reclaim(struct inst *i, int64_t notice_us, int64_t rebalance_before_us
 
 void inst_quit_all(struct sim *s)
 {
-	for (struct inst *i = s->insts; i; i = i->next)
+	for (struct inst *i = s->insts; i; i = i->next) {
 		inst_end(i, "quit", "Server.InternalError", "The emulator ended.");
+	}
 }
 
-/* ---- as JSON ---------------------------------------------------------------------------- */
+/* ---- as JSON --------------------------------------------------------------------------------- */
 
 static void put_time(json_t *o, const char *key, int64_t us)
 {
-	if (us)
+	if (us) {
 		json_object_set_new(o, key, json_integer(us));
+	}
 }
 
 static void put_text(json_t *o, const char *key, const char *text)
 {
-	if (text)
+	if (text) {
 		json_object_set_new(o, key, json_string(text));
+	}
 }
 
 static void put_agent(json_t *o, const struct inst *i)
 {
 	json_t *a;
 
-	if (!i->agent_started)
+	if (!i->agent_started) {
 		return;
-	a = json_pack(
-	    "{s:b, s:b, s:i}", "started", 1, "ended", i->agent_ended, "status", i->agent_status);
+	}
+	a = json_pack("{s:b, s:b, s:i}", "started", 1, "ended", i->agent_ended, "status",
+	    i->agent_status);
 	put_text(a, "home", i->home);
-	if (i->imds_port)
+	if (i->imds_port) {
 		json_object_set_new(a, "imds_port", json_integer(i->imds_port));
+	}
 	json_object_set_new(o, "agent", a);
 }
 
@@ -467,14 +506,15 @@ json_t *inst_json(const struct inst *i)
 	put_time(o, "gone_us", i->gone_us);
 	json_object_set_new(o, "reclaimed", json_boolean(i->reclaimed));
 	json_object_set_new(o, "cost_micros", json_integer(cost));
-	for (size_t k = 0; k < i->tags_n; k++)
+	for (size_t k = 0; k < i->tags_n; k++) {
 		json_object_set_new(tags, i->tags[k].key, json_string(i->tags[k].value));
+	}
 	json_object_set_new(o, "tags", tags);
 	put_agent(o, i);
 	return o;
 }
 
-/* ---- the end of the program ------------------------------------------------------------- */
+/* ---- the end of the program ------------------------------------------------------------------ */
 
 static void tags_free(struct inst_tag *tags, size_t n)
 {
@@ -488,18 +528,21 @@ static void tags_free(struct inst_tag *tags, size_t n)
 static void inst_free(void *p)
 {
 	struct inst *i = p;
-	char *texts[] = {i->id, i->maintenance, i->status, i->token, i->params_hash, i->name, i->hostname, i->image,
-	    i->key_name, i->user_data, i->reservation, i->subnet, i->security_group, i->profile,
-	    i->shutdown_behaviour, i->account, i->sir, i->sir_state, i->sir_code, i->sir_message,
-	    i->reason_code, i->reason_message, i->reason, i->home, i->behaviour};
+	char *texts[] = { i->id, i->maintenance, i->status, i->token, i->params_hash, i->name,
+		i->hostname, i->image, i->key_name, i->user_data, i->reservation, i->subnet,
+		i->security_group, i->profile, i->shutdown_behaviour, i->account, i->sir,
+		i->sir_state, i->sir_code, i->sir_message, i->reason_code, i->reason_message,
+		i->reason, i->home, i->behaviour };
 
 	loop_timer_stop(&i->timer);
 	loop_timer_stop(&i->reclaim_timer);
 	imds_close(i);
-	if (cloud_ops(i->cloud)->inst_free)
+	if (cloud_ops(i->cloud)->inst_free) {
 		cloud_ops(i->cloud)->inst_free(i);
-	for (size_t k = 0; k < ARRAY_LEN(texts); k++)
+	}
+	for (size_t k = 0; k < ARRAY_LEN(texts); k++) {
 		free(texts[k]);
+	}
 	tags_free(i->tags, i->tags_n);
 	tags_free(i->volume_tags, i->volume_tags_n);
 	tags_free(i->nic_tags, i->nic_tags_n);

@@ -27,8 +27,10 @@ struct inst {
 	struct pool *pool;
 	enum side side;
 	enum inst_state state;
-	enum inst_state pretended; /* what it is again when the request that pretends to end it is answered; NONE = no such request */
-	bool unreal;		   /* made by a request that pretends */
+	/* what it is again when the request that pretends to end it is answered; NONE = no such
+	 * request */
+	enum inst_state pretended;
+	bool unreal; /* made by a request that pretends */
 	bool counted; /* holds one of the pool's stock */
 	int64_t launched_us, visible_us, running_us, billed_to_us, gone_us, gone_sim_us;
 	int64_t stopped_us, stop_done_us; /* by its owner: still stopping until then */
@@ -44,7 +46,8 @@ struct inst {
 	int64_t max_price; /* 0 = none */
 	int launch_index, hop_limit;
 	bool tokens_required, metadata_tags, metadata_off;
-	struct inst_tag *tags, *volume_tags, *nic_tags; /* its own, its root volume's, its interface's */
+	/* its own, its root volume's, its interface's */
+	struct inst_tag *tags, *volume_tags, *nic_tags;
 	size_t tags_n, volume_tags_n, nic_tags_n;
 	/* identity */
 	char ip[24], private_ip[24];
@@ -56,7 +59,7 @@ struct inst {
 	size_t sir_tags_n;
 	/* end */
 	char *maintenance; /* scheduled events, as the metadata service shows them */
-	char *status;      /* lambda: shown instead of the real status */
+	char *status; /* lambda: shown instead of the real status */
 	char *reason_code, *reason_message, *reason;
 	const char *ended_by; /* "api", "reclaim", "kill", "guest", "quit", "price" */
 	/* running program */
@@ -72,10 +75,11 @@ struct inst {
 	struct loop_timer timer, reclaim_timer;
 	int reclaim_stage;
 	void *own; /* the cloud's (clouds.h) */
-	/* Times that it ran before it was stopped and started again; both ends of a current one are above. */
+	/* Times that it ran before it was stopped and started again; both ends of a current one are
+	 * above. */
 	struct inst_span {
 		int64_t from_us, to_us;
-	} * spans;
+	} *spans;
 	size_t spans_n;
 	/* AWS: what interrupts do, the root volume, DisableApiTermination */
 	char *behaviour;
@@ -92,14 +96,15 @@ void inst_tag_unset(struct inst_tag **tags, size_t *n, const char *key, const ch
 const char *inst_tag(const struct inst *i, const char *key);
 /* Ends it: shutting down, then gone. No-op when already ending. */
 void inst_end(struct inst *i, const char *ended_by, const char *code, const char *message);
-/* Two stages: rebalance recommendation now and notice after rebalance_before_us (0 = notice at once),
- * then the end notice_us after the notice; 0 = at once and without any notice. */
+/* Two stages: rebalance recommendation now and notice after rebalance_before_us (0 = notice at
+ * once), then the end notice_us after the notice; 0 = at once and without any notice. */
 void inst_reclaim(struct inst *i, int64_t notice_us, int64_t rebalance_before_us, bool by_price);
 /* Its system has switched itself off: what that is depends on the cloud. No-op unless it runs. */
 void inst_guest_off(struct inst *i);
 /* Stopped by its owner: its program ends, the bill halts, its place in the pool is free. */
 void inst_stop(struct inst *i);
-/* Boots again; the caller has seen to it that the pool has room. Its user data does not run again. */
+/* Boots again; the caller has seen to it that the pool has room. Its user data does not run
+ * again. */
 void inst_restart(struct inst *i);
 /* One that is gone but still known by its name counts as stopped since. */
 void inst_revive(struct inst *i);
@@ -111,7 +116,8 @@ const char *inst_state_name(const struct inst *i); /* control API's word */
 bool inst_listed(const struct inst *i);
 bool inst_visible(const struct inst *i); /* listed, and old enough for the lists to show it */
 json_t *inst_json(const struct inst *i);
-/* The request that pretends is answered: what it made never was (event "unmade" to its cloud, in no book), what it ended goes on. */
+/* The request that pretends is answered: what it made never was (event "unmade" to its cloud, in no
+ * book), what it ended goes on. */
 void insts_pretended(struct sim *s);
 void inst_quit_all(struct sim *s); /* on the way out: end everything that runs */
 void insts_free(struct sim *s);
@@ -119,10 +125,11 @@ void insts_free(struct sim *s);
 /* agent_proc.c */
 void agent_start(struct inst *i);
 void agent_kill(struct inst *i); /* whole process tree; the child watcher tells the end */
-void agent_reboot(struct inst *i); /* power off and on: the tree dies, then the user data runs again */
+/* power off and on: the tree dies, then the user data runs again */
+void agent_reboot(struct inst *i);
 int agent_init_main(int argc, char **argv); /* the tree's ancestor: cloudsim instance-init ... */
-void agent_kill_tree(void);		    /* in such an ancestor: all that is below it */
-int pod_init_main(int argc, char **argv);   /* k8s_init.c: cloudsim pod-init ... */
+void agent_kill_tree(void); /* in such an ancestor: all that is below it */
+int pod_init_main(int argc, char **argv); /* k8s_init.c: cloudsim pod-init ... */
 
 /* imds.c */
 void imds_open(struct inst *i); /* own port for an instance with a program */

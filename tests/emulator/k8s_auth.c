@@ -1,13 +1,13 @@
 /*
- * Who calls and what he may. A CKS cluster has two hosts: the managed one takes CoreWeave's API access
- * tokens only (an expired one is 403 there), the one that begins with "api." takes service account
- * tokens only (401 for anything else). RBAC is the broker's ClusterRole, no more.
+ * Who calls and what he may. A CKS cluster has two hosts: the managed one takes CoreWeave's API
+ * access tokens only (an expired one is 403 there), the one that begins with "api." takes service
+ * account tokens only (401 for anything else). RBAC is the broker's ClusterRole, no more.
  */
 #include "base/base.h"
 #include "coreweave.h"
 #include "base/str.h"
 
-/* ---- authentication --------------------------------------------------------------------- */
+/* ---- authentication -------------------------------------------------------------------------- */
 
 /* Host "x.k8s.zone.localhost" is the managed form; a bare address stands for "api.". */
 static bool host_managed(struct k8s_call *q)
@@ -15,8 +15,9 @@ static bool host_managed(struct k8s_call *q)
 	const struct k8s_port *p = container_of(q->rq->port, struct k8s_port, front);
 	const char *host = req_header(q->rq, "host");
 
-	if (!q->c->zone)
+	if (!q->c->zone) {
 		return false;
+	}
 	return p->managed || (host && strstr(host, ".k8s.") && !str_prefix(host, "api."));
 }
 
@@ -53,38 +54,40 @@ bool k8s_authenticate(struct k8s_call *q)
 	size_t k;
 
 	q->managed = host_managed(q);
-	if (q->managed)
+	if (q->managed) {
 		return api_token(q, token);
+	}
 	claims = token && !q->rq->expire ? token_verify(q->c, q->arena, token, &why) : NULL;
-	json_array_foreach(json_object_get(claims, "aud"), k, aud) ours =
-	    ours || str_same(json_string_value(aud), q->c->issuer);
+	json_array_foreach (json_object_get(claims, "aud"), k, aud) {
+		ours = ours || str_same(json_string_value(aud), q->c->issuer);
+	}
 	if (!claims || !ours) {
 		json_decref(claims);
 		return refuse(q, 401, "Unauthorized", "Unauthorized");
 	}
 	q->user = arena_strdup(q->arena, k_str(claims, "sub"));
-	q->user_ns = arena_strdup(
-	    q->arena, k_str(json_object_get(claims, "kubernetes.io"), "namespace"));
-	q->user_name = arena_strdup(
-	    q->arena, k_str(json_object_get(claims, "kubernetes.io"), "serviceaccount.name"));
+	q->user_ns =
+	    arena_strdup(q->arena, k_str(json_object_get(claims, "kubernetes.io"), "namespace"));
+	q->user_name = arena_strdup(q->arena,
+	    k_str(json_object_get(claims, "kubernetes.io"), "serviceaccount.name"));
 	json_decref(claims);
 	return true;
 }
 
-/* ---- authorization ---------------------------------------------------------------------- */
+/* ---- authorization --------------------------------------------------------------------------- */
 
-/* The rules of deploy/iam/coreweave-rbac.yaml, word for word (test_kubernetes_sdk.py compares them). ns NULL: a
- * ClusterRole; name NULL: any object. Node programs get no rights at all. */
+/* The rules of deploy/iam/coreweave-rbac.yaml, word for word (test_kubernetes_sdk.py compares
+ * them). ns NULL: a ClusterRole; name NULL: any object. Node programs get no rights at all. */
 static const struct {
 	const char *group, *resources, *verbs, *ns, *name;
 } broker_role[] = {
-    {"", "pods", "get list watch create delete", K8S_NAMESPACE_OURS, NULL},
-    {"", "events resourcequotas", "list", K8S_NAMESPACE_OURS, NULL},
-    {"", "serviceaccounts/token", "create", K8S_NAMESPACE_OURS, K8S_ACCOUNT_BROKER},
-    {"", "events", "list", "default", NULL},
-    {"", "nodes", "list", NULL, NULL},
-    {POOL_API, "nodepools", "get list create patch", NULL, NULL},
-    {"authentication.k8s.io", "tokenreviews", "create", NULL, NULL},
+	{ "", "pods", "get list watch create delete", K8S_NAMESPACE_OURS, NULL },
+	{ "", "events resourcequotas", "list", K8S_NAMESPACE_OURS, NULL },
+	{ "", "serviceaccounts/token", "create", K8S_NAMESPACE_OURS, K8S_ACCOUNT_BROKER },
+	{ "", "events", "list", "default", NULL },
+	{ "", "nodes", "list", NULL, NULL },
+	{ POOL_API, "nodepools", "get list create patch", NULL, NULL },
+	{ "authentication.k8s.io", "tokenreviews", "create", NULL, NULL },
 };
 
 static bool word_in(const char *words, const char *word)
@@ -92,8 +95,9 @@ static bool word_in(const char *words, const char *word)
 	size_t n = strlen(word);
 
 	for (const char *p = words; (p = strstr(p, word)) != NULL; p += n) {
-		if ((p == words || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0'))
+		if ((p == words || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0')) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -116,47 +120,51 @@ bool k8s_may(struct k8s_cluster *c, bool admin, const char *ns, const char *acco
 	json_t *x;
 
 	if (str_same(ask->group, "authorization.k8s.io") ||
-	    str_same(ask->resource, "selfsubjectreviews"))
+	    str_same(ask->resource, "selfsubjectreviews")) {
 		return true; /* system:basic-user */
-	if (admin)
+	}
+	if (admin) {
 		return true;
-	if (!str_same(ns, K8S_NAMESPACE_OURS) || !str_same(account, K8S_ACCOUNT_BROKER))
+	}
+	if (!str_same(ns, K8S_NAMESPACE_OURS) || !str_same(account, K8S_ACCOUNT_BROKER)) {
 		return false;
+	}
 	snprintf(text, sizeof(text), "%s %s", ask->verb, ask->resource);
-	json_array_foreach(c->denied, k, x)
-	{
-		if (glob_match(json_string_value(x), text))
+	json_array_foreach (c->denied, k, x) {
+		if (glob_match(json_string_value(x), text)) {
 			return false;
+		}
 	}
 	for (k = 0; k < ARRAY_LEN(broker_role); k++) {
-		if (rule_holds(k, ask))
+		if (rule_holds(k, ask)) {
 			return true;
+		}
 	}
 	return false;
 }
 
 bool k8s_authorize(struct k8s_call *q)
 {
-	const char *resource = q->sub
-	    ? arena_printf(q->arena, "%s/%s", q->kind->plural, q->sub)
-	    : q->kind->plural;
+	const char *resource =
+	    q->sub ? arena_printf(q->arena, "%s/%s", q->kind->plural, q->sub) : q->kind->plural;
 	const char *scope = q->ns && q->kind->namespaced
 	    ? arena_printf(q->arena, " in the namespace \"%s\"", q->ns)
 	    : " at the cluster scope";
 
-	const struct k8s_ask ask = {q->verb, q->kind->group, resource,
-	    q->kind->namespaced ? q->ns : NULL, q->name};
+	const struct k8s_ask ask = { q->verb, q->kind->group, resource,
+		q->kind->namespaced ? q->ns : NULL, q->name };
 
-	if (k8s_may(q->c, q->admin, q->user_ns, q->user_name, &ask))
+	if (k8s_may(q->c, q->admin, q->user_ns, q->user_name, &ask)) {
 		return true;
+	}
 	k8s_fail(q, 403, "Forbidden",
 	    "%s%s%s%s is forbidden: User \"%s\" cannot %s resource \"%s\" in API group \"%s\"%s",
-	    k8s_resource_text(q), q->name ? " \"" : "", q->name ? q->name : "",
-	    q->name ? "\"" : "", q->user, q->verb, resource, q->kind->group, scope);
+	    k8s_resource_text(q), q->name ? " \"" : "", q->name ? q->name : "", q->name ? "\"" : "",
+	    q->user, q->verb, resource, q->kind->group, scope);
 	return false;
 }
 
-/* ---- SelfSubjectAccessReview ------------------------------------------------------------ */
+/* ---- SelfSubjectAccessReview ----------------------------------------------------------------- */
 
 void access_review(struct k8s_call *q)
 {
@@ -164,14 +172,16 @@ void access_review(struct k8s_call *q)
 	const char *sub, *resource, *group, *verb;
 	bool allowed;
 
-	if (!k8s_body(q, "V1SelfSubjectAccessReview", "SelfSubjectAccessReview", false))
+	if (!k8s_body(q, "V1SelfSubjectAccessReview", "SelfSubjectAccessReview", false)) {
 		return;
+	}
 	want = k_at(q->body, "spec.resourceAttributes");
 	if (!want == !k_at(q->body, "spec.nonResourceAttributes")) {
 		json_t *causes = json_array();
 
 		cause_add(causes, "FieldValueInvalid", "spec.resourceAttributes",
-		    "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must "
+		    "Invalid value: exactly one of nonResourceAttributes or resourceAttributes "
+		    "must "
 		    "be specified");
 		k8s_fail_with(q, 422, "Invalid", causes, NULL);
 		return;
@@ -180,31 +190,34 @@ void access_review(struct k8s_call *q)
 	resource = k_str(want, "resource") ? k_str(want, "resource") : "";
 	group = k_str(want, "group") ? k_str(want, "group") : "";
 	verb = k_str(want, "verb") ? k_str(want, "verb") : "";
-	if (sub && *sub)
+	if (sub && *sub) {
 		resource = arena_printf(q->arena, "%s/%s", resource, sub);
+	}
 	allowed = k8s_may(q->c, q->admin, q->user_ns, q->user_name,
-	    &(struct k8s_ask){verb, group, resource, k_str(want, "namespace"), k_str(want, "name")});
+	    &(struct k8s_ask){ verb, group, resource, k_str(want, "namespace"),
+		k_str(want, "name") });
 	k8s_reply(q, 201,
-	    json_pack("{s:s, s:s, s:{s:n}, s:O, s:{s:b, s:s*}}", "kind",
-		"SelfSubjectAccessReview", "apiVersion", "authorization.k8s.io/v1", "metadata",
-		"creationTimestamp", "spec", json_object_get(q->body, "spec"), "status", "allowed",
-		allowed, "reason",
+	    json_pack("{s:s, s:s, s:{s:n}, s:O, s:{s:b, s:s*}}", "kind", "SelfSubjectAccessReview",
+		"apiVersion", "authorization.k8s.io/v1", "metadata", "creationTimestamp", "spec",
+		json_object_get(q->body, "spec"), "status", "allowed", allowed, "reason",
 		allowed ? "RBAC: allowed by ClusterRoleBinding \"spotbroker\"" : NULL));
 }
 
-/* ---- SelfSubjectReview ------------------------------------------------------------------ */
+/* ---- SelfSubjectReview ----------------------------------------------------------------------- */
 
 void self_review(struct k8s_call *q)
 {
 	json_t *groups;
 
-	if (!k8s_body(q, "V1SelfSubjectReview", "SelfSubjectReview", false))
+	if (!k8s_body(q, "V1SelfSubjectReview", "SelfSubjectReview", false)) {
 		return;
-	groups = q->user_ns ? json_pack("[s, o, s]", "system:serviceaccounts",
-				  json_sprintf("system:serviceaccounts:%s", q->user_ns), "system:authenticated")
-			    : json_pack("[s]", "system:authenticated");
+	}
+	groups = q->user_ns
+	    ? json_pack("[s, o, s]", "system:serviceaccounts",
+		  json_sprintf("system:serviceaccounts:%s", q->user_ns), "system:authenticated")
+	    : json_pack("[s]", "system:authenticated");
 	k8s_reply(q, 201,
-	    json_pack("{s:s, s:s, s:{s:n}, s:{s:{s:s, s:o}}}", "kind", "SelfSubjectReview", "apiVersion",
-		"authentication.k8s.io/v1", "metadata", "creationTimestamp", "status", "userInfo",
-		"username", q->user, "groups", groups));
+	    json_pack("{s:s, s:s, s:{s:n}, s:{s:{s:s, s:o}}}", "kind", "SelfSubjectReview",
+		"apiVersion", "authentication.k8s.io/v1", "metadata", "creationTimestamp", "status",
+		"userInfo", "username", q->user, "groups", groups));
 }

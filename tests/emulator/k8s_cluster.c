@@ -7,7 +7,7 @@
 #include "base/str.h"
 
 #define SYSTEM_POOL "system-cpu"
-#define WORD(text)  ((char *)(uintptr_t)(text)) /* never written to */
+#define WORD(text) ((char *)(uintptr_t)(text)) /* never written to */
 
 static size_t body_max(void *ctx, const char *method, const char *path)
 {
@@ -35,13 +35,15 @@ static void decide(struct loop_hook *h)
 	bool was = c->dirty;
 
 	c->dirty = false;
-	if (c->zone && (was || c->queued))
+	if (c->zone && (was || c->queued)) {
 		pool_decide(c);
-	if (was)
+	}
+	if (was) {
 		sched_decide(c);
+	}
 }
 
-/* ---- what is there at first ------------------------------------------------------------- */
+/* ---- what is there at first ------------------------------------------------------------------ */
 
 static void namespace_add(struct k8s_cluster *c, const char *name)
 {
@@ -60,16 +62,16 @@ static void account_add(struct k8s_cluster *c, const char *name)
 }
 
 /* The smallest CPU type; not in the catalog, since it has no GPU. */
-static const struct itype system_type = {.cloud = CLOUD_COREWEAVE,
-    .name = WORD("cd-gp-i64-erapids"),
-    .vcpus = 64,
-    .mem_mib = 262144};
+static const struct itype system_type = { .cloud = CLOUD_COREWEAVE,
+	.name = WORD("cd-gp-i64-erapids"),
+	.vcpus = 64,
+	.mem_mib = 262144 };
 
 static void system_add(struct k8s_cluster *c)
 {
 	struct k8s_obj *pool = k8s_insert(c, &k8s_kinds[K8S_NODE_POOL],
-	    json_pack(
-		"{s:{s:s, s:{s:s}, s:[s]}, s:{s:s, s:s, s:i, s:b, s:{s:s}}, s:{s:i, s:i, s:i}}",
+	    json_pack("{s:{s:s, s:{s:s}, s:[s]}, s:{s:s, s:s, s:i, s:b, s:{s:s}}, s:{s:i, s:i, "
+		      "s:i}}",
 		"metadata", "name", SYSTEM_POOL, "labels", "cks.coreweave.cloud/system-critical",
 		"true", "finalizers", POOL_FINALIZER, "spec", "computeClass", "default",
 		"instanceType", system_type.name, "targetNodes", 1, "autoscaling", 0, "lifecycle",
@@ -81,21 +83,21 @@ static void system_add(struct k8s_cluster *c)
 
 /* The plain cluster's nodes are somebody's own: nobody bills them here. */
 static const struct itype plain_types[] = {
-    {.name = WORD("dgx-h100"),
-	.gpu = WORD("H100"),
-	.gpus = 8,
-	.gpu_mem_mib = 81559,
-	.vcpus = 224,
-	.mem_mib = 2097152,
-	.description = WORD("NVIDIA-H100-80GB-HBM3")},
-    {.name = WORD("l40s-4"),
-	.gpu = WORD("L40S"),
-	.gpus = 4,
-	.gpu_mem_mib = 46068,
-	.vcpus = 64,
-	.mem_mib = 524288,
-	.description = WORD("NVIDIA-L40S")},
-    {.name = WORD("cpu-16"), .vcpus = 16, .mem_mib = 65536},
+	{ .name = WORD("dgx-h100"),
+	    .gpu = WORD("H100"),
+	    .gpus = 8,
+	    .gpu_mem_mib = 81559,
+	    .vcpus = 224,
+	    .mem_mib = 2097152,
+	    .description = WORD("NVIDIA-H100-80GB-HBM3") },
+	{ .name = WORD("l40s-4"),
+	    .gpu = WORD("L40S"),
+	    .gpus = 4,
+	    .gpu_mem_mib = 46068,
+	    .vcpus = 64,
+	    .mem_mib = 524288,
+	    .description = WORD("NVIDIA-L40S") },
+	{ .name = WORD("cpu-16"), .vcpus = 16, .mem_mib = 65536 },
 };
 
 static void plain_add(struct k8s_cluster *c)
@@ -108,11 +110,12 @@ static void plain_add(struct k8s_cluster *c)
 
 static void furnish(struct k8s_cluster *c)
 {
-	static const char *const namespaces[] = {
-	    "default", "kube-system", "kube-public", "kube-node-lease", K8S_NAMESPACE_OURS};
+	static const char *const namespaces[] = { "default", "kube-system", "kube-public",
+		"kube-node-lease", K8S_NAMESPACE_OURS };
 
-	for (size_t k = 0; k < ARRAY_LEN(namespaces); k++)
+	for (size_t k = 0; k < ARRAY_LEN(namespaces); k++) {
 		namespace_add(c, namespaces[k]);
+	}
 	account_add(c, K8S_ACCOUNT_BROKER);
 	account_add(c, K8S_ACCOUNT_NODE);
 	if (c->zone) {
@@ -127,14 +130,15 @@ static void furnish(struct k8s_cluster *c)
 	k8s_compact(c);
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct k8s_cluster *k8s_cluster_new(struct sim *s, const char *name, const char *zone)
 {
 	struct k8s_cluster *c = calloc(1, sizeof(*c));
 
-	if (!c)
+	if (!c) {
 		abort();
+	}
 	c->sim = s;
 	c->name = dup_text(name);
 	c->zone = dup_text(zone);
@@ -154,12 +158,12 @@ static bool port_open(struct k8s_cluster *c, int which, struct spot_err *err)
 {
 	struct k8s_port *p = &c->ports[which];
 	struct arena *a AUTO(arena) = arena_new(0);
-	struct httpd_conf conf = {.address = "127.0.0.1",
-	    .ctx = &p->front,
-	    .url_max = 50000,
-	    .handle = front_handle,
-	    .body_max = body_max,
-	    .queued_max = (size_t)64 << 20};
+	struct httpd_conf conf = { .address = "127.0.0.1",
+		.ctx = &p->front,
+		.url_max = 50000,
+		.handle = front_handle,
+		.body_max = body_max,
+		.queued_max = (size_t)64 << 20 };
 
 	p->front.sim = c->sim;
 	p->front.cloud = CLOUD_COREWEAVE;
@@ -178,8 +182,9 @@ bool k8s_cluster_open(struct k8s_cluster *c, struct spot_err *err)
 	char text[200];
 
 	for (int k = 0; k < K8S_PORTS; k++) {
-		if (!(k == K8S_PORT_MANAGED && !c->zone) && !port_open(c, k, err))
+		if (!(k == K8S_PORT_MANAGED && !c->zone) && !port_open(c, k, err)) {
 			return false;
+		}
 	}
 	snprintf(text, sizeof(text), "http://127.0.0.1:%d", k8s_cluster_port(c, K8S_PORT_API));
 	c->issuer = dup_text(text);
@@ -210,8 +215,9 @@ void k8s_cluster_close(struct k8s_cluster *c)
 void k8s_cluster_free(struct k8s_cluster *c)
 {
 	for (size_t k = 0; k < K8S_KINDS; k++) {
-		while (c->objs[k])
+		while (c->objs[k]) {
 			k8s_remove(c->objs[k]);
+		}
 	}
 	loop_turn(c->sim->loop, 0); /* what was buried */
 	k8s_changes_free(c);
@@ -227,7 +233,7 @@ void k8s_cluster_free(struct k8s_cluster *c)
 	free(c);
 }
 
-/* ---- kubeconfig ------------------------------------------------------------------------- */
+/* ---- kubeconfig ------------------------------------------------------------------------------ */
 
 static bool kubeconfig_put(struct k8s_cluster *c, struct arena *a, const char *path,
     const char *server, const char *token)
@@ -266,11 +272,11 @@ json_t *k8s_cluster_json(struct k8s_cluster *c)
 	     *plain = arena_printf(a, "%s/kubeconfig-%s-http.yaml", dir, c->name),
 	     *admin = arena_printf(a, "%s/kubeconfig-%s-admin.yaml", dir, c->name),
 	     *token = account_token(c, a);
-	json_t *o = json_pack("{s:s, s:s, s:s?, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s}", "name",
-	    c->name, "id", c->id, "zone", c->zone, "server", server, "server_tls", tls, "ca",
-	    json_sprintf("%s/kube-ca.pem", dir), "kubeconfig", config, "kubeconfig_http", plain, "token",
-	    token, "namespace", K8S_NAMESPACE_OURS, "service_account", K8S_ACCOUNT_BROKER,
-	    "node_service_account", K8S_ACCOUNT_NODE);
+	json_t *o = json_pack("{s:s, s:s, s:s?, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s}",
+	    "name", c->name, "id", c->id, "zone", c->zone, "server", server, "server_tls", tls,
+	    "ca", json_sprintf("%s/kube-ca.pem", dir), "kubeconfig", config, "kubeconfig_http",
+	    plain, "token", token, "namespace", K8S_NAMESPACE_OURS, "service_account",
+	    K8S_ACCOUNT_BROKER, "node_service_account", K8S_ACCOUNT_NODE);
 
 	kubeconfig_put(c, a, config, tls, token);
 	kubeconfig_put(c, a, plain, server, token);

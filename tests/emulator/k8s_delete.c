@@ -1,5 +1,5 @@
-/* Deleting objects and evicting Pods: preconditions, finalizers and grace periods. After the Kubernetes API concepts ("Resource deletion")
- * and the page about API-initiated eviction. */
+/* Deleting objects and evicting Pods: preconditions, finalizers and grace periods. After the
+ * Kubernetes API concepts ("Resource deletion") and the page about API-initiated eviction. */
 #include "base/base.h"
 #include "k8s.h"
 #include "base/err.h"
@@ -8,8 +8,9 @@
 /* What never ran, or has ended, needs none. */
 static int64_t grace_of(const struct k8s_obj *o, int64_t grace_s)
 {
-	if (!k_str(o->doc, "spec.nodeName") || pod_over(o))
+	if (!k_str(o->doc, "spec.nodeName") || pod_over(o)) {
 		return 0;
+	}
 	return grace_s < 0 ? k_int(o->doc, "spec.terminationGracePeriodSeconds", 30) : grace_s;
 }
 
@@ -24,13 +25,14 @@ static bool delete_pod(struct k8s_obj *o, int64_t grace_s)
 		return true;
 	}
 	if (k_at(o->doc, "metadata.deletionTimestamp") &&
-	    k_int(o->doc, "metadata.deletionGracePeriodSeconds", 0) <= grace_s)
+	    k_int(o->doc, "metadata.deletionGracePeriodSeconds", 0) <= grace_s) {
 		return false;
+	}
 	doc = k8s_edit(o);
 	k_set(k_obj(doc, "metadata"), "deletionTimestamp",
 	    format_time_s(sim_wall(o->c->sim) + grace_s * SPOT_US_PER_S, at));
-	json_object_set_new(
-	    k_obj(doc, "metadata"), "deletionGracePeriodSeconds", json_integer(grace_s));
+	json_object_set_new(k_obj(doc, "metadata"), "deletionGracePeriodSeconds",
+	    json_integer(grace_s));
 	k8s_commit(o, doc);
 	kubelet_delete(o, grace_s);
 	return false;
@@ -40,29 +42,34 @@ bool k8s_delete_object(struct k8s_obj *o, int64_t grace_s)
 {
 	json_t *doc;
 
-	if (o->kind->id == K8S_POD)
+	if (o->kind->id == K8S_POD) {
 		return delete_pod(o, grace_s);
+	}
 	if (json_array_size(k_at(o->doc, "metadata.finalizers")) > 0) {
-		if (k_at(o->doc, "metadata.deletionTimestamp"))
+		if (k_at(o->doc, "metadata.deletionTimestamp")) {
 			return false;
+		}
 		doc = k8s_edit(o);
 		json_object_set_new(k_obj(doc, "metadata"), "deletionTimestamp", k_now(o->c->sim));
-		json_object_set_new(
-		    k_obj(doc, "metadata"), "deletionGracePeriodSeconds", json_integer(0));
+		json_object_set_new(k_obj(doc, "metadata"), "deletionGracePeriodSeconds",
+		    json_integer(0));
 		k8s_commit(o, doc);
 		return false;
 	}
-	if (o->kind->id == K8S_NODE)
+	if (o->kind->id == K8S_NODE) {
 		node_drop(o);
-	else
+	} else {
 		k8s_remove(o);
+	}
 	return true;
 }
 
 static bool precondition(struct k8s_call *q, const struct k8s_obj *o)
 {
 	/* Here the API names the kind, not the resource. */
-	const char *what = *q->kind->group ? arena_printf(q->arena, "%s.%s", q->kind->kind, q->kind->group) : q->kind->kind;
+	const char *what = *q->kind->group
+	    ? arena_printf(q->arena, "%s.%s", q->kind->kind, q->kind->group)
+	    : q->kind->kind;
 	const char *uid = k_str(q->body, "preconditions.uid"),
 		   *rv = k_str(q->body, "preconditions.resourceVersion");
 
@@ -77,7 +84,8 @@ static bool precondition(struct k8s_call *q, const struct k8s_obj *o)
 	if (rv && !str_same(rv, k_str(o->doc, "metadata.resourceVersion"))) {
 		k8s_fail(q, 409, "Conflict",
 		    "Operation cannot be fulfilled on %s \"%s\": the ResourceVersion in the "
-		    "precondition (%s) does not match the ResourceVersion in record (%s). The object "
+		    "precondition (%s) does not match the ResourceVersion in record (%s). The "
+		    "object "
 		    "might have been modified",
 		    what, q->name, rv, k_str(o->doc, "metadata.resourceVersion"));
 		return false;
@@ -100,7 +108,9 @@ static bool grace_read(struct k8s_call *q, int64_t *ret)
 /* kubectl says it in the body. */
 static void dry_run_read(struct k8s_call *q)
 {
-	q->dry_run = q->dry_run || str_same(json_string_value(json_array_get(json_object_get(q->body, "dryRun"), 0)), "All");
+	q->dry_run = q->dry_run ||
+	    str_same(json_string_value(json_array_get(json_object_get(q->body, "dryRun"), 0)),
+		"All");
 }
 
 /* A Pod as it is answered by its deletion: with the time of its end. */
@@ -109,9 +119,13 @@ static json_t *leaving_json(const struct k8s_obj *o, int64_t grace_s)
 	json_t *doc = json_deep_copy(o->doc), *meta = k_obj(doc, "metadata");
 	char at[TIME_TEXT_MAX];
 
-	if (!k_str(o->doc, "spec.nodeName") || grace_s < 0)
-		grace_s = k_str(o->doc, "spec.nodeName") ? k_int(o->doc, "spec.terminationGracePeriodSeconds", 30) : 0;
-	k_set(meta, "deletionTimestamp", format_time_s(sim_wall(o->c->sim) + grace_s * SPOT_US_PER_S, at));
+	if (!k_str(o->doc, "spec.nodeName") || grace_s < 0) {
+		grace_s = k_str(o->doc, "spec.nodeName")
+		    ? k_int(o->doc, "spec.terminationGracePeriodSeconds", 30)
+		    : 0;
+	}
+	k_set(meta, "deletionTimestamp",
+	    format_time_s(sim_wall(o->c->sim) + grace_s * SPOT_US_PER_S, at));
 	json_object_set_new(meta, "deletionGracePeriodSeconds", json_integer(grace_s));
 	return doc;
 }
@@ -130,18 +144,22 @@ void k8s_delete(struct k8s_call *q)
 	int64_t grace;
 	json_t *reply;
 
-	if (!k8s_body(q, "V1DeleteOptions", "DeleteOptions", true) || !grace_read(q, &grace))
+	if (!k8s_body(q, "V1DeleteOptions", "DeleteOptions", true) || !grace_read(q, &grace)) {
 		return;
+	}
 	if (!o) {
 		k8s_fail(q, 404, "NotFound", "%s \"%s\" not found", k8s_resource_text(q), q->name);
 		return;
 	}
-	if (!precondition(q, o))
+	if (!precondition(q, o)) {
 		return;
+	}
 	dry_run_read(q);
-	/* Without a grace it is gone before the answer is written: that one is no word that could be broken later. */
-	if (q->c->sim->pretend && o->kind->id == K8S_POD && grace_of(o, grace) == 0)
+	/* Without a grace it is gone before the answer is written: that one is no word that could
+	 * be broken later. */
+	if (q->c->sim->pretend && o->kind->id == K8S_POD && grace_of(o, grace) == 0) {
 		q->dry_run = false;
+	}
 	/* Pods answer with the object; others with a Status once they are gone. */
 	reply = o->kind->id == K8S_POD ? leaving_json(o, grace) : success_json(o);
 	if (!q->dry_run && !k8s_delete_object(o, grace)) {
@@ -151,18 +169,21 @@ void k8s_delete(struct k8s_call *q)
 	k8s_reply(q, 200, reply);
 }
 
-/* POST pods/NAME/eviction (policy/v1): there are no disruption budgets here, so it is always allowed. */
+/* POST pods/NAME/eviction (policy/v1): there are no disruption budgets here, so it is always
+ * allowed. */
 void k8s_evict(struct k8s_call *q)
 {
 	struct k8s_obj *o = k8s_find(q->c, q->kind->id, q->ns, q->name);
 	const char *named;
 	json_t *options;
 
-	if (!k8s_body(q, "V1Eviction", "Eviction", false))
+	if (!k8s_body(q, "V1Eviction", "Eviction", false)) {
 		return;
+	}
 	named = k_str(q->body, "metadata.name");
 	if (named && !str_same(named, q->name)) {
-		k8s_fail(q, 400, "BadRequest", "name in URL does not match name in Eviction object");
+		k8s_fail(q, 400, "BadRequest",
+		    "name in URL does not match name in Eviction object");
 		return;
 	}
 	if (!o) {
@@ -172,13 +193,16 @@ void k8s_evict(struct k8s_call *q)
 	options = json_incref(json_object_get(q->body, "deleteOptions"));
 	json_decref(q->body);
 	q->body = options ? options : json_object();
-	if (!precondition(q, o))
+	if (!precondition(q, o)) {
 		return;
+	}
 	dry_run_read(q);
-	if (!q->dry_run)
+	if (!q->dry_run) {
 		pod_evict(o, k_int(q->body, "gracePeriodSeconds", INT32_MAX));
-	k8s_reply(q, 201, json_pack("{s:s, s:s, s:{}, s:s, s:i}", "kind", "Status", "apiVersion", "v1", "metadata",
-		"status", "Success", "code", 201));
+	}
+	k8s_reply(q, 201,
+	    json_pack("{s:s, s:s, s:{}, s:s, s:i}", "kind", "Status", "apiVersion", "v1",
+		"metadata", "status", "Success", "code", 201));
 }
 
 void k8s_delete_all(struct k8s_call *q)
@@ -189,16 +213,19 @@ void k8s_delete_all(struct k8s_call *q)
 	json_t *owner, *items;
 
 	if (!k8s_body(q, "V1DeleteOptions", "DeleteOptions", true) || !grace_read(q, &grace) ||
-	    !k8s_selector_read(q, &sel, &owner))
+	    !k8s_selector_read(q, &sel, &owner)) {
 		return;
+	}
 	dry_run_read(q);
 	items = json_array();
 	for (struct k8s_obj *o = q->c->objs[q->kind->id]; o; o = next) {
 		next = o->next;
-		if (!k8s_selects(&sel, q->kind, o->doc))
+		if (!k8s_selects(&sel, q->kind, o->doc)) {
 			continue;
-		if (!q->dry_run)
+		}
+		if (!q->dry_run) {
 			k8s_delete_object(o, grace);
+		}
 		json_array_append_new(items, k8s_shown(q->kind, o->doc, true));
 	}
 	k8s_reply(q, 200,

@@ -6,16 +6,16 @@
 
 #include <stdarg.h>
 
-/* ---- classification --------------------------------------------------------------------- */
+/* ---- classification -------------------------------------------------------------------------- */
 
-static const struct k8s_kind *kind_of(
-    const struct k8s_cluster *c, const char *group, const char *version, const char *plural)
+static const struct k8s_kind *kind_of(const struct k8s_cluster *c, const char *group,
+    const char *version, const char *plural)
 {
 	for (size_t k = 0; k < K8S_KINDS; k++) {
 		if (str_same(k8s_kinds[k].plural, plural) && str_same(k8s_kinds[k].group, group) &&
-		    str_same(k8s_kinds[k].version, version) &&
-		    (k != K8S_NODE_POOL || c->zone))
+		    str_same(k8s_kinds[k].version, version) && (k != K8S_NODE_POOL || c->zone)) {
 			return &k8s_kinds[k];
+		}
 	}
 	return NULL;
 }
@@ -28,8 +28,10 @@ static size_t split(struct arena *a, const char *path, const char **part, size_t
 		const char *end = strchrnul(path + 1, '/');
 		char *text;
 
-		if (!url_decode(a, (struct str){path + 1, (size_t)(end - path - 1)}, false, &text))
+		if (!url_decode(a, (struct str){ path + 1, (size_t)(end - path - 1) }, false,
+			&text)) {
 			text = arena_strdup(a, "");
+		}
 		part[n++] = text;
 		path = end;
 	}
@@ -39,7 +41,7 @@ static size_t split(struct arena *a, const char *path, const char **part, size_t
 /* "/api/v1/namespaces/x/pods/y/log", "/apis/compute.coreweave.com/v1alpha1/nodepools/z". */
 static void path_read(struct k8s_call *q)
 {
-	const char *part[10] = {0}, *group = "", *version;
+	const char *part[10] = { 0 }, *group = "", *version;
 	size_t n = split(q->arena, q->rq->http->path, part, ARRAY_LEN(part)), at;
 
 	if (n >= 3 && str_same(part[0], "api")) {
@@ -59,8 +61,9 @@ static void path_read(struct k8s_call *q)
 	q->kind = kind_of(q->c, group, version, part[at]);
 	q->name = n > at + 1 && *part[at + 1] ? part[at + 1] : NULL;
 	q->sub = n > at + 2 ? part[at + 2] : NULL;
-	if (n > at + 3 || (q->ns && q->kind && !q->kind->namespaced))
+	if (n > at + 3 || (q->ns && q->kind && !q->kind->namespaced)) {
 		q->kind = NULL;
+	}
 }
 
 static void verb_read(struct k8s_call *q)
@@ -68,13 +71,13 @@ static void verb_read(struct k8s_call *q)
 	const char *m = q->rq->http->method;
 
 	q->watch = str_same(m, "GET") && !q->name && k8s_query_true(q, "watch");
-	q->verb = str_same(m, "POST")	? "create"
-	    : str_same(m, "PUT")	? "update"
-	    : str_same(m, "PATCH")	? "patch"
-	    : str_same(m, "DELETE")	? q->name ? "delete" : "deletecollection"
-	    : q->watch			? "watch"
-	    : q->name || !q->kind	? "get"
-					: "list";
+	q->verb = str_same(m, "POST") ? "create"
+	    : str_same(m, "PUT")      ? "update"
+	    : str_same(m, "PATCH")    ? "patch"
+	    : str_same(m, "DELETE")   ? q->name ? "delete" : "deletecollection"
+	    : q->watch                ? "watch"
+	    : q->name || !q->kind     ? "get"
+				      : "list";
 }
 
 void k8s_classify(struct sim_req *rq)
@@ -82,19 +85,19 @@ void k8s_classify(struct sim_req *rq)
 	struct k8s_call *q = arena_alloc(rq->arena, sizeof(*q));
 	struct k8s_port *p = container_of(rq->port, struct k8s_port, front);
 
-	*q = (struct k8s_call){.rq = rq, .arena = rq->arena, .c = p->c};
+	*q = (struct k8s_call){ .rq = rq, .arena = rq->arena, .c = p->c };
 	rq->own = q;
 	rq->service = "k8s";
 	rq->region = p->c->zone ? p->c->zone : p->c->name;
 	path_read(q);
 	verb_read(q);
-	rq->action = q->kind ? arena_printf(rq->arena, "%s %s%s%s",
-				   q->watch ? "WATCH" : rq->http->method, q->kind->plural,
-				   q->sub ? "/" : "", q->sub ? q->sub : "")
-			     : arena_printf(rq->arena, "%s %s", rq->http->method, rq->http->path);
+	rq->action = q->kind
+	    ? arena_printf(rq->arena, "%s %s%s%s", q->watch ? "WATCH" : rq->http->method,
+		  q->kind->plural, q->sub ? "/" : "", q->sub ? q->sub : "")
+	    : arena_printf(rq->arena, "%s %s", rq->http->method, rq->http->path);
 }
 
-/* ---- replies ---------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 const char *k8s_query(struct k8s_call *q, const char *name)
 {
@@ -120,8 +123,9 @@ void k8s_reply(struct k8s_call *q, int status, json_t *doc)
 
 const char *k8s_resource_text(struct k8s_call *q)
 {
-	if (!q->kind)
+	if (!q->kind) {
 		return "resource";
+	}
 	return *q->kind->group ? arena_printf(q->arena, "%s.%s", q->kind->plural, q->kind->group)
 			       : q->kind->plural;
 }
@@ -130,30 +134,36 @@ static json_t *details_json(struct k8s_call *q, const char *reason, json_t *caus
 {
 	json_t *d = json_object();
 
-	/* An Invalid names the kind, all others the resource; what is wrong with the request itself has none. */
-	if (q && q->kind && !str_same(reason, "BadRequest") && !str_same(reason, "MethodNotAllowed") &&
-	    !str_same(reason, "UnsupportedMediaType") && !str_same(reason, "NotAcceptable")) {
+	/* An Invalid names the kind, all others the resource; what is wrong with the request itself
+	 * has none. */
+	if (q && q->kind && !str_same(reason, "BadRequest") &&
+	    !str_same(reason, "MethodNotAllowed") && !str_same(reason, "UnsupportedMediaType") &&
+	    !str_same(reason, "NotAcceptable")) {
 		k_set(d, "name", q->name);
 		k_set(d, "group", *q->kind->group ? q->kind->group : NULL);
 		k_set(d, "kind", str_same(reason, "Invalid") ? q->kind->kind : q->kind->plural);
 	}
-	if (causes)
+	if (causes) {
 		json_object_set_new(d, "causes", causes);
+	}
 	if (str_same(reason, "Timeout") || str_same(reason, "TooManyRequests") ||
-	    str_same(reason, "ServerTimeout"))
+	    str_same(reason, "ServerTimeout")) {
 		json_object_set_new(d, "retryAfterSeconds", json_integer(1));
+	}
 	return d;
 }
 
-json_t *k8s_status_json(
-    struct k8s_call *q, int status, const char *reason, const char *message, json_t *causes)
+json_t *k8s_status_json(struct k8s_call *q, int status, const char *reason, const char *message,
+    json_t *causes)
 {
 	json_t *doc = json_pack("{s:s, s:s, s:{}, s:s, s:s, s:s*}", "kind", "Status", "apiVersion",
-	    "v1", "metadata", "status", "Failure", "message", message, "reason", *reason ? reason : NULL);
+	    "v1", "metadata", "status", "Failure", "message", message, "reason",
+	    *reason ? reason : NULL);
 	json_t *d = details_json(q, reason, causes);
 
-	if (json_object_size(d) > 0)
+	if (json_object_size(d) > 0) {
 		json_object_set(doc, "details", d);
+	}
 	json_decref(d);
 	json_object_set_new(doc, "code", json_integer(status));
 	return doc;
@@ -165,24 +175,25 @@ static const char *invalid_message(struct k8s_call *q, const json_t *causes)
 	size_t k;
 	json_t *c;
 
-	json_array_foreach(causes, k, c)
-	{
-		text = arena_printf(
-		    q->arena, "%s%s%s: %s", text, sep, k_str(c, "field"), k_str(c, "message"));
+	json_array_foreach (causes, k, c) {
+		text = arena_printf(q->arena, "%s%s%s: %s", text, sep, k_str(c, "field"),
+		    k_str(c, "message"));
 		sep = ", ";
 	}
-	if (json_array_size(causes) > 1)
+	if (json_array_size(causes) > 1) {
 		text = arena_printf(q->arena, "[%s]", text);
+	}
 	return arena_printf(q->arena, "%s%s%s \"%s\" is invalid: %s", q->kind ? q->kind->kind : "",
 	    q->kind && *q->kind->group ? "." : "", q->kind ? q->kind->group : "",
 	    q->name ? q->name : "", text);
 }
 
-void k8s_fail_with(
-    struct k8s_call *q, int status, const char *reason, json_t *causes, const char *message)
+void k8s_fail_with(struct k8s_call *q, int status, const char *reason, json_t *causes,
+    const char *message)
 {
-	if (!message)
+	if (!message) {
 		message = invalid_message(q, causes);
+	}
 	q->rep->headers_n = 0;
 	q->rep->code = arena_strdup(q->arena, reason);
 	k8s_reply(q, status, k8s_status_json(q, status, reason, message, causes));
@@ -205,8 +216,9 @@ void k8s_error(struct sim_req *rq, struct sim_reply *rep, int status, const char
 	struct k8s_call *q = rq->own;
 
 	q->rep = rep;
-	if (status == 429)
+	if (status == 429) {
 		reply_header(rep, "Retry-After", "1");
+	}
 	k8s_reply(q, status, k8s_status_json(q, status, reason, message, NULL));
 }
 
@@ -222,7 +234,7 @@ void cause_add(json_t *causes, const char *reason, const char *field, const char
 	    json_pack("{s:s, s:s, s:s}", "reason", reason, "message", text, "field", field));
 }
 
-/* ---- serving ---------------------------------------------------------------------------- */
+/* ---- serving --------------------------------------------------------------------------------- */
 
 static bool media_check(struct k8s_call *q)
 {
@@ -250,12 +262,13 @@ static void get_one(struct k8s_call *q)
 {
 	struct k8s_obj *o = k8s_find(q->c, q->kind->id, q->ns, q->name);
 
-	if (!o)
+	if (!o) {
 		k8s_fail(q, 404, "NotFound", "%s \"%s\" not found", k8s_resource_text(q), q->name);
-	else if (q->sub && q->kind->id == K8S_POD && str_same(q->sub, "log"))
+	} else if (q->sub && q->kind->id == K8S_POD && str_same(q->sub, "log")) {
 		kubelet_log(q, o);
-	else
+	} else {
 		k8s_reply(q, 200, json_incref(o->doc));
+	}
 }
 
 static void serve_sub(struct k8s_call *q)
@@ -263,19 +276,21 @@ static void serve_sub(struct k8s_call *q)
 	bool get = str_same(q->rq->http->method, "GET");
 
 	if (q->kind->id == K8S_SERVICE_ACCOUNT && str_same(q->sub, "token") &&
-	    str_same(q->verb, "create"))
+	    str_same(q->verb, "create")) {
 		token_request(q);
-	else if (q->kind->id == K8S_POD && str_same(q->sub, "log") && get)
+	} else if (q->kind->id == K8S_POD && str_same(q->sub, "log") && get) {
 		get_one(q);
-	else if (q->kind->id == K8S_POD && str_same(q->sub, "eviction") && str_same(q->verb, "create"))
+	} else if (q->kind->id == K8S_POD && str_same(q->sub, "eviction") &&
+	    str_same(q->verb, "create")) {
 		k8s_evict(q);
-	else if (str_same(q->sub, "status") && get)
+	} else if (str_same(q->sub, "status") && get) {
 		get_one(q);
-	else if (str_same(q->sub, "status") &&
-	    (str_same(q->verb, "patch") || str_same(q->verb, "update")))
+	} else if (str_same(q->sub, "status") &&
+	    (str_same(q->verb, "patch") || str_same(q->verb, "update"))) {
 		k8s_update(q);
-	else
+	} else {
 		k8s_fail(q, 404, "NotFound", "the server could not find the requested resource");
+	}
 }
 
 static void dispatch(struct k8s_call *q)
@@ -283,20 +298,22 @@ static void dispatch(struct k8s_call *q)
 	static const struct {
 		const char *verb;
 		void (*fn)(struct k8s_call *);
-	} verbs[] = {{"get", get_one}, {"list", k8s_list}, {"watch", k8s_watch_start},
-	    {"create", k8s_create}, {"update", k8s_update}, {"patch", k8s_update},
-	    {"delete", k8s_delete}, {"deletecollection", k8s_delete_all}};
+	} verbs[] = { { "get", get_one }, { "list", k8s_list }, { "watch", k8s_watch_start },
+		{ "create", k8s_create }, { "update", k8s_update }, { "patch", k8s_update },
+		{ "delete", k8s_delete }, { "deletecollection", k8s_delete_all } };
 
 	if (q->sub) {
 		serve_sub(q);
 		return;
 	}
 	for (size_t k = 0; k < ARRAY_LEN(verbs); k++) {
-		if (!str_same(verbs[k].verb, q->verb))
+		if (!str_same(verbs[k].verb, q->verb)) {
 			continue;
+		}
 		if (!strstr(q->kind->verbs, q->verb) || (q->name && str_same(q->verb, "create")) ||
-		    (!q->name && (str_same(q->verb, "patch") || str_same(q->verb, "update"))))
+		    (!q->name && (str_same(q->verb, "patch") || str_same(q->verb, "update")))) {
 			break;
+		}
 		verbs[k].fn(q);
 		return;
 	}
@@ -306,27 +323,30 @@ static void dispatch(struct k8s_call *q)
 
 static bool is_public(const char *path)
 {
-	static const char *const paths[] = {"/version", "/healthz", "/livez", "/readyz",
-	    "/.well-known/openid-configuration", "/openid/v1/jwks"};
+	static const char *const paths[] = { "/version", "/healthz", "/livez", "/readyz",
+		"/.well-known/openid-configuration", "/openid/v1/jwks" };
 
 	for (size_t k = 0; k < ARRAY_LEN(paths); k++) {
-		if (str_same(paths[k], path))
+		if (str_same(paths[k], path)) {
 			return true;
+		}
 	}
 	return false;
 }
 
 /* The query is decoded into an options object of the verb, and that is what is invalid then. */
-static void options_fail(struct k8s_call *q, const char *field, const char *value, const char *supported)
+static void options_fail(struct k8s_call *q, const char *field, const char *value,
+    const char *supported)
 {
 	const char *kind = str_same(q->verb, "create") ? "CreateOptions"
-	    : str_same(q->verb, "patch")	       ? "PatchOptions"
-	    : str_same(q->verb, "update")	       ? "UpdateOptions"
+	    : str_same(q->verb, "patch")               ? "PatchOptions"
+	    : str_same(q->verb, "update")              ? "UpdateOptions"
 						       : "DeleteOptions";
-	const struct k8s_kind options = {.group = "meta.k8s.io", .kind = kind, .plural = kind};
+	const struct k8s_kind options = { .group = "meta.k8s.io", .kind = kind, .plural = kind };
 	json_t *causes = json_array();
 
-	cause_add(causes, "FieldValueNotSupported", field, "Unsupported value: %s: supported values: %s", value, supported);
+	cause_add(causes, "FieldValueNotSupported", field,
+	    "Unsupported value: %s: supported values: %s", value, supported);
 	q->kind = &options;
 	q->name = NULL;
 	k8s_fail_with(q, 422, "Invalid", causes, NULL);
@@ -336,39 +356,48 @@ void k8s_serve(struct sim_req *rq, struct sim_reply *rep)
 {
 	/* A copy: a fault may have the same request served twice. */
 	struct k8s_call *q = arena_alloc(rq->arena, sizeof(*q));
-	const char *dry = httpd_query(rq->http, "dryRun"), *strict = httpd_query(rq->http, "fieldValidation");
+	const char *dry = httpd_query(rq->http, "dryRun"),
+		   *strict = httpd_query(rq->http, "fieldValidation");
 
 	*q = *(struct k8s_call *)rq->own;
 	q->rep = rep;
-	if (!media_check(q))
-		return;
-	if (!is_public(rq->http->path) && !k8s_authenticate(q))
-		return;
-	if (!q->kind) {
-		if (str_prefix(rq->http->path, "/api/v1/") && !k8s_discovery(q))
-			k8s_fail(q, 404, "NotFound", "the server could not find the requested resource");
-		else if (!str_prefix(rq->http->path, "/api/v1/") && !k8s_discovery(q))
-			reply_set(rep, 404, "text/plain; charset=utf-8", "404 page not found\n", 19);
+	if (!media_check(q)) {
 		return;
 	}
-	if (!k8s_authorize(q))
+	if (!is_public(rq->http->path) && !k8s_authenticate(q)) {
 		return;
+	}
+	if (!q->kind) {
+		if (str_prefix(rq->http->path, "/api/v1/") && !k8s_discovery(q)) {
+			k8s_fail(q, 404, "NotFound",
+			    "the server could not find the requested resource");
+		} else if (!str_prefix(rq->http->path, "/api/v1/") && !k8s_discovery(q)) {
+			reply_set(rep, 404, "text/plain; charset=utf-8", "404 page not found\n",
+			    19);
+		}
+		return;
+	}
+	if (!k8s_authorize(q)) {
+		return;
+	}
 	if (dry && *dry && !str_same(dry, "All")) {
 		options_fail(q, "dryRun", arena_printf(q->arena, "[\"%s\"]", dry), "\"All\"");
 		return;
 	}
-	if (strict && *strict && !str_same(strict, "Strict") && !str_same(strict, "Warn") && !str_same(strict, "Ignore")) {
+	if (strict && *strict && !str_same(strict, "Strict") && !str_same(strict, "Warn") &&
+	    !str_same(strict, "Ignore")) {
 		options_fail(q, "fieldValidation", arena_printf(q->arena, "\"%s\"", strict),
 		    "\"\", \"Ignore\", \"Strict\", \"Warn\"");
 		return;
 	}
 	q->dry_run = (dry && *dry) || rq->sim->pretend;
 	if (q->kind->namespaced && !q->ns && !str_same(q->verb, "list") &&
-	    !str_same(q->verb, "watch"))
+	    !str_same(q->verb, "watch")) {
 		k8s_fail(q, 405, "MethodNotAllowed",
 		    "the server does not allow this method on the requested resource");
-	else
+	} else {
 		dispatch(q);
+	}
 	json_decref(q->body);
 	q->body = NULL;
 }

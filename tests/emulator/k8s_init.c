@@ -37,8 +37,9 @@ int pod_init_main(int argc, char **argv)
 	int pid, got, status;
 	sigset_t set;
 
-	if (argc < 4)
+	if (argc < 4) {
 		return 2;
+	}
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
@@ -46,8 +47,9 @@ int pod_init_main(int argc, char **argv)
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	pid = start_program(argv + 3, &set);
-	if (pid < 0)
+	if (pid < 0) {
 		return 1;
+	}
 	for (;;) {
 		int signo = sigwaitinfo(&set, NULL);
 

@@ -1,6 +1,6 @@
 /*
- * Nodes: whole servers. A node of a NodePool stands for an instance of the market: Ready when it runs,
- * cordoned and tainted when it is reclaimed, deleted when it is gone. Labels after
+ * Nodes: whole servers. A node of a NodePool stands for an instance of the market: Ready when it
+ * runs, cordoned and tainted when it is reclaimed, deleted when it is gone. Labels after
  * docs.coreweave.com/products/cks/nodes (node labels) and what SkyPilot selects by.
  */
 #include "base/base.h"
@@ -15,37 +15,38 @@ struct k8s_obj *node_of(const struct inst *i)
 
 const char *node_pool_of(const struct k8s_obj *node)
 {
-	return json_string_value(
-	    json_object_get(k_at(node->doc, "metadata.labels"), POOL_LABEL));
+	return json_string_value(json_object_get(k_at(node->doc, "metadata.labels"), POOL_LABEL));
 }
 
 bool node_busy(const struct k8s_obj *node)
 {
 	for (const struct k8s_obj *p = node->c->objs[K8S_POD]; p; p = p->next) {
-		if (str_same(k_str(p->doc, "spec.nodeName"), node->name) && !pod_over(p))
+		if (str_same(k_str(p->doc, "spec.nodeName"), node->name) && !pod_over(p)) {
 			return true;
+		}
 	}
 	return false;
 }
 
-/* ---- what a node looks like ------------------------------------------------------------- */
+/* ---- what a node looks like ------------------------------------------------------------------ */
 
 static json_t *resources_json(const struct itype *t, const struct cw_type *more, bool allocatable)
 {
 	int64_t ki = more ? more->mem_ki : (int64_t)t->mem_mib * 1024;
-	json_t *r = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s}", "cpu",
-	    json_sprintf("%d", t->vcpus), "memory", json_sprintf("%" PRId64 "Ki", ki),
-	    "ephemeral-storage", "7500000000Ki", "pods", "110", "hugepages-1Gi", "0",
-	    "hugepages-2Mi", "0");
+	json_t *r = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s}", "cpu", json_sprintf("%d", t->vcpus),
+	    "memory", json_sprintf("%" PRId64 "Ki", ki), "ephemeral-storage", "7500000000Ki",
+	    "pods", "110", "hugepages-1Gi", "0", "hugepages-2Mi", "0");
 
-	if (t->gpus)
+	if (t->gpus) {
 		json_object_set_new(r, "nvidia.com/gpu", json_sprintf("%d", t->gpus));
-	if (more && more->rdma)
+	}
+	if (more && more->rdma) {
 		json_object_set_new(r, "rdma/ib", json_sprintf("%d", more->rdma));
+	}
 	if (allocatable) { /* the kubelet and the system keep a little */
 		json_object_set_new(r, "cpu", json_sprintf("%dm", t->vcpus * 1000 - 500));
-		json_object_set_new(
-		    r, "memory", json_sprintf("%" PRId64 "Ki", ki - INT64_C(2) * 1024 * 1024));
+		json_object_set_new(r, "memory",
+		    json_sprintf("%" PRId64 "Ki", ki - INT64_C(2) * 1024 * 1024));
 	}
 	return r;
 }
@@ -54,10 +55,10 @@ static json_t *labels_json(struct k8s_cluster *c, const char *name, const struct
     const struct cw_type *more, const json_t *pool)
 {
 	json_t *l = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "kubernetes.io/hostname", name,
-	    "kubernetes.io/os", "linux", "kubernetes.io/arch", more && more->arm ? "arm64" : "amd64",
-	    "beta.kubernetes.io/os", "linux", "node.kubernetes.io/instance-type", t->name,
-	    "beta.kubernetes.io/instance-type", t->name, "topology.kubernetes.io/region",
-	    c->region ? c->region : "region-1");
+	    "kubernetes.io/os", "linux", "kubernetes.io/arch",
+	    more && more->arm ? "arm64" : "amd64", "beta.kubernetes.io/os", "linux",
+	    "node.kubernetes.io/instance-type", t->name, "beta.kubernetes.io/instance-type",
+	    t->name, "topology.kubernetes.io/region", c->region ? c->region : "region-1");
 
 	if (c->zone) {
 		k_set(l, "topology.kubernetes.io/zone", c->zone);
@@ -69,8 +70,7 @@ static json_t *labels_json(struct k8s_cluster *c, const char *name, const struct
 		k_set(l, "compute.coreweave.com/node-pool-uid", k_str(pool, "metadata.uid"));
 		if (t->gpus) {
 			k_set(l, "gpu.nvidia.com/class", more ? more->class : NULL);
-			k_set(l, "gpu.nvidia.com/model",
-			    more && *more->model ? more->model : NULL);
+			k_set(l, "gpu.nvidia.com/model", more && *more->model ? more->model : NULL);
 		}
 	} else {
 		k_set(l, "topology.kubernetes.io/zone", "zone-a");
@@ -88,24 +88,26 @@ static json_t *labels_json(struct k8s_cluster *c, const char *name, const struct
 
 static void node_conditions(struct sim *s, json_t *status)
 {
-	static const char *const fine[][3] = {
-	    {"MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
-	    {"DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
-	    {"PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"}};
+	static const char *const fine[][3] = { { "MemoryPressure", "KubeletHasSufficientMemory",
+						   "kubelet has sufficient memory available" },
+		{ "DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure" },
+		{ "PIDPressure", "KubeletHasSufficientPID",
+		    "kubelet has sufficient PID available" } };
 
-	for (size_t k = 0; k < ARRAY_LEN(fine); k++)
+	for (size_t k = 0; k < ARRAY_LEN(fine); k++) {
 		k_condition(status, s, fine[k][0], "False", fine[k][1], fine[k][2]);
+	}
 	k_condition(status, s, "Ready", "True", "KubeletReady", "kubelet is posting ready status");
-	for (size_t k = 0; k < json_array_size(k_at(status, "conditions")); k++)
+	for (size_t k = 0; k < json_array_size(k_at(status, "conditions")); k++) {
 		json_object_set_new(json_array_get(k_at(status, "conditions"), k),
 		    "lastHeartbeatTime", k_now(s));
+	}
 }
 
 static json_t *node_info(struct sim *s, bool arm)
 {
 	char *machine = sim_id(s, NULL, "", 16), *boot = sim_id(s, NULL, "", 16);
-	json_t *o = json_pack(
-	    "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "architecture",
+	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "architecture",
 	    arm ? "arm64" : "amd64", "bootID", boot, "containerRuntimeVersion",
 	    "containerd://2.1.4", "kernelVersion", "6.8.0-79-generic", "kubeProxyVersion", "",
 	    "kubeletVersion", "v1.36.1", "machineID", machine, "operatingSystem", "linux",
@@ -121,10 +123,11 @@ static json_t *taints_json(const struct itype *t, const json_t *pool, bool corew
 	json_t *all = json_array();
 
 	json_array_extend(all, k_at(pool, "spec.nodeTaints"));
-	if (t->gpus && coreweave)
+	if (t->gpus && coreweave) {
 		json_array_append_new(all,
 		    json_pack("{s:s, s:s, s:s}", "key", "is_gpu", "value", "true", "effect",
 			"PreferNoSchedule"));
+	}
 	return all;
 }
 
@@ -138,27 +141,29 @@ struct k8s_obj *node_new(struct k8s_cluster *c, const char *name, const struct i
 	    i ? i->private_ip : "10.200.0.2", "type", "Hostname", "address", name, "nodeInfo",
 	    node_info(c->sim, more && more->arm), "daemonEndpoints", "kubeletEndpoint", "Port",
 	    10250);
-	json_t *doc = json_pack("{s:{s:s, s:o, s:{s:s}}, s:{s:s}, s:o}", "metadata", "name", name,
-	    "labels", labels_json(c, name, t, more, pool), "annotations",
-	    "node.alpha.kubernetes.io/ttl", "0", "spec", "podCIDR", "10.244.0.0/24", "status",
-	    status);
+	json_t *doc =
+	    json_pack("{s:{s:s, s:o, s:{s:s}}, s:{s:s}, s:o}", "metadata", "name", name, "labels",
+		labels_json(c, name, t, more, pool), "annotations", "node.alpha.kubernetes.io/ttl",
+		"0", "spec", "podCIDR", "10.244.0.0/24", "status", status);
 	json_t *taints = taints_json(t, pool, c->zone != NULL);
 	struct k8s_obj *o;
 
-	json_object_update(
-	    k_obj(k_obj(doc, "metadata"), "annotations"), k_at(pool, "spec.nodeAnnotations"));
-	if (json_array_size(taints) > 0)
+	json_object_update(k_obj(k_obj(doc, "metadata"), "annotations"),
+	    k_at(pool, "spec.nodeAnnotations"));
+	if (json_array_size(taints) > 0) {
 		json_object_set(k_obj(doc, "spec"), "taints", taints);
+	}
 	json_decref(taints);
 	node_conditions(c->sim, status);
 	o = k8s_insert(c, &k8s_kinds[K8S_NODE], doc);
 	o->inst = i;
-	if (i)
+	if (i) {
 		i->own = o;
+	}
 	return o;
 }
 
-/* ---- its end ---------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------- */
 
 void node_cordon(struct k8s_obj *node, const char *taint)
 {
@@ -168,10 +173,11 @@ void node_cordon(struct k8s_obj *node, const char *taint)
 	json_array_append_new(k_arr(spec, "taints"),
 	    json_pack("{s:s, s:s, s:o}", "key", "node.kubernetes.io/unschedulable", "effect",
 		"NoSchedule", "timeAdded", k_now(node->c->sim)));
-	if (taint)
+	if (taint) {
 		json_array_append_new(k_arr(spec, "taints"),
 		    json_pack("{s:s, s:s, s:s, s:o}", "key", taint, "value", "true", "effect",
 			"NoSchedule", "timeAdded", k_now(node->c->sim)));
+	}
 	k8s_commit(node, doc);
 	k8s_tell(node, "Normal", "CWNodeCordoned", "nodepool-controller", "Node %s was cordoned",
 	    node->name);
@@ -183,8 +189,9 @@ void pod_evict(struct k8s_obj *pod, int64_t grace_s)
 	int64_t own = k_int(pod->doc, "spec.terminationGracePeriodSeconds", 30);
 	json_t *doc;
 
-	if (k_at(pod->doc, "metadata.deletionTimestamp"))
+	if (k_at(pod->doc, "metadata.deletionTimestamp")) {
 		return;
+	}
 	doc = k8s_edit(pod);
 	k_condition(k_obj(doc, "status"), pod->c->sim, "DisruptionTarget", "True",
 	    "EvictionByEvictionAPI", "Eviction API: evicting");
@@ -197,17 +204,19 @@ static void node_notice(struct inst *i)
 	struct k8s_obj *node = node_of(i), *next;
 	int64_t left_us = i->action_us - sim_wall(i->sim);
 
-	if (!node)
+	if (!node) {
 		return;
+	}
 	node_cordon(node, "node.coreweave.cloud/reclaim");
 	for (struct k8s_obj *p = node->c->objs[K8S_POD]; p; p = next) {
 		next = p->next;
-		if (str_same(k_str(p->doc, "spec.nodeName"), node->name))
+		if (str_same(k_str(p->doc, "spec.nodeName"), node->name)) {
 			pod_evict(p, (left_us + SPOT_US_PER_S - 1) / SPOT_US_PER_S);
+		}
 	}
 }
 
-/* ---- a node that says nothing ------------------------------------------------------------ */
+/* ---- a node that says nothing ---------------------------------------------------------------- */
 
 #define NOT_READY "node.kubernetes.io/not-ready"
 
@@ -230,8 +239,9 @@ void pod_evict_due(struct loop_timer *t)
 	struct k8s_obj *pod = container_of(t, struct kubelet_pod, evict_timer)->pod;
 	json_t *doc;
 
-	if (!pod || node_reachable(pod) || k_at(pod->doc, "metadata.deletionTimestamp"))
+	if (!pod || node_reachable(pod) || k_at(pod->doc, "metadata.deletionTimestamp")) {
 		return;
+	}
 	doc = k8s_edit(pod);
 	k_condition(k_obj(doc, "status"), pod->c->sim, "DisruptionTarget", "True",
 	    "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
@@ -248,15 +258,16 @@ static int64_t toleration_s(const struct k8s_obj *pod)
 	size_t k;
 	json_t *t;
 
-	json_array_foreach(k_at(pod->doc, "spec.tolerations"), k, t)
-	{
+	json_array_foreach (k_at(pod->doc, "spec.tolerations"), k, t) {
 		const char *key = k_str(t, "key"), *effect = k_str(t, "effect");
 
 		if ((key && *key && !str_same(key, NOT_READY)) ||
-		    (effect && *effect && !str_same(effect, "NoExecute")))
+		    (effect && *effect && !str_same(effect, "NoExecute"))) {
 			continue;
-		if (!k_at(t, "tolerationSeconds"))
+		}
+		if (!k_at(t, "tolerationSeconds")) {
 			return -1;
+		}
 		found = MAX(found, k_int(t, "tolerationSeconds", 0));
 	}
 	return found;
@@ -267,15 +278,18 @@ static void ready_set(struct k8s_obj *node, bool ready)
 	json_t *doc = k8s_edit(node), *taints = k_arr(k_obj(doc, "spec"), "taints");
 
 	for (size_t k = json_array_size(taints); k > 0; k--) {
-		if (str_prefix(k_str(json_array_get(taints, k - 1), "key"), "node.kubernetes.io/"))
+		if (str_prefix(k_str(json_array_get(taints, k - 1), "key"),
+			"node.kubernetes.io/")) {
 			json_array_remove(taints, k - 1);
+		}
 	}
-	if (ready)
+	if (ready) {
 		json_object_del(json_object_get(doc, "spec"), "unschedulable");
-	else
+	} else {
 		json_array_append_new(taints,
 		    json_pack("{s:s, s:s, s:o}", "key", NOT_READY, "effect", "NoExecute",
 			"timeAdded", k_now(node->c->sim)));
+	}
 	k_condition(k_obj(doc, "status"), node->c->sim, "Ready", ready ? "True" : "Unknown",
 	    ready ? "KubeletReady" : "NodeStatusUnknown",
 	    ready ? "kubelet is posting ready status" : "Kubelet stopped posting node status.");
@@ -285,13 +299,16 @@ static void ready_set(struct k8s_obj *node, bool ready)
 void node_lost(struct k8s_obj *node)
 {
 	ready_set(node, false);
-	k8s_tell(node, "Normal", "NodeNotReady", "node-controller", "Node %s status is now: "
-	    "NodeNotReady", node->name);
+	k8s_tell(node, "Normal", "NodeNotReady", "node-controller",
+	    "Node %s status is now: "
+	    "NodeNotReady",
+	    node->name);
 	for (struct k8s_obj *p = node->c->objs[K8S_POD]; p; p = p->next) {
 		int64_t s = toleration_s(p);
 
-		if (p->run && s >= 0 && str_same(k_str(p->doc, "spec.nodeName"), node->name))
+		if (p->run && s >= 0 && str_same(k_str(p->doc, "spec.nodeName"), node->name)) {
 			loop_timer_set(&p->run->evict_timer, MAX(s * SPOT_US_PER_S, 1));
+		}
 	}
 }
 
@@ -300,13 +317,13 @@ void node_back(struct k8s_obj *node)
 	ready_set(node, true);
 	for (struct k8s_obj *p = node->c->objs[K8S_POD]; p; p = p->next) {
 		if (k_at(p->doc, "metadata.deletionTimestamp") &&
-		    str_same(k_str(p->doc, "spec.nodeName"), node->name))
-			kubelet_delete(
-			    p, k_int(p->doc, "metadata.deletionGracePeriodSeconds", 30));
+		    str_same(k_str(p->doc, "spec.nodeName"), node->name)) {
+			kubelet_delete(p, k_int(p->doc, "metadata.deletionGracePeriodSeconds", 30));
+		}
 	}
 }
 
-/* ---- gone ------------------------------------------------------------------------------- */
+/* ---- gone ------------------------------------------------------------------------------------ */
 
 void node_gone(struct k8s_obj *node)
 {
@@ -314,20 +331,23 @@ void node_gone(struct k8s_obj *node)
 
 	for (struct k8s_obj *p = node->c->objs[K8S_POD]; p; p = next) {
 		next = p->next;
-		if (str_same(k_str(p->doc, "spec.nodeName"), node->name))
+		if (str_same(k_str(p->doc, "spec.nodeName"), node->name)) {
 			kubelet_lose(p);
+		}
 	}
-	if (node->inst)
+	if (node->inst) {
 		node->inst->own = NULL;
+	}
 	k8s_remove(node);
 }
 
 void node_drop(struct k8s_obj *node)
 {
-	if (node->inst)
+	if (node->inst) {
 		inst_end(node->inst, "node_gone", "node_gone", "the node left the cluster");
-	else
+	} else {
 		node_gone(node);
+	}
 }
 
 static void node_ready(struct inst *i)
@@ -335,8 +355,9 @@ static void node_ready(struct inst *i)
 	struct k8s_cluster *c = cw_cluster_of(i);
 	struct k8s_obj *pool = c ? k8s_find(c, K8S_NODE_POOL, NULL, i->name) : NULL, *node;
 
-	if (!pool)
+	if (!pool) {
 		return;
+	}
 	node = node_new(c, i->hostname, i->pool->type, pool->doc, i);
 	k8s_tell(node, "Normal", "CWNodeRegistered", "nodepool-controller",
 	    "Node %s registered with node pool %s", node->name, pool->name);
@@ -346,12 +367,14 @@ void node_event(struct inst *i, const char *type)
 {
 	struct k8s_cluster *c = cw_cluster_of(i);
 
-	if (str_same(type, "running"))
+	if (str_same(type, "running")) {
 		node_ready(i);
-	else if (str_same(type, "notice"))
+	} else if (str_same(type, "notice")) {
 		node_notice(i);
-	else if (str_same(type, "shutting_down") && node_of(i))
+	} else if (str_same(type, "shutting_down") && node_of(i)) {
 		node_gone(node_of(i));
-	if (c)
+	}
+	if (c) {
 		k8s_wake(c);
+	}
 }

@@ -1,6 +1,6 @@
 /*
- * The container's program as a local process tree below "cloudsim pod-init" (k8s_init.c). The simulation in
- * tests/sim has functions of the same names instead.
+ * The container's program as a local process tree below "cloudsim pod-init" (k8s_init.c). The
+ * simulation in tests/sim has functions of the same names instead.
  */
 #include "base/base.h"
 #include "k8s.h"
@@ -16,7 +16,8 @@
 /* What would reach the host is not in a container's image. */
 static void hide_host_tools(const char *home)
 {
-	static const char *const names[] = {"shutdown", "poweroff", "halt", "reboot", "systemctl"};
+	static const char *const names[] = { "shutdown", "poweroff", "halt", "reboot",
+		"systemctl" };
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/var/lib/spot-agent", home);
@@ -36,15 +37,15 @@ static void ended(struct loop_child *c, int status)
 
 bool pod_program_start(struct kubelet_pod *k, const char **argv, const char **env)
 {
-	struct spot_err err = {0};
-	struct proc_spec spec = {.argv = argv,
-	    .env = env,
-	    .dir = k->home,
-	    .in = -1,
-	    .new_session = true,
-	    .uid = -1,
-	    .gid = -1,
-	    .death_signal = SIGUSR2};
+	struct spot_err err = { 0 };
+	struct proc_spec spec = { .argv = argv,
+		.env = env,
+		.dir = k->home,
+		.in = -1,
+		.new_session = true,
+		.uid = -1,
+		.gid = -1,
+		.death_signal = SIGUSR2 };
 	char console[4096];
 
 	hide_host_tools(k->home);
@@ -56,8 +57,9 @@ bool pod_program_start(struct kubelet_pod *k, const char **argv, const char **en
 	} else {
 		loop_child_start(&k->child, k->sim->loop, k->pid, ended);
 	}
-	if (spec.out >= 0)
+	if (spec.out >= 0) {
 		close(spec.out);
+	}
 	return k->pid != 0;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Decoding: every member of a document is known, has its type, and what is required is there.
- * The table is data/kubernetes_schema.json: type name -> member -> type, "!" behind what is required,
+ * Decoding: every member of a document is known, has its type, and what is required is there. The
+ * table is data/kubernetes_schema.json: type name -> member -> type, "!" behind what is required,
  * "[]" and "{}" before lists and maps.
  */
 #include "base/base.h"
@@ -34,34 +34,35 @@ static void check(const char *type, const json_t *v, const char *path, struct sc
 
 static void note(json_t *list, const char *path, const char *more)
 {
-	if (json_array_size(list) < 50)
+	if (json_array_size(list) < 50) {
 		json_array_append_new(list,
 		    more ? json_pack("[s, s]", path, more) : json_pack("[s]", path));
+	}
 }
 
-static void check_object(
-    const json_t *table, const json_t *v, const char *path, struct schema_report *r)
+static void check_object(const json_t *table, const json_t *v, const char *path,
+    struct schema_report *r)
 {
 	const char *key, *kind;
 	char inner[1024];
 	json_t *x;
 
-	json_object_foreach((json_t *)(uintptr_t)v, key, x)
-	{
+	json_object_foreach ((json_t *)(uintptr_t)v, key, x) {
 		kind = json_string_value(json_object_get(table, key));
 		snprintf(inner, sizeof(inner), "%s%s%s", path, *path ? "." : "", key);
-		if (!kind)
+		if (!kind) {
 			note(r->unknown, inner, NULL);
-		else if (!json_is_null(x))
+		} else if (!json_is_null(x)) {
 			check(kind, x, inner, r);
+		}
 	}
-	json_object_foreach((json_t *)(uintptr_t)table, key, x)
-	{
+	json_object_foreach ((json_t *)(uintptr_t)table, key, x) {
 		const json_t *had = json_object_get(v, key);
 		const char *text = json_string_value(x);
 
-		if (text[strlen(text) - 1] != '!' || (had && !json_is_null(had)))
+		if (text[strlen(text) - 1] != '!' || (had && !json_is_null(had))) {
 			continue;
+		}
 		snprintf(inner, sizeof(inner), "%s%s%s", path, *path ? "." : "", key);
 		note(r->missing, inner, NULL);
 	}
@@ -77,8 +78,7 @@ static void check_list(const char *type, const json_t *v, const char *path, stru
 		note(r->types, path, "array");
 		return;
 	}
-	json_array_foreach(v, k, x)
-	{
+	json_array_foreach (v, k, x) {
 		snprintf(inner, sizeof(inner), "%s[%zu]", path, k);
 		check(type + 2, x, inner, r);
 	}
@@ -94,8 +94,7 @@ static void check_map(const char *type, const json_t *v, const char *path, struc
 		note(r->types, path, "object");
 		return;
 	}
-	json_object_foreach((json_t *)(uintptr_t)v, key, x)
-	{
+	json_object_foreach ((json_t *)(uintptr_t)v, key, x) {
 		snprintf(inner, sizeof(inner), "%s[%s]", path, key);
 		check(type + 2, x, inner, r);
 	}
@@ -142,16 +141,18 @@ static void check(const char *type, const json_t *v, const char *path, struct sc
 	} else if (type[0] >= 'A' && type[0] <= 'Z' && n < sizeof(name)) {
 		memcpy(name, type, n);
 		name[n] = '\0';
-		if (!json_is_object(v))
+		if (!json_is_object(v)) {
 			note(r->types, path, "object");
-		else
+		} else {
 			check_object(json_object_get(schemas, name), v, path, r);
-	} else if (!(n == 3 && memcmp(type, "any", 3) == 0) && !scalar_fits(type, n, v, &expected)) {
+		}
+	} else if (!(n == 3 && memcmp(type, "any", 3) == 0) &&
+	    !scalar_fits(type, n, v, &expected)) {
 		note(r->types, path, expected);
 	}
 }
 
-/* ---- pruning ---------------------------------------------------------------------------- */
+/* ---- pruning --------------------------------------------------------------------------------- */
 
 static void prune(const char *type, json_t *v)
 {
@@ -163,19 +164,23 @@ static void prune(const char *type, json_t *v)
 	json_t *x;
 
 	if (type[0] == '[' && json_is_array(v)) {
-		json_array_foreach(v, k, x) prune(type + 2, x);
+		json_array_foreach (v, k, x) {
+			prune(type + 2, x);
+		}
 	} else if (type[0] == '{' && json_is_object(v)) {
-		json_object_foreach(v, key, x) prune(type + 2, x);
+		json_object_foreach (v, key, x) {
+			prune(type + 2, x);
+		}
 	} else if (type[0] >= 'A' && type[0] <= 'Z' && json_is_object(v)) {
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(type, "!"), type);
 		table = json_object_get(schemas, name);
-		json_object_foreach_safe(v, next, key, x)
-		{
+		json_object_foreach_safe (v, next, key, x) {
 			kind = json_string_value(json_object_get(table, key));
-			if (kind)
+			if (kind) {
 				prune(kind, x);
-			else
+			} else {
 				json_object_del(v, key);
+			}
 		}
 	}
 }
@@ -187,6 +192,6 @@ void schema_prune(const char *type, json_t *doc)
 
 void schema_check(const char *type, const json_t *doc, struct schema_report *ret)
 {
-	*ret = (struct schema_report){json_array(), json_array(), json_array()};
+	*ret = (struct schema_report){ json_array(), json_array(), json_array() };
 	check(type, doc, "", ret);
 }

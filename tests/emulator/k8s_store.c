@@ -9,30 +9,31 @@
 #define EVENTS_KEPT 1000
 
 const struct k8s_kind k8s_kinds[K8S_KINDS] = {
-    [K8S_POD] = {K8S_POD, "pods", "pod", "Pod", "", "v1", "V1Pod", true, false,
-	"create delete deletecollection get list patch update watch"},
-    [K8S_NODE] = {K8S_NODE, "nodes", "node", "Node", "", "v1", "V1Node", false, false,
-	"create delete deletecollection get list patch update watch"},
-    [K8S_NAMESPACE] = {K8S_NAMESPACE, "namespaces", "namespace", "Namespace", "", "v1",
-	"V1Namespace", false, false, "create delete get list patch update watch"},
-    [K8S_SERVICE_ACCOUNT] = {K8S_SERVICE_ACCOUNT, "serviceaccounts", "serviceaccount",
-	"ServiceAccount", "", "v1", "V1ServiceAccount", true, false,
-	"create delete deletecollection get list patch update watch"},
-    [K8S_EVENT] = {K8S_EVENT, "events", "event", "Event", "", "v1", "CoreV1Event", true, false,
-	"create delete deletecollection get list patch update watch"},
-    [K8S_QUOTA] = {K8S_QUOTA, "resourcequotas", "resourcequota", "ResourceQuota", "", "v1",
-	"V1ResourceQuota", true, false,
-	"create delete deletecollection get list patch update watch"},
-    [K8S_NODE_POOL] = {K8S_NODE_POOL, "nodepools", "nodepool", "NodePool", POOL_API, "v1alpha1",
-	"NodePool", false, true, "delete deletecollection get list patch create update watch"},
-    [K8S_TOKEN_REVIEW] = {K8S_TOKEN_REVIEW, "tokenreviews", "tokenreview", "TokenReview",
-	"authentication.k8s.io", "v1", "V1TokenReview", false, false, "create"},
-    [K8S_ACCESS_REVIEW] = {K8S_ACCESS_REVIEW, "selfsubjectaccessreviews",
-	"selfsubjectaccessreview", "SelfSubjectAccessReview", "authorization.k8s.io", "v1",
-	"V1SelfSubjectAccessReview", false, false, "create"},
-    [K8S_SELF_REVIEW] = {K8S_SELF_REVIEW, "selfsubjectreviews", "selfsubjectreview",
-	"SelfSubjectReview", "authentication.k8s.io", "v1", "V1SelfSubjectReview", false, false,
-	"create"},
+	[K8S_POD] = { K8S_POD, "pods", "pod", "Pod", "", "v1", "V1Pod", true, false,
+	    "create delete deletecollection get list patch update watch" },
+	[K8S_NODE] = { K8S_NODE, "nodes", "node", "Node", "", "v1", "V1Node", false, false,
+	    "create delete deletecollection get list patch update watch" },
+	[K8S_NAMESPACE] = { K8S_NAMESPACE, "namespaces", "namespace", "Namespace", "", "v1",
+	    "V1Namespace", false, false, "create delete get list patch update watch" },
+	[K8S_SERVICE_ACCOUNT] = { K8S_SERVICE_ACCOUNT, "serviceaccounts", "serviceaccount",
+	    "ServiceAccount", "", "v1", "V1ServiceAccount", true, false,
+	    "create delete deletecollection get list patch update watch" },
+	[K8S_EVENT] = { K8S_EVENT, "events", "event", "Event", "", "v1", "CoreV1Event", true, false,
+	    "create delete deletecollection get list patch update watch" },
+	[K8S_QUOTA] = { K8S_QUOTA, "resourcequotas", "resourcequota", "ResourceQuota", "", "v1",
+	    "V1ResourceQuota", true, false,
+	    "create delete deletecollection get list patch update watch" },
+	[K8S_NODE_POOL] = { K8S_NODE_POOL, "nodepools", "nodepool", "NodePool", POOL_API,
+	    "v1alpha1", "NodePool", false, true,
+	    "delete deletecollection get list patch create update watch" },
+	[K8S_TOKEN_REVIEW] = { K8S_TOKEN_REVIEW, "tokenreviews", "tokenreview", "TokenReview",
+	    "authentication.k8s.io", "v1", "V1TokenReview", false, false, "create" },
+	[K8S_ACCESS_REVIEW] = { K8S_ACCESS_REVIEW, "selfsubjectaccessreviews",
+	    "selfsubjectaccessreview", "SelfSubjectAccessReview", "authorization.k8s.io", "v1",
+	    "V1SelfSubjectAccessReview", false, false, "create" },
+	[K8S_SELF_REVIEW] = { K8S_SELF_REVIEW, "selfsubjectreviews", "selfsubjectreview",
+	    "SelfSubjectReview", "authentication.k8s.io", "v1", "V1SelfSubjectReview", false, false,
+	    "create" },
 };
 
 static int order(const struct k8s_obj *o, const char *ns, const char *name)
@@ -42,14 +43,16 @@ static int order(const struct k8s_obj *o, const char *ns, const char *name)
 	return c ? c : strcmp(o->name, name);
 }
 
-struct k8s_obj *k8s_find(
-    const struct k8s_cluster *c, enum k8s_kind_id kind, const char *ns, const char *name)
+struct k8s_obj *k8s_find(const struct k8s_cluster *c, enum k8s_kind_id kind, const char *ns,
+    const char *name)
 {
-	if (!name)
+	if (!name) {
 		return NULL;
+	}
 	for (struct k8s_obj *o = c->objs[kind]; o; o = o->next) {
-		if (order(o, ns, name) == 0)
+		if (order(o, ns, name) == 0) {
 			return o;
+		}
 	}
 	return NULL;
 }
@@ -61,7 +64,7 @@ bool pod_over(const struct k8s_obj *pod)
 	return str_same(phase, "Succeeded") || str_same(phase, "Failed");
 }
 
-/* ---- the log ---------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static void changes_drop(struct k8s_cluster *c, size_t n)
 {
@@ -76,8 +79,9 @@ static void changes_drop(struct k8s_cluster *c, size_t n)
 
 void k8s_compact(struct k8s_cluster *c)
 {
-	if (c->changes_n > 0)
+	if (c->changes_n > 0) {
 		changes_drop(c, c->changes_n);
+	}
 	c->compacted = c->rv;
 }
 
@@ -88,31 +92,35 @@ void k8s_changes_free(struct k8s_cluster *c)
 	c->changes = NULL;
 }
 
-static void change_add(
-    struct k8s_cluster *c, const struct k8s_obj *o, const char *type, json_t *prev)
+static void change_add(struct k8s_cluster *c, const struct k8s_obj *o, const char *type,
+    json_t *prev)
 {
 	struct k8s_change *e;
 
-	if (c->changes_n == CHANGES_MAX)
+	if (c->changes_n == CHANGES_MAX) {
 		changes_drop(c, CHANGES_MAX / 2);
+	}
 	if (c->changes_n == c->changes_cap) {
 		c->changes_cap = MAX((size_t)256, c->changes_cap * 2);
 		c->changes = realloc(c->changes, c->changes_cap * sizeof(*c->changes));
-		if (!c->changes)
+		if (!c->changes) {
 			abort();
+		}
 	}
 	e = &c->changes[c->changes_n++];
-	*e = (struct k8s_change){c->rv, o->kind, type, json_incref(o->doc), json_incref(prev)};
+	*e = (struct k8s_change){ c->rv, o->kind, type, json_incref(o->doc), json_incref(prev) };
 	if (o->kind->id == K8S_NODE ||
-	    (o->kind->id == K8S_POD && (str_same(type, "DELETED") || pod_over(o))))
+	    (o->kind->id == K8S_POD && (str_same(type, "DELETED") || pod_over(o)))) {
 		c->epoch++;
+	}
 	k8s_watch_feed(c, e);
-	if (c->seen)
+	if (c->seen) {
 		c->seen(o, type);
+	}
 	k8s_wake(c);
 }
 
-/* ---- changes ---------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 static void version_set(struct k8s_cluster *c, json_t *doc, uint64_t *ret)
 {
@@ -129,29 +137,32 @@ void k8s_complete(struct k8s_cluster *c, const struct k8s_kind *kind, json_t *do
 	char hex[33], uid[40];
 
 	rng_hex(&c->sim->rng, hex, 16);
-	snprintf(uid, sizeof(uid), "%.8s-%.4s-4%.3s-a%.3s-%.12s", hex, hex + 8, hex + 13,
-	    hex + 17, hex + 20);
+	snprintf(uid, sizeof(uid), "%.8s-%.4s-4%.3s-a%.3s-%.12s", hex, hex + 8, hex + 13, hex + 17,
+	    hex + 20);
 	k_set(meta, "uid", uid);
 	json_object_set_new(meta, "creationTimestamp", k_now(c->sim));
 	json_object_del(meta, "deletionTimestamp");
 	json_object_del(meta, "deletionGracePeriodSeconds");
 	json_object_del(meta, "selfLink");
-	if (kind->id == K8S_POD || kind->id == K8S_NODE_POOL)
+	if (kind->id == K8S_POD || kind->id == K8S_NODE_POOL) {
 		json_object_set_new(meta, "generation", json_integer(1));
+	}
 	k_set(doc, "kind", kind->kind);
-	if (*kind->group)
-		json_object_set_new(
-		    doc, "apiVersion", json_sprintf("%s/%s", kind->group, kind->version));
-	else
+	if (*kind->group) {
+		json_object_set_new(doc, "apiVersion",
+		    json_sprintf("%s/%s", kind->group, kind->version));
+	} else {
 		k_set(doc, "apiVersion", kind->version);
+	}
 }
 
 struct k8s_obj *k8s_insert(struct k8s_cluster *c, const struct k8s_kind *kind, json_t *doc)
 {
 	struct k8s_obj *o = calloc(1, sizeof(*o)), **at = &c->objs[kind->id];
 
-	if (!o)
+	if (!o) {
 		abort();
+	}
 	k8s_complete(c, kind, doc);
 	o->c = c;
 	o->kind = kind;
@@ -160,8 +171,9 @@ struct k8s_obj *k8s_insert(struct k8s_cluster *c, const struct k8s_kind *kind, j
 	o->uid = dup_text(k_str(doc, "metadata.uid"));
 	o->doc = doc;
 	version_set(c, doc, &o->rv);
-	while (*at && order(*at, o->ns, o->name) < 0)
+	while (*at && order(*at, o->ns, o->name) < 0) {
 		at = &(*at)->next;
+	}
 	o->next = *at;
 	*at = o;
 	change_add(c, o, "ADDED", NULL);
@@ -183,9 +195,10 @@ void k8s_commit(struct k8s_obj *o, json_t *doc)
 		return;
 	}
 	if (spec && !json_equal(spec, json_object_get(doc, "spec")) &&
-	    k_at(was, "metadata.generation"))
+	    k_at(was, "metadata.generation")) {
 		json_object_set_new(k_obj(doc, "metadata"), "generation",
 		    json_integer(k_int(was, "metadata.generation", 1) + 1));
+	}
 	version_set(o->c, doc, &o->rv);
 	o->doc = doc;
 	change_add(o->c, o, "MODIFIED", was);
@@ -223,16 +236,16 @@ void k8s_remove(struct k8s_obj *o)
 	loop_bury(c->sim->loop, o, obj_free);
 }
 
-/* ---- Events ----------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
-static struct k8s_obj *same_event(
-    const struct k8s_obj *o, const char *reason, const char *message)
+static struct k8s_obj *same_event(const struct k8s_obj *o, const char *reason, const char *message)
 {
 	for (struct k8s_obj *e = o->c->objs[K8S_EVENT]; e; e = e->next) {
 		if (str_same(k_str(e->doc, "reason"), reason) &&
 		    str_same(k_str(e->doc, "message"), message) &&
-		    str_same(k_str(e->doc, "involvedObject.uid"), o->uid))
+		    str_same(k_str(e->doc, "involvedObject.uid"), o->uid)) {
 			return e;
+		}
 	}
 	return NULL;
 }
@@ -245,11 +258,13 @@ static void events_bound(struct k8s_cluster *c)
 
 	for (struct k8s_obj *e = c->objs[K8S_EVENT]; e; e = e->next) {
 		n++;
-		if (!oldest || e->rv < oldest->rv)
+		if (!oldest || e->rv < oldest->rv) {
 			oldest = e;
+		}
 	}
-	if (n > EVENTS_KEPT)
+	if (n > EVENTS_KEPT) {
 		k8s_remove(oldest);
+	}
 }
 
 static json_t *event_json(const struct k8s_obj *o, const char *type, const char *reason,
@@ -259,11 +274,13 @@ static json_t *event_json(const struct k8s_obj *o, const char *type, const char 
 	char hex[17];
 	json_t *ref = json_pack("{s:s*, s:s*, s:s, s:s, s:s*, s:s*}", "apiVersion",
 	    k_str(o->doc, "apiVersion"), "kind", k_str(o->doc, "kind"), "name", o->name, "uid",
-	    o->uid, "namespace", o->ns, "resourceVersion", k_str(o->doc, "metadata.resourceVersion"));
+	    o->uid, "namespace", o->ns, "resourceVersion",
+	    k_str(o->doc, "metadata.resourceVersion"));
 
 	rng_hex(&s->rng, hex, 8);
 	/* Events about objects of the whole cluster lie in "default" (client-go, tools/record). */
-	return json_pack("{s:{s:o, s:s}, s:o, s:s, s:s, s:s, s:{s:s}, s:i, s:o, s:o, s:n, s:s, s:s}",
+	return json_pack("{s:{s:o, s:s}, s:o, s:s, s:s, s:s, s:{s:s}, s:i, s:o, s:o, s:n, s:s, "
+			 "s:s}",
 	    "metadata", "name", json_sprintf("%s.%s", o->name, hex), "namespace",
 	    o->ns ? o->ns : "default", "involvedObject", ref, "type", type, "reason", reason,
 	    "message", message, "source", "component", component, "count", 1, "firstTimestamp",

@@ -44,10 +44,12 @@ static bool put_pem(const char *dir, const char *file, X509 *cert, EVP_PKEY *key
 	long n;
 	bool ok = true;
 
-	if (cert)
+	if (cert) {
 		ok = PEM_write_bio_X509(out, cert) == 1;
-	if (key)
+	}
+	if (key) {
 		ok = ok && PEM_write_bio_PrivateKey(out, key, NULL, NULL, 0, NULL, NULL) == 1;
+	}
 	n = BIO_get_mem_data(out, &p);
 	snprintf(path, sizeof(path), "%s/%s", dir, file);
 	ok = ok && file_put(path, p, (size_t)n, 0600);
@@ -78,11 +80,13 @@ bool tls_make(struct sim *s, struct spot_err *err)
 	    extension(cert, ca, NID_subject_key_identifier, "hash") &&
 	    extension(cert, ca, NID_authority_key_identifier, "keyid") &&
 	    extension(cert, ca, NID_subject_alt_name, names) &&
-	    X509_sign(cert, ca_key, EVP_sha256()) > 0 && put_pem(s->conf.dir, "kube-ca.pem", ca, NULL) &&
+	    X509_sign(cert, ca_key, EVP_sha256()) > 0 &&
+	    put_pem(s->conf.dir, "kube-ca.pem", ca, NULL) &&
 	    put_pem(s->conf.dir, "kube-tls.pem", cert, NULL) &&
 	    put_pem(s->conf.dir, "kube-tls-key.pem", NULL, key);
-	if (!ok)
+	if (!ok) {
 		err_set(err, SPOT_INTERNAL, "cannot make the certificates of the https ports");
+	}
 	X509_free(ca);
 	X509_free(cert);
 	EVP_PKEY_free(ca_key);

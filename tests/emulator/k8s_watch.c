@@ -1,6 +1,6 @@
 /*
- * Watches: one chunked reply per watch, one JSON object per line. A watch starts at a version of the
- * log, or with what exists; it ends at its timeout without an error; a version that the log has
+ * Watches: one chunked reply per watch, one JSON object per line. A watch starts at a version of
+ * the log, or with what exists; it ends at its timeout without an error; a version that the log has
  * forgotten is 410, as an HTTP status or as an ERROR event. After "Efficient detection of changes",
  * "Watch bookmarks" and "Streaming lists" of the Kubernetes API concepts.
  */
@@ -63,23 +63,27 @@ static bool watch_send(struct k8s_watch *w, const char *type, json_t *object)
 
 static json_t *bookmark_json(const struct k8s_watch *w, bool initial_end)
 {
-	json_t *meta = json_pack(
-	    "{s:o, s:n}", "resourceVersion", json_sprintf("%" PRIu64, w->c->rv), "creationTimestamp");
+	json_t *meta = json_pack("{s:o, s:n}", "resourceVersion",
+	    json_sprintf("%" PRIu64, w->c->rv), "creationTimestamp");
 	json_t *o = json_pack("{s:s, s:o, s:o}", "kind", w->kind->kind, "apiVersion",
 	    *w->kind->group ? json_sprintf("%s/%s", w->kind->group, w->kind->version)
 			    : json_string(w->kind->version),
 	    "metadata", meta);
 
-	if (initial_end)
+	if (initial_end) {
 		json_object_set_new(meta, "annotations",
 		    json_pack("{s:s}", "k8s.io/initial-events-end", "true"));
+	}
 	/* A typed empty object is encoded with its required members. */
-	if (w->kind->id == K8S_POD)
+	if (w->kind->id == K8S_POD) {
 		json_object_set_new(o, "spec", json_pack("{s:n}", "containers"));
-	if (w->kind->id == K8S_POD || w->kind->id == K8S_NODE)
+	}
+	if (w->kind->id == K8S_POD || w->kind->id == K8S_NODE) {
 		k_obj(o, "status");
-	if (w->kind->id == K8S_NODE)
+	}
+	if (w->kind->id == K8S_NODE) {
 		k_obj(o, "spec");
+	}
 	return o;
 }
 
@@ -87,8 +91,9 @@ static void watch_end(struct loop_timer *t)
 {
 	struct k8s_watch *w = container_of(t, struct k8s_watch, end);
 
-	if (w->bookmarks && !watch_send(w, "BOOKMARK", bookmark_json(w, false)))
+	if (w->bookmarks && !watch_send(w, "BOOKMARK", bookmark_json(w, false))) {
 		return;
+	}
 	w->http->gone = NULL;
 	httpd_stream_end(w->http);
 	watch_unlink(w);
@@ -111,7 +116,7 @@ void k8s_watches_end(struct k8s_cluster *c)
 	}
 }
 
-/* ---- changes ---------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 /* What a change means to a watch with a selector: an object that begins to match is new to it. */
 static bool watch_change(struct k8s_watch *w, const struct k8s_change *e)
@@ -120,14 +125,16 @@ static bool watch_change(struct k8s_watch *w, const struct k8s_change *e)
 	     was = e->prev && k8s_selects(&w->sel, e->kind, e->prev);
 	const char *type = NULL;
 
-	if (e->kind != w->kind)
+	if (e->kind != w->kind) {
 		return true;
-	if (str_same(e->type, "DELETED"))
+	}
+	if (str_same(e->type, "DELETED")) {
 		type = was ? "DELETED" : NULL;
-	else if (now)
+	} else if (now) {
 		type = was ? "MODIFIED" : "ADDED";
-	else if (was)
+	} else if (was) {
 		type = "DELETED";
+	}
 	return !type || watch_send(w, type, json_incref(e->doc));
 }
 
@@ -141,7 +148,7 @@ void k8s_watch_feed(struct k8s_cluster *c, const struct k8s_change *e)
 	}
 }
 
-/* ---- start ------------------------------------------------------------------------------ */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 enum from { FROM_VERSION, FROM_NOW, FROM_ALL };
 
@@ -193,7 +200,8 @@ static bool streaming_list(struct k8s_call *q, bool *ret)
 	if (match && !k8s_query(q, "sendInitialEvents")) {
 		causes = json_array();
 		cause_add(causes, "FieldValueForbidden", "resourceVersionMatch",
-		    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+		    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is "
+		    "provided");
 		k8s_fail_with(q, 422, "Invalid", causes, NULL);
 		return false;
 	}
@@ -205,8 +213,9 @@ static bool send_all(struct k8s_watch *w)
 {
 	for (struct k8s_obj *o = w->c->objs[w->kind->id]; o; o = o->next) {
 		if (k8s_selects(&w->sel, o->kind, o->doc) &&
-		    !watch_send(w, "ADDED", json_incref(o->doc)))
+		    !watch_send(w, "ADDED", json_incref(o->doc))) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -214,8 +223,9 @@ static bool send_all(struct k8s_watch *w)
 static bool send_since(struct k8s_watch *w, uint64_t rv)
 {
 	for (size_t k = 0; k < w->c->changes_n; k++) {
-		if (w->c->changes[k].rv > rv && !watch_change(w, &w->c->changes[k]))
+		if (w->c->changes[k].rv > rv && !watch_change(w, &w->c->changes[k])) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -226,18 +236,21 @@ static int64_t timeout_of(struct k8s_call *q)
 	int64_t s = 0, us;
 
 	/* Without one the server ends a watch after 30 to 60 minutes, at random. */
-	if (!text || !parse_i64(text, 0, 86400, &s) || s == 0)
+	if (!text || !parse_i64(text, 0, 86400, &s) || s == 0) {
 		s = 1800 + (int64_t)rng_below(&q->c->sim->rng, 1800);
+	}
 	us = s * SPOT_US_PER_S;
 	return q->c->watch_us_max > 0 ? MIN(us, q->c->watch_us_max) : us;
 }
 
-static struct k8s_watch *watch_new(struct k8s_call *q, const struct k8s_selector *sel, json_t *owner)
+static struct k8s_watch *watch_new(struct k8s_call *q, const struct k8s_selector *sel,
+    json_t *owner)
 {
 	struct k8s_watch *w = calloc(1, sizeof(*w));
 
-	if (!w)
+	if (!w) {
 		abort();
+	}
 	w->c = q->c;
 	w->http = q->rq->http;
 	w->kind = q->kind;
@@ -256,13 +269,14 @@ static struct k8s_watch *watch_new(struct k8s_call *q, const struct k8s_selector
 
 static bool too_old(struct k8s_call *q, uint64_t rv)
 {
-	const char *message = arena_printf(
-	    q->arena, "too old resource version: %" PRIu64 " (%" PRIu64 ")", rv, q->c->compacted);
+	const char *message = arena_printf(q->arena,
+	    "too old resource version: %" PRIu64 " (%" PRIu64 ")", rv, q->c->compacted);
 	json_t *status, *line;
 	char *text;
 
-	if (rv >= q->c->compacted)
+	if (rv >= q->c->compacted) {
 		return false;
+	}
 	if (q->c->expired_by_http) {
 		k8s_fail(q, 410, "Expired", "%s", message);
 		return true;
@@ -274,8 +288,9 @@ static bool too_old(struct k8s_call *q, uint64_t rv)
 	q->rep->parked = true;
 	q->rep->status = 200;
 	httpd_stream_begin(q->rq->http, 200, "application/json");
-	if (httpd_stream_write(q->rq->http, text, strlen(text)))
+	if (httpd_stream_write(q->rq->http, text, strlen(text))) {
 		httpd_stream_end(q->rq->http);
+	}
 	return true;
 }
 
@@ -288,29 +303,37 @@ void k8s_watch_start(struct k8s_call *q)
 	json_t *owner;
 	uint64_t rv;
 
-	if (!streaming_list(q, &initial) || !version_read(q, &rv, &from))
+	if (!streaming_list(q, &initial) || !version_read(q, &rv, &from)) {
 		return;
-	if (initial)
+	}
+	if (initial) {
 		from = FROM_ALL;
-	else if (k8s_query(q, "sendInitialEvents") && from == FROM_ALL)
+	} else if (k8s_query(q, "sendInitialEvents") && from == FROM_ALL) {
 		from = FROM_NOW;
-	if (from == FROM_VERSION && too_old(q, rv))
+	}
+	if (from == FROM_VERSION && too_old(q, rv)) {
 		return;
-	if (!k8s_selector_read(q, &sel, &owner))
+	}
+	if (!k8s_selector_read(q, &sel, &owner)) {
 		return;
+	}
 	/* The selector's texts are in the request's arena, which lives as long as the stream. */
 	w = watch_new(q, &sel, owner);
-	if (from == FROM_ALL)
+	if (from == FROM_ALL) {
 		ok = send_all(w);
-	else if (from == FROM_VERSION)
+	} else if (from == FROM_VERSION) {
 		ok = send_since(w, rv);
-	if (ok && initial && w->bookmarks)
+	}
+	if (ok && initial && w->bookmarks) {
 		ok = watch_send(w, "BOOKMARK", bookmark_json(w, true));
-	if (!ok)
+	}
+	if (!ok) {
 		return; /* the reader is gone; watch_gone was told */
+	}
 	w->next = q->c->watches;
 	q->c->watches = w;
 	loop_timer_set(&w->end, timeout_of(q));
-	if (w->bookmarks)
+	if (w->bookmarks) {
 		loop_timer_set(&w->bookmark, q->c->bookmark_us);
+	}
 }

@@ -10,8 +10,8 @@
 /* One request a second, one launch per 12 seconds; a twentieth is let through for the jitter of
  * arrival. */
 #define GENERAL_PER_S 1.0
-#define LAUNCH_PER_S  (1.0 / 12)
-#define LIMIT_COST    0.95
+#define LAUNCH_PER_S (1.0 / 12)
+#define LIMIT_COST 0.95
 
 static const char too_many[] =
     "<html>\r\n<head><title>429 Too Many Requests</title></head>\r\n<body>\r\n"
@@ -20,8 +20,9 @@ static const char too_many[] =
 void lambda_new(struct sim *s)
 {
 	s->lambda = calloc(1, sizeof(*s->lambda));
-	if (!s->lambda)
+	if (!s->lambda) {
 		abort();
+	}
 	s->lambda->place = lambda_place_new();
 }
 
@@ -29,8 +30,9 @@ void lambda_free(struct sim *s)
 {
 	struct lambda_state *l = s->lambda;
 
-	if (!l)
+	if (!l) {
 		return;
+	}
 	for (size_t k = 0; k < l->keys_n; k++) {
 		free(l->keys[k].id);
 		free(l->keys[k].name);
@@ -54,21 +56,25 @@ void lambda_audit_add(struct sim *s, const char *action, const struct inst *i, b
 {
 	struct lambda_state *l = s->lambda;
 
-	if (s->pretend)
+	if (s->pretend) {
 		return;
+	}
 	l->audit = realloc(l->audit, (l->audit_n + 1) * sizeof(*l->audit));
-	if (!l->audit)
+	if (!l->audit) {
 		abort();
-	l->audit[l->audit_n++] = (struct lambda_audit){sim_id(s, NULL, "", 16), dup_text(action),
-	    dup_text(i->id), dup_text(i->pool->region->name), dup_text(i->pool->type->name),
-	    ours, sim_wall(s)};
+	}
+	l->audit[l->audit_n++] = (struct lambda_audit){ sim_id(s, NULL, "", 16), dup_text(action),
+		dup_text(i->id), dup_text(i->pool->region->name), dup_text(i->pool->type->name),
+		ours, sim_wall(s) };
 }
 
 /* What the vendor ends is in the record too, without an actor. */
 void lambda_event(struct inst *i, const char *type)
 {
-	if (str_same(type, "shutting_down") && !str_same(i->ended_by, "api") && !str_same(i->ended_by, "quit"))
+	if (str_same(type, "shutting_down") && !str_same(i->ended_by, "api") &&
+	    !str_same(i->ended_by, "quit")) {
 		lambda_audit_add(i->sim, "terminated", i, false);
+	}
 }
 
 void lambda_inst_free(struct inst *i)
@@ -85,14 +91,16 @@ void lambda_classify(struct sim_req *rq)
 	rq->service = "lambda";
 	rq->account = "lambda";
 	/* Ids are taken out, so that counters and faults name the route. */
-	if (str_prefix(path, "/instances/"))
+	if (str_prefix(path, "/instances/")) {
 		path = "/instances/{id}";
-	else if (str_prefix(path, "/ssh-keys/"))
+	} else if (str_prefix(path, "/ssh-keys/")) {
 		path = "/ssh-keys/{id}";
-	else if (str_prefix(path, "/filesystems/"))
+	} else if (str_prefix(path, "/filesystems/")) {
 		path = "/filesystems/{id}";
-	else if (str_prefix(path, "/firewall-rulesets/") && !str_same(path, "/firewall-rulesets/global"))
+	} else if (str_prefix(path, "/firewall-rulesets/") &&
+	    !str_same(path, "/firewall-rulesets/global")) {
 		path = "/firewall-rulesets/{id}";
+	}
 	rq->action = arena_printf(rq->arena, "%s %s", rq->http->method, path);
 }
 
@@ -101,7 +109,7 @@ void lambda_data(struct sim_req *rq, struct sim_reply *rep, json_t *data)
 	reply_json(rq, rep, 200, json_pack("{s:o}", "data", data));
 }
 
-/* ---- authentication --------------------------------------------------------------------- */
+/* ---- authentication -------------------------------------------------------------------------- */
 
 static bool authorized(struct sim_req *rq, struct sim_reply *rep)
 {
@@ -112,16 +120,18 @@ static bool authorized(struct sim_req *rq, struct sim_reply *rep)
 		reply_fail(rq, rep, 401, "global/invalid-api-key", "Missing API key.");
 		return false;
 	}
-	if (!rq->expire && strncasecmp(auth, "Bearer ", 7) == 0 && str_same(auth + 7, key))
+	if (!rq->expire && strncasecmp(auth, "Bearer ", 7) == 0 && str_same(auth + 7, key)) {
 		return true;
+	}
 	/* Basic: the key as user, no password. */
 	if (!rq->expire && strncasecmp(auth, "Basic ", 6) == 0 &&
 	    base64_decode(rq->arena, auth + 6, strlen(auth + 6), &raw) &&
 	    raw.n == strlen(key) + 1 && memcmp(raw.p, key, raw.n - 1) == 0 &&
-	    raw.p[raw.n - 1] == ':')
+	    raw.p[raw.n - 1] == ':') {
 		return true;
-	reply_fail(
-	    rq, rep, 401, "global/invalid-api-key", "API key was invalid, expired, or deleted.");
+	}
+	reply_fail(rq, rep, 401, "global/invalid-api-key",
+	    "API key was invalid, expired, or deleted.");
 	return false;
 }
 
@@ -130,23 +140,25 @@ static bool limited(struct sim_req *rq, struct sim_reply *rep)
 	bool launch = str_same(rq->action, "POST /instance-operations/launch");
 
 	if (throttle_take(rq->sim, "lambda|general", 1, GENERAL_PER_S, LIMIT_COST) &&
-	    (!launch || throttle_take(rq->sim, "lambda|launch", 1, LAUNCH_PER_S, LIMIT_COST)))
+	    (!launch || throttle_take(rq->sim, "lambda|launch", 1, LAUNCH_PER_S, LIMIT_COST))) {
 		return false;
+	}
 	/* The vendor documents no body for it: not the JSON envelope. */
 	reply_set(rep, 429, "text/html", too_many, sizeof(too_many) - 1);
 	rep->code = "429";
 	return true;
 }
 
-/* ---- routes ----------------------------------------------------------------------------- */
+/* ---- routes ---------------------------------------------------------------------------------- */
 
 static json_t *body(struct sim_req *rq, struct sim_reply *rep)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *doc = NULL;
 
-	if (json_parse(rq->http->body, "request", &doc, &err) == SPOT_OK && json_is_object(doc))
+	if (json_parse(rq->http->body, "request", &doc, &err) == SPOT_OK && json_is_object(doc)) {
 		return doc;
+	}
 	json_decref(doc);
 	reply_fail(rq, rep, 400, "global/invalid-parameters",
 	    "Request body is not a JSON object: %s", err.text);
@@ -158,26 +170,28 @@ static void with_body(struct sim_req *rq, struct sim_reply *rep)
 	const char *path = rq->http->path + strlen("/api/v1");
 	json_t *doc = body(rq, rep);
 
-	if (!doc)
+	if (!doc) {
 		return;
+	}
 	if (!str_same(rq->http->method, "POST") && lambda_place_serve(rq, rep, path, doc)) {
 		json_decref(doc);
 		return;
 	}
-	if (!str_same(rq->http->method, "POST"))
+	if (!str_same(rq->http->method, "POST")) {
 		reply_fail(rq, rep, 404, "global/not-found", "Path not found.");
-	else if (str_same(path, "/instance-operations/launch"))
+	} else if (str_same(path, "/instance-operations/launch")) {
 		lambda_launch(rq, rep, doc);
-	else if (str_same(path, "/instance-operations/terminate"))
+	} else if (str_same(path, "/instance-operations/terminate")) {
 		lambda_terminate(rq, rep, doc);
-	else if (str_same(path, "/instance-operations/restart"))
+	} else if (str_same(path, "/instance-operations/restart")) {
 		lambda_restart(rq, rep, doc);
-	else if (str_same(path, "/ssh-keys"))
+	} else if (str_same(path, "/ssh-keys")) {
 		lambda_key_add(rq, rep, doc);
-	else if (str_prefix(path, "/instances/"))
+	} else if (str_prefix(path, "/instances/")) {
 		lambda_rename(rq, rep, path + strlen("/instances/"), doc);
-	else if (!lambda_place_serve(rq, rep, path, doc))
+	} else if (!lambda_place_serve(rq, rep, path, doc)) {
 		reply_fail(rq, rep, 404, "global/not-found", "Path not found.");
+	}
 	json_decref(doc);
 }
 
@@ -186,27 +200,29 @@ void lambda_serve(struct sim_req *rq, struct sim_reply *rep)
 	const char *path = rq->http->path + strlen("/api/v1");
 	bool get = str_same(rq->http->method, "GET");
 
-	if (limited(rq, rep) || !authorized(rq, rep))
+	if (limited(rq, rep) || !authorized(rq, rep)) {
 		return;
+	}
 	if (str_same(rq->http->method, "POST") || str_same(rq->http->method, "PUT") ||
-	    str_same(rq->http->method, "PATCH"))
+	    str_same(rq->http->method, "PATCH")) {
 		with_body(rq, rep);
-	else if (get && str_same(path, "/instance-types"))
+	} else if (get && str_same(path, "/instance-types")) {
 		lambda_types(rq, rep);
-	else if (get && str_same(path, "/regions"))
+	} else if (get && str_same(path, "/regions")) {
 		lambda_regions(rq, rep);
-	else if (get && str_same(path, "/images"))
+	} else if (get && str_same(path, "/images")) {
 		lambda_images(rq, rep);
-	else if (get && str_same(path, "/instances"))
+	} else if (get && str_same(path, "/instances")) {
 		lambda_instances(rq, rep);
-	else if (get && str_prefix(path, "/instances/"))
+	} else if (get && str_prefix(path, "/instances/")) {
 		lambda_instance(rq, rep, path + strlen("/instances/"));
-	else if (get && str_same(path, "/ssh-keys"))
+	} else if (get && str_same(path, "/ssh-keys")) {
 		lambda_keys(rq, rep);
-	else if (str_same(rq->http->method, "DELETE") && str_prefix(path, "/ssh-keys/"))
+	} else if (str_same(rq->http->method, "DELETE") && str_prefix(path, "/ssh-keys/")) {
 		lambda_key_drop(rq, rep, path + strlen("/ssh-keys/"));
-	else if (get && str_same(path, "/audit-events"))
+	} else if (get && str_same(path, "/audit-events")) {
 		lambda_audit(rq, rep);
-	else if (!lambda_place_serve(rq, rep, path, NULL))
+	} else if (!lambda_place_serve(rq, rep, path, NULL)) {
 		reply_fail(rq, rep, 404, "global/not-found", "Path not found.");
+	}
 }

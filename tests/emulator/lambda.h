@@ -41,16 +41,19 @@ void lambda_key_add(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 void lambda_key_drop(struct sim_req *rq, struct sim_reply *rep, const char *id);
 void lambda_audit(struct sim_req *rq, struct sim_reply *rep);
 json_t *lambda_instance_json(const struct inst *i);
-bool lambda_image_known(
-    const struct sim *s, const char *family, const char *id, const char *region, const char *arch);
+bool lambda_image_known(const struct sim *s, const char *family, const char *id, const char *region,
+    const char *arch);
 json_t *lambda_region_json(const struct region *r);
 
 /* lambda_place.c */
 json_t *lambda_place_new(void);
 /* False: the path is none of its own. */
-bool lambda_place_serve(struct sim_req *rq, struct sim_reply *rep, const char *path, const json_t *doc);
-/* What a launch wants attached, checked: {"files": [names], "mounts": [...], "rulesets": [...]}; NULL = refused. */
-json_t *lambda_place_attach(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, const char *region);
+bool lambda_place_serve(struct sim_req *rq, struct sim_reply *rep, const char *path,
+    const json_t *doc);
+/* What a launch wants attached, checked: {"files": [names], "mounts": [...], "rulesets": [...]};
+ * NULL = refused. */
+json_t *lambda_place_attach(struct sim_req *rq, struct sim_reply *rep, const json_t *doc,
+    const char *region);
 
 void lambda_data(struct sim_req *rq, struct sim_reply *rep, json_t *data); /* steals */
 

@@ -52,31 +52,32 @@ enum {
 };
 
 static const struct option options[] = {
-    {"dir", 1, NULL, OPT_DIR},
-    {"port", 1, NULL, OPT_PORT},
-    {"control-port", 1, NULL, OPT_CONTROL},
-    {"imds-port", 1, NULL, OPT_IMDS},
-    {"data", 1, NULL, OPT_DATA},
-    {"agents", 0, NULL, OPT_AGENTS},
-    {"seed", 1, NULL, OPT_SEED},
-    {"time-scale", 1, NULL, OPT_SCALE},
-    {"supply", 1, NULL, OPT_SUPPLY},
-    {"supply-unit", 1, NULL, OPT_UNIT},
-    {"market", 1, NULL, OPT_MARKET},
-    {"lag-ms", 1, NULL, OPT_LAG},
-    {"boot-ms", 1, NULL, OPT_BOOT},
-    {"terminate-ms", 1, NULL, OPT_TERMINATE},
-    {"notice-ms", 1, NULL, OPT_NOTICE},
-    {"quota-vcpus", 1, NULL, OPT_QUOTA},
-    {"no-throttle", 0, NULL, OPT_NO_THROTTLE},
-    {"help", 0, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
+	{ "dir", 1, NULL, OPT_DIR },
+	{ "port", 1, NULL, OPT_PORT },
+	{ "control-port", 1, NULL, OPT_CONTROL },
+	{ "imds-port", 1, NULL, OPT_IMDS },
+	{ "data", 1, NULL, OPT_DATA },
+	{ "agents", 0, NULL, OPT_AGENTS },
+	{ "seed", 1, NULL, OPT_SEED },
+	{ "time-scale", 1, NULL, OPT_SCALE },
+	{ "supply", 1, NULL, OPT_SUPPLY },
+	{ "supply-unit", 1, NULL, OPT_UNIT },
+	{ "market", 1, NULL, OPT_MARKET },
+	{ "lag-ms", 1, NULL, OPT_LAG },
+	{ "boot-ms", 1, NULL, OPT_BOOT },
+	{ "terminate-ms", 1, NULL, OPT_TERMINATE },
+	{ "notice-ms", 1, NULL, OPT_NOTICE },
+	{ "quota-vcpus", 1, NULL, OPT_QUOTA },
+	{ "no-throttle", 0, NULL, OPT_NO_THROTTLE },
+	{ "help", 0, NULL, OPT_HELP },
+	{ NULL, 0, NULL, 0 },
 };
 
 static bool number(const char *text, int64_t min, int64_t max, int64_t *ret)
 {
-	if (parse_i64(text, min, max, ret))
+	if (parse_i64(text, min, max, ret)) {
 		return true;
+	}
 	fprintf(stderr, "cloudsim: '%s' is not a number from %" PRId64 " to %" PRId64 "\n", text,
 	    min, max);
 	return false;
@@ -86,39 +87,74 @@ static bool option_number(struct sim_conf *c, int opt, const char *text)
 {
 	int64_t v;
 
-	if (!number(text, 0, INT64_C(1000000000000), &v))
+	if (!number(text, 0, INT64_C(1000000000000), &v)) {
 		return false;
+	}
 	switch (opt) {
-	case OPT_PORT: c->port = (int)v; return v < 65536;
-	case OPT_CONTROL: c->control_port = (int)v; return v < 65536;
-	case OPT_IMDS: c->imds_port = (int)v; return v < 65536;
-	case OPT_SEED: c->seed = (uint64_t)v; return true;
-	case OPT_UNIT: c->supply_unit = v; return true;
-	case OPT_LAG: c->lag_us = v * 1000; return true;
-	case OPT_BOOT: c->boot_us = v * 1000; return true;
-	case OPT_TERMINATE: c->terminate_us = v * 1000; return true;
-	case OPT_NOTICE: c->notice_us = v * 1000; return true;
-	case OPT_QUOTA: c->quota_vcpus = v; return true;
-	default: return false;
+	case OPT_PORT:
+		c->port = (int)v;
+		return v < 65536;
+	case OPT_CONTROL:
+		c->control_port = (int)v;
+		return v < 65536;
+	case OPT_IMDS:
+		c->imds_port = (int)v;
+		return v < 65536;
+	case OPT_SEED:
+		c->seed = (uint64_t)v;
+		return true;
+	case OPT_UNIT:
+		c->supply_unit = v;
+		return true;
+	case OPT_LAG:
+		c->lag_us = v * 1000;
+		return true;
+	case OPT_BOOT:
+		c->boot_us = v * 1000;
+		return true;
+	case OPT_TERMINATE:
+		c->terminate_us = v * 1000;
+		return true;
+	case OPT_NOTICE:
+		c->notice_us = v * 1000;
+		return true;
+	case OPT_QUOTA:
+		c->quota_vcpus = v;
+		return true;
+	default:
+		return false;
 	}
 }
 
 static bool option_set(struct sim_conf *c, int opt, const char *text)
 {
 	switch (opt) {
-	case OPT_DIR: c->dir = text; return true;
-	case OPT_DATA: c->data_dir = text; return true;
-	case OPT_AGENTS: c->agents = true; return true;
-	case OPT_NO_THROTTLE: c->throttle = false; return true;
-	case OPT_SUPPLY: c->supply = text; return true;
-	case OPT_SCALE: return parse_f64(text, 0, 1e9, &c->scale);
+	case OPT_DIR:
+		c->dir = text;
+		return true;
+	case OPT_DATA:
+		c->data_dir = text;
+		return true;
+	case OPT_AGENTS:
+		c->agents = true;
+		return true;
+	case OPT_NO_THROTTLE:
+		c->throttle = false;
+		return true;
+	case OPT_SUPPLY:
+		c->supply = text;
+		return true;
+	case OPT_SCALE:
+		return parse_f64(text, 0, 1e9, &c->scale);
 	case OPT_MARKET:
 		c->markets = realloc(c->markets, (c->markets_n + 1) * sizeof(*c->markets));
-		if (!c->markets)
+		if (!c->markets) {
 			abort();
+		}
 		c->markets[c->markets_n++] = text;
 		return true;
-	default: return option_number(c, opt, text);
+	default:
+		return option_number(c, opt, text);
 	}
 }
 
@@ -137,8 +173,9 @@ static bool read_options(struct sim_conf *c, int argc, char **argv)
 			return false;
 		}
 	}
-	if (c->dir && optind == argc)
+	if (c->dir && optind == argc) {
 		return true;
+	}
 	fputs(usage, stderr);
 	return false;
 }
@@ -150,14 +187,17 @@ static struct sim *the_sim; /* for the hook alone: one per process */
 static void leave_when_empty(struct loop_hook *h)
 {
 	(void)h;
-	if (!the_sim->quitting)
+	if (!the_sim->quitting) {
 		return;
-	for (const struct inst *i = the_sim->insts; i; i = i->next) {
-		if (i->pid)
-			return;
 	}
-	if (!clouds_busy(the_sim))
+	for (const struct inst *i = the_sim->insts; i; i = i->next) {
+		if (i->pid) {
+			return;
+		}
+	}
+	if (!clouds_busy(the_sim)) {
 		loop_quit(the_sim->loop);
+	}
 }
 
 static void signalled(struct loop_signal *sg)
@@ -170,23 +210,29 @@ int main(int argc, char **argv)
 {
 	static struct sim s;
 	static struct loop_signal term, intr;
-	static struct loop_hook leave = {.decide = leave_when_empty};
-	struct spot_err err = {0};
+	static struct loop_hook leave = { .decide = leave_when_empty };
+	struct spot_err err = { 0 };
 	int rc = 0;
 
-	if (argc > 1 && str_same(argv[1], "instance-init"))
+	if (argc > 1 && str_same(argv[1], "instance-init")) {
 		return agent_init_main(argc, argv);
-	if (argc > 1 && str_same(argv[1], "pod-init"))
+	}
+	if (argc > 1 && str_same(argv[1], "pod-init")) {
 		return pod_init_main(argc, argv);
-	if (!read_options(&s.conf, argc, argv))
+	}
+	if (!read_options(&s.conf, argc, argv)) {
 		return 2;
+	}
 	umask(077);
-	log_init(&(struct log_conf){
-	    .fd = 2, .level = LOG_INFO, .program = "cloudsim", .clock = &clock_real});
-	if (s.conf.seed)
+	log_init(&(struct log_conf){ .fd = 2,
+	    .level = LOG_INFO,
+	    .program = "cloudsim",
+	    .clock = &clock_real });
+	if (s.conf.seed) {
 		rng_seeded_init(&s.rng, s.conf.seed);
-	else
+	} else {
 		rng_real_init(&s.rng);
+	}
 	s.loop = loop_new(&clock_real, &s.rng);
 	s.start_us = loop_wall_us(s.loop);
 	the_sim = &s;

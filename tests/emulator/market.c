@@ -12,11 +12,11 @@ const char *side_name(enum side s)
 }
 
 #define REGIONS_MAX 400
-#define ZONES_MAX   1000
-#define TYPES_MAX   1000
-#define POOLS_MAX   40000
+#define ZONES_MAX 1000
+#define TYPES_MAX 1000
+#define POOLS_MAX 40000
 
-/* ---- loading ---------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 bool table_open(struct sim *s, struct table *t, const char *name, struct spot_err *err)
 {
@@ -47,8 +47,9 @@ int col_int(const struct table *t, const char *name)
 {
 	int64_t v = 0;
 
-	if (!parse_i64(col(t, name), INT32_MIN, INT32_MAX, &v))
+	if (!parse_i64(col(t, name), INT32_MIN, INT32_MAX, &v)) {
 		return 0;
+	}
 	return (int)v;
 }
 
@@ -68,11 +69,12 @@ struct region *market_region_add(struct market *m, enum cloud c, const char *nam
 {
 	struct region *r = market_region(m, c, name);
 
-	if (r)
+	if (r) {
 		return r;
+	}
 	r = &m->regions[m->regions_n++];
 	assert(m->regions_n <= REGIONS_MAX);
-	*r = (struct region){.cloud = c, .name = market_keep(m, name), .enabled = true};
+	*r = (struct region){ .cloud = c, .name = market_keep(m, name), .enabled = true };
 	return r;
 }
 
@@ -81,7 +83,7 @@ struct zone *market_zone_add(struct market *m, struct region *r, const char *nam
 	struct zone *z = &m->zones[m->zones_n++];
 
 	assert(m->zones_n <= ZONES_MAX);
-	*z = (struct zone){.region = r, .name = market_keep(m, name), .id = market_keep(m, id)};
+	*z = (struct zone){ .region = r, .name = market_keep(m, name), .id = market_keep(m, id) };
 	return z;
 }
 
@@ -90,7 +92,7 @@ struct itype *market_type_add(struct market *m, enum cloud c, const char *name)
 	struct itype *t = &m->types[m->types_n++];
 
 	assert(m->types_n <= TYPES_MAX);
-	*t = (struct itype){.cloud = c, .name = market_keep(m, name), .current = true};
+	*t = (struct itype){ .cloud = c, .name = market_keep(m, name), .current = true };
 	return t;
 }
 
@@ -106,23 +108,26 @@ static bool load_zones(struct sim *s, struct spot_err *err)
 	struct market *m = s->market;
 	struct table t;
 
-	if (!table_open(s, &t, "aws_zones.csv", err))
+	if (!table_open(s, &t, "aws_zones.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		struct region *r = market_region_add(m, CLOUD_AWS, col(&t, "region"));
 
 		r->opt_in = str_same(col(&t, "opt_in"), "true");
 		r->enabled = !(r->opt_in && region_left_out(r->name));
-		m->zones[m->zones_n++] = (struct zone){.region = r,
-		    .name = market_keep(m, col(&t, "zone")),
-		    .id = market_keep(m, col(&t, "zone_id")),
-		    .kind = market_keep(m, col(&t, "type"))};
+		m->zones[m->zones_n++] = (struct zone){ .region = r,
+			.name = market_keep(m, col(&t, "zone")),
+			.id = market_keep(m, col(&t, "zone_id")),
+			.kind = market_keep(m, col(&t, "type")) };
 	}
-	if (!table_open(s, &t, "lambda_regions.csv", err))
+	if (!table_open(s, &t, "lambda_regions.csv", err)) {
 		return false;
-	while (table_next(&t))
+	}
+	while (table_next(&t)) {
 		market_region_add(m, CLOUD_LAMBDA, col(&t, "region"))->description =
 		    market_keep(m, col(&t, "description"));
+	}
 	return true;
 }
 
@@ -131,42 +136,45 @@ static bool load_types(struct sim *s, struct spot_err *err)
 	struct market *m = s->market;
 	struct table t;
 
-	if (!table_open(s, &t, "aws_types.csv", err))
+	if (!table_open(s, &t, "aws_types.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		struct itype *y = &m->types[m->types_n++];
 
-		*y = (struct itype){.cloud = CLOUD_AWS,
-		    .name = market_keep(m, col(&t, "instance_type")),
-		    .gpu = market_keep(m, col(&t, "gpu")),
-		    .maker = market_keep(m, col(&t, "manufacturer")),
-		    .arch = market_keep(m, col(&t, "arch")),
-		    .network = market_keep(m, col(&t, "network")),
-		    .gpus = col_int(&t, "gpus"),
-		    .gpu_mem_mib = col_int(&t, "gpu_mem_mib"),
-		    .vcpus = col_int(&t, "vcpus"),
-		    .mem_mib = col_int(&t, "mem_mib"),
-		    .efa = col_int(&t, "efa"),
-		    .cards = col_int(&t, "cards"),
-		    .current = str_same(col(&t, "current"), "true")};
-		if (!parse_f64(col(&t, "partition"), 0, 1, &y->partition))
+		*y = (struct itype){ .cloud = CLOUD_AWS,
+			.name = market_keep(m, col(&t, "instance_type")),
+			.gpu = market_keep(m, col(&t, "gpu")),
+			.maker = market_keep(m, col(&t, "manufacturer")),
+			.arch = market_keep(m, col(&t, "arch")),
+			.network = market_keep(m, col(&t, "network")),
+			.gpus = col_int(&t, "gpus"),
+			.gpu_mem_mib = col_int(&t, "gpu_mem_mib"),
+			.vcpus = col_int(&t, "vcpus"),
+			.mem_mib = col_int(&t, "mem_mib"),
+			.efa = col_int(&t, "efa"),
+			.cards = col_int(&t, "cards"),
+			.current = str_same(col(&t, "current"), "true") };
+		if (!parse_f64(col(&t, "partition"), 0, 1, &y->partition)) {
 			y->partition = 0;
+		}
 	}
-	if (!table_open(s, &t, "lambda_types.csv", err))
+	if (!table_open(s, &t, "lambda_types.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
-		m->types[m->types_n++] = (struct itype){.cloud = CLOUD_LAMBDA,
-		    .name = market_keep(m, col(&t, "instance_type")),
-		    .description = market_keep(m, col(&t, "description")),
-		    .gpu = market_keep(m, col(&t, "gpu_description")),
-		    .vcpus = col_int(&t, "vcpus"),
-		    .mem_mib = col_int(&t, "memory_gib") * 1024,
-		    .gpus = col_int(&t, "gpus"),
-		    .storage_gib = col_int(&t, "storage_gib"),
-		    .cents = col_int(&t, "cents"),
-		    .current = true,
-		    .arch =
-			market_keep(m, strstr(col(&t, "instance_type"), "gh200") ? "arm64" : "x86_64")};
+		m->types[m->types_n++] = (struct itype){ .cloud = CLOUD_LAMBDA,
+			.name = market_keep(m, col(&t, "instance_type")),
+			.description = market_keep(m, col(&t, "description")),
+			.gpu = market_keep(m, col(&t, "gpu_description")),
+			.vcpus = col_int(&t, "vcpus"),
+			.mem_mib = col_int(&t, "memory_gib") * 1024,
+			.gpus = col_int(&t, "gpus"),
+			.storage_gib = col_int(&t, "storage_gib"),
+			.cents = col_int(&t, "cents"),
+			.current = true,
+			.arch = market_keep(m,
+			    strstr(col(&t, "instance_type"), "gh200") ? "arm64" : "x86_64") };
 	}
 	return true;
 }
@@ -174,12 +182,14 @@ static bool load_types(struct sim *s, struct spot_err *err)
 static void price_start(struct price_log *l, int64_t us, int64_t micros)
 {
 	l->at = calloc(4, sizeof(*l->at));
-	if (!l->at)
+	if (!l->at) {
 		abort();
+	}
 	l->cap = 4;
 	l->sold = micros > 0;
-	if (l->sold)
-		l->at[l->n++] = (struct price_at){us, micros};
+	if (l->sold) {
+		l->at[l->n++] = (struct price_at){ us, micros };
+	}
 }
 
 struct pool *market_pool_add(struct sim *s, struct region *r, struct zone *z, struct itype *t,
@@ -189,7 +199,7 @@ struct pool *market_pool_add(struct sim *s, struct region *r, struct zone *z, st
 	int64_t since = s->start_us - 30 * SPOT_US_PER_HOUR;
 
 	assert(s->market->pools_n <= POOLS_MAX);
-	*p = (struct pool){.cloud = t->cloud, .region = r, .zone = z, .type = t};
+	*p = (struct pool){ .cloud = t->cloud, .region = r, .zone = z, .type = t };
 	price_start(&p->price[SIDE_SPOT], since, spot_micros);
 	price_start(&p->price[SIDE_ON_DEMAND], since, on_demand_micros);
 	p->stock[SIDE_SPOT] = p->stock[SIDE_ON_DEMAND] = STOCK_OPEN;
@@ -203,8 +213,8 @@ static bool lambda_has(const char *type, const char *region)
 	static const struct {
 		const char *part;
 		unsigned of100;
-	} share[] = {{"b200", 0}, {"8x_h100", 12}, {"h100_sxm5", 15}, {"gh200", 30},
-	    {"h100_pcie", 30}, {"a100", 40}, {"a10", 50}, {"a6000", 40}};
+	} share[] = { { "b200", 0 }, { "8x_h100", 12 }, { "h100_sxm5", 15 }, { "gh200", 30 },
+		{ "h100_pcie", 30 }, { "a100", 40 }, { "a10", 50 }, { "a6000", 40 } };
 	unsigned h = 5381, of100 = 25;
 
 	for (size_t i = 0; i < ARRAY_LEN(share); i++) {
@@ -213,10 +223,12 @@ static bool lambda_has(const char *type, const char *region)
 			break;
 		}
 	}
-	for (const char *p = type; *p; p++)
+	for (const char *p = type; *p; p++) {
 		h = h * 33 + (unsigned char)*p;
-	for (const char *p = region; *p; p++)
+	}
+	for (const char *p = region; *p; p++) {
 		h = h * 33 + (unsigned char)*p;
+	}
 	return h % 100 < of100 || (of100 > 0 && str_same(region, "us-east-1"));
 }
 
@@ -226,8 +238,9 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 	int64_t since = s->start_us - 30 * SPOT_US_PER_HOUR;
 	struct table t;
 
-	if (!table_open(s, &t, "aws_pools.csv", err))
+	if (!table_open(s, &t, "aws_pools.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		struct pool *p = &m->pools[m->pools_n];
 
@@ -252,13 +265,15 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 			struct pool *p = &m->pools[m->pools_n];
 
 			if (m->regions[r].cloud != CLOUD_LAMBDA ||
-			    m->types[y].cloud != CLOUD_LAMBDA)
+			    m->types[y].cloud != CLOUD_LAMBDA) {
 				continue;
-			*p = (struct pool){
-			    .cloud = CLOUD_LAMBDA, .region = &m->regions[r], .type = &m->types[y]};
+			}
+			*p = (struct pool){ .cloud = CLOUD_LAMBDA,
+				.region = &m->regions[r],
+				.type = &m->types[y] };
 			price_start(&p->price[SIDE_SPOT], since, 0);
-			price_start(
-			    &p->price[SIDE_ON_DEMAND], since, (int64_t)m->types[y].cents * 10000);
+			price_start(&p->price[SIDE_ON_DEMAND], since,
+			    (int64_t)m->types[y].cents * 10000);
 			p->advertised = lambda_has(p->type->name, p->region->name);
 			p->stock[SIDE_ON_DEMAND] = p->advertised ? STOCK_OPEN : 0;
 			m->pools_n++;
@@ -267,47 +282,51 @@ static bool load_pools(struct sim *s, struct spot_err *err)
 	return true;
 }
 
-/* ---- replay data ------------------------------------------------------------------------ */
+/* ---- replay data ----------------------------------------------------------------------------- */
 
 void market_replay_add(struct market *m, int64_t sim_us, struct pool *p, bool supply, int64_t value)
 {
 	m->replay =
 	    arena_grow(m->arena, m->replay, m->replay_n, &m->replay_cap, sizeof(*m->replay));
 	m->replay[m->replay_n++] =
-	    (struct replay){.sim_us = sim_us, .pool = p, .value = value, .supply = supply};
+	    (struct replay){ .sim_us = sim_us, .pool = p, .value = value, .supply = supply };
 }
 
 static bool anchor_of(struct sim *s, const char *source, int64_t *ret, struct spot_err *err)
 {
 	struct table t;
 
-	if (!table_open(s, &t, "aws_anchor.csv", err))
+	if (!table_open(s, &t, "aws_anchor.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
-		if (str_same(col(&t, "source"), source))
+		if (str_same(col(&t, "source"), source)) {
 			return parse_time_us(col(&t, "anchor"), ret);
+		}
 	}
 	err_set(err, SPOT_CONFIG, "aws_anchor.csv has no %s", source);
 	return false;
 }
 
-/* Rows before the start go into the log (real time before now), changes after it are replayed. The first
- * recorded price also stands for all time before it. */
+/* Rows before the start go into the log (real time before now), changes after it are replayed. The
+ * first recorded price also stands for all time before it. */
 static void history_point(struct sim *s, struct pool *p, int64_t us, int64_t micros)
 {
 	struct price_log *l = &p->price[SIDE_SPOT];
 
-	if (!l->sold || micros <= 0)
+	if (!l->sold || micros <= 0) {
 		return;
+	}
 	if (l->n == 1 && !p->recorded) {
-		l->at[0] = (struct price_at){MIN(us, s->start_us), micros};
+		l->at[0] = (struct price_at){ MIN(us, s->start_us), micros };
 		p->recorded = true;
 		return;
 	}
-	if (us <= s->start_us)
+	if (us <= s->start_us) {
 		price_append(l, us, micros);
-	else
+	} else {
 		market_replay_add(s->market, us, p, false, micros);
+	}
 }
 
 /* The sources round spot prices to four decimals, on-demand prices not: a spot price that is the
@@ -319,8 +338,9 @@ static void trim_rounding(struct pool *p)
 	for (size_t k = 0; k < p->price[SIDE_SPOT].n; k++) {
 		int64_t *micros = &p->price[SIDE_SPOT].at[k].micros;
 
-		if (*micros > cap && *micros - cap <= 100)
+		if (*micros > cap && *micros - cap <= 100) {
 			*micros = cap;
+		}
 	}
 }
 
@@ -333,12 +353,14 @@ struct series {
 
 static void series_find(struct market *m, struct series *x, const struct table *t)
 {
-	const char *zone = col(t, "zone"), *region = col(t, "region"), *type = col(t, "instance_type");
+	const char *zone = col(t, "zone"), *region = col(t, "region"),
+		   *type = col(t, "instance_type");
 	char key[sizeof(x->key)];
 
 	snprintf(key, sizeof(key), "%s|%s|%s", region, zone, type);
-	if (str_same(x->key, key))
+	if (str_same(x->key, key)) {
 		return;
+	}
 	memcpy(x->key, key, sizeof(key));
 	x->n = 0;
 	for (size_t i = 0; i < m->pools_n; i++) {
@@ -347,8 +369,9 @@ static void series_find(struct market *m, struct series *x, const struct table *
 		/* A region average stands for the zones that have no record of their own. */
 		if (p->cloud != CLOUD_AWS || !str_same(p->region->name, region) ||
 		    !str_same(p->type->name, type) ||
-		    !(*zone ? str_same(p->zone->name, zone) : !p->price[SIDE_SPOT].held))
+		    !(*zone ? str_same(p->zone->name, zone) : !p->price[SIDE_SPOT].held)) {
 			continue;
+		}
 		p->price[SIDE_SPOT].held = *zone != '\0';
 		assert(x->n < ARRAY_LEN(x->pools));
 		x->pools[x->n++] = p;
@@ -358,18 +381,20 @@ static void series_find(struct market *m, struct series *x, const struct table *
 static bool load_history(struct sim *s, struct spot_err *err)
 {
 	struct market *m = s->market;
-	struct series x = {0};
+	struct series x = { 0 };
 	char source[64] = "";
 	int64_t anchor = 0, at, micros;
 	struct table t;
 
-	if (!table_open(s, &t, "aws_history.csv", err))
+	if (!table_open(s, &t, "aws_history.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		if (!str_same(source, col(&t, "source"))) {
 			if (!str_copy(source, sizeof(source), col(&t, "source")) ||
-			    !anchor_of(s, source, &anchor, err))
+			    !anchor_of(s, source, &anchor, err)) {
 				return false;
+			}
 		}
 		if (!parse_time_us(col(&t, "timestamp"), &at) ||
 		    !parse_usd_micros(col(&t, "spot"), &micros)) {
@@ -378,8 +403,9 @@ static bool load_history(struct sim *s, struct spot_err *err)
 			return false;
 		}
 		series_find(m, &x, &t);
-		for (size_t i = 0; i < x.n; i++)
+		for (size_t i = 0; i < x.n; i++) {
 			history_point(s, x.pools[i], at + s->start_us - anchor, micros);
+		}
 	}
 	for (size_t i = 0; i < m->pools_n; i++) {
 		m->pools[i].price[SIDE_SPOT].held = false;
@@ -403,12 +429,13 @@ static bool load_supply_row(struct sim *s, struct table *t, int64_t shift, struc
 	char *end;
 
 	if (!p || !parse_time_us(col(t, "start"), &at)) {
-		err_set(
-		    err, SPOT_CONFIG, "aws_supply.csv line %d: unknown pool or time", t->csv.line);
+		err_set(err, SPOT_CONFIG, "aws_supply.csv line %d: unknown pool or time",
+		    t->csv.line);
 		return false;
 	}
-	for (const char *q = c; (q = strstr(q, "x")) != NULL; q++)
+	for (const char *q = c; (q = strstr(q, "x")) != NULL; q++) {
 		highest = MAX(highest, q > c && q[-1] > '1' ? 2 : 1);
+	}
 	at += shift;
 	while (*c) {
 		value = strtol(c, &end, 10);
@@ -418,8 +445,8 @@ static bool load_supply_row(struct sim *s, struct table *t, int64_t shift, struc
 			return false;
 		}
 		/* A trace of zeros and ones tells that an instance could be had, not how many. */
-		market_replay_add(
-		    s->market, at, p, true, highest > 1 ? value : value * s->conf.supply_unit);
+		market_replay_add(s->market, at, p, true,
+		    highest > 1 ? value : value * s->conf.supply_unit);
 		at += runs * gap;
 		for (c = end; *c == ' '; c++)
 			;
@@ -432,15 +459,18 @@ static bool load_supply(struct sim *s, struct spot_err *err)
 	int64_t anchor;
 	struct table t;
 
-	if (str_same(s->conf.supply, "open"))
+	if (str_same(s->conf.supply, "open")) {
 		return true;
+	}
 	if (!anchor_of(s, s->conf.supply, &anchor, err) ||
-	    !table_open(s, &t, "aws_supply.csv", err))
+	    !table_open(s, &t, "aws_supply.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		if (str_same(col(&t, "set"), s->conf.supply) &&
-		    !load_supply_row(s, &t, s->start_us - anchor, err))
+		    !load_supply_row(s, &t, s->start_us - anchor, err)) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -462,7 +492,7 @@ static bool load_advisor(struct sim *s, struct spot_err *err)
 				   "\"index\":4,\"label\":\">20%\",\"dots\":4,\"max\":100}],"
 				   "\"instance_types\":{";
 	struct market *m = s->market;
-	struct sbuf b AUTO(sbuf) = {0};
+	struct sbuf b AUTO(sbuf) = { 0 };
 	char region[64] = "";
 	const char *sep = "";
 	struct table t;
@@ -470,23 +500,26 @@ static bool load_advisor(struct sim *s, struct spot_err *err)
 	sbuf_init(&b, 4 << 20);
 	sbuf_puts(&b, head);
 	for (size_t i = 0; i < m->types_n; i++) {
-		if (m->types[i].cloud != CLOUD_AWS)
+		if (m->types[i].cloud != CLOUD_AWS) {
 			continue;
+		}
 		sbuf_printf(&b, "%s\"%s\":{\"emr\":true,\"cores\":%d,\"ram_gb\":%.1f}", sep,
 		    m->types[i].name, m->types[i].vcpus, m->types[i].mem_mib / 1024.0);
 		sep = ",";
 	}
 	sbuf_puts(&b, "},\"spot_advisor\":{");
-	if (!table_open(s, &t, "aws_advisor.csv", err))
+	if (!table_open(s, &t, "aws_advisor.csv", err)) {
 		return false;
+	}
 	while (table_next(&t)) {
 		if (str_same(region, col(&t, "region"))) {
 			sbuf_putc(&b, ',');
 		} else {
 			sbuf_printf(&b, "%s\"%s\":{\"Linux\":{",
 			    *region ? "},\"Windows\":{}}," : "", col(&t, "region"));
-			if (!str_copy(region, sizeof(region), col(&t, "region")))
+			if (!str_copy(region, sizeof(region), col(&t, "region"))) {
 				return false;
+			}
 		}
 		sbuf_printf(&b, "\"%s\":{\"s\":%d,\"r\":%d}", col(&t, "instance_type"),
 		    col_int(&t, "savings"), col_int(&t, "bucket"));
@@ -505,8 +538,9 @@ bool market_load(struct sim *s, struct spot_err *err)
 {
 	struct market *m = calloc(1, sizeof(*m));
 
-	if (!m)
+	if (!m) {
 		abort();
+	}
 	s->market = m;
 	m->sim = s;
 	m->arena = arena_new(0);
@@ -518,8 +552,9 @@ bool market_load(struct sim *s, struct spot_err *err)
 	memset(err, 0, sizeof(*err));
 	if (!load_zones(s, err) || !load_types(s, err) || !load_pools(s, err) ||
 	    !load_history(s, err) || !load_supply(s, err) || !load_advisor(s, err) ||
-	    err->rc != SPOT_OK)
+	    err->rc != SPOT_OK) {
 		return false;
+	}
 	market_replay_start(s);
 	return true;
 }
@@ -528,15 +563,17 @@ void market_replay_start(struct sim *s)
 {
 	struct market *m = s->market;
 
-	if (m->replay_n > 0)
+	if (m->replay_n > 0) {
 		qsort(m->replay, m->replay_n, sizeof(*m->replay), replay_cmp);
+	}
 	market_replay(s);
 }
 
 void market_free(struct market *m)
 {
-	if (!m)
+	if (!m) {
 		return;
+	}
 	loop_timer_stop(&m->timer);
 	for (size_t i = 0; i < m->pools_n; i++) {
 		free(m->pools[i].price[SIDE_SPOT].at);

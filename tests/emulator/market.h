@@ -30,7 +30,7 @@ struct itype {
 struct price_log {
 	struct price_at {
 		int64_t us, micros;
-	} * at;
+	} *at;
 	size_t n, cap;
 	bool sold;
 	bool held; /* set by hand: the replay does not move it */
@@ -43,7 +43,7 @@ struct pool {
 	struct price_log price[SIDE_COUNT];
 	int64_t stock[SIDE_COUNT]; /* how many may run at once */
 	int64_t used[SIDE_COUNT];
-	bool recorded;	 /* has a recorded history */
+	bool recorded; /* has a recorded history */
 	bool advertised; /* lambda: listed as having capacity */
 	bool advertised_by_hand;
 	bool supply_held; /* stock set by hand: the replay does not move it */
@@ -92,8 +92,8 @@ void pool_stock_set(struct sim *s, struct pool *p, enum side side, int64_t count
 void market_replay(struct sim *s);
 
 /* A change to come, and the start of playing what was added (again after each load). */
-void market_replay_add(
-    struct market *m, int64_t sim_us, struct pool *p, bool supply, int64_t value);
+void market_replay_add(struct market *m, int64_t sim_us, struct pool *p, bool supply,
+    int64_t value);
 void market_replay_start(struct sim *s);
 
 /* Reading data/ for a cloud's load(): tables with a header row. */
@@ -107,7 +107,8 @@ bool table_next(struct table *t);
 const char *col(const struct table *t, const char *name);
 int col_int(const struct table *t, const char *name);
 int64_t col_usd(const struct table *t, const char *name); /* micro-dollars, 0 if empty */
-char *market_keep(struct market *m, const char *text);    /* a copy that lives as long as the market */
+/* a copy that lives as long as the market */
+char *market_keep(struct market *m, const char *text);
 struct region *market_region_add(struct market *m, enum cloud c, const char *name);
 struct zone *market_zone_add(struct market *m, struct region *r, const char *name, const char *id);
 struct itype *market_type_add(struct market *m, enum cloud c, const char *name);
@@ -119,8 +120,8 @@ struct pool *market_pool_add(struct sim *s, struct region *r, struct zone *z, st
 struct selector {
 	const char *provider, *region, *zone, *type, *market;
 };
-bool selector_from_json(
-    const json_t *j, struct arena *a, struct selector *ret, struct spot_err *err);
+bool selector_from_json(const json_t *j, struct arena *a, struct selector *ret,
+    struct spot_err *err);
 bool selector_pool(const struct selector *s, const struct pool *p);
 bool selector_side(const struct selector *s, enum side side);
 

@@ -13,8 +13,9 @@ void s3_new(struct sim *s)
 	char path[4096];
 
 	s->s3 = calloc(1, sizeof(*s->s3));
-	if (!s->s3)
+	if (!s->s3) {
 		abort();
+	}
 	snprintf(path, sizeof(path), "%s/s3", s->conf.dir);
 	dir_make(path, 0700);
 }
@@ -51,8 +52,9 @@ static void bucket_free(struct s3_bucket *b)
 
 void s3_free(struct sim *s)
 {
-	if (!s->s3)
+	if (!s->s3) {
 		return;
+	}
 	while (s->s3->buckets) {
 		struct s3_bucket *b = s->s3->buckets;
 
@@ -66,18 +68,21 @@ void s3_free(struct sim *s)
 void s3_left(const struct sim *s, json_t *left)
 {
 	for (const struct s3_bucket *b = s->s3 ? s->s3->buckets : NULL; b; b = b->next) {
-		for (const struct s3_upload *u = b->uploads; u; u = u->next)
-			json_array_append_new(left, json_sprintf("aws/upload/%s/%s", b->name, u->key));
+		for (const struct s3_upload *u = b->uploads; u; u = u->next) {
+			json_array_append_new(left,
+			    json_sprintf("aws/upload/%s/%s", b->name, u->key));
+		}
 	}
 }
 
-/* ---- index ------------------------------------------------------------------------------ */
+/* ---- index ----------------------------------------------------------------------------------- */
 
 struct s3_object *s3_find(const struct s3_bucket *b, const char *key)
 {
 	for (struct s3_object *o = b->objects; o; o = o->next) {
-		if (strcmp(o->key, key) == 0)
+		if (strcmp(o->key, key) == 0) {
 			return o;
+		}
 	}
 	return NULL;
 }
@@ -100,8 +105,9 @@ struct s3_object *s3_put(struct s3_bucket *b, const char *key, const char *type,
 {
 	struct s3_object *o = calloc(1, sizeof(*o)), **at = &b->objects;
 
-	if (!o)
+	if (!o) {
 		abort();
+	}
 	s3_drop(b, key);
 	o->key = dup_text(key);
 	o->type = dup_text(type ? type : "binary/octet-stream");
@@ -109,8 +115,9 @@ struct s3_object *s3_put(struct s3_bucket *b, const char *key, const char *type,
 	o->etag = etag;
 	o->file = file;
 	o->at_us = at_us;
-	while (*at && strcmp((*at)->key, key) < 0)
+	while (*at && strcmp((*at)->key, key) < 0) {
 		at = &(*at)->next;
+	}
 	o->next = *at;
 	*at = o;
 	return o;
@@ -136,14 +143,15 @@ char *s3_quoted_etag(const uint8_t md5[16], size_t parts)
 	char hex[33], text[64];
 
 	hex_encode(md5, 16, hex);
-	if (parts)
+	if (parts) {
 		snprintf(text, sizeof(text), "\"%s-%zu\"", hex, parts);
-	else
+	} else {
 		snprintf(text, sizeof(text), "\"%s\"", hex);
+	}
 	return dup_text(text);
 }
 
-/* ---- request parts ---------------------------------------------------------------------- */
+/* ---- request parts --------------------------------------------------------------------------- */
 
 const char *s3_query(struct s3_call *c, const char *name)
 {
@@ -157,8 +165,8 @@ bool s3_has(struct s3_call *c, const char *name)
 
 void s3_xml(struct s3_call *c, int status, const struct sbuf *b)
 {
-	const char *text = arena_printf(
-	    c->rq->arena, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n%.*s", (int)b->n, b->p);
+	const char *text = arena_printf(c->rq->arena,
+	    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n%.*s", (int)b->n, b->p);
 
 	reply_set(c->rep, status, "application/xml", text, strlen(text));
 }
@@ -170,8 +178,9 @@ const char *s3_element(struct arena *a, const char **at, const char *tag)
 	char *out, *w;
 
 	to = from ? strstr(from, close) : NULL;
-	if (!to)
+	if (!to) {
 		return NULL;
+	}
 	from += strlen(open);
 	*at = to + strlen(close);
 	out = w = arena_alloc(a, (size_t)(to - from) + 1);
@@ -179,8 +188,8 @@ const char *s3_element(struct arena *a, const char **at, const char *tag)
 		static const struct {
 			const char *name;
 			char c;
-		} entities[] = {{"&quot;", '"'}, {"&#34;", '"'}, {"&amp;", '&'}, {"&lt;", '<'},
-		    {"&gt;", '>'}, {"&apos;", '\''}};
+		} entities[] = { { "&quot;", '"' }, { "&#34;", '"' }, { "&amp;", '&' },
+			{ "&lt;", '<' }, { "&gt;", '>' }, { "&apos;", '\'' } };
 		bool done = false;
 
 		for (size_t k = 0; k < ARRAY_LEN(entities) && !done; k++) {
@@ -190,8 +199,9 @@ const char *s3_element(struct arena *a, const char **at, const char *tag)
 				done = true;
 			}
 		}
-		if (!done)
+		if (!done) {
 			*w++ = *from++;
+		}
 	}
 	return out;
 }
@@ -204,7 +214,7 @@ static void split_host(struct sim_req *rq, const char **bucket, const char **key
 	char *text;
 
 	*bucket = end ? arena_strndup(rq->arena, host, (size_t)(end - host)) : "";
-	*key = url_decode(rq->arena, (struct str){p, strlen(p)}, false, &text) ? text : "";
+	*key = url_decode(rq->arena, (struct str){ p, strlen(p) }, false, &text) ? text : "";
 }
 
 /* Path style: /bucket/key. */
@@ -220,8 +230,9 @@ static void split_path(struct sim_req *rq, const char **bucket, const char **key
 	*bucket = arena_strndup(rq->arena, p, slash ? (size_t)(slash - p) : strlen(p));
 	*key = "";
 	if (slash &&
-	    url_decode(rq->arena, (struct str){slash + 1, strlen(slash + 1)}, false, &text))
+	    url_decode(rq->arena, (struct str){ slash + 1, strlen(slash + 1) }, false, &text)) {
 		*key = text;
+	}
 }
 
 /* The calls by method and query, as the API reference names them. */
@@ -232,44 +243,48 @@ const char *s3_action(struct sim_req *rq)
 		bool object;
 		const char *query, *action;
 	} table[] = {
-	    {"PUT", true, "partNumber", "UploadPart"},
-	    {"PUT", true, NULL, "PutObject"},
-	    {"GET", true, "uploadId", "ListParts"},
-	    {"GET", true, NULL, "GetObject"},
-	    {"HEAD", true, NULL, "HeadObject"},
-	    {"DELETE", true, "uploadId", "AbortMultipartUpload"},
-	    {"DELETE", true, NULL, "DeleteObject"},
-	    {"POST", true, "uploads", "CreateMultipartUpload"},
-	    {"POST", true, "uploadId", "CompleteMultipartUpload"},
-	    {"POST", false, "delete", "DeleteObjects"},
-	    {"PUT", false, NULL, "CreateBucket"},
-	    {"HEAD", false, NULL, "HeadBucket"},
-	    {"DELETE", false, NULL, "DeleteBucket"},
-	    {"GET", false, "location", "GetBucketLocation"},
-	    {"GET", false, "uploads", "ListMultipartUploads"},
-	    {"GET", false, "list-type", "ListObjectsV2"},
-	    {"GET", false, NULL, "ListObjects"},
+		{ "PUT", true, "partNumber", "UploadPart" },
+		{ "PUT", true, NULL, "PutObject" },
+		{ "GET", true, "uploadId", "ListParts" },
+		{ "GET", true, NULL, "GetObject" },
+		{ "HEAD", true, NULL, "HeadObject" },
+		{ "DELETE", true, "uploadId", "AbortMultipartUpload" },
+		{ "DELETE", true, NULL, "DeleteObject" },
+		{ "POST", true, "uploads", "CreateMultipartUpload" },
+		{ "POST", true, "uploadId", "CompleteMultipartUpload" },
+		{ "POST", false, "delete", "DeleteObjects" },
+		{ "PUT", false, NULL, "CreateBucket" },
+		{ "HEAD", false, NULL, "HeadBucket" },
+		{ "DELETE", false, NULL, "DeleteBucket" },
+		{ "GET", false, "location", "GetBucketLocation" },
+		{ "GET", false, "uploads", "ListMultipartUploads" },
+		{ "GET", false, "list-type", "ListObjectsV2" },
+		{ "GET", false, NULL, "ListObjects" },
 	};
 	const char *bucket, *key;
 
 	split_path(rq, &bucket, &key);
-	if (!*bucket)
+	if (!*bucket) {
 		return "ListBuckets";
-	if (s3_unserved(rq))
+	}
+	if (s3_unserved(rq)) {
 		return "Unserved";
-	if (*key && str_same(rq->http->method, "PUT") && req_header(rq, "x-amz-copy-source"))
+	}
+	if (*key && str_same(rq->http->method, "PUT") && req_header(rq, "x-amz-copy-source")) {
 		return httpd_query(rq->http, "partNumber") ? "UploadPartCopy" : "CopyObject";
+	}
 	for (size_t k = 0; k < ARRAY_LEN(table); k++) {
 		if (str_same(table[k].method, rq->http->method) &&
 		    table[k].object == (*key != '\0') &&
-		    (!table[k].query || httpd_query(rq->http, table[k].query)))
+		    (!table[k].query || httpd_query(rq->http, table[k].query))) {
 			return table[k].action;
+		}
 	}
 	return rq->http->method;
 }
 
-/* STREAMING-* bodies: size;chunk-signature=...CRLF data CRLF ... 0 CRLF trailers. The seed signature
- * of the request was checked; the bytes are taken out of their frames. */
+/* STREAMING-* bodies: size;chunk-signature=...CRLF data CRLF ... 0 CRLF trailers. The seed
+ * signature of the request was checked; the bytes are taken out of their frames. */
 static bool unframe(struct s3_call *c)
 {
 	const char *p = c->rq->http->body.p, *end = p + c->rq->http->body.n;
@@ -280,22 +295,25 @@ static bool unframe(struct s3_call *c)
 		unsigned long n = strtoul(p, &stop, 16);
 		const char *line = memchr(stop, '\n', (size_t)(end - stop));
 
-		if (!line || stop == p)
+		if (!line || stop == p) {
 			return false;
+		}
 		p = line + 1;
-		if (n == 0)
+		if (n == 0) {
 			break;
-		if (n > (size_t)(end - p))
+		}
+		if (n > (size_t)(end - p)) {
 			return false;
+		}
 		memcpy(w, p, n);
 		w += n;
 		p += n + 2;
 	}
-	c->body = (struct str){out, (size_t)(w - out)};
+	c->body = (struct str){ out, (size_t)(w - out) };
 	return true;
 }
 
-/* ---- buckets ---------------------------------------------------------------------------- */
+/* ---- buckets --------------------------------------------------------------------------------- */
 
 static bool bucket_name_valid(const char *name)
 {
@@ -316,13 +334,14 @@ static void bucket_create(struct s3_call *c)
 		return;
 	}
 	if (!bucket_name_valid(c->bucket)) {
-		reply_fail(
-		    c->rq, c->rep, 400, "InvalidBucketName", "The specified bucket is not valid.");
+		reply_fail(c->rq, c->rep, 400, "InvalidBucketName",
+		    "The specified bucket is not valid.");
 		return;
 	}
 	b = calloc(1, sizeof(*b));
-	if (!b)
+	if (!b) {
 		abort();
+	}
 	b->name = dup_text(c->bucket);
 	b->region = dup_text(c->rq->region);
 	b->at_us = sim_wall(c->rq->sim);
@@ -351,7 +370,7 @@ static void bucket_delete(struct s3_call *c)
 
 static void bucket_location(struct s3_call *c)
 {
-	struct sbuf b AUTO(sbuf) = {0};
+	struct sbuf b AUTO(sbuf) = { 0 };
 
 	sbuf_init(&b, 4096);
 	/* us-east-1 has no name here. */
@@ -395,14 +414,14 @@ static void serve_object(struct s3_call *c, const char *action)
 		const char *action;
 		void (*fn)(struct s3_call *);
 	} table[] = {
-	    {"PutObject", s3_object_put},
-	    {"CopyObject", s3_object_copy},
-	    {"DeleteObject", s3_object_delete},
-	    {"UploadPart", s3_upload_part},
-	    {"CreateMultipartUpload", s3_upload_create},
-	    {"CompleteMultipartUpload", s3_upload_complete},
-	    {"AbortMultipartUpload", s3_upload_abort},
-	    {"ListParts", s3_parts_list},
+		{ "PutObject", s3_object_put },
+		{ "CopyObject", s3_object_copy },
+		{ "DeleteObject", s3_object_delete },
+		{ "UploadPart", s3_upload_part },
+		{ "CreateMultipartUpload", s3_upload_create },
+		{ "CompleteMultipartUpload", s3_upload_complete },
+		{ "AbortMultipartUpload", s3_upload_abort },
+		{ "ListParts", s3_parts_list },
 	};
 
 	if (strlen(c->key) > 1024) {
@@ -424,13 +443,13 @@ static void serve_object(struct s3_call *c, const char *action)
 
 void s3_serve(struct sim_req *rq, struct sim_reply *rep)
 {
-	struct s3_call c = {.rq = rq, .rep = rep, .s3 = rq->sim->s3, .body = rq->http->body};
+	struct s3_call c = { .rq = rq, .rep = rep, .s3 = rq->sim->s3, .body = rq->http->body };
 	const char *declared = req_header(rq, "x-amz-content-sha256");
 
 	split_path(rq, &c.bucket, &c.key);
 	if (declared && str_prefix(declared, "STREAMING-") && !unframe(&c)) {
-		reply_fail(
-		    rq, rep, 400, "IncompleteBody", "The request body terminated unexpectedly");
+		reply_fail(rq, rep, 400, "IncompleteBody",
+		    "The request body terminated unexpectedly");
 		return;
 	}
 	if (!*c.bucket && *c.key) {
@@ -443,15 +462,17 @@ void s3_serve(struct sim_req *rq, struct sim_reply *rep)
 		return;
 	}
 	for (struct s3_bucket *b = c.s3->buckets; b && !c.b; b = b->next) {
-		if (str_same(b->name, c.bucket))
+		if (str_same(b->name, c.bucket)) {
 			c.b = b;
+		}
 	}
-	if (str_same(rq->action, "CreateBucket"))
+	if (str_same(rq->action, "CreateBucket")) {
 		bucket_create(&c);
-	else if (!c.b)
+	} else if (!c.b) {
 		reply_fail(rq, rep, 404, "NoSuchBucket", "The specified bucket does not exist");
-	else if (*c.key)
+	} else if (*c.key) {
 		serve_object(&c, rq->action);
-	else
+	} else {
 		serve_bucket(&c, rq->action);
+	}
 }

@@ -1,6 +1,6 @@
 /*
- * The object store: buckets by name in the path, objects as files in DIR/s3. The index is in memory.
- * After the Amazon S3 API reference; what checkpoints need and no more.
+ * The object store: buckets by name in the path, objects as files in DIR/s3. The index is in
+ * memory. After the Amazon S3 API reference; what checkpoints need and no more.
  */
 #ifndef EMULATOR_S3_H
 #define EMULATOR_S3_H
@@ -53,7 +53,7 @@ struct s3_call {
 	struct s3 *s3;
 	struct s3_bucket *b;
 	const char *bucket, *key; /* key "" = the bucket itself */
-	struct str body;	  /* aws-chunked framing removed */
+	struct str body; /* aws-chunked framing removed */
 };
 void s3_new(struct sim *s);
 void s3_free(struct sim *s);
@@ -88,7 +88,8 @@ void s3_upload_free(struct s3_upload *u);
 void s3_parts_list(struct s3_call *c);
 
 /* s3_more.c */
-const char *s3_unserved(struct sim_req *rq); /* the sub-resource that is asked for and not served, or NULL */
+/* the sub-resource that is asked for and not served, or NULL */
+const char *s3_unserved(struct sim_req *rq);
 void s3_object_copy(struct s3_call *c);
 void s3_uploads_list(struct s3_call *c);
 void s3_meta_read(struct s3_call *c, struct s3_meta *m);

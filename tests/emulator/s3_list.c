@@ -35,8 +35,9 @@ static const char *common(struct s3_call *c, const struct listing *l, const char
 {
 	const char *end;
 
-	if (!*l->delimiter)
+	if (!*l->delimiter) {
 		return NULL;
+	}
 	end = strstr(key + strlen(l->prefix), l->delimiter);
 	return end ? arena_strndup(c->rq->arena, key, (size_t)(end - key) + strlen(l->delimiter))
 		   : NULL;
@@ -47,13 +48,15 @@ static void walk(struct s3_call *c, struct listing *l)
 	for (const struct s3_object *o = c->b->objects; o; o = o->next) {
 		const char *group;
 
-		if (!str_prefix(o->key, l->prefix) || (l->after && strcmp(o->key, l->after) <= 0))
+		if (!str_prefix(o->key, l->prefix) || (l->after && strcmp(o->key, l->after) <= 0)) {
 			continue;
+		}
 		group = common(c, l, o->key);
 		if (group &&
 		    ((l->last && str_same(group, l->last)) ||
-			(l->after && str_prefix(l->after, group))))
+			(l->after && str_prefix(l->after, group)))) {
 			continue;
+		}
 		if (l->n >= l->max) {
 			l->more = true;
 			return;
@@ -87,8 +90,9 @@ static bool read_listing(struct s3_call *c, struct listing *l)
 		return false;
 	}
 	l->max = MIN(l->max, 1000);
-	if (!l->v2 || !token)
+	if (!l->v2 || !token) {
 		return true;
+	}
 	if (!base64_decode(c->rq->arena, token, strlen(token), &raw)) {
 		reply_fail(c->rq, c->rep, 400, "InvalidArgument",
 		    "The continuation token provided is incorrect");
@@ -100,11 +104,12 @@ static bool read_listing(struct s3_call *c, struct listing *l)
 
 void s3_list(struct s3_call *c)
 {
-	struct listing l = {0};
-	struct sbuf b AUTO(sbuf) = {0};
+	struct listing l = { 0 };
+	struct sbuf b AUTO(sbuf) = { 0 };
 
-	if (!read_listing(c, &l))
+	if (!read_listing(c, &l)) {
 		return;
+	}
 	sbuf_init(&b, 8 << 20);
 	sbuf_init(&l.keys, 8 << 20);
 	sbuf_init(&l.prefixes, 1 << 20);
@@ -112,23 +117,29 @@ void s3_list(struct s3_call *c)
 	sbuf_puts(&b, "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
 	x_text(&b, "Name", c->b->name);
 	x_text(&b, "Prefix", shown(c, &l, l.prefix));
-	if (*l.delimiter)
+	if (*l.delimiter) {
 		x_text(&b, "Delimiter", shown(c, &l, l.delimiter));
-	if (l.encode)
+	}
+	if (l.encode) {
 		x_text(&b, "EncodingType", "url");
+	}
 	x_int(&b, "MaxKeys", l.max);
-	if (l.v2)
+	if (l.v2) {
 		x_int(&b, "KeyCount", l.n);
+	}
 	x_bool(&b, "IsTruncated", l.more);
-	if (l.more && l.last && l.v2)
+	if (l.more && l.last && l.v2) {
 		x_text(&b, "NextContinuationToken",
 		    base64_encode(c->rq->arena, l.last, strlen(l.last)));
-	else if (l.more && l.last)
+	} else if (l.more && l.last) {
 		x_text(&b, "NextMarker", shown(c, &l, l.last));
-	if (l.keys.n > 0)
+	}
+	if (l.keys.n > 0) {
 		sbuf_add(&b, l.keys.p, l.keys.n);
-	if (l.prefixes.n > 0)
+	}
+	if (l.prefixes.n > 0) {
 		sbuf_add(&b, l.prefixes.p, l.prefixes.n);
+	}
 	sbuf_puts(&b, "</ListBucketResult>");
 	s3_xml(c, 200, &b);
 	sbuf_fini(&l.keys);
@@ -137,7 +148,7 @@ void s3_list(struct s3_call *c)
 
 void s3_list_buckets(struct s3_call *c)
 {
-	struct sbuf b AUTO(sbuf) = {0};
+	struct sbuf b AUTO(sbuf) = { 0 };
 
 	sbuf_init(&b, 1 << 20);
 	sbuf_puts(&b,

@@ -10,16 +10,18 @@
 
 static void part_free(struct s3_part *p, bool with_file)
 {
-	if (with_file)
+	if (with_file) {
 		unlink(p->file);
+	}
 	free(p->etag);
 	free(p->file);
 }
 
 void s3_upload_free(struct s3_upload *u)
 {
-	for (size_t k = 0; k < u->parts_n; k++)
+	for (size_t k = 0; k < u->parts_n; k++) {
 		part_free(&u->parts[k], true);
+	}
 	free(u->parts);
 	free(u->id);
 	free(u->key);
@@ -33,8 +35,9 @@ static struct s3_upload *upload_of(struct s3_call *c)
 	const char *id = s3_query(c, "uploadId");
 
 	for (struct s3_upload *u = c->b->uploads; u; u = u->next) {
-		if (str_same(u->id, id) && str_same(u->key, c->key))
+		if (str_same(u->id, id) && str_same(u->key, c->key)) {
 			return u;
+		}
 	}
 	reply_fail(c->rq, c->rep, 404, "NoSuchUpload",
 	    "The specified upload does not exist. The upload ID may be invalid, or "
@@ -55,10 +58,11 @@ static void upload_unlink(struct s3_call *c, struct s3_upload *u)
 void s3_upload_create(struct s3_call *c)
 {
 	struct s3_upload *u = calloc(1, sizeof(*u));
-	struct sbuf b AUTO(sbuf) = {0};
+	struct sbuf b AUTO(sbuf) = { 0 };
 
-	if (!u)
+	if (!u) {
 		abort();
+	}
 	u->id = sim_id(c->rq->sim, NULL, "", 24);
 	u->key = dup_text(c->key);
 	u->type = dup_text(req_header(c->rq, "content-type"));
@@ -85,8 +89,9 @@ static struct s3_part *part_slot(struct s3_upload *u, int number)
 		}
 	}
 	u->parts = realloc(u->parts, (u->parts_n + 1) * sizeof(*u->parts));
-	if (!u->parts)
+	if (!u->parts) {
 		abort();
+	}
 	return &u->parts[u->parts_n++];
 }
 
@@ -97,8 +102,9 @@ void s3_upload_part(struct s3_call *c)
 	struct s3_part *p;
 	char *file;
 
-	if (!u)
+	if (!u) {
 		return;
+	}
 	if (!s3_has(c, "partNumber") || !parse_i64(s3_query(c, "partNumber"), 1, 10000, &number)) {
 		reply_fail(c->rq, c->rep, 400, "InvalidArgument",
 		    "Part number must be an integer between 1 and 10000, inclusive");
@@ -112,7 +118,7 @@ void s3_upload_part(struct s3_call *c)
 		return;
 	}
 	p = part_slot(u, (int)number);
-	*p = (struct s3_part){.number = (int)number, .file = file, .size = c->body.n};
+	*p = (struct s3_part){ .number = (int)number, .file = file, .size = c->body.n };
 	s3_md5(c->body.p, c->body.n, p->md5);
 	p->etag = s3_quoted_etag(p->md5, 0);
 	reply_header(c->rep, "ETag", arena_strdup(c->rq->arena, p->etag));
@@ -123,20 +129,22 @@ void s3_upload_abort(struct s3_call *c)
 {
 	struct s3_upload *u = upload_of(c);
 
-	if (!u)
+	if (!u) {
 		return;
+	}
 	upload_unlink(c, u);
 	s3_upload_free(u);
 	reply_set(c->rep, 204, NULL, NULL, 0);
 }
 
-/* ---- completing ------------------------------------------------------------------------- */
+/* ---- completing ------------------------------------------------------------------------------ */
 
 static const struct s3_part *part_by(const struct s3_upload *u, int64_t number)
 {
 	for (size_t k = 0; k < u->parts_n; k++) {
-		if (u->parts[k].number == number)
+		if (u->parts[k].number == number) {
 			return &u->parts[k];
+		}
 	}
 	return NULL;
 }
@@ -184,10 +192,11 @@ static size_t chosen_parts(struct s3_call *c, struct s3_upload *u, const struct 
 		}
 		list[n++] = found;
 	}
-	if (n == 0)
+	if (n == 0) {
 		reply_fail(c->rq, c->rep, 400, "MalformedXML",
 		    "The XML you provided was not well-formed or did not validate "
 		    "against our published schema");
+	}
 	for (size_t k = 0; k + 1 < n; k++) {
 		if (list[k]->size < PART_MIN) {
 			reply_fail(c->rq, c->rep, 400, "EntityTooSmall",
@@ -204,8 +213,9 @@ static bool append_file(int out, const char *path)
 	int in = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
-	if (in < 0)
+	if (in < 0) {
 		return false;
+	}
 	while ((n = read(in, buf, sizeof(buf))) > 0) {
 		if (write(out, buf, (size_t)n) != n) {
 			n = -1;
@@ -222,22 +232,25 @@ static char *join(struct s3_call *c, const struct s3_part *const *list, size_t n
 	int out = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	bool ok = out >= 0;
 
-	for (size_t k = 0; k < n && ok; k++)
+	for (size_t k = 0; k < n && ok; k++) {
 		ok = append_file(out, list[k]->file);
-	if (out >= 0)
+	}
+	if (out >= 0) {
 		close(out);
-	if (ok)
+	}
+	if (ok) {
 		return file;
+	}
 	unlink(file);
 	free(file);
 	return NULL;
 }
 
-static void upload_finish(
-    struct s3_call *c, struct s3_upload *u, const struct s3_part **list, size_t n)
+static void upload_finish(struct s3_call *c, struct s3_upload *u, const struct s3_part **list,
+    size_t n)
 {
 	uint8_t *all = arena_alloc(c->rq->arena, n * 16), md5[16];
-	struct sbuf b AUTO(sbuf) = {0};
+	struct sbuf b AUTO(sbuf) = { 0 };
 	struct s3_object *o;
 	size_t size = 0;
 	char *file = join(c, list, n);
@@ -254,7 +267,7 @@ static void upload_finish(
 	s3_md5(all, n * 16, md5);
 	o = s3_put(c->b, c->key, u->type, size, s3_quoted_etag(md5, n), file, sim_wall(c->rq->sim));
 	o->meta = u->meta;
-	u->meta = (struct s3_meta){0};
+	u->meta = (struct s3_meta){ 0 };
 	upload_unlink(c, u);
 	s3_upload_free(u);
 	sbuf_init(&b, 1 << 16);
@@ -274,22 +287,25 @@ void s3_upload_complete(struct s3_call *c)
 	const struct s3_part **list;
 	size_t n;
 
-	if (!u)
+	if (!u) {
 		return;
+	}
 	list = arena_array(c->rq->arena, u->parts_n + 1, sizeof(*list));
 	n = chosen_parts(c, u, list);
-	if (n > 0)
+	if (n > 0) {
 		upload_finish(c, u, list, n);
+	}
 }
 
 void s3_parts_list(struct s3_call *c)
 {
 	struct s3_upload *u = upload_of(c);
-	struct sbuf b AUTO(sbuf) = {0};
+	struct sbuf b AUTO(sbuf) = { 0 };
 
 	sbuf_init(&b, 4 << 20);
-	if (!u)
+	if (!u) {
 		return;
+	}
 	sbuf_puts(&b, "<ListPartsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
 	x_text(&b, "Bucket", c->b->name);
 	x_text(&b, "Key", c->key);
@@ -298,8 +314,9 @@ void s3_parts_list(struct s3_call *c)
 	for (int64_t number = 1; number <= 10000; number++) {
 		const struct s3_part *p = part_by(u, number);
 
-		if (!p)
+		if (!p) {
 			continue;
+		}
 		x_open(&b, "Part");
 		x_int(&b, "PartNumber", number);
 		x_text(&b, "ETag", p->etag);

@@ -10,15 +10,17 @@ static bool md5_agrees(struct s3_call *c, const uint8_t md5[16])
 	const char *want = req_header(c->rq, "content-md5");
 	struct str raw;
 
-	if (!want)
+	if (!want) {
 		return true;
+	}
 	if (!base64_decode(c->rq->arena, want, strlen(want), &raw) || raw.n != 16) {
 		reply_fail(c->rq, c->rep, 400, "InvalidDigest",
 		    "The Content-MD5 you specified was invalid.");
 		return false;
 	}
-	if (memcmp(raw.p, md5, 16) == 0)
+	if (memcmp(raw.p, md5, 16) == 0) {
 		return true;
+	}
 	reply_fail(c->rq, c->rep, 400, "BadDigest",
 	    "The Content-MD5 you specified did not match what we received.");
 	return false;
@@ -26,14 +28,15 @@ static bool md5_agrees(struct s3_call *c, const uint8_t md5[16])
 
 static void echo_checksums(struct s3_call *c)
 {
-	static const char *const names[] = {"x-amz-checksum-crc32", "x-amz-checksum-crc32c",
-	    "x-amz-checksum-sha256", "x-amz-checksum-sha1", "x-amz-checksum-crc64nvme"};
+	static const char *const names[] = { "x-amz-checksum-crc32", "x-amz-checksum-crc32c",
+		"x-amz-checksum-sha256", "x-amz-checksum-sha1", "x-amz-checksum-crc64nvme" };
 
 	for (size_t k = 0; k < ARRAY_LEN(names); k++) {
 		const char *v = req_header(c->rq, names[k]);
 
-		if (v)
+		if (v) {
 			reply_header(c->rep, names[k], v);
+		}
 	}
 }
 
@@ -45,8 +48,9 @@ void s3_object_put(struct s3_call *c)
 	char *file;
 
 	s3_md5(c->body.p, c->body.n, md5);
-	if (!md5_agrees(c, md5))
+	if (!md5_agrees(c, md5)) {
 		return;
+	}
 	if (none_match && str_same(none_match, "*") && s3_find(c->b, c->key)) {
 		reply_fail(c->rq, c->rep, 412, "PreconditionFailed",
 		    "At least one of the pre-conditions you specified did not "
@@ -68,7 +72,7 @@ void s3_object_put(struct s3_call *c)
 	reply_set(c->rep, 200, NULL, NULL, 0);
 }
 
-/* ---- reading ---------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* bytes=a-b, a-, -n. false: not satisfiable. Other units are ignored. */
 static bool read_range(const char *text, size_t size, size_t *from, size_t *to, bool *partial)
@@ -80,26 +84,32 @@ static bool read_range(const char *text, size_t size, size_t *from, size_t *to, 
 	*from = 0;
 	*to = size;
 	*partial = false;
-	if (!text || !str_prefix(text, "bytes=") || strchr(text, ','))
+	if (!text || !str_prefix(text, "bytes=") || strchr(text, ',')) {
 		return true;
+	}
 	text += 6;
 	dash = strchr(text, '-');
-	if (!dash || (size_t)(dash - text) >= sizeof(left) || strlen(dash + 1) >= sizeof(right))
+	if (!dash || (size_t)(dash - text) >= sizeof(left) || strlen(dash + 1) >= sizeof(right)) {
 		return true;
+	}
 	snprintf(left, sizeof(left), "%.*s", (int)(dash - text), text);
 	snprintf(right, sizeof(right), "%s", dash + 1);
 	if (!*left) {
-		if (!parse_i64(right, 1, INT64_MAX, &b))
+		if (!parse_i64(right, 1, INT64_MAX, &b)) {
 			return true;
+		}
 		*from = (size_t)b >= size ? 0 : size - (size_t)b;
 	} else {
-		if (!parse_i64(left, 0, INT64_MAX, &a))
+		if (!parse_i64(left, 0, INT64_MAX, &a)) {
 			return true;
-		if ((size_t)a >= size)
+		}
+		if ((size_t)a >= size) {
 			return false;
+		}
 		*from = (size_t)a;
-		if (*right && parse_i64(right, a, INT64_MAX, &b))
+		if (*right && parse_i64(right, a, INT64_MAX, &b)) {
 			*to = MIN(size, (size_t)b + 1);
+		}
 	}
 	*partial = true;
 	return true;
@@ -109,11 +119,11 @@ static void send_object(struct s3_call *c, const struct s3_object *o, bool head)
 {
 	size_t from, to;
 	bool partial;
-	struct str all = {0};
+	struct str all = { 0 };
 
 	if (!read_range(req_header(c->rq, "range"), o->size, &from, &to, &partial)) {
-		reply_fail(
-		    c->rq, c->rep, 416, "InvalidRange", "The requested range is not satisfiable");
+		reply_fail(c->rq, c->rep, 416, "InvalidRange",
+		    "The requested range is not satisfiable");
 		return;
 	}
 	if (!head && !file_get(c->rq->arena, o->file, &all)) {
@@ -121,9 +131,10 @@ static void send_object(struct s3_call *c, const struct s3_object *o, bool head)
 		    "We encountered an internal error. Please try again.");
 		return;
 	}
-	if (partial)
+	if (partial) {
 		reply_header(c->rep, "Content-Range",
 		    arena_printf(c->rq->arena, "bytes %zu-%zu/%zu", from, to - 1, o->size));
+	}
 	reply_set(c->rep, partial ? 206 : 200, arena_strdup(c->rq->arena, o->type),
 	    head ? NULL : all.p + from, head ? 0 : to - from);
 	c->rep->head_n = head ? to - from : 0;
@@ -151,10 +162,11 @@ void s3_object_get(struct s3_call *c, bool head)
 	reply_header(c->rep, "Last-Modified", arena_strdup(c->rq->arena, date));
 	reply_header(c->rep, "Accept-Ranges", "bytes");
 	s3_meta_show(c, &o->meta);
-	if (none && str_same(none, o->etag))
+	if (none && str_same(none, o->etag)) {
 		reply_set(c->rep, 304, NULL, NULL, 0);
-	else
+	} else {
 		send_object(c, o, head);
+	}
 }
 
 void s3_object_delete(struct s3_call *c)
@@ -165,7 +177,7 @@ void s3_object_delete(struct s3_call *c)
 
 void s3_objects_delete(struct s3_call *c)
 {
-	struct sbuf b AUTO(sbuf) = {0};
+	struct sbuf b AUTO(sbuf) = { 0 };
 	const char *at = arena_strndup(c->rq->arena, c->body.p ? c->body.p : "", c->body.n), *key;
 	bool quiet = strstr(at, "<Quiet>true</Quiet>") != NULL;
 
@@ -173,8 +185,9 @@ void s3_objects_delete(struct s3_call *c)
 	sbuf_puts(&b, "<DeleteResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
 	while ((key = s3_element(c->rq->arena, &at, "Key")) != NULL) {
 		s3_drop(c->b, key);
-		if (quiet)
+		if (quiet) {
 			continue;
+		}
 		x_open(&b, "Deleted");
 		x_text(&b, "Key", key);
 		x_close(&b, "Deleted");

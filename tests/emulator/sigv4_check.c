@@ -12,15 +12,16 @@
 #include <ctype.h>
 #include <strings.h>
 
-#define SKEW_MAX_US   (15 * 60 * SPOT_US_PER_S)
+#define SKEW_MAX_US (15 * 60 * SPOT_US_PER_S)
 #define PRESIGN_MAX_S 604800
 
-/* ---- percent encoding, as the signing rules define it ------------------------------------ */
+/* ---- percent encoding, as the signing rules define it ---------------------------------------- */
 
 static int nibble(char c)
 {
-	if (c >= '0' && c <= '9')
+	if (c >= '0' && c <= '9') {
 		return c - '0';
+	}
 	c = (char)(c | 32);
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -49,10 +50,11 @@ static char *escape(struct arena *a, const char *p, bool slash_stays)
 	for (; *p; p++) {
 		unsigned char c = (unsigned char)*p;
 
-		if (isalnum(c) || strchr("-_.~", c) || (slash_stays && c == '/'))
+		if (isalnum(c) || strchr("-_.~", c) || (slash_stays && c == '/')) {
 			*q++ = (char)c;
-		else
+		} else {
 			q += snprintf(q, 4, "%%%02X", c);
+		}
 	}
 	return out;
 }
@@ -92,21 +94,23 @@ static size_t query_pairs(struct arena *a, const char *query, struct pair **ret)
 static const char *pair_get(const struct pair *list, size_t n, const char *key)
 {
 	for (size_t k = 0; k < n; k++) {
-		if (strcmp(list[k].key, key) == 0)
+		if (strcmp(list[k].key, key) == 0) {
 			return list[k].value;
+		}
 	}
 	return NULL;
 }
 
-/* ---- reading ---------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* YYYYMMDDTHHMMSSZ */
 static bool amz_time(const char *t, int64_t *ret)
 {
 	char iso[32];
 
-	if (!t || strlen(t) != 16 || t[8] != 'T' || t[15] != 'Z')
+	if (!t || strlen(t) != 16 || t[8] != 'T' || t[15] != 'Z') {
 		return false;
+	}
 	snprintf(iso, sizeof(iso), "%.4s-%.2s-%.2sT%.2s:%.2s:%.2sZ", t, t + 4, t + 6, t + 9, t + 11,
 	    t + 13);
 	return parse_time_us(iso, ret);
@@ -145,10 +149,12 @@ static bool read_header(struct sim_req *rq, struct sig *g, const char *auth)
 	while (*p) {
 		const char *end, *eq;
 
-		while (*p == ' ' || *p == ',')
+		while (*p == ' ' || *p == ',') {
 			p++;
-		if (!*p)
+		}
+		if (!*p) {
 			break;
+		}
 		end = strchrnul(p, ',');
 		eq = memchr(p, '=', (size_t)(end - p));
 		if (!eq) {
@@ -157,12 +163,13 @@ static bool read_header(struct sim_req *rq, struct sig *g, const char *auth)
 		}
 		const char *value = arena_strndup(rq->arena, eq + 1, (size_t)(end - eq - 1));
 
-		if (strncmp(p, "Credential=", 11) == 0)
+		if (strncmp(p, "Credential=", 11) == 0) {
 			credential = value;
-		else if (strncmp(p, "SignedHeaders=", 14) == 0)
+		} else if (strncmp(p, "SignedHeaders=", 14) == 0) {
 			g->signed_headers = value;
-		else if (strncmp(p, "Signature=", 10) == 0)
+		} else if (strncmp(p, "Signature=", 10) == 0) {
 			g->signature = value;
+		}
 		p = end;
 	}
 	if (!credential || !g->signed_headers || !g->signature) {
@@ -215,22 +222,24 @@ bool sig_read(struct sim_req *rq, struct sig *g)
 	size_t n = query_pairs(rq->arena, rq->http->query, &q);
 	const char *algorithm = pair_get(q, n, "X-Amz-Algorithm");
 
-	*g = (struct sig){.rq = rq};
+	*g = (struct sig){ .rq = rq };
 	if (auth && strncmp(auth, "AWS4-HMAC-SHA256", 16) == 0) {
 		g->present = true;
 		return read_header(rq, g, auth);
 	}
 	if (algorithm) {
 		g->present = true;
-		if (strcmp(algorithm, "AWS4-HMAC-SHA256") == 0)
+		if (strcmp(algorithm, "AWS4-HMAC-SHA256") == 0) {
 			return read_query(rq, g, q, n);
+		}
 		g->why = "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"";
 		return false;
 	}
 	if (pair_get(q, n, "AWSAccessKeyId")) {
 		g->present = true;
-		g->why = "The authorization mechanism you have provided is not supported. Please use "
-			 "AWS4-HMAC-SHA256.";
+		g->why =
+		    "The authorization mechanism you have provided is not supported. Please use "
+		    "AWS4-HMAC-SHA256.";
 		return false;
 	}
 	if (auth && *auth) {
@@ -242,7 +251,7 @@ bool sig_read(struct sim_req *rq, struct sig *g)
 	return true;
 }
 
-/* ---- the canonical request -------------------------------------------------------------- */
+/* ---- the canonical request ------------------------------------------------------------------- */
 
 /* All values of a header joined by commas, outer blanks removed and inner runs made one. */
 static void add_header(struct sim_req *rq, struct sbuf *b, const char *name)
@@ -255,20 +264,24 @@ static void add_header(struct sim_req *rq, struct sbuf *b, const char *name)
 		const char *v = rq->http->headers[k].value;
 		bool blank = false;
 
-		if (strcasecmp(rq->http->headers[k].name, name) != 0)
+		if (strcasecmp(rq->http->headers[k].name, name) != 0) {
 			continue;
-		if (!first)
+		}
+		if (!first) {
 			sbuf_putc(b, ',');
+		}
 		first = false;
-		while (*v == ' ' || *v == '\t')
+		while (*v == ' ' || *v == '\t') {
 			v++;
+		}
 		for (; *v; v++) {
 			if (*v == ' ' || *v == '\t') {
 				blank = true;
 				continue;
 			}
-			if (blank)
+			if (blank) {
 				sbuf_putc(b, ' ');
+			}
 			blank = false;
 			sbuf_putc(b, *v);
 		}
@@ -281,10 +294,12 @@ static const char *payload_hash(struct sim_req *rq, struct sig *g)
 	const char *declared = req_header(rq, "x-amz-content-sha256");
 	char hex[SHA256_HEX];
 
-	if (g->presigned)
+	if (g->presigned) {
 		return declared ? declared : "UNSIGNED-PAYLOAD";
-	if (strcmp(g->service, "s3") == 0)
+	}
+	if (strcmp(g->service, "s3") == 0) {
 		return declared;
+	}
 	sha256_hex(rq->http->body.p ? rq->http->body.p : "", rq->http->body.n, hex);
 	return arena_strdup(rq->arena, hex);
 }
@@ -295,20 +310,23 @@ static void add_query(struct sim_req *rq, struct sbuf *b, bool presigned)
 	size_t n = query_pairs(rq->arena, rq->http->query, &q), kept = 0;
 
 	for (size_t k = 0; k < n; k++) {
-		if (presigned && strcmp(q[k].key, "X-Amz-Signature") == 0)
+		if (presigned && strcmp(q[k].key, "X-Amz-Signature") == 0) {
 			continue;
+		}
 		q[kept].key = escape(rq->arena, q[k].key, false);
 		q[kept++].value = escape(rq->arena, q[k].value, false);
 	}
-	if (kept > 0)
+	if (kept > 0) {
 		qsort(q, kept, sizeof(*q), pair_cmp);
-	for (size_t k = 0; k < kept; k++)
+	}
+	for (size_t k = 0; k < kept; k++) {
 		sbuf_printf(b, "%s%s=%s", k ? "&" : "", q[k].key, q[k].value);
+	}
 }
 
 static void canonical(struct sim_req *rq, struct sig *g)
 {
-	struct sbuf b AUTO(sbuf) = {0};
+	struct sbuf b AUTO(sbuf) = { 0 };
 	const char *p = g->signed_headers;
 
 	sbuf_init(&b, 1 << 20);
@@ -331,7 +349,7 @@ static void expected(struct sim_req *rq, struct sig *g, const char *secret)
 {
 	uint8_t k[SHA256_BYTES], mac[SHA256_BYTES];
 	char hex[SHA256_HEX], first[256];
-	const char *const parts[] = {g->date, g->region, g->service, "aws4_request"};
+	const char *const parts[] = { g->date, g->region, g->service, "aws4_request" };
 	size_t n;
 
 	sha256_hex(g->canonical, strlen(g->canonical), hex);
@@ -348,7 +366,7 @@ static void expected(struct sim_req *rq, struct sig *g, const char *secret)
 	g->expected = arena_strdup(rq->arena, hex);
 }
 
-/* ---- the verdict ------------------------------------------------------------------------ */
+/* ---- the verdict ----------------------------------------------------------------------------- */
 
 static bool in_list(const char *list, const char *name)
 {
@@ -357,8 +375,9 @@ static bool in_list(const char *list, const char *name)
 	for (const char *p = list; *p;) {
 		const char *end = strchrnul(p, ';');
 
-		if ((size_t)(end - p) == n && strncasecmp(p, name, n) == 0)
+		if ((size_t)(end - p) == n && strncasecmp(p, name, n) == 0) {
 			return true;
+		}
 		p = *end ? end + 1 : end;
 	}
 	return false;
@@ -369,20 +388,23 @@ static const char *unsigned_header(struct sim_req *rq, const struct sig *g)
 {
 	const char *last = "";
 
-	if (!in_list(g->signed_headers, "host"))
+	if (!in_list(g->signed_headers, "host")) {
 		return "host";
+	}
 	for (size_t k = 0; k < rq->http->headers_n; k++) {
 		const char *name = rq->http->headers[k].name;
 
-		if (strncasecmp(name, "x-amz-", 6) == 0 && !in_list(g->signed_headers, name))
+		if (strncasecmp(name, "x-amz-", 6) == 0 && !in_list(g->signed_headers, name)) {
 			return name;
+		}
 	}
 	for (const char *p = g->signed_headers; *p;) {
 		const char *end = strchrnul(p, ';');
 		const char *name = arena_strndup(rq->arena, p, (size_t)(end - p));
 
-		if (strcmp(last, name) >= 0)
+		if (strcmp(last, name) >= 0) {
 			return name;
+		}
 		last = name;
 		p = *end ? end + 1 : end;
 	}
@@ -393,11 +415,13 @@ static enum sig_verdict check_time(struct sim_req *rq, const struct sig *g)
 {
 	int64_t now = sim_wall(rq->sim) + rq->skew_us;
 
-	if (strncmp(g->date, g->amz_date, 8) != 0)
+	if (strncmp(g->date, g->amz_date, 8) != 0) {
 		return SIG_SCOPE;
+	}
 	if (g->presigned) {
-		if (g->at_us > now + SKEW_MAX_US)
+		if (g->at_us > now + SKEW_MAX_US) {
 			return SIG_SKEWED;
+		}
 		return now > g->at_us + g->expires_s * SPOT_US_PER_S ? SIG_PRESIGN_EXPIRED : SIG_OK;
 	}
 	return now - g->at_us > SKEW_MAX_US || g->at_us - now > SKEW_MAX_US ? SIG_SKEWED : SIG_OK;
@@ -408,20 +432,24 @@ static enum sig_verdict check_body(struct sim_req *rq, const struct sig *g)
 	char hex[SHA256_HEX];
 
 	if (strcmp(g->service, "s3") != 0 || str_same(g->payload, "UNSIGNED-PAYLOAD") ||
-	    str_prefix(g->payload, "STREAMING-"))
+	    str_prefix(g->payload, "STREAMING-")) {
 		return SIG_OK;
+	}
 	sha256_hex(rq->http->body.p ? rq->http->body.p : "", rq->http->body.n, hex);
 	return str_same(hex, g->payload) ? SIG_OK : SIG_BODY_MISMATCH;
 }
 
 static enum sig_verdict check_token(struct sim_req *rq, const struct sig *g, const struct cred *c)
 {
-	if (rq->expire)
+	if (rq->expire) {
 		return SIG_TOKEN_EXPIRED;
-	if (!c->session_token)
+	}
+	if (!c->session_token) {
 		return g->token && *g->token ? SIG_TOKEN_INVALID : SIG_OK;
-	if (!g->token || strcmp(g->token, c->session_token) != 0)
+	}
+	if (!g->token || strcmp(g->token, c->session_token) != 0) {
 		return SIG_TOKEN_INVALID;
+	}
 	return c->expires_us && c->expires_us <= sim_wall(rq->sim) + rq->skew_us ? SIG_TOKEN_EXPIRED
 										 : SIG_OK;
 }
@@ -431,29 +459,37 @@ enum sig_verdict sig_verify(struct sim_req *rq, struct sig *g, const struct cred
 	const struct cred *c;
 	enum sig_verdict v;
 
-	if (!g->present)
+	if (!g->present) {
 		return SIG_ABSENT;
-	if (g->why)
+	}
+	if (g->why) {
 		return SIG_MALFORMED;
+	}
 	c = cred_find(rq->sim, g->akid);
-	if (!c)
+	if (!c) {
 		return SIG_KEY_UNKNOWN;
+	}
 	g->payload = payload_hash(rq, g);
-	if (!g->payload)
+	if (!g->payload) {
 		return SIG_BODY_UNDECLARED;
+	}
 	g->why = unsigned_header(rq, g);
-	if (g->why)
+	if (g->why) {
 		return SIG_HEADER_UNSIGNED;
+	}
 	v = check_time(rq, g);
-	if (v != SIG_OK)
+	if (v != SIG_OK) {
 		return v;
+	}
 	canonical(rq, g);
 	expected(rq, g, c->secret);
-	if (strlen(g->signature) != 64 || !mem_equal_const(g->signature, g->expected, 64))
+	if (strlen(g->signature) != 64 || !mem_equal_const(g->signature, g->expected, 64)) {
 		return SIG_MISMATCH;
+	}
 	v = check_token(rq, g, c);
-	if (v == SIG_OK)
+	if (v == SIG_OK) {
 		v = check_body(rq, g);
+	}
 	*ret = c;
 	return v;
 }

@@ -1,7 +1,7 @@
 /*
  * cloudsim: the emulated clouds. One struct sim owns everything: the market, the instances, the
- * faults, the record of what was asked of us. All in memory, one thread, loopback only. Nothing here
- * is shared with providers/: a misreading of a vendor's document must not agree with itself.
+ * faults, the record of what was asked of us. All in memory, one thread, loopback only. Nothing
+ * here is shared with providers/: a misreading of a vendor's document must not agree with itself.
  */
 #ifndef EMULATOR_SIM_H
 #define EMULATOR_SIM_H
@@ -41,18 +41,18 @@ struct inst;
 struct sim_conf {
 	const char *dir, *data_dir;
 	int port, control_port, imds_port;
-	bool agents;	      /* instances run their user data */
+	bool agents; /* instances run their user data */
 	bool lambda_tags_hidden; /* tags do not come back in Lambda's listings */
-	bool throttle;	      /* published rate limits are enforced */
-	uint64_t seed;	      /* 0 = real randomness */
-	double scale;	      /* replay speed */
-	int64_t lag_us;	      /* a new instance is invisible in lists for this long */
-	int64_t boot_us;      /* launch to running */
+	bool throttle; /* published rate limits are enforced */
+	uint64_t seed; /* 0 = real randomness */
+	double scale; /* replay speed */
+	int64_t lag_us; /* a new instance is invisible in lists for this long */
+	int64_t boot_us; /* launch to running */
 	int64_t terminate_us; /* shutting-down to terminated */
-	int64_t notice_us;    /* reclaim by replayed supply: notice given */
-	const char *supply;   /* "open" or a set of data/aws_supply.csv */
-	int64_t supply_unit;  /* instances that one unit of a 0/1 supply trace stands for */
-	int64_t quota_vcpus;  /* default applied quota of every class */
+	int64_t notice_us; /* reclaim by replayed supply: notice given */
+	const char *supply; /* "open" or a set of data/aws_supply.csv */
+	int64_t supply_unit; /* instances that one unit of a 0/1 supply trace stands for */
+	int64_t quota_vcpus; /* default applied quota of every class */
 	const char **markets; /* control requests to apply at start */
 	size_t markets_n;
 };
@@ -70,7 +70,7 @@ struct sim {
 	struct loop *loop;
 	struct rng rng;
 	struct httpd *http, *control_http, *imds_http;
-	int64_t start_us;    /* wall clock at start */
+	int64_t start_us; /* wall clock at start */
 	int64_t advanced_us; /* added to the replay clock by hand */
 	struct market *market;
 	struct books *books;
@@ -87,10 +87,13 @@ struct sim {
 	struct coreweave *coreweave;
 	struct front_port shared, ports[CLOUD_COUNT];
 	struct inst *insts, *insts_last; /* by seq, ascending */
-	struct inst *unmade;		 /* never were; only the books' launches still point at them */
-	int64_t frozen_us[CLOUD_COUNT];	 /* its feed of prices tells what was so then; 0 = what is so */
-	bool pretend;			 /* what the request at hand makes or ends is as it was, once it is answered */
-	void *inst_tree;		 /* tsearch by id */
+	/* never were; only the books' launches still point at them */
+	struct inst *unmade;
+	/* its feed of prices tells what was so then; 0 = what is so */
+	int64_t frozen_us[CLOUD_COUNT];
+	/* what the request at hand makes or ends is as it was, once it is answered */
+	bool pretend;
+	void *inst_tree; /* tsearch by id */
 	uint64_t inst_seq;
 	int alive; /* instances not gone */
 	bool quitting;

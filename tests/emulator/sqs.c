@@ -1,17 +1,17 @@
-/* Amazon SQS, JSON 1.0 protocol: standard queues with visibility, long polls and retention. Delivery is at
- * least once and a receipt handle is good for the last delivery. */
+/* Amazon SQS, JSON 1.0 protocol: standard queues with visibility, long polls and retention.
+ * Delivery is at least once and a receipt handle is good for the last delivery. */
 #include "base/base.h"
 #include "aws.h"
 #include "sqs.h"
 #include "base/str.h"
 
-#define BODY_MAX   1048576
-#define BATCH_MAX  10
+#define BODY_MAX 1048576
+#define BATCH_MAX 10
 #define WAIT_MAX_S 20
 #define HIDE_MAX_S 43200
 #define DELAY_MAX_S 900
 
-/* ---- replies ---------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 /* The code of the query protocol goes into a header: the service is "query compatible". */
 static void sqs_fail(struct sim_req *rq, struct sim_reply *rep, const char *type,
@@ -35,7 +35,7 @@ static void bad_value(struct sim_req *rq, struct sim_reply *rep, const char *mes
 	sqs_fail(rq, rep, "InvalidParameterValueException", "InvalidParameterValue", message);
 }
 
-/* ---- parameters ------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 static bool number(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, const char *key,
     int64_t min, int64_t max, int64_t dflt, int64_t *ret)
@@ -43,8 +43,9 @@ static bool number(struct sim_req *rq, struct sim_reply *rep, const json_t *doc,
 	const json_t *v = json_object_get(doc, key);
 
 	*ret = v ? json_integer_value(v) : dflt;
-	if (!v || (json_is_integer(v) && *ret >= min && *ret <= max))
+	if (!v || (json_is_integer(v) && *ret >= min && *ret <= max)) {
 		return true;
+	}
 	bad_value(rq, rep,
 	    arena_printf(rq->arena,
 		"Value for parameter %s is invalid. Reason: Must be >= %" PRId64 " and <= %" PRId64
@@ -65,15 +66,17 @@ static struct queue *need_queue(struct sim_req *rq, struct sim_reply *rep, const
 		return NULL;
 	}
 	name = account ? account + strlen("/" AWS_ACCOUNT "/") : "";
-	if (*name)
+	if (*name) {
 		q = sqs_queue_find(rq->sim, rq->region, name);
-	if (!q)
+	}
+	if (!q) {
 		sqs_fail(rq, rep, "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue",
 		    "The specified queue does not exist.");
+	}
 	return q;
 }
 
-/* ---- calls ------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static const char *url_of(struct sim_req *rq, const struct queue *q)
 {
@@ -89,14 +92,13 @@ static bool name_ok(const char *name)
 	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
 }
 
-static bool attributes_set(
-    struct sim_req *rq, struct sim_reply *rep, struct queue *q, const json_t *attributes)
+static bool attributes_set(struct sim_req *rq, struct sim_reply *rep, struct queue *q,
+    const json_t *attributes)
 {
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)attributes, key, value)
-	{
+	json_object_foreach ((json_t *)(uintptr_t)attributes, key, value) {
 		const char *text = json_string_value(value);
 		int64_t v = 0;
 
@@ -106,7 +108,8 @@ static bool attributes_set(
 		}
 		if (str_same(key, "VisibilityTimeout") && parse_i64(text, 0, HIDE_MAX_S, &v)) {
 			q->hide_us = v * SPOT_US_PER_S;
-		} else if (str_same(key, "MessageRetentionPeriod") && parse_i64(text, 60, 1209600, &v)) {
+		} else if (str_same(key, "MessageRetentionPeriod") &&
+		    parse_i64(text, 60, 1209600, &v)) {
 			q->keep_us = v * SPOT_US_PER_S;
 		} else if (str_same(key, "ReceiveMessageWaitTimeSeconds") &&
 		    parse_i64(text, 0, WAIT_MAX_S, &v)) {
@@ -135,10 +138,12 @@ static void create_queue(struct sim_req *rq, struct sim_reply *rep, const json_t
 		return;
 	}
 	q = sqs_queue_find(rq->sim, rq->region, name);
-	if (!q)
+	if (!q) {
 		q = sqs_queue_new(rq->sim, rq->region, name);
-	if (attributes_set(rq, rep, q, json_object_get(doc, "Attributes")))
+	}
+	if (attributes_set(rq, rep, q, json_object_get(doc, "Attributes"))) {
 		sqs_reply(rq, rep, json_pack("{s:s}", "QueueUrl", url_of(rq, q)));
+	}
 }
 
 static void get_url(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
@@ -146,11 +151,12 @@ static void get_url(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 	const char *name = json_string_value(json_object_get(doc, "QueueName"));
 	struct queue *q = name ? sqs_queue_find(rq->sim, rq->region, name) : NULL;
 
-	if (q)
+	if (q) {
 		sqs_reply(rq, rep, json_pack("{s:s}", "QueueUrl", url_of(rq, q)));
-	else
+	} else {
 		sqs_fail(rq, rep, "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue",
 		    "The specified queue does not exist.");
+	}
 }
 
 static void get_attributes(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
@@ -158,11 +164,13 @@ static void get_attributes(struct sim_req *rq, struct sim_reply *rep, const json
 	struct queue *q = need_queue(rq, rep, doc);
 	int64_t shown = 0, hidden = 0, now = sim_wall(rq->sim);
 
-	if (!q)
+	if (!q) {
 		return;
+	}
 	sqs_forget_old(q);
-	for (const struct message *m = q->first; m; m = m->next)
+	for (const struct message *m = q->first; m; m = m->next) {
 		*(m->visible_us > now ? &hidden : &shown) += 1;
+	}
 	sqs_reply(rq, rep,
 	    json_pack("{s:{s:o, s:o, s:o, s:o, s:o}}", "Attributes", "QueueArn",
 		json_sprintf("arn:aws:sqs:%s:%s:%s", q->region, AWS_ACCOUNT, q->name),
@@ -179,16 +187,19 @@ static void send_message(struct sim_req *rq, struct sim_reply *rep, const json_t
 	struct message *m;
 	int64_t delay_s;
 
-	if (!q || !number(rq, rep, doc, "DelaySeconds", 0, DELAY_MAX_S, 0, &delay_s))
+	if (!q || !number(rq, rep, doc, "DelaySeconds", 0, DELAY_MAX_S, 0, &delay_s)) {
 		return;
+	}
 	if (!body || !*body || strlen(body) > BODY_MAX) {
-		bad_value(rq, rep, "The request must contain the parameter MessageBody of 1 to 1048576 bytes.");
+		bad_value(rq, rep,
+		    "The request must contain the parameter MessageBody of 1 to 1048576 bytes.");
 		return;
 	}
 	m = sqs_put(q, body);
 	m->visible_us += delay_s * SPOT_US_PER_S;
 	sqs_reply(rq, rep,
-	    json_pack("{s:s, s:s}", "MessageId", m->id, "MD5OfMessageBody", sqs_md5(rq->arena, body)));
+	    json_pack("{s:s, s:s}", "MessageId", m->id, "MD5OfMessageBody",
+		sqs_md5(rq->arena, body)));
 	sqs_wake(q);
 }
 
@@ -199,26 +210,31 @@ static void receive(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 
 	if (!q || !number(rq, rep, doc, "MaxNumberOfMessages", 1, BATCH_MAX, 1, &max) ||
 	    !number(rq, rep, doc, "WaitTimeSeconds", 0, WAIT_MAX_S, q->wait_s, &wait_s) ||
-	    !number(rq, rep, doc, "VisibilityTimeout", 0, HIDE_MAX_S, q->hide_us / SPOT_US_PER_S, &hide_s))
+	    !number(rq, rep, doc, "VisibilityTimeout", 0, HIDE_MAX_S, q->hide_us / SPOT_US_PER_S,
+		&hide_s)) {
 		return;
+	}
 	sqs_forget_old(q);
-	if (wait_s > 0 && !sqs_anything(q))
+	if (wait_s > 0 && !sqs_anything(q)) {
 		sqs_park(rq, rep, q, max, hide_s * SPOT_US_PER_S, wait_s);
-	else
+	} else {
 		sqs_reply(rq, rep, sqs_taken(rq, q, max, hide_s * SPOT_US_PER_S));
+	}
 }
 
 static void delete_message(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 {
 	struct queue *q = need_queue(rq, rep, doc);
 
-	if (!q)
+	if (!q) {
 		return;
-	if (sqs_delete(q, json_string_value(json_object_get(doc, "ReceiptHandle"))))
+	}
+	if (sqs_delete(q, json_string_value(json_object_get(doc, "ReceiptHandle")))) {
 		sqs_reply(rq, rep, json_object());
-	else
+	} else {
 		sqs_fail(rq, rep, "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid",
 		    "The input receipt handle is invalid.");
+	}
 }
 
 static bool ids_distinct(const json_t *entries)
@@ -226,8 +242,9 @@ static bool ids_distinct(const json_t *entries)
 	for (size_t i = 0; i < json_array_size(entries); i++) {
 		for (size_t k = 0; k < i; k++) {
 			if (json_equal(json_object_get(json_array_get(entries, i), "Id"),
-				json_object_get(json_array_get(entries, k), "Id")))
+				json_object_get(json_array_get(entries, k), "Id"))) {
 				return false;
+			}
 		}
 	}
 	return true;
@@ -240,8 +257,9 @@ static void delete_batch(struct sim_req *rq, struct sim_reply *rep, const json_t
 	json_t *good, *bad;
 	size_t i;
 
-	if (!q)
+	if (!q) {
 		return;
+	}
 	if (json_array_size(entries) == 0) {
 		sqs_fail(rq, rep, "EmptyBatchRequest", "AWS.SimpleQueueService.EmptyBatchRequest",
 		    "There should be at least one DeleteMessageBatchRequestEntry in the request.");
@@ -250,7 +268,8 @@ static void delete_batch(struct sim_req *rq, struct sim_reply *rep, const json_t
 	if (json_array_size(entries) > BATCH_MAX || !ids_distinct(entries)) {
 		bool many = json_array_size(entries) > BATCH_MAX;
 
-		sqs_fail(rq, rep, many ? "TooManyEntriesInBatchRequest" : "BatchEntryIdsNotDistinct",
+		sqs_fail(rq, rep,
+		    many ? "TooManyEntriesInBatchRequest" : "BatchEntryIdsNotDistinct",
 		    many ? "AWS.SimpleQueueService.TooManyEntriesInBatchRequest"
 			 : "AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
 		    "Maximum number of entries per request are 10, with distinct ids.");
@@ -258,62 +277,65 @@ static void delete_batch(struct sim_req *rq, struct sim_reply *rep, const json_t
 	}
 	good = json_array();
 	bad = json_array();
-	json_array_foreach(entries, i, x)
-	{
+	json_array_foreach (entries, i, x) {
 		json_t *id = json_object_get(x, "Id");
 
-		if (sqs_delete(q, json_string_value(json_object_get(x, "ReceiptHandle"))))
+		if (sqs_delete(q, json_string_value(json_object_get(x, "ReceiptHandle")))) {
 			json_array_append_new(good, json_pack("{s:O}", "Id", id));
-		else
+		} else {
 			json_array_append_new(bad,
 			    json_pack("{s:O, s:s, s:b, s:s}", "Id", id, "Code",
 				"ReceiptHandleIsInvalid", "SenderFault", 1, "Message",
 				"The input receipt handle is invalid."));
+		}
 	}
 	/* Both lists are required by the model, also when empty. */
 	sqs_reply(rq, rep, json_pack("{s:o, s:o}", "Successful", good, "Failed", bad));
 }
 
-/* ---- the table -------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *action;
 	void (*fn)(struct sim_req *, struct sim_reply *, const json_t *);
 	const char *known[8]; /* members of the request */
 } calls[] = {
-    {"CreateQueue", create_queue, {"QueueName", "Attributes", "tags"}},
-    {"GetQueueUrl", get_url, {"QueueName", "QueueOwnerAWSAccountId"}},
-    {"GetQueueAttributes", get_attributes, {"QueueUrl", "AttributeNames"}},
-    {"SendMessage", send_message, {"QueueUrl", "MessageBody", "DelaySeconds"}},
-    {"ReceiveMessage", receive,
-	{"QueueUrl", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout",
-	    "AttributeNames", "MessageSystemAttributeNames", "MessageAttributeNames"}},
-    {"DeleteMessage", delete_message, {"QueueUrl", "ReceiptHandle"}},
-    {"DeleteMessageBatch", delete_batch, {"QueueUrl", "Entries"}},
+	{ "CreateQueue", create_queue, { "QueueName", "Attributes", "tags" } },
+	{ "GetQueueUrl", get_url, { "QueueName", "QueueOwnerAWSAccountId" } },
+	{ "GetQueueAttributes", get_attributes, { "QueueUrl", "AttributeNames" } },
+	{ "SendMessage", send_message, { "QueueUrl", "MessageBody", "DelaySeconds" } },
+	{ "ReceiveMessage", receive,
+	    { "QueueUrl", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout",
+		"AttributeNames", "MessageSystemAttributeNames", "MessageAttributeNames" } },
+	{ "DeleteMessage", delete_message, { "QueueUrl", "ReceiptHandle" } },
+	{ "DeleteMessageBatch", delete_batch, { "QueueUrl", "Entries" } },
 };
 
 void sqs_serve(struct sim_req *rq, struct sim_reply *rep)
 {
 	json_t *doc AUTO(json) = aws_json_body(rq, rep);
 
-	if (!doc)
+	if (!doc) {
 		return;
+	}
 	if (!str_same(req_header(rq, "content-type"), "application/x-amz-json-1.0")) {
-		sqs_fail(rq, rep, "UnsupportedOperation", "AWS.SimpleQueueService.UnsupportedOperation",
-		    "This service speaks JSON 1.0.");
+		sqs_fail(rq, rep, "UnsupportedOperation",
+		    "AWS.SimpleQueueService.UnsupportedOperation", "This service speaks JSON 1.0.");
 		return;
 	}
 	for (size_t k = 0; k < ARRAY_LEN(calls); k++) {
 		const char *unknown;
 
-		if (!str_same(calls[k].action, rq->action))
+		if (!str_same(calls[k].action, rq->action)) {
 			continue;
+		}
 		unknown = json_unknown_key(doc, calls[k].known);
-		if (unknown)
+		if (unknown) {
 			bad_value(rq, rep,
 			    arena_printf(rq->arena, "The member %s is not known here.", unknown));
-		else
+		} else {
 			calls[k].fn(rq, rep, doc);
+		}
 		return;
 	}
 	sqs_fail(rq, rep, "UnsupportedOperation", "AWS.SimpleQueueService.UnsupportedOperation",

@@ -7,7 +7,7 @@
 /* The account has a rule in every region that sends its instances' events to every queue of this
  * prefix, and one such queue, as deploy/iam/aws-interruptions.yaml makes them. */
 #define SQS_RULE_PREFIX "spotbroker-"
-#define SQS_OWN_QUEUE	"spotbroker-interruptions"
+#define SQS_OWN_QUEUE "spotbroker-interruptions"
 
 struct receiver;
 struct message {

@@ -19,14 +19,15 @@ struct sqs {
 	struct queue *queues;
 };
 
-/* ---- queues ----------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 static struct sqs *state(struct sim *s)
 {
 	struct sqs **at = aws_sqs(s);
 
-	if (!*at && !(*at = calloc(1, sizeof(**at))))
+	if (!*at && !(*at = calloc(1, sizeof(**at)))) {
 		abort();
+	}
 	return *at;
 }
 
@@ -36,11 +37,16 @@ struct queue *sqs_queue_new(struct sim *s, const char *region, const char *name)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 
-	if (!q)
+	if (!q) {
 		abort();
-	*q = (struct queue){.next = state(s)->queues, .sim = s, .region = dup_text(region),
-	    .name = dup_text(name), .hide_us = 30 * SPOT_US_PER_S,
-	    .keep_us = 4 * 24 * SPOT_US_PER_HOUR, .made_us = sim_wall(s)};
+	}
+	*q = (struct queue){ .next = state(s)->queues,
+		.sim = s,
+		.region = dup_text(region),
+		.name = dup_text(name),
+		.hide_us = 30 * SPOT_US_PER_S,
+		.keep_us = 4 * 24 * SPOT_US_PER_HOUR,
+		.made_us = sim_wall(s) };
 	q->last = &q->first;
 	loop_timer_init(&q->timer, s->loop, shows_again);
 	state(s)->queues = q;
@@ -54,12 +60,14 @@ struct queue *sqs_queue_find(struct sim *s, const char *region, const char *name
 	struct queue *q;
 
 	for (q = state(s)->queues; q; q = q->next) {
-		if (str_same(q->region, region) && str_same(q->name, name))
+		if (str_same(q->region, region) && str_same(q->name, name)) {
 			return q;
+		}
 	}
 	r = market_region(s->market, CLOUD_AWS, region);
-	if (!str_same(name, SQS_OWN_QUEUE) || !r || !r->enabled)
+	if (!str_same(name, SQS_OWN_QUEUE) || !r || !r->enabled) {
 		return NULL;
+	}
 	q = sqs_queue_new(s, region, name);
 	q->keep_us = 300 * SPOT_US_PER_S;
 	return q;
@@ -78,8 +86,9 @@ static void message_drop(struct queue *q, struct message **at)
 	struct message *m = *at;
 
 	*at = m->next;
-	if (!m->next)
+	if (!m->next) {
 		q->last = at;
+	}
 	message_free(m);
 }
 
@@ -88,14 +97,15 @@ void sqs_forget_old(struct queue *q)
 	int64_t now = sim_wall(q->sim);
 
 	for (struct message **at = &q->first; *at;) {
-		if (now - (*at)->sent_us > q->keep_us)
+		if (now - (*at)->sent_us > q->keep_us) {
 			message_drop(q, at);
-		else
+		} else {
 			at = &(*at)->next;
+		}
 	}
 }
 
-/* ---- receiving -------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 const char *sqs_md5(struct arena *a, const char *text)
 {
@@ -103,10 +113,12 @@ const char *sqs_md5(struct arena *a, const char *text)
 	unsigned int n = 0;
 	char *hex = arena_alloc(a, 33);
 
-	if (!EVP_Digest(text, strlen(text), md, &n, EVP_md5(), NULL) || n != 16)
+	if (!EVP_Digest(text, strlen(text), md, &n, EVP_md5(), NULL) || n != 16) {
 		abort();
-	for (unsigned int k = 0; k < n; k++)
+	}
+	for (unsigned int k = 0; k < n; k++) {
 		snprintf(hex + 2 * k, 3, "%02x", md[k]);
+	}
 	return hex;
 }
 
@@ -132,8 +144,9 @@ static json_t *take(struct sim_req *rq, struct queue *q, int64_t max, int64_t hi
 
 	sqs_forget_old(q);
 	for (struct message *m = q->first; m && n < max; m = m->next) {
-		if (m->visible_us > now)
+		if (m->visible_us > now) {
 			continue;
+		}
 		json_array_append_new(list, deliver(rq, q, m, hide_us));
 		n++;
 	}
@@ -145,8 +158,9 @@ json_t *sqs_taken(struct sim_req *rq, struct queue *q, int64_t max, int64_t hide
 {
 	json_t *doc = json_object(), *list = take(rq, q, max, hide_us);
 
-	if (json_array_size(list) > 0)
+	if (json_array_size(list) > 0) {
 		json_object_set(doc, "Messages", list);
+	}
 	json_decref(list);
 	return doc;
 }
@@ -155,10 +169,12 @@ static void receiver_unlink(struct receiver *w)
 {
 	struct receiver **at = &w->queue->receivers;
 
-	while (*at && *at != w)
+	while (*at && *at != w) {
 		at = &(*at)->next;
-	if (*at)
+	}
+	if (*at) {
 		*at = w->next;
+	}
 	loop_timer_stop(&w->timer);
 }
 
@@ -192,8 +208,9 @@ bool sqs_anything(const struct queue *q)
 	int64_t now = sim_wall(q->sim);
 
 	for (const struct message *m = q->first; m; m = m->next) {
-		if (m->visible_us <= now)
+		if (m->visible_us <= now) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -203,14 +220,17 @@ void sqs_wake(struct queue *q)
 {
 	int64_t next = 0, now = sim_wall(q->sim);
 
-	while (q->receivers && sqs_anything(q))
+	while (q->receivers && sqs_anything(q)) {
 		receiver_answer(q->receivers);
-	for (const struct message *m = q->first; m; m = m->next) {
-		if (m->visible_us > now && (!next || m->visible_us < next))
-			next = m->visible_us;
 	}
-	if (q->receivers && next)
+	for (const struct message *m = q->first; m; m = m->next) {
+		if (m->visible_us > now && (!next || m->visible_us < next)) {
+			next = m->visible_us;
+		}
+	}
+	if (q->receivers && next) {
 		loop_timer_set(&q->timer, MAX(next - now, 1000));
+	}
 }
 
 static void shows_again(struct loop_timer *t)
@@ -223,8 +243,11 @@ void sqs_park(struct sim_req *rq, struct sim_reply *rep, struct queue *q, int64_
 {
 	struct receiver *w = arena_alloc(rq->arena, sizeof(*w));
 
-	*w = (struct receiver){.next = q->receivers, .rq = rq, .queue = q, .max = max,
-	    .hide_us = hide_us};
+	*w = (struct receiver){ .next = q->receivers,
+		.rq = rq,
+		.queue = q,
+		.max = max,
+		.hide_us = hide_us };
 	q->receivers = w;
 	loop_timer_init(&w->timer, q->sim->loop, receiver_late);
 	loop_timer_set(&w->timer, wait_s * SPOT_US_PER_S);
@@ -234,19 +257,21 @@ void sqs_park(struct sim_req *rq, struct sim_reply *rep, struct queue *q, int64_
 	sqs_wake(q);
 }
 
-/* ---- sending and deleting --------------------------------------------------------------- */
+/* ---- sending and deleting -------------------------------------------------------------------- */
 
 struct message *sqs_put(struct queue *q, const char *body)
 {
 	struct message *m = calloc(1, sizeof(*m));
 	char id[33];
 
-	if (!m)
+	if (!m) {
 		abort();
+	}
 	rng_hex(&q->sim->rng, id, 16);
 	m->id = malloc(40);
-	if (!m->id)
+	if (!m->id) {
 		abort();
+	}
 	snprintf(m->id, 40, "%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12, id + 16, id + 20);
 	m->body = dup_text(body);
 	m->sent_us = m->visible_us = sim_wall(q->sim);
@@ -258,8 +283,9 @@ struct message *sqs_put(struct queue *q, const char *body)
 /* false: not a handle at all. One of an earlier delivery is accepted and does nothing. */
 bool sqs_delete(struct queue *q, const char *handle)
 {
-	if (!handle || !str_prefix(handle, HANDLE_HEAD))
+	if (!handle || !str_prefix(handle, HANDLE_HEAD)) {
 		return false;
+	}
 	for (struct message **at = &q->first; *at; at = &(*at)->next) {
 		if (str_same((*at)->handle, handle)) {
 			message_drop(q, at);
@@ -269,14 +295,15 @@ bool sqs_delete(struct queue *q, const char *handle)
 	return true;
 }
 
-/* ---- for events ------------------------------------------------------------------------- */
+/* ---- for events ------------------------------------------------------------------------------ */
 
 void sqs_event(struct sim *s, const char *region, const char *body)
 {
 	(void)sqs_queue_find(s, region, SQS_OWN_QUEUE);
 	for (struct queue *q = state(s)->queues; q; q = q->next) {
-		if (!str_same(q->region, region) || !str_prefix(q->name, SQS_RULE_PREFIX))
+		if (!str_same(q->region, region) || !str_prefix(q->name, SQS_RULE_PREFIX)) {
 			continue;
+		}
 		sqs_forget_old(q);
 		sqs_put(q, body);
 		sqs_wake(q);
@@ -290,8 +317,9 @@ void sqs_free(struct sqs *x)
 
 		x->queues = q->next;
 		loop_timer_stop(&q->timer);
-		while (q->first)
+		while (q->first) {
 			message_drop(q, &q->first);
+		}
 		free(q->region);
 		free(q->name);
 		free(q->policy);

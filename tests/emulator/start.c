@@ -16,34 +16,36 @@
 
 struct sim_conf sim_conf_default(void)
 {
-	return (struct sim_conf){.data_dir = CLOUDSIM_DATA,
-	    .throttle = true,
-	    .scale = 1,
-	    .boot_us = 300000,
-	    .terminate_us = 300000,
-	    .notice_us = 120 * SPOT_US_PER_S,
-	    .supply = "open",
-	    .supply_unit = 4,
-	    .quota_vcpus = 100000};
+	return (struct sim_conf){ .data_dir = CLOUDSIM_DATA,
+		.throttle = true,
+		.scale = 1,
+		.boot_us = 300000,
+		.terminate_us = 300000,
+		.notice_us = 120 * SPOT_US_PER_S,
+		.supply = "open",
+		.supply_unit = 4,
+		.quota_vcpus = 100000 };
 }
 
 static bool open_ports(struct sim *s, struct spot_err *err)
 {
-	struct httpd_conf c = {.address = "127.0.0.1", .ctx = &s->shared, .url_max = 16384};
+	struct httpd_conf c = { .address = "127.0.0.1", .ctx = &s->shared, .url_max = 16384 };
 
 	s->shared.sim = s;
 	c.port = s->conf.port;
 	c.body_max = front_body_max;
 	c.handle = front_handle;
 	c.queued_max = (size_t)256 << 20;
-	if (httpd_new(s->loop, &c, &s->http, err) != SPOT_OK)
+	if (httpd_new(s->loop, &c, &s->http, err) != SPOT_OK) {
 		return false;
+	}
 	c.ctx = s;
 	c.port = s->conf.control_port;
 	c.body_max = NULL;
 	c.handle = control_handle;
-	if (httpd_new(s->loop, &c, &s->control_http, err) != SPOT_OK)
+	if (httpd_new(s->loop, &c, &s->control_http, err) != SPOT_OK) {
 		return false;
+	}
 	c.port = s->conf.imds_port;
 	c.handle = imds_handle;
 	return httpd_new(s->loop, &c, &s->imds_http, err) == SPOT_OK && clouds_open(s, err);
@@ -66,8 +68,9 @@ static bool announce(struct sim *s)
 
 	/* For a broker's identity_certs: what signs the documents of AWS's instances here. */
 	snprintf(path, sizeof(path), "%s/aws-identity.pem", s->conf.dir);
-	if (!file_put(path, certificate, strlen(certificate), 0644))
+	if (!file_put(path, certificate, strlen(certificate), 0644)) {
 		return false;
+	}
 	json_object_set_new(doc, "files", json_pack("{s:s}", "aws_identity_certs", path));
 	clouds_announce(s, json_object_get(doc, "urls"), NULL);
 	text = json_text(a, doc);
@@ -89,8 +92,9 @@ static bool apply_markets(struct sim *s, struct spot_err *err)
 			err_set(err, SPOT_CONFIG, "cannot read %s", s->conf.markets[k]);
 			return false;
 		}
-		if (json_parse(text, s->conf.markets[k], &doc, err) != SPOT_OK)
+		if (json_parse(text, s->conf.markets[k], &doc, err) != SPOT_OK) {
 			return false;
+		}
 		ok = control_apply(s, doc, err);
 		json_decref(doc);
 		if (!ok) {
@@ -116,18 +120,22 @@ bool sim_open(struct sim *s, struct spot_err *err)
 	aws_state_new(s);
 	lambda_new(s);
 	s3_new(s);
-	if (!market_load(s, err) || !clouds_load(s, err) || !apply_markets(s, err) || !open_ports(s, err))
+	if (!market_load(s, err) || !clouds_load(s, err) || !apply_markets(s, err) ||
+	    !open_ports(s, err)) {
 		return false;
-	if (announce(s))
+	}
+	if (announce(s)) {
 		return true;
+	}
 	err_set(err, SPOT_CONFIG, "cannot write %s/cloudsim.json", s->conf.dir);
 	return false;
 }
 
 void sim_quit(struct sim *s)
 {
-	if (s->quitting)
+	if (s->quitting) {
 		return;
+	}
 	s->quitting = true;
 	inst_quit_all(s);
 	clouds_stop(s);

@@ -16,22 +16,25 @@ struct throttle {
 void throttle_new(struct sim *s)
 {
 	s->throttle = calloc(1, sizeof(*s->throttle));
-	if (!s->throttle)
+	if (!s->throttle) {
 		abort();
+	}
 }
 
 void throttle_reset(struct sim *s)
 {
-	for (size_t k = 0; k < s->throttle->n; k++)
+	for (size_t k = 0; k < s->throttle->n; k++) {
 		free(s->throttle->buckets[k].key);
+	}
 	free(s->throttle->buckets);
-	*s->throttle = (struct throttle){0};
+	*s->throttle = (struct throttle){ 0 };
 }
 
 void throttle_free(struct sim *s)
 {
-	if (!s->throttle)
+	if (!s->throttle) {
 		return;
+	}
 	throttle_reset(s);
 	free(s->throttle);
 	s->throttle = NULL;
@@ -43,23 +46,27 @@ bool throttle_take(struct sim *s, const char *key, double burst, double per_seco
 	struct bucket *b = NULL;
 	int64_t now = loop_mono_us(s->loop);
 
-	if (!s->conf.throttle)
+	if (!s->conf.throttle) {
 		return true;
+	}
 	for (size_t k = 0; k < t->n && !b; k++) {
-		if (str_same(t->buckets[k].key, key))
+		if (str_same(t->buckets[k].key, key)) {
 			b = &t->buckets[k];
+		}
 	}
 	if (!b) {
 		t->buckets = realloc(t->buckets, (t->n + 1) * sizeof(*t->buckets));
-		if (!t->buckets)
+		if (!t->buckets) {
 			abort();
+		}
 		b = &t->buckets[t->n++];
-		*b = (struct bucket){dup_text(key), burst, now};
+		*b = (struct bucket){ dup_text(key), burst, now };
 	}
 	b->tokens = MIN(burst, b->tokens + (double)(now - b->at_us) * 1e-6 * per_second);
 	b->at_us = now;
-	if (b->tokens < cost)
+	if (b->tokens < cost) {
 		return false;
+	}
 	b->tokens -= cost;
 	return true;
 }
@@ -67,8 +74,9 @@ bool throttle_take(struct sim *s, const char *key, double burst, double per_seco
 double throttle_left(const struct sim *s, const char *key, double burst)
 {
 	for (size_t k = 0; k < s->throttle->n; k++) {
-		if (str_same(s->throttle->buckets[k].key, key))
+		if (str_same(s->throttle->buckets[k].key, key)) {
 			return s->throttle->buckets[k].tokens;
+		}
 	}
 	return burst;
 }

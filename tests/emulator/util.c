@@ -28,11 +28,13 @@ char *dup_text(const char *s)
 {
 	char *d;
 
-	if (!s)
+	if (!s) {
 		return NULL;
+	}
 	d = strdup(s);
-	if (!d)
+	if (!d) {
 		abort();
+	}
 	return d;
 }
 
@@ -50,24 +52,28 @@ bool glob_match(const char *p, const char *t)
 {
 	for (; *p; p++) {
 		if (*p == '*') {
-			while (p[1] == '*')
+			while (p[1] == '*') {
 				p++;
-			if (!p[1])
+			}
+			if (!p[1]) {
 				return true;
+			}
 			for (; *t; t++) {
-				if (glob_match(p + 1, t))
+				if (glob_match(p + 1, t)) {
 					return true;
+				}
 			}
 			return glob_match(p + 1, t);
 		}
-		if (*p == '\\' && p[1])
+		if (*p == '\\' && p[1]) {
 			p++;
-		else if (*p == '?' && *t) {
+		} else if (*p == '?' && *t) {
 			t++;
 			continue;
 		}
-		if (*p != *t)
+		if (*p != *t) {
 			return false;
+		}
 		t++;
 	}
 	return *t == '\0';
@@ -78,10 +84,12 @@ static bool write_all(int fd, const char *p, size_t n)
 	while (n > 0) {
 		ssize_t w = write(fd, p, n);
 
-		if (w < 0 && errno == EINTR)
+		if (w < 0 && errno == EINTR) {
 			continue;
-		if (w <= 0)
+		}
+		if (w <= 0) {
 			return false;
+		}
 		p += w;
 		n -= (size_t)w;
 	}
@@ -96,13 +104,16 @@ bool file_put(const char *path, const void *p, size_t n, int mode)
 
 	snprintf(tmp, sizeof(tmp), "%s.tmp", path);
 	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-	if (fd < 0)
+	if (fd < 0) {
 		return false;
+	}
 	ok = write_all(fd, p, n);
-	if (close(fd) != 0)
+	if (close(fd) != 0) {
 		ok = false;
-	if (ok && rename(tmp, path) == 0)
+	}
+	if (ok && rename(tmp, path) == 0) {
 		return true;
+	}
 	unlink(tmp);
 	return false;
 }
@@ -114,8 +125,9 @@ bool file_get(struct arena *a, const char *path, struct str *ret)
 	char *p;
 	size_t at = 0;
 
-	if (fd < 0)
+	if (fd < 0) {
 		return false;
+	}
 	if (fstat(fd, &st) != 0 || st.st_size < 0) {
 		close(fd);
 		return false;
@@ -124,16 +136,19 @@ bool file_get(struct arena *a, const char *path, struct str *ret)
 	while (at < (size_t)st.st_size) {
 		ssize_t r = read(fd, p + at, (size_t)st.st_size - at);
 
-		if (r < 0 && errno == EINTR)
+		if (r < 0 && errno == EINTR) {
 			continue;
-		if (r <= 0)
+		}
+		if (r <= 0) {
 			break;
+		}
 		at += (size_t)r;
 	}
 	close(fd);
-	if (at != (size_t)st.st_size)
+	if (at != (size_t)st.st_size) {
 		return false;
-	*ret = (struct str){p, at};
+	}
+	*ret = (struct str){ p, at };
 	return true;
 }
 

@@ -12,7 +12,7 @@ struct wait {
 	struct httpd_req *r;
 	uint64_t since;
 	const char *type, *instance, *token; /* in the request's arena */
-	int64_t want;			     /* matching events wanted */
+	int64_t want; /* matching events wanted */
 	struct loop_timer timer;
 };
 struct waits {
@@ -86,8 +86,9 @@ void waits_park(struct sim *s, struct httpd_req *r)
 {
 	struct wait *w = calloc(1, sizeof(*w));
 
-	if (!w)
+	if (!w) {
 		abort();
+	}
 	w->sim = s;
 	w->r = r;
 	w->since = (uint64_t)query_i64(r, "since", 0);
@@ -100,8 +101,9 @@ void waits_park(struct sim *s, struct httpd_req *r)
 	loop_timer_init(&w->timer, s->loop, wait_timeout);
 	r->user = w;
 	r->gone = wait_gone;
-	if (!wait_try(w))
+	if (!wait_try(w)) {
 		loop_timer_set(&w->timer, MAX(query_i64(r, "timeout_ms", 30000), 1) * 1000);
+	}
 }
 
 static void waits_check(struct loop_task *t)
@@ -117,15 +119,17 @@ static void waits_check(struct loop_task *t)
 
 void waits_wake(struct sim *s)
 {
-	if (s->waits && s->waits->first && !s->waits->task.queued)
+	if (s->waits && s->waits->first && !s->waits->task.queued) {
 		loop_defer(s->loop, &s->waits->task, waits_check);
+	}
 }
 
 void waits_new(struct sim *s)
 {
 	s->waits = calloc(1, sizeof(*s->waits));
-	if (!s->waits)
+	if (!s->waits) {
 		abort();
+	}
 	s->waits->sim = s;
 }
 
@@ -133,8 +137,9 @@ void waits_free(struct sim *s)
 {
 	struct wait *next;
 
-	if (!s->waits)
+	if (!s->waits) {
 		return;
+	}
 	loop_defer_cancel(s->loop, &s->waits->task);
 	for (struct wait *w = s->waits->first; w; w = next) {
 		next = w->next;

@@ -6,12 +6,23 @@ void x_raw(struct sbuf *b, const char *text)
 {
 	for (; text && *text; text++) {
 		switch (*text) {
-		case '&': sbuf_puts(b, "&amp;"); break;
-		case '<': sbuf_puts(b, "&lt;"); break;
-		case '>': sbuf_puts(b, "&gt;"); break;
-		case '"': sbuf_puts(b, "&quot;"); break;
-		case '\r': sbuf_puts(b, "&#13;"); break;
-		default: sbuf_putc(b, *text);
+		case '&':
+			sbuf_puts(b, "&amp;");
+			break;
+		case '<':
+			sbuf_puts(b, "&lt;");
+			break;
+		case '>':
+			sbuf_puts(b, "&gt;");
+			break;
+		case '"':
+			sbuf_puts(b, "&quot;");
+			break;
+		case '\r':
+			sbuf_puts(b, "&#13;");
+			break;
+		default:
+			sbuf_putc(b, *text);
 		}
 	}
 }
@@ -28,8 +39,9 @@ void x_close(struct sbuf *b, const char *tag)
 
 void x_text(struct sbuf *b, const char *tag, const char *text)
 {
-	if (!text)
+	if (!text) {
 		return;
+	}
 	x_open(b, tag);
 	x_raw(b, text);
 	x_close(b, tag);

@@ -1,4 +1,5 @@
-/* The agent's boot file, as user data wrote it; and what metadata services and object stores answer. */
+/* The agent's boot file, as user data wrote it; and what metadata services and object stores
+ * answer. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "agent/agent.h"
@@ -32,9 +33,9 @@ __attribute__((destructor)) static void remove_folder(void)
 /* NUL terminated, as replies are. */
 static void replies(const char *text, size_t n)
 {
-	struct str body = {text, n};
+	struct str body = { text, n };
 	struct azure_event events[AZURE_EVENTS_MAX];
-	struct gcp_key key = {0};
+	struct gcp_key key = { 0 };
 	char *lines[UPLOAD_HEADERS_MAX + 1];
 	json_t *o = NULL;
 	int64_t next = 0, at = 0;
@@ -42,15 +43,17 @@ static void replies(const char *text, size_t n)
 
 	if (notice_azure_events(body, "vm", 0, events, &count)) {
 		FUZZ_CHECK(count <= AZURE_EVENTS_MAX);
-		for (size_t i = 0; i < count; i++)
+		for (size_t i = 0; i < count; i++) {
 			FUZZ_CHECK(events[i].id[0] != '\0' && events[i].kind <= NOTICE_MAINTENANCE);
+		}
 	}
 	(void)!notice_aws_action(body, 0, &at);
 	(void)!notice_aws_maintenance(body, &at);
 	notice_gcp_answer(&key, 1, text, body);
 	FUZZ_CHECK(strpbrk(key.etag, "&#?/ \r\n") == NULL && key.next_us >= 1);
-	if (upload_range(text, &next))
+	if (upload_range(text, &next)) {
 		FUZZ_CHECK(next >= 0);
+	}
 	(void)!upload_block_is_listed(text, "id");
 	if (json_parse(body, "headers", &o, NULL) == SPOT_OK) {
 		(void)!http_headers_read(o, lines, UPLOAD_HEADERS_MAX);
@@ -64,8 +67,8 @@ static void replies(const char *text, size_t n)
 
 int fuzz_one(const uint8_t *p, size_t n)
 {
-	struct boot b = {0};
-	struct spot_err err = {0};
+	struct boot b = { 0 };
+	struct spot_err err = { 0 };
 	enum spot_rc rc;
 	char path[64];
 	char *text;
@@ -84,7 +87,8 @@ int fuzz_one(const uint8_t *p, size_t n)
 	rc = boot_read(folder(), &b, &err);
 	fuzz_check_err(rc, &err);
 	if (rc == SPOT_OK) {
-		FUZZ_CHECK(str_prefix(b.url, "http") && b.url[strlen(b.url) - 1] != '/' && b.orphan_us > 0);
+		FUZZ_CHECK(str_prefix(b.url, "http") && b.url[strlen(b.url) - 1] != '/' &&
+		    b.orphan_us > 0);
 		FUZZ_CHECK(b.provider != NULL && b.install != NULL && b.node != NULL);
 		boot_fini(&b);
 	}

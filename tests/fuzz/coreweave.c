@@ -1,5 +1,5 @@
-/* Replies of Kubernetes API servers and of CoreWeave's control plane to every verb, through the step functions. The input's
- * name is a case of tests/unit/providers/coreweave/cases.c. */
+/* Replies of Kubernetes API servers and of CoreWeave's control plane to every verb, through the
+ * step functions. The input's name is a case of tests/unit/providers/coreweave/cases.c. */
 #include "base/base.h"
 #include "replies.h"
 #include "cases.h"
@@ -38,7 +38,8 @@ int fuzz_one(const uint8_t *p, size_t n)
 	if (k == NULL) {
 		/* Anything else is a reply to auth: clusters and tokens, or a kubeconfig. */
 		cks = strcmp(r.name, "kubeconfig") != 0;
-		drive_init(&d, cks ? &coreweave_ops : &kubernetes_ops, cks ? case_env : NULL, cks ? case_settings : case_kube_settings);
+		drive_init(&d, cks ? &coreweave_ops : &kubernetes_ops, cks ? case_env : NULL,
+		    cks ? case_settings : case_kube_settings);
 		replies_run(&d, &r, DRIVE_AUTH, NULL);
 		drive_fini(&d);
 		return 0;

@@ -6,8 +6,8 @@
 int fuzz_one(const uint8_t *p, size_t n)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct csv c = {0};
-	struct spot_err err = {0};
+	struct csv c = { 0 };
+	struct spot_err err = { 0 };
 	enum spot_rc rc = csv_open(&c, a, fuzz_view(a, p, n), &err);
 	size_t rows = 0;
 	int got;

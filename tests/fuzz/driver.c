@@ -1,6 +1,6 @@
 /*
- * Replays a corpus: every file of a folder as it is, then seeded mutations of them. Needs no fuzzing engine, so it runs in the
- * unit suite with any compiler and under any sanitizer.
+ * Replays a corpus: every file of a folder as it is, then seeded mutations of them. Needs no
+ * fuzzing engine, so it runs in the unit suite with any compiler and under any sanitizer.
  *
  *	driver FOLDER [MUTATIONS [SEED]]      driver FILE
  *
@@ -21,9 +21,12 @@
 
 #define FILES_MAX 4096
 #define INPUT_MAX ((size_t)1 << 17)
-#define SLOW_S    20
+#define SLOW_S 20
 
-static struct { uint8_t *p; size_t n; } corpus[FILES_MAX];
+static struct {
+	uint8_t *p;
+	size_t n;
+} corpus[FILES_MAX];
 static size_t corpus_n;
 static uint8_t input[INPUT_MAX];
 static size_t input_n;
@@ -103,7 +106,7 @@ static void load_folder(const char *dir)
 	free(names);
 }
 
-/* ---- mutations --------------------------------------------------------------------------------------- */
+/* ---- mutations ------------------------------------------------------------------------------- */
 
 static void insert(size_t at, const void *p, size_t n)
 {
@@ -126,10 +129,14 @@ static void graft(struct rng *r, size_t at)
 
 static void mutate_once(struct rng *r)
 {
-	static const char *const words[] = {"0", "-1", "9223372036854775807", "-9223372036854775808", "1e999", "18446744073709551616",
-	    "null", "true", "{", "}", "[", "]", "\"", "\\", "<", ">", "&", "\n", "\r\n", ":", ",", "\xff\xfe", "\\u0000", "%00", "%", "Z",
-	    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"};
-	size_t at = rng_below(r, input_n + 1), n = at < input_n ? 1 + rng_below(r, MIN(input_n - at, (size_t)64)) : 0;
+	static const char *const words[] = {
+		"0", "-1", "9223372036854775807", "-9223372036854775808", "1e999",
+		"18446744073709551616", "null", "true", "{", "}", "[", "]", "\"", "\\", "<", ">",
+		"&", "\n", "\r\n", ":", ",", "\xff\xfe", "\\u0000", "%00", "%", "Z",
+		"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	};
+	size_t at = rng_below(r, input_n + 1),
+	       n = at < input_n ? 1 + rng_below(r, MIN(input_n - at, (size_t)64)) : 0;
 	const char *word = words[rng_below(r, ARRAY_LEN(words))];
 
 	switch (rng_below(r, 7)) {
@@ -185,8 +192,9 @@ static void run_mutations(uint64_t count, uint64_t seed)
 
 int main(int argc, char **argv)
 {
-	static const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM};
-	uint64_t mutations = argc > 2 ? strtoull(argv[2], NULL, 10) : 2000, seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 20260101;
+	static const int signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM };
+	uint64_t mutations = argc > 2 ? strtoull(argv[2], NULL, 10) : 2000,
+		 seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 20260101;
 	struct stat st;
 
 	if (argc < 2 || stat(argv[1], &st) != 0) {

@@ -11,7 +11,7 @@ int fuzz_one(const uint8_t *p, size_t n)
 	AUTO(json) json_t *j = NULL, *again = NULL;
 	struct fleet_spec *f = NULL, *back = NULL;
 	const char *name = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_rc rc = fleet_spec_parse(a, fuzz_view(a, p, n), &f, &name, &err);
 
 	fuzz_check_err(rc, &err);

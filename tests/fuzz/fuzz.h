@@ -1,6 +1,7 @@
 /*
- * What a fuzz target is: one function that takes any bytes, does what the product does with them, and checks what must hold
- * whatever they are. It must not depend on what ran before it. FUZZ_CHECK aborts: both drivers keep the input then.
+ * What a fuzz target is: one function that takes any bytes, does what the product does with them,
+ * and checks what must hold whatever they are. It must not depend on what ran before it. FUZZ_CHECK
+ * aborts: both drivers keep the input then.
  */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
@@ -10,12 +11,12 @@
 
 int fuzz_one(const uint8_t *p, size_t n);
 
-#define FUZZ_CHECK(cond)                                                                      \
-	do {                                                                                  \
-		if (!(cond)) {                                                                \
+#define FUZZ_CHECK(cond) \
+	do { \
+		if (!(cond)) { \
 			fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #cond); \
-			abort();                                                              \
-		}                                                                             \
+			abort(); \
+		} \
 	} while (0)
 
 /* The bytes as a C string in the arena (up to the first NUL), or as a view with a NUL behind it. */

@@ -1,5 +1,6 @@
-/* Replies of a cloud to every verb, through the step functions. The input's name is a golden case of the provider that
- * this is linked with (tests/unit/providers/golden.h); any other name is its first case. */
+/* Replies of a cloud to every verb, through the step functions. The input's name is a golden case
+ * of the provider that this is linked with (tests/unit/providers/golden.h); any other name is its
+ * first case. */
 #include "base/base.h"
 #include "replies.h"
 #include "golden.h"

@@ -1,6 +1,7 @@
 /*
- * The HTTP server's parser, driven as httpd_conn.c drives it: bytes arrive in pieces, requests are taken off the front. The first
- * byte is the size of the pieces: the outcome must be the same as with all bytes at once.
+ * The HTTP server's parser, driven as httpd_conn.c drives it: bytes arrive in pieces, requests are
+ * taken off the front. The first byte is the size of the pieces: the outcome must be the same as
+ * with all bytes at once.
  */
 #include "base/base.h"
 #include "fuzz.h"
@@ -51,7 +52,8 @@ static void see_request(struct seen *s, const struct hreq *r)
 	FUZZ_CHECK(strpbrk(q->target, "\r\n \t") == NULL);
 	sbuf_printf(&s->text, "%s %s %zu %d", q->method, q->target, q->headers_n, r->keep);
 	for (size_t i = 0; i < q->headers_n; i++) {
-		FUZZ_CHECK(q->headers[i].name[0] != '\0' && strpbrk(q->headers[i].name, "\r\n \t:") == NULL);
+		FUZZ_CHECK(q->headers[i].name[0] != '\0' &&
+		    strpbrk(q->headers[i].name, "\r\n \t:") == NULL);
 		FUZZ_CHECK(strpbrk(q->headers[i].value, "\r\n") == NULL);
 		sbuf_printf(&s->text, "|%s=%s", q->headers[i].name, q->headers[i].value);
 	}
@@ -101,7 +103,7 @@ static bool step(struct hconn *c, struct seen *s)
 		FUZZ_CHECK(start <= n && n <= c->in.n && n <= HTTPD_HEAD_MAX + HTTPD_URL_MAX + 64);
 		httpd_parse_head(c, c->in.p + start, n - start);
 		sbuf_consume(&c->in, n);
-		c->scan = (struct hscan){0};
+		c->scan = (struct hscan){ 0 };
 		c->state = HCONN_BODY;
 	}
 	if (c->req->refuse) {
@@ -116,7 +118,7 @@ static bool step(struct hconn *c, struct seen *s)
 
 static void feed(const uint8_t *p, size_t n, size_t piece, struct seen *s)
 {
-	struct hconn c = {.h = server(), .state = HCONN_HEAD, .peer = "fuzz"};
+	struct hconn c = { .h = server(), .state = HCONN_HEAD, .peer = "fuzz" };
 
 	sbuf_init(&s->text, 1 << 24);
 	sbuf_puts(&s->text, "");
@@ -134,14 +136,15 @@ static void feed(const uint8_t *p, size_t n, size_t piece, struct seen *s)
 
 int fuzz_one(const uint8_t *p, size_t n)
 {
-	struct seen whole = {0}, pieces = {0};
+	struct seen whole = { 0 }, pieces = { 0 };
 
 	if (n == 0 || n > 60000) {
 		return 0;
 	}
 	feed(p + 1, n - 1, n, &whole);
 	feed(p + 1, n - 1, 1 + (p[0] & 0x3fu), &pieces);
-	FUZZ_CHECK(whole.text.n == pieces.text.n && (whole.text.n == 0 || memcmp(whole.text.p, pieces.text.p, whole.text.n) == 0));
+	FUZZ_CHECK(whole.text.n == pieces.text.n &&
+	    (whole.text.n == 0 || memcmp(whole.text.p, pieces.text.p, whole.text.n) == 0));
 	sbuf_fini(&whole.text);
 	sbuf_fini(&pieces.text);
 	return 0;

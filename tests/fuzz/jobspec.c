@@ -1,4 +1,5 @@
-/* Job files, from YAML on. What is accepted goes through its stored form and comes back the same, and no secret is in it. */
+/* Job files, from YAML on. What is accepted goes through its stored form and comes back the same,
+ * and no secret is in it. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "base/str.h"
@@ -11,7 +12,7 @@ static void check_yaml(struct arena *a, struct str text)
 {
 	struct yaml **docs = NULL;
 	size_t docs_n = 0;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_rc rc = yaml_parse(a, text, &docs, &docs_n, &err);
 
 	fuzz_check_err(rc, &err);
@@ -24,7 +25,8 @@ static void check_yaml(struct arena *a, struct str text)
 /* What stands for a secret has stars, and a quote at its ends. */
 static bool absent(const char *source, const char *p, size_t n)
 {
-	return memchr(p, '*', n) != NULL || *p == '"' || p[n - 1] == '"' || memmem(source, strlen(source), p, n) == NULL;
+	return memchr(p, '*', n) != NULL || *p == '"' || p[n - 1] == '"' ||
+	    memmem(source, strlen(source), p, n) == NULL;
 }
 
 /* No value of one line, and no line of more than 8 characters, however it was written. */
@@ -56,7 +58,7 @@ int fuzz_one(const uint8_t *p, size_t n)
 	struct job_spec *s = NULL, *back = NULL;
 	const char **warnings = NULL;
 	size_t warnings_n = 0;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_rc rc;
 
 	check_yaml(a, text);
@@ -65,19 +67,22 @@ int fuzz_one(const uint8_t *p, size_t n)
 	if (rc != SPOT_OK) {
 		return 0;
 	}
-	FUZZ_CHECK(!str_empty(s->run) && s->asks_n >= 1 && s->num_nodes >= 1 && s->num_nodes <= 256);
+	FUZZ_CHECK(
+	    !str_empty(s->run) && s->asks_n >= 1 && s->num_nodes >= 1 && s->num_nodes <= 256);
 	FUZZ_CHECK(s->team != NULL && s->project != NULL && s->class != NULL);
 	for (size_t i = 0; i < warnings_n; i++) {
 		FUZZ_CHECK(!str_empty(warnings[i]));
 	}
 	j = jobspec_to_json(s);
 	secrets = jobspec_secrets(s);
-	FUZZ_CHECK(j != NULL && json_is_object(secrets) && json_object_size(secrets) == s->secrets_n);
+	FUZZ_CHECK(
+	    j != NULL && json_is_object(secrets) && json_object_size(secrets) == s->secrets_n);
 	FUZZ_CHECK(jobspec_from_json(a, j, &back, &err) == SPOT_OK);
 	again = jobspec_to_json(back);
 	FUZZ_CHECK(json_text(a, j) != NULL);
 	check_secrets(s, jobspec_source(a, text, s));
-	/* the names of secrets are stored beside their values, and a job without a name is called job */
+	/* the names of secrets are stored beside their values, and a job without a name is called
+	 * job */
 	(void)json_object_del(j, "secrets");
 	(void)json_object_del(again, "secrets");
 	json_object_set_new(j, "name", json_string(s->name != NULL ? s->name : "job"));

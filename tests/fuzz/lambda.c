@@ -3,11 +3,17 @@
 #include "replies.h"
 #include "lambda/lambda.h"
 
-static const char *const env[] = {"LAMBDA_API_KEY", "lambda-fuzz-key-0123456789", NULL};
-static const char *const settings[] = {"ssh_key_name", "fuzz", "file_system.us-east-1", "shared", NULL};
-#define KEY {"lambda", "us-east-1", "", "gpu_1x_a10", SPOT_MARKET_ON_DEMAND}
-static const struct spot_pool_info pools[] = {
-	{.key = KEY, .zone_name = "", .shape = {.gpu_name = "A10", .gpu_milli = 1000, .arch = "x86_64"}, .quota_class = ""}};
+static const char *const env[] = { "LAMBDA_API_KEY", "lambda-fuzz-key-0123456789", NULL };
+static const char *const settings[] = { "ssh_key_name", "fuzz", "file_system.us-east-1", "shared",
+	NULL };
+#define KEY \
+	{ \
+		"lambda", "us-east-1", "", "gpu_1x_a10", SPOT_MARKET_ON_DEMAND \
+	}
+static const struct spot_pool_info pools[] = { { .key = KEY,
+    .zone_name = "",
+    .shape = { .gpu_name = "A10", .gpu_milli = 1000, .arch = "x86_64" },
+    .quota_class = "" } };
 
 union args {
 	struct spot_regions regions;
@@ -27,7 +33,8 @@ union args {
 
 static void *args_of(struct arena *a, enum drive_verb verb)
 {
-	static const char *const refs[] = {"0f1e2d3c4b5a69788796a5b4c3d2e1f0", "00000000000000000000000000000000"};
+	static const char *const refs[] = { "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+		"00000000000000000000000000000000" };
 	union args *u = arena_alloc(a, sizeof(*u));
 
 	switch (verb) {
@@ -35,30 +42,44 @@ static void *args_of(struct arena *a, enum drive_verb verb)
 		u->pools.region = "us-east-1";
 		break;
 	case DRIVE_PRICES:
-		u->prices = (struct spot_prices){.region = "us-east-1", .pools = pools, .pools_n = 1};
+		u->prices =
+		    (struct spot_prices){ .region = "us-east-1", .pools = pools, .pools_n = 1 };
 		break;
 	case DRIVE_SIGNALS:
-		u->signals = (struct spot_signals){.region = "us-east-1", .pools = pools, .pools_n = 1};
+		u->signals =
+		    (struct spot_signals){ .region = "us-east-1", .pools = pools, .pools_n = 1 };
 		break;
 	case DRIVE_QUOTAS:
 		u->quotas.region = "us-east-1";
 		break;
 	case DRIVE_LAUNCH:
-		u->launch = (struct spot_launch){.key = KEY, .zone_name = "", .shape = pools[0].shape, .token = "sb-7f3a-12-1",
-		    .name = "brk.7f3a.n12.1767323045", .install = "7f3a", .user_data = {"#!/bin/sh\n", 10}};
+		u->launch = (struct spot_launch){ .key = KEY,
+			.zone_name = "",
+			.shape = pools[0].shape,
+			.token = "sb-7f3a-12-1",
+			.name = "brk.7f3a.n12.1767323045",
+			.install = "7f3a",
+			.user_data = { "#!/bin/sh\n", 10 } };
 		break;
 	case DRIVE_FIND:
-		u->find = (struct spot_find){.region = "us-east-1", .zone = "", .token = "sb-7f3a-12-1",
-		    .name = "brk.7f3a.n12.1767323045", .install = "7f3a"};
+		u->find = (struct spot_find){ .region = "us-east-1",
+			.zone = "",
+			.token = "sb-7f3a-12-1",
+			.name = "brk.7f3a.n12.1767323045",
+			.install = "7f3a" };
 		break;
 	case DRIVE_LIST:
-		u->list = (struct spot_list){.region = "", .install = "7f3a"};
+		u->list = (struct spot_list){ .region = "", .install = "7f3a" };
 		break;
 	case DRIVE_DESCRIBE:
-		u->describe = (struct spot_describe){.region = "us-east-1", .refs = refs, .refs_n = 2};
+		u->describe =
+		    (struct spot_describe){ .region = "us-east-1", .refs = refs, .refs_n = 2 };
 		break;
 	case DRIVE_TERMINATE:
-		u->terminate = (struct spot_terminate){.region = "us-east-1", .zone = "", .ref = refs[0], .spot_request = ""};
+		u->terminate = (struct spot_terminate){ .region = "us-east-1",
+			.zone = "",
+			.ref = refs[0],
+			.spot_request = "" };
 		break;
 	case DRIVE_AUTH:
 	case DRIVE_REGIONS:
@@ -69,7 +90,8 @@ static void *args_of(struct arena *a, enum drive_verb verb)
 	case DRIVE_WATCH:
 		break;
 	case DRIVE_CHECK:
-		u->check = (struct spot_check){.region = "us-east-1", .pools = pools, .pools_n = 1};
+		u->check =
+		    (struct spot_check){ .region = "us-east-1", .pools = pools, .pools_n = 1 };
 		break;
 	}
 	return u;
@@ -77,11 +99,15 @@ static void *args_of(struct arena *a, enum drive_verb verb)
 
 static enum drive_verb verb_of(const char *name)
 {
-	static const struct { const char *name; enum drive_verb verb; } verbs[] = {
-		{"regions", DRIVE_REGIONS}, {"pools", DRIVE_POOLS}, {"prices", DRIVE_PRICES}, {"signals", DRIVE_SIGNALS},
-		{"quotas", DRIVE_QUOTAS}, {"launch", DRIVE_LAUNCH}, {"find", DRIVE_FIND}, {"list", DRIVE_LIST},
-		{"describe", DRIVE_DESCRIBE}, {"terminate", DRIVE_TERMINATE}, {"whoami", DRIVE_WHOAMI},
-		{"check", DRIVE_CHECK}};
+	static const struct {
+		const char *name;
+		enum drive_verb verb;
+	} verbs[] = { { "regions", DRIVE_REGIONS }, { "pools", DRIVE_POOLS },
+		{ "prices", DRIVE_PRICES }, { "signals", DRIVE_SIGNALS },
+		{ "quotas", DRIVE_QUOTAS }, { "launch", DRIVE_LAUNCH }, { "find", DRIVE_FIND },
+		{ "list", DRIVE_LIST }, { "describe", DRIVE_DESCRIBE },
+		{ "terminate", DRIVE_TERMINATE }, { "whoami", DRIVE_WHOAMI },
+		{ "check", DRIVE_CHECK } };
 
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		if (strcmp(verbs[i].name, name) == 0) {
@@ -93,8 +119,10 @@ static enum drive_verb verb_of(const char *name)
 
 static bool has(const struct spot_provider_ops *o, enum drive_verb verb)
 {
-	return (verb != DRIVE_SIGNALS || o->signals != NULL) && (verb != DRIVE_QUOTAS || o->quotas != NULL) &&
-	       (verb != DRIVE_WHOAMI || o->whoami != NULL) && (verb != DRIVE_NOTICES || o->notices != NULL);
+	return (verb != DRIVE_SIGNALS || o->signals != NULL) &&
+	    (verb != DRIVE_QUOTAS || o->quotas != NULL) &&
+	    (verb != DRIVE_WHOAMI || o->whoami != NULL) &&
+	    (verb != DRIVE_NOTICES || o->notices != NULL);
 }
 
 int fuzz_one(const uint8_t *p, size_t n)

@@ -1,5 +1,5 @@
-/* Log lines with secrets in them: after redact_text no registered value is left. The input is: secrets, a line each; an empty line;
- * the text. */
+/* Log lines with secrets in them: after redact_text no registered value is left. The input is:
+ * secrets, a line each; an empty line; the text. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "base/redact.h"
@@ -35,10 +35,13 @@ int fuzz_one(const uint8_t *p, size_t n)
 	FUZZ_CHECK(len <= n - at);
 	for (size_t i = 0; i < k; i++) {
 		/* the marks themselves may make up a secret that has their characters */
-		bool odd = memchr(secrets[i].p, '*', secrets[i].n) != NULL || memchr(secrets[i].p, '[', secrets[i].n) != NULL ||
-		           memchr(secrets[i].p, ']', secrets[i].n) != NULL || memmem("redacted", 8, secrets[i].p, secrets[i].n) != NULL;
+		bool odd = memchr(secrets[i].p, '*', secrets[i].n) != NULL ||
+		    memchr(secrets[i].p, '[', secrets[i].n) != NULL ||
+		    memchr(secrets[i].p, ']', secrets[i].n) != NULL ||
+		    memmem("redacted", 8, secrets[i].p, secrets[i].n) != NULL;
 
-		FUZZ_CHECK(secrets[i].n < 8 || odd || memmem(text, len, secrets[i].p, secrets[i].n) == NULL);
+		FUZZ_CHECK(secrets[i].n < 8 || odd ||
+		    memmem(text, len, secrets[i].p, secrets[i].n) == NULL);
 	}
 	for (size_t i = k; i-- > 0;) {
 		redact_remove(secrets[i].p, secrets[i].n);

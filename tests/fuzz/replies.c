@@ -11,7 +11,9 @@ static void read_one(struct arena *a, struct str part, struct drive_try *t)
 	char *line = arena_strndup(a, part.p, strnlen(part.p, line_n)), *rest = NULL;
 	long status = strtol(line, &rest, 10);
 
-	*t = (struct drive_try){.status = status >= 100 && status < 600 ? (int)status : status == 0 ? 0 : 200};
+	*t = (struct drive_try){ .status = status >= 100 && status < 600 ? (int)status
+		    : status == 0                                        ? 0
+									 : 200 };
 	rest += *rest == ' ';
 	if (strchr(rest, ':') != NULL && rest[0] != ':') {
 		t->reply_headers[0] = rest;
@@ -34,7 +36,8 @@ void replies_read(struct arena *a, const uint8_t *p, size_t n, struct replies *r
 	while (at != NULL && ret->n < REPLIES_MAX) {
 		const char *next = memchr(at + 1, MARK, (size_t)(end - at - 1));
 
-		read_one(a, (struct str){at + 1, (size_t)((next != NULL ? next : end) - at - 1)}, &ret->tries[ret->n++]);
+		read_one(a, (struct str){ at + 1, (size_t)((next != NULL ? next : end) - at - 1) },
+		    &ret->tries[ret->n++]);
 		at = next;
 	}
 }

@@ -1,4 +1,5 @@
-/* The small parsers: numbers, money, durations, times, URLs. The first byte picks one. Each agrees with its printer. */
+/* The small parsers: numbers, money, durations, times, URLs. The first byte picks one. Each agrees
+ * with its printer. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "base/redact.h"
@@ -12,7 +13,7 @@ static void one_url(struct arena *a, const char *s, size_t n)
 	char hidden[256];
 
 	FUZZ_CHECK(url_decode(a, str_from(encoded), false, &back) && strcmp(back, s) == 0);
-	if (url_decode(a, (struct str){s, n}, true, &odd)) {
+	if (url_decode(a, (struct str){ s, n }, true, &odd)) {
 		FUZZ_CHECK(odd != NULL && strlen(odd) <= n);
 	}
 	redact_url(s, hidden, sizeof(hidden));

@@ -1,5 +1,5 @@
-/* Trace files: a refusal has words; what is accepted has samples in range, a zone, and a simulation of it ends with no policy
- * below the optimum. */
+/* Trace files: a refusal has words; what is accepted has samples in range, a zone, and a simulation
+ * of it ends with no policy below the optimum. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "core/trace.h"
@@ -8,20 +8,22 @@
 static void simulate(struct arena *a, struct trace *t)
 {
 	struct trace_market m;
-	struct trace_job j = {.changeover_us = t->gap_us / 2, .on_demand_micros = 3000000};
+	struct trace_job j = { .changeover_us = t->gap_us / 2, .on_demand_micros = 3000000 };
 	struct trace_run best, own;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	t->n = MIN(t->n, 60);
 	j.work_us = t->gap_us * (int64_t)(t->n / 2) + 1;
 	j.deadline_us = t->gap_us * (int64_t)t->n;
-	if (trace_market_build(a, t, NULL, 1, 1, 900000, &m, &err) != SPOT_OK || trace_job_check(&m, &j, &err) != SPOT_OK) {
+	if (trace_market_build(a, t, NULL, 1, 1, 900000, &m, &err) != SPOT_OK ||
+	    trace_job_check(&m, &j, &err) != SPOT_OK) {
 		FUZZ_CHECK(err.text[0] != '\0');
 		return;
 	}
 	trace_run_optimal(a, &m, &j, 0, &best);
 	for (size_t i = 0; policy_at(i) != NULL; i++) {
-		enum spot_rc rc = trace_run_policy(a, &m, &j, 0, policy_at(i), NULL, 0, true, &own, &err);
+		enum spot_rc rc =
+		    trace_run_policy(a, &m, &j, 0, policy_at(i), NULL, 0, true, &own, &err);
 
 		FUZZ_CHECK(rc == SPOT_OK && !own.missed && own.cost_micros >= best.cost_micros);
 	}
@@ -32,19 +34,20 @@ int fuzz_one(const uint8_t *p, size_t n)
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct str text = fuzz_view(a, p, n);
 	enum spot_rc rc;
-	struct trace t = {0};
-	struct spot_err err = {0};
+	struct trace t = { 0 };
+	struct spot_err err = { 0 };
 
 	rc = trace_parse_supply(a, text, "f/us-east-1a_v100_1.json", &t, &err);
 	fuzz_check_err(rc, &err);
 	if (rc == SPOT_OK) {
-		FUZZ_CHECK(t.n > 0 && t.gap_us >= SPOT_US_PER_S && strcmp(t.region, "us-east-1") == 0);
+		FUZZ_CHECK(
+		    t.n > 0 && t.gap_us >= SPOT_US_PER_S && strcmp(t.region, "us-east-1") == 0);
 		for (size_t i = 0; i < t.n; i++) {
 			FUZZ_CHECK(t.counts[i] >= 0 && t.counts[i] <= TRACE_COUNT_MAX);
 		}
 		simulate(a, &t);
 	}
-	err = (struct spot_err){0};
+	err = (struct spot_err){ 0 };
 	rc = trace_parse_prices(a, text, "p.json", &t, &err);
 	fuzz_check_err(rc, &err);
 	for (size_t i = 0; rc == SPOT_OK && i < t.n; i++) {

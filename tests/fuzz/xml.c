@@ -19,15 +19,16 @@ int fuzz_one(const uint8_t *p, size_t n)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct xml *x = NULL;
-	struct spot_err err = {0};
-	enum spot_rc rc = xml_parse(a, (struct str){(const char *)p, n}, &x, &err);
+	struct spot_err err = { 0 };
+	enum spot_rc rc = xml_parse(a, (struct str){ (const char *)p, n }, &x, &err);
 
 	fuzz_check_err(rc, &err);
 	if (rc == SPOT_OK) {
 		FUZZ_CHECK(walk(x, 0) <= n);
 		(void)xml_at(x, "item/key");
 		FUZZ_CHECK(xml_text(x, "a/b/c", "d") != NULL);
-		for (const struct xml *i = xml_first(x, "item"); i != NULL; i = xml_next(i, "item")) {
+		for (const struct xml *i = xml_first(x, "item"); i != NULL;
+		     i = xml_next(i, "item")) {
 			FUZZ_CHECK(strcmp(i->name, "item") == 0);
 		}
 	}

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PREFIX	"spotbroker-test-"
+#define PREFIX "spotbroker-test-"
 #define DBS_MAX 200
 
 struct testdb {
@@ -44,14 +44,19 @@ static const char *tmp_dir(void)
 
 static void tree_remove(const char *path)
 {
-	const char *const argv[] = {"/bin/rm", "-rf", "--", path, NULL};
-	struct proc_spec spec = {
-	    .argv = argv, .in = -1, .out = -1, .err = -1, .uid = -1, .gid = -1};
+	const char *const argv[] = { "/bin/rm", "-rf", "--", path, NULL };
+	struct proc_spec spec = { .argv = argv,
+		.in = -1,
+		.out = -1,
+		.err = -1,
+		.uid = -1,
+		.gid = -1 };
 	int pid;
 
-	if (proc_spawn(&spec, &pid, NULL) == SPOT_OK)
+	if (proc_spawn(&spec, &pid, NULL) == SPOT_OK) {
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
+	}
 }
 
 /* Folders of tests that crashed: nobody holds their lock any more. */
@@ -65,28 +70,33 @@ static void leftovers_remove(void)
 		struct stat st;
 		int fd;
 
-		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
+		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0) {
 			continue;
+		}
 		(void)snprintf(dir, sizeof(dir), "%s/%s", tmp_dir(), e->d_name);
 		(void)snprintf(lock, sizeof(lock), "%s/lock", dir);
 		fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-		if (fd < 0)
+		if (fd < 0) {
 			continue;
+		}
 		/* Who has just made it writes its number into it once it holds it. */
-		if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_size > 0)
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
 			tree_remove(dir);
+		}
 		close(fd);
 	}
-	if (d != NULL)
+	if (d != NULL) {
 		closedir(d);
+	}
 }
 
 static void cluster_start(struct testdb *t)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
-	if (pgcluster_start(t->dir, "postgres", true, &t->cluster, &err) != SPOT_OK)
+	if (pgcluster_start(t->dir, "postgres", true, &t->cluster, &err) != SPOT_OK) {
 		die("cannot start a database", err.text);
+	}
 	(void)snprintf(t->admin, sizeof(t->admin), "%s", pgcluster_dsn(t->cluster));
 }
 
@@ -95,12 +105,15 @@ struct testdb *testdb_start(void)
 	struct testdb *t = calloc(1, sizeof(*t));
 
 	assert(t != NULL);
-	log_init(&(struct log_conf){
-	    .fd = 2, .level = LOG_ERROR, .program = "test", .clock = &clock_real});
+	log_init(&(struct log_conf){ .fd = 2,
+	    .level = LOG_ERROR,
+	    .program = "test",
+	    .clock = &clock_real });
 	leftovers_remove();
 	(void)snprintf(t->dir, sizeof(t->dir), "%s/" PREFIX "XXXXXX", tmp_dir());
-	if (mkdtemp(t->dir) == NULL)
+	if (mkdtemp(t->dir) == NULL) {
 		die(t->dir, strerror(errno));
+	}
 	cluster_start(t);
 	return t;
 }
@@ -134,7 +147,7 @@ const char *testdb_new_empty(struct testdb *t)
 
 const char *testdb_new(struct testdb *t)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	if (!t->template_made) {
 		const char *dsn;
@@ -142,8 +155,9 @@ const char *testdb_new(struct testdb *t)
 		testdb_exec(t->admin, "CREATE DATABASE migrated");
 		dsn = database_dsn(t, "migrated");
 		if (migrate_run(dsn, NULL, migrations_all, migrations_all_n, 1, NULL, &err) !=
-		    SPOT_OK)
+		    SPOT_OK) {
 			die("migrations", err.text);
+		}
 		t->template_made = true;
 	}
 	return database_create(t, "migrated");
@@ -161,8 +175,9 @@ const char *testdb_dir(const struct testdb *t)
 
 void testdb_kill(struct testdb *t)
 {
-	if (kill(pgcluster_pid(t->cluster), SIGKILL) != 0)
+	if (kill(pgcluster_pid(t->cluster), SIGKILL) != 0) {
 		die("kill", strerror(errno));
+	}
 	pgcluster_stop(t->cluster);
 	t->cluster = NULL;
 }
@@ -175,21 +190,24 @@ void testdb_restart(struct testdb *t)
 
 void testdb_stop(struct testdb *t)
 {
-	if (t == NULL)
+	if (t == NULL) {
 		return;
+	}
 	pgcluster_stop(t->cluster);
 	tree_remove(t->dir);
-	for (int i = 0; i < t->n; i++)
+	for (int i = 0; i < t->n; i++) {
 		free(t->dsns[i]);
+	}
 	free(t);
 }
 
 void testdb_exec(const char *dsn, const char *sql)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
-	if (pg_script(dsn, sql, &err) != SPOT_OK)
+	if (pg_script(dsn, sql, &err) != SPOT_OK) {
 		die(sql, err.text);
+	}
 }
 
 const char *testdb_text(const char *dsn, const char *sql)
@@ -198,11 +216,13 @@ const char *testdb_text(const char *dsn, const char *sql)
 	PGconn *c = PQconnectdb(dsn);
 	PGresult *r = PQexec(c, sql);
 
-	if (PQresultStatus(r) != PGRES_TUPLES_OK)
+	if (PQresultStatus(r) != PGRES_TUPLES_OK) {
 		die(sql, PQerrorMessage(c));
+	}
 	text[0] = '\0';
-	if (PQntuples(r) > 0)
+	if (PQntuples(r) > 0) {
 		(void)snprintf(text, sizeof(text), "%s", PQgetvalue(r, 0, 0));
+	}
 	PQclear(r);
 	PQfinish(c);
 	return text;
@@ -226,8 +246,9 @@ bool test_until(struct loop *l, int64_t limit_us, bool (*cond)(void *arg), void 
 	int64_t until = loop_mono_us(l) + limit_us;
 
 	while (!cond(arg)) {
-		if (loop_mono_us(l) >= until)
+		if (loop_mono_us(l) >= until) {
 			return false;
+		}
 		(void)loop_turn(l, 50000);
 	}
 	return true;

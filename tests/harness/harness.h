@@ -19,9 +19,9 @@ const char *testdb_new(struct testdb *t);
 const char *testdb_new_empty(struct testdb *t);
 int testdb_pid(const struct testdb *t);
 const char *testdb_dir(const struct testdb *t); /* where things may be put; goes with testdb_stop */
-void testdb_kill(struct testdb *t);		/* kill -9 of the postmaster */
-void testdb_restart(struct testdb *t);		/* after testdb_kill; DSNs stay valid */
-void testdb_stop(struct testdb *t);		/* NULL accepted */
+void testdb_kill(struct testdb *t); /* kill -9 of the postmaster */
+void testdb_restart(struct testdb *t); /* after testdb_kill; DSNs stay valid */
+void testdb_stop(struct testdb *t); /* NULL accepted */
 
 /* Blocking, on a connection of their own. */
 void testdb_exec(const char *dsn, const char *sql); /* a script; exits when it fails */

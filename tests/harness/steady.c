@@ -34,4 +34,4 @@ static int64_t steady_wall_us(const struct clock *c)
 	return began + set_us + steady_us(c);
 }
 
-const struct clock steady_clock = {.wall_us = steady_wall_us, .mono_us = steady_us};
+const struct clock steady_clock = { .wall_us = steady_wall_us, .mono_us = steady_us };

@@ -1,4 +1,5 @@
-/* What machines cost: every line by the price that was in force, and what the provider does not bill taken back. */
+/* What machines cost: every line by the price that was in force, and what the provider does not
+ * bill taken back. */
 #include "engine_world.h"
 
 static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(void **state)
@@ -9,10 +10,9 @@ static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(v
 
 	world_reset(w, true);
 	pool = world_pool(w, "z1", "a1", "spot",
-			  3600000000); /* a micro-dollar per microsecond, near enough */
+	    3600000000); /* a micro-dollar per microsecond, near enough */
 	now = world_us();
-	world_sql(
-	    w,
+	world_sql(w,
 	    "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
 	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')",
 	    pool, now - 5000000, now - 5000000);
@@ -20,29 +20,33 @@ static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(v
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	now = world_us();
-	world_sql(
-	    w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test')",
+	world_sql(w,
+	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test')",
 	    pool, now + 150000, now + 150000);
 	world_for(w, 500);
 	world_finish(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
-	assert_int_equal(world_int(w, "SELECT (sum(to_us - from_us) = (SELECT ended_us - "
-				      "launched_us FROM node))::int FROM ledger"),
-			 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT from_us, lag(to_us) OVER "
-				      "(ORDER BY from_us) AS was FROM ledger) x"
-				      " WHERE was IS NOT NULL AND was <> from_us"),
-			 0);
+	assert_int_equal(world_int(w,
+			     "SELECT (sum(to_us - from_us) = (SELECT ended_us - "
+			     "launched_us FROM node))::int FROM ledger"),
+	    1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM (SELECT from_us, lag(to_us) OVER "
+			     "(ORDER BY from_us) AS was FROM ledger) x"
+			     " WHERE was IS NOT NULL AND was <> from_us"),
+	    0);
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT price_micros) FROM ledger"), 2);
 	/* 1000 micro-dollars per millisecond before the change and 2000 after: exact up to the
 	 * floor of a line. */
-	assert_int_equal(
-	    world_int(w, "SELECT (abs(sum(amount_micros) - sum((to_us - from_us) * (price_micros / "
-			 "3600000000))) <= count(*))::int FROM ledger"),
+	assert_int_equal(world_int(w,
+			     "SELECT (abs(sum(amount_micros) - sum((to_us - from_us) * "
+			     "(price_micros / "
+			     "3600000000))) <= count(*))::int FROM ledger"),
 	    1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'compute' AND "
-				      "job_id = 1 AND team = 'ml'") > 0,
-			 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM ledger WHERE kind = 'compute' AND "
+			     "job_id = 1 AND team = 'ml'") > 0,
+	    1);
 }
 
 static void test_every_ledger_line_has_the_price_that_was_in_force(void **state)
@@ -53,26 +57,41 @@ static void test_every_ledger_line_has_the_price_that_was_in_force(void **state)
 
 	world_reset(w, true);
 	pool = world_pool(w, "z1", "a1", "spot", 3600000000);
-	world_sql(w, "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
-	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')", pool, now - 5000000, now - 5000000);
+	world_sql(w,
+	    "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
+	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')",
+	    pool, now - 5000000, now - 5000000);
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us IS NOT NULL AND state = 'READY'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE billed_to_us IS NOT NULL AND state = 'READY'");
 	/* Two changes while nobody bills: one interval holds them both. */
 	world_kill(w);
 	now = world_us();
-	world_sql(w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test'),"
-	    " (%d, %" PRId64 ", %" PRId64 ", 1800000000, 'test')", pool, now + 10000, now + 10000, pool, now + 20000, now + 20000);
+	world_sql(w,
+	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test'),"
+	    " (%d, %" PRId64 ", %" PRId64 ", 1800000000, 'test')",
+	    pool, now + 10000, now + 10000, pool, now + 20000, now + 20000);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_finish(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT price_micros) FROM ledger"), 3);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger l WHERE price_micros <> (SELECT p.price_micros FROM price_point p"
-	    " WHERE p.pool_id = l.pool_id AND p.effective_us <= l.from_us ORDER BY p.effective_us DESC LIMIT 1)"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger l JOIN price_point p ON p.pool_id = l.pool_id"
-	    " AND p.effective_us > l.from_us AND p.effective_us < l.to_us"), 0);
-	assert_int_equal(world_int(w, "SELECT (sum(to_us - from_us) = (SELECT ended_us - launched_us FROM node))::int FROM ledger"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM ledger l WHERE price_micros <> (SELECT "
+			     "p.price_micros FROM price_point p"
+			     " WHERE p.pool_id = l.pool_id AND p.effective_us <= l.from_us ORDER "
+			     "BY p.effective_us DESC LIMIT 1)"),
+	    0);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM ledger l JOIN price_point p ON p.pool_id = "
+			     "l.pool_id"
+			     " AND p.effective_us > l.from_us AND p.effective_us < l.to_us"),
+	    0);
+	assert_int_equal(world_int(w,
+			     "SELECT (sum(to_us - from_us) = (SELECT ended_us - launched_us FROM "
+			     "node))::int FROM ledger"),
+	    1);
 }
 
 /* Only changes are kept: the last one may be older than prices are kept for. */
@@ -85,26 +104,37 @@ static void test_a_machine_is_billed_at_a_price_whose_day_was_dropped(void **sta
 
 	world_reset(w, true);
 	pool = world_pool(w, "z1", "a1", "spot", 3600000000);
-	world_sql(w, "SELECT price_partitions_ensure(%" PRId64 ", %" PRId64 ");"
-	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')", now - day, now + 3 * day, pool, now - 5000000, now - 5000000);
+	world_sql(w,
+	    "SELECT price_partitions_ensure(%" PRId64 ", %" PRId64 ");"
+	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')",
+	    now - day, now + 3 * day, pool, now - 5000000, now - 5000000);
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us IS NOT NULL AND state = 'READY'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE billed_to_us IS NOT NULL AND state = 'READY'");
 	world_kill(w);
 	now = world_us();
-	world_sql(w, "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test')", pool, now, now);
+	world_sql(w,
+	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test')",
+	    pool, now, now);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE price_micros = 7200000000");
-	assert_int_not_equal(world_int(w, "SELECT price_partitions_drop((extract(epoch FROM now())::int8 + 2 * 86400) * 1000000)"), 0);
-	(void)snprintf(more, sizeof(more), "SELECT count(*) FROM ledger WHERE id > %" PRId64, world_int(w, "SELECT max(id) FROM ledger"));
+	assert_int_not_equal(world_int(w,
+				 "SELECT price_partitions_drop((extract(epoch FROM now())::int8 + "
+				 "2 * 86400) * 1000000)"),
+	    0);
+	(void)snprintf(more, sizeof(more), "SELECT count(*) FROM ledger WHERE id > %" PRId64,
+	    world_int(w, "SELECT max(id) FROM ledger"));
 	world_until(w, LIMIT, more);
 	world_finish(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
-	(void)snprintf(more + strlen(more), sizeof(more) - strlen(more), " AND (price_micros <> 7200000000 OR price_observed_us = 0)");
+	(void)snprintf(more + strlen(more), sizeof(more) - strlen(more),
+	    " AND (price_micros <> 7200000000 OR price_observed_us = 0)");
 	assert_int_equal(world_int(w, more), 0);
 }
 
-/* More lines than are read of one attempt: all that was computed since it began is lost, but for half a second. */
+/* More lines than are read of one attempt: all that was computed since it began is lost, but for
+ * half a second. */
 static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void **state)
 {
 	struct world *w = *state;
@@ -116,31 +146,54 @@ static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void *
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_kill(w);
-	world_sql(w, "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, to_us, price_micros, price_observed_us, amount_micros) "
-		     "SELECT 1, 'compute', 1, 1, 'spot', 1, 1, launched_us - i * 1000000::int8, launched_us - (i - 1) * 1000000::int8, price_micros, 0, 1000000 "
-		     "FROM node, generate_series(2500, 1, -1) i; "
-		     "UPDATE attempt SET created_us = n.launched_us - 2500000000, started_us = n.launched_us - 2499500000 FROM node n; "
-		     "UPDATE node SET launched_us = launched_us - 2500000000, billed_to_us = coalesce(billed_to_us, launched_us)");
+	world_sql(w,
+	    "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, "
+	    "to_us, price_micros, price_observed_us, amount_micros) "
+	    "SELECT 1, 'compute', 1, 1, 'spot', 1, 1, launched_us - i * 1000000::int8, launched_us "
+	    "- (i - 1) * 1000000::int8, price_micros, 0, 1000000 "
+	    "FROM node, generate_series(2500, 1, -1) i; "
+	    "UPDATE attempt SET created_us = n.launched_us - 2500000000, started_us = "
+	    "n.launched_us - 2499500000 FROM node n; "
+	    "UPDATE node SET launched_us = launched_us - 2500000000, billed_to_us = "
+	    "coalesce(billed_to_us, launched_us)");
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].cause = SPOT_END_RECLAIM;
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'lost_work'");
-#define STANDS " FROM ledger l WHERE node_id = 1 AND reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id)"
-	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us)" STANDS " AND kind = 'compute'"), 500000);
+#define STANDS \
+	" FROM ledger l WHERE node_id = 1 AND reverses IS NULL AND NOT EXISTS (SELECT FROM " \
+	"ledger r WHERE r.reverses = l.id)"
+	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us)" STANDS " AND kind = 'compute'"),
+	    500000);
 	/* What was billed before we meddled may have a boot in it, or the wait for its job. */
-	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us) = (SELECT least(a.ended_us, n.ended_us) - a.started_us FROM attempt a JOIN node n ON n.id = a.node_id"
-				      " WHERE n.id = 1) - coalesce((SELECT sum(to_us - from_us)" STANDS " AND kind IN ('boot', 'idle')"
-				      " AND from_us < (SELECT ended_us FROM attempt WHERE node_id = 1)), 0)" STANDS " AND kind = 'lost_work'"), 1);
-	assert_int_equal(world_int(w, "SELECT sum(amount_micros) = (SELECT sum(to_us - from_us)" STANDS ") FROM ledger WHERE node_id = 1"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) - count(DISTINCT reverses) FROM ledger WHERE reverses IS NOT NULL"), 0);
-	assert_int_equal(world_int(w, "SELECT micros = (SELECT sum(amount_micros) FROM ledger WHERE job_id = 1) FROM job_cost"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT sum(to_us - from_us) = (SELECT least(a.ended_us, n.ended_us) "
+			     "- a.started_us FROM attempt a JOIN node n ON n.id = a.node_id"
+			     " WHERE n.id = 1) - coalesce((SELECT sum(to_us - from_us)" STANDS
+			     " AND kind IN ('boot', 'idle')"
+			     " AND from_us < (SELECT ended_us FROM attempt WHERE node_id = 1)), "
+			     "0)" STANDS " AND kind = 'lost_work'"),
+	    1);
+	assert_int_equal(world_int(w,
+			     "SELECT sum(amount_micros) = (SELECT sum(to_us - from_us)" STANDS
+			     ") FROM ledger WHERE node_id = 1"),
+	    1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) - count(DISTINCT reverses) FROM ledger WHERE "
+			     "reverses IS NOT NULL"),
+	    0);
+	assert_int_equal(world_int(w,
+			     "SELECT micros = (SELECT sum(amount_micros) FROM ledger WHERE job_id "
+			     "= 1) FROM job_cost"),
+	    1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, 1);
 }
 
-/* ---- what the provider does not bill ------------------------------------------------------------- */
+/* ---- what the provider does not bill --------------------------------------------------------- */
 
-/* A machine of 3,600 dollars an hour runs and is taken, or ended by the user; its job goes on elsewhere and ends. */
+/* A machine of 3,600 dollars an hour runs and is taken, or ended by the user; its job goes on
+ * elsewhere and ends. */
 static void taken(struct world *w, int64_t free_us, enum spot_end_cause cause)
 {
 	world_reset(w, true);
@@ -155,8 +208,10 @@ static void taken(struct world *w, int64_t free_us, enum spot_end_cause cause)
 	w->cloud.list[0].cause = cause;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, 1);
-	world_until(w, LIMIT, "SELECT count(*) FROM node n WHERE id = 1 AND state = 'GONE' AND billed_to_us = ended_us"
-			      " AND EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id)");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node n WHERE id = 1 AND state = 'GONE' AND billed_to_us = "
+	    "ended_us"
+	    " AND EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id)");
 }
 
 static void test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar(void **state)
@@ -165,19 +220,33 @@ static void test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_
 
 	taken(w, SPOT_US_PER_HOUR, SPOT_END_RECLAIM);
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'credit'");
-	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"), 0);
-	assert_true(world_int(w, "SELECT -sum(amount_micros) FROM ledger WHERE kind = 'credit'") > 100000);
-	/* Each takes back one line that stood, its lost work too, and nothing of another machine. */
-	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger c JOIN ledger l ON l.id = c.reverses WHERE c.kind = 'credit'"
-				      " AND (c.amount_micros <> -l.amount_micros OR l.reverses IS NOT NULL OR c.node_id <> 1)"), 0);
-	assert_true(world_int(w, "SELECT count(*) FROM ledger c JOIN ledger l ON l.id = c.reverses"
-				 " WHERE c.kind = 'credit' AND l.kind = 'lost_work'") > 0);
-	assert_int_equal(world_int(w, "SELECT max(n) FROM (SELECT count(*) AS n FROM ledger WHERE reverses IS NOT NULL GROUP BY reverses) x"), 1);
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"),
+	    0);
+	assert_true(
+	    world_int(w, "SELECT -sum(amount_micros) FROM ledger WHERE kind = 'credit'") > 100000);
+	/* Each takes back one line that stood, its lost work too, and nothing of another
+	 * machine. */
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM ledger c JOIN ledger l ON l.id = c.reverses "
+			     "WHERE c.kind = 'credit'"
+			     " AND (c.amount_micros <> -l.amount_micros OR l.reverses IS NOT NULL "
+			     "OR c.node_id <> 1)"),
+	    0);
+	assert_true(world_int(w,
+			"SELECT count(*) FROM ledger c JOIN ledger l ON l.id = c.reverses"
+			" WHERE c.kind = 'credit' AND l.kind = 'lost_work'") > 0);
+	assert_int_equal(world_int(w,
+			     "SELECT max(n) FROM (SELECT count(*) AS n FROM ledger WHERE reverses "
+			     "IS NOT NULL GROUP BY reverses) x"),
+	    1);
 	world_until(w, LIMIT, "SELECT sum(amount_micros) > 0 FROM ledger WHERE node_id <> 1");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE node_id = 1 AND event = 'CREDITED'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM event WHERE node_id = 1 AND event = 'CREDITED'"),
+	    1);
 	/* And once. */
 	world_for(w, 400);
-	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"), 0);
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"),
+	    0);
 }
 
 static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either(void **state)
@@ -191,29 +260,36 @@ static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_eithe
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* Nobody looks for a while, half of what is waited: the job ends, and the terminate finds the machine gone. */
+	/* Nobody looks for a while, half of what is waited: the job ends, and the terminate finds
+	 * the machine gone. */
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].cause = SPOT_END_RECLAIM;
 	world_finish(w, 1);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE' AND end_cause <> 'reclaimed'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE state = 'GONE' AND end_cause <> 'reclaimed'");
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'credit'");
 	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger"), 0);
 }
 
-/* By a clock that was ahead an attempt may begin behind its machine's end: nothing of its work is billed, and nothing of it is to be booked as lost. */
+/* By a clock that was ahead an attempt may begin behind its machine's end: nothing of its work is
+ * billed, and nothing of it is to be booked as lost. */
 static void test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back(void **state)
 {
 	struct world *w = *state;
 
 	taken(w, 1000, SPOT_END_RECLAIM);
-	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE node_id = 1 AND kind = 'lost_work'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM ledger WHERE node_id = 1 AND kind = 'lost_work'");
 	world_kill(w);
-	world_sql(w, "SET session_replication_role = replica; DELETE FROM ledger WHERE node_id = 1 AND kind <> 'boot'; RESET session_replication_role");
+	world_sql(w,
+	    "SET session_replication_role = replica; DELETE FROM ledger WHERE node_id = 1 AND kind "
+	    "<> 'boot'; RESET session_replication_role");
 	assert_true(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1") > 0);
 	w->cloud.reclaim_free_us = SPOT_US_PER_HOUR;
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'credit'");
-	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"), 0);
+	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"),
+	    0);
 }
 
 static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void **state)
@@ -222,13 +298,16 @@ static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void *
 	static const struct {
 		int64_t free_us;
 		enum spot_end_cause cause;
-	} cases[] = {{SPOT_US_PER_HOUR, SPOT_END_USER}, {1000, SPOT_END_RECLAIM}, {0, SPOT_END_RECLAIM}};
+	} cases[] = { { SPOT_US_PER_HOUR, SPOT_END_USER }, { 1000, SPOT_END_RECLAIM },
+		{ 0, SPOT_END_RECLAIM } };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		taken(w, cases[i].free_us, cases[i].cause);
 		world_for(w, 600);
-		assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'credit'"), 0);
-		assert_true(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1") > 0);
+		assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'credit'"),
+		    0);
+		assert_true(
+		    world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1") > 0);
 	}
 }
 
@@ -236,13 +315,16 @@ static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void *
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_ledger_sums_to_interval_times_price_across_a_price_change),
+		cmocka_unit_test(
+		    test_the_ledger_sums_to_interval_times_price_across_a_price_change),
 		cmocka_unit_test(test_every_ledger_line_has_the_price_that_was_in_force),
 		cmocka_unit_test(test_a_machine_is_billed_at_a_price_whose_day_was_dropped),
 		cmocka_unit_test(test_weeks_of_work_that_were_lost_are_booked_to_the_last_line),
-		cmocka_unit_test(test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
+		cmocka_unit_test(
+		    test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_dollar),
 		cmocka_unit_test(test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back),
-		cmocka_unit_test(test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
+		cmocka_unit_test(
+		    test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
 		cmocka_unit_test(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),
 	};
 

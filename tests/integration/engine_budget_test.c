@@ -1,12 +1,15 @@
-/* Budgets of jobs bind: nothing is begun that is not paid for to its end, what has used its budget up saves and is parked, and goes on when
- * there is more. A machine costs a dollar an hour here; to save and to end takes 190.05 s of it, to begin 300 s more and what a start takes. */
+/* Budgets of jobs bind: nothing is begun that is not paid for to its end, what has used its budget
+ * up saves and is parked, and goes on when there is more. A machine costs a dollar an hour here; to
+ * save and to end takes 190.05 s of it, to begin 300 s more and what a start takes. */
 #include "engine_world.h"
 
 #define PARKED "SELECT count(*) FROM job WHERE state = 'PARKED'"
-#define RUNS   "SELECT count(*) FROM job WHERE state = 'RUNNING'"
+#define RUNS "SELECT count(*) FROM job WHERE state = 'RUNNING'"
 /* What it has spent now, what giving its machines back takes, and so much more. */
 #define SPENT_AND(more) \
-	"UPDATE job SET budget_micros = job_spent(id, %" PRId64 ") + (SELECT sum(ceil(price_micros * 190.05 / 3600)) FROM job_machines(id, 0) WHERE goes_on) + " more "; NOTIFY spot_engine"
+	"UPDATE job SET budget_micros = job_spent(id, %" PRId64 \
+	") + (SELECT sum(ceil(price_micros * 190.05 / 3600)) FROM job_machines(id, 0) WHERE " \
+	"goes_on) + " more "; NOTIFY spot_engine"
 
 static int64_t job_with(struct world *w, const char *extra, const char *budget)
 {
@@ -14,7 +17,8 @@ static int64_t job_with(struct world *w, const char *extra, const char *budget)
 
 	world_sql(w, "BEGIN");
 	id = world_job(w, extra);
-	world_sql(w, "UPDATE job SET budget_micros = %s WHERE id = %" PRId64 "; COMMIT", budget, id);
+	world_sql(w, "UPDATE job SET budget_micros = %s WHERE id = %" PRId64 "; COMMIT", budget,
+	    id);
 	return id;
 }
 
@@ -35,12 +39,23 @@ static void test_a_job_that_has_used_its_budget_up_saves_and_is_parked(void **st
 	runs(w, "{}", "10000000");
 	world_sql(w, SPENT_AND("300"), world_us()); /* a second more */
 	world_until(w, LIMIT, PARKED);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE state = 'COMMITTED'"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'BUDGET' AND now = 'DRAINING' AND why LIKE 'its budget is used up: 0.0%%'"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE reason = 'budget' AND why LIKE '%%spotctl job budget j1%%'"), 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE state = 'COMMITTED'"),
+	    1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM event WHERE event = 'BUDGET' AND now = "
+			     "'DRAINING' AND why LIKE 'its budget is used up: 0.0%%'"),
+	    1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE reason = 'budget' AND why LIKE "
+			     "'%%spotctl job budget j1%%'"),
+	    1);
 	world_empty(w);
-	world_until(w, LIMIT, "SELECT count(*) = 0 FROM node WHERE billed_to_us IS DISTINCT FROM ended_us");
-	assert_int_equal(world_int(w, "SELECT sum(amount_micros) <= (SELECT budget_micros FROM job) FROM ledger"), 1);
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 0 FROM node WHERE billed_to_us IS DISTINCT FROM ended_us");
+	assert_int_equal(world_int(w,
+			     "SELECT sum(amount_micros) <= (SELECT budget_micros FROM job) FROM "
+			     "ledger"),
+	    1);
 	world_for(w, 300);
 	assert_int_equal(w->cloud.launches, 1);
 	assert_int_equal(world_int(w, PARKED), 1);
@@ -55,12 +70,17 @@ static void test_a_parked_job_goes_on_where_it_stopped_when_there_is_more(void *
 	world_until(w, LIMIT, PARKED);
 	world_empty(w);
 	/* Not enough for a start. */
-	world_sql(w, "UPDATE job SET budget_micros = job_spent(id, 0) + park_need_micros - 1000; NOTIFY spot_engine");
+	world_sql(w,
+	    "UPDATE job SET budget_micros = job_spent(id, 0) + park_need_micros - 1000; NOTIFY "
+	    "spot_engine");
 	world_for(w, 300);
 	assert_int_equal(world_int(w, PARKED), 1);
-	world_sql(w, "UPDATE job SET budget_micros = job_spent(id, 0) + park_need_micros + 300; NOTIFY spot_engine");
+	world_sql(w,
+	    "UPDATE job SET budget_micros = job_spent(id, 0) + park_need_micros + 300; NOTIFY "
+	    "spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	assert_int_equal(world_int(w, "SELECT restore_id FROM attempt WHERE epoch = 2"), world_int(w, "SELECT max(id) FROM checkpoint"));
+	assert_int_equal(world_int(w, "SELECT restore_id FROM attempt WHERE epoch = 2"),
+	    world_int(w, "SELECT max(id) FROM checkpoint"));
 	world_finish(w, 1);
 }
 
@@ -99,12 +119,19 @@ static void test_a_budget_that_pays_no_start_launches_nothing(void **state)
 	world_until(w, LIMIT, PARKED);
 	world_for(w, 200);
 	assert_int_equal(w->cloud.launches, 0);
-	assert_int_equal(world_int(w, "SELECT (inputs #>> '{job,left_micros}')::int8 FROM decision WHERE kind = 'park' AND outcome->>'need_micros' = "
-				      "(SELECT park_need_micros::text FROM job)"), 150000);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE why LIKE '0.1500 of 0.1500 USD of its budget are left; a start needs 0.20%%'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT (inputs #>> '{job,left_micros}')::int8 FROM decision WHERE "
+			     "kind = 'park' AND outcome->>'need_micros' = "
+			     "(SELECT park_need_micros::text FROM job)"),
+	    150000);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE why LIKE '0.1500 of 0.1500 USD of its "
+			     "budget are left; a start needs 0.20%%'"),
+	    1);
 }
 
-static void test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_is_there(void **state)
+static void test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_is_there(
+    void **state)
 {
 	struct world *w = *state;
 	int64_t cheap;
@@ -116,8 +143,13 @@ static void test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
 	world_start(w);
 	job_with(w, "{}", "1000000");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%%pays for no start where there is room%%'");
-	assert_int_equal(world_int(w, "SELECT (inputs->>'too_dear')::int8 FROM decision WHERE kind = 'wait' ORDER BY id DESC LIMIT 1"), 1);
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%%pays for no start "
+	    "where there is room%%'");
+	assert_int_equal(world_int(w,
+			     "SELECT (inputs->>'too_dear')::int8 FROM decision WHERE kind = 'wait' "
+			     "ORDER BY id DESC LIMIT 1"),
+	    1);
 	cloud_sell_again(&w->cloud);
 	world_until(w, LIMIT, RUNS);
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt"), cheap);
@@ -147,19 +179,26 @@ static void test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole(void **
 	runs(w, "{\"num_nodes\": 2}", "10000000");
 	world_sql(w, SPENT_AND("300"), world_us());
 	world_until(w, LIMIT, PARKED);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE state = 'COMMITTED' AND set_us IS NOT NULL"), 2);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM checkpoint WHERE state = 'COMMITTED' AND set_us "
+			     "IS NOT NULL"),
+	    2);
 	world_empty(w);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM gang WHERE state <> 'RELEASED'"), 0);
 	/* One machine's start is not two machines'. */
-	assert_int_equal(world_int(w, "SELECT park_need_micros BETWEEN 2 * 130000 AND 2 * 250000 FROM job"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT park_need_micros BETWEEN 2 * 130000 AND 2 * 250000 FROM job"),
+	    1);
 	world_sql(w, "UPDATE job SET budget_micros = 10000000; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_exit_all(w);
 	world_check_gangs(w);
 }
 
-/* One of two is held, and what is left pays for its end and not for the other's work: neither is bought for. */
-static void test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again(void **state)
+/* One of two is held, and what is left pays for its end and not for the other's work: neither is
+ * bought for. */
+static void test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again(
+    void **state)
 {
 	struct world *w = *state;
 
@@ -169,11 +208,17 @@ static void test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sou
 	cloud_room(&w->cloud, "z1/a1/spot", 1);
 	world_start(w);
 	job_with(w, "{\"num_nodes\": 2}", "10000000");
-	world_until(w, LIMIT, "SELECT count(*) > 0 FROM node n JOIN node o ON o.gang_id = n.gang_id WHERE n.state = 'READY' AND o.state = 'FAILED'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) > 0 FROM node n JOIN node o ON o.gang_id = n.gang_id WHERE n.state = "
+	    "'READY' AND o.state = 'FAILED'");
 	world_sql(w, SPENT_AND("100000"), world_us());
 	cloud_room(&w->cloud, "z1/a1/spot", 2);
 	world_until(w, LIMIT, PARKED);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM gang WHERE state = 'RELEASED' AND why LIKE '%%budget, of which 0.%% are left, does not pay for another machine'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM gang WHERE state = 'RELEASED' AND why LIKE "
+			     "'%%budget, of which 0.%% are left, does not pay for another "
+			     "machine'"),
+	    1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM gang_cool"), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ref IS NOT NULL"), 1);
 	world_empty(w);
@@ -195,8 +240,11 @@ static void test_no_other_machine_is_sought_for_a_move_that_the_budget_does_not_
 	world_sql(w, SPENT_AND("100000"), world_us());
 	cloud_sell_again(&w->cloud);
 	world_for(w, 800);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE replaces_id IS NOT NULL AND created_us > (SELECT max(state_us) FROM job)"
-				      " AND state NOT IN ('FAILED')"), 0);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node WHERE replaces_id IS NOT NULL AND "
+			     "created_us > (SELECT max(state_us) FROM job)"
+			     " AND state NOT IN ('FAILED')"),
+	    0);
 	world_sql(w, "UPDATE job SET budget_micros = 10000000; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, 1);
@@ -207,8 +255,11 @@ static void fleet_with_a_machine(struct world *w)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', 'ml', 'p',"
-		     " '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); NOTIFY spot_engine");
+	world_sql(w,
+	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
+	    "VALUES ('f', 'me', 'ml', 'p',"
+	    " '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', "
+	    "1, 1); NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
 	world_sql(w, "BEGIN");
 }
@@ -223,9 +274,16 @@ static void test_a_machine_of_a_fleet_costs_a_budget_while_the_job_is_there(void
 	world_until(w, LIMIT, RUNS);
 	world_sql(w, SPENT_AND("300"), world_us());
 	world_until(w, LIMIT, PARKED);
-	world_until(w, LIMIT, "SELECT count(*) FROM node n WHERE state = 'READY' AND billed_to_us > (SELECT state_us + 200000 FROM job)");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'idle' AND job_id IS NOT NULL"), 0);
-	assert_int_equal(world_int(w, "SELECT sum(amount_micros) <= (SELECT budget_micros FROM job) FROM ledger WHERE job_id = 1"), 1);
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node n WHERE state = 'READY' AND billed_to_us > (SELECT state_us "
+	    "+ 200000 FROM job)");
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'idle' AND job_id IS NOT NULL"),
+	    0);
+	assert_int_equal(world_int(w,
+			     "SELECT sum(amount_micros) <= (SELECT budget_micros FROM job) FROM "
+			     "ledger WHERE job_id = 1"),
+	    1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 1);
 	world_sql(w, "UPDATE job SET budget_micros = NULL; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
@@ -249,18 +307,18 @@ static void test_a_machine_of_a_fleet_that_a_budget_does_not_pay_is_not_begun_on
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(test_a_job_that_has_used_its_budget_up_saves_and_is_parked),
-	    T(test_a_parked_job_goes_on_where_it_stopped_when_there_is_more),
-	    T(test_a_limit_that_is_lifted_lets_a_parked_job_go_on),
-	    T(test_a_parked_job_can_be_cancelled),
-	    T(test_a_budget_that_pays_no_start_launches_nothing),
-	    T(test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_is_there),
-	    T(test_a_machine_on_its_way_is_given_back_when_the_budget_ends_first),
-	    T(test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole),
-	    T(test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again),
-	    T(test_no_other_machine_is_sought_for_a_move_that_the_budget_does_not_pay),
-	    T(test_a_machine_of_a_fleet_costs_a_budget_while_the_job_is_there),
-	    T(test_a_machine_of_a_fleet_that_a_budget_does_not_pay_is_not_begun_on),
+		T(test_a_job_that_has_used_its_budget_up_saves_and_is_parked),
+		T(test_a_parked_job_goes_on_where_it_stopped_when_there_is_more),
+		T(test_a_limit_that_is_lifted_lets_a_parked_job_go_on),
+		T(test_a_parked_job_can_be_cancelled),
+		T(test_a_budget_that_pays_no_start_launches_nothing),
+		T(test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_is_there),
+		T(test_a_machine_on_its_way_is_given_back_when_the_budget_ends_first),
+		T(test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole),
+		T(test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again),
+		T(test_no_other_machine_is_sought_for_a_move_that_the_budget_does_not_pay),
+		T(test_a_machine_of_a_fleet_costs_a_budget_while_the_job_is_there),
+		T(test_a_machine_of_a_fleet_that_a_budget_does_not_pay_is_not_begun_on),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);

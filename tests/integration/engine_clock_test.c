@@ -1,6 +1,6 @@
 /*
- * What a daemon wrote by a wall clock that was wrong, and what becomes of it when the clock is set right. What such times do to
- * verdicts is engine_verdict_test's, to prices pg_price_test's.
+ * What a daemon wrote by a wall clock that was wrong, and what becomes of it when the clock is set
+ * right. What such times do to verdicts is engine_verdict_test's, to prices pg_price_test's.
  */
 #include "engine_world.h"
 
@@ -10,7 +10,8 @@
 
 #define AHEAD "(SELECT %" PRId64 "::int8 + 9000000000)"
 
-/* The simulation found it (seed 100019): a pool that was refused while the clock was ahead rested until that time had come. */
+/* The simulation found it (seed 100019): a pool that was refused while the clock was ahead rested
+ * until that time had come. */
 static void test_what_a_clock_that_was_ahead_put_off_is_not_put_off(void **state)
 {
 	struct world *w = *state;
@@ -19,8 +20,10 @@ static void test_what_a_clock_that_was_ahead_put_off_is_not_put_off(void **state
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	job = world_job(w, "{}");
-	world_sql(w, "INSERT INTO pool_cool (pool_id, until_us, refusals, rc, why, at_us) SELECT id, " AHEAD " + 1000, 1, 'no_capacity', '', " AHEAD " FROM pool",
-		  now, now);
+	world_sql(w,
+	    "INSERT INTO pool_cool (pool_id, until_us, refusals, rc, why, at_us) SELECT id, " AHEAD
+	    " + 1000, 1, 'no_capacity', '', " AHEAD " FROM pool",
+	    now, now);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_finish(w, job);
@@ -35,15 +38,19 @@ static void test_nor_is_a_gang(void **state)
 	w->cloud.gangs = true;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	(void)world_job(w, "{\"num_nodes\": 3}");
-	world_sql(w, "INSERT INTO gang_cool (pool_id, want, until_us, refusals, why) SELECT id, 2, " AHEAD ", 1, '' FROM pool", now);
+	world_sql(w,
+	    "INSERT INTO gang_cool (pool_id, want, until_us, refusals, why) SELECT id, 2, " AHEAD
+	    ", 1, '' FROM pool",
+	    now);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_exit_all(w);
 	world_check_gangs(w);
 }
 
-/* The simulation found it (seed 138467): what is not known became known as the clock was set right, since least() passes over NULL. A leak
- * had been asked to end, a machine that never spoke was heard and under suspicion, a gang that still waits had served. */
+/* The simulation found it (seed 138467): what is not known became known as the clock was set right,
+ * since least() passes over NULL. A leak had been asked to end, a machine that never spoke was
+ * heard and under suspicion, a gang that still waits had served. */
 static void test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened(void **state)
 {
 	struct world *w = *state;
@@ -52,23 +59,39 @@ static void test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened(v
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	(void)world_job(w, "{\"num_nodes\": 3}");
-	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launch_sent_us, why) SELECT id, 'UNKNOWN', "
-		     AHEAD ", 'spt-ahead', 'brk.ahead', 1000000, %" PRId64 ", %" PRId64 ", '' FROM pool; "
-		     "INSERT INTO gang (job_id, pool_id, place, want, state, created_us) SELECT 1, id, 'elsewhere', 3, 'ACQUIRING', " AHEAD " FROM pool; "
-		     "INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why) SELECT 'x', 'x', 'i-x', 'instance', " AHEAD ", " AHEAD ", ''; "
-		     "INSERT INTO feed (provider, region, feed, next_us, since_us) SELECT 'x', 'x', 'pools', 9000000000000000, 9000000000000000",
-		  now, now, now, now, now, now);
+	world_sql(w,
+	    "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, "
+	    "launch_sent_us, why) SELECT id, 'UNKNOWN', " AHEAD
+	    ", 'spt-ahead', 'brk.ahead', 1000000, %" PRId64 ", %" PRId64 ", '' FROM pool; "
+	    "INSERT INTO gang (job_id, pool_id, place, want, state, created_us) SELECT 1, id, "
+	    "'elsewhere', 3, 'ACQUIRING', " AHEAD " FROM pool; "
+	    "INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why) SELECT 'x', "
+	    "'x', 'i-x', 'instance', " AHEAD ", " AHEAD ", ''; "
+	    "INSERT INTO feed (provider, region, feed, next_us, since_us) SELECT 'x', 'x', "
+	    "'pools', 9000000000000000, 9000000000000000",
+	    now, now, now, now, now, now);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM feed f, orphan o, gang g, node n WHERE f.provider = 'x' AND o.ref = 'i-x' AND g.place = 'elsewhere' "
-			      "AND n.token = 'spt-ahead' AND greatest(f.since_us, o.first_us, g.created_us, n.state_us) < 1000000000 + (SELECT max(at_us) FROM event)");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE token = 'spt-ahead' AND num_nonnulls(ready_us, idle_since_us, last_seen_us, "
-				      "provider_seen_us, provider_since_us, suspect_us) <> 0"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan WHERE terminate_us IS NOT NULL"), 0);
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM feed f, orphan o, gang g, node n WHERE f.provider = 'x' AND "
+	    "o.ref = 'i-x' AND g.place = 'elsewhere' "
+	    "AND n.token = 'spt-ahead' AND greatest(f.since_us, o.first_us, g.created_us, "
+	    "n.state_us) < 1000000000 + (SELECT max(at_us) FROM event)");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node WHERE token = 'spt-ahead' AND "
+			     "num_nonnulls(ready_us, idle_since_us, last_seen_us, "
+			     "provider_seen_us, provider_since_us, suspect_us) <> 0"),
+	    0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan WHERE terminate_us IS NOT NULL"),
+	    0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM gang WHERE served_us IS NOT NULL"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM feed WHERE provider = 'x' AND last_ok_us IS NOT NULL"), 0);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM feed WHERE provider = 'x' AND last_ok_us IS NOT "
+			     "NULL"),
+	    0);
 }
 
-/* What would be tried again in a minute is tried again in hours: a machine that is to end, a launch to be looked up that made nothing. */
+/* What would be tried again in a minute is tried again in hours: a machine that is to end, a launch
+ * to be looked up that made nothing. */
 static void test_what_is_to_be_done_next_by_a_clock_ahead_is_done(void **state)
 {
 	struct world *w = *state;
@@ -77,18 +100,25 @@ static void test_what_is_to_be_done_next_by_a_clock_ahead_is_done(void **state)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	cloud_add(&w->cloud, "i-0", "spt-ends", false);
-	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, ref, price_micros, created_us, launched_us, next_act_us, why) SELECT id, 'TERMINATING', "
-		     "%" PRId64 ", 'spt-ends', 'brk.ends', 'i-0', 1000000, 1, 1, " AHEAD ", '' FROM pool; "
-		     "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launch_sent_us, next_act_us, why) SELECT id, 'UNKNOWN', "
-		     "1, 'spt-void', 'brk.void', 1000000, 1, 1, " AHEAD ", '' FROM pool",
-		  now, now, now);
+	world_sql(w,
+	    "INSERT INTO node (pool_id, state, state_us, token, name, ref, price_micros, "
+	    "created_us, launched_us, next_act_us, why) SELECT id, 'TERMINATING', "
+	    "%" PRId64 ", 'spt-ends', 'brk.ends', 'i-0', 1000000, 1, 1, " AHEAD ", '' FROM pool; "
+	    "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, "
+	    "launch_sent_us, next_act_us, why) SELECT id, 'UNKNOWN', "
+	    "1, 'spt-void', 'brk.void', 1000000, 1, 1, " AHEAD ", '' FROM pool",
+	    now, now, now);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE token = 'spt-ends' AND state = 'GONE'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE token = 'spt-ends' AND state = 'GONE'");
 	assert_true(cloud_by_ref(&w->cloud, "i-0")->terminates >= 1);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE token = 'spt-void' AND state = 'FAILED' AND end_cause = 'void'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE token = 'spt-void' AND state = 'FAILED' AND end_cause "
+	    "= 'void'");
 }
 
-/* Its end was told by a clock ahead (seed 130705); by the same clock it is billed, and not hours later. */
+/* Its end was told by a clock ahead (seed 130705); by the same clock it is billed, and not hours
+ * later. */
 static void test_what_a_clock_that_was_ahead_ended_is_billed(void **state)
 {
 	struct world *w = *state;
@@ -96,11 +126,16 @@ static void test_what_a_clock_that_was_ahead_ended_is_billed(void **state)
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, ref, price_micros, created_us, launched_us, ended_us, why) SELECT id, 'GONE', "
-		  AHEAD ", 'spt-ahead', 'brk.ahead', 'i-0', 1000000, %" PRId64 ", %" PRId64 ", " AHEAD ", '' FROM pool", now, now, now, now);
+	world_sql(w,
+	    "INSERT INTO node (pool_id, state, state_us, token, name, ref, price_micros, "
+	    "created_us, launched_us, ended_us, why) SELECT id, 'GONE', " AHEAD
+	    ", 'spt-ahead', 'brk.ahead', 'i-0', 1000000, %" PRId64 ", %" PRId64 ", " AHEAD
+	    ", '' FROM pool",
+	    now, now, now, now);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
-	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us)::int8 - 9000000000 FROM ledger"), 0);
+	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us)::int8 - 9000000000 FROM ledger"),
+	    0);
 }
 
 /* A launch of unknown outcome that made nothing; when it was sent a clock told that was ahead. */
@@ -112,17 +147,22 @@ static void test_a_launch_that_a_clock_ahead_dated_is_given_up_in_time(void **st
 	world_reset(w, true);
 	w->conf.list_lag_us = SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launch_sent_us, why) SELECT id, 'UNKNOWN', "
-		     "%" PRId64 ", 'spt-ahead', 'brk.ahead', 1000000, %" PRId64 ", " AHEAD ", '' FROM pool; "
-		     "INSERT INTO event (at_us, entity, entity_id, node_id, event, was, now, why, actor) "
-		     "SELECT launch_sent_us, 'node', 'n' || id, id, 'LAUNCH', 'WANTED', 'LAUNCHING', '', 'engine' FROM node",
-		  now, now, now);
+	world_sql(w,
+	    "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, "
+	    "launch_sent_us, why) SELECT id, 'UNKNOWN', "
+	    "%" PRId64 ", 'spt-ahead', 'brk.ahead', 1000000, %" PRId64 ", " AHEAD ", '' FROM pool; "
+	    "INSERT INTO event (at_us, entity, entity_id, node_id, event, was, now, why, actor) "
+	    "SELECT launch_sent_us, 'node', 'n' || id, id, 'LAUNCH', 'WANTED', 'LAUNCHING', '', "
+	    "'engine' FROM node",
+	    now, now, now);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'void'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'void'");
 }
 
-/* The simulation found it (seed 150699): nobody answered for two minutes, and the request had waited on its way for one of them. The machine was not a minute
- * old, and in no list yet, when the launch was given up. */
+/* The simulation found it (seed 150699): nobody answered for two minutes, and the request had
+ * waited on its way for one of them. The machine was not a minute old, and in no list yet, when the
+ * launch was given up. */
 static void test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call(void **state)
 {
 	struct world *w = *state;
@@ -131,15 +171,20 @@ static void test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call(void 
 	world_reset(w, true);
 	w->conf.list_lag_us = 4 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_sql(w, "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launch_sent_us, why) SELECT id, 'UNKNOWN', "
-		     "%" PRId64 ", 'spt-slow', 'brk.slow', 1000000, %" PRId64 ", %" PRId64 ", '' FROM pool",
-		  now, now - 120 * SPOT_US_PER_S, now - 120 * SPOT_US_PER_S);
+	world_sql(w,
+	    "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, "
+	    "launch_sent_us, why) SELECT id, 'UNKNOWN', "
+	    "%" PRId64 ", 'spt-slow', 'brk.slow', 1000000, %" PRId64 ", %" PRId64 ", '' FROM pool",
+	    now, now - 120 * SPOT_US_PER_S, now - 120 * SPOT_US_PER_S);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'void'");
-	assert_true(world_int(w, "SELECT ended_us FROM node WHERE token = 'spt-slow'") >= now + 4 * SPOT_US_PER_S);
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'void'");
+	assert_true(world_int(w, "SELECT ended_us FROM node WHERE token = 'spt-slow'") >=
+	    now + 4 * SPOT_US_PER_S);
 }
 
-/* Who waits for spot since a time that has not come yet is out of patience by and by all the same. */
+/* Who waits for spot since a time that has not come yet is out of patience by and by all the
+ * same. */
 static void test_a_job_that_was_queued_ahead_of_time_goes_on_demand(void **state)
 {
 	struct world *w = *state;
@@ -158,7 +203,8 @@ static void test_a_job_that_was_queued_ahead_of_time_goes_on_demand(void **state
 	world_finish(w, job);
 }
 
-/* "Begin now" by a clock that is ahead is a time to come. What a clock that was right put off, or the user, stays put off. */
+/* "Begin now" by a clock that is ahead is a time to come. What a clock that was right put off, or
+ * the user, stays put off. */
 static void test_a_job_that_was_to_begin_by_a_clock_ahead_begins(void **state)
 {
 	struct world *w = *state;
@@ -169,11 +215,18 @@ static void test_a_job_that_was_to_begin_by_a_clock_ahead_begins(void **state)
 	world_job(w, "{}");
 	world_job(w, "{}");
 	world_job(w, "{\"start_after_us\":1}");
-	world_sql(w, "UPDATE job SET not_before_us = " AHEAD "; INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why)"
-	    " VALUES (%" PRId64 ", 'defer', 2, '{}', '{}', ''), (" AHEAD ", 'defer', 1, '{}', '{}', '')", now, now, now);
+	world_sql(w,
+	    "UPDATE job SET not_before_us = " AHEAD
+	    "; INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why)"
+	    " VALUES (%" PRId64 ", 'defer', 2, '{}', '{}', ''), (" AHEAD
+	    ", 'defer', 1, '{}', '{}', '')",
+	    now, now, now);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id > 1 AND state = 'QUEUED' AND not_before_us IS NOT NULL AND epoch = 0"), 2);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE id > 1 AND state = 'QUEUED' AND "
+			     "not_before_us IS NOT NULL AND epoch = 0"),
+	    2);
 }
 
 /* The end of a drain is as long after its beginning as it was to be. */
@@ -190,16 +243,23 @@ static void test_a_drain_that_began_by_a_clock_ahead_ends_in_time(void **state)
 	w->agents = false; /* it does not stop */
 	world_kill(w);
 	now = world_us();
-	world_sql(w, "UPDATE node SET state = 'DRAINING', state_us = " AHEAD ", drain_deadline_us = " AHEAD " + 120000000", now, now);
+	world_sql(w,
+	    "UPDATE node SET state = 'DRAINING', state_us = " AHEAD ", drain_deadline_us = " AHEAD
+	    " + 120000000",
+	    now, now);
 	world_start(w);
-	for (int i = 0; i < LIMIT / 20 && world_int(w, "SELECT max(state_us) FROM node") > world_us(); i++) {
+	for (int i = 0;
+	     i < LIMIT / 20 && world_int(w, "SELECT max(state_us) FROM node") > world_us(); i++) {
 		world_for(w, 20);
 	}
-	assert_in_range(world_int(w, "SELECT max(drain_deadline_us - state_us) FROM node"), 115 * SPOT_US_PER_S, 121 * SPOT_US_PER_S);
-	assert_true(world_int(w, "SELECT max(drain_deadline_us) FROM node") <= world_us() + 121 * SPOT_US_PER_S);
+	assert_in_range(world_int(w, "SELECT max(drain_deadline_us - state_us) FROM node"),
+	    115 * SPOT_US_PER_S, 121 * SPOT_US_PER_S);
+	assert_true(world_int(w, "SELECT max(drain_deadline_us) FROM node") <=
+	    world_us() + 121 * SPOT_US_PER_S);
 }
 
-/* Crash tests found it: it ended before it began, by a clock that had been set right, and what it cost was never written. */
+/* Crash tests found it: it ended before it began, by a clock that had been set right, and what it
+ * cost was never written. */
 static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end(void **state)
 {
 	struct world *w = *state;
@@ -216,13 +276,17 @@ static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_e
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_finish(w, 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ended_us >= launched_us"), 1);
-	world_sql(w, "UPDATE node SET launched_us = launched_us - 3600000000, ended_us = ended_us - 3600000000,"
-		     " billed_to_us = billed_to_us - 3600000000"); /* an hour later */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ended_us >= launched_us"),
+	    1);
+	world_sql(w,
+	    "UPDATE node SET launched_us = launched_us - 3600000000, ended_us = ended_us - "
+	    "3600000000,"
+	    " billed_to_us = billed_to_us - 3600000000"); /* an hour later */
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
 }
 
-/* One job on demand, as no spot was there yet; spot comes while the engine is away, and rows that a clock ahead left (an engine started again reads them first). */
+/* One job on demand, as no spot was there yet; spot comes while the engine is away, and rows that a
+ * clock ahead left (an engine started again reads them first). */
 static int on_demand_and_then_spot(struct world *w)
 {
 	world_reset(w, true);
@@ -244,7 +308,10 @@ static void returns_to(struct world *w, int spot)
 
 static void move_ahead(struct world *w)
 {
-	world_sql(w, "INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor) SELECT " AHEAD ", 'job', 'j1', 1, 'MOVE', '', 'engine'", world_us());
+	world_sql(w,
+	    "INSERT INTO event (at_us, entity, entity_id, job_id, event, why, actor) SELECT " AHEAD
+	    ", 'job', 'j1', 1, 'MOVE', '', 'engine'",
+	    world_us());
 }
 
 static void test_a_move_by_a_clock_ahead_is_not_just_now(void **state)
@@ -272,8 +339,12 @@ static void test_a_probe_by_a_clock_ahead_is_not_the_last(void **state)
 	int spot = on_demand_and_then_spot(w);
 	int64_t now = world_us();
 
-	world_sql(w, "INSERT INTO node (pool_id, job_id, replaces_id, state, state_us, token, name, price_micros, created_us, ended_us, end_cause, why) "
-		     "SELECT %d, 1, 1, 'FAILED', " AHEAD ", 'spt-probe', 'brk.probe', 1000000, " AHEAD ", " AHEAD ", 'refused', ''", spot, now, now, now);
+	world_sql(w,
+	    "INSERT INTO node (pool_id, job_id, replaces_id, state, state_us, token, name, "
+	    "price_micros, created_us, ended_us, end_cause, why) "
+	    "SELECT %d, 1, 1, 'FAILED', " AHEAD ", 'spt-probe', 'brk.probe', 1000000, " AHEAD
+	    ", " AHEAD ", 'refused', ''",
+	    spot, now, now, now);
 	returns_to(w, spot);
 }
 
@@ -284,10 +355,15 @@ static void test_a_rebalancing_by_a_clock_ahead_puts_none_off(void **state)
 	world_reset(w, true);
 	w->conf.rebalance_every_us = SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_sql(w, "INSERT INTO decision (at_us, kind, inputs, outcome, why) SELECT " AHEAD ", 'rebalance_request', '{}', '{\"state\":\"done\"}', ''", world_us());
+	world_sql(w,
+	    "INSERT INTO decision (at_us, kind, inputs, outcome, why) SELECT " AHEAD
+	    ", 'rebalance_request', '{}', '{\"state\":\"done\"}', ''",
+	    world_us());
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'rebalance_request' AND inputs->>'by' = 'engine' AND outcome->>'state' = 'done'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM decision WHERE kind = 'rebalance_request' AND inputs->>'by' = "
+	    "'engine' AND outcome->>'state' = 'done'");
 	world_finish(w, 1);
 }
 
@@ -297,17 +373,23 @@ static void test_who_had_to_leave_by_a_clock_ahead_may_have_to_again(void **stat
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'vcpu', 12, 1)"); /* one machine */
+	/* one machine */
+	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'vcpu', 12, 1)");
 	schedule_policy_default(&w->conf.schedule);
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_sql(w, "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) SELECT " AHEAD ", 'preempted', 1, '{}', '{}', ''", world_us());
+	world_sql(w,
+	    "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) SELECT " AHEAD
+	    ", 'preempted', 1, '{}', '{}', ''",
+	    world_us());
 	world_sql(w, "BEGIN");
 	world_job(w, "{\"priority\": 200}");
 	world_sql(w, "UPDATE job SET priority = 200 WHERE id = 2; COMMIT");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt' AND job_id = 2"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision WHERE kind = 'preempt' AND job_id = 2"),
+	    1);
 }
 
 /* A job that runs with hours to go; what it may run for is over while the engine is away. */
@@ -324,9 +406,11 @@ static void runs_out(struct world *w, const char *extra)
 }
 
 #define OVERTIME "SELECT count(*) FROM job WHERE state = 'FAILED' AND reason = 'overtime'"
-#define ENDED_BEFORE_IT_BEGAN                                                                                                      \
-	"INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us, ended_us, settled) " \
-	"SELECT job_id, 0, node_id, pool_id, market, 'drain', 'EXITED', %" PRId64 ", " AHEAD ", %" PRId64 ", true FROM attempt WHERE rank = 0"
+#define ENDED_BEFORE_IT_BEGAN \
+	"INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, " \
+	"created_us, started_us, ended_us, settled) " \
+	"SELECT job_id, 0, node_id, pool_id, market, 'drain', 'EXITED', %" PRId64 ", " AHEAD \
+	", %" PRId64 ", true FROM attempt WHERE rank = 0"
 
 static void test_what_runs_since_a_time_to_come_is_over_in_time(void **state)
 {
@@ -366,8 +450,11 @@ static void test_nor_a_job_that_waits(void **state)
 
 	runs_out(w, "{}");
 	world_sql(w, ENDED_BEFORE_IT_BEGAN, now, now, now);
-	world_sql(w, "UPDATE attempt SET started_us = %" PRId64 ", ended_us = %" PRId64 ", phase = 'EXITED', settled = true WHERE epoch = 1; "
-		     "UPDATE job SET state = 'QUEUED'", now - 2 * SPOT_US_PER_S, now);
+	world_sql(w,
+	    "UPDATE attempt SET started_us = %" PRId64 ", ended_us = %" PRId64
+	    ", phase = 'EXITED', settled = true WHERE epoch = 1; "
+	    "UPDATE job SET state = 'QUEUED'",
+	    now - 2 * SPOT_US_PER_S, now);
 	world_start(w);
 	world_until(w, LIMIT, OVERTIME);
 }
@@ -389,59 +476,75 @@ static void test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time(void 
 	world_sql(w, "UPDATE node SET launched_us = " AHEAD ", state_us = " AHEAD, now, now);
 	w->conf.boot_timeout_us = SPOT_US_PER_S;
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND end_cause = 'boot_timeout'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE id = 1 AND end_cause = 'boot_timeout'");
 }
 
-#define LIFE(token, state, launched, ended, billed)                                                                                             \
-	"INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, launched_us, ended_us, billed_to_us, why) SELECT id, '" state \
-	"', 0, '" token "', '" token "', 1000000, 0, " launched ", " ended ", " billed ", '' FROM pool; "
+#define LIFE(token, state, launched, ended, billed) \
+	"INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, " \
+	"launched_us, ended_us, billed_to_us, why) SELECT id, '" state "', 0, '" token \
+	"', '" token "', 1000000, 0, " launched ", " ended ", " billed ", '' FROM pool; "
 
 static int64_t at(struct world *w, const char *column, const char *token)
 {
 	char sql[200];
 
-	snprintf(sql, sizeof(sql), "SELECT coalesce((%s - now_us()) / 1000000, -1) FROM node n LEFT JOIN attempt a ON a.node_id = n.id WHERE token = '%s'", column, token);
+	snprintf(sql, sizeof(sql),
+	    "SELECT coalesce((%s - now_us()) / 1000000, -1) FROM node n LEFT JOIN attempt a ON "
+	    "a.node_id = n.id WHERE token = '%s'",
+	    column, token);
 	return world_int(w, sql);
 }
 
 static void lives_settle(struct world *w, const char *fence)
 {
 	const struct pg_stmt *s = &q_stmt_engine_clock_lives;
-	const char *values[] = {"10000000000", "9700000000", "0", fence};
-	PGresult *r = PQexecParams(w->conn, s->sql, s->params_n, s->param_types, values, NULL, NULL, 0);
+	const char *values[] = { "10000000000", "9700000000", "0", fence };
+	PGresult *r =
+	    PQexecParams(w->conn, s->sql, s->params_n, s->param_types, values, NULL, NULL, 0);
 
 	assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
 	PQclear(r);
 }
 
 /* Now is 10,000 s, ahead are two hours and a half more, behind what was before the doubt began. */
-static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed(void **state)
+static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed(
+    void **state)
 {
 	struct world *w = *state;
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	(void)world_job(w, "{}");
-	world_sql(w, "CREATE FUNCTION now_us() RETURNS int8 LANGUAGE sql AS 'SELECT 10000000000'; INSERT INTO leader (name, epoch, holder, until_us) "
-		     "VALUES ('engine', 7, '', 0) ON CONFLICT (name) DO UPDATE SET epoch = 7; "
-		     LIFE("ended", "GONE", "9900000000", "19000000000", "9960000000")
-		     LIFE("both", "GONE", "18700000000", "19000000000", "NULL")
-		     LIFE("lives", "READY", "18700000000", "NULL", "NULL")
-		     LIFE("billed", "GONE", "9900000000", "19000000000", "19000000000")
-		     LIFE("soon", "GONE", "9900000000", "10030000000", "9960000000")
-		     LIFE("past", "READY", "9000000000", "NULL", "9100000000")
-		     LIFE("short", "GONE", "9500000000", "9550000000", "9550000000")
-		     LIFE("early", "READY", "2000000000", "NULL", "NULL")
-		     LIFE("whole", "GONE", "2000000000", "2100000000", "NULL")
-		     LIFE("unheard", "UNKNOWN", "18700000000", "NULL", "NULL")
-		     "UPDATE node SET launch_sent_us = launched_us; UPDATE node SET launched_us = NULL WHERE token = 'unheard'; "
-		     "INSERT INTO event (at_us, entity, entity_id, node_id, event, was, now, why, actor) SELECT launched_us, 'node', 'n' || id, id, 'LAUNCH', 'WANTED', "
-		     "'LAUNCHING', '', 'engine' FROM node WHERE token IN ('early', 'whole') UNION ALL SELECT 2100000000, 'node', 'n' || id, id, 'GONE', 'TERMINATING', "
-		     "'GONE', '', 'engine' FROM node WHERE token IN ('short', 'whole'); "
-		     "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us) SELECT 1, 2, id, pool_id, 'spot', 'run', 'SETUP', "
-		     "2010000000 FROM node WHERE token = 'early'; "
-		     "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us, ended_us) SELECT 1, 1, id, pool_id, "
-		     "'spot', 'run', 'EXITED', 18800000000, 18900000000, 19000000000 FROM node WHERE token = 'both'");
+	world_sql(w,
+	    "CREATE FUNCTION now_us() RETURNS int8 LANGUAGE sql AS 'SELECT 10000000000'; INSERT "
+	    "INTO leader (name, epoch, holder, until_us) "
+	    "VALUES ('engine', 7, '', 0) ON CONFLICT (name) DO UPDATE SET epoch = 7; " LIFE("ended",
+		"GONE", "9900000000", "19000000000",
+		"9960000000") LIFE("both", "GONE", "18700000000", "19000000000",
+		"NULL") LIFE("lives", "READY", "18700000000", "NULL", "NULL") LIFE("billed", "GONE",
+		"9900000000", "19000000000", "19000000000") LIFE("soon", "GONE", "9900000000",
+		"10030000000", "9960000000") LIFE("past", "READY", "9000000000", "NULL",
+		"9100000000") LIFE("short", "GONE", "9500000000", "9550000000",
+		"9550000000") LIFE("early", "READY", "2000000000", "NULL", "NULL") LIFE("whole",
+		"GONE", "2000000000", "2100000000",
+		"NULL") LIFE("unheard", "UNKNOWN", "18700000000", "NULL",
+		"NULL") "UPDATE node SET launch_sent_us = launched_us; UPDATE node SET launched_us "
+			"= NULL WHERE token = 'unheard'; "
+			"INSERT INTO event (at_us, entity, entity_id, node_id, event, was, now, "
+			"why, actor) SELECT launched_us, 'node', 'n' || id, id, 'LAUNCH', "
+			"'WANTED', "
+			"'LAUNCHING', '', 'engine' FROM node WHERE token IN ('early', 'whole') "
+			"UNION ALL SELECT 2100000000, 'node', 'n' || id, id, 'GONE', "
+			"'TERMINATING', "
+			"'GONE', '', 'engine' FROM node WHERE token IN ('short', 'whole'); "
+			"INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, "
+			"phase, created_us) SELECT 1, 2, id, pool_id, 'spot', 'run', 'SETUP', "
+			"2010000000 FROM node WHERE token = 'early'; "
+			"INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, "
+			"phase, created_us, started_us, ended_us) SELECT 1, 1, id, pool_id, "
+			"'spot', 'run', 'EXITED', 18800000000, 18900000000, 19000000000 FROM node "
+			"WHERE token = 'both'");
 	lives_settle(w, "6");
 	assert_int_equal(at(w, "n.ended_us", "ended"), 9000);
 	assert_int_equal(at(w, "a.ended_us", "both"), 9000);
@@ -458,7 +561,10 @@ static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_
 	assert_int_equal(at(w, "launch_sent_us", "lives"), 0);
 	/* Should it be found it lives since it was sent. */
 	assert_int_equal(at(w, "launch_sent_us", "unheard"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE token = 'unheard' AND launched_us IS NULL AND ended_us IS NULL"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node WHERE token = 'unheard' AND launched_us IS "
+			     "NULL AND ended_us IS NULL"),
+	    1);
 	assert_int_equal(at(w, "n.ended_us", "billed"), 9000);
 	assert_int_equal(at(w, "n.ended_us", "soon"), 30);
 	assert_int_equal(at(w, "launched_us", "past"), -1000);
@@ -468,7 +574,10 @@ static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_
 	assert_int_equal(at(w, "launched_us", "early"), -300);
 	assert_int_equal(at(w, "launch_sent_us", "early"), -300);
 	assert_int_equal(at(w, "a.created_us", "early"), -290);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE epoch = 2 AND started_us IS NULL AND ended_us IS NULL"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM attempt WHERE epoch = 2 AND started_us IS NULL "
+			     "AND ended_us IS NULL"),
+	    1);
 	assert_int_equal(at(w, "launched_us", "whole"), -300);
 	assert_int_equal(at(w, "n.ended_us", "whole"), -200);
 	world_sql(w, "DROP FUNCTION now_us()");
@@ -492,7 +601,8 @@ static void test_nothing_is_billed_while_nobody_says_that_the_clock_is_right(voi
 	world_finish(w, 1);
 }
 
-/* A machine boots, its daemon is dead, and by the clock of who comes next all that was written is an hour older than it is. */
+/* A machine boots, its daemon is dead, and by the clock of who comes next all that was written is
+ * an hour older than it is. */
 static void boots_an_hour_ago(struct world *w)
 {
 	w->agents = false;
@@ -501,8 +611,10 @@ static void boots_an_hour_ago(struct world *w)
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
 	world_kill(w);
-	world_sql(w, "UPDATE node SET created_us = created_us - 3600000000, launch_sent_us = launch_sent_us - 3600000000, launched_us = launched_us - 3600000000, "
-		     "state_us = state_us - 3600000000; UPDATE event SET at_us = at_us - 3600000000");
+	world_sql(w,
+	    "UPDATE node SET created_us = created_us - 3600000000, launch_sent_us = launch_sent_us "
+	    "- 3600000000, launched_us = launched_us - 3600000000, "
+	    "state_us = state_us - 3600000000; UPDATE event SET at_us = at_us - 3600000000");
 }
 
 /* Its host started again with a clock an hour ahead, and nobody has said yet what time it is. */
@@ -518,10 +630,12 @@ static void test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boo
 	world_start(w);
 	/* This cloud tells no time: in the end the clock is believed. */
 	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'BOOT_TIMEOUT'");
-	assert_true(world_int(w, "SELECT min(at_us) FROM event WHERE event = 'BOOT_TIMEOUT'") >= began + 3 * SPOT_US_PER_S);
+	assert_true(world_int(w, "SELECT min(at_us) FROM event WHERE event = 'BOOT_TIMEOUT'") >=
+	    began + 3 * SPOT_US_PER_S);
 }
 
-/* Who led had a clock an hour behind, and died; it was set right while nobody led. So many who led next died as well. */
+/* Who led had a clock an hour behind, and died; it was set right while nobody led. So many who led
+ * next died as well. */
 static void boots_in_time(struct world *w, int more)
 {
 	world_reset(w, true);
@@ -530,15 +644,20 @@ static void boots_in_time(struct world *w, int more)
 	world_sql(w, "UPDATE led SET from_us = from_us - 3600000000, to_us = to_us - 3600000000");
 	for (; more > 0; more--) {
 		world_start(w);
-		world_until(w, LIMIT, "SELECT count(*) FROM led, leader l WHERE led.epoch = l.epoch AND led.to_us > led.from_us");
+		world_until(w, LIMIT,
+		    "SELECT count(*) FROM led, leader l WHERE led.epoch = l.epoch AND led.to_us > "
+		    "led.from_us");
 		world_kill(w);
 	}
 	world_start(w);
 	/* It has looked at what boots by then. */
-	world_until(w, LIMIT, "SELECT count(*) FROM led, leader l WHERE led.epoch = l.epoch AND led.to_us > led.from_us + 4000000");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM led, leader l WHERE led.epoch = l.epoch AND led.to_us > "
+	    "led.from_us + 4000000");
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'BOOT_TIMEOUT'"), 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'BOOT_TIMEOUT'"),
+	    0);
 	world_finish(w, 1);
 }
 
@@ -560,7 +679,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_a_clock_that_was_ahead_put_off_is_not_put_off),
 		cmocka_unit_test(test_nor_is_a_gang),
-		cmocka_unit_test(test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened),
+		cmocka_unit_test(
+		    test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened),
 		cmocka_unit_test(test_what_is_to_be_done_next_by_a_clock_ahead_is_done),
 		cmocka_unit_test(test_what_a_clock_that_was_ahead_ended_is_billed),
 		cmocka_unit_test(test_a_job_that_was_to_begin_by_a_clock_ahead_begins),
@@ -568,7 +688,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_launch_that_a_clock_ahead_dated_is_given_up_in_time),
 		cmocka_unit_test(test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call),
 		cmocka_unit_test(test_a_job_that_was_queued_ahead_of_time_goes_on_demand),
-		cmocka_unit_test(test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end),
+		cmocka_unit_test(
+		    test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end),
 		cmocka_unit_test(test_a_move_by_a_clock_ahead_is_not_just_now),
 		cmocka_unit_test(test_a_move_by_a_clock_ahead_is_none_of_the_last_hour),
 		cmocka_unit_test(test_a_probe_by_a_clock_ahead_is_not_the_last),
@@ -579,9 +700,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_nor_a_gang),
 		cmocka_unit_test(test_nor_a_job_that_waits),
 		cmocka_unit_test(test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time),
-		cmocka_unit_test(test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed),
-		cmocka_unit_test(test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boot),
-		cmocka_unit_test(test_what_a_dead_leader_with_a_clock_behind_launched_has_its_time_to_boot),
+		cmocka_unit_test(
+		    test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed),
+		cmocka_unit_test(
+		    test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boot),
+		cmocka_unit_test(
+		    test_what_a_dead_leader_with_a_clock_behind_launched_has_its_time_to_boot),
 		cmocka_unit_test(test_nor_does_it_lose_that_time_when_the_next_leader_dies),
 		cmocka_unit_test(test_nothing_is_billed_while_nobody_says_that_the_clock_is_right),
 	};

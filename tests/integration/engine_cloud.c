@@ -62,22 +62,22 @@ static enum spot_step no_prices(void *self, struct spot_call *c, struct spot_pri
 static struct spot_instance instance_of(struct arena *a, const struct machine *m)
 {
 	return (struct spot_instance){
-	    .ref = arena_strdup(a, m->ref),
-	    .token = arena_strdup(a, m->token),
-	    .install = arena_strdup(a, m->install),
-	    .key = {.provider = "fake",
+		.ref = arena_strdup(a, m->ref),
+		.token = arena_strdup(a, m->token),
+		.install = arena_strdup(a, m->install),
+		.key = { .provider = "fake",
 		    .region = arena_strdup(a, m->region),
 		    .zone = arena_strdup(a, m->zone),
 		    .instance_type = arena_strdup(a, m->type),
-		    .market = m->market},
-	    .state = m->state,
-	    .end_cause = m->cause,
-	    .raw_state = spot_instance_state_name(m->state),
-	    .raw_reason = m->reason == NULL ? "" : m->reason,
-	    .leftover = m->leftover,
-	    .ip = "10.0.0.1",
-	    .spot_request = "",
-	    .created_us = m->created_us,
+		    .market = m->market },
+		.state = m->state,
+		.end_cause = m->cause,
+		.raw_state = spot_instance_state_name(m->state),
+		.raw_reason = m->reason == NULL ? "" : m->reason,
+		.leftover = m->leftover,
+		.ip = "10.0.0.1",
+		.spot_request = "",
+		.created_us = m->created_us,
 	};
 }
 
@@ -108,8 +108,9 @@ struct machine *cloud_add(struct cloud *c, const char *ref, const char *token, b
 	struct machine *m = &c->list[c->n++];
 
 	assert_true(c->n <= CLOUD_MAX);
-	*m = (struct machine){
-	    .state = SPOT_INSTANCE_RUNNING, .market = SPOT_MARKET_SPOT, .leftover = leftover};
+	*m = (struct machine){ .state = SPOT_INSTANCE_RUNNING,
+		.market = SPOT_MARKET_SPOT,
+		.leftover = leftover };
 	snprintf(m->ref, sizeof(m->ref), "%s", ref);
 	snprintf(m->token, sizeof(m->token), "%s", token);
 	snprintf(m->install, sizeof(m->install), "cafe0001");
@@ -125,12 +126,12 @@ static size_t room_of(const struct cloud *c, const struct spot_launch *l)
 	size_t live = 0;
 
 	snprintf(key, sizeof(key), "%s/%s/%s", l->key.zone, l->key.instance_type,
-		 spot_market_name(l->key.market));
+	    spot_market_name(l->key.market));
 	for (size_t i = 0; i < c->n; i++) {
 		live += c->list[i].state != SPOT_INSTANCE_GONE &&
-			strcmp(c->list[i].zone, l->key.zone) == 0 &&
-			strcmp(c->list[i].type, l->key.instance_type) == 0 &&
-			c->list[i].market == l->key.market;
+		    strcmp(c->list[i].zone, l->key.zone) == 0 &&
+		    strcmp(c->list[i].type, l->key.instance_type) == 0 &&
+		    c->list[i].market == l->key.market;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(c->room); i++) {
 		if (strcmp(c->room[i].key, key) == 0) {
@@ -157,7 +158,7 @@ static bool is_sold_out(const struct cloud *c, const struct spot_launch *l)
 	char key[64];
 
 	snprintf(key, sizeof(key), "%s/%s/%s", l->key.zone, l->key.instance_type,
-		 spot_market_name(l->key.market));
+	    spot_market_name(l->key.market));
 	for (size_t i = 0; i < ARRAY_LEN(c->sold_out); i++) {
 		if (strcmp(c->sold_out[i], key) == 0) {
 			return true;
@@ -166,8 +167,10 @@ static bool is_sold_out(const struct cloud *c, const struct spot_launch *l)
 	return false;
 }
 
-/* Is there more to do on the wire? Then *ret is the step's. A fault leaves doubt: what was asked for happened. */
-static bool on_the_wire(struct cloud *k, struct spot_call *c, const struct spot_launch *l, size_t want, enum spot_step *ret)
+/* Is there more to do on the wire? Then *ret is the step's. A fault leaves doubt: what was asked
+ * for happened. */
+static bool on_the_wire(struct cloud *k, struct spot_call *c, const struct spot_launch *l,
+    size_t want, enum spot_step *ret)
 {
 	if (k->wire == NULL || (c->in != NULL && c->in->status != 500)) {
 		return false;
@@ -202,7 +205,7 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 		if (k->throttle > 0) {
 			k->throttle--;
 			return call_fail(c, SPOT_THROTTLED, "RequestLimitExceeded",
-					 "fake launch: throttled");
+			    "fake launch: throttled");
 		}
 		if (k->lose_launches > 0) {
 			k->lose_launches--;
@@ -210,7 +213,8 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 		}
 		if (k->denies > 0 && k->lose_replies == 0) {
 			k->denies--;
-			return call_fail(c, k->denies_rc != SPOT_OK ? k->denies_rc : SPOT_DENIED, "UnauthorizedOperation",
+			return call_fail(c, k->denies_rc != SPOT_OK ? k->denies_rc : SPOT_DENIED,
+			    "UnauthorizedOperation",
 			    "fake launch: d\xe9nied" /* a page in Latin-1 */);
 		}
 		for (size_t i = 0; k->tokens && i < k->n; i++) {
@@ -220,10 +224,11 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 		}
 		if (m != NULL && m->state == SPOT_INSTANCE_GONE) {
 			return call_fail(c, SPOT_GONE, "IdempotentInstanceTerminated",
-					 "fake launch: already gone");
+			    "fake launch: already gone");
 		}
 		if (m == NULL && (is_sold_out(k, l) || room_of(k, l) == 0)) {
-			call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity", "fake launch: sold out");
+			call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity",
+			    "fake launch: sold out");
 			c->err.scope = k->sold_out_scope;
 			return SPOT_FAIL;
 		}
@@ -235,7 +240,7 @@ static enum spot_step cloud_launch(void *self, struct spot_call *c, struct spot_
 		}
 		if (k->reply_after_us > 0) {
 			return call_again(c, SPOT_UNAVAILABLE, k->reply_after_us, "",
-					  "fake launch: later");
+			    "fake launch: later");
 		}
 	}
 	l->instance = instance_of(c->arena, m);
@@ -272,7 +277,7 @@ static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct 
 		if (k->throttle > 0) {
 			k->throttle--;
 			return call_fail(c, SPOT_THROTTLED, "RequestLimitExceeded",
-					 "fake launch: throttled");
+			    "fake launch: throttled");
 		}
 		if (k->lose_launches > 0) {
 			k->lose_launches--;
@@ -280,13 +285,14 @@ static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct 
 		}
 		if (k->denies > 0 && k->lose_replies == 0) {
 			k->denies--;
-			return call_fail(c, SPOT_DENIED, "UnauthorizedOperation", "fake launch: denied");
+			return call_fail(c, SPOT_DENIED, "UnauthorizedOperation",
+			    "fake launch: denied");
 		}
 		(void)gang_of(k, c, g);
 		if (g->instances_n == 0 &&
 		    (is_sold_out(k, &g->common) || room_of(k, &g->common) < g->want)) {
 			return call_fail(c, k->sold_out_rc, "InsufficientInstanceCapacity",
-					 "fake launch: not so many");
+			    "fake launch: not so many");
 		}
 		for (size_t i = 0; g->instances_n == 0 && i < g->want; i++) {
 			machine_new(k, &g->common, c->now_us)->gang = g->want;
@@ -300,12 +306,12 @@ static enum spot_step cloud_launch_gang(void *self, struct spot_call *c, struct 
 		}
 		if (k->reply_after_us > 0) {
 			return call_again(c, SPOT_UNAVAILABLE, k->reply_after_us, "",
-					  "fake launch: later");
+			    "fake launch: later");
 		}
 	}
 	if (gang_of(k, c, g) < g->want && !k->tells_ended) {
 		return call_fail(c, SPOT_GONE, "IdempotentInstanceTerminated",
-				 "fake launch: some are gone already");
+		    "fake launch: some are gone already");
 	}
 	return SPOT_DONE;
 }
@@ -398,10 +404,12 @@ static enum spot_step cloud_describe(void *self, struct spot_call *c, struct spo
 	}
 	told_twice(a->found, &a->n);
 	if (k->untold) {
-		a->untold = memset(arena_array(c->arena, a->refs_n, sizeof(bool)), true, a->refs_n * sizeof(bool));
+		a->untold = memset(arena_array(c->arena, a->refs_n, sizeof(bool)), true,
+		    a->refs_n * sizeof(bool));
 	}
 	if (k->describe_after_us > 0) {
-		return call_again(c, SPOT_UNAVAILABLE, k->describe_after_us, "", "fake describe: later");
+		return call_again(c, SPOT_UNAVAILABLE, k->describe_after_us, "",
+		    "fake describe: later");
 	}
 	return SPOT_DONE;
 }
@@ -412,12 +420,14 @@ static enum spot_step cloud_terminate(void *self, struct spot_call *c, struct sp
 
 	if (m != NULL && cloud_of(self)->blind_terminates > 0) {
 		cloud_of(self)->blind_terminates--;
-		a->after = (struct spot_instance){.ref = a->ref, .state = SPOT_INSTANCE_GONE,
-						  .raw_state = cloud_of(self)->blind_by_list ? SPOT_ABSENT_STATE : SPOT_NOT_FOUND_STATE};
+		a->after = (struct spot_instance){ .ref = a->ref,
+			.state = SPOT_INSTANCE_GONE,
+			.raw_state = cloud_of(self)->blind_by_list ? SPOT_ABSENT_STATE
+								   : SPOT_NOT_FOUND_STATE };
 		return SPOT_DONE;
 	}
 	if (m == NULL) {
-		a->after = (struct spot_instance){.ref = a->ref, .state = SPOT_INSTANCE_GONE};
+		a->after = (struct spot_instance){ .ref = a->ref, .state = SPOT_INSTANCE_GONE };
 		return SPOT_DONE;
 	}
 	/* As EC2: first it is stopping; the next look finds it gone. */
@@ -441,20 +451,21 @@ static enum spot_step cloud_notices(void *self, struct spot_call *c, struct spot
 
 	a->notices = arena_array(c->arena, each, sizeof(*a->notices));
 	for (size_t i = 0; i < a->instances_n; i++) {
-		for (size_t n = 0; n < each && strcmp(a->instances[i].ref, k->notice_ref) == 0; n++) {
+		for (size_t n = 0; n < each && strcmp(a->instances[i].ref, k->notice_ref) == 0;
+		     n++) {
 			a->notices[a->n++] =
-			    (struct spot_notice){.ref = arena_strdup(c->arena, k->notice_ref),
-						 .kind = SPOT_NOTICE_INTERRUPTION,
-						 .deadline_us = k->notice_at_us[n],
-						 .source = "fake-control-plane",
-						 .raw = "cut \xe2\x82"};
+			    (struct spot_notice){ .ref = arena_strdup(c->arena, k->notice_ref),
+				    .kind = SPOT_NOTICE_INTERRUPTION,
+				    .deadline_us = k->notice_at_us[n],
+				    .source = "fake-control-plane",
+				    .raw = "cut \xe2\x82" };
 		}
 	}
 	return SPOT_DONE;
 }
 
 static enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_us,
-				  struct spot_presign *a, struct spot_err *err)
+    struct spot_presign *a, struct spot_err *err)
 {
 	struct cloud *k = cloud_of(self);
 
@@ -462,9 +473,11 @@ static enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_u
 		return err_set(err, k->sign_rc, "fake presign: no keys now");
 	}
 	if (k->sign_refuses != NULL && strcmp(a->bucket, k->sign_refuses) == 0) {
-		return err_set(err, SPOT_INVALID, "fake presign: '%s' is not a bucket name", a->bucket);
+		return err_set(err, SPOT_INVALID, "fake presign: '%s' is not a bucket name",
+		    a->bucket);
 	}
-	k->signed_now = now_us == k->signed_at_us ? k->signed_now + 1 : 1; /* the wall clock stands still within a turn */
+	/* the wall clock stands still within a turn */
+	k->signed_now = now_us == k->signed_at_us ? k->signed_now + 1 : 1;
 	k->signed_at_us = now_us;
 	k->signed_most = MAX(k->signed_most, k->signed_now);
 	k->signed_n++;
@@ -473,7 +486,7 @@ static enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_u
 		a->upload = k->uploads_how == 'r' ? SPOT_UPLOAD_RESUMABLE : SPOT_UPLOAD_BLOCKS;
 	}
 	if (k->uploads_header) {
-		a->headers[a->headers_n++] = (struct spot_header){"x-fake-kind", "block"};
+		a->headers[a->headers_n++] = (struct spot_header){ "x-fake-kind", "block" };
 	}
 	a->until_us = k->urls_until_us;
 	a->url = arena_printf(arena, "https://%s.fake/%s?%s", a->bucket, a->key, a->method);
@@ -491,12 +504,13 @@ static enum spot_step cloud_verify(void *self, struct spot_call *c, struct spot_
 		return call_fail(c, SPOT_CONFIG, "", "fake verify: no keys to check with");
 	}
 	if (k->verify_rc != SPOT_OK) {
-		return call_fail(c, k->verify_rc, "AccessDenied", "fake verify: %s", spot_rc_name(k->verify_rc));
+		return call_fail(c, k->verify_rc, "AccessDenied", "fake verify: %s",
+		    spot_rc_name(k->verify_rc));
 	}
 	assert_int_equal(strlen(a->nonce), 10);
 	good = arena_printf(c->arena,
-			    "{\"kind\":\"fake\",\"ref\":\"%s\",\"audience\":\"%s\",\"nonce\":\"%s\"}",
-			    a->ref, a->audience, a->nonce);
+	    "{\"kind\":\"fake\",\"ref\":\"%s\",\"audience\":\"%s\",\"nonce\":\"%s\"}", a->ref,
+	    a->audience, a->nonce);
 	if (a->proof.n != strlen(good) || memcmp(a->proof.p, good, a->proof.n) != 0) {
 		return call_fail(c, SPOT_DENIED, "", "fake verify: the proof is not of %s", a->ref);
 	}
@@ -509,10 +523,10 @@ static void watch_say(struct cloud *k, struct spot_call *c, struct spot_watch *a
 	a->seen = arena_array(c->arena, 1, sizeof(*a->seen));
 	if (k->watch_notice[0] != '\0') {
 		a->notices[a->notices_n++] =
-		    (struct spot_notice){.ref = arena_strdup(c->arena, k->watch_notice),
-					 .kind = SPOT_NOTICE_INTERRUPTION,
-					 .source = "fake-stream",
-					 .raw = "said"};
+		    (struct spot_notice){ .ref = arena_strdup(c->arena, k->watch_notice),
+			    .kind = SPOT_NOTICE_INTERRUPTION,
+			    .source = "fake-stream",
+			    .raw = "said" };
 	}
 	if (k->watch_gone[0] != '\0') {
 		a->seen[0] = instance_of(c->arena, cloud_by_ref(k, k->watch_gone));
@@ -540,7 +554,8 @@ static enum spot_step cloud_watch(void *self, struct spot_call *c, struct spot_w
 		}
 		if (k->watch_delay_us > 0 && k->watch_notice[0] == '\0' &&
 		    k->watch_gone[0] == '\0' && !k->watch_gap) {
-			return call_again(c, SPOT_UNAVAILABLE, k->watch_delay_us, "", "fake watch: held");
+			return call_again(c, SPOT_UNAVAILABLE, k->watch_delay_us, "",
+			    "fake watch: held");
 		}
 	}
 	watch_say(k, c, a);
@@ -549,7 +564,7 @@ static enum spot_step cloud_watch(void *self, struct spot_call *c, struct spot_w
 }
 
 static enum spot_rc cloud_open(const struct spot_provider_conf *conf, void **ret_self,
-			       struct spot_err *err)
+    struct spot_err *err)
 {
 	(void)err;
 	*ret_self = conf->ctx;
@@ -557,30 +572,30 @@ static enum spot_rc cloud_open(const struct spot_provider_conf *conf, void **ret
 }
 
 static const struct spot_provider_ops cloud_ops = {
-    .abi = SPOT_PROVIDER_ABI,
-    .size = sizeof(cloud_ops),
-    .kind = "fake",
-    .caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS |
+	.abi = SPOT_PROVIDER_ABI,
+	.size = sizeof(cloud_ops),
+	.kind = "fake",
+	.caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS |
 	    SPOT_CAP_NOTICE_API,
-    .token_scope = SPOT_TOKEN_ZONE,
-    .token_life_us = SPOT_US_PER_HOUR,
-    .list_lag_us = 300000,
-    .launch_timeout_us = 2 * SPOT_US_PER_S,
-    .open = cloud_open,
-    .close = cloud_close,
-    .auth_fresh = cloud_open_auth,
-    .auth = cloud_auth,
-    .secrets = cloud_secrets,
-    .regions = no_regions,
-    .pools = no_pools,
-    .prices = no_prices,
-    .launch = cloud_launch,
-    .find = cloud_find,
-    .list = cloud_list,
-    .describe = cloud_describe,
-    .terminate = cloud_terminate,
-    .notices = cloud_notices,
-    .presign = cloud_presign,
+	.token_scope = SPOT_TOKEN_ZONE,
+	.token_life_us = SPOT_US_PER_HOUR,
+	.list_lag_us = 300000,
+	.launch_timeout_us = 2 * SPOT_US_PER_S,
+	.open = cloud_open,
+	.close = cloud_close,
+	.auth_fresh = cloud_open_auth,
+	.auth = cloud_auth,
+	.secrets = cloud_secrets,
+	.regions = no_regions,
+	.pools = no_pools,
+	.prices = no_prices,
+	.launch = cloud_launch,
+	.find = cloud_find,
+	.list = cloud_list,
+	.describe = cloud_describe,
+	.terminate = cloud_terminate,
+	.notices = cloud_notices,
+	.presign = cloud_presign,
 };
 
 struct call_provider *cloud_provider(struct cloud *c, struct loop *loop, struct http_client *http);

@@ -1,4 +1,5 @@
-/* How a test of the engine ends: the work is over and nothing is left behind. And what /metrics would say of it. */
+/* How a test of the engine ends: the work is over and nothing is left behind. And what /metrics
+ * would say of it. */
 #include "engine_world.h"
 #include "store/q.h"
 
@@ -28,9 +29,9 @@ static void scraped(struct op *op)
 
 double world_metric(struct world *w, const char *name, const char *label)
 {
-	struct scrape a = {.arena = arena_new(0), .name = name, .label = label, .value = -1e18};
+	struct scrape a = { .arena = arena_new(0), .name = name, .label = label, .value = -1e18 };
 
-	q_api_metrics(w->pg, &a.req, &(struct q_api_metrics){.at_us = world_us()}, scraped);
+	q_api_metrics(w->pg, &a.req, &(struct q_api_metrics){ .at_us = world_us() }, scraped);
 	while (!a.done) {
 		world_for(w, 5); /* the agents speak meanwhile */
 	}
@@ -41,27 +42,31 @@ double world_metric(struct world *w, const char *name, const char *label)
 
 void world_empty(struct world *w)
 {
-	world_until(w, LIMIT, "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
 	assert_int_equal(cloud_live(&w->cloud), 0);
 }
 
 void world_check_end(struct world *w)
 {
 	world_empty(w);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"),
+	    0);
 }
 
 void world_finish(struct world *w, int64_t job)
 {
 	char begun[100];
 
-	(void)snprintf(begun, sizeof(begun), "SELECT count(*) FROM attempt WHERE job_id = %" PRId64 " AND ended_us IS NULL", job);
+	(void)snprintf(begun, sizeof(begun),
+	    "SELECT count(*) FROM attempt WHERE job_id = %" PRId64 " AND ended_us IS NULL", job);
 	world_until(w, LIMIT, begun);
 	world_sql(w,
-		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, "
-		  "ended_us = %" PRId64 " WHERE job_id = %" PRId64
-		  " AND ended_us IS NULL; NOTIFY spot_engine",
-		  world_us(), job);
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, "
+	    "ended_us = %" PRId64 " WHERE job_id = %" PRId64
+	    " AND ended_us IS NULL; NOTIFY spot_engine",
+	    world_us(), job);
 	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
 	world_check_end(w);
 }
@@ -69,25 +74,34 @@ void world_finish(struct world *w, int64_t job)
 void world_exit_all(struct world *w)
 {
 	world_sql(w,
-		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-		  " WHERE ended_us IS NULL; NOTIFY spot_engine",
-		  world_us());
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
+	    "%" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
+	    world_us());
 }
 
 void world_check_gangs(struct world *w)
 {
-	world_until(w, LIMIT, "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
 	world_until(w, LIMIT, "SELECT count(*) = 0 FROM gang WHERE state <> 'RELEASED'");
 	world_until(w, 10000,
-		    "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us");
+	    "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS "
+	    "DISTINCT FROM ended_us");
 	assert_int_equal(cloud_live(&w->cloud), 0);
 	assert_int_equal(cloud_doubled(&w->cloud), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event IN ('ORPHAN', 'ORPHAN_ENDED')"), 0);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM attempt WHERE ended_us IS NULL OR NOT settled"),
+	    0);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM event WHERE event IN ('ORPHAN', 'ORPHAN_ENDED')"),
+	    0);
 	/* Every epoch had all ranks, on nodes of one pool. */
-	assert_int_equal(world_int(w, "SELECT count(*) FROM (SELECT a.job_id, a.epoch FROM attempt a JOIN job j ON j.id = a.job_id"
-				      " GROUP BY a.job_id, a.epoch, j.num_nodes HAVING count(*) <> j.num_nodes"
-				      " OR count(DISTINCT a.pool_id) <> 1 OR count(DISTINCT a.node_id) <> j.num_nodes"
-				      " OR max(a.created_us) <> min(a.created_us)) x"),
-			 0);
+	assert_int_equal(
+	    world_int(w,
+		"SELECT count(*) FROM (SELECT a.job_id, a.epoch FROM attempt a JOIN job j ON j.id "
+		"= a.job_id"
+		" GROUP BY a.job_id, a.epoch, j.num_nodes HAVING count(*) <> j.num_nodes"
+		" OR count(DISTINCT a.pool_id) <> 1 OR count(DISTINCT a.node_id) <> j.num_nodes"
+		" OR max(a.created_us) <> min(a.created_us)) x"),
+	    0);
 }

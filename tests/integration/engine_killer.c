@@ -2,7 +2,8 @@
 
 #define STORY_MS 90000
 
-/* Lives that end before the slowest call of a busy machine would go on for ever: those of a step that takes long grow. */
+/* Lives that end before the slowest call of a busy machine would go on for ever: those of a step
+ * that takes long grow. */
 static int64_t life_us(const struct killer *k, int64_t now)
 {
 	return k->life_us + MAX(now - k->step_us - 8 * SPOT_US_PER_S, 0) / 10;
@@ -12,7 +13,8 @@ static void killer_tick(struct killer *k)
 {
 	int64_t now = world_us();
 
-	/* Its time is counted from when it leads: connecting takes as long as the machine is busy. */
+	/* Its time is counted from when it leads: connecting takes as long as the machine is
+	 * busy. */
 	if (!engine_leads(k->w->engine)) {
 		k->next_us = 0;
 		return;
@@ -37,8 +39,10 @@ void killer_until(struct killer *k, const char *what, const char *sql)
 	while (world_int(k->w, sql) == 0) {
 		if (world_us() > end) {
 			fprintf(stderr, "%s: %s\n", what,
-				world_text(k->w, "SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || now || ' ' || event || ': ' || why,"
-						 " chr(10) ORDER BY id), '') FROM event"));
+			    world_text(k->w,
+				"SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || now "
+				"|| ' ' || event || ': ' || why,"
+				" chr(10) ORDER BY id), '') FROM event"));
 			fail_msg("%s: not within %d ms: %s", what, STORY_MS, sql);
 		}
 		world_for(k->w, 1 + (int64_t)rng_below(&k->rng, 12));

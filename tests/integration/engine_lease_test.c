@@ -1,14 +1,18 @@
-/* Who leads: when the lease is taken and when not, whatever clocks say and however long the database is away. */
+/* Who leads: when the lease is taken and when not, whatever clocks say and however long the
+ * database is away. */
 #include "engine_world.h"
 
-/* until_us is by its writer's clock, which may be years behind ours: what counts is that it moves. */
+/* until_us is by its writer's clock, which may be years behind ours: what counts is that it
+ * moves. */
 static void test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart(void **state)
 {
 	struct world *w = *state;
 
 	world_reset(w, true);
 	w->conf.lease_us = 2 * SPOT_US_PER_S;
-	world_sql(w, "INSERT INTO leader (name, epoch, holder, until_us) VALUES ('engine', 7, 'another/1', 1000)");
+	world_sql(w,
+	    "INSERT INTO leader (name, epoch, holder, until_us) VALUES ('engine', 7, 'another/1', "
+	    "1000)");
 	world_start(w);
 	for (int i = 0; i < 12; i++) {
 		world_for(w, 200);
@@ -16,7 +20,8 @@ static void test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are
 	}
 	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 7);
 	world_until(w, LIMIT, "SELECT (epoch = 8)::int FROM leader");
-	world_sql(w, "UPDATE leader SET epoch = 9, holder = 'another/1', until_us = 9000000000000000000");
+	world_sql(w,
+	    "UPDATE leader SET epoch = 9, holder = 'another/1', until_us = 9000000000000000000");
 	world_deposed(w);
 	/* One that stands is, also with an end in the far future. */
 	world_until(w, LIMIT, "SELECT (epoch = 10)::int FROM leader");
@@ -31,7 +36,8 @@ static void lead(struct world *w, int lease_s)
 	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
 }
 
-/* The database stands still for longer than a lease: nobody else can have taken it, and it need not be watched for as long again. */
+/* The database stands still for longer than a lease: nobody else can have taken it, and it need not
+ * be watched for as long again. */
 static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void **state)
 {
 	struct world *w = *state;
@@ -47,7 +53,8 @@ static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void *
 	assert_true(world_us() < end);
 }
 
-/* What a holder's clock that is behind wrote is not as old as it looks to who takes over: a machine that was launched just now has time to boot. */
+/* What a holder's clock that is behind wrote is not as old as it looks to who takes over: a machine
+ * that was launched just now has time to boot. */
 static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time(void **state)
 {
 	struct world *w = *state;
@@ -60,16 +67,21 @@ static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their
 	world_start(w);
 	job = world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
-	world_sql(w, "UPDATE leader SET epoch = epoch + 1, holder = 'another/1', until_us = %" PRId64, world_us() - hour);
+	world_sql(w,
+	    "UPDATE leader SET epoch = epoch + 1, holder = 'another/1', until_us = %" PRId64,
+	    world_us() - hour);
 	world_deposed(w);
-	world_sql(w, "UPDATE node SET created_us = created_us - %" PRId64 ", state_us = state_us - %" PRId64 ", launch_sent_us = launch_sent_us - %" PRId64
-		     ", launched_us = launched_us - %" PRId64, hour, hour, hour, hour);
+	world_sql(w,
+	    "UPDATE node SET created_us = created_us - %" PRId64 ", state_us = state_us - %" PRId64
+	    ", launch_sent_us = launch_sent_us - %" PRId64 ", launched_us = launched_us - %" PRId64,
+	    hour, hour, hour, hour);
 	for (int i = 0; i < 5; i++) { /* the other one renews */
 		world_sql(w, "UPDATE leader SET until_us = %" PRId64, world_us() - hour);
 		world_for(w, 400);
 	}
 	world_until(w, LIMIT, "SELECT (epoch = 3)::int FROM leader");
-	for (int i = 0; i < LIMIT / 10 && !engine_leads(w->engine); i++) { /* the answer is under way */
+	/* the answer is under way */
+	for (int i = 0; i < LIMIT / 10 && !engine_leads(w->engine); i++) {
 		world_for(w, 10);
 	}
 	assert_true(engine_leads(w->engine));
@@ -81,12 +93,17 @@ static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their
 	world_finish(w, job);
 }
 
-/* What a disk without room does, and how often it was asked to: a sequence counts what is rolled back, too. */
+/* What a disk without room does, and how often it was asked to: a sequence counts what is rolled
+ * back, too. */
 static void refuse(struct world *w, const char *what)
 {
-	world_sql(w, "CREATE SEQUENCE asked; CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-		     "PERFORM nextval('asked'); RAISE 'No space left on device' USING ERRCODE = '53100'; END $$; "
-		     "CREATE TRIGGER full_disk %s EXECUTE FUNCTION full_disk()", what);
+	world_sql(w,
+	    "CREATE SEQUENCE asked; CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql "
+	    "AS $$ BEGIN "
+	    "PERFORM nextval('asked'); RAISE 'No space left on device' USING ERRCODE = '53100'; "
+	    "END $$; "
+	    "CREATE TRIGGER full_disk %s EXECUTE FUNCTION full_disk()",
+	    what);
 }
 
 static void refuse_no_more(struct world *w)
@@ -94,7 +111,8 @@ static void refuse_no_more(struct world *w)
 	world_sql(w, "DROP FUNCTION full_disk() CASCADE; DROP SEQUENCE asked");
 }
 
-/* A database that refuses a statement does so at once: asking again at once would be all that anybody does. */
+/* A database that refuses a statement does so at once: asking again at once would be all that
+ * anybody does. */
 static void test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause(void **state)
 {
 	struct world *w = *state;
@@ -103,7 +121,8 @@ static void test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause
 	refuse(w, "BEFORE UPDATE ON leader FOR EACH ROW");
 	world_for(w, w->conf.lease_us / 1000 * 2);
 	assert_false(engine_leads(w->engine));
-	assert_in_range(world_int(w, "SELECT last_value FROM asked"), 1, 2 * 24); /* twelve looks in a lease; two leases */
+	/* twelve looks in a lease; two leases */
+	assert_in_range(world_int(w, "SELECT last_value FROM asked"), 1, 2 * 24);
 	refuse_no_more(w);
 	world_until(w, LIMIT, "SELECT (epoch = 2)::int FROM leader");
 }
@@ -111,10 +130,12 @@ static void test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause
 /* A few with each tick of a second, not as fast as turns follow one another. */
 static void asked_by_ticks(struct world *w, int64_t from_us)
 {
-	assert_in_range(world_int(w, "SELECT last_value FROM asked"), 1, 20 + 20 * (world_us() - from_us) / SPOT_US_PER_S);
+	assert_in_range(world_int(w, "SELECT last_value FROM asked"), 1,
+	    20 + 20 * (world_us() - from_us) / SPOT_US_PER_S);
 }
 
-/* The simulation found it (seed 100027): an act that ends has a turn follow it, which claimed the same launch again. */
+/* The simulation found it (seed 100027): an act that ends has a turn follow it, which claimed the
+ * same launch again. */
 static void test_a_launch_that_cannot_be_claimed_waits_for_the_tick(void **state)
 {
 	struct world *w = *state;
@@ -136,7 +157,8 @@ static void test_a_launch_that_cannot_be_claimed_waits_for_the_tick(void **state
 	world_finish(w, job);
 }
 
-/* The simulation found it (seed 129506): what was to be written counted as written, and another turn followed at once. */
+/* The simulation found it (seed 129506): what was to be written counted as written, and another
+ * turn followed at once. */
 static void test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick(void **state)
 {
 	struct world *w = *state;
@@ -154,7 +176,8 @@ static void test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick(vo
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE pos = 1");
 }
 
-/* A standby that was behind has taken over: what it lacks may have been machines, and nobody says of these seconds that somebody led then. */
+/* A standby that was behind has taken over: what it lacks may have been machines, and nobody says
+ * of these seconds that somebody led then. */
 static void test_a_lease_whose_row_went_back_is_taken_anew(void **state)
 {
 	struct world *w = *state;
@@ -166,12 +189,16 @@ static void test_a_lease_whose_row_went_back_is_taken_anew(void **state)
 	led = world_int(w, "SELECT to_us FROM led WHERE epoch = 1");
 	(void)snprintf(sql, sizeof(sql), "SELECT (until_us > %" PRId64 ")::int FROM leader", until);
 	world_until(w, LIMIT, sql);
-	world_sql(w, "BEGIN; UPDATE leader SET until_us = %" PRId64 "; UPDATE led SET to_us = %" PRId64 " WHERE epoch = 1; COMMIT", until, led);
+	world_sql(w,
+	    "BEGIN; UPDATE leader SET until_us = %" PRId64 "; UPDATE led SET to_us = %" PRId64
+	    " WHERE epoch = 1; COMMIT",
+	    until, led);
 	world_until(w, LIMIT, "SELECT (epoch = 2)::int FROM leader");
 	assert_int_equal(world_int(w, "SELECT to_us FROM led WHERE epoch = 1"), led);
 }
 
-/* Another took it in the seconds that the new primary lacks: that epoch may be in a call that is under way yet, and no claim of two leaders looks the same. */
+/* Another took it in the seconds that the new primary lacks: that epoch may be in a call that is
+ * under way yet, and no claim of two leaders looks the same. */
 static void test_an_epoch_that_a_standby_lacks_is_not_given_twice(void **state)
 {
 	struct world *w = *state;
@@ -180,7 +207,9 @@ static void test_an_epoch_that_a_standby_lacks_is_not_given_twice(void **state)
 	/* It led the newest itself. */
 	world_sql(w, "UPDATE leader SET epoch = 7, holder = 'another/1'");
 	world_until(w, LIMIT, "SELECT (epoch = 8)::int FROM leader");
-	world_sql(w, "BEGIN; DELETE FROM led WHERE epoch > 6; UPDATE leader SET epoch = 6, holder = 'another/1', until_us = 1000; COMMIT");
+	world_sql(w,
+	    "BEGIN; DELETE FROM led WHERE epoch > 6; UPDATE leader SET epoch = 6, holder = "
+	    "'another/1', until_us = 1000; COMMIT");
 	world_until(w, LIMIT, "SELECT (epoch > 6)::int FROM leader");
 	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 9);
 	/* It has only seen it. */
@@ -195,15 +224,22 @@ static void test_an_epoch_that_a_standby_lacks_is_not_given_twice(void **state)
 	assert_int_equal(world_int(w, "SELECT epoch FROM leader"), 21);
 }
 
-/* The first statement of the kind waits until hang_no_more, as if behind a slow one on its connection. */
+/* The first statement of the kind waits until hang_no_more, as if behind a slow one on its
+ * connection. */
 static void hang(struct world *w, const char *what)
 {
-	world_sql(w, "SELECT pg_advisory_lock(1); CREATE SEQUENCE asked; CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-		     "IF nextval('asked') = 1 THEN PERFORM pg_advisory_lock_shared(1); END IF; RETURN NULL; END $$; "
-		     "CREATE TRIGGER hang BEFORE %s ON leader EXECUTE FUNCTION hang()", what);
+	world_sql(w,
+	    "SELECT pg_advisory_lock(1); CREATE SEQUENCE asked; CREATE FUNCTION hang() RETURNS "
+	    "trigger LANGUAGE plpgsql AS $$ BEGIN "
+	    "IF nextval('asked') = 1 THEN PERFORM pg_advisory_lock_shared(1); END IF; RETURN NULL; "
+	    "END $$; "
+	    "CREATE TRIGGER hang BEFORE %s ON leader EXECUTE FUNCTION hang()",
+	    what);
 }
 
-#define HANGS "EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory')"
+#define HANGS \
+	"EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event " \
+	"= 'advisory')"
 
 static void hang_no_more(struct world *w)
 {
@@ -236,9 +272,12 @@ static void test_a_renewal_that_is_overtaken_loses_no_lease(void **state)
 
 	lead(w, 6);
 	hang(w, "UPDATE");
-	world_sql(w, "CREATE SEQUENCE said; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF (SELECT last_value FROM asked) = 2 THEN "
-		     "PERFORM setval('said', NEW.until_us); RAISE 'lost' USING ERRCODE = '08006'; END IF; RETURN NEW; END $$; "
-		     "CREATE TRIGGER lose BEFORE UPDATE ON leader FOR EACH ROW EXECUTE FUNCTION lose()");
+	world_sql(w,
+	    "CREATE SEQUENCE said; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ "
+	    "BEGIN IF (SELECT last_value FROM asked) = 2 THEN "
+	    "PERFORM setval('said', NEW.until_us); RAISE 'lost' USING ERRCODE = '08006'; END IF; "
+	    "RETURN NEW; END $$; "
+	    "CREATE TRIGGER lose BEFORE UPDATE ON leader FOR EACH ROW EXECUTE FUNCTION lose()");
 	world_until(w, LIMIT, "SELECT is_called::int FROM said");
 	/* Nothing turns: the engine has sent no third one when the first comes. */
 	world_sql(w, "UPDATE leader SET until_us = (SELECT last_value FROM said)");
@@ -258,7 +297,9 @@ static void test_a_look_that_is_not_answered_keeps_nobody_from_leading(void **st
 
 	world_reset(w, true);
 	w->conf.lease_us = 2 * SPOT_US_PER_S;
-	world_sql(w, "INSERT INTO leader (name, epoch, holder, until_us) VALUES ('engine', 7, 'another/1', 1000)");
+	world_sql(w,
+	    "INSERT INTO leader (name, epoch, holder, until_us) VALUES ('engine', 7, 'another/1', "
+	    "1000)");
 	hang(w, "INSERT");
 	world_start(w);
 	world_until(w, LIMIT, "SELECT (epoch = 8 AND " HANGS ")::int FROM leader");
@@ -268,15 +309,18 @@ static void test_a_look_that_is_not_answered_keeps_nobody_from_leading(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
-		cmocka_unit_test(test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time),
+		cmocka_unit_test(
+		    test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
+		cmocka_unit_test(
+		    test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time),
 		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
 		cmocka_unit_test(test_a_lease_whose_row_went_back_is_taken_anew),
 		cmocka_unit_test(test_an_epoch_that_a_standby_lacks_is_not_given_twice),
 		cmocka_unit_test(test_a_renewal_that_is_not_answered_loses_no_lease),
 		cmocka_unit_test(test_a_renewal_that_is_overtaken_loses_no_lease),
 		cmocka_unit_test(test_a_look_that_is_not_answered_keeps_nobody_from_leading),
-		cmocka_unit_test(test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause),
+		cmocka_unit_test(
+		    test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause),
 		cmocka_unit_test(test_a_launch_that_cannot_be_claimed_waits_for_the_tick),
 		cmocka_unit_test(test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick),
 	};

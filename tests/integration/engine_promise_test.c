@@ -1,13 +1,16 @@
-/* What must not happen. When somebody else was first: no launch without the claim, none by a daemon that lost the lease,
- * none repeated where a repeat is not harmless. And no healthy job is taken for lost on one witness alone. */
+/* What must not happen. When somebody else was first: no launch without the claim, none by a daemon
+ * that lost the lease, none repeated where a repeat is not harmless. And no healthy job is taken
+ * for lost on one witness alone. */
 #include "engine_world.h"
 #include "store/q.h"
 
 static void finish(struct world *w)
 {
 	world_until(w, LIMIT, "SELECT bool_and(state = 'RUNNING')::int FROM job");
-	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-	    " WHERE ended_us IS NULL; NOTIFY spot_engine", world_us());
+	world_sql(w,
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
+	    "%" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
+	    world_us());
 	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
 	world_empty(w);
 }
@@ -19,8 +22,11 @@ static void test_a_claim_that_does_not_succeed_sends_no_launch(void **state)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	/* Every claim finds that somebody moved the row first. */
-	world_sql(w, "CREATE FUNCTION not_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;"
-	    "CREATE TRIGGER not_now BEFORE UPDATE ON node FOR EACH ROW WHEN (new.state = 'LAUNCHING')"
+	world_sql(w,
+	    "CREATE FUNCTION not_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; "
+	    "END $$;"
+	    "CREATE TRIGGER not_now BEFORE UPDATE ON node FOR EACH ROW WHEN (new.state = "
+	    "'LAUNCHING')"
 	    " EXECUTE FUNCTION not_now()");
 	world_start(w);
 	world_job(w, "{}");
@@ -38,12 +44,13 @@ static void not_asked(struct op *op)
 	(void)op;
 }
 
-/* As return.c and rebalance.c may in one turn: both have seen no replacement before either waits for the job's row. */
+/* As return.c and rebalance.c may in one turn: both have seen no replacement before either waits
+ * for the job's row. */
 static void test_two_who_want_a_replacement_at_once_get_one(void **state)
 {
 	struct world *w = *state;
-	struct pg_req reqs[2] = {0};
-	const char *names[] = {"t1", "t2"};
+	struct pg_req reqs[2] = { 0 };
+	const char *names[] = { "t1", "t2" };
 	struct pg *pg;
 	int ok = 0;
 
@@ -52,18 +59,35 @@ static void test_two_who_want_a_replacement_at_once_get_one(void **state)
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* Each has a connection of its own: statements of the engine that wait for the row, too, would take all of its. */
-	pg = pg_new(w->loop, &(struct pg_conf){.dsn = w->dsn, .connections = 2});
+	/* Each has a connection of its own: statements of the engine that wait for the row, too,
+	 * would take all of its. */
+	pg = pg_new(w->loop, &(struct pg_conf){ .dsn = w->dsn, .connections = 2 });
 	while (pg_stats(pg).up < 2) {
 		world_for(w, 5);
 	}
 	world_sql(w, "BEGIN; SELECT FROM job FOR UPDATE");
 	for (int i = 0; i < 2; i++) {
-		q_engine_want_for_job(pg, &reqs[i], &(struct q_engine_want_for_job){.job_id = 1, .was = "RUNNING", .epoch = 1, .pool_id = 1,
-		    .has_replaces_id = true, .replaces_id = 1, .token = names[i], .name = names[i], .price_micros = 1, .kind = "return", .inputs = "{}",
-		    .outcome = "{}", .why = "test", .at_us = world_us(), .fence = world_int(w, "SELECT epoch FROM leader")}, not_asked);
+		q_engine_want_for_job(pg, &reqs[i],
+		    &(struct q_engine_want_for_job){ .job_id = 1,
+			.was = "RUNNING",
+			.epoch = 1,
+			.pool_id = 1,
+			.has_replaces_id = true,
+			.replaces_id = 1,
+			.token = names[i],
+			.name = names[i],
+			.price_micros = 1,
+			.kind = "return",
+			.inputs = "{}",
+			.outcome = "{}",
+			.why = "test",
+			.at_us = world_us(),
+			.fence = world_int(w, "SELECT epoch FROM leader") },
+		    not_asked);
 	}
-	world_until(w, LIMIT, "SELECT (count(*) >= 2)::int FROM pg_locks WHERE relation = 'job'::regclass AND locktype = 'tuple' AND mode = 'AccessExclusiveLock'");
+	world_until(w, LIMIT,
+	    "SELECT (count(*) >= 2)::int FROM pg_locks WHERE relation = 'job'::regclass AND "
+	    "locktype = 'tuple' AND mode = 'AccessExclusiveLock'");
 	world_sql(w, "COMMIT");
 	for (int i = 0; i < 2; i++) {
 		while (op_busy(&reqs[i].op)) {
@@ -88,17 +112,23 @@ static void test_a_daemon_that_lost_the_lease_launches_nothing(void **state)
 	pool = world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE name = 'engine' AND until_us > 0");
-	/* Another daemon takes over at the same moment as there is something to launch; ours does not know yet. */
-	world_sql(w, "BEGIN; UPDATE leader SET epoch = epoch + 1, holder = 'another', until_us = until_us + 60000000;"
-	    "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, why)"
-	    " VALUES (%d, 'WANTED', 1, 'spt-lease-test', 'brk.lease.test', 1000000, 1, ''); NOTIFY spot_engine; COMMIT", pool);
+	/* Another daemon takes over at the same moment as there is something to launch; ours does
+	 * not know yet. */
+	world_sql(w,
+	    "BEGIN; UPDATE leader SET epoch = epoch + 1, holder = 'another', until_us = until_us + "
+	    "60000000;"
+	    "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, "
+	    "why)"
+	    " VALUES (%d, 'WANTED', 1, 'spt-lease-test', 'brk.lease.test', 1000000, 1, ''); NOTIFY "
+	    "spot_engine; COMMIT",
+	    pool);
 	world_for(w, 700);
 	assert_int_equal(w->cloud.launches, 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'WANTED'"), 1);
 }
 
-/* The simulation found it: a wall clock that was set right let the claim run out while its launch waited to be sent. The row was
- * given up, and then the launch left. */
+/* The simulation found it: a wall clock that was set right let the claim run out while its launch
+ * waited to be sent. The row was given up, and then the launch left. */
 static void claim_outlasts_its_call(struct world *w, const char *spec, int64_t machines)
 {
 	w->conf.launch_timeout_us = LIMIT * 1000;
@@ -108,8 +138,9 @@ static void claim_outlasts_its_call(struct world *w, const char *spec, int64_t m
 	world_start(w);
 	world_job(w, spec);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'LAUNCHING'");
-	for (int i = 0; i < LIMIT / 10 && w->cloud.launches + w->cloud.gang_launches == 0; i++)
+	for (int i = 0; i < LIMIT / 10 && w->cloud.launches + w->cloud.gang_launches == 0; i++) {
 		world_for(w, 10);
+	}
 	world_sql(w, "UPDATE node SET claim_until_us = 1; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'AMBIGUOUS'"), 0);
@@ -134,8 +165,11 @@ static void test_the_claim_of_a_gang_does_not_run_out_either(void **state)
 
 	world_reset(w, true);
 	w->cloud.gangs = true;
-	world_sql(w, "CREATE FUNCTION last_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.gang_rank := 2 - NEW.gang_rank; RETURN NEW; END $$;"
-		     "CREATE TRIGGER last_first BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION last_first()");
+	world_sql(w,
+	    "CREATE FUNCTION last_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+	    "NEW.gang_rank := 2 - NEW.gang_rank; RETURN NEW; END $$;"
+	    "CREATE TRIGGER last_first BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION "
+	    "last_first()");
 	claim_outlasts_its_call(w, "{\"num_nodes\": 3}", 3);
 	assert_int_equal(world_int(w, "SELECT gang_rank FROM node ORDER BY id LIMIT 1"), 2);
 	world_sql(w, "DROP TRIGGER last_first ON node; DROP FUNCTION last_first");
@@ -153,14 +187,19 @@ static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **s
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* The row that was refused is over, and what was launched has a row and a token of its own. */
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'refused'"), 1);
+	/* The row that was refused is over, and what was launched has a row and a token of its
+	 * own. */
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = "
+			     "'refused'"),
+	    1);
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT token) FROM node"), 2);
 	assert_int_equal(w->cloud.n, 1);
 	finish(w);
 }
 
-/* A job that runs, with an agent that speaks; lost_us: one that falls silent for so long is given up. */
+/* A job that runs, with an agent that speaks; lost_us: one that falls silent for so long is given
+ * up. */
 static void running_until(struct world *w, int64_t lost_us)
 {
 	world_reset(w, true);
@@ -178,7 +217,9 @@ static void running(struct world *w)
 
 static void still_running(struct world *w)
 {
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"),
+	    1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'READY'"), 1);
 	assert_int_equal(w->cloud.launches, 1);
 	assert_int_equal(w->cloud.list[0].terminates, 0);
@@ -219,7 +260,8 @@ static void test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence(void
 	finish(w);
 }
 
-/* The provider's servers learn of a launch one after the other; one that has not says "no such instance". */
+/* The provider's servers learn of a launch one after the other; one that has not says "no such
+ * instance". */
 static void young_machine(struct world *w, int64_t sent_before_us)
 {
 	world_reset(w, true);
@@ -243,7 +285,8 @@ static void test_a_young_machine_that_the_terminate_does_not_find_is_not_gone(vo
 	young_machine(*state, 0);
 }
 
-/* A provider without an answer of its own looks into a list; one that lacks the machine is no proof, however old it is. */
+/* A provider without an answer of its own looks into a list; one that lacks the machine is no
+ * proof, however old it is. */
 static void test_a_machine_that_the_list_of_one_terminate_lacks_is_not_gone(void **state)
 {
 	struct world *w = *state;
@@ -264,7 +307,8 @@ static void test_a_machine_that_the_list_of_one_terminate_lacks_is_not_gone(void
 	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan"), 0);
 }
 
-/* A launch that is repeated keeps the time of its first call, since from then on it may cost money. */
+/* A launch that is repeated keeps the time of its first call, since from then on it may cost
+ * money. */
 static void test_the_machine_of_a_launch_that_was_repeated_is_young(void **state)
 {
 	young_machine(*state, 600 * SPOT_US_PER_S);
@@ -289,7 +333,8 @@ static void test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_ye
 	finish(w);
 }
 
-/* A launch without token whose reply was lost and whose machine no list shows; it was looked for once. again_us 0: soon again. */
+/* A launch without token whose reply was lost and whose machine no list shows; it was looked for
+ * once. again_us 0: soon again. */
 static void launched_unlisted(struct world *w, int64_t lag_us, int64_t again_us)
 {
 	world_reset(w, false);
@@ -321,24 +366,35 @@ static void test_one_list_that_lacks_a_machine_makes_no_launch_void(void **state
 
 	launched_unlisted(w, 200000, 60 * SPOT_US_PER_S);
 	world_for(w, 300);
-	world_sql(w, "UPDATE node SET next_act_us = 0 WHERE last_error LIKE 'not found yet%%'; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE last_error LIKE '%asked once more' OR state = 'FAILED'");
+	world_sql(w,
+	    "UPDATE node SET next_act_us = 0 WHERE last_error LIKE 'not found yet%%'; NOTIFY "
+	    "spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE last_error LIKE '%asked once more' OR state = "
+	    "'FAILED'");
 	found_when_listed(w);
 }
 
 /* Its first call is long ago, its last is not: what that made may come to the lists yet. */
-static void test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call(void **state)
+static void
+test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call(
+    void **state)
 {
 	struct world *w = *state;
 
 	launched_unlisted(w, 60 * SPOT_US_PER_S, 0);
-	world_sql(w, "UPDATE node SET launch_sent_us = launch_sent_us - 600000000, next_act_us = 0, last_error = ''; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE last_error LIKE 'not found yet%%' OR state = 'FAILED'");
+	world_sql(w,
+	    "UPDATE node SET launch_sent_us = launch_sent_us - 600000000, next_act_us = 0, "
+	    "last_error = ''; NOTIFY spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE last_error LIKE 'not found yet%%' OR state = "
+	    "'FAILED'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'"), 1);
 	found_when_listed(w);
 }
 
-/* Nothing exists of a launch that was put off: neither a bill nor the time to boot begins with it. */
+/* Nothing exists of a launch that was put off: neither a bill nor the time to boot begins with
+ * it. */
 static void test_a_launch_that_was_put_off_was_not_sent(void **state)
 {
 	struct world *w = *state;
@@ -350,15 +406,20 @@ static void test_a_launch_that_was_put_off_was_not_sent(void **state)
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM event WHERE event = 'CLAIMED'");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'WANTED' AND launch_sent_us IS NULL");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE state = 'WANTED' AND launch_sent_us IS NULL");
 	w->cloud.throttle = 0;
 	world_sql(w, "UPDATE node SET next_act_us = 0; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE launched_us >= (SELECT max(at_us) FROM event WHERE event = 'CLAIMED')"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node WHERE launched_us >= (SELECT max(at_us) "
+			     "FROM event WHERE event = 'CLAIMED')"),
+	    1);
 	finish(w);
 }
 
-/* Its first call made a machine, which no list shows yet; its repeat waits, and then nobody needs it any more. */
+/* Its first call made a machine, which no list shows yet; its repeat waits, and then nobody needs
+ * it any more. */
 static void test_a_launch_to_be_repeated_is_looked_up_before_its_row_ends(void **state)
 {
 	struct world *w = *state;
@@ -371,20 +432,29 @@ static void test_a_launch_to_be_repeated_is_looked_up_before_its_row_ends(void *
 	w->cloud.lose_replies = 1;
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'UNKNOWN' OR state = 'WANTED' AND launch_sent_us IS NOT NULL");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE state = 'UNKNOWN' OR state = 'WANTED' AND "
+	    "launch_sent_us IS NOT NULL");
 	w->cloud.throttle = 1000000;
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'WANTED' AND launch_sent_us IS NOT NULL");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE state = 'WANTED' AND launch_sent_us IS NOT NULL");
 	assert_int_equal(cloud_live(&w->cloud), 1);
-	world_sql(w, "UPDATE node SET next_act_us = %" PRId64 " WHERE state = 'WANTED'; UPDATE job SET cancel_us = 1; NOTIFY spot_engine",
+	world_sql(w,
+	    "UPDATE node SET next_act_us = %" PRId64
+	    " WHERE state = 'WANTED'; UPDATE job SET cancel_us = 1; NOTIFY spot_engine",
 	    world_us() + 600 * SPOT_US_PER_S);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state NOT IN ('WANTED', 'LAUNCHING')");
-	assert_string_equal(world_text(w, "SELECT state || ' ' || (launch_sent_us IS NOT NULL)::text FROM node"), "UNKNOWN true");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE state NOT IN ('WANTED', 'LAUNCHING')");
+	assert_string_equal(
+	    world_text(w, "SELECT state || ' ' || (launch_sent_us IS NOT NULL)::text FROM node"),
+	    "UNKNOWN true");
 	w->cloud.hide = false;
 	world_sql(w, "UPDATE node SET next_act_us = 0; NOTIFY spot_engine");
 	world_empty(w);
 	/* It was the row's to the end: billed, and nobody's leak. */
-	assert_string_equal(world_text(w, "SELECT state || ' ' || end_cause FROM node"), "GONE released");
+	assert_string_equal(world_text(w, "SELECT state || ' ' || end_cause FROM node"),
+	    "GONE released");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event LIKE 'ORPHAN%%'"), 0);
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger");
 }
@@ -395,8 +465,11 @@ static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 
 	running(w);
 	w->agents = false;
-	/* Longer than is usual for an agent, shorter than makes it broken; then one list lacks the instance. */
-	world_sql(w, "UPDATE node SET gone_seen = 1, provider_state = 'absent', last_seen_us = %" PRId64 "; NOTIFY spot_engine",
+	/* Longer than is usual for an agent, shorter than makes it broken; then one list lacks the
+	 * instance. */
+	world_sql(w,
+	    "UPDATE node SET gone_seen = 1, provider_state = 'absent', last_seen_us = %" PRId64
+	    "; NOTIFY spot_engine",
 	    world_us() - w->conf.agent_silent_us - 100000);
 	world_for(w, 200);
 	still_running(w);
@@ -407,7 +480,8 @@ static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 }
 
 /* Where it is only hidden it would live on, and nobody would pay attention. */
-static void test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_all_the_same(void **state)
+static void test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_all_the_same(
+    void **state)
 {
 	struct world *w = *state;
 
@@ -415,7 +489,8 @@ static void test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_al
 	w->agents = false;
 	w->cloud.hide = true;
 	world_until(w, LIMIT, "SELECT (gone_seen >= 2)::int FROM node WHERE id = 1");
-	world_sql(w, "UPDATE node SET last_seen_us = %" PRId64 "; NOTIFY spot_engine", world_us() - w->conf.agent_silent_us - 100000);
+	world_sql(w, "UPDATE node SET last_seen_us = %" PRId64 "; NOTIFY spot_engine",
+	    world_us() - w->conf.agent_silent_us - 100000);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE'");
 	assert_true(w->cloud.list[0].terminates > 0);
 	w->cloud.hide = false;
@@ -431,7 +506,9 @@ static void test_silence_while_no_daemon_listened_does_not_count(void **state)
 	w->agents = false;
 	world_kill(w);
 	/* We were away for ten times as long as makes an agent lost. */
-	world_sql(w, "UPDATE node SET last_seen_us = last_seen_us - %" PRId64 ", ready_us = ready_us - %" PRId64,
+	world_sql(w,
+	    "UPDATE node SET last_seen_us = last_seen_us - %" PRId64
+	    ", ready_us = ready_us - %" PRId64,
 	    10 * w->conf.agent_lost_us, 10 * w->conf.agent_lost_us);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT (epoch >= 2)::int FROM leader WHERE name = 'engine'");
@@ -452,7 +529,8 @@ static void test_silence_while_no_api_listened_does_not_count(void **state)
 	running_until(w, 3 * SPOT_US_PER_S);
 	world_sql(w, "INSERT INTO listener VALUES ('api', 10)");
 	w->agents = false;
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE suspect_us IS NOT NULL AND suspect_beats = 10");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE suspect_us IS NOT NULL AND suspect_beats = 10");
 	world_sql(w, "UPDATE listener SET beats = 9"); /* fewer since than there should have been */
 	world_for(w, w->conf.agent_lost_us / 1000);
 	still_running(w);
@@ -463,7 +541,8 @@ static void test_silence_while_no_api_listened_does_not_count(void **state)
 	finish(w);
 }
 
-/* Agents are heard by the API's clock and judged by the leader's: one of them may be wrong, or jump. */
+/* Agents are heard by the API's clock and judged by the leader's: one of them may be wrong, or
+ * jump. */
 static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **state)
 {
 	struct world *w = *state;
@@ -473,7 +552,8 @@ static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **sta
 	end = world_us() + 2 * w->conf.agent_lost_us;
 	w->agents = false;
 	while (world_us() < end) {
-		world_sql(w, "UPDATE node SET last_seen_us = %" PRId64, world_us() - 10 * w->conf.agent_lost_us);
+		world_sql(w, "UPDATE node SET last_seen_us = %" PRId64,
+		    world_us() - 10 * w->conf.agent_lost_us);
 		world_for(w, 100);
 		still_running(w);
 	}
@@ -490,11 +570,17 @@ static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 
 	running(w);
 	w->cloud.ends_slowly = true;
-	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-	    " WHERE ended_us IS NULL; NOTIFY spot_engine", world_us());
-	world_until(w, LIMIT, "SELECT (provider_state = 'stopping')::int FROM node WHERE state = 'TERMINATING'");
+	world_sql(w,
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
+	    "%" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
+	    world_us());
+	world_until(w, LIMIT,
+	    "SELECT (provider_state = 'stopping')::int FROM node WHERE state = 'TERMINATING'");
 	world_for(w, 400);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'TERMINATING' AND ended_us IS NULL"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node WHERE state = 'TERMINATING' AND ended_us "
+			     "IS NULL"),
+	    1);
 	assert_true(w->cloud.list[0].terminates > 0);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
@@ -513,21 +599,35 @@ static void test_a_decision_follows_from_the_inputs_stored_with_it(void **state)
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	/* The choice is the first of its market, and nothing in that market is cheaper. */
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision d WHERE kind = 'place' AND outcome->'pool'->'pool' = "
-	    "(SELECT o->'pool' FROM jsonb_array_elements(inputs->'offers') o WHERE o->>'market' = outcome->>'choice'"
-	    " ORDER BY (o->>'total_micros')::int8 LIMIT 1)"), 1);
-	/* Every offer's terms give its total: work, saving, losses and restarts make hours, hours times price dollars. */
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision, jsonb_array_elements(inputs->'offers') o,"
-	    " jsonb_to_record(o->'terms') AS t (work_h float8, throughput float8, start_h float8, overhead_h float8, lost_h float8,"
-	    " restart_h float8, paid_hours float8, wait_h float8, hours float8, price_now_micros int8, price_move_micros int8,"
-	    " penalty_micros int8, price_micros int8, restore_micros int8, upload_micros int8, data_micros int8, egress_micros int8,"
-	    " total_micros int8) WHERE kind = 'place'"
-	    " AND abs(work_h - (inputs->'job'->>'work_left_s')::float8 / 3600 / throughput) < 1e-9"
-	    " AND abs(paid_hours - start_h - work_h - overhead_h - lost_h - restart_h) < 1e-9 AND abs(hours - paid_hours - wait_h) < 1e-9"
-	    " AND price_micros = price_now_micros + price_move_micros + penalty_micros"
-	    " AND egress_micros = restore_micros + upload_micros + data_micros"
-	    " AND abs(total_micros - price_micros * paid_hours - egress_micros) <= 0.5 AND total_micros = (o->>'total_micros')::int8"
-	    " AND hours = (o->>'hours_to_finish')::float8"), 3);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision d WHERE kind = 'place' AND "
+			     "outcome->'pool'->'pool' = "
+			     "(SELECT o->'pool' FROM jsonb_array_elements(inputs->'offers') o "
+			     "WHERE o->>'market' = outcome->>'choice'"
+			     " ORDER BY (o->>'total_micros')::int8 LIMIT 1)"),
+	    1);
+	/* Every offer's terms give its total: work, saving, losses and restarts make hours, hours
+	 * times price dollars. */
+	assert_int_equal(
+	    world_int(w,
+		"SELECT count(*) FROM decision, jsonb_array_elements(inputs->'offers') o,"
+		" jsonb_to_record(o->'terms') AS t (work_h float8, throughput float8, start_h "
+		"float8, overhead_h float8, lost_h float8,"
+		" restart_h float8, paid_hours float8, wait_h float8, hours float8, "
+		"price_now_micros int8, price_move_micros int8,"
+		" penalty_micros int8, price_micros int8, restore_micros int8, upload_micros int8, "
+		"data_micros int8, egress_micros int8,"
+		" total_micros int8) WHERE kind = 'place'"
+		" AND abs(work_h - (inputs->'job'->>'work_left_s')::float8 / 3600 / throughput) < "
+		"1e-9"
+		" AND abs(paid_hours - start_h - work_h - overhead_h - lost_h - restart_h) < 1e-9 "
+		"AND abs(hours - paid_hours - wait_h) < 1e-9"
+		" AND price_micros = price_now_micros + price_move_micros + penalty_micros"
+		" AND egress_micros = restore_micros + upload_micros + data_micros"
+		" AND abs(total_micros - price_micros * paid_hours - egress_micros) <= 0.5 AND "
+		"total_micros = (o->>'total_micros')::int8"
+		" AND hours = (o->>'hours_to_finish')::float8"),
+	    3);
 	finish(w);
 }
 
@@ -542,9 +642,13 @@ static void test_waiting_is_a_decision_with_its_inputs(void **state)
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'wait'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'wait' AND why <> '' AND outcome->>'choice' = 'wait'"
-	    " AND (inputs->>'now_us')::int8 > 0 AND inputs->'job'->>'id' = '1' AND jsonb_array_length(inputs->'not_now') = 1"
-	    " AND inputs->'not_now'->0->>'refused' LIKE 'cooling%'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision WHERE kind = 'wait' AND why <> '' AND "
+			     "outcome->>'choice' = 'wait'"
+			     " AND (inputs->>'now_us')::int8 > 0 AND inputs->'job'->>'id' = '1' "
+			     "AND jsonb_array_length(inputs->'not_now') = 1"
+			     " AND inputs->'not_now'->0->>'refused' LIKE 'cooling%'"),
+	    1);
 	cloud_sell_again(&w->cloud);
 	world_sql(w, "DELETE FROM pool_cool; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
@@ -561,17 +665,21 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_the_claim_of_a_gang_does_not_run_out_either),
 		cmocka_unit_test(test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence),
 		cmocka_unit_test(test_without_tokens_not_even_a_refused_launch_is_sent_again),
-		cmocka_unit_test(test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
+		cmocka_unit_test(
+		    test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
 		cmocka_unit_test(test_a_young_machine_that_the_terminate_does_not_find_is_not_gone),
 		cmocka_unit_test(test_a_machine_that_the_list_of_one_terminate_lacks_is_not_gone),
 		cmocka_unit_test(test_the_machine_of_a_launch_that_was_repeated_is_young),
-		cmocka_unit_test(test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_yet),
+		cmocka_unit_test(
+		    test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_yet),
 		cmocka_unit_test(test_one_list_that_lacks_a_machine_makes_no_launch_void),
-		cmocka_unit_test(test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call),
+		cmocka_unit_test(
+		    test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call),
 		cmocka_unit_test(test_a_launch_that_was_put_off_was_not_sent),
 		cmocka_unit_test(test_a_launch_to_be_repeated_is_looked_up_before_its_row_ends),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
-		cmocka_unit_test(test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_all_the_same),
+		cmocka_unit_test(
+		    test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_all_the_same),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
 		cmocka_unit_test(test_silence_while_no_api_listened_does_not_count),
 		cmocka_unit_test(test_an_agent_heard_by_a_clock_that_differs_is_not_silent),

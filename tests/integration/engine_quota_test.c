@@ -1,4 +1,5 @@
-/* Room at the providers: refusals that come late, quotas and our own nodes in them, fleets that take what there is. */
+/* Room at the providers: refusals that come late, quotas and our own nodes in them, fleets that
+ * take what there is. */
 #include <libpq-fe.h>
 
 #include "engine_world.h"
@@ -20,15 +21,19 @@ static void late(struct world *w, const char *reason, const char *rc, int cooled
 	w->cloud.late_reason = NULL;
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	snprintf(sql, sizeof(sql), "SELECT count(*) FROM pool_cool WHERE rc = '%s' AND why LIKE '%%%s%%'", rc, reason);
+	snprintf(sql, sizeof(sql),
+	    "SELECT count(*) FROM pool_cool WHERE rc = '%s' AND why LIKE '%%%s%%'", rc, reason);
 	assert_true(world_int(w, sql) >= cooled);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id"
-				      " WHERE n.end_cause = 'refused' AND n.state = 'READY'"), 0);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id"
+			     " WHERE n.end_cause = 'refused' AND n.state = 'READY'"),
+	    0);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE'");
 	assert_true(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 1") > 1);
 }
 
-static void test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere(void **state)
+static void test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere(
+    void **state)
 {
 	late(*state, "NO_CAPACITY: 0/3 nodes are available", "late_no_capacity", 1);
 }
@@ -38,7 +43,8 @@ static void test_a_late_quota_refusal_cools_every_pool_of_the_class(void **state
 	struct world *w = *state;
 
 	late(w, "QUOTA: over quota", "late_quota", 2);
-	assert_string_equal(world_text(w, "SELECT market FROM attempt WHERE epoch = 1"), "on_demand");
+	assert_string_equal(world_text(w, "SELECT market FROM attempt WHERE epoch = 1"),
+	    "on_demand");
 }
 
 static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
@@ -55,10 +61,9 @@ static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	assert_string_equal(
-	    world_text(
-		w,
-		"SELECT market FROM node n JOIN pool p ON p.id = n.pool_id WHERE state = 'READY'"),
+	assert_string_equal(world_text(w,
+				"SELECT market FROM node n JOIN pool p ON p.id = n.pool_id WHERE "
+				"state = 'READY'"),
 	    "on_demand");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM pool_cool WHERE rc = 'quota'"), 2);
 	world_finish(w, 1);
@@ -66,7 +71,8 @@ static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
 
 static void quota(struct world *w, const char *cls, const char *market, const char *unit, int limit)
 {
-	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', '%s', '%s', '%s', %d, 1)", cls, market, unit, limit);
+	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', '%s', '%s', '%s', %d, 1)", cls,
+	    market, unit, limit);
 }
 
 static void test_a_pool_whose_quota_has_no_room_is_not_chosen(void **state)
@@ -83,10 +89,16 @@ static void test_a_pool_whose_quota_has_no_room_is_not_chosen(void **state)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE "
+			     "p.market = 'spot'"),
+	    1);
 	assert_int_equal(w->cloud.launches, 2);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE job_id = 2 AND inputs::text LIKE "
-				      "'%no room in quota P/spot of r1: 12 of 12 vcpu taken by our nodes, this one needs 12%'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision WHERE job_id = 2 AND inputs::text LIKE "
+			     "'%no room in quota P/spot of r1: 12 of 12 vcpu taken by our nodes, "
+			     "this one needs 12%'"),
+	    1);
 }
 
 static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room(void **state)
@@ -104,11 +116,16 @@ static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room
 	world_job(w, "{}");
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE "
+			     "p.market = 'spot'"),
+	    1);
 }
 
-/* Others read the market while a node is being written down; what they read lacks it, and says nothing of the room that is left. */
-static void test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota(void **state)
+/* Others read the market while a node is being written down; what they read lacks it, and says
+ * nothing of the room that is left. */
+static void test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota(
+    void **state)
 {
 	struct world *w = *state;
 
@@ -120,19 +137,29 @@ static void test_a_market_read_while_a_node_is_written_down_does_not_place_anoth
 	w->conf.offers_age_us = 300000;
 	world_start(w);
 	/* It looks at the market in every turn. */
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
-		     "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); NOTIFY spot_engine");
+	world_sql(w,
+	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
+	    "VALUES ('f', 'me', "
+	    "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
+	    "'ACTIVE', 1, 1); NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
 	w->cloud.reply_after_us = 500000;
-	world_sql(w, "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$;"
-		     "CREATE TRIGGER held BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION held(); SELECT pg_advisory_lock(7)");
+	world_sql(w,
+	    "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM "
+	    "pg_advisory_xact_lock(7); RETURN NEW; END $$;"
+	    "CREATE TRIGGER held BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION held(); "
+	    "SELECT pg_advisory_lock(7)");
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
 	world_job(w, "{}");
 	world_for(w, 800);
 	world_sql(w, "SELECT pg_advisory_unlock(7)");
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 2);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE "
+			     "p.market = 'spot'"),
+	    2);
 	assert_int_equal(w->cloud.launches, 3);
 }
 
@@ -145,26 +172,39 @@ static void test_two_that_read_the_market_at_once_share_its_room(void **state)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	quota(w, "P/spot", "spot", "instances", 1);
-	/* Enough that neither reader queues on the other's connection, where it would not be seen to wait. */
+	/* Enough that neither reader queues on the other's connection, where it would not be seen
+	 * to wait. */
 	w->connections = 16;
 	world_start(w);
 	w->connections = 0;
 	world_until(w, LIMIT, "SELECT count(*) FROM leader");
-	world_until(w, LIMIT, "SELECT count(*) >= 16 FROM pg_stat_activity WHERE application_name = 'engine test' AND datname = current_database()");
-	world_sql(w, "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$;"
-		     "CREATE TRIGGER held BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION held(); SELECT pg_advisory_lock(7)");
+	world_until(w, LIMIT,
+	    "SELECT count(*) >= 16 FROM pg_stat_activity WHERE application_name = 'engine test' "
+	    "AND datname = current_database()");
+	world_sql(w,
+	    "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM "
+	    "pg_advisory_xact_lock(7); RETURN NEW; END $$;"
+	    "CREATE TRIGGER held BEFORE INSERT ON node FOR EACH ROW EXECUTE FUNCTION held(); "
+	    "SELECT pg_advisory_lock(7)");
 	mine = w->conn;
 	w->conn = NULL; /* another connection holds the readers up */
 	world_sql(w, "BEGIN; LOCK TABLE quota");
 	locks = w->conn;
 	w->conn = mine;
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
-		     "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1)");
-	world_until(w, LIMIT, "SELECT count(*) FROM pg_locks WHERE relation = 'quota'::regclass AND NOT granted");
+	world_sql(w,
+	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
+	    "VALUES ('f', 'me', "
+	    "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
+	    "'ACTIVE', 1, 1)");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM pg_locks WHERE relation = 'quota'::regclass AND NOT granted");
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM pg_locks WHERE relation = 'quota'::regclass AND NOT granted");
+	world_until(w, LIMIT,
+	    "SELECT count(*) >= 2 FROM pg_locks WHERE relation = 'quota'::regclass AND NOT "
+	    "granted");
 	PQfinish(locks);
-	world_until(w, LIMIT, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
 	world_for(w, 800);
 	world_sql(w, "SELECT pg_advisory_unlock(7)");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
@@ -174,9 +214,12 @@ static void test_two_that_read_the_market_at_once_share_its_room(void **state)
 
 static void fleet_of_four(struct world *w)
 {
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
-		     "'ml', 'p', '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); "
-		     "NOTIFY spot_engine");
+	world_sql(w,
+	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
+	    "VALUES ('f', 'me', "
+	    "'ml', 'p', '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
+	    "'ACTIVE', 1, 1); "
+	    "NOTIFY spot_engine");
 }
 
 static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere(void **state)
@@ -191,7 +234,10 @@ static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere
 	world_start(w);
 	fleet_of_four(w);
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.market = 'spot'"), 2);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE "
+			     "p.market = 'spot'"),
+	    2);
 	assert_int_equal(w->cloud.launches, 4);
 }
 
@@ -206,7 +252,8 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 	fleet_of_four(w);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 2");
-	/* A plan would write when it was made. What changed until now may be looked at for a while yet, and then no plan is made. */
+	/* A plan would write when it was made. What changed until now may be looked at for a while
+	 * yet, and then no plan is made. */
 	for (int i = 0; i == 0 || (world_int(w, "SELECT plan_us FROM fleet") != 1 && i < 20); i++) {
 		world_sql(w, "UPDATE fleet SET plan_us = 1; NOTIFY spot_engine");
 		world_for(w, 1000);
@@ -221,8 +268,10 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 0");
 }
 
-/* Others read the market while a refusal is being written down; by what they read the pool does not rest. */
-static void test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_that_was_written(void **state)
+/* Others read the market while a refusal is being written down; by what they read the pool does not
+ * rest. */
+static void test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_that_was_written(
+    void **state)
 {
 	struct world *w = *state;
 
@@ -233,15 +282,22 @@ static void test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_
 	world_pool(w, "z2", "a1", "spot", 1100000);
 	world_start(w);
 	/* It looks at the market in every turn. */
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', "
-		     "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1); NOTIFY spot_engine");
+	world_sql(w,
+	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
+	    "VALUES ('f', 'me', "
+	    "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
+	    "'ACTIVE', 1, 1); NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
 	w->agents = false; /* by the connection that holds the lock, and on rows that wait for it */
-	world_sql(w, "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$;"
-		     "CREATE TRIGGER held BEFORE INSERT ON pool_cool FOR EACH ROW EXECUTE FUNCTION held(); SELECT pg_advisory_lock(7)");
+	world_sql(w,
+	    "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM "
+	    "pg_advisory_xact_lock(7); RETURN NEW; END $$;"
+	    "CREATE TRIGGER held BEFORE INSERT ON pool_cool FOR EACH ROW EXECUTE FUNCTION held(); "
+	    "SELECT pg_advisory_lock(7)");
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
 	world_for(w, 800);
 	world_sql(w, "SELECT pg_advisory_unlock(7)");
 	w->agents = true;
@@ -250,7 +306,8 @@ static void test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_
 	assert_int_equal(w->cloud.launches, 3);
 }
 
-/* The cheapest pool rests for less than the next probe waits, and never sells; the other, which pays, too, does. */
+/* The cheapest pool rests for less than the next probe waits, and never sells; the other, which
+ * pays, too, does. */
 static void test_a_return_that_one_pool_refuses_is_tried_in_another(void **state)
 {
 	struct world *w = *state;
@@ -265,29 +322,40 @@ static void test_a_return_that_one_pool_refuses_is_tried_in_another(void **state
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE replaces_id IS NOT NULL AND end_cause = 'refused'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE replaces_id IS NOT NULL AND end_cause = 'refused'");
 	other = world_pool(w, "z2", "a1", "spot", 1500000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), other);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node n JOIN decision d ON d.node_id = n.id WHERE n.state = 'READY' AND n.job_id = 1"
-				      " AND d.kind = 'return' AND d.why LIKE '%refused before, since it runs here: %'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node n JOIN decision d ON d.node_id = n.id "
+			     "WHERE n.state = 'READY' AND n.job_id = 1"
+			     " AND d.kind = 'return' AND d.why LIKE '%refused before, since it "
+			     "runs here: %'"),
+	    1);
 	world_finish(w, 1);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere),
-	    cmocka_unit_test(test_a_late_quota_refusal_cools_every_pool_of_the_class),
-	    cmocka_unit_test(test_a_quota_refusal_cools_every_pool_of_the_class),
-	    cmocka_unit_test(test_a_pool_whose_quota_has_no_room_is_not_chosen),
-	    cmocka_unit_test(test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
-	    cmocka_unit_test(test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota),
-	    cmocka_unit_test(test_two_that_read_the_market_at_once_share_its_room),
-	    cmocka_unit_test(test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_that_was_written),
-	    cmocka_unit_test(test_a_return_that_one_pool_refuses_is_tried_in_another),
-	    cmocka_unit_test(test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),
-	    cmocka_unit_test(test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed),
+		cmocka_unit_test(
+		    test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere),
+		cmocka_unit_test(test_a_late_quota_refusal_cools_every_pool_of_the_class),
+		cmocka_unit_test(test_a_quota_refusal_cools_every_pool_of_the_class),
+		cmocka_unit_test(test_a_pool_whose_quota_has_no_room_is_not_chosen),
+		cmocka_unit_test(
+		    test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
+		cmocka_unit_test(
+		    test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota),
+		cmocka_unit_test(test_two_that_read_the_market_at_once_share_its_room),
+		cmocka_unit_test(
+		    test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_that_was_written),
+		cmocka_unit_test(test_a_return_that_one_pool_refuses_is_tried_in_another),
+		cmocka_unit_test(
+		    test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),
+		cmocka_unit_test(
+		    test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed),
 	};
 
 	if (argc > 1) {

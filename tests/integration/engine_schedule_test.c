@@ -1,9 +1,11 @@
-/* Room where a quota is exhausted: made by jobs of lower priority, held for who is blocked, filled by who is gone by then. */
+/* Room where a quota is exhausted: made by jobs of lower priority, held for who is blocked, filled
+ * by who is gone by then. */
 #include "engine_world.h"
 
 static void quota(struct world *w, int vcpus)
 {
-	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'vcpu', %d, 1)", vcpus);
+	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'vcpu', %d, 1)",
+	    vcpus);
 }
 
 /* The engine and the API agree on a job's priority: it stands in its row and in its file. */
@@ -12,8 +14,11 @@ static int64_t gang_of(struct world *w, int priority, const char *type, int node
 	char *extra = NULL;
 	int64_t id;
 
-	assert_true(asprintf(&extra, "{\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1,\"instance_type\":\"%s\"}],"
-			     "\"priority\":%d,\"num_nodes\":%d,\"work_s\":%d}", type, priority, nodes, work_s) > 0);
+	assert_true(asprintf(&extra,
+			"{\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1,"
+			"\"instance_type\":\"%s\"}],"
+			"\"priority\":%d,\"num_nodes\":%d,\"work_s\":%d}",
+			type, priority, nodes, work_s) > 0);
 	world_sql(w, "BEGIN");
 	id = world_job(w, extra);
 	free(extra);
@@ -28,8 +33,10 @@ static int64_t job_of(struct world *w, int priority, const char *type, int work_
 
 static void end_job(struct world *w, int job)
 {
-	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-		     " WHERE job_id = %d AND ended_us IS NULL; NOTIFY spot_engine", world_us(), job);
+	world_sql(w,
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
+	    "%" PRId64 " WHERE job_id = %d AND ended_us IS NULL; NOTIFY spot_engine",
+	    world_us(), job);
 }
 
 static void begin(struct world *w, int vcpus)
@@ -54,14 +61,24 @@ static void test_a_machine_that_suits_is_handed_over(void **state)
 	assert_int_equal(world_int(w, "SELECT node_id FROM attempt WHERE job_id = 2"), 1);
 	assert_int_equal(w->cloud.launches, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 1 AND pos = 1");
-	assert_string_equal(world_text(w, "SELECT state || ' ' || epoch FROM job WHERE id = 1"), "QUEUED 1");
+	assert_string_equal(world_text(w, "SELECT state || ' ' || epoch FROM job WHERE id = 1"),
+	    "QUEUED 1");
 	assert_int_equal(world_int(w, "SELECT checkpoint_id IS NOT NULL FROM job WHERE id = 1"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt' AND job_id = 2"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"), 1);
-	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-		     " WHERE job_id = 2 AND ended_us IS NULL; NOTIFY spot_engine", world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND epoch = 2");
-	assert_int_equal(world_int(w, "SELECT steps_start FROM attempt WHERE job_id = 1 AND epoch = 2"), 100);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision WHERE kind = 'preempt' AND job_id = 2"),
+	    1);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"),
+	    1);
+	world_sql(w,
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
+	    "%" PRId64 " WHERE job_id = 2 AND ended_us IS NULL; NOTIFY spot_engine",
+	    world_us());
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w,
+			     "SELECT steps_start FROM attempt WHERE job_id = 1 AND epoch = 2"),
+	    100);
 	world_finish(w, 1);
 }
 
@@ -80,8 +97,11 @@ static void test_another_machine_is_given_back_for_its_room_in_the_quota(void **
 	/* One is enough, and one leaves. */
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted'"), 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 2);
-	assert_int_equal(world_int(w, "SELECT checkpoint_id IS NOT NULL FROM job WHERE state = 'QUEUED'"), 1);
-	assert_string_equal(world_text(w, "SELECT string_agg(source, ',') FROM notice"), "preemption");
+	assert_int_equal(world_int(w,
+			     "SELECT checkpoint_id IS NOT NULL FROM job WHERE state = 'QUEUED'"),
+	    1);
+	assert_string_equal(world_text(w, "SELECT string_agg(source, ',') FROM notice"),
+	    "preemption");
 }
 
 /* Of a quota's pools that suit the first needs more than can be freed. */
@@ -91,7 +111,9 @@ static void test_room_is_made_for_the_smaller_of_two_machines_of_a_quota(void **
 
 	begin(w, 12);
 	world_pool(w, "z3", "c1", "spot", 1000000);
-	world_sql(w, "UPDATE pool SET vcpus = 24 WHERE instance_type = 'a1'; UPDATE pool SET gpu_name = 'H100-80GB' WHERE instance_type = 'c1'");
+	world_sql(w,
+	    "UPDATE pool SET vcpus = 24 WHERE instance_type = 'a1'; UPDATE pool SET gpu_name = "
+	    "'H100-80GB' WHERE instance_type = 'c1'");
 	world_job(w, "{\"asks\":[{\"gpus\":[{\"gpu\":\"H100\",\"milli\":1000}],\"use_spot\":-1}]}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_sql(w, "BEGIN");
@@ -110,12 +132,17 @@ static void test_who_is_not_far_enough_above_or_was_moved_lately_waits(void **st
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	job_of(w, 99, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 1");
-	world_sql(w, "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) VALUES (%" PRId64 ", 'preempted', 1, '{}', '{}', '')",
-		  world_us());
+	world_sql(w,
+	    "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) VALUES (%" PRId64
+	    ", 'preempted', 1, '{}', '{}', '')",
+	    world_us());
 	job_of(w, 500, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 3 AND pos = 1");
 	world_for(w, 300);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND epoch = 1"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND "
+			     "epoch = 1"),
+	    1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt'"), 0);
 }
 
@@ -127,14 +154,18 @@ static void test_a_job_with_a_deadline_leaves_where_it_still_meets_it(void **sta
 	begin(w, 12);
 	job_of(w, 0, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " WHERE id = 1", now + 2 * SPOT_US_PER_HOUR);
+	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " WHERE id = 1",
+	    now + 2 * SPOT_US_PER_HOUR);
 	job_of(w, 200, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 1");
 	world_for(w, 300);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempt'"), 0);
-	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " WHERE id = 1; NOTIFY spot_engine", now + 30 * SPOT_US_PER_HOUR);
+	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " WHERE id = 1; NOTIFY spot_engine",
+	    now + 30 * SPOT_US_PER_HOUR);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"), 1);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"),
+	    1);
 }
 
 static void test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time(void **state)
@@ -148,11 +179,17 @@ static void test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time(
 	job_of(w, 50, "b1", 3600); /* needs all of the quota: when job 1 ends */
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2");
 	job_of(w, 0, "a1", 360000);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND why LIKE 'j2 is ahead and is expected to begin by%'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM job WHERE id = 3 AND why LIKE 'j2 is ahead and is expected to "
+	    "begin by%'");
 	job_of(w, 0, "a1", 600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 4 AND state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'backfill' AND job_id = 4"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id IN (2, 3) AND state = 'QUEUED'"), 2);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM decision WHERE kind = 'backfill' AND job_id = 4"),
+	    1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE id IN (2, 3) AND state = 'QUEUED'"),
+	    2);
 }
 
 /* Two in its zone leave, although one there and one elsewhere would lose less. */
@@ -169,11 +206,21 @@ static void test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone(void **state
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM job WHERE state = 'RUNNING'");
 	gang_of(w, 200, "a1", 2, 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 5 AND state = 'RUNNING'");
-	assert_string_equal(world_text(w, "SELECT string_agg(job_id::text, ',' ORDER BY job_id) FROM decision WHERE kind = 'preempted'"),
-			    "1,2");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id = 5 AND pool_id = 1"), 2);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id IN (3, 4) AND state = 'RUNNING' AND epoch = 1"), 2);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id IN (1, 2) AND state = 'QUEUED' AND checkpoint_id IS NOT NULL"), 2);
+	assert_string_equal(world_text(w,
+				"SELECT string_agg(job_id::text, ',' ORDER BY job_id) FROM "
+				"decision WHERE kind = 'preempted'"),
+	    "1,2");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM attempt WHERE job_id = 5 AND pool_id = 1"),
+	    2);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE id IN (3, 4) AND state = 'RUNNING' "
+			     "AND epoch = 1"),
+	    2);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE id IN (1, 2) AND state = 'QUEUED' AND "
+			     "checkpoint_id IS NOT NULL"),
+	    2);
 	end_job(w, 5);
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM job WHERE id < 5 AND state = 'RUNNING'");
 }
@@ -190,15 +237,22 @@ static void test_what_was_made_room_of_is_kept_until_all_have_left(void **state)
 	w->agents = false;
 	gang_of(w, 200, "a1", 2, 3600);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM attempt WHERE desired = 'drain'");
-	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'drained', exit_code = 0, ended_us = %" PRId64
-		     " WHERE job_id = 1 AND ended_us IS NULL; NOTIFY spot_engine", world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM node n JOIN attempt a ON a.node_id = n.id JOIN job j ON j.id = a.job_id"
-			      " WHERE j.id = 1 AND n.state = 'GONE' AND j.state = 'QUEUED'");
+	world_sql(w,
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'drained', exit_code = 0, ended_us "
+	    "= %" PRId64 " WHERE job_id = 1 AND ended_us IS NULL; NOTIFY spot_engine",
+	    world_us());
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node n JOIN attempt a ON a.node_id = n.id JOIN job j ON j.id = "
+	    "a.job_id"
+	    " WHERE j.id = 1 AND n.state = 'GONE' AND j.state = 'QUEUED'");
 	world_for(w, 300);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 2);
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND state = 'RUNNING'");
-	assert_string_equal(world_text(w, "SELECT string_agg(job_id::text, ',' ORDER BY job_id) FROM decision WHERE kind = 'preempted'"), "1,2");
+	assert_string_equal(world_text(w,
+				"SELECT string_agg(job_id::text, ',' ORDER BY job_id) FROM "
+				"decision WHERE kind = 'preempted'"),
+	    "1,2");
 }
 
 /* All ranks save and stop together, and it goes on where they saved. */
@@ -212,17 +266,31 @@ static void test_a_gang_leaves_as_a_whole_and_comes_back(void **state)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	job_of(w, 200, "b1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM notice WHERE source = 'preemption'"), 3);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM decision WHERE kind = 'preempted' AND job_id = 1"),
+	    1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM notice WHERE source = 'preemption'"),
+	    3);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 1 AND state = 'QUEUED'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id = 1 AND exit_reason = 'drained'"), 3);
-	assert_int_equal(world_int(w, "SELECT set_us IS NOT NULL FROM checkpoint c JOIN job j ON j.checkpoint_id = c.id WHERE j.id = 1"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM attempt WHERE job_id = 1 AND exit_reason = "
+			     "'drained'"),
+	    3);
+	assert_int_equal(world_int(w,
+			     "SELECT set_us IS NOT NULL FROM checkpoint c JOIN job j ON "
+			     "j.checkpoint_id = c.id WHERE j.id = 1"),
+	    1);
 	end_job(w, 2);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND epoch = 2");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE job_id = 1 AND epoch = 2 AND steps_start = 100"), 3);
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM job WHERE id = 1 AND state = 'RUNNING' AND epoch = 2");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM attempt WHERE job_id = 1 AND epoch = 2 AND "
+			     "steps_start = 100"),
+	    3);
 }
 
-/* A gang that needs the whole quota is not kept from it by what keeps arriving; what is gone in time may go ahead. */
+/* A gang that needs the whole quota is not kept from it by what keeps arriving; what is gone in
+ * time may go ahead. */
 static void test_room_is_held_for_a_blocked_gang(void **state)
 {
 	struct world *w = *state;
@@ -232,19 +300,30 @@ static void test_room_is_held_for_a_blocked_gang(void **state)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	gang_of(w, 50, "a1", 3, 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2");
-	gang_of(w, 40, "b1", 2, 360000); /* another gang: it would fit, and does not begin before the first */
+	/* another gang: it would fit, and does not begin before the first */
+	gang_of(w, 40, "b1", 2, 360000);
 	job_of(w, 0, "a1", 360000);
-	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE id IN (3, 4) AND why LIKE '%j2 is ahead and is expected to begin by%'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 2 FROM job WHERE id IN (3, 4) AND why LIKE '%j2 is ahead and is "
+	    "expected to begin by%'");
 	job_of(w, 0, "a1", 600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 5 AND state = 'RUNNING'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'backfill' AND job_id = 5"), 1);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM decision WHERE kind = 'backfill' AND job_id = 5"),
+	    1);
 	end_job(w, 5);
 	world_for(w, 300);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE id IN (2, 3, 4) AND state = 'QUEUED'"), 3);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE id IN (2, 3, 4) AND state = 'QUEUED'"),
+	    3);
 	end_job(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
-	if (world_int(w, "SELECT count(*) FROM attempt WHERE job_id IN (3, 4)") != 0) { /* seen once, on a machine that stood still at times */
-		fail_msg("%s", world_text(w, "SELECT string_agg(concat_ws(' ', at_us, entity_id, was, now, event, why), chr(10) ORDER BY id) FROM event"));
+	/* seen once, on a machine that stood still at times */
+	if (world_int(w, "SELECT count(*) FROM attempt WHERE job_id IN (3, 4)") != 0) {
+		fail_msg("%s",
+		    world_text(w,
+			"SELECT string_agg(concat_ws(' ', at_us, entity_id, was, now, event, why), "
+			"chr(10) ORDER BY id) FROM event"));
 	}
 	end_job(w, 2);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 3 AND state = 'RUNNING'");
@@ -259,24 +338,34 @@ static void test_a_team_that_spent_is_behind_and_dollars_fade(void **state)
 	w->conf.bill_us = 100000;
 	job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_sql(w, "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, team, from_us, to_us, price_micros, price_observed_us, "
-		     "amount_micros) VALUES (1, 'compute', 1, 1, 'spot', 'old', %" PRId64 ", %" PRId64 ", 1, 0, 8000000), (1, 'compute', 1, "
-		     "1, 'spot', 'fresh', %" PRId64 ", %" PRId64 ", 1, 0, 3000000)",
-		  now - 21 * 24 * SPOT_US_PER_HOUR - 1, now - 21 * 24 * SPOT_US_PER_HOUR, now - 1, now);
-	world_until(w, LIMIT, "SELECT count(*) = 1 FROM team_share WHERE team = 'old' AND spent_micros BETWEEN 990000 AND 1000001");
-	world_until(w, LIMIT, "SELECT count(*) = 1 FROM team_share WHERE team = 'fresh' AND spent_micros BETWEEN 2990000 AND 3000001");
+	world_sql(w,
+	    "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, team, from_us, to_us, "
+	    "price_micros, price_observed_us, "
+	    "amount_micros) VALUES (1, 'compute', 1, 1, 'spot', 'old', %" PRId64 ", %" PRId64
+	    ", 1, 0, 8000000), (1, 'compute', 1, "
+	    "1, 'spot', 'fresh', %" PRId64 ", %" PRId64 ", 1, 0, 3000000)",
+	    now - 21 * 24 * SPOT_US_PER_HOUR - 1, now - 21 * 24 * SPOT_US_PER_HOUR, now - 1, now);
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 1 FROM team_share WHERE team = 'old' AND spent_micros BETWEEN "
+	    "990000 AND 1000001");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 1 FROM team_share WHERE team = 'fresh' AND spent_micros BETWEEN "
+	    "2990000 AND 3000001");
 	job_of(w, 0, "a1", 36000);
 	world_sql(w, "UPDATE job SET team = 'fresh' WHERE id = 2");
 	job_of(w, 0, "a1", 36000);
 	world_sql(w, "UPDATE job SET team = 'old' WHERE id = 3; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 3 AND pos = 1");
-	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 2 AND why LIKE 'behind j3: team fresh used % times "
-			      "its share, team old %'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 2 AND why LIKE 'behind j3: "
+	    "team fresh used % times "
+	    "its share, team old %'");
 }
 
 static void test_shares_of_the_file_count_where_none_was_set_and_leave_with_it(void **state)
 {
-	static const struct schedule_team filed[] = {{.team = "a", .weight_pm = 2000}, {.team = "b", .weight_pm = 500}};
+	static const struct schedule_team filed[] = { { .team = "a", .weight_pm = 2000 },
+		{ .team = "b", .weight_pm = 500 } };
 	struct world *w = *state;
 	struct engine_conf without;
 
@@ -286,12 +375,16 @@ static void test_shares_of_the_file_count_where_none_was_set_and_leave_with_it(v
 	w->conf.shares = filed;
 	w->conf.shares_n = ARRAY_LEN(filed);
 	engine_reload(w->engine, &w->conf);
-	world_until(w, LIMIT, "SELECT string_agg(team || weight_pm || source || file_pm, ' ' ORDER BY team) = 'a2000file2000 b4000set500' "
-			      "FROM team_share_now");
+	world_until(w, LIMIT,
+	    "SELECT string_agg(team || weight_pm || source || file_pm, ' ' ORDER BY team) = "
+	    "'a2000file2000 b4000set500' "
+	    "FROM team_share_now");
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM event WHERE event = 'SHARE_FILE'");
 	engine_reload(w->engine, &without);
-	world_until(w, LIMIT, "SELECT string_agg(team || weight_pm || source, ' ' ORDER BY team) = 'a1000default b4000set' FROM "
-			      "team_share_now WHERE file_pm IS NULL");
+	world_until(w, LIMIT,
+	    "SELECT string_agg(team || weight_pm || source, ' ' ORDER BY team) = 'a1000default "
+	    "b4000set' FROM "
+	    "team_share_now WHERE file_pm IS NULL");
 	/* Written once, not in every turn. */
 	world_for(w, 200);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'SHARE_FILE'"), 4);
@@ -307,21 +400,29 @@ static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **s
 	schedule_policy_default(&w->conf.schedule);
 	world_job(w, "{}");
 	world_sql(w, "UPDATE job SET not_before_us = %" PRId64, world_us() + 3600 * SPOT_US_PER_S);
-	world_sql(w, "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us, not_before_us)"
-		     " SELECT name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us, not_before_us"
-		     " FROM job, generate_series(1, 600)");
+	world_sql(w,
+	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, "
+	    "created_us, queued_us, not_before_us)"
+	    " SELECT name, owner, team, project, class, spec, source, state, state_us, created_us, "
+	    "queued_us, not_before_us"
+	    " FROM job, generate_series(1, 600)");
 	job_of(w, 0, "a1", 36000);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND not_before_us IS NULL");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM job WHERE state = 'RUNNING' AND not_before_us IS NULL");
 }
 
 /* So many that want what no pool has. */
 static void hopeless(struct world *w, int priority, int n)
 {
 	job_of(w, priority, "none", 3600);
-	world_sql(w, "INSERT INTO job (name, owner, team, project, class, priority, spec, source, state, state_us, created_us, queued_us)"
-		     " SELECT name, owner, team, project, class, priority, spec, source, state, state_us, created_us, queued_us"
-		     " FROM job, generate_series(2, %d) WHERE id = (SELECT max(id) FROM job)", n);
+	world_sql(w,
+	    "INSERT INTO job (name, owner, team, project, class, priority, spec, source, state, "
+	    "state_us, created_us, queued_us)"
+	    " SELECT name, owner, team, project, class, priority, spec, source, state, state_us, "
+	    "created_us, queued_us"
+	    " FROM job, generate_series(2, %d) WHERE id = (SELECT max(id) FROM job)",
+	    n);
 }
 
 static void test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at(void **state)
@@ -344,27 +445,41 @@ static void test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at(voi
 	assert_int_equal(world_int(w, "SELECT job_id FROM attempt"), high);
 	end_job(w, (int)high);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM attempt");
-	assert_int_equal(world_int(w, "SELECT max(job_id) FROM attempt WHERE ended_us IS NULL"), low);
+	assert_int_equal(world_int(w, "SELECT max(job_id) FROM attempt WHERE ended_us IS NULL"),
+	    low);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'QUEUED'"), 950);
 }
 
-/* 2,000 that run elsewhere, where nothing else is done with them; in 80 pools, of two quotas by turns, there is no room. */
+/* 2,000 that run elsewhere, where nothing else is done with them; in 80 pools, of two quotas by
+ * turns, there is no room. */
 static void crowd(struct world *w)
 {
-	world_sql(w, "INSERT INTO quota SELECT 'away', 'r1', 'Q' || i, 'spot', 'vcpu', 1, 1 FROM generate_series(0, 1) i;"
-		     "WITH p AS (INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib,"
-		     " vcpus, mem_mib, arch, quota_class, offered, seen_us) SELECT 'away', 'r1', 'z' || i, '', 'a1', 'spot', 'A100-80GB', 1000,"
-		     " 81920, 12, 90000, 'x86_64', 'Q' || i %% 2, true, 1 FROM generate_series(1, 80) i RETURNING id)"
-		     " INSERT INTO pool_latest SELECT id, 1000000, 1, 1, 1, 'test', 'fresh' FROM p");
+	world_sql(w,
+	    "INSERT INTO quota SELECT 'away', 'r1', 'Q' || i, 'spot', 'vcpu', 1, 1 FROM "
+	    "generate_series(0, 1) i;"
+	    "WITH p AS (INSERT INTO pool (provider, region, zone, zone_name, instance_type, "
+	    "market, gpu_name, gpu_milli, gpu_mem_mib,"
+	    " vcpus, mem_mib, arch, quota_class, offered, seen_us) SELECT 'away', 'r1', 'z' || i, "
+	    "'', 'a1', 'spot', 'A100-80GB', 1000,"
+	    " 81920, 12, 90000, 'x86_64', 'Q' || i %% 2, true, 1 FROM generate_series(1, 80) i "
+	    "RETURNING id)"
+	    " INSERT INTO pool_latest SELECT id, 1000000, 1, 1, 1, 'test', 'fresh' FROM p");
 	job_of(w, 0, "a1", 36000);
-	world_sql(w, "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, epoch, created_us, queued_us)"
-		     " SELECT name, owner, team, project, class, spec, source, 'RUNNING', state_us, 1, created_us, queued_us"
-		     " FROM job, generate_series(1, 2000);"
-		     "INSERT INTO node (pool_id, job_id, state, state_us, token, name, ref, price_micros, created_us, launched_us, ready_us, why)"
-		     " SELECT 1 + id %% 80, id, 'READY', created_us, 'spt-' || id, 'brk.' || id, 'i-' || id, 1000000, created_us, created_us,"
-		     " created_us, '' FROM job WHERE state = 'RUNNING';"
-		     "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, created_us, started_us)"
-		     " SELECT job_id, 1, id, pool_id, 'spot', 'run', 'RUNNING', created_us, created_us FROM node");
+	world_sql(w,
+	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, "
+	    "epoch, created_us, queued_us)"
+	    " SELECT name, owner, team, project, class, spec, source, 'RUNNING', state_us, 1, "
+	    "created_us, queued_us"
+	    " FROM job, generate_series(1, 2000);"
+	    "INSERT INTO node (pool_id, job_id, state, state_us, token, name, ref, price_micros, "
+	    "created_us, launched_us, ready_us, why)"
+	    " SELECT 1 + id %% 80, id, 'READY', created_us, 'spt-' || id, 'brk.' || id, 'i-' || "
+	    "id, 1000000, created_us, created_us,"
+	    " created_us, '' FROM job WHERE state = 'RUNNING';"
+	    "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, "
+	    "created_us, started_us)"
+	    " SELECT job_id, 1, id, pool_id, 'spot', 'run', 'RUNNING', created_us, created_us FROM "
+	    "node");
 }
 
 /* What is weighed for each of them and each quota, all that runs, is more than a turn may hold. */
@@ -375,11 +490,15 @@ static void test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_
 	world_reset(w, true);
 	schedule_policy_default(&w->conf.schedule);
 	w->agents = false;
-	w->conf.agent_silent_us = w->conf.agent_lost_us = w->conf.bill_us = w->conf.infeasible_us = SPOT_US_PER_HOUR;
+	w->conf.agent_silent_us = w->conf.agent_lost_us = w->conf.bill_us = w->conf.infeasible_us =
+	    SPOT_US_PER_HOUR;
 	crowd(w);
-	world_sql(w, "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us)"
-		     " SELECT name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us"
-		     " FROM job, generate_series(1, 39) WHERE state = 'QUEUED'");
+	world_sql(w,
+	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, "
+	    "created_us, queued_us)"
+	    " SELECT name, owner, team, project, class, spec, source, state, state_us, created_us, "
+	    "queued_us"
+	    " FROM job, generate_series(1, 39) WHERE state = 'QUEUED'");
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) = 40 FROM job WHERE state = 'QUEUED' AND why <> ''");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 2000);
@@ -393,21 +512,24 @@ static void test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_shares_of_the_file_count_where_none_was_set_and_leave_with_it),
-	    cmocka_unit_test(test_jobs_that_begin_later_keep_nobody_from_being_looked_at),
-	    cmocka_unit_test(test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at),
-	    cmocka_unit_test(test_a_machine_that_suits_is_handed_over),
-	    cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
-	    cmocka_unit_test(test_room_is_made_for_the_smaller_of_two_machines_of_a_quota),
-	    cmocka_unit_test(test_a_job_with_a_deadline_leaves_where_it_still_meets_it),
-	    cmocka_unit_test(test_who_is_not_far_enough_above_or_was_moved_lately_waits),
-	    cmocka_unit_test(test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time),
-	    cmocka_unit_test(test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone),
-	    cmocka_unit_test(test_what_was_made_room_of_is_kept_until_all_have_left),
-	    cmocka_unit_test(test_a_gang_leaves_as_a_whole_and_comes_back),
-	    cmocka_unit_test(test_room_is_held_for_a_blocked_gang),
-	    cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),
-	    cmocka_unit_test(test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_time),
+		cmocka_unit_test(
+		    test_shares_of_the_file_count_where_none_was_set_and_leave_with_it),
+		cmocka_unit_test(test_jobs_that_begin_later_keep_nobody_from_being_looked_at),
+		cmocka_unit_test(test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at),
+		cmocka_unit_test(test_a_machine_that_suits_is_handed_over),
+		cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
+		cmocka_unit_test(test_room_is_made_for_the_smaller_of_two_machines_of_a_quota),
+		cmocka_unit_test(test_a_job_with_a_deadline_leaves_where_it_still_meets_it),
+		cmocka_unit_test(test_who_is_not_far_enough_above_or_was_moved_lately_waits),
+		cmocka_unit_test(
+		    test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time),
+		cmocka_unit_test(test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone),
+		cmocka_unit_test(test_what_was_made_room_of_is_kept_until_all_have_left),
+		cmocka_unit_test(test_a_gang_leaves_as_a_whole_and_comes_back),
+		cmocka_unit_test(test_room_is_held_for_a_blocked_gang),
+		cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),
+		cmocka_unit_test(
+		    test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_time),
 	};
 
 	if (argc > 1) {

@@ -1,11 +1,14 @@
-/* How long an agent has to save and to stop: by whose time, and who must have been there to hear it. */
+/* How long an agent has to save and to stop: by whose time, and who must have been there to hear
+ * it. */
 #include "engine_world.h"
 
 static void finish(struct world *w)
 {
 	world_until(w, LIMIT, "SELECT bool_and(state = 'RUNNING')::int FROM job");
-	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-	    " WHERE ended_us IS NULL; NOTIFY spot_engine", world_us());
+	world_sql(w,
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
+	    "%" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
+	    world_us());
 	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
 	world_empty(w);
 }
@@ -52,7 +55,8 @@ static void test_the_time_to_stop_does_not_pass_while_no_daemon_listens(void **s
 	stopped(w);
 }
 
-static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told(void **state)
+static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told(
+    void **state)
 {
 	struct world *w = *state;
 
@@ -72,7 +76,9 @@ static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_t
 	}
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'READY'"), 1);
 	world_sql(w, "UPDATE listener SET beats = 11");
-	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'TERMINATE' AND why = 'its agent does not stop the cancelled job'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM event WHERE event = 'TERMINATE' AND why = 'its agent does not "
+	    "stop the cancelled job'");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
 	world_empty(w);
 }
@@ -81,7 +87,9 @@ static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_t
 static void drains_in_its_time(struct world *w)
 {
 	world_for(w, 600);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND state = 'DRAINING'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node WHERE id = 1 AND state = 'DRAINING'"),
+	    1);
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE exit_reason = 'drained'");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
@@ -89,7 +97,8 @@ static void drains_in_its_time(struct world *w)
 }
 
 /* By a clock that jumped ahead every deadline has passed when its notice comes. */
-static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_the_same(void **state)
+static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_the_same(
+    void **state)
 {
 	struct world *w = *state;
 
@@ -98,14 +107,16 @@ static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_
 	world_kill(w);
 	world_start(w);
 	w->agents = false;
-	world_sql(w, "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT id, 'interruption', %" PRId64
-	    ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine", world_us() - 3 * SPOT_US_PER_HOUR,
-	    world_us());
+	world_sql(w,
+	    "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT id, "
+	    "'interruption', %" PRId64 ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine",
+	    world_us() - 3 * SPOT_US_PER_HOUR, world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'DRAINING'");
 	drains_in_its_time(w);
 }
 
-/* Minutes of notice, here of maintenance, are minutes to save: patience is for who was told that its time is over. */
+/* Minutes of notice, here of maintenance, are minutes to save: patience is for who was told that
+ * its time is over. */
 static void test_a_drain_with_much_time_has_all_of_it(void **state)
 {
 	struct world *w = *state;
@@ -115,14 +126,17 @@ static void test_a_drain_with_much_time_has_all_of_it(void **state)
 	w->conf.agent_lost_us = 500000;
 	engine_reload(w->engine, &w->conf);
 	w->agents = false;
-	world_sql(w, "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT id, 'maintenance', %" PRId64
-	    ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine", world_us() + 600 * SPOT_US_PER_S, world_us());
+	world_sql(w,
+	    "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT id, "
+	    "'maintenance', %" PRId64 ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine",
+	    world_us() + 600 * SPOT_US_PER_S, world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE desired = 'drain'");
 	world_for(w, 4 * w->conf.agent_lost_us / 1000);
 	drains_in_its_time(w);
 }
 
-/* Our clock is set an hour ahead in the midst of a drain: by the wall its time is over, and its agent still saves. */
+/* Our clock is set an hour ahead in the midst of a drain: by the wall its time is over, and its
+ * agent still saves. */
 static void test_the_time_to_stop_does_not_pass_as_the_clock_is_set(void **state)
 {
 	struct world *w = *state;
@@ -131,8 +145,10 @@ static void test_the_time_to_stop_does_not_pass_as_the_clock_is_set(void **state
 	w->conf.notice_default_us = 15 * SPOT_US_PER_S;
 	engine_reload(w->engine, &w->conf);
 	w->agents = false;
-	world_sql(w, "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT id, 'interruption', %" PRId64
-	    ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine", world_us() + 15 * SPOT_US_PER_S, world_us());
+	world_sql(w,
+	    "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT id, "
+	    "'interruption', %" PRId64 ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine",
+	    world_us() + 15 * SPOT_US_PER_S, world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE desired = 'drain'");
 	world_for(w, 200); /* it is seen that it was told */
 	steady_set(SPOT_US_PER_HOUR);
@@ -143,8 +159,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_time_to_stop_does_not_pass_while_no_daemon_listens),
-		cmocka_unit_test(test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told),
-		cmocka_unit_test(test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_the_same),
+		cmocka_unit_test(
+		    test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told),
+		cmocka_unit_test(
+		    test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_the_same),
 		cmocka_unit_test(test_a_drain_with_much_time_has_all_of_it),
 		cmocka_unit_test(test_the_time_to_stop_does_not_pass_as_the_clock_is_set),
 	};

@@ -11,18 +11,23 @@ static void test_checkpoint_urls_are_minted(void **state)
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	/* Another rank that has the same bytes has a place of its own for them. */
-	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, "
-		     "created_us) VALUES (1, 1, 0, 'OPEN', 'periodic', 5, 2, 1), (1, 1, 1, 'OPEN', 'periodic', 5, 1, 1);"
-		     "INSERT INTO checkpoint_chunk VALUES (1, 'a', 0, 1, 420, repeat('ab', 32), "
-		     "'x', true), (1, 'b', 0, 1, 420, repeat('cd', 32), 'old', false), (2, 'a', 0, 1, 420, repeat('ab', 32), 'y', true);"
-		     "NOTIFY spot_engine");
+	world_sql(w,
+	    "INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, "
+	    "created_us) VALUES (1, 1, 0, 'OPEN', 'periodic', 5, 2, 1), (1, 1, 1, 'OPEN', "
+	    "'periodic', 5, 1, 1);"
+	    "INSERT INTO checkpoint_chunk VALUES (1, 'a', 0, 1, 420, repeat('ab', 32), "
+	    "'x', true), (1, 'b', 0, 1, 420, repeat('cd', 32), 'old', false), (2, 'a', 0, 1, 420, "
+	    "repeat('ab', 32), 'y', true);"
+	    "NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM checkpoint WHERE urls_us IS NOT NULL");
-	assert_string_equal(
-	    world_text(w, "SELECT string_agg(coalesce(upload_url, '-') || ' ' || object_key, ', ' "
-			  "ORDER BY checkpoint_id, path) FROM checkpoint_chunk"),
+	assert_string_equal(world_text(w,
+				"SELECT string_agg(coalesce(upload_url, '-') || ' ' || object_key, "
+				"', ' "
+				"ORDER BY checkpoint_id, path) FROM checkpoint_chunk"),
 	    "https://bucket.fake/p/cafe0001/j1/e1/r0/"
 	    "abababababababababababababababababababababababababababababababab?PUT "
-	    "p/cafe0001/j1/e1/r0/abababababababababababababababababababababababababababababababab, - "
+	    "p/cafe0001/j1/e1/r0/abababababababababababababababababababababababababababababababab, "
+	    "- "
 	    "old, https://bucket.fake/p/cafe0001/j1/e1/r1/"
 	    "abababababababababababababababababababababababababababababababab?PUT "
 	    "p/cafe0001/j1/e1/r1/abababababababababababababababababababababababababababababababab");
@@ -40,18 +45,30 @@ static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void 
 	world_start(w);
 	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	assert_string_equal(world_text(w, "SELECT files->0->'chunks'->0->'headers'->>'x-fake-kind' FROM attempt"), "block");
-	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) VALUES (1, 1, 'OPEN', "
-		     "'periodic', 1, 5, 1); INSERT INTO checkpoint_chunk SELECT 1, 'm', 0, 5, 420, repeat('cd', 32), 'k', true; "
-		     "NOTIFY spot_engine");
+	assert_string_equal(
+	    world_text(w, "SELECT files->0->'chunks'->0->'headers'->>'x-fake-kind' FROM attempt"),
+	    "block");
+	world_sql(w,
+	    "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) "
+	    "VALUES (1, 1, 'OPEN', "
+	    "'periodic', 1, 5, 1); INSERT INTO checkpoint_chunk SELECT 1, 'm', 0, 5, 420, "
+	    "repeat('cd', 32), 'k', true; "
+	    "NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE urls_us IS NOT NULL");
-	assert_string_equal(world_text(w, "SELECT upload_how || ' ' || (upload_headers->>'x-fake-kind') FROM checkpoint_chunk"),
-			    "blocks block");
-	world_sql(w, "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = %" PRId64
-		     "; NOTIFY spot_engine", world_us());
+	assert_string_equal(world_text(w,
+				"SELECT upload_how || ' ' || (upload_headers->>'x-fake-kind') FROM "
+				"checkpoint_chunk"),
+	    "blocks block");
+	world_sql(w,
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
+	    "%" PRId64 "; NOTIFY spot_engine",
+	    world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE files <> '[]'"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint_chunk WHERE upload_url IS NOT NULL OR upload_headers IS NOT NULL"), 0);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM checkpoint_chunk WHERE upload_url IS NOT NULL "
+			     "OR upload_headers IS NOT NULL"),
+	    0);
 	assert_string_equal(world_text(w, "SELECT state FROM checkpoint"), "ABANDONED");
 	world_empty(w);
 }
@@ -65,14 +82,17 @@ static void job_with_files(struct world *w)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 }
 
-/* An agent that is still fetching reports SETUP; a store honours neither what ran out nor what a clock signed that was ahead. */
+/* An agent that is still fetching reports SETUP; a store honours neither what ran out nor what a
+ * clock signed that was ahead. */
 static void test_download_urls_are_signed_anew_until_the_files_are_there(void **state)
 {
 	struct world *w = *state;
 
 	job_with_files(w);
 	for (int ahead = 0; ahead < 2; ahead++) {
-		world_sql(w, "UPDATE attempt SET phase = 'SETUP', version = 1, urls_until_us = %" PRId64 "; NOTIFY spot_engine",
+		world_sql(w,
+		    "UPDATE attempt SET phase = 'SETUP', version = 1, urls_until_us = %" PRId64
+		    "; NOTIFY spot_engine",
 		    world_us() + ahead * 2 * w->conf.url_life_us);
 		world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE version = 2");
 	}
@@ -90,15 +110,22 @@ static void test_download_urls_that_are_signed_anew_go_to_their_rank(void **stat
 	world_start(w);
 	world_job(w, "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_sql(w, "UPDATE attempt SET version = 1, files = '[]', phase = CASE rank WHEN 1 THEN 'SETUP' ELSE phase END, urls_until_us = %" PRId64 "; NOTIFY spot_engine",
+	world_sql(w,
+	    "UPDATE attempt SET version = 1, files = '[]', phase = CASE rank WHEN 1 THEN 'SETUP' "
+	    "ELSE phase END, urls_until_us = %" PRId64 "; NOTIFY spot_engine",
 	    world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE rank = 1 AND version = 2 AND files <> '[]'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE rank = 0 AND version = 1 AND files = '[]'"), 1);
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM attempt WHERE rank = 1 AND version = 2 AND files <> '[]'");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM attempt WHERE rank = 0 AND version = 1 AND "
+			     "files = '[]'"),
+	    1);
 	world_exit_all(w);
 	world_check_gangs(w);
 }
 
-/* The keys of a role live for an hour: what they sign ends with them, however long it was to live. It is signed anew before that, and not at each pass. */
+/* The keys of a role live for an hour: what they sign ends with them, however long it was to live.
+ * It is signed anew before that, and not at each pass. */
 static void test_download_urls_end_with_what_signed_them(void **state)
 {
 	struct world *w = *state;
@@ -115,18 +142,21 @@ static void test_download_urls_end_with_what_signed_them(void **state)
 	w->cloud.urls_until_us = end;
 	world_sql(w, "UPDATE attempt SET phase = 'SETUP', version = 1; NOTIFY spot_engine");
 	/* What was being signed before that may come first. */
-	snprintf(signed_anew, sizeof(signed_anew), "SELECT (urls_until_us = %" PRId64 ")::int FROM attempt", end);
+	snprintf(signed_anew, sizeof(signed_anew),
+	    "SELECT (urls_until_us = %" PRId64 ")::int FROM attempt", end);
 	world_until(w, LIMIT, signed_anew);
 	version = world_int(w, "SELECT version FROM attempt");
 	assert_true(version > 1);
-	world_sql(w, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) VALUES (1, 1, 'OPEN', 'periodic', 1, 0, 1); NOTIFY spot_engine");
+	world_sql(w,
+	    "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) "
+	    "VALUES (1, 1, 'OPEN', 'periodic', 1, 0, 1); NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM checkpoint WHERE urls_us IS NOT NULL");
 	assert_int_equal(world_int(w, "SELECT version FROM attempt"), version);
 	world_finish(w, 1);
 }
 
-/* Crash tests found it: URLs were signed by what a provider believed of our clock from before it was set, a store refused them for
- * an hour, and the job failed. */
+/* Crash tests found it: URLs were signed by what a provider believed of our clock from before it
+ * was set, a store refused them for an hour, and the job failed. */
 static void test_download_urls_are_signed_anew_after_our_clock_was_set(void **state)
 {
 	struct world *w = *state;
@@ -135,7 +165,8 @@ static void test_download_urls_are_signed_anew_after_our_clock_was_set(void **st
 	for (int back = 0; back < 2; back++) {
 		world_sql(w, "UPDATE attempt SET phase = 'SETUP', version = 1");
 		steady_set(back ? -10 * SPOT_US_PER_S : 10 * SPOT_US_PER_S);
-		world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE version > 2"); /* the first may be as wrong */
+		/* the first may be as wrong */
+		world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE version > 2");
 	}
 	world_finish(w, 1);
 }
@@ -152,7 +183,7 @@ static void test_a_second_writer_of_a_transition_gets_no_row(void **state)
 	/* Another daemon takes the lease by force: the first must stop at once and change nothing
 	 * more. */
 	world_sql(w, "UPDATE leader SET epoch = epoch + 1, holder = 'other', until_us = %" PRId64,
-		  world_us() + 60000000);
+	    world_us() + 60000000);
 	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
 	world_for(w, 500);
 	world_deposed(w);
@@ -169,7 +200,8 @@ static void test_the_lease_is_renewed_although_nothing_else_happens(void **state
 
 	world_reset(w, true);
 	w->conf.tick_us = 60 * SPOT_US_PER_S;
-	w->conf.lease_us = 8 * SPOT_US_PER_S; /* renewed after a third: no busy machine comes later than at the end */
+	/* renewed after a third: no busy machine comes later than at the end */
+	w->conf.lease_us = 8 * SPOT_US_PER_S;
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM leader");
 	world_idle(w, w->conf.lease_us + SPOT_US_PER_S);
@@ -190,13 +222,13 @@ static void test_rebalance_dry_run_proposes_and_a_real_one_moves(void **state)
 	cheap = world_pool(w, "z2", "a1", "spot", 1000000);
 	for (int dry = 1; dry >= 0; dry--) {
 		world_sql(w,
-			  "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, "
-			  "'rebalance_request',"
-			  " '{\"dry_run\":%s}', '{\"state\":\"pending\"}', ''); NOTIFY spot_engine",
-			  dry ? "true" : "false");
+		    "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, "
+		    "'rebalance_request',"
+		    " '{\"dry_run\":%s}', '{\"state\":\"pending\"}', ''); NOTIFY spot_engine",
+		    dry ? "true" : "false");
 		world_until(w, LIMIT,
-			    "SELECT bool_and(outcome->>'state' = 'done')::int FROM decision WHERE "
-			    "kind = 'rebalance_request'");
+		    "SELECT bool_and(outcome->>'state' = 'done')::int FROM decision WHERE "
+		    "kind = 'rebalance_request'");
 		if (dry) {
 			world_for(w, 100);
 			assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
@@ -204,15 +236,17 @@ static void test_rebalance_dry_run_proposes_and_a_real_one_moves(void **state)
 			world_until(w, LIMIT, "SELECT count(*) = 2 FROM node");
 		}
 	}
-	assert_int_equal(world_int(w, "SELECT min(jsonb_array_length(outcome->'moves')) FROM "
-				      "decision WHERE kind = 'rebalance_request'"),
-			 1);
+	assert_int_equal(world_int(w,
+			     "SELECT min(jsonb_array_length(outcome->'moves')) FROM "
+			     "decision WHERE kind = 'rebalance_request'"),
+	    1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), cheap);
 	world_finish(w, 1);
 }
 
-/* Nothing would be saved: the move would begin its ten hours again, whatever the other pool costs. */
+/* Nothing would be saved: the move would begin its ten hours again, whatever the other pool
+ * costs. */
 static void test_a_job_that_saves_nothing_is_not_moved(void **state)
 {
 	struct world *w = *state;
@@ -223,11 +257,17 @@ static void test_a_job_that_saves_nothing_is_not_moved(void **state)
 	world_job(w, "{\"checkpoint\":{}}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_pool(w, "z2", "a1", "spot", 1000000);
-	world_sql(w, "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, 'rebalance_request',"
-		     " '{\"dry_run\":false}', '{\"state\":\"pending\"}', ''); NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'rebalance_request' AND outcome->>'state' = 'done'");
-	assert_string_equal(world_text(w, "SELECT coalesce(outcome->'kept'->0->>'why', outcome::text) FROM decision WHERE kind = 'rebalance_request'"),
-			    "it saves nothing: a move would throw away what it has done");
+	world_sql(w,
+	    "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, "
+	    "'rebalance_request',"
+	    " '{\"dry_run\":false}', '{\"state\":\"pending\"}', ''); NOTIFY spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM decision WHERE kind = 'rebalance_request' AND outcome->>'state' "
+	    "= 'done'");
+	assert_string_equal(world_text(w,
+				"SELECT coalesce(outcome->'kept'->0->>'why', outcome::text) FROM "
+				"decision WHERE kind = 'rebalance_request'"),
+	    "it saves nothing: a move would throw away what it has done");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
 	world_finish(w, 1);
 }
@@ -237,7 +277,7 @@ static void test_a_deadline_allows_spot_only_as_far_as_work_is_saved(void **stat
 {
 	static const struct {
 		const char *extra, *market;
-	} cases[] = {{"{}", "spot"}, {"{\"checkpoint\":{}}", "on_demand"}};
+	} cases[] = { { "{}", "spot" }, { "{\"checkpoint\":{}}", "on_demand" } };
 	struct world *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -268,16 +308,21 @@ static void test_spot_that_is_too_slow_for_the_deadline_is_left_for_on_demand(vo
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 100 * 3600000000");
 	world_for(w, 300);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
-	world_sql(w, "UPDATE job SET deadline_us = created_us + 10 * 3600000000; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
-			      " WHERE j.state = 'RUNNING' AND a.market = 'on_demand'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'failover' AND why LIKE '%h are left%'"), 1);
+	world_sql(w,
+	    "UPDATE job SET deadline_us = created_us + 10 * 3600000000; NOTIFY spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
+	    " WHERE j.state = 'RUNNING' AND a.market = 'on_demand'");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision WHERE kind = 'failover' AND why LIKE "
+			     "'%h are left%'"),
+	    1);
 	world_finish(w, 1);
 }
 
 static void test_a_reservation_is_used_before_anything_is_bought(void **state)
 {
-	static const char *const extras[] = {"{}", "{\"interruptible\":false}"};
+	static const char *const extras[] = { "{}", "{\"interruptible\":false}" };
 	struct world *w = *state;
 
 	for (size_t i = 0; i < 2 * ARRAY_LEN(extras); i++) {
@@ -286,7 +331,8 @@ static void test_a_reservation_is_used_before_anything_is_bought(void **state)
 		world_pool(w, "z1", "a1", "on_demand", 3000000);
 		world_pool(w, "z1", "a1", "reserved", 1000);
 		world_job(w, extras[i % 2]);
-		world_sql(w, "UPDATE job SET deadline_us = %s", i < 2 ? "NULL" : "created_us + 40 * 3600000000");
+		world_sql(w, "UPDATE job SET deadline_us = %s",
+		    i < 2 ? "NULL" : "created_us + 40 * 3600000000");
 		world_start(w);
 		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 		assert_string_equal(world_text(w, "SELECT market FROM attempt"), "reserved");
@@ -303,18 +349,24 @@ static void test_an_off_peak_job_begins_in_the_hour_that_was_cheap(void **state)
 	world_reset(w, true);
 	pool = world_pool(w, "z1", "a1", "spot", 1000000);
 	hour = (now / SPOT_US_PER_HOUR + 3) % 24;
-	world_sql(w, "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
-		     "INSERT INTO price_point SELECT %d, t, t, CASE t / 3600000000 %% 24 WHEN %" PRId64 " THEN 400000 ELSE 1000000 END, 'test'"
-		     " FROM generate_series(%" PRId64 ", %" PRId64 ", 3600000000) t", pool, hour,
-		  (now / SPOT_US_PER_HOUR - 24 * 13) * SPOT_US_PER_HOUR, now);
+	world_sql(w,
+	    "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
+	    "INSERT INTO price_point SELECT %d, t, t, CASE t / 3600000000 %% 24 WHEN %" PRId64
+	    " THEN 400000 ELSE 1000000 END, 'test'"
+	    " FROM generate_series(%" PRId64 ", %" PRId64 ", 3600000000) t",
+	    pool, hour, (now / SPOT_US_PER_HOUR - 24 * 13) * SPOT_US_PER_HOUR, now);
 	world_job(w, "{\"work_s\":1500,\"off_peak\":true}");
 	world_job(w, "{\"work_s\":1500,\"off_peak\":true,\"num_nodes\":2}");
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE not_before_us IS NOT NULL");
-	assert_int_equal(world_int(w, "SELECT min(not_before_us) / 3600000000 % 24 FROM job"), hour);
-	assert_int_equal(world_int(w, "SELECT max(not_before_us) / 3600000000 % 24 FROM job"), hour);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'defer'"
-				      " AND jsonb_array_length(inputs->'hours') = 24"), 2);
+	assert_int_equal(world_int(w, "SELECT min(not_before_us) / 3600000000 % 24 FROM job"),
+	    hour);
+	assert_int_equal(world_int(w, "SELECT max(not_before_us) / 3600000000 % 24 FROM job"),
+	    hour);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM decision WHERE kind = 'defer'"
+			     " AND jsonb_array_length(inputs->'hours') = 24"),
+	    2);
 	world_for(w, 200);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 0);
 }
@@ -331,10 +383,11 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 		world_pool(w, zone, "a1", "spot", 1000000 + i * 10000);
 	}
 	world_start(w);
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, "
-		     "updated_us) VALUES ('f', 'me', 'ml', 'p',"
-		     " '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
-		     "'ACTIVE', 1, 1); NOTIFY spot_engine");
+	world_sql(w,
+	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, "
+	    "updated_us) VALUES ('f', 'me', 'ml', 'p',"
+	    " '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
+	    "'ACTIVE', 1, 1); NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
 	assert_true(world_int(w, "SELECT count(DISTINCT pool_id) FROM node") >= 4);
 	world_for(w, 300);
@@ -343,22 +396,25 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 	world_job(w, "{}");
 	world_sql(w, "UPDATE job SET fleet_id = 1; COMMIT");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_sql(w, "UPDATE fleet SET spec = jsonb_set(spec, '{nodes}', '1'), version = version + "
-		     "1; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) = 1 FROM node WHERE state = 'READY'");
-	assert_int_equal(
-	    world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
 	world_sql(w,
-		  "UPDATE fleet SET state = 'CLOSING'; UPDATE attempt SET phase = 'EXITED', "
-		  "exit_reason = 'ok', ended_us = %" PRId64
-		  " WHERE ended_us IS NULL; NOTIFY spot_engine",
-		  world_us());
+	    "UPDATE fleet SET spec = jsonb_set(spec, '{nodes}', '1'), version = version + "
+	    "1; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 1 FROM node WHERE state = 'READY'");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"),
+	    1);
+	world_sql(w,
+	    "UPDATE fleet SET state = 'CLOSING'; UPDATE attempt SET phase = 'EXITED', "
+	    "exit_reason = 'ok', ended_us = %" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
+	    world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
 	/* Who still waits for it hears so. */
 	world_sql(w, "BEGIN");
 	world_job(w, "{}");
 	world_sql(w, "UPDATE job SET fleet_id = 1 WHERE id = 2; COMMIT");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'FAILED' AND reason = 'fleet_closed' AND why LIKE '%closed%'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM job WHERE id = 2 AND state = 'FAILED' AND reason = "
+	    "'fleet_closed' AND why LIKE '%closed%'");
 	world_check_end(w);
 }
 
@@ -369,10 +425,14 @@ static void test_of_many_fleets_each_gets_its_machines_and_is_closed(void **stat
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) SELECT 'f' || i, 'me', 'ml', 'p',"
-		     " jsonb_build_object('nodes', 1, 'asks', jsonb_build_array(jsonb_build_object('gpus', jsonb_build_array(jsonb_build_object("
-		     "'gpu', CASE WHEN i = 449 THEN 'A100' ELSE 'H100' END, 'milli', 1000))))),"
-		     " CASE i WHEN 450 THEN 'CLOSING' ELSE 'ACTIVE' END, 1, 1 FROM generate_series(1, 450) i");
+	world_sql(w,
+	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
+	    "SELECT 'f' || i, 'me', 'ml', 'p',"
+	    " jsonb_build_object('nodes', 1, 'asks', jsonb_build_array(jsonb_build_object('gpus', "
+	    "jsonb_build_array(jsonb_build_object("
+	    "'gpu', CASE WHEN i = 449 THEN 'A100' ELSE 'H100' END, 'milli', 1000))))),"
+	    " CASE i WHEN 450 THEN 'CLOSING' ELSE 'ACTIVE' END, 1, 1 FROM generate_series(1, 450) "
+	    "i");
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY' AND fleet_id = 449");
@@ -382,7 +442,8 @@ static void test_of_many_fleets_each_gets_its_machines_and_is_closed(void **stat
 	world_check_end(w);
 }
 
-/* One question holds five thousand of them; the next page follows at once, and the round begins again. */
+/* One question holds five thousand of them; the next page follows at once, and the round begins
+ * again. */
 static void test_of_many_machines_in_one_region_each_is_asked_about(void **state)
 {
 	struct world *w = *state;
@@ -392,15 +453,23 @@ static void test_of_many_machines_in_one_region_each_is_asked_about(void **state
 	w->agents = false;
 	w->conf.boot_timeout_us = w->conf.list_lag_us = SPOT_US_PER_HOUR; /* none is missed */
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_sql(w, "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('f', 'me', 'ml', 'p',"
-		     " '{\"nodes\":5003,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', 1, 1);"
-		     "INSERT INTO node (pool_id, fleet_id, state, state_us, token, name, ref, price_micros, created_us, launch_sent_us, launched_us, why)"
-		     " SELECT id, 1, 'BOOTING', %" PRId64 ", 'spt-' || i, 'brk.' || i, 'i-' || i, 1000000, %" PRId64 ", %" PRId64 ", %" PRId64 ", ''"
-		     " FROM pool, generate_series(1, 5003) i",
-		  now, now, now, now);
+	world_sql(w,
+	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
+	    "VALUES ('f', 'me', 'ml', 'p',"
+	    " '{\"nodes\":5003,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
+	    "'ACTIVE', 1, 1);"
+	    "INSERT INTO node (pool_id, fleet_id, state, state_us, token, name, ref, price_micros, "
+	    "created_us, launch_sent_us, launched_us, why)"
+	    " SELECT id, 1, 'BOOTING', %" PRId64
+	    ", 'spt-' || i, 'brk.' || i, 'i-' || i, 1000000, %" PRId64 ", %" PRId64 ", %" PRId64
+	    ", ''"
+	    " FROM pool, generate_series(1, 5003) i",
+	    now, now, now, now);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) = 5003 FROM node WHERE provider_state = 'absent'");
-	world_sql(w, "UPDATE node SET provider_state = '' WHERE id IN (SELECT min(id) FROM node UNION SELECT max(id) FROM node)");
+	world_sql(w,
+	    "UPDATE node SET provider_state = '' WHERE id IN (SELECT min(id) FROM node UNION "
+	    "SELECT max(id) FROM node)");
 	world_until(w, LIMIT, "SELECT count(*) = 5003 FROM node WHERE provider_state = 'absent'");
 	world_kill(w);
 }
@@ -410,23 +479,23 @@ static void test_of_many_machines_in_one_region_each_is_asked_about(void **state
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    T(test_checkpoint_urls_are_minted),
-	    T(test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends),
-	    T(test_download_urls_are_signed_anew_until_the_files_are_there),
-	    T(test_download_urls_are_signed_anew_after_our_clock_was_set),
-	    T(test_download_urls_that_are_signed_anew_go_to_their_rank),
-	    T(test_download_urls_end_with_what_signed_them),
-	    T(test_of_many_fleets_each_gets_its_machines_and_is_closed),
-	    T(test_of_many_machines_in_one_region_each_is_asked_about),
-	    T(test_a_second_writer_of_a_transition_gets_no_row),
-	    T(test_the_lease_is_renewed_although_nothing_else_happens),
-	    T(test_rebalance_dry_run_proposes_and_a_real_one_moves),
-	    T(test_a_job_that_saves_nothing_is_not_moved),
-	    T(test_a_deadline_allows_spot_only_as_far_as_work_is_saved),
-	    T(test_spot_that_is_too_slow_for_the_deadline_is_left_for_on_demand),
-	    T(test_a_reservation_is_used_before_anything_is_bought),
-	    T(test_an_off_peak_job_begins_in_the_hour_that_was_cheap),
-	    T(test_a_fleet_grows_serves_a_job_shrinks_and_closes),
+		T(test_checkpoint_urls_are_minted),
+		T(test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends),
+		T(test_download_urls_are_signed_anew_until_the_files_are_there),
+		T(test_download_urls_are_signed_anew_after_our_clock_was_set),
+		T(test_download_urls_that_are_signed_anew_go_to_their_rank),
+		T(test_download_urls_end_with_what_signed_them),
+		T(test_of_many_fleets_each_gets_its_machines_and_is_closed),
+		T(test_of_many_machines_in_one_region_each_is_asked_about),
+		T(test_a_second_writer_of_a_transition_gets_no_row),
+		T(test_the_lease_is_renewed_although_nothing_else_happens),
+		T(test_rebalance_dry_run_proposes_and_a_real_one_moves),
+		T(test_a_job_that_saves_nothing_is_not_moved),
+		T(test_a_deadline_allows_spot_only_as_far_as_work_is_saved),
+		T(test_spot_that_is_too_slow_for_the_deadline_is_left_for_on_demand),
+		T(test_a_reservation_is_used_before_anything_is_bought),
+		T(test_an_off_peak_job_begins_in_the_hour_that_was_cheap),
+		T(test_a_fleet_grows_serves_a_job_shrinks_and_closes),
 	};
 
 	if (argc > 1) {

@@ -1,14 +1,15 @@
 /*
- * What is decided about machines that might be lost, and what is kept of what was seen by whom. Agents that come back, providers
- * that take their word back: machines given up though they were alive are counted, and so are those that were over for too long
- * before. Both counters are read as /metrics reads them; neither moves where all goes well.
+ * What is decided about machines that might be lost, and what is kept of what was seen by whom.
+ * Agents that come back, providers that take their word back: machines given up though they were
+ * alive are counted, and so are those that were over for too long before. Both counters are read as
+ * /metrics reads them; neither moves where all goes well.
  */
 #include "engine_world.h"
 #include "store/q.h"
 
 #define VERDICT(kind) "SELECT count(*) FROM verdict WHERE kind = '" kind "'"
 
-/* ---- what agents say, by the statement of the API ------------------------------------------------ */
+/* ---- what agents say, by the statement of the API -------------------------------------------- */
 
 struct asked {
 	struct pg_req req;
@@ -27,10 +28,20 @@ static void said(struct op *op)
 static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch, int64_t step)
 {
 	int64_t now = world_us();
-	struct asked a = {0};
+	struct asked a = { 0 };
 
-	q_api_agents_seen(w->pg, &a.req, &(struct q_api_agents_seen){.node_ids = &node, .node_ids_n = 1, .ats = &now, .ats_n = 1,
-	    .job_ids = &job, .job_ids_n = 1, .epochs = &epoch, .epochs_n = 1, .steps = &step, .steps_n = 1}, said);
+	q_api_agents_seen(w->pg, &a.req,
+	    &(struct q_api_agents_seen){ .node_ids = &node,
+		.node_ids_n = 1,
+		.ats = &now,
+		.ats_n = 1,
+		.job_ids = &job,
+		.job_ids_n = 1,
+		.epochs = &epoch,
+		.epochs_n = 1,
+		.steps = &step,
+		.steps_n = 1 },
+	    said);
 	while (!a.done) {
 		(void)loop_turn(w->loop, 5000);
 	}
@@ -39,21 +50,27 @@ static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch
 
 static void check_counters(struct world *w, int64_t alive, int64_t missed, const char *kind)
 {
-	static const char *const kinds[] = {"lost", "reclaimed", "silent", "broken", "boot_timeout"};
+	static const char *const kinds[] = { "lost", "reclaimed", "silent", "broken",
+		"boot_timeout" };
 
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		bool this = strcmp(kinds[i], kind) == 0;
 
-		if ((int64_t)world_metric(w, "spot_false_recoveries_total", kinds[i]) != (this ? alive : 0) ||
-		    (int64_t)world_metric(w, "spot_missed_losses_total", kinds[i]) != (this ? missed : 0)) {
+		if ((int64_t)world_metric(w, "spot_false_recoveries_total", kinds[i]) !=
+			(this ? alive : 0) ||
+		    (int64_t)world_metric(w, "spot_missed_losses_total", kinds[i]) !=
+			(this ? missed : 0)) {
 			fail_msg("%s %s", kinds[i],
-				 world_text(w, "SELECT string_agg(concat_ws(' ', 'n' || v.node_id, v.kind, v.at_us, v.since_us, v.missed, v.why, v.false_us,"
-					       " v.false_why, v.seen, n.provider_past), chr(10) ORDER BY v.id) FROM verdict v JOIN node n ON n.id = v.node_id"));
+			    world_text(w,
+				"SELECT string_agg(concat_ws(' ', 'n' || v.node_id, v.kind, "
+				"v.at_us, v.since_us, v.missed, v.why, v.false_us,"
+				" v.false_why, v.seen, n.provider_past), chr(10) ORDER BY v.id) "
+				"FROM verdict v JOIN node n ON n.id = v.node_id"));
 		}
 	}
 }
 
-/* ---- the tests ---------------------------------------------------------------------------------- */
+/* ---- the tests ------------------------------------------------------------------------------- */
 
 static int64_t running(struct world *w)
 {
@@ -79,7 +96,8 @@ static void test_where_all_goes_well_nothing_is_decided_or_counted(void **state)
 	assert_int_equal((int64_t)world_metric(w, "spot_suspected_nodes", "now"), 0);
 }
 
-/* Until the provider was asked so many times more about its machines; what was under way before is answered and written then. */
+/* Until the provider was asked so many times more about its machines; what was under way before is
+ * answered and written then. */
 static void asked_more(struct world *w, int n)
 {
 	int until = w->cloud.describes + n;
@@ -90,7 +108,8 @@ static void asked_more(struct world *w, int n)
 	assert_true(w->cloud.describes >= until);
 }
 
-/* The simulation found it (seeds 1067, 112221): a list lacked a machine whose end somebody had asked for, and that was not over. */
+/* The simulation found it (seeds 1067, 112221): a list lacked a machine whose end somebody had
+ * asked for, and that was not over. */
 static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void **state)
 {
 	struct world *w = *state;
@@ -98,18 +117,23 @@ static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void
 
 	world_reset(w, true);
 	w->conf.list_lag_us = 1;
-	w->conf.watch_us = SPOT_US_PER_S / 2; /* an answer is written before the next question is asked */
+	/* an answer is written before the next question is asked */
+	w->conf.watch_us = SPOT_US_PER_S / 2;
 	job = running(w);
 	for (int i = 0; i < 5; i++) { /* not every answer counts: one may be older than the last */
 		w->cloud.list[0].lacks = 1;
 		asked_more(w, 3);
 		assert_int_equal(w->cloud.list[0].lacks, 0);
-		world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'READY' AND provider_state = 'running' AND gone_seen = 0");
+		world_until(w, LIMIT,
+		    "SELECT count(*) FROM node WHERE id = 1 AND state = 'READY' AND provider_state "
+		    "= 'running' AND gone_seen = 0");
 		asked_more(w, 1); /* whoever asks from now on has read the row as it is */
 	}
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].lacks = 100;
-	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND node_id = 1 AND why = 'provider says gone_user: absent terminated by somebody'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM verdict WHERE kind = 'lost' AND node_id = 1 AND why = 'provider "
+	    "says gone_user: absent terminated by somebody'");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, job);
 }
@@ -125,16 +149,23 @@ static void test_what_an_answer_did_not_get_to_is_not_absent(void **state)
 	job = running(w);
 	w->cloud.untold = true;
 	asked_more(w, 2);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_state = 'running' AND gone_seen = 0"); /* what is shown counts */
+	/* what is shown counts */
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE provider_state = 'running' AND gone_seen = 0");
 	w->cloud.hide = true;
 	asked_more(w, 4);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND state = 'READY' AND provider_state = 'running' AND gone_seen = 0"
-	    " AND unanswered = 0"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM node WHERE id = 1 AND state = 'READY' AND "
+			     "provider_state = 'running' AND gone_seen = 0"
+			     " AND unanswered = 0"),
+	    1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict"), 0);
 	w->cloud.untold = false;
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_state = 'absent' AND gone_seen > 0");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE provider_state = 'absent' AND gone_seen > 0");
 	w->cloud.hide = false;
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_state = 'running' AND gone_seen = 0");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE provider_state = 'running' AND gone_seen = 0");
 	world_finish(w, job);
 }
 
@@ -152,23 +183,37 @@ static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(voi
 	w->agents = false;
 	world_until(w, LIMIT, VERDICT("silent"));
 	world_until(w, LIMIT, VERDICT("job_lost"));
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict v, node n WHERE n.id = 1 AND v.kind = 'silent' AND v.node_id = 1 AND v.job_id = 1"
-	    " AND v.epoch = 1 AND v.step = 40 AND (seen->'agent'->>'spoke@')::int8 = n.last_seen_us AND seen->'agent'->>'job' = 'j1'"
-	    " AND (seen->'agent'->>'step')::int8 = 40 AND seen->'provider'->>'state' = 'running'"
-	    " AND (seen->'provider'->>'said@')::int8 >= n.launched_us AND seen->'provider'->'past'->-1->>'state' = 'running'"
-	    " AND (seen->'daemon'->>'listens@')::int8 < v.at_us AND seen->'job'->>'phase' = 'RUNNING' AND v.why LIKE 'agent silent for %'"), 1);
+	assert_int_equal(
+	    world_int(w,
+		"SELECT count(*) FROM verdict v, node n WHERE n.id = 1 AND v.kind = 'silent' AND "
+		"v.node_id = 1 AND v.job_id = 1"
+		" AND v.epoch = 1 AND v.step = 40 AND (seen->'agent'->>'spoke@')::int8 = "
+		"n.last_seen_us AND seen->'agent'->>'job' = 'j1'"
+		" AND (seen->'agent'->>'step')::int8 = 40 AND seen->'provider'->>'state' = "
+		"'running'"
+		" AND (seen->'provider'->>'said@')::int8 >= n.launched_us AND "
+		"seen->'provider'->'past'->-1->>'state' = 'running'"
+		" AND (seen->'daemon'->>'listens@')::int8 < v.at_us AND seen->'job'->>'phase' = "
+		"'RUNNING' AND v.why LIKE 'agent silent for %'"),
+	    1);
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	/* What the agent of the first node says without progress proves nothing, nor that its provider says it runs: it did all the time. */
+	/* What the agent of the first node says without progress proves nothing, nor that its
+	 * provider says it runs: it did all the time. */
 	agent_says(w, 1, job, 1, 40);
-	for (int i = 0; i < LIMIT / 20 && world_int(w, "SELECT count(*) FROM node WHERE id = 1 AND provider_state = 'running'") == 0; i++) {
+	for (int i = 0; i < LIMIT / 20 &&
+	     world_int(w,
+		 "SELECT count(*) FROM node WHERE id = 1 AND provider_state = 'running'") == 0;
+	     i++) {
 		w->cloud.list[0].state = SPOT_INSTANCE_RUNNING;
 		world_for(w, 20);
 	}
 	asked_more(w, 4);
 	check_counters(w, 0, 0, "");
 	agent_says(w, 1, job, 1, 41);
-	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE event = 'WAS_ALIVE' AND node_id = 1 AND job_id = 1 AND why LIKE '%at step 41%'");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM event WHERE event = 'WAS_ALIVE' AND node_id = 1 AND job_id = 1 "
+	    "AND why LIKE '%at step 41%'");
 	check_counters(w, 1, 0, "silent");
 	agent_says(w, 1, job, 1, 42);
 	world_for(w, 200);
@@ -191,22 +236,34 @@ static int64_t falls_silent(struct world *w)
 	return job;
 }
 
-/* The simulation found it (seeds 1469, 1531): a dead agent had spoken, by times to come, for as long as the clock had been ahead. */
+/* The simulation found it (seeds 1469, 1531): a dead agent had spoken, by times to come, for as
+ * long as the clock had been ahead. */
 static void test_what_a_clock_that_was_ahead_wrote_hides_no_loss(void **state)
 {
 	struct world *w = *state;
 	int64_t job;
 
 	job = falls_silent(w);
-	world_sql(w, "UPDATE node SET state_us = state_us + 9000000000, ready_us = ready_us + 9000000000, last_seen_us = last_seen_us + 9000000000,"
-		     " provider_seen_us = provider_seen_us + 9000000000, provider_since_us = provider_since_us + 9000000000;"
-		     " INSERT INTO rate_bucket (key, tokens, updated_us) VALUES ('ahead', 0, 9000000000000000);"
-		     " INSERT INTO feed (provider, region, feed, next_us, since_us) VALUES ('fake', 'ahead', 'pools', 9000000000000000, 9000000000000000);"
-		     " UPDATE leader SET epoch = epoch + 1, until_us = 0");
+	world_sql(w,
+	    "UPDATE node SET state_us = state_us + 9000000000, ready_us = ready_us + 9000000000, "
+	    "last_seen_us = last_seen_us + 9000000000,"
+	    " provider_seen_us = provider_seen_us + 9000000000, provider_since_us = "
+	    "provider_since_us + 9000000000;"
+	    " INSERT INTO rate_bucket (key, tokens, updated_us) VALUES ('ahead', 0, "
+	    "9000000000000000);"
+	    " INSERT INTO feed (provider, region, feed, next_us, since_us) VALUES ('fake', "
+	    "'ahead', 'pools', 9000000000000000, 9000000000000000);"
+	    " UPDATE leader SET epoch = epoch + 1, until_us = 0");
 	world_until(w, LIMIT, VERDICT("silent"));
 	/* Nor does it keep calls and prices waiting. */
-	assert_int_equal(world_int(w, "SELECT count(*) FROM rate_bucket WHERE key = 'ahead' AND updated_us < 9000000000000000"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM feed WHERE region = 'ahead' AND greatest(next_us, since_us) < 9000000000000000"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM rate_bucket WHERE key = 'ahead' AND updated_us "
+			     "< 9000000000000000"),
+	    1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM feed WHERE region = 'ahead' AND "
+			     "greatest(next_us, since_us) < 9000000000000000"),
+	    1);
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, job);
@@ -238,11 +295,19 @@ static void test_a_provider_that_takes_its_word_back(void **state)
 	job = running(w);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	world_until(w, LIMIT, VERDICT("lost"));
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND seen->'provider'->>'state' = 'gone'"
-	    " AND seen->'provider'->>'since@' = seen->'provider'->'past'->-1->>'@' AND seen->'provider'->'past'->-1->>'by' = 'asked'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'lost' AND "
+			     "seen->'provider'->>'state' = 'gone'"
+			     " AND seen->'provider'->>'since@' = "
+			     "seen->'provider'->'past'->-1->>'@' AND "
+			     "seen->'provider'->'past'->-1->>'by' = 'asked'"),
+	    1);
 	check_counters(w, 0, 0, "");
-	/* The machine is there after all, seen by whoever looks first: at the node, or at what nobody accounts for. */
-	for (int i = 0; i < LIMIT / 20 && world_int(w, "SELECT count(*) FROM verdict WHERE false_us IS NOT NULL") == 0; i++) {
+	/* The machine is there after all, seen by whoever looks first: at the node, or at what
+	 * nobody accounts for. */
+	for (int i = 0; i < LIMIT / 20 &&
+	     world_int(w, "SELECT count(*) FROM verdict WHERE false_us IS NOT NULL") == 0;
+	     i++) {
 		w->cloud.list[0].state = SPOT_INSTANCE_RUNNING;
 		world_for(w, 20);
 	}
@@ -265,8 +330,11 @@ static void test_an_answer_that_is_older_than_the_verdict_does_not_take_it_back(
 	w->conf.call_timeout_us = LIMIT * 1000;
 	w->conf.reclaim_cool_us = 1000;
 	/* A row that is over hears no answer. */
-	world_sql(w, "CREATE FUNCTION not_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;"
-		     "CREATE TRIGGER not_now BEFORE UPDATE ON node FOR EACH ROW WHEN (new.state = 'GONE') EXECUTE FUNCTION not_now()");
+	world_sql(w,
+	    "CREATE FUNCTION not_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; "
+	    "END $$;"
+	    "CREATE TRIGGER not_now BEFORE UPDATE ON node FOR EACH ROW WHEN (new.state = 'GONE') "
+	    "EXECUTE FUNCTION not_now()");
 	job = running(w);
 	w->cloud.describe_after_us = 2 * SPOT_US_PER_S;
 	asked_more(w, 1);
@@ -293,19 +361,28 @@ static void test_a_machine_that_boots_after_its_time_was_given_up_wrongly(void *
 	world_start(w);
 	job = world_job(w, "{}");
 	world_until(w, LIMIT, VERDICT("boot_timeout"));
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'boot_timeout' AND node_id = 1 AND job_id = 1 AND epoch IS NULL"
-	    " AND seen->'agent'->'enrolled@' = 'null' AND seen->'job' = 'null' AND since_us IS NULL"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'boot_timeout' AND node_id "
+			     "= 1 AND job_id = 1 AND epoch IS NULL"
+			     " AND seen->'agent'->'enrolled@' = 'null' AND seen->'job' = 'null' "
+			     "AND since_us IS NULL"),
+	    1);
 	w->agents = true;
 	check_counters(w, 0, 0, "");
-	world_sql(w, "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us, verdict) VALUES (1, 'b', repeat('0', 64), '{}', %" PRId64
-	    ", 'denied')", world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'boot_timeout' AND node_id = 1 AND false_why LIKE '%came to enrol%'");
+	world_sql(w,
+	    "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us, verdict) VALUES "
+	    "(1, 'b', repeat('0', 64), '{}', %" PRId64 ", 'denied')",
+	    world_us());
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM verdict WHERE kind = 'boot_timeout' AND node_id = 1 AND "
+	    "false_why LIKE '%came to enrol%'");
 	check_counters(w, 1, 0, "boot_timeout");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_finish(w, job);
 }
 
-/* Its provider does not answer, its agent is silent: nobody may decide before one of them tells. That takes too long. */
+/* Its provider does not answer, its agent is silent: nobody may decide before one of them tells.
+ * That takes too long. */
 static void test_a_loss_that_was_found_late_is_counted(void **state)
 {
 	struct world *w = *state;
@@ -320,14 +397,23 @@ static void test_a_loss_that_was_found_late_is_counted(void **state)
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.describe_faults = 1000;
 	world_for(w, 1500);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind NOT IN ('suspected', 'healthy')"), 0);
+	assert_int_equal(
+	    world_int(w, "SELECT count(*) FROM verdict WHERE kind NOT IN ('suspected', 'healthy')"),
+	    0);
 	assert_true(w->cloud.describe_faults < 1000);
 	w->cloud.describe_faults = 0;
 	world_until(w, LIMIT, VERDICT("lost"));
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND missed AND at_us - since_us > 1000000"
-	    " AND since_us = (seen->'agent'->>'spoke@')::int8 AND (seen->'provider'->>'unanswered@')::int8 > since_us"
-	    " AND seen->'provider'->>'unanswered_why' LIKE '%out of order%'"), 1);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND (seen->'provider'->>'unanswered')::int4 > 0"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'lost' AND missed AND "
+			     "at_us - since_us > 1000000"
+			     " AND since_us = (seen->'agent'->>'spoke@')::int8 AND "
+			     "(seen->'provider'->>'unanswered@')::int8 > since_us"
+			     " AND seen->'provider'->>'unanswered_why' LIKE '%out of order%'"),
+	    1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND "
+			     "(seen->'provider'->>'unanswered')::int4 > 0"),
+	    1);
 	check_counters(w, 0, 1, "lost");
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
@@ -345,13 +431,18 @@ static void test_a_loss_while_no_daemon_listened_is_not_counted_as_missed(void *
 	job = running(w);
 	world_kill(w);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	world_sql(w, "UPDATE node SET last_seen_us = last_seen_us - 60000000, ready_us = ready_us - 60000000");
+	world_sql(w,
+	    "UPDATE node SET last_seen_us = last_seen_us - 60000000, ready_us = ready_us - "
+	    "60000000");
 	world_start(w);
 	w->agents = false;
 	world_until(w, LIMIT, VERDICT("lost"));
 	w->agents = true;
 	check_counters(w, 0, 0, "");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND since_us = (seen->'daemon'->>'listens@')::int8"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'lost' AND since_us = "
+			     "(seen->'daemon'->>'listens@')::int8"),
+	    1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, job);
 }
@@ -362,7 +453,8 @@ static void test_suspicion_and_health_again(void **state)
 	int64_t job;
 
 	world_reset(w, true);
-	w->conf.agent_silent_us = 2 * SPOT_US_PER_S; /* it speaks more often, on a busy machine too */
+	/* it speaks more often, on a busy machine too */
+	w->conf.agent_silent_us = 2 * SPOT_US_PER_S;
 	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
 	job = running(w);
 	w->agents = false;
@@ -370,15 +462,25 @@ static void test_suspicion_and_health_again(void **state)
 	assert_int_equal((int64_t)world_metric(w, "spot_suspected_nodes", "now"), 1);
 	w->agents = true;
 	world_until(w, LIMIT, VERDICT("healthy"));
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND job_id = 1 AND why LIKE 'its agent is silent for %'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND job_id = 1 "
+			     "AND why LIKE 'its agent is silent for %'"),
+	    1);
 	w->cloud.hide = true;
 	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM verdict WHERE kind = 'suspected'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND (seen->'provider'->>'answers_without_it')::int4 > 0"
-	    " AND seen->'provider'->>'state' = 'absent' AND why LIKE 'absent from % answer% of its provider; its agent spoke %'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND "
+			     "(seen->'provider'->>'answers_without_it')::int4 > 0"
+			     " AND seen->'provider'->>'state' = 'absent' AND why LIKE 'absent from "
+			     "% answer% of its provider; its agent spoke %'"),
+	    1);
 	w->cloud.hide = false;
 	world_until(w, LIMIT, "SELECT count(*) >= 2 FROM verdict WHERE kind = 'healthy'");
 	assert_int_equal((int64_t)world_metric(w, "spot_suspected_nodes", "now"), 0);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event IN ('SUSPECTED', 'HEALTHY') AND job_id = 1 AND node_id = 1"), 4);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM event WHERE event IN ('SUSPECTED', 'HEALTHY') "
+			     "AND job_id = 1 AND node_id = 1"),
+	    4);
 	check_counters(w, 0, 0, "");
 	world_finish(w, job);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 1);
@@ -392,25 +494,35 @@ static void test_a_notice_and_the_reclaim_after_it(void **state)
 	world_reset(w, true);
 	w->agents_save = false;
 	w->conf.reclaim_cool_us = 1000;
-	w->conf.notice_default_us = 2000 * LIMIT; /* the provider takes it before its time is over */
+	/* the provider takes it before its time is over */
+	w->conf.notice_default_us = 2000 * LIMIT;
 	job = running(w);
 	snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s", w->cloud.list[0].ref);
 	world_until(w, LIMIT, VERDICT("notice"));
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'notice' AND job_id = 1 AND epoch = 1"
-	    " AND seen->'notices'->0->>'kind' = 'interruption' AND seen->'notices'->0->>'by' = 'fake-control-plane'"
-	    " AND (seen->'notices'->0->>'heard@')::int8 <= at_us"), 1);
-	assert_string_equal(world_text(w, "SELECT raw FROM notice"), "cut ??"); /* in the midst of a character */
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'notice' AND job_id = 1 "
+			     "AND epoch = 1"
+			     " AND seen->'notices'->0->>'kind' = 'interruption' AND "
+			     "seen->'notices'->0->>'by' = 'fake-control-plane'"
+			     " AND (seen->'notices'->0->>'heard@')::int8 <= at_us"),
+	    1);
+	/* in the midst of a character */
+	assert_string_equal(world_text(w, "SELECT raw FROM notice"), "cut ??");
 	w->cloud.list[0].cause = SPOT_END_RECLAIM;
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	world_until(w, LIMIT, VERDICT("job_lost"));
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'reclaimed' AND jsonb_array_length(seen->'notices') = 1"
-	    " AND seen->'provider'->>'state' LIKE 'gone%'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'reclaimed' AND "
+			     "jsonb_array_length(seen->'notices') = 1"
+			     " AND seen->'provider'->>'state' LIKE 'gone%'"),
+	    1);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	check_counters(w, 0, 0, "");
 	world_finish(w, job);
 }
 
-static void test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names(void **state)
+static void test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names(
+    void **state)
 {
 	struct world *w = *state;
 
@@ -425,22 +537,32 @@ static void test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_th
 	for (int epoch = 2; epoch <= 3; epoch++) {
 		char sql[120];
 
-		snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s", world_text(w, epoch == 2
-		    ? "SELECT ref FROM node ORDER BY id LIMIT 1" : "SELECT ref FROM node WHERE state = 'READY' ORDER BY id DESC LIMIT 1"));
-		snprintf(sql, sizeof(sql), "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = %d", epoch);
+		snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s",
+		    world_text(w,
+			epoch == 2 ? "SELECT ref FROM node ORDER BY id LIMIT 1"
+				   : "SELECT ref FROM node WHERE state = 'READY' ORDER BY id DESC "
+				     "LIMIT 1"));
+		snprintf(sql, sizeof(sql),
+		    "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = %d", epoch);
 		world_until(w, LIMIT, sql);
-		assert_string_equal(world_text(w, "SELECT n.ref FROM notice o JOIN node n ON n.id = o.node_id ORDER BY n.id DESC LIMIT 1"),
+		assert_string_equal(world_text(w,
+					"SELECT n.ref FROM notice o JOIN node n ON n.id = "
+					"o.node_id ORDER BY n.id DESC LIMIT 1"),
 		    w->cloud.notice_ref);
 	}
-	assert_string_equal(world_text(w, "SELECT string_agg(DISTINCT source, ',') FROM notice"), "fake-control-plane");
+	assert_string_equal(world_text(w, "SELECT string_agg(DISTINCT source, ',') FROM notice"),
+	    "fake-control-plane");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM notice"), 2);
-	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"),
+	    1);
 	world_exit_all(w);
 	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
 	world_check_end(w);
 }
 
-/* EC2 may plan a reboot and a retirement of one instance, both of them maintenance; the agent may have heard of it without a time. */
+/* EC2 may plan a reboot and a retirement of one instance, both of them maintenance; the agent may
+ * have heard of it without a time. */
 static void test_two_events_of_a_machine_are_one_notice_for_the_first_of_them(void **state)
 {
 	struct world *w = *state;
@@ -448,7 +570,9 @@ static void test_two_events_of_a_machine_are_one_notice_for_the_first_of_them(vo
 
 	world_reset(w, true);
 	job = running(w);
-	world_sql(w, "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us, handled_us) VALUES (1, 'interruption', 0, 'agent', '', 1, 1)");
+	world_sql(w,
+	    "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us, handled_us) "
+	    "VALUES (1, 'interruption', 0, 'agent', '', 1, 1)");
 	w->cloud.notice_at_us[0] = at + 1;
 	w->cloud.notice_at_us[1] = at;
 	snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s", w->cloud.list[0].ref);
@@ -471,8 +595,12 @@ static void test_a_job_that_is_cancelled_and_ends_with_its_machine(void **state)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'job_lost' AND job_id = 1 AND epoch = 1 AND why LIKE 'n1 is lost: %'"
-	    " AND seen->'provider'->>'state' = 'gone' AND seen->'job'->>'job' = 'j1'"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'job_lost' AND job_id = 1 "
+			     "AND epoch = 1 AND why LIKE 'n1 is lost: %'"
+			     " AND seen->'provider'->>'state' = 'gone' AND seen->'job'->>'job' = "
+			     "'j1'"),
+	    1);
 	world_check_end(w);
 }
 
@@ -488,12 +616,21 @@ static void test_each_rank_of_a_gang_that_is_lost_has_its_evidence(void **state)
 	world_start(w);
 	(void)world_job(w, "{\"num_nodes\": 3}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	cloud_by_ref(&w->cloud, world_text(w, "SELECT n.ref FROM node n JOIN attempt a ON a.node_id = n.id WHERE a.rank = 2"))->state =
-	    SPOT_INSTANCE_GONE;
+	cloud_by_ref(&w->cloud,
+	    world_text(w,
+		"SELECT n.ref FROM node n JOIN attempt a ON a.node_id = n.id WHERE a.rank = 2"))
+	    ->state = SPOT_INSTANCE_GONE;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict WHERE kind = 'lost' AND job_id = 1 AND epoch = 1 AND rank = 2"
-	    " AND (seen->'daemon'->>'other_agents')::int4 = 2 AND (seen->'daemon'->>'others_spoke@')::int8 >= since_us"), 1);
-	assert_string_equal(world_text(w, "SELECT string_agg(rank::text, ',') FROM verdict WHERE kind = 'job_lost' AND job_id = 1 AND epoch = 1"), "2");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM verdict WHERE kind = 'lost' AND job_id = 1 AND "
+			     "epoch = 1 AND rank = 2"
+			     " AND (seen->'daemon'->>'other_agents')::int4 = 2 AND "
+			     "(seen->'daemon'->>'others_spoke@')::int8 >= since_us"),
+	    1);
+	assert_string_equal(world_text(w,
+				"SELECT string_agg(rank::text, ',') FROM verdict WHERE kind = "
+				"'job_lost' AND job_id = 1 AND epoch = 1"),
+	    "2");
 	check_counters(w, 0, 0, "");
 	world_finish(w, 1);
 }
@@ -509,14 +646,16 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_what_a_clock_that_was_ahead_wrote_hides_no_loss),
 		cmocka_unit_test(test_a_dead_agent_is_given_up_rightly),
 		cmocka_unit_test(test_a_provider_that_takes_its_word_back),
-		cmocka_unit_test(test_an_answer_that_is_older_than_the_verdict_does_not_take_it_back),
+		cmocka_unit_test(
+		    test_an_answer_that_is_older_than_the_verdict_does_not_take_it_back),
 		cmocka_unit_test(test_a_machine_that_boots_after_its_time_was_given_up_wrongly),
 		cmocka_unit_test(test_a_loss_that_was_found_late_is_counted),
 		cmocka_unit_test(test_a_loss_while_no_daemon_listened_is_not_counted_as_missed),
 		cmocka_unit_test(test_suspicion_and_health_again),
 		cmocka_unit_test(test_a_notice_and_the_reclaim_after_it),
 		cmocka_unit_test(test_two_events_of_a_machine_are_one_notice_for_the_first_of_them),
-		cmocka_unit_test(test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names),
+		cmocka_unit_test(
+		    test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names),
 		cmocka_unit_test(test_a_job_that_is_cancelled_and_ends_with_its_machine),
 		cmocka_unit_test(test_each_rank_of_a_gang_that_is_lost_has_its_evidence),
 	};

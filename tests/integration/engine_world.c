@@ -35,49 +35,49 @@ int world_teardown(void **state)
 	return 0;
 }
 
-/* What is waited for is short. What must not be over while something else happens is long (a turn of a busy machine may take half
- * a second); a test that is about its end makes it short. */
+/* What is waited for is short. What must not be over while something else happens is long (a turn
+ * of a busy machine may take half a second); a test that is about its end makes it short. */
 static struct engine_conf conf_quick(void)
 {
 	struct engine_conf c = {
-	    .tick_us = 20000,
-	    .lease_us = 3000000,
-	    .offers_age_us = 10000,
-	    .launch_timeout_us = 1500000,
-	    .call_timeout_us = 1000000,
-	    .launches_max = 16,
-	    .launch_retry_us = 30000,
-	    .lookup_again_us = 50000,
-	    .boot_timeout_us = 15000000,
-	    .watch_us = 50000,
-	    .agent_silent_us = 800000,
-	    .agent_lost_us = 15000000,
-	    .loss_bound_us = 60000000,
-	    .list_lag_us = 200000,
-	    .cool_min_us = 300000,
-	    .cool_max_us = 2000000,
-	    .reclaim_cool_us = 600000,
-	    .idle_keep_us = 100000,
-	    .terminate_retry_us = 50000,
-	    .terminate_alarm_us = 5000000,
-	    .sweep_us = 60000,
-	    .orphan_grace_us = 200000,
-	    .orphan_end = true,
-	    .bill_us = 80000,
-	    .bill_lag_us = 300000,
-	    .url_life_us = SPOT_US_PER_HOUR,
-	    .infeasible_us = 400000,
-	    .notice_default_us = 500000,
-	    .drain_grace_us = 100000,
-	    .budget_look_us = 50000,
-	    .public_url = "http://127.0.0.1:1",
-	    .agent_sha256 = "00",
-	    .store_bucket = "bucket",
-	    .store_prefix = "p",
-	    .store_provider = "fake",
-	    .store_region = "r1",
-	    .store_endpoint = "",
-	    .gang_hold_us = 15000000,
+		.tick_us = 20000,
+		.lease_us = 3000000,
+		.offers_age_us = 10000,
+		.launch_timeout_us = 1500000,
+		.call_timeout_us = 1000000,
+		.launches_max = 16,
+		.launch_retry_us = 30000,
+		.lookup_again_us = 50000,
+		.boot_timeout_us = 15000000,
+		.watch_us = 50000,
+		.agent_silent_us = 800000,
+		.agent_lost_us = 15000000,
+		.loss_bound_us = 60000000,
+		.list_lag_us = 200000,
+		.cool_min_us = 300000,
+		.cool_max_us = 2000000,
+		.reclaim_cool_us = 600000,
+		.idle_keep_us = 100000,
+		.terminate_retry_us = 50000,
+		.terminate_alarm_us = 5000000,
+		.sweep_us = 60000,
+		.orphan_grace_us = 200000,
+		.orphan_end = true,
+		.bill_us = 80000,
+		.bill_lag_us = 300000,
+		.url_life_us = SPOT_US_PER_HOUR,
+		.infeasible_us = 400000,
+		.notice_default_us = 500000,
+		.drain_grace_us = 100000,
+		.budget_look_us = 50000,
+		.public_url = "http://127.0.0.1:1",
+		.agent_sha256 = "00",
+		.store_bucket = "bucket",
+		.store_prefix = "p",
+		.store_provider = "fake",
+		.store_region = "r1",
+		.store_endpoint = "",
+		.gang_hold_us = 15000000,
 	};
 
 	supply_policy_default(&c.supply);
@@ -120,30 +120,30 @@ void world_start(struct world *w)
 
 	assert_null(w->engine);
 	if (getenv("ENGINE_TEST_LOG") != NULL) {
-		log_init(&(struct log_conf){.fd = 2, .level = LOG_DEBUG, .program = "engine"});
+		log_init(&(struct log_conf){ .fd = 2, .level = LOG_DEBUG, .program = "engine" });
 	}
 	if (w->kills > 0) {
 		world_sql(w, "UPDATE leader SET until_us = 0");
 	}
 	rng_real_init(&w->rng);
 	w->loop = loop_new(&steady_clock, &w->rng);
-	w->pg = pg_new(w->loop, &(struct pg_conf){
-				    .dsn = w->dsn,
-				    .connections = w->connections > 0 ? w->connections : 4,
-				    .application = "engine test"});
-	w->http = http_client_new(w->loop, &(struct http_client_conf){.user_agent = "test"});
+	w->pg = pg_new(w->loop,
+	    &(struct pg_conf){ .dsn = w->dsn,
+		.connections = w->connections > 0 ? w->connections : 4,
+		.application = "engine test" });
+	w->http = http_client_new(w->loop, &(struct http_client_conf){ .user_agent = "test" });
 	w->provider = cloud_provider(&w->cloud, w->loop, w->http);
-	w->engine = engine_new(&(struct engine_deps){.loop = w->loop,
-						     .pg = w->pg,
-						     .providers = &w->provider,
-						     .providers_n = 1,
-						     .conf = &w->conf,
-						     .install = "cafe0001",
-						     .enrol_key = {key, 8},
-						     .holder = "test",
-						     .identity_off = &w->identity_off,
-						     .identity_off_n = w->identity_off != NULL,
-						     .http = w->http});
+	w->engine = engine_new(&(struct engine_deps){ .loop = w->loop,
+	    .pg = w->pg,
+	    .providers = &w->provider,
+	    .providers_n = 1,
+	    .conf = &w->conf,
+	    .install = "cafe0001",
+	    .enrol_key = { key, 8 },
+	    .holder = "test",
+	    .identity_off = &w->identity_off,
+	    .identity_off_n = w->identity_off != NULL,
+	    .http = w->http });
 }
 
 void world_kill(struct world *w)
@@ -174,7 +174,7 @@ static void machines_over(const struct world *w, struct sbuf *s)
 /* What agents do within a tick, as the API writes it down. */
 static void agents_tick(struct world *w, int64_t now)
 {
-	AUTO(sbuf) struct sbuf over = {0};
+	AUTO(sbuf) struct sbuf over = { 0 };
 
 	if (!w->agents) {
 		return;
@@ -182,35 +182,36 @@ static void agents_tick(struct world *w, int64_t now)
 	sbuf_init(&over, 0);
 	machines_over(w, &over);
 	world_sql(w,
-		  "UPDATE node SET enrol_used_us = %" PRId64
-		  " WHERE state = 'BOOTING' AND enrol_used_us IS NULL AND ref NOT IN (%s);"
-		  "UPDATE node SET last_seen_us = %" PRId64
-		  " WHERE state IN ('READY', 'DRAINING');",
-		  now, over.p, now);
+	    "UPDATE node SET enrol_used_us = %" PRId64
+	    " WHERE state = 'BOOTING' AND enrol_used_us IS NULL AND ref NOT IN (%s);"
+	    "UPDATE node SET last_seen_us = %" PRId64 " WHERE state IN ('READY', 'DRAINING');",
+	    now, over.p, now);
 	world_sql(w,
-		  "UPDATE attempt a SET phase = 'RUNNING', started_us = %" PRId64
-		  " FROM node n WHERE n.id = a.node_id"
-		  " AND n.state IN ('READY', 'DRAINING') AND a.phase = 'ASSIGNED' AND a.desired = "
-		  "'run' AND a.ended_us IS NULL;",
-		  now);
+	    "UPDATE attempt a SET phase = 'RUNNING', started_us = %" PRId64
+	    " FROM node n WHERE n.id = a.node_id"
+	    " AND n.state IN ('READY', 'DRAINING') AND a.phase = 'ASSIGNED' AND a.desired = "
+	    "'run' AND a.ended_us IS NULL;",
+	    now);
 	if (w->agents_save) {
-		world_sql(
-		    w,
-		    "WITH a AS (SELECT a.job_id, a.epoch, a.rank, j.num_nodes FROM attempt a JOIN job j ON j.id = "
+		world_sql(w,
+		    "WITH a AS (SELECT a.job_id, a.epoch, a.rank, j.num_nodes FROM attempt a JOIN "
+		    "job j ON j.id = "
 		    "a.job_id AND j.epoch = a.epoch"
 		    "  WHERE a.desired = 'drain' AND a.ended_us IS NULL AND a.phase IN ('RUNNING', "
 		    "'ASSIGNED')"
 		    "  AND j.state_us < %" PRId64 "),"
-		    " c AS (INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, "
+		    " c AS (INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, "
+		    "bytes, "
 		    "set_key, created_us, urls_us, committed_us)"
 		    "  SELECT job_id, epoch, rank, 'COMMITTED', 'notice', 100 * epoch, 1000,"
-		    "  CASE WHEN num_nodes > 1 THEN 100 * epoch END, %" PRId64
-		    ", %" PRId64 ", %" PRId64 " FROM a"
+		    "  CASE WHEN num_nodes > 1 THEN 100 * epoch END, %" PRId64 ", %" PRId64
+		    ", %" PRId64 " FROM a"
 		    "  RETURNING id, job_id, set_key),"
 		    " k AS (INSERT INTO checkpoint_chunk SELECT id, 'model.bin', 0, 1000, 420, "
 		    "repeat('ab', 32), 'key-' || id, true"
 		    "  FROM c)"
-		    " UPDATE job SET checkpoint_id = c.id FROM c WHERE job.id = c.job_id AND c.set_key IS NULL;"
+		    " UPDATE job SET checkpoint_id = c.id FROM c WHERE job.id = c.job_id AND "
+		    "c.set_key IS NULL;"
 		    "UPDATE attempt a SET phase = 'EXITED', exit_reason = 'drained', exit_code = "
 		    "0, ended_us = %" PRId64
 		    " FROM job j WHERE j.id = a.job_id AND a.desired = 'drain' AND a.ended_us IS "
@@ -218,9 +219,9 @@ static void agents_tick(struct world *w, int64_t now)
 		    now - 80000, now - 1000, now - 500, now, now, now - 80000);
 	}
 	world_sql(w,
-		  "UPDATE attempt SET phase = 'EXITED', exit_reason = 'killed', exit_signal = 15, "
-		  "ended_us = %" PRId64 " WHERE desired = 'kill' AND ended_us IS NULL;",
-		  now);
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'killed', exit_signal = 15, "
+	    "ended_us = %" PRId64 " WHERE desired = 'kill' AND ended_us IS NULL;",
+	    now);
 }
 
 static void world_turn(struct world *w)
@@ -249,33 +250,34 @@ void world_until(struct world *w, int64_t limit_ms, const char *sql)
 		}
 		if (now >= end) {
 			fprintf(stderr, "%s\n",
-				world_text(
-				    w,
-				    "SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || "
-				    "now || ' ' ||"
-				    " event || ': ' || why, chr(10) ORDER BY id), '') FROM event"));
+			    world_text(w,
+				"SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || "
+				"now || ' ' ||"
+				" event || ': ' || why, chr(10) ORDER BY id), '') FROM event"));
 			fprintf(stderr, "jobs: %s\n",
-				world_text(w, "SELECT string_agg(id || ' ' || state || ' ' || why, "
-					      "'; ') FROM job"));
+			    world_text(w,
+				"SELECT string_agg(id || ' ' || state || ' ' || why, "
+				"'; ') FROM job"));
 			fprintf(stderr, "nodes: %s\n",
-				world_text(w, "SELECT string_agg(id || ' ' || state || ' ' || "
-					      "last_error || ' ' ||"
-					      " provider_state, '; ') FROM node"));
+			    world_text(w,
+				"SELECT string_agg(id || ' ' || state || ' ' || "
+				"last_error || ' ' ||"
+				" provider_state, '; ') FROM node"));
 			fprintf(stderr, "ledger: %s\n",
-				world_text(w, "SELECT string_agg(kind || ' n' || node_id || ' ' || "
-					      "coalesce(epoch, 0) || ' ' ||"
-					      " from_us % 100000000 || '-' || to_us % 100000000, "
-					      "'; ' ORDER BY id) FROM ledger"));
+			    world_text(w,
+				"SELECT string_agg(kind || ' n' || node_id || ' ' || "
+				"coalesce(epoch, 0) || ' ' ||"
+				" from_us % 100000000 || '-' || to_us % 100000000, "
+				"'; ' ORDER BY id) FROM ledger"));
 			fprintf(stderr, "times: %s\n",
-				world_text(
-				    w,
-				    "SELECT string_agg(a.epoch || ' ' || a.exit_reason || ' ' || "
-				    "a.settled || ' started '"
-				    " || coalesce(a.started_us % 100000000, 0) || ' ended ' || "
-				    "coalesce(a.ended_us % 100000000, 0) || ' node ended ' ||"
-				    " coalesce(n.ended_us % 100000000, 0) || ' billed ' || "
-				    "coalesce(n.billed_to_us % 100000000, 0), '; ') FROM attempt a"
-				    " JOIN node n ON n.id = a.node_id"));
+			    world_text(w,
+				"SELECT string_agg(a.epoch || ' ' || a.exit_reason || ' ' || "
+				"a.settled || ' started '"
+				" || coalesce(a.started_us % 100000000, 0) || ' ended ' || "
+				"coalesce(a.ended_us % 100000000, 0) || ' node ended ' ||"
+				" coalesce(n.ended_us % 100000000, 0) || ' billed ' || "
+				"coalesce(n.billed_to_us % 100000000, 0), '; ') FROM attempt a"
+				" JOIN node n ON n.id = a.node_id"));
 			fail_msg("not within %" PRId64 " ms: %s", limit_ms, sql);
 		}
 		world_turn(w);
@@ -322,11 +324,11 @@ static PGresult *world_exec(struct world *w, const char *sql)
 		PQclear(PQexec(w->conn, "SET client_min_messages = error"));
 	}
 	r = PQexec(w->conn, sql);
-	/* What locks several rows, or a table, may meet the engine's statements: Postgres ends one of the two, or lets it wait only so
-	 * long, and it is said again. */
+	/* What locks several rows, or a table, may meet the engine's statements: Postgres ends one
+	 * of the two, or lets it wait only so long, and it is said again. */
 	for (int i = 0; i < 5 && PQresultErrorField(r, PG_DIAG_SQLSTATE) != NULL &&
-			(strcmp(PQresultErrorField(r, PG_DIAG_SQLSTATE), "40P01") == 0 ||
-			 strcmp(PQresultErrorField(r, PG_DIAG_SQLSTATE), "55P03") == 0);
+	     (strcmp(PQresultErrorField(r, PG_DIAG_SQLSTATE), "40P01") == 0 ||
+		 strcmp(PQresultErrorField(r, PG_DIAG_SQLSTATE), "55P03") == 0);
 	     i++) {
 		PQclear(r);
 		r = PQexec(w->conn, sql);
@@ -369,19 +371,18 @@ void world_sql(struct world *w, const char *fmt, ...)
 }
 
 int world_pool(struct world *w, const char *zone, const char *type, const char *market,
-	       int64_t price_micros)
+    int64_t price_micros)
 {
 	char sql[64];
 
 	world_sql(w,
-		  "WITH p AS (INSERT INTO pool (provider, region, zone, zone_name, instance_type, "
-		  "market, gpu_name, gpu_milli,"
-		  "  gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, seen_us) VALUES "
-		  "('fake', 'r1', '%s', '%s', '%s', '%s',"
-		  "  'A100-80GB', 1000, 81920, 12, 90000, 'x86_64', 'P/%s', true, 1) RETURNING id)"
-		  " INSERT INTO pool_latest SELECT id, %" PRId64
-		  ", 1, 1, 1, 'test', 'fresh' FROM p",
-		  zone, zone, type, market, market, price_micros);
+	    "WITH p AS (INSERT INTO pool (provider, region, zone, zone_name, instance_type, "
+	    "market, gpu_name, gpu_milli,"
+	    "  gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, seen_us) VALUES "
+	    "('fake', 'r1', '%s', '%s', '%s', '%s',"
+	    "  'A100-80GB', 1000, 81920, 12, 90000, 'x86_64', 'P/%s', true, 1) RETURNING id)"
+	    " INSERT INTO pool_latest SELECT id, %" PRId64 ", 1, 1, 1, 'test', 'fresh' FROM p",
+	    zone, zone, type, market, market, price_micros);
 	snprintf(sql, sizeof(sql), "SELECT max(id) FROM pool");
 	return (int)world_int(w, sql);
 }
@@ -391,14 +392,14 @@ int64_t world_job(struct world *w, const char *extra)
 	int64_t now = world_us();
 
 	world_sql(w,
-		  "INSERT INTO job (name, owner, team, project, class, spec, source, state, "
-		  "state_us, created_us, queued_us)"
-		  " VALUES ('train', 'me', 'ml', 'p', 'training', "
-		  "'{\"name\":\"train\",\"run\":\"x\",\"asks\":[{\"gpus\":"
-		  "[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1}],\"work_s\":36000,"
-		  "\"checkpoint\":{\"path\":\"c\"}}'::jsonb"
-		  " || '%s'::jsonb, '', 'QUEUED', %" PRId64 ", %" PRId64 ", %" PRId64 ");"
-		  " NOTIFY spot_engine",
-		  extra, now, now, now);
+	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, "
+	    "state_us, created_us, queued_us)"
+	    " VALUES ('train', 'me', 'ml', 'p', 'training', "
+	    "'{\"name\":\"train\",\"run\":\"x\",\"asks\":[{\"gpus\":"
+	    "[{\"gpu\":\"A100\",\"milli\":1000}],\"use_spot\":-1}],\"work_s\":36000,"
+	    "\"checkpoint\":{\"path\":\"c\"}}'::jsonb"
+	    " || '%s'::jsonb, '', 'QUEUED', %" PRId64 ", %" PRId64 ", %" PRId64 ");"
+	    " NOTIFY spot_engine",
+	    extra, now, now, now);
 	return world_int(w, "SELECT max(id) FROM job");
 }

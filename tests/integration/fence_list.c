@@ -6,13 +6,16 @@
 static const struct {
 	const char *name, *why;
 } waived[] = {
-    {"engine_install_create", "the installation's identity: made once, by whoever comes first"},
-    {"engine_lease_take", "the lease itself"},
-    {"engine_lease_renew", "the lease itself"},
-    {"engine_lease_release", "the lease itself"},
-    {"engine_rate_take", "rates of an account count calls of whoever makes them"},
-    {"engine_node_exists", "a machine exists: its ref must never be lost; the row's state says whether anybody needs it"},
-    {"market_habits", "worked out of rows alone; the same whoever does it"},
+	{ "engine_install_create",
+	    "the installation's identity: made once, by whoever comes first" },
+	{ "engine_lease_take", "the lease itself" },
+	{ "engine_lease_renew", "the lease itself" },
+	{ "engine_lease_release", "the lease itself" },
+	{ "engine_rate_take", "rates of an account count calls of whoever makes them" },
+	{ "engine_node_exists",
+	    "a machine exists: its ref must never be lost; the row's state says whether anybody "
+	    "needs it" },
+	{ "market_habits", "worked out of rows alone; the same whoever does it" },
 };
 
 const char *fence_waived(const char *statement)

@@ -1,5 +1,5 @@
-/* Each statement with which the engine or the poller writes looks at the lease; those that need not are listed with
- * the reason. That the look holds is what fence_probe.h tries. */
+/* Each statement with which the engine or the poller writes looks at the lease; those that need not
+ * are listed with the reason. That the look holds is what fence_probe.h tries. */
 #include "base/base.h"
 #include "fence_probe.h"
 #include "store/q.h"
@@ -14,8 +14,10 @@ static void every_writing_statement_is_fenced_or_waived(void **state)
 	(void)state;
 	for (size_t i = 0; i < q_all_n; i++) {
 		const struct pg_stmt *s = &q_all[i];
-		bool looks = strstr(s->sql, "FROM leader WHERE name = 'engine' AND epoch = $") != NULL;
-		bool locks = strstr(s->sql, "FOR KEY SHARE") != NULL || strstr(s->sql, "FOR SHARE") != NULL;
+		bool looks =
+		    strstr(s->sql, "FROM leader WHERE name = 'engine' AND epoch = $") != NULL;
+		bool locks =
+		    strstr(s->sql, "FOR KEY SHARE") != NULL || strstr(s->sql, "FOR SHARE") != NULL;
 
 		if (!s->writes || !fence_concerns(s->name)) {
 			continue;
@@ -23,7 +25,8 @@ static void every_writing_statement_is_fenced_or_waived(void **state)
 		fenced += looks && locks;
 		if (fence_waived(s->name) != NULL ? looks : !looks || !locks) {
 			fprintf(stderr, "%s: %s\n", s->name,
-			    looks ? "fenced, and on the list of those that are not" : "writes without the lease");
+			    looks ? "fenced, and on the list of those that are not"
+				  : "writes without the lease");
 			bad++;
 		}
 	}
@@ -45,8 +48,8 @@ static void what_is_waived_exists(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_writing_statement_is_fenced_or_waived),
-	    cmocka_unit_test(what_is_waived_exists),
+		cmocka_unit_test(every_writing_statement_is_fenced_or_waived),
+		cmocka_unit_test(what_is_waived_exists),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,9 +9,9 @@
 #define ENOUGH 8 /* effective probes of one statement */
 
 void __real_pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
-		    const struct pg_param *params, void (*done)(struct op *));
+    const struct pg_param *params, void (*done)(struct op *));
 void __wrap_pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
-		    const struct pg_param *params, void (*done)(struct op *));
+    const struct pg_param *params, void (*done)(struct op *));
 
 static struct {
 	const char *name;
@@ -78,7 +78,9 @@ static bool connected(const struct pg *p)
 	return true;
 }
 
-#define TOUCHED "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::int8 FROM pg_stat_xact_user_tables"
+#define TOUCHED \
+	"SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::int8 FROM " \
+	"pg_stat_xact_user_tables"
 
 /* The script's last row as a number. -1: it went wrong. */
 static int64_t number(const char *script)
@@ -91,7 +93,8 @@ static int64_t number(const char *script)
 }
 
 /* Rows that the statement touches; -1: it could not be tried (a lock, a lost server). */
-static int64_t effect(size_t at, const struct pg_stmt *s, const struct pg_param *params, const char *before)
+static int64_t effect(size_t at, const struct pg_stmt *s, const struct pg_param *params,
+    const char *before)
 {
 	const char *values[64];
 	int lengths[64], formats[64];
@@ -103,12 +106,14 @@ static int64_t effect(size_t at, const struct pg_stmt *s, const struct pg_param 
 		lengths[i] = params[i].n;
 		formats[i] = params[i].binary;
 	}
-	if (!counts[at].prepared && !ok(PQprepare(conn, s->name, s->sql, s->params_n, s->param_types))) {
+	if (!counts[at].prepared &&
+	    !ok(PQprepare(conn, s->name, s->sql, s->params_n, s->param_types))) {
 		return -1;
 	}
 	counts[at].prepared = true;
 	was = number(before);
-	if (was >= 0 && ok(PQexecPrepared(conn, s->name, s->params_n, values, lengths, formats, 1))) {
+	if (was >= 0 &&
+	    ok(PQexecPrepared(conn, s->name, s->params_n, values, lengths, formats, 1))) {
 		n = number(TOUCHED) - was;
 	}
 	(void)ok(PQexec(conn, "ROLLBACK"));
@@ -125,27 +130,31 @@ static void probe(const struct pg *p, const struct pg_stmt *s, const struct pg_p
 	}
 	i = count_of(s->name);
 	/* What never finds anything to do is asked less often. */
-	if (counts[i].effective >= ENOUGH || (counts[i].seen++ > 50 && counts[i].seen % 8 != 0) || !connected(p) ||
-	    effect(i, s, params, "BEGIN; " TOUCHED) <= 0) {
+	if (counts[i].effective >= ENOUGH || (counts[i].seen++ > 50 && counts[i].seen % 8 != 0) ||
+	    !connected(p) || effect(i, s, params, "BEGIN; " TOUCHED) <= 0) {
 		return;
 	}
-	n = effect(i, s, params, "BEGIN; UPDATE leader SET epoch = epoch + 1000, holder = 'another'; " TOUCHED);
+	n = effect(i, s, params,
+	    "BEGIN; UPDATE leader SET epoch = epoch + 1000, holder = 'another'; " TOUCHED);
 	if (n > 0) {
-		const char *path = getenv("SPOT_FENCE_VIOLATIONS"); /* of a daemon, whose words somebody else keeps */
+		/* of a daemon, whose words somebody else keeps */
+		const char *path = getenv("SPOT_FENCE_VIOLATIONS");
 		FILE *f = path == NULL ? NULL : fopen(path, "ae");
 
 		if (f != NULL) {
 			fprintf(f, "fence: %s\n", s->name);
 			fclose(f);
 		}
-		fprintf(stderr, "fence: %s touches %" PRId64 " rows after the lease was taken away\n", s->name, n);
+		fprintf(stderr,
+		    "fence: %s touches %" PRId64 " rows after the lease was taken away\n", s->name,
+		    n);
 		abort();
 	}
 	counts[i].effective += n == 0;
 }
 
 void __wrap_pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
-		    const struct pg_param *params, void (*done)(struct op *))
+    const struct pg_param *params, void (*done)(struct op *))
 {
 	probe(p, stmt, params);
 	__real_pg_exec(p, req, stmt, params, done);

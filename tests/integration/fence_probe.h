@@ -1,6 +1,6 @@
 /*
- * Linked with -Wl,--wrap=pg_exec into a test or the daemon: before each statement that the engine or
- * the poller writes with, the same statement with the same values runs in transactions that are
+ * Linked with -Wl,--wrap=pg_exec into a test or the daemon: before each statement that the engine
+ * or the poller writes with, the same statement with the same values runs in transactions that are
  * rolled back, on a connection of ours. Once as it is; and if it has an effect, once more after the
  * lease was taken away: any row that it touches then ends the process. At the end the counts are
  * appended to the file that SPOT_FENCE_REPORT names, a line "NAME SEEN EFFECTIVE" each.
@@ -10,7 +10,8 @@
 
 #include "base/base.h"
 
-/* A statement of the engine or the poller that may write without the lease; why. NULL = it may not. */
+/* A statement of the engine or the poller that may write without the lease; why. NULL = it may
+ * not. */
 const char *fence_waived(const char *statement);
 /* Is it one of theirs at all? */
 bool fence_concerns(const char *statement);

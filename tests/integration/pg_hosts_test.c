@@ -1,4 +1,5 @@
-/* The database client with two servers in its DSN: one freezes, and says nothing on connections that stand. */
+/* The database client with two servers in its DSN: one freezes, and says nothing on connections
+ * that stand. */
 #include "base/base.h"
 #include "pg_world.h"
 
@@ -10,12 +11,14 @@ static const char *first_dsn, *other_dsn;
 /* As after a fail-over, or before it. */
 static void takes_writes(const char *dsn, bool does)
 {
-	testdb_exec(dsn, does ? "ALTER SYSTEM RESET default_transaction_read_only"
-			      : "ALTER SYSTEM SET default_transaction_read_only = on");
+	testdb_exec(dsn,
+	    does ? "ALTER SYSTEM RESET default_transaction_read_only"
+		 : "ALTER SYSTEM SET default_transaction_read_only = on");
 	testdb_exec(dsn, "SELECT pg_reload_conf()");
 	/* Whoever connects from now on is told so: the reload has reached the postmaster. */
-	while ((testdb_int(dsn, "SELECT count(*) FROM pg_settings WHERE name = 'default_transaction_read_only'"
-			   " AND setting = 'off'") == 1) != does) {
+	while ((testdb_int(dsn,
+		    "SELECT count(*) FROM pg_settings WHERE name = 'default_transaction_read_only'"
+		    " AND setting = 'off'") == 1) != does) {
 	}
 }
 
@@ -33,8 +36,10 @@ static void freeze(struct testdb *t, int sig)
 	if (fgets(line, sizeof(line), f) != NULL) {
 		char *save = NULL;
 
-		for (char *w = strtok_r(line, " \n", &save); w != NULL; w = strtok_r(NULL, " \n", &save))
+		for (char *w = strtok_r(line, " \n", &save); w != NULL;
+		     w = strtok_r(NULL, " \n", &save)) {
 			(void)kill((int)strtol(w, NULL, 10), sig);
+		}
 	}
 	(void)fclose(f);
 }
@@ -84,42 +89,46 @@ static bool all_up(void *arg)
 
 static void connect_all(struct world *w)
 {
-	w->pg = pg_new(w->loop, &(struct pg_conf){.dsn = w->dsn, .connections = w->connections});
+	w->pg = pg_new(w->loop, &(struct pg_conf){ .dsn = w->dsn, .connections = w->connections });
 	assert_true(test_until(w->loop, 20 * SPOT_US_PER_S, all_up, w));
 }
 
 static void a_frozen_server_is_left_when_another_one_takes_writes(void **state)
 {
 	struct world *w = *state;
-	struct pg_req lost[2] = {0}, next = {0};
+	struct pg_req lost[2] = { 0 }, next = { 0 };
 	int64_t since;
 
 	takes_writes(other_dsn, false);
 	connect_all(w);
 	freeze(db, SIGSTOP);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		exec_int(w, &lost[i], &stmt_insert, i + 1);
-	assert_false(test_until(w->loop, 2 * SPOT_US_PER_S, over, &lost[0].op)); /* nobody else takes writes */
+	}
+	/* nobody else takes writes */
+	assert_false(test_until(w->loop, 2 * SPOT_US_PER_S, over, &lost[0].op));
 	takes_writes(other_dsn, true);
 	since = loop_mono_us(w->loop);
 	assert_true(test_op_wait(&lost[0].op) && test_op_wait(&lost[1].op));
 	exec_int(w, &next, &stmt_insert, 7);
 	assert_true(test_op_wait(&next.op));
-	assert_in_range(loop_mono_us(w->loop) - since, 0, 20 * SPOT_US_PER_S); /* the statement's deadline is 30 s */
+	/* the statement's deadline is 30 s */
+	assert_in_range(loop_mono_us(w->loop) - since, 0, 20 * SPOT_US_PER_S);
 	assert_int_equal(lost[0].op.rc, SPOT_UNKNOWN);
 	assert_int_equal(lost[1].op.rc, SPOT_UNKNOWN);
 	assert_int_equal(next.op.rc, SPOT_OK);
 	assert_int_equal(testdb_int(other_dsn, "SELECT id FROM t"), 7);
 	freeze(db, SIGCONT);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		pg_req_fini(&lost[i]);
+	}
 	pg_req_fini(&next);
 }
 
 static void a_server_that_went_on_before_another_took_writes_is_kept(void **state)
 {
 	struct world *w = *state;
-	struct pg_req req = {0};
+	struct pg_req req = { 0 };
 
 	takes_writes(other_dsn, false);
 	connect_all(w);
@@ -138,7 +147,7 @@ static void a_server_that_went_on_before_another_took_writes_is_kept(void **stat
 static void a_slow_statement_is_no_frozen_server(void **state)
 {
 	struct world *w = *state;
-	struct pg_req req = {0};
+	struct pg_req req = { 0 };
 
 	connect_all(w);
 	exec_float(w, &req, &stmt_sleep, 3);
@@ -154,18 +163,19 @@ static void who_connects_to_a_frozen_server_does_not_wait_for_it(void **state)
 
 	freeze(db, SIGSTOP);
 	w->connections = 1; /* it begins with the first host */
-	w->pg = pg_new(w->loop, &(struct pg_conf){.dsn = w->dsn, .connections = 1});
-	assert_true(test_until(w->loop, 8 * SPOT_US_PER_S, all_up, w)); /* the attempt may take ten */
+	w->pg = pg_new(w->loop, &(struct pg_conf){ .dsn = w->dsn, .connections = 1 });
+	/* the attempt may take ten */
+	assert_true(test_until(w->loop, 8 * SPOT_US_PER_S, all_up, w));
 	freeze(db, SIGCONT);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(a_frozen_server_is_left_when_another_one_takes_writes, two_up),
-	    T(a_server_that_went_on_before_another_took_writes_is_kept, two_up),
-	    T(a_slow_statement_is_no_frozen_server, two_up),
-	    T(who_connects_to_a_frozen_server_does_not_wait_for_it, two_up),
+		T(a_frozen_server_is_left_when_another_one_takes_writes, two_up),
+		T(a_server_that_went_on_before_another_took_writes_is_kept, two_up),
+		T(a_slow_statement_is_no_frozen_server, two_up),
+		T(who_connects_to_a_frozen_server_does_not_wait_for_it, two_up),
 	};
 	int failed;
 

@@ -38,12 +38,16 @@ static int set_up(void **state)
 	arena = arena_new(0);
 	/* 1 and 2 share zone and GPU, 3 the zone, 4 the region, 5 the provider, 6 nothing. */
 	testdb_exec(dsn,
-	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, "
-	    "vcpus, mem_mib, arch, quota_class, offered, seen_us) SELECT p, r, z, z, t, 'spot', g, 1000, 1, 1, 1, 'x86_64', "
-	    "'', true, 1 FROM (VALUES ('aws', 'r1', 'z1', 'a', 'H100'), ('aws', 'r1', 'z1', 'b', 'H100'), "
-	    "('aws', 'r1', 'z1', 'c', 'T4'), ('aws', 'r1', 'z2', 'a', 'H100'), ('aws', 'r2', 'z3', 'a', 'H100'), "
+	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, "
+	    "gpu_milli, gpu_mem_mib, "
+	    "vcpus, mem_mib, arch, quota_class, offered, seen_us) SELECT p, r, z, z, t, 'spot', g, "
+	    "1000, 1, 1, 1, 'x86_64', "
+	    "'', true, 1 FROM (VALUES ('aws', 'r1', 'z1', 'a', 'H100'), ('aws', 'r1', 'z1', 'b', "
+	    "'H100'), "
+	    "('aws', 'r1', 'z1', 'c', 'T4'), ('aws', 'r1', 'z2', 'a', 'H100'), ('aws', 'r2', 'z3', "
+	    "'a', 'H100'), "
 	    "('gcp', 'r1', 'z1', 'a', 'H100')) v (p, r, z, t, g)");
-	pg = pg_new(loop, &(struct pg_conf){.dsn = dsn, .connections = 2});
+	pg = pg_new(loop, &(struct pg_conf){ .dsn = dsn, .connections = 2 });
 	assert_true(test_until(loop, 60 * SPOT_US_PER_S, is_ready, pg));
 	return 0;
 }
@@ -65,14 +69,19 @@ static bool near(double a, double b)
 
 static const struct offer_record *record_of(int32_t pool)
 {
-	struct pg_req req = {0};
+	struct pg_req req = { 0 };
 	struct q_api_records_row *rows;
 	const struct offer_record *found = NULL;
 	size_t n;
 
 	op_init(&req.op, loop, no_done);
 	q_api_records(pg, &req,
-	    &(struct q_api_records){.since_day = 20000 - 30, .at_us = NOW, .half_h = 336, .recent_h = 8, .odds_h = 4}, no_done);
+	    &(struct q_api_records){ .since_day = 20000 - 30,
+		.at_us = NOW,
+		.half_h = 336,
+		.recent_h = 8,
+		.odds_h = 4 },
+	    no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_int_equal(req.op.rc, SPOT_OK);
 	n = q_api_records_rows(&req, arena, &rows);
@@ -89,10 +98,10 @@ static const struct offer_record *record_of(int32_t pool)
 
 static void habits(void)
 {
-	struct pg_req req = {0};
+	struct pg_req req = { 0 };
 
 	op_init(&req.op, loop, no_done);
-	q_market_habits(pg, &req, &(struct q_market_habits){.at_us = NOW}, no_done);
+	q_market_habits(pg, &req, &(struct q_market_habits){ .at_us = NOW }, no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_int_equal(req.op.rc, SPOT_OK);
 	pg_req_fini(&req);
@@ -103,7 +112,9 @@ static void a_day_two_weeks_ago_counts_half(void **state)
 	const struct offer_record *r;
 
 	(void)state;
-	testdb_exec(dsn, "INSERT INTO pool_day VALUES (1, 20000, 36000000000, 2, 3, 1), (1, 19986, 72000000000, 4, 9, 9), "
+	testdb_exec(dsn,
+	    "INSERT INTO pool_day VALUES (1, 20000, 36000000000, 2, 3, 1), (1, 19986, 72000000000, "
+	    "4, 9, 9), "
 	    "(1, 19900, 3600000000000, 400, 9, 9)");
 	r = record_of(1);
 	assert_true(near(r->node_hours, 10 + 20 / 2.0) && near(r->reclaims, 2 + 4 / 2.0));
@@ -116,8 +127,10 @@ static void hours_ago_count_by_their_half_lives(void **state)
 	char sql[400];
 
 	(void)state;
-	snprintf(sql, sizeof(sql), "INSERT INTO pool_day VALUES (1, 20000, 36000000000, 9, 9, 9); "
-	    "INSERT INTO pool_hour VALUES (1, %d, 3600000000, 1, 1, 0), (1, %d, 7200000000, 2, 0, 1), (1, %d, 3600000000, 8, 8, 8)",
+	snprintf(sql, sizeof(sql),
+	    "INSERT INTO pool_day VALUES (1, 20000, 36000000000, 9, 9, 9); "
+	    "INSERT INTO pool_hour VALUES (1, %d, 3600000000, 1, 1, 0), (1, %d, 7200000000, 2, 0, "
+	    "1), (1, %d, 3600000000, 8, 8, 8)",
 	    (int)NOW_HOUR, (int)NOW_HOUR - 8, (int)NOW_HOUR - 200);
 	testdb_exec(dsn, sql);
 	r = record_of(1);
@@ -132,9 +145,12 @@ static void habits_tell_the_hour_and_how_many_at_a_time(void **state)
 
 	(void)state;
 	/* An hour of a node at each hour of 2 days, 4 reclaims at once on each day at 18. */
-	snprintf(sql, sizeof(sql), "INSERT INTO pool_day VALUES (1, 20000, 36000000000, 8, 0, 0); "
-	    "INSERT INTO pool_hour SELECT 1, h, 3600000000, CASE WHEN h %% 24 = 18 THEN 4 ELSE 0 END, 0, 0 "
-	    "FROM generate_series(%d, %d) h", (int)NOW_HOUR - 47, (int)NOW_HOUR);
+	snprintf(sql, sizeof(sql),
+	    "INSERT INTO pool_day VALUES (1, 20000, 36000000000, 8, 0, 0); "
+	    "INSERT INTO pool_hour SELECT 1, h, 3600000000, CASE WHEN h %% 24 = 18 THEN 4 ELSE 0 "
+	    "END, 0, 0 "
+	    "FROM generate_series(%d, %d) h",
+	    (int)NOW_HOUR - 47, (int)NOW_HOUR);
 	testdb_exec(dsn, sql);
 	habits();
 	r = record_of(1);
@@ -158,11 +174,15 @@ static void habits_tell_which_pools_lose_nodes_together(void **state)
 	char sql[600];
 
 	(void)state;
-	/* 1 loses a node; 2 does in the next hour, 3 to 6 have nodes and lose none, 4 lost one long before. */
-	snprintf(sql, sizeof(sql), "INSERT INTO pool_day SELECT i, 20000, 36000000000, 1, 0, 0 FROM generate_series(1, 6) i; "
-	    "INSERT INTO pool_hour SELECT i, %d, 3600000000, CASE i WHEN 1 THEN 1 ELSE 0 END, 0, 0 FROM generate_series(1, 6) i; "
-	    "INSERT INTO pool_hour VALUES (2, %d, 0, 1, 0, 0), (4, %d, 3600000000, 1, 0, 0)", (int)NOW_HOUR - 1, (int)NOW_HOUR,
-	    (int)NOW_HOUR - 10);
+	/* 1 loses a node; 2 does in the next hour, 3 to 6 have nodes and lose none, 4 lost one long
+	 * before. */
+	snprintf(sql, sizeof(sql),
+	    "INSERT INTO pool_day SELECT i, 20000, 36000000000, 1, 0, 0 FROM generate_series(1, 6) "
+	    "i; "
+	    "INSERT INTO pool_hour SELECT i, %d, 3600000000, CASE i WHEN 1 THEN 1 ELSE 0 END, 0, 0 "
+	    "FROM generate_series(1, 6) i; "
+	    "INSERT INTO pool_hour VALUES (2, %d, 0, 1, 0, 0), (4, %d, 3600000000, 1, 0, 0)",
+	    (int)NOW_HOUR - 1, (int)NOW_HOUR, (int)NOW_HOUR - 10);
 	testdb_exec(dsn, sql);
 	habits();
 	r = record_of(1);

@@ -1,10 +1,13 @@
-/* What is asked again and again reads what it is about, however much was written before: budgets, sets of gangs, lost work. */
+/* What is asked again and again reads what it is about, however much was written before: budgets,
+ * sets of gangs, lost work. */
 #include "base/base.h"
 #include "store/q.h"
 #include "store_world.h"
 #include <libpq-fe.h>
 
-#define COST "SELECT ((SELECT micros FROM job_cost WHERE job_id = %d) = (SELECT sum(amount_micros) FROM ledger WHERE job_id = %d))::int"
+#define COST \
+	"SELECT ((SELECT micros FROM job_cost WHERE job_id = %d) = (SELECT sum(amount_micros) " \
+	"FROM ledger WHERE job_id = %d))::int"
 
 /* Two jobs that run, the second with a budget, each on a node of its own; spec is theirs. */
 static void jobs_make(const char *spec)
@@ -12,22 +15,31 @@ static void jobs_make(const char *spec)
 	char sql[1600];
 
 	(void)snprintf(sql, sizeof(sql),
-	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, "
-	    "arch, quota_class, offered, seen_us) VALUES ('p', 'r', 'z', '', 't', 'spot', '', 0, 0, 1, 1, 'x86_64', '', true, 1); "
+	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, "
+	    "gpu_milli, gpu_mem_mib, vcpus, mem_mib, "
+	    "arch, quota_class, offered, seen_us) VALUES ('p', 'r', 'z', '', 't', 'spot', '', 0, "
+	    "0, 1, 1, 'x86_64', '', true, 1); "
 	    "INSERT INTO leader (name, epoch, holder, until_us) VALUES ('engine', 7, 'x', 1); "
-	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, created_us, queued_us, epoch, budget_micros) "
-	    "SELECT 'j', 'o', 't', 'p', 'training', '%s', '', 'RUNNING', 1, 1, 1, 1, CASE WHEN i = 2 THEN 999 END FROM generate_series(1, 2) i; "
-	    "INSERT INTO node (pool_id, job_id, state, state_us, token, name, price_micros, created_us, launched_us, billed_to_us) "
+	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, "
+	    "created_us, queued_us, epoch, budget_micros) "
+	    "SELECT 'j', 'o', 't', 'p', 'training', '%s', '', 'RUNNING', 1, 1, 1, 1, CASE WHEN i = "
+	    "2 THEN 999 END FROM generate_series(1, 2) i; "
+	    "INSERT INTO node (pool_id, job_id, state, state_us, token, name, price_micros, "
+	    "created_us, launched_us, billed_to_us) "
 	    "SELECT 1, id, 'READY', 1, id, id, 1000000, 1, 1, 5000 FROM job; "
-	    "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, phase, desired, version, created_us) "
-	    "SELECT job_id, 1, id, 1, 'spot', 'RUNNING', 'run', 1, 1 FROM node", spec);
+	    "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, phase, desired, "
+	    "version, created_us) "
+	    "SELECT job_id, 1, id, 1, 'spot', 'RUNNING', 'run', 1, 1 FROM node",
+	    spec);
 	testdb_exec(dsn, sql);
 }
 
 /* Lines from to to, each of one microsecond at one micro-dollar. */
 #define LINES(job, from, to) \
-	"INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, to_us, price_micros, price_observed_us, amount_micros) " \
-	"SELECT 1, 'compute', " #job ", 1, 'spot', " #job ", 1, i, i + 1, 3600000000, 0, 1 FROM generate_series(" #from ", " #to ") i"
+	"INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, " \
+	"to_us, price_micros, price_observed_us, amount_micros) " \
+	"SELECT 1, 'compute', " #job ", 1, 'spot', " #job \
+	", 1, i, i + 1, 3600000000, 0, 1 FROM generate_series(" #from ", " #to ") i"
 
 static int64_t cost_holds(int job)
 {
@@ -39,14 +51,18 @@ static int64_t cost_holds(int job)
 
 static void a_budget_is_looked_at_without_reading_the_ledger(void **state)
 {
-	static const char *const odd[] = {"5000", "t", "0"}, *const ranks[] = {"5000", "t", "0"};
+	static const char *const odd[] = { "5000", "t", "0" },
+				 *const ranks[] = { "5000", "t", "0" };
 
 	(void)state;
 	jobs_make("{}");
 	testdb_exec(dsn, LINES(1, 1, 3000) "; " LINES(2, 1, 3000) "; ANALYZE");
 	assert_int_equal(rows_read("ledger", "engine_attempts_odd", odd, 1), 0);
 	assert_int_equal(testdb_int(dsn, "SELECT job_spent(2, 5000)"), 3000);
-	assert_int_equal(testdb_int(dsn, "SELECT job_budget_left(j, 5000, 0) FROM job j WHERE id = 2"), 999 - 3000 - 16667); /* a minute to save */
+	/* a minute to save */
+	assert_int_equal(testdb_int(dsn,
+			     "SELECT job_budget_left(j, 5000, 0) FROM job j WHERE id = 2"),
+	    999 - 3000 - 16667);
 	testdb_exec(dsn, "UPDATE job SET spec = '{\"num_nodes\": 2}'");
 	assert_int_equal(rows_read("ledger", "engine_gang_ranks", ranks, 2), 0);
 }
@@ -56,10 +72,15 @@ static void what_a_job_has_cost_is_kept_whoever_writes_the_lines(void **state)
 	(void)state;
 	jobs_make("{}");
 	testdb_exec(dsn, LINES(1, 1, 3));
-	testdb_exec(dsn, "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, to_us, price_micros, price_observed_us, amount_micros, reverses) "
-			 "SELECT 1, kind, node_id, 1, market, job_id, 1, from_us, to_us, price_micros, 0, -amount_micros, id FROM ledger WHERE id = 2; "
-			 "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, from_us, to_us, price_micros, price_observed_us, amount_micros) "
-			 "SELECT 1, 'idle', 1, 1, 'spot', j, 1, 2, 1, 0, 10 * coalesce(j, 1) FROM unnest(ARRAY[2, NULL, 1, 2]) j");
+	testdb_exec(dsn,
+	    "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, "
+	    "to_us, price_micros, price_observed_us, amount_micros, reverses) "
+	    "SELECT 1, kind, node_id, 1, market, job_id, 1, from_us, to_us, price_micros, 0, "
+	    "-amount_micros, id FROM ledger WHERE id = 2; "
+	    "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, from_us, to_us, "
+	    "price_micros, price_observed_us, amount_micros) "
+	    "SELECT 1, 'idle', 1, 1, 'spot', j, 1, 2, 1, 0, 10 * coalesce(j, 1) FROM "
+	    "unnest(ARRAY[2, NULL, 1, 2]) j");
 	assert_int_equal(cost_holds(1), 1);
 	assert_int_equal(cost_holds(2), 1);
 	assert_int_equal(testdb_int(dsn, "SELECT sum(micros) FROM job_cost"), 2 + 10 + 40);
@@ -100,32 +121,41 @@ static void two_that_write_the_first_sum_of_a_job_count_each_line_once(void **st
 
 static void sets_that_were_decided_are_not_read_again(void **state)
 {
-	static const char *const sets[] = {"6000", "7"};
+	static const char *const sets[] = { "6000", "7" };
 
 	(void)state;
 	jobs_make("{\"num_nodes\": 2}");
-	testdb_exec(dsn, "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us, urls_us, committed_us, rank, set_key, set_us) "
-			 "SELECT j, e, 'COMMITTED', 'periodic', k, 10, 1, 1, 1, r, k, CASE WHEN e = 1 AND k < 1000 THEN 5 END "
-			 "FROM generate_series(1, 2) j, generate_series(0, 1) e, generate_series(1, 1000) k, generate_series(0, 1) r "
-			 "WHERE NOT (j = 2 AND e = 1 AND k = 1000 AND r = 1); ANALYZE");
+	testdb_exec(dsn,
+	    "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us, "
+	    "urls_us, committed_us, rank, set_key, set_us) "
+	    "SELECT j, e, 'COMMITTED', 'periodic', k, 10, 1, 1, 1, r, k, CASE WHEN e = 1 AND k < "
+	    "1000 THEN 5 END "
+	    "FROM generate_series(1, 2) j, generate_series(0, 1) e, generate_series(1, 1000) k, "
+	    "generate_series(0, 1) r "
+	    "WHERE NOT (j = 2 AND e = 1 AND k = 1000 AND r = 1); ANALYZE");
 	assert_in_range(rows_read("checkpoint", "engine_gang_sets", sets, 1), 2, 20);
 }
 
 static void of_lost_lines_the_first_are_read_and_all_are_booked(void **state)
 {
-	/* Lost from 11.5 on, were there halves: the line that is partly kept is older than it looks. */
-	static const char *const lines[] = {"2", "1", "2", "11", "4"};
+	/* Lost from 11.5 on, were there halves: the line that is partly kept is older than it
+	 * looks. */
+	static const char *const lines[] = { "2", "1", "2", "11", "4" };
 	PGconn *c = PQconnectdb(dsn);
 	const struct pg_stmt *s = &q_stmt_engine_lost_write;
-	static const char *const write[] = {"2", "1", "9", "{2,3,4}", "{2,2,3,4}", "{compute,lost_work,lost_work,lost_work}", "{10,11,13,14}", "{11,13,14,15}",
-	    "{1,2,1,1}", "7", "2", "11", "4"};
+	static const char *const write[] = { "2", "1", "9", "{2,3,4}", "{2,2,3,4}",
+		"{compute,lost_work,lost_work,lost_work}", "{10,11,13,14}", "{11,13,14,15}",
+		"{1,2,1,1}", "7", "2", "11", "4" };
 	PGresult *r;
 
 	(void)state;
 	jobs_make("{}");
-	testdb_exec(dsn, LINES(2, 9, 9) "; INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, to_us, price_micros, "
-			 "price_observed_us, amount_micros) VALUES (1, 'compute', 2, 1, 'spot', 2, 1, 10, 13, 3600000000, 0, 3); "
-			 LINES(2, 13, 3000) "; " LINES(1, 1, 20) "; ANALYZE");
+	testdb_exec(dsn,
+	    LINES(2, 9, 9) "; INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, "
+			   "epoch, from_us, to_us, price_micros, "
+			   "price_observed_us, amount_micros) VALUES (1, 'compute', 2, 1, 'spot', "
+			   "2, 1, 10, 13, 3600000000, 0, 3); " LINES(2, 13, 3000) "; " LINES(1, 1,
+			       20) "; ANALYZE");
 	assert_in_range(rows_read("ledger", "engine_lost_lines", lines, 4), 4, 8000);
 	for (int i = 0; i < 2; i++) { /* the second time there is nothing to do */
 		r = PQexecParams(c, s->sql, s->params_n, s->param_types, write, NULL, NULL, 0);
@@ -134,11 +164,19 @@ static void of_lost_lines_the_first_are_read_and_all_are_booked(void **state)
 		PQclear(r);
 	}
 	PQfinish(c);
-	assert_string_equal(testdb_text(dsn, "SELECT string_agg(kind || ' ' || n || ' ' || a, ', ' ORDER BY kind) FROM (SELECT kind, count(*) AS n, sum(amount_micros) AS a "
-					     "FROM ledger l WHERE job_id = 2 AND reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id) GROUP BY kind) x"),
-			    "compute 2 2, lost_work 2989 2990");
-	assert_int_equal(testdb_int(dsn, "SELECT count(*) - count(DISTINCT reverses) FROM ledger WHERE reverses IS NOT NULL"), 0);
-	assert_int_equal(testdb_int(dsn, "SELECT sum(amount_micros) FROM ledger WHERE job_id = 2"), 1 + 3 + 2988);
+	assert_string_equal(testdb_text(dsn,
+				"SELECT string_agg(kind || ' ' || n || ' ' || a, ', ' ORDER BY "
+				"kind) FROM (SELECT kind, count(*) AS n, sum(amount_micros) AS a "
+				"FROM ledger l WHERE job_id = 2 AND reverses IS NULL AND NOT "
+				"EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id) GROUP BY "
+				"kind) x"),
+	    "compute 2 2, lost_work 2989 2990");
+	assert_int_equal(testdb_int(dsn,
+			     "SELECT count(*) - count(DISTINCT reverses) FROM ledger WHERE "
+			     "reverses IS NOT NULL"),
+	    0);
+	assert_int_equal(testdb_int(dsn, "SELECT sum(amount_micros) FROM ledger WHERE job_id = 2"),
+	    1 + 3 + 2988);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM ledger WHERE job_id = 1"), 20);
 	assert_int_equal(cost_holds(2), 1);
 }
@@ -146,11 +184,11 @@ static void of_lost_lines_the_first_are_read_and_all_are_booked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(a_budget_is_looked_at_without_reading_the_ledger),
-	    T(what_a_job_has_cost_is_kept_whoever_writes_the_lines),
-	    T(two_that_write_the_first_sum_of_a_job_count_each_line_once),
-	    T(sets_that_were_decided_are_not_read_again),
-	    T(of_lost_lines_the_first_are_read_and_all_are_booked),
+		T(a_budget_is_looked_at_without_reading_the_ledger),
+		T(what_a_job_has_cost_is_kept_whoever_writes_the_lines),
+		T(two_that_write_the_first_sum_of_a_job_count_each_line_once),
+		T(sets_that_were_decided_are_not_read_again),
+		T(of_lost_lines_the_first_are_read_and_all_are_booked),
 	};
 
 	return STORE_TESTS(tests);

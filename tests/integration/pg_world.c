@@ -5,23 +5,25 @@
 
 struct testdb *db;
 
-static const unsigned int8_type[] = {OID_INT8};
-const struct pg_stmt stmt_echo = {
-    .name = "echo", .sql = "SELECT $1 + 1", .params_n = 1, .param_types = int8_type};
-const struct pg_stmt stmt_insert = {.name = "insert",
-					   .sql = "INSERT INTO t (id) VALUES ($1)",
-					   .params_n = 1,
-					   .param_types = int8_type,
-					   .writes = true};
-const struct pg_stmt stmt_sleep = {.name = "sleep",
-					  .sql = "SELECT pg_sleep($1)",
-					  .params_n = 1,
-					  .param_types = (const unsigned[]){OID_FLOAT8}};
-const struct pg_stmt stmt_insert_slow = {.name = "insert_slow",
-						.sql = "INSERT INTO t SELECT 77 FROM pg_sleep($1)",
-						.params_n = 1,
-						.param_types = (const unsigned[]){OID_FLOAT8},
-						.writes = true};
+static const unsigned int8_type[] = { OID_INT8 };
+const struct pg_stmt stmt_echo = { .name = "echo",
+	.sql = "SELECT $1 + 1",
+	.params_n = 1,
+	.param_types = int8_type };
+const struct pg_stmt stmt_insert = { .name = "insert",
+	.sql = "INSERT INTO t (id) VALUES ($1)",
+	.params_n = 1,
+	.param_types = int8_type,
+	.writes = true };
+const struct pg_stmt stmt_sleep = { .name = "sleep",
+	.sql = "SELECT pg_sleep($1)",
+	.params_n = 1,
+	.param_types = (const unsigned[]){ OID_FLOAT8 } };
+const struct pg_stmt stmt_insert_slow = { .name = "insert_slow",
+	.sql = "INSERT INTO t SELECT 77 FROM pg_sleep($1)",
+	.params_n = 1,
+	.param_types = (const unsigned[]){ OID_FLOAT8 },
+	.writes = true };
 
 int done_count;
 
@@ -46,9 +48,10 @@ static int world_set_up(void **state, int connections, int64_t statement_timeout
 	w->connections = connections;
 	w->dsn = testdb_new_empty(db);
 	testdb_exec(w->dsn, "CREATE TABLE t (id int8 PRIMARY KEY)");
-	w->pg = pg_new(w->loop, &(struct pg_conf){.dsn = w->dsn,
-						  .connections = connections,
-						  .statement_timeout_us = statement_timeout_us});
+	w->pg = pg_new(w->loop,
+	    &(struct pg_conf){ .dsn = w->dsn,
+		.connections = connections,
+		.statement_timeout_us = statement_timeout_us });
 	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, is_ready, w->pg));
 	*state = w;
 	return 0;

@@ -1,4 +1,5 @@
-/* A client of a real server with an empty table t, and statements to try on it: for the tests of io/pg. */
+/* A client of a real server with an empty table t, and statements to try on it: for the tests of
+ * io/pg. */
 #ifndef PG_WORLD_H
 #define PG_WORLD_H
 
@@ -10,9 +11,9 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-#define OID_BOOL   16
-#define OID_INT8   20
-#define OID_TEXT   25
+#define OID_BOOL 16
+#define OID_INT8 20
+#define OID_TEXT 25
 #define OID_FLOAT8 701
 
 struct world {
@@ -23,7 +24,7 @@ struct world {
 };
 
 extern struct testdb *db; /* the test program starts it and stops it */
-extern int done_count;	  /* requests that completed since the world was set up */
+extern int done_count; /* requests that completed since the world was set up */
 /* $1 + 1; an INSERT of $1; a read and a write that take $1 seconds. */
 extern const struct pg_stmt stmt_echo, stmt_insert, stmt_sleep, stmt_insert_slow;
 

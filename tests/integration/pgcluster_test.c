@@ -51,10 +51,12 @@ static bool alive(int pid)
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	f = fopen(path, "re");
-	if (f == NULL)
+	if (f == NULL) {
 		return false;
-	if (fgets(text, sizeof(text), f) == NULL)
+	}
+	if (fgets(text, sizeof(text), f) == NULL) {
 		text[0] = '\0';
+	}
 	fclose(f);
 	/* "pid (name) S ...": an orphan that init has not reaped is dead all the same. */
 	return text[0] != '\0' && strstr(text, ") Z") == NULL;
@@ -62,11 +64,12 @@ static bool alive(int pid)
 
 static struct pgcluster *started(void)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct pgcluster *c = NULL;
 
-	if (pgcluster_start(dir, "shop", true, &c, &err) != SPOT_OK)
+	if (pgcluster_start(dir, "shop", true, &c, &err) != SPOT_OK) {
 		fail_msg("pgcluster_start: %s", err.text);
+	}
 	return c;
 }
 
@@ -97,7 +100,7 @@ static void a_cluster_is_made_started_stopped_and_keeps_its_data(void **state)
 static void a_second_owner_is_refused_with_the_firsts_number(void **state)
 {
 	struct pgcluster *c = started(), *other = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	char pid[32];
 
 	(void)state;
@@ -134,15 +137,18 @@ static int owner_spawn(int *ret_server)
 		int server;
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (pgcluster_start(dir, "shop", true, &c, NULL) != SPOT_OK)
+		if (pgcluster_start(dir, "shop", true, &c, NULL) != SPOT_OK) {
 			_exit(1);
+		}
 		testdb_exec(pgcluster_dsn(c),
-			    "CREATE TABLE IF NOT EXISTS kept (v int); INSERT INTO kept VALUES (1)");
+		    "CREATE TABLE IF NOT EXISTS kept (v int); INSERT INTO kept VALUES (1)");
 		server = pgcluster_pid(c);
-		if (write(pipes[1], &server, sizeof(server)) != (ssize_t)sizeof(server))
+		if (write(pipes[1], &server, sizeof(server)) != (ssize_t)sizeof(server)) {
 			_exit(1);
-		for (;;)
+		}
+		for (;;) {
 			pause();
+		}
 	}
 	close(pipes[1]);
 	assert_int_equal(read(pipes[0], ret_server, sizeof(*ret_server)), sizeof(*ret_server));
@@ -158,8 +164,9 @@ static void the_server_ends_when_its_owner_is_killed(void **state)
 	assert_true(alive(server));
 	assert_int_equal(kill(owner, SIGKILL), 0);
 	assert_int_equal(waitpid(owner, NULL, 0), owner);
-	for (int i = 0; i < 3000 && alive(server); i++)
+	for (int i = 0; i < 3000 && alive(server); i++) {
 		(void)poll(NULL, 0, 20);
+	}
 	assert_false(alive(server));
 }
 
@@ -234,11 +241,12 @@ static void a_path_too_long_for_a_socket_works(void **state)
 static void a_folder_the_servers_user_cannot_reach_is_refused_with_words(void **state)
 {
 	struct pgcluster *c = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	(void)state;
-	if (geteuid() != 0)
+	if (geteuid() != 0) {
 		skip();
+	}
 	assert_int_equal(chmod(root, 0700), 0);
 	assert_int_equal(pgcluster_start(dir, "shop", true, &c, &err), SPOT_CONFIG);
 	assert_non_null(strstr(err.text, "may not enter"));
@@ -248,7 +256,7 @@ static void a_folder_the_servers_user_cannot_reach_is_refused_with_words(void **
 static void a_server_that_does_not_start_says_why(void **state)
 {
 	struct pgcluster *c = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	char path[200];
 	FILE *f;
 
@@ -269,16 +277,16 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-	    T(a_cluster_is_made_started_stopped_and_keeps_its_data),
-	    T(a_second_owner_is_refused_with_the_firsts_number),
-	    T(after_kill_9_of_the_server_it_starts_again),
-	    T(the_server_ends_when_its_owner_is_killed),
-	    T(a_new_owner_takes_over_at_once_after_the_old_one_was_killed),
-	    T(a_pid_file_that_names_some_other_living_process_is_stale),
-	    T(a_half_made_cluster_is_made_afresh),
-	    T(a_path_too_long_for_a_socket_works),
-	    T(a_folder_the_servers_user_cannot_reach_is_refused_with_words),
-	    T(a_server_that_does_not_start_says_why),
+		T(a_cluster_is_made_started_stopped_and_keeps_its_data),
+		T(a_second_owner_is_refused_with_the_firsts_number),
+		T(after_kill_9_of_the_server_it_starts_again),
+		T(the_server_ends_when_its_owner_is_killed),
+		T(a_new_owner_takes_over_at_once_after_the_old_one_was_killed),
+		T(a_pid_file_that_names_some_other_living_process_is_stale),
+		T(a_half_made_cluster_is_made_afresh),
+		T(a_path_too_long_for_a_socket_works),
+		T(a_folder_the_servers_user_cannot_reach_is_refused_with_words),
+		T(a_server_that_does_not_start_says_why),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

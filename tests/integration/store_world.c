@@ -19,7 +19,7 @@ int set_up(void **state)
 	(void)state;
 	loop = test_loop_new();
 	dsn = testdb_new(db);
-	pg = pg_new(loop, &(struct pg_conf){.dsn = dsn, .connections = 2});
+	pg = pg_new(loop, &(struct pg_conf){ .dsn = dsn, .connections = 2 });
 	arena = arena_new(0);
 	return 0;
 }
@@ -45,14 +45,18 @@ int64_t rows_read(const char *table, const char *name, const char *const *values
 		s = strcmp(q_all[i].name, name) == 0 ? &q_all[i] : NULL;
 	}
 	assert_non_null(s);
-	PQclear(PQexec(c, "SET plan_cache_mode = force_generic_plan")); /* as a daemon that runs for long */
+	/* as a daemon that runs for long */
+	PQclear(PQexec(c, "SET plan_cache_mode = force_generic_plan"));
 	PQclear(PQexec(c, "BEGIN"));
 	PQclear(PQprepare(c, "", s->sql, s->params_n, s->param_types));
 	r = PQexecPrepared(c, "", s->params_n, values, NULL, NULL, 0);
 	assert_string_equal(PQresultErrorMessage(r), "");
 	assert_int_equal(PQntuples(r), rows);
 	PQclear(r);
-	r = PQexecParams(c, "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = $1", 1, NULL, &table, NULL, NULL, 0);
+	r = PQexecParams(c,
+	    "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE "
+	    "relname = $1",
+	    1, NULL, &table, NULL, NULL, 0);
 	assert_int_equal(PQntuples(r), 1);
 	n = strtol(PQgetvalue(r, 0, 0), NULL, 10);
 	PQclear(r);

@@ -1,7 +1,8 @@
 /*
- * A provider's verbs by hand: the real plugin through the real io/call, driven by lines of JSON. The first line opens it
- * ({"kind", "settings": {..}, "env": {..}}), each further line is a call ({"id", "verb", "args": {..}}); each answer is a
- * line {"id", "rc", "code", "error", "result"}. Calls run side by side. End of input ends it.
+ * A provider's verbs by hand: the real plugin through the real io/call, driven by lines of JSON.
+ * The first line opens it ({"kind", "settings": {..}, "env": {..}}), each further line is a call
+ * ({"id", "verb", "args": {..}}); each answer is a line {"id", "rc", "code", "error", "result"}.
+ * Calls run side by side. End of input ends it.
  */
 #include "base/base.h"
 
@@ -55,23 +56,39 @@ struct one {
 	} a;
 };
 
-static const struct { const char *name; enum call_verb verb; } verbs[] = {
-    {"regions", CALL_REGIONS}, {"pools", CALL_POOLS}, {"prices", CALL_PRICES}, {"launch", CALL_LAUNCH}, {"find", CALL_FIND},
-    {"list", CALL_LIST}, {"describe", CALL_DESCRIBE}, {"terminate", CALL_TERMINATE}, {"whoami", CALL_WHOAMI},
-    {"signals", CALL_SIGNALS}, {"quotas", CALL_QUOTAS}, {"notices", CALL_NOTICES}, {"verify", CALL_VERIFY},
-    {"watch", CALL_WATCH}, {"check", CALL_CHECK},
+static const struct {
+	const char *name;
+	enum call_verb verb;
+} verbs[] = {
+	{ "regions", CALL_REGIONS },
+	{ "pools", CALL_POOLS },
+	{ "prices", CALL_PRICES },
+	{ "launch", CALL_LAUNCH },
+	{ "find", CALL_FIND },
+	{ "list", CALL_LIST },
+	{ "describe", CALL_DESCRIBE },
+	{ "terminate", CALL_TERMINATE },
+	{ "whoami", CALL_WHOAMI },
+	{ "signals", CALL_SIGNALS },
+	{ "quotas", CALL_QUOTAS },
+	{ "notices", CALL_NOTICES },
+	{ "verify", CALL_VERIFY },
+	{ "watch", CALL_WATCH },
+	{ "check", CALL_CHECK },
 };
 
-/* ---- out ----------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------- */
 
 static json_t *instance_json(const struct spot_instance *i)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:b, s:s}", "ref", i->ref, "token",
-	    i->token, "install", i->install, "state", spot_instance_state_name(i->state), "raw_state", i->raw_state,
-	    "raw_reason", i->raw_reason, "region", i->key.region != NULL ? i->key.region : "", "zone",
-	    i->key.zone != NULL ? i->key.zone : "", "type", i->key.instance_type != NULL ? i->key.instance_type : "", "market",
-	    spot_market_name(i->key.market), "end_cause", (int)i->end_cause, "spot_request", i->spot_request, "leftover",
-	    i->leftover, "ip", i->ip);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:b, s:s}",
+	    "ref", i->ref, "token", i->token, "install", i->install, "state",
+	    spot_instance_state_name(i->state), "raw_state", i->raw_state, "raw_reason",
+	    i->raw_reason, "region", i->key.region != NULL ? i->key.region : "", "zone",
+	    i->key.zone != NULL ? i->key.zone : "", "type",
+	    i->key.instance_type != NULL ? i->key.instance_type : "", "market",
+	    spot_market_name(i->key.market), "end_cause", (int)i->end_cause, "spot_request",
+	    i->spot_request, "leftover", i->leftover, "ip", i->ip);
 }
 
 static json_t *instances_json(const struct spot_instance *i, size_t n)
@@ -89,9 +106,10 @@ static json_t *notices_json(const struct spot_notice *x, size_t n)
 	json_t *all = json_array();
 
 	for (size_t k = 0; k < n; k++) {
-		json_array_append_new(all, json_pack("{s:s, s:s, s:I, s:s, s:s}", "ref", x[k].ref, "kind",
-						spot_notice_name(x[k].kind), "deadline_us", (json_int_t)x[k].deadline_us, "source",
-						x[k].source, "raw", x[k].raw));
+		json_array_append_new(all,
+		    json_pack("{s:s, s:s, s:I, s:s, s:s}", "ref", x[k].ref, "kind",
+			spot_notice_name(x[k].kind), "deadline_us", (json_int_t)x[k].deadline_us,
+			"source", x[k].source, "raw", x[k].raw));
 	}
 	return all;
 }
@@ -103,10 +121,12 @@ static json_t *pools_json(const struct spot_pools *p)
 	for (size_t k = 0; k < p->n; k++) {
 		const struct spot_pool_info *x = &p->pools[k];
 
-		json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:s}", "region", x->key.region, "zone",
-						x->key.zone, "type", x->key.instance_type, "market", spot_market_name(x->key.market),
-						"gpu", x->shape.gpu_name, "gpu_milli", x->shape.gpu_milli, "vcpus", x->shape.vcpus,
-						"mem_mib", x->shape.mem_mib, "arch", x->shape.arch));
+		json_array_append_new(all,
+		    json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:s}", "region",
+			x->key.region, "zone", x->key.zone, "type", x->key.instance_type, "market",
+			spot_market_name(x->key.market), "gpu", x->shape.gpu_name, "gpu_milli",
+			x->shape.gpu_milli, "vcpus", x->shape.vcpus, "mem_mib", x->shape.mem_mib,
+			"arch", x->shape.arch));
 	}
 	return all;
 }
@@ -116,8 +136,10 @@ static json_t *checks_json(const struct spot_check *c)
 	json_t *all = json_array();
 
 	for (size_t k = 0; k < c->n; k++) {
-		json_array_append_new(all, json_pack("{s:s, s:i, s:s, s:s}", "name", c->items[k].name, "state", (int)c->items[k].state,
-						"words", c->items[k].words, "fix", c->items[k].fix));
+		json_array_append_new(all,
+		    json_pack("{s:s, s:i, s:s, s:s}", "name", c->items[k].name, "state",
+			(int)c->items[k].state, "words", c->items[k].words, "fix",
+			c->items[k].fix));
 	}
 	return all;
 }
@@ -137,8 +159,10 @@ static json_t *quotas_json(const struct spot_quotas *q)
 	json_t *all = json_array();
 
 	for (size_t k = 0; k < q->n; k++) {
-		json_array_append_new(all, json_pack("{s:s, s:s, s:I}", "class", q->quotas[k].class, "market",
-						spot_market_name(q->quotas[k].market), "limit", (json_int_t)q->quotas[k].limit));
+		json_array_append_new(all,
+		    json_pack("{s:s, s:s, s:I}", "class", q->quotas[k].class, "market",
+			spot_market_name(q->quotas[k].market), "limit",
+			(json_int_t)q->quotas[k].limit));
 	}
 	return all;
 }
@@ -159,7 +183,8 @@ static json_t *result_json(const struct one *o)
 	case CALL_DESCRIBE:
 		return instances_json(o->a.describe.found, o->a.describe.n);
 	case CALL_TERMINATE:
-		return json_pack("{s:s}", "state", spot_instance_state_name(o->a.terminate.after.state));
+		return json_pack("{s:s}", "state",
+		    spot_instance_state_name(o->a.terminate.after.state));
 	case CALL_WHOAMI:
 		return json_string(o->a.account);
 	case CALL_QUOTAS:
@@ -167,8 +192,10 @@ static json_t *result_json(const struct one *o)
 	case CALL_NOTICES:
 		return notices_json(o->a.notices.notices, o->a.notices.n);
 	case CALL_WATCH:
-		return json_pack("{s:o, s:o, s:s, s:b}", "seen", instances_json(o->a.watch.seen, o->a.watch.seen_n), "notices",
-		    notices_json(o->a.watch.notices, o->a.watch.notices_n), "cursor", o->a.watch.next_cursor, "gap", o->a.watch.gap);
+		return json_pack("{s:o, s:o, s:s, s:b}", "seen",
+		    instances_json(o->a.watch.seen, o->a.watch.seen_n), "notices",
+		    notices_json(o->a.watch.notices, o->a.watch.notices_n), "cursor",
+		    o->a.watch.next_cursor, "gap", o->a.watch.gap);
 	case CALL_CHECK:
 		return checks_json(&o->a.check);
 	default:
@@ -189,8 +216,10 @@ static void done(struct op *op)
 	struct call *call = container_of(op, struct call, op);
 	struct one *o = container_of(call, struct one, call);
 	json_t *result = op->rc == SPOT_OK ? result_json(o) : json_null();
-	AUTO(json) json_t *line = json_pack("{s:I, s:s, s:s, s:s, s:o}", "id", o->id, "rc", spot_rc_name(op->rc), "code",
-	    op->err.code, "error", op->err.text, "result", result != NULL ? result : json_null());
+	AUTO(json)
+	json_t *line = json_pack("{s:I, s:s, s:s, s:s, s:o}", "id", o->id, "rc",
+	    spot_rc_name(op->rc), "code", op->err.code, "error", op->err.text, "result",
+	    result != NULL ? result : json_null());
 
 	json_dumpf(line, stdout, JSON_COMPACT);
 	putchar('\n');
@@ -199,7 +228,7 @@ static void done(struct op *op)
 	loop_bury(o->shell->loop, o, one_free);
 }
 
-/* ---- in ------------------------------------------------------------------------------------ */
+/* ---- in -------------------------------------------------------------------------------------- */
 
 static const char *text_of(struct one *o, const json_t *args, const char *key)
 {
@@ -222,13 +251,17 @@ static const char **texts_of(struct one *o, const json_t *args, const char *key,
 static void launch_args(struct one *o, const json_t *a)
 {
 	o->a.launch = (struct spot_launch){
-	    .key = {"", text_of(o, a, "region"), text_of(o, a, "zone"), text_of(o, a, "type"),
-		spot_market_parse(text_of(o, a, "market"))},
-	    .zone_name = "",
-	    .shape = {.gpu_name = "H100", .gpu_milli = (int32_t)json_integer_value(json_object_get(a, "gpus")) * 1000,
-		.arch = "x86_64"},
-	    .token = text_of(o, a, "token"), .name = text_of(o, a, "name"), .install = text_of(o, a, "install"),
-	    .user_data = str_from(text_of(o, a, "user_data")), .audience = "https://broker.example",
+		.key = { "", text_of(o, a, "region"), text_of(o, a, "zone"), text_of(o, a, "type"),
+		    spot_market_parse(text_of(o, a, "market")) },
+		.zone_name = "",
+		.shape = { .gpu_name = "H100",
+		    .gpu_milli = (int32_t)json_integer_value(json_object_get(a, "gpus")) * 1000,
+		    .arch = "x86_64" },
+		.token = text_of(o, a, "token"),
+		.name = text_of(o, a, "name"),
+		.install = text_of(o, a, "install"),
+		.user_data = str_from(text_of(o, a, "user_data")),
+		.audience = "https://broker.example",
 	};
 }
 
@@ -241,7 +274,9 @@ static void notices_args(struct one *o, const json_t *a)
 	for (size_t i = 0; i < n; i++) {
 		all[i].ref = refs[i];
 	}
-	o->a.notices = (struct spot_notices){.region = text_of(o, a, "region"), .instances = all, .instances_n = n};
+	o->a.notices = (struct spot_notices){ .region = text_of(o, a, "region"),
+		.instances = all,
+		.instances_n = n };
 }
 
 static void args_read(struct one *o, const json_t *a)
@@ -259,11 +294,14 @@ static void args_read(struct one *o, const json_t *a)
 		launch_args(o, a);
 		break;
 	case CALL_FIND:
-		o->a.find = (struct spot_find){.region = region, .zone = "", .token = text_of(o, a, "token"),
-		    .name = text_of(o, a, "name"), .install = install};
+		o->a.find = (struct spot_find){ .region = region,
+			.zone = "",
+			.token = text_of(o, a, "token"),
+			.name = text_of(o, a, "name"),
+			.install = install };
 		break;
 	case CALL_LIST:
-		o->a.list = (struct spot_list){.region = region, .install = install};
+		o->a.list = (struct spot_list){ .region = region, .install = install };
 		break;
 	case CALL_DESCRIBE:
 		o->a.describe.region = region;
@@ -273,16 +311,25 @@ static void args_read(struct one *o, const json_t *a)
 		notices_args(o, a);
 		break;
 	case CALL_TERMINATE:
-		o->a.terminate = (struct spot_terminate){.region = region, .zone = "", .ref = text_of(o, a, "ref"),
-		    .spot_request = text_of(o, a, "spot_request")};
+		o->a.terminate = (struct spot_terminate){ .region = region,
+			.zone = "",
+			.ref = text_of(o, a, "ref"),
+			.spot_request = text_of(o, a, "spot_request") };
 		break;
 	case CALL_VERIFY:
-		o->a.verify = (struct spot_verify){.region = region, .zone = "", .ref = text_of(o, a, "ref"), .name = "",
-		    .proof = str_from(text_of(o, a, "proof")), .audience = "https://broker.example", .nonce = ""};
+		o->a.verify = (struct spot_verify){ .region = region,
+			.zone = "",
+			.ref = text_of(o, a, "ref"),
+			.name = "",
+			.proof = str_from(text_of(o, a, "proof")),
+			.audience = "https://broker.example",
+			.nonce = "" };
 		break;
 	case CALL_WATCH:
-		o->a.watch = (struct spot_watch){.region = region, .install = install, .cursor = text_of(o, a, "cursor"),
-		    .hold_us = json_integer_value(json_object_get(a, "hold_ms")) * 1000};
+		o->a.watch = (struct spot_watch){ .region = region,
+			.install = install,
+			.cursor = text_of(o, a, "cursor"),
+			.hold_us = json_integer_value(json_object_get(a, "hold_ms")) * 1000 };
 		break;
 	case CALL_CHECK:
 		o->a.check.region = region;
@@ -309,7 +356,8 @@ static void line_call(struct shell *s, const json_t *doc)
 	assert(o->verb != 0);
 	args_read(o, json_object_get(doc, "args"));
 	s->busy++;
-	call_start(&o->call, s->provider, o->verb, &o->a, o->arena, 120 * SPOT_US_PER_S, 0, false, done);
+	call_start(&o->call, s->provider, o->verb, &o->a, o->arena, 120 * SPOT_US_PER_S, 0, false,
+	    done);
 }
 
 static const char *conf_member(void *ctx, const char *group, const char *key)
@@ -331,8 +379,11 @@ static void line_open(struct shell *s, json_t *doc)
 {
 	const char *kind = json_string_value(json_object_get(doc, "kind"));
 	const struct spot_provider_ops *ops = provider_by_kind(kind);
-	struct spot_provider_conf conf = {.name = kind, .env = conf_env, .setting = conf_setting, .ctx = doc};
-	struct spot_err err = {0};
+	struct spot_provider_conf conf = { .name = kind,
+		.env = conf_env,
+		.setting = conf_setting,
+		.ctx = doc };
+	struct spot_err err = { 0 };
 	void *self = NULL;
 
 	assert(ops != NULL);
@@ -346,7 +397,7 @@ static void line_open(struct shell *s, json_t *doc)
 
 static void line_read(struct shell *s, struct str line)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	AUTO(json) json_t *doc = NULL;
 
 	if (json_parse(line, "line", &doc, &err) != SPOT_OK) {
@@ -376,19 +427,20 @@ static void readable(struct loop_fd *f, int events UNUSED)
 	while (s->text.n > 0 && (nl = memchr(s->text.p, '\n', s->text.n)) != NULL) {
 		size_t len = (size_t)(nl - s->text.p);
 
-		line_read(s, (struct str){s->text.p, len});
+		line_read(s, (struct str){ s->text.p, len });
 		sbuf_consume(&s->text, len + 1);
 	}
 }
 
 int main(void)
 {
-	struct shell s = {0};
+	struct shell s = { 0 };
 	struct rng rng;
 
 	rng_real_init(&rng);
 	s.loop = loop_new(&clock_real, &rng);
-	s.http = http_client_new(s.loop, &(struct http_client_conf){.user_agent = "spotbroker-test"});
+	s.http =
+	    http_client_new(s.loop, &(struct http_client_conf){ .user_agent = "spotbroker-test" });
 	sbuf_init(&s.text, 1 << 20);
 	loop_fd_init(&s.in, s.loop, readable);
 	loop_fd_set(&s.in, STDIN_FILENO, LOOP_READ);

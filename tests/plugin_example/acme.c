@@ -19,7 +19,7 @@ struct acme {
 	char *endpoint, *name;
 };
 
-/* ---- settings; Acme has no credentials ------------------------------------------------- */
+/* ---- settings; Acme has no credentials ------------------------------------------------------- */
 
 static enum spot_rc acme_open(const struct spot_provider_conf *conf, void **ret_self,
     struct spot_err *err)
@@ -65,7 +65,7 @@ static size_t acme_secrets(const void *self UNUSED, const char **ret UNUSED, siz
 	return 0;
 }
 
-/* ---- asking and reading ---------------------------------------------------------------- */
+/* ---- asking and reading ---------------------------------------------------------------------- */
 
 static enum spot_step ask(const struct acme *self, struct spot_call *c, const char *method,
     const char *path)
@@ -77,7 +77,7 @@ static enum spot_step ask(const struct acme *self, struct spot_call *c, const ch
 /* NONE: *ret is the reply, owned by the caller. */
 static enum spot_step answer(struct spot_call *c, const char *what, json_t **ret)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	if (c->in->status == 429 || (c->in->status >= 500 && !c->mutating)) {
 		return call_again(c, c->in->status == 429 ? SPOT_THROTTLED : SPOT_UNAVAILABLE,
@@ -103,7 +103,7 @@ static enum spot_step answer(struct spot_call *c, const char *what, json_t **ret
 	return SPOT_STEP_NONE;
 }
 
-/* ---- market ---------------------------------------------------------------------------- */
+/* ---- market ---------------------------------------------------------------------------------- */
 
 static enum spot_step acme_regions(void *p, struct spot_call *c UNUSED, struct spot_regions *a)
 {
@@ -114,22 +114,22 @@ static enum spot_step acme_regions(void *p, struct spot_call *c UNUSED, struct s
 	return SPOT_DONE;
 }
 
-static struct spot_pool_key offer_key(const struct acme *self, struct spot_call *c,
-    const json_t *o, struct spot_err *err)
+static struct spot_pool_key offer_key(const struct acme *self, struct spot_call *c, const json_t *o,
+    struct spot_err *err)
 {
 	return (struct spot_pool_key){
-	    .provider = arena_strdup(c->arena, self->name),
-	    .region = arena_strdup(c->arena, json_need_str(o, "region", err)),
-	    .zone = "",
-	    .instance_type = arena_strdup(c->arena, json_need_str(o, "kind", err)),
-	    .market = SPOT_MARKET_ON_DEMAND,
+		.provider = arena_strdup(c->arena, self->name),
+		.region = arena_strdup(c->arena, json_need_str(o, "region", err)),
+		.zone = "",
+		.instance_type = arena_strdup(c->arena, json_need_str(o, "kind", err)),
+		.market = SPOT_MARKET_ON_DEMAND,
 	};
 }
 
 static enum spot_step acme_pools(void *p, struct spot_call *c, struct spot_pools *a)
 {
 	AUTO(json) json_t *doc = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_step s;
 
 	if (c->in == NULL) {
@@ -144,12 +144,12 @@ static enum spot_step acme_pools(void *p, struct spot_call *c, struct spot_pools
 		const json_t *o = json_array_get(doc, a->n);
 
 		a->pools[a->n] = (struct spot_pool_info){
-		    .key = offer_key(p, c, o, &err),
-		    .zone_name = "",
-		    .shape = {.gpu_name = arena_strdup(c->arena, json_str(o, "gpu", "", &err)),
-			.gpu_milli = (int32_t)(json_i64(o, "gpus", 0, &err) * 1000),
-			.arch = "x86_64"},
-		    .quota_class = "",
+			.key = offer_key(p, c, o, &err),
+			.zone_name = "",
+			.shape = { .gpu_name = arena_strdup(c->arena, json_str(o, "gpu", "", &err)),
+			    .gpu_milli = (int32_t)(json_i64(o, "gpus", 0, &err) * 1000),
+			    .arch = "x86_64" },
+			.quota_class = "",
 		};
 	}
 	return err.rc == SPOT_OK ? SPOT_DONE
@@ -159,7 +159,7 @@ static enum spot_step acme_pools(void *p, struct spot_call *c, struct spot_pools
 static enum spot_step acme_prices(void *p, struct spot_call *c, struct spot_prices *a)
 {
 	AUTO(json) json_t *doc = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_step s;
 
 	if (c->in == NULL) {
@@ -174,23 +174,24 @@ static enum spot_step acme_prices(void *p, struct spot_call *c, struct spot_pric
 		const json_t *o = json_array_get(doc, a->n);
 
 		a->points[a->n] = (struct spot_price_point){
-		    .key = offer_key(p, c, o, &err),
-		    .price_micros = json_need_i64(o, "cents", &err) * (SPOT_MICROS_PER_USD / 100),
-		    .observed_us = c->now_us,
-		    .source = "GET /v1/offers",
+			.key = offer_key(p, c, o, &err),
+			.price_micros =
+			    json_need_i64(o, "cents", &err) * (SPOT_MICROS_PER_USD / 100),
+			.observed_us = c->now_us,
+			.source = "GET /v1/offers",
 		};
 	}
 	return err.rc == SPOT_OK ? SPOT_DONE
 				 : call_fail(c, SPOT_BAD_REPLY, NULL, "acme offers: %s", err.text);
 }
 
-/* ---- machines -------------------------------------------------------------------------- */
+/* ---- machines -------------------------------------------------------------------------------- */
 
 static enum spot_instance_state state_of(const char *s)
 {
-	return strcmp(s, "up") == 0	? SPOT_INSTANCE_RUNNING
-	       : strcmp(s, "down") == 0 ? SPOT_INSTANCE_GONE
-					: SPOT_INSTANCE_ODD;
+	return strcmp(s, "up") == 0  ? SPOT_INSTANCE_RUNNING
+	    : strcmp(s, "down") == 0 ? SPOT_INSTANCE_GONE
+				     : SPOT_INSTANCE_ODD;
 }
 
 /* All machines for which wants() holds; label is "install/token". */
@@ -198,7 +199,7 @@ static enum spot_step machines(struct acme *self, struct spot_call *c, const cha
     const char *token, struct spot_instance **ret, size_t *ret_n)
 {
 	AUTO(json) json_t *doc = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_step s;
 
 	if (c->in == NULL) {
@@ -217,22 +218,22 @@ static enum spot_step machines(struct acme *self, struct spot_call *c, const cha
 		struct spot_instance *x = &(*ret)[*ret_n];
 
 		*x = (struct spot_instance){
-		    .ref = arena_strdup(c->arena, json_need_str(o, "id", &err)),
-		    .install = arena_strndup(c->arena, label, n),
-		    .token = label[n] == '/' ? arena_strdup(c->arena, label + n + 1) : "",
-		    .key = offer_key(self, c, o, &err),
-		    .raw_state = arena_strdup(c->arena, json_str(o, "state", "", &err)),
-		    .raw_reason = "",
-		    .ip = "",
-		    .spot_request = "",
+			.ref = arena_strdup(c->arena, json_need_str(o, "id", &err)),
+			.install = arena_strndup(c->arena, label, n),
+			.token = label[n] == '/' ? arena_strdup(c->arena, label + n + 1) : "",
+			.key = offer_key(self, c, o, &err),
+			.raw_state = arena_strdup(c->arena, json_str(o, "state", "", &err)),
+			.raw_reason = "",
+			.ip = "",
+			.spot_request = "",
 		};
 		x->state = state_of(x->raw_state);
 		*ret_n += (str_empty(install) || strcmp(install, x->install) == 0) &&
-			  (str_empty(token) || strcmp(token, x->token) == 0);
+		    (str_empty(token) || strcmp(token, x->token) == 0);
 	}
 	return err.rc == SPOT_OK
-		   ? SPOT_DONE
-		   : call_fail(c, SPOT_BAD_REPLY, NULL, "acme machines: %s", err.text);
+	    ? SPOT_DONE
+	    : call_fail(c, SPOT_BAD_REPLY, NULL, "acme machines: %s", err.text);
 }
 
 static enum spot_step acme_find(void *p, struct spot_call *c, struct spot_find *a)
@@ -283,19 +284,19 @@ static enum spot_step acme_launch(void *p, struct spot_call *c, struct spot_laun
 		return s;
 	}
 	a->instance = (struct spot_instance){
-	    .ref = arena_strdup(c->arena, json_str(doc, "id", "", NULL)),
-	    .token = a->token,
-	    .install = a->install,
-	    .key = a->key,
-	    .state = SPOT_INSTANCE_PENDING,
-	    .raw_state = "",
-	    .raw_reason = "",
-	    .ip = "",
-	    .spot_request = "",
+		.ref = arena_strdup(c->arena, json_str(doc, "id", "", NULL)),
+		.token = a->token,
+		.install = a->install,
+		.key = a->key,
+		.state = SPOT_INSTANCE_PENDING,
+		.raw_state = "",
+		.raw_reason = "",
+		.ip = "",
+		.spot_request = "",
 	};
 	return a->instance.ref[0] != '\0'
-		   ? SPOT_DONE
-		   : call_fail(c, SPOT_UNKNOWN, NULL, "acme launch: the reply has no id");
+	    ? SPOT_DONE
+	    : call_fail(c, SPOT_UNKNOWN, NULL, "acme launch: the reply has no id");
 }
 
 static enum spot_step acme_terminate(void *p, struct spot_call *c, struct spot_terminate *a)
@@ -309,19 +310,21 @@ static enum spot_step acme_terminate(void *p, struct spot_call *c, struct spot_t
 	if (c->in->status != 200 && c->in->status != 404) {
 		return call_fail(c, SPOT_UNKNOWN, NULL, "acme terminate: HTTP %d", c->in->status);
 	}
-	a->after = (struct spot_instance){.ref = a->ref,
-	    .token = "",
-	    .install = "",
-	    .key = {.provider = "", .region = "", .zone = "", .instance_type = ""},
-	    .state = SPOT_INSTANCE_GONE,
-	    .raw_state = "",
-	    .raw_reason = "",
-	    .ip = "",
-	    .spot_request = ""};
+	a->after = (struct spot_instance){ .ref = a->ref,
+		.token = "",
+		.install = "",
+		.key = { .provider = "", .region = "", .zone = "", .instance_type = "" },
+		.state = SPOT_INSTANCE_GONE,
+		.raw_state = "",
+		.raw_reason = "",
+		.ip = "",
+		.spot_request = "" };
 	return SPOT_DONE;
 }
 
-static const struct spot_limit acme_limits[] = {{.name = "all", .per_second = 100, .burst = 100}};
+static const struct spot_limit acme_limits[] = {
+	{ .name = "all", .per_second = 100, .burst = 100 }
+};
 
 #ifndef ACME_SYMBOL
 #define ACME_SYMBOL spot_provider
@@ -335,29 +338,29 @@ static const struct spot_limit acme_limits[] = {{.name = "all", .per_second = 10
 
 extern const struct spot_provider_ops ACME_SYMBOL;
 const struct spot_provider_ops ACME_SYMBOL = {
-    .abi = ACME_ABI,
-    .size = ACME_SIZE,
-    .kind = "acme",
-    .caps = SPOT_CAP_TOKEN | SPOT_CAP_TAGS | SPOT_CAP_ALL_REGIONS,
-    .token_scope = SPOT_TOKEN_GLOBAL,
-    .token_life_us = 86400 * SPOT_US_PER_S,
-    .launch_timeout_us = 60 * SPOT_US_PER_S,
-    .limits = acme_limits,
-    .limits_n = ARRAY_LEN(acme_limits),
-    .open = acme_open,
-    .close = acme_close,
-    .auth_fresh = acme_auth_fresh,
-    .auth = acme_auth,
-    .secrets = acme_secrets,
-    .regions = acme_regions,
-    .pools = acme_pools,
-    .prices = acme_prices,
-    .launch = acme_launch,
-    .find = acme_find,
-    .list = acme_list,
-    .describe = acme_describe,
+	.abi = ACME_ABI,
+	.size = ACME_SIZE,
+	.kind = "acme",
+	.caps = SPOT_CAP_TOKEN | SPOT_CAP_TAGS | SPOT_CAP_ALL_REGIONS,
+	.token_scope = SPOT_TOKEN_GLOBAL,
+	.token_life_us = 86400 * SPOT_US_PER_S,
+	.launch_timeout_us = 60 * SPOT_US_PER_S,
+	.limits = acme_limits,
+	.limits_n = ARRAY_LEN(acme_limits),
+	.open = acme_open,
+	.close = acme_close,
+	.auth_fresh = acme_auth_fresh,
+	.auth = acme_auth,
+	.secrets = acme_secrets,
+	.regions = acme_regions,
+	.pools = acme_pools,
+	.prices = acme_prices,
+	.launch = acme_launch,
+	.find = acme_find,
+	.list = acme_list,
+	.describe = acme_describe,
 #ifndef ACME_NO_TERMINATE
-    .terminate = acme_terminate,
+	.terminate = acme_terminate,
 #endif
 };
 #ifdef ACME_NO_TERMINATE

@@ -8,7 +8,7 @@
 static void refused(const char *path, const char *words)
 {
 	const struct spot_provider_ops *ops = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	assert_int_equal(call_plugin_load(path, &ops, &err), SPOT_CONFIG);
 	assert_null(ops);
@@ -37,7 +37,7 @@ static const char *conf_get(void *ctx, const char *key)
 static const struct spot_provider_ops *load(void)
 {
 	const struct spot_provider_ops *ops = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	if (call_plugin_load(DIR_AND("acme.so"), &ops, &err) != SPOT_OK) {
 		fail_msg("%s", err.text);
@@ -78,12 +78,14 @@ static void a_verb_of_it_runs_over_http(void **state)
 {
 	struct fake *f = *state;
 	const struct spot_provider_ops *ops = load();
-	struct spot_provider_conf conf = {
-	    .name = "acme1", .env = conf_get, .setting = conf_get, .ctx = f->url};
-	struct spot_list a = {.region = "", .install = "i1"};
-	struct spot_err err = {0};
+	struct spot_provider_conf conf = { .name = "acme1",
+		.env = conf_get,
+		.setting = conf_get,
+		.ctx = f->url };
+	struct spot_list a = { .region = "", .install = "i1" };
+	struct spot_err err = { 0 };
 	struct call_provider *p;
-	struct call call = {0};
+	struct call call = { 0 };
 	bool done = false;
 	void *self = NULL;
 
@@ -108,9 +110,10 @@ static void a_verb_of_it_runs_over_http(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_wrong_object_is_refused_with_the_reason),
-	    cmocka_unit_test(a_right_one_is_loaded_again_as_the_same_table),
-	    cmocka_unit_test_setup_teardown(a_verb_of_it_runs_over_http, fake_setup, fake_teardown),
+		cmocka_unit_test(a_wrong_object_is_refused_with_the_reason),
+		cmocka_unit_test(a_right_one_is_loaded_again_as_the_same_table),
+		cmocka_unit_test_setup_teardown(a_verb_of_it_runs_over_http, fake_setup,
+		    fake_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

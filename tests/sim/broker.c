@@ -18,8 +18,9 @@
 #define BROKERS 2
 static struct broker {
 	const char *name;
-	struct skewed_clock clock;  /* its machine's: outlives it */
-	int64_t down_until, paused_until, wrong_until; /* world time; 0 = it runs, its clock is right */
+	struct skewed_clock clock; /* its machine's: outlives it */
+	/* world time; 0 = it runs, its clock is right */
+	int64_t down_until, paused_until, wrong_until;
 	bool wanted, up;
 	struct loop *loop;
 	struct pg *pg;
@@ -32,17 +33,20 @@ static struct broker {
 	struct poller_conf poller_conf;
 	struct spotd_conf conf;
 	struct engine_conf engine_conf;
-} brokers[BROKERS] = {{.name = "daemon-a"}, {.name = "daemon-b"}};
+} brokers[BROKERS] = { { .name = "daemon-a" }, { .name = "daemon-b" } };
 static const char *providers_conf;
 
 static const char base_conf[] =
     "[database]\nconnections = 3\n"
     "[api]\nlisten = 127.0.0.1:8080\npublic_url = http://127.0.0.1:8080\n"
-    "[checkpoint]\nstore = s3://spot-sim/p\nprovider = aws\nregion = us-east-1\nendpoint = http://127.0.0.1:9000\n"
+    "[checkpoint]\nstore = s3://spot-sim/p\nprovider = aws\nregion = us-east-1\nendpoint = "
+    "http://127.0.0.1:9000\n"
     /* Whatever must not wait is woken by NOTIFY; the ticks only catch what was missed. */
-    "[engine]\ntick = 1m\nlease = 45s\noffers_age = 30s\nwatch = 1m\nsweep = 2m\nbill = 5m\npatience = 2m\n"
+    "[engine]\ntick = 1m\nlease = 45s\noffers_age = 30s\nwatch = 1m\nsweep = 2m\nbill = "
+    "5m\npatience = 2m\n"
     "boot_timeout = 10m\nlookup_again = 10s\nagent_lost = 3m\ninfeasible = 12h\n"
-    "[market]\nspot = 10m\non_demand = 6h\nsignals = 2h\npools = 6h\nquotas = 6h\nregions = 1d\nlook = 1m\n";
+    "[market]\nspot = 10m\non_demand = 6h\nsignals = 2h\npools = 6h\nquotas = 6h\nregions = "
+    "1d\nlook = 1m\n";
 
 void broker_install(void)
 {
@@ -53,11 +57,14 @@ void broker_install(void)
 	PGresult *r;
 
 	api_token_hash(SIM_TOKEN, strlen(SIM_TOKEN), hash);
-	n = snprintf(sql, sizeof(sql), "INSERT INTO install VALUES (true, '" SIM_INSTALL "', '\\x0102030405060708', %" PRId64 ");"
+	n = snprintf(sql, sizeof(sql),
+	    "INSERT INTO install VALUES (true, '" SIM_INSTALL "', '\\x0102030405060708', %" PRId64
+	    ");"
 	    "INSERT INTO api_token (name, role, hash, created_us) VALUES ('sim', 'admin', '\\x",
 	    world_now());
-	for (size_t i = 0; i < sizeof(hash); i++)
+	for (size_t i = 0; i < sizeof(hash); i++) {
 		n += snprintf(sql + n, sizeof(sql) - (size_t)n, "%02x", hash[i]);
+	}
 	snprintf(sql + n, sizeof(sql) - (size_t)n, "', %" PRId64 ")", world_now());
 	r = PQexec(c, sql);
 	if (PQresultStatus(r) != PGRES_COMMAND_OK) {
@@ -70,8 +77,9 @@ void broker_install(void)
 bool broker_up(void)
 {
 	for (size_t k = 0; k < BROKERS; k++) {
-		if (brokers[k].wanted && (!brokers[k].up || brokers[k].paused_until != 0))
+		if (brokers[k].wanted && (!brokers[k].up || brokers[k].paused_until != 0)) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -86,12 +94,14 @@ static int64_t poller_epoch(void *ctx)
 static void conf_read(struct broker *b)
 {
 	char path[512], *text;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	snprintf(path, sizeof(path), "%s/spotd.conf", world.conf.dir);
-	if (asprintf(&text, "%s%s", base_conf, providers_conf) < 0)
+	if (asprintf(&text, "%s%s", base_conf, providers_conf) < 0) {
 		abort();
-	if (file_write(path, text, 0600, &err) != SPOT_OK || spotd_conf_read(path, &b->conf, NULL, &err) != SPOT_OK) {
+	}
+	if (file_write(path, text, 0600, &err) != SPOT_OK ||
+	    spotd_conf_read(path, &b->conf, NULL, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);
 		abort();
 	}
@@ -106,10 +116,16 @@ static int64_t orphan_timeout_us(void)
 
 static void api_up(struct broker *b)
 {
-	struct spot_err err = {0};
-	struct api_conf conf = {.address = "127.0.0.1", .port = SIM_PORT, .install = SIM_INSTALL, .version = "sim",
-	    .rank = b->conf.engine.rank, .store_provider = b->conf.store_provider, .store_region = b->conf.store_region,
-	    .classes = b->conf.classes, .orphan_timeout_us = orphan_timeout_us()};
+	struct spot_err err = { 0 };
+	struct api_conf conf = { .address = "127.0.0.1",
+		.port = SIM_PORT,
+		.install = SIM_INSTALL,
+		.version = "sim",
+		.rank = b->conf.engine.rank,
+		.store_provider = b->conf.store_provider,
+		.store_region = b->conf.store_region,
+		.classes = b->conf.classes,
+		.orphan_timeout_us = orphan_timeout_us() };
 
 	if (api_new(b->loop, b->pg, &conf, &b->api, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);
@@ -120,34 +136,52 @@ static void api_up(struct broker *b)
 static void engine_up(struct broker *b)
 {
 	static const char key[] = "\1\2\3\4\5\6\7\10";
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	char holder[64];
 
-	b->http = http_client_new(b->loop, &(struct http_client_conf){.user_agent = b->name});
+	b->http = http_client_new(b->loop, &(struct http_client_conf){ .user_agent = b->name });
 	b->shared = engine_shared_new(b->loop, b->pg);
-	if (providers_open(&b->providers, b->loop, b->http, &b->conf, false, b->shared, &err) != SPOT_OK) {
+	if (providers_open(&b->providers, b->loop, b->http, &b->conf, false, b->shared, &err) !=
+	    SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);
 		abort();
 	}
 	b->engine_conf = b->conf.engine;
 	b->engine_conf.public_url = "http://127.0.0.1:8080";
-	b->engine_conf.agent_sha256 = "0000000000000000000000000000000000000000000000000000000000000000";
-	b->engine_conf.nvml_sha256 = b->engine_conf.agent_arm64_sha256 = b->engine_conf.nvml_arm64_sha256 = "";
+	b->engine_conf.agent_sha256 =
+	    "0000000000000000000000000000000000000000000000000000000000000000";
+	b->engine_conf.nvml_sha256 = b->engine_conf.agent_arm64_sha256 =
+	    b->engine_conf.nvml_arm64_sha256 = "";
 	snprintf(holder, sizeof(holder), "%s/%" PRId64, b->name, world.restarts);
-	b->engine = engine_new(&(struct engine_deps){.loop = b->loop, .pg = b->pg, .providers = b->providers.list,
-	    .providers_n = b->providers.n, .conf = &b->engine_conf, .install = SIM_INSTALL, .enrol_key = {key, 8},
-	    .holder = holder, .identity_off = b->providers.identity_off, .identity_off_n = b->providers.identity_off_n,
-	    .http = b->http});
+	b->engine = engine_new(&(struct engine_deps){ .loop = b->loop,
+	    .pg = b->pg,
+	    .providers = b->providers.list,
+	    .providers_n = b->providers.n,
+	    .conf = &b->engine_conf,
+	    .install = SIM_INSTALL,
+	    .enrol_key = { key, 8 },
+	    .holder = holder,
+	    .identity_off = b->providers.identity_off,
+	    .identity_off_n = b->providers.identity_off_n,
+	    .http = b->http });
 	b->poller_conf = b->conf.poller;
-	b->poller = poller_new(&(struct poller_deps){.loop = b->loop, .pg = b->pg, .providers = b->providers.list,
-	    .providers_n = b->providers.n, .conf = &b->poller_conf, .epoch = poller_epoch, .ctx = b});
+	b->poller = poller_new(&(struct poller_deps){ .loop = b->loop,
+	    .pg = b->pg,
+	    .providers = b->providers.list,
+	    .providers_n = b->providers.n,
+	    .conf = &b->poller_conf,
+	    .epoch = poller_epoch,
+	    .ctx = b });
 }
 
 static void broker_start(struct broker *b)
 {
 	conf_read(b);
 	b->loop = world_loop_new(&b->clock.clock);
-	b->pg = pg_new(b->loop, &(struct pg_conf){.dsn = world.conf.dsn, .connections = 3, .application = b->name + 7});
+	b->pg = pg_new(b->loop,
+	    &(struct pg_conf){ .dsn = world.conf.dsn,
+		.connections = 3,
+		.application = b->name + 7 });
 	leaders_born(b->pg);
 	api_up(b);
 	engine_up(b);
@@ -180,13 +214,14 @@ static void broker_crash(struct broker *b)
 	spotd_conf_free(&b->conf);
 }
 
-/* ---- stopped and continued ------------------------------------------------------------------------ */
+/* ---- stopped and continued ------------------------------------------------------------------- */
 
 static void broker_pause(struct broker *b)
 {
 	world.stood = true;
 	b->paused_until = world_now() + dice_us(SPOT_US_PER_S, 300 * SPOT_US_PER_S);
-	trace("%s stops for %" PRId64 " s", b->name, (b->paused_until - world_now()) / SPOT_US_PER_S);
+	trace("%s stops for %" PRId64 " s", b->name,
+	    (b->paused_until - world_now()) / SPOT_US_PER_S);
 	sometimes(engine_leads(b->engine) ? "a leader was stopped" : "a follower was stopped");
 	world_loop_pause(b->loop, true);
 	leaders_stop(b->pg, true);
@@ -215,8 +250,9 @@ void brokers_begin(const char *providers)
 	brokers[1].wanted = DICE(rival);
 	for (size_t k = 0; k < BROKERS; k++) {
 		skewed_clock_init(&brokers[k].clock, 0);
-		if (brokers[k].wanted)
+		if (brokers[k].wanted) {
 			broker_start(&brokers[k]);
+		}
 	}
 }
 
@@ -225,17 +261,21 @@ void brokers_turn(const struct loop *turned)
 	for (size_t k = 0; k < BROKERS; k++) {
 		struct broker *b = &brokers[k];
 
-		if (b->up && b->paused_until != 0 && world_now() >= b->paused_until)
+		if (b->up && b->paused_until != 0 && world_now() >= b->paused_until) {
 			broker_continue(b);
-		if (b->wanted && !b->up && world_now() >= b->down_until)
+		}
+		if (b->wanted && !b->up && world_now() >= b->down_until) {
 			broker_start(b);
-		if (!b->up || b->loop != turned)
+		}
+		if (!b->up || b->loop != turned) {
 			continue;
+		}
 		/* Between any two turns: a turn ends after each statement, reply and timer. */
-		if (DICE(crash))
+		if (DICE(crash)) {
 			broker_crash(b);
-		else if (DICE(pause) || stop_asked)
+		} else if (DICE(pause) || stop_asked) {
 			broker_pause(b);
+		}
 		stop_asked = false;
 	}
 }
@@ -252,14 +292,16 @@ static void clock_set(struct broker *b, int64_t skew_us)
 /* Who begins with such a clock has not seen it jump. */
 static bool dies_too(const struct broker *b)
 {
-	return (world.conf.small || world.conf.seed % 16 == 7) && b->up && b->paused_until == 0 && b->wrong_until % 2 == 0;
+	return (world.conf.small || world.conf.seed % 16 == 7) && b->up && b->paused_until == 0 &&
+	    b->wrong_until % 2 == 0;
 }
 
 void brokers_minute(void)
 {
 	struct broker *b = &brokers[brokers[1].wanted && rng_below(&world.dice, 2) == 0];
 	bool near = DICE(clock), far = DICE(clock_far);
-	bool boot = DICE(clock_boot) && check_value("SELECT count(*) FROM node WHERE state = 'BOOTING'") > 0;
+	bool boot = DICE(clock_boot) &&
+	    check_value("SELECT count(*) FROM node WHERE state = 'BOOTING'") > 0;
 
 	for (size_t k = 0; k < BROKERS; k++) {
 		if (brokers[k].wrong_until != 0 && world_now() >= brokers[k].wrong_until) {
@@ -269,8 +311,12 @@ void brokers_minute(void)
 	}
 	if (near || far || boot) {
 		b->wrong_until = world_now() + dice_us(SPOT_US_PER_S, 600 * SPOT_US_PER_S);
-		clock_set(b, boot ? 900 * SPOT_US_PER_S + llabs(clock_jump_draw()) : far ? clock_jump_draw() : dice_us(-40 * SPOT_US_PER_S, 40 * SPOT_US_PER_S));
-		sometimes(b->clock.skew_us > 0 ? "a daemon's clock jumped forward" : "a daemon's clock jumped back");
+		clock_set(b,
+		    boot      ? 900 * SPOT_US_PER_S + llabs(clock_jump_draw())
+			: far ? clock_jump_draw()
+			      : dice_us(-40 * SPOT_US_PER_S, 40 * SPOT_US_PER_S));
+		sometimes(b->clock.skew_us > 0 ? "a daemon's clock jumped forward"
+					       : "a daemon's clock jumped back");
 		if (boot && dies_too(b)) {
 			sometimes("a daemon began with a clock ahead while a machine booted");
 			broker_crash(b);
@@ -281,8 +327,9 @@ void brokers_minute(void)
 bool brokers_on_time(void)
 {
 	for (size_t k = 0; k < BROKERS; k++) {
-		if (llabs(brokers[k].clock.skew_us) >= 60 * SPOT_US_PER_S)
+		if (llabs(brokers[k].clock.skew_us) >= 60 * SPOT_US_PER_S) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -290,17 +337,20 @@ bool brokers_on_time(void)
 void brokers_calm(void)
 {
 	for (size_t k = 0; k < BROKERS; k++) {
-		if (brokers[k].clock.skew_us != 0)
+		if (brokers[k].clock.skew_us != 0) {
 			clock_set(&brokers[k], 0);
-		if (brokers[k].paused_until != 0)
+		}
+		if (brokers[k].paused_until != 0) {
 			brokers[k].paused_until = world_now();
+		}
 	}
 }
 
 void brokers_end(void)
 {
 	for (size_t k = 0; k < BROKERS; k++) {
-		if (brokers[k].up)
+		if (brokers[k].up) {
 			broker_crash(&brokers[k]);
+		}
 	}
 }

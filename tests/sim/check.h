@@ -7,11 +7,12 @@
 
 #include <libpq-fe.h>
 
-void check_step(void);     /* each minute */
-bool check_settled(void);  /* all jobs are over and all machines are gone */
+void check_step(void); /* each minute */
+bool check_settled(void); /* all jobs are over and all machines are gone */
 void check_end(void);
-void check_timeline(void);  /* prints the events of the rows */
-/* The rules that check_end looks at, and no more. progress: also of programs that were looked at before. */
+void check_timeline(void); /* prints the events of the rows */
+/* The rules that check_end looks at, and no more. progress: also of programs that were looked at
+ * before. */
 void check_rules_end(void);
 void check_progress_again(void);
 PGresult *check_rows(const char *sql); /* sql: a literal, prepared once */
@@ -26,8 +27,9 @@ int64_t check_value(const char *sql);
 int64_t check_value_now(const char *sql);
 bool check_no_faults(void);
 
-/* What the statement tells of (a job's number, its state) is over within a few passes of a leader that never stands still, whatever becomes of
- * clouds and agents. since: by the job's number since when we see it; 0 = not. */
+/* What the statement tells of (a job's number, its state) is over within a few passes of a leader
+ * that never stands still, whatever becomes of clouds and agents. since: by the job's number since
+ * when we see it; 0 = not. */
 #define CHECK_JOBS_MAX 128
 void check_soon(const char *rule, const char *sql, int64_t since[static CHECK_JOBS_MAX]);
 
@@ -35,7 +37,8 @@ void check_soon(const char *rule, const char *sql, int64_t since[static CHECK_JO
 void check_programs(void);
 void check_progress(void);
 void check_checkpoints(void);
-void check_restorable(bool all); /* all: whatever was committed; else what jobs would go on from now */
+/* all: whatever was committed; else what jobs would go on from now */
+void check_restorable(bool all);
 bool check_disposes(void); /* whether this seed waits until that is done */
 void check_disposed(void);
 void check_losses(void);
@@ -65,7 +68,8 @@ void check_told_end(void);
 /* check_acts.c */
 void check_sent(const char *from, const char *url, struct str body); /* a message leaves */
 bool check_is_launch(const char *url, struct str body);
-bool check_is_end(const char *method, const char *url, struct str body); /* of a machine, an order or a fleet */
+/* of a machine, an order or a fleet */
+bool check_is_end(const char *method, const char *url, struct str body);
 void check_ended(void);
 void check_boots(void);
 

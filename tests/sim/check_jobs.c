@@ -1,13 +1,14 @@
-/* What must always hold of jobs, their programs and their checkpoints, and of what the engine says became of them. */
+/* What must always hold of jobs, their programs and their checkpoints, and of what the engine says
+ * became of them. */
 #include "world.h"
 #include "check.h"
 #include "cloud.h"
 #include "host.h"
 
-/* ---- jobs and programs --------------------------------------------------------------------------------- */
+/* ---- jobs and programs ----------------------------------------------------------------------- */
 
-/* Two programs of one job may run for a while when one is cut off: but only one of them may act, and one
- * that is not cut off must be stopped. */
+/* Two programs of one job may run for a while when one is cut off: but only one of them may act,
+ * and one that is not cut off must be stopped. */
 void check_programs(void)
 {
 	const struct host_progress *p;
@@ -15,13 +16,17 @@ void check_programs(void)
 
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = i + 1; k < n; k++) {
-			if (p[i].alive && p[k].alive && strcmp(p[i].job, p[k].job) == 0)
+			if (p[i].alive && p[k].alive && strcmp(p[i].job, p[k].job) == 0) {
 				sometimes("two programs of one job ran at once");
-			always(strcmp(p[i].job, p[k].job) != 0 || p[i].epoch != p[k].epoch || p[i].rank != p[k].rank || p[i].host == p[k].host,
-			    "one epoch runs on one machine", "%s epoch %" PRId64 " on %s and %s", p[i].job, p[i].epoch, p[i].host,
-			    p[k].host);
-			always(strcmp(p[i].job, p[k].job) != 0 || p[i].epoch != p[k].epoch || p[i].rank != p[k].rank || p[i].host != p[k].host,
-			    "an epoch runs once", "%s epoch %" PRId64 " began twice on %s", p[i].job, p[i].epoch, p[i].host);
+			}
+			always(strcmp(p[i].job, p[k].job) != 0 || p[i].epoch != p[k].epoch ||
+				p[i].rank != p[k].rank || p[i].host == p[k].host,
+			    "one epoch runs on one machine", "%s epoch %" PRId64 " on %s and %s",
+			    p[i].job, p[i].epoch, p[i].host, p[k].host);
+			always(strcmp(p[i].job, p[k].job) != 0 || p[i].epoch != p[k].epoch ||
+				p[i].rank != p[k].rank || p[i].host != p[k].host,
+			    "an epoch runs once", "%s epoch %" PRId64 " began twice on %s",
+			    p[i].job, p[i].epoch, p[i].host);
 		}
 	}
 }
@@ -43,67 +48,97 @@ void check_progress(void)
 		char sql[600];
 		int64_t steps;
 
-		if (p[seen].begun_us == 0 && p[seen].alive)
+		if (p[seen].begun_us == 0 && p[seen].alive) {
 			return;
-		always(!p[seen].alien, "a program finds its own checkpoint", "%s epoch %" PRId64 " rank %" PRId64 " found another's", p[seen].job,
+		}
+		always(!p[seen].alien, "a program finds its own checkpoint",
+		    "%s epoch %" PRId64 " rank %" PRId64 " found another's", p[seen].job,
 		    p[seen].epoch, p[seen].rank);
-		snprintf(sql, sizeof(sql), "SELECT coalesce(max(c.steps), 0) FROM checkpoint c, attempt a WHERE c.job_id = %s AND "
-		    "a.job_id = c.job_id AND a.rank = c.rank AND a.rank = %" PRId64 " AND a.epoch = %" PRId64 " AND c.state = 'COMMITTED' "
-		    "AND c.epoch < a.epoch AND CASE WHEN c.set_key IS NULL THEN c.committed_us ELSE c.set_us END < a.created_us - %" PRId64,
+		snprintf(sql, sizeof(sql),
+		    "SELECT coalesce(max(c.steps), 0) FROM checkpoint c, attempt a WHERE c.job_id "
+		    "= %s AND "
+		    "a.job_id = c.job_id AND a.rank = c.rank AND a.rank = %" PRId64
+		    " AND a.epoch = %" PRId64 " AND c.state = 'COMMITTED' "
+		    "AND c.epoch < a.epoch AND CASE WHEN c.set_key IS NULL THEN c.committed_us "
+		    "ELSE c.set_us END < a.created_us - %" PRId64,
 		    p[seen].job + 1, p[seen].rank, p[seen].epoch, world.skew_max);
 		steps = check_value_now(sql);
-		if (steps > 0)
+		if (steps > 0) {
 			sometimes("a job went on from a checkpoint");
-		always(p[seen].begun_at >= steps, "progress never goes back behind a committed checkpoint",
-		    "%s epoch %" PRId64 " began at step %" PRId64 ", committed was %" PRId64, p[seen].job, p[seen].epoch,
-		    p[seen].begun_at, steps);
+		}
+		always(p[seen].begun_at >= steps,
+		    "progress never goes back behind a committed checkpoint",
+		    "%s epoch %" PRId64 " began at step %" PRId64 ", committed was %" PRId64,
+		    p[seen].job, p[seen].epoch, p[seen].begun_at, steps);
 	}
 }
 
-/* Each minute what jobs would go on from now, of a gang on all ranks; at the end whatever was committed: nothing of it is ever given up. */
+/* Each minute what jobs would go on from now, of a gang on all ranks; at the end whatever was
+ * committed: nothing of it is ever given up. */
 void check_restorable(bool all)
 {
-	PGresult *r = all ? check_rows("SELECT DISTINCT k.object_key, c.id, k.sha256 FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
-					"WHERE c.state = 'COMMITTED' ORDER BY 2, 1")
-			  : check_rows("SELECT DISTINCT k.object_key, c.id, k.sha256 FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id "
-				       "JOIN job j ON j.id = c.job_id JOIN checkpoint h ON h.id = j.checkpoint_id WHERE c.state = 'COMMITTED' "
-				       "AND (c.id = h.id OR (c.epoch = h.epoch AND c.set_key = h.set_key)) ORDER BY 2, 1");
+	PGresult *r = all
+	    ? check_rows("SELECT DISTINCT k.object_key, c.id, k.sha256 FROM checkpoint_chunk k "
+			 "JOIN checkpoint c ON c.id = k.checkpoint_id "
+			 "WHERE c.state = 'COMMITTED' ORDER BY 2, 1")
+	    : check_rows("SELECT DISTINCT k.object_key, c.id, k.sha256 FROM checkpoint_chunk k "
+			 "JOIN checkpoint c ON c.id = k.checkpoint_id "
+			 "JOIN job j ON j.id = c.job_id JOIN checkpoint h ON h.id = "
+			 "j.checkpoint_id WHERE c.state = 'COMMITTED' "
+			 "AND (c.id = h.id OR (c.epoch = h.epoch AND c.set_key = h.set_key)) ORDER "
+			 "BY 2, 1");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
-	for (int i = 0; i < PQntuples(r); i++)
-		always(cloud_object(PQgetvalue(r, i, 0), PQgetvalue(r, i, 2)), "every committed checkpoint can be restored", "c%s lacks %s",
+	for (int i = 0; i < PQntuples(r); i++) {
+		always(cloud_object(PQgetvalue(r, i, 0), PQgetvalue(r, i, 2)),
+		    "every committed checkpoint can be restored", "c%s lacks %s",
 		    PQgetvalue(r, i, 1), PQgetvalue(r, i, 0));
+	}
 	PQclear(r);
 }
 
-/* Nobody's URL may still put something there by then: an hour, in which nothing else happens, is seen in few worlds. By a clock that was ahead
- * it is hours more. */
+/* Nobody's URL may still put something there by then: an hour, in which nothing else happens, is
+ * seen in few worlds. By a clock that was ahead it is hours more. */
 bool check_disposes(void)
 {
-	return (world.conf.seed % 16 == 7 || (world.conf.small && world.conf.seed % 4 == 0)) && world.skew_max < 600 * SPOT_US_PER_S;
+	return (world.conf.seed % 16 == 7 || (world.conf.small && world.conf.seed % 4 == 0)) &&
+	    world.skew_max < 600 * SPOT_US_PER_S;
 }
 
 void check_disposed(void)
 {
 	PGresult *r;
 
-	if (!check_disposes())
+	if (!check_disposes()) {
 		return;
-	check_none("what was given up is deleted", "SELECT string_agg('c' || id, '; ') FROM checkpoint WHERE state = 'ABANDONED' AND disposed_us IS NULL");
-	r = check_rows("SELECT DISTINCT k.object_key, k.sha256, c.id FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id AND c.state = 'ABANDONED' "
-		       "WHERE k.fresh AND c.urls_us IS NOT NULL AND NOT EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = o.checkpoint_id "
-		       "AND oc.state <> 'ABANDONED' WHERE o.object_key = k.object_key) ORDER BY 3, 1");
+	}
+	check_none("what was given up is deleted",
+	    "SELECT string_agg('c' || id, '; ') FROM checkpoint WHERE state = 'ABANDONED' AND "
+	    "disposed_us IS NULL");
+	r = check_rows(
+	    "SELECT DISTINCT k.object_key, k.sha256, c.id FROM checkpoint_chunk k JOIN checkpoint "
+	    "c ON c.id = k.checkpoint_id AND c.state = 'ABANDONED' "
+	    "WHERE k.fresh AND c.urls_us IS NOT NULL AND NOT EXISTS (SELECT FROM checkpoint_chunk "
+	    "o JOIN checkpoint oc ON oc.id = o.checkpoint_id "
+	    "AND oc.state <> 'ABANDONED' WHERE o.object_key = k.object_key) ORDER BY 3, 1");
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
-	for (int i = 0; i < PQntuples(r); i++)
-		always(!cloud_object(PQgetvalue(r, i, 0), PQgetvalue(r, i, 1)), "what was given up is deleted", "c%s has %s", PQgetvalue(r, i, 2),
+	for (int i = 0; i < PQntuples(r); i++) {
+		always(!cloud_object(PQgetvalue(r, i, 0), PQgetvalue(r, i, 1)),
+		    "what was given up is deleted", "c%s has %s", PQgetvalue(r, i, 2),
 		    PQgetvalue(r, i, 0));
+	}
 	PQclear(r);
-	if (check_value("SELECT count(*) FROM checkpoint_chunk WHERE deleted_us IS NOT NULL") > 0)
+	if (check_value("SELECT count(*) FROM checkpoint_chunk WHERE deleted_us IS NOT NULL") > 0) {
 		sometimes("what was given up was deleted");
-	if (check_value("SELECT count(*) FROM checkpoint_chunk k JOIN checkpoint c ON c.id = k.checkpoint_id AND c.state = 'ABANDONED' AND k.fresh AND c.urls_us IS NOT NULL "
-			"WHERE EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = o.checkpoint_id AND oc.state <> 'ABANDONED' "
-			"WHERE o.object_key = k.object_key)") > 0)
+	}
+	if (check_value(
+		"SELECT count(*) FROM checkpoint_chunk k JOIN checkpoint c ON c.id = "
+		"k.checkpoint_id AND c.state = 'ABANDONED' AND k.fresh AND c.urls_us IS NOT NULL "
+		"WHERE EXISTS (SELECT FROM checkpoint_chunk o JOIN checkpoint oc ON oc.id = "
+		"o.checkpoint_id AND oc.state <> 'ABANDONED' "
+		"WHERE o.object_key = k.object_key)") > 0) {
 		sometimes("of what was given up another had some");
+	}
 }
 
 void check_checkpoints(void)
@@ -111,22 +146,32 @@ void check_checkpoints(void)
 	char sql[400];
 
 	snprintf(sql, sizeof(sql),
-	    "SELECT string_agg('c' || c.id || ' of j' || c.job_id || ' epoch ' || c.epoch, '; ') FROM checkpoint c "
-	    "JOIN attempt n ON n.job_id = c.job_id AND n.epoch > c.epoch WHERE c.state = 'COMMITTED' AND c.committed_us > n.created_us + %" PRId64,
+	    "SELECT string_agg('c' || c.id || ' of j' || c.job_id || ' epoch ' || c.epoch, '; ') "
+	    "FROM checkpoint c "
+	    "JOIN attempt n ON n.job_id = c.job_id AND n.epoch > c.epoch WHERE c.state = "
+	    "'COMMITTED' AND c.committed_us > n.created_us + %" PRId64,
 	    world.skew_max);
 	check_none_now("an epoch that is over commits nothing", sql);
-	check_none("each rank goes on from its own checkpoint", "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank || ' from c' || c.id, '; ') "
-	    "FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE (c.job_id, c.rank) <> (a.job_id, a.rank) OR c.state <> 'COMMITTED'");
-	snprintf(sql, sizeof(sql), "SELECT string_agg('c' || id || ' has ' || n, '; ') FROM (SELECT c.id, count(DISTINCT k.path) AS n FROM checkpoint c "
-	    "JOIN checkpoint_chunk k ON k.checkpoint_id = c.id WHERE c.state = 'COMMITTED' GROUP BY 1) x WHERE n <> %zu", host_files());
+	check_none("each rank goes on from its own checkpoint",
+	    "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank || ' "
+	    "from c' || c.id, '; ') "
+	    "FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE (c.job_id, c.rank) <> "
+	    "(a.job_id, a.rank) OR c.state <> 'COMMITTED'");
+	snprintf(sql, sizeof(sql),
+	    "SELECT string_agg('c' || id || ' has ' || n, '; ') FROM (SELECT c.id, count(DISTINCT "
+	    "k.path) AS n FROM checkpoint c "
+	    "JOIN checkpoint_chunk k ON k.checkpoint_id = c.id WHERE c.state = 'COMMITTED' GROUP "
+	    "BY 1) x WHERE n <> %zu",
+	    host_files());
 	check_none_now("a checkpoint has all that its program saved", sql);
 	check_restorable(false);
 }
 
-/* ---- verdicts -------------------------------------------------------------------------------------------------- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
-/* The machine that an attempt was on: where its program ran. That may be another than its row names: a second machine of the launch,
- * which the cloud ended and which went on, came to enrol first, and nobody vouches for either. */
+/* The machine that an attempt was on: where its program ran. That may be another than its row
+ * names: a second machine of the launch, which the cloud ended and which went on, came to enrol
+ * first, and nobody vouches for either. */
 static const char *lost_on(const char *job, const char *epoch, const char *rank, const char *ref)
 {
 	const struct host_progress *p;
@@ -135,32 +180,42 @@ static const char *lost_on(const char *job, const char *epoch, const char *rank,
 	for (size_t n = host_programs(&p); n > 0; n--) {
 		const struct host_progress *x = &p[n - 1];
 
-		if (strcmp(x->job + 1, job) == 0 && x->epoch == strtoll(epoch, NULL, 10) && x->rank == strtoll(rank, NULL, 10))
+		if (strcmp(x->job + 1, job) == 0 && x->epoch == strtoll(epoch, NULL, 10) &&
+		    x->rank == strtoll(rank, NULL, 10)) {
 			return x->host;
+		}
 	}
 	return tail != NULL ? tail + 1 : ref;
 }
 
-/* A loss is believed on evidence: the instance is gone, or nobody hears of a machine that is cut off. What was cancelled, and whose
- * agent cannot be told, is given up with its machine. */
+/* A loss is believed on evidence: the instance is gone, or nobody hears of a machine that is cut
+ * off. What was cancelled, and whose agent cannot be told, is given up with its machine. */
 void check_losses(void)
 {
 	struct cloud_instance *all;
 	size_t n = cloud_instances(&all);
-	PGresult *r = check_rows("SELECT a.job_id, a.epoch, a.ended_us, n.ref, n.why, a.rank FROM attempt a JOIN node n ON n.id = a.node_id "
-	    "WHERE a.exit_reason = 'lost' AND n.ref IS NOT NULL AND NOT EXISTS (SELECT 1 FROM job j WHERE j.id = a.job_id "
-	    "AND j.cancel_us <= a.ended_us) ORDER BY 1, 2");
+	PGresult *r = check_rows("SELECT a.job_id, a.epoch, a.ended_us, n.ref, n.why, a.rank FROM "
+				 "attempt a JOIN node n ON n.id = a.node_id "
+				 "WHERE a.exit_reason = 'lost' AND n.ref IS NOT NULL AND NOT "
+				 "EXISTS (SELECT 1 FROM job j WHERE j.id = a.job_id "
+				 "AND j.cancel_us <= a.ended_us) ORDER BY 1, 2");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int k = 0; k < PQntuples(r); k++) {
-		const char *ref = lost_on(PQgetvalue(r, k, 0), PQgetvalue(r, k, 1), PQgetvalue(r, k, 5), PQgetvalue(r, k, 3));
+		const char *ref = lost_on(PQgetvalue(r, k, 0), PQgetvalue(r, k, 1),
+		    PQgetvalue(r, k, 5), PQgetvalue(r, k, 3));
 		int64_t ended = strtoll(PQgetvalue(r, k, 2), NULL, 10);
 
 		for (size_t i = 0; i < n; i++) {
-			if (strcmp(all[i].ref, ref) == 0 || strcmp(all[i].id, ref) == 0)
-				always((all[i].gone_us != 0 && all[i].gone_us <= ended + world.skew_max) || host_was_cut(all[i].id),
-				    "no healthy machine is given up", "j%s epoch %s was called lost while %s ran: %s", PQgetvalue(r, k, 0),
-				    PQgetvalue(r, k, 1), all[i].id, PQgetvalue(r, k, 4));
+			if (strcmp(all[i].ref, ref) == 0 || strcmp(all[i].id, ref) == 0) {
+				always((all[i].gone_us != 0 &&
+					   all[i].gone_us <= ended + world.skew_max) ||
+					host_was_cut(all[i].id),
+				    "no healthy machine is given up",
+				    "j%s epoch %s was called lost while %s ran: %s",
+				    PQgetvalue(r, k, 0), PQgetvalue(r, k, 1), all[i].id,
+				    PQgetvalue(r, k, 4));
+			}
 		}
 	}
 	PQclear(r);
@@ -172,12 +227,16 @@ void check_healthy(void)
 {
 	static const struct faults_mix none_of_them;
 
-	if (memcmp(&world.conf.mix, &none_of_them, sizeof(none_of_them)) != 0)
+	if (memcmp(&world.conf.mix, &none_of_them, sizeof(none_of_them)) != 0) {
 		return;
+	}
 	check_none("a healthy job is never recovered",
-	    "SELECT string_agg('j' || id || ' epoch ' || epoch, '; ') FROM job j WHERE epoch > 1 AND NOT EXISTS "
-	    "(SELECT 1 FROM attempt a WHERE a.job_id = j.id AND a.exit_reason = 'error') AND NOT EXISTS "
-	    "(SELECT 1 FROM decision d WHERE d.job_id = j.id AND d.kind IN ('rebalance', 'return', 'preempted')) "
+	    "SELECT string_agg('j' || id || ' epoch ' || epoch, '; ') FROM job j WHERE epoch > 1 "
+	    "AND NOT EXISTS "
+	    "(SELECT 1 FROM attempt a WHERE a.job_id = j.id AND a.exit_reason = 'error') AND NOT "
+	    "EXISTS "
+	    "(SELECT 1 FROM decision d WHERE d.job_id = j.id AND d.kind IN ('rebalance', 'return', "
+	    "'preempted')) "
 	    "AND NOT EXISTS (SELECT FROM event e WHERE e.job_id = j.id AND e.event = 'BUDGET')");
 }
 
@@ -190,8 +249,9 @@ static bool ended_unheard(const char *job, int64_t by_us)
 
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(p[i].job + 1, job) == 0) {
-			if (p[i].alive || p[i].ended_us > by_us)
+			if (p[i].alive || p[i].ended_us > by_us) {
 				return false;
+			}
 			ran++;
 			cut = cut || host_was_cut(p[i].host);
 		}
@@ -202,29 +262,42 @@ static bool ended_unheard(const char *job, int64_t by_us)
 /* What a user has cancelled does not go on; it may have come to its end before that was heard. */
 void check_cancels(void)
 {
-	PGresult *r = check_rows("SELECT id, state, cancel_us, ended_us FROM job WHERE cancel_us IS NOT NULL AND state <> 'CANCELLED' AND ended_us IS NOT NULL ORDER BY id");
+	PGresult *r =
+	    check_rows("SELECT id, state, cancel_us, ended_us FROM job WHERE cancel_us IS NOT NULL "
+		       "AND state <> 'CANCELLED' AND ended_us IS NOT NULL ORDER BY id");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int k = 0; k < PQntuples(r); k++) {
-		int64_t cancel = strtoll(PQgetvalue(r, k, 2), NULL, 10), ended = strtoll(PQgetvalue(r, k, 3), NULL, 10);
+		int64_t cancel = strtoll(PQgetvalue(r, k, 2), NULL, 10),
+			ended = strtoll(PQgetvalue(r, k, 3), NULL, 10);
 		int64_t by = cancel + 600 * SPOT_US_PER_S + world.skew_max;
 
-		always(ended <= by || ended_unheard(PQgetvalue(r, k, 0), by), "a cancelled job does not go on", "j%s %s %" PRId64 " s after it was cancelled",
+		always(ended <= by || ended_unheard(PQgetvalue(r, k, 0), by),
+		    "a cancelled job does not go on", "j%s %s %" PRId64 " s after it was cancelled",
 		    PQgetvalue(r, k, 0), PQgetvalue(r, k, 1), (ended - cancel) / SPOT_US_PER_S);
 	}
 	PQclear(r);
 }
 
-/* A job that succeeded did all its steps, and what it left in its checkpoint directory is stored: that is its result. */
+/* A job that succeeded did all its steps, and what it left in its checkpoint directory is stored:
+ * that is its result. */
 void check_results(void)
 {
 	check_none("a job that succeeded did all its steps",
-	    "SELECT string_agg('j' || id || ' at ' || steps_done || ' of ' || steps_total, '; ') FROM job "
+	    "SELECT string_agg('j' || id || ' at ' || steps_done || ' of ' || steps_total, '; ') "
+	    "FROM job "
 	    "WHERE state = 'SUCCEEDED' AND steps_total > 0 AND steps_done < steps_total");
-	check_none("a job that succeeded ended well on all ranks", "SELECT string_agg('j' || j.id || ' rank ' || a.rank || ' ' || a.exit_reason, '; ') "
-	    "FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch WHERE j.state = 'SUCCEEDED' AND a.exit_reason <> 'ok'");
-	check_none("what a job left is stored when it has succeeded", "SELECT string_agg('j' || j.id || ' rank ' || a.rank || ' at step ' || coalesce(c.steps, -1), '; ') "
-	    "FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch LEFT JOIN LATERAL (SELECT max(k.steps) AS steps FROM checkpoint k "
-	    "WHERE k.job_id = j.id AND k.rank = a.rank AND k.state = 'COMMITTED') c ON true WHERE j.state = 'SUCCEEDED' AND j.steps_total > 0 "
-	    "AND j.spec->'checkpoint'->>'path' IS NOT NULL AND coalesce(c.steps, -1) < j.steps_total");
+	check_none("a job that succeeded ended well on all ranks",
+	    "SELECT string_agg('j' || j.id || ' rank ' || a.rank || ' ' || a.exit_reason, '; ') "
+	    "FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch WHERE j.state = "
+	    "'SUCCEEDED' AND a.exit_reason <> 'ok'");
+	check_none("what a job left is stored when it has succeeded",
+	    "SELECT string_agg('j' || j.id || ' rank ' || a.rank || ' at step ' || "
+	    "coalesce(c.steps, -1), '; ') "
+	    "FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch LEFT JOIN LATERAL "
+	    "(SELECT max(k.steps) AS steps FROM checkpoint k "
+	    "WHERE k.job_id = j.id AND k.rank = a.rank AND k.state = 'COMMITTED') c ON true WHERE "
+	    "j.state = 'SUCCEEDED' AND j.steps_total > 0 "
+	    "AND j.spec->'checkpoint'->>'path' IS NOT NULL AND coalesce(c.steps, -1) < "
+	    "j.steps_total");
 }

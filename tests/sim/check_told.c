@@ -1,7 +1,8 @@
 /*
- * What was told, by clouds, machines and users, is what the rows hold: a machine that its cloud has is not called gone, nor a leak;
- * prices are the cloud's; a deadline that was told is not put off; a log is what its program wrote. And what was told to programs had its
- * effect: who moves has saved.
+ * What was told, by clouds, machines and users, is what the rows hold: a machine that its cloud has
+ * is not called gone, nor a leak; prices are the cloud's; a deadline that was told is not put off;
+ * a log is what its program wrote. And what was told to programs had its effect: who moves has
+ * saved.
  */
 #include "world.h"
 #include "check.h"
@@ -12,24 +13,29 @@
 
 #include "base/str.h"
 
-/* ---- machines ---------------------------------------------------------------------------------- */
+/* ---- machines -------------------------------------------------------------------------------- */
 
-static const struct cloud_instance *instance_of(const struct cloud_instance *all, size_t n, const char *ref)
+static const struct cloud_instance *instance_of(const struct cloud_instance *all, size_t n,
+    const char *ref)
 {
 	const char *tail = strrchr(ref, '/');
 
 	for (size_t i = 0; i < n; i++) {
-		if (str_same(all[i].ref, tail != NULL ? tail + 1 : ref))
+		if (str_same(all[i].ref, tail != NULL ? tail + 1 : ref)) {
 			return &all[i];
+		}
 	}
 	return NULL;
 }
 
-/* Lists may lack it once, questions may remain without an answer: neither ends it, however silent its agent is. */
+/* Lists may lack it once, questions may remain without an answer: neither ends it, however silent
+ * its agent is. */
 static void check_vanished(const struct cloud_instance *all, size_t n)
 {
-	PGresult *r = check_rows("SELECT v.node_id, v.at_us, n.ref, v.why FROM verdict v JOIN node n ON n.id = v.node_id "
-	    "WHERE v.kind IN ('lost', 'reclaimed') AND n.ref IS NOT NULL ORDER BY v.id");
+	PGresult *r =
+	    check_rows("SELECT v.node_id, v.at_us, n.ref, v.why FROM verdict v JOIN node n ON n.id "
+		       "= v.node_id "
+		       "WHERE v.kind IN ('lost', 'reclaimed') AND n.ref IS NOT NULL ORDER BY v.id");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int k = 0; k < PQntuples(r); k++) {
@@ -37,25 +43,31 @@ static void check_vanished(const struct cloud_instance *all, size_t n)
 		int64_t at = strtoll(PQgetvalue(r, k, 1), NULL, 10);
 
 		sometimes("a machine was called gone");
-		always(i == NULL || !i->running || i->gone_us != 0, "a machine that its cloud has is not called gone", "n%s: %s; %s runs",
+		always(i == NULL || !i->running || i->gone_us != 0,
+		    "a machine that its cloud has is not called gone", "n%s: %s; %s runs",
 		    PQgetvalue(r, k, 0), PQgetvalue(r, k, 3), i != NULL ? i->id : "");
-		always(i == NULL || i->gone_us == 0 || i->gone_us <= at + world.skew_max, "a machine that its cloud has is not called gone",
-		    "n%s: %s; %s ended %" PRId64 " s later", PQgetvalue(r, k, 0), PQgetvalue(r, k, 3), i != NULL ? i->id : "",
+		always(i == NULL || i->gone_us == 0 || i->gone_us <= at + world.skew_max,
+		    "a machine that its cloud has is not called gone",
+		    "n%s: %s; %s ended %" PRId64 " s later", PQgetvalue(r, k, 0),
+		    PQgetvalue(r, k, 3), i != NULL ? i->id : "",
 		    i != NULL ? (i->gone_us - at) / SPOT_US_PER_S : 0);
 	}
 	PQclear(r);
 }
 
-/* That nobody answered says nothing. Asked when an answer was written down: the next one takes it back. */
+/* That nobody answered says nothing. Asked when an answer was written down: the next one takes it
+ * back. */
 void check_absent(void)
 {
-	PGresult *r = check_rows("SELECT id, ref FROM node WHERE gone_seen > 0 AND state IN ('BOOTING', 'READY', 'DRAINING') AND ref IS NOT NULL ORDER BY 1");
+	PGresult *r = check_rows("SELECT id, ref FROM node WHERE gone_seen > 0 AND state IN "
+				 "('BOOTING', 'READY', 'DRAINING') AND ref IS NOT NULL ORDER BY 1");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int k = 0; k < PQntuples(r); k++) {
 		const char *ref = PQgetvalue(r, k, 1), *tail = strrchr(ref, '/');
 
-		always(!cloud_lists_all(tail != NULL ? tail + 1 : ref), "a machine that lists have is not called absent", "n%s", PQgetvalue(r, k, 0));
+		always(!cloud_lists_all(tail != NULL ? tail + 1 : ref),
+		    "a machine that lists have is not called absent", "n%s", PQgetvalue(r, k, 0));
 	}
 	PQclear(r);
 }
@@ -65,13 +77,18 @@ static void check_alarms(void)
 {
 	char sql[500];
 
-	snprintf(sql, sizeof(sql), "SELECT string_agg(e.entity_id || ' is n' || n.id || ': ' || e.why, '; ') FROM event e JOIN node n "
-	    "ON n.ref IS NOT NULL AND e.entity_id = (SELECT p.provider FROM pool p WHERE p.id = n.pool_id) || '/' || n.ref "
-	    "WHERE e.event = 'ORPHAN' AND (n.ended_us IS NULL OR n.ended_us > e.at_us + %" PRId64 ")", world.skew_max);
+	snprintf(sql, sizeof(sql),
+	    "SELECT string_agg(e.entity_id || ' is n' || n.id || ': ' || e.why, '; ') FROM event e "
+	    "JOIN node n "
+	    "ON n.ref IS NOT NULL AND e.entity_id = (SELECT p.provider FROM pool p WHERE p.id = "
+	    "n.pool_id) || '/' || n.ref "
+	    "WHERE e.event = 'ORPHAN' AND (n.ended_us IS NULL OR n.ended_us > e.at_us + %" PRId64
+	    ")",
+	    world.skew_max);
 	check_none_now("what a row stands for is nobody's leak", sql);
 }
 
-/* ---- notices ----------------------------------------------------------------------------------- */
+/* ---- notices --------------------------------------------------------------------------------- */
 
 #define NODES_MAX 1024
 
@@ -79,86 +96,112 @@ static void check_alarms(void)
 static void check_deadlines(void)
 {
 	static int64_t told[NODES_MAX]; /* by the node's number; 0 = none yet */
-	PGresult *r = check_rows("SELECT node_id, deadline_us FROM notice WHERE kind = 'interruption' AND deadline_us > 0 ORDER BY 1");
+	PGresult *r = check_rows("SELECT node_id, deadline_us FROM notice WHERE kind = "
+				 "'interruption' AND deadline_us > 0 ORDER BY 1");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int k = 0; k < PQntuples(r); k++) {
-		int64_t node = strtoll(PQgetvalue(r, k, 0), NULL, 10), deadline = strtoll(PQgetvalue(r, k, 1), NULL, 10);
+		int64_t node = strtoll(PQgetvalue(r, k, 0), NULL, 10),
+			deadline = strtoll(PQgetvalue(r, k, 1), NULL, 10);
 
-		if (node >= NODES_MAX)
+		if (node >= NODES_MAX) {
 			continue;
-		always(told[node] == 0 || deadline <= told[node], "a deadline that was told is not put off", "n%" PRId64 ": by %" PRId64 " ms", node,
-		    (deadline - told[node]) / 1000);
+		}
+		always(told[node] == 0 || deadline <= told[node],
+		    "a deadline that was told is not put off", "n%" PRId64 ": by %" PRId64 " ms",
+		    node, (deadline - told[node]) / 1000);
 		told[node] = told[node] == 0 ? deadline : MIN(told[node], deadline);
 	}
 	PQclear(r);
 }
 
-/* Whoever is told that its machine ends, or starts again, leaves it: within a few passes of one leader, whatever becomes of clouds and agents. */
+/* Whoever is told that its machine ends, or starts again, leaves it: within a few passes of one
+ * leader, whatever becomes of clouds and agents. */
 static void check_noticed(void)
 {
 	static int64_t since[NODES_MAX];
-	bool open[NODES_MAX] = {false};
+	bool open[NODES_MAX] = { false };
 	int64_t steady = leaders_steady_since();
-	PGresult *r = check_rows("SELECT n.id, n.state FROM node n WHERE n.state IN ('BOOTING', 'READY') AND EXISTS (SELECT FROM notice o WHERE o.node_id = n.id "
-	    "AND o.kind <> 'rebalance') ORDER BY 1");
+	PGresult *r = check_rows("SELECT n.id, n.state FROM node n WHERE n.state IN ('BOOTING', "
+				 "'READY') AND EXISTS (SELECT FROM notice o WHERE o.node_id = n.id "
+				 "AND o.kind <> 'rebalance') ORDER BY 1");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int k = 0; k < PQntuples(r); k++) {
 		int64_t node = strtoll(PQgetvalue(r, k, 0), NULL, 10);
 
-		if (node >= NODES_MAX)
+		if (node >= NODES_MAX) {
 			continue;
+		}
 		open[node] = true;
 		since[node] = since[node] == 0 ? world_now() : since[node];
-		always(steady == 0 || MAX(since[node], steady) + 240 * SPOT_US_PER_S > world_now(), "who is told of an end leaves", "n%" PRId64 " is %s, for %" PRId64 " s", node,
+		always(steady == 0 || MAX(since[node], steady) + 240 * SPOT_US_PER_S > world_now(),
+		    "who is told of an end leaves", "n%" PRId64 " is %s, for %" PRId64 " s", node,
 		    PQgetvalue(r, k, 1), (world_now() - since[node]) / SPOT_US_PER_S);
 	}
-	for (size_t k = 0; k < NODES_MAX; k++)
+	for (size_t k = 0; k < NODES_MAX; k++) {
 		since[k] = open[k] ? since[k] : 0;
+	}
 	PQclear(r);
 }
 
-/* When a machine is taken its cloud knows; by the rows it is not much later: a quarter of an hour for words that are told again. */
+/* When a machine is taken its cloud knows; by the rows it is not much later: a quarter of an hour
+ * for words that are told again. */
 static void check_taken(const struct cloud_instance *all, size_t n)
 {
-	PGresult *r = check_rows("SELECT o.node_id, o.deadline_us, n.ref FROM notice o JOIN node n ON n.id = o.node_id JOIN pool p ON p.id = n.pool_id "
-	    "WHERE o.kind = 'interruption' AND n.ref IS NOT NULL AND p.provider <> 'coreweave' ORDER BY 1");
+	PGresult *r = check_rows("SELECT o.node_id, o.deadline_us, n.ref FROM notice o JOIN node n "
+				 "ON n.id = o.node_id JOIN pool p ON p.id = n.pool_id "
+				 "WHERE o.kind = 'interruption' AND n.ref IS NOT NULL AND "
+				 "p.provider <> 'coreweave' ORDER BY 1");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int k = 0; k < PQntuples(r); k++) {
 		const struct cloud_instance *i = instance_of(all, n, PQgetvalue(r, k, 2));
 		int64_t deadline = strtoll(PQgetvalue(r, k, 1), NULL, 10);
 
-		always(i == NULL || i->notice_us == 0 || deadline <= i->taken_us + 900 * SPOT_US_PER_S + world.skew_max, "a deadline is the cloud's",
-		    "n%s: %" PRId64 " s too late", PQgetvalue(r, k, 0), i != NULL ? (deadline - i->taken_us) / SPOT_US_PER_S : 0);
+		always(i == NULL || i->notice_us == 0 ||
+			deadline <= i->taken_us + 900 * SPOT_US_PER_S + world.skew_max,
+		    "a deadline is the cloud's", "n%s: %" PRId64 " s too late", PQgetvalue(r, k, 0),
+		    i != NULL ? (deadline - i->taken_us) / SPOT_US_PER_S : 0);
 	}
 	PQclear(r);
 }
 
-/* Ended by its cloud it may cost nothing, ended by us it does: until its time is over it is left alone. Of a notice that came as it was given back nobody
- * knew who decided that. */
+/* Ended by its cloud it may cost nothing, ended by us it does: until its time is over it is left
+ * alone. Of a notice that came as it was given back nobody knew who decided that. */
 static void check_left(void)
 {
 	char sql[600];
 
-	snprintf(sql, sizeof(sql), "SELECT string_agg('n' || n.id || ' ' || (n.drain_deadline_us - e.at_us) / 1000000 || ' s before: ' || e.why, '; ') "
-	    "FROM node n JOIN pool p ON p.id = n.pool_id AND p.market = 'spot' JOIN event e ON e.node_id = n.id AND e.entity = 'node' AND e.was = 'DRAINING' "
-	    "AND e.now = 'TERMINATING' AND e.event = 'RELEASE' JOIN notice o ON o.node_id = n.id AND o.kind = 'interruption' AND o.heard_us < e.at_us - 2000000 "
-	    "WHERE e.at_us < n.drain_deadline_us - %" PRId64, world.skew_max);
+	snprintf(sql, sizeof(sql),
+	    "SELECT string_agg('n' || n.id || ' ' || (n.drain_deadline_us - e.at_us) / 1000000 || "
+	    "' s before: ' || e.why, '; ') "
+	    "FROM node n JOIN pool p ON p.id = n.pool_id AND p.market = 'spot' JOIN event e ON "
+	    "e.node_id = n.id AND e.entity = 'node' AND e.was = 'DRAINING' "
+	    "AND e.now = 'TERMINATING' AND e.event = 'RELEASE' JOIN notice o ON o.node_id = n.id "
+	    "AND o.kind = 'interruption' AND o.heard_us < e.at_us - 2000000 "
+	    "WHERE e.at_us < n.drain_deadline_us - %" PRId64,
+	    world.skew_max);
 	check_none_now("what its cloud takes is left to it", sql);
 }
 
-/* ---- jobs -------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 /* A planned move asks its program to save; who cannot is not moved. */
 static void check_asked(void)
 {
-	check_none("who moves has saved", "SELECT string_agg('j' || j.id || ' saves nothing: ' || e.why, '; ') FROM event e JOIN job j ON j.id = e.job_id "
-	    "WHERE e.entity = 'job' AND e.event = 'MOVE' AND e.why ~ '^moves' AND j.spec->'checkpoint'->>'path' IS NULL");
-	check_none("who moves has saved", "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' was not asked to: ' || e.why, '; ') FROM event e "
-	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.desired = 'kill' "
-	    "WHERE e.entity = 'job' AND (e.event = 'MOVE' OR (e.event = 'BUDGET' AND e.now = 'DRAINING'))");
+	check_none("who moves has saved",
+	    "SELECT string_agg('j' || j.id || ' saves nothing: ' || e.why, '; ') FROM event e JOIN "
+	    "job j ON j.id = e.job_id "
+	    "WHERE e.entity = 'job' AND e.event = 'MOVE' AND e.why ~ '^moves' AND "
+	    "j.spec->'checkpoint'->>'path' IS NULL");
+	check_none("who moves has saved",
+	    "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' was not asked to: ' || "
+	    "e.why, '; ') FROM event e "
+	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL JOIN "
+	    "attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.desired = 'kill' "
+	    "WHERE e.entity = 'job' AND (e.event = 'MOVE' OR (e.event = 'BUDGET' AND e.now = "
+	    "'DRAINING'))");
 }
 
 /* Where nothing went wrong since, what was done is stored before it goes on elsewhere. */
@@ -167,33 +210,54 @@ static void check_moved(void)
 	int64_t harm = MAX(world.harm_until, world.taken_until);
 	char sql[1000];
 
-	if (world.skew_max != 0 || harm >= world_now())
+	if (world.skew_max != 0 || harm >= world_now()) {
 		return;
-	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' ' || a.exit_reason || ': ' || e.why, '; ') FROM event e "
-	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL AND j.spec->'checkpoint'->>'path' IS NOT NULL "
-	    "JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.settled AND a.exit_reason IN ('drained', 'killed') "
-	    "AND a.started_us + 60000000 < e.at_us WHERE e.entity = 'job' AND (e.event = 'MOVE' OR (e.event = 'BUDGET' AND e.now = 'DRAINING')) AND e.at_us > %" PRId64 " AND NOT EXISTS (SELECT FROM checkpoint c "
-	    "WHERE c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = 'COMMITTED' AND c.committed_us > e.at_us)", harm);
+	}
+	snprintf(sql, sizeof(sql),
+	    "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' ' || a.exit_reason || ': ' "
+	    "|| e.why, '; ') FROM event e "
+	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL AND "
+	    "j.spec->'checkpoint'->>'path' IS NOT NULL "
+	    "JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.settled AND "
+	    "a.exit_reason IN ('drained', 'killed') "
+	    "AND a.started_us + 60000000 < e.at_us WHERE e.entity = 'job' AND (e.event = 'MOVE' OR "
+	    "(e.event = 'BUDGET' AND e.now = 'DRAINING')) AND e.at_us > %" PRId64
+	    " AND NOT EXISTS (SELECT FROM checkpoint c "
+	    "WHERE c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = "
+	    "'COMMITTED' AND c.committed_us > e.at_us)",
+	    harm);
 	check_none_now("who moves has saved", sql);
 }
 
-/* What ran on a machine is the job's next state before the machine is given back: it may begin again there. */
+/* What ran on a machine is the job's next state before the machine is given back: it may begin
+ * again there. */
 static void check_given_back(void)
 {
-	check_none("a machine is given back after what ran there is settled", "SELECT string_agg('n' || e.node_id || ' before ' || s.event || ' of j' || a.job_id, '; ') "
-	    "FROM event e JOIN attempt a ON a.node_id = e.node_id JOIN event s ON s.entity = 'job' AND s.job_id = a.job_id AND s.epoch = a.epoch AND s.id > e.id "
-	    "AND s.event IN ('STOPPED', 'EXITED_OK', 'EXITED_BAD', 'RETRY') WHERE e.entity = 'node' AND e.event = 'RELEASE' AND e.now = 'TERMINATING'");
+	check_none("a machine is given back after what ran there is settled",
+	    "SELECT string_agg('n' || e.node_id || ' before ' || s.event || ' of j' || a.job_id, "
+	    "'; ') "
+	    "FROM event e JOIN attempt a ON a.node_id = e.node_id JOIN event s ON s.entity = 'job' "
+	    "AND s.job_id = a.job_id AND s.epoch = a.epoch AND s.id > e.id "
+	    "AND s.event IN ('STOPPED', 'EXITED_OK', 'EXITED_BAD', 'RETRY') WHERE e.entity = "
+	    "'node' AND e.event = 'RELEASE' AND e.now = 'TERMINATING'");
 }
 
-/* While the others of a gang are held, a rank that was refused or lost is sought again: half of the hold is more than it takes. */
+/* While the others of a gang are held, a rank that was refused or lost is sought again: half of the
+ * hold is more than it takes. */
 static void check_refilled(void)
 {
 	char sql[900];
 
-	snprintf(sql, sizeof(sql), "SELECT string_agg('g' || g.id || ' rank ' || m.gang_rank, '; ') FROM gang g JOIN node m ON m.gang_id = g.id WHERE g.token IS NULL "
-	    "AND g.state = 'RELEASED' AND g.why LIKE '%%came within the hold%%' AND m.ended_us < g.ended_us - 510000000 - %" PRId64 " AND NOT EXISTS (SELECT FROM node l "
-	    "WHERE l.gang_id = g.id AND l.gang_rank = m.gang_rank AND l.id > m.id) AND NOT EXISTS (SELECT FROM node o WHERE o.gang_id = g.id "
-	    "AND o.gang_rank <> m.gang_rank AND (o.launched_us IS NULL OR o.launched_us > g.ended_us - 510000000 OR o.ended_us < g.ended_us))", world.skew_max);
+	snprintf(sql, sizeof(sql),
+	    "SELECT string_agg('g' || g.id || ' rank ' || m.gang_rank, '; ') FROM gang g JOIN node "
+	    "m ON m.gang_id = g.id WHERE g.token IS NULL "
+	    "AND g.state = 'RELEASED' AND g.why LIKE '%%came within the hold%%' AND m.ended_us < "
+	    "g.ended_us - 510000000 - %" PRId64 " AND NOT EXISTS (SELECT FROM node l "
+	    "WHERE l.gang_id = g.id AND l.gang_rank = m.gang_rank AND l.id > m.id) AND NOT EXISTS "
+	    "(SELECT FROM node o WHERE o.gang_id = g.id "
+	    "AND o.gang_rank <> m.gang_rank AND (o.launched_us IS NULL OR o.launched_us > "
+	    "g.ended_us - 510000000 OR o.ended_us < g.ended_us))",
+	    world.skew_max);
 	check_none_now("a rank is sought again while the others are held", sql);
 }
 
@@ -202,63 +266,87 @@ static void check_logs(void)
 {
 	char sql[500];
 
-	check_none("a log is what its program wrote", "SELECT string_agg('j' || job_id || ' epoch ' || epoch || ' rank ' || rank || ' at ' || at_offset, '; ') "
+	check_none("a log is what its program wrote",
+	    "SELECT string_agg('j' || job_id || ' epoch ' || epoch || ' rank ' || rank || ' at ' "
+	    "|| at_offset, '; ') "
 	    "FROM job_log WHERE at_offset <> 0 OR bytes <> 'hello\n'::bytea");
 	/* It ran for minutes, and its end was heard. */
-	snprintf(sql, sizeof(sql), "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank, '; ') FROM attempt a "
-	    "WHERE a.exit_reason = 'ok' AND a.ended_us - a.started_us > 300000000 + %" PRId64 "::int8 AND NOT EXISTS (SELECT FROM job_log l "
-	    "WHERE (l.job_id, l.epoch, l.rank) = (a.job_id, a.epoch, a.rank))", world.skew_max);
+	snprintf(sql, sizeof(sql),
+	    "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank, '; "
+	    "') FROM attempt a "
+	    "WHERE a.exit_reason = 'ok' AND a.ended_us - a.started_us > 300000000 + %" PRId64
+	    "::int8 AND NOT EXISTS (SELECT FROM job_log l "
+	    "WHERE (l.job_id, l.epoch, l.rank) = (a.job_id, a.epoch, a.rank))",
+	    world.skew_max);
 	check_none_now("a log is what its program wrote", sql);
 }
 
 /* A time in a row is of something that was written down when it happened. */
 static void check_dated(void)
 {
-	check_none("what did not happen has no time", "SELECT string_agg(x.what, '; ') FROM ("
+	check_none("what did not happen has no time",
+	    "SELECT string_agg(x.what, '; ') FROM ("
 	    "SELECT 'n' || n.id || ' was ready' AS what FROM node n WHERE n.ready_us IS NOT NULL "
 	    "AND NOT EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'READY') "
-	    "UNION ALL SELECT 'n' || e.node_id || ' was under suspicion' FROM event e WHERE e.event IN ('SUSPECTED', 'HEALTHY') GROUP BY e.node_id "
-	    "HAVING count(*) FILTER (WHERE e.event = 'HEALTHY') > count(*) FILTER (WHERE e.event = 'SUSPECTED') "
-	    "UNION ALL SELECT ref || ' was asked to end' FROM orphan o WHERE o.terminate_us IS NOT NULL AND NOT EXISTS (SELECT FROM event e "
-	    "WHERE e.event IN ('ORPHAN_ENDED', 'LEFTOVER') AND e.entity_id = o.provider || '/' || o.ref) "
-	    "UNION ALL SELECT 'gang ' || g.id || ' served' FROM gang g WHERE g.served_us IS NOT NULL AND NOT EXISTS (SELECT FROM attempt a "
+	    "UNION ALL SELECT 'n' || e.node_id || ' was under suspicion' FROM event e WHERE "
+	    "e.event IN ('SUSPECTED', 'HEALTHY') GROUP BY e.node_id "
+	    "HAVING count(*) FILTER (WHERE e.event = 'HEALTHY') > count(*) FILTER (WHERE e.event = "
+	    "'SUSPECTED') "
+	    "UNION ALL SELECT ref || ' was asked to end' FROM orphan o WHERE o.terminate_us IS NOT "
+	    "NULL AND NOT EXISTS (SELECT FROM event e "
+	    "WHERE e.event IN ('ORPHAN_ENDED', 'LEFTOVER') AND e.entity_id = o.provider || '/' || "
+	    "o.ref) "
+	    "UNION ALL SELECT 'gang ' || g.id || ' served' FROM gang g WHERE g.served_us IS NOT "
+	    "NULL AND NOT EXISTS (SELECT FROM attempt a "
 	    "JOIN node n ON n.id = a.node_id WHERE n.gang_id = g.id)) x");
 }
 
-/* ---- prices ------------------------------------------------------------------------------------ */
+/* ---- prices ---------------------------------------------------------------------------------- */
 
 /* Each price of a line is one that the cloud had for that machine, sooner or later. */
 static void check_costs(void)
 {
-	PGresult *r = check_rows("SELECT DISTINCT l.node_id, n.ref, p.provider, l.price_micros FROM ledger l JOIN node n ON n.id = l.node_id "
-	    "JOIN pool p ON p.id = n.pool_id WHERE n.ref IS NOT NULL AND p.provider IN ('aws', 'lambda', 'azure', 'gcp') ORDER BY 1, 4");
+	PGresult *r = check_rows("SELECT DISTINCT l.node_id, n.ref, p.provider, l.price_micros "
+				 "FROM ledger l JOIN node n ON n.id = l.node_id "
+				 "JOIN pool p ON p.id = n.pool_id WHERE n.ref IS NOT NULL AND "
+				 "p.provider IN ('aws', 'lambda', 'azure', 'gcp') ORDER BY 1, 4");
 
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int k = 0; k < PQntuples(r); k++) {
 		const char *ref = PQgetvalue(r, k, 1), *tail = strrchr(ref, '/');
 
-		always(cloud_costs(tail != NULL ? tail + 1 : ref, strtoll(PQgetvalue(r, k, 3), NULL, 10)), "a price is the cloud's", "n%s, %s at %s, is billed at %s",
-		    PQgetvalue(r, k, 0), PQgetvalue(r, k, 1), PQgetvalue(r, k, 2), PQgetvalue(r, k, 3));
+		always(cloud_costs(tail != NULL ? tail + 1 : ref,
+			   strtoll(PQgetvalue(r, k, 3), NULL, 10)),
+		    "a price is the cloud's", "n%s, %s at %s, is billed at %s", PQgetvalue(r, k, 0),
+		    PQgetvalue(r, k, 1), PQgetvalue(r, k, 2), PQgetvalue(r, k, 3));
 	}
 	PQclear(r);
 }
 
-/* ---- when -------------------------------------------------------------------------------------- */
+/* ---- when ------------------------------------------------------------------------------------ */
 
 /* It tells that a machine may be taken some day: nobody has to leave. */
 static void check_recommended(void)
 {
-	check_none("who is recommended to leave stays", "SELECT string_agg('n' || n.id, '; ') FROM event e JOIN node n ON n.id = e.node_id WHERE e.event = 'NOTICE' "
-	    "AND e.now = 'DRAINING' AND NOT EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance')");
+	check_none("who is recommended to leave stays",
+	    "SELECT string_agg('n' || n.id, '; ') FROM event e JOIN node n ON n.id = e.node_id "
+	    "WHERE e.event = 'NOTICE' "
+	    "AND e.now = 'DRAINING' AND NOT EXISTS (SELECT FROM notice o WHERE o.node_id = n.id "
+	    "AND o.kind <> 'rebalance')");
 }
 
-/* Its first word that it runs says when. (What a clock behind wrote down is put right, and its event stays.) */
+/* Its first word that it runs says when. (What a clock behind wrote down is put right, and its
+ * event stays.) */
 static void check_begun(void)
 {
-	if (world.skew_behind > 0)
+	if (world.skew_behind > 0) {
 		return;
-	check_none("an attempt begins once", "SELECT string_agg('j' || a.job_id || '/' || a.epoch || '/' || a.rank, '; ') FROM attempt a WHERE a.started_us > (SELECT e.at_us "
-	    "FROM event e WHERE e.entity = 'attempt' AND e.job_id = a.job_id AND e.epoch = a.epoch AND e.node_id = a.node_id AND e.now = 'RUNNING' ORDER BY e.id LIMIT 1)");
+	}
+	check_none("an attempt begins once",
+	    "SELECT string_agg('j' || a.job_id || '/' || a.epoch || '/' || a.rank, '; ') FROM "
+	    "attempt a WHERE a.started_us > (SELECT e.at_us "
+	    "FROM event e WHERE e.entity = 'attempt' AND e.job_id = a.job_id AND e.epoch = a.epoch "
+	    "AND e.node_id = a.node_id AND e.now = 'RUNNING' ORDER BY e.id LIMIT 1)");
 }
 
 void check_told(void)
@@ -271,7 +359,8 @@ void check_told(void)
 	check_moved();
 }
 
-/* The cloud named a machine in its reply that it never made, and a row of this launch holds that name. */
+/* The cloud named a machine in its reply that it never made, and a row of this launch holds that
+ * name. */
 static bool launch_named_nothing(const PGresult *r, const struct cloud_instance *all, size_t n)
 {
 	for (int k = 0; k < PQntuples(r); k++) {
@@ -288,24 +377,32 @@ static bool launch_named_nothing(const PGresult *r, const struct cloud_instance 
 	return false;
 }
 
-/* A machine that EC2 made while its row was open belongs to that row, however short its life: both carry the launch token. The exception is a
- * message that came twice, of which EC2 answered the first copy with machines that it did not make: the rows hold those names. EC2 itself
- * answers one token with one set of machines. What the second copy made is the sweeper's, if it lives until a sweep (check_second). */
+/* A machine that EC2 made while its row was open belongs to that row, however short its life: both
+ * carry the launch token. The exception is a message that came twice, of which EC2 answered the
+ * first copy with machines that it did not make: the rows hold those names. EC2 itself answers one
+ * token with one set of machines. What the second copy made is the sweeper's, if it lives until a
+ * sweep (check_second). */
 static void check_found(const struct cloud_instance *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		char launched[24];
-		const char *params[] = {all[i].ref, all[i].token != NULL ? all[i].token : "", launched};
+		const char *params[] = { all[i].ref, all[i].token != NULL ? all[i].token : "",
+			launched };
 		PGresult *r;
 
 		if (!str_same(all[i].cloud, "aws")) {
 			continue;
 		}
-		snprintf(launched, sizeof(launched), "%" PRId64, all[i].launched_us + world.skew_max);
-		r = PQexecParams(store_conn(), "SELECT id, ref FROM node WHERE token = $2 AND (ended_us IS NULL OR ended_us > $3) AND NOT EXISTS (SELECT FROM node o WHERE o.ref = $1 "
-		    "UNION ALL SELECT FROM orphan o WHERE o.ref = $1)", 3, NULL, params, NULL, NULL, 0);
+		snprintf(launched, sizeof(launched), "%" PRId64,
+		    all[i].launched_us + world.skew_max);
+		r = PQexecParams(store_conn(),
+		    "SELECT id, ref FROM node WHERE token = $2 AND (ended_us IS NULL OR ended_us > "
+		    "$3) AND NOT EXISTS (SELECT FROM node o WHERE o.ref = $1 "
+		    "UNION ALL SELECT FROM orphan o WHERE o.ref = $1)",
+		    3, NULL, params, NULL, NULL, 0);
 		assert(PQresultStatus(r) == PGRES_TUPLES_OK);
-		always(PQntuples(r) == 0 || launch_named_nothing(r, all, n), "every machine's life is billed whole", "%s of n%s is nobody's", all[i].id,
+		always(PQntuples(r) == 0 || launch_named_nothing(r, all, n),
+		    "every machine's life is billed whole", "%s of n%s is nobody's", all[i].id,
 		    PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
 		PQclear(r);
 	}

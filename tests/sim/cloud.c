@@ -19,16 +19,19 @@
 
 struct sim sim;
 
-/* ---- machines ---------------------------------------------------------------------------------- */
+/* ---- machines -------------------------------------------------------------------------------- */
 
 void agent_start(struct inst *i)
 {
-	struct host_spec s = {.id = i->id, .user_data = {i->user_data, i->user_data_n}, .gpus = i->pool->type->gpus,
-	    .gpu = i->pool->type->gpu};
+	struct host_spec s = { .id = i->id,
+		.user_data = { i->user_data, i->user_data_n },
+		.gpus = i->pool->type->gpus,
+		.gpu = i->pool->type->gpu };
 
 	i->agent_started = true;
-	if (cloud_ops(i->cloud)->imds && !i->metadata_off)
+	if (cloud_ops(i->cloud)->imds && !i->metadata_off) {
 		imds_open(i);
+	}
 	s.imds_port = i->imds_port;
 	host_boot(&s);
 }
@@ -38,14 +41,18 @@ void cloud_unheeded(const char *job, const char *id)
 	always(job == NULL, "a notice is heeded", "%s runs on %s to its end", job, id);
 }
 
-/* Two minutes are enough for any program here to save and to stop: its agent hears on the machine itself, whatever becomes
- * of messages to others, and tries many times. Half a minute is, where nothing went wrong. */
+/* Two minutes are enough for any program here to save and to stop: its agent hears on the machine
+ * itself, whatever becomes of messages to others, and tries many times. Half a minute is, where
+ * nothing went wrong. */
 static void check_heeded(const struct inst *i)
 {
-	bool aws = i->cloud == CLOUD_AWS, told = i->notice_us != 0 && (aws || i->cloud == CLOUD_GCP || i->cloud == CLOUD_AZURE);
+	bool aws = i->cloud == CLOUD_AWS,
+	     told = i->notice_us != 0 && (aws || i->cloud == CLOUD_GCP || i->cloud == CLOUD_AZURE);
 
-	if (!told || sim_wall(&sim) < i->notice_us + (aws ? 110 : 25) * SPOT_US_PER_S || (!aws && world.harm_until >= i->notice_us))
+	if (!told || sim_wall(&sim) < i->notice_us + (aws ? 110 : 25) * SPOT_US_PER_S ||
+	    (!aws && world.harm_until >= i->notice_us)) {
 		return;
+	}
 	sometimes("a notice had time to be heeded");
 	cloud_unheeded(host_unheeding(i->id, i->notice_us), i->id);
 }
@@ -62,11 +69,12 @@ void cloud_guest_off(const char *id)
 {
 	struct inst *i = inst_find(&sim, id);
 
-	if (i != NULL)
+	if (i != NULL) {
 		inst_guest_off(i);
+	}
 }
 
-/* ---- opening ------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void bucket_add(void)
 {
@@ -85,13 +93,13 @@ static void key_add(void)
 
 	l->keys = realloc(l->keys, (l->keys_n + 1) * sizeof(*l->keys));
 	assert(l->keys != NULL);
-	l->keys[l->keys_n++] = (struct lambda_ssh_key){dup_text("key-1"), dup_text("spotbroker"),
-	    dup_text(SSH_KEY)};
+	l->keys[l->keys_n++] =
+	    (struct lambda_ssh_key){ dup_text("key-1"), dup_text("spotbroker"), dup_text(SSH_KEY) };
 }
 
 void cloud_open(const char *dir)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	sim.conf = sim_conf_default();
 	sim.conf.dir = dir;
@@ -108,7 +116,8 @@ void cloud_open(const char *dir)
 		fprintf(stderr, "sim: clouds: %s\n", err.text);
 		exit(1);
 	}
-	(void)gcp_google_key(sim.gcp); /* a key takes longer than a machine's life here; no seed needs one of its own */
+	/* a key takes longer than a machine's life here; no seed needs one of its own */
+	(void)gcp_google_key(sim.gcp);
 	bucket_add();
 	key_add();
 	azure_network();
@@ -123,7 +132,7 @@ void cloud_seed(uint64_t seed)
 
 void cloud_files(const char *dir)
 {
-	static const char *const folders[] = {"s3", "blobs"};
+	static const char *const folders[] = { "s3", "blobs" };
 	char path[512];
 
 	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
@@ -133,7 +142,7 @@ void cloud_files(const char *dir)
 	sim.conf.dir = dup_text(dir);
 }
 
-/* ---- what happens ------------------------------------------------------------------------------------- */
+/* ---- what happens ---------------------------------------------------------------------------- */
 
 static struct inst *any_of(bool (*wants)(const struct inst *i))
 {
@@ -141,8 +150,10 @@ static struct inst *any_of(bool (*wants)(const struct inst *i))
 	uint64_t n = 0;
 
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
-		if (i->state == INST_RUNNING && wants(i) && !other_is(i) && rng_below(&world.dice, ++n) == 0)
+		if (i->state == INST_RUNNING && wants(i) && !other_is(i) &&
+		    rng_below(&world.dice, ++n) == 0) {
 			found = i;
+		}
 	}
 	return found;
 }
@@ -164,7 +175,7 @@ struct inst *cloud_any(bool spot)
 
 void cloud_post(const char *path, json_t *body)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	json_t *doc = json_pack("[{s:s, s:o}]", "post", path, "body", body);
 
 	if (!control_apply(&sim, doc, &err)) {
@@ -194,8 +205,9 @@ static void stock_minute(void)
 		memmove(held, held + 1, --held_n * sizeof(held[0]));
 		return;
 	}
-	if (i == NULL)
+	if (i == NULL) {
 		return;
+	}
 	snprintf(held[held_n++], 256, "%s", pool_text(i->pool, side_name(i->side), text));
 	trace("cloud %s is sold out", text);
 	cloud_post("/stock", json_pack("{s:s, s:i}", "pool", text, "count", 0));
@@ -208,8 +220,9 @@ static void price_minute(void)
 	char text[256];
 	double usd = (double)dice_us(100, 20000) / 1000.0;
 
-	if (i == NULL)
+	if (i == NULL) {
 		return;
+	}
 	trace("cloud %s costs %.3f", pool_text(i->pool, "spot", text), usd);
 	cloud_post("/price", json_pack("{s:s, s:f}", "pool", text, "usd", usd));
 	sometimes("a price jumped");
@@ -221,11 +234,15 @@ static void gang_dear_minute(struct inst *i)
 	int64_t micros = price_at(&i->pool->price[i->side], world_now());
 	char text[256];
 
-	if (micros < 3000000)
-		cloud_post("/price", json_pack("{s:s, s:f}", "pool", pool_text(i->pool, side_name(i->side), text), "usd", (double)micros / 1e5));
+	if (micros < 3000000) {
+		cloud_post("/price",
+		    json_pack("{s:s, s:f}", "pool", pool_text(i->pool, side_name(i->side), text),
+			"usd", (double)micros / 1e5));
+	}
 	trace("cloud kills %s, of a gang that gathers, where it costs %" PRId64, i->id, micros);
 	sometimes("a machine of a gang that gathers became dear and died");
-	inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
+	inst_end(i, "kill", "Server.InternalError",
+	    "Server.InternalError: Internal error on launch");
 }
 
 static void lag_minute(void)
@@ -233,10 +250,13 @@ static void lag_minute(void)
 	sim.conf.lag_us = rng_below(&world.dice, 3) == 0 ? dice_us(0, 90 * SPOT_US_PER_S) : 0;
 }
 
-/* The launch token, or at a cloud without tokens the name that it was given; Google keeps it as a label, Azure as a tag. */
+/* The launch token, or at a cloud without tokens the name that it was given; Google keeps it as a
+ * label, Azure as a tag. */
 static const char *token_of(const struct inst *i)
 {
-	const char *label = i->cloud == CLOUD_GCP || i->cloud == CLOUD_AZURE ? inst_tag(i, "spotbroker-token") : NULL;
+	const char *label = i->cloud == CLOUD_GCP || i->cloud == CLOUD_AZURE
+	    ? inst_tag(i, "spotbroker-token")
+	    : NULL;
 
 	return label != NULL ? label : i->token != NULL ? i->token : i->name;
 }
@@ -249,21 +269,32 @@ static struct inst *unheard(void)
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
 		const char *token = token_of(i);
 
-		if (i->cloud == CLOUD_COREWEAVE || other_is(i) || i->state == INST_GONE || i->state == INST_SHUTTING || token == NULL)
+		if (i->cloud == CLOUD_COREWEAVE || other_is(i) || i->state == INST_GONE ||
+		    i->state == INST_SHUTTING || token == NULL) {
 			continue;
-		snprintf(sql, sizeof(sql), "SELECT count(*) FROM node WHERE state IN ('LAUNCHING', 'UNKNOWN') AND '%s' IN (token, name)", token);
-		if (check_value(sql) > 0)
+		}
+		snprintf(sql, sizeof(sql),
+		    "SELECT count(*) FROM node WHERE state IN ('LAUNCHING', 'UNKNOWN') AND '%s' IN "
+		    "(token, name)",
+		    token);
+		if (check_value(sql) > 0) {
 			return i;
+		}
 	}
 	return NULL;
 }
 
 /* The machine of one rank while all ranks run. */
-#define GANG_RUNS "SELECT n.ref FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch JOIN node n ON n.id = a.node_id " \
-	"WHERE j.num_nodes > 1 AND j.state = 'RUNNING' AND n.state = 'READY' AND j.num_nodes = (SELECT count(*) FROM attempt o WHERE o.job_id = j.id " \
+#define GANG_RUNS \
+	"SELECT n.ref FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch JOIN " \
+	"node n ON n.id = a.node_id " \
+	"WHERE j.num_nodes > 1 AND j.state = 'RUNNING' AND n.state = 'READY' AND j.num_nodes = " \
+	"(SELECT count(*) FROM attempt o WHERE o.job_id = j.id " \
 	"AND o.epoch = j.epoch AND o.ended_us IS NULL AND o.phase = 'RUNNING') ORDER BY n.id"
 /* One while the others are still to come, where they may cost no more than so much. */
-#define GANG_GATHERS "SELECT n.ref FROM gang g JOIN job j ON j.id = g.job_id AND j.budget_micros IS NOT NULL JOIN node n ON n.gang_id = g.id " \
+#define GANG_GATHERS \
+	"SELECT n.ref FROM gang g JOIN job j ON j.id = g.job_id AND j.budget_micros IS NOT NULL " \
+	"JOIN node n ON n.gang_id = g.id " \
 	"WHERE g.state = 'ACQUIRING' AND n.state IN ('BOOTING', 'READY') ORDER BY n.id"
 
 static struct inst *gang_any(const char *refs)
@@ -273,8 +304,11 @@ static struct inst *gang_any(const char *refs)
 	const char *ref = n > 0 ? PQgetvalue(r, (int)rng_below(&world.dice, (uint64_t)n), 0) : "";
 	struct inst *i = sim.insts;
 
-	while (i != NULL && (i->state != INST_RUNNING || !str_same(i->cloud == CLOUD_AZURE ? i->name : i->id, ref)))
+	while (i != NULL &&
+	    (i->state != INST_RUNNING ||
+		!str_same(i->cloud == CLOUD_AZURE ? i->name : i->id, ref))) {
 		i = i->next;
+	}
 	PQclear(r);
 	return i;
 }
@@ -282,8 +316,9 @@ static struct inst *gang_any(const char *refs)
 /* Of one machine or one cloud's answers: who waits for these may wait for so long. */
 static bool felt(bool hit)
 {
-	if (hit)
+	if (hit) {
 		world.taken_until = world_now() + 600 * SPOT_US_PER_S;
+	}
 	return hit;
 }
 
@@ -291,24 +326,31 @@ void cloud_launch_unknown(void)
 {
 	struct inst *i;
 
-	if (!felt(DICE(unheard_end)) || (i = unheard()) == NULL)
+	if (!felt(DICE(unheard_end)) || (i = unheard()) == NULL) {
 		return;
+	}
 	trace("cloud kills %s, of which nobody has heard", i->id);
 	sometimes("an instance died before its launch was known");
-	inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
+	inst_end(i, "kill", "Server.InternalError",
+	    "Server.InternalError: Internal error on launch");
 	/* Who looks for it by lists does not find it for a while, and may launch it again. */
-	if (rng_below(&world.dice, 2) == 0)
+	if (rng_below(&world.dice, 2) == 0) {
 		sim.conf.lag_us = dice_us(10, 60) * SPOT_US_PER_S;
+	}
 }
 
 /* It is taken while things still go wrong. */
 static void recommend_minute(void)
 {
-	int64_t left = SIM_T0 + world.conf.minutes * 60 * SPOT_US_PER_S - world_now() - 180 * SPOT_US_PER_S, before;
+	int64_t left = SIM_T0 + world.conf.minutes * 60 * SPOT_US_PER_S - world_now() -
+	    180 * SPOT_US_PER_S,
+		before;
 	struct inst *i;
 
-	if (!DICE(recommend) || left < 60 * SPOT_US_PER_S || (i = cloud_any(true)) == NULL || i->cloud != CLOUD_AWS || i->notice_us != 0 || i->rebalance_us != 0)
+	if (!DICE(recommend) || left < 60 * SPOT_US_PER_S || (i = cloud_any(true)) == NULL ||
+	    i->cloud != CLOUD_AWS || i->notice_us != 0 || i->rebalance_us != 0) {
 		return;
+	}
 	before = dice_us(30 * SPOT_US_PER_S, left);
 	world.taken_until = world_now() + before + 600 * SPOT_US_PER_S;
 	trace("cloud recommends to leave %s", i->id);
@@ -327,15 +369,17 @@ static void halt_minute(void)
 {
 	struct inst *i;
 
-	if (!felt(DICE(halt)) || (i = any_of(is_haltable)) == NULL)
+	if (!felt(DICE(halt)) || (i = any_of(is_haltable)) == NULL) {
 		return;
+	}
 	trace("cloud stops %s", i->id);
 	sometimes("a machine was stopped");
 	host_halt(machine_of(i));
-	if (i->cloud == CLOUD_AWS || i->cloud == CLOUD_GCP)
+	if (i->cloud == CLOUD_AWS || i->cloud == CLOUD_GCP) {
 		inst_stop(i);
-	else
+	} else {
 		inst_guest_off(i);
+	}
 }
 
 void cloud_minute(void)
@@ -347,44 +391,56 @@ void cloud_minute(void)
 		trace("cloud reclaims %s", i->id);
 		sometimes("an instance was reclaimed");
 		/* CoreWeave: at most seven minutes, not at least. */
-		inst_reclaim(i, (i->cloud == CLOUD_COREWEAVE ? dice_us(10, cloud_ops(i->cloud)->notice_s) : cloud_ops(i->cloud)->notice_s) *
-		    SPOT_US_PER_S, 0, false);
+		inst_reclaim(i,
+		    (i->cloud == CLOUD_COREWEAVE ? dice_us(10, cloud_ops(i->cloud)->notice_s)
+						 : cloud_ops(i->cloud)->notice_s) *
+			SPOT_US_PER_S,
+		    0, false);
 	}
 	if (felt(DICE(kill)) && (i = cloud_any(false)) != NULL) {
 		trace("cloud kills %s", i->id);
 		sometimes("an instance died without a word");
-		inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
+		inst_end(i, "kill", "Server.InternalError",
+		    "Server.InternalError: Internal error on launch");
 	}
 	if (felt(DICE(gang_kill)) && (i = gang_any(GANG_RUNS)) != NULL) {
 		trace("cloud kills %s, of a gang", i->id);
 		sometimes("a machine of a gang that ran died");
-		inst_end(i, "kill", "Server.InternalError", "Server.InternalError: Internal error on launch");
+		inst_end(i, "kill", "Server.InternalError",
+		    "Server.InternalError: Internal error on launch");
 	}
-	if (felt(DICE(gang_dear)) && (i = gang_any(GANG_GATHERS)) != NULL)
+	if (felt(DICE(gang_dear)) && (i = gang_any(GANG_GATHERS)) != NULL) {
 		gang_dear_minute(i);
+	}
 	halt_minute();
 	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL && host_runs(machine_of(i))) {
 		sometimes("a node was cut off");
 		host_cut(machine_of(i), true);
 	}
-	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL)
+	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL) {
 		host_cut(machine_of(i), false);
-	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL)
+	}
+	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL) {
 		host_agent_crash(machine_of(i));
-	if (DICE(stock))
+	}
+	if (DICE(stock)) {
 		stock_minute();
-	if (DICE(price))
+	}
+	if (DICE(price)) {
 		price_minute();
+	}
 	if (felt(DICE(lie))) {
 		lies_minute();
 		lag_minute();
 	}
 	lies_front_minute();
 	far_minute();
-	if (felt(DICE(lag)))
+	if (felt(DICE(lag))) {
 		sim.conf.lag_us = dice_us(0, 90 * SPOT_US_PER_S);
-	if (cloud_is_here("coreweave"))
+	}
+	if (cloud_is_here("coreweave")) {
 		coreweave_minute();
+	}
 	others_minute();
 }
 
@@ -393,11 +449,15 @@ static int64_t absent_until;
 
 static enum cloud listed(const char *url, struct str body)
 {
-	if (memmem(body.p, body.n, "Action=DescribeInstances", 24) != NULL)
+	if (memmem(body.p, body.n, "Action=DescribeInstances", 24) != NULL) {
 		return CLOUD_AWS;
-	if (strstr(url, "Microsoft.ResourceGraph/resources") != NULL)
+	}
+	if (strstr(url, "Microsoft.ResourceGraph/resources") != NULL) {
 		return CLOUD_AZURE;
-	return strstr(url, "/aggregated/instances") != NULL ? CLOUD_GCP : str_suffix(url, "/instances") ? CLOUD_LAMBDA : CLOUD_NONE;
+	}
+	return strstr(url, "/aggregated/instances") != NULL ? CLOUD_GCP
+	    : str_suffix(url, "/instances")                 ? CLOUD_LAMBDA
+							    : CLOUD_NONE;
 }
 
 static char hidden[256][64]; /* from one list each */
@@ -406,8 +466,9 @@ static size_t hidden_n;
 static bool was_hidden(const struct inst *i)
 {
 	for (size_t k = 0; k < hidden_n; k++) {
-		if (str_same(hidden[k], i->id))
+		if (str_same(hidden[k], i->id)) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -415,8 +476,10 @@ static bool was_hidden(const struct inst *i)
 bool cloud_lists_all(const char *ref)
 {
 	for (const struct inst *i = sim.insts; i != NULL; i = i->next) {
-		if (str_same(i->id, ref))
-			return i->state == INST_RUNNING && !was_hidden(i) && i->visible_us + 300 * SPOT_US_PER_S < world_now();
+		if (str_same(i->id, ref)) {
+			return i->state == INST_RUNNING && !was_hidden(i) &&
+			    i->visible_us + 300 * SPOT_US_PER_S < world_now();
+		}
 	}
 	return false;
 }
@@ -425,22 +488,27 @@ bool cloud_lists_all(const char *ref)
 static struct inst *being_ended(enum cloud c)
 {
 	for (struct inst *i = sim.insts; i != NULL && c == CLOUD_LAMBDA; i = i->next) {
-		if (i->cloud == c && i->state == INST_SHUTTING && !other_is(i) && !was_hidden(i))
+		if (i->cloud == c && i->state == INST_SHUTTING && !other_is(i) && !was_hidden(i)) {
 			return DICE(absent_end) ? i : NULL;
+		}
 	}
 	return NULL;
 }
 
-/* What absence may mean is known of one list, never of two in a row: each machine is hidden once. */
+/* What absence may mean is known of one list, never of two in a row: each machine is hidden
+ * once. */
 void cloud_list_begins(const char *url, struct str body)
 {
 	enum cloud c = listed(url, body);
 	struct inst *i = being_ended(c);
 
-	if (c == CLOUD_NONE || hidden_n == ARRAY_LEN(hidden))
+	if (c == CLOUD_NONE || hidden_n == ARRAY_LEN(hidden)) {
 		return;
-	if (i == NULL && (!DICE(absent) || (i = cloud_any(false)) == NULL || i->cloud != c || was_hidden(i)))
+	}
+	if (i == NULL &&
+	    (!DICE(absent) || (i = cloud_any(false)) == NULL || i->cloud != c || was_hidden(i))) {
 		return;
+	}
 	snprintf(hidden[hidden_n++], sizeof(hidden[0]), "%s", i->id);
 	trace("cloud a list lacks %s", i->id);
 	fault_seen("a list lacked an instance");
@@ -451,8 +519,9 @@ void cloud_list_begins(const char *url, struct str body)
 
 void cloud_list_ends(void)
 {
-	if (absent != NULL)
+	if (absent != NULL) {
 		absent->visible_us = absent_until;
+	}
 	absent = NULL;
 }
 
@@ -469,8 +538,9 @@ json_t *cloud_left(void)
 
 	assert(left != NULL);
 	clouds_left(&sim, left);
-	if (left_something)
+	if (left_something) {
 		json_array_append_new(left, json_string("a disk"));
+	}
 	return left;
 }
 
@@ -478,18 +548,23 @@ bool cloud_raise(bool alive)
 {
 	struct inst *i = sim.insts;
 
-	while (i != NULL && (i->cloud == CLOUD_COREWEAVE || other_is(i) || i->state != (alive ? INST_GONE : INST_RUNNING)))
+	while (i != NULL &&
+	    (i->cloud == CLOUD_COREWEAVE || other_is(i) ||
+		i->state != (alive ? INST_GONE : INST_RUNNING))) {
 		i = i->next;
-	if (i == NULL)
+	}
+	if (i == NULL) {
 		return coreweave_raise(alive);
+	}
 	i->state = alive ? INST_RUNNING : INST_GONE;
 	return true;
 }
 
 void cloud_seem_young(bool young)
 {
-	for (struct inst *i = sim.insts; i != NULL; i = i->next)
+	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
 		i->launched_us += young ? SPOT_US_PER_HOUR * 24 : -SPOT_US_PER_HOUR * 24;
+	}
 }
 
 void cloud_calm(void)
@@ -501,12 +576,13 @@ void cloud_calm(void)
 	sim.conf.lag_us = 0;
 	cloud_post("/stock", json_pack("{s:s, s:n}", "pool", "*/*/*/*/*", "count"));
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
-		if (i->state == INST_RUNNING && !other_is(i))
+		if (i->state == INST_RUNNING && !other_is(i)) {
 			host_cut(machine_of(i), false);
+		}
 	}
 }
 
-/* ---- for the checks -------------------------------------------------------------------------------------- */
+/* ---- for the checks -------------------------------------------------------------------------- */
 
 /* Prices of the time before it count too: feeds tell what was, and some are silent for long. */
 static void bill_of(const struct inst *i, struct cloud_instance *ret)
@@ -514,10 +590,12 @@ static void bill_of(const struct inst *i, struct cloud_instance *ret)
 	const struct price_log *l = &i->pool->price[i->side];
 
 	ret->cost_micros = bill_micros(i, &ret->bill_from_us, &ret->bill_to_us);
-	ret->free = i->cloud == CLOUD_AWS && i->side == SIDE_SPOT && i->billed_to_us != 0 && str_same(i->reason_code, "Server.SpotInstanceTermination") &&
+	ret->free = i->cloud == CLOUD_AWS && i->side == SIDE_SPOT && i->billed_to_us != 0 &&
+	    str_same(i->reason_code, "Server.SpotInstanceTermination") &&
 	    ret->bill_to_us - ret->bill_from_us < SPOT_US_PER_HOUR;
-	if (i->spans_n > 0)
+	if (i->spans_n > 0) {
 		ret->bill_to_us = ret->bill_from_us = 0;
+	}
 	ret->least_micros = INT64_MAX;
 	for (size_t k = 0; k < l->n && l->at[k].us < ret->bill_to_us; k++) {
 		ret->least_micros = MIN(ret->least_micros, l->at[k].micros);
@@ -528,17 +606,28 @@ static void bill_of(const struct inst *i, struct cloud_instance *ret)
 size_t cloud_instances(struct cloud_instance **ret)
 {
 	size_t n = 0;
-	struct cloud_instance *all = calloc((size_t)sim.inst_seq + coreweave_instances_max() + 1, sizeof(*all));
+	struct cloud_instance *all =
+	    calloc((size_t)sim.inst_seq + coreweave_instances_max() + 1, sizeof(*all));
 
 	assert(all != NULL);
 	for (const struct inst *i = sim.insts; i != NULL; i = i->next) {
-		if (i->cloud == CLOUD_COREWEAVE || other_is(i))
+		if (i->cloud == CLOUD_COREWEAVE || other_is(i)) {
 			continue;
-		all[n++] = (struct cloud_instance){.id = i->id, .ref = i->cloud == CLOUD_AZURE ? i->name : i->id, .cloud = cloud_name(i->cloud),
-		    .token = token_of(i), .state = inst_state_name(i), .ended_by = i->ended_by,
-		    .alive = i->state != INST_GONE && i->state != INST_SHUTTING, .running = i->state == INST_RUNNING,
-		    .launched_us = i->launched_us, .running_us = i->running_us, .gone_us = i->billed_to_us, .over_us = i->gone_us,
-		    .notice_us = i->notice_us, .taken_us = i->action_us};
+		}
+		all[n++] = (struct cloud_instance){ .id = i->id,
+			.ref = i->cloud == CLOUD_AZURE ? i->name : i->id,
+			.cloud = cloud_name(i->cloud),
+			.token = token_of(i),
+			.state = inst_state_name(i),
+			.ended_by = i->ended_by,
+			.alive = i->state != INST_GONE && i->state != INST_SHUTTING,
+			.running = i->state == INST_RUNNING,
+			.launched_us = i->launched_us,
+			.running_us = i->running_us,
+			.gone_us = i->billed_to_us,
+			.over_us = i->gone_us,
+			.notice_us = i->notice_us,
+			.taken_us = i->action_us };
 		bill_of(i, &all[n - 1]);
 	}
 	n += coreweave_instances(all + n);
@@ -552,10 +641,12 @@ bool cloud_costs(const char *ref, int64_t micros)
 		const struct price_log *l = &i->pool->price[i->side];
 		bool had = false;
 
-		for (size_t k = 0; k < l->n && !had; k++)
+		for (size_t k = 0; k < l->n && !had; k++) {
 			had = l->at[k].micros == micros;
-		if (str_same(i->cloud == CLOUD_AZURE ? i->name : i->id, ref) && !had)
+		}
+		if (str_same(i->cloud == CLOUD_AZURE ? i->name : i->id, ref) && !had) {
 			return false;
+		}
 	}
 	return true;
 }
@@ -580,14 +671,16 @@ bool cloud_object(const char *key, const char *sha256)
 {
 	const struct s3_object *o = s3_find(sim.s3->buckets, key);
 	struct arena *arena;
-	struct str all = {"", 0};
+	struct str all = { "", 0 };
 	char hex[SHA256_HEX];
 
-	if (o == NULL)
+	if (o == NULL) {
 		return false;
+	}
 	arena = arena_new(0);
-	if (o->file != NULL && !file_get(arena, o->file, &all))
-		all = (struct str){"", 0};
+	if (o->file != NULL && !file_get(arena, o->file, &all)) {
+		all = (struct str){ "", 0 };
+	}
 	sha256_hex(all.p, all.n, hex);
 	arena_free(arena);
 	return strcmp(hex, sha256) == 0;

@@ -18,7 +18,8 @@ const char *clouds_of_seed(uint64_t seed);
 bool cloud_is_here(const char *name);
 /* Files and environment that the daemon finds; returns its configuration's [provider] sections. */
 const char *cloud_conf(const char *dir);
-/* After that: objects and volumes are files below dir. Other seeds run at the same time and have files of the same names. */
+/* After that: objects and volumes are files below dir. Other seeds run at the same time and have
+ * files of the same names. */
 void cloud_files(const char *dir);
 /* Each minute: what the dice say. */
 void cloud_minute(void);
@@ -34,7 +35,8 @@ bool cloud_lists_all(const char *ref);
 void cloud_guest_off(const char *id);
 /* A program that did not stop for a notice; NULL = it did. */
 void cloud_unheeded(const char *job, const char *id);
-/* What costs money beside instances: disks, cards, addresses, groups, orders, uploads. A JSON array; the caller frees it. */
+/* What costs money beside instances: disks, cards, addresses, groups, orders, uploads. A JSON
+ * array; the caller frees it. */
 json_t *cloud_left(void);
 void cloud_leave(bool something); /* for breaks.c */
 /* Somebody else's machines in the same accounts: still as they were. */
@@ -45,7 +47,8 @@ void cloud_end_other(bool end);
 bool others_settled(void);
 void others_check_end(void);
 void others_lose(bool lose); /* for breaks.c */
-/* For breaks.c: one instance that has ended lives; the next call ends it again. false = there is none. */
+/* For breaks.c: one instance that has ended lives; the next call ends it again. false = there is
+ * none. */
 /* lies.c: a request leaves the daemon; its answer may be a lie. */
 void lies_act(const char *method, const char *url, struct str body);
 void cloud_seem_young(bool young); /* all were launched a day later than they were; for breaks.c */
@@ -58,17 +61,21 @@ void cloud_post(const char *path, json_t *body); /* the emulator's control */
 
 struct cloud_instance {
 	const char *id, *cloud, *token, *state, *ended_by;
-	const char *ref;        /* what a row's ref ends in */
-	bool server;            /* under Pods that are instances: no row's; costs money */
-	int64_t idle_us;        /* a server: since when no Pod of ours is on it; 0 = there is one */
-	bool alive;             /* pending, running, stopping: it costs money or may do so */
+	const char *ref; /* what a row's ref ends in */
+	bool server; /* under Pods that are instances: no row's; costs money */
+	int64_t idle_us; /* a server: since when no Pod of ours is on it; 0 = there is one */
+	bool alive; /* pending, running, stopping: it costs money or may do so */
 	bool running;
 	int64_t launched_us, running_us, gone_us, cost_micros;
-	int64_t notice_us;      /* since when it is told that the cloud takes it; 0 = it is not, or (CoreWeave) that is not known here */
-	int64_t taken_us;       /* by when, of those with notice_us */
-	int64_t over_us;        /* gone_us: it costs nothing any more; then nothing is left of it either. 0 = not yet */
-	/* The cloud's bill, cost_micros of it, at prices from least to most an hour; free: of its first hour, which EC2 does not bill. Where it was
-	 * stopped and started again it has more than one interval: then these are 0. */
+	/* since when it is told that the cloud takes it; 0 = it is not, or (CoreWeave) that is
+	 * not known here */
+	int64_t notice_us;
+	int64_t taken_us; /* by when, of those with notice_us */
+	/* gone_us: it costs nothing any more; then nothing is left of it either. 0 = not yet */
+	int64_t over_us;
+	/* The cloud's bill, cost_micros of it, at prices from least to most an hour; free: of its
+	 * first hour, which EC2 does not bill. Where it was stopped and started again it has more
+	 * than one interval: then these are 0. */
 	int64_t bill_from_us, bill_to_us, least_micros, most_micros;
 	bool free;
 };
@@ -80,7 +87,8 @@ size_t cloud_orders_open(void);
 void cloud_orders_raise(bool open); /* for breaks.c */
 size_t cloud_double_launches(void);
 void cloud_launch_doubles(bool doubles); /* for breaks.c */
-/* A machine of that ref had this price an hour, once or always. True where there is no such machine. */
+/* A machine of that ref had this price an hour, once or always. True where there is no such
+ * machine. */
 bool cloud_costs(const char *ref, int64_t micros);
 /* An object with these bytes: their SHA-256, in hex. */
 bool cloud_object(const char *key, const char *sha256);

@@ -25,7 +25,8 @@ const char *private_file(const char *dir, const char *name, const char *text);
 const char *market_small(const char *dir);
 void azure_network(void);
 
-/* lies.c: clouds that answer wrongly for a while, or (a request that leaves the daemon) to just this one. */
+/* lies.c: clouds that answer wrongly for a while, or (a request that leaves the daemon) to just
+ * this one. */
 void lies_minute(void);
 void lies_front_minute(void);
 void lies_calm(void);
@@ -36,13 +37,16 @@ struct lie {
 	const char *code, *body; /* NULL: the emulator's own */
 };
 void lie_tell(const struct lie *l, int64_t times);
-const struct lie *lie_about(const struct lie *list, size_t n, const char *action); /* one of those, drawn; NULL: there is none */
+/* one of those, drawn; NULL: there is none */
+const struct lie *lie_about(const struct lie *list, size_t n, const char *action);
 
 /* others.c: somebody else's machines in the same accounts. */
 void others_come(void);
 bool other_is(const struct inst *i);
 void others_minute(void);
 
-#define SSH_KEY "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo spotbroker"
+#define SSH_KEY \
+	"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo " \
+	"spotbroker"
 
 #endif

@@ -1,10 +1,12 @@
 /*
- * What goes wrong with Kubernetes clusters: API servers that refuse, answer wrongly or never, forget the history that a watch
- * goes on from, end all streams; NodePools that deliver nothing and say nothing, quotas, images that are not there, tokens that
- * are over; Pods that are evicted, deleted or crash; nodes that are cordoned, silent or gone. What is drawn here is drawn in
- * seeds with CoreWeave only.
+ * What goes wrong with Kubernetes clusters: API servers that refuse, answer wrongly or never,
+ * forget the history that a watch goes on from, end all streams; NodePools that deliver nothing and
+ * say nothing, quotas, images that are not there, tokens that are over; Pods that are evicted,
+ * deleted or crash; nodes that are cordoned, silent or gone. What is drawn here is drawn in seeds
+ * with CoreWeave only.
  *
- * Lists of Kubernetes are consistent as the provider asks for them (no resourceVersion=0): they lack nothing.
+ * Lists of Kubernetes are consistent as the provider asks for them (no resourceVersion=0): they
+ * lack nothing.
  */
 #include "world.h"
 #include "cloud.h"
@@ -14,38 +16,65 @@
 
 #include "../emulator/coreweave.h"
 
-/* ---- replies -------------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static const struct lie lies[] = {
-    {"coreweave", "a Pod was made and 500 answered", "k8s", "POST pods", "status", true, 500, "InternalError", NULL},
-    {"coreweave", "a Pod was made and the line broke", "k8s", "POST pods", "reset_after", false, 0, NULL, NULL},
-    {"coreweave", "a Pod was posted twice", "k8s", "POST pods", "duplicate", false, 0, NULL, NULL},
-    {"coreweave", "a Pod was never answered for", "k8s", "POST pods", "hang", true, 0, NULL, NULL},
-    {"coreweave", "a Pod was refused for too many requests", "k8s", "POST pods", "status", false, 429, "TooManyRequests", NULL},
-    {"coreweave", "a Pod was refused as if it were there", "k8s", "POST pods", "status", false, 409, "AlreadyExists", NULL},
-    {"coreweave", "a Pod was deleted and 500 answered", "k8s", "DELETE pods", "status", true, 500, "InternalError", NULL},
-    {"coreweave", "a Pod was deleted and the line broke", "k8s", "DELETE pods", "reset_after", false, 0, NULL, NULL},
-    {"coreweave", "a delete of a Pod was refused", "k8s", "DELETE pods", "status", false, 429, "TooManyRequests", NULL},
-    {"coreweave", "a gateway had no page for a Pod's delete", "k8s", "DELETE pods", "status", false, 404, NULL, "<html>404 page not found</html>"},
-    {"coreweave", "Pods were not told", "k8s", "GET pods", "status", false, 500, "InternalError", NULL},
-    {"coreweave", "a list of Pods was cut short", "k8s", "GET pods", "truncate", false, 0, NULL, NULL},
-    {"coreweave", "Pods were garbage", "k8s", "GET pods", "malform", false, 0, NULL, NULL},
-    {"coreweave", "a gateway had no page for Pods", "k8s", "GET pods", "status", false, 404, NULL, "<html>404 page not found</html>"},
-    {"coreweave", "a watch was refused", "k8s", "WATCH pods", "status", false, 429, "TooManyRequests", NULL},
-    {"coreweave", "a watch was too old", "k8s", "WATCH pods", "status", false, 410, "Expired", NULL},
-    {"coreweave", "a watch never began", "k8s", "WATCH pods", "hang", false, 0, NULL, NULL},
-    {"coreweave", "a NodePool was made and the line broke", "k8s", "POST nodepools", "reset_after", false, 0, NULL, NULL},
-    {"coreweave", "a NodePool was made and 500 answered", "k8s", "POST nodepools", "status", true, 500, "InternalError", NULL},
-    {"coreweave", "a target was written and the line broke", "k8s", "PATCH nodepools", "reset_after", false, 0, NULL, NULL},
-    {"coreweave", "a target was written and 500 answered", "k8s", "PATCH nodepools", "status", true, 500, "InternalError", NULL},
-    {"coreweave", "a target was never answered for", "k8s", "PATCH nodepools", "hang", true, 0, NULL, NULL},
-    {"coreweave", "a target was overtaken", "k8s", "PATCH nodepools", "status", false, 409, "Conflict", NULL},
-    {"coreweave", "NodePools were not told", "k8s", "GET nodepools", "status", false, 503, "ServiceUnavailable", NULL},
-    {"coreweave", "nodes were not told", "k8s", "GET nodes", "status", false, 500, "InternalError", NULL},
-    {"coreweave", "a token was not reviewed", "k8s", "POST tokenreviews", "status", false, 500, "InternalError", NULL},
-    {"coreweave", "no token was given", "k8s", "POST serviceaccounts/token", "status", false, 500, "InternalError", NULL},
-    {"coreweave", "a credential was not known", "k8s", "*", "expired_credentials", false, 0, NULL, NULL},
-    {"coreweave", "clusters were not told", "coreweave", "*", "status", false, 503, "UNAVAILABLE", NULL},
+	{ "coreweave", "a Pod was made and 500 answered", "k8s", "POST pods", "status", true, 500,
+	    "InternalError", NULL },
+	{ "coreweave", "a Pod was made and the line broke", "k8s", "POST pods", "reset_after",
+	    false, 0, NULL, NULL },
+	{ "coreweave", "a Pod was posted twice", "k8s", "POST pods", "duplicate", false, 0, NULL,
+	    NULL },
+	{ "coreweave", "a Pod was never answered for", "k8s", "POST pods", "hang", true, 0, NULL,
+	    NULL },
+	{ "coreweave", "a Pod was refused for too many requests", "k8s", "POST pods", "status",
+	    false, 429, "TooManyRequests", NULL },
+	{ "coreweave", "a Pod was refused as if it were there", "k8s", "POST pods", "status", false,
+	    409, "AlreadyExists", NULL },
+	{ "coreweave", "a Pod was deleted and 500 answered", "k8s", "DELETE pods", "status", true,
+	    500, "InternalError", NULL },
+	{ "coreweave", "a Pod was deleted and the line broke", "k8s", "DELETE pods", "reset_after",
+	    false, 0, NULL, NULL },
+	{ "coreweave", "a delete of a Pod was refused", "k8s", "DELETE pods", "status", false, 429,
+	    "TooManyRequests", NULL },
+	{ "coreweave", "a gateway had no page for a Pod's delete", "k8s", "DELETE pods", "status",
+	    false, 404, NULL, "<html>404 page not found</html>" },
+	{ "coreweave", "Pods were not told", "k8s", "GET pods", "status", false, 500,
+	    "InternalError", NULL },
+	{ "coreweave", "a list of Pods was cut short", "k8s", "GET pods", "truncate", false, 0,
+	    NULL, NULL },
+	{ "coreweave", "Pods were garbage", "k8s", "GET pods", "malform", false, 0, NULL, NULL },
+	{ "coreweave", "a gateway had no page for Pods", "k8s", "GET pods", "status", false, 404,
+	    NULL, "<html>404 page not found</html>" },
+	{ "coreweave", "a watch was refused", "k8s", "WATCH pods", "status", false, 429,
+	    "TooManyRequests", NULL },
+	{ "coreweave", "a watch was too old", "k8s", "WATCH pods", "status", false, 410, "Expired",
+	    NULL },
+	{ "coreweave", "a watch never began", "k8s", "WATCH pods", "hang", false, 0, NULL, NULL },
+	{ "coreweave", "a NodePool was made and the line broke", "k8s", "POST nodepools",
+	    "reset_after", false, 0, NULL, NULL },
+	{ "coreweave", "a NodePool was made and 500 answered", "k8s", "POST nodepools", "status",
+	    true, 500, "InternalError", NULL },
+	{ "coreweave", "a target was written and the line broke", "k8s", "PATCH nodepools",
+	    "reset_after", false, 0, NULL, NULL },
+	{ "coreweave", "a target was written and 500 answered", "k8s", "PATCH nodepools", "status",
+	    true, 500, "InternalError", NULL },
+	{ "coreweave", "a target was never answered for", "k8s", "PATCH nodepools", "hang", true, 0,
+	    NULL, NULL },
+	{ "coreweave", "a target was overtaken", "k8s", "PATCH nodepools", "status", false, 409,
+	    "Conflict", NULL },
+	{ "coreweave", "NodePools were not told", "k8s", "GET nodepools", "status", false, 503,
+	    "ServiceUnavailable", NULL },
+	{ "coreweave", "nodes were not told", "k8s", "GET nodes", "status", false, 500,
+	    "InternalError", NULL },
+	{ "coreweave", "a token was not reviewed", "k8s", "POST tokenreviews", "status", false, 500,
+	    "InternalError", NULL },
+	{ "coreweave", "no token was given", "k8s", "POST serviceaccounts/token", "status", false,
+	    500, "InternalError", NULL },
+	{ "coreweave", "a credential was not known", "k8s", "*", "expired_credentials", false, 0,
+	    NULL, NULL },
+	{ "coreweave", "clusters were not told", "coreweave", "*", "status", false, 503,
+	    "UNAVAILABLE", NULL },
 };
 
 static void lie(void)
@@ -59,11 +88,12 @@ void coreweave_lie(const char *action)
 {
 	const struct lie *l = lie_about(lies, ARRAY_LEN(lies), action);
 
-	if (l != NULL)
+	if (l != NULL) {
 		lie_tell(l, 1);
+	}
 }
 
-/* ---- what lasts ------------------------------------------------------------------------------------ */
+/* ---- what lasts ------------------------------------------------------------------------------ */
 
 static int64_t states_until; /* 0 = all is as it should be */
 
@@ -75,7 +105,8 @@ static void state_deliver(bool on)
 static void quota(bool on, bool admission)
 {
 	cloud_post("/coreweave/config", json_pack("{s:b}", "quota_by_admission", admission));
-	cloud_post("/coreweave/quota", on ? json_pack("{s:i}", "nodes", 1) : json_pack("{s:n}", "nodes"));
+	cloud_post("/coreweave/quota",
+	    on ? json_pack("{s:i}", "nodes", 1) : json_pack("{s:n}", "nodes"));
 }
 
 static void state_quota_told(bool on)
@@ -90,13 +121,15 @@ static void state_quota_refused(bool on)
 
 static void state_image(bool on)
 {
-	cloud_post("/coreweave/image", on ? json_pack("{s:s, s:s}", "image", "*", "fail", "ErrImagePull")
-					 : json_pack("{s:s, s:n}", "image", "*", "fail"));
+	cloud_post("/coreweave/image",
+	    on ? json_pack("{s:s, s:s}", "image", "*", "fail", "ErrImagePull")
+	       : json_pack("{s:s, s:n}", "image", "*", "fail"));
 }
 
 static void state_slow_image(bool on)
 {
-	cloud_post("/coreweave/config", json_pack("{s:I}", "pull_ms", (json_int_t)(on ? 240000 : PULL_US / 1000)));
+	cloud_post("/coreweave/config",
+	    json_pack("{s:I}", "pull_ms", (json_int_t)(on ? 240000 : PULL_US / 1000)));
 }
 
 static void state_token(bool on)
@@ -118,14 +151,14 @@ static const struct state {
 	const char *name;
 	void (*set)(bool on);
 } states[] = {
-    {"a NodePool delivered nothing and did not say why", state_deliver},
-    {"a NodePool was over its quota", state_quota_told},
-    {"a NodePool over its quota was refused", state_quota_refused},
-    {"an image could not be pulled", state_image},
-    {"an image took minutes", state_slow_image},
-    {"an API token was over", state_token},
-    {"streams ended after a second", state_short_streams},
-    {"tokens were good for ten minutes", state_short_tokens},
+	{ "a NodePool delivered nothing and did not say why", state_deliver },
+	{ "a NodePool was over its quota", state_quota_told },
+	{ "a NodePool over its quota was refused", state_quota_refused },
+	{ "an image could not be pulled", state_image },
+	{ "an image took minutes", state_slow_image },
+	{ "an API token was over", state_token },
+	{ "streams ended after a second", state_short_streams },
+	{ "tokens were good for ten minutes", state_short_tokens },
 };
 static const struct state *state;
 
@@ -173,7 +206,7 @@ static void cluster_minute(void)
 	}
 }
 
-/* ---- Pods and nodes --------------------------------------------------------------------------------- */
+/* ---- Pods and nodes -------------------------------------------------------------------------- */
 
 static struct k8s_obj *pod_any(bool bound)
 {
@@ -182,14 +215,17 @@ static struct k8s_obj *pod_any(bool bound)
 
 	for (struct k8s_cluster *c = sim.coreweave->clusters; c != NULL; c = c->next) {
 		for (struct k8s_obj *o = c->objs[K8S_POD]; o != NULL; o = o->next) {
-			if (!pod_over(o) && (!bound || k_str(o->doc, "spec.nodeName") != NULL) && rng_below(&world.dice, ++n) == 0)
+			if (!pod_over(o) && (!bound || k_str(o->doc, "spec.nodeName") != NULL) &&
+			    rng_below(&world.dice, ++n) == 0) {
 				found = o;
+			}
 		}
 	}
 	return found;
 }
 
-/* At most one node at a time is cordoned or says nothing; cordons come and go by the vendor's automation. */
+/* At most one node at a time is cordoned or says nothing; cordons come and go by the vendor's
+ * automation. */
 static struct silence {
 	char node[64];
 	int64_t until;
@@ -202,8 +238,9 @@ static void node_set(const char *node, const char *to)
 
 static void silence_over(void)
 {
-	if (silent.until == 0)
+	if (silent.until == 0) {
 		return;
+	}
 	trace("cloud node %s is as it was", silent.node);
 	node_set(silent.node, "ready");
 	silent.until = 0;
@@ -219,8 +256,9 @@ static void node_happens(const struct k8s_obj *pod, uint64_t what)
 		node_set(node, "gone");
 		return;
 	}
-	if (silent.until != 0)
+	if (silent.until != 0) {
 		return;
+	}
 	snprintf(silent.node, sizeof(silent.node), "%s", node);
 	silent.until = world_now() + dice_us(20 * SPOT_US_PER_S, 900 * SPOT_US_PER_S);
 	if (what == 1) {
@@ -231,8 +269,9 @@ static void node_happens(const struct k8s_obj *pod, uint64_t what)
 	}
 	trace("cloud node %s says nothing", node);
 	sometimes("a node of a cluster was silent");
-	if (rng_below(&world.dice, 2) == 0) /* the node's network, not its kubelet */
+	if (rng_below(&world.dice, 2) == 0) { /* the node's network, not its kubelet */
 		host_cut_for(pod->uid, silent.until - world_now());
+	}
 	node_set(silent.node, "not_ready");
 }
 
@@ -241,15 +280,21 @@ static void pod_minute(void)
 	struct k8s_obj *pod = pod_any(false);
 	uint64_t what = rng_below(&world.dice, 8);
 
-	if (pod == NULL)
-		return;
-	if (what >= 5) {
-		pod = pod_any(true);
-		if (pod != NULL)
-			node_happens(pod, what - 5);
+	if (pod == NULL) {
 		return;
 	}
-	trace("cloud Pod %s: %s", pod->uid, what == 0 ? "crashes" : what <= 2 ? "is evicted" : what == 3 ? "is deleted" : "is deleted by force");
+	if (what >= 5) {
+		pod = pod_any(true);
+		if (pod != NULL) {
+			node_happens(pod, what - 5);
+		}
+		return;
+	}
+	trace("cloud Pod %s: %s", pod->uid,
+	    what == 0       ? "crashes"
+		: what <= 2 ? "is evicted"
+		: what == 3 ? "is deleted"
+			    : "is deleted by force");
 	switch (what) {
 	case 0:
 		fault_seen("a container crashed");
@@ -271,22 +316,26 @@ static void pod_minute(void)
 	}
 }
 
-/* ---- each minute -------------------------------------------------------------------------------------- */
+/* ---- each minute ----------------------------------------------------------------------------- */
 
 void coreweave_minute(void)
 {
-	if (silent.until != 0 && world_now() >= silent.until)
+	if (silent.until != 0 && world_now() >= silent.until) {
 		silence_over();
-	if (DICE(cluster))
+	}
+	if (DICE(cluster)) {
 		cluster_minute();
-	if (DICE(pod))
+	}
+	if (DICE(pod)) {
 		pod_minute();
+	}
 }
 
 void coreweave_calm(void)
 {
 	silence_over();
-	if (states_until != 0)
+	if (states_until != 0) {
 		state->set(false);
+	}
 	states_until = 0;
 }

@@ -4,7 +4,7 @@
 
 enum far_cut {
 	FAR_REACHED,
-	FAR_LOST,    /* nothing comes back: the sender's deadline ends it */
+	FAR_LOST, /* nothing comes back: the sender's deadline ends it */
 	FAR_REFUSED, /* the connection breaks before the request arrived */
 };
 enum far_cut far_cut(const char *from, const char *url, int port);

@@ -13,13 +13,14 @@ struct host {
 	char id[64], dir[256];
 	struct agent agent;
 	bool running, was_cut, stays; /* stays: longer than its instance */
-	bool orphan;            /* its agent has heard no daemon for too long */
-	int64_t answered_us;    /* by its clock: when a daemon, or what stands for one, answered its agent last */
+	bool orphan; /* its agent has heard no daemon for too long */
+	/* by its clock: when a daemon, or what stands for one, answered its agent last */
+	int64_t answered_us;
 	struct loop_timer timer, end, heal;
 	struct loop_task task;
 	int gpus, imds_port;
 	char gpu[64];
-	char **env;             /* a container's; NULL = a machine */
+	char **env; /* a container's; NULL = a machine */
 	void (*over)(const char *id, int code);
 	bool stopping;
 	int code;
@@ -32,11 +33,11 @@ struct host {
 };
 extern struct host *host_now; /* whose agent is in its turn */
 
-void host_wake(struct host *h);         /* a turn of its agent soon */
+void host_wake(struct host *h); /* a turn of its agent soon */
 void host_answered(struct host *h);
-void host_enter(struct host *h);        /* before a callback of its agent */
+void host_enter(struct host *h); /* before a callback of its agent */
 /* host_job.c */
-void program_end_all(struct host *h);   /* power off */
+void program_end_all(struct host *h); /* power off */
 int host_kill(pid_t pid, int signo);
 
 #endif

@@ -10,7 +10,8 @@
 struct pg;
 struct pg_stmt;
 void leaders_born(const struct pg *p); /* a daemon starts; this is its pool */
-/* Before the statement runs: its sender is not the leader, so it must change nothing. It runs in a transaction then. */
+/* Before the statement runs: its sender is not the leader, so it must change nothing. It runs in a
+ * transaction then. */
 bool leaders_late(const struct pg *p, const struct pg_stmt *s);
 /* Before it runs: would it change anything if its sender led no longer? */
 struct pg_item;
@@ -21,7 +22,8 @@ void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r,
 void leaders_send(const char *from, const char *url, struct str body);
 /* That daemon stops, or goes on. */
 void leaders_stop(const struct pg *p, bool stop);
-/* Since when one daemon leads that never stood still; 0 = none does. What is to be done is done within a few of its passes. */
+/* Since when one daemon leads that never stood still; 0 = none does. What is to be done is done
+ * within a few of its passes. */
 int64_t leaders_steady_since(void);
 void leaders_unsteady(void); /* it cannot do its work just now */
 /* Breaks the first or the second rule of the two, for breaks.c; within its transaction. */

@@ -1,8 +1,8 @@
 /*
  * sim: one seed, or a batch of them. See README.md.
  *
- * The batch forks a child for each seed, after everything that is the same for all was read once; each
- * child has a database of its own, made from a migrated template.
+ * The batch forks a child for each seed, after everything that is the same for all was read once;
+ * each child has a database of its own, made from a migrated template.
  */
 #include "world.h"
 #include "asks.h"
@@ -39,14 +39,19 @@ static bool gates_off;
 
 static const char usage[] =
     "usage: sim SEED [--minutes M] [--faults MIX] [--clouds LIST] [--trace]\n"
-    "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX] [--clouds LIST] [--seconds S] [--stop] [--prove]\n"
-    "  MIX: none, light, heavy, clocks, or NAME=PPM,NAME=PPM,... (names: FAULT_LIST in tests/sim/world.h)\n"
+    "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX] [--clouds LIST] [--seconds "
+    "S] [--stop] [--prove]\n"
+    "  MIX: none, light, heavy, clocks, or NAME=PPM,NAME=PPM,... (names: FAULT_LIST in "
+    "tests/sim/world.h)\n"
     "  LIST: of aws, lambda, gcp, azure, coreweave; without it two or three of them by the seed\n"
     "  M: 20, in a small world (most seeds from 100,001 on) by the seed.\n"
-    "  --stop: at the first seed that fails. Without it a failing seed is run again with less and less.\n"
+    "  --stop: at the first seed that fails. Without it a failing seed is run again with less and "
+    "less.\n"
     "  --seconds: no seed begins after so many seconds.\n"
-    "  --trap NAME: alone, springs one trap (traps.c; \"list\": their names); else what the first seed does at its calm: rule, abort, spin.\n"
-    "  --prove: at its end each seed breaks each rule on purpose (breaks.c); what was noticed is counted as \"proven\".\n";
+    "  --trap NAME: alone, springs one trap (traps.c; \"list\": their names); else what the first "
+    "seed does at its calm: rule, abort, spin.\n"
+    "  --prove: at its end each seed breaks each rule on purpose (breaks.c); what was noticed is "
+    "counted as \"proven\".\n";
 
 struct options {
 	uint64_t from, to;
@@ -58,7 +63,7 @@ struct options {
 	const char *trap; /* the first seed does so */
 };
 
-/* ---- one seed ------------------------------------------------------------------------------------- */
+/* ---- one seed -------------------------------------------------------------------------------- */
 
 static void run_until(int64_t until, bool (*done)(void))
 {
@@ -66,10 +71,12 @@ static void run_until(int64_t until, bool (*done)(void))
 
 	while (world_now() < until && world.failed == NULL && (done == NULL || !done())) {
 		brokers_turn(world_turn(MIN(until, second + SPOT_US_PER_S)));
-		if (spin_seen())
+		if (spin_seen()) {
 			spin_check();
-		if (world_now() >= second + SPOT_US_PER_S)
+		}
+		if (world_now() >= second + SPOT_US_PER_S) {
 			second = world_now();
+		}
 		if (world_now() >= minute + 60 * SPOT_US_PER_S) {
 			minute = world_now();
 			cloud_minute();
@@ -82,13 +89,15 @@ static void run_until(int64_t until, bool (*done)(void))
 }
 
 /*
- * Two hours, in which the signals are read again (broker.c), and one; longer for a job that may wait until its deadline, which a clock ahead
- * may have put off by hours. Asked a minute after the calm began: what was asked for until then was still on its way.
+ * Two hours, in which the signals are read again (broker.c), and one; longer for a job that may
+ * wait until its deadline, which a clock ahead may have put off by hours. Asked a minute after the
+ * calm began: what was asked for until then was still on its way.
  */
 static int64_t settled_by(void)
 {
 	int64_t now = world_now();
-	int64_t last = check_value("SELECT coalesce(max(deadline_us), 0) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')");
+	int64_t last = check_value("SELECT coalesce(max(deadline_us), 0) FROM job WHERE state NOT "
+				   "IN ('SUCCEEDED', 'FAILED', 'CANCELLED')");
 
 	return MIN(MAX(now, last), now + 10 * SPOT_US_PER_HOUR) + 3 * SPOT_US_PER_HOUR;
 }
@@ -99,8 +108,9 @@ static struct {
 
 static bool calm_over(void)
 {
-	if (calm.by == 0 && world_now() >= calm.since + 60 * SPOT_US_PER_S)
+	if (calm.by == 0 && world_now() >= calm.since + 60 * SPOT_US_PER_S) {
 		calm.by = settled_by();
+	}
 	return check_settled() || (calm.by != 0 && world_now() >= calm.by);
 }
 
@@ -109,17 +119,21 @@ static void trapped(void)
 {
 	const char *t = world.conf.trap;
 
-	if (t == NULL)
+	if (t == NULL) {
 		return;
-	if (strcmp(t, "rule") == 0)
+	}
+	if (strcmp(t, "rule") == 0) {
 		always(false, "a rule that nothing keeps", "as it was asked for");
-	if (strcmp(t, "abort") == 0)
+	}
+	if (strcmp(t, "abort") == 0) {
 		abort();
+	}
 	while (strcmp(t, "spin") == 0)
 		;
 }
 
-/* A seed that runs alone and crashes tells what it did last; after an assertion its rows, too, which may fail. */
+/* A seed that runs alone and crashes tells what it did last; after an assertion its rows, too,
+ * which may fail. */
 static void crashed(int signo)
 {
 	(void)signal(signo, SIG_DFL);
@@ -143,10 +157,11 @@ static void seed_run(const char *providers)
 	refuse_minute();
 	brokers_begin(providers);
 	/* Of a small world's few minutes most shall find its jobs at work. */
-	if (world.conf.small)
+	if (world.conf.small) {
 		work_begin(world.conf.jobs, 60 * SPOT_US_PER_S);
-	else
+	} else {
 		work_begin(dice_us(1, 4), (end - SIM_T0) / 2);
+	}
 	run_until(end, NULL);
 	/* From here on nothing more goes wrong: everything must come to its end. */
 	world.quiet = true;
@@ -159,8 +174,9 @@ static void seed_run(const char *providers)
 	calm.since = world_now();
 	run_until(INT64_MAX, calm_over);
 	check_end();
-	if (world.conf.prove && world.failed == NULL)
+	if (world.conf.prove && world.failed == NULL) {
 		breaks_all();
+	}
 	brokers_end();
 }
 
@@ -169,8 +185,9 @@ static void learned_write(int out)
 	const char *const *sql;
 	size_t n = check_prepared(&sql);
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		dprintf(out, "sql %p\n", (const void *)sql[i]);
+	}
 }
 
 static void child(const struct options *o, uint64_t seed, const char *dsn, const char *dir, int out)
@@ -178,17 +195,24 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	char path[256];
 	const char *providers;
 
-	if (o->quiet || o->from != o->to)
+	if (o->quiet || o->from != o->to) {
 		(void)!freopen("/dev/null", "w", stdout);
-	world.conf = (struct world_conf){.seed = seed, .trace = o->trace, .dsn = dsn, .prove = o->prove, .gates_off = gates_off,
-	    .trap = seed == o->from ? o->trap : NULL};
+	}
+	world.conf = (struct world_conf){ .seed = seed,
+		.trace = o->trace,
+		.dsn = dsn,
+		.prove = o->prove,
+		.gates_off = gates_off,
+		.trap = seed == o->from ? o->trap : NULL };
 	size_of_seed(seed, o->minutes, &world.conf);
-	if (o->learn)
+	if (o->learn) {
 		world.conf.small = true, world.conf.jobs = 0;
+	}
 	mix_of_seed(seed, o->mix, &world.conf.mix);
 	snprintf(path, sizeof(path), "%s/%" PRIu64, dir, seed);
-	if (mkdir(path, 0700) != 0 && errno != EEXIST)
+	if (mkdir(path, 0700) != 0 && errno != EEXIST) {
 		abort();
+	}
 	world.conf.dir = path;
 	world.hash = UINT64_C(1469598103934665603);
 	rng_seeded_init(&world.rng, seed);
@@ -198,40 +222,57 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	(void)clouds_choose(o->clouds != NULL ? o->clouds : clouds_of_seed(seed));
 	providers = cloud_conf(path);
 	cloud_files(path);
-	log_init(&(struct log_conf){.fd = o->trace ? 1 : open("/dev/null", O_WRONLY | O_CLOEXEC),
-	    .level = o->trace ? LOG_INFO : LOG_ERROR, .program = "sim", .clock = &world.clock.clock});
+	log_init(&(struct log_conf){ .fd = o->trace ? 1 : open("/dev/null", O_WRONLY | O_CLOEXEC),
+	    .level = o->trace ? LOG_INFO : LOG_ERROR,
+	    .program = "sim",
+	    .clock = &world.clock.clock });
 	spin_limit(out, !(o->quiet || o->from != o->to));
-	if (!o->quiet && o->from == o->to)
-		(void)signal(SIGABRT, crashed), (void)signal(SIGSEGV, crashed), (void)signal(SIGBUS, crashed), (void)signal(SIGFPE, crashed);
+	if (!o->quiet && o->from == o->to) {
+		(void)signal(SIGABRT, crashed), (void)signal(SIGSEGV, crashed),
+		    (void)signal(SIGBUS, crashed), (void)signal(SIGFPE, crashed);
+	}
 	traps_armed = true;
 	seed_run(providers);
 	traps_armed = false;
 	fflush(stdout);
-	if (o->learn)
+	if (o->learn) {
 		learned_write(out);
+	}
 	seen_write(out);
 	{
 		struct rusage u;
 
 		(void)getrusage(RUSAGE_SELF, &u);
-		dprintf(o->trace ? STDERR_FILENO : out, "stat cpu_ms %" PRId64 "\nstat db_ms %" PRId64 "\n", /* a trace has nothing of real time */
-		    (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000,
+		/* a trace has nothing of real time */
+		dprintf(o->trace ? STDERR_FILENO : out,
+		    "stat cpu_ms %" PRId64 "\nstat db_ms %" PRId64 "\n",
+		    (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 +
+			(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000,
 		    store_server_ms());
 	}
 	store_close();
-	dprintf(out, "stat statements %" PRId64 "\nstat asked %" PRId64 "\nstat messages %" PRId64 "\nstat turns %" PRId64 "\nstat restarts %" PRId64
-	    "\nstat sim_s %" PRId64 "\nhash %016" PRIx64 " %" PRId64 "\n%s %s\n", world.statements, world.asked, world.messages,
-	    world.turns, world.restarts, (int64_t)world_s(), world.hash, world.lines,
-	    world.failed != NULL ? "FAILED" : "ok", world.failed != NULL ? world.failed : "");
+	dprintf(out,
+	    "stat statements %" PRId64 "\nstat asked %" PRId64 "\nstat messages %" PRId64
+	    "\nstat turns %" PRId64 "\nstat restarts %" PRId64 "\nstat sim_s %" PRId64
+	    "\nhash %016" PRIx64 " %" PRId64 "\n%s %s\n",
+	    world.statements, world.asked, world.messages, world.turns, world.restarts,
+	    (int64_t)world_s(), world.hash, world.lines, world.failed != NULL ? "FAILED" : "ok",
+	    world.failed != NULL ? world.failed : "");
 	_exit(world.failed != NULL ? 1 : 0);
 }
 
-/* ---- what a process of the server should know before it is copied ------------------------------------ */
+/* ---- what a process of the server should know before it is copied ---------------------------- */
 
-/* The rules' statements: a seed in which nothing happens looks at all. What it asked stands where it stood there. */
+/* The rules' statements: a seed in which nothing happens looks at all. What it asked stands where
+ * it stood there. */
 static void learn(const char *dir)
 {
-	struct options o = {.from = 1, .to = 1, .minutes = 1, .mix = "none", .quiet = true, .learn = true};
+	struct options o = { .from = 1,
+		.to = 1,
+		.minutes = 1,
+		.mix = "none",
+		.quiet = true,
+		.learn = true };
 	struct database d;
 	char line[4096];
 	int p[2];
@@ -239,11 +280,13 @@ static void learn(const char *dir)
 	FILE *f;
 
 	database_take(&d);
-	if (pipe2(p, O_CLOEXEC) != 0)
+	if (pipe2(p, O_CLOEXEC) != 0) {
 		abort();
+	}
 	pid = fork();
-	if (pid == 0)
+	if (pid == 0) {
 		child(&o, 1, d.dsn, dir, p[1]);
+	}
 	close(p[1]);
 	f = fdopen(p[0], "r");
 	assert(f != NULL);
@@ -252,8 +295,9 @@ static void learn(const char *dir)
 	while (fgets(line, sizeof(line), f) != NULL) {
 		void *at;
 
-		if (sscanf(line, "sql %p", &at) == 1)
+		if (sscanf(line, "sql %p", &at) == 1) {
 			check_prepare(at);
+		}
 	}
 	fclose(f);
 	(void)waitpid(pid, NULL, 0);
@@ -265,7 +309,7 @@ static double clock_s(void)
 	return (double)clock_real.mono_us(&clock_real) / 1e6;
 }
 
-/* ---- the batch ------------------------------------------------------------------------------------------ */
+/* ---- the batch ------------------------------------------------------------------------------- */
 
 #define SLOTS 16
 struct slot {
@@ -286,10 +330,12 @@ static bool looking; /* for the shortest reproduction: nothing is counted */
 
 static void failed(uint64_t seed, const char *why)
 {
-	if (looking)
+	if (looking) {
 		return;
-	if (failures < (int64_t)ARRAY_LEN(failed_seeds))
+	}
+	if (failures < (int64_t)ARRAY_LEN(failed_seeds)) {
 		failed_seeds[failures] = seed;
+	}
 	failures++;
 	printf("seed %" PRIu64 " FAILED %s\n", seed, why);
 	fflush(stdout);
@@ -299,8 +345,9 @@ static void slot_line(const struct slot *s, char *line)
 {
 	char *kind = line, *name = strchr(line, ' '), *n;
 
-	if (name == NULL)
+	if (name == NULL) {
 		return;
+	}
 	*name++ = '\0';
 	n = strrchr(name, ' ');
 	if (strcmp(kind, "FAILED") == 0) {
@@ -319,8 +366,9 @@ static void slot_start(struct slot *s, const struct options *o, uint64_t seed, c
 	int p[2];
 
 	database_take(&s->db);
-	if (pipe2(p, O_CLOEXEC) != 0)
+	if (pipe2(p, O_CLOEXEC) != 0) {
 		abort();
+	}
 	fflush(NULL);
 	s->pid = fork();
 	if (s->pid == 0) {
@@ -370,18 +418,24 @@ static bool slot_end(struct slot *s, const struct options *o, const char *dir)
 	if (!verdict && !stop_wanted()) {
 		char why[96];
 
-		if (clock_s() >= s->until_s)
-			snprintf(why, sizeof(why), SPIN_RULE ": it waits: not over after %d real seconds", SPIN_REAL_S);
-		else
-			snprintf(why, sizeof(why), "crashed with %s %d", WIFSIGNALED(status) ? "signal" : "exit",
+		if (clock_s() >= s->until_s) {
+			snprintf(why, sizeof(why),
+			    SPIN_RULE ": it waits: not over after %d real seconds", SPIN_REAL_S);
+		} else {
+			snprintf(why, sizeof(why), "crashed with %s %d",
+			    WIFSIGNALED(status) ? "signal" : "exit",
 			    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		}
 		snprintf(last_verdict, sizeof(last_verdict), "%.*s", (int)strcspn(why, ":"), why);
 		failed(s->seed, why);
 	}
-	if (o->from == o->to && !looking)
+	if (o->from == o->to && !looking) {
 		fputs(s->text, stdout);
-	for (line = strtok_r(s->text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
+	}
+	for (line = strtok_r(s->text, "\n", &save); line != NULL;
+	     line = strtok_r(NULL, "\n", &save)) {
 		slot_line(s, line);
+	}
 	done += !looking && (verdict || !stop_wanted());
 	database_give(&s->db);
 	seed_dir_remove(dir, s->seed);
@@ -393,14 +447,17 @@ static bool slot_read(struct slot *s)
 {
 	ssize_t got = read(s->out, s->text + s->n, 65535 - s->n);
 
-	if (got > 0)
+	if (got > 0) {
 		s->n += (size_t)got;
+	}
 	return got == 0 || (got < 0 && errno != EINTR);
 }
 
 static bool go_on(const struct options *o)
 {
-	return !stop_wanted() && (looking || ((failures == 0 || !o->stop) && (o->until_s == 0 || clock_s() < o->until_s)));
+	return !stop_wanted() &&
+	    (looking ||
+		((failures == 0 || !o->stop) && (o->until_s == 0 || clock_s() < o->until_s)));
 }
 
 static void batch(const struct options *o, const char *dir)
@@ -419,47 +476,55 @@ static void batch(const struct options *o, const char *dir)
 				busy++;
 			}
 		}
-		if (busy == 0)
+		if (busy == 0) {
 			return;
+		}
 		databases_tidy();
-		for (int i = 0; i < SLOTS; i++)
-			fds[i] = (struct pollfd){.fd = slots[i].pid != 0 ? slots[i].out : -1, .events = POLLIN};
+		for (int i = 0; i < SLOTS; i++) {
+			fds[i] = (struct pollfd){ .fd = slots[i].pid != 0 ? slots[i].out : -1,
+				.events = POLLIN };
+		}
 		(void)poll(fds, SLOTS, stop_wanted() ? 0 : 10000);
 		for (int i = 0; i < SLOTS; i++) {
-			if (slots[i].pid != 0 && (stop_wanted() || clock_s() >= slots[i].until_s))
+			if (slots[i].pid != 0 && (stop_wanted() || clock_s() >= slots[i].until_s)) {
 				(void)kill(slots[i].pid, SIGKILL);
+			}
 		}
 		for (int i = 0; i < SLOTS; i++) {
-			if (fds[i].revents != 0 && slot_read(&slots[i]))
+			if (fds[i].revents != 0 && slot_read(&slots[i])) {
 				busy -= slot_end(&slots[i], o, dir);
+			}
 		}
 	}
 }
 
-/* ---- the shortest reproduction ------------------------------------------------------------------------ */
+/* ---- the shortest reproduction --------------------------------------------------------------- */
 
 /* What fails after minutes only (spin.h) is not made much shorter. */
 #define SHRINK_S 300
 static double shrink_until_s;
 
-static bool still_fails(struct options *o, const struct faults_mix *m, const char *dir, const char *why)
+static bool still_fails(struct options *o, const struct faults_mix *m, const char *dir,
+    const char *why)
 {
 	char text[1024];
 
 	mix_text(m, text, sizeof(text));
-	if (clock_s() >= shrink_until_s)
+	if (clock_s() >= shrink_until_s) {
 		return false;
+	}
 	o->mix = text;
 	batch(o, dir);
 	return strcmp(last_verdict, why) == 0;
 }
 
-/* The dice fall otherwise with each change, so this is a search and not a proof: what still fails is kept. */
+/* The dice fall otherwise with each change, so this is a search and not a proof: what still fails
+ * is kept. */
 static void shrink(const struct options *given, uint64_t seed, const char *dir)
 {
 	struct options o = *given;
 	struct faults_mix m, less;
-	struct world_conf size = {.seed = seed};
+	struct world_conf size = { .seed = seed };
 	char text[1024], why[256];
 	int64_t minutes;
 
@@ -476,8 +541,9 @@ static void shrink(const struct options *given, uint64_t seed, const char *dir)
 	for (size_t i = 0; i < MIX_FAULTS; i++) {
 		less = m;
 		*mix_at(&less, i) = 0;
-		if (memcmp(&less, &m, sizeof(m)) != 0 && still_fails(&o, &less, dir, why))
+		if (memcmp(&less, &m, sizeof(m)) != 0 && still_fails(&o, &less, dir, why)) {
 			m = less;
+		}
 	}
 	if (given->clouds == NULL) {
 		o.clouds = "lambda";
@@ -485,14 +551,16 @@ static void shrink(const struct options *given, uint64_t seed, const char *dir)
 	}
 	while (minutes > 1) {
 		o.minutes = minutes / 2;
-		if (!still_fails(&o, &m, dir, why))
+		if (!still_fails(&o, &m, dir, why)) {
 			break;
+		}
 		minutes = o.minutes;
 	}
 	o.minutes = minutes;
 	mix_text(&m, text, sizeof(text));
-	printf("shortest: sim %" PRIu64 " --minutes %" PRId64 " --faults %s%s%s\n  breaks: %s\n", seed, o.minutes, text,
-	    o.clouds != NULL ? " --clouds " : "", o.clouds != NULL ? o.clouds : "", why);
+	printf("shortest: sim %" PRIu64 " --minutes %" PRId64 " --faults %s%s%s\n  breaks: %s\n",
+	    seed, o.minutes, text, o.clouds != NULL ? " --clouds " : "",
+	    o.clouds != NULL ? o.clouds : "", why);
 	if (given->from != given->to) { /* alone it has printed all that already */
 		printf("its timeline:\n");
 		o.mix = text;
@@ -504,52 +572,80 @@ static void shrink(const struct options *given, uint64_t seed, const char *dir)
 
 static int totals_print(const struct options *o, double took_s)
 {
-	bool all = o->mix != NULL || o->clouds != NULL || o->minutes != 0 || reach_all(done, o->from >= SIM_SMALL_FROM);
+	bool all = o->mix != NULL || o->clouds != NULL || o->minutes != 0 ||
+	    reach_all(done, o->from >= SIM_SMALL_FROM);
 
-	fprintf(o->trace ? stderr : stdout, "%" PRId64 " seeds, %" PRId64 " failed, %.1f s, %.1f seeds/s, %.1f simulated hours\n", done, failures, took_s,
-	    (double)done / took_s, (double)reach_stat("sim_s") / 3600);
-	if (o->from != o->to)
+	fprintf(o->trace ? stderr : stdout,
+	    "%" PRId64 " seeds, %" PRId64 " failed, %.1f s, %.1f seeds/s, %.1f simulated hours\n",
+	    done, failures, took_s, (double)done / took_s, (double)reach_stat("sim_s") / 3600);
+	if (o->from != o->to) {
 		printf("hashes %016" PRIx64 " of all traces, in any order\n", hashes);
-	if (o->from != o->to)
+	}
+	if (o->from != o->to) {
 		reach_print();
-	if (gates_off && getenv("SPOT_SIM_GATES") == NULL)
+	}
+	if (gates_off && getenv("SPOT_SIM_GATES") == NULL) {
 		printf("FAILED: a gate is wrong (tests/sim/gates.c)\n");
+	}
 	return failures > 0 || !all || (gates_off && getenv("SPOT_SIM_GATES") == NULL);
 }
 
-/* ---- start --------------------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static bool options_read(struct options *o, int argc, char **argv)
 {
-	static const struct option longs[] = {{"seeds", 1, NULL, 's'}, {"jobs", 1, NULL, 'j'}, {"minutes", 1, NULL, 'm'},
-	    {"faults", 1, NULL, 'f'}, {"trace", 0, NULL, 't'}, {"stop", 0, NULL, 'x'},
-	    {"prove", 0, NULL, 'p'}, {"seconds", 1, NULL, 'l'}, {"clouds", 1, NULL, 'c'}, {"trap", 1, NULL, 'r'}, {NULL, 0, NULL, 0}};
+	static const struct option longs[] = { { "seeds", 1, NULL, 's' }, { "jobs", 1, NULL, 'j' },
+		{ "minutes", 1, NULL, 'm' }, { "faults", 1, NULL, 'f' }, { "trace", 0, NULL, 't' },
+		{ "stop", 0, NULL, 'x' }, { "prove", 0, NULL, 'p' }, { "seconds", 1, NULL, 'l' },
+		{ "clouds", 1, NULL, 'c' }, { "trap", 1, NULL, 'r' }, { NULL, 0, NULL, 0 } };
 	struct faults_mix m;
 	int c;
 	char *end;
 
-	*o = (struct options){.jobs = 2};
+	*o = (struct options){ .jobs = 2 };
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (c) {
 		case 's':
 			o->from = strtoull(optarg, &end, 10);
 			o->to = *end == '-' ? strtoull(end + 1, NULL, 10) : o->from;
 			break;
-		case 'j': o->jobs = (int)MIN(strtol(optarg, NULL, 10), (long)SLOTS); break;
-		case 'm': o->minutes = strtoll(optarg, NULL, 10); break;
-		case 'f': o->mix = optarg; break;
-		case 't': o->trace = true; break;
-		case 'x': o->stop = true; break;
-		case 'p': o->prove = true; break;
-		case 'c': o->clouds = optarg; break;
-		case 'r': o->trap = optarg; break;
-		case 'l': o->until_s = clock_s() + strtod(optarg, NULL); break;
-		default: return false;
+		case 'j':
+			o->jobs = (int)MIN(strtol(optarg, NULL, 10), (long)SLOTS);
+			break;
+		case 'm':
+			o->minutes = strtoll(optarg, NULL, 10);
+			break;
+		case 'f':
+			o->mix = optarg;
+			break;
+		case 't':
+			o->trace = true;
+			break;
+		case 'x':
+			o->stop = true;
+			break;
+		case 'p':
+			o->prove = true;
+			break;
+		case 'c':
+			o->clouds = optarg;
+			break;
+		case 'r':
+			o->trap = optarg;
+			break;
+		case 'l':
+			o->until_s = clock_s() + strtod(optarg, NULL);
+			break;
+		default:
+			return false;
 		}
 	}
-	if (optind < argc)
+	if (optind < argc) {
 		o->from = o->to = strtoull(argv[optind++], NULL, 10);
-	return optind == argc && o->jobs > 0 && o->minutes >= 0 && (o->mix == NULL || mix_parse(o->mix, &m)) && (o->clouds == NULL || clouds_choose(o->clouds));
+	}
+	return optind == argc && o->jobs > 0 && o->minutes >= 0 &&
+	    (o->mix == NULL || mix_parse(o->mix, &m)) &&
+	    (o->clouds == NULL || clouds_choose(o->clouds));
 }
 
 int main(int argc, char **argv)
@@ -563,11 +659,13 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-	if (o.trap != NULL && o.from == 0)
+	if (o.trap != NULL && o.from == 0) {
 		return trap_try(o.trap) ? 0 : 2;
+	}
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
-	if (mkdtemp(dir) == NULL)
+	if (mkdtemp(dir) == NULL) {
 		abort();
+	}
 	stop_install(dir);
 	snprintf(cloud, sizeof(cloud), "%s/cloud", dir);
 	begun = clock_s();
@@ -583,8 +681,10 @@ int main(int argc, char **argv)
 	begun = clock_s();
 	batch(&o, dir);
 	rc = totals_print(&o, clock_s() - begun);
-	for (int64_t i = 0; i < MIN(failures, INT64_C(2)) && !o.stop && !o.prove && !stop_wanted(); i++)
+	for (int64_t i = 0; i < MIN(failures, INT64_C(2)) && !o.stop && !o.prove && !stop_wanted();
+	     i++) {
 		shrink(&o, failed_seeds[i], dir);
+	}
 	server_stop();
 	tree_remove(dir);
 	stop_now();

@@ -4,8 +4,9 @@
 
 #include "world.h"
 
-/* From here on most seeds are small worlds: cheap, of one or two short jobs, a few minutes and a part of the faults, each of
- * them more often. Below, and every SIM_FULLth of them, a seed is a full one of twenty minutes. */
+/* From here on most seeds are small worlds: cheap, of one or two short jobs, a few minutes and a
+ * part of the faults, each of them more often. Below, and every SIM_FULLth of them, a seed is a
+ * full one of twenty minutes. */
 #define SIM_SMALL_FROM UINT64_C(100001)
 #define SIM_FULL 16
 

@@ -1,7 +1,7 @@
 /*
- * The network: requests travel to the server that listens at the port of their URL, in this process, and
- * replies travel back, each with a latency of its own, so that messages overtake one another. What may
- * happen to them on the way is drawn per message.
+ * The network: requests travel to the server that listens at the port of their URL, in this
+ * process, and replies travel back, each with a latency of its own, so that messages overtake one
+ * another. What may happen to them on the way is drawn per message.
  */
 #include "base/base.h"
 #include "world.h"
@@ -24,13 +24,14 @@ struct flight *net_flights;
 #define CUTS_MAX 64
 static char *cuts[CUTS_MAX];
 
-/* ---- who is cut off ------------------------------------------------------------------------ */
+/* ---- who is cut off -------------------------------------------------------------------------- */
 
 static bool is_cut(const char *from)
 {
 	for (size_t i = 0; i < CUTS_MAX; i++) {
-		if (cuts[i] != NULL && strcmp(cuts[i], from) == 0)
+		if (cuts[i] != NULL && strcmp(cuts[i], from) == 0) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -38,8 +39,9 @@ static bool is_cut(const char *from)
 bool net_any_cut(void)
 {
 	for (size_t i = 0; i < CUTS_MAX; i++) {
-		if (cuts[i] != NULL)
+		if (cuts[i] != NULL) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -79,12 +81,15 @@ static void flight_end(struct flight *f)
 	loop_timer_stop(&f->timer);
 	loop_timer_stop(&f->lines_timer);
 	*f->at = f->next;
-	if (f->next != NULL)
+	if (f->next != NULL) {
 		f->next->at = f->at;
-	if (f->served != NULL)
+	}
+	if (f->served != NULL) {
 		f->served->flight = NULL;
-	if (f->to != NULL)
+	}
+	if (f->to != NULL) {
 		f->to->flight = NULL;
+	}
 	loop_bury(world.loop, f, flight_free);
 }
 
@@ -101,8 +106,9 @@ void net_served_done(struct served *s)
 {
 	loop_timer_stop(&s->gone);
 	*s->at = s->next;
-	if (s->next != NULL)
+	if (s->next != NULL) {
 		s->next->at = s->at;
+	}
 	s->h->stats.open--;
 	loop_bury(s->h->loop, s, served_bury);
 }
@@ -113,17 +119,20 @@ void net_served_gone(struct loop_timer *t)
 	struct served *s = container_of(t, struct served, gone);
 	void (*gone)(struct httpd_req *) = STEAL(s->pub.gone);
 
-	if (gone != NULL)
+	if (gone != NULL) {
 		gone(&s->pub);
-	if (gone != NULL || s->streaming)
+	}
+	if (gone != NULL || s->streaming) {
 		net_served_done(s);
+	}
 }
 
 static void served_lost(struct served *s)
 {
 	s->flight = NULL;
-	if (s->pub.gone != NULL)
+	if (s->pub.gone != NULL) {
 		loop_timer_set(&s->gone, 0);
+	}
 }
 
 void flight_forget(struct flight_to *t)
@@ -131,8 +140,9 @@ void flight_forget(struct flight_to *t)
 	struct flight *f = STEAL(t->flight);
 	struct served *s;
 
-	if (f == NULL)
+	if (f == NULL) {
 		return;
+	}
 	f->to = NULL;
 	s = f->served;
 	if (s != NULL) {
@@ -149,16 +159,20 @@ void net_crash(const char *from)
 {
 	for (struct flight *f = net_flights, *next; f != NULL; f = next) {
 		next = f->next;
-		if (strcmp(f->from, from) == 0 && f->to != NULL)
+		if (strcmp(f->from, from) == 0 && f->to != NULL) {
 			flight_forget(f->to);
+		}
 	}
 }
 
-/* A watch that asks for changes that are forgotten: told by the status, or by an event of a good stream. */
+/* A watch that asks for changes that are forgotten: told by the status, or by an event of a good
+ * stream. */
 static void too_old(const struct flight_to *t)
 {
-	if (t->streamed != NULL && (t->status == 410 || memmem(t->reply.p, t->reply.n, "\"code\":410", 10) != NULL))
+	if (t->streamed != NULL &&
+	    (t->status == 410 || memmem(t->reply.p, t->reply.n, "\"code\":410", 10) != NULL)) {
 		sometimes("a watch was too old to go on");
+	}
 }
 
 static void tell(struct flight *f)
@@ -178,8 +192,9 @@ static void tell(struct flight *f)
 	trace("net %s <- %s %s %d", f->from, f->method, f->url, f->status);
 	too_old(t);
 	t->over(t);
-	if (t->flight == f)
+	if (t->flight == f) {
 		flight_forget(t);
+	}
 }
 
 static void reply_arrived(struct loop_timer *timer)
@@ -187,10 +202,11 @@ static void reply_arrived(struct loop_timer *timer)
 	struct flight *f = container_of(timer, struct flight, timer);
 
 	f->answered = true;
-	if (!f->broken && blocked(f) && f->to != NULL)
+	if (!f->broken && blocked(f) && f->to != NULL) {
 		f->swallowed = true; /* the deadline of the sender ends it */
-	else
+	} else {
 		tell(f);
+	}
 }
 
 void net_travel_back(struct flight *f, int64_t us)
@@ -206,11 +222,11 @@ void net_break_up(struct flight *f, const char *why)
 	loop_timer_stop(&f->lines_timer);
 	f->broken = true;
 	f->status = 0;
-	f->reply = (struct str){"", 0};
+	f->reply = (struct str){ "", 0 };
 	net_travel_back(f, dice_us(200, 40000));
 }
 
-/* ---- replies that go on -------------------------------------------------------------------------- */
+/* ---- replies that go on ---------------------------------------------------------------------- */
 
 static void lines_arrived(struct loop_timer *timer)
 {
@@ -219,13 +235,14 @@ static void lines_arrived(struct loop_timer *timer)
 
 	trace("net %s <~ %s %s", f->from, f->method, f->url);
 	t->status = f->status;
-	t->reply = (struct str){f->lines.p, f->lines.n};
+	t->reply = (struct str){ f->lines.p, f->lines.n };
 	too_old(t);
 	t->streamed(t);
 	sbuf_reset(&f->lines);
 }
 
-/* What is written while bytes are on their way arrives with them: in order, whatever the latency. */
+/* What is written while bytes are on their way arrives with them: in order, whatever the
+ * latency. */
 void net_stream(struct served *s, const char *p, size_t n)
 {
 	struct flight *f = s->flight;
@@ -233,8 +250,9 @@ void net_stream(struct served *s, const char *p, size_t n)
 
 	f->status = s->status;
 	sbuf_add(&f->lines, p, n);
-	if (f->lines_timer.armed)
+	if (f->lines_timer.armed) {
 		return;
+	}
 	if (DICE(stream_cut)) {
 		fault_seen("stream_cut");
 		sometimes("a stream of lines broke");
@@ -251,33 +269,41 @@ void net_stream(struct served *s, const char *p, size_t n)
 	loop_timer_set(&f->lines_timer, us);
 }
 
-/* ---- arrival ------------------------------------------------------------------------------------ */
+/* ---- arrival --------------------------------------------------------------------------------- */
 
-/* Where balancers keep to a choice (connections live long): each client's for a quarter of an hour. */
+/* Where balancers keep to a choice (connections live long): each client's for a quarter of an
+ * hour. */
 static size_t choice_kept(const char *from, size_t n)
 {
-	uint64_t x = world.conf.seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)(world_now() / (900 * SPOT_US_PER_S));
+	uint64_t x = world.conf.seed * UINT64_C(0x9e3779b97f4a7c15) +
+	    (uint64_t)(world_now() / (900 * SPOT_US_PER_S));
 
-	while (*from != '\0')
+	while (*from != '\0') {
 		x = (x ^ (uint8_t)*from++) * UINT64_C(0x100000001b3);
+	}
 	return (size_t)((x >> 32) % n);
 }
 
-/* Of several at one port (the daemons, behind a balancer) one is drawn, in half of the seeds for long; one that does not answer gets less. */
+/* Of several at one port (the daemons, behind a balancer) one is drawn, in half of the seeds for
+ * long; one that does not answer gets less. */
 static struct httpd *server_at(int port, const char *from)
 {
 	struct httpd *found[4];
 	size_t n = 0, k;
 
 	for (struct httpd *h = net_servers; h != NULL && n < ARRAY_LEN(found); h = h->next) {
-		if (h->port == port && !h->draining)
+		if (h->port == port && !h->draining) {
 			found[n++] = h;
+		}
 	}
-	if (n <= 1)
+	if (n <= 1) {
 		return n == 0 ? NULL : found[0];
-	k = world.conf.seed / 10 % 2 == 0 ? choice_kept(from, n) : (size_t)rng_below(&world.dice, n);
-	if (world_loop_paused(found[k]->loop) && rng_below(&world.dice, 4) > 0)
+	}
+	k = world.conf.seed / 10 % 2 == 0 ? choice_kept(from, n)
+					  : (size_t)rng_below(&world.dice, n);
+	if (world_loop_paused(found[k]->loop) && rng_below(&world.dice, 4) > 0) {
 		k = (k + 1) % n;
+	}
 	return found[k];
 }
 
@@ -320,8 +346,9 @@ static void serve(struct httpd *h, struct flight *f, bool heard)
 	s->arena = arena_new(0);
 	s->at = &h->served;
 	s->next = h->served;
-	if (s->next != NULL)
+	if (s->next != NULL) {
 		s->next->at = &s->next;
+	}
 	h->served = s;
 	h->stats.requests++;
 	h->stats.open++;
@@ -329,9 +356,10 @@ static void serve(struct httpd *h, struct flight *f, bool heard)
 	loop_timer_init(&s->gone, h->loop, net_served_gone);
 	request_fill(s, f);
 	copy = arena_array(s->arena, f->headers_n + 1, sizeof(*copy));
-	for (size_t i = 0; i < f->headers_n; i++)
-		copy[i] = (struct spot_header){arena_strdup(s->arena, f->headers[i].name),
-		    arena_strdup(s->arena, f->headers[i].value)};
+	for (size_t i = 0; i < f->headers_n; i++) {
+		copy[i] = (struct spot_header){ arena_strdup(s->arena, f->headers[i].name),
+			arena_strdup(s->arena, f->headers[i].value) };
+	}
 	s->pub.headers = copy;
 	s->pub.body = arena_bytes(s->arena, f->body.p, f->body.n);
 	if (heard) {
@@ -360,7 +388,8 @@ static void request_serve(struct httpd *h, struct flight *f)
 	}
 }
 
-/* In a turn of the server: a paused one takes it when it goes on, whether somebody still waits or not. */
+/* In a turn of the server: a paused one takes it when it goes on, whether somebody still waits or
+ * not. */
 static void request_taken(struct loop_timer *timer)
 {
 	struct flight *f = container_of(timer, struct flight, timer);
@@ -375,8 +404,9 @@ static void request_arrived(struct loop_timer *timer)
 
 	if (blocked(f)) {
 		f->swallowed = true;
-		if (f->to == NULL)
+		if (f->to == NULL) {
 			flight_end(f);
+		}
 		return;
 	}
 	if (h == NULL) {
@@ -409,13 +439,16 @@ static void headers_copy(struct flight *f, const struct flight_to *t)
 
 	f->headers = arena_array(f->arena, t->headers_n + 2, sizeof(*f->headers));
 	for (size_t i = 0; i < t->headers_n; i++) {
-		f->headers[f->headers_n++] = (struct spot_header){
-		    arena_strdup(f->arena, t->headers[i].name), arena_strdup(f->arena, t->headers[i].value)};
+		f->headers[f->headers_n++] =
+		    (struct spot_header){ arena_strdup(f->arena, t->headers[i].name),
+			    arena_strdup(f->arena, t->headers[i].value) };
 		has_host = has_host || strcasecmp(t->headers[i].name, "host") == 0;
 	}
-	if (!has_host)
-		f->headers[f->headers_n++] = (struct spot_header){"Host", f->host};
-	f->headers[f->headers_n++] = (struct spot_header){"Content-Length", arena_printf(f->arena, "%zu", t->body.n)};
+	if (!has_host) {
+		f->headers[f->headers_n++] = (struct spot_header){ "Host", f->host };
+	}
+	f->headers[f->headers_n++] =
+	    (struct spot_header){ "Content-Length", arena_printf(f->arena, "%zu", t->body.n) };
 }
 
 static struct flight *flight_new(const struct flight_to *t)
@@ -426,8 +459,9 @@ static struct flight *flight_new(const struct flight_to *t)
 	f->arena = arena_new(0);
 	f->at = &net_flights;
 	f->next = net_flights;
-	if (f->next != NULL)
+	if (f->next != NULL) {
 		f->next->at = &f->next;
+	}
 	net_flights = f;
 	f->from = arena_strdup(f->arena, t->from);
 	f->method = arena_strdup(f->arena, t->method);
@@ -451,8 +485,10 @@ static void flight_ghost(const struct flight_to *t, int64_t us)
 /* Of the few messages by which machines come and go, far more are lost than of all the others. */
 static bool act_lost(struct flight *f)
 {
-	if (!(check_is_launch(f->url, f->body) || check_is_end(f->method, f->url, f->body)) || !DICE(act_lost))
+	if (!(check_is_launch(f->url, f->body) || check_is_end(f->method, f->url, f->body)) ||
+	    !DICE(act_lost)) {
 		return false;
+	}
 	fault_seen("act_lost");
 	f->unheard = rng_below(&world.dice, 4) != 0;
 	return !f->unheard;
@@ -469,8 +505,9 @@ static void draw_fate(struct flight *f)
 	}
 	f->twice = DICE(net_twice);
 	/* Later than that cloud takes two launches in a row. */
-	if (strstr(f->url, "/instance-operations/launch") != NULL && DICE(launch_twice))
+	if (strstr(f->url, "/instance-operations/launch") != NULL && DICE(launch_twice)) {
 		flight_ghost(f->to, dice_us(NET_GHOST_US, 90 * SPOT_US_PER_S));
+	}
 	/* Long enough to be given up; the machine still goes on when it is heard again. */
 	if (strstr(f->url, "/v1/agent/commit") != NULL && DICE(cut_commit)) {
 		fault_seen("cut_commit");

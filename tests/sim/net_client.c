@@ -20,7 +20,7 @@ struct xfer {
 	struct http_req *req;
 	struct xfer *next, **at;
 	/* of a streamed reply */
-	struct sbuf lines;       /* arrived, not handed on */
+	struct sbuf lines; /* arrived, not handed on */
 	struct loop_task task;
 	bool handed, ended, reset, sent; /* handed: nothing more before http_stream_resume */
 	int status;
@@ -55,8 +55,9 @@ static void xfer_free(struct xfer *x)
 	flight_forget(&x->to);
 	loop_defer_cancel(x->client->loop, &x->task);
 	*x->at = x->next;
-	if (x->next != NULL)
+	if (x->next != NULL) {
 		x->next->at = x->at;
+	}
 	loop_bury(x->client->loop, x, xfer_bury);
 }
 
@@ -65,16 +66,19 @@ static void http_abort(struct op *op)
 	struct http_req *req = container_of(op, struct http_req, op);
 	struct xfer *x = STEAL(req->priv);
 
-	if (x != NULL)
+	if (x != NULL) {
 		xfer_free(x);
+	}
 }
 
 void http_client_free(struct http_client *c)
 {
-	if (c == NULL)
+	if (c == NULL) {
 		return;
-	while (c->xfers != NULL)
+	}
+	while (c->xfers != NULL) {
 		op_stop(&c->xfers->req->op);
+	}
 	free(c->from);
 	free(c);
 }
@@ -83,8 +87,10 @@ static struct spot_header *headers_copy(struct arena *a, const struct spot_heade
 {
 	struct spot_header *to = arena_array(a, n + 1, sizeof(*to));
 
-	for (size_t i = 0; i < n; i++)
-		to[i] = (struct spot_header){arena_strdup(a, from[i].name), arena_strdup(a, from[i].value)};
+	for (size_t i = 0; i < n; i++) {
+		to[i] = (struct spot_header){ arena_strdup(a, from[i].name),
+			arena_strdup(a, from[i].value) };
+	}
 	return to;
 }
 
@@ -92,7 +98,7 @@ static void xfer_over(struct flight_to *t)
 {
 	struct xfer *x = container_of(t, struct xfer, to);
 	struct http_req *req = x->req;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_rc rc = SPOT_OK;
 	size_t max = req->out->reply_bytes_max != 0 ? req->out->reply_bytes_max : REPLY_MAX_DEFAULT;
 
@@ -103,24 +109,24 @@ static void xfer_over(struct flight_to *t)
 		rc = req->mutating ? SPOT_UNKNOWN : SPOT_BAD_REPLY;
 		err_set(&err, rc, "%s: reply too large", req->op.what);
 	} else {
-		req->in = (struct spot_http_response){.status = t->status,
-		    .headers = headers_copy(req->arena, t->reply_headers, t->reply_headers_n),
-		    .headers_n = t->reply_headers_n,
-		    .body = arena_bytes(req->arena, t->reply.p, t->reply.n)};
+		req->in = (struct spot_http_response){ .status = t->status,
+			.headers = headers_copy(req->arena, t->reply_headers, t->reply_headers_n),
+			.headers_n = t->reply_headers_n,
+			.body = arena_bytes(req->arena, t->reply.p, t->reply.n) };
 	}
 	req->priv = NULL;
 	xfer_free(x);
 	op_finish(&req->op, rc, &err);
 }
 
-/* ---- streams of lines, handed on as io/http.c does ---------------------------------------------- */
+/* ---- streams of lines, handed on as io/http.c does ------------------------------------------- */
 
 static void stream_finish(struct xfer *x)
 {
 	x->to.reset = x->reset;
 	x->to.sent = x->sent;
 	x->to.status = x->status;
-	x->to.reply = (struct str){x->lines.p != NULL ? x->lines.p : "", x->lines.n};
+	x->to.reply = (struct str){ x->lines.p != NULL ? x->lines.p : "", x->lines.n };
 	x->to.reply_headers_n = 0;
 	xfer_over(&x->to);
 }
@@ -138,7 +144,9 @@ static void lines_hand(struct loop_task *t)
 	struct http_req *req = x->req;
 	size_t n = whole_lines(x);
 
-	req->in = (struct spot_http_response){.status = x->to.status, .body = arena_bytes(req->arena, x->lines.p, n), .partial = true};
+	req->in = (struct spot_http_response){ .status = x->to.status,
+		.body = arena_bytes(req->arena, x->lines.p, n),
+		.partial = true };
 	sbuf_consume(&x->lines, n);
 	x->handed = true;
 	req->streamed(req);
@@ -146,8 +154,9 @@ static void lines_hand(struct loop_task *t)
 
 static void lines_look(struct xfer *x)
 {
-	if (!x->handed && whole_lines(x) > 0)
+	if (!x->handed && whole_lines(x) > 0) {
 		loop_defer(x->client->loop, &x->task, lines_hand);
+	}
 }
 
 static void stream_arrived(struct flight_to *t)
@@ -158,7 +167,8 @@ static void stream_arrived(struct flight_to *t)
 	lines_look(x);
 }
 
-/* A reply that did not come as a stream is told whole; else the rest waits until the lines before it were read. */
+/* A reply that did not come as a stream is told whole; else the rest waits until the lines before
+ * it were read. */
 static void stream_over(struct flight_to *t)
 {
 	struct xfer *x = container_of(t, struct xfer, to);
@@ -184,15 +194,17 @@ void http_stream_resume(struct http_req *req)
 
 	assert(x != NULL && x->handed);
 	x->handed = false;
-	if (x->ended)
+	if (x->ended) {
 		stream_finish(x);
-	else
+	} else {
 		lines_look(x);
+	}
 }
 
 static const char *what_text(struct arena *a, const struct spot_http_request *out)
 {
-	const char *scheme = strstr(out->url, "://"), *host = scheme != NULL ? scheme + 3 : out->url;
+	const char *scheme = strstr(out->url, "://"),
+		   *host = scheme != NULL ? scheme + 3 : out->url;
 
 	return arena_printf(a, "http %s %.*s", out->method, (int)strcspn(host, "/?#"), host);
 }
@@ -208,18 +220,26 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	req->out = out;
 	req->arena = arena;
 	req->mutating = mutating;
-	req->in = (struct spot_http_response){0};
-	op_begin(&req->op, what_text(arena, out), timeout_us, mutating ? SPOT_UNKNOWN : SPOT_TIMEOUT, http_abort);
+	req->in = (struct spot_http_response){ 0 };
+	op_begin(&req->op, what_text(arena, out), timeout_us,
+	    mutating ? SPOT_UNKNOWN : SPOT_TIMEOUT, http_abort);
 	x->client = c;
 	x->req = req;
 	x->at = &c->xfers;
 	x->next = c->xfers;
-	if (x->next != NULL)
+	if (x->next != NULL) {
 		x->next->at = &x->next;
+	}
 	c->xfers = x;
 	req->priv = x;
-	x->to = (struct flight_to){.over = xfer_over, .loop = c->loop, .from = c->from, .method = out->method,
-	    .url = out->url, .headers = out->headers, .headers_n = out->headers_n, .body = out->body};
+	x->to = (struct flight_to){ .over = xfer_over,
+		.loop = c->loop,
+		.from = c->from,
+		.method = out->method,
+		.url = out->url,
+		.headers = out->headers,
+		.headers_n = out->headers_n,
+		.body = out->body };
 	sbuf_init(&x->lines, REPLY_MAX_DEFAULT);
 	if (req->streamed != NULL) {
 		x->to.over = stream_over;
@@ -229,13 +249,14 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	flight_start(&x->to);
 }
 
-/* ---- what a server reads of a request (io/httpd.h) ------------------------------------------------ */
+/* ---- what a server reads of a request (io/httpd.h) ------------------------------------------- */
 
 const char *httpd_header(const struct httpd_req *r, const char *name)
 {
 	for (size_t i = 0; i < r->headers_n; i++) {
-		if (strcasecmp(r->headers[i].name, name) == 0)
+		if (strcasecmp(r->headers[i].name, name) == 0) {
 			return r->headers[i].value;
+		}
 	}
 	return NULL;
 }
@@ -251,7 +272,7 @@ const char *httpd_query(struct httpd_req *r, const char *name)
 		char *value = NULL;
 
 		if ((size_t)(key_end - p) == name_n && memcmp(p, name, name_n) == 0) {
-			struct str raw = {eq ? eq + 1 : "", eq ? (size_t)(end - eq - 1) : 0};
+			struct str raw = { eq ? eq + 1 : "", eq ? (size_t)(end - eq - 1) : 0 };
 
 			return url_decode(r->arena, raw, true, &value) ? value : NULL;
 		}

@@ -35,9 +35,9 @@ struct flight {
 	struct flight_to *to; /* NULL: forgotten */
 	struct arena *arena;
 	struct loop_timer timer, lines_timer;
-	struct sbuf lines;     /* of a streamed reply: on their way */
+	struct sbuf lines; /* of a streamed reply: on their way */
 	struct served *served;
-	struct httpd *server;  /* it waits there to be taken */
+	struct httpd *server; /* it waits there to be taken */
 	struct flight *next, **at;
 	const char *from, *method, *url, *host;
 	int port;

@@ -1,5 +1,6 @@
 /*
- * A server's side of the network is io/httpd.h: the emulated clouds and the API serve as they do over sockets.
+ * A server's side of the network is io/httpd.h: the emulated clouds and the API serve as they do
+ * over sockets.
  */
 #include "base/base.h"
 #include "world.h"
@@ -8,7 +9,8 @@
 
 static int port_next = 9100;
 
-enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct httpd **ret, struct spot_err *err UNUSED)
+enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct httpd **ret,
+    struct spot_err *err UNUSED)
 {
 	struct httpd *h = calloc(1, sizeof(*h));
 
@@ -22,7 +24,8 @@ enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct htt
 	return SPOT_OK;
 }
 
-/* As io/httpd_reply.c writes it: clouds tell their time, and those who sign learn from it that their own is wrong. */
+/* As io/httpd_reply.c writes it: clouds tell their time, and those who sign learn from it that
+ * their own is wrong. */
 static const char *date_of(const struct served *s, struct arena *a)
 {
 	time_t now = (time_t)(loop_wall_us(s->h->loop) / SPOT_US_PER_S);
@@ -30,8 +33,9 @@ static const char *date_of(const struct served *s, struct arena *a)
 	struct tm tm;
 
 	for (size_t i = 0; i < s->extra_n; i++) {
-		if (strcasecmp(s->extra[i].name, "Date") == 0)
+		if (strcasecmp(s->extra[i].name, "Date") == 0) {
 			return NULL;
+		}
 	}
 	strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
 	return arena_strdup(a, text);
@@ -43,8 +47,9 @@ static void reply_send(struct served *s, int status, const char *type, const cha
 	const char *date;
 	size_t k = 0;
 
-	if (f == NULL)
+	if (f == NULL) {
 		return;
+	}
 	s->flight = NULL;
 	f->served = NULL;
 	f->status = status;
@@ -56,13 +61,18 @@ static void reply_send(struct served *s, int status, const char *type, const cha
 	f->reply = arena_bytes(f->arena, body, strcmp(f->method, "HEAD") == 0 ? 0 : n);
 	f->reply_headers = arena_array(f->arena, s->extra_n + 3, sizeof(*f->reply_headers));
 	date = date_of(s, f->arena);
-	if (date != NULL)
-		f->reply_headers[k++] = (struct spot_header){"Date", date};
-	if (type != NULL)
-		f->reply_headers[k++] = (struct spot_header){"Content-Type", arena_strdup(f->arena, type)};
-	for (size_t i = 0; i < s->extra_n; i++)
-		f->reply_headers[k++] = (struct spot_header){
-		    arena_strdup(f->arena, s->extra[i].name), arena_strdup(f->arena, s->extra[i].value)};
+	if (date != NULL) {
+		f->reply_headers[k++] = (struct spot_header){ "Date", date };
+	}
+	if (type != NULL) {
+		f->reply_headers[k++] =
+		    (struct spot_header){ "Content-Type", arena_strdup(f->arena, type) };
+	}
+	for (size_t i = 0; i < s->extra_n; i++) {
+		f->reply_headers[k++] =
+		    (struct spot_header){ arena_strdup(f->arena, s->extra[i].name),
+			    arena_strdup(f->arena, s->extra[i].value) };
+	}
 	f->reply_headers_n = k;
 	trace("net %s .. %s %s %d", f->from, f->method, f->url, status);
 	if (DICE(net_reply_lost) || f->unheard) {
@@ -75,8 +85,9 @@ static void reply_send(struct served *s, int status, const char *type, const cha
 
 void httpd_free(struct httpd *h)
 {
-	if (h == NULL)
+	if (h == NULL) {
 		return;
+	}
 	for (struct httpd **p = &net_servers; *p != NULL; p = &(*p)->next) {
 		if (*p == h) {
 			*p = h->next;
@@ -100,10 +111,11 @@ void httpd_free(struct httpd *h)
 			net_break_up(f, "the server died");
 		}
 		s->flight = NULL;
-		if (s->pub.gone != NULL)
+		if (s->pub.gone != NULL) {
 			net_served_gone(&s->gone);
-		else
+		} else {
 			net_served_done(s);
+		}
 	}
 	loop_bury(h->loop, h, free);
 }
@@ -133,7 +145,8 @@ void httpd_set(struct httpd_req *r, const char *name, const char *value)
 	struct served *s = r->priv;
 
 	s->extra = arena_grow(s->arena, s->extra, s->extra_n, &s->extra_cap, sizeof(*s->extra));
-	s->extra[s->extra_n++] = (struct spot_header){arena_strdup(s->arena, name), arena_strdup(s->arena, value)};
+	s->extra[s->extra_n++] =
+	    (struct spot_header){ arena_strdup(s->arena, name), arena_strdup(s->arena, value) };
 }
 
 void httpd_reply(struct httpd_req *r, int status, const char *type, const char *body, size_t n)
@@ -170,22 +183,26 @@ void httpd_stream_begin(struct httpd_req *r, int status, const char *type)
 
 	s->streaming = true;
 	s->status = status;
-	if (s->flight == NULL) /* a request that came twice: nobody reads the second reply */
+	if (s->flight == NULL) { /* a request that came twice: nobody reads the second reply */
 		loop_timer_set(&s->gone, 0);
-	if (type != NULL)
+	}
+	if (type != NULL) {
 		httpd_set(r, "Content-Type", type);
+	}
 }
 
 bool httpd_stream_write(struct httpd_req *r, const char *p, size_t n)
 {
 	struct served *s = r->priv;
 
-	if (s->flight == NULL)
+	if (s->flight == NULL) {
 		return false;
-	if (s->flight->to->streamed != NULL)
+	}
+	if (s->flight->to->streamed != NULL) {
 		net_stream(s, p, n);
-	else
+	} else {
 		sbuf_add(&s->stream, p, n);
+	}
 	return true;
 }
 

@@ -8,6 +8,6 @@ struct pg_stmt;
 void refuse_minute(void);
 void refuse_calm(void);
 PGresult *refuse_ran(const struct pg_stmt *s); /* the error, or NULL: it is let through */
-void refuse_break(void);		       /* for breaks.c */
+void refuse_break(void); /* for breaks.c */
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Where it can be each seed has a copy of one process of the server that knows all statements (universe/universe.c); else, or where
- * SPOT_SIM_UNIVERSES is "off", a database of its own, made from the migrated template. Both begin alike.
+ * Where it can be each seed has a copy of one process of the server that knows all statements
+ * (universe/universe.c); else, or where SPOT_SIM_UNIVERSES is "off", a database of its own, made
+ * from the migrated template. Both begin alike.
  */
 #include "base/base.h"
 #include "world.h"
@@ -37,15 +38,16 @@ static void sql(const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	r = PQexec(admin, text);
-	if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK)
+	if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK) {
 		fprintf(stderr, "sim: %s: %s", text, PQresultErrorMessage(r));
+	}
 	PQclear(r);
 }
 
-/* ---- universes ------------------------------------------------------------------------------------- */
+/* ---- universes ------------------------------------------------------------------------------- */
 
 #define PRELOAD "libsim_universe.so"
-#define DOOR	"5433" /* only part of the socket's name */
+#define DOOR "5433" /* only part of the socket's name */
 
 static char preload[PATH_MAX], universes[1500]; /* dsn of the copies; "" = there are none */
 
@@ -53,8 +55,13 @@ static char preload[PATH_MAX], universes[1500]; /* dsn of the copies; "" = there
 static void preload_copy(void)
 {
 	char self[PATH_MAX], from[PATH_MAX + 32];
-	const char *const argv[] = {"/bin/cp", from, preload, NULL};
-	struct proc_spec spec = {.argv = argv, .in = -1, .out = -1, .err = -1, .uid = -1, .gid = -1};
+	const char *const argv[] = { "/bin/cp", from, preload, NULL };
+	struct proc_spec spec = { .argv = argv,
+		.in = -1,
+		.out = -1,
+		.err = -1,
+		.uid = -1,
+		.gid = -1 };
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	int pid, status = 1;
 
@@ -62,10 +69,12 @@ static void preload_copy(void)
 	self[n] = '\0';
 	(void)snprintf(from, sizeof(from), "%.*s/" PRELOAD, (int)(strrchr(self, '/') - self), self);
 	(void)snprintf(preload, sizeof(preload), "%s/" PRELOAD, stop_folder());
-	if (proc_spawn(&spec, &pid, NULL) == SPOT_OK)
+	if (proc_spawn(&spec, &pid, NULL) == SPOT_OK) {
 		(void)waitpid(pid, &status, 0);
-	if (status != 0 || chmod(stop_folder(), 0711) != 0 || chmod(preload, 0755) != 0)
+	}
+	if (status != 0 || chmod(stop_folder(), 0711) != 0 || chmod(preload, 0755) != 0) {
 		preload[0] = '\0';
+	}
 }
 
 enum spot_rc __real_proc_spawn(const struct proc_spec *s, int *ret_pid, struct spot_err *err);
@@ -75,14 +84,16 @@ enum spot_rc __wrap_proc_spawn(const struct proc_spec *s, int *ret_pid, struct s
 {
 	struct proc_spec with = *s;
 	char text[PATH_MAX + 16];
-	const char *env[16] = {text};
+	const char *env[16] = { text };
 	size_t n = 1;
 
-	for (size_t i = 0; s->env != NULL && s->env[i] != NULL && n < ARRAY_LEN(env) - 1; i++)
+	for (size_t i = 0; s->env != NULL && s->env[i] != NULL && n < ARRAY_LEN(env) - 1; i++) {
 		env[n++] = s->env[i];
+	}
 	(void)snprintf(text, sizeof(text), "LD_PRELOAD=%s", preload);
-	if (preload[0] != '\0' && str_suffix(s->argv[0], "/postgres"))
+	if (preload[0] != '\0' && str_suffix(s->argv[0], "/postgres")) {
 		with.env = env;
+	}
 	return __real_proc_spawn(&with, ret_pid, err);
 }
 
@@ -90,12 +101,15 @@ enum spot_rc __wrap_proc_spawn(const struct proc_spec *s, int *ret_pid, struct s
 static bool universe_works(void)
 {
 	PGconn *c = PQconnectdb(universes);
-	struct pollfd p = {.fd = PQsocket(c), .events = POLLIN};
+	struct pollfd p = { .fd = PQsocket(c), .events = POLLIN };
 	PGresult *r;
 	bool yes;
 
-	if (PQsendQuery(c, "CREATE TABLE universe (a int PRIMARY KEY); INSERT INTO universe SELECT generate_series(1, 1000); "
-			   "DROP TABLE universe") != 1 || poll(&p, 1, 10000) != 1) {
+	if (PQsendQuery(c,
+		"CREATE TABLE universe (a int PRIMARY KEY); INSERT INTO universe SELECT "
+		"generate_series(1, 1000); "
+		"DROP TABLE universe") != 1 ||
+	    poll(&p, 1, 10000) != 1) {
 		PQfinish(c);
 		return false;
 	}
@@ -127,12 +141,16 @@ void server_universes(void)
 	assert(end != NULL);
 	databases_tidy(); /* later it would wait for that process, for ever */
 	sql("CHECKPOINT"); /* the server's other processes have nothing to do from here on */
-	(void)snprintf(order, sizeof(order), "SELECT 1 /* universes at %.*s/.s.PGSQL." DOOR " */", (int)(end - sock), sock);
+	(void)snprintf(order, sizeof(order), "SELECT 1 /* universes at %.*s/.s.PGSQL." DOOR " */",
+	    (int)(end - sock), sock);
 	PQclear(PQexec(store_conn(), order));
-	(void)snprintf(universes, sizeof(universes), "host='%.*s' port=" DOOR " dbname=seeds connect_timeout=10", (int)(end - sock), sock);
-	if (universe_works())
+	(void)snprintf(universes, sizeof(universes),
+	    "host='%.*s' port=" DOOR " dbname=seeds connect_timeout=10", (int)(end - sock), sock);
+	if (universe_works()) {
 		return;
-	fprintf(stderr, "sim: the server cannot be copied: a database for each seed, which takes longer\n");
+	}
+	fprintf(stderr,
+	    "sim: the server cannot be copied: a database for each seed, which takes longer\n");
 	preload[0] = universes[0] = '\0';
 	store_cold();
 }
@@ -143,12 +161,13 @@ static void template_make(void)
 	char dsn[1500], text[160];
 
 	(void)snprintf(dsn, sizeof(dsn), "%s dbname=migrated", server);
-	(void)snprintf(text, sizeof(text), "SELECT price_partitions_ensure(%" PRId64 ", %" PRId64 ")", SIM_T0 - 2 * 24 * SPOT_US_PER_HOUR,
-	    SIM_T0 + 4 * 24 * SPOT_US_PER_HOUR);
+	(void)snprintf(text, sizeof(text),
+	    "SELECT price_partitions_ensure(%" PRId64 ", %" PRId64 ")",
+	    SIM_T0 - 2 * 24 * SPOT_US_PER_HOUR, SIM_T0 + 4 * 24 * SPOT_US_PER_HOUR);
 	testdb_exec(dsn, text);
 }
 
-/* ---- the server ---------------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 void server_start(void)
 {
@@ -157,8 +176,10 @@ void server_start(void)
 
 	/* A database for each seed is some thousand files: in memory they cost nothing. */
 	setenv("TMPDIR", "/dev/shm", 1);
-	if (!str_same(getenv("SPOT_SIM_UNIVERSES") != NULL ? getenv("SPOT_SIM_UNIVERSES") : "", "off"))
+	if (!str_same(getenv("SPOT_SIM_UNIVERSES") != NULL ? getenv("SPOT_SIM_UNIVERSES") : "",
+		"off")) {
 		preload_copy();
+	}
 	db = testdb_start();
 	dsn = testdb_new(db); /* with the template */
 	at = strstr(dsn, " dbname=");
@@ -194,7 +215,8 @@ static void database_make(struct database *ret)
 
 	(void)snprintf(ret->name, sizeof(ret->name), "seed%u", no++);
 	(void)snprintf(ret->dsn, sizeof(ret->dsn), "%s dbname=%s", server, ret->name);
-	sql("CREATE DATABASE %s TEMPLATE migrated STRATEGY FILE_COPY", ret->name); /* half the time of WAL_LOG here */
+	/* half the time of WAL_LOG here */
+	sql("CREATE DATABASE %s TEMPLATE migrated STRATEGY FILE_COPY", ret->name);
 }
 
 void database_take(struct database *ret)
@@ -203,27 +225,32 @@ void database_take(struct database *ret)
 		(void)snprintf(ret->dsn, sizeof(ret->dsn), "%s", universes);
 		return;
 	}
-	if (spare.name[0] == '\0')
+	if (spare.name[0] == '\0') {
 		database_make(&spare);
+	}
 	*ret = spare;
 	spare.name[0] = '\0';
 }
 
 void database_give(const struct database *d)
 {
-	if (universes[0] != '\0')
+	if (universes[0] != '\0') {
 		return;
-	if (over_n == ARRAY_LEN(over))
+	}
+	if (over_n == ARRAY_LEN(over)) {
 		databases_tidy();
+	}
 	over[over_n++] = *d;
 }
 
 void databases_tidy(void)
 {
-	while (over_n > 0)
+	while (over_n > 0) {
 		sql("DROP DATABASE %s WITH (FORCE)", over[--over_n].name);
-	if (spare.name[0] == '\0' && !server_copies())
+	}
+	if (spare.name[0] == '\0' && !server_copies()) {
 		database_make(&spare);
+	}
 }
 
 void core_take(int slot)
@@ -231,8 +258,9 @@ void core_take(int slot)
 	cpu_set_t all, one;
 	int n = 0;
 
-	if (sched_getaffinity(0, sizeof(all), &all) != 0)
+	if (sched_getaffinity(0, sizeof(all), &all) != 0) {
 		return;
+	}
 	for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (CPU_ISSET(cpu, &all) && n++ == slot % CPU_COUNT(&all)) {
 			CPU_ZERO(&one);

@@ -8,11 +8,12 @@
 /* Real seconds that a seed may take: it takes one, and some where a machine has much else to do. */
 #define SPIN_REAL_S 900
 
-/* In the process of a seed: its processor time is bounded from here on; who has used it up says so to out, and ends. alone: prints more. */
+/* In the process of a seed: its processor time is bounded from here on; who has used it up says so
+ * to out, and ends. alone: prints more. */
 void spin_limit(int out, bool alone);
-void spin_turn(void);         /* one turn of a loop */
+void spin_turn(void); /* one turn of a loop */
 bool spin_seen(void);
-void spin_check(void);        /* the rule */
-void spin_raise(bool on);     /* breaks.c */
+void spin_check(void); /* the rule */
+void spin_raise(bool on); /* breaks.c */
 
 #endif

@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const int signals[] = {SIGTERM, SIGINT};
+static const int signals[] = { SIGTERM, SIGINT };
 static volatile sig_atomic_t wanted;
 static const char *folder;
 static pid_t owner;
 
-static int entry_remove(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *at UNUSED)
+static int entry_remove(const char *path, const struct stat *st UNUSED, int type UNUSED,
+    struct FTW *at UNUSED)
 {
 	return remove(path);
 }
@@ -28,18 +29,20 @@ static void asked(int signo)
 
 static void leave(void)
 {
-	if (getpid() == owner)
+	if (getpid() == owner) {
 		tree_remove(folder);
+	}
 }
 
 void stop_install(const char *dir)
 {
-	struct sigaction a = {.sa_handler = asked}; /* without SA_RESTART: poll must return */
+	struct sigaction a = { .sa_handler = asked }; /* without SA_RESTART: poll must return */
 
 	folder = dir;
 	owner = getpid();
-	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		(void)sigaction(signals[i], &a, NULL);
+	}
 	(void)atexit(leave);
 }
 
@@ -55,14 +58,16 @@ bool stop_wanted(void)
 
 void stop_forget(void)
 {
-	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		(void)signal(signals[i], SIG_DFL);
+	}
 }
 
 void stop_now(void)
 {
-	if (wanted == 0)
+	if (wanted == 0) {
 		return;
+	}
 	(void)fflush(NULL);
 	stop_forget();
 	(void)raise(wanted);

@@ -1,10 +1,12 @@
-/* A batch that is told to end (SIGTERM, SIGINT) leaves nothing behind: no folder in /dev/shm, no server. */
+/* A batch that is told to end (SIGTERM, SIGINT) leaves nothing behind: no folder in /dev/shm, no
+ * server. */
 #ifndef SIM_STOP_H
 #define SIM_STOP_H
 
 #include <stdbool.h>
 
-/* From here on a signal only asks for the end; should the program exit on the way, dir is removed all the same. */
+/* From here on a signal only asks for the end; should the program exit on the way, dir is removed
+ * all the same. */
 void stop_install(const char *dir);
 const char *stop_folder(void);
 bool stop_wanted(void);

@@ -1,10 +1,11 @@
 /*
- * The connections to Postgres. The server is a real one and src/io/pg.c is the real queue in front of it;
- * a connection here is a place in which a statement waits for its turn. All of them share one real
- * connection, on which one statement at a time runs to its end: their order is drawn, not raced for.
+ * The connections to Postgres. The server is a real one and src/io/pg.c is the real queue in front
+ * of it; a connection here is a place in which a statement waits for its turn. All of them share
+ * one real connection, on which one statement at a time runs to its end: their order is drawn, not
+ * raced for.
  *
- * A connection may break before its statement ran or after it was committed; what was sent behind it on
- * the same connection then never runs.
+ * A connection may break before its statement ran or after it was committed; what was sent behind
+ * it on the same connection then never runs.
  */
 #include "base/base.h"
 #include "world.h"
@@ -63,8 +64,10 @@ static void core_share(void)
 {
 	cpu_set_t mine;
 
-	if (sched_getaffinity(0, sizeof(mine), &mine) == 0 && CPU_COUNT(&mine) == 1)
-		(void)sched_setaffinity(PQbackendPID(db.c), sizeof(mine), &mine); /* refused: only slower */
+	if (sched_getaffinity(0, sizeof(mine), &mine) == 0 && CPU_COUNT(&mine) == 1) {
+		/* refused: only slower */
+		(void)sched_setaffinity(PQbackendPID(db.c), sizeof(mine), &mine);
+	}
 }
 
 static void connect_to(const char *dsn)
@@ -80,8 +83,10 @@ static void connect_to(const char *dsn)
 static void settle(void)
 {
 	/* Nothing of the plans may depend on what ran before. */
-	must("SET timezone = 'UTC'; SET client_min_messages = warning; SET plan_cache_mode = force_generic_plan; "
-	     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET synchronize_seqscans = off; "
+	must("SET timezone = 'UTC'; SET client_min_messages = warning; SET plan_cache_mode = "
+	     "force_generic_plan; "
+	     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET synchronize_seqscans = "
+	     "off; "
 	     "LISTEN spot_engine; LISTEN spot_api");
 }
 
@@ -89,15 +94,17 @@ void store_open(const char *dsn)
 {
 	connect_to(dsn);
 	core_share();
-	if (!db.warm)
+	if (!db.warm) {
 		settle();
+	}
 }
 
 static bool named(const char *name)
 {
 	for (size_t k = 0; k < db.names_n; k++) {
-		if (strcmp(db.names[k], name) == 0)
+		if (strcmp(db.names[k], name) == 0) {
 			return true;
+		}
 	}
 	return false;
 }
@@ -129,8 +136,10 @@ static void plan(const struct pg_stmt *s)
 	char sql[512];
 	size_t n = (size_t)snprintf(sql, sizeof(sql), "EXPLAIN EXECUTE %s", s->name);
 
-	for (int i = 0; i < s->params_n; i++)
-		n += (size_t)snprintf(sql + n, sizeof(sql) - n, "%sNULL%s", i == 0 ? "(" : ", ", i == s->params_n - 1 ? ")" : "");
+	for (int i = 0; i < s->params_n; i++) {
+		n += (size_t)snprintf(sql + n, sizeof(sql) - n, "%sNULL%s", i == 0 ? "(" : ", ",
+		    i == s->params_n - 1 ? ")" : "");
+	}
 	assert(n < sizeof(sql));
 	PQclear(PQexec(db.c, sql)); /* what has no plan is refused */
 }
@@ -140,26 +149,30 @@ bool store_prepare(const char *name, const char *sql)
 	PGresult *r = PQprepare(db.c, name, sql, 0, NULL);
 	bool done = PQresultStatus(r) == PGRES_COMMAND_OK;
 
-	if (!done)
+	if (!done) {
 		fprintf(stderr, "sim: %s: %s", sql, PQresultErrorMessage(r));
+	}
 	PQclear(r);
-	if (done && db.warm)
-		plan(&(struct pg_stmt){.name = name});
+	if (done && db.warm) {
+		plan(&(struct pg_stmt){ .name = name });
+	}
 	return done;
 }
 
 void store_warm(const char *dsn)
 {
-	struct pg_item none = {0};
+	struct pg_item none = { 0 };
 
 	connect_to(dsn);
 	settle();
 	/* Its name for temporary tables is part of what plans depend on. */
 	must("CREATE TEMP TABLE first (); DROP TABLE first");
-	must("SELECT price_partitions_ensure(0, 0), price_partitions_drop(0)"); /* functions are read once */
+	/* functions are read once */
+	must("SELECT price_partitions_ensure(0, 0), price_partitions_drop(0)");
 	for (size_t i = 0; i < q_all_n; i++) {
-		if (prepare(&q_all[i], &none)) /* a COPY's needs its table */
+		if (prepare(&q_all[i], &none)) { /* a COPY's needs its table */
 			plan(&q_all[i]);
+		}
 	}
 	db.warm = true;
 }
@@ -174,7 +187,7 @@ void store_cold(void)
 
 void store_close(void)
 {
-	struct pollfd p = {.fd = pidfd_open(PQbackendPID(db.c), 0), .events = POLLIN};
+	struct pollfd p = { .fd = pidfd_open(PQbackendPID(db.c), 0), .events = POLLIN };
 
 	PQfinish(db.c);
 	db.c = NULL;
@@ -197,15 +210,18 @@ int64_t store_server_ms(void)
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", PQbackendPID(db.c));
 	f = fopen(path, "re");
-	if (f == NULL)
+	if (f == NULL) {
 		return 0;
-	if (fgets(text, sizeof(text), f) != NULL && strrchr(text, ')') != NULL)
-		(void)sscanf(strrchr(text, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
+	}
+	if (fgets(text, sizeof(text), f) != NULL && strrchr(text, ')') != NULL) {
+		(void)sscanf(strrchr(text, ')') + 2,
+		    "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
+	}
 	fclose(f);
 	return (int64_t)(user + kernel) * 1000 / sysconf(_SC_CLK_TCK);
 }
 
-/* ---- notifications ----------------------------------------------------------------------------- */
+/* ---- notifications --------------------------------------------------------------------------- */
 
 static void note_add(struct listener *l, const PGnotify *n)
 {
@@ -216,8 +232,9 @@ static void note_add(struct listener *l, const PGnotify *n)
 	snprintf(k->payload, sizeof(k->payload), "%s", n->extra);
 	*l->end = k;
 	l->end = &k->next;
-	if (!l->c->timer.armed)
+	if (!l->c->timer.armed) {
 		loop_timer_set(&l->c->timer, dice_us(50, 2000));
+	}
 }
 
 static void notes_take(void)
@@ -227,8 +244,10 @@ static void notes_take(void)
 	(void)PQconsumeInput(db.c);
 	while ((n = PQnotifies(db.c)) != NULL) {
 		for (size_t i = 0; i < ARRAY_LEN(db.listeners); i++) {
-			if (db.listeners[i].c != NULL && db.listeners[i].c->state == PG_CONN_LISTEN)
+			if (db.listeners[i].c != NULL &&
+			    db.listeners[i].c->state == PG_CONN_LISTEN) {
 				note_add(&db.listeners[i], n);
+			}
 		}
 		PQfreemem(n);
 	}
@@ -238,8 +257,9 @@ static struct listener *listener_of(const struct pg_conn *c)
 {
 	size_t i = 0;
 
-	while (db.listeners[i].c != c)
+	while (db.listeners[i].c != c) {
 		i++;
+	}
 	return &db.listeners[i];
 }
 
@@ -247,8 +267,9 @@ static void note_tell(struct pg *p, const struct note *n)
 {
 	for (struct pg_listen *l = p->listens, *next; l != NULL; l = next) {
 		next = l->next;
-		if (strcmp(l->channel, n->channel) == 0)
+		if (strcmp(l->channel, n->channel) == 0) {
 			l->woken(l, n->channel, n->payload);
+		}
 	}
 }
 
@@ -260,8 +281,9 @@ static void notes_tell(struct pg_conn *c, bool tell)
 
 	while ((n = l->notes) != NULL) {
 		l->notes = n->next;
-		if (tell)
+		if (tell) {
 			note_tell(c->pg, n);
+		}
 		free(n);
 	}
 	l->end = &l->notes;
@@ -303,7 +325,7 @@ void pg_listen_event(struct pg_conn *c UNUSED)
 {
 }
 
-/* ---- life of a connection -------------------------------------------------------------------------- */
+/* ---- life of a connection -------------------------------------------------------------------- */
 
 static void conn_timer(struct loop_timer *t);
 
@@ -318,7 +340,8 @@ void pg_conn_init(struct pg_conn *c, struct pg *p, int no, bool listener)
 	loop_timer_set(&c->timer, dice_us(100, 5000));
 	for (size_t i = 0; listener && i < ARRAY_LEN(db.listeners); i++) {
 		if (db.listeners[i].c == NULL) {
-			db.listeners[i] = (struct listener){.c = c, .end = &db.listeners[i].notes};
+			db.listeners[i] =
+			    (struct listener){ .c = c, .end = &db.listeners[i].notes };
 			break;
 		}
 	}
@@ -327,8 +350,9 @@ void pg_conn_init(struct pg_conn *c, struct pg *p, int no, bool listener)
 static void conn_close(struct pg_conn *c)
 {
 	loop_timer_stop(&c->timer);
-	if (c->state == PG_CONN_READY || c->state == PG_CONN_COPY)
+	if (c->state == PG_CONN_READY || c->state == PG_CONN_COPY) {
 		c->pg->stats.up--;
+	}
 	c->state = PG_CONN_DOWN;
 	c->c = NULL;
 	c->reserved = c->retiring = c->dirty = false;
@@ -355,8 +379,9 @@ void pg_conn_lost(struct pg_conn *c, const char *why)
 	struct pg_item *i;
 
 	trace("db %s%d lost: %s", p->application, c->no, why);
-	if (c->state == PG_CONN_COPY)
+	if (c->state == PG_CONN_COPY) {
 		must("ROLLBACK");
+	}
 	conn_close(c);
 	while ((i = c->inflight.head) != NULL) {
 		const char *what = i->stmt == NULL ? "copy" : i->stmt->name;
@@ -397,9 +422,10 @@ static void conn_up(struct pg_conn *c)
 	pg_conn_ready(c);
 }
 
-/* ---- statements ---------------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
-/* A healthy database and one statement at a time: what fails is wrong, and will be the next time. */
+/* A healthy database and one statement at a time: what fails is wrong, and will be the next
+ * time. */
 bool store_took(const PGresult *r, const char *name)
 {
 	bool ok = PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK;
@@ -429,32 +455,41 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 	}
 	i->res = gate_steady(s);
 	if (i->res != NULL) {
-		trace("db %s%d %s: %d %d", c->pg->application, c->no, s->name, PQntuples(i->res), PQntuples(i->res));
+		trace("db %s%d %s: %d %d", c->pg->application, c->no, s->name, PQntuples(i->res),
+		    PQntuples(i->res));
 		return;
 	}
-	if (!prepare(s, i))
+	if (!prepare(s, i)) {
 		return;
+	}
 	world.asked++;
-	if (late)
+	if (late) {
 		must("BEGIN");
-	else
+	} else {
 		leaders_try(c->pg, s, i);
+	}
 	r = PQexecPrepared(db.c, s->name, s->params_n, i->values, i->lengths, i->formats, 1);
 	leaders_ran(c->pg, s, r, late);
-	if (late)
+	if (late) {
 		must("COMMIT");
-	else
+	} else {
 		twice_try(s, i, r);
-	if (s == &q_stmt_engine_watch_seen && !str_same(PQcmdTuples(r), "0"))
+	}
+	if (s == &q_stmt_engine_watch_seen && !str_same(PQcmdTuples(r), "0")) {
 		check_absent();
+	}
 	gate_ran(s, PQntuples(r));
 	gate_keep(s, r);
 	if (audit && PQntuples(r) > 0) {
-		fprintf(stderr, "sim: the gate of %s is wrong (tests/sim/gates.c): from here on without gates\n", s->name);
+		fprintf(stderr,
+		    "sim: the gate of %s is wrong (tests/sim/gates.c): from here on without "
+		    "gates\n",
+		    s->name);
 		_exit(GATE_WRONG);
 	}
 	if (store_took(r, s->name)) {
-		trace("db %s%d %s: %d %s", c->pg->application, c->no, s->name, PQntuples(r), PQcmdTuples(r));
+		trace("db %s%d %s: %d %s", c->pg->application, c->no, s->name, PQntuples(r),
+		    PQcmdTuples(r));
 		i->res = r;
 	} else {
 		pg_err_from(r, s->name, &i->err, i->sqlstate);
@@ -468,10 +503,12 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 	notes_take();
 }
 
-/* Where the connection breaks: before its rows, after them, after the merge, or unheard after the commit. 0 = nowhere. */
+/* Where the connection breaks: before its rows, after them, after the merge, or unheard after the
+ * commit. 0 = nowhere. */
 static enum pg_copy_step copy_fate(void)
 {
-	static const enum pg_copy_step at[] = {PG_COPY_BEGIN, PG_COPY_END, PG_COPY_MERGE, PG_COPY_COMMIT};
+	static const enum pg_copy_step at[] = { PG_COPY_BEGIN, PG_COPY_END, PG_COPY_MERGE,
+		PG_COPY_COMMIT };
 
 	return DICE(copy_lost) ? at[rng_below(&world.dice, ARRAY_LEN(at))] : (enum pg_copy_step)0;
 }
@@ -483,13 +520,16 @@ static void copy_run(struct pg_conn *c)
 
 	trace("db %s%d copy", c->pg->application, c->no);
 	while (c->state == PG_CONN_COPY && c->inflight.head != NULL) {
-		struct pollfd p = {.fd = PQsocket(db.c), .events = POLLIN};
+		struct pollfd p = { .fd = PQsocket(db.c), .events = POLLIN };
 
-		if (PQflush(db.c) == 0 && PQisBusy(db.c))
+		if (PQflush(db.c) == 0 && PQisBusy(db.c)) {
 			(void)poll(&p, 1, 10000);
+		}
 		(void)PQconsumeInput(db.c);
 		if (c->copy_step == lost) {
-			fault_seen(lost == PG_COPY_COMMIT ? "a COPY was committed and the line broke" : "copy_lost");
+			fault_seen(lost == PG_COPY_COMMIT
+				? "a COPY was committed and the line broke"
+				: "copy_lost");
 			pg_conn_lost(c, "broke within a COPY");
 			break;
 		}
@@ -508,8 +548,9 @@ static void next_set(struct pg_conn *c)
 		fault_seen("db_slow");
 		us = dice_us(SPOT_US_PER_S / 10, 8 * SPOT_US_PER_S);
 	}
-	if (c->inflight.head != NULL)
+	if (c->inflight.head != NULL) {
 		loop_timer_set(&c->timer, us);
+	}
 }
 
 static void conn_work(struct pg_conn *c)
@@ -517,15 +558,17 @@ static void conn_work(struct pg_conn *c)
 	struct pg *p = c->pg;
 	struct pg_item *i = c->inflight.head;
 
-	if (i == NULL)
+	if (i == NULL) {
 		return;
+	}
 	if (!i->prepared && DICE(db_lost_before)) {
 		fault_seen("db_lost_before");
 		pg_conn_lost(c, "broke before the statement ran");
 		return;
 	}
-	if (!i->prepared)
+	if (!i->prepared) {
 		item_run(c, i);
+	}
 	if (DICE(db_lost_after)) {
 		fault_seen("db_lost_after");
 		PQclear(STEAL(i->res));
@@ -534,22 +577,25 @@ static void conn_work(struct pg_conn *c)
 	}
 	pg_list_remove(&c->inflight, i);
 	pg_item_finish(p, i, i->err.rc);
-	if (c->state == PG_CONN_READY)
+	if (c->state == PG_CONN_READY) {
 		next_set(c);
-	if (c->reserved || p->queue.n > 0 || p->copies.n > 0)
+	}
+	if (c->reserved || p->queue.n > 0 || p->copies.n > 0) {
 		pg_dispatch_soon(p);
+	}
 }
 
 static void conn_timer(struct loop_timer *t)
 {
 	struct pg_conn *c = container_of(t, struct pg_conn, timer);
 
-	if (c->state == PG_CONN_DOWN)
+	if (c->state == PG_CONN_DOWN) {
 		conn_up(c);
-	else if (c->state == PG_CONN_LISTEN)
+	} else if (c->state == PG_CONN_LISTEN) {
 		notes_tell(c, true);
-	else
+	} else {
 		conn_work(c);
+	}
 }
 
 void store_crash(struct pg *p)
@@ -557,11 +603,14 @@ void store_crash(struct pg *p)
 	for (int k = 0; k < p->conns_n; k++) {
 		struct pg_conn *c = &p->conns[k];
 
-		for (struct pg_item *i = c->inflight.head; i != NULL && i->stmt != NULL && i->copy == NULL; i = i->next) {
-			if (i->prepared)
+		for (struct pg_item *i = c->inflight.head;
+		     i != NULL && i->stmt != NULL && i->copy == NULL; i = i->next) {
+			if (i->prepared) {
 				continue;
-			if (rng_below(&world.dice, 2) == 0)
+			}
+			if (rng_below(&world.dice, 2) == 0) {
 				break;
+			}
 			sometimes("a statement ran after its sender had died");
 			item_run(c, i);
 			PQclear(STEAL(i->res));
@@ -574,9 +623,11 @@ void store_pause(struct pg *p)
 	for (int k = 0; k < p->conns_n; k++) {
 		struct pg_conn *c = &p->conns[k];
 
-		for (struct pg_item *i = c->inflight.head; i != NULL && i->stmt != NULL && i->copy == NULL; i = i->next) {
-			if (i->prepared || rng_below(&world.dice, 2) == 0)
+		for (struct pg_item *i = c->inflight.head;
+		     i != NULL && i->stmt != NULL && i->copy == NULL; i = i->next) {
+			if (i->prepared || rng_below(&world.dice, 2) == 0) {
 				break;
+			}
 			item_run(c, i);
 			i->prepared = true;
 		}
@@ -587,14 +638,17 @@ void pg_conn_send(struct pg_conn *c, struct pg_item *i)
 {
 	i->conn = c;
 	pg_list_push(&c->inflight, i);
-	if (c->inflight.n == 1)
+	if (c->inflight.n == 1) {
 		next_set(c);
+	}
 }
 
 void pg_conn_flush(struct pg_conn *c)
 {
 	c->dirty = false;
-	/* A COPY begins and ends in here: nothing else may stand on the one real connection meanwhile. */
-	if (c->state == PG_CONN_COPY)
+	/* A COPY begins and ends in here: nothing else may stand on the one real connection
+	 * meanwhile. */
+	if (c->state == PG_CONN_COPY) {
 		copy_run(c);
+	}
 }

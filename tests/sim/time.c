@@ -20,7 +20,7 @@ double world_s(void)
 	return (double)(world.clock.wall - SIM_T0) / 1e6;
 }
 
-/* ---- processes: each has a loop and a clock of its own ------------------------------------ */
+/* ---- processes: each has a loop and a clock of its own --------------------------------------- */
 
 #define LOOPS_MAX 8
 static struct {
@@ -31,7 +31,8 @@ static struct {
 
 static int64_t skewed_wall(const struct clock *c)
 {
-	return world.clock.wall + ((const struct skewed_clock *)(const void *)c)->skew_us; /* clock comes first */
+	/* clock comes first */
+	return world.clock.wall + ((const struct skewed_clock *)(const void *)c)->skew_us;
 }
 
 static int64_t skewed_mono(const struct clock *c UNUSED)
@@ -41,13 +42,15 @@ static int64_t skewed_mono(const struct clock *c UNUSED)
 
 void skewed_clock_init(struct skewed_clock *c, int64_t skew_us)
 {
-	*c = (struct skewed_clock){.clock = {.wall_us = skewed_wall, .mono_us = skewed_mono}, .skew_us = skew_us};
+	*c = (struct skewed_clock){ .clock = { .wall_us = skewed_wall, .mono_us = skewed_mono },
+		.skew_us = skew_us };
 }
 
 int64_t clock_jump_draw(void)
 {
-	static const int64_t most_s[] = {10, 600, 4 * 3600};
-	int64_t us = dice_us(SPOT_US_PER_S, most_s[rng_below(&world.dice, ARRAY_LEN(most_s))] * SPOT_US_PER_S);
+	static const int64_t most_s[] = { 10, 600, 4 * 3600 };
+	int64_t us = dice_us(SPOT_US_PER_S,
+	    most_s[rng_below(&world.dice, ARRAY_LEN(most_s))] * SPOT_US_PER_S);
 
 	return rng_below(&world.dice, 2) == 0 ? us : -us;
 }
@@ -69,8 +72,9 @@ static size_t place_of(const struct loop *l)
 {
 	size_t i = 0;
 
-	while (loops[i].loop != l)
+	while (loops[i].loop != l) {
 		i++;
+	}
 	return i;
 }
 
@@ -104,11 +108,16 @@ static size_t loop_next(int64_t *ret_in_us)
 	for (size_t i = 0; i < LOOPS_MAX; i++) {
 		int64_t in;
 
-		if (loops[i].loop == NULL || loops[i].paused)
+		if (loops[i].loop == NULL || loops[i].paused) {
 			continue;
+		}
 		in = loop_due_in(loops[i].loop);
-		if (in < 0 || (best < LOOPS_MAX && (in > *ret_in_us || (in == *ret_in_us && loops[i].turned > loops[best].turned))))
+		if (in < 0 ||
+		    (best < LOOPS_MAX &&
+			(in > *ret_in_us ||
+			    (in == *ret_in_us && loops[i].turned > loops[best].turned)))) {
 			continue;
+		}
 		best = i;
 		*ret_in_us = in;
 	}
@@ -126,17 +135,19 @@ struct loop *world_turn(int64_t until_us)
 	spin_turn();
 	/* Whoever is told something by another's turn reads the time of now. */
 	for (size_t i = 0; i < LOOPS_MAX; i++) {
-		if (loops[i].loop != NULL)
+		if (loops[i].loop != NULL) {
 			loop_clock_update(loops[i].loop);
+		}
 	}
-	if (!due)
+	if (!due) {
 		return NULL;
+	}
 	loops[next].turned = world.turns;
 	(void)loop_turn(loops[next].loop, 0);
 	return loops[next].loop;
 }
 
-/* ---- the waiter --------------------------------------------------------------------------- */
+/* ---- the waiter ------------------------------------------------------------------------------ */
 
 struct loop_waiter {
 	int unused;
@@ -146,8 +157,9 @@ struct loop_waiter *loop_waiter_new(struct loop *l UNUSED)
 {
 	struct loop_waiter *w = calloc(1, sizeof(*w));
 
-	if (w == NULL)
+	if (w == NULL) {
 		abort();
+	}
 	return w;
 }
 
@@ -168,13 +180,14 @@ void *loop_ev(struct loop *l UNUSED)
 
 void loop_fd_init(struct loop_fd *f, struct loop *l, void (*ready)(struct loop_fd *, int))
 {
-	*f = (struct loop_fd){.loop = l, .ready = ready, .fd = -1};
+	*f = (struct loop_fd){ .loop = l, .ready = ready, .fd = -1 };
 }
 
 void loop_fd_set(struct loop_fd *f UNUSED, int fd UNUSED, int events)
 {
-	if (events != 0)
+	if (events != 0) {
 		trap_sprung("a descriptor is watched");
+	}
 }
 
 void loop_fd_stop(struct loop_fd *f UNUSED)

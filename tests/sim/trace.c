@@ -17,8 +17,9 @@ static size_t seen_n;
 /* FNV-1a over all lines: what two runs of one seed are compared by. */
 static void hash_add(const char *p, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		world.hash = (world.hash ^ (uint8_t)p[i]) * UINT64_C(1099511628211);
+	}
 }
 
 /* The last lines, for whoever crashes. */
@@ -26,7 +27,8 @@ static char last[32][1200];
 
 void trace_last(int fd)
 {
-	for (int64_t i = MAX(world.lines - (int64_t)ARRAY_LEN(last), INT64_C(0)); i < world.lines; i++) {
+	for (int64_t i = MAX(world.lines - (int64_t)ARRAY_LEN(last), INT64_C(0)); i < world.lines;
+	     i++) {
 		const char *line = last[(size_t)i % ARRAY_LEN(last)];
 
 		(void)!write(fd, line, strnlen(line, sizeof(last[0])));
@@ -37,7 +39,8 @@ void trace(const char *fmt, ...)
 {
 	char line[1200];
 	int64_t us = world.clock.wall - SIM_T0;
-	int n = snprintf(line, sizeof(line), "%6" PRId64 ".%06d ", us / SPOT_US_PER_S, (int)(us % SPOT_US_PER_S));
+	int n = snprintf(line, sizeof(line), "%6" PRId64 ".%06d ", us / SPOT_US_PER_S,
+	    (int)(us % SPOT_US_PER_S));
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -49,8 +52,9 @@ void trace(const char *fmt, ...)
 	memcpy(last[(size_t)world.lines % ARRAY_LEN(last)], line, (size_t)n);
 	last[(size_t)world.lines % ARRAY_LEN(last)][n] = '\0';
 	world.lines++;
-	if (world.conf.trace)
+	if (world.conf.trace) {
 		(void)fwrite(line, 1, (size_t)n, stdout);
+	}
 }
 
 static struct rng fates[FAULTS_MAX];
@@ -59,29 +63,69 @@ _Static_assert(sizeof(struct faults_mix) / sizeof(int64_t) <= FAULTS_MAX, "fault
 
 void dice_seed(uint64_t seed)
 {
-	/* By 32: the later ones have the dice of the first under another salt, so that the first keep theirs. */
-	for (size_t i = 0; i < FAULTS_MAX; i++)
-		rng_seeded_init(&fates[i], (seed * 32 + i % 32) ^ (i / 32) * UINT64_C(0xd1b54a32d192ed03));
+	/* By 32: the later ones have the dice of the first under another salt, so that the first
+	 * keep theirs. */
+	for (size_t i = 0; i < FAULTS_MAX; i++) {
+		rng_seeded_init(&fates[i],
+		    (seed * 32 + i % 32) ^ (i / 32) * UINT64_C(0xd1b54a32d192ed03));
+	}
 }
 
-/* Messages and statements are sent again soon; a daemon or a machine that stops is away for minutes. */
+/* Messages and statements are sent again soon; a daemon or a machine that stops is away for
+ * minutes. */
 static int64_t felt_us(size_t fault)
 {
 	static const struct {
 		size_t at;
 		int64_t us;
 	} felt[] = {
-#define FELT(name, s) {offsetof(struct faults_mix, name) / sizeof(int64_t), (s) * SPOT_US_PER_S}
-	    FELT(net_lost, 90), FELT(net_reset, 90), FELT(net_reply_lost, 90), FELT(net_twice, 90), FELT(net_slow, 90), FELT(act_lost, 90), FELT(flip, 90), FELT(store_refuse, 90), FELT(lag, 0),
-	    FELT(db_lost_before, 90), FELT(db_lost_after, 90), FELT(db_slow, 90), FELT(copy_lost, 90), FELT(rival, 0),
-	    FELT(reclaim, 0), FELT(stock, 0), FELT(price, 0), FELT(drought, 0), FELT(silent_feed, 0), FELT(frozen_feed, 0), FELT(far, 0), FELT(absent, 0), FELT(absent_end, 0), FELT(lie, 0), FELT(kill, 0), FELT(gang_kill, 0), FELT(gang_dear, 0), FELT(lie_act, 0), FELT(recommend, 0), FELT(halt, 0), FELT(front, 0), FELT(pretend, 0), FELT(unheard_end, 0), FELT(planned, 0), FELT(zombie, 0),
-	    FELT(part, 120), FELT(agent_crash, 120), FELT(agent_clock, 90), FELT(crash, 240),
+#define FELT(name, s) { offsetof(struct faults_mix, name) / sizeof(int64_t), (s)*SPOT_US_PER_S }
+		FELT(net_lost, 90),
+		FELT(net_reset, 90),
+		FELT(net_reply_lost, 90),
+		FELT(net_twice, 90),
+		FELT(net_slow, 90),
+		FELT(act_lost, 90),
+		FELT(flip, 90),
+		FELT(store_refuse, 90),
+		FELT(lag, 0),
+		FELT(db_lost_before, 90),
+		FELT(db_lost_after, 90),
+		FELT(db_slow, 90),
+		FELT(copy_lost, 90),
+		FELT(rival, 0),
+		FELT(reclaim, 0),
+		FELT(stock, 0),
+		FELT(price, 0),
+		FELT(drought, 0),
+		FELT(silent_feed, 0),
+		FELT(frozen_feed, 0),
+		FELT(far, 0),
+		FELT(absent, 0),
+		FELT(absent_end, 0),
+		FELT(lie, 0),
+		FELT(kill, 0),
+		FELT(gang_kill, 0),
+		FELT(gang_dear, 0),
+		FELT(lie_act, 0),
+		FELT(recommend, 0),
+		FELT(halt, 0),
+		FELT(front, 0),
+		FELT(pretend, 0),
+		FELT(unheard_end, 0),
+		FELT(planned, 0),
+		FELT(zombie, 0),
+		FELT(part, 120),
+		FELT(agent_crash, 120),
+		FELT(agent_clock, 90),
+		FELT(crash, 240),
 #undef FELT
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(felt); i++) {
-		if (felt[i].at == fault)
+		if (felt[i].at == fault) {
 			return felt[i].us;
+		}
 	}
 	return 600 * SPOT_US_PER_S;
 }
@@ -90,8 +134,9 @@ bool dice(size_t fault, int64_t ppm)
 {
 	bool hit = !world.quiet && ppm > 0 && (int64_t)rng_below(&fates[fault], 1000000) < ppm;
 
-	if (hit && felt_us(fault) > 0)
+	if (hit && felt_us(fault) > 0) {
 		world.harm_until = MAX(world.harm_until, world_now() + felt_us(fault));
+	}
 	return hit;
 }
 
@@ -109,7 +154,7 @@ static void seen_add(const char *kind, const char *name)
 		}
 	}
 	assert(seen_n < NAMES_MAX);
-	seen[seen_n++] = (struct seen){kind, name, 1};
+	seen[seen_n++] = (struct seen){ kind, name, 1 };
 }
 
 void fault_seen(const char *name)
@@ -133,8 +178,9 @@ void always(bool ok, const char *name, const char *fmt, ...)
 	va_list ap;
 
 	seen_add("always", name);
-	if (ok)
+	if (ok) {
 		return;
+	}
 	if (world.proving != NULL) {
 		world.proven = world.proven || strcmp(world.proving, name) == 0;
 		return;
@@ -143,12 +189,14 @@ void always(bool ok, const char *name, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	trace("BROKEN %s: %s", name, text);
-	if (world.failed == NULL && asprintf(&world.failed, "%s: %s", name, text) < 0)
+	if (world.failed == NULL && asprintf(&world.failed, "%s: %s", name, text) < 0) {
 		abort();
+	}
 }
 
 void seen_write(int fd)
 {
-	for (size_t i = 0; i < seen_n; i++)
+	for (size_t i = 0; i < seen_n; i++) {
 		dprintf(fd, "%s %s %" PRId64 "\n", seen[i].kind, seen[i].name, seen[i].n);
+	}
 }

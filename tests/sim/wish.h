@@ -9,14 +9,16 @@ enum wish_kind { WISH_JOB = 1, WISH_FLEET, WISH_REBALANCE };
 struct wish_text {
 	enum wish_kind kind;
 	char text[1400];
-	const char *fleet;      /* of the fleet, or the one that the job runs on; NULL = none */
-	bool cancels;           /* the job is cancelled, the fleet closed */
-	bool timed;             /* the job has a max_duration */
+	const char *fleet; /* of the fleet, or the one that the job runs on; NULL = none */
+	bool cancels; /* the job is cancelled, the fleet closed */
+	bool timed; /* the job has a max_duration */
 	int64_t at_us, cancel_after_us;
-	/* Of a job with a budget that is not cancelled: what its user sets it to later, in micro-dollars, each so long after the one before; the
-	 * last time it is lifted, when all is calm, or the job is cancelled, parked or not (gives_up). */
+	/* Of a job with a budget that is not cancelled: what its user sets it to later, in
+	 * micro-dollars, each so long after the one before; the last time it is lifted, when all is
+	 * calm, or the job is cancelled, parked or not (gives_up). */
 	bool gives_up;
-	int64_t limits[WISH_LIMITS], limit_after_us[WISH_LIMITS]; size_t limits_n;
+	int64_t limits[WISH_LIMITS], limit_after_us[WISH_LIMITS];
+	size_t limits_n;
 };
 /* Returns how many of them there are; at most max. */
 size_t wishes_draw(struct wish_text *ret, size_t max, int64_t jobs, int64_t until_us);

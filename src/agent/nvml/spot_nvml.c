@@ -1,20 +1,22 @@
 /*
- * spot-nvml: GPU facts as JSON lines on stdout, one per interval, for spot-agent. A program of its own,
- * because NVML is a shared library of the driver: it cannot live in a static agent, and a call that
- * never returns (a GPU that fell off the bus) takes this helper with it and nothing else.
+ * spot-nvml: GPU facts as JSON lines on stdout, one per interval, for spot-agent. A program of its
+ * own, because NVML is a shared library of the driver: it cannot live in a static agent, and a call
+ * that never returns (a GPU that fell off the bus) takes this helper with it and nothing else.
  *
  *   {"driver":"550.54","gpus":[{"index":0,"uuid":"GPU-..","name":"..","mem_mib":81559,
  *    "mem_used_mib":10,"util":97,"power_mw":300000,"temp_c":60}]}      unknown values are absent
- *   {"error":"..."}                        with "failed":true the machine's GPUs are of no use as they are
+ *   {"error":"..."}                        with "failed":true the machine's GPUs are of no use as
+ *                                          they are
  *
- * Both may have "not_ready":"words": the driver answers but programs cannot use the GPUs yet. Machines with NVSwitch
- * join their GPUs to the fabric after the driver is up (nvmlDeviceGetGpuFabricInfo), and until the fabric manager has
- * done its part CUDA answers 802; with "failed":true it will not pass. CUDA is tried in a child, once it works never
- * again: a call that hangs hangs the child, and no GPU is held by us.
+ * Both may have "not_ready":"words": the driver answers but programs cannot use the GPUs yet.
+ * Machines with NVSwitch join their GPUs to the fabric after the driver is up
+ * (nvmlDeviceGetGpuFabricInfo), and until the fabric manager has done its part CUDA answers 802;
+ * with "failed":true it will not pass. CUDA is tried in a child, once it works never again: a call
+ * that hangs hangs the child, and no GPU is held by us.
  *
- * Exit 3: no NVML here. Prototypes and sizes are those of nvml.h (docs.nvidia.com, NVML API reference),
- * written out so that no CUDA header is needed; the newest form of a versioned symbol is taken, because
- * the header's names are macros and the library exports the versioned ones.
+ * Exit 3: no NVML here. Prototypes and sizes are those of nvml.h (docs.nvidia.com, NVML API
+ * reference), written out so that no CUDA header is needed; the newest form of a versioned symbol
+ * is taken, because the header's names are macros and the library exports the versioned ones.
  */
 #include "base/base.h"
 
@@ -32,12 +34,12 @@
 #define NVML_DRIVER_NOT_LOADED 9
 #define WAIT_FOR_DRIVER_S 300 /* images that build the driver at first boot */
 #define EXIT_NO_NVML 3
-#define SETTLING_S 1		/* between looks while the GPUs are not ready */
-#define CUDA_FIRST_MS 300	/* it is mostly there at once */
-#define CUDA_LOOKS_MAX 120	/* without an end: it is left alone */
+#define SETTLING_S 1 /* between looks while the GPUs are not ready */
+#define CUDA_FIRST_MS 300 /* it is mostly there at once */
+#define CUDA_LOOKS_MAX 120 /* without an end: it is left alone */
 /* cuda.h, CUresult */
-#define CUDA_NOT_READY 802	/* CUDA_ERROR_SYSTEM_NOT_READY */
-#define CUDA_MISMATCH 803	/* CUDA_ERROR_SYSTEM_DRIVER_MISMATCH */
+#define CUDA_NOT_READY 802 /* CUDA_ERROR_SYSTEM_NOT_READY */
+#define CUDA_MISMATCH 803 /* CUDA_ERROR_SYSTEM_DRIVER_MISMATCH */
 
 struct nvml_memory_v2 {
 	uint32_t version;
@@ -56,7 +58,8 @@ struct nvml_fabric {
 	unsigned char state;
 };
 enum { FABRIC_NONE = 0, FABRIC_NOT_STARTED, FABRIC_IN_PROGRESS, FABRIC_COMPLETED };
-_Static_assert(sizeof(struct nvml_fabric) == 28 && offsetof(struct nvml_fabric, state) == 24, "nvmlGpuFabricInfo_t");
+_Static_assert(sizeof(struct nvml_fabric) == 28 && offsetof(struct nvml_fabric, state) == 24,
+    "nvmlGpuFabricInfo_t");
 _Static_assert(sizeof(struct nvml_memory_v2) == 40, "nvmlMemory_v2_t");
 _Static_assert(offsetof(struct nvml_memory_v2, used) == 32, "nvmlMemory_v2_t.used");
 _Static_assert(sizeof(struct nvml_memory_v1) == 24, "nvmlMemory_t");
@@ -85,16 +88,17 @@ struct nvml {
 /* What the loader finds, then where containers and WSL keep the driver's library. */
 static void *library_open(void)
 {
-	static const char *const names[] = {"libnvidia-ml.so.1",
-	    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
-	    "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1",
-	    "/usr/local/nvidia/lib64/libnvidia-ml.so.1"};
+	static const char *const names[] = { "libnvidia-ml.so.1",
+		"/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+		"/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1",
+		"/usr/lib/wsl/lib/libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		void *lib = dlopen(names[i], RTLD_LAZY | RTLD_GLOBAL);
 
-		if (lib != NULL)
+		if (lib != NULL) {
 			return lib;
+		}
 	}
 	return NULL;
 }
@@ -104,12 +108,14 @@ static void symbol(void *lib, void *ret, size_t size, const char *newest, const 
 {
 	void *p = dlsym(lib, newest);
 
-	if (p == NULL && older != NULL)
+	if (p == NULL && older != NULL) {
 		p = dlsym(lib, older);
+	}
 	assert(size == sizeof(p));
 	memcpy(ret, &p, sizeof(p));
 }
-#define SYMBOL(n, member, newest, older) symbol(lib, &(n)->member, sizeof((n)->member), newest, older)
+#define SYMBOL(n, member, newest, older) \
+	symbol(lib, &(n)->member, sizeof((n)->member), newest, older)
 
 static bool symbols_find(void *lib, struct nvml *n)
 {
@@ -133,13 +139,17 @@ static bool symbols_find(void *lib, struct nvml *n)
 static void put_string(const char *name, const char *value)
 {
 	printf("\"%s\":\"", name);
-	for (const char *p = value; *p != '\0'; p++)
-		putchar((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f || *p == '"' || *p == '\\' ? '?' : *p);
+	for (const char *p = value; *p != '\0'; p++) {
+		putchar(
+		    (unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f || *p == '"' || *p == '\\'
+			? '?'
+			: *p);
+	}
 	putchar('"');
 }
 
-/* 15 GPU_IS_LOST, 16 RESET_REQUIRED, 18 LIB_RM_VERSION_MISMATCH, 999 UNKNOWN: the GPU is not usable.
- * Others (3 NOT_SUPPORTED above all) mean that this value is not to be had. */
+/* 15 GPU_IS_LOST, 16 RESET_REQUIRED, 18 LIB_RM_VERSION_MISMATCH, 999 UNKNOWN: the GPU is not
+ * usable. Others (3 NOT_SUPPORTED above all) mean that this value is not to be had. */
 static bool is_fault(int code)
 {
 	return code == 15 || code == 16 || code == 18 || code == 999;
@@ -149,8 +159,8 @@ static void put_error(const struct nvml *n, const char *what, int code)
 {
 	char text[200];
 
-	(void)snprintf(text, sizeof(text), "%s: %s (%d)", what, n->error != NULL ? n->error(code) : "NVML error",
-	    code);
+	(void)snprintf(text, sizeof(text), "%s: %s (%d)", what,
+	    n->error != NULL ? n->error(code) : "NVML error", code);
 	printf("{");
 	put_string("error", text);
 	printf("%s}\n", is_fault(code) ? ",\"failed\":true" : "");
@@ -158,8 +168,8 @@ static void put_error(const struct nvml *n, const char *what, int code)
 
 static int memory_get(const struct nvml *n, nvml_handle d, uint64_t *ret_total, uint64_t *ret_used)
 {
-	struct nvml_memory_v2 v2 = {.version = NVML_MEMORY_V2};
-	struct nvml_memory_v1 v1 = {0};
+	struct nvml_memory_v2 v2 = { .version = NVML_MEMORY_V2 };
+	struct nvml_memory_v1 v1 = { 0 };
 	int code = n->memory_v2 != NULL ? n->memory_v2(d, &v2) : -1;
 
 	if (code == NVML_SUCCESS) {
@@ -167,16 +177,17 @@ static int memory_get(const struct nvml *n, nvml_handle d, uint64_t *ret_total, 
 		*ret_used = v2.used >> 20;
 		return code;
 	}
-	if (is_fault(code) || n->memory_v1 == NULL)
+	if (is_fault(code) || n->memory_v1 == NULL) {
 		return code;
+	}
 	code = n->memory_v1(d, &v1);
 	*ret_total = v1.total >> 20;
 	*ret_used = v1.used >> 20;
 	return code;
 }
 
-/* Everything is read before anything is printed: a fault in the middle makes an error line, not half a
- * line of facts. Returns NVML's code. */
+/* Everything is read before anything is printed: a fault in the middle makes an error line, not
+ * half a line of facts. Returns NVML's code. */
 struct gpu {
 	char name[96], uuid[96];
 	uint64_t total, used;
@@ -190,13 +201,16 @@ static int gpu_get(const struct nvml *n, unsigned index, struct gpu *g)
 	nvml_handle d;
 	int code = n->handle(index, &d);
 
-	*g = (struct gpu){0};
-	if (code != NVML_SUCCESS)
+	*g = (struct gpu){ 0 };
+	if (code != NVML_SUCCESS) {
 		return code;
-	if (n->name != NULL)
+	}
+	if (n->name != NULL) {
 		(void)n->name(d, g->name, sizeof(g->name));
-	if (n->uuid != NULL)
+	}
+	if (n->uuid != NULL) {
 		(void)n->uuid(d, g->uuid, sizeof(g->uuid));
+	}
 	code = memory_get(n, d, &g->total, &g->used);
 	g->has_memory = code == NVML_SUCCESS;
 	if (!is_fault(code) && n->utilization != NULL) {
@@ -220,24 +234,28 @@ static void put_gpu(unsigned index, const struct gpu *g)
 	put_string("uuid", g->uuid);
 	putchar(',');
 	put_string("name", g->name);
-	if (g->has_memory)
+	if (g->has_memory) {
 		printf(",\"mem_mib\":%" PRIu64 ",\"mem_used_mib\":%" PRIu64, g->total, g->used);
-	if (g->has_util)
+	}
+	if (g->has_util) {
 		printf(",\"util\":%u", g->util.gpu);
-	if (g->has_power)
+	}
+	if (g->has_power) {
 		printf(",\"power_mw\":%u", g->power_mw);
-	if (g->has_temp)
+	}
+	if (g->has_temp) {
 		printf(",\"temp_c\":%u", g->temp_c);
+	}
 	putchar('}');
 }
 
-/* ---- can programs use them? ----------------------------------------------------------------------- */
+/* ---- can programs use them? ------------------------------------------------------------------ */
 
 /* Once true it stays so: what fails later shows in the jobs. */
 struct ready {
 	bool fabric, cuda, failed;
 	pid_t child; /* that tries CUDA */
-	int end;     /* its pipe: closed when it ends */
+	int end; /* its pipe: closed when it ends */
 	int looks;
 	char words[160];
 };
@@ -246,19 +264,26 @@ static void fabric_look(const struct nvml *n, unsigned count, struct ready *r)
 {
 	r->fabric = true;
 	for (unsigned i = 0; n->fabric != NULL && i < count && r->fabric; i++) {
-		struct nvml_fabric f = {.state = FABRIC_NONE};
+		struct nvml_fabric f = { .state = FABRIC_NONE };
 		nvml_handle d;
 
-		if (n->handle(i, &d) != NVML_SUCCESS || n->fabric(d, &f) != NVML_SUCCESS)
+		if (n->handle(i, &d) != NVML_SUCCESS || n->fabric(d, &f) != NVML_SUCCESS) {
 			continue;
+		}
 		r->failed = f.state == FABRIC_COMPLETED && f.status != NVML_SUCCESS;
-		r->fabric = f.state != FABRIC_NOT_STARTED && f.state != FABRIC_IN_PROGRESS && !r->failed;
-		if (r->failed)
-			(void)snprintf(r->words, sizeof(r->words), "GPU %u could not join the NVLink fabric: %s (%d)", i,
+		r->fabric =
+		    f.state != FABRIC_NOT_STARTED && f.state != FABRIC_IN_PROGRESS && !r->failed;
+		if (r->failed) {
+			(void)snprintf(r->words, sizeof(r->words),
+			    "GPU %u could not join the NVLink fabric: %s (%d)", i,
 			    n->error != NULL ? n->error(f.status) : "NVML error", f.status);
-		else if (!r->fabric)
-			(void)snprintf(r->words, sizeof(r->words), "GPU %u has not joined the NVLink fabric yet (%s)", i,
-			    f.state == FABRIC_IN_PROGRESS ? "in progress" : "not started: does the fabric manager run?");
+		} else if (!r->fabric) {
+			(void)snprintf(r->words, sizeof(r->words),
+			    "GPU %u has not joined the NVLink fabric yet (%s)", i,
+			    f.state == FABRIC_IN_PROGRESS
+				? "in progress"
+				: "not started: does the fabric manager run?");
+		}
 	}
 }
 
@@ -270,10 +295,13 @@ static void *cuda_open(const struct nvml *n)
 	Dl_info at;
 
 	memcpy(&init, &n->init, sizeof(init));
-	if (lib != NULL || dladdr(init, &at) == 0 || realpath(at.dli_fname, real) == NULL)
+	if (lib != NULL || dladdr(init, &at) == 0 || realpath(at.dli_fname, real) == NULL) {
 		return lib;
+	}
 	*strrchr(real, '/') = '\0';
-	return (size_t)snprintf(path, sizeof(path), "%s/libcuda.so.1", real) < sizeof(path) ? dlopen(path, RTLD_LAZY) : NULL;
+	return (size_t)snprintf(path, sizeof(path), "%s/libcuda.so.1", real) < sizeof(path)
+	    ? dlopen(path, RTLD_LAZY)
+	    : NULL;
 }
 
 static void cuda_try(const struct nvml *n)
@@ -293,8 +321,9 @@ static bool cuda_start(const struct nvml *n, struct ready *r)
 {
 	int ends[2];
 
-	if (pipe(ends) != 0)
+	if (pipe(ends) != 0) {
 		return false;
+	}
 	r->child = fork();
 	if (r->child == 0) {
 		close(ends[0]);
@@ -303,8 +332,9 @@ static bool cuda_start(const struct nvml *n, struct ready *r)
 	}
 	close(ends[1]);
 	r->end = ends[0];
-	if (r->child < 0)
+	if (r->child < 0) {
 		close(ends[0]);
+	}
 	return r->child > 0;
 }
 
@@ -318,11 +348,12 @@ static void cuda_look(const struct nvml *n, struct ready *r)
 		r->cuda = true; /* not to be had: no reason to hold the machine back */
 		return;
 	}
-	end = (struct pollfd){.fd = r->end, .events = POLLIN};
+	end = (struct pollfd){ .fd = r->end, .events = POLLIN };
 	(void)snprintf(r->words, sizeof(r->words), "CUDA is starting");
 	if (poll(&end, 1, CUDA_FIRST_MS) == 0) {
-		if (++r->looks < CUDA_LOOKS_MAX)
+		if (++r->looks < CUDA_LOOKS_MAX) {
 			return;
+		}
 		(void)kill(r->child, SIGKILL); /* it may sit in the kernel: not waited for */
 		(void)snprintf(r->words, sizeof(r->words), "CUDA does not start");
 		r->failed = true;
@@ -333,10 +364,12 @@ static void cuda_look(const struct nvml *n, struct ready *r)
 	r->child = 0;
 	r->cuda = !WIFEXITED(status) || (WEXITSTATUS(status) != 2 && WEXITSTATUS(status) != 3);
 	r->failed = WIFEXITED(status) && WEXITSTATUS(status) == 3;
-	if (!r->cuda)
-		(void)snprintf(r->words, sizeof(r->words), "%s", r->failed
-		    ? "CUDA's library and the driver are of different versions (803)"
-		    : "CUDA says that the system is not yet initialized (802): does the fabric manager run?");
+	if (!r->cuda) {
+		(void)snprintf(r->words, sizeof(r->words), "%s",
+		    r->failed ? "CUDA's library and the driver are of different versions (803)"
+			      : "CUDA says that the system is not yet initialized (802): does the "
+				"fabric manager run?");
+	}
 }
 
 static bool settled(const struct ready *r)
@@ -346,10 +379,12 @@ static bool settled(const struct ready *r)
 
 static void ready_look(const struct nvml *n, unsigned count, struct ready *r)
 {
-	if (!r->fabric && !r->failed)
+	if (!r->fabric && !r->failed) {
 		fabric_look(n, count, r);
-	if (r->fabric && !r->cuda && !r->failed)
+	}
+	if (r->fabric && !r->cuda && !r->failed) {
 		cuda_look(n, r);
+	}
 }
 
 static void put_all(const struct nvml *n, struct ready *r)
@@ -374,13 +409,15 @@ static void put_all(const struct nvml *n, struct ready *r)
 			return;
 		}
 	}
-	if (n->driver_version != NULL)
+	if (n->driver_version != NULL) {
 		(void)n->driver_version(driver, sizeof(driver));
+	}
 	printf("{");
 	put_string("driver", driver);
 	printf(",\"gpus\":[");
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
 		put_gpu(i, &gpus[i]);
+	}
 	printf("]");
 	ready_look(n, count, r);
 	if (!r->fabric || !r->cuda) {
@@ -401,45 +438,52 @@ static unsigned interval_parse(const char *text)
 /* Until the next look; false when nobody reads any more. */
 static bool pause_for(unsigned seconds)
 {
-	struct pollfd out = {.fd = STDOUT_FILENO}; /* tells POLLERR when the reader has gone */
+	struct pollfd out = { .fd = STDOUT_FILENO }; /* tells POLLERR when the reader has gone */
 
 	return poll(&out, 1, (int)seconds * 1000) == 0;
 }
 
 static int run(const struct nvml *n, unsigned interval, bool once)
 {
-	struct ready ready = {.cuda = once};
+	struct ready ready = { .cuda = once };
 	int code;
 
 	for (unsigned waited = 0; (code = n->init()) != NVML_SUCCESS; waited += interval) {
 		put_error(n, "init", code);
 		(void)fflush(stdout);
 		if (once || code != NVML_DRIVER_NOT_LOADED || waited >= WAIT_FOR_DRIVER_S ||
-		    !pause_for(interval))
+		    !pause_for(interval)) {
 			return EXIT_NO_NVML;
+		}
 	}
 	for (;;) {
 		put_all(n, &ready);
-		if (fflush(stdout) != 0 || once || !pause_for(settled(&ready) ? interval : SETTLING_S))
+		if (fflush(stdout) != 0 || once ||
+		    !pause_for(settled(&ready) ? interval : SETTLING_S)) {
 			return 0;
+		}
 	}
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = {{"interval", required_argument, NULL, 'i'},
-	    {"once", no_argument, NULL, 'o'}, {NULL, 0, NULL, 0}};
-	struct nvml n = {0};
+	static const struct option longs[] = { { "interval", required_argument, NULL, 'i' },
+		{ "once", no_argument, NULL, 'o' }, { NULL, 0, NULL, 0 } };
+	struct nvml n = { 0 };
 	unsigned interval = 15;
 	bool once = false;
 	void *lib;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-		if (c == 'o')
+		if (c == 'o') {
 			once = true;
-		else if (c != 'i' || (interval = interval_parse(optarg)) == 0)
-			return fprintf(stderr, "usage: spot-nvml [--interval SECONDS] [--once]\n") < 0 ? 1 : 2;
+		} else if (c != 'i' || (interval = interval_parse(optarg)) == 0) {
+			return fprintf(stderr, "usage: spot-nvml [--interval SECONDS] [--once]\n") <
+				0
+			    ? 1
+			    : 2;
+		}
 	}
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* of no use without its agent */
 	lib = library_open();

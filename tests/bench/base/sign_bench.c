@@ -11,28 +11,27 @@
 #include "base/sign.h"
 #include "base/str.h"
 
-#define RUNS		20
+#define RUNS 20
 #define CANONICAL_BYTES 300
 
-static const struct sigv4 keys = {.access_key = "AKIDEXAMPLE",
-				  .secret_key = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
-				  .session_token = "",
-				  .region = "us-east-1",
-				  .service = "ec2",
-				  .now_us = INT64_C(1767323045000000)};
+static const struct sigv4 keys = { .access_key = "AKIDEXAMPLE",
+	.secret_key = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+	.session_token = "",
+	.region = "us-east-1",
+	.service = "ec2",
+	.now_us = INT64_C(1767323045000000) };
 
 static int64_t sign_run(struct arena *a, const char *body, size_t n, int64_t times)
 {
 	int64_t t0 = bench_us();
 
 	for (int64_t i = 0; i < times; i++) {
-		struct spot_http_request req = {
-		    .method = "POST",
-		    .url = "https://ec2.us-east-1.amazonaws.com/",
-		    .headers = {{"content-type",
-				 "application/x-www-form-urlencoded; charset=utf-8"}},
-		    .headers_n = 1,
-		    .body = {body, n}};
+		struct spot_http_request req = { .method = "POST",
+			.url = "https://ec2.us-east-1.amazonaws.com/",
+			.headers = { { "content-type",
+			    "application/x-www-form-urlencoded; charset=utf-8" } },
+			.headers_n = 1,
+			.body = { body, n } };
 
 		sigv4_sign(a, &keys, &req);
 		if (req.headers_n < 3) {
@@ -79,8 +78,8 @@ static void size_bench(size_t n, int64_t times)
 	printf("sign %zu bytes, %d runs of %" PRId64
 	       ": %.0f signatures/s; its hashes alone: %.0f/s; "
 	       "%.2f times\n",
-	       n, RUNS, times, (double)times * 1e3 / ms, (double)times * 1e3 / limit_ms,
-	       ms / limit_ms);
+	    n, RUNS, times, (double)times * 1e3 / ms, (double)times * 1e3 / limit_ms,
+	    ms / limit_ms);
 	free(body);
 	arena_free(a);
 }

@@ -1,8 +1,8 @@
 /*
- * Is the hazard model right? Walks forward through recorded traces: at each cut it knows what a broker would have lived
- * through so far, and predicts the hours that follow. Printed: reliability (reclaims predicted and met, by predicted rate),
- * how often the 90 % intervals hold, and log scores against a constant rate, the prior alone and the pool's own record
- * alone.
+ * Is the hazard model right? Walks forward through recorded traces: at each cut it knows what a
+ * broker would have lived through so far, and predicts the hours that follow. Printed: reliability
+ * (reclaims predicted and met, by predicted rate), how often the 90 % intervals hold, and log
+ * scores against a constant rate, the prior alone and the pool's own record alone.
  *
  *   calibrate [--half-life H] [--odds-half-life H] [--recent-half-life H] DIR...
  */
@@ -20,12 +20,13 @@
 #define SETS_MAX 64
 #define STEP_H 6.0
 #define BINS 8
-#define BIN_FIRST 0.004        /* reclaims per node-hour; each bin is three times the last */
+#define BIN_FIRST 0.004 /* reclaims per node-hour; each bin is three times the last */
 #define BIN_WIDTH 3.0
 
 enum rival { MODEL = 0, NO_DAY, CONSTANT, PRIOR, OWN, NEW_POOL, RIVALS };
-static const char *const rival_names[RIVALS] = {"the model", "without time of day", "constant rate of the folder so far",
-	"prior alone", "own record and prior, no neighbours", "neighbours and prior, no own record"};
+static const char *const rival_names[RIVALS] = { "the model", "without time of day",
+	"constant rate of the folder so far", "prior alone", "own record and prior, no neighbours",
+	"neighbours and prior, no own record" };
 
 struct bin {
 	double predicted, met, hours;
@@ -66,20 +67,31 @@ static void offers_fill(struct walk *w, double cut_h)
 		const struct trace_pool *p = &w->set->pools[i];
 
 		trace_record(w->set, i, cut_h, &w->policy, &w->records[i]);
-		w->offers[i] = (struct offer){.pool_id = (int32_t)i + 1, .provider = p->provider, .region = p->region,
-			.zone = p->zone, .instance_type = arena_printf(w->arena, "%s-%d", p->gpu, p->size), .gpu_name = p->gpu,
-			.gpu_milli = p->size * 1000, .market = SPOT_MARKET_SPOT, .advisor_lo = -1, .placement_score = -1,
-			.capacity = -1, .record = &w->records[i]};
+		w->offers[i] = (struct offer){ .pool_id = (int32_t)i + 1,
+			.provider = p->provider,
+			.region = p->region,
+			.zone = p->zone,
+			.instance_type = arena_printf(w->arena, "%s-%d", p->gpu, p->size),
+			.gpu_name = p->gpu,
+			.gpu_milli = p->size * 1000,
+			.market = SPOT_MARKET_SPOT,
+			.advisor_lo = -1,
+			.placement_score = -1,
+			.capacity = -1,
+			.record = &w->records[i] };
 	}
 }
 
 /* The rates that each rival predicts for the pool in the hour that begins at hour. */
-static void predict(struct walk *w, size_t pool, double constant, int64_t now_us, double *ret, struct hazard *ret_model)
+static void predict(struct walk *w, size_t pool, double constant, int64_t now_us, double *ret,
+    struct hazard *ret_model)
 {
-	const struct hazard_model *m = hazard_model_build(w->arena, w->offers, w->set->pools_n, &w->policy, now_us);
-	const struct hazard_model *alone = hazard_model_build(w->arena, &w->offers[pool], 1, &w->policy, now_us);
+	const struct hazard_model *m =
+	    hazard_model_build(w->arena, w->offers, w->set->pools_n, &w->policy, now_us);
+	const struct hazard_model *alone =
+	    hazard_model_build(w->arena, &w->offers[pool], 1, &w->policy, now_us);
 	struct offer unused = w->offers[pool];
-	struct offer_record none = {0};
+	struct offer_record none = { 0 };
 	struct hazard h;
 
 	hazard_of(m, &w->offers[pool], ret_model);
@@ -112,7 +124,8 @@ static double shape_of(double hi_by_mean)
 	return lo;
 }
 
-/* Probability of at most n reclaims in t hours when the rate is Gamma(shape, shape / mean): negative binomial. */
+/* Probability of at most n reclaims in t hours when the rate is Gamma(shape, shape / mean):
+ * negative binomial. */
 static double at_most(double shape, double mean, double t, double n)
 {
 	double q = mean * t / (mean * t + shape), term = pow(1 - q, shape), sum = 0;
@@ -124,17 +137,20 @@ static double at_most(double shape, double mean, double t, double n)
 	return fmin(sum, 1);
 }
 
-/* Met within the 90 % of what the interval of the rate makes of a count. Ties at the edges count by their share. */
-static void interval_check(struct tally *t, const struct hazard *h, const struct offer_record *r, double hours,
-    double reclaims)
+/* Met within the 90 % of what the interval of the rate makes of a count. Ties at the edges count by
+ * their share. */
+static void interval_check(struct tally *t, const struct hazard *h, const struct offer_record *r,
+    double hours, double reclaims)
 {
 	/* Those that come together are met together too. */
 	double cluster = r->reclaim_hours > 0 ? fmax(r->reclaims / r->reclaim_hours, 1) : 1;
 
 	hours /= cluster;
 	reclaims = floor(reclaims / cluster + 0.5);
-	double shape = shape_of(h->hi / h->per_hour), upto = at_most(shape, h->per_hour, hours, reclaims);
-	double below = reclaims > 0 ? at_most(shape, h->per_hour, hours, reclaims - 1) : 0, mass = fmax(upto - below, 1e-12);
+	double shape = shape_of(h->hi / h->per_hour),
+	       upto = at_most(shape, h->per_hour, hours, reclaims);
+	double below = reclaims > 0 ? at_most(shape, h->per_hour, hours, reclaims - 1) : 0,
+	       mass = fmax(upto - below, 1e-12);
 	double in = fmax(fmin(upto, 0.95) - fmax(below, 0.05), 0) / mass;
 
 	t->windows += 1;
@@ -143,7 +159,8 @@ static void interval_check(struct tally *t, const struct hazard *h, const struct
 	t->above += fmax(upto - fmax(below, 0.95), 0) / mass;
 }
 
-static void odds_check(struct walk *w, size_t pool, const struct hazard_model *m, double constant, double hour)
+static void odds_check(struct walk *w, size_t pool, const struct hazard_model *m, double constant,
+    double hour)
 {
 	const struct trace_pool *p = &w->set->pools[pool];
 	size_t i = (size_t)(hour * 3600 / (double)p->gap_s);
@@ -169,7 +186,9 @@ static void odds_check(struct walk *w, size_t pool, const struct hazard_model *m
 
 static double constant_of(const struct walk *w, double cut_h, double *ret_odds)
 {
-	struct rank_policy ageless = {.age_half_life_h = 1e9, .odds_half_life_h = 1e9, .recent_half_life_h = 1e9};
+	struct rank_policy ageless = { .age_half_life_h = 1e9,
+		.odds_half_life_h = 1e9,
+		.recent_half_life_h = 1e9 };
 	double hours = 0, reclaims = 0, got = 0, asked = 0;
 
 	for (size_t i = 0; i < w->set->pools_n; i++) {
@@ -193,11 +212,12 @@ static void cut(struct walk *w, double cut_h)
 	const struct hazard_model *m;
 
 	offers_fill(w, cut_h);
-	m = hazard_model_build(w->arena, w->offers, w->set->pools_n, &w->policy, (int64_t)(cut_h * 3.6e9));
+	m = hazard_model_build(w->arena, w->offers, w->set->pools_n, &w->policy,
+	    (int64_t)(cut_h * 3.6e9));
 	for (size_t i = 0; i < w->set->pools_n; i++) {
 		const struct trace_pool *p = &w->set->pools[i];
 		double hours, reclaims, all_hours = 0, all = 0, rates[RIVALS];
-		struct hazard h, first = {0};
+		struct hazard h, first = { 0 };
 
 		odds_check(w, i, m, odds, cut_h);
 		for (double at = cut_h; at < cut_h + STEP_H; at++) {
@@ -205,7 +225,8 @@ static void cut(struct walk *w, double cut_h)
 			if (hours <= 0) {
 				continue;
 			}
-			predict(w, i, constant, (int64_t)((at + 0.5) * 3.6e9) + p->start_s * SPOT_US_PER_S, rates, &h);
+			predict(w, i, constant,
+			    (int64_t)((at + 0.5) * 3.6e9) + p->start_s * SPOT_US_PER_S, rates, &h);
 			for (int k = 0; k < RIVALS; k++) {
 				w->tally->score[k] += rate_score(rates[k], reclaims, hours);
 			}
@@ -228,7 +249,7 @@ static void cut(struct walk *w, double cut_h)
 
 static void walk(const struct trace_set *set, const struct rank_policy *policy, struct tally *t)
 {
-	struct walk w = {.set = set, .policy = *policy, .tally = t, .arena = arena_new(0)};
+	struct walk w = { .set = set, .policy = *policy, .tally = t, .arena = arena_new(0) };
 
 	for (double at = fmax(floor(set->hours * 0.3), 6); at < set->hours; at += STEP_H) {
 		cut(&w, at);
@@ -267,19 +288,23 @@ static void reliability_print(const struct tally *t)
 		const struct bin *b = &t->bins[i];
 
 		if (b->hours > 0) {
-			printf("%7.4f .. %-8.4f %9.0f %9.1f %7.0f   %.4f (predicted %.4f)\n", from, i == BINS - 1 ? INFINITY : to,
-			    b->hours, b->predicted, b->met, b->met / b->hours, b->predicted / b->hours);
+			printf("%7.4f .. %-8.4f %9.0f %9.1f %7.0f   %.4f (predicted %.4f)\n", from,
+			    i == BINS - 1 ? INFINITY : to, b->hours, b->predicted, b->met,
+			    b->met / b->hours, b->predicted / b->hours);
 		}
 	}
-	printf("intervals: %.1f %% of %.0f windows within the 90 %%, %.1f %% below, %.1f %% above\n",
-	    100 * t->inside / t->windows, t->windows, 100 * t->below / t->windows, 100 * t->above / t->windows);
+	printf("intervals: %.1f %% of %.0f windows within the 90 %%, %.1f %% below, %.1f %% "
+	       "above\n",
+	    100 * t->inside / t->windows, t->windows, 100 * t->below / t->windows,
+	    100 * t->above / t->windows);
 	printf("\nodds of a launch: predicted, tries, predicted mean, met\n");
 	for (size_t i = 0; i < 10; i++) {
 		const struct bin *b = &t->odds_bins[i];
 
 		if (b->hours > 0) {
-			printf("%.1f .. %.1f %7.0f   %.3f   %.3f\n", (double)i / 10, (double)(i + 1) / 10, b->hours,
-			    b->predicted / b->hours, b->met / b->hours);
+			printf("%.1f .. %.1f %7.0f   %.3f   %.3f\n", (double)i / 10,
+			    (double)(i + 1) / 10, b->hours, b->predicted / b->hours,
+			    b->met / b->hours);
 		}
 	}
 }
@@ -287,9 +312,11 @@ static void reliability_print(const struct tally *t)
 /* Reclaims of a pool while another had nodes, and how many of those hours struck the other too. */
 static void together_print(const struct trace_set *sets, size_t n)
 {
-	static const char *const shared[] = {"provider", "region", "zone", "zone and GPU"};
-	struct rank_policy ageless = {.age_half_life_h = 1e9, .odds_half_life_h = 1e9, .recent_half_life_h = 1e9};
-	double hits[4] = {0}, chances[4] = {0}, alone[4] = {0};
+	static const char *const shared[] = { "provider", "region", "zone", "zone and GPU" };
+	struct rank_policy ageless = { .age_half_life_h = 1e9,
+		.odds_half_life_h = 1e9,
+		.recent_half_life_h = 1e9 };
+	double hits[4] = { 0 }, chances[4] = { 0 }, alone[4] = { 0 };
 
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < sets[i].pools_n; k++) {
@@ -303,12 +330,14 @@ static void together_print(const struct trace_set *sets, size_t n)
 			}
 		}
 	}
-	printf("\nreclaims together, by what two pools share: hours with a reclaim in one, in the other too, by chance, beyond\n");
+	printf("\nreclaims together, by what two pools share: hours with a reclaim in one, in the "
+	       "other too, by chance, beyond\n");
 	for (int level = 0; level < 4; level++) {
-		double by_chance = alone[level] / fmax(chances[level], 1), share = hits[level] / fmax(chances[level], 1);
+		double by_chance = alone[level] / fmax(chances[level], 1),
+		       share = hits[level] / fmax(chances[level], 1);
 
-		printf("%-14s %7.0f %7.0f   %.3f   %.3f   %.3f\n", shared[level], chances[level], hits[level], share, by_chance,
-		    (share - by_chance) / (1 - by_chance));
+		printf("%-14s %7.0f %7.0f   %.3f   %.3f   %.3f\n", shared[level], chances[level],
+		    hits[level], share, by_chance, (share - by_chance) / (1 - by_chance));
 	}
 }
 
@@ -317,7 +346,7 @@ int main(int argc, char **argv)
 	AUTO(arena) struct arena *a = arena_new((size_t)1 << 30);
 	struct trace_set *sets = calloc(SETS_MAX, sizeof(*sets));
 	struct rank_policy policy;
-	struct tally all = {0};
+	struct tally all = { 0 };
 	int at = 1;
 	size_t n;
 
@@ -336,17 +365,22 @@ int main(int argc, char **argv)
 		}
 	}
 	if (at >= argc || sets == NULL) {
-		fprintf(stderr, "usage: calibrate [--half-life H] [--odds-half-life H] [--recent-half-life H] DIR...\n");
+		fprintf(stderr,
+		    "usage: calibrate [--half-life H] [--odds-half-life H] [--recent-half-life H] "
+		    "DIR...\n");
 		return 2;
 	}
 	n = traces_load(a, argv + at, argc - at, sets, SETS_MAX);
-	printf("log score of the model minus that of each rival, nats per reclaim (more than 0: the model is better)\n");
+	printf("log score of the model minus that of each rival, nats per reclaim (more than 0: "
+	       "the model is better)\n");
 	for (int k = NO_DAY; k < RIVALS; k++) {
 		printf("  %d: %s\n", k, rival_names[k]);
 	}
-	printf("%-34s %8s %6s %9d %9d %9d %9d %9d  in 90 %%  odds: constant, signal (nats per try)\n", "folder", "hours", "taken", 1, 2, 3, 4, 5);
+	printf("%-34s %8s %6s %9d %9d %9d %9d %9d  in 90 %%  odds: constant, signal (nats per "
+	       "try)\n",
+	    "folder", "hours", "taken", 1, 2, 3, 4, 5);
 	for (size_t i = 0; i < n; i++) {
-		struct tally t = {0};
+		struct tally t = { 0 };
 
 		walk(&sets[i], &policy, &t);
 		set_print(sets[i].name, &t);

@@ -24,7 +24,8 @@ static bool pool_load(struct arena *a, const char *path, const char *name, struc
 {
 	AUTO(json) json_t *doc = json_load_file(path, 0, NULL);
 	const json_t *meta = json_object_get(doc, "metadata"), *data = json_object_get(doc, "data");
-	const char *under = strchr(name, '_'), *start = json_string_value(json_object_get(meta, "start_time"));
+	const char *under = strchr(name, '_'),
+		   *start = json_string_value(json_object_get(meta, "start_time"));
 	const char *last = strrchr(name, '_');
 
 	if (under == NULL || !json_is_array(data)) {
@@ -37,7 +38,8 @@ static bool pool_load(struct arena *a, const char *path, const char *name, struc
 	p->size = last > under ? (int32_t)strtol(last + 1, NULL, 10) : 1;
 	p->gap_s = json_integer_value(json_object_get(meta, "gap_seconds"));
 	if (start != NULL && strlen(start) > 24) {
-		p->start_s = strtol(start + 11, NULL, 10) * 3600 + strtol(start + 14, NULL, 10) * 60 -
+		p->start_s = strtol(start + 11, NULL, 10) * 3600 +
+		    strtol(start + 14, NULL, 10) * 60 -
 		    strtol(start + strlen(start) - 6, NULL, 10) * 3600;
 	}
 	p->n = json_array_size(data);
@@ -60,7 +62,8 @@ static size_t names_in(struct arena *a, const char *dir, const char **names, siz
 	DIR *d = opendir(dir);
 	size_t n = 0;
 
-	for (struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL && n < most; e = readdir(d)) {
+	for (struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL && n < most;
+	     e = readdir(d)) {
 		if (e->d_name[0] != '.') {
 			names[n++] = arena_strdup(a, e->d_name);
 		}
@@ -72,23 +75,26 @@ static size_t names_in(struct arena *a, const char *dir, const char **names, siz
 	return n;
 }
 
-static bool dir_load(struct arena *a, const char *dir, const char *label, struct trace_set *sets, size_t most, size_t *n)
+static bool dir_load(struct arena *a, const char *dir, const char *label, struct trace_set *sets,
+    size_t most, size_t *n)
 {
 	const char *names[256];
 	size_t names_n = names_in(a, dir, names, ARRAY_LEN(names));
 	struct trace_set *s = &sets[*n];
 	struct stat st;
 
-	*s = (struct trace_set){.name = label};
+	*s = (struct trace_set){ .name = label };
 	for (size_t i = 0; i < names_n && *n < most; i++) {
 		const char *path = arena_printf(a, "%s/%s", dir, names[i]);
 
 		if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-			if (!dir_load(a, path, arena_printf(a, "%s%s%s", label, label[0] ? "/" : "", names[i]), sets, most, n)) {
+			if (!dir_load(a, path,
+				arena_printf(a, "%s%s%s", label, label[0] ? "/" : "", names[i]),
+				sets, most, n)) {
 				return false;
 			}
 			s = &sets[*n];
-			*s = (struct trace_set){.name = label};
+			*s = (struct trace_set){ .name = label };
 		} else if (str_suffix(names[i], ".json") && s->pools_n < ARRAY_LEN(s->pools)) {
 			struct trace_pool *p = &s->pools[s->pools_n++];
 
@@ -109,7 +115,8 @@ static size_t slot_at(const struct trace_pool *p, double hour)
 	return i <= 0 ? 0 : (size_t)fmin(i, (double)p->n);
 }
 
-void trace_count(const struct trace_pool *p, double from_h, double to_h, double *ret_hours, double *ret_reclaims)
+void trace_count(const struct trace_pool *p, double from_h, double to_h, double *ret_hours,
+    double *ret_reclaims)
 {
 	*ret_hours = *ret_reclaims = 0;
 	for (size_t i = MAX(slot_at(p, from_h), 1); i < slot_at(p, to_h); i++) {
@@ -172,7 +179,8 @@ static int shared(const struct trace_pool *p, const struct trace_pool *q)
 }
 
 /* What the others lived through around a reclaim at hour. */
-static void joint_add(const struct trace_set *s, size_t pool, double hour, double cut_h, double w, struct offer_record *r)
+static void joint_add(const struct trace_set *s, size_t pool, double hour, double cut_h, double w,
+    struct offer_record *r)
 {
 	for (size_t i = 0; i < s->pools_n; i++) {
 		const struct trace_pool *q = &s->pools[i];
@@ -193,11 +201,12 @@ struct last {
 	int64_t lost, asked;
 };
 
-static void slot_add(const struct trace_set *s, size_t pool, size_t i, double cut_h, double w, struct offer_record *r,
-    struct last *last)
+static void slot_add(const struct trace_set *s, size_t pool, size_t i, double cut_h, double w,
+    struct offer_record *r, struct last *last)
 {
 	const struct trace_pool *p = &s->pools[pool];
-	double hour = (double)i * (double)p->gap_s / 3600, held = p->alive[i - 1] * (double)p->gap_s / 3600;
+	double hour = (double)i * (double)p->gap_s / 3600,
+	       held = p->alive[i - 1] * (double)p->gap_s / 3600;
 	double at = (hour + (double)p->start_s / 3600) / 24 * 2 * M_PI;
 	int32_t lost = p->alive[i - 1] - p->alive[i];
 
@@ -221,13 +230,13 @@ static void slot_add(const struct trace_set *s, size_t pool, size_t i, double cu
 	}
 }
 
-void trace_record(const struct trace_set *s, size_t pool, double cut_h, const struct rank_policy *policy,
-    struct offer_record *ret)
+void trace_record(const struct trace_set *s, size_t pool, double cut_h,
+    const struct rank_policy *policy, struct offer_record *ret)
 {
 	const struct trace_pool *p = &s->pools[pool];
-	struct last last = {-1, -1};
+	struct last last = { -1, -1 };
 
-	*ret = (struct offer_record){0};
+	*ret = (struct offer_record){ 0 };
 	for (size_t i = 1; i < slot_at(p, cut_h); i++) {
 		double age = cut_h - (double)i * (double)p->gap_s / 3600;
 		int64_t hour = (int64_t)((double)i * (double)p->gap_s / 3600);

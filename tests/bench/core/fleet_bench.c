@@ -1,6 +1,7 @@
 /*
- * Allocating fleets: 10,000 nodes (or as many GPUs) over 50,000 pools of a market like the clouds', under limits of
- * several kinds, with what the lower bound leaves open. Random markets, seeded; the plan must be the same on every run.
+ * Allocating fleets: 10,000 nodes (or as many GPUs) over 50,000 pools of a market like the clouds',
+ * under limits of several kinds, with what the lower bound leaves open. Random markets, seeded; the
+ * plan must be the same on every run.
  *
  *   fleet_bench [RUNS]
  */
@@ -21,11 +22,15 @@ struct market {
 	struct hazard_model *hazards;
 };
 
-static const struct { const char *gpu; int64_t micros; const char *class; } kinds[] = {
-	{"H100-80GB-SXM", 2500000, "P"}, {"A100-80GB", 1400000, "P"}, {"A100-40GB", 1000000, "P"}, {"L40S", 700000, "G"},
-	{"L4", 300000, "G"}, {"A10G", 350000, "G"}, {"T4", 160000, "G"}, {"V100-16GB", 900000, "P"}};
-static const char *const providers[] = {"aws", "azure", "gcp", "lambda", "coreweave"};
-static const char *const zones[] = {"a", "b", "c"};
+static const struct {
+	const char *gpu;
+	int64_t micros;
+	const char *class;
+} kinds[] = { { "H100-80GB-SXM", 2500000, "P" }, { "A100-80GB", 1400000, "P" },
+	{ "A100-40GB", 1000000, "P" }, { "L40S", 700000, "G" }, { "L4", 300000, "G" },
+	{ "A10G", 350000, "G" }, { "T4", 160000, "G" }, { "V100-16GB", 900000, "P" } };
+static const char *const providers[] = { "aws", "azure", "gcp", "lambda", "coreweave" };
+static const char *const zones[] = { "a", "b", "c" };
 
 static void offer_make(struct arena *a, struct offer *o, struct score *s, int32_t id, struct rng *r)
 {
@@ -33,16 +38,29 @@ static void offer_make(struct arena *a, struct offer *o, struct score *s, int32_
 	bool spot = rng_below(r, 3) != 0;
 	int32_t gpus = 1 << rng_below(r, 4);
 
-	*o = (struct offer){.pool_id = id, .provider = providers[rng_below(r, 5)],
-		.region = arena_printf(a, "region-%d", (int)rng_below(r, 20)), .zone = zones[rng_below(r, 3)],
-		.zone_name = "", .instance_type = arena_printf(a, "t%d.%d", (int)kind, (int)rng_below(r, 6)),
-		.gpu_name = kinds[kind].gpu, .gpu_milli = gpus * 1000, .vcpus = 8 * gpus, .quota_class = kinds[kind].class,
-		.market = spot ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND, .quota_unit = "vcpu", .has_quota = true,
-		.quota_limit = 4000};
-	o->price_micros = kinds[kind].micros * gpus * (int64_t)((spot ? 500 : 1500) + rng_below(r, 500)) / 1000;
+	*o = (struct offer){ .pool_id = id,
+		.provider = providers[rng_below(r, 5)],
+		.region = arena_printf(a, "region-%d", (int)rng_below(r, 20)),
+		.zone = zones[rng_below(r, 3)],
+		.zone_name = "",
+		.instance_type = arena_printf(a, "t%d.%d", (int)kind, (int)rng_below(r, 6)),
+		.gpu_name = kinds[kind].gpu,
+		.gpu_milli = gpus * 1000,
+		.vcpus = 8 * gpus,
+		.quota_class = kinds[kind].class,
+		.market = spot ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND,
+		.quota_unit = "vcpu",
+		.has_quota = true,
+		.quota_limit = 4000 };
+	o->price_micros =
+	    kinds[kind].micros * gpus * (int64_t)((spot ? 500 : 1500) + rng_below(r, 500)) / 1000;
 	/* Dollars per unit of work differ less than prices do. */
-	*s = (struct score){.offer = o, .total_micros = (int64_t)(spot ? 1000000 : 2000000) + (int64_t)rng_below(r, 2000000),
-		.work_h = 1, .throughput = 1, .hazard = spot ? 0.002 + 0.1 * rng_unit(r) * rng_unit(r) : 0.0005};
+	*s = (struct score){ .offer = o,
+		.total_micros =
+		    (int64_t)(spot ? 1000000 : 2000000) + (int64_t)rng_below(r, 2000000),
+		.work_h = 1,
+		.throughput = 1,
+		.hazard = spot ? 0.002 + 0.1 * rng_unit(r) * rng_unit(r) : 0.0005 };
 }
 
 static void market_make(struct arena *a, struct market *m, struct rng *r)
@@ -67,9 +85,13 @@ static void market_make(struct arena *a, struct market *m, struct rng *r)
 	m->hazards = hazard_model_build(a, m->offers, POOLS, &policy, NOW);
 }
 
-static bool one_bench(const char *name, const struct fleet_spec *f, const struct market *m, size_t runs)
+static bool one_bench(const char *name, const struct fleet_spec *f, const struct market *m,
+    size_t runs)
 {
-	struct fleet_ask ask = {.spec = f, .scores = m->scores, .scores_n = POOLS, .hazards = m->hazards};
+	struct fleet_ask ask = { .spec = f,
+		.scores = m->scores,
+		.scores_n = POOLS,
+		.hazards = m->hazards };
 	int64_t *us = calloc(runs, sizeof(*us)), first = 0;
 	struct arena *a = arena_new((size_t)1 << 30);
 	struct fleet_plan p;
@@ -94,9 +116,12 @@ static bool one_bench(const char *name, const struct fleet_spec *f, const struct
 		bytes = arena_used(a);
 		arena_reset(a);
 	}
-	printf("fleet (%s) over %d pools, %zu runs: p50 %.1f ms, p99 %.1f ms of CPU; %zu pools used, %d missing, %.2f USD/h, gap "
-	    "%.3f %%, %.1f MB; plan %s\n", name, POOLS, runs, bench_ms(us, runs, 50), bench_ms(us, runs, 99), pools, missing,
-	    (double)first / 1e6, gap * 100, (double)bytes / 1e6, same ? "the same on every run" : "DIFFERS between runs");
+	printf("fleet (%s) over %d pools, %zu runs: p50 %.1f ms, p99 %.1f ms of CPU; %zu pools "
+	       "used, %d missing, %.2f USD/h, gap "
+	       "%.3f %%, %.1f MB; plan %s\n",
+	    name, POOLS, runs, bench_ms(us, runs, 50), bench_ms(us, runs, 99), pools, missing,
+	    (double)first / 1e6, gap * 100, (double)bytes / 1e6,
+	    same ? "the same on every run" : "DIFFERS between runs");
 	arena_free(a);
 	free(us);
 	return same;
@@ -104,16 +129,38 @@ static bool one_bench(const char *name, const struct fleet_spec *f, const struct
 
 int main(int argc, char **argv)
 {
-	static struct gpu_ask gpu = {"A100-80GB", 1000};
-	static struct resource_ask res = {.gpus = &gpu, .gpus_n = 1};
-	const struct { const char *name; struct fleet_spec f; } cases[] = {
-		{"100 nodes, quotas", {.nodes = 100, .pools_min = 5, .risk = 4}},
-		{"10,000 nodes, quotas", {.nodes = 10000, .pools_min = 5, .risk = 4}},
-		{"10,000 nodes, two per pool", {.nodes = 10000, .pools_min = 5, .risk = 4, .per_pool_max = 2}},
-		{"10,000 nodes, every limit", {.nodes = 10000, .pools_min = 500, .risk = 4, .per_pool_max = 4, .per_zone_max = 100,
-			.per_region_max = 250, .per_provider_max = 3000, .per_gpu_max = 2500, .floor_pm = 200}},
-		{"10,000 GPUs, 20 % on demand", {.gpus = 10000, .pools_min = 5, .risk = 4, .per_zone_max = 50, .floor_pm = 200}},
-		{"work of 10,000 H100", {.gpus = 10000, .gpus_of = "H100", .pools_min = 5, .risk = 4, .per_pool_max = 20}},
+	static struct gpu_ask gpu = { "A100-80GB", 1000 };
+	static struct resource_ask res = { .gpus = &gpu, .gpus_n = 1 };
+	const struct {
+		const char *name;
+		struct fleet_spec f;
+	} cases[] = {
+		{ "100 nodes, quotas", { .nodes = 100, .pools_min = 5, .risk = 4 } },
+		{ "10,000 nodes, quotas", { .nodes = 10000, .pools_min = 5, .risk = 4 } },
+		{ "10,000 nodes, two per pool",
+		    { .nodes = 10000, .pools_min = 5, .risk = 4, .per_pool_max = 2 } },
+		{ "10,000 nodes, every limit",
+		    { .nodes = 10000,
+			.pools_min = 500,
+			.risk = 4,
+			.per_pool_max = 4,
+			.per_zone_max = 100,
+			.per_region_max = 250,
+			.per_provider_max = 3000,
+			.per_gpu_max = 2500,
+			.floor_pm = 200 } },
+		{ "10,000 GPUs, 20 % on demand",
+		    { .gpus = 10000,
+			.pools_min = 5,
+			.risk = 4,
+			.per_zone_max = 50,
+			.floor_pm = 200 } },
+		{ "work of 10,000 H100",
+		    { .gpus = 10000,
+			.gpus_of = "H100",
+			.pools_min = 5,
+			.risk = 4,
+			.per_pool_max = 20 } },
 	};
 	struct arena *a = arena_new((size_t)1 << 30);
 	struct market m;

@@ -41,16 +41,16 @@ static const struct {
 	int32_t mib;
 	int64_t micros; /* one GPU, one hour */
 } kinds[] = {
-    {"H100-80GB-SXM", "p5.4xlarge", 81559, 3200000},
-    {"A100-80GB", "p4de.6xlarge", 81251, 1700000},
-    {"A100-40GB", "p4d.6xlarge", 40960, 1200000},
-    {"L40S", "g6e.xlarge", 45776, 700000},
-    {"L4", "g6.xlarge", 22888, 300000},
-    {"A10G", "g5.xlarge", 22888, 350000},
-    {"T4", "g4dn.xlarge", 16384, 160000},
-    {"V100-16GB", "p3.2xlarge", 16160, 900000},
+	{ "H100-80GB-SXM", "p5.4xlarge", 81559, 3200000 },
+	{ "A100-80GB", "p4de.6xlarge", 81251, 1700000 },
+	{ "A100-40GB", "p4d.6xlarge", 40960, 1200000 },
+	{ "L40S", "g6e.xlarge", 45776, 700000 },
+	{ "L4", "g6.xlarge", 22888, 300000 },
+	{ "A10G", "g5.xlarge", 22888, 350000 },
+	{ "T4", "g4dn.xlarge", 16384, 160000 },
+	{ "V100-16GB", "p3.2xlarge", 16160, 900000 },
 };
-static const char *const regions[] = {"us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1"};
+static const char *const regions[] = { "us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1" };
 
 /* Names lie apart as they do in rows of the database: each offer has its own. */
 static void offer_make(struct arena *a, struct offer *o, int32_t id, struct rng *r)
@@ -58,28 +58,27 @@ static void offer_make(struct arena *a, struct offer *o, int32_t id, struct rng 
 	size_t kind = rng_below(r, ARRAY_LEN(kinds));
 	int32_t gpus = 1 << rng_below(r, 4);
 
-	*o = (struct offer){
-	    .pool_id = id,
-	    .provider = arena_strdup(a, rng_below(r, 10) == 0 ? "lambda" : "aws"),
-	    .region = arena_strdup(a, regions[rng_below(r, ARRAY_LEN(regions))]),
-	    .zone = "z1",
-	    .zone_name = "z1",
-	    .instance_type = arena_strdup(a, kinds[kind].type),
-	    .market = rng_below(r, 3) == 0 ? SPOT_MARKET_ON_DEMAND : SPOT_MARKET_SPOT,
-	    .gpu_name = arena_strdup(a, kinds[kind].gpu),
-	    .gpu_milli = gpus * 1000,
-	    .gpu_mem_mib = kinds[kind].mib,
-	    .vcpus = gpus * 4,
-	    .mem_mib = gpus * 16384,
-	    .arch = "x86_64",
-	    .quota_class = "G/Spot",
-	    .price_observed_us = NOW - 60 * SPOT_US_PER_S,
-	    .price_state = rng_below(r, 20) == 0 ? PRICE_STALE : PRICE_FRESH,
-	    .placement_score = rng_below(r, 2) == 0 ? -1 : (double)(1 + rng_below(r, 10)),
-	    .capacity = -1,
-	    .own_node_us = (int64_t)rng_below(r, 200) * SPOT_US_PER_HOUR,
-	    .own_reclaims = (int32_t)rng_below(r, 4),
-	    .cool_until_us = rng_below(r, 50) == 0 ? NOW + 60 * SPOT_US_PER_S : 0};
+	*o = (struct offer){ .pool_id = id,
+		.provider = arena_strdup(a, rng_below(r, 10) == 0 ? "lambda" : "aws"),
+		.region = arena_strdup(a, regions[rng_below(r, ARRAY_LEN(regions))]),
+		.zone = "z1",
+		.zone_name = "z1",
+		.instance_type = arena_strdup(a, kinds[kind].type),
+		.market = rng_below(r, 3) == 0 ? SPOT_MARKET_ON_DEMAND : SPOT_MARKET_SPOT,
+		.gpu_name = arena_strdup(a, kinds[kind].gpu),
+		.gpu_milli = gpus * 1000,
+		.gpu_mem_mib = kinds[kind].mib,
+		.vcpus = gpus * 4,
+		.mem_mib = gpus * 16384,
+		.arch = "x86_64",
+		.quota_class = "G/Spot",
+		.price_observed_us = NOW - 60 * SPOT_US_PER_S,
+		.price_state = rng_below(r, 20) == 0 ? PRICE_STALE : PRICE_FRESH,
+		.placement_score = rng_below(r, 2) == 0 ? -1 : (double)(1 + rng_below(r, 10)),
+		.capacity = -1,
+		.own_node_us = (int64_t)rng_below(r, 200) * SPOT_US_PER_HOUR,
+		.own_reclaims = (int32_t)rng_below(r, 4),
+		.cool_until_us = rng_below(r, 50) == 0 ? NOW + 60 * SPOT_US_PER_S : 0 };
 	o->price_micros = kinds[kind].micros * gpus * (int64_t)(500 + rng_below(r, 1000)) / 1000;
 	if (o->market == SPOT_MARKET_SPOT) {
 		o->price_mean = (double)o->price_micros / 1e6 * (0.8 + 0.4 * rng_unit(r));
@@ -163,14 +162,16 @@ static bool size_bench(const char *name, const struct rank_job *job, size_t n, s
 		arena_reset(a);
 		theirs[i] = plain_run(rows, offers, n);
 	}
-	printf("rank (%s) %zu offers (%zu usable), %zu runs: p50 %.2f ms, p99 %.2f ms of CPU; multiply "
+	printf("rank (%s) %zu offers (%zu usable), %zu runs: p50 %.2f ms, p99 %.2f ms of CPU; "
+	       "multiply "
 	       "and sort: "
-	       "p50 %.2f ms, p99 %.2f ms; %.1f times (p50); order %s; hazards, once per read of the "
+	       "p50 %.2f ms, p99 %.2f ms; %.1f times (p50); order %s; hazards, once per read of "
+	       "the "
 	       "market: %.1f ms\n",
-	       name, n, usable, runs, bench_ms(ours, runs, 50), bench_ms(ours, runs, 99),
-	       bench_ms(theirs, runs, 50), bench_ms(theirs, runs, 99),
-	       bench_ms(ours, runs, 50) / bench_ms(theirs, runs, 50),
-	       same ? "the same on every run" : "DIFFERS between runs", (double)believed / 1e3);
+	    name, n, usable, runs, bench_ms(ours, runs, 50), bench_ms(ours, runs, 99),
+	    bench_ms(theirs, runs, 50), bench_ms(theirs, runs, 99),
+	    bench_ms(ours, runs, 50) / bench_ms(theirs, runs, 50),
+	    same ? "the same on every run" : "DIFFERS between runs", (double)believed / 1e3);
 	arena_free(a);
 	arena_free(market);
 	free(offers);
@@ -195,17 +196,17 @@ static bool sizes_bench(const char *name, const struct rank_job *job, size_t run
 
 int main(int argc, char **argv)
 {
-	struct resource_ask anything = {.use_spot = -1};
-	struct job_spec any = {0};
+	struct resource_ask anything = { .use_spot = -1 };
+	struct job_spec any = { 0 };
 	struct arena *a = arena_new(0);
-	struct rank_job job = {.work_left_s = 36000,
-			       .at_provider = "aws",
-			       .at_region = "us-east-1",
-			       .spot_allowed = true,
-			       .on_demand_allowed = true};
+	struct rank_job job = { .work_left_s = 36000,
+		.at_provider = "aws",
+		.at_region = "us-east-1",
+		.spot_allowed = true,
+		.on_demand_allowed = true };
 	struct job_spec *spec = NULL;
 	const char **warnings;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	int64_t runs = 200, only = 0;
 	size_t n;
 	bool good;
@@ -215,8 +216,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: rank_bench [RUNS [OFFERS]]\n");
 		return 2;
 	}
-	if (jobspec_parse(a, (struct str){job_text, sizeof(job_text) - 1}, NOW, &spec, &warnings,
-			  &n, &err) != SPOT_OK) {
+	if (jobspec_parse(a, (struct str){ job_text, sizeof(job_text) - 1 }, NOW, &spec, &warnings,
+		&n, &err) != SPOT_OK) {
 		fprintf(stderr, "job: %s\n", err.text);
 		return 1;
 	}

@@ -1,10 +1,12 @@
 /*
- * What others do, after the public description of SkyPilot's managed jobs (its documentation of managed jobs and
- * sky/jobs/recovery_strategy.py): the cheapest pool by today's price, whatever its past; what is refused is struck off and the
- * next one is asked; when all were asked it begins again. A lost job is relaunched anywhere (EAGER_NEXT_REGION, the default: the
- * region that was lost is left out of the first round) or where it was first (FAILOVER). It is saved at a fixed interval, hears
- * no notice, plans no deadline and never goes back from on demand to spot. In favour of it: prices are today's (its catalog is
- * hours old), a loss is seen at once, and a round that found nothing is followed by the next one without a pause.
+ * What others do, after the public description of SkyPilot's managed jobs (its documentation of
+ * managed jobs and sky/jobs/recovery_strategy.py): the cheapest pool by today's price, whatever its
+ * past; what is refused is struck off and the next one is asked; when all were asked it begins
+ * again. A lost job is relaunched anywhere (EAGER_NEXT_REGION, the default: the region that was
+ * lost is left out of the first round) or where it was first (FAILOVER). It is saved at a fixed
+ * interval, hears no notice, plans no deadline and never goes back from on demand to spot. In
+ * favour of it: prices are today's (its catalog is hours old), a loss is seen at once, and a round
+ * that found nothing is followed by the next one without a pause.
  */
 #include "base/base.h"
 
@@ -17,8 +19,8 @@
 
 struct round {
 	uint64_t asked[FS_POOLS_MAX / 64 + 1];
-	int32_t starts;                 /* of the task when the round began */
-	int32_t same;                   /* tries left in the old region */
+	int32_t starts; /* of the task when the round began */
+	int32_t same; /* tries left in the old region */
 	bool skip;
 	bool begun;
 };
@@ -53,7 +55,8 @@ static bool old_region(const struct fs_sim *s, const struct fs_task *k, size_t p
 	return strcmp(p->provider, old->provider) == 0 && strcmp(p->region, old->region) == 0;
 }
 
-static bool may_ask(const struct fs_sim *s, const struct base *b, const struct fs_task *k, const struct round *r, size_t pool)
+static bool may_ask(const struct fs_sim *s, const struct base *b, const struct fs_task *k,
+    const struct round *r, size_t pool)
 {
 	const struct fs_pool *p = &s->w->pools[pool];
 	bool spot = p->market == SPOT_MARKET_SPOT;
@@ -70,13 +73,15 @@ static bool may_ask(const struct fs_sim *s, const struct base *b, const struct f
 	return (spot || b->conf->or_on_demand) && !(r->skip && old_region(s, k, pool));
 }
 
-static int32_t cheapest(const struct fs_sim *s, const struct base *b, const struct fs_task *k, const struct round *r)
+static int32_t cheapest(const struct fs_sim *s, const struct base *b, const struct fs_task *k,
+    const struct round *r)
 {
 	int64_t least = INT64_MAX;
 	int32_t ret = -1;
 
 	for (size_t i = 0; i < s->w->pools_n; i++) {
-		int64_t price = may_ask(s, b, k, r, i) ? fs_price(&s->w->pools[i], s->t) : INT64_MAX;
+		int64_t price =
+		    may_ask(s, b, k, r, i) ? fs_price(&s->w->pools[i], s->t) : INT64_MAX;
 
 		if (price < least) {
 			least = price;
@@ -90,7 +95,7 @@ static void round_begin(const struct base *b, const struct fs_task *k, struct ro
 {
 	bool lost = k->starts > 0 && (!r->begun || r->starts != k->starts);
 
-	*r = (struct round){.starts = k->starts, .begun = true};
+	*r = (struct round){ .starts = k->starts, .begun = true };
 	r->skip = lost && b->conf->kind == BASE_EAGER;
 	r->same = lost && b->conf->kind == BASE_FAILOVER ? SAME_REGION_TRIES : 0;
 }

@@ -12,8 +12,9 @@
 #include <math.h>
 
 #define DAY_US (24 * SPOT_US_PER_HOUR)
-#define ROOM_OF_ONE 16        /* a trace of one machine says that there was one: so many are assumed then */
-#define ROOM_OF_ONE_BIG 4     /* the same of machines with eight GPUs */
+/* a trace of one machine says that there was one: so many are assumed then */
+#define ROOM_OF_ONE 16
+#define ROOM_OF_ONE_BIG 4 /* the same of machines with eight GPUs */
 #define WORK_MIN_S 300
 #define WORK_MAX_S (72 * 3600)
 
@@ -24,53 +25,82 @@
 #define F22B AVAIL "1-node/aws-10-26-2022/"
 #define G25 AVAIL "16-node/gcp-10-03-2025/"
 
-/* Traces of one set keep their common time; turned: days by which a stand-in is turned against its set. */
+/* Traces of one set keep their common time; turned: days by which a stand-in is turned against its
+ * set. */
 static const struct mapping {
 	const char *provider, *region, *zone, *type, *gpu;
 	int32_t gpus;
-	const char *trace, *prices;    /* prices NULL: the catalog's history of the region */
+	const char *trace, *prices; /* prices NULL: the catalog's history of the region */
 	int32_t set, scale;
 	int64_t turned;
 } mappings[] = {
-	{"aws", "us-east-1", "us-east-1a", "p3.2xlarge", "V100-16GB", 1, F23 "us-east-1a_v100_1.json", P23 "us-east-1a_v100_1.json", 0, ROOM_OF_ONE, 0},
-	{"aws", "us-east-1", "us-east-1c", "p3.2xlarge", "V100-16GB", 1, F23 "us-east-1c_v100_1.json", P23 "us-east-1c_v100_1.json", 0, ROOM_OF_ONE, 0},
-	{"aws", "us-east-1", "us-east-1f", "p3.2xlarge", "V100-16GB", 1, F23 "us-east-1f_v100_1.json", P23 "us-east-1f_v100_1.json", 0, ROOM_OF_ONE, 0},
-	{"aws", "us-east-2", "us-east-2a", "p3.2xlarge", "V100-16GB", 1, F23 "us-east-2a_v100_1.json", P23 "us-east-2a_v100_1.json", 0, ROOM_OF_ONE, 0},
-	{"aws", "us-west-2", "us-west-2a", "p3.2xlarge", "V100-16GB", 1, F23 "us-west-2a_v100_1.json", P23 "us-west-2a_v100_1.json", 0, ROOM_OF_ONE, 0},
-	{"aws", "us-west-2", "us-west-2b", "p3.2xlarge", "V100-16GB", 1, F23 "us-west-2b_v100_1.json", P23 "us-west-2b_v100_1.json", 0, ROOM_OF_ONE, 0},
-	{"azure", "eastus", "", "Standard_NC6s_v3", "V100-16GB", 1, F22B "us-west-2a_v100_1.json", NULL, 1, ROOM_OF_ONE, 0},
-	{"azure", "westus2", "", "Standard_NC6s_v3", "V100-16GB", 1, F22B "us-west-2b_v100_1.json", NULL, 1, ROOM_OF_ONE, 0},
-	{"aws", "us-west-2", "us-west-2a", "p3.16xlarge", "V100-16GB", 8, F22 "us-west-2a_v100_8.json", NULL, 2, ROOM_OF_ONE_BIG, 0},
-	{"aws", "us-west-2", "us-west-2b", "p3.16xlarge", "V100-16GB", 8, F22 "us-west-2b_v100_8.json", NULL, 2, ROOM_OF_ONE_BIG, 0},
-	{"aws", "us-east-2", "us-east-2a", "p3.16xlarge", "V100-16GB", 8, F22B "us-west-2b_v100_8.json", NULL, 1, ROOM_OF_ONE_BIG, 0},
-	{"gcp", "asia-south2", "asia-south2-b", "a3-highgpu-1g", "H100-80GB-SXM", 1, G25 "asia-south2-b_h100_1.json", NULL, 3, 1, 0},
-	{"gcp", "asia-southeast1", "asia-southeast1-c", "a3-highgpu-1g", "H100-80GB-SXM", 1, G25 "asia-southeast1-c_h100_1.json", NULL, 3, 1, 0},
-	{"gcp", "europe-west1", "europe-west1-c", "a3-highgpu-1g", "H100-80GB-SXM", 1, G25 "europe-west1-c_h100_1.json", NULL, 3, 1, 0},
-	{"gcp", "us-central1", "us-central1-a", "a3-highgpu-1g", "H100-80GB-SXM", 1, G25 "us-central1-a_h100_1.json", NULL, 3, 1, 0},
-	{"gcp", "us-central1", "us-central1-c", "a3-highgpu-1g", "H100-80GB-SXM", 1, G25 "us-central1-c_h100_1.json", NULL, 3, 1, 0},
-	{"gcp", "us-east4", "us-east4-a", "a3-highgpu-1g", "H100-80GB-SXM", 1, G25 "us-east4-a_h100_1.json", NULL, 3, 1, 0},
-	{"gcp", "us-east5", "us-east5-a", "a3-highgpu-1g", "H100-80GB-SXM", 1, G25 "us-east5-a_h100_1.json", NULL, 3, 1, 0},
-	{"gcp", "us-west1", "us-west1-a", "a3-highgpu-1g", "H100-80GB-SXM", 1, G25 "us-west1-a_h100_1.json", NULL, 3, 1, 0},
-	{"gcp", "us-west1", "us-west1-b", "a3-highgpu-1g", "H100-80GB-SXM", 1, G25 "us-west1-b_h100_1.json", NULL, 3, 1, 0},
-	{"azure", "eastus", "", "Standard_NC40ads_H100_v5", "H100-94GB-NVL", 1, G25 "us-central1-c_h100_1.json", NULL, 3, 1, 7},
-	{"azure", "northcentralus", "", "Standard_NC40ads_H100_v5", "H100-94GB-NVL", 1, G25 "us-west1-b_h100_1.json", NULL, 3, 1, 7},
+	{ "aws", "us-east-1", "us-east-1a", "p3.2xlarge", "V100-16GB", 1,
+	    F23 "us-east-1a_v100_1.json", P23 "us-east-1a_v100_1.json", 0, ROOM_OF_ONE, 0 },
+	{ "aws", "us-east-1", "us-east-1c", "p3.2xlarge", "V100-16GB", 1,
+	    F23 "us-east-1c_v100_1.json", P23 "us-east-1c_v100_1.json", 0, ROOM_OF_ONE, 0 },
+	{ "aws", "us-east-1", "us-east-1f", "p3.2xlarge", "V100-16GB", 1,
+	    F23 "us-east-1f_v100_1.json", P23 "us-east-1f_v100_1.json", 0, ROOM_OF_ONE, 0 },
+	{ "aws", "us-east-2", "us-east-2a", "p3.2xlarge", "V100-16GB", 1,
+	    F23 "us-east-2a_v100_1.json", P23 "us-east-2a_v100_1.json", 0, ROOM_OF_ONE, 0 },
+	{ "aws", "us-west-2", "us-west-2a", "p3.2xlarge", "V100-16GB", 1,
+	    F23 "us-west-2a_v100_1.json", P23 "us-west-2a_v100_1.json", 0, ROOM_OF_ONE, 0 },
+	{ "aws", "us-west-2", "us-west-2b", "p3.2xlarge", "V100-16GB", 1,
+	    F23 "us-west-2b_v100_1.json", P23 "us-west-2b_v100_1.json", 0, ROOM_OF_ONE, 0 },
+	{ "azure", "eastus", "", "Standard_NC6s_v3", "V100-16GB", 1, F22B "us-west-2a_v100_1.json",
+	    NULL, 1, ROOM_OF_ONE, 0 },
+	{ "azure", "westus2", "", "Standard_NC6s_v3", "V100-16GB", 1, F22B "us-west-2b_v100_1.json",
+	    NULL, 1, ROOM_OF_ONE, 0 },
+	{ "aws", "us-west-2", "us-west-2a", "p3.16xlarge", "V100-16GB", 8,
+	    F22 "us-west-2a_v100_8.json", NULL, 2, ROOM_OF_ONE_BIG, 0 },
+	{ "aws", "us-west-2", "us-west-2b", "p3.16xlarge", "V100-16GB", 8,
+	    F22 "us-west-2b_v100_8.json", NULL, 2, ROOM_OF_ONE_BIG, 0 },
+	{ "aws", "us-east-2", "us-east-2a", "p3.16xlarge", "V100-16GB", 8,
+	    F22B "us-west-2b_v100_8.json", NULL, 1, ROOM_OF_ONE_BIG, 0 },
+	{ "gcp", "asia-south2", "asia-south2-b", "a3-highgpu-1g", "H100-80GB-SXM", 1,
+	    G25 "asia-south2-b_h100_1.json", NULL, 3, 1, 0 },
+	{ "gcp", "asia-southeast1", "asia-southeast1-c", "a3-highgpu-1g", "H100-80GB-SXM", 1,
+	    G25 "asia-southeast1-c_h100_1.json", NULL, 3, 1, 0 },
+	{ "gcp", "europe-west1", "europe-west1-c", "a3-highgpu-1g", "H100-80GB-SXM", 1,
+	    G25 "europe-west1-c_h100_1.json", NULL, 3, 1, 0 },
+	{ "gcp", "us-central1", "us-central1-a", "a3-highgpu-1g", "H100-80GB-SXM", 1,
+	    G25 "us-central1-a_h100_1.json", NULL, 3, 1, 0 },
+	{ "gcp", "us-central1", "us-central1-c", "a3-highgpu-1g", "H100-80GB-SXM", 1,
+	    G25 "us-central1-c_h100_1.json", NULL, 3, 1, 0 },
+	{ "gcp", "us-east4", "us-east4-a", "a3-highgpu-1g", "H100-80GB-SXM", 1,
+	    G25 "us-east4-a_h100_1.json", NULL, 3, 1, 0 },
+	{ "gcp", "us-east5", "us-east5-a", "a3-highgpu-1g", "H100-80GB-SXM", 1,
+	    G25 "us-east5-a_h100_1.json", NULL, 3, 1, 0 },
+	{ "gcp", "us-west1", "us-west1-a", "a3-highgpu-1g", "H100-80GB-SXM", 1,
+	    G25 "us-west1-a_h100_1.json", NULL, 3, 1, 0 },
+	{ "gcp", "us-west1", "us-west1-b", "a3-highgpu-1g", "H100-80GB-SXM", 1,
+	    G25 "us-west1-b_h100_1.json", NULL, 3, 1, 0 },
+	{ "azure", "eastus", "", "Standard_NC40ads_H100_v5", "H100-94GB-NVL", 1,
+	    G25 "us-central1-c_h100_1.json", NULL, 3, 1, 7 },
+	{ "azure", "northcentralus", "", "Standard_NC40ads_H100_v5", "H100-94GB-NVL", 1,
+	    G25 "us-west1-b_h100_1.json", NULL, 3, 1, 7 },
 };
 #define SETS 4
 
-static const struct { const char *provider; int64_t notice_s; } notices[] = {{"aws", 120}, {"gcp", 30}, {"azure", 30}};
+static const struct {
+	const char *provider;
+	int64_t notice_s;
+} notices[] = { { "aws", 120 }, { "gcp", 30 }, { "azure", 30 } };
 
-struct fs_row { int64_t submit_s, duration_s; int32_t gpus; };
+struct fs_row {
+	int64_t submit_s, duration_s;
+	int32_t gpus;
+};
 
 struct fs_data {
 	struct fs_pool pools[FS_POOLS_MAX]; /* spot with their traces; on demand behind them */
 	const struct mapping *from[FS_POOLS_MAX];
-	bool dated[FS_POOLS_MAX];      /* its prices have dates; else they lie beside the trace */
+	bool dated[FS_POOLS_MAX]; /* its prices have dates; else they lie beside the trace */
 	size_t pools_n;
 	struct fs_row *rows;
 	size_t rows_n, rows_cap, rows_all;
 };
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static bool file_read(struct arena *a, const char *path, struct str *ret)
 {
@@ -84,14 +114,14 @@ static bool file_read(struct arena *a, const char *path, struct str *ret)
 	}
 	rewind(f);
 	p = arena_alloc(a, (size_t)n + 1);
-	*ret = (struct str){p, fread(p, 1, (size_t)n, f)};
+	*ret = (struct str){ p, fread(p, 1, (size_t)n, f) };
 	fclose(f);
 	return true;
 }
 
 static bool csv_file(struct arena *a, const char *path, struct csv *ret)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct str text;
 
 	if (!file_read(a, path, &text) || csv_open(ret, a, text, &err) != SPOT_OK) {
@@ -103,14 +133,15 @@ static bool csv_file(struct arena *a, const char *path, struct csv *ret)
 
 static bool of_pool(const struct csv *c, const struct fs_pool *p)
 {
-	return strcmp(csv_get(c, "provider"), p->provider) == 0 && strcmp(csv_get(c, "region"), p->region) == 0 &&
+	return strcmp(csv_get(c, "provider"), p->provider) == 0 &&
+	    strcmp(csv_get(c, "region"), p->region) == 0 &&
 	    strcmp(csv_get(c, "instance_type"), p->type) == 0;
 }
 
 static bool room_load(struct arena *a, const char *dir, const struct mapping *m, struct fs_pool *p)
 {
 	const char *path = arena_printf(a, "%s/%s", dir, m->trace);
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct trace t;
 	struct str text;
 
@@ -126,10 +157,11 @@ static bool room_load(struct arena *a, const char *dir, const struct mapping *m,
 }
 
 /* Prices that lie beside the trace, sample by sample. */
-static bool prices_load(struct arena *a, const char *dir, const struct mapping *m, struct fs_pool *p)
+static bool prices_load(struct arena *a, const char *dir, const struct mapping *m,
+    struct fs_pool *p)
 {
 	const char *path = arena_printf(a, "%s/%s", dir, m->prices);
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct fs_price *list;
 	struct trace t;
 	struct str text;
@@ -141,7 +173,8 @@ static bool prices_load(struct arena *a, const char *dir, const struct mapping *
 	list = arena_array(a, t.n, sizeof(*list));
 	for (size_t i = 0; i < t.n; i++) {
 		if (p->prices_n == 0 || list[p->prices_n - 1].micros != t.price_micros[i]) {
-			list[p->prices_n++] = (struct fs_price){(int64_t)i * t.gap_us, t.price_micros[i]};
+			list[p->prices_n++] =
+			    (struct fs_price){ (int64_t)i * t.gap_us, t.price_micros[i] };
 		}
 	}
 	p->prices = list;
@@ -152,7 +185,7 @@ static bool prices_load(struct arena *a, const char *dir, const struct mapping *
 /* Adds the file's points of the pool; the files are in order of time within a pool. */
 static bool history_load(struct arena *a, const char *path, struct fs_pool *pools, size_t n)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct csv c;
 	size_t *caps = arena_array(a, n + 1, sizeof(*caps));
 	int more;
@@ -165,19 +198,22 @@ static bool history_load(struct arena *a, const char *path, struct fs_pool *pool
 		int64_t at, micros;
 
 		when = strlen(when) == 10 ? arena_printf(a, "%sT00:00:00Z", when) : when;
-		if (!parse_time_us(when, &at) || !parse_usd_micros(csv_get(&c, "spot_usd_hour"), &micros) || micros <= 0) {
+		if (!parse_time_us(when, &at) ||
+		    !parse_usd_micros(csv_get(&c, "spot_usd_hour"), &micros) || micros <= 0) {
 			continue;
 		}
 		for (size_t i = 0; i < n; i++) {
 			struct fs_pool *p = &pools[i];
 
-			if (p->market == SPOT_MARKET_SPOT && p->price_wrap_us == 0 && of_pool(&c, p)) {
-				struct fs_price *list = arena_array(a, p->prices_n + 1, sizeof(*list));
+			if (p->market == SPOT_MARKET_SPOT && p->price_wrap_us == 0 &&
+			    of_pool(&c, p)) {
+				struct fs_price *list =
+				    arena_array(a, p->prices_n + 1, sizeof(*list));
 
 				if (p->prices_n > 0) {
 					memcpy(list, p->prices, p->prices_n * sizeof(*list));
 				}
-				list[p->prices_n++] = (struct fs_price){at, micros};
+				list[p->prices_n++] = (struct fs_price){ at, micros };
 				p->prices = list;
 			}
 		}
@@ -188,18 +224,19 @@ static bool history_load(struct arena *a, const char *path, struct fs_pool *pool
 	return more == 0;
 }
 
-/* ---- pools ---------------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 static void price_set(struct arena *a, struct fs_pool *p, int64_t micros)
 {
 	struct fs_price *one = arena_alloc(a, sizeof(*one));
 
-	*one = (struct fs_price){0, micros};
+	*one = (struct fs_price){ 0, micros };
 	p->prices = one;
 	p->prices_n = 1;
 }
 
-static void on_demand_add(struct arena *a, struct fs_data *d, const struct fs_pool *spot, int64_t micros)
+static void on_demand_add(struct arena *a, struct fs_data *d, const struct fs_pool *spot,
+    int64_t micros)
 {
 	struct fs_pool *p;
 
@@ -221,10 +258,11 @@ static void on_demand_add(struct arena *a, struct fs_data *d, const struct fs_po
 	price_set(a, p, micros);
 }
 
-/* On-demand prices of the pools' types and regions; the spot price of today where no history has it. */
+/* On-demand prices of the pools' types and regions; the spot price of today where no history has
+ * it. */
 static bool today_load(struct arena *a, const char *path, struct fs_data *d, size_t spots)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct csv c;
 	int more;
 
@@ -239,10 +277,12 @@ static bool today_load(struct arena *a, const char *path, struct fs_data *d, siz
 			if (!of_pool(&c, p)) {
 				continue;
 			}
-			if (p->prices_n == 0 && parse_usd_micros(csv_get(&c, "spot_usd_hour"), &micros) && micros > 0) {
+			if (p->prices_n == 0 &&
+			    parse_usd_micros(csv_get(&c, "spot_usd_hour"), &micros) && micros > 0) {
 				price_set(a, p, micros);
 			}
-			if (parse_usd_micros(csv_get(&c, "on_demand_usd_hour"), &micros) && micros > 0) {
+			if (parse_usd_micros(csv_get(&c, "on_demand_usd_hour"), &micros) &&
+			    micros > 0) {
 				on_demand_add(a, d, p, micros);
 			}
 		}
@@ -252,7 +292,7 @@ static bool today_load(struct arena *a, const char *path, struct fs_data *d, siz
 
 static bool advisor_load(struct arena *a, const char *path, struct fs_data *d, size_t spots)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct csv c;
 	long lo, hi;
 	int more;
@@ -266,7 +306,9 @@ static bool advisor_load(struct arena *a, const char *path, struct fs_data *d, s
 
 		/* "<5%", "5-10%", ">20%" */
 		lo = bucket[0] == '<' ? 0 : strtol(bucket + (bucket[0] == '>'), &end, 10);
-		hi = bucket[0] == '<' ? strtol(bucket + 1, &end, 10) : bucket[0] == '>' || *end != '-' ? 100 : strtol(end + 1, NULL, 10);
+		hi = bucket[0] == '<'                 ? strtol(bucket + 1, &end, 10)
+		    : bucket[0] == '>' || *end != '-' ? 100
+						      : strtol(end + 1, NULL, 10);
 		for (size_t i = 0; i < spots; i++) {
 			if (of_pool(&c, &d->pools[i])) {
 				d->pools[i].advisor_lo = (double)lo / 100.0;
@@ -279,28 +321,41 @@ static bool advisor_load(struct arena *a, const char *path, struct fs_data *d, s
 
 static bool pools_load(struct arena *a, const char *traces, const char *catalog, struct fs_data *d)
 {
-	static const char *const histories[] = {"gcp_regions_2023-05_2026-07", "azure_regions_2026-04_2026-05",
-		"aws_region-average_2025-03_2026-01"};
+	static const char *const histories[] = { "gcp_regions_2023-05_2026-07",
+		"azure_regions_2026-04_2026-05", "aws_region-average_2025-03_2026-01" };
 	size_t n = ARRAY_LEN(mappings);
 
 	for (size_t i = 0; i < n; i++) {
 		const struct mapping *m = &mappings[i];
 		struct fs_pool *p = &d->pools[i];
 
-		*p = (struct fs_pool){.provider = m->provider, .region = m->region, .zone = m->zone, .type = m->type, .gpu = m->gpu,
-			.gpu_milli = m->gpus * 1000, .vcpus = 8, .mem_mib = 65536, .market = SPOT_MARKET_SPOT,
-			.advisor_lo = -1, .advisor_hi = -1};
+		*p = (struct fs_pool){ .provider = m->provider,
+			.region = m->region,
+			.zone = m->zone,
+			.type = m->type,
+			.gpu = m->gpu,
+			.gpu_milli = m->gpus * 1000,
+			.vcpus = 8,
+			.mem_mib = 65536,
+			.market = SPOT_MARKET_SPOT,
+			.advisor_lo = -1,
+			.advisor_hi = -1 };
 		for (size_t k = 0; k < ARRAY_LEN(notices); k++) {
-			p->notice_us = strcmp(notices[k].provider, m->provider) == 0 ? notices[k].notice_s * SPOT_US_PER_S : p->notice_us;
+			p->notice_us = strcmp(notices[k].provider, m->provider) == 0
+			    ? notices[k].notice_s * SPOT_US_PER_S
+			    : p->notice_us;
 		}
 		d->from[i] = m;
-		if (!room_load(a, traces, m, p) || (m->prices != NULL && !prices_load(a, traces, m, p))) {
+		if (!room_load(a, traces, m, p) ||
+		    (m->prices != NULL && !prices_load(a, traces, m, p))) {
 			return false;
 		}
 	}
 	d->pools_n = n;
 	for (size_t k = 0; k < ARRAY_LEN(histories); k++) {
-		if (!history_load(a, arena_printf(a, "%s/spot_history/%s.csv", catalog, histories[k]), d->pools, n)) {
+		if (!history_load(a,
+			arena_printf(a, "%s/spot_history/%s.csv", catalog, histories[k]), d->pools,
+			n)) {
 			return false;
 		}
 	}
@@ -318,11 +373,11 @@ static bool pools_load(struct arena *a, const char *traces, const char *catalog,
 	return true;
 }
 
-/* ---- jobs --------------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 static bool jobs_load(struct arena *a, const char *path, struct fs_data *d)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct csv c;
 	int more;
 
@@ -339,12 +394,13 @@ static bool jobs_load(struct arena *a, const char *path, struct fs_data *d)
 			continue;
 		}
 		d->rows = arena_grow(a, d->rows, d->rows_n, &d->rows_cap, sizeof(*d->rows));
-		d->rows[d->rows_n++] = (struct fs_row){submit, duration, (int32_t)gpus};
+		d->rows[d->rows_n++] = (struct fs_row){ submit, duration, (int32_t)gpus };
 	}
 	return more == 0 && d->rows_n > 0;
 }
 
-const struct fs_data *fs_load(struct arena *a, const char *traces_dir, const char *catalog_dir, const char *jobs_csv)
+const struct fs_data *fs_load(struct arena *a, const char *traces_dir, const char *catalog_dir,
+    const char *jobs_csv)
 {
 	struct fs_data *d = arena_alloc(a, sizeof(*d));
 
@@ -368,8 +424,9 @@ static void job_make(struct rng *r, const struct fs_row *row, int64_t from_s, st
 	bool h100 = rng_unit(r) < 0.5, due = rng_unit(r) < 0.5;
 	double gb = exp(log(4.0) + 0.8 * normal(r)), share = 0.5 + 0.4 * rng_unit(r);
 
-	*j = (struct fs_job){.submit_us = (row->submit_s - from_s) * SPOT_US_PER_S, .work_us = row->duration_s * SPOT_US_PER_S,
-		.gpus = row->gpus};
+	*j = (struct fs_job){ .submit_us = (row->submit_s - from_s) * SPOT_US_PER_S,
+		.work_us = row->duration_s * SPOT_US_PER_S,
+		.gpus = row->gpus };
 	h100 = h100 && row->gpus == 1;
 	j->gpu = h100 ? "H100" : "V100";
 	j->store_provider = h100 ? "gcp" : "aws";
@@ -378,11 +435,13 @@ static void job_make(struct rng *r, const struct fs_row *row, int64_t from_s, st
 	j->checkpoint_bytes = (int64_t)(gb * 1e9);
 	j->save_us = (int64_t)((5 + gb / 0.5) * 1e6);
 	if (due) {
-		j->deadline_us = j->submit_us + (int64_t)((double)j->work_us / share) + SPOT_US_PER_HOUR / 2;
+		j->deadline_us =
+		    j->submit_us + (int64_t)((double)j->work_us / share) + SPOT_US_PER_HOUR / 2;
 	}
 }
 
-static void jobs_make(struct arena *a, const struct fs_data *d, const struct fs_plan *plan, struct rng *r, struct fs_world *w)
+static void jobs_make(struct arena *a, const struct fs_data *d, const struct fs_plan *plan,
+    struct rng *r, struct fs_world *w)
 {
 	int64_t span = plan->days * 86400, last = d->rows[d->rows_n - 1].submit_s - span;
 	int64_t from = last > 0 ? (int64_t)rng_below(r, (uint64_t)last / 86400 + 1) * 86400 : 0;
@@ -393,7 +452,8 @@ static void jobs_make(struct arena *a, const struct fs_data *d, const struct fs_
 	}
 	left = MIN((size_t)plan->jobs, in);
 	w->jobs = arena_array(a, left + 1, sizeof(*w->jobs));
-	/* Selection sampling (Knuth, TAOCP 2, 3.4.2 S): each job is as likely, their order stays. */
+	/* Selection sampling (Knuth, TAOCP 2, 3.4.2 S): each job is as likely, their order
+	 * stays. */
 	for (size_t i = 0; i < d->rows_n && left > 0; i++) {
 		if (d->rows[i].submit_s < from || d->rows[i].submit_s >= from + span) {
 			continue;
@@ -405,7 +465,8 @@ static void jobs_make(struct arena *a, const struct fs_data *d, const struct fs_
 	}
 }
 
-bool fs_world_make(struct arena *a, const struct fs_data *d, const struct fs_plan *plan, struct fs_world *ret)
+bool fs_world_make(struct arena *a, const struct fs_data *d, const struct fs_plan *plan,
+    struct fs_world *ret)
 {
 	int64_t first, shifts[SETS];
 	struct rng r;
@@ -415,8 +476,12 @@ bool fs_world_make(struct arena *a, const struct fs_data *d, const struct fs_pla
 	if (!parse_time_us("2025-06-05T00:00:00Z", &first)) {
 		return false;
 	}
-	*ret = (struct fs_world){.epoch_us = first + (int64_t)rng_below(&r, 320) * DAY_US, .pools_n = d->pools_n,
-		.boot_us = 180 * SPOT_US_PER_S, .restore_us = 60 * SPOT_US_PER_S, .notice_heard = 0.95, .seed = plan->seed};
+	*ret = (struct fs_world){ .epoch_us = first + (int64_t)rng_below(&r, 320) * DAY_US,
+		.pools_n = d->pools_n,
+		.boot_us = 180 * SPOT_US_PER_S,
+		.restore_us = 60 * SPOT_US_PER_S,
+		.notice_heard = 0.95,
+		.seed = plan->seed };
 	for (size_t i = 0; i < SETS; i++) {
 		shifts[i] = (int64_t)rng_below(&r, 45) * DAY_US;
 	}

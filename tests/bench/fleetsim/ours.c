@@ -1,4 +1,5 @@
-/* Places, moves and rebalances as src/engine/sched.c, return.c, defer.c and rebalance.c do: see ours.h. */
+/* Places, moves and rebalances as src/engine/sched.c, return.c, defer.c and rebalance.c do: see
+ * ours.h. */
 #include "base/base.h"
 
 #include "ours.h"
@@ -21,7 +22,8 @@ static void *ours_init(struct fs_sim *s, const void *arg)
 	o->conf = arg;
 	rank_policy_default(&o->rank);
 	supply_policy_default(&o->supply);
-	o->supply.patience_us = o->conf->patience_us > 0 ? o->conf->patience_us : o->supply.patience_us;
+	o->supply.patience_us =
+	    o->conf->patience_us > 0 ? o->conf->patience_us : o->supply.patience_us;
 	tightness_policy_default(&o->tightness);
 	defer_policy_default(&o->defer);
 	rebalance_policy_default(&o->rebalance);
@@ -30,12 +32,24 @@ static void *ours_init(struct fs_sim *s, const void *arg)
 		const struct fs_job *j = &s->w->jobs[i];
 		struct job_mind *m = &o->minds[i];
 
-		m->gpu = (struct gpu_ask){.gpu = j->gpu, .milli = j->gpus * 1000};
-		m->ask = (struct resource_ask){.gpus = &m->gpu, .gpus_n = 1, .use_spot = -1};
-		m->spec = (struct job_spec){.name = "job", .run = "train", .asks = &m->ask, .asks_n = 1, .num_nodes = 1,
-			.team = "", .project = "", .class = "training", .interruptible = true, .off_peak = -1,
-			.work_s = j->work_us / SPOT_US_PER_S, .deadline_us = j->deadline_us > 0 ? sim_now(s, j->deadline_us) : 0,
-			.checkpoint = {.path = "/ckpt", .signal = "USR1", .budget_s = 60, .size_bytes = j->checkpoint_bytes}};
+		m->gpu = (struct gpu_ask){ .gpu = j->gpu, .milli = j->gpus * 1000 };
+		m->ask = (struct resource_ask){ .gpus = &m->gpu, .gpus_n = 1, .use_spot = -1 };
+		m->spec = (struct job_spec){ .name = "job",
+			.run = "train",
+			.asks = &m->ask,
+			.asks_n = 1,
+			.num_nodes = 1,
+			.team = "",
+			.project = "",
+			.class = "training",
+			.interruptible = true,
+			.off_peak = -1,
+			.work_s = j->work_us / SPOT_US_PER_S,
+			.deadline_us = j->deadline_us > 0 ? sim_now(s, j->deadline_us) : 0,
+			.checkpoint = { .path = "/ckpt",
+			    .signal = "USR1",
+			    .budget_s = 60,
+			    .size_bytes = j->checkpoint_bytes } };
 	}
 	market_init(s, o);
 	o->step = arena_new(0);
@@ -44,7 +58,8 @@ static void *ours_init(struct fs_sim *s, const void *arg)
 
 /* ---- ranking --------------------------------------------------------------------------------- */
 
-static void job_fill(const struct fs_sim *s, const struct ours *o, size_t task, struct rank_job *ret)
+static void job_fill(const struct fs_sim *s, const struct ours *o, size_t task,
+    struct rank_job *ret)
 {
 	const struct fs_task *k = &s->tasks[task];
 	const struct fs_job *j = k->job;
@@ -68,10 +83,11 @@ static void place_rank(struct fs_sim *s, struct ours *o, size_t task, struct pla
 {
 	const struct fs_job *j = s->tasks[task].job;
 
-	*ret = (struct place){0};
+	*ret = (struct place){ 0 };
 	market_need(s, o);
 	job_fill(s, o, task, &ret->job);
-	rank_run(o->step, o->offers, s->w->pools_n, &ret->job, &o->rank, sim_now(s, s->t), &ret->ranking);
+	rank_run(o->step, o->offers, s->w->pools_n, &ret->job, &o->rank, sim_now(s, s->t),
+	    &ret->ranking);
 	for (size_t i = 0; i < ret->ranking.usable; i++) {
 		const struct score *x = &ret->ranking.scores[i];
 
@@ -84,11 +100,13 @@ static void place_rank(struct fs_sim *s, struct ours *o, size_t task, struct pla
 	if (j->deadline_us > s->t) {
 		int64_t left = j->deadline_us - s->t - o->supply.changeover_us - ret->job.save_us;
 
-		ret->on_demand = rank_in_time(&ret->ranking, SPOT_MARKET_ON_DEMAND, (double)left / (double)SPOT_US_PER_HOUR);
+		ret->on_demand = rank_in_time(&ret->ranking, SPOT_MARKET_ON_DEMAND,
+		    (double)left / (double)SPOT_US_PER_HOUR);
 	}
 }
 
-static const struct score *score_here(struct fs_sim *s, struct ours *o, struct rank_job job, int32_t pool)
+static const struct score *score_here(struct fs_sim *s, struct ours *o, struct rank_job job,
+    int32_t pool)
 {
 	job.runs_there = true;
 	return rank_one(o->step, &o->offers[pool], &job, &o->rank, sim_now(s, s->t));
@@ -144,13 +162,15 @@ int64_t ours_launch_reserve(const struct fs_sim *s, const struct ranking *r, int
 {
 	struct launch_reserve x;
 
-	launch_reserve_find(r, (double)(deadline_us - s->t) / (double)SPOT_US_PER_HOUR, COOL_MIN_US, COOL_MAX_US, &x);
+	launch_reserve_find(r, (double)(deadline_us - s->t) / (double)SPOT_US_PER_HOUR, COOL_MIN_US,
+	    COOL_MAX_US, &x);
 	return x.us;
 }
 
-/* ---- placing ------------------------------------------------------------------------------------ */
+/* ---- placing --------------------------------------------------------------------------------- */
 
-static void defer_hours(const struct fs_sim *s, const struct ours *o, const struct place *p, struct defer_in *in)
+static void defer_hours(const struct fs_sim *s, const struct ours *o, const struct place *p,
+    struct defer_in *in)
 {
 	size_t n = 0;
 
@@ -167,14 +187,17 @@ static void defer_hours(const struct fs_sim *s, const struct ours *o, const stru
 			count += x->hours[h].n;
 		}
 		for (int h = 0; h < DEFER_HOURS && sum > 0; h++) {
-			in->hours[h].price += x->hours[h].n > 0 ? x->hours[h].sum / x->hours[h].n / (sum / count) : 0;
+			in->hours[h].price +=
+			    x->hours[h].n > 0 ? x->hours[h].sum / x->hours[h].n / (sum / count) : 0;
 			in->hours[h].launches += x->hours[h].launches;
 			in->hours[h].refusals += x->hours[h].refusals;
 		}
 	}
 	for (int h = 0; h < DEFER_HOURS && n > 0; h++) {
 		in->hours[h].price /= (double)n;
-		in->hours[h].days = in->hours[h].price > 0 ? (int32_t)MIN(s->t / (24 * SPOT_US_PER_HOUR) + 1, 14) : 0;
+		in->hours[h].days = in->hours[h].price > 0
+		    ? (int32_t)MIN(s->t / (24 * SPOT_US_PER_HOUR) + 1, 14)
+		    : 0;
 	}
 }
 
@@ -183,18 +206,22 @@ static bool defer_ask(struct fs_sim *s, struct ours *o, size_t task, const struc
 	const struct fs_task *k = &s->tasks[task];
 	struct job_mind *m = &o->minds[task];
 	double changeover = (double)o->supply.changeover_us;
-	struct defer_in in = {.now_us = sim_now(s, s->t), .deadline_us = m->spec.deadline_us};
+	struct defer_in in = { .now_us = sim_now(s, s->t), .deadline_us = m->spec.deadline_us };
 	struct defer_out out;
 
-	if (m->deferred_asked || k->starts > 0 || p->ranking.usable == 0 || k->job->deadline_us == 0 || o->conf->no_defer) {
+	if (m->deferred_asked || k->starts > 0 || p->ranking.usable == 0 ||
+	    k->job->deadline_us == 0 || o->conf->no_defer) {
 		return false;
 	}
 	m->deferred_asked = true;
-	in.run_us = (int64_t)(p->ranking.scores[0].hours * 2 * (double)SPOT_US_PER_HOUR + changeover);
+	in.run_us =
+	    (int64_t)(p->ranking.scores[0].hours * 2 * (double)SPOT_US_PER_HOUR + changeover);
 	in.safe_us = in.run_us;
 	if (p->on_demand != NULL) {
-		in.run_us = (int64_t)(p->ranking.scores[0].hours * (double)SPOT_US_PER_HOUR + changeover);
-		in.safe_us = (int64_t)(p->on_demand->hours * (double)SPOT_US_PER_HOUR + 3 * changeover);
+		in.run_us =
+		    (int64_t)(p->ranking.scores[0].hours * (double)SPOT_US_PER_HOUR + changeover);
+		in.safe_us =
+		    (int64_t)(p->on_demand->hours * (double)SPOT_US_PER_HOUR + 3 * changeover);
 	}
 	defer_hours(s, o, p, &in);
 	defer_decide(o->step, &in, &o->defer, &out);
@@ -220,11 +247,12 @@ static void place(struct fs_sim *s, struct ours *o, size_t task)
 		return;
 	}
 	switch (supply_choose(o->step,
-	    &(struct supply_in){
-		.now_us = sim_now(s, s->t),
+	    &(struct supply_in){ .now_us = sim_now(s, s->t),
 		.queued_us = sim_now(s, k->queued_us),
 		.deadline_us = o->minds[task].spec.deadline_us,
-		.work_left_us = p.on_demand != NULL ? (int64_t)(p.on_demand->hours * (double)SPOT_US_PER_HOUR) : 0,
+		.work_left_us = p.on_demand != NULL
+		    ? (int64_t)(p.on_demand->hours * (double)SPOT_US_PER_HOUR)
+		    : 0,
 		.spot_usable = p.spot_n,
 		.on_demand_usable = p.on_demand_n,
 		.spot_refused = p.ranking.spot_cooling,
@@ -232,7 +260,7 @@ static void place(struct fs_sim *s, struct ours *o, size_t task)
 		.on_demand_allowed = true,
 		.spot_tight = p.spot != NULL && market_easy(o, &p.ranking) == NULL,
 		.spot_best_micros = p.spot != NULL ? p.spot->total_micros : 0,
-		.on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0},
+		.on_demand_best_micros = p.on_demand != NULL ? p.on_demand->total_micros : 0 },
 	    &o->supply, &why, &until)) {
 	case SUPPLY_SPOT:
 		(void)ours_launch(s, o, task, p.spot->offer->pool_id, false);
@@ -245,7 +273,7 @@ static void place(struct fs_sim *s, struct ours *o, size_t task)
 	}
 }
 
-/* ---- moving --------------------------------------------------------------------------------------- */
+/* ---- moving ---------------------------------------------------------------------------------- */
 
 static int32_t moves_last_hour(const struct job_mind *m, int64_t t)
 {
@@ -257,21 +285,26 @@ static int32_t moves_last_hour(const struct job_mind *m, int64_t t)
 	return n;
 }
 
-struct judged { const struct score *there; struct return_out out; struct place p; };
+struct judged {
+	const struct score *there;
+	struct return_out out;
+	struct place p;
+};
 
-static bool move_in_time(const struct fs_sim *s, const struct ours *o, size_t task, const struct score *here,
-    const struct judged *x)
+static bool move_in_time(const struct fs_sim *s, const struct ours *o, size_t task,
+    const struct score *here, const struct judged *x)
 {
-	return move_refused(o->step, &(struct move_in){
-		.now_us = sim_now(s, s->t),
-		.deadline_us = o->minds[task].spec.deadline_us,
-		.here = here,
-		.there = x->there,
-		.on_demand = x->p.on_demand,
-		.save_us = x->p.job.save_us,
-		.changeover_us = o->supply.changeover_us,
-		.launch_us = ours_launch_reserve(s, &x->p.ranking, s->tasks[task].job->deadline_us),
-		.checkpoint = &o->minds[task].spec.checkpoint}) == NULL;
+	return move_refused(o->step,
+		   &(struct move_in){ .now_us = sim_now(s, s->t),
+		       .deadline_us = o->minds[task].spec.deadline_us,
+		       .here = here,
+		       .there = x->there,
+		       .on_demand = x->p.on_demand,
+		       .save_us = x->p.job.save_us,
+		       .changeover_us = o->supply.changeover_us,
+		       .launch_us =
+			   ours_launch_reserve(s, &x->p.ranking, s->tasks[task].job->deadline_us),
+		       .checkpoint = &o->minds[task].spec.checkpoint }) == NULL;
 }
 
 static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only, struct judged *ret)
@@ -281,13 +314,14 @@ static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only,
 	const struct score *here, *to;
 	struct return_in in;
 
-	*ret = (struct judged){0};
+	*ret = (struct judged){ 0 };
 	place_rank(s, o, task, &ret->p);
 	here = score_here(s, o, ret->p.job, pool);
 	if (here == NULL) {
 		return false;
 	}
-	if (!spot_only && ret->p.ranking.usable > 0 && ret->p.ranking.scores[0].offer->pool_id == pool) {
+	if (!spot_only && ret->p.ranking.usable > 0 &&
+	    ret->p.ranking.scores[0].offer->pool_id == pool) {
 		return true;
 	}
 	o->minds[task].refused_n = k->probes_refused > 0 ? o->minds[task].refused_n : 0;
@@ -300,7 +334,8 @@ static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only,
 	in.last_probe_us = k->probed_us > 0 ? sim_now(s, k->probed_us) : 0;
 	in.there_tight = to == NULL;
 	return_decide(o->step, &in, &o->supply, &ret->out);
-	ret->out.move = ret->out.move && ret->there != NULL && !ours_late(s, k->job) && move_in_time(s, o, task, here, ret);
+	ret->out.move = ret->out.move && ret->there != NULL && !ours_late(s, k->job) &&
+	    move_in_time(s, o, task, here, ret);
 	return true;
 }
 
@@ -317,8 +352,10 @@ static void return_judge(struct fs_sim *s, struct ours *o, size_t task)
 	if (!judge(s, o, task, true, &x)) {
 		return;
 	}
-	if (k->job->deadline_us > 0 && (ours_late(s, k->job) || moves_last_hour(&o->minds[task], s->t) >= o->supply.moves_per_hour_max ||
-	    (k->probed_us > 0 && s->t - k->probed_us < pause))) {
+	if (k->job->deadline_us > 0 &&
+	    (ours_late(s, k->job) ||
+		moves_last_hour(&o->minds[task], s->t) >= o->supply.moves_per_hour_max ||
+		(k->probed_us > 0 && s->t - k->probed_us < pause))) {
 		return;
 	}
 	if (deadline_decide(s, o, task, &x.p, POLICY_ON_DEMAND)) {
@@ -329,7 +366,8 @@ static void return_judge(struct fs_sim *s, struct ours *o, size_t task)
 	}
 }
 
-/* As src/engine/return.c: spot that became too slow for the deadline, or where a reclaim now would take too much. */
+/* As src/engine/return.c: spot that became too slow for the deadline, or where a reclaim now would
+ * take too much. */
 static bool spot_left(struct fs_sim *s, struct ours *o, size_t task, int32_t *ret_pool)
 {
 	const struct fs_task *k = &s->tasks[task];
@@ -348,10 +386,14 @@ static bool spot_left(struct fs_sim *s, struct ours *o, size_t task, int32_t *re
 	}
 	*ret_pool = od->offer->pool_id;
 	/* Ranked with what is saved; a move saves the rest first. */
-	return stay_judge(&(struct stay_in){.now_us = s->t, .deadline_us = k->job->deadline_us, .here = here,
-	    .left_us = (int64_t)(od->hours * (double)SPOT_US_PER_HOUR) - unsaved, .unsaved_us = unsaved,
-	    .save_us = k->job->save_us, .changeover_us = o->supply.changeover_us,
-	    .launch_us = ours_launch_reserve(s, &p.ranking, k->job->deadline_us)}) != STAY;
+	return stay_judge(&(struct stay_in){ .now_us = s->t,
+		   .deadline_us = k->job->deadline_us,
+		   .here = here,
+		   .left_us = (int64_t)(od->hours * (double)SPOT_US_PER_HOUR) - unsaved,
+		   .unsaved_us = unsaved,
+		   .save_us = k->job->save_us,
+		   .changeover_us = o->supply.changeover_us,
+		   .launch_us = ours_launch_reserve(s, &p.ranking, k->job->deadline_us) }) != STAY;
 }
 
 static void running(struct fs_sim *s, struct ours *o, size_t task)
@@ -372,7 +414,8 @@ static void running(struct fs_sim *s, struct ours *o, size_t task)
 		return;
 	}
 	if (s->w->pools[s->nodes[k->node].pool].market == SPOT_MARKET_SPOT) {
-		if (k->job->deadline_us > 0 && !o->conf->no_deadline && spot_left(s, o, task, &od)) {
+		if (k->job->deadline_us > 0 && !o->conf->no_deadline &&
+		    spot_left(s, o, task, &od)) {
 			(void)ours_launch(s, o, task, od, true);
 		}
 	} else if (!o->conf->no_return) {
@@ -393,7 +436,7 @@ static void wave(struct fs_sim *s, struct ours *o, int64_t t)
 		if (k->state != FS_RUNNING || k->run_from_us > t) {
 			continue;
 		}
-		moves[n] = (struct rebalance_move){.job_id = (int64_t)i};
+		moves[n] = (struct rebalance_move){ .job_id = (int64_t)i };
 		moving += k->next >= 0;
 		if (k->next < 0 && judge(s, o, i, false, &x) && x.out.move && x.there != NULL) {
 			moves[n].pays = true;
@@ -411,7 +454,7 @@ static void wave(struct fs_sim *s, struct ours *o, int64_t t)
 	}
 }
 
-/* ---- the turn --------------------------------------------------------------------------------------- */
+/* ---- the turn -------------------------------------------------------------------------------- */
 
 static void ours_step(struct fs_sim *s, void *self, int64_t t)
 {
@@ -421,7 +464,8 @@ static void ours_step(struct fs_sim *s, void *self, int64_t t)
 	arena_reset(o->step);
 	market_step(s, o, t);
 	for (size_t i = 0; i < s->w->jobs_n && s->w->jobs[i].submit_us <= t; i++) {
-		if (s->tasks[i].state == FS_QUEUED && s->tasks[i].queued_us <= t && o->minds[i].not_before_us <= t) {
+		if (s->tasks[i].state == FS_QUEUED && s->tasks[i].queued_us <= t &&
+		    o->minds[i].not_before_us <= t) {
 			place(s, o, i);
 		} else if (s->tasks[i].state == FS_RUNNING) {
 			running(s, o, i);

@@ -1,4 +1,5 @@
-/* What our policy lived through, kept as the database keeps it, and the offers that are made of it: see ours.h. */
+/* What our policy lived through, kept as the database keeps it, and the offers that are made of it:
+ * see ours.h. */
 #include "base/base.h"
 
 #include "ours.h"
@@ -15,7 +16,8 @@ static bool same(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-static struct group *group_of(struct ours *o, const char *provider, const char *region, const char *gpu)
+static struct group *group_of(struct ours *o, const char *provider, const char *region,
+    const char *gpu)
 {
 	for (size_t i = 0; i < o->groups_n; i++) {
 		struct group *g = &o->groups[i];
@@ -33,13 +35,16 @@ void market_init(struct fs_sim *s, struct ours *o)
 		const struct fs_pool *p = &s->w->pools[i];
 
 		o->seen[i].lost_hour = -1;
-		if (p->market == SPOT_MARKET_SPOT && group_of(o, p->provider, p->region, p->gpu) == NULL) {
-			o->groups[o->groups_n++] = (struct group){.provider = p->provider, .region = p->region, .gpu = p->gpu};
+		if (p->market == SPOT_MARKET_SPOT &&
+		    group_of(o, p->provider, p->region, p->gpu) == NULL) {
+			o->groups[o->groups_n++] = (struct group){ .provider = p->provider,
+				.region = p->region,
+				.gpu = p->gpu };
 		}
 	}
 }
 
-/* ---- the record ------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 static void record_fade(struct seen *x, const struct rank_policy *k, double dt_h)
 {
@@ -66,7 +71,8 @@ static void record_fade(struct seen *x, const struct rank_policy *k, double dt_h
 
 static double day_angle(int64_t now_us)
 {
-	return (double)(now_us % (24 * SPOT_US_PER_HOUR)) / (24.0 * (double)SPOT_US_PER_HOUR) * 2 * M_PI;
+	return (double)(now_us % (24 * SPOT_US_PER_HOUR)) / (24.0 * (double)SPOT_US_PER_HOUR) * 2 *
+	    M_PI;
 }
 
 static void record_live(struct seen *x, int32_t live, double dt_h, int64_t now_us)
@@ -98,13 +104,14 @@ static void price_seen(struct seen *x, int64_t price_micros, int64_t now_us, dou
 static void word(struct fs_sim *s, struct seen *x, int32_t pool, int64_t now_us, bool up)
 {
 	x->words = arena_grow(s->arena, x->words, x->words_n, &x->words_cap, sizeof(*x->words));
-	x->words[x->words_n++] = (struct supply_word){.pool_id = pool, .from_us = now_us, .up = up};
+	x->words[x->words_n++] =
+	    (struct supply_word){ .pool_id = pool, .from_us = now_us, .up = up };
 }
 
 static void try_add(struct fs_sim *s, struct seen *x, int64_t t, int kind)
 {
 	x->tries = arena_grow(s->arena, x->tries, x->tries_n, &x->tries_cap, sizeof(*x->tries));
-	x->tries[x->tries_n++] = (struct try){t, kind};
+	x->tries[x->tries_n++] = (struct try){ t, kind };
 }
 
 void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int64_t t)
@@ -124,7 +131,8 @@ void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int6
 	} else {
 		x->record.refusals++;
 		x->hours[hour].refusals++;
-		x->cool_until_us = MAX(x->cool_until_us, t + MIN(COOL_MAX_US, COOL_MIN_US << MIN(x->cool_n, 10)));
+		x->cool_until_us =
+		    MAX(x->cool_until_us, t + MIN(COOL_MAX_US, COOL_MIN_US << MIN(x->cool_n, 10)));
 		x->cool_n++;
 		x->cool_reclaimed = false;
 	}
@@ -153,9 +161,10 @@ void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t)
 	}
 }
 
-/* ---- the market as ranking reads it -------------------------------------------------------------- */
+/* ---- the market as ranking reads it ---------------------------------------------------------- */
 
-static void offer_fill(const struct fs_sim *s, const struct ours *o, size_t i, int64_t t, struct offer *ret)
+static void offer_fill(const struct fs_sim *s, const struct ours *o, size_t i, int64_t t,
+    struct offer *ret)
 {
 	const struct fs_pool *p = &s->w->pools[i];
 	const struct seen *x = &o->seen[i];
@@ -185,7 +194,9 @@ static void offer_fill(const struct fs_sim *s, const struct ours *o, size_t i, i
 		.live_nodes = s->live[i],
 		.record = &x->record,
 		.price_mean = x->fade_w > 0 ? x->fade_1 / x->fade_w : 0,
-		.price_var = x->fade_w > 0 ? fmax(x->fade_2 / x->fade_w - pow(x->fade_1 / x->fade_w, 2), 0) : 0,
+		.price_var = x->fade_w > 0
+		    ? fmax(x->fade_2 / x->fade_w - pow(x->fade_1 / x->fade_w, 2), 0)
+		    : 0,
 		.price_cover = x->fade_w,
 	};
 }
@@ -215,19 +226,20 @@ void market_need(struct fs_sim *s, struct ours *o)
 	}
 }
 
-/* ---- tightness ------------------------------------------------------------------------------------ */
+/* ---- tightness ------------------------------------------------------------------------------- */
 
 static bool in_group(const struct fs_pool *p, const struct group *g)
 {
-	return p->market == SPOT_MARKET_SPOT && same(p->gpu, g->gpu) && same(p->region, g->region) &&
-	    same(p->provider, g->provider);
+	return p->market == SPOT_MARKET_SPOT && same(p->gpu, g->gpu) &&
+	    same(p->region, g->region) && same(p->provider, g->provider);
 }
 
 static void pool_measure(const struct ours *o, size_t i, int64_t t, struct tightness_seen *ret)
 {
 	const struct seen *x = &o->seen[i];
 
-	for (size_t k = x->tries_n; k > 0 && x->tries[k - 1].at_us > t - o->tightness.window_us; k--) {
+	for (size_t k = x->tries_n; k > 0 && x->tries[k - 1].at_us > t - o->tightness.window_us;
+	     k--) {
 		ret->launches += x->tries[k - 1].kind == 0;
 		ret->refusals += x->tries[k - 1].kind == 1;
 		ret->reclaims += x->tries[k - 1].kind == 2;
@@ -239,13 +251,17 @@ static void pool_measure(const struct ours *o, size_t i, int64_t t, struct tight
 	ret->pools_out += x->cool_until_us > t;
 }
 
-static void price_measure(const struct fs_sim *s, const struct ours *o, size_t i, struct tightness_seen *ret, int32_t *priced)
+static void price_measure(const struct fs_sim *s, const struct ours *o, size_t i,
+    struct tightness_seen *ret, int32_t *priced)
 {
 	const struct seen *x = &o->seen[i];
 	double mean = x->fade_w > 0 ? x->fade_1 / x->fade_w : 0;
 
 	ret->hazard_per_hour += o->offers[i].hazard;
-	if (mean > 0 && (s->live[i] > 0 || (x->tries_n > 0 && x->tries[x->tries_n - 1].at_us > s->t - o->tightness.window_us))) {
+	if (mean > 0 &&
+	    (s->live[i] > 0 ||
+		(x->tries_n > 0 &&
+		    x->tries[x->tries_n - 1].at_us > s->t - o->tightness.window_us))) {
 		ret->price += (double)o->offers[i].price_micros / 1e6 / mean;
 		++*priced;
 	}
@@ -253,7 +269,7 @@ static void price_measure(const struct fs_sim *s, const struct ours *o, size_t i
 
 static void group_step(struct fs_sim *s, struct ours *o, struct group *g, int64_t t)
 {
-	struct tightness_seen seen = {0};
+	struct tightness_seen seen = { 0 };
 	struct tightness was = g->now;
 	int32_t priced = 0;
 
@@ -302,14 +318,16 @@ static bool tight(const struct ours *o, const struct offer *x)
 	for (size_t i = 0; i < o->groups_n && x->market == SPOT_MARKET_SPOT; i++) {
 		const struct group *g = &o->groups[i];
 
-		if (same(g->gpu, x->gpu_name) && same(g->region, x->region) && same(g->provider, x->provider)) {
+		if (same(g->gpu, x->gpu_name) && same(g->region, x->region) &&
+		    same(g->provider, x->provider)) {
 			return g->now.state == SUPPLY_TIGHT;
 		}
 	}
 	return false;
 }
 
-const struct score *market_probe(const struct ours *o, const struct ranking *r, const struct score *here, const struct job_mind *m, bool spot_only)
+const struct score *market_probe(const struct ours *o, const struct ranking *r,
+    const struct score *here, const struct job_mind *m, bool spot_only)
 {
 	const struct offer *refused[ARRAY_LEN(m->refused)];
 	const struct score **list = arena_array(o->step, r->usable + 1, sizeof(*list)), *best;
@@ -319,7 +337,8 @@ const struct score *market_probe(const struct ours *o, const struct ranking *r, 
 		return &r->scores[0];
 	}
 	for (size_t i = 0; i < r->usable; i++) {
-		if (r->scores[i].offer->market == SPOT_MARKET_SPOT && !(spot_only && tight(o, r->scores[i].offer))) {
+		if (r->scores[i].offer->market == SPOT_MARKET_SPOT &&
+		    !(spot_only && tight(o, r->scores[i].offer))) {
 			list[n++] = &r->scores[i];
 		}
 	}
@@ -333,7 +352,8 @@ const struct score *market_probe(const struct ours *o, const struct ranking *r, 
 const struct score *market_easy(const struct ours *o, const struct ranking *r)
 {
 	for (size_t i = 0; i < r->usable; i++) {
-		if (r->scores[i].offer->market == SPOT_MARKET_SPOT && !tight(o, r->scores[i].offer)) {
+		if (r->scores[i].offer->market == SPOT_MARKET_SPOT &&
+		    !tight(o, r->scores[i].offer)) {
 			return &r->scores[i];
 		}
 	}

@@ -10,7 +10,7 @@
 
 __extension__ typedef __int128 wide;
 
-/* ---- work ---------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 static int64_t elapsed(const struct fs_task *k, int64_t t)
 {
@@ -47,10 +47,11 @@ static int64_t finish_at(const struct fs_task *k)
 {
 	int64_t left = k->job->work_us - k->durable_us;
 
-	return k->run_from_us + left + (k->interval_us > 0 ? (left - 1) / k->interval_us * k->job->save_us : 0);
+	return k->run_from_us + left +
+	    (k->interval_us > 0 ? (left - 1) / k->interval_us * k->job->save_us : 0);
 }
 
-/* ---- money --------------------------------------------------------------------------------- */
+/* ---- money ----------------------------------------------------------------------------------- */
 
 int64_t fs_node_cost(const struct fs_world *w, const struct fs_node *n, int64_t until_us)
 {
@@ -69,13 +70,14 @@ int64_t fs_node_cost(const struct fs_world *w, const struct fs_node *n, int64_t 
 static int64_t transfer(const struct fs_job *j, const struct fs_pool *p, bool up)
 {
 	double gb = (double)j->checkpoint_bytes / BYTES_PER_GB;
-	int64_t per_gb = up ? egress_micros_per_gb(p->provider, p->region, j->store_provider, j->store_region)
-			    : egress_micros_per_gb(j->store_provider, j->store_region, p->provider, p->region);
+	int64_t per_gb = up
+	    ? egress_micros_per_gb(p->provider, p->region, j->store_provider, j->store_region)
+	    : egress_micros_per_gb(j->store_provider, j->store_region, p->provider, p->region);
 
 	return (int64_t)(gb * (double)per_gb);
 }
 
-/* ---- nodes --------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static void node_end(struct fs_sim *s, int64_t node, int64_t at_us, bool reclaimed)
 {
@@ -86,18 +88,25 @@ static void node_end(struct fs_sim *s, int64_t node, int64_t at_us, bool reclaim
 	s->live[n->pool]--;
 }
 
-/* The run piece that ends at t becomes history; saved: its last state was written, whatever the interval. */
+/* The run piece that ends at t becomes history; saved: its last state was written, whatever the
+ * interval. */
 static void settle(struct fs_sim *s, struct fs_task *k, int64_t t, bool saved)
 {
 	const struct fs_pool *p = &s->w->pools[s->nodes[k->node].pool];
-	int64_t done = fs_done_us(k, t), kept = saved ? done : fs_saved_us(k, t), n = saves_at(k, t);
+	int64_t done = fs_done_us(k, t), kept = saved ? done : fs_saved_us(k, t),
+		n = saves_at(k, t);
 
 	if (saved && done < k->job->work_us && done > k->durable_us) {
 		n++;
 	}
-	s->pieces = arena_grow(s->arena, s->pieces, s->pieces_n, &s->pieces_cap, sizeof(*s->pieces));
-	s->pieces[s->pieces_n++] = (struct fs_piece){.task = (size_t)(k - s->tasks), .node = k->node,
-		.from_us = MIN(k->run_from_us, t), .to_us = t, .kept_us = kept - k->durable_us, .lost_us = done - kept};
+	s->pieces =
+	    arena_grow(s->arena, s->pieces, s->pieces_n, &s->pieces_cap, sizeof(*s->pieces));
+	s->pieces[s->pieces_n++] = (struct fs_piece){ .task = (size_t)(k - s->tasks),
+		.node = k->node,
+		.from_us = MIN(k->run_from_us, t),
+		.to_us = t,
+		.kept_us = kept - k->durable_us,
+		.lost_us = done - kept };
 	k->lost_us += done - kept;
 	k->saves += n;
 	k->egress_micros += n * transfer(k->job, p, true);
@@ -139,8 +148,10 @@ bool fs_launch(struct fs_sim *s, size_t task, int32_t pool, bool replaces)
 		return false;
 	}
 	s->nodes = arena_grow(s->arena, s->nodes, s->nodes_n, &s->nodes_cap, sizeof(*s->nodes));
-	s->nodes[s->nodes_n] = (struct fs_node){.task = task, .pool = pool, .launched_us = s->t,
-		.ready_us = s->t + s->w->boot_us};
+	s->nodes[s->nodes_n] = (struct fs_node){ .task = task,
+		.pool = pool,
+		.launched_us = s->t,
+		.ready_us = s->t + s->w->boot_us };
 	s->live[pool]++;
 	if (replaces) {
 		k->next = (int64_t)s->nodes_n++;
@@ -211,7 +222,8 @@ static void finish(struct fs_sim *s, int64_t t)
 	}
 }
 
-static bool notice_saves(const struct fs_sim *s, const struct fs_task *k, const struct fs_pool *p, int64_t t)
+static bool notice_saves(const struct fs_sim *s, const struct fs_task *k, const struct fs_pool *p,
+    int64_t t)
 {
 	return s->brain->hears_notice && p->notice_us > 0 && k->job->save_us <= p->notice_us &&
 	    fs_luck(s->w->seed ^ 0x6e, (uint64_t)(k - s->tasks), (uint64_t)t) < s->w->notice_heard;
@@ -275,12 +287,17 @@ static void reclaims(struct fs_sim *s, int64_t t)
 	}
 }
 
-void fs_run(struct arena *a, const struct fs_world *w, const struct fs_brain *b, int64_t horizon_us, struct fs_sim *ret)
+void fs_run(struct arena *a, const struct fs_world *w, const struct fs_brain *b, int64_t horizon_us,
+    struct fs_sim *ret)
 {
-	*ret = (struct fs_sim){.w = w, .brain = b, .arena = a};
+	*ret = (struct fs_sim){ .w = w, .brain = b, .arena = a };
 	ret->tasks = arena_array(a, w->jobs_n + 1, sizeof(*ret->tasks));
 	for (size_t i = 0; i < w->jobs_n; i++) {
-		ret->tasks[i] = (struct fs_task){.job = &w->jobs[i], .node = -1, .next = -1, .last_pool = -1, .tried_us = -1};
+		ret->tasks[i] = (struct fs_task){ .job = &w->jobs[i],
+			.node = -1,
+			.next = -1,
+			.last_pool = -1,
+			.tried_us = -1 };
 	}
 	ret->self = b->init(ret, b->arg);
 	for (int64_t t = 0; t < horizon_us && ret->done_n < w->jobs_n; t += FS_STEP_US) {
@@ -296,7 +313,7 @@ void fs_run(struct arena *a, const struct fs_world *w, const struct fs_brain *b,
 	}
 }
 
-/* ---- what came of it --------------------------------------------------------------------------- */
+/* ---- what came of it ------------------------------------------------------------------------- */
 
 static int by_value(const void *pa, const void *pb)
 {
@@ -322,7 +339,8 @@ static void task_add(const struct fs_task *k, int64_t t, struct fs_result *r)
 	r->starts += k->starts;
 	r->deadlines += k->job->deadline_us > 0;
 	r->unfinished += k->state != FS_DONE;
-	if (k->job->deadline_us > 0 && (k->state != FS_DONE || k->finish_us > k->job->deadline_us)) {
+	if (k->job->deadline_us > 0 &&
+	    (k->state != FS_DONE || k->finish_us > k->job->deadline_us)) {
 		r->misses++;
 		r->late_us += (k->state == FS_DONE ? k->finish_us : t) - k->job->deadline_us;
 	}
@@ -333,16 +351,19 @@ static void task_add(const struct fs_task *k, int64_t t, struct fs_result *r)
 
 void fs_result(struct arena *a, const struct fs_sim *s, struct fs_result *ret)
 {
-	double *slow = arena_array(a, s->w->jobs_n + 1, sizeof(*slow)), *turn = arena_array(a, s->w->jobs_n + 1, sizeof(*turn));
+	double *slow = arena_array(a, s->w->jobs_n + 1, sizeof(*slow)),
+	       *turn = arena_array(a, s->w->jobs_n + 1, sizeof(*turn));
 	size_t n = 0;
 
-	*ret = (struct fs_result){0};
+	*ret = (struct fs_result){ 0 };
 	for (size_t i = 0; i < s->nodes_n; i++) {
 		int64_t cost = fs_node_cost(s->w, &s->nodes[i], s->t);
 
 		ret->node_micros += cost;
-		ret->spot_micros += s->w->pools[s->nodes[i].pool].market == SPOT_MARKET_SPOT ? cost : 0;
-		ret->node_h += (double)((s->nodes[i].ended_us > 0 ? s->nodes[i].ended_us : s->t) - s->nodes[i].launched_us) /
+		ret->spot_micros +=
+		    s->w->pools[s->nodes[i].pool].market == SPOT_MARKET_SPOT ? cost : 0;
+		ret->node_h += (double)((s->nodes[i].ended_us > 0 ? s->nodes[i].ended_us : s->t) -
+				   s->nodes[i].launched_us) /
 		    (double)SPOT_US_PER_HOUR;
 	}
 	for (size_t i = 0; i < s->w->jobs_n; i++) {
@@ -350,8 +371,10 @@ void fs_result(struct arena *a, const struct fs_sim *s, struct fs_result *ret)
 
 		task_add(k, s->t, ret);
 		if (k->state == FS_DONE) {
-			turn[n] = (double)(k->finish_us - k->job->submit_us) / (double)SPOT_US_PER_HOUR;
-			slow[n++] = (double)(k->finish_us - k->job->submit_us) / (double)k->job->work_us;
+			turn[n] =
+			    (double)(k->finish_us - k->job->submit_us) / (double)SPOT_US_PER_HOUR;
+			slow[n++] =
+			    (double)(k->finish_us - k->job->submit_us) / (double)k->job->work_us;
 		}
 	}
 	ret->dollars_micros = ret->node_micros + ret->egress_micros;

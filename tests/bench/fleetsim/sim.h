@@ -1,8 +1,10 @@
 /*
- * A fleet of jobs run through the world by one policy (a "brain"). The simulator owns the physics: launches are accepted while
- * the pool has room, nodes boot, jobs restore, work, save and lose what was not saved, pools that shrink take nodes back, every
- * node is paid from the accepted launch to its end at the price of the minute. The brain owns every choice. Time goes in
- * steps of a minute; ends of jobs are exact. A job tries one launch a step, whoever decides: an answer takes that long.
+ * A fleet of jobs run through the world by one policy (a "brain"). The simulator owns the physics:
+ * launches are accepted while the pool has room, nodes boot, jobs restore, work, save and lose what
+ * was not saved, pools that shrink take nodes back, every node is paid from the accepted launch to
+ * its end at the price of the minute. The brain owns every choice. Time goes in steps of a minute;
+ * ends of jobs are exact. A job tries one launch a step, whoever decides: an answer takes that
+ * long.
  */
 #ifndef FLEETSIM_SIM_H
 #define FLEETSIM_SIM_H
@@ -12,16 +14,17 @@
 struct arena;
 struct fs_sim;
 
-struct fs_piece {                      /* a job at work on a node, without a break */
+struct fs_piece { /* a job at work on a node, without a break */
 	size_t task;
 	int64_t node, from_us, to_us, kept_us, lost_us;
 };
 
-enum fs_state { FS_ABSENT = 0, FS_QUEUED, FS_RUNNING, FS_DONE }; /* running from the accepted launch on */
+/* running from the accepted launch on */
+enum fs_state { FS_ABSENT = 0, FS_QUEUED, FS_RUNNING, FS_DONE };
 
 struct fs_node {
 	size_t task;
-	int32_t pool;                   /* index into the world's pools */
+	int32_t pool; /* index into the world's pools */
 	int64_t launched_us, ready_us, ended_us; /* ended_us 0: alive */
 	bool reclaimed;
 };
@@ -29,10 +32,11 @@ struct fs_node {
 struct fs_task {
 	const struct fs_job *job;
 	enum fs_state state;
-	int64_t durable_us;             /* work that no reclaim can take */
-	int64_t run_from_us;            /* work began or begins here */
-	int64_t interval_us;            /* of saves; 0 = never */
-	int64_t node, next;             /* indexes; -1 none. next: the replacement that was launched before leaving */
+	int64_t durable_us; /* work that no reclaim can take */
+	int64_t run_from_us; /* work began or begins here */
+	int64_t interval_us; /* of saves; 0 = never */
+	/* indexes; -1 none. next: the replacement that was launched before leaving */
+	int64_t node, next;
 	int64_t queued_us, tried_us, finish_us, last_move_us, probed_us;
 	int32_t probes_refused, last_pool; /* last_pool: of the node it had; -1 none yet */
 	bool has_checkpoint;
@@ -44,12 +48,13 @@ struct fs_task {
 struct fs_brain {
 	const char *name;
 	bool hears_notice;
-	int64_t interval_us;            /* of saves where interval() is NULL; 0 = never */
+	int64_t interval_us; /* of saves where interval() is NULL; 0 = never */
 	void *(*init)(struct fs_sim *s, const void *arg);
-	void (*end)(void *self);        /* NULL: nothing to give back */
+	void (*end)(void *self); /* NULL: nothing to give back */
 	void (*step)(struct fs_sim *s, void *self, int64_t t);
 	int64_t (*interval)(struct fs_sim *s, void *self, const struct fs_task *k, int32_t pool);
-	void (*reclaimed)(struct fs_sim *s, void *self, const struct fs_node *n, int64_t t); /* NULL: not interested */
+	/* NULL: not interested */
+	void (*reclaimed)(struct fs_sim *s, void *self, const struct fs_node *n, int64_t t);
 	const void *arg;
 };
 
@@ -70,22 +75,25 @@ struct fs_result {
 	int64_t dollars_micros, node_micros, egress_micros, spot_micros;
 	double work_h, lost_h, wait_h, node_h;
 	int64_t reclaims, moves, refused, starts, deadlines, misses, late_us, unfinished;
-	double slow_p50, slow_p95;      /* time from submission to the end, as a multiple of the work */
+	/* time from submission to the end, as a multiple of the work */
+	double slow_p50, slow_p95;
 	double turn_p50_h, turn_p95_h;
 };
 
 /* Runs until every job is done, or the horizon. Arena: everything of the run. */
-void fs_run(struct arena *a, const struct fs_world *w, const struct fs_brain *b, int64_t horizon_us, struct fs_sim *ret);
+void fs_run(struct arena *a, const struct fs_world *w, const struct fs_brain *b, int64_t horizon_us,
+    struct fs_sim *ret);
 void fs_result(struct arena *a, const struct fs_sim *s, struct fs_result *ret);
 int64_t fs_node_cost(const struct fs_world *w, const struct fs_node *n, int64_t until_us);
 
-/* What a brain may do, in its step. replaces: the job stays where it is until it moves. False: refused. */
+/* What a brain may do, in its step. replaces: the job stays where it is until it moves. False:
+ * refused. */
 bool fs_launch(struct fs_sim *s, size_t task, int32_t pool, bool replaces);
 /* To the ready replacement. */
 void fs_move(struct fs_sim *s, size_t task);
 /* Saves, gives its node back and waits. */
 void fs_park(struct fs_sim *s, size_t task);
-int64_t fs_done_us(const struct fs_task *k, int64_t t);   /* progress at t, saved or not */
+int64_t fs_done_us(const struct fs_task *k, int64_t t); /* progress at t, saved or not */
 int64_t fs_saved_us(const struct fs_task *k, int64_t t);
 
 #endif

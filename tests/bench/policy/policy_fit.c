@@ -1,9 +1,11 @@
 /*
- * Fits the table of a usual pool's rates (src/core/policy_prior.c) on recorded supply and prints it as C:
+ * Fits the table of a usual pool's rates (src/core/policy_prior.c) on recorded supply and prints it
+ * as C:
  *     policy_fit TRACE.json ... > table
- * The state of a pool (up or down, its age, faded availability) is followed by the product's own code; changes and hours are
- * counted per cell, shared between the two nearest nodes of faded availability. A trace counts for 700 hours at most; one of
- * counts is read twice, as "one could be had" and as "all could". A cell with little evidence is drawn to its age bin.
+ * The state of a pool (up or down, its age, faded availability) is followed by the product's own
+ * code; changes and hours are counted per cell, shared between the two nearest nodes of faded
+ * availability. A trace counts for 700 hours at most; one of counts is read twice, as "one could be
+ * had" and as "all could". A cell with little evidence is drawn to its age bin.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -13,20 +15,24 @@
 #include <stdio.h>
 
 #define TRACE_HOURS_MAX 700.0
-#define BIN_HOURS 10.0                 /* weight of the age bin in a cell */
+#define BIN_HOURS 10.0 /* weight of the age bin in a cell */
 
-struct tally { double changes[2][POLICY_AGES][POLICY_FADES], hours[2][POLICY_AGES][POLICY_FADES]; };
+struct tally {
+	double changes[2][POLICY_AGES][POLICY_FADES], hours[2][POLICY_AGES][POLICY_FADES];
+};
 
 static void tally_track(struct tally *t, const uint8_t *up, size_t n, double gap_h)
 {
 	static const struct policy_prior none;
-	struct policy_pool p = {.fade = 0.65};
+	struct policy_pool p = { .fade = 0.65 };
 	double weight = MIN(TRACE_HOURS_MAX / ((double)n * gap_h), 1);
 
 	for (size_t i = 0; i < n; i++) {
 		if (p.known) {
-			int age = policy_age_bin(p.age_h), j = MIN((int)(p.fade * (POLICY_FADES - 1)), POLICY_FADES - 2);
-			double x = p.fade * (POLICY_FADES - 1) - j, change = p.up != up[i], hours = gap_h * (1 - change / 2);
+			int age = policy_age_bin(p.age_h),
+			    j = MIN((int)(p.fade * (POLICY_FADES - 1)), POLICY_FADES - 2);
+			double x = p.fade * (POLICY_FADES - 1) - j, change = p.up != up[i],
+			       hours = gap_h * (1 - change / 2);
 
 			t->changes[p.up][age][j] += weight * change * (1 - x);
 			t->changes[p.up][age][j + 1] += weight * change * x;
@@ -40,7 +46,7 @@ static void tally_track(struct tally *t, const uint8_t *up, size_t n, double gap
 static bool tally_file(struct tally *t, const char *path)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct trace trace;
 	char *text = arena_alloc(a, 1 << 24);
 	FILE *f = fopen(path, "r");
@@ -53,7 +59,7 @@ static bool tally_file(struct tally *t, const char *path)
 	}
 	n = fread(text, 1, (1 << 24) - 1, f);
 	fclose(f);
-	if (trace_parse_supply(a, (struct str){text, n}, path, &trace, &err) != SPOT_OK) {
+	if (trace_parse_supply(a, (struct str){ text, n }, path, &trace, &err) != SPOT_OK) {
 		fprintf(stderr, "%s\n", err.text);
 		return false;
 	}
@@ -78,7 +84,8 @@ static void print_bin(const struct tally *t, int up, int age)
 	printf("\t\t{");
 	for (int f = 0; f < POLICY_FADES; f++) {
 		printf("%s%.4f", f > 0 ? ", " : "",
-		    (t->changes[up][age][f] + BIN_HOURS * changes / hours) / (t->hours[up][age][f] + BIN_HOURS));
+		    (t->changes[up][age][f] + BIN_HOURS * changes / hours) /
+			(t->hours[up][age][f] + BIN_HOURS));
 	}
 	printf("},\n");
 }

@@ -37,7 +37,7 @@ static int64_t cpu_us(void)
 
 	getrusage(RUSAGE_SELF, &u);
 	return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * SPOT_US_PER_S + u.ru_utime.tv_usec +
-	       u.ru_stime.tv_usec;
+	    u.ru_stime.tv_usec;
 }
 
 static void no_done(struct op *op)
@@ -60,27 +60,25 @@ static void op_must(struct op *op)
 
 static void history_make(int64_t now_us)
 {
-	struct pg_req req = {0};
+	struct pg_req req = { 0 };
 	int64_t t0 = mono(), from_us = now_us - days * PRICE_DAY_US;
 	char text[1200];
 
 	(void)snprintf(text, sizeof(text),
-		       "INSERT INTO pool (provider, region, zone, zone_name, instance_type, "
-		       "market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, "
-		       "quota_class, offered, seen_us) "
-		       "SELECT 'p' || i %% 5, 'r' || i %% 30, 'z' || i %% 90, '', 't' || i, "
-		       "'spot', 'H100', 1000, 80000, 8, "
-		       "1000, 'x86_64', '', true, 1 FROM generate_series(1, %" PRId64 ") i",
-		       pools);
+	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, "
+	    "market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, "
+	    "quota_class, offered, seen_us) "
+	    "SELECT 'p' || i %% 5, 'r' || i %% 30, 'z' || i %% 90, '', 't' || i, "
+	    "'spot', 'H100', 1000, 80000, 8, "
+	    "1000, 'x86_64', '', true, 1 FROM generate_series(1, %" PRId64 ") i",
+	    pools);
 	testdb_exec(dsn, text);
-	q_price_partitions_ensure(
-	    pg, &req, &(struct q_price_partitions_ensure){from_us, now_us + 2 * PRICE_DAY_US},
-	    no_done);
+	q_price_partitions_ensure(pg, &req,
+	    &(struct q_price_partitions_ensure){ from_us, now_us + 2 * PRICE_DAY_US }, no_done);
 	op_must(&req.op);
 	pg_req_fini(&req);
 	for (int64_t d = 0; d < days; d++) {
-		(void)snprintf(
-		    text, sizeof(text),
+		(void)snprintf(text, sizeof(text),
 		    "INSERT INTO price_point SELECT p, t, t, 1000000 + (p * 7919 + "
 		    "t / 3600000000) %% 900000, 'bench' FROM generate_series(%" PRId64
 		    "::int8, %" PRId64 ", 3600000000) t, generate_series(1, %" PRId64 ") p",
@@ -88,11 +86,11 @@ static void history_make(int64_t now_us)
 		testdb_exec(dsn, text);
 	}
 	(void)snprintf(text, sizeof(text),
-		       "INSERT INTO pool_latest SELECT p, 1000000 + (p * 7919) %% 900000, "
-		       "%" PRId64 ", %" PRId64 ", %" PRId64
-		       ", 'bench', 'fresh' FROM generate_series(1, %" PRId64 ") p; "
-		       "VACUUM ANALYZE pool, pool_latest, price_point; CHECKPOINT",
-		       now_us - 1, now_us - 1, now_us - 1, pools);
+	    "INSERT INTO pool_latest SELECT p, 1000000 + (p * 7919) %% 900000, "
+	    "%" PRId64 ", %" PRId64 ", %" PRId64
+	    ", 'bench', 'fresh' FROM generate_series(1, %" PRId64 ") p; "
+	    "VACUUM ANALYZE pool, pool_latest, price_point; CHECKPOINT",
+	    now_us - 1, now_us - 1, now_us - 1, pools);
 	/* VACUUM refuses to share a simple query with others. */
 	char *vacuum = strstr(text, "VACUUM");
 	vacuum[-1] = '\0';
@@ -100,7 +98,7 @@ static void history_make(int64_t now_us)
 	testdb_exec(dsn, "VACUUM ANALYZE pool, pool_latest, price_point");
 	testdb_exec(dsn, "CHECKPOINT");
 	printf("history: %" PRId64 " rows in %.1f s\n", pools * days * 24,
-	       (double)(mono() - t0) / 1e6);
+	    (double)(mono() - t0) / 1e6);
 }
 
 /* ---- reading
@@ -108,13 +106,14 @@ static void history_make(int64_t now_us)
 
 static int64_t median(int64_t *v, int n)
 {
-	for (int i = 1; i < n; i++)
+	for (int i = 1; i < n; i++) {
 		for (int k = i; k > 0 && v[k] < v[k - 1]; k--) {
 			int64_t t = v[k];
 
 			v[k] = v[k - 1];
 			v[k - 1] = t;
 		}
+	}
 	return v[n / 2];
 }
 
@@ -123,7 +122,7 @@ static int64_t median(int64_t *v, int n)
 static void latest_bench(void)
 {
 	int64_t us[RUNS], bare[RUNS];
-	struct pg_req req = {0};
+	struct pg_req req = { 0 };
 	size_t n = 0;
 
 	for (int i = 0; i < RUNS; i++) {
@@ -147,12 +146,12 @@ static void latest_bench(void)
 	PQfinish(c);
 	printf("all current offers: %zu rows in %.1f ms as structs (median of %d); bare libpq %.1f "
 	       "ms\n",
-	       n, (double)median(us, RUNS) / 1e3, RUNS, (double)median(bare, RUNS) / 1e3);
+	    n, (double)median(us, RUNS) / 1e3, RUNS, (double)median(bare, RUNS) / 1e3);
 }
 
 static void history_bench(int64_t now_us)
 {
-	struct pg_req req = {0};
+	struct pg_req req = { 0 };
 	int64_t us[RUNS];
 	size_t n = 0;
 
@@ -161,11 +160,10 @@ static void history_bench(int64_t now_us)
 		struct q_price_history_pool_row *rows;
 		int64_t t0 = mono();
 
-		q_price_history_pool(
-		    pg, &req,
-		    &(struct q_price_history_pool){.pool_id = (int32_t)(1 + i * 997 % pools),
-						   .from_us = now_us - days * PRICE_DAY_US,
-						   .to_us = now_us},
+		q_price_history_pool(pg, &req,
+		    &(struct q_price_history_pool){ .pool_id = (int32_t)(1 + i * 997 % pools),
+			.from_us = now_us - days * PRICE_DAY_US,
+			.to_us = now_us },
 		    no_done);
 		op_must(&req.op);
 		n = q_price_history_pool_rows(&req, a, &rows);
@@ -173,7 +171,7 @@ static void history_bench(int64_t now_us)
 	}
 	pg_req_fini(&req);
 	printf("history of one pool: %zu rows in %.1f ms (median of %d)\n", n,
-	       (double)median(us, RUNS) / 1e3, RUNS);
+	    (double)median(us, RUNS) / 1e3, RUNS);
 }
 
 /* ---- writing
@@ -184,7 +182,7 @@ static void poll_bench(int64_t now_us, int changed)
 {
 	struct spot_price_point *points = calloc((size_t)pools, sizeof(*points));
 	int32_t *ids = calloc((size_t)pools, sizeof(*ids));
-	struct price_ingest p = {0};
+	struct price_ingest p = { 0 };
 	int64_t t0, c0, us, cpu;
 
 	assert(points != NULL && ids != NULL);
@@ -192,10 +190,9 @@ static void poll_bench(int64_t now_us, int changed)
 		int64_t was = 1000000 + ((i + 1) * 7919) % 900000;
 
 		ids[i] = (int32_t)(i + 1);
-		points[i] = (struct spot_price_point){
-		    .source = "bench",
-		    .observed_us = now_us,
-		    .price_micros = i % 100 < changed ? was + now_us % 1000 + 1 : was};
+		points[i] = (struct spot_price_point){ .source = "bench",
+			.observed_us = now_us,
+			.price_micros = i % 100 < changed ? was + now_us % 1000 + 1 : was };
 	}
 	t0 = mono();
 	c0 = cpu_us();
@@ -205,8 +202,8 @@ static void poll_bench(int64_t now_us, int changed)
 	cpu = cpu_us() - c0;
 	printf("poll of %" PRId64 " pools, %d %% offered as new: %" PRId64
 	       " stored, %.0f ms, %.0f rows/s, our own CPU %.0f ms\n",
-	       pools, changed, price_ingest_result(&p).changed, (double)us / 1e3,
-	       (double)pools * 1e6 / (double)us, (double)cpu / 1e3);
+	    pools, changed, price_ingest_result(&p).changed, (double)us / 1e3,
+	    (double)pools * 1e6 / (double)us, (double)cpu / 1e3);
 	price_ingest_fini(&p);
 	free(points);
 	free(ids);
@@ -214,7 +211,7 @@ static void poll_bench(int64_t now_us, int changed)
 
 static void copy_bench(int64_t now_us)
 {
-	struct pg_copy c = {0};
+	struct pg_copy c = { 0 };
 	int64_t t0 = mono(), us;
 
 	pg_copy_begin(&c, (size_t)pools * 200);
@@ -230,7 +227,7 @@ static void copy_bench(int64_t now_us)
 	op_must(&c.op);
 	us = mono() - t0;
 	printf("bare COPY of as many rows into price_point: %.0f ms, %.0f rows/s\n",
-	       (double)us / 1e3, (double)pools * 1e6 / (double)us);
+	    (double)us / 1e3, (double)pools * 1e6 / (double)us);
 	pg_copy_fini(&c);
 }
 
@@ -245,7 +242,7 @@ static int entry_remove(const char *path, const struct stat *st, int kind, struc
 int main(int argc, char **argv)
 {
 	struct pgcluster *cluster = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	char dir[] = "/tmp/spotbroker-bench-XXXXXX";
 	int64_t now_us = clock_real.wall_us(&clock_real);
 
@@ -266,9 +263,10 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	loop = test_loop_new();
-	pg = pg_new(loop, &(struct pg_conf){.dsn = dsn,
-					    .connections = 2,
-					    .statement_timeout_us = 600 * SPOT_US_PER_S});
+	pg = pg_new(loop,
+	    &(struct pg_conf){ .dsn = dsn,
+		.connections = 2,
+		.statement_timeout_us = 600 * SPOT_US_PER_S });
 	history_make(now_us);
 	latest_bench();
 	history_bench(now_us);

@@ -9,9 +9,11 @@ int cuInit(unsigned flags)
 	char word[16] = "";
 
 	(void)flags;
-	if (f != NULL && fscanf(f, "%15s", word) != 1)
+	if (f != NULL && fscanf(f, "%15s", word) != 1) {
 		word[0] = '\0';
-	if (f != NULL)
+	}
+	if (f != NULL) {
 		fclose(f);
+	}
 	return strcmp(word, "nocuda") == 0 ? 802 : 0;
 }

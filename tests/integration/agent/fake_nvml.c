@@ -1,9 +1,10 @@
 /*
- * A libnvidia-ml.so.1 with scripted answers: $FAKE_NVML names a file with one word, read at each call of
- * nvmlDeviceGetCount: "two" (two GPUs), "lost" (the second one answers GPU_IS_LOST), "hang" (never returns), "joining"
- * and "apart" (the second one is not in the NVLink fabric yet, or could not get into it), "nocuda" (fake_cuda.c). Each such
- * call adds a byte to the file $FAKE_NVML.asked.
- * With FAKE_OLD it is an old library: unversioned symbols and the first memory structure only.
+ * A libnvidia-ml.so.1 with scripted answers: $FAKE_NVML names a file with one word, read at each
+ * call of nvmlDeviceGetCount: "two" (two GPUs), "lost" (the second one answers GPU_IS_LOST), "hang"
+ * (never returns), "joining" and "apart" (the second one is not in the NVLink fabric yet, or could
+ * not get into it), "nocuda" (fake_cuda.c). Each such call adds a byte to the file
+ * $FAKE_NVML.asked. With FAKE_OLD it is an old library: unversioned symbols and the first memory
+ * structure only.
  */
 #include "base/base.h"
 
@@ -27,10 +28,12 @@ static void script_read(void)
 	const char *path = getenv("FAKE_NVML");
 	FILE *f = path != NULL ? fopen(path, "re") : NULL;
 
-	if (f == NULL || fscanf(f, "%15s", script) != 1)
+	if (f == NULL || fscanf(f, "%15s", script) != 1) {
 		memcpy(script, "two", 4);
-	if (f != NULL)
+	}
+	if (f != NULL) {
 		fclose(f);
+	}
 }
 
 static void asked_write(void)
@@ -39,8 +42,10 @@ static void asked_write(void)
 	char name[4096];
 	FILE *f;
 
-	if (path == NULL || (size_t)snprintf(name, sizeof(name), "%s.asked", path) >= sizeof(name))
+	if (path == NULL ||
+	    (size_t)snprintf(name, sizeof(name), "%s.asked", path) >= sizeof(name)) {
 		return;
+	}
 	f = fopen(name, "ae");
 	if (f != NULL) {
 		(void)fputc('.', f);
@@ -81,8 +86,9 @@ int COUNT(unsigned *ret)
 {
 	script_read();
 	asked_write();
-	while (strcmp(script, "hang") == 0)
+	while (strcmp(script, "hang") == 0) {
 		(void)pause();
+	}
 	*ret = 2;
 	return 0;
 }
@@ -113,17 +119,19 @@ int nvmlDeviceGetUUID(void *d, char *text, unsigned n)
 int nvmlDeviceGetMemoryInfo(void *d, struct memory_v1 *m);
 int nvmlDeviceGetMemoryInfo(void *d, struct memory_v1 *m)
 {
-	*m = (struct memory_v1){.total = 16384ull << 20, .used = (100ull + index_of(d)) << 20};
+	*m = (struct memory_v1){ .total = 16384ull << 20, .used = (100ull + index_of(d)) << 20 };
 	return 0;
 }
 #else
 int nvmlDeviceGetMemoryInfo_v2(void *d, struct memory_v2 *m);
 int nvmlDeviceGetMemoryInfo_v2(void *d, struct memory_v2 *m)
 {
-	if (m->version != 0x02000028)
+	if (m->version != 0x02000028) {
 		return 25; /* ARGUMENT_VERSION_MISMATCH */
-	if (strcmp(script, "lost") == 0 && index_of(d) == 1)
+	}
+	if (strcmp(script, "lost") == 0 && index_of(d) == 1) {
 		return 15;
+	}
 	m->total = 81920ull << 20;
 	m->used = (1000ull + index_of(d)) << 20;
 	return 0;
@@ -165,8 +173,8 @@ int nvmlDeviceGetGpuFabricInfo(void *d, struct fabric *f)
 {
 	bool second = index_of(d) == 1;
 
-	*f = (struct fabric){.state = second && strcmp(script, "joining") == 0 ? 2 : 3,
-	    .status = second && strcmp(script, "apart") == 0 ? 999 : 0};
+	*f = (struct fabric){ .state = second && strcmp(script, "joining") == 0 ? 2 : 3,
+		.status = second && strcmp(script, "apart") == 0 ? 999 : 0 };
 	return 0;
 }
 #endif

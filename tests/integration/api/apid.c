@@ -1,7 +1,7 @@
 /*
  * The API on a private database, for the Python tests beside it: prints one line of JSON with port,
- * DSN and the first admin token, serves until standard input ends. Then a line for each notification, so that tests need
- * not look again and again. Nothing here is product code.
+ * DSN and the first admin token, serves until standard input ends. Then a line for each
+ * notification, so that tests need not look again and again. Nothing here is product code.
  */
 #include "base/base.h"
 #include "base/err.h"
@@ -36,13 +36,15 @@ static void input_ended(struct loop_fd *f, int events UNUSED)
 	if (n > 0 && line[0] == 's') { /* "s URI": as [checkpoint] store; "s ?": not known */
 		line[n] = '\0';
 		line[strcspn(line, "\n")] = '\0';
-		api_set_store(d->api, line[2] == '?' ? NULL : line + 2, line[2] == '\0' ? NULL : "aws", "us-east-1");
+		api_set_store(d->api, line[2] == '?' ? NULL : line + 2,
+		    line[2] == '\0' ? NULL : "aws", "us-east-1");
 		printf("%s\n", line);
 		fflush(stdout);
 		return;
 	}
-	if (n <= 0)
+	if (n <= 0) {
 		loop_quit(d->loop);
+	}
 }
 
 static void noted(struct pg_listen *l UNUSED, const char *channel, const char *payload)
@@ -59,23 +61,31 @@ static void first_token(const char *dsn, struct rng *rng, char token[API_TOKEN_M
 	api_token_make(rng, token, hash);
 	hex_encode(hash, 32, hex);
 	snprintf(sql, sizeof(sql),
-	    "INSERT INTO api_token (name, role, hash, created_us) VALUES ('root', 'admin', '\\x%s', 1)", hex);
+	    "INSERT INTO api_token (name, role, hash, created_us) VALUES ('root', 'admin', "
+	    "'\\x%s', 1)",
+	    hex);
 	testdb_exec(dsn, sql);
-	testdb_exec(dsn, "INSERT INTO install (id, enrol_key, created_us) VALUES ('deadbeef', '" ENROL_KEY "', 1)");
+	testdb_exec(dsn,
+	    "INSERT INTO install (id, enrol_key, created_us) VALUES ('deadbeef', '" ENROL_KEY
+	    "', 1)");
 }
 
 int main(int argc, char **argv)
 {
 	struct testdb *db = testdb_start();
 	const char *dsn = testdb_new(db);
-	struct pg_conf pc = {.dsn = dsn, .connections = 4, .application = "apid"};
+	struct pg_conf pc = { .dsn = dsn, .connections = 4, .application = "apid" };
 	struct handout *handout = argc > 1 ? handout_read(argv[1]) : NULL;
-	struct api_conf conf = {.install = "deadbeef", .version = "test", .handout = handout,
-	    .orphan_timeout_us = 899500000, .store_provider = "aws", .store_region = "us-east-1"};
-	struct daemon d = {0};
-	struct spot_err err = {0};
+	struct api_conf conf = { .install = "deadbeef",
+		.version = "test",
+		.handout = handout,
+		.orphan_timeout_us = 899500000,
+		.store_provider = "aws",
+		.store_region = "us-east-1" };
+	struct daemon d = { 0 };
+	struct spot_err err = { 0 };
 	char token[API_TOKEN_MAX];
-	struct pg_listen notes[2] = {0};
+	struct pg_listen notes[2] = { 0 };
 	struct rng rng;
 	struct pg *pg;
 

@@ -1,8 +1,9 @@
 /*
- * What a copy of the server writes to files stays in its memory: a file that is written becomes a copy of itself (memfd), and files
- * that are made, renamed or removed are so for this process alone. The write-ahead log is written nowhere: nobody will
- * recover from it. Of libc's functions are here those through which Postgres reaches files of its data folder (relative paths), where they
- * change something or would see what was changed.
+ * What a copy of the server writes to files stays in its memory: a file that is written becomes a
+ * copy of itself (memfd), and files that are made, renamed or removed are so for this process
+ * alone. The write-ahead log is written nowhere: nobody will recover from it. Of libc's functions
+ * are here those through which Postgres reaches files of its data folder (relative paths), where
+ * they change something or would see what was changed.
  */
 /* The names that Postgres calls, and not those of old 32 bit systems. */
 #undef _FILE_OFFSET_BITS
@@ -20,7 +21,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define FDS	UNIVERSE_FDS /* above stand the copies */
+#define FDS UNIVERSE_FDS /* above stand the copies */
 #define ENTRIES 4096
 
 static char *names[FDS]; /* of open descriptors, by the path that they were opened with */
@@ -33,7 +34,7 @@ static int entries_n;
 #define LIBC(ret, name, ...) \
 	static ret (*libc)(__VA_ARGS__); \
 	if (libc == NULL) \
-	libc = (ret (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
+	libc = (ret(*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
 
 static int libc_open(const char *path, int flags, mode_t mode)
 {
@@ -48,14 +49,16 @@ static bool ours(const char *path)
 
 static bool is_log(int fd)
 {
-	return universe_inside && fd >= 0 && fd < FDS && names[fd] != NULL && strncmp(names[fd], "pg_wal/", 7) == 0;
+	return universe_inside && fd >= 0 && fd < FDS && names[fd] != NULL &&
+	    strncmp(names[fd], "pg_wal/", 7) == 0;
 }
 
 static int find(const char *path)
 {
 	for (int i = 0; i < entries_n; i++) {
-		if (strcmp(entries[i].path, path) == 0)
+		if (strcmp(entries[i].path, path) == 0) {
 			return i;
+		}
 	}
 	return -1;
 }
@@ -65,12 +68,14 @@ static void entry_set(const char *path, int fd)
 	int i = find(path);
 
 	if (i < 0) {
-		if (entries_n == ENTRIES)
+		if (entries_n == ENTRIES) {
 			_exit(1);
+		}
 		i = entries_n++;
 		entries[i].path = strdup(path);
-	} else if (entries[i].fd >= 0)
+	} else if (entries[i].fd >= 0) {
 		close(entries[i].fd);
+	}
 	entries[i].fd = fd;
 }
 
@@ -78,8 +83,9 @@ static int blank(void)
 {
 	int fd = memfd_create("universe", MFD_CLOEXEC), high = fcntl(fd, F_DUPFD_CLOEXEC, FDS);
 
-	if (high < 0)
+	if (high < 0) {
 		_exit(1);
+	}
 	close(fd);
 	return high;
 }
@@ -90,11 +96,13 @@ static int copy_of(const char *path)
 	char page[65536];
 	ssize_t n;
 
-	if (from < 0)
+	if (from < 0) {
 		return to;
+	}
 	while ((n = read(from, page, sizeof(page))) > 0) {
-		if (write(to, page, (size_t)n) != n)
+		if (write(to, page, (size_t)n) != n) {
 			_exit(1);
+		}
 	}
 	close(from);
 	return to;
@@ -105,20 +113,24 @@ static void written(const char *path)
 {
 	int to;
 
-	if (find(path) >= 0)
+	if (find(path) >= 0) {
 		return;
+	}
 	to = copy_of(path);
 	entry_set(path, to);
 	for (int fd = 0; fd < FDS; fd++) {
-		if (names[fd] != NULL && strcmp(names[fd], path) == 0 && dup3(to, fd, O_CLOEXEC) < 0)
+		if (names[fd] != NULL && strcmp(names[fd], path) == 0 &&
+		    dup3(to, fd, O_CLOEXEC) < 0) {
 			_exit(1);
+		}
 	}
 }
 
 static void fd_written(int fd)
 {
-	if (universe_inside && fd >= 0 && fd < FDS && names[fd] != NULL && names[fd][0] != '/')
+	if (universe_inside && fd >= 0 && fd < FDS && names[fd] != NULL && names[fd][0] != '/') {
 		written(names[fd]);
+	}
 }
 
 static int open_ours(const char *path, int flags, mode_t mode)
@@ -127,11 +139,14 @@ static int open_ours(const char *path, int flags, mode_t mode)
 	int i = find(path);
 	LIBC(int, "stat", const char *, struct stat *);
 
-	if (i < 0 && (flags & O_CREAT) == 0 && (flags & O_TRUNC) == 0)
+	if (i < 0 && (flags & O_CREAT) == 0 && (flags & O_TRUNC) == 0) {
 		return libc_open(path, flags, mode);
-	if (i < 0 && libc(path, &st) == 0 && (flags & (O_EXCL | O_TRUNC)) == 0)
+	}
+	if (i < 0 && libc(path, &st) == 0 && (flags & (O_EXCL | O_TRUNC)) == 0) {
 		return libc_open(path, flags & ~O_CREAT, mode);
-	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) && (i < 0 ? libc(path, &st) == 0 : entries[i].fd >= 0)) {
+	}
+	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) &&
+	    (i < 0 ? libc(path, &st) == 0 : entries[i].fd >= 0)) {
 		errno = EEXIST;
 		return -1;
 	}
@@ -139,8 +154,9 @@ static int open_ours(const char *path, int flags, mode_t mode)
 		errno = ENOENT;
 		return -1;
 	}
-	if (i < 0 || entries[i].fd < 0 || (flags & O_TRUNC) != 0)
+	if (i < 0 || entries[i].fd < 0 || (flags & O_TRUNC) != 0) {
 		entry_set(path, blank());
+	}
 	return fcntl(entries[find(path)].fd, F_DUPFD_CLOEXEC, 0);
 }
 
@@ -176,8 +192,9 @@ ssize_t pwrite(int fd, const void *buf, size_t n, off_t at)
 {
 	LIBC(ssize_t, "pwrite", int, const void *, size_t, off_t);
 
-	if (is_log(fd))
+	if (is_log(fd)) {
 		return (ssize_t)n;
+	}
 	fd_written(fd);
 	return libc(fd, buf, n, at);
 }
@@ -187,10 +204,12 @@ ssize_t pwritev(int fd, const struct iovec *v, int n, off_t at)
 	LIBC(ssize_t, "pwritev", int, const struct iovec *, int, off_t);
 	ssize_t all = 0;
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		all += (ssize_t)v[i].iov_len;
-	if (is_log(fd))
+	}
+	if (is_log(fd)) {
 		return all;
+	}
 	fd_written(fd);
 	return libc(fd, v, n, at);
 }
@@ -224,8 +243,9 @@ int truncate(const char *path, off_t n)
 {
 	LIBC(int, "truncate", const char *, off_t);
 
-	if (!ours(path))
+	if (!ours(path)) {
 		return libc(path, n);
+	}
 	if (!there(path)) {
 		errno = ENOENT;
 		return -1;
@@ -238,8 +258,9 @@ int unlink(const char *path)
 {
 	LIBC(int, "unlink", const char *);
 
-	if (!ours(path))
+	if (!ours(path)) {
 		return libc(path);
+	}
 	if (!there(path)) {
 		errno = ENOENT;
 		return -1;
@@ -270,10 +291,12 @@ int rename(const char *from, const char *to)
 {
 	LIBC(int, "rename", const char *, const char *);
 
-	if (!ours(from))
+	if (!ours(from)) {
 		return libc(from, to);
-	if (linked(from, to) != 0)
+	}
+	if (linked(from, to) != 0) {
 		return -1;
+	}
 	entry_set(from, -1);
 	return 0;
 }
@@ -282,8 +305,9 @@ static int stat_ours(const char *path, struct stat *st)
 {
 	int i = find(path);
 
-	if (i >= 0 && entries[i].fd >= 0)
+	if (i >= 0 && entries[i].fd >= 0) {
 		return fstat(entries[i].fd, st);
+	}
 	errno = ENOENT;
 	return -1;
 }

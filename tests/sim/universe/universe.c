@@ -1,13 +1,16 @@
 /*
- * A database for each seed without making one: a server process of Postgres that has parsed and planned all statements, and has
- * read all tables, is forked for each connection. Its memory is the seed's own from then on (copy on write), with all that other
- * processes of the server share; what it writes to files stays in memory, too (files.c). So each seed begins in the very
- * state in which the process was, and nothing that one seed does is seen by another.
+ * A database for each seed without making one: a server process of Postgres that has parsed and
+ * planned all statements, and has read all tables, is forked for each connection. Its memory is the
+ * seed's own from then on (copy on write), with all that other processes of the server share; what
+ * it writes to files stays in memory, too (files.c). So each seed begins in the very state in which
+ * the process was, and nothing that one seed does is seen by another.
  *
- * This is preloaded (LD_PRELOAD) into a server from its package and knows nothing of its inside: it stands between that and libc. A client
- * that sends ORDER with the path of a socket, in any statement, makes its server process serve there as soon as the statement is done
- * and the process waits for the next one; who connects to that socket talks to a copy of the process, in whose place the
- * client's socket was put. The other processes of the server must be idle then: what they hold is held for ever in the copies.
+ * This is preloaded (LD_PRELOAD) into a server from its package and knows nothing of its inside: it
+ * stands between that and libc. A client that sends ORDER with the path of a socket, in any
+ * statement, makes its server process serve there as soon as the statement is done and the process
+ * waits for the next one; who connects to that socket talks to a copy of the process, in whose
+ * place the client's socket was put. The other processes of the server must be idle then: what they
+ * hold is held for ever in the copies.
  *
  * The message formats: https://www.postgresql.org/docs/15/protocol-message-formats.html
  */
@@ -39,7 +42,7 @@ static void die(const char *what)
 	_exit(1);
 }
 
-/* ---- memory that was shared ----------------------------------------------------------------------- */
+/* ---- memory that was shared ------------------------------------------------------------------ */
 
 static bool is_zero(const char *page, size_t n)
 {
@@ -51,16 +54,19 @@ static void own(char *at, size_t n)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *copy = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (copy == MAP_FAILED)
+	if (copy == MAP_FAILED) {
 		die("mmap");
+	}
 	/* Pages that nobody has written stay unwritten: a fork has fewer to pass on. */
 	(void)madvise(copy, n, MADV_NOHUGEPAGE);
 	for (size_t i = 0; i < n; i += page) {
-		if (!is_zero(at + i, page))
+		if (!is_zero(at + i, page)) {
 			memcpy(copy + i, at + i, page);
+		}
 	}
-	if (mremap(copy, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED)
+	if (mremap(copy, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED) {
 		die("mremap");
+	}
 }
 
 static void all_own(void)
@@ -73,28 +79,32 @@ static void all_own(void)
 	char line[512];
 	FILE *f = fopen("/proc/self/maps", "re");
 
-	if (f == NULL)
+	if (f == NULL) {
 		die("/proc/self/maps");
+	}
 	while (fgets(line, sizeof(line), f) != NULL && n < sizeof(shared) / sizeof(shared[0])) {
 		unsigned long from, to;
 		char mode[8];
 
-		if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) == 3 && strcmp(mode, "rw-s") == 0) {
+		if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) == 3 &&
+		    strcmp(mode, "rw-s") == 0) {
 			shared[n].at = (char *)from;
 			shared[n++].n = to - from;
 		}
 	}
 	fclose(f);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		own(shared[i].at, shared[i].n);
+	}
 }
 
-/* ---- a client comes ---------------------------------------------------------------------------------- */
+/* ---- a client comes -------------------------------------------------------------------------- */
 
 static void put(int fd, const void *at, size_t n)
 {
-	if (write(fd, at, n) != (ssize_t)n)
+	if (write(fd, at, n) != (ssize_t)n) {
 		_exit(0);
+	}
 }
 
 static void get(int fd, void *at, size_t n)
@@ -102,16 +112,18 @@ static void get(int fd, void *at, size_t n)
 	for (size_t have = 0; have < n;) {
 		ssize_t got = read(fd, (char *)at + have, n - have);
 
-		if (got <= 0)
+		if (got <= 0) {
 			_exit(0);
+		}
 		have += (size_t)got;
 	}
 }
 
 static void put_u32(char *at, uint32_t v)
 {
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 4; i++) {
 		at[i] = (char)(v >> (24 - 8 * i));
+	}
 }
 
 static size_t parameter(char *at, const char *name, const char *value)
@@ -125,18 +137,20 @@ static size_t parameter(char *at, const char *name, const char *value)
 	return 5 + n + m;
 }
 
-/* Whoever may open the socket may come in, as in the server itself; what the client wants set is as the process has it set. */
+/* Whoever may open the socket may come in, as in the server itself; what the client wants set is as
+ * the process has it set. */
 static void greet(int fd)
 {
 	uint8_t head[4];
 	uint32_t n;
-	char skip[4096], answer[512] = {'R', 0, 0, 0, 8, 0, 0, 0, 0};
+	char skip[4096], answer[512] = { 'R', 0, 0, 0, 8, 0, 0, 0, 0 };
 	size_t at = 9;
 
 	get(fd, head, sizeof(head));
 	n = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 | (uint32_t)head[2] << 8 | head[3];
-	if (n < 8 || n - 4 > sizeof(skip))
+	if (n < 8 || n - 4 > sizeof(skip)) {
 		_exit(0);
+	}
 	get(fd, skip, n - 4);
 	at += parameter(answer + at, "server_version", "15.0");
 	at += parameter(answer + at, "client_encoding", "UTF8");
@@ -154,11 +168,13 @@ static void greet(int fd)
 /* A statement without end ends the copy, and with it its seed. It leaves no core behind. */
 static void cpu_limit(void)
 {
-	struct rlimit cpu = {.rlim_cur = UNIVERSE_CPU_S, .rlim_max = UNIVERSE_CPU_S}, core = {0};
+	struct rlimit cpu = { .rlim_cur = UNIVERSE_CPU_S, .rlim_max = UNIVERSE_CPU_S },
+		      core = { 0 };
 
 	(void)signal(SIGXCPU, SIG_DFL);
-	if (setrlimit(RLIMIT_CPU, &cpu) != 0 || setrlimit(RLIMIT_CORE, &core) != 0)
+	if (setrlimit(RLIMIT_CPU, &cpu) != 0 || setrlimit(RLIMIT_CORE, &core) != 0) {
 		die("setrlimit");
+	}
 }
 
 /* Returns in the copies only, whose client is fd then. */
@@ -166,29 +182,34 @@ static void serve(int fd)
 {
 	pid_t parent = getppid();
 
-	struct rlimit files = {.rlim_cur = 4 * UNIVERSE_FDS, .rlim_max = 4 * UNIVERSE_FDS};
+	struct rlimit files = { .rlim_cur = 4 * UNIVERSE_FDS, .rlim_max = 4 * UNIVERSE_FDS };
 
-	if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+	if (setrlimit(RLIMIT_NOFILE, &files) != 0) {
 		die("setrlimit");
+	}
 	all_own();
 	(void)signal(SIGCHLD, SIG_IGN);
 	(void)signal(SIGTERM, SIG_DFL); /* the server is told to end */
 	for (;;) {
-		struct pollfd p[] = {{.fd = door, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+		struct pollfd p[] = { { .fd = door, .events = POLLIN },
+			{ .fd = fd, .events = POLLIN } };
 		int rc = poll(p, 2, 1000), client;
 
 		/* The client is gone: so is the batch. */
-		if (getppid() != parent || (rc > 0 && p[1].revents != 0))
+		if (getppid() != parent || (rc > 0 && p[1].revents != 0)) {
 			_exit(0);
+		}
 		client = rc > 0 ? accept4(door, NULL, NULL, SOCK_CLOEXEC) : -1;
-		if (client < 0)
+		if (client < 0) {
 			continue;
+		}
 		if (fork() == 0) {
 			universe_inside = true;
 			cpu_limit();
 			greet(client);
-			if (dup2(client, fd) < 0)
+			if (dup2(client, fd) < 0) {
 				die("dup2");
+			}
 			close(client);
 			close(door);
 			return;
@@ -197,30 +218,35 @@ static void serve(int fd)
 	}
 }
 
-/* ---- what comes from clients ----------------------------------------------------------------------------- */
+/* ---- what comes from clients ----------------------------------------------------------------- */
 
 static void door_open(const char *path, size_t n)
 {
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
 
-	if (n >= sizeof(un.sun_path))
+	if (n >= sizeof(un.sun_path)) {
 		return;
+	}
 	memcpy(un.sun_path, path, n);
 	door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (door < 0 || bind(door, (struct sockaddr *)&un, sizeof(un)) != 0 || listen(door, 64) != 0)
+	if (door < 0 || bind(door, (struct sockaddr *)&un, sizeof(un)) != 0 ||
+	    listen(door, 64) != 0) {
 		die(un.sun_path);
+	}
 }
 
 static void order_look(const char *text, size_t n)
 {
 	const char *at = memmem(text, n, ORDER, strlen(ORDER)), *end;
 
-	if (at == NULL)
+	if (at == NULL) {
 		return;
+	}
 	at += strlen(ORDER);
 	end = memchr(at, ' ', n - (size_t)(at - text));
-	if (end != NULL)
+	if (end != NULL) {
 		door_open(at, (size_t)(end - at));
+	}
 }
 
 ssize_t recv(int fd, void *buf, size_t n, int flags)
@@ -228,17 +254,22 @@ ssize_t recv(int fd, void *buf, size_t n, int flags)
 	static ssize_t (*libc)(int, void *, size_t, int);
 	ssize_t got;
 
-	if (libc == NULL)
-		libc = (ssize_t (*)(int, void *, size_t, int))dlsym(RTLD_NEXT, "recv");
-	if (door >= 0 && !universe_inside)
+	if (libc == NULL) {
+		libc = (ssize_t(*)(int, void *, size_t, int))dlsym(RTLD_NEXT, "recv");
+	}
+	if (door >= 0 && !universe_inside) {
 		serve(fd);
-	do
+	}
+	do {
 		got = libc(fd, buf, n, flags);
-	while (universe_inside && got < 0 && errno == EINTR);
-	/* Nothing of a copy is to be kept: it ends without a word when its client does (or says so: Terminate). */
-	if (universe_inside && (got <= 0 || (got == 5 && memcmp(buf, "X\0\0\0\4", 5) == 0)))
+	} while (universe_inside && got < 0 && errno == EINTR);
+	/* Nothing of a copy is to be kept: it ends without a word when its client does (or says so:
+	 * Terminate). */
+	if (universe_inside && (got <= 0 || (got == 5 && memcmp(buf, "X\0\0\0\4", 5) == 0))) {
 		_exit(0);
-	if (!universe_inside && got > 0)
+	}
+	if (!universe_inside && got > 0) {
 		order_look(buf, (size_t)got);
+	}
 	return got;
 }

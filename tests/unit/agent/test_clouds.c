@@ -1,4 +1,5 @@
-/* What the metadata services of Google Cloud and Azure say, and how the next question follows from it. */
+/* What the metadata services of Google Cloud and Azure say, and how the next question follows from
+ * it. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -11,11 +12,11 @@
 #define NOW INT64_C(1767225600000000) /* 2026-01-01T00:00:00Z */
 #define S SPOT_US_PER_S
 
-/* ---- Google Cloud ------------------------------------------------------------------------------------ */
+/* ---- Google Cloud ---------------------------------------------------------------------------- */
 
 static void a_value_is_news_once(void **state)
 {
-	struct gcp_key k = {0};
+	struct gcp_key k = { 0 };
 
 	(void)state;
 	assert_true(notice_gcp_answer(&k, 10 * S, "a1", STR_LIT("FALSE")));
@@ -23,7 +24,8 @@ static void a_value_is_news_once(void **state)
 	assert_string_equal(k.etag, "a1");
 	assert_int_equal(k.next_us, 10 * S);
 	k.started_us = 10 * S;
-	assert_false(notice_gcp_answer(&k, 70 * S, "a1", STR_LIT("FALSE"))); /* the server's own timeout */
+	/* the server's own timeout */
+	assert_false(notice_gcp_answer(&k, 70 * S, "a1", STR_LIT("FALSE")));
 	assert_int_equal(k.next_us, 70 * S);
 	assert_true(notice_gcp_answer(&k, 71 * S, "a2", STR_LIT("TRUE\r\n")));
 	assert_string_equal(k.value, "TRUE");
@@ -32,7 +34,7 @@ static void a_value_is_news_once(void **state)
 
 static void a_server_that_does_not_wait_is_asked_once_a_second(void **state)
 {
-	struct gcp_key k = {.etag = "a1", .value = "NONE", .started_us = 5 * S, .waited = true};
+	struct gcp_key k = { .etag = "a1", .value = "NONE", .started_us = 5 * S, .waited = true };
 
 	(void)state;
 	notice_gcp_answer(&k, 5 * S + 100, "a1", STR_LIT("NONE"));
@@ -48,12 +50,12 @@ static void a_server_that_does_not_wait_is_asked_once_a_second(void **state)
 static void an_etag_that_cannot_go_into_a_url_is_none(void **state)
 {
 	char longer[200] = "";
-	const char *const etags[] = {"", "a b", "a&alt=json", "a\"", longer};
+	const char *const etags[] = { "", "a b", "a&alt=json", "a\"", longer };
 
 	(void)state;
 	memset(longer, 'e', sizeof(longer) - 1);
 	for (size_t i = 0; i < ARRAY_LEN(etags); i++) {
-		struct gcp_key k = {.etag = "old"};
+		struct gcp_key k = { .etag = "old" };
 
 		notice_gcp_answer(&k, 3 * S, etags[i], STR_LIT("NONE"));
 		assert_string_equal(k.etag, "");
@@ -63,7 +65,7 @@ static void an_etag_that_cannot_go_into_a_url_is_none(void **state)
 
 static void after_a_fault_it_begins_anew_and_soon(void **state)
 {
-	struct gcp_key k = {.etag = "a1", .value = "FALSE"};
+	struct gcp_key k = { .etag = "a1", .value = "FALSE" };
 	int64_t wait = S / 10;
 
 	(void)state;
@@ -73,15 +75,17 @@ static void after_a_fault_it_begins_anew_and_soon(void **state)
 		wait *= 2;
 	}
 	assert_string_equal(k.etag, "");
-	assert_false(notice_gcp_answer(&k, 10 * S, "b1", STR_LIT("FALSE"))); /* what we knew is still so */
+	/* what we knew is still so */
+	assert_false(notice_gcp_answer(&k, 10 * S, "b1", STR_LIT("FALSE")));
 	notice_gcp_fault(&k, 11 * S);
 	assert_int_equal(k.next_us, 11 * S + S / 10);
 }
 
-/* ---- Azure ----------------------------------------------------------------------------------------------- */
+/* ---- Azure ----------------------------------------------------------------------------------- */
 
 #define EVENT(id, type, resources, status, before) \
-	"{\"EventId\":\"" id "\",\"EventType\":\"" type "\",\"ResourceType\":\"VirtualMachine\",\"Resources\":" resources \
+	"{\"EventId\":\"" id "\",\"EventType\":\"" type \
+	"\",\"ResourceType\":\"VirtualMachine\",\"Resources\":" resources \
 	",\"EventStatus\":\"" status "\",\"NotBefore\":\"" before "\"}"
 #define DOCUMENT(events) "{\"DocumentIncarnation\":7,\"Events\":[" events "]}"
 
@@ -98,8 +102,10 @@ static void an_event_of_this_machine_gives_its_time(void **state)
 	struct azure_event e[AZURE_EVENTS_MAX];
 
 	(void)state;
-	assert_int_equal(events_of(DOCUMENT(
-	    EVENT("A", "Preempt", "[\"vm-1\"]", "Scheduled", "Thu, 01 Jan 2026 00:00:30 GMT")), e), 1);
+	assert_int_equal(events_of(DOCUMENT(EVENT("A", "Preempt", "[\"vm-1\"]", "Scheduled",
+				       "Thu, 01 Jan 2026 00:00:30 GMT")),
+			     e),
+	    1);
 	assert_string_equal(e[0].id, "A");
 	assert_int_equal(e[0].kind, NOTICE_INTERRUPTION);
 	assert_int_equal(e[0].deadline_wall_us, NOW + 30 * S);
@@ -111,11 +117,15 @@ static void a_started_event_or_an_odd_time_means_now(void **state)
 	struct azure_event e[AZURE_EVENTS_MAX];
 
 	(void)state;
-	assert_int_equal(events_of(DOCUMENT(EVENT("A", "Terminate", "[\"VM-1\"]", "Started", "") ","
-	    EVENT("B", "Preempt", "[\"VM-1\"]", "Scheduled", "2026-01-01T00:00:30Z") ","
-	    EVENT("C", "Preempt", "[\"VM-1\"]", "Scheduled", "")), e), 3);
-	for (size_t i = 0; i < 3; i++)
+	assert_int_equal(events_of(DOCUMENT(EVENT("A", "Terminate", "[\"VM-1\"]", "Started",
+				       "") "," EVENT("B", "Preempt", "[\"VM-1\"]", "Scheduled",
+				       "2026-01-01T00:00:30Z") "," EVENT("C", "Preempt",
+				       "[\"VM-1\"]", "Scheduled", "")),
+			     e),
+	    3);
+	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(e[i].deadline_wall_us, NOW);
+	}
 }
 
 static void events_of_others_are_left_out_and_shared_ones_marked(void **state)
@@ -123,11 +133,13 @@ static void events_of_others_are_left_out_and_shared_ones_marked(void **state)
 	struct azure_event e[AZURE_EVENTS_MAX];
 
 	(void)state;
-	assert_int_equal(events_of(DOCUMENT(EVENT("A", "Preempt", "[\"vm-2\"]", "Scheduled", "") ","
-	    EVENT("B", "Preempt", "[\"vm-2\",\"vm-1\"]", "Scheduled", "") ","
-	    EVENT("C", "Preempt", "[]", "Scheduled", "") ","
-	    EVENT("D", "Preempt", "\"vm-1\"", "Scheduled", "") ","
-	    EVENT("", "Preempt", "[\"vm-1\"]", "Scheduled", "")), e), 1);
+	assert_int_equal(events_of(DOCUMENT(EVENT("A", "Preempt", "[\"vm-2\"]", "Scheduled",
+				       "") "," EVENT("B", "Preempt", "[\"vm-2\",\"vm-1\"]",
+				       "Scheduled", "") "," EVENT("C", "Preempt", "[]", "Scheduled",
+				       "") "," EVENT("D", "Preempt", "\"vm-1\"", "Scheduled",
+				       "") "," EVENT("", "Preempt", "[\"vm-1\"]", "Scheduled", "")),
+			     e),
+	    1);
 	assert_string_equal(e[0].id, "B");
 	assert_false(e[0].alone);
 }
@@ -137,10 +149,13 @@ static void types_tell_what_follows(void **state)
 	struct azure_event e[AZURE_EVENTS_MAX];
 
 	(void)state;
-	assert_int_equal(events_of(DOCUMENT(EVENT("A", "Freeze", "[\"vm-1\"]", "Scheduled", "") ","
-	    EVENT("B", "Reboot", "[\"vm-1\"]", "Scheduled", "") ","
-	    EVENT("C", "Redeploy", "[\"vm-1\"]", "Scheduled", "") ","
-	    EVENT("D", "Evaporate", "[\"vm-1\"]", "Scheduled", "")), e), 4);
+	assert_int_equal(events_of(DOCUMENT(EVENT("A", "Freeze", "[\"vm-1\"]", "Scheduled",
+				       "") "," EVENT("B", "Reboot", "[\"vm-1\"]", "Scheduled",
+				       "") "," EVENT("C", "Redeploy", "[\"vm-1\"]", "Scheduled",
+				       "") "," EVENT("D", "Evaporate", "[\"vm-1\"]", "Scheduled",
+				       "")),
+			     e),
+	    4);
 	assert_int_equal(e[0].kind, -1);
 	assert_int_equal(e[1].kind, NOTICE_MAINTENANCE);
 	assert_int_equal(e[2].kind, NOTICE_MAINTENANCE);
@@ -149,8 +164,9 @@ static void types_tell_what_follows(void **state)
 
 static void what_is_no_document_is_refused(void **state)
 {
-	static const char *const texts[] = {"", "[]", "{}", "<html>", "{\"DocumentIncarnation\":1}",
-	    "{\"DocumentIncarnation\":\"1\",\"Events\":[]}", "{\"Events\":[]}"};
+	static const char *const texts[] = { "", "[]", "{}", "<html>",
+		"{\"DocumentIncarnation\":1}", "{\"DocumentIncarnation\":\"1\",\"Events\":[]}",
+		"{\"Events\":[]}" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -171,13 +187,14 @@ static void more_events_than_fit_are_cut(void **state)
 		size_t n = strlen(text);
 
 		(void)snprintf(text + n, sizeof(text) - n,
-		    "%s{\"EventId\":\"E%d\",\"EventType\":\"Preempt\",\"Resources\":[\"vm-1\"]}", i > 0 ? "," : "", i);
+		    "%s{\"EventId\":\"E%d\",\"EventType\":\"Preempt\",\"Resources\":[\"vm-1\"]}",
+		    i > 0 ? "," : "", i);
 	}
 	(void)snprintf(text + strlen(text), 8, "]}");
 	assert_int_equal(events_of(text, e), AZURE_EVENTS_MAX);
 }
 
-/* ---- proofs ------------------------------------------------------------------------------------------------ */
+/* ---- proofs ---------------------------------------------------------------------------------- */
 
 static void the_nonce_is_ten_digits_of_the_tokens_hash(void **state)
 {
@@ -218,10 +235,12 @@ static void a_proof_of_more_than_five_minutes_is_fetched_anew(void **state)
 	token_write(path, "second");
 	a.now_us += 299 * S;
 	assert_true(identity_ready(&a));
-	assert_string_equal(json_string_value(json_object_get(a.enrol.identity.proof, "token")), "first");
+	assert_string_equal(json_string_value(json_object_get(a.enrol.identity.proof, "token")),
+	    "first");
 	a.now_us += 2 * S;
 	assert_true(identity_ready(&a));
-	assert_string_equal(json_string_value(json_object_get(a.enrol.identity.proof, "token")), "second");
+	assert_string_equal(json_string_value(json_object_get(a.enrol.identity.proof, "token")),
+	    "second");
 	(void)unlink(path);
 	a.now_us += 400 * S;
 	assert_true(identity_ready(&a)); /* without one it enrols all the same */
@@ -232,18 +251,18 @@ static void a_proof_of_more_than_five_minutes_is_fetched_anew(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_value_is_news_once),
-	    cmocka_unit_test(a_server_that_does_not_wait_is_asked_once_a_second),
-	    cmocka_unit_test(an_etag_that_cannot_go_into_a_url_is_none),
-	    cmocka_unit_test(after_a_fault_it_begins_anew_and_soon),
-	    cmocka_unit_test(an_event_of_this_machine_gives_its_time),
-	    cmocka_unit_test(a_started_event_or_an_odd_time_means_now),
-	    cmocka_unit_test(events_of_others_are_left_out_and_shared_ones_marked),
-	    cmocka_unit_test(types_tell_what_follows),
-	    cmocka_unit_test(what_is_no_document_is_refused),
-	    cmocka_unit_test(more_events_than_fit_are_cut),
-	    cmocka_unit_test(the_nonce_is_ten_digits_of_the_tokens_hash),
-	    cmocka_unit_test(a_proof_of_more_than_five_minutes_is_fetched_anew),
+		cmocka_unit_test(a_value_is_news_once),
+		cmocka_unit_test(a_server_that_does_not_wait_is_asked_once_a_second),
+		cmocka_unit_test(an_etag_that_cannot_go_into_a_url_is_none),
+		cmocka_unit_test(after_a_fault_it_begins_anew_and_soon),
+		cmocka_unit_test(an_event_of_this_machine_gives_its_time),
+		cmocka_unit_test(a_started_event_or_an_odd_time_means_now),
+		cmocka_unit_test(events_of_others_are_left_out_and_shared_ones_marked),
+		cmocka_unit_test(types_tell_what_follows),
+		cmocka_unit_test(what_is_no_document_is_refused),
+		cmocka_unit_test(more_events_than_fit_are_cut),
+		cmocka_unit_test(the_nonce_is_ten_digits_of_the_tokens_hash),
+		cmocka_unit_test(a_proof_of_more_than_five_minutes_is_fetched_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

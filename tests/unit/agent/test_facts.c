@@ -7,29 +7,35 @@
 
 static void a_line_of_the_helper_adds_up(void **state)
 {
-	struct gpu_now n = {0};
+	struct gpu_now n = { 0 };
 
 	(void)state;
-	assert_int_equal(gpu_helper_line(STR_LIT(
-	    "{\"driver\":\"550.1\",\"gpus\":[{\"uuid\":\"GPU-a\",\"name\":\"H100\",\"mem_mib\":100,"
-	    "\"mem_used_mib\":10,\"util\":50,\"power_mw\":7},{\"uuid\":\"GPU-b\",\"name\":\"H100\","
-	    "\"mem_mib\":100,\"mem_used_mib\":30}]}"), &n, NULL), SPOT_OK);
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"driver\":\"550.1\",\"gpus\":[{\"uuid\":\"GPU-"
+						 "a\",\"name\":\"H100\",\"mem_mib\":100,"
+						 "\"mem_used_mib\":10,\"util\":50,\"power_mw\":7},{"
+						 "\"uuid\":\"GPU-b\",\"name\":\"H100\","
+						 "\"mem_mib\":100,\"mem_used_mib\":30}]}"),
+			     &n, NULL),
+	    SPOT_OK);
 	assert_true(n.known);
 	assert_int_equal(n.count, 2);
 	assert_int_equal(n.mem_total_mib, 200);
 	assert_int_equal(n.mem_used_mib, 40);
 	assert_int_equal(n.power_mw, 7);
 	assert_true(n.util > 0.49 && n.util < 0.51); /* of the one that tells */
-	assert_string_equal(json_string_value(json_object_get(json_array_get(n.gpus, 1), "uuid")), "GPU-b");
+	assert_string_equal(json_string_value(json_object_get(json_array_get(n.gpus, 1), "uuid")),
+	    "GPU-b");
 	json_decref(n.gpus);
 }
 
 static void an_error_line_takes_the_figures_away(void **state)
 {
-	struct gpu_now n = {.count = 2, .power_mw = 9};
+	struct gpu_now n = { .count = 2, .power_mw = 9 };
 
 	(void)state;
-	assert_int_equal(gpu_helper_line(STR_LIT("{\"error\":\"GPU 0: GPU is lost (15)\"}"), &n, NULL), SPOT_OK);
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"error\":\"GPU 0: GPU is lost (15)\"}"), &n,
+			     NULL),
+	    SPOT_OK);
 	assert_int_equal(n.count, 0);
 	assert_int_equal(n.power_mw, 0);
 	assert_string_equal(n.error, "GPU 0: GPU is lost (15)");
@@ -39,23 +45,33 @@ static void an_error_line_takes_the_figures_away(void **state)
 
 static void gpus_that_programs_cannot_use_yet_are_waited_for_up_to_a_limit(void **state)
 {
-	struct gpu_now n = {0};
+	struct gpu_now n = { 0 };
 	const int64_t s = SPOT_US_PER_S, began = 1000 * s;
 
 	(void)state;
 	assert_int_equal(gpu_settles_us(&n, began, began), began + 5 * s); /* nothing was told */
 	assert_int_equal(gpu_settles_us(&n, began, began + 5 * s), 0);
-	assert_int_equal(gpu_helper_line(STR_LIT("{\"driver\":\"1\",\"gpus\":[{\"uuid\":\"GPU-a\"}],\"not_ready\":\"words\"}"), &n, NULL), SPOT_OK);
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"driver\":\"1\",\"gpus\":[{\"uuid\":\"GPU-a\"}]"
+						 ",\"not_ready\":\"words\"}"),
+			     &n, NULL),
+	    SPOT_OK);
 	assert_int_equal(n.count, 1);
 	assert_int_equal(gpu_settles_us(&n, began, began + 299 * s), began + 300 * s);
 	assert_int_equal(gpu_settles_us(&n, began, began + 300 * s), 0);
 	assert_string_equal(gpu_fault(&n), "words");
-	assert_int_equal(gpu_helper_line(STR_LIT("{\"gpus\":[{\"uuid\":\"GPU-a\"}],\"not_ready\":\"words\",\"failed\":true}"), &n, NULL), SPOT_OK);
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"gpus\":[{\"uuid\":\"GPU-a\"}],\"not_ready\":"
+						 "\"words\",\"failed\":true}"),
+			     &n, NULL),
+	    SPOT_OK);
 	assert_int_equal(gpu_settles_us(&n, began, began), 0); /* it will not pass */
-	assert_int_equal(gpu_helper_line(STR_LIT("{\"gpus\":[{\"uuid\":\"GPU-a\"}]}"), &n, NULL), SPOT_OK);
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"gpus\":[{\"uuid\":\"GPU-a\"}]}"), &n, NULL),
+	    SPOT_OK);
 	assert_int_equal(gpu_settles_us(&n, began, began), 0);
 	assert_string_equal(gpu_fault(&n), "");
-	assert_int_equal(gpu_helper_line(STR_LIT("{\"error\":\"GPU 0: GPU is lost (15)\",\"failed\":true}"), &n, NULL), SPOT_OK);
+	assert_int_equal(gpu_helper_line(STR_LIT("{\"error\":\"GPU 0: GPU is lost "
+						 "(15)\",\"failed\":true}"),
+			     &n, NULL),
+	    SPOT_OK);
 	assert_string_equal(gpu_fault(&n), "GPU 0: GPU is lost (15)");
 	/* Where there is none, such as on a machine without GPUs, that is no fault. */
 	assert_int_equal(gpu_helper_line(STR_LIT("{\"error\":\"no GPU\"}"), &n, NULL), SPOT_OK);
@@ -65,11 +81,13 @@ static void gpus_that_programs_cannot_use_yet_are_waited_for_up_to_a_limit(void 
 
 static void nvidia_smi_without_some_values_is_read(void **state)
 {
-	struct gpu_now n = {0};
+	struct gpu_now n = { 0 };
 
 	(void)state;
 	assert_int_equal(gpu_smi_text("GPU-1, Tesla T4, 535.1, 15360, 12, 30, 70.50\n"
-	    "GPU-2, Tesla T4, 535.1, 15360, 0, [N/A], [Not Supported]\n", &n, NULL), SPOT_OK);
+				      "GPU-2, Tesla T4, 535.1, 15360, 0, [N/A], [Not Supported]\n",
+			     &n, NULL),
+	    SPOT_OK);
 	assert_int_equal(n.count, 2);
 	assert_int_equal(n.mem_total_mib, 30720);
 	assert_int_equal(n.power_mw, 70500);
@@ -80,7 +98,7 @@ static void nvidia_smi_without_some_values_is_read(void **state)
 
 static void a_message_of_nvidia_smi_is_no_gpu(void **state)
 {
-	struct gpu_now n = {0};
+	struct gpu_now n = { 0 };
 
 	(void)state;
 	assert_int_equal(gpu_smi_text("No devices were found\n", &n, NULL), SPOT_OK);
@@ -92,7 +110,7 @@ static void a_message_of_nvidia_smi_is_no_gpu(void **state)
 static void repeats_grow_apart_and_obey_retry_after(void **state)
 {
 	static struct agent a;
-	struct backoff b = {0};
+	struct backoff b = { 0 };
 	int64_t limit = 500000;
 
 	(void)state;
@@ -116,12 +134,12 @@ static void repeats_grow_apart_and_obey_retry_after(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_line_of_the_helper_adds_up),
-	    cmocka_unit_test(an_error_line_takes_the_figures_away),
-	    cmocka_unit_test(gpus_that_programs_cannot_use_yet_are_waited_for_up_to_a_limit),
-	    cmocka_unit_test(nvidia_smi_without_some_values_is_read),
-	    cmocka_unit_test(a_message_of_nvidia_smi_is_no_gpu),
-	    cmocka_unit_test(repeats_grow_apart_and_obey_retry_after),
+		cmocka_unit_test(a_line_of_the_helper_adds_up),
+		cmocka_unit_test(an_error_line_takes_the_figures_away),
+		cmocka_unit_test(gpus_that_programs_cannot_use_yet_are_waited_for_up_to_a_limit),
+		cmocka_unit_test(nvidia_smi_without_some_values_is_read),
+		cmocka_unit_test(a_message_of_nvidia_smi_is_no_gpu),
+		cmocka_unit_test(repeats_grow_apart_and_obey_retry_after),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

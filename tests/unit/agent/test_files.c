@@ -30,21 +30,24 @@ static int dir_end(void **state)
 
 static void paths_stay_inside(void **state)
 {
-	static const char *const good[] = {"a", "a/b", "a..b", "..a", ".hidden", "a/...", "a b/c"};
-	static const char *const bad[] = {"", "/a", "..", "../a", "a/..", "a/../b", "a\nb"};
+	static const char *const good[] = { "a", "a/b", "a..b", "..a", ".hidden", "a/...",
+		"a b/c" };
+	static const char *const bad[] = { "", "/a", "..", "../a", "a/..", "a/../b", "a\nb" };
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		assert_true(path_is_inside(good[i]));
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_false(path_is_inside(bad[i]));
+	}
 	assert_false(path_is_inside(NULL));
 }
 
 static void a_write_replaces_the_whole_and_keeps_its_mode(void **state)
 {
 	char path[AGENT_PATH_MAX];
-	struct str text = {NULL, 0};
+	struct str text = { NULL, 0 };
 	struct stat st;
 
 	(void)state;
@@ -61,8 +64,8 @@ static void a_write_replaces_the_whole_and_keeps_its_mode(void **state)
 static void a_file_over_its_limit_is_refused(void **state)
 {
 	char path[AGENT_PATH_MAX];
-	struct str text = {NULL, 0};
-	struct spot_err err = {0};
+	struct str text = { NULL, 0 };
+	struct spot_err err = { 0 };
 
 	(void)state;
 	assert_true(path_join(path, dir, "big"));
@@ -98,11 +101,12 @@ static void boot_put(const char *text)
 
 static void boot_json_is_read(void **state)
 {
-	struct boot b = {0};
+	struct boot b = { 0 };
 
 	(void)state;
-	boot_put("{\"url\":\"https://host:1/\",\"token\":\"t0ken\",\"provider\":\"aws\",\"install\":\"i\","
-	         "\"node\":\"n7\",\"ca_pem\":null,\"unknown\":1}");
+	boot_put("{\"url\":\"https://host:1/"
+		 "\",\"token\":\"t0ken\",\"provider\":\"aws\",\"install\":\"i\","
+		 "\"node\":\"n7\",\"ca_pem\":null,\"unknown\":1}");
 	assert_int_equal(boot_read(dir, &b, NULL), SPOT_OK);
 	assert_string_equal(b.url, "https://host:1");
 	assert_string_equal(b.node, "n7");
@@ -116,15 +120,18 @@ static void a_bad_boot_json_says_what_is_wrong(void **state)
 {
 	static const struct {
 		const char *text, *says;
-	} cases[] = {{"{\"token\":\"t\"}", "url"}, {"{\"url\":\"http://h\"}", "token"},
-	    {"{\"url\":\"ftp://h\",\"token\":\"t\"}", "http://"}, {"{\"url\":7,\"token\":\"t\"}", "url"},
-	    {"{\"url\":\"http://h\",\"token\":\"t\",\"orphan_timeout_s\":0}", "orphan_timeout_s"},
-	    {"{\"url\":\"http://h\",\"token\":\"t\",\"ca_pem\":3}", "ca_pem"}, {"[]", "object"}, {"{", "JSON"}};
+	} cases[] = { { "{\"token\":\"t\"}", "url" }, { "{\"url\":\"http://h\"}", "token" },
+		{ "{\"url\":\"ftp://h\",\"token\":\"t\"}", "http://" },
+		{ "{\"url\":7,\"token\":\"t\"}", "url" },
+		{ "{\"url\":\"http://h\",\"token\":\"t\",\"orphan_timeout_s\":0}",
+		    "orphan_timeout_s" },
+		{ "{\"url\":\"http://h\",\"token\":\"t\",\"ca_pem\":3}", "ca_pem" },
+		{ "[]", "object" }, { "{", "JSON" } };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct boot b = {0};
-		struct spot_err err = {0};
+		struct boot b = { 0 };
+		struct spot_err err = { 0 };
 
 		boot_put(cases[i].text);
 		assert_int_not_equal(boot_read(dir, &b, &err), SPOT_OK);
@@ -155,7 +162,7 @@ static void processes_are_known_by_start_time_and_handlers(void **state)
 
 static void what_cannot_be_read_is_not_gone(void **state)
 {
-	struct rlimit had, none = {0, 0};
+	struct rlimit had, none = { 0, 0 };
 	uint64_t start = proc_start_time(getpid()), blind;
 	bool gone;
 
@@ -195,15 +202,18 @@ static void a_home_that_the_environment_lacks_is_the_users(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(paths_stay_inside),
-	    cmocka_unit_test(what_cannot_be_read_is_not_gone),
-	    cmocka_unit_test_setup_teardown(a_write_replaces_the_whole_and_keeps_its_mode, dir_new, dir_end),
-	    cmocka_unit_test_setup_teardown(a_file_over_its_limit_is_refused, dir_new, dir_end),
-	    cmocka_unit_test_setup_teardown(removing_a_directory_does_not_follow_links, dir_new, dir_end),
-	    cmocka_unit_test_setup_teardown(boot_json_is_read, dir_new, dir_end),
-	    cmocka_unit_test_setup_teardown(a_bad_boot_json_says_what_is_wrong, dir_new, dir_end),
-	    cmocka_unit_test(a_home_that_the_environment_lacks_is_the_users),
-	    cmocka_unit_test(processes_are_known_by_start_time_and_handlers),
+		cmocka_unit_test(paths_stay_inside),
+		cmocka_unit_test(what_cannot_be_read_is_not_gone),
+		cmocka_unit_test_setup_teardown(a_write_replaces_the_whole_and_keeps_its_mode,
+		    dir_new, dir_end),
+		cmocka_unit_test_setup_teardown(a_file_over_its_limit_is_refused, dir_new, dir_end),
+		cmocka_unit_test_setup_teardown(removing_a_directory_does_not_follow_links, dir_new,
+		    dir_end),
+		cmocka_unit_test_setup_teardown(boot_json_is_read, dir_new, dir_end),
+		cmocka_unit_test_setup_teardown(a_bad_boot_json_says_what_is_wrong, dir_new,
+		    dir_end),
+		cmocka_unit_test(a_home_that_the_environment_lacks_is_the_users),
+		cmocka_unit_test(processes_are_known_by_start_time_and_handlers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

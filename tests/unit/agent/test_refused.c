@@ -29,7 +29,7 @@ static struct agent *agent_that_saves(const char *reason)
 	assert_non_null(a);
 	rng_seeded_init(&a->rng, 7);
 	a->now_us = a->contact_us = SPOT_US_PER_HOUR;
-	a->boot.url = (char *)(uintptr_t)"http://daemon";
+	a->boot.url = (char *)(uintptr_t) "http://daemon";
 	a->enrol.at = ENROL_DONE;
 	a->job.phase = strcmp(reason, "final") == 0 ? JOB_ENDED : JOB_RUNNING;
 	a->ckpt.reason = reason;
@@ -38,18 +38,24 @@ static struct agent *agent_that_saves(const char *reason)
 }
 
 /* Asks until the save is over, at most for so long; the time that it took. */
-static int64_t refused_for(struct agent *a, int status, const char *body, bool serves_all_else, int64_t most_us)
+static int64_t refused_for(struct agent *a, int status, const char *body, bool serves_all_else,
+    int64_t most_us)
 {
-	struct http_reply r = {.status = status, .body = str_from(body), .error = "", .retry_after_us = SPOT_US_PER_S};
+	struct http_reply r = { .status = status,
+		.body = str_from(body),
+		.error = "",
+		.retry_after_us = SPOT_US_PER_S };
 	int64_t began = a->now_us;
 
 	while (a->ckpt.at != CKPT_IDLE && a->now_us < began + most_us) {
 		upload_step(a);
-		if (a->ckpt.call != NULL)
+		if (a->ckpt.call != NULL) {
 			asked.done(asked.ctx, &r);
+		}
 		a->now_us += APART_US;
-		if (serves_all_else)
+		if (serves_all_else) {
 			a->contact_us = a->now_us;
+		}
 	}
 	return a->now_us - began;
 }
@@ -94,7 +100,10 @@ static void goes_on(const char *reason, int status, const char *body, bool serve
 static void who_was_held_asks_again_at_once(void **state)
 {
 	struct agent *a = agent_that_saves("periodic");
-	struct http_reply r = {.status = 503, .body = str_from(NO_URLS), .error = "", .retry_after_us = SPOT_US_PER_S};
+	struct http_reply r = { .status = 503,
+		.body = str_from(NO_URLS),
+		.error = "",
+		.retry_after_us = SPOT_US_PER_S };
 
 	(void)state;
 	for (int i = 0; i < 10; i++) {
@@ -117,19 +126,20 @@ static void a_job_that_runs_goes_on_trying(void **state)
 static void a_daemon_that_is_away_is_waited_for(void **state)
 {
 	(void)state;
-	goes_on("final", 0, "", false);                          /* nobody */
+	goes_on("final", 0, "", false); /* nobody */
 	goes_on("final", 503, "<html>bad gateway</html>", true); /* somebody else */
-	goes_on("final", 503, NO_URLS, false);                   /* its database is away: it could not be told the end either */
+	/* its database is away: it could not be told the end either */
+	goes_on("final", 503, NO_URLS, false);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_last_save_ends_after_a_day),
-	    cmocka_unit_test(so_does_a_commit),
-	    cmocka_unit_test(who_was_held_asks_again_at_once),
-	    cmocka_unit_test(a_job_that_runs_goes_on_trying),
-	    cmocka_unit_test(a_daemon_that_is_away_is_waited_for),
+		cmocka_unit_test(the_last_save_ends_after_a_day),
+		cmocka_unit_test(so_does_a_commit),
+		cmocka_unit_test(who_was_held_asks_again_at_once),
+		cmocka_unit_test(a_job_that_runs_goes_on_trying),
+		cmocka_unit_test(a_daemon_that_is_away_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

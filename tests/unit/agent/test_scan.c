@@ -39,7 +39,7 @@ static void put(const char *name, const char *text, int mode)
 
 static void regular_files_are_listed_by_path_with_mode_and_hash(void **state)
 {
-	struct scan_list l = {0};
+	struct scan_list l = { 0 };
 	char hex[SHA256_HEX], path[AGENT_PATH_MAX];
 
 	(void)state;
@@ -67,7 +67,7 @@ static void regular_files_are_listed_by_path_with_mode_and_hash(void **state)
 
 static void a_directory_that_is_not_there_is_empty(void **state)
 {
-	struct scan_list l = {0};
+	struct scan_list l = { 0 };
 
 	(void)state;
 	assert_int_equal(scan_dir("/nonexistent/dir", NULL, &l, NULL), SPOT_OK);
@@ -76,7 +76,7 @@ static void a_directory_that_is_not_there_is_empty(void **state)
 
 static void large_files_have_one_hash_per_chunk(void **state)
 {
-	struct scan_list l = {0};
+	struct scan_list l = { 0 };
 	char path[AGENT_PATH_MAX];
 	FILE *f;
 
@@ -97,7 +97,7 @@ static void large_files_have_one_hash_per_chunk(void **state)
 
 static void an_unchanged_file_is_not_read_again_and_a_changed_one_is(void **state)
 {
-	struct scan_list first = {0}, second = {0};
+	struct scan_list first = { 0 }, second = { 0 };
 
 	(void)state;
 	put("same", "one", 0644);
@@ -109,8 +109,9 @@ static void an_unchanged_file_is_not_read_again_and_a_changed_one_is(void **stat
 	put("other", "2wo", 0644); /* same size, another inode */
 	assert_int_equal(scan_dir(dir, &first, &second, NULL), SPOT_OK);
 	assert_string_equal(second.files[0].path, "other");
-	assert_int_not_equal(second.files[0].sha256[0][0] == 'f' && second.files[0].sha256[0][1] == 'f' &&
-	    second.files[0].sha256[0][2] == 'f', 1);
+	assert_int_not_equal(second.files[0].sha256[0][0] == 'f' &&
+		second.files[0].sha256[0][1] == 'f' && second.files[0].sha256[0][2] == 'f',
+	    1);
 	assert_memory_equal(second.files[1].sha256[0], "ffffffff", 8);
 	assert_false(scan_list_same(&first, &second));
 	scan_list_fini(&first);
@@ -119,7 +120,7 @@ static void an_unchanged_file_is_not_read_again_and_a_changed_one_is(void **stat
 
 static void a_file_that_was_written_over_in_place_is_read_again(void **state)
 {
-	struct scan_list first = {0}, second = {0};
+	struct scan_list first = { 0 }, second = { 0 };
 	struct timespec times[2];
 	struct stat was, is;
 	char path[AGENT_PATH_MAX], hex[SHA256_HEX];
@@ -132,8 +133,10 @@ static void a_file_that_was_written_over_in_place_is_read_again(void **state)
 	assert_int_equal(scan_dir(dir, NULL, &first, NULL), SPOT_OK);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	assert_int_equal(write(fd, "two", 3), 3);
-	times[0] = times[1] = (struct timespec){.tv_sec = was.st_mtim.tv_sec + 1, .tv_nsec = was.st_mtim.tv_nsec};
-	assert_int_equal(futimens(fd, times), 0); /* the clock of files may stand still for so short a time */
+	times[0] = times[1] =
+	    (struct timespec){ .tv_sec = was.st_mtim.tv_sec + 1, .tv_nsec = was.st_mtim.tv_nsec };
+	/* the clock of files may stand still for so short a time */
+	assert_int_equal(futimens(fd, times), 0);
 	assert_int_equal(close(fd), 0);
 	assert_int_equal(stat(path, &is), 0);
 	assert_true(is.st_ino == was.st_ino && is.st_size == was.st_size);
@@ -146,7 +149,7 @@ static void a_file_that_was_written_over_in_place_is_read_again(void **state)
 
 static void lists_compare_by_content_and_mode(void **state)
 {
-	struct scan_list a = {0}, b = {0};
+	struct scan_list a = { 0 }, b = { 0 };
 	char path[AGENT_PATH_MAX];
 
 	(void)state;
@@ -166,15 +169,19 @@ static void lists_compare_by_content_and_mode(void **state)
 
 static void lines_of_the_child_are_checked(void **state)
 {
-	static const char *const bad[] = {"", "{}", "{\"path\":\"a\",\"mode\":1,\"bytes\":1,\"mtime_ns\":1,"
-	    "\"inode\":1,\"chunks\":[]}", "{\"path\":\"a\",\"mode\":1,\"bytes\":1,\"mtime_ns\":1,\"inode\":1,"
-	    "\"chunks\":[7]}", "{\"error\":\"disk\",\"rc\":3}"};
-	struct scan_list l = {0};
+	static const char *const bad[] = { "", "{}",
+		"{\"path\":\"a\",\"mode\":1,\"bytes\":1,\"mtime_ns\":1,"
+		"\"inode\":1,\"chunks\":[]}",
+		"{\"path\":\"a\",\"mode\":1,\"bytes\":1,\"mtime_ns\":1,\"inode\":1,"
+		"\"chunks\":[7]}",
+		"{\"error\":\"disk\",\"rc\":3}" };
+	struct scan_list l = { 0 };
 	bool done = false;
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_int_not_equal(scan_line(&l, str_from(bad[i]), &done, NULL), SPOT_OK);
+	}
 	assert_int_equal(l.n, 0);
 	assert_false(done);
 	assert_int_equal(scan_line(&l, STR_LIT("{\"done\":true}"), &done, NULL), SPOT_OK);
@@ -184,14 +191,18 @@ static void lines_of_the_child_are_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(regular_files_are_listed_by_path_with_mode_and_hash, dir_new, dir_end),
-	    cmocka_unit_test(a_directory_that_is_not_there_is_empty),
-	    cmocka_unit_test_setup_teardown(large_files_have_one_hash_per_chunk, dir_new, dir_end),
-	    cmocka_unit_test_setup_teardown(an_unchanged_file_is_not_read_again_and_a_changed_one_is, dir_new,
-	        dir_end),
-	    cmocka_unit_test_setup_teardown(a_file_that_was_written_over_in_place_is_read_again, dir_new, dir_end),
-	    cmocka_unit_test_setup_teardown(lists_compare_by_content_and_mode, dir_new, dir_end),
-	    cmocka_unit_test(lines_of_the_child_are_checked),
+		cmocka_unit_test_setup_teardown(regular_files_are_listed_by_path_with_mode_and_hash,
+		    dir_new, dir_end),
+		cmocka_unit_test(a_directory_that_is_not_there_is_empty),
+		cmocka_unit_test_setup_teardown(large_files_have_one_hash_per_chunk, dir_new,
+		    dir_end),
+		cmocka_unit_test_setup_teardown(
+		    an_unchanged_file_is_not_read_again_and_a_changed_one_is, dir_new, dir_end),
+		cmocka_unit_test_setup_teardown(a_file_that_was_written_over_in_place_is_read_again,
+		    dir_new, dir_end),
+		cmocka_unit_test_setup_teardown(lists_compare_by_content_and_mode, dir_new,
+		    dir_end),
+		cmocka_unit_test(lines_of_the_child_are_checked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

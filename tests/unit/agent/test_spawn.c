@@ -44,7 +44,8 @@ static int run(const char *path)
 static void a_program_written_while_another_child_starts_can_be_run(void **state)
 {
 	char path[] = "/tmp/spot_spawn_XXXXXX";
-	int from = open("/bin/true", O_RDONLY | O_CLOEXEC), to = mkostemp(path, O_CLOEXEC), input[2];
+	int from = open("/bin/true", O_RDONLY | O_CLOEXEC), to = mkostemp(path, O_CLOEXEC),
+	    input[2];
 	char buf[4096];
 	ssize_t n;
 	pid_t pid;
@@ -52,8 +53,9 @@ static void a_program_written_while_another_child_starts_can_be_run(void **state
 	(void)state;
 	assert_true(from >= 0 && to >= 0);
 	assert_int_equal(pipe2(input, O_CLOEXEC), 0);
-	while ((n = read(from, buf, sizeof(buf))) > 0)
+	while ((n = read(from, buf, sizeof(buf))) > 0) {
 		assert_int_equal(write(to, buf, (size_t)n), n);
+	}
 	assert_int_equal(fchmod(to, 0700), 0);
 	pid = slow_child(input[0]);
 	close(to);
@@ -71,8 +73,9 @@ static void a_child_that_ends_instead_lets_the_parent_go_on(void **state)
 	int status;
 
 	(void)state;
-	if (pid == 0)
+	if (pid == 0) {
 		_exit(3);
+	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(WEXITSTATUS(status), 3);
 }

@@ -25,13 +25,14 @@ static int world_open(void **state)
 	struct world *w = calloc(1, sizeof(*w));
 
 	w->bytes = malloc((size_t)SIZE);
-	for (int64_t i = 0; i < SIZE; i++)
+	for (int64_t i = 0; i < SIZE; i++) {
 		w->bytes[i] = (char)(i * 7 + i / 4099);
+	}
 	sha256_hex(w->bytes, (size_t)SIZE, w->sha[0]);
 	w->fd = memfd_create("chunk", MFD_CLOEXEC);
 	assert_int_equal(write(w->fd, w->bytes, (size_t)SIZE), SIZE);
-	w->file = (struct scan_file){.bytes = SIZE, .chunks_n = 1, .sha256 = w->sha};
-	w->u = (struct upload){.file = &w->file, .bytes = SIZE, .fd = -1};
+	w->file = (struct scan_file){ .bytes = SIZE, .chunks_n = 1, .sha256 = w->sha };
+	w->u = (struct upload){ .file = &w->file, .bytes = SIZE, .fd = -1 };
 	*state = w;
 	return 0;
 }
@@ -49,7 +50,7 @@ static int world_close(void **state)
 
 static void piece_is(struct world *w, int64_t offset, int64_t bytes)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct str s;
 
 	assert_int_equal(upload_read(&w->u, w->fd, offset, &err), SPOT_OK);
@@ -72,7 +73,8 @@ static void what_the_store_did_not_keep_comes_out_of_memory(void **state)
 	struct world *w = *state;
 
 	piece_is(w, 0, UPLOAD_PIECE_BYTES);
-	assert_int_equal(ftruncate(w->fd, 0), 0); /* the same bytes, whatever happened to the file */
+	/* the same bytes, whatever happened to the file */
+	assert_int_equal(ftruncate(w->fd, 0), 0);
 	piece_is(w, 262144, UPLOAD_PIECE_BYTES - 262144);
 	piece_is(w, 0, UPLOAD_PIECE_BYTES);
 }
@@ -80,7 +82,7 @@ static void what_the_store_did_not_keep_comes_out_of_memory(void **state)
 static void an_offset_outside_of_what_was_sent_cannot_be_continued(void **state)
 {
 	struct world *w = *state;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	piece_is(w, 0, UPLOAD_PIECE_BYTES);
 	piece_is(w, UPLOAD_PIECE_BYTES, UPLOAD_PIECE_BYTES);
@@ -94,7 +96,7 @@ static void an_offset_outside_of_what_was_sent_cannot_be_continued(void **state)
 static void the_end_is_not_given_out_if_the_hash_is_wrong(void **state)
 {
 	struct world *w = *state;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	piece_is(w, 0, UPLOAD_PIECE_BYTES);
 	assert_int_equal(pwrite(w->fd, "other", 5, UPLOAD_PIECE_BYTES + 9), 5);
@@ -106,18 +108,18 @@ static void the_end_is_not_given_out_if_the_hash_is_wrong(void **state)
 static void a_file_that_became_shorter_is_another_file(void **state)
 {
 	struct world *w = *state;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	assert_int_equal(ftruncate(w->fd, 1000), 0);
 	assert_int_equal(upload_read(&w->u, w->fd, 0, &err), SPOT_CONFLICT);
 }
 
-/* ---- texts ---------------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static void a_range_tells_the_next_byte(void **state)
 {
-	static const char *const bad[] = {"bytes=1-5", "bytes=0-", "bytes=0--1", "0-5", "bytes=0-5/10", "bytes=0-x",
-	    "bytes=0-9223372036854775807"};
+	static const char *const bad[] = { "bytes=1-5", "bytes=0-", "bytes=0--1", "0-5",
+		"bytes=0-5/10", "bytes=0-x", "bytes=0-9223372036854775807" };
 	int64_t next = -1;
 
 	(void)state;
@@ -125,13 +127,15 @@ static void a_range_tells_the_next_byte(void **state)
 	assert_int_equal(next, 262144);
 	assert_true(upload_range("", &next)); /* 308 without a Range: nothing is stored */
 	assert_int_equal(next, 0);
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_false(upload_range(bad[i], &next));
+	}
 }
 
 static void block_ids_are_equally_long_plain_and_of_the_bytes(void **state)
 {
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+	static const char plain[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 	char a[UPLOAD_BLOCK_ID_MAX], b[UPLOAD_BLOCK_ID_MAX];
 
 	(void)state;
@@ -156,7 +160,8 @@ static void block_ids_are_equally_long_plain_and_of_the_bytes(void **state)
 
 static void a_block_is_listed_by_its_whole_name(void **state)
 {
-	const char *list = "<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList><UncommittedBlocks>"
+	const char *list =
+	    "<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList><UncommittedBlocks>"
 	    "<Block><Name>QUJD</Name><Size>3</Size></Block></UncommittedBlocks></BlockList>";
 
 	(void)state;
@@ -191,8 +196,9 @@ static bool headers(const char *text, char **ret)
 
 static void headers_become_lines_and_odd_ones_are_refused(void **state)
 {
-	static const char *const bad[] = {"[]", "7", "{\"a\":7}", "{\"\":\"x\"}", "{\"a b\":\"x\"}", "{\"a:\":\"x\"}",
-	    "{\"a\":\"x\\r\\nHost: y\"}", "{\"a\\n\":\"x\"}", "{\"a\":\"1\",\"b\":\"2\",\"c\":\"3\"}"};
+	static const char *const bad[] = { "[]", "7", "{\"a\":7}", "{\"\":\"x\"}",
+		"{\"a b\":\"x\"}", "{\"a:\":\"x\"}", "{\"a\":\"x\\r\\nHost: y\"}",
+		"{\"a\\n\":\"x\"}", "{\"a\":\"1\",\"b\":\"2\",\"c\":\"3\"}" };
 	char *lines[3];
 
 	(void)state;
@@ -206,8 +212,9 @@ static void headers_become_lines_and_odd_ones_are_refused(void **state)
 	assert_null(lines[0]);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_false(headers(bad[i], lines));
-		for (size_t k = 0; lines[k] != NULL; k++)
+		for (size_t k = 0; lines[k] != NULL; k++) {
 			free(lines[k]);
+		}
 	}
 	assert_true(http_headers_read(NULL, lines, 2));
 }
@@ -215,17 +222,22 @@ static void headers_become_lines_and_odd_ones_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(pieces_follow_each_other_to_the_end, world_open, world_close),
-	    cmocka_unit_test_setup_teardown(what_the_store_did_not_keep_comes_out_of_memory, world_open, world_close),
-	    cmocka_unit_test_setup_teardown(an_offset_outside_of_what_was_sent_cannot_be_continued, world_open,
-	        world_close),
-	    cmocka_unit_test_setup_teardown(the_end_is_not_given_out_if_the_hash_is_wrong, world_open, world_close),
-	    cmocka_unit_test_setup_teardown(a_file_that_became_shorter_is_another_file, world_open, world_close),
-	    cmocka_unit_test(a_range_tells_the_next_byte),
-	    cmocka_unit_test(block_ids_are_equally_long_plain_and_of_the_bytes),
-	    cmocka_unit_test(a_block_is_listed_by_its_whole_name),
-	    cmocka_unit_test(a_query_is_added_to_a_url),
-	    cmocka_unit_test(headers_become_lines_and_odd_ones_are_refused),
+		cmocka_unit_test_setup_teardown(pieces_follow_each_other_to_the_end, world_open,
+		    world_close),
+		cmocka_unit_test_setup_teardown(what_the_store_did_not_keep_comes_out_of_memory,
+		    world_open, world_close),
+		cmocka_unit_test_setup_teardown(
+		    an_offset_outside_of_what_was_sent_cannot_be_continued, world_open,
+		    world_close),
+		cmocka_unit_test_setup_teardown(the_end_is_not_given_out_if_the_hash_is_wrong,
+		    world_open, world_close),
+		cmocka_unit_test_setup_teardown(a_file_that_became_shorter_is_another_file,
+		    world_open, world_close),
+		cmocka_unit_test(a_range_tells_the_next_byte),
+		cmocka_unit_test(block_ids_are_equally_long_plain_and_of_the_bytes),
+		cmocka_unit_test(a_block_is_listed_by_its_whole_name),
+		cmocka_unit_test(a_query_is_added_to_a_url),
+		cmocka_unit_test(headers_become_lines_and_odd_ones_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,10 +22,13 @@ static void resolves(const char *in, const char *out)
 
 static void marks_become_times_ages_and_money(void **state UNUSED)
 {
-	resolves("{\"created@\":1767323045000000}", "{\"created_at\":\"2026-01-02T03:04:05.000000Z\"}");
+	resolves("{\"created@\":1767323045000000}",
+	    "{\"created_at\":\"2026-01-02T03:04:05.000000Z\"}");
 	resolves("{\"@\":1767323045000000}", "{\"at\":\"2026-01-02T03:04:05.000000Z\"}");
-	resolves("{\"seen@age\":1767323035000000}", "{\"seen_at\":\"2026-01-02T03:03:55.000000Z\",\"age_s\":10}");
-	resolves("{\"seen@age\":1767323999000000}", "{\"seen_at\":\"2026-01-02T03:19:59.000000Z\",\"age_s\":0}");
+	resolves("{\"seen@age\":1767323035000000}",
+	    "{\"seen_at\":\"2026-01-02T03:03:55.000000Z\",\"age_s\":10}");
+	resolves("{\"seen@age\":1767323999000000}",
+	    "{\"seen_at\":\"2026-01-02T03:19:59.000000Z\",\"age_s\":0}");
 	resolves("{\"price$\":1}", "{\"price_micros\":1,\"price_usd\":1e-6}");
 	resolves("{\"a@\":null,\"b@age\":null,\"c$\":null}",
 	    "{\"a_at\":null,\"b_at\":null,\"age_s\":null,\"c_micros\":null,\"c_usd\":null}");
@@ -39,7 +42,8 @@ static void marks_are_found_at_every_depth_and_order_is_kept(void **state UNUSED
 
 static void keys_that_only_look_like_marks_stay(void **state UNUSED)
 {
-	resolves("{\"$\":1,\"a@b\":2,\"mail@host\":\"x\"}", "{\"$\":1,\"a@b\":2,\"mail@host\":\"x\"}");
+	resolves("{\"$\":1,\"a@b\":2,\"mail@host\":\"x\"}",
+	    "{\"$\":1,\"a@b\":2,\"mail@host\":\"x\"}");
 }
 
 static void ids_have_their_letter_or_none(void **state UNUSED)
@@ -61,14 +65,18 @@ static void ids_have_their_letter_or_none(void **state UNUSED)
 
 static void clean_text_is_utf8_without_controls(void **state UNUSED)
 {
-	static const char *const good[] = {"", "a b", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"};
-	static const char *const bad[] = {"\x01", "a\nb", "\x7f", "\x80", "\xc0\xaf", "\xc1\x81", "\xc3", "\xe2\x82", "\xe0\x80\x80",
-	    "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3\x28"};
+	static const char *const good[] = { "", "a b", "\xc3\xa9", "\xe2\x82\xac",
+		"\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf" };
+	static const char *const bad[] = { "\x01", "a\nb", "\x7f", "\x80", "\xc0\xaf", "\xc1\x81",
+		"\xc3", "\xe2\x82", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+		"\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3\x28" };
 
-	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		assert_true(text_clean(good[i]));
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_false(text_clean(bad[i]));
+	}
 }
 
 static void the_openapi_text_is_made_from_the_table(void **state UNUSED)
@@ -78,7 +86,9 @@ static void the_openapi_text_is_made_from_the_table(void **state UNUSED)
 	json_t *doc = view_parse(openapi_text(a, "9.9", &n));
 
 	assert_true(n > 10000);
-	assert_string_equal(json_string_value(json_object_get(json_object_get(doc, "info"), "version")), "9.9");
+	assert_string_equal(json_string_value(
+				json_object_get(json_object_get(doc, "info"), "version")),
+	    "9.9");
 	for (size_t i = 0; i < api_routes_n; i++) {
 		assert_non_null(json_object_get(json_object_get(doc, "paths"), api_routes[i].path));
 		assert_int_not_equal(api_routes[i].scope, SCOPE_NONE);
@@ -117,14 +127,14 @@ static void roles_are_ordered(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(marks_become_times_ages_and_money),
-	    cmocka_unit_test(marks_are_found_at_every_depth_and_order_is_kept),
-	    cmocka_unit_test(keys_that_only_look_like_marks_stay),
-	    cmocka_unit_test(ids_have_their_letter_or_none),
-	    cmocka_unit_test(clean_text_is_utf8_without_controls),
-	    cmocka_unit_test(the_openapi_text_is_made_from_the_table),
-	    cmocka_unit_test(tokens_are_long_and_only_their_hash_is_kept),
-	    cmocka_unit_test(roles_are_ordered),
+		cmocka_unit_test(marks_become_times_ages_and_money),
+		cmocka_unit_test(marks_are_found_at_every_depth_and_order_is_kept),
+		cmocka_unit_test(keys_that_only_look_like_marks_stay),
+		cmocka_unit_test(ids_have_their_letter_or_none),
+		cmocka_unit_test(clean_text_is_utf8_without_controls),
+		cmocka_unit_test(the_openapi_text_is_made_from_the_table),
+		cmocka_unit_test(tokens_are_long_and_only_their_hash_is_kept),
+		cmocka_unit_test(roles_are_ordered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

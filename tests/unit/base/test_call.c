@@ -8,7 +8,7 @@
 static void a_request_is_copied_into_the_arena(void **state)
 {
 	struct arena *a = arena_new(0);
-	struct spot_call c = {.arena = a};
+	struct spot_call c = { .arena = a };
 	char url[] = "https://h/", name[] = "x-a", body[] = "hello";
 
 	(void)state;
@@ -34,14 +34,17 @@ static void a_request_is_copied_into_the_arena(void **state)
 static void verdicts_fill_the_error(void **state)
 {
 	struct arena *a = arena_new(0);
-	struct spot_call c = {.arena = a};
+	struct spot_call c = { .arena = a };
 
 	(void)state;
-	assert_int_equal(call_fail(&c, SPOT_NO_CAPACITY, "InsufficientInstanceCapacity", "zone %s", "z1"), SPOT_FAIL);
+	assert_int_equal(call_fail(&c, SPOT_NO_CAPACITY, "InsufficientInstanceCapacity", "zone %s",
+			     "z1"),
+	    SPOT_FAIL);
 	assert_int_equal(c.err.rc, SPOT_NO_CAPACITY);
 	assert_string_equal(c.err.code, "InsufficientInstanceCapacity");
 	assert_string_equal(c.err.text, "zone z1");
-	assert_int_equal(call_again(&c, SPOT_THROTTLED, 7, c.err.code, "slow %s", c.err.text), SPOT_AGAIN);
+	assert_int_equal(call_again(&c, SPOT_THROTTLED, 7, c.err.code, "slow %s", c.err.text),
+	    SPOT_AGAIN);
 	assert_string_equal(c.err.code, "InsufficientInstanceCapacity");
 	assert_string_equal(c.err.text, "slow zone z1");
 	assert_int_equal(c.err.retry_after_us, 7);
@@ -53,17 +56,18 @@ static void verdicts_fill_the_error(void **state)
 
 static int64_t retry_after(const char *value)
 {
-	struct spot_header h = {"Retry-After", value};
-	struct spot_http_response in = {.headers = &h, .headers_n = 1};
-	struct spot_call c = {.in = &in, .now_us = INT64_C(784111777000000)}; /* 1994-11-06T08:49:37Z */
+	struct spot_header h = { "Retry-After", value };
+	struct spot_http_response in = { .headers = &h, .headers_n = 1 };
+	/* 1994-11-06T08:49:37Z */
+	struct spot_call c = { .in = &in, .now_us = INT64_C(784111777000000) };
 
 	return call_retry_after_us(&c);
 }
 
 static void retry_after_is_seconds_or_a_date(void **state)
 {
-	struct spot_http_response none = {0};
-	struct spot_call c = {.in = &none};
+	struct spot_http_response none = { 0 };
+	struct spot_call c = { .in = &none };
 
 	(void)state;
 	assert_int_equal(retry_after("120"), 120000000);
@@ -85,7 +89,7 @@ static void retry_after_is_seconds_or_a_date(void **state)
 static void a_broken_connection_leaves_only_changes_open(void **state)
 {
 	struct arena *a = arena_new(0);
-	struct spot_call c = {.arena = a};
+	struct spot_call c = { .arena = a };
 
 	(void)state;
 	assert_int_equal(call_no_reply(&c, "acme", "list"), SPOT_AGAIN);
@@ -100,10 +104,10 @@ static void a_broken_connection_leaves_only_changes_open(void **state)
 
 static void bodies_that_are_no_object_are_bad_replies(void **state)
 {
-	static const char *const bad[] = {"", "{", "[]", "\"x\"", "null", NULL};
+	static const char *const bad[] = { "", "{", "[]", "\"x\"", "null", NULL };
 	struct arena *a = arena_new(0);
-	struct spot_http_response in = {.status = 200};
-	struct spot_call c = {.arena = a, .in = &in};
+	struct spot_http_response in = { .status = 200 };
+	struct spot_call c = { .arena = a, .in = &in };
 	json_t *doc = NULL;
 
 	(void)state;
@@ -132,24 +136,28 @@ static void unknown_codes_are_judged_by_their_class(void **state)
 		enum spot_rc rc;
 		const char *text;
 	} cases[] = {
-		{429, false, "", "", SPOT_AGAIN, SPOT_THROTTLED, "acme list: HTTP 429: no words"},
-		{500, false, "Odd", "w", SPOT_AGAIN, SPOT_UNAVAILABLE, "acme list: HTTP 500: w"},
-		{503, true, "Odd", "w", SPOT_AGAIN, SPOT_UNKNOWN, "acme list: HTTP 503: w"},
-		{404, false, "", "w", SPOT_FAIL, SPOT_BAD_REPLY, "acme list: bad reply: HTTP 404 without an error code"},
-		{404, true, "", "w", SPOT_FAIL, SPOT_UNKNOWN, "acme list: bad reply: HTTP 404 without an error code"},
-		{401, false, "Odd", "w", SPOT_FAIL, SPOT_UNAUTHENTICATED, "acme list: Odd: w"},
-		{403, false, "Odd", "", SPOT_FAIL, SPOT_DENIED, "acme list: Odd: no words"},
-		{418, true, "Odd", "w", SPOT_FAIL, SPOT_INVALID, "acme list: Odd: w"},
-		{302, false, "Odd", "w", SPOT_FAIL, SPOT_BAD_REPLY, "acme list: bad reply: HTTP 302"},
+		{ 429, false, "", "", SPOT_AGAIN, SPOT_THROTTLED, "acme list: HTTP 429: no words" },
+		{ 500, false, "Odd", "w", SPOT_AGAIN, SPOT_UNAVAILABLE, "acme list: HTTP 500: w" },
+		{ 503, true, "Odd", "w", SPOT_AGAIN, SPOT_UNKNOWN, "acme list: HTTP 503: w" },
+		{ 404, false, "", "w", SPOT_FAIL, SPOT_BAD_REPLY,
+		    "acme list: bad reply: HTTP 404 without an error code" },
+		{ 404, true, "", "w", SPOT_FAIL, SPOT_UNKNOWN,
+		    "acme list: bad reply: HTTP 404 without an error code" },
+		{ 401, false, "Odd", "w", SPOT_FAIL, SPOT_UNAUTHENTICATED, "acme list: Odd: w" },
+		{ 403, false, "Odd", "", SPOT_FAIL, SPOT_DENIED, "acme list: Odd: no words" },
+		{ 418, true, "Odd", "w", SPOT_FAIL, SPOT_INVALID, "acme list: Odd: w" },
+		{ 302, false, "Odd", "w", SPOT_FAIL, SPOT_BAD_REPLY,
+		    "acme list: bad reply: HTTP 302" },
 	};
 	struct arena *a = arena_new(0);
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct spot_http_response in = {.status = cases[i].status};
-		struct spot_call c = {.arena = a, .in = &in, .mutating = cases[i].mutating};
+		struct spot_http_response in = { .status = cases[i].status };
+		struct spot_call c = { .arena = a, .in = &in, .mutating = cases[i].mutating };
 
-		assert_int_equal(call_status_verdict(&c, "acme", "list", cases[i].code, cases[i].words, 9),
+		assert_int_equal(call_status_verdict(&c, "acme", "list", cases[i].code,
+				     cases[i].words, 9),
 		    cases[i].step);
 		assert_int_equal(c.err.rc, cases[i].rc);
 		assert_string_equal(c.err.text, cases[i].text);
@@ -189,7 +197,7 @@ static void pages_end_and_do_not_go_round(void **state)
 static void a_call_keeps_its_place_and_the_verbs_own(void **state)
 {
 	struct arena *a = arena_new(0);
-	struct spot_call c = {.arena = a}, other = {.arena = a};
+	struct spot_call c = { .arena = a }, other = { .arena = a };
 	struct call_state *st = call_state_get(&c, sizeof(int64_t));
 
 	(void)state;

@@ -11,9 +11,9 @@
 static void items_are_copied_and_found_by_name(void **state)
 {
 	struct arena *a = arena_new(0);
-	struct spot_call c = {.arena = a};
-	struct check_list l = {0};
-	struct spot_check answer = {0};
+	struct spot_call c = { .arena = a };
+	struct check_list l = { 0 };
+	struct spot_check answer = { 0 };
 	char name[] = "quota G", words[] = "8 vCPUs";
 
 	(void)state;
@@ -31,8 +31,8 @@ static void items_are_copied_and_found_by_name(void **state)
 static void a_failed_question_becomes_an_item(void **state)
 {
 	struct arena *a = arena_new(0);
-	struct spot_call c = {.arena = a};
-	struct check_list l = {0};
+	struct spot_call c = { .arena = a };
+	struct check_list l = { 0 };
 
 	(void)state;
 	call_fail(&c, SPOT_DENIED, "AccessDenied", "acme list: not you");
@@ -52,30 +52,31 @@ static void the_clock_is_judged_by_the_date_of_the_reply(void **state)
 		enum spot_check_state state;
 		const char *words;
 	} cases[] = {
-		{"Sun, 06 Nov 1994 08:49:37 GMT", SPOT_CHECK_OK, "within a minute"},
-		{"Sun, 06 Nov 1994 08:50:36 GMT", SPOT_CHECK_OK, "within a minute"},
-		{"Sun, 06 Nov 1994 08:48:38 GMT", SPOT_CHECK_OK, "within a minute"},
-		{"Sun, 06 Nov 1994 08:50:37 GMT", SPOT_CHECK_WARN, "1m"},
-		{"Sun, 06 Nov 1994 08:48:37 GMT", SPOT_CHECK_WARN, "1m"},
-		{"Sun, 06 Nov 1994 08:53:37 GMT", SPOT_CHECK_BAD, "4m"},
-		{"yesterday", SPOT_CHECK_UNTESTED, "no date"},
+		{ "Sun, 06 Nov 1994 08:49:37 GMT", SPOT_CHECK_OK, "within a minute" },
+		{ "Sun, 06 Nov 1994 08:50:36 GMT", SPOT_CHECK_OK, "within a minute" },
+		{ "Sun, 06 Nov 1994 08:48:38 GMT", SPOT_CHECK_OK, "within a minute" },
+		{ "Sun, 06 Nov 1994 08:50:37 GMT", SPOT_CHECK_WARN, "1m" },
+		{ "Sun, 06 Nov 1994 08:48:37 GMT", SPOT_CHECK_WARN, "1m" },
+		{ "Sun, 06 Nov 1994 08:53:37 GMT", SPOT_CHECK_BAD, "4m" },
+		{ "yesterday", SPOT_CHECK_UNTESTED, "no date" },
 	};
 	struct arena *a = arena_new(0);
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct spot_header h = {"Date", cases[i].date};
-		struct spot_http_response in = {.headers = &h, .headers_n = 1};
-		struct spot_call c = {.arena = a, .in = &in, .now_us = NOW};
-		struct check_list l = {0};
+		struct spot_header h = { "Date", cases[i].date };
+		struct spot_http_response in = { .headers = &h, .headers_n = 1 };
+		struct spot_call c = { .arena = a, .in = &in, .now_us = NOW };
+		struct check_list l = { 0 };
 
 		check_clock(&c, &l, 240 * SPOT_US_PER_S, "signatures depend on it");
 		assert_int_equal(l.n, 1);
 		assert_string_equal(l.items[0].name, "clock");
 		assert_int_equal(l.items[0].state, cases[i].state);
 		assert_non_null(strstr(l.items[0].words, cases[i].words));
-		if (cases[i].state == SPOT_CHECK_BAD || cases[i].state == SPOT_CHECK_WARN)
+		if (cases[i].state == SPOT_CHECK_BAD || cases[i].state == SPOT_CHECK_WARN) {
 			assert_non_null(strstr(l.items[0].fix, ": signatures depend on it"));
+		}
 	}
 	arena_free(a);
 }

@@ -1,6 +1,6 @@
 /*
- * Signed messages, made here with keys of the moment: a root, one that it vouches for, and a signer below that, the
- * way the clouds have it. What is changed in each test is one thing.
+ * Signed messages, made here with keys of the moment: a root, one that it vouches for, and a signer
+ * below that, the way the clouds have it. What is changed in each test is one thing.
  */
 #include "base/base.h"
 #include "unit.h"
@@ -15,10 +15,10 @@
 #include <openssl/rsa.h>
 #include <openssl/x509v3.h>
 
-#define NOW_S  INT64_C(1795262400) /* 2026-11-21 */
+#define NOW_S INT64_C(1795262400) /* 2026-11-21 */
 #define NOW_US (NOW_S * SPOT_US_PER_S)
-#define DAY    (24 * 3600L)
-#define WORDS  "{\"vmId\":\"1\"}"
+#define DAY (24 * 3600L)
+#define WORDS "{\"vmId\":\"1\"}"
 
 struct person {
 	EVP_PKEY *key;
@@ -41,7 +41,7 @@ static void extension(X509 *x, int nid, const char *value)
 static struct person person_make(const char *name, const struct person *by, bool ca, long until_s)
 {
 	static long serial = 7;
-	struct person p = {EVP_RSA_gen(2048), X509_new()};
+	struct person p = { EVP_RSA_gen(2048), X509_new() };
 	X509_NAME *n = X509_get_subject_name(p.cert);
 
 	X509_set_version(p.cert, 2);
@@ -55,7 +55,8 @@ static struct person person_make(const char *name, const struct person *by, bool
 	if (!ca) {
 		/* a server's certificate, as at Azure */
 		extension(p.cert, NID_ext_key_usage, "serverAuth");
-		extension(p.cert, NID_subject_alt_name, "DNS:metadata.example,DNS:*.metadata.example");
+		extension(p.cert, NID_subject_alt_name,
+		    "DNS:metadata.example,DNS:*.metadata.example");
 		extension(p.cert, NID_info_access, "caIssuers;URI:http://pki.example/middle.crt");
 	}
 	assert_true(X509_sign(p.cert, by != NULL ? by->key : p.key, EVP_sha256()) > 0);
@@ -119,8 +120,9 @@ static struct str sign(struct world *w, const struct person *by, X509 *along, un
 	STACK_OF(X509) *more = sk_X509_new_null();
 	CMS_ContentInfo *cms;
 
-	if (along != NULL)
+	if (along != NULL) {
 		sk_X509_push(more, along);
+	}
 	cms = CMS_sign(by->cert, by->key, more, in, flags | CMS_BINARY);
 	assert_non_null(cms);
 	assert_int_equal(i2d_CMS_bio(out, cms), 1);
@@ -133,7 +135,7 @@ static struct str sign(struct world *w, const struct person *by, X509 *along, un
 static enum spot_rc verify(struct world *w, const struct cms_input *in, struct str *content,
     struct cms_signer *s, bool *missing)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	enum spot_rc rc = cms_verify(in, w->a, content, s, missing, &err);
 
 	assert_int_equal(rc, rc == SPOT_OK ? SPOT_OK : err.rc);
@@ -145,10 +147,11 @@ static enum spot_rc verify(struct world *w, const struct cms_input *in, struct s
 static void a_chain_to_a_trusted_root_is_good_and_names_its_signer(void **state)
 {
 	struct world *w = *state;
-	struct cms_input in = {.signed_der = sign(w, &w->signer, w->middle.cert, 0),
-	    .trusted_pem = pem(w, w->root.cert), .now_us = NOW_US};
-	struct cms_signer s = {0};
-	struct str content = {0};
+	struct cms_input in = { .signed_der = sign(w, &w->signer, w->middle.cert, 0),
+		.trusted_pem = pem(w, w->root.cert),
+		.now_us = NOW_US };
+	struct cms_signer s = { 0 };
+	struct str content = { 0 };
 	bool missing;
 
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
@@ -163,11 +166,12 @@ static void a_chain_to_a_trusted_root_is_good_and_names_its_signer(void **state)
 static void a_missing_link_is_said_and_may_be_handed_in(void **state)
 {
 	struct world *w = *state;
-	struct cms_input in = {.signed_der = sign(w, &w->signer, NULL, 0),
-	    .trusted_pem = pem(w, w->root.cert), .now_us = NOW_US};
+	struct cms_input in = { .signed_der = sign(w, &w->signer, NULL, 0),
+		.trusted_pem = pem(w, w->root.cert),
+		.now_us = NOW_US };
 	const char *middle = pem(w, w->middle.cert);
-	struct cms_signer s = {0};
-	struct str content = {0};
+	struct cms_signer s = { 0 };
+	struct str content = { 0 };
 	unsigned char *der = NULL;
 	bool missing;
 	int n;
@@ -179,11 +183,11 @@ static void a_missing_link_is_said_and_may_be_handed_in(void **state)
 	in.helper_certs = str_from(middle);
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
 	n = i2d_X509(w->middle.cert, &der);
-	in.helper_certs = (struct str){(const char *)der, (size_t)n};
+	in.helper_certs = (struct str){ (const char *)der, (size_t)n };
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
 	OPENSSL_free(der);
 	/* a link that is trusted ends the chain */
-	in.helper_certs = (struct str){0};
+	in.helper_certs = (struct str){ 0 };
 	in.trusted_pem = middle;
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
 }
@@ -191,10 +195,11 @@ static void a_missing_link_is_said_and_may_be_handed_in(void **state)
 static void a_signer_that_nobody_vouches_for_is_refused(void **state)
 {
 	struct world *w = *state;
-	struct cms_input in = {.signed_der = sign(w, &w->stranger, NULL, 0),
-	    .trusted_pem = pem(w, w->root.cert), .now_us = NOW_US};
-	struct cms_signer s = {0};
-	struct str content = {0};
+	struct cms_input in = { .signed_der = sign(w, &w->stranger, NULL, 0),
+		.trusted_pem = pem(w, w->root.cert),
+		.now_us = NOW_US };
+	struct cms_signer s = { 0 };
+	struct str content = { 0 };
 	bool missing;
 
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_DENIED);
@@ -204,7 +209,7 @@ static void a_signer_that_nobody_vouches_for_is_refused(void **state)
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_DENIED);
 	/* trusted itself, and left out of the message as AWS does */
 	in.signed_der = sign(w, &w->stranger, NULL, CMS_NOCERTS);
-	in.helper_certs = (struct str){0};
+	in.helper_certs = (struct str){ 0 };
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_DENIED);
 	in.trusted_pem = pem(w, w->stranger.cert);
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
@@ -214,17 +219,17 @@ static void a_signer_that_nobody_vouches_for_is_refused(void **state)
 static void dates_are_judged_at_the_time_that_is_given(void **state)
 {
 	struct world *w = *state;
-	struct cms_input in = {.signed_der = sign(w, &w->signer, w->middle.cert, 0),
-	    .trusted_pem = pem(w, w->root.cert)};
+	struct cms_input in = { .signed_der = sign(w, &w->signer, w->middle.cert, 0),
+		.trusted_pem = pem(w, w->root.cert) };
 	static const struct {
 		int64_t now_us;
 		enum spot_rc rc;
-	} cases[] = {{NOW_US, SPOT_OK}, {NOW_US + 6 * DAY * SPOT_US_PER_S, SPOT_DENIED},
-	    {NOW_US - 2 * DAY * SPOT_US_PER_S, SPOT_DENIED}, {0, SPOT_OK}};
+	} cases[] = { { NOW_US, SPOT_OK }, { NOW_US + 6 * DAY * SPOT_US_PER_S, SPOT_DENIED },
+		{ NOW_US - 2 * DAY * SPOT_US_PER_S, SPOT_DENIED }, { 0, SPOT_OK } };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct cms_signer s = {0};
-		struct str content = {0};
+		struct cms_signer s = { 0 };
+		struct str content = { 0 };
 		bool missing;
 
 		in.now_us = cases[i].now_us;
@@ -236,17 +241,19 @@ static void dates_are_judged_at_the_time_that_is_given(void **state)
 static void detached_content_must_be_what_was_signed(void **state)
 {
 	struct world *w = *state;
-	struct cms_input in = {.signed_der = sign(w, &w->signer, w->middle.cert, CMS_DETACHED),
-	    .detached = STR_LIT(WORDS), .trusted_pem = pem(w, w->root.cert), .now_us = NOW_US};
-	struct cms_signer s = {0};
-	struct str content = {0};
+	struct cms_input in = { .signed_der = sign(w, &w->signer, w->middle.cert, CMS_DETACHED),
+		.detached = STR_LIT(WORDS),
+		.trusted_pem = pem(w, w->root.cert),
+		.now_us = NOW_US };
+	struct cms_signer s = { 0 };
+	struct str content = { 0 };
 	bool missing;
 
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
 	assert_true(str_eq(content, WORDS));
 	in.detached = STR_LIT("{\"vmId\":\"2\"}");
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_DENIED);
-	in.detached = (struct str){0};
+	in.detached = (struct str){ 0 };
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
 }
 
@@ -255,18 +262,21 @@ static void no_changed_byte_makes_other_words_true(void **state)
 	struct world *w = *state;
 	struct str good = sign(w, &w->signer, w->middle.cert, 0);
 	char *bytes = arena_strndup(w->a, good.p, good.n);
-	struct cms_input in = {.signed_der = {bytes, good.n}, .trusted_pem = pem(w, w->root.cert),
-	    .now_us = NOW_US};
+	struct cms_input in = { .signed_der = { bytes, good.n },
+		.trusted_pem = pem(w, w->root.cert),
+		.now_us = NOW_US };
 
 	memcpy(bytes, good.p, good.n);
 	for (size_t i = 0; i < good.n; i++) {
-		struct cms_signer s = {0};
-		struct str content = {0};
+		struct cms_signer s = { 0 };
+		struct str content = { 0 };
 		bool missing;
 
 		bytes[i] ^= 0x20;
-		if (verify(w, &in, &content, &s, &missing) == SPOT_OK) /* a byte that nothing hangs on */
+		/* a byte that nothing hangs on */
+		if (verify(w, &in, &content, &s, &missing) == SPOT_OK) {
 			assert_true(str_eq(content, WORDS));
+		}
 		bytes[i] ^= 0x20;
 	}
 }
@@ -275,17 +285,17 @@ static void what_is_no_signed_message_is_a_bad_reply(void **state)
 {
 	struct world *w = *state;
 	struct str good = sign(w, &w->signer, w->middle.cert, 0);
-	struct cms_input in = {.trusted_pem = pem(w, w->root.cert), .now_us = NOW_US};
-	struct cms_signer s = {0};
-	struct str content = {0};
+	struct cms_input in = { .trusted_pem = pem(w, w->root.cert), .now_us = NOW_US };
+	struct cms_signer s = { 0 };
+	struct str content = { 0 };
 	bool missing;
 
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
 	for (size_t n = 0; n < good.n; n += 97) {
-		in.signed_der = (struct str){good.p, n};
+		in.signed_der = (struct str){ good.p, n };
 		assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
 	}
-	in.signed_der = (struct str){good.p, CMS_BYTES_MAX + 1};
+	in.signed_der = (struct str){ good.p, CMS_BYTES_MAX + 1 };
 	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
 	in.signed_der = good;
 	in.trusted_pem = "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n";

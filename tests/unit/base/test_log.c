@@ -19,8 +19,11 @@ static void start_log(bool json, enum log_level level)
 {
 	assert_int_equal(pipe(pipe_fds), 0);
 	clock_manual_init(&when, INT64_C(1767323045000006));
-	log_init(&(struct log_conf){.fd = pipe_fds[1], .level = level, .json = json,
-		.program = "spotd", .clock = &when.clock});
+	log_init(&(struct log_conf){ .fd = pipe_fds[1],
+	    .level = level,
+	    .json = json,
+	    .program = "spotd",
+	    .clock = &when.clock });
 }
 
 /* Everything logged since start_log. */
@@ -30,8 +33,9 @@ static char *end_log(void)
 
 	close(pipe_fds[1]);
 	size_t n = 0;
-	for (ssize_t got; (got = read(pipe_fds[0], text + n, sizeof(text) - 1 - n)) > 0;)
+	for (ssize_t got; (got = read(pipe_fds[0], text + n, sizeof(text) - 1 - n)) > 0;) {
 		n += (size_t)got;
+	}
 	text[n] = '\0';
 	close(pipe_fds[0]);
 	return text;
@@ -42,10 +46,12 @@ static void a_line_is_an_event_with_typed_pairs(void **state)
 	(void)state;
 	start_log(false, LOG_INFO);
 	log_info("node.launched", I64("node", 12), STR("pool", "a b"), USD("price", 412300),
-	    DUR("took", 41000000), BOOL("spot", true), F64("score", 0.5), STR("none", NULL), STR("e", ""));
+	    DUR("took", 41000000), BOOL("spot", true), F64("score", 0.5), STR("none", NULL),
+	    STR("e", ""));
 	log_warn("bare");
 	assert_string_equal(end_log(),
-	    "2026-01-02T03:04:05.000006Z info spotd node.launched node=12 pool=\"a b\" price=0.412300 "
+	    "2026-01-02T03:04:05.000006Z info spotd node.launched node=12 pool=\"a b\" "
+	    "price=0.412300 "
 	    "took=41s spot=true score=0.5 none=- e=\"\"\n"
 	    "2026-01-02T03:04:05.000006Z warn spotd bare\n");
 }
@@ -98,7 +104,8 @@ static void a_huge_line_is_still_one_valid_line(void **state)
 	(void)state;
 	memset(big, 'y', sizeof(big) - 1);
 	start_log(true, LOG_INFO);
-	log_info("x", STR("a", big), STR("b", big), STR("c", big), STR("d", big), STR("e", big), I64("z", 1));
+	log_info("x", STR("a", big), STR("b", big), STR("c", big), STR("d", big), STR("e", big),
+	    I64("z", 1));
 	json_t *doc = json_loads(end_log(), 0, NULL);
 	assert_non_null(doc);
 	assert_int_equal(json_string_length(json_object_get(doc, "a")), 4096);
@@ -138,9 +145,10 @@ static void values_of_secret_names_are_hidden(void **state)
 {
 	(void)state;
 	start_log(false, LOG_INFO);
-	log_info("x", STR("Authorization", "abc1"), STR("x-amz-security-token", "abc2"), STR("db_password", "abc3"),
-	    STR("clientSecret", "abc4"), STR("api-key", "abc5"), STR("token", "abc6"), STR("Set-Cookie", "abc7"),
-	    STR("client_token", "kept1"), STR("NextToken", "kept2"), STR("zone", "kept3"));
+	log_info("x", STR("Authorization", "abc1"), STR("x-amz-security-token", "abc2"),
+	    STR("db_password", "abc3"), STR("clientSecret", "abc4"), STR("api-key", "abc5"),
+	    STR("token", "abc6"), STR("Set-Cookie", "abc7"), STR("client_token", "kept1"),
+	    STR("NextToken", "kept2"), STR("zone", "kept3"));
 	char *text = end_log();
 	assert_null(strstr(text, "abc"));
 	assert_non_null(strstr(text, "client_token=kept1 NextToken=kept2 zone=kept3"));
@@ -181,7 +189,11 @@ static void words_of_a_vendor_are_one_clean_line(void **state)
 	(void)state;
 	redact_add("wordsecret1", 11);
 	assert_string_equal(redact_words(a, NULL, SIZE_MAX), "");
-	assert_string_equal(redact_words(a, "a\nb\x7f" "c wordsecret1 \t ", SIZE_MAX), "a b c [redacted]");
+	assert_string_equal(redact_words(a,
+				"a\nb\x7f"
+				"c wordsecret1 \t ",
+				SIZE_MAX),
+	    "a b c [redacted]");
 	assert_string_equal(redact_words(a, "\xc3\xa9\xc3\xa9", 3), "\xc3\xa9");
 	/* What is cut is cut after the secret went. */
 	assert_string_equal(redact_words(a, "wordsecret1", 6), "[redac");
@@ -194,13 +206,13 @@ static void urls_lose_user_and_secret_query_values(void **state)
 	static const struct {
 		const char *in, *out;
 	} cases[] = {
-		{"https://h/p", "https://h/p"},
-		{"https://u:p@h:1/p?a=1", "https://[redacted]@h:1/p?a=1"},
-		{"https://h/?X-Amz-Signature=ab&X-Amz-Date=d&token=t#f",
-		    "https://h/?X-Amz-Signature=[redacted]&X-Amz-Date=d&token=[redacted]#f"},
-		{"https://h/a@b?flag&password=", "https://h/a@b?flag&password=[redacted]"},
-		{"postgres://me:pw@/db", "postgres://[redacted]@/db"},
-		{"", ""},
+		{ "https://h/p", "https://h/p" },
+		{ "https://u:p@h:1/p?a=1", "https://[redacted]@h:1/p?a=1" },
+		{ "https://h/?X-Amz-Signature=ab&X-Amz-Date=d&token=t#f",
+		    "https://h/?X-Amz-Signature=[redacted]&X-Amz-Date=d&token=[redacted]#f" },
+		{ "https://h/a@b?flag&password=", "https://h/a@b?flag&password=[redacted]" },
+		{ "postgres://me:pw@/db", "postgres://[redacted]@/db" },
+		{ "", "" },
 	};
 	char buf[200], small[12];
 
@@ -219,7 +231,7 @@ static void urls_lose_user_and_secret_query_values(void **state)
 
 static void secrets_compare_and_wipe(void **state)
 {
-	struct secret s, none = {0};
+	struct secret s, none = { 0 };
 	char mem[4] = "abc";
 
 	(void)state;
@@ -255,7 +267,7 @@ static void file_write(const char *text, size_t n, mode_t mode)
 static void a_secret_file_must_be_private_small_and_not_empty(void **state)
 {
 	static char big[65537 + 1];
-	struct secret s = {0};
+	struct secret s = { 0 };
 	struct spot_err err;
 
 	(void)state;

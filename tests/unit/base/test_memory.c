@@ -21,13 +21,16 @@ static void memory_is_zeroed_aligned_and_distinct(void **state)
 
 		seen[i] = arena_alloc(a, n);
 		assert_int_equal((uintptr_t)seen[i] % _Alignof(max_align_t), 0);
-		for (size_t j = 0; j < n; j++)
+		for (size_t j = 0; j < n; j++) {
 			assert_int_equal(seen[i][j], 0);
+		}
 		memset(seen[i], (int)i + 1, n);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(seen); i++)
-		for (size_t j = 0; j < i * 37 % 9000; j++)
+	for (size_t i = 0; i < ARRAY_LEN(seen); i++) {
+		for (size_t j = 0; j < i * 37 % 9000; j++) {
 			assert_int_equal((unsigned char)seen[i][j], (unsigned char)(i + 1));
+		}
+	}
 	arena_free(a);
 	arena_free(NULL);
 }
@@ -43,8 +46,9 @@ static void a_reset_arena_hands_out_zeroed_memory_again(void **state)
 	arena_reset(a);
 	assert_int_equal(arena_used(a), 0);
 	char *p = arena_alloc(a, 3000);
-	for (int i = 0; i < 3000; i++)
+	for (int i = 0; i < 3000; i++) {
 		assert_int_equal(p[i], 0);
+	}
 	arena_free(a);
 }
 
@@ -74,8 +78,9 @@ static void a_grown_array_keeps_its_items(void **state)
 		items = arena_grow(a, items, i, &cap, sizeof(*items));
 		items[i] = (int)i;
 	}
-	for (size_t i = 0; i < 1000; i++)
+	for (size_t i = 0; i < 1000; i++) {
 		assert_int_equal(items[i], i);
+	}
 	arena_free(a);
 }
 
@@ -122,7 +127,7 @@ static void going_over_the_cap_aborts(void **state)
 
 static void an_error_carries_words_and_clears_what_was_there(void **state)
 {
-	struct spot_err err = {.retry_after_us = 5, .code = "Old", .text = "old"};
+	struct spot_err err = { .retry_after_us = 5, .code = "Old", .text = "old" };
 
 	(void)state;
 	assert_int_equal(err_set(&err, SPOT_QUOTA, "%s: %d", "limit", 3), SPOT_QUOTA);
@@ -137,7 +142,7 @@ static void an_error_carries_words_and_clears_what_was_there(void **state)
 
 static void each_layer_puts_its_name_before_the_words(void **state)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	(void)state;
 	err_set(&err, SPOT_DENIED, "no");
@@ -149,12 +154,13 @@ static void each_layer_puts_its_name_before_the_words(void **state)
 
 static void long_words_are_cut_between_characters(void **state)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	char text[500] = "x";
 
 	(void)state;
-	for (size_t i = 1; i + 2 < sizeof(text); i += 2)
+	for (size_t i = 1; i + 2 < sizeof(text); i += 2) {
 		memcpy(text + i, "\xc3\xa9", 3);
+	}
 	err_set(&err, SPOT_INVALID, "%s", text);
 	assert_int_equal(strlen(err.text), 399);
 	err_set(&err, SPOT_INVALID, "x%s", text);
@@ -165,7 +171,7 @@ static void long_words_are_cut_between_characters(void **state)
 
 static void a_secret_in_error_words_is_replaced_even_where_the_words_are_cut(void **state)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	char pad[396];
 
 	(void)state;

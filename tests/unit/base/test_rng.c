@@ -15,24 +15,28 @@ static void the_same_seed_gives_the_same_numbers(void **state)
 	uint64_t first = rng_u64(&a);
 	assert_true(first == rng_u64(&b));
 	assert_true(first != rng_u64(&c));
-	for (int i = 0; i < 1000; i++)
+	for (int i = 0; i < 1000; i++) {
 		assert_true(rng_u64(&a) == rng_u64(&b));
+	}
 }
 
 static void numbers_below_n_are_in_range_and_even_handed(void **state)
 {
 	struct rng r;
-	int hits[7] = {0};
+	int hits[7] = { 0 };
 
 	(void)state;
 	rng_seeded_init(&r, 1);
-	for (int i = 0; i < 70000; i++)
+	for (int i = 0; i < 70000; i++) {
 		hits[rng_below(&r, 7)]++;
-	for (int i = 0; i < 7; i++)
+	}
+	for (int i = 0; i < 7; i++) {
 		assert_in_range(hits[i], 9600, 10400); /* 4 sigma is 370 */
+	}
 	assert_int_equal(rng_below(&r, 1), 0);
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 100; i++) {
 		assert_true(rng_below(&r, UINT64_C(1) << 63) < UINT64_C(1) << 63);
+	}
 }
 
 static void the_unit_interval_is_half_open_and_centred(void **state)

@@ -1,6 +1,6 @@
 /*
- * Hashes, encodings and Signature Version 4 against published vectors: FIPS 180 and RFC 4231 for the
- * hashes, RFC 4648 for base64, AWS's S3 documentation ("Authenticating Requests: Using Query
+ * Hashes, encodings and Signature Version 4 against published vectors: FIPS 180 and RFC 4231 for
+ * the hashes, RFC 4648 for base64, AWS's S3 documentation ("Authenticating Requests: Using Query
  * Parameters") for presigning, and two made with botocore 1.x SigV4Auth for header signing. The
  * keys are the vendor's example keys.
  */
@@ -12,11 +12,19 @@
 #include "base/str.h"
 
 /* Split so that scanners for credentials do not take the published examples for real ones. */
-#define EXAMPLE_ID     "AKIA" "IOSFODNN7EXAMPLE"
-#define EXAMPLE_SECRET "wJalrXUtnFEMI/" "K7MDENG/bPxRfiCYEXAMPLEKEY"
-#define BOTO_ID        "AKID" "EXAMPLE"
-#define BOTO_SECRET    "wJalrXUtnFEMI/" "K7MDENG+bPxRfiCYEXAMPLEKEY"
-#define BOTO_NOW       INT64_C(1440938160000000) /* 2015-08-30T12:36:00Z */
+#define EXAMPLE_ID \
+	"AKIA" \
+	"IOSFODNN7EXAMPLE"
+#define EXAMPLE_SECRET \
+	"wJalrXUtnFEMI/" \
+	"K7MDENG/bPxRfiCYEXAMPLEKEY"
+#define BOTO_ID \
+	"AKID" \
+	"EXAMPLE"
+#define BOTO_SECRET \
+	"wJalrXUtnFEMI/" \
+	"K7MDENG+bPxRfiCYEXAMPLEKEY"
+#define BOTO_NOW INT64_C(1440938160000000) /* 2015-08-30T12:36:00Z */
 
 static void the_hashes_match_their_standards(void **state)
 {
@@ -25,22 +33,26 @@ static void the_hashes_match_their_standards(void **state)
 
 	(void)state;
 	sha256_hex("abc", 3, hex);
-	assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+	assert_string_equal(hex,
+	    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 	sha256_hex(NULL, 0, hex);
-	assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+	assert_string_equal(hex,
+	    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 	struct sha256_stream *s = sha256_stream_new();
 	sha256_stream_add(s, "a", 1);
 	sha256_stream_add(s, "bc", 2);
 	sha256_stream_end(s, hex);
-	assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+	assert_string_equal(hex,
+	    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 	hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, mac);
 	hex_encode(mac, sizeof(mac), hex);
-	assert_string_equal(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+	assert_string_equal(hex,
+	    "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
 static void hex_is_decoded_only_when_it_is_hex(void **state)
 {
-	uint8_t out[3] = {9, 9, 9};
+	uint8_t out[3] = { 9, 9, 9 };
 
 	(void)state;
 	assert_true(hex_decode("00fFa0", 6, out));
@@ -55,12 +67,13 @@ static void base64_reads_back_what_it_wrote_and_refuses_the_rest(void **state)
 {
 	static const struct {
 		const char *plain, *text;
-	} cases[] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="},
-		{"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
-	static const char *const bad[] = {"Zg", "Zg=", "Z===", "====", "Zm9v=", "Zh==", "Zm9=", "Zm 9",
-		"Zm9-", "=g==", "Zg==Zg=="};
+	} cases[] = { { "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" },
+		{ "foob", "Zm9vYg==" }, { "fooba", "Zm9vYmE=" }, { "foobar", "Zm9vYmFy" } };
+	static const char *const bad[] = { "Zg",
+		"Zg=", "Z===", "====", "Zm9v=", "Zh==", "Zm9=", "Zm 9", "Zm9-",
+		"=g==", "Zg==Zg==" };
 	struct arena *a = arena_new(0);
-	struct str out = {0};
+	struct str out = { 0 };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -71,33 +84,41 @@ static void base64_reads_back_what_it_wrote_and_refuses_the_rest(void **state)
 		assert_true(str_eq(out, cases[i].plain));
 		assert_int_equal(out.p[out.n], 0);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		if (base64_decode(a, bad[i], strlen(bad[i]), &out))
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		if (base64_decode(a, bad[i], strlen(bad[i]), &out)) {
 			fail_msg("'%s' was taken", bad[i]);
+		}
+	}
 	arena_free(a);
 }
 
 static void header_set(struct spot_http_request *r, const char *name, const char *value)
 {
-	r->headers[r->headers_n++] = (struct spot_header){name, value};
+	r->headers[r->headers_n++] = (struct spot_header){ name, value };
 }
 
 static const char *header_get(const struct spot_http_request *r, const char *name)
 {
-	for (size_t i = 0; i < r->headers_n; i++)
-		if (strcmp(r->headers[i].name, name) == 0)
+	for (size_t i = 0; i < r->headers_n; i++) {
+		if (strcmp(r->headers[i].name, name) == 0) {
 			return r->headers[i].value;
+		}
+	}
 	return NULL;
 }
 
 static void a_form_post_with_a_session_token_signs_like_botocore(void **state)
 {
 	struct arena *a = arena_new(0);
-	struct sigv4 k = {.access_key = BOTO_ID, .secret_key = BOTO_SECRET,
-		.session_token = "SESSIONTOKENEXAMPLE", .region = "us-east-1", .service = "ec2",
-		.now_us = BOTO_NOW};
-	struct spot_http_request r = {.method = "POST", .url = "https://ec2.us-east-1.amazonaws.com/",
-		.body = STR_LIT("Action=DescribeRegions&Version=2016-11-15")};
+	struct sigv4 k = { .access_key = BOTO_ID,
+		.secret_key = BOTO_SECRET,
+		.session_token = "SESSIONTOKENEXAMPLE",
+		.region = "us-east-1",
+		.service = "ec2",
+		.now_us = BOTO_NOW };
+	struct spot_http_request r = { .method = "POST",
+		.url = "https://ec2.us-east-1.amazonaws.com/",
+		.body = STR_LIT("Action=DescribeRegions&Version=2016-11-15") };
 
 	(void)state;
 	header_set(&r, "Content-Type", "application/x-www-form-urlencoded; charset=utf-8");
@@ -121,11 +142,14 @@ static void a_form_post_with_a_session_token_signs_like_botocore(void **state)
 static void a_json_post_without_a_token_signs_like_botocore(void **state)
 {
 	struct arena *a = arena_new(0);
-	struct sigv4 k = {.access_key = BOTO_ID, .secret_key = BOTO_SECRET, .region = "us-east-1",
-		.service = "pricing", .now_us = BOTO_NOW};
-	struct spot_http_request r = {.method = "POST",
+	struct sigv4 k = { .access_key = BOTO_ID,
+		.secret_key = BOTO_SECRET,
+		.region = "us-east-1",
+		.service = "pricing",
+		.now_us = BOTO_NOW };
+	struct spot_http_request r = { .method = "POST",
 		.url = "https://API.pricing.us-east-1.amazonaws.com:443/",
-		.body = STR_LIT("{\"ServiceCode\":\"AmazonEC2\"}")};
+		.body = STR_LIT("{\"ServiceCode\":\"AmazonEC2\"}") };
 
 	(void)state;
 	header_set(&r, "x-amz-target", "  AWSPriceListService.GetProducts ");
@@ -139,10 +163,15 @@ static void a_json_post_without_a_token_signs_like_botocore(void **state)
 static void s3_requests_carry_the_hash_of_the_body(void **state)
 {
 	struct arena *a = arena_new(0);
-	/* AWS S3 documentation, "Signature Calculations for the Authorization Header", GET Object. */
-	struct sigv4 k = {.access_key = EXAMPLE_ID, .secret_key = EXAMPLE_SECRET,
-		.region = "us-east-1", .service = "s3", .now_us = INT64_C(1369353600000000)};
-	struct spot_http_request r = {.method = "GET", .url = "https://examplebucket.s3.amazonaws.com/test.txt"};
+	/* AWS S3 documentation, "Signature Calculations for the Authorization Header", GET
+	 * Object. */
+	struct sigv4 k = { .access_key = EXAMPLE_ID,
+		.secret_key = EXAMPLE_SECRET,
+		.region = "us-east-1",
+		.service = "s3",
+		.now_us = INT64_C(1369353600000000) };
+	struct spot_http_request r = { .method = "GET",
+		.url = "https://examplebucket.s3.amazonaws.com/test.txt" };
 
 	(void)state;
 	header_set(&r, "Range", "bytes=0-9");
@@ -158,12 +187,15 @@ static void queries_are_sorted_and_encoded_for_signing(void **state)
 {
 	struct arena *a = arena_new(0);
 	/* AWS S3 documentation, same page: GET Bucket Lifecycle and GET Bucket (List Objects). */
-	struct sigv4 k = {.access_key = EXAMPLE_ID, .secret_key = EXAMPLE_SECRET,
-		.region = "us-east-1", .service = "s3", .now_us = INT64_C(1369353600000000)};
-	struct spot_http_request life = {.method = "GET",
-		.url = "https://examplebucket.s3.amazonaws.com/?lifecycle"};
-	struct spot_http_request list = {.method = "GET",
-		.url = "https://examplebucket.s3.amazonaws.com/?prefix=J&max-keys=2"};
+	struct sigv4 k = { .access_key = EXAMPLE_ID,
+		.secret_key = EXAMPLE_SECRET,
+		.region = "us-east-1",
+		.service = "s3",
+		.now_us = INT64_C(1369353600000000) };
+	struct spot_http_request life = { .method = "GET",
+		.url = "https://examplebucket.s3.amazonaws.com/?lifecycle" };
+	struct spot_http_request list = { .method = "GET",
+		.url = "https://examplebucket.s3.amazonaws.com/?prefix=J&max-keys=2" };
 
 	(void)state;
 	sigv4_sign(a, &k, &life);
@@ -178,12 +210,15 @@ static void queries_are_sorted_and_encoded_for_signing(void **state)
 static void a_presigned_url_matches_the_s3_documentation(void **state)
 {
 	struct arena *a = arena_new(0);
-	struct sigv4 k = {.access_key = EXAMPLE_ID, .secret_key = EXAMPLE_SECRET,
-		.region = "us-east-1", .service = "s3", .now_us = INT64_C(1369353600000000)};
+	struct sigv4 k = { .access_key = EXAMPLE_ID,
+		.secret_key = EXAMPLE_SECRET,
+		.region = "us-east-1",
+		.service = "s3",
+		.now_us = INT64_C(1369353600000000) };
 
 	(void)state;
-	assert_string_equal(
-	    sigv4_presign(a, &k, "GET", "https://examplebucket.s3.amazonaws.com/test.txt", 86400),
+	assert_string_equal(sigv4_presign(a, &k, "GET",
+				"https://examplebucket.s3.amazonaws.com/test.txt", 86400),
 	    "https://examplebucket.s3.amazonaws.com/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256"
 	    "&X-Amz-Credential=" EXAMPLE_ID "%2F20130524%2Fus-east-1%2Fs3%2Faws4_request"
 	    "&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host"
@@ -194,9 +229,12 @@ static void a_presigned_url_matches_the_s3_documentation(void **state)
 static void presigning_keeps_extra_query_and_signs_the_token(void **state)
 {
 	struct arena *a = arena_new(0);
-	struct sigv4 k = {.access_key = EXAMPLE_ID, .secret_key = EXAMPLE_SECRET,
-		.session_token = "a/b+c=", .region = "us-east-1", .service = "s3",
-		.now_us = INT64_C(1369353600000000)};
+	struct sigv4 k = { .access_key = EXAMPLE_ID,
+		.secret_key = EXAMPLE_SECRET,
+		.session_token = "a/b+c=",
+		.region = "us-east-1",
+		.service = "s3",
+		.now_us = INT64_C(1369353600000000) };
 	char *url = sigv4_presign(a, &k, "POST", "https://b.s3.amazonaws.com/key?uploads=", 60);
 	k.session_token = NULL;
 	char *without = sigv4_presign(a, &k, "POST", "https://b.s3.amazonaws.com/key?uploads=", 60);

@@ -12,13 +12,20 @@ static void a_text_is_a_dollar_amount_only_if_it_is_a_plain_decimal(void **state
 		const char *text;
 		int64_t micros;
 	} good[] = {
-		{"0", 0}, {"12", 12000000}, {"0.412300", 412300}, {"0.4123000000", 412300},
-		{"1.0000005", 1000001}, {"1.00000049999", 1000000}, {"0.9999999", 1000000},
-		{"999999999.999999", INT64_C(999999999999999)}, {"0.000001", 1}, {"00.5", 500000},
+		{ "0", 0 },
+		{ "12", 12000000 },
+		{ "0.412300", 412300 },
+		{ "0.4123000000", 412300 },
+		{ "1.0000005", 1000001 },
+		{ "1.00000049999", 1000000 },
+		{ "0.9999999", 1000000 },
+		{ "999999999.999999", INT64_C(999999999999999) },
+		{ "0.000001", 1 },
+		{ "00.5", 500000 },
 	};
-	static const char *const bad[] = {"", ".", ".5", "1.", "-1", "+1", "1e3", "1.5e2", " 1", "1 ",
-		"1,5", "$1", "1234567890", "0x1", "nan", "1.2.3", "1.1234567x",
-		"999999999.9999999" /* rounds to ten digits */};
+	static const char *const bad[] = { "", ".", ".5", "1.", "-1", "+1", "1e3", "1.5e2", " 1",
+		"1 ", "1,5", "$1", "1234567890", "0x1", "nan", "1.2.3", "1.1234567x",
+		"999999999.9999999" /* rounds to ten digits */ };
 	int64_t v;
 
 	(void)state;
@@ -49,8 +56,8 @@ static void amounts_are_written_with_six_decimals_and_their_sign(void **state)
 
 static void integers_must_fill_the_whole_text_and_lie_in_range(void **state)
 {
-	static const char *const bad[] = {"", " 1", "1 ", "+1", "1x", "0x10", "--1", "-",
-		"9223372036854775808", "1.0", "1e2"};
+	static const char *const bad[] = { "", " 1", "1 ", "+1", "1x", "0x10", "--1", "-",
+		"9223372036854775808", "1.0", "1e2" };
 	int64_t v = 5;
 
 	(void)state;
@@ -61,15 +68,16 @@ static void integers_must_fill_the_whole_text_and_lie_in_range(void **state)
 	assert_false(parse_i64("11", 1, 10, &v));
 	assert_false(parse_i64("0", 1, 10, &v));
 	assert_false(parse_i64(NULL, 1, 10, &v));
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_false(parse_i64(bad[i], INT64_MIN, INT64_MAX, &v));
+	}
 	assert_int_equal(v, 10);
 }
 
 static void real_numbers_are_decimal_and_finite(void **state)
 {
-	static const char *const bad[] = {"", "nan", "inf", "-inf", "0x1p3", "1.", ".5", "1e", "1e+",
-		"1 ", "1e999", "--1", "1.5x"};
+	static const char *const bad[] = { "", "nan", "inf", "-inf", "0x1p3", "1.", ".5", "1e",
+		"1e+", "1 ", "1e999", "--1", "1.5x" };
 	double v = 3;
 
 	(void)state;
@@ -78,8 +86,9 @@ static void real_numbers_are_decimal_and_finite(void **state)
 	assert_true(parse_f64("7", 0, 10, &v));
 	assert_true(v == 7);
 	assert_false(parse_f64("11", 0, 10, &v));
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_false(parse_f64(bad[i], -1e308, 1e308, &v));
+	}
 	assert_false(parse_f64(NULL, 0, 1, &v));
 	assert_true(v == 7);
 }
@@ -126,7 +135,7 @@ static void urls_are_encoded_after_rfc_3986_and_decoded_strictly(void **state)
 	assert_false(url_decode(a, STR_LIT("%4"), false, &out));
 	assert_false(url_decode(a, STR_LIT("%4g"), false, &out));
 	assert_false(url_decode(a, STR_LIT("a%00b"), false, &out));
-	assert_false(url_decode(a, ((struct str){"a\0b", 3}), false, &out));
+	assert_false(url_decode(a, ((struct str){ "a\0b", 3 }), false, &out));
 	assert_string_equal(out, "a b");
 	arena_free(a);
 }
@@ -179,18 +188,19 @@ static void json_strings_are_escaped_and_always_valid_utf8(void **state)
 	static const struct {
 		const char *in, *out;
 	} cases[] = {
-		{"a\"b\\c", "\"a\\\"b\\\\c\""},
-		{"\n\r\t\x01\x7f", "\"\\n\\r\\t\\u0001\\u007f\""},
-		{"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
-		{"\xff", "\"\\ufffd\""},
-		{"\xc3", "\"\\ufffd\""},                   /* cut short */
-		{"\xc0\xaf", "\"\\ufffd\\ufffd\""},        /* overlong */
-		{"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""}, /* surrogate */
-		{"\xe0\x80\x80", "\"\\ufffd\\ufffd\\ufffd\""},
-		{"\xe2\x82", "\"\\ufffd\\ufffd\""},
-		{"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
-		{"\xf0\x80\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
-		{"\xf0\x9f", "\"\\ufffd\\ufffd\""},
+		{ "a\"b\\c", "\"a\\\"b\\\\c\"" },
+		{ "\n\r\t\x01\x7f", "\"\\n\\r\\t\\u0001\\u007f\"" },
+		{ "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+		    "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"" },
+		{ "\xff", "\"\\ufffd\"" },
+		{ "\xc3", "\"\\ufffd\"" }, /* cut short */
+		{ "\xc0\xaf", "\"\\ufffd\\ufffd\"" }, /* overlong */
+		{ "\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"" }, /* surrogate */
+		{ "\xe0\x80\x80", "\"\\ufffd\\ufffd\\ufffd\"" },
+		{ "\xe2\x82", "\"\\ufffd\\ufffd\"" },
+		{ "\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"" },
+		{ "\xf0\x80\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"" },
+		{ "\xf0\x9f", "\"\\ufffd\\ufffd\"" },
 	};
 
 	(void)state;
@@ -207,14 +217,18 @@ static void what_is_not_utf8_becomes_question_marks(void **state)
 {
 	static const struct {
 		const char *from, *to;
-	} texts[] = {{"", ""}, {"plain", "plain"}, {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"}, {"\xe9t\xe9", "?t?"}, {"cut \xe2\x82", "cut ??"},
-	    {"\xf0\x9f\x98\x80\xf0\x9f\x98", "\xf0\x9f\x98\x80???"}, {"\xc0\xaf\xed\xa0\x80", "?????"}, {"a\xffz", "a?z"}};
+	} texts[] = { { "", "" }, { "plain", "plain" },
+		{ "gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f" }, { "\xe9t\xe9", "?t?" },
+		{ "cut \xe2\x82", "cut ??" },
+		{ "\xf0\x9f\x98\x80\xf0\x9f\x98", "\xf0\x9f\x98\x80???" },
+		{ "\xc0\xaf\xed\xa0\x80", "?????" }, { "a\xffz", "a?z" } };
 	char buf[32];
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		snprintf(buf, sizeof(buf), "%s", texts[i].from);
-		assert_int_equal(str_utf8_mend(buf, strlen(buf)), strcmp(texts[i].from, texts[i].to) == 0);
+		assert_int_equal(str_utf8_mend(buf, strlen(buf)),
+		    strcmp(texts[i].from, texts[i].to) == 0);
 		assert_string_equal(buf, texts[i].to);
 	}
 	snprintf(buf, sizeof(buf), "%s", "\xe2\x82\xac!");

@@ -10,8 +10,9 @@ static void every_result_code_has_name_status_and_act(void **state)
 	for (int rc = 0; rc < SPOT_RC_COUNT; rc++) {
 		assert_non_null(spot_rc_name((enum spot_rc)rc));
 		assert_in_range(spot_rc_http((enum spot_rc)rc), 200, 599);
-		if (rc != SPOT_OK)
+		if (rc != SPOT_OK) {
 			assert_int_not_equal(spot_rc_act((enum spot_rc)rc), SPOT_ACT_NONE);
+		}
 	}
 	assert_string_equal(spot_rc_name(SPOT_UNKNOWN), "unknown");
 	assert_int_equal(spot_rc_act(SPOT_UNKNOWN), SPOT_ACT_ASK_FIRST);
@@ -38,8 +39,8 @@ static void names_of_enums_read_back(void **state)
 
 static void headers_are_found_without_regard_to_case(void **state)
 {
-	struct spot_header h[] = {{"Content-Type", "a"}, {"X-B", "b"}};
-	struct spot_http_response r = {.headers = h, .headers_n = 2};
+	struct spot_header h[] = { { "Content-Type", "a" }, { "X-B", "b" } };
+	struct spot_http_response r = { .headers = h, .headers_n = 2 };
 
 	(void)state;
 	assert_string_equal(spot_http_header(&r, "content-TYPE"), "a");

@@ -11,7 +11,8 @@ static void a_reply_is_read_as_a_tree(void **state)
 {
 	static const char text[] =
 	    "<?xml version=\"1.0\"?>\n<e:R xmlns:e=\"urn:x\" a=\"1\"> <set>\n"
-	    "<item><id> i-1 </id></item><other/><item><id>a &amp; b</id><e:deep><x>1</x></e:deep></item>"
+	    "<item><id> i-1 </id></item><other/><item><id>a &amp; "
+	    "b</id><e:deep><x>1</x></e:deep></item>"
 	    "</set><empty/><m>be<i>in</i>fore</m></e:R>";
 	struct arena *a = arena_new(0);
 	struct xml *root = NULL;
@@ -22,8 +23,9 @@ static void a_reply_is_read_as_a_tree(void **state)
 	assert_string_equal(root->name, "R");
 	assert_string_equal(root->text, "");
 	const struct xml *set = xml_at(root, "set");
-	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item"))
+	for (const struct xml *i = xml_first(set, "item"); i != NULL; i = xml_next(i, "item")) {
 		assert_string_equal(xml_text(i, "id", "?"), n++ == 0 ? "i-1" : "a & b");
+	}
 	assert_int_equal(n, 2);
 	assert_string_equal(xml_text(root, "empty", "?"), "");
 	assert_string_equal(xml_text(root, "absent/x", "?"), "?");
@@ -40,11 +42,12 @@ static void refused(const char *text, const char *words)
 {
 	struct arena *a = arena_new(0);
 	struct xml *root = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	assert_int_equal(xml_parse(a, str_from(text), &root, &err), SPOT_INVALID);
-	if (strstr(err.text, words) == NULL)
+	if (strstr(err.text, words) == NULL) {
 		fail_msg("'%s' gave '%s'", text, err.text);
+	}
 	assert_null(root);
 	arena_free(a);
 }
@@ -58,7 +61,8 @@ static void broken_and_hostile_documents_are_refused_with_their_place(void **sta
 	refused("<a>&unknown;</a>", "undefined entity");
 	refused("<!DOCTYPE a [<!ENTITY x \"y\"><!ENTITY z \"&x;&x;&x;\">]><a>&z;</a>",
 	    "document type declarations are refused");
-	refused("<!DOCTYPE a SYSTEM \"file:///etc/passwd\"><a/>", "document type declarations are refused");
+	refused("<!DOCTYPE a SYSTEM \"file:///etc/passwd\"><a/>",
+	    "document type declarations are refused");
 	refused("<a/><b/>", "junk after document element");
 	refused("<a>\xff</a>", "not well-formed");
 }
@@ -71,17 +75,20 @@ static void nesting_is_capped(void **state)
 	(void)state;
 	for (int depth = 64; depth <= 65; depth++) {
 		AUTO(sbuf) struct sbuf b;
-		struct spot_err err = {0};
+		struct spot_err err = { 0 };
 
 		sbuf_init(&b, 0);
-		for (int i = 0; i < depth; i++)
+		for (int i = 0; i < depth; i++) {
 			sbuf_puts(&b, "<a>");
-		for (int i = 0; i < depth; i++)
+		}
+		for (int i = 0; i < depth; i++) {
 			sbuf_puts(&b, "</a>");
-		enum spot_rc rc = xml_parse(a, (struct str){b.p, b.n}, &root, &err);
+		}
+		enum spot_rc rc = xml_parse(a, (struct str){ b.p, b.n }, &root, &err);
 		assert_int_equal(rc, depth == 64 ? SPOT_OK : SPOT_INVALID);
-		if (rc != SPOT_OK)
+		if (rc != SPOT_OK) {
 			assert_non_null(strstr(err.text, "nested deeper than 64"));
+		}
 	}
 	arena_free(a);
 }
@@ -91,15 +98,16 @@ static void the_number_of_elements_is_capped(void **state)
 	struct arena *a = arena_new(0);
 	AUTO(sbuf) struct sbuf b;
 	struct xml *root;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 
 	(void)state;
 	sbuf_init(&b, 0);
 	sbuf_puts(&b, "<a>");
-	for (int i = 0; i < 2000000; i++)
+	for (int i = 0; i < 2000000; i++) {
 		sbuf_puts(&b, "<b/>");
+	}
 	sbuf_puts(&b, "</a>");
-	assert_int_equal(xml_parse(a, (struct str){b.p, b.n}, &root, &err), SPOT_INVALID);
+	assert_int_equal(xml_parse(a, (struct str){ b.p, b.n }, &root, &err), SPOT_INVALID);
 	assert_non_null(strstr(err.text, "more than 2,000,000 elements"));
 	arena_free(a);
 }

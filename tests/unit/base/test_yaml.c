@@ -16,7 +16,7 @@ struct docs {
 
 static enum spot_rc parse(struct docs *d, const char *text)
 {
-	*d = (struct docs){.a = arena_new(0)};
+	*d = (struct docs){ .a = arena_new(0) };
 	return yaml_parse(d->a, str_from(text), &d->items, &d->n, &d->err);
 }
 
@@ -25,12 +25,14 @@ static void entries_know_their_place_and_their_style(void **state)
 	struct docs d;
 
 	(void)state;
-	assert_int_equal(parse(&d, "name: train\n"
-				   "gpu:\n"
-				   "  count: \"2\"\n"
-				   "steps: [one, 'two']\n"
-				   "none: ~\n"
-				   "text: |\n  a\n  b\n"), SPOT_OK);
+	assert_int_equal(parse(&d,
+			     "name: train\n"
+			     "gpu:\n"
+			     "  count: \"2\"\n"
+			     "steps: [one, 'two']\n"
+			     "none: ~\n"
+			     "text: |\n  a\n  b\n"),
+	    SPOT_OK);
 	assert_int_equal(d.n, 1);
 	const struct yaml *root = d.items[0];
 	assert_int_equal(root->kind, YAML_MAP);
@@ -60,9 +62,11 @@ static void entries_know_their_place_and_their_style(void **state)
 
 static void scalars_know_their_bytes(void **state)
 {
-	static const char text[] = "\xc3\xa9\xe2\x82\xac: \"\xc3\xbc\\n\"\r\nb: |\n  x\xc3\xa9\n\n  y\nc: [un, 'd''e']\nf: >-\n  g";
-	static const char *const keys[] = {"\xc3\xa9\xe2\x82\xac", "b", "c", "f"}, *const bytes[] = {"\"\xc3\xbc\\n\"",
-		"|\n  x\xc3\xa9\n\n  y\n", NULL, ">-\n  g"};
+	static const char text[] = "\xc3\xa9\xe2\x82\xac: \"\xc3\xbc\\n\"\r\nb: |\n  x\xc3\xa9\n\n "
+				   " y\nc: [un, 'd''e']\nf: >-\n  g";
+	static const char *const keys[] = { "\xc3\xa9\xe2\x82\xac", "b", "c", "f" },
+				 *const bytes[] = { "\"\xc3\xbc\\n\"", "|\n  x\xc3\xa9\n\n  y\n",
+					 NULL, ">-\n  g" };
 	struct docs d;
 
 	(void)state;
@@ -120,30 +124,31 @@ static void what_could_surprise_is_refused_with_line_and_column(void **state)
 	static const struct {
 		const char *text, *words;
 	} cases[] = {
-		{"a: 1\nb: 2\na: 3\n", "line 3, column 1: key 'a' is already given on line 1"},
-		{"a: &x 1\n", "line 1, column 4: anchors are not supported"},
-		{"- &x [1]\n", "anchors are not supported"},
-		{"- &x {a: 1}\n", "anchors are not supported"},
-		{"a: 1\nb: *a\n", "line 2, column 4: aliases are not supported"},
-		{"? *a\n: 1\n", "aliases are not supported"},
-		{"a: !!python/object 1\n", "line 1, column 4: tags are not supported"},
-		{"- !x [1]\n", "tags are not supported"},
-		{"- !x {a: 1}\n", "tags are not supported"},
-		{"? [1, 2]\n: x\n", "line 1, column 3: keys must be plain text"},
-		{"a: \"x\\0y\"\n", "line 1, column 4: NUL bytes"},
-		{"a: [1, 2\n", "line 2"},
-		{"a:\n\t- 1\n", "line 2, column 1"},
-		{"a: b: c\n", "line 1, column 5"},
-		{"a: \xff\n", "byte 3"},
-		{"a: \x01\n", "control characters"},
+		{ "a: 1\nb: 2\na: 3\n", "line 3, column 1: key 'a' is already given on line 1" },
+		{ "a: &x 1\n", "line 1, column 4: anchors are not supported" },
+		{ "- &x [1]\n", "anchors are not supported" },
+		{ "- &x {a: 1}\n", "anchors are not supported" },
+		{ "a: 1\nb: *a\n", "line 2, column 4: aliases are not supported" },
+		{ "? *a\n: 1\n", "aliases are not supported" },
+		{ "a: !!python/object 1\n", "line 1, column 4: tags are not supported" },
+		{ "- !x [1]\n", "tags are not supported" },
+		{ "- !x {a: 1}\n", "tags are not supported" },
+		{ "? [1, 2]\n: x\n", "line 1, column 3: keys must be plain text" },
+		{ "a: \"x\\0y\"\n", "line 1, column 4: NUL bytes" },
+		{ "a: [1, 2\n", "line 2" },
+		{ "a:\n\t- 1\n", "line 2, column 1" },
+		{ "a: b: c\n", "line 1, column 5" },
+		{ "a: \xff\n", "byte 3" },
+		{ "a: \x01\n", "control characters" },
 	};
 	struct docs d;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		assert_int_equal(parse(&d, cases[i].text), SPOT_INVALID);
-		if (strstr(d.err.text, cases[i].words) == NULL)
+		if (strstr(d.err.text, cases[i].words) == NULL) {
 			fail_msg("'%s' gave '%s'", cases[i].text, d.err.text);
+		}
 		assert_null(d.items);
 		arena_free(d.a);
 	}
@@ -168,28 +173,33 @@ static void depth_size_and_number_of_values_are_capped(void **state)
 	sbuf_init(&b, 0);
 	for (int depth = 31; depth <= 32; depth++) {
 		sbuf_reset(&b);
-		for (int i = 0; i < depth; i++)
+		for (int i = 0; i < depth; i++) {
 			sbuf_putc(&b, '[');
+		}
 		sbuf_putc(&b, 'x');
-		for (int i = 0; i < depth; i++)
+		for (int i = 0; i < depth; i++) {
 			sbuf_putc(&b, ']');
+		}
 		assert_int_equal(parse(&d, b.p), depth == 31 ? SPOT_OK : SPOT_INVALID);
 		arena_free(d.a);
 	}
 	sbuf_reset(&b);
-	for (int i = 0; i < 20001; i++)
+	for (int i = 0; i < 20001; i++) {
 		sbuf_puts(&b, "- x\n");
+	}
 	assert_int_equal(parse(&d, b.p), SPOT_INVALID);
 	assert_non_null(strstr(d.err.text, "more than 20,000 values"));
 	arena_free(d.a);
 	sbuf_reset(&b);
-	while (b.n <= (size_t)1 << 20)
+	while (b.n <= (size_t)1 << 20) {
 		sbuf_puts(&b, "# comment\n");
+	}
 	assert_int_equal(parse(&d, b.p), SPOT_TOO_LARGE);
 	arena_free(d.a);
 	sbuf_reset(&b);
-	for (int i = 0; i < 100000; i++)
+	for (int i = 0; i < 100000; i++) {
 		sbuf_putc(&b, '[');
+	}
 	assert_int_equal(parse(&d, b.p), SPOT_INVALID);
 	arena_free(d.a);
 }
@@ -202,7 +212,8 @@ static void a_failure_names_place_and_key(void **state)
 	(void)state;
 	assert_int_equal(parse(&d, "a:\n  gpus: x\n"), SPOT_OK);
 	const struct yaml *y = yaml_get(yaml_get(d.items[0], "a"), "gpus");
-	assert_int_equal(yaml_fail(y, &err, "expected a number, found '%s'", y->text), SPOT_INVALID);
+	assert_int_equal(yaml_fail(y, &err, "expected a number, found '%s'", y->text),
+	    SPOT_INVALID);
 	assert_string_equal(err.text, "line 2, column 9: gpus: expected a number, found 'x'");
 	yaml_fail(NULL, &err, "nothing there");
 	assert_string_equal(err.text, "nothing there");

@@ -1,4 +1,5 @@
-/* The fleet simulation keeps its own books right, whoever decides: what its report says rests on that. */
+/* The fleet simulation keeps its own books right, whoever decides: what its report says rests on
+ * that. */
 #include "unit.h"
 
 #include "brains.h"
@@ -11,8 +12,10 @@
 #define HORIZON_US (20 * 24 * SPOT_US_PER_HOUR)
 
 static const struct ours_conf ours_whole;
-static const struct base_conf on_demand = {.kind = BASE_ON_DEMAND}, eager = {.kind = BASE_EAGER},
-    eager_any = {.kind = BASE_EAGER, .or_on_demand = true}, failover = {.kind = BASE_FAILOVER};
+static const struct base_conf on_demand = { .kind = BASE_ON_DEMAND },
+			      eager = { .kind = BASE_EAGER },
+			      eager_any = { .kind = BASE_EAGER, .or_on_demand = true },
+			      failover = { .kind = BASE_FAILOVER };
 
 enum { OURS, EAGER, EAGER_ANY, FAILOVER, ON_DEMAND, BRAINS };
 
@@ -25,7 +28,8 @@ static void brains_make(struct fs_brain b[BRAINS])
 	base_brain("on demand", &on_demand, &b[ON_DEMAND]);
 }
 
-static void pool_make(struct arena *a, struct rng *r, struct fs_pool *p, const char *region, int64_t price)
+static void pool_make(struct arena *a, struct rng *r, struct fs_pool *p, const char *region,
+    int64_t price)
 {
 	int32_t *room = arena_array(a, SAMPLES, sizeof(*room)), now = 3;
 	struct fs_price *prices = arena_array(a, 50, sizeof(*prices));
@@ -35,12 +39,27 @@ static void pool_make(struct arena *a, struct rng *r, struct fs_pool *p, const c
 		room[i] = now;
 	}
 	for (int64_t i = 0; i < 50; i++) {
-		prices[i] = (struct fs_price){i * 7 * SPOT_US_PER_HOUR + 13, price + (int64_t)rng_below(r, 300000)};
+		prices[i] = (struct fs_price){ i * 7 * SPOT_US_PER_HOUR + 13,
+			price + (int64_t)rng_below(r, 300000) };
 	}
-	*p = (struct fs_pool){.provider = "aws", .region = region, .zone = region, .type = "p3.2xlarge", .gpu = "V100-16GB",
-		.gpu_milli = 1000, .vcpus = 8, .mem_mib = 65536, .market = SPOT_MARKET_SPOT, .advisor_lo = 0.2, .advisor_hi = 1,
-		.notice_us = 120 * SPOT_US_PER_S, .room = room, .room_n = SAMPLES, .room_scale = 1, .gap_us = 600 * SPOT_US_PER_S,
-		.prices = prices, .prices_n = 50};
+	*p = (struct fs_pool){ .provider = "aws",
+		.region = region,
+		.zone = region,
+		.type = "p3.2xlarge",
+		.gpu = "V100-16GB",
+		.gpu_milli = 1000,
+		.vcpus = 8,
+		.mem_mib = 65536,
+		.market = SPOT_MARKET_SPOT,
+		.advisor_lo = 0.2,
+		.advisor_hi = 1,
+		.notice_us = 120 * SPOT_US_PER_S,
+		.room = room,
+		.room_n = SAMPLES,
+		.room_scale = 1,
+		.gap_us = 600 * SPOT_US_PER_S,
+		.prices = prices,
+		.prices_n = 50 };
 }
 
 static void jobs_make(struct arena *a, struct rng *r, struct fs_world *w)
@@ -50,26 +69,35 @@ static void jobs_make(struct arena *a, struct rng *r, struct fs_world *w)
 	for (size_t i = 0; i < JOBS; i++) {
 		struct fs_job *j = &w->jobs[i];
 
-		*j = (struct fs_job){.submit_us = (int64_t)i * 1500 * SPOT_US_PER_S + 7, .gpu = "V100", .gpus = 1,
-			.work_us = (int64_t)(600 + rng_below(r, 20000)) * SPOT_US_PER_S, .checkpoint_bytes = 3000000000,
-			.save_us = 11 * SPOT_US_PER_S, .store_provider = "aws", .store_region = "us-east-1"};
+		*j = (struct fs_job){ .submit_us = (int64_t)i * 1500 * SPOT_US_PER_S + 7,
+			.gpu = "V100",
+			.gpus = 1,
+			.work_us = (int64_t)(600 + rng_below(r, 20000)) * SPOT_US_PER_S,
+			.checkpoint_bytes = 3000000000,
+			.save_us = 11 * SPOT_US_PER_S,
+			.store_provider = "aws",
+			.store_region = "us-east-1" };
 		j->deadline_us = i % 2 == 0 ? j->submit_us + 2 * j->work_us + SPOT_US_PER_HOUR : 0;
 	}
 }
 
 static void world_make(struct arena *a, uint64_t seed, struct fs_world *w)
 {
-	static const char *const regions[] = {"us-east-1", "us-east-2", "us-west-2"};
+	static const char *const regions[] = { "us-east-1", "us-east-2", "us-west-2" };
 	struct fs_price *od = arena_alloc(a, sizeof(*od));
 	struct rng r;
 
 	rng_seeded_init(&r, seed);
-	*w = (struct fs_world){.epoch_us = INT64_C(1760000000000000), .pools_n = 4, .boot_us = 180 * SPOT_US_PER_S,
-		.restore_us = 60 * SPOT_US_PER_S, .notice_heard = 0.9, .seed = seed};
+	*w = (struct fs_world){ .epoch_us = INT64_C(1760000000000000),
+		.pools_n = 4,
+		.boot_us = 180 * SPOT_US_PER_S,
+		.restore_us = 60 * SPOT_US_PER_S,
+		.notice_heard = 0.9,
+		.seed = seed };
 	for (size_t i = 0; i < 3; i++) {
 		pool_make(a, &r, &w->pools[i], regions[i], 700000 + 200000 * (int64_t)i);
 	}
-	*od = (struct fs_price){0, 3060000};
+	*od = (struct fs_price){ 0, 3060000 };
 	w->pools[3] = w->pools[0];
 	w->pools[3].market = SPOT_MARKET_ON_DEMAND;
 	w->pools[3].room = NULL;
@@ -80,7 +108,8 @@ static void world_make(struct arena *a, uint64_t seed, struct fs_world *w)
 }
 
 /* Calls f for every policy in worlds of several seeds. */
-static void every_run(void (*f)(const struct fs_world *, const struct fs_brain *, const struct fs_sim *, struct arena *))
+static void every_run(void (
+    *f)(const struct fs_world *, const struct fs_brain *, const struct fs_sim *, struct arena *))
 {
 	struct fs_brain b[BRAINS];
 
@@ -98,9 +127,10 @@ static void every_run(void (*f)(const struct fs_world *, const struct fs_brain *
 	}
 }
 
-/* ---- what must hold ------------------------------------------------------------------------------- */
+/* ---- what must hold -------------------------------------------------------------------------- */
 
-static void check_dollars(const struct fs_world *w, const struct fs_brain *b, const struct fs_sim *s, struct arena *a)
+static void check_dollars(const struct fs_world *w, const struct fs_brain *b,
+    const struct fs_sim *s, struct arena *a)
 {
 	double sum = 0;
 	struct fs_result r;
@@ -119,7 +149,8 @@ static void check_dollars(const struct fs_world *w, const struct fs_brain *b, co
 			while (k > 0 && p->prices[k].at_us > MAX(minute, n->launched_us)) {
 				k--;
 			}
-			sum += (double)p->prices[k].micros * (double)MIN(SPOT_US_PER_S, n->ended_us - t) / 3.6e9;
+			sum += (double)p->prices[k].micros *
+			    (double)MIN(SPOT_US_PER_S, n->ended_us - t) / 3.6e9;
 		}
 	}
 	assert_true(r.node_micros > 0);
@@ -133,10 +164,12 @@ static void dollars_are_the_sum_of_node_intervals_times_prices(void **state)
 	every_run(check_dollars);
 }
 
-static void check_work(const struct fs_world *w, const struct fs_brain *b, const struct fs_sim *s, struct arena *a)
+static void check_work(const struct fs_world *w, const struct fs_brain *b, const struct fs_sim *s,
+    struct arena *a)
 {
 	(void)b;
-	int64_t *kept = arena_array(a, w->jobs_n, sizeof(*kept)), *lost = arena_array(a, w->jobs_n, sizeof(*lost));
+	int64_t *kept = arena_array(a, w->jobs_n, sizeof(*kept)),
+		*lost = arena_array(a, w->jobs_n, sizeof(*lost));
 
 	for (size_t i = 0; i < s->pieces_n; i++) {
 		const struct fs_piece *p = &s->pieces[i];
@@ -150,7 +183,8 @@ static void check_work(const struct fs_world *w, const struct fs_brain *b, const
 		assert_int_equal(s->tasks[i].state, FS_DONE);
 		assert_int_equal(kept[i], w->jobs[i].work_us);
 		assert_int_equal(lost[i], s->tasks[i].lost_us);
-		assert_true(s->tasks[i].finish_us >= w->jobs[i].submit_us + w->boot_us + w->restore_us + w->jobs[i].work_us);
+		assert_true(s->tasks[i].finish_us >=
+		    w->jobs[i].submit_us + w->boot_us + w->restore_us + w->jobs[i].work_us);
 	}
 }
 
@@ -160,7 +194,8 @@ static void work_done_is_work_asked_for_and_no_more(void **state)
 	every_run(check_work);
 }
 
-static void check_places(const struct fs_world *w, const struct fs_brain *b, const struct fs_sim *s, struct arena *a)
+static void check_places(const struct fs_world *w, const struct fs_brain *b, const struct fs_sim *s,
+    struct arena *a)
 {
 	int64_t *free_at = arena_array(a, w->jobs_n, sizeof(*free_at));
 
@@ -171,14 +206,16 @@ static void check_places(const struct fs_world *w, const struct fs_brain *b, con
 
 		assert_int_equal(n->task, p->task);
 		assert_true(p->to_us <= n->ended_us);
-		assert_true(p->from_us == p->to_us || p->from_us >= MAX(n->ready_us, free_at[p->task]) + w->restore_us);
+		assert_true(p->from_us == p->to_us ||
+		    p->from_us >= MAX(n->ready_us, free_at[p->task]) + w->restore_us);
 		free_at[p->task] = n->ended_us;
 	}
 	for (size_t i = 0; i < s->nodes_n; i++) {
 		size_t beside = 0;
 
 		for (size_t k = 0; k < i; k++) {
-			beside += s->nodes[k].task == s->nodes[i].task && s->nodes[k].ended_us > s->nodes[i].launched_us;
+			beside += s->nodes[k].task == s->nodes[i].task &&
+			    s->nodes[k].ended_us > s->nodes[i].launched_us;
 		}
 		/* Only a replacement is launched before the old node is left, and only by us. */
 		assert_true(beside <= (b->interval != NULL ? 1 : 0));
@@ -191,7 +228,8 @@ static void no_job_runs_in_two_places_at_once(void **state)
 	every_run(check_places);
 }
 
-static void check_room(const struct fs_world *w, const struct fs_brain *b, const struct fs_sim *s, struct arena *a)
+static void check_room(const struct fs_world *w, const struct fs_brain *b, const struct fs_sim *s,
+    struct arena *a)
 {
 	(void)a;
 	(void)b;
@@ -203,7 +241,8 @@ static void check_room(const struct fs_world *w, const struct fs_brain *b, const
 				const struct fs_node *n = &s->nodes[i];
 
 				/* Its room is given back when a node's last save begins. */
-				live += n->pool == (int32_t)p && n->launched_us <= t && n->ended_us > t + 11 * SPOT_US_PER_S;
+				live += n->pool == (int32_t)p && n->launched_us <= t &&
+				    n->ended_us > t + 11 * SPOT_US_PER_S;
 			}
 			assert_true(live <= fs_room(&w->pools[p], t));
 		}
@@ -238,8 +277,9 @@ static void the_same_seed_gives_the_same_run(void **state)
 		for (size_t k = 0; k < one.nodes_n; k++) {
 			const struct fs_node *x = &one.nodes[k], *y = &two.nodes[k];
 
-			assert_true(x->task == y->task && x->pool == y->pool && x->launched_us == y->launched_us &&
-			    x->ready_us == y->ready_us && x->ended_us == y->ended_us && x->reclaimed == y->reclaimed);
+			assert_true(x->task == y->task && x->pool == y->pool &&
+			    x->launched_us == y->launched_us && x->ready_us == y->ready_us &&
+			    x->ended_us == y->ended_us && x->reclaimed == y->reclaimed);
 		}
 	}
 }
@@ -247,7 +287,7 @@ static void the_same_seed_gives_the_same_run(void **state)
 static void what_comes_after_changes_nothing_before(void **state)
 {
 	struct fs_brain b[BRAINS];
-	size_t turn = 60;             /* sample from which the future is another */
+	size_t turn = 60; /* sample from which the future is another */
 
 	(void)state;
 	brains_make(b);
@@ -263,16 +303,19 @@ static void what_comes_after_changes_nothing_before(void **state)
 			int32_t *room = arena_array(a, SAMPLES, sizeof(*room));
 
 			for (size_t k = 0; k < SAMPLES; k++) {
-				room[k] = k < turn ? other.pools[p].room[k] : 4 - other.pools[p].room[k];
+				room[k] =
+				    k < turn ? other.pools[p].room[k] : 4 - other.pools[p].room[k];
 			}
 			other.pools[p].room = room;
 		}
 		fs_run(a, &w, &b[i], HORIZON_US, &one);
 		fs_run(a, &other, &b[i], HORIZON_US, &two);
-		while (before < one.nodes_n && one.nodes[before].launched_us < (int64_t)turn * 600 * SPOT_US_PER_S) {
+		while (before < one.nodes_n &&
+		    one.nodes[before].launched_us < (int64_t)turn * 600 * SPOT_US_PER_S) {
 			assert_true(before < two.nodes_n);
 			assert_int_equal(one.nodes[before].pool, two.nodes[before].pool);
-			assert_int_equal(one.nodes[before].launched_us, two.nodes[before].launched_us);
+			assert_int_equal(one.nodes[before].launched_us,
+			    two.nodes[before].launched_us);
 			before++;
 		}
 		assert_true(before > 10);

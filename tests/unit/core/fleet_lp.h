@@ -1,4 +1,5 @@
-/* The least that a fleet without risk could cost if nodes could be divided: a linear programme of its own. */
+/* The least that a fleet without risk could cost if nodes could be divided: a linear programme of
+ * its own. */
 #ifndef FLEET_LP_H
 #define FLEET_LP_H
 
@@ -6,7 +7,11 @@
 
 #define ROWS_MAX 200
 
-struct lp { size_t rows, cols; double t[ROWS_MAX + 1][POOLS_MAX + ROWS_MAX + 1]; size_t basis[ROWS_MAX]; };
+struct lp {
+	size_t rows, cols;
+	double t[ROWS_MAX + 1][POOLS_MAX + ROWS_MAX + 1];
+	size_t basis[ROWS_MAX];
+};
 
 static void lp_row(struct lp *l, const double *coefficients, double most)
 {
@@ -36,8 +41,8 @@ static void lp_pivot(struct lp *l, size_t row, size_t col)
 	l->basis[row] = col;
 }
 
-/* Dual simplex (C. E. Lemke, 1954): costs are not negative, so that nothing bought is where it starts; row ROWS_MAX is
- * the cost. The least cost, or -1 when there is no solution. */
+/* Dual simplex (C. E. Lemke, 1954): costs are not negative, so that nothing bought is where it
+ * starts; row ROWS_MAX is the cost. The least cost, or -1 when there is no solution. */
 static double lp_solve(struct lp *l)
 {
 	for (int step = 0; step < 5000; step++) {
@@ -69,20 +74,23 @@ static double lp_solve(struct lp *l)
 
 static void lp_limits(struct lp *l, const struct made *x)
 {
-	const int32_t caps[] = {x->f.per_provider_max, x->f.per_region_max, x->f.per_zone_max, x->f.per_pool_max,
-		x->f.per_gpu_max, 1};
+	const int32_t caps[] = { x->f.per_provider_max, x->f.per_region_max, x->f.per_zone_max,
+		x->f.per_pool_max, x->f.per_gpu_max, 1 };
 
 	for (size_t k = 0; k < x->n; k++) {
 		for (int level = 0; level < 6; level++) {
-			double in[POOLS_MAX] = {0};
+			double in[POOLS_MAX] = { 0 };
 			bool first = true;
 
 			for (size_t i = 0; i < x->n; i++) {
 				const struct offer *o = &x->o[k], *p = &x->o[i];
-				bool region = same(p->provider, o->provider) && same(p->region, o->region);
-				const bool with[] = {same(p->provider, o->provider), region, region && same(p->zone, o->zone), i == k,
+				bool region =
+				    same(p->provider, o->provider) && same(p->region, o->region);
+				const bool with[] = { same(p->provider, o->provider), region,
+					region && same(p->zone, o->zone), i == k,
 					same(p->gpu_name, o->gpu_name),
-					region && p->market == o->market && same(p->quota_class, o->quota_class)};
+					region && p->market == o->market &&
+					    same(p->quota_class, o->quota_class) };
 
 				in[i] = with[level] ? level == 5 ? 4 : 1 : 0;
 				first = first && (!with[level] || i >= k);
@@ -92,7 +100,8 @@ static void lp_limits(struct lp *l, const struct made *x)
 			}
 			if (first && level == 5 && x->o[k].has_quota) {
 				/* Whole machines of four each, as the bound has it too. */
-				lp_row(l, in, (double)((x->o[k].quota_limit - x->o[k].quota_used) / 4 * 4));
+				lp_row(l, in,
+				    (double)((x->o[k].quota_limit - x->o[k].quota_used) / 4 * 4));
 			}
 		}
 	}
@@ -101,7 +110,7 @@ static void lp_limits(struct lp *l, const struct made *x)
 static double lp_bound(struct arena *a, const struct made *x, const struct fleet_plan *p)
 {
 	struct lp *l = arena_alloc(a, sizeof(*l));
-	double cover[POOLS_MAX] = {0}, floor[POOLS_MAX] = {0}, ref = reference_weight(x);
+	double cover[POOLS_MAX] = { 0 }, floor[POOLS_MAX] = { 0 }, ref = reference_weight(x);
 
 	l->cols = x->n;
 	for (size_t k = 0; k < x->n; k++) {
@@ -109,7 +118,9 @@ static double lp_bound(struct arena *a, const struct made *x, const struct fleet
 
 		cover[k] = -w;
 		floor[k] = x->o[k].market == SPOT_MARKET_SPOT ? 0 : x->f.floor_pm > 0 ? -w : -1;
-		l->t[ROWS_MAX][k] = x->o[k].market == SPOT_MARKET_RESERVED ? 0 : (double)x->s[k].total_micros / 1e6 * w / ref;
+		l->t[ROWS_MAX][k] = x->o[k].market == SPOT_MARKET_RESERVED
+		    ? 0
+		    : (double)x->s[k].total_micros / 1e6 * w / ref;
 	}
 	lp_row(l, cover, -(p->want - p->missing) * 1000);
 	lp_row(l, floor, -MIN(p->floor_want, p->floor_have));

@@ -1,6 +1,7 @@
 /*
- * Random jobs and offers with the score that core/rank gives them, one JSON object per line: what test_score.py works out
- * again on its own. Everything that the score is made of is printed with all digits.
+ * Random jobs and offers with the score that core/rank gives them, one JSON object per line: what
+ * test_score.py works out again on its own. Everything that the score is made of is printed with
+ * all digits.
  *
  *   score_cases N SEED
  */
@@ -11,10 +12,11 @@
 #include "base/str.h"
 #include "core/rank.h"
 
-static struct gpu_ask asked[] = {{.gpu = "A100-80GB", .milli = 1000}, {.gpu = "H100", .milli = 8000}};
-static const char *const gpus[] = {"A100-80GB", "H100-80GB-SXM", "V100-16GB", "A100-40GB"};
-static const char *const places[][2] = {{"aws", "us-east-1"}, {"aws", "eu-west-1"}, {"gcp", "us-central1"}, {"azure", "eastus"},
-	{"lambda", "us-south-2"}};
+static struct gpu_ask asked[] = { { .gpu = "A100-80GB", .milli = 1000 },
+	{ .gpu = "H100", .milli = 8000 } };
+static const char *const gpus[] = { "A100-80GB", "H100-80GB-SXM", "V100-16GB", "A100-40GB" };
+static const char *const places[][2] = { { "aws", "us-east-1" }, { "aws", "eu-west-1" },
+	{ "gcp", "us-central1" }, { "azure", "eastus" }, { "lambda", "us-south-2" } };
 
 struct one {
 	struct job_spec spec;
@@ -39,8 +41,9 @@ static void job_make(struct one *x, struct rng *r)
 {
 	size_t at = rng_below(r, ARRAY_LEN(places)), store = rng_below(r, ARRAY_LEN(places));
 
-	x->ask = (struct resource_ask){.use_spot = -1, .gpus = &asked[rng_below(r, 2)], .gpus_n = 1};
-	x->spec = (struct job_spec){.asks = &x->ask, .asks_n = 1, .interruptible = true};
+	x->ask =
+	    (struct resource_ask){ .use_spot = -1, .gpus = &asked[rng_below(r, 2)], .gpus_n = 1 };
+	x->spec = (struct job_spec){ .asks = &x->ask, .asks_n = 1, .interruptible = true };
 	if (rng_below(r, 4) > 0) {
 		x->spec.checkpoint.path = "ckpt";
 		x->spec.checkpoint.interval_s = rng_below(r, 3) == 0 ? 600 : 0;
@@ -53,12 +56,19 @@ static void job_make(struct one *x, struct rng *r)
 		x->spec.data_region = coin(r) ? "us-east-1" : NULL;
 		x->spec.data_bytes = (int64_t)rng_below(r, 2000) * 1000000000;
 	}
-	x->job = (struct rank_job){.spec = &x->spec, .work_left_s = coin(r) ? (int64_t)rng_below(r, 300000) + 60 : 0,
-		.save_us = coin(r) ? (int64_t)rng_below(r, 300) * 1000000 : 0, .restart_us = coin(r) ? (int64_t)rng_below(r, 900000000) : 0,
-		.spot_allowed = true, .on_demand_allowed = true, .rates = x->rates, .rates_n = rng_below(r, 4)};
+	x->job = (struct rank_job){ .spec = &x->spec,
+		.work_left_s = coin(r) ? (int64_t)rng_below(r, 300000) + 60 : 0,
+		.save_us = coin(r) ? (int64_t)rng_below(r, 300) * 1000000 : 0,
+		.restart_us = coin(r) ? (int64_t)rng_below(r, 900000000) : 0,
+		.spot_allowed = true,
+		.on_demand_allowed = true,
+		.rates = x->rates,
+		.rates_n = rng_below(r, 4) };
 	for (size_t i = 0; i < x->job.rates_n; i++) {
-		x->rates[i] = (struct gpu_rate){.gpu = gpus[rng_below(r, ARRAY_LEN(gpus))], .gpu_milli = 1000 << rng_below(r, 4),
-			.steps = unit(r, 10, 100000), .hours = unit(r, 0.01, 20)};
+		x->rates[i] = (struct gpu_rate){ .gpu = gpus[rng_below(r, ARRAY_LEN(gpus))],
+			.gpu_milli = 1000 << rng_below(r, 4),
+			.steps = unit(r, 10, 100000),
+			.hours = unit(r, 0.01, 20) };
 	}
 	x->job.runs_there = rng_below(r, 4) == 0;
 	if (rng_below(r, 3) == 0) {
@@ -79,11 +89,27 @@ static void offer_make(struct one *x, struct rng *r)
 	size_t at = rng_below(r, ARRAY_LEN(places));
 	size_t gpu = x->ask.gpus == &asked[0] ? 0 : 1;
 
-	x->offer = (struct offer){.pool_id = 7, .provider = places[at][0], .region = places[at][1], .zone = "z", .zone_name = "",
-		.instance_type = "t", .market = rng_below(r, 4) == 0 ? SPOT_MARKET_ON_DEMAND : SPOT_MARKET_SPOT, .gpu_name = gpus[gpu],
-		.gpu_milli = x->ask.gpus->milli, .price_micros = (int64_t)rng_below(r, 40000000) + 10000,
-		.price_state = coin(r) ? PRICE_FRESH : coin(r) ? PRICE_STALE : PRICE_FROZEN, .advisor_lo = -1, .placement_score = -1,
-		.capacity = -1, .arch = "", .quota_class = "", .has_hazard = true, .hazard_source = "case", .launch_source = "case"};
+	x->offer = (struct offer){ .pool_id = 7,
+		.provider = places[at][0],
+		.region = places[at][1],
+		.zone = "z",
+		.zone_name = "",
+		.instance_type = "t",
+		.market = rng_below(r, 4) == 0 ? SPOT_MARKET_ON_DEMAND : SPOT_MARKET_SPOT,
+		.gpu_name = gpus[gpu],
+		.gpu_milli = x->ask.gpus->milli,
+		.price_micros = (int64_t)rng_below(r, 40000000) + 10000,
+		.price_state = coin(r) ? PRICE_FRESH
+		    : coin(r)          ? PRICE_STALE
+				       : PRICE_FROZEN,
+		.advisor_lo = -1,
+		.placement_score = -1,
+		.capacity = -1,
+		.arch = "",
+		.quota_class = "",
+		.has_hazard = true,
+		.hazard_source = "case",
+		.launch_source = "case" };
 	x->offer.hazard = unit(r, 0, 1) * unit(r, 0, 1) * 0.8;
 	x->offer.hazard_lo = x->offer.hazard * unit(r, 0.1, 1);
 	x->offer.hazard_hi = x->offer.hazard * unit(r, 1, 3);
@@ -110,18 +136,28 @@ static json_t *job_json(const struct one *x)
 	json_t *rates = json_array();
 
 	for (size_t i = 0; i < x->job.rates_n; i++) {
-		json_array_append_new(rates, json_pack("{s:s, s:i, s:f, s:f}", "gpu", x->rates[i].gpu, "milli", x->rates[i].gpu_milli,
-		    "steps", x->rates[i].steps, "hours", x->rates[i].hours));
+		json_array_append_new(rates,
+		    json_pack("{s:s, s:i, s:f, s:f}", "gpu", x->rates[i].gpu, "milli",
+			x->rates[i].gpu_milli, "steps", x->rates[i].steps, "hours",
+			x->rates[i].hours));
 	}
-	return json_pack("{s:s, s:i, s:o, s:b, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:I}", "ref", x->ask.gpus->gpu,
-	    "ref_milli", x->ask.gpus->milli, "rates", rates, "checkpoints", c->path != NULL, "interval_s", (json_int_t)c->interval_s,
-	    "interval_off", c->interval_off, "size_bytes", (json_int_t)c->size_bytes, "data_bytes", (json_int_t)x->spec.data_bytes,
-	    "work_left_s", (json_int_t)x->job.work_left_s, "save_us", (json_int_t)x->job.save_us, "restart_us",
-	    (json_int_t)x->job.restart_us, "data_provider", text(x->spec.data_provider), "data_region", text(x->spec.data_region),
-	    "at", x->job.at_provider != NULL ? json_pack("[s, s]", x->job.at_provider, x->job.at_region) : json_null(), "store",
-	    x->job.store_provider != NULL ? json_pack("[s, s]", x->job.store_provider, x->job.store_region) : json_null(), "table",
-	    json_real(gpu_speed_table(&x->spec, x->offer.gpu_name)), "runs_there", x->job.runs_there, "deadline_us",
-	    (json_int_t)x->job.deadline_us);
+	return json_pack("{s:s, s:i, s:o, s:b, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, "
+			 "s:o, s:o, s:b, s:I}",
+	    "ref", x->ask.gpus->gpu, "ref_milli", x->ask.gpus->milli, "rates", rates, "checkpoints",
+	    c->path != NULL, "interval_s", (json_int_t)c->interval_s, "interval_off",
+	    c->interval_off, "size_bytes", (json_int_t)c->size_bytes, "data_bytes",
+	    (json_int_t)x->spec.data_bytes, "work_left_s", (json_int_t)x->job.work_left_s,
+	    "save_us", (json_int_t)x->job.save_us, "restart_us", (json_int_t)x->job.restart_us,
+	    "data_provider", text(x->spec.data_provider), "data_region", text(x->spec.data_region),
+	    "at",
+	    x->job.at_provider != NULL ? json_pack("[s, s]", x->job.at_provider, x->job.at_region)
+				       : json_null(),
+	    "store",
+	    x->job.store_provider != NULL
+		? json_pack("[s, s]", x->job.store_provider, x->job.store_region)
+		: json_null(),
+	    "table", json_real(gpu_speed_table(&x->spec, x->offer.gpu_name)), "runs_there",
+	    x->job.runs_there, "deadline_us", (json_int_t)x->job.deadline_us);
 }
 
 static json_t *case_json(const struct one *x)
@@ -134,14 +170,19 @@ static json_t *case_json(const struct one *x)
 	for (size_t i = 0; i < ARRAY_LEN(gpus); i++) {
 		json_object_set_new(tables, gpus[i], json_real(gpu_speed_table(&x->spec, gpus[i])));
 	}
-	return json_pack("{s:o, s:o, s:{s:s, s:s, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f}, s:{s:f, s:I, s:I, s:I, s:I, "
-	    "s:I, s:I, s:I}}", "job", job_json(x), "table", tables, "offer", "provider", o->provider, "region", o->region, "market",
-	    spot_market_name(o->market), "gpu", o->gpu_name, "milli", o->gpu_milli, "price_micros", (json_int_t)o->price_micros,
-	    "state", price_state_name(o->price_state), "hazard", o->hazard, "hazard_lo", o->hazard_lo, "hazard_hi", o->hazard_hi,
-	    "odds", o->launch, "price_mean", o->price_mean, "price_var", o->price_var, "price_cover", o->price_cover, "policy",
-	    "notice_saves", p->notice_saves, "restart_s", (json_int_t)p->restart_s, "save_s", (json_int_t)p->save_s,
-	    "default_work_s", (json_int_t)p->default_work_s, "refused_s", (json_int_t)p->refused_s, "price_reversion_s",
-	    (json_int_t)p->price_reversion_s, "stale_pm", (json_int_t)p->price_stale_penalty_pm, "frozen_pm",
+	return json_pack("{s:o, s:o, s:{s:s, s:s, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:f, s:f, "
+			 "s:f, s:f, s:f}, s:{s:f, s:I, s:I, s:I, s:I, "
+			 "s:I, s:I, s:I}}",
+	    "job", job_json(x), "table", tables, "offer", "provider", o->provider, "region",
+	    o->region, "market", spot_market_name(o->market), "gpu", o->gpu_name, "milli",
+	    o->gpu_milli, "price_micros", (json_int_t)o->price_micros, "state",
+	    price_state_name(o->price_state), "hazard", o->hazard, "hazard_lo", o->hazard_lo,
+	    "hazard_hi", o->hazard_hi, "odds", o->launch, "price_mean", o->price_mean, "price_var",
+	    o->price_var, "price_cover", o->price_cover, "policy", "notice_saves", p->notice_saves,
+	    "restart_s", (json_int_t)p->restart_s, "save_s", (json_int_t)p->save_s,
+	    "default_work_s", (json_int_t)p->default_work_s, "refused_s", (json_int_t)p->refused_s,
+	    "price_reversion_s", (json_int_t)p->price_reversion_s, "stale_pm",
+	    (json_int_t)p->price_stale_penalty_pm, "frozen_pm",
 	    (json_int_t)p->price_frozen_penalty_pm);
 }
 
@@ -158,10 +199,15 @@ static json_t *rates_json(const struct one *x)
 	const char *fr = x->job.at_provider != NULL ? x->job.at_region : x->job.store_region;
 	bool home = x->spec.data_region == NULL && strcmp(o->provider, "aws") == 0;
 
-	return json_pack("{s:I, s:I, s:I}", "restore", (json_int_t)rate(fp, fr, o->provider, o->region), "upload",
-	    (json_int_t)(x->job.store_provider != NULL ? rate(o->provider, o->region, x->job.store_provider, x->job.store_region) : 0),
-	    "data", (json_int_t)(home ? rate("aws", o->region, "aws", "") : rate(x->spec.data_provider, x->spec.data_region,
-	    o->provider, o->region)));
+	return json_pack("{s:I, s:I, s:I}", "restore",
+	    (json_int_t)rate(fp, fr, o->provider, o->region), "upload",
+	    (json_int_t)(x->job.store_provider != NULL
+		    ? rate(o->provider, o->region, x->job.store_provider, x->job.store_region)
+		    : 0),
+	    "data",
+	    (json_int_t)(home
+		    ? rate("aws", o->region, "aws", "")
+		    : rate(x->spec.data_provider, x->spec.data_region, o->provider, o->region)));
 }
 
 int main(int argc, char **argv)
@@ -171,7 +217,8 @@ int main(int argc, char **argv)
 	int64_t n = 0, seed = 0;
 	struct rng r;
 
-	if (argc != 3 || !parse_i64(argv[1], 1, 1000000, &n) || !parse_i64(argv[2], 0, INT64_MAX, &seed)) {
+	if (argc != 3 || !parse_i64(argv[1], 1, 1000000, &n) ||
+	    !parse_i64(argv[2], 0, INT64_MAX, &seed)) {
 		fprintf(stderr, "usage: score_cases N SEED\n");
 		return 2;
 	}
@@ -191,9 +238,11 @@ int main(int argc, char **argv)
 
 			score_explain(&k.scores[0], &t);
 			json_object_set_new(doc, "terms", score_terms_json(&t));
-			json_object_set_new(doc, "total_micros", json_integer(k.scores[0].total_micros));
+			json_object_set_new(doc, "total_micros",
+			    json_integer(k.scores[0].total_micros));
 		} else {
-			json_object_set_new(doc, "refused", json_string(refusal_words(turn, &k, &k.refused[0])));
+			json_object_set_new(doc, "refused",
+			    json_string(refusal_words(turn, &k, &k.refused[0])));
 		}
 		json_dumpf(doc, stdout, JSON_COMPACT);
 		putchar('\n');

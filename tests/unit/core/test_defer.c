@@ -31,10 +31,11 @@ static int teardown(void **state)
 /* Dear by day (8 to 20 h), cheap by night. */
 static struct defer_in night_is_cheap(int32_t days)
 {
-	struct defer_in in = {.now_us = 240 * H + 10 * H, .run_us = 3 * H, .safe_us = 3 * H};
+	struct defer_in in = { .now_us = 240 * H + 10 * H, .run_us = 3 * H, .safe_us = 3 * H };
 
 	for (int h = 0; h < DEFER_HOURS; h++) {
-		in.hours[h] = (struct defer_hour){.price = h >= 8 && h < 20 ? 2.0 : 1.0, .days = days};
+		in.hours[h] =
+		    (struct defer_hour){ .price = h >= 8 && h < 20 ? 2.0 : 1.0, .days = days };
 	}
 	return in;
 }
@@ -57,8 +58,9 @@ static void a_job_with_room_waits_for_the_night(void **state)
 	out = decide(in);
 	assert_int_equal(out.start_us, 240 * H + 20 * H);
 	/* 14 days: believed by 14/19. */
-	assert_true(fabs(out.saving - (1 + 14.0 / 19 * (2 / 1.5 - 1) - (1 + 14.0 / 19 * (1 / 1.5 - 1))) /
-	    (1 + 14.0 / 19 * (2 / 1.5 - 1))) < 1e-9);
+	assert_true(fabs(out.saving -
+			(1 + 14.0 / 19 * (2 / 1.5 - 1) - (1 + 14.0 / 19 * (1 / 1.5 - 1))) /
+			    (1 + 14.0 / 19 * (2 / 1.5 - 1))) < 1e-9);
 	assert_non_null(strstr(out.why, "1970-01-11T20:00:00Z"));
 }
 
@@ -67,7 +69,8 @@ static void only_a_share_of_the_room_is_waited_away(void **state)
 	struct defer_in in = night_is_cheap(14);
 
 	(void)state;
-	/* The night begins in 10 h. Half of a room of 17 h reaches its edge only, of 20 h all of it. */
+	/* The night begins in 10 h. Half of a room of 17 h reaches its edge only, of 20 h all of
+	 * it. */
 	in.deadline_us = in.now_us + 20 * H;
 	assert_int_equal(decide(in).start_us, in.now_us + 8 * H);
 	in.deadline_us = in.now_us + 23 * H;
@@ -94,16 +97,23 @@ static void a_pattern_of_one_day_is_hardly_believed(void **state)
 static void without_any_record_it_begins_at_once(void **state)
 {
 	(void)state;
-	assert_int_equal(decide((struct defer_in){.now_us = 5 * H, .run_us = H, .deadline_us = 100 * H}).start_us, 5 * H);
+	assert_int_equal(decide((struct defer_in){ .now_us = 5 * H,
+				    .run_us = H,
+				    .deadline_us = 100 * H })
+			     .start_us,
+	    5 * H);
 }
 
 static void hours_that_refuse_launches_are_avoided_too(void **state)
 {
-	struct defer_in in = {.now_us = 10 * H, .run_us = H, .deadline_us = 60 * H};
+	struct defer_in in = { .now_us = 10 * H, .run_us = H, .deadline_us = 60 * H };
 
 	(void)state;
 	for (int h = 0; h < DEFER_HOURS; h++) {
-		in.hours[h] = (struct defer_hour){.price = 1, .days = 14, .launches = h < 12 ? 5 : 60, .refusals = h < 12 ? 60 : 0};
+		in.hours[h] = (struct defer_hour){ .price = 1,
+			.days = 14,
+			.launches = h < 12 ? 5 : 60,
+			.refusals = h < 12 ? 60 : 0 };
 	}
 	assert_true(decide(in).start_us >= 12 * H);
 	assert_true(decide(in).start_us % (24 * H) >= 12 * H);

@@ -1,4 +1,5 @@
-/* Every job file and fleet file that we ship as an example parses without a warning. Argument: their folder. */
+/* Every job file and fleet file that we ship as an example parses without a warning. Argument:
+ * their folder. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/sbuf.h"
@@ -21,8 +22,9 @@ static struct str read_whole(struct arena *a, const char *path)
 	FILE *f = fopen(path, "re");
 	size_t n;
 
-	if (f == NULL)
+	if (f == NULL) {
 		fail_msg("%s: cannot be opened", path);
+	}
 	n = fread(buf, 1, sizeof(buf), f);
 	fclose(f);
 	assert_in_range(n, 1, sizeof(buf) - 1);
@@ -43,10 +45,12 @@ static void check_job(struct arena *a, const char *path, struct str text)
 	size_t warnings_n = 0;
 	struct spot_err err = { 0 };
 
-	if (jobspec_parse(a, text, NOW, &s, &warnings, &warnings_n, &err) != SPOT_OK)
+	if (jobspec_parse(a, text, NOW, &s, &warnings, &warnings_n, &err) != SPOT_OK) {
 		fail_msg("%s: %s", path, err.text);
-	if (warnings_n > 0)
+	}
+	if (warnings_n > 0) {
 		fail_msg("%s: %s", path, warnings[0]);
+	}
 	assert_false(str_empty(s->name));
 	assert_false(str_empty(s->run));
 }
@@ -57,8 +61,9 @@ static void check_fleet(struct arena *a, const char *path, struct str text)
 	const char *name = NULL;
 	struct spot_err err = { 0 };
 
-	if (fleet_spec_parse(a, text, &spec, &name, &err) != SPOT_OK)
+	if (fleet_spec_parse(a, text, &spec, &name, &err) != SPOT_OK) {
 		fail_msg("%s: %s", path, err.text);
+	}
 	assert_false(str_empty(name));
 }
 
@@ -89,7 +94,8 @@ static void every_example_file_parses_without_a_warning(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(every_example_file_parses_without_a_warning) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(
+	    every_example_file_parses_without_a_warning) };
 
 	assert(argc == 2);
 	folder = argv[1];

@@ -1,4 +1,5 @@
-/* Fleets by hand: files, and plans small enough to be checked on paper. Random ones are in test_fleet_plan.c. */
+/* Fleets by hand: files, and plans small enough to be checked on paper. Random ones are in
+ * test_fleet_plan.c. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/fleet.h"
@@ -9,7 +10,7 @@
 
 static struct str text(const char *s)
 {
-	return (struct str){s, strlen(s)};
+	return (struct str){ s, strlen(s) };
 }
 
 struct world {
@@ -21,12 +22,20 @@ struct world {
 /* Pools of one node size, each a bit dearer than the one before. */
 static void world_make(struct world *w, const struct fleet_spec *f, int n, int spot)
 {
-	*w = (struct world){.ask = {.spec = f, .scores = w->s, .scores_n = (size_t)n}};
+	*w = (struct world){ .ask = { .spec = f, .scores = w->s, .scores_n = (size_t)n } };
 	for (int i = 0; i < n; i++) {
-		w->o[i] = (struct offer){.pool_id = i, .provider = "aws", .region = "r", .zone = "z", .gpu_milli = 1000,
-			.gpu_name = "L4", .market = i < spot ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND,
-			.price_micros = 1000000 + i * 10000};
-		w->s[i] = (struct score){.offer = &w->o[i], .total_micros = 1000000 + i * 10000, .work_h = 1, .throughput = 1};
+		w->o[i] = (struct offer){ .pool_id = i,
+			.provider = "aws",
+			.region = "r",
+			.zone = "z",
+			.gpu_milli = 1000,
+			.gpu_name = "L4",
+			.market = i < spot ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND,
+			.price_micros = 1000000 + i * 10000 };
+		w->s[i] = (struct score){ .offer = &w->o[i],
+			.total_micros = 1000000 + i * 10000,
+			.work_h = 1,
+			.throughput = 1 };
 	}
 }
 
@@ -53,7 +62,7 @@ static int32_t on_demand(const struct fleet_plan *p)
 static void five_pools_are_used_where_they_exist(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct fleet_spec f = {.nodes = 10, .pools_min = 5};
+	struct fleet_spec f = { .nodes = 10, .pools_min = 5 };
 	struct fleet_plan plan;
 	struct world w;
 
@@ -78,7 +87,7 @@ static void five_pools_are_used_where_they_exist(void **state)
 static void risk_spreads_nodes_as_far_as_it_pays(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct fleet_spec f = {.nodes = 10, .pools_min = 1, .risk = 4};
+	struct fleet_spec f = { .nodes = 10, .pools_min = 1, .risk = 4 };
 	struct fleet_plan plan;
 	struct world w;
 
@@ -86,8 +95,9 @@ static void risk_spreads_nodes_as_far_as_it_pays(void **state)
 	world_make(&w, &f, 2, 2);
 	w.s[0].hazard = w.s[1].hazard = 0.1;
 	fleet_plan_make(a, &w.ask, &plan);
-	/* By hand: cost 1.00 and 1.01; risk price 4 x 1.00 USD; pairs of one pool only: 4 / 10 x 0.1 x (n1 (n1 - 1) + n2 (n2 - 1)).
-	 * Five and five: 10.05 + 0.04 x 40 = 11.65; six and four: 10.04 + 0.04 x 42 = 11.72. */
+	/* By hand: cost 1.00 and 1.01; risk price 4 x 1.00 USD; pairs of one pool only: 4 / 10 x
+	 * 0.1 x (n1 (n1 - 1) + n2 (n2 - 1)). Five and five: 10.05 + 0.04 x 40 = 11.65; six and
+	 * four: 10.04 + 0.04 x 42 = 11.72. */
 	assert_int_equal(nodes_in(&plan, 0), 5);
 	assert_int_equal(plan.cost_micros, 10050000);
 	assert_int_equal(plan.risk_micros, 1600000);
@@ -102,7 +112,10 @@ static void risk_spreads_nodes_as_far_as_it_pays(void **state)
 static void the_floor_is_a_count_or_a_share(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct fleet_spec f = {.nodes = 8, .pools_min = 5, .per_pool_max = 2, .on_demand_floor = 2};
+	struct fleet_spec f = { .nodes = 8,
+		.pools_min = 5,
+		.per_pool_max = 2,
+		.on_demand_floor = 2 };
 	struct fleet_plan plan;
 	struct world w;
 
@@ -112,7 +125,7 @@ static void the_floor_is_a_count_or_a_share(void **state)
 	assert_int_equal(on_demand(&plan), 2);
 	assert_int_equal(plan.missing, 0);
 	f.on_demand_floor = 0;
-	f.floor_pm = 300;              /* 2.4 of 8 */
+	f.floor_pm = 300; /* 2.4 of 8 */
 	fleet_plan_make(a, &w.ask, &plan);
 	assert_int_equal(on_demand(&plan), 3);
 	assert_int_equal(plan.floor_want, 2400);
@@ -130,7 +143,7 @@ static void the_floor_is_a_count_or_a_share(void **state)
 static void pools_of_one_quota_draw_from_one_room(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct fleet_spec f = {.nodes = 6, .pools_min = 1};
+	struct fleet_spec f = { .nodes = 6, .pools_min = 1 };
 	struct fleet_plan plan;
 	struct world w;
 
@@ -157,10 +170,15 @@ static void pools_of_one_quota_draw_from_one_room(void **state)
 static void work_is_weighed_by_throughput(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct gpu_ask gpus[2] = {{"A100-80GB", 1000}, {"H100", 1000}};
-	struct resource_ask ask = {.gpus = gpus, .gpus_n = 2};
-	struct fleet_spec f = {.gpus = 8, .gpus_of = "H100", .pools_min = 1, .asks = &ask, .asks_n = 1};
-	struct job_spec h100 = {.asks = &(struct resource_ask){.gpus = &gpus[1], .gpus_n = 1}, .asks_n = 1};
+	struct gpu_ask gpus[2] = { { "A100-80GB", 1000 }, { "H100", 1000 } };
+	struct resource_ask ask = { .gpus = gpus, .gpus_n = 2 };
+	struct fleet_spec f = { .gpus = 8,
+		.gpus_of = "H100",
+		.pools_min = 1,
+		.asks = &ask,
+		.asks_n = 1 };
+	struct job_spec h100 = { .asks = &(struct resource_ask){ .gpus = &gpus[1], .gpus_n = 1 },
+		.asks_n = 1 };
 	double speed = gpu_speed_table(&h100, "A100-80GB");
 	struct fleet_plan plan;
 	struct world w;
@@ -180,7 +198,7 @@ static void work_is_weighed_by_throughput(void **state)
 static void limits_that_cross_do_not_lock_a_fleet_out(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct fleet_spec f = {.nodes = 2, .pools_min = 1, .per_zone_max = 1, .per_gpu_max = 1};
+	struct fleet_spec f = { .nodes = 2, .pools_min = 1, .per_zone_max = 1, .per_gpu_max = 1 };
 	struct fleet_plan plan;
 	struct world w;
 
@@ -200,11 +218,26 @@ static void limits_that_cross_do_not_lock_a_fleet_out(void **state)
 static void what_it_has_counts_and_too_much_goes_back(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct fleet_have have[2] = {{.pool_id = 1, .zone = "z", .region = "r", .provider = "aws", .market = SPOT_MARKET_SPOT,
-		.gpu_milli = 8000, .nodes = 4, .idle = 4, .price_micros = 5}, {.pool_id = 2, .zone = "z", .region = "r",
-		.provider = "aws", .market = SPOT_MARKET_SPOT, .gpu_milli = 8000, .nodes = 2, .idle = 1, .price_micros = 9}};
-	struct fleet_spec f = {.nodes = 3, .pools_min = 1};
-	struct fleet_ask ask = {.spec = &f, .have = have, .have_n = 2};
+	struct fleet_have have[2] = { { .pool_id = 1,
+					  .zone = "z",
+					  .region = "r",
+					  .provider = "aws",
+					  .market = SPOT_MARKET_SPOT,
+					  .gpu_milli = 8000,
+					  .nodes = 4,
+					  .idle = 4,
+					  .price_micros = 5 },
+		{ .pool_id = 2,
+		    .zone = "z",
+		    .region = "r",
+		    .provider = "aws",
+		    .market = SPOT_MARKET_SPOT,
+		    .gpu_milli = 8000,
+		    .nodes = 2,
+		    .idle = 1,
+		    .price_micros = 9 } };
+	struct fleet_spec f = { .nodes = 3, .pools_min = 1 };
+	struct fleet_ask ask = { .spec = &f, .have = have, .have_n = 2 };
 	struct fleet_plan plan;
 
 	(void)state;
@@ -216,11 +249,11 @@ static void what_it_has_counts_and_too_much_goes_back(void **state)
 	assert_int_equal(plan.gives[1].pool_id, 2);
 	assert_int_equal(plan.gives[1].nodes, 1);
 	assert_int_equal(plan.gives[0].nodes, 2);
-	f = (struct fleet_spec){.gpus = 56, .pools_min = 1};
+	f = (struct fleet_spec){ .gpus = 56, .pools_min = 1 };
 	fleet_plan_make(a, &ask, &plan);
 	assert_int_equal(plan.missing, 8);
 	assert_non_null(strstr(plan.why, "no pool suits"));
-	f = (struct fleet_spec){.pools_min = 5, .on_demand_floor = 2};
+	f = (struct fleet_spec){ .pools_min = 5, .on_demand_floor = 2 };
 	fleet_plan_make(a, &ask, &plan);
 	assert_int_equal(plan.surplus, 5);
 }
@@ -230,21 +263,25 @@ static void a_fleet_file_is_read_strictly(void **state)
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct fleet_spec *f, *g;
 	const char *name;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	static const char *const wrong[][2] = {
-		{"name: f\nnodes: 2\non_demand_floor: 120%\n", "share from 0% to 100%"},
-		{"name: f\nnodes: 2\non_demand_floor: x%\n", "share from 0% to 100%"},
-		{"name: f\nnodes: 2\non_demand_floor: -1\n", "on_demand_floor"},
-		{"name: f\nnodes: 2\nrisk: much\n", "risk: a number"},
-		{"name: f\nnodes: 2\nrisk: -1\n", "risk: a number"},
-		{"name: f\ngpus: {H100: 1, A100: 2}\n", "one GPU to count in"},
-		{"name: f\ngpus: {ZX81: 1}\n", "ZX81"},
-		{"name: f\nnodes: 2\nlimits: {per_gpu: -3}\n", "per_gpu"},
+		{ "name: f\nnodes: 2\non_demand_floor: 120%\n", "share from 0% to 100%" },
+		{ "name: f\nnodes: 2\non_demand_floor: x%\n", "share from 0% to 100%" },
+		{ "name: f\nnodes: 2\non_demand_floor: -1\n", "on_demand_floor" },
+		{ "name: f\nnodes: 2\nrisk: much\n", "risk: a number" },
+		{ "name: f\nnodes: 2\nrisk: -1\n", "risk: a number" },
+		{ "name: f\ngpus: {H100: 1, A100: 2}\n", "one GPU to count in" },
+		{ "name: f\ngpus: {ZX81: 1}\n", "ZX81" },
+		{ "name: f\nnodes: 2\nlimits: {per_gpu: -3}\n", "per_gpu" },
 	};
 
 	(void)state;
-	assert_int_equal(fleet_spec_parse(a, text("name: f\ngpus: 16\nresources:\n  accelerators: {A10G: 1, L4: 1}\n"
-	    "limits: {per_zone: 4}\non_demand_floor: 1\n"), &f, &name, &err), SPOT_OK);
+	assert_int_equal(fleet_spec_parse(a,
+			     text(
+				 "name: f\ngpus: 16\nresources:\n  accelerators: {A10G: 1, L4: 1}\n"
+				 "limits: {per_zone: 4}\non_demand_floor: 1\n"),
+			     &f, &name, &err),
+	    SPOT_OK);
 	assert_string_equal(name, "f");
 	assert_int_equal(f->gpus, 16);
 	assert_int_equal(f->asks[0].gpus_n, 2);
@@ -257,8 +294,12 @@ static void a_fleet_file_is_read_strictly(void **state)
 	assert_int_equal(g->gpus, 16);
 	assert_string_equal(g->asks[0].gpus[1].gpu, "L4");
 	assert_true(f->risk > 3.9 && f->risk < 4.1);
-	assert_int_equal(fleet_spec_parse(a, text("name: f\ngpus: {H100: 64}\nresources: {accelerators: {H100: 8, A100: 8}}\n"
-	    "on_demand_floor: 12.5%\nrisk: 0.5\nlimits: {per_gpu: 3, per_region: 2}\n"), &f, &name, &err), SPOT_OK);
+	assert_int_equal(
+	    fleet_spec_parse(a,
+		text("name: f\ngpus: {H100: 64}\nresources: {accelerators: {H100: 8, A100: 8}}\n"
+		     "on_demand_floor: 12.5%\nrisk: 0.5\nlimits: {per_gpu: 3, per_region: 2}\n"),
+		&f, &name, &err),
+	    SPOT_OK);
 	assert_string_equal(f->gpus_of, "H100");
 	assert_int_equal(f->floor_pm, 125);
 	j = fleet_spec_to_json(f);
@@ -270,18 +311,28 @@ static void a_fleet_file_is_read_strictly(void **state)
 	assert_int_equal(g->floor_pm, 125);
 	assert_true(g->risk > 0.4 && g->risk < 0.6);
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
-		assert_int_equal(fleet_spec_parse(a, text(wrong[i][0]), &f, &name, &err), SPOT_INVALID);
+		assert_int_equal(fleet_spec_parse(a, text(wrong[i][0]), &f, &name, &err),
+		    SPOT_INVALID);
 		assert_non_null(strstr(err.text, wrong[i][1]));
 	}
-	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\ngpus: 1\n"), &f, &name, &err), SPOT_INVALID);
-	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\nlimits: {per_rack: 1}\n"), &f, &name, &err), SPOT_INVALID);
+	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\ngpus: 1\n"), &f, &name, &err),
+	    SPOT_INVALID);
+	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\nlimits: {per_rack: 1}\n"), &f,
+			     &name, &err),
+	    SPOT_INVALID);
 	assert_non_null(strstr(err.text, "line 3"));
 }
 
 static void a_market_where_other_things_can_be_had_has_another_digest(void **state)
 {
-	struct offer o[2] = {{.pool_id = 1, .market = SPOT_MARKET_SPOT, .price_micros = 5, .price_state = PRICE_FRESH, .capacity = -1,
-		.has_quota = true, .quota_limit = 4}, {.pool_id = 2, .cool_until_us = 90}};
+	struct offer o[2] = { { .pool_id = 1,
+				  .market = SPOT_MARKET_SPOT,
+				  .price_micros = 5,
+				  .price_state = PRICE_FRESH,
+				  .capacity = -1,
+				  .has_quota = true,
+				  .quota_limit = 4 },
+		{ .pool_id = 2, .cool_until_us = 90 } };
 	uint64_t first, d;
 	int64_t until;
 
@@ -309,7 +360,12 @@ static void a_market_where_other_things_can_be_had_has_another_digest(void **sta
 
 static void a_fleet_is_planned_again_for_a_reason(void **state)
 {
-	struct fleet_seen was = {.fleet_id = 1, .version = 2, .offers = 3, .nodes = 4, .until_us = 100}, is = was;
+	struct fleet_seen was = { .fleet_id = 1,
+		.version = 2,
+		.offers = 3,
+		.nodes = 4,
+		.until_us = 100 },
+			  is = was;
 
 	(void)state;
 	assert_true(fleet_again(NULL, &is, 0));

@@ -1,7 +1,8 @@
 /*
- * The allocation against everything it can be compared with: all plans of small random fleets, one by one, weighed by
- * an evaluation of their own that follows core/fleet.h and shares no code with the allocation; its lower bound; its
- * limits on fleets of every kind; and that neither the order of the rows nor small changes of price matter.
+ * The allocation against everything it can be compared with: all plans of small random fleets, one
+ * by one, weighed by an evaluation of their own that follows core/fleet.h and shares no code with
+ * the allocation; its lower bound; its limits on fleets of every kind; and that neither the order
+ * of the rows nor small changes of price matter.
  */
 #include "base/base.h"
 #include "fleet_lp.h"
@@ -10,7 +11,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-/* ---- tests -------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 /* No allowed plan adds more weight than this. */
 static int64_t wanted_most(const struct made *x)
@@ -23,9 +24,13 @@ static int64_t wanted_most(const struct made *x)
 	return w_max + MAX(1000 * (int64_t)(x->f.nodes + x->f.gpus), floor * w_max);
 }
 
-struct tally { int cases, optimal, proved, other_coverage; double gap_sum, over_sum, over_most; };
+struct tally {
+	int cases, optimal, proved, other_coverage;
+	double gap_sum, over_sum, over_most;
+};
 
-static void weigh(const struct made *x, struct arena *a, const struct verdict *best, int64_t search, struct tally *t)
+static void weigh(const struct made *x, struct arena *a, const struct verdict *best, int64_t search,
+    struct tally *t)
 {
 	struct fleet_ask ask = x->ask;
 	struct fleet_plan p;
@@ -43,11 +48,14 @@ static void weigh(const struct made *x, struct arena *a, const struct verdict *b
 	assert_true(fabs((double)p.risk_micros / 1e6 - got.risk) < 1e-5);
 	assert_int_equal(p.missing, (got.missing + 999) / 1000);
 	t->cases++;
-	if (got.missing != best->missing || got.floor_short != best->floor_short || got.pools_short != best->pools_short) {
+	if (got.missing != best->missing || got.floor_short != best->floor_short ||
+	    got.pools_short != best->pools_short) {
 		t->other_coverage++;
 		return;
 	}
-	over = best->cost + best->risk > 1e-6 ? (got.cost + got.risk) / (best->cost + best->risk) - 1 : 0;
+	over = best->cost + best->risk > 1e-6
+	    ? (got.cost + got.risk) / (best->cost + best->risk) - 1
+	    : 0;
 	t->optimal += verdict_compare(&got, best) == 0;
 	t->proved += p.proved;
 	t->over_sum += over;
@@ -60,22 +68,24 @@ static void weigh(const struct made *x, struct arena *a, const struct verdict *b
 
 static void tally_print(const char *what, const struct tally *t)
 {
-	print_message("%s: %d of %d optimal, %d proved, %d differ in coverage; over the optimum mean %.4f %% most %.2f %%; printed "
-	    "gap mean %.2f %%\n", what, t->optimal, t->cases, t->proved, t->other_coverage, t->over_sum / t->cases * 100,
+	print_message("%s: %d of %d optimal, %d proved, %d differ in coverage; over the optimum "
+		      "mean %.4f %% most %.2f %%; printed "
+		      "gap mean %.2f %%\n",
+	    what, t->optimal, t->cases, t->proved, t->other_coverage, t->over_sum / t->cases * 100,
 	    t->over_most * 100, t->gap_sum / t->cases * 100);
 }
 
 static void small_fleets_are_optimal(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct tally with = {0}, without = {0};
+	struct tally with = { 0 }, without = { 0 };
 	struct rng r;
 
 	(void)state;
 	rng_seeded_init(&r, 41);
 	for (int i = 0; i < 2000; i++) {
 		struct made *x = arena_alloc(a, sizeof(*x));
-		int32_t add[POOLS_MAX] = {0};
+		int32_t add[POOLS_MAX] = { 0 };
 		struct verdict best;
 
 		fleet_make(a, x, &r, 5, 4);
@@ -110,14 +120,16 @@ static void check_gives(const struct made *x, const struct fleet_plan *p)
 		}
 		assert_true(p->gives[g].nodes <= idle);
 		for (size_t i = 0; i < p->n; i++) {
-			assert_int_not_equal(p->picks[i].score->offer->pool_id, p->gives[g].pool_id);
+			assert_int_not_equal(p->picks[i].score->offer->pool_id,
+			    p->gives[g].pool_id);
 		}
 	}
 }
 
-static void check_coverage(const struct made *x, const struct fleet_plan *p, int64_t given, int64_t given_floor)
+static void check_coverage(const struct made *x, const struct fleet_plan *p, int64_t given,
+    int64_t given_floor)
 {
-	int32_t none[POOLS_MAX] = {0};
+	int32_t none[POOLS_MAX] = { 0 };
 	struct verdict before = judge(x, none);
 	int64_t want = 1000 * (int64_t)(x->f.nodes + x->f.gpus), total = 0;
 
@@ -167,7 +179,8 @@ static void check_random(struct arena *a, struct rng *r)
 	}
 }
 
-/* Nothing is lost together with a single node, so that the cheapest is the best, and the printed gap says so. */
+/* Nothing is lost together with a single node, so that the cheapest is the best, and the printed
+ * gap says so. */
 static void one_node_has_no_gap(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -255,11 +268,19 @@ static void launch_all(struct made *x, const struct fleet_plan *p)
 	for (size_t i = 0; i < p->n; i++) {
 		const struct offer *o = p->picks[i].score->offer;
 
-		x->have[x->ask.have_n++] = (struct fleet_have){.pool_id = o->pool_id, .zone = o->zone, .region = o->region,
-			.provider = o->provider, .market = o->market, .gpu_milli = o->gpu_milli, .nodes = p->picks[i].nodes,
-			.idle = p->picks[i].nodes, .price_micros = o->price_micros, .offer = o};
+		x->have[x->ask.have_n++] = (struct fleet_have){ .pool_id = o->pool_id,
+			.zone = o->zone,
+			.region = o->region,
+			.provider = o->provider,
+			.market = o->market,
+			.gpu_milli = o->gpu_milli,
+			.nodes = p->picks[i].nodes,
+			.idle = p->picks[i].nodes,
+			.price_micros = o->price_micros,
+			.offer = o };
 		for (size_t k = 0; k < x->n && o->has_quota; k++) {
-			if (x->o[k].market == o->market && same(x->o[k].provider, o->provider) && same(x->o[k].region, o->region) &&
+			if (x->o[k].market == o->market && same(x->o[k].provider, o->provider) &&
+			    same(x->o[k].region, o->region) &&
 			    same(x->o[k].quota_class, o->quota_class)) {
 				x->o[k].quota_used += 4 * p->picks[i].nodes;
 			}
@@ -286,7 +307,8 @@ static void a_fleet_at_its_size_rests_while_prices_move(void **state)
 			bool done = p.missing == 0 && p.floor_have >= p.floor_want;
 
 			for (size_t k = 0; k < x->n; k++) {
-				x->s[k].total_micros = x->s[k].total_micros * (int64_t)(900 + rng_below(&r, 200)) / 1000;
+				x->s[k].total_micros = x->s[k].total_micros *
+				    (int64_t)(900 + rng_below(&r, 200)) / 1000;
 			}
 			fleet_plan_make(a, &x->ask, &p);
 			assert_true(!done || (p.n == 0 && p.gives_n == 0));
@@ -329,8 +351,10 @@ static void larger_fleets_are_near_a_linear_programme(void **state)
 		}
 		arena_reset(a);
 	}
-	print_message("%d fleets of up to 60 nodes in up to 40 pools: over the linear programme mean %.3f %% most %.2f %%; printed gap "
-	    "mean %.3f %%\n", cases, over / cases * 100, over_most * 100, gap / cases * 100);
+	print_message("%d fleets of up to 60 nodes in up to 40 pools: over the linear programme "
+		      "mean %.3f %% most %.2f %%; printed gap "
+		      "mean %.3f %%\n",
+	    cases, over / cases * 100, over_most * 100, gap / cases * 100);
 	assert_true(over / cases < 0.005);
 	assert_true(gap / cases < 0.02);
 }

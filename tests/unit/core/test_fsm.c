@@ -14,7 +14,7 @@ static int edges(bool node)
 	for (int s = 1; s < (node ? (int)NODE_STATE_COUNT : (int)JOB_STATE_COUNT); s++) {
 		for (int e = 1; e < (node ? (int)NODE_EVENT_COUNT : (int)JOB_EVENT_COUNT); e++) {
 			struct fsm_edge g = node ? node_edge((enum node_state)s, (enum node_event)e)
-			                         : job_edge((enum job_state)s, (enum job_event)e);
+						 : job_edge((enum job_state)s, (enum job_event)e);
 
 			if (g.to != 0) {
 				assert_non_null(g.why);
@@ -30,7 +30,8 @@ static void final_states_have_no_way_out(void **state)
 {
 	(void)state;
 	for (int s = 1; s < (int)JOB_STATE_COUNT; s++) {
-		for (int e = 1; job_state_final((enum job_state)s) && e < (int)JOB_EVENT_COUNT; e++) {
+		for (int e = 1; job_state_final((enum job_state)s) && e < (int)JOB_EVENT_COUNT;
+		     e++) {
 			assert_int_equal(job_edge((enum job_state)s, (enum job_event)e).to, 0);
 		}
 	}
@@ -42,8 +43,8 @@ static void final_states_have_no_way_out(void **state)
 
 static void every_state_is_reachable_and_can_end(void **state)
 {
-	bool seen[NODE_STATE_COUNT] = {[NODE_WANTED] = true};
-	bool job[JOB_STATE_COUNT] = {[JOB_QUEUED] = true};
+	bool seen[NODE_STATE_COUNT] = { [NODE_WANTED] = true };
+	bool job[JOB_STATE_COUNT] = { [JOB_QUEUED] = true };
 
 	(void)state;
 	for (int round = 0; round < 20; round++) {
@@ -75,7 +76,8 @@ static void an_instance_that_may_exist_ends_only_confirmed(void **state)
 			int to = node_edge((enum node_state)s, (enum node_event)e).to;
 
 			if (to == NODE_FAILED) {
-				assert_true(s == NODE_WANTED || s == NODE_LAUNCHING || s == NODE_UNKNOWN);
+				assert_true(
+				    s == NODE_WANTED || s == NODE_LAUNCHING || s == NODE_UNKNOWN);
 			}
 			if (to == NODE_GONE) {
 				assert_int_equal(s, NODE_TERMINATING);
@@ -106,7 +108,8 @@ static void tables_have_the_edges_we_know(void **state)
 	assert_int_equal(job_edge(JOB_QUEUED, JOB_EV_BUDGET).to, JOB_PARKED);
 	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_FUNDED).to, JOB_QUEUED);
 	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_CANCEL).to, JOB_CANCELLED);
-	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_PLACED).to, 0); /* nothing begins before its budget pays for it */
+	/* nothing begins before its budget pays for it */
+	assert_int_equal(job_edge(JOB_PARKED, JOB_EV_PLACED).to, 0);
 	assert_false(job_state_final(JOB_PARKED));
 	assert_int_equal(job_edge(JOB_NONE, JOB_EV_CANCEL).to, 0);
 	assert_int_equal(job_edge((enum job_state)99, JOB_EV_CANCEL).to, 0);

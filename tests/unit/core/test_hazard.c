@@ -1,5 +1,5 @@
-/* From what clouds publish to reclaims per node-hour and odds of a launch: each conversion with its assumption, and
- * how far the doubt reaches. */
+/* From what clouds publish to reclaims per node-hour and odds of a launch: each conversion with its
+ * assumption, and how far the doubt reaches. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/hazard.h"
@@ -14,8 +14,14 @@ static struct rank_policy policy;
 static struct offer offer_new(void)
 {
 	rank_policy_default(&policy);
-	return (struct offer){.market = SPOT_MARKET_SPOT, .advisor_lo = -1, .placement_score = -1, .capacity = -1,
-		.quota_class = "P/spot", .region = "r1", .gpu_milli = 8000, .vcpus = 96};
+	return (struct offer){ .market = SPOT_MARKET_SPOT,
+		.advisor_lo = -1,
+		.placement_score = -1,
+		.capacity = -1,
+		.quota_class = "P/spot",
+		.region = "r1",
+		.gpu_milli = 8000,
+		.vcpus = 96 };
 }
 
 static struct hazard told(const struct offer *o)
@@ -102,7 +108,8 @@ static void a_better_signal_goes_before_a_worse_one(void **state)
 	assert_string_equal(told(&o).source, "on-demand prior");
 }
 
-/* The same record of our own moves a converted prior further than one that was published as a rate. */
+/* The same record of our own moves a converted prior further than one that was published as a
+ * rate. */
 static void a_converted_signal_weighs_less_than_our_own_record(void **state)
 {
 	struct offer band = offer_new(), advisor = offer_new();
@@ -125,7 +132,8 @@ static void odds_come_from_the_best_that_is_known_and_say_which(void **state)
 	struct offer o = offer_new();
 
 	(void)state;
-	assert_true(near(odds_told(&o).odds, 0.5) && odds_told(&o).lo < 0.02 && odds_told(&o).hi > 0.98);
+	assert_true(
+	    near(odds_told(&o).odds, 0.5) && odds_told(&o).lo < 0.02 && odds_told(&o).hi > 0.98);
 	assert_string_equal(odds_told(&o).source, "nothing known");
 	o.capacity = 1;
 	assert_string_equal(odds_told(&o).source, "capacity");
@@ -134,7 +142,8 @@ static void odds_come_from_the_best_that_is_known_and_say_which(void **state)
 	assert_string_equal(odds_told(&o).source, "placement score");
 	o.has_odds = true;
 	o.odds = 0.3;
-	assert_true(near(odds_told(&o).odds, 0.3) && odds_told(&o).lo < 0.2 && odds_told(&o).hi > 0.4);
+	assert_true(
+	    near(odds_told(&o).odds, 0.3) && odds_told(&o).lo < 0.2 && odds_told(&o).hi > 0.4);
 	assert_string_equal(odds_told(&o).source, "obtainability");
 	o.own_refusals = 30;
 	assert_true(odds_told(&o).odds < 0.1);

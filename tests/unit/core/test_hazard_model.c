@@ -1,5 +1,5 @@
-/* The hazard model: what no record, much record and the neighbours' record make of a pool; how it ages; whether its 90 %
- * are 90 %; every printed number worked out a second time. */
+/* The hazard model: what no record, much record and the neighbours' record make of a pool; how it
+ * ages; whether its 90 % are 90 %; every printed number worked out a second time. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -18,13 +18,21 @@ static struct offer_record records[MANY];
 
 static struct offer pool(int32_t id, const char *region, const char *zone, const char *gpu)
 {
-	return (struct offer){.pool_id = id, .provider = "aws", .region = region, .zone = zone, .instance_type = "t",
-		.gpu_name = gpu, .market = SPOT_MARKET_SPOT, .advisor_lo = -1, .placement_score = -1, .capacity = -1};
+	return (struct offer){ .pool_id = id,
+		.provider = "aws",
+		.region = region,
+		.zone = zone,
+		.instance_type = "t",
+		.gpu_name = gpu,
+		.market = SPOT_MARKET_SPOT,
+		.advisor_lo = -1,
+		.placement_score = -1,
+		.capacity = -1 };
 }
 
 static void used(size_t i, double hours, double reclaims)
 {
-	records[i] = (struct offer_record){.node_hours = hours, .reclaims = reclaims};
+	records[i] = (struct offer_record){ .node_hours = hours, .reclaims = reclaims };
 	offers[i].record = &records[i];
 }
 
@@ -65,7 +73,8 @@ static void without_a_record_it_is_what_the_signal_says(void **state)
 	struct hazard h = ask(*state, 1, 0);
 
 	assert_true(near(h.per_hour, policy.unknown_spot_per_hour, 1e-6));
-	assert_true(near(h.prior_per_hour, h.per_hour, 1e-6) && near(h.group_per_hour, h.per_hour, 1e-6));
+	assert_true(
+	    near(h.prior_per_hour, h.per_hour, 1e-6) && near(h.group_per_hour, h.per_hour, 1e-6));
 	assert_string_equal(h.source, "wide prior");
 	assert_true(h.hi > 3 * h.per_hour && h.lo < h.per_hour / 3);
 	offers[0].advisor_lo = 0.05;
@@ -77,7 +86,7 @@ static void without_a_record_it_is_what_the_signal_says(void **state)
 
 static void much_record_is_its_own_rate_whatever_the_signal(void **state)
 {
-	static const double rates[] = {0.0003, 0.01, 0.5, 3};
+	static const double rates[] = { 0.0003, 0.01, 0.5, 3 };
 
 	for (size_t i = 0; i < ARRAY_LEN(rates); i++) {
 		struct hazard h;
@@ -129,7 +138,7 @@ static void a_record_that_contradicts_the_signal_counts_soon(void **state)
 
 static void more_reclaims_never_lower_it_and_more_hours_never_raise_it(void **state)
 {
-	static const double hours[] = {0.5, 3, 24, 200, 3000}, counts[] = {0, 1, 2, 5, 20, 100};
+	static const double hours[] = { 0.5, 3, 24, 200, 3000 }, counts[] = { 0, 1, 2, 5, 20, 100 };
 
 	for (size_t neighbour = 0; neighbour < 2; neighbour++) {
 		if (neighbour == 1) {
@@ -178,7 +187,8 @@ static void a_new_pool_borrows_most_from_who_shares_most(void **state)
 	offers[4].record = NULL;
 	used(5, 100, 100);
 	other = ask(*state, 6, 0).per_hour;
-	assert_true(zone > region && region > family && family > provider && provider > none && none < 1);
+	assert_true(
+	    zone > region && region > family && family > provider && provider > none && none < 1);
 	assert_true(near(other, none, 1e-9));
 }
 
@@ -229,18 +239,22 @@ static void every_number_follows_from_the_printed_ones(void **state)
 		const struct hazard_model *m;
 
 		for (size_t i = 0; i < n; i++) {
-			static const char *const zones[] = {"z1", "z2", "z3"}, *const gpus[] = {"H100", "A100", "T4"};
+			static const char *const zones[] = { "z1", "z2", "z3" },
+						 *const gpus[] = { "H100", "A100", "T4" };
 
-			offers[i] = pool((int32_t)i + 1, "r1", zones[rng_below(&r, 3)], gpus[rng_below(&r, 3)]);
+			offers[i] = pool((int32_t)i + 1, "r1", zones[rng_below(&r, 3)],
+			    gpus[rng_below(&r, 3)]);
 			if (rng_below(&r, 2) == 0) {
 				offers[i].advisor_lo = 0.05 * (double)rng_below(&r, 5);
 				offers[i].advisor_hi = offers[i].advisor_lo + 0.05;
 			}
 			if (rng_below(&r, 3) > 0) {
-				used(i, (double)rng_below(&r, 900) + 0.5, (double)rng_below(&r, 30));
+				used(i, (double)rng_below(&r, 900) + 0.5,
+				    (double)rng_below(&r, 30));
 				records[i].recent_hours = records[i].node_hours * 0.1;
 				records[i].recent_reclaims = records[i].reclaims * 0.2;
-				records[i].reclaim_hours = records[i].reclaims * (0.3 + 0.1 * (double)rng_below(&r, 8));
+				records[i].reclaim_hours =
+				    records[i].reclaims * (0.3 + 0.1 * (double)rng_below(&r, 8));
 				records[i].launches = (double)rng_below(&r, 9);
 				records[i].refusals = (double)rng_below(&r, 5);
 			}
@@ -252,13 +266,19 @@ static void every_number_follows_from_the_printed_ones(void **state)
 			double usual, now;
 
 			hazard_of(m, &offers[i], &h);
-			usual = (h.group_per_hour * h.weight_hours + h.own_reclaims) / (h.weight_hours + h.own_hours);
-			now = (usual * h.usual_weight_hours + h.recent_reclaims) / (h.usual_weight_hours + h.recent_hours);
+			usual = (h.group_per_hour * h.weight_hours + h.own_reclaims) /
+			    (h.weight_hours + h.own_hours);
+			now = (usual * h.usual_weight_hours + h.recent_reclaims) /
+			    (h.usual_weight_hours + h.recent_hours);
 			assert_true(near(usual, h.usual_per_hour, 1e-6));
 			assert_true(near(now * h.day_factor, h.per_hour, 1e-6));
 			hazard_odds(m, &offers[i], &o);
-			assert_true(near(o.odds, (o.signal * o.signal_weight + o.group * o.group_weight + o.own_launches) /
-			    (o.signal_weight + o.group_weight + o.own_launches + o.own_refusals), 1e-9));
+			assert_true(near(o.odds,
+			    (o.signal * o.signal_weight + o.group * o.group_weight +
+				o.own_launches) /
+				(o.signal_weight + o.group_weight + o.own_launches +
+				    o.own_refusals),
+			    1e-9));
 			assert_true(o.lo >= 0 && o.lo <= o.odds && o.odds <= o.hi && o.hi <= 1);
 		}
 		arena_reset(*state);
@@ -272,7 +292,8 @@ static void an_offer_that_is_a_copy_or_not_of_the_model_is_found(void **state)
 	struct offer copy, stranger;
 
 	for (size_t i = 0; i < 50; i++) {
-		offers[i] = pool((int32_t)((i * 37) % 50) + 1, "r1", i % 2 == 0 ? "z1" : "z2", "H100");
+		offers[i] =
+		    pool((int32_t)((i * 37) % 50) + 1, "r1", i % 2 == 0 ? "z1" : "z2", "H100");
 		used(i, 20 + (double)i, (double)(i % 5));
 	}
 	m = hazard_model_build(*state, offers, 50, &policy, 0);
@@ -282,7 +303,8 @@ static void an_offer_that_is_a_copy_or_not_of_the_model_is_found(void **state)
 		hazard_of(m, &copy, &again);
 		assert_true(near(h.per_hour, again.per_hour, 1e-6) && near(h.hi, again.hi, 1e-6));
 	}
-	/* A zone, a region, a provider that the model has not seen: from the nearest group that it has. */
+	/* A zone, a region, a provider that the model has not seen: from the nearest group that it
+	 * has. */
 	stranger = pool(1000, "r1", "z9", "H100");
 	hazard_of(m, &stranger, &h);
 	assert_true(h.group_per_hour < 0.09);
@@ -297,7 +319,8 @@ static void a_model_of_the_used_pools_says_the_same_of_the_others(void **state)
 	struct hazard h, again;
 
 	for (size_t i = 0; i < 100; i++) {
-		offers[i] = pool((int32_t)i + 1, i % 3 == 0 ? "r1" : "r2", i % 7 == 0 ? "z1" : "z2", i % 2 == 0 ? "H100" : "T4");
+		offers[i] = pool((int32_t)i + 1, i % 3 == 0 ? "r1" : "r2", i % 7 == 0 ? "z1" : "z2",
+		    i % 2 == 0 ? "H100" : "T4");
 		if (i < 30) {
 			used(i, 20 + (double)i, (double)(i % 5));
 		}
@@ -307,11 +330,12 @@ static void a_model_of_the_used_pools_says_the_same_of_the_others(void **state)
 	for (size_t i = 0; i < 100; i++) {
 		hazard_of(all, &offers[i], &h);
 		hazard_of(part, &offers[i], &again);
-		assert_true(near(h.per_hour, again.per_hour, 1e-6) && near(h.lo, again.lo, 1e-6) && near(h.hi, again.hi, 1e-6));
+		assert_true(near(h.per_hour, again.per_hour, 1e-6) && near(h.lo, again.lo, 1e-6) &&
+		    near(h.hi, again.hi, 1e-6));
 	}
 }
 
-/* ---- coverage ------------------------------------------------------------------------------------ */
+/* ---- coverage -------------------------------------------------------------------------------- */
 
 static double uniform(struct rng *r)
 {
@@ -352,7 +376,8 @@ static double member(struct rng *r, double of, double nu)
 	return of * gamma_draw(r, nu) / nu;
 }
 
-/* Worlds made as the model believes them to be; in each the rate of the hours to come must lie within. */
+/* Worlds made as the model believes them to be; in each the rate of the hours to come must lie
+ * within. */
 static void ninety_of_a_hundred_intervals_hold(void **state)
 {
 	double inside = 0, all = 0;
@@ -364,7 +389,7 @@ static void ninety_of_a_hundred_intervals_hold(void **state)
 		const struct hazard_model *m;
 
 		for (size_t i = 0; i < 40; i++) {
-			static const char *const zones[] = {"z1", "z2", "z3", "z4"};
+			static const char *const zones[] = { "z1", "z2", "z3", "z4" };
 			static double region, zone;
 			double usual, now;
 
@@ -373,14 +398,17 @@ static void ninety_of_a_hundred_intervals_hold(void **state)
 			usual = policy.unknown_spot_per_hour * member(&r, zone, 4);
 			now = member(&r, usual, 2);
 			next[i] = member(&r, now, 2);
-			offers[i] = pool((int32_t)i + 1, i < 20 ? "r1" : "r2", zones[i / 10], "H100");
+			offers[i] =
+			    pool((int32_t)i + 1, i < 20 ? "r1" : "r2", zones[i / 10], "H100");
 			if (rng_below(&r, 3) > 0) {
-				double hours = 10 + (double)rng_below(&r, 500), recent = (double)rng_below(&r, 10);
+				double hours = 10 + (double)rng_below(&r, 500),
+				       recent = (double)rng_below(&r, 10);
 
 				used(i, hours + recent, 0);
 				records[i].recent_hours = recent;
 				records[i].recent_reclaims = poisson_draw(&r, now * recent);
-				records[i].reclaims = records[i].recent_reclaims + poisson_draw(&r, usual * hours);
+				records[i].reclaims =
+				    records[i].recent_reclaims + poisson_draw(&r, usual * hours);
 			}
 		}
 		m = hazard_model_build(*state, offers, 40, &policy, 0);
@@ -402,8 +430,9 @@ static void gamma_quantiles_are_exact(void **state)
 {
 	static const struct {
 		double shape, lo, hi;
-	} known[] = {{0.5, 0.00196607, 1.92072941}, {1, 0.05129329, 2.99573227}, {2, 0.35536151, 4.74386452},
-		{5, 1.97014957, 9.15351906}, {10, 5.42540570, 15.70521642}, {30, 21.59399, 39.54097}};
+	} known[] = { { 0.5, 0.00196607, 1.92072941 }, { 1, 0.05129329, 2.99573227 },
+		{ 2, 0.35536151, 4.74386452 }, { 5, 1.97014957, 9.15351906 },
+		{ 10, 5.42540570, 15.70521642 }, { 30, 21.59399, 39.54097 } };
 	double lo, hi;
 
 	(void)state;

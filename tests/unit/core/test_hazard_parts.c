@@ -19,9 +19,17 @@ static int setup(void **state)
 	rank_policy_default(&policy);
 	memset(records, 0, sizeof(records));
 	for (int32_t i = 0; i < 8; i++) {
-		offers[i] = (struct offer){.pool_id = i + 1, .provider = "aws", .region = "r1", .zone = "z1",
-			.instance_type = "t", .gpu_name = "H100", .market = SPOT_MARKET_SPOT, .advisor_lo = -1,
-			.placement_score = -1, .capacity = -1, .record = &records[i]};
+		offers[i] = (struct offer){ .pool_id = i + 1,
+			.provider = "aws",
+			.region = "r1",
+			.zone = "z1",
+			.instance_type = "t",
+			.gpu_name = "H100",
+			.market = SPOT_MARKET_SPOT,
+			.advisor_lo = -1,
+			.placement_score = -1,
+			.capacity = -1,
+			.record = &records[i] };
 	}
 	return 0;
 }
@@ -37,7 +45,7 @@ static bool near(double a, double b, double by)
 	return fabs(a - b) <= by * fmax(fabs(a), fabs(b));
 }
 
-/* ---- odds ---------------------------------------------------------------------------------------- */
+/* ---- odds ------------------------------------------------------------------------------------ */
 
 static struct odds odds_at(struct arena *a, size_t n, size_t i)
 {
@@ -95,7 +103,8 @@ static double beta_below(double a, double b, double x)
 
 static void intervals_of_odds_are_those_of_a_beta(void **state)
 {
-	static const double cases[][2] = {{1, 1}, {3, 1}, {1, 6}, {8, 3}, {40, 2}, {0.5, 3}, {3, 0.5}, {100, 100}};
+	static const double cases[][2] = { { 1, 1 }, { 3, 1 }, { 1, 6 }, { 8, 3 }, { 40, 2 },
+		{ 0.5, 3 }, { 3, 0.5 }, { 100, 100 } };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct odds o;
@@ -108,14 +117,15 @@ static void intervals_of_odds_are_those_of_a_beta(void **state)
 		good = o.odds * (1 + records[0].launches + records[0].refusals);
 		bad = 1 + records[0].launches + records[0].refusals - good;
 		assert_true(near(good, cases[i][0], 1e-9));
-		if (fabs(beta_below(good, bad, o.lo) - 0.05) > 0.005 || fabs(beta_below(good, bad, o.hi) - 0.95) > 0.005) {
-			fail_msg("Beta(%g, %g): %g at %g, %g at %g", good, bad, beta_below(good, bad, o.lo), o.lo,
-			    beta_below(good, bad, o.hi), o.hi);
+		if (fabs(beta_below(good, bad, o.lo) - 0.05) > 0.005 ||
+		    fabs(beta_below(good, bad, o.hi) - 0.95) > 0.005) {
+			fail_msg("Beta(%g, %g): %g at %g, %g at %g", good, bad,
+			    beta_below(good, bad, o.lo), o.lo, beta_below(good, bad, o.hi), o.hi);
 		}
 	}
 }
 
-/* ---- together ------------------------------------------------------------------------------------ */
+/* ---- together -------------------------------------------------------------------------------- */
 
 static void pools_that_share_more_fail_together_more(void **state)
 {
@@ -131,10 +141,12 @@ static void pools_that_share_more_fail_together_more(void **state)
 		double c = hazard_correlation(m, &offers[0], &offers[i]);
 
 		assert_true(c > last && c >= 0 && c < 1);
-		assert_true(near(c, hazard_correlation(m, &offers[i], &offers[0]), 1e-12) || i == 1);
+		assert_true(
+		    near(c, hazard_correlation(m, &offers[i], &offers[0]), 1e-12) || i == 1);
 		last = c;
 	}
-	assert_true(hazard_correlation(m, &offers[0], &offers[0]) >= 1 && hazard_correlation(m, &offers[0], &offers[0]) <= 1);
+	assert_true(hazard_correlation(m, &offers[0], &offers[0]) >= 1 &&
+	    hazard_correlation(m, &offers[0], &offers[0]) <= 1);
 	assert_true(hazard_correlation(m, &offers[0], &offers[1]) <= 0);
 }
 
@@ -160,7 +172,8 @@ static void what_was_seen_moves_the_correlation_between_0_and_1(void **state)
 		for (int level = 0; level < GROUP_LEVELS; level++) {
 			records[1].joint_chances[level] = (double)rng_below(&r, 100);
 			records[1].joint_alone[level] = (double)rng_below(&r, 100);
-			records[1].joint_hits[level] = (double)rng_below(&r, (uint32_t)records[1].joint_chances[level] + 1);
+			records[1].joint_hits[level] =
+			    (double)rng_below(&r, (uint32_t)records[1].joint_chances[level] + 1);
 		}
 		m = hazard_model_build(*state, offers, 8, &policy, 0);
 		for (int level = 0; level < GROUP_LEVELS; level++) {
@@ -171,17 +184,20 @@ static void what_was_seen_moves_the_correlation_between_0_and_1(void **state)
 	}
 }
 
-/* ---- time of day --------------------------------------------------------------------------------- */
+/* ---- time of day ----------------------------------------------------------------------------- */
 
-/* A record of so many days, or of their hours from 4 to 14, in which reclaims come at a rate of mean (1 + wave cos(hour - 14)). */
-static void live(struct rng *r, struct offer_record *rec, int days, double mean, double wave, bool by_day_only)
+/* A record of so many days, or of their hours from 4 to 14, in which reclaims come at a rate of
+ * mean (1 + wave cos(hour - 14)). */
+static void live(struct rng *r, struct offer_record *rec, int days, double mean, double wave,
+    bool by_day_only)
 {
-	*rec = (struct offer_record){0};
+	*rec = (struct offer_record){ 0 };
 	for (int hour = 0; hour < days * 24; hour++) {
 		if (by_day_only && (hour % 24 < 4 || hour % 24 >= 14)) {
 			continue;
 		}
-		double t = (hour % 24 + 0.5) / 24 * 2 * M_PI, rate = mean * (1 + wave * cos(t - 14.0 / 24 * 2 * M_PI));
+		double t = (hour % 24 + 0.5) / 24 * 2 * M_PI,
+		       rate = mean * (1 + wave * cos(t - 14.0 / 24 * 2 * M_PI));
 		bool hit = (double)rng_below(r, 1000000) / 1e6 < -expm1(-rate);
 
 		rec->node_hours += 1;
@@ -204,7 +220,8 @@ static double factor_at(struct arena *a, int hour, size_t i)
 {
 	struct hazard h;
 
-	hazard_of(hazard_model_build(a, offers, 8, &policy, hour * SPOT_US_PER_HOUR), &offers[i], &h);
+	hazard_of(hazard_model_build(a, offers, 8, &policy, hour * SPOT_US_PER_HOUR), &offers[i],
+	    &h);
 	return h.day_factor;
 }
 
@@ -216,7 +233,8 @@ static void a_daily_wave_is_seen_where_there_is_one(void **state)
 	rng_seeded_init(&r, 1);
 	live(&r, &records[0], 30, 0.15, 0.9, false);
 	assert_true(factor_at(*state, 14, 0) > 1.4 && factor_at(*state, 2, 0) < 0.7);
-	assert_true(factor_at(*state, 14, 0) > factor_at(*state, 9, 0) && factor_at(*state, 14, 0) > factor_at(*state, 19, 0));
+	assert_true(factor_at(*state, 14, 0) > factor_at(*state, 9, 0) &&
+	    factor_at(*state, 14, 0) > factor_at(*state, 19, 0));
 	/* Its neighbours of the region have it too, those elsewhere have not. */
 	assert_true(factor_at(*state, 14, 1) > 1.4);
 	offers[2].region = "r2";
@@ -253,17 +271,21 @@ static void without_evidence_every_hour_is_alike(void **state)
 	assert_true(seen > 0 && seen < 40);
 }
 
-/* ---- the record ---------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 static void a_record_is_read_as_the_database_writes_it(void **state)
 {
 	const struct offer_record *r = offer_record_parse(*state, "10.5 3 2 1 4.25 1.5");
 
-	assert_true(near(r->node_hours, 10.5, 0) && near(r->reclaims, 3, 0) && near(r->launches, 2, 0));
-	assert_true(near(r->refusals, 1, 0) && near(r->recent_hours, 4.25, 0) && near(r->recent_reclaims, 1.5, 0));
+	assert_true(
+	    near(r->node_hours, 10.5, 0) && near(r->reclaims, 3, 0) && near(r->launches, 2, 0));
+	assert_true(near(r->refusals, 1, 0) && near(r->recent_hours, 4.25, 0) &&
+	    near(r->recent_reclaims, 1.5, 0));
 	assert_true(r->reclaim_hours <= 0);
-	r = offer_record_parse(*state, "10 6 0 0 0 0 1.5 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26");
-	assert_true(near(r->reclaim_hours, 4, 0) && near(r->hour_reclaims, 7, 0) && near(r->node_sin2, 14, 0));
+	r = offer_record_parse(*state,
+	    "10 6 0 0 0 0 1.5 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26");
+	assert_true(near(r->reclaim_hours, 4, 0) && near(r->hour_reclaims, 7, 0) &&
+	    near(r->node_sin2, 14, 0));
 	assert_true(near(r->joint_chances[0], 15, 0) && near(r->joint_hits[3], 22, 0));
 	assert_true(near(r->joint_alone[0], 23, 0) && near(r->joint_alone[3], 26, 0));
 	assert_null(offer_record_parse(*state, NULL));

@@ -1,4 +1,5 @@
-/* The job file that people are shown: whatever way a secret is written, it is not there, and all else is. */
+/* The job file that people are shown: whatever way a secret is written, it is not there, and all
+ * else is. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/sbuf.h"
@@ -11,7 +12,7 @@
 
 static char *shown(struct arena *a, const char *text)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct job_spec *s;
 
 	if (jobspec_parse(a, str_from(text), 0, &s, NULL, NULL, &err) != SPOT_OK) {
@@ -22,26 +23,38 @@ static char *shown(struct arena *a, const char *text)
 
 static void each_way_to_write_a_secret(void **state)
 {
-	static const struct { const char *text, *shown; } cases[] = {
-		{"secrets:\n  A: hunter2hunter2\nrun: x\n", "secrets:\n  A: \"***\"\nrun: x\n"},
-		{"secrets: {A: hunter2, B: 'it''s one', C: \"a\\tb\\\"c\\u00e9\"}\nrun: x\n",
-		    "secrets: {A: \"***\", B: \"***\", C: \"***\"}\nrun: x\n"},
-		{"secrets:\n  K: |\n    -----BEGIN-----\n    c2VjcmV0IHNlY3JldA\n\n    -----END-----\n\nrun: x\n",
-		    "secrets:\n  K: \"***\"\n\n\n\n\n\nrun: x\n"},
-		{"secrets:\n  K: |2-\n      first line\n     second\n  L: >+\n    folded\n    text\n\nrun: x\n",
-		    "secrets:\n  K: \"***\"\n\n\n  L: \"***\"\n\n\n\nrun: x\n"},
-		{"run: x\nsecrets:\n  K: |\n    the last line has no end", "run: x\nsecrets:\n  K: \"***\"\n"},
-		{"secrets:\n  P: of several\n    lines\n  Q: \"one \\\n    two\n    three\"\n  R: 'four\n\n    five'\nrun: x\n",
-		    "secrets:\n  P: \"***\"\n\n  Q: \"***\"\n\n\n  R: \"***\"\n\n\nrun: x\n"},
-		{"secrets:\r\n  A: |\r\n    first\r\n    second\r\nrun: x\r\n", "secrets:\r\n  A: \"***\"\r\n\r\n\r\nrun: x\r\n"},
-		{"# \xc3\xa9\xe2\x82\xac\nname: a\nsecrets: {\"\xc3\xa9\": 1}\nrun: x\n", NULL},
-		{"envs: {E: \"\xc3\xa9\xe2\x82\xac\"} # \xc3\xbc\nsecrets: {A: \xc3\xa9t\xc3\xa9}\nrun: \"\xc3\xbc\"\n",
-		    "envs: {E: \"\xc3\xa9\xe2\x82\xac\"} # \xc3\xbc\nsecrets: {A: \"***\"}\nrun: \"\xc3\xbc\"\n"},
-		{"{\"run\": \"x\", \"secrets\": {\"A\": \"q\\\"uote\\\\d \\u00e9\", \"B\": 17}, \"name\": \"n\"}",
-		    "{\"run\": \"x\", \"secrets\": {\"A\": \"***\", \"B\": \"***\"}, \"name\": \"n\"}"},
-		{"secrets:\n  ? A\n  : hunter2\nrun: x\n", "secrets:\n  ? A\n  : \"***\"\nrun: x\n"},
-		{"\"secrets\": {A: hunter2}\nrun: x\n", "\"secrets\": {A: \"***\"}\nrun: x\n"},
-		{"run: x # all stays\nenvs: {A: 1}\n", "run: x # all stays\nenvs: {A: 1}\n"},
+	static const struct {
+		const char *text, *shown;
+	} cases[] = {
+		{ "secrets:\n  A: hunter2hunter2\nrun: x\n", "secrets:\n  A: \"***\"\nrun: x\n" },
+		{ "secrets: {A: hunter2, B: 'it''s one', C: \"a\\tb\\\"c\\u00e9\"}\nrun: x\n",
+		    "secrets: {A: \"***\", B: \"***\", C: \"***\"}\nrun: x\n" },
+		{ "secrets:\n  K: |\n    -----BEGIN-----\n    c2VjcmV0IHNlY3JldA\n\n    "
+		  "-----END-----\n\nrun: x\n",
+		    "secrets:\n  K: \"***\"\n\n\n\n\n\nrun: x\n" },
+		{ "secrets:\n  K: |2-\n      first line\n     second\n  L: >+\n    folded\n    "
+		  "text\n\nrun: x\n",
+		    "secrets:\n  K: \"***\"\n\n\n  L: \"***\"\n\n\n\nrun: x\n" },
+		{ "run: x\nsecrets:\n  K: |\n    the last line has no end",
+		    "run: x\nsecrets:\n  K: \"***\"\n" },
+		{ "secrets:\n  P: of several\n    lines\n  Q: \"one \\\n    two\n    three\"\n  R: "
+		  "'four\n\n    five'\nrun: x\n",
+		    "secrets:\n  P: \"***\"\n\n  Q: \"***\"\n\n\n  R: \"***\"\n\n\nrun: x\n" },
+		{ "secrets:\r\n  A: |\r\n    first\r\n    second\r\nrun: x\r\n",
+		    "secrets:\r\n  A: \"***\"\r\n\r\n\r\nrun: x\r\n" },
+		{ "# \xc3\xa9\xe2\x82\xac\nname: a\nsecrets: {\"\xc3\xa9\": 1}\nrun: x\n", NULL },
+		{ "envs: {E: \"\xc3\xa9\xe2\x82\xac\"} # \xc3\xbc\nsecrets: {A: "
+		  "\xc3\xa9t\xc3\xa9}\nrun: \"\xc3\xbc\"\n",
+		    "envs: {E: \"\xc3\xa9\xe2\x82\xac\"} # \xc3\xbc\nsecrets: {A: \"***\"}\nrun: "
+		    "\"\xc3\xbc\"\n" },
+		{ "{\"run\": \"x\", \"secrets\": {\"A\": \"q\\\"uote\\\\d \\u00e9\", \"B\": 17}, "
+		  "\"name\": \"n\"}",
+		    "{\"run\": \"x\", \"secrets\": {\"A\": \"***\", \"B\": \"***\"}, \"name\": "
+		    "\"n\"}" },
+		{ "secrets:\n  ? A\n  : hunter2\nrun: x\n",
+		    "secrets:\n  ? A\n  : \"***\"\nrun: x\n" },
+		{ "\"secrets\": {A: hunter2}\nrun: x\n", "\"secrets\": {A: \"***\"}\nrun: x\n" },
+		{ "run: x # all stays\nenvs: {A: 1}\n", "run: x # all stays\nenvs: {A: 1}\n" },
 	};
 
 	(void)state;
@@ -56,15 +69,22 @@ static void each_way_to_write_a_secret(void **state)
 
 static void what_repeats_a_secret_goes_too(void **state)
 {
-	static const struct { const char *text, *shown; } cases[] = {
-		{"run: curl -H hunter2hunter2 x hunter2hunter2\nsecrets: {A: hunter2hunter2}\n",
-		    "run: curl -H *** x ***\nsecrets: {A: \"***\"}\n"},
-		{"run: |\n  cat <<END\n    c2VjcmV0IHNlY3JldA\n  short\n  END\nsecrets:\n  K: |\n    c2VjcmV0IHNlY3JldA\n    short\n",
-		    "run: |\n  cat <<END\n    ***\n  short\n  END\nsecrets:\n  K: \"***\"\n\n\n"},
-		{"secrets: # was: hunter2\n  # OLD: hunter3\n# OLDER: hunter4\n  A: b1 # hunter5\n  # hunter6\n# of the next\nrun: x # stays\n",
-		    "secrets: ***\n  ***\n***\n  A: \"***\" ***\n  ***\n# of the next\nrun: x # stays\n"},
-		{"secrets: {A: '#1', B: b2} # hunter7\nrun: 'echo # stays'\n", "secrets: {A: \"***\", B: \"***\"} ***\nrun: 'echo # stays'\n"},
-		{"secrets: {A: \"\\n\", B: ' '}\nrun: x y\n", "secrets: {A: \"***\", B: \"***\"}\nrun: x y\n"},
+	static const struct {
+		const char *text, *shown;
+	} cases[] = {
+		{ "run: curl -H hunter2hunter2 x hunter2hunter2\nsecrets: {A: hunter2hunter2}\n",
+		    "run: curl -H *** x ***\nsecrets: {A: \"***\"}\n" },
+		{ "run: |\n  cat <<END\n    c2VjcmV0IHNlY3JldA\n  short\n  END\nsecrets:\n  K: |\n "
+		  "   c2VjcmV0IHNlY3JldA\n    short\n",
+		    "run: |\n  cat <<END\n    ***\n  short\n  END\nsecrets:\n  K: \"***\"\n\n\n" },
+		{ "secrets: # was: hunter2\n  # OLD: hunter3\n# OLDER: hunter4\n  A: b1 # "
+		  "hunter5\n  # hunter6\n# of the next\nrun: x # stays\n",
+		    "secrets: ***\n  ***\n***\n  A: \"***\" ***\n  ***\n# of the next\nrun: x # "
+		    "stays\n" },
+		{ "secrets: {A: '#1', B: b2} # hunter7\nrun: 'echo # stays'\n",
+		    "secrets: {A: \"***\", B: \"***\"} ***\nrun: 'echo # stays'\n" },
+		{ "secrets: {A: \"\\n\", B: ' '}\nrun: x y\n",
+		    "secrets: {A: \"***\", B: \"***\"}\nrun: x y\n" },
 	};
 
 	(void)state;
@@ -95,11 +115,13 @@ static void many_lines_in_a_large_file_take_no_time(void **state)
 static void a_file_with_stars_is_not_taken_for_one_with_secrets(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct job_spec *s;
 
 	(void)state;
-	assert_int_equal(jobspec_parse(a, str_from(shown(a, "run: x\nsecrets:\n  A: b1\n  C: d\n")), 0, &s, NULL, NULL, &err), SPOT_INVALID);
+	assert_int_equal(jobspec_parse(a, str_from(shown(a, "run: x\nsecrets:\n  A: b1\n  C: d\n")),
+			     0, &s, NULL, NULL, &err),
+	    SPOT_INVALID);
 	assert_non_null(strstr(err.text, "line 3, column 6: secrets: A is starred out"));
 }
 

@@ -1,4 +1,5 @@
-/* The distribution of a plan: it agrees with the expectation where both say the same, and moves as it should. */
+/* The distribution of a plan: it agrees with the expectation where both say the same, and moves as
+ * it should. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -10,8 +11,9 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static struct gpu_ask v100 = {.gpu = "V100", .milli = 1000};
-static struct gpu_ask slow_or_fast[] = {{.gpu = "V100", .milli = 1000}, {.gpu = "V100", .milli = 50}};
+static struct gpu_ask v100 = { .gpu = "V100", .milli = 1000 };
+static struct gpu_ask slow_or_fast[] = { { .gpu = "V100", .milli = 1000 },
+	{ .gpu = "V100", .milli = 50 } };
 
 struct setting {
 	struct arena *a;
@@ -26,11 +28,31 @@ struct setting {
 
 static struct offer offer_make(int32_t id, enum spot_market market, int64_t price, double hazard)
 {
-	return (struct offer){.pool_id = id, .provider = "aws", .region = "us-east-1", .zone = "z", .zone_name = "",
-		.instance_type = "p3.2xlarge", .market = market, .gpu_name = "V100-16GB", .gpu_milli = 1000, .price_micros = price,
-		.price_state = PRICE_FRESH, .advisor_lo = -1, .placement_score = -1, .capacity = -1, .arch = "", .quota_class = "",
-		.has_hazard = true, .hazard = hazard, .hazard_lo = hazard * 0.8, .hazard_hi = hazard * 1.2, .hazard_source = "test",
-		.launch = 0.9, .launch_lo = 0.8, .launch_hi = 1, .launch_source = "test"};
+	return (struct offer){ .pool_id = id,
+		.provider = "aws",
+		.region = "us-east-1",
+		.zone = "z",
+		.zone_name = "",
+		.instance_type = "p3.2xlarge",
+		.market = market,
+		.gpu_name = "V100-16GB",
+		.gpu_milli = 1000,
+		.price_micros = price,
+		.price_state = PRICE_FRESH,
+		.advisor_lo = -1,
+		.placement_score = -1,
+		.capacity = -1,
+		.arch = "",
+		.quota_class = "",
+		.has_hazard = true,
+		.hazard = hazard,
+		.hazard_lo = hazard * 0.8,
+		.hazard_hi = hazard * 1.2,
+		.hazard_source = "test",
+		.launch = 0.9,
+		.launch_lo = 0.8,
+		.launch_hi = 1,
+		.launch_source = "test" };
 }
 
 static void rank(struct setting *s, size_t n)
@@ -48,7 +70,7 @@ static int setup(void **state)
 	struct setting *s = arena_alloc(a, sizeof(*s));
 
 	s->a = a;
-	s->ask = (struct resource_ask){.use_spot = -1, .gpus = &v100, .gpus_n = 1};
+	s->ask = (struct resource_ask){ .use_spot = -1, .gpus = &v100, .gpus_n = 1 };
 	s->spec.checkpoint.path = "ckpt";
 	s->job.work_left_s = 36000;
 	rank_policy_default(&s->policy);
@@ -66,8 +88,14 @@ static struct montecarlo_out play(struct setting *s, size_t runs, uint64_t seed,
 {
 	struct montecarlo_out m;
 
-	montecarlo_run(s->a, &(struct montecarlo_in){.ranking = &s->ranking, .hazards = s->hazards, .runs = runs, .seed = seed,
-	    .now_us = 1, .deadline_us = deadline_h > 0 ? 1 + (int64_t)(deadline_h * 3.6e9) : 0}, &m);
+	montecarlo_run(s->a,
+	    &(struct montecarlo_in){ .ranking = &s->ranking,
+		.hazards = s->hazards,
+		.runs = runs,
+		.seed = seed,
+		.now_us = 1,
+		.deadline_us = deadline_h > 0 ? 1 + (int64_t)(deadline_h * 3.6e9) : 0 },
+	    &m);
 	return m;
 }
 
@@ -80,8 +108,14 @@ static struct montecarlo_out play_from(struct setting *s, int32_t pool, double d
 	while (s->ranking.scores[at].offer->pool_id != pool) {
 		at++;
 	}
-	montecarlo_run(s->a, &(struct montecarlo_in){.ranking = &s->ranking, .chosen = at, .runs = 2000, .seed = 3, .now_us = 1,
-	    .deadline_us = deadline_h > 0 ? 1 + (int64_t)(deadline_h * 3.6e9) : 0}, &m);
+	montecarlo_run(s->a,
+	    &(struct montecarlo_in){ .ranking = &s->ranking,
+		.chosen = at,
+		.runs = 2000,
+		.seed = 3,
+		.now_us = 1,
+		.deadline_us = deadline_h > 0 ? 1 + (int64_t)(deadline_h * 3.6e9) : 0 },
+	    &m);
 	return m;
 }
 
@@ -96,7 +130,8 @@ static void the_mean_is_the_expectation_when_there_is_one_pool(void **state)
 		struct score_terms t;
 		struct montecarlo_out m;
 
-		/* Certain to launch, and the hazard is known: what is left is what both work out. */
+		/* Certain to launch, and the hazard is known: what is left is what both work
+		 * out. */
 		s->offers[0] = offer_make(1, SPOT_MARKET_SPOT, 1000000, hazard);
 		s->offers[0].hazard_lo = s->offers[0].hazard_hi = hazard;
 		s->offers[0].launch = 1;
@@ -128,7 +163,13 @@ static void a_gang_costs_what_its_score_says(void **state)
 	rank(s, 1);
 	gang_whole(&s->ranking.scores[0], 4, &g);
 	one = play(s, 20000, 7, 0);
-	montecarlo_run(s->a, &(struct montecarlo_in){.ranking = &s->ranking, .runs = 20000, .seed = 7, .now_us = 1, .nodes = 4}, &four);
+	montecarlo_run(s->a,
+	    &(struct montecarlo_in){ .ranking = &s->ranking,
+		.runs = 20000,
+		.seed = 7,
+		.now_us = 1,
+		.nodes = 4 },
+	    &four);
 	assert_true(fabs((double)four.cost_mean_micros / (double)g.total_micros - 1) < 0.03);
 	assert_true(fabs(four.interruptions / g.interruptions - 1) < 0.1);
 	assert_true(four.cost_mean_micros > 4 * one.cost_mean_micros);
@@ -151,7 +192,8 @@ static void the_same_seed_gives_the_same_figures(void **state)
 	assert_memory_equal(&a, &b, sizeof(a));
 	assert_true(a.cost_p50_micros != c.cost_p50_micros);
 	assert_true(fabs((double)a.cost_mean_micros / (double)c.cost_mean_micros - 1) < 0.05);
-	assert_true(a.cost_p5_micros <= a.cost_p50_micros && a.cost_p50_micros <= a.cost_p95_micros);
+	assert_true(
+	    a.cost_p5_micros <= a.cost_p50_micros && a.cost_p50_micros <= a.cost_p95_micros);
 	assert_true(a.hours_p5 <= a.hours_p50 && a.hours_p50 <= a.hours_p95);
 }
 
@@ -276,15 +318,22 @@ static void pools_that_fail_together_help_each_other_less(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(the_mean_is_the_expectation_when_there_is_one_pool, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_mean_is_the_expectation_when_there_is_one_pool,
+		    setup, teardown),
 		cmocka_unit_test_setup_teardown(a_gang_costs_what_its_score_says, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_same_seed_gives_the_same_figures, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_long_job_in_a_bad_pool_gets_fewer_runs, setup, teardown),
-		cmocka_unit_test_setup_teardown(later_deadlines_are_met_more_often, setup, teardown),
-		cmocka_unit_test_setup_teardown(on_demand_saves_a_deadline_that_spot_alone_would_miss, setup, teardown),
-		cmocka_unit_test_setup_teardown(nobody_falls_back_on_what_would_be_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_same_seed_gives_the_same_figures, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(a_long_job_in_a_bad_pool_gets_fewer_runs, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(later_deadlines_are_met_more_often, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(
+		    on_demand_saves_a_deadline_that_spot_alone_would_miss, setup, teardown),
+		cmocka_unit_test_setup_teardown(nobody_falls_back_on_what_would_be_late, setup,
+		    teardown),
 		cmocka_unit_test_setup_teardown(prices_go_back_to_their_mean, setup, teardown),
-		cmocka_unit_test_setup_teardown(pools_that_fail_together_help_each_other_less, setup, teardown),
+		cmocka_unit_test_setup_teardown(pools_that_fail_together_help_each_other_less,
+		    setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Expected dollars per finished work: what suits, the order, and what moves it. The arithmetic: test_rank_terms.c. */
+/* Expected dollars per finished work: what suits, the order, and what moves it. The arithmetic:
+ * test_rank_terms.c. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -9,33 +10,49 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static struct gpu_ask v100 = {.gpu = "V100", .milli = 1000};
+static struct gpu_ask v100 = { .gpu = "V100", .milli = 1000 };
 
 static struct job_spec *spec_new(struct arena *a)
 {
 	struct job_spec *s = arena_alloc(a, sizeof(*s));
 
 	s->asks = arena_alloc(a, sizeof(*s->asks));
-	s->asks[0] = (struct resource_ask){.use_spot = -1, .gpus = &v100, .gpus_n = 1};
+	s->asks[0] = (struct resource_ask){ .use_spot = -1, .gpus = &v100, .gpus_n = 1 };
 	s->asks_n = 1;
-	s->checkpoint = (struct checkpoint_spec){.path = "ckpt", .signal = "USR1"};
+	s->checkpoint = (struct checkpoint_spec){ .path = "ckpt", .signal = "USR1" };
 	return s;
 }
 
 static struct offer offer_make(int32_t id, enum spot_market market, int64_t price)
 {
-	return (struct offer){.pool_id = id, .provider = "aws", .region = "us-east-1", .zone = "use1-az4", .zone_name = "",
-		.instance_type = "p3.2xlarge", .market = market, .gpu_name = "V100-16GB", .gpu_milli = 1000,
-		.price_micros = price, .price_state = PRICE_FRESH, .advisor_lo = -1, .placement_score = -1, .capacity = -1,
-		.arch = "", .quota_class = ""};
+	return (struct offer){ .pool_id = id,
+		.provider = "aws",
+		.region = "us-east-1",
+		.zone = "use1-az4",
+		.zone_name = "",
+		.instance_type = "p3.2xlarge",
+		.market = market,
+		.gpu_name = "V100-16GB",
+		.gpu_milli = 1000,
+		.price_micros = price,
+		.price_state = PRICE_FRESH,
+		.advisor_lo = -1,
+		.placement_score = -1,
+		.capacity = -1,
+		.arch = "",
+		.quota_class = "" };
 }
 
 static void a_cheap_pool_that_dies_often_loses_against_a_calm_one(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct rank_policy p;
-	struct offer o[2] = {offer_make(1, SPOT_MARKET_SPOT, 900000), offer_make(2, SPOT_MARKET_SPOT, 1000000)};
-	struct rank_job job = {.spec = spec_new(a), .work_left_s = 36000, .spot_allowed = true, .on_demand_allowed = true};
+	struct offer o[2] = { offer_make(1, SPOT_MARKET_SPOT, 900000),
+		offer_make(2, SPOT_MARKET_SPOT, 1000000) };
+	struct rank_job job = { .spec = spec_new(a),
+		.work_left_s = 36000,
+		.spot_allowed = true,
+		.on_demand_allowed = true };
 	struct score *s;
 	size_t usable;
 
@@ -52,11 +69,16 @@ static void a_cheap_pool_that_dies_often_loses_against_a_calm_one(void **state)
 static void the_cheapest_in_time_is_found_and_else_the_fastest(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	static struct gpu_ask either[2] = {{.gpu = "H100", .milli = 1000}, {.gpu = "T4", .milli = 1000}};
+	static struct gpu_ask either[2] = { { .gpu = "H100", .milli = 1000 },
+		{ .gpu = "T4", .milli = 1000 } };
 	struct rank_policy p;
-	struct offer o[3] = {offer_make(1, SPOT_MARKET_ON_DEMAND, 100000), offer_make(2, SPOT_MARKET_ON_DEMAND, 9000000),
-		offer_make(3, SPOT_MARKET_SPOT, 3000000)};
-	struct rank_job job = {.spec = spec_new(a), .work_left_s = 36000, .spot_allowed = true, .on_demand_allowed = true};
+	struct offer o[3] = { offer_make(1, SPOT_MARKET_ON_DEMAND, 100000),
+		offer_make(2, SPOT_MARKET_ON_DEMAND, 9000000),
+		offer_make(3, SPOT_MARKET_SPOT, 3000000) };
+	struct rank_job job = { .spec = spec_new(a),
+		.work_left_s = 36000,
+		.spot_allowed = true,
+		.on_demand_allowed = true };
 	struct ranking r;
 
 	(void)state;
@@ -81,9 +103,13 @@ static void refused_offers_have_a_reason_in_words(void **state)
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct rank_policy p;
 	struct offer o[8];
-	struct rank_job job = {.spec = spec_new(a), .work_left_s = 3600, .spot_allowed = true, .on_demand_allowed = false};
-	static const char *const words[] = {"cooling for", "implausible", "on-demand is not allowed", "has none now",
-		"has 2x V100-16GB", "odds of 1.0 %", "no room in quota"};
+	struct rank_job job = { .spec = spec_new(a),
+		.work_left_s = 3600,
+		.spot_allowed = true,
+		.on_demand_allowed = false };
+	static const char *const words[] = { "cooling for", "implausible",
+		"on-demand is not allowed", "has none now", "has 2x V100-16GB", "odds of 1.0 %",
+		"no room in quota" };
 	struct ranking r;
 
 	(void)state;
@@ -118,7 +144,10 @@ static void the_order_is_the_same_whatever_the_input_order(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct rank_policy p;
-	struct rank_job job = {.spec = spec_new(a), .work_left_s = 3600, .spot_allowed = true, .on_demand_allowed = true};
+	struct rank_job job = { .spec = spec_new(a),
+		.work_left_s = 3600,
+		.spot_allowed = true,
+		.on_demand_allowed = true };
 	struct offer o[200], q[200];
 	struct score *s, *t;
 	size_t us, ut;
@@ -142,8 +171,10 @@ static void the_order_is_the_same_whatever_the_input_order(void **state)
 /* The quick match of rank.c is offer_refusal(), whatever is asked for. */
 static void what_suits_is_what_offer_refusal_says(void **state)
 {
-	static const char *const names[] = {"V100", "V100-16GB", "A100", "A100-80GB", "A100-40GB", "A10", "H100", ""};
-	static const char *const texts[] = {NULL, NULL, "aws", "us-east-1", "use1-az4", "us-east-1a", "p3.2xlarge", "gcp"};
+	static const char *const names[] = { "V100", "V100-16GB", "A100", "A100-80GB", "A100-40GB",
+		"A10", "H100", "" };
+	static const char *const texts[] = { NULL, NULL, "aws", "us-east-1", "use1-az4",
+		"us-east-1a", "p3.2xlarge", "gcp" };
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct rank_policy p;
 	size_t suited = 0;
@@ -153,11 +184,14 @@ static void what_suits_is_what_offer_refusal_says(void **state)
 	rank_policy_default(&p);
 	rng_seeded_init(&r, 11);
 	for (int i = 0; i < 20000; i++) {
-		struct resource_ask asks[3] = {0};
+		struct resource_ask asks[3] = { 0 };
 		struct gpu_ask gpus[3][3];
-		struct job_spec spec = {.asks = asks, .asks_n = 1 + rng_below(&r, 3)};
-		struct rank_job job = {.spec = &spec, .spot_allowed = true, .on_demand_allowed = true};
-		struct offer o = offer_make(1, rng_below(&r, 2) ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND, 1000000);
+		struct job_spec spec = { .asks = asks, .asks_n = 1 + rng_below(&r, 3) };
+		struct rank_job job = { .spec = &spec,
+			.spot_allowed = true,
+			.on_demand_allowed = true };
+		struct offer o = offer_make(1,
+		    rng_below(&r, 2) ? SPOT_MARKET_SPOT : SPOT_MARKET_ON_DEMAND, 1000000);
 		struct ranking k;
 		bool suits = false;
 
@@ -173,22 +207,28 @@ static void what_suits_is_what_offer_refusal_says(void **state)
 			x->gpus = gpus[n];
 			x->gpus_n = rng_below(&r, 4);
 			for (size_t g = 0; g < x->gpus_n; g++) {
-				gpus[n][g] = (struct gpu_ask){.gpu = names[rng_below(&r, 7)], .milli = 1000 << rng_below(&r, 2)};
+				gpus[n][g] = (struct gpu_ask){ .gpu = names[rng_below(&r, 7)],
+					.milli = 1000 << rng_below(&r, 2) };
 			}
-			x->provider = rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
-			x->region = rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
+			x->provider =
+			    rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
+			x->region =
+			    rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
 			x->zone = rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
-			x->instance_type = rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
+			x->instance_type =
+			    rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
 			x->use_spot = (int)rng_below(&r, 3) - 1;
 			x->vcpus_min = rng_below(&r, 4) ? 0 : (int64_t)rng_below(&r, 16);
 			x->mem_mib_min = rng_below(&r, 4) ? 0 : (int64_t)rng_below(&r, 2048);
-			x->max_hourly_micros = rng_below(&r, 4) ? 0 : (int64_t)rng_below(&r, 2000000);
+			x->max_hourly_micros =
+			    rng_below(&r, 4) ? 0 : (int64_t)rng_below(&r, 2000000);
 			suits = suits || offer_refusal(a, &o, x) == NULL;
 		}
 		rank_run(a, &o, 1, &job, &p, 1, &k);
 		assert_int_equal(k.usable, suits);
 		if (!suits) {
-			assert_string_equal(refusal_words(a, &k, &k.refused[0]), offer_refusal(a, &o, &asks[spec.asks_n - 1]));
+			assert_string_equal(refusal_words(a, &k, &k.refused[0]),
+			    offer_refusal(a, &o, &asks[spec.asks_n - 1]));
 		}
 		suited += suits;
 		arena_reset(a);
@@ -201,23 +241,30 @@ static void own_step_rates_correct_the_table(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct job_spec *spec = spec_new(a);
-	struct gpu_rate rates[2] = {{.gpu = "V100-16GB", .gpu_milli = 1000, .steps = 1000, .hours = 10},
-		{.gpu = "A100-80GB", .gpu_milli = 2000, .steps = 6000, .hours = 10}};
-	struct rank_job job = {.spec = spec, .rates = rates, .rates_n = 2};
+	struct gpu_rate rates[2] = {
+		{ .gpu = "V100-16GB", .gpu_milli = 1000, .steps = 1000, .hours = 10 },
+		{ .gpu = "A100-80GB", .gpu_milli = 2000, .steps = 6000, .hours = 10 }
+	};
+	struct rank_job job = { .spec = spec, .rates = rates, .rates_n = 2 };
 	double hours, table = gpu_speed_table(spec, "A100-80GB"), brief;
 
 	(void)state;
 	/* 300 steps an hour and GPU against 100. */
-	assert_true(fabs(gpu_speed(&job, "A100-80GB", &hours) - (table * 0.5 + 3 * 10) / 10.5) < 1e-9);
+	assert_true(
+	    fabs(gpu_speed(&job, "A100-80GB", &hours) - (table * 0.5 + 3 * 10) / 10.5) < 1e-9);
 	assert_true(hours == 10);
-	assert_true(gpu_speed(&job, "H100-80GB-SXM", &hours) == gpu_speed_table(spec, "H100-80GB-SXM") && hours == 0);
+	assert_true(
+	    gpu_speed(&job, "H100-80GB-SXM", &hours) == gpu_speed_table(spec, "H100-80GB-SXM") &&
+	    hours == 0);
 	rates[1].hours = 0.1;
 	rates[1].steps = 60;
 	brief = gpu_speed(&job, "A100-80GB", &hours);
 	assert_true(fabs(brief - table) < fabs(brief - 3));
-	/* 5,000 steps at 100 an hour are 50 h; a file that said 100 h counts for half an hour of 10. */
+	/* 5,000 steps at 100 an hour are 50 h; a file that said 100 h counts for half an hour of
+	 * 10. */
 	assert_int_equal(rank_work_left_s(&job, 5000, 0), 180000);
-	assert_int_equal(rank_work_left_s(&job, 5000, 360000), (int64_t)((360000 * 0.5 + 180000 * 10) / 10.5));
+	assert_int_equal(rank_work_left_s(&job, 5000, 360000),
+	    (int64_t)((360000 * 0.5 + 180000 * 10) / 10.5));
 	job.rates_n = 0;
 	assert_int_equal(rank_work_left_s(&job, 5000, 360000), 360000);
 }
@@ -229,7 +276,8 @@ static void the_interval_is_the_cheapest_one(void **state)
 	double h = 0.8, saves = 0.9, d = 60, mtbf = 3600 / (h * (1 - saves)), best = 0, least = 1e9;
 
 	(void)state;
-	/* Expected time per unit of work under exponential failures (Daly 2006, equation 20), over all intervals. */
+	/* Expected time per unit of work under exponential failures (Daly 2006, equation 20), over
+	 * all intervals. */
 	for (double i = 30; i < 3600; i += 1) {
 		double cost = mtbf * expm1((i + d) / mtbf) / i;
 
@@ -240,7 +288,8 @@ static void the_interval_is_the_cheapest_one(void **state)
 	assert_non_null(strstr(source, "Daly"));
 	assert_true(save_interval_s(h, saves, d, false, &source) > best + 10);
 	assert_string_equal(source, "Young");
-	assert_true(save_interval_s(1e-9, saves, d, true, &source) == 3600 && save_interval_s(100, 0, 0.1, true, &source) == 30);
+	assert_true(save_interval_s(1e-9, saves, d, true, &source) == 3600 &&
+	    save_interval_s(100, 0, 0.1, true, &source) == 30);
 }
 
 static void throughput_comes_from_the_table(void **state)
@@ -266,7 +315,7 @@ static void a_job_without_checkpoint_pays_for_starting_over(void **state)
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct rank_policy p;
 	struct offer o = offer_make(1, SPOT_MARKET_SPOT, 1000000);
-	struct rank_job job = {.spec = spec_new(a), .work_left_s = 36000, .spot_allowed = true};
+	struct rank_job job = { .spec = spec_new(a), .work_left_s = 36000, .spot_allowed = true };
 	struct score *with, *without;
 	size_t n;
 
@@ -278,16 +327,19 @@ static void a_job_without_checkpoint_pays_for_starting_over(void **state)
 	rank_offers(a, &o, 1, &job, &p, 1, &without, &n);
 	assert_true(without->hours > with->hours * 1.3);
 	/* With its first start of 240 s. */
-	assert_true(fabs(without->paid_hours - (expm1(1.0) * (10 + 240.0 / 3600) + 240.0 / 3600)) < 1e-6);
+	assert_true(
+	    fabs(without->paid_hours - (expm1(1.0) * (10 + 240.0 / 3600) + 240.0 / 3600)) < 1e-6);
 }
 
-/* A price that stands still loses against one that moves when they are near, and not when it is clearly cheaper. */
+/* A price that stands still loses against one that moves when they are near, and not when it is
+ * clearly cheaper. */
 static void frozen_prices_do_not_rank_like_fresh_ones(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct rank_policy p;
-	struct offer o[2] = {offer_make(1, SPOT_MARKET_SPOT, 1000000), offer_make(2, SPOT_MARKET_SPOT, 1010000)};
-	struct rank_job job = {.spec = spec_new(a), .work_left_s = 3600, .spot_allowed = true};
+	struct offer o[2] = { offer_make(1, SPOT_MARKET_SPOT, 1000000),
+		offer_make(2, SPOT_MARKET_SPOT, 1010000) };
+	struct rank_job job = { .spec = spec_new(a), .work_left_s = 3600, .spot_allowed = true };
 	char why[SCORE_WHY_MAX];
 	struct score *s;
 	size_t n;

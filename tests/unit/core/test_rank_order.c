@@ -1,5 +1,5 @@
-/* A ranking is what ranking each offer alone and sorting would give, in every field, whatever the market: its size, its
- * order, where its names stand, what is refused. */
+/* A ranking is what ranking each offer alone and sorting would give, in every field, whatever the
+ * market: its size, its order, where its names stand, what is refused. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -11,8 +11,9 @@
 
 #define MOST 3000
 
-static const char *const providers[] = {"aws", "gcp", "azure", "lambda"};
-static const char *const gpus[] = {"V100-16GB", "A100-80GB", "A100-40GB", "L4", "H100-80GB-SXM", ""};
+static const char *const providers[] = { "aws", "gcp", "azure", "lambda" };
+static const char *const gpus[] = { "V100-16GB", "A100-80GB", "A100-40GB", "L4", "H100-80GB-SXM",
+	"" };
 
 struct world {
 	struct arena *arena;
@@ -35,14 +36,30 @@ static void offer_random(struct world *w, struct offer *o, int32_t id)
 {
 	struct rng *r = &w->r;
 
-	*o = (struct offer){.pool_id = id, .provider = arena_strdup(w->arena, providers[rng_below(r, 4)]),
-		.region = arena_printf(w->arena, "region-%d", (int)rng_below(r, 400)), .zone = "a", .zone_name = "", .instance_type = "t",
+	*o = (struct offer){ .pool_id = id,
+		.provider = arena_strdup(w->arena, providers[rng_below(r, 4)]),
+		.region = arena_printf(w->arena, "region-%d", (int)rng_below(r, 400)),
+		.zone = "a",
+		.zone_name = "",
+		.instance_type = "t",
 		.market = rng_below(r, 3) == 0 ? SPOT_MARKET_ON_DEMAND : SPOT_MARKET_SPOT,
-		.gpu_name = arena_strdup(w->arena, gpus[rng_below(r, ARRAY_LEN(gpus))]), .gpu_milli = 1000 << rng_below(r, 3),
-		.vcpus = 8, .price_micros = 1000000 + (int64_t)rng_below(r, 40) * 50000, .arch = "", .quota_class = "", .quota_unit = "vcpu",
-		.price_state = (enum price_state)(PRICE_FRESH + rng_below(r, 4)), .advisor_lo = -1, .placement_score = -1, .capacity = -1,
-		.cool_until_us = rng_below(r, 20) == 0 ? 10 : 0, .has_odds = rng_below(r, 4) == 0, .odds = rng_unit(r),
-		.has_quota = rng_below(r, 4) == 0, .quota_limit = 10, .quota_used = (int64_t)rng_below(r, 10)};
+		.gpu_name = arena_strdup(w->arena, gpus[rng_below(r, ARRAY_LEN(gpus))]),
+		.gpu_milli = 1000 << rng_below(r, 3),
+		.vcpus = 8,
+		.price_micros = 1000000 + (int64_t)rng_below(r, 40) * 50000,
+		.arch = "",
+		.quota_class = "",
+		.quota_unit = "vcpu",
+		.price_state = (enum price_state)(PRICE_FRESH + rng_below(r, 4)),
+		.advisor_lo = -1,
+		.placement_score = -1,
+		.capacity = -1,
+		.cool_until_us = rng_below(r, 20) == 0 ? 10 : 0,
+		.has_odds = rng_below(r, 4) == 0,
+		.odds = rng_unit(r),
+		.has_quota = rng_below(r, 4) == 0,
+		.quota_limit = 10,
+		.quota_used = (int64_t)rng_below(r, 10) };
 	if (rng_below(r, 5) != 0) {
 		o->has_hazard = true;
 		o->hazard = rng_below(r, 30) == 0 ? 30 : unit(w, 1e-4, 0.3);
@@ -62,24 +79,35 @@ static void job_random(struct world *w)
 {
 	struct rng *r = &w->r;
 
-	w->spec = (struct job_spec){.asks = w->asks, .asks_n = 1 + rng_below(r, 2),
-		.checkpoint = {.path = rng_below(r, 3) ? "ckpt" : NULL, .interval_s = rng_below(r, 3) ? 0 : 600,
-		.interval_off = rng_below(r, 6) == 0, .size_bytes = (int64_t)rng_below(r, 2) * 40000000000}};
+	w->spec = (struct job_spec){ .asks = w->asks,
+		.asks_n = 1 + rng_below(r, 2),
+		.checkpoint = { .path = rng_below(r, 3) ? "ckpt" : NULL,
+		    .interval_s = rng_below(r, 3) ? 0 : 600,
+		    .interval_off = rng_below(r, 6) == 0,
+		    .size_bytes = (int64_t)rng_below(r, 2) * 40000000000 } };
 	for (size_t i = 0; i < 2; i++) {
 		for (size_t k = 0; k < 2; k++) {
-			w->gpus[i][k] = (struct gpu_ask){gpus[rng_below(r, 5)], 1000 << rng_below(r, 3)};
+			w->gpus[i][k] =
+			    (struct gpu_ask){ gpus[rng_below(r, 5)], 1000 << rng_below(r, 3) };
 		}
-		w->asks[i] = (struct resource_ask){.use_spot = -1, .gpus = w->gpus[i], .gpus_n = rng_below(r, 3)};
+		w->asks[i] = (struct resource_ask){ .use_spot = -1,
+			.gpus = w->gpus[i],
+			.gpus_n = rng_below(r, 3) };
 	}
-	w->job = (struct rank_job){.spec = &w->spec, .work_left_s = (int64_t)(1 + rng_below(r, 400)) * 3600,
-		.save_us = rng_below(r, 2) ? 30000000 : 0, .at_provider = rng_below(r, 2) ? "aws" : NULL, .at_region = "region-7",
-		.store_provider = rng_below(r, 2) ? "gcp" : NULL, .store_region = "region-8", .spot_allowed = rng_below(r, 8) != 0,
-		.on_demand_allowed = rng_below(r, 8) != 0};
+	w->job = (struct rank_job){ .spec = &w->spec,
+		.work_left_s = (int64_t)(1 + rng_below(r, 400)) * 3600,
+		.save_us = rng_below(r, 2) ? 30000000 : 0,
+		.at_provider = rng_below(r, 2) ? "aws" : NULL,
+		.at_region = "region-7",
+		.store_provider = rng_below(r, 2) ? "gcp" : NULL,
+		.store_region = "region-8",
+		.spot_allowed = rng_below(r, 8) != 0,
+		.on_demand_allowed = rng_below(r, 8) != 0 };
 }
 
 static void world_make(struct world *w, struct arena *a, uint64_t seed)
 {
-	*w = (struct world){.arena = a};
+	*w = (struct world){ .arena = a };
 	rng_seeded_init(&w->r, seed);
 	rank_policy_default(&w->policy);
 	w->n = rng_below(&w->r, 4) == 0 ? rng_below(&w->r, 4) : rng_below(&w->r, MOST);
@@ -126,7 +154,8 @@ static void assert_same(const struct score *a, const struct score *b)
 }
 
 /* Ranks each alone; returns how many suit. */
-static size_t naive(struct world *w, struct score *scores, struct refused *refused, size_t *ret_refused)
+static size_t naive(struct world *w, struct score *scores, struct refused *refused,
+    size_t *ret_refused)
 {
 	size_t n = 0;
 
@@ -203,7 +232,9 @@ static void shared_names_are_the_same_names(void **state)
 		assert_string_equal(w.offers[i].region, was[i].region);
 		assert_string_equal(w.offers[i].gpu_name, was[i].gpu_name);
 		assert_true((w.offers[i].zone == NULL) == (was[i].zone == NULL));
-		shared += i > 0 && strcmp(was[i].gpu_name, was[i - 1].gpu_name) == 0 ? w.offers[i].gpu_name == w.offers[i - 1].gpu_name : 1;
+		shared += i > 0 && strcmp(was[i].gpu_name, was[i - 1].gpu_name) == 0
+		    ? w.offers[i].gpu_name == w.offers[i - 1].gpu_name
+		    : 1;
 	}
 	assert_int_equal(shared, w.n);
 }

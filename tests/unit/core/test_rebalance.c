@@ -30,9 +30,17 @@ static int teardown(void **state)
 static void what_pays_most_goes_first_and_the_rest_says_why_not(void **state)
 {
 	struct rebalance_move m[] = {
-		{.job_id = 1, .pays = true, .saving_micros = 100, .cost_micros = 10, .to_pool = 1},
-		{.job_id = 2, .pays = true, .saving_micros = 900, .cost_micros = 10, .to_pool = 2},
-		{.job_id = 3, .why_not = "it is in the best pool already"},
+		{ .job_id = 1,
+		    .pays = true,
+		    .saving_micros = 100,
+		    .cost_micros = 10,
+		    .to_pool = 1 },
+		{ .job_id = 2,
+		    .pays = true,
+		    .saving_micros = 900,
+		    .cost_micros = 10,
+		    .to_pool = 2 },
+		{ .job_id = 3, .why_not = "it is in the best pool already" },
 	};
 	struct rebalance_choice c[3];
 
@@ -51,8 +59,8 @@ static void outside_the_window_only_what_is_urgent_moves(void **state)
 {
 	struct rebalance_policy p = policy;
 	struct rebalance_move m[] = {
-		{.job_id = 1, .pays = true, .saving_micros = 900, .to_pool = 1},
-		{.job_id = 2, .pays = true, .saving_micros = 100, .to_pool = 2, .urgent = true},
+		{ .job_id = 1, .pays = true, .saving_micros = 900, .to_pool = 1 },
+		{ .job_id = 2, .pays = true, .saving_micros = 100, .to_pool = 2, .urgent = true },
 	};
 	struct rebalance_choice c[2];
 
@@ -68,7 +76,8 @@ static void outside_the_window_only_what_is_urgent_moves(void **state)
 
 static void hours_are_read_strictly(void **state)
 {
-	static const char *const bad[] = {"24", "a", "1,", ",1", "1-", "-1", "1--2", "5-24", "1 2"};
+	static const char *const bad[] = { "24", "a", "1,", ",1", "1-", "-1", "1--2", "5-24",
+		"1 2" };
 	uint32_t h;
 
 	(void)state;
@@ -94,13 +103,16 @@ static void no_wave_breaks_a_limit_and_order_does_not_matter(void **state)
 		struct rebalance_choice c[40], d[40];
 		struct rebalance_policy p = policy;
 		size_t n = 1 + (r >> 33) % 40;
-		int64_t running, moving, begun = 0, into[8] = {0}, budget;
+		int64_t running, moving, begun = 0, into[8] = { 0 }, budget;
 
 		for (size_t i = 0; i < n; i++) {
 			r = r * UINT64_C(6364136223846793005) + 1442695040888963407u;
-			m[i] = (struct rebalance_move){.job_id = (int64_t)i, .pays = (r >> 40) % 4 != 0,
-				.saving_micros = (int64_t)((r >> 20) % 1000), .cost_micros = (int64_t)((r >> 30) % 100),
-				.to_pool = (int32_t)((r >> 50) % 8), .urgent = (r >> 45) % 16 == 0};
+			m[i] = (struct rebalance_move){ .job_id = (int64_t)i,
+				.pays = (r >> 40) % 4 != 0,
+				.saving_micros = (int64_t)((r >> 20) % 1000),
+				.cost_micros = (int64_t)((r >> 30) % 100),
+				.to_pool = (int32_t)((r >> 50) % 8),
+				.urgent = (r >> 45) % 16 == 0 };
 			turned[n - 1 - i] = m[i];
 		}
 		r = r * UINT64_C(6364136223846793005) + 1442695040888963407u;
@@ -111,13 +123,15 @@ static void no_wave_breaks_a_limit_and_order_does_not_matter(void **state)
 		running = (int64_t)n + (int64_t)((r >> 47) % 50);
 		moving = (int64_t)((r >> 52) % 5);
 		rebalance_wave(arena, m, n, running, moving, (int64_t)((r >> 29) % 24) * H, &p, c);
-		rebalance_wave(arena, turned, n, running, moving, (int64_t)((r >> 29) % 24) * H, &p, d);
+		rebalance_wave(arena, turned, n, running, moving, (int64_t)((r >> 29) % 24) * H, &p,
+		    d);
 		budget = p.budget_pm == 0 ? 0 : MAX(running * p.budget_pm / 1000, 1);
 		for (size_t i = 0; i < n; i++) {
 			assert_int_equal(c[i].go, d[n - 1 - i].go);
 			assert_true(c[i].go == (c[i].why == NULL));
 			assert_true(!c[i].go || m[i].pays);
-			assert_true(!c[i].go || m[i].urgent || (p.hours >> ((r >> 29) % 24) & 1) != 0);
+			assert_true(
+			    !c[i].go || m[i].urgent || (p.hours >> ((r >> 29) % 24) & 1) != 0);
 			begun += c[i].go;
 			into[m[i].to_pool] += c[i].go;
 		}
@@ -132,7 +146,7 @@ static void no_wave_breaks_a_limit_and_order_does_not_matter(void **state)
 
 static void a_recommendation_is_worth_what_followed_the_earlier_ones(void **state)
 {
-	struct recommend_in in = {.move_micros = 100, .lost_micros = 300};
+	struct recommend_in in = { .move_micros = 100, .lost_micros = 300 };
 	struct recommend_out out;
 
 	(void)state;

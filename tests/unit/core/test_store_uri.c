@@ -26,12 +26,26 @@ static void an_object_is_a_bucket_and_a_key(void **state)
 
 static void what_no_vendor_takes_has_words(void **state)
 {
-	static const struct { const char *uri, *says; } cases[] = {
-		{"", "s3://bucket/key"}, {"http://b/k", "s3://bucket/key"}, {"S3://bucket/k", "s3://bucket/key"}, {"s3:/bucket/k", "s3://bucket/key"},
-		{"s3://", "bucket's name"}, {"s3:///x", "bucket's name"}, {"s3://ab/x", "bucket's name"}, {"s3://Bucket/x", "bucket's name"},
-		{"s3://my_bucket/x", "bucket's name"}, {"s3://-bucket/x", "bucket's name"}, {"s3://bucket./x", "bucket's name"},
-		{"s3://bucket", "key is missing"}, {"s3://bucket/", "key is missing"}, {"gs:///x", "bucket's name"}, {"gs://bucket", "key is missing"},
-		{"az://con.tainer/x", "container's name"}, {"az://container//x", "begin with '/'"},
+	static const struct {
+		const char *uri, *says;
+	} cases[] = {
+		{ "", "s3://bucket/key" },
+		{ "http://b/k", "s3://bucket/key" },
+		{ "S3://bucket/k", "s3://bucket/key" },
+		{ "s3:/bucket/k", "s3://bucket/key" },
+		{ "s3://", "bucket's name" },
+		{ "s3:///x", "bucket's name" },
+		{ "s3://ab/x", "bucket's name" },
+		{ "s3://Bucket/x", "bucket's name" },
+		{ "s3://my_bucket/x", "bucket's name" },
+		{ "s3://-bucket/x", "bucket's name" },
+		{ "s3://bucket./x", "bucket's name" },
+		{ "s3://bucket", "key is missing" },
+		{ "s3://bucket/", "key is missing" },
+		{ "gs:///x", "bucket's name" },
+		{ "gs://bucket", "key is missing" },
+		{ "az://con.tainer/x", "container's name" },
+		{ "az://container//x", "begin with '/'" },
 	};
 	AUTO(arena) struct arena *a = arena_new(0);
 	char key[1100] = "s3://bucket/";
@@ -53,10 +67,19 @@ static void what_no_vendor_takes_has_words(void **state)
 
 static void a_provider_signs_for_its_own_cloud(void **state)
 {
-	static const struct { const char *uri, *kind; bool signs; } cases[] = {
-		{"s3://bucket/k", "aws", true}, {"s3://bucket/k", "coreweave", true}, {"s3://bucket/k", "gcp", false},
-		{"s3://bucket/k", "azure", false}, {"gs://bucket/k", "gcp", true}, {"gs://bucket/k", "aws", false},
-		{"az://bucket/k", "azure", true}, {"az://bucket/k", "gcp", false}, {"http://x/y", "aws", false},
+	static const struct {
+		const char *uri, *kind;
+		bool signs;
+	} cases[] = {
+		{ "s3://bucket/k", "aws", true },
+		{ "s3://bucket/k", "coreweave", true },
+		{ "s3://bucket/k", "gcp", false },
+		{ "s3://bucket/k", "azure", false },
+		{ "gs://bucket/k", "gcp", true },
+		{ "gs://bucket/k", "aws", false },
+		{ "az://bucket/k", "azure", true },
+		{ "az://bucket/k", "gcp", false },
+		{ "http://x/y", "aws", false },
 	};
 
 	(void)state;

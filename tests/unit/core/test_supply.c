@@ -28,16 +28,30 @@ static void spot_first_while_it_is_cheaper(void **state)
 	int64_t until;
 
 	(void)state;
-	assert_int_equal(choose((struct supply_in){.now_us = S, .queued_us = S, .spot_usable = 3, .on_demand_usable = 2,
-	    .spot_best_micros = 100, .on_demand_best_micros = 300}, &why, &until), SUPPLY_SPOT);
-	assert_int_equal(choose((struct supply_in){.now_us = S, .queued_us = S, .spot_usable = 3, .on_demand_usable = 2,
-	    .spot_best_micros = 300, .on_demand_best_micros = 100}, &why, &until), SUPPLY_ON_DEMAND);
+	assert_int_equal(choose((struct supply_in){ .now_us = S,
+				    .queued_us = S,
+				    .spot_usable = 3,
+				    .on_demand_usable = 2,
+				    .spot_best_micros = 100,
+				    .on_demand_best_micros = 300 },
+			     &why, &until),
+	    SUPPLY_SPOT);
+	assert_int_equal(choose((struct supply_in){ .now_us = S,
+				    .queued_us = S,
+				    .spot_usable = 3,
+				    .on_demand_usable = 2,
+				    .spot_best_micros = 300,
+				    .on_demand_best_micros = 100 },
+			     &why, &until),
+	    SUPPLY_ON_DEMAND);
 	assert_non_null(why);
 }
 
 static void without_spot_it_waits_for_the_patience_then_fails_over(void **state)
 {
-	struct supply_in in = {.queued_us = 1000 * S, .on_demand_usable = 1, .on_demand_best_micros = 100};
+	struct supply_in in = { .queued_us = 1000 * S,
+		.on_demand_usable = 1,
+		.on_demand_best_micros = 100 };
 	const char *why;
 	int64_t until;
 
@@ -53,8 +67,13 @@ static void without_spot_it_waits_for_the_patience_then_fails_over(void **state)
 
 static void pools_that_refuse_one_after_the_other_use_up_the_patience(void **state)
 {
-	struct supply_in in = {.queued_us = 1000 * S, .now_us = 1599 * S, .spot_usable = 90, .spot_refused = 40,
-		.on_demand_usable = 1, .on_demand_best_micros = 300, .spot_best_micros = 100};
+	struct supply_in in = { .queued_us = 1000 * S,
+		.now_us = 1599 * S,
+		.spot_usable = 90,
+		.spot_refused = 40,
+		.on_demand_usable = 1,
+		.on_demand_best_micros = 300,
+		.spot_best_micros = 100 };
 	const char *why;
 	int64_t until;
 
@@ -62,15 +81,19 @@ static void pools_that_refuse_one_after_the_other_use_up_the_patience(void **sta
 	assert_int_equal(choose(in, &why, &until), SUPPLY_SPOT);
 	in.now_us = 1600 * S;
 	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
-	/* Without a refusal the wait had another cause, such as a daemon that was down: spot is tried first. */
+	/* Without a refusal the wait had another cause, such as a daemon that was down: spot is
+	 * tried first. */
 	in.spot_refused = 0;
 	assert_int_equal(choose(in, &why, &until), SUPPLY_SPOT);
 }
 
 static void a_deadline_shortens_the_patience(void **state)
 {
-	struct supply_in in = {.now_us = 1000 * S, .queued_us = 1000 * S, .on_demand_usable = 1, .on_demand_best_micros = 1,
-		.work_left_us = 3000 * S};
+	struct supply_in in = { .now_us = 1000 * S,
+		.queued_us = 1000 * S,
+		.on_demand_usable = 1,
+		.on_demand_best_micros = 1,
+		.work_left_us = 3000 * S };
 	const char *why;
 	int64_t until;
 
@@ -85,7 +108,8 @@ static void a_deadline_shortens_the_patience(void **state)
 	in.spot_best_micros = 0;
 	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
 	assert_non_null(strstr(why, "last safe moment"));
-	/* 240 s of slack are gone once spot is lost: one second more, and on-demand still fits behind it. */
+	/* 240 s of slack are gone once spot is lost: one second more, and on-demand still fits
+	 * behind it. */
 	in.on_demand_best_micros = 300;
 	in.spot_best_micros = 100;
 	in.deadline_us = 4480 * S;
@@ -100,7 +124,9 @@ static void nothing_anywhere_waits_and_says_so(void **state)
 	int64_t until;
 
 	(void)state;
-	assert_int_equal(choose((struct supply_in){.now_us = 5000 * S, .queued_us = S}, &why, &until), SUPPLY_WAIT);
+	assert_int_equal(choose((struct supply_in){ .now_us = 5000 * S, .queued_us = S }, &why,
+			     &until),
+	    SUPPLY_WAIT);
 	assert_non_null(strstr(why, "no pool suits"));
 	assert_true(until > 5000 * S);
 }
@@ -120,8 +146,11 @@ static struct return_out back(struct return_in in)
 
 static void it_returns_only_when_the_move_pays(void **state)
 {
-	struct return_in in = {.now_us = 10000 * S, .here_total_micros = 10000000, .there_total_micros = 3000000,
-		.here_price_micros = 1000000, .there_price_micros = 300000};
+	struct return_in in = { .now_us = 10000 * S,
+		.here_total_micros = 10000000,
+		.there_total_micros = 3000000,
+		.here_price_micros = 1000000,
+		.there_price_micros = 300000 };
 
 	(void)state;
 	assert_true(back(in).move);
@@ -131,11 +160,15 @@ static void it_returns_only_when_the_move_pays(void **state)
 	assert_false(back(in).move);
 }
 
-/* Here 3 dollars an hour, there 1; four minutes of start and five of holding, in which work is done here. */
+/* Here 3 dollars an hour, there 1; four minutes of start and five of holding, in which work is done
+ * here. */
 static void a_move_costs_what_is_paid_twice_and_one_start_only_once(void **state)
 {
-	struct return_in in = {.now_us = 10000 * S, .here_total_micros = 30000000, .there_total_micros = 11000000,
-		.here_price_micros = 3000000, .there_price_micros = 1000000};
+	struct return_in in = { .now_us = 10000 * S,
+		.here_total_micros = 30000000,
+		.there_total_micros = 11000000,
+		.here_price_micros = 3000000,
+		.there_price_micros = 1000000 };
 
 	(void)state;
 	/* Nine minutes here; there_total has four minutes of start already. */
@@ -151,12 +184,22 @@ static void a_move_costs_what_is_paid_twice_and_one_start_only_once(void **state
 	assert_false(back(in).move);
 }
 
-static const struct offer in_a = {.pool_id = 1, .provider = "aws", .region = "a", .gpu_name = "H100"};
-static const struct offer in_b = {.pool_id = 2, .provider = "aws", .region = "b", .gpu_name = "H100"};
-static const struct offer in_a_too = {.pool_id = 3, .provider = "aws", .region = "a", .gpu_name = "H100"};
+static const struct offer in_a = { .pool_id = 1,
+	.provider = "aws",
+	.region = "a",
+	.gpu_name = "H100" };
+static const struct offer in_b = { .pool_id = 2,
+	.provider = "aws",
+	.region = "b",
+	.gpu_name = "H100" };
+static const struct offer in_a_too = { .pool_id = 3,
+	.provider = "aws",
+	.region = "a",
+	.gpu_name = "H100" };
 
 /* The pools that are asked one after another, all of which refuse. */
-static void probes(const struct score *const *list, size_t n, const struct score *here, int32_t *ret, size_t probes_n)
+static void probes(const struct score *const *list, size_t n, const struct score *here,
+    int32_t *ret, size_t probes_n)
 {
 	const struct offer *refused[16];
 	struct supply_policy p;
@@ -171,36 +214,57 @@ static void probes(const struct score *const *list, size_t n, const struct score
 }
 
 /* Here 10 dollars an hour for 10 hours. */
-static void a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_forgotten(void **state)
+static void a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_forgotten(
+    void **state)
 {
-	struct score here = {.total_micros = 100000000, .price_micros = 10000000, .hours = 10, .throughput = 1};
-	struct score cheap = {.offer = &in_a, .total_micros = 20000000, .price_micros = 2000000, .hours = 10, .throughput = 1};
-	struct score fair = {.offer = &in_b, .total_micros = 70000000, .price_micros = 7000000, .hours = 10, .throughput = 1};
-	struct score dear = {.offer = &in_a_too, .total_micros = 99900000, .price_micros = 9990000, .hours = 10, .throughput = 1};
-	const struct score *const list[] = {&cheap, &fair, &dear};
+	struct score here = { .total_micros = 100000000,
+		.price_micros = 10000000,
+		.hours = 10,
+		.throughput = 1 };
+	struct score cheap = { .offer = &in_a,
+		.total_micros = 20000000,
+		.price_micros = 2000000,
+		.hours = 10,
+		.throughput = 1 };
+	struct score fair = { .offer = &in_b,
+		.total_micros = 70000000,
+		.price_micros = 7000000,
+		.hours = 10,
+		.throughput = 1 };
+	struct score dear = { .offer = &in_a_too,
+		.total_micros = 99900000,
+		.price_micros = 9990000,
+		.hours = 10,
+		.throughput = 1 };
+	const struct score *const list[] = { &cheap, &fair, &dear };
 	struct supply_policy p;
 	int32_t asked[7];
 
 	(void)state;
 	supply_policy_default(&p);
-	/* 80, 40, 20 against 30; then 20 against 15; ... what does not pay for the move is never asked. */
+	/* 80, 40, 20 against 30; then 20 against 15; ... what does not pay for the move is never
+	 * asked. */
 	probes(list, 3, &here, asked, 7);
-	assert_memory_equal(asked, ((int32_t[]){1, 1, 2, 1, 2, 1, 2}), sizeof(asked));
+	assert_memory_equal(asked, ((int32_t[]){ 1, 1, 2, 1, 2, 1, 2 }), sizeof(asked));
 	assert_null(return_probe(&list[2], 1, &here, NULL, 0, &p));
 	assert_null(return_probe(list, 0, &here, NULL, 0, &p));
-	/* A neighbour's refusal counts half: of two alike in one region and one elsewhere the one elsewhere is next. */
+	/* A neighbour's refusal counts half: of two alike in one region and one elsewhere the one
+	 * elsewhere is next. */
 	dear = cheap;
 	dear.offer = &in_a_too;
 	fair.total_micros = 25000000;
 	fair.price_micros = 2500000;
 	probes(list, 3, &here, asked, 4);
-	assert_memory_equal(asked, ((int32_t[]){1, 2, 3, 2}), 4 * sizeof(asked[0]));
+	assert_memory_equal(asked, ((int32_t[]){ 1, 2, 3, 2 }), 4 * sizeof(asked[0]));
 }
 
 static void it_never_thrashes(void **state)
 {
-	struct return_in in = {.now_us = 10000 * S, .here_total_micros = 10000000, .there_total_micros = 3000000,
-		.here_price_micros = 1000000, .there_price_micros = 300000};
+	struct return_in in = { .now_us = 10000 * S,
+		.here_total_micros = 10000000,
+		.there_total_micros = 3000000,
+		.here_price_micros = 1000000,
+		.there_price_micros = 300000 };
 
 	(void)state;
 	in.moves_last_hour = 4;
@@ -220,8 +284,8 @@ static void it_never_thrashes(void **state)
 	assert_int_equal(back(in).again_us, (9699 + 3600) * S);
 }
 
-/* A job in the hands of an adversary: spot is offered for next to nothing while it runs on demand and taken back once it has
- * gone there, after any delay that suits him, for a week. */
+/* A job in the hands of an adversary: spot is offered for next to nothing while it runs on demand
+ * and taken back once it has gone there, after any delay that suits him, for a week. */
 struct ordeal {
 	int64_t now, queued, probe, moves[4096];
 	size_t moves_n;
@@ -240,14 +304,23 @@ static int32_t moves_since(const struct ordeal *o, int64_t since)
 
 static void ordeal_step(struct ordeal *o, bool takes_back)
 {
-	struct return_in in = {.now_us = o->now, .here_total_micros = 90000000, .there_total_micros = 1000000,
-		.here_price_micros = 9000000, .there_price_micros = 100000, .last_probe_us = o->probe,
-		.last_move_us = o->moves_n > 0 ? o->moves[o->moves_n - 1] : 0, .moves_last_hour = moves_since(o, o->now - 3600 * S)};
+	struct return_in in = { .now_us = o->now,
+		.here_total_micros = 90000000,
+		.there_total_micros = 1000000,
+		.here_price_micros = 9000000,
+		.there_price_micros = 100000,
+		.last_probe_us = o->probe,
+		.last_move_us = o->moves_n > 0 ? o->moves[o->moves_n - 1] : 0,
+		.moves_last_hour = moves_since(o, o->now - 3600 * S) };
 	const char *why;
 	int64_t until;
 
-	if (o->at == QUEUED && choose((struct supply_in){.now_us = o->now, .queued_us = o->queued, .on_demand_usable = 1,
-	    .on_demand_best_micros = 100}, &why, &until) == SUPPLY_ON_DEMAND) {
+	if (o->at == QUEUED &&
+	    choose((struct supply_in){ .now_us = o->now,
+		       .queued_us = o->queued,
+		       .on_demand_usable = 1,
+		       .on_demand_best_micros = 100 },
+		&why, &until) == SUPPLY_ON_DEMAND) {
 		o->at = ON_DEMAND;
 	} else if (o->at == ON_DEMAND && back(in).move) {
 		o->at = PROBING;
@@ -265,7 +338,7 @@ static void no_adversary_gets_more_moves_an_hour_than_the_limit(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 0; seed < 20; seed++) {
-		struct ordeal o = {.at = ON_DEMAND};
+		struct ordeal o = { .at = ON_DEMAND };
 		struct rng rng;
 		int32_t most = 0;
 
@@ -289,7 +362,8 @@ int main(void)
 		cmocka_unit_test(a_deadline_shortens_the_patience),
 		cmocka_unit_test(nothing_anywhere_waits_and_says_so),
 		cmocka_unit_test(it_returns_only_when_the_move_pays),
-		cmocka_unit_test(a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_forgotten),
+		cmocka_unit_test(
+		    a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_forgotten),
 		cmocka_unit_test(a_move_costs_what_is_paid_twice_and_one_start_only_once),
 		cmocka_unit_test(it_never_thrashes),
 		cmocka_unit_test(no_adversary_gets_more_moves_an_hour_than_the_limit),

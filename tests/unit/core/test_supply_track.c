@@ -31,7 +31,8 @@ static const char *samples(const struct supply_word *w, size_t n, int32_t pool, 
 	char *text;
 
 	supply_track_make(arena, w, n, pool, T, 3 * T, now_us, &t);
-	text = arena_strndup(arena, "                                                                ", 64);
+	text = arena_strndup(arena,
+	    "                                                                ", 64);
 	assert_true(t.n < 64);
 	for (size_t i = 0; i < t.n; i++) {
 		text[i] = t.up[i] ? '+' : '-';
@@ -42,7 +43,7 @@ static const char *samples(const struct supply_word *w, size_t n, int32_t pool, 
 
 static void nothing_is_claimed_of_a_pool_never_tried(void **state)
 {
-	struct supply_word w[] = {{.pool_id = 2, .from_us = T, .up = true}};
+	struct supply_word w[] = { { .pool_id = 2, .from_us = T, .up = true } };
 
 	(void)state;
 	assert_string_equal(samples(w, 1, 1, 10 * T), "");
@@ -51,7 +52,8 @@ static void nothing_is_claimed_of_a_pool_never_tried(void **state)
 
 static void a_node_says_up_and_a_refusal_says_down_for_a_while(void **state)
 {
-	struct supply_word w[] = {{.pool_id = 1, .from_us = 1 * T, .up = true}, {.pool_id = 1, .from_us = 4 * T}};
+	struct supply_word w[] = { { .pool_id = 1, .from_us = 1 * T, .up = true },
+		{ .pool_id = 1, .from_us = 4 * T } };
 
 	(void)state;
 	assert_string_equal(samples(w, 2, 1, 10 * T), "+++---+++");
@@ -59,7 +61,8 @@ static void a_node_says_up_and_a_refusal_says_down_for_a_while(void **state)
 
 static void the_next_node_ends_the_time_that_was_down(void **state)
 {
-	struct supply_word w[] = {{.pool_id = 1, .from_us = 1 * T}, {.pool_id = 1, .from_us = 2 * T, .up = true}};
+	struct supply_word w[] = { { .pool_id = 1, .from_us = 1 * T },
+		{ .pool_id = 1, .from_us = 2 * T, .up = true } };
 
 	(void)state;
 	assert_string_equal(samples(w, 2, 1, 5 * T), "-+++");
@@ -67,8 +70,9 @@ static void the_next_node_ends_the_time_that_was_down(void **state)
 
 static void refusals_in_a_row_go_on_being_down(void **state)
 {
-	struct supply_word w[] = {{.pool_id = 1, .from_us = 1 * T}, {.pool_id = 7, .from_us = 2 * T, .up = true},
-		{.pool_id = 1, .from_us = 3 * T}, {.pool_id = 1, .from_us = 5 * T}};
+	struct supply_word w[] = { { .pool_id = 1, .from_us = 1 * T },
+		{ .pool_id = 7, .from_us = 2 * T, .up = true }, { .pool_id = 1, .from_us = 3 * T },
+		{ .pool_id = 1, .from_us = 5 * T } };
 
 	(void)state;
 	assert_string_equal(samples(w, 4, 1, 10 * T), "-------++");
@@ -76,10 +80,12 @@ static void refusals_in_a_row_go_on_being_down(void **state)
 
 static void a_tick_counts_by_its_greater_part(void **state)
 {
-	struct supply_word a[] = {{.pool_id = 1, .from_us = T, .up = true}, {.pool_id = 1, .from_us = 2 * T + T / 4},
-		{.pool_id = 1, .from_us = 2 * T + T / 2, .up = true}};
-	struct supply_word b[] = {{.pool_id = 1, .from_us = T, .up = true}, {.pool_id = 1, .from_us = 2 * T + T / 10},
-		{.pool_id = 1, .from_us = 2 * T + T * 9 / 10, .up = true}};
+	struct supply_word a[] = { { .pool_id = 1, .from_us = T, .up = true },
+		{ .pool_id = 1, .from_us = 2 * T + T / 4 },
+		{ .pool_id = 1, .from_us = 2 * T + T / 2, .up = true } };
+	struct supply_word b[] = { { .pool_id = 1, .from_us = T, .up = true },
+		{ .pool_id = 1, .from_us = 2 * T + T / 10 },
+		{ .pool_id = 1, .from_us = 2 * T + T * 9 / 10, .up = true } };
 
 	(void)state;
 	assert_string_equal(samples(a, 3, 1, 4 * T), "+++");

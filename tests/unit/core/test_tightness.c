@@ -28,7 +28,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct tightness step(const struct tightness *was, struct tightness_seen seen, int64_t now_us)
+static struct tightness step(const struct tightness *was, struct tightness_seen seen,
+    int64_t now_us)
 {
 	struct tightness t;
 
@@ -36,12 +37,18 @@ static struct tightness step(const struct tightness *was, struct tightness_seen 
 	return t;
 }
 
-static const struct tightness_seen calm = {.launches = 5, .node_hours = 20, .hazard_per_hour = 0.05, .pools = 10};
-static const struct tightness_seen refusing = {.launches = 1, .refusals = 6, .pools = 10, .pools_out = 6};
+static const struct tightness_seen calm = { .launches = 5,
+	.node_hours = 20,
+	.hazard_per_hour = 0.05,
+	.pools = 10 };
+static const struct tightness_seen refusing = { .launches = 1,
+	.refusals = 6,
+	.pools = 10,
+	.pools_out = 6 };
 
 static void refusals_and_resting_pools_make_it_tight_at_once(void **state)
 {
-	struct tightness t = step(&(struct tightness){0}, calm, MIN_US);
+	struct tightness t = step(&(struct tightness){ 0 }, calm, MIN_US);
 
 	(void)state;
 	assert_int_equal(t.state, SUPPLY_EASY);
@@ -53,9 +60,16 @@ static void refusals_and_resting_pools_make_it_tight_at_once(void **state)
 
 static void the_parts_sum_to_the_index_and_are_the_formula(void **state)
 {
-	struct tightness_seen s = {.launches = 2, .refusals = 4, .reclaims = 3, .node_hours = 10, .hazard_per_hour = 0.1,
-		.pools = 8, .pools_out = 2, .price = 1.25, .price_mean = 1.0};
-	struct tightness t = step(&(struct tightness){0}, s, MIN_US);
+	struct tightness_seen s = { .launches = 2,
+		.refusals = 4,
+		.reclaims = 3,
+		.node_hours = 10,
+		.hazard_per_hour = 0.1,
+		.pools = 8,
+		.pools_out = 2,
+		.price = 1.25,
+		.price_mean = 1.0 };
+	struct tightness t = step(&(struct tightness){ 0 }, s, MIN_US);
 
 	(void)state;
 	assert_true(fabs(t.refusals - 0.5 * 4 / 8) < 1e-12);
@@ -67,8 +81,8 @@ static void the_parts_sum_to_the_index_and_are_the_formula(void **state)
 
 static void one_refusal_among_calm_is_no_squeeze(void **state)
 {
-	struct tightness t = step(&(struct tightness){0}, (struct tightness_seen){.refusals = 1, .pools = 10, .pools_out = 1},
-	    MIN_US);
+	struct tightness t = step(&(struct tightness){ 0 },
+	    (struct tightness_seen){ .refusals = 1, .pools = 10, .pools_out = 1 }, MIN_US);
 
 	(void)state;
 	assert_int_equal(t.state, SUPPLY_EASY);
@@ -76,7 +90,7 @@ static void one_refusal_among_calm_is_no_squeeze(void **state)
 
 static void it_eases_only_after_it_was_calm_for_the_whole_hold(void **state)
 {
-	struct tightness t = step(&(struct tightness){0}, refusing, MIN_US);
+	struct tightness t = step(&(struct tightness){ 0 }, refusing, MIN_US);
 
 	(void)state;
 	t = step(&t, calm, 2 * MIN_US);
@@ -90,8 +104,9 @@ static void it_eases_only_after_it_was_calm_for_the_whole_hold(void **state)
 static void between_the_thresholds_it_stays_what_it_was(void **state)
 {
 	/* 2 of 6 with the two calm ones: 0.5 * 2/6 = 0.17, over easy_at and under tight_at. */
-	struct tightness_seen middle = {.launches = 2, .refusals = 2, .pools = 10};
-	struct tightness easy = step(&(struct tightness){0}, calm, MIN_US), tight = step(&easy, refusing, 2 * MIN_US);
+	struct tightness_seen middle = { .launches = 2, .refusals = 2, .pools = 10 };
+	struct tightness easy = step(&(struct tightness){ 0 }, calm, MIN_US),
+			 tight = step(&easy, refusing, 2 * MIN_US);
 
 	(void)state;
 	for (int64_t m = 3; m < 60; m++) {
@@ -107,7 +122,7 @@ static void no_adversary_makes_it_change_more_than_twice_per_hold(void **state)
 {
 	(void)state;
 	for (int64_t period = 1; period <= 40; period++) {
-		struct tightness t = step(&(struct tightness){0}, calm, MIN_US);
+		struct tightness t = step(&(struct tightness){ 0 }, calm, MIN_US);
 		int64_t changes = 0, minutes = 24 * 60;
 
 		for (int64_t m = 2; m < minutes; m++) {

@@ -3,7 +3,7 @@
 
 #include "base/str.h"
 
-/* ---- the provider ---------------------------------------------------------------------- */
+/* ---- the provider ---------------------------------------------------------------------------- */
 
 static enum spot_step step_of(void *self, struct spot_call *c, void *args UNUSED)
 {
@@ -43,8 +43,9 @@ static enum spot_step fake_auth(void *self, struct spot_call *c)
 	struct fake *f = self;
 	enum spot_step s = SPOT_DONE;
 
-	if (f->auth != NULL)
+	if (f->auth != NULL) {
 		s = f->auth(f, c);
+	}
 	if (s == SPOT_DONE) {
 		f->auths++;
 		f->fresh = true;
@@ -56,17 +57,18 @@ static size_t fake_secrets(const void *self, const char **ret, size_t n)
 {
 	const struct fake *f = self;
 
-	if (n == 0 || f->secret == NULL)
+	if (n == 0 || f->secret == NULL) {
 		return 0;
+	}
 	ret[0] = f->secret;
 	return 1;
 }
 
 static const struct spot_limit fake_limits[] = {
-    {.name = "free", .per_second = 0, .burst = 0},
-    {.name = "slow", .per_second = 1, .burst = 2},
-    {.name = "account", .per_second = 1, .burst = 1, .shared = true},
-    {.name = "narrow", .per_second = 0.25, .burst = 1, .within = 2},
+	{ .name = "free", .per_second = 0, .burst = 0 },
+	{ .name = "slow", .per_second = 1, .burst = 2 },
+	{ .name = "account", .per_second = 1, .burst = 1, .shared = true },
+	{ .name = "narrow", .per_second = 0.25, .burst = 1, .within = 2 },
 };
 
 enum spot_step fake_get(struct fake *f, struct spot_call *c, const char *path)
@@ -111,7 +113,7 @@ enum spot_step fake_step_post(struct fake *f, struct spot_call *c)
 	return c->in == NULL ? fake_post(f, c, "/x") : by_status(c);
 }
 
-/* ---- the server ------------------------------------------------------------------------ */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 static void on_request(void *ctx, struct httpd_req *r)
 {
@@ -148,12 +150,13 @@ void fake_serve_cut(struct fake *f UNUSED, struct httpd_req *r)
 	httpd_abort(r);
 }
 
-/* ---- the machine ----------------------------------------------------------------------- */
+/* ---- the machine ----------------------------------------------------------------------------- */
 
 void fake_reset(struct fake *f, struct call_shared *shared)
 {
-	if (f->p != NULL)
+	if (f->p != NULL) {
 		call_provider_free(f->p);
+	}
 	f->p = call_provider_new(f->loop, f->http, &f->ops, f, "fake", shared);
 	f->closed = 0;
 }
@@ -161,9 +164,9 @@ void fake_reset(struct fake *f, struct call_shared *shared)
 int fake_setup(void **state)
 {
 	struct fake *f = calloc(1, sizeof(*f));
-	struct httpd_conf conf = {.address = "127.0.0.1", .ctx = f, .handle = on_request};
-	struct http_client_conf client = {.user_agent = "test"};
-	struct spot_err err = {0};
+	struct httpd_conf conf = { .address = "127.0.0.1", .ctx = f, .handle = on_request };
+	struct http_client_conf client = { .user_agent = "test" };
+	struct spot_err err = { 0 };
 
 	assert_non_null(f);
 	clock_manual_init(&f->clock, FAKE_WALL_US);
@@ -179,18 +182,18 @@ int fake_setup(void **state)
 	f->http = http_client_new(f->loop, &client);
 	f->arena = arena_new(0);
 	f->ops = (struct spot_provider_ops){
-	    .abi = SPOT_PROVIDER_ABI,
-	    .size = sizeof(f->ops),
-	    .kind = "fake",
-	    .limits = fake_limits,
-	    .limits_n = ARRAY_LEN(fake_limits),
-	    .close = fake_close,
-	    .auth_fresh = fake_fresh,
-	    .auth = fake_auth,
-	    .secrets = fake_secrets,
-	    .list = fake_list,
-	    .launch = fake_launch,
-	    .terminate = fake_terminate,
+		.abi = SPOT_PROVIDER_ABI,
+		.size = sizeof(f->ops),
+		.kind = "fake",
+		.limits = fake_limits,
+		.limits_n = ARRAY_LEN(fake_limits),
+		.close = fake_close,
+		.auth_fresh = fake_fresh,
+		.auth = fake_auth,
+		.secrets = fake_secrets,
+		.list = fake_list,
+		.launch = fake_launch,
+		.terminate = fake_terminate,
 	};
 	fake_reset(f, NULL);
 	*state = f;
@@ -234,21 +237,23 @@ static void fake_done(struct op *op)
 void fake_start(struct fake *f, struct fake_call *k, enum call_verb verb, int64_t timeout_us,
     int tries, bool urgent)
 {
-	*k = (struct fake_call){.f = f, .began_us = loop_mono_us(f->loop)};
+	*k = (struct fake_call){ .f = f, .began_us = loop_mono_us(f->loop) };
 	call_start(&k->call, f->p, verb, NULL, f->arena, timeout_us, tries, urgent, fake_done);
 	assert_int_equal(k->done, 0); /* never inside its own start */
 }
 
 void fake_wait(struct fake *f, struct fake_call *k)
 {
-	for (int i = 0; i < 20000 && k->done == 0; i++)
+	for (int i = 0; i < 20000 && k->done == 0; i++) {
 		fake_turns(f, 1);
+	}
 	assert_int_equal(k->done, 1);
 	fake_turns(f, 3);
 	assert_int_equal(k->done, 1); /* exactly once */
 }
 
-void fake_run(struct fake *f, struct fake_call *k, enum call_verb verb, int64_t timeout_us, int tries, bool urgent)
+void fake_run(struct fake *f, struct fake_call *k, enum call_verb verb, int64_t timeout_us,
+    int tries, bool urgent)
 {
 	fake_start(f, k, verb, timeout_us, tries, urgent);
 	fake_wait(f, k);

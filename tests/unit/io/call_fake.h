@@ -17,8 +17,8 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-#define FAKE_WALL_US	  INT64_C(1790000000000000)
-#define FAKE_SECRET	  "fake-secret-0123456789"
+#define FAKE_WALL_US INT64_C(1790000000000000)
+#define FAKE_SECRET "fake-secret-0123456789"
 #define FAKE_REQUESTS_MAX 64
 
 struct fake {
@@ -66,7 +66,8 @@ void fake_start(struct fake *f, struct fake_call *k, enum call_verb verb, int64_
 /* Turns until k is done; fails the test if it takes unreasonably long. */
 void fake_wait(struct fake *f, struct fake_call *k);
 /* The one and the other. */
-void fake_run(struct fake *f, struct fake_call *k, enum call_verb verb, int64_t timeout_us, int tries, bool urgent);
+void fake_run(struct fake *f, struct fake_call *k, enum call_verb verb, int64_t timeout_us,
+    int tries, bool urgent);
 void fake_turns(struct fake *f, int n);
 /* Start with 60 s and default tries, and wait. */
 void fake_call_now(struct fake *f, struct fake_call *k);

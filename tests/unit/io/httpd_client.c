@@ -14,8 +14,9 @@ static void parked_gone(struct httpd_req *r)
 
 	s->gone++;
 	for (size_t i = 0; i < s->parked_n; i++) {
-		if (s->parked[i] == r)
+		if (s->parked[i] == r) {
 			s->parked[i] = NULL;
+		}
 	}
 }
 
@@ -63,15 +64,16 @@ static void handle(void *ctx, struct httpd_req *r)
 
 static size_t body_max(void *ctx UNUSED, const char *method, const char *path)
 {
-	if (strcmp(method, "GET") == 0)
+	if (strcmp(method, "GET") == 0) {
 		return 0;
+	}
 	return strcmp(path, "/echo") == 0 ? 100 * 1024 : 16;
 }
 
 void server_start(struct server *s, const struct httpd_conf *conf)
 {
-	struct httpd_conf c = conf ? *conf : (struct httpd_conf){0};
-	struct spot_err err = {0};
+	struct httpd_conf c = conf ? *conf : (struct httpd_conf){ 0 };
+	struct spot_err err = { 0 };
 
 	memset(s, 0, sizeof(*s));
 	rng_seeded_init(&s->rng, 7);
@@ -79,10 +81,12 @@ void server_start(struct server *s, const struct httpd_conf *conf)
 	c.address = "127.0.0.1";
 	c.ctx = s;
 	c.handle = handle;
-	if (!c.body_max)
+	if (!c.body_max) {
 		c.body_max = body_max;
-	if (httpd_new(s->loop, &c, &s->httpd, &err) != SPOT_OK)
+	}
+	if (httpd_new(s->loop, &c, &s->httpd, &err) != SPOT_OK) {
 		fail_msg("%s", err.text);
+	}
 }
 
 void server_stop(struct server *s)
@@ -96,29 +100,33 @@ void server_until_open(struct server *s, int want)
 {
 	int64_t end = clock_real.mono_us(&clock_real) + WAIT_US;
 
-	while (httpd_stats(s->httpd).open != want && clock_real.mono_us(&clock_real) < end)
+	while (httpd_stats(s->httpd).open != want && clock_real.mono_us(&clock_real) < end) {
 		loop_turn(s->loop, 2000);
+	}
 	assert_int_equal(httpd_stats(s->httpd).open, want);
 }
 
 void server_turns(struct server *s, int n)
 {
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		loop_turn(s->loop, 1000);
+	}
 }
 
 void server_until(struct server *s, const size_t *value, size_t want, int64_t limit_us)
 {
 	int64_t end = clock_real.mono_us(&clock_real) + limit_us;
 
-	while (*value < want && clock_real.mono_us(&clock_real) < end)
+	while (*value < want && clock_real.mono_us(&clock_real) < end) {
 		loop_turn(s->loop, 2000);
+	}
 	assert_true(*value >= want);
 }
 
 int client_open(struct server *s)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)httpd_port(s->httpd))};
+	struct sockaddr_in a = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)httpd_port(s->httpd)) };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -176,8 +184,9 @@ char *client_read(struct server *s, int fd, const char *needle, int64_t limit_us
 		}
 		loop_turn(s->loop, 1000);
 	}
-	if (ret_closed)
+	if (ret_closed) {
 		*ret_closed = closed;
+	}
 	return text;
 }
 
@@ -188,10 +197,11 @@ int client_probe(struct server *s, const char *raw, size_t n, bool *ret_closed)
 
 	client_send(s, fd, raw, n);
 	text = client_read(s, fd, NULL, WAIT_US, ret_closed);
-	if (strncmp(text, "HTTP/1.1 ", 9) == 0)
+	if (strncmp(text, "HTTP/1.1 ", 9) == 0) {
 		status = (int)strtol(text + 9, NULL, 10);
-	else if (*ret_closed)
+	} else if (*ret_closed) {
 		status = 0;
+	}
 	free(text);
 	close(fd);
 	server_until_open(s, 0);
@@ -202,7 +212,8 @@ int count_of(const char *text, const char *needle)
 {
 	int n = 0;
 
-	for (; (text = strstr(text, needle)); text += strlen(needle))
+	for (; (text = strstr(text, needle)); text += strlen(needle)) {
 		n++;
+	}
 	return n;
 }

@@ -9,7 +9,7 @@
 
 #define S SPOT_US_PER_S
 
-/* ---- plain ----------------------------------------------------------------------------- */
+/* ---- plain ----------------------------------------------------------------------------------- */
 
 static void a_good_reply_ends_the_call_ok(void **state)
 {
@@ -113,9 +113,15 @@ static void what_signs_a_url_is_not_in_the_log(void **state)
 
 	f->step = step_signed;
 	assert_int_equal(pipe(fds), 0);
-	log_init(&(struct log_conf){.fd = fds[1], .level = LOG_DEBUG, .program = "t", .clock = &clock_real});
+	log_init(&(struct log_conf){ .fd = fds[1],
+	    .level = LOG_DEBUG,
+	    .program = "t",
+	    .clock = &clock_real });
 	fake_call_now(f, &k);
-	log_init(&(struct log_conf){.fd = STDERR_FILENO, .level = LOG_WARN, .program = "t", .clock = &clock_real});
+	log_init(&(struct log_conf){ .fd = STDERR_FILENO,
+	    .level = LOG_WARN,
+	    .program = "t",
+	    .clock = &clock_real });
 	close(fds[1]);
 	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
 	close(fds[0]);
@@ -124,7 +130,7 @@ static void what_signs_a_url_is_not_in_the_log(void **state)
 	assert_null(strstr(text, "abcdef0123"));
 }
 
-/* ---- endless and huge ------------------------------------------------------------------ */
+/* ---- endless and huge ------------------------------------------------------------------------ */
 
 static enum spot_step step_endless(struct fake *f UNUSED, struct spot_call *c)
 {
@@ -161,7 +167,7 @@ static void pages_that_fill_the_memory_are_cut_before_it_is_full(void **state)
 	assert_in_range(f->entries, 20, 30);
 }
 
-/* ---- AGAIN ----------------------------------------------------------------------------- */
+/* ---- AGAIN ----------------------------------------------------------------------------------- */
 
 static void serve_throttled(struct fake *f, struct httpd_req *r)
 {
@@ -205,8 +211,9 @@ static void without_it_the_waits_grow_and_the_tries_end(void **state)
 	assert_int_equal(k.rc, SPOT_UNAVAILABLE);
 	assert_string_equal(k.err.code, "Broken");
 	assert_int_equal(f->requests, 5);
-	for (int i = 1; i < 5; i++, ceiling *= 2)
+	for (int i = 1; i < 5; i++, ceiling *= 2) {
 		assert_in_range(f->at_us[i] - f->at_us[i - 1], 0, ceiling + S / 5);
+	}
 }
 
 static void the_caller_chooses_how_many_tries(void **state)
@@ -256,14 +263,18 @@ static enum spot_step step_chain(struct fake *f, struct spot_call *c)
 {
 	int *out = c->state;
 
-	if (out == NULL)
+	if (out == NULL) {
 		c->state = out = arena_alloc(c->arena, sizeof(*out));
-	if (c->in == NULL)
+	}
+	if (c->in == NULL) {
 		return fake_get(f, c, *out == 0 ? "/first" : "/second");
-	if (c->in->status == 503)
+	}
+	if (c->in->status == 503) {
 		return call_again(c, SPOT_UNAVAILABLE, 0, NULL, "again");
-	if (*out == 1)
+	}
+	if (*out == 1) {
 		return SPOT_DONE;
+	}
 	*out = 1;
 	return fake_get(f, c, "/second");
 }
@@ -325,22 +336,22 @@ static void again_comes_back_to_the_place_that_built_the_request(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(a_good_reply_ends_the_call_ok),
-	    T(a_call_without_a_request_ends_next_turn),
-	    T(a_failed_step_gives_its_own_words_and_code),
-	    T(a_verb_that_the_provider_lacks_is_refused),
-	    T(a_step_without_a_verdict_is_an_internal_error),
-	    T(a_secret_of_the_provider_is_cut_out_of_the_words),
-	    T(what_signs_a_url_is_not_in_the_log),
-	    T(a_step_that_never_ends_is_cut),
-	    T(pages_that_fill_the_memory_are_cut_before_it_is_full),
-	    T(retry_after_is_obeyed),
-	    T(without_it_the_waits_grow_and_the_tries_end),
-	    T(the_caller_chooses_how_many_tries),
-	    T(a_wait_beyond_the_deadline_ends_the_call_at_once),
-	    T(a_long_retry_after_is_capped_at_five_minutes),
-	    T(only_the_request_that_failed_is_repeated),
-	    T(again_comes_back_to_the_place_that_built_the_request),
+		T(a_good_reply_ends_the_call_ok),
+		T(a_call_without_a_request_ends_next_turn),
+		T(a_failed_step_gives_its_own_words_and_code),
+		T(a_verb_that_the_provider_lacks_is_refused),
+		T(a_step_without_a_verdict_is_an_internal_error),
+		T(a_secret_of_the_provider_is_cut_out_of_the_words),
+		T(what_signs_a_url_is_not_in_the_log),
+		T(a_step_that_never_ends_is_cut),
+		T(pages_that_fill_the_memory_are_cut_before_it_is_full),
+		T(retry_after_is_obeyed),
+		T(without_it_the_waits_grow_and_the_tries_end),
+		T(the_caller_chooses_how_many_tries),
+		T(a_wait_beyond_the_deadline_ends_the_call_at_once),
+		T(a_long_retry_after_is_capped_at_five_minutes),
+		T(only_the_request_that_failed_is_repeated),
+		T(again_comes_back_to_the_place_that_built_the_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

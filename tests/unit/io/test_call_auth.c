@@ -21,7 +21,7 @@ static void serve_first_late(struct fake *f, struct httpd_req *r)
 	httpd_reply(r, f->requests == 1 ? 503 : 200, "text/plain", "", 0);
 }
 
-/* ---- credentials ----------------------------------------------------------------------- */
+/* ---- credentials ----------------------------------------------------------------------------- */
 
 static void stale_credentials_are_renewed_once_for_all_that_wait(void **state)
 {
@@ -29,8 +29,9 @@ static void stale_credentials_are_renewed_once_for_all_that_wait(void **state)
 	struct fake_call k[5];
 
 	f->fresh = false;
-	for (size_t i = 0; i < ARRAY_LEN(k); i++)
+	for (size_t i = 0; i < ARRAY_LEN(k); i++) {
 		fake_start(f, &k[i], CALL_LIST, 60 * S, 0, false);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(k); i++) {
 		fake_wait(f, &k[i]);
 		assert_int_equal(k[i].rc, SPOT_OK);
@@ -51,8 +52,9 @@ static void failed_renewal_fails_all_that_wait_with_its_words(void **state)
 
 	f->fresh = false;
 	f->auth = auth_refused;
-	for (size_t i = 0; i < ARRAY_LEN(k); i++)
+	for (size_t i = 0; i < ARRAY_LEN(k); i++) {
 		fake_start(f, &k[i], CALL_LIST, 60 * S, 0, false);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(k); i++) {
 		fake_wait(f, &k[i]);
 		assert_int_equal(k[i].rc, SPOT_CONFIG);
@@ -64,8 +66,9 @@ static void failed_renewal_fails_all_that_wait_with_its_words(void **state)
 
 static enum spot_step auth_by_request(struct fake *f, struct spot_call *c)
 {
-	if (c->in == NULL)
+	if (c->in == NULL) {
 		return fake_get(f, c, "/token");
+	}
 	return c->in->status == 200 ? SPOT_DONE
 				    : call_again(c, SPOT_UNAVAILABLE, 0, NULL, "no token yet");
 }
@@ -142,10 +145,12 @@ static void calls_refused_together_renew_together(void **state)
 	struct fake_call k[4];
 
 	f->serve = serve_expired;
-	for (size_t i = 0; i < ARRAY_LEN(k); i++)
+	for (size_t i = 0; i < ARRAY_LEN(k); i++) {
 		fake_start(f, &k[i], CALL_LIST, 60 * S, 0, false);
-	for (size_t i = 0; i < ARRAY_LEN(k); i++)
+	}
+	for (size_t i = 0; i < ARRAY_LEN(k); i++) {
 		fake_wait(f, &k[i]);
+	}
 	assert_in_range(f->auths, 1, 2);
 	assert_int_equal(f->requests, 8);
 }
@@ -173,7 +178,8 @@ static void fresh_credentials_are_renewed_once_when_the_clock_was_set(void **sta
 	assert_int_equal(f->auths, 2);
 }
 
-/* Renewed because they were stale, by their own look at the new time: what they took for fresh is still to come. */
+/* Renewed because they were stale, by their own look at the new time: what they took for fresh is
+ * still to come. */
 static void what_was_renewed_in_part_when_the_clock_was_set_is_renewed_whole(void **state)
 {
 	struct fake *f = *state;
@@ -231,7 +237,7 @@ static void secrets_of_a_renewal_are_registered_for_redaction(void **state)
 	assert_non_null(strstr(after, "second-secret")); /* forgotten with the provider */
 }
 
-/* ---- files ----------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static const char *read_path;
 static int read_status;
@@ -300,7 +306,7 @@ static void what_is_no_small_regular_file_is_refused(void **state)
 	rmdir(dir);
 }
 
-/* ---- stopping -------------------------------------------------------------------------- */
+/* ---- stopping -------------------------------------------------------------------------------- */
 
 static void stop_and_check(struct fake *f, struct fake_call *k)
 {
@@ -378,13 +384,17 @@ static void freeing_the_provider_stops_what_still_runs(void **state)
 	assert_int_equal(b.rc, SPOT_CANCELLED);
 }
 
-/* ---- the clock of the cloud ---------------------------------------------------------------- */
+/* ---- the clock of the cloud ------------------------------------------------------------------ */
 
 static void serve_another_time(struct fake *f, struct httpd_req *r)
 {
-	if (f->requests == 3)
+	if (f->requests == 3) {
 		httpd_set(r, "Age", "86400");
-	httpd_set(r, "Date", f->requests == 1 ? "Tue, 01 Sep 2026 12:00:00 GMT" : f->requests == 2 ? "not known" : "Mon, 31 Aug 2026 12:00:00 GMT");
+	}
+	httpd_set(r, "Date",
+	    f->requests == 1       ? "Tue, 01 Sep 2026 12:00:00 GMT"
+		: f->requests == 2 ? "not known"
+				   : "Mon, 31 Aug 2026 12:00:00 GMT");
 	httpd_reply(r, f->requests == 1 ? 500 : 200, "text/plain", "", 0);
 }
 
@@ -403,7 +413,8 @@ static void a_reply_tells_by_how_much_the_clocks_differ(void **state)
 	fake_call_now(f, &k);
 	assert_int_equal(k.rc, SPOT_OK); /* this one is of another time */
 	assert_true(call_provider_told(f->p, &off, &at));
-	assert_int_equal(off, theirs - FAKE_WALL_US - at + S); /* the manual mono clock starts at 1 s */
+	/* the manual mono clock starts at 1 s */
+	assert_int_equal(off, theirs - FAKE_WALL_US - at + S);
 	assert_true(at < loop_mono_us(f->loop));
 }
 
@@ -412,22 +423,22 @@ static void a_reply_tells_by_how_much_the_clocks_differ(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(stale_credentials_are_renewed_once_for_all_that_wait),
-	    T(failed_renewal_fails_all_that_wait_with_its_words),
-	    T(renewal_has_its_own_requests_and_retries),
-	    T(a_waiting_call_keeps_its_own_deadline),
-	    T(expired_credentials_are_renewed_and_the_request_repeated),
-	    T(credentials_are_renewed_once_per_call),
-	    T(calls_refused_together_renew_together),
-	    T(fresh_credentials_are_renewed_once_when_the_clock_was_set),
-	    T(what_was_renewed_in_part_when_the_clock_was_set_is_renewed_whole),
-	    T(credentials_that_cannot_be_renewed_when_the_clock_was_set_are_used_on),
-	    T(secrets_of_a_renewal_are_registered_for_redaction),
-	    T(files_are_read_and_absence_is_a_status),
-	    T(what_is_no_small_regular_file_is_refused),
-	    T(a_call_can_be_stopped_wherever_it_waits),
-	    T(freeing_the_provider_stops_what_still_runs),
-	    T(a_reply_tells_by_how_much_the_clocks_differ),
+		T(stale_credentials_are_renewed_once_for_all_that_wait),
+		T(failed_renewal_fails_all_that_wait_with_its_words),
+		T(renewal_has_its_own_requests_and_retries),
+		T(a_waiting_call_keeps_its_own_deadline),
+		T(expired_credentials_are_renewed_and_the_request_repeated),
+		T(credentials_are_renewed_once_per_call),
+		T(calls_refused_together_renew_together),
+		T(fresh_credentials_are_renewed_once_when_the_clock_was_set),
+		T(what_was_renewed_in_part_when_the_clock_was_set_is_renewed_whole),
+		T(credentials_that_cannot_be_renewed_when_the_clock_was_set_are_used_on),
+		T(secrets_of_a_renewal_are_registered_for_redaction),
+		T(files_are_read_and_absence_is_a_status),
+		T(what_is_no_small_regular_file_is_refused),
+		T(a_call_can_be_stopped_wherever_it_waits),
+		T(freeing_the_provider_stops_what_still_runs),
+		T(a_reply_tells_by_how_much_the_clocks_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

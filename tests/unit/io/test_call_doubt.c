@@ -1,17 +1,19 @@
-/* Provider calls that may have had their effect: lost replies, deadlines, refusals after a try in doubt; and the right to make a change. */
+/* Provider calls that may have had their effect: lost replies, deadlines, refusals after a try in
+ * doubt; and the right to make a change. */
 #include "base/base.h"
 #include "call_fake.h"
 
 #define S SPOT_US_PER_S
 
-/* ---- lost replies ---------------------------------------------------------------------- */
+/* ---- lost replies ---------------------------------------------------------------------------- */
 
 static void serve_cut_first(struct fake *f, struct httpd_req *r)
 {
-	if (f->requests == 1)
+	if (f->requests == 1) {
 		httpd_abort(r);
-	else
+	} else {
 		httpd_reply(r, 200, "text/plain", "", 0);
+	}
 }
 
 static void a_lost_reply_of_a_read_is_asked_again(void **state)
@@ -197,8 +199,9 @@ static const int *statuses;
 static void serve_in_turn(struct fake *f UNUSED, struct httpd_req *r)
 {
 	httpd_reply(r, *statuses, "text/plain", "", 0);
-	if (statuses[1] != 0)
+	if (statuses[1] != 0) {
 		statuses++;
+	}
 }
 
 /* The first try may have made what the second was refused. */
@@ -210,7 +213,7 @@ static void what_fails_after_a_refused_repeat_of_a_change_in_doubt_is_unknown(vo
 	f->step = step_change_and_ask;
 	f->serve = serve_in_turn;
 	f->tick_us = 10000;
-	statuses = (const int[]){503, 403, 503, 0};
+	statuses = (const int[]){ 503, 403, 503, 0 };
 	fake_run(f, &k, CALL_LAUNCH, 600 * S, 2, false);
 	assert_string_equal(f->path[1], "/change");
 	assert_string_equal(f->path[2], "/question");
@@ -231,21 +234,21 @@ static struct fake_call change_answered(struct fake *f, const int *answers)
 
 static void a_refusal_after_a_try_in_doubt_says_that_there_was_doubt(void **state)
 {
-	struct fake_call k = change_answered(*state, (const int[]){503, 418, 0});
+	struct fake_call k = change_answered(*state, (const int[]){ 503, 418, 0 });
 
 	assert_int_equal(k.rc, SPOT_NO_CAPACITY);
 	assert_true(k.call.doubted);
 	/* Throttled, refused for its credentials: nothing happened by those. */
-	k = change_answered(*state, (const int[]){429, 418, 0});
+	k = change_answered(*state, (const int[]){ 429, 418, 0 });
 	assert_false(k.call.doubted);
-	k = change_answered(*state, (const int[]){401, 418, 0});
+	k = change_answered(*state, (const int[]){ 401, 418, 0 });
 	assert_false(k.call.doubted);
-	k = change_answered(*state, (const int[]){503, 429, 401, 418, 0});
+	k = change_answered(*state, (const int[]){ 503, 429, 401, 418, 0 });
 	assert_true(k.call.doubted);
-	k = change_answered(*state, (const int[]){418, 0});
+	k = change_answered(*state, (const int[]){ 418, 0 });
 	assert_false(k.call.doubted);
 	k.f->step = fake_step_get;
-	statuses = (const int[]){503, 418, 0};
+	statuses = (const int[]){ 503, 418, 0 };
 	fake_call_now(k.f, &k);
 	assert_int_equal(k.rc, SPOT_NO_CAPACITY);
 	assert_false(k.call.doubted);
@@ -367,21 +370,21 @@ static void a_change_whose_owner_lost_the_right_to_make_it_is_not_sent(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(a_lost_reply_of_a_read_is_asked_again),
-	    T(a_lost_reply_of_a_change_is_unknown_and_never_repeated),
-	    T(our_deadline_on_a_change_is_unknown),
-	    T(our_deadline_on_a_read_is_a_timeout),
-	    T(a_change_answered_with_a_fault_stays_in_doubt),
-	    T(what_fails_after_an_answered_change_is_unknown),
-	    T(what_fails_after_a_refused_change_is_what_it_is),
-	    T(what_fails_after_a_refused_repeat_of_a_change_in_doubt_is_unknown),
-	    T(after_a_change_the_step_may_still_give_a_verdict),
-	    T(our_deadline_after_an_answered_change_is_unknown),
-	    T(a_refusal_after_a_try_in_doubt_says_that_there_was_doubt),
-	    T(a_change_that_was_throttled_did_not_happen),
-	    T(a_change_that_was_never_sent_is_unavailable),
-	    T(a_change_whose_owner_lost_the_right_to_make_it_is_not_sent),
-	    T(a_reply_over_the_cap_is_a_bad_one_and_of_a_change_unknown),
+		T(a_lost_reply_of_a_read_is_asked_again),
+		T(a_lost_reply_of_a_change_is_unknown_and_never_repeated),
+		T(our_deadline_on_a_change_is_unknown),
+		T(our_deadline_on_a_read_is_a_timeout),
+		T(a_change_answered_with_a_fault_stays_in_doubt),
+		T(what_fails_after_an_answered_change_is_unknown),
+		T(what_fails_after_a_refused_change_is_what_it_is),
+		T(what_fails_after_a_refused_repeat_of_a_change_in_doubt_is_unknown),
+		T(after_a_change_the_step_may_still_give_a_verdict),
+		T(our_deadline_after_an_answered_change_is_unknown),
+		T(a_refusal_after_a_try_in_doubt_says_that_there_was_doubt),
+		T(a_change_that_was_throttled_did_not_happen),
+		T(a_change_that_was_never_sent_is_unavailable),
+		T(a_change_whose_owner_lost_the_right_to_make_it_is_not_sent),
+		T(a_reply_over_the_cap_is_a_bad_one_and_of_a_change_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

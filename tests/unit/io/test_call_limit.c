@@ -24,8 +24,9 @@ static enum spot_step step_slow(struct fake *f, struct spot_call *c)
 
 static void start_n(struct fake *f, struct fake_call *k, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		fake_start(f, &k[i], CALL_LIST, 600 * S, 0, false);
+	}
 }
 
 static void wait_n(struct fake *f, struct fake_call *k, size_t n)
@@ -55,9 +56,10 @@ static void a_burst_goes_at_once_and_the_rest_at_the_rate(void **state)
 	wait_n(f, k, 5);
 	assert_int_equal(f->requests, 5);
 	assert_true(f->at_us[1] - f->at_us[0] < S / 4);
-	for (int i = 2; i < 5; i++)
+	for (int i = 2; i < 5; i++) {
 		assert_in_range(f->at_us[i] - f->at_us[0], (i - 1) * S - S / 10,
 		    (i - 1) * S + S / 4);
+	}
 	assert_in_range(call_provider_stats(f->p).waited_us, 5 * S, 7 * S);
 }
 
@@ -118,8 +120,9 @@ static void urgent_calls_go_before_those_that_wait(void **state)
 
 static void serve_throttled_once(struct fake *f, struct httpd_req *r)
 {
-	if (f->requests == 1)
+	if (f->requests == 1) {
 		httpd_set(r, "Retry-After", "9");
+	}
 	httpd_reply(r, f->requests == 1 ? 429 : 200, "text/plain", "", 0);
 }
 
@@ -191,16 +194,18 @@ static void a_refusal_that_ends_its_call_shuts_the_bucket_too(void **state)
 
 static void serve_throttled_for_a_minute(struct fake *f, struct httpd_req *r)
 {
-	if (f->requests == 1)
+	if (f->requests == 1) {
 		httpd_set(r, "Retry-After", "60");
+	}
 	httpd_reply(r, f->requests == 1 ? 429 : 200, "text/plain", "", 0);
 }
 
 static enum spot_step step_dated(struct fake *f, struct spot_call *c)
 {
 	c->limit = LIMIT_SLOW;
-	if (c->in != NULL)
+	if (c->in != NULL) {
 		return fake_step_get(f, c);
+	}
 	return fake_get(f, c, arena_printf(c->arena, "/%" PRId64, c->now_us - FAKE_WALL_US));
 }
 
@@ -219,12 +224,13 @@ static void a_request_that_waited_long_is_built_again(void **state)
 	wait_n(f, k, 2);
 	assert_int_equal(f->requests, 3);
 	for (int i = 1; i < 3; i++) {
-		built = strtoll(f->path[i] + 1, NULL, 10) + S; /* the manual mono clock starts at 1 s */
+		/* the manual mono clock starts at 1 s */
+		built = strtoll(f->path[i] + 1, NULL, 10) + S;
 		assert_in_range(f->at_us[i] - built, 0, S);
 	}
 }
 
-/* ---- the account-wide bucket ----------------------------------------------------------- */
+/* ---- the account-wide bucket ----------------------------------------------------------------- */
 
 struct shared_fake {
 	struct call_shared shared;
@@ -246,13 +252,14 @@ static void shared_take(struct call_shared *s, struct call_provider *p,
 	x->token = token;
 	x->urgent = urgent;
 	snprintf(x->limit, sizeof(x->limit), "%s/%s/%d", limit->name, scope, cost);
-	if (x->answer == SAY_GO)
+	if (x->answer == SAY_GO) {
 		call_shared_taken(p, token, SPOT_OK, 0);
-	else if (x->answer == SAY_WAIT_ONCE) {
+	} else if (x->answer == SAY_WAIT_ONCE) {
 		x->answer = SAY_GO;
 		call_shared_taken(p, token, SPOT_OK, 3 * S);
-	} else if (x->answer == SAY_BROKEN)
+	} else if (x->answer == SAY_BROKEN) {
 		call_shared_taken(p, token, SPOT_UNAVAILABLE, 0);
+	}
 }
 
 static enum spot_step step_account(struct fake *f, struct spot_call *c)
@@ -264,7 +271,7 @@ static enum spot_step step_account(struct fake *f, struct spot_call *c)
 static struct shared_fake shared_begin(struct fake *f)
 {
 	f->step = step_account;
-	return (struct shared_fake){.shared = {.take = shared_take}};
+	return (struct shared_fake){ .shared = { .take = shared_take } };
 }
 
 static void shared_limits_are_asked_for_by_name(void **state)
@@ -392,22 +399,22 @@ static void an_answer_may_come_after_the_provider_was_freed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(a_burst_goes_at_once_and_the_rest_at_the_rate),
-	    T(a_dearer_request_waits_for_all_its_tokens),
-	    T(a_cost_above_the_burst_is_served_from_a_full_bucket),
-	    T(each_scope_has_its_own_bucket),
-	    T(urgent_calls_go_before_those_that_wait),
-	    T(one_refusal_shuts_the_bucket_for_all),
-	    T(a_request_of_a_narrow_limit_counts_against_the_wider_one_too),
-	    T(a_refusal_that_ends_its_call_shuts_the_bucket_too),
-	    T(a_request_that_waited_long_is_built_again),
-	    T(shared_limits_are_asked_for_by_name),
-	    T(what_the_shared_bucket_says_is_waited_out),
-	    T(who_was_sent_away_is_first_again_but_for_the_urgent),
-	    T(without_the_shared_bucket_the_own_one_holds_the_rate),
-	    T(a_refusal_shuts_us_out_also_where_the_shared_bucket_would_let_us),
-	    T(an_answer_for_a_stopped_call_is_dropped),
-	    T(an_answer_may_come_after_the_provider_was_freed),
+		T(a_burst_goes_at_once_and_the_rest_at_the_rate),
+		T(a_dearer_request_waits_for_all_its_tokens),
+		T(a_cost_above_the_burst_is_served_from_a_full_bucket),
+		T(each_scope_has_its_own_bucket),
+		T(urgent_calls_go_before_those_that_wait),
+		T(one_refusal_shuts_the_bucket_for_all),
+		T(a_request_of_a_narrow_limit_counts_against_the_wider_one_too),
+		T(a_refusal_that_ends_its_call_shuts_the_bucket_too),
+		T(a_request_that_waited_long_is_built_again),
+		T(shared_limits_are_asked_for_by_name),
+		T(what_the_shared_bucket_says_is_waited_out),
+		T(who_was_sent_away_is_first_again_but_for_the_urgent),
+		T(without_the_shared_bucket_the_own_one_holds_the_rate),
+		T(a_refusal_shuts_us_out_also_where_the_shared_bucket_would_let_us),
+		T(an_answer_for_a_stopped_call_is_dropped),
+		T(an_answer_may_come_after_the_provider_was_freed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

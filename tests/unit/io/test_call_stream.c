@@ -9,7 +9,7 @@
 static struct {
 	char seen[16][64]; /* what the step was given, in order */
 	int n;
-	bool ended;        /* given the end of the reply */
+	bool ended; /* given the end of the reply */
 } got;
 
 static void serve_lines(struct fake *f, struct httpd_req *r)
@@ -59,8 +59,9 @@ static int setup(void **state)
 static void begin(struct fake *f, struct fake_call *k)
 {
 	fake_start(f, k, CALL_LIST, 60 * S, 0, false);
-	for (int i = 0; i < 100 && f->held == NULL; i++)
+	for (int i = 0; i < 100 && f->held == NULL; i++) {
 		fake_turns(f, 1);
+	}
 	assert_non_null(f->held);
 }
 
@@ -115,13 +116,15 @@ static void a_stream_without_news_ends_by_the_calls_deadline(void **state)
 
 static enum spot_step step_then_get(struct fake *f, struct spot_call *c)
 {
-	if (c->in == NULL)
+	if (c->in == NULL) {
 		return step_lines(f, c);
+	}
 	if (c->in->partial) {
 		f->serve = fake_serve_ok;
 		return fake_get(f, c, "/next");
 	}
-	return str_eq(c->in->body, "ok") ? SPOT_DONE : call_fail(c, SPOT_BAD_REPLY, "", "not the next reply");
+	return str_eq(c->in->body, "ok") ? SPOT_DONE
+					 : call_fail(c, SPOT_BAD_REPLY, "", "not the next reply");
 }
 
 static void another_request_cuts_the_stream(void **state)
@@ -157,11 +160,11 @@ static void more_of_a_reply_that_is_over_is_a_mistake_of_the_provider(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(lines_come_as_they_arrive_and_the_step_ends_the_request),
-	    T(the_end_of_the_reply_brings_the_rest),
-	    T(a_stream_without_news_ends_by_the_calls_deadline),
-	    T(another_request_cuts_the_stream),
-	    T(more_of_a_reply_that_is_over_is_a_mistake_of_the_provider),
+		T(lines_come_as_they_arrive_and_the_step_ends_the_request),
+		T(the_end_of_the_reply_brings_the_rest),
+		T(a_stream_without_news_ends_by_the_calls_deadline),
+		T(another_request_cuts_the_stream),
+		T(more_of_a_reply_that_is_over_is_a_mistake_of_the_provider),
 	};
 
 	return cmocka_run_group_tests_name("io/call_stream", tests, NULL, NULL);

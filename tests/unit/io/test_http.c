@@ -1,4 +1,5 @@
-/* The HTTP client: what each kind of failure may be taken for, caps, and that waiting is not spinning. */
+/* The HTTP client: what each kind of failure may be taken for, caps, and that waiting is not
+ * spinning. */
 #include "base/base.h"
 #include "unit.h"
 #include "test_server.h"
@@ -36,10 +37,11 @@ static void get_start(struct get *g, const char *method, const char *path, bool 
 {
 	g->done = 0;
 	g->out.method = method;
-	g->out.url = arena_printf(w.arena, "http%s://127.0.0.1:%d%s", w.server.tls != NULL ? "s" : "",
-	    w.server.port, path);
-	if (g->out.timeout_us == 0)
+	g->out.url = arena_printf(w.arena, "http%s://127.0.0.1:%d%s",
+	    w.server.tls != NULL ? "s" : "", w.server.port, path);
+	if (g->out.timeout_us == 0) {
 		g->out.timeout_us = 20 * SPOT_US_PER_S;
+	}
 	http_send(w.client, &g->req, &g->out, w.arena, mutating, get_done);
 	assert_int_equal(g->done, 0);
 }
@@ -66,14 +68,15 @@ static enum spot_rc get(struct get *g, const char *method, const char *path, boo
 
 static void world_up(bool tls, bool trust)
 {
-	struct http_client_conf conf = {.user_agent = "spotbroker/test"};
+	struct http_client_conf conf = { .user_agent = "spotbroker/test" };
 
 	memset(&w, 0, sizeof(w));
 	test_server_start(&w.server, tls);
 	rng_seeded_init(&w.rng, 1);
 	w.loop = loop_new(&clock_real, &w.rng);
-	if (trust)
+	if (trust) {
 		conf.ca_file = w.server.ca_path;
+	}
 	w.client = http_client_new(w.loop, &conf);
 	w.arena = arena_new(0);
 }
@@ -98,7 +101,7 @@ static int teardown(void **state)
 
 static void a_reply_has_status_headers_and_body(void **state)
 {
-	struct get g = {0};
+	struct get g = { 0 };
 
 	(void)state;
 	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_OK);
@@ -116,11 +119,11 @@ static void a_reply_has_status_headers_and_body(void **state)
 
 static void a_request_goes_out_as_it_was_built(void **state)
 {
-	struct get g = {0};
+	struct get g = { 0 };
 
 	(void)state;
-	g.out.headers[0] = (struct spot_header){"X-Amz-Date", "20260101T000000Z"};
-	g.out.headers[1] = (struct spot_header){"X-Empty", ""};
+	g.out.headers[0] = (struct spot_header){ "X-Amz-Date", "20260101T000000Z" };
+	g.out.headers[1] = (struct spot_header){ "X-Empty", "" };
 	g.out.headers_n = 2;
 	g.out.body = STR_LIT("a=1");
 	assert_int_equal(get(&g, "POST", "/echo/../%2e?q=%20", false), SPOT_OK);
@@ -134,13 +137,13 @@ static void a_request_goes_out_as_it_was_built(void **state)
 	assert_null(strcasestr(sent, "expect:"));
 	assert_null(strcasestr(sent, "content-type:"));
 	g.out.headers_n = 0;
-	g.out.body = (struct str){0};
+	g.out.body = (struct str){ 0 };
 	assert_int_equal(get(&g, "PUT", "/echo", false), SPOT_OK);
 	assert_non_null(strstr(g.req.in.body.p, "\r\nContent-Length: 0\r\n"));
 	assert_int_equal(get(&g, "DELETE", "/echo", false), SPOT_OK);
 	assert_true(str_prefix(g.req.in.body.p, "DELETE /echo HTTP/1.1\r\n"));
 	g.out.body = STR_LIT("{}");
-	g.out.headers[0] = (struct spot_header){"content-type", "application/json"};
+	g.out.headers[0] = (struct spot_header){ "content-type", "application/json" };
 	g.out.headers_n = 1;
 	assert_int_equal(get(&g, "DELETE", "/echo", false), SPOT_OK);
 	assert_true(str_prefix(g.req.in.body.p, "DELETE /echo HTTP/1.1\r\n"));
@@ -150,7 +153,7 @@ static void a_request_goes_out_as_it_was_built(void **state)
 
 static void an_interim_reply_is_passed_over_and_any_status_is_a_reply(void **state)
 {
-	struct get g = {0};
+	struct get g = { 0 };
 
 	(void)state;
 	assert_int_equal(get(&g, "POST", "/interim", true), SPOT_OK);
@@ -162,7 +165,7 @@ static void an_interim_reply_is_passed_over_and_any_status_is_a_reply(void **sta
 
 static void redirects_are_not_followed(void **state)
 {
-	struct get g = {0};
+	struct get g = { 0 };
 
 	(void)state;
 	assert_int_equal(get(&g, "GET", "/redirect", false), SPOT_OK);
@@ -176,25 +179,29 @@ static void a_lost_reply_of_a_mutating_request_is_unknown(void **state)
 		const char *path;
 		enum spot_rc reading, mutating;
 	} cases[] = {
-		{"/close", SPOT_UNAVAILABLE, SPOT_UNKNOWN},
-		{"/cut", SPOT_UNAVAILABLE, SPOT_UNKNOWN},
-		{"/hang", SPOT_TIMEOUT, SPOT_UNKNOWN},
-		{"/trickle", SPOT_TIMEOUT, SPOT_UNKNOWN},
-		{"/big", SPOT_BAD_REPLY, SPOT_UNKNOWN},
-		{"/headers", SPOT_BAD_REPLY, SPOT_UNKNOWN},
+		{ "/close", SPOT_UNAVAILABLE, SPOT_UNKNOWN },
+		{ "/cut", SPOT_UNAVAILABLE, SPOT_UNKNOWN },
+		{ "/hang", SPOT_TIMEOUT, SPOT_UNKNOWN },
+		{ "/trickle", SPOT_TIMEOUT, SPOT_UNKNOWN },
+		{ "/big", SPOT_BAD_REPLY, SPOT_UNKNOWN },
+		{ "/headers", SPOT_BAD_REPLY, SPOT_UNKNOWN },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		for (int mutating = 0; mutating < 2; mutating++) {
-			/* Short only where the deadline is what ends it: the others must not meet it on a busy machine. */
+			/* Short only where the deadline is what ends it: the others must not meet
+			 * it on a busy machine. */
 			bool waits = cases[i].reading == SPOT_TIMEOUT;
-			struct get g = {.out = {.timeout_us = waits ? 400000 : 9 * SPOT_US_PER_S, .reply_bytes_max = 65536}};
+			struct get g = { .out = { .timeout_us = waits ? 400000 : 9 * SPOT_US_PER_S,
+					     .reply_bytes_max = 65536 } };
 			int64_t begun = clock_real.mono_us(&clock_real);
 
 			enum spot_rc rc = get(&g, "POST", cases[i].path, mutating == 1);
-			if (rc != (mutating == 1 ? cases[i].mutating : cases[i].reading))
-				fail_msg("%s: %s: %s", cases[i].path, spot_rc_name(rc), g.req.op.err.text);
+			if (rc != (mutating == 1 ? cases[i].mutating : cases[i].reading)) {
+				fail_msg("%s: %s: %s", cases[i].path, spot_rc_name(rc),
+				    g.req.op.err.text);
+			}
 			assert_true(clock_real.mono_us(&clock_real) - begun < 10 * SPOT_US_PER_S);
 			assert_int_equal(g.req.in.status, 0);
 			assert_true(str_prefix(g.req.op.err.text, "http POST 127.0.0.1:"));
@@ -205,7 +212,7 @@ static void a_lost_reply_of_a_mutating_request_is_unknown(void **state)
 
 static void nothing_sent_is_unavailable_even_when_mutating(void **state)
 {
-	struct get g = {.out = {.method = "POST", .timeout_us = 10 * SPOT_US_PER_S}};
+	struct get g = { .out = { .method = "POST", .timeout_us = 10 * SPOT_US_PER_S } };
 
 	(void)state;
 	/* A port that was free a moment ago. */
@@ -225,23 +232,23 @@ static void nothing_sent_is_unavailable_even_when_mutating(void **state)
 
 static void what_is_no_http_request_is_invalid(void **state)
 {
-	struct get g = {.out = {.method = "GET", .url = "file:///etc/hostname"}};
+	struct get g = { .out = { .method = "GET", .url = "file:///etc/hostname" } };
 
 	(void)state;
 	http_send(w.client, &g.req, &g.out, w.arena, false, get_done);
 	get_wait(&g);
 	assert_int_equal(g.req.op.rc, SPOT_INVALID);
-	g.out.headers[0] = (struct spot_header){"X-A", "1\r\nX-B: 2"};
+	g.out.headers[0] = (struct spot_header){ "X-A", "1\r\nX-B: 2" };
 	g.out.headers_n = 1;
 	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_INVALID);
-	g.out.headers[0] = (struct spot_header){"X A", "1"};
+	g.out.headers[0] = (struct spot_header){ "X A", "1" };
 	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_INVALID);
 	assert_int_equal(atomic_load(&w.server.requests), 0);
 }
 
 static void a_mutating_request_is_never_sent_twice(void **state)
 {
-	struct get g = {0};
+	struct get g = { 0 };
 
 	(void)state;
 	/* The server drops the connection when it is used again: curl would silently repeat. */
@@ -257,7 +264,7 @@ static void a_mutating_request_is_never_sent_twice(void **state)
 
 static void waiting_for_a_reply_is_not_spinning(void **state)
 {
-	struct get g = {.out = {.timeout_us = 800000}};
+	struct get g = { .out = { .timeout_us = 800000 } };
 	struct rusage before, after;
 
 	(void)state;
@@ -274,15 +281,16 @@ static void waiting_for_a_reply_is_not_spinning(void **state)
 
 static void a_stopped_request_ends_once_as_cancelled_and_reaches_nobody_when_destroyed(void **state)
 {
-	struct get g = {0}, forgotten = {0}, early = {0};
+	struct get g = { 0 }, forgotten = { 0 }, early = { 0 };
 
 	(void)state;
 	get_start(&early, "GET", "/ok", false);
 	op_stop(&early.req.op); /* before curl has done anything */
 	get_start(&g, "GET", "/hang", false);
 	get_start(&forgotten, "GET", "/hang", false);
-	while (atomic_load(&w.server.requests) < 2)
+	while (atomic_load(&w.server.requests) < 2) {
 		loop_turn(w.loop, 10000);
+	}
 	op_stop(&g.req.op);
 	op_stop(&g.req.op);
 	op_fini(&forgotten.req.op);
@@ -290,20 +298,22 @@ static void a_stopped_request_ends_once_as_cancelled_and_reaches_nobody_when_des
 	assert_int_equal(g.req.op.rc, SPOT_CANCELLED);
 	assert_int_equal(early.done, 1);
 	assert_int_equal(early.req.op.rc, SPOT_CANCELLED);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 5; i++) {
 		loop_turn(w.loop, 1000);
+	}
 	assert_int_equal(g.done, 1);
 	assert_int_equal(forgotten.done, 0);
 }
 
 static void freeing_the_client_cancels_what_is_under_way(void **state)
 {
-	struct get g = {0};
+	struct get g = { 0 };
 
 	(void)state;
 	get_start(&g, "GET", "/hang", false);
-	while (atomic_load(&w.server.requests) < 1)
+	while (atomic_load(&w.server.requests) < 1) {
 		loop_turn(w.loop, 10000);
+	}
 	http_client_free(w.client);
 	w.client = NULL;
 	get_wait(&g);
@@ -316,19 +326,21 @@ static int rounds;
 static void again_done(struct op *op)
 {
 	assert_int_equal(op->rc, SPOT_OK);
-	if (++rounds < 50)
+	if (++rounds < 50) {
 		http_send(w.client, &again.req, &again.out, w.arena, false, again_done);
+	}
 }
 
 static void done_may_start_the_next_request(void **state)
 {
 	(void)state;
-	again = (struct get){.out = {.method = "GET"}};
+	again = (struct get){ .out = { .method = "GET" } };
 	again.out.url = arena_printf(w.arena, "http://127.0.0.1:%d/ok", w.server.port);
 	rounds = 0;
 	http_send(w.client, &again.req, &again.out, w.arena, false, again_done);
-	while (rounds < 50)
+	while (rounds < 50) {
 		loop_turn(w.loop, -1);
+	}
 	assert_int_equal(atomic_load(&w.server.connections), 1);
 }
 
@@ -338,8 +350,9 @@ static void many_requests_at_once_all_end_well(void **state)
 
 	(void)state;
 	memset(g, 0, sizeof(g));
-	for (size_t i = 0; i < ARRAY_LEN(g); i++)
+	for (size_t i = 0; i < ARRAY_LEN(g); i++) {
 		get_start(&g[i], "GET", "/ok", false);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(g); i++) {
 		get_wait(&g[i]);
 		assert_int_equal(g[i].req.op.rc, SPOT_OK);
@@ -349,7 +362,7 @@ static void many_requests_at_once_all_end_well(void **state)
 
 static void a_secret_in_the_url_is_not_in_the_log(void **state)
 {
-	struct get g = {0};
+	struct get g = { 0 };
 	struct secret s;
 	char text[8192] = "";
 	int fds[2];
@@ -357,9 +370,16 @@ static void a_secret_in_the_url_is_not_in_the_log(void **state)
 	(void)state;
 	secret_init(&s, "presigned-0123456789", 20);
 	assert_int_equal(pipe(fds), 0);
-	log_init(&(struct log_conf){.fd = fds[1], .level = LOG_DEBUG, .program = "t", .clock = &clock_real});
-	assert_int_equal(get(&g, "GET", "/ok?x=presigned-0123456789&X-Amz-Signature=abcdef", false), SPOT_OK);
-	log_init(&(struct log_conf){.fd = STDERR_FILENO, .level = LOG_WARN, .program = "t", .clock = &clock_real});
+	log_init(&(struct log_conf){ .fd = fds[1],
+	    .level = LOG_DEBUG,
+	    .program = "t",
+	    .clock = &clock_real });
+	assert_int_equal(get(&g, "GET", "/ok?x=presigned-0123456789&X-Amz-Signature=abcdef", false),
+	    SPOT_OK);
+	log_init(&(struct log_conf){ .fd = STDERR_FILENO,
+	    .level = LOG_WARN,
+	    .program = "t",
+	    .clock = &clock_real });
 	close(fds[1]);
 	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
 	close(fds[0]);
@@ -386,7 +406,7 @@ static int setup_tls_stranger(void **state)
 
 static void our_own_ca_is_trusted_beside_the_system(void **state)
 {
-	struct get g = {0};
+	struct get g = { 0 };
 
 	(void)state;
 	assert_int_equal(get(&g, "POST", "/ok", true), SPOT_OK);
@@ -395,7 +415,7 @@ static void our_own_ca_is_trusted_beside_the_system(void **state)
 
 static void a_strange_certificate_is_refused_before_anything_is_sent(void **state)
 {
-	struct get g = {0};
+	struct get g = { 0 };
 
 	(void)state;
 	assert_int_equal(get(&g, "POST", "/ok", true), SPOT_UNAVAILABLE);
@@ -404,19 +424,20 @@ static void a_strange_certificate_is_refused_before_anything_is_sent(void **stat
 
 static void an_unusable_ca_file_is_a_configuration_error(void **state)
 {
-	struct get g = {0};
+	struct get g = { 0 };
 
 	(void)state;
 	http_client_free(w.client);
-	log_init(&(struct log_conf){.fd = -1, .level = LOG_ERROR, .clock = &clock_real});
-	w.client = http_client_new(w.loop, &(struct http_client_conf){.ca_file = "absent.pem"});
+	log_init(&(struct log_conf){ .fd = -1, .level = LOG_ERROR, .clock = &clock_real });
+	w.client = http_client_new(w.loop, &(struct http_client_conf){ .ca_file = "absent.pem" });
 	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_CONFIG);
-	log_init(&(struct log_conf){.fd = STDERR_FILENO, .level = LOG_WARN, .clock = &clock_real});
+	log_init(
+	    &(struct log_conf){ .fd = STDERR_FILENO, .level = LOG_WARN, .clock = &clock_real });
 }
 
 static void a_ca_of_a_request_counts_for_that_request_only(void **state)
 {
-	struct get with = {0}, without = {0};
+	struct get with = { 0 }, without = { 0 };
 	char pem[8192];
 	FILE *f = fopen(w.server.ca_path, "r");
 
@@ -449,10 +470,13 @@ int main(void)
 		T(done_may_start_the_next_request),
 		T(many_requests_at_once_all_end_well),
 		T(a_secret_in_the_url_is_not_in_the_log),
-		cmocka_unit_test_setup_teardown(our_own_ca_is_trusted_beside_the_system, setup_tls_trusted, teardown),
-		cmocka_unit_test_setup_teardown(a_ca_of_a_request_counts_for_that_request_only, setup_tls_stranger, teardown),
-		cmocka_unit_test_setup_teardown(a_strange_certificate_is_refused_before_anything_is_sent,
+		cmocka_unit_test_setup_teardown(our_own_ca_is_trusted_beside_the_system,
+		    setup_tls_trusted, teardown),
+		cmocka_unit_test_setup_teardown(a_ca_of_a_request_counts_for_that_request_only,
 		    setup_tls_stranger, teardown),
+		cmocka_unit_test_setup_teardown(
+		    a_strange_certificate_is_refused_before_anything_is_sent, setup_tls_stranger,
+		    teardown),
 		T(an_unusable_ca_file_is_a_configuration_error),
 	};
 

@@ -1,5 +1,5 @@
-/* The server's life beyond parsing: keep-alive, pipelining, bodies, deadlines, parking, streams, limits,
- * drain. */
+/* The server's life beyond parsing: keep-alive, pipelining, bodies, deadlines, parking, streams,
+ * limits, drain. */
 #include "base/base.h"
 #include "test_httpd.h"
 
@@ -24,7 +24,8 @@ static void a_connection_serves_many_requests(void **state UNUSED)
 	server_start(&s, NULL);
 	fd = client_open(&s);
 	for (int i = 0; i < 50; i++) {
-		char *text = ask(&s, fd, "GET /hello?who=a%20b+c&x=1 HTTP/1.1\r\nHost: a\r\n\r\n", "a b c");
+		char *text =
+		    ask(&s, fd, "GET /hello?who=a%20b+c&x=1 HTTP/1.1\r\nHost: a\r\n\r\n", "a b c");
 
 		assert_non_null(strstr(text, "HTTP/1.1 200 OK\r\n"));
 		assert_non_null(strstr(text, "Content-Length: 5\r\n"));
@@ -49,14 +50,17 @@ static void pipelined_requests_are_answered_in_order(void **state UNUSED)
 
 	server_start(&s, NULL);
 	sbuf_init(&b, 1 << 20);
-	for (int i = 0; i < 200; i++)
+	for (int i = 0; i < 200; i++) {
 		sbuf_printf(&b, "GET /hello?who=n%03d HTTP/1.1\r\nHost: a\r\n\r\n", i);
+	}
 	fd = client_open(&s);
 	client_send(&s, fd, b.p, b.n);
 	text = client_read(&s, fd, "n199", WAIT_US, NULL);
 	assert_int_equal(count_of(text, "HTTP/1.1 200 OK"), 200);
-	for (const char *p = text, *q; (q = strstr(p, "\r\n\r\nn")); p = q + 5)
-		assert_true(strtol(q + 5, NULL, 10) == count_of(text, "\r\n\r\nn") - count_of(q, "\r\n\r\nn"));
+	for (const char *p = text, *q; (q = strstr(p, "\r\n\r\nn")); p = q + 5) {
+		assert_true(strtol(q + 5, NULL, 10) ==
+		    count_of(text, "\r\n\r\nn") - count_of(q, "\r\n\r\nn"));
+	}
 	free(text);
 	close(fd);
 	sbuf_fini(&b);
@@ -80,7 +84,8 @@ static void requests_behind_a_parked_one_wait_for_it(void **state UNUSED)
 	free(text);
 	httpd_reply(s.parked[0], 200, "text/plain", "first", 5);
 	text = client_read(&s, fd, "world", WAIT_US, NULL);
-	assert_true(strstr(text, "first") && strstr(text, "world") && strstr(text, "first") < strstr(text, "world"));
+	assert_true(strstr(text, "first") && strstr(text, "world") &&
+	    strstr(text, "first") < strstr(text, "world"));
 	free(text);
 	close(fd);
 	server_stop(&s);
@@ -95,7 +100,8 @@ static void bodies_arrive_whole_however_they_are_cut(void **state UNUSED)
 
 	server_start(&s, NULL);
 	fd = client_open(&s);
-	text = ask(&s, fd, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+	text = ask(&s, fd,
+	    "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
 	    "100 Continue\r\n\r\n");
 	assert_non_null(strstr(text, "HTTP/1.1 100 Continue\r\n\r\n"));
 	free(text);
@@ -107,8 +113,9 @@ static void bodies_arrive_whole_however_they_are_cut(void **state UNUSED)
 	sbuf_puts(&b, "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
 	for (int i = 0; i < 90; i++) {
 		sbuf_puts(&b, "400\r\n");
-		for (int k = 0; k < 1024; k++)
+		for (int k = 0; k < 1024; k++) {
 			sbuf_putc(&b, (char)('a' + i % 26));
+		}
 		sbuf_puts(&b, "\r\n");
 	}
 	sbuf_puts(&b, "0\r\n\r\n");
@@ -180,9 +187,9 @@ static void http_1_0_is_answered_and_closed(void **state UNUSED)
 
 static void slow_headers_and_bodies_get_408(void **state UNUSED)
 {
-	struct httpd_conf conf = {.header_us = 60 * MS, .body_us = 60 * MS};
-	static const char *const raw[] = {"GET /hello HTTP/1.1\r\nHo",
-	    "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab"};
+	struct httpd_conf conf = { .header_us = 60 * MS, .body_us = 60 * MS };
+	static const char *const raw[] = { "GET /hello HTTP/1.1\r\nHo",
+		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab" };
 	struct server s;
 
 	server_start(&s, &conf);
@@ -197,7 +204,7 @@ static void slow_headers_and_bodies_get_408(void **state UNUSED)
 
 static void dripping_bytes_does_not_move_the_header_deadline(void **state UNUSED)
 {
-	struct httpd_conf conf = {.header_us = 100 * MS};
+	struct httpd_conf conf = { .header_us = 100 * MS };
 	struct server s;
 	bool closed = false;
 	char *text = NULL;
@@ -219,7 +226,7 @@ static void dripping_bytes_does_not_move_the_header_deadline(void **state UNUSED
 
 static void idle_connections_are_closed_without_words(void **state UNUSED)
 {
-	struct httpd_conf conf = {.header_us = 50 * MS, .idle_us = 80 * MS};
+	struct httpd_conf conf = { .header_us = 50 * MS, .idle_us = 80 * MS };
 	struct server s;
 	bool closed = false;
 	char *text;
@@ -256,8 +263,9 @@ static void a_thousand_parked_requests_are_woken(void **state UNUSED)
 	}
 	server_until(&s, &s.parked_n, N, WAIT_US);
 	assert_int_equal(httpd_stats(s.httpd).open, N);
-	for (size_t i = 0; i < N; i++)
+	for (size_t i = 0; i < N; i++) {
 		httpd_reply(s.parked[i], 200, "text/plain", "up", 2);
+	}
 	for (int i = 0; i < N; i++) {
 		char *text = client_read(&s, fds[i], "\r\n\r\nup", WAIT_US, NULL);
 
@@ -345,7 +353,7 @@ static void a_slow_stream_reader_is_cut_at_one_mebibyte(void **state UNUSED)
 
 static void a_reader_that_takes_nothing_is_cut(void **state UNUSED)
 {
-	struct httpd_conf conf = {.write_us = 80 * MS};
+	struct httpd_conf conf = { .write_us = 80 * MS };
 	struct server s;
 	int fd, small = 4096;
 
@@ -353,8 +361,11 @@ static void a_reader_that_takes_nothing_is_cut(void **state UNUSED)
 	fd = client_open(&s);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	client_puts(&s, fd, "GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
-	for (int i = 0; i < 500 && (httpd_stats(s.httpd).requests == 0 || httpd_stats(s.httpd).open > 0); i++)
+	for (int i = 0;
+	     i < 500 && (httpd_stats(s.httpd).requests == 0 || httpd_stats(s.httpd).open > 0);
+	     i++) {
 		loop_turn(s.loop, 10 * MS);
+	}
 	assert_int_equal(httpd_stats(s.httpd).requests, 1);
 	assert_int_equal(httpd_stats(s.httpd).open, 0);
 	close(fd);
@@ -363,14 +374,15 @@ static void a_reader_that_takes_nothing_is_cut(void **state UNUSED)
 
 static void connections_over_the_limit_get_503(void **state UNUSED)
 {
-	struct httpd_conf conf = {.connections_max = 2};
+	struct httpd_conf conf = { .connections_max = 2 };
 	struct server s;
 	char *text;
 	int fd[3];
 
 	server_start(&s, &conf);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		fd[i] = client_open(&s);
+	}
 	text = client_read(&s, fd[2], NULL, WAIT_US, NULL);
 	assert_non_null(strstr(text, "503 Service Unavailable"));
 	free(text);
@@ -378,8 +390,9 @@ static void connections_over_the_limit_get_503(void **state UNUSED)
 	text = ask(&s, fd[0], GET_HELLO, "world");
 	assert_non_null(strstr(text, "world"));
 	free(text);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		close(fd[i]);
+	}
 	server_stop(&s);
 }
 
@@ -434,7 +447,9 @@ static void an_aborted_request_is_closed_without_a_reply(void **state UNUSED)
 	bool closed = false;
 
 	server_start(&s, NULL);
-	assert_int_equal(client_probe(&s, "GET /abort HTTP/1.1\r\nHost: a\r\n\r\n", sizeof("GET /abort HTTP/1.1\r\nHost: a\r\n\r\n") - 1, &closed), 0);
+	assert_int_equal(client_probe(&s, "GET /abort HTTP/1.1\r\nHost: a\r\n\r\n",
+			     sizeof("GET /abort HTTP/1.1\r\nHost: a\r\n\r\n") - 1, &closed),
+	    0);
 	assert_true(closed);
 	server_stop(&s);
 }
@@ -460,9 +475,9 @@ static void a_half_closed_client_still_gets_its_reply(void **state UNUSED)
 
 static void an_unusable_address_is_refused_with_words(void **state UNUSED)
 {
-	struct httpd_conf conf = {.address = "localhost", .port = 1};
+	struct httpd_conf conf = { .address = "localhost", .port = 1 };
 	struct httpd *h = NULL;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct rng rng;
 	struct loop *l;
 
@@ -477,31 +492,32 @@ static void an_unusable_address_is_refused_with_words(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_connection_serves_many_requests),
-	    cmocka_unit_test(pipelined_requests_are_answered_in_order),
-	    cmocka_unit_test(requests_behind_a_parked_one_wait_for_it),
-	    cmocka_unit_test(bodies_arrive_whole_however_they_are_cut),
-	    cmocka_unit_test(a_reply_larger_than_the_socket_takes_is_delivered_whole),
-	    cmocka_unit_test(head_and_no_content_have_no_body),
-	    cmocka_unit_test(http_1_0_is_answered_and_closed),
-	    cmocka_unit_test(slow_headers_and_bodies_get_408),
-	    cmocka_unit_test(dripping_bytes_does_not_move_the_header_deadline),
-	    cmocka_unit_test(idle_connections_are_closed_without_words),
-	    cmocka_unit_test(a_thousand_parked_requests_are_woken),
-	    cmocka_unit_test(a_parked_client_that_leaves_is_told_once),
-	    cmocka_unit_test(a_stream_reaches_its_reader_and_ends),
-	    cmocka_unit_test(a_slow_stream_reader_is_cut_at_one_mebibyte),
-	    cmocka_unit_test(a_reader_that_takes_nothing_is_cut),
-	    cmocka_unit_test(connections_over_the_limit_get_503),
-	    cmocka_unit_test(draining_finishes_what_is_in_work),
-	    cmocka_unit_test(freeing_the_server_tells_parked_requests),
-	    cmocka_unit_test(an_aborted_request_is_closed_without_a_reply),
-	    cmocka_unit_test(a_half_closed_client_still_gets_its_reply),
-	    cmocka_unit_test(an_unusable_address_is_refused_with_words),
+		cmocka_unit_test(a_connection_serves_many_requests),
+		cmocka_unit_test(pipelined_requests_are_answered_in_order),
+		cmocka_unit_test(requests_behind_a_parked_one_wait_for_it),
+		cmocka_unit_test(bodies_arrive_whole_however_they_are_cut),
+		cmocka_unit_test(a_reply_larger_than_the_socket_takes_is_delivered_whole),
+		cmocka_unit_test(head_and_no_content_have_no_body),
+		cmocka_unit_test(http_1_0_is_answered_and_closed),
+		cmocka_unit_test(slow_headers_and_bodies_get_408),
+		cmocka_unit_test(dripping_bytes_does_not_move_the_header_deadline),
+		cmocka_unit_test(idle_connections_are_closed_without_words),
+		cmocka_unit_test(a_thousand_parked_requests_are_woken),
+		cmocka_unit_test(a_parked_client_that_leaves_is_told_once),
+		cmocka_unit_test(a_stream_reaches_its_reader_and_ends),
+		cmocka_unit_test(a_slow_stream_reader_is_cut_at_one_mebibyte),
+		cmocka_unit_test(a_reader_that_takes_nothing_is_cut),
+		cmocka_unit_test(connections_over_the_limit_get_503),
+		cmocka_unit_test(draining_finishes_what_is_in_work),
+		cmocka_unit_test(freeing_the_server_tells_parked_requests),
+		cmocka_unit_test(an_aborted_request_is_closed_without_a_reply),
+		cmocka_unit_test(a_half_closed_client_still_gets_its_reply),
+		cmocka_unit_test(an_unusable_address_is_refused_with_words),
 	};
 	struct rlimit files;
 
-	/* A thousand clients and their server in one process are more files than a shell's usual 1024. */
+	/* A thousand clients and their server in one process are more files than a shell's usual
+	 * 1024. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);

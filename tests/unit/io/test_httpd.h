@@ -1,6 +1,7 @@
 /*
- * Raw-socket client and a scripted handler for the server's tests. Everything runs in one thread: the
- * client's sockets do not block and the loop is turned until a condition holds or a limit passes.
+ * Raw-socket client and a scripted handler for the server's tests. Everything runs in one thread:
+ * the client's sockets do not block and the loop is turned until a condition holds or a limit
+ * passes.
  */
 #ifndef TEST_HTTPD_H
 #define TEST_HTTPD_H
@@ -40,10 +41,11 @@ void server_until(struct server *s, const size_t *value, size_t want, int64_t li
 int client_open(struct server *s);
 void client_send(struct server *s, int fd, const char *p, size_t n);
 void client_puts(struct server *s, int fd, const char *text);
-/* Reads until the text holds `needle` (NULL: until the server closes) or limit_us passes; NUL terminated, the caller
- * frees. *ret_closed tells whether the server closed. */
+/* Reads until the text holds `needle` (NULL: until the server closes) or limit_us passes; NUL
+ * terminated, the caller frees. *ret_closed tells whether the server closed. */
 char *client_read(struct server *s, int fd, const char *needle, int64_t limit_us, bool *ret_closed);
-/* Status of the one reply to these raw bytes; 0 = closed without reply, -1 = nothing within WAIT_US. */
+/* Status of the one reply to these raw bytes; 0 = closed without reply, -1 = nothing within
+ * WAIT_US. */
 int client_probe(struct server *s, const char *raw, size_t n, bool *ret_closed);
 int count_of(const char *text, const char *needle);
 

@@ -23,8 +23,8 @@ static void make_certificate(const char *name)
 	pid = fork();
 	if (pid == 0) {
 		execlp("openssl", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-		    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", subject, "-keyout", key,
-		    "-out", cert, "-batch", (char *)NULL);
+		    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", subject,
+		    "-keyout", key, "-out", cert, "-batch", (char *)NULL);
 		_exit(127);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -52,10 +52,12 @@ static bool tls_open(struct server *s, struct tls_client *c, int max_version)
 		int r = SSL_connect(c->ssl);
 		int e = SSL_get_error(c->ssl, r);
 
-		if (r == 1)
+		if (r == 1) {
 			return true;
-		if (e != SSL_ERROR_WANT_READ && e != SSL_ERROR_WANT_WRITE)
+		}
+		if (e != SSL_ERROR_WANT_READ && e != SSL_ERROR_WANT_WRITE) {
 			return false;
+		}
 		loop_turn(s->loop, 1000);
 	}
 	return false;
@@ -93,8 +95,10 @@ static char *tls_read(struct server *s, struct tls_client *c, const char *needle
 		char *body = strstr(text, "\r\n\r\n");
 		int r;
 
-		if ((needle && strstr(text, needle)) || (want && body && n - (size_t)(body + 4 - text) >= want))
+		if ((needle && strstr(text, needle)) ||
+		    (want && body && n - (size_t)(body + 4 - text) >= want)) {
 			break;
+		}
 		r = SSL_read(c->ssl, text + n, (int)(cap - n));
 		if (r > 0) {
 			n += (size_t)r;
@@ -118,7 +122,7 @@ static void peer_name(struct tls_client *c, char *dst, int n)
 
 static void start_tls(struct server *s)
 {
-	struct httpd_conf conf = {.tls_cert = cert, .tls_key = key};
+	struct httpd_conf conf = { .tls_cert = cert, .tls_key = key };
 
 	make_certificate("one");
 	server_start(s, &conf);
@@ -133,7 +137,8 @@ static void requests_are_served_over_tls(void **state UNUSED)
 	start_tls(&s);
 	assert_true(tls_open(&s, &c, 0));
 	for (int i = 0; i < 20; i++) {
-		static const char two[] = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /hello?who=x HTTP/1.1\r\nHost: a\r\n\r\n";
+		static const char two[] = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /hello?who=x "
+					  "HTTP/1.1\r\nHost: a\r\n\r\n";
 
 		tls_send(&s, &c, two, sizeof(two) - 1);
 		text = tls_read(&s, &c, "\r\n\r\nx", 0);
@@ -160,8 +165,9 @@ static void large_bodies_pass_both_ways(void **state UNUSED)
 	free(text);
 	sbuf_init(&b, 1 << 20);
 	sbuf_printf(&b, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", 100 * 1024);
-	for (int i = 0; i < 100 * 1024; i++)
+	for (int i = 0; i < 100 * 1024; i++) {
 		sbuf_putc(&b, (char)('a' + i % 26));
+	}
 	tls_send(&s, &c, b.p, b.n);
 	text = tls_read(&s, &c, NULL, 100 * 1024);
 	assert_int_equal(strlen(strstr(text, "\r\n\r\n") + 4), 100 * 1024);
@@ -200,7 +206,7 @@ static void a_parked_tls_client_is_woken_and_its_leaving_seen(void **state UNUSE
 static void a_reload_serves_the_new_certificate_and_keeps_connections(void **state UNUSED)
 {
 	struct tls_client old, fresh;
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct server s;
 	char name[32], *text;
 
@@ -237,7 +243,8 @@ static void old_protocols_and_plain_text_are_refused(void **state UNUSED)
 	start_tls(&s);
 	assert_false(tls_open(&s, &c, TLS1_1_VERSION));
 	tls_close(&c);
-	assert_int_equal(client_probe(&s, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", 32, &closed), 0);
+	assert_int_equal(client_probe(&s, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n", 32, &closed),
+	    0);
 	assert_true(closed);
 	assert_int_equal(s.served, 0);
 	server_stop(&s);
@@ -245,9 +252,9 @@ static void old_protocols_and_plain_text_are_refused(void **state UNUSED)
 
 static void a_key_of_another_certificate_is_refused(void **state UNUSED)
 {
-	struct httpd_conf conf = {.tls_cert = cert, .tls_key = key};
+	struct httpd_conf conf = { .tls_cert = cert, .tls_key = key };
 	char other[64];
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	struct httpd *h = NULL;
 	struct rng rng;
 	struct loop *l;
@@ -267,17 +274,18 @@ static void a_key_of_another_certificate_is_refused(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(requests_are_served_over_tls),
-	    cmocka_unit_test(large_bodies_pass_both_ways),
-	    cmocka_unit_test(a_parked_tls_client_is_woken_and_its_leaving_seen),
-	    cmocka_unit_test(a_reload_serves_the_new_certificate_and_keeps_connections),
-	    cmocka_unit_test(old_protocols_and_plain_text_are_refused),
-	    cmocka_unit_test(a_key_of_another_certificate_is_refused),
+		cmocka_unit_test(requests_are_served_over_tls),
+		cmocka_unit_test(large_bodies_pass_both_ways),
+		cmocka_unit_test(a_parked_tls_client_is_woken_and_its_leaving_seen),
+		cmocka_unit_test(a_reload_serves_the_new_certificate_and_keeps_connections),
+		cmocka_unit_test(old_protocols_and_plain_text_are_refused),
+		cmocka_unit_test(a_key_of_another_certificate_is_refused),
 	};
 	int failed;
 
-	if (!mkdtemp(dir))
+	if (!mkdtemp(dir)) {
 		return 1;
+	}
 	snprintf(cert, sizeof(cert), "%s/cert.pem", dir);
 	snprintf(key, sizeof(key), "%s/key.pem", dir);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,7 @@ static void timer_fired(struct loop_timer *t)
 
 static void timers_fire_in_order_of_time_then_of_arming(void **state)
 {
-	static const int64_t after[] = {500, 100, 300, 100, 0};
+	static const int64_t after[] = { 500, 100, 300, 100, 0 };
 
 	(void)state;
 	fired_n = 0;
@@ -70,7 +70,7 @@ static void timers_fire_in_order_of_time_then_of_arming(void **state)
 	assert_int_equal(fired_n, 3);
 	clock_manual_advance(&clk, 201);
 	loop_turn(loop, 0);
-	const int want[] = {4, 1, 3, 2, 0};
+	const int want[] = { 4, 1, 3, 2, 0 };
 	assert_int_equal(fired_n, 5);
 	assert_memory_equal(fired, want, sizeof(want));
 	assert_false(timers[0].armed);
@@ -89,8 +89,9 @@ static void stopped_and_rearmed_timers_keep_the_heap_in_order(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(timers); i++) {
 		due[i] = (int64_t)rng_below(&rng, 1000);
 		loop_timer_stop(&timers[i]);
-		if (i % 3 != 0)
+		if (i % 3 != 0) {
 			loop_timer_set(&timers[i], due[i]);
+		}
 	}
 	clock_manual_advance(&clk, 1000);
 	loop_turn(loop, 0);
@@ -197,7 +198,7 @@ static void on_decide(struct loop_hook *h)
 static void a_turn_has_its_phases_in_order(void **state)
 {
 	struct loop_fd f;
-	struct loop_hook hook = {.decide = on_decide};
+	struct loop_hook hook = { .decide = on_decide };
 
 	(void)state;
 	assert_int_equal(pipe(pipe_fds), 0);
@@ -262,8 +263,9 @@ static void a_real_timer_waits_about_as_long_as_asked_and_without_spinning(void 
 	loop_timer_init(&timers[0], loop, timer_fired);
 	int64_t begun = clock_real.mono_us(&clock_real);
 	loop_timer_set(&timers[0], 300000);
-	for (; fired_n == 0; turns++)
+	for (; fired_n == 0; turns++) {
 		loop_turn(loop, -1);
+	}
 	int64_t took = clock_real.mono_us(&clock_real) - begun;
 	assert_true(took >= 290000 && took < 5000000);
 	assert_in_range(turns, 1, 4);
@@ -311,8 +313,9 @@ static void signals_arrive_in_the_loop(void **state)
 	signals_got = 0;
 	loop_signal_start(&s, loop, SIGUSR1, on_signal);
 	assert_int_equal(kill(getpid(), SIGUSR1), 0);
-	while (signals_got == 0)
+	while (signals_got == 0) {
 		loop_turn(loop, -1);
+	}
 	assert_int_equal(signals_got, 1);
 	loop_signal_stop(&s);
 	loop_signal_stop(&s);
@@ -334,11 +337,13 @@ static void children_are_reaped_with_their_status(void **state)
 	(void)state;
 	children_ended = 0;
 	pid_t pid = fork();
-	if (pid == 0)
+	if (pid == 0) {
 		_exit(7);
+	}
 	loop_child_start(&c, loop, pid, on_child);
-	while (children_ended == 0)
+	while (children_ended == 0) {
 		loop_turn(loop, -1);
+	}
 	assert_true(WIFEXITED(child_status));
 	assert_int_equal(WEXITSTATUS(child_status), 7);
 	pid = fork();

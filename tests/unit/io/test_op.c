@@ -49,13 +49,14 @@ static void work_start(struct work *k)
 
 static void turns(int n)
 {
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		loop_turn(loop, 0);
+	}
 }
 
 static void a_result_known_at_once_is_delivered_in_a_turn_and_only_once(void **state)
 {
-	struct work k = {0};
+	struct work k = { 0 };
 
 	(void)state;
 	work_start(&k);
@@ -74,8 +75,8 @@ static void a_result_known_at_once_is_delivered_in_a_turn_and_only_once(void **s
 
 static void a_failure_carries_its_words(void **state)
 {
-	struct work k = {0};
-	struct spot_err err = {0};
+	struct work k = { 0 };
+	struct spot_err err = { 0 };
 
 	(void)state;
 	work_start(&k);
@@ -90,7 +91,7 @@ static void a_failure_carries_its_words(void **state)
 
 static void the_deadline_aborts_the_doer_and_gives_its_own_code(void **state)
 {
-	struct work k = {0};
+	struct work k = { 0 };
 
 	(void)state;
 	work_start(&k);
@@ -107,7 +108,7 @@ static void the_deadline_aborts_the_doer_and_gives_its_own_code(void **state)
 
 static void stopping_works_any_number_of_times_and_at_any_time(void **state)
 {
-	struct work k = {0};
+	struct work k = { 0 };
 
 	(void)state;
 	op_init(&k.op, loop, work_done);
@@ -133,7 +134,7 @@ static void stopping_works_any_number_of_times_and_at_any_time(void **state)
 
 static void a_destroyed_owner_hears_nothing(void **state)
 {
-	struct work busy = {0}, completing = {0}, never = {0};
+	struct work busy = { 0 }, completing = { 0 }, never = { 0 };
 
 	(void)state;
 	work_start(&busy);
@@ -153,15 +154,16 @@ static int restarts;
 
 static void restart_done(struct op *op)
 {
-	if (++restarts == 5)
+	if (++restarts == 5) {
 		return;
+	}
 	op_begin(op, "again", SPOT_US_PER_S, SPOT_TIMEOUT, work_abort);
 	op_finish(op, SPOT_OK, NULL);
 }
 
 static void done_may_restart_the_same_op_and_each_round_takes_a_turn(void **state)
 {
-	struct work k = {0};
+	struct work k = { 0 };
 
 	(void)state;
 	restarts = 0;

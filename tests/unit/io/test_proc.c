@@ -17,32 +17,35 @@ static int last_status;
 /* Runs /bin/sh -c script with the settings of base, collects its output and status. */
 static enum spot_rc run(const char *script, struct proc_spec base, struct spot_err *err)
 {
-	const char *argv[] = {"/bin/sh", "-c", script, NULL};
+	const char *argv[] = { "/bin/sh", "-c", script, NULL };
 	int fds[2], pid = -1;
 	size_t n = 0;
 
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-	if (base.argv == NULL)
+	if (base.argv == NULL) {
 		base.argv = argv;
+	}
 	base.in = -1;
 	base.out = fds[1];
 	base.err = fds[1];
 	enum spot_rc rc = proc_spawn(&base, &pid, err);
 	close(fds[1]);
-	for (ssize_t got; (got = read(fds[0], output + n, sizeof(output) - 1 - n)) > 0;)
+	for (ssize_t got; (got = read(fds[0], output + n, sizeof(output) - 1 - n)) > 0;) {
 		n += (size_t)got;
+	}
 	output[n] = '\0';
 	close(fds[0]);
-	if (rc == SPOT_OK)
+	if (rc == SPOT_OK) {
 		assert_int_equal(waitpid(pid, &last_status, 0), pid);
+	}
 	return rc;
 }
 
-static const struct proc_spec plain = {.uid = -1, .gid = -1};
+static const struct proc_spec plain = { .uid = -1, .gid = -1 };
 
 static void a_child_gets_its_arguments_environment_and_directory(void **state)
 {
-	static const char *const env[] = {"ONLY=this", "PATH=/usr/bin:/bin", NULL};
+	static const char *const env[] = { "ONLY=this", "PATH=/usr/bin:/bin", NULL };
 	struct proc_spec s = plain;
 
 	(void)state;
@@ -74,14 +77,16 @@ static void signal_settings_are_fresh_in_a_child(void **state)
 	sigemptyset(&usr1);
 	sigaddset(&usr1, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &usr1, &old);
-	assert_int_equal(run("grep -E 'Sig(Blk|Ign)' /proc/self/status | cut -f2 | tr '\\n' ' '", plain, NULL), SPOT_OK);
+	assert_int_equal(run("grep -E 'Sig(Blk|Ign)' /proc/self/status | cut -f2 | tr '\\n' ' '",
+			     plain, NULL),
+	    SPOT_OK);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	assert_string_equal(output, "0000000000000000 0000000000000000 ");
 }
 
 static void a_child_that_cannot_start_is_an_error_with_the_reason(void **state)
 {
-	static const char *const absent[] = {"/nonexistent/program", NULL};
+	static const char *const absent[] = { "/nonexistent/program", NULL };
 	struct proc_spec s = plain;
 	struct spot_err err;
 
@@ -104,16 +109,18 @@ static void a_new_session_leads_its_own_group(void **state)
 
 	(void)state;
 	s.new_session = true;
-	assert_int_equal(run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own", s, NULL), SPOT_OK);
+	assert_int_equal(run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own", s, NULL),
+	    SPOT_OK);
 	assert_string_equal(output, "own\n");
-	assert_int_equal(run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own", plain, NULL), SPOT_OK);
+	assert_int_equal(run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own", plain, NULL),
+	    SPOT_OK);
 	assert_string_equal(output, "");
 }
 
 static void descriptors_may_be_crossed(void **state)
 {
 	/* out and err are each other's number: neither may be overwritten by the other. */
-	static const char *const argv[] = {"/bin/sh", "-c", "echo to-out; echo to-err >&2", NULL};
+	static const char *const argv[] = { "/bin/sh", "-c", "echo to-out; echo to-err >&2", NULL };
 	struct proc_spec s = plain;
 	char text[64];
 	int out[2], err[2], pid;
@@ -150,8 +157,9 @@ static void a_change_of_user_drops_groups_too(void **state)
 	struct proc_spec s = plain;
 
 	(void)state;
-	if (geteuid() != 0)
+	if (geteuid() != 0) {
 		skip();
+	}
 	s.uid = 65534;
 	s.gid = 65534;
 	s.dir = "/";
@@ -168,7 +176,8 @@ static void a_child_dies_with_its_parent_when_asked(void **state)
 	assert_int_equal(pipe(fds), 0);
 	pid_t parent = fork();
 	if (parent == 0) {
-		static const char *const argv[] = {"/bin/sh", "-c", "while :; do read x; done < /dev/zero", NULL};
+		static const char *const argv[] = { "/bin/sh", "-c",
+			"while :; do read x; done < /dev/zero", NULL };
 		struct proc_spec s = plain;
 		int pid;
 
@@ -182,7 +191,8 @@ static void a_child_dies_with_its_parent_when_asked(void **state)
 	close(fds[1]);
 	assert_int_equal(waitpid(parent, &last_status, 0), parent);
 	assert_int_equal(WEXITSTATUS(last_status), 0);
-	assert_int_equal(read(fds[0], &c, 1), 0); /* the end of the pipe: nobody holds it any more */
+	/* the end of the pipe: nobody holds it any more */
+	assert_int_equal(read(fds[0], &c, 1), 0);
 	close(fds[0]);
 }
 

@@ -9,12 +9,9 @@
  *		  .headers = {"content-type: application/json"}, .has = {"\"gpu\":\"h100\""},
  *		  .status = 429, .reply_headers = {"Retry-After: 3"}, .reply = "{}" },
  *		{ .status = 200, .reply = "{\"id\":\"i-1\"}" },
- *	};
- *	struct drive d;
- *	drive_init(&d, &acme_ops, env, settings);            // opens; NULL-terminated key, value lists
- *	drive_script(&d, script, ARRAY_LEN(script));
- *	assert_int_equal(drive_run(&d, DRIVE_LAUNCH, &launch), SPOT_DONE);
- *	drive_fini(&d);                                      // asserts that the script was used up
+ *	}; struct drive d; drive_init(&d, &acme_ops, env, settings); // opens; NULL-terminated key,
+ *	value lists drive_script(&d, script, ARRAY_LEN(script)); assert_int_equal(drive_run(&d,
+ *	DRIVE_LAUNCH, &launch), SPOT_DONE); drive_fini(&d); // asserts that the script was used up
  *
  * Every mismatch fails the running cmocka test with the number of the try and the request in full.
  * Invariants are checked on every step without being asked: strings set, header and limit indexes
@@ -40,22 +37,23 @@ struct drive_try {
 	/* expected */
 	const char *read; /* SPOT_READ of exactly this path, not a request */
 	const char *method;
-	const char *url;		  /* exact; a trailing '*' makes it a prefix */
-	const char *has[DRIVE_WORDS];	  /* substrings of the body */
-	const char *hasnt[DRIVE_WORDS];	  /* must not be in the body, url or any header */
+	const char *url; /* exact; a trailing '*' makes it a prefix */
+	const char *has[DRIVE_WORDS]; /* substrings of the body */
+	const char *hasnt[DRIVE_WORDS]; /* must not be in the body, url or any header */
 	const char *headers[DRIVE_WORDS]; /* "Name: substring of the value"; "!Name" = absent */
-	const char *body;		  /* the whole body */
-	const char *limit;		  /* name of the rate limit it draws from */
+	const char *body; /* the whole body */
+	const char *limit; /* name of the rate limit it draws from */
 	const char *limit_scope;
 	int mutating; /* 1 = must be, -1 = must not be */
-	bool fresh;   /* must ask for a connection of its own */
+	bool fresh; /* must ask for a connection of its own */
 	/* reply */
-	int status;				/* 0 = the connection broke: no reply */
+	int status; /* 0 = the connection broke: no reply */
 	const char *reply_headers[DRIVE_WORDS]; /* "Name: value" */
 	const char *reply;
-	size_t reply_n;	  /* 0 = strlen(reply) */
+	size_t reply_n; /* 0 = strlen(reply) */
 	int64_t later_us; /* the clock moves on before the reply is seen */
-	const char *lines[DRIVE_WORDS]; /* of a stream: handed over one by one while the step answers MORE, before `reply` */
+	/* of a stream: handed over one by one while the step answers MORE, before `reply` */
+	const char *lines[DRIVE_WORDS];
 };
 
 enum drive_verb {
@@ -86,25 +84,27 @@ struct drive {
 	const struct spot_provider_ops *ops;
 	void *self;
 	struct drive_conf *conf; /* lives until drive_fini; tests may change it in between */
-	struct arena *arena;	 /* results live here until drive_fini */
-	int64_t now_us;		 /* starts at DRIVE_NOW_US; tests may set it */
+	struct arena *arena; /* results live here until drive_fini */
+	int64_t now_us; /* starts at DRIVE_NOW_US; tests may set it */
 	uint64_t rnd;
 	struct spot_call call; /* of the last run: err and all */
 	const struct drive_try *script;
 	size_t script_n, used;
 	int agains, reauths; /* of the last run */
-	int agains_max;	     /* default 5: then the verdict is FAIL, as in the core */
-	int64_t waited_us;   /* sum of retry_after_us of the last run */
-	bool lenient;	     /* fuzzing: never asserts on requests; an exhausted script
-			      * ends the run with SPOT_STEP_NONE */
-	bool cycle;	     /* fuzzing: the script starts over when used up */
-	const struct drive_try *streaming; /* the try whose lines are being handed over, and the next one */
+	int agains_max; /* default 5: then the verdict is FAIL, as in the core */
+	int64_t waited_us; /* sum of retry_after_us of the last run */
+	/* fuzzing: never asserts on requests; an exhausted script ends the run with
+	 * SPOT_STEP_NONE */
+	bool lenient;
+	bool cycle; /* fuzzing: the script starts over when used up */
+	/* the try whose lines are being handed over, and the next one */
+	const struct drive_try *streaming;
 	size_t line;
-	size_t sends_max;    /* default 1000 requests and reads per run */
-	FILE *dump;	     /* every request is written here, NULL = nowhere */
+	size_t sends_max; /* default 1000 requests and reads per run */
+	FILE *dump; /* every request is written here, NULL = nowhere */
 };
 
-#define DRIVE_NOW_US                                                                               \
+#define DRIVE_NOW_US \
 	INT64_C(1440938160000000) /* 2015-08-30T12:36:00Z, the clock of AWS's vectors */
 
 /* Opens ops; fails the test if open refuses. env and settings: NULL-terminated key, value, ...;
@@ -122,14 +122,14 @@ enum spot_step drive_run(struct drive *d, enum drive_verb verb, void *args);
 void drive_used(const struct drive *d);
 void drive_fini(struct drive *d);
 /* Runs verb against exactly this script (a list of struct drive_try); the verdict. */
-#define RUN_SCRIPT(d, verb, args, ...)                                                             \
-	__extension__({                                                                            \
-		const struct drive_try script_[] = {__VA_ARGS__};                                  \
-		drive_script(d, script_, ARRAY_LEN(script_));                                      \
-		enum spot_step step_ = drive_run(d, verb, args);                                   \
-		drive_used(d);                                                                     \
-		drive_script(d, NULL, 0);                                                          \
-		step_;                                                                             \
+#define RUN_SCRIPT(d, verb, args, ...) \
+	__extension__({ \
+		const struct drive_try script_[] = { __VA_ARGS__ }; \
+		drive_script(d, script_, ARRAY_LEN(script_)); \
+		enum spot_step step_ = drive_run(d, verb, args); \
+		drive_used(d); \
+		drive_script(d, NULL, 0); \
+		step_; \
 	})
 /* The step was FAIL, with this code and, if words is not NULL, with these among its words. */
 void failed_with(const struct drive *d, enum spot_step s, enum spot_rc rc, const char *words);

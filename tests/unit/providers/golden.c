@@ -7,8 +7,9 @@ struct str golden_data(struct arena *a, const char *name)
 {
 	const char *dir = getenv("GOLDEN_DIR");
 
-	if (dir == NULL)
+	if (dir == NULL) {
 		fail_msg("GOLDEN_DIR is not set: run by meson test");
+	}
 	return drive_file(a, arena_printf(a, "%s/%s", dir, name));
 }
 
@@ -25,7 +26,8 @@ static const char *reply_headers(struct arena *a, struct drive_try *t, const cha
 	return *p == '\n' ? p + 1 : p;
 }
 
-static void section(const struct golden_suite *g, struct golden_file *f, const char *head, const char *text)
+static void section(const struct golden_suite *g, struct golden_file *f, const char *head,
+    const char *text)
 {
 	struct drive_try *t = &f->tries[f->n];
 	int64_t status;
@@ -39,8 +41,9 @@ static void section(const struct golden_suite *g, struct golden_file *f, const c
 		assert_true(parse_i64(head + 6, 100, 599, &status));
 		t->status = (int)status;
 		f->raw[f->n] = t->reply = reply_headers(f->arena, t, text);
-		if (g->reply_fill != NULL)
+		if (g->reply_fill != NULL) {
 			t->reply = g->reply_fill(f->arena, t->reply);
+		}
 		t->reply_n = strlen(t->reply);
 		f->n++;
 	} else if (str_prefix(head, "result")) {
@@ -66,8 +69,8 @@ void golden_load(const struct golden_suite *g, const char *name, struct golden_f
 		section(g, f, arena_strndup(f->arena, p + 4, (size_t)(head_end - p - 4)),
 		    next != NULL && next > head_end
 			? arena_strndup(f->arena, head_end + 1, (size_t)(next - head_end - 1))
-		    : next == head_end ? ""
-				       : arena_strdup(f->arena, head_end + 1));
+			: next == head_end ? ""
+					   : arena_strdup(f->arena, head_end + 1));
 		p = next != NULL ? next + 1 : NULL;
 	}
 }
@@ -77,17 +80,21 @@ void golden_free(struct golden_file *f)
 	arena_free(f->arena);
 }
 
-enum spot_step golden_auth_run(const struct golden_suite *g, const struct golden_case *k, struct drive *d)
+enum spot_step golden_auth_run(const struct golden_suite *g, const struct golden_case *k,
+    struct drive *d)
 {
-	drive_init(d, g->ops, k->env != NULL ? k->env : g->env, k->settings != NULL ? k->settings : g->settings);
+	drive_init(d, g->ops, k->env != NULL ? k->env : g->env,
+	    k->settings != NULL ? k->settings : g->settings);
 	d->now_us = GOLDEN_NOW_US;
-	if (k->no_keys)
+	if (k->no_keys) {
 		return SPOT_DONE;
+	}
 	drive_script(d, g->auth, g->auth_n);
 	return drive_run(d, DRIVE_AUTH, NULL);
 }
 
-void golden_open(const struct golden_suite *g, const struct golden_case *k, const struct golden_file *f, struct drive *d)
+void golden_open(const struct golden_suite *g, const struct golden_case *k,
+    const struct golden_file *f, struct drive *d)
 {
 	assert_int_equal(golden_auth_run(g, k, d), SPOT_DONE);
 	drive_script(d, f->tries, f->n);
@@ -97,7 +104,8 @@ void *golden_args(struct arena *a, const struct golden_case *k)
 {
 	void *args = arena_alloc(a, MAX(k->args_n, (size_t)256));
 
-	if (k->args_n > 0)
+	if (k->args_n > 0) {
 		memcpy(args, k->args, k->args_n);
+	}
 	return args;
 }

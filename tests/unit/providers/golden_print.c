@@ -26,16 +26,18 @@ static void print_instance(const struct spot_instance *i, struct sbuf *out)
 
 static void print_found(const struct spot_instance *found, size_t n, struct sbuf *out)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		print_instance(&found[i], out);
+	}
 }
 
 static void print_regions(const void *p, struct sbuf *out)
 {
 	const struct spot_regions *a = p;
 
-	for (size_t i = 0; i < a->n; i++)
+	for (size_t i = 0; i < a->n; i++) {
 		sbuf_printf(out, "%s\n", a->names[i]);
+	}
 }
 
 static void print_pools(const void *p, struct sbuf *out)
@@ -129,11 +131,12 @@ static void print_notices(const void *p, struct sbuf *out)
 	const struct spot_notices *a = p;
 	char t[TIME_TEXT_MAX];
 
-	for (size_t i = 0; i < a->n; i++)
+	for (size_t i = 0; i < a->n; i++) {
 		sbuf_printf(out, "%s %s until %s by %s [%s]\n", a->notices[i].ref,
 		    spot_notice_name(a->notices[i].kind),
 		    a->notices[i].deadline_us ? format_time_s(a->notices[i].deadline_us, t) : "-",
 		    a->notices[i].source, a->notices[i].raw);
+	}
 }
 
 static void print_gang(const void *p, struct sbuf *out)
@@ -146,7 +149,7 @@ static void print_gang(const void *p, struct sbuf *out)
 static void print_watch(const void *p, struct sbuf *out)
 {
 	const struct spot_watch *a = p;
-	const struct spot_notices n = {.notices = a->notices, .n = a->notices_n};
+	const struct spot_notices n = { .notices = a->notices, .n = a->notices_n };
 
 	print_notices(&n, out);
 	print_found(a->seen, a->seen_n, out);
@@ -155,12 +158,13 @@ static void print_watch(const void *p, struct sbuf *out)
 
 static void print_check(const void *p, struct sbuf *out)
 {
-	static const char *const states[] = {"?", "ok", "warn", "bad", "untested"};
+	static const char *const states[] = { "?", "ok", "warn", "bad", "untested" };
 	const struct spot_check *a = p;
 
-	for (size_t i = 0; i < a->n; i++)
+	for (size_t i = 0; i < a->n; i++) {
 		sbuf_printf(out, "%s: %s: %s [%s]\n", a->items[i].name, states[a->items[i].state],
 		    a->items[i].words, a->items[i].fix);
+	}
 }
 
 static void print_account(const void *p, struct sbuf *out)
@@ -171,24 +175,25 @@ static void print_account(const void *p, struct sbuf *out)
 void golden_print(enum drive_verb verb, const void *args, struct sbuf *out)
 {
 	static void (*const prints[])(const void *, struct sbuf *) = {
-	    [DRIVE_REGIONS] = print_regions,
-	    [DRIVE_POOLS] = print_pools,
-	    [DRIVE_PRICES] = print_prices,
-	    [DRIVE_LAUNCH] = print_launch,
-	    [DRIVE_FIND] = print_find,
-	    [DRIVE_LIST] = print_list,
-	    [DRIVE_DESCRIBE] = print_describe,
-	    [DRIVE_TERMINATE] = print_terminate,
-	    [DRIVE_WHOAMI] = print_account,
-	    [DRIVE_SIGNALS] = print_signals,
-	    [DRIVE_QUOTAS] = print_quotas,
-	    [DRIVE_NOTICES] = print_notices,
-	    [DRIVE_LAUNCH_GANG] = print_gang,
-	    [DRIVE_WATCH] = print_watch,
-	    [DRIVE_CHECK] = print_check,
+		[DRIVE_REGIONS] = print_regions,
+		[DRIVE_POOLS] = print_pools,
+		[DRIVE_PRICES] = print_prices,
+		[DRIVE_LAUNCH] = print_launch,
+		[DRIVE_FIND] = print_find,
+		[DRIVE_LIST] = print_list,
+		[DRIVE_DESCRIBE] = print_describe,
+		[DRIVE_TERMINATE] = print_terminate,
+		[DRIVE_WHOAMI] = print_account,
+		[DRIVE_SIGNALS] = print_signals,
+		[DRIVE_QUOTAS] = print_quotas,
+		[DRIVE_NOTICES] = print_notices,
+		[DRIVE_LAUNCH_GANG] = print_gang,
+		[DRIVE_WATCH] = print_watch,
+		[DRIVE_CHECK] = print_check,
 	};
 
 	/* Auth brings nothing that may be printed. */
-	if (verb < ARRAY_LEN(prints) && prints[verb] != NULL)
+	if (verb < ARRAY_LEN(prints) && prints[verb] != NULL) {
 		prints[verb](args, out);
+	}
 }

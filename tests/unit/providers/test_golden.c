@@ -12,11 +12,12 @@ static const char *result_text(const struct golden_case *k, enum spot_step s, co
 
 	sbuf_init(&b, 1 << 20);
 	sbuf_puts(&b, s == SPOT_DONE ? "done\n" : "fail\n");
-	if (s == SPOT_DONE)
+	if (s == SPOT_DONE) {
 		golden_print(k->verb, args, &b);
-	else
+	} else {
 		sbuf_printf(&b, "%s %s %s\n", spot_rc_name(d->call.err.rc), d->call.err.code,
 		    d->call.err.text);
+	}
 	return arena_strndup(a, b.p, b.n);
 }
 
@@ -29,15 +30,18 @@ static size_t dump_split(struct arena *a, FILE *dump, const char **ret)
 
 	sbuf_init(&all, 16 << 20);
 	rewind(dump);
-	while ((n = fread(chunk, 1, sizeof(chunk), dump)) > 0)
+	while ((n = fread(chunk, 1, sizeof(chunk), dump)) > 0) {
 		sbuf_add(&all, chunk, n);
+	}
 	for (char *p = all.p; p != NULL && (p = strstr(p, "### ")) != NULL;) {
 		char *from = strchr(p, '\n') + 1, *to = strstr(from, "\n### ");
 
 		assert_true(count < GOLDEN_EXCHANGES);
-		ret[count] = arena_strndup(a, from, to != NULL ? (size_t)(to - from) : strlen(from) - 1);
-		if (golden_suite.request_hide != NULL)
+		ret[count] =
+		    arena_strndup(a, from, to != NULL ? (size_t)(to - from) : strlen(from) - 1);
+		if (golden_suite.request_hide != NULL) {
 			ret[count] = golden_suite.request_hide(a, ret[count]);
+		}
 		count++;
 		p = to != NULL ? to + 1 : NULL;
 	}
@@ -55,13 +59,15 @@ static void file_write(const struct golden_case *k, const struct golden_file *f,
 	out = fopen(path, "wb");
 	assert_non_null(out);
 	for (size_t i = 0; i < f->n; i++) {
-		if (f->tries[i].read != NULL)
+		if (f->tries[i].read != NULL) {
 			fprintf(out, "--- read %s\n", f->tries[i].read);
-		else
+		} else {
 			fprintf(out, "--- request\n%s\n", requests[sent++]);
+		}
 		fprintf(out, "--- reply %d\n", f->tries[i].status);
-		for (size_t h = 0; f->tries[i].reply_headers[h] != NULL; h++)
+		for (size_t h = 0; f->tries[i].reply_headers[h] != NULL; h++) {
 			fprintf(out, "%s\n", f->tries[i].reply_headers[h]);
+		}
 		fprintf(out, "\n%s\n", f->raw[i]);
 	}
 	fprintf(out, "--- result\n%s", result);
@@ -74,22 +80,25 @@ static void compare(const struct golden_case *k, const struct golden_file *f, co
 	size_t sent = 0;
 
 	for (size_t i = 0; i < f->n; i++) {
-		if (f->tries[i].read != NULL)
+		if (f->tries[i].read != NULL) {
 			continue;
+		}
 		assert_true(sent < n);
-		if (f->requests[i] == NULL || strcmp(f->requests[i], requests[sent]) != 0)
+		if (f->requests[i] == NULL || strcmp(f->requests[i], requests[sent]) != 0) {
 			fail_msg("%s, exchange %zu:\n--- expected\n%s\n--- sent\n%s", k->name,
 			    i + 1, f->requests[i] ? f->requests[i] : "(none)", requests[sent]);
+		}
 		sent++;
 	}
-	if (f->result == NULL || strcmp(f->result, result) != 0)
+	if (f->result == NULL || strcmp(f->result, result) != 0) {
 		fail_msg("%s:\n--- expected\n%s\n--- result\n%s", k->name,
 		    f->result ? f->result : "(none)", result);
+	}
 }
 
 static void case_runs(const struct golden_case *k)
 {
-	const char *requests[GOLDEN_EXCHANGES] = {0}, *result;
+	const char *requests[GOLDEN_EXCHANGES] = { 0 }, *result;
 	struct golden_file f;
 	struct drive d;
 	void *args;
@@ -106,10 +115,11 @@ static void case_runs(const struct golden_case *k)
 	n = dump_split(d.arena, d.dump, requests);
 	fclose(d.dump);
 	result = result_text(k, s, &d, args, d.arena);
-	if (getenv("GOLDEN_UPDATE") != NULL)
+	if (getenv("GOLDEN_UPDATE") != NULL) {
 		file_write(k, &f, requests, result);
-	else
+	} else {
 		compare(k, &f, requests, n, result);
+	}
 	drive_fini(&d);
 	golden_free(&f);
 }
@@ -117,14 +127,15 @@ static void case_runs(const struct golden_case *k)
 static void each_verb_sends_and_reads_what_the_golden_file_says(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < golden_suite.cases_n; i++)
+	for (size_t i = 0; i < golden_suite.cases_n; i++) {
 		case_runs(&golden_suite.cases[i]);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(each_verb_sends_and_reads_what_the_golden_file_says),
+		cmocka_unit_test(each_verb_sends_and_reads_what_the_golden_file_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

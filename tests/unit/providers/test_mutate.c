@@ -10,14 +10,14 @@
  */
 
 #define MUTATIONS 10000
-#define SEED	  20260102u
+#define SEED 20260102u
 
 /* One piece of damage to a copy of text. */
 static char *damage(struct arena *a, struct rng *r, const char *text, size_t n, size_t *ret_n)
 {
-	static const char *const pieces[] = {"<", ">", "&", "\"", "{", "}", "[", "]", "null", "-1",
-	    "1e999", "\\u0000", "<item>", "</item>", "99999999999999999999", "nan", "\xff\xfe",
-	    "0x10", "true", "&lt;", "<![CDATA["};
+	static const char *const pieces[] = { "<", ">", "&", "\"", "{", "}", "[", "]", "null", "-1",
+		"1e999", "\\u0000", "<item>", "</item>", "99999999999999999999", "nan", "\xff\xfe",
+		"0x10", "true", "&lt;", "<![CDATA[" };
 	char *out = arena_alloc(a, n * 2 + 64);
 	size_t at = n > 0 ? rng_below(r, n) : 0,
 	       len = n > at ? 1 + rng_below(r, MIN(n - at, (size_t)200)) : 0;
@@ -30,8 +30,9 @@ static char *damage(struct arena *a, struct rng *r, const char *text, size_t n, 
 		*ret_n = at;
 		break;
 	case 1: /* one byte is another */
-		if (n > 0)
+		if (n > 0) {
 			out[at] = (char)rng_below(r, 256);
+		}
 		break;
 	case 2: /* a stretch is lost */
 		memmove(out + at, out + at + len, n - at - len);
@@ -48,8 +49,9 @@ static char *damage(struct arena *a, struct rng *r, const char *text, size_t n, 
 		break;
 	default: /* a number or word is another */
 		for (size_t i = at; i < n && i < at + len; i++) {
-			if (out[i] >= '0' && out[i] <= '9')
+			if (out[i] >= '0' && out[i] <= '9') {
 				out[i] = (char)('0' + rng_below(r, 10));
+			}
 		}
 		break;
 	}
@@ -59,8 +61,8 @@ static char *damage(struct arena *a, struct rng *r, const char *text, size_t n, 
 
 static void one(const struct golden_case *k, const struct golden_file *f, struct rng *r)
 {
-	static const int statuses[] = {
-	    200, 200, 200, 200, 400, 401, 403, 404, 429, 500, 503, 0, 301};
+	static const int statuses[] = { 200, 200, 200, 200, 400, 401, 403, 404, 429, 500, 503, 0,
+		301 };
 	struct drive_try tries[GOLDEN_EXCHANGES];
 	size_t hit = rng_below(r, f->n), rounds = 1 + rng_below(r, 3);
 	struct drive d;
@@ -68,14 +70,17 @@ static void one(const struct golden_case *k, const struct golden_file *f, struct
 
 	golden_open(&golden_suite, k, f, &d);
 	memcpy(tries, f->tries, sizeof(tries));
-	for (size_t i = 0; i < rounds; i++)
+	for (size_t i = 0; i < rounds; i++) {
 		tries[hit].reply =
 		    damage(d.arena, r, tries[hit].reply, tries[hit].reply_n, &tries[hit].reply_n);
+	}
 	/* drive takes 0 for "as long as the string". */
-	if (tries[hit].reply_n == 0)
+	if (tries[hit].reply_n == 0) {
 		tries[hit].reply = "";
-	if (rng_below(r, 4) == 0)
+	}
+	if (rng_below(r, 4) == 0) {
 		tries[hit].status = statuses[rng_below(r, ARRAY_LEN(statuses))];
+	}
 	drive_script(&d, tries, f->n);
 	d.lenient = true;
 	s = drive_run(&d, k->verb, golden_args(d.arena, k));
@@ -90,23 +95,25 @@ static void damaged_replies_end_in_a_verdict(void **state)
 
 	(void)state;
 	assert_non_null(files);
-	for (size_t i = 0; i < golden_suite.cases_n; i++)
+	for (size_t i = 0; i < golden_suite.cases_n; i++) {
 		golden_load(&golden_suite, golden_suite.cases[i].name, &files[i]);
+	}
 	for (size_t i = 0; i < MUTATIONS; i++) {
 		size_t at = i % golden_suite.cases_n;
 
 		rng_seeded_init(&r, SEED + i);
 		one(&golden_suite.cases[at], &files[at], &r);
 	}
-	for (size_t i = 0; i < golden_suite.cases_n; i++)
+	for (size_t i = 0; i < golden_suite.cases_n; i++) {
 		golden_free(&files[i]);
+	}
 	free(files);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(damaged_replies_end_in_a_verdict),
+		cmocka_unit_test(damaged_replies_end_in_a_verdict),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,14 +17,15 @@
 #include "base/str.h"
 #include "io/call.h"
 
-#define REGION	"us-east-1"
-#define TYPE	"g4dn.xlarge"
+#define REGION "us-east-1"
+#define TYPE "g4dn.xlarge"
 #define INSTALL "moto"
 
 struct moto {
 	const char *endpoint, *image;
 	const char *secret; /* instead of the environment's, or NULL */
-	const char *parameter; /* the image is looked up by this SSM parameter; NULL = it is given */
+	/* the image is looked up by this SSM parameter; NULL = it is given */
+	const char *parameter;
 	struct loop *loop;
 	struct http_client *http;
 	struct call_provider *p;
@@ -32,7 +33,7 @@ struct moto {
 	int failed;
 };
 
-/* ---- settings ------------------------------------------------------------------------------ */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 static const char *conf_env(void *ctx, const char *name)
 {
@@ -42,8 +43,8 @@ static const char *conf_env(void *ctx, const char *name)
 		return m->secret;
 	}
 	return str_prefix(name, "AWS_ACCESS_KEY_ID") || str_prefix(name, "AWS_SECRET_ACCESS_KEY")
-		   ? getenv(name)
-		   : NULL;
+	    ? getenv(name)
+	    : NULL;
 }
 
 static const char *conf_setting(void *ctx, const char *key)
@@ -64,9 +65,11 @@ static const char *conf_setting(void *ctx, const char *key)
 
 static void provider_open(struct moto *m)
 {
-	const struct spot_provider_conf conf = {
-	    .name = "aws", .env = conf_env, .setting = conf_setting, .ctx = m};
-	struct spot_err err = {0};
+	const struct spot_provider_conf conf = { .name = "aws",
+		.env = conf_env,
+		.setting = conf_setting,
+		.ctx = m };
+	struct spot_err err = { 0 };
 	void *self = NULL;
 
 	if (aws_ops.open(&conf, &self, &err) != SPOT_OK) {
@@ -76,19 +79,19 @@ static void provider_open(struct moto *m)
 	m->p = call_provider_new(m->loop, m->http, &aws_ops, self, "aws", NULL);
 }
 
-/* ---- calls and checks ---------------------------------------------------------------------- */
+/* ---- calls and checks ------------------------------------------------------------------------ */
 
 static void call_done(struct op *op UNUSED)
 {
 }
 
 static enum spot_rc call_run(struct moto *m, enum call_verb verb, void *args, int tries_max,
-			     struct spot_err *ret)
+    struct spot_err *ret)
 {
-	struct call call = {0};
+	struct call call = { 0 };
 
 	call_start(&call, m->p, verb, args, m->arena, 60 * SPOT_US_PER_S, tries_max,
-		   verb == CALL_TERMINATE, call_done);
+	    verb == CALL_TERMINATE, call_done);
 	while (op_busy(&call.op)) {
 		loop_turn(m->loop, 20000);
 	}
@@ -123,7 +126,7 @@ static bool called(struct moto *m, const char *name, enum call_verb verb, void *
 
 /* What moto lacks: the words must not be taken for an answer. */
 static void lacking(struct moto *m, const char *name, enum call_verb verb, void *args,
-		    const char *why)
+    const char *why)
 {
 	struct spot_err err;
 	enum spot_rc rc = call_run(m, verb, args, 1, &err);
@@ -132,16 +135,16 @@ static void lacking(struct moto *m, const char *name, enum call_verb verb, void 
 		verdict(m, name, false, "moto answers now: judge it (was: %s)", why);
 	} else {
 		printf("%-6s %-10s not judged: %s; we say %s: %.90s\n", "lacks", name, why,
-		       spot_rc_name(rc), err.text);
+		    spot_rc_name(rc), err.text);
 	}
 }
 
-/* ---- account and market -------------------------------------------------------------------- */
+/* ---- account and market ---------------------------------------------------------------------- */
 
 static void account_check(struct moto *m)
 {
 	const char *account = NULL;
-	struct spot_regions regions = {0};
+	struct spot_regions regions = { 0 };
 	bool here = false;
 
 	if (called(m, "whoami", CALL_WHOAMI, &account)) {
@@ -177,7 +180,7 @@ static const struct spot_pool_info *pools_check(struct moto *m, struct spot_pool
 		const struct spot_pool_info *p = &pools->pools[i];
 
 		good = good && str_prefix(p->key.zone, "use1-az") && *p->shape.gpu_name != '\0' &&
-		       p->shape.gpu_milli > 0 && p->shape.gpu_mem_mib > 0 && p->shape.vcpus > 0;
+		    p->shape.gpu_milli > 0 && p->shape.gpu_mem_mib > 0 && p->shape.vcpus > 0;
 	}
 	pool = pool_find(pools);
 	if (pool == NULL) {
@@ -186,19 +189,19 @@ static const struct spot_pool_info *pools_check(struct moto *m, struct spot_pool
 	}
 	s = &pool->shape;
 	good = good && strcmp(s->gpu_name, "T4") == 0 && s->gpu_milli == 1000 && s->vcpus == 4 &&
-	       s->mem_mib == 16384 && strcmp(s->arch, "x86_64") == 0 &&
-	       strcmp(pool->quota_class, "G/Spot") == 0 && str_prefix(pool->zone_name, REGION);
+	    s->mem_mib == 16384 && strcmp(s->arch, "x86_64") == 0 &&
+	    strcmp(pool->quota_class, "G/Spot") == 0 && str_prefix(pool->zone_name, REGION);
 	verdict(m, "pools", good, "%zu; %s in %s: %d x %s, %d vCPU, %d MiB", pools->n, TYPE,
-		pool->key.zone, s->gpu_milli / 1000, s->gpu_name, s->vcpus, s->mem_mib);
+	    pool->key.zone, s->gpu_milli / 1000, s->gpu_name, s->vcpus, s->mem_mib);
 	return pool;
 }
 
 static void prices_check(struct moto *m, const struct spot_pools *pools)
 {
-	struct spot_prices a = {.region = REGION,
-				.market = SPOT_MARKET_SPOT,
-				.pools = pools->pools,
-				.pools_n = pools->n};
+	struct spot_prices a = { .region = REGION,
+		.market = SPOT_MARKET_SPOT,
+		.pools = pools->pools,
+		.pools_n = pools->n };
 	bool good = true;
 
 	if (!called(m, "prices", CALL_PRICES, &a)) {
@@ -206,24 +209,24 @@ static void prices_check(struct moto *m, const struct spot_pools *pools)
 	}
 	for (size_t i = 0; i < a.n; i++) {
 		good = good && a.points[i].price_micros > 0 && a.points[i].effective_us > 0 &&
-		       a.points[i].key.market == SPOT_MARKET_SPOT;
+		    a.points[i].key.market == SPOT_MARKET_SPOT;
 	}
 	verdict(m, "prices", good && a.n > 100, "%zu spot prices for %zu pools of both markets",
-		a.n, pools->n);
-	a = (struct spot_prices){.region = REGION,
-				 .market = SPOT_MARKET_ON_DEMAND,
-				 .pools = pools->pools,
-				 .pools_n = pools->n};
+	    a.n, pools->n);
+	a = (struct spot_prices){ .region = REGION,
+		.market = SPOT_MARKET_ON_DEMAND,
+		.pools = pools->pools,
+		.pools_n = pools->n };
 	lacking(m, "prices", CALL_PRICES, &a, "moto has no GetProducts (on-demand prices)");
 }
 
-/* ---- one instance -------------------------------------------------------------------------- */
+/* ---- one instance ---------------------------------------------------------------------------- */
 
 static bool instance_same(const struct spot_instance *x, const struct spot_launch *l)
 {
 	return strcmp(x->ref, l->instance.ref) == 0 && strcmp(x->install, INSTALL) == 0 &&
-	       strcmp(x->key.instance_type, TYPE) == 0 && x->key.market == SPOT_MARKET_SPOT &&
-	       strcmp(x->key.region, REGION) == 0;
+	    strcmp(x->key.instance_type, TYPE) == 0 && x->key.market == SPOT_MARKET_SPOT &&
+	    strcmp(x->key.region, REGION) == 0;
 }
 
 static bool launch_check(struct moto *m, struct spot_launch *l)
@@ -232,26 +235,26 @@ static bool launch_check(struct moto *m, struct spot_launch *l)
 		return false;
 	}
 	verdict(m, "launch",
-		str_prefix(l->instance.ref, "i-") && l->instance.state == SPOT_INSTANCE_PENDING &&
-		    instance_same(&l->instance, l),
-		"%s %s, %s in %s", l->instance.ref, l->instance.raw_state,
-		l->instance.key.instance_type, l->instance.key.zone);
+	    str_prefix(l->instance.ref, "i-") && l->instance.state == SPOT_INSTANCE_PENDING &&
+		instance_same(&l->instance, l),
+	    "%s %s, %s in %s", l->instance.ref, l->instance.raw_state,
+	    l->instance.key.instance_type, l->instance.key.zone);
 	return true;
 }
 
 static void find_check(struct moto *m, const struct spot_launch *l)
 {
-	struct spot_find f = {.region = REGION,
-			      .zone = l->key.zone,
-			      .token = l->token,
-			      .name = l->name,
-			      .install = INSTALL};
+	struct spot_find f = { .region = REGION,
+		.zone = l->key.zone,
+		.token = l->token,
+		.name = l->name,
+		.install = INSTALL };
 
 	lacking(m, "find", CALL_FIND, &f, "by token: moto has no filter client-token");
 	f.token = "";
 	if (called(m, "find", CALL_FIND, &f)) {
 		verdict(m, "find", f.n == 1 && instance_same(&f.found[0], l),
-			"by name and tag: %zu", f.n);
+		    "by name and tag: %zu", f.n);
 	}
 	f.name = "brk.moto.nobody";
 	if (called(m, "find", CALL_FIND, &f)) {
@@ -261,30 +264,30 @@ static void find_check(struct moto *m, const struct spot_launch *l)
 
 static void list_check(struct moto *m, const struct spot_launch *l)
 {
-	struct spot_list own = {.region = REGION, .install = INSTALL},
-			 other = {.region = REGION, .install = "somebody-else"};
+	struct spot_list own = { .region = REGION, .install = INSTALL },
+			 other = { .region = REGION, .install = "somebody-else" };
 
 	if (called(m, "list", CALL_LIST, &own) && called(m, "list", CALL_LIST, &other)) {
 		verdict(m, "list", own.n == 1 && instance_same(&own.found[0], l) && other.n == 0,
-			"%zu of ours, %s; %zu of another installation", own.n,
-			own.n > 0 ? spot_instance_state_name(own.found[0].state) : "-", other.n);
+		    "%zu of ours, %s; %zu of another installation", own.n,
+		    own.n > 0 ? spot_instance_state_name(own.found[0].state) : "-", other.n);
 	}
 }
 
 static void describe_check(struct moto *m, const struct spot_launch *l)
 {
-	const char *refs[] = {l->instance.ref, "i-0123456789abcdef0"};
-	struct spot_describe a = {.region = REGION, .refs = refs, .refs_n = ARRAY_LEN(refs)};
+	const char *refs[] = { l->instance.ref, "i-0123456789abcdef0" };
+	struct spot_describe a = { .region = REGION, .refs = refs, .refs_n = ARRAY_LEN(refs) };
 
 	if (called(m, "describe", CALL_DESCRIBE, &a)) {
 		verdict(m, "describe", a.n == 1 && instance_same(&a.found[0], l),
-			"%zu of two, the other one does not exist", a.n);
+		    "%zu of two, the other one does not exist", a.n);
 	}
 }
 
 static void notices_check(struct moto *m, const struct spot_launch *l)
 {
-	struct spot_notices a = {.region = REGION, .instances = &l->instance, .instances_n = 1};
+	struct spot_notices a = { .region = REGION, .instances = &l->instance, .instances_n = 1 };
 
 	if (called(m, "notices", CALL_NOTICES, &a)) {
 		verdict(m, "notices", a.n == 0, "none (moto never reclaims)");
@@ -293,50 +296,50 @@ static void notices_check(struct moto *m, const struct spot_launch *l)
 
 static void terminate_check(struct moto *m, const struct spot_launch *l)
 {
-	struct spot_terminate a = {.region = REGION,
-				   .zone = l->key.zone,
-				   .ref = l->instance.ref,
-				   .spot_request = l->instance.spot_request};
-	struct spot_describe after = {.region = REGION, .refs = &a.ref, .refs_n = 1};
+	struct spot_terminate a = { .region = REGION,
+		.zone = l->key.zone,
+		.ref = l->instance.ref,
+		.spot_request = l->instance.spot_request };
+	struct spot_describe after = { .region = REGION, .refs = &a.ref, .refs_n = 1 };
 
 	if (!called(m, "terminate", CALL_TERMINATE, &a)) {
 		return;
 	}
 	verdict(m, "terminate",
-		a.after.state == SPOT_INSTANCE_STOPPING || a.after.state == SPOT_INSTANCE_GONE,
-		"%s", spot_instance_state_name(a.after.state));
+	    a.after.state == SPOT_INSTANCE_STOPPING || a.after.state == SPOT_INSTANCE_GONE, "%s",
+	    spot_instance_state_name(a.after.state));
 	if (called(m, "terminate", CALL_DESCRIBE, &after)) {
 		verdict(m, "terminate", after.n == 1 && after.found[0].state == SPOT_INSTANCE_GONE,
-			"described then: %s",
-			after.n > 0 ? spot_instance_state_name(after.found[0].state) : "absent");
+		    "described then: %s",
+		    after.n > 0 ? spot_instance_state_name(after.found[0].state) : "absent");
 	}
 	/* EC2 would say terminated; moto says shutting-down each time. */
 	if (called(m, "terminate", CALL_TERMINATE, &a)) {
 		verdict(m, "terminate",
-			a.after.state == SPOT_INSTANCE_STOPPING ||
-			    a.after.state == SPOT_INSTANCE_GONE,
-			"again: %s", spot_instance_state_name(a.after.state));
+		    a.after.state == SPOT_INSTANCE_STOPPING || a.after.state == SPOT_INSTANCE_GONE,
+		    "again: %s", spot_instance_state_name(a.after.state));
 	}
 	a.ref = "i-0123456789abcdef0";
 	if (called(m, "terminate", CALL_TERMINATE, &a)) {
 		verdict(m, "terminate", a.after.state == SPOT_INSTANCE_GONE,
-			"an instance that never was: %s", spot_instance_state_name(a.after.state));
+		    "an instance that never was: %s", spot_instance_state_name(a.after.state));
 	}
 }
 
 static void instance_check(struct moto *m, const struct spot_pool_info *pool)
 {
-	const struct spot_tag tags[] = {{"Purpose", "a value with blanks, \"quotes\" & ümlauts"}};
-	struct spot_launch l = {.key = pool->key,
-				.zone_name = pool->zone_name,
-				.shape = pool->shape,
-				.token = "brk.moto.token-1",
-				.name = "brk.moto.n1.1767323045",
-				.install = INSTALL,
-				.tags = tags,
-				.tags_n = ARRAY_LEN(tags),
-				.user_data = STR_LIT("#!/bin/sh\ntrue\n"),
-				.price_cap_micros = 500000};
+	const struct spot_tag tags[] = { { "Purpose",
+	    "a value with blanks, \"quotes\" & ümlauts" } };
+	struct spot_launch l = { .key = pool->key,
+		.zone_name = pool->zone_name,
+		.shape = pool->shape,
+		.token = "brk.moto.token-1",
+		.name = "brk.moto.n1.1767323045",
+		.install = INSTALL,
+		.tags = tags,
+		.tags_n = ARRAY_LEN(tags),
+		.user_data = STR_LIT("#!/bin/sh\ntrue\n"),
+		.price_cap_micros = 500000 };
 
 	if (!launch_check(m, &l)) {
 		return;
@@ -351,14 +354,16 @@ static void instance_check(struct moto *m, const struct spot_pool_info *pool)
 /* The image by a public parameter, as SSM has them; moto knows the vendor's own distribution. */
 static void parameter_check(struct moto *m, const struct spot_pool_info *pool)
 {
-	struct spot_launch l = {.key = pool->key,
-				.zone_name = pool->zone_name,
-				.shape = pool->shape,
-				.token = "brk.moto.token-2",
-				.name = "brk.moto.n2.1767323045",
-				.install = INSTALL,
-				.user_data = STR_LIT("#!/bin/sh\ntrue\n")};
-	struct spot_terminate end = {.region = REGION, .zone = pool->key.zone, .spot_request = ""};
+	struct spot_launch l = { .key = pool->key,
+		.zone_name = pool->zone_name,
+		.shape = pool->shape,
+		.token = "brk.moto.token-2",
+		.name = "brk.moto.n2.1767323045",
+		.install = INSTALL,
+		.user_data = STR_LIT("#!/bin/sh\ntrue\n") };
+	struct spot_terminate end = { .region = REGION,
+		.zone = pool->key.zone,
+		.spot_request = "" };
 	struct spot_err err;
 	enum spot_rc rc;
 
@@ -366,7 +371,8 @@ static void parameter_check(struct moto *m, const struct spot_pool_info *pool)
 	m->parameter = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64";
 	provider_open(m);
 	if (called(m, "ssm", CALL_LAUNCH, &l)) {
-		verdict(m, "ssm", l.instance.ref[0] != '\0', "launched with the image of %.70s", m->parameter);
+		verdict(m, "ssm", l.instance.ref[0] != '\0', "launched with the image of %.70s",
+		    m->parameter);
 		end.ref = l.instance.ref;
 		(void)called(m, "ssm", CALL_TERMINATE, &end);
 	}
@@ -374,18 +380,19 @@ static void parameter_check(struct moto *m, const struct spot_pool_info *pool)
 	m->parameter = "/aws/service/no-such-parameter";
 	provider_open(m);
 	rc = call_run(m, CALL_LAUNCH, &l, 1, &err);
-	verdict(m, "ssm", rc == SPOT_CONFIG, "a parameter that is not there: %s: %.60s", spot_rc_name(rc), err.text);
+	verdict(m, "ssm", rc == SPOT_CONFIG, "a parameter that is not there: %s: %.60s",
+	    spot_rc_name(rc), err.text);
 	call_provider_free(m->p);
 	m->parameter = NULL;
 	provider_open(m);
 }
 
-/* ---- credentials --------------------------------------------------------------------------- */
+/* ---- credentials ----------------------------------------------------------------------------- */
 
 /* moto recomputes every signature with botocore's signer: a wrong secret is the proof. */
 static void signature_check(struct moto *m)
 {
-	struct spot_list a = {.region = REGION, .install = INSTALL};
+	struct spot_list a = { .region = REGION, .install = INSTALL };
 	struct spot_err err;
 	enum spot_rc rc;
 
@@ -394,14 +401,14 @@ static void signature_check(struct moto *m)
 	provider_open(m);
 	rc = call_run(m, CALL_LIST, &a, 1, &err);
 	verdict(m, "auth", rc == SPOT_UNAUTHENTICATED, "a wrong secret: %s: %.60s",
-		spot_rc_name(rc), err.text);
+	    spot_rc_name(rc), err.text);
 }
 
 static void all_check(struct moto *m)
 {
-	struct spot_pools pools = {.region = REGION};
-	struct spot_quotas quotas = {.region = REGION};
-	struct spot_signals signals = {.region = REGION};
+	struct spot_pools pools = { .region = REGION };
+	struct spot_quotas quotas = { .region = REGION };
+	struct spot_signals signals = { .region = REGION };
 	const struct spot_pool_info *pool = NULL;
 
 	account_check(m);
@@ -422,8 +429,8 @@ static void all_check(struct moto *m)
 
 int main(int argc, char **argv)
 {
-	const struct http_client_conf client = {.user_agent = "test"};
-	struct moto m = {0};
+	const struct http_client_conf client = { .user_agent = "test" };
+	struct moto m = { 0 };
 	struct rng rng;
 
 	if (argc != 3) {
@@ -439,10 +446,10 @@ int main(int argc, char **argv)
 	provider_open(&m);
 	all_check(&m);
 	printf("lacks  %-10s not judged: moto ignores ClientToken: a repeat launches again\n",
-	       "launch");
+	    "launch");
 	printf("lacks  %-10s not judged: the default image; moto has no Deep Learning AMI "
 	       "parameter\n",
-	       "launch");
+	    "launch");
 	call_provider_free(m.p);
 	http_client_free(m.http);
 	loop_turn(m.loop, 0);

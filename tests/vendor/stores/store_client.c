@@ -1,11 +1,14 @@
 /*
- * The two ends of a checkpoint's way, for third parties to judge: the providers' presigned addresses, and the agent's own
- * upload code. The Python beside it (test_stores.py) runs the stores.
+ * The two ends of a checkpoint's way, for third parties to judge: the providers' presigned
+ * addresses, and the agent's own upload code. The Python beside it (test_stores.py) runs the
+ * stores.
  *
- *   store_client presign KIND METHOD ENDPOINT BUCKET KEY QUERY [SETTING=VALUE...]   url, how, header lines
+ *   store_client presign KIND METHOD ENDPOINT BUCKET KEY QUERY [SETTING=VALUE...]   url, how,
+ *                                                                                   header lines
  *   store_client upload HOW FILE URL [HEADER...]          exit 0 = the store has all of it
  *
- * Credentials come by the environment. Nothing here is a stand-in: struct upload and its steps are the agent's.
+ * Credentials come by the environment. Nothing here is a stand-in: struct upload and its steps are
+ * the agent's.
  */
 #include "base/base.h"
 
@@ -26,9 +29,9 @@
 
 #define GIVE_UP_US (60 * SPOT_US_PER_S)
 
-static const char *const hows[] = {"put", "resumable", "blocks"};
+static const char *const hows[] = { "put", "resumable", "blocks" };
 
-/* ---- presign ------------------------------------------------------------------------------ */
+/* ---- presign --------------------------------------------------------------------------------- */
 
 static const char *conf_env(void *ctx UNUSED, const char *name)
 {
@@ -50,7 +53,7 @@ static const char *conf_setting(void *ctx, const char *key)
 /* Credentials that lie in a file or in the environment; what needs a request is not for this. */
 static bool auth_run(const struct spot_provider_ops *ops, void *self, struct arena *a)
 {
-	struct spot_call c = {.arena = a, .now_us = clock_real.wall_us(&clock_real)};
+	struct spot_call c = { .arena = a, .now_us = clock_real.wall_us(&clock_real) };
 	struct spot_http_response r;
 	enum spot_step s;
 
@@ -61,8 +64,8 @@ static bool auth_run(const struct spot_provider_ops *ops, void *self, struct are
 		char *text = arena_alloc(a, 65536);
 		FILE *f = fopen(c.path, "re");
 
-		r = (struct spot_http_response){.status = f != NULL ? 200 : 404};
-		r.body = (struct str){text, f != NULL ? fread(text, 1, 65535, f) : 0};
+		r = (struct spot_http_response){ .status = f != NULL ? 200 : 404 };
+		r.body = (struct str){ text, f != NULL ? fread(text, 1, 65535, f) : 0 };
 		if (f != NULL) {
 			fclose(f);
 		}
@@ -75,11 +78,18 @@ static int presign(char **argv)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	const struct spot_provider_ops *ops = provider_by_kind(argv[0]);
-	const struct spot_provider_conf conf = {
-	    .name = argv[0], .env = conf_env, .setting = conf_setting, .ctx = argv + 6};
-	struct spot_presign p = {.method = argv[1], .endpoint = argv[2], .region = "", .bucket = argv[3], .key = argv[4],
-	    .query = argv[5], .expires_s = 600};
-	struct spot_err err = {0};
+	const struct spot_provider_conf conf = { .name = argv[0],
+		.env = conf_env,
+		.setting = conf_setting,
+		.ctx = argv + 6 };
+	struct spot_presign p = { .method = argv[1],
+		.endpoint = argv[2],
+		.region = "",
+		.bucket = argv[3],
+		.key = argv[4],
+		.query = argv[5],
+		.expires_s = 600 };
+	struct spot_err err = { 0 };
 	void *self = NULL;
 	enum spot_rc rc;
 
@@ -101,7 +111,7 @@ static int presign(char **argv)
 	return rc == SPOT_OK ? 0 : 1;
 }
 
-/* ---- upload ------------------------------------------------------------------------------- */
+/* ---- upload ---------------------------------------------------------------------------------- */
 
 static bool file_hash(const char *path, struct scan_file *f, char sha[1][65])
 {
@@ -109,7 +119,8 @@ static bool file_hash(const char *path, struct scan_file *f, char sha[1][65])
 	struct stat st;
 	void *map;
 
-	if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0 || st.st_size > SPOT_AGENT_CHUNK_BYTES) {
+	if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == 0 ||
+	    st.st_size > SPOT_AGENT_CHUNK_BYTES) {
 		return false;
 	}
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -165,8 +176,13 @@ static int upload(char **argv)
 	a.enrol.at = ENROL_DONE;
 	a.inotify_fd = a.signal_fd = -1;
 	snprintf(a.job.ckpt_dir, sizeof(a.job.ckpt_dir), "%s", dirname(dir));
-	*u = (struct upload){.agent = &a, .file = &file, .how = (enum upload_how)how, .url = strdup(argv[2]), .fd = -1,
-	    .bytes = file.bytes, .ask = how == UPLOAD_BLOCKS && file.bytes > UPLOAD_PIECE_BYTES};
+	*u = (struct upload){ .agent = &a,
+		.file = &file,
+		.how = (enum upload_how)how,
+		.url = strdup(argv[2]),
+		.fd = -1,
+		.bytes = file.bytes,
+		.ask = how == UPLOAD_BLOCKS && file.bytes > UPLOAD_PIECE_BYTES };
 	for (size_t i = 0; argv[3 + i] != NULL && i < UPLOAD_HEADERS_MAX; i++) {
 		u->headers[i] = strdup(argv[3 + i]);
 	}
@@ -188,7 +204,8 @@ int main(int argc, char **argv)
 	if (argc >= 5 && strcmp(argv[1], "upload") == 0) {
 		return upload(argv + 2);
 	}
-	fprintf(stderr, "usage: store_client presign KIND METHOD ENDPOINT BUCKET KEY QUERY [SETTING=VALUE...]\n"
-			"       store_client upload HOW FILE URL [HEADER...]\n");
+	fprintf(stderr,
+	    "usage: store_client presign KIND METHOD ENDPOINT BUCKET KEY QUERY [SETTING=VALUE...]\n"
+	    "       store_client upload HOW FILE URL [HEADER...]\n");
 	return 2;
 }

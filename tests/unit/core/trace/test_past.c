@@ -1,4 +1,5 @@
-/* What a backtest may know: picks by the prices of their time, and what unknown supply is taken for. */
+/* What a backtest may know: picks by the prices of their time, and what unknown supply is taken
+ * for. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -10,8 +11,8 @@
 
 static void a_price_holds_until_the_next_and_the_first_one_before(void **state)
 {
-	const struct past_price prices[] = {{10, 5}, {20, 7}};
-	struct past_pool p = {1, prices, 2}, none = {0};
+	const struct past_price prices[] = { { 10, 5 }, { 20, 7 } };
+	struct past_pool p = { 1, prices, 2 }, none = { 0 };
 
 	(void)state;
 	assert_int_equal(past_price_at(&p, 3), 5);
@@ -26,8 +27,10 @@ static void pools_are_picked_by_the_prices_of_their_time(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	/* The second gets cheap, the third is twice as fast. */
-	const struct past_price one[] = {{0, 100}}, two[] = {{0, 300}, {150, 10}}, three[] = {{0, 180}};
-	const struct past_pool pools[] = {{1, one, 1}, {1, two, 2}, {2, three, 1}, {1, NULL, 0}};
+	const struct past_price one[] = { { 0, 100 } }, two[] = { { 0, 300 }, { 150, 10 } },
+				three[] = { { 0, 180 } };
+	const struct past_pool pools[] = { { 1, one, 1 }, { 1, two, 2 }, { 2, three, 1 },
+		{ 1, NULL, 0 } };
 	struct past_pick *p;
 
 	(void)state;
@@ -54,15 +57,18 @@ static void what_comes_later_changes_no_earlier_pick(void **state)
 	rng_seeded_init(&r, 5);
 	for (size_t i = 0; i < 20; i++) {
 		for (size_t k = 0; k < 30; k++) {
-			prices[i][k] = other[i][k] = (struct past_price){(int64_t)k * 10, 1 + (int64_t)rng_below(&r, 1000)};
-			other[i][k].micros = k * 10 > 150 ? 1 + (int64_t)rng_below(&r, 1000) : other[i][k].micros;
+			prices[i][k] = other[i][k] = (struct past_price){ (int64_t)k * 10,
+				1 + (int64_t)rng_below(&r, 1000) };
+			other[i][k].micros =
+			    k * 10 > 150 ? 1 + (int64_t)rng_below(&r, 1000) : other[i][k].micros;
 		}
-		pools[i] = (struct past_pool){1, prices[i], 30};
-		changed[i] = (struct past_pool){1, other[i], 30};
+		pools[i] = (struct past_pool){ 1, prices[i], 30 };
+		changed[i] = (struct past_pool){ 1, other[i], 30 };
 	}
 	for (size_t round = 0; round < 2; round++) {
 		struct past_pick *p, *q;
-		size_t n = past_picks(a, pools, 20, 0, 300, 50, 5, &p), m = past_picks(a, changed, 20, 0, 300, 50, 5, &q), early = 0;
+		size_t n = past_picks(a, pools, 20, 0, 300, 50, 5, &p),
+		       m = past_picks(a, changed, 20, 0, 300, 50, 5, &q), early = 0;
 		bool later = false;
 
 		assert_int_equal(n, m);
@@ -110,7 +116,8 @@ int main(void)
 		cmocka_unit_test(a_price_holds_until_the_next_and_the_first_one_before),
 		cmocka_unit_test(pools_are_picked_by_the_prices_of_their_time),
 		cmocka_unit_test(what_comes_later_changes_no_earlier_pick),
-		cmocka_unit_test(unknown_supply_is_drawn_with_its_odds_and_hazard_and_known_supply_is_kept),
+		cmocka_unit_test(
+		    unknown_supply_is_drawn_with_its_odds_and_hazard_and_known_supply_is_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* What holds for every policy there is: no deadline that is feasible on demand is missed, whatever the supply does, and
- * nothing is decided by what comes later. And what Uniform Progress and greedy do. */
+/* What holds for every policy there is: no deadline that is feasible on demand is missed, whatever
+ * the supply does, and nothing is decided by what comes later. And what Uniform Progress and greedy
+ * do. */
 #include "trace_case.h"
 
 #define TICK (600 * SPOT_US_PER_S)
@@ -8,10 +9,11 @@ static struct arena *arena;
 
 static struct trace_run run_policy(const struct trace_case *c, const struct policy *p, size_t start)
 {
-	struct trace_run r = {0};
-	struct spot_err err = {0};
+	struct trace_run r = { 0 };
+	struct spot_err err = { 0 };
 
-	if (trace_run_policy(arena, &c->market, &c->job, start, p, NULL, 0, true, &r, &err) != SPOT_OK) {
+	if (trace_run_policy(arena, &c->market, &c->job, start, p, NULL, 0, true, &r, &err) !=
+	    SPOT_OK) {
 		fail_msg("%s", err.text);
 	}
 	return r;
@@ -37,14 +39,16 @@ static void no_policy_misses_a_feasible_deadline(void **state)
 			struct trace_run out = run_policy(&c, policy_at(i), rng_below(&r, 11));
 
 			if (out.missed) {
-				fail_msg("case %d: %s is late by %" PRId64 " us", n, policy_at(i)->name, out.finish_us - c.job.deadline_us);
+				fail_msg("case %d: %s is late by %" PRId64 " us", n,
+				    policy_at(i)->name, out.finish_us - c.job.deadline_us);
 			}
 		}
 	}
 }
 
-/* Supply made against the policy: its decisions are known as far as the trace is, since they hang on nothing later. Spot
- * is taken away in the tick after it was taken, or just when its changeover is over. */
+/* Supply made against the policy: its decisions are known as far as the trace is, since they hang
+ * on nothing later. Spot is taken away in the tick after it was taken, or just when its changeover
+ * is over. */
 static void draw_against(struct rng *r, const struct policy *p, struct trace_case *c)
 {
 	size_t n = trace_job_ticks(&c->market, &c->job);
@@ -123,8 +127,12 @@ static void what_comes_later_changes_no_decision(void **state)
 			two = run_policy(&other, policy_at(i), start);
 			same = MIN((int32_t)at, MIN(steps_of(&one), steps_of(&two)));
 			for (int32_t s = 0; s < same; s++) {
-				if (one.steps[s].act != two.steps[s].act || one.steps[s].pool != two.steps[s].pool || one.steps[s].done_us != two.steps[s].done_us) {
-					fail_msg("case %d: %s decided otherwise in tick %d, the supply differs from %zu on", n, policy_at(i)->name, s, at);
+				if (one.steps[s].act != two.steps[s].act ||
+				    one.steps[s].pool != two.steps[s].pool ||
+				    one.steps[s].done_us != two.steps[s].done_us) {
+					fail_msg("case %d: %s decided otherwise in tick %d, the "
+						 "supply differs from %zu on",
+					    n, policy_at(i)->name, s, at);
 				}
 			}
 			differ += one.cost_micros != two.cost_micros;
@@ -139,55 +147,68 @@ static void decisions_are(const struct trace_case *c, const struct policy *p, co
 	char got[128] = "";
 
 	for (int32_t i = 0; i < steps_of(&r); i++) {
-		got[i] = r.steps[i].act == POLICY_WAIT ? '.' : r.steps[i].act == POLICY_ON_DEMAND ? 'o' : (char)('0' + r.steps[i].pool);
+		got[i] = r.steps[i].act == POLICY_WAIT   ? '.'
+		    : r.steps[i].act == POLICY_ON_DEMAND ? 'o'
+							 : (char)('0' + r.steps[i].pool);
 	}
 	assert_string_equal(got, want);
 }
 
-static struct trace_case job_on(const char *const *ups, size_t n, int64_t work_ticks, int64_t deadline_ticks, int64_t changeover_us)
+static struct trace_case job_on(const char *const *ups, size_t n, int64_t work_ticks,
+    int64_t deadline_ticks, int64_t changeover_us)
 {
 	struct trace_case c;
 
 	case_text(arena, &c, ups, n, 600000);
-	c.job = (struct trace_job){.work_us = work_ticks * TICK, .deadline_us = deadline_ticks * TICK, .changeover_us = changeover_us,
-	    .on_demand_micros = 3000000};
+	c.job = (struct trace_job){ .work_us = work_ticks * TICK,
+		.deadline_us = deadline_ticks * TICK,
+		.changeover_us = changeover_us,
+		.on_demand_micros = 3000000 };
 	return c;
 }
 
 static void uniform_progress_keeps_to_its_line(void **state)
 {
-	/* Line: half a tick of progress per tick. Idle at the start (not behind), behind from the second tick on; on demand until
-	 * spot is back and the lead is above two changeovers; then idle while ahead. */
-	struct trace_case c = job_on((const char *const[]){"000000110000000000000000"}, 1, 8, 16, 60 * SPOT_US_PER_S);
+	/* Line: half a tick of progress per tick. Idle at the start (not behind), behind from the
+	 * second tick on; on demand until spot is back and the lead is above two changeovers; then
+	 * idle while ahead. */
+	struct trace_case c = job_on((const char *const[]){ "000000110000000000000000" }, 1, 8, 16,
+	    60 * SPOT_US_PER_S);
 
 	(void)state;
 	decisions_are(&c, &policy_uniform_progress, ".ooooo00......oo");
-	c = job_on((const char *const[]){"001100000000000000000000"}, 1, 8, 16, 300 * SPOT_US_PER_S);
+	c = job_on((const char *const[]){ "001100000000000000000000" }, 1, 8, 16,
+	    300 * SPOT_US_PER_S);
 	/* one tick on demand with half a changeover gives no lead of two: it stays */
 	decisions_are(&c, &policy_uniform_progress, ".ooooooooo");
 }
 
 static void greedy_waits_for_spot_until_the_last_safe_moment(void **state)
 {
-	struct trace_case c = job_on((const char *const[]){"110000000000"}, 1, 4, 10, 60 * SPOT_US_PER_S);
+	struct trace_case c =
+	    job_on((const char *const[]){ "110000000000" }, 1, 4, 10, 60 * SPOT_US_PER_S);
 
 	(void)state;
-	/* 2 ticks done less a changeover; 2.1 left and two changeovers need 3 of the ticks: at 3 left there is no room */
+	/* 2 ticks done less a changeover; 2.1 left and two changeovers need 3 of the ticks: at 3
+	 * left there is no room */
 	decisions_are(&c, &policy_greedy, "00.....ooo");
-	/* work and two changeovers of a tick need just the ticks that are left: on demand, although spot is up */
-	c = job_on((const char *const[]){"0001111111"}, 1, 4, 9, TICK);
+	/* work and two changeovers of a tick need just the ticks that are left: on demand, although
+	 * spot is up */
+	c = job_on((const char *const[]){ "0001111111" }, 1, 4, 9, TICK);
 	decisions_are(&c, &policy_greedy, "...ooooo");
-	c = job_on((const char *const[]){"0001111111"}, 1, 4, 10, TICK);
+	c = job_on((const char *const[]){ "0001111111" }, 1, 4, 10, TICK);
 	decisions_are(&c, &policy_greedy, "...00000");
 }
 
 static void of_several_pools_the_cheapest_then_the_longest_up(void **state)
 {
-	struct trace_case c = job_on((const char *const[]){"1110000000", "0011111111", "0111111111"}, 3, 6, 10, 0);
+	struct trace_case c =
+	    job_on((const char *const[]){ "1110000000", "0011111111", "0111111111" }, 3, 6, 10, 0);
 	int64_t *p = arena_array(arena, 10, sizeof(*p));
 
 	(void)state;
-	/* prices are equal: it stays where it is until that falls, then the one that has been up longest */
+	/* prices are equal: it stays where it is until that falls, then the one that has been up
+	 * longest */
 	decisions_are(&c, &policy_greedy, "000222");
 	decisions_are(&c, &policy_uniform_progress, "000222");
 	for (size_t i = 0; i < 10; i++) {
@@ -195,20 +216,27 @@ static void of_several_pools_the_cheapest_then_the_longest_up(void **state)
 	}
 	c.prices[1].price_micros = p;
 	case_build(arena, &c);
-	decisions_are(&c, &policy_greedy, "000111"); /* cheaper, but no reason to leave pool 0 in tick 2 */
+	/* cheaper, but no reason to leave pool 0 in tick 2 */
+	decisions_are(&c, &policy_greedy, "000111");
 }
 
 static void the_last_safe_moment_is_exact(void **state)
 {
-	struct policy_setup s = {.work_us = 3 * TICK, .deadline_us = 6 * TICK, .changeover_us = 60 * SPOT_US_PER_S, .tick_us = TICK, .pools_n = 1};
-	struct policy_view v = {.elapsed_us = TICK, .held = POLICY_WAIT};
+	struct policy_setup s = { .work_us = 3 * TICK,
+		.deadline_us = 6 * TICK,
+		.changeover_us = 60 * SPOT_US_PER_S,
+		.tick_us = TICK,
+		.pools_n = 1 };
+	struct policy_view v = { .elapsed_us = TICK, .held = POLICY_WAIT };
 
 	(void)state;
-	/* three ticks of work and a changeover need four whole ticks; five are left, so one may pass idle */
+	/* three ticks of work and a changeover need four whole ticks; five are left, so one may
+	 * pass idle */
 	assert_false(policy_must_run(&s, &v));
 	v.elapsed_us = 2 * TICK;
 	assert_true(policy_must_run(&s, &v));
-	/* 540 s of a tick on spot leave 2 ticks and 60 s, and with the next changeover they fit in three */
+	/* 540 s of a tick on spot leave 2 ticks and 60 s, and with the next changeover they fit in
+	 * three */
 	assert_true(policy_spot_safe(&s, &v, 0));
 	v.done_us = 61 * SPOT_US_PER_S;
 	v.elapsed_us = 3 * TICK;
@@ -238,15 +266,14 @@ static void policies_are_found_by_name(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_policy_misses_a_feasible_deadline),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(no_policy_misses_a_feasible_deadline),
 		cmocka_unit_test(no_policy_misses_against_supply_that_knows_it),
 		cmocka_unit_test(what_comes_later_changes_no_decision),
 		cmocka_unit_test(uniform_progress_keeps_to_its_line),
 		cmocka_unit_test(greedy_waits_for_spot_until_the_last_safe_moment),
 		cmocka_unit_test(of_several_pools_the_cheapest_then_the_longest_up),
 		cmocka_unit_test(the_last_safe_moment_is_exact),
-		cmocka_unit_test(policies_are_found_by_name)};
+		cmocka_unit_test(policies_are_found_by_name) };
 	int failed;
 
 	arena = arena_new((size_t)1 << 30);

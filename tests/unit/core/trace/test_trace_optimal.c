@@ -3,7 +3,8 @@
 
 static struct arena *arena;
 
-/* Its own arithmetic, changeovers tick by tick as the model has them. Costs in micro-dollars x 3600e6 us. */
+/* Its own arithmetic, changeovers tick by tick as the model has them. Costs in micro-dollars x
+ * 3600e6 us. */
 struct brute {
 	const struct trace_case *c;
 	size_t start, n;
@@ -11,8 +12,8 @@ struct brute {
 };
 struct brute_at {
 	size_t i;
-	int64_t done, left;            /* progress; changeover left */
-	int held, last;                /* pool, -1 on demand, -2 nothing; last spot pool, -1 none */
+	int64_t done, left; /* progress; changeover left */
+	int held, last; /* pool, -1 on demand, -2 nothing; last spot pool, -1 none */
 	__int128 cost;
 };
 
@@ -73,9 +74,12 @@ static void brute_go(struct brute *b, struct brute_at at)
 
 static int64_t brute_cost(const struct trace_case *c, size_t start)
 {
-	struct brute b = {.c = c, .start = start, .n = trace_job_ticks(&c->market, &c->job), .best = (__int128)1 << 100};
+	struct brute b = { .c = c,
+		.start = start,
+		.n = trace_job_ticks(&c->market, &c->job),
+		.best = (__int128)1 << 100 };
 
-	brute_go(&b, (struct brute_at){.held = -2, .last = -1});
+	brute_go(&b, (struct brute_at){ .held = -2, .last = -1 });
 	return (int64_t)((b.best + SPOT_US_PER_HOUR / 2) / SPOT_US_PER_HOUR);
 }
 
@@ -89,8 +93,11 @@ static void the_optimum_is_that_of_all_sequences_of_choices(void **state)
 	for (int n = 0; n < 3000; n++) {
 		struct trace_case c;
 		struct trace_run o, up;
-		struct spot_err err = {0};
-		size_t pools = 1 + rng_below(&r, 3), ticks = pools == 1 ? 3 + rng_below(&r, 8) : pools == 2 ? 3 + rng_below(&r, 6) : 3 + rng_below(&r, 4);
+		struct spot_err err = { 0 };
+		size_t pools = 1 + rng_below(&r, 3),
+		       ticks = pools == 1 ? 3 + rng_below(&r, 8)
+		    : pools == 2          ? 3 + rng_below(&r, 6)
+					  : 3 + rng_below(&r, 4);
 		size_t start = rng_below(&r, 3);
 
 		arena_reset(arena);
@@ -98,10 +105,13 @@ static void the_optimum_is_that_of_all_sequences_of_choices(void **state)
 		assert_int_equal(trace_job_check(&c.market, &c.job, &err), SPOT_OK);
 		trace_run_optimal(arena, &c.market, &c.job, start, &o);
 		if (o.cost_micros != brute_cost(&c, start)) {
-			fail_msg("case %d: %" PRId64 ", all sequences %" PRId64, n, o.cost_micros, brute_cost(&c, start));
+			fail_msg("case %d: %" PRId64 ", all sequences %" PRId64, n, o.cost_micros,
+			    brute_cost(&c, start));
 		}
 		assert_true(o.finish_us <= c.job.deadline_us && o.changeovers >= 1);
-		assert_int_equal(trace_run_policy(arena, &c.market, &c.job, start, &policy_uniform_progress, NULL, 0, false, &up, &err), SPOT_OK);
+		assert_int_equal(trace_run_policy(arena, &c.market, &c.job, start,
+				     &policy_uniform_progress, NULL, 0, false, &up, &err),
+		    SPOT_OK);
 		cheaper += o.cost_micros < up.cost_micros;
 		fees += c.job.transfer_micros > 0 && pools > 1;
 	}
@@ -117,15 +127,18 @@ static void no_policy_is_cheaper_than_the_optimum(void **state)
 	for (int n = 0; n < 300; n++) {
 		struct trace_case c;
 		struct trace_run o, own;
-		struct spot_err err = {0};
+		struct spot_err err = { 0 };
 
 		arena_reset(arena);
 		case_draw(arena, &r, 20 + rng_below(&r, 60), 1 + rng_below(&r, 4), 20, &c);
 		trace_run_optimal(arena, &c.market, &c.job, 5, &o);
 		for (size_t i = 0; policy_at(i) != NULL; i++) {
-			assert_int_equal(trace_run_policy(arena, &c.market, &c.job, 5, policy_at(i), NULL, 0, false, &own, &err), SPOT_OK);
+			assert_int_equal(trace_run_policy(arena, &c.market, &c.job, 5, policy_at(i),
+					     NULL, 0, false, &own, &err),
+			    SPOT_OK);
 			if (own.cost_micros < o.cost_micros) {
-				fail_msg("case %d: %s %" PRId64 " below the optimum %" PRId64, n, policy_at(i)->name, own.cost_micros, o.cost_micros);
+				fail_msg("case %d: %s %" PRId64 " below the optimum %" PRId64, n,
+				    policy_at(i)->name, own.cost_micros, o.cost_micros);
 			}
 		}
 	}
@@ -133,9 +146,9 @@ static void no_policy_is_cheaper_than_the_optimum(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_optimum_is_that_of_all_sequences_of_choices),
-		cmocka_unit_test(no_policy_is_cheaper_than_the_optimum)};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(
+						the_optimum_is_that_of_all_sequences_of_choices),
+		cmocka_unit_test(no_policy_is_cheaper_than_the_optimum) };
 	int failed;
 
 	arena = arena_new((size_t)1 << 30);

@@ -7,9 +7,9 @@
 #include "golden.h"
 #include "aws.h"
 
-#define EC2_XML(code, message)                                                                     \
-	"<Response><Errors><Error><Code>" code "</Code><Message>" message                          \
-	"</Message></Error></Errors>"                                                              \
+#define EC2_XML(code, message) \
+	"<Response><Errors><Error><Code>" code "</Code><Message>" message \
+	"</Message></Error></Errors>" \
 	"<RequestID>r-1</RequestID></Response>"
 #define US_EAST "https://ec2.us-east-1.amazonaws.com/"
 

@@ -7,21 +7,21 @@
 
 static struct spot_launch launch_args(void)
 {
-	return (struct spot_launch){
-	    .key = {"aws", "us-east-1", "use1-az4", "g5.xlarge", SPOT_MARKET_SPOT},
-	    .zone_name = "us-east-1a",
-	    .shape = {.arch = "x86_64"},
-	    .token = "t-1",
-	    .name = "n",
-	    .install = "i"};
+	return (struct spot_launch){ .key = { "aws", "us-east-1", "use1-az4", "g5.xlarge",
+					 SPOT_MARKET_SPOT },
+		.zone_name = "us-east-1a",
+		.shape = { .arch = "x86_64" },
+		.token = "t-1",
+		.name = "n",
+		.install = "i" };
 }
 
-static const char *const ami[] = {"ami", "ami-1", NULL};
+static const char *const ami[] = { "ami", "ami-1", NULL };
 
 /* What RunInstances says about one reply. */
 static enum spot_step launch_reply(struct drive *d, int status, const char *body)
 {
-	struct drive_try t = {.status = status, .reply = body};
+	struct drive_try t = { .status = status, .reply = body };
 	struct spot_launch a = launch_args();
 
 	d->agains_max = 0;
@@ -78,20 +78,20 @@ static void the_codes_that_matter_most(void **state)
 		enum spot_rc rc;
 		int agains;
 	} cases[] = {
-	    {"InsufficientInstanceCapacity", 500, SPOT_NO_CAPACITY, 0},
-	    {"UnfulfillableCapacity", 400, SPOT_NO_CAPACITY, 0},
-	    {"SpotMaxPriceTooLow", 400, SPOT_PRICE_CAP, 0},
-	    {"MaxSpotInstanceCountExceeded", 400, SPOT_QUOTA, 0},
-	    {"VcpuLimitExceeded", 400, SPOT_QUOTA, 0},
-	    {"Unsupported", 400, SPOT_NOT_OFFERED, 0},
-	    {"RequestLimitExceeded", 503, SPOT_THROTTLED, 1},
-	    {"IdempotentParameterMismatch", 400, SPOT_MISMATCH, 0},
-	    {"IdempotentInstanceTerminated", 400, SPOT_GONE, 0},
-	    {"InvalidAMIID.NotFound", 400, SPOT_CONFIG, 0},
-	    {"InvalidUserData.Malformed", 400, SPOT_INVALID, 0},
-	    {"UnauthorizedOperation", 403, SPOT_DENIED, 0},
-	    {"AuthFailure.ServiceLinkedRoleCreationNotPermitted", 403, SPOT_DENIED, 0},
-	    {"InternalError", 500, SPOT_UNKNOWN, 1},
+		{ "InsufficientInstanceCapacity", 500, SPOT_NO_CAPACITY, 0 },
+		{ "UnfulfillableCapacity", 400, SPOT_NO_CAPACITY, 0 },
+		{ "SpotMaxPriceTooLow", 400, SPOT_PRICE_CAP, 0 },
+		{ "MaxSpotInstanceCountExceeded", 400, SPOT_QUOTA, 0 },
+		{ "VcpuLimitExceeded", 400, SPOT_QUOTA, 0 },
+		{ "Unsupported", 400, SPOT_NOT_OFFERED, 0 },
+		{ "RequestLimitExceeded", 503, SPOT_THROTTLED, 1 },
+		{ "IdempotentParameterMismatch", 400, SPOT_MISMATCH, 0 },
+		{ "IdempotentInstanceTerminated", 400, SPOT_GONE, 0 },
+		{ "InvalidAMIID.NotFound", 400, SPOT_CONFIG, 0 },
+		{ "InvalidUserData.Malformed", 400, SPOT_INVALID, 0 },
+		{ "UnauthorizedOperation", 403, SPOT_DENIED, 0 },
+		{ "AuthFailure.ServiceLinkedRoleCreationNotPermitted", 403, SPOT_DENIED, 0 },
+		{ "InternalError", 500, SPOT_UNKNOWN, 1 },
 	};
 	(void)state;
 
@@ -116,8 +116,9 @@ static void a_new_instance_profile_is_waited_for(void **state)
 	keyed_init(&d, ami);
 	failed_with(&d,
 	    launch_reply(&d, 400,
-		EC2_XML("InvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name "
-						 "is invalid. Invalid IAM Instance Profile name")),
+		EC2_XML("InvalidParameterValue",
+		    "Value (x) for parameter iamInstanceProfile.name "
+		    "is invalid. Invalid IAM Instance Profile name")),
 	    SPOT_CONFIG, "Invalid IAM Instance Profile");
 	assert_int_equal(d.agains, 1);
 	assert_int_equal(d.waited_us, 10 * SPOT_US_PER_S);
@@ -132,21 +133,21 @@ static void unknown_codes_go_by_http_class(void **state)
 		enum spot_rc rc;
 		int agains;
 	} cases[] = {
-	    {400, EC2_XML("SomethingNew", "m"), SPOT_INVALID, 0},
-	    {401, EC2_XML("SomethingNew", "m"), SPOT_UNAUTHENTICATED, 0},
-	    {403, EC2_XML("SomethingNew", "m"), SPOT_DENIED, 0},
-	    {429, "", SPOT_THROTTLED, 1},
-	    {500, EC2_XML("SomethingNew", "m"), SPOT_UNKNOWN, 1},
-	    {502, "<html>bad gateway</html>", SPOT_UNKNOWN, 1},
-	    {503, "", SPOT_UNKNOWN, 1},
-	    {400, "", SPOT_UNKNOWN, 0}, /* who says that? it may have happened */
-	    {404, "not found", SPOT_UNKNOWN, 0},
-	    {302, "", SPOT_UNKNOWN, 0},
-	    {200, "", SPOT_UNKNOWN, 0}, /* launched, but we cannot read what */
-	    {200, "<RunInstancesResponse><instancesSet>", SPOT_UNKNOWN, 0},
-	    {200, "<RunInstancesResponse/>", SPOT_UNKNOWN, 0},
-	    {200, "<SomethingElse/>", SPOT_UNKNOWN, 0},
-	    {200, "{\"json\":1}", SPOT_UNKNOWN, 0},
+		{ 400, EC2_XML("SomethingNew", "m"), SPOT_INVALID, 0 },
+		{ 401, EC2_XML("SomethingNew", "m"), SPOT_UNAUTHENTICATED, 0 },
+		{ 403, EC2_XML("SomethingNew", "m"), SPOT_DENIED, 0 },
+		{ 429, "", SPOT_THROTTLED, 1 },
+		{ 500, EC2_XML("SomethingNew", "m"), SPOT_UNKNOWN, 1 },
+		{ 502, "<html>bad gateway</html>", SPOT_UNKNOWN, 1 },
+		{ 503, "", SPOT_UNKNOWN, 1 },
+		{ 400, "", SPOT_UNKNOWN, 0 }, /* who says that? it may have happened */
+		{ 404, "not found", SPOT_UNKNOWN, 0 },
+		{ 302, "", SPOT_UNKNOWN, 0 },
+		{ 200, "", SPOT_UNKNOWN, 0 }, /* launched, but we cannot read what */
+		{ 200, "<RunInstancesResponse><instancesSet>", SPOT_UNKNOWN, 0 },
+		{ 200, "<RunInstancesResponse/>", SPOT_UNKNOWN, 0 },
+		{ 200, "<SomethingElse/>", SPOT_UNKNOWN, 0 },
+		{ 200, "{\"json\":1}", SPOT_UNKNOWN, 0 },
 	};
 	(void)state;
 
@@ -169,20 +170,21 @@ static void reading_calls_say_bad_reply_where_creating_ones_say_unknown(void **s
 		const char *body;
 		enum spot_rc rc;
 	} cases[] = {
-	    {200, "", SPOT_BAD_REPLY},
-	    {200, "<DescribeRegionsResponse/>", SPOT_BAD_REPLY},
-	    {200, "<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>", SPOT_BAD_REPLY},
-	    {400, "nonsense", SPOT_BAD_REPLY},
-	    {500, "", SPOT_UNAVAILABLE},
-	    {503, EC2_XML("Unavailable", "m"), SPOT_UNAVAILABLE},
-	    {0, NULL, SPOT_UNAVAILABLE},
+		{ 200, "", SPOT_BAD_REPLY },
+		{ 200, "<DescribeRegionsResponse/>", SPOT_BAD_REPLY },
+		{ 200, "<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>", SPOT_BAD_REPLY },
+		{ 400, "nonsense", SPOT_BAD_REPLY },
+		{ 500, "", SPOT_UNAVAILABLE },
+		{ 503, EC2_XML("Unavailable", "m"), SPOT_UNAVAILABLE },
+		{ 0, NULL, SPOT_UNAVAILABLE },
 	};
 	(void)state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct drive_try t = {
-		    .status = cases[i].status, .reply = cases[i].body, .mutating = -1};
-		struct spot_regions a = {0};
+		struct drive_try t = { .status = cases[i].status,
+			.reply = cases[i].body,
+			.mutating = -1 };
+		struct spot_regions a = { 0 };
 		struct drive d;
 
 		keyed_init(&d, NULL);
@@ -199,21 +201,22 @@ static void json_errors_are_read_from_header_and_body(void **state)
 		const char *header, *body, *code;
 		enum spot_rc rc;
 	} cases[] = {
-	    {NULL, "{\"__type\":\"ParameterNotFound\"}", "ParameterNotFound", SPOT_CONFIG},
-	    {NULL, "{\"__type\":\"com.amazonaws.ssm#ParameterNotFound\",\"message\":\"m\"}",
-		"ParameterNotFound", SPOT_CONFIG},
-	    {"x-amzn-ErrorType: AccessDeniedException:http://internal.amazon.com/",
-		"{\"Message\":\"m\"}", "AccessDeniedException", SPOT_DENIED},
-	    {"x-amzn-errortype: ThrottlingException", "", "ThrottlingException", SPOT_THROTTLED},
+		{ NULL, "{\"__type\":\"ParameterNotFound\"}", "ParameterNotFound", SPOT_CONFIG },
+		{ NULL, "{\"__type\":\"com.amazonaws.ssm#ParameterNotFound\",\"message\":\"m\"}",
+		    "ParameterNotFound", SPOT_CONFIG },
+		{ "x-amzn-ErrorType: AccessDeniedException:http://internal.amazon.com/",
+		    "{\"Message\":\"m\"}", "AccessDeniedException", SPOT_DENIED },
+		{ "x-amzn-errortype: ThrottlingException", "", "ThrottlingException",
+		    SPOT_THROTTLED },
 	};
 	(void)state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct drive_try t = {.method = "POST",
-		    .url = "https://ssm.us-east-1.amazonaws.com/",
-		    .status = 400,
-		    .reply = cases[i].body,
-		    .reply_headers = {cases[i].header}};
+		struct drive_try t = { .method = "POST",
+			.url = "https://ssm.us-east-1.amazonaws.com/",
+			.status = 400,
+			.reply = cases[i].body,
+			.reply_headers = { cases[i].header } };
 		struct spot_launch a = launch_args();
 		struct drive d;
 
@@ -234,24 +237,24 @@ static void throttles_are_repeated_with_the_same_bytes(void **state)
 	(void)state;
 	keyed_init(&d, ami);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
-			     {.has = {"ClientToken=t-1"},
+			     { .has = { "ClientToken=t-1" },
 				 .mutating = 1,
 				 .limit = "RunInstances",
 				 .limit_scope = "us-east-1",
-				 .headers = {"x-amz-date: 20150830T123600Z"},
+				 .headers = { "x-amz-date: 20150830T123600Z" },
 				 .status = 503,
-				 .reply_headers = {"Retry-After: 3"},
+				 .reply_headers = { "Retry-After: 3" },
 				 .reply = EC2_XML("RequestLimitExceeded", "m"),
-				 .later_us = 5 * SPOT_US_PER_S},
-			     {.has = {"ClientToken=t-1"},
-				 .headers = {"x-amz-date: 20150830T123605Z"},
+				 .later_us = 5 * SPOT_US_PER_S },
+			     { .has = { "ClientToken=t-1" },
+				 .headers = { "x-amz-date: 20150830T123605Z" },
 				 .status = 500,
-				 .reply = EC2_XML("InternalError", "m")},
-			     {.has = {"ClientToken=t-1"},
+				 .reply = EC2_XML("InternalError", "m") },
+			     { .has = { "ClientToken=t-1" },
 				 .status = 200,
 				 .reply = "<RunInstancesResponse><instancesSet><item><instanceId>i-"
 					  "1</instanceId></item></instancesSet>"
-					  "</RunInstancesResponse>"}),
+					  "</RunInstancesResponse>" }),
 	    SPOT_DONE);
 	assert_string_equal(a.instance.ref, "i-1");
 	assert_int_equal(d.agains, 2);
@@ -267,8 +270,9 @@ static void secrets_and_blobs_stay_out_of_the_words(void **state)
 	keyed_init(&d, ami);
 	failed_with(&d,
 	    launch_reply(&d, 403,
-		EC2_XML("UnauthorizedOperation", "You are not authorized. Encoded authorization "
-						 "failure message: aGVsbG8gd29ybGQ")),
+		EC2_XML("UnauthorizedOperation",
+		    "You are not authorized. Encoded authorization "
+		    "failure message: aGVsbG8gd29ybGQ")),
 	    SPOT_DENIED, "You are not authorized.");
 	assert_null(strstr(d.call.err.text, "aGVsbG8"));
 	failed_with(&d,
@@ -281,8 +285,9 @@ static void secrets_and_blobs_stay_out_of_the_words(void **state)
 	assert_null(strstr(d.call.err.text, "SESSIONTOKEN"));
 	failed_with(&d,
 	    launch_reply(&d, 400,
-		EC2_XML("SomethingNew", "token SESSIONTOKENEXAMPLE key "
-					"wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY line&#10;break")),
+		EC2_XML("SomethingNew",
+		    "token SESSIONTOKENEXAMPLE key "
+		    "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY line&#10;break")),
 	    SPOT_INVALID, "line break");
 	assert_null(strstr(d.call.err.text, "wJalr"));
 	drive_fini(&d);
@@ -291,15 +296,15 @@ static void secrets_and_blobs_stay_out_of_the_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_code_of_the_table_has_its_verdict),
-	    cmocka_unit_test(codes_are_in_the_table_once),
-	    cmocka_unit_test(the_codes_that_matter_most),
-	    cmocka_unit_test(a_new_instance_profile_is_waited_for),
-	    cmocka_unit_test(unknown_codes_go_by_http_class),
-	    cmocka_unit_test(reading_calls_say_bad_reply_where_creating_ones_say_unknown),
-	    cmocka_unit_test(json_errors_are_read_from_header_and_body),
-	    cmocka_unit_test(throttles_are_repeated_with_the_same_bytes),
-	    cmocka_unit_test(secrets_and_blobs_stay_out_of_the_words),
+		cmocka_unit_test(every_code_of_the_table_has_its_verdict),
+		cmocka_unit_test(codes_are_in_the_table_once),
+		cmocka_unit_test(the_codes_that_matter_most),
+		cmocka_unit_test(a_new_instance_profile_is_waited_for),
+		cmocka_unit_test(unknown_codes_go_by_http_class),
+		cmocka_unit_test(reading_calls_say_bad_reply_where_creating_ones_say_unknown),
+		cmocka_unit_test(json_errors_are_read_from_header_and_body),
+		cmocka_unit_test(throttles_are_repeated_with_the_same_bytes),
+		cmocka_unit_test(secrets_and_blobs_stay_out_of_the_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

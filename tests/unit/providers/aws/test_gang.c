@@ -3,40 +3,40 @@
 
 /* Several machines as a whole, and machines in capacity that is paid for already. */
 
-#define ITEM(id, code)                                                                             \
-	"<item><instanceId>" id "</instanceId><instanceState><code>" code                          \
+#define ITEM(id, code) \
+	"<item><instanceId>" id "</instanceId><instanceState><code>" code \
 	"</code></instanceState></item>"
-#define RUN_REPLY(items)                                                                           \
+#define RUN_REPLY(items) \
 	"<RunInstancesResponse><instancesSet>" items "</instancesSet></RunInstancesResponse>"
-#define ENDED                                                                                      \
-	"<TerminateInstancesResponse><instancesSet><item><instanceId>i-1</instanceId></item>"      \
+#define ENDED \
+	"<TerminateInstancesResponse><instancesSet><item><instanceId>i-1</instanceId></item>" \
 	"</instancesSet></TerminateInstancesResponse>"
-#define CR(id, type, zone, free, kind, state)                                                      \
-	"<item><capacityReservationId>" id "</capacityReservationId><availabilityZoneId>" zone     \
-	"</availabilityZoneId><instanceType>" type "</instanceType><instancePlatform>Linux/UNIX"  \
-	"</instancePlatform><tenancy>default</tenancy><totalInstanceCount>4</totalInstanceCount>"  \
-	"<availableInstanceCount>" free "</availableInstanceCount><state>" state                   \
+#define CR(id, type, zone, free, kind, state) \
+	"<item><capacityReservationId>" id "</capacityReservationId><availabilityZoneId>" zone \
+	"</availabilityZoneId><instanceType>" type "</instanceType><instancePlatform>Linux/UNIX" \
+	"</instancePlatform><tenancy>default</tenancy><totalInstanceCount>4</totalInstanceCount>" \
+	"<availableInstanceCount>" free "</availableInstanceCount><state>" state \
 	"</state><reservationType>" kind "</reservationType></item>"
-#define CRS(items, more)                                                                           \
-	"<DescribeCapacityReservationsResponse><capacityReservationSet>" items                     \
+#define CRS(items, more) \
+	"<DescribeCapacityReservationsResponse><capacityReservationSet>" items \
 	"</capacityReservationSet>" more "</DescribeCapacityReservationsResponse>"
 
-static const char *const image[] = {"ami", "ami-1", NULL};
-static const char *const reserving[] = {"ami", "ami-1", "reservations", "on", NULL};
+static const char *const image[] = { "ami", "ami-1", NULL };
+static const char *const reserving[] = { "ami", "ami-1", "reservations", "on", NULL };
 
 static struct spot_launch good(enum spot_market market)
 {
-	return (struct spot_launch){.key = {"aws", "us-east-1", "use1-az4", "g5.xlarge", market},
-	    .zone_name = "us-east-1a",
-	    .shape = {.arch = "x86_64"},
-	    .token = "t-1",
-	    .name = "n-1",
-	    .install = "i-1"};
+	return (struct spot_launch){ .key = { "aws", "us-east-1", "use1-az4", "g5.xlarge", market },
+		.zone_name = "us-east-1a",
+		.shape = { .arch = "x86_64" },
+		.token = "t-1",
+		.name = "n-1",
+		.install = "i-1" };
 }
 
 static struct spot_launch_gang gang(size_t want)
 {
-	return (struct spot_launch_gang){.common = good(SPOT_MARKET_SPOT), .want = want};
+	return (struct spot_launch_gang){ .common = good(SPOT_MARKET_SPOT), .want = want };
 }
 
 static void a_gang_is_one_request_for_all_or_none(void **state)
@@ -46,14 +46,14 @@ static void a_gang_is_one_request_for_all_or_none(void **state)
 
 	(void)state;
 	keyed_init(&d, image);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
-		{.url = US_EAST,
-		    .has = {"MinCount=3&MaxCount=3", "ClientToken=t-1&", "MarketType=spot",
-			"Placement.AvailabilityZone=us-east-1a"},
-		    .mutating = 1,
-		    .status = 200,
-		    .reply = RUN_REPLY(ITEM("i-1", "0") ITEM("i-2", "0") ITEM("i-3", "16"))}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
+			     { .url = US_EAST,
+				 .has = { "MinCount=3&MaxCount=3", "ClientToken=t-1&",
+				     "MarketType=spot", "Placement.AvailabilityZone=us-east-1a" },
+				 .mutating = 1,
+				 .status = 200,
+				 .reply = RUN_REPLY(
+				     ITEM("i-1", "0") ITEM("i-2", "0") ITEM("i-3", "16")) }),
 	    SPOT_DONE);
 	assert_int_equal(g.instances_n, 3);
 	assert_string_equal(g.instances[2].ref, "i-3");
@@ -62,7 +62,8 @@ static void a_gang_is_one_request_for_all_or_none(void **state)
 	drive_fini(&d);
 }
 
-/* A repeat may find some ended: what they lived is billed, so they are told and nothing is given back here. */
+/* A repeat may find some ended: what they lived is billed, so they are told and nothing is given
+ * back here. */
 static void a_gang_of_which_some_ended_is_told_as_it_is(void **state)
 {
 	struct spot_launch_gang g = gang(3);
@@ -71,9 +72,9 @@ static void a_gang_of_which_some_ended_is_told_as_it_is(void **state)
 	(void)state;
 	keyed_init(&d, image);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
-			     {.status = 200,
+			     { .status = 200,
 				 .reply = RUN_REPLY(
-				     ITEM("i-1", "0") ITEM("i-2", "48") ITEM("i-3", "16"))}),
+				     ITEM("i-1", "0") ITEM("i-2", "48") ITEM("i-3", "16")) }),
 	    SPOT_DONE);
 	assert_int_equal(g.instances_n, 3);
 	assert_int_equal(g.instances[0].state, SPOT_INSTANCE_PENDING);
@@ -91,16 +92,16 @@ static void a_gang_that_is_not_told_whole_is_unknown(void **state)
 	keyed_init(&d, image);
 	failed_with(&d,
 	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
-		{.status = 200, .reply = RUN_REPLY(ITEM("i-1", "0") ITEM("i-2", "48"))}),
+		{ .status = 200, .reply = RUN_REPLY(ITEM("i-1", "0") ITEM("i-2", "48")) }),
 	    SPOT_UNKNOWN, "2 of 3 machines");
 	failed_with(&d,
 	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
-		{.status = 200,
-		    .reply = RUN_REPLY(ITEM("i-1", "0") ITEM("i-2", "0") ITEM("i-3", "0")
-			    ITEM("i-4", "0"))}),
+		{ .status = 200,
+		    .reply = RUN_REPLY(
+			ITEM("i-1", "0") ITEM("i-2", "0") ITEM("i-3", "0") ITEM("i-4", "0")) }),
 	    SPOT_UNKNOWN, "4 of 3 machines");
 	failed_with(&d,
-	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g, {.status = 200, .reply = RUN_REPLY("")}),
+	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g, { .status = 200, .reply = RUN_REPLY("") }),
 	    SPOT_UNKNOWN, "no instance");
 	drive_fini(&d);
 }
@@ -118,9 +119,10 @@ static void a_gang_of_none_or_of_thousands_is_refused_unsent(void **state)
 	failed_with(&d, drive_run(&d, DRIVE_LAUNCH_GANG, &bare), SPOT_INVALID, "token");
 	failed_with(&d,
 	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, (bare.common.token = "t", &bare),
-		{.status = 500, .reply = EC2_XML("InsufficientInstanceCapacity", "none")}),
+		{ .status = 500, .reply = EC2_XML("InsufficientInstanceCapacity", "none") }),
 	    SPOT_NO_CAPACITY, NULL);
-	failed_with(&d, RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &bare, {.status = 0}), SPOT_UNKNOWN, NULL);
+	failed_with(&d, RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &bare, { .status = 0 }), SPOT_UNKNOWN,
+	    NULL);
 	drive_fini(&d);
 }
 
@@ -131,25 +133,29 @@ static void a_reserved_launch_names_the_reservation(void **state)
 
 	(void)state;
 	keyed_init(&d, reserving);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
-		{.has = {"DescribeCapacityReservations", "Filter.1.Name=state",
-		     "Filter.2.Value.1=g5.xlarge"},
-		    .mutating = -1,
-		    .status = 200,
-		    .reply = CRS(CR("cr-9", "g5.xlarge", "use1-az4", "1", "default", "active")
-			    CR("cr-1", "g5.xlarge", "use1-az6", "4", "default", "active")
-			    CR("cr-2", "g5.xlarge", "use1-az4", "0", "default", "active")
-			    CR("cr-3", "g5.xlarge", "use1-az4", "4", "default", "cancelled"),
-			"<nextToken>p2</nextToken>")},
-		{.has = {"NextToken=p2"},
-		    .status = 200,
-		    .reply = CRS(CR("cr-5", "g5.xlarge", "use1-az4", "2", "default", "active"), "")},
-		{.has = {"CapacityReservationTarget.CapacityReservationId=cr-5&"},
-		    .hasnt = {"InstanceMarketOptions", "Preference", "spot-instances-request"},
-		    .mutating = 1,
-		    .status = 200,
-		    .reply = RUN_REPLY(ITEM("i-1", "0"))}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+			     { .has = { "DescribeCapacityReservations", "Filter.1.Name=state",
+				   "Filter.2.Value.1=g5.xlarge" },
+				 .mutating = -1,
+				 .status = 200,
+				 .reply =
+				     CRS(CR("cr-9", "g5.xlarge", "use1-az4", "1", "default",
+					     "active") CR("cr-1", "g5.xlarge", "use1-az6", "4",
+					     "default", "active") CR("cr-2", "g5.xlarge",
+					     "use1-az4", "0", "default", "active") CR("cr-3",
+					     "g5.xlarge", "use1-az4", "4", "default", "cancelled"),
+					 "<nextToken>p2</nextToken>") },
+			     { .has = { "NextToken=p2" },
+				 .status = 200,
+				 .reply = CRS(CR("cr-5", "g5.xlarge", "use1-az4", "2", "default",
+						  "active"),
+				     "") },
+			     { .has = { "CapacityReservationTarget.CapacityReservationId=cr-5&" },
+				 .hasnt = { "InstanceMarketOptions", "Preference",
+				     "spot-instances-request" },
+				 .mutating = 1,
+				 .status = 200,
+				 .reply = RUN_REPLY(ITEM("i-1", "0")) }),
 	    SPOT_DONE);
 	assert_int_equal(a.instance.key.market, SPOT_MARKET_RESERVED);
 	drive_fini(&d);
@@ -162,16 +168,17 @@ static void a_capacity_block_is_a_market_of_its_own(void **state)
 
 	(void)state;
 	keyed_init(&d, reserving);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
-		{.status = 200,
-		    .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "4", "default", "active")
-			    CR("cr-8", "g5.xlarge", "use1-az4", "1", "capacity-block", "active"),
-			"")},
-		{.has = {"MarketType=capacity-block", "CapacityReservationId=cr-8&"},
-		    .hasnt = {"SpotOptions"},
-		    .status = 200,
-		    .reply = RUN_REPLY(ITEM("i-1", "0"))}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+			     { .status = 200,
+				 .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "4", "default",
+						  "active") CR("cr-8", "g5.xlarge", "use1-az4", "1",
+						  "capacity-block", "active"),
+				     "") },
+			     { .has = { "MarketType=capacity-block",
+				   "CapacityReservationId=cr-8&" },
+				 .hasnt = { "SpotOptions" },
+				 .status = 200,
+				 .reply = RUN_REPLY(ITEM("i-1", "0")) }),
 	    SPOT_DONE);
 	drive_fini(&d);
 }
@@ -179,7 +186,7 @@ static void a_capacity_block_is_a_market_of_its_own(void **state)
 static void without_room_or_leave_nothing_reserved_is_launched(void **state)
 {
 	struct spot_launch a = good(SPOT_MARKET_RESERVED);
-	struct spot_launch_gang g = {.common = a, .want = 3};
+	struct spot_launch_gang g = { .common = a, .want = 3 };
 	struct drive d;
 
 	(void)state;
@@ -187,20 +194,19 @@ static void without_room_or_leave_nothing_reserved_is_launched(void **state)
 	failed_with(&d, drive_run(&d, DRIVE_LAUNCH, &a), SPOT_INVALID, "reserved");
 	drive_fini(&d);
 	keyed_init(&d, reserving);
-	failed_with(&d,
-	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, {.status = 200, .reply = CRS("", "")}),
+	failed_with(&d, RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, { .status = 200, .reply = CRS("", "") }),
 	    SPOT_NO_CAPACITY, "no active reservation");
 	/* A gang needs one reservation with room for all of it. */
 	failed_with(&d,
 	    RUN_SCRIPT(&d, DRIVE_LAUNCH_GANG, &g,
-		{.status = 200,
+		{ .status = 200,
 		    .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "2", "default", "active")
-			    CR("cr-2", "g5.xlarge", "use1-az4", "2", "default", "active"),
-			"")}),
+				     CR("cr-2", "g5.xlarge", "use1-az4", "2", "default", "active"),
+			"") }),
 	    SPOT_NO_CAPACITY, "room for 3");
 	failed_with(&d,
 	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
-		{.status = 200, .reply = "<DescribeCapacityReservationsResponse/>"}),
+		{ .status = 200, .reply = "<DescribeCapacityReservationsResponse/>" }),
 	    SPOT_BAD_REPLY, NULL);
 	drive_fini(&d);
 }
@@ -208,13 +214,15 @@ static void without_room_or_leave_nothing_reserved_is_launched(void **state)
 static void reserved_pools_cost_next_to_nothing(void **state)
 {
 	static const struct spot_pool_info pools[] = {
-	    {.key = {"aws", "us-gov-east-1", "usge1-az1", "p5.48xlarge", SPOT_MARKET_RESERVED}},
-	    {.key = {"aws", "us-gov-east-1", "usge1-az1", "p5.48xlarge", SPOT_MARKET_ON_DEMAND}},
+		{ .key = { "aws", "us-gov-east-1", "usge1-az1", "p5.48xlarge",
+		      SPOT_MARKET_RESERVED } },
+		{ .key = { "aws", "us-gov-east-1", "usge1-az1", "p5.48xlarge",
+		      SPOT_MARKET_ON_DEMAND } },
 	};
-	struct spot_prices p = {.region = "us-gov-east-1",
-	    .market = SPOT_MARKET_ON_DEMAND,
-	    .pools = pools,
-	    .pools_n = 2};
+	struct spot_prices p = { .region = "us-gov-east-1",
+		.market = SPOT_MARKET_ON_DEMAND,
+		.pools = pools,
+		.pools_n = 2 };
 	struct drive d;
 
 	(void)state;
@@ -229,38 +237,41 @@ static void reserved_pools_cost_next_to_nothing(void **state)
 	drive_fini(&d);
 }
 
-#define ZONES                                                                                      \
+#define ZONES \
 	"<DescribeAvailabilityZonesResponse><availabilityZoneInfo><item><zoneId>use1-az4</zoneId>" \
-	"<zoneName>us-east-1a</zoneName></item></availabilityZoneInfo>"                            \
+	"<zoneName>us-east-1a</zoneName></item></availabilityZoneInfo>" \
 	"</DescribeAvailabilityZonesResponse>"
-#define TYPES                                                                                      \
-	"<DescribeInstanceTypesResponse><instanceTypeSet><item><instanceType>g5.xlarge"            \
-	"</instanceType><supportedUsageClasses><item>spot</item></supportedUsageClasses>"          \
-	"<gpuInfo><gpus><item><name>A10G</name><manufacturer>NVIDIA</manufacturer><count>1</count>"\
+#define TYPES \
+	"<DescribeInstanceTypesResponse><instanceTypeSet><item><instanceType>g5.xlarge" \
+	"</instanceType><supportedUsageClasses><item>spot</item></supportedUsageClasses>" \
+	"<gpuInfo><gpus><item><name>A10G</name><manufacturer>NVIDIA</manufacturer><count>1</" \
+	"count>" \
 	"</item></gpus></gpuInfo></item></instanceTypeSet></DescribeInstanceTypesResponse>"
-#define OFFERED                                                                                    \
-	"<DescribeInstanceTypeOfferingsResponse><instanceTypeOfferingSet><item><instanceType>"     \
-	"g5.xlarge</instanceType><location>use1-az4</location></item></instanceTypeOfferingSet>"   \
+#define OFFERED \
+	"<DescribeInstanceTypeOfferingsResponse><instanceTypeOfferingSet><item><instanceType>" \
+	"g5.xlarge</instanceType><location>use1-az4</location></item></instanceTypeOfferingSet>" \
 	"</DescribeInstanceTypeOfferingsResponse>"
 
 static void each_reserved_type_and_zone_is_one_pool(void **state)
 {
-	struct spot_pools p = {.region = "us-east-1"};
+	struct spot_pools p = { .region = "us-east-1" };
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, reserving);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_POOLS, &p, {.status = 200, .reply = ZONES},
-		{.has = {"Filter.2.Value.3=capacity-block"}, .status = 200, .reply = TYPES},
-		{.status = 200, .reply = OFFERED},
-		{.has = {"DescribeCapacityReservations", "Filter.1.Value.1=active"},
-		    .status = 200,
-		    .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "0", "default", "active")
-			    CR("cr-2", "g5.xlarge", "use1-az4", "1", "default", "active")
-				CR("cr-3", "g5.xlarge", "use1-az9", "1", "default", "active")
-				    CR("cr-4", "m5.large", "use1-az4", "1", "default", "active"),
-			"")}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_POOLS, &p, { .status = 200, .reply = ZONES },
+			     { .has = { "Filter.2.Value.3=capacity-block" },
+				 .status = 200,
+				 .reply = TYPES },
+			     { .status = 200, .reply = OFFERED },
+			     { .has = { "DescribeCapacityReservations", "Filter.1.Value.1=active" },
+				 .status = 200,
+				 .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "0", "default",
+						  "active") CR("cr-2", "g5.xlarge", "use1-az4", "1",
+						  "default", "active") CR("cr-3", "g5.xlarge",
+						  "use1-az9", "1", "default", "active") CR("cr-4",
+						  "m5.large", "use1-az4", "1", "default", "active"),
+				     "") }),
 	    SPOT_DONE);
 	assert_int_equal(p.n, 2);
 	assert_int_equal(p.pools[0].key.market, SPOT_MARKET_SPOT);
@@ -269,9 +280,9 @@ static void each_reserved_type_and_zone_is_one_pool(void **state)
 	assert_string_equal(p.pools[1].quota_class, "");
 	drive_fini(&d);
 	keyed_init(&d, image);
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_POOLS, &p, {.status = 200, .reply = ZONES},
-			     {.hasnt = {"capacity-block"}, .status = 200, .reply = TYPES},
-			     {.status = 200, .reply = OFFERED}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_POOLS, &p, { .status = 200, .reply = ZONES },
+			     { .hasnt = { "capacity-block" }, .status = 200, .reply = TYPES },
+			     { .status = 200, .reply = OFFERED }),
 	    SPOT_DONE);
 	assert_int_equal(p.n, 1);
 	drive_fini(&d);
@@ -280,23 +291,25 @@ static void each_reserved_type_and_zone_is_one_pool(void **state)
 static void a_full_reservation_has_no_capacity(void **state)
 {
 	static const struct spot_pool_info pools[] = {
-	    {.key = {"aws", "us-east-1", "use1-az4", "g5.xlarge", SPOT_MARKET_RESERVED}},
-	    {.key = {"aws", "us-east-1", "use1-az6", "g5.xlarge", SPOT_MARKET_RESERVED}},
+		{ .key = { "aws", "us-east-1", "use1-az4", "g5.xlarge", SPOT_MARKET_RESERVED } },
+		{ .key = { "aws", "us-east-1", "use1-az6", "g5.xlarge", SPOT_MARKET_RESERVED } },
 	};
-	struct spot_signals s = {.region = "us-east-1", .pools = pools, .pools_n = 2};
+	struct spot_signals s = { .region = "us-east-1", .pools = pools, .pools_n = 2 };
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, reserving);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_SIGNALS, &s,
-		{.status = 503, .reply = EC2_XML("RequestLimitExceeded", "m")},
-		{.hasnt = {"instance-type"},
-		    .status = 200,
-		    .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "0", "default", "active"),
-			"<nextToken>n</nextToken>")},
-		{.status = 200,
-		    .reply = CRS(CR("cr-2", "g5.xlarge", "use1-az6", "1", "default", "active"), "")}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_SIGNALS, &s,
+			     { .status = 503, .reply = EC2_XML("RequestLimitExceeded", "m") },
+			     { .hasnt = { "instance-type" },
+				 .status = 200,
+				 .reply = CRS(CR("cr-1", "g5.xlarge", "use1-az4", "0", "default",
+						  "active"),
+				     "<nextToken>n</nextToken>") },
+			     { .status = 200,
+				 .reply = CRS(CR("cr-2", "g5.xlarge", "use1-az6", "1", "default",
+						  "active"),
+				     "") }),
 	    SPOT_DONE);
 	assert_int_equal(s.n, 2);
 	for (size_t i = 0; i < 2; i++) {
@@ -309,7 +322,7 @@ static void a_full_reservation_has_no_capacity(void **state)
 
 static void arm_types_have_an_image_of_their_own(void **state)
 {
-	static const char *const both[] = {"ami", "ami-1", "ami_arm64", "ami-2", NULL};
+	static const char *const both[] = { "ami", "ami-1", "ami_arm64", "ami-2", NULL };
 	struct spot_launch a = good(SPOT_MARKET_SPOT);
 	struct drive d;
 
@@ -318,20 +331,21 @@ static void arm_types_have_an_image_of_their_own(void **state)
 	a.key.instance_type = "g5g.xlarge";
 	keyed_init(&d, both);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
-			     {.has = {"ImageId=ami-2&"},
+			     { .has = { "ImageId=ami-2&" },
 				 .status = 200,
-				 .reply = RUN_REPLY(ITEM("i-1", "0"))}),
+				 .reply = RUN_REPLY(ITEM("i-1", "0")) }),
 	    SPOT_DONE);
 	drive_fini(&d);
 	/* An image for the other architecture is never tried. */
 	keyed_init(&d, image);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
-		{.url = "https://ssm.us-east-1.amazonaws.com/",
-		    .has = {"/ami/arm64/"},
-		    .status = 200,
-		    .reply = "{\"Parameter\":{\"Value\":\"ami-7\"}}"},
-		{.has = {"ImageId=ami-7&"}, .status = 200, .reply = RUN_REPLY(ITEM("i-1", "0"))}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a,
+			     { .url = "https://ssm.us-east-1.amazonaws.com/",
+				 .has = { "/ami/arm64/" },
+				 .status = 200,
+				 .reply = "{\"Parameter\":{\"Value\":\"ami-7\"}}" },
+			     { .has = { "ImageId=ami-7&" },
+				 .status = 200,
+				 .reply = RUN_REPLY(ITEM("i-1", "0")) }),
 	    SPOT_DONE);
 	drive_fini(&d);
 }
@@ -339,17 +353,17 @@ static void arm_types_have_an_image_of_their_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_gang_is_one_request_for_all_or_none),
-	    cmocka_unit_test(a_gang_of_which_some_ended_is_told_as_it_is),
-	    cmocka_unit_test(a_gang_that_is_not_told_whole_is_unknown),
-	    cmocka_unit_test(a_gang_of_none_or_of_thousands_is_refused_unsent),
-	    cmocka_unit_test(a_reserved_launch_names_the_reservation),
-	    cmocka_unit_test(a_capacity_block_is_a_market_of_its_own),
-	    cmocka_unit_test(without_room_or_leave_nothing_reserved_is_launched),
-	    cmocka_unit_test(reserved_pools_cost_next_to_nothing),
-	    cmocka_unit_test(each_reserved_type_and_zone_is_one_pool),
-	    cmocka_unit_test(a_full_reservation_has_no_capacity),
-	    cmocka_unit_test(arm_types_have_an_image_of_their_own),
+		cmocka_unit_test(a_gang_is_one_request_for_all_or_none),
+		cmocka_unit_test(a_gang_of_which_some_ended_is_told_as_it_is),
+		cmocka_unit_test(a_gang_that_is_not_told_whole_is_unknown),
+		cmocka_unit_test(a_gang_of_none_or_of_thousands_is_refused_unsent),
+		cmocka_unit_test(a_reserved_launch_names_the_reservation),
+		cmocka_unit_test(a_capacity_block_is_a_market_of_its_own),
+		cmocka_unit_test(without_room_or_leave_nothing_reserved_is_launched),
+		cmocka_unit_test(reserved_pools_cost_next_to_nothing),
+		cmocka_unit_test(each_reserved_type_and_zone_is_one_pool),
+		cmocka_unit_test(a_full_reservation_has_no_capacity),
+		cmocka_unit_test(arm_types_have_an_image_of_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,8 +11,9 @@
 #include <openssl/rsa.h>
 #include <openssl/x509.h>
 
-#define REF	 "i-0123456789abcdef0"
-#define DOCUMENT "{\"instanceId\":\"" REF "\",\"region\":\"us-east-1\",\"accountId\":\"123456789012\"}"
+#define REF "i-0123456789abcdef0"
+#define DOCUMENT \
+	"{\"instanceId\":\"" REF "\",\"region\":\"us-east-1\",\"accountId\":\"123456789012\"}"
 
 struct vendor {
 	EVP_PKEY *key;
@@ -22,7 +23,7 @@ struct vendor {
 
 static struct vendor vendor_make(struct arena *a)
 {
-	struct vendor v = {EVP_RSA_gen(2048), X509_new(), NULL};
+	struct vendor v = { EVP_RSA_gen(2048), X509_new(), NULL };
 	X509_NAME *name = X509_get_subject_name(v.cert);
 	BIO *out = BIO_new(BIO_s_mem());
 	char *p;
@@ -32,7 +33,8 @@ static struct vendor vendor_make(struct arena *a)
 	ASN1_INTEGER_set(X509_get_serialNumber(v.cert), 1);
 	ASN1_TIME_set(X509_getm_notBefore(v.cert), DRIVE_NOW_US / SPOT_US_PER_S - 3600);
 	ASN1_TIME_set(X509_getm_notAfter(v.cert), DRIVE_NOW_US / SPOT_US_PER_S + 3600);
-	X509_NAME_add_entry_by_txt(name, "O", MBSTRING_ASC, (const unsigned char *)"Vendor", -1, -1, 0);
+	X509_NAME_add_entry_by_txt(name, "O", MBSTRING_ASC, (const unsigned char *)"Vendor", -1, -1,
+	    0);
 	X509_set_issuer_name(v.cert, name);
 	X509_set_pubkey(v.cert, v.key);
 	assert_true(X509_sign(v.cert, v.key, EVP_sha256()) > 0);
@@ -73,10 +75,10 @@ static struct str proof(struct arena *a, const char *document, const char *rsa20
 	return str_from(json_text(a, doc));
 }
 
-static const char *const env[] = {
-    "AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY", "secret0123456789", NULL};
-static const char *const settings[] = {"identity_certs", "/etc/spotbroker/aws.pem", NULL};
-static const char *const vendors_own[] = {NULL};
+static const char *const env[] = { "AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY",
+	"secret0123456789", NULL };
+static const char *const settings[] = { "identity_certs", "/etc/spotbroker/aws.pem", NULL };
+static const char *const vendors_own[] = { NULL };
 
 struct world {
 	struct drive d;
@@ -92,7 +94,10 @@ static int setup(void **state)
 	drive_init(&w->d, &aws_ops, env, settings);
 	w->vendor = vendor_make(w->d.arena);
 	w->stranger = vendor_make(w->d.arena);
-	w->a = (struct spot_verify){.region = "us-east-1", .zone = "use1-az4", .ref = REF, .name = "n"};
+	w->a = (struct spot_verify){ .region = "us-east-1",
+		.zone = "use1-az4",
+		.ref = REF,
+		.name = "n" };
 	*state = w;
 	return 0;
 }
@@ -112,7 +117,9 @@ static enum spot_step verify(struct world *w, struct str text)
 {
 	struct drive_try *t = arena_alloc(w->d.arena, sizeof(*t));
 
-	*t = (struct drive_try){.read = "/etc/spotbroker/aws.pem", .status = 200, .reply = w->vendor.pem};
+	*t = (struct drive_try){ .read = "/etc/spotbroker/aws.pem",
+		.status = 200,
+		.reply = w->vendor.pem };
 	w->a.proof = text;
 	drive_script(&w->d, t, 1);
 	return drive_run(&w->d, DRIVE_VERIFY, &w->a);
@@ -122,8 +129,9 @@ static void refused(struct world *w, struct str text, const char *words)
 {
 	assert_int_equal(verify(w, text), SPOT_FAIL);
 	assert_int_equal(w->d.call.err.rc, SPOT_DENIED);
-	if (strstr(w->d.call.err.text, words) == NULL)
+	if (strstr(w->d.call.err.text, words) == NULL) {
 		fail_msg("'%s' is not in: %s", words, w->d.call.err.text);
+	}
 }
 
 static void the_document_of_our_instance_is_a_proof(void **state)
@@ -131,10 +139,14 @@ static void the_document_of_our_instance_is_a_proof(void **state)
 	struct world *w = *state;
 	struct arena *a = w->d.arena;
 
-	assert_int_equal(verify(w, proof(a, DOCUMENT, signature(a, &w->vendor, DOCUMENT, 0))), SPOT_DONE);
+	assert_int_equal(verify(w, proof(a, DOCUMENT, signature(a, &w->vendor, DOCUMENT, 0))),
+	    SPOT_DONE);
 	/* the content beside the signature, the certificate left out: both happen */
-	assert_int_equal(verify(w, proof(a, DOCUMENT,
-	    signature(a, &w->vendor, DOCUMENT, PKCS7_DETACHED | PKCS7_NOCERTS))), SPOT_DONE);
+	assert_int_equal(verify(w,
+			     proof(a, DOCUMENT,
+				 signature(a, &w->vendor, DOCUMENT,
+				     PKCS7_DETACHED | PKCS7_NOCERTS))),
+	    SPOT_DONE);
 }
 
 static void a_document_of_another_instance_or_region_is_none(void **state)
@@ -148,7 +160,8 @@ static void a_document_of_another_instance_or_region_is_none(void **state)
 	refused(w, proof(a, far, signature(a, &w->vendor, far, 0)), "us-west-2");
 	/* what is believed is what was signed, not what stands beside it */
 	refused(w, proof(a, DOCUMENT, signature(a, &w->vendor, other, 0)), "i-0ffffffffffffffff");
-	refused(w, proof(a, DOCUMENT, signature(a, &w->vendor, other, PKCS7_DETACHED)), "not accepted");
+	refused(w, proof(a, DOCUMENT, signature(a, &w->vendor, other, PKCS7_DETACHED)),
+	    "not accepted");
 }
 
 static void a_strangers_signature_is_none(void **state)
@@ -176,7 +189,7 @@ static void nonsense_is_refused_with_words(void **state)
 static void the_vendors_certificates_are_there_for_every_region(void **state)
 {
 	struct drive d;
-	struct spot_verify a = {.region = "us-east-1", .ref = REF, .proof = STR_LIT("{}")};
+	struct spot_verify a = { .region = "us-east-1", .ref = REF, .proof = STR_LIT("{}") };
 
 	(void)state;
 	drive_init(&d, &aws_ops, env, vendors_own);
@@ -197,11 +210,11 @@ static void the_vendors_certificates_are_there_for_every_region(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(the_document_of_our_instance_is_a_proof),
-	    T(a_document_of_another_instance_or_region_is_none),
-	    T(a_strangers_signature_is_none),
-	    T(nonsense_is_refused_with_words),
-	    cmocka_unit_test(the_vendors_certificates_are_there_for_every_region),
+		T(the_document_of_our_instance_is_a_proof),
+		T(a_document_of_another_instance_or_region_is_none),
+		T(a_strangers_signature_is_none),
+		T(nonsense_is_refused_with_words),
+		cmocka_unit_test(the_vendors_certificates_are_there_for_every_region),
 	};
 
 	return cmocka_run_group_tests_name("aws_verify", tests, NULL, NULL);

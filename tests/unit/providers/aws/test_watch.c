@@ -6,37 +6,38 @@
 /* Events out of a queue, and what is scheduled for machines. */
 
 #define QUEUE "https://sqs.us-east-1.amazonaws.com/123456789012/spotbroker-interruptions"
-#define SQS   "https://sqs.us-east-1.amazonaws.com/"
-static const char *const queued[] = {"interruption_queue.us-east-1", QUEUE, NULL};
+#define SQS "https://sqs.us-east-1.amazonaws.com/"
+static const char *const queued[] = { "interruption_queue.us-east-1", QUEUE, NULL };
 
-#define EVENT(id, type, detail)                                                                    \
-	"{\\\"version\\\":\\\"0\\\",\\\"id\\\":\\\"" id "\\\",\\\"detail-type\\\":\\\"" type      \
-	"\\\",\\\"source\\\":\\\"aws.ec2\\\",\\\"time\\\":\\\"2015-08-30T12:36:00Z\\\","           \
-	"\\\"region\\\":\\\"us-east-1\\\",\\\"resources\\\":[\\\"arn:aws:ec2:us-east-1a:"          \
+#define EVENT(id, type, detail) \
+	"{\\\"version\\\":\\\"0\\\",\\\"id\\\":\\\"" id "\\\",\\\"detail-type\\\":\\\"" type \
+	"\\\",\\\"source\\\":\\\"aws.ec2\\\",\\\"time\\\":\\\"2015-08-30T12:36:00Z\\\"," \
+	"\\\"region\\\":\\\"us-east-1\\\",\\\"resources\\\":[\\\"arn:aws:ec2:us-east-1a:" \
 	"instance/i-0\\\"],\\\"detail\\\":{" detail "}}"
-#define OF(ref)	      "\\\"instance-id\\\":\\\"" ref "\\\""
-#define WARNING(id, ref)                                                                           \
-	EVENT(id, "EC2 Spot Instance Interruption Warning",                                        \
+#define OF(ref) "\\\"instance-id\\\":\\\"" ref "\\\""
+#define WARNING(id, ref) \
+	EVENT(id, "EC2 Spot Instance Interruption Warning", \
 	    OF(ref) ",\\\"instance-action\\\":\\\"terminate\\\"")
 #define REBALANCE(id, ref) EVENT(id, "EC2 Instance Rebalance Recommendation", OF(ref))
-#define CHANGE(id, ref)                                                                            \
-	EVENT(id, "EC2 Instance State-change Notification", OF(ref) ",\\\"state\\\":\\\"running\\\"")
+#define CHANGE(id, ref) \
+	EVENT(id, "EC2 Instance State-change Notification", \
+	    OF(ref) ",\\\"state\\\":\\\"running\\\"")
 #define MESSAGE(handle, body) "{\"ReceiptHandle\":\"" handle "\",\"Body\":\"" body "\"}"
-#define MESSAGES(list)	      "{\"Messages\":[" list "]}"
-#define INSTANCE(ref, code)                                                                        \
-	"<item><instancesSet><item><instanceId>" ref "</instanceId><instanceState><code>" code     \
-	"</code></instanceState><tagSet><item><key>spotbroker:install</key><value>7f3a</value>"    \
+#define MESSAGES(list) "{\"Messages\":[" list "]}"
+#define INSTANCE(ref, code) \
+	"<item><instancesSet><item><instanceId>" ref "</instanceId><instanceState><code>" code \
+	"</code></instanceState><tagSet><item><key>spotbroker:install</key><value>7f3a</value>" \
 	"</item></tagSet></item></instancesSet></item>"
-#define FOUND(items)                                                                               \
-	"<DescribeInstancesResponse><reservationSet>" items                                        \
+#define FOUND(items) \
+	"<DescribeInstancesResponse><reservationSet>" items \
 	"</reservationSet></DescribeInstancesResponse>"
 
 static struct spot_watch watch(const char *cursor)
 {
-	return (struct spot_watch){.region = "us-east-1",
-	    .install = "7f3a",
-	    .cursor = cursor,
-	    .hold_us = 25 * SPOT_US_PER_S};
+	return (struct spot_watch){ .region = "us-east-1",
+		.install = "7f3a",
+		.cursor = cursor,
+		.hold_us = 25 * SPOT_US_PER_S };
 }
 
 static void events_of_our_machines_are_told_and_others_are_not(void **state)
@@ -48,24 +49,25 @@ static void events_of_our_machines_are_told_and_others_are_not(void **state)
 	keyed_init(&d, queued);
 	assert_int_equal(
 	    RUN_SCRIPT(&d, DRIVE_WATCH, &w,
-		{.url = SQS,
-		    .headers = {"x-amz-target: AmazonSQS.ReceiveMessage",
-			"content-type: application/x-amz-json-1.0"},
-		    .has = {"\"WaitTimeSeconds\":20", "\"MaxNumberOfMessages\":10",
-			"\"QueueUrl\":\"" QUEUE "\""},
-		    .hasnt = {"VisibilityTimeout"},
+		{ .url = SQS,
+		    .headers = { "x-amz-target: AmazonSQS.ReceiveMessage",
+			"content-type: application/x-amz-json-1.0" },
+		    .has = { "\"WaitTimeSeconds\":20", "\"MaxNumberOfMessages\":10",
+			"\"QueueUrl\":\"" QUEUE "\"" },
+		    .hasnt = { "VisibilityTimeout" },
 		    .limit = "sqs",
 		    .mutating = -1,
 		    .status = 200,
-		    .reply = MESSAGES(MESSAGE("h1", WARNING("e1", "i-0aaa")) "," MESSAGE(
-			"h2", REBALANCE("e2", "i-0bbb")) "," MESSAGE("h3", CHANGE("e3", "i-0aaa")) ","
-			MESSAGE("h4", WARNING("e4", "i-0ddd")) "," MESSAGE("h5",
-			    WARNING("e1", "i-0aaa")) "," MESSAGE("h6", "not an event"))},
-		{.url = US_EAST,
-		    .has = {"Filter.1.Name=tag%3Aspotbroker%3Ainstall&Filter.1.Value.1=7f3a",
-			"Filter.2.Name=instance-id", "i-0aaa", "i-0bbb", "i-0ddd"},
+		    .reply = MESSAGES(MESSAGE("h1", WARNING("e1", "i-0aaa")) "," MESSAGE("h2",
+			REBALANCE("e2", "i-0bbb")) "," MESSAGE("h3",
+			CHANGE("e3", "i-0aaa")) "," MESSAGE("h4",
+			WARNING("e4", "i-0ddd")) "," MESSAGE("h5",
+			WARNING("e1", "i-0aaa")) "," MESSAGE("h6", "not an event")) },
+		{ .url = US_EAST,
+		    .has = { "Filter.1.Name=tag%3Aspotbroker%3Ainstall&Filter.1.Value.1=7f3a",
+			"Filter.2.Name=instance-id", "i-0aaa", "i-0bbb", "i-0ddd" },
 		    .status = 200,
-		    .reply = FOUND(INSTANCE("i-0aaa", "16") INSTANCE("i-0bbb", "16"))}),
+		    .reply = FOUND(INSTANCE("i-0aaa", "16") INSTANCE("i-0bbb", "16")) }),
 	    SPOT_DONE);
 	assert_int_equal(w.notices_n, 2);
 	assert_string_equal(w.notices[0].ref, "i-0aaa");
@@ -79,7 +81,7 @@ static void events_of_our_machines_are_told_and_others_are_not(void **state)
 	assert_true(w.gap);
 	/* All messages go, also those that said nothing to us. */
 	for (const char *h = "123456"; *h != '\0'; h++) {
-		const char handle[] = {'"', 'h', *h, '"', '\0'};
+		const char handle[] = { '"', 'h', *h, '"', '\0' };
 
 		assert_non_null(strstr(w.next_cursor, handle));
 	}
@@ -93,18 +95,18 @@ static void what_was_written_down_is_deleted_and_known_again(void **state)
 
 	(void)state;
 	keyed_init(&d, queued);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_WATCH, &w,
-		{.headers = {"x-amz-target: AmazonSQS.DeleteMessageBatch"},
-		    .has = {"\"ReceiptHandle\":\"h1\"", "\"ReceiptHandle\":\"h2\""},
-		    .status = 503},
-		{.headers = {"x-amz-target: AmazonSQS.DeleteMessageBatch"},
-		    .has = {"\"ReceiptHandle\":\"h2\""},
-		    .status = 200,
-		    .reply = "{\"Successful\":[{\"Id\":\"0\"}],\"Failed\":[{\"Id\":\"1\"}]}"},
-		{.headers = {"x-amz-target: AmazonSQS.ReceiveMessage"},
-		    .status = 200,
-		    .reply = MESSAGES(MESSAGE("h3", WARNING("e1", "i-0aaa")))}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &w,
+			     { .headers = { "x-amz-target: AmazonSQS.DeleteMessageBatch" },
+				 .has = { "\"ReceiptHandle\":\"h1\"", "\"ReceiptHandle\":\"h2\"" },
+				 .status = 503 },
+			     { .headers = { "x-amz-target: AmazonSQS.DeleteMessageBatch" },
+				 .has = { "\"ReceiptHandle\":\"h2\"" },
+				 .status = 200,
+				 .reply = "{\"Successful\":[{\"Id\":\"0\"}],\"Failed\":[{\"Id\":"
+					  "\"1\"}]}" },
+			     { .headers = { "x-amz-target: AmazonSQS.ReceiveMessage" },
+				 .status = 200,
+				 .reply = MESSAGES(MESSAGE("h3", WARNING("e1", "i-0aaa"))) }),
 	    SPOT_DONE);
 	assert_int_equal(w.notices_n, 0);
 	assert_int_equal(w.seen_n, 0);
@@ -120,22 +122,23 @@ static void an_empty_queue_is_no_news_and_no_gap(void **state)
 
 	(void)state;
 	keyed_init(&d, queued);
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &w, {.status = 200, .reply = "{}"}), SPOT_DONE);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &w, { .status = 200, .reply = "{}" }),
+	    SPOT_DONE);
 	again = watch(w.next_cursor);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_WATCH, &again, {.status = 200, .reply = "{}"}), SPOT_DONE);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &again, { .status = 200, .reply = "{}" }),
+	    SPOT_DONE);
 	assert_false(again.gap);
 	/* A cursor that cannot be read loses nothing but what it remembered. */
 	again = watch("{\"delete\":7");
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_WATCH, &again, {.status = 200, .reply = "{\"Messages\":null}"}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &again,
+			     { .status = 200, .reply = "{\"Messages\":null}" }),
 	    SPOT_DONE);
 	drive_fini(&d);
 }
 
 static void without_a_queue_there_is_no_stream(void **state)
 {
-	static const char *const wrong[] = {"interruption_queue.us-east-1", "spotbroker", NULL};
+	static const char *const wrong[] = { "interruption_queue.us-east-1", "spotbroker", NULL };
 	struct spot_watch w = watch("");
 	struct drive d;
 
@@ -144,7 +147,8 @@ static void without_a_queue_there_is_no_stream(void **state)
 	failed_with(&d, drive_run(&d, DRIVE_WATCH, &w), SPOT_NOT_OFFERED, "interruption_queue");
 	drive_fini(&d);
 	keyed_init(&d, wrong);
-	failed_with(&d, drive_run(&d, DRIVE_WATCH, &w), SPOT_CONFIG, "interruption_queue.us-east-1");
+	failed_with(&d, drive_run(&d, DRIVE_WATCH, &w), SPOT_CONFIG,
+	    "interruption_queue.us-east-1");
 	drive_fini(&d);
 }
 
@@ -157,46 +161,48 @@ static void a_queue_that_is_not_there_is_a_wrong_setting(void **state)
 	keyed_init(&d, queued);
 	failed_with(&d,
 	    RUN_SCRIPT(&d, DRIVE_WATCH, &w,
-		{.status = 400,
-		    .reply = "{\"__type\":\"com.amazonaws.sqs#QueueDoesNotExist\",\"message\":\"The "
-			     "specified queue does not exist.\"}"}),
+		{ .status = 400,
+		    .reply =
+			"{\"__type\":\"com.amazonaws.sqs#QueueDoesNotExist\",\"message\":\"The "
+			"specified queue does not exist.\"}" }),
 	    SPOT_CONFIG, "interruption_queue");
 	failed_with(&d,
 	    RUN_SCRIPT(&d, DRIVE_WATCH, &w,
-		{.status = 200, .reply = "{\"Messages\":[{\"Body\":\"x\"}]}"}),
+		{ .status = 200, .reply = "{\"Messages\":[{\"Body\":\"x\"}]}" }),
 	    SPOT_BAD_REPLY, "ReceiptHandle");
 	failed_with(&d,
-	    RUN_SCRIPT(&d, DRIVE_WATCH, &w, {.status = 200, .reply = "{\"Messages\":7}"}),
+	    RUN_SCRIPT(&d, DRIVE_WATCH, &w, { .status = 200, .reply = "{\"Messages\":7}" }),
 	    SPOT_BAD_REPLY, "not an array");
 	drive_fini(&d);
 }
 
-/* ---- scheduled events -------------------------------------------------------------------- */
+/* ---- scheduled events ------------------------------------------------------------------------ */
 
-#define STATUS(ref, words)                                                                         \
-	"<item><instanceId>" ref "</instanceId><eventsSet><item><code>instance-retirement</code>"  \
-	"<description>" words "</description><notBefore>2015-09-01T00:00:00.000Z</notBefore>"      \
+#define STATUS(ref, words) \
+	"<item><instanceId>" ref "</instanceId><eventsSet><item><code>instance-retirement</code>" \
+	"<description>" words "</description><notBefore>2015-09-01T00:00:00.000Z</notBefore>" \
 	"</item></eventsSet></item>"
-#define STATUSES(items)                                                                            \
-	"<DescribeInstanceStatusResponse><instanceStatusSet>" items                                \
+#define STATUSES(items) \
+	"<DescribeInstanceStatusResponse><instanceStatusSet>" items \
 	"</instanceStatusSet></DescribeInstanceStatusResponse>"
 
 static void scheduled_maintenance_is_a_notice(void **state)
 {
 	static const struct spot_instance mine[] = {
-	    {.ref = "i-0aaa", .key = {.market = SPOT_MARKET_ON_DEMAND}},
-	    {.ref = "i-0bbb", .key = {.market = SPOT_MARKET_ON_DEMAND}}};
-	struct spot_notices n = {.region = "us-east-1", .instances = mine, .instances_n = 2};
+		{ .ref = "i-0aaa", .key = { .market = SPOT_MARKET_ON_DEMAND } },
+		{ .ref = "i-0bbb", .key = { .market = SPOT_MARKET_ON_DEMAND } }
+	};
+	struct spot_notices n = { .region = "us-east-1", .instances = mine, .instances_n = 2 };
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_NOTICES, &n,
-		{.has = {"DescribeInstanceStatus", "Filter.1.Name=event.code", "instance-retirement"},
-		    .status = 200,
-		    .reply = STATUSES(STATUS("i-0aaa", "gone soon") STATUS(
-			"i-0bbb", "[Completed] was") STATUS("i-0ccc", "foreign"))}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_NOTICES, &n,
+			     { .has = { "DescribeInstanceStatus", "Filter.1.Name=event.code",
+				   "instance-retirement" },
+				 .status = 200,
+				 .reply = STATUSES(STATUS("i-0aaa", "gone soon") STATUS("i-0bbb",
+				     "[Completed] was") STATUS("i-0ccc", "foreign")) }),
 	    SPOT_DONE);
 	assert_int_equal(n.n, 1);
 	assert_string_equal(n.notices[0].ref, "i-0aaa");
@@ -204,40 +210,43 @@ static void scheduled_maintenance_is_a_notice(void **state)
 	assert_true(n.notices[0].deadline_us > DRIVE_NOW_US);
 	/* Not permitted: the notices of spot are not lost with it. */
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_NOTICES, &n,
-			     {.status = 403, .reply = EC2_XML("UnauthorizedOperation", "no")}),
+			     { .status = 403, .reply = EC2_XML("UnauthorizedOperation", "no") }),
 	    SPOT_DONE);
 	assert_int_equal(n.n, 0);
 	drive_fini(&d);
 }
 
-/* ---- a zone that is disrupted ------------------------------------------------------------ */
+/* ---- a zone that is disrupted ---------------------------------------------------------------- */
 
 static void machines_elsewhere_are_described_while_a_zone_is_disrupted(void **state)
 {
-	static const char *const refs[] = {"i-0aaa", "i-0bbb", "i-0ccc"};
-	struct spot_describe a = {.region = "us-east-1", .refs = refs, .refs_n = 3};
+	static const char *const refs[] = { "i-0aaa", "i-0bbb", "i-0ccc" };
+	struct spot_describe a = { .region = "us-east-1", .refs = refs, .refs_n = 3 };
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a,
-		{.has = {"i-0aaa", "i-0bbb", "i-0ccc"},
-		    .status = 503,
-		    .reply = EC2_XML("Unavailable", "m")},
-		{.has = {"i-0ccc"}, .status = 503, .reply = EC2_XML("Unavailable", "m")},
-		{.has = {"i-0aaa", "i-0bbb"},
-		    .hasnt = {"i-0ccc"},
-		    .status = 503,
-		    .reply = EC2_XML("Unavailable", "m")},
-		{.has = {"i-0aaa"},
-		    .hasnt = {"i-0bbb"},
-		    .status = 503,
-		    .reply = EC2_XML("Unavailable", "m")},
-		{.has = {"i-0bbb"},
-		    .status = 200,
-		    .reply = FOUND(INSTANCE("i-0bbb", "16"))},
-		{.has = {"i-0ccc"}, .status = 200, .reply = FOUND(INSTANCE("i-0ccc", "16"))}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a,
+			     { .has = { "i-0aaa", "i-0bbb", "i-0ccc" },
+				 .status = 503,
+				 .reply = EC2_XML("Unavailable", "m") },
+			     { .has = { "i-0ccc" },
+				 .status = 503,
+				 .reply = EC2_XML("Unavailable", "m") },
+			     { .has = { "i-0aaa", "i-0bbb" },
+				 .hasnt = { "i-0ccc" },
+				 .status = 503,
+				 .reply = EC2_XML("Unavailable", "m") },
+			     { .has = { "i-0aaa" },
+				 .hasnt = { "i-0bbb" },
+				 .status = 503,
+				 .reply = EC2_XML("Unavailable", "m") },
+			     { .has = { "i-0bbb" },
+				 .status = 200,
+				 .reply = FOUND(INSTANCE("i-0bbb", "16")) },
+			     { .has = { "i-0ccc" },
+				 .status = 200,
+				 .reply = FOUND(INSTANCE("i-0ccc", "16")) }),
 	    SPOT_DONE);
 	assert_int_equal(a.n, 3);
 	/* Not absent: absent would be taken for gone. */
@@ -250,10 +259,10 @@ static void machines_elsewhere_are_described_while_a_zone_is_disrupted(void **st
 
 static void a_region_that_is_down_stays_a_fault(void **state)
 {
-	static const char *const refs[] = {"i-0aaa", "i-0bbb", "i-0ccc", "i-0ddd", "i-0eee"};
-	static const struct drive_try down[] = {
-	    {.status = 503, .reply = EC2_XML("Unavailable", "m")}};
-	struct spot_describe a = {.region = "us-east-1", .refs = refs, .refs_n = 5};
+	static const char *const refs[] = { "i-0aaa", "i-0bbb", "i-0ccc", "i-0ddd", "i-0eee" };
+	static const struct drive_try down[] = { { .status = 503,
+	    .reply = EC2_XML("Unavailable", "m") } };
+	struct spot_describe a = { .region = "us-east-1", .refs = refs, .refs_n = 5 };
 	struct drive d;
 
 	(void)state;
@@ -267,14 +276,14 @@ static void a_region_that_is_down_stays_a_fault(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(events_of_our_machines_are_told_and_others_are_not),
-	    cmocka_unit_test(what_was_written_down_is_deleted_and_known_again),
-	    cmocka_unit_test(an_empty_queue_is_no_news_and_no_gap),
-	    cmocka_unit_test(without_a_queue_there_is_no_stream),
-	    cmocka_unit_test(a_queue_that_is_not_there_is_a_wrong_setting),
-	    cmocka_unit_test(scheduled_maintenance_is_a_notice),
-	    cmocka_unit_test(machines_elsewhere_are_described_while_a_zone_is_disrupted),
-	    cmocka_unit_test(a_region_that_is_down_stays_a_fault),
+		cmocka_unit_test(events_of_our_machines_are_told_and_others_are_not),
+		cmocka_unit_test(what_was_written_down_is_deleted_and_known_again),
+		cmocka_unit_test(an_empty_queue_is_no_news_and_no_gap),
+		cmocka_unit_test(without_a_queue_there_is_no_stream),
+		cmocka_unit_test(a_queue_that_is_not_there_is_a_wrong_setting),
+		cmocka_unit_test(scheduled_maintenance_is_a_notice),
+		cmocka_unit_test(machines_elsewhere_are_described_while_a_zone_is_disrupted),
+		cmocka_unit_test(a_region_that_is_down_stays_a_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,8 +6,9 @@
 static const struct spot_check_item *item(const struct spot_check *a, const char *name)
 {
 	for (size_t i = 0; i < a->n; i++) {
-		if (strcmp(a->items[i].name, name) == 0)
+		if (strcmp(a->items[i].name, name) == 0) {
 			return &a->items[i];
+		}
 	}
 	fail_msg("no item '%s'", name);
 	return NULL;
@@ -15,22 +16,24 @@ static const struct spot_check_item *item(const struct spot_check *a, const char
 
 static void every_refusal_is_an_item_and_not_the_end(void **state)
 {
-	static const char *const settings[] = {
-	    "subscription", GOLDEN_SUB, "tenant", "contoso.example", "client_id", "me", NULL};
-	struct spot_check a = {.region = "eastus2"};
+	static const char *const settings[] = { "subscription", GOLDEN_SUB, "tenant",
+		"contoso.example", "client_id", "me", NULL };
+	struct spot_check a = { .region = "eastus2" };
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, settings);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_CHECK, &a,
-				    {.status = 404, .reply = ERROR("SubscriptionNotFound", "m")},
-				    {.status = 403, .reply = ERROR("AuthorizationFailed", "m")},
-				    {.status = 403, .reply = ERROR("AuthorizationFailed", "m")},
-				    {.status = 403, .reply = ERROR("AuthorizationFailed", "m")},
-				    {.method = "POST", .url = ARM "/providers/Microsoft.ResourceGraph/resources?*",
-				     .has = {"SpotResources"},
-				     .status = 403, .reply = ERROR("AuthorizationFailed", "m")}),
-			 SPOT_DONE);
+			     { .status = 404, .reply = ERROR("SubscriptionNotFound", "m") },
+			     { .status = 403, .reply = ERROR("AuthorizationFailed", "m") },
+			     { .status = 403, .reply = ERROR("AuthorizationFailed", "m") },
+			     { .status = 403, .reply = ERROR("AuthorizationFailed", "m") },
+			     { .method = "POST",
+				 .url = ARM "/providers/Microsoft.ResourceGraph/resources?*",
+				 .has = { "SpotResources" },
+				 .status = 403,
+				 .reply = ERROR("AuthorizationFailed", "m") }),
+	    SPOT_DONE);
 	assert_int_equal(item(&a, "subscription")->state, SPOT_CHECK_BAD);
 	assert_int_equal(item(&a, "permissions")->state, SPOT_CHECK_UNTESTED);
 	assert_int_equal(item(&a, "placement scores")->state, SPOT_CHECK_WARN);
@@ -38,31 +41,32 @@ static void every_refusal_is_an_item_and_not_the_end(void **state)
 	assert_non_null(strstr(item(&a, "resource graph")->fix, "ResourceGraph/resources/read"));
 	assert_int_equal(item(&a, "ssh_public_key")->state, SPOT_CHECK_BAD);
 	assert_int_equal(item(&a, "subnet.eastus2")->state, SPOT_CHECK_BAD);
-	for (size_t i = 0; i < a.n; i++)
+	for (size_t i = 0; i < a.n; i++) {
 		assert_true(a.items[i].state == SPOT_CHECK_OK ||
-			    a.items[i].state == SPOT_CHECK_UNTESTED || *a.items[i].fix != '\0');
+		    a.items[i].state == SPOT_CHECK_UNTESTED || *a.items[i].fix != '\0');
+	}
 	drive_fini(&d);
 }
 
 static void exceptions_of_one_assignment_do_not_touch_another(void **state)
 {
-	struct spot_check a = {.region = ""};
+	struct spot_check a = { .region = "" };
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_CHECK, &a,
-		       {.status = 200,
-			.reply = "{\"state\":\"Warned\"}",
-			.reply_headers = {"Date: Fri, 02 Jan 2026 03:04:10 GMT"}},
-		       {.url = ARM SUB
-			"/providers/Microsoft.Authorization/permissions?api-version=2022-04-01",
-			.status = 200,
-			.reply = "{\"value\":[{\"actions\":[\"*\"],\"notActions\":[\"Microsoft."
-				 "Compute/virtualMachines/WRITE\"]},"
-				 "{\"actions\":[\"microsoft.compute/virtualmachines/"
-				 "*\"],\"notActions\":[]}]}"}),
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_CHECK, &a,
+			     { .status = 200,
+				 .reply = "{\"state\":\"Warned\"}",
+				 .reply_headers = { "Date: Fri, 02 Jan 2026 03:04:10 GMT" } },
+			     { .url = ARM SUB "/providers/Microsoft.Authorization/"
+					      "permissions?api-version=2022-04-01",
+				 .status = 200,
+				 .reply =
+				     "{\"value\":[{\"actions\":[\"*\"],\"notActions\":[\"Microsoft."
+				     "Compute/virtualMachines/WRITE\"]},"
+				     "{\"actions\":[\"microsoft.compute/virtualmachines/"
+				     "*\"],\"notActions\":[]}]}" }),
 	    SPOT_DONE);
 	assert_int_equal(item(&a, "launch")->state, SPOT_CHECK_OK);
 	assert_int_equal(item(&a, "terminate")->state, SPOT_CHECK_OK);
@@ -73,24 +77,24 @@ static void exceptions_of_one_assignment_do_not_touch_another(void **state)
 
 static void storage_is_tried_where_it_is_configured(void **state)
 {
-	static const char *const settings[] = {"subscription",	  GOLDEN_SUB,	 "tenant",
-					       "contoso.example", "client_id",	 "me",
-					       "storage_account", "contosockpt", NULL};
-	struct spot_check a = {.region = ""};
+	static const char *const settings[] = { "subscription", GOLDEN_SUB, "tenant",
+		"contoso.example", "client_id", "me", "storage_account", "contosockpt", NULL };
+	struct spot_check a = { .region = "" };
 	struct drive d;
 
 	(void)state;
 	drive_init(&d, &azure_ops, golden_env, settings);
-	assert_int_equal(RUN_SCRIPT(&d, DRIVE_AUTH, NULL, {.status = 200, .reply = TOKEN_OK("arm")},
-				    {.status = 200, .reply = TOKEN_OK("blob")}, {.status = 403}),
-			 SPOT_DONE);
+	assert_int_equal(RUN_SCRIPT(&d, DRIVE_AUTH, NULL,
+			     { .status = 200, .reply = TOKEN_OK("arm") },
+			     { .status = 200, .reply = TOKEN_OK("blob") }, { .status = 403 }),
+	    SPOT_DONE);
 	assert_int_equal(
-	    RUN_SCRIPT(&d, DRIVE_CHECK, &a, {.status = 200, .reply = "{}"},
-		       {.status = 200, .reply = "{\"value\":[]}"},
-		       {.url = "https://contosockpt.blob.core.windows.net/?comp=list&maxresults=1",
-			.headers = {"Authorization: Bearer blob"},
-			.status = 403,
-			.reply_headers = {"x-ms-error-code: AuthorizationPermissionMismatch"}}),
+	    RUN_SCRIPT(&d, DRIVE_CHECK, &a, { .status = 200, .reply = "{}" },
+		{ .status = 200, .reply = "{\"value\":[]}" },
+		{ .url = "https://contosockpt.blob.core.windows.net/?comp=list&maxresults=1",
+		    .headers = { "Authorization: Bearer blob" },
+		    .status = 403,
+		    .reply_headers = { "x-ms-error-code: AuthorizationPermissionMismatch" } }),
 	    SPOT_DONE);
 	assert_int_equal(item(&a, "object store")->state, SPOT_CHECK_BAD);
 	assert_int_equal(item(&a, "checkpoint addresses")->state, SPOT_CHECK_BAD);
@@ -101,9 +105,9 @@ static void storage_is_tried_where_it_is_configured(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_refusal_is_an_item_and_not_the_end),
-	    cmocka_unit_test(exceptions_of_one_assignment_do_not_touch_another),
-	    cmocka_unit_test(storage_is_tried_where_it_is_configured),
+		cmocka_unit_test(every_refusal_is_an_item_and_not_the_end),
+		cmocka_unit_test(exceptions_of_one_assignment_do_not_touch_another),
+		cmocka_unit_test(storage_is_tried_where_it_is_configured),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,29 +9,30 @@
  */
 
 #define BASE "subscription", GOLDEN_SUB, "tenant", "contoso.example", "client_id", "me"
-static const char *const with_key[] = {
-    "AZURE_CLIENT_SECRET", "secret-0123456789", "AZURE_STORAGE_KEY",
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/"
-    "K1SZFPTOtr/KBHBeksoGMGw==",
-    NULL};
-static const char *const emulator[] = {BASE, "storage_account", "devstoreaccount1", NULL};
-static const char *const delegated[] = {BASE, "storage_account", "contosockpt", NULL};
+static const char *const with_key[] = { "AZURE_CLIENT_SECRET", "secret-0123456789",
+	"AZURE_STORAGE_KEY",
+	"Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/"
+	"K1SZFPTOtr/KBHBeksoGMGw==",
+	NULL };
+static const char *const emulator[] = { BASE, "storage_account", "devstoreaccount1", NULL };
+static const char *const delegated[] = { BASE, "storage_account", "contosockpt", NULL };
 
 static struct spot_presign asked(const char *method, const char *key)
 {
-	return (struct spot_presign){.method = method,
-				     .endpoint = "",
-				     .region = "",
-				     .bucket = "ckpt",
-				     .key = key,
-				     .query = "",
-				     .expires_s = 3600};
+	return (struct spot_presign){ .method = method,
+		.endpoint = "",
+		.region = "",
+		.bucket = "ckpt",
+		.key = key,
+		.query = "",
+		.expires_s = 3600 };
 }
 
 static void has(const char *url, const char *part)
 {
-	if (strstr(url, part) == NULL)
+	if (strstr(url, part) == NULL) {
 		fail_msg("'%s' is not in %s", part, url);
+	}
 }
 
 static enum spot_rc sign(struct drive *d, struct spot_presign *a, struct spot_err *err)
@@ -49,10 +50,12 @@ static void the_accounts_key_signs_like_the_vendors_library(void **state)
 	(void)state;
 	drive_init(&d, &azure_ops, with_key, emulator);
 	assert_int_equal(sign(&d, &a, &err), SPOT_OK);
-	has(a.url, "https://devstoreaccount1.blob.core.windows.net/ckpt/jobs/j1/"
-		   "a%20b%2Bc.bin?sv=2023-11-03&");
-	has(a.url, "&spr=https&se=2026-01-02T04%3A04%3A05Z&sr=b&sp=cw&sig="
-		   "fTDOJgJYWvienSZMYh4oA5IbUh3P9m%2BE58uuifA5d0E%3D");
+	has(a.url,
+	    "https://devstoreaccount1.blob.core.windows.net/ckpt/jobs/j1/"
+	    "a%20b%2Bc.bin?sv=2023-11-03&");
+	has(a.url,
+	    "&spr=https&se=2026-01-02T04%3A04%3A05Z&sr=b&sp=cw&sig="
+	    "fTDOJgJYWvienSZMYh4oA5IbUh3P9m%2BE58uuifA5d0E%3D");
 	assert_int_equal(a.upload, SPOT_UPLOAD_BLOCKS);
 	assert_int_equal(a.headers_n, 1);
 	assert_string_equal(a.headers[0].name, "x-ms-blob-type");
@@ -79,21 +82,20 @@ static void a_delegation_key_signs_like_the_vendors_library(void **state)
 	d.now_us = GOLDEN_NOW_US;
 	assert_int_equal(sign(&d, &a, &err), SPOT_UNAUTHENTICATED);
 	assert_int_equal(
-	    RUN_SCRIPT(
-		&d, DRIVE_AUTH, NULL, {.status = 200, .reply = TOKEN_OK("arm")},
-		{.status = 200, .reply = TOKEN_OK("blob")},
-		{.has =
-		     {"<Start>2026-01-02T02:59:05Z</Start><Expiry>2026-01-08T03:04:05Z</Expiry>"},
-		 .status = 200,
-		 .reply =
-		     "<?xml version=\"1.0\" encoding=\"utf-8\"?><UserDelegationKey>"
-		     "<SignedOid>11111111-aaaa-bbbb-cccc-222222222222</SignedOid>"
-		     "<SignedTid>33333333-aaaa-bbbb-cccc-444444444444</SignedTid>"
-		     "<SignedStart>2026-01-02T02:59:05Z</"
-		     "SignedStart><SignedExpiry>2026-01-08T03:04:05Z</SignedExpiry>"
-		     "<SignedService>b</SignedService><SignedVersion>2023-11-03</SignedVersion>"
-		     "<Value>SkRmdHlVbWFkZXVwa2V5Zm9ydGVzdHNvbmx5MTIzNDU2Nzg5MA==</Value></"
-		     "UserDelegationKey>"}),
+	    RUN_SCRIPT(&d, DRIVE_AUTH, NULL, { .status = 200, .reply = TOKEN_OK("arm") },
+		{ .status = 200, .reply = TOKEN_OK("blob") },
+		{ .has = { "<Start>2026-01-02T02:59:05Z</Start><Expiry>2026-01-08T03:04:05Z</"
+			   "Expiry>" },
+		    .status = 200,
+		    .reply =
+			"<?xml version=\"1.0\" encoding=\"utf-8\"?><UserDelegationKey>"
+			"<SignedOid>11111111-aaaa-bbbb-cccc-222222222222</SignedOid>"
+			"<SignedTid>33333333-aaaa-bbbb-cccc-444444444444</SignedTid>"
+			"<SignedStart>2026-01-02T02:59:05Z</"
+			"SignedStart><SignedExpiry>2026-01-08T03:04:05Z</SignedExpiry>"
+			"<SignedService>b</SignedService><SignedVersion>2023-11-03</SignedVersion>"
+			"<Value>SkRmdHlVbWFkZXVwa2V5Zm9ydGVzdHNvbmx5MTIzNDU2Nzg5MA==</Value></"
+			"UserDelegationKey>" }),
 	    SPOT_DONE);
 	assert_int_equal(sign(&d, &a, &err), SPOT_OK);
 	has(a.url, "https://contosockpt.blob.core.windows.net/ckpt/jobs/j1/chunk-0?");
@@ -127,15 +129,10 @@ static void what_cannot_be_is_refused(void **state)
 	static const struct {
 		const char *method, *bucket, *key;
 		int64_t expires_s;
-	} cases[] = {{"POST", "ckpt", "k", 60},
-		     {NULL, "ckpt", "k", 60},
-		     {"GET", "Ck", "k", 60},
-		     {"GET", "ckpt/x", "k", 60},
-		     {"GET", NULL, "k", 60},
-		     {"GET", "ckpt", "", 60},
-		     {"GET", "ckpt", "/k", 60},
-		     {"GET", "ckpt", "k", 0},
-		     {"GET", "ckpt", "k", 8 * 24 * 3600}};
+	} cases[] = { { "POST", "ckpt", "k", 60 }, { NULL, "ckpt", "k", 60 },
+		{ "GET", "Ck", "k", 60 }, { "GET", "ckpt/x", "k", 60 }, { "GET", NULL, "k", 60 },
+		{ "GET", "ckpt", "", 60 }, { "GET", "ckpt", "/k", 60 }, { "GET", "ckpt", "k", 0 },
+		{ "GET", "ckpt", "k", 8 * 24 * 3600 } };
 	struct spot_presign a;
 	struct spot_err err;
 	struct drive d;
@@ -160,10 +157,10 @@ static void what_cannot_be_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_accounts_key_signs_like_the_vendors_library),
-	    cmocka_unit_test(a_delegation_key_signs_like_the_vendors_library),
-	    cmocka_unit_test(more_of_the_query_goes_along_unsigned),
-	    cmocka_unit_test(what_cannot_be_is_refused),
+		cmocka_unit_test(the_accounts_key_signs_like_the_vendors_library),
+		cmocka_unit_test(a_delegation_key_signs_like_the_vendors_library),
+		cmocka_unit_test(more_of_the_query_goes_along_unsigned),
+		cmocka_unit_test(what_cannot_be_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

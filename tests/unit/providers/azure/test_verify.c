@@ -12,16 +12,16 @@
 /* Attested data, made here with a chain of the moment: root, issuing authority, and a server's
  * certificate below it. */
 
-#define NONCE	   "1234567890"
-#define VM_GUID	   "0e1f2a3b-1111-2222-3333-444455556666"
+#define NONCE "1234567890"
+#define VM_GUID "0e1f2a3b-1111-2222-3333-444455556666"
 #define ISSUER_URL "http://www.microsoft.com/pkiops/certs/issuing.crt"
-#define CA_FILE	   "/etc/spotbroker/azure-ca.pem"
-#define DATA(nonce, sub, vm, from, to)                                                             \
-	"{\"nonce\":\"" nonce "\",\"plan\":{\"name\":\"\",\"product\":\"\",\"publisher\":\"\"},"   \
-			      "\"timeStamp\":{\"createdOn\":\"" from "\","                         \
-	"\"expiresOn\":\"" to "\"},\"vmId\":\"" vm "\",\"subscriptionId\":\"" sub                  \
+#define CA_FILE "/etc/spotbroker/azure-ca.pem"
+#define DATA(nonce, sub, vm, from, to) \
+	"{\"nonce\":\"" nonce "\",\"plan\":{\"name\":\"\",\"product\":\"\",\"publisher\":\"\"}," \
+	"\"timeStamp\":{\"createdOn\":\"" from "\"," \
+	"\"expiresOn\":\"" to "\"},\"vmId\":\"" vm "\",\"subscriptionId\":\"" sub \
 	"\",\"sku\":\"2204\"}"
-#define GOOD_DATA                                                                                  \
+#define GOOD_DATA \
 	DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 -0000", "01/02/26 09:00:00 -0000")
 
 struct person {
@@ -32,9 +32,8 @@ struct world {
 	struct person root, issuer, signer, other;
 };
 
-static const char *const settings[] = {"subscription",	   GOLDEN_SUB,	"tenant",
-				       "contoso.example",  "client_id", "me",
-				       "attested_ca_file", CA_FILE,	NULL};
+static const char *const settings[] = { "subscription", GOLDEN_SUB, "tenant", "contoso.example",
+	"client_id", "me", "attested_ca_file", CA_FILE, NULL };
 
 static void extension(X509 *x, int nid, const char *value)
 {
@@ -46,10 +45,10 @@ static void extension(X509 *x, int nid, const char *value)
 }
 
 static struct person person_make(const char *name, const struct person *by, bool ca,
-				 const char *issuer_url)
+    const char *issuer_url)
 {
 	static long serial = 1;
-	struct person p = {EVP_RSA_gen(2048), X509_new()};
+	struct person p = { EVP_RSA_gen(2048), X509_new() };
 	X509_NAME *n = X509_get_subject_name(p.cert);
 	time_t now = GOLDEN_NOW_US / SPOT_US_PER_S;
 
@@ -61,10 +60,12 @@ static struct person person_make(const char *name, const struct person *by, bool
 	X509_set_issuer_name(p.cert, by != NULL ? X509_get_subject_name(by->cert) : n);
 	X509_set_pubkey(p.cert, p.key);
 	extension(p.cert, NID_basic_constraints, ca ? "critical,CA:TRUE" : "CA:FALSE");
-	if (!ca)
+	if (!ca) {
 		extension(p.cert, NID_ext_key_usage, "serverAuth,clientAuth");
-	if (issuer_url != NULL)
+	}
+	if (issuer_url != NULL) {
 		extension(p.cert, NID_info_access, issuer_url);
+	}
 	assert_true(X509_sign(p.cert, by != NULL ? by->key : p.key, EVP_sha256()) > 0);
 	return p;
 }
@@ -77,9 +78,9 @@ static int world_make(void **state)
 	w->root = person_make("root", NULL, true, NULL);
 	w->issuer = person_make("issuing", &w->root, true, NULL);
 	w->signer = person_make("eastus2.metadata.azure.com", &w->issuer, false,
-				"caIssuers;URI:" ISSUER_URL);
+	    "caIssuers;URI:" ISSUER_URL);
 	w->other = person_make("metadata.azure.com.evil.example", &w->issuer, false,
-			       "caIssuers;URI:http://169.254.169.254/x");
+	    "caIssuers;URI:http://169.254.169.254/x");
 	*state = w;
 	return 0;
 }
@@ -87,7 +88,7 @@ static int world_make(void **state)
 static int world_free(void **state)
 {
 	struct world *w = *state;
-	struct person *all[] = {&w->root, &w->issuer, &w->signer, &w->other};
+	struct person *all[] = { &w->root, &w->issuer, &w->signer, &w->other };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		EVP_PKEY_free(all[i]->key);
@@ -124,8 +125,9 @@ static struct str proof(struct arena *a, const struct person *by, X509 *along, c
 	struct str der;
 	const char *text;
 
-	if (along != NULL)
+	if (along != NULL) {
 		sk_X509_push(more, along);
+	}
 	cms = CMS_sign(by->cert, by->key, more, in, CMS_BINARY);
 	assert_non_null(cms);
 	i2d_CMS_bio(out, cms);
@@ -140,17 +142,17 @@ static struct str proof(struct arena *a, const struct person *by, X509 *along, c
 
 static struct spot_verify asked(struct str p)
 {
-	return (struct spot_verify){.region = "eastus2",
-				    .zone = "",
-				    .ref = LEASE,
-				    .name = "n",
-				    .proof = p,
-				    .audience = "https://broker.example",
-				    .nonce = NONCE};
+	return (struct spot_verify){ .region = "eastus2",
+		.zone = "",
+		.ref = LEASE,
+		.name = "n",
+		.proof = p,
+		.audience = "https://broker.example",
+		.nonce = NONCE };
 }
 
 static enum spot_step verify(struct drive *d, struct spot_verify *a, const struct drive_try *script,
-			     size_t n)
+    size_t n)
 {
 	enum spot_step s;
 
@@ -168,11 +170,12 @@ static void the_machine_itself_is_believed(void **state)
 
 	keyed_init(&d, settings);
 	const struct drive_try script[] = {
-	    {.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)},
-	    {.method = "GET",
-	     .url = ARM VM_ID "?api-version=2024-03-01",
-	     .status = 200,
-	     .reply = VM("Succeeded", "")}};
+		{ .read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert) },
+		{ .method = "GET",
+		    .url = ARM VM_ID "?api-version=2024-03-01",
+		    .status = 200,
+		    .reply = VM("Succeeded", "") }
+	};
 	a = asked(proof(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
 	assert_int_equal(verify(&d, &a, script, 2), SPOT_DONE);
 	drive_fini(&d);
@@ -186,23 +189,24 @@ static void a_missing_link_is_fetched_from_the_vendors_place_only(void **state)
 
 	keyed_init(&d, settings);
 	struct drive_try script[] = {
-	    {.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)},
-	    {.status = 503},
-	    {.method = "GET",
-	     .url = ISSUER_URL,
-	     .headers = {"!authorization"},
-	     .limit = "certificates",
-	     .status = 200,
-	     .reply = pem(d.arena, w->issuer.cert)},
-	    {.url = ARM VM_ID "?api-version=2024-03-01",
-	     .status = 200,
-	     .reply = VM("Succeeded", "")}};
+		{ .read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert) },
+		{ .status = 503 },
+		{ .method = "GET",
+		    .url = ISSUER_URL,
+		    .headers = { "!authorization" },
+		    .limit = "certificates",
+		    .status = 200,
+		    .reply = pem(d.arena, w->issuer.cert) },
+		{ .url = ARM VM_ID "?api-version=2024-03-01",
+		    .status = 200,
+		    .reply = VM("Succeeded", "") }
+	};
 	a = asked(proof(d.arena, &w->signer, NULL, GOOD_DATA));
 	assert_int_equal(verify(&d, &a, script, 4), SPOT_DONE);
 	/* something else is there: no second errand */
-	script[1] = (struct drive_try){.status = 200, .reply = pem(d.arena, w->other.cert)};
+	script[1] = (struct drive_try){ .status = 200, .reply = pem(d.arena, w->other.cert) };
 	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "nobody trusted");
-	script[1] = (struct drive_try){.status = 404};
+	script[1] = (struct drive_try){ .status = 404 };
 	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, NULL);
 	/* a stranger's address is not visited */
 	a = asked(proof(d.arena, &w->other, NULL, GOOD_DATA));
@@ -215,26 +219,29 @@ static void attested_data_must_be_about_this_machine(void **state)
 	static const struct {
 		const char *data, *words;
 	} cases[] = {
-	    {DATA("0000000000", GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 -0000",
-		  "01/02/26 09:00:00 -0000"),
-	     "nonce"},
-	    {DATA(NONCE, "99999999-2222-3333-4444-555555555555", VM_GUID, "01/02/26 03:00:00 -0000",
-		  "01/02/26 09:00:00 -0000"),
-	     "another subscription"},
-	    {DATA(NONCE, GOLDEN_SUB, "not-a-guid", "01/02/26 03:00:00 -0000",
-		  "01/02/26 09:00:00 -0000"),
-	     "names no machine"},
-	    {DATA(NONCE, GOLDEN_SUB, VM_GUID, "yesterday", "01/02/26 09:00:00 -0000"), "dates"},
-	    {DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 +0800", "01/02/26 09:00:00 -0000"),
-	     "dates"},
-	    {"[]", "not a JSON object"},
+		{ DATA("0000000000", GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 -0000",
+		      "01/02/26 09:00:00 -0000"),
+		    "nonce" },
+		{ DATA(NONCE, "99999999-2222-3333-4444-555555555555", VM_GUID,
+		      "01/02/26 03:00:00 -0000", "01/02/26 09:00:00 -0000"),
+		    "another subscription" },
+		{ DATA(NONCE, GOLDEN_SUB, "not-a-guid", "01/02/26 03:00:00 -0000",
+		      "01/02/26 09:00:00 -0000"),
+		    "names no machine" },
+		{ DATA(NONCE, GOLDEN_SUB, VM_GUID, "yesterday", "01/02/26 09:00:00 -0000"),
+		    "dates" },
+		{ DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/02/26 03:00:00 +0800",
+		      "01/02/26 09:00:00 -0000"),
+		    "dates" },
+		{ "[]", "not a JSON object" },
 	};
 	struct world *w = *state;
 	struct drive d;
 
 	keyed_init(&d, settings);
-	const struct drive_try ca = {
-	    .read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)};
+	const struct drive_try ca = { .read = CA_FILE,
+		.status = 200,
+		.reply = pem(d.arena, w->root.cert) };
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct spot_verify a =
 		    asked(proof(d.arena, &w->signer, w->issuer.cert, cases[i].data));
@@ -248,22 +255,27 @@ static void attested_data_must_be_about_this_machine(void **state)
 static void attested_data_of_another_time_is_neither_believed_nor_refused(void **state)
 {
 	static const char *const data[] = {
-	    DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/01/26 03:00:00 -0000", "01/01/26 09:00:00 -0000"),
-	    DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/03/26 03:00:00 -0000", "01/03/26 09:00:00 -0000"),
+		DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/01/26 03:00:00 -0000",
+		    "01/01/26 09:00:00 -0000"),
+		DATA(NONCE, GOLDEN_SUB, VM_GUID, "01/03/26 03:00:00 -0000",
+		    "01/03/26 09:00:00 -0000"),
 	};
 	struct world *w = *state;
 	struct drive d;
 
 	keyed_init(&d, settings);
 	struct drive_try script[] = {
-	    {.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)},
-	    {.url = ARM VM_ID "?api-version=2024-03-01", .status = 200}};
+		{ .read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert) },
+		{ .url = ARM VM_ID "?api-version=2024-03-01", .status = 200 }
+	};
 	for (size_t i = 0; i < ARRAY_LEN(data); i++) {
 		struct spot_verify a = asked(proof(d.arena, &w->signer, w->issuer.cert, data[i]));
 
 		script[1].reply = VM("Succeeded", "");
-		failed_with(&d, verify(&d, &a, script, 2), SPOT_CONFIG, "out of date; is the clock right");
-		script[1].reply = "{\"properties\":{\"vmId\":\"ffffffff-1111-2222-3333-444455556666\"}}";
+		failed_with(&d, verify(&d, &a, script, 2), SPOT_CONFIG,
+		    "out of date; is the clock right");
+		script[1].reply =
+		    "{\"properties\":{\"vmId\":\"ffffffff-1111-2222-3333-444455556666\"}}";
 		failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "another machine");
 	}
 	drive_fini(&d);
@@ -277,24 +289,27 @@ static void the_wrong_signer_or_the_wrong_machine_is_refused(void **state)
 
 	keyed_init(&d, settings);
 	struct drive_try script[] = {
-	    {.read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert)},
-	    {.status = 200,
-	     .reply = "{\"properties\":{\"vmId\":\"ffffffff-1111-2222-3333-444455556666\"}}"}};
+		{ .read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert) },
+		{ .status = 200,
+		    .reply =
+			"{\"properties\":{\"vmId\":\"ffffffff-1111-2222-3333-444455556666\"}}" }
+	};
 	a = asked(proof(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
 	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "another machine");
-	script[1] = (struct drive_try){.status = 404, .reply = ERROR("ResourceNotFound", "m")};
+	script[1] = (struct drive_try){ .status = 404, .reply = ERROR("ResourceNotFound", "m") };
 	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "does not exist");
 	a = asked(proof(d.arena, &w->other, w->issuer.cert, GOOD_DATA));
 	failed_with(&d, verify(&d, &a, script, 1), SPOT_DENIED, "not by metadata.azure.com");
 	/* an authority that is not the configured one */
 	script[0].reply = pem(d.arena, w->other.cert);
-	script[1] = (struct drive_try){
-	    .url = ISSUER_URL, .status = 200, .reply = pem(d.arena, w->issuer.cert)};
+	script[1] = (struct drive_try){ .url = ISSUER_URL,
+		.status = 200,
+		.reply = pem(d.arena, w->issuer.cert) };
 	a = asked(proof(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
 	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "nobody trusted");
 	script[0].reply = "nothing here";
 	failed_with(&d, verify(&d, &a, script, 1), SPOT_CONFIG, "attested_ca_file");
-	script[0] = (struct drive_try){.read = CA_FILE, .status = 404};
+	script[0] = (struct drive_try){ .read = CA_FILE, .status = 404 };
 	failed_with(&d, verify(&d, &a, script, 1), SPOT_CONFIG, "is not there");
 	drive_fini(&d);
 }
@@ -307,23 +322,19 @@ static void without_a_setting_the_vendors_roots_decide(void **state)
 
 	keyed_init(&d, NULL);
 	a = asked(proof(d.arena, &w->signer, w->root.cert, GOOD_DATA));
-	const struct drive_try issuer = {.method = "GET",
-					 .url = ISSUER_URL,
-					 .status = 200,
-					 .reply = pem(d.arena, w->issuer.cert)};
+	const struct drive_try issuer = { .method = "GET",
+		.url = ISSUER_URL,
+		.status = 200,
+		.reply = pem(d.arena, w->issuer.cert) };
 	failed_with(&d, verify(&d, &a, &issuer, 1), SPOT_DENIED, "nobody trusted");
 	drive_fini(&d);
 }
 
 static void what_is_no_proof_is_refused_unasked(void **state)
 {
-	static const char *const proofs[] = {"",
-					     "{}",
-					     "[]",
-					     "{\"kind\":\"aws\",\"pkcs7\":\"QUJD\"}",
-					     "{\"kind\":\"azure\"}",
-					     "{\"kind\":\"azure\",\"pkcs7\":7}",
-					     "{\"kind\":\"azure\",\"pkcs7\":\"%%%\"}"};
+	static const char *const proofs[] = { "", "{}", "[]",
+		"{\"kind\":\"aws\",\"pkcs7\":\"QUJD\"}", "{\"kind\":\"azure\"}",
+		"{\"kind\":\"azure\",\"pkcs7\":7}", "{\"kind\":\"azure\",\"pkcs7\":\"%%%\"}" };
 	struct spot_verify a;
 	struct drive d;
 
@@ -334,9 +345,9 @@ static void what_is_no_proof_is_refused_unasked(void **state)
 		failed_with(&d, verify(&d, &a, NULL, 0), SPOT_DENIED, "no proof of kind azure");
 	}
 	a = asked(str_from("{\"kind\":\"azure\",\"pkcs7\":\"QUJD\"}"));
-	const struct drive_try ca = {.read = CA_FILE,
-				     .status = 200,
-				     .reply = pem(d.arena, ((struct world *)*state)->root.cert)};
+	const struct drive_try ca = { .read = CA_FILE,
+		.status = 200,
+		.reply = pem(d.arena, ((struct world *)*state)->root.cert) };
 	failed_with(&d, verify(&d, &a, &ca, 1), SPOT_DENIED, "no PKCS #7");
 	a.ref = "production";
 	failed_with(&d, verify(&d, &a, NULL, 0), SPOT_INVALID, "not a machine of ours");
@@ -346,13 +357,13 @@ static void what_is_no_proof_is_refused_unasked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_machine_itself_is_believed),
-	    cmocka_unit_test(a_missing_link_is_fetched_from_the_vendors_place_only),
-	    cmocka_unit_test(attested_data_must_be_about_this_machine),
-	    cmocka_unit_test(attested_data_of_another_time_is_neither_believed_nor_refused),
-	    cmocka_unit_test(the_wrong_signer_or_the_wrong_machine_is_refused),
-	    cmocka_unit_test(without_a_setting_the_vendors_roots_decide),
-	    cmocka_unit_test(what_is_no_proof_is_refused_unasked),
+		cmocka_unit_test(the_machine_itself_is_believed),
+		cmocka_unit_test(a_missing_link_is_fetched_from_the_vendors_place_only),
+		cmocka_unit_test(attested_data_must_be_about_this_machine),
+		cmocka_unit_test(attested_data_of_another_time_is_neither_believed_nor_refused),
+		cmocka_unit_test(the_wrong_signer_or_the_wrong_machine_is_refused),
+		cmocka_unit_test(without_a_setting_the_vendors_roots_decide),
+		cmocka_unit_test(what_is_no_proof_is_refused_unasked),
 	};
 
 	return cmocka_run_group_tests(tests, world_make, world_free);

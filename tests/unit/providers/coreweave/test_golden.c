@@ -4,7 +4,8 @@
 #include "base/sbuf.h"
 #include "base/str.h"
 
-/* Every verb sends exactly what tests/golden/coreweave/<case>.txt says. GOLDEN_UPDATE=1 rewrites the files. */
+/* Every verb sends exactly what tests/golden/coreweave/<case>.txt says. GOLDEN_UPDATE=1 rewrites
+ * the files. */
 
 static const char *golden_path(struct arena *a, const char *name)
 {
@@ -100,7 +101,7 @@ static void each_verb_sends_what_the_golden_file_says(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(each_verb_sends_what_the_golden_file_says),
+		cmocka_unit_test(each_verb_sends_what_the_golden_file_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

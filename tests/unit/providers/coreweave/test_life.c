@@ -3,34 +3,42 @@
 
 #include "base/str.h"
 
-/* What Pods, nodes, NodePools and events say about an instance, and what a launch and a terminate leave behind. */
+/* What Pods, nodes, NodePools and events say about an instance, and what a launch and a terminate
+ * leave behind. */
 
-#define UNSCHEDULED                                                                                                    \
-	"\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":"            \
+#define UNSCHEDULED \
+	"\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\"," \
+	"\"reason\":" \
 	"\"Unschedulable\",\"message\":\"0/2 nodes\"}]"
-#define CONDITION(type, status, reason)                                                                                \
-	"{\"type\":\"" type "\",\"status\":\"" status "\",\"reason\":\"" reason "\",\"message\":\"words\"}"
-#define EVENT(reason, at)                                                                                              \
-	"{\"involvedObject\":{\"kind\":\"NodePool\",\"name\":\"" CW_POOL "\"},\"reason\":\"" reason                    \
-	"\",\"message\":\"m\",\"lastTimestamp\":\"" at "\"}"
+#define CONDITION(type, status, reason) \
+	"{\"type\":\"" type "\",\"status\":\"" status "\",\"reason\":\"" reason \
+	"\",\"message\":\"words\"}"
+#define EVENT(reason, at) \
+	"{\"involvedObject\":{\"kind\":\"NodePool\",\"name\":\"" CW_POOL \
+	"\"},\"reason\":\"" reason "\",\"message\":\"m\",\"lastTimestamp\":\"" at "\"}"
 #define SOON "2015-08-30T12:31:00Z"
 
 /* Describes one Pod; the drive's clock is six minutes after it was made. */
 static const char *server_date; /* header of the replies, NULL = none */
 
-static struct spot_instance look(struct drive *d, const char *pool, const char *pod, const char *nodes, const char *events)
+static struct spot_instance look(struct drive *d, const char *pool, const char *pod,
+    const char *nodes, const char *events)
 {
 	struct drive_try *t = arena_array(d->arena, 4, sizeof(*t));
 	struct spot_describe *a = cw_args(d->arena, DRIVE_DESCRIBE, true);
 	size_t n = 0;
 
-	t[n++] = (struct drive_try){.status = 200, .reply = arena_printf(d->arena, CW_LIST("NodePoolList", "%s"), pool)};
-	t[n++] = (struct drive_try){.status = 200, .reply = arena_printf(d->arena, CW_LIST("PodList", "%s"), pod)};
+	t[n++] = (struct drive_try){ .status = 200,
+		.reply = arena_printf(d->arena, CW_LIST("NodePoolList", "%s"), pool) };
+	t[n++] = (struct drive_try){ .status = 200,
+		.reply = arena_printf(d->arena, CW_LIST("PodList", "%s"), pod) };
 	if (nodes != NULL) {
-		t[n++] = (struct drive_try){.status = 200, .reply = arena_printf(d->arena, CW_LIST("NodeList", "%s"), nodes)};
+		t[n++] = (struct drive_try){ .status = 200,
+			.reply = arena_printf(d->arena, CW_LIST("NodeList", "%s"), nodes) };
 	}
 	if (events != NULL) {
-		t[n++] = (struct drive_try){.status = 200, .reply = arena_printf(d->arena, CW_LIST("EventList", "%s"), events)};
+		t[n++] = (struct drive_try){ .status = 200,
+			.reply = arena_printf(d->arena, CW_LIST("EventList", "%s"), events) };
 	}
 	for (size_t i = 0; i < n; i++) {
 		t[i].reply_headers[0] = server_date;
@@ -43,10 +51,12 @@ static struct spot_instance look(struct drive *d, const char *pool, const char *
 	return a->found[0];
 }
 
-static void is(struct spot_instance i, enum spot_instance_state state, enum spot_end_cause cause, const char *words)
+static void is(struct spot_instance i, enum spot_instance_state state, enum spot_end_cause cause,
+    const char *words)
 {
 	if (i.state != state || i.end_cause != cause || strstr(i.raw_reason, words) == NULL) {
-		fail_msg("%s cause %d '%s', wanted %s cause %d '%s'", spot_instance_state_name(i.state), (int)i.end_cause, i.raw_reason,
+		fail_msg("%s cause %d '%s', wanted %s cause %d '%s'",
+		    spot_instance_state_name(i.state), (int)i.end_cause, i.raw_reason,
 		    spot_instance_state_name(state), (int)cause, words);
 	}
 }
@@ -55,53 +65,100 @@ static void is(struct spot_instance i, enum spot_instance_state state, enum spot
 
 static void each_state_of_a_pod_is_one_of_ours(void **state)
 {
-	static const struct { const char *pod; enum spot_instance_state is; enum spot_end_cause cause; const char *words; } cases[] = {
-	    {CW_POD("", "", "\"phase\":\"Succeeded\""), SPOT_INSTANCE_GONE, SPOT_END_GUEST, ""},
-	    /* evicted: it saved in its grace and ended well; deleted by somebody says nothing of that, and what we delete is ours */
-	    {CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":400", "", "\"phase\":\"Succeeded\","
-		    "\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"reason\":\"EvictionByEvictionAPI\",\"message\":\"x\"}]"),
-		SPOT_INSTANCE_GONE, SPOT_END_RECLAIM, "EvictionByEvictionAPI"},
-	    {CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":400", "", "\"phase\":\"Succeeded\""),
-		SPOT_INSTANCE_GONE, SPOT_END_GUEST, ""},
-	    {CW_POD("", "", "\"phase\":\"Succeeded\",\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"False\",\"reason\":\"x\"}]"),
-		SPOT_INSTANCE_GONE, SPOT_END_GUEST, ""},
-	    {CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":31", "", "\"phase\":\"Succeeded\","
-		    "\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"reason\":\"EvictionByEvictionAPI\",\"message\":\"x\"}]"),
-		SPOT_INSTANCE_GONE, SPOT_END_USER, "EvictionByEvictionAPI"},
-	    {CW_POD("", "", "\"phase\":\"Failed\",\"containerStatuses\":[{\"state\":{\"terminated\":{\"exitCode\":137,\"reason\":"
-			    "\"OOMKilled\"}}}]"), SPOT_INSTANCE_GONE, SPOT_END_GUEST, "exit 137 (OOMKilled)"},
-	    {CW_POD("", "", "\"phase\":\"Failed\",\"reason\":\"Evicted\",\"message\":\"node drained\""), SPOT_INSTANCE_INTERRUPTED,
-		SPOT_END_RECLAIM, "Evicted node drained"},
-	    /* rejected by the kubelet, or lost with its node: not an end of its own */
-	    {CW_POD("", "", "\"phase\":\"Failed\",\"reason\":\"OutOfnvidia.com/gpu\",\"message\":\"Pod was rejected\""),
-		SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "OutOfnvidia.com/gpu"},
-	    {CW_POD("", "", "\"phase\":\"Failed\",\"containerStatuses\":[{\"name\":\"node\",\"state\":{\"terminated\":{\"exitCode\":137,"
-			    "\"reason\":\"ContainerStatusUnknown\"}}}]"), SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "ContainerStatusUnknown"},
-	    /* what a webhook put beside our container does not speak for it */
-	    {CW_POD("", "", "\"phase\":\"Failed\",\"containerStatuses\":[{\"name\":\"node\",\"state\":{\"terminated\":{\"exitCode\":3,"
-			    "\"reason\":\"Error\"}}},{\"name\":\"proxy\",\"state\":{\"terminated\":{\"exitCode\":0,\"reason\":\"Completed\"}}}]"),
-		SPOT_INSTANCE_GONE, SPOT_END_GUEST, "exit 3 (Error)"},
-	    {CW_POD("", "", "\"phase\":\"Failed\",\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"reason\":"
-			    "\"DeletionByTaintManager\",\"message\":\"x\"}]"), SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM,
-		"DeletionByTaintManager"},
-	    {CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":31", "", "\"phase\":\"Running\""),
-		SPOT_INSTANCE_STOPPING, SPOT_END_USER, "deleted by us"},
-	    {CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":400", "", "\"phase\":\"Running\""),
-		SPOT_INSTANCE_STOPPING, SPOT_END_NONE, "somebody else"},
-	    {CW_POD("", "", "\"phase\":\"Pending\",\"containerStatuses\":[{\"state\":{\"waiting\":{\"reason\":\"ImagePullBackOff\","
-			    "\"message\":\"no such image\"}}}]"), SPOT_INSTANCE_FAILED, SPOT_END_NONE,
-		"IMAGE: ImagePullBackOff: no such image"},
-	    {CW_POD("", "", "\"phase\":\"Pending\",\"containerStatuses\":[{\"restartCount\":1,\"state\":{\"waiting\":{\"reason\":"
-			    "\"CrashLoopBackOff\"}}}]"), SPOT_INSTANCE_PENDING, SPOT_END_NONE, "CrashLoopBackOff"},
-	    {CW_POD("", "", "\"phase\":\"Pending\",\"containerStatuses\":[{\"restartCount\":2,\"state\":{\"waiting\":{\"reason\":"
-			    "\"CrashLoopBackOff\"}}}]"), SPOT_INSTANCE_FAILED, SPOT_END_NONE, "CONFIG"},
-	    {CW_POD("", "", "\"phase\":\"Pending\""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, ""},
-	    {CW_POD("", "", ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, ""},
-	    {CW_POD("", "", "\"phase\":\"Dreaming\""), SPOT_INSTANCE_ODD, SPOT_END_NONE, ""},
+	static const struct {
+		const char *pod;
+		enum spot_instance_state is;
+		enum spot_end_cause cause;
+		const char *words;
+	} cases[] = {
+		{ CW_POD("", "", "\"phase\":\"Succeeded\""), SPOT_INSTANCE_GONE, SPOT_END_GUEST,
+		    "" },
+		/* evicted: it saved in its grace and ended well; deleted by somebody says nothing
+		 * of that, and what we delete is ours */
+		{ CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\","
+			 "\"deletionGracePeriodSeconds\":400",
+		      "",
+		      "\"phase\":\"Succeeded\","
+		      "\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\","
+		      "\"reason\":\"EvictionByEvictionAPI\",\"message\":\"x\"}]"),
+		    SPOT_INSTANCE_GONE, SPOT_END_RECLAIM, "EvictionByEvictionAPI" },
+		{ CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\","
+			 "\"deletionGracePeriodSeconds\":400",
+		      "", "\"phase\":\"Succeeded\""),
+		    SPOT_INSTANCE_GONE, SPOT_END_GUEST, "" },
+		{ CW_POD("", "",
+		      "\"phase\":\"Succeeded\",\"conditions\":[{\"type\":\"DisruptionTarget\","
+		      "\"status\":\"False\",\"reason\":\"x\"}]"),
+		    SPOT_INSTANCE_GONE, SPOT_END_GUEST, "" },
+		{ CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\","
+			 "\"deletionGracePeriodSeconds\":31",
+		      "",
+		      "\"phase\":\"Succeeded\","
+		      "\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\","
+		      "\"reason\":\"EvictionByEvictionAPI\",\"message\":\"x\"}]"),
+		    SPOT_INSTANCE_GONE, SPOT_END_USER, "EvictionByEvictionAPI" },
+		{ CW_POD("", "",
+		      "\"phase\":\"Failed\",\"containerStatuses\":[{\"state\":{\"terminated\":{"
+		      "\"exitCode\":137,\"reason\":"
+		      "\"OOMKilled\"}}}]"),
+		    SPOT_INSTANCE_GONE, SPOT_END_GUEST, "exit 137 (OOMKilled)" },
+		{ CW_POD("", "",
+		      "\"phase\":\"Failed\",\"reason\":\"Evicted\",\"message\":\"node drained\""),
+		    SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "Evicted node drained" },
+		/* rejected by the kubelet, or lost with its node: not an end of its own */
+		{ CW_POD("", "",
+		      "\"phase\":\"Failed\",\"reason\":\"OutOfnvidia.com/gpu\",\"message\":\"Pod "
+		      "was rejected\""),
+		    SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "OutOfnvidia.com/gpu" },
+		{ CW_POD("", "",
+		      "\"phase\":\"Failed\",\"containerStatuses\":[{\"name\":\"node\",\"state\":{"
+		      "\"terminated\":{\"exitCode\":137,"
+		      "\"reason\":\"ContainerStatusUnknown\"}}}]"),
+		    SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "ContainerStatusUnknown" },
+		/* what a webhook put beside our container does not speak for it */
+		{ CW_POD("", "",
+		      "\"phase\":\"Failed\",\"containerStatuses\":[{\"name\":\"node\",\"state\":{"
+		      "\"terminated\":{\"exitCode\":3,"
+		      "\"reason\":\"Error\"}}},{\"name\":\"proxy\",\"state\":{\"terminated\":{"
+		      "\"exitCode\":0,\"reason\":\"Completed\"}}}]"),
+		    SPOT_INSTANCE_GONE, SPOT_END_GUEST, "exit 3 (Error)" },
+		{ CW_POD("", "",
+		      "\"phase\":\"Failed\",\"conditions\":[{\"type\":\"DisruptionTarget\","
+		      "\"status\":\"True\",\"reason\":"
+		      "\"DeletionByTaintManager\",\"message\":\"x\"}]"),
+		    SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "DeletionByTaintManager" },
+		{ CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\","
+			 "\"deletionGracePeriodSeconds\":31",
+		      "", "\"phase\":\"Running\""),
+		    SPOT_INSTANCE_STOPPING, SPOT_END_USER, "deleted by us" },
+		{ CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\","
+			 "\"deletionGracePeriodSeconds\":400",
+		      "", "\"phase\":\"Running\""),
+		    SPOT_INSTANCE_STOPPING, SPOT_END_NONE, "somebody else" },
+		{ CW_POD("", "",
+		      "\"phase\":\"Pending\",\"containerStatuses\":[{\"state\":{\"waiting\":{"
+		      "\"reason\":\"ImagePullBackOff\","
+		      "\"message\":\"no such image\"}}}]"),
+		    SPOT_INSTANCE_FAILED, SPOT_END_NONE, "IMAGE: ImagePullBackOff: no such image" },
+		{ CW_POD("", "",
+		      "\"phase\":\"Pending\",\"containerStatuses\":[{\"restartCount\":1,\"state\":{"
+		      "\"waiting\":{\"reason\":"
+		      "\"CrashLoopBackOff\"}}}]"),
+		    SPOT_INSTANCE_PENDING, SPOT_END_NONE, "CrashLoopBackOff" },
+		{ CW_POD("", "",
+		      "\"phase\":\"Pending\",\"containerStatuses\":[{\"restartCount\":2,\"state\":{"
+		      "\"waiting\":{\"reason\":"
+		      "\"CrashLoopBackOff\"}}}]"),
+		    SPOT_INSTANCE_FAILED, SPOT_END_NONE, "CONFIG" },
+		{ CW_POD("", "", "\"phase\":\"Pending\""), SPOT_INSTANCE_PENDING, SPOT_END_NONE,
+		    "" },
+		{ CW_POD("", "", ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, "" },
+		{ CW_POD("", "", "\"phase\":\"Dreaming\""), SPOT_INSTANCE_ODD, SPOT_END_NONE, "" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		is(look(*state, "", cases[i].pod, NULL, NULL), cases[i].is, cases[i].cause, cases[i].words);
+		is(look(*state, "", cases[i].pod, NULL, NULL), cases[i].is, cases[i].cause,
+		    cases[i].words);
 	}
 }
 
@@ -109,49 +166,79 @@ static void each_state_of_a_pod_is_one_of_ours(void **state)
 
 static void a_pod_whose_node_is_gone_was_taken(void **state)
 {
-	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g1\"}}", NULL), SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "");
-	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g2\"}}", NULL), SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM,
-	    "node g1 does not exist");
-	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g1\"},\"spec\":{\"unschedulable\":true}}", NULL),
+	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g1\"}}", NULL),
+	    SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "");
+	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g2\"}}", NULL),
+	    SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "node g1 does not exist");
+	is(look(*state, "", RUNNING,
+	       "{\"metadata\":{\"name\":\"g1\"},\"spec\":{\"unschedulable\":true}}", NULL),
 	    SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "cordoned");
-	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g1\"},\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"Unknown\","
-	    "\"reason\":\"NodeStatusUnknown\",\"message\":\"Kubelet stopped posting node status.\"}]}}", NULL),
+	is(look(*state, "", RUNNING,
+	       "{\"metadata\":{\"name\":\"g1\"},\"status\":{\"conditions\":[{\"type\":\"Ready\","
+	       "\"status\":\"Unknown\","
+	       "\"reason\":\"NodeStatusUnknown\",\"message\":\"Kubelet stopped posting node "
+	       "status.\"}]}}",
+	       NULL),
 	    SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "NodeStatusUnknown");
 }
 
-/* ---- an order that is not filled --------------------------------------------------------------- */
+/* ---- an order that is not filled ------------------------------------------------------------- */
 
 #define WAITING CW_POD("", "", UNSCHEDULED)
 
 static void why_a_pod_gets_no_node(void **state)
 {
-	static const struct { const char *pool, *events; enum spot_instance_state is; const char *words; } cases[] = {
-	    /* nobody says anything: it is under way */
-	    {CW_NODEPOOL(1, 0, ""), "", SPOT_INSTANCE_PENDING, "0/2 nodes"},
-	    {CW_NODEPOOL(1, 0, CONDITION("Capacity", "True", "CapacityAvailable")), "", SPOT_INSTANCE_PENDING, ""},
-	    {CW_NODEPOOL(1, 0, CONDITION("InsufficientCapacity", "False", "x")), "", SPOT_INSTANCE_PENDING, ""},
-	    {CW_NODEPOOL(1, 0, CONDITION("Ready", "False", "Scaling")), "", SPOT_INSTANCE_PENDING, ""},
-	    {CW_NODEPOOL(1, 0, CONDITION("Capacity", "Unknown", "Checking") "," CONDITION("Quota", "Unknown", "")), "", SPOT_INSTANCE_PENDING, ""},
-	    /* conditions under several names */
-	    {CW_NODEPOOL(1, 0, CONDITION("Capacity", "False", "x")), "", SPOT_INSTANCE_FAILED, "NO_CAPACITY: condition Capacity=False x: words"},
-	    {CW_NODEPOOL(1, 0, CONDITION("InsufficientCapacity", "True", "x")), "", SPOT_INSTANCE_FAILED, "NO_CAPACITY"},
-	    {CW_NODEPOOL(1, 0, CONDITION("Ready", "False", "CWInsufficientCapacity")), "", SPOT_INSTANCE_FAILED, "NO_CAPACITY"},
-	    {CW_NODEPOOL(1, 0, CONDITION("Quota", "False", "CWOverQuota")), "", SPOT_INSTANCE_FAILED, "QUOTA"},
-	    {CW_NODEPOOL(1, 0, CONDITION("OverQuota", "True", "x") "," CONDITION("Capacity", "False", "x")), "", SPOT_INSTANCE_FAILED, "QUOTA"},
-	    /* events: of now, not of before the Pod */
-	    {CW_NODEPOOL(1, 0, ""), EVENT("CWInsufficientCapacity", SOON), SPOT_INSTANCE_FAILED, "NO_CAPACITY: event CWInsufficientCapacity: m"},
-	    {CW_NODEPOOL(1, 0, ""), EVENT("CWOverQuota", SOON), SPOT_INSTANCE_FAILED, "QUOTA"},
-	    {CW_NODEPOOL(1, 0, ""), EVENT("CWInsufficientCapacity", "2015-08-30T12:29:00Z"), SPOT_INSTANCE_PENDING, ""},
-	    {CW_NODEPOOL(1, 0, ""), "{\"metadata\":{\"creationTimestamp\":\"" SOON "\"},\"involvedObject\":{\"kind\":\"NodePool\",\"name\":\"" CW_POOL
-		"\"},\"reason\":\"CWInsufficientCapacity\",\"message\":\"m\",\"firstTimestamp\":null,\"lastTimestamp\":null,\"eventTime\":null,"
-		"\"series\":null}", SPOT_INSTANCE_FAILED, "NO_CAPACITY"},
-	    {CW_NODEPOOL(1, 0, ""), EVENT("CWNodeAssigned", SOON), SPOT_INSTANCE_PENDING, ""},
-	    /* the nodes are there, the Pod does not fit */
-	    {CW_NODEPOOL(1, 1, ""), "", SPOT_INSTANCE_FAILED, "CONFIG"},
+	static const struct {
+		const char *pool, *events;
+		enum spot_instance_state is;
+		const char *words;
+	} cases[] = {
+		/* nobody says anything: it is under way */
+		{ CW_NODEPOOL(1, 0, ""), "", SPOT_INSTANCE_PENDING, "0/2 nodes" },
+		{ CW_NODEPOOL(1, 0, CONDITION("Capacity", "True", "CapacityAvailable")), "",
+		    SPOT_INSTANCE_PENDING, "" },
+		{ CW_NODEPOOL(1, 0, CONDITION("InsufficientCapacity", "False", "x")), "",
+		    SPOT_INSTANCE_PENDING, "" },
+		{ CW_NODEPOOL(1, 0, CONDITION("Ready", "False", "Scaling")), "",
+		    SPOT_INSTANCE_PENDING, "" },
+		{ CW_NODEPOOL(1, 0,
+		      CONDITION("Capacity", "Unknown", "Checking") "," CONDITION("Quota", "Unknown",
+			  "")),
+		    "", SPOT_INSTANCE_PENDING, "" },
+		/* conditions under several names */
+		{ CW_NODEPOOL(1, 0, CONDITION("Capacity", "False", "x")), "", SPOT_INSTANCE_FAILED,
+		    "NO_CAPACITY: condition Capacity=False x: words" },
+		{ CW_NODEPOOL(1, 0, CONDITION("InsufficientCapacity", "True", "x")), "",
+		    SPOT_INSTANCE_FAILED, "NO_CAPACITY" },
+		{ CW_NODEPOOL(1, 0, CONDITION("Ready", "False", "CWInsufficientCapacity")), "",
+		    SPOT_INSTANCE_FAILED, "NO_CAPACITY" },
+		{ CW_NODEPOOL(1, 0, CONDITION("Quota", "False", "CWOverQuota")), "",
+		    SPOT_INSTANCE_FAILED, "QUOTA" },
+		{ CW_NODEPOOL(1, 0,
+		      CONDITION("OverQuota", "True", "x") "," CONDITION("Capacity", "False", "x")),
+		    "", SPOT_INSTANCE_FAILED, "QUOTA" },
+		/* events: of now, not of before the Pod */
+		{ CW_NODEPOOL(1, 0, ""), EVENT("CWInsufficientCapacity", SOON),
+		    SPOT_INSTANCE_FAILED, "NO_CAPACITY: event CWInsufficientCapacity: m" },
+		{ CW_NODEPOOL(1, 0, ""), EVENT("CWOverQuota", SOON), SPOT_INSTANCE_FAILED,
+		    "QUOTA" },
+		{ CW_NODEPOOL(1, 0, ""), EVENT("CWInsufficientCapacity", "2015-08-30T12:29:00Z"),
+		    SPOT_INSTANCE_PENDING, "" },
+		{ CW_NODEPOOL(1, 0, ""),
+		    "{\"metadata\":{\"creationTimestamp\":\"" SOON
+		    "\"},\"involvedObject\":{\"kind\":\"NodePool\",\"name\":\"" CW_POOL
+		    "\"},\"reason\":\"CWInsufficientCapacity\",\"message\":\"m\","
+		    "\"firstTimestamp\":null,\"lastTimestamp\":null,\"eventTime\":null,"
+		    "\"series\":null}",
+		    SPOT_INSTANCE_FAILED, "NO_CAPACITY" },
+		{ CW_NODEPOOL(1, 0, ""), EVENT("CWNodeAssigned", SOON), SPOT_INSTANCE_PENDING, "" },
+		/* the nodes are there, the Pod does not fit */
+		{ CW_NODEPOOL(1, 1, ""), "", SPOT_INSTANCE_FAILED, "CONFIG" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		is(look(*state, cases[i].pool, WAITING, NULL, cases[i].events), cases[i].is, SPOT_END_NONE, cases[i].words);
+		is(look(*state, cases[i].pool, WAITING, NULL, cases[i].events), cases[i].is,
+		    SPOT_END_NONE, cases[i].words);
 	}
 }
 
@@ -161,12 +248,15 @@ static void an_order_that_nobody_fills_is_given_up_in_time(void **state)
 	int64_t made = DRIVE_NOW_US - 6 * 60 * SPOT_US_PER_S;
 
 	d->now_us = made + 19 * 60 * SPOT_US_PER_S;
-	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, "");
+	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE,
+	    "");
 	d->now_us = made + 20 * 60 * SPOT_US_PER_S;
-	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_FAILED, SPOT_END_NONE, "NO_CAPACITY: no node within 1200 s");
+	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_FAILED, SPOT_END_NONE,
+	    "NO_CAPACITY: no node within 1200 s");
 	/* Ours is twenty minutes ahead: by the clock that dated the Pod it has time. */
 	server_date = "Date: Sun, 30 Aug 2015 12:45:00 GMT";
-	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, "");
+	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE,
+	    "");
 	server_date = NULL;
 }
 
@@ -176,35 +266,58 @@ static void an_old_condition_is_not_believed_of_a_new_order(void **state)
 	int64_t made = DRIVE_NOW_US - 6 * 60 * SPOT_US_PER_S;
 
 	d->now_us = made + 10 * SPOT_US_PER_S;
-	is(look(d, CW_NODEPOOL(1, 0, CONDITION("Capacity", "False", "x")), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE, "");
-	is(look(d, CW_NODEPOOL(1, 0, "{\"type\":\"Capacity\",\"status\":\"False\",\"lastTransitionTime\":\"" SOON "\"}"), WAITING, NULL, ""),
+	is(look(d, CW_NODEPOOL(1, 0, CONDITION("Capacity", "False", "x")), WAITING, NULL, ""),
+	    SPOT_INSTANCE_PENDING, SPOT_END_NONE, "");
+	is(look(d,
+	       CW_NODEPOOL(1, 0,
+		   "{\"type\":\"Capacity\",\"status\":\"False\",\"lastTransitionTime\":\"" SOON
+		   "\"}"),
+	       WAITING, NULL, ""),
 	    SPOT_INSTANCE_FAILED, SPOT_END_NONE, "NO_CAPACITY");
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-#define R(code, body) {.status = (code), .reply = (body)}
-#define PODS(items)   R(200, CW_LIST("PodList", items))
+#define R(code, body) \
+	{ \
+		.status = (code), .reply = (body) \
+	}
+#define PODS(items) R(200, CW_LIST("PodList", items))
 
 static void the_order_for_a_pod_that_was_taken_is_lowered_when_it_is_seen(void **state)
 {
 	static const struct drive_try tries[] = {
-	    R(200, CW_LIST("NodePoolList", CW_NODEPOOL(1, 1, ""))),
-	    PODS(CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\",\"deletionGracePeriodSeconds\":400", "", "\"phase\":\"Running\"")),
-	    {.method = "PATCH", .body = "{\"metadata\":{\"resourceVersion\":\"5\"},\"spec\":{\"targetNodes\":0}}", .status = 409, .reply = "{}"},
+		R(200, CW_LIST("NodePoolList", CW_NODEPOOL(1, 1, ""))),
+		PODS(CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\","
+			    "\"deletionGracePeriodSeconds\":400",
+		    "", "\"phase\":\"Running\"")),
+		{ .method = "PATCH",
+		    .body =
+			"{\"metadata\":{\"resourceVersion\":\"5\"},\"spec\":{\"targetNodes\":0}}",
+		    .status = 409,
+		    .reply = "{}" },
 	};
 	struct drive *d = *state;
 
 	drive_script(d, tries, ARRAY_LEN(tries));
-	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, cw_args(d->arena, DRIVE_DESCRIBE, true)), SPOT_DONE);
+	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, cw_args(d->arena, DRIVE_DESCRIBE, true)),
+	    SPOT_DONE);
 	drive_used(d); /* overtaken: the next look does it */
 }
 
 static void a_pod_that_vanished_was_taken_if_its_order_is_still_there(void **state)
 {
-	static const struct drive_try taken[] = {R(200, CW_LIST("NodePoolList", CW_NODEPOOL(1, 0, ""))), PODS(""),
-	    {.method = "PATCH", .body = "{\"metadata\":{\"resourceVersion\":\"5\"},\"spec\":{\"targetNodes\":0}}", .status = 200, .reply = CW_NODEPOOL(0, 0, "")}};
-	static const struct drive_try ended[] = {R(200, CW_LIST("NodePoolList", CW_NODEPOOL(0, 0, ""))), PODS("")};
+	static const struct drive_try taken[] = {
+		R(200, CW_LIST("NodePoolList", CW_NODEPOOL(1, 0, ""))), PODS(""),
+		{ .method = "PATCH",
+		    .body =
+			"{\"metadata\":{\"resourceVersion\":\"5\"},\"spec\":{\"targetNodes\":0}}",
+		    .status = 200,
+		    .reply = CW_NODEPOOL(0, 0, "") }
+	};
+	static const struct drive_try ended[] = {
+		R(200, CW_LIST("NodePoolList", CW_NODEPOOL(0, 0, ""))), PODS("")
+	};
 	struct drive *d = *state;
 	struct spot_describe *a = cw_args(d->arena, DRIVE_DESCRIBE, true);
 
@@ -218,19 +331,26 @@ static void a_pod_that_vanished_was_taken_if_its_order_is_still_there(void **sta
 	assert_int_equal(a->n, 0); /* by ourselves: the order went with it */
 }
 
-#define OF_ANOTHER(id)                                                                                                 \
-	"{\"kind\":\"NodePool\",\"apiVersion\":\"compute.coreweave.com/v1alpha1\",\"metadata\":{\"name\":\"theirs\",\"uid\":\"u\","        \
-	"\"resourceVersion\":\"5\",\"labels\":{\"spotbroker.io/install\":\"" id "\"}},\"spec\":{\"computeClass\":\"spot\","                  \
-	"\"instanceType\":\"gd-8xh100ib-i128\",\"targetNodes\":1},\"status\":{\"currentNodes\":0,\"conditions\":[]}}"
+#define OF_ANOTHER(id) \
+	"{\"kind\":\"NodePool\",\"apiVersion\":\"compute.coreweave.com/" \
+	"v1alpha1\",\"metadata\":{\"name\":\"theirs\",\"uid\":\"u\"," \
+	"\"resourceVersion\":\"5\",\"labels\":{\"spotbroker.io/install\":\"" id \
+	"\"}},\"spec\":{\"computeClass\":\"spot\"," \
+	"\"instanceType\":\"gd-8xh100ib-i128\",\"targetNodes\":1},\"status\":{\"currentNodes\":0," \
+	"\"conditions\":[]}}"
 
 static void an_order_of_another_pool_is_none_of_its_business(void **state)
 {
-	static const struct spot_pool_key other[] = {{"coreweave", "", "", "gd-8xh100ib-i128", SPOT_MARKET_ON_DEMAND}, {"coreweave", "", "", "gd-8xl40", SPOT_MARKET_SPOT}};
-	static const struct drive_try taken[] = {R(200, CW_LIST("NodePoolList", CW_NODEPOOL(1, 0, ""))), PODS("")};
+	static const struct spot_pool_key other[] = { { "coreweave", "", "", "gd-8xh100ib-i128",
+							  SPOT_MARKET_ON_DEMAND },
+		{ "coreweave", "", "", "gd-8xl40", SPOT_MARKET_SPOT } };
+	static const struct drive_try taken[] = {
+		R(200, CW_LIST("NodePoolList", CW_NODEPOOL(1, 0, ""))), PODS("")
+	};
 	struct drive *d = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(other); i++) {
-		struct spot_pool_key keys[] = {other[i], other[i]};
+		struct spot_pool_key keys[] = { other[i], other[i] };
 		struct spot_describe *a = cw_args(d->arena, DRIVE_DESCRIBE, true);
 
 		a->keys = keys;
@@ -244,8 +364,10 @@ static void an_order_of_another_pool_is_none_of_its_business(void **state)
 /* Its id is part of ours, or ours of its. */
 static void an_order_of_another_installation_is_left_alone(void **state)
 {
-	static const struct drive_try taken[][2] = {{R(200, CW_LIST("NodePoolList", OF_ANOTHER("1"))), PODS("")},
-						    {R(200, CW_LIST("NodePoolList", OF_ANOTHER(CW_INSTALL "0"))), PODS("")}};
+	static const struct drive_try taken[][2] = {
+		{ R(200, CW_LIST("NodePoolList", OF_ANOTHER("1"))), PODS("") },
+		{ R(200, CW_LIST("NodePoolList", OF_ANOTHER(CW_INSTALL "0"))), PODS("") }
+	};
 	struct drive *d = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(taken); i++) {
@@ -261,11 +383,23 @@ static void an_order_of_another_installation_is_left_alone(void **state)
 static void a_target_that_moved_is_counted_again(void **state)
 {
 	static const struct drive_try tries[] = {
-	    {.method = "DELETE", .has = {"\"uid\":\"" CW_UID "\"", "\"gracePeriodSeconds\":31"}, .mutating = 1, .fresh = true, .status = 200, .reply = RUNNING},
-	    R(200, CW_NODEPOOL(2, 2, "")), PODS(""),
-	    {.method = "PATCH", .status = 409, .reply = CW_STATUS(409, "Conflict", "modified", "{}")},
-	    {.method = "GET", .status = 200, .reply = CW_NODEPOOL(3, 2, "")}, PODS(RUNNING),
-	    {.method = "PATCH", .has = {"\"targetNodes\":1"}, .status = 200, .reply = CW_NODEPOOL(1, 2, "")},
+		{ .method = "DELETE",
+		    .has = { "\"uid\":\"" CW_UID "\"", "\"gracePeriodSeconds\":31" },
+		    .mutating = 1,
+		    .fresh = true,
+		    .status = 200,
+		    .reply = RUNNING },
+		R(200, CW_NODEPOOL(2, 2, "")),
+		PODS(""),
+		{ .method = "PATCH",
+		    .status = 409,
+		    .reply = CW_STATUS(409, "Conflict", "modified", "{}") },
+		{ .method = "GET", .status = 200, .reply = CW_NODEPOOL(3, 2, "") },
+		PODS(RUNNING),
+		{ .method = "PATCH",
+		    .has = { "\"targetNodes\":1" },
+		    .status = 200,
+		    .reply = CW_NODEPOOL(1, 2, "") },
 	};
 	struct drive *d = *state;
 	struct spot_terminate *a = cw_args(d->arena, DRIVE_TERMINATE, true);
@@ -275,24 +409,34 @@ static void a_target_that_moved_is_counted_again(void **state)
 	drive_used(d);
 }
 
-/* So that whoever counted before cannot write his count any more: a write without a change would not stop him. */
+/* So that whoever counted before cannot write his count any more: a write without a change would
+ * not stop him. */
 static void a_right_target_is_written_with_a_note(void **state)
 {
-	static const struct drive_try tries[] = {R(200, RUNNING), R(200, CW_NODEPOOL(0, 1, "")), PODS(""),
-	    {.method = "PATCH", .body = "{\"metadata\":{\"resourceVersion\":\"5\",\"annotations\":{\"spotbroker.io/counted\":\"5\"}},"
-					"\"spec\":{\"targetNodes\":0}}", .status = 200, .reply = CW_NODEPOOL(0, 1, "")}};
+	static const struct drive_try tries[] = { R(200, RUNNING), R(200, CW_NODEPOOL(0, 1, "")),
+		PODS(""),
+		{ .method = "PATCH",
+		    .body = "{\"metadata\":{\"resourceVersion\":\"5\",\"annotations\":{"
+			    "\"spotbroker.io/counted\":\"5\"}},"
+			    "\"spec\":{\"targetNodes\":0}}",
+		    .status = 200,
+		    .reply = CW_NODEPOOL(0, 1, "") } };
 	struct drive *d = *state;
 
 	drive_script(d, tries, ARRAY_LEN(tries));
-	assert_int_equal(drive_run(d, DRIVE_TERMINATE, cw_args(d->arena, DRIVE_TERMINATE, true)), SPOT_DONE);
+	assert_int_equal(drive_run(d, DRIVE_TERMINATE, cw_args(d->arena, DRIVE_TERMINATE, true)),
+	    SPOT_DONE);
 	drive_used(d);
 }
 
 static void a_list_of_nothing_may_be_null(void **state)
 {
-	static const struct drive_try tries[] = {
-	    R(200, "{\"kind\":\"NodePoolList\",\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}"),
-	    R(200, "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}")};
+	static const struct drive_try tries[] = { R(200,
+						      "{\"kind\":\"NodePoolList\",\"metadata\":{"
+						      "\"resourceVersion\":\"9\"},\"items\":null}"),
+		R(200,
+		    "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"9\"},\"items\":"
+		    "null}") };
 	struct drive *d = *state;
 	struct spot_list *a = cw_args(d->arena, DRIVE_LIST, true);
 
@@ -304,13 +448,18 @@ static void a_list_of_nothing_may_be_null(void **state)
 
 static void a_pod_that_is_there_and_is_not_ends_the_launch(void **state)
 {
-	static const struct drive_try tries[] = {{.method = "POST", .status = 409, .reply = CW_STATUS(409, "Conflict", "quota modified", "{}")},
-	    {.method = "GET", .status = 404, .reply = CW_STATUS(404, "NotFound", "m", "{}")}};
+	static const struct drive_try tries[] = {
+		{ .method = "POST",
+		    .status = 409,
+		    .reply = CW_STATUS(409, "Conflict", "quota modified", "{}") },
+		{ .method = "GET", .status = 404, .reply = CW_STATUS(404, "NotFound", "m", "{}") }
+	};
 	struct drive *d = *state;
 
 	drive_script(d, tries, ARRAY_LEN(tries));
 	d->cycle = true;
-	assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)), SPOT_FAIL);
+	assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)),
+	    SPOT_FAIL);
 	assert_int_equal(d->call.err.rc, SPOT_UNKNOWN);
 	d->cycle = false;
 	d->used = d->script_n;
@@ -319,29 +468,39 @@ static void a_pod_that_is_there_and_is_not_ends_the_launch(void **state)
 static void a_pool_of_another_installation_is_left_alone(void **state)
 {
 	static const struct drive_try tries[] = {
-	    R(201, CW_POD("", "", "\"phase\":\"Pending\"")),
-	    R(200, "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL "\",\"resourceVersion\":\"5\",\"labels\":{"
-		   "\"spotbroker.io/install\":\"other\"}},\"spec\":{\"targetNodes\":9}}"),
-	    {.method = "DELETE", .status = 200, .reply = CW_POD("", "", "\"phase\":\"Pending\"")},
-	    R(200, "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL "\",\"resourceVersion\":\"5\",\"labels\":{"
-		   "\"spotbroker.io/install\":\"other\"}},\"spec\":{\"targetNodes\":9}}"),
+		R(201, CW_POD("", "", "\"phase\":\"Pending\"")),
+		R(200,
+		    "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL
+		    "\",\"resourceVersion\":\"5\",\"labels\":{"
+		    "\"spotbroker.io/install\":\"other\"}},\"spec\":{\"targetNodes\":9}}"),
+		{ .method = "DELETE",
+		    .status = 200,
+		    .reply = CW_POD("", "", "\"phase\":\"Pending\"") },
+		R(200,
+		    "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL
+		    "\",\"resourceVersion\":\"5\",\"labels\":{"
+		    "\"spotbroker.io/install\":\"other\"}},\"spec\":{\"targetNodes\":9}}"),
 	};
 	struct drive *d = *state;
 
 	drive_script(d, tries, ARRAY_LEN(tries));
-	assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)), SPOT_FAIL);
+	assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)),
+	    SPOT_FAIL);
 	drive_used(d);
 	assert_int_equal(d->call.err.rc, SPOT_CONFIG);
 }
 
-/* The simulation found it (seed 133874): a Pod that was given a node meanwhile is there until its grace is over; its row must not end before. */
+/* The simulation found it (seed 133874): a Pod that was given a node meanwhile is there until its
+ * grace is over; its row must not end before. */
 static void a_pod_that_got_a_node_before_it_was_taken_back_is_no_refusal(void **state)
 {
 	static const struct drive_try tries[] = {
-	    R(201, CW_POD("", "", "\"phase\":\"Pending\"")),
-	    R(200, "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL "\",\"resourceVersion\":\"5\",\"labels\":{"
-		   "\"spotbroker.io/install\":\"other\"}},\"spec\":{\"targetNodes\":9}}"),
-	    {.method = "DELETE", .status = 200, .reply = RUNNING},
+		R(201, CW_POD("", "", "\"phase\":\"Pending\"")),
+		R(200,
+		    "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL
+		    "\",\"resourceVersion\":\"5\",\"labels\":{"
+		    "\"spotbroker.io/install\":\"other\"}},\"spec\":{\"targetNodes\":9}}"),
+		{ .method = "DELETE", .status = 200, .reply = RUNNING },
 	};
 	struct drive *d = *state;
 	struct spot_launch *a = cw_args(d->arena, DRIVE_LAUNCH, true);
@@ -355,43 +514,54 @@ static void a_pod_that_got_a_node_before_it_was_taken_back_is_no_refusal(void **
 
 static void what_fails_after_the_pod_was_made_is_never_called_without_effect(void **state)
 {
-	static const struct drive_try replies[] = {
-	    R(503, "x"), R(500, CW_STATUS(500, "ServerTimeout", "later", "{\"retryAfterSeconds\":1}")), R(429, "x"), R(200, "junk")};
+	static const struct drive_try replies[] = { R(503, "x"),
+		R(500, CW_STATUS(500, "ServerTimeout", "later", "{\"retryAfterSeconds\":1}")),
+		R(429, "x"), R(200, "junk") };
 	struct drive *d = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(replies); i++) {
-		struct drive_try tries[8] = {R(201, CW_POD("", "", "\"phase\":\"Pending\""))};
+		struct drive_try tries[8] = { R(201, CW_POD("", "", "\"phase\":\"Pending\"")) };
 
 		for (size_t k = 1; k < 8; k++) {
 			tries[k] = replies[i];
 		}
 		drive_script(d, tries, 8);
-		assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)), SPOT_FAIL);
+		assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)),
+		    SPOT_FAIL);
 		assert_int_equal(d->call.err.rc, SPOT_UNKNOWN);
 		d->used = d->script_n;
 	}
 }
 
-/* The simulation found it (seed 709): the Pod is made, and then a gateway answers for the Pods of its pool. */
+/* The simulation found it (seed 709): the Pod is made, and then a gateway answers for the Pods of
+ * its pool. */
 static void a_gateways_page_after_the_pod_was_made_is_no_refusal(void **state)
 {
-	static const struct drive_try tries[] = {
-	    R(201, CW_POD("", "", "\"phase\":\"Pending\"")),
-	    R(200, "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL "\",\"resourceVersion\":\"5\"},\"spec\":{\"targetNodes\":9}}"),
-	    {.method = "GET", .status = 404, .reply = "<html>404 page not found</html>"}};
+	static const struct drive_try tries[] = { R(201, CW_POD("", "", "\"phase\":\"Pending\"")),
+		R(200,
+		    "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL
+		    "\",\"resourceVersion\":\"5\"},\"spec\":{\"targetNodes\":9}}"),
+		{ .method = "GET", .status = 404, .reply = "<html>404 page not found</html>" } };
 	struct drive *d = *state;
 
 	drive_script(d, tries, ARRAY_LEN(tries));
-	assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)), SPOT_FAIL);
+	assert_int_equal(drive_run(d, DRIVE_LAUNCH, cw_args(d->arena, DRIVE_LAUNCH, true)),
+	    SPOT_FAIL);
 	drive_used(d);
 	assert_int_equal(d->call.err.rc, SPOT_UNKNOWN);
 }
 
 static void what_is_not_sold_is_refused_before_anything_is_made(void **state)
 {
-	static const struct { const char *type; enum spot_market market; int milli; enum spot_rc rc; } cases[] = {
-	    {"gb200-4x", SPOT_MARKET_ON_DEMAND, 4000, SPOT_NOT_OFFERED}, {"gd-1xgh200", SPOT_MARKET_SPOT, 1000, SPOT_NOT_OFFERED},
-	    {"gd-8xl40-i128", SPOT_MARKET_RESERVED, 8000, SPOT_NOT_OFFERED}, {"gd-8xl40-i128", SPOT_MARKET_SPOT, 500, SPOT_INVALID}};
+	static const struct {
+		const char *type;
+		enum spot_market market;
+		int milli;
+		enum spot_rc rc;
+	} cases[] = { { "gb200-4x", SPOT_MARKET_ON_DEMAND, 4000, SPOT_NOT_OFFERED },
+		{ "gd-1xgh200", SPOT_MARKET_SPOT, 1000, SPOT_NOT_OFFERED },
+		{ "gd-8xl40-i128", SPOT_MARKET_RESERVED, 8000, SPOT_NOT_OFFERED },
+		{ "gd-8xl40-i128", SPOT_MARKET_SPOT, 500, SPOT_INVALID } };
 	struct drive *d = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -408,11 +578,15 @@ static void what_is_not_sold_is_refused_before_anything_is_made(void **state)
 
 static void only_our_references_are_terminated(void **state)
 {
-	static const char *const refs[] = {"", "i-0123", "main/pod", "main/a b/u", "main/../u/x", "nodepool/main/a?b", "other/pod/uid", "a/b/c/d"};
+	static const char *const refs[] = { "", "i-0123", "main/pod", "main/a b/u", "main/../u/x",
+		"nodepool/main/a?b", "other/pod/uid", "a/b/c/d" };
 	struct drive *d = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(refs); i++) {
-		struct spot_terminate a = {.region = "", .zone = "", .ref = refs[i], .spot_request = ""};
+		struct spot_terminate a = { .region = "",
+			.zone = "",
+			.ref = refs[i],
+			.spot_request = "" };
 
 		drive_script(d, NULL, 0);
 		assert_int_equal(drive_run(d, DRIVE_TERMINATE, &a), SPOT_FAIL);
@@ -424,17 +598,24 @@ static void only_our_references_are_terminated(void **state)
 
 static void a_proof_must_be_of_this_pod_and_for_us(void **state)
 {
-#define REVIEW(ok, audience, user, uid)                                                                                \
-	"{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":" ok ",\"audiences\":[\"" audience                    \
-	"\"],\"user\":{\"username\":\"system:serviceaccount:spotbroker:" user "\",\"extra\":{"                         \
-	"\"authentication.kubernetes.io/pod-name\":[\"" CW_NAME "\"],\"authentication.kubernetes.io/pod-uid\":[\"" uid "\"]}}}}"
-	static const struct { const char *reply; enum spot_rc rc; } cases[] = {
-	    {REVIEW("true", "https://broker.example", "spotbroker-node", CW_UID), SPOT_OK},
-	    {REVIEW("false", "https://broker.example", "spotbroker-node", CW_UID), SPOT_DENIED},
-	    {REVIEW("true", "https://else.example", "spotbroker-node", CW_UID), SPOT_DENIED},
-	    {REVIEW("true", "https://broker.example", "default", CW_UID), SPOT_DENIED},
-	    {REVIEW("true", "https://broker.example", "spotbroker-node", "another"), SPOT_DENIED},
-	    {"{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":true}}", SPOT_DENIED},
+#define REVIEW(ok, audience, user, uid) \
+	"{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":" ok \
+	",\"audiences\":[\"" audience \
+	"\"],\"user\":{\"username\":\"system:serviceaccount:spotbroker:" user "\",\"extra\":{" \
+	"\"authentication.kubernetes.io/pod-name\":[\"" CW_NAME \
+	"\"],\"authentication.kubernetes.io/pod-uid\":[\"" uid "\"]}}}}"
+	static const struct {
+		const char *reply;
+		enum spot_rc rc;
+	} cases[] = {
+		{ REVIEW("true", "https://broker.example", "spotbroker-node", CW_UID), SPOT_OK },
+		{ REVIEW("false", "https://broker.example", "spotbroker-node", CW_UID),
+		    SPOT_DENIED },
+		{ REVIEW("true", "https://else.example", "spotbroker-node", CW_UID), SPOT_DENIED },
+		{ REVIEW("true", "https://broker.example", "default", CW_UID), SPOT_DENIED },
+		{ REVIEW("true", "https://broker.example", "spotbroker-node", "another"),
+		    SPOT_DENIED },
+		{ "{\"kind\":\"TokenReview\",\"status\":{\"authenticated\":true}}", SPOT_DENIED },
 	};
 	struct drive *d = *state;
 
@@ -442,7 +623,8 @@ static void a_proof_must_be_of_this_pod_and_for_us(void **state)
 		struct drive_try t = R(201, cases[i].reply);
 
 		drive_script(d, &t, 1);
-		assert_int_equal(drive_run(d, DRIVE_VERIFY, cw_args(d->arena, DRIVE_VERIFY, true)), cases[i].rc == SPOT_OK ? SPOT_DONE : SPOT_FAIL);
+		assert_int_equal(drive_run(d, DRIVE_VERIFY, cw_args(d->arena, DRIVE_VERIFY, true)),
+		    cases[i].rc == SPOT_OK ? SPOT_DONE : SPOT_FAIL);
 		assert_int_equal(d->call.err.rc, cases[i].rc);
 		drive_used(d);
 	}
@@ -453,26 +635,26 @@ static void a_proof_must_be_of_this_pod_and_for_us(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(each_state_of_a_pod_is_one_of_ours),
-	    T(a_pod_whose_node_is_gone_was_taken),
-	    T(why_a_pod_gets_no_node),
-	    T(an_order_that_nobody_fills_is_given_up_in_time),
-	    T(an_old_condition_is_not_believed_of_a_new_order),
-	    T(the_order_for_a_pod_that_was_taken_is_lowered_when_it_is_seen),
-	    T(a_pod_that_vanished_was_taken_if_its_order_is_still_there),
-	    T(an_order_of_another_pool_is_none_of_its_business),
-	    T(an_order_of_another_installation_is_left_alone),
-	    T(a_target_that_moved_is_counted_again),
-	    T(a_right_target_is_written_with_a_note),
-	    T(a_list_of_nothing_may_be_null),
-	    T(a_pod_that_is_there_and_is_not_ends_the_launch),
-	    T(a_pool_of_another_installation_is_left_alone),
-	    T(a_pod_that_got_a_node_before_it_was_taken_back_is_no_refusal),
-	    T(what_fails_after_the_pod_was_made_is_never_called_without_effect),
-	    T(a_gateways_page_after_the_pod_was_made_is_no_refusal),
-	    T(what_is_not_sold_is_refused_before_anything_is_made),
-	    T(only_our_references_are_terminated),
-	    T(a_proof_must_be_of_this_pod_and_for_us),
+		T(each_state_of_a_pod_is_one_of_ours),
+		T(a_pod_whose_node_is_gone_was_taken),
+		T(why_a_pod_gets_no_node),
+		T(an_order_that_nobody_fills_is_given_up_in_time),
+		T(an_old_condition_is_not_believed_of_a_new_order),
+		T(the_order_for_a_pod_that_was_taken_is_lowered_when_it_is_seen),
+		T(a_pod_that_vanished_was_taken_if_its_order_is_still_there),
+		T(an_order_of_another_pool_is_none_of_its_business),
+		T(an_order_of_another_installation_is_left_alone),
+		T(a_target_that_moved_is_counted_again),
+		T(a_right_target_is_written_with_a_note),
+		T(a_list_of_nothing_may_be_null),
+		T(a_pod_that_is_there_and_is_not_ends_the_launch),
+		T(a_pool_of_another_installation_is_left_alone),
+		T(a_pod_that_got_a_node_before_it_was_taken_back_is_no_refusal),
+		T(what_fails_after_the_pod_was_made_is_never_called_without_effect),
+		T(a_gateways_page_after_the_pod_was_made_is_no_refusal),
+		T(what_is_not_sold_is_refused_before_anything_is_made),
+		T(only_our_references_are_terminated),
+		T(a_proof_must_be_of_this_pod_and_for_us),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,12 +4,13 @@
 #include "base/sbuf.h"
 #include "base/str.h"
 
-/* As many machines in one cluster as the engine asks about at once: what a call may take of memory is not of their square. */
+/* As many machines in one cluster as the engine asks about at once: what a call may take of memory
+ * is not of their square. */
 
-#define MANY	 5000
+#define MANY 5000
 #define VANISHED 10 /* the last ones: no Pod */
-#define LOST	 7  /* its node does not exist */
-#define ROOM	 ((size_t)64 << 20)
+#define LOST 7 /* its node does not exist */
+#define ROOM ((size_t)64 << 20)
 
 static const char *pod_name(struct arena *a, size_t i)
 {
@@ -24,8 +25,10 @@ static const char *uid(struct arena *a, size_t i)
 static const char *pod(struct arena *a, size_t i)
 {
 	return arena_printf(a,
-	    "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"%s\",\"uid\":\"%s\",\"resourceVersion\":\"7\","
-	    "\"labels\":{\"spotbroker.io/install\":\"" CW_INSTALL "\",\"spotbroker.io/market\":\"spot\",\"spotbroker.io/pool\":\"" CW_POOL "\"},"
+	    "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"%s\",\"uid\":\"%s\","
+	    "\"resourceVersion\":\"7\","
+	    "\"labels\":{\"spotbroker.io/install\":\"" CW_INSTALL
+	    "\",\"spotbroker.io/market\":\"spot\",\"spotbroker.io/pool\":\"" CW_POOL "\"},"
 	    "\"annotations\":{\"spotbroker.io/instance-type\":\"gd-8xh100ib-i128\"}},"
 	    "\"spec\":{\"nodeName\":\"g%zu\"},\"status\":{\"phase\":\"Running\"}}",
 	    pod_name(a, i), uid(a, i), i);
@@ -33,7 +36,9 @@ static const char *pod(struct arena *a, size_t i)
 
 static const char *node(struct arena *a, size_t i)
 {
-	return arena_printf(a, "{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"g%zu\"}}", i == LOST ? MANY : i);
+	return arena_printf(a,
+	    "{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"g%zu\"}}",
+	    i == LOST ? MANY : i);
 }
 
 /* n objects in pages of size, by the API's own tokens. */
@@ -46,7 +51,10 @@ static size_t pages(struct arena *a, struct drive_try *t, const char *kind, size
 		struct sbuf b;
 
 		sbuf_init(&b, (size_t)32 << 20);
-		sbuf_printf(&b, "{\"kind\":\"%s\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"9\"", kind);
+		sbuf_printf(&b,
+		    "{\"kind\":\"%s\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":"
+		    "\"9\"",
+		    kind);
 		if (at + size < n) {
 			sbuf_printf(&b, ",\"continue\":\"t%zu\"", at + size);
 		}
@@ -56,7 +64,9 @@ static size_t pages(struct arena *a, struct drive_try *t, const char *kind, size
 			sbuf_printf(&b, "%s%s", item(a, i), i > at ? "," : "");
 		}
 		sbuf_puts(&b, "]}");
-		t[count++] = (struct drive_try){.method = "GET", .status = 200, .reply = arena_strdup(a, b.p)};
+		t[count++] = (struct drive_try){ .method = "GET",
+			.status = 200,
+			.reply = arena_strdup(a, b.p) };
 		sbuf_fini(&b);
 	}
 	return count;
@@ -66,7 +76,8 @@ static size_t script(struct arena *a, struct drive_try *t)
 {
 	size_t n = 0;
 
-	t[n++] = (struct drive_try){.status = 200, .reply = CW_LIST("NodePoolList", CW_NODEPOOL(5000, 5000, ""))};
+	t[n++] = (struct drive_try){ .status = 200,
+		.reply = CW_LIST("NodePoolList", CW_NODEPOOL(5000, 5000, "")) };
 	n += pages(a, &t[n], "PodList", MANY - VANISHED, 500, pod);
 	n += pages(a, &t[n], "NodeList", MANY - VANISHED, 250, node);
 	return n;
@@ -77,13 +88,17 @@ static void all_are_described_within_what_a_call_may_take(void **state)
 	struct drive *d = *state;
 	struct drive_try t[64];
 	const char **refs = arena_array(d->arena, MANY, sizeof(*refs));
-	struct spot_describe a = {.region = "US-EAST", .refs = refs, .refs_n = MANY};
-	size_t n = script(d->arena, t), before, count[SPOT_INSTANCE_ODD + 1] = {0};
+	struct spot_describe a = { .region = "US-EAST", .refs = refs, .refs_n = MANY };
+	size_t n = script(d->arena, t), before, count[SPOT_INSTANCE_ODD + 1] = { 0 };
 
 	for (size_t i = 0; i < MANY; i++) {
-		refs[i] = arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, i), uid(d->arena, i));
+		refs[i] =
+		    arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, i), uid(d->arena, i));
 	}
-	t[n++] = (struct drive_try){.method = "PATCH", .has = {"\"targetNodes\":4990"}, .status = 200, .reply = CW_NODEPOOL(4990, 5000, "")};
+	t[n++] = (struct drive_try){ .method = "PATCH",
+		.has = { "\"targetNodes\":4990" },
+		.status = 200,
+		.reply = CW_NODEPOOL(4990, 5000, "") };
 	drive_script(d, t, n);
 	before = arena_used(d->arena);
 	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, &a), SPOT_DONE);
@@ -108,15 +123,26 @@ static void who_was_not_asked_for_is_not_told_of(void **state)
 {
 	struct drive *d = *state;
 	struct drive_try t[64];
-	const char *refs[] = {arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4000), uid(d->arena, 4000)),
-	    arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4001), uid(d->arena, 9)), /* a namesake */
-	    arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4000), uid(d->arena, 4000))};
-	static const struct spot_pool_key elsewhere[3] = {{"coreweave", "", "", "gd-8xl40", SPOT_MARKET_SPOT},
-	    {"coreweave", "", "", "gd-8xl40", SPOT_MARKET_SPOT}, {"coreweave", "", "", "gd-8xl40", SPOT_MARKET_SPOT}};
-	struct spot_describe a = {.region = "US-EAST", .refs = refs, .refs_n = ARRAY_LEN(refs), .keys = elsewhere};
+	const char *refs[] = {
+		arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4000), uid(d->arena, 4000)),
+		/* a namesake */
+		arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4001), uid(d->arena, 9)),
+		arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4000), uid(d->arena, 4000))
+	};
+	static const struct spot_pool_key elsewhere[3] = { { "coreweave", "", "", "gd-8xl40",
+							       SPOT_MARKET_SPOT },
+		{ "coreweave", "", "", "gd-8xl40", SPOT_MARKET_SPOT },
+		{ "coreweave", "", "", "gd-8xl40", SPOT_MARKET_SPOT } };
+	struct spot_describe a = { .region = "US-EAST",
+		.refs = refs,
+		.refs_n = ARRAY_LEN(refs),
+		.keys = elsewhere };
 	size_t n = script(d->arena, t);
 
-	t[n++] = (struct drive_try){.method = "PATCH", .has = {"\"targetNodes\":4990"}, .status = 409, .reply = "{}"};
+	t[n++] = (struct drive_try){ .method = "PATCH",
+		.has = { "\"targetNodes\":4990" },
+		.status = 409,
+		.reply = "{}" };
 	drive_script(d, t, n);
 	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, &a), SPOT_DONE);
 	drive_used(d);
@@ -129,13 +155,15 @@ static void notices_are_for_those_asked_for(void **state)
 	struct drive *d = *state;
 	struct drive_try t[64];
 	struct spot_instance *list = arena_array(d->arena, MANY, sizeof(*list));
-	struct spot_notices a = {.region = "US-EAST", .instances = list, .instances_n = MANY};
+	struct spot_notices a = { .region = "US-EAST", .instances = list, .instances_n = MANY };
 	size_t n = script(d->arena, t), before;
 
 	for (size_t i = 0; i < MANY; i++) {
-		list[i].ref = arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, i), uid(d->arena, i));
+		list[i].ref =
+		    arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, i), uid(d->arena, i));
 	}
-	t[n - 1].reply = "{\"kind\":\"NodeList\",\"metadata\":{},\"items\":[{\"metadata\":{\"name\":\"g4900\"},\"spec\":{\"unschedulable\":true}}]}";
+	t[n - 1].reply = "{\"kind\":\"NodeList\",\"metadata\":{},\"items\":[{\"metadata\":{"
+			 "\"name\":\"g4900\"},\"spec\":{\"unschedulable\":true}}]}";
 	drive_script(d, t, n);
 	before = arena_used(d->arena);
 	assert_int_equal(drive_run(d, DRIVE_NOTICES, &a), SPOT_DONE);
@@ -149,9 +177,12 @@ static void notices_are_for_those_asked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(all_are_described_within_what_a_call_may_take, cw_setup, cw_teardown),
-	    cmocka_unit_test_setup_teardown(who_was_not_asked_for_is_not_told_of, cw_setup, cw_teardown),
-	    cmocka_unit_test_setup_teardown(notices_are_for_those_asked_for, cw_setup, cw_teardown),
+		cmocka_unit_test_setup_teardown(all_are_described_within_what_a_call_may_take,
+		    cw_setup, cw_teardown),
+		cmocka_unit_test_setup_teardown(who_was_not_asked_for_is_not_told_of, cw_setup,
+		    cw_teardown),
+		cmocka_unit_test_setup_teardown(notices_are_for_those_asked_for, cw_setup,
+		    cw_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

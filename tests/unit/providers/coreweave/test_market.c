@@ -5,10 +5,12 @@
 
 /* Pools, prices with their age, quotas, signals, and presigned requests. */
 
-static const struct spot_pool_info *pool(const struct spot_pools *p, const char *type, enum spot_market m)
+static const struct spot_pool_info *pool(const struct spot_pools *p, const char *type,
+    enum spot_market m)
 {
 	for (size_t i = 0; i < p->n; i++) {
-		if (strcmp(p->pools[i].key.instance_type, type) == 0 && p->pools[i].key.market == m) {
+		if (strcmp(p->pools[i].key.instance_type, type) == 0 &&
+		    p->pools[i].key.market == m) {
 			return &p->pools[i];
 		}
 	}
@@ -17,7 +19,7 @@ static const struct spot_pool_info *pool(const struct spot_pools *p, const char 
 
 static void pools_are_what_the_zone_of_a_cluster_sells(void **state)
 {
-	struct spot_pools a = {.region = "US-EAST"};
+	struct spot_pools a = { .region = "US-EAST" };
 	const struct spot_pool_info *x;
 	struct drive d;
 
@@ -42,7 +44,7 @@ static void pools_are_what_the_zone_of_a_cluster_sells(void **state)
 
 static struct spot_prices prices(struct drive *d, const struct spot_pool_info *p)
 {
-	struct spot_prices a = {.region = p->key.region, .pools = p, .pools_n = 1};
+	struct spot_prices a = { .region = p->key.region, .pools = p, .pools_n = 1 };
 
 	drive_script(d, NULL, 0);
 	assert_int_equal(drive_run(d, DRIVE_PRICES, &a), SPOT_DONE);
@@ -51,7 +53,8 @@ static struct spot_prices prices(struct drive *d, const struct spot_pool_info *p
 
 static void listed_prices_carry_the_day_they_were_read(void **state)
 {
-	struct spot_pool_info p = {.key = {"coreweave", "US-EAST", "US-EAST-04A", "gd-8xh100ib-i128", SPOT_MARKET_SPOT}};
+	struct spot_pool_info p = { .key = { "coreweave", "US-EAST", "US-EAST-04A",
+					"gd-8xh100ib-i128", SPOT_MARKET_SPOT } };
 	struct spot_prices a;
 	int64_t day;
 	struct drive d;
@@ -63,7 +66,8 @@ static void listed_prices_carry_the_day_they_were_read(void **state)
 	assert_int_equal(a.points[0].price_micros, 19710000);
 	assert_true(parse_time_us("2026-08-22T00:00:00Z", &day));
 	assert_int_equal(a.points[0].effective_us, day);
-	assert_int_equal(a.points[0].observed_us, d.now_us); /* history is kept by the day of the poll */
+	/* history is kept by the day of the poll */
+	assert_int_equal(a.points[0].observed_us, d.now_us);
 	p.key.market = SPOT_MARKET_ON_DEMAND;
 	assert_int_equal(prices(&d, &p).points[0].price_micros, 49240000);
 	p.key.zone = "US-EAST-99Z";
@@ -73,8 +77,10 @@ static void listed_prices_carry_the_day_they_were_read(void **state)
 
 static void a_price_of_the_operator_wins(void **state)
 {
-	static const char *const settings[] = {"price.gd-8xh100ib-i128.spot", "12.345678", "price.gd-8xl40-i128.spot", "cheap", NULL};
-	struct spot_pool_info p = {.key = {"coreweave", "US-EAST", "US-EAST-04A", "gd-8xh100ib-i128", SPOT_MARKET_SPOT}};
+	static const char *const settings[] = { "price.gd-8xh100ib-i128.spot", "12.345678",
+		"price.gd-8xl40-i128.spot", "cheap", NULL };
+	struct spot_pool_info p = { .key = { "coreweave", "US-EAST", "US-EAST-04A",
+					"gd-8xh100ib-i128", SPOT_MARKET_SPOT } };
 	struct spot_prices a;
 	struct drive d;
 
@@ -84,26 +90,36 @@ static void a_price_of_the_operator_wins(void **state)
 	assert_int_equal(a.points[0].price_micros, 12345678);
 	assert_int_equal(a.points[0].observed_us, d.now_us);
 	p.key.instance_type = "gd-8xl40-i128";
-	a = (struct spot_prices){.region = "", .pools = &p, .pools_n = 1};
+	a = (struct spot_prices){ .region = "", .pools = &p, .pools_n = 1 };
 	assert_int_equal(drive_run(&d, DRIVE_PRICES, &a), SPOT_FAIL);
 	assert_non_null(strstr(d.call.err.text, "price.gd-8xl40-i128.spot"));
 	drive_fini(&d);
 }
 
-#define NODE(name, labels, gpus, cpu, memory)                                                                          \
-	"{\"metadata\":{\"name\":\"" name "\",\"labels\":{" labels "}},\"status\":{\"allocatable\":{\"nvidia.com/gpu\":\"" gpus  \
-	"\",\"cpu\":\"" cpu "\",\"memory\":\"" memory "\"}}}"
+#define NODE(name, labels, gpus, cpu, memory) \
+	"{\"metadata\":{\"name\":\"" name "\",\"labels\":{" labels \
+	"}},\"status\":{\"allocatable\":{\"nvidia.com/gpu\":\"" gpus "\",\"cpu\":\"" cpu \
+	"\",\"memory\":\"" memory "\"}}}"
 #define TYPE(t) "\"node.kubernetes.io/instance-type\":\"" t "\""
 
 static void nodes_of_any_cluster_are_pools(void **state)
 {
-	static const struct drive_try nodes = {.status = 200, .reply = CW_LIST("NodeList",
-	    NODE("a", TYPE("p5.48xlarge") ",\"nvidia.com/gpu.product\":\"NVIDIA-H100-80GB-HBM3\",\"nvidia.com/gpu.memory\":\"81559\"", "8", "191", "2048Gi") ","
-	    NODE("b", TYPE("p5.48xlarge") ",\"nvidia.com/gpu.product\":\"NVIDIA-H100-80GB-HBM3\"", "8", "190500m", "2047Gi") ","
-	    NODE("c", TYPE("p5.48xlarge") ",\"karpenter.sh/capacity-type\":\"spot\",\"nvidia.com/gpu.product\":\"NVIDIA-H100-80GB-HBM3\"", "8", "191", "1Ki") ","
-	    NODE("d", "\"nvidia.com/gpu.product\":\"Tesla-V100-SXM2-16GB\"", "4", "32", "100000000k") ","
-	    NODE("e", TYPE("m5.large"), "0", "2", "8Gi") "," NODE("f", TYPE("odd"), "x", "y", "z"))};
-	struct spot_pools a = {.region = "lab"};
+	static const struct drive_try nodes = { .status = 200,
+		.reply = CW_LIST("NodeList",
+		    NODE("a",
+			TYPE("p5.48xlarge") ",\"nvidia.com/"
+					    "gpu.product\":\"NVIDIA-H100-80GB-HBM3\",\"nvidia.com/"
+					    "gpu.memory\":\"81559\"",
+			"8", "191", "2048Gi") "," NODE("b",
+			TYPE("p5.48xlarge") ",\"nvidia.com/gpu.product\":\"NVIDIA-H100-80GB-HBM3\"",
+			"8", "190500m", "2047Gi") "," NODE("c",
+			TYPE("p5.48xlarge") ",\"karpenter.sh/capacity-type\":\"spot\",\"nvidia.com/"
+					    "gpu.product\":\"NVIDIA-H100-80GB-HBM3\"",
+			"8", "191", "1Ki") "," NODE("d",
+			"\"nvidia.com/gpu.product\":\"Tesla-V100-SXM2-16GB\"", "4", "32",
+			"100000000k") "," NODE("e", TYPE("m5.large"), "0", "2", "8Gi") "," NODE("f",
+			TYPE("odd"), "x", "y", "z")) };
+	struct spot_pools a = { .region = "lab" };
 	struct drive d;
 
 	(void)state;
@@ -123,10 +139,12 @@ static void nodes_of_any_cluster_are_pools(void **state)
 
 static void the_smallest_resource_quota_counts(void **state)
 {
-	static const struct drive_try quotas = {.status = 200, .reply = CW_LIST("ResourceQuotaList",
-	    "{\"spec\":{\"hard\":{\"requests.nvidia.com/gpu\":\"16\"}}},{\"spec\":{\"hard\":{\"requests.nvidia.com/gpu\":\"8\"}}},"
-	    "{\"spec\":{\"hard\":{\"pods\":\"4\"}}}")};
-	struct spot_quotas a = {.region = "lab"};
+	static const struct drive_try quotas = { .status = 200,
+		.reply = CW_LIST("ResourceQuotaList",
+		    "{\"spec\":{\"hard\":{\"requests.nvidia.com/"
+		    "gpu\":\"16\"}}},{\"spec\":{\"hard\":{\"requests.nvidia.com/gpu\":\"8\"}}},"
+		    "{\"spec\":{\"hard\":{\"pods\":\"4\"}}}") };
+	struct spot_quotas a = { .region = "lab" };
 	struct drive d;
 
 	(void)state;
@@ -141,10 +159,13 @@ static void the_smallest_resource_quota_counts(void **state)
 
 static void signals_tell_open_orders_that_are_refused(void **state)
 {
-	static const struct drive_try pools = {.status = 200, .reply = CW_LIST("NodePoolList",
-	    CW_NODEPOOL(2, 0, "{\"type\":\"Capacity\",\"status\":\"False\",\"reason\":\"r\"}") "," CW_NODEPOOL(2, 2, "") ","
-	    CW_NODEPOOL(2, 1, "") "," CW_NODEPOOL(0, 0, "{\"type\":\"Capacity\",\"status\":\"False\",\"reason\":\"r\"}"))};
-	struct spot_signals a = {.region = "US-EAST"};
+	static const struct drive_try pools = { .status = 200,
+		.reply = CW_LIST("NodePoolList",
+		    CW_NODEPOOL(2, 0,
+			"{\"type\":\"Capacity\",\"status\":\"False\",\"reason\":\"r\"}") "," CW_NODEPOOL(2,
+			2, "") "," CW_NODEPOOL(2, 1, "") "," CW_NODEPOOL(0, 0,
+			"{\"type\":\"Capacity\",\"status\":\"False\",\"reason\":\"r\"}")) };
+	struct spot_signals a = { .region = "US-EAST" };
 	struct drive d;
 
 	(void)state;
@@ -160,8 +181,14 @@ static void signals_tell_open_orders_that_are_refused(void **state)
 
 static void sign(const char *endpoint, const char *const *settings, const char *want)
 {
-	struct spot_presign a = {.method = "PUT", .endpoint = endpoint, .region = "", .bucket = "ckpt-7", .key = "j1/e 1", .query = "", .expires_s = 60};
-	struct spot_err err = {0};
+	struct spot_presign a = { .method = "PUT",
+		.endpoint = endpoint,
+		.region = "",
+		.bucket = "ckpt-7",
+		.key = "j1/e 1",
+		.query = "",
+		.expires_s = 60 };
+	struct spot_err err = { 0 };
 	struct drive d;
 
 	drive_init(&d, &coreweave_ops, case_env, settings);
@@ -169,7 +196,8 @@ static void sign(const char *endpoint, const char *const *settings, const char *
 	if (!str_prefix(a.url, want)) {
 		fail_msg("%s does not begin with %s", a.url, want);
 	}
-	assert_non_null(strstr(a.url, "X-Amz-Credential=CWKEY%2F20150830%2Fdefault%2Fs3%2Faws4_request"));
+	assert_non_null(
+	    strstr(a.url, "X-Amz-Credential=CWKEY%2F20150830%2Fdefault%2Fs3%2Faws4_request"));
 	a.bucket = "Not_A_Bucket";
 	assert_int_equal(coreweave_ops.presign(d.self, d.arena, d.now_us, &a, &err), SPOT_INVALID);
 	drive_fini(&d);
@@ -182,15 +210,20 @@ static void buckets_stand_in_the_host_name_where_there_is_one(void **state)
 	sign("http://cwlota.com/", NULL, "http://ckpt-7.cwlota.com/j1/e%201?");
 	sign("http://127.0.0.1:9000", NULL, "http://127.0.0.1:9000/ckpt-7/j1/e%201?");
 	sign("http://localhost:9000", NULL, "http://localhost:9000/ckpt-7/j1/e%201?");
-	sign("", (const char *const[]){"object_path_style", "true", "object_endpoint", "https://minio.example", NULL},
+	sign("",
+	    (const char *const[]){ "object_path_style", "true", "object_endpoint",
+		"https://minio.example", NULL },
 	    "https://minio.example/ckpt-7/j1/e%201?");
-	sign("", (const char *const[]){"object_path_style", "false", "object_endpoint", "http://localhost:9000", NULL},
+	sign("",
+	    (const char *const[]){ "object_path_style", "false", "object_endpoint",
+		"http://localhost:9000", NULL },
 	    "http://ckpt-7.localhost:9000/j1/e%201?");
 }
 
 static void a_check_says_in_which_namespace_a_right_is_needed(void **state)
 {
-	static const char *const want[] = {"main: list events in spotbroker", "main: list events in default", "main: list nodes"};
+	static const char *const want[] = { "main: list events in spotbroker",
+		"main: list events in default", "main: list nodes" };
 	struct spot_check *a;
 	struct drive d;
 
@@ -217,14 +250,14 @@ static void a_check_says_in_which_namespace_a_right_is_needed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(pools_are_what_the_zone_of_a_cluster_sells),
-	    cmocka_unit_test(listed_prices_carry_the_day_they_were_read),
-	    cmocka_unit_test(a_check_says_in_which_namespace_a_right_is_needed),
-	    cmocka_unit_test(a_price_of_the_operator_wins),
-	    cmocka_unit_test(nodes_of_any_cluster_are_pools),
-	    cmocka_unit_test(the_smallest_resource_quota_counts),
-	    cmocka_unit_test(signals_tell_open_orders_that_are_refused),
-	    cmocka_unit_test(buckets_stand_in_the_host_name_where_there_is_one),
+		cmocka_unit_test(pools_are_what_the_zone_of_a_cluster_sells),
+		cmocka_unit_test(listed_prices_carry_the_day_they_were_read),
+		cmocka_unit_test(a_check_says_in_which_namespace_a_right_is_needed),
+		cmocka_unit_test(a_price_of_the_operator_wins),
+		cmocka_unit_test(nodes_of_any_cluster_are_pools),
+		cmocka_unit_test(the_smallest_resource_quota_counts),
+		cmocka_unit_test(signals_tell_open_orders_that_are_refused),
+		cmocka_unit_test(buckets_stand_in_the_host_name_where_there_is_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,20 +6,24 @@
 #include "base/str.h"
 
 /*
- * The order for machines against the live Pods, under every interleaving: launches and terminates of one NodePool run side by
- * side against an API server of a few lines, request by request in every possible sequence, with replies and requests that
- * get lost. When all have come to rest, the target is the number of live Pods. A caller whose launch ended as UNKNOWN asks
- * find, one whose terminate failed asks again, as the engine does.
+ * The order for machines against the live Pods, under every interleaving: launches and terminates
+ * of one NodePool run side by side against an API server of a few lines, request by request in
+ * every possible sequence, with replies and requests that get lost. When all have come to rest, the
+ * target is the number of live Pods. A caller whose launch ended as UNKNOWN asks find, one whose
+ * terminate failed asks again, as the engine does.
  */
 
-#define PODS_MAX   6
+#define PODS_MAX 6
 #define ACTORS_MAX 3
-#define STEPS_MAX  400
+#define STEPS_MAX 400
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
 struct world {
-	struct { json_t *doc; char name[64], uid[64]; } pods[PODS_MAX];
+	struct {
+		json_t *doc;
+		char name[64], uid[64];
+	} pods[PODS_MAX];
 	int uids, rv, target;
 	bool pool;
 	char counted[16];
@@ -50,7 +54,8 @@ static void pod_add(struct world *w, json_t *doc)
 		assert_true(i < PODS_MAX);
 	}
 	w->pods[i].doc = doc;
-	snprintf(w->pods[i].name, sizeof(w->pods[i].name), "%s", json_string_value(json_object_get(meta, "name")));
+	snprintf(w->pods[i].name, sizeof(w->pods[i].name), "%s",
+	    json_string_value(json_object_get(meta, "name")));
 	snprintf(w->pods[i].uid, sizeof(w->pods[i].uid), "u-%d", ++w->uids);
 	json_object_set_new(meta, "uid", json_string(w->pods[i].uid));
 	json_object_set_new(doc, "status", json_pack("{s:s}", "phase", "Pending"));
@@ -69,29 +74,40 @@ static int live(const struct world *w)
 static const char *pool_text(struct arena *a, const struct world *w)
 {
 	return arena_printf(a,
-	    "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL "\",\"uid\":\"u\",\"resourceVersion\":\"%d\",\"labels\":{"
-	    "\"spotbroker.io/install\":\"" CW_INSTALL "\"}},\"spec\":{\"computeClass\":\"spot\",\"instanceType\":\"gd-8xh100ib-i128\","
+	    "{\"kind\":\"NodePool\",\"metadata\":{\"name\":\"" CW_POOL
+	    "\",\"uid\":\"u\",\"resourceVersion\":\"%d\",\"labels\":{"
+	    "\"spotbroker.io/install\":\"" CW_INSTALL
+	    "\"}},\"spec\":{\"computeClass\":\"spot\",\"instanceType\":\"gd-8xh100ib-i128\","
 	    "\"targetNodes\":%d}}",
 	    w->rv, w->target);
 }
 
 static int failure(struct arena *a, int code, const char *reason, const char **ret)
 {
-	*ret = arena_printf(a, "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"m\",\"reason\":\"%s\",\"code\":%d}", reason, code);
+	*ret = arena_printf(a,
+	    "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"m\",\"reason\":\"%s\","
+	    "\"code\":%d}",
+	    reason, code);
 	return code;
 }
 
-static int serve_pods(struct arena *a, struct world *w, const struct spot_http_request *r, json_t *body, const char **ret)
+static int serve_pods(struct arena *a, struct world *w, const struct spot_http_request *r,
+    json_t *body, const char **ret)
 {
 	const char *name = strstr(r->url, "/pods/");
 	size_t i;
 
 	if (strcmp(r->method, "POST") == 0) {
-		if (pod_find(w, json_string_value(json_object_get(json_object_get(body, "metadata"), "name"))) < PODS_MAX) {
+		if (pod_find(w,
+			json_string_value(json_object_get(json_object_get(body, "metadata"),
+			    "name"))) < PODS_MAX) {
 			return failure(a, 409, "AlreadyExists", ret);
 		}
 		pod_add(w, json_deep_copy(body));
-		*ret = pod_text(a, w, pod_find(w, json_string_value(json_object_get(json_object_get(body, "metadata"), "name"))));
+		*ret = pod_text(a, w,
+		    pod_find(w,
+			json_string_value(
+			    json_object_get(json_object_get(body, "metadata"), "name"))));
 		return 201;
 	}
 	if (name == NULL) {
@@ -99,7 +115,9 @@ static int serve_pods(struct arena *a, struct world *w, const struct spot_http_r
 		for (i = 0; i < PODS_MAX; i++) {
 			const char *comma = (*ret)[strlen(*ret) - 1] == '[' ? "" : ",";
 
-			*ret = w->pods[i].doc != NULL ? arena_printf(a, "%s%s%s", *ret, comma, pod_text(a, w, i)) : *ret;
+			*ret = w->pods[i].doc != NULL
+			    ? arena_printf(a, "%s%s%s", *ret, comma, pod_text(a, w, i))
+			    : *ret;
 		}
 		*ret = arena_printf(a, "%s]}", *ret);
 		return 200;
@@ -125,12 +143,16 @@ static int serve_pods(struct arena *a, struct world *w, const struct spot_http_r
 static int serve_patch(struct arena *a, struct world *w, json_t *body, const char **ret)
 {
 	json_t *meta = json_object_get(body, "metadata");
-	const char *note = json_string_value(json_object_get(json_object_get(meta, "annotations"), "spotbroker.io/counted"));
-	int target = (int)json_integer_value(json_object_get(json_object_get(body, "spec"), "targetNodes"));
+	const char *note = json_string_value(
+	    json_object_get(json_object_get(meta, "annotations"), "spotbroker.io/counted"));
+	int target =
+	    (int)json_integer_value(json_object_get(json_object_get(body, "spec"), "targetNodes"));
 
 	int64_t rv = 0;
 
-	if (!parse_i64(json_string_value(json_object_get(meta, "resourceVersion")), 0, INT32_MAX, &rv) || rv != w->rv) {
+	if (!parse_i64(json_string_value(json_object_get(meta, "resourceVersion")), 0, INT32_MAX,
+		&rv) ||
+	    rv != w->rv) {
 		return failure(a, 409, "Conflict", ret);
 	}
 	if (target != w->target || (note != NULL && strcmp(note, w->counted) != 0)) {
@@ -142,9 +164,10 @@ static int serve_patch(struct arena *a, struct world *w, json_t *body, const cha
 	return 200;
 }
 
-static int serve(struct arena *a, struct world *w, const struct spot_http_request *r, const char **ret)
+static int serve(struct arena *a, struct world *w, const struct spot_http_request *r,
+    const char **ret)
 {
-	struct spot_err err = {0};
+	struct spot_err err = { 0 };
 	AUTO(json) json_t *body = NULL;
 
 	if (r->body.n > 0) {
@@ -199,11 +222,14 @@ static void actor_begin(struct run *r, struct actor *x)
 {
 	struct spot_launch *l = cw_args(r->a, DRIVE_LAUNCH, true);
 
-	x->c = (struct spot_call){.arena = r->a};
+	x->c = (struct spot_call){ .arena = r->a };
 	x->launch = *l;
 	x->launch.name = x->name;
-	x->find = (struct spot_find){"US-EAST", "", "tok", x->name, CW_INSTALL, NULL, 0};
-	x->end = (struct spot_terminate){.region = "US-EAST", .zone = "", .ref = x->ref, .spot_request = CW_POOL};
+	x->find = (struct spot_find){ "US-EAST", "", "tok", x->name, CW_INSTALL, NULL, 0 };
+	x->end = (struct spot_terminate){ .region = "US-EAST",
+		.zone = "",
+		.ref = x->ref,
+		.spot_request = CW_POOL };
 }
 
 static enum spot_step actor_step(struct run *r, struct actor *x)
@@ -214,7 +240,8 @@ static enum spot_step actor_step(struct run *r, struct actor *x)
 	if (x->verb == DRIVE_TERMINATE) {
 		return o->terminate(r->d->self, &x->c, &x->end);
 	}
-	return x->finding ? o->find(r->d->self, &x->c, &x->find) : o->launch(r->d->self, &x->c, &x->launch);
+	return x->finding ? o->find(r->d->self, &x->c, &x->find)
+			  : o->launch(r->d->self, &x->c, &x->launch);
 }
 
 /* Until it has a request out, or is over. */
@@ -234,7 +261,8 @@ static void actor_go(struct run *r, struct actor *x)
 			continue;
 		}
 		assert_true(s == SPOT_DONE || s == SPOT_FAIL);
-		if (s == SPOT_DONE || (x->verb == DRIVE_LAUNCH && x->c.err.rc != SPOT_UNKNOWN && !x->finding)) {
+		if (s == SPOT_DONE ||
+		    (x->verb == DRIVE_LAUNCH && x->c.err.rc != SPOT_UNKNOWN && !x->finding)) {
 			x->over = true;
 			return;
 		}
@@ -302,16 +330,20 @@ static bool choices_next(struct choices *ch)
 
 static void seed(struct run *r, const char *name)
 {
-	pod_add(&r->w, json_pack("{s:s, s:{s:s, s:{s:s, s:s, s:s}, s:{s:s}}, s:{}}", "kind", "Pod", "metadata", "name", name, "labels",
-	    "spotbroker.io/install", CW_INSTALL, "spotbroker.io/pool", CW_POOL, "spotbroker.io/market", "spot", "annotations",
-	    "spotbroker.io/instance-type", "gd-8xh100ib-i128", "spec"));
+	pod_add(&r->w,
+	    json_pack("{s:s, s:{s:s, s:{s:s, s:s, s:s}, s:{s:s}}, s:{}}", "kind", "Pod", "metadata",
+		"name", name, "labels", "spotbroker.io/install", CW_INSTALL, "spotbroker.io/pool",
+		CW_POOL, "spotbroker.io/market", "spot", "annotations",
+		"spotbroker.io/instance-type", "gd-8xh100ib-i128", "spec"));
 }
 
-/* what: one letter per actor: L launches, 1 and 2 end the first and the second Pod that is there. */
+/* what: one letter per actor: L launches, 1 and 2 end the first and the second Pod that is
+ * there. */
 static void play(struct drive *d, const char *what, int there, int faults, struct choices *ch)
 {
-	static const char *const names[] = {"brk.7f3a9c01.a", "brk.7f3a9c01.b", "brk.7f3a9c01.c", "brk.7f3a9c01.p1", "brk.7f3a9c01.p2"};
-	struct run r = {.d = d, .a = arena_new(0), .n = strlen(what), .faults = faults};
+	static const char *const names[] = { "brk.7f3a9c01.a", "brk.7f3a9c01.b", "brk.7f3a9c01.c",
+		"brk.7f3a9c01.p1", "brk.7f3a9c01.p2" };
+	struct run r = { .d = d, .a = arena_new(0), .n = strlen(what), .faults = faults };
 
 	for (int i = 0; i < there; i++) {
 		seed(&r, names[3 + i]);
@@ -324,7 +356,9 @@ static void play(struct drive *d, const char *what, int there, int faults, struc
 
 		x->verb = what[i] == 'L' ? DRIVE_LAUNCH : DRIVE_TERMINATE;
 		x->name = names[i];
-		x->ref = what[i] == 'L' ? "" : arena_printf(r.a, "main/%s/u-%c", names[2 + what[i] - '0'], what[i]);
+		x->ref = what[i] == 'L'
+		    ? ""
+		    : arena_printf(r.a, "main/%s/u-%c", names[2 + what[i] - '0'], what[i]);
 		actor_begin(&r, x);
 		actor_go(&r, x);
 	}
@@ -345,7 +379,8 @@ static void play(struct drive *d, const char *what, int there, int faults, struc
 		actor_exchange(&r, ready[k % n], (int)(k / n));
 	}
 	if (r.w.target != live(&r.w)) {
-		fail_msg("%s with %d there: target %d, %d live Pods", what, there, r.w.target, live(&r.w));
+		fail_msg("%s with %d there: target %d, %d live Pods", what, there, r.w.target,
+		    live(&r.w));
 	}
 	for (size_t i = 0; i < PODS_MAX; i++) {
 		json_decref(r.w.pods[i].doc);
@@ -355,7 +390,7 @@ static void play(struct drive *d, const char *what, int there, int faults, struc
 
 static void every_sequence(struct drive *d, const char *what, int there, int faults)
 {
-	struct choices ch = {0};
+	struct choices ch = { 0 };
 
 	do {
 		play(d, what, there, faults, &ch);
@@ -378,10 +413,10 @@ static void a_lost_request_or_reply_changes_nothing_of_it(void **state)
 
 static void three_side_by_side_leave_the_right_target(void **state)
 {
-	static const char *const whats[] = {"LL1", "L12", "LLL"};
+	static const char *const whats[] = { "LL1", "L12", "LLL" };
 
 	for (uint64_t i = 1; i <= 3000; i++) {
-		struct choices ch = {.rnd = i * UINT64_C(0x9e3779b97f4a7c15)};
+		struct choices ch = { .rnd = i * UINT64_C(0x9e3779b97f4a7c15) };
 
 		play(*state, whats[i % 3], i % 3 == 1 ? 2 : i % 3 == 0 ? 1 : 0, (int)(i % 4), &ch);
 	}
@@ -392,9 +427,9 @@ static void three_side_by_side_leave_the_right_target(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(two_side_by_side_leave_the_right_target),
-	    T(a_lost_request_or_reply_changes_nothing_of_it),
-	    T(three_side_by_side_leave_the_right_target),
+		T(two_side_by_side_leave_the_right_target),
+		T(a_lost_request_or_reply_changes_nothing_of_it),
+		T(three_side_by_side_leave_the_right_target),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

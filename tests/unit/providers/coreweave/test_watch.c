@@ -5,17 +5,30 @@
 
 /* The watch: where it begins, bookmarks, news, and history that is gone. */
 
-#define MARK(rv) "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"" rv "\"}}}\n"
+#define MARK(rv) \
+	"{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":" \
+	"\"" rv "\"}}}\n"
 #define EVENT(type, pod) "{\"type\":\"" type "\",\"object\":" pod "}\n"
-#define EXPIRED                                                                                                        \
-	"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"status\":\"Failure\",\"reason\":\"Expired\",\"code\":410}}\n"
+#define EXPIRED \
+	"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"status\":\"Failure\",\"reason\":" \
+	"\"Expired\",\"code\":410}}\n"
 #define RUNNING CW_POD("", ",\"nodeName\":\"g1\"", "\"phase\":\"Running\"")
-#define LEAVING CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:42:40Z\",\"deletionGracePeriodSeconds\":400", ",\"nodeName\":\"g1\"", "\"phase\":\"Running\"")
-#define OURS CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:42:40Z\",\"deletionGracePeriodSeconds\":31", ",\"nodeName\":\"g1\"", "\"phase\":\"Running\"")
+#define LEAVING \
+	CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:42:40Z\",\"deletionGracePeriodSeconds\":" \
+	       "400", \
+	    ",\"nodeName\":\"g1\"", "\"phase\":\"Running\"")
+#define OURS \
+	CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:42:40Z\",\"deletionGracePeriodSeconds\":" \
+	       "31", \
+	    ",\"nodeName\":\"g1\"", "\"phase\":\"Running\"")
 
-static struct spot_watch watch(const struct drive_try *t, size_t n, const char *cursor, enum spot_step want)
+static struct spot_watch watch(const struct drive_try *t, size_t n, const char *cursor,
+    enum spot_step want)
 {
-	struct spot_watch a = {.region = "US-EAST", .install = CW_INSTALL, .cursor = cursor, .hold_us = 20 * SPOT_US_PER_S};
+	struct spot_watch a = { .region = "US-EAST",
+		.install = CW_INSTALL,
+		.cursor = cursor,
+		.hold_us = 20 * SPOT_US_PER_S };
 	static char kept[200];
 	struct drive d;
 
@@ -46,7 +59,10 @@ static struct spot_watch watch(const struct drive_try *t, size_t n, const char *
 
 static void the_first_call_lists_and_tells_where_to_go_on(void **state)
 {
-	static const struct drive_try t = {.method = "GET", .hasnt = {"watch=1"}, .status = 200, .reply = CW_LIST("PodList", RUNNING)};
+	static const struct drive_try t = { .method = "GET",
+		.hasnt = { "watch=1" },
+		.status = 200,
+		.reply = CW_LIST("PodList", RUNNING) };
 	struct spot_watch a;
 
 	(void)state;
@@ -58,7 +74,9 @@ static void the_first_call_lists_and_tells_where_to_go_on(void **state)
 
 static void bookmarks_move_the_place_on_without_news(void **state)
 {
-	static const struct drive_try t = {.method = "GET", .status = 200, .lines = {MARK("11"), MARK("12")}};
+	static const struct drive_try t = { .method = "GET",
+		.status = 200,
+		.lines = { MARK("11"), MARK("12") } };
 	struct spot_watch a;
 
 	(void)state;
@@ -69,10 +87,13 @@ static void bookmarks_move_the_place_on_without_news(void **state)
 
 static void the_first_news_end_the_call(void **state)
 {
-	static const struct drive_try taken = {.status = 200, .lines = {MARK("11"), EVENT("MODIFIED", LEAVING)}};
-	static const struct drive_try ours = {.status = 200, .lines = {EVENT("MODIFIED", OURS)}};
-	static const struct drive_try vanished = {.status = 200, .lines = {EVENT("DELETED", RUNNING)}};
-	static const struct drive_try gone = {.status = 200, .lines = {EVENT("DELETED", OURS)}};
+	static const struct drive_try taken = { .status = 200,
+		.lines = { MARK("11"), EVENT("MODIFIED", LEAVING) } };
+	static const struct drive_try ours = { .status = 200,
+		.lines = { EVENT("MODIFIED", OURS) } };
+	static const struct drive_try vanished = { .status = 200,
+		.lines = { EVENT("DELETED", RUNNING) } };
+	static const struct drive_try gone = { .status = 200, .lines = { EVENT("DELETED", OURS) } };
 	struct spot_watch a;
 
 	(void)state;
@@ -87,7 +108,8 @@ static void the_first_news_end_the_call(void **state)
 	a = watch(&gone, 1, "main=7", SPOT_DONE);
 	assert_int_equal(a.seen[0].state, SPOT_INSTANCE_GONE);
 	assert_int_equal(a.seen[0].end_cause, SPOT_END_USER);
-	a = watch(&vanished, 1, "main=7", SPOT_DONE); /* nobody of us ended it, and it did not end by itself */
+	/* nobody of us ended it, and it did not end by itself */
+	a = watch(&vanished, 1, "main=7", SPOT_DONE);
 	assert_int_equal(a.seen[0].state, SPOT_INSTANCE_GONE);
 	assert_int_equal(a.seen[0].end_cause, SPOT_END_RECLAIM);
 }
@@ -95,9 +117,11 @@ static void the_first_news_end_the_call(void **state)
 static void history_that_is_gone_is_a_gap_and_a_new_list(void **state)
 {
 	static const struct drive_try by_status[] = {
-	    {.status = 410, .reply = CW_STATUS(410, "Expired", "too old", "{}")}, {.hasnt = {"watch=1"}, .status = 200, .reply = CW_LIST("PodList", RUNNING)}};
-	static const struct drive_try by_event[] = {
-	    {.status = 200, .lines = {EXPIRED}}, {.hasnt = {"watch=1"}, .status = 200, .reply = CW_LIST("PodList", RUNNING)}};
+		{ .status = 410, .reply = CW_STATUS(410, "Expired", "too old", "{}") },
+		{ .hasnt = { "watch=1" }, .status = 200, .reply = CW_LIST("PodList", RUNNING) }
+	};
+	static const struct drive_try by_event[] = { { .status = 200, .lines = { EXPIRED } },
+		{ .hasnt = { "watch=1" }, .status = 200, .reply = CW_LIST("PodList", RUNNING) } };
 	struct spot_watch a;
 
 	(void)state;
@@ -112,7 +136,9 @@ static void history_that_is_gone_is_a_gap_and_a_new_list(void **state)
 
 static void a_stream_that_is_cut_keeps_what_came(void **state)
 {
-	static const struct drive_try t = {.status = 200, .lines = {MARK("11")}, .reply = "{\"type\":\"MODIF"};
+	static const struct drive_try t = { .status = 200,
+		.lines = { MARK("11") },
+		.reply = "{\"type\":\"MODIF" };
 	struct spot_watch a;
 
 	(void)state;
@@ -122,8 +148,9 @@ static void a_stream_that_is_cut_keeps_what_came(void **state)
 
 static void nonsense_in_a_stream_is_a_bad_reply(void **state)
 {
-	static const struct drive_try junk = {.status = 200, .lines = {"<html>\n"}};
-	static const struct drive_try no_pod = {.status = 200, .lines = {"{\"type\":\"ADDED\",\"object\":{}}\n"}};
+	static const struct drive_try junk = { .status = 200, .lines = { "<html>\n" } };
+	static const struct drive_try no_pod = { .status = 200,
+		.lines = { "{\"type\":\"ADDED\",\"object\":{}}\n" } };
 
 	(void)state;
 	watch(&junk, 1, "main=7", SPOT_FAIL);
@@ -132,7 +159,9 @@ static void nonsense_in_a_stream_is_a_bad_reply(void **state)
 
 static void a_cursor_of_nobody_is_a_new_beginning(void **state)
 {
-	static const struct drive_try t = {.hasnt = {"watch=1"}, .status = 200, .reply = CW_LIST("PodList", "")};
+	static const struct drive_try t = { .hasnt = { "watch=1" },
+		.status = 200,
+		.reply = CW_LIST("PodList", "") };
 
 	(void)state;
 	watch(&t, 1, "other=7", SPOT_DONE);
@@ -143,13 +172,13 @@ static void a_cursor_of_nobody_is_a_new_beginning(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_first_call_lists_and_tells_where_to_go_on),
-	    cmocka_unit_test(bookmarks_move_the_place_on_without_news),
-	    cmocka_unit_test(the_first_news_end_the_call),
-	    cmocka_unit_test(history_that_is_gone_is_a_gap_and_a_new_list),
-	    cmocka_unit_test(a_stream_that_is_cut_keeps_what_came),
-	    cmocka_unit_test(nonsense_in_a_stream_is_a_bad_reply),
-	    cmocka_unit_test(a_cursor_of_nobody_is_a_new_beginning),
+		cmocka_unit_test(the_first_call_lists_and_tells_where_to_go_on),
+		cmocka_unit_test(bookmarks_move_the_place_on_without_news),
+		cmocka_unit_test(the_first_news_end_the_call),
+		cmocka_unit_test(history_that_is_gone_is_a_gap_and_a_new_list),
+		cmocka_unit_test(a_stream_that_is_cut_keeps_what_came),
+		cmocka_unit_test(nonsense_in_a_stream_is_a_bad_reply),
+		cmocka_unit_test(a_cursor_of_nobody_is_a_new_beginning),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Shared by the tests of the Google Cloud provider: an authenticated drive, error replies, the published key. */
+/* Shared by the tests of the Google Cloud provider: an authenticated drive, error replies, the
+ * published key. */
 #ifndef TESTS_GCP_TEST_H
 #define TESTS_GCP_TEST_H
 
@@ -8,27 +9,29 @@
 #include "gcp.h"
 #include "gcp_int.h"
 
-#define API    "https://compute.googleapis.com/compute/v1/projects/spot-golden"
-#define LINK   "https://www.googleapis.com/compute/v1/projects/spot-golden"
-#define ZONE   "us-central1-a"
-#define ID     "7239000000000000001"
-#define REF    ZONE "/" ID
-#define ERROR(code, reason, message)                                                               \
-	"{\"error\":{\"code\":" #code ",\"message\":\"" message "\",\"errors\":[{\"message\":\"" message     \
-	"\",\"domain\":\"global\",\"reason\":\"" reason "\"}]}}"
-#define OPERATION(status, more)                                                                    \
-	"{\"kind\":\"compute#operation\",\"name\":\"operation-1\",\"status\":\"" status                      \
+#define API "https://compute.googleapis.com/compute/v1/projects/spot-golden"
+#define LINK "https://www.googleapis.com/compute/v1/projects/spot-golden"
+#define ZONE "us-central1-a"
+#define ID "7239000000000000001"
+#define REF ZONE "/" ID
+#define ERROR(code, reason, message) \
+	"{\"error\":{\"code\":" #code ",\"message\":\"" message \
+	"\",\"errors\":[{\"message\":\"" message "\",\"domain\":\"global\",\"reason\":\"" reason \
+	"\"}]}}"
+#define OPERATION(status, more) \
+	"{\"kind\":\"compute#operation\",\"name\":\"operation-1\",\"status\":\"" status \
 	"\",\"targetId\":\"" ID "\"" more "}"
-#define OP_ERROR(code, message)                                                                    \
+#define OP_ERROR(code, message) \
 	",\"error\":{\"errors\":[{\"code\":\"" code "\",\"message\":\"" message "\"}]}"
-#define VM(id, status, token)                                                                      \
-	"{\"kind\":\"compute#instance\",\"id\":\"" id "\",\"name\":\"x\",\"status\":\"" status                \
-	"\",\"zone\":\"" LINK "/zones/" ZONE "\",\"machineType\":\"" LINK "/zones/" ZONE                   \
-	"/machineTypes/g2-standard-4\",\"labels\":{\"spotbroker-install\":\"7f3a\",\"spotbroker-token\":\"" token \
-	"\"}}"
-#define NO_DISKS                                                                                   \
-	{                                                                                          \
-		.status = 200, .reply = "{\"kind\":\"compute#diskAggregatedList\"}"                  \
+#define VM(id, status, token) \
+	"{\"kind\":\"compute#instance\",\"id\":\"" id "\",\"name\":\"x\",\"status\":\"" status \
+	"\",\"zone\":\"" LINK "/zones/" ZONE "\",\"machineType\":\"" LINK "/zones/" ZONE \
+	"/machineTypes/" \
+	"g2-standard-4\",\"labels\":{\"spotbroker-install\":\"7f3a\",\"spotbroker-token\":" \
+	"\"" token "\"}}"
+#define NO_DISKS \
+	{ \
+		.status = 200, .reply = "{\"kind\":\"compute#diskAggregatedList\"}" \
 	}
 
 /* A token of the metadata server, for all that do not test auth. */
@@ -52,17 +55,17 @@ static inline void ready_init(struct drive *d, const char *const *settings)
 	assert_int_equal(drive_run(d, DRIVE_AUTH, NULL), SPOT_DONE);
 }
 
-#define SETTINGS(...) ((const char *const[]){"project", "spot-golden", __VA_ARGS__, NULL})
+#define SETTINGS(...) ((const char *const[]){ "project", "spot-golden", __VA_ARGS__, NULL })
 
 static inline struct spot_launch launch_of(enum spot_market market)
 {
-	return (struct spot_launch){.key = {"gcp", "us-central1", ZONE, "g2-standard-4", market},
-	    .zone_name = "",
-	    .shape = {.gpu_name = "L4", .gpu_milli = 1000, .arch = "x86_64"},
-	    .token = "tok",
-	    .name = "brk.7f3a.n1.1767323045",
-	    .install = "7f3a",
-	    .user_data = STR_LIT("#!/bin/sh\n")};
+	return (struct spot_launch){ .key = { "gcp", "us-central1", ZONE, "g2-standard-4", market },
+		.zone_name = "",
+		.shape = { .gpu_name = "L4", .gpu_milli = 1000, .arch = "x86_64" },
+		.token = "tok",
+		.name = "brk.7f3a.n1.1767323045",
+		.install = "7f3a",
+		.user_data = STR_LIT("#!/bin/sh\n") };
 }
 
 #endif

@@ -1,8 +1,8 @@
 #include "base/base.h"
 #include "lambda_test.h"
 
-const char *const lambda_env[] = {"LAMBDA_API_KEY", LAMBDA_KEY, NULL};
-const char *const lambda_settings[] = {"ssh_key_name", "brk-key", NULL};
+const char *const lambda_env[] = { "LAMBDA_API_KEY", LAMBDA_KEY, NULL };
+const char *const lambda_settings[] = { "ssh_key_name", "brk-key", NULL };
 
 int lambda_setup(void **state)
 {

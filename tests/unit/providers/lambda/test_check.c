@@ -1,32 +1,55 @@
-/* check: what is wrong is said, what cannot be tried is said to be untested, nothing is changed. Also what the
- * settings of a region bring into a launch. */
+/* check: what is wrong is said, what cannot be tried is said to be untested, nothing is changed.
+ * Also what the settings of a region bring into a launch. */
 #include "base/base.h"
 #include "lambda_test.h"
 
 static const struct spot_pool_info pools[] = {
-    {.key = {"lambda", "us-east-1", "", "gpu_1x_a10", SPOT_MARKET_ON_DEMAND}, .zone_name = "",
-	.shape = {.arch = "x86_64"}, .quota_class = ""},
-    {.key = {"lambda", "us-east-1", "", "gpu_1x_gh200", SPOT_MARKET_ON_DEMAND}, .zone_name = "",
-	.shape = {.arch = "arm64"}, .quota_class = ""},
-    {.key = {"lambda", "us-west-1", "", "gpu_1x_b200", SPOT_MARKET_ON_DEMAND}, .zone_name = "",
-	.shape = {.arch = "x86_64"}, .quota_class = ""},
+	{ .key = { "lambda", "us-east-1", "", "gpu_1x_a10", SPOT_MARKET_ON_DEMAND },
+	    .zone_name = "",
+	    .shape = { .arch = "x86_64" },
+	    .quota_class = "" },
+	{ .key = { "lambda", "us-east-1", "", "gpu_1x_gh200", SPOT_MARKET_ON_DEMAND },
+	    .zone_name = "",
+	    .shape = { .arch = "arm64" },
+	    .quota_class = "" },
+	{ .key = { "lambda", "us-west-1", "", "gpu_1x_b200", SPOT_MARKET_ON_DEMAND },
+	    .zone_name = "",
+	    .shape = { .arch = "x86_64" },
+	    .quota_class = "" },
 };
 
-#define REGION	 "{\"name\":\"us-east-1\",\"description\":\"Virginia, USA\"}"
+#define REGION "{\"name\":\"us-east-1\",\"description\":\"Virginia, USA\"}"
 #define ELSEWHERE "{\"name\":\"us-west-1\",\"description\":\"California, USA\"}"
-#define TYPE(name, regions) "\"" name "\":{\"instance_type\":{\"name\":\"" name "\"},\"regions_with_capacity_available\":[" regions "]}"
-#define TYPES	 "{\"data\":{" TYPE("gpu_1x_a10", ELSEWHERE "," REGION) "," TYPE("gpu_1x_gh200", "") "}}"
-#define KEYS	 "{\"data\":[{\"id\":\"1\",\"name\":\"other\",\"public_key\":\"ssh-ed25519 x\"},{\"id\":\"2\",\"name\":\"brk-key\",\"public_key\":\"y\"}]}"
-#define IMAGE(family, arch, region) "{\"id\":\"i\",\"family\":\"" family "\",\"version\":\"1.2\",\"architecture\":\"" arch "\",\"region\":" region "}"
-#define IMAGES	 "{\"data\":[" IMAGE("lambda-stack-22-04", "arm64", ELSEWHERE) "," IMAGE("lambda-stack-22-04", "x86_64", REGION) "]}"
-#define RULE(port, to) "{\"protocol\":\"tcp\",\"port_range\":[" port "," to "],\"source_network\":\"0.0.0.0/0\",\"description\":\"\"}"
-#define GLOBAL	 "{\"data\":{\"id\":\"global\",\"name\":\"g\",\"rules\":[" RULE("22", "22") "]}}"
-#define SETS	 "{\"data\":[{\"id\":\"aa11\",\"name\":\"wide\",\"region\":" REGION ",\"rules\":[" RULE("1", "65535") "]}," \
-		 "{\"id\":\"bb22\",\"name\":\"far\",\"region\":" ELSEWHERE ",\"rules\":[]}]}"
-#define FILES	 "{\"data\":[{\"id\":\"f1\",\"name\":\"shared\",\"mount_point\":\"/lambda/nfs/shared\",\"region\":" REGION "}," \
-		 "{\"id\":\"f2\",\"name\":\"far\",\"mount_point\":\"/lambda/nfs/far\",\"region\":" ELSEWHERE "}]}"
-#define AUDIT	 "{\"data\":[],\"page_token\":null}"
-#define DATE	 .reply_headers = {"Date: Sun, 30 Aug 2015 12:36:10 GMT"}
+#define TYPE(name, regions) \
+	"\"" name "\":{\"instance_type\":{\"name\":\"" name \
+	"\"},\"regions_with_capacity_available\":[" regions "]}"
+#define TYPES \
+	"{\"data\":{" TYPE("gpu_1x_a10", ELSEWHERE "," REGION) "," TYPE("gpu_1x_gh200", "") "}}"
+#define KEYS \
+	"{\"data\":[{\"id\":\"1\",\"name\":\"other\",\"public_key\":\"ssh-ed25519 " \
+	"x\"},{\"id\":\"2\",\"name\":\"brk-key\",\"public_key\":\"y\"}]}"
+#define IMAGE(family, arch, region) \
+	"{\"id\":\"i\",\"family\":\"" family "\",\"version\":\"1.2\",\"architecture\":\"" arch \
+	"\",\"region\":" region "}"
+#define IMAGES \
+	"{\"data\":[" IMAGE("lambda-stack-22-04", "arm64", \
+	    ELSEWHERE) "," IMAGE("lambda-stack-22-04", "x86_64", REGION) "]}"
+#define RULE(port, to) \
+	"{\"protocol\":\"tcp\",\"port_range\":[" port "," to \
+	"],\"source_network\":\"0.0.0.0/0\",\"description\":\"\"}"
+#define GLOBAL "{\"data\":{\"id\":\"global\",\"name\":\"g\",\"rules\":[" RULE("22", "22") "]}}"
+#define SETS \
+	"{\"data\":[{\"id\":\"aa11\",\"name\":\"wide\",\"region\":" REGION \
+	",\"rules\":[" RULE("1", \
+	    "65535") "]}," \
+		     "{\"id\":\"bb22\",\"name\":\"far\",\"region\":" ELSEWHERE ",\"rules\":[]}]}"
+#define FILES \
+	"{\"data\":[{\"id\":\"f1\",\"name\":\"shared\",\"mount_point\":\"/lambda/nfs/" \
+	"shared\",\"region\":" REGION "}," \
+	"{\"id\":\"f2\",\"name\":\"far\",\"mount_point\":\"/lambda/nfs/" \
+	"far\",\"region\":" ELSEWHERE "}]}"
+#define AUDIT "{\"data\":[],\"page_token\":null}"
+#define DATE .reply_headers = { "Date: Sun, 30 Aug 2015 12:36:10 GMT" }
 
 static const struct spot_check_item *item(const struct spot_check *a, const char *name)
 {
@@ -39,7 +62,8 @@ static const struct spot_check_item *item(const struct spot_check *a, const char
 	return NULL;
 }
 
-static void is(const struct spot_check *a, const char *name, enum spot_check_state state, const char *words)
+static void is(const struct spot_check *a, const char *name, enum spot_check_state state,
+    const char *words)
 {
 	const struct spot_check_item *i = item(a, name);
 
@@ -51,7 +75,9 @@ static void is(const struct spot_check *a, const char *name, enum spot_check_sta
 
 static struct spot_check run(struct drive *d, const struct drive_try *script, size_t n)
 {
-	struct spot_check a = {.region = "us-east-1", .pools = pools, .pools_n = ARRAY_LEN(pools)};
+	struct spot_check a = { .region = "us-east-1",
+		.pools = pools,
+		.pools_n = ARRAY_LEN(pools) };
 
 	drive_script(d, script, n);
 	assert_int_equal(drive_run(d, DRIVE_CHECK, &a), SPOT_DONE);
@@ -62,11 +88,33 @@ static struct spot_check run(struct drive *d, const struct drive_try *script, si
 static void everything_is_looked_at_once(void **state)
 {
 	const struct drive_try script[] = {
-	    {.method = "GET", .url = LAMBDA_API "/instance-types", .mutating = -1, .limit = "general", .status = 200, .reply = TYPES, DATE},
-	    {.method = "GET", .url = LAMBDA_API "/ssh-keys", .mutating = -1, .status = 200, .reply = KEYS},
-	    {.method = "GET", .url = LAMBDA_API "/images", .mutating = -1, .status = 200, .reply = IMAGES},
-	    {.method = "GET", .url = LAMBDA_API "/firewall-rulesets/global", .mutating = -1, .status = 200, .reply = GLOBAL},
-	    {.method = "GET", .url = LAMBDA_API "/audit-events?*", .mutating = -1, .status = 200, .reply = AUDIT},
+		{ .method = "GET",
+		    .url = LAMBDA_API "/instance-types",
+		    .mutating = -1,
+		    .limit = "general",
+		    .status = 200,
+		    .reply = TYPES,
+		    DATE },
+		{ .method = "GET",
+		    .url = LAMBDA_API "/ssh-keys",
+		    .mutating = -1,
+		    .status = 200,
+		    .reply = KEYS },
+		{ .method = "GET",
+		    .url = LAMBDA_API "/images",
+		    .mutating = -1,
+		    .status = 200,
+		    .reply = IMAGES },
+		{ .method = "GET",
+		    .url = LAMBDA_API "/firewall-rulesets/global",
+		    .mutating = -1,
+		    .status = 200,
+		    .reply = GLOBAL },
+		{ .method = "GET",
+		    .url = LAMBDA_API "/audit-events?*",
+		    .mutating = -1,
+		    .status = 200,
+		    .reply = AUDIT },
 	};
 	struct spot_check a = run(*state, script, ARRAY_LEN(script));
 
@@ -76,7 +124,8 @@ static void everything_is_looked_at_once(void **state)
 	is(&a, "capacity gpu_1x_gh200", SPOT_CHECK_WARN, "none in the region");
 	is(&a, "ssh key", SPOT_CHECK_OK, "brk-key");
 	is(&a, "image x86_64", SPOT_CHECK_OK, "lambda-stack-22-04, version 1.2");
-	is(&a, "image arm64", SPOT_CHECK_BAD, "no arm64 image of family lambda-stack-22-04 in us-east-1");
+	is(&a, "image arm64", SPOT_CHECK_BAD,
+	    "no arm64 image of family lambda-stack-22-04 in us-east-1");
 	is(&a, "firewall", SPOT_CHECK_OK, "lets in tcp 22-22 from 0.0.0.0/0");
 	is(&a, "audit events", SPOT_CHECK_OK, "read");
 	is(&a, "launch", SPOT_CHECK_UNTESTED, "no dry run");
@@ -87,14 +136,16 @@ static void everything_is_looked_at_once(void **state)
 
 static void what_a_region_names_is_looked_up_there(void **state)
 {
-	static const char *const settings[] = {"file_system.us-east-1", "shared, far,none", "firewall_ruleset.us-east-1",
-	    "aa11 bb22 cc33", "audit_events", "off", NULL};
+	static const char *const settings[] = { "file_system.us-east-1", "shared, far,none",
+		"firewall_ruleset.us-east-1", "aa11 bb22 cc33", "audit_events", "off", NULL };
 	const struct drive_try script[] = {
-	    {.status = 200, .reply = "{\"data\":{}}", .reply_headers = {"Date: Sun, 30 Aug 2015 12:46:00 GMT"}},
-	    {.status = 200, .reply = KEYS},
-	    {.status = 403, .reply = LAMBDA_ERROR("global/forbidden")},
-	    {.url = LAMBDA_API "/firewall-rulesets", .status = 200, .reply = SETS},
-	    {.url = LAMBDA_API "/file-systems", .status = 200, .reply = FILES},
+		{ .status = 200,
+		    .reply = "{\"data\":{}}",
+		    .reply_headers = { "Date: Sun, 30 Aug 2015 12:46:00 GMT" } },
+		{ .status = 200, .reply = KEYS },
+		{ .status = 403, .reply = LAMBDA_ERROR("global/forbidden") },
+		{ .url = LAMBDA_API "/firewall-rulesets", .status = 200, .reply = SETS },
+		{ .url = LAMBDA_API "/file-systems", .status = 200, .reply = FILES },
 	};
 	struct drive *d = *state;
 	struct spot_check a;
@@ -117,7 +168,8 @@ static void what_a_region_names_is_looked_up_there(void **state)
 
 static void a_bad_key_ends_it(void **state)
 {
-	const struct drive_try script[] = {{.status = 403, .reply = LAMBDA_ERROR("global/account-inactive")}};
+	const struct drive_try script[] = { { .status = 403,
+	    .reply = LAMBDA_ERROR("global/account-inactive") } };
 	struct spot_check a = run(*state, script, 1);
 
 	is(&a, "credentials", SPOT_CHECK_BAD, "global/account-inactive");
@@ -126,11 +178,13 @@ static void a_bad_key_ends_it(void **state)
 
 static void replies_that_are_none_make_nothing_of_it(void **state)
 {
-	static const char *const odd[] = {"{\"data\":7}", "{\"data\":[7,null,[],{}]}", "{\"data\":{\"rules\":[7,{}]}}"};
+	static const char *const odd[] = { "{\"data\":7}", "{\"data\":[7,null,[],{}]}",
+		"{\"data\":{\"rules\":[7,{}]}}" };
 
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
-		const struct drive_try script[] = {{.status = 200, .reply = odd[i]}, {.status = 200, .reply = odd[i]},
-		    {.status = 200, .reply = odd[i]}, {.status = 200, .reply = odd[i]}, {.status = 200, .reply = odd[i]}};
+		const struct drive_try script[] = { { .status = 200, .reply = odd[i] },
+			{ .status = 200, .reply = odd[i] }, { .status = 200, .reply = odd[i] },
+			{ .status = 200, .reply = odd[i] }, { .status = 200, .reply = odd[i] } };
 		struct spot_check a = run(*state, script, ARRAY_LEN(script));
 
 		is(&a, "ssh key", SPOT_CHECK_BAD, "not registered");
@@ -140,10 +194,10 @@ static void replies_that_are_none_make_nothing_of_it(void **state)
 
 static void no_region_no_lookups_of_one(void **state)
 {
-	const struct drive_try script[] = {
-	    {.status = 200, .reply = TYPES}, {.status = 200, .reply = KEYS}, {.status = 200, .reply = AUDIT}};
+	const struct drive_try script[] = { { .status = 200, .reply = TYPES },
+		{ .status = 200, .reply = KEYS }, { .status = 200, .reply = AUDIT } };
 	struct drive *d = *state;
-	struct spot_check a = {.region = ""};
+	struct spot_check a = { .region = "" };
 
 	drive_script(d, script, ARRAY_LEN(script));
 	assert_int_equal(drive_run(d, DRIVE_CHECK, &a), SPOT_DONE);
@@ -151,26 +205,37 @@ static void no_region_no_lookups_of_one(void **state)
 	assert_int_equal(a.n, 7);
 }
 
-/* ---- launch ------------------------------------------------------------------------------ */
+/* ---- launch ---------------------------------------------------------------------------------- */
 
 static struct spot_launch launch_into(const char *region, const char *arch)
 {
-	return (struct spot_launch){.key = {"lambda", region, "", "gpu_1x_gh200", SPOT_MARKET_ON_DEMAND},
-	    .zone_name = "", .shape = {.arch = arch}, .token = "tok-12", .name = LAMBDA_NAME, .install = "7f3a"};
+	return (struct spot_launch){ .key = { "lambda", region, "", "gpu_1x_gh200",
+					 SPOT_MARKET_ON_DEMAND },
+		.zone_name = "",
+		.shape = { .arch = arch },
+		.token = "tok-12",
+		.name = LAMBDA_NAME,
+		.install = "7f3a" };
 }
 
 static void a_launch_takes_what_its_region_names(void **state)
 {
-	static const char *const settings[] = {"ssh_key_name", "k", "file_system.us-east-1", "shared,data",
-	    "firewall_ruleset.us-east-1", "aa11", "image_family", "gpu-base-24-04", "image_family_arm64",
-	    "lambda-stack-24-04", NULL};
-	const struct drive_try here[] = {{.has = {"\"image\":{\"family\":\"lambda-stack-24-04\"}",
-					     "\"file_system_names\":[\"shared\",\"data\"]",
-					     "\"firewall_rulesets\":[{\"id\":\"aa11\"}]"},
-	    .status = 200, .reply = "{\"data\":{\"instance_ids\":[\"" LAMBDA_ID "\"]}}"}};
-	const struct drive_try there[] = {{.has = {"\"image\":{\"family\":\"gpu-base-24-04\"}"},
-	    .hasnt = {"file_system", "firewall"}, .status = 200, .reply = "{\"data\":{\"instance_ids\":[\"" LAMBDA_ID "\"]}}"}};
-	struct spot_launch a = launch_into("us-east-1", "arm64"), b = launch_into("us-west-1", "x86_64");
+	static const char *const settings[] = { "ssh_key_name", "k", "file_system.us-east-1",
+		"shared,data", "firewall_ruleset.us-east-1", "aa11", "image_family",
+		"gpu-base-24-04", "image_family_arm64", "lambda-stack-24-04", NULL };
+	const struct drive_try here[] = {
+		{ .has = { "\"image\":{\"family\":\"lambda-stack-24-04\"}",
+		      "\"file_system_names\":[\"shared\",\"data\"]",
+		      "\"firewall_rulesets\":[{\"id\":\"aa11\"}]" },
+		    .status = 200,
+		    .reply = "{\"data\":{\"instance_ids\":[\"" LAMBDA_ID "\"]}}" }
+	};
+	const struct drive_try there[] = { { .has = { "\"image\":{\"family\":\"gpu-base-24-04\"}" },
+	    .hasnt = { "file_system", "firewall" },
+	    .status = 200,
+	    .reply = "{\"data\":{\"instance_ids\":[\"" LAMBDA_ID "\"]}}" } };
+	struct spot_launch a = launch_into("us-east-1", "arm64"),
+			   b = launch_into("us-west-1", "x86_64");
 	struct drive *d = *state;
 
 	drive_fini(d);
@@ -184,10 +249,11 @@ static void a_launch_takes_what_its_region_names(void **state)
 static void a_name_that_is_none_stops_the_launch(void **state)
 {
 	static const char *const settings[][5] = {
-	    {"ssh_key_name", "k", "file_system.us-east-1", "ok,9bad", NULL},
-	    {"ssh_key_name", "k", "file_system.us-east-1", "a/b", NULL},
-	    {"ssh_key_name", "k", "firewall_ruleset.us-east-1", "a:b", NULL},
-	    {"ssh_key_name", "k", "firewall_ruleset.us-east-1", "a a a a a a a a a a a a a a a a a", NULL},
+		{ "ssh_key_name", "k", "file_system.us-east-1", "ok,9bad", NULL },
+		{ "ssh_key_name", "k", "file_system.us-east-1", "a/b", NULL },
+		{ "ssh_key_name", "k", "firewall_ruleset.us-east-1", "a:b", NULL },
+		{ "ssh_key_name", "k", "firewall_ruleset.us-east-1",
+		    "a a a a a a a a a a a a a a a a a", NULL },
 	};
 	struct drive *d = *state;
 
@@ -206,13 +272,13 @@ static void a_name_that_is_none_stops_the_launch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(everything_is_looked_at_once),
-	    T(what_a_region_names_is_looked_up_there),
-	    T(a_bad_key_ends_it),
-	    T(replies_that_are_none_make_nothing_of_it),
-	    T(no_region_no_lookups_of_one),
-	    T(a_launch_takes_what_its_region_names),
-	    T(a_name_that_is_none_stops_the_launch),
+		T(everything_is_looked_at_once),
+		T(what_a_region_names_is_looked_up_there),
+		T(a_bad_key_ends_it),
+		T(replies_that_are_none_make_nothing_of_it),
+		T(no_region_no_lookups_of_one),
+		T(a_launch_takes_what_its_region_names),
+		T(a_name_that_is_none_stops_the_launch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
