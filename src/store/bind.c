@@ -1,6 +1,6 @@
 #include "base/base.h"
 #include "base/arena.h"
-#include "base/str.h"
+#include "base/text/str.h"
 #include "store/bind.h"
 
 /* Oids of the element types, fixed by the server's bootstrap catalog. */

@@ -7,7 +7,7 @@
 #ifndef STORE_BIND_H
 #define STORE_BIND_H
 
-#include "io/pg.h"
+#include "io/pg/pg.h"
 
 struct arena;
 #define BIND_MAX 64

@@ -225,7 +225,7 @@ def row_struct(s):
 
 def gen_h(stmts, rows):
     o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
-         "#ifndef STORE_Q_H", "#define STORE_Q_H", "", '#include "io/pg.h"',
+         "#ifndef STORE_Q_H", "#define STORE_Q_H", "", '#include "io/pg/pg.h"',
          '#include "store/migrate.h"', "", "struct arena;",
          "extern const struct pg_stmt q_all[];", "extern const size_t q_all_n;",
          "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;"]
@@ -416,7 +416,7 @@ def main(argv):
     sql_dir, migrations_dir, out_h, out_c = argv[1:]
     try:
         stmts = []
-        for path in sorted(glob.glob(os.path.join(sql_dir, "*.sql"))):
+        for path in sorted(glob.glob(os.path.join(sql_dir, "**", "*.sql"), recursive=True)):
             stmts += read_sql(path)
         names = {}
         for s in stmts:

@@ -10,7 +10,7 @@
 #include "work.h"
 
 /* Of the budget as much is kept back as saving (30 s in these files), stopping, a look and an end
- * take: src/core/budget.h. */
+ * take: src/core/money/budget.h. */
 #define KEPT_US "170000000"
 #define TOLD_US "120000000"
 #define COST "coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.job_id = j.id), 0)"

@@ -6,14 +6,14 @@
 #include "far.h"
 #include "host.h"
 
-#include "../emulator/aws.h"
-#include "../emulator/books.h"
-#include "../emulator/gcp.h"
-#include "../emulator/lambda.h"
-#include "../emulator/s3.h"
+#include "../cloudsim/aws/aws.h"
+#include "../cloudsim/sim/books.h"
+#include "../cloudsim/gcp/gcp.h"
+#include "../cloudsim/lambda/lambda.h"
+#include "../cloudsim/s3/s3.h"
 #include "base/arena.h"
-#include "base/sign.h"
-#include "base/str.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 
 #include <unistd.h>
 

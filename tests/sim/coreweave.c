@@ -10,8 +10,8 @@
 #include "coreweave_lies.h"
 #include "host.h"
 
-#include "../emulator/coreweave.h"
-#include "base/str.h"
+#include "../cloudsim/coreweave/coreweave.h"
+#include "base/text/str.h"
 
 #include <signal.h>
 

@@ -14,7 +14,7 @@
 #include "coreweave_lies.h"
 #include "host.h"
 
-#include "../emulator/coreweave.h"
+#include "../cloudsim/coreweave/coreweave.h"
 
 /* ---- replies --------------------------------------------------------------------------------- */
 

@@ -10,10 +10,10 @@
 #include "base/base.h"
 #include "world.h"
 #include "cloud.h"
-#include "base/str.h"
+#include "base/text/str.h"
 #include "broker.h"
 #include "check.h"
-#include "io/pg_priv.h"
+#include "io/pg/pg_priv.h"
 #include "leaders.h"
 #include "store.h"
 

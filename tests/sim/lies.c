@@ -6,7 +6,7 @@
 #include "cloud_priv.h"
 #include "coreweave_lies.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 static const struct lie lies[] = {
 	{ "aws", "an instance was made and 500 answered", "ec2", "RunInstances", "status", true,

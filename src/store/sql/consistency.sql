@@ -161,7 +161,7 @@ WITH n AS MATERIALIZED (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- A line's amount is what src/core/ledger.c makes of its interval and its price: floor(price * (to - launched) / hour) less the same of
+-- A line's amount is what src/core/money/ledger.c makes of its interval and its price: floor(price * (to - launched) / hour) less the same of
 -- from. The price is that of the row it names, as long as prices are kept that far back, or the one noted at the launch.
 -- name: consistency_ledger_amounts
 -- params: since_us int8
