@@ -55,15 +55,14 @@ struct sig {
 bool sig_read(struct sim_req *rq, struct sig *ret);
 enum sig_verdict sig_verify(struct sim_req *rq, struct sig *g, const struct cred **ret);
 
-/* aws.c, aws_auth.c */
+/* aws_reply.c, aws_auth.c */
 void aws_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
     const char *message);
 /* Verifies; false: rep holds the refusal. */
 bool aws_auth(struct sim_req *rq, struct sim_reply *rep);
-void aws_http_date(int64_t us, char ret[64]);
 const char *aws_time_ms(struct arena *a, int64_t us); /* 2026-01-01T22:10:00.000Z */
 
-/* imds.c */
+/* aws_imds.c */
 void aws_imds(struct inst *i, struct httpd_req *r, const char *path);
 size_t aws_env(const struct inst *i, struct arena *a, const char **env, size_t max);
 
@@ -96,7 +95,7 @@ void form_below(const struct form *f, struct arena *a, const char *prefix, struc
 /* Values of prefix.1, prefix.2, ... by number. */
 size_t form_list(struct form *f, struct arena *a, const char *prefix, const char ***ret);
 
-/* ec2.c */
+/* ec2_form.c, ec2.c */
 struct ec2 {
 	struct sim_req *rq;
 	struct sim_reply *rep;
@@ -156,12 +155,11 @@ int64_t reserved_free(struct sim *s, const struct reservation *r);
 bool reserved_block(const struct inst *i); /* runs in a capacity block */
 struct aws_controls;
 void reserved_free_all(struct aws_controls *c);
+/* POST /aws/reservation */
+json_t *reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);
 
-/* aws_events.c, aws_reserved.c: hooks of clouds.c */
+/* aws_events.c: a hook of the table */
 void aws_event(struct inst *i, const char *type);
-void aws_inst_free(struct inst *i);
-json_t *aws_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
-    struct spot_err *err);
 
 /* ec2_run.c and ec2_view.c share */
 void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i);
@@ -221,7 +219,8 @@ extern const struct quota quotas[];
 extern const size_t quotas_n;
 const struct quota *quota_of(const struct itype *t, enum side side);
 int64_t quota_value(const struct sim *s, const char *region, const char *code);
-void quota_set(struct sim *s, const char *region, const char *code, int64_t vcpus);
+/* POST /quota, and POST /aws/quota */
+json_t *quota_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);
 int64_t quota_used(const struct sim *s, const char *region, const struct quota *q);
 
 void sts_serve(struct sim_req *rq, struct sim_reply *rep);

@@ -334,6 +334,6 @@ const struct cloud_ops azure_cloud = {
 	.event = az_vm_event,
 	.guest_off = az_guest_off,
 	.left = az_left,
-	.post = az_control_post,
-	.get = az_control_get,
+	.has_feed = true,
+	.calls = az_calls,
 };

@@ -157,7 +157,7 @@ const char *blob_date(struct arena *a, int64_t us)
 {
 	char date[64];
 
-	aws_http_date(us, date);
+	sim_http_date(us, date);
 	return arena_strdup(a, date);
 }
 

@@ -177,7 +177,8 @@ static void cloud_left(const struct sim *s, json_t *left)
 
 /* ---- control --------------------------------------------------------------------------------- */
 
-static json_t *set_config(struct sim *s, const json_t *doc, struct spot_err *err)
+static json_t *set_config(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
 {
 	static const char *const known[] = { "advice_v1", "notice_field", "rate_per_min", "wait_ms",
 		"unreachable", "keep_bytes", NULL };
@@ -201,7 +202,8 @@ static json_t *set_config(struct sim *s, const json_t *doc, struct spot_err *err
 	return err->rc == SPOT_OK ? json_object() : NULL;
 }
 
-static json_t *set_credentials(struct sim *s, const json_t *doc, struct spot_err *err)
+static json_t *set_credentials(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
 {
 	const char *action = json_need_str(doc, "action", err);
 
@@ -226,21 +228,32 @@ static json_t *set_credentials(struct sim *s, const json_t *doc, struct spot_err
 	return NULL;
 }
 
-static json_t *cloud_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
+static json_t *set_quota(struct sim *s, const json_t *doc, struct arena *a UNUSED,
     struct spot_err *err)
 {
-	(void)a;
-	if (str_same(what, "config")) {
-		return set_config(s, doc, err);
-	}
-	if (str_same(what, "credentials")) {
-		return set_credentials(s, doc, err);
-	}
-	if (str_same(what, "quota")) {
-		return gcp_quota_set(s, doc, err) ? json_object() : NULL;
-	}
-	return NULL;
+	return gcp_quota_set(s, doc, err) ? json_object() : NULL;
 }
+
+static const struct control_call gcp_calls[] = {
+	{ "POST", "/gcp/config",
+	    "{\"advice_v1\": true, \"notice_field\": true, \"rate_per_min\": N, \"wait_ms\": MS, "
+	    "\"unreachable\": PATTERN, \"keep_bytes\": N}",
+	    "{}",
+	    "Change settings. notice_field false refuses preemptionNoticeDuration. wait_ms is how "
+	    "long "
+	    "operations.wait holds. unreachable names zones that do not answer. keep_bytes is what "
+	    "an "
+	    "upload keeps of each chunk, 0 = all.",
+	    set_config, NULL },
+	{ "POST", "/gcp/credentials",
+	    "{\"action\": \"expire\" | \"rotate\" | \"token\", \"scopes\": TEXT, \"seconds\": "
+	    "3600}",
+	    "{\"expired\": N}, {} or {\"access_token\": TEXT}",
+	    "Expire all tokens, write a new key file, or make a token.", set_credentials, NULL },
+	{ "POST", "/gcp/quota", "{\"metric\": PATTERN, \"region\": PATTERN, \"limit\": N}", "{}",
+	    "Set a quota such as PREEMPTIBLE_NVIDIA_L4_GPUS.", set_quota, NULL },
+	{ .path = NULL },
+};
 
 /* What Google's own libraries take to find the metadata server elsewhere. */
 static size_t cloud_env(const struct inst *i, struct arena *a, const char **env, size_t max)
@@ -269,5 +282,7 @@ const struct cloud_ops gcp_cloud = {
 	.inst_free = gcp_inst_free,
 	.left = cloud_left,
 	.price = gcp_price_moved,
-	.post = cloud_post,
+	.has_feed = true,
+	.feed = gcp_prices_told,
+	.calls = gcp_calls,
 };

@@ -13,15 +13,13 @@ enum proto {
 	PROTO_QUERY,
 	PROTO_JSON,
 	PROTO_S3,
-	PROTO_LAMBDA,
-	PROTO_PLAIN,
-	PROTO_CLOUD /* by the cloud of the port (clouds.h) */
+	PROTO_PLAIN /* JSON without a protocol */
 };
 
 struct cred;
 struct sim_req {
 	struct sim *sim;
-	enum cloud cloud; /* of the port; CLOUD_NONE on the shared one */
+	enum cloud cloud;
 	struct front_port *port;
 	struct httpd_req *http;
 	struct arena *arena;
@@ -31,6 +29,7 @@ struct sim_req {
 	const char *region;
 	const char *account;
 	const char *request_id;
+	const char *id_header; /* carries the request id in the reply; NULL = none */
 	const struct cred *cred; /* after verification */
 	int64_t skew_us; /* fault: our clock is off by this */
 	bool expire; /* fault: credentials count as expired */
@@ -56,14 +55,6 @@ void reply_fail(struct sim_req *rq, struct sim_reply *rep, int status, const cha
 void reply_json(struct sim_req *rq, struct sim_reply *rep, int status,
     json_t *doc); /* steals doc */
 const char *req_header(const struct sim_req *rq, const char *name);
-
-/* aws.c, lambda.c, s3.c */
-void aws_classify(struct sim_req *rq);
-void aws_serve(struct sim_req *rq, struct sim_reply *rep);
-void lambda_classify(struct sim_req *rq);
-void lambda_serve(struct sim_req *rq, struct sim_reply *rep);
-void s3_serve(struct sim_req *rq, struct sim_reply *rep);
-const char *s3_action(struct sim_req *rq);
 
 /* faults.c */
 enum fault_kind {

@@ -1,4 +1,5 @@
-/* Signing of instance identity documents with a key made at the first use. */
+/* Metadata services: replies, and signatures of identity documents with a key made at the first
+ * use. */
 #ifndef EMULATOR_IMDS_H
 #define EMULATOR_IMDS_H
 
@@ -8,5 +9,9 @@
 const char *imds_signature(struct sim *s, struct arena *a, const char *kind, const char *document);
 const char *imds_certificate(struct sim *s, struct arena *a); /* PEM */
 void imds_free(struct sim *s);
+
+/* Replies of a metadata service. */
+void imds_text(struct httpd_req *r, int status, const char *type, const char *body);
+void imds_not_found(struct httpd_req *r);
 
 #endif

@@ -6,11 +6,6 @@
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
 
-const char *side_name(enum side s)
-{
-	return s == SIDE_SPOT ? "spot" : "on_demand";
-}
-
 #define REGIONS_MAX 400
 #define ZONES_MAX 1000
 #define TYPES_MAX 1000

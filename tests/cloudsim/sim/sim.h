@@ -106,11 +106,13 @@ int64_t sim_feed_us(const struct sim *s, enum cloud cloud);
 int64_t sim_clock(const struct sim *s);
 /* prefix + n random bytes in lower-case hex; malloc'd or in arena (a != NULL). */
 char *sim_id(struct sim *s, struct arena *a, const char *prefix, size_t n);
+/* Mon, 05 Jan 2026 22:10:00 GMT */
+void sim_http_date(int64_t us, char ret[64]);
 /* start.c: with conf, loop, rng and start_us set. False: err says why; close it all the same. */
 struct sim_conf sim_conf_default(void);
 NODISCARD bool sim_open(struct sim *s, struct spot_err *err);
 void sim_close(struct sim *s);
-void sim_quit(struct sim *s);
+void sim_quit(struct sim *s); /* stop.c */
 char *dup_text(const char *s); /* NULL stays NULL; aborts when out of memory */
 bool glob_match(const char *pattern, const char *text); /* * and ?, \ escapes */
 /* Writes text to path.tmp and renames; mode of the file. */
@@ -122,8 +124,10 @@ void dir_make(const char *path, int mode); /* with parents */
 void front_handle(void *ctx, struct httpd_req *r);
 size_t front_body_max(void *ctx, const char *method, const char *path);
 void control_handle(void *ctx, struct httpd_req *r);
-/* Applies one control request without a socket: market files. */
+/* Applies the control requests of a market file. */
 bool control_apply(struct sim *s, const json_t *doc, struct spot_err *err);
+/* Writes CONTROL.md: every control call of every cloud. */
+void control_print(FILE *out);
 void imds_handle(void *ctx, struct httpd_req *r);
 
 #endif
