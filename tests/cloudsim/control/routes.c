@@ -231,15 +231,38 @@ void control_handle(void *ctx, struct httpd_req *r)
 
 /* ---- CONTROL.md ------------------------------------------------------------------------------ */
 
+/* Prints text in lines of at most 98 columns; the second line and on are indented. */
+static void text_print(FILE *out, const char *first, const char *indent, const char *text)
+{
+	size_t at = strlen(first);
+
+	fputs(first, out);
+	while (*text) {
+		size_t n = strcspn(text, " ");
+
+		if (at + 1 + n > 98) {
+			fprintf(out, "\n%s", indent);
+			at = strlen(indent);
+		} else if (at > strlen(indent)) {
+			at += (size_t)fprintf(out, " ");
+		}
+		at += (size_t)fprintf(out, "%.*s", (int)n, text);
+		text += n + (text[n] == ' ');
+	}
+	fputc('\n', out);
+}
+
 static void calls_print(FILE *out, const char *title, const struct control_call *c)
 {
 	fprintf(out, "\n## %s\n", title);
 	for (; c && c->path; c++) {
-		fprintf(out, "\n### %s %s\n\n%s\n", c->method, c->path, c->about);
+		fprintf(out, "\n### %s %s\n\n", c->method, c->path);
+		text_print(out, "", "", c->about);
+		fputc('\n', out);
 		if (*c->takes) {
-			fprintf(out, "\n    takes  %s\n", c->takes);
+			text_print(out, "    takes ", "          ", c->takes);
 		}
-		fprintf(out, "%s    gives  %s\n", *c->takes ? "" : "\n", c->gives);
+		text_print(out, "    gives ", "          ", c->gives);
 	}
 }
 
