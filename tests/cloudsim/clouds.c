@@ -1,6 +1,6 @@
 /* The clouds of this program, by number. A new cloud adds its table here. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 
 const struct cloud_ops *const cloud_table[CLOUD_COUNT] = {
 	[CLOUD_AWS] = &aws_cloud,

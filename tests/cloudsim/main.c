@@ -1,6 +1,6 @@
 /* cloudsim: options, signals, the end. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"

@@ -1,10 +1,9 @@
 /* The table of AWS, and which of its services and calls a request is. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/aws/sqs.h"
-#include "cloudsim/ec2/ec2_run.h"
+#include "cloudsim/ec2/ec2.h"
 #include "cloudsim/s3/s3.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
 
 #define ADVISOR_PATH "/spot-advisor-data.json"

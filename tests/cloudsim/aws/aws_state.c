@@ -1,7 +1,7 @@
 /* Client tokens and quotas of the one account. */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
-#include "cloudsim/aws/sqs.h"
+#include "cloudsim/ec2/ec2.h"
+#include "cloudsim/aws/aws.h"
 #include "base/text/str.h"
 
 #include <search.h>

@@ -8,10 +8,10 @@
  * changes are made by the instance's events (azure_event) and, where no instance takes part, when a
  * request finds that their time has come (az_tick).
  */
-#ifndef EMULATOR_AZURE_H
-#define EMULATOR_AZURE_H
+#ifndef CLOUDSIM_AZURE_H
+#define CLOUDSIM_AZURE_H
 
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 
 #define AZ_ETAG "\"1\"" /* of every machine: changes are not counted */
 #define AZ_SUBSCRIPTION "6f0d4b52-9f3e-4c1b-8a77-2d5c0e9a1b34"

@@ -3,8 +3,8 @@
  * with their staged blocks, in memory and files below DIR/blobs. Path style:
  * /account/container/blob.
  */
-#ifndef EMULATOR_BLOB_H
-#define EMULATOR_BLOB_H
+#ifndef CLOUDSIM_BLOB_H
+#define CLOUDSIM_BLOB_H
 
 #include "cloudsim/azure/azure.h"
 

@@ -4,7 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "cloudsim/control/control.h"
 #include "base/err.h"
 #include "base/text/str.h"

@@ -1,8 +1,8 @@
 /* Inside of the control API: its calls. routes.c has the table that names each of them. */
-#ifndef EMULATOR_CONTROL_H
-#define EMULATOR_CONTROL_H
+#ifndef CLOUDSIM_CONTROL_H
+#define CLOUDSIM_CONTROL_H
 
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 
 extern const struct control_call control_calls[]; /* of no cloud alone; the last has no path */
 

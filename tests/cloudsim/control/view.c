@@ -1,9 +1,8 @@
 /* Control calls that only look. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "cloudsim/control/control.h"
-#include "cloudsim/sim/imds.h"
 #include "cloudsim/lambda/lambda.h"
 #include "base/text/str.h"
 

@@ -2,8 +2,8 @@
  * CoreWeave: instance types and list prices, the control plane's REST API, two CKS clusters, and
  * its object store, which knows only virtual hosts.
  */
-#ifndef EMULATOR_COREWEAVE_H
-#define EMULATOR_COREWEAVE_H
+#ifndef CLOUDSIM_COREWEAVE_H
+#define CLOUDSIM_COREWEAVE_H
 
 #include "cloudsim/k8s/k8s.h"
 

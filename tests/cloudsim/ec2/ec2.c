@@ -1,6 +1,6 @@
 /* EC2: the table of calls, and their rate limits. */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 /* Token buckets of "Request throttling for the Amazon EC2 API", per account and region. Reads

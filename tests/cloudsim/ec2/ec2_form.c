@@ -1,6 +1,6 @@
 /* What every EC2 call shares: parameters, filters, pages, failures. */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 #include <stdarg.h>

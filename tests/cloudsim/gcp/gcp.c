@@ -1,7 +1,6 @@
 /* Requests of the Google port: which method, may it be called, how it is answered. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "cloudsim/gcp/gcp_routes.h"
 #include "base/err.h"
 #include "base/text/str.h"
 

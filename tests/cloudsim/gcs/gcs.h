@@ -1,6 +1,6 @@
 /* Cloud Storage: buckets, objects and resumable uploads, in memory. */
-#ifndef EMULATOR_GCS_H
-#define EMULATOR_GCS_H
+#ifndef CLOUDSIM_GCS_H
+#define CLOUDSIM_GCS_H
 
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/sbuf.h"

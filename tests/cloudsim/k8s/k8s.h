@@ -7,10 +7,10 @@
  * An object's document is never changed in place: a change is a copy that k8s_commit puts in its
  * place, so that the event log and the watches share the old ones.
  */
-#ifndef EMULATOR_K8S_H
-#define EMULATOR_K8S_H
+#ifndef CLOUDSIM_K8S_H
+#define CLOUDSIM_K8S_H
 
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 
 enum k8s_kind_id {
 	K8S_POD = 0,

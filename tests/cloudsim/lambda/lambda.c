@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "cloudsim/lambda/lambda.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 

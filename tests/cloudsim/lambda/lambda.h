@@ -1,8 +1,8 @@
 /* Lambda Cloud: routes, SSH keys, audit record. */
-#ifndef EMULATOR_LAMBDA_H
-#define EMULATOR_LAMBDA_H
+#ifndef CLOUDSIM_LAMBDA_H
+#define CLOUDSIM_LAMBDA_H
 
-#include "cloudsim/sim/books.h"
+#include "cloudsim/sim/cloud.h"
 
 struct lambda_ssh_key {
 	char *id, *name, *public_key;

@@ -2,8 +2,8 @@
  * The object store: buckets by name in the path, objects as files in DIR/s3. The index is in
  * memory. After the Amazon S3 API reference; what checkpoints need and no more.
  */
-#ifndef EMULATOR_S3_H
-#define EMULATOR_S3_H
+#ifndef CLOUDSIM_S3_H
+#define CLOUDSIM_S3_H
 
 #include "cloudsim/aws/aws.h"
 

@@ -1,6 +1,6 @@
 /* The provider's bill: per instance, at the price in force second by second. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
 
 /* From running to the end; a launch that never ran costs nothing. Lambda bills from the launch

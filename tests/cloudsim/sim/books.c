@@ -1,6 +1,6 @@
 /* The record: counters, launches, events. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
 
 #define EVENTS_MAX 200000

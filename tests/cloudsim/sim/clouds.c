@@ -1,6 +1,6 @@
 /* Calls the hooks of every cloud in cloud_table. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/err.h"
 #include "base/text/str.h"
 

@@ -1,7 +1,7 @@
 /* Keys that exist. Sessions come from STS; a revoked or forgotten key is unknown. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 

@@ -1,7 +1,6 @@
 /* Classification, counting, faults, sending. */
 #include "base/base.h"
-#include "cloudsim/sim/books.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
 
 #define OBJECT_BODY_MAX ((size_t)80 << 20) /* agents send chunks of 64 MiB */

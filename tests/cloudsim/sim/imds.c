@@ -3,8 +3,7 @@
  * with all of them below /<instance-id>/. The instance's cloud answers.
  */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
-#include "cloudsim/sim/imds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"

@@ -1,6 +1,6 @@
 /* An instance as the control API shows it. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 
 static void put_time(json_t *o, const char *key, int64_t us)
 {

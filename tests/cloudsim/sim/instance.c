@@ -1,6 +1,6 @@
 /* Life of an instance: boot, reclaim, end, and what the control API shows of it. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
 
 #include <search.h>

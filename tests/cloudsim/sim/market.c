@@ -1,6 +1,6 @@
 /* Loading the market from data/, look-up, prices and stock. */
 #include "base/base.h"
-#include "cloudsim/sim/instance.h"
+#include "cloudsim/sim/sim.h"
 #include "base/text/csv.h"
 #include "base/err.h"
 #include "base/text/sbuf.h"

@@ -1,6 +1,6 @@
 /* Looks up regions, zones, types, pools and prices; matches selectors. Changes nothing but a price log. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/err.h"
 #include "base/text/str.h"
 

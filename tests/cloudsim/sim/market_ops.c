@@ -1,6 +1,6 @@
 /* Changes of prices and stock, and the replay of recorded ones. */
 #include "base/base.h"
-#include "cloudsim/sim/books.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/err.h"
 #include "base/text/str.h"
 

@@ -1,6 +1,6 @@
 /* Building a reply: status, headers, body, and the vendor's error body. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
 
 #include <stdarg.h>

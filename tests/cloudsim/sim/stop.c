@@ -1,6 +1,6 @@
 /* The way out: every instance ends, then the loop. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 
 void sim_quit(struct sim *s)
 {

@@ -1,7 +1,7 @@
 /* Capacity reservations and capacity blocks: made through the control API (nobody buys here),
  * listed by DescribeCapacityReservations, used up by launches. */
 #include "base/base.h"
-#include "cloudsim/aws/aws.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/err.h"
 #include "base/text/str.h"
 
