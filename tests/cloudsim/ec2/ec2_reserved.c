@@ -1,7 +1,7 @@
 /* Capacity reservations and capacity blocks: made through the control API (nobody buys here),
  * listed by DescribeCapacityReservations, used up by launches. */
 #include "base/base.h"
-#include "cloudsim/aws/aws.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/err.h"
 #include "base/text/str.h"
 
@@ -234,8 +234,7 @@ void ec2_describe_reservations(struct ec2 *e)
 
 /* ---- the control API ------------------------------------------------------------------------- */
 
-static json_t *post_reservation(struct sim *s, const json_t *doc, struct arena *a,
-    struct spot_err *err)
+json_t *reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *region = json_str(doc, "region", "", err),
 		   *zone = json_str(doc, "zone", "", err);
@@ -268,32 +267,6 @@ static json_t *post_reservation(struct sim *s, const json_t *doc, struct arena *
 	r->next = *all(s);
 	*all(s) = r;
 	return json_pack("{s:s}", "id", r->id);
-}
-
-json_t *aws_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
-    struct spot_err *err)
-{
-	struct aws_controls *c = aws_controls(s);
-
-	if (str_same(what, "reservation")) {
-		return post_reservation(s, doc, a, err);
-	}
-	if (str_same(what, "events")) {
-		c->events_twice = json_bool(doc, "twice", false, err);
-		return err->rc == SPOT_OK ? json_object() : NULL;
-	}
-	if (str_same(what, "impaired")) {
-		/* A zone's id; "" ends it. */
-		snprintf(c->impaired, sizeof(c->impaired), "%.31s", json_str(doc, "zone", "", err));
-		return err->rc == SPOT_OK ? json_object() : NULL;
-	}
-	return NULL;
-}
-
-void aws_inst_free(struct inst *i)
-{
-	free(i->own);
-	i->own = NULL;
 }
 
 void reserved_free_all(struct aws_controls *c)

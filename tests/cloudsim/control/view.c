@@ -1,13 +1,12 @@
-/* The control port: routing and everything that only looks. */
+/* Control calls that only look. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "cloudsim/control/control.h"
-#include "cloudsim/sim/imds.h"
 #include "cloudsim/lambda/lambda.h"
 #include "base/text/str.h"
 
-static void send_json(struct httpd_req *r, int status, json_t *doc)
+void control_send(struct httpd_req *r, int status, json_t *doc)
 {
 	char *text = json_text(r->arena, doc);
 
@@ -15,9 +14,9 @@ static void send_json(struct httpd_req *r, int status, json_t *doc)
 	httpd_reply(r, status, "application/json", text, strlen(text));
 }
 
-static void send_error(struct httpd_req *r, const struct spot_err *err)
+void control_send_error(struct httpd_req *r, const struct spot_err *err)
 {
-	send_json(r, spot_rc_http(err->rc),
+	control_send(r, spot_rc_http(err->rc),
 	    json_pack("{s:s, s:s}", "error", err->text, "code", spot_rc_name(err->rc)));
 }
 
@@ -34,7 +33,7 @@ json_t *control_session(struct sim *s, int64_t seconds)
 	    format_time_s(c->expires_us, at));
 }
 
-static void get_state(struct sim *s, struct httpd_req *r)
+json_t *control_state(struct sim *s, struct httpd_req *r)
 {
 	const char *provider = httpd_query(r, "provider"), *live = httpd_query(r, "live");
 	json_t *list = json_array();
@@ -46,11 +45,10 @@ static void get_state(struct sim *s, struct httpd_req *r)
 		}
 		json_array_append_new(list, inst_json(i));
 	}
-	send_json(r, 200,
-	    json_pack("{s:I, s:I, s:i, s:I, s:o, s:o, s:o, s:o}", "now_us", (json_int_t)sim_wall(s),
-		"clock_us", (json_int_t)sim_clock(s), "alive", s->alive, "seq",
-		(json_int_t)books_seq(s), "instances", list, "launches", books_launches(s),
-		"requests", books_counts(s), "faults", fault_json(s)));
+	return json_pack("{s:I, s:I, s:i, s:I, s:o, s:o, s:o, s:o}", "now_us",
+	    (json_int_t)sim_wall(s), "clock_us", (json_int_t)sim_clock(s), "alive", s->alive, "seq",
+	    (json_int_t)books_seq(s), "instances", list, "launches", books_launches(s), "requests",
+	    books_counts(s), "faults", fault_json(s));
 }
 
 static json_t *price_json(const struct sim *s, const struct pool *p, enum side side)
@@ -66,7 +64,7 @@ static json_t *stock_json(const struct pool *p, enum side side)
 	return p->stock[side] >= STOCK_OPEN ? json_null() : json_integer(p->stock[side]);
 }
 
-static void get_pools(struct sim *s, struct httpd_req *r)
+json_t *control_pools(struct sim *s, struct httpd_req *r)
 {
 	const char *text = httpd_query(r, "pool");
 	json_t *list = json_array(), *path = json_string(text ? text : "*");
@@ -77,8 +75,8 @@ static void get_pools(struct sim *s, struct httpd_req *r)
 	json_decref(path);
 	if (!ok) {
 		json_decref(list);
-		send_error(r, &err);
-		return;
+		control_send_error(r, &err);
+		return NULL;
 	}
 	for (size_t k = 0; k < s->market->pools_n; k++) {
 		const struct pool *p = &s->market->pools[k];
@@ -96,10 +94,10 @@ static void get_pools(struct sim *s, struct httpd_req *r)
 			"spot_used", (json_int_t)p->used[SIDE_SPOT], "on_demand_used",
 			(json_int_t)p->used[SIDE_ON_DEMAND], "advertised", p->advertised));
 	}
-	send_json(r, 200, json_pack("{s:o}", "pools", list));
+	return json_pack("{s:o}", "pools", list);
 }
 
-static void get_events(struct sim *s, struct httpd_req *r)
+json_t *control_events(struct sim *s, struct httpd_req *r)
 {
 	const char *since = httpd_query(r, "since");
 	int64_t from = 0;
@@ -107,15 +105,14 @@ static void get_events(struct sim *s, struct httpd_req *r)
 	if (since && !parse_i64(since, 0, INT64_MAX, &from)) {
 		from = 0;
 	}
-	send_json(r, 200,
-	    json_pack("{s:o, s:I}", "events",
-		books_events(s, (uint64_t)from, httpd_query(r, "event"), httpd_query(r, "instance"),
-		    httpd_query(r, "token")),
-		"seq", (json_int_t)books_seq(s)));
+	return json_pack("{s:o, s:I}", "events",
+	    books_events(s, (uint64_t)from, httpd_query(r, "event"), httpd_query(r, "instance"),
+		httpd_query(r, "token")),
+	    "seq", (json_int_t)books_seq(s));
 }
 
 /* For tests of the credential chain: what an instance role's or a container's endpoint serves. */
-static void role_endpoint(struct sim *s, struct httpd_req *r)
+json_t *control_role(struct sim *s, struct httpd_req *r)
 {
 	const char *path = r->path + strlen("/role");
 
@@ -127,67 +124,32 @@ static void role_endpoint(struct sim *s, struct httpd_req *r)
 	} else if (str_same(path, "/latest/meta-data/iam/security-credentials/")) {
 		httpd_reply(r, 200, "text/plain", "broker", 6);
 	} else if (str_same(path, "/latest/meta-data/iam/security-credentials/broker")) {
-		send_json(r, 200, control_session(s, 3600));
+		control_send(r, 200, control_session(s, 3600));
 	} else if (str_same(path, "/latest/meta-data/placement/availability-zone")) {
 		httpd_reply(r, 200, "text/plain", "us-east-1a", 10);
 	} else {
 		httpd_reply(r, 404, "text/plain", "Not Found", 9);
 	}
+	return NULL;
 }
 
-static void get(struct sim *s, struct httpd_req *r)
+json_t *control_books(struct sim *s, struct httpd_req *r UNUSED)
 {
-	if (str_same(r->path, "/state")) {
-		get_state(s, r);
-	} else if (str_same(r->path, "/books")) {
-		send_json(r, 200, books_bill(s));
-	} else if (str_same(r->path, "/pools")) {
-		get_pools(s, r);
-	} else if (str_same(r->path, "/events")) {
-		get_events(s, r);
-	} else if (str_same(r->path, "/wait")) {
-		waits_park(s, r);
-	} else if (str_same(r->path, "/fault")) {
-		send_json(r, 200, json_pack("{s:o}", "faults", fault_json(s)));
-	} else if (str_same(r->path, "/credentials")) {
-		send_json(r, 200, creds_json(s));
-	} else if (str_same(r->path, "/credentials/container")) {
-		send_json(r, 200, control_session(s, 3600));
-	} else if (str_same(r->path, "/identity-certificate")) {
-		const char *pem = imds_certificate(s, r->arena);
-
-		httpd_reply(r, 200, "application/x-pem-file", pem, strlen(pem));
-	} else if (str_same(r->path, "/healthz")) {
-		send_json(r, 200, json_pack("{s:b}", "ok", 1));
-	} else {
-		json_t *doc = clouds_get(s, r->path, r);
-
-		send_json(r, doc ? 200 : 404,
-		    doc ? doc : json_pack("{s:s}", "error", "no such control call"));
-	}
+	return books_bill(s);
 }
 
-static void post(struct sim *s, struct httpd_req *r)
+json_t *control_wait(struct sim *s, struct httpd_req *r)
 {
-	struct spot_err err = { 0 };
-	json_t *doc = NULL, *out;
-
-	if (r->body.n == 0) {
-		doc = json_object();
-	} else if (json_parse(r->body, "request", &doc, &err) != SPOT_OK) {
-		send_error(r, &err);
-		return;
-	}
-	out = control_post(s, r->path, doc, r->arena, &err);
-	json_decref(doc);
-	if (out) {
-		send_json(r, 200, out);
-	} else {
-		send_error(r, &err);
-	}
+	waits_park(s, r);
+	return NULL;
 }
 
-static void drop_fault(struct sim *s, struct httpd_req *r)
+json_t *control_faults(struct sim *s, struct httpd_req *r UNUSED)
+{
+	return json_pack("{s:o}", "faults", fault_json(s));
+}
+
+json_t *control_fault_drop(struct sim *s, struct httpd_req *r)
 {
 	const char *id = httpd_query(r, "id");
 	int64_t n = 0;
@@ -195,22 +157,28 @@ static void drop_fault(struct sim *s, struct httpd_req *r)
 	if (id && !parse_i64(id, 1, INT64_MAX, &n)) {
 		n = INT64_MAX;
 	}
-	send_json(r, 200, json_pack("{s:I}", "dropped", (json_int_t)fault_drop(s, (uint64_t)n)));
+	return json_pack("{s:I}", "dropped", (json_int_t)fault_drop(s, (uint64_t)n));
 }
 
-void control_handle(void *ctx, struct httpd_req *r)
+json_t *control_keys(struct sim *s, struct httpd_req *r UNUSED)
 {
-	struct sim *s = ctx;
+	return creds_json(s);
+}
 
-	if (str_prefix(r->path, "/role/")) {
-		role_endpoint(s, r);
-	} else if (str_same(r->method, "GET")) {
-		get(s, r);
-	} else if (str_same(r->method, "POST")) {
-		post(s, r);
-	} else if (str_same(r->method, "DELETE") && str_same(r->path, "/fault")) {
-		drop_fault(s, r);
-	} else {
-		send_json(r, 405, json_pack("{s:s}", "error", "method not allowed"));
-	}
+json_t *control_container(struct sim *s, struct httpd_req *r UNUSED)
+{
+	return control_session(s, 3600);
+}
+
+json_t *control_certificate(struct sim *s, struct httpd_req *r)
+{
+	const char *pem = imds_certificate(s, r->arena);
+
+	httpd_reply(r, 200, "application/x-pem-file", pem, strlen(pem));
+	return NULL;
+}
+
+json_t *control_health(struct sim *s UNUSED, struct httpd_req *r UNUSED)
+{
+	return json_pack("{s:b}", "ok", 1);
 }

@@ -1,19 +1,17 @@
 /*
- * The control API: what a test does to the clouds and asks of them. JSON over an own loopback port,
- * no authentication. README.md lists every call. A POST body names pools by "pool": an object or a
- * text provider/region/zone/type/market, * and ? in each part.
+ * Control calls that change something. A body names pools by "pool": an object or a text
+ * provider/region/zone/type/market, * and ? in each part.
  */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/sim/clouds.h"
-#include "cloudsim/gcp/gcp.h"
+#include "cloudsim/sim/cloud.h"
 #include "cloudsim/control/control.h"
 #include "base/err.h"
 #include "base/text/str.h"
 
 /* ---- selection ------------------------------------------------------------------------------- */
 
-static bool read_pool(const json_t *doc, struct arena *a, struct selector *ret,
+static bool pool_read(const json_t *doc, struct arena *a, struct selector *ret,
     struct spot_err *err)
 {
 	const json_t *pool = json_object_get(doc, "pool");
@@ -27,7 +25,7 @@ struct picked {
 	size_t n;
 };
 
-static bool pick(struct sim *s, const json_t *doc, struct arena *a, struct picked *ret,
+static bool insts_pick(struct sim *s, const json_t *doc, struct arena *a, struct picked *ret,
     struct spot_err *err)
 {
 	const char *id = json_str(doc, "instance", NULL, err);
@@ -35,7 +33,7 @@ static bool pick(struct sim *s, const json_t *doc, struct arena *a, struct picke
 	struct selector sel = { 0 };
 
 	*ret = (struct picked){ arena_array(a, (size_t)s->inst_seq + 1, sizeof(struct inst *)), 0 };
-	if (!id && !read_pool(doc, a, &sel, err)) {
+	if (!id && !pool_read(doc, a, &sel, err)) {
 		return false;
 	}
 	for (struct inst *i = s->insts; i && (int64_t)ret->n < max; i = i->next) {
@@ -65,13 +63,13 @@ static json_t *picked_json(const struct picked *p)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static json_t *post_price(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_price(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const json_t *usd = json_object_get(doc, "usd");
 	int64_t micros, n = 0;
 	struct selector sel;
 
-	if (!read_pool(doc, a, &sel, err)) {
+	if (!pool_read(doc, a, &sel, err)) {
 		return NULL;
 	}
 	if (usd && !json_is_null(usd) && (!json_is_number(usd) || json_number_value(usd) <= 0)) {
@@ -101,7 +99,7 @@ static json_t *post_price(struct sim *s, const json_t *doc, struct arena *a, str
 	return json_pack("{s:I}", "pools", (json_int_t)n);
 }
 
-static int64_t set_stock(struct sim *s, const struct selector *sel, int64_t count,
+static int64_t stock_set(struct sim *s, const struct selector *sel, int64_t count,
     const json_t *advertised)
 {
 	int64_t n = 0;
@@ -129,14 +127,14 @@ static int64_t set_stock(struct sim *s, const struct selector *sel, int64_t coun
 }
 
 /* count null: open again (and the supply record, if one plays, is followed again). */
-static json_t *post_stock(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_stock(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const json_t *count = json_object_get(doc, "count"),
 		     *advertised = json_object_get(doc, "advertised");
 	struct selector sel;
 	int64_t n;
 
-	if (!read_pool(doc, a, &sel, err)) {
+	if (!pool_read(doc, a, &sel, err)) {
 		return NULL;
 	}
 	if (!count && !advertised) {
@@ -144,7 +142,7 @@ static json_t *post_stock(struct sim *s, const json_t *doc, struct arena *a, str
 		    "count (a number, or null for no limit) or advertised is needed");
 		return NULL;
 	}
-	n = set_stock(s, &sel,
+	n = stock_set(s, &sel,
 	    json_is_integer(count) ? json_integer_value(count)
 		: count            ? STOCK_OPEN
 				   : -1,
@@ -157,14 +155,14 @@ static json_t *post_stock(struct sim *s, const json_t *doc, struct arena *a, str
 	return json_pack("{s:I}", "pools", (json_int_t)n);
 }
 
-static json_t *post_reclaim(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_reclaim(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	double notice = json_f64(doc, "notice_s", -1, err),
 	       before = json_f64(doc, "rebalance_s_before", 0, err);
 	int64_t stock = json_i64(doc, "stock", -1, err);
 	struct picked p;
 
-	if (!pick(s, doc, a, &p, err)) {
+	if (!insts_pick(s, doc, a, &p, err)) {
 		return NULL;
 	}
 	for (size_t k = 0; k < p.n; k++) {
@@ -181,12 +179,12 @@ static json_t *post_reclaim(struct sim *s, const json_t *doc, struct arena *a, s
 
 /* A host that fails: no notice, no reclaim status. what=program ends only the process tree,
  * what=reboot starts it again. */
-static json_t *post_kill(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_kill(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *what = json_str(doc, "what", "", err);
 	struct picked p;
 
-	if (!pick(s, doc, a, &p, err)) {
+	if (!insts_pick(s, doc, a, &p, err)) {
 		return NULL;
 	}
 	for (size_t k = 0; k < p.n; k++) {
@@ -202,12 +200,11 @@ static json_t *post_kill(struct sim *s, const json_t *doc, struct arena *a, stru
 	return picked_json(&p);
 }
 
-static json_t *post_unhealthy(struct sim *s, const json_t *doc, struct arena *a,
-    struct spot_err *err)
+json_t *control_unhealthy(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	struct picked p;
 
-	if (!pick(s, doc, a, &p, err)) {
+	if (!insts_pick(s, doc, a, &p, err)) {
 		return NULL;
 	}
 	for (size_t k = 0; k < p.n; k++) {
@@ -219,12 +216,12 @@ static json_t *post_unhealthy(struct sim *s, const json_t *doc, struct arena *a,
 }
 
 /* Lambda: any text as status, such as one that nobody knows; null ends it. */
-static json_t *post_status(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_status(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *status = json_str(doc, "status", NULL, err);
 	struct picked p;
 
-	if (!pick(s, doc, a, &p, err)) {
+	if (!insts_pick(s, doc, a, &p, err)) {
 		return NULL;
 	}
 	for (size_t k = 0; k < p.n; k++) {
@@ -242,21 +239,20 @@ static json_t *maintenance_event(struct sim *s, const json_t *doc, const struct 
 	int64_t in_s = json_i64(doc, "in_s", 3600, err);
 	char from[64], to[64];
 
-	aws_http_date(sim_wall(s) + in_s * SPOT_US_PER_S, from);
-	aws_http_date(sim_wall(s) + (in_s + 7200) * SPOT_US_PER_S, to);
+	sim_http_date(sim_wall(s) + in_s * SPOT_US_PER_S, from);
+	sim_http_date(sim_wall(s) + (in_s + 7200) * SPOT_US_PER_S, to);
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "NotBefore", from + 5, "Code",
 	    json_str(doc, "code", "instance-retirement", err), "Description", "scheduled event",
 	    "EventId", arena_printf(a, "instance-event-%.16s%d", i->id + 2, which), "NotAfter",
 	    to + 5, "State", json_str(doc, "state", "active", err));
 }
 
-static json_t *post_maintenance(struct sim *s, const json_t *doc, struct arena *a,
-    struct spot_err *err)
+json_t *control_maintenance(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const json_t *also = json_object_get(doc, "also");
 	struct picked p;
 
-	if (!pick(s, doc, a, &p, err)) {
+	if (!insts_pick(s, doc, a, &p, err)) {
 		return NULL;
 	}
 	for (size_t k = 0; k < p.n; k++) {
@@ -274,25 +270,23 @@ static json_t *post_maintenance(struct sim *s, const json_t *doc, struct arena *
 	return picked_json(&p);
 }
 
-static json_t *post_quota(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_quota(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
-	const char *region = json_str(doc, "region", "*", err),
-		   *code = json_str(doc, "code", "*", err);
 	const char *provider = json_str(doc, "provider", "aws", err);
-	int64_t vcpus;
+	const char *path = arena_printf(a, "/%s/quota", provider);
+	const struct control_call *call = clouds_call("POST", path);
 
-	if (err->rc == SPOT_OK && !str_same(provider, "aws")) {
-		return clouds_post(s, arena_printf(a, "/%s/quota", provider), doc, a, err);
-	}
-	vcpus = json_need_i64(doc, "vcpus", err);
 	if (err->rc != SPOT_OK) {
 		return NULL;
 	}
-	quota_set(s, region, code, vcpus);
-	return json_object();
+	if (!call) {
+		err_set(err, SPOT_NOT_FOUND, "no such control call: POST %s", path);
+		return NULL;
+	}
+	return call->post(s, doc, a, err);
 }
 
-static json_t *post_fault(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_fault(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	uint64_t id;
 
@@ -302,8 +296,7 @@ static json_t *post_fault(struct sim *s, const json_t *doc, struct arena *a, str
 
 /* rotate: new AWS key, the old is refused; rotate_lambda; expire: all sessions end now; session: a
  * new temporary credential. */
-static json_t *post_credentials(struct sim *s, const json_t *doc, struct arena *a,
-    struct spot_err *err)
+json_t *control_credentials(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *action = json_need_str(doc, "action", err);
 	int64_t seconds = json_i64(doc, "seconds", 3600, err);
@@ -327,7 +320,7 @@ static json_t *post_credentials(struct sim *s, const json_t *doc, struct arena *
 	return creds_json(s);
 }
 
-static json_t *post_advance(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_advance(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	double seconds = json_f64(doc, "seconds", 0, err);
 
@@ -340,12 +333,12 @@ static json_t *post_advance(struct sim *s, const json_t *doc, struct arena *a, s
 	return json_pack("{s:I}", "clock_us", (json_int_t)sim_clock(s));
 }
 
-static void read_ms(const json_t *doc, const char *key, int64_t *us, struct spot_err *err)
+static void ms_read(const json_t *doc, const char *key, int64_t *us, struct spot_err *err)
 {
 	*us = json_i64(doc, key, *us / 1000, err) * 1000;
 }
 
-static json_t *post_config(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_config(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	static const char *const known[] = { "lag_ms", "boot_ms", "terminate_ms", "notice_ms",
 		"throttle", "lambda_tags", NULL };
@@ -355,10 +348,10 @@ static json_t *post_config(struct sim *s, const json_t *doc, struct arena *a, st
 		err_set(err, SPOT_INVALID, "unknown setting %s", json_unknown_key(doc, known));
 		return NULL;
 	}
-	read_ms(doc, "lag_ms", &s->conf.lag_us, err);
-	read_ms(doc, "boot_ms", &s->conf.boot_us, err);
-	read_ms(doc, "terminate_ms", &s->conf.terminate_us, err);
-	read_ms(doc, "notice_ms", &s->conf.notice_us, err);
+	ms_read(doc, "lag_ms", &s->conf.lag_us, err);
+	ms_read(doc, "boot_ms", &s->conf.boot_us, err);
+	ms_read(doc, "terminate_ms", &s->conf.terminate_us, err);
+	ms_read(doc, "notice_ms", &s->conf.notice_us, err);
 	s->conf.throttle = json_bool(doc, "throttle", s->conf.throttle, err);
 	s->conf.lambda_tags_hidden =
 	    !json_bool(doc, "lambda_tags", !s->conf.lambda_tags_hidden, err);
@@ -368,86 +361,30 @@ static json_t *post_config(struct sim *s, const json_t *doc, struct arena *a, st
 
 /* What the feed of prices tells stays as it is, with the old times. Machines cost what they
  * cost. */
-static json_t *post_feed(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_feed(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *name = json_string_value(json_object_get(doc, "cloud"));
 	enum cloud cloud = name ? cloud_parse(name) : CLOUD_NONE;
 	const json_t *frozen = json_object_get(doc, "frozen");
 
 	(void)a;
-	if ((cloud != CLOUD_AWS && cloud != CLOUD_GCP && cloud != CLOUD_AZURE) ||
-	    !json_is_boolean(frozen)) {
+	if (!cloud_ops(cloud)->has_feed || !json_is_boolean(frozen)) {
 		err_set(err, SPOT_INVALID,
 		    "cloud must be aws, gcp or azure, and frozen true or false");
 		return NULL;
 	}
 	s->frozen_us[cloud] = json_is_true(frozen) ? sim_wall(s) : 0;
-	if (cloud == CLOUD_GCP && s->gcp) {
-		gcp_prices_told(s);
+	if (cloud_ops(cloud)->feed) {
+		cloud_ops(cloud)->feed(s);
 	}
 	return json_object();
 }
 
-static json_t *post_quit(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+json_t *control_quit(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	(void)doc;
 	(void)a;
 	(void)err;
 	sim_quit(s);
 	return json_object();
-}
-
-static const struct {
-	const char *path;
-	json_t *(*fn)(struct sim *, const json_t *, struct arena *, struct spot_err *);
-} posts[] = {
-	{ "/price", post_price },
-	{ "/feed", post_feed },
-	{ "/stock", post_stock },
-	{ "/reclaim", post_reclaim },
-	{ "/kill", post_kill },
-	{ "/unhealthy", post_unhealthy },
-	{ "/status", post_status },
-	{ "/maintenance", post_maintenance },
-	{ "/quota", post_quota },
-	{ "/fault", post_fault },
-	{ "/credentials", post_credentials },
-	{ "/advance", post_advance },
-	{ "/config", post_config },
-	{ "/quit", post_quit },
-};
-
-json_t *control_post(struct sim *s, const char *path, const json_t *doc, struct arena *a,
-    struct spot_err *err)
-{
-	for (size_t k = 0; k < ARRAY_LEN(posts); k++) {
-		if (str_same(posts[k].path, path)) {
-			return posts[k].fn(s, doc, a, err);
-		}
-	}
-	return clouds_post(s, path, doc, a, err);
-}
-
-bool control_apply(struct sim *s, const json_t *doc, struct spot_err *err)
-{
-	struct arena *a AUTO(arena) = arena_new(0);
-	size_t k;
-	json_t *item;
-
-	if (!json_is_array(doc)) {
-		err_set(err, SPOT_CONFIG,
-		    "a market file is an array of {\"post\": path, \"body\": {...}}");
-		return false;
-	}
-	json_array_foreach (doc, k, item) {
-		const char *path = json_need_str(item, "post", err);
-		json_t *done =
-		    path ? control_post(s, path, json_object_get(item, "body"), a, err) : NULL;
-
-		if (!done) {
-			return false;
-		}
-		json_decref(done);
-	}
-	return true;
 }
