@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/crypto/redact.h"
 #include "base/text/str.h"
-#include "engine/doctor/doctor.h"
+#include "engine/doctor/doctor_int.h"
 
 #include <stdarg.h>
 
@@ -121,17 +121,23 @@ const char *rc_fix(enum spot_rc rc)
 	return "see the daemon's log";
 }
 
+struct doctor {
+	struct exam *exam; /* under way; NULL = none */
+};
+
 static void exam_free(struct exam *x)
 {
-	x->e->exam = NULL;
+	x->doctor->exam = NULL;
 	arena_free(x->arena);
 	free(x);
 }
 
-void exam_drop(struct engine *e)
+static void doctor_fini(void *state)
 {
-	if (e->exam != NULL) {
-		exam_free(e->exam);
+	struct doctor *d = state;
+
+	if (d->exam != NULL) {
+		exam_free(d->exam);
 	}
 }
 
@@ -478,7 +484,8 @@ static void doctor_due(struct step *s)
 	x->asked = arena_strdup(x->arena, row->providers);
 	memcpy(x->me, e->me, sizeof(x->me));
 	x->epoch = s->r->epoch;
-	e->exam = x;
+	x->doctor = s->r->state;
+	x->doctor->exam = x;
 	next = step_new(s->r, doctor_claimed, x);
 	next->always = true;
 	STEP(next, engine_doctor_claim,
@@ -489,11 +496,12 @@ static void doctor_due(struct step *s)
 		.fence = s->r->epoch }));
 }
 
-void doctor_run(struct recon *r)
+static void doctor_pass(struct recon *r, void *state)
 {
+	const struct doctor *d = state;
 	struct step *s;
 
-	if (r->e->exam != NULL) {
+	if (d->exam != NULL) {
 		return; /* one at a time; its end is a pass */
 	}
 	s = step_new(r, doctor_due, NULL);
@@ -502,3 +510,8 @@ void doctor_run(struct recon *r)
 		.at_us = engine_now(r->e),
 		.until_us = engine_now(r->e) + CLAIM_US }));
 }
+
+const struct recon_kind doctor_kind = { .name = "doctor",
+	.state_size = sizeof(struct doctor),
+	.fini = doctor_fini,
+	.pass = doctor_pass };

@@ -5,7 +5,7 @@
  * snapshot. A statement that does not end in time leaves its invariant untested.
  */
 #include "base/base.h"
-#include "engine/doctor/doctor.h"
+#include "engine/doctor/doctor_int.h"
 
 /* what ended before is not looked at again */
 #define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)

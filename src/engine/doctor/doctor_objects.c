@@ -6,7 +6,7 @@
  */
 #include "base/base.h"
 #include "base/text/str.h"
-#include "engine/doctor/doctor.h"
+#include "engine/doctor/doctor_int.h"
 
 /* what ended before is not looked at again */
 #define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)

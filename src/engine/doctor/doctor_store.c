@@ -5,7 +5,7 @@
  */
 #include "base/base.h"
 #include "base/text/str.h"
-#include "engine/doctor/doctor.h"
+#include "engine/doctor/doctor_int.h"
 
 #define TRIP_US (15 * SPOT_US_PER_S) /* each request */
 #define TEXT "spotbroker: does the object store work?\n"

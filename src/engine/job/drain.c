@@ -5,7 +5,9 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
+#include "engine/job/job.h"
 #include "engine/kernel/kernel.h"
+#include "engine/place/place.h"
 
 /* ---- notices ------------------------------------------------------------------------------------
  */
@@ -267,8 +269,13 @@ static void jobs_idle(struct step *s)
 	}
 }
 
-void drain_run(struct recon *r)
+struct drain {
+	int64_t jobs_next_us, parked_next_us; /* mono: budgets are checked again then */
+};
+
+static void drain_pass(struct recon *r, void *state)
 {
+	struct drain *d = state;
 	struct step *s = step_new(r, notices_due, NULL);
 
 	STEP(s, engine_notices_due, NULL);
@@ -277,11 +284,15 @@ void drain_run(struct recon *r)
 	s = step_new(r, attempts_odd, NULL);
 	STEP(s, engine_attempts_odd,
 	    (&(struct q_engine_attempts_odd){ .at_us = engine_now(r->e),
-		.look = budget_look(r->e, BUDGET_JOBS),
+		.look = budget_due(r->e, &d->jobs_next_us),
 		.end_us = budget_end_us(r->e) }));
 	s = step_new(r, jobs_idle, NULL);
 	STEP(s, engine_jobs_idle,
-	    (&(struct q_engine_jobs_idle){ .look = budget_look(r->e, BUDGET_PARKED),
+	    (&(struct q_engine_jobs_idle){ .look = budget_due(r->e, &d->parked_next_us),
 		.now_us = engine_now(r->e),
 		.end_us = budget_end_us(r->e) }));
 }
+
+const struct recon_kind drain_kind = { .name = "drain",
+	.state_size = sizeof(struct drain),
+	.pass = drain_pass };

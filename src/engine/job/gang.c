@@ -19,7 +19,9 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/money/budget.h"
-#include "engine/job/gang.h"
+#include "engine/job/job.h"
+#include "engine/kernel/kernel.h"
+#include "engine/place/place.h"
 
 /* ---- giving up ------------------------------------------------------------------------------- */
 
@@ -314,10 +316,13 @@ static void gangs_in(struct step *s)
 	}
 }
 
-void gang_run(struct recon *r)
+static void gang_pass(struct recon *r, void *state)
 {
 	struct step *s = step_new(r, gangs_in, NULL);
 
+	(void)state;
 	STEP(s, engine_gangs,
 	    (&(struct q_engine_gangs){ .at_us = engine_now(r->e), .end_us = budget_end_us(r->e) }));
 }
+
+const struct recon_kind gang_kind = { .name = "gang", .pass = gang_pass };

@@ -5,7 +5,9 @@
  */
 #include "base/base.h"
 #include "base/log.h"
-#include "engine/job/gang.h"
+#include "engine/job/job.h"
+#include "engine/kernel/kernel.h"
+#include "engine/place/place.h"
 
 static void mark_lost(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const int32_t *ranks, size_t n)
@@ -172,21 +174,31 @@ static void ranks_in(struct step *s)
 	}
 }
 
-/* After the sets: what ends must find its last set marked. */
+struct gang_ranks {
+	int64_t budget_next_us; /* mono: budgets are checked again then */
+};
+
+/* After the sets: an epoch that ends must find its last set marked. */
 static void sets_marked(struct step *s)
 {
+	struct gang_ranks *g = s->r->state;
 	struct step *next = step_new(s->r, ranks_in, NULL);
 
 	STEP(next, engine_gang_ranks,
 	    (&(struct q_engine_gang_ranks){ .at_us = engine_now(s->r->e),
-		.look = budget_look(s->r->e, BUDGET_GANGS),
+		.look = budget_due(s->r->e, &g->budget_next_us),
 		.end_us = budget_end_us(s->r->e) }));
 }
 
-void gang_ranks_run(struct recon *r)
+static void gang_ranks_pass(struct recon *r, void *state)
 {
 	struct step *s = step_new(r, sets_marked, NULL);
 
+	(void)state;
 	STEP(s, engine_gang_sets,
 	    (&(struct q_engine_gang_sets){ .at_us = engine_now(r->e), .fence = r->epoch }));
 }
+
+const struct recon_kind gang_ranks_kind = { .name = "gang_ranks",
+	.state_size = sizeof(struct gang_ranks),
+	.pass = gang_ranks_pass };

@@ -14,7 +14,7 @@
 #include "base/text/sbuf.h"
 #include "engine/kernel/kernel.h"
 
-#define TURN_US SPOT_US_PER_S
+#define PASS_US SPOT_US_PER_S
 /* of all ranks: they are one parameter of a statement, an array, which may have 256 MiB
  * (store/bind.c) */
 #define BYTES_MAX ((size_t)240 << 20)
@@ -35,6 +35,17 @@ struct files_work {
 	bool mounts_over;
 	int64_t mount, file_bytes;
 	int32_t seq;
+};
+
+/* The requests of one pass; the first is in hand. */
+struct files_queue {
+	struct files *first;
+	int64_t from_us; /* mono: since when one was in hand without a break */
+};
+
+/* The reconciler's. */
+struct files_state {
+	int64_t resigned_us; /* mono: URLs were signed anew for a clock step; 0: never */
 };
 
 static void files_begin(struct files *f);
@@ -99,9 +110,11 @@ static void work_free(struct files *f)
 	f->work = NULL;
 }
 
-void files_let_go(struct recon *r)
+static void files_drop(struct recon *r, void *ctx)
 {
-	for (struct files *f = r->files; f != NULL; f = f->next) {
+	struct files_queue *q = ctx;
+
+	for (struct files *f = q->first; f != NULL; f = f->next) {
 		work_free(f);
 	}
 	r->files = NULL;
@@ -110,6 +123,7 @@ void files_let_go(struct recon *r)
 static void files_over(struct files *f, enum spot_rc rc)
 {
 	struct recon *r = f->r;
+	struct files_queue *q = r->files;
 
 	f->rc = rc;
 	for (size_t i = 0; i < f->n && rc == SPOT_OK; i++) {
@@ -117,14 +131,14 @@ static void files_over(struct files *f, enum spot_rc rc)
 	}
 	f->then(f);
 	work_free(f);
-	r->files = f->next;
-	if (r->files != NULL && r->run != files_run &&
-	    loop_mono_us(r->e->loop) - r->files_from_us > TURN_US) {
-		r->files = NULL;
+	q->first = f->next;
+	if (q->first != NULL && r->kind != &files_kind &&
+	    loop_mono_us(r->e->loop) - q->from_us > PASS_US) {
+		q->first = NULL;
 		r->dirty = true;
 	}
-	if (r->files != NULL) {
-		files_begin(r->files);
+	if (q->first != NULL) {
+		files_begin(q->first);
 	}
 }
 
@@ -320,17 +334,21 @@ static void files_begin(struct files *f)
 
 void files_ask(struct recon *r, const struct files *ask)
 {
-	struct files *f = arena_alloc(r->arena, sizeof(*f)), **end = &r->files;
-	bool alone = r->files == NULL;
+	struct files *f = arena_alloc(r->arena, sizeof(*f)), **end;
+	bool alone;
 
+	if (r->files == NULL) {
+		r->files = arena_alloc(r->turn, sizeof(*r->files));
+		recon_at_end(r, files_drop, r->files);
+	}
+	alone = r->files->first == NULL;
 	*f = *ask;
 	f->r = r;
-	while (*end != NULL) {
-		end = &(*end)->next;
+	for (end = &r->files->first; *end != NULL; end = &(*end)->next) {
 	}
 	*end = f;
 	if (alone) {
-		r->files_from_us = loop_mono_us(r->e->loop);
+		r->files->from_us = loop_mono_us(r->e->loop);
 		files_begin(f);
 	}
 }
@@ -400,26 +418,29 @@ static void stale_due(struct step *s)
 	}
 }
 
-static bool resign_due(struct engine *e)
+static bool resign_due(const struct engine *e, struct files_state *st)
 {
-	int64_t now = loop_mono_us(e->loop);
+	int64_t now = loop_mono_us(e->loop), set_us = clock_set_us(e);
 
-	if (e->set_at_us == 0 || now - e->set_at_us > DOUBTED_US ||
-	    now - e->resigned_at_us < RESIGN_US) {
+	if (set_us == 0 || now - set_us > DOUBTED_US || now - st->resigned_us < RESIGN_US) {
 		return false;
 	}
-	e->resigned_at_us = now;
+	st->resigned_us = now;
 	return true;
 }
 
-void files_run(struct recon *r)
+static void files_pass(struct recon *r, void *state)
 {
 	struct step *s = step_new(r, stale_due, NULL);
 	int64_t now = engine_now(r->e);
 
 	STEP(s, engine_files_stale,
-	    (&(struct q_engine_files_stale){ .before_us = resign_due(r->e)
+	    (&(struct q_engine_files_stale){ .before_us = resign_due(r->e, state)
 		    ? INT64_MAX
 		    : now + MIN(r->e->conf.url_life_us / 4, RENEW_US),
 		.after_us = now + r->e->conf.url_life_us + AHEAD_US }));
 }
+
+const struct recon_kind files_kind = { .name = "files",
+	.state_size = sizeof(struct files_state),
+	.pass = files_pass };

@@ -1,8 +1,15 @@
 /* The market as it stands: one read shared by every turn that needs it within offers_age. */
 #include "base/base.h"
 #include "base/text/str.h"
-#include "engine/kernel/kernel.h"
+#include "engine/kernel/kernel_int.h"
 #include "store/offers.h"
+
+/* Memory of one read. Passes that were given it hold it until they end, even if it is read again
+ * meanwhile. */
+struct market {
+	struct arena *arena;
+	int holds;
+};
 
 struct wait {
 	void (*then)(struct recon *r, void *ctx);
@@ -40,11 +47,10 @@ static void market_let_go(struct market *m)
 	}
 }
 
-void offers_let_go(struct recon *r)
+static void market_passed(struct recon *r, void *ctx)
 {
-	for (; r->markets != NULL; r->markets = r->markets->next) {
-		market_let_go(r->markets->market);
-	}
+	(void)r;
+	market_let_go(ctx);
 }
 
 void offers_drop(struct engine *e)
@@ -53,19 +59,18 @@ void offers_drop(struct engine *e)
 	e->offers.market = NULL;
 }
 
-/* What a turn was given stays as it is until the turn ends: its decisions point into it. */
+/* The pass's decisions point into the read that it was given. */
 static void offers_hold(struct recon *r)
 {
 	struct market *m = r->e->offers.market;
-	struct market_hold *h;
+	const struct recon_end *end;
 
-	if (r->markets != NULL && r->markets->market == m) {
-		return;
+	for (end = r->ends; end != NULL; end = end->next) {
+		if (end->run == market_passed && end->ctx == m) {
+			return;
+		}
 	}
-	h = arena_alloc(r->arena, sizeof(*h));
-	h->market = m;
-	h->next = r->markets;
-	r->markets = h;
+	recon_at_end(r, market_passed, m);
 	m->holds++;
 }
 

@@ -11,6 +11,7 @@
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel.h"
+#include "engine/launch/launch.h"
 #include "engine/watch/watch.h"
 
 #define AGAIN_US (2 * SPOT_US_PER_S)
@@ -255,12 +256,13 @@ static void waive(struct recon *r)
 		.fence = r->epoch }));
 }
 
-void enrol_run(struct recon *r)
+static void enrol_pass(struct recon *r, void *state)
 {
 	const char **names;
 	size_t n = engine_provider_names(r, vouches, &names);
 	struct step *s;
 
+	(void)state;
 	waive(r);
 	s = step_new(r, judge_due, NULL);
 	STEP(s, engine_enrol_due,
@@ -271,3 +273,5 @@ void enrol_run(struct recon *r)
 	s = step_new(r, denied_due, NULL);
 	STEP(s, engine_enrol_denied, NULL);
 }
+
+const struct recon_kind enrol_kind = { .name = "enrol", .pass = enrol_pass };

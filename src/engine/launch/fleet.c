@@ -8,6 +8,7 @@
 #include "base/text/str.h"
 #include "core/fleet/fleet.h"
 #include "engine/kernel/kernel.h"
+#include "engine/launch/launch.h"
 
 #define PAGE 200 /* fleets in a turn */
 #define AGAIN_US (60 * SPOT_US_PER_S)
@@ -261,43 +262,50 @@ static struct fleet_seen seen_now(const struct recon *r, const struct fleet_turn
 	return s;
 }
 
-static struct fleet_seen *seen_of(const struct engine *e, int64_t fleet_id)
+struct fleet_state {
+	struct fleet_seen *seen; /* fleets whose last plan called for nothing; only pacing */
+	size_t n, cap;
+	int64_t after; /* the next pass begins behind this fleet; 0 = with the first */
+};
+
+static struct fleet_seen *seen_find(const struct fleet_state *st, int64_t fleet_id)
 {
-	for (size_t i = 0; i < e->fleets_seen_n; i++) {
-		if (e->fleets_seen[i].fleet_id == fleet_id) {
-			return &e->fleets_seen[i];
+	for (size_t i = 0; i < st->n; i++) {
+		if (st->seen[i].fleet_id == fleet_id) {
+			return &st->seen[i];
 		}
 	}
 	return NULL;
 }
 
-static void seen_drop(struct engine *e, int64_t fleet_id)
+static void seen_drop(struct fleet_state *st, int64_t fleet_id)
 {
-	struct fleet_seen *s = seen_of(e, fleet_id);
+	struct fleet_seen *s = seen_find(st, fleet_id);
 
 	if (s != NULL) {
-		*s = e->fleets_seen[--e->fleets_seen_n];
+		*s = st->seen[--st->n];
 	}
 }
 
-static void seen_keep(struct engine *e, const struct fleet_seen *is)
+static void seen_keep(struct fleet_state *st, const struct fleet_seen *is)
 {
-	if (e->fleets_seen_n == e->fleets_seen_cap) {
-		size_t more = e->fleets_seen_cap + PAGE;
-		struct fleet_seen *list = realloc(e->fleets_seen, more * sizeof(*list));
+	if (st->n == st->cap) {
+		size_t more = st->cap + PAGE;
+		struct fleet_seen *list = realloc(st->seen, more * sizeof(*list));
 
 		if (list == NULL) {
 			abort();
 		}
-		e->fleets_seen = list;
-		e->fleets_seen_cap = more;
+		st->seen = list;
+		st->cap = more;
 	}
-	e->fleets_seen[e->fleets_seen_n++] = *is;
+	st->seen[st->n++] = *is;
 }
 
 static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
 {
 	struct engine *e = r->e;
+	struct fleet_state *st = r->state;
 	struct fleet_ask ask = { .hazards = e->offers.hazards };
 	struct fleet_spec *spec;
 	struct fleet_have *have;
@@ -307,10 +315,10 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	struct score *scores;
 	int64_t nodes;
 
-	if (!fleet_again(seen_of(e, f->id), &is, engine_now(e)) || !spec_read(r, f, &spec)) {
+	if (!fleet_again(seen_find(st, f->id), &is, engine_now(e)) || !spec_read(r, f, &spec)) {
 		return;
 	}
-	seen_drop(e, f->id);
+	seen_drop(st, f->id);
 	fleet_job(spec, job);
 	rank_offers(r->arena, e->offers.list, e->offers.n, &rank, &e->conf.rank, engine_now(e),
 	    &scores, &ask.scores_n);
@@ -320,7 +328,7 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	have_score(r, &rank, have, ask.have_n);
 	ask.have = have;
 	if (!plan_do(r, t, f, &ask, nodes)) {
-		seen_keep(e, &is);
+		seen_keep(st, &is);
 	}
 }
 
@@ -329,7 +337,7 @@ static void fleet_closing(struct recon *r, struct fleet_turn *t,
 {
 	struct step *s;
 
-	seen_drop(r->e, f->id);
+	seen_drop(r->state, f->id);
 	for (size_t i = 0; i < t->nodes_n; i++) {
 		if (t->nodes[i].fleet_id == f->id && !t->nodes[i].used) {
 			give_back(r, &t->nodes[i], "the fleet is closing");
@@ -369,6 +377,7 @@ static void fleet_nodes(struct step *s)
 
 static void fleets_in(struct step *s)
 {
+	struct fleet_state *st = s->r->state;
 	struct fleet_turn *t = arena_alloc(s->r->arena, sizeof(*t));
 	size_t n = q_engine_fleets_rows(&s->req, s->r->arena, &t->fleets);
 	int64_t *ids = arena_array(s->r->arena, n + 1, sizeof(*ids));
@@ -380,7 +389,7 @@ static void fleets_in(struct step *s)
 		t->fleets_n++;
 	}
 	more = t->fleets_n < n || n == PAGE;
-	s->r->e->fleet_after = more ? ids[t->fleets_n - 1] : 0;
+	st->after = more ? ids[t->fleets_n - 1] : 0;
 	s->r->changed |= more;
 	if (t->fleets_n == 0) {
 		return;
@@ -390,12 +399,25 @@ static void fleets_in(struct step *s)
 	    (&(struct q_engine_fleet_nodes){ .fleets = ids, .fleets_n = t->fleets_n }));
 }
 
-void fleet_run(struct recon *r)
+static void fleet_pass(struct recon *r, void *state)
 {
+	const struct fleet_state *st = state;
 	struct step *s = step_new(r, fleets_in, NULL);
 
 	STEP(s, engine_fleets,
-	    (&(struct q_engine_fleets){ .after_id = r->e->fleet_after,
+	    (&(struct q_engine_fleets){ .after_id = st->after,
 		.most = PAGE,
 		.spec_bytes = SPEC_BYTES }));
 }
+
+static void fleet_fini(void *state)
+{
+	struct fleet_state *st = state;
+
+	free(st->seen);
+}
+
+const struct recon_kind fleet_kind = { .name = "fleet",
+	.state_size = sizeof(struct fleet_state),
+	.fini = fleet_fini,
+	.pass = fleet_pass };

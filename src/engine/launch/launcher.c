@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/launch/launch.h"
+#include "engine/launch/launch_int.h"
 
 #define LAUNCH_MOST 64 /* of each provider */
 #define CLAIM_SLACK_US (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
@@ -505,13 +505,14 @@ static void launch_stale(struct step *s)
 	}
 }
 
-void launcher_run(struct recon *r)
+static void launcher_pass(struct recon *r, void *state)
 {
 	struct launch_turn *t = arena_alloc(r->arena, sizeof(*t));
 	int64_t now = engine_now(r->e), *calls;
 	size_t calls_n = launch_calls(r, &calls);
 	struct step *s = step_new(r, launch_flying, t);
 
+	(void)state;
 	STEP(s, engine_launch_flying, NULL);
 	s = step_new(r, launch_due, t);
 	STEP(s, engine_launch_due,
@@ -523,3 +524,5 @@ void launcher_run(struct recon *r)
 		.calls = calls,
 		.calls_n = calls_n }));
 }
+
+const struct recon_kind launcher_kind = { .name = "launcher", .pass = launcher_pass };

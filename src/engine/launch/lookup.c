@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/launch/launch.h"
+#include "engine/launch/launch_int.h"
 
 #define RESEND_DOUBLINGS 4
 #define LOOK_ABSENT "not found after the provider's list lag; asked once more"
@@ -225,15 +225,18 @@ static void look_due(struct step *s)
 	}
 }
 
-void lookup_run(struct recon *r)
+static void lookup_pass(struct recon *r, void *state)
 {
 	const char **names;
 	size_t n = engine_provider_names(r, NULL, &names);
 	struct step *s = step_new(r, look_due, NULL);
 
+	(void)state;
 	STEP(s, engine_lookup_due,
 	    (&(struct q_engine_lookup_due){ .claimed_by = r->e->me,
 		.at_us = engine_now(r->e),
 		.providers = names,
 		.providers_n = n }));
 }
+
+const struct recon_kind lookup_kind = { .name = "lookup", .pass = lookup_pass };

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel.h"
+#include "engine/launch/launch.h"
 #include "engine/watch/watch.h"
 
 #define HOLD_US (25 * SPOT_US_PER_S)
@@ -18,6 +19,10 @@
 #define FAIL_MAX_US (300 * SPOT_US_PER_S)
 #define ABSENT_US SPOT_US_PER_HOUR /* before a stream is asked for that is not configured */
 #define STREAMS_MOST 8 /* per provider: they hold connections that other calls need too */
+
+struct stream {
+	struct engine *e;
+};
 
 struct streaming {
 	struct watch_place *place;
@@ -35,11 +40,19 @@ static void stream_over(struct act *a, const struct streaming *w, int64_t pause_
 	}
 }
 
-void streams_stop(struct engine *e)
+static void stream_init(struct engine *e, void *state)
 {
+	struct stream *st = state;
+
+	st->e = e;
+}
+
+static void stream_lease_lost(void *state)
+{
+	const struct stream *st = state;
 	struct watch_place *p;
 
-	LIST_FOREACH (p, &e->watch->places, link) {
+	LIST_FOREACH (p, watch_places(st->e), link) {
 		if (p->stream != NULL && p->stream->calling) {
 			act_drop(p->stream);
 			act_end(p->stream);
@@ -203,12 +216,12 @@ static void stream_one(struct recon *r, struct watch_place *place, struct call_p
 		.region = place->region }));
 }
 
-static size_t streams_of(const struct engine *e, const char *provider)
+static size_t streams_count(const struct engine *e, const char *provider)
 {
 	const struct watch_place *p;
 	size_t n = 0;
 
-	LIST_FOREACH (p, &e->watch->places, link) {
+	LIST_FOREACH (p, watch_places(e), link) {
 		n += p->stream != NULL && strcmp(p->provider, provider) == 0;
 	}
 	return n;
@@ -231,17 +244,18 @@ static void stream_places(struct step *s)
 		}
 		place = watch_place_of(e, rows[i].provider, rows[i].region);
 		if (place->stream == NULL && now >= place->stream_next_us &&
-		    streams_of(e, rows[i].provider) < STREAMS_MOST) {
+		    streams_count(e, rows[i].provider) < STREAMS_MOST) {
 			stream_one(s->r, place, p);
 		}
 	}
 }
 
-void stream_run(struct recon *r)
+static void stream_pass(struct recon *r, void *state)
 {
 	struct step *s;
 	bool any = false;
 
+	(void)state;
 	for (size_t i = 0; i < r->e->providers_n; i++) {
 		any |= call_provider_ops(r->e->providers[i])->watch != NULL;
 	}
@@ -251,3 +265,9 @@ void stream_run(struct recon *r)
 	s = step_new(r, stream_places, NULL);
 	STEP(s, engine_stream_places, NULL);
 }
+
+const struct recon_kind stream_kind = { .name = "stream",
+	.state_size = sizeof(struct stream),
+	.init = stream_init,
+	.lease_lost = stream_lease_lost,
+	.pass = stream_pass };

@@ -9,7 +9,7 @@
 #include "base/text/sbuf.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
-#include "engine/kernel/kernel.h"
+#include "engine/launch/launch_int.h"
 
 #define USERDATA_MAX (16 << 10)
 

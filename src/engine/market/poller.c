@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/market/poller_int.h"
+#include "engine/market/market_int.h"
 
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)
 #define LOOK_US SPOT_US_PER_S

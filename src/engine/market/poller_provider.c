@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/market/poller_int.h"
+#include "engine/market/market_int.h"
 
 static struct provider_health *health_of(struct poller *p, const struct call_provider *provider)
 {

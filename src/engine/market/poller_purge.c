@@ -1,6 +1,6 @@
 /* What is past its time goes, a table after the other: retention.sql. */
 #include "base/base.h"
-#include "engine/market/poller_int.h"
+#include "engine/market/market_int.h"
 
 #define MOST 20000
 #define MOST_LOGS 2000 /* up to 64 KiB each */

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "core/money/ledger.h"
 #include "engine/kernel/kernel.h"
+#include "engine/money/money.h"
 
 #define LOST_LOOK_BACK_US (INT64_C(7) * 86400 * SPOT_US_PER_S)
 /* So many lines of one attempt are read, 192 bytes each in the turn's arena, 50 attempts a turn;
@@ -299,11 +300,12 @@ static void lost_due(struct step *s)
 	}
 }
 
-void biller_run(struct recon *r)
+static void biller_pass(struct recon *r, void *state)
 {
 	int64_t now = engine_now(r->e);
 	struct step *s;
 
+	(void)state;
 	if (clock_doubted(r->e)) {
 		return; /* what is late is billed later; what was billed stays */
 	}
@@ -318,3 +320,5 @@ void biller_run(struct recon *r)
 	    (&(struct q_engine_lost_due){ .since_us = now - LOST_LOOK_BACK_US }));
 	credits_look(r);
 }
+
+const struct recon_kind biller_kind = { .name = "biller", .pass = biller_pass };

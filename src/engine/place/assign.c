@@ -21,9 +21,8 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/money/budget.h"
-#include "engine/job/gang.h"
-#include "engine/place/queue.h"
-#include "engine/place/supply.h"
+#include "engine/market/market.h"
+#include "engine/place/place_int.h"
 
 #define HEAD_MOST 300
 #define SLICE_MOST 200
@@ -32,6 +31,14 @@
 /* Offers scored in one turn: placing many jobs on a large market must not hold up the loop. The
  * rest goes on in the next turn, where this one stopped. */
 #define SCORE_BUDGET 400000
+
+/* The reconciler's. Only pacing: another daemon begins at the first job. */
+struct assign_state {
+	int64_t
+	    next; /* the next pass begins at this job, after a used-up budget; 0 = at the first */
+	int64_t after, after_n; /* the job that ended the last slice of the queue, and its place */
+	struct held_jobs held;
+};
 
 struct sched_turn {
 	struct q_engine_sched_jobs_row *jobs;
@@ -88,6 +95,19 @@ static struct job_facts facts_of(const struct q_engine_sched_jobs_row *j)
 		.budget_micros = j->budget_micros,
 		.budget_left = j->budget_left,
 	};
+}
+
+/* The best spot pool of a ranking whose group is not tight; NULL: there is none. */
+static const struct score *supply_easy(const struct engine *e, const struct placing *p)
+{
+	for (size_t i = 0; i < p->usable; i++) {
+		const struct offer *o = p->scores[i].offer;
+
+		if (o->market == SPOT_MARKET_SPOT && !supply_tight(e, o)) {
+			return &p->scores[i];
+		}
+	}
+	return NULL;
 }
 
 /* ---- binding to a ready node ----------------------------------------------------------------- */
@@ -283,25 +303,6 @@ static bool ever_suits(struct recon *r, const struct job_spec *spec)
 		}
 	}
 	return false;
-}
-
-void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
-    const char *why, int64_t until_us)
-{
-	AUTO(json) json_t *in = place_inputs(r, f, p);
-	AUTO(json)
-	json_t *out = json_pack("{s:s, s:I}", "choice", "wait", "until_us", (json_int_t)until_us);
-	struct step *s = step_new(r, NULL, NULL);
-
-	STEP(s, engine_wait_for_job,
-	    (&(struct q_engine_wait_for_job){ .job_id = f->id,
-		.was = f->state,
-		.epoch = f->epoch,
-		.inputs = json_text(r->arena, in),
-		.outcome = json_text(r->arena, out),
-		.why = gang_why_wait(r, f, p, why),
-		.at_us = engine_now(r->e),
-		.fence = r->epoch }));
 }
 
 /* A job that is blocked by quotas makes others leave, and has the room held that is expected next:
@@ -500,13 +501,13 @@ static void sched_job(struct recon *r, struct sched_turn *t,
  * that. */
 static void sched_resume(struct recon *r, struct sched_turn *t)
 {
-	struct engine *e = r->e;
-	size_t n = e->held_n;
+	struct assign_state *st = r->state;
+	size_t n = st->held.n;
 
-	e->held_n = 0;
-	for (size_t k = 0; k < n && e->sched_next != 0; k++) {
+	st->held.n = 0;
+	for (size_t k = 0; k < n && st->next != 0; k++) {
 		for (size_t i = 0; i < t->jobs_n; i++) {
-			if (t->jobs[i].id == e->held[k]) {
+			if (t->jobs[i].id == st->held.ids[k]) {
 				t->done[i] = true;
 				sched_job(r, t, &t->jobs[i]);
 			}
@@ -516,43 +517,44 @@ static void sched_resume(struct recon *r, struct sched_turn *t)
 }
 
 /* The next slice goes on behind this one. A hint: who takes over begins at the first. */
-static void slice_over(struct engine *e, const struct sched_turn *t)
+static void slice_over(struct assign_state *st, const struct sched_turn *t)
 {
 	int64_t far = 0;
 
 	for (size_t i = 0; i < t->jobs_n; i++) {
 		if (t->jobs[i].slice_at > far) {
 			far = t->jobs[i].slice_at;
-			e->sched_after = t->jobs[i].id;
-			e->sched_after_n = t->jobs[i].place_n;
+			st->after = t->jobs[i].id;
+			st->after_n = t->jobs[i].place_n;
 		}
 	}
 }
 
 static void sched_decide(struct recon *r, void *ctx)
 {
+	struct assign_state *st = r->state;
 	struct sched_turn *t = ctx;
 	size_t first = 0;
 
 	t->done = arena_array(r->arena, t->jobs_n + 1, sizeof(*t->done));
 	sched_resume(r, t);
 	for (size_t i = 0; i < t->jobs_n; i++) {
-		if (t->jobs[i].id == r->e->sched_next) {
+		if (t->jobs[i].id == st->next) {
 			first = i;
 		}
 	}
-	r->e->sched_next = 0;
+	st->next = 0;
 	for (size_t i = 0; i < t->jobs_n; i++) {
 		size_t at = (first + i) % t->jobs_n;
 		bool unread = !t->done[at] && t->jobs[at].spec == NULL;
 
 		if (t->scored >= SCORE_BUDGET || unread) {
-			r->e->sched_next = t->jobs[at].id;
+			st->next = t->jobs[at].id;
 			/* once round, the others' turn comes with the next pass */
 			r->changed |= !unread || at >= first;
 			if (at < first) {
 				/* round the end: the rest of it is of the first */
-				slice_over(r->e, t);
+				slice_over(st, t);
 			}
 			return;
 		}
@@ -560,7 +562,7 @@ static void sched_decide(struct recon *r, void *ctx)
 			sched_job(r, t, &t->jobs[at]);
 		}
 	}
-	slice_over(r->e, t);
+	slice_over(st, t);
 }
 
 static void sched_running(struct step *s)
@@ -588,36 +590,43 @@ static void sched_nodes(struct step *s)
 
 static void sched_jobs(struct step *s)
 {
+	struct assign_state *st = s->r->state;
 	struct sched_turn *t = arena_alloc(s->r->arena, sizeof(*t));
 	struct step *next;
 	bool any = false;
 
+	t->room.held = &st->held;
 	t->jobs_n = q_engine_sched_jobs_rows(&s->req, s->r->arena, &t->jobs);
 	for (size_t i = 0; i < t->jobs_n; i++) {
 		any |= strcmp(t->jobs[i].state, "QUEUED") == 0 || !t->jobs[i].inflight;
 	}
 	if (!any) {
-		slice_over(s->r->e, t);
+		slice_over(st, t);
 		return;
 	}
 	next = step_new(s->r, sched_nodes, t);
 	STEP(next, engine_free_nodes, (&(struct q_engine_free_nodes){ .most = FREE_MOST }));
 }
 
-void sched_run(struct recon *r)
+static void assign_pass(struct recon *r, void *state)
 {
+	const struct assign_state *st = state;
 	struct step *s = step_new(r, sched_jobs, NULL);
 
-	r->e->asks = 0;
+	deadline_pass_begins(r->e);
 	STEP(s, engine_sched_jobs,
 	    (&(struct q_engine_sched_jobs){ .head = HEAD_MOST,
 		.slice = SLICE_MOST,
-		.after = r->e->sched_after,
-		.after_n = r->e->sched_after_n,
-		.held = r->e->held,
-		.held_n = r->e->held_n,
+		.after = st->after,
+		.after_n = st->after_n,
+		.held = st->held.ids,
+		.held_n = st->held.n,
 		.at_us = engine_now(r->e),
 		.end_us = budget_end_us(r->e),
-		.next = r->e->sched_next,
+		.next = st->next,
 		.spec_bytes = SPEC_BYTES }));
 }
+
+const struct recon_kind assign_kind = { .name = "assign",
+	.state_size = sizeof(struct assign_state),
+	.pass = assign_pass };

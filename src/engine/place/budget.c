@@ -8,17 +8,16 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "core/money/budget.h"
-#include "engine/kernel/kernel.h"
-#include "engine/place/supply.h"
+#include "engine/place/place_int.h"
 
-bool budget_look(struct engine *e, enum budget_whose whose)
+bool budget_due(const struct engine *e, int64_t *next_us)
 {
 	int64_t now = loop_mono_us(e->loop);
 
-	if (now < e->budget_looks[whose]) {
+	if (now < *next_us) {
 		return false;
 	}
-	e->budget_looks[whose] = now + e->conf.budget_look_us;
+	*next_us = now + e->conf.budget_look_us;
 	return true;
 }
 

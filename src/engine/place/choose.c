@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/job/gang.h"
+#include "engine/place/place_int.h"
 
 #define SCORES_KEPT 12
 

@@ -10,15 +10,14 @@
 #include "base/text/str.h"
 #include "core/policy/deadline_room.h"
 #include "core/policy/supply_track.h"
-#include "engine/place/move.h"
-#include "engine/place/supply.h"
+#include "engine/place/place_int.h"
 
 #define POOLS_MOST 5
 #define WORDS_MOST 5000
 #define PAST_US (14 * 24 * SPOT_US_PER_HOUR)
 #define DOWN_US (1800 * SPOT_US_PER_S)
 /* A question costs up to 50 ms (policy.md): so many a turn, the rest in the next. */
-#define ASKS_A_TURN 4
+#define ASKS_A_PASS 4
 #define ASK_AGAIN_US (30 * SPOT_US_PER_S)
 /* A job that is parked has so long to save, or what saves took it and may take it. */
 #define PARK_LEAST_US (600 * SPOT_US_PER_S)
@@ -43,14 +42,39 @@ struct question {
 
 /* ---- pacing ---------------------------------------------------------------------------------- */
 
-static struct deadline_pace *pace_of(struct engine *e, int64_t job_id)
+struct deadline_pace {
+	int64_t job_id, until_us; /* mono */
+	int32_t epoch;
+	char state[16];
+};
+
+/* Only pacing: keeps a waiting job from asking in every pass. */
+struct deadline_state {
+	struct deadline_pace paces[512];
+	int asks; /* since the pass began */
+};
+
+static struct deadline_state *deadline_state(const struct engine *e)
 {
-	return &e->paces[(size_t)job_id % ARRAY_LEN(e->paces)];
+	return recon_state(e, &deadline_kind);
+}
+
+void deadline_pass_begins(struct engine *e)
+{
+	deadline_state(e)->asks = 0;
+}
+
+static struct deadline_pace *pace_find(const struct engine *e, int64_t job_id)
+{
+	struct deadline_state *st = deadline_state(e);
+
+	return &st->paces[(size_t)job_id % ARRAY_LEN(st->paces)];
 }
 
 static bool paced(struct recon *r, const struct job_facts *f)
 {
-	struct deadline_pace *p = pace_of(r->e, f->id);
+	struct deadline_state *st = deadline_state(r->e);
+	struct deadline_pace *p = pace_find(r->e, f->id);
 	int64_t now = loop_mono_us(r->e->loop);
 
 	if (p->job_id == f->id && p->epoch == f->epoch && strcmp(p->state, f->state) == 0 &&
@@ -58,11 +82,11 @@ static bool paced(struct recon *r, const struct job_facts *f)
 		engine_later(r->e, p->until_us - now);
 		return true;
 	}
-	if (r->e->asks >= ASKS_A_TURN) {
+	if (st->asks >= ASKS_A_PASS) {
 		r->changed = true;
 		return true;
 	}
-	r->e->asks++;
+	st->asks++;
 	return false;
 }
 
@@ -70,7 +94,7 @@ static bool paced(struct recon *r, const struct job_facts *f)
  * a while. */
 static void pace_set(struct recon *r, const struct question *q, int64_t tick_us)
 {
-	struct deadline_pace *p = pace_of(r->e, q->facts.id);
+	struct deadline_pace *p = pace_find(r->e, q->facts.id);
 	int64_t now = engine_now(r->e), again = MIN(tick_us, ASK_AGAIN_US);
 
 	for (size_t i = 0; i < q->n; i++) {
@@ -420,3 +444,6 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
 		.want = f->nodes }));
 	return true;
 }
+
+const struct recon_kind deadline_kind = { .name = "deadline",
+	.state_size = sizeof(struct deadline_state) };

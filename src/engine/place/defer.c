@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "core/policy/defer.h"
-#include "engine/place/supply.h"
+#include "engine/place/place_int.h"
 
 #define PAST_US (14 * 24 * SPOT_US_PER_HOUR)
 #define POOLS_MOST 8

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/policy/deadline_room.h"
-#include "engine/place/move.h"
-#include "engine/place/supply.h"
+#include "engine/market/market.h"
+#include "engine/place/place_int.h"
 
 /* Jobs judged in one turn; the next goes on behind them. */
 #define RETURN_MOST 50
@@ -223,17 +223,6 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	return true;
 }
 
-json_t *move_json(const struct score *here, const struct score *there, const struct return_out *out,
-    int64_t node_id)
-{
-	return json_pack("{s:I, s:i, s:I, s:f, s:I, s:I, s:o}", "from_node", (json_int_t)node_id,
-	    "from_pool", (int)here->offer->pool_id, "here_price_micros",
-	    (json_int_t)here->price_micros, "speed",
-	    here->throughput > 0 ? there->throughput / here->throughput : 1.0, "saving_micros",
-	    (json_int_t)out->saving_micros, "cost_micros", (json_int_t)out->cost_micros, "here",
-	    score_json(here));
-}
-
 /* A running job, all of its ranks, is told to save and stop. false: it may not now. */
 static bool move_leave(struct recon *r, const struct job_facts *f, const char *why)
 {
@@ -291,6 +280,10 @@ static void move_now(struct recon *r, const struct q_engine_move_jobs_row *j)
 		    I64("to", j->replacement_id));
 	}
 }
+
+struct move_back {
+	int64_t after; /* the next pass begins behind this job; 0 = at the first */
+};
 
 struct return_turn {
 	struct q_engine_move_jobs_row *rows;
@@ -385,7 +378,7 @@ static void return_decide_all(struct recon *r, void *ctx)
 	struct return_turn *t = ctx;
 	struct move m;
 
-	r->e->asks = 0;
+	deadline_pass_begins(r->e);
 	for (size_t i = 0; i < t->n; i++) {
 		if (t->rows[i].has_replacement_id || !move_judge(r, &t->rows[i], true, &m) ||
 		    on_spot(r, &t->rows[i], &m) || planned(r, &t->rows[i], &m)) {
@@ -404,6 +397,7 @@ static void return_decide_all(struct recon *r, void *ctx)
 
 static void return_jobs(struct step *s)
 {
+	struct move_back *st = s->r->state;
 	struct return_turn *t = arena_alloc(s->r->arena, sizeof(*t));
 	int64_t now = engine_now(s->r->e), hold = s->r->e->conf.supply.return_hold_us;
 	size_t n = q_engine_move_jobs_rows(&s->req, s->r->arena, &t->rows);
@@ -411,7 +405,7 @@ static void return_jobs(struct step *s)
 
 	t->n = move_jobs_whole(t->rows, n);
 	more = t->n < n || n == RETURN_MOST;
-	s->r->e->return_after = more ? t->rows[t->n - 1].id : 0;
+	st->after = more ? t->rows[t->n - 1].id : 0;
 	s->r->changed |= more;
 	for (size_t i = 0; i < t->n; i++) {
 		const struct q_engine_move_jobs_row *j = &t->rows[i];
@@ -431,15 +425,20 @@ static void return_jobs(struct step *s)
 	}
 }
 
-void return_run(struct recon *r)
+static void move_back_pass(struct recon *r, void *state)
 {
+	const struct move_back *st = state;
 	struct step *s = step_new(r, return_jobs, NULL);
 
 	STEP(s, engine_move_jobs,
 	    (&(struct q_engine_move_jobs){ .at_us = engine_now(r->e),
 		.any_market = false,
-		.after_id = r->e->return_after,
+		.after_id = st->after,
 		.most = RETURN_MOST,
 		.end_us = budget_end_us(r->e),
 		.spec_bytes = SPEC_BYTES }));
 }
+
+const struct recon_kind move_back_kind = { .name = "move_back",
+	.state_size = sizeof(struct move_back),
+	.pass = move_back_pass };

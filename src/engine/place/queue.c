@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/place/queue.h"
+#include "engine/place/place_int.h"
 
 #define QUEUE_MOST 5000
 #define SPEND_MOST_US (60 * SPOT_US_PER_S)
@@ -49,12 +49,18 @@ static bool stays(const struct q_engine_queue_jobs_row *j, const struct schedule
 	    strcmp(j->why, p->why) == 0 && off < 0.05 && off > -0.05;
 }
 
+struct queue_state {
+	size_t places_n; /* in the queue when they were last written */
+	int64_t spent_us; /* mono: when the teams' dollars were last brought up */
+};
+
 /* The statement also ends the places of those that wait no more: their number tells that there are
  * some. */
 static void queue_write(struct recon *r, const struct queue_turn *t,
     const struct schedule_place *places)
 {
 	struct arena *a = r->arena;
+	struct queue_state *st = r->state;
 	int64_t *ids = arena_array(a, t->n + 1, sizeof(*ids));
 	int32_t *pos = arena_array(a, t->n + 1, sizeof(*pos)),
 		*effective = arena_array(a, t->n + 1, sizeof(*effective));
@@ -74,10 +80,10 @@ static void queue_write(struct recon *r, const struct queue_turn *t,
 			whys[n++] = p->why;
 		}
 	}
-	if (n == 0 && r->e->queued_n == t->n) {
+	if (n == 0 && st->places_n == t->n) {
 		return;
 	}
-	r->e->queued_n = t->n;
+	st->places_n = t->n;
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_queue_write,
 	    (&(struct q_engine_queue_write){ .ids = ids,
@@ -166,16 +172,17 @@ static void queue_read(struct step *s)
 	STEP(next, engine_shares, NULL);
 }
 
-static void spend(struct recon *r)
+static void shares_spend(struct recon *r)
 {
+	struct queue_state *st = r->state;
 	struct engine *e = r->e;
 	int64_t now = loop_mono_us(e->loop);
 	struct step *s;
 
-	if (e->spent_us != 0 && now - e->spent_us < MIN(e->conf.bill_us, SPEND_MOST_US)) {
+	if (st->spent_us != 0 && now - st->spent_us < MIN(e->conf.bill_us, SPEND_MOST_US)) {
 		return;
 	}
-	e->spent_us = now;
+	st->spent_us = now;
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_shares_spend,
 	    (&(struct q_engine_shares_spend){ .at_us = engine_now(e),
@@ -183,12 +190,13 @@ static void spend(struct recon *r)
 		.fence = r->epoch }));
 }
 
-void schedule_run(struct recon *r)
+static void queue_pass(struct recon *r, void *state)
 {
 	struct step *s = step_new(r, queue_read, NULL);
 
+	(void)state;
 	STEP(s, engine_queue_jobs, (&(struct q_engine_queue_jobs){ .most = QUEUE_MOST }));
-	spend(r);
+	shares_spend(r);
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -332,13 +340,13 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 	}
 	m->holds = arena_grow(r->arena, m->holds, m->holds_n, &m->holds_cap, sizeof(*m->holds));
 	m->holds[m->holds_n++] = (struct room_hold){ .offer = best, .job_id = f->id, .b = at };
-	for (size_t i = 0; i < r->e->held_n; i++) {
-		if (r->e->held[i] == f->id) {
+	for (size_t i = 0; i < m->held->n; i++) {
+		if (m->held->ids[i] == f->id) {
 			return;
 		}
 	}
-	if (r->e->held_n < ARRAY_LEN(r->e->held)) {
-		r->e->held[r->e->held_n++] = f->id;
+	if (m->held->n < ARRAY_LEN(m->held->ids)) {
+		m->held->ids[m->held->n++] = f->id;
 	}
 }
 
@@ -401,3 +409,7 @@ bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const
 
 	return h != NULL && backfill_take(&h->b, room_need(f, s->offer), ends_by(r, s));
 }
+
+const struct recon_kind queue_kind = { .name = "queue",
+	.state_size = sizeof(struct queue_state),
+	.pass = queue_pass };

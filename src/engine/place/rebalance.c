@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/policy/rebalance.h"
-#include "engine/place/move.h"
+#include "engine/place/place_int.h"
 
 #define PAGE 16
 #define RECORD_US (60 * 24 * SPOT_US_PER_HOUR)
@@ -446,12 +446,13 @@ static void recommended(struct step *s)
 	}
 }
 
-void rebalance_run(struct recon *r)
+static void rebalance_pass(struct recon *r, void *state)
 {
 	struct engine *e = r->e;
 	int64_t now = engine_now(e);
 	struct step *s = step_new(r, rebalance_due, NULL);
 
+	(void)state;
 	STEP(s, engine_rebalance_due, NULL);
 	s = step_new(r, recommended, NULL);
 	STEP(s, engine_recommended,
@@ -466,3 +467,5 @@ void rebalance_run(struct recon *r)
 			.fence = r->epoch }));
 	}
 }
+
+const struct recon_kind rebalance_kind = { .name = "rebalance", .pass = rebalance_pass };

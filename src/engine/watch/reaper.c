@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel.h"
+#include "engine/watch/watch.h"
 
 #define RETRY_MAX_US (60 * SPOT_US_PER_S)
 
@@ -141,13 +142,14 @@ static bool leaves(const struct engine *e UNUSED, struct call_provider *p)
 	return (call_provider_ops(p)->caps & SPOT_CAP_LEAVES) != 0;
 }
 
-void reaper_run(struct recon *r)
+static void reaper_pass(struct recon *r, void *state)
 {
 	const char **leaving, **names;
 	size_t leaving_n = engine_provider_names(r, leaves, &leaving);
 	size_t n = engine_provider_names(r, NULL, &names);
 	struct step *s = step_new(r, reap_due, NULL);
 
+	(void)state;
 	STEP(s, engine_reap_due,
 	    (&(struct q_engine_reap_due){ .claimed_by = r->e->me,
 		.at_us = engine_now(r->e),
@@ -156,3 +158,5 @@ void reaper_run(struct recon *r)
 		.providers = names,
 		.providers_n = n }));
 }
+
+const struct recon_kind reaper_kind = { .name = "reaper", .pass = reaper_pass };

@@ -317,9 +317,12 @@ static void sweep_places(struct step *s)
 	}
 }
 
-void sweep_run(struct recon *r)
+static void sweep_pass(struct recon *r, void *state)
 {
 	struct step *s = step_new(r, sweep_places, NULL);
 
+	(void)state;
 	STEP(s, engine_sweep_places, NULL);
 }
+
+const struct recon_kind sweep_kind = { .name = "sweep", .pass = sweep_pass };

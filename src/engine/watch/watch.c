@@ -14,35 +14,31 @@
 #define HURRY_US (2 * SPOT_US_PER_S)
 #define PAGE 5000 /* nodes in one question */
 
-struct watch *watch_new(void)
+struct watch_places *watch_places(const struct engine *e)
 {
-	struct watch *w = calloc(1, sizeof(*w));
-
-	if (w == NULL) {
-		abort();
-	}
-	LIST_INIT(&w->places);
-	return w;
+	return recon_state(e, &watch_kind);
 }
 
-void watch_free(struct watch *w)
+static void watch_fini(void *state)
 {
+	struct watch_places *w = state;
 	struct watch_place *p;
 
-	while (w != NULL && (p = LIST_FIRST(&w->places)) != NULL) {
+	while ((p = LIST_FIRST(w)) != NULL) {
 		LIST_REMOVE(p, link);
 		free(p->provider);
 		free(p->region);
 		free(p);
 	}
-	free(w);
 }
 
-struct watch_place *watch_place(struct watch *w, const char *provider, const char *region)
+static struct watch_place *watch_place(const struct engine *e, const char *provider,
+    const char *region)
 {
+	struct watch_places *w = watch_places(e);
 	struct watch_place *p;
 
-	LIST_FOREACH (p, &w->places, link) {
+	LIST_FOREACH (p, w, link) {
 		if (strcmp(p->provider, provider) == 0 && strcmp(p->region, region) == 0) {
 			return p;
 		}
@@ -52,7 +48,7 @@ struct watch_place *watch_place(struct watch *w, const char *provider, const cha
 	    (p->region = strdup(region)) == NULL) {
 		abort();
 	}
-	LIST_INSERT_HEAD(&w->places, p, link);
+	LIST_INSERT_HEAD(w, p, link);
 	return p;
 }
 
@@ -63,7 +59,7 @@ struct watch_place *watch_place_of(struct engine *e, const char *provider, const
 	if (p == NULL) {
 		return NULL;
 	}
-	return watch_place(e->watch, provider,
+	return watch_place(e, provider,
 	    (call_provider_ops(p)->caps & SPOT_CAP_ALL_REGIONS) != 0 ? "" : region);
 }
 
@@ -391,7 +387,7 @@ static void ask(struct recon *r, struct watch_place *place)
 		.most = PAGE }));
 }
 
-static void watch_places(struct step *s)
+static void places_read(struct step *s)
 {
 	struct q_engine_watch_places_row *rows;
 	size_t n = q_engine_watch_places_rows(&s->req, s->r->arena, &rows);
@@ -399,7 +395,7 @@ static void watch_places(struct step *s)
 	int64_t now = loop_mono_us(e->loop);
 
 	for (size_t i = 0; i < n; i++) {
-		struct watch_place *p = watch_place(e->watch, rows[i].provider, rows[i].region);
+		struct watch_place *p = watch_place(e, rows[i].provider, rows[i].region);
 		int64_t pause = rows[i].hurry ? MIN(HURRY_US, e->conf.watch_us) : e->conf.watch_us;
 
 		bool more = p->after_id > 0 && !p->noticing;
@@ -531,15 +527,16 @@ static size_t slow_ones(struct recon *r, const char **names, int64_t *us)
 	return n;
 }
 
-void watch_run(struct recon *r)
+static void watch_pass(struct recon *r, void *state)
 {
 	struct engine *e = r->e;
 	int64_t now = engine_now(e);
-	struct step *s = step_new(r, watch_places, NULL);
+	struct step *s = step_new(r, places_read, NULL);
 	const char **slow = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow));
 	int64_t *slow_us = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow_us));
 	size_t slow_n = slow_ones(r, slow, slow_us);
 
+	(void)state;
 	STEP(s, engine_watch_places,
 	    (&(struct q_engine_watch_places){ .at_us = now,
 		.silent_us = e->conf.agent_silent_us }));
@@ -556,3 +553,8 @@ void watch_run(struct recon *r)
 		.slow_us_n = slow_n,
 		.beat_us = LISTEN_BEAT_US }));
 }
+
+const struct recon_kind watch_kind = { .name = "watch",
+	.state_size = sizeof(struct watch_places),
+	.fini = watch_fini,
+	.pass = watch_pass };

@@ -1,5 +1,7 @@
 /*
- * The market poller: reads pools, prices, interruption signals and quotas of every provider and
+ * The market: a poller that reads it into rows, and a reconciler that judges how tight supply is.
+ *
+ * The poller reads pools, prices, interruption signals and quotas of every provider and
  * region into rows, within the providers' published rate limits (the call runner's buckets),
  * jittered, incremental where the feed allows. One row of table `feed` per (provider, region, feed)
  * says when it is due; nothing in memory is needed to go on after a restart. A failing feed backs
@@ -8,8 +10,8 @@
  *
  * Owns nothing it is given. Works only while epoch() names a lease (leadership).
  */
-#ifndef ENGINE_POLLER_H
-#define ENGINE_POLLER_H
+#ifndef ENGINE_MARKET_H
+#define ENGINE_MARKET_H
 
 #include "io/call/call.h"
 #include "io/pg/pg.h"
@@ -39,5 +41,12 @@ struct poller_stats {
 	int64_t polls, failed, points, changed, refused;
 };
 struct poller_stats poller_stats(const struct poller *p);
+
+struct engine;
+struct offer;
+struct recon_kind;
+extern const struct recon_kind tighten_kind; /* supply_state per provider, region and GPU */
+/* True when the rows call the supply of the offer's group tight. */
+bool supply_tight(const struct engine *e, const struct offer *o);
 
 #endif

@@ -1,9 +1,9 @@
-/* Shared by the poller's sources only. */
-#ifndef ENGINE_POLLER_INT_H
-#define ENGINE_POLLER_INT_H
+/* Private to src/engine/market: shared by the poller's sources. */
+#ifndef ENGINE_MARKET_INT_H
+#define ENGINE_MARKET_INT_H
 
 #include "base/arena.h"
-#include "engine/market/poller.h"
+#include "engine/market/market.h"
 #include "store/price.h"
 #include "store/q.h"
 
