@@ -1,7 +1,7 @@
 /*
- * Private to src/engine/doctor: an examination under way. One at a time; it lives until the last of its
- * looks is written. Everything it learns is rows; a daemon that dies in the middle leaves a claimed
- * run that the next one begins again.
+ * Private to src/engine/doctor: an examination under way. One at a time; it lives until its last
+ * probe is written. Everything it learns is rows. A daemon that dies in the middle leaves a claimed
+ * run, which the next one begins again.
  */
 #ifndef ENGINE_DOCTOR_INT_H
 #define ENGINE_DOCTOR_INT_H
@@ -13,7 +13,11 @@
 /* among the names that were asked for: the invariants too */
 #define DOCTOR_CONSISTENCY "consistency"
 
-struct doctor;
+/* The reconciler's. */
+struct doctor {
+	struct exam *exam; /* under way; NULL = none */
+};
+
 struct exam {
 	struct engine *e;
 	struct doctor *doctor;
@@ -22,7 +26,7 @@ struct exam {
 	char me[32];
 	int64_t epoch; /* of the claim */
 	const char *asked; /* names, comma separated; "" = all */
-	int pending; /* looks that are not written yet */
+	int pending; /* probes that are not written yet */
 	/* one could not be written: the run is begun again when its claim is over */
 	bool lost;
 	struct q_engine_doctor_places_row *places;
@@ -34,9 +38,9 @@ struct exam {
 	int64_t sent_us; /* mono: when the database was asked for its time */
 };
 
-/* One look: at a provider, in a region, or at ourselves. Items are collected and written by one
+/* One probe: of a provider, in a region, or of ourselves. Collects items and writes them with one
  * statement. */
-struct look {
+struct probe {
 	struct exam *x;
 	const char *provider, *region, *part;
 	struct call_provider *p;
@@ -51,27 +55,29 @@ struct look {
 	void *more;
 };
 
-struct act *look_new(struct exam *x, const char *provider, const char *region, const char *part,
+struct act *probe_new(struct exam *x, const char *provider, const char *region, const char *part,
     void (*called)(struct act *));
-/* name and fix are kept as they are; words are made. */
-void look_item(struct act *a, const char *name, enum spot_check_state state, const char *fix,
+/* Adds an item. Keeps name and fix as they are, and formats the words. */
+void probe_item(struct act *a, const char *name, enum spot_check_state state, const char *fix,
     const char *fmt, ...) PRINTF(5, 6);
-void look_amount(struct act *a, int64_t amount); /* of the item just added */
-/* Writes the items; the act ends. */
-void look_write(struct act *a);
-const char *rc_fix(enum spot_rc rc);
+void probe_amount(struct act *a, int64_t amount); /* of the item just added */
+/* Writes the items, then ends the act. */
+void probe_write(struct act *a);
+const char *rc_remedy(enum spot_rc rc);
+void exam_free(struct exam *x);
 
 /* doctor_self.c */
-void self_database(struct exam *x, const struct q_engine_doctor_database_row *row);
-void self_daemon(struct exam *x);
-void self_feeds(struct exam *x, const struct q_engine_doctor_feeds_row *w, struct call_provider *p);
+void database_examine(struct exam *x, const struct q_engine_doctor_database_row *row);
+void daemon_examine(struct exam *x);
+void feeds_examine(struct exam *x, const struct q_engine_doctor_feeds_row *w,
+    struct call_provider *p);
 /* doctor_store.c: an object goes to the store of checkpoints and back */
-void self_store(struct exam *x);
+void store_examine(struct exam *x);
 /* doctor_consistency.c: the invariants of the rows */
-void self_consistency(struct exam *x);
+void consistency_examine(struct exam *x);
 /* doctor_objects.c: what the rows say of the object store, asked there */
-void self_objects(struct exam *x);
+void objects_examine(struct exam *x);
 /* doctor_verdicts.c: machines that were given up */
-void self_verdicts(struct exam *x);
+void verdicts_examine(struct exam *x);
 
 #endif

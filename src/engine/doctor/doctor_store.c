@@ -48,7 +48,7 @@ static const char *status_fix(int status)
 	return "see the reply; the store's own status page may tell more";
 }
 
-static bool landed(const struct act *a, const struct trip_state *t)
+static bool trip_landed(const struct act *a, const struct trip_state *t)
 {
 	int status = a->http.in.status;
 
@@ -64,15 +64,15 @@ static bool landed(const struct act *a, const struct trip_state *t)
 
 static void trip_failed(struct act *a, struct trip_state *t)
 {
-	const struct look *l = a->ctx;
+	const struct probe *l = a->ctx;
 	int64_t ms = (loop_mono_us(a->e->loop) - l->begun_us) / 1000;
 
 	t->failed = true;
 	if (a->http.op.rc != SPOT_OK) {
-		look_item(a, trip_name(t->at), SPOT_CHECK_BAD, rc_fix(SPOT_UNAVAILABLE), "%s",
+		probe_item(a, trip_name(t->at), SPOT_CHECK_BAD, rc_remedy(SPOT_UNAVAILABLE), "%s",
 		    a->http.op.err.text);
 	} else {
-		look_item(a, trip_name(t->at), SPOT_CHECK_BAD, status_fix(a->http.in.status),
+		probe_item(a, trip_name(t->at), SPOT_CHECK_BAD, status_fix(a->http.in.status),
 		    "HTTP %d after %" PRId64 " ms: %.*s", a->http.in.status, ms,
 		    (int)MIN(a->http.in.body.n, 200),
 		    a->http.in.body.n > 0 ? a->http.in.body.p : "");
@@ -81,14 +81,14 @@ static void trip_failed(struct act *a, struct trip_state *t)
 
 static void trip_answered(struct act *a)
 {
-	struct look *l = a->ctx;
+	struct probe *l = a->ctx;
 	struct trip_state *t = l->more;
-	bool ok = landed(a, t);
+	bool ok = trip_landed(a, t);
 
 	if (!ok) {
 		trip_failed(a, t);
 	} else if (t->at != TRIP_SESSION) {
-		look_item(a, trip_name(t->at), SPOT_CHECK_OK, "",
+		probe_item(a, trip_name(t->at), SPOT_CHECK_OK, "",
 		    "HTTP %d, %" PRId64 " ms since the beginning", a->http.in.status,
 		    (loop_mono_us(a->e->loop) - l->begun_us) / 1000);
 	}
@@ -101,7 +101,7 @@ static void trip_answered(struct act *a)
 	} else if (t->at == TRIP_GET) {
 		trip_step(a, TRIP_DELETE, NULL); /* what was read badly goes as well */
 	} else {
-		look_write(a);
+		probe_write(a);
 	}
 }
 
@@ -138,7 +138,7 @@ static void trip_step(struct act *a, enum trip at, const char *url)
 		[TRIP_PUT] = "PUT",
 		[TRIP_GET] = "GET",
 		[TRIP_DELETE] = "DELETE" };
-	struct look *l = a->ctx;
+	struct probe *l = a->ctx;
 	struct trip_state *t = l->more;
 	struct spot_presign p;
 	struct spot_err err = { 0 };
@@ -149,9 +149,9 @@ static void trip_step(struct act *a, enum trip at, const char *url)
 		return;
 	}
 	if (objects_presign(a->e, a->arena, methods[at], t->key, &p, &err) != SPOT_OK) {
-		look_item(a, trip_name(at), SPOT_CHECK_BAD, rc_fix(err.rc), "cannot be signed: %s",
-		    err.text);
-		look_write(a);
+		probe_item(a, trip_name(at), SPOT_CHECK_BAD, rc_remedy(err.rc),
+		    "cannot be signed: %s", err.text);
+		probe_write(a);
 		return;
 	}
 	if (at == TRIP_PUT && p.upload == SPOT_UPLOAD_RESUMABLE) {
@@ -169,20 +169,20 @@ static void trip_step(struct act *a, enum trip at, const char *url)
 static void signer_called(struct act *a)
 {
 	if (a->call.op.rc != SPOT_OK) {
-		look_item(a, "store credentials", SPOT_CHECK_BAD, rc_fix(a->call.op.rc), "%s",
+		probe_item(a, "store credentials", SPOT_CHECK_BAD, rc_remedy(a->call.op.rc), "%s",
 		    a->call.op.err.text);
-		look_write(a);
+		probe_write(a);
 		return;
 	}
 	a->called = trip_answered;
 	trip_step(a, TRIP_PUT, NULL);
 }
 
-void self_store(struct exam *x)
+void store_examine(struct exam *x)
 {
 	struct engine *e = x->e;
-	struct act *a = look_new(x, DOCTOR_SELF, "", "store", signer_called);
-	struct look *l = a->ctx;
+	struct act *a = probe_new(x, DOCTOR_SELF, "", "store", signer_called);
+	struct probe *l = a->ctx;
 	struct trip_state *t = arena_alloc(a->arena, sizeof(*t));
 	struct call_provider *p =
 	    objects_configured(e) ? engine_provider(e, e->conf.store_provider) : NULL;
@@ -192,11 +192,11 @@ void self_store(struct exam *x)
 	    str_empty(e->conf.store_prefix) ? "" : e->conf.store_prefix,
 	    str_empty(e->conf.store_prefix) ? "" : "/", e->install, x->id);
 	if (!objects_configured(e) || e->http == NULL) {
-		look_item(a, "store", SPOT_CHECK_WARN,
+		probe_item(a, "store", SPOT_CHECK_WARN,
 		    "set [checkpoint] store, provider and region",
 		    "no object store is configured: checkpoints have no place to go");
 	} else if (p == NULL || call_provider_ops(p)->presign == NULL) {
-		look_item(a, "store", SPOT_CHECK_BAD,
+		probe_item(a, "store", SPOT_CHECK_BAD,
 		    "set [checkpoint] provider to one that can sign URLs",
 		    "provider '%s' does not sign URLs", e->conf.store_provider);
 	} else if (call_provider_ops(p)->whoami != NULL) {
@@ -207,5 +207,5 @@ void self_store(struct exam *x)
 		trip_step(a, TRIP_PUT, NULL);
 		return;
 	}
-	look_write(a);
+	probe_write(a);
 }

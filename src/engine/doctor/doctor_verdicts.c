@@ -7,24 +7,24 @@
 static void verdicts_items(struct act *a, const struct q_engine_doctor_verdicts_row *w)
 {
 	if (w->alive == 0) {
-		look_item(a, "false recoveries", SPOT_CHECK_OK, "",
+		probe_item(a, "false recoveries", SPOT_CHECK_OK, "",
 		    "of %" PRId64 " machines given up in 30 days none is known to have been alive",
 		    w->total);
 	} else {
-		look_item(a, "false recoveries", SPOT_CHECK_WARN,
+		probe_item(a, "false recoveries", SPOT_CHECK_WARN,
 		    "spotctl node show NODE tells what was seen by whom; raise [engine] agent_lost "
 		    "(boot_timeout where "
 		    "machines come late)",
 		    "%" PRId64 " of %" PRId64 " machines given up in 30 days were alive: %s",
 		    w->alive, w->total, w->alive_words);
 	}
-	look_amount(a, w->alive);
+	probe_amount(a, w->alive);
 	if (w->missed == 0) {
-		look_item(a, "missed losses", SPOT_CHECK_OK, "",
+		probe_item(a, "missed losses", SPOT_CHECK_OK, "",
 		    "of %" PRId64 " machines given up in 30 days none was over for long before",
 		    w->total);
 	} else {
-		look_item(a, "missed losses", SPOT_CHECK_WARN,
+		probe_item(a, "missed losses", SPOT_CHECK_WARN,
 		    "spotctl node show NODE tells what was seen by whom; see whether the provider "
 		    "answered (spotctl doctor "
 		    "PROVIDER), and [engine] watch, agent_lost, loss_bound",
@@ -32,9 +32,9 @@ static void verdicts_items(struct act *a, const struct q_engine_doctor_verdicts_
 		    " machines given up in 30 days were over for too long before: %s",
 		    w->missed, w->total, w->missed_words);
 	}
-	look_amount(a, w->missed);
-	look_item(a, "suspected machines", SPOT_CHECK_OK, "", "%" PRId64 " now", w->suspects);
-	look_amount(a, w->suspects);
+	probe_amount(a, w->missed);
+	probe_item(a, "suspected machines", SPOT_CHECK_OK, "", "%" PRId64 " now", w->suspects);
+	probe_amount(a, w->suspects);
 }
 
 static void verdicts_read(struct op *op)
@@ -47,16 +47,16 @@ static void verdicts_read(struct op *op)
 	if (op->rc == SPOT_OK && q_engine_doctor_verdicts_rows(req, a->arena, &row) == 1) {
 		verdicts_items(a, row);
 	} else {
-		look_item(a, "false recoveries", SPOT_CHECK_UNTESTED,
+		probe_item(a, "false recoveries", SPOT_CHECK_UNTESTED,
 		    "ask again when the database has less to do", "%s", op->err.text);
 	}
 	pg_req_fini(req);
-	look_write(a);
+	probe_write(a);
 }
 
-void self_verdicts(struct exam *x)
+void verdicts_examine(struct exam *x)
 {
-	struct act *a = look_new(x, DOCTOR_SELF, "", "verdicts", NULL);
+	struct act *a = probe_new(x, DOCTOR_SELF, "", "verdicts", NULL);
 
 	a->writing = true;
 	q_engine_doctor_verdicts(a->e->pg, &a->req,

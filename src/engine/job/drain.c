@@ -75,7 +75,7 @@ static void notices_due(struct step *s)
 /* ---- telling the agent
  * ----------------------------------------------------------------------------- */
 
-static void tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enum job_event ev,
+static void attempt_tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enum job_event ev,
     const char *desired, const char *why, bool deadline)
 {
 	const char *next = job_next(w->job_id, w->job_state, ev);
@@ -101,7 +101,7 @@ static void tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enu
 		.fence = r->epoch }));
 }
 
-static void settle(struct recon *r, int64_t job_id, int32_t epoch, const char *state,
+static void job_settle(struct recon *r, int64_t job_id, int32_t epoch, const char *state,
     enum job_event ev, const char *why, const char *reason, bool lost)
 {
 	const char *next = job_next(job_id, state, ev);
@@ -127,7 +127,7 @@ static void settle(struct recon *r, int64_t job_id, int32_t epoch, const char *s
 		.fence = r->epoch }));
 }
 
-static void shut(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
+static void attempt_close(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
 {
 	struct step *s = step_new(r, NULL, NULL);
 
@@ -139,7 +139,7 @@ static void shut(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
 		.fence = r->epoch }));
 }
 
-static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
+static void attempt_adjust(struct recon *r, const struct q_engine_attempts_odd_row *w)
 {
 	enum job_state job = job_state_parse(w->job_state);
 	enum node_state node = node_state_parse(w->node_state);
@@ -147,22 +147,22 @@ static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
 
 	if (w->epoch != w->job_epoch || job_state_final(job)) {
 		if (ended) {
-			shut(r, w->job_id, w->epoch, true);
+			attempt_close(r, w->job_id, w->epoch, true);
 		}
 	} else if (ended) {
-		settle(r, w->job_id, w->epoch, w->job_state, JOB_EV_NODE_LOST,
+		job_settle(r, w->job_id, w->epoch, w->job_state, JOB_EV_NODE_LOST,
 		    arena_printf(r->arena, "n%" PRId64 " is lost: %s", w->node_id, w->node_why), "",
 		    true);
 	} else if (w->cancel && strcmp(w->desired, "kill") != 0 && job != JOB_CANCELLING) {
-		tell(r, w, JOB_EV_CANCEL, "kill", "cancelled", false);
+		attempt_tell(r, w, JOB_EV_CANCEL, "kill", "cancelled", false);
 	} else if (node == NODE_DRAINING && job != JOB_CANCELLING) {
-		tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain",
+		attempt_tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain",
 		    w->node_why, true);
 	} else if (clock_ran_out(r->e, w->ran_us, w->most_us) && strcmp(w->desired, "run") == 0 &&
 	    job != JOB_CANCELLING) {
-		tell(r, w, JOB_EV_OVERTIME, "drain", "max_duration is over", false);
+		attempt_tell(r, w, JOB_EV_OVERTIME, "drain", "max_duration is over", false);
 	} else if (w->over_budget && job != JOB_CANCELLING && job != JOB_DRAINING) {
-		tell(r, w, JOB_EV_BUDGET, "drain",
+		attempt_tell(r, w, JOB_EV_BUDGET, "drain",
 		    budget_why(r->arena, w->spent_micros, w->budget_micros), false);
 	} else if (job == JOB_STARTING &&
 	    (strcmp(w->phase, "RUNNING") == 0 || strcmp(w->phase, "SAVING") == 0)) {
@@ -171,13 +171,13 @@ static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
 	}
 }
 
-static void attempts_odd(struct step *s)
+static void attempts_adjust(struct step *s)
 {
 	struct q_engine_attempts_odd_row *rows;
 	size_t n = q_engine_attempts_odd_rows(&s->req, s->r->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
-		odd_one(s->r, &rows[i]);
+		attempt_adjust(s->r, &rows[i]);
 	}
 }
 
@@ -206,7 +206,7 @@ static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row 
 
 	if (w->epoch != w->job_epoch || job_state_final(job) || job == JOB_QUEUED ||
 	    job == JOB_PARKED) {
-		shut(r, w->job_id, w->epoch, false);
+		attempt_close(r, w->job_id, w->epoch, false);
 		return;
 	}
 	if (strcmp(w->exit_reason, "ok") == 0) {
@@ -233,7 +233,7 @@ static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row 
 		why = exit_words(r, w);
 		reason = w->exit_reason;
 	}
-	settle(r, w->job_id, w->epoch, w->job_state, ev, why, reason, false);
+	job_settle(r, w->job_id, w->epoch, w->job_state, ev, why, reason, false);
 }
 
 static void attempts_ended(struct step *s)
@@ -281,7 +281,7 @@ static void drain_pass(struct recon *r, void *state)
 	STEP(s, engine_notices_due, NULL);
 	s = step_new(r, attempts_ended, NULL);
 	STEP(s, engine_attempts_ended, NULL);
-	s = step_new(r, attempts_odd, NULL);
+	s = step_new(r, attempts_adjust, NULL);
 	STEP(s, engine_attempts_odd,
 	    (&(struct q_engine_attempts_odd){ .at_us = engine_now(r->e),
 		.look = budget_due(r->e, &d->jobs_next_us),

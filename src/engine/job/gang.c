@@ -25,7 +25,7 @@
 
 /* ---- giving up ------------------------------------------------------------------------------- */
 
-static void released(struct step *s)
+static void gang_released(struct step *s)
 {
 	struct q_engine_gang_release_row *rows;
 
@@ -39,7 +39,7 @@ static void gang_release(struct recon *r, const struct q_engine_gangs_row *g, bo
     const char *why)
 {
 	struct engine *e = r->e;
-	struct step *s = step_new(r, released, arena_strdup(r->arena, why));
+	struct step *s = step_new(r, gang_released, arena_strdup(r->arena, why));
 
 	STEP(s, engine_gang_release,
 	    (&(struct q_engine_gang_release){ .id = g->id,
@@ -62,7 +62,7 @@ struct assign {
 	int64_t until_us; /* of the URLs */
 };
 
-static void assigned(struct step *s)
+static void gang_assigned(struct step *s)
 {
 	const struct assign *a = s->ctx;
 
@@ -82,7 +82,7 @@ static void assign_write(struct recon *r, struct assign *a)
 	if (next[0] == '\0') {
 		return;
 	}
-	s = step_new(r, assigned, a);
+	s = step_new(r, gang_assigned, a);
 	STEP(s, engine_gang_assign,
 	    (&(struct q_engine_gang_assign){ .job_id = g->job_id,
 		.was = g->job_state,
@@ -180,7 +180,7 @@ static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, siz
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
-static void refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t rank,
+static void rank_refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t rank,
     int64_t need_micros)
 {
 	char token[65], name[65];
@@ -212,12 +212,12 @@ static int64_t need_again(const struct recon *r, const struct q_engine_gangs_row
 		  &spec);
 }
 
-static bool queued(const struct q_engine_gangs_row *g)
+static bool gang_queued(const struct q_engine_gangs_row *g)
 {
 	return strcmp(g->job_state, "QUEUED") == 0;
 }
 
-static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
+static void gang_acquire(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
 {
 	struct gang_member *m = arena_array(r->arena, n, sizeof(*m));
 	int64_t now = engine_now(r->e);
@@ -239,9 +239,9 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 		.members_n = n,
 		.one_call = g->one_call,
 		.wanted = !g->cancel &&
-		    (queued(g) || strcmp(g->job_state, "DRAINING") == 0 ||
+		    (gang_queued(g) || strcmp(g->job_state, "DRAINING") == 0 ||
 			(g->moves && strcmp(g->job_state, "RUNNING") == 0)),
-		.queued = queued(g) && !g->live,
+		.queued = gang_queued(g) && !g->live,
 		.now_us = now,
 		.hold_us = clock_span_us(r->e, r->e->conf.gang_hold_us),
 		.last_lost_us = g->last_lost_us > now ? 0 : g->last_lost_us,
@@ -257,7 +257,7 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 		break;
 	case GANG_REFILL:
 		for (size_t i = 0; i < out.missing_n; i++) {
-			refill(r, g, out.missing[i], need_again(r, g, 1));
+			rank_refill(r, g, out.missing[i], need_again(r, g, 1));
 		}
 		break;
 	case GANG_GIVE_UP:
@@ -271,7 +271,7 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 	}
 }
 
-static void serving(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
+static void gang_serve(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
 {
 	bool well = true;
 
@@ -281,7 +281,7 @@ static void serving(struct recon *r, const struct q_engine_gangs_row *g, size_t 
 	for (size_t i = 0; i < n; i++) {
 		well &= strcmp(g[i].node_state, "READY") == 0 && !g[i].noticed;
 	}
-	if (!queued(g) || g->cancel) {
+	if (!gang_queued(g) || g->cancel) {
 		if (job_state_final(job_state_parse(g->job_state)) || g->cancel) {
 			gang_release(r, g, false, "its job is over");
 		} else if (job_state_parse(g->job_state) == JOB_PARKED) {
@@ -308,9 +308,9 @@ static void gangs_in(struct step *s)
 			break; /* beyond what one read brings: the next turn's */
 		}
 		if (strcmp(rows[i].state, "ACQUIRING") == 0) {
-			acquiring(s->r, &rows[i], want);
+			gang_acquire(s->r, &rows[i], want);
 		} else {
-			serving(s->r, &rows[i], want);
+			gang_serve(s->r, &rows[i], want);
 		}
 		i += want;
 	}

@@ -25,7 +25,7 @@ static void mark_lost(struct recon *r, const struct q_engine_gang_ranks_row *w,
 		.fence = r->epoch }));
 }
 
-static void tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
+static void ranks_tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const struct gang_verdict *v)
 {
 	const char *next = job_next(w->job_id, w->job_state, v->event);
@@ -51,7 +51,7 @@ static void tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
 		.fence = r->epoch }));
 }
 
-static void settle(struct recon *r, const struct q_engine_gang_ranks_row *w,
+static void epoch_settle(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const struct gang_verdict *v)
 {
 	const char *next = job_next(w->job_id, w->job_state, v->event);
@@ -83,13 +83,13 @@ static void act_on(struct recon *r, const struct q_engine_gang_ranks_row *w,
 
 	switch (v->act) {
 	case GANG_TELL:
-		tell(r, w, v);
+		ranks_tell(r, w, v);
 		break;
 	case GANG_BEGUN:
 		job_event(r, w->job_id, w->job_state, w->epoch, v->event, "", v->why);
 		break;
 	case GANG_SETTLE:
-		settle(r, w, v);
+		epoch_settle(r, w, v);
 		break;
 	case GANG_SHUT:
 		s = step_new(r, NULL, NULL);
@@ -122,7 +122,7 @@ static struct gang_rank rank_of(const struct q_engine_gang_ranks_row *w)
 		.deadline_us = w->has_deadline_us ? w->deadline_us : 0 };
 }
 
-static bool over(enum node_state s)
+static bool node_over(enum node_state s)
 {
 	return s == NODE_TERMINATING || s == NODE_GONE || s == NODE_FAILED;
 }
@@ -137,7 +137,7 @@ static void epoch_judge(struct recon *r, const struct q_engine_gang_ranks_row *w
 
 	for (size_t i = 0; i < n; i++) {
 		ranks[i] = rank_of(&w[i]);
-		if (!ranks[i].ended && over(ranks[i].node)) {
+		if (!ranks[i].ended && node_over(ranks[i].node)) {
 			lost[lost_n++] = ranks[i].rank;
 		}
 	}

@@ -35,7 +35,7 @@ static bool identity_off(const struct engine *e, const char *provider)
 	return false;
 }
 
-static bool vouches(const struct engine *e, struct call_provider *p)
+static bool provider_vouches(const struct engine *e, struct call_provider *p)
 {
 	return call_provider_ops(p)->verify != NULL && !identity_off(e, call_provider_name(p));
 }
@@ -56,14 +56,14 @@ static void verdict_write(struct act *a, const struct judging *j, const char *ve
 		.fence = a->epoch }));
 }
 
-static void denied(struct act *a, const struct judging *j, const char *why)
+static void enrol_deny(struct act *a, const struct judging *j, const char *why)
 {
 	log_error("agent.identity_denied", I64("node", a->id), STR("ref", j->args.ref),
 	    STR("peer", j->peer), STR("why", why));
 	verdict_write(a, j, "denied", why);
 }
 
-static void later(struct act *a, const struct judging *j)
+static void enrol_retry(struct act *a, const struct judging *j)
 {
 	const struct spot_err *err = &a->call.op.err;
 	int64_t pause = AGAIN_US << MIN(MAX(j->tries - 1, 0), AGAIN_DOUBLINGS);
@@ -97,9 +97,9 @@ static void judge_called(struct act *a)
 		    arena_printf(a->arena, "%s vouches for %s", call_provider_name(j->provider),
 			j->args.ref));
 	} else if (a->call.op.rc == SPOT_DENIED && a->call.op.err.code[0] == '\0') {
-		denied(a, j, a->call.op.err.text);
+		enrol_deny(a, j, a->call.op.err.text);
 	} else {
-		later(a, j);
+		enrol_retry(a, j);
 	}
 }
 
@@ -116,7 +116,7 @@ static void judge_claimed(struct step *s)
 	}
 	j->tries = (int32_t)pg_int(s->req.result, 0, 0);
 	if (strcmp(j->args.proof.p, "{}") == 0) {
-		denied(a, j,
+		enrol_deny(a, j,
 		    "the agent sent nothing that proves which machine it is; "
 		    "[provider NAME] identity = off takes the one-time token alone");
 		return;
@@ -222,7 +222,7 @@ static void unlisted_due(struct step *s)
 	}
 }
 
-static void waive(struct recon *r)
+static void enrol_waive(struct recon *r)
 {
 	struct engine *e = r->e;
 	const char **names = arena_array(r->arena, e->providers_n + 1, sizeof(*names));
@@ -234,7 +234,7 @@ static void waive(struct recon *r)
 		const struct spot_provider_ops *ops = call_provider_ops(e->providers[i]);
 		const char *name = call_provider_name(e->providers[i]);
 
-		if (!vouches(e, e->providers[i])) {
+		if (!provider_vouches(e, e->providers[i])) {
 			lags[n] = clock_span_us(e,
 			    e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us);
 			names[n++] = name;
@@ -259,11 +259,11 @@ static void waive(struct recon *r)
 static void enrol_pass(struct recon *r, void *state)
 {
 	const char **names;
-	size_t n = engine_provider_names(r, vouches, &names);
+	size_t n = engine_provider_names(r, provider_vouches, &names);
 	struct step *s;
 
 	(void)state;
-	waive(r);
+	enrol_waive(r);
 	s = step_new(r, judge_due, NULL);
 	STEP(s, engine_enrol_due,
 	    (&(struct q_engine_enrol_due){ .claimed_by = r->e->me,

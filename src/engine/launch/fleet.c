@@ -23,12 +23,12 @@ struct fleet_turn {
 };
 
 /* Nodes that count: those on their way out do not. */
-static bool counts(const struct q_engine_fleet_nodes_row *n)
+static bool node_counts(const struct q_engine_fleet_nodes_row *n)
 {
 	return strcmp(n->state, "DRAINING") != 0 && strcmp(n->state, "TERMINATING") != 0;
 }
 
-static void give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n, const char *why)
+static void node_give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n, const char *why)
 {
 	if (strcmp(n->state, "WANTED") == 0) {
 		node_unwanted(r, n->id, n->unsure, why);
@@ -38,7 +38,7 @@ static void give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n,
 }
 
 /* May be given back at once. */
-static bool idle(const struct q_engine_fleet_nodes_row *n)
+static bool node_idle(const struct q_engine_fleet_nodes_row *n)
 {
 	return !n->used &&
 	    (strcmp(n->state, "WANTED") == 0 || strcmp(n->state, "BOOTING") == 0 ||
@@ -66,7 +66,7 @@ static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id
 			const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
 
 			if (n->fleet_id == fleet_id && n->pool_id == give->pool_id && !gone[i] &&
-			    idle(n) && (best == SIZE_MAX || goes_before(n, &t->nodes[best]))) {
+			    node_idle(n) && (best == SIZE_MAX || goes_before(n, &t->nodes[best]))) {
 				best = i;
 			}
 		}
@@ -74,11 +74,11 @@ static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id
 			return;
 		}
 		gone[best] = true;
-		give_back(r, &t->nodes[best], "more than the fleet wants");
+		node_give_back(r, &t->nodes[best], "more than the fleet wants");
 	}
 }
 
-static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet_id,
+static size_t fleet_have(struct recon *r, const struct fleet_turn *t, int64_t fleet_id,
     struct fleet_have **ret, int64_t *ret_nodes)
 {
 	struct fleet_have *have = arena_array(r->arena, t->nodes_n + 1, sizeof(*have));
@@ -89,7 +89,7 @@ static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet
 		const struct q_engine_fleet_nodes_row *w = &t->nodes[i];
 		size_t k = 0;
 
-		if (w->fleet_id != fleet_id || !counts(w)) {
+		if (w->fleet_id != fleet_id || !node_counts(w)) {
 			continue;
 		}
 		++*ret_nodes;
@@ -107,7 +107,7 @@ static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet
 				.offer = offer_of(r->e, w->pool_id) };
 		}
 		have[k].nodes++;
-		have[k].idle += idle(w);
+		have[k].idle += node_idle(w);
 	}
 	*ret = have;
 	return n;
@@ -153,12 +153,12 @@ static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, stru
 	return true;
 }
 
-static void wanted(struct step *s)
+static void node_wanted(struct step *s)
 {
 	offers_wanted(s->r->e);
 }
 
-static void want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k,
+static void node_want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k,
     int64_t others, const struct fleet_plan *plan, json_t *shown)
 {
 	size_t n = (size_t)k->nodes;
@@ -179,7 +179,7 @@ static void want(struct recon *r, const struct q_engine_fleets_row *f, const str
 		tokens[i] = arena_strdup(r->arena, token);
 		names[i] = arena_strdup(r->arena, name);
 	}
-	s = step_new(r, wanted, NULL);
+	s = step_new(r, node_wanted, NULL);
 	s->always = true;
 	offers_wanting(r->e);
 	STEP(s, engine_want_for_fleet,
@@ -216,7 +216,7 @@ static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine
 		picked += plan.picks[i].nodes;
 	}
 	for (size_t i = 0; i < plan.n; i++) {
-		want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan, shown);
+		node_want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan, shown);
 	}
 	for (size_t i = 0; i < plan.gives_n; i++) {
 		give_surplus(r, t, f->id, &plan.gives[i]);
@@ -233,13 +233,13 @@ static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine
 
 /* ---- planning again -------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t digest_mix(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
 	return h ^ h >> 29;
 }
 
-static struct fleet_seen seen_now(const struct recon *r, const struct fleet_turn *t,
+static struct fleet_seen seen_make(const struct recon *r, const struct fleet_turn *t,
     const struct q_engine_fleets_row *f)
 {
 	int64_t soon = engine_now(r->e) + AGAIN_US;
@@ -254,9 +254,9 @@ static struct fleet_seen seen_now(const struct recon *r, const struct fleet_turn
 		if (n->fleet_id != f->id) {
 			continue;
 		}
-		s.nodes = mix(mix(s.nodes, (uint64_t)n->id), n->used);
+		s.nodes = digest_mix(digest_mix(s.nodes, (uint64_t)n->id), n->used);
 		for (const char *c = n->state; *c != '\0'; c++) {
-			s.nodes = mix(s.nodes, (unsigned char)*c);
+			s.nodes = digest_mix(s.nodes, (unsigned char)*c);
 		}
 	}
 	return s;
@@ -311,7 +311,7 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	struct fleet_have *have;
 	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
 	struct rank_job rank = { .spec = job, .spot_allowed = true, .on_demand_allowed = true };
-	struct fleet_seen is = seen_now(r, t, f);
+	struct fleet_seen is = seen_make(r, t, f);
 	struct score *scores;
 	int64_t nodes;
 
@@ -324,7 +324,7 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	    &scores, &ask.scores_n);
 	ask.scores = scores;
 	ask.spec = spec;
-	ask.have_n = have_of(r, t, f->id, &have, &nodes);
+	ask.have_n = fleet_have(r, t, f->id, &have, &nodes);
 	have_score(r, &rank, have, ask.have_n);
 	ask.have = have;
 	if (!plan_do(r, t, f, &ask, nodes)) {
@@ -340,7 +340,7 @@ static void fleet_closing(struct recon *r, struct fleet_turn *t,
 	seen_drop(r->state, f->id);
 	for (size_t i = 0; i < t->nodes_n; i++) {
 		if (t->nodes[i].fleet_id == f->id && !t->nodes[i].used) {
-			give_back(r, &t->nodes[i], "the fleet is closing");
+			node_give_back(r, &t->nodes[i], "the fleet is closing");
 		}
 	}
 	s = step_new(r, NULL, NULL);

@@ -30,7 +30,7 @@ static const struct blank *blank_at(const struct blank *blanks, const char *p)
 	return NULL;
 }
 
-static void fill(struct sbuf *b, const struct blank *blanks)
+static void blanks_fill(struct sbuf *b, const struct blank *blanks)
 {
 	for (const char *p = engine_bootstrap; *p != '\0';) {
 		const struct blank *x = *p == '@' ? blank_at(blanks, p) : NULL;
@@ -70,7 +70,7 @@ struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, con
 	hmac_sha256(e->enrol_key, e->enrol_key_n, token, strlen(token), mac);
 	hex_encode(mac, sizeof(mac), hex);
 	sbuf_init(&b, USERDATA_MAX);
-	fill(&b, blanks);
+	blanks_fill(&b, blanks);
 	assert(!b.overflow);
 	ret = arena_bytes(a, b.p, b.n);
 	sbuf_fini(&b);

@@ -106,7 +106,7 @@ static void poll_end(struct poll *p)
 	loop_bury(poller->deps.loop, p, poll_free);
 }
 
-static void unrecorded(struct loop_timer *t)
+static void poll_unrecorded(struct loop_timer *t)
 {
 	poll_end(container_of(t, struct poll, unrecorded));
 }
@@ -279,7 +279,7 @@ static void poll_begin(struct poller *poller, struct call_provider *provider,
 
 	assert(p != NULL);
 	p->poller = poller;
-	loop_timer_init(&p->unrecorded, poller->deps.loop, unrecorded);
+	loop_timer_init(&p->unrecorded, poller->deps.loop, poll_unrecorded);
 	p->arena = arena_new(0);
 	p->provider = provider;
 	p->kind = feed_parse(row->feed);
@@ -378,7 +378,7 @@ static void due_read(struct op *op)
 	}
 }
 
-static void tick(struct loop_timer *t)
+static void poll_tick(struct loop_timer *t)
 {
 	struct poller *p = container_of(t, struct poller, tick);
 	struct q_market_feeds_due q = {
@@ -447,7 +447,7 @@ static void seed_feeds(struct poller *p)
 	    poller_upkept);
 }
 
-static void housekeeping(struct loop_timer *t)
+static void upkeep_fired(struct loop_timer *t)
 {
 	struct poller *p = container_of(t, struct poller, housekeeping);
 	const struct poller_conf *c = p->deps.conf;
@@ -531,8 +531,8 @@ struct poller *poller_new(const struct poller_deps *deps)
 	health_init(p);
 	op_init(&p->due.op, deps->loop, due_read);
 	op_init(&p->upkeep.op, deps->loop, poller_upkept);
-	loop_timer_init(&p->tick, deps->loop, tick);
-	loop_timer_init(&p->housekeeping, deps->loop, housekeeping);
+	loop_timer_init(&p->tick, deps->loop, poll_tick);
+	loop_timer_init(&p->housekeeping, deps->loop, upkeep_fired);
 	loop_timer_set(&p->tick, 0);
 	loop_timer_set(&p->housekeeping, 0);
 	return p;

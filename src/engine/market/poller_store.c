@@ -10,7 +10,7 @@ static struct poll *poll_of(struct op *op)
 	return container_of(container_of(op, struct pg_req, op), struct poll, req);
 }
 
-static void stored(struct op *op)
+static void poll_stored(struct op *op)
 {
 	struct poll *p = poll_of(op);
 
@@ -73,7 +73,7 @@ static void store_regions(struct poll *p)
 		.feeds_n = n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */
@@ -138,14 +138,14 @@ static void store_pools(struct poll *p)
 		.classes_n = n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 /* ---- prices ---------------------------------------------------------------------------------- */
 
 static void refused_stored(struct op *op)
 {
-	stored(op);
+	poll_stored(op);
 }
 
 static void prices_stored(struct op *op)
@@ -319,7 +319,7 @@ static void store_signals(struct poll *p)
 		.sources_n = n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 static void store_quotas(struct poll *p)
@@ -354,7 +354,7 @@ static void store_quotas(struct poll *p)
 		.limits_n = n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 void poll_store(struct poll *p)

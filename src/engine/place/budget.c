@@ -71,7 +71,7 @@ static int64_t need_least(struct recon *r, const struct job_facts *f, const stru
 	return price == INT64_MAX ? 0 : budget_need_of(r, f, spec, price * MAX(f->nodes, 1));
 }
 
-static void park(struct recon *r, const struct job_facts *f, int64_t need, const char *why)
+static void job_park(struct recon *r, const struct job_facts *f, int64_t need, const char *why)
 {
 	const char *next = job_next(f->id, f->state, JOB_EV_BUDGET);
 	struct step *s;
@@ -104,7 +104,7 @@ static void park(struct recon *r, const struct job_facts *f, int64_t need, const
 
 void budget_park(struct recon *r, const struct job_facts *f, int64_t need_micros)
 {
-	park(r, f, need_micros,
+	job_park(r, f, need_micros,
 	    arena_printf(r->arena,
 		"%s of its budget are left; a start needs %.4f USD at least (with five minutes of "
 		"work and "
@@ -138,7 +138,7 @@ void budget_over(struct recon *r, const struct job_facts *f, const struct job_sp
 {
 	int64_t need = MAX(need_least(r, f, spec), 1);
 
-	park(r, f, need,
+	job_park(r, f, need,
 	    arena_printf(r->arena,
 		"its budget of %.4f USD is used up; to go on it needs %.4f USD more than it has "
 		"cost: "

@@ -71,7 +71,7 @@ static struct deadline_pace *pace_find(const struct engine *e, int64_t job_id)
 	return &st->paces[(size_t)job_id % ARRAY_LEN(st->paces)];
 }
 
-static bool paced(struct recon *r, const struct job_facts *f)
+static bool pace_holds(struct recon *r, const struct job_facts *f)
 {
 	struct deadline_state *st = deadline_state(r->e);
 	struct deadline_pace *p = pace_find(r->e, f->id);
@@ -117,7 +117,7 @@ static void pace_set(struct recon *r, const struct question *q, int64_t tick_us)
  * by so much: by what any of the pools may take, which is a quarter of the slack at most where the
  * interval is ours (core/rank/rank.h). And a launch on demand may be refused first, for as long as such
  * launches lately were. */
-static void hold_back(const struct recon *r, struct question *q)
+static void reserve_find(const struct recon *r, struct question *q)
 {
 	const struct score *od = q->placing.on_demand;
 	int64_t now = engine_now(r->e), left = (int64_t)(od->hours * (double)SPOT_US_PER_HOUR);
@@ -186,7 +186,7 @@ static void candidate_add(const struct recon *r, struct question *q, const struc
 	q->n++;
 }
 
-static void candidates(const struct recon *r, struct question *q)
+static void candidates_find(const struct recon *r, struct question *q)
 {
 	const struct placing *p = &q->placing;
 
@@ -265,7 +265,7 @@ static json_t *plan_json(const struct question *q, const struct policy_setup *s,
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static void parked(struct step *s)
+static void job_parked(struct step *s)
 {
 	const struct question *q = s->ctx;
 
@@ -277,13 +277,13 @@ static void parked(struct step *s)
 
 /* On demand with time in hand and spot expected back: saved and stopped, the machine goes back, and
  * the job is placed again when the policy says so. */
-static void park(struct recon *r, const struct question *q, const char *why)
+static void job_park(struct recon *r, const struct question *q, const char *why)
 {
 	int64_t save =
 	    MAX(q->facts.save_us, 0) + q->placing.spec->checkpoint.budget_s * SPOT_US_PER_S;
 	AUTO(json) json_t *inputs = place_inputs(r, &q->facts, &q->placing);
 	struct question *kept = arena_alloc(r->arena, sizeof(*kept));
-	struct step *s = step_new(r, parked, kept);
+	struct step *s = step_new(r, job_parked, kept);
 
 	*kept = *q;
 	STEP(s, engine_park,
@@ -329,8 +329,8 @@ static void go_back(struct recon *r, const struct question *q, const struct scor
 	place_want(r, &q->facts, &p, there, q->held.node_id, "return", why);
 }
 
-static void answer(struct recon *r, const struct question *q, const struct policy_choice *c,
-    int64_t tick_us)
+static void answer_carry_out(struct recon *r, const struct question *q,
+    const struct policy_choice *c, int64_t tick_us)
 {
 	bool waits = q->held.act == POLICY_WAIT;
 	const char *why = why_words(r, q, c);
@@ -355,14 +355,14 @@ static void answer(struct recon *r, const struct question *q, const struct polic
 		if (waits) {
 			wait_write(r, &q->facts, &q->placing, why, engine_now(r->e) + tick_us);
 		} else {
-			park(r, q, why);
+			job_park(r, q, why);
 		}
 		break;
 	}
 	pace_set(r, q, tick_us);
 }
 
-static void decide(struct recon *r, struct question *q, const struct supply_word *words,
+static void deadline_decide(struct recon *r, struct question *q, const struct supply_word *words,
     size_t words_n)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -389,7 +389,7 @@ static void decide(struct recon *r, struct question *q, const struct supply_word
 	AUTO(json) json_t *plan = plan_json(q, &setup, &view, &choice);
 
 	q->placing.plan = plan;
-	answer(r, q, &choice, setup.tick_us);
+	answer_carry_out(r, q, &choice, setup.tick_us);
 	q->placing.plan = NULL;
 }
 
@@ -405,7 +405,7 @@ static void words_read(struct step *s)
 			.to_us = rows[i].to_us,
 			.up = rows[i].up };
 	}
-	decide(s->r, s->ctx, words, n);
+	deadline_decide(s->r, s->ctx, words, n);
 }
 
 bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p,
@@ -424,13 +424,13 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
 	if (p->spot != NULL && p->on_demand->total_micros <= p->spot->total_micros) {
 		return false;
 	}
-	if (paced(r, f)) {
+	if (pace_holds(r, f)) {
 		return true;
 	}
 	q = arena_alloc(r->arena, sizeof(*q));
 	*q = (struct question){ .facts = *f, .placing = *p, .held = *held };
-	candidates(r, q);
-	hold_back(r, q);
+	candidates_find(r, q);
+	reserve_find(r, q);
 	ids = arena_array(r->arena, q->n + 1, sizeof(*ids));
 	for (size_t i = 0; i < q->n; i++) {
 		ids[i] = q->pools[i].offer->pool_id;

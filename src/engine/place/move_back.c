@@ -16,7 +16,7 @@
 /* Of older refusals nothing is to be learned. */
 #define REFUSED_MOST 100
 
-static const struct score *score_here(struct recon *r, const struct move *m, int32_t pool_id)
+static const struct score *here_score(struct recon *r, const struct move *m, int32_t pool_id)
 {
 	const struct offer *o = offer_of(r->e, pool_id);
 	struct rank_job job = m->placing.job;
@@ -135,7 +135,7 @@ static const struct offer *const *refused_offers(struct recon *r, const char *po
 /* Where it would go: a spot pool that is not tight (for a rebalancing: any, where the cheapest
  * pool is spot), by what a probe there is worth; where none pays the cheapest, for the reason
  * why not. */
-static const struct score *destination(struct recon *r, const struct move *m,
+static const struct score *destination_find(struct recon *r, const struct move *m,
     const char *refused_pools, bool spot_only, bool *ret_easy)
 {
 	const struct offer *const *refused;
@@ -184,7 +184,7 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
 		return false;
 	}
-	ret->here = score_here(r, ret, j->pool_id);
+	ret->here = here_score(r, ret, j->pool_id);
 	if (ret->here == NULL) {
 		return false;
 	}
@@ -193,7 +193,7 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 		ret->there = &ret->placing.scores[0];
 	} else {
 		/* A probe where supply is tight would be refused, or taken back soon. */
-		ret->there = destination(r, ret, j->refused, spot_only, &easy);
+		ret->there = destination_find(r, ret, j->refused, spot_only, &easy);
 	}
 	/* without steps all of the work counts as undone */
 	if (ret->there != NULL && j->steps_total > 0) {
@@ -292,7 +292,8 @@ struct return_turn {
 
 /* A job with a deadline that runs on demand asks its policy: back to spot, stay, or wait for spot
  * while there is time. */
-static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
+static bool deadline_moves(struct recon *r, const struct q_engine_move_jobs_row *j,
+    const struct move *m)
 {
 	const struct supply_policy *k = &r->e->conf.supply;
 	const struct offer *o = offer_of(r->e, j->pool_id);
@@ -350,7 +351,8 @@ static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_ro
 
 /* Spot is left for the deadline while on demand is still in time. Nothing else moves a job from
  * spot here. */
-static bool on_spot(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
+static bool spot_leave(struct recon *r, const struct q_engine_move_jobs_row *j,
+    const struct move *m)
 {
 	const struct offer *o = offer_of(r->e, j->pool_id);
 	const struct score *od = m->placing.late
@@ -381,7 +383,7 @@ static void return_decide_all(struct recon *r, void *ctx)
 	deadline_pass_begins(r->e);
 	for (size_t i = 0; i < t->n; i++) {
 		if (t->rows[i].has_replacement_id || !move_judge(r, &t->rows[i], true, &m) ||
-		    on_spot(r, &t->rows[i], &m) || planned(r, &t->rows[i], &m)) {
+		    spot_leave(r, &t->rows[i], &m) || deadline_moves(r, &t->rows[i], &m)) {
 			continue;
 		}
 		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {

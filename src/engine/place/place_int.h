@@ -209,4 +209,28 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
  * this is backfill. */
 bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const struct score *s);
 
+/* ---- one pass of placing (assign.c, bind.c, want.c) ------------------------------------------- */
+
+struct assign_pass {
+	struct q_engine_sched_jobs_row *jobs;
+	size_t jobs_n;
+	struct q_engine_free_nodes_row *nodes;
+	bool *taken; /* of each node */
+	size_t nodes_n;
+	size_t scored; /* offers so far */
+	struct room room;
+	bool *done; /* of each job: decided in this pass */
+};
+struct job_facts facts_make(const struct q_engine_sched_jobs_row *j);
+/* The ready node for the job, SIZE_MAX = none: its own first, and of these the one launched as its
+ * replacement. */
+size_t node_choose(struct recon *r, const struct assign_pass *t,
+    const struct q_engine_sched_jobs_row *j, const struct job_spec *spec);
+/* True when its budget does not pay a start there. What is its own is in what is left already. */
+bool node_dear(const struct engine *e, const struct q_engine_sched_jobs_row *j,
+    const struct job_spec *spec, const struct q_engine_free_nodes_row *n);
+void bind_start(struct recon *r, const struct q_engine_sched_jobs_row *j,
+    const struct job_spec *spec, const struct q_engine_free_nodes_row *node);
+void job_want(struct recon *r, struct assign_pass *t, const struct q_engine_sched_jobs_row *j);
+
 #endif

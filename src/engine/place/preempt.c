@@ -21,7 +21,7 @@ struct preempting {
 	json_t *seen; /* with who may not, and why */
 };
 
-static bool suits(struct recon *r, const struct offer *o, const struct job_spec *spec)
+static bool offer_suits(struct recon *r, const struct offer *o, const struct job_spec *spec)
 {
 	if (o == NULL || (o->market == SPOT_MARKET_SPOT && !spec->interruptible)) {
 		return false;
@@ -70,8 +70,8 @@ static bool with_ranks(struct preempting *x, const struct q_engine_running_row *
 	return true;
 }
 
-static void consider(struct recon *r, struct preempting *x, const struct q_engine_running_row *w,
-    int64_t units)
+static void victim_consider(struct recon *r, struct preempting *x,
+    const struct q_engine_running_row *w, int64_t units)
 {
 	struct victim v;
 	const char *no;
@@ -161,8 +161,8 @@ static void preempt_all(struct recon *r, struct room *m, const struct preempting
 
 /* What is weighed is gone when it was: a turn asks for hundreds of jobs, of dozens of quotas each,
  * among thousands that run. */
-static struct preempting begin(struct recon *r, const struct room *m, const struct job_facts *f,
-    const struct job_spec *spec)
+static struct preempting preempt_begin(struct recon *r, const struct room *m,
+    const struct job_facts *f, const struct job_spec *spec)
 {
 	part_begin(r);
 	return (struct preempting){ .facts = f,
@@ -172,14 +172,14 @@ static struct preempting begin(struct recon *r, const struct room *m, const stru
 		.seen = json_array() };
 }
 
-static void end(struct recon *r, struct preempting *x)
+static void preempt_end(struct recon *r, struct preempting *x)
 {
 	json_decref(x->seen);
 	part_end(r);
 }
 
-static bool choose(struct recon *r, struct room *m, const struct preempting *x, int64_t need,
-    bool hand)
+static bool victims_preempt(struct recon *r, struct room *m, const struct preempting *x,
+    int64_t need, bool hand)
 {
 	size_t *chosen, n;
 	bool found = x->n > 0 && victims_choose(r->arena, x->list, x->n, need, &chosen, &n);
@@ -198,17 +198,17 @@ static bool choose(struct recon *r, struct room *m, const struct preempting *x, 
 bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *f,
     const struct job_spec *spec, int64_t fleet_id)
 {
-	struct preempting x = begin(r, m, f, spec);
+	struct preempting x = preempt_begin(r, m, f, spec);
 	bool found;
 
 	for (size_t i = 0; i < m->n; i++) {
 		if (m->rows[i].has_fleet_id && m->rows[i].fleet_id == fleet_id &&
-		    suits(r, offer_of(r->e, m->rows[i].pool_id), spec)) {
-			consider(r, &x, &m->rows[i], 1);
+		    offer_suits(r, offer_of(r->e, m->rows[i].pool_id), spec)) {
+			victim_consider(r, &x, &m->rows[i], 1);
 		}
 	}
-	found = choose(r, m, &x, 1, true);
-	end(r, &x);
+	found = victims_preempt(r, m, &x, 1, true);
+	preempt_end(r, &x);
 	return found;
 }
 
@@ -217,7 +217,7 @@ bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *
 static bool free_quota(struct recon *r, struct room *m, const struct job_facts *f,
     const struct placing *p, const struct offer *o, bool here)
 {
-	struct preempting x = begin(r, m, f, p->spec);
+	struct preempting x = preempt_begin(r, m, f, p->spec);
 	int64_t need = room_need(f, o) - MAX(o->quota_limit - o->quota_used, 0);
 	bool found;
 
@@ -230,11 +230,11 @@ static bool free_quota(struct recon *r, struct room *m, const struct job_facts *
 		if (m->rows[i].moving) {
 			need -= offer_quota_need(y);
 		} else if (!here || strcmp(y->zone, o->zone) == 0) {
-			consider(r, &x, &m->rows[i], offer_quota_need(y));
+			victim_consider(r, &x, &m->rows[i], offer_quota_need(y));
 		}
 	}
-	found = need <= 0 || choose(r, m, &x, need, false);
-	end(r, &x);
+	found = need <= 0 || victims_preempt(r, m, &x, need, false);
+	preempt_end(r, &x);
 	return found;
 }
 
@@ -251,17 +251,17 @@ bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *
 	if (!any) {
 		return false;
 	}
-	x = begin(r, m, f, p->spec);
+	x = preempt_begin(r, m, f, p->spec);
 	/* A machine is handed over to a job of one; a gang is launched as a whole, and leaves as
 	 * one. */
 	for (size_t i = 0; f->nodes < 2 && i < m->n; i++) {
 		if (!m->rows[i].has_fleet_id && m->rows[i].num_nodes == 1 &&
-		    suits(r, offer_of(r->e, m->rows[i].pool_id), p->spec)) {
-			consider(r, &x, &m->rows[i], 1);
+		    offer_suits(r, offer_of(r->e, m->rows[i].pool_id), p->spec)) {
+			victim_consider(r, &x, &m->rows[i], 1);
 		}
 	}
-	found = f->nodes < 2 && choose(r, m, &x, 1, true);
-	end(r, &x);
+	found = f->nodes < 2 && victims_preempt(r, m, &x, 1, true);
+	preempt_end(r, &x);
 	/* A gang needs its machines in one zone: those that leave there are more likely to come
 	 * again there. */
 	for (size_t i = 0; !found && f->nodes > 1 && i < p->ranking.refused_n; i++) {

@@ -40,7 +40,7 @@ static void queue_entries(struct recon *r, const struct queue_turn *t, struct sc
 	}
 }
 
-static bool stays(const struct q_engine_queue_jobs_row *j, const struct schedule_place *p,
+static bool place_stays(const struct q_engine_queue_jobs_row *j, const struct schedule_place *p,
     int32_t pos)
 {
 	double off = j->has_ratio ? j->ratio - p->ratio : 1;
@@ -72,7 +72,7 @@ static void queue_write(struct recon *r, const struct queue_turn *t,
 	for (size_t i = 0; i < t->n; i++) {
 		const struct schedule_place *p = &places[i];
 
-		if (!stays(&t->jobs[p->job], p, (int32_t)i + 1)) {
+		if (!place_stays(&t->jobs[p->job], p, (int32_t)i + 1)) {
 			ids[n] = t->jobs[p->job].id;
 			pos[n] = (int32_t)i + 1;
 			effective[n] = p->effective;
@@ -246,7 +246,7 @@ int64_t running_end_us(const struct engine *e, const struct q_engine_running_row
 	return MAX(end, now + ran / 4);
 }
 
-static struct room_hold *hold_of(const struct room *m, const struct offer *o)
+static struct room_hold *hold_find(const struct room *m, const struct offer *o)
 {
 	for (size_t i = 0; i < m->holds_n; i++) {
 		if (quota_same(m->holds[i].offer, o)) {
@@ -258,7 +258,7 @@ static struct room_hold *hold_of(const struct room *m, const struct offer *o)
 
 bool room_held(const struct room *m, const struct offer *o)
 {
-	return o != NULL && hold_of(m, o) != NULL;
+	return o != NULL && hold_find(m, o) != NULL;
 }
 
 /* Of a free machine that nobody waits for: it goes back at once if its room is needed. */
@@ -274,8 +274,8 @@ static bool idle_in(const struct recon *r, const struct q_engine_free_nodes_row 
 
 /* From when on the job has room in the offer's quota, by the predicted ends. What has not begun yet
  * runs for as long as a job that says nothing. */
-static struct backfill reserve(struct recon *r, const struct room *m, const struct job_facts *f,
-    const struct offer *o)
+static struct backfill room_reserve(struct recon *r, const struct room *m,
+    const struct job_facts *f, const struct offer *o)
 {
 	struct backfill_run *runs = arena_array(r->arena, m->n + m->free_n + 1, sizeof(*runs));
 	int64_t now = engine_now(r->e), begins = o->quota_used;
@@ -328,14 +328,14 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 			continue;
 		}
 		part_begin(r); /* all that run, for each job and quota */
-		b = reserve(r, m, f, x->offer);
+		b = room_reserve(r, m, f, x->offer);
 		part_end(r);
 		if (b.shadow_us < at.shadow_us) {
 			at = b;
 			best = x->offer;
 		}
 	}
-	if (best == NULL || hold_of(m, best) != NULL) {
+	if (best == NULL || hold_find(m, best) != NULL) {
 		return;
 	}
 	m->holds = arena_grow(r->arena, m->holds, m->holds_n, &m->holds_cap, sizeof(*m->holds));
@@ -351,7 +351,7 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 }
 
 /* A gang's spread is that of one node, in proportion: its hours are those of the whole. */
-static int64_t ends_by(const struct recon *r, const struct score *s)
+static int64_t score_end_us(const struct recon *r, const struct score *s)
 {
 	struct score_terms t;
 
@@ -372,16 +372,16 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->usable && m->holds_n > 0; i++) {
-		const struct room_hold *h = hold_of(m, p->scores[i].offer);
+		const struct room_hold *h = hold_find(m, p->scores[i].offer);
 		/* With a deadline it is placed later in the turn: what is spare then is not
 		 * known. */
-		bool late =
-		    f->deadline_us != 0 && h != NULL && ends_by(r, &p->scores[i]) > h->b.shadow_us;
+		bool late = f->deadline_us != 0 && h != NULL &&
+		    score_end_us(r, &p->scores[i]) > h->b.shadow_us;
 
 		if (h != NULL &&
 		    (late ||
 			!backfill_fits(&h->b, room_need(f, p->scores[i].offer),
-			    ends_by(r, &p->scores[i])))) {
+			    score_end_us(r, &p->scores[i])))) {
 			last = h;
 			continue;
 		}
@@ -405,9 +405,9 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 
 bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const struct score *s)
 {
-	struct room_hold *h = hold_of(m, s->offer);
+	struct room_hold *h = hold_find(m, s->offer);
 
-	return h != NULL && backfill_take(&h->b, room_need(f, s->offer), ends_by(r, s));
+	return h != NULL && backfill_take(&h->b, room_need(f, s->offer), score_end_us(r, s));
 }
 
 const struct recon_kind queue_kind = { .name = "queue",

@@ -122,7 +122,7 @@ static json_t *text_json(const char *text)
 }
 
 /* Judged once more, for the decision's inputs, and begun. */
-static bool begin(struct recon *r, const struct q_engine_move_jobs_row *row)
+static bool rebalance_start(struct recon *r, const struct q_engine_move_jobs_row *row)
 {
 	struct move m;
 	bool goes;
@@ -142,7 +142,7 @@ static bool begin(struct recon *r, const struct q_engine_move_jobs_row *row)
 	return goes;
 }
 
-static void choose(struct recon *r, struct rebalance *b)
+static void moves_choose(struct recon *r, struct rebalance *b)
 {
 	struct rebalance_move *list = arena_array(r->arena, b->n + 1, sizeof(*list));
 
@@ -163,7 +163,7 @@ static void move_write(json_t *moves, const struct judged *x, bool done)
 		(json_int_t)x->move.cost_micros, "why", x->move.why_not, "done", done));
 }
 
-static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
+static void rebalance_answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
     const struct rebalance *b)
 {
 	json_t *moves = json_array(), *kept = json_array();
@@ -178,7 +178,7 @@ static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
 	for (size_t i = 0; i < b->n; i++) {
 		const struct judged *x = &b->jobs[i];
 
-		if (c[i].go && (dry || x->begun || begin(r, &x->row))) {
+		if (c[i].go && (dry || x->begun || rebalance_start(r, &x->row))) {
 			move_write(moves, x, !dry);
 			saves += x->move.saving_micros - x->move.cost_micros;
 		} else {
@@ -199,7 +199,7 @@ static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
 
 /* ---- recommendations ------------------------------------------------------------------------- */
 
-static const struct score *elsewhere(const struct move *m, int32_t pool_id)
+static const struct score *elsewhere_find(const struct move *m, int32_t pool_id)
 {
 	for (size_t i = 0; i < m->placing.usable; i++) {
 		if (m->placing.scores[i].offer->pool_id != pool_id) {
@@ -263,7 +263,7 @@ static void recommendation_weigh(struct recon *r, const struct q_engine_move_job
 	if (!move_judge(r, row, false, &m)) {
 		return;
 	}
-	m.there = elsewhere(&m, row->pool_id);
+	m.there = elsewhere_find(&m, row->pool_id);
 	if (m.there == NULL || move_never(r, &m) != NULL) {
 		return;
 	}
@@ -325,7 +325,7 @@ static size_t page_rows(struct step *s, struct arena *page, struct q_engine_move
 static void answer_all(struct recon *r, struct rebalance *b)
 {
 	for (size_t i = 0; i < b->reqs_n; i++) {
-		answer(r, &b->reqs[i], b);
+		rebalance_answer(r, &b->reqs[i], b);
 	}
 	for (size_t i = 0; i < b->hints_n; i++) {
 		for (size_t k = 0; k < b->n; k++) {
@@ -345,7 +345,7 @@ static void again_read(struct step *s)
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < b->n && b->reqs_n > 0; k++) {
 			b->jobs[k].begun |=
-			    b->jobs[k].row.id == rows[i].id && begin(s->r, &rows[i]);
+			    b->jobs[k].row.id == rows[i].id && rebalance_start(s->r, &rows[i]);
 		}
 		for (size_t k = 0; k < b->hints_n; k++) {
 			recommendation_judge(s->r, &rows[i], &b->hints[k]);
@@ -366,7 +366,7 @@ static void jobs_read(struct recon *r, void *ctx)
 	for (size_t i = 0; i < b->reqs_n; i++) {
 		moves |= !wants_dry_run(&b->reqs[i]);
 	}
-	choose(r, b);
+	moves_choose(r, b);
 	b->only = arena_array(r->arena, b->n + 1, sizeof(*b->only));
 	b->only_n = 0;
 	for (size_t i = 0; i < b->n; i++) {
@@ -436,7 +436,7 @@ static void rebalance_due(struct step *s)
 	}
 }
 
-static void recommended(struct step *s)
+static void hints_read(struct step *s)
 {
 	struct rebalance *b = arena_alloc(s->r->arena, sizeof(*b));
 
@@ -454,7 +454,7 @@ static void rebalance_pass(struct recon *r, void *state)
 
 	(void)state;
 	STEP(s, engine_rebalance_due, NULL);
-	s = step_new(r, recommended, NULL);
+	s = step_new(r, hints_read, NULL);
 	STEP(s, engine_recommended,
 	    (&(struct q_engine_recommended){ .since_us = now - RECORD_US,
 		.window_us = e->conf.rebalance.notice_window_us,

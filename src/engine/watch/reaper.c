@@ -137,7 +137,7 @@ static void reap_due(struct step *s)
 	}
 }
 
-static bool leaves(const struct engine *e UNUSED, struct call_provider *p)
+static bool provider_leaves(const struct engine *e UNUSED, struct call_provider *p)
 {
 	return (call_provider_ops(p)->caps & SPOT_CAP_LEAVES) != 0;
 }
@@ -145,7 +145,7 @@ static bool leaves(const struct engine *e UNUSED, struct call_provider *p)
 static void reaper_pass(struct recon *r, void *state)
 {
 	const char **leaving, **names;
-	size_t leaving_n = engine_provider_names(r, leaves, &leaving);
+	size_t leaving_n = engine_provider_names(r, provider_leaves, &leaving);
 	size_t n = engine_provider_names(r, NULL, &names);
 	struct step *s = step_new(r, reap_due, NULL);
 

@@ -45,7 +45,7 @@ static void doomed_called(struct act *a)
 	act_end(a);
 }
 
-static void doom(struct engine *e, const struct sweeping *w, const struct spot_instance *i)
+static void orphan_end(struct engine *e, const struct sweeping *w, const struct spot_instance *i)
 {
 	struct act *a = act_new(e, 0, doomed_called);
 	struct spot_terminate *t = arena_alloc(a->arena, sizeof(*t));
@@ -138,7 +138,7 @@ static void sweep_ending(struct act *a)
 	}
 	n = q_engine_sweep_ending_rows(&a->req, a->arena, &rows);
 	for (size_t i = 0; i < n; i++) {
-		doom(a->e, w, instance_of(w, rows[i].ref));
+		orphan_end(a->e, w, instance_of(w, rows[i].ref));
 	}
 }
 
@@ -186,7 +186,7 @@ static void sweep_judged(struct op *op)
 		.fence = a->epoch }));
 }
 
-static bool counts(const struct engine *e, const struct spot_instance *i)
+static bool instance_counts(const struct engine *e, const struct spot_instance *i)
 {
 	return i->install != NULL && strcmp(i->install, e->install) == 0 &&
 	    i->state != SPOT_INSTANCE_GONE && i->state != SPOT_INSTANCE_INTERRUPTED &&
@@ -245,7 +245,7 @@ static void sweep_called(struct act *a)
 		    x->state != SPOT_INSTANCE_INTERRUPTED) {
 			w->present[w->present_n++] = x->ref;
 		}
-		if (counts(a->e, x)) {
+		if (instance_counts(a->e, x)) {
 			ours_add(w, x);
 		}
 	}

@@ -13,7 +13,7 @@
 
 #define PAUSE_US (2 * SPOT_US_PER_S)
 
-static void doubted(struct step *s)
+static void doubts_read(struct step *s)
 {
 	struct q_engine_watch_doubt_row *rows;
 	size_t n = q_engine_watch_doubt_rows(&s->req, s->r->arena, &rows);
@@ -28,7 +28,7 @@ static void doubted(struct step *s)
 	}
 }
 
-static void alive(struct step *s)
+static void alive_read(struct step *s)
 {
 	struct q_engine_watch_alive_row *rows;
 	size_t n = q_engine_watch_alive_rows(&s->req, s->r->arena, &rows);
@@ -54,13 +54,13 @@ static void verdict_pass(struct recon *r, void *state)
 		return;
 	}
 	v->doubted_us = mono;
-	s = step_new(r, doubted, NULL);
+	s = step_new(r, doubts_read, NULL);
 	STEP(s, engine_watch_doubt,
 	    (&(struct q_engine_watch_doubt){ .at_us = now,
 		.silent_us = e->conf.agent_silent_us,
 		.up_us = e->led_since_us,
 		.fence = r->epoch }));
-	s = step_new(r, alive, NULL);
+	s = step_new(r, alive_read, NULL);
 	STEP(s, engine_watch_alive,
 	    (&(struct q_engine_watch_alive){ .at_us = now,
 		.grace_us = e->conf.agent_silent_us,

@@ -111,7 +111,7 @@ const char *instance_reason(struct arena *a, const struct spot_instance *i)
 
 /* What a row is told: where the answer before had it, one that lacks it is no end, whatever is
  * known of that. */
-static const char *told_state(const struct spot_instance *i, int32_t lacked)
+static const char *seen_state(const struct spot_instance *i, int32_t lacked)
 {
 	if (i == NULL ||
 	    (lacked == 0 && i->state == SPOT_INSTANCE_GONE && i->raw_state != NULL &&
@@ -121,7 +121,7 @@ static const char *told_state(const struct spot_instance *i, int32_t lacked)
 	return instance_state(i);
 }
 
-static int by_ref(const void *a, const void *b)
+static int refs_compare(const void *a, const void *b)
 {
 	const struct spot_instance *x = *(const struct spot_instance *const *)a,
 				   *y = *(const struct spot_instance *const *)b;
@@ -138,7 +138,7 @@ static const struct spot_instance **found_sort(struct arena *a, const struct spo
 	for (size_t i = 0; i < d->n; i++) {
 		ret[i] = &d->found[i];
 	}
-	qsort(ret, d->n, sizeof(const struct spot_instance *), by_ref);
+	qsort(ret, d->n, sizeof(const struct spot_instance *), refs_compare);
 	return ret;
 }
 
@@ -148,7 +148,7 @@ static const struct spot_instance *found_ref(const struct spot_instance **sorted
 {
 	const struct spot_instance key = { .ref = ref }, *one = &key, *first;
 	const struct spot_instance **hit =
-	    bsearch(&one, sorted, n, sizeof(const struct spot_instance *), by_ref);
+	    bsearch(&one, sorted, n, sizeof(const struct spot_instance *), refs_compare);
 
 	if (hit == NULL) {
 		return NULL;
@@ -181,7 +181,7 @@ static void seen_write(struct act *a, const struct asking *k)
 			continue; /* stays as it was seen last */
 		}
 		ids[n] = k->rows[i].id;
-		states[n] = told_state(x, k->rows[i].gone_seen);
+		states[n] = seen_state(x, k->rows[i].gone_seen);
 		ips[n] = x == NULL || x->ip == NULL ? "" : x->ip;
 		reasons[n++] = x == NULL ? "" : instance_reason(a->arena, x);
 	}
@@ -367,7 +367,7 @@ static void ask_refs(struct step *s)
 	act_call(a, p, CALL_DESCRIBE, &k->describe, e->conf.call_timeout_us, false);
 }
 
-static void ask(struct recon *r, struct watch_place *place)
+static void place_ask(struct recon *r, struct watch_place *place)
 {
 	struct act *a = act_new(r->e, 0, describe_called);
 	struct asking *k = arena_alloc(a->arena, sizeof(*k));
@@ -401,7 +401,7 @@ static void places_read(struct step *s)
 		bool more = p->after_id > 0 && !p->noticing;
 
 		if (!p->asking && (more || p->asked_us == 0 || now - p->asked_us >= pause)) {
-			ask(s->r, p);
+			place_ask(s->r, p);
 		}
 	}
 }
