@@ -194,10 +194,6 @@ static void tighten_tries(struct step *s)
 	}
 }
 
-struct tight_group {
-	const char *provider, *region, *gpu;
-};
-
 /* The tight groups of the rows, for supply_tight(). */
 static void tight_keep(struct engine *e, const struct tighten *t)
 {
@@ -220,27 +216,7 @@ static void tight_keep(struct engine *e, const struct tighten *t)
 
 bool supply_tight(const struct engine *e, const struct offer *o)
 {
-	for (size_t i = 0; i < e->tight_n; i++) {
-		const struct tight_group *g = &e->tight[i];
-
-		if (o->market == SPOT_MARKET_SPOT && strcmp(g->gpu, o->gpu_name) == 0 &&
-		    strcmp(g->region, o->region) == 0 && strcmp(g->provider, o->provider) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
-const struct score *supply_easy(const struct engine *e, const struct placing *p)
-{
-	for (size_t i = 0; i < p->usable; i++) {
-		const struct offer *o = p->scores[i].offer;
-
-		if (o->market == SPOT_MARKET_SPOT && !supply_tight(e, o)) {
-			return &p->scores[i];
-		}
-	}
-	return NULL;
+	return placement_tight(e->tight, e->tight_n, o);
 }
 
 void tighten_drop(struct engine *e)

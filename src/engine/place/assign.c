@@ -271,24 +271,11 @@ static bool node_dear(const struct engine *e, const struct q_engine_sched_jobs_r
 
 /* ---- wanting a node -------------------------------------------------------------------------- */
 
-static bool ever_suits(struct recon *r, const struct job_spec *spec)
-{
-	struct engine *e = r->e;
-
-	for (size_t i = 0; i < e->offers.n; i++) {
-		for (size_t k = 0; k < spec->asks_n; k++) {
-			if (offer_refusal(r->arena, &e->offers.list[i], &spec->asks[k]) == NULL) {
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
 void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
     const char *why, int64_t until_us)
 {
-	AUTO(json) json_t *in = place_inputs(r, f, p);
+	struct place_in at = place_in(r);
+	AUTO(json) json_t *in = placement_inputs(&at, f, p);
 	AUTO(json)
 	json_t *out = json_pack("{s:s, s:I}", "choice", "wait", "until_us", (json_int_t)until_us);
 	struct step *s = step_new(r, NULL, NULL);
@@ -325,67 +312,45 @@ static bool room_for(struct recon *r, struct sched_turn *t, const struct job_fac
 	return held == NULL;
 }
 
-/* Without a deadline that a policy plans for: spot, on demand or wait by patience. */
-static void place_patiently(struct recon *r, struct sched_turn *t, const struct job_facts *f,
-    const struct placing *p)
+/* Carries a choice out; what is taken of room that is held for another is backfill. */
+static void choice_act(struct recon *r, struct sched_turn *t, const struct job_facts *f,
+    const struct placing *p, const struct place_choice *c)
+{
+	if (c->act == PLACE_SHORT) {
+		budget_short(r, f, p);
+	} else if (c->act == PLACE_TAKE) {
+		bool backfill = c->patient && room_take(r, &t->room, f, c->score);
+
+		place_want(r, f, p, c->score, 0, backfill ? "backfill" : c->kind, c->why);
+	} else {
+		wait_write(r, f, p, c->why, c->until_us);
+		engine_later(r->e, MAX(c->until_us - engine_now(r->e), SPOT_US_PER_S / 4));
+	}
+}
+
+/* No pool suits it for so long, and none could. */
+static bool infeasible(struct recon *r, const struct q_engine_sched_jobs_row *j,
+    const struct job_facts *f, const struct placing *p)
 {
 	struct engine *e = r->e;
-	struct supply_policy policy = e->conf.supply;
-	int64_t now = engine_now(e), until = 0;
-	const char *why = "";
-	enum supply_choice c;
+	struct place_in in = place_in(r);
 
-	policy.changeover_us = place_changeover_us(e, f);
-	policy.patience_us = place_patience_us(e, p->spec);
-	c = supply_choose(r->arena,
-	    &(struct supply_in){ .now_us = now,
-		.queued_us = f->queued_us,
-		.deadline_us = f->deadline_us,
-		.work_left_us = p->on_demand != NULL
-		    ? (int64_t)(p->on_demand->hours * (double)SPOT_US_PER_HOUR)
-		    : 0,
-		.spot_usable = p->spot_n,
-		.on_demand_usable = p->on_demand_n,
-		.spot_refused = p->spot_cooling,
-		.spot_allowed = p->job.spot_allowed,
-		.on_demand_allowed = p->job.on_demand_allowed,
-		.spot_tight = p->spot != NULL && supply_easy(e, p) == NULL,
-		.spot_best_micros = p->spot != NULL ? p->spot->total_micros : 0,
-		.on_demand_best_micros = p->on_demand != NULL ? p->on_demand->total_micros : 0 },
-	    &policy, &why, &until);
-	switch (c) {
-	case SUPPLY_SPOT:
-		place_want(r, f, p, p->spot, 0,
-		    room_take(r, &t->room, f, p->spot) ? "backfill" : "place", why);
-		break;
-	case SUPPLY_ON_DEMAND:
-		place_want(r, f, p, p->on_demand, 0,
-		    room_take(r, &t->room, f, p->on_demand) ? "backfill"
-			: p->job.spot_allowed && (p->spot_n == 0 || p->spot_cooling > 0)
-			? "failover"
-			: "place",
-		    why);
-		break;
-	case SUPPLY_WAIT:
-		wait_write(r, f, p, why, until);
-		engine_later(e, MAX(until - now, SPOT_US_PER_S / 4));
-		break;
-	}
+	return p->ranking.usable == 0 && e->offers.n > 0 && strcmp(j->state, "QUEUED") == 0 &&
+	    engine_now(e) - f->queued_us > clock_span_us(e, e->conf.infeasible_us) &&
+	    !placement_suits(&in, p->spec);
 }
 
 static void place(struct recon *r, struct sched_turn *t, const struct q_engine_sched_jobs_row *j)
 {
-	struct engine *e = r->e;
 	struct job_facts f = facts_of(j);
-	int64_t now = engine_now(e);
-	const struct score *quickest;
+	struct place_choice c;
+	struct place_in in;
 	struct placing p;
 
 	if (!place_rank(r, &f, &p)) {
 		return;
 	}
-	if (p.ranking.usable == 0 && e->offers.n > 0 && strcmp(j->state, "QUEUED") == 0 &&
-	    now - f.queued_us > clock_span_us(e, e->conf.infeasible_us) && !ever_suits(r, p.spec)) {
+	if (infeasible(r, j, &f, &p)) {
 		job_event(r, f.id, f.state, f.epoch, JOB_EV_INFEASIBLE, "infeasible",
 		    "no pool of any provider suits what the job asks for");
 		return;
@@ -397,24 +362,18 @@ static void place(struct recon *r, struct sched_turn *t, const struct q_engine_s
 	if (!room_for(r, t, &f, &p)) {
 		return;
 	}
-	quickest = p.late ? rank_quickest(p.scores, p.usable) : NULL;
-	if (quickest != NULL) {
-		place_want(r, &f, &p, quickest, 0, "place",
-		    "its deadline has passed: where it is done first");
+	in = place_in(r);
+	switch (placement_begin(&in, &f, &p, &c)) {
+	case PLACE_HOURS:
+		defer_ask(r, &f, &p);
+		return;
+	case PLACE_WORDS:
+		deadline_ask(r, &f, &p, &(struct deadline_held){ .act = POLICY_WAIT });
+		return;
+	case PLACE_DECIDED:
+		choice_act(r, t, &f, &p, &c);
 		return;
 	}
-	if (p.reserved != NULL &&
-	    (f.deadline_us == 0 || p.on_demand == NULL ||
-		now + (int64_t)(p.reserved->hours * (double)SPOT_US_PER_HOUR) <= f.deadline_us)) {
-		place_want(r, &f, &p, p.reserved, 0, "place",
-		    "a reservation has room: it is paid for already");
-		return;
-	}
-	if (defer_ask(r, &f, &p) ||
-	    deadline_ask(r, &f, &p, &(struct deadline_held){ .act = POLICY_WAIT })) {
-		return;
-	}
-	place_patiently(r, t, &f, &p);
 }
 
 /* ---- the turn -------------------------------------------------------------------------------- */

@@ -9,8 +9,6 @@
 
 /* tighten.c: the state of the offer's group as last read from its row. */
 bool supply_tight(const struct engine *e, const struct offer *o);
-/* The best spot pool of a ranking whose group is not tight; NULL: there is none. */
-const struct score *supply_easy(const struct engine *e, const struct placing *p);
 void tighten_run(struct recon *r);
 void tighten_drop(struct engine *e);
 
@@ -20,12 +18,6 @@ void tighten_drop(struct engine *e);
  * on demand) the job is parked. false: the job has no deadline that a policy could plan for (none,
  * or on-demand not to be had): the caller decides without.
  */
-struct deadline_held {
-	enum policy_act act; /* POLICY_WAIT: the job waits for a place */
-	int32_t pool_id;
-	int64_t node_id; /* that would be replaced */
-	const struct score *here; /* of that machine; NULL while it waits */
-};
 bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p,
     const struct deadline_held *held);
 
@@ -33,9 +25,8 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
  * (core/policy/deadline_room.h). */
 int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const struct placing *p);
 
-/* defer.c: true when the job's start is being thought about in this turn; it is read again
- * afterwards. */
-bool defer_ask(struct recon *r, const struct job_facts *f, const struct placing *p);
+/* defer.c: asks the hours of the day whether the job is begun later; it is read again afterwards. */
+void defer_ask(struct recon *r, const struct job_facts *f, const struct placing *p);
 
 /* sched.c: a wait is a decision too. */
 void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
