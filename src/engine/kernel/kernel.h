@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/text/json.h"
 #include "core/life/fsm.h"
-#include "core/place/gang.h"
+#include "core/place/placement.h"
 #include "core/hazard/hazard.h"
 #include "engine/engine.h"
 #include "store/q.h"
@@ -235,9 +235,6 @@ void offers_wanting(struct engine *e);
 void offers_wanted(struct engine *e);
 /* A gang just wanted of o is being acquired there. */
 void offers_busy(struct engine *e, const struct offer *o);
-json_t *score_json(const struct score *s);
-json_t *offer_json(const struct offer *o);
-json_t *scores_json(const struct score *s, size_t n, size_t most);
 
 /* ---- the object store (objects.c) ------------------------------------------------------------ */
 

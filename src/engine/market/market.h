@@ -45,8 +45,11 @@ struct poller_stats poller_stats(const struct poller *p);
 struct engine;
 struct offer;
 struct recon_kind;
+struct tight_group;
 extern const struct recon_kind tighten_kind; /* supply_state per provider, region and GPU */
 /* True when the rows call the supply of the offer's group tight. */
 bool supply_tight(const struct engine *e, const struct offer *o);
+/* All tight groups, as last read from their rows. */
+size_t supply_tight_groups(const struct engine *e, const struct tight_group **ret);
 
 #endif

@@ -194,10 +194,6 @@ static void tighten_tries(struct step *s)
 	}
 }
 
-struct tight_group {
-	const char *provider, *region, *gpu;
-};
-
 struct tighten_state {
 	int64_t judged_us; /* mono: supply_state was last computed; 0 = never */
 	struct arena *arena; /* of the tight groups, as last read from their rows */
@@ -205,7 +201,7 @@ struct tighten_state {
 	size_t n;
 };
 
-/* Keeps the tight groups of the rows for supply_tight(). */
+/* Keeps the tight groups of the rows for placing. */
 static void tight_keep(struct tighten_state *st, const struct tighten *t)
 {
 	arena_free(st->arena);
@@ -224,19 +220,19 @@ static void tight_keep(struct tighten_state *st, const struct tighten *t)
 	}
 }
 
+size_t supply_tight_groups(const struct engine *e, const struct tight_group **ret)
+{
+	const struct tighten_state *st = recon_state(e, &tighten_kind);
+
+	*ret = st->tight;
+	return st->n;
+}
+
 bool supply_tight(const struct engine *e, const struct offer *o)
 {
 	const struct tighten_state *st = recon_state(e, &tighten_kind);
 
-	for (size_t i = 0; i < st->n; i++) {
-		const struct tight_group *g = &st->tight[i];
-
-		if (o->market == SPOT_MARKET_SPOT && strcmp(g->gpu, o->gpu_name) == 0 &&
-		    strcmp(g->region, o->region) == 0 && strcmp(g->provider, o->provider) == 0) {
-			return true;
-		}
-	}
-	return false;
+	return placement_tight(st->tight, st->n, o);
 }
 
 static void tighten_rows(struct step *s)

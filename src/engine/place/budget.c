@@ -29,28 +29,9 @@ int64_t budget_end_us(const struct engine *e)
 int64_t budget_need_of(const struct recon *r, const struct job_facts *f,
     const struct job_spec *spec, int64_t price_micros)
 {
-	int64_t start =
-	    f->restart_us > 0 ? f->restart_us : r->e->conf.rank.restart_s * SPOT_US_PER_S;
+	struct place_policy k = place_policy_of(r->e);
 
-	return budget_need(MAX(price_micros, 0), start, budget_end_us(r->e), spec);
-}
-
-void budget_filter(struct recon *r, const struct job_facts *f, struct placing *p)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < p->usable; i++) {
-		if (budget_need_of(r, f, p->spec, p->scores[i].price_micros) <= f->budget_left) {
-			p->scores[n++] = p->scores[i];
-		}
-	}
-	p->dear = p->usable - n;
-	if (p->dear == 0) {
-		return;
-	}
-	p->usable = n;
-	p->ranking.usable = p->gang == NULL ? n : p->ranking.usable;
-	placing_count(r, f, p);
+	return placement_budget_need(&k, f, spec, price_micros);
 }
 
 /* The least that a start needs anywhere, whether or not that can be had now. 0: nothing suits at

@@ -5,7 +5,8 @@
 void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
     const char *why, int64_t until_us)
 {
-	AUTO(json) json_t *in = place_inputs(r, f, p);
+	struct place_in at = place_in(r);
+	AUTO(json) json_t *in = placement_inputs(&at, f, p);
 	AUTO(json)
 	json_t *out = json_pack("{s:s, s:I}", "choice", "wait", "until_us", (json_int_t)until_us);
 	struct step *s = step_new(r, NULL, NULL);

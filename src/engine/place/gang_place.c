@@ -1,7 +1,7 @@
 /*
  * Wanting a gang: its row, its nodes' rows and the decision are one statement; nothing was sent
- * before it. Where and when is decided as for every job (sched.c, deadline.c, return.c), by scores
- * of the whole gang (place.c).
+ * before it. Where and when is decided as for every job (core/place/placement.h), by scores of the
+ * whole gang.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -71,7 +71,8 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 	if (g == NULL) {
 		return;
 	}
-	AUTO(json) json_t *in = place_inputs(r, f, p);
+	struct place_in at = place_in(r);
+	AUTO(json) json_t *in = placement_inputs(&at, f, p);
 	AUTO(json)
 	json_t *out = json_pack("{s:s, s:i, s:b, s:o, s:o}", "choice", spot_market_name(o->market),
 	    "nodes", (int)f->nodes, "one_call", call, "pool", score_json(g->one), "gang",

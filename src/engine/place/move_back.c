@@ -30,7 +30,7 @@ static const struct score *here_score(struct recon *r, const struct move *m, int
 		return one;
 	}
 	whole = arena_alloc(r->arena, sizeof(*whole));
-	*whole = place_whole(&m->facts, one);
+	*whole = placement_whole(&m->facts, one);
 	return whole;
 }
 
@@ -46,6 +46,8 @@ int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const s
 
 const char *move_never(struct recon *r, const struct move *m)
 {
+	struct place_policy k;
+
 	if (m->placing.spec->checkpoint.path == NULL) {
 		return "it saves nothing: a move would throw away what it has done";
 	}
@@ -56,6 +58,7 @@ const char *move_never(struct recon *r, const struct move *m)
 		return "it is late: it stays where it is, to be done as soon as may be (late: "
 		       "cheapest in its file would move it)";
 	}
+	k = place_policy_of(r->e);
 	return move_refused(r->arena,
 	    &(struct move_in){ .now_us = engine_now(r->e),
 		.deadline_us = m->facts.deadline_us,
@@ -63,7 +66,7 @@ const char *move_never(struct recon *r, const struct move *m)
 		.there = m->there,
 		.on_demand = m->placing.on_demand,
 		.save_us = m->facts.save_us,
-		.changeover_us = place_changeover_us(r->e, &m->facts),
+		.changeover_us = placement_changeover_us(&k, &m->facts),
 		.launch_us = launch_reserve(r, &m->facts, &m->placing),
 		.unsaved_us = m->unsaved_us,
 		.checkpoint = &m->placing.spec->checkpoint });
@@ -319,7 +322,8 @@ static bool deadline_moves(struct recon *r, const struct q_engine_move_jobs_row 
 static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_row *j,
     const struct move *m, const struct score *od)
 {
-	int64_t now = engine_now(r->e), changeover = place_changeover_us(r->e, &m->facts);
+	struct place_policy k = place_policy_of(r->e);
+	int64_t now = engine_now(r->e), changeover = placement_changeover_us(&k, &m->facts);
 	int64_t unsaved = unsaved_us(r, j, m->here, od);
 	double left = (double)(m->facts.deadline_us - now) / (double)SPOT_US_PER_HOUR;
 	char text[32];

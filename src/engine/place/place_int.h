@@ -2,67 +2,18 @@
 #ifndef ENGINE_PLACE_INT_H
 #define ENGINE_PLACE_INT_H
 
-#include "core/hazard/hazard.h"
-#include "core/policy/policy.h"
-#include "core/policy/supply.h"
-#include "core/policy/tightness.h"
+#include "core/place/placement.h"
 #include "core/queue/queue.h"
 #include "engine/kernel/kernel.h"
 #include "engine/place/place.h"
 
 /* ---- one job against the market (choose.c, gang_place.c) -------------------------------------- */
 
-/* What rank and supply need to know about one job (place.c). */
-struct job_facts {
-	int64_t id;
-	int32_t epoch;
-	const char *state, *name, *spec_json;
-	int64_t deadline_us, created_us, queued_us, steps_done, steps_total, checkpoint_bytes,
-	    save_us;
-	bool has_checkpoint;
-	int64_t not_before_us; /* 0 = nobody thought about deferral yet */
-	/* its own step rates, as gpu_rates_parse() reads them; NULL = none */
-	const char *rates;
-	int64_t restart_us; /* measured; 0 = unknown */
-	int32_t nodes; /* more than 1: a gang; 0 = 1 */
-	bool has_budget;
-	/* when its machines are given back now; below 0: it must stop (core/money/budget.h) */
-	int64_t budget_micros, budget_left;
-};
-struct placing {
-	struct job_spec *spec;
-	struct rank_job job;
-	struct ranking ranking;
-	/* of the ranking: the usable ones; of a gang what the whole would be */
-	struct score *scores;
-	/* of a gang: each score of the ranking, those that cannot give so many behind the usable
-	 * ones */
-	struct gang_score *gang;
-	size_t gang_n;
-	size_t usable;
-	const struct score *spot, *on_demand; /* best usable of each market, NULL = none */
-	const struct score *reserved; /* the same: capacity that is paid for already */
-	size_t spot_n, on_demand_n, spot_cooling;
-	size_t dear; /* taken out since its budget does not pay for a start there */
-	bool late; /* the deadline has passed, and the job is to be done as soon as may be */
-	/* what the deadline policy saw and said; stored with the decision. NULL = not asked */
-	json_t *plan;
-	json_t *move; /* of a planned move: what staying was expected to cost. NULL = none */
-};
-/* false: the stored spec does not read (logged). A deadline that has passed is taken out of the
- * facts of a job that has said so (late: cheapest). */
+struct place_policy place_policy_of(const struct engine *e);
+/* The market as read last, the configuration and the time; in the pass's arena. */
+struct place_in place_in(struct recon *r);
+/* false: the stored spec does not read (logged). */
 bool place_rank(struct recon *r, struct job_facts *f, struct placing *ret);
-/* How long the job waits for spot before on-demand is taken: its file's, its class's, or the
- * daemon's. */
-int64_t place_patience_us(const struct engine *e, const struct job_spec *s);
-/* Counts the usable scores anew, after some were taken out. */
-void placing_count(struct recon *r, const struct job_facts *f, struct placing *p);
-json_t *place_inputs(struct recon *r, const struct job_facts *f, const struct placing *p);
-/* What a start takes: of a gang its machines may be held for so long before all are there, or
- * none. */
-int64_t place_changeover_us(const struct engine *e, const struct job_facts *f);
-/* One score as that of the whole job. */
-struct score place_whole(const struct job_facts *f, const struct score *one);
 /* Wants a node of pool for the job, or a gang; kind: place, failover, return, rebalance.
  * replaces_id: of a gang's rank 0. */
 void place_want(struct recon *r, const struct job_facts *f, const struct placing *p,
@@ -90,8 +41,6 @@ json_t *move_json(const struct score *here, const struct score *there, const str
 /* What must be left to begin on machines that cost this an hour, all of them together. */
 int64_t budget_need_of(const struct recon *r, const struct job_facts *f,
     const struct job_spec *spec, int64_t price_micros);
-/* Takes out the scores that the job's budget does not pay a start for (dear). */
-void budget_filter(struct recon *r, const struct job_facts *f, struct placing *p);
 /* A job for which no start is paid: it waits for what is cheaper and suits it, and is parked where
  * nothing does. */
 void budget_short(struct recon *r, const struct job_facts *f, const struct placing *p);
@@ -108,12 +57,6 @@ void budget_over(struct recon *r, const struct job_facts *f, const struct job_sp
  * on demand) the job is parked. false: the job has no deadline that a policy could plan for (none,
  * or on-demand not to be had): the caller decides without.
  */
-struct deadline_held {
-	enum policy_act act; /* POLICY_WAIT: the job waits for a place */
-	int32_t pool_id;
-	int64_t node_id; /* that would be replaced */
-	const struct score *here; /* of that machine; NULL while it waits */
-};
 bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p,
     const struct deadline_held *held);
 
@@ -124,9 +67,9 @@ int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const s
 /* A pass that asks begins: it may put a few questions to the policy. */
 void deadline_pass_begins(struct engine *e);
 
-/* defer.c: true when the job's start is being thought about in this turn; it is read again
- * afterwards. */
-bool defer_ask(struct recon *r, const struct job_facts *f, const struct placing *p);
+/* defer.c: asks the hours of the day whether the job should begin later; a later pass reads it
+ * again. */
+void defer_ask(struct recon *r, const struct job_facts *f, const struct placing *p);
 
 /* ---- planned moves (move_back.c) -------------------------------------------------------------- */
 

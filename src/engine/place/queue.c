@@ -369,6 +369,7 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 {
 	const struct room_hold *last = NULL;
 	char at[TIME_TEXT_MAX];
+	struct place_in in;
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->usable && m->holds_n > 0; i++) {
@@ -392,7 +393,8 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 	}
 	p->usable = n;
 	p->ranking.usable = p->gang == NULL ? n : p->ranking.usable;
-	placing_count(r, f, p);
+	in = place_in(r);
+	placement_count(&in, f, p);
 	return n > 0
 	    ? NULL
 	    : arena_printf(r->arena,
