@@ -1,10 +1,10 @@
 /*
  * The engine: reconcilers over rows. Each is level-triggered and single-flight: one statement reads
- * what is actionable, core decides on values, one compare-and-set statement per entity writes, and
- * providers are called only for rows claimed before. What a reply says is only recorded; the next
- * pass acts upon it. Nothing in memory is needed to know what we own or owe, so the process may be
- * killed at any instruction. One engine acts at a time: it holds the lease row `leader` and every
- * write carries its epoch.
+ * the rows that need work, core decides on values, and one compare-and-set statement per entity
+ * writes. It calls providers only for rows claimed before. A reply is only recorded; the next pass
+ * acts on it. No state in memory is needed to know what we own or owe, so the process may be killed
+ * at any instruction. One engine acts at a time: it holds the lease row `leader`, and every write
+ * carries its epoch.
  *
  * Owned by src/spotd; the engine owns neither loop, pool nor provider instances.
  */
@@ -42,38 +42,38 @@ struct engine_conf {
 	int64_t loss_bound_us; /* a loss found later than this is counted as missed */
 	/* absence from a list proves nothing before this; 0 = as the provider says */
 	int64_t list_lag_us;
-	int64_t cool_min_us, cool_max_us; /* rest of a refused pool, doubled per refusal in a row */
-	int64_t reclaim_cool_us; /* rest of a pool that took a node back */
+	int64_t cool_min_us,
+	    cool_max_us; /* cooldown of a refused pool, doubled per refusal in a row */
+	int64_t reclaim_cool_us; /* cooldown of a pool that reclaimed a node */
 	int64_t idle_keep_us; /* a node nobody needs is kept this long while jobs wait */
 	int64_t terminate_retry_us; /* first repeat of a terminate; doubled up to a minute */
-	int64_t terminate_alarm_us; /* not confirmed gone by then: an alarm */
-	int64_t sweep_us; /* list of everything with our tag */
+	int64_t terminate_alarm_us; /* not confirmed gone by then: raise an alarm */
+	int64_t sweep_us; /* between lists of everything with our tag */
 	int64_t orphan_grace_us; /* between the alarm about an unknown instance and its end */
-	bool orphan_end; /* false: it is only shown (a dry run of the sweeper) */
+	bool orphan_end; /* false: only show it (a dry run of the sweeper) */
 	int64_t bill_us; /* ledger lines of a running node */
-	int64_t
-	    bill_lag_us; /* time is billed when it is so old: facts about it are written by then */
-	/* how long nothing is billed at most, and no span is over, by a clock of which nobody
-	 * says that it is right; 0: it is believed */
+	int64_t bill_lag_us; /* time is billed at this age: facts about it are written by then */
+	/* After a start, a fail-over or a clock step, billing and time-outs wait until a provider's
+	 * clock confirms ours, at most this long. 0: trust the clock. */
 	int64_t clock_doubt_us;
 	int64_t url_life_us; /* of presigned URLs */
-	int64_t infeasible_us; /* no pool suits for this long: the job fails */
+	int64_t infeasible_us; /* a job that no pool suits for this long fails */
 	int64_t notice_default_us; /* a notice without a deadline leaves this long */
 	int64_t
 	    drain_grace_us; /* a drained or overdue node is ended this long after its deadline */
-	int64_t budget_look_us; /* how often budgets of jobs are looked at */
+	int64_t budget_look_us; /* between checks of jobs' budgets */
 	struct supply_policy supply;
 	struct tightness_policy tightness;
 	struct defer_policy defer;
 	struct rebalance_policy rebalance;
-	int64_t rebalance_every_us; /* the daemon asks itself so often; 0 = never */
+	int64_t rebalance_every_us; /* between rebalances of the daemon's own; 0 = never */
 	int64_t deadline_tick_us; /* the deadline policy's unit of time */
 	struct rank_policy rank;
-	/* what nodes are told */
+	/* for nodes */
 	const char *public_url; /* of the API, as a node reaches it */
 	const char *ca_pem; /* certificate the agent must trust, NULL = system's */
 	const char *agent_sha256; /* of the agent that the API hands out */
-	/* the database has not got it: only this process hands it out, if it has an API */
+	/* the database lacks it: only this process hands it out, if it has an API */
 	bool agent_not_kept;
 	const char *nvml_sha256; /* of its GPU helper; "" = none is handed out */
 	/* the same for arm64; NULL or "" = none */
@@ -85,11 +85,11 @@ struct engine_conf {
 	struct schedule_policy schedule;
 	const struct schedule_team *shares; /* of the configuration file, each team once */
 	size_t shares_n;
-	int64_t gang_hold_us; /* machines of a gang that is not whole are held this long */
+	int64_t gang_hold_us; /* machines of an incomplete gang are held this long */
 };
 
 struct engine;
-/* A provider that there is, but which could not be opened, and why: spotctl doctor tells. */
+/* A provider that exists but could not be opened, and why, for spotctl doctor. */
 struct engine_unopened {
 	const char *name;
 	char *why;
@@ -113,10 +113,9 @@ struct engine_deps {
 	size_t unopened_n;
 };
 struct engine *engine_new(const struct engine_deps *d);
-/* Stops everything; calls under way are forgotten (their rows are claimed, so the next engine
- * asks). */
+/* Stops everything and forgets calls under way: their rows are claimed, so the next engine asks. */
 void engine_free(struct engine *e);
-/* Gives the lease back so that another daemon goes on at once; done is called when the statement is
+/* Gives the lease back, so that another daemon goes on at once. Calls done when the statement is
  * over or was not needed. */
 void engine_release(struct engine *e, void (*done)(void *ctx), void *ctx);
 void engine_reload(struct engine *e, const struct engine_conf *conf);
@@ -125,7 +124,7 @@ void engine_wake(struct engine *e);
 bool engine_leads(const struct engine *e);
 int64_t engine_epoch(const struct engine *e); /* of the lease that we hold, 0 = none */
 
-/* For the pollers beside us (src/engine/market/poller.h). */
+/* For the poller beside the engine (src/engine/market/market.h). */
 struct loop *engine_loop(const struct engine *e);
 struct pg *engine_pg(const struct engine *e);
 const struct engine_conf *engine_conf(const struct engine *e);

@@ -1,18 +1,18 @@
 /*
- * Examinations: what an operator wants to know before trusting a configuration. The API wrote down
- * that somebody asks (table doctor_run); here, where the cloud keys are, every configured provider
- * is asked who we are (verb whoami) and what we may do (verb check, region by region), the daemon
- * looks at itself (doctor_self.c), and an object goes to the store and back (doctor_store.c). The
- * invariants of the rows are checked when that is asked (doctor_consistency.c), and that the object
- * store has what they say (doctor_objects.c). Each look writes its items when it ends; the last one
- * closes the run. Nothing is created or ended at a provider.
+ * Examinations: facts that an operator wants before trusting a configuration. The API writes a
+ * request (table doctor_run); this process has the cloud keys and examines. It asks every
+ * configured provider for our identity (verb whoami) and our permissions (verb check, region by
+ * region). The daemon examines itself (doctor_self.c), and sends an object to the store and back
+ * (doctor_store.c). On request it checks the invariants of the rows (doctor_consistency.c) and that
+ * the object store has the objects they name (doctor_objects.c). Each probe writes its items when
+ * it ends; the last one closes the run. Nothing is created or ended at a provider.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/doctor/doctor_int.h"
 
-#define LOOK_US (45 * SPOT_US_PER_S) /* a whole check of one region; an asker waits for 60 s */
+#define LOOK_US (45 * SPOT_US_PER_S) /* a whole check of one region; the client waits for 60 s */
 #define WHOAMI_US (20 * SPOT_US_PER_S)
 #define CLAIM_US (90 * SPOT_US_PER_S)
 #define REGIONS_MOST 3
@@ -167,7 +167,7 @@ static bool name_asked(const struct exam *x, const char *name)
 	return x->asked[0] == '\0';
 }
 
-/* A name that nobody has is told, not passed over. */
+/* Reports a name that no provider has; silence would look like success. */
 static void names_unknown(struct exam *x)
 {
 	char *list = arena_strdup(x->arena, x->asked), *save = NULL;
@@ -185,7 +185,7 @@ static void names_unknown(struct exam *x)
 	}
 }
 
-/* ---- the turn -------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static void doctor_database(struct step *s)
 {
@@ -193,7 +193,7 @@ static void doctor_database(struct step *s)
 	struct engine *e = x->e;
 	struct q_engine_doctor_database_row *row;
 
-	/* Held while the looks are made: the first may be over before the last has begun. */
+	/* Held while the probes start: the first may end before the last begins. */
 	x->pending = 1;
 	if (step_rows(s) == 1 && q_engine_doctor_database_rows(&s->req, x->arena, &row) == 1 &&
 	    name_asked(x, DOCTOR_SELF)) {
@@ -320,7 +320,7 @@ static void doctor_pass(struct recon *r, void *state)
 	struct step *s;
 
 	if (d->exam != NULL) {
-		return; /* one at a time; its end is a pass */
+		return; /* one at a time; a pass follows its end */
 	}
 	s = step_new(r, doctor_due, NULL);
 	STEP(s, engine_doctor_due,

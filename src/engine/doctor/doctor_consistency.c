@@ -1,15 +1,15 @@
 /*
- * The invariants of the rows, checked while everything runs (spotctl doctor --consistency): each is
- * one statement of consistency.sql that reads, and nothing is written but what was found. One after
- * the other, so that an examination takes one of the database's connections; each sees one
- * snapshot. A statement that does not end in time leaves its invariant untested.
+ * Checks the invariants of the rows while everything runs (spotctl doctor --consistency). Each is
+ * one statement of consistency.sql that only reads. They run one after the other, so that an
+ * examination takes one connection of the database; each sees one snapshot. A statement that does
+ * not end in time leaves its invariant untested.
  */
 #include "base/base.h"
 #include "engine/doctor/doctor_int.h"
 
-/* what ended before is not looked at again */
+/* rows that ended before are not checked again */
 #define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)
-/* what is under way has that long beyond its own bounds */
+/* work under way has that long beyond its own bounds */
 #define SETTLE_US (60 * SPOT_US_PER_S)
 #define STUCK_US (600 * SPOT_US_PER_S)
 #define SHOWN 5

@@ -9,8 +9,8 @@
 #include "engine/doctor/doctor.h"
 #include "engine/kernel/kernel.h"
 
-#define DOCTOR_SELF "spotd" /* the daemon's own items stand under this name */
-/* among the names that were asked for: the invariants too */
+#define DOCTOR_SELF "spotd" /* the name of the daemon's own items */
+/* a requested name that asks for the invariants too */
 #define DOCTOR_CONSISTENCY "consistency"
 
 /* The reconciler's. */
@@ -27,7 +27,7 @@ struct exam {
 	int64_t epoch; /* of the claim */
 	const char *asked; /* names, comma separated; "" = all */
 	int pending; /* probes that are not written yet */
-	/* one could not be written: the run is begun again when its claim is over */
+	/* one could not be written: the run begins again when its claim ends */
 	bool lost;
 	struct q_engine_doctor_places_row *places;
 	size_t places_n;
@@ -71,11 +71,11 @@ void database_examine(struct exam *x, const struct q_engine_doctor_database_row 
 void daemon_examine(struct exam *x);
 void feeds_examine(struct exam *x, const struct q_engine_doctor_feeds_row *w,
     struct call_provider *p);
-/* doctor_store.c: an object goes to the store of checkpoints and back */
+/* doctor_store.c: sends an object to the store of checkpoints and back */
 void store_examine(struct exam *x);
 /* doctor_consistency.c: the invariants of the rows */
 void consistency_examine(struct exam *x);
-/* doctor_objects.c: what the rows say of the object store, asked there */
+/* doctor_objects.c: compares the object store with the rows */
 void objects_examine(struct exam *x);
 /* doctor_verdicts.c: machines that were given up */
 void verdicts_examine(struct exam *x);

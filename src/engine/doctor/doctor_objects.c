@@ -1,18 +1,16 @@
-/*
- * Is what jobs go on from, and what they left, still in the object store? Each object is asked for
- * by a presigned HEAD, many at a time, as long as an examination may take; those of jobs that are
- * not over come first. Nothing is written and no bytes are read: what a store says of an object's
- * size is compared with the row.
- */
+/* Checks that the object store still has the checkpoints of jobs. Asks for each object by a
+ * presigned HEAD, many at a time, for as long as an examination may take; objects of unfinished
+ * jobs come first. Writes nothing and reads no bytes: it compares the size that the store reports
+ * with the row. */
 #include "base/base.h"
 #include "base/text/str.h"
 #include "engine/doctor/doctor_int.h"
 
-/* what ended before is not looked at again */
+/* rows that ended before are not checked again */
 #define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)
 #define AT_ONCE 16
 #define MOST 10000
-/* no question is begun later: an asker waits for a minute */
+/* no request begins later: the client waits for a minute */
 #define BEGIN_US (25 * SPOT_US_PER_S)
 #define ANSWER_US (10 * SPOT_US_PER_S)
 #define SHOWN 5
@@ -25,7 +23,7 @@ struct objects {
 	size_t n, next, asked, unanswered, broken;
 	int waiting;
 	int64_t begun_us; /* mono */
-	const char *words[SHOWN], *why; /* of the broken ones; of one that was not answered */
+	const char *words[SHOWN], *why; /* of the broken ones; of one without an answer */
 };
 
 static void object_next(struct act *a);
@@ -171,7 +169,7 @@ static void rows_read(struct op *op)
 	object_next(a);
 }
 
-/* Signing needs credentials that are fresh; any call renews them. */
+/* Signing needs fresh credentials; any call renews them. */
 static void signer_called(struct act *a)
 {
 	if (a->call.op.rc != SPOT_OK) {

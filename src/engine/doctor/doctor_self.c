@@ -1,5 +1,5 @@
-/* What the daemon can tell of itself: its database, its address, the agent it hands out, what
- * polling costs. */
+/* The daemon about itself: its database, its address, the agent it hands out, the cost of polling.
+ * */
 #include "base/base.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
@@ -115,7 +115,7 @@ void daemon_examine(struct exam *x)
 
 /* ---- feeds and what they cost ---------------------------------------------------------------- */
 
-/* A price that stands still for long is nothing odd by itself; most of them doing so is. */
+/* One price that stands still for long is normal; most of them is not. */
 static void prices_item(struct act *a, const struct q_engine_doctor_feeds_row *w)
 {
 	int64_t all = w->fresh + w->stale + w->frozen + w->implausible;
@@ -147,7 +147,7 @@ static void prices_item(struct act *a, const struct q_engine_doctor_feeds_row *w
 	}
 }
 
-/* Nodes are asked about place by place, while there are any. */
+/* Each place with nodes is polled. */
 static double watched_per_day(const struct exam *x, const char *provider)
 {
 	double places = 0;
@@ -158,7 +158,7 @@ static double watched_per_day(const struct exam *x, const char *provider)
 	return places * DAY_S * 1e6 / (double)MAX(x->e->conf.watch_us, 1);
 }
 
-/* The widest of the vendor's published rates: what our average is held against. */
+/* The widest of the vendor's published rates, to compare our average with. */
 static const struct spot_limit *limit_widest(const struct spot_provider_ops *ops)
 {
 	const struct spot_limit *best = NULL;

@@ -1,8 +1,6 @@
-/*
- * A small object goes to the store of checkpoints and back, the way that nodes go: by presigned
- * requests, without keys. Then it is deleted. One request after the other; the first that fails
- * says what is wrong.
- */
+/* Sends a small object to the store of checkpoints and back as nodes do: by presigned requests,
+ * without keys. Then deletes it. One request follows the other; the first that fails shows the
+ * fault. */
 #include "base/base.h"
 #include "base/text/str.h"
 #include "engine/doctor/doctor_int.h"
@@ -99,7 +97,7 @@ static void trip_answered(struct act *a)
 	} else if (ok && t->at == TRIP_PUT) {
 		trip_step(a, TRIP_GET, NULL);
 	} else if (t->at == TRIP_GET) {
-		trip_step(a, TRIP_DELETE, NULL); /* what was read badly goes as well */
+		trip_step(a, TRIP_DELETE, NULL); /* deletes an object that read badly too */
 	} else {
 		probe_write(a);
 	}
@@ -115,7 +113,7 @@ static void trip_send(struct act *a, const char *method, const char *url,
 	for (size_t i = 0; p != NULL && i < p->headers_n; i++) {
 		a->http_out.headers[a->http_out.headers_n++] = p->headers[i];
 	}
-	act_http(a, false); /* what is repeated changes nothing more */
+	act_http(a, false); /* a repeat changes nothing more */
 }
 
 /* A store that takes big objects in blocks takes a small one in one request (Azure's Put Blob). */
@@ -131,7 +129,7 @@ static void block_blob(struct act *a)
 	o->headers[o->headers_n++] = (struct spot_header){ "x-ms-blob-type", "BlockBlob" };
 }
 
-/* url: of the session that a resumable upload was given; NULL = one of ours is signed. */
+/* url: of the session of a resumable upload; NULL = sign one. */
 static void trip_step(struct act *a, enum trip at, const char *url)
 {
 	static const char *const methods[] = { [TRIP_SESSION] = "POST",
@@ -165,7 +163,7 @@ static void trip_step(struct act *a, enum trip at, const char *url)
 	}
 }
 
-/* Signing needs credentials that are fresh; any call renews them. */
+/* Signing needs fresh credentials; any call renews them. */
 static void signer_called(struct act *a)
 {
 	if (a->call.op.rc != SPOT_OK) {

@@ -1,8 +1,5 @@
-/*
- * Deletes what abandoned checkpoints left in the object store: a few objects at a time, by
- * presigned requests that we send ourselves. The statement says which may go; deleting one twice,
- * or one that was never uploaded, is harmless.
- */
+/* Deletes objects of abandoned checkpoints: a few at a time, by presigned requests. The statement
+ * says which may go. Deleting an object twice, or one that was never uploaded, is harmless. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
@@ -57,7 +54,7 @@ static void dispose_answered(struct act *a)
 	act_end(a);
 }
 
-/* False: nothing can be signed now. */
+/* Returns false when nothing can be signed now. */
 static bool dispose_one(struct engine *e, const struct q_engine_dispose_due_row *w)
 {
 	struct act *a = act_new(e, 0, dispose_answered);
@@ -84,7 +81,7 @@ static bool dispose_one(struct engine *e, const struct q_engine_dispose_due_row 
 		a->http_out.headers[a->http_out.headers_n++] = p.headers[i];
 	}
 	dispose_state(e)->busy++;
-	act_http(a, false); /* what is repeated changes nothing more */
+	act_http(a, false); /* a repeat changes nothing more */
 	return true;
 }
 

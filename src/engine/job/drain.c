@@ -1,7 +1,5 @@
-/*
- * Attempts against their nodes and jobs: notices become drains, drains and cancellations reach the
- * agent as the attempt's `desired`, and ended or lost attempts become the job's next state.
- */
+/* Attempts against their nodes and jobs. Notices become drains; drains and cancellations reach the
+ * agent as the attempt's `desired`; ended or lost attempts become the job's next state. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
@@ -12,11 +10,10 @@
 /* ---- notices ------------------------------------------------------------------------------------
  */
 
-/* The pool rests from now on: a read of the market that was sent before this was written does not
- * show it. */
+/* The pool cools from now on; a read of the market that was sent before does not show it. */
 static void notice_handled(struct step *s)
 {
-	offers_stale(s->r->e);
+	offers_invalidate(s->r->e);
 }
 
 static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o)
@@ -28,7 +25,7 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 	    takes && (state == NODE_BOOTING || state == NODE_READY || state == NODE_DRAINING);
 	bool first = moves && state != NODE_DRAINING;
 	const char *next = moves ? node_next(o->node_id, o->state, NODE_EV_NOTICE) : "";
-	/* 0: the source did not say when. */
+	/* 0: the source gave no time. */
 	int64_t deadline =
 	    o->deadline_us > 0 ? o->deadline_us : o->heard_us + e->conf.notice_default_us;
 	char left[32];
@@ -40,7 +37,7 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 	}
 	format_duration(MAX(deadline - engine_now(e), 0), left);
 	if (first) {
-		offers_stale(e);
+		offers_invalidate(e);
 	}
 	log_info("node.notice", I64("node", o->node_id), STR("kind", o->kind),
 	    STR("source", o->source), DUR("left", deadline - engine_now(e)));
@@ -75,8 +72,8 @@ static void notices_due(struct step *s)
 /* ---- telling the agent
  * ----------------------------------------------------------------------------- */
 
-static void attempt_tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enum job_event ev,
-    const char *desired, const char *why, bool deadline)
+static void attempt_tell(struct recon *r, const struct q_engine_attempts_odd_row *w,
+    enum job_event ev, const char *desired, const char *why, bool deadline)
 {
 	const char *next = job_next(w->job_id, w->job_state, ev);
 	struct step *s;
@@ -156,8 +153,8 @@ static void attempt_adjust(struct recon *r, const struct q_engine_attempts_odd_r
 	} else if (w->cancel && strcmp(w->desired, "kill") != 0 && job != JOB_CANCELLING) {
 		attempt_tell(r, w, JOB_EV_CANCEL, "kill", "cancelled", false);
 	} else if (node == NODE_DRAINING && job != JOB_CANCELLING) {
-		attempt_tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain",
-		    w->node_why, true);
+		attempt_tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE,
+		    "drain", w->node_why, true);
 	} else if (clock_ran_out(r->e, w->ran_us, w->most_us) && strcmp(w->desired, "run") == 0 &&
 	    job != JOB_CANCELLING) {
 		attempt_tell(r, w, JOB_EV_OVERTIME, "drain", "max_duration is over", false);
@@ -219,8 +216,8 @@ static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row 
 		ev = JOB_EV_KILLED;
 		why = "stopped by request";
 	} else if (strcmp(w->exit_reason, "drained") == 0 || strcmp(w->desired, "run") != 0) {
-		/* Told to stop, and it stopped, however gracefully: the newest committed checkpoint
-		 * counts. */
+		/* It was told to stop, and it stopped, however gracefully: the newest committed
+		 * checkpoint counts. */
 		ev = JOB_EV_STOPPED;
 		why = w->drain_why[0] != '\0' ? arena_printf(r->arena, "stopped (%s)", w->drain_why)
 					      : "stopped";

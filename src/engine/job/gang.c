@@ -1,19 +1,19 @@
 /*
- * Gangs: jobs of several nodes, all of them in one pool or none (core/place/gang.h). A gang is a row
- * before anything is sent and its machines are nodes like others: launched (by one call where the
- * provider has one), enrolled, watched, billed and ended by those who do so for every node. Here:
+ * Gangs: jobs of several nodes, all of them in one pool or none (core/place/gang.h). A gang has a
+ * row before anything is sent. Its machines are nodes like others: launched (by one call where the
+ * provider has one), enrolled, watched, billed and ended by the same reconcilers. Its states:
  *
- *   ACQUIRING  its nodes come. All ready: assigned at once, one attempt row per rank under one
- *              epoch. Not whole within the hold, refused as a whole, or not needed any more: given
- *              up; release.c then ends what came.
- *   SERVING    its job runs on it (gang_ranks.c). When the job waits again and all its nodes are
- *              well, it begins again on them; if not, the gang is given up and another is sought.
- *              For a planned move the other is sought while it runs (return.c), and takes over when
- *              all of its machines are ready.
+ *   ACQUIRING  its nodes come. When all are ready, one statement assigns them: one attempt row per
+ *              rank under one epoch. The gang is given up when it is incomplete after the hold, was
+ *              refused as a whole, or is not needed any more; release.c then ends its machines.
+ *   SERVING    its job runs on it (gang_ranks.c). When the job waits again and all nodes are well,
+ *              it begins again on them; otherwise the gang is given up and another one is sought.
+ *              For a planned move the other is sought while the job runs (move_back.c), and takes
+ *              over when all of its machines are ready.
  *   RELEASED   over. Its nodes go.
  *
- * At most one gang acquires at a place (index gang_one_per_place), and what is held is held for a
- * bounded time, so gangs cannot hold each other's halves for ever.
+ * At most one gang acquires at a place (index gang_one_per_place), and holds are bounded in time,
+ * so gangs cannot hold each other's halves for ever.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -30,7 +30,7 @@ static void gang_released(struct step *s)
 	struct q_engine_gang_release_row *rows;
 
 	if (q_engine_gang_release_rows(&s->req, s->r->arena, &rows) == 1) {
-		offers_stale(s->r->e);
+		offers_invalidate(s->r->e);
 		log_info("gang.released", I64("gang", rows[0].id), STR("why", s->ctx));
 	}
 }
@@ -67,7 +67,7 @@ static void gang_assigned(struct step *s)
 	const struct assign *a = s->ctx;
 
 	if (step_rows(s) > 0) {
-		offers_stale(s->r->e);
+		offers_invalidate(s->r->e);
 		log_info("gang.placed", I64("job", a->g->job_id), I64("gang", a->g->id),
 		    I64("epoch", a->g->job_epoch + 1), I64("nodes", (int64_t)a->n));
 	}
@@ -200,8 +200,7 @@ static void rank_refill(struct recon *r, const struct q_engine_gangs_row *g, int
 		.end_us = budget_end_us(r->e) }));
 }
 
-/* What so many of its machines more want of its budget; what is kept back for the others is
- * reckoned in what is left. */
+/* The budget that more machines need. budget_left already excludes the reserve for the others. */
 static int64_t need_again(const struct recon *r, const struct q_engine_gangs_row *g, size_t missing)
 {
 	const struct job_spec spec = { .checkpoint = { .budget_s = g->save_s } };
@@ -305,7 +304,7 @@ static void gangs_in(struct step *s)
 		size_t want = (size_t)rows[i].want;
 
 		if (i + want > n) {
-			break; /* beyond what one read brings: the next turn's */
+			break; /* beyond one read: the next pass's */
 		}
 		if (strcmp(rows[i].state, "ACQUIRING") == 0) {
 			gang_acquire(s->r, &rows[i], want);

@@ -1,8 +1,6 @@
-/*
- * The ranks of running gangs. A set of checkpoints is marked whole when all ranks have it; a rank
- * whose node is over is marked as lost; then the state of all ranks together (core/place/gang.c) becomes
- * what the agents are told or the job's next state. One statement per job.
- */
+/* The ranks of running gangs. A set of checkpoints becomes whole when all ranks have it; a rank
+ * whose node is over is lost. Then the state of all ranks together (core/place/gang.h) becomes an
+ * order to the agents or the job's next state. One statement per job. */
 #include "base/base.h"
 #include "base/log.h"
 #include "engine/job/job.h"

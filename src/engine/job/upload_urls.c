@@ -1,8 +1,8 @@
 /*
- * Signs upload URLs for checkpoints that agents have announced: a part of their chunks in a turn,
- * and the next turn follows at once. Those that lack the fewest come first, so that a checkpoint of
- * thousands of files keeps no small one waiting; among the large ones those that are saved since a
- * machine is taken. An agent is told of URLs when all of its chunks have one.
+ * Signs upload URLs for checkpoints that agents have announced: a part of their chunks in a pass,
+ * and the next pass follows at once. Checkpoints that lack the fewest URLs come first, so that one
+ * of thousands of files delays no small one; among large ones, those saved because of a reclaim. An
+ * agent gets its URLs when all of its chunks have one.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -25,8 +25,8 @@ struct upload_urls {
 
 /* ---- what is under way ----------------------------------------------------------------------- */
 
-/* What another leader signed, or was signed so long ago or by such a clock that it may be over
- * before it is used, is signed again. */
+/* Drops checkpoints whose URLs must be signed again: by another leader, too long ago, or before a
+ * clock step they might expire before use. */
 static void signing_expire(const struct engine *e, struct upload_urls *u)
 {
 	int64_t set_us = clock_set_us(e);
@@ -132,7 +132,7 @@ static void urls_sign(struct recon *r, struct q_engine_mint_due_row *rows, size_
 		.fence = r->epoch }));
 }
 
-static void mint_anew(struct step *s)
+static void urls_forgotten(struct step *s)
 {
 	const struct q_engine_mint_due_row *w = s->ctx;
 
@@ -140,16 +140,16 @@ static void mint_anew(struct step *s)
 	s->r->dirty = true;
 }
 
-static void mint_forget(struct recon *r, struct q_engine_mint_due_row *row)
+static void urls_forget(struct recon *r, struct q_engine_mint_due_row *row)
 {
-	struct step *s = step_new(r, mint_anew, row);
+	struct step *s = step_new(r, urls_forgotten, row);
 
 	STEP(s, engine_mint_anew,
 	    (&(struct q_engine_mint_anew){ .checkpoint_id = row->checkpoint_id,
 		.fence = r->epoch }));
 }
 
-static void mint_due(struct step *s)
+static void urls_due(struct step *s)
 {
 	struct q_engine_mint_due_row *rows;
 	size_t n = q_engine_mint_due_rows(&s->req, s->r->arena, &rows);
@@ -161,7 +161,7 @@ static void mint_due(struct step *s)
 	for (size_t i = 1; i <= n; i++) {
 		if (i == n || rows[i].checkpoint_id != rows[from].checkpoint_id) {
 			if (rows[from].old) {
-				mint_forget(s->r, &rows[from]);
+				urls_forget(s->r, &rows[from]);
 			} else {
 				urls_sign(s->r, &rows[from], i - from);
 			}
@@ -173,7 +173,7 @@ static void mint_due(struct step *s)
 static void upload_urls_pass(struct recon *r, void *state)
 {
 	struct upload_urls *u = state;
-	struct step *s = step_new(r, mint_due, NULL);
+	struct step *s = step_new(r, urls_due, NULL);
 	int64_t *begun = arena_array(r->arena, ARRAY_LEN(u->list), sizeof(*begun));
 
 	signing_expire(r->e, u);

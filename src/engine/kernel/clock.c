@@ -1,14 +1,14 @@
 /*
  * Wall clocks that were wrong and were set right. Rows outlive processes, so their times are wall
  * times. A daemon whose clock was ahead leaves times in the future: an agent that died counts as
- * heard, a machine waits to be idle, a pool cools, the next check is hours away. Once a minute, with
- * each lease and after a step back such times become now; that only makes things young that may be
- * older.
+ * heard, a machine waits to be idle, a pool cools, the next check is hours away. Once a minute,
+ * with each lease and after a step back such times become now; that only makes things young that
+ * may be older.
  *
- * After a step ahead everything looks older than it is. Spans that prove something (an instance that
- * no list shows, a machine that does not boot) are longer by the step until they have passed by the
- * monotonic clock. A lease taken from a holder whose clock was behind ours is such a step too. The
- * row `led` keeps both for an hour, for the next leader.
+ * After a step ahead everything looks older than it is. Spans that prove something (an instance
+ * that no list shows, a machine that does not boot) are longer by the step until they have passed
+ * by the monotonic clock. A lease taken from a holder whose clock was behind ours is such a step
+ * too. The row `led` keeps both for an hour, for the next leader.
  *
  * A bill cannot become younger. After a start, a fail-over or a clock step the biller waits until a
  * provider's time confirms ours (core/life/doubt.h). Then this file corrects the lifetimes of

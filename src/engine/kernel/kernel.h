@@ -1,7 +1,8 @@
 /*
- * The kernel: what every reconciler stands on. A reconciler is a `struct recon_kind`: its pass reads
- * rows that need work and writes what it decides, one statement a step. Calls to providers outlive a
- * pass: each is a `struct act`. Both are fenced by the epoch of the lease under which they began.
+ * The kernel: what every reconciler stands on. A reconciler is a `struct recon_kind`: its pass
+ * reads rows that need work and writes what it decides, one statement a step. Calls to providers
+ * outlive a pass: each is a `struct act`. Both are fenced by the epoch of the lease under which
+ * they began.
  *
  * Below: reconcilers, steps and acts; the engine's shared state; time, providers and the lease;
  * state transitions; the market read; the object store and the files of attempts.
@@ -54,7 +55,7 @@ struct recon {
 	bool changed; /* this pass wrote something: another one follows soon */
 	int steps;
 	struct arena *arena; /* to allocate from now: the pass's, or that of a part of it */
-	struct arena *turn; /* the pass's */
+	struct arena *pass_arena;
 	struct recon_end *ends; /* in the pass's arena */
 	struct files_queue *files; /* asked for in this pass (files.c) */
 	TAILQ_ENTRY(recon) link;
@@ -210,7 +211,7 @@ void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, en
  * (engine_lookup_due). */
 void node_unwanted(struct recon *r, int64_t id, bool unsure, const char *why);
 /* Writes down why the job waits, where no decision was made. */
-void job_words(struct recon *r, int64_t id, const char *state, int32_t epoch, const char *why);
+void job_explain(struct recon *r, int64_t id, const char *state, int32_t epoch, const char *why);
 /* The state after the event; "" and a log line when the table refuses it. */
 const char *node_next(int64_t id, const char *state, enum node_event ev);
 const char *job_next(int64_t id, const char *state, enum job_event ev);
@@ -226,15 +227,15 @@ void token_make(struct engine *e, char token[65], char name[65]);
 /* Calls then(r, ctx) once e->offers is young enough, within the pass of r. The offers stay as they
  * are until that pass ends. */
 void offers_need(struct recon *r, void (*then)(struct recon *r, void *ctx), void *ctx);
-void offers_stale(struct engine *e); /* the next need reads again: a pool just began to cool */
-const struct offer *offer_of(const struct engine *e, int32_t pool_id);
+void offers_invalidate(struct engine *e); /* the next need reads again: a pool just began to cool */
+const struct offer *offer_find(const struct engine *e, int32_t pool_id);
 /* Counts nodes just wanted of o against its quota before the market is read again. */
-void offers_took(struct engine *e, const struct offer *o, int64_t nodes);
+void offers_count(struct engine *e, const struct offer *o, int64_t nodes);
 /* Around a statement that writes nodes, whatever becomes of it (step.always). */
-void offers_wanting(struct engine *e);
-void offers_wanted(struct engine *e);
+void offers_write_begin(struct engine *e);
+void offers_write_end(struct engine *e);
 /* A gang just wanted of o is being acquired there. */
-void offers_busy(struct engine *e, const struct offer *o);
+void offers_mark_busy(struct engine *e, const struct offer *o);
 
 /* ---- the object store (objects.c) ------------------------------------------------------------ */
 
@@ -264,9 +265,9 @@ char *objects_key(struct engine *e, struct arena *a, const struct q_engine_mint_
 
 /* ---- the files of attempts (files.c) --------------------------------------------------------- */
 
-/* The "files" of an attempt, for each rank of a gang: the mounts of the job's spec and the chunks of
- * a checkpoint, with URLs. Read within the pass, page by page. Requests that this pass has no second
- * left for are dropped, and the next pass follows at once. */
+/* The "files" of an attempt, for each rank of a gang: the mounts of the job's spec and the chunks
+ * of a checkpoint, with URLs. Read within the pass, page by page. Requests that this pass has no
+ * second left for are dropped, and the next pass follows at once. */
 struct files {
 	int64_t job_id;
 	bool mounts; /* its spec has some */

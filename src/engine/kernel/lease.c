@@ -1,7 +1,7 @@
 /*
- * The lease: the row `leader`, which its holder renews at a third of its life. The holder counts its
- * life from before it sends the statement, so it stops before others may start. They take the lease
- * when they have watched the same row for a whole lease by their own monotonic clock
+ * The lease: the row `leader`, which its holder renews at a third of its life. The holder counts
+ * its life from before it sends the statement, so it stops before others may start. They take the
+ * lease when they have watched the same row for a whole lease by their own monotonic clock
  * (engine_lease_take): nobody compares wall clocks of machines. A process or its machine may pause;
  * the epoch is for that. Whatever the old holder sends later carries an old epoch and changes
  * nothing.

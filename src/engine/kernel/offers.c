@@ -1,4 +1,4 @@
-/* The market as it stands: one read shared by every turn that needs it within offers_age. */
+/* The market as it stands: one read shared by every pass that needs it within offers_age. */
 #include "base/base.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel_int.h"
@@ -19,21 +19,20 @@ struct wait {
 	size_t gangs_n;
 };
 
-void offers_stale(struct engine *e)
+void offers_invalidate(struct engine *e)
 {
 	e->offers.read_us = 0;
 	e->offers.stale_us = loop_mono_us(e->loop);
 }
 
-/* Nodes, or that a pool refused, are being written down: until that is over a read of the market
- * may lack them, and is made again. The market that nodes were chosen from counts them already
- * (offers_took). */
-void offers_wanting(struct engine *e)
+/* A statement writes nodes or a refusal: until it is over a read of the market may lack them, and
+ * is repeated. The market that the nodes were chosen from counts them already (offers_count). */
+void offers_write_begin(struct engine *e)
 {
 	e->offers.wanting++;
 }
 
-void offers_wanted(struct engine *e)
+void offers_write_end(struct engine *e)
 {
 	e->offers.wanting--;
 	e->offers.stale_us = loop_mono_us(e->loop);
@@ -105,7 +104,7 @@ static void gangs_keep(struct offers *o, struct arena *a, const struct wait *w)
 	}
 }
 
-void offers_busy(struct engine *e, const struct offer *offer)
+void offers_mark_busy(struct engine *e, const struct offer *offer)
 {
 	struct offers *o = &e->offers;
 	struct arena *a = o->market->arena;
@@ -126,8 +125,8 @@ static void offers_read(struct step *s)
 	o->hazards = hazard_model_build(a, o->list, o->n, &s->r->e->conf.rank, engine_now(s->r->e));
 	offers_believe(o->hazards, o->list, o->n);
 	if (o->wanting > 0 || o->stale_us > w->sent_us) {
-		/* What changed meanwhile may not be in it. Nor is it for others, who may have read
-		 * before us. */
+		/* Changes made meanwhile may be missing, for us and for passes that read before us.
+		 * */
 		o->read_us = 0;
 		offers_need(s->r, w->then, w->ctx);
 		return;
@@ -168,7 +167,7 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 	STEP(s, engine_gang_market, (&(struct q_engine_gang_market){ .at_us = engine_now(e) }));
 }
 
-const struct offer *offer_of(const struct engine *e, int32_t pool_id)
+const struct offer *offer_find(const struct engine *e, int32_t pool_id)
 {
 	size_t lo = 0, hi = e->offers.n;
 
@@ -187,7 +186,7 @@ const struct offer *offer_of(const struct engine *e, int32_t pool_id)
 	return NULL;
 }
 
-void offers_took(struct engine *e, const struct offer *o, int64_t nodes)
+void offers_count(struct engine *e, const struct offer *o, int64_t nodes)
 {
 	int64_t took = nodes * offer_quota_need(o);
 

@@ -15,7 +15,7 @@ void recon_add(struct engine *e, const struct recon_kind *kind)
 	r->kind = kind;
 	r->state = state;
 	r->dirty = true;
-	r->arena = r->turn = arena_new(0);
+	r->arena = r->pass_arena = arena_new(0);
 	TAILQ_INSERT_TAIL(&e->recons, r, link);
 	if (kind->init != NULL) {
 		kind->init(e, r->state);
@@ -36,7 +36,7 @@ void *recon_state(const struct engine *e, const struct recon_kind *kind)
 
 void recon_at_end(struct recon *r, void (*run)(struct recon *, void *), void *ctx)
 {
-	struct recon_end *end = arena_alloc(r->turn, sizeof(*end));
+	struct recon_end *end = arena_alloc(r->pass_arena, sizeof(*end));
 
 	*end = (struct recon_end){ .run = run, .ctx = ctx, .next = r->ends };
 	r->ends = end;
@@ -90,15 +90,15 @@ void recon_lease_lost(struct engine *e)
 
 void part_begin(struct recon *r)
 {
-	assert(r->arena == r->turn);
+	assert(r->arena == r->pass_arena);
 	r->arena = arena_new(0);
 }
 
 void part_end(struct recon *r)
 {
-	assert(r->arena != r->turn);
+	assert(r->arena != r->pass_arena);
 	arena_free(r->arena);
-	r->arena = r->turn;
+	r->arena = r->pass_arena;
 }
 
 struct step *step_new(struct recon *r, void (*then)(struct step *), void *ctx)

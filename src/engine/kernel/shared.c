@@ -43,8 +43,8 @@ static void bucket_taken(struct op *op)
 	loop_bury(s->loop, t, take_free);
 }
 
-static void bucket_take(struct call_shared *face, struct call_provider *p, const struct spot_limit *limit,
-    const char *scope, int cost, bool urgent, void *token)
+static void bucket_take(struct call_shared *face, struct call_provider *p,
+    const struct spot_limit *limit, const char *scope, int cost, bool urgent, void *token)
 {
 	struct shared *s = container_of(face, struct shared, face);
 	struct shared_take *t = calloc(1, sizeof(*t));

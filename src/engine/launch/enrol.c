@@ -1,10 +1,9 @@
 /*
- * Judges enrolments. The API wrote down what an agent proves itself with (table enrol_proof) and
- * holds the request; here the node's provider is asked (verb verify), because only this process has
- * cloud keys, and the verdict is written for exactly this node, boot and proof. What cannot be
- * judged now (the provider is away, the node's launch is still being looked up) stays open: the
- * agent repeats. A denial is an alarm; a node whose token somebody else presented before our
- * machine did is replaced.
+ * Judges enrolments. The API writes the agent's proof (table enrol_proof) and holds the request.
+ * This process has the cloud keys: it asks the node's provider (verb verify) and writes the verdict
+ * for exactly this node, boot and proof. A proof that cannot be judged now (the provider is
+ * unreachable, the launch is still being looked up) stays open, and the agent retries. A denial is
+ * an alarm. A node whose token another machine presented first is replaced.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -85,8 +84,8 @@ static void enrol_retry(struct act *a, const struct judging *j)
 		.fence = a->epoch }));
 }
 
-/* A refusal with a vendor's code is that of our own request (our account may not look): it says
- * nothing about the proof, whose verdict is the provider's own and has none. */
+/* A refusal with a vendor's code concerns our own request (our account lacks a permission), not the
+ * proof. A verdict on the proof is the provider's own and has no such code. */
 static void judge_called(struct act *a)
 {
 	const struct judging *j = a->ctx;
@@ -124,7 +123,7 @@ static void judge_claimed(struct step *s)
 	act_call(a, j->provider, CALL_VERIFY, &j->args, a->e->conf.call_timeout_us, true);
 }
 
-/* Ten digits out of the one-time token (include/spot/agent.h). */
+/* Ten digits of the one-time token (include/spot/agent.h). */
 static const char *nonce_of(struct engine *e, struct arena *a, const char *launch_token)
 {
 	uint8_t mac[SHA256_BYTES], sum[SHA256_BYTES];
@@ -201,7 +200,7 @@ static void denied_due(struct step *s)
 	}
 }
 
-/* The account is listed for who waits for that, sooner than its turn would be. */
+/* Lists the account ahead of schedule for an enrolment that waits for it. */
 static void unlisted_due(struct step *s)
 {
 	struct q_engine_enrol_unlisted_row *rows;

@@ -1,8 +1,10 @@
-/* Keeps fleets at their size: wants missing nodes where core/fleet puts them, gives back what it
- * says is too much, empties fleets that close. The plan is kept with the fleet and in each
- * decision. A plan that calls for nothing, because the fleet is at its size or nothing more can be
- * had, is made again when offers, refusals or the fleet change, and once a minute. A turn looks at
- * a page of the fleets; the next goes on behind it at once, until all were looked at. */
+/*
+ * Keeps fleets at their size: wants missing nodes where core/fleet places them, gives surplus nodes
+ * back, and empties closing fleets. The plan is stored with the fleet and in each decision. If a
+ * plan calls for nothing, the next one follows when offers, refusals or the fleet change, and once
+ * a minute. A pass covers a page of the fleets; the next pass follows at once until all are
+ * covered.
+ */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
@@ -10,25 +12,26 @@
 #include "engine/kernel/kernel.h"
 #include "engine/launch/launch.h"
 
-#define PAGE 200 /* fleets in a turn */
+#define PAGE 200 /* fleets in a pass */
 #define AGAIN_US (60 * SPOT_US_PER_S)
 
-struct fleet_turn {
+struct fleet_work {
 	struct q_engine_fleets_row *fleets;
 	size_t fleets_n;
 	struct q_engine_fleet_nodes_row *nodes;
 	size_t nodes_n;
 	uint64_t offers; /* digest */
-	int64_t until_us; /* the first rest ends */
+	int64_t until_us; /* when the first cooldown ends */
 };
 
-/* Nodes that count: those on their way out do not. */
+/* Nodes on their way out do not count. */
 static bool node_counts(const struct q_engine_fleet_nodes_row *n)
 {
 	return strcmp(n->state, "DRAINING") != 0 && strcmp(n->state, "TERMINATING") != 0;
 }
 
-static void node_give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n, const char *why)
+static void node_give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n,
+    const char *why)
 {
 	if (strcmp(n->state, "WANTED") == 0) {
 		node_unwanted(r, n->id, n->unsure, why);
@@ -37,7 +40,7 @@ static void node_give_back(struct recon *r, const struct q_engine_fleet_nodes_ro
 	}
 }
 
-/* May be given back at once. */
+/* True when the node may be given back at once. */
 static bool node_idle(const struct q_engine_fleet_nodes_row *n)
 {
 	return !n->used &&
@@ -45,7 +48,7 @@ static bool node_idle(const struct q_engine_fleet_nodes_row *n)
 		strcmp(n->state, "READY") == 0);
 }
 
-/* Of a pool's nodes those that are not even launched go first, then the dearest. */
+/* Orders a pool's nodes for giving back: those not launched yet first, then the most expensive. */
 static bool goes_before(const struct q_engine_fleet_nodes_row *a,
     const struct q_engine_fleet_nodes_row *b)
 {
@@ -54,7 +57,7 @@ static bool goes_before(const struct q_engine_fleet_nodes_row *a,
 	return wanted_a != wanted_b ? wanted_a : a->price_micros > b->price_micros;
 }
 
-static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id,
+static void give_surplus(struct recon *r, struct fleet_work *t, int64_t fleet_id,
     const struct fleet_give *give)
 {
 	bool *gone = arena_array(r->arena, t->nodes_n + 1, sizeof(*gone));
@@ -78,7 +81,7 @@ static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id
 	}
 }
 
-static size_t fleet_have(struct recon *r, const struct fleet_turn *t, int64_t fleet_id,
+static size_t fleet_have(struct recon *r, const struct fleet_work *t, int64_t fleet_id,
     struct fleet_have **ret, int64_t *ret_nodes)
 {
 	struct fleet_have *have = arena_array(r->arena, t->nodes_n + 1, sizeof(*have));
@@ -104,7 +107,7 @@ static size_t fleet_have(struct recon *r, const struct fleet_turn *t, int64_t fl
 				.market = spot_market_parse(w->market),
 				.gpu_milli = w->gpu_milli,
 				.price_micros = w->price_micros,
-				.offer = offer_of(r->e, w->pool_id) };
+				.offer = offer_find(r->e, w->pool_id) };
 		}
 		have[k].nodes++;
 		have[k].idle += node_idle(w);
@@ -113,7 +116,7 @@ static size_t fleet_have(struct recon *r, const struct fleet_turn *t, int64_t fl
 	return n;
 }
 
-/* What the pools are worth that the fleet is in, whether or not more can be had of them now. */
+/* Scores the pools that the fleet is in, whether or not they have more capacity now. */
 static void have_score(struct recon *r, const struct rank_job *job, struct fleet_have *have,
     size_t n)
 {
@@ -155,11 +158,11 @@ static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, stru
 
 static void node_wanted(struct step *s)
 {
-	offers_wanted(s->r->e);
+	offers_write_end(s->r->e);
 }
 
-static void node_want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k,
-    int64_t others, const struct fleet_plan *plan, json_t *shown)
+static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
+    const struct fleet_pick *k, int64_t others, const struct fleet_plan *plan, json_t *shown)
 {
 	size_t n = (size_t)k->nodes;
 	const char **tokens = arena_array(r->arena, n, sizeof(*tokens));
@@ -181,7 +184,7 @@ static void node_want(struct recon *r, const struct q_engine_fleets_row *f, cons
 	}
 	s = step_new(r, node_wanted, NULL);
 	s->always = true;
-	offers_wanting(r->e);
+	offers_write_begin(r->e);
 	STEP(s, engine_want_for_fleet,
 	    (&(struct q_engine_want_for_fleet){ .fleet_id = f->id,
 		.version = f->version,
@@ -199,8 +202,8 @@ static void node_want(struct recon *r, const struct q_engine_fleets_row *f, cons
 		.fence = r->epoch }));
 }
 
-/* Returns whether anything was called for. */
-static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f,
+/* Returns true when the plan called for something. */
+static bool plan_do(struct recon *r, struct fleet_work *t, const struct q_engine_fleets_row *f,
     const struct fleet_ask *ask, int64_t nodes)
 {
 	struct engine *e = r->e;
@@ -212,7 +215,7 @@ static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine
 	fleet_plan_make(r->arena, ask, &plan);
 	shown = fleet_plan_json(ask, &plan);
 	for (size_t i = 0; i < plan.n; i++) {
-		offers_took(e, plan.picks[i].score->offer, plan.picks[i].nodes);
+		offers_count(e, plan.picks[i].score->offer, plan.picks[i].nodes);
 		picked += plan.picks[i].nodes;
 	}
 	for (size_t i = 0; i < plan.n; i++) {
@@ -239,7 +242,7 @@ static uint64_t digest_mix(uint64_t h, uint64_t v)
 	return h ^ h >> 29;
 }
 
-static struct fleet_seen seen_make(const struct recon *r, const struct fleet_turn *t,
+static struct fleet_seen seen_make(const struct recon *r, const struct fleet_work *t,
     const struct q_engine_fleets_row *f)
 {
 	int64_t soon = engine_now(r->e) + AGAIN_US;
@@ -302,7 +305,7 @@ static void seen_keep(struct fleet_state *st, const struct fleet_seen *is)
 	st->seen[st->n++] = *is;
 }
 
-static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
+static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_engine_fleets_row *f)
 {
 	struct engine *e = r->e;
 	struct fleet_state *st = r->state;
@@ -332,7 +335,7 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	}
 }
 
-static void fleet_closing(struct recon *r, struct fleet_turn *t,
+static void fleet_closing(struct recon *r, struct fleet_work *t,
     const struct q_engine_fleets_row *f)
 {
 	struct step *s;
@@ -352,12 +355,12 @@ static void fleet_closing(struct recon *r, struct fleet_turn *t,
 
 static void fleet_decide(struct recon *r, void *ctx)
 {
-	struct fleet_turn *t = ctx;
+	struct fleet_work *t = ctx;
 	struct engine *e = r->e;
 
 	t->offers = offers_digest(e->offers.list, e->offers.n, engine_now(e), &t->until_us);
 	for (size_t i = 0; i < t->fleets_n; i++) {
-		part_begin(r); /* a plan weighs the whole market */
+		part_begin(r); /* a plan scores the whole market */
 		if (strcmp(t->fleets[i].state, "ACTIVE") == 0) {
 			fleet_active(r, t, &t->fleets[i]);
 		} else {
@@ -369,7 +372,7 @@ static void fleet_decide(struct recon *r, void *ctx)
 
 static void fleet_nodes(struct step *s)
 {
-	struct fleet_turn *t = s->ctx;
+	struct fleet_work *t = s->ctx;
 
 	t->nodes_n = q_engine_fleet_nodes_rows(&s->req, s->r->arena, &t->nodes);
 	offers_need(s->r, fleet_decide, t);
@@ -378,7 +381,7 @@ static void fleet_nodes(struct step *s)
 static void fleets_in(struct step *s)
 {
 	struct fleet_state *st = s->r->state;
-	struct fleet_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	struct fleet_work *t = arena_alloc(s->r->arena, sizeof(*t));
 	size_t n = q_engine_fleets_rows(&s->req, s->r->arena, &t->fleets);
 	int64_t *ids = arena_array(s->r->arena, n + 1, sizeof(*ids));
 	struct step *next;

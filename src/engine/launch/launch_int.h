@@ -7,10 +7,10 @@
 
 /* Prefixes of last_error after a refused repeat of a launch. LAUNCH_SPENT: the token is bound to
  * other parameters, or to an instance that is over; a repeat can never succeed, and the look-up
- * finds what there was. LAUNCH_UNHEARD: the outcome was unknown, and the provider refused the
+ * finds what there was. LAUNCH_TOKEN_UNREAD: the outcome was unknown, and the provider refused the
  * repeat before it read the token. */
 #define LAUNCH_SPENT "its token is spent: "
-#define LAUNCH_UNHEARD "its repeat was refused: "
+#define LAUNCH_TOKEN_UNREAD "its repeat was refused: "
 
 /* launcher.c: records the machines that the launch of node a->id with that token gave, at most as
  * many as it has rows. how: "launched". Sorts the list. Ends a. */

@@ -1,9 +1,9 @@
 /*
- * Long polls of what providers tell by themselves (verb watch): one for each place with live nodes,
- * always out while we lead. What it brings becomes the same rows as what we ask for (notices,
- * provider_state), and the place where it goes on is written by the same statement, so nothing is
- * lost or skipped by a crash; what comes twice changes nothing. With a gap everything there is
- * asked for and listed at once. It only makes us faster: watch.c goes on asking at its pace.
+ * Long polls for provider events (verb watch): one for each place with live nodes, always out while
+ * we lead. Its results become the same rows as replies to our calls (notices, provider_state). The
+ * same statement stores the cursor, so a crash loses and skips nothing, and a duplicate changes
+ * nothing. After a gap the place is described and listed at once. Streams only make us faster:
+ * watch.c goes on at its pace.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -13,11 +13,11 @@
 #include "engine/watch/watch.h"
 
 #define HOLD_US (25 * SPOT_US_PER_S)
-/* between polls that bring nothing and come back at once */
+/* between polls that return at once and empty */
 #define PAUSE_US SPOT_US_PER_S
 #define FAIL_US (2 * SPOT_US_PER_S) /* doubled per failure in a row */
 #define FAIL_MAX_US (300 * SPOT_US_PER_S)
-#define ABSENT_US SPOT_US_PER_HOUR /* before a stream is asked for that is not configured */
+#define ABSENT_US SPOT_US_PER_HOUR /* before the next poll of a place without a stream */
 #define STREAMS_MOST 8 /* per provider: they hold connections that other calls need too */
 
 struct stream {
@@ -75,7 +75,7 @@ static void stream_wrote(struct act *a)
 		w->place->asked_us = 0;
 		w->place->swept_us = 0;
 	}
-	/* Not written: the cursor is where it was, and the same comes again. */
+	/* On failure the cursor stays, and the same events come again. */
 	stream_over(a, w, a->req.op.rc != SPOT_OK || (quick && !news) ? PAUSE_US : 0);
 }
 
@@ -157,12 +157,12 @@ static void stream_called(struct act *a)
 	};
 
 	if (a->call.op.rc == SPOT_GONE && w->args.cursor[0] != '\0') {
-		/* The provider does not know this place of its stream any more. */
+		/* The provider no longer knows this cursor. */
 		w->args.next_cursor = "";
 		w->args.notices_n = w->args.seen_n = 0;
 		w->args.gap = true;
 	} else if (a->call.op.rc == SPOT_NOT_OFFERED) {
-		/* None is set for this place: we go on by asking alone. */
+		/* This place has no stream: polling alone goes on. */
 		stream_over(a, w, ABSENT_US);
 		act_end(a);
 		return;

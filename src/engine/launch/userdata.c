@@ -1,9 +1,8 @@
 /*
- * The script a node boots with: src/agent/bootstrap.sh with its blanks filled. Byte for byte the
- * same on every launch of the same row, because a repeated launch with the same token must carry
- * the same parameters (EC2 API idempotency: a token used with other parameters is refused). Below
- * AWS's 16 KiB. No secret in it outlives the enrolment: the token is one-time, and any process on
- * the node may read user data.
+ * The script that a node boots with: src/agent/bootstrap.sh with its blanks filled. Every launch of
+ * a row gets the same bytes, since a repeated launch with the same token must carry the same
+ * parameters (EC2 API idempotency). Below AWS's 16 KiB. No secret in it outlives the enrolment: the
+ * token is one-time, and any process on the node may read user data.
  */
 #include "base/base.h"
 #include "base/text/sbuf.h"
@@ -13,13 +12,13 @@
 
 #define USERDATA_MAX (16 << 10)
 
-extern const char engine_bootstrap[]; /* made from src/agent/bootstrap.sh */
+extern const char engine_bootstrap[]; /* generated from src/agent/bootstrap.sh */
 
 struct blank {
 	const char *name, *value;
 };
 
-/* The blank that begins at p, NULL if none does. */
+/* Returns the blank that begins at p, NULL if none does. */
 static const struct blank *blank_at(const struct blank *blanks, const char *p)
 {
 	for (; blanks->name != NULL; blanks++) {

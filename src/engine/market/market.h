@@ -1,14 +1,14 @@
 /*
  * The market: a poller that reads it into rows, and a reconciler that judges how tight supply is.
  *
- * The poller reads pools, prices, interruption signals and quotas of every provider and
- * region into rows, within the providers' published rate limits (the call runner's buckets),
- * jittered, incremental where the feed allows. One row of table `feed` per (provider, region, feed)
- * says when it is due; nothing in memory is needed to go on after a restart. A failing feed backs
- * off and its error is shown; prices that fail the plausibility checks are kept aside with their
- * reason; silent feeds make prices stale, they do not vanish.
+ * The poller reads pools, prices, interruption signals and quotas of every provider and region,
+ * within the providers' published rate limits (the call runner's buckets). Polls are jittered, and
+ * incremental where the feed allows. One row of table `feed` per (provider, region, feed) says when
+ * it is due; no state in memory is needed after a restart. A failing feed backs off and shows its
+ * error. Prices that fail the plausibility checks are kept aside with their reason. Prices of a
+ * silent feed become stale; they do not vanish.
  *
- * Owns nothing it is given. Works only while epoch() names a lease (leadership).
+ * The poller owns nothing it is given, and works only while epoch() names a lease.
  */
 #ifndef ENGINE_MARKET_H
 #define ENGINE_MARKET_H
@@ -22,15 +22,15 @@ struct poller_conf {
 	int64_t frozen_us;
 	int64_t retention_us; /* of price history */
 	int parallel_max; /* calls under way at once */
-	int64_t look_us; /* between looks for feeds that are due; 0 = 1 s */
+	int64_t look_us; /* between checks for feeds that are due; 0 = 1 s */
 };
 struct poller_deps {
 	struct loop *loop;
 	struct pg *pg;
 	struct call_provider *const *providers;
 	size_t providers_n;
-	const struct poller_conf *conf; /* read at each use: a reload is seen */
-	/* of our lease: fences what is written; 0 = we do not lead, nothing is done */
+	const struct poller_conf *conf; /* read at each use, so that a reload takes effect */
+	/* of our lease: fences all writes; 0 = we do not lead, and nothing is done */
 	int64_t (*epoch)(void *ctx);
 	void *ctx;
 };

@@ -1,4 +1,4 @@
-/* What a poll brought, into rows. */
+/* Stores the results of a poll in rows. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
@@ -165,7 +165,7 @@ void poll_refuse(struct poll *p, int32_t row, const struct spot_price_point *poi
 	    STR("why", why));
 }
 
-/* before: the point of that pool that came last in the same reply; NULL = none. */
+/* before: that pool's previous point in the same reply; NULL = none. */
 static const char *point_wrong(struct poll *p, int32_t row, const struct spot_price_point *point,
     const struct spot_price_point *before)
 {
@@ -204,7 +204,7 @@ static void store_prices(struct poll *p)
 		const char *why;
 
 		if (row < 0) {
-			continue; /* a price without an offer: sold somewhere we do not use */
+			continue; /* a price without an offer: sold in a place that we do not use */
 		}
 		why = point_wrong(p, row, &in->points[i],
 		    before[row] > 0 ? &points[before[row] - 1] : NULL);

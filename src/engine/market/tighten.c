@@ -1,9 +1,6 @@
-/*
- * How tight the supply of each pool group is: measured once a minute from our own tries, from what
- * rests and from prices, moved by core/policy/tightness.h, kept in supply_state. A daemon that takes over
- * goes on with the rows. Only groups that we tried in the window, or that are tight, have work done
- * for them.
- */
+/* How tight the supply of each pool group is. Once a minute core/policy/tightness.h moves the state
+ * from our own launch tries, cooling pools and prices; supply_state keeps it, and the next leader
+ * goes on from the rows. Only groups with tries in the window, or tight ones, cost work. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
@@ -56,7 +53,7 @@ static struct group *group_add(struct recon *r, struct tighten *t, const char *p
 	return &t->groups[t->groups_n++];
 }
 
-/* The groups that matter: tried in the window, or with a row that is tight. */
+/* The groups that matter: with tries in the window, or with a tight row. */
 static void groups_collect(struct recon *r, struct tighten *t)
 {
 	for (size_t i = 0; i < t->rows_n; i++) {
@@ -69,7 +66,7 @@ static void groups_collect(struct recon *r, struct tighten *t)
 	}
 	for (size_t i = 0; i < t->tries_n; i++) {
 		const struct q_engine_supply_window_row *w = &t->tries[i];
-		const struct offer *o = offer_of(r->e, w->pool_id);
+		const struct offer *o = offer_find(r->e, w->pool_id);
 		struct group *g = o != NULL ? group_find(t, o) : NULL;
 
 		if (o == NULL) {
@@ -90,7 +87,7 @@ static void groups_collect(struct recon *r, struct tighten *t)
 	}
 }
 
-/* Every spot pool of the groups: how many are out, and what hazard is believed of them. */
+/* Every spot pool of the groups: how many cool, and the estimated hazard. */
 static void groups_measure(struct recon *r, struct tighten *t)
 {
 	const struct engine *e = r->e;

@@ -2,19 +2,19 @@
  * Places jobs, gangs too (gang_place.c). A waiting job gets a ready node that suits it (bind.c).
  * Without one, and with none on its way, the engine wants a node for it in the pool with the lowest
  * expected cost of the work (want.c). For a job that drains it wants the replacement at once, while
- * the old node still saves. A failed launch is no special case: the refused pool cools, and the next
- * pass finds the job here again.
+ * the old node still saves. A failed launch is no special case: the refused pool cools, and the
+ * next pass finds the job here again.
  *
- * A pass reads a window of the queue: its first 300 jobs (HEAD_MOST), and a slice of the others that
- * moves on from pass to pass and begins again after the last. So jobs that cannot be placed keep
- * nobody behind them from being read. Scarce resources (nodes of fleets, quotas) go to the first job
- * in the window. A blocked job with held room stays in the window wherever it stands, so later
- * slices only fill in; so does a job whose machine is ready, since that costs money.
+ * A pass reads a window of the queue: its first 300 jobs (HEAD_MOST), and a slice of the others
+ * that moves on from pass to pass and begins again after the last. So jobs that cannot be placed
+ * keep nobody behind them from being read. Scarce resources (nodes of fleets, quotas) go to the
+ * first job in the window. A blocked job with held room stays in the window wherever it stands, so
+ * later slices only fill in; so does a job whose machine is ready, since that costs money.
  *
  * Past the first 300 jobs the order is approximate: a resource freed during a walk goes to the next
- * slice, even if a higher-priority job was in a slice already read. That is the price of not ranking
- * the whole queue in each pass. Among equals the nearest deadlines come first, so most last safe
- * moments fall within the head; the others are seen within a walk.
+ * slice, even if a higher-priority job was in a slice already read. That is the price of not
+ * ranking the whole queue in each pass. Among equals the nearest deadlines come first, so most last
+ * safe moments fall within the head; the others are seen within a walk.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -26,8 +26,8 @@
 #define SLICE_MOST 200
 #define FREE_MOST 2000
 #define RUN_MOST 2000
-/* Offers scored in one pass: placing many jobs on a large market must not hold up the loop. The next
- * pass goes on where this one stopped. */
+/* Offers scored in one pass: placing many jobs on a large market must not hold up the loop. The
+ * next pass goes on where this one stopped. */
 #define SCORE_BUDGET 400000
 
 /* The reconciler's. Only pacing: another daemon begins at the first job. */
@@ -38,8 +38,8 @@ struct assign_state {
 	struct held_jobs held;
 };
 
-/* Steps that count for what is left: of a job that has stopped only those that are saved, since
- * that is where it goes on. */
+/* Steps that count as done. A job that has stopped goes on from its checkpoint, so only saved steps
+ * count. */
 static int64_t steps_kept(const struct q_engine_sched_jobs_row *j)
 {
 	if (strcmp(j->state, "QUEUED") != 0) {
@@ -61,7 +61,7 @@ struct job_facts facts_make(const struct q_engine_sched_jobs_row *j)
 		.spec_json = j->spec,
 		.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
 		.created_us = j->created_us,
-		/* A job that drains waits for its next place since then. */
+		/* A draining job waits for its next place since then. */
 		.queued_us = strcmp(j->state, "QUEUED") == 0 ? j->queued_us : j->state_us,
 		.steps_done = steps_kept(j),
 		.steps_total = j->steps_total,
@@ -92,7 +92,7 @@ static bool spec_read(struct recon *r, const struct q_engine_sched_jobs_row *j,
 	return true;
 }
 
-/* ---- one job, stage by stage ------------------------------------------------------------------ */
+/* ---- one job, stage by stage ----------------------------------------------------------------- */
 
 struct waiting {
 	const struct q_engine_sched_jobs_row *row;
@@ -175,7 +175,7 @@ static bool mounts_unsignable(struct recon *r, struct assign_pass *t, struct wai
 			clock_span_us(r->e, r->e->conf.infeasible_us)))) {
 		job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "infeasible", err.text);
 	} else {
-		job_words(r, j->id, j->state, j->epoch, err.text);
+		job_explain(r, j->id, j->state, j->epoch, err.text);
 	}
 	return true;
 }
@@ -252,7 +252,7 @@ static void job_decide(struct recon *r, struct assign_pass *t,
 	}
 }
 
-/* ---- the pass --------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 /* Goes on where the last pass stopped: holds room again for the jobs that were blocked before. */
 static void pass_resume(struct recon *r, struct assign_pass *t)

@@ -87,7 +87,7 @@ void bind_start(struct recon *r, const struct q_engine_sched_jobs_row *j,
 static bool node_suits(struct recon *r, const struct q_engine_free_nodes_row *n,
     const struct job_spec *spec)
 {
-	const struct offer *o = offer_of(r->e, n->pool_id);
+	const struct offer *o = offer_find(r->e, n->pool_id);
 
 	if (o == NULL || (o->market == SPOT_MARKET_SPOT && !spec->interruptible)) {
 		return false;
@@ -128,7 +128,7 @@ size_t node_choose(struct recon *r, const struct assign_pass *t,
 	for (size_t i = 0; i < t->nodes_n && best == SIZE_MAX; i++) {
 		if (!t->taken[i] && node_free_for(&t->nodes[i], j) &&
 		    (j->has_fleet_id ||
-			!room_held(&t->room, offer_of(r->e, t->nodes[i].pool_id))) &&
+			!room_held(&t->room, offer_find(r->e, t->nodes[i].pool_id))) &&
 		    node_suits(r, &t->nodes[i], spec)) {
 			best = i;
 		}

@@ -1,9 +1,9 @@
 /*
- * Budgets of jobs (core/money/budget.h). Whose running job has used its budget up is told to save and
- * stop (drain.c, gang_ranks.c); whose job waits is parked here, its machines then go as nobody
- * needs them (release.c); a parked job for which a start is paid again goes back to the queue
- * (drain.c). What wants or begins something asks once more in its own statement. Nothing is kept in
- * memory but when it was looked at last.
+ * Budgets of jobs (core/money/budget.h). A running job whose budget is used up is told to save and
+ * stop (drain.c, gang_ranks.c). A waiting one is parked here, and its machines go since no job
+ * needs them (release.c). A parked job whose start is paid again returns to the queue (drain.c). A
+ * statement that wants or begins something checks the budget once more. Memory holds only the time
+ * of the last check.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -34,8 +34,7 @@ int64_t budget_need_of(const struct recon *r, const struct job_facts *f,
 	return placement_budget_need(&k, f, spec, price_micros);
 }
 
-/* The least that a start needs anywhere, whether or not that can be had now. 0: nothing suits at
- * all. */
+/* The least that a start costs anywhere, even if that has no capacity now. 0: no pool suits. */
 static int64_t need_least(struct recon *r, const struct job_facts *f, const struct job_spec *spec)
 {
 	const struct offers *o = &r->e->offers;
@@ -100,7 +99,7 @@ void budget_short(struct recon *r, const struct job_facts *f, const struct placi
 	const char *left = budget_words(r->arena, f->budget_left, f->budget_micros);
 
 	if (strcmp(f->state, "QUEUED") != 0) {
-		return; /* it still saves; no other machine is sought meanwhile */
+		return; /* it still saves; no other machine is wanted meanwhile */
 	}
 	if (need <= f->budget_left) {
 		wait_write(r, f, p,

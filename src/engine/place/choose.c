@@ -103,7 +103,7 @@ static void node_wanted(struct step *s)
 {
 	struct q_engine_want_for_job_row *rows;
 
-	offers_wanted(s->r->e);
+	offers_write_end(s->r->e);
 	if (step_rows(s) == 1 && q_engine_want_for_job_rows(&s->req, s->r->arena, &rows) == 1) {
 		log_info("node.wanted", I64("node", rows[0].id), STR("why", s->ctx));
 	}
@@ -130,12 +130,12 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 	    o->market == SPOT_MARKET_SPOT ? " spot" : "",
 	    o->market == SPOT_MARKET_ON_DEMAND ? " on demand" : "", (double)o->price_micros / 1e6,
 	    why);
-	struct step *st = step_new(r, node_wanted, arena_strdup(r->turn, text));
+	struct step *st = step_new(r, node_wanted, arena_strdup(r->pass_arena, text));
 
 	token_make(e, token, name);
 	st->always = true;
-	offers_took(e, o, 1);
-	offers_wanting(e);
+	offers_count(e, o, 1);
+	offers_write_begin(e);
 	STEP(st, engine_want_for_job,
 	    (&(struct q_engine_want_for_job){ .job_id = f->id,
 		.was = f->state,

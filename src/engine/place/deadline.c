@@ -1,17 +1,15 @@
-/*
- * Deadlines, live: asks rows for what core/place/placement_deadline.c needs, and carries its answer
- * out. Nothing of it lives in memory: each question builds the policy's state from rows again;
- * the pace only keeps a waiting job from asking in every pass.
- */
+/* Deadlines, live: reads the rows that core/place/placement_deadline.c needs, and carries its
+ * answer out. Each question builds the policy's state from rows again; the pace in memory only
+ * keeps a waiting job from asking in every pass. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/place/place_int.h"
 
-/* A question costs up to 50 ms (policy.md): so many a pass, the rest in the next. */
+/* A question costs up to 50 ms: this many a pass, the rest in the next. */
 #define ASKS_A_PASS 4
 #define ASK_AGAIN_US (30 * SPOT_US_PER_S)
-/* A job that is parked has so long to save, or what saves took it and may take it. */
+/* A parked job has this long to save, or as long as its saves took and may take. */
 #define PARK_LEAST_US (600 * SPOT_US_PER_S)
 
 /* ---- pacing ---------------------------------------------------------------------------------- */
@@ -64,8 +62,7 @@ static bool pace_holds(struct recon *r, const struct job_facts *f)
 	return false;
 }
 
-/* It waits, or stays where it is: asked again when a pool that rests is to be tried again, or after
- * a while. */
+/* The job waits or stays: asks again when a cooling pool may be tried again, or after a while. */
 static void pace_set(struct recon *r, const struct place_question *q, int64_t tick_us)
 {
 	struct deadline_pace *p = pace_find(r->e, q->facts.id);
@@ -96,8 +93,8 @@ static void job_parked(struct step *s)
 	}
 }
 
-/* On demand with time in hand and spot expected back: saved and stopped, the machine goes back, and
- * the job is placed again when the policy says so. */
+/* For a job that runs on demand with time to spare, when spot is expected back: saves and stops it
+ * and gives its machine back; the policy decides when it is placed again. */
 static void job_park(struct recon *r, const struct place_question *q, const char *why)
 {
 	int64_t save =
@@ -119,7 +116,7 @@ static void job_park(struct recon *r, const struct place_question *q, const char
 		.fence = r->epoch }));
 }
 
-/* Back to spot: what staying would have cost is kept, so that the report of moves can tell what it
+/* Moves the job to spot. The decision keeps the cost of staying, for the report of what moves
  * earned. */
 static void go_back(struct recon *r, const struct place_question *q, const struct score *there,
     const char *why)
@@ -135,7 +132,7 @@ static void go_back(struct recon *r, const struct place_question *q, const struc
 	place_want(r, &q->facts, &p, there, q->held.node_id, "return", why);
 }
 
-/* A job that waits: the choice is carried out. */
+/* Carries the choice out for a job that waits. */
 static void wait_answered(struct recon *r, const struct place_in *in,
     const struct place_question *q, const struct policy_choice *c)
 {
@@ -150,7 +147,7 @@ static void wait_answered(struct recon *r, const struct place_in *in,
 	pace_set(r, q, q->tick_us);
 }
 
-/* A job that runs on demand: back to spot, parked, or it stays. */
+/* For a job that runs on demand: back to spot, parked, or it stays. */
 static void run_answered(struct recon *r, const struct place_question *q,
     const struct policy_choice *c)
 {

@@ -1,8 +1,8 @@
 /*
- * Room for a job of high priority: who leaves costs least (core/queue/queue.h). A machine that suits
- * is handed over as it is; else, where a quota is exhausted, as many machines of it are given back
- * as it takes: for a gang that all of its nodes have room, in one zone if that is possible. A gang
- * leaves as a whole. Who leaves saves first, waits again in the queue and goes on from its
+ * Makes room for a job of high priority: the victims that cost least leave (core/queue/queue.h). A
+ * machine that suits is handed over as it is. If a quota is exhausted, as many of its machines are
+ * given back as needed: for a gang, until all of its nodes have room, in one zone if possible. A
+ * gang leaves as a whole. A victim saves first, waits again in the queue and goes on from its
  * checkpoint; the decisions are rows of both jobs.
  */
 #include "base/base.h"
@@ -18,7 +18,7 @@ struct preempting {
 	struct victim *list; /* who may leave */
 	const struct q_engine_running_row **rows; /* of them */
 	size_t n;
-	json_t *seen; /* with who may not, and why */
+	json_t *seen; /* with those that may not leave, and why */
 };
 
 static bool offer_suits(struct recon *r, const struct offer *o, const struct job_spec *spec)
@@ -60,7 +60,7 @@ static struct victim victim_of(struct recon *r, const struct q_engine_running_ro
 	return v;
 }
 
-/* The ranks of a gang come one after the other: they leave together or not at all. */
+/* The ranks of a gang are adjacent rows: they leave together or not at all. */
 static bool with_ranks(struct preempting *x, const struct q_engine_running_row *w, int64_t units)
 {
 	if (w->num_nodes == 1 || x->n == 0 || x->rows[x->n - 1]->job_id != w->job_id) {
@@ -145,7 +145,7 @@ static void preempt_one(struct recon *r, const struct preempting *x, size_t i, b
 		.fence = r->epoch }));
 }
 
-/* The chosen leave, once in a turn: to the rest of it they are on their way. */
+/* Tells the chosen victims to leave, once in a pass: for the rest of it they are on their way. */
 static void preempt_all(struct recon *r, struct room *m, const struct preempting *x,
     const size_t *chosen, size_t n, bool hand)
 {
@@ -159,8 +159,8 @@ static void preempt_all(struct recon *r, struct room *m, const struct preempting
 	}
 }
 
-/* What is weighed is gone when it was: a turn asks for hundreds of jobs, of dozens of quotas each,
- * among thousands that run. */
+/* A part has its own memory: a pass asks for hundreds of jobs, of dozens of quotas each, among
+ * thousands that run. */
 static struct preempting preempt_begin(struct recon *r, const struct room *m,
     const struct job_facts *f, const struct job_spec *spec)
 {
@@ -185,9 +185,9 @@ static bool victims_preempt(struct recon *r, struct room *m, const struct preemp
 	bool found = x->n > 0 && victims_choose(r->arena, x->list, x->n, need, &chosen, &n);
 
 	if (found && !hand && r->e->offers.read_us < m->read_us) {
-		/* What the quota has left is older than what runs: who has left since would be
-		 * counted as still there. */
-		offers_stale(r->e);
+		/* The quota was read before the running jobs: it would count those that left since
+		 * as still there. */
+		offers_invalidate(r->e);
 		r->changed = true;
 	} else if (found) {
 		preempt_all(r, m, x, chosen, n, hand);
@@ -203,7 +203,7 @@ bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *
 
 	for (size_t i = 0; i < m->n; i++) {
 		if (m->rows[i].has_fleet_id && m->rows[i].fleet_id == fleet_id &&
-		    offer_suits(r, offer_of(r->e, m->rows[i].pool_id), spec)) {
+		    offer_suits(r, offer_find(r->e, m->rows[i].pool_id), spec)) {
 			victim_consider(r, &x, &m->rows[i], 1);
 		}
 	}
@@ -212,8 +212,8 @@ bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *
 	return found;
 }
 
-/* Of one quota as many as free the room for the job in o; here: only machines of its zone. What
- * leaves it already counts. */
+/* Of one quota as many as free the room for the job in o, only machines of its zone if there are
+ * enough. Capacity that leaves it already counts. */
 static bool free_quota(struct recon *r, struct room *m, const struct job_facts *f,
     const struct placing *p, const struct offer *o, bool here)
 {
@@ -222,7 +222,7 @@ static bool free_quota(struct recon *r, struct room *m, const struct job_facts *
 	bool found;
 
 	for (size_t i = 0; i < m->n; i++) {
-		const struct offer *y = offer_of(r->e, m->rows[i].pool_id);
+		const struct offer *y = offer_find(r->e, m->rows[i].pool_id);
 
 		if (y == NULL || m->rows[i].has_fleet_id || !quota_same(y, o)) {
 			continue;
@@ -252,18 +252,17 @@ bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *
 		return false;
 	}
 	x = preempt_begin(r, m, f, p->spec);
-	/* A machine is handed over to a job of one; a gang is launched as a whole, and leaves as
-	 * one. */
+	/* A single node is handed over; a gang is launched as a whole, and leaves as one. */
 	for (size_t i = 0; f->nodes < 2 && i < m->n; i++) {
 		if (!m->rows[i].has_fleet_id && m->rows[i].num_nodes == 1 &&
-		    offer_suits(r, offer_of(r->e, m->rows[i].pool_id), p->spec)) {
+		    offer_suits(r, offer_find(r->e, m->rows[i].pool_id), p->spec)) {
 			victim_consider(r, &x, &m->rows[i], 1);
 		}
 	}
 	found = f->nodes < 2 && victims_preempt(r, m, &x, 1, true);
 	preempt_end(r, &x);
-	/* A gang needs its machines in one zone: those that leave there are more likely to come
-	 * again there. */
+	/* A gang needs its machines in one zone: capacity freed there is more likely to come back
+	 * there. */
 	for (size_t i = 0; !found && f->nodes > 1 && i < p->ranking.refused_n; i++) {
 		const struct refused *y = &p->ranking.refused[i];
 

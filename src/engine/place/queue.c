@@ -1,9 +1,7 @@
-/*
- * The queue: in which order jobs wait and why (core/queue/queue.h), written down for placing, which
- * reads them in that order, and for people; and the teams' dollars, brought up from the ledger.
- * Then the room in it: a quota that the first blocked job waits for is held for it, and others go
- * ahead only when they are gone by then.
- */
+/* The queue: the order in which jobs wait and the reason (core/queue/queue.h), as rows for placing
+ * and for people, and the teams' dollars, updated from the ledger. Then the room in it: a quota
+ * that the first blocked job waits for is held for it, and other jobs go ahead only if they end in
+ * time. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
@@ -14,12 +12,12 @@
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-struct queue_turn {
+struct queue_work {
 	struct q_engine_queue_jobs_row *jobs;
 	size_t n;
 };
 
-static void queue_entries(struct recon *r, const struct queue_turn *t, struct schedule_job *jobs)
+static void queue_entries(struct recon *r, const struct queue_work *t, struct schedule_job *jobs)
 {
 	for (size_t i = 0; i < t->n; i++) {
 		const struct q_engine_queue_jobs_row *j = &t->jobs[i];
@@ -51,12 +49,12 @@ static bool place_stays(const struct q_engine_queue_jobs_row *j, const struct sc
 
 struct queue_state {
 	size_t places_n; /* in the queue when they were last written */
-	int64_t spent_us; /* mono: when the teams' dollars were last brought up */
+	int64_t spent_us; /* mono: the teams' dollars were last updated */
 };
 
-/* The statement also ends the places of those that wait no more: their number tells that there are
- * some. */
-static void queue_write(struct recon *r, const struct queue_turn *t,
+/* The statement also deletes the places of jobs that no longer wait: a changed number reveals them.
+ * */
+static void queue_write(struct recon *r, const struct queue_work *t,
     const struct schedule_place *places)
 {
 	struct arena *a = r->arena;
@@ -115,7 +113,7 @@ static bool shares_as_filed(const struct engine_conf *c, const struct q_engine_s
 	return same == c->shares_n && filed == c->shares_n;
 }
 
-/* The file of the daemon that leads is the one that counts. */
+/* The leader's configuration file is the one that counts. */
 static void shares_file(struct recon *r, const struct q_engine_shares_row *rows, size_t n)
 {
 	const struct engine_conf *c = &r->e->conf;
@@ -143,7 +141,7 @@ static void shares_file(struct recon *r, const struct q_engine_shares_row *rows,
 static void shares_read(struct step *s)
 {
 	struct recon *r = s->r;
-	const struct queue_turn *t = s->ctx;
+	const struct queue_work *t = s->ctx;
 	struct q_engine_shares_row *rows;
 	size_t n = q_engine_shares_rows(&s->req, r->arena, &rows);
 	struct schedule_team *teams = arena_array(r->arena, n + 1, sizeof(*teams));
@@ -164,7 +162,7 @@ static void shares_read(struct step *s)
 
 static void queue_read(struct step *s)
 {
-	struct queue_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	struct queue_work *t = arena_alloc(s->r->arena, sizeof(*t));
 	struct step *next;
 
 	t->n = q_engine_queue_jobs_rows(&s->req, s->r->arena, &t->jobs);
@@ -226,7 +224,7 @@ bool quota_tried(struct recon *r, struct quotas_tried *t, const struct job_facts
 			return false;
 		}
 	}
-	t->list = arena_grow(r->turn, t->list, t->n, &t->cap, sizeof(*t->list));
+	t->list = arena_grow(r->pass_arena, t->list, t->n, &t->cap, sizeof(*t->list));
 	t->list[t->n++] = o;
 	return false;
 }
@@ -261,19 +259,19 @@ bool room_held(const struct room *m, const struct offer *o)
 	return o != NULL && hold_find(m, o) != NULL;
 }
 
-/* Of a free machine that nobody waits for: it goes back at once if its room is needed. */
+/* For a free machine that no job waits for: it goes back at once if its room is needed. */
 static bool idle_in(const struct recon *r, const struct q_engine_free_nodes_row *n,
     const struct offer *o)
 {
-	const struct offer *x = offer_of(r->e, n->pool_id);
+	const struct offer *x = offer_find(r->e, n->pool_id);
 
 	return x != NULL && quota_same(x, o) && !n->has_fleet_id &&
 	    (!n->has_job_id ||
 		(n->job_state != NULL && job_state_final(job_state_parse(n->job_state))));
 }
 
-/* From when on the job has room in the offer's quota, by the predicted ends. What has not begun yet
- * runs for as long as a job that says nothing. */
+/* The time from which the job has room in the offer's quota, by the expected ends. A job that has
+ * not begun counts like one without progress reports. */
 static struct backfill room_reserve(struct recon *r, const struct room *m,
     const struct job_facts *f, const struct offer *o)
 {
@@ -283,7 +281,7 @@ static struct backfill room_reserve(struct recon *r, const struct room *m,
 	size_t n = 0;
 
 	for (size_t i = 0; i < m->n; i++) {
-		const struct offer *x = offer_of(r->e, m->rows[i].pool_id);
+		const struct offer *x = offer_find(r->e, m->rows[i].pool_id);
 
 		if (x != NULL && quota_same(x, o) && !m->rows[i].has_fleet_id) {
 			runs[n++] = (struct backfill_run){ .end_us = m->rows[i].moving
@@ -297,7 +295,7 @@ static struct backfill room_reserve(struct recon *r, const struct room *m,
 	for (size_t i = 0; i < m->free_n; i++) {
 		if (idle_in(r, &m->free[i], o)) {
 			runs[n++] = (struct backfill_run){
-				.units = offer_quota_need(offer_of(r->e, m->free[i].pool_id))
+				.units = offer_quota_need(offer_find(r->e, m->free[i].pool_id))
 			};
 		}
 	}
@@ -327,7 +325,7 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 		if (x->why != REFUSED_QUOTA || quota_tried(r, &tried, f, x->offer, false)) {
 			continue;
 		}
-		part_begin(r); /* all that run, for each job and quota */
+		part_begin(r); /* all running jobs, for each job and quota */
 		b = room_reserve(r, m, f, x->offer);
 		part_end(r);
 		if (b.shadow_us < at.shadow_us) {
@@ -350,7 +348,7 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 	}
 }
 
-/* A gang's spread is that of one node, in proportion: its hours are those of the whole. */
+/* A gang's spread is that of one node, in proportion: its hours are those of the whole gang. */
 static int64_t score_end_us(const struct recon *r, const struct score *s)
 {
 	struct score_terms t;
@@ -374,7 +372,7 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 
 	for (size_t i = 0; i < p->usable && m->holds_n > 0; i++) {
 		const struct room_hold *h = hold_find(m, p->scores[i].offer);
-		/* With a deadline it is placed later in the turn: what is spare then is not
+		/* A job with a deadline is placed later in the pass: spare capacity then is not
 		 * known. */
 		bool late = f->deadline_us != 0 && h != NULL &&
 		    score_end_us(r, &p->scores[i]) > h->b.shadow_us;

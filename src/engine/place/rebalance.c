@@ -1,12 +1,12 @@
 /*
- * Rebalancing. Every running job is ranked as if it were to be placed now; what pays by the rule of
- * the return to spot is moved in waves under limits (core/policy/rebalance.h). Requests are decision rows:
- * asked for by people and timers, or by ourselves every rebalance_every. A provider's
- * recommendation to leave a machine is judged once, by what earlier ones were worth. A dry run only
- * writes down what it would do. The moves themselves are carried out by return.c.
+ * Rebalancing. Ranks every running job as if it were placed now, and moves those that pay by the
+ * rule of the return to spot, in waves under limits (core/policy/rebalance.h). Requests are
+ * decision rows, by people, timers, or ourselves every rebalance_every. A provider's recommendation
+ * to leave a machine is judged once, by the worth of earlier ones. A dry run only writes down its
+ * moves. move_back.c carries the moves out.
  *
- * The jobs are read and judged in pages. Their files may be large: of those that are begun or
- * judged again some are kept (SPEC_BYTES), the others are read once more, in pages too.
+ * The jobs are read and judged in pages, since their files may be large. Some files of jobs that
+ * are started or judged again are kept (SPEC_BYTES); the others are read once more, in pages too.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -18,7 +18,7 @@
 #define RECORD_US (60 * 24 * SPOT_US_PER_HOUR)
 
 struct judged {
-	struct q_engine_move_jobs_row row; /* without its spec where that was not kept */
+	struct q_engine_move_jobs_row row; /* without its spec where it was not kept */
 	struct rebalance_move move;
 	const char *from, *to; /* places, in words of JSON */
 	bool begun;
@@ -34,7 +34,7 @@ struct rebalance {
 	size_t hints_n;
 	struct rebalance_choice *choices; /* of the jobs: the wave */
 	size_t kept; /* bytes of specs */
-	void (*page)(struct step *s); /* each page of what is read */
+	void (*page)(struct step *s); /* each page read */
 	int64_t *only, after_id;
 	size_t only_n;
 };
@@ -46,7 +46,7 @@ static bool wants_dry_run(const struct q_engine_rebalance_due_row *q)
 	AUTO(json) json_t *out = NULL;
 	bool dry = true;
 
-	/* When in doubt nothing is moved. */
+	/* In doubt nothing moves. */
 	if (json_parse(str_from(q->inputs), "inputs", &in, &err) == SPOT_OK &&
 	    json_parse(str_from(q->outcome), "outcome", &out, &err) == SPOT_OK) {
 		dry = json_bool(in, "dry_run", json_bool(out, "dry_run", true, &err), &err);
@@ -67,8 +67,7 @@ static json_t *pool_json(const struct score *s)
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-/* What is kept of the judgement of one job; its ranking, which is as large as the market, is
- * not. */
+/* Keeps the judgement of one job; its ranking, as large as the market, goes. */
 static void judge_one(struct recon *r, struct rebalance *b, struct judged *x)
 {
 	struct move m;
@@ -82,7 +81,7 @@ static void judge_one(struct recon *r, struct rebalance *b, struct judged *x)
 	x->move.why_not = "cannot be judged now";
 	if (move_judge(r, &x->row, false, &m)) {
 		x->move.why_not =
-		    m.out.why != NULL ? arena_strdup(r->turn, m.out.why) : "it does not pay";
+		    m.out.why != NULL ? arena_strdup(r->pass_arena, m.out.why) : "it does not pay";
 		x->move.pays = m.out.move && m.there != NULL;
 	}
 	if (x->move.pays) {
@@ -92,8 +91,8 @@ static void judge_one(struct recon *r, struct rebalance *b, struct judged *x)
 		x->move.saving_micros = m.out.saving_micros;
 		x->move.cost_micros = m.out.cost_micros;
 		x->move.to_pool = m.there->offer->pool_id;
-		x->from = json_text(r->turn, from);
-		x->to = json_text(r->turn, to);
+		x->from = json_text(r->pass_arena, from);
+		x->to = json_text(r->pass_arena, to);
 	}
 	part_end(r);
 }
@@ -121,14 +120,14 @@ static json_t *text_json(const char *text)
 	return json_parse(str_from(text), "pool", &j, &err) == SPOT_OK ? j : json_null();
 }
 
-/* Judged once more, for the decision's inputs, and begun. */
+/* Judges the job once more, for the decision's inputs, and starts the move. */
 static bool rebalance_start(struct recon *r, const struct q_engine_move_jobs_row *row)
 {
 	struct move m;
 	bool goes;
 
 	if (row->spec == NULL) {
-		return false; /* it did not run any more when it was read again */
+		return false; /* it no longer ran at the second read */
 	}
 	part_begin(r);
 	goes = move_judge(r, row, false, &m) && m.out.move && m.there != NULL;
@@ -234,7 +233,7 @@ static void recommendation_write(struct recon *r, const struct q_engine_recommen
 		.fence = r->epoch }));
 }
 
-/* What a reclaim without the early move costs: the work lost, the restart and the wait for
+/* The cost of a reclaim without the early move: the lost work, the restart and the wait for
  * capacity, at today's price. */
 static int64_t reclaim_cost(const struct score *here)
 {
@@ -293,7 +292,7 @@ static void recommendation_judge(struct recon *r, const struct q_engine_move_job
 	}
 }
 
-/* ---- the turn -------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static void page_next(struct recon *r, struct rebalance *b)
 {
@@ -310,7 +309,7 @@ static void page_next(struct recon *r, struct rebalance *b)
 		.spec_bytes = SPEC_BYTES }));
 }
 
-/* The rows of a page whose specs are there. ret_last: no other page follows. */
+/* The rows of a page with their specs. ret_last: no other page follows. */
 static size_t page_rows(struct step *s, struct arena *page, struct q_engine_move_jobs_row **ret,
     bool *ret_last)
 {
@@ -429,9 +428,8 @@ static void rebalance_due(struct step *s)
 
 	b->reqs_n = q_engine_rebalance_due_rows(&s->req, s->r->arena, &b->reqs);
 	if (b->reqs_n > 0) {
-		/* Who asks knows prices that may be newer than the market that this turn has
-		 * read. */
-		offers_stale(s->r->e);
+		/* The request may know newer prices than the market read of this pass. */
+		offers_invalidate(s->r->e);
 		offers_need(s->r, rebalance_begin, b);
 	}
 }

@@ -2,9 +2,9 @@
 #include "base/base.h"
 #include "engine/place/place_int.h"
 
-/* A job that is blocked by quotas makes others leave, and has the room held that is expected next:
- * what the first of those left too, until all have. What is held for another is not for it. false:
- * it waits. */
+/* For a job that quotas block: preempts others, and holds the room that is expected next, with the
+ * room of victims until all have left. Takes out offers with room held for another job. Returns
+ * false when the job waits. */
 static bool room_make(struct recon *r, struct assign_pass *t, const struct job_facts *f,
     struct placing *p)
 {
@@ -23,7 +23,7 @@ static bool room_make(struct recon *r, struct assign_pass *t, const struct job_f
 	return held == NULL;
 }
 
-/* Carries a choice out; what is taken of room that is held for another is backfill. */
+/* Carries a choice out. A job that takes room held for another is backfill. */
 static void choice_act(struct recon *r, struct assign_pass *t, const struct job_facts *f,
     const struct placing *p, const struct place_choice *c)
 {
@@ -39,7 +39,7 @@ static void choice_act(struct recon *r, struct assign_pass *t, const struct job_
 	}
 }
 
-/* No pool suits it for so long, and none could. */
+/* True when no pool suited the job for so long, and none could. */
 static bool job_infeasible(struct recon *r, const struct q_engine_sched_jobs_row *j,
     const struct job_facts *f, const struct placing *p)
 {

@@ -1,5 +1,5 @@
-/* Terminates until the provider confirms. Never assumed: only a list or description that says gone
- * (or two in a row that lack the instance) ends the row. */
+/* Terminates until the provider confirms the end. Only a list or description that shows it gone, or
+ * two in a row that lack the instance, end the row. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
@@ -16,8 +16,8 @@ struct reaping {
 	int64_t launched_us, lag_us;
 };
 
-/* An instance so young may be unknown to some of the provider's own servers (EC2: "eventual
- * consistency"): that they do not find it says nothing, and its row must not end before it. */
+/* Some of the provider's own servers may not know an instance this young (EC2: "eventual
+ * consistency"). Their "not found" proves nothing, and its row must not end before it. */
 static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spot_rc rc)
 {
 	bool unknown = rc == SPOT_OK ? p->args.after.state == SPOT_INSTANCE_GONE &&
@@ -27,8 +27,8 @@ static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spo
 	return unknown && engine_now(a->e) - p->launched_us < clock_span_us(a->e, p->lag_us);
 }
 
-/* Who looked into a list, or was told that it was gone before, knows no more than the looks at our
- * nodes will: these want two answers that lack it, and tell the cause, too. */
+/* A second terminate learns no more than the next description of our nodes. That one waits for two
+ * answers that lack the instance, and has the cause too. */
 static bool is_for_the_next_look(const struct reaping *p)
 {
 	return p->args.was_gone ||

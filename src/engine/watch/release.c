@@ -1,9 +1,8 @@
 /*
- * Gives back what no job needs, nodes whose drain is over, and those whose agents do not stop what
- * they were told to. How long such an agent had is counted like its silence (engine_watch_due): by
- * our own clock that never jumps, from when we first saw it told under this lease, and only while
- * an API was there to be told. A daemon that was stopped, or has just taken over, gives it its time
- * again.
+ * Gives back nodes that no job needs, nodes whose drain is over, and nodes whose agents ignore an
+ * order to stop. An agent's time to stop counts like its silence (engine_watch_due): by our
+ * monotonic clock, from when this leader first saw the order, and only while an API was up to
+ * deliver it. A daemon that was paused, or has just taken over, gives it the full time again.
  */
 #include "base/base.h"
 #include "engine/kernel/kernel.h"
@@ -35,7 +34,7 @@ static const struct release_told *told_find(const struct release *st, int64_t id
 	return NULL;
 }
 
-/* Keeps since when each has been told; what is not among the rows has stopped, or is over. */
+/* Keeps since when each was told. A node without a row has stopped, or is over. */
 static void told_keep(struct recon *r, const struct q_engine_release_due_row *rows, size_t n)
 {
 	struct release *st = r->state;
@@ -79,7 +78,7 @@ static void release_due(struct step *s)
 	size_t n = q_engine_release_due_rows(&s->req, s->r->arena, &rows);
 
 	if (!lease_held(s->r->e)) {
-		return; /* how long the answer was on its way, nobody knows */
+		return; /* nobody knows how long the answer was under way */
 	}
 	told_keep(s->r, rows, n);
 	for (size_t i = 0; i < n; i++) {

@@ -1,10 +1,10 @@
 /*
- * Doubts about machines, and what became of verdicts. A verdict is a row with what was seen by whom
- * at that moment (table verdict, function node_seen): those that give a machine up are written by
- * the move itself (engine_node_move), those about a job by its settling. Here are the rest: a
- * machine comes under suspicion or is cleared, and a machine that was given up turns out to have
- * been alive. The latter, and losses that took too long to be found, are counted in /metrics and
- * told by doctor. Nothing here ends or moves anything.
+ * Doubts about machines, and verdicts that proved wrong. A verdict is a row with the evidence at
+ * that moment (table verdict, function node_seen). The move that gives a machine up writes it
+ * (engine_node_move), and the settling of a job writes those about jobs. This file does the rest:
+ * it suspects or clears machines, and finds machines that were alive after they were given up.
+ * /metrics counts these, and losses found too late; doctor reports both. Nothing here ends or moves
+ * anything.
  */
 #include "base/base.h"
 #include "base/log.h"

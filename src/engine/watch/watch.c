@@ -1,9 +1,6 @@
-/*
- * Asks the providers about our nodes and turns what they say, what agents do not say and what
- * deadlines passed into transitions. Replies are only written down (provider_state, gone_seen,
- * notices); the rows decide. A silent agent alone never ends a node: it makes us ask its provider
- * now.
- */
+/* Asks the providers about our nodes. Turns their answers, silent agents and passed deadlines into
+ * state transitions. Replies are only written down (provider_state, gone_seen, notices); the rows
+ * decide. A silent agent alone never ends a node: the engine then asks its provider at once. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
@@ -12,7 +9,7 @@
 #include "store/listen.h"
 
 #define HURRY_US (2 * SPOT_US_PER_S)
-#define PAGE 5000 /* nodes in one question */
+#define PAGE 5000 /* nodes in one call */
 
 struct watch_places *watch_places(const struct engine *e)
 {
@@ -74,8 +71,8 @@ struct asking {
 	struct spot_notices notices;
 };
 
-/* A machine that never came for want of room: the provider took the order and says so later (a
- * Kubernetes Pod that cannot be scheduled). */
+/* A machine that never came for lack of capacity: the provider took the order and reports it later
+ * (a Kubernetes Pod that cannot be scheduled). */
 static const char *failed_name(const struct spot_instance *i)
 {
 	const char *why = i->raw_reason == NULL ? "" : i->raw_reason;
@@ -95,7 +92,7 @@ const char *instance_state(const struct spot_instance *i)
 	}
 	if (i->state == SPOT_INSTANCE_GONE &&
 	    (i->end_cause == SPOT_END_USER || i->end_cause == SPOT_END_GUEST)) {
-		return "gone_user"; /* says nothing about the pool */
+		return "gone_user"; /* no evidence about the pool */
 	}
 	return spot_instance_state_name(i->state);
 }
@@ -109,8 +106,8 @@ const char *instance_reason(struct arena *a, const struct spot_instance *i)
 	    i->raw_reason == NULL ? "" : i->raw_reason);
 }
 
-/* What a row is told: where the answer before had it, one that lacks it is no end, whatever is
- * known of that. */
+/* The state for a row. One answer without the instance does not prove its end if the previous
+ * answer had it. */
 static const char *seen_state(const struct spot_instance *i, int32_t lacked)
 {
 	if (i == NULL ||
@@ -129,7 +126,7 @@ static int refs_compare(const void *a, const void *b)
 	return strcmp(x->ref, y->ref);
 }
 
-/* Sorted by ref: thousands are looked up among thousands. */
+/* Sorted by ref: thousands are searched among thousands. */
 static const struct spot_instance **found_sort(struct arena *a, const struct spot_describe *d)
 {
 	const struct spot_instance **ret =
@@ -142,7 +139,7 @@ static const struct spot_instance **found_sort(struct arena *a, const struct spo
 	return ret;
 }
 
-/* Of one that was told more than once the first word counts. */
+/* Of an instance that appears more than once the first entry counts. */
 static const struct spot_instance *found_ref(const struct spot_instance **sorted, size_t n,
     const char *ref)
 {
@@ -178,7 +175,7 @@ static void seen_write(struct act *a, const struct asking *k)
 		const struct spot_instance *x = found_ref(found, k->describe.n, k->rows[i].ref);
 
 		if (x == NULL && k->describe.untold != NULL && k->describe.untold[i]) {
-			continue; /* stays as it was seen last */
+			continue; /* stays as last seen */
 		}
 		ids[n] = k->rows[i].id;
 		states[n] = seen_state(x, k->rows[i].gone_seen);
@@ -201,7 +198,7 @@ static void seen_write(struct act *a, const struct asking *k)
 		.asked_us = k->asked_us }));
 }
 
-/* Of no use as an answer, but part of what was seen when somebody must decide without one. */
+/* No answer, but evidence for a later decision without one. */
 static void unanswered_write(struct act *a, const struct asking *k)
 {
 	int64_t *ids = arena_array(a->arena, k->n, sizeof(*ids));
@@ -419,10 +416,10 @@ static enum node_event event_parse(const char *s)
 	return NODE_EV_NONE;
 }
 
-/* A read of the market that was sent before this was written does not show it. */
+/* A market read that was sent before this was written does not show it. */
 static void pool_rests(struct step *s)
 {
-	offers_stale(s->r->e);
+	offers_invalidate(s->r->e);
 }
 
 static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
@@ -430,7 +427,7 @@ static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, c
 {
 	struct step *s = step_new(r, pool_rests, NULL);
 
-	offers_stale(r->e);
+	offers_invalidate(r->e);
 	STEP(s, engine_pool_rest,
 	    (&(struct q_engine_pool_rest){ .pool_id = w->pool_id,
 		.until_us = engine_now(r->e) + us,
@@ -446,12 +443,12 @@ static void refused_ends(struct step *s)
 {
 	const struct q_engine_watch_due_row *w = s->ctx;
 
-	offers_stale(s->r->e);
+	offers_invalidate(s->r->e);
 	node_event(s->r, w->id, w->state, NODE_EV_BROKEN, w->cause, w->why);
 }
 
-/* A launch that was refused after all: the pool, or its quota class, rests as after any refusal.
- * Only then does the node end, or its job would be placed there once more. */
+/* A launch that was refused late: the pool, or its quota class, cools as after any refusal. The
+ * node ends only then, or its job would be placed there once more. */
 static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 {
 	const struct engine_conf *c = &r->e->conf;
@@ -470,7 +467,7 @@ static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 		.fence = r->epoch }));
 }
 
-/* What an end says about the pool it was in. */
+/* Cools the pool of a node by the cause of its end. */
 static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, enum node_event ev)
 {
 	const struct engine_conf *c = &r->e->conf;
@@ -487,7 +484,7 @@ static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, 
 		    0);
 	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 &&
 	    strcmp(w->state, "DRAINING") != 0) {
-		/* Without a notice before it (that would have counted it). Ended while it booted: a
+		/* Without a notice before it, which would have counted. Ended while it booted: a
 		 * launch that failed late, such as Server.InsufficientInstanceCapacity. */
 		pool_rest(r, w, booting ? "no_capacity" : "reclaimed",
 		    booting ? c->cool_min_us : c->reclaim_cool_us, spot && !booting ? 1 : 0);
