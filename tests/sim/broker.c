@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/text/sbuf.h"
 #include "engine/engine.h"
-#include "engine/market/poller.h"
+#include "engine/market/market.h"
 #include "io/http/http.h"
 #include "io/pg/pg.h"
 #include "spotd/daemon.h"

@@ -1,13 +1,13 @@
-/* Shared by the poller's sources only. */
-#ifndef ENGINE_POLLER_INT_H
-#define ENGINE_POLLER_INT_H
+/* Private to src/engine/market: shared by the poller's sources. */
+#ifndef ENGINE_MARKET_INT_H
+#define ENGINE_MARKET_INT_H
 
 #include "base/arena.h"
-#include "engine/market/poller.h"
+#include "engine/market/market.h"
 #include "store/price.h"
 #include "store/q.h"
 
-/* What is asked for of the past: more than any vendor tells (Google a year, the others 90 days). */
+/* The past that a poll asks for: more than any vendor keeps (Google a year, the others 90 days). */
 #define POLL_PAST_US (400 * 24 * SPOT_US_PER_HOUR)
 
 enum feed_kind {
@@ -32,11 +32,11 @@ struct poll {
 	const char *region;
 	int64_t since_us, started_us;
 	int64_t epoch; /* our lease when it began */
-	bool first; /* nothing is known of this feed yet */
+	bool first; /* no poll of this feed was stored yet */
 	int32_t fails;
 	struct call call;
 	struct pg_req req;
-	struct loop_timer unrecorded; /* its end could not be stored: it ends later */
+	struct loop_timer unrecorded; /* its end could not be stored: tries again */
 	struct price_ingest ingest;
 	bool ingest_used;
 	/* known pools of the region, as rows and as the provider sees them */
@@ -52,10 +52,10 @@ struct poll {
 		struct spot_signals signals;
 		struct spot_quotas quotas;
 	} args;
-	size_t seen; /* rows the feed gave */
+	size_t seen; /* rows that the feed returned */
 	struct q_market_refused_put_point *refused;
 	size_t refused_n;
-	/* FEED_PRICES_PAST: before the prices that we have */
+	/* FEED_PRICES_PAST: points before the prices that we have */
 	struct spot_price_point *points;
 	int32_t *ids;
 	size_t points_n;
@@ -69,7 +69,7 @@ struct provider_health {
 	char account[128];
 	int64_t ok_us, err_us;
 	struct spot_err err;
-	/* what its row says: state, that it ever answered, that the account is known */
+	/* as its row has it: state, that it ever answered, that the account is known */
 	const char *stored;
 	bool stored_ok, stored_account;
 };
@@ -82,13 +82,13 @@ struct poller {
 	struct arena *arena; /* of the due statement */
 	const char **names;
 	const char **steady;
-	size_t steady_n; /* of these, whose prices stand for weeks */
+	size_t steady_n; /* of names, with prices that stand for weeks */
 	struct poll *polls;
 	int running;
 	int upkeep_step, upkeep_fails;
 	int purging; /* the purge that is under way, -1: none */
-	unsigned purge_more; /* those that left something, as bits */
-	/* a poll ended while the due ones were read: read them again */
+	unsigned purge_more; /* purges that left rows, as bits */
+	/* a poll ended while the due ones were read: read again */
 	bool due_old;
 	struct poller_stats stats;
 };
@@ -96,14 +96,13 @@ struct poller {
 const char *feed_name(enum feed_kind k);
 enum feed_kind feed_parse(const char *s);
 int64_t feed_interval_us(const struct poller *p, enum feed_kind k);
-/* poller_store.c: takes the finished call's results to the rows, then ends with poll_done or
- * poll_failed. */
+/* poller_store.c: stores the finished call's results, then ends with poll_done or poll_failed. */
 void poll_store(struct poll *p);
-/* A point of a known pool that is not believed. */
+/* Keeps a rejected point of a known pool aside. */
 void poll_refuse(struct poll *p, int32_t row, const struct spot_price_point *point,
     const char *why);
 void poll_refused_room(struct poll *p, size_t n); /* for the points of one call */
-/* Takes the refused points to their rows; done gets &p->req.op. */
+/* Stores the rejected points; done gets &p->req.op. */
 void poll_refused_put(struct poll *p, void (*done)(struct op *));
 void poll_failed(struct poll *p, const struct spot_err *err);
 void poll_recorded(struct op *op);
@@ -111,8 +110,8 @@ void poller_upkept(struct op *op); /* a step of the upkeep ended */
 /* poller_purge.c */
 #define POLLER_PURGES 9
 void poller_purge(struct poller *p, int i);
-void poller_purged(struct poller *p); /* before the statement's rows go */
-/* poller_past.c: the pools whose past is next, and what their provider told. */
+void poller_purged(struct poller *p); /* to call before the statement's rows go */
+/* poller_past.c: the pools whose past is due next, and its points. */
 void past_pools(struct poll *p, void (*done)(struct op *));
 void past_args(struct poll *p);
 void past_none(struct poll *p);
