@@ -6,7 +6,7 @@
  * job's owner is told by an event.
  */
 #include "base/base.h"
-#include "api/agent/agent.h"
+#include "api/agent/agent_priv.h"
 
 #include "spot/agent.h"
 

@@ -9,7 +9,7 @@
  * session's SHA-256 is stored.
  */
 #include "base/base.h"
-#include "api/agent/agent.h"
+#include "api/agent/agent_priv.h"
 
 #include "base/log.h"
 #include "base/rng.h"

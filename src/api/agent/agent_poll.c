@@ -4,7 +4,7 @@
  * has already.
  */
 #include "base/base.h"
-#include "api/agent/agent.h"
+#include "api/agent/agent_priv.h"
 
 #include "core/life/fsm.h"
 #include "core/spec/jobspec.h"

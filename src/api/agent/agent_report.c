@@ -1,6 +1,6 @@
 /* What agents report: notices, phases, log bytes, samples. Facts only; the engine decides. */
 #include "base/base.h"
-#include "api/agent/agent.h"
+#include "api/agent/agent_priv.h"
 
 #include "spot/agent.h"
 

@@ -1,6 +1,6 @@
 /* Fleets: create, list, show, resize with If-Match, close. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/fleet/fleet_priv.h"
 
 #include "core/fleet/fleet.h"
 

@@ -1,6 +1,6 @@
 /* Nodes: list, show, give back (drain), end. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/fleet/fleet_priv.h"
 
 #include "core/life/fsm.h"
 

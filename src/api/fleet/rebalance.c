@@ -1,6 +1,6 @@
 /* Rebalancing: a request is a row that the engine answers; GET holds until it did. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/fleet/fleet_priv.h"
 
 #define HOLD_MAX_S 120
 #define MOVES_SHOWN 500

@@ -7,6 +7,7 @@
  */
 #include "base/base.h"
 #include "api/jobs/plan.h"
+#include "api/jobs/jobs_priv.h"
 
 #include "core/policy/supply_track.h"
 #include "core/trace/trace_past.h"

@@ -1,6 +1,7 @@
 /* Jobs: submit, list, show (with a hold), why, cancel, change of the budget. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
+#include "api/jobs/jobs_priv.h"
 
 #include "core/spec/class_policy.h"
 #include "core/life/fsm.h"

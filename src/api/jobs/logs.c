@@ -5,7 +5,7 @@
  * means that no more will come.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/jobs/jobs_priv.h"
 
 #include "core/life/fsm.h"
 

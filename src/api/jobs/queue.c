@@ -1,7 +1,7 @@
 /* GET /v1/queue: who waits, in order, and why. GET and PUT /v1/shares: the teams' claims on what is
  * scarce. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/jobs/jobs_priv.h"
 
 #define QUEUE_MOST 5000
 #define WEIGHT_MAX 1000.0

@@ -1,6 +1,6 @@
 /* GET /v1/supply: how tight the supply of each pool group is that we tried lately. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/market/market_priv.h"
 
 #include "core/policy/tightness.h"
 

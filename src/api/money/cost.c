@@ -1,7 +1,6 @@
-/* Money: sums over the ledger, and one job's lines against its baselines; what a checkpoint is made
- * of. */
+/* Money: sums over the ledger, and one job's lines against its baselines. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/money/money.h"
 #include "core/spec/jobspec.h"
 #include "core/rank/rank.h"
 
@@ -101,23 +100,7 @@ static void job_cost_done(struct areq *q)
 	areq_json(q, 200, doc);
 }
 
-static void checkpoint_done(struct areq *q)
-{
-	struct q_api_checkpoint_row *row;
-
-	if (q_api_checkpoint_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no checkpoint c%" PRId64, q->id);
-		return;
-	}
-	areq_text(q, 200, row->doc);
-}
-
-void get_checkpoint(struct areq *q)
-{
-	SQL(q, api_checkpoint, checkpoint_done, .id = q->id);
-}
-
-void get_job_cost(struct areq *q)
+static void get_job_cost(struct areq *q)
 {
 	SQL(q, api_job_cost, job_cost_done, .id = q->id);
 }
@@ -131,7 +114,7 @@ static void cost_done(struct areq *q)
 	}
 }
 
-void get_cost(struct areq *q)
+static void get_cost(struct areq *q)
 {
 	static const char *const dims[] = { "team", "project", "class", "provider", "gpu", "job",
 		"market", "kind" };
@@ -160,3 +143,12 @@ void get_cost(struct areq *q)
 	}
 	SQL(q, api_cost, cost_done, .by = by, .by_n = n, .since_us = since, .until_us = until);
 }
+
+static const struct route rows[] = {
+	ROUTE("GET", "/v1/jobs/{job}/cost", VIEWER, get_job_cost, 0, "", 200, NULL, "JobCost",
+	    "Shows the ledger lines of one job by kind, and its savings against the baselines."),
+	ROUTE("GET", "/v1/cost", VIEWER, get_cost, 0, "by since until", 200, NULL, "Cost",
+	    "Sums the ledger by any of team, project, class, provider, gpu, job, market, kind."),
+};
+
+const struct route_table money_routes = { rows, ARRAY_LEN(rows) };

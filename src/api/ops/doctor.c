@@ -1,7 +1,7 @@
 /* Examinations: a request is a row that the engine answers; GET holds until it did. No provider is
  * called from here. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/ops/ops_priv.h"
 
 #define HOLD_MAX_S 60
 #define NAMES_MOST 16

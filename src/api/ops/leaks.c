@@ -1,7 +1,7 @@
 /* GET and POST /v1/leaks: what runs, or lies about, with our tag and no node accounts for, and what
  * is to be done with it. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/ops/ops_priv.h"
 
 #define LEAKS_MOST 5000
 #define REF_MAX 512

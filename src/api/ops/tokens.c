@@ -1,7 +1,7 @@
 /* Tokens: list, make, revoke. A value leaves once, in the reply that made it; a replay of that POST
  * does not hold it, because nothing but its hash is stored. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/ops/ops_priv.h"
 
 #include "base/crypto/secret.h"
 

@@ -4,7 +4,7 @@
  * and for the agent's routes alone.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
 #include "base/rng.h"
 #include "base/crypto/secret.h"

@@ -6,7 +6,7 @@
  * that dies in between has not forgotten: such a replay shows the entity as it is now.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
 #include "base/crypto/sign.h"
 
@@ -37,19 +37,11 @@ static void replay(struct areq *q, int status, const char *response)
 		    strlen(response));
 		return;
 	}
-	if (!parse_id(response + 4, response[4], &q->id)) {
+	if (!q->route->show || !parse_id(response + 4, response[4], &q->id)) {
 		areq_fail(q, SPOT_INTERNAL, "a stored reply is not readable");
 		return;
 	}
-	if (response[4] == 'j') {
-		show_job(q, status);
-	} else if (response[4] == 'f') {
-		show_fleet(q, status);
-	} else if (response[4] == 'r') {
-		show_doctor(q, status);
-	} else {
-		show_rebalance(q, status);
-	}
+	q->route->show(q, status);
 }
 
 static void begun(struct areq *q)
@@ -77,6 +69,24 @@ static void begun(struct areq *q)
 	}
 }
 
+static void reply_stored(struct areq *q)
+{
+	areq_reply(q, q->reply_status, q->reply_type, q->reply_body.p, q->reply_body.n);
+}
+
+/* The struct areq's settle: stores the reply before it is sent. */
+static bool idem_settle(struct areq *q, int status, const char *type, const char *body, size_t n)
+{
+	const char *key = STEAL(q->idem_key);
+
+	if (!key) {
+		return false;
+	}
+	q->reply_type = type;
+	idem_store(q, key, status, body, n, reply_stored);
+	return true;
+}
+
 void idem_begin(struct areq *q)
 {
 	const char *key = httpd_header(q->http, "idempotency-key");
@@ -96,6 +106,7 @@ void idem_begin(struct areq *q)
 	/* From here on: a key that was noted, and whose note was lost on its way back, is let go as
 	 * well. */
 	q->idem_key = arena_strdup(q->arena, key);
+	q->settle = idem_settle;
 	SQL(q, api_idem_begin, begun, .token_id = q->who.token_id, .key = key,
 	    .route = arena_printf(q->arena, "POST %s", q->http->target), .body_sha256 = sha,
 	    .at_us = q->now_us);
@@ -159,21 +170,4 @@ void idem_store(struct areq *q, const char *key, int status, const char *body, s
 	q->reply_body = arena_bytes(q->arena, body, n);
 	areq_unwatch(q);
 	settle(q);
-}
-
-static void reply_stored(struct areq *q)
-{
-	areq_reply(q, q->reply_status, q->reply_type, q->reply_body.p, q->reply_body.n);
-}
-
-bool idem_settle(struct areq *q, int status, const char *type, const char *body, size_t n)
-{
-	const char *key = STEAL(q->idem_key);
-
-	if (!key) {
-		return false;
-	}
-	q->reply_type = type;
-	idem_store(q, key, status, body, n, reply_stored);
-	return true;
 }

@@ -1,6 +1,6 @@
 /* Reading what the client sent, strictly: every helper answers a bad value itself. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
 #include <strings.h>
 

@@ -3,7 +3,7 @@
  * store's documents carry marks for times and money; view_resolve turns them into what clients see.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
 #include "base/log.h"
 
@@ -91,37 +91,15 @@ json_t *view_parse(const char *text)
 
 /* ---- the end of a request -------------------------------------------------------------------- */
 
-void areq_free_parts(struct areq *q)
-{
-	areq_unwatch(q);
-	pg_req_fini(&q->pg);
-	json_decref(q->doc);
-	q->doc = NULL;
-	if (q->prev) {
-		q->prev->next = q->next;
-	} else if (q->api->reqs == q) {
-		q->api->reqs = q->next;
-	}
-	if (q->next) {
-		q->next->prev = q->prev;
-	}
-	q->prev = q->next = NULL;
-}
-
-void areq_end(struct areq *q)
-{
-	areq_free_parts(q);
-}
-
 void areq_reply(struct areq *q, int status, const char *type, const char *body, size_t n)
 {
-	if (idem_settle(q, status, type, body, n)) {
+	if (q->settle && q->settle(q, status, type, body, n)) {
 		return;
 	}
-	metrics_count(q, status);
+	served_count(q, status);
 	q->http->gone = NULL;
 	httpd_reply(q->http, status, type, body, n);
-	areq_free_parts(q);
+	areq_end(q);
 }
 
 void areq_json(struct areq *q, int status, json_t *doc)
@@ -300,39 +278,4 @@ void areq_fail_field(struct areq *q, const char *field, const char *fmt, ...)
 	vsnprintf(err.text, sizeof(err.text), fmt, ap);
 	va_end(ap);
 	areq_problem(q, 400, &err, field);
-}
-
-/* ---- statements ------------------------------------------------------------------------------ */
-
-struct pg *areq_pg(struct areq *q)
-{
-	return q->api->pg;
-}
-
-void areq_sql_begin(struct areq *q, void (*next)(struct areq *))
-{
-	pg_req_fini(&q->pg);
-	q->then = next;
-	q->failed = NULL;
-}
-
-void areq_sql_done(struct op *op)
-{
-	struct areq *q = container_of(op, struct areq, pg.op);
-	bool (*failed)(struct areq *) = q->failed;
-	void (*then)(struct areq *) = q->then;
-	struct spot_err err;
-
-	q->failed = NULL;
-	q->then = NULL;
-	if (op->rc == SPOT_OK) {
-		then(q);
-		return;
-	}
-	if (failed && failed(q)) {
-		return;
-	}
-	err = op->err;
-	err.rc = op->rc;
-	areq_error(q, &err);
 }

@@ -1,50 +1,19 @@
 /* Prometheus text: what the rows say, and what this process counted. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
-
-static const int64_t latency_bounds_us[API_LATENCY_BUCKETS] = { 1000, 2500, 5000, 10000, 25000,
-	50000, 100000, 250000, 500000, 1000000, 5000000, 30000000 };
-
-/* Requests that were held on purpose are not slow ones. */
-static bool held(const struct areq *q)
-{
-	return q->wait.look != NULL;
-}
-
-void metrics_count(struct areq *q, int status)
-{
-	struct api *api = q->api;
-	int class = status / 100 >= 1 && status / 100 <= 5 ? status / 100 : 5;
-	int64_t took = loop_wall_us(api->loop) - q->http->received_us;
-	size_t b = 0;
-
-	if (q->route) {
-		api->served[(size_t)(q->route - api_routes) * 6 + (size_t) class]++;
-	} else {
-		api->unrouted[class]++;
-	}
-	if (held(q)) {
-		return;
-	}
-	while (b < API_LATENCY_BUCKETS && took > latency_bounds_us[b]) {
-		b++;
-	}
-	api->latency[b]++;
-	api->latency_us += MAX(took, 0);
-}
+#include "api/ops/ops_priv.h"
 
 static void put_served(struct api *api, struct sbuf *o)
 {
 	sbuf_puts(o,
 	    "# HELP spot_http_requests_total Replies by route and status class.\n"
 	    "# TYPE spot_http_requests_total counter\n");
-	for (size_t i = 0; i < api_routes_n; i++) {
+	for (size_t i = 0; i < api->routes.n; i++) {
 		for (size_t c = 1; c < 6; c++) {
 			if (api->served[i * 6 + c]) {
 				sbuf_printf(o,
 				    "spot_http_requests_total{method=\"%s\",route=\"%s\",status=\"%"
 				    "zuxx\"} %" PRId64 "\n",
-				    api_routes[i].method, api_routes[i].path, c,
+				    api->routes.rows[i]->method, api->routes.rows[i]->path, c,
 				    api->served[i * 6 + c]);
 			}
 		}
@@ -69,7 +38,7 @@ static void put_latency(struct api *api, struct sbuf *o)
 	for (size_t b = 0; b < API_LATENCY_BUCKETS; b++) {
 		sum += api->latency[b];
 		sbuf_printf(o, "spot_http_request_seconds_bucket{le=\"%g\"} %" PRId64 "\n",
-		    (double)latency_bounds_us[b] / 1e6, sum);
+		    (double)api_latency_bounds_us[b] / 1e6, sum);
 	}
 	sum += api->latency[API_LATENCY_BUCKETS];
 	sbuf_printf(o,
