@@ -18,7 +18,7 @@ static void download_kept(struct areq *q)
 		download_send(q, row->sha256, row->bytes);
 	} else {
 		areq_fail(q, SPOT_NOT_FOUND,
-		    "no daemon on this database has handed out a %s with that SHA-256 lately",
+		    "no daemon of this installation has served a '%s' with this SHA-256 recently",
 		    q->arg[0]);
 	}
 }
@@ -38,8 +38,8 @@ void get_download(struct areq *q)
 		download_send(q, f->sha256, f->bytes);
 	} else {
 		areq_fail(q, SPOT_NOT_FOUND,
-		    "there is no %s to hand out; the daemon's agent_dir holds spot-agent and "
-		    "spot-nvml",
+		    "no program '%s' to download; install spot-agent and spot-nvml in the daemon's "
+		    "agent_dir",
 		    q->arg[0]);
 	}
 }

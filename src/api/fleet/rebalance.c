@@ -12,7 +12,7 @@ static void shown(struct areq *q)
 	int status = *(int *)q->own;
 
 	if (q_api_rebalance_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no rebalancing d%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no rebalancing 'd%" PRId64 "'", q->id);
 	} else if (strcmp(row->state, "pending") != 0 || !areq_park(q)) {
 		areq_text(q, status, row->doc);
 	}

@@ -7,7 +7,7 @@ static void checkpoint_done(struct areq *q)
 	struct q_api_checkpoint_row *row;
 
 	if (q_api_checkpoint_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no checkpoint c%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no checkpoint 'c%" PRId64 "'", q->id);
 		return;
 	}
 	areq_text(q, 200, row->doc);

@@ -28,15 +28,15 @@ static bool filter_read(struct areq *q, struct market_filter *f)
 	f->has_max = max_usd != NULL;
 	f->max_micros = 0;
 	if (max_usd && !parse_usd_micros(max_usd, &f->max_micros)) {
-		areq_fail_field(q, "max_usd", "must be dollars per hour such as 2.50");
+		areq_fail_field(q, "max_usd", "must be dollars per hour such as '2.50'");
 		return false;
 	}
 	if (f->market && spot_market_parse(f->market) == SPOT_MARKET_NONE) {
-		areq_fail_field(q, "market", "must be spot, on_demand or reserved");
+		areq_fail_field(q, "market", "must be 'spot', 'on_demand' or 'reserved'");
 		return false;
 	}
 	if (f->state && price_state_parse(f->state) == PRICE_NONE) {
-		areq_fail_field(q, "state", "must be fresh, stale, frozen or implausible");
+		areq_fail_field(q, "state", "must be 'fresh', 'stale', 'frozen' or 'implausible'");
 		return false;
 	}
 	return true;
@@ -89,7 +89,7 @@ static bool price_cursor(struct areq *q, int64_t *ret_price, int64_t *ret_id)
 	    parse_i64(dash + 1, 0, INT32_MAX, ret_id)) {
 		return true;
 	}
-	areq_fail_field(q, "cursor", "is not a cursor that this list returned");
+	areq_fail_field(q, "cursor", "must be the 'next' of an earlier page of this list");
 	return false;
 }
 
@@ -282,7 +282,7 @@ void get_pools(struct areq *q)
 		return;
 	}
 	if (ask->after_id > INT32_MAX) {
-		areq_fail_field(q, "cursor", "is not a cursor that this list returned");
+		areq_fail_field(q, "cursor", "must be the 'next' of an earlier page of this list");
 		return;
 	}
 	q->own = ask;
@@ -320,7 +320,7 @@ static void pool_done(struct areq *q)
 	json_t *doc;
 
 	if (q_api_pools_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no pool p%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no pool 'p%" PRId64 "'", q->id);
 		return;
 	}
 	doc = pool_doc(ask->estimates, row);
@@ -349,13 +349,14 @@ void get_pool(struct areq *q)
 	if (history) {
 		if (!parse_duration_us(history, &span) || span <= 0 ||
 		    span > 400 * 24 * SPOT_US_PER_HOUR) {
-			areq_fail_field(q, "history", "must be a duration up to 400d such as 7d");
+			areq_fail_field(q, "history",
+			    "must be a duration of at most 400d, such as '7d'");
 			return;
 		}
 		ask->from_us = q->now_us - span;
 	}
 	if (q->id > INT32_MAX) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no pool p%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no pool 'p%" PRId64 "'", q->id);
 		return;
 	}
 	q->own = ask;

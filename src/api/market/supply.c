@@ -18,8 +18,7 @@ void get_supply(struct areq *q)
 	const char *state = areq_query(q, "state");
 
 	if (state && supply_state_parse(state) == SUPPLY_STATE_NONE) {
-		areq_fail_field(q, "state", "%s is not a state of supply; these are: easy, tight",
-		    state);
+		areq_fail_field(q, "state", "no supply state '%s'; valid are easy, tight", state);
 		return;
 	}
 	SQL(q, api_supply, supply_done, .provider = areq_query(q, "provider"),

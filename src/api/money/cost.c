@@ -45,13 +45,13 @@ static json_t *saving(struct areq *q, const json_t *baseline, const char *key, c
 	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f}", "baseline", name, "pool",
 	    json_str(b, "pool", "", NULL), "how",
 	    arena_printf(q->arena,
-		"%.6f hours of the same work on %s %s (%s) at its price at submit, had it never "
-		"been interrupted%s",
+		"%.6f hours of the same work on %s %s (%s) without an interruption, at its price "
+		"at submit%s",
 		here, json_str(b, "provider", "?", NULL), json_str(b, "instance_type", "?", NULL),
 		json_str(b, "market", "?", NULL),
 		lost > 0
 		    ? arena_printf(q->arena,
-			  "; in fact this pool took back or refused %" PRId64 " of the job's nodes",
+			  "; in fact this pool reclaimed or refused %" PRId64 " of the job's nodes",
 			  lost)
 		    : ""),
 	    "baseline$", (json_int_t)would, "saved$", (json_int_t)(would - total), "saved_pct",
@@ -75,7 +75,7 @@ static void job_cost_done(struct areq *q)
 	double hours;
 
 	if (q_api_job_cost_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 		return;
 	}
 	stored = view_parse(row->spec);
@@ -134,9 +134,8 @@ static void get_cost(struct areq *q)
 		}
 		if (!known) {
 			areq_fail_field(q, "by",
-			    "%s is not known; these are: team, project, class, provider, gpu, job, "
-			    "market, "
-			    "kind",
+			    "no dimension '%s'; valid are team, project, class, provider, gpu, "
+			    "job, market, kind",
 			    by[i]);
 			return;
 		}

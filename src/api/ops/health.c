@@ -12,7 +12,7 @@ static bool not_ready(struct areq *q)
 {
 	httpd_set(q->http, "Retry-After", "1");
 	areq_fail(q, SPOT_UNAVAILABLE,
-	    "the database does not answer or its schema is not there yet");
+	    "the database does not answer, or its schema is not created yet");
 	return true;
 }
 
@@ -21,7 +21,7 @@ static void ready(struct areq *q)
 	struct q_api_ready_row *row;
 
 	if (q_api_ready_rows(&q->pg, q->arena, &row) == 0 || q->api->draining) {
-		areq_fail(q, SPOT_UNAVAILABLE, "the daemon is going down");
+		areq_fail(q, SPOT_UNAVAILABLE, "the daemon is shutting down");
 		return;
 	}
 	areq_json(q, 200,

@@ -61,24 +61,24 @@ static void put_process(struct api *api, struct sbuf *o)
 	put_one(o, "spot_http_connections", "gauge", "Open connections.", h.open);
 	put_one(o, "spot_http_accepted_total", "counter", "Connections accepted.",
 	    (double)h.accepted);
-	put_one(o, "spot_http_refused_total", "counter", "Connections refused for lack of room.",
-	    (double)h.refused);
-	put_one(o, "spot_http_malformed_total", "counter", "Requests refused before routing.",
-	    (double)h.bad_requests);
-	put_one(o, "spot_http_parked", "gauge", "Long polls that wait.", (double)api->parked);
+	put_one(o, "spot_http_refused_total", "counter",
+	    "Connections refused because the limit was reached.", (double)h.refused);
+	put_one(o, "spot_http_malformed_total", "counter",
+	    "Malformed requests, refused before routing.", (double)h.bad_requests);
+	put_one(o, "spot_http_parked", "gauge", "Long polls that are waiting.",
+	    (double)api->parked);
 	put_one(o, "spot_http_streams", "gauge", "Event streams.", (double)hub_readers(api->hub));
 	put_one(o, "spot_checkpoints_refused_total", "counter",
-	    "Checkpoints whose list of files was refused: such a job saves in vain, and has an "
-	    "event "
-	    "that says why.",
+	    "Checkpoints whose file list was refused. Their jobs save in vain; a "
+	    "CHECKPOINT_REFUSED event has the reason.",
 	    (double)api->checkpoints_refused);
 	put_one(o, "spot_pg_statements_total", "counter", "Statements sent.", (double)p.statements);
 	put_one(o, "spot_pg_failed_total", "counter", "Statements that failed.", (double)p.failed);
-	put_one(o, "spot_pg_reconnects_total", "counter", "Connections made again.",
+	put_one(o, "spot_pg_reconnects_total", "counter", "Connections re-established.",
 	    (double)p.reconnects);
 	put_one(o, "spot_pg_connections", "gauge", "Connections that are up.", p.up);
-	put_one(o, "spot_pg_queued", "gauge", "Statements that wait for a connection.", p.queued);
-	put_one(o, "spot_start_time_seconds", "gauge", "Since when this process serves.",
+	put_one(o, "spot_pg_queued", "gauge", "Statements waiting for a connection.", p.queued);
+	put_one(o, "spot_start_time_seconds", "gauge", "Start time of this process.",
 	    (double)api->started_us / 1e6);
 }
 
@@ -87,91 +87,83 @@ static const struct row_metric {
 	const char *name, *label, *help;
 } row_metrics[] = {
 	{ "spot_jobs", "state", "Jobs." },
-	{ "spot_nodes", "state", "Nodes; UNKNOWN are launches whose outcome is being looked up." },
+	{ "spot_nodes", "state",
+	    "Nodes. UNKNOWN: the engine is looking up the outcome of the launch." },
 	{ "spot_fleets", "state", "Fleets." },
 	{ "spot_fleet_missing", "fleet",
-	    "Nodes (GPUs where those are wanted) that an active fleet lacks and no pool can "
-	    "take." },
+	    "Nodes (or GPUs) that an active fleet lacks and no pool can provide." },
 	{ "spot_fleet_gap", "fleet",
-	    "Share of an active fleet's cost that a better plan could save at most; 0 = it is the "
-	    "least." },
+	    "Largest share of an active fleet's cost that a better plan could save; 0 = the plan "
+	    "is optimal." },
 	{ "spot_fleet_usd_per_hour", "fleet", "List price per hour of an active fleet's nodes." },
 	{ "spot_gangs", "state",
-	    "Jobs of several nodes: waiting for a place, acquiring (nothing there yet), holding "
-	    "some machines, serving." },
+	    "Jobs of several nodes: waiting in the queue, acquiring (no machine yet), holding some "
+	    "machines, serving." },
 	{ "spot_gangs_over_total", "how",
-	    "Gangs that are over: they served, or were given up before they were whole." },
-	{ "spot_prices", "state", "Current prices by what they are believed to be." },
+	    "Ended gangs: served, or given up before they were complete." },
+	{ "spot_prices", "state", "Current prices by plausibility." },
 	{ "spot_price_age_seconds_max", "provider", "The oldest current price." },
 	{ "spot_provider_requests_total", "provider", "Requests sent to the provider." },
-	{ "spot_provider_throttled_total", "provider",
-	    "Requests that the provider refused for their rate." },
+	{ "spot_provider_throttled_total", "provider", "Requests that the provider throttled." },
 	{ "spot_provider_up", "provider", "1 ok, 0.5 degraded, 0 down." },
-	{ "spot_feed_fails", "feed", "Failures in a row of a feed, where there are any." },
+	{ "spot_feed_fails", "feed", "Consecutive failures of a feed, if any." },
 	{ "spot_ledger_usd_total", "kind", "Dollars in the ledger." },
-	{ "spot_notices_total", "kind", "Notices heard, one per node and kind." },
-	{ "spot_node_ends_total", "cause", "Nodes that are over, by why." },
+	{ "spot_notices_total", "kind", "Eviction notices received, one per node and kind." },
+	{ "spot_node_ends_total", "cause", "Ended nodes by reason." },
 	{ "spot_verdicts_total", "verdict",
-	    "What was decided about machines that might be lost. Given up: lost, reclaimed (their "
-	    "provider says so), "
-	    "silent, broken, boot_timeout. suspected and healthy (again) change nothing; notice: "
-	    "drained; job_lost: a job, or a rank, that ended with its machine." },
+	    "Verdicts about machines that might be lost. Given up: lost, reclaimed (by the "
+	    "provider), silent, broken, boot_timeout. suspected and healthy change nothing. "
+	    "notice: drained. job_lost: a job or rank that ended with its machine." },
 	{ "spot_false_recoveries_total", "verdict",
-	    "Machines given up though they were alive: the agent went on with the job, or came to "
-	    "enrol, after the verdict, "
-	    "or the provider says running again." },
+	    "Machines given up while alive: after the verdict the agent continued or enrolled, or "
+	    "the provider reported the machine as running." },
 	{ "spot_missed_losses_total", "verdict",
-	    "Machines that were over for longer than loss_bound (beyond agent_lost where only "
-	    "silence tells) before they were given up." },
+	    "Machines that were gone for longer than loss_bound before they were given up (beyond "
+	    "agent_lost if silence was the only evidence)." },
 	{ "spot_suspected_nodes", "when",
-	    "Nodes under suspicion: a silent agent, or a provider that does not list the "
-	    "machine." },
+	    "Suspected nodes: the agent is silent, or the provider does not list the machine." },
 	{ "spot_launches_total", "outcome",
-	    "Launches that gave an instance, and launches that were refused." },
-	{ "spot_reclaims_total", "market", "Nodes that their provider took back." },
+	    "Launches that returned an instance, and refused launches." },
+	{ "spot_reclaims_total", "market", "Nodes reclaimed by their provider." },
 	{ "spot_poll_requests_per_day", "provider",
-	    "What the feeds cost, from their last polls and their intervals." },
-	{ "spot_doctor_items", "state", "What the newest examination found (spotctl doctor)." },
+	    "Requests per day of the feeds, from their last polls and intervals." },
+	{ "spot_doctor_items", "state", "Findings of the newest examination (spotctl doctor)." },
 	{ "spot_deadline_jobs", "how",
-	    "Jobs with a deadline: open, late (not done, and it has passed), met, missed (also "
-	    "failed)." },
+	    "Jobs with a deadline: open, late (not done after the deadline), met, missed "
+	    "(including failed)." },
 	{ "spot_moves_total", "kind",
-	    "Planned moves begun: rebalance, return (to spot), park (on demand is left to wait for "
+	    "Planned moves begun: rebalance, return (to spot), park (leave on-demand and wait for "
 	    "spot)." },
 	{ "spot_moves_usd", "what",
-	    "Of the moves of 30 days: what was predicted to be saved, what staying would have cost "
-	    "by the price of then, "
-	    "what was paid, and earned, the difference (spotctl rebalance report goes by the "
-	    "prices since)." },
+	    "Moves of the last 30 days: predicted saving, cost of staying at the price of that "
+	    "time, amount paid, and the difference (earned). 'spotctl rebalance report' uses the "
+	    "prices since." },
 	{ "spot_supply_groups", "state",
-	    "Provider, region and GPU where spot is easy or tight, of those tried lately." },
-	{ "spot_queue_jobs", "team", "Jobs that wait for a place." },
+	    "Groups of provider, region and GPU with easy or tight spot supply, of those tried "
+	    "recently." },
+	{ "spot_queue_jobs", "team", "Queued jobs." },
 	{ "spot_queue_wait_seconds_max", "team",
-	    "The longest wait for a place, without jobs whose time to begin is later." },
+	    "The longest wait in the queue, without deferred jobs." },
 	{ "spot_deferred_jobs", "team",
-	    "Jobs that begin later: start_after, or cheaper hours are expected." },
-	{ "spot_parked_jobs", "team",
-	    "Jobs whose budget is used up: each waits for more, or to be cancelled." },
+	    "Deferred jobs: start_after, or cheaper hours are expected." },
+	{ "spot_parked_jobs", "team", "Parked jobs: their budget is used up." },
 	{ "spot_budget_left_usd_min", "team",
-	    "Of the team's jobs with a budget that are not over, the least that is left; 0 and "
-	    "below: used up." },
-	{ "spot_preemptions_total", "what", "Jobs that had to leave for one of higher priority." },
+	    "The smallest remaining budget of the team's unfinished jobs; 0 or below: used up." },
+	{ "spot_preemptions_total", "what", "Jobs preempted by a job of higher priority." },
 	{ "spot_share_ratio", "team",
-	    "Dollars of the team, faded, over its share; 1 is exactly its share." },
-	{ "spot_share_weight", "team",
-	    "The share of the team against the others'; 1 is ordinary." },
+	    "Decayed spending of the team divided by its share; 1 is exactly its share." },
+	{ "spot_share_weight", "team", "The team's weight relative to other teams; 1 is normal." },
 	{ "spot_checkpoints", "state", "Checkpoints." },
 	{ "spot_leak_usd_per_hour", "state",
-	    "What machines of our tag cost that no node accounts for, at today's prices; kept: not "
-	    "ended unless somebody says so." },
+	    "Cost of tagged machines that belong to no node, at today's prices. kept: protected "
+	    "from the sweeper." },
 	{ "spot_orphans", "kind",
-	    "Listed with our tag, and no node accounts for it: instances, and what machines left "
-	    "behind." },
+	    "Tagged instances and left-behind resources that belong to no node." },
 	{ "spot_leader", "holder",
-	    "1: this daemon (host/pid) leads; 0: it was the last, and nobody does." },
-	{ "spot_leader_epoch", "name", "Times that leadership changed hands." },
+	    "1: this daemon (host/pid) leads; 0: it led last, and no daemon leads now." },
+	{ "spot_leader_epoch", "name", "Changes of leadership." },
 	{ "spot_leader_lease_seconds", "name",
-	    "Left of the leader's lease; negative: nobody leads." },
+	    "Remaining time of the leader's lease; negative: no daemon leads." },
 };
 
 static const struct row_metric *row_metric_find(const char *name)
@@ -212,7 +204,7 @@ static void put_reply(struct areq *q, bool rows)
 	struct sbuf o;
 
 	sbuf_init(&o, 4 << 20);
-	put_one(&o, "spot_up", "gauge", "1 if the database answered this scrape.", rows);
+	put_one(&o, "spot_up", "gauge", "1 if the database answered this scrape, else 0.", rows);
 	if (rows) {
 		put_rows(q, &o);
 	}

@@ -119,21 +119,20 @@ static bool query_known(struct areq *q)
 		char *name = arena_strndup(q->arena, p, len);
 
 		if (!word_in(q->route->query, p, len)) {
-			areq_fail_field(q, name, "unknown query parameter; this route takes: %s",
+			areq_fail_field(q, name, "unknown query parameter; this route accepts: %s",
 			    *q->route->query ? q->route->query : "none");
 			return false;
 		}
 		for (size_t i = 0; i < n; i++) {
 			if (strcmp(seen[i], name) == 0) {
-				areq_fail_field(q, name, "the query parameter is there twice");
+				areq_fail_field(q, name, "query parameter '%s' given twice", name);
 				return false;
 			}
 		}
 		seen[n++] = name;
 		value = httpd_query(q->http, name);
 		if (!value || !text_clean(value)) {
-			areq_fail_field(q, name,
-			    "the value is not properly percent-encoded UTF-8 text");
+			areq_fail_field(q, name, "the value must be percent-encoded UTF-8 text");
 			return false;
 		}
 		p = *end ? end + 1 : end;
@@ -152,8 +151,8 @@ static bool path_id(struct areq *q)
 	if (parse_id(q->arg[0], noun[1], &q->id)) {
 		return true;
 	}
-	areq_fail(q, SPOT_NOT_FOUND, "%s is not an id; ids here look like %c12", q->arg[0],
-	    noun[1]);
+	areq_fail(q, SPOT_NOT_FOUND, "'%s' is not a valid id; an id of this kind looks like '%c12'",
+	    q->arg[0], noun[1]);
 	return false;
 }
 

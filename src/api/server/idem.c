@@ -38,7 +38,8 @@ static void replay(struct areq *q, int status, const char *response)
 		return;
 	}
 	if (!q->route->show || !parse_id(response + 4, response[4], &q->id)) {
-		areq_fail(q, SPOT_INTERNAL, "a stored reply is not readable");
+		areq_fail(q, SPOT_INTERNAL,
+		    "the stored reply of this Idempotency-Key is not readable");
 		return;
 	}
 	q->route->show(q, status);
@@ -51,7 +52,7 @@ static void begun(struct areq *q)
 	struct spot_err err = { 0 };
 
 	if (q_api_idem_begin_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_INTERNAL, "the idempotency key was not noted");
+		areq_fail(q, SPOT_INTERNAL, "the Idempotency-Key was not stored");
 	} else if (strcmp(row->outcome, "fresh") == 0) {
 		q->idem_key = key;
 		q->route->run(q);
@@ -60,10 +61,10 @@ static void begun(struct areq *q)
 	} else if (strcmp(row->outcome, "busy") == 0) {
 		httpd_set(q->http, "Retry-After", "1");
 		areq_fail(q, SPOT_CONFLICT,
-		    "a request with this Idempotency-Key is under way; repeat it in a second");
+		    "a request with this Idempotency-Key is in progress; repeat it in a second");
 	} else {
 		err_set(&err, SPOT_MISMATCH,
-		    "this Idempotency-Key was used with another request; use a new key for a new "
+		    "this Idempotency-Key belongs to another request; use a new key for a new "
 		    "request");
 		areq_problem(q, 422, &err, "Idempotency-Key");
 	}
@@ -120,8 +121,7 @@ bool idem_overtaken(struct areq *q, int64_t id)
 	q->idem_key = NULL; /* settled by the other */
 	httpd_set(q->http, "Retry-After", "1");
 	areq_fail(q, SPOT_CONFLICT,
-	    "the same request was sent again and served meanwhile; repeat it, and its answer "
-	    "comes");
+	    "a repeat of this request was served meanwhile; repeat it to get the reply");
 	return true;
 }
 

@@ -8,7 +8,7 @@ static const char *scope_words(enum scope s)
 	case SCOPE_PUBLIC:
 		return "anybody";
 	case SCOPE_METRICS:
-		return "viewer, or anybody on the loopback";
+		return "viewer, or anybody on the loopback interface";
 	case SCOPE_VIEWER:
 		return "viewer";
 	case SCOPE_ENGINEER:
@@ -130,8 +130,10 @@ char *openapi_text(struct arena *a, const struct routes *routes, const char *ver
 	}
 	doc = json_pack("{s:s, s:{s:s, s:s, s:s}, s:o, s:{s:o, s:{s:{s:s, s:s}}}}", "openapi",
 	    "3.1.0", "info", "title", "Spotbroker", "version", version, "description",
-	    "See src/api/README.md for the rules.", "paths", paths, "components", "schemas",
-	    schemas, "securitySchemes", "bearer", "type", "http", "scheme", "bearer");
+	    "The REST API of Spotbroker. Errors are application/problem+json (RFC 9457) with a "
+	    "stable 'code'.",
+	    "paths", paths, "components", "schemas", schemas, "securitySchemes", "bearer", "type",
+	    "http", "scheme", "bearer");
 	text = json_text(a, doc);
 	*ret_n = strlen(text);
 	json_decref(doc);
