@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
-#include <ctype.h>
+#include "base/text/near.h"
 
 /* ---- matching -------------------------------------------------------------------------------- */
 
@@ -107,6 +107,27 @@ static bool word_in(const char *list, const char *word, size_t n)
 	return false;
 }
 
+static void refuse_query(struct areq *q, const char *name)
+{
+	const char *list = *q->route->query ? q->route->query : "none", *best = NULL;
+	int least = NEAR_LEAST;
+
+	for (const char *p = q->route->query; *p;) {
+		const char *end = strchrnul(p, ' ');
+
+		best =
+		    near_better(name, arena_strndup(q->arena, p, (size_t)(end - p)), best, &least);
+		p = *end ? end + 1 : end;
+	}
+	if (best) {
+		areq_fail_field(q, name,
+		    "unknown query parameter; did you mean '%s'? This route accepts: %s", best,
+		    list);
+	} else {
+		areq_fail_field(q, name, "unknown query parameter; this route accepts: %s", list);
+	}
+}
+
 static bool query_known(struct areq *q)
 {
 	const char *p = q->http->query;
@@ -119,8 +140,7 @@ static bool query_known(struct areq *q)
 		char *name = arena_strndup(q->arena, p, len);
 
 		if (!word_in(q->route->query, p, len)) {
-			areq_fail_field(q, name, "unknown query parameter; this route accepts: %s",
-			    *q->route->query ? q->route->query : "none");
+			refuse_query(q, name);
 			return false;
 		}
 		for (size_t i = 0; i < n; i++) {

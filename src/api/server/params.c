@@ -2,6 +2,8 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
+#include "base/text/near.h"
+
 #include <strings.h>
 
 #define LIST_MAX 32
@@ -62,7 +64,8 @@ bool areq_body(struct areq *q, json_t **ret)
 
 bool areq_body_keys(struct areq *q, const json_t *o, const char *const *known)
 {
-	const char *odd = json_unknown_key(o, known);
+	const char *odd = json_unknown_key(o, known), *best = NULL;
+	int least = NEAR_LEAST;
 	struct sbuf names;
 
 	if (!odd) {
@@ -71,8 +74,15 @@ bool areq_body_keys(struct areq *q, const json_t *o, const char *const *known)
 	sbuf_init(&names, 300);
 	for (; *known; known++) {
 		sbuf_printf(&names, "%s%s", names.n ? ", " : "", *known);
+		best = near_better(odd, *known, best, &least);
 	}
-	areq_fail_field(q, odd, "unknown member; valid are: %s", names.p ? names.p : "none");
+	if (best) {
+		areq_fail_field(q, odd, "unknown member; did you mean '%s'? Valid are: %s", best,
+		    names.p);
+	} else {
+		areq_fail_field(q, odd, "unknown member; valid are: %s",
+		    names.p ? names.p : "none");
+	}
 	sbuf_fini(&names);
 	return false;
 }
