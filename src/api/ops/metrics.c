@@ -1,4 +1,4 @@
-/* Prometheus text: what the rows say, and what this process counted. */
+/* GET /metrics: Prometheus text of the database rows and of the counters of this process. */
 #include "base/base.h"
 #include "api/ops/ops_priv.h"
 
@@ -82,7 +82,7 @@ static void put_process(struct api *api, struct sbuf *o)
 	    (double)api->started_us / 1e6);
 }
 
-/* What the rows say, in the order of the statement. */
+/* The metrics of src/store/sql/api/api_metrics.sql, in the order of its statements. */
 static const struct row_metric {
 	const char *name, *label, *help;
 } row_metrics[] = {
@@ -178,10 +178,74 @@ static const struct row_metric *row_metric_find(const char *name)
 	return &other;
 }
 
-static void put_rows(struct areq *q, struct sbuf *o)
+/* ---- the rows -------------------------------------------------------------------------------- */
+
+static void metrics_next(struct areq *q);
+static void put_reply(struct areq *q, bool rows);
+
+/* The counters of this process matter most when the database is away. */
+static bool metrics_alone(struct areq *q)
 {
-	struct q_api_metrics_row *rows;
-	size_t n = q_api_metrics_rows(&q->pg, q->arena, &rows);
+	put_reply(q, false);
+	return true;
+}
+
+/* The statements that are read one after the other, in the order of their metrics. */
+#define PART(part) \
+	static void ask_##part(struct areq *q) \
+	{ \
+		SQL(q, api_metrics_##part, metrics_next, .at_us = q->now_us); \
+	}
+#define PART0(part) \
+	static void ask_##part(struct areq *q) \
+	{ \
+		SQL0(q, api_metrics_##part, metrics_next); \
+	}
+PART0(work)
+PART(market)
+PART0(record)
+PART(moves)
+PART(teams)
+PART(upkeep)
+
+static const struct metric_part {
+	void (*ask)(struct areq *q);
+	size_t (*rows)(const struct pg_req *, struct arena *, struct q_metric_row **);
+} parts[] = {
+	{ ask_work, q_api_metrics_work_rows },
+	{ ask_market, q_api_metrics_market_rows },
+	{ ask_record, q_api_metrics_record_rows },
+	{ ask_moves, q_api_metrics_moves_rows },
+	{ ask_teams, q_api_metrics_teams_rows },
+	{ ask_upkeep, q_api_metrics_upkeep_rows },
+};
+
+struct scrape {
+	size_t at; /* the part being read */
+	struct q_metric_row *rows[ARRAY_LEN(parts)];
+	size_t n[ARRAY_LEN(parts)];
+};
+
+static void part_ask(struct areq *q, const struct scrape *s)
+{
+	parts[s->at].ask(q);
+	q->failed = metrics_alone;
+}
+
+static void metrics_next(struct areq *q)
+{
+	struct scrape *s = q->own;
+
+	s->n[s->at] = parts[s->at].rows(&q->pg, q->arena, &s->rows[s->at]);
+	if (++s->at < ARRAY_LEN(parts)) {
+		part_ask(q, s);
+	} else {
+		put_reply(q, true);
+	}
+}
+
+static void put_rows(struct sbuf *o, const struct q_metric_row *rows, size_t n)
+{
 	const char *last = "";
 
 	for (size_t i = 0; i < n; i++) {
@@ -201,12 +265,13 @@ static void put_rows(struct areq *q, struct sbuf *o)
 
 static void put_reply(struct areq *q, bool rows)
 {
+	const struct scrape *s = q->own;
 	struct sbuf o;
 
 	sbuf_init(&o, 4 << 20);
 	put_one(&o, "spot_up", "gauge", "1 if the database answered this scrape, else 0.", rows);
-	if (rows) {
-		put_rows(q, &o);
+	for (size_t i = 0; rows && i < ARRAY_LEN(parts); i++) {
+		put_rows(&o, s->rows[i], s->n[i]);
 	}
 	put_served(q->api, &o);
 	put_latency(q->api, &o);
@@ -215,20 +280,10 @@ static void put_reply(struct areq *q, bool rows)
 	sbuf_fini(&o);
 }
 
-static void metrics_read(struct areq *q)
-{
-	put_reply(q, true);
-}
-
-/* The counters of this process matter most when the database is away. */
-static bool metrics_alone(struct areq *q)
-{
-	put_reply(q, false);
-	return true;
-}
-
 void get_metrics(struct areq *q)
 {
-	SQL(q, api_metrics, metrics_read, .at_us = q->now_us);
-	q->failed = metrics_alone;
+	struct scrape *s = arena_alloc(q->arena, sizeof(*s));
+
+	q->own = s;
+	part_ask(q, s);
 }
