@@ -1,13 +1,13 @@
 #include "base/base.h"
-#include "api/market/believe.h"
+#include "api/market/market_priv.h"
 
 #include "core/hazard/hazard.h"
 #include "core/rank/rank.h"
 
 #define RECORD_DAYS 30
 
-struct believed {
-	void (*next)(struct areq *q, struct believed *b);
+struct estimates {
+	void (*next)(struct areq *q, struct estimates *e);
 	void *own; /* the request's, while the records are read */
 	struct offer *offers;
 	size_t n;
@@ -39,55 +39,55 @@ static void record_offer(struct arena *a, const struct q_api_records_row *r, str
 
 static void records_read(struct areq *q)
 {
-	struct believed *b = q->own;
+	struct estimates *e = q->own;
 	struct q_api_records_row *rows;
 
-	b->n = q_api_records_rows(&q->pg, q->arena, &rows);
-	b->offers = arena_array(q->arena, b->n + 1, sizeof(*b->offers));
-	for (size_t i = 0; i < b->n; i++) {
-		record_offer(q->arena, &rows[i], &b->offers[i]);
+	e->n = q_api_records_rows(&q->pg, q->arena, &rows);
+	e->offers = arena_array(q->arena, e->n + 1, sizeof(*e->offers));
+	for (size_t i = 0; i < e->n; i++) {
+		record_offer(q->arena, &rows[i], &e->offers[i]);
 	}
-	b->model = hazard_model_build(q->arena, b->offers, b->n, &q->api->conf.rank, q->now_us);
-	q->own = b->own;
-	b->next(q, b);
+	e->model = hazard_model_build(q->arena, e->offers, e->n, &q->api->conf.rank, q->now_us);
+	q->own = e->own;
+	e->next(q, e);
 }
 
-void believe_begin(struct areq *q, void (*next)(struct areq *q, struct believed *b))
+void estimates_begin(struct areq *q, void (*next)(struct areq *q, struct estimates *e))
 {
 	const struct rank_policy *p = &q->api->conf.rank;
-	struct believed *b = arena_alloc(q->arena, sizeof(*b));
+	struct estimates *e = arena_alloc(q->arena, sizeof(*e));
 
-	b->next = next;
-	b->own = q->own;
-	q->own = b;
+	e->next = next;
+	e->own = q->own;
+	q->own = e;
 	SQL(q, api_records, records_read, .since_day = day_of(q->now_us) - RECORD_DAYS,
 	    .at_us = q->now_us, .half_h = p->age_half_life_h, .recent_h = p->recent_half_life_h,
 	    .odds_h = p->odds_half_life_h);
 }
 
 /* The rows are ordered by id. */
-static void record_find(const struct believed *b, struct offer *o)
+static void record_find(const struct estimates *e, struct offer *o)
 {
-	size_t lo = 0, hi = b->n;
+	size_t lo = 0, hi = e->n;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (b->offers[mid].pool_id < o->pool_id) {
+		if (e->offers[mid].pool_id < o->pool_id) {
 			lo = mid + 1;
 		} else {
 			hi = mid;
 		}
 	}
-	o->record = lo < b->n && b->offers[lo].pool_id == o->pool_id ? b->offers[lo].record : NULL;
+	o->record = lo < e->n && e->offers[lo].pool_id == o->pool_id ? e->offers[lo].record : NULL;
 }
 
-json_t *believe_hazard(const struct believed *b, struct offer *o)
+json_t *estimates_hazard(const struct estimates *e, struct offer *o)
 {
 	struct hazard h;
 
-	record_find(b, o);
-	hazard_of(b->model, o, &h);
+	record_find(e, o);
+	hazard_of(e->model, o, &h);
 	return json_pack("{s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
 	    "per_hour", h.per_hour, "lo", h.lo, "hi", h.hi, "source", h.source, "prior_per_hour",
 	    h.prior_per_hour, "group_per_hour", h.group_per_hour, "weight_hours", h.weight_hours,
@@ -96,12 +96,12 @@ json_t *believe_hazard(const struct believed *b, struct offer *o)
 	    h.recent_hours, "recent_reclaims", h.recent_reclaims, "day_factor", h.day_factor);
 }
 
-json_t *believe_odds(const struct believed *b, struct offer *o)
+json_t *estimates_odds(const struct estimates *e, struct offer *o)
 {
 	struct odds s;
 
-	record_find(b, o);
-	hazard_odds(b->model, o, &s);
+	record_find(e, o);
+	hazard_odds(e->model, o, &s);
 	return json_pack("{s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "odds", s.odds, "lo",
 	    s.lo, "hi", s.hi, "source", s.source, "signal", s.signal, "signal_weight",
 	    s.signal_weight, "group", s.group, "group_weight", s.group_weight, "own_launches",

@@ -1,6 +1,6 @@
 /* Life of the API: start, drain, end; housekeeping. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
 #include "base/log.h"
 
@@ -79,8 +79,21 @@ void api_set_rank(struct api *api, const struct rank_policy *rank)
 	api->conf.rank = *rank;
 }
 
-enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret,
-    struct spot_err *err)
+static void api_notified(struct pg_listen *l, const char *channel UNUSED, const char *payload)
+{
+	struct api *api = container_of(l, struct api, listen);
+
+	hub_poke(api->hub);
+	if (!payload || !*payload) {
+		/* connected again: notifications may have been missed */
+		wait_wake_all(api);
+	} else {
+		wait_wake(api, payload);
+	}
+}
+
+enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *conf,
+    const struct routes *routes, struct api **ret, struct spot_err *err)
 {
 	struct arena *a = arena_new(0);
 	struct api *api = arena_alloc(a, sizeof(*api));
@@ -92,7 +105,10 @@ enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf,
 	api->arena = a;
 	api->started_us = loop_wall_us(l);
 	conf_copy(api, conf);
-	api->served = arena_array(a, api_routes_n * 6, sizeof(*api->served));
+	api->routes.rows = arena_array(a, routes->n, sizeof(*routes->rows));
+	memcpy(api->routes.rows, routes->rows, routes->n * sizeof(*routes->rows));
+	api->routes.n = routes->n;
+	api->served = arena_array(a, routes->n * 6, sizeof(*api->served));
 	hc.address = api->conf.address;
 	hc.port = api->conf.port;
 	hc.tls_cert = api->conf.tls_cert;
@@ -110,7 +126,7 @@ enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf,
 	seen_init(api);
 	loop_timer_init(&api->purge_timer, l, purge);
 	loop_timer_set(&api->purge_timer, PURGE_US);
-	pg_listen(pg, &api->listen, "spot_api", api_woken);
+	pg_listen(pg, &api->listen, "spot_api", api_notified);
 	log_info("api.listening", STR("address", api->conf.address),
 	    I64("port", httpd_port(api->httpd)), BOOL("tls", api->conf.tls_cert != NULL));
 	*ret = api;
@@ -137,7 +153,7 @@ void api_free(struct api *api)
 		struct httpd_req *r = q->http;
 
 		r->gone = NULL;
-		areq_free_parts(q);
+		areq_end(q);
 		httpd_abort(r);
 	}
 	seen_fini(api);
