@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Call circles: within a room no more than 6 .c files may call one another in a circle, and the folders of
-src/engine call only downward.
+"""No more than 6 .c files of a room call one another in a circle, and the folders of src/engine call only downward.
 
   circles.py ROOT                 checks
-  circles.py --show FOLDER        prints each circle of a folder with the calls that make it, and the calls between its sub-folders
+  circles.py --show FOLDER        prints its circles with the calls that make them, and the calls between its folders
 
-An edge from a file to another is the use of an external function that one file of the room defines: a call, or
-the name as a value. universal-ctags finds the definitions. Calls through tables are not seen. A circle is a
+A file has an edge to another if it uses an external function of it: in a call, or as a value. The function must
+have one home in the room. universal-ctags finds the definitions. Calls through tables are not seen. A circle is a
 strongly connected group of files. The folders of src/engine may form no circle at all."""
 import collections
 import os
@@ -154,8 +153,8 @@ UP = {'src/engine/kernel/k.c': 'int k_run(void)\n{\n\treturn p_run() + s_run("x"
       'src/engine/place/p.c': 'int p_run(void)\n{\n\treturn k_run();\n}\n',
       'src/engine/engine.c': 'int s_run(void)\n{\n\treturn 1;\n}\n'}
 CASES = [
-    ('six are allowed, also twice', {**_ring('src/a', 6), **_ring('src/a', 6, 'g'), 'src/b/f.c': 'int x(void)\n{\n\treturn f_1();\n}\n'},
-     [], []),
+    ('six are allowed, also twice', {**_ring('src/a', 6), **_ring('src/a', 6, 'g'),
+                                     'src/b/f.c': 'int x(void)\n{\n\treturn f_1();\n}\n'}, [], []),
     ('seven are not', {**_ring('src/a', 7), **_ring('providers/x', 8), **_ring('src/a/sub', 3, 'g')},
      ['src/a: 7 files', 'providers/x: 8 files'], []),
     ('a name in a table counts', {**_ring('src/a', 6), 'src/a/f0.c': 'int f_0(void)\n{\n\treturn t(f_1, "f_2()");\n}\n',

@@ -2,14 +2,14 @@
 """English by folder: mean sentence length, sentences over 25 words, and forbidden openings.
 
   english.py ROOT                       checks against the table in english.txt
-  english.py --show FOLDER              prints each long sentence and forbidden opening of a folder (and of those below it)
+  english.py --show FOLDER              prints the long sentences and forbidden openings of a folder
   english.py --update [FOLDER...]       lowers the numbers of the table to today's (all folders, or those below FOLDER)
   english.py --update --force           writes today's numbers whatever they are
   english.py --self-test
 
 The table is a ratchet: a number may only fall. A folder that meets the target has no row, and a new folder
-must meet it. The target: a mean of at most 16 words, no sentence over 25 words, and no sentence that begins
-with What, Who, Whose, Whoever, That which, or with Where as a relative."""
+must meet it. The target is a mean of at most 16 words, no sentence over 25 words, and no forbidden
+opening: What, Who, Whose, Whoever, That which, or Where as a relative."""
 import collections
 import os
 import re
@@ -30,7 +30,7 @@ HEADER = '''# Written by english.py --update. A number may only fall; a row goes
 
 
 def is_forbidden(words):
-    """Where is forbidden as a relative only: a question may begin with it."""
+    """A question may begin with Where."""
     m = OPENING.match(' '.join(words[:3]))
     return bool(m) and not (m.group(1).lower() == 'where' and words[-1].rstrip('"\')*_').endswith('?'))
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A file that a comment or a document names exists.
 
-A name with folders must be the end of a path in the tree; `*` and `{a,b}` stand for what they stand for in a shell. KNOWN lists
-the names that mean another tree's file, a system's, or one that is generated."""
+A name with folders must be the end of a path in the tree. `*` and `{a,b}` work as in a shell. KNOWN lists the
+names of generated files, of the system's, and of other trees."""
+import collections
 import fnmatch
 import itertools
 import os
@@ -76,15 +77,13 @@ def each_stale(root):
 
 
 def measure(root):
-    found = {}
-    for path, _, _ in each_stale(root):
-        found[path] = found.get(path, 0) + 1
-    return found
+    return collections.Counter(path for path, _, _ in each_stale(root))
 
 
 def check(root, report):
-    rows, found = RATCHET.read(root), measure(root)
-    for path, line, name in each_stale(root):
+    names = list(each_stale(root))
+    rows, found = RATCHET.read(root), collections.Counter(path for path, _, _ in names)
+    for path, line, name in names:
         if found[path] > rows.get(path, 0):
             report.fail(f'{path}:{line}', f'there is no file {name}')
     RATCHET.judge(root, found, report)

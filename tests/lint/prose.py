@@ -2,6 +2,7 @@
 
 A piece is (line, text): one comment, one paragraph, one table cell or one message. Code samples, quoted
 code and addresses are replaced by one word, so that they count as one."""
+import inspect
 import io
 import json
 import re
@@ -78,6 +79,12 @@ def sql_comments(text):
     return pieces
 
 
+def _docstring(raw):
+    """A docstring without its samples, which are indented."""
+    rows = inspect.cleandoc(raw.strip('rbuf"\'')).split('\n')
+    return '\n'.join('' if r.startswith('  ') and not _LIST_ITEM.match(r) else r for r in rows)
+
+
 def py_comments(text):
     """Comments, consecutive ones joined, and docstrings."""
     pieces, block, start, last = [], [], 0, -9
@@ -96,7 +103,7 @@ def py_comments(text):
             last = t.start[0]
         elif t.type == tokenize.STRING and before in (tokenize.INDENT, tokenize.NEWLINE, tokenize.DEDENT) \
                 and t.string.lstrip('rbuf').startswith(('"""', "'''")):
-            pieces += _paragraphs(t.start[0], _comment_text(t.string.strip('rbuf"\'')))
+            pieces += _paragraphs(t.start[0], _docstring(t.string))
         if t.type not in (tokenize.COMMENT, tokenize.NL):
             before = t.type
     return pieces + (_paragraphs(start, '\n'.join(block)) if block else [])
@@ -184,7 +191,7 @@ _NO_END = re.compile(r'\b(e\.g|i\.e|etc|vs|cf|Fig|No|approx)\.\s', re.I)
 def sentences(text):
     """The sentences of one piece, each as a list of words."""
     text = re.sub(r'!?\[([^\]]*)\]\([^)]*\)', r'\1', text)
-    text = re.sub(r'``?[^`]+``?', 'code', text)
+    text = re.sub(r'``?[^`]+``?', 'Code', text)
     text = re.sub(r'https?://\S+', 'address', text)
     text = _NO_END.sub(lambda m: m.group(1).replace('.', '') + ' ', text)
     for sentence in _SENTENCE_END.split(text):

@@ -1,9 +1,9 @@
 """Ratchets: numbers above a rule's limit that were there when the rule came, and that may only fall.
 
 tests/lint/ratchet/NAME.txt has one line for each, `number key`. A key without a line must keep the limit. A
-number above its line fails; a number below it warns; a line whose key keeps the limit fails until it is
-removed. `LINT.py --update` lowers the lines and removes what is met; it never raises a number. `--update
---force` writes today's numbers, for a new rule or after a move."""
+number above its line fails, and one below it warns. A line fails once its key keeps the limit: remove it then.
+`LINT.py --update` lowers the lines and removes those that are met. It never raises a number; `--update --force`
+does, for a new rule or after a move."""
 import os
 
 import tree

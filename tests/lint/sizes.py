@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A C function has at most 60 lines, and a file at most 600. What was larger stands in two ratchets.
+"""A C function has at most 60 lines, and a file at most 600. Two ratchets hold those that were larger.
 
-Functions are found by our own style: the brace that opens one stands alone in the first column, and
-so does the one that closes it. A file that hides a function from that is found too: every `{` in
+Our style shows the functions: the brace that opens one stands alone in the first column, and so does
+the one that closes it. A file that hides a function from that is found too: every `{` in
 the first column must have its `}`."""
 import re
 import sys
