@@ -140,9 +140,7 @@ def documents(text):
             block = []
         if table:
             pieces += [(i, c.strip()) for c in row.strip().strip('|').split('|') if c.strip(' -:')]
-        elif heading:
-            pieces.append((i, row.lstrip('# ')))
-        elif row.strip():
+        elif row.strip() and not heading:
             start = start if block else i
             block.append(_LIST_ITEM.sub('', row).strip())
     return pieces
