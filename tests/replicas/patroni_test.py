@@ -15,9 +15,9 @@ import threading
 import time
 import urllib.request
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-import e2e  # noqa: E402
-from replicas import Case, Replicas, free_port, http, lent, pg_bin, until  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support import e2e  # noqa: E402
+from support.replicas import Case, Replicas, free_port, http, lent, pg_bin, until  # noqa: E402
 
 CONFIG = """
 scope: spot

@@ -13,9 +13,9 @@ import tempfile
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-import e2e  # noqa: E402
-from replicas import Case, Postgres, Replicas, free_port, lent, until  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support import e2e  # noqa: E402
+from support.replicas import Case, Postgres, Replicas, free_port, lent, until  # noqa: E402
 
 # The lines of deploy/README.md; the rest is where it runs.
 DOCUMENTED = """pool_mode = session

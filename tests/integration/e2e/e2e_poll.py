@@ -13,8 +13,8 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "harness"))
-import e2e  # noqa: E402
+sys.path.insert(0, os.path.join(HERE, "..", ".."))
+from support import e2e  # noqa: E402
 
 DATA = os.path.join(HERE, "..", "..", "cloudsim", "data")
 SLOW_S = 0.2  # on a machine that has time, and not once: a busy one may keep any statement waiting now and then

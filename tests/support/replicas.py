@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 
-import e2e
-from late import Late
+from support import e2e
+from support.late import Late
 from world import Failure, free_port, http, until
 
 

@@ -29,7 +29,7 @@ sys.path[:0] = [os.path.join(TOP, "deploy", "story"), os.path.join(TOP, "tests",
 
 import cloudsim_proc  # noqa: E402
 from clouds import Clouds  # noqa: E402
-from late import Late  # noqa: E402
+from support.late import Late  # noqa: E402
 from world import Daemon, Emulator, Failure, free_port, http as plain_http  # noqa: E402
 
 BUCKET, REGION = "spot-e2e", "us-east-1"
