@@ -121,13 +121,13 @@ class Replica(Spotd):
         except OSError:
             return False
 
-    def signal(self, number):
-        at = super().signal(number)
+    def send(self, number):
+        at = super().send(number)
         (self.world.balancer.add if number == signal.SIGCONT else self.world.balancer.remove)(self.port)
         return at
 
     def terminate(self):
-        return self.signal(signal.SIGTERM)
+        return self.send(signal.SIGTERM)
 
 
 class Replicas(e2e.World):

@@ -56,28 +56,28 @@ class Spotd:
 
     # ---- ending --------------------------------------------------------------------------
 
-    def signal(self, number):
+    def send(self, number):
         """Returns the moment of it."""
         at = time.time()
         self.proc.send_signal(number)
         return at
 
     def kill9(self):
-        at = self.signal(signal.SIGKILL)
+        at = self.send(signal.SIGKILL)
         self.proc.wait()
         return at
 
     def freeze(self):
         self.frozen = True
-        return self.signal(signal.SIGSTOP)
+        return self.send(signal.SIGSTOP)
 
     def thaw(self):
         self.frozen = False
-        return self.signal(signal.SIGCONT)
+        return self.send(signal.SIGCONT)
 
     def end(self, number=signal.SIGTERM, timeout_s=40):
         """Returns the exit code."""
-        self.signal(number)
+        self.send(number)
         return self.proc.wait(timeout_s)
 
     def stop(self):
