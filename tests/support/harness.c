@@ -2,22 +2,16 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "harness.h"
+#include "pg_image.h"
 #include "steady.h"
+#include "testdir.h"
 #include "io/pg/pg.h"
 #include "io/cluster/pgcluster.h"
-#include "io/proc/proc.h"
 #include "store/q.h"
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <libpq-fe.h>
 #include <signal.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define PREFIX "spotbroker-test-"
 #define DBS_MAX 200
 
 struct testdb {
@@ -33,61 +27,6 @@ static void die(const char *what, const char *why)
 {
 	fprintf(stderr, "harness: %s: %s\n", what, why);
 	exit(1);
-}
-
-static const char *tmp_dir(void)
-{
-	const char *s = getenv("TMPDIR");
-
-	return s != NULL && s[0] == '/' ? s : "/tmp";
-}
-
-static void tree_remove(const char *path)
-{
-	const char *const argv[] = { "/bin/rm", "-rf", "--", path, NULL };
-	struct proc_spec spec = { .argv = argv,
-		.in = -1,
-		.out = -1,
-		.err = -1,
-		.uid = -1,
-		.gid = -1 };
-	int pid;
-
-	if (proc_spawn(&spec, &pid, NULL) == SPOT_OK) {
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
-}
-
-/* Folders of tests that crashed: nobody holds their lock any more. */
-static void leftovers_remove(void)
-{
-	DIR *d = opendir(tmp_dir());
-	struct dirent *e;
-
-	while (d != NULL && (e = readdir(d)) != NULL) {
-		char dir[512], lock[600];
-		struct stat st;
-		int fd;
-
-		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0) {
-			continue;
-		}
-		(void)snprintf(dir, sizeof(dir), "%s/%s", tmp_dir(), e->d_name);
-		(void)snprintf(lock, sizeof(lock), "%s/lock", dir);
-		fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-		if (fd < 0) {
-			continue;
-		}
-		/* Who has just made it writes its number into it once it holds it. */
-		if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
-			tree_remove(dir);
-		}
-		close(fd);
-	}
-	if (d != NULL) {
-		closedir(d);
-	}
 }
 
 static void cluster_start(struct testdb *t)
@@ -109,11 +48,9 @@ struct testdb *testdb_start(void)
 	    .level = LOG_ERROR,
 	    .program = "test",
 	    .clock = &clock_real });
-	leftovers_remove();
-	(void)snprintf(t->dir, sizeof(t->dir), "%s/" PREFIX "XXXXXX", tmp_dir());
-	if (mkdtemp(t->dir) == NULL) {
-		die(t->dir, strerror(errno));
-	}
+	testdir_sweep();
+	testdir_make(t->dir, sizeof(t->dir));
+	t->template_made = pg_image_copy(t->dir);
 	cluster_start(t);
 	return t;
 }
@@ -152,15 +89,15 @@ const char *testdb_new(struct testdb *t)
 	if (!t->template_made) {
 		const char *dsn;
 
-		testdb_exec(t->admin, "CREATE DATABASE migrated");
-		dsn = database_dsn(t, "migrated");
+		testdb_exec(t->admin, "CREATE DATABASE " PG_IMAGE_DATABASE);
+		dsn = database_dsn(t, PG_IMAGE_DATABASE);
 		if (migrate_run(dsn, NULL, migrations_all, migrations_all_n, 1, NULL, &err) !=
 		    SPOT_OK) {
 			die("migrations", err.text);
 		}
 		t->template_made = true;
 	}
-	return database_create(t, "migrated");
+	return database_create(t, PG_IMAGE_DATABASE);
 }
 
 int testdb_pid(const struct testdb *t)
@@ -194,7 +131,7 @@ void testdb_stop(struct testdb *t)
 		return;
 	}
 	pgcluster_stop(t->cluster);
-	tree_remove(t->dir);
+	testdir_remove(t->dir);
 	for (int i = 0; i < t->n; i++) {
 		free(t->dsns[i]);
 	}

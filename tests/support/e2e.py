@@ -12,25 +12,23 @@ import json
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 import urllib.parse
 import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(TOP, "deploy", "story"), os.path.join(TOP, "tests", "cloudsim")]
-
-import cloudsim_proc  # noqa: E402
-from clouds import Clouds  # noqa: E402
-from late import Late  # noqa: E402
-from world import Daemon, Emulator, Failure, free_port, http as plain_http  # noqa: E402
+import cloudsim_proc
+from clouds import Clouds
+from support import spotd
+from support.feed import Feed
+from support.late import Late
+from support.postgres import prepare_local
+from support.wait import until
+from world import Emulator, Failure, free_port, http as plain_http
 
 BUCKET, REGION = "spot-e2e", "us-east-1"
 TERMINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
@@ -81,72 +79,6 @@ def fastest_s(world, gpus, work="2h"):
     text = "resources:\n  accelerators: {%s}\nrun: x\nconfig: {spotctl: {work: %s, checkpoint: {path: ckpt}}}\n" % (gpus, work)
     offers = world.ctl_json("plan", "-", text=text)["offers"]
     return min(o["hours_to_finish"] for o in offers if o["pool"]["market"] == "on_demand") * 3600 + 5
-
-
-class Feed(threading.Thread):
-    """Follows the broker's event stream; everything that waits is woken by it."""
-
-    def __init__(self, world):
-        super().__init__(daemon=True)
-        self.world = world
-        self.news = threading.Condition()
-        self.last = None
-        self.over = False
-        self.open = None
-        self.events = []
-
-    def run(self):
-        while not self.over:
-            try:
-                self.read()
-            except (OSError, http.client.HTTPException, ValueError):
-                pass
-            with self.news:
-                self.news.wait(0.3)
-
-    def read(self):
-        c = self.world.connection(timeout=40)
-        try:
-            self.stream(c)
-        finally:
-            c.close()
-
-    def stream(self, c):
-        headers = {"Accept": "text/event-stream", "Authorization": "Bearer " + (self.world.token or "")}
-        if self.last:
-            headers["Last-Event-ID"] = self.last
-        c.request("GET", "/v1/events" if self.last else "/v1/events?after=0", headers=headers)
-        reply = c.getresponse()
-        if reply.status != 200:
-            return
-        data = None
-        self.open = c
-        for raw in reply:
-            line = raw.decode().rstrip("\r\n")
-            if line.startswith("id:"):
-                self.last = line[3:].strip()
-            elif line.startswith("data:"):
-                data = line[5:].strip()
-            elif not line and data:
-                with self.news:
-                    self.events.append(json.loads(data))
-                    self.news.notify_all()
-                data = None
-            if self.over:
-                return
-
-    def wait(self, timeout):
-        with self.news:
-            self.news.wait(timeout)
-
-    def hang_up(self):
-        """Ends a read that waits; the thread ends with it."""
-        try:
-            if self.open is not None and self.open.sock is not None:
-                self.open.sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.join(5)
 
 
 class World:
@@ -238,8 +170,10 @@ class World:
         return env
 
     def raise_daemon(self):
-        self.daemon = Daemon(BUILD, self.dir, self.write_config(), self.environment())
-        self.token_file = os.path.join(self.dir, "data", "spotbroker", "admin-token")
+        data = os.path.join(self.dir, "data")
+        prepare_local(BUILD, data)
+        self.daemon = spotd.Spotd([spotd.program(BUILD), "--local", "--config", self.write_config()], self.dir, self.environment())
+        self.token_file = os.path.join(data, "spotbroker", "admin-token")
         self.daemon.start()
         self.await_ready()
         self.feed = Feed(self)
@@ -247,8 +181,6 @@ class World:
 
     def await_ready(self):
         def up():
-            if self.daemon.proc.poll() is not None:
-                raise Failure("spotd ended at once:\n" + "\n".join(self.log().splitlines()[-15:]))
             if not os.path.exists(self.token_file):
                 return False
             with open(self.token_file, encoding="utf-8") as f:
@@ -257,19 +189,17 @@ class World:
                 return self.token and self.ask("GET", "/readyz")[0] == 200
             except OSError:
                 return False
-        self.until("spotd is ready", 60, up)
+        self.daemon.await_up(up)
 
     def stop_daemon(self, sig=signal.SIGTERM):
-        self.daemon.proc.send_signal(sig)
-        self.daemon.proc.wait(40)
+        self.daemon.end(sig)
 
     def start_daemon(self):
         self.daemon.start()
         self.await_ready()
 
     def log(self):
-        with open(self.daemon.log.name, encoding="utf-8", errors="replace") as f:
-            return f.read()
+        return self.daemon.text()
 
     def close(self, failed=False):
         if self.feed:
@@ -290,19 +220,8 @@ class World:
     # ---- waiting -------------------------------------------------------------------------
 
     def until(self, what, timeout_s, test):
-        timeout_s = max(timeout_s, self.least_s)
-        end = time.monotonic() + timeout_s
-        pause = threading.Event()
-        while True:
-            got = test()
-            if got:
-                return got
-            if time.monotonic() > end:
-                raise Failure("timed out after %d s: %s%s" % (timeout_s, what, self.trouble()))
-            if self.feed:
-                self.feed.wait(0.5)
-            else:
-                pause.wait(0.05)
+        pause = (lambda: self.feed.wait(0.5)) if self.feed else 0.05
+        return until(what, max(timeout_s, self.least_s), test, pause, self.trouble)
 
     def trouble(self):
         """What a failed wait wants to know."""

@@ -2,80 +2,19 @@
 
 `Replicas` is a world of e2e.py: what speaks to the broker, the agents too, reaches any of the daemons.
 """
-import glob
 import os
-import pwd
 import select
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
-import time
 
-import e2e
-from late import Late
-from world import Failure, free_port, http, until
-
-
-def pg_bin():
-    """Folder of the newest server's programs."""
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/postgres"), key=lambda p: int(p.split("/")[4]))
-    if not found and not shutil.which("postgres"):
-        raise Failure("there is no Postgres server: deploy/packages run")
-    return os.path.dirname(found[-1] if found else os.path.realpath(shutil.which("postgres")))
-
-
-def lent(path):
-    """Postgres does not run as root: the folder is lent to its user. Returns the words to run a program as that user."""
-    if os.geteuid() != 0:
-        return []
-    who = pwd.getpwnam("postgres")
-    os.chown(path, who.pw_uid, who.pw_gid)
-    return ["setpriv", "--reuid=%d" % who.pw_uid, "--regid=%d" % who.pw_gid, "--clear-groups"]
-
-
-class Postgres:
-    """A server by itself, on a port of the loopback."""
-
-    def __init__(self, directory, settings=()):
-        self.dir = os.path.join(directory, "pg")
-        os.makedirs(self.dir, mode=0o755)
-        self.as_user = lent(self.dir)
-        self.port, self.proc, self.bin = free_port(), None, pg_bin()
-        self.data = os.path.join(self.dir, "data")
-        self.run("initdb", "-D", self.data, "-U", "spotbroker", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
-        with open(os.path.join(self.data, "postgresql.conf"), "a", encoding="utf-8") as f:
-            f.write("port = %d\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 60\n"
-                    "fsync = off\n%s\n" % (self.port, "\n".join(settings)))
-        self.start()
-        self.sql("CREATE DATABASE spotbroker", database="postgres")
-
-    def run(self, program, *words, **kw):
-        out = subprocess.run([*self.as_user, os.path.join(self.bin, program), *words], capture_output=True, text=True, cwd=self.dir, **kw)
-        if out.returncode != 0:
-            raise Failure("%s %s: %s%s" % (program, " ".join(words), out.stdout, out.stderr))
-        return out.stdout
-
-    def start(self):
-        with open(os.path.join(self.dir, "server.log"), "ab") as log:
-            self.proc = subprocess.Popen([*self.as_user, os.path.join(self.bin, "postgres"), "-D", self.data], stdout=log, stderr=log, cwd=self.dir)
-        until("Postgres answers", 30, self.answers)
-
-    def answers(self):
-        return subprocess.run([os.path.join(self.bin, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False).returncode == 0
-
-    def dsn(self, database="spotbroker"):
-        return "host=127.0.0.1 port=%d user=spotbroker dbname=%s" % (self.port, database)
-
-    def sql(self, text, database="spotbroker"):
-        return self.run("psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", self.dsn(database), "-c", text).strip()
-
-    def stop(self):
-        if self.proc and self.proc.poll() is None:
-            self.proc.send_signal(signal.SIGQUIT)
-            self.proc.wait(20)
+from support import e2e
+from support.late import Late
+from support.postgres import Postgres
+from support.spotd import Spotd
+from support.wait import until
+from world import Failure, free_port, http
 
 
 class Balancer:
@@ -159,76 +98,36 @@ class Balancer:
         self.listener.close()
 
 
-class Replica:
-    """One daemon."""
+class Replica(Spotd):
+    """One daemon of several; the balancer knows whether it can be asked."""
 
     def __init__(self, world, name, program=None):
-        self.world, self.name, self.port = world, name, free_port()
-        self.program = program or os.path.join(e2e.BUILD, "src/spotd/spotd")
+        self.world, self.port = world, free_port()
         self.config = os.path.join(world.dir, name + ".conf")
-        self.log_path = os.path.join(world.dir, name + ".log")
-        self.log = open(self.log_path, "ab")  # as world.Daemon has it
-        self.proc, self.stopped = None, False
+        self.program = program or os.path.join(e2e.BUILD, "src/spotd/spotd")
+        super().__init__([self.program, "--config", self.config], world.dir, None, name)
 
     def start(self):
         with open(self.config, "w", encoding="utf-8") as f:
             f.write(self.world.config_text().replace("listen = 127.0.0.1:%d" % self.world.port, "listen = 127.0.0.1:%d" % self.port))
-        self.proc = subprocess.Popen([self.program, "--config", self.config], stdout=self.log, stderr=self.log,
-                                     env=dict(self.world.environment(), DATABASE_URL=self.world.dsn()))
-        self.await_ready()
+        self.env = dict(self.world.environment(), DATABASE_URL=self.world.dsn())
+        super().start()
+        self.await_up(self.answers)
         self.world.balancer.add(self.port)
 
-    def await_ready(self):
-        def up():
-            if self.proc.poll() is not None:
-                raise Failure("%s ended at once:\n%s" % (self.name, "\n".join(self.text().splitlines()[-15:])))
-            try:
-                return http("GET", "http://127.0.0.1:%d/readyz" % self.port, timeout=5)[0] == 200
-            except OSError:
-                return False
-        until("%s is ready" % self.name, 60, up)
+    def answers(self):
+        try:
+            return http("GET", "http://127.0.0.1:%d/readyz" % self.port, timeout=5)[0] == 200
+        except OSError:
+            return False
 
-    def text(self):
-        with open(self.log_path, encoding="utf-8", errors="replace") as f:
-            return f.read()
-
-    def kill9(self):
-        """The moment of it."""
-        at = time.time()
-        self.proc.kill()
-        self.proc.wait()
-        self.world.balancer.remove(self.port)
+    def send(self, number):
+        at = super().send(number)
+        (self.world.balancer.add if number == signal.SIGCONT else self.world.balancer.remove)(self.port)
         return at
-
-    def freeze(self):
-        at = time.time()
-        self.proc.send_signal(signal.SIGSTOP)
-        self.stopped = True
-        self.world.balancer.remove(self.port)
-        return at
-
-    def thaw(self):
-        self.proc.send_signal(signal.SIGCONT)
-        self.stopped = False
-        self.world.balancer.add(self.port)
 
     def terminate(self):
-        at = time.time()
-        self.proc.terminate()
-        self.world.balancer.remove(self.port)
-        return at
-
-    def stop(self):
-        if self.proc and self.proc.poll() is None:
-            if self.stopped:
-                self.proc.send_signal(signal.SIGCONT)
-            self.proc.terminate()
-            try:
-                self.proc.wait(30)
-            except subprocess.TimeoutExpired:
-                self.proc.kill()
-                self.proc.wait()
-        self.log.close()
+        return self.send(signal.SIGTERM)
 
 
 class Replicas(e2e.World):
