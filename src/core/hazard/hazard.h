@@ -48,8 +48,8 @@ struct odds {
 	const char *source; /* static words */
 };
 
-/* Reads a pool's record as the database writes it (pool_record of migrations/0009). Returns NULL for
- * NULL and for a malformed record. */
+/* Reads a pool's record as the database writes it (pool_record of migrations/0009). Returns NULL
+ * for NULL and for a malformed record. */
 const struct offer_record *offer_record_parse(struct arena *a, const char *text);
 struct hazard_model *hazard_model_build(struct arena *a, const struct offer *offers, size_t n,
     const struct rank_policy *p, int64_t now_us);
