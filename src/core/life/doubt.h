@@ -19,8 +19,8 @@ enum doubt {
 	DOUBT_PROVEN, /* a cloud's time agrees, newer than what raised the doubt */
 };
 
-/* Judges the wall clock. All times are by the monotonic clock: since_us is when the doubt arose
- * (0 = none), told_us when a cloud last told its time (0 = never). off_us says how far that time was
+/* Judges the wall clock. All times are by the monotonic clock: since_us is when the doubt arose (0
+ * = none), told_us when a cloud last told its time (0 = never). off_us says how far that time was
  * ahead of our wall clock. Doubt lasts at most limit_us; 0 = never doubt. */
 enum doubt doubt_judge(int64_t since_us, int64_t told_us, int64_t off_us, int64_t now_us,
     int64_t limit_us);

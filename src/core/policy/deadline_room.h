@@ -30,8 +30,8 @@ struct launch_reserve {
 void launch_reserve_find(const struct ranking *r, double within_h, int64_t retry_us,
     int64_t retry_max_us, struct launch_reserve *ret);
 
-/* Returns the work that a reclaim may take, at most left_us: the work between two saves and the save
- * that fails with it. It is all work if the job does not save by itself. */
+/* Returns the work that a reclaim may take, at most left_us: the work between two saves and the
+ * save that fails with it. It is all work if the job does not save by itself. */
 int64_t spot_loss_us(const struct score *spot, const struct checkpoint_spec *k, int64_t left_us);
 
 struct move_in {

@@ -1,6 +1,6 @@
 /*
- * Selects the moves to make now. Pure. A move that pays may still be at the wrong hour (window), one
- * too many at once (disruption budget), or one of a herd into one pool. The next wave finds a
+ * Selects the moves to make now. Pure. A move that pays may still be at the wrong hour (window),
+ * one too many at once (disruption budget), or one of a herd into one pool. The next wave finds a
  * postponed move again.
  *
  * This file also judges a provider's early warning by our own record. AWS's rebalance

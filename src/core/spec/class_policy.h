@@ -41,8 +41,8 @@ NODISCARD enum spot_rc class_set(struct class_policy *c, const char *key, const 
  * words, where none is left. */
 NODISCARD enum spot_rc class_apply(struct arena *a, const struct class_policy *c,
     struct job_spec *s, struct spot_err *err);
-/* The same for asks that name an instance type and no GPU, once the market is known. Refuses the job
- * if the class may not have the GPU of any alternative. A type without an offer passes; ranking
+/* The same for asks that name an instance type and no GPU, once the market is known. Refuses the
+ * job if the class may not have the GPU of any alternative. A type without an offer passes; ranking
  * checks again (ask.tiers). */
 struct offer;
 NODISCARD enum spot_rc class_types_check(struct arena *a, const struct class_policy *c,

@@ -102,7 +102,8 @@ json_t *jobspec_secrets(const struct job_spec *s); /* {"NAME":"value"} */
 json_t *resource_ask_to_json(const struct resource_ask *r);
 void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_ask *r,
     struct spot_err *err);
-/* Refuses mounts that no provider can sign for. store: [checkpoint] store of the daemon, "" = none. */
+/* Refuses mounts that no provider can sign for. store: [checkpoint] store of the daemon, "" =
+ * none. */
 NODISCARD enum spot_rc jobspec_store_check(const struct job_spec *s, const char *store,
     struct spot_err *err);
 /* The file for people to read, without its secrets, for job.source. */
