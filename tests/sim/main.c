@@ -50,6 +50,7 @@ static const char usage[] =
     "  --seconds: no seed begins after so many seconds.\n"
     "  --trap NAME: alone, springs one trap (traps.c; \"list\": their names); else what the first "
     "seed does at its calm: rule, abort, spin.\n"
+    "  --states: alone, lists the states and faults that a batch counts (reach.c).\n"
     "  --prove: at its end each seed breaks each rule on purpose (breaks.c); what was noticed is "
     "counted as \"proven\".\n";
 
@@ -59,7 +60,7 @@ struct options {
 	int64_t minutes; /* 0 = by the seed */
 	const char *mix, *clouds;
 	double until_s; /* no seed begins after that; 0 = all do */
-	bool trace, stop, quiet, prove, learn;
+	bool trace, stop, quiet, prove, learn, states;
 	const char *trap; /* the first seed does so */
 };
 
@@ -597,7 +598,8 @@ static bool options_read(struct options *o, int argc, char **argv)
 	static const struct option longs[] = { { "seeds", 1, NULL, 's' }, { "jobs", 1, NULL, 'j' },
 		{ "minutes", 1, NULL, 'm' }, { "faults", 1, NULL, 'f' }, { "trace", 0, NULL, 't' },
 		{ "stop", 0, NULL, 'x' }, { "prove", 0, NULL, 'p' }, { "seconds", 1, NULL, 'l' },
-		{ "clouds", 1, NULL, 'c' }, { "trap", 1, NULL, 'r' }, { NULL, 0, NULL, 0 } };
+		{ "clouds", 1, NULL, 'c' }, { "trap", 1, NULL, 'r' }, { "states", 0, NULL, 'S' },
+		{ NULL, 0, NULL, 0 } };
 	struct faults_mix m;
 	int c;
 	char *end;
@@ -633,6 +635,9 @@ static bool options_read(struct options *o, int argc, char **argv)
 		case 'r':
 			o->trap = optarg;
 			break;
+		case 'S':
+			o->states = true;
+			break;
 		case 'l':
 			o->until_s = clock_s() + strtod(optarg, NULL);
 			break;
@@ -661,6 +666,10 @@ int main(int argc, char **argv)
 	}
 	if (o.trap != NULL && o.from == 0) {
 		return trap_try(o.trap) ? 0 : 2;
+	}
+	if (o.states) {
+		reach_list();
+		return 0;
 	}
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 	if (mkdtemp(dir) == NULL) {
