@@ -4,6 +4,7 @@
 #include "check.h"
 #include "cloud.h"
 #include "host.h"
+#include "profiles.h"
 
 /* ---- jobs and programs ----------------------------------------------------------------------- */
 
@@ -101,8 +102,7 @@ void check_restorable(bool all)
  * seen in few worlds. By a clock that was ahead it is hours more. */
 bool check_disposes(void)
 {
-	return (world.conf.seed % 16 == 7 || (world.conf.small && world.conf.seed % 4 == 0)) &&
-	    world.skew_max < 600 * SPOT_US_PER_S;
+	return profile_is(PROFILE_DISPOSED) && world.skew_max < 600 * SPOT_US_PER_S;
 }
 
 void check_disposed(void)

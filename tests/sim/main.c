@@ -11,6 +11,7 @@
 #include "cloud.h"
 #include "gates.h"
 #include "mix.h"
+#include "profiles.h"
 #include "reach.h"
 #include "refuse.h"
 #include "server.h"
@@ -50,6 +51,8 @@ static const char usage[] =
     "  --seconds: no seed begins after so many seconds.\n"
     "  --trap NAME: alone, springs one trap (traps.c; \"list\": their names); else what the first "
     "seed does at its calm: rule, abort, spin.\n"
+    "  --profile NAME,...: what only some seeds have, besides what this seed has; --profiles lists "
+    "them.\n"
     "  --states: alone, lists the states and faults that a batch counts (reach.c).\n"
     "  --prove: at its end each seed breaks each rule on purpose (breaks.c); what was noticed is "
     "counted as \"proven\".\n";
@@ -60,7 +63,7 @@ struct options {
 	int64_t minutes; /* 0 = by the seed */
 	const char *mix, *clouds;
 	double until_s; /* no seed begins after that; 0 = all do */
-	bool trace, stop, quiet, prove, learn, states;
+	bool trace, stop, quiet, prove, learn, states, profiles;
 	const char *trap; /* the first seed does so */
 };
 
@@ -599,7 +602,7 @@ static bool options_read(struct options *o, int argc, char **argv)
 		{ "minutes", 1, NULL, 'm' }, { "faults", 1, NULL, 'f' }, { "trace", 0, NULL, 't' },
 		{ "stop", 0, NULL, 'x' }, { "prove", 0, NULL, 'p' }, { "seconds", 1, NULL, 'l' },
 		{ "clouds", 1, NULL, 'c' }, { "trap", 1, NULL, 'r' }, { "states", 0, NULL, 'S' },
-		{ NULL, 0, NULL, 0 } };
+		{ "profile", 1, NULL, 'P' }, { "profiles", 0, NULL, 'L' }, { NULL, 0, NULL, 0 } };
 	struct faults_mix m;
 	int c;
 	char *end;
@@ -635,6 +638,14 @@ static bool options_read(struct options *o, int argc, char **argv)
 		case 'r':
 			o->trap = optarg;
 			break;
+		case 'P':
+			if (!profiles_choose(optarg)) {
+				return false;
+			}
+			break;
+		case 'L':
+			o->profiles = true;
+			break;
 		case 'S':
 			o->states = true;
 			break;
@@ -667,8 +678,8 @@ int main(int argc, char **argv)
 	if (o.trap != NULL && o.from == 0) {
 		return trap_try(o.trap) ? 0 : 2;
 	}
-	if (o.states) {
-		reach_list();
+	if (o.states || o.profiles) {
+		(o.states ? reach_list : profiles_print)();
 		return 0;
 	}
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);

@@ -10,6 +10,7 @@
 #include "cloud.h"
 #include "far.h"
 #include "host.h"
+#include "profiles.h"
 #include "base/err.h"
 #include "base/sbuf.h"
 #include "base/str.h"
@@ -299,8 +300,7 @@ static struct httpd *server_at(int port, const char *from)
 	if (n <= 1) {
 		return n == 0 ? NULL : found[0];
 	}
-	k = world.conf.seed / 10 % 2 == 0 ? choice_kept(from, n)
-					  : (size_t)rng_below(&world.dice, n);
+	k = profile_is(PROFILE_STICKY) ? choice_kept(from, n) : (size_t)rng_below(&world.dice, n);
 	if (world_loop_paused(found[k]->loop) && rng_below(&world.dice, 4) > 0) {
 		k = (k + 1) % n;
 	}
