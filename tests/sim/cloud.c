@@ -3,7 +3,7 @@
 #include "cloud.h"
 #include "check.h"
 #include "cloud_priv.h"
-#include "far.h"
+#include "faults_unreachable.h"
 #include "host.h"
 
 #include "../emulator/aws.h"
@@ -430,11 +430,11 @@ void cloud_minute(void)
 		price_minute();
 	}
 	if (felt(DICE(lie))) {
-		lies_minute();
+		faults_api_minute();
 		lag_minute();
 	}
-	lies_front_minute();
-	far_minute();
+	faults_front_minute();
+	unreachable_minute();
 	if (felt(DICE(lag))) {
 		sim.conf.lag_us = dice_us(0, 90 * SPOT_US_PER_S);
 	}
@@ -571,8 +571,8 @@ void cloud_calm(void)
 {
 	(void)fault_drop(&sim, 0);
 	coreweave_calm();
-	lies_calm();
-	far_calm();
+	faults_api_calm();
+	unreachable_calm();
 	sim.conf.lag_us = 0;
 	cloud_post("/stock", json_pack("{s:s, s:n}", "pool", "*/*/*/*/*", "count"));
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {

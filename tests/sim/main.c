@@ -19,7 +19,7 @@
 #include "stop.h"
 #include "store.h"
 #include "traps.h"
-#include "weather.h"
+#include "faults_market.h"
 #include "work.h"
 
 #include "base/log.h"
@@ -84,7 +84,7 @@ static void run_until(int64_t until, bool (*done)(void))
 		if (world_now() >= minute + 60 * SPOT_US_PER_S) {
 			minute = world_now();
 			cloud_minute();
-			weather_minute();
+			faults_market_minute();
 			asks_minute();
 			brokers_minute();
 			check_step();
@@ -171,7 +171,7 @@ static void seed_run(const char *providers)
 	world.quiet = true;
 	world.quiet_us = world_now();
 	cloud_calm();
-	weather_calm();
+	faults_market_calm();
 	brokers_calm();
 	trace("calm");
 	trapped();

@@ -144,6 +144,17 @@ static void plan(const struct pg_stmt *s)
 	PQclear(PQexec(db.c, sql)); /* what has no plan is refused */
 }
 
+/* Returns how many parameters a statement of ours has. */
+static int params_count(const char *sql)
+{
+	int most = 0;
+
+	for (const char *p = strchr(sql, '$'); p != NULL; p = strchr(p + 1, '$')) {
+		most = MAX(most, (int)strtol(p + 1, NULL, 10));
+	}
+	return most;
+}
+
 bool store_prepare(const char *name, const char *sql)
 {
 	PGresult *r = PQprepare(db.c, name, sql, 0, NULL);
@@ -154,7 +165,7 @@ bool store_prepare(const char *name, const char *sql)
 	}
 	PQclear(r);
 	if (done && db.warm) {
-		plan(&(struct pg_stmt){ .name = name });
+		plan(&(struct pg_stmt){ .name = name, .params_n = params_count(sql) });
 	}
 	return done;
 }

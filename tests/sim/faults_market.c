@@ -5,7 +5,7 @@
 #include "cloud_priv.h"
 #include "host.h"
 #include "refuse.h"
-#include "weather.h"
+#include "faults_market.h"
 
 static int64_t drought_until;
 static const char *drought_at; /* the cloud that has none */
@@ -208,7 +208,7 @@ static void planned_minute(void)
 	}
 }
 
-void weather_minute(void)
+void faults_market_minute(void)
 {
 	struct inst *i;
 
@@ -231,7 +231,7 @@ void weather_minute(void)
 	}
 }
 
-void weather_calm(void)
+void faults_market_calm(void)
 {
 	refuse_calm();
 	memset(planned, 0, sizeof(planned));

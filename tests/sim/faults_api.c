@@ -1,14 +1,14 @@
-/* Answers of clouds that are wrong, missing or cut short. coreweave_lies.c has those of
+/* Answers of clouds that are wrong, missing or cut short. faults_coreweave.c has those of
  * Kubernetes. */
 #include "world.h"
 #include "check.h"
 #include "cloud.h"
 #include "cloud_priv.h"
-#include "coreweave_lies.h"
+#include "faults_coreweave.h"
 
 #include "base/str.h"
 
-static const struct lie lies[] = {
+static const struct api_fault api_faults[] = {
 	{ "aws", "an instance was made and 500 answered", "ec2", "RunInstances", "status", true,
 	    500, "InternalError" },
 	{ "aws", "an instance was made and the line broke", "ec2", "RunInstances", "reset_after",
@@ -74,7 +74,7 @@ static const struct lie lies[] = {
 	    NULL },
 };
 
-void lie_tell(const struct lie *l, int64_t times)
+void fault_inject(const struct api_fault *l, int64_t times)
 {
 	json_t *body = json_pack("{s:{s:s, s:s}, s:s, s:i, s:b}", "match", "service", l->service,
 	    "action", l->action, "kind", l->kind, "count", (int)times, "after", l->after);
@@ -93,9 +93,9 @@ void lie_tell(const struct lie *l, int64_t times)
 	cloud_post("/fault", body);
 }
 
-const struct lie *lie_about(const struct lie *list, size_t n, const char *action)
+const struct api_fault *fault_find(const struct api_fault *list, size_t n, const char *action)
 {
-	const struct lie *found = NULL;
+	const struct api_fault *found = NULL;
 	uint64_t seen = 0;
 
 	for (size_t k = 0; k < n; k++) {
@@ -106,14 +106,14 @@ const struct lie *lie_about(const struct lie *list, size_t n, const char *action
 	return found;
 }
 
-void lies_minute(void)
+void faults_api_minute(void)
 {
-	const struct lie *l;
+	const struct api_fault *l;
 
 	do {
-		l = &lies[rng_below(&world.dice, ARRAY_LEN(lies))];
+		l = &api_faults[rng_below(&world.dice, ARRAY_LEN(api_faults))];
 	} while (!cloud_is_here(l->cloud));
-	lie_tell(l, dice_us(1, 3));
+	fault_inject(l, dice_us(1, 3));
 }
 
 /* ---- between us and Google ------------------------------------------------------------------- */
@@ -131,9 +131,9 @@ static void out_of_reach(const char *zone)
 
 /* A proxy's page is no word of Google's about a machine, and a list without a zone none about what
  * is in there. */
-void lies_front_minute(void)
+void faults_front_minute(void)
 {
-	static const struct lie pages[] = {
+	static const struct api_fault pages[] = {
 		{ "gcp", "a front said 404 to a question for a machine of Google", "compute",
 		    "instances.get", "status", false, 404, NULL, "<html>404 Not Found</html>" },
 		{ "gcp", "a front said 404 to the end of a machine of Google", "compute",
@@ -146,7 +146,7 @@ void lies_front_minute(void)
 	uint64_t what;
 
 	if (out_of_reach_until != 0 && world_now() >= out_of_reach_until) {
-		lies_calm();
+		faults_api_calm();
 	}
 	if (!DICE(front) || !cloud_is_here("gcp")) {
 		return;
@@ -158,7 +158,7 @@ void lies_front_minute(void)
 	world.taken_until = world_now() + 600 * SPOT_US_PER_S;
 	what = rng_below(&fronts, ARRAY_LEN(pages) + ARRAY_LEN(zones));
 	if (what < ARRAY_LEN(pages)) {
-		lie_tell(&pages[what], 1 + (int64_t)rng_below(&fronts, 3));
+		fault_inject(&pages[what], 1 + (int64_t)rng_below(&fronts, 3));
 		return;
 	}
 	sometimes("a zone of Google was out of reach");
@@ -166,7 +166,7 @@ void lies_front_minute(void)
 	out_of_reach_until = world_now() + (60 + (int64_t)rng_below(&fronts, 300)) * SPOT_US_PER_S;
 }
 
-void lies_calm(void)
+void faults_api_calm(void)
 {
 	if (out_of_reach_until != 0) {
 		out_of_reach("");
@@ -207,7 +207,7 @@ static const char *action_of(const char *method, const char *url, struct str bod
 
 /* Of success, and nothing has happened. One for each action; most of all they are about what ends a
  * machine, once or some times in a row. */
-static const struct lie pretences[] = {
+static const struct api_fault pretences[] = {
 	{ "aws", "EC2 said that it made an instance and did not", "ec2", "RunInstances", "pretend",
 	    false, 0, NULL, NULL },
 	{ "aws", "EC2 said that it ended a machine and did not", "ec2", "TerminateInstances",
@@ -250,14 +250,14 @@ static void pretend_act(const char *action)
 		}
 		world.taken_until = world_now() + 600 * SPOT_US_PER_S;
 		sometimes("a cloud said that it did what it did not do");
-		lie_tell(&pretences[k], 1 + (int64_t)rng_below(&own, 3) / 2);
+		fault_inject(&pretences[k], 1 + (int64_t)rng_below(&own, 3) / 2);
 	}
 }
 
-void lies_act(const char *method, const char *url, struct str body)
+void faults_api_act(const char *method, const char *url, struct str body)
 {
 	const char *action = action_of(method, url, body);
-	const struct lie *l;
+	const struct api_fault *l;
 
 	if (action != NULL) {
 		pretend_act(action);
@@ -270,10 +270,10 @@ void lies_act(const char *method, const char *url, struct str body)
 	}
 	world.taken_until = world_now() + 600 * SPOT_US_PER_S;
 	sometimes("a cloud lied just as it was asked to begin or to end a machine");
-	l = lie_about(lies, ARRAY_LEN(lies), action);
+	l = fault_find(api_faults, ARRAY_LEN(api_faults), action);
 	if (l != NULL) {
-		lie_tell(l, 1);
+		fault_inject(l, 1);
 	} else {
-		coreweave_lie(action);
+		faults_coreweave_once(action);
 	}
 }

@@ -11,14 +11,14 @@
 #include "world.h"
 #include "cloud.h"
 #include "cloud_priv.h"
-#include "coreweave_lies.h"
+#include "faults_coreweave.h"
 #include "host.h"
 
 #include "../emulator/coreweave.h"
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-static const struct lie lies[] = {
+static const struct api_fault cluster_faults[] = {
 	{ "coreweave", "a Pod was made and 500 answered", "k8s", "POST pods", "status", true, 500,
 	    "InternalError", NULL },
 	{ "coreweave", "a Pod was made and the line broke", "k8s", "POST pods", "reset_after",
@@ -77,19 +77,20 @@ static const struct lie lies[] = {
 	    "UNAVAILABLE", NULL },
 };
 
-static void lie(void)
+static void cluster_fault_inject(void)
 {
-	const struct lie *l = &lies[rng_below(&world.dice, ARRAY_LEN(lies))];
+	const struct api_fault *l =
+	    &cluster_faults[rng_below(&world.dice, ARRAY_LEN(cluster_faults))];
 
-	lie_tell(l, dice_us(1, 3));
+	fault_inject(l, dice_us(1, 3));
 }
 
-void coreweave_lie(const char *action)
+void faults_coreweave_once(const char *action)
 {
-	const struct lie *l = lie_about(lies, ARRAY_LEN(lies), action);
+	const struct api_fault *l = fault_find(cluster_faults, ARRAY_LEN(cluster_faults), action);
 
 	if (l != NULL) {
-		lie_tell(l, 1);
+		fault_inject(l, 1);
 	}
 }
 
@@ -201,7 +202,7 @@ static void cluster_minute(void)
 		history_forgotten();
 		break;
 	default:
-		lie();
+		cluster_fault_inject();
 		break;
 	}
 }

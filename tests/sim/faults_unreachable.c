@@ -3,13 +3,13 @@
 #include "world.h"
 #include "cloud.h"
 #include "cloud_priv.h"
-#include "far.h"
+#include "faults_unreachable.h"
 
 #include "base/str.h"
 
 #define SHARED_PORT 9000 /* the emulator's own: AWS, Lambda, the store of objects */
 
-static struct rng far_dice; /* its own, so that all else falls as it does */
+static struct rng unreachable_dice; /* its own, so that all else falls as it does */
 static struct {
 	const char *cloud; /* NULL: nobody is cut off */
 	const char *whom; /* NULL: both daemons */
@@ -31,41 +31,42 @@ static const char *cloud_of(const char *url, int port)
 	return port == cloud_port(&sim, CLOUD_AZURE) ? "azure" : "coreweave";
 }
 
-enum far_cut far_cut(const char *from, const char *url, int port)
+enum unreachable_cut unreachable_cut(const char *from, const char *url, int port)
 {
 	const char *cloud;
 
 	if (cut.cloud == NULL || strncmp(from, "daemon-", strlen("daemon-")) != 0 ||
 	    (cut.whom != NULL && !str_same(from, cut.whom))) {
-		return FAR_REACHED;
+		return UNREACHABLE_NOT;
 	}
 	cloud = cloud_of(url, port);
 	if (cloud == NULL || !str_same(cloud, cut.cloud)) {
-		return FAR_REACHED;
+		return UNREACHABLE_NOT;
 	}
 	sometimes("a cloud was asked in vain while it could not be reached");
-	return cut.refused ? FAR_REFUSED : FAR_LOST;
+	return cut.refused ? UNREACHABLE_REFUSED : UNREACHABLE_LOST;
 }
 
-void far_minute(void)
+void unreachable_minute(void)
 {
 	static const char *const clouds[] = { "aws", "lambda", "gcp", "azure", "coreweave" },
 				 *const whom[] = { "daemon-a", "daemon-b", NULL };
 	const char *cloud;
 
 	if (cut.cloud != NULL && world_now() >= cut.until) {
-		far_calm();
+		unreachable_calm();
 	}
 	if (!DICE(far) || cut.cloud != NULL) {
 		return;
 	}
-	if (far_dice.fill == NULL) {
-		rng_seeded_init(&far_dice, world.conf.seed ^ UINT64_C(0x510e527fade682d1));
+	if (unreachable_dice.fill == NULL) {
+		rng_seeded_init(&unreachable_dice, world.conf.seed ^ UINT64_C(0x510e527fade682d1));
 	}
-	cloud = clouds[rng_below(&far_dice, ARRAY_LEN(clouds))];
-	cut.whom = whom[rng_below(&far_dice, ARRAY_LEN(whom))];
-	cut.refused = rng_below(&far_dice, 2) == 0;
-	cut.until = world_now() + (60 + (int64_t)rng_below(&far_dice, 1200)) * SPOT_US_PER_S;
+	cloud = clouds[rng_below(&unreachable_dice, ARRAY_LEN(clouds))];
+	cut.whom = whom[rng_below(&unreachable_dice, ARRAY_LEN(whom))];
+	cut.refused = rng_below(&unreachable_dice, 2) == 0;
+	cut.until =
+	    world_now() + (60 + (int64_t)rng_below(&unreachable_dice, 1200)) * SPOT_US_PER_S;
 	if (!cloud_is_here(cloud)) {
 		return;
 	}
@@ -76,7 +77,7 @@ void far_minute(void)
 	world.harm_until = MAX(world.harm_until, cut.until + 600 * SPOT_US_PER_S);
 }
 
-void far_calm(void)
+void unreachable_calm(void)
 {
 	if (cut.cloud != NULL) {
 		trace("net %s can be reached again", cut.cloud);
