@@ -16,6 +16,8 @@ void coreweave_calm(void);
 size_t coreweave_instances(struct cloud_instance *ret); /* at most coreweave_instances_max() */
 size_t coreweave_instances_max(void);
 bool coreweave_raise(bool alive);
+/* The launch token of an instance, or at a cloud without tokens its name; NULL: none. */
+const char *cloud_token(const struct inst *i);
 /* The machine behind an instance of the emulator: the Pod's on it, or itself. */
 const char *machine_of(const struct inst *i);
 /* account.c: a file that only we may read; the path stays until the next call. */
