@@ -1,6 +1,6 @@
 /*
  * The providers that this program was built with. An out-of-tree one comes through
- * call_plugin_load() (src/io/call.h) instead and needs no entry here. Nothing allocates; nothing
+ * call_plugin_load() (src/io/call/call.h) instead and needs no entry here. Nothing allocates; nothing
  * fails.
  */
 #ifndef PROVIDERS_REGISTRY_H

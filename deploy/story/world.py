@@ -83,7 +83,7 @@ class Emulator:
         self.dir = directory
         os.makedirs(directory, exist_ok=True)
         self.log = open(os.path.join(directory, "cloudsim.log"), "wb")
-        self.proc = subprocess.Popen([os.path.join(build, "tests/emulator/cloudsim"), "--dir", directory, "--agents", *extra],
+        self.proc = subprocess.Popen([os.path.join(build, "tests/cloudsim/cloudsim"), "--dir", directory, "--agents", *extra],
                                      stdout=self.log, stderr=subprocess.STDOUT)
         try:
             self.info = self.wait_ready(os.path.join(directory, "cloudsim.json"))

@@ -10,12 +10,12 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/call.h"
-#include "base/json.h"
-#include "base/redact.h"
-#include "base/sbuf.h"
-#include "base/secret.h"
-#include "base/str.h"
-#include "base/xml.h"
+#include "base/text/json.h"
+#include "base/crypto/redact.h"
+#include "base/text/sbuf.h"
+#include "base/crypto/secret.h"
+#include "base/text/str.h"
+#include "base/text/xml.h"
 
 #define AWS_TAG_INSTALL "spotbroker:install"
 #define AWS_PAGES_MAX 2000

@@ -7,7 +7,7 @@
  * docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html.
  */
 
-#include "base/sign.h"
+#include "base/crypto/sign.h"
 
 enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_request *r)
 {

@@ -5,7 +5,7 @@
  * (docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html). */
 
 #include "base/err.h"
-#include "base/sign.h"
+#include "base/crypto/sign.h"
 
 #define EXPIRES_MAX_S (7 * 24 * 3600) /* the vendor's limit */
 

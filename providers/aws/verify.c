@@ -8,8 +8,8 @@
 #include "base/base.h"
 #include "aws_int.h"
 
-#include "base/cms.h"
-#include "base/sign.h"
+#include "base/crypto/cms.h"
+#include "base/crypto/sign.h"
 
 extern const char aws_identity_certs[]; /* made from identity_certs.txt */
 

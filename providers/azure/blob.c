@@ -10,7 +10,7 @@
  */
 
 #include "base/err.h"
-#include "base/sign.h"
+#include "base/crypto/sign.h"
 
 #define EXPIRES_MAX_S (7 * 24 * 3600)
 #define BLOB_NAME_MAX 1024

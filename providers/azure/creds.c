@@ -8,9 +8,9 @@
  */
 
 #include "base/err.h"
-#include "base/jwt.h"
-#include "base/sign.h"
-#include "base/xml.h"
+#include "base/crypto/jwt.h"
+#include "base/crypto/sign.h"
+#include "base/text/xml.h"
 
 #define RETRY_US (60 * SPOT_US_PER_S)
 #define BLOB_RETRY_US (10 * 60 * SPOT_US_PER_S)

@@ -9,8 +9,8 @@
  */
 
 #include "base/err.h"
-#include "base/jwt.h"
-#include "base/sign.h"
+#include "base/crypto/jwt.h"
+#include "base/crypto/sign.h"
 
 #define ASSERTION_TYPE "urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer"
 #define ASSERTION_S 600

@@ -7,7 +7,7 @@
  * configured, because the token goes with them.
  */
 
-#include "base/sign.h"
+#include "base/crypto/sign.h"
 
 #include <strings.h>
 

@@ -10,8 +10,8 @@
  * from where the certificate says, if that is one of the vendor's own places.
  */
 
-#include "base/cms.h"
-#include "base/sign.h"
+#include "base/crypto/cms.h"
+#include "base/crypto/sign.h"
 
 #include <strings.h>
 

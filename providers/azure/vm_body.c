@@ -8,7 +8,7 @@
  * learn.microsoft.com/rest/api/compute/virtual-machines/create-or-update.
  */
 
-#include "base/sign.h"
+#include "base/crypto/sign.h"
 
 #include <ctype.h>
 

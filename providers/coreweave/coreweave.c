@@ -7,7 +7,7 @@
 #include "coreweave.h"
 #include "coreweave_int.h"
 
-#include "base/csv.h"
+#include "base/text/csv.h"
 
 #define API_ENDPOINT "https://api.coreweave.com"
 #define OBJECT_ENDPOINT "https://cwobject.com"

@@ -15,9 +15,9 @@
 #include "base/arena.h"
 #include "base/call.h"
 #include "base/err.h"
-#include "base/json.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text/json.h"
+#include "base/crypto/secret.h"
+#include "base/text/str.h"
 
 #define CW_LABEL_INSTALL "spotbroker.io/install"
 #define CW_LABEL_POOL "spotbroker.io/pool"

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "coreweave_int.h"
 
-#include "base/redact.h"
+#include "base/crypto/redact.h"
 
 static void request(const struct cw *self, struct spot_call *c, const char *method, const char *url,
     const struct secret *bearer)

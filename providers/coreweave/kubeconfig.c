@@ -6,8 +6,8 @@
 #include "base/base.h"
 #include "coreweave_int.h"
 
-#include "base/sign.h"
-#include "base/yaml.h"
+#include "base/crypto/sign.h"
+#include "base/text/yaml.h"
 
 static const char *text(const struct yaml *map, const char *key)
 {

@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "coreweave_int.h"
 
-#include "base/sign.h"
+#include "base/crypto/sign.h"
 
 #define EXPIRES_MAX_S (7 * 24 * 3600)
 

@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "coreweave_int.h"
 
-#include "base/sign.h"
+#include "base/crypto/sign.h"
 
 #include <ctype.h>
 

@@ -12,7 +12,7 @@
  */
 
 #include "base/err.h"
-#include "base/sign.h"
+#include "base/crypto/sign.h"
 
 #define EXPIRES_MAX_S (7 * 24 * 3600) /* the vendor's limit */
 #define ALGORITHM "GOOG4-RSA-SHA256"

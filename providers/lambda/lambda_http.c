@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "lambda_int.h"
 
-#include "base/redact.h"
+#include "base/crypto/redact.h"
 
 void lambda_request(const struct lambda *self, struct spot_call *c, const char *method,
     const char *path, enum lambda_limit limit)

@@ -10,9 +10,9 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/call.h"
-#include "base/json.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text/json.h"
+#include "base/crypto/secret.h"
+#include "base/text/str.h"
 
 #define LAMBDA_TAG_INSTALL "brk-install"
 #define LAMBDA_TAG_ATTEMPT "brk-attempt"

@@ -13,13 +13,13 @@
 #include "base/base.h"
 
 #include "agent/fsutil.h"
-#include "agent/http.h"
-#include "agent/scan.h"
+#include "agent/link/http.h"
+#include "agent/ckpt/scan.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/rng.h"
-#include "base/sbuf.h"
-#include "base/secret.h"
+#include "base/text/sbuf.h"
+#include "base/crypto/secret.h"
 
 #include <netinet/in.h>
 #include <sys/types.h>

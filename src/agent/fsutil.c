@@ -2,7 +2,7 @@
 #include "agent/fsutil.h"
 
 #include "base/err.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #include <dirent.h>
 #include <errno.h>

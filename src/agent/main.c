@@ -8,8 +8,8 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/str.h"
-#include "agent/shim.h"
+#include "base/text/str.h"
+#include "agent/job/shim.h"
 
 #include <errno.h>
 #include <getopt.h>

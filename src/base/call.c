@@ -3,8 +3,8 @@
 #include "base/base.h"
 #include "base/call.h"
 #include "base/err.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/text/json.h"
+#include "base/text/str.h"
 
 #include <stdarg.h>
 

@@ -4,7 +4,7 @@
  */
 #include "base/base.h"
 #include "base/err.h"
-#include "base/redact.h"
+#include "base/crypto/redact.h"
 
 #include <stdarg.h>
 

@@ -6,9 +6,9 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/redact.h"
-#include "base/sbuf.h"
-#include "base/str.h"
+#include "base/crypto/redact.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /*
  * Structured log: one event, typed pairs, one line (JSON lines or key=value). Event names are a
  * stable interface ("job.replaced"). Every value passes redaction: registered secrets and the
- * values of secret-looking names (base/redact.h) never reach the output. Only boundaries log (end
+ * values of secret-looking names (base/crypto/redact.h) never reach the output. Only boundaries log (end
  * of an op, API reply, transition); library code returns errors.
  *
  *   log_info("node.launched", I64("node", id), STR("pool", key), USD("price", micros));

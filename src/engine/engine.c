@@ -1,12 +1,12 @@
 /* The engine: start, wake, pass, stop. */
 #include "base/base.h"
 #include "base/log.h"
-#include "base/secret.h"
-#include "base/str.h"
-#include "engine/schedule.h"
-#include "engine/engine_int.h"
-#include "engine/supply.h"
-#include "engine/watch.h"
+#include "base/crypto/secret.h"
+#include "base/text/str.h"
+#include "engine/place/queue.h"
+#include "engine/kernel/kernel.h"
+#include "engine/place/supply.h"
+#include "engine/watch/watch.h"
 
 int64_t engine_now(const struct engine *e)
 {

@@ -11,11 +11,11 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
-#include "engine/engine_conf.h"
-#include "io/call.h"
-#include "io/http.h"
-#include "io/loop.h"
-#include "io/pg.h"
+#include "engine/kernel/conf.h"
+#include "io/call/call.h"
+#include "io/http/http.h"
+#include "io/loop/loop.h"
+#include "io/pg/pg.h"
 
 struct engine;
 /* A provider that there is, but which could not be opened, and why: spotctl doctor tells. */
@@ -54,7 +54,7 @@ void engine_wake(struct engine *e);
 bool engine_leads(const struct engine *e);
 int64_t engine_epoch(const struct engine *e); /* of the lease that we hold, 0 = none */
 
-/* For the pollers beside us (src/engine/poller.h). */
+/* For the pollers beside us (src/engine/market/poller.h). */
 struct loop *engine_loop(const struct engine *e);
 struct pg *engine_pg(const struct engine *e);
 const struct engine_conf *engine_conf(const struct engine *e);

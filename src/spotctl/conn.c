@@ -1,8 +1,8 @@
 /* HTTP to the daemon, by libcurl's easy interface; errors in words, exit codes by status. */
 #include "base/base.h"
 #include "base/rng.h"
-#include "base/sbuf.h"
-#include "base/str.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
 #include "spotctl/ctl.h"
 
 #include <curl/curl.h>

@@ -13,7 +13,7 @@
 
 #include "base/base.h"
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 enum ctl_exit {
 	CTL_OK = 0,

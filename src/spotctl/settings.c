@@ -3,10 +3,10 @@
  * token that was saved for one server is not sent to another that --url or SPOTCTL_URL names.
  */
 #include "base/base.h"
-#include "base/conf.h"
+#include "base/text/conf.h"
 #include "base/err.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/crypto/secret.h"
+#include "base/text/str.h"
 #include "spotctl/ctl.h"
 
 #include <unistd.h>

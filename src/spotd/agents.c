@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/log.h"
-#include "base/str.h"
+#include "base/text/str.h"
 #include "spotd/agents.h"
 #include "store/q.h"
 

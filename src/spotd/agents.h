@@ -7,9 +7,9 @@
 #ifndef SPOTD_AGENTS_H
 #define SPOTD_AGENTS_H
 
-#include "api/handout.h"
-#include "io/loop.h"
-#include "io/pg.h"
+#include "api/agent/handout.h"
+#include "io/loop/loop.h"
+#include "io/pg/pg.h"
 
 struct agents {
 	struct loop *loop;

@@ -1,8 +1,8 @@
 /* Every key of the configuration file. */
 #include "base/base.h"
 #include "base/err.h"
-#include "base/sbuf.h"
-#include "base/str.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
 #include "spotd/conf.h"
 #include "spotd/file.h"
 

@@ -4,10 +4,10 @@
 #define SPOTD_CONF_H
 
 #include "base/arena.h"
-#include "base/conf.h"
-#include "core/class_policy.h"
-#include "engine/engine_conf.h"
-#include "engine/poller.h"
+#include "base/text/conf.h"
+#include "core/spec/class_policy.h"
+#include "engine/kernel/conf.h"
+#include "engine/market/poller.h"
 
 struct spotd_conf {
 	struct arena *arena;

@@ -3,8 +3,8 @@
 #define SPOTD_DAEMON_H
 
 #include "engine/engine.h"
-#include "io/loop.h"
-#include "io/pg.h"
+#include "io/loop/loop.h"
+#include "io/pg/pg.h"
 #include "spotd/conf.h"
 
 struct options {

@@ -4,11 +4,11 @@
  * folder.
  */
 #include "base/base.h"
-#include "api/api.h"
+#include "api/server/api.h"
 #include "base/err.h"
-#include "base/secret.h"
-#include "base/str.h"
-#include "io/pgcluster.h"
+#include "base/crypto/secret.h"
+#include "base/text/str.h"
+#include "io/cluster/pgcluster.h"
 #include "spotd/daemon.h"
 #include "spotd/file.h"
 

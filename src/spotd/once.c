@@ -1,9 +1,9 @@
 /* Statements that are waited for, before the daemon's loop runs. */
 #include "base/base.h"
-#include "api/api.h"
+#include "api/server/api.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/secret.h"
+#include "base/crypto/secret.h"
 #include "spotd/daemon.h"
 #include "store/migrate.h"
 #include "store/q.h"

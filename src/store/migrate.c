@@ -2,9 +2,9 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/sbuf.h"
-#include "base/sign.h"
-#include "io/pg.h"
+#include "base/text/sbuf.h"
+#include "base/crypto/sign.h"
+#include "io/pg/pg.h"
 #include "store/migrate.h"
 #include <dirent.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* Offers as rows give them: what may be asked, and what is read. Filled with nothing that is judged
- * (core/hazard.h does). */
+ * (core/hazard/hazard.h does). */
 #ifndef STORE_OFFERS_H
 #define STORE_OFFERS_H
 
-#include "core/hazard.h"
-#include "core/rank.h"
+#include "core/hazard/hazard.h"
+#include "core/rank/rank.h"
 #include "store/q.h"
 
 /* Every offer; set gpus (name prefixes in upper case) to have fewer read. */

@@ -13,7 +13,7 @@
 #ifndef STORE_PRICE_H
 #define STORE_PRICE_H
 
-#include "io/pg.h"
+#include "io/pg/pg.h"
 
 #define PRICE_BATCH_MAX 200000 /* points; larger polls go in several batches */
 #define PRICE_DAY_US (INT64_C(86400) * SPOT_US_PER_S)

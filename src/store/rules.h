@@ -5,7 +5,7 @@
 #ifndef STORE_RULES_H
 #define STORE_RULES_H
 
-#include "io/pg.h"
+#include "io/pg/pg.h"
 
 struct arena;
 #define RULE_PARAMS_MAX 4

@@ -2,7 +2,7 @@
 #include "store/session.h"
 
 #include "base/rng.h"
-#include "io/pg.h"
+#include "io/pg/pg.h"
 
 #include <string.h>
 

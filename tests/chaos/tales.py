@@ -8,7 +8,7 @@ import e2e
 from chaos import Failure
 from judge import need
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration", "e2e"))
 import e2e_gang  # noqa: E402
 
 RANKS = 3

@@ -2,8 +2,8 @@
 #include "base/base.h"
 #include "conform.h"
 
-#include "base/sbuf.h"
-#include "base/str.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
 #include "registry.h"
 
 #define PAGES 3000

@@ -4,7 +4,7 @@
 #include "base/base.h"
 #include "conform.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "coreweave/coreweave.h"
 
 #define API_TOKEN "CW-SECRET-conform-0123456789"

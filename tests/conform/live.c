@@ -2,8 +2,8 @@
 #include "live.h"
 
 #include "base/log.h"
-#include "base/str.h"
-#include "io/proc.h"
+#include "base/text/str.h"
+#include "io/proc/proc.h"
 
 #include <fcntl.h>
 #include <signal.h>

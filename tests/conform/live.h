@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "io/call.h"
+#include "base/text/json.h"
+#include "io/call/call.h"
 
 struct live;
 struct live_case {

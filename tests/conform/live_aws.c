@@ -2,8 +2,8 @@
 #include "live.h"
 
 #include "aws/aws.h"
-#include "base/sign.h"
-#include "base/str.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 
 static const char *env(struct live *v, const char *name)
 {

@@ -1,7 +1,7 @@
 /* A machine's life, and what every cloud must do alike in it. */
 #include "live.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define LIFE_TURNS 300
 

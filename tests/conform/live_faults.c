@@ -1,7 +1,7 @@
 /* What the wire, the clock and the cloud's own troubles lead to. */
 #include "live.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define RESET_BEFORE "\"kind\":\"reset_before\""
 #define RESET_AFTER "\"kind\":\"reset_after\""

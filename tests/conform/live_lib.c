@@ -1,7 +1,7 @@
 /* What the cases have in common: a pool, a launch, a count, an end. */
 #include "live.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define LIFE_TURNS 200
 

@@ -3,8 +3,8 @@
 #include "base/base.h"
 #include "fuzz.h"
 #include "agent/agent.h"
-#include "agent/upload.h"
-#include "base/str.h"
+#include "agent/ckpt/upload.h"
+#include "base/text/str.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -2,8 +2,8 @@
  * is accepted again. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/conf.h"
-#include "base/sbuf.h"
+#include "base/text/conf.h"
+#include "base/text/sbuf.h"
 
 struct target {
 	const char *text, *path, *secret;

@@ -10,7 +10,7 @@
 #include "fuzz.h"
 
 #include "base/rng.h"
-#include "base/sbuf.h"
+#include "base/text/sbuf.h"
 
 #include <dirent.h>
 #include <errno.h>

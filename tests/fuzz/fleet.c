@@ -1,9 +1,9 @@
 /* Fleet files. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/str.h"
-#include "core/fleet.h"
-#include "core/jobspec.h"
+#include "base/text/str.h"
+#include "core/fleet/fleet.h"
+#include "core/spec/jobspec.h"
 
 int fuzz_one(const uint8_t *p, size_t n)
 {

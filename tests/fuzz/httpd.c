@@ -7,9 +7,9 @@
 #include "fuzz.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "base/str.h"
-#include "io/httpd_priv.h"
-#include "io/loop.h"
+#include "base/text/str.h"
+#include "io/httpd/httpd_priv.h"
+#include "io/loop/loop.h"
 
 #include <strings.h>
 

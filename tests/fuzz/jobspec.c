@@ -2,9 +2,9 @@
  * and no secret is in it. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/str.h"
-#include "base/yaml.h"
-#include "core/jobspec.h"
+#include "base/text/str.h"
+#include "base/text/yaml.h"
+#include "core/spec/jobspec.h"
 
 #define NOW (INT64_C(1767225600) * SPOT_US_PER_S)
 

@@ -1,7 +1,7 @@
 /* JSON from clouds, agents and clients; what parses prints to text that parses to the same. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 int fuzz_one(const uint8_t *p, size_t n)
 {

@@ -2,8 +2,8 @@
  * of it ends with no policy below the optimum. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "core/trace.h"
-#include "core/trace_sim.h"
+#include "core/trace/trace.h"
+#include "core/trace/trace_sim.h"
 
 static void simulate(struct arena *a, struct trace *t)
 {

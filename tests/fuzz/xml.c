@@ -1,7 +1,7 @@
 /* XML replies of EC2 and S3. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "base/xml.h"
+#include "base/text/xml.h"
 
 static size_t walk(const struct xml *x, int depth)
 {

@@ -25,7 +25,7 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(TOP, "deploy", "story"), os.path.join(TOP, "tests", "emulator")]
+sys.path[:0] = [os.path.join(TOP, "deploy", "story"), os.path.join(TOP, "tests", "cloudsim")]
 
 import cloudsim_proc  # noqa: E402
 from clouds import Clouds  # noqa: E402

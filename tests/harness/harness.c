@@ -3,9 +3,9 @@
 #include "base/log.h"
 #include "harness.h"
 #include "steady.h"
-#include "io/pg.h"
-#include "io/pgcluster.h"
-#include "io/proc.h"
+#include "io/pg/pg.h"
+#include "io/cluster/pgcluster.h"
+#include "io/proc/proc.h"
 #include "store/q.h"
 #include <dirent.h>
 #include <errno.h>

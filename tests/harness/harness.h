@@ -8,8 +8,8 @@
 #define HARNESS_H
 
 #include "base/base.h"
-#include "io/loop.h"
-#include "io/op.h"
+#include "io/loop/loop.h"
+#include "io/loop/op.h"
 
 struct testdb;
 struct testdb *testdb_start(void);

@@ -11,13 +11,13 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "base/sbuf.h"
-#include "base/str.h"
-#include "io/call.h"
-#include "io/loop.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
+#include "io/call/call.h"
+#include "io/loop/loop.h"
 #include "registry.h"
 
 struct shell {

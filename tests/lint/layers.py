@@ -49,8 +49,8 @@ def module_of(path):
         return part[1]
     if part[0] == 'providers':
         return 'providers/' + part[1] if len(part) > 2 else 'providers'
-    if part[:2] == ['tests', 'emulator']:
-        return 'tests/emulator'
+    if part[:2] == ['tests', 'cloudsim']:
+        return 'tests/cloudsim'
     return None
 
 
@@ -139,15 +139,15 @@ CASES = [
     ('a clean tree', {
         'src/README.md': TABLE, 'include/spot/a.h': '#include <stdint.h>\n', 'src/base/b.h': '#include "spot/a.h"\n',
         'src/base/b.c': '#include "base/b.h"\n#include <openssl/evp.h>\n#include <jansson.h>\n',
-        'src/io/pg.h': '', 'src/io/l.c': '#include "io/pg.h"\n#include <ev.h>\n#include <openssl/err.h>\n',
-        'src/store/s.c': '#include "io/pg.h"\n#include "store/generated.h"\n/*\n#include "io/loop.h"\n*/\n',
+        'src/io/pg/pg.h': '', 'src/io/l.c': '#include "io/pg/pg.h"\n#include <ev.h>\n#include <openssl/err.h>\n',
+        'src/store/s.c': '#include "io/pg/pg.h"\n#include "store/generated.h"\n/*\n#include "io/loop/loop.h"\n*/\n',
         'providers/aws/a.h': '', 'providers/aws/a.c': '#include "a.h"\n#include "aws/a.h"\n#include "base/b.h"\n',
-        'providers/registry.c': '#include "aws/a.h"\n', 'src/spotd/main.c': '#include "io/pg.h"\n#include <curl/curl.h>\n',
-        'tests/unit/t.c': '#include "io/pg.h"\n'}, [], []),
+        'providers/registry.c': '#include "aws/a.h"\n', 'src/spotd/main.c': '#include "io/pg/pg.h"\n#include <curl/curl.h>\n',
+        'tests/unit/t.c': '#include "io/pg/pg.h"\n'}, [], []),
     ('upward and sideways includes', {
-        'src/README.md': TABLE, 'src/io/loop.h': '', 'src/io/httpd.h': '', 'src/store/s.h': '',
-        'src/base/b.c': '\n#include "io/loop.h"\n', 'src/store/s.c': '#include "io/loop.h"\n',
-        'src/api/a.c': '#include "io/httpd.h"\n#include "store/s.h"\n', 'include/spot/a.h': '#include "base/b.h"\n',
+        'src/README.md': TABLE, 'src/io/loop/loop.h': '', 'src/io/httpd/httpd.h': '', 'src/store/s.h': '',
+        'src/base/b.c': '\n#include "io/loop/loop.h"\n', 'src/store/s.c': '#include "io/loop/loop.h"\n',
+        'src/api/a.c': '#include "io/httpd/httpd.h"\n#include "store/s.h"\n', 'include/spot/a.h': '#include "base/b.h"\n',
         'providers/aws/a.h': '', 'providers/lambda/l.c': '#include "aws/a.h"\n', 'src/api/up.c': '#include "../store/s.h"\n'},
      ['src/base/b.c:2: base may not include io', 'src/store/s.c:1: store may not include io',
       'src/api/a.c:2: api may not include store', 'include may not include base',

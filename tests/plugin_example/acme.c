@@ -11,8 +11,8 @@
 #include "base/arena.h"
 #include "base/call.h"
 #include "base/err.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/text/json.h"
+#include "base/text/str.h"
 #include "spot/provider.h"
 
 struct acme {

@@ -7,10 +7,10 @@
 #include "cloud.h"
 #include "cloud_priv.h"
 
-#include "../emulator/aws.h"
-#include "../emulator/azure.h"
-#include "base/sbuf.h"
-#include "base/str.h"
+#include "../cloudsim/aws/aws.h"
+#include "../cloudsim/azure/azure.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
 
 #include <dirent.h>
 

@@ -6,7 +6,7 @@
 #define SIM_BROKER_H
 
 #include "base/base.h"
-#include "io/loop.h"
+#include "io/loop/loop.h"
 
 #define SIM_PORT 8080
 #define SIM_TOKEN "spt_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

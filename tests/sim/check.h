@@ -3,7 +3,7 @@
 #define SIM_CHECK_H
 
 #include "base/base.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #include <libpq-fe.h>
 

@@ -4,7 +4,7 @@
 #include "cloud.h"
 #include "store.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* ---- launches -------------------------------------------------------------------------------- */
 

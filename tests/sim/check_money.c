@@ -8,7 +8,7 @@
 #include "cloud.h"
 #include "store.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* A line says which row of prices it is of. Where neither clocks nor daemons stood still that was
  * the newest one for its time that had been in the rows for a minute. */

@@ -8,7 +8,7 @@
 #include "leaders.h"
 #include "store.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "store/rules.h"
 
 extern const struct rule sim_rules[];

@@ -11,7 +11,7 @@
 #include "store.h"
 #include "twice.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* ---- machines -------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include "leaders.h"
 #include "work.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* ---- gangs ----------------------------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
 #define SIM_CLOUD_H
 
 #include "base/base.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/text/json.h"
+#include "base/text/str.h"
 
 #define SIM_BUCKET "spot-sim"
 

@@ -3,12 +3,12 @@
 #include "cloud.h"
 #include "cloud_priv.h"
 
-#include "../emulator/aws.h"
-#include "../emulator/books.h"
-#include "../emulator/s3.h"
+#include "../cloudsim/aws/aws.h"
+#include "../cloudsim/sim/books.h"
+#include "../cloudsim/s3/s3.h"
 #include "base/arena.h"
-#include "base/sign.h"
-#include "base/str.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 
 /* Prices of the time before it count too: feeds tell what was, and some are silent for long. */
 static void bill_of(const struct inst *i, struct cloud_instance *ret)

@@ -2,8 +2,8 @@
 #ifndef SIM_CLOUD_PRIV_H
 #define SIM_CLOUD_PRIV_H
 
-#include "../emulator/clouds.h"
-#include "base/sbuf.h"
+#include "../cloudsim/sim/clouds.h"
+#include "base/text/sbuf.h"
 
 extern struct sim sim;
 

@@ -10,8 +10,8 @@
 #include "faults_coreweave.h"
 #include "host.h"
 
-#include "../emulator/coreweave.h"
-#include "base/str.h"
+#include "../cloudsim/coreweave/coreweave.h"
+#include "base/text/str.h"
 
 #include <signal.h>
 

@@ -6,7 +6,7 @@
 #include "cloud_priv.h"
 #include "faults_coreweave.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 static const struct api_fault api_faults[] = {
 	{ "aws", "an instance was made and 500 answered", "ec2", "RunInstances", "status", true,

@@ -14,7 +14,7 @@
 #include "faults_coreweave.h"
 #include "host.h"
 
-#include "../emulator/coreweave.h"
+#include "../cloudsim/coreweave/coreweave.h"
 
 /* ---- replies --------------------------------------------------------------------------------- */
 

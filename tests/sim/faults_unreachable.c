@@ -5,7 +5,7 @@
 #include "cloud_priv.h"
 #include "faults_unreachable.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define SHARED_PORT 9000 /* the emulator's own: AWS, Lambda, the store of objects */
 

@@ -10,7 +10,7 @@
  * test_sim.py compares the traces.
  */
 #include "base/base.h"
-#include "base/str.h"
+#include "base/text/str.h"
 #include "gates.h"
 #include "store.h"
 #include "world.h"

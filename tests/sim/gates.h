@@ -2,7 +2,7 @@
 #ifndef SIM_GATES_H
 #define SIM_GATES_H
 
-#include "io/pg_priv.h"
+#include "io/pg/pg_priv.h"
 
 #define GATE_WRONG 3 /* the exit code of a seed that saw that */
 

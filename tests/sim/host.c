@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #include <signal.h>
 #include <sys/stat.h>

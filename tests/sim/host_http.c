@@ -1,10 +1,10 @@
-/* The agent's HTTP client (agent/http.h) over the simulated network. */
+/* The agent's HTTP client (agent/link/http.h) over the simulated network. */
 #include "world.h"
 #include "host_priv.h"
 
 #include "base/arena.h"
-#include "base/sign.h"
-#include "base/str.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 
 #include <unistd.h>
 

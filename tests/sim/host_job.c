@@ -7,11 +7,11 @@
 #include "profiles.h"
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/log.h"
-#include "base/str.h"
-#include "agent/procs.h"
-#include "agent/shim.h"
+#include "base/text/str.h"
+#include "agent/job/procs.h"
+#include "agent/job/shim.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "agent/agent.h"
 #include "host.h"
-#include "io/loop.h"
+#include "io/loop/loop.h"
 #include "world.h"
 
 struct program;

@@ -24,7 +24,7 @@
 #include "work.h"
 
 #include "base/log.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,9 +12,9 @@
 #include "host.h"
 #include "profiles.h"
 #include "base/err.h"
-#include "base/sbuf.h"
-#include "base/str.h"
-#include "io/httpd.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
+#include "io/httpd/httpd.h"
 
 #include <strings.h>
 

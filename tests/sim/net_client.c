@@ -1,12 +1,12 @@
-/* The client of the daemon: io/http.h over the simulated network. */
+/* The client of the daemon: io/http/http.h over the simulated network. */
 #include "base/base.h"
 #include "world.h"
 #include "base/err.h"
-#include "base/sbuf.h"
-#include "base/str.h"
-#include "io/http.h"
-#include "io/httpd.h"
-#include "io/op.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
+#include "io/http/http.h"
+#include "io/httpd/httpd.h"
+#include "io/loop/op.h"
 #include "leaders.h"
 
 #include <strings.h>
@@ -119,7 +119,7 @@ static void xfer_over(struct flight_to *t)
 	op_finish(&req->op, rc, &err);
 }
 
-/* ---- streams of lines, handed on as io/http.c does ------------------------------------------- */
+/* ---- streams of lines, handed on as io/http/http.c does ------------------------------------------- */
 
 static void stream_finish(struct xfer *x)
 {
@@ -249,7 +249,7 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	flight_start(&x->to);
 }
 
-/* ---- what a server reads of a request (io/httpd.h) ------------------------------------------- */
+/* ---- what a server reads of a request (io/httpd/httpd.h) ------------------------------------------- */
 
 const char *httpd_header(const struct httpd_req *r, const char *name)
 {

@@ -3,8 +3,8 @@
 #define SIM_NET_PRIV_H
 
 #include "world.h"
-#include "base/sbuf.h"
-#include "io/httpd.h"
+#include "base/text/sbuf.h"
+#include "io/httpd/httpd.h"
 
 struct httpd {
 	struct httpd *next;

@@ -1,5 +1,5 @@
 /*
- * A server's side of the network is io/httpd.h: the emulated clouds and the API serve as they do
+ * A server's side of the network is io/httpd/httpd.h: the emulated clouds and the API serve as they do
  * over sockets.
  */
 #include "base/base.h"
@@ -24,7 +24,7 @@ enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct htt
 	return SPOT_OK;
 }
 
-/* As io/httpd_reply.c writes it: clouds tell their time, and those who sign learn from it that
+/* As io/httpd/httpd_reply.c writes it: clouds tell their time, and those who sign learn from it that
  * their own is wrong. */
 static const char *date_of(const struct served *s, struct arena *a)
 {

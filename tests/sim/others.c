@@ -14,7 +14,7 @@
 #include "leaders.h"
 #include "profiles.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* What is older than the first leader nobody here ends anyway: they say that they are younger. */
 #define BORN_US (600 * SPOT_US_PER_S)

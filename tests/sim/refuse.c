@@ -5,8 +5,8 @@
  */
 #include "base/base.h"
 #include "world.h"
-#include "base/str.h"
-#include "io/pg_priv.h"
+#include "base/text/str.h"
+#include "io/pg/pg_priv.h"
 #include "leaders.h"
 #include "refuse.h"
 #include "store.h"

@@ -6,8 +6,8 @@
 #include "base/base.h"
 #include "world.h"
 #include "server.h"
-#include "base/str.h"
-#include "io/proc.h"
+#include "base/text/str.h"
+#include "io/proc/proc.h"
 #include "stop.h"
 #include "store.h"
 

@@ -1,5 +1,5 @@
 /*
- * The connections to Postgres. The server is a real one and src/io/pg.c is the real queue in front
+ * The connections to Postgres. The server is a real one and src/io/pg/pg.c is the real queue in front
  * of it; a connection here is a place in which a statement waits for its turn. All of them share
  * one real connection, on which one statement at a time runs to its end: their order is drawn, not
  * raced for.
@@ -10,10 +10,10 @@
 #include "base/base.h"
 #include "world.h"
 #include "base/err.h"
-#include "base/str.h"
+#include "base/text/str.h"
 #include "check.h"
 #include "gates.h"
-#include "io/pg_priv.h"
+#include "io/pg/pg_priv.h"
 #include "leaders.h"
 #include "refuse.h"
 #include "store.h"

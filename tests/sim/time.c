@@ -3,7 +3,7 @@
  * signals, no children; whoever asks the machine for time, chance or a socket is stopped (traps.c).
  */
 #include "base/base.h"
-#include "io/loop_priv.h"
+#include "io/loop/loop_priv.h"
 #include "spin.h"
 #include "traps.h"
 #include "world.h"

@@ -1,7 +1,7 @@
 /* The trace, the dice, and what a seed has seen. */
 #include "base/base.h"
 #include "world.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #include <stdarg.h>
 #include <unistd.h>

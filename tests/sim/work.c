@@ -3,8 +3,8 @@
 #include "wish.h"
 #include "work.h"
 
-#include "base/json.h"
-#include "base/str.h"
+#include "base/text/json.h"
+#include "base/text/str.h"
 
 #define JOBS_MAX 64
 #define HEAR_US (20 * SPOT_US_PER_S)

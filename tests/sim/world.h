@@ -13,9 +13,9 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/rng.h"
-#include "io/loop.h"
+#include "io/loop/loop.h"
 #include "spot/http.h"
 
 #define SIM_INSTALL "cafe0001"

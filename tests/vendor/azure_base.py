@@ -28,7 +28,7 @@ except ImportError as e:
     print('no Azure SDK (%s): skipped' % e)
     sys.exit(77)
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'emulator'))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'cloudsim'))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloudsim_proc import Cloudsim  # noqa: E402
 

@@ -25,7 +25,7 @@ except ImportError:
     print('no boto3: skipped (apt package python3-boto3)')
     sys.exit(77)
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'emulator'))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'cloudsim'))
 from cloudsim_proc import Cloudsim, UBUNTU  # noqa: E402
 import aws_models  # noqa: E402
 

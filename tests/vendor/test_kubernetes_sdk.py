@@ -19,7 +19,7 @@ except ImportError:
     print('no kubernetes package: skipped (tests/vendor/requirements.txt)')
     sys.exit(77)
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'emulator'))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'cloudsim'))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cloudsim_proc import Cloudsim, http  # noqa: E402
 from kubernetes_models import MODELS, SEEN, check  # noqa: E402

@@ -113,7 +113,7 @@ FROM n LEFT JOIN x ON x.id = n.id
 -- name: ledger amounts
 -- fix: the ledger is never edited: compare with the provider's bill, then book the difference
 --	where you account
--- A line's amount is what src/core/ledger.c makes of its interval and its price: floor(price * (to - launched) / hour) less the
+-- A line's amount is what src/core/money/ledger.c makes of its interval and its price: floor(price * (to - launched) / hour) less the
 -- same of from. The price is that of the row it names, as long as prices are kept that far back, or the one noted at the
 -- launch.
 SELECT l.id, 'line ' || l.id || ' of n' || n.id || ': ' || l.amount_micros || ' micro-dollars at ' || l.price_micros || ' an hour, which makes '

@@ -8,8 +8,8 @@
 #include "bench.h"
 
 #include "base/arena.h"
-#include "base/sign.h"
-#include "base/str.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 
 #define RUNS 20
 #define CANONICAL_BYTES 300

@@ -11,9 +11,9 @@
 #include "traces.h"
 
 #include "base/arena.h"
-#include "base/str.h"
-#include "core/hazard.h"
-#include "core/hazard_priv.h"
+#include "base/text/str.h"
+#include "core/hazard/hazard.h"
+#include "core/hazard/hazard_priv.h"
 
 #include <math.h>
 

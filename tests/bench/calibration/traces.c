@@ -3,8 +3,8 @@
 #include "traces.h"
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/text/json.h"
+#include "base/text/str.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-#include "core/rank.h"
+#include "core/rank/rank.h"
 
 struct trace_pool {
 	const char *file, *provider, *region, *zone, *gpu;

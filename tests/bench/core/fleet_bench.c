@@ -9,9 +9,9 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "base/str.h"
-#include "core/fleet.h"
-#include "core/hazard.h"
+#include "base/text/str.h"
+#include "core/fleet/fleet.h"
+#include "core/hazard/hazard.h"
 
 #define POOLS 50000
 #define NOW INT64_C(1767323045000000)

@@ -9,9 +9,9 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "base/str.h"
-#include "core/hazard.h"
-#include "core/rank.h"
+#include "base/text/str.h"
+#include "core/hazard/hazard.h"
+#include "core/rank/rank.h"
 
 static const char *const gpus[] = { "H100-80GB-SXM", "A100-80GB", "A100-40GB", "L40S", "L4", "A10G",
 	"T4", "V100-16GB" };

@@ -10,9 +10,9 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "base/str.h"
-#include "core/hazard.h"
-#include "core/rank.h"
+#include "base/text/str.h"
+#include "core/hazard/hazard.h"
+#include "core/rank/rank.h"
 
 #define NOW INT64_C(1767323045000000)
 

@@ -11,7 +11,7 @@
 #include "load.h"
 
 #include "base/arena.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #include <math.h>
 #include <sys/mman.h>

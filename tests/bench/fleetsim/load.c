@@ -4,10 +4,10 @@
 #include "load.h"
 
 #include "base/arena.h"
-#include "base/csv.h"
+#include "base/text/csv.h"
 #include "base/rng.h"
-#include "base/str.h"
-#include "core/trace.h"
+#include "base/text/str.h"
+#include "core/trace/trace.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* Places, moves and rebalances as src/engine/sched.c, return.c, defer.c and rebalance.c do: see
+/* Places, moves and rebalances as src/engine/place/assign.c, return.c, defer.c and rebalance.c do: see
  * ours.h. */
 #include "base/base.h"
 
@@ -366,7 +366,7 @@ static void return_judge(struct fs_sim *s, struct ours *o, size_t task)
 	}
 }
 
-/* As src/engine/return.c: spot that became too slow for the deadline, or where a reclaim now would
+/* As src/engine/place/move_back.c: spot that became too slow for the deadline, or where a reclaim now would
  * take too much. */
 static bool spot_left(struct fs_sim *s, struct ours *o, size_t task, int32_t *ret_pool)
 {

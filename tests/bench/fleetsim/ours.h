@@ -9,14 +9,14 @@
 
 #include "brains.h"
 
-#include "core/deadline_room.h"
-#include "core/defer.h"
-#include "core/hazard.h"
-#include "core/policy.h"
-#include "core/rebalance.h"
-#include "core/supply.h"
-#include "core/supply_track.h"
-#include "core/tightness.h"
+#include "core/policy/deadline_room.h"
+#include "core/policy/defer.h"
+#include "core/hazard/hazard.h"
+#include "core/policy/policy.h"
+#include "core/policy/rebalance.h"
+#include "core/policy/supply.h"
+#include "core/policy/supply_track.h"
+#include "core/policy/tightness.h"
 
 /* As src/spotd/conf.c has them by default; rebalance_every is "1h" where rebalancing is
  * configured. */
@@ -100,7 +100,7 @@ void market_step(struct fs_sim *s, struct ours *o, int64_t t);
 void market_need(struct fs_sim *s, struct ours *o);
 void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int64_t t);
 void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t);
-/* As destination() of src/engine/return.c. NULL: none that is not tight. */
+/* As destination() of src/engine/place/move_back.c. NULL: none that is not tight. */
 const struct score *market_probe(const struct ours *o, const struct ranking *r,
     const struct score *here, const struct job_mind *m, bool spot_only);
 /* The best spot offer of a group that is not tight; NULL: all are. */

@@ -1,4 +1,4 @@
-/* The deadline policy asked as src/engine/deadline.c asks it: the best pools as they are, our own
+/* The deadline policy asked as src/engine/place/deadline.c asks it: the best pools as they are, our own
  * words on their past. */
 #include "base/base.h"
 

@@ -4,7 +4,7 @@
 #include "sim.h"
 
 #include "base/arena.h"
-#include "core/rank.h"
+#include "core/rank/rank.h"
 
 #define BYTES_PER_GB 1e9
 

@@ -11,9 +11,9 @@
 #include "bench.h"
 #include "base/arena.h"
 #include "base/rng.h"
-#include "base/str.h"
-#include "core/trace.h"
-#include "core/trace_sim.h"
+#include "base/text/str.h"
+#include "core/trace/trace.h"
+#include "core/trace/trace_sim.h"
 
 #include <dirent.h>
 #include <math.h>

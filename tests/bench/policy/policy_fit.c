@@ -1,5 +1,5 @@
 /*
- * Fits the table of a usual pool's rates (src/core/policy_prior.c) on recorded supply and prints it
+ * Fits the table of a usual pool's rates (src/core/policy/policy_prior.c) on recorded supply and prints it
  * as C:
  *     policy_fit TRACE.json ... > table
  * The state of a pool (up or down, its age, faded availability) is followed by the product's own
@@ -9,8 +9,8 @@
  */
 #include "base/base.h"
 #include "base/arena.h"
-#include "core/policy_priv.h"
-#include "core/trace.h"
+#include "core/policy/policy_priv.h"
+#include "core/trace/trace.h"
 
 #include <stdio.h>
 

@@ -11,9 +11,9 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/str.h"
+#include "base/text/str.h"
 #include "harness.h"
-#include "io/pgcluster.h"
+#include "io/cluster/pgcluster.h"
 #include "store/price.h"
 #include "store/q.h"
 #include <libpq-fe.h>

@@ -6,9 +6,9 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/rng.h"
-#include "base/sign.h"
-#include "api/api.h"
-#include "api/handout.h"
+#include "base/crypto/sign.h"
+#include "api/server/api.h"
+#include "api/agent/handout.h"
 #include "store/q.h"
 #include "harness.h"
 

@@ -5,7 +5,7 @@ import unittest
 import lib
 
 A = lib.Apid()
-SRC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src", "api", "routes.c")
+SRC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src", "api", "server", "routes.c")
 
 
 class Document(unittest.TestCase):

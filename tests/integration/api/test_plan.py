@@ -5,7 +5,7 @@ import sys
 import unittest
 import lib
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "unit", "core"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "unit", "core", "rank"))
 import test_score  # noqa: E402
 
 A = lib.Apid()

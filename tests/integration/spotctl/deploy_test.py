@@ -156,7 +156,7 @@ class Manual(unittest.TestCase):
     def test_every_key_of_job_and_fleet_files_is_in_the_page(self):
         page = text(deploy("man", "spotbroker-job.5.scd")).replace("\\_", "_")
         keys = set()
-        for path in glob.glob(os.path.join(ROOT, "src/core/jobspec*.c")) + [os.path.join(ROOT, "src/core/fleet_spec.c")]:
+        for path in glob.glob(os.path.join(ROOT, "src/core/spec/jobspec*.c")) + [os.path.join(ROOT, "src/core/fleet/fleet_spec.c")]:
             for table in re.findall(r"(?:known|resource_keys)\[\] = \{(.*?)\}", text(path), flags=re.S):
                 keys.update(re.findall(r'"(\w+)"', table))
         self.assertGreater(len(keys), 40)

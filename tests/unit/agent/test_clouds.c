@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "agent/agent.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "agent/agent.h"
-#include "agent/procs.h"
-#include "base/str.h"
+#include "agent/job/procs.h"
+#include "base/text/str.h"
 
 #include <pwd.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "agent/agent.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define APART_US (40 * SPOT_US_PER_S)
 

@@ -3,9 +3,9 @@
 #include "unit.h"
 
 #include "agent/fsutil.h"
-#include "agent/scan.h"
-#include "base/sign.h"
-#include "base/str.h"
+#include "agent/ckpt/scan.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 #include "spot/agent.h"
 
 #include <fcntl.h>

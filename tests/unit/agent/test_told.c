@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "agent/told.h"
+#include "agent/link/told.h"
 
 /* Of "hello": 5d41402abc4b2a76b9719d911017c592, XUFAKrxLKna5cZ2REBfFkg== */
 #define HEX "\"5d41402abc4b2a76b9719d911017c592\""

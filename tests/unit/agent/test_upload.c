@@ -2,10 +2,10 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "agent/upload.h"
+#include "agent/ckpt/upload.h"
 #include "base/err.h"
-#include "base/sign.h"
-#include "base/str.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

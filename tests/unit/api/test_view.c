@@ -1,6 +1,6 @@
 /* What the store's documents become, and what counts as clean input. */
 #include "base/base.h"
-#include "api/api_priv.h"
+#include "api/server/api_priv.h"
 #include "base/rng.h"
 
 #include <setjmp.h>

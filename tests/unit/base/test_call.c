@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/call.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 static void a_request_is_copied_into_the_arena(void **state)
 {

@@ -4,7 +4,7 @@
 
 #include "base/call.h"
 #include "base/check.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define NOW INT64_C(784111777000000) /* 1994-11-06T08:49:37Z */
 

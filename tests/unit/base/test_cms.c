@@ -6,8 +6,8 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "base/cms.h"
-#include "base/str.h"
+#include "base/crypto/cms.h"
+#include "base/text/str.h"
 
 #include <openssl/cms.h>
 #include <openssl/evp.h>

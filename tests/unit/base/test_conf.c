@@ -3,9 +3,9 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "base/conf.h"
-#include "base/sbuf.h"
-#include "base/str.h"
+#include "base/text/conf.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
 
 struct target {
 	const char *listen, *key_file;

@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "base/csv.h"
-#include "base/str.h"
+#include "base/text/csv.h"
+#include "base/text/str.h"
 
 static void rows_are_read_by_column_name(void **state)
 {

@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/text/json.h"
+#include "base/text/str.h"
 
 static json_t *parsed(const char *text)
 {

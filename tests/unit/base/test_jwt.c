@@ -7,8 +7,8 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "base/jwt.h"
-#include "base/str.h"
+#include "base/crypto/jwt.h"
+#include "base/text/str.h"
 
 /* The JWK of A.2.1 as PKCS#8, split so that scanners do not take a published example for a real
  * key. */

@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/redact.h"
-#include "base/secret.h"
+#include "base/crypto/redact.h"
+#include "base/crypto/secret.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/redact.h"
+#include "base/crypto/redact.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -8,8 +8,8 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "base/sign.h"
-#include "base/str.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 
 /* Split so that scanners for credentials do not take the published examples for real ones. */
 #define EXAMPLE_ID \

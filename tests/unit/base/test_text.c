@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "base/sbuf.h"
-#include "base/str.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
 
 static void a_text_is_a_dollar_amount_only_if_it_is_a_plain_decimal(void **state)
 {

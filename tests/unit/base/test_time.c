@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 static void times_are_read_from_rfc_3339(void **state)
 {

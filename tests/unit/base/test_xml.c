@@ -3,9 +3,9 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "base/sbuf.h"
-#include "base/str.h"
-#include "base/xml.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
+#include "base/text/xml.h"
 
 static void a_reply_is_read_as_a_tree(void **state)
 {

@@ -3,9 +3,9 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "base/sbuf.h"
-#include "base/str.h"
-#include "base/yaml.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
+#include "base/text/yaml.h"
 
 struct docs {
 	struct arena *a;

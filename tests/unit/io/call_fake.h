@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "base/call.h"
 #include "base/clock.h"
-#include "io/call.h"
-#include "io/httpd.h"
+#include "io/call/call.h"
+#include "io/httpd/httpd.h"
 #include "spot/provider.h"
 
 #include <setjmp.h>

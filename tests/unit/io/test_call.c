@@ -3,7 +3,7 @@
 #include "call_fake.h"
 
 #include "base/log.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #include <unistd.h>
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/redact.h"
+#include "base/crypto/redact.h"
 
 #define S SPOT_US_PER_S
 

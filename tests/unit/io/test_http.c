@@ -6,9 +6,9 @@
 
 #include "base/arena.h"
 #include "base/log.h"
-#include "base/secret.h"
-#include "base/str.h"
-#include "io/http.h"
+#include "base/crypto/secret.h"
+#include "base/text/str.h"
+#include "io/http/http.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

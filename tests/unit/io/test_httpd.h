@@ -9,8 +9,8 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
-#include "base/sbuf.h"
-#include "io/httpd.h"
+#include "base/text/sbuf.h"
+#include "io/httpd/httpd.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

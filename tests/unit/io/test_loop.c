@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "io/loop.h"
+#include "io/loop/loop.h"
 
 #include <signal.h>
 #include <sys/wait.h>

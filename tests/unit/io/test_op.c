@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "base/err.h"
-#include "base/str.h"
-#include "io/op.h"
+#include "base/text/str.h"
+#include "io/loop/op.h"
 
 static struct loop *loop;
 static struct clock_manual clk;

@@ -1,7 +1,7 @@
 /* The hosts of a DSN in the order in which an attempt asks them. */
 #include "base/base.h"
-#include "base/str.h"
-#include "io/pg_priv.h"
+#include "base/text/str.h"
+#include "io/pg/pg_priv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "base/str.h"
-#include "io/proc.h"
+#include "base/text/str.h"
+#include "io/proc/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "drive.h"
 
 #include "base/call.h"
-#include "base/sbuf.h"
+#include "base/text/sbuf.h"
 
 #include <strings.h>
 

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "golden.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* What a verb brought, as the text of a golden file's result: everything that a caller can see. */
 

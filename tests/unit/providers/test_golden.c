@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "golden.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* Every verb sends exactly what the golden file says, and understands what comes back. */
 

@@ -1,8 +1,8 @@
 /* The price history as text: what is drawn, what is left empty, what is said. */
 #include "base/base.h"
 #include "base/arena.h"
-#include "base/str.h"
-#include "spotctl/plot.h"
+#include "base/text/str.h"
+#include "spotctl/render/plot.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* What spotctl shows: widths, cleaned text, money, ages, paths into documents. */
 #include "base/base.h"
-#include "base/str.h"
+#include "base/text/str.h"
 #include "spotctl/ctl.h"
 
 #include <setjmp.h>

@@ -13,7 +13,7 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, '..', '..', 'emulator'), os.path.join(HERE, '..', '..', '..', 'deploy', 'story')]
+sys.path[:0] = [os.path.join(HERE, '..', '..', 'cloudsim'), os.path.join(HERE, '..', '..', '..', 'deploy', 'story')]
 try:
     from azure.core import MatchConditions
     from azure.core.exceptions import HttpResponseError

@@ -14,8 +14,8 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/rng.h"
-#include "base/str.h"
-#include "io/call.h"
+#include "base/text/str.h"
+#include "io/call/call.h"
 
 #define REGION "us-east-1"
 #define TYPE "g4dn.xlarge"

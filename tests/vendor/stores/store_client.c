@@ -13,10 +13,10 @@
 #include "base/base.h"
 
 #include "agent/agent.h"
-#include "agent/upload.h"
+#include "agent/ckpt/upload.h"
 #include "base/arena.h"
-#include "base/sign.h"
-#include "base/str.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 #include "registry.h"
 #include "spot/agent.h"
 

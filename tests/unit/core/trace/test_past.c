@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
-#include "core/trace_past.h"
+#include "core/trace/trace_past.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

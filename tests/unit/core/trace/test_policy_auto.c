@@ -1,7 +1,7 @@
 /* policy_auto: by hand where the right choice is plain, and on seeded random supply for what must
  * always hold. */
 #include "trace_case.h"
-#include "core/policy_priv.h"
+#include "core/policy/policy_priv.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* What a trace file may be, and in which words the rest is refused. */
 #include "unit.h"
 #include "base/arena.h"
-#include "base/str.h"
-#include "core/trace.h"
+#include "base/text/str.h"
+#include "core/trace/trace.h"
 
 static struct arena *arena;
 

@@ -5,8 +5,8 @@
 #include "unit.h"
 #include "base/arena.h"
 #include "base/rng.h"
-#include "core/trace.h"
-#include "core/trace_sim.h"
+#include "core/trace/trace.h"
+#include "core/trace/trace_sim.h"
 
 #define CASE_POOLS_MAX 4
 struct trace_case {

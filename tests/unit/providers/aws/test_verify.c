@@ -2,9 +2,9 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-#include "base/json.h"
-#include "base/sign.h"
-#include "base/str.h"
+#include "base/text/json.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 
 #include <openssl/pem.h>
 #include <openssl/pkcs7.h>

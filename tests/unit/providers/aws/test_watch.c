@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 /* Events out of a queue, and what is scheduled for machines. */
 

@@ -1,8 +1,8 @@
 #include "base/base.h"
 #include "azure_test.h"
 
-#include "base/jwt.h"
-#include "base/sign.h"
+#include "base/crypto/jwt.h"
+#include "base/crypto/sign.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

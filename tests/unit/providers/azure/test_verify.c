@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "azure_test.h"
 
-#include "base/sign.h"
+#include "base/crypto/sign.h"
 
 #include <openssl/cms.h>
 #include <openssl/evp.h>

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* Settings, kubeconfigs, tokens and which clusters there are. */
 

@@ -1,8 +1,8 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/sbuf.h"
-#include "base/str.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
 
 /* Every verb sends exactly what tests/golden/coreweave/<case>.txt says. GOLDEN_UPDATE=1 rewrites
  * the files. */

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* What Pods, nodes, NodePools and events say about an instance, and what a launch and a terminate
  * leave behind. */

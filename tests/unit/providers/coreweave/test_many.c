@@ -1,8 +1,8 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/sbuf.h"
-#include "base/str.h"
+#include "base/text/sbuf.h"
+#include "base/text/str.h"
 
 /* As many machines in one cluster as the engine asks about at once: what a call may take of memory
  * is not of their square. */

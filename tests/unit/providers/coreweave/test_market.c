@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* Pools, prices with their age, quotas, signals, and presigned requests. */
 

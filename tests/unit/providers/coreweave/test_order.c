@@ -2,8 +2,8 @@
 #include "cases.h"
 
 #include "base/call.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/text/json.h"
+#include "base/text/str.h"
 
 /*
  * The order for machines against the live Pods, under every interleaving: launches and terminates

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "cases.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* The watch: where it begins, bookmarks, news, and history that is gone. */
 

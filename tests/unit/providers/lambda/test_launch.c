@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "lambda_test.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 static struct spot_launch launch_args(void)
 {

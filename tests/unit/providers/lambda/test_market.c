@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "lambda_test.h"
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define US INT64_C(1000000)
 

@@ -1,0 +1,266 @@
+/*
+ * A chunk through a resumable session of Google Cloud Storage: POST makes the session, PUTs with
+ * Content-Range carry the pieces, 308 and its Range tell how far the store got, which may be less
+ * than was sent. After a fault it is asked; it goes on from there. A session that nobody goes on
+ * with is cancelled: else the store keeps it, with what came, for a week. One that is just being
+ * made is cancelled when its address comes.
+ * cloud.google.com/storage/docs/performing-resumable-uploads, "Cancel an upload": DELETE, answered
+ * with 499.
+ */
+#include "base/base.h"
+#include "agent/ckpt/upload.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text/str.h"
+
+#define CREATE_TIMEOUT_US (20 * SPOT_US_PER_S)
+#define RESUME_INCOMPLETE 308
+
+bool upload_range(const char *text, int64_t *ret_next)
+{
+	int64_t last;
+
+	if (*text == '\0') {
+		*ret_next = 0;
+		return true;
+	}
+	if (!str_prefix(text, "bytes=0-") || !parse_i64(text + 8, 0, INT64_MAX - 1, &last)) {
+		return false;
+	}
+	*ret_next = last + 1;
+	return true;
+}
+
+/* A session that is asked for; upload NULL: it was given up meanwhile. */
+struct session_asked {
+	struct session_asked *next;
+	struct agent *agent;
+	struct upload *upload;
+};
+
+/* Whether it was heard changes nothing for us. */
+static void cancelled(void *ctx, const struct http_reply *r)
+{
+	(void)ctx;
+	log_debug("upload.cancelled", I64("status", r->status));
+}
+
+static void cancel(struct agent *a, const char *session)
+{
+	(void)http_start(a->http,
+	    &(struct http_want){ .far = HTTP_OBJECT,
+		.method = "DELETE",
+		.url = session,
+		.body = STR_LIT(""),
+		.lent = true,
+		.timeout_us = CREATE_TIMEOUT_US,
+		.done = cancelled });
+}
+
+/* over: the store has it no more. */
+static void forget_session(struct upload *u, bool over)
+{
+	if (u->session != NULL && !over) {
+		cancel(u->agent, u->session);
+	}
+	free(STEAL(u->session));
+	u->ask = false;
+	upload_piece_reset(u);
+}
+
+bool upload_resumable_leave(struct upload *u)
+{
+	bool asked = false;
+
+	for (struct session_asked *s = u->agent->sessions_asked; s != NULL; s = s->next) {
+		if (s->upload == u) {
+			s->upload = NULL;
+			asked = true;
+		}
+	}
+	if (u->session != NULL && !u->done) {
+		cancel(u->agent, u->session);
+	}
+	return asked;
+}
+
+void upload_sessions_end(struct agent *a)
+{
+	while (a->sessions_asked != NULL) {
+		struct session_asked *s = a->sessions_asked;
+
+		a->sessions_asked = s->next;
+		free(s);
+	}
+}
+
+/* 404 and 410: the session is over. 5xx and lost replies: it may have got further than we know. */
+static void fault(struct upload *u, const struct http_reply *r)
+{
+	if (r->status == 404 || r->status == 410) {
+		forget_session(u, true);
+	} else {
+		u->ask = u->session != NULL;
+	}
+	upload_fault(u, r);
+}
+
+/* The reply to a piece or to the question. */
+static void session_answer(struct upload *u, const struct http_reply *r)
+{
+	struct agent *a = u->agent;
+	int64_t next, before = u->stored;
+	bool asked = u->ask;
+
+	upload_landed(u);
+	if ((r->status == 200 || r->status == 201) && u->hashed == u->bytes) {
+		if (upload_vouched(u, r, u->has_md5 ? u->md5_all : NULL)) {
+			upload_success(u);
+		} else {
+			forget_session(u, true);
+			upload_fault(u, r);
+		}
+		return;
+	}
+	if (r->status != RESUME_INCOMPLETE || !upload_range(http_reply_header(r, "Range"), &next) ||
+	    next > u->hashed) {
+		if (r->status >= 200 && r->status < 400) {
+			forget_session(u, false); /* it tells of bytes that were never sent */
+		}
+		fault(u, r);
+		return;
+	}
+	u->ask = false;
+	u->stored = next;
+	if (next > before) {
+		backoff_clear(&u->backoff);
+	} else if (!asked) {
+		upload_fault(u, r); /* it took nothing of it: not again at once */
+	}
+	agent_wake(a, a->now_us);
+}
+
+static void session_done(void *upload, const struct http_reply *r)
+{
+	session_answer(upload, r);
+}
+
+/* The upload that asked, NULL: it was given up. */
+static struct upload *asked_over(struct session_asked *s)
+{
+	struct upload *u = s->upload;
+	struct session_asked **at = &s->agent->sessions_asked;
+
+	while (*at != s) {
+		at = &(*at)->next;
+	}
+	*at = s->next;
+	free(s);
+	return u;
+}
+
+static void created(void *asked, const struct http_reply *r)
+{
+	struct agent *a = ((struct session_asked *)asked)->agent;
+	struct upload *u = asked_over(asked);
+	const char *at = http_reply_header(r, "Location");
+	bool made = (r->status == 200 || r->status == 201) &&
+	    (str_prefix(at, "https://") || str_prefix(at, "http://"));
+
+	if (u == NULL) {
+		if (made) {
+			cancel(a, at);
+		}
+		return;
+	}
+	upload_landed(u);
+	if (!made) {
+		upload_fault(u, r);
+		return;
+	}
+	u->session = strdup(at);
+	if (u->session == NULL) {
+		abort();
+	}
+	agent_wake(u->agent, u->agent->now_us);
+}
+
+static void create(struct upload *u)
+{
+	struct session_asked *s = malloc(sizeof(*s));
+	struct http_want w = { .far = HTTP_OBJECT,
+		.method = "POST",
+		.url = u->url,
+		.headers = (const char *const *)u->headers,
+		.body = STR_LIT(""),
+		.lent = true,
+		.timeout_us = CREATE_TIMEOUT_US,
+		.done = created,
+		.ctx = s };
+
+	if (s == NULL) {
+		abort();
+	}
+	*s = (struct session_asked){ .next = u->agent->sessions_asked,
+		.agent = u->agent,
+		.upload = u };
+	u->agent->sessions_asked = s;
+	upload_start(u, &w);
+}
+
+static void question(struct upload *u)
+{
+	char range[64];
+	struct http_want w = { .far = HTTP_OBJECT,
+		.method = "PUT",
+		.url = u->session,
+		.header = range,
+		.body = STR_LIT(""),
+		.lent = true,
+		.timeout_us = CREATE_TIMEOUT_US,
+		.done = session_done,
+		.ctx = u };
+
+	(void)snprintf(range, sizeof(range), "Content-Range: bytes */%" PRId64, u->bytes);
+	upload_start(u, &w);
+}
+
+static void piece(struct upload *u)
+{
+	struct spot_err err = { 0 };
+	char range[128];
+	struct http_want w = { .far = HTTP_OBJECT,
+		.method = "PUT",
+		.url = u->session,
+		.header = range,
+		.lent = true,
+		.done = session_done,
+		.ctx = u };
+	enum spot_rc rc = upload_piece(u, u->stored, &err);
+
+	if (rc != SPOT_OK) {
+		if (rc == SPOT_INVALID) {
+			forget_session(u, false);
+		}
+		upload_fault(u,
+		    &(struct http_reply){ .error = err.text, .wrong_bytes = rc == SPOT_CONFLICT });
+		return;
+	}
+	w.body = upload_piece_from(u, u->stored);
+	(void)snprintf(range, sizeof(range),
+	    "Content-Range: bytes %" PRId64 "-%" PRId64 "/%" PRId64, u->stored,
+	    u->stored + (int64_t)w.body.n - 1, u->bytes);
+	upload_start(u, &w);
+}
+
+void upload_resumable_step(struct upload *u)
+{
+	if (u->session == NULL) {
+		create(u);
+	} else if (u->ask) {
+		question(u);
+	} else {
+		piece(u);
+	}
+}

@@ -1,0 +1,128 @@
+/*
+ * What is asked of a job that runs: the signals that its processes get, and its end by force.
+ * Recorded before the effect, so that a successor of the agent goes on with it.
+ */
+#include "base/base.h"
+#include "agent/agent.h"
+
+#include "base/log.h"
+#include "base/text/str.h"
+#include "agent/job/procs.h"
+
+#include <signal.h>
+
+#define KILL_AGAIN_US (2 * SPOT_US_PER_S)
+
+bool job_signal(struct agent *a, int signo, struct job_signalled *done)
+{
+	pid_t *pids = malloc(PROCS_MAX * sizeof(*pids));
+	size_t n;
+	bool any = false;
+
+	if (pids == NULL) {
+		abort();
+	}
+	n = a->job.shim > 0 ? proc_tree(a->job.shim, pids) : 0;
+	for (size_t i = 0; i < n; i++) {
+		bool had = false;
+
+		for (size_t k = 0; k < done->n; k++) {
+			had = had || done->pids[k] == pids[i];
+		}
+		/* Without a handler most signals kill: a shell between us and the program, or a
+		 * launcher that does not expect this one, must not die of it. */
+		if (had || done->n == ARRAY_LEN(done->pids) || !proc_catches(pids[i], signo)) {
+			continue;
+		}
+		if (kill(pids[i], signo) == 0) {
+			done->pids[done->n++] = pids[i];
+			any = true;
+		}
+	}
+	free(pids);
+	return any;
+}
+
+static void signal_all(struct job *j, int signo)
+{
+	pid_t *pids = malloc(PROCS_MAX * sizeof(*pids));
+	size_t n;
+
+	if (pids == NULL) {
+		abort();
+	}
+	n = j->shim > 0 ? proc_tree(j->shim, pids) : 0;
+	for (size_t i = 0; i < n; i++) {
+		(void)kill(pids[i], signo);
+	}
+	free(pids);
+}
+
+/* Nobody wants what it has computed any more: a store that refuses its last checkpoint must not
+ * keep the machine from telling the end. */
+static void save_give_up(struct agent *a, const char *why)
+{
+	a->job.stop = STOP_KILLED; /* a successor ends it likewise */
+	a->job.finished = false;
+	ckpt_stop(a);
+	job_end(a, "killed", why);
+}
+
+void job_stop(struct agent *a, enum job_stop stop, int64_t grace_us, const char *why)
+{
+	struct job *j = &a->job;
+	int signo;
+
+	if (j->phase == JOB_NONE) {
+		return;
+	}
+	if (!job_alive(j)) {
+		if (stop == STOP_DROPPED) {
+			job_drop(a);
+		} else if (stop == STOP_KILLED && j->phase == JOB_ENDED &&
+		    a->ckpt.at != CKPT_IDLE) {
+			save_give_up(a, why);
+		}
+		return;
+	}
+	if (stop > j->stop) {
+		j->stop = stop;
+		job_why(j, why);
+		/* before the effect: the end that follows must not look like its own */
+		state_write(a);
+		log_info("job.stop", STR("job", j->id), I64("epoch", j->epoch), STR("why", j->why));
+	}
+	if (grace_us > 0) {
+		signo = signal_parse(j->then);
+		signal_all(j, signo != 0 ? signo : SIGTERM);
+	}
+	if (j->kill_us == 0 || a->now_us + grace_us < j->kill_us) {
+		j->kill_us = a->now_us + grace_us;
+	}
+}
+
+void job_kill(struct agent *a)
+{
+	struct job *j = &a->job;
+
+	if (a->now_us < j->kill_us) {
+		agent_wake(a, j->kill_us);
+		return;
+	}
+	if (j->kills++ == 0) {
+		state_write(a); /* before the effect: what it was writing then is not whole */
+	}
+	cgroup_kill(j->cgroup);
+	if (j->shim > 0 && (j->shim_start == 0 || proc_start_time(j->shim) == j->shim_start)) {
+		(void)kill(j->shim, j->kills <= 3 ? SIGTERM : SIGKILL);
+	}
+	j->kill_us = a->now_us + KILL_AGAIN_US;
+	agent_wake(a, j->kill_us);
+}
+
+void job_fenced(struct agent *a)
+{
+	log_warn("job.fenced", STR("job", a->job.id), I64("epoch", a->job.epoch));
+	ckpt_stop(a);
+	job_stop(a, STOP_DROPPED, 0, "another attempt of the job is the current one");
+}

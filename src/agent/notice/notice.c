@@ -1,0 +1,191 @@
+/*
+ * What a notice sets off, whichever cloud it came from. An interruption: the job is signalled at
+ * once, without waiting for the daemon, which is told at the same time. A rebalance recommendation:
+ * a checkpoint at most once in ten minutes, the job goes on. Maintenance: the daemon decides.
+ */
+#include "base/base.h"
+#include "agent/agent.h"
+
+#include "base/log.h"
+#include "base/text/str.h"
+
+#define REBALANCE_EVERY_US (600 * SPOT_US_PER_S)
+#define POST_TIMEOUT_US (2 * SPOT_US_PER_S)
+#define DEADLINE_MAX_US (3600 * SPOT_US_PER_S)
+
+static const char *const kinds[] = { "interruption", "rebalance", "maintenance" };
+
+/* {"kind","deadline_us"}; the job sees it complete or not at all. */
+static void notice_file_put(struct agent *a, const char *kind, int64_t deadline_wall_us)
+{
+	char text[160];
+
+	(void)snprintf(text, sizeof(text), "{\"kind\":\"%s\",\"deadline_us\":%" PRId64 "}\n", kind,
+	    deadline_wall_us);
+	if (job_alive(&a->job) &&
+	    file_write(a->job.notice, str_from(text), 0644, false, NULL) != SPOT_OK) {
+		log_warn("notice.file_not_written", STR("job", a->job.id));
+	}
+}
+
+void notice_file_write(struct agent *a)
+{
+	if (a->notice.interrupted) {
+		notice_file_put(a, kinds[NOTICE_INTERRUPTION], a->notice.deadline_wall_us);
+	}
+}
+
+static void interruption(struct agent *a, int64_t deadline_wall_us)
+{
+	struct notice *n = &a->notice;
+	int64_t left = deadline_wall_us - agent_wall_us(a);
+
+	/* The wall clock may be wrong right after boot: never believe in less than now or more than
+	 * an hour. Two notices: the earliest deadline counts. */
+	left = MAX(INT64_C(0), MIN(left, DEADLINE_MAX_US));
+	if (!n->interrupted || a->now_us + left < n->deadline_us) {
+		n->deadline_us = a->now_us + left;
+		n->deadline_wall_us = deadline_wall_us;
+	}
+	if (!n->interrupted) {
+		n->seen_us = a->now_us;
+	}
+	n->interrupted = true;
+	notice_file_put(a, kinds[NOTICE_INTERRUPTION], n->deadline_wall_us);
+	if (job_alive(&a->job)) {
+		ckpt_begin(a, "notice", true, n->deadline_us);
+	}
+}
+
+static void rebalance(struct agent *a)
+{
+	struct notice *n = &a->notice;
+
+	if (n->interrupted || a->job.phase != JOB_RUNNING || !a->job.has_checkpoint ||
+	    a->ckpt.at != CKPT_IDLE) {
+		return;
+	}
+	if (n->rebalance_saved_us != 0 && a->now_us < n->rebalance_saved_us + REBALANCE_EVERY_US) {
+		return;
+	}
+	n->rebalance_saved_us = a->now_us;
+	notice_file_put(a, kinds[NOTICE_REBALANCE], 0);
+	ckpt_begin(a, "notice", false, 0);
+}
+
+static void seen(struct agent *a, int kind, int64_t deadline_wall_us, int64_t deadline_us,
+    const char *source, struct str raw)
+{
+	struct notice_post *p = &a->notice.post[kind];
+	size_t n = MIN(raw.n, sizeof(p->raw) - 1);
+
+	log_warn("notice.seen", STR("kind", kinds[kind]), STR("source", source),
+	    I64("deadline_us", deadline_wall_us));
+	if (kind == NOTICE_INTERRUPTION) {
+		interruption(a, deadline_wall_us);
+	} else if (kind == NOTICE_REBALANCE) {
+		rebalance(a);
+	}
+	p->wanted = true;
+	p->kind = kinds[kind];
+	p->deadline_wall_us = deadline_wall_us;
+	p->deadline_us = deadline_us;
+	p->source = source;
+	memcpy(p->raw, raw.p, n);
+	p->raw[n] = '\0';
+	for (size_t i = 0; i < n; i++) { /* it goes into JSON whatever it is */
+		if ((unsigned char)p->raw[i] >= 0x80 || p->raw[i] == '\0') {
+			p->raw[i] = '?';
+		}
+	}
+	backoff_clear(&p->backoff);
+	http_stop(a->http, STEAL(p->call));
+	notice_step(a);
+}
+
+void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char *source,
+    struct str raw)
+{
+	seen(a, kind, deadline_wall_us, 0, source, raw);
+}
+
+void notice_seen_for(struct agent *a, int kind, int64_t left_us, const char *source, struct str raw)
+{
+	seen(a, kind, agent_wall_us(a) + left_us, a->now_us + left_us, source, raw);
+}
+
+void notice_source_step(struct agent *a)
+{
+	/* In a Pod the source is a signal (notice_stop.c); Lambda has none. */
+	static const struct {
+		const char *provider;
+		void (*step)(struct agent *a);
+	} sources[] = { { "aws", notice_aws_step }, { "gcp", notice_gcp_step },
+		{ "azure", notice_azure_step } };
+
+	for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+		if (strcmp(a->boot.provider, sources[i].provider) == 0) {
+			sources[i].step(a);
+		}
+	}
+}
+
+static void post_done(struct agent *a, struct notice_post *p, const struct http_reply *reply)
+{
+	AUTO(daemon_reply) struct daemon_reply r;
+
+	daemon_read(a, reply, &r);
+	p->call = NULL;
+	if (r.status == 200 ||
+	    (r.status >= 400 && r.status < 500 && r.status != 401 && r.status != 429)) {
+		p->wanted = false;
+		return;
+	}
+	/* The first repeats at once: there are seconds to lose, and a dead connection is one of the
+	 * ways in which this fails. */
+	if (p->backoff.failures < 2) {
+		p->backoff.failures++;
+	} else {
+		backoff_fail(a, &p->backoff, r.retry_after_us);
+	}
+}
+
+static void post_done_0(void *agent, const struct http_reply *r)
+{
+	post_done(agent, &((struct agent *)agent)->notice.post[0], r);
+}
+
+static void post_done_1(void *agent, const struct http_reply *r)
+{
+	post_done(agent, &((struct agent *)agent)->notice.post[1], r);
+}
+
+static void post_done_2(void *agent, const struct http_reply *r)
+{
+	post_done(agent, &((struct agent *)agent)->notice.post[2], r);
+}
+
+void notice_step(struct agent *a)
+{
+	static void (*const dones[])(void *, const struct http_reply *) = { post_done_0,
+		post_done_1, post_done_2 };
+
+	if (a->enrol.at != ENROL_DONE) {
+		return;
+	}
+	for (int i = 0; i < 3; i++) {
+		struct notice_post *p = &a->notice.post[i];
+		json_t *body;
+
+		if (!p->wanted || p->call != NULL || !backoff_due(a, &p->backoff)) {
+			continue;
+		}
+		body = json_pack("{s:s, s:I, s:s, s:s}", "kind", p->kind, "deadline_us",
+		    (json_int_t)p->deadline_wall_us, "source", p->source, "raw", p->raw);
+		if (p->deadline_us != 0) {
+			(void)json_object_set_new(body, "left_us",
+			    json_integer((json_int_t)MAX(p->deadline_us - a->now_us, INT64_C(0))));
+		}
+		p->call = daemon_post(a, "notice", body, POST_TIMEOUT_US, dones[i]);
+	}
+}

@@ -1,0 +1,292 @@
+/*
+ * Azure Scheduled Events from the metadata service.
+ * learn.microsoft.com/azure/virtual-machines/linux/ scheduled-events: the first call switches the
+ * service on and may take two minutes; then once a second, with Preempt given at least 30 seconds
+ * ahead. The document also lists events of other machines of the same set: only those that name
+ * this one count.
+ *
+ * An event is approved (StartRequests) only when nothing is left to be saved here, and only if it
+ * names no other machine: the approval starts it at once for all of them. Without it the event
+ * begins at its time.
+ */
+#include "base/base.h"
+#include "agent/agent.h"
+
+#include "base/log.h"
+#include "base/text/str.h"
+
+#define EVENTS_PATH "metadata/scheduledevents?api-version=2020-07-01"
+#define NAME_PATH "metadata/instance/compute/name?api-version=2021-02-01&format=text"
+#define EVERY_US SPOT_US_PER_S
+#define FIRST_TIMEOUT_US (180 * SPOT_US_PER_S)
+#define TIMEOUT_US (5 * SPOT_US_PER_S)
+#define FAULT_MAX_US (5 * SPOT_US_PER_S)
+
+static bool azure_url(const char *path, char *ret, size_t n)
+{
+	/* The variable of the vendor's own libraries for another place of the service. */
+	return metadata_url(getenv("AZURE_POD_IDENTITY_AUTHORITY_HOST"), "", path, ret, n);
+}
+
+static struct http_call *azure_send(struct agent *a, const char *method, const char *path,
+    struct str body, int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r))
+{
+	char url[1024];
+	struct http_want w = { .far = HTTP_METADATA,
+		.method = method,
+		.url = url,
+		.header = "Metadata: true",
+		.type = body.n > 0 ? "application/json" : NULL,
+		.body = body,
+		.timeout_us = timeout_us,
+		.done = done,
+		.ctx = a };
+
+	return azure_url(path, url, sizeof(url)) ? http_start(a->http, &w) : NULL;
+}
+
+struct http_call *azure_get(struct agent *a, const char *path, int64_t timeout_us,
+    void (*done)(void *agent, const struct http_reply *r))
+{
+	return azure_send(a, "GET", path, (struct str){ NULL, 0 }, timeout_us, done);
+}
+
+/* ---- the document ---------------------------------------------------------------------------- */
+
+/* Freeze is a pause of seconds; of what we do not know, nothing follows. */
+static int kind_of(const char *type)
+{
+	if (strcmp(type, "Preempt") == 0 || strcmp(type, "Terminate") == 0) {
+		return NOTICE_INTERRUPTION;
+	}
+	if (strcmp(type, "Reboot") == 0 || strcmp(type, "Redeploy") == 0) {
+		return NOTICE_MAINTENANCE;
+	}
+	return -1;
+}
+
+/* "Mon, 19 Sep 2016 18:29:47 GMT"; empty once it has started: then it is now. */
+static int64_t time_of(const json_t *o, int64_t now_wall_us)
+{
+	const char *text = json_str(o, "NotBefore", "", NULL), *end;
+	struct tm tm = { 0 };
+
+	if (strcmp(json_str(o, "EventStatus", "", NULL), "Started") == 0) {
+		return now_wall_us;
+	}
+	end = strptime(text, "%a, %d %b %Y %H:%M:%S", &tm);
+	return end != NULL && strcmp(end, " GMT") == 0 ? (int64_t)timegm(&tm) * SPOT_US_PER_S
+						       : now_wall_us;
+}
+
+static bool names_us(const json_t *resources, const char *name)
+{
+	for (size_t i = 0; i < json_array_size(resources); i++) {
+		const char *s = json_string_value(json_array_get(resources, i));
+
+		if (s != NULL && strcasecmp(s, name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool notice_azure_events(struct str body, const char *name, int64_t now_wall_us,
+    struct azure_event ret[AZURE_EVENTS_MAX], size_t *ret_n)
+{
+	AUTO(json) json_t *o = NULL;
+	struct spot_err bad = { 0 };
+	const json_t *list;
+
+	*ret_n = 0;
+	if (json_parse(body, "scheduledevents", &o, NULL) != SPOT_OK || !json_is_object(o)) {
+		return false;
+	}
+	(void)json_need_i64(o, "DocumentIncarnation", &bad);
+	list = json_object_get(o, "Events");
+	if (bad.rc != SPOT_OK || !json_is_array(list)) {
+		return false;
+	}
+	for (size_t i = 0; i < json_array_size(list) && *ret_n < AZURE_EVENTS_MAX; i++) {
+		const json_t *e = json_array_get(list, i),
+			     *resources = json_object_get(e, "Resources");
+		struct azure_event *ev = &ret[*ret_n];
+
+		*ev = (struct azure_event){ .kind = kind_of(json_str(e, "EventType", "", NULL)) };
+		if (!names_us(resources, name) ||
+		    !str_copy(ev->id, sizeof(ev->id), json_str(e, "EventId", "", NULL))) {
+			continue;
+		}
+		ev->deadline_wall_us = time_of(e, now_wall_us);
+		ev->alone = json_array_size(resources) == 1;
+		*ret_n += ev->id[0] != '\0';
+	}
+	return true;
+}
+
+static struct azure_event *event_find(struct azure *z, const char *id)
+{
+	for (size_t i = 0; i < z->events_n; i++) {
+		if (strcmp(z->events[i].id, id) == 0) {
+			return &z->events[i];
+		}
+	}
+	return NULL;
+}
+
+/* True: the document was understood. */
+static bool document_take(struct agent *a, struct str body)
+{
+	struct azure *z = &a->notice.azure;
+	struct azure_event now[AZURE_EVENTS_MAX];
+	size_t n;
+
+	if (!notice_azure_events(body, z->name, agent_wall_us(a), now, &n)) {
+		return false;
+	}
+	if (z->name[0] == '\0') {
+		return true; /* it cannot be told yet whom it is about */
+	}
+	/* Every document is looked through, whatever its incarnation: ids tell what is new, and a
+	 * look is cheap. */
+	for (size_t i = 0; i < n; i++) {
+		const struct azure_event *old = event_find(z, now[i].id);
+
+		now[i].acking = old != NULL && old->acking;
+		if (old != NULL) { /* the same one, later: only its first time counts */
+			continue;
+		}
+		if (now[i].kind >= 0) {
+			notice_seen(a, now[i].kind, now[i].deadline_wall_us, "azure", body);
+		} else {
+			log_info("azure.event", STR("id", now[i].id));
+		}
+	}
+	memcpy(z->events, now, sizeof(now));
+	z->events_n = n;
+	return true;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void events_done(void *agent, const struct http_reply *r)
+{
+	struct agent *a = agent;
+	struct azure *z = &a->notice.azure;
+	int64_t wait;
+
+	z->call = NULL;
+	if (r->status == 200 && document_take(a, r->body)) {
+		if (!z->awake) {
+			log_info("azure.events_on", STR("name", z->name));
+		}
+		z->awake = true;
+		z->faults = 0;
+		return;
+	}
+	if (z->faults++ == 0) {
+		log_info("azure.no_answer", I64("status", r->status), STR("error", r->error));
+	}
+	/* 410, 429 and 5xx pass; with half a minute of notice nobody can wait for long. */
+	wait = MAX(EVERY_US << MIN(z->faults - 1, 3), r->retry_after_us);
+	z->next_us = a->now_us + MIN(wait, FAULT_MAX_US);
+}
+
+static void name_done(void *agent, const struct http_reply *r)
+{
+	struct agent *a = agent;
+	struct azure *z = &a->notice.azure;
+
+	z->name_call = NULL;
+	if (r->status == 200 && r->body.n > 0 && strlen(r->body.p) == r->body.n &&
+	    str_copy(z->name, sizeof(z->name), r->body.p)) {
+		z->name[strcspn(z->name, "\r\n")] = '\0';
+	}
+	z->name_next_us = a->now_us + EVERY_US;
+}
+
+/* ---- approval -------------------------------------------------------------------------------- */
+
+static void ack_done(void *agent, const struct http_reply *r)
+{
+	struct agent *a = agent;
+	struct azure *z = &a->notice.azure;
+
+	z->ack_call = NULL;
+	if (r->status == 0 || r->status == 408 || r->status == 410 || r->status == 429 ||
+	    r->status >= 500) {
+		backoff_fail(a, &z->ack_backoff, r->retry_after_us);
+		for (size_t i = 0; i < z->events_n; i++) {
+			z->events[i].acking = false;
+		}
+		return;
+	}
+	/* 200, also for one already approved; anything else will not get better. */
+	log_info("azure.approved", I64("status", r->status));
+}
+
+/* What the job was worth is in the store, and the daemon knows of its end and of the notice. */
+static bool nothing_left(const struct agent *a)
+{
+	return (a->job.phase == JOB_NONE || a->job.phase == JOB_REPORTED) &&
+	    a->ckpt.at == CKPT_IDLE && a->enrol.at == ENROL_DONE &&
+	    !a->notice.post[NOTICE_INTERRUPTION].wanted;
+}
+
+static void ack_step(struct agent *a)
+{
+	struct azure *z = &a->notice.azure;
+	json_t *list;
+	char *text;
+
+	if (z->ack_call != NULL || !a->notice.interrupted || !nothing_left(a) ||
+	    !backoff_due(a, &z->ack_backoff)) {
+		return;
+	}
+	list = json_array();
+	for (size_t i = 0; i < z->events_n; i++) {
+		struct azure_event *e = &z->events[i];
+
+		if (e->kind != NOTICE_INTERRUPTION || !e->alone || e->acking) {
+			continue;
+		}
+		(void)json_array_append_new(list, json_pack("{s:s}", "EventId", e->id));
+		e->acking = true;
+	}
+	if (json_array_size(list) > 0) {
+		AUTO(json) json_t *o = json_pack("{s:O}", "StartRequests", list);
+
+		text = json_dumps(o, JSON_COMPACT);
+		if (text == NULL) {
+			abort();
+		}
+		z->ack_call =
+		    azure_send(a, "POST", EVENTS_PATH, str_from(text), TIMEOUT_US, ack_done);
+		free(text);
+	}
+	json_decref(list);
+}
+
+static bool due(struct agent *a, int64_t at_us)
+{
+	if (a->now_us >= at_us) {
+		return true;
+	}
+	agent_wake(a, at_us);
+	return false;
+}
+
+void notice_azure_step(struct agent *a)
+{
+	struct azure *z = &a->notice.azure;
+
+	if (z->call == NULL && due(a, z->next_us)) {
+		z->next_us = a->now_us + EVERY_US;
+		z->call = azure_get(a, EVENTS_PATH, z->awake ? TIMEOUT_US : FIRST_TIMEOUT_US,
+		    events_done);
+	}
+	if (z->name[0] == '\0' && z->name_call == NULL && due(a, z->name_next_us)) {
+		z->name_call = azure_get(a, NAME_PATH, TIMEOUT_US, name_done);
+	}
+	ack_step(a);
+}

@@ -1,0 +1,168 @@
+/*
+ * Google Cloud notices from the metadata server: instance/preempted and instance/maintenance-event,
+ * each by a hanging GET of its own. cloud.google.com/compute/docs/metadata/querying-metadata,
+ * "Waiting for updates"; cloud.google.com/compute/docs/instances/spot, "Preemption process": about
+ * 30 seconds, best effort.
+ *
+ * The first GET does not wait, since the value may be TRUE already; the next ones carry the etag of
+ * what we know, so that no change between two of them is lost. After a fault it begins anew: the
+ * value stays what it is once it has changed, so seeing it late is the worst that can happen.
+ */
+#include "base/base.h"
+#include "agent/agent.h"
+
+#include "base/log.h"
+#include "base/text/str.h"
+
+#include <ctype.h>
+
+#define HANG_S 60
+#define ASK_TIMEOUT_US (5 * SPOT_US_PER_S)
+#define HANG_TIMEOUT_US ((HANG_S + 10) * SPOT_US_PER_S)
+#define FAULT_MIN_US (SPOT_US_PER_S / 10)
+#define FAULT_MAX_US SPOT_US_PER_S
+#define QUICK_US (SPOT_US_PER_S / 10)
+#define PREEMPTION_US (30 * SPOT_US_PER_S)
+/* cloud.google.com/compute/docs/gpus/gpu-host-maintenance: one hour ahead */
+#define MAINTENANCE_US (3600 * SPOT_US_PER_S)
+
+bool gcp_url(const char *path, char *ret, size_t n)
+{
+	/* The variables of Google's own libraries. */
+	const char *base = getenv("GCE_METADATA_HOST");
+
+	return metadata_url(str_empty(base) ? getenv("GCE_METADATA_IP") : base,
+	    "computeMetadata/v1/", path, ret, n);
+}
+
+struct http_call *gcp_get(struct agent *a, const char *path, int64_t timeout_us,
+    void (*done)(void *agent, const struct http_reply *r))
+{
+	char url[2048];
+	struct http_want w = { .far = HTTP_METADATA,
+		.method = "GET",
+		.url = url,
+		.header = "Metadata-Flavor: Google",
+		.timeout_us = timeout_us,
+		.done = done,
+		.ctx = a };
+
+	return gcp_url(path, url, sizeof(url)) ? http_start(a->http, &w) : NULL;
+}
+
+/* What answers without this header is a proxy or a router, not the metadata server. */
+bool gcp_is_google(const struct http_reply *r)
+{
+	return strcasecmp(http_reply_header(r, "Metadata-Flavor"), "Google") == 0;
+}
+
+/* It goes into the next URL: letters and digits, as the vendor's are. */
+static bool etag_keep(struct gcp_key *k, const char *etag)
+{
+	static const char good[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+
+	return str_copy(k->etag, sizeof(k->etag), etag[strspn(etag, good)] == '\0' ? etag : "") &&
+	    k->etag[0] != '\0';
+}
+
+bool notice_gcp_answer(struct gcp_key *k, int64_t now_us, const char *etag, struct str body)
+{
+	char value[sizeof(k->value)];
+	bool changed;
+
+	while (body.n > 0 && isspace((unsigned char)body.p[body.n - 1])) {
+		body.n--;
+	}
+	(void)snprintf(value, sizeof(value), "%.*s", (int)MIN(body.n, sizeof(value) - 1), body.p);
+	changed = strcmp(value, k->value) != 0;
+	memcpy(k->value, value, sizeof(k->value));
+	k->faults = 0;
+	/* A server that does not wait, or tells no etag, is asked once a second. */
+	k->next_us = now_us;
+	if (!etag_keep(k, etag) || (k->waited && !changed && now_us - k->started_us < QUICK_US)) {
+		k->next_us = now_us + FAULT_MAX_US;
+	}
+	return changed;
+}
+
+void notice_gcp_fault(struct gcp_key *k, int64_t now_us)
+{
+	k->etag[0] = '\0';
+	k->next_us = now_us + MIN(FAULT_MIN_US << MIN(k->faults, 10), FAULT_MAX_US);
+	k->faults++;
+}
+
+/* True when the key holds something else than before. */
+static bool key_answer(struct agent *a, struct gcp_key *k, const struct http_reply *r)
+{
+	k->call = NULL;
+	if (r->status == 200 && gcp_is_google(r)) {
+		return notice_gcp_answer(k, a->now_us, http_reply_header(r, "ETag"), r->body);
+	}
+	if (k->faults == 0) {
+		log_info("gcp.no_answer", I64("status", r->status), STR("error", r->error));
+	}
+	notice_gcp_fault(k, a->now_us);
+	return false;
+}
+
+static void preempted_done(void *agent, const struct http_reply *r)
+{
+	struct agent *a = agent;
+	struct gcp_key *k = &a->notice.preempted;
+
+	if (key_answer(a, k, r) && strcasecmp(k->value, "TRUE") == 0) {
+		notice_seen_for(a, NOTICE_INTERRUPTION, PREEMPTION_US, "gcp", r->body);
+	}
+}
+
+static void maintenance_done(void *agent, const struct http_reply *r)
+{
+	struct agent *a = agent;
+	struct gcp_key *k = &a->notice.host_event;
+
+	/* MIGRATE_ON_HOST_MAINTENANCE is a pause, not an end. */
+	if (key_answer(a, k, r) && strcmp(k->value, "TERMINATE_ON_HOST_MAINTENANCE") == 0) {
+		notice_seen_for(a, NOTICE_MAINTENANCE, MAINTENANCE_US, "gcp", r->body);
+	}
+}
+
+static void key_ask(struct agent *a, struct gcp_key *k, const char *name,
+    void (*done)(void *agent, const struct http_reply *r))
+{
+	char path[256];
+	bool hang = k->etag[0] != '\0';
+
+	if (k->call != NULL) {
+		return;
+	}
+	if (a->now_us < k->next_us) {
+		agent_wake(a, k->next_us);
+		return;
+	}
+	if (hang) {
+		(void)snprintf(path, sizeof(path),
+		    "%s?wait_for_change=true&timeout_sec=%d&last_etag=%s", name, HANG_S, k->etag);
+	} else {
+		(void)snprintf(path, sizeof(path), "%s", name);
+	}
+	k->started_us = a->now_us;
+	k->waited = hang;
+	k->call = gcp_get(a, path, hang ? HANG_TIMEOUT_US : ASK_TIMEOUT_US, done);
+}
+
+void notice_gcp_ask(struct agent *a)
+{
+	struct gcp_key *k = &a->notice.preempted;
+
+	http_stop(a->http, STEAL(k->call));
+	k->etag[0] = '\0';
+	k->next_us = a->now_us;
+}
+
+void notice_gcp_step(struct agent *a)
+{
+	key_ask(a, &a->notice.preempted, "instance/preempted", preempted_done);
+	key_ask(a, &a->notice.host_event, "instance/maintenance-event", maintenance_done);
+}

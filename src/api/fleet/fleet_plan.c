@@ -1,0 +1,59 @@
+/* POST /v1/fleets/plan: where a fleet's nodes would go, by the same code that the engine decides
+ * with; starts nothing. */
+#include "base/base.h"
+#include "api/jobs/plan.h"
+#include "core/fleet/fleet.h"
+#include "store/offers.h"
+
+struct fleet_planned {
+	struct fleet_spec *spec;
+	const char *name;
+	struct job_spec job;
+};
+
+static void fleet_planned(struct areq *q)
+{
+	struct fleet_planned *p = q->own;
+	struct rank_job job = { .spec = &p->job, .spot_allowed = true, .on_demand_allowed = true };
+	struct fleet_ask ask = { .spec = p->spec };
+	struct offer *offers;
+	size_t n = offers_rows(&q->pg, q->arena, &offers);
+	struct hazard_model *hazards;
+	struct score *scores;
+	struct fleet_plan plan;
+	json_t *doc;
+
+	hazards = hazard_model_build(q->arena, offers, n, &q->api->conf.rank, q->now_us);
+	offers_believe(hazards, offers, n);
+	rank_offers(q->arena, offers, n, &job, &q->api->conf.rank, q->now_us, &scores,
+	    &ask.scores_n);
+	ask.scores = scores;
+	ask.hazards = hazards;
+	fleet_plan_make(q->arena, &ask, &plan);
+	doc = fleet_plan_json(&ask, &plan);
+	json_object_set_new(doc, "name", json_string(p->name));
+	json_object_set_new(doc, "pools_known", json_integer((json_int_t)n));
+	areq_json(q, 200, doc);
+}
+
+void post_fleet_plan(struct areq *q)
+{
+	struct fleet_planned *p = arena_alloc(q->arena, sizeof(*p));
+	struct spot_err err = { 0 };
+	const char **gpus = NULL;
+	size_t n;
+
+	if (q->http->body.n == 0) {
+		areq_fail(q, SPOT_INVALID,
+		    "send the fleet (name, nodes or gpus, resources) as the body");
+		return;
+	}
+	if (fleet_spec_parse(q->arena, q->http->body, &p->spec, &p->name, &err) != SPOT_OK) {
+		areq_problem(q, 400, &err, NULL);
+		return;
+	}
+	fleet_job(p->spec, &p->job);
+	q->own = p;
+	n = plan_gpus_asked(q->arena, &p->job, &gpus);
+	plan_offers(q, gpus, n, fleet_planned);
+}

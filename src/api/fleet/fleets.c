@@ -1,0 +1,268 @@
+/* Fleets: create, list, show, resize with If-Match, close. */
+#include "base/base.h"
+#include "api/server/api_priv.h"
+
+#include "core/fleet/fleet.h"
+
+static bool fleet_team_allowed(struct areq *q, const char *team)
+{
+	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0) {
+		return true;
+	}
+	areq_fail(q, SPOT_DENIED, "%s works for team %s, this fleet belongs to team %s; ask a lead",
+	    q->who.name, q->who.team, *team ? team : "(none)");
+	return false;
+}
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+static void created(struct areq *q)
+{
+	struct q_api_fleet_create_row *row;
+
+	if (q_api_fleet_create_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_INTERNAL, "the fleet was not written");
+		return;
+	}
+	if (idem_overtaken(q, row->id)) {
+		return;
+	}
+	q->id = row->id;
+	httpd_set(q->http, "Location", arena_printf(q->arena, "/v1/fleets/f%" PRId64, row->id));
+	show_fleet(q, 201);
+}
+
+static bool name_taken(struct areq *q)
+{
+	if (q->pg.op.rc != SPOT_CONFLICT) {
+		return false;
+	}
+	areq_fail(q, SPOT_CONFLICT,
+	    "a live fleet has this name; choose another, or change that one");
+	return true;
+}
+
+void post_fleet(struct areq *q)
+{
+	struct fleet_spec *spec = NULL;
+	const char *name = NULL;
+	struct spot_err err = { 0 };
+	json_t *doc;
+
+	if (q->http->body.n == 0) {
+		areq_fail(q, SPOT_INVALID,
+		    "send the fleet (name, nodes or gpus, resources) as the body");
+		return;
+	}
+	if (fleet_spec_parse(q->arena, q->http->body, &spec, &name, &err) != SPOT_OK) {
+		areq_problem(q, 400, &err, NULL);
+		return;
+	}
+	if (!*spec->team) {
+		spec->team = q->who.team;
+	}
+	if (!fleet_team_allowed(q, spec->team)) {
+		return;
+	}
+	doc = fleet_spec_to_json(spec);
+	SQL(q, api_fleet_create, created, .name = name, .owner = q->who.name, .team = spec->team,
+	    .project = spec->project, .spec = json_text(q->arena, doc), .at_us = q->now_us,
+	    .token_id = q->who.token_id, .idem_key = q->idem_key ? q->idem_key : "");
+	q->failed = name_taken;
+	json_decref(doc);
+}
+
+/* ---- show ------------------------------------------------------------------------------------ */
+
+static void fleets_done(struct areq *q)
+{
+	struct q_listed_row *rows;
+	size_t n = q_api_fleets_rows(&q->pg, q->arena, &rows);
+
+	areq_list_page(q, rows, n);
+}
+
+void get_fleets(struct areq *q)
+{
+	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
+	const char *state = areq_query(q, "state");
+	int64_t before;
+
+	if (!areq_page(q, INT64_MAX, &before, limit)) {
+		return;
+	}
+	if (state && strcmp(state, "ACTIVE") != 0 && strcmp(state, "CLOSING") != 0 &&
+	    strcmp(state, "CLOSED") != 0) {
+		areq_fail_field(q, "state", "must be ACTIVE, CLOSING or CLOSED");
+		return;
+	}
+	q->own = limit;
+	SQL(q, api_fleets, fleets_done, .state = state, .team = areq_query(q, "team"),
+	    .before_id = before, .most = *limit + 1);
+}
+
+static void fleet_shown(struct areq *q)
+{
+	struct q_api_fleet_row *row;
+	int status = *(int *)q->own;
+	json_t *doc;
+
+	if (q_api_fleet_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no fleet f%" PRId64, q->id);
+		return;
+	}
+	httpd_set(q->http, "ETag", arena_printf(q->arena, "\"v%" PRId64 "\"", row->version));
+	doc = view_parse(row->doc);
+	json_object_set_new(doc, "nodes", view_parse(row->nodes));
+	json_object_set_new(doc, "plan", row->plan != NULL ? view_parse(row->plan) : json_null());
+	json_object_set_new(doc, "planned@",
+	    row->plan_us > 0 ? json_integer(row->plan_us) : json_null());
+	areq_json(q, status, doc);
+}
+
+static void fleet_look(struct areq *q)
+{
+	SQL(q, api_fleet, fleet_shown, .id = q->id);
+}
+
+void show_fleet(struct areq *q, int status)
+{
+	areq_show(q, status, fleet_look);
+}
+
+void get_fleet(struct areq *q)
+{
+	show_fleet(q, 200);
+}
+
+/* ---- change ---------------------------------------------------------------------------------- */
+
+struct fleet_change {
+	int64_t version; /* of If-Match; 0 = none sent */
+	bool closing, by_gpus;
+	int64_t size;
+};
+
+static bool if_match(struct areq *q, struct fleet_change *c)
+{
+	const char *m = httpd_header(q->http, "if-match");
+	struct spot_err err = { 0 };
+	size_t n;
+
+	if (!m || strcmp(m, "*") == 0) {
+		return true;
+	}
+	n = strlen(m);
+	if (n >= 4 && str_prefix(m, "\"v") && m[n - 1] == '"' &&
+	    parse_i64(arena_strndup(q->arena, m + 2, n - 3), 1, INT64_MAX, &c->version)) {
+		return true;
+	}
+	err_set(&err, SPOT_CONFLICT, "If-Match must be the ETag of the fleet such as \"v3\"");
+	areq_problem(q, 412, &err, "If-Match");
+	return false;
+}
+
+static void changed(struct areq *q)
+{
+	struct q_api_fleet_update_row *row;
+	struct spot_err err = { 0 };
+
+	if (q_api_fleet_update_rows(&q->pg, q->arena, &row) == 1) {
+		show_fleet(q, q->route->status);
+		return;
+	}
+	err_set(&err, SPOT_CONFLICT,
+	    "fleet f%" PRId64 " was changed meanwhile; read it again and repeat", q->id);
+	areq_problem(q, 412, &err, "If-Match");
+}
+
+static const char *resized(struct areq *q, const char *stored, const struct fleet_change *c)
+{
+	json_t *spec = view_parse(stored);
+	const char *text;
+
+	json_object_del(spec, c->by_gpus ? "nodes" : "gpus");
+	json_object_set_new(spec, c->by_gpus ? "gpus" : "nodes", json_integer(c->size));
+	text = json_text(q->arena, spec);
+	json_decref(spec);
+	return text;
+}
+
+static void change_read(struct areq *q)
+{
+	struct fleet_change *c = q->own;
+	struct q_api_fleet_row *row;
+	struct spot_err err = { 0 };
+	const char *spec = NULL;
+
+	if (q_api_fleet_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no fleet f%" PRId64, q->id);
+		return;
+	}
+	if (!fleet_team_allowed(q, row->team)) {
+		return;
+	}
+	if (c->version && c->version != row->version) {
+		err_set(&err, SPOT_CONFLICT,
+		    "fleet f%" PRId64 " is at version %" PRId64 "; read it again and repeat", q->id,
+		    row->version);
+		areq_problem(q, 412, &err, "If-Match");
+		return;
+	}
+	if (strcmp(row->state, "ACTIVE") != 0) {
+		if (c->closing) {
+			show_fleet(q, q->route->status);
+		} else {
+			areq_fail(q, SPOT_CONFLICT,
+			    "fleet f%" PRId64 " is %s and cannot be changed", q->id, row->state);
+		}
+		return;
+	}
+	if (!c->closing) {
+		spec = resized(q, row->spec, c);
+	}
+	SQL(q, api_fleet_update, changed, .id = q->id, .version = row->version, .spec = spec,
+	    .closing = c->closing,
+	    .why = c->closing ? "closed by request"
+			      : arena_printf(q->arena, "wanted size is now %" PRId64 " %s", c->size,
+				    c->by_gpus ? "GPUs" : "nodes"),
+	    .actor = q->who.name, .at_us = q->now_us);
+}
+
+void patch_fleet(struct areq *q)
+{
+	static const char *const known[] = { "nodes", "gpus", NULL };
+	struct fleet_change *c = arena_alloc(q->arena, sizeof(*c));
+	struct spot_err err = { 0 };
+	const char *key;
+	json_t *body;
+
+	if (!areq_body(q, &body) || !areq_body_keys(q, body, known) || !if_match(q, c)) {
+		return;
+	}
+	if (json_object_size(body) != 1) {
+		areq_fail(q, SPOT_INVALID, "give nodes or gpus, one of the two");
+		return;
+	}
+	c->by_gpus = json_object_get(body, "gpus") != NULL;
+	key = c->by_gpus ? "gpus" : "nodes";
+	c->size = json_need_i64(body, key, &err);
+	if (err.rc != SPOT_OK || c->size < 0 || c->size > 100000) {
+		areq_fail_field(q, key, "must be a whole number from 0 to 100000");
+		return;
+	}
+	q->own = c;
+	SQL(q, api_fleet, change_read, .id = q->id);
+}
+
+void delete_fleet(struct areq *q)
+{
+	struct fleet_change *c = arena_alloc(q->arena, sizeof(*c));
+
+	if (!if_match(q, c)) {
+		return;
+	}
+	c->closing = true;
+	q->own = c;
+	SQL(q, api_fleet, change_read, .id = q->id);
+}

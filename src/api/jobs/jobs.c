@@ -1,0 +1,459 @@
+/* Jobs: submit, list, show (with a hold), why, cancel, change of the budget. */
+#include "base/base.h"
+#include "api/jobs/plan.h"
+
+#include "core/spec/class_policy.h"
+#include "core/life/fsm.h"
+
+#define HOLD_MAX_S 300
+#define AGAIN_US (5 * SPOT_US_PER_S)
+
+struct job_show {
+	int status;
+	const char **wanted; /* states the caller waits for */
+	size_t wanted_n;
+	const char **warnings; /* of a submission, else NULL */
+	size_t warnings_n;
+};
+
+static void job_look(struct areq *q);
+
+/* ---- submit ---------------------------------------------------------------------------------- */
+
+/* A deadline that cannot be met is said now, not on Friday. */
+static struct job_show *submit_shown(struct areq *q, struct planned *p)
+{
+	struct job_show *s = arena_alloc(q->arena, sizeof(*s));
+	const char *note = plan_note(q, p);
+
+	s->status = 201;
+	s->warnings = arena_array(q->arena, p->warnings_n + 1, sizeof(*s->warnings));
+	for (; s->warnings_n < p->warnings_n; s->warnings_n++) {
+		s->warnings[s->warnings_n] = p->warnings[s->warnings_n];
+	}
+	if (*note != '\0') {
+		s->warnings[s->warnings_n++] = note;
+	}
+	return s;
+}
+
+static void submitted(struct areq *q)
+{
+	struct q_api_job_submit_row *row;
+	struct planned *p = q->own;
+
+	if (q_api_job_submit_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail_field(q, "config.spotctl.fleet",
+		    "there is no active fleet %s; create it first", p->spec->fleet);
+		return;
+	}
+	if (idem_overtaken(q, row->id)) {
+		return;
+	}
+	q->id = row->id;
+	httpd_set(q->http, "Location", arena_printf(q->arena, "/v1/jobs/j%" PRId64, row->id));
+	q->own = submit_shown(q, p);
+	job_look(q);
+}
+
+/* A token of a team works for that team; leads and admins for any. */
+static bool team_allowed(struct areq *q, const char *team)
+{
+	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0) {
+		return true;
+	}
+	areq_fail(q, SPOT_DENIED, "%s works for team %s, this belongs to team %s; ask a lead",
+	    q->who.name, q->who.team, *team ? team : "(none)");
+	return false;
+}
+
+/* The soonest that the work can be done by machines nobody takes away; any that suit when there are
+ * none. */
+static const struct score *fastest(const struct planned *p)
+{
+	const struct score *best = NULL;
+
+	for (size_t pass = 0; pass < 2 && best == NULL; pass++) {
+		for (size_t i = 0; i < p->usable; i++) {
+			const struct score *s = &p->scores[i];
+
+			if ((pass == 1 || s->offer->market != SPOT_MARKET_SPOT) &&
+			    (!best || s->hours < best->hours)) {
+				best = s;
+			}
+		}
+	}
+	return best;
+}
+
+/* A deadline that cannot be met is refused now, with the one that can be; not missed on Friday. */
+static bool deadline_feasible(struct areq *q, const struct planned *p)
+{
+	const struct job_spec *s = p->spec;
+	const struct score *f = s->deadline_us != 0 && s->work_s > 0 ? fastest(p) : NULL;
+	struct score whole;
+	char end[TIME_TEXT_MAX], took[32];
+	int64_t begin = MAX(q->now_us, s->start_after_us), need;
+
+	if (f == NULL) {
+		return true;
+	}
+	whole = plan_whole(p, f);
+	f = &whole;
+	need = (int64_t)(f->hours * (double)SPOT_US_PER_HOUR) + p->policy.restart_s * SPOT_US_PER_S;
+	if (begin + need <= s->deadline_us) {
+		return true;
+	}
+	areq_fail_field(q, "config.spotctl.deadline",
+	    "cannot be met: the fastest way, %s %s %s %s at %.4f USD/h, takes %s "
+	    "with its start and is done at %s for about %.2f USD; set the deadline to then or "
+	    "later, ask for faster GPUs, or "
+	    "correct 'work'",
+	    f->offer->provider, *f->offer->zone ? f->offer->zone : f->offer->region,
+	    f->offer->instance_type, spot_market_name(f->offer->market),
+	    (double)f->price_micros / 1e6, format_duration(need, took),
+	    format_time_s(begin + need, end), (double)f->total_micros / 1e6);
+	return false;
+}
+
+static void submit(struct areq *q, struct planned *p)
+{
+	struct job_spec *s = p->spec;
+	json_t *spec, *secrets, *baseline;
+	const char *team = *s->team ? s->team : q->who.team;
+	struct spot_err err = { 0 };
+
+	if (q->api->conf.store && jobspec_store_check(s, q->api->conf.store, &err) != SPOT_OK) {
+		areq_problem(q, 400, &err, NULL);
+		return;
+	}
+	if (!team_allowed(q, team) || !deadline_feasible(q, p)) {
+		return;
+	}
+	s->team = team;
+	spec = jobspec_to_json(s);
+	secrets = jobspec_secrets(s);
+	baseline = plan_baseline(p);
+	SQL(q, api_job_submit, submitted, .name = s->name ? s->name : "job", .owner = q->who.name,
+	    .team = team, .project = s->project ? s->project : "", .class = s->class,
+	    .spec = json_text(q->arena, spec), .source = jobspec_source(q->arena, q->http->body, s),
+	    .secrets = json_text(q->arena, secrets), .priority = s->priority,
+	    .fleet = s->fleet ? s->fleet : "", .has_deadline_us = s->deadline_us != 0,
+	    .deadline_us = s->deadline_us, .baseline = json_text(q->arena, baseline),
+	    .at_us = q->now_us, .token_id = q->who.token_id,
+	    .idem_key = q->idem_key ? q->idem_key : "", .has_not_before_us = s->start_after_us != 0,
+	    .not_before_us = s->start_after_us, .has_budget_micros = s->budget_micros > 0,
+	    .budget_micros = s->budget_micros);
+	json_decref(spec);
+	json_decref(secrets);
+	json_decref(baseline);
+}
+
+void post_job(struct areq *q)
+{
+	plan_begin(q, submit);
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+static void jobs_done(struct areq *q)
+{
+	struct q_listed_row *rows;
+	size_t n = q_api_jobs_rows(&q->pg, q->arena, &rows);
+
+	areq_list_page(q, rows, n);
+}
+
+/* "active" or "terminal" stand for their states. */
+static bool job_states(struct areq *q, const char *name, const char ***ret, size_t *ret_n)
+{
+	const char **all = arena_array(q->arena, JOB_STATE_COUNT, sizeof(*all)),
+		   *v = areq_query(q, name);
+	bool active = v && strcmp(v, "active") == 0, terminal = v && strcmp(v, "terminal") == 0;
+
+	if (!active && !terminal) {
+		if (!areq_query_list(q, name, ret, ret_n)) {
+			return false;
+		}
+		for (size_t i = 0; i < *ret_n; i++) {
+			if (job_state_parse((*ret)[i]) == JOB_NONE) {
+				areq_fail_field(q, name,
+				    "%s is not a job state; these are: active, terminal, QUEUED, "
+				    "STARTING, "
+				    "RUNNING, DRAINING, PARKED, CANCELLING, SUCCEEDED, FAILED, "
+				    "CANCELLED",
+				    (*ret)[i]);
+				return false;
+			}
+		}
+		return true;
+	}
+	*ret = all;
+	*ret_n = 0;
+	for (int s = JOB_NONE + 1; s < JOB_STATE_COUNT; s++) {
+		if (job_state_final((enum job_state)s) == terminal) {
+			all[(*ret_n)++] = job_state_name((enum job_state)s);
+		}
+	}
+	return true;
+}
+
+void get_jobs(struct areq *q)
+{
+	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
+	const char **states;
+	int64_t before;
+	size_t n;
+
+	if (!areq_page(q, INT64_MAX, &before, limit) || !job_states(q, "state", &states, &n)) {
+		return;
+	}
+	q->own = limit;
+	SQL(q, api_jobs, jobs_done, .states = states, .states_n = n, .team = areq_query(q, "team"),
+	    .project = areq_query(q, "project"), .class = areq_query(q, "class"),
+	    .owner = areq_query(q, "owner"), .name = areq_query(q, "name"), .before_id = before,
+	    .most = *limit + 1);
+}
+
+/* ---- one ------------------------------------------------------------------------------------- */
+
+static bool wanted(const struct job_show *s, const char *state)
+{
+	for (size_t i = 0; i < s->wanted_n; i++) {
+		if (strcmp(s->wanted[i], state) == 0) {
+			return true;
+		}
+	}
+	return s->wanted_n == 0;
+}
+
+/* Of a job that says where it saves, while there is no store; one that is over with a checkpoint
+ * had one. */
+static json_t *not_stored(const struct areq *q, const struct q_api_job_row *row, const json_t *doc)
+{
+	AUTO(json) json_t *spec = view_parse(row->spec);
+	bool saves = !str_empty(json_str(json_object_get(spec, "checkpoint"), "path", NULL, NULL));
+	bool has = json_is_object(json_object_get(doc, "checkpoint")) &&
+	    json_is_string(json_object_get(doc, "ended_at"));
+
+	return saves && !has && api_storeless(q->api)
+	    ? json_string("no checkpoint is stored, so the job begins anew "
+			  "wherever it is moved to: [checkpoint] store is empty in the daemon's "
+			  "configuration")
+	    : json_null();
+}
+
+static void job_shown(struct areq *q)
+{
+	struct job_show *s = q->own;
+	struct q_api_job_row *row;
+	char at[TIME_TEXT_MAX];
+	json_t *doc;
+
+	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		return;
+	}
+	if (!wanted(s, row->state) && areq_park(q)) {
+		return;
+	}
+	doc = view_parse(row->doc);
+	json_object_set_new(doc, "lost_steps", json_integer(row->lost_steps));
+	json_object_set_new(doc, "attempts_list", view_parse(row->attempts));
+	json_object_set_new(doc, "checkpoints", view_parse(row->checkpoints));
+	json_object_set_new(doc, "not_stored", not_stored(q, row, doc));
+	json_object_set_new(doc, "source", json_string(row->source));
+	json_object_set_new(doc, "not_before_at",
+	    row->has_not_before_us ? json_string(format_time_s(row->not_before_us, at))
+				   : json_null());
+	json_object_set_new(doc, "queue", row->queue ? view_parse(row->queue) : json_null());
+	json_object_set_new(doc, "budget", row->budget ? view_parse(row->budget) : json_null());
+	if (s->warnings != NULL) {
+		json_object_set_new(doc, "warnings", json_array());
+	}
+	for (size_t i = 0; i < s->warnings_n; i++) {
+		json_array_append_new(json_object_get(doc, "warnings"),
+		    json_string(s->warnings[i]));
+	}
+	q->now_us = loop_wall_us(q->api->loop);
+	areq_json(q, s->status, doc);
+}
+
+static void job_look(struct areq *q)
+{
+	SQL(q, api_job, job_shown, .id = q->id, .at_us = loop_wall_us(q->api->loop));
+}
+
+void show_job(struct areq *q, int status)
+{
+	struct job_show *s = arena_alloc(q->arena, sizeof(*s));
+
+	s->status = status;
+	q->own = s;
+	job_look(q);
+}
+
+void get_job(struct areq *q)
+{
+	struct job_show *s = arena_alloc(q->arena, sizeof(*s));
+	int64_t hold;
+
+	s->status = 200;
+	q->own = s;
+	if (!areq_query_i64(q, "timeout_s", 0, HOLD_MAX_S, 25, &hold) ||
+	    !job_states(q, "wait_state", &s->wanted, &s->wanted_n)) {
+		return;
+	}
+	if (s->wanted_n > 0) {
+		areq_watch(q, 'j', q->id, hold * SPOT_US_PER_S, AGAIN_US, job_look);
+	}
+	job_look(q);
+}
+
+/* What its class means for it, by the settings of today. */
+static const char *class_why(struct areq *q, const struct q_api_job_why_row *row)
+{
+	const struct class_policy *c = class_get(&q->api->conf.classes, row->class);
+	AUTO(json) json_t *doc = NULL;
+	struct spot_err err = { 0 };
+	struct job_spec *spec;
+
+	if (c == NULL || json_parse(str_from(row->spec), "job.spec", &doc, &err) != SPOT_OK ||
+	    jobspec_from_json(q->arena, doc, &spec, &err) != SPOT_OK) {
+		return "";
+	}
+	return class_words(q->arena, c, spec);
+}
+
+static void why_done(struct areq *q)
+{
+	struct q_api_job_why_row *row;
+	json_t *doc;
+
+	if (q_api_job_why_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		return;
+	}
+	doc = view_parse(row->doc);
+	json_object_set_new(doc, "class_why", json_string(class_why(q, row)));
+	areq_json(q, 200, doc);
+}
+
+void get_job_why(struct areq *q)
+{
+	SQL(q, api_job_why, why_done, .id = q->id);
+}
+
+/* ---- cancel ---------------------------------------------------------------------------------- */
+
+static void cancelled(struct areq *q)
+{
+	struct q_api_job_cancel_row *row;
+
+	if (q_api_job_cancel_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+	} else if (strcmp(row->state, "SUCCEEDED") == 0 || strcmp(row->state, "FAILED") == 0) {
+		areq_fail(q, SPOT_CONFLICT, "job j%" PRId64 " is over: %s", q->id, row->state);
+	} else {
+		show_job(q, 202);
+	}
+}
+
+static void cancel_checked(struct areq *q)
+{
+	struct q_api_job_row *row;
+
+	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+	} else if (team_allowed(q, row->team)) {
+		SQL(q, api_job_cancel, cancelled, .id = q->id, .actor = q->who.name,
+		    .at_us = q->now_us);
+	}
+}
+
+void post_job_cancel(struct areq *q)
+{
+	SQL(q, api_job, cancel_checked, .id = q->id, .at_us = q->now_us);
+}
+
+/* ---- change of the budget -------------------------------------------------------------------- */
+
+static bool budget_refused(struct areq *q, enum spot_rc rc, const char *text)
+{
+	struct spot_err err = { 0 };
+
+	err_set(&err, rc, "%s", text);
+	areq_problem(q, rc == SPOT_CONFLICT ? 409 : 400, &err, "budget_usd");
+	return false;
+}
+
+/* 0 = no limit. Digits are taken as they are written: what is a fraction in binary is none in
+ * dollars. */
+static bool budget_amount(struct areq *q, const json_t *v, int64_t *ret)
+{
+	const char *text = json_is_string(v) ? json_string_value(v)
+	    : json_is_number(v)              ? arena_printf(q->arena, "%.6f", json_number_value(v))
+					     : NULL;
+
+	*ret = 0;
+	if (json_is_null(v) || (text && parse_usd_micros(text, ret) && *ret > 0)) {
+		return true;
+	}
+	return budget_refused(q, SPOT_INVALID,
+	    "must be what the job may cost in all, in US dollars above 0, such as 25 or \"25.00\"; "
+	    "null lifts the limit");
+}
+
+static void budget_set(struct areq *q)
+{
+	int64_t wanted_micros = *(int64_t *)q->own;
+	struct q_api_job_budget_row *row;
+
+	if (q_api_job_budget_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+	} else if (job_state_final(job_state_parse(row->state))) {
+		areq_fail(q, SPOT_CONFLICT,
+		    "job j%" PRId64 " is over: %s; its budget cannot be changed any more", q->id,
+		    row->state);
+	} else if (wanted_micros != 0 && !row->saves) {
+		budget_refused(q, SPOT_INVALID,
+		    "the job saves nothing, so all that it has done would be lost when its budget "
+		    "is used up; "
+		    "submit it with the place where it saves (checkpoint.path), or cancel it");
+	} else if (wanted_micros != 0 && wanted_micros < row->spent_micros) {
+		budget_refused(q, SPOT_CONFLICT,
+		    arena_printf(q->arena,
+			"job j%" PRId64 " has cost %.6f USD already; set the budget to that or "
+			"more (that: it saves and is parked), or null to lift the limit",
+			q->id, (double)row->spent_micros / 1e6));
+	} else {
+		show_job(q, 200);
+	}
+}
+
+static void budget_checked(struct areq *q)
+{
+	int64_t micros = *(int64_t *)q->own;
+	struct q_api_job_row *row;
+
+	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
+		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+	} else if (team_allowed(q, row->team)) {
+		SQL(q, api_job_budget, budget_set, .id = q->id, .has_budget_micros = micros != 0,
+		    .budget_micros = micros, .actor = q->who.name, .at_us = q->now_us);
+	}
+}
+
+void patch_job(struct areq *q)
+{
+	static const char *const known[] = { "budget_usd", NULL };
+	int64_t *micros = arena_alloc(q->arena, sizeof(*micros));
+	json_t *body;
+
+	if (!areq_body(q, &body) || !areq_body_keys(q, body, known) ||
+	    !budget_amount(q, json_object_get(body, "budget_usd"), micros)) {
+		return;
+	}
+	q->own = micros;
+	SQL(q, api_job, budget_checked, .id = q->id, .at_us = q->now_us);
+}

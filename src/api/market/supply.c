@@ -1,0 +1,28 @@
+/* GET /v1/supply: how tight the supply of each pool group is that we tried lately. */
+#include "base/base.h"
+#include "api/server/api_priv.h"
+
+#include "core/policy/tightness.h"
+
+static void supply_done(struct areq *q)
+{
+	struct q_api_supply_row *row;
+
+	if (q_api_supply_rows(&q->pg, q->arena, &row) == 1) {
+		areq_json(q, 200, json_pack("{s:o, s:n}", "items", view_parse(row->doc), "next"));
+	}
+}
+
+void get_supply(struct areq *q)
+{
+	const char *state = areq_query(q, "state");
+
+	if (state && supply_state_parse(state) == SUPPLY_STATE_NONE) {
+		areq_fail_field(q, "state", "%s is not a state of supply; these are: easy, tight",
+		    state);
+		return;
+	}
+	SQL(q, api_supply, supply_done, .provider = areq_query(q, "provider"),
+	    .region = areq_query(q, "region"), .gpu = areq_query(q, "gpu"), .state = state,
+	    .most = 5000);
+}

@@ -1,0 +1,146 @@
+/*
+ * Who asks. A bearer token is known by its SHA-256 only; the row found by that hash is compared
+ * again in constant time. Users' tokens have roles, agents' sessions are good for their own node
+ * and for the agent's routes alone.
+ */
+#include "base/base.h"
+#include "api/server/api_priv.h"
+
+#include "base/rng.h"
+#include "base/crypto/secret.h"
+#include "base/crypto/sign.h"
+
+#include <strings.h>
+
+#define TOKEN_LENGTH_MAX 200
+
+void api_token_hash(const char *token, size_t n, uint8_t hash[32])
+{
+	sha256(token, n, hash);
+}
+
+void api_token_make(struct rng *rng, char token[API_TOKEN_MAX], uint8_t hash[32])
+{
+	memcpy(token, "spt_", 4);
+	rng_hex(rng, token + 4, 32);
+	api_token_hash(token, strlen(token), hash);
+}
+
+enum scope role_scope(const char *role)
+{
+	static const struct {
+		const char *role;
+		enum scope scope;
+	} roles[] = { { "admin", SCOPE_ADMIN }, { "lead", SCOPE_LEAD },
+		{ "engineer", SCOPE_ENGINEER }, { "service", SCOPE_ENGINEER },
+		{ "viewer", SCOPE_VIEWER } };
+
+	for (size_t i = 0; i < ARRAY_LEN(roles); i++) {
+		if (strcmp(role, roles[i].role) == 0) {
+			return roles[i].scope;
+		}
+	}
+	return SCOPE_NONE;
+}
+
+bool areq_loopback(const struct areq *q)
+{
+	return str_prefix(q->http->peer, "127.") || str_prefix(q->http->peer, "[::1]");
+}
+
+static void unauthenticated(struct areq *q, const char *why)
+{
+	httpd_set(q->http, "WWW-Authenticate", "Bearer");
+	areq_fail(q, SPOT_UNAUTHENTICATED, "%s", why);
+}
+
+/* The handler that comes next, kept while the statement runs. */
+static void proceed(struct areq *q)
+{
+	void (*next)(struct areq *) = *(void (**)(struct areq *))q->own;
+
+	q->own = NULL;
+	next(q);
+}
+
+static void user_found(struct areq *q)
+{
+	struct q_api_token_by_hash_row *row;
+	const uint8_t *hash = (const uint8_t *)q->reply_body.p;
+	enum scope need = q->route->scope == SCOPE_METRICS ? SCOPE_VIEWER : q->route->scope;
+
+	if (q_api_token_by_hash_rows(&q->pg, q->arena, &row) == 0 || row->hash.n != 32 ||
+	    !mem_equal_const(row->hash.p, hash, 32)) {
+		unauthenticated(q,
+		    "the token is not known, expired or revoked; ask an admin for a new one");
+		return;
+	}
+	q->who = (struct who){ .scope = role_scope(row->role),
+		.token_id = row->id,
+		.name = row->name,
+		.role = row->role,
+		.team = row->team };
+	if (need == SCOPE_NODE || q->who.scope < need) {
+		areq_fail(q, SPOT_DENIED, "%s has the role %s, which may not do this", row->name,
+		    row->role);
+		return;
+	}
+	proceed(q);
+}
+
+static void node_found(struct areq *q)
+{
+	struct q_api_node_by_session_row *row;
+
+	if (q_api_node_by_session_rows(&q->pg, q->arena, &row) == 0 || row->hash.n != 32 ||
+	    !mem_equal_const(row->hash.p, q->reply_body.p, 32)) {
+		unauthenticated(q, "the session is not known; enrol again");
+		return;
+	}
+	q->who = (struct who){ .scope = SCOPE_NODE,
+		.node_id = row->id,
+		.node_state = row->state,
+		.name = arena_printf(q->arena, "n%" PRId64, row->id),
+		.role = "node",
+		.team = "" };
+	proceed(q);
+}
+
+static const char *bearer(const struct areq *q)
+{
+	const char *h = httpd_header(q->http, "authorization");
+
+	if (!h || strncasecmp(h, "Bearer ", 7) != 0) {
+		return NULL;
+	}
+	h += 7;
+	h += strspn(h, " ");
+	return *h && strlen(h) <= TOKEN_LENGTH_MAX ? h : NULL;
+}
+
+void auth_begin(struct areq *q, void (*next)(struct areq *q))
+{
+	enum scope need = q->route->scope;
+	const char *token = bearer(q);
+	uint8_t *hash;
+
+	assert(need != SCOPE_NONE);
+	if (need == SCOPE_PUBLIC || (need == SCOPE_METRICS && areq_loopback(q))) {
+		next(q);
+		return;
+	}
+	if (!token) {
+		unauthenticated(q, "send Authorization: Bearer and your token");
+		return;
+	}
+	hash = arena_alloc(q->arena, 32);
+	api_token_hash(token, strlen(token), hash);
+	q->own = arena_alloc(q->arena, sizeof(next));
+	*(void (**)(struct areq *))q->own = next;
+	q->reply_body = (struct str){ (const char *)hash, 32 };
+	if (need == SCOPE_NODE) {
+		SQL(q, api_node_by_session, node_found, .hash = q->reply_body);
+	} else {
+		SQL(q, api_token_by_hash, user_found, .hash = q->reply_body, .at_us = q->now_us);
+	}
+}

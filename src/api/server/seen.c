@@ -1,0 +1,130 @@
+/*
+ * Heartbeats and progress of agents: kept for a second and written in one statement, because a row
+ * update per poll would be most of the database's work (100,000 agents every 15 s). What is not yet
+ * written is lost with the daemon, and said again by the next poll. And our own heartbeat: an agent
+ * is silent only while an API listens (engine_watch_due).
+ */
+#include "base/base.h"
+#include "api/server/api_priv.h"
+#include "store/listen.h"
+
+#define FLUSH_US SPOT_US_PER_S
+#define BATCH_MAX 20000
+
+static void beaten(struct op *op)
+{
+	struct api *api = container_of(op, struct api, seen.beat.op);
+
+	pg_req_fini(&api->seen.beat);
+	loop_timer_set(&api->seen.beat_timer, LISTEN_BEAT_US);
+}
+
+static void beat(struct loop_timer *t)
+{
+	struct api *api = container_of(t, struct api, seen.beat_timer);
+
+	q_api_listens(api->pg, &api->seen.beat, NULL, beaten);
+}
+
+static void flush(struct seen *s, struct api *api);
+
+static void flushed(struct op *op)
+{
+	struct api *api = container_of(op, struct api, seen.req.op);
+
+	api->seen.busy = false;
+	pg_req_fini(&api->seen.req);
+	if (api->seen.n > 0) {
+		loop_timer_set(&api->seen.timer, FLUSH_US);
+	}
+}
+
+static void flush(struct seen *s, struct api *api)
+{
+	if (s->busy || s->n == 0) {
+		return;
+	}
+	s->busy = true;
+	q_api_agents_seen(api->pg, &s->req,
+	    &(struct q_api_agents_seen){ .node_ids = s->nodes,
+		.node_ids_n = s->n,
+		.ats = s->ats,
+		.ats_n = s->n,
+		.job_ids = s->jobs,
+		.job_ids_n = s->n,
+		.epochs = s->epochs,
+		.epochs_n = s->n,
+		.steps = s->steps,
+		.steps_n = s->n },
+	    flushed);
+	s->n = 0;
+}
+
+static void timer_fire(struct loop_timer *t)
+{
+	struct api *api = container_of(t, struct api, seen.timer);
+
+	flush(&api->seen, api);
+}
+
+static void *grown(void *p, size_t cap, size_t size)
+{
+	p = reallocarray(p, cap, size);
+	if (!p) {
+		abort();
+	}
+	return p;
+}
+
+void seen_init(struct api *api)
+{
+	loop_timer_init(&api->seen.timer, api->loop, timer_fire);
+	loop_timer_init(&api->seen.beat_timer, api->loop, beat);
+	loop_timer_set(&api->seen.beat_timer, 0);
+}
+
+void seen_add(struct api *api, int64_t node, int64_t job, int32_t epoch, int64_t steps)
+{
+	struct seen *s = &api->seen;
+
+	if (s->n == BATCH_MAX) {
+		/* A database that is away: the newest words are the ones that count. */
+		if (s->busy) {
+			s->n = 0;
+		} else {
+			flush(s, api);
+		}
+	}
+	if (s->n == s->cap) {
+		s->cap = s->cap ? s->cap * 2 : 64;
+		s->nodes = grown(s->nodes, s->cap, sizeof(*s->nodes));
+		s->ats = grown(s->ats, s->cap, sizeof(*s->ats));
+		s->jobs = grown(s->jobs, s->cap, sizeof(*s->jobs));
+		s->steps = grown(s->steps, s->cap, sizeof(*s->steps));
+		s->epochs = grown(s->epochs, s->cap, sizeof(*s->epochs));
+	}
+	s->nodes[s->n] = node;
+	s->ats[s->n] = loop_wall_us(api->loop);
+	s->jobs[s->n] = job;
+	s->epochs[s->n] = epoch;
+	s->steps[s->n] = steps;
+	s->n++;
+	if (!s->timer.armed && !s->busy) {
+		loop_timer_set(&s->timer, FLUSH_US);
+	}
+}
+
+void seen_fini(struct api *api)
+{
+	struct seen *s = &api->seen;
+
+	loop_timer_stop(&s->timer);
+	loop_timer_stop(&s->beat_timer);
+	pg_req_fini(&s->req);
+	pg_req_fini(&s->beat);
+	free(s->nodes);
+	free(s->ats);
+	free(s->jobs);
+	free(s->steps);
+	free(s->epochs);
+}

@@ -1,0 +1,167 @@
+/*
+ * Parked requests: long polls of agents, jobs, checkpoints, rebalances. A request registers its key
+ * ("n7", "j12") before it reads, so that a notification between reading and parking is not lost;
+ * when it finds nothing to say it parks, and is made to look again when the key is notified, when
+ * its time is over, and now and then in case a notification was lost. While it is parked the
+ * client's leaving is seen at once; while a statement runs, at the next parking.
+ */
+#include "base/base.h"
+#include "api/server/api_priv.h"
+
+#define HOLD_AGAIN_US SPOT_US_PER_S /* a notification may have been lost */
+
+static struct wait **bucket_of(struct api *api, const char *key)
+{
+	uint64_t h = 1469598103934665603u;
+
+	for (; *key; key++) {
+		h = (h ^ (unsigned char)*key) * 1099511628211u;
+	}
+	return &api->waits[(h >> 7) % WAIT_BUCKETS];
+}
+
+static void unpark(struct wait *w)
+{
+	if (w->parked) {
+		container_of(w, struct areq, wait)->api->parked--;
+	}
+	w->parked = false;
+}
+
+void areq_unwatch(struct areq *q)
+{
+	struct wait *w = &q->wait;
+
+	if (!w->at) {
+		return;
+	}
+	loop_timer_stop(&w->timer);
+	*w->at = w->next;
+	if (w->next) {
+		w->next->at = w->at;
+	}
+	w->at = NULL;
+	unpark(w);
+	q->api->waiting--;
+}
+
+static void look_again(struct wait *w)
+{
+	struct areq *q = container_of(w, struct areq, wait);
+
+	unpark(w);
+	w->woken = false;
+	loop_timer_stop(&w->timer);
+	q->http->gone = NULL;
+	w->look(q);
+}
+
+static void timer_fire(struct loop_timer *t)
+{
+	look_again(container_of(t, struct wait, timer));
+}
+
+static void parked_gone(struct httpd_req *r)
+{
+	struct areq *q = r->user;
+
+	areq_end(q);
+}
+
+void areq_watch(struct areq *q, char kind, int64_t id, int64_t hold_us, int64_t again_us,
+    void (*look)(struct areq *))
+{
+	struct wait *w = &q->wait;
+
+	assert(!w->at);
+	snprintf(w->key, sizeof(w->key), "%c%" PRId64, kind, id);
+	w->until_us = loop_mono_us(q->api->loop) + hold_us;
+	w->again_us = again_us;
+	w->look = look;
+	loop_timer_init(&w->timer, q->api->loop, timer_fire);
+	w->at = bucket_of(q->api, w->key);
+	w->next = *w->at;
+	if (w->next) {
+		w->next->at = &w->next;
+	}
+	*w->at = w;
+	q->api->waiting++;
+}
+
+bool areq_park(struct areq *q)
+{
+	struct wait *w = &q->wait;
+	int64_t left = w->at ? w->until_us - loop_mono_us(q->api->loop) : 0;
+
+	if (left <= 0 || q->api->draining) {
+		return false;
+	}
+	if (!httpd_alive(q->http)) {
+		areq_unwatch(q);
+		return false; /* the reply goes nowhere and ends the request */
+	}
+	pg_req_fini(&q->pg);
+	w->parked = true;
+	q->api->parked++;
+	q->http->user = q;
+	q->http->gone = parked_gone;
+	loop_timer_set(&w->timer, w->woken ? 0 : MIN(left, w->again_us));
+	return true;
+}
+
+/* A wake-up in the middle of its statement makes a request look again when it parks. */
+static void wake(struct wait *w)
+{
+	w->woken = true;
+	if (w->parked) {
+		loop_timer_set(&w->timer, 0);
+	}
+}
+
+void wait_wake_all(struct api *api)
+{
+	for (size_t i = 0; i < WAIT_BUCKETS && api->waiting > 0; i++) {
+		for (struct wait *w = api->waits[i]; w; w = w->next) {
+			wake(w);
+		}
+	}
+}
+
+void api_woken(struct pg_listen *l, const char *channel UNUSED, const char *payload)
+{
+	struct api *api = container_of(l, struct api, listen);
+
+	hub_poke(api->hub);
+	if (!payload || !*payload) {
+		/* (re)connected: anything may have been missed */
+		wait_wake_all(api);
+		return;
+	}
+	for (struct wait *w = *bucket_of(api, payload); w; w = w->next) {
+		if (strcmp(w->key, payload) == 0) {
+			wake(w);
+		}
+	}
+}
+
+void areq_show(struct areq *q, int status, void (*look)(struct areq *))
+{
+	int *keep = arena_alloc(q->arena, sizeof(*keep));
+
+	*keep = status;
+	q->own = keep;
+	look(q);
+}
+
+void areq_hold(struct areq *q, char kind, int64_t hold_max_s, void (*look)(struct areq *))
+{
+	int64_t hold;
+
+	if (!areq_query_i64(q, "timeout_s", 0, hold_max_s, 0, &hold)) {
+		return;
+	}
+	if (hold > 0) {
+		areq_watch(q, kind, q->id, hold * SPOT_US_PER_S, HOLD_AGAIN_US, look);
+	}
+	areq_show(q, 200, look);
+}

@@ -1,0 +1,163 @@
+/*
+ * Which pools the nodes of a fleet go to. Pure and deterministic: the same rows in any order give
+ * the same plan.
+ *
+ * What is wanted is a weight: nodes, GPUs, or work (GPUs worth so many of a named one, by the
+ * throughput table). With x_i nodes in pool i the plan minimises, in dollars per hour of work at
+ * the reference's speed,
+ *
+ *     sum_i c_i x_i  +  risk(x)
+ *     c_i     = score.total_micros / hours of work it was scored for * u_i; nothing for market
+ *             reserved (paid for anyway)
+ *     u_i     = weight of the node / weight of the reference machine (one node; the GPUs first
+ *             asked for)
+ *     risk(x) = price / U * ( sum over pairs of different nodes a, b of  rho(a, b) sqrt(h_a h_b)
+ *                                                                        u_a u_b )
+ *
+ * h is the hazard, rho hazard_correlation(), U all that is wanted: the nodes expected to be lost in
+ * an hour, each times the share of the fleet that goes with it at the same moment. price =
+ * spec.risk x the cheapest usable c: what it costs to lose a node together with the whole fleet, in
+ * hours of that node. Losing nodes one by one is in c already. Since rho only depends on what two
+ * pools share (provider > region > zone > family in it > pool), the sum over pairs is one square
+ * per group, and the whole is convex: greedy by marginal cost (Minoux' lazy form), exchanges of one
+ * node for one or two until none pays, then branch and bound where the fleet is small enough;
+ * `bound` is a lower bound from the Lagrangian dual of the problem linearised at the plan, so `gap`
+ * holds whatever the search missed.
+ *
+ * In this order: limits and quotas always hold for what is added; as little as possible is missing;
+ * the floor (reserved capacity counts: it is not reclaimed either); pools_min; then the cost. What
+ * is held stays for whatever price: moving is what rebalancing is for. Only what is more than
+ * wanted goes back, the dearest and riskiest first, idle nodes only. Nothing fails; memory is the
+ * arena's.
+ */
+#ifndef CORE_FLEET_H
+#define CORE_FLEET_H
+
+#include "base/base.h"
+#include "core/rank/rank.h"
+
+struct hazard_model;
+
+struct fleet_spec {
+	int32_t nodes; /* wanted nodes, or */
+	int32_t gpus; /* wanted GPUs (any node size that suits); one of the two */
+	struct resource_ask *asks;
+	size_t asks_n;
+	int32_t per_pool_max, per_zone_max, per_provider_max; /* nodes; 0 = no limit */
+	int32_t on_demand_floor; /* at least this many nodes on demand */
+	int32_t pools_min; /* default 5 */
+	const char *team, *project;
+	int32_t per_region_max, per_gpu_max; /* nodes; 0 = no limit */
+	/* the floor as a share of what is wanted, per mille; 0 = on_demand_floor */
+	int32_t floor_pm;
+	/* gpus are worth so many of this one; "" = GPUs are counted */
+	const char *gpus_of;
+	/* default FLEET_RISK: hours of the cheapest node; 0 = none */
+	double risk;
+};
+#define FLEET_RISK 4.0
+/* From JSON or YAML: {"name", "nodes" | "gpus": N or {"H100": N}, "resources": {as in a job file},
+ * "limits": {"per_pool", "per_zone", "per_region", "per_provider", "per_gpu"}, "on_demand_floor": N
+ * or "20%", "pools_min", "risk", "team", "project"} */
+NODISCARD enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spec **ret,
+    const char **ret_name, struct spot_err *err);
+json_t *fleet_spec_to_json(const struct fleet_spec *s);
+NODISCARD enum spot_rc fleet_spec_from_json(struct arena *a, const json_t *j,
+    struct fleet_spec **ret, struct spot_err *err);
+
+/* Nodes of a pool that the fleet has. offer and score may be NULL: then they are those of the
+ * scores given, if there. */
+struct fleet_have {
+	int32_t pool_id;
+	const char *zone, *region, *provider;
+	enum spot_market market;
+	int32_t gpu_milli, nodes;
+	int32_t idle; /* of them: may be given back */
+	int64_t price_micros; /* per node-hour */
+	const struct offer *offer;
+	const struct score *score;
+};
+struct fleet_pick {
+	const struct score *score;
+	int32_t nodes; /* to add */
+	int64_t marginal_micros; /* per hour: what the last of them costs, risk included */
+};
+struct fleet_give {
+	int32_t pool_id, nodes;
+	int64_t saves_micros;
+}; /* per hour, risk included */
+
+enum fleet_limit {
+	FLEET_PER_POOL = 1,
+	FLEET_PER_ZONE,
+	FLEET_PER_REGION,
+	FLEET_PER_PROVIDER,
+	FLEET_PER_GPU,
+	FLEET_QUOTA
+};
+/* A limit that is reached and keeps pools out that would be used otherwise. */
+struct fleet_binding {
+	enum fleet_limit limit;
+	/* "aws us-east-1 use1-az4", "A100-80GB", "aws us-east-1 spot P" */
+	const char *where;
+	int64_t max, used; /* nodes; for a quota its unit's */
+	const char *unit;
+	int32_t pools; /* kept out */
+	int64_t worth_micros; /* per hour that one more node would save; 0 = not known */
+};
+
+struct fleet_plan {
+	struct fleet_pick *picks;
+	size_t n;
+	int32_t missing; /* nodes (GPUs) that no pool can take now */
+	int32_t surplus; /* nodes too many: those in gives */
+	const char *why;
+	struct fleet_give *gives;
+	size_t gives_n;
+	int32_t floor_want, floor_have; /* nodes, or thousandths where the floor is a share */
+	/* in use with the picks, and pools_min as far as it makes sense */
+	int32_t pools, pools_want;
+	struct fleet_binding *bindings;
+	size_t bindings_n;
+	/* dollars per hour of work at the reference's speed, of all that is held and picked */
+	int64_t cost_micros, risk_micros, bound_micros;
+	/* (cost + risk - bound) / (cost + risk); 0 = it is the least */
+	double gap;
+	bool proved; /* every alternative was searched */
+	int64_t hourly_micros; /* list prices, per hour */
+	/* expected per hour: nodes lost x share of the fleet lost with them */
+	double lost_together;
+	int64_t risk_price_micros; /* of one of those */
+	/* in nodes, GPUs or GPUs of gpus_of; have without the picks */
+	double want, have;
+	size_t usable, steps; /* pools looked at; alternatives weighed */
+};
+/* What a plan that called for nothing was made of: while it is the same, planning again would call
+ * for nothing either. */
+struct fleet_seen {
+	int64_t fleet_id, version;
+	uint64_t offers; /* offers_digest() */
+	uint64_t nodes; /* of its nodes, their states and use */
+	/* from then on it is planned again whatever is the same: rests end, hazards drift */
+	int64_t until_us;
+};
+/* was NULL or of another fleet: yes. */
+bool fleet_again(const struct fleet_seen *was, const struct fleet_seen *is, int64_t now_us);
+struct fleet_ask {
+	const struct fleet_spec *spec;
+	const struct fleet_have *have;
+	size_t have_n;
+	const struct score *scores;
+	size_t scores_n;
+	const struct hazard_model *hazards; /* NULL: only nodes of one pool are lost together */
+	int64_t search_max; /* branch and bound: alternatives; 0 = default, < 0 none */
+};
+/* Scored like an hour of work that checkpoints: the fleet does not know its jobs. */
+void fleet_job(const struct fleet_spec *f, struct job_spec *ret);
+void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_plan *ret);
+/* The plan as it is shown and kept: per pool the nodes and why, the sums, the bound, what is
+ * missing and what limits. */
+json_t *fleet_plan_json(const struct fleet_ask *ask, const struct fleet_plan *p);
+const char *fleet_limit_name(enum fleet_limit l);
+
+#endif

@@ -1,0 +1,106 @@
+/* What the sources of the fleet's allocation share with each other. */
+#ifndef CORE_FLEET_PRIV_H
+#define CORE_FLEET_PRIV_H
+
+#include "core/fleet/fleet.h"
+
+/* The four levels that pools can be lost together at, the widest first; then what else is
+ * limited. */
+enum fleet_kind { FG_PROVIDER = 0, FG_REGION, FG_ZONE, FG_FAMILY, FG_GPU, FG_QUOTA, FLEET_KINDS };
+#define FLEET_LEVELS 4
+#define FLEET_NONE INT64_MAX
+
+struct fleet_group {
+	enum fleet_kind kind;
+	int32_t parent;
+	const char *name, *name2; /* name2: the quota's market */
+	int64_t cap, used; /* nodes; a quota's units */
+	double s; /* sum of u sqrt(h) over its nodes */
+	double dual; /* dollars per unit of cap: of the bound */
+	int32_t first, n; /* its items, in fleet_model.members */
+};
+
+struct fleet_item {
+	const struct score *score; /* NULL: held, and not usable now */
+	const struct offer *offer; /* may be NULL when held */
+	const struct fleet_have *have; /* NULL: none held */
+	int32_t pool_id;
+	double c, q, u; /* dollars per hour; u sqrt(hazard) */
+	int64_t w, fw; /* weight in thousandths; towards the floor (0: spot) */
+	int64_t need; /* of its quota */
+	int64_t cap; /* nodes */
+	int32_t g[FLEET_KINDS]; /* groups; -1 = none */
+	int32_t held, idle, x; /* x: held and picked, less what is given back */
+	int64_t price_micros;
+};
+
+/* How good a plan is: compared in this order. */
+struct fleet_value {
+	int64_t missing, floor_short, pools_short;
+	double cost;
+};
+
+/* Groups by where their names stand. */
+#define FLEET_NEAR_BITS 12
+struct fleet_near {
+	const char *name, *name2;
+	enum fleet_kind kind;
+	int32_t parent, group;
+};
+
+struct fleet_model {
+	struct arena *arena;
+	const struct fleet_ask *ask;
+	struct fleet_item *items;
+	size_t n; /* by pool id */
+	struct fleet_group *groups;
+	size_t groups_n, groups_cap;
+	int32_t *slots;
+	size_t slots_n;
+	struct fleet_near *near;
+	int32_t *members;
+	double delta[FLEET_LEVELS + 1]; /* risk of a level, of a pool last */
+	double kappa; /* risk price / U, dollars */
+	int64_t want, w_min, w_max, w_ref, fw_max; /* thousandths */
+	int64_t floor, pools_want;
+	/* of the plan as it stands */
+	int64_t total, held, floor_have, pools;
+	/* nodes; of them, that do not count towards the floor */
+	int64_t added, added_other;
+	int64_t steps, steps_max;
+};
+
+/* What the risk is priced by: the cheapest reference machine, dollars per hour. */
+double fleet_cheapest(const struct fleet_ask *ask);
+/* only_held: without the pools that the fleet has nothing in, to see whether it is at its size. */
+void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask,
+    bool only_held, double cheapest);
+/* Of one node more, dollars an hour, risk included; of one less is fleet_gain(). */
+double fleet_marginal(const struct fleet_model *m, const struct fleet_item *i);
+double fleet_gain(const struct fleet_model *m, const struct fleet_item *i);
+void fleet_put(struct fleet_model *m, struct fleet_item *i, int32_t nodes);
+/* Limits allow one node more there. What is NULL'ed or not usable never does. */
+bool fleet_room(const struct fleet_model *m, const struct fleet_item *i);
+/* One more is called for: something is missing, or the floor is and it counts towards it. */
+bool fleet_wanted(const struct fleet_model *m, const struct fleet_item *i);
+void fleet_value(const struct fleet_model *m, struct fleet_value *ret);
+int fleet_value_compare(const struct fleet_value *a, const struct fleet_value *b);
+double fleet_cost(const struct fleet_model *m, double *ret_risk);
+/* One node less of i would do. */
+bool fleet_needless(const struct fleet_model *m, const struct fleet_item *i);
+/* None of what was added could be left out. */
+bool fleet_sane(const struct fleet_model *m);
+
+void fleet_fill(struct fleet_model *m); /* greedy */
+void fleet_drop(struct fleet_model *m); /* gives back what is too much */
+void fleet_improve(struct fleet_model *m); /* exchanges */
+/* branch and bound; true = every alternative was weighed */
+bool fleet_search(struct fleet_model *m, int64_t most);
+/* Dollars below which no plan of this coverage, floor and number of pools is; leaves the duals in
+ * the groups. */
+double fleet_bound(struct fleet_model *m);
+/* The limit that keeps a node out; 0 = none. *ret_group -1: the pool's own. */
+enum fleet_limit fleet_blocked(const struct fleet_model *m, const struct fleet_item *i,
+    int32_t *ret_group);
+
+#endif

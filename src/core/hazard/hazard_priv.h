@@ -1,0 +1,125 @@
+/* What the sources of the hazard model share with each other. */
+#ifndef CORE_HAZARD_PRIV_H
+#define CORE_HAZARD_PRIV_H
+
+#include "core/hazard/hazard.h"
+#include "core/rank/rank.h"
+
+enum signal { SIGNAL_NONE = 0, SIGNAL_ADVISOR, SIGNAL_SHARE, SIGNAL_BAND, SIGNAL_ON_DEMAND };
+/* From the widest group to the pool itself. */
+enum level { LEVEL_PROVIDER = 0, LEVEL_FAMILY, LEVEL_REGION, LEVEL_ZONE, LEVEL_POOL };
+#define GROUP_LEVELS LEVEL_POOL
+
+/* What is believed of a pool before anybody has used it. */
+struct prior {
+	double rate, lo, hi; /* per node-hour; lo and hi are the doubt in the conversion */
+	enum signal signal;
+};
+struct prior hazard_prior(const struct offer *o, const struct rank_policy *p);
+const char *signal_words(enum signal s);
+/* 1 / relative variance of the truth about the prior's rate */
+double signal_shape(enum signal s);
+double signal_weight(enum signal s); /* least weight of the prior, of policy.prior_hours */
+
+/* 5 % and 95 % quantiles of Gamma(shape, 1). */
+void gamma_interval(double shape, double *ret_lo, double *ret_hi);
+
+struct group {
+	int32_t parent; /* index; -1 for a provider */
+	enum level level;
+	enum signal signal;
+	/* what its members say of its ratio: reclaims seen, and expected by the signal */
+	double o, e;
+	double up_o, up_e; /* what it says to its parent: the same, discounted */
+	double a, b; /* Gamma(a, b): its ratio before its members said anything */
+	/* its ratio as first estimated: what its members' messages are discounted by */
+	double about;
+	double l, r, up_l, up_r; /* launches and refusals, likewise */
+	double own_n, own_p; /* what the groups above say of a launch: weight and odds */
+	/* time of day: score of cos and sin, its information, pools that add to it */
+	double score_c, score_s, info_cc, info_ss, info_cs, day_pools;
+	double day_factor;
+	double odds_n, odds_p; /* what its members hear of launches */
+};
+
+/* What a group says of a pool that was never used, as most were never: kept close together, for
+ * they are asked for all. */
+struct unused {
+	float ratio, shape, shape_now, lo, hi; /* its ratio, and its interval in parts of it */
+	float day_factor;
+	float odds_n, odds_p;
+	float odds_lo, odds_hi; /* of a launch where the provider says nothing */
+};
+
+struct leaf {
+	int32_t group;
+	enum signal signal;
+	float rate, lo, hi; /* of the signal */
+};
+
+struct hazard_model {
+	const struct offer *offers;
+	size_t n;
+	const struct rank_policy *policy;
+	int64_t now_us;
+	struct leaf *leaves; /* of each offer */
+	uint32_t *used; /* offers with a record */
+	size_t used_n;
+	struct group *groups; /* parents before their children */
+	size_t groups_n, groups_cap;
+	uint64_t *keys; /* open addressing: hash of a group, and its index */
+	int32_t *slots;
+	size_t slots_n; /* power of two */
+	/* pool id to offer: index, -1 = none; open addressing; NULL when ids ascend */
+	int32_t *ids;
+	size_t ids_n;
+	struct unused *unused; /* of each group of a zone */
+	/* 1 / relative variance of a member's ratio about its group's, estimated */
+	double nu[LEVEL_POOL + 1];
+	double joint[GROUP_LEVELS]; /* correlation by what two pools share */
+};
+
+struct own {
+	double hours, reclaims, launches, refusals;
+	double recent_hours, recent_reclaims; /* of them */
+	double cluster; /* reclaims that come together, on average, >= 1 */
+};
+struct own own_of(const struct offer *o);
+bool own_any(const struct offer *o);
+/* Hashes of names by where these stand. */
+#define NAMES_NEAR 1024
+struct name_near {
+	const char *name;
+	uint64_t hash;
+};
+/* Gives n leaves, whose signals are set, their groups, made with all above them where they are not
+ * there. */
+#define JOIN_MAX 64
+void model_join(struct arena *a, struct hazard_model *m, struct name_near near[NAMES_NEAR],
+    size_t from, size_t n);
+void model_ids(struct arena *a, struct hazard_model *m);
+/* What a pool's record says to its group. */
+void leaf_up(const struct hazard_model *m, const struct own *own, const struct leaf *leaf,
+    double *ret_o, double *ret_e);
+/* Gamma(a, b) of a group's ratio as that of a member's. */
+void diffuse(double nu, double *a, double *b);
+/* The ratio of a pool of this group, before its own record: up_* is what the pool told the
+ * group. */
+void leaf_prior(const struct hazard_model *m, const struct group *g, double up_o, double up_e,
+    double *ret_a, double *ret_b);
+void unused_estimate(struct arena *a, struct hazard_model *m);
+/* Odds of a pool without a signal of them and without launches, by its group. */
+void odds_unused(const struct group *g, struct unused *ret);
+/* The offer of the model with this one's pool id, NULL = none. */
+const struct offer *model_find(const struct hazard_model *m, const struct offer *o);
+/* Index of the nearest group that knows the offer: its own, or one above; -1 = not even its
+ * provider is known. */
+int32_t model_group(const struct hazard_model *m, const struct offer *o);
+void joint_estimate(struct hazard_model *m);
+void odds_up(struct hazard_model *m);
+void odds_down(struct hazard_model *m);
+void odds_leaf_up(const struct own *own, double *ret_l, double *ret_r);
+void day_add(struct group *g, const struct offer_record *r);
+void day_estimate(struct hazard_model *m);
+
+#endif

@@ -1,0 +1,284 @@
+/*
+ * The policy that plans: see core/README.md ("Deadlines"). Each tick the state of the pools is
+ * learned (policy_model.c), and the worth of waiting, spot and on demand is read from the deadline
+ * problem solved under what is believed (policy_dp.c); it is solved anew when its kept layers are
+ * used up, so that it follows the model. A few pools of different prices: policy_joint.c solves the
+ * problem with each pool's own price and state, so that waiting for a cheap pool, taking a dear one
+ * meanwhile and moving are weighed by what they cost to the end. Other sets are planned as "any of
+ * them is up", and the pool is the one whose price and expected life save most. The last safe
+ * moment (policy_must_run, policy_spot_safe) overrides.
+ *
+ * Literature: Wu et al., "Can't Be Late: Optimizing Spot Instance Savings under Deadlines", NSDI'24
+ * (the problem, Uniform Progress); Vaupel, Manton, Stallard 1979 (gamma frailty); expected life
+ * against price per pool follows the idea of SkyNomad (arXiv 2601.06520).
+ */
+#include "base/base.h"
+#include "base/arena.h"
+#include "core/policy/policy_priv.h"
+
+#define LIFE_MAX_H 24.0
+#define STAY_CHANGEOVERS 1.0
+/* dearest over cheapest, from which on pools are planned one by one */
+#define PRICES_DIFFER 1.1
+
+struct auto_run {
+	const struct policy_setup *s;
+	struct policy_model model;
+	int64_t seen_us; /* elapsed_us of the last look; -1: none */
+	struct policy_dp *dp; /* of the one pool, or of "any of them is up" */
+	struct policy_joint *joint; /* NULL: one pool, or too many */
+};
+/* whole ticks; todo: with the changeover that is under way */
+struct rest {
+	int64_t left_us, work_us, todo_us;
+};
+
+void *policy_auto_begin(struct arena *a, const struct policy_setup *s,
+    const struct policy_track *tracks, size_t n, const struct policy_prior *prior)
+{
+	struct auto_run *r = arena_alloc(a, sizeof(*r));
+
+	r->s = s;
+	r->seen_us = -1;
+	policy_model_init(&r->model, a, prior, s->pools_n);
+	policy_model_learn(&r->model, tracks, n);
+	r->dp = policy_dp_new(a, s);
+	r->joint = s->pools_n > 1 && s->pools_n <= POLICY_SLOTS ? policy_joint_new(a, s) : NULL;
+	return r;
+}
+
+static void *auto_begin(struct arena *a, const struct policy_setup *s,
+    const struct policy_track *tracks, size_t n)
+{
+	return policy_auto_begin(a, s, tracks, n, &policy_prior_public);
+}
+
+static void model_update(struct auto_run *r, const struct policy_view *v)
+{
+	if (v->elapsed_us > r->seen_us) {
+		int64_t dt = r->seen_us < 0 ? r->s->tick_us : v->elapsed_us - r->seen_us;
+
+		policy_model_see(&r->model, v->up, (double)dt / 3.6e9);
+		r->seen_us = v->elapsed_us;
+	}
+}
+
+static double micros_dollars(int64_t micros)
+{
+	return (double)micros / 1e6;
+}
+
+static void choice_set(struct policy_choice *ret, enum policy_act act, size_t pool, const char *why)
+{
+	*ret =
+	    (struct policy_choice){ .act = act, .pool = act == POLICY_SPOT ? pool : 0, .why = why };
+}
+
+static bool may_take(const struct auto_run *r, const struct policy_view *v, size_t i)
+{
+	return v->up[i] && v->price_micros[i] < r->s->on_demand_micros &&
+	    policy_spot_safe(r->s, v, i);
+}
+
+/* Dollars to the end of each choice; pool: that spot is best in, SIZE_MAX: none. */
+struct costs {
+	double wait, on_demand, spot;
+	size_t pool;
+};
+
+static void choice_make(const struct auto_run *r, const struct policy_view *v,
+    const struct costs *c, struct policy_choice *ret)
+{
+	bool must = policy_must_run(r->s, v);
+
+	if (c->pool != SIZE_MAX && c->spot <= c->on_demand && (must || c->spot <= c->wait)) {
+		choice_set(ret, POLICY_SPOT, c->pool,
+		    must ? "last safe moment to wait, and spot costs least to the end"
+			 : "spot costs least to the end");
+	} else if (must) {
+		choice_set(ret, POLICY_ON_DEMAND, 0, "last safe moment");
+	} else if (c->on_demand < c->wait) {
+		choice_set(ret, POLICY_ON_DEMAND, 0,
+		    "on demand costs least to the end: slack is dear, spot far or short-lived");
+	} else {
+		choice_set(ret, POLICY_WAIT, 0, "waiting for spot costs least to the end");
+	}
+}
+
+/* ---- one pool, or several that cost about the same ------------------------------------------- */
+
+static const struct policy_pool *planned_pool(const struct auto_run *r)
+{
+	return &r->model.pools[r->model.pools_n > 1 ? r->model.pools_n : 0];
+}
+
+/* Price to plan with: of the cheapest pool that is up, else of the cheapest. */
+static double plan_price(const struct auto_run *r, const struct policy_view *v)
+{
+	int64_t up = INT64_MAX, all = INT64_MAX;
+
+	for (size_t i = 0; i < r->s->pools_n; i++) {
+		all = MIN(all, v->price_micros[i]);
+		up = v->up[i] ? MIN(up, v->price_micros[i]) : up;
+	}
+	return micros_dollars(up < INT64_MAX ? up : all);
+}
+
+static void problem_solve(struct auto_run *r, const struct policy_view *v, int64_t work_us,
+    int64_t slack_us)
+{
+	struct policy_problem p = { .model = &r->model,
+		.pool = planned_pool(r),
+		.work_us = work_us,
+		.slack_us = slack_us,
+		.spot = plan_price(r, v),
+		.on_demand = micros_dollars(r->s->on_demand_micros) };
+	double lost = 0, alive = 0;
+
+	for (size_t i = 0; r->s->pools_n > 1 && i < r->s->pools_n; i++) {
+		lost += v->up[i]
+		    ? 1 / MAX(policy_life(&r->model, &r->model.pools[i], LIFE_MAX_H), 0.1)
+		    : 0;
+		alive += v->up[i];
+	}
+	p.moves_per_hour = alive > 0 ? lost / alive : 0;
+	policy_dp_solve(r->dp, &p);
+}
+
+/* What taking or keeping the pool saves against the usual cost of an hour's work, over its expected
+ * life. */
+static double pool_gain(const struct auto_run *r, const struct policy_view *v, size_t i,
+    double usual, double slack_price, double limit_h)
+{
+	const struct policy_setup *s = r->s;
+	bool there = v->held == POLICY_SPOT && v->held_pool == i;
+	double d = (double)(there ? v->changeover_left_us : s->changeover_us) / 3.6e9,
+	       price = micros_dollars(v->price_micros[i]);
+	double life = policy_life(&r->model, &r->model.pools[i], limit_h + d);
+	bool away = v->last_pool != SIZE_MAX && s->regions != NULL &&
+	    s->regions[v->last_pool] != s->regions[i];
+
+	/* Lives are guesses: a running instance is not left for a gain that they alone could
+	 * explain. */
+	double stay =
+	    there ? STAY_CHANGEOVERS * (double)s->changeover_us / 3.6e9 * (price + slack_price) : 0;
+
+	return usual * MAX(life - d, 0) - price * life - d * slack_price + stay -
+	    (away ? micros_dollars(s->transfer_micros) : 0);
+}
+
+static size_t choose_pool(const struct auto_run *r, const struct policy_view *v,
+    const struct policy_worth *w, int64_t work_us)
+{
+	double hours = MAX((double)work_us / 3.6e9, 0.1),
+	       usual = MIN(w->spot, MIN(w->wait, w->on_demand)) / hours, best_gain = 0;
+	size_t best = SIZE_MAX;
+
+	for (size_t i = 0; i < r->s->pools_n; i++) {
+		if (v->up[i] && v->price_micros[i] < r->s->on_demand_micros &&
+		    policy_spot_safe(r->s, v, i)) {
+			double gain = pool_gain(r, v, i, usual, w->slack, MIN(hours, LIFE_MAX_H));
+
+			if (best == SIZE_MAX || gain > best_gain) {
+				best = i;
+				best_gain = gain;
+			}
+		}
+	}
+	return best;
+}
+
+static void weigh_any(struct auto_run *r, const struct policy_view *v, const struct rest *x,
+    struct costs *ret)
+{
+	struct policy_worth w;
+
+	if (!policy_dp_covers(r->dp, x->todo_us, x->left_us - x->todo_us)) {
+		problem_solve(r, v, x->todo_us, x->left_us - x->todo_us);
+	}
+	policy_dp_worth(r->dp, planned_pool(r), v->held, x->todo_us, x->left_us - x->todo_us, &w);
+	*ret = (struct costs){ w.wait, w.on_demand, w.spot, choose_pool(r, v, &w, x->work_us) };
+}
+
+/* ---- a few pools of different prices --------------------------------------------------------- */
+
+static bool prices_differ(const struct auto_run *r, const struct policy_view *v)
+{
+	int64_t least = INT64_MAX, most = 0;
+
+	for (size_t i = 0; i < r->s->pools_n; i++) {
+		least = MIN(least, v->price_micros[i]);
+		most = MAX(most, v->price_micros[i]);
+	}
+	return (double)most >= PRICES_DIFFER * (double)least;
+}
+
+static void weigh_several(struct auto_run *r, const struct policy_view *v, const struct rest *x,
+    struct costs *ret)
+{
+	struct policy_joint_view keep = { .held = v->held,
+		.held_slot = -1,
+		.work_us = x->todo_us,
+		.slack_us = x->left_us - x->todo_us };
+	struct policy_joint_view begin;
+	struct policy_joint_worth kept, begun;
+
+	if (!policy_joint_covers(r->joint, keep.work_us, keep.slack_us)) {
+		struct policy_joint_problem p = { .model = &r->model,
+			.work_us = keep.work_us,
+			.slack_us = keep.slack_us,
+			.on_demand = micros_dollars(r->s->on_demand_micros) };
+
+		for (size_t i = 0; i < r->s->pools_n; i++) {
+			p.slot[i] = (struct policy_slot){ &r->model.pools[i],
+				micros_dollars(v->price_micros[i]) };
+		}
+		policy_joint_solve(r->joint, &p);
+	}
+	for (size_t i = 0; i < r->s->pools_n; i++) {
+		keep.pools[i] = &r->model.pools[i];
+	}
+	keep.held_slot = v->held == POLICY_SPOT ? (int)v->held_pool : -1;
+	/* what is held is given up, with the changeover that is under way */
+	begin = keep;
+	begin.held = POLICY_WAIT;
+	begin.work_us = x->work_us;
+	begin.slack_us = x->left_us - x->work_us;
+	policy_joint_worth(r->joint, &r->model, &keep, &kept);
+	policy_joint_worth(r->joint, &r->model, &begin, &begun);
+	*ret = (struct costs){ begun.wait,
+		v->held == POLICY_ON_DEMAND ? kept.on_demand : begun.on_demand, POLICY_NEVER,
+		SIZE_MAX };
+	for (size_t i = 0; i < r->s->pools_n; i++) {
+		bool there = v->held == POLICY_SPOT && v->held_pool == i;
+		bool away = v->last_pool != SIZE_MAX && r->s->regions != NULL &&
+		    r->s->regions[v->last_pool] != r->s->regions[i];
+		double cost = (there ? kept.spot[i] : begun.spot[i]) +
+		    (away ? micros_dollars(r->s->transfer_micros) : 0);
+
+		if (may_take(r, v, i) && cost < ret->spot) {
+			ret->spot = cost;
+			ret->pool = i;
+		}
+	}
+}
+
+static void auto_decide(void *state, const struct policy_view *v, struct policy_choice *ret)
+{
+	struct auto_run *r = state;
+	const struct policy_setup *s = r->s;
+	struct rest x = { .left_us = (s->deadline_us - v->elapsed_us) / s->tick_us * s->tick_us,
+		.work_us = s->work_us - v->done_us };
+	struct costs c;
+
+	x.todo_us = x.work_us + v->changeover_left_us;
+	model_update(r, v);
+	if (r->joint != NULL && prices_differ(r, v)) {
+		weigh_several(r, v, &x, &c);
+	} else {
+		weigh_any(r, v, &x, &c);
+	}
+	choice_make(r, v, &c, ret);
+}
+
+const struct policy policy_auto = { "auto", auto_begin, auto_decide };

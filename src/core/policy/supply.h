@@ -1,0 +1,80 @@
+/*
+ * Fail-over and return, version one. Pure. Spot first; on-demand when spot could not be had within
+ * the patience that the deadline allows; back to spot when it has been available long enough and
+ * the saving over the remaining work beats the cost of the move by a margin; bounded moves per
+ * hour.
+ */
+#ifndef CORE_SUPPLY_H
+#define CORE_SUPPLY_H
+
+#include "base/base.h"
+#include "core/rank/rank.h"
+
+struct supply_policy {
+	int64_t patience_us; /* without a deadline: wait this long for spot, 10 min */
+	/* with a deadline: at most this share of the slack, 250 per mille */
+	int64_t patience_max_share_pm;
+	/* a spot replacement must have been READY this long, 5 min */
+	int64_t return_hold_us;
+	/* between probes for spot while on on-demand, 5 min, doubled per refusal <= 1 h */
+	int64_t return_probe_us;
+	int64_t return_margin_pm; /* saving must beat the cost by this, 200 per mille */
+	int32_t moves_per_hour_max; /* 4 */
+	int64_t changeover_us; /* restart + restore, 4 min */
+	/* of the patience that is left when supply is tight, 250 per mille */
+	int64_t tight_patience_pm;
+};
+void supply_policy_default(struct supply_policy *p);
+
+enum supply_choice { SUPPLY_SPOT = 1, SUPPLY_ON_DEMAND, SUPPLY_WAIT };
+struct supply_in {
+	int64_t now_us, queued_us; /* waiting since */
+	int64_t deadline_us; /* 0 = none */
+	int64_t work_left_us; /* on the best usable on-demand offer; 0 = unknown */
+	/* usable scores in each market (not cooling, suiting) */
+	size_t spot_usable, on_demand_usable;
+	size_t spot_refused; /* spot pools that suit but rest after a refusal */
+	bool spot_allowed, on_demand_allowed;
+	int64_t spot_best_micros, on_demand_best_micros; /* expected totals; 0 = none */
+	/* supply is tight in every group that has a usable spot pool (core/policy/tightness.h) */
+	bool spot_tight;
+};
+/* ret_why: words with the numbers; ret_until_us: when to look again. */
+enum supply_choice supply_choose(struct arena *a, const struct supply_in *in,
+    const struct supply_policy *p, const char **ret_why, int64_t *ret_until_us);
+
+struct return_in {
+	int64_t now_us;
+	int64_t work_left_us;
+	int64_t here_total_micros; /* expected cost to finish where it is */
+	int64_t there_total_micros; /* expected cost to finish on the best spot offer */
+	int64_t there_price_micros; /* per hour */
+	int64_t here_price_micros;
+	int64_t last_move_us; /* 0 = never */
+	int32_t moves_last_hour;
+	int32_t probes_refused; /* in a row */
+	int64_t last_probe_us; /* 0 = never */
+	bool there_tight; /* supply there is tight: no return before it has eased */
+	double speed; /* of there against here; 0 = the same */
+};
+/* What the two places say of a move, the job's moves and probes are the caller's to add. there NULL
+ * = none suits. */
+struct return_in return_pair(int64_t now_us, const struct score *here, const struct score *there);
+/* The place to ask for: of n usable ones that where a move saves most beyond its cost and the
+ * margin, halved for each probe that its pool refused since the job runs where it is, and for each
+ * two of its neighbours (same provider, region and GPU; refused: one entry each). So a pool that
+ * keeps refusing, and has rested before the next probe, is not asked for ever while others would
+ * pay, too; and none is forgotten. Ties: the first. NULL: a move pays nowhere. */
+const struct score *return_probe(const struct score *const *there, size_t n,
+    const struct score *here, const struct offer *const *refused, size_t refused_n,
+    const struct supply_policy *p);
+struct return_out {
+	bool move;
+	int64_t saving_micros, cost_micros, again_us;
+	const char *why;
+};
+/* Should a replacement be sought now? (launch-before-leave: the probe is the replacement itself) */
+void return_decide(struct arena *a, const struct return_in *in, const struct supply_policy *p,
+    struct return_out *ret);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * What a job will cost and when it ends, as a distribution: the chosen offer and its fall-backs are
+ * played through many times over the current estimates. Pure and deterministic: the same inputs and
+ * seed give the same figures. Each run draws how wrong the hazards are (gamma by their intervals),
+ * the times of the reclaims, which other pools go with the one that was lost (hazard_correlation),
+ * launches that are refused, notices that do not suffice, and the path of each price (towards its
+ * faded mean, wandering as an Ornstein-Uhlenbeck process). It fails over in the order of the
+ * ranking, with a deadline to what would be in time only, to on-demand where no spot pool is left,
+ * and at the last moment at which on-demand still meets the deadline. Who chose on demand stays
+ * there.
+ */
+#ifndef CORE_MONTECARLO_H
+#define CORE_MONTECARLO_H
+
+#include "core/hazard/hazard.h"
+#include "core/rank/rank.h"
+
+#define MONTECARLO_RUNS 2000
+#define MONTECARLO_LEAST 200
+/* in all runs together, as expected: a long job in a bad pool gets fewer runs */
+#define MONTECARLO_STARTS 100000
+#define MONTECARLO_PLACES 12
+
+struct montecarlo_in {
+	const struct ranking *ranking; /* at least one usable */
+	size_t chosen; /* index into its scores */
+	const struct hazard_model *hazards; /* NULL: pools fail independently */
+	int64_t now_us, deadline_us; /* 0 = none */
+	size_t runs; /* 0 = MONTECARLO_RUNS, or fewer by MONTECARLO_STARTS */
+	uint64_t seed;
+	/* 0 and 1 = one; else a gang in each place: any reclaim stops all, all are paid */
+	int32_t nodes;
+};
+struct montecarlo_out {
+	size_t runs;
+	uint64_t seed;
+	int64_t cost_mean_micros, cost_p5_micros, cost_p50_micros, cost_p95_micros;
+	double hours_mean, hours_p5, hours_p50, hours_p95;
+	/* means; moves = starts in another pool */
+	double interruptions, lost_h, moves, on_demand_h;
+	double deadline_odds; /* of meeting it; 1 without one */
+	/* runs given up after MONTECARLO_STARTS_MAX starts; counted as missing it */
+	size_t unfinished;
+};
+#define MONTECARLO_STARTS_MAX 20000
+void montecarlo_run(struct arena *a, const struct montecarlo_in *in, struct montecarlo_out *ret);
+
+#endif

@@ -1,0 +1,249 @@
+/*
+ * Expected dollars and hours per finished work. Pure: offers, policy, job and now in; the usable
+ * offers in order with every term out; the same inputs give the same order on every run (ties by
+ * pool id). The arithmetic is that of struct score_terms and of README.md; score.c works it out for
+ * one offer, rank.c matches and sorts.
+ *
+ *   h   hazard per node-hour (hazard.h), with a 90 % interval
+ *   t   throughput relative to the reference GPU ask: the table's, updated by the job's own
+ *       measured step rates
+ *   i   save interval: Young (1974); Daly's higher order (2006, "A higher order estimate of the
+ *       optimum checkpoint interval for restart dumps") once the save time is measured. Only
+ *       reclaims without a save count against it. With a deadline never more than a quarter of the
+ *       slack, so that no reclaim can eat what is left of it
+ *   W   work hours here = work / t;     r  restart hours (machine, agent, restore, setup)
+ *   l   lost hours per reclaim = (1 - notice_saves) i / 2; notice_saves is 0 where a save takes
+ *       longer than the notice
+ *   H   paid hours  = (r + W (1 + d/i)) / (1 - h (l + r));    n = h H reclaims
+ *   w   hours until a launch succeeds = refused_s (1 - q) / q, q the odds of one; finish F = H + (1
+ *       + n) w
+ *   P   price per hour expected over F: now + move towards its faded mean + penalty for its age
+ *   $   = P H + egress of checkpoints restored and saved and of data read
+ */
+#ifndef CORE_RANK_H
+#define CORE_RANK_H
+
+#include "base/base.h"
+#include "core/rank/offer.h"
+#include "core/spec/jobspec.h"
+
+struct arena;
+struct gpu_perf;
+/* NULL if not in the table (core/rank/tables.h) */
+const struct gpu_perf *gpu_perf_find(const char *gpu);
+/* Micro-dollars per GB leaving a region for another place; from the egress table; a default when
+ * unknown. */
+int64_t egress_micros_per_gb(const char *from_provider, const char *from_region,
+    const char *to_provider, const char *to_region);
+
+struct rank_policy {
+	double prior_hours; /* weight of the prior in node-hours of exposure, 100 */
+	double unknown_spot_per_hour; /* 0.10 */
+	double on_demand_per_hour; /* 0.0005 */
+	int64_t price_stale_penalty_pm; /* stale price: +per mille on price, 250 */
+	int64_t restart_s; /* boot + enrol + restore without transfer, 240 */
+	int64_t save_s; /* until the job's own is measured, 20 */
+	int64_t default_work_s; /* job says nothing: 3600 */
+	/* share of notices that come in time, for saves that are shorter than the notice; 0.9 */
+	double notice_saves;
+	int64_t
+	    /* spot price that has not moved for long: +per mille on price, 20 */
+	    price_frozen_penalty_pm;
+	int64_t refused_s; /* what a refused launch costs in time, 60; 0 = nothing */
+	/* a spot price goes 63 % of the way to its faded mean in this, 90 d; 0 = stays */
+	int64_t price_reversion_s;
+	double age_half_life_h; /* of our record of reclaims, 336 (hazard.h) */
+	double odds_half_life_h; /* of our record of launches, 8 */
+	/* of what is left of a pool's own record as how it is just now, 8 */
+	double recent_half_life_h;
+};
+void rank_policy_default(struct rank_policy *p);
+
+/* What the job was seen to do on one kind of GPU. */
+struct gpu_rate {
+	const char *gpu; /* gpu_name of the pool */
+	int32_t gpu_milli;
+	double steps, hours;
+};
+
+struct rank_job { /* what is known about the job now */
+	const struct job_spec *spec;
+	int64_t work_left_s; /* on the reference; 0 = policy default */
+	int64_t save_us; /* measured; 0 = unknown */
+	int64_t checkpoint_bytes; /* measured or declared; 0 = unknown */
+	const char *at_provider, *at_region; /* where its checkpoint is; NULL = nowhere yet */
+	bool spot_allowed, on_demand_allowed;
+	/* measured: launch to running, without the wait for capacity; 0 = unknown */
+	int64_t restart_us;
+	const struct gpu_rate *rates; /* measured; rates_n 0 = nothing is known */
+	size_t rates_n;
+	/* where checkpoints are uploaded to; NULL = nowhere known */
+	const char *store_provider, *store_region;
+	/* so many at once must have room in the quota, and any of them that is taken stops all:
+	 * saved as often as that asks for; 0 and 1 = one */
+	int32_t nodes;
+	/* the score is of where it runs: no first start, launch, restore or reading */
+	bool runs_there;
+	int64_t deadline_us; /* absolute; 0 = none. Once it has passed it says nothing */
+};
+/* Seconds between a provider's notice and the end of a spot machine. */
+double notice_s(const char *provider);
+/* Lines "GPU milli steps hours", as the store gives them; NULL accepted. */
+size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate **ret);
+
+/* The past of a price fades with this (migration 0010). */
+#define PRICE_FADE_H 168.0
+/* job, policy and what was looked up once, in the arena of the ranking */
+struct rank_ctx;
+/* An offer that suits, and what it is expected to cost. */
+struct score {
+	const struct offer *offer;
+	int64_t total_micros, compute_micros, egress_micros;
+	int64_t price_micros; /* per hour, expected over the run, with the penalty */
+	/* per hour, in price_micros: the price is not known to be today's */
+	int64_t penalty_micros;
+	double hours; /* to finish, waits for capacity included */
+	double paid_hours, work_h, throughput, interruptions;
+	double hazard, hazard_lo, hazard_hi;
+	const char *hazard_source;
+	double odds; /* that a launch now succeeds; says nothing of reclaims */
+	const struct rank_ctx *by; /* for score_explain; NULL in a score made by hand */
+};
+
+/* Every term of a score. Hours unless the name says otherwise; per hour = node-hour. The equations
+ * hold exactly but for the rounding of doubles; money is rounded once per line and summed as
+ * integers. */
+struct score_terms {
+	/* speed */
+	double work_ref_h, work_h, throughput, throughput_table;
+	double measured_h;
+	const char *throughput_source; /* work_h = work_ref_h / throughput */
+	/* saving */
+	double save_s, interval_s;
+	const char *interval_source;
+	/* with a deadline, on spot: until it, less start_h, work_h and one restart; else 0 */
+	double slack_h;
+	double notice_s; /* of the provider */
+	double overhead, overhead_h; /* save_s / interval_s; work_h * overhead */
+	/* reclaims */
+	double notice_saves, lost_per_h, restart_per_h;
+	const char *restart_source;
+	double interruptions; /* hazard * paid_hours */
+	double lost_h, restart_h; /* interruptions * lost_per_h, * restart_per_h */
+	/* the first start: 1, 0 where it runs already; starts * restart_per_h */
+	double starts, start_h;
+	double paid_hours; /* start_h + work_h + overhead_h + lost_h + restart_h */
+	/* waiting for capacity */
+	double odds, odds_lo, odds_hi;
+	const char *odds_source;
+	/* refused_s / 3600 * (1 - odds) / odds; (starts + interruptions) * wait_per_h */
+	double wait_per_h, wait_h;
+	double hours; /* paid_hours + wait_h */
+	/* price: price_micros = now + move + penalty */
+	int64_t price_now_micros, price_mean_micros, price_move_micros, penalty_micros,
+	    price_micros;
+	double price_cover; /* share of the faded past that was seen, 0..1 */
+	/* of the distance to the mean, the share that lasts over the run on average */
+	double price_stay;
+	double price_sd_micros; /* of the average price over the run */
+	/* egress */
+	/* one restore, one save, one reading of the data */
+	int64_t restore_per_micros, upload_per_micros, data_per_micros;
+	double restores, saves, data_reads;
+	int64_t restore_micros, upload_micros, data_micros;
+	int64_t compute_micros, egress_micros, total_micros;
+	/* spread */
+	double hazard_sd, paid_sd_h, hours_sd_h;
+	double hours_p50, hours_p95, paid_p50_h, paid_p95_h;
+	int64_t cost_p50_micros, cost_p95_micros;
+};
+
+enum refusal {
+	REFUSED_NOT = 0,
+	REFUSED_SPOT,
+	REFUSED_ON_DEMAND,
+	REFUSED_IMPLAUSIBLE,
+	REFUSED_ASK,
+	REFUSED_COOLING,
+	REFUSED_CAPACITY,
+	REFUSED_ODDS,
+	REFUSED_QUOTA,
+	REFUSED_HAZARD
+};
+struct refused {
+	const struct offer *offer;
+	enum refusal why;
+};
+
+struct ranking {
+	struct score *scores; /* usable, by total_micros, then pool id */
+	size_t usable;
+	struct refused *refused; /* by pool id */
+	size_t refused_n;
+	size_t spot_cooling; /* of them: spot pools that suit and rest after a refusal */
+	const struct rank_ctx *ctx;
+};
+
+struct hazard_model;
+/* Writes what the model says into its offers, once per read of the market. */
+void offers_believe(const struct hazard_model *m, struct offer *offers, size_t n);
+/* Linear in the offers; sorting is by radix. The job's strings and arrays must outlive the
+ * ranking. */
+void rank_run(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,
+    const struct rank_policy *p, int64_t now_us, struct ranking *ret);
+/* The usable ones of rank_run() only. */
+void rank_offers(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,
+    const struct rank_policy *p, int64_t now_us, struct score **ret_scores, size_t *ret_usable);
+/* The score of one offer, whether or not it suits or rests: of where a job is. NULL: interruptions
+ * would eat the progress. */
+const struct score *rank_one(struct arena *a, const struct offer *o, const struct rank_job *job,
+    const struct rank_policy *p, int64_t now_us);
+/* The cheapest of that market which finishes within these hours; none does: the fastest. NULL: none
+ * is usable. */
+const struct score *rank_in_time(const struct ranking *r, enum spot_market market, double within_h);
+/* Would a job with a deadline be placed there? It must finish within these hours, and a spot
+ * machine must not be much slower than the on-demand one that is its way out: the clock of progress
+ * that the deadline policy keeps is that one's. */
+#define DEADLINE_SPEED_LEAST 0.8
+bool rank_suits_deadline(const struct score *s, const struct score *on_demand, double within_h);
+/* Of usable ones, in order, for who is late: where it is done first, of spot with 95 %; of those
+ * within 2 % of that the cheapest. NULL: none is usable. */
+const struct score *rank_quickest(const struct score *scores, size_t n);
+/* Why an offer is not usable, in words. */
+const char *refusal_words(struct arena *a, const struct ranking *r, const struct refused *x);
+/* All terms of a score that rank_run() made. */
+void score_explain(const struct score *s, struct score_terms *ret);
+/* The odds that it takes longer than these hours, by hours and hours_sd_h as hours_p95 is. */
+double score_late_odds(const struct score_terms *t, double within_h);
+json_t *score_terms_json(const struct score_terms *t);
+json_t *rank_policy_json(const struct rank_policy *p);
+/* One line of words. */
+#define SCORE_WHY_MAX 256
+void score_why(const struct score *s, char buf[SCORE_WHY_MAX]);
+/* Quantile of a gamma distribution by mean and variance (Wilson and Hilferty, 1931), z the normal
+ * score. */
+double gamma_at(double mean, double var, double z);
+/* The reference count x GPU: first acceptable accelerator of the first ask. From the table. */
+double rank_throughput(const struct job_spec *spec, const struct offer *o);
+/* Speed of one GPU against the reference GPU: the table's, and updated by what was measured; hours
+ * measured on it. */
+double gpu_speed_table(const struct job_spec *spec, const char *gpu);
+double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measured_h);
+/* Work left on the reference by the job's measured steps per hour, what its file declares in
+ * proportion; declared_s where nothing was measured. */
+int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s);
+/* Young interval for this hazard and save time, seconds, clamped. */
+double checkpoint_interval_s(double hazard_per_hour, double save_s);
+/* The interval that a job is run at, seconds within 30 s and 1 h: only reclaims whose notice
+ * does not suffice for a save count. known: save_s is measured, so that Daly's higher order is
+ * worth it. */
+double save_interval_s(double hazard_per_hour, double notice_saves, double save_s, bool known,
+    const char **ret_source);
+/* That interval for a job with so much slack before its deadline: at most a quarter of it. After n
+ * reclaims in a row that each take a whole interval (3/4)^n of the slack is left, as the interval
+ * is bounded anew by what is left at each start; with a half it would be (1/2)^n. But never so
+ * short that saving takes more than a tenth of the time: that would eat the slack by itself, and
+ * spot is not taken where an interval does not fit into the slack. */
+double save_interval_slack_s(double interval_s, double slack_s, double save_s);
+
+#endif

@@ -1,0 +1,482 @@
+/* What one offer is expected to cost: the arithmetic is in rank.h and in README.md. */
+#include "base/base.h"
+#include "core/hazard/hazard.h"
+#include "core/rank/rank_priv.h"
+
+#include <math.h>
+
+#define BYTES_PER_GB 1e9
+/* Below this share of useful time an offer would hardly ever finish the work. */
+#define USEFUL_MIN 0.05
+/* e^10 times the work is never. */
+#define RESTARTS_MAX_EXP 10.0
+/* Waiting is not worked out for worse odds: such pools are refused or rest. */
+#define ODDS_FLOOR 0.05
+#define Z95 1.645
+#define INTERVAL_MIN_S 30.0
+#define INTERVAL_MAX_S 3600.0
+/* A reclaim takes this part of the slack before a deadline at most; saving this part of the time
+ * because of it. */
+#define SLACK_PARTS 4.0
+#define SAVE_PARTS 10.0
+/* A ranking makes a score of each offer that suits and keeps few of its terms: put together in one
+ * body, what is not kept is not worked out. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* fmax, fmin and llround of numbers that are there and in range; the calls cost more than what they
+ * do. */
+INLINE double most(double a, double b)
+{
+	return a > b ? a : b;
+}
+INLINE double least(double a, double b)
+{
+	return a < b ? a : b;
+}
+INLINE int64_t whole(double x)
+{
+	int64_t near = (int64_t)x;
+	double rest = x - (double)near;
+
+	return near + (rest >= 0.5) - (rest <= -0.5);
+}
+
+double gamma_at(double mean, double var, double z)
+{
+	double k, c, t;
+
+	if (mean <= 0 || var <= 0) {
+		return fmax(mean, 0);
+	}
+	k = mean * mean / var;
+	c = 1.0 / (9.0 * k);
+	t = 1.0 - c + z * sqrt(c);
+	return t <= 0 ? 0 : mean * t * t * t;
+}
+
+INLINE double interval_best(double hazard_per_hour, double notice_saves, double save_s, bool known,
+    const char **ret_source)
+{
+	double d = most(save_s, 0.1);
+	double mtbf = 3600.0 / most(hazard_per_hour * (1.0 - notice_saves), 1e-9);
+	double i = sqrt(2.0 * d * mtbf);
+
+	*ret_source = "Young";
+	if (known) {
+		double x = d / (2.0 * mtbf);
+
+		i = d < 2.0 * mtbf ? i * (1.0 + sqrt(x) / 3.0 + x / 9.0) - d : mtbf;
+		*ret_source = "Daly, from the measured save time";
+	}
+	return least(most(i, INTERVAL_MIN_S), INTERVAL_MAX_S);
+}
+
+double save_interval_s(double hazard_per_hour, double notice_saves, double save_s, bool known,
+    const char **ret_source)
+{
+	return interval_best(hazard_per_hour, notice_saves, save_s, known, ret_source);
+}
+
+double save_interval_slack_s(double interval_s, double slack_s, double save_s)
+{
+	return least(interval_s,
+	    most(slack_s / SLACK_PARTS, most(save_s * SAVE_PARTS, INTERVAL_MIN_S)));
+}
+
+/* ---- hours ----------------------------------------------------------------------------------- */
+
+/* A notice that is shorter than a save saves nothing. */
+INLINE double notice_share(const struct rank_ctx *c, const struct offer *o, struct score_terms *t)
+{
+	t->notice_s = notice_s(o->provider);
+	return c->save_s > t->notice_s ? 0 : c->policy.notice_saves;
+}
+
+INLINE void slack_terms(const struct rank_ctx *c, const struct offer *o, struct score_terms *t)
+{
+	double i;
+
+	if (c->job.deadline_us <= c->now_us || o->market != SPOT_MARKET_SPOT) {
+		return;
+	}
+	t->slack_h = (double)(c->job.deadline_us - c->now_us) / (double)SPOT_US_PER_HOUR -
+	    t->start_h - t->work_h - t->restart_per_h;
+	i = save_interval_slack_s(t->interval_s, t->slack_h * 3600.0, t->save_s);
+	if (i < t->interval_s) {
+		t->interval_s = i;
+		t->interval_source = "the slack before the deadline";
+	}
+}
+
+INLINE void interval_terms(const struct rank_ctx *c, const struct offer *o, double hazard,
+    struct score_terms *t)
+{
+	const struct checkpoint_spec *k = &c->job.spec->checkpoint;
+
+	/* A gang goes back to its last save whichever of its machines is taken. */
+	hazard *= c->job.nodes > 1 ? c->job.nodes : 1;
+	t->save_s = c->save_s;
+	if (k->interval_off) {
+		/* Saved only upon a notice: what is lost goes back to the last one that
+		 * sufficed. */
+		double between_h = 1.0 / most(hazard * t->notice_saves, 1e-9);
+
+		t->interval_source = "never, by the job file";
+		t->lost_per_h = (1.0 - t->notice_saves) * least(between_h, t->work_h / 2.0);
+		return;
+	}
+	if (k->interval_s > 0) {
+		t->interval_s = (double)k->interval_s;
+		t->interval_source = "job file";
+	} else {
+		t->interval_s = interval_best(hazard, t->notice_saves, c->save_s,
+		    c->job.save_us > 0, &t->interval_source);
+		slack_terms(c, o, t);
+	}
+	t->overhead = t->save_s / t->interval_s;
+	t->lost_per_h = (1.0 - t->notice_saves) * t->interval_s / 2.0 / 3600.0;
+}
+
+/* Everything is lost each time: the expected time of a run that must survive W hours
+ * uninterrupted. */
+INLINE bool hours_from_scratch(double hazard, struct score_terms *t)
+{
+	double x = hazard * t->work_h;
+
+	if (x > RESTARTS_MAX_EXP) {
+		return false;
+	}
+	t->interval_source = "no checkpoint";
+	t->notice_saves = 0;
+	t->interruptions = expm1(x);
+	t->lost_h = hazard > 0 ? expm1(x) / hazard - t->work_h : 0;
+	t->lost_per_h = t->interruptions > 0 ? t->lost_h / t->interruptions : 0;
+	t->restart_h = t->interruptions * t->restart_per_h;
+	t->paid_hours = t->start_h + t->work_h + t->lost_h + t->restart_h;
+	return true;
+}
+
+INLINE bool hours_terms(const struct rank_ctx *c, const struct offer *o, double hazard,
+    struct score_terms *t)
+{
+	double useful;
+
+	t->notice_saves = notice_share(c, o, t);
+	t->restart_per_h = c->restart_h;
+	t->starts = c->job.runs_there ? 0 : 1;
+	t->start_h = t->starts * t->restart_per_h;
+	t->restart_source = c->job.restart_us > 0 ? "measured" : "assumed";
+	if (c->job.spec->checkpoint.path == NULL) {
+		return hours_from_scratch(hazard, t);
+	}
+	interval_terms(c, o, hazard, t);
+	useful = 1.0 - hazard * (t->lost_per_h + t->restart_per_h);
+	if (useful <= USEFUL_MIN) {
+		return false;
+	}
+	t->overhead_h = t->work_h * t->overhead;
+	t->paid_hours = (t->start_h + t->work_h + t->overhead_h) / useful;
+	t->interruptions = hazard * t->paid_hours;
+	t->lost_h = t->interruptions * t->lost_per_h;
+	t->restart_h = t->interruptions * t->restart_per_h;
+	return true;
+}
+
+/* ---- dollars --------------------------------------------------------------------------------- */
+
+/* What a price may be off by because it is not known to be today's. A silent feed's may be anything
+ * by now; one that stands still while polls succeed is mostly right, so that it only loses ties and
+ * near ties against one that moves. */
+INLINE int64_t age_penalty(const struct offer *o, const struct rank_policy *p)
+{
+	switch (o->price_state) {
+	case PRICE_STALE:
+	case PRICE_NONE:
+		return o->price_micros * p->price_stale_penalty_pm / 1000;
+	case PRICE_FROZEN:
+		return o->price_micros * p->price_frozen_penalty_pm / 1000;
+	case PRICE_FRESH:
+	case PRICE_IMPLAUSIBLE:
+		break;
+	}
+	return 0;
+}
+
+/* (1 - e^-x) / x; by its series, exact to the last bit or two, where runs are short against how
+ * prices go back. */
+INLINE double average_stay(double x)
+{
+	if (x > 0.03) {
+		return -expm1(-x) / x;
+	}
+	return 1 -
+	    x *
+	    (1.0 / 2 -
+		x *
+		    (1.0 / 6 -
+			x *
+			    (1.0 / 24 -
+				x * (1.0 / 120 - x * (1.0 / 720 - x * (1.0 / 5040 - x / 40320))))));
+}
+
+/* A spot price goes slowly back to its faded mean: over a run of F hours with x = F / reversion the
+ * share (1 - e^-x) / x of today's distance lasts on average. About that it wanders as an
+ * Ornstein-Uhlenbeck process with the time constant in which its past fades. README.md has what
+ * this is worth on recorded prices. */
+INLINE void price_terms(const struct rank_ctx *c, const struct offer *o, struct score_terms *t)
+{
+	double mean = o->price_mean * 1e6, x = 0;
+
+	t->price_now_micros = o->price_micros;
+	t->price_mean_micros = o->price_micros;
+	t->price_stay = 1;
+	if (o->market == SPOT_MARKET_SPOT && o->price_cover > 0) {
+		t->price_mean_micros = whole(mean);
+		t->price_cover = o->price_cover;
+		x = c->policy.price_reversion_s > 0
+		    ? t->hours * 3600.0 / (double)c->policy.price_reversion_s
+		    : 0;
+	}
+	if (x > 1e-9) {
+		t->price_stay = average_stay(x);
+		t->price_move_micros = whole(
+		    (mean - (double)o->price_micros) * (1.0 - t->price_stay) * t->price_cover);
+	}
+	t->penalty_micros = age_penalty(o, &c->policy);
+	t->price_micros = t->price_now_micros + t->price_move_micros + t->penalty_micros;
+}
+
+INLINE int64_t per_bytes(int64_t bytes, int64_t micros_per_gb)
+{
+	return whole((double)bytes / BYTES_PER_GB * (double)micros_per_gb);
+}
+
+INLINE void egress_terms(struct rank_ctx *c, const struct offer *o, struct score_terms *t)
+{
+	const struct place_memo *m;
+
+	if (c->checkpoint_bytes <= 0 && c->data_bytes <= 0) {
+		return;
+	}
+	m = rank_place_near(c, o);
+	if (c->job.spec->checkpoint.path != NULL) {
+		t->restore_per_micros = per_bytes(c->checkpoint_bytes, m->restore_per_gb);
+		t->upload_per_micros = per_bytes(c->checkpoint_bytes, m->upload_per_gb);
+		t->restores = (c->job.at_provider != NULL ? t->starts : 0) + t->interruptions;
+		t->saves = t->interruptions * t->notice_saves +
+		    (t->interval_s > 0 ? t->work_h * 3600.0 / t->interval_s : 0);
+	}
+	t->data_per_micros = per_bytes(c->data_bytes, m->data_per_gb);
+	t->data_reads = t->starts + t->interruptions;
+	t->restore_micros = whole((double)t->restore_per_micros * t->restores);
+	t->upload_micros = whole((double)t->upload_per_micros * t->saves);
+	t->data_micros = whole((double)t->data_per_micros * t->data_reads);
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+void offers_believe(const struct hazard_model *m, struct offer *offers, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct offer *o = &offers[i];
+		struct hazard h;
+		struct odds q;
+
+		hazard_of(m, o, &h);
+		hazard_odds(m, o, &q);
+		o->has_hazard = true;
+		o->hazard = h.per_hour;
+		o->hazard_lo = h.lo;
+		o->hazard_hi = h.hi;
+		o->hazard_source = h.source;
+		o->launch = q.odds;
+		o->launch_lo = q.lo;
+		o->launch_hi = q.hi;
+		o->launch_source = q.source;
+	}
+}
+
+INLINE void belief(const struct rank_ctx *c, const struct offer *o, struct score *s,
+    struct score_terms *t)
+{
+	struct hazard h;
+	struct odds q;
+
+	if (o->has_hazard) {
+		s->hazard = o->hazard;
+		s->hazard_lo = o->hazard_lo;
+		s->hazard_hi = o->hazard_hi;
+		s->hazard_source = o->hazard_source;
+		t->odds = o->launch;
+		t->odds_lo = o->launch_lo;
+		t->odds_hi = o->launch_hi;
+		t->odds_source = o->launch_source;
+		return;
+	}
+	hazard_alone(&c->policy, o, &h, &q);
+	s->hazard = h.per_hour;
+	s->hazard_lo = h.lo;
+	s->hazard_hi = h.hi;
+	s->hazard_source = h.source;
+	t->odds = q.odds;
+	t->odds_lo = q.lo;
+	t->odds_hi = q.hi;
+	t->odds_source = q.source;
+}
+
+INLINE void score_copy(struct score *s, const struct score_terms *t)
+{
+	s->total_micros = t->total_micros;
+	s->compute_micros = t->compute_micros;
+	s->egress_micros = t->egress_micros;
+	s->price_micros = t->price_micros;
+	s->penalty_micros = t->penalty_micros;
+	s->hours = t->hours;
+	s->paid_hours = t->paid_hours;
+	s->work_h = t->work_h;
+	s->throughput = t->throughput;
+	s->interruptions = t->interruptions;
+	s->odds = t->odds;
+}
+
+INLINE bool score_fill(struct rank_ctx *c, const struct offer *o, struct score *s,
+    struct score_terms *t)
+{
+	const struct gpu_memo *g = rank_gpu_near(c, o->gpu_name);
+	double count =
+	    c->ref_milli > 0 && o->gpu_milli > 0 ? (double)o->gpu_milli / c->ref_milli : 0;
+
+	*t = (struct score_terms){ .work_ref_h = c->work_ref_h };
+	s->offer = o;
+	s->by = c;
+	belief(c, o, s, t);
+	t->throughput_table = count > 0 ? g->table * count : 1;
+	t->throughput = count > 0 ? g->speed * count : 1;
+	t->measured_h = g->measured_h;
+	t->throughput_source = g->measured_h > 0 ? "table and own step rates" : "table";
+	t->work_h = t->work_ref_h / t->throughput;
+	if (!hours_terms(c, o, s->hazard, t)) {
+		return false;
+	}
+	t->wait_per_h = c->refused_h * (1.0 - t->odds) / most(t->odds, ODDS_FLOOR);
+	t->wait_h = (t->starts + t->interruptions) * t->wait_per_h;
+	t->hours = t->paid_hours + t->wait_h;
+	price_terms(c, o, t);
+	egress_terms(c, o, t);
+	t->compute_micros = whole((double)t->price_micros * t->paid_hours);
+	t->egress_micros = t->restore_micros + t->upload_micros + t->data_micros;
+	t->total_micros = t->compute_micros + t->egress_micros;
+	score_copy(s, t);
+	return true;
+}
+
+bool score_make(struct rank_ctx *c, const struct offer *o, struct score *s)
+{
+	struct score_terms t;
+
+	return score_fill(c, o, s, &t);
+}
+
+/* ---- the spread ------------------------------------------------------------------------------ */
+
+/* Variance of the average of the path over x reversion times, given its start, in those of the path
+ * itself; by its series where the closed form cancels out. */
+static double average_variance(double x)
+{
+	double gone = -expm1(-x);
+
+	if (x < 0.02) {
+		return x *
+		    (2.0 / 3.0 -
+			x * (1.0 / 2.0 - x * (7.0 / 30.0 - x * (1.0 / 12.0 - x * 31.0 / 1260.0))));
+	}
+	return (2.0 * x - 2.0 * gone - gone * gone) / (x * x);
+}
+
+static double price_sd(const struct offer *o, const struct score_terms *t)
+{
+	return t->price_cover > 0
+	    ? 1e6 * sqrt(fmax(o->price_var, 0) * average_variance(t->hours / PRICE_FADE_H))
+	    : 0;
+}
+
+/* Variance of paid hours: the number of reclaims, what each costs, and the doubt in the hazard. */
+static double paid_variance(const struct score *s, const struct score_terms *t, double extra_h)
+{
+	double r = t->restart_per_h + extra_h, c = t->lost_per_h + r, h = s->hazard;
+
+	if (t->interval_s > 0 || t->notice_saves > 0) {
+		/* A reclaim costs r, and with chance 1 - notice_saves up to one interval more
+		 * (twice lost_per_h where there is none). */
+		double u = 1.0 - h * c,
+		       most = t->interval_s > 0 ? t->interval_s / 3600.0 : 2.0 * t->lost_per_h;
+		double second = (1.0 - t->notice_saves) * (most * most / 3.0 + most * r) + r * r;
+		double doubt = t->hazard_sd * t->paid_hours * c / fmax(u, USEFUL_MIN);
+
+		return t->interruptions * second / (u * u) + doubt * doubt;
+	}
+	/* Starting over: a geometric number of tries that each end at a truncated exponential
+	 * time. */
+	double x = h * t->work_h, n = t->interruptions;
+	double tail = n > 0 ? t->work_h * t->work_h * exp(x) / (n * n) : 0;
+	double each = h > 0 ? fmax(1.0 / (h * h) - tail, 0) : 0;
+	double slope = h > 0 ? t->work_h * exp(x) * (1.0 / h + r) - n / (h * h) : 0;
+
+	return n * each + n * (n + 1.0) * c * c + t->hazard_sd * t->hazard_sd * slope * slope;
+}
+
+void score_explain(const struct score *s, struct score_terms *t)
+{
+	struct rank_ctx *c = (struct rank_ctx *)(uintptr_t)s->by;
+	struct score copy = *s;
+	double base, more, q, wait_var, cost_sd;
+
+	score_fill(c, s->offer, &copy, t);
+	t->price_sd_micros = price_sd(s->offer, t);
+	t->hazard_sd = (s->hazard_hi - s->hazard_lo) / (2.0 * Z95);
+	base = t->start_h + t->work_h + t->overhead_h;
+	more = paid_variance(s, t, 0);
+	t->paid_sd_h = sqrt(more);
+	/* No reclaim at all has odds of its own. */
+	t->paid_p50_h =
+	    base + (exp(-s->hazard * base) >= 0.50 ? 0 : gamma_at(t->paid_hours - base, more, 0));
+	t->paid_p95_h =
+	    base + (exp(-s->hazard * base) >= 0.95 ? 0 : gamma_at(t->paid_hours - base, more, Z95));
+	q = fmax(t->odds, ODDS_FLOOR);
+	wait_var =
+	    (t->starts + t->interruptions) * (1.0 - q) / (q * q) * c->refused_h * c->refused_h;
+	more = paid_variance(s, t, t->wait_per_h) + wait_var;
+	t->hours_sd_h = sqrt(more);
+	t->hours_p50 = base + gamma_at(t->hours - base, more, 0);
+	t->hours_p95 = base + gamma_at(t->hours - base, more, Z95);
+	t->cost_p50_micros = llround((double)t->price_micros * t->paid_p50_h) + t->egress_micros;
+	cost_sd = hypot((double)t->price_micros * (t->paid_p95_h - t->paid_hours),
+	    Z95 * t->price_sd_micros * t->paid_hours);
+	t->cost_p95_micros = t->total_micros + llround(cost_sd);
+}
+
+double score_late_odds(const struct score_terms *t, double within_h)
+{
+	double base = t->start_h + t->work_h + t->overhead_h, more = t->hours - base, c;
+
+	if (within_h < base || more <= 0 || t->hours_sd_h <= 0) {
+		return within_h < t->hours ? 1 : 0;
+	}
+	c = t->hours_sd_h * t->hours_sd_h / (9.0 * more * more);
+	return 0.5 * erfc((cbrt((within_h - base) / more) - 1.0 + c) / sqrt(2.0 * c));
+}
+
+void score_why(const struct score *s, char buf[SCORE_WHY_MAX])
+{
+	char penalty[96] = "";
+
+	if (s->penalty_micros != 0) {
+		snprintf(penalty, sizeof(penalty), "; %.4f USD/h of it because the price is %s",
+		    (double)s->penalty_micros / 1e6,
+		    s->offer->price_state == PRICE_FROZEN ? "frozen" : "stale");
+	}
+	snprintf(buf, SCORE_WHY_MAX,
+	    "%.3f h x %.4f USD/h + %.4f egress; %.2f interruptions expected%s", s->paid_hours,
+	    (double)s->price_micros / 1e6, (double)s->egress_micros / 1e6, s->interruptions,
+	    penalty);
+}

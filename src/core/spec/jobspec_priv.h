@@ -1,0 +1,50 @@
+/* Shared by the jobspec sources only. */
+#ifndef CORE_JOBSPEC_PRIV_H
+#define CORE_JOBSPEC_PRIV_H
+
+#include "base/text/yaml.h"
+#include "core/spec/jobspec.h"
+
+/* What stands for a secret in a file that is shown. */
+#define JOB_SECRET_SHOWN "***"
+
+struct jobspec_ctx {
+	struct arena *arena;
+	int64_t now_us;
+	const char **warnings;
+	size_t warnings_n, warnings_cap;
+};
+
+void jobspec_warn(struct jobspec_ctx *x, const struct yaml *at, const char *text);
+/* Scalars; *ret is untouched when y is NULL or null. */
+NODISCARD enum spot_rc spec_text(const struct yaml *y, const char **ret, struct spot_err *err);
+NODISCARD enum spot_rc spec_int(const struct yaml *y, int64_t min, int64_t max, int64_t *ret,
+    struct spot_err *err);
+NODISCARD enum spot_rc spec_bool(const struct yaml *y, bool *ret, struct spot_err *err);
+NODISCARD enum spot_rc spec_seconds(const struct yaml *y, int64_t *ret, struct spot_err *err);
+/* micro-dollars, above 0 */
+NODISCARD enum spot_rc spec_money(const struct yaml *y, const char *what, int64_t *ret,
+    struct spot_err *err);
+/* Refuses keys not in `known`; keys in `later` get the sentence that says why they are not
+ * supported. */
+struct spec_unsupported {
+	const char *key, *why;
+};
+NODISCARD enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *const *known,
+    const struct spec_unsupported *later, struct spot_err *err);
+/* resources: gives at least one ask. */
+NODISCARD enum spot_rc spec_resources(struct jobspec_ctx *x, const struct yaml *y,
+    struct job_spec *s, struct spot_err *err);
+
+/* file_mounts: fills mounts. */
+NODISCARD enum spot_rc spec_mounts(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
+    struct spot_err *err);
+/* NULL, or why the agent cannot make that place on a machine. */
+const char *spec_place_wrong(const char *path);
+/* deadline, start_after, off_peak, patience, late of config.spotctl. */
+NODISCARD enum spot_rc spec_times(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
+    struct spot_err *err);
+/* data: fills data_*. */
+NODISCARD enum spot_rc spec_data(const struct yaml *y, struct job_spec *s, struct spot_err *err);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * A job with a deadline, run over recorded supply: the model of "Can't Be Late" (Wu et al.,
+ * NSDI'24).
+ *
+ * Time is cut into ticks of tick_us. In each tick the policy waits, takes spot in a pool that is
+ * up, or on demand:
+ *   1. it sees the tick's availability and prices, and the past; spot is lost at the start of the
+ *      first tick that is down;
+ *   2. the choice holds for the whole tick;
+ *   3. an instance of another kind or in another pool than the one held (also after a loss or a
+ *      wait) costs changeover_us, paid, without progress, over as many ticks as it takes; progress
+ *      is durable;
+ *   4. each tick on an instance is paid in full, also the last one, at its price in that tick;
+ *   5. the run ends when the work is done, and misses if that is after the deadline. Only whole
+ *      ticks before the deadline are used, unless on demand from the first moment needs the last
+ *      piece of a tick too.
+ * Several pools: one instance at a time; taking spot in another region than the last spot
+ * instance's costs transfer_micros (the checkpoint is there; on demand is taken where it is). A run
+ * that is not done at the deadline is finished on demand.
+ *
+ * Costs are summed in whole units that divide a micro-dollar (struct trace_unit) and rounded once.
+ * Pure; memory is the caller's arena, which may be reset after each run.
+ */
+#ifndef CORE_TRACE_SIM_H
+#define CORE_TRACE_SIM_H
+
+#include "base/base.h"
+#include "core/policy/policy.h"
+
+struct arena;
+struct trace;
+
+#define TRACE_POOLS_MAX 64
+struct trace_market { /* pools side by side; made by trace_market_build */
+	int64_t tick_us;
+	size_t ticks, pools_n;
+	const uint8_t *up; /* [tick * pools_n + pool] */
+	const int64_t *price_micros; /* same; per hour */
+	const uint8_t **pool_up; /* [pool][tick] */
+	const int64_t **pool_price;
+	const int32_t *regions; /* per pool */
+	const char *ends_first; /* name of the trace that it is as long as */
+};
+struct trace_job {
+	int64_t work_us, deadline_us, changeover_us;
+	int64_t on_demand_micros, transfer_micros;
+};
+struct trace_step { /* one tick of the decision log */
+	enum policy_act act;
+	int32_t pool; /* -1 unless spot */
+	int64_t done_us; /* at its start */
+	const char *why; /* in the run's arena */
+};
+struct trace_run {
+	size_t start; /* tick of the market at which it began */
+	int64_t cost_micros, finish_us;
+	/* parts of the cost (not told by trace_optimal) */
+	int64_t spot_micros, on_demand_micros, transfer_micros;
+	bool missed;
+	int32_t changeovers; /* starts of an instance, the first one too */
+	int32_t spot_ticks, on_demand_ticks, wait_ticks;
+	/* if asked for: spot_ticks + on_demand_ticks + wait_ticks of them */
+	struct trace_step *steps;
+};
+
+/* Traces side by side: as long as the shortest. prices: one per supply trace (NULL elements or
+ * NULL: spot_micros all the time), read at the start of each tick, whatever their gap. Refused:
+ * different gaps of supply traces. */
+NODISCARD enum spot_rc trace_market_build(struct arena *a, const struct trace *supply,
+    const struct trace *const *prices, size_t n, int64_t nodes, int64_t spot_micros,
+    struct trace_market *ret, struct spot_err *err);
+/* Does a run fit at all: feasible on demand, numbers in range, trace long enough. */
+NODISCARD enum spot_rc trace_job_check(const struct trace_market *m, const struct trace_job *j,
+    struct spot_err *err);
+/* that a run may use */
+size_t trace_job_ticks(const struct trace_market *m, const struct trace_job *j);
+/* Starts with room for a run: 0 .. result - 1. 0: the trace is too short. */
+size_t trace_starts(const struct trace_market *m, const struct trace_job *j);
+int64_t trace_on_demand_cost(const struct trace_market *m, const struct trace_job *j);
+
+/* history: other pools' tracks (pool -1), for what the policy may learn; what the pools themselves
+ * showed before the start comes on top. Fails when the policy chooses what it cannot have. */
+NODISCARD enum spot_rc trace_run_policy(struct arena *a, const struct trace_market *m,
+    const struct trace_job *j, size_t start, const struct policy *p,
+    const struct policy_track *history, size_t history_n, bool want_steps, struct trace_run *ret,
+    struct spot_err *err);
+/* The exact minimum over all sequences of choices, knowing the trace: what nobody can beat. */
+void trace_run_optimal(struct arena *a, const struct trace_market *m, const struct trace_job *j,
+    size_t start, struct trace_run *ret);
+
+/* Costs as whole numbers: price per hour x num = a tick's cost, fee x den = a move's; micro-dollars
+ * x den. */
+struct trace_unit {
+	int64_t num, den;
+};
+struct trace_unit trace_unit_of(int64_t tick_us);
+int64_t trace_unit_micros(const struct trace_unit *u, int64_t units);
+
+#endif

@@ -1,0 +1,287 @@
+/*
+ * Attempts against their nodes and jobs: notices become drains, drains and cancellations reach the
+ * agent as the attempt's `desired`, and ended or lost attempts become the job's next state.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "engine/kernel/kernel.h"
+
+/* ---- notices ------------------------------------------------------------------------------------
+ */
+
+/* The pool rests from now on: a read of the market that was sent before this was written does not
+ * show it. */
+static void notice_handled(struct step *s)
+{
+	offers_stale(s->r->e);
+}
+
+static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o)
+{
+	struct engine *e = r->e;
+	enum node_state state = node_state_parse(o->state);
+	bool takes = spot_notice_parse(o->kind) != SPOT_NOTICE_REBALANCE;
+	bool moves =
+	    takes && (state == NODE_BOOTING || state == NODE_READY || state == NODE_DRAINING);
+	bool first = moves && state != NODE_DRAINING;
+	const char *next = moves ? node_next(o->node_id, o->state, NODE_EV_NOTICE) : "";
+	/* 0: the source did not say when. */
+	int64_t deadline =
+	    o->deadline_us > 0 ? o->deadline_us : o->heard_us + e->conf.notice_default_us;
+	char left[32];
+	struct step *s;
+
+	/* A launch whose reply is still out: the row must become BOOTING first. */
+	if (takes && (state == NODE_LAUNCHING || state == NODE_UNKNOWN)) {
+		return;
+	}
+	format_duration(MAX(deadline - engine_now(e), 0), left);
+	if (first) {
+		offers_stale(e);
+	}
+	log_info("node.notice", I64("node", o->node_id), STR("kind", o->kind),
+	    STR("source", o->source), DUR("left", deadline - engine_now(e)));
+	s = step_new(r, first ? notice_handled : NULL, NULL);
+	STEP(s, engine_notice_handle,
+	    (&(struct q_engine_notice_handle){ .node_id = o->node_id,
+		.kind = o->kind,
+		.was = o->state,
+		.now = next,
+		.event = node_event_name(NODE_EV_NOTICE),
+		.why = arena_printf(r->arena, "%s notice (%s), %s left", o->kind, o->source, left),
+		.deadline_us = deadline,
+		.cool_until_us =
+		    first && strcmp(o->kind, "interruption") == 0 && strcmp(o->market, "spot") == 0
+		    ? engine_now(e) + e->conf.reclaim_cool_us
+		    : 0,
+		.at_us = engine_now(e),
+		.day = engine_day(e),
+		.fence = r->epoch }));
+}
+
+static void notices_due(struct step *s)
+{
+	struct q_engine_notices_due_row *rows;
+	size_t n = q_engine_notices_due_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		notice_one(s->r, &rows[i]);
+	}
+}
+
+/* ---- telling the agent
+ * ----------------------------------------------------------------------------- */
+
+static void tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enum job_event ev,
+    const char *desired, const char *why, bool deadline)
+{
+	const char *next = job_next(w->job_id, w->job_state, ev);
+	struct step *s;
+
+	if (next[0] == '\0') {
+		return;
+	}
+	log_info("attempt.told", I64("job", w->job_id), I64("epoch", w->epoch),
+	    STR("desired", desired), STR("why", why));
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_attempt_tell,
+	    (&(struct q_engine_attempt_tell){ .job_id = w->job_id,
+		.epoch = w->epoch,
+		.was = w->job_state,
+		.now = next,
+		.event = job_event_name(ev),
+		.desired = desired,
+		.why = why,
+		.has_deadline_us = deadline && w->has_node_deadline_us,
+		.deadline_us = w->node_deadline_us,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
+}
+
+static void settle(struct recon *r, int64_t job_id, int32_t epoch, const char *state,
+    enum job_event ev, const char *why, const char *reason, bool lost)
+{
+	const char *next = job_next(job_id, state, ev);
+	struct step *s;
+
+	if (next[0] == '\0') {
+		return;
+	}
+	log_info("attempt.settled", I64("job", job_id), I64("epoch", epoch),
+	    STR("event", job_event_name(ev)), STR("now", next), STR("why", why));
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_attempt_settle,
+	    (&(struct q_engine_attempt_settle){ .job_id = job_id,
+		.epoch = epoch,
+		.was = state,
+		.now = next,
+		.event = job_event_name(ev),
+		.why = why,
+		.reason = reason,
+		.retry = ev == JOB_EV_RETRY,
+		.lost = lost,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
+}
+
+static void shut(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
+{
+	struct step *s = step_new(r, NULL, NULL);
+
+	STEP(s, engine_attempt_shut,
+	    (&(struct q_engine_attempt_shut){ .job_id = job_id,
+		.epoch = epoch,
+		.lost = lost,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
+}
+
+static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
+{
+	enum job_state job = job_state_parse(w->job_state);
+	enum node_state node = node_state_parse(w->node_state);
+	bool ended = node == NODE_TERMINATING || node == NODE_GONE || node == NODE_FAILED;
+
+	if (w->epoch != w->job_epoch || job_state_final(job)) {
+		if (ended) {
+			shut(r, w->job_id, w->epoch, true);
+		}
+	} else if (ended) {
+		settle(r, w->job_id, w->epoch, w->job_state, JOB_EV_NODE_LOST,
+		    arena_printf(r->arena, "n%" PRId64 " is lost: %s", w->node_id, w->node_why), "",
+		    true);
+	} else if (w->cancel && strcmp(w->desired, "kill") != 0 && job != JOB_CANCELLING) {
+		tell(r, w, JOB_EV_CANCEL, "kill", "cancelled", false);
+	} else if (node == NODE_DRAINING && job != JOB_CANCELLING) {
+		tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain",
+		    w->node_why, true);
+	} else if (clock_ran_out(r->e, w->ran_us, w->most_us) && strcmp(w->desired, "run") == 0 &&
+	    job != JOB_CANCELLING) {
+		tell(r, w, JOB_EV_OVERTIME, "drain", "max_duration is over", false);
+	} else if (w->over_budget && job != JOB_CANCELLING && job != JOB_DRAINING) {
+		tell(r, w, JOB_EV_BUDGET, "drain",
+		    budget_why(r->arena, w->spent_micros, w->budget_micros), false);
+	} else if (job == JOB_STARTING &&
+	    (strcmp(w->phase, "RUNNING") == 0 || strcmp(w->phase, "SAVING") == 0)) {
+		job_event(r, w->job_id, w->job_state, w->epoch, JOB_EV_STARTED, "",
+		    arena_printf(r->arena, "runs on n%" PRId64, w->node_id));
+	}
+}
+
+static void attempts_odd(struct step *s)
+{
+	struct q_engine_attempts_odd_row *rows;
+	size_t n = q_engine_attempts_odd_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		odd_one(s->r, &rows[i]);
+	}
+}
+
+/* ---- ends
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static const char *exit_words(struct recon *r, const struct q_engine_attempts_ended_row *w)
+{
+	if (w->has_exit_signal && w->exit_signal != 0) {
+		return arena_printf(r->arena, "%s: killed by signal %d", w->exit_reason,
+		    (int)w->exit_signal);
+	}
+	if (!w->has_exit_code) {
+		return w->said[0] != '\0' ? arena_strdup(r->arena, w->said)
+					  : arena_strdup(r->arena, w->exit_reason);
+	}
+	return arena_printf(r->arena, "%s: exit code %d", w->exit_reason, (int)w->exit_code);
+}
+
+static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row *w)
+{
+	enum job_state job = job_state_parse(w->job_state);
+	enum job_event ev;
+	const char *why, *reason = "";
+
+	if (w->epoch != w->job_epoch || job_state_final(job) || job == JOB_QUEUED ||
+	    job == JOB_PARKED) {
+		shut(r, w->job_id, w->epoch, false);
+		return;
+	}
+	if (strcmp(w->exit_reason, "ok") == 0) {
+		ev = JOB_EV_EXITED_OK;
+		why = "finished";
+	} else if (strcmp(w->exit_reason, "lost") == 0) {
+		ev = JOB_EV_NODE_LOST;
+		why = "its node was lost";
+	} else if (job == JOB_CANCELLING) {
+		ev = JOB_EV_KILLED;
+		why = "stopped by request";
+	} else if (strcmp(w->exit_reason, "drained") == 0 || strcmp(w->desired, "run") != 0) {
+		/* Told to stop, and it stopped, however gracefully: the newest committed checkpoint
+		 * counts. */
+		ev = JOB_EV_STOPPED;
+		why = w->drain_why[0] != '\0' ? arena_printf(r->arena, "stopped (%s)", w->drain_why)
+					      : "stopped";
+	} else if (w->restarts < w->max_restarts) {
+		ev = JOB_EV_RETRY;
+		why = arena_printf(r->arena, "%s; restart %d of %" PRId64, exit_words(r, w),
+		    (int)w->restarts + 1, w->max_restarts);
+	} else {
+		ev = JOB_EV_EXITED_BAD;
+		why = exit_words(r, w);
+		reason = w->exit_reason;
+	}
+	settle(r, w->job_id, w->epoch, w->job_state, ev, why, reason, false);
+}
+
+static void attempts_ended(struct step *s)
+{
+	struct q_engine_attempts_ended_row *rows;
+	size_t n = q_engine_attempts_ended_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		ended_one(s->r, &rows[i]);
+	}
+}
+
+static void jobs_idle(struct step *s)
+{
+	struct q_engine_jobs_idle_row *rows;
+	size_t n = q_engine_jobs_idle_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		enum job_event ev =
+		    strcmp(rows[i].state, "CANCELLING") == 0 ? JOB_EV_KILLED : JOB_EV_CANCEL;
+
+		if (!rows[i].cancel) {
+			job_event(s->r, rows[i].id, rows[i].state, rows[i].epoch, JOB_EV_FUNDED, "",
+			    rows[i].has_left_micros
+				? arena_printf(s->r->arena,
+				      "%.4f USD of its budget are left: it is placed again",
+				      (double)rows[i].left_micros / 1e6)
+				: "its budget was lifted: it is placed again");
+			continue;
+		}
+		job_event(s->r, rows[i].id, rows[i].state, rows[i].epoch, ev, "cancelled",
+		    "cancelled");
+	}
+}
+
+void drain_run(struct recon *r)
+{
+	struct step *s = step_new(r, notices_due, NULL);
+
+	STEP(s, engine_notices_due, NULL);
+	s = step_new(r, attempts_ended, NULL);
+	STEP(s, engine_attempts_ended, NULL);
+	s = step_new(r, attempts_odd, NULL);
+	STEP(s, engine_attempts_odd,
+	    (&(struct q_engine_attempts_odd){ .at_us = engine_now(r->e),
+		.look = budget_look(r->e, BUDGET_JOBS),
+		.end_us = budget_end_us(r->e) }));
+	s = step_new(r, jobs_idle, NULL);
+	STEP(s, engine_jobs_idle,
+	    (&(struct q_engine_jobs_idle){ .look = budget_look(r->e, BUDGET_PARKED),
+		.now_us = engine_now(r->e),
+		.end_us = budget_end_us(r->e) }));
+}

@@ -1,0 +1,323 @@
+/*
+ * Gangs: jobs of several nodes, all of them in one pool or none (core/place/gang.h). A gang is a row
+ * before anything is sent and its machines are nodes like others: launched (by one call where the
+ * provider has one), enrolled, watched, billed and ended by those who do so for every node. Here:
+ *
+ *   ACQUIRING  its nodes come. All ready: assigned at once, one attempt row per rank under one
+ *              epoch. Not whole within the hold, refused as a whole, or not needed any more: given
+ *              up; release.c then ends what came.
+ *   SERVING    its job runs on it (gang_ranks.c). When the job waits again and all its nodes are
+ *              well, it begins again on them; if not, the gang is given up and another is sought.
+ *              For a planned move the other is sought while it runs (return.c), and takes over when
+ *              all of its machines are ready.
+ *   RELEASED   over. Its nodes go.
+ *
+ * At most one gang acquires at a place (index gang_one_per_place), and what is held is held for a
+ * bounded time, so gangs cannot hold each other's halves for ever.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "core/money/budget.h"
+#include "engine/job/gang.h"
+
+/* ---- giving up ------------------------------------------------------------------------------- */
+
+static void released(struct step *s)
+{
+	struct q_engine_gang_release_row *rows;
+
+	if (q_engine_gang_release_rows(&s->req, s->r->arena, &rows) == 1) {
+		offers_stale(s->r->e);
+		log_info("gang.released", I64("gang", rows[0].id), STR("why", s->ctx));
+	}
+}
+
+static void gang_release(struct recon *r, const struct q_engine_gangs_row *g, bool cool,
+    const char *why)
+{
+	struct engine *e = r->e;
+	struct step *s = step_new(r, released, arena_strdup(r->arena, why));
+
+	STEP(s, engine_gang_release,
+	    (&(struct q_engine_gang_release){ .id = g->id,
+		.was = g->state,
+		.cool = cool,
+		.why = why,
+		.cool_min_us = e->conf.cool_min_us,
+		.cool_max_us = e->conf.cool_max_us,
+		.at_us = engine_now(e),
+		.fence = r->epoch }));
+}
+
+/* ---- assigning ------------------------------------------------------------------------------- */
+
+struct assign {
+	const struct q_engine_gangs_row *g; /* want rows, one per rank */
+	size_t n;
+	const char **files;
+	int64_t *nodes, *restores;
+	int64_t until_us; /* of the URLs */
+};
+
+static void assigned(struct step *s)
+{
+	const struct assign *a = s->ctx;
+
+	if (step_rows(s) > 0) {
+		offers_stale(s->r->e);
+		log_info("gang.placed", I64("job", a->g->job_id), I64("gang", a->g->id),
+		    I64("epoch", a->g->job_epoch + 1), I64("nodes", (int64_t)a->n));
+	}
+}
+
+static void assign_write(struct recon *r, struct assign *a)
+{
+	const struct q_engine_gangs_row *g = a->g;
+	const char *next = job_next(g->job_id, g->job_state, JOB_EV_PLACED);
+	struct step *s;
+
+	if (next[0] == '\0') {
+		return;
+	}
+	s = step_new(r, assigned, a);
+	STEP(s, engine_gang_assign,
+	    (&(struct q_engine_gang_assign){ .job_id = g->job_id,
+		.was = g->job_state,
+		.epoch = g->job_epoch,
+		.gang_id = g->id,
+		.gang_was = g->state,
+		.node_ids = a->nodes,
+		.node_ids_n = a->n,
+		.now = next,
+		.event = job_event_name(JOB_EV_PLACED),
+		.why = arena_printf(r->arena, "placed on %zu nodes, rank 0 on n%" PRId64 "%s", a->n,
+		    a->nodes[0], g->has_checkpoint_id ? ", from its newest checkpoint" : ""),
+		.files = a->files,
+		.files_n = a->n,
+		.restore_ids = a->restores,
+		.restore_ids_n = a->n,
+		.has_checkpoint_id = g->has_checkpoint_id,
+		.checkpoint_id = g->checkpoint_id,
+		.steps_start = g->checkpoint_steps,
+		.urls_until_us = a->until_us,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch,
+		.end_us = budget_end_us(r->e) }));
+}
+
+static void assign_files(struct files *f)
+{
+	struct assign *a = f->ctx;
+
+	if (f->rc != SPOT_OK) {
+		files_missing(f, a->g->job_state, a->g->job_epoch);
+		return;
+	}
+	a->files = f->text;
+	a->until_us = f->until_us;
+	assign_write(f->r, a);
+}
+
+/* Each rank gets its own files back. */
+static void assign_start(struct recon *r, struct assign *a)
+{
+	files_ask(r,
+	    &(struct files){ .job_id = a->g->job_id,
+		.mounts = a->g->mounts,
+		.checkpoints = a->restores,
+		.n = a->n,
+		.then = assign_files,
+		.ctx = a });
+}
+
+static void assign_parts(struct step *s)
+{
+	struct assign *a = s->ctx;
+	struct q_engine_gang_parts_row *rows;
+	size_t n = q_engine_gang_parts_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i].rank >= 0 && (size_t)rows[i].rank < a->n) {
+			a->restores[rows[i].rank] = rows[i].checkpoint_id;
+		}
+	}
+	for (size_t rank = 0; rank < a->n; rank++) {
+		if (a->restores[rank] == 0) {
+			log_error("gang.checkpoint", I64("job", a->g->job_id),
+			    I64("rank", (int64_t)rank),
+			    STR("error", "its part of the checkpoint is not there"));
+			return;
+		}
+	}
+	assign_start(s->r, a);
+}
+
+static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
+{
+	struct assign *a = arena_alloc(r->arena, sizeof(*a));
+	struct step *s;
+
+	*a = (struct assign){ .g = g, .n = n };
+	a->nodes = arena_array(r->arena, n, sizeof(*a->nodes));
+	a->restores = arena_array(r->arena, n, sizeof(*a->restores));
+	if ((g->has_checkpoint_id || g->mounts) && !objects_ready(r->e)) {
+		return; /* credentials are being renewed; a pass follows */
+	}
+	for (size_t i = 0; i < n; i++) {
+		a->nodes[i] = g[i].node_id;
+	}
+	if (!g->has_checkpoint_id) {
+		assign_start(r, a);
+		return;
+	}
+	s = step_new(r, assign_parts, a);
+	STEP(s, engine_gang_parts,
+	    (&(struct q_engine_gang_parts){ .checkpoint_id = g->checkpoint_id }));
+}
+
+/* ---- acquiring ------------------------------------------------------------------------------- */
+
+static void refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t rank,
+    int64_t need_micros)
+{
+	char token[65], name[65];
+	struct step *s = step_new(r, NULL, NULL);
+
+	token_make(r->e, token, name);
+	STEP(s, engine_gang_refill,
+	    (&(struct q_engine_gang_refill){ .gang_id = g->id,
+		.rank = rank,
+		.token = token,
+		.name = name,
+		.why = arena_printf(r->arena,
+		    "rank %d of gang g%" PRId64 " again: the others are held", (int)rank, g->id),
+		.at_us = engine_now(r->e),
+		.fence = r->epoch,
+		.need_micros = need_micros,
+		.end_us = budget_end_us(r->e) }));
+}
+
+/* What so many of its machines more want of its budget; what is kept back for the others is
+ * reckoned in what is left. */
+static int64_t need_again(const struct recon *r, const struct q_engine_gangs_row *g, size_t missing)
+{
+	const struct job_spec spec = { .checkpoint = { .budget_s = g->save_s } };
+
+	return !g->has_budget_left || missing == 0
+	    ? 0
+	    : budget_need_again(MAX(g->price_micros, 0), g->want, missing, budget_end_us(r->e),
+		  &spec);
+}
+
+static bool queued(const struct q_engine_gangs_row *g)
+{
+	return strcmp(g->job_state, "QUEUED") == 0;
+}
+
+static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
+{
+	struct gang_member *m = arena_array(r->arena, n, sizeof(*m));
+	int64_t now = engine_now(r->e);
+	struct gang_hold_out out;
+	size_t gaps;
+	bool paid;
+
+	for (size_t i = 0; i < n; i++) {
+		m[i] = (struct gang_member){ .rank = g[i].rank,
+			.state = node_state_parse(g[i].node_state),
+			.launched_us = g[i].launched_us,
+			.noticed = g[i].noticed };
+	}
+	gaps = gang_gaps(m, n);
+	paid = !g->has_budget_left || g->budget_left >= need_again(r, g, gaps);
+	gang_hold(r->arena,
+	    &(struct gang_hold_in){ .want = g->want,
+		.members = m,
+		.members_n = n,
+		.one_call = g->one_call,
+		.wanted = !g->cancel &&
+		    (queued(g) || strcmp(g->job_state, "DRAINING") == 0 ||
+			(g->moves && strcmp(g->job_state, "RUNNING") == 0)),
+		.queued = queued(g) && !g->live,
+		.now_us = now,
+		.hold_us = clock_span_us(r->e, r->e->conf.gang_hold_us),
+		.last_lost_us = g->last_lost_us > now ? 0 : g->last_lost_us,
+		.unpaid = paid ? NULL
+			       : arena_printf(r->arena,
+				     "its job's budget, of which %s are left, does not pay for "
+				     "another machine",
+				     budget_words(r->arena, g->budget_left, g->budget_micros)) },
+	    &out);
+	switch (out.what) {
+	case GANG_START:
+		gang_assign(r, g, n);
+		break;
+	case GANG_REFILL:
+		for (size_t i = 0; i < out.missing_n; i++) {
+			refill(r, g, out.missing[i], need_again(r, g, 1));
+		}
+		break;
+	case GANG_GIVE_UP:
+		gang_release(r, g, out.cool, out.why);
+		break;
+	case GANG_WAIT:
+		break;
+	}
+	if (out.again_us > 0) {
+		engine_later(r->e, MAX(out.again_us - now, INT64_C(1000)));
+	}
+}
+
+static void serving(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
+{
+	bool well = true;
+
+	if (g->live) {
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		well &= strcmp(g[i].node_state, "READY") == 0 && !g[i].noticed;
+	}
+	if (!queued(g) || g->cancel) {
+		if (job_state_final(job_state_parse(g->job_state)) || g->cancel) {
+			gang_release(r, g, false, "its job is over");
+		} else if (job_state_parse(g->job_state) == JOB_PARKED) {
+			gang_release(r, g, false, "its job's budget is used up");
+		}
+	} else if (g->better) {
+		gang_release(r, g, false, "its job moves to other machines, which are ready");
+	} else if (well) {
+		gang_assign(r, g, n);
+	} else {
+		gang_release(r, g, false, "not all of its machines are there any more");
+	}
+}
+
+static void gangs_in(struct step *s)
+{
+	struct q_engine_gangs_row *rows;
+	size_t n = q_engine_gangs_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n;) {
+		size_t want = (size_t)rows[i].want;
+
+		if (i + want > n) {
+			break; /* beyond what one read brings: the next turn's */
+		}
+		if (strcmp(rows[i].state, "ACQUIRING") == 0) {
+			acquiring(s->r, &rows[i], want);
+		} else {
+			serving(s->r, &rows[i], want);
+		}
+		i += want;
+	}
+}
+
+void gang_run(struct recon *r)
+{
+	struct step *s = step_new(r, gangs_in, NULL);
+
+	STEP(s, engine_gangs,
+	    (&(struct q_engine_gangs){ .at_us = engine_now(r->e), .end_us = budget_end_us(r->e) }));
+}

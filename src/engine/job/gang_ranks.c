@@ -1,0 +1,192 @@
+/*
+ * The ranks of running gangs. A set of checkpoints is marked whole when all ranks have it; a rank
+ * whose node is over is marked as lost; then the state of all ranks together (core/place/gang.c) becomes
+ * what the agents are told or the job's next state. One statement per job.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "engine/job/gang.h"
+
+static void mark_lost(struct recon *r, const struct q_engine_gang_ranks_row *w,
+    const int32_t *ranks, size_t n)
+{
+	struct step *s = step_new(r, NULL, NULL);
+
+	log_info("gang.ranks_lost", I64("job", w->job_id), I64("epoch", w->epoch),
+	    I64("ranks", (int64_t)n));
+	STEP(s, engine_gang_lost,
+	    (&(struct q_engine_gang_lost){ .job_id = w->job_id,
+		.epoch = w->epoch,
+		.ranks = ranks,
+		.ranks_n = n,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
+}
+
+static void tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
+    const struct gang_verdict *v)
+{
+	const char *next = job_next(w->job_id, w->job_state, v->event);
+	struct step *s;
+
+	if (next[0] == '\0') {
+		return;
+	}
+	log_info("gang.told", I64("job", w->job_id), I64("epoch", w->epoch),
+	    STR("desired", v->desired), STR("why", v->why));
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_gang_tell,
+	    (&(struct q_engine_gang_tell){ .job_id = w->job_id,
+		.epoch = w->epoch,
+		.was = w->job_state,
+		.now = next,
+		.event = job_event_name(v->event),
+		.desired = v->desired,
+		.why = v->why,
+		.has_deadline_us = v->deadline_us > 0,
+		.deadline_us = v->deadline_us,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
+}
+
+static void settle(struct recon *r, const struct q_engine_gang_ranks_row *w,
+    const struct gang_verdict *v)
+{
+	const char *next = job_next(w->job_id, w->job_state, v->event);
+	struct step *s;
+
+	if (next[0] == '\0') {
+		return;
+	}
+	log_info("gang.settled", I64("job", w->job_id), I64("epoch", w->epoch),
+	    STR("event", job_event_name(v->event)), STR("now", next), STR("why", v->why));
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_gang_settle,
+	    (&(struct q_engine_gang_settle){ .job_id = w->job_id,
+		.epoch = w->epoch,
+		.was = w->job_state,
+		.now = next,
+		.event = job_event_name(v->event),
+		.why = v->why,
+		.reason = v->reason,
+		.retry = v->retry,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
+}
+
+static void act_on(struct recon *r, const struct q_engine_gang_ranks_row *w,
+    const struct gang_verdict *v)
+{
+	struct step *s;
+
+	switch (v->act) {
+	case GANG_TELL:
+		tell(r, w, v);
+		break;
+	case GANG_BEGUN:
+		job_event(r, w->job_id, w->job_state, w->epoch, v->event, "", v->why);
+		break;
+	case GANG_SETTLE:
+		settle(r, w, v);
+		break;
+	case GANG_SHUT:
+		s = step_new(r, NULL, NULL);
+		STEP(s, engine_gang_shut,
+		    (&(struct q_engine_gang_shut){ .job_id = w->job_id,
+			.epoch = w->epoch,
+			.at_us = engine_now(r->e),
+			.fence = r->epoch }));
+		break;
+	case GANG_LEAVE:
+		break;
+	}
+}
+
+static struct gang_rank rank_of(const struct q_engine_gang_ranks_row *w)
+{
+	return (struct gang_rank){ .rank = w->rank,
+		.node = node_state_parse(w->node_state),
+		.node_id = w->node_id,
+		.node_deadline_us = w->has_node_deadline_us ? w->node_deadline_us : 0,
+		.noticed = w->noticed,
+		.node_why = w->node_why,
+		.desired = w->desired,
+		.phase = w->phase,
+		.ended = w->ended,
+		.exit_reason = w->exit_reason,
+		.exit_said = w->said,
+		.exit_code = w->has_exit_code ? w->exit_code : 0,
+		.exit_signal = w->has_exit_signal ? w->exit_signal : 0,
+		.deadline_us = w->has_deadline_us ? w->deadline_us : 0 };
+}
+
+static bool over(enum node_state s)
+{
+	return s == NODE_TERMINATING || s == NODE_GONE || s == NODE_FAILED;
+}
+
+/* The rows of one epoch of one job. */
+static void epoch_judge(struct recon *r, const struct q_engine_gang_ranks_row *w, size_t n)
+{
+	struct gang_rank *ranks = arena_array(r->arena, n, sizeof(*ranks));
+	int32_t *lost = arena_array(r->arena, n, sizeof(*lost));
+	size_t lost_n = 0;
+	struct gang_verdict v;
+
+	for (size_t i = 0; i < n; i++) {
+		ranks[i] = rank_of(&w[i]);
+		if (!ranks[i].ended && over(ranks[i].node)) {
+			lost[lost_n++] = ranks[i].rank;
+		}
+	}
+	if (lost_n > 0) {
+		mark_lost(r, w, lost, lost_n);
+		return; /* the next pass sees them as ended */
+	}
+	gang_judge(r->arena,
+	    &(struct gang_run){ .job = job_state_parse(w->job_state),
+		.current = w->epoch == w->job_epoch,
+		.cancel = w->cancel,
+		.overtime = clock_ran_out(r->e, w->ran_us, w->most_us),
+		.over_budget = w->over_budget,
+		.budget_why = budget_why(r->arena, w->spent_micros, w->budget_micros),
+		.restarts = w->restarts,
+		.max_restarts = w->max_restarts,
+		.ranks = ranks,
+		.n = n },
+	    &v);
+	act_on(r, w, &v);
+}
+
+static void ranks_in(struct step *s)
+{
+	struct q_engine_gang_ranks_row *rows;
+	size_t n = q_engine_gang_ranks_rows(&s->req, s->r->arena, &rows), from = 0;
+
+	for (size_t i = 1; i <= n; i++) {
+		if (i == n || rows[i].job_id != rows[from].job_id ||
+		    rows[i].epoch != rows[from].epoch) {
+			epoch_judge(s->r, &rows[from], i - from);
+			from = i;
+		}
+	}
+}
+
+/* After the sets: what ends must find its last set marked. */
+static void sets_marked(struct step *s)
+{
+	struct step *next = step_new(s->r, ranks_in, NULL);
+
+	STEP(next, engine_gang_ranks,
+	    (&(struct q_engine_gang_ranks){ .at_us = engine_now(s->r->e),
+		.look = budget_look(s->r->e, BUDGET_GANGS),
+		.end_us = budget_end_us(s->r->e) }));
+}
+
+void gang_ranks_run(struct recon *r)
+{
+	struct step *s = step_new(r, sets_marked, NULL);
+
+	STEP(s, engine_gang_sets,
+	    (&(struct q_engine_gang_sets){ .at_us = engine_now(r->e), .fence = r->epoch }));
+}

@@ -1,0 +1,425 @@
+/*
+ * The "files" of attempts: the mounts of the job's spec and the chunks of a checkpoint, of each
+ * rank of a gang its own, with URLs to fetch them by. Some twenty thousand chunks a rank, and a
+ * signature may take a millisecond: so a page is read and signed at a time, and between two pages
+ * the loop goes on (the lease is renewed there). What is signed is text at once; the memory of a
+ * page is given back with it. A reconciler has one in hand at a time; and where others wait for its
+ * turn to end, a second's worth in a turn: what is left is asked for again in its next.
+ *
+ * Here too: download URLs that run out before they were used are signed anew.
+ */
+#include "base/base.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/text/sbuf.h"
+#include "engine/kernel/kernel.h"
+
+#define TURN_US SPOT_US_PER_S
+/* of all ranks: they are one parameter of a statement, an array, which may have 256 MiB
+ * (store/bind.c) */
+#define BYTES_MAX ((size_t)240 << 20)
+/* less than keys that sign have left, or what they sign would be due at once */
+#define RENEW_US (5 * 60 * SPOT_US_PER_S)
+#define AHEAD_US (60 * SPOT_US_PER_S) /* a clock that was ahead by less hurts nobody */
+/* What a cloud's clock is ahead of ours its provider learns when a call is refused, and once ours
+ * is set it is wrong until the next one is: what was signed meanwhile no store honours, and its
+ * life as we know it does not tell. */
+#define DOUBTED_US (60 * SPOT_US_PER_S)
+#define RESIGN_US (2 * SPOT_US_PER_S)
+
+struct files_work {
+	struct arena *page;
+	struct sbuf *out; /* of each rank */
+	struct sbuf path; /* of the file that is open */
+	size_t rank, bytes;
+	bool mounts_over;
+	int64_t mount, file_bytes;
+	int32_t seq;
+};
+
+static void files_begin(struct files *f);
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static int text_add(const char *p, size_t n, void *to)
+{
+	struct sbuf *b = to;
+
+	sbuf_add(b, p, n);
+	return b->overflow ? -1 : 0;
+}
+
+/* One chunk to fetch; headers are there only where the store asks for some. */
+static void chunk_put(struct files *f, const struct spot_presign *p, int64_t bytes,
+    const char *sha256)
+{
+	AUTO(json)
+	json_t *c = json_pack("{s:s, s:I, s:s}", "url", p->url, "bytes", (json_int_t)bytes,
+	    "sha256", sha256);
+
+	if (p->headers_n > 0) {
+		json_object_set_new(c, "headers", presign_headers_json(p));
+	}
+	(void)json_dump_callback(c, text_add, &f->work->out[f->work->rank], JSON_COMPACT);
+	if (p->until_us != 0) {
+		f->until_us = MIN(f->until_us, p->until_us);
+	}
+}
+
+static void file_open(struct files *f, const char *root, const char *path, int32_t mode)
+{
+	struct sbuf *b = &f->work->out[f->work->rank];
+
+	sbuf_printf(b, "%s{\"root\":\"%s\",\"mode\":%d,\"path\":", b->n > 1 ? "," : "", root,
+	    (int)mode);
+	sbuf_json_str(b, path);
+	sbuf_puts(b, ",\"chunks\":[");
+	f->work->file_bytes = 0;
+}
+
+static void file_close(struct files *f)
+{
+	sbuf_printf(&f->work->out[f->work->rank], "],\"bytes\":%" PRId64 "}", f->work->file_bytes);
+}
+
+/* ---- one after the other --------------------------------------------------------------------- */
+
+static void work_free(struct files *f)
+{
+	struct files_work *w = f->work;
+
+	if (w == NULL) {
+		return;
+	}
+	arena_free(w->page);
+	sbuf_fini(&w->path);
+	for (size_t i = 0; i < f->n; i++) {
+		sbuf_fini(&w->out[i]);
+	}
+	f->work = NULL;
+}
+
+void files_let_go(struct recon *r)
+{
+	for (struct files *f = r->files; f != NULL; f = f->next) {
+		work_free(f);
+	}
+	r->files = NULL;
+}
+
+static void files_over(struct files *f, enum spot_rc rc)
+{
+	struct recon *r = f->r;
+
+	f->rc = rc;
+	for (size_t i = 0; i < f->n && rc == SPOT_OK; i++) {
+		f->text[i] = f->work->out[i].p;
+	}
+	f->then(f);
+	work_free(f);
+	r->files = f->next;
+	if (r->files != NULL && r->run != files_run &&
+	    loop_mono_us(r->e->loop) - r->files_from_us > TURN_US) {
+		r->files = NULL;
+		r->dirty = true;
+	}
+	if (r->files != NULL) {
+		files_begin(r->files);
+	}
+}
+
+static void files_fail(struct files *f, enum spot_rc rc)
+{
+	log_error("job.files", I64("job", f->job_id), STR("rc", spot_rc_name(rc)),
+	    STR("error", f->err.text));
+	files_over(f, rc);
+}
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+static void files_go(struct files *f);
+
+static enum spot_rc mount_put(struct files *f, const struct q_engine_mounts_row *m)
+{
+	struct engine *e = f->r->e;
+	struct spot_presign p;
+	enum spot_rc rc = objects_presign_uri(e, f->work->page, m->uri, &p, &f->err);
+
+	if (rc != SPOT_OK) {
+		struct spot_err ours = { 0 };
+
+		/* Its fault, if the store can be signed for: keys that are not there are not. What
+		 * is configured may be mended. */
+		f->refused = rc == SPOT_INVALID &&
+		    (objects_uri_check(e, f->work->page, m->uri, &ours) == rc ||
+			objects_presign(e, f->work->page, "GET", "x", &p, &ours) == SPOT_OK);
+		return rc;
+	}
+	file_open(f, "mount", m->dst, 0644);
+	chunk_put(f, &p, 0, "");
+	file_close(f);
+	return SPOT_OK;
+}
+
+static void mounts_in(struct step *s)
+{
+	struct files *f = s->ctx;
+	struct files_work *w = f->work;
+	struct q_engine_mounts_row *rows;
+	enum spot_rc rc = s->req.op.rc;
+	size_t n;
+
+	if (rc != SPOT_OK) {
+		files_over(f, rc); /* logged by its step */
+		return;
+	}
+	n = q_engine_mounts_rows(&s->req, w->page, &rows);
+	for (size_t i = 0; i < n && rc == SPOT_OK; i++) {
+		w->mount = rows[i].n;
+		rc = mount_put(f, &rows[i]);
+	}
+	w->mounts_over = n < SIGN_MOST;
+	if (rc != SPOT_OK) {
+		files_fail(f, rc);
+		return;
+	}
+	files_go(f);
+}
+
+/* Chunks of a file come in the order in which they are put together. */
+static enum spot_rc chunk_in(struct files *f, const struct q_engine_chunks_row *c)
+{
+	struct files_work *w = f->work;
+	bool first = w->path.n == 0 || strcmp(w->path.p, c->path) != 0;
+	struct spot_presign p;
+	enum spot_rc rc = objects_presign(f->r->e, w->page, "GET", c->object_key, &p, &f->err);
+
+	if (rc != SPOT_OK) {
+		return rc;
+	}
+	if (first) {
+		if (w->path.n > 0) {
+			file_close(f);
+		}
+		file_open(f, "checkpoint", c->path, c->mode);
+		sbuf_reset(&w->path);
+		sbuf_puts(&w->path, c->path);
+	} else {
+		sbuf_putc(&w->out[w->rank], ',');
+	}
+	chunk_put(f, &p, c->bytes, c->sha256);
+	w->file_bytes += c->bytes;
+	w->seq = c->seq;
+	return SPOT_OK;
+}
+
+static void rank_over(struct files *f)
+{
+	struct files_work *w = f->work;
+
+	if (w->path.n > 0) {
+		file_close(f);
+	}
+	sbuf_putc(&w->out[w->rank], ']');
+	w->bytes += w->out[w->rank].n;
+	sbuf_reset(&w->path);
+	w->mounts_over = false;
+	w->mount = 0;
+	w->rank++;
+}
+
+static void chunks_in(struct step *s)
+{
+	struct files *f = s->ctx;
+	struct q_engine_chunks_row *rows;
+	enum spot_rc rc = s->req.op.rc;
+	size_t n;
+
+	if (rc != SPOT_OK) {
+		files_over(f, rc);
+		return;
+	}
+	n = q_engine_chunks_rows(&s->req, f->work->page, &rows);
+	for (size_t i = 0; i < n && rc == SPOT_OK; i++) {
+		rc = chunk_in(f, &rows[i]);
+	}
+	if (rc != SPOT_OK) {
+		files_fail(f, rc);
+		return;
+	}
+	if (n < SIGN_MOST) {
+		rank_over(f);
+	}
+	files_go(f);
+}
+
+/* The next page; or what needs none. */
+static void files_go(struct files *f)
+{
+	struct files_work *w = f->work;
+	struct step *s;
+
+	arena_reset(w->page);
+	if (!lease_held(f->r->e) || f->r->epoch != f->r->e->epoch) {
+		files_over(f, SPOT_CANCELLED); /* nobody would take it */
+		return;
+	}
+	if (w->bytes + (w->rank < f->n ? w->out[w->rank].n : 0) > BYTES_MAX) {
+		/* that is never otherwise, and takes minutes to find out again */
+		f->refused = true;
+		files_fail(f,
+		    err_set(&f->err, SPOT_TOO_LARGE,
+			"the list of its files is larger than %zu MiB: save fewer, larger files",
+			BYTES_MAX >> 20));
+		return;
+	}
+	for (; w->rank < f->n; rank_over(f)) {
+		if (w->out[w->rank].n == 0) {
+			sbuf_putc(&w->out[w->rank], '[');
+		}
+		if (f->mounts && !w->mounts_over) {
+			s = step_new(f->r, mounts_in, f);
+			s->always = true;
+			STEP(s, engine_mounts,
+			    (&(struct q_engine_mounts){ .job_id = f->job_id,
+				.after = w->mount,
+				.most = SIGN_MOST }));
+			return;
+		}
+		if (f->checkpoints[w->rank] != 0) {
+			bool first = w->path.n == 0;
+
+			s = step_new(f->r, chunks_in, f);
+			s->always = true;
+			STEP(s, engine_chunks,
+			    (&(struct q_engine_chunks){ .checkpoint_id = f->checkpoints[w->rank],
+				.path = first ? "" : w->path.p,
+				.seq = first ? -1 : w->seq,
+				.most = SIGN_MOST }));
+			return;
+		}
+	}
+	files_over(f, SPOT_OK);
+}
+
+static void files_begin(struct files *f)
+{
+	struct arena *a = f->r->arena;
+
+	f->work = arena_alloc(a, sizeof(*f->work));
+	f->work->page = arena_new(0);
+	f->work->out = arena_array(a, f->n, sizeof(*f->work->out));
+	f->text = arena_array(a, f->n, sizeof(*f->text));
+	sbuf_init(&f->work->path, 0);
+	for (size_t i = 0; i < f->n; i++) {
+		sbuf_init(&f->work->out[i], BYTES_MAX + 1);
+	}
+	f->until_us = engine_now(f->r->e) + f->r->e->conf.url_life_us;
+	files_go(f);
+}
+
+void files_ask(struct recon *r, const struct files *ask)
+{
+	struct files *f = arena_alloc(r->arena, sizeof(*f)), **end = &r->files;
+	bool alone = r->files == NULL;
+
+	*f = *ask;
+	f->r = r;
+	while (*end != NULL) {
+		end = &(*end)->next;
+	}
+	*end = f;
+	if (alone) {
+		r->files_from_us = loop_mono_us(r->e->loop);
+		files_begin(f);
+	}
+}
+
+void files_missing(const struct files *f, const char *state, int32_t epoch)
+{
+	struct recon *r = f->r;
+
+	if (f->refused && strcmp(state, "QUEUED") == 0) {
+		job_event(r, f->job_id, state, epoch, JOB_EV_INFEASIBLE, "infeasible", f->err.text);
+	} else if (f->err.text[0] != '\0') {
+		job_words(r, f->job_id, state, epoch,
+		    arena_printf(r->arena,
+			"what it runs on is ready, but its files cannot be signed: %s",
+			f->err.text));
+	}
+}
+
+/* ---- signed anew ----------------------------------------------------------------------------- */
+
+struct stale {
+	int64_t job_id, restore_id;
+	int32_t epoch, rank;
+};
+
+static void stale_write(struct files *f)
+{
+	const struct stale *t = f->ctx;
+	struct step *s;
+
+	if (f->rc != SPOT_OK) {
+		return;
+	}
+	s = step_new(f->r, NULL, NULL);
+	STEP(s, engine_files_put,
+	    (&(struct q_engine_files_put){ .job_id = t->job_id,
+		.epoch = t->epoch,
+		.rank = t->rank,
+		.files = f->text[0],
+		.urls_until_us = f->until_us,
+		.fence = f->r->epoch }));
+}
+
+static void stale_due(struct step *s)
+{
+	struct recon *r = s->r;
+	struct q_engine_files_stale_row *rows;
+	size_t n = q_engine_files_stale_rows(&s->req, r->arena, &rows);
+
+	if (n == 0 || !objects_configured(r->e) || !objects_ready(r->e)) {
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct stale *t = arena_alloc(r->arena, sizeof(*t));
+
+		*t = (struct stale){ .job_id = rows[i].job_id,
+			.restore_id = rows[i].has_restore_id ? rows[i].restore_id : 0,
+			.epoch = rows[i].epoch,
+			.rank = rows[i].rank };
+		files_ask(r,
+		    &(struct files){ .job_id = t->job_id,
+			.mounts = rows[i].mounts,
+			.checkpoints = &t->restore_id,
+			.n = 1,
+			.then = stale_write,
+			.ctx = t });
+	}
+}
+
+static bool resign_due(struct engine *e)
+{
+	int64_t now = loop_mono_us(e->loop);
+
+	if (e->set_at_us == 0 || now - e->set_at_us > DOUBTED_US ||
+	    now - e->resigned_at_us < RESIGN_US) {
+		return false;
+	}
+	e->resigned_at_us = now;
+	return true;
+}
+
+void files_run(struct recon *r)
+{
+	struct step *s = step_new(r, stale_due, NULL);
+	int64_t now = engine_now(r->e);
+
+	STEP(s, engine_files_stale,
+	    (&(struct q_engine_files_stale){ .before_us = resign_due(r->e)
+		    ? INT64_MAX
+		    : now + MIN(r->e->conf.url_life_us / 4, RENEW_US),
+		.after_us = now + r->e->conf.url_life_us + AHEAD_US }));
+}

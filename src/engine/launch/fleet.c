@@ -1,0 +1,401 @@
+/* Keeps fleets at their size: wants missing nodes where core/fleet puts them, gives back what it
+ * says is too much, empties fleets that close. The plan is kept with the fleet and in each
+ * decision. A plan that calls for nothing, because the fleet is at its size or nothing more can be
+ * had, is made again when offers, refusals or the fleet change, and once a minute. A turn looks at
+ * a page of the fleets; the next goes on behind it at once, until all were looked at. */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "core/fleet/fleet.h"
+#include "engine/kernel/kernel.h"
+
+#define PAGE 200 /* fleets in a turn */
+#define AGAIN_US (60 * SPOT_US_PER_S)
+
+struct fleet_turn {
+	struct q_engine_fleets_row *fleets;
+	size_t fleets_n;
+	struct q_engine_fleet_nodes_row *nodes;
+	size_t nodes_n;
+	uint64_t offers; /* digest */
+	int64_t until_us; /* the first rest ends */
+};
+
+/* Nodes that count: those on their way out do not. */
+static bool counts(const struct q_engine_fleet_nodes_row *n)
+{
+	return strcmp(n->state, "DRAINING") != 0 && strcmp(n->state, "TERMINATING") != 0;
+}
+
+static void give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n, const char *why)
+{
+	if (strcmp(n->state, "WANTED") == 0) {
+		node_unwanted(r, n->id, n->unsure, why);
+	} else if (strcmp(n->state, "BOOTING") == 0 || strcmp(n->state, "READY") == 0) {
+		node_event(r, n->id, n->state, NODE_EV_RELEASE, "released", why);
+	}
+}
+
+/* May be given back at once. */
+static bool idle(const struct q_engine_fleet_nodes_row *n)
+{
+	return !n->used &&
+	    (strcmp(n->state, "WANTED") == 0 || strcmp(n->state, "BOOTING") == 0 ||
+		strcmp(n->state, "READY") == 0);
+}
+
+/* Of a pool's nodes those that are not even launched go first, then the dearest. */
+static bool goes_before(const struct q_engine_fleet_nodes_row *a,
+    const struct q_engine_fleet_nodes_row *b)
+{
+	bool wanted_a = strcmp(a->state, "WANTED") == 0, wanted_b = strcmp(b->state, "WANTED") == 0;
+
+	return wanted_a != wanted_b ? wanted_a : a->price_micros > b->price_micros;
+}
+
+static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id,
+    const struct fleet_give *give)
+{
+	bool *gone = arena_array(r->arena, t->nodes_n + 1, sizeof(*gone));
+
+	for (int32_t k = 0; k < give->nodes; k++) {
+		size_t best = SIZE_MAX;
+
+		for (size_t i = 0; i < t->nodes_n; i++) {
+			const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
+
+			if (n->fleet_id == fleet_id && n->pool_id == give->pool_id && !gone[i] &&
+			    idle(n) && (best == SIZE_MAX || goes_before(n, &t->nodes[best]))) {
+				best = i;
+			}
+		}
+		if (best == SIZE_MAX) {
+			return;
+		}
+		gone[best] = true;
+		give_back(r, &t->nodes[best], "more than the fleet wants");
+	}
+}
+
+static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet_id,
+    struct fleet_have **ret, int64_t *ret_nodes)
+{
+	struct fleet_have *have = arena_array(r->arena, t->nodes_n + 1, sizeof(*have));
+	size_t n = 0;
+
+	*ret_nodes = 0;
+	for (size_t i = 0; i < t->nodes_n; i++) {
+		const struct q_engine_fleet_nodes_row *w = &t->nodes[i];
+		size_t k = 0;
+
+		if (w->fleet_id != fleet_id || !counts(w)) {
+			continue;
+		}
+		++*ret_nodes;
+		while (k < n && have[k].pool_id != w->pool_id) {
+			k++;
+		}
+		if (k == n) {
+			have[n++] = (struct fleet_have){ .pool_id = w->pool_id,
+				.zone = w->zone,
+				.region = w->region,
+				.provider = w->provider,
+				.market = spot_market_parse(w->market),
+				.gpu_milli = w->gpu_milli,
+				.price_micros = w->price_micros,
+				.offer = offer_of(r->e, w->pool_id) };
+		}
+		have[k].nodes++;
+		have[k].idle += idle(w);
+	}
+	*ret = have;
+	return n;
+}
+
+/* What the pools are worth that the fleet is in, whether or not more can be had of them now. */
+static void have_score(struct recon *r, const struct rank_job *job, struct fleet_have *have,
+    size_t n)
+{
+	struct offer *offers = arena_array(r->arena, n + 1, sizeof(*offers));
+	struct score *scores;
+	size_t usable, offers_n = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (have[i].offer != NULL) {
+			offers[offers_n] = *have[i].offer;
+			offers[offers_n].cool_until_us = 0;
+			offers[offers_n].capacity = -1;
+			offers[offers_n++].has_quota = false;
+		}
+	}
+	rank_offers(r->arena, offers, offers_n, job, &r->e->conf.rank, engine_now(r->e), &scores,
+	    &usable);
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < usable; k++) {
+			if (scores[k].offer->pool_id == have[i].pool_id) {
+				have[i].score = &scores[k];
+			}
+		}
+	}
+}
+
+static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, struct fleet_spec **ret)
+{
+	struct spot_err err = { 0 };
+	AUTO(json) json_t *doc = NULL;
+
+	if (json_parse(str_from(f->spec), "fleet.spec", &doc, &err) != SPOT_OK ||
+	    fleet_spec_from_json(r->arena, doc, ret, &err) != SPOT_OK) {
+		log_error("fleet.spec", I64("fleet", f->id), STR("error", err.text));
+		return false;
+	}
+	return true;
+}
+
+static void wanted(struct step *s)
+{
+	offers_wanted(s->r->e);
+}
+
+static void want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k,
+    int64_t others, const struct fleet_plan *plan, json_t *shown)
+{
+	size_t n = (size_t)k->nodes;
+	const char **tokens = arena_array(r->arena, n, sizeof(*tokens));
+	const char **names = arena_array(r->arena, n, sizeof(*names));
+	AUTO(json)
+	json_t *in = json_pack("{s:I, s:s, s:I, s:O}", "now_us", (json_int_t)engine_now(r->e),
+	    "fleet", f->name, "version", (json_int_t)f->version, "plan", shown);
+	AUTO(json)
+	json_t *out = json_pack("{s:i, s:I, s:f, s:o}", "nodes", (int)k->nodes, "marginal_micros",
+	    (json_int_t)k->marginal_micros, "gap", plan->gap, "pool", score_json(k->score));
+	struct step *s;
+
+	for (size_t i = 0; i < n; i++) {
+		char token[65], name[65];
+
+		token_make(r->e, token, name);
+		tokens[i] = arena_strdup(r->arena, token);
+		names[i] = arena_strdup(r->arena, name);
+	}
+	s = step_new(r, wanted, NULL);
+	s->always = true;
+	offers_wanting(r->e);
+	STEP(s, engine_want_for_fleet,
+	    (&(struct q_engine_want_for_fleet){ .fleet_id = f->id,
+		.version = f->version,
+		.have = others,
+		.pool_id = k->score->offer->pool_id,
+		.tokens = tokens,
+		.tokens_n = n,
+		.names = names,
+		.names_n = n,
+		.price_micros = k->score->offer->price_micros,
+		.inputs = json_text(r->arena, in),
+		.outcome = json_text(r->arena, out),
+		.why = plan->why,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
+}
+
+/* Returns whether anything was called for. */
+static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f,
+    const struct fleet_ask *ask, int64_t nodes)
+{
+	struct engine *e = r->e;
+	struct fleet_plan plan;
+	AUTO(json) json_t *shown = NULL;
+	int64_t picked = 0;
+	struct step *s;
+
+	fleet_plan_make(r->arena, ask, &plan);
+	shown = fleet_plan_json(ask, &plan);
+	for (size_t i = 0; i < plan.n; i++) {
+		offers_took(e, plan.picks[i].score->offer, plan.picks[i].nodes);
+		picked += plan.picks[i].nodes;
+	}
+	for (size_t i = 0; i < plan.n; i++) {
+		want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan, shown);
+	}
+	for (size_t i = 0; i < plan.gives_n; i++) {
+		give_surplus(r, t, f->id, &plan.gives[i]);
+	}
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_fleet_why,
+	    (&(struct q_engine_fleet_why){ .id = f->id,
+		.why = plan.why,
+		.plan = json_text(r->arena, shown),
+		.at_us = engine_now(e),
+		.fence = r->epoch }));
+	return plan.n > 0 || plan.gives_n > 0;
+}
+
+/* ---- planning again -------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 29;
+}
+
+static struct fleet_seen seen_now(const struct recon *r, const struct fleet_turn *t,
+    const struct q_engine_fleets_row *f)
+{
+	int64_t soon = engine_now(r->e) + AGAIN_US;
+	struct fleet_seen s = { .fleet_id = f->id,
+		.version = f->version,
+		.offers = t->offers,
+		.until_us = t->until_us != 0 ? MIN(soon, t->until_us) : soon };
+
+	for (size_t i = 0; i < t->nodes_n; i++) {
+		const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
+
+		if (n->fleet_id != f->id) {
+			continue;
+		}
+		s.nodes = mix(mix(s.nodes, (uint64_t)n->id), n->used);
+		for (const char *c = n->state; *c != '\0'; c++) {
+			s.nodes = mix(s.nodes, (unsigned char)*c);
+		}
+	}
+	return s;
+}
+
+static struct fleet_seen *seen_of(const struct engine *e, int64_t fleet_id)
+{
+	for (size_t i = 0; i < e->fleets_seen_n; i++) {
+		if (e->fleets_seen[i].fleet_id == fleet_id) {
+			return &e->fleets_seen[i];
+		}
+	}
+	return NULL;
+}
+
+static void seen_drop(struct engine *e, int64_t fleet_id)
+{
+	struct fleet_seen *s = seen_of(e, fleet_id);
+
+	if (s != NULL) {
+		*s = e->fleets_seen[--e->fleets_seen_n];
+	}
+}
+
+static void seen_keep(struct engine *e, const struct fleet_seen *is)
+{
+	if (e->fleets_seen_n == e->fleets_seen_cap) {
+		size_t more = e->fleets_seen_cap + PAGE;
+		struct fleet_seen *list = realloc(e->fleets_seen, more * sizeof(*list));
+
+		if (list == NULL) {
+			abort();
+		}
+		e->fleets_seen = list;
+		e->fleets_seen_cap = more;
+	}
+	e->fleets_seen[e->fleets_seen_n++] = *is;
+}
+
+static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
+{
+	struct engine *e = r->e;
+	struct fleet_ask ask = { .hazards = e->offers.hazards };
+	struct fleet_spec *spec;
+	struct fleet_have *have;
+	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
+	struct rank_job rank = { .spec = job, .spot_allowed = true, .on_demand_allowed = true };
+	struct fleet_seen is = seen_now(r, t, f);
+	struct score *scores;
+	int64_t nodes;
+
+	if (!fleet_again(seen_of(e, f->id), &is, engine_now(e)) || !spec_read(r, f, &spec)) {
+		return;
+	}
+	seen_drop(e, f->id);
+	fleet_job(spec, job);
+	rank_offers(r->arena, e->offers.list, e->offers.n, &rank, &e->conf.rank, engine_now(e),
+	    &scores, &ask.scores_n);
+	ask.scores = scores;
+	ask.spec = spec;
+	ask.have_n = have_of(r, t, f->id, &have, &nodes);
+	have_score(r, &rank, have, ask.have_n);
+	ask.have = have;
+	if (!plan_do(r, t, f, &ask, nodes)) {
+		seen_keep(e, &is);
+	}
+}
+
+static void fleet_closing(struct recon *r, struct fleet_turn *t,
+    const struct q_engine_fleets_row *f)
+{
+	struct step *s;
+
+	seen_drop(r->e, f->id);
+	for (size_t i = 0; i < t->nodes_n; i++) {
+		if (t->nodes[i].fleet_id == f->id && !t->nodes[i].used) {
+			give_back(r, &t->nodes[i], "the fleet is closing");
+		}
+	}
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_fleet_closed,
+	    (&(struct q_engine_fleet_closed){ .id = f->id,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
+}
+
+static void fleet_decide(struct recon *r, void *ctx)
+{
+	struct fleet_turn *t = ctx;
+	struct engine *e = r->e;
+
+	t->offers = offers_digest(e->offers.list, e->offers.n, engine_now(e), &t->until_us);
+	for (size_t i = 0; i < t->fleets_n; i++) {
+		part_begin(r); /* a plan weighs the whole market */
+		if (strcmp(t->fleets[i].state, "ACTIVE") == 0) {
+			fleet_active(r, t, &t->fleets[i]);
+		} else {
+			fleet_closing(r, t, &t->fleets[i]);
+		}
+		part_end(r);
+	}
+}
+
+static void fleet_nodes(struct step *s)
+{
+	struct fleet_turn *t = s->ctx;
+
+	t->nodes_n = q_engine_fleet_nodes_rows(&s->req, s->r->arena, &t->nodes);
+	offers_need(s->r, fleet_decide, t);
+}
+
+static void fleets_in(struct step *s)
+{
+	struct fleet_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	size_t n = q_engine_fleets_rows(&s->req, s->r->arena, &t->fleets);
+	int64_t *ids = arena_array(s->r->arena, n + 1, sizeof(*ids));
+	struct step *next;
+	bool more;
+
+	while (t->fleets_n < n && t->fleets[t->fleets_n].spec != NULL) {
+		ids[t->fleets_n] = t->fleets[t->fleets_n].id;
+		t->fleets_n++;
+	}
+	more = t->fleets_n < n || n == PAGE;
+	s->r->e->fleet_after = more ? ids[t->fleets_n - 1] : 0;
+	s->r->changed |= more;
+	if (t->fleets_n == 0) {
+		return;
+	}
+	next = step_new(s->r, fleet_nodes, t);
+	STEP(next, engine_fleet_nodes,
+	    (&(struct q_engine_fleet_nodes){ .fleets = ids, .fleets_n = t->fleets_n }));
+}
+
+void fleet_run(struct recon *r)
+{
+	struct step *s = step_new(r, fleets_in, NULL);
+
+	STEP(s, engine_fleets,
+	    (&(struct q_engine_fleets){ .after_id = r->e->fleet_after,
+		.most = PAGE,
+		.spec_bytes = SPEC_BYTES }));
+}

@@ -1,0 +1,525 @@
+/*
+ * Launches wanted nodes, and all nodes of a gang by one call where the provider has one (verb
+ * launch_gang). The rows of a launch are claimed (LAUNCHING, with the time the call may first have
+ * left us) in one statement before anything is sent. A definite answer moves them on; an indefinite
+ * one makes them UNKNOWN (lookup.c), and so does a claim that nobody answers for any more (the
+ * daemon that held it died; that its time is over says nothing while its call is under way).
+ * Machines are given to ranks in the order of their refs, so that a repeat gives the same.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "engine/launch/launch.h"
+
+#define LAUNCH_MOST 64 /* of each provider */
+#define CLAIM_SLACK_US (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
+#define RETRY_DOUBLINGS 4
+#define LAUNCHES_UNTOKENED 4
+
+struct launch_turn {
+	struct q_engine_launch_due_row *rows;
+	size_t n;
+	struct q_engine_launch_flying_row *flying;
+	size_t flying_n;
+	bool due_in, flying_in;
+};
+
+struct launching {
+	struct spot_launch_gang args; /* want 1: only its common part is sent, and answered */
+	struct spot_tag tags[4];
+	char me[32];
+	int64_t gang_id; /* of several machines */
+	int32_t tries;
+	bool token; /* a repeat is harmless */
+	bool unsure; /* an earlier call, or an earlier try of this one, may have had its effect */
+};
+
+/* ---- the reply ------------------------------------------------------------------------------- */
+
+static int by_ref(const void *a, const void *b)
+{
+	const struct spot_instance *x = a, *y = b;
+
+	return strcmp(x->ref, y->ref);
+}
+
+void launch_exists(struct act *a, const char *token, struct spot_instance *list, size_t n,
+    const char *const *was, size_t was_n, enum node_event ev, const char *how)
+{
+	const char **refs = arena_array(a->arena, n + 1, sizeof(*refs));
+	const char **requests = arena_array(a->arena, n + 1, sizeof(*requests));
+	const char **ips = arena_array(a->arena, n + 1, sizeof(*ips));
+
+	qsort(list, n, sizeof(*list), by_ref);
+	for (size_t i = 0; i < n; i++) {
+		refs[i] = list[i].ref;
+		requests[i] = list[i].spot_request == NULL ? "" : list[i].spot_request;
+		ips[i] = list[i].ip == NULL ? "" : list[i].ip;
+	}
+	ACT_WRITE(a, engine_node_exists,
+	    (&(struct q_engine_node_exists){ .id = a->id,
+		.was = was,
+		.was_n = was_n,
+		.now = node_next(a->id, "UNKNOWN", ev),
+		.event = node_event_name(ev),
+		.how = how,
+		.refs = refs,
+		.refs_n = n,
+		.requests = requests,
+		.requests_n = n,
+		.ips = ips,
+		.ips_n = n,
+		.at_us = engine_now(a->e),
+		.day = engine_day(a->e),
+		.void_event = node_event_name(NODE_EV_VOID),
+		.void_now = node_next(a->id, "UNKNOWN", NODE_EV_VOID),
+		.token = token }));
+}
+
+/* false: not as many machines as were asked for. */
+static bool launch_ok(struct act *a, struct launching *l)
+{
+	static const char *const was[] = { "LAUNCHING", "UNKNOWN" };
+	struct spot_instance *list = l->args.instances;
+
+	if (l->args.want == 1) {
+		list = &l->args.common.instance;
+	} else if (l->args.instances_n != l->args.want) {
+		return false;
+	}
+	launch_exists(a, l->args.common.token, list, l->args.want, was, ARRAY_LEN(was),
+	    NODE_EV_LAUNCHED, "launched");
+	return true;
+}
+
+/* Names in engine_launch_refused. */
+static const char *const scope_names[] = {
+	[SPOT_SCOPE_POOL] = "pool",
+	[SPOT_SCOPE_TYPE] = "type",
+	[SPOT_SCOPE_ZONE] = "zone",
+	[SPOT_SCOPE_CLASS] = "class",
+	[SPOT_SCOPE_REGION] = "region",
+	[SPOT_SCOPE_MARKET] = "market",
+	[SPOT_SCOPE_PROVIDER] = "provider",
+};
+
+/* What rests after a refusal: as far as the provider says that it reaches, else by its code the
+ * pool, all pools of the quota class, or the account's region. */
+static const char *refusal_scope(const struct spot_err *err)
+{
+	if (err->scope > SPOT_SCOPE_NONE && (size_t)err->scope < ARRAY_LEN(scope_names)) {
+		return scope_names[err->scope];
+	}
+	switch (err->rc) {
+	case SPOT_NO_CAPACITY:
+	case SPOT_NOT_OFFERED:
+	case SPOT_PRICE_CAP:
+	case SPOT_INVALID:
+	case SPOT_NOT_FOUND:
+	case SPOT_TOO_LARGE:
+		return "pool";
+	case SPOT_QUOTA:
+		return "class";
+	case SPOT_UNAUTHENTICATED:
+	case SPOT_DENIED:
+	case SPOT_CONFIG:
+		return "region";
+	case SPOT_OK:
+	case SPOT_CONFLICT:
+	case SPOT_STALE_EPOCH:
+	case SPOT_GONE:
+	case SPOT_MISMATCH:
+	case SPOT_THROTTLED:
+	case SPOT_UNAVAILABLE:
+	case SPOT_TIMEOUT:
+	case SPOT_UNKNOWN:
+	case SPOT_BAD_REPLY:
+	case SPOT_CANCELLED:
+	case SPOT_INTERNAL:
+	case SPOT_RC_COUNT:
+		break;
+	}
+	return "";
+}
+
+static void refused_wrote(struct act *a)
+{
+	offers_wanted(a->e);
+}
+
+/* That a pool has not so many together says nothing about a single machine: it rests only for gangs
+ * (gang.c). */
+static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, const char *scope)
+{
+	const struct engine_conf *c = &a->e->conf;
+
+	if (l->args.want > 1 && strcmp(scope, "pool") == 0) {
+		scope = "";
+	}
+	/* By a market read before this was written the pool does not rest, and its job would be
+	 * sent there once more. */
+	offers_stale(a->e);
+	offers_wanting(a->e);
+	a->wrote = refused_wrote;
+	ACT_WRITE(a, engine_launch_refused,
+	    (&(struct q_engine_launch_refused){ .id = a->id,
+		.was = "LAUNCHING",
+		.now = node_next(a->id, "LAUNCHING", NODE_EV_REFUSED),
+		.event = node_event_name(NODE_EV_REFUSED),
+		.why = a->call.op.err.text,
+		.rc = spot_rc_name(rc),
+		.scope = scope,
+		.cool_min_us = c->cool_min_us,
+		.cool_max_us = c->cool_max_us,
+		.claimed_by = l->me,
+		.at_us = engine_now(a->e),
+		.day = engine_day(a->e),
+		.fence = a->epoch,
+		.token = l->args.common.token }));
+}
+
+/* Refused for what is asked before the token: credentials, the words of the request, another call
+ * that it needs. What the market refuses is refused after it: the token of a launch that had its
+ * effect gives what it made. */
+static bool is_unheard(enum spot_rc rc)
+{
+	return rc == SPOT_INVALID || rc == SPOT_UNAUTHENTICATED || rc == SPOT_DENIED ||
+	    rc == SPOT_NOT_FOUND || rc == SPOT_CONFLICT || rc == SPOT_TOO_LARGE ||
+	    rc == SPOT_CONFIG;
+}
+
+static void launch_undone(struct act *a, struct launching *l, enum node_event ev, int64_t after_us)
+{
+	const char *why = a->call.op.err.text;
+
+	/* The look-up reads how it begins. */
+	if (a->call.op.rc == SPOT_MISMATCH || a->call.op.rc == SPOT_GONE) {
+		why = arena_printf(a->arena, LAUNCH_SPENT "%s", why);
+	} else if (l->unsure && is_unheard(a->call.op.rc)) {
+		why = arena_printf(a->arena, LAUNCH_UNHEARD "%s", why);
+	}
+	ACT_WRITE(a, engine_launch_undone,
+	    (&(struct q_engine_launch_undone){ .id = a->id,
+		.was = "LAUNCHING",
+		.now = node_next(a->id, "LAUNCHING", ev),
+		.event = node_event_name(ev),
+		.why = why,
+		.claimed_by = l->me,
+		.next_us = engine_now(a->e) + after_us,
+		.at_us = engine_now(a->e),
+		.fence = a->epoch,
+		.token = l->args.common.token }));
+}
+
+static int64_t launch_retry_us(struct engine *e, int32_t tries, int64_t said_us)
+{
+	int64_t first = e->conf.launch_retry_us;
+	int64_t us = first << MIN(MAX(tries - 1, 0), RETRY_DOUBLINGS);
+
+	return said_us > 0 ? MIN(said_us, first << RETRY_DOUBLINGS)
+			   : rng_jitter(loop_rng(e->loop), us, 0.3);
+}
+
+static void launch_called(struct act *a)
+{
+	struct launching *l = a->ctx;
+	enum spot_rc rc = a->call.op.rc;
+	const struct spot_err *err = &a->call.op.err;
+
+	if (rc == SPOT_OK && launch_ok(a, l)) {
+		return;
+	}
+	l->unsure = l->unsure || a->call.doubted;
+	log_warn("launch.failed", I64("node", a->id), STR("rc", spot_rc_name(rc)),
+	    STR("code", err->code), STR("error", err->text));
+	switch (rc) {
+	case SPOT_THROTTLED:
+	case SPOT_UNAVAILABLE:
+	case SPOT_TIMEOUT:
+		/* Definitely without effect, unless a try before it had one. Without a token the
+		 * same row is never sent twice; the job finds a place afresh. */
+		if (a->call.doubted) {
+			launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
+		} else if (l->token) {
+			launch_undone(a, l, NODE_EV_RESEND,
+			    launch_retry_us(a->e, l->tries, err->retry_after_us));
+		} else {
+			launch_refused(a, l, rc, "pool");
+		}
+		return;
+	case SPOT_OK: /* not so many as were asked for: looked up */
+	case SPOT_UNKNOWN:
+	case SPOT_MISMATCH: /* somebody used this token: look whether it was us */
+	/* an earlier call did, its reply was lost: what lived until now is billed */
+	case SPOT_GONE:
+	case SPOT_BAD_REPLY:
+	case SPOT_CANCELLED:
+	case SPOT_INTERNAL:
+		launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
+		return;
+	case SPOT_INVALID:
+	case SPOT_UNAUTHENTICATED:
+	case SPOT_DENIED:
+	case SPOT_NOT_FOUND:
+	case SPOT_CONFLICT:
+	case SPOT_STALE_EPOCH:
+	case SPOT_TOO_LARGE:
+	case SPOT_NO_CAPACITY:
+	case SPOT_NOT_OFFERED:
+	case SPOT_PRICE_CAP:
+	case SPOT_QUOTA:
+	case SPOT_CONFIG:
+	case SPOT_RC_COUNT:
+		break;
+	}
+	if (l->unsure && (is_unheard(rc) || !l->token)) {
+		launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
+		return;
+	}
+	launch_refused(a, l, rc, refusal_scope(err));
+}
+
+/* ---- claim and call ---------------------------------------------------------------------------
+ */
+
+static struct act *launch_prepare(struct engine *e, const struct q_engine_launch_due_row *w,
+    struct call_provider *p)
+{
+	struct act *a = act_new(e, w->id, launch_called);
+	struct launching *l = arena_alloc(a->arena, sizeof(*l));
+	size_t n = 0;
+
+#define KEEP(s) arena_strdup(a->arena, (s))
+	l->token = (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0;
+	l->unsure = w->unsure;
+	l->tries = w->tries;
+	memcpy(l->me, e->me, sizeof(l->me));
+	l->tags[n++] = w->want > 1
+	    ? (struct spot_tag){ "brk-gang", arena_printf(a->arena, "g%" PRId64, w->gang_id) }
+	    : (struct spot_tag){ "brk-node", arena_printf(a->arena, "n%" PRId64, w->id) };
+	if (w->has_job_id) {
+		l->tags[n++] =
+		    (struct spot_tag){ "brk-job", arena_printf(a->arena, "j%" PRId64, w->job_id) };
+	}
+	l->gang_id = w->gang_id;
+	l->args.want = (size_t)w->want;
+	l->args.common = (struct spot_launch){
+		.key = { .provider = KEEP(w->provider),
+		    .region = KEEP(w->region),
+		    .zone = KEEP(w->zone),
+		    .instance_type = KEEP(w->instance_type),
+		    .market = spot_market_parse(w->market) },
+		.zone_name = KEEP(w->zone_name),
+		.shape = { .gpu_name = KEEP(w->gpu_name),
+		    .gpu_milli = w->gpu_milli,
+		    .gpu_mem_mib = w->gpu_mem_mib,
+		    .vcpus = w->vcpus,
+		    .mem_mib = w->mem_mib,
+		    .arch = KEEP(w->arch) },
+		.token = KEEP(w->token),
+		.name = KEEP(w->name),
+		.install = e->install,
+		.tags = l->tags,
+		.tags_n = n,
+		.user_data =
+		    userdata_make(e, a->arena, w->id, w->token, call_provider_ops(p)->kind),
+		.price_cap_micros = w->price_cap_micros,
+		.audience = e->conf.public_url,
+	};
+#undef KEEP
+	a->ctx = l;
+	return a;
+}
+
+static void launch_claimed(struct step *s)
+{
+	struct act *a = s->ctx;
+	struct launching *l = a->ctx;
+	struct engine *e = a->e;
+	const struct spot_launch *c = &l->args.common;
+	struct call_provider *p = engine_provider(e, c->key.provider);
+
+	if (step_rows(s) != l->args.want || p == NULL) {
+		act_end(a); /* somebody moved one of them first */
+		return;
+	}
+	if (l->args.want > 1) {
+		log_info("launch.sent", I64("gang", l->gang_id),
+		    I64("machines", (int64_t)l->args.want), STR("provider", c->key.provider),
+		    STR("zone", c->key.zone), STR("type", c->key.instance_type),
+		    STR("launch_token", c->token));
+		act_call(a, p, CALL_LAUNCH_GANG, &l->args, e->conf.launch_timeout_us, false);
+	} else {
+		log_info("launch.sent", I64("node", a->id), STR("provider", c->key.provider),
+		    STR("zone", c->key.zone), STR("type", c->key.instance_type),
+		    STR("launch_token", c->token));
+		act_call(a, p, CALL_LAUNCH, &l->args.common, e->conf.launch_timeout_us, false);
+	}
+}
+
+static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *w,
+    struct call_provider *p)
+{
+	struct engine *e = r->e;
+	int64_t now = engine_now(e);
+	struct step *s = step_new(r, launch_claimed, launch_prepare(e, w, p));
+
+	s->always = true;
+	STEP(s, engine_launch_claim,
+	    (&(struct q_engine_launch_claim){ .id = w->id,
+		.want = w->want,
+		.was = "WANTED",
+		.now = node_next(w->id, "WANTED", NODE_EV_CLAIMED),
+		.event = node_event_name(NODE_EV_CLAIMED),
+		.why = w->fresh ? "launch" : "launch again with the same token",
+		.claimed_by = e->me,
+		.at_us = now,
+		.until_us = now + e->conf.launch_timeout_us + CLAIM_SLACK_US,
+		.fence = r->epoch }));
+}
+
+static int64_t flying_of(const struct launch_turn *t, const char *provider)
+{
+	for (size_t i = 0; i < t->flying_n; i++) {
+		if (strcmp(t->flying[i].provider, provider) == 0) {
+			return t->flying[i].n;
+		}
+	}
+	return 0;
+}
+
+/* What cannot be repeated must not time out in the provider's own queue: Lambda takes one launch in
+ * 12 s. */
+static int64_t launches_most(const struct engine *e, struct call_provider *p)
+{
+	return (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0
+	    ? e->conf.launches_max
+	    : MIN(e->conf.launches_max, LAUNCHES_UNTOKENED);
+}
+
+static void launch_decide(struct recon *r, struct launch_turn *t)
+{
+	struct engine *e = r->e;
+
+	if (!t->due_in || !t->flying_in) {
+		return;
+	}
+	for (size_t i = 0; i < t->n; i++) {
+		struct call_provider *p = engine_provider(e, t->rows[i].provider);
+		int64_t before = 0;
+
+		for (size_t k = 0; k < i; k++) {
+			before += strcmp(t->rows[k].provider, t->rows[i].provider) == 0;
+		}
+		if (p == NULL ||
+		    (t->rows[i].want > 1 && call_provider_ops(p)->launch_gang == NULL)) {
+			node_event(r, t->rows[i].id, "WANTED",
+			    t->rows[i].unsure ? NODE_EV_AMBIGUOUS : NODE_EV_REFUSED,
+			    t->rows[i].unsure ? "unwanted" : "refused",
+			    "its provider is not configured any more");
+		} else if (flying_of(t, t->rows[i].provider) + before < launches_most(e, p)) {
+			launch_claim(r, &t->rows[i], p);
+		} else if (t->rows[i].rests) {
+			node_unwanted(r, t->rows[i].id, false,
+			    "its pool has refused another launch since: its job looks elsewhere");
+		}
+	}
+}
+
+static void launch_due(struct step *s)
+{
+	struct launch_turn *t = s->ctx;
+
+	t->n = q_engine_launch_due_rows(&s->req, s->r->arena, &t->rows);
+	t->due_in = true;
+	launch_decide(s->r, t);
+}
+
+static void launch_flying(struct step *s)
+{
+	struct launch_turn *t = s->ctx;
+
+	t->flying_n = q_engine_launch_flying_rows(&s->req, s->r->arena, &t->flying);
+	t->flying_in = true;
+	launch_decide(s->r, t);
+}
+
+/* Rows whose call has not come to its end here: however old their claims are by the clock, it may
+ * leave yet. */
+static size_t launch_calls(struct recon *r, int64_t **ret)
+{
+	struct act *a;
+	size_t n = 0;
+
+	TAILQ_FOREACH (a, &r->e->acts, link) {
+		n += a->called == launch_called;
+	}
+	*ret = arena_array(r->arena, n + 1, sizeof(**ret));
+	n = 0;
+	TAILQ_FOREACH (a, &r->e->acts, link) {
+		if (a->called == launch_called && a->epoch == r->epoch) {
+			(*ret)[n++] = a->id;
+		}
+	}
+	return n;
+}
+
+static bool ids_have(const int64_t *ids, size_t n, int64_t id)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (ids[i] == id) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void launch_stale(struct step *s)
+{
+	struct q_engine_launch_stale_row *rows;
+	size_t n = q_engine_launch_stale_rows(&s->req, s->r->arena, &rows);
+	struct engine *e = s->r->e;
+	int64_t *calls;
+	/* some have begun since the question was sent */
+	size_t calls_n = launch_calls(s->r, &calls);
+
+	for (size_t i = 0; i < n; i++) {
+		struct step *w;
+
+		if (strcmp(rows[i].claimed_by, e->me) == 0 &&
+		    ids_have(calls, calls_n, rows[i].id)) {
+			continue;
+		}
+		w = step_new(s->r, NULL, NULL);
+		STEP(w, engine_launch_undone,
+		    (&(struct q_engine_launch_undone){ .id = rows[i].id,
+			.was = "LAUNCHING",
+			.now = node_next(rows[i].id, "LAUNCHING", NODE_EV_AMBIGUOUS),
+			.event = node_event_name(NODE_EV_AMBIGUOUS),
+			.why = "nobody answers for the launch call any more",
+			.claimed_by = rows[i].claimed_by,
+			.next_us = 0,
+			.at_us = engine_now(e),
+			.fence = s->r->epoch,
+			.token = rows[i].token }));
+	}
+}
+
+void launcher_run(struct recon *r)
+{
+	struct launch_turn *t = arena_alloc(r->arena, sizeof(*t));
+	int64_t now = engine_now(r->e), *calls;
+	size_t calls_n = launch_calls(r, &calls);
+	struct step *s = step_new(r, launch_flying, t);
+
+	STEP(s, engine_launch_flying, NULL);
+	s = step_new(r, launch_due, t);
+	STEP(s, engine_launch_due,
+	    (&(struct q_engine_launch_due){ .at_us = now, .most = LAUNCH_MOST }));
+	s = step_new(r, launch_stale, NULL);
+	STEP(s, engine_launch_stale,
+	    (&(struct q_engine_launch_stale){ .claimed_by = r->e->me,
+		.at_us = now,
+		.calls = calls,
+		.calls_n = calls_n }));
+}

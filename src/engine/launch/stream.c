@@ -1,0 +1,253 @@
+/*
+ * Long polls of what providers tell by themselves (verb watch): one for each place with live nodes,
+ * always out while we lead. What it brings becomes the same rows as what we ask for (notices,
+ * provider_state), and the place where it goes on is written by the same statement, so nothing is
+ * lost or skipped by a crash; what comes twice changes nothing. With a gap everything there is
+ * asked for and listed at once. It only makes us faster: watch.c goes on asking at its pace.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "engine/kernel/kernel.h"
+#include "engine/watch/watch.h"
+
+#define HOLD_US (25 * SPOT_US_PER_S)
+/* between polls that bring nothing and come back at once */
+#define PAUSE_US SPOT_US_PER_S
+#define FAIL_US (2 * SPOT_US_PER_S) /* doubled per failure in a row */
+#define FAIL_MAX_US (300 * SPOT_US_PER_S)
+#define ABSENT_US SPOT_US_PER_HOUR /* before a stream is asked for that is not configured */
+#define STREAMS_MOST 8 /* per provider: they hold connections that other calls need too */
+
+struct streaming {
+	struct watch_place *place;
+	struct call_provider *provider;
+	struct spot_watch args;
+	int64_t began_us; /* mono */
+};
+
+static void stream_over(struct act *a, const struct streaming *w, int64_t pause_us)
+{
+	w->place->stream = NULL;
+	w->place->stream_next_us = loop_mono_us(a->e->loop) + pause_us;
+	if (pause_us > 0) {
+		engine_later(a->e, pause_us);
+	}
+}
+
+void streams_stop(struct engine *e)
+{
+	struct watch_place *p;
+
+	LIST_FOREACH (p, &e->watch->places, link) {
+		if (p->stream != NULL && p->stream->calling) {
+			act_drop(p->stream);
+			act_end(p->stream);
+			p->stream = NULL;
+		}
+	}
+}
+
+/* ---- what it brought ------------------------------------------------------------------------- */
+
+static void stream_wrote(struct act *a)
+{
+	const struct streaming *w = a->ctx;
+	bool news = w->args.notices_n > 0 || w->args.seen_n > 0;
+	bool quick = loop_mono_us(a->e->loop) - w->began_us < PAUSE_US;
+
+	if (w->args.gap && a->req.op.rc == SPOT_OK) {
+		log_info("stream.gap", STR("provider", w->place->provider),
+		    STR("region", w->place->region));
+		w->place->asked_us = 0;
+		w->place->swept_us = 0;
+	}
+	/* Not written: the cursor is where it was, and the same comes again. */
+	stream_over(a, w, a->req.op.rc != SPOT_OK || (quick && !news) ? PAUSE_US : 0);
+}
+
+static void put_notices(struct act *a, const struct spot_watch *w, struct q_engine_stream_put *q)
+{
+	const char **refs = arena_array(a->arena, w->notices_n + 1, sizeof(*refs));
+	const char **kinds = arena_array(a->arena, w->notices_n + 1, sizeof(*kinds));
+	const char **sources = arena_array(a->arena, w->notices_n + 1, sizeof(*sources));
+	const char **raws = arena_array(a->arena, w->notices_n + 1, sizeof(*raws));
+	int64_t *deadlines = arena_array(a->arena, w->notices_n + 1, sizeof(*deadlines));
+
+	for (size_t i = 0; i < w->notices_n; i++) {
+		const struct spot_notice *o = &w->notices[i];
+
+		refs[i] = o->ref;
+		kinds[i] = spot_notice_name(o->kind);
+		sources[i] = o->source == NULL ? "provider" : o->source;
+		raws[i] = o->raw == NULL ? "" : o->raw;
+		deadlines[i] =
+		    o->deadline_us > 0 ? o->deadline_us : q->at_us + a->e->conf.notice_default_us;
+	}
+	q->refs = refs;
+	q->kinds = kinds;
+	q->sources = sources;
+	q->raws = raws;
+	q->deadlines = deadlines;
+	q->refs_n = q->kinds_n = q->sources_n = q->raws_n = q->deadlines_n = w->notices_n;
+}
+
+static void put_seen(struct act *a, const struct spot_watch *w, struct q_engine_stream_put *q)
+{
+	const char **refs = arena_array(a->arena, w->seen_n + 1, sizeof(*refs));
+	const char **states = arena_array(a->arena, w->seen_n + 1, sizeof(*states));
+	const char **ips = arena_array(a->arena, w->seen_n + 1, sizeof(*ips));
+	const char **reasons = arena_array(a->arena, w->seen_n + 1, sizeof(*reasons));
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->seen_n; i++) {
+		const struct spot_instance *x = &w->seen[i];
+
+		if (x->ref == NULL || x->leftover) {
+			continue;
+		}
+		refs[n] = x->ref;
+		states[n] = instance_state(x);
+		ips[n] = x->ip == NULL ? "" : x->ip;
+		reasons[n++] = instance_reason(a->arena, x);
+	}
+	q->seen_refs = refs;
+	q->seen_states = states;
+	q->seen_ips = ips;
+	q->seen_reasons = reasons;
+	q->seen_refs_n = q->seen_states_n = q->seen_ips_n = q->seen_reasons_n = n;
+}
+
+static void stream_failed(struct act *a, const struct streaming *w)
+{
+	const struct spot_err *err = &a->call.op.err;
+	int64_t pause = MIN(FAIL_US << MIN(w->place->stream_fails, 8), FAIL_MAX_US);
+
+	log_warn("stream.failed", STR("provider", w->place->provider),
+	    STR("region", w->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+	    STR("error", err->text), DUR("again_in", pause));
+	w->place->stream_fails++;
+	pause = MAX(rng_jitter(loop_rng(a->e->loop), pause, 0.25), err->retry_after_us);
+	stream_over(a, w, pause);
+	act_end(a);
+}
+
+static void stream_called(struct act *a)
+{
+	struct streaming *w = a->ctx;
+	struct q_engine_stream_put q = {
+		.provider = w->place->provider,
+		.region = w->place->region,
+		.was = w->args.cursor,
+		.at_us = engine_now(a->e),
+		.fence = a->epoch,
+	};
+
+	if (a->call.op.rc == SPOT_GONE && w->args.cursor[0] != '\0') {
+		/* The provider does not know this place of its stream any more. */
+		w->args.next_cursor = "";
+		w->args.notices_n = w->args.seen_n = 0;
+		w->args.gap = true;
+	} else if (a->call.op.rc == SPOT_NOT_OFFERED) {
+		/* None is set for this place: we go on by asking alone. */
+		stream_over(a, w, ABSENT_US);
+		act_end(a);
+		return;
+	} else if (a->call.op.rc != SPOT_OK) {
+		stream_failed(a, w);
+		return;
+	}
+	w->place->stream_fails = 0;
+	q.cursor = w->args.next_cursor == NULL ? "" : w->args.next_cursor;
+	put_notices(a, &w->args, &q);
+	put_seen(a, &w->args, &q);
+	a->wrote = stream_wrote;
+	ACT_WRITE(a, engine_stream_put, &q);
+}
+
+/* ---- keeping one out for each place ---------------------------------------------------------- */
+
+static void stream_begin(struct step *s)
+{
+	struct act *a = s->ctx;
+	struct streaming *w = a->ctx;
+	struct q_engine_stream_cursor_row *rows;
+
+	if (s->req.op.rc != SPOT_OK || !lease_held(a->e)) {
+		stream_over(a, w, PAUSE_US);
+		act_end(a);
+		return;
+	}
+	w->args.cursor =
+	    q_engine_stream_cursor_rows(&s->req, a->arena, &rows) == 1 ? rows[0].cursor : "";
+	w->began_us = loop_mono_us(a->e->loop);
+	act_call(a, w->provider, CALL_WATCH, &w->args, HOLD_US + a->e->conf.call_timeout_us, false);
+}
+
+static void stream_one(struct recon *r, struct watch_place *place, struct call_provider *p)
+{
+	struct act *a = act_new(r->e, 0, stream_called);
+	struct streaming *w = arena_alloc(a->arena, sizeof(*w));
+	struct step *s = step_new(r, stream_begin, a);
+
+	w->place = place;
+	w->provider = p;
+	w->args = (struct spot_watch){ .region = place->region,
+		.install = r->e->install,
+		.hold_us = HOLD_US };
+	a->ctx = w;
+	s->always = true;
+	place->stream = a;
+	STEP(s, engine_stream_cursor,
+	    (&(struct q_engine_stream_cursor){ .provider = place->provider,
+		.region = place->region }));
+}
+
+static size_t streams_of(const struct engine *e, const char *provider)
+{
+	const struct watch_place *p;
+	size_t n = 0;
+
+	LIST_FOREACH (p, &e->watch->places, link) {
+		n += p->stream != NULL && strcmp(p->provider, provider) == 0;
+	}
+	return n;
+}
+
+static void stream_places(struct step *s)
+{
+	struct q_engine_stream_places_row *rows;
+	size_t n = q_engine_stream_places_rows(&s->req, s->r->arena, &rows);
+	struct engine *e = s->r->e;
+	int64_t now = loop_mono_us(e->loop);
+
+	for (size_t i = 0; i < n; i++) {
+		struct call_provider *p = engine_provider(e, rows[i].provider);
+		const struct spot_provider_ops *ops = p == NULL ? NULL : call_provider_ops(p);
+		struct watch_place *place;
+
+		if (ops == NULL || ops->watch == NULL) {
+			continue;
+		}
+		place = watch_place_of(e, rows[i].provider, rows[i].region);
+		if (place->stream == NULL && now >= place->stream_next_us &&
+		    streams_of(e, rows[i].provider) < STREAMS_MOST) {
+			stream_one(s->r, place, p);
+		}
+	}
+}
+
+void stream_run(struct recon *r)
+{
+	struct step *s;
+	bool any = false;
+
+	for (size_t i = 0; i < r->e->providers_n; i++) {
+		any |= call_provider_ops(r->e->providers[i])->watch != NULL;
+	}
+	if (!any) {
+		return;
+	}
+	s = step_new(r, stream_places, NULL);
+	STEP(s, engine_stream_places, NULL);
+}

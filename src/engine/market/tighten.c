@@ -1,0 +1,280 @@
+/*
+ * How tight the supply of each pool group is: measured once a minute from our own tries, from what
+ * rests and from prices, moved by core/policy/tightness.h, kept in supply_state. A daemon that takes over
+ * goes on with the rows. Only groups that we tried in the window, or that are tight, have work done
+ * for them.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "engine/kernel/kernel.h"
+#include "engine/place/supply.h"
+
+#define WEEK_US (7 * 24 * SPOT_US_PER_HOUR)
+
+struct group {
+	const char *provider, *region, *gpu;
+	const struct q_engine_supply_states_row *row; /* NULL: none yet */
+	struct tightness_seen seen;
+	bool tried;
+	int32_t priced;
+};
+
+struct tighten {
+	struct q_engine_supply_window_row *tries;
+	size_t tries_n;
+	struct q_engine_supply_states_row *rows;
+	size_t rows_n;
+	struct group *groups;
+	size_t groups_n, groups_cap;
+};
+
+static bool same_group(const struct group *g, const char *provider, const char *region,
+    const char *gpu)
+{
+	return strcmp(g->gpu, gpu) == 0 && strcmp(g->region, region) == 0 &&
+	    strcmp(g->provider, provider) == 0;
+}
+
+static struct group *group_find(const struct tighten *t, const struct offer *o)
+{
+	for (size_t i = 0; i < t->groups_n; i++) {
+		if (same_group(&t->groups[i], o->provider, o->region, o->gpu_name)) {
+			return &t->groups[i];
+		}
+	}
+	return NULL;
+}
+
+static struct group *group_add(struct recon *r, struct tighten *t, const char *provider,
+    const char *region, const char *gpu)
+{
+	t->groups =
+	    arena_grow(r->arena, t->groups, t->groups_n, &t->groups_cap, sizeof(*t->groups));
+	t->groups[t->groups_n] =
+	    (struct group){ .provider = provider, .region = region, .gpu = gpu };
+	return &t->groups[t->groups_n++];
+}
+
+/* The groups that matter: tried in the window, or with a row that is tight. */
+static void groups_collect(struct recon *r, struct tighten *t)
+{
+	for (size_t i = 0; i < t->rows_n; i++) {
+		struct group *g =
+		    group_add(r, t, t->rows[i].provider, t->rows[i].region, t->rows[i].gpu_name);
+
+		g->row = &t->rows[i];
+		g->tried =
+		    supply_state_parse(t->rows[i].state) == SUPPLY_TIGHT || t->rows[i].calm_us == 0;
+	}
+	for (size_t i = 0; i < t->tries_n; i++) {
+		const struct q_engine_supply_window_row *w = &t->tries[i];
+		const struct offer *o = offer_of(r->e, w->pool_id);
+		struct group *g = o != NULL ? group_find(t, o) : NULL;
+
+		if (o == NULL) {
+			continue;
+		}
+		if (g == NULL) {
+			g = group_add(r, t, o->provider, o->region, o->gpu_name);
+		}
+		g->tried = true;
+		g->seen.launches += w->launches;
+		g->seen.refusals += w->refusals;
+		g->seen.reclaims += w->reclaims;
+		g->seen.node_hours += (double)w->node_us / (double)SPOT_US_PER_HOUR;
+		if (w->price_mean > 0) {
+			g->seen.price += w->price / w->price_mean;
+			g->priced++;
+		}
+	}
+}
+
+/* Every spot pool of the groups: how many are out, and what hazard is believed of them. */
+static void groups_measure(struct recon *r, struct tighten *t)
+{
+	const struct engine *e = r->e;
+	int64_t now = engine_now(e);
+	struct hazard_model *m =
+	    hazard_model_build(r->arena, e->offers.list, e->offers.n, &e->conf.rank, now);
+
+	for (size_t i = 0; i < e->offers.n; i++) {
+		const struct offer *o = &e->offers.list[i];
+		struct group *g = o->market == SPOT_MARKET_SPOT ? group_find(t, o) : NULL;
+		struct hazard h;
+
+		if (g == NULL || !g->tried) {
+			continue;
+		}
+		hazard_of(m, o, &h);
+		g->seen.pools++;
+		g->seen.pools_out +=
+		    o->cool_until_us > now || (o->capacity >= 0 && o->capacity < 0.5);
+		g->seen.hazard_per_hour += h.per_hour;
+	}
+	for (size_t i = 0; i < t->groups_n; i++) {
+		struct tightness_seen *s = &t->groups[i].seen;
+
+		s->hazard_per_hour /= MAX(s->pools, 1);
+		if (t->groups[i].priced > 0) {
+			s->price /= t->groups[i].priced;
+			s->price_mean = 1;
+		}
+	}
+}
+
+static json_t *parts_json(const struct tightness *n, const struct tightness_seen *s)
+{
+	return json_pack("{s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:f, s:f, s:i, s:i, s:f}", "refusals",
+	    n->refusals, "reclaims", n->reclaims, "scores", n->scores, "price", n->price,
+	    "launches_seen", s->launches, "refusals_seen", s->refusals, "reclaims_seen",
+	    s->reclaims, "node_hours", s->node_hours, "hazard_per_hour", s->hazard_per_hour,
+	    "pools", s->pools, "pools_out", s->pools_out, "price_to_week",
+	    s->price_mean > 0 ? s->price / s->price_mean : 1.0);
+}
+
+static void group_step(struct recon *r, const struct group *g)
+{
+	const struct q_engine_supply_states_row *row = g->row;
+	struct tightness was = { 0 }, now;
+	struct step *s;
+
+	if (row != NULL) {
+		was = (struct tightness){ .state = supply_state_parse(row->state),
+			.since_us = row->since_us,
+			.calm_us = row->calm_us };
+	}
+	tightness_step(r->arena, &was, &g->seen, &r->e->conf.tightness, engine_now(r->e), &now);
+	AUTO(json) json_t *parts = parts_json(&now, &g->seen);
+
+	if (now.state != was.state && (row != NULL || now.state != SUPPLY_EASY)) {
+		log_info("supply.state", STR("provider", g->provider), STR("region", g->region),
+		    STR("gpu", g->gpu), STR("state", supply_state_name(now.state)),
+		    STR("why", now.why));
+	}
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_supply_set,
+	    (&(struct q_engine_supply_set){ .provider = g->provider,
+		.region = g->region,
+		.gpu_name = g->gpu,
+		.was = row != NULL ? row->state : "",
+		.state = supply_state_name(now.state),
+		.since_us = now.since_us,
+		.calm_us = now.calm_us,
+		.idx = now.index,
+		.parts = json_text(r->arena, parts),
+		.why = now.why,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
+}
+
+static void tighten_decide(struct recon *r, void *ctx)
+{
+	struct tighten *t = ctx;
+
+	groups_collect(r, t);
+	if (t->groups_n == 0) {
+		return;
+	}
+	groups_measure(r, t);
+	for (size_t i = 0; i < t->groups_n; i++) {
+		if (t->groups[i].tried) {
+			group_step(r, &t->groups[i]);
+		}
+	}
+}
+
+static void tighten_tries(struct step *s)
+{
+	struct tighten *t = s->ctx;
+
+	t->tries_n = q_engine_supply_window_rows(&s->req, s->r->arena, &t->tries);
+	if (t->tries_n > 0 || t->rows_n > 0) {
+		offers_need(s->r, tighten_decide, t);
+	}
+}
+
+struct tight_group {
+	const char *provider, *region, *gpu;
+};
+
+/* The tight groups of the rows, for supply_tight(). */
+static void tight_keep(struct engine *e, const struct tighten *t)
+{
+	arena_free(e->tight_arena);
+	e->tight_arena = arena_new(0);
+	e->tight = arena_array(e->tight_arena, t->rows_n + 1, sizeof(*e->tight));
+	e->tight_n = 0;
+	for (size_t i = 0; i < t->rows_n; i++) {
+		const struct q_engine_supply_states_row *w = &t->rows[i];
+
+		if (supply_state_parse(w->state) == SUPPLY_TIGHT) {
+			e->tight[e->tight_n++] =
+			    (struct tight_group){ .provider =
+						      arena_strdup(e->tight_arena, w->provider),
+				    .region = arena_strdup(e->tight_arena, w->region),
+				    .gpu = arena_strdup(e->tight_arena, w->gpu_name) };
+		}
+	}
+}
+
+bool supply_tight(const struct engine *e, const struct offer *o)
+{
+	for (size_t i = 0; i < e->tight_n; i++) {
+		const struct tight_group *g = &e->tight[i];
+
+		if (o->market == SPOT_MARKET_SPOT && strcmp(g->gpu, o->gpu_name) == 0 &&
+		    strcmp(g->region, o->region) == 0 && strcmp(g->provider, o->provider) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+const struct score *supply_easy(const struct engine *e, const struct placing *p)
+{
+	for (size_t i = 0; i < p->usable; i++) {
+		const struct offer *o = p->scores[i].offer;
+
+		if (o->market == SPOT_MARKET_SPOT && !supply_tight(e, o)) {
+			return &p->scores[i];
+		}
+	}
+	return NULL;
+}
+
+void tighten_drop(struct engine *e)
+{
+	arena_free(e->tight_arena);
+	e->tight_arena = NULL;
+	e->tight_n = 0;
+}
+
+static void tighten_rows(struct step *s)
+{
+	struct tighten *t = arena_alloc(s->r->arena, sizeof(*t));
+	int64_t now = engine_now(s->r->e);
+	struct step *next;
+
+	t->rows_n = q_engine_supply_states_rows(&s->req, s->r->arena, &t->rows);
+	tight_keep(s->r->e, t);
+	next = step_new(s->r, tighten_tries, t);
+	STEP(next, engine_supply_window,
+	    (&(struct q_engine_supply_window){ .since_us = now - s->r->e->conf.tightness.window_us,
+		.week_us = now - WEEK_US,
+		.at_us = now }));
+}
+
+void tighten_run(struct recon *r)
+{
+	int64_t now = loop_mono_us(r->e->loop);
+	struct step *s;
+
+	if (r->e->tightened_us != 0 &&
+	    now - r->e->tightened_us < MIN(SPOT_US_PER_S * 60, r->e->conf.tightness.hold_us / 4)) {
+		return;
+	}
+	r->e->tightened_us = now;
+	s = step_new(r, tighten_rows, NULL);
+	STEP(s, engine_supply_states, NULL);
+}

@@ -1,0 +1,320 @@
+/*
+ * Ledger lines from node intervals: cut at attempt boundaries and at price changes, written
+ * together with the new billed_to in one statement that only succeeds on the billed_to it was
+ * computed from. Work that was lost is reversed and written again under its own name. What a
+ * provider gives for free, a spot machine that it took back early, is billed as it runs and
+ * credited once the provider has said that the reclaim was its own (AWS: the first hour,
+ * docs.aws.amazon.com/AWSEC2/latest/UserGuide/billing-for-interrupted-spot-instances.html).
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "core/money/ledger.h"
+#include "engine/kernel/kernel.h"
+
+#define LOST_LOOK_BACK_US (INT64_C(7) * 86400 * SPOT_US_PER_S)
+/* So many lines of one attempt are read, 192 bytes each in the turn's arena, 50 attempts a turn;
+ * those after them are rewritten unread. */
+#define LOST_LINES INT64_C(1000)
+
+struct billing {
+	struct q_engine_bill_due_row row;
+	int64_t from_us, to_us;
+	struct ledger_price *prices;
+	size_t prices_n;
+	struct ledger_attempt *attempts;
+	size_t attempts_n;
+	int waits;
+};
+
+struct columns {
+	const char **kinds;
+	int64_t *ids, *jobs, *froms, *tos, *prices, *observed, *amounts;
+	int32_t *epochs;
+	size_t n;
+};
+
+static struct columns columns_new(struct arena *a, size_t most)
+{
+	size_t n = most + 1;
+
+	return (struct columns){
+		.kinds = arena_array(a, n, sizeof(char *)),
+		.ids = arena_array(a, n, sizeof(int64_t)),
+		.jobs = arena_array(a, n, sizeof(int64_t)),
+		.froms = arena_array(a, n, sizeof(int64_t)),
+		.tos = arena_array(a, n, sizeof(int64_t)),
+		.prices = arena_array(a, n, sizeof(int64_t)),
+		.observed = arena_array(a, n, sizeof(int64_t)),
+		.amounts = arena_array(a, n, sizeof(int64_t)),
+		.epochs = arena_array(a, n, sizeof(int32_t)),
+	};
+}
+
+static void bill_write(struct recon *r, const struct billing *b)
+{
+	const struct q_engine_bill_due_row *w = &b->row;
+	struct ledger_line *lines = NULL;
+	struct columns c;
+	struct step *s;
+	size_t n = 0;
+
+	if (b->to_us > b->from_us) {
+		ledger_cut(r->arena, w->launched_us, b->from_us, b->to_us,
+		    w->has_ready_us ? w->ready_us : 0,
+		    /* A fleet's machine is its own between two jobs. */
+		    w->has_job_id && !w->has_fleet_id ? w->job_id : 0, b->prices, b->prices_n,
+		    b->attempts, b->attempts_n, &lines, &n);
+	}
+	c = columns_new(r->arena, n);
+	for (size_t i = 0; i < n; i++) {
+		c.kinds[i] = lines[i].kind;
+		c.jobs[i] = lines[i].job_id;
+		c.epochs[i] = lines[i].epoch;
+		c.froms[i] = lines[i].from_us;
+		c.tos[i] = lines[i].to_us;
+		c.prices[i] = lines[i].price_micros;
+		c.observed[i] = lines[i].price_observed_us;
+		c.amounts[i] = lines[i].amount_micros;
+	}
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_bill_write,
+	    (&(struct q_engine_bill_write){ .node_id = w->id,
+		.from_us = b->from_us,
+		.to_us = b->to_us,
+		.first = !w->has_billed_to_us,
+		.at_us = engine_now(r->e),
+		.day = engine_day(r->e),
+		.market = w->market,
+		.kinds = c.kinds,
+		.kinds_n = n,
+		.jobs = c.jobs,
+		.jobs_n = n,
+		.epochs = c.epochs,
+		.epochs_n = n,
+		.froms = c.froms,
+		.froms_n = n,
+		.tos = c.tos,
+		.tos_n = n,
+		.prices = c.prices,
+		.prices_n = n,
+		.observed = c.observed,
+		.observed_n = n,
+		.amounts = c.amounts,
+		.amounts_n = n,
+		.fence = r->epoch }));
+}
+
+static void bill_ready(struct recon *r, struct billing *b)
+{
+	if (--b->waits == 0) {
+		bill_write(r, b);
+	}
+}
+
+static void bill_prices(struct step *s)
+{
+	struct billing *b = s->ctx;
+	struct q_engine_bill_prices_row *rows;
+	size_t n = q_engine_bill_prices_rows(&s->req, s->r->arena, &rows);
+	struct ledger_price *p = arena_array(s->r->arena, n + 1, sizeof(*p));
+
+	/* No point from before the interval: the price noted at the launch holds until the first
+	 * one. */
+	if (n == 0 || rows[0].effective_us > b->from_us) {
+		p[b->prices_n++] = (struct ledger_price){ .from_us = b->row.launched_us,
+			.price_micros = b->row.price_micros };
+	}
+	for (size_t i = 0; i < n; i++) {
+		p[b->prices_n++] = (struct ledger_price){ .from_us = rows[i].effective_us,
+			.price_micros = rows[i].price_micros,
+			.observed_us = rows[i].observed_us };
+	}
+	b->prices = p;
+	bill_ready(s->r, b);
+}
+
+static void bill_attempts(struct step *s)
+{
+	struct billing *b = s->ctx;
+	struct q_engine_bill_attempts_row *rows;
+	size_t n = q_engine_bill_attempts_rows(&s->req, s->r->arena, &rows);
+
+	b->attempts = arena_array(s->r->arena, n + 1, sizeof(*b->attempts));
+	for (size_t i = 0; i < n; i++) {
+		b->attempts[b->attempts_n++] = (struct ledger_attempt){ .job_id = rows[i].job_id,
+			.epoch = rows[i].epoch,
+			.from_us = rows[i].from_us,
+			.to_us = rows[i].to_us };
+	}
+	bill_ready(s->r, b);
+}
+
+static void bill_due(struct step *s)
+{
+	struct q_engine_bill_due_row *rows;
+	size_t n = q_engine_bill_due_rows(&s->req, s->r->arena, &rows);
+	struct recon *r = s->r;
+
+	/* Since it was asked what is due, our clock may have leapt. */
+	for (size_t i = 0; i < n && !clock_doubted(r->e); i++) {
+		struct billing *b = arena_alloc(r->arena, sizeof(*b));
+		struct step *p = step_new(r, bill_prices, b), *t = step_new(r, bill_attempts, b);
+
+		b->row = rows[i];
+		b->waits = 2;
+		b->from_us = rows[i].has_billed_to_us ? rows[i].billed_to_us : rows[i].launched_us;
+		b->to_us = MAX(rows[i].has_ended_us ? rows[i].ended_us
+						    : engine_now(r->e) - r->e->conf.bill_lag_us,
+		    b->from_us);
+		STEP(p, engine_bill_prices,
+		    (&(struct q_engine_bill_prices){ .pool_id = rows[i].pool_id,
+			.from_us = b->from_us,
+			.to_us = b->to_us }));
+		STEP(t, engine_bill_attempts,
+		    (&(struct q_engine_bill_attempts){ .node_id = rows[i].id,
+			.from_us = b->from_us,
+			.to_us = b->to_us }));
+	}
+}
+
+/* ---- lost work ---------------------------------------------------------------------------------
+ */
+
+static void lost_lines(struct step *s)
+{
+	const struct q_engine_lost_due_row *l = s->ctx;
+	struct q_engine_lost_lines_row *rows;
+	size_t n = q_engine_lost_lines_rows(&s->req, s->r->arena, &rows);
+	struct recon *r = s->r;
+	struct columns c = columns_new(r->arena, 2 * n);
+	int64_t *reversed = arena_array(r->arena, n + 1, sizeof(*reversed));
+	struct step *w;
+
+	if (n == 0) {
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		int64_t cut = MAX(rows[i].from_us, l->lost_from_us);
+		int64_t parts[2][2] = { { rows[i].from_us, cut }, { cut, rows[i].to_us } };
+
+		reversed[i] = rows[i].id;
+		for (int k = 0; k < 2; k++) {
+			if (parts[k][1] <= parts[k][0]) {
+				continue;
+			}
+			c.ids[c.n] = rows[i].id;
+			c.kinds[c.n] = k == 0 ? "compute" : "lost_work";
+			c.froms[c.n] = parts[k][0];
+			c.tos[c.n] = parts[k][1];
+			c.amounts[c.n] = ledger_amount(l->launched_us, parts[k][0], parts[k][1],
+			    rows[i].price_micros);
+			c.n++;
+		}
+	}
+	w = step_new(r, NULL, NULL);
+	STEP(w, engine_lost_write,
+	    (&(struct q_engine_lost_write){ .job_id = l->job_id,
+		.epoch = l->epoch,
+		.at_us = engine_now(r->e),
+		.ids = reversed,
+		.ids_n = n,
+		.line_ids = c.ids,
+		.line_ids_n = c.n,
+		.kinds = c.kinds,
+		.kinds_n = c.n,
+		.froms = c.froms,
+		.froms_n = c.n,
+		.tos = c.tos,
+		.tos_n = c.n,
+		.amounts = c.amounts,
+		.amounts_n = c.n,
+		.fence = r->epoch,
+		.node_id = l->node_id,
+		.from_us = l->lost_from_us,
+		.after_id = n < LOST_LINES ? 0 : rows[n - 1].id }));
+}
+
+/* ---- credits --------------------------------------------------------------------------------- */
+
+static void credit_due(struct step *s)
+{
+	struct q_engine_credit_due_row *rows;
+	size_t n = q_engine_credit_due_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		struct step *w = step_new(s->r, NULL, NULL);
+
+		STEP(w, engine_credit_write,
+		    (&(struct q_engine_credit_write){ .node_id = rows[i].id,
+			.at_us = engine_now(s->r->e),
+			.why = arena_printf(s->r->arena,
+			    "the provider took it back so early that it is not billed: %" PRId64
+			    " micro-dollars credited",
+			    rows[i].credit_micros),
+			.fence = s->r->epoch }));
+	}
+}
+
+static void credits_look(struct recon *r)
+{
+	const char **names = arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*names));
+	int64_t *free_us = arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*free_us));
+	struct step *s;
+	size_t n = 0;
+
+	for (size_t i = 0; i < engine_providers(r->e); i++) {
+		struct call_provider *p = engine_provider_at(r->e, i);
+
+		if (call_provider_ops(p)->reclaim_free_us > 0) {
+			names[n] = call_provider_name(p);
+			free_us[n++] = call_provider_ops(p)->reclaim_free_us;
+		}
+	}
+	if (n == 0) {
+		return;
+	}
+	s = step_new(r, credit_due, NULL);
+	STEP(s, engine_credit_due,
+	    (&(struct q_engine_credit_due){ .providers = names,
+		.providers_n = n,
+		.free_us = free_us,
+		.free_us_n = n,
+		.since_us = engine_now(r->e) - LOST_LOOK_BACK_US }));
+}
+
+static void lost_due(struct step *s)
+{
+	struct q_engine_lost_due_row *rows;
+	size_t n = q_engine_lost_due_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		struct step *l = step_new(s->r, lost_lines, &rows[i]);
+
+		STEP(l, engine_lost_lines,
+		    (&(struct q_engine_lost_lines){ .job_id = rows[i].job_id,
+			.epoch = rows[i].epoch,
+			.node_id = rows[i].node_id,
+			.from_us = rows[i].lost_from_us,
+			.most = LOST_LINES }));
+	}
+}
+
+void biller_run(struct recon *r)
+{
+	int64_t now = engine_now(r->e);
+	struct step *s;
+
+	if (clock_doubted(r->e)) {
+		return; /* what is late is billed later; what was billed stays */
+	}
+	s = step_new(r, bill_due, NULL);
+	STEP(s, engine_bill_due,
+	    (&(struct q_engine_bill_due){ .before_us =
+					      now - r->e->conf.bill_us - r->e->conf.bill_lag_us,
+		.settled_us = now - r->e->conf.bill_lag_us,
+		.at_us = now }));
+	s = step_new(r, lost_due, NULL);
+	STEP(s, engine_lost_due,
+	    (&(struct q_engine_lost_due){ .since_us = now - LOST_LOOK_BACK_US }));
+	credits_look(r);
+}

@@ -1,0 +1,156 @@
+/*
+ * Budgets of jobs (core/money/budget.h). Whose running job has used its budget up is told to save and
+ * stop (drain.c, gang_ranks.c); whose job waits is parked here, its machines then go as nobody
+ * needs them (release.c); a parked job for which a start is paid again goes back to the queue
+ * (drain.c). What wants or begins something asks once more in its own statement. Nothing is kept in
+ * memory but when it was looked at last.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "core/money/budget.h"
+#include "engine/kernel/kernel.h"
+#include "engine/place/supply.h"
+
+bool budget_look(struct engine *e, enum budget_whose whose)
+{
+	int64_t now = loop_mono_us(e->loop);
+
+	if (now < e->budget_looks[whose]) {
+		return false;
+	}
+	e->budget_looks[whose] = now + e->conf.budget_look_us;
+	return true;
+}
+
+int64_t budget_end_us(const struct engine *e)
+{
+	return BUDGET_END_US + e->conf.budget_look_us;
+}
+
+int64_t budget_need_of(const struct recon *r, const struct job_facts *f,
+    const struct job_spec *spec, int64_t price_micros)
+{
+	int64_t start =
+	    f->restart_us > 0 ? f->restart_us : r->e->conf.rank.restart_s * SPOT_US_PER_S;
+
+	return budget_need(MAX(price_micros, 0), start, budget_end_us(r->e), spec);
+}
+
+void budget_filter(struct recon *r, const struct job_facts *f, struct placing *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->usable; i++) {
+		if (budget_need_of(r, f, p->spec, p->scores[i].price_micros) <= f->budget_left) {
+			p->scores[n++] = p->scores[i];
+		}
+	}
+	p->dear = p->usable - n;
+	if (p->dear == 0) {
+		return;
+	}
+	p->usable = n;
+	p->ranking.usable = p->gang == NULL ? n : p->ranking.usable;
+	placing_count(r, f, p);
+}
+
+/* The least that a start needs anywhere, whether or not that can be had now. 0: nothing suits at
+ * all. */
+static int64_t need_least(struct recon *r, const struct job_facts *f, const struct job_spec *spec)
+{
+	const struct offers *o = &r->e->offers;
+	int64_t price = INT64_MAX;
+
+	for (size_t i = 0; i < o->n; i++) {
+		for (size_t k = 0; k < spec->asks_n && o->list[i].price_micros < price; k++) {
+			if ((o->list[i].market != SPOT_MARKET_SPOT || spec->interruptible) &&
+			    offer_refusal(r->arena, &o->list[i], &spec->asks[k]) == NULL) {
+				price = o->list[i].price_micros;
+			}
+		}
+	}
+	return price == INT64_MAX ? 0 : budget_need_of(r, f, spec, price * MAX(f->nodes, 1));
+}
+
+static void park(struct recon *r, const struct job_facts *f, int64_t need, const char *why)
+{
+	const char *next = job_next(f->id, f->state, JOB_EV_BUDGET);
+	struct step *s;
+
+	if (next[0] == '\0') {
+		return;
+	}
+	AUTO(json)
+	json_t *in = json_pack("{s:I, s:{s:I, s:I, s:I, s:i, s:I}, s:{s:I, s:I, s:I}}", "now_us",
+	    (json_int_t)engine_now(r->e), "job", "id", (json_int_t)f->id, "budget_micros",
+	    (json_int_t)f->budget_micros, "left_micros", (json_int_t)f->budget_left, "nodes",
+	    (int)MAX(f->nodes, 1), "restart_us", (json_int_t)f->restart_us, "policy", "end_us",
+	    (json_int_t)budget_end_us(r->e), "work_us", (json_int_t)BUDGET_WORK_US, "restart_s",
+	    (json_int_t)r->e->conf.rank.restart_s);
+
+	log_info("job.parked", I64("job", f->id), I64("left_micros", f->budget_left),
+	    I64("need_micros", need));
+	s = step_new(r, NULL, NULL);
+	STEP(s, engine_job_park,
+	    (&(struct q_engine_job_park){ .id = f->id,
+		.epoch = f->epoch,
+		.now = next,
+		.event = job_event_name(JOB_EV_BUDGET),
+		.need_micros = need,
+		.why = why,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch,
+		.inputs = json_text(r->arena, in) }));
+}
+
+void budget_park(struct recon *r, const struct job_facts *f, int64_t need_micros)
+{
+	park(r, f, need_micros,
+	    arena_printf(r->arena,
+		"%s of its budget are left; a start needs %.4f USD at least (with five minutes of "
+		"work and "
+		"a save): 'spotctl job budget j%" PRId64 " AMOUNT' raises it",
+		budget_words(r->arena, f->budget_left, f->budget_micros), (double)need_micros / 1e6,
+		f->id));
+}
+
+void budget_short(struct recon *r, const struct job_facts *f, const struct placing *p)
+{
+	int64_t need = need_least(r, f, p->spec);
+	const char *left = budget_words(r->arena, f->budget_left, f->budget_micros);
+
+	if (strcmp(f->state, "QUEUED") != 0) {
+		return; /* it still saves; no other machine is sought meanwhile */
+	}
+	if (need <= f->budget_left) {
+		wait_write(r, f, p,
+		    arena_printf(r->arena,
+			"its budget, of which %s are left, pays for no start where there is room "
+			"now: "
+			"it waits for what is cheaper",
+			left),
+		    0);
+		return;
+	}
+	budget_park(r, f, need);
+}
+
+void budget_over(struct recon *r, const struct job_facts *f, const struct job_spec *spec)
+{
+	int64_t need = MAX(need_least(r, f, spec), 1);
+
+	park(r, f, need,
+	    arena_printf(r->arena,
+		"its budget of %.4f USD is used up; to go on it needs %.4f USD more than it has "
+		"cost: "
+		"'spotctl job budget j%" PRId64 " AMOUNT' raises it",
+		(double)f->budget_micros / 1e6, (double)need / 1e6, f->id));
+}
+
+const char *budget_why(struct arena *a, int64_t spent_micros, int64_t budget_micros)
+{
+	return arena_printf(a,
+	    "its budget is used up: %.4f of %.4f USD are spent, saving and giving its machines "
+	    "back takes the rest",
+	    (double)spent_micros / 1e6, (double)budget_micros / 1e6);
+}

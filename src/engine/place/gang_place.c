@@ -1,0 +1,128 @@
+/*
+ * Wanting a gang: its row, its nodes' rows and the decision are one statement; nothing was sent
+ * before it. Where and when is decided as for every job (sched.c, deadline.c, return.c), by scores
+ * of the whole gang (place.c).
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "engine/job/gang.h"
+
+static void wanted(struct step *s)
+{
+	struct q_engine_gang_want_row *rows;
+
+	offers_wanted(s->r->e);
+	if (step_rows(s) == 1 && q_engine_gang_want_rows(&s->req, s->r->arena, &rows) == 1) {
+		log_info("gang.wanted", I64("gang", rows[0].id), STR("why", s->ctx));
+	}
+}
+
+struct labels {
+	const char **tokens, **names;
+};
+
+/* Of one launch all machines carry rank 0's token and name; the other rows have their own, which
+ * nobody sends. */
+static struct labels labels_make(struct recon *r, size_t n)
+{
+	struct labels l = { .tokens = arena_array(r->arena, n, sizeof(*l.tokens)),
+		.names = arena_array(r->arena, n, sizeof(*l.names)) };
+
+	for (size_t i = 0; i < n; i++) {
+		char token[65], name[65];
+
+		token_make(r->e, token, name);
+		l.tokens[i] = arena_strdup(r->arena, token);
+		l.names[i] = arena_strdup(r->arena, name);
+	}
+	return l;
+}
+
+static bool one_call(struct engine *e, const char *provider)
+{
+	struct call_provider *p = engine_provider(e, provider);
+
+	return p != NULL && call_provider_ops(p)->launch_gang != NULL;
+}
+
+static const struct gang_score *gang_of(const struct placing *p, const struct offer *o)
+{
+	for (size_t i = 0; i < p->gang_n; i++) {
+		if (p->gang[i].one->offer == o) {
+			return &p->gang[i];
+		}
+	}
+	return NULL;
+}
+
+void gang_want(struct recon *r, const struct job_facts *f, const struct placing *p,
+    const struct score *s, bool replaces, const char *kind, const char *why)
+{
+	struct engine *e = r->e;
+	const struct offer *o = s->offer;
+	const struct gang_score *g = gang_of(p, o);
+	size_t n = (size_t)f->nodes;
+	bool call = one_call(e, o->provider);
+	struct labels l = labels_make(r, n);
+	const char *text;
+	struct step *st;
+
+	if (g == NULL) {
+		return;
+	}
+	AUTO(json) json_t *in = place_inputs(r, f, p);
+	AUTO(json)
+	json_t *out = json_pack("{s:s, s:i, s:b, s:o, s:o}", "choice", spot_market_name(o->market),
+	    "nodes", (int)f->nodes, "one_call", call, "pool", score_json(g->one), "gang",
+	    gang_score_json(g));
+
+	text = arena_printf(r->arena, "%d nodes on %s %s %s %s at %.4f USD/h each: %s",
+	    (int)f->nodes, o->provider, o->zone[0] != '\0' ? o->zone : o->region, o->instance_type,
+	    o->market == SPOT_MARKET_SPOT ? "spot" : "on demand", (double)o->price_micros / 1e6,
+	    why);
+	st = step_new(r, wanted, arena_strdup(r->turn, text));
+	st->always = true;
+	offers_took(e, o, (int64_t)n);
+	offers_busy(e, o);
+	offers_wanting(e);
+	STEP(st, engine_gang_want,
+	    (&(struct q_engine_gang_want){ .job_id = f->id,
+		.was = f->state,
+		.epoch = f->epoch,
+		.pool_id = o->pool_id,
+		.place = gang_place(r->arena, o),
+		.token = call ? l.tokens[0] : "",
+		.tokens = l.tokens,
+		.tokens_n = n,
+		.names = l.names,
+		.names_n = n,
+		.price_micros = o->price_micros,
+		.kind = kind,
+		.inputs = json_text(r->arena, in),
+		.outcome = json_text(r->arena, out),
+		.why = text,
+		.at_us = engine_now(e),
+		.fence = r->epoch,
+		.replaces = replaces,
+		.need_micros = budget_need_of(r, f, p->spec, s->price_micros),
+		.end_us = budget_end_us(e) }));
+}
+
+const char *gang_why_wait(struct recon *r, const struct job_facts *f, const struct placing *p,
+    const char *why)
+{
+	const char *no = p->gang_n > 0 ? p->gang[0].refused : NULL;
+
+	if (f->nodes < 2 || p->usable > 0) {
+		return why;
+	}
+	for (size_t i = 0; i < p->ranking.refused_n && no == NULL; i++) {
+		if (p->ranking.refused[i].why == REFUSED_QUOTA) {
+			no = refusal_words(r->arena, &p->ranking, &p->ranking.refused[i]);
+		}
+	}
+	return no == NULL ? why
+			  : arena_printf(r->arena, "no zone can give %d nodes together now: %s",
+				(int)f->nodes, no);
+}

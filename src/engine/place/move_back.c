@@ -1,0 +1,445 @@
+/*
+ * Back to spot, launch before leave: while a job runs on demand, a spot node is sought when it pays
+ * for the move; once that node has been ready for a while the job saves, stops and is placed on it.
+ * A refused probe cools a pool, makes the next one wait longer and prefer other pools that would
+ * pay, too.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "core/policy/deadline_room.h"
+#include "engine/place/move.h"
+#include "engine/place/supply.h"
+
+/* Jobs judged in one turn; the next goes on behind them. */
+#define RETURN_MOST 50
+/* Of older refusals nothing is to be learned. */
+#define REFUSED_MOST 100
+
+static const struct score *score_here(struct recon *r, const struct move *m, int32_t pool_id)
+{
+	const struct offer *o = offer_of(r->e, pool_id);
+	struct rank_job job = m->placing.job;
+	const struct score *one;
+	struct score *whole;
+
+	/* We are in it: that it rests, or says that it has no more, is no reason. */
+	job.runs_there = true;
+	one = o == NULL ? NULL : rank_one(r->arena, o, &job, &r->e->conf.rank, engine_now(r->e));
+	if (one == NULL || m->facts.nodes < 2) {
+		return one;
+	}
+	whole = arena_alloc(r->arena, sizeof(*whole));
+	*whole = place_whole(&m->facts, one);
+	return whole;
+}
+
+int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const struct placing *p)
+{
+	struct launch_reserve x;
+
+	launch_reserve_find(&p->ranking,
+	    (double)(f->deadline_us - engine_now(r->e)) / (double)SPOT_US_PER_HOUR,
+	    r->e->conf.cool_min_us, r->e->conf.cool_max_us, &x);
+	return x.us;
+}
+
+const char *move_never(struct recon *r, const struct move *m)
+{
+	if (m->placing.spec->checkpoint.path == NULL) {
+		return "it saves nothing: a move would throw away what it has done";
+	}
+	if (m->facts.deadline_us == 0 || m->there == NULL) {
+		return NULL;
+	}
+	if (m->placing.late) {
+		return "it is late: it stays where it is, to be done as soon as may be (late: "
+		       "cheapest in its file would move it)";
+	}
+	return move_refused(r->arena,
+	    &(struct move_in){ .now_us = engine_now(r->e),
+		.deadline_us = m->facts.deadline_us,
+		.here = m->here,
+		.there = m->there,
+		.on_demand = m->placing.on_demand,
+		.save_us = m->facts.save_us,
+		.changeover_us = place_changeover_us(r->e, &m->facts),
+		.launch_us = launch_reserve(r, &m->facts, &m->placing),
+		.unsaved_us = m->unsaved_us,
+		.checkpoint = &m->placing.spec->checkpoint });
+}
+
+static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
+{
+	return (struct job_facts){ .id = j->id,
+		.epoch = j->epoch,
+		.state = "RUNNING",
+		.name = j->name,
+		.spec_json = j->spec,
+		.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
+		.created_us = j->created_us,
+		.queued_us = j->queued_us,
+		.steps_done = j->steps_done,
+		.steps_total = j->steps_total,
+		.checkpoint_bytes = j->checkpoint_bytes,
+		.save_us = j->save_us,
+		.has_checkpoint = j->has_checkpoint_id,
+		.rates = j->rates,
+		.restart_us = j->has_restart_us ? j->restart_us : 0,
+		.nodes = j->num_nodes,
+		.has_budget = j->has_budget_micros,
+		.budget_micros = j->budget_micros,
+		.budget_left = j->budget_left };
+}
+
+/* Of the work left where it goes the part that is done and not saved. A job that reports no steps
+ * has done by the clock what it ran for since its newest save, though not more than its work; for
+ * all else nothing of it is taken as done. */
+static int64_t unsaved_us(const struct recon *r, const struct q_engine_move_jobs_row *j,
+    const struct score *here, const struct score *to)
+{
+	int64_t saved = j->has_checkpoint_id ? MIN(j->checkpoint_steps, j->steps_done) : 0;
+	double work = to->work_h * (double)SPOT_US_PER_HOUR, ran;
+
+	if (j->steps_total > 0) {
+		return j->steps_total <= j->steps_done || j->steps_done == 0
+		    ? 0
+		    : (int64_t)(work * (double)(j->steps_done - saved) /
+			  (double)(j->steps_total - j->steps_done));
+	}
+	if (!j->has_unsaved_from_us || here->throughput <= 0 || to->throughput <= 0) {
+		return 0;
+	}
+	ran = (double)(engine_now(r->e) - j->unsaved_from_us) * here->throughput / to->throughput;
+	return (int64_t)MIN(MAX(ran, 0.0), work);
+}
+
+static const struct offer *const *refused_offers(struct recon *r, const char *pools, size_t *ret_n)
+{
+	const struct offer **list = NULL;
+	size_t cap = 0;
+	char *end;
+
+	*ret_n = 0;
+	for (const char *at = pools; at != NULL && *at != '\0' && *ret_n < REFUSED_MOST; at = end) {
+		const struct offer *o = offer_of(r->e, (int32_t)strtol(at, &end, 10));
+
+		if (o != NULL) {
+			list = arena_grow(r->arena, list, *ret_n, &cap, sizeof(*list));
+			list[(*ret_n)++] = o;
+		}
+	}
+	return list;
+}
+
+/* Where it would go: a spot pool that is not tight (for a rebalancing: any, where the cheapest
+ * pool is spot), by what a probe there is worth; where none pays the cheapest, for the reason
+ * why not. */
+static const struct score *destination(struct recon *r, const struct move *m,
+    const char *refused_pools, bool spot_only, bool *ret_easy)
+{
+	const struct offer *const *refused;
+	const struct placing *p = &m->placing;
+	const struct score *first = NULL, *best;
+	const struct score **list = arena_array(r->arena, p->usable + 1, sizeof(*list));
+	size_t n = 0, refused_n;
+
+	*ret_easy = true;
+	if (!spot_only && p->usable > 0 && p->scores[0].offer->market != SPOT_MARKET_SPOT) {
+		return &p->scores[0];
+	}
+	for (size_t i = 0; i < p->usable; i++) {
+		const struct offer *o = p->scores[i].offer;
+
+		if (o->market == SPOT_MARKET_SPOT && !(spot_only && supply_tight(r->e, o))) {
+			first = first == NULL ? &p->scores[i] : first;
+			list[n++] = &p->scores[i];
+		}
+	}
+	*ret_easy = n > 0;
+	refused = refused_offers(r, refused_pools, &refused_n);
+	best = return_probe(list, n, m->here, refused, refused_n, &r->e->conf.supply);
+	return best != NULL ? best : n > 0 ? first : p->spot;
+}
+
+size_t move_jobs_whole(const struct q_engine_move_jobs_row *rows, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && rows[i].spec != NULL) {
+		i++;
+	}
+	return i;
+}
+
+bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool spot_only,
+    struct move *ret)
+{
+	struct engine *e = r->e;
+	const char *never;
+	struct return_in in;
+	bool easy = true;
+
+	*ret = (struct move){ .facts = facts_of(j) };
+	if (!place_rank(r, &ret->facts, &ret->placing)) {
+		return false;
+	}
+	ret->here = score_here(r, ret, j->pool_id);
+	if (ret->here == NULL) {
+		return false;
+	}
+	if (!spot_only && ret->placing.usable > 0 &&
+	    ret->placing.scores[0].offer->pool_id == j->pool_id) {
+		ret->there = &ret->placing.scores[0];
+	} else {
+		/* A probe where supply is tight would be refused, or taken back soon. */
+		ret->there = destination(r, ret, j->refused, spot_only, &easy);
+	}
+	/* without steps all of the work counts as undone */
+	if (ret->there != NULL && j->steps_total > 0) {
+		ret->unsaved_us = unsaved_us(r, j, ret->here,
+		    ret->placing.on_demand != NULL ? ret->placing.on_demand : ret->there);
+	}
+	if (ret->there != NULL && ret->there->offer->pool_id == j->pool_id) {
+		ret->out.why = "it is in the best pool already";
+		return true;
+	}
+	in = return_pair(engine_now(e), ret->here, ret->there);
+	in.last_move_us = j->last_move_us;
+	in.moves_last_hour = j->moves_hour;
+	in.probes_refused = j->probes_refused;
+	in.last_probe_us = j->last_probe_us;
+	in.there_tight = !easy;
+	return_decide(r->arena, &in, &e->conf.supply, &ret->out);
+	if (ret->out.move && j->probes_refused > 0) { /* it may not be the cheapest */
+		ret->out.why = arena_printf(r->arena, "%s; refused before, since it runs here: %d",
+		    ret->out.why, (int)j->probes_refused);
+	}
+	never = move_never(r, ret);
+	if (never != NULL) {
+		ret->out.move = false;
+		ret->out.why = never;
+	}
+	return true;
+}
+
+json_t *move_json(const struct score *here, const struct score *there, const struct return_out *out,
+    int64_t node_id)
+{
+	return json_pack("{s:I, s:i, s:I, s:f, s:I, s:I, s:o}", "from_node", (json_int_t)node_id,
+	    "from_pool", (int)here->offer->pool_id, "here_price_micros",
+	    (json_int_t)here->price_micros, "speed",
+	    here->throughput > 0 ? there->throughput / here->throughput : 1.0, "saving_micros",
+	    (json_int_t)out->saving_micros, "cost_micros", (json_int_t)out->cost_micros, "here",
+	    score_json(here));
+}
+
+/* A running job, all of its ranks, is told to save and stop. false: it may not now. */
+static bool move_leave(struct recon *r, const struct job_facts *f, const char *why)
+{
+	const char *next = job_next(f->id, f->state, JOB_EV_MOVE);
+	struct step *s;
+
+	if (next[0] == '\0') {
+		return false;
+	}
+	s = step_new(r, NULL, NULL);
+	if (f->nodes > 1) {
+		STEP(s, engine_gang_tell,
+		    (&(struct q_engine_gang_tell){ .job_id = f->id,
+			.epoch = f->epoch,
+			.was = f->state,
+			.now = next,
+			.event = job_event_name(JOB_EV_MOVE),
+			.desired = "drain",
+			.why = why,
+			.at_us = engine_now(r->e),
+			.fence = r->epoch }));
+		return true;
+	}
+	STEP(s, engine_attempt_tell,
+	    (&(struct q_engine_attempt_tell){ .job_id = f->id,
+		.epoch = f->epoch,
+		.was = f->state,
+		.now = next,
+		.event = job_event_name(JOB_EV_MOVE),
+		.desired = "drain",
+		.why = why,
+		.at_us = engine_now(r->e),
+		.fence = r->epoch }));
+	return true;
+}
+
+static void move_now(struct recon *r, const struct q_engine_move_jobs_row *j)
+{
+	struct job_facts f = { .id = j->id,
+		.epoch = j->epoch,
+		.state = "RUNNING",
+		.nodes = j->num_nodes };
+	const char *why =
+	    arena_printf(r->arena, "moves from n%" PRId64 " to n%" PRId64 ", which is ready",
+		j->node_id, j->replacement_id);
+
+	if (j->num_nodes > 1) {
+		why = arena_printf(r->arena,
+		    "moves with all of its %d nodes, from n%" PRId64 " to n%" PRId64
+		    " and so on, which are ready",
+		    (int)j->num_nodes, j->node_id, j->replacement_id);
+	}
+	if (move_leave(r, &f, why)) {
+		log_info("job.moves", I64("job", j->id), I64("from", j->node_id),
+		    I64("to", j->replacement_id));
+	}
+}
+
+struct return_turn {
+	struct q_engine_move_jobs_row *rows;
+	size_t n;
+};
+
+/* A job with a deadline that runs on demand asks its policy: back to spot, stay, or wait for spot
+ * while there is time. */
+static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
+{
+	const struct supply_policy *k = &r->e->conf.supply;
+	const struct offer *o = offer_of(r->e, j->pool_id);
+	int64_t pause = k->return_probe_us << MIN(j->probes_refused, 4);
+
+	if (m->facts.deadline_us != 0 &&
+	    (m->placing.late || j->moves_hour >= k->moves_per_hour_max ||
+		engine_now(r->e) - j->last_probe_us < pause)) {
+		return true;
+	}
+	return o != NULL && o->market == SPOT_MARKET_ON_DEMAND && m->placing.job.spot_allowed &&
+	    m->placing.spec->checkpoint.path != NULL &&
+	    deadline_ask(r, &m->facts, &m->placing,
+		&(struct deadline_held){ .act = POLICY_ON_DEMAND,
+		    .pool_id = j->pool_id,
+		    .node_id = j->node_id,
+		    .here = m->here });
+}
+
+/* Why spot is left for this on-demand offer; NULL: it is not. It has become too slow for the
+ * deadline (more reclaims, slower than it was declared), or a reclaim now would take more than the
+ * deadline leaves, since what is done is not saved yet. */
+static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_row *j,
+    const struct move *m, const struct score *od)
+{
+	int64_t now = engine_now(r->e), changeover = place_changeover_us(r->e, &m->facts);
+	int64_t unsaved = unsaved_us(r, j, m->here, od);
+	double left = (double)(m->facts.deadline_us - now) / (double)SPOT_US_PER_HOUR;
+	char text[32];
+
+	enum stay stay = stay_judge(&(struct stay_in){ .now_us = now,
+	    .deadline_us = m->facts.deadline_us,
+	    .here = m->here,
+	    .left_us = (int64_t)(od->hours * (double)SPOT_US_PER_HOUR),
+	    .unsaved_us = unsaved,
+	    .clock_us = j->steps_total > 0 ? 0 : unsaved,
+	    .save_us = j->save_us,
+	    .changeover_us = changeover,
+	    .launch_us = launch_reserve(r, &m->facts, &m->placing) });
+
+	if (stay == STAY_TOO_SLOW) {
+		return arena_printf(r->arena,
+		    "deadline: %.2f h are left, it needs %.2f h here and %.2f h on demand", left,
+		    m->here->hours,
+		    od->hours + (double)(changeover + j->save_us) / (double)SPOT_US_PER_HOUR);
+	}
+	if (stay == STAY_UNSAFE && unsaved > 0) {
+		return arena_printf(r->arena,
+		    "deadline: %.2f h are left, on demand needs %.2f h; a reclaim now would take "
+		    "%s more",
+		    left, od->hours, format_duration(unsaved, text));
+	}
+	return NULL;
+}
+
+/* Spot is left for the deadline while on demand is still in time. Nothing else moves a job from
+ * spot here. */
+static bool on_spot(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
+{
+	const struct offer *o = offer_of(r->e, j->pool_id);
+	const struct score *od = m->placing.late
+	    ? rank_quickest(m->placing.scores, m->placing.usable)
+	    : m->placing.on_demand;
+	const char *why;
+
+	if (o == NULL || o->market != SPOT_MARKET_SPOT) {
+		return false;
+	}
+	if (m->facts.deadline_us == 0 || od == NULL || od->offer->market != SPOT_MARKET_ON_DEMAND ||
+	    m->placing.spec->work_s <= 0 || m->placing.spec->checkpoint.path == NULL ||
+	    j->moves_hour >= r->e->conf.supply.moves_per_hour_max) {
+		return true;
+	}
+	why = spot_left(r, j, m, od);
+	if (why != NULL) {
+		place_want(r, &m->facts, &m->placing, od, j->node_id, "failover", why);
+	}
+	return true;
+}
+
+static void return_decide_all(struct recon *r, void *ctx)
+{
+	struct return_turn *t = ctx;
+	struct move m;
+
+	r->e->asks = 0;
+	for (size_t i = 0; i < t->n; i++) {
+		if (t->rows[i].has_replacement_id || !move_judge(r, &t->rows[i], true, &m) ||
+		    on_spot(r, &t->rows[i], &m) || planned(r, &t->rows[i], &m)) {
+			continue;
+		}
+		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {
+			AUTO(json)
+			json_t *move = move_json(m.here, m.there, &m.out, t->rows[i].node_id);
+
+			m.placing.move = move;
+			place_want(r, &m.facts, &m.placing, m.there, t->rows[i].node_id, "return",
+			    m.out.why);
+		}
+	}
+}
+
+static void return_jobs(struct step *s)
+{
+	struct return_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	int64_t now = engine_now(s->r->e), hold = s->r->e->conf.supply.return_hold_us;
+	size_t n = q_engine_move_jobs_rows(&s->req, s->r->arena, &t->rows);
+	bool judge = false, more;
+
+	t->n = move_jobs_whole(t->rows, n);
+	more = t->n < n || n == RETURN_MOST;
+	s->r->e->return_after = more ? t->rows[t->n - 1].id : 0;
+	s->r->changed |= more;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct q_engine_move_jobs_row *j = &t->rows[i];
+
+		judge |= !j->has_replacement_id;
+		if (!j->has_replacement_id || strcmp(j->replacement_state, "READY") != 0) {
+			continue;
+		}
+		if (j->replacement_ready_us + hold <= now) {
+			move_now(s->r, j);
+		} else {
+			engine_later(s->r->e, j->replacement_ready_us + hold - now);
+		}
+	}
+	if (judge) {
+		offers_need(s->r, return_decide_all, t);
+	}
+}
+
+void return_run(struct recon *r)
+{
+	struct step *s = step_new(r, return_jobs, NULL);
+
+	STEP(s, engine_move_jobs,
+	    (&(struct q_engine_move_jobs){ .at_us = engine_now(r->e),
+		.any_market = false,
+		.after_id = r->e->return_after,
+		.most = RETURN_MOST,
+		.end_us = budget_end_us(r->e),
+		.spec_bytes = SPEC_BYTES }));
+}

@@ -1,0 +1,158 @@
+/* Terminates until the provider confirms. Never assumed: only a list or description that says gone
+ * (or two in a row that lack the instance) ends the row. */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "engine/kernel/kernel.h"
+
+#define RETRY_MAX_US (60 * SPOT_US_PER_S)
+
+struct reaping {
+	struct spot_terminate args;
+	struct call_provider *provider;
+	char me[32];
+	int32_t tries;
+	int64_t launched_us, lag_us;
+};
+
+/* An instance so young may be unknown to some of the provider's own servers (EC2: "eventual
+ * consistency"): that they do not find it says nothing, and its row must not end before it. */
+static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spot_rc rc)
+{
+	bool unknown = rc == SPOT_OK ? p->args.after.state == SPOT_INSTANCE_GONE &&
+		str_same(p->args.after.raw_state, SPOT_NOT_FOUND_STATE)
+				     : rc == SPOT_NOT_FOUND;
+
+	return unknown && engine_now(a->e) - p->launched_us < clock_span_us(a->e, p->lag_us);
+}
+
+/* Who looked into a list, or was told that it was gone before, knows no more than the looks at our
+ * nodes will: these want two answers that lack it, and tell the cause, too. */
+static bool is_for_the_next_look(const struct reaping *p)
+{
+	return p->args.was_gone ||
+	    (p->args.after.state == SPOT_INSTANCE_GONE &&
+		str_same(p->args.after.raw_state, SPOT_ABSENT_STATE));
+}
+
+static void reap_called(struct act *a)
+{
+	struct reaping *p = a->ctx;
+	enum spot_rc rc = a->call.op.rc;
+	int64_t pause = a->e->conf.terminate_retry_us << MIN(MAX(p->tries - 1, 0), 6);
+	const char *state = "";
+
+	if (is_unheard_of(a, p, rc)) {
+		log_warn("terminate.not_found_yet", I64("node", a->id), STR("ref", p->args.ref));
+	} else if (rc == SPOT_OK && is_for_the_next_look(p)) {
+		state = "";
+	} else if (rc == SPOT_OK && p->args.after.state != SPOT_INSTANCE_NONE) {
+		state = spot_instance_state_name(p->args.after.state);
+	} else if (rc == SPOT_GONE || rc == SPOT_NOT_FOUND) {
+		state = "gone";
+	} else if (rc != SPOT_OK) {
+		log_warn("terminate.failed", I64("node", a->id), STR("rc", spot_rc_name(rc)),
+		    STR("error", a->call.op.err.text));
+	}
+	ACT_WRITE(a, engine_reap_result,
+	    (&(struct q_engine_reap_result){ .id = a->id,
+		.claimed_by = p->me,
+		.state = state,
+		.next_us = engine_now(a->e) + MIN(pause, RETRY_MAX_US),
+		.error = rc == SPOT_OK ? "" : a->call.op.err.text,
+		.at_us = engine_now(a->e),
+		.fence = a->epoch }));
+}
+
+static void reap_claimed(struct step *s)
+{
+	struct act *a = s->ctx;
+	struct reaping *p = a->ctx;
+
+	if (step_rows(s) != 1) {
+		act_end(a);
+		return;
+	}
+	p->tries = (int32_t)pg_int(s->req.result, 0, 0);
+	act_call(a, p->provider, CALL_TERMINATE, &p->args, a->e->conf.call_timeout_us, true);
+}
+
+static void reap_one(struct recon *r, const struct q_engine_reap_due_row *w)
+{
+	struct engine *e = r->e;
+	struct call_provider *provider = engine_provider(e, w->provider);
+	struct reaping *p;
+	struct act *a;
+	struct step *s;
+
+	if (engine_now(e) - w->terminate_us > e->conf.terminate_alarm_us && w->tries % 8 == 7) {
+		log_error("node.will_not_end", I64("node", w->id), STR("ref", w->ref),
+		    STR("provider", w->provider), STR("provider_state", w->provider_state),
+		    STR("last_error", w->last_error));
+	}
+	if (provider == NULL) {
+		return;
+	}
+	a = act_new(e, w->id, reap_called);
+	p = arena_alloc(a->arena, sizeof(*p));
+	a->ctx = p;
+	p->provider = provider;
+	memcpy(p->me, e->me, sizeof(p->me));
+	p->launched_us = w->launched_us;
+	p->lag_us = e->conf.list_lag_us > 0 ? e->conf.list_lag_us
+					    : call_provider_ops(provider)->list_lag_us;
+	p->args = (struct spot_terminate){
+		.region = arena_strdup(a->arena, w->region),
+		.zone = arena_strdup(a->arena, w->zone),
+		.ref = arena_strdup(a->arena, w->ref),
+		.spot_request = arena_strdup(a->arena, w->spot_request),
+	};
+	s = step_new(r, reap_claimed, a);
+	s->always = true;
+	STEP(s, engine_act_claim,
+	    (&(struct q_engine_act_claim){ .id = w->id,
+		.state = "TERMINATING",
+		.claimed_by = e->me,
+		.at_us = engine_now(e),
+		.until_us = engine_now(e) + e->conf.call_timeout_us * 2,
+		.fence = r->epoch }));
+}
+
+static void reap_due(struct step *s)
+{
+	struct q_engine_reap_due_row *rows;
+	size_t n = q_engine_reap_due_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i].confirmed) {
+			node_event(s->r, rows[i].id, "TERMINATING", NODE_EV_CONFIRMED, "",
+			    rows[i].provider_state[0] == '\0'
+				? "it never had an instance"
+				: arena_printf(s->r->arena, "provider says %s",
+				      rows[i].provider_state));
+		} else {
+			reap_one(s->r, &rows[i]);
+		}
+	}
+}
+
+static bool leaves(const struct engine *e UNUSED, struct call_provider *p)
+{
+	return (call_provider_ops(p)->caps & SPOT_CAP_LEAVES) != 0;
+}
+
+void reaper_run(struct recon *r)
+{
+	const char **leaving, **names;
+	size_t leaving_n = engine_provider_names(r, leaves, &leaving);
+	size_t n = engine_provider_names(r, NULL, &names);
+	struct step *s = step_new(r, reap_due, NULL);
+
+	STEP(s, engine_reap_due,
+	    (&(struct q_engine_reap_due){ .claimed_by = r->e->me,
+		.at_us = engine_now(r->e),
+		.leaving = leaving,
+		.leaving_n = leaving_n,
+		.providers = names,
+		.providers_n = n }));
+}

@@ -1,0 +1,325 @@
+/*
+ * Lists everything with our installation tag in every region we know, at start and then regularly.
+ * What no live row accounts for is written down (table orphan). An instance is alarmed first and
+ * ended after a grace period. What a machine left behind (a disk, a network card, an order for more
+ * machines) is ended when it was seen without an owner over the provider's list lag and is older
+ * than any launch that may still be on its way. Whatever has not exactly our tag is never touched:
+ * accounts are shared.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "engine/kernel/kernel.h"
+#include "engine/watch/watch.h"
+
+#define NEVER_US (INT64_MAX / 4)
+/* None: at the edges of a lease a machine that no row knows is rather kept, and shown, than ended.
+ * A database that lost its last seconds (a restored backup, a standby that was behind) is led again
+ * within a minute, and what it forgot is at work. */
+#define CLOCKS_US 0
+
+struct sweeping {
+	struct watch_place *place;
+	struct call_provider *provider;
+	struct spot_list list;
+	/* by their refs, what is listed twice as it was listed */
+	const struct spot_instance **ours;
+	size_t n, present_n;
+	const char **refs, **tokens, **requests, **present;
+	bool *leftovers;
+	const char **zones, **regions, **types, **markets;
+	int64_t *created;
+	int64_t asked_us, at_us;
+};
+
+static void doomed_called(struct act *a)
+{
+	const struct spot_terminate *t = a->ctx;
+
+	if (a->call.op.rc != SPOT_OK) {
+		log_warn("orphan.terminate", STR("ref", t->ref),
+		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
+	} else {
+		log_info("orphan.terminated", STR("ref", t->ref));
+	}
+	act_end(a);
+}
+
+static void doom(struct engine *e, const struct sweeping *w, const struct spot_instance *i)
+{
+	struct act *a = act_new(e, 0, doomed_called);
+	struct spot_terminate *t = arena_alloc(a->arena, sizeof(*t));
+
+	*t = (struct spot_terminate){
+		.region = arena_strdup(a->arena,
+		    str_empty(i->key.region) ? w->place->region : i->key.region),
+		.zone = arena_strdup(a->arena, i->key.zone == NULL ? "" : i->key.zone),
+		.ref = arena_strdup(a->arena, i->ref),
+		.spot_request =
+		    arena_strdup(a->arena, i->spot_request == NULL ? "" : i->spot_request),
+	};
+	a->ctx = t;
+	act_call(a, w->provider, CALL_TERMINATE, t, e->conf.call_timeout_us, true);
+}
+
+static int by_ref(const void *a, const void *b)
+{
+	const struct spot_instance *const *x = a, *const *y = b;
+	int c = strcmp((*x)->ref, (*y)->ref);
+
+	return c != 0 ? c : (*x > *y) - (*x < *y);
+}
+
+static const struct spot_instance *instance_of(const struct sweeping *w, const char *ref)
+{
+	size_t lo = 0, hi = w->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (strcmp(w->ours[mid]->ref, ref) < 0) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo < w->n && strcmp(w->ours[lo]->ref, ref) == 0 ? w->ours[lo] : NULL;
+}
+
+static int64_t lag_of(const struct engine *e, const struct sweeping *w)
+{
+	return e->conf.list_lag_us > 0 ? e->conf.list_lag_us
+				       : call_provider_ops(w->provider)->list_lag_us;
+}
+
+/* How long something must be absent from lists to be gone. */
+static int64_t absent_of(const struct engine *e, const struct sweeping *w)
+{
+	return w->list.partial ? NEVER_US : lag_of(e, w);
+}
+
+static bool is_due(const struct engine *e, const struct sweeping *w,
+    const struct q_engine_sweep_judge_row *o)
+{
+	const struct spot_instance *x = instance_of(w, o->ref);
+	int64_t now = engine_now(e), seen = now - o->first_us;
+	/* One that has not come yet was told by a clock that was ahead: names of ours carry such
+	 * times. It is as old as it was seen. */
+	int64_t created = x->created_us <= now ? x->created_us : 0;
+	int64_t age = created > 0 ? now - created : INT64_MAX;
+
+	if (o->word[0] != '\0') {
+		return strcmp(o->word, "end") == 0;
+	}
+	if (o->kept || !e->conf.orphan_end) {
+		return false;
+	}
+
+	if (x->leftover) {
+		int64_t launch = MAX(e->conf.launch_timeout_us,
+		    call_provider_ops(w->provider)->launch_timeout_us);
+
+		return !o->busy && seen > 0 && seen >= clock_span_us(e, lag_of(e, w)) &&
+		    (created > 0 ? age : seen) >= clock_span_us(e, launch) &&
+		    x->state != SPOT_INSTANCE_ODD;
+	}
+	return seen > 0 && MIN(seen, age) >= clock_span_us(e, e->conf.orphan_grace_us);
+}
+
+/* It is written down that they end: now they may. */
+static void sweep_ending(struct act *a)
+{
+	struct sweeping *w = a->ctx;
+	struct q_engine_sweep_ending_row *rows;
+	size_t n;
+
+	if (a->req.op.rc != SPOT_OK) {
+		return;
+	}
+	n = q_engine_sweep_ending_rows(&a->req, a->arena, &rows);
+	for (size_t i = 0; i < n; i++) {
+		doom(a->e, w, instance_of(w, rows[i].ref));
+	}
+}
+
+/* The orphans are known: alarms for the new ones, the end for those whose time is over. */
+static void sweep_judged(struct op *op)
+{
+	struct act *a = container_of(container_of(op, struct pg_req, op), struct act, req);
+	struct sweeping *w = a->ctx;
+	struct engine *e = a->e;
+	struct q_engine_sweep_judge_row *rows;
+	int64_t now = engine_now(e);
+	size_t n, due = 0;
+
+	a->writing = false;
+	w->place->sweeping = false;
+	if (op->rc != SPOT_OK) {
+		log_warn("sweep.failed", STR("provider", w->place->provider),
+		    STR("error", op->err.text));
+		act_end(a);
+		return;
+	}
+	n = q_engine_sweep_judge_rows(&a->req, a->arena, &rows);
+	for (size_t i = 0; i < n; i++) {
+		if (is_due(e, w, &rows[i])) {
+			w->refs[due++] = rows[i].ref;
+		} else if (rows[i].first_us == w->at_us) {
+			log_error("orphan.found", STR("provider", w->place->provider),
+			    STR("region", w->place->region), STR("kind", rows[i].kind),
+			    STR("ref", rows[i].ref), STR("why", rows[i].why));
+		}
+	}
+	engine_later(e, 0); /* who enrols may have waited for this */
+	if (due == 0) {
+		act_end(a);
+		return;
+	}
+	pg_req_fini(&a->req);
+	a->wrote = sweep_ending;
+	ACT_WRITE(a, engine_sweep_ending,
+	    (&(struct q_engine_sweep_ending){ .provider = w->place->provider,
+		.region = w->place->region,
+		.refs = w->refs,
+		.refs_n = due,
+		.at_us = now,
+		.fence = a->epoch }));
+}
+
+static bool counts(const struct engine *e, const struct spot_instance *i)
+{
+	return i->install != NULL && strcmp(i->install, e->install) == 0 &&
+	    i->state != SPOT_INSTANCE_GONE && i->state != SPOT_INSTANCE_INTERRUPTED &&
+	    i->state != SPOT_INSTANCE_STOPPING && i->ref != NULL;
+}
+
+static void rooms_make(struct sweeping *w, struct arena *a, size_t most)
+{
+	w->ours = arena_array(a, most + 1, sizeof(*w->ours));
+	w->refs = arena_array(a, most + 1, sizeof(*w->refs));
+	w->tokens = arena_array(a, most + 1, sizeof(*w->tokens));
+	w->requests = arena_array(a, most + 1, sizeof(*w->requests));
+	w->present = arena_array(a, most + 1, sizeof(*w->present));
+	w->leftovers = arena_array(a, most + 1, sizeof(*w->leftovers));
+	w->zones = arena_array(a, most + 1, sizeof(*w->zones));
+	w->regions = arena_array(a, most + 1, sizeof(*w->regions));
+	w->types = arena_array(a, most + 1, sizeof(*w->types));
+	w->markets = arena_array(a, most + 1, sizeof(*w->markets));
+	w->created = arena_array(a, most + 1, sizeof(*w->created));
+}
+
+static void ours_add(struct sweeping *w, const struct spot_instance *x)
+{
+	size_t n = w->n++;
+
+	w->ours[n] = x;
+	w->refs[n] = x->ref;
+	w->tokens[n] = x->token == NULL ? "" : x->token;
+	w->requests[n] = x->spot_request == NULL ? "" : x->spot_request;
+	w->leftovers[n] = x->leftover;
+	w->zones[n] = x->key.zone == NULL ? "" : x->key.zone;
+	w->regions[n] = str_empty(x->key.region) ? w->place->region : x->key.region;
+	w->types[n] = x->key.instance_type == NULL ? "" : x->key.instance_type;
+	w->markets[n] = x->key.market == SPOT_MARKET_NONE ? "" : spot_market_name(x->key.market);
+	w->created[n] = x->created_us;
+}
+
+static void sweep_called(struct act *a)
+{
+	struct sweeping *w = a->ctx;
+	size_t most = w->list.n;
+
+	if (a->call.op.rc != SPOT_OK) {
+		w->place->sweeping = false;
+		log_warn("sweep.failed", STR("provider", w->place->provider),
+		    STR("region", w->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+		    STR("error", a->call.op.err.text));
+		act_end(a);
+		return;
+	}
+	rooms_make(w, a->arena, most);
+	for (size_t i = 0; i < most; i++) {
+		const struct spot_instance *x = &w->list.found[i];
+
+		if (x->ref != NULL && x->state != SPOT_INSTANCE_GONE &&
+		    x->state != SPOT_INSTANCE_INTERRUPTED) {
+			w->present[w->present_n++] = x->ref;
+		}
+		if (counts(a->e, x)) {
+			ours_add(w, x);
+		}
+	}
+	qsort(w->ours, w->n, sizeof(*w->ours), by_ref);
+	a->writing = true;
+	w->at_us = engine_now(a->e);
+	q_engine_sweep_judge(a->e->pg, &a->req,
+	    &(struct q_engine_sweep_judge){ .provider = w->place->provider,
+		.region = w->place->region,
+		.refs = w->refs,
+		.refs_n = w->n,
+		.tokens = w->tokens,
+		.tokens_n = w->n,
+		.requests = w->requests,
+		.requests_n = w->n,
+		.leftovers = w->leftovers,
+		.leftovers_n = w->n,
+		.present = w->present,
+		.present_n = w->present_n,
+		.at_us = w->at_us,
+		.lag_us = absent_of(a->e, w),
+		.over_us = w->asked_us - lag_of(a->e, w),
+		.zones = w->zones,
+		.zones_n = w->n,
+		.where_regions = w->regions,
+		.where_regions_n = w->n,
+		.types = w->types,
+		.types_n = w->n,
+		.markets = w->markets,
+		.markets_n = w->n,
+		.created = w->created,
+		.created_n = w->n,
+		.slack_us = CLOCKS_US,
+		.dry = !a->e->conf.orphan_end,
+		.fence = a->epoch },
+	    sweep_judged);
+}
+
+static void sweep_one(struct engine *e, struct watch_place *place, struct call_provider *p)
+{
+	struct act *a = act_new(e, 0, sweep_called);
+	struct sweeping *w = arena_alloc(a->arena, sizeof(*w));
+
+	w->place = place;
+	w->provider = p;
+	w->asked_us = engine_now(e);
+	w->list = (struct spot_list){ .region = place->region, .install = e->install };
+	a->ctx = w;
+	place->sweeping = true;
+	place->swept_us = loop_mono_us(e->loop);
+	act_call(a, p, CALL_LIST, &w->list, e->conf.call_timeout_us, false);
+}
+
+static void sweep_places(struct step *s)
+{
+	struct q_engine_sweep_places_row *rows;
+	size_t n = q_engine_sweep_places_rows(&s->req, s->r->arena, &rows);
+	struct engine *e = s->r->e;
+	int64_t now = loop_mono_us(e->loop);
+
+	for (size_t i = 0; i < n; i++) {
+		struct call_provider *p = engine_provider(e, rows[i].provider);
+		struct watch_place *place = watch_place_of(e, rows[i].provider, rows[i].region);
+
+		if (place != NULL && !place->sweeping &&
+		    (place->swept_us == 0 || now - place->swept_us >= e->conf.sweep_us)) {
+			sweep_one(e, place, p);
+		}
+	}
+}
+
+void sweep_run(struct recon *r)
+{
+	struct step *s = step_new(r, sweep_places, NULL);
+
+	STEP(s, engine_sweep_places, NULL);
+}

@@ -1,0 +1,558 @@
+/*
+ * Asks the providers about our nodes and turns what they say, what agents do not say and what
+ * deadlines passed into transitions. Replies are only written down (provider_state, gone_seen,
+ * notices); the rows decide. A silent agent alone never ends a node: it makes us ask its provider
+ * now.
+ */
+#include "base/base.h"
+#include "base/log.h"
+#include "base/text/str.h"
+#include "engine/kernel/kernel.h"
+#include "engine/watch/watch.h"
+#include "store/listen.h"
+
+#define HURRY_US (2 * SPOT_US_PER_S)
+#define PAGE 5000 /* nodes in one question */
+
+struct watch *watch_new(void)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+
+	if (w == NULL) {
+		abort();
+	}
+	LIST_INIT(&w->places);
+	return w;
+}
+
+void watch_free(struct watch *w)
+{
+	struct watch_place *p;
+
+	while (w != NULL && (p = LIST_FIRST(&w->places)) != NULL) {
+		LIST_REMOVE(p, link);
+		free(p->provider);
+		free(p->region);
+		free(p);
+	}
+	free(w);
+}
+
+struct watch_place *watch_place(struct watch *w, const char *provider, const char *region)
+{
+	struct watch_place *p;
+
+	LIST_FOREACH (p, &w->places, link) {
+		if (strcmp(p->provider, provider) == 0 && strcmp(p->region, region) == 0) {
+			return p;
+		}
+	}
+	p = calloc(1, sizeof(*p));
+	if (p == NULL || (p->provider = strdup(provider)) == NULL ||
+	    (p->region = strdup(region)) == NULL) {
+		abort();
+	}
+	LIST_INSERT_HEAD(&w->places, p, link);
+	return p;
+}
+
+struct watch_place *watch_place_of(struct engine *e, const char *provider, const char *region)
+{
+	const struct call_provider *p = engine_provider(e, provider);
+
+	if (p == NULL) {
+		return NULL;
+	}
+	return watch_place(e->watch, provider,
+	    (call_provider_ops(p)->caps & SPOT_CAP_ALL_REGIONS) != 0 ? "" : region);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+struct asking {
+	struct watch_place *place;
+	struct q_engine_watch_refs_row *rows;
+	size_t n;
+	int64_t asked_us; /* wall */
+	struct spot_describe describe;
+	struct spot_notices notices;
+};
+
+/* A machine that never came for want of room: the provider took the order and says so later (a
+ * Kubernetes Pod that cannot be scheduled). */
+static const char *failed_name(const struct spot_instance *i)
+{
+	const char *why = i->raw_reason == NULL ? "" : i->raw_reason;
+
+	return str_prefix(why, "NO_CAPACITY") ? "failed_no_capacity"
+	    : str_prefix(why, "QUOTA")        ? "failed_quota"
+					      : "failed";
+}
+
+const char *instance_state(const struct spot_instance *i)
+{
+	if (i->state == SPOT_INSTANCE_FAILED) {
+		return failed_name(i);
+	}
+	if (i->state == SPOT_INSTANCE_GONE && i->end_cause == SPOT_END_RECLAIM) {
+		return "gone_reclaimed";
+	}
+	if (i->state == SPOT_INSTANCE_GONE &&
+	    (i->end_cause == SPOT_END_USER || i->end_cause == SPOT_END_GUEST)) {
+		return "gone_user"; /* says nothing about the pool */
+	}
+	return spot_instance_state_name(i->state);
+}
+
+const char *instance_reason(struct arena *a, const struct spot_instance *i)
+{
+	if (i->state == SPOT_INSTANCE_RUNNING || i->state == SPOT_INSTANCE_PENDING) {
+		return "";
+	}
+	return arena_printf(a, "%s %s", i->raw_state == NULL ? "" : i->raw_state,
+	    i->raw_reason == NULL ? "" : i->raw_reason);
+}
+
+/* What a row is told: where the answer before had it, one that lacks it is no end, whatever is
+ * known of that. */
+static const char *told_state(const struct spot_instance *i, int32_t lacked)
+{
+	if (i == NULL ||
+	    (lacked == 0 && i->state == SPOT_INSTANCE_GONE && i->raw_state != NULL &&
+		strcmp(i->raw_state, SPOT_ABSENT_STATE) == 0)) {
+		return "absent";
+	}
+	return instance_state(i);
+}
+
+static int by_ref(const void *a, const void *b)
+{
+	const struct spot_instance *x = *(const struct spot_instance *const *)a,
+				   *y = *(const struct spot_instance *const *)b;
+
+	return strcmp(x->ref, y->ref);
+}
+
+/* Sorted by ref: thousands are looked up among thousands. */
+static const struct spot_instance **found_sort(struct arena *a, const struct spot_describe *d)
+{
+	const struct spot_instance **ret =
+	    arena_array(a, d->n + 1, sizeof(const struct spot_instance *));
+
+	for (size_t i = 0; i < d->n; i++) {
+		ret[i] = &d->found[i];
+	}
+	qsort(ret, d->n, sizeof(const struct spot_instance *), by_ref);
+	return ret;
+}
+
+/* Of one that was told more than once the first word counts. */
+static const struct spot_instance *found_ref(const struct spot_instance **sorted, size_t n,
+    const char *ref)
+{
+	const struct spot_instance key = { .ref = ref }, *one = &key, *first;
+	const struct spot_instance **hit =
+	    bsearch(&one, sorted, n, sizeof(const struct spot_instance *), by_ref);
+
+	if (hit == NULL) {
+		return NULL;
+	}
+	while (hit > sorted && strcmp(hit[-1]->ref, ref) == 0) {
+		hit--;
+	}
+	first = *hit;
+	for (; hit < sorted + n && strcmp((*hit)->ref, ref) == 0; hit++) {
+		first = MIN(first, *hit);
+	}
+	return first;
+}
+
+static void seen_write(struct act *a, const struct asking *k)
+{
+	const struct spot_provider_ops *ops =
+	    call_provider_ops(engine_provider(a->e, k->place->provider));
+	int64_t *ids = arena_array(a->arena, k->n, sizeof(*ids));
+	const char **states = arena_array(a->arena, k->n, sizeof(*states));
+	const char **ips = arena_array(a->arena, k->n, sizeof(*ips));
+	const char **reasons = arena_array(a->arena, k->n, sizeof(*reasons));
+	const struct spot_instance **found = found_sort(a->arena, &k->describe);
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->n; i++) {
+		const struct spot_instance *x = found_ref(found, k->describe.n, k->rows[i].ref);
+
+		if (x == NULL && k->describe.untold != NULL && k->describe.untold[i]) {
+			continue; /* stays as it was seen last */
+		}
+		ids[n] = k->rows[i].id;
+		states[n] = told_state(x, k->rows[i].gone_seen);
+		ips[n] = x == NULL || x->ip == NULL ? "" : x->ip;
+		reasons[n++] = x == NULL ? "" : instance_reason(a->arena, x);
+	}
+	ACT_WRITE(a, engine_watch_seen,
+	    (&(struct q_engine_watch_seen){ .ids = ids,
+		.ids_n = n,
+		.states = states,
+		.states_n = n,
+		.ips = ips,
+		.ips_n = n,
+		.reasons = reasons,
+		.reasons_n = n,
+		.at_us = engine_now(a->e),
+		.lag_us = clock_span_us(a->e,
+		    a->e->conf.list_lag_us > 0 ? a->e->conf.list_lag_us : ops->list_lag_us),
+		.fence = a->epoch,
+		.asked_us = k->asked_us }));
+}
+
+/* Of no use as an answer, but part of what was seen when somebody must decide without one. */
+static void unanswered_write(struct act *a, const struct asking *k)
+{
+	int64_t *ids = arena_array(a->arena, k->n, sizeof(*ids));
+
+	for (size_t i = 0; i < k->n; i++) {
+		ids[i] = k->rows[i].id;
+	}
+	ACT_WRITE(a, engine_watch_unanswered,
+	    (&(struct q_engine_watch_unanswered){ .ids = ids,
+		.ids_n = k->n,
+		.why = a->call.op.err.text,
+		.at_us = engine_now(a->e),
+		.fence = a->epoch }));
+}
+
+static void describe_called(struct act *a)
+{
+	struct asking *k = a->ctx;
+
+	k->place->asking = false;
+	if (a->call.op.rc != SPOT_OK) {
+		log_warn("watch.failed", STR("provider", k->place->provider),
+		    STR("region", k->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+		    STR("error", a->call.op.err.text));
+		unanswered_write(a, k);
+		return;
+	}
+	seen_write(a, k);
+}
+
+static void notices_called(struct act *a)
+{
+	struct asking *k = a->ctx;
+	const struct spot_notices *o = &k->notices;
+	int64_t *ids, *deadlines, now = engine_now(a->e);
+	const char **kinds, **sources, **raws;
+	size_t n = 0;
+
+	k->place->noticing = false;
+	if (a->call.op.rc != SPOT_OK || o->n == 0) {
+		if (a->call.op.rc != SPOT_OK) {
+			log_warn("notices.failed", STR("provider", k->place->provider),
+			    STR("region", k->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
+			    STR("error", a->call.op.err.text));
+		}
+		act_end(a);
+		return;
+	}
+	ids = arena_array(a->arena, o->n, sizeof(*ids));
+	deadlines = arena_array(a->arena, o->n, sizeof(*deadlines));
+	kinds = arena_array(a->arena, o->n, sizeof(*kinds));
+	sources = arena_array(a->arena, o->n, sizeof(*sources));
+	raws = arena_array(a->arena, o->n, sizeof(*raws));
+	for (size_t i = 0; i < o->n; i++) {
+		for (size_t r = 0; r < k->n; r++) {
+			if (strcmp(k->rows[r].ref, o->notices[i].ref) == 0) {
+				ids[n] = k->rows[r].id;
+				kinds[n] = spot_notice_name(o->notices[i].kind);
+				deadlines[n] = o->notices[i].deadline_us > 0
+				    ? o->notices[i].deadline_us
+				    : now + a->e->conf.notice_default_us;
+				sources[n] = o->notices[i].source == NULL ? "provider"
+									  : o->notices[i].source;
+				raws[n] = o->notices[i].raw == NULL ? "" : o->notices[i].raw;
+				n++;
+				break;
+			}
+		}
+	}
+	ACT_WRITE(a, engine_notice_add,
+	    (&(struct q_engine_notice_add){ .node_ids = ids,
+		.node_ids_n = n,
+		.kinds = kinds,
+		.kinds_n = n,
+		.deadlines = deadlines,
+		.deadlines_n = n,
+		.sources = sources,
+		.sources_n = n,
+		.raws = raws,
+		.raws_n = n,
+		.at_us = now,
+		.fence = a->epoch }));
+}
+
+static void ask_notices(struct engine *e, struct asking *from, struct call_provider *p)
+{
+	struct act *a = act_new(e, 0, notices_called);
+	struct asking *k = arena_alloc(a->arena, sizeof(*k));
+	struct spot_instance *list;
+
+	*k = (struct asking){ .place = from->place, .n = from->n };
+	k->rows = arena_array(a->arena, from->n, sizeof(*k->rows));
+	list = arena_array(a->arena, from->n, sizeof(*list));
+	for (size_t i = 0; i < from->n; i++) {
+		k->rows[i] = from->rows[i];
+		k->rows[i].ref = arena_strdup(a->arena, from->rows[i].ref);
+		if (strcmp(from->rows[i].state, "BOOTING") != 0 &&
+		    strcmp(from->rows[i].state, "READY") != 0) {
+			continue;
+		}
+		list[k->notices.instances_n++] = (struct spot_instance){
+			.ref = k->rows[i].ref,
+			.token = "",
+			.install = e->install,
+			.key = { .provider = from->place->provider,
+			    .region = from->place->region,
+			    .zone = arena_strdup(a->arena, from->rows[i].zone),
+			    .instance_type = arena_strdup(a->arena, from->rows[i].instance_type),
+			    .market = spot_market_parse(from->rows[i].market) },
+			.state = SPOT_INSTANCE_RUNNING,
+			.raw_state = "",
+			.raw_reason = "",
+			.ip = "",
+			.spot_request = arena_strdup(a->arena, from->rows[i].spot_request),
+		};
+	}
+	k->notices.region = from->place->region;
+	k->notices.instances = list;
+	a->ctx = k;
+	if (k->notices.instances_n == 0) {
+		act_end(a);
+		return;
+	}
+	k->place->noticing = true;
+	act_call(a, p, CALL_NOTICES, &k->notices, e->conf.call_timeout_us, false);
+}
+
+static void ask_refs(struct step *s)
+{
+	struct engine *e = s->r->e;
+	struct act *a = s->ctx;
+	struct asking *k = a->ctx;
+	struct call_provider *p = engine_provider(e, k->place->provider);
+	const char **refs;
+	struct spot_pool_key *keys;
+
+	k->n = s->req.op.rc == SPOT_OK ? q_engine_watch_refs_rows(&s->req, a->arena, &k->rows) : 0;
+	k->place->after_id = k->n == PAGE ? k->rows[k->n - 1].id : 0;
+	if (k->n == 0 || p == NULL) {
+		k->place->asking = false;
+		act_end(a);
+		return;
+	}
+	refs = arena_array(a->arena, k->n, sizeof(*refs));
+	keys = arena_array(a->arena, k->n, sizeof(*keys));
+	for (size_t i = 0; i < k->n; i++) {
+		refs[i] = k->rows[i].ref;
+		keys[i] = (struct spot_pool_key){ .provider = k->place->provider,
+			.region = k->place->region,
+			.zone = arena_strdup(a->arena, k->rows[i].zone),
+			.instance_type = arena_strdup(a->arena, k->rows[i].instance_type),
+			.market = spot_market_parse(k->rows[i].market) };
+	}
+	k->describe = (struct spot_describe){ .region = k->place->region,
+		.refs = refs,
+		.refs_n = k->n,
+		.keys = keys,
+		.install = e->install };
+	if (call_provider_ops(p)->notices != NULL && !k->place->noticing) {
+		ask_notices(e, k, p);
+	}
+	k->asked_us = engine_now(e);
+	act_call(a, p, CALL_DESCRIBE, &k->describe, e->conf.call_timeout_us, false);
+}
+
+static void ask(struct recon *r, struct watch_place *place)
+{
+	struct act *a = act_new(r->e, 0, describe_called);
+	struct asking *k = arena_alloc(a->arena, sizeof(*k));
+	struct step *s = step_new(r, ask_refs, a);
+
+	k->place = place;
+	a->ctx = k;
+	s->always = true;
+	place->asking = true;
+	if (place->after_id == 0) {
+		place->asked_us = loop_mono_us(r->e->loop);
+	}
+	STEP(s, engine_watch_refs,
+	    (&(struct q_engine_watch_refs){ .provider = place->provider,
+		.region = place->region,
+		.after = place->after_id,
+		.most = PAGE }));
+}
+
+static void watch_places(struct step *s)
+{
+	struct q_engine_watch_places_row *rows;
+	size_t n = q_engine_watch_places_rows(&s->req, s->r->arena, &rows);
+	struct engine *e = s->r->e;
+	int64_t now = loop_mono_us(e->loop);
+
+	for (size_t i = 0; i < n; i++) {
+		struct watch_place *p = watch_place(e->watch, rows[i].provider, rows[i].region);
+		int64_t pause = rows[i].hurry ? MIN(HURRY_US, e->conf.watch_us) : e->conf.watch_us;
+
+		bool more = p->after_id > 0 && !p->noticing;
+
+		if (!p->asking && (more || p->asked_us == 0 || now - p->asked_us >= pause)) {
+			ask(s->r, p);
+		}
+	}
+}
+
+/* ---- acting upon what is written down ---------------------------------------------------------
+ */
+
+static enum node_event event_parse(const char *s)
+{
+	for (int i = 1; i < NODE_EVENT_COUNT; i++) {
+		if (strcmp(node_event_name((enum node_event)i), s) == 0) {
+			return (enum node_event)i;
+		}
+	}
+	return NODE_EV_NONE;
+}
+
+/* A read of the market that was sent before this was written does not show it. */
+static void pool_rests(struct step *s)
+{
+	offers_stale(s->r->e);
+}
+
+static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
+    int64_t us, int32_t reclaims)
+{
+	struct step *s = step_new(r, pool_rests, NULL);
+
+	offers_stale(r->e);
+	STEP(s, engine_pool_rest,
+	    (&(struct q_engine_pool_rest){ .pool_id = w->pool_id,
+		.until_us = engine_now(r->e) + us,
+		.rc = rc,
+		.why = w->why,
+		.at_us = engine_now(r->e),
+		.day = engine_day(r->e),
+		.reclaims = reclaims,
+		.fence = r->epoch }));
+}
+
+static void refused_ends(struct step *s)
+{
+	const struct q_engine_watch_due_row *w = s->ctx;
+
+	offers_stale(s->r->e);
+	node_event(s->r, w->id, w->state, NODE_EV_BROKEN, w->cause, w->why);
+}
+
+/* A launch that was refused after all: the pool, or its quota class, rests as after any refusal.
+ * Only then does the node end, or its job would be placed there once more. */
+static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
+{
+	const struct engine_conf *c = &r->e->conf;
+	bool quota = strcmp(w->ended_by, "failed_quota") == 0;
+	struct step *s = step_new(r, refused_ends, w);
+
+	STEP(s, engine_pool_refused_late,
+	    (&(struct q_engine_pool_refused_late){ .pool_id = w->pool_id,
+		.rc = quota ? "late_quota" : "late_no_capacity",
+		.scope = quota ? "class" : "pool",
+		.why = w->why,
+		.cool_min_us = c->cool_min_us,
+		.cool_max_us = c->cool_max_us,
+		.at_us = engine_now(r->e),
+		.day = engine_day(r->e),
+		.fence = r->epoch }));
+}
+
+/* What an end says about the pool it was in. */
+static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, enum node_event ev)
+{
+	const struct engine_conf *c = &r->e->conf;
+	bool booting = strcmp(w->state, "BOOTING") == 0;
+	bool spot = strcmp(w->market, "spot") == 0;
+
+	if (ev == NODE_EV_ENROLLED) {
+		struct step *s = step_new(r, NULL, NULL);
+
+		STEP(s, engine_pool_serves,
+		    (&(struct q_engine_pool_serves){ .pool_id = w->pool_id, .fence = r->epoch }));
+	} else if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
+		pool_rest(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
+		    0);
+	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 &&
+	    strcmp(w->state, "DRAINING") != 0) {
+		/* Without a notice before it (that would have counted it). Ended while it booted: a
+		 * launch that failed late, such as Server.InsufficientInstanceCapacity. */
+		pool_rest(r, w, booting ? "no_capacity" : "reclaimed",
+		    booting ? c->cool_min_us : c->reclaim_cool_us, spot && !booting ? 1 : 0);
+	}
+}
+
+static void watch_due(struct step *s)
+{
+	struct q_engine_watch_due_row *rows;
+	size_t n = q_engine_watch_due_rows(&s->req, s->r->arena, &rows);
+
+	for (size_t i = 0; i < n; i++) {
+		enum node_event ev = event_parse(rows[i].event);
+
+		if (ev == NODE_EV_BROKEN && strcmp(rows[i].cause, "refused") == 0) {
+			refused_late(s->r, &rows[i]);
+			continue;
+		}
+		node_event(s->r, rows[i].id, rows[i].state, ev, rows[i].cause, rows[i].why);
+		rest_after(s->r, &rows[i], ev);
+	}
+}
+
+/* Providers whose machines take longer to boot than the setting allows. */
+static size_t slow_ones(struct recon *r, const char **names, int64_t *us)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < engine_providers(r->e); i++) {
+		struct call_provider *p = engine_provider_at(r->e, i);
+
+		if (call_provider_ops(p)->boot_timeout_us > r->e->conf.boot_timeout_us) {
+			names[n] = call_provider_name(p);
+			us[n++] = clock_span_us(r->e, call_provider_ops(p)->boot_timeout_us);
+		}
+	}
+	return n;
+}
+
+void watch_run(struct recon *r)
+{
+	struct engine *e = r->e;
+	int64_t now = engine_now(e);
+	struct step *s = step_new(r, watch_places, NULL);
+	const char **slow = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow));
+	int64_t *slow_us = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow_us));
+	size_t slow_n = slow_ones(r, slow, slow_us);
+
+	STEP(s, engine_watch_places,
+	    (&(struct q_engine_watch_places){ .at_us = now,
+		.silent_us = e->conf.agent_silent_us }));
+	s = step_new(r, watch_due, NULL);
+	STEP(s, engine_watch_due,
+	    (&(struct q_engine_watch_due){ .at_us = now,
+		.boot_us = clock_span_us(e, e->conf.boot_timeout_us),
+		.silent_us = e->conf.agent_lost_us,
+		.up_us = e->led_since_us,
+		.speaks_us = e->conf.agent_silent_us,
+		.slow = slow,
+		.slow_n = slow_n,
+		.slow_us = slow_us,
+		.slow_us_n = slow_n,
+		.beat_us = LISTEN_BEAT_US }));
+}

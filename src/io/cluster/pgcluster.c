@@ -1,0 +1,399 @@
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "io/pg/pg.h"
+#include "io/cluster/pgcluster_priv.h"
+#include "io/proc/proc.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define START_US (60 * SPOT_US_PER_S)
+#define ORPHAN_US (20 * SPOT_US_PER_S)
+#define STOP_MS 20000
+#define PORT "5432" /* only part of the socket's name */
+#define SUPERUSER "spotbroker"
+#define LOG_MAX (16 << 20)
+
+struct pgcluster {
+	struct pgcluster_dir dir;
+	char dsn[PGCLUSTER_PATH * 2 + 160];
+	int pid, pid_fd;
+};
+
+/* glibc's wrappers are younger than the oldest system we build on. A pid descriptor tells the end
+ * of a process to whoever polls it, also when an event loop of ours has already reaped the child.
+ */
+static int pid_open(int pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static void pid_signal(int fd, int signo)
+{
+	(void)syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0);
+}
+
+static bool pid_ended(int fd, int wait_ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int rc;
+
+	do {
+		rc = poll(&p, 1, wait_ms);
+	} while (rc < 0 && errno == EINTR);
+	return rc > 0;
+}
+
+static int64_t log_size(const struct pgcluster_dir *d)
+{
+	struct stat st;
+
+	return stat(d->log, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+static int log_open(const struct pgcluster_dir *d)
+{
+	char old[PGCLUSTER_PATH + 8];
+
+	if (log_size(d) > LOG_MAX) {
+		(void)snprintf(old, sizeof(old), "%s.1", d->log);
+		(void)rename(d->log, old);
+	}
+	return open(d->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static enum spot_rc server_spawn(const struct pgcluster_dir *d, const char *const *argv,
+    int *ret_pid, struct spot_err *err)
+{
+	/* Nothing of our environment: PG* variables would change what the server does, and secrets
+	 * have no business in it. */
+	static const char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC", NULL };
+	int log = log_open(d);
+	struct proc_spec spec = {
+		.argv = argv,
+		.env = env,
+		.dir = d->dir,
+		.in = -1,
+		.out = log,
+		.err = log,
+		.new_session = true, /* a Ctrl-C at our terminal is for us; we end the server */
+		.uid = d->uid,
+		.gid = d->gid,
+		.death_signal = SIGINT,
+	};
+	enum spot_rc rc;
+
+	if (log < 0) {
+		return err_set(err, SPOT_CONFIG, "cannot open %s: %s", d->log, strerror(errno));
+	}
+	rc = proc_spawn(&spec, ret_pid, err);
+	close(log);
+	return rc;
+}
+
+/* ---- creating -------------------------------------------------------------------------------- */
+
+static void tree_remove(const char *path)
+{
+	const char *const argv[] = { "/bin/rm", "-rf", "--", path, NULL };
+	struct proc_spec spec = { .argv = argv,
+		.in = -1,
+		.out = -1,
+		.err = -1,
+		.uid = -1,
+		.gid = -1 };
+	int pid, status;
+
+	if (proc_spawn(&spec, &pid, NULL) == SPOT_OK) {
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+}
+
+/* initdb writes into data.new, which becomes data when whole: a crash half way leaves nothing that
+ * looks like a database. Every local user of the socket is trusted, because the socket's folder is
+ * 0700 and belongs to the server's user: whoever gets there is that user or root. TCP is off, and
+ * refused should somebody turn it on. */
+static enum spot_rc cluster_create(const struct pgcluster_dir *d, bool unsafe, struct spot_err *err)
+{
+	char initdb[PGCLUSTER_PATH + 16], fresh[PGCLUSTER_PATH + 8], words[300];
+	const char *const argv[] = { initdb, "-D", fresh, "-k", "-U", SUPERUSER, "-E", "UTF8",
+		"--locale=C.UTF-8", "--auth-local=trust", "--auth-host=reject", "--no-instructions",
+		unsafe ? "--no-sync" : NULL, NULL };
+	int64_t offset = log_size(d);
+	int pid, status = -1;
+
+	(void)snprintf(initdb, sizeof(initdb), "%s/initdb", d->bin);
+	(void)snprintf(fresh, sizeof(fresh), "%s.new", d->data);
+	if (access(fresh, F_OK) == 0) {
+		tree_remove(fresh);
+	}
+	if (server_spawn(d, argv, &pid, err) != SPOT_OK) {
+		return err->rc;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (status == 0 && rename(fresh, d->data) == 0) {
+		return SPOT_OK;
+	}
+	pgcluster_dir_log_tail(d, offset, words, sizeof(words));
+	return err_set(err, SPOT_CONFIG, "initdb failed: %s (see %s)",
+	    words[0] != '\0' ? words : "no words", d->log);
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+/* The lock says that no living process owns this server: its owner died and it is shutting down by
+ * its death signal. Help it along, as it may be waiting for somebody else's session. */
+static enum spot_rc orphan_wait(const struct pgcluster_dir *d, struct spot_err *err)
+{
+	int64_t until = clock_real.mono_us(&clock_real) + ORPHAN_US;
+	int pid = pgcluster_dir_postmaster(d), fd;
+
+	if (pid == 0) {
+		return SPOT_OK;
+	}
+	fd = pid_open(pid);
+	if (fd >= 0) {
+		pid_signal(fd, SIGINT);
+		while (!pid_ended(fd, 50) && pgcluster_dir_postmaster(d) == pid &&
+		    clock_real.mono_us(&clock_real) < until)
+			;
+		close(fd);
+	}
+	if (pgcluster_dir_postmaster(d) == 0) {
+		return SPOT_OK;
+	}
+	return err_set(err, SPOT_UNAVAILABLE,
+	    "the database server of %s (process %d) does not end: stop it by "
+	    "hand",
+	    d->dir, pid);
+}
+
+static enum spot_rc server_start(struct pgcluster *c, bool unsafe, struct spot_err *err)
+{
+	const struct pgcluster_dir *d = &c->dir;
+	char postgres[PGCLUSTER_PATH + 16];
+	const char *argv[48];
+	int n = 0;
+
+	(void)snprintf(postgres, sizeof(postgres), "%s/postgres", d->bin);
+#define ARG(s) (argv[n++] = (s))
+#define CONF(s) (ARG("-c"), ARG(s))
+	ARG(postgres), ARG("-D"), ARG(d->data), ARG("-k"), ARG(d->sock), ARG("-p"), ARG(PORT);
+	CONF("listen_addresses="), CONF("unix_socket_permissions=0700"),
+	    CONF("max_connections=100");
+	CONF("logging_collector=off"), CONF("log_destination=stderr"),
+	    CONF("log_min_messages=warning");
+	CONF("log_line_prefix=%m [%p] "), CONF("log_checkpoints=off"), CONF("log_timezone=UTC");
+	CONF("jit=off"); /* our statements are short: compiling them costs more than running them */
+	if (unsafe) {
+		/* Safe against kill -9 of the server, not against a power cut. */
+		CONF("fsync=off"), CONF("full_page_writes=off");
+		CONF("shared_buffers=64MB"), CONF("max_parallel_workers_per_gather=0");
+		CONF("max_wal_senders=0"), CONF("wal_level=minimal");
+	} else {
+		CONF("shared_buffers=256MB"), CONF("max_wal_size=2GB"),
+		    CONF("checkpoint_timeout=15min");
+	}
+	argv[n] = NULL;
+	assert((size_t)n < ARRAY_LEN(argv));
+#undef CONF
+#undef ARG
+	if (server_spawn(d, argv, &c->pid, err) != SPOT_OK) {
+		return err->rc;
+	}
+	c->pid_fd = pid_open(c->pid);
+	if (c->pid_fd < 0) {
+		(void)kill(c->pid, SIGINT);
+		(void)waitpid(c->pid, NULL, 0);
+		return err_set(err, SPOT_CONFIG, "pidfd_open: %s (Linux 5.3 or later is needed)",
+		    strerror(errno));
+	}
+	return SPOT_OK;
+}
+
+static void dsn_write(struct pgcluster *c, const char *database)
+{
+	char sock[PGCLUSTER_PATH * 2];
+	size_t n = 0;
+
+	for (const char *s = c->dir.sock; *s != '\0' && n < sizeof(sock) - 2; s++) {
+		if (*s == '\'' || *s == '\\') {
+			sock[n++] = '\\';
+		}
+		sock[n++] = *s;
+	}
+	sock[n] = '\0';
+	(void)snprintf(c->dsn, sizeof(c->dsn),
+	    "host='%s' port=" PORT " user=" SUPERUSER " dbname=%s", sock, database);
+}
+
+static void server_reap(struct pgcluster *c)
+{
+	if (c->pid_fd >= 0) {
+		close(c->pid_fd);
+	}
+	c->pid_fd = -1;
+	if (c->pid > 0) {
+		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+			; /* ECHILD: an event loop of ours was first */
+	}
+	c->pid = 0;
+}
+
+/* Nothing tells when a server is ready, so it is asked; its end is an event. True: accepts. False:
+ * ended or late. */
+static bool server_ready(struct pgcluster *c, int64_t until)
+{
+	while (clock_real.mono_us(&clock_real) < until) {
+		if (PQping(c->dsn) == PQPING_OK) {
+			return true;
+		}
+		if (pid_ended(c->pid_fd, 10)) {
+			return false;
+		}
+	}
+	return false;
+}
+
+static enum spot_rc server_up(struct pgcluster *c, bool unsafe, struct spot_err *err)
+{
+	int64_t until = clock_real.mono_us(&clock_real) + START_US, offset;
+	char words[300];
+
+	for (;;) {
+		offset = log_size(&c->dir);
+		if (server_start(c, unsafe, err) != SPOT_OK) {
+			return err->rc;
+		}
+		if (server_ready(c, until)) {
+			return SPOT_OK;
+		}
+		if (!pid_ended(c->pid_fd, 0)) {
+			return err_set(err, SPOT_UNAVAILABLE,
+			    "the database server was not ready in 60 s");
+		}
+		server_reap(c);
+		pgcluster_dir_log_tail(&c->dir, offset, words, sizeof(words));
+		/* Backends of a killed server hold its memory until they notice, some 100 ms later.
+		 */
+		if (strstr(words, "shared memory") == NULL ||
+		    clock_real.mono_us(&clock_real) >= until) {
+			return err_set(err, SPOT_CONFIG,
+			    "the database server does not start: %s (see %s)",
+			    words[0] != '\0' ? words : "no words", c->dir.log);
+		}
+		(void)poll(NULL, 0, 100);
+	}
+}
+
+static enum spot_rc database_create(struct pgcluster *c, const char *database, struct spot_err *err)
+{
+	struct spot_err e = { 0 };
+	char sql[128];
+
+	assert(database != NULL);
+	/* The name is ours, not a user's: plain letters only, so that it needs no quoting anywhere.
+	 */
+	if (database[0] == '\0' || strlen(database) > 60 ||
+	    strspn(database, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(database)) {
+		return err_set(err, SPOT_INVALID,
+		    "database name '%.60s': lower case, digits and _ only", database);
+	}
+	(void)snprintf(sql, sizeof(sql), "CREATE DATABASE %s", database);
+	if (strcmp(database, "postgres") != 0 && pg_script(c->dsn, sql, &e) != SPOT_OK &&
+	    strcmp(e.code, "42P04") != 0) { /* duplicate_database */
+		if (err != NULL) {
+			*err = e;
+		}
+		return e.rc;
+	}
+	dsn_write(c, database);
+	return SPOT_OK;
+}
+
+enum spot_rc pgcluster_start(const char *dir, const char *database, bool fast_and_unsafe,
+    struct pgcluster **ret, struct spot_err *err)
+{
+	struct pgcluster *c = calloc(1, sizeof(*c));
+	struct spot_err mine = { 0 };
+	enum spot_rc rc;
+
+	assert(c != NULL);
+	c->pid_fd = -1;
+	if (err == NULL) {
+		err = &mine;
+	}
+	rc = pgcluster_dir_open(&c->dir, dir, err);
+	if (rc != SPOT_OK) {
+		free(c);
+		return rc;
+	}
+	dsn_write(c, "postgres");
+	rc = orphan_wait(&c->dir, err);
+	if (rc == SPOT_OK && !pgcluster_dir_has_data(&c->dir)) {
+		rc = cluster_create(&c->dir, fast_and_unsafe, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = server_up(c, fast_and_unsafe, err);
+	}
+	if (rc == SPOT_OK) {
+		rc = database_create(c, database, err);
+	}
+	if (rc != SPOT_OK) {
+		struct spot_err keep = *err;
+
+		pgcluster_stop(c);
+		*err = keep;
+		return rc;
+	}
+	*ret = c;
+	return SPOT_OK;
+}
+
+const char *pgcluster_dsn(const struct pgcluster *c)
+{
+	return c->dsn;
+}
+
+int pgcluster_pid(const struct pgcluster *c)
+{
+	return c->pid;
+}
+
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+static void server_end(struct pgcluster *c)
+{
+	static const int signals[] = { SIGINT, SIGQUIT, SIGKILL }; /* fast, immediate, by force */
+
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
+		pid_signal(c->pid_fd, signals[i]);
+		if (pid_ended(c->pid_fd, i == 0 ? STOP_MS : 5000)) {
+			return;
+		}
+		log_warn("pgcluster.slow_stop", I64("pid", c->pid), I64("signal", signals[i]));
+	}
+}
+
+void pgcluster_stop(struct pgcluster *c)
+{
+	if (c == NULL) {
+		return;
+	}
+	if (c->pid > 0 && c->pid_fd >= 0) {
+		server_end(c);
+	}
+	server_reap(c);
+	pgcluster_dir_close(&c->dir);
+	free(c);
+}

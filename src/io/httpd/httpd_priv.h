@@ -1,0 +1,167 @@
+/*
+ * Inside of the HTTP server, shared by httpd*.c only. One struct hconn per connection, one struct
+ * hreq per request in its own arena; at most one request of a connection is in work, later
+ * pipelined bytes wait in hconn.in. A connection is freed at the end of the turn in which it was
+ * closed; a request that outlives its connection (no gone callback) has conn == NULL.
+ */
+#ifndef IO_HTTPD_PRIV_H
+#define IO_HTTPD_PRIV_H
+
+#include "base/base.h"
+#include "base/arena.h"
+#include "base/text/sbuf.h"
+#include "io/httpd/httpd.h"
+
+#if __has_include(<llhttp/llhttp.h>)
+#include <llhttp/llhttp.h>
+#else
+#include <llhttp.h>
+#endif
+
+/* SSL and SSL_CTX; only httpd_tls.c includes OpenSSL. */
+struct ssl_st;
+struct ssl_ctx_st;
+
+#define HTTPD_URL_MAX 2048
+#define HTTPD_HEAD_MAX (16 * 1024)
+#define HTTPD_HEADERS_MAX 100
+#define HTTPD_BODY_MAX (1024 * 1024)
+#define HTTPD_QUEUED_MAX (1024 * 1024)
+#define HTTPD_HEADER_US (10 * SPOT_US_PER_S)
+#define HTTPD_BODY_US (30 * SPOT_US_PER_S)
+#define HTTPD_IDLE_US (600 * SPOT_US_PER_S)
+#define HTTPD_WRITE_US (30 * SPOT_US_PER_S)
+#define HTTPD_LINGER_US (2 * SPOT_US_PER_S)
+#define HTTPD_PIPELINE_MAX (64 * 1024) /* bytes read ahead while a request is in work */
+#define HTTPD_BACKLOG_OUT (256 * 1024) /* unsent bytes above which the next request waits */
+#define HTTPD_READ_BYTES (64 * 1024)
+
+enum hconn_state {
+	HCONN_HANDSHAKE = 1,
+	HCONN_HEAD, /* between requests, or inside a header block */
+	HCONN_BODY,
+	HCONN_BUSY, /* the handler has the request */
+	HCONN_STREAM, /* the handler is writing a streamed reply */
+	HCONN_FLUSH, /* last reply is being written */
+	/* our side is shut; reading until the client closes, so that it sees the reply */
+	HCONN_LINGER,
+};
+
+/* Where the header scanner is within c->in. */
+struct hscan {
+	size_t at; /* next byte to look at */
+	size_t line; /* start of the current line */
+	size_t start; /* start of the request line (an empty line may come before) */
+	size_t request_end; /* end of the request line, 0 = not seen */
+	int lines; /* header lines seen */
+	bool cr; /* last byte was CR */
+};
+
+struct hconn;
+struct hreq {
+	struct httpd_req pub;
+	struct hconn *conn; /* NULL: the client is gone, the reply goes nowhere */
+	struct loop *loop;
+	struct sbuf body;
+	size_t body_max, body_raw;
+	struct spot_header *headers;
+	size_t headers_n;
+	char *field; /* header name being read */
+	char *target;
+	struct spot_header *extra; /* reply headers set by the handler */
+	size_t extra_n, extra_cap;
+	bool complete, keep, head, chunked, trailer, chunk_reply;
+	int refuse; /* status to refuse with, 0 = fine */
+	const char *why;
+};
+
+struct hconn {
+	struct httpd *h;
+	struct hconn *prev, *next;
+	struct loop_fd fd;
+	struct loop_timer timer;
+	struct loop_task task;
+	struct ssl_st *ssl;
+	enum hconn_state state;
+	int64_t deadline; /* mono; 0 = none */
+	int64_t armed_until; /* when the timer fires next; 0 = not armed */
+	int64_t head_began;
+	/* last progress of writing while something is queued; 0 = nothing is */
+	int64_t wrote_at;
+	struct sbuf in, out;
+	size_t out_at, lingered;
+	struct hscan scan;
+	llhttp_t parser;
+	struct hreq *req;
+	bool fresh; /* no request served yet */
+	bool processing; /* hconn_process is on the stack */
+	bool dead; /* closed, freed at the end of the turn */
+	bool doomed; /* to be closed in the deliver phase */
+	bool eof; /* the client sent its last byte */
+	bool ssl_write_wants_read, ssl_read_wants_write;
+	char peer[64];
+};
+
+struct httpd {
+	struct loop *loop;
+	struct httpd_conf conf;
+	char *tls_cert, *tls_key;
+	struct ssl_ctx_st *tls;
+	struct loop_fd listener;
+	struct loop_timer accept_again;
+	int port, spare_fd;
+	bool draining;
+	struct hconn *conns;
+	struct httpd_stats stats;
+	int64_t date_s; /* second that `date` was made for */
+	char date[80];
+	char *rbuf;
+};
+
+/* httpd_tls.c */
+NODISCARD enum spot_rc httpd_tls_load(const char *cert, const char *key, struct ssl_ctx_st **ret,
+    struct spot_err *err);
+void httpd_tls_unload(struct ssl_ctx_st *ctx); /* NULL accepted */
+struct ssl_st *httpd_tls_new(struct ssl_ctx_st *ctx, int fd); /* NULL: no memory */
+void httpd_tls_free(struct ssl_st *ssl);
+enum htls { HTLS_DONE = 1, HTLS_WANT_READ, HTLS_WANT_WRITE, HTLS_FAILED };
+enum htls httpd_tls_handshake(struct ssl_st *ssl);
+/* > 0 bytes, 0 = end of stream, -1 = *ret_want says what to wait for (HTLS_FAILED: broken). */
+int httpd_tls_read(struct ssl_st *ssl, char *p, size_t n, enum htls *ret_want);
+int httpd_tls_write(struct ssl_st *ssl, const char *p, size_t n, enum htls *ret_want);
+/* bytes no event will tell about */
+bool httpd_tls_pending(const struct ssl_st *ssl);
+void httpd_tls_shutdown(struct ssl_st *ssl);
+
+/* httpd_conn.c */
+void hconn_new(struct httpd *h, int fd, const char *peer);
+void hconn_close(struct hconn *c); /* idempotent; tells a pending request */
+void hconn_doom(struct hconn *c); /* hconn_close in the deliver phase */
+void hconn_process(struct hconn *c); /* serve what is in c->in */
+void hconn_flush(struct hconn *c); /* write what can be written; may close */
+void hconn_settle(struct hconn *c); /* after any change: deadline and wanted events */
+/* The request is done with: back to HEAD or towards close. */
+void hconn_request_done(struct hconn *c);
+static inline size_t hconn_queued(const struct hconn *c)
+{
+	return c->out.n - c->out_at;
+}
+
+/* httpd_parse.c */
+enum hparse { HPARSE_MORE = 1, HPARSE_OK, HPARSE_REFUSED };
+/* Looks for the end of the header block in c->in, refusing what llhttp lets through. On HPARSE_OK
+ * *ret_n is its length; on HPARSE_REFUSED *ret_status and *ret_why are set. */
+enum hparse httpd_scan_head(struct hconn *c, size_t *ret_n, int *ret_status, const char **ret_why);
+/* Parses head (complete) into a new c->req; r->refuse is set if it must not be served. */
+void httpd_parse_head(struct hconn *c, const char *head, size_t n);
+/* Feeds body bytes; returns how many were taken; r->complete / r->refuse tell the rest. */
+size_t httpd_parse_body(struct hconn *c, const char *p, size_t n);
+struct hreq *hreq_new(struct hconn *c);
+void hreq_free(void *r);
+
+/* httpd_reply.c */
+/* protocol error: reply and close */
+void httpd_refuse(struct hconn *c, int status, const char *why);
+const char *httpd_date(struct httpd *h);
+
+#endif

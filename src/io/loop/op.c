@@ -1,0 +1,97 @@
+/*
+ * The one asynchronous contract. Completion always goes through the loop's deliver phase, which is
+ * what makes "never inside its own start call" true; the state makes "exactly once" true.
+ */
+#include "base/base.h"
+#include "base/err.h"
+#include "base/text/str.h"
+#include "io/loop/op.h"
+
+static uint64_t op_count;
+
+static void op_deliver(struct loop_task *t)
+{
+	struct op *op = container_of(t, struct op, task);
+
+	op->state = OP_IDLE;
+	op->done(op); /* may free op */
+}
+
+static void op_expired(struct loop_timer *t)
+{
+	struct op *op = container_of(t, struct op, deadline);
+	struct spot_err err = { 0 };
+	char text[32];
+
+	assert(op->state == OP_BUSY);
+	op->abort(op);
+	enum spot_rc rc = op->timeout_rc;
+	err_set(&err, rc, "%s: no answer within %s", op->what,
+	    format_duration(op->timeout_us, text));
+	op_finish(op, rc, &err);
+}
+
+void op_init(struct op *op, struct loop *l, void (*done)(struct op *))
+{
+	*op = (struct op){ .loop = l, .done = done, .state = OP_IDLE };
+	loop_timer_init(&op->deadline, l, op_expired);
+}
+
+void op_begin(struct op *op, const char *what, int64_t timeout_us, enum spot_rc timeout_rc,
+    void (*abort_fn)(struct op *))
+{
+	assert(op->state == OP_IDLE);
+	assert(timeout_us > 0);
+	op->state = OP_BUSY;
+	op->rc = SPOT_OK;
+	op->err = (struct spot_err){ 0 };
+	op->what = what;
+	op->abort = abort_fn;
+	op->timeout_us = timeout_us;
+	op->timeout_rc = timeout_rc;
+	op->id = ++op_count;
+	loop_timer_set(&op->deadline, timeout_us);
+}
+
+void op_finish(struct op *op, enum spot_rc rc, const struct spot_err *err)
+{
+	assert(op->state == OP_BUSY);
+	op->state = OP_COMPLETING;
+	op->rc = rc;
+	if (err != NULL) {
+		op->err = *err;
+	}
+	op->err.rc = rc;
+	loop_timer_stop(&op->deadline);
+	loop_defer(op->loop, &op->task, op_deliver);
+}
+
+void op_stop(struct op *op)
+{
+	struct spot_err err = { 0 };
+
+	if (op->state != OP_BUSY) {
+		return;
+	}
+	op->abort(op);
+	err_set(&err, SPOT_CANCELLED, "%s: stopped", op->what);
+	op_finish(op, SPOT_CANCELLED, &err);
+}
+
+bool op_busy(const struct op *op)
+{
+	return op->state == OP_BUSY || op->state == OP_COMPLETING;
+}
+
+void op_fini(struct op *op)
+{
+	if (op->loop == NULL) {
+		return;
+	}
+	if (op->state == OP_BUSY) {
+		op->abort(op);
+	}
+	loop_timer_stop(&op->deadline);
+	loop_defer_cancel(op->loop, &op->task);
+	op->state = OP_IDLE;
+}

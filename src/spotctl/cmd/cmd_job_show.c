@@ -1,0 +1,188 @@
+/* job show and job why. */
+#include "base/base.h"
+#include "base/text/str.h"
+#include "spotctl/cmd/cmd_job.h"
+#include "spotctl/cmd/verdicts.h"
+
+static void line(struct ctl *c, const char *head, const char *text)
+{
+	if (!str_empty(text)) {
+		printf("%-12s %s\n", head, text_clean(c->arena, text));
+	}
+}
+
+static void show_head(struct ctl *c, const json_t *j)
+{
+	static const struct column steps = { "", "steps_done", CELL_STEPS, false },
+				   place = { "", "pool", CELL_PLACE, false },
+				   gpu = { "", "pool", CELL_GPU, false },
+				   cost = { "", "cost_micros", CELL_USD, false };
+	const json_t *ckpt = json_object_get(j, "checkpoint");
+	const char *state = json_str(j, "state", "", NULL);
+
+	line(c, "job",
+	    arena_printf(c->arena, "%s  %s", json_str(j, "id", "", NULL),
+		json_str(j, "name", "", NULL)));
+	printf("%-12s %s%s%s  %s\n", "state", state_color(c, state), text_clean(c->arena, state),
+	    c->color ? "\033[0m" : "", text_clean(c->arena, json_str(j, "why", "", NULL)));
+	if (json_is_object(json_object_get(j, "queue"))) {
+		line(c, "queue",
+		    arena_printf(c->arena, "%" PRId64 ": %s",
+			json_i64(json_object_get(j, "queue"), "position", 0, NULL),
+			json_str(json_object_get(j, "queue"), "why", "", NULL)));
+	}
+	line(c, "steps", cell_text(c, j, &steps));
+	if (json_is_object(json_object_get(j, "pool"))) {
+		line(c, "where",
+		    arena_printf(c->arena, "%s  %s  %s  on %s", cell_text(c, j, &place),
+			cell_text(c, j, &gpu), json_str(j, "market", "", NULL),
+			json_str(j, "node", "", NULL)));
+	}
+	if (json_i64(j, "num_nodes", 1, NULL) > 1) {
+		line(c, "nodes",
+		    arena_printf(c->arena, "%" PRId64 ", together in one zone; rank 0 is shown",
+			json_i64(j, "num_nodes", 1, NULL)));
+	}
+	line(c, "owner",
+	    arena_printf(c->arena, "%s  team %s  project %s  class %s",
+		json_str(j, "owner", "", NULL), json_str(j, "team", "-", NULL),
+		json_str(j, "project", "-", NULL), json_str(j, "class", "", NULL)));
+	line(c, "fleet", json_str(j, "fleet", "", NULL));
+	line(c, "created", json_str(j, "created_at", "", NULL));
+	line(c, "deadline", json_str(j, "deadline_at", "", NULL));
+	line(c, "ended", json_str(j, "ended_at", "", NULL));
+	line(c, "cost",
+	    arena_printf(c->arena, "%s USD, %" PRId64 " attempts, %" PRId64 " interruptions",
+		cell_text(c, j, &cost), json_i64(j, "attempts", 0, NULL),
+		json_i64(j, "interruptions", 0, NULL)));
+	line(c, "budget", job_budget_words(c, j));
+	line(c, "parked", job_parked_words(c, j));
+	if (json_is_object(ckpt)) {
+		line(c, "checkpoint",
+		    arena_printf(c->arena, "%s at step %" PRId64 ", %" PRId64 " bytes, %s",
+			json_str(ckpt, "id", "", NULL), json_i64(ckpt, "steps", 0, NULL),
+			json_i64(ckpt, "bytes", 0, NULL),
+			json_str(ckpt, "committed_at", "", NULL)));
+	}
+	line(c, "not saved", json_str(j, "not_stored", "", NULL));
+	line(c, "lost steps",
+	    arena_printf(c->arena, "%" PRId64, json_i64(j, "lost_steps", 0, NULL)));
+}
+
+static void show_attempts(struct ctl *c, const json_t *j)
+{
+	static const struct column cols[] = { { "TRY", "epoch", CELL_INT, false },
+		{ "RANK", "rank", CELL_INT, false }, { "NODE", "node", CELL_TEXT, false },
+		{ "WHERE", "pool", CELL_PLACE, false },
+		{ "TYPE", "pool.instance_type", CELL_TEXT, false },
+		{ "MARKET", "market", CELL_TEXT, false }, { "PHASE", "phase", CELL_STATE, false },
+		{ "END", "exit_reason", CELL_TEXT, false },
+		{ "FROM STEP", "steps_start", CELL_INT, false },
+		{ "TO STEP", "steps_done", CELL_INT, false },
+		{ "STARTED", "started_at", CELL_TIME, false },
+		{ "ENDED", "ended_at", CELL_TIME, false }, { "WHY", "drain_why", CELL_TEXT, false },
+		{ 0 } };
+	const json_t *list = json_object_get(j, "attempts_list"), *one;
+	bool lost = false;
+	size_t i;
+
+	if (json_array_size(list) == 0) {
+		return;
+	}
+	putchar('\n');
+	render_list(c, list, list, cols, "");
+	json_array_foreach (list, i, one) {
+		lost = lost || strcmp(json_str(one, "exit_reason", "", NULL), "lost") == 0;
+	}
+	if (lost) {
+		say("what was seen, and by whom, before a machine was given up: 'spotctl job show "
+		    "%s --why'",
+		    json_str(j, "id", "JOB", NULL));
+	}
+}
+
+/* Every term of the offers that the newest placement was chosen from. */
+static int show_terms(struct ctl *c, const json_t *decisions)
+{
+	static const struct column cols[] = { { "POOL", "pool", CELL_INT, false },
+		{ "PLACE", "", CELL_PLACE, false }, { "TYPE", "instance_type", CELL_TEXT, false },
+		{ "MARKET", "market", CELL_TEXT, false },
+		{ "RECLAIMS/H", "hazard_per_hour", CELL_RATE, false },
+		{ "LOW", "hazard_lo", CELL_RATE, false }, { "HIGH", "hazard_hi", CELL_RATE, false },
+		{ "RECLAIMS FROM", "hazard_source", CELL_TEXT, false }, { 0 } };
+	const json_t *offers = NULL, *d, *o;
+	size_t i;
+
+	json_array_foreach (decisions, i, d) {
+		o = json_path(d, "inputs.offers");
+		offers = json_array_size(o) > 0 ? o : offers;
+	}
+	if (offers == NULL) {
+		return CTL_OK;
+	}
+	putchar('\n');
+	return render_list(c, offers, offers, score_columns(c, cols), "");
+}
+
+static int show_why(struct ctl *c, const char *job)
+{
+	static const struct column decisions[] = { { "AT", "at", CELL_TIME, false },
+		{ "DECISION", "kind", CELL_TEXT, false }, { "NODE", "node", CELL_TEXT, false },
+		{ "WHY", "why", CELL_TEXT, false }, { 0 } };
+	static const struct column events[] = { { "AT", "at", CELL_TIME, false },
+		{ "WHAT", "entity_id", CELL_TEXT, false }, { "EVENT", "event", CELL_TEXT, false },
+		{ "FROM", "was", CELL_TEXT, false }, { "TO", "now", CELL_TEXT, false },
+		{ "WHY", "why", CELL_TEXT, false }, { 0 } };
+	struct reply r;
+	int rc = conn_get(c,
+	    arena_printf(c->arena, "/v1/jobs/%s/why", url_encode(c->arena, job, false)), &r);
+
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	if (c->format == FORMAT_JSON) {
+		return render_json(r.json);
+	}
+	if (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE) {
+		printf("%s\n\n", text_clean(c->arena, json_str(r.json, "class_why", "", NULL)));
+	}
+	rc = render_list(c, r.json, json_object_get(r.json, "decisions"), decisions,
+	    "no decisions yet");
+	if (rc != CTL_OK || c->format == FORMAT_CSV || c->format == FORMAT_NAME) {
+		return rc; /* one table for programs */
+	}
+	if (c->format == FORMAT_WIDE) {
+		rc = show_terms(c, json_object_get(r.json, "decisions"));
+	}
+	show_verdicts(c, json_object_get(r.json, "verdicts"));
+	putchar('\n');
+	return rc == CTL_OK
+	    ? render_list(c, r.json, json_object_get(r.json, "events"), events, "no events yet")
+	    : rc;
+}
+
+int cmd_job_why(struct ctl *c)
+{
+	return show_why(c, c->args[0]);
+}
+
+int cmd_job_show(struct ctl *c)
+{
+	struct reply r;
+	int rc;
+
+	if (opt_flag(c, "why")) {
+		return show_why(c, c->args[0]);
+	}
+	rc = conn_get(c,
+	    arena_printf(c->arena, "/v1/jobs/%s", url_encode(c->arena, c->args[0], false)), &r);
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	if (c->format != FORMAT_TABLE && c->format != FORMAT_WIDE) {
+		return render_one(c, r.json, job_cols);
+	}
+	show_head(c, r.json);
+	show_attempts(c, r.json);
+	return CTL_OK;
+}

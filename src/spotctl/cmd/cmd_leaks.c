@@ -1,0 +1,84 @@
+/* leaks: what has our tag at the providers and no node accounts for, in dollars; what is to be done
+ * with it. */
+#include "base/base.h"
+#include "base/text/str.h"
+#include "spotctl/ctl.h"
+
+static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, false },
+	{ "REGION", "region", CELL_TEXT, false }, { "ZONE", "zone", CELL_TEXT, true },
+	{ "KIND", "kind", CELL_TEXT, false }, { "REF", "ref", CELL_TEXT, false },
+	{ "TYPE", "instance_type", CELL_TEXT, false }, { "STATE", "state", CELL_STATE, false },
+	{ "LAUNCHED", "launched_at", CELL_AGE, false }, { "SEEN", "first_seen_at", CELL_AGE, true },
+	{ "USD/H", "per_hour_micros", CELL_USD, false }, { "USD", "cost_micros", CELL_USD, false },
+	{ "SAID", "said", CELL_TEXT, true }, { "BY", "said_by", CELL_TEXT, true },
+	{ "WHY", "why", CELL_TEXT, false }, { 0 } };
+
+static size_t undecided(const json_t *items)
+{
+	const json_t *one;
+	size_t i, n = 0;
+
+	json_array_foreach (items, i, one) {
+		n += strcmp(json_str(one, "state", "", NULL), "kept") == 0 &&
+		    str_empty(json_str(one, "said", "", NULL));
+	}
+	return n;
+}
+
+static int show(struct ctl *c, const struct reply *r, const char *empty)
+{
+	const json_t *items = json_object_get(r->json, "items");
+	int rc = render_list(c, r->json, items, cols, empty);
+
+	if (rc == CTL_OK && c->format == FORMAT_TABLE && json_array_size(items) > 0) {
+		char total[USD_TEXT_MAX], hour[USD_TEXT_MAX];
+
+		say("%s USD so far, %s USD an hour, at today's prices of their pools",
+		    format_usd(json_i64(r->json, "total_micros", 0, NULL), total),
+		    format_usd(json_i64(r->json, "per_hour_micros", 0, NULL), hour));
+		if (undecided(items) > 0) {
+			say("%zu kept until somebody says what they are: 'spotctl leaks end REF', "
+			    "or 'spotctl leaks keep REF'",
+			    undecided(items));
+		}
+	}
+	return rc;
+}
+
+int cmd_leaks(struct ctl *c)
+{
+	const char *path = opts_path(c, "/v1/leaks");
+	struct reply r;
+	int rc = conn_get(c, path, &r);
+
+	return rc != CTL_OK
+	    ? rc
+	    : show(c, &r,
+		  strcmp(path, "/v1/leaks") == 0
+		      ? "nothing with our tag is without its node"
+		      : "nothing matches these options; without them all that are open are shown");
+}
+
+static int leak_say(struct ctl *c, const char *act)
+{
+	const char *provider = opt_value(c, "provider");
+	AUTO(json) json_t *body = json_pack("{s:s, s:s}", "ref", c->args[0], "act", act);
+	struct reply r;
+	int rc;
+
+	if (!str_empty(provider)) {
+		json_object_set_new(body, "provider", json_string(provider));
+	}
+	rc = conn_send(c, "POST", "/v1/leaks", NULL, str_from(json_text(c->arena, body)), &r);
+	return rc != CTL_OK ? rc : show(c, &r, "");
+}
+
+int cmd_leak_end(struct ctl *c)
+{
+	return leak_say(c, "end");
+}
+
+int cmd_leak_keep(struct ctl *c)
+{
+	return leak_say(c, "keep");
+}

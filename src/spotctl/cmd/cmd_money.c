@@ -1,0 +1,267 @@
+/* cost and rebalance. */
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/text/str.h"
+#include "spotctl/ctl.h"
+
+static int time_param(struct ctl *c, const char *name, char **path)
+{
+	const char *v = opt_value(c, name);
+	char buf[TIME_TEXT_MAX];
+	int64_t us;
+
+	if (v == NULL) {
+		return CTL_OK;
+	}
+	if (!parse_time_us(v, &us)) {
+		if (!parse_duration_us(v, &us)) {
+			say("spotctl %s: --%s wants a time such as 2026-01-31T00:00:00Z, or a "
+			    "duration such as 7d, not '%s'",
+			    c->cmd->noun, name, v);
+			return CTL_USAGE;
+		}
+		us = clock_real.wall_us(&clock_real) - us;
+	}
+	*path = arena_printf(c->arena, "%s&%s=%s", *path, name,
+	    url_encode(c->arena, format_time(us, buf), false));
+	return CTL_OK;
+}
+
+static void say_savings(struct ctl *c, const json_t *cost)
+{
+	const json_t *savings = json_object_get(cost, "savings"), *s;
+	size_t i;
+
+	json_array_foreach (savings, i, s) {
+		printf("against %s: %s USD, saved %.1f %%\n",
+		    text_clean(c->arena, json_str(s, "baseline", "?", NULL)),
+		    usd_text(c, json_i64(s, "baseline_micros", 0, NULL), 6),
+		    json_f64(s, "saved_pct", 0, NULL));
+	}
+}
+
+static int job_cost(struct ctl *c, const char *job)
+{
+	static const struct column cols[] = { { "KIND", "kind", CELL_TEXT, false },
+		{ "USD", "amount_micros", CELL_USD, false },
+		{ "SECONDS", "seconds", CELL_REAL, false }, { "POOL", "pool", CELL_PLACE, false },
+		{ "TYPE", "pool.instance_type", CELL_TEXT, false },
+		{ "MARKET", "market", CELL_TEXT, false },
+		{ "USD/H", "price_micros", CELL_USD, false }, { "NODE", "node", CELL_TEXT, false },
+		{ "TRY", "epoch", CELL_INT, false }, { "FROM", "from_at", CELL_TIME, true },
+		{ "TO", "to_at", CELL_TIME, true }, { 0 } };
+	struct reply r;
+	int rc;
+
+	if (opt_flag(c, "by") || opt_flag(c, "since") || opt_flag(c, "until")) {
+		say("spotctl cost: --job shows one job's lines; --by, --since and --until do not "
+		    "go with it");
+		return CTL_USAGE;
+	}
+	rc = conn_get(c,
+	    arena_printf(c->arena, "/v1/jobs/%s/cost", url_encode(c->arena, job, false)), &r);
+	rc = rc != CTL_OK ? rc
+			  : render_list(c, r.json, json_object_get(r.json, "items"), cols,
+				"nothing was spent yet");
+	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
+		printf("total  %s USD\n",
+		    usd_text(c, json_i64(r.json, "total_micros", 0, NULL), 6));
+		say_savings(c, r.json);
+	}
+	return rc;
+}
+
+#define DIMENSIONS_MAX 8
+
+/* A column for each dimension asked for, then the sums. */
+static const struct column *cost_columns(struct ctl *c, const json_t *by)
+{
+	static const struct column sums[] = { { "COMPUTE", "compute_micros", CELL_USD, false },
+		{ "BOOT", "boot_micros", CELL_USD, false },
+		{ "IDLE", "idle_micros", CELL_USD, false },
+		{ "LOST WORK", "lost_work_micros", CELL_USD, false },
+		{ "CREDIT", "credit_micros", CELL_USD, false },
+		{ "TOTAL USD", "total_micros", CELL_USD, false },
+		{ "GPU HOURS", "gpu_hours", CELL_REAL, false }, { 0 } };
+	struct column *cols =
+	    arena_array(c->arena, DIMENSIONS_MAX + ARRAY_LEN(sums), sizeof(*cols));
+	size_t n = 0, i;
+	const json_t *name;
+
+	json_array_foreach (by, i, name) {
+		if (json_is_string(name) && n < DIMENSIONS_MAX) {
+			char *head = arena_strdup(c->arena, json_string_value(name));
+
+			for (char *p = head; *p != '\0'; p++) {
+				*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
+			}
+			cols[n++] =
+			    (struct column){ head, json_string_value(name), CELL_TEXT, false };
+		}
+	}
+	memcpy(&cols[n], sums, sizeof(sums));
+	return cols;
+}
+
+int cmd_cost(struct ctl *c)
+{
+	const char *by = opt_value(c, "by");
+	char *path = arena_printf(c->arena, "/v1/cost?by=%s",
+	    url_encode(c->arena, by != NULL ? by : "team", false));
+	struct reply r;
+	int rc;
+
+	if (opt_value(c, "job") != NULL) {
+		return job_cost(c, opt_value(c, "job"));
+	}
+	rc = time_param(c, "since", &path);
+	rc = rc != CTL_OK ? rc : time_param(c, "until", &path);
+	rc = rc != CTL_OK ? rc : conn_get(c, path, &r);
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	rc = render_list(c, r.json, json_object_get(r.json, "rows"),
+	    cost_columns(c, json_object_get(r.json, "by")), "nothing was spent in that time");
+	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
+		printf("total  %s USD\n",
+		    usd_text(c,
+			json_i64(json_object_get(r.json, "totals"), "total_micros", 0, NULL), 6));
+	}
+	return rc;
+}
+
+/* ---- rebalance ------------------------------------------------------------------------------- */
+
+static int show_moves(struct ctl *c, json_t *out, bool dry)
+{
+	static const struct column cols[] = { { "JOB", "job", CELL_TEXT, false },
+		{ "FROM", "from", CELL_PLACE, false },
+		{ "TYPE", "from.instance_type", CELL_TEXT, false },
+		{ "TO", "to", CELL_PLACE, false }, { "TYPE", "to.instance_type", CELL_TEXT, false },
+		{ "SAVES", "saving_micros", CELL_USD, false },
+		{ "COSTS", "cost_micros", CELL_USD, false }, { "WHY", "why", CELL_TEXT, false },
+		{ 0 } };
+	json_t *moves = json_object_get(out, "moves"), *kept = json_object_get(out, "kept"), *k;
+	size_t i;
+	int rc;
+
+	if (c->format == FORMAT_NAME) {
+		json_array_foreach (moves, i, k) {
+			printf("%s\n", text_clean(c->arena, json_str(k, "job", "", NULL)));
+		}
+		return CTL_OK;
+	}
+	rc = render_list(c, out, moves, cols,
+	    "nothing to move: every running job is where it should be");
+	if (c->format == FORMAT_WIDE) {
+		json_array_foreach (kept, i, k) {
+			say("%s stays: %s", json_str(k, "job", "?", NULL),
+			    json_str(k, "why", "", NULL));
+		}
+	} else if (c->format == FORMAT_TABLE && json_array_size(kept) > 0) {
+		say("%zu stay where they are (-o wide tells why)", json_array_size(kept));
+	}
+	if (dry && json_array_size(moves) > 0 && c->format != FORMAT_JSON) {
+		say("only a look: nothing was moved");
+	}
+	return rc;
+}
+
+/* Returns -1 while the engine has not answered. */
+static int rebalance_look(struct ctl *c, const char *path, bool dry)
+{
+	struct reply r;
+	int rc = conn_poll(c, path, false, &r);
+
+	if (rc == CTL_UNREACHABLE) {
+		pause_ms(1000);
+		return -1;
+	}
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	if (strcmp(json_str(r.json, "state", "", NULL), "done") != 0) {
+		pause_ms(100);
+		return -1;
+	}
+	return show_moves(c, r.json, dry);
+}
+
+int cmd_rebalance(struct ctl *c)
+{
+	const char *timeout = opt_value(c, "timeout"), *id;
+	bool dry = opt_flag(c, "dry-run");
+	int64_t wait_s = 120, until;
+	struct reply r;
+	int rc;
+
+	if (timeout != NULL && !parse_i64(timeout, 1, 86400, &wait_s)) {
+		say("spotctl rebalance: --timeout wants seconds, not '%s'", timeout);
+		return CTL_USAGE;
+	}
+	rc = conn_send(c, "POST", "/v1/rebalance", NULL,
+	    dry ? STR_LIT("{\"dry_run\":true}") : STR_LIT("{\"dry_run\":false}"), &r);
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	id = json_str(r.json, "id", "", NULL);
+	until = clock_real.mono_us(&clock_real) + wait_s * SPOT_US_PER_S;
+	rc = strcmp(json_str(r.json, "state", "", NULL), "done") == 0 ? show_moves(c, r.json, dry)
+								      : -1;
+	while (rc < 0 && clock_real.mono_us(&clock_real) < until) {
+		int64_t left = 1 + (until - clock_real.mono_us(&clock_real)) / SPOT_US_PER_S;
+		struct round round;
+
+		round_begin(c, &round);
+		rc = rebalance_look(c,
+		    arena_printf(c->arena, "/v1/rebalance/%s?timeout_s=%" PRId64,
+			url_encode(c->arena, id, false), MIN(left, 20)),
+		    dry);
+		round_end(c, &round);
+	}
+	if (rc < 0) {
+		say("spotctl rebalance: %s was not answered in %" PRId64
+		    " s; is an engine running? (GET /readyz tells)",
+		    id, wait_s);
+		return CTL_UNREACHABLE;
+	}
+	return rc;
+}
+
+int cmd_rebalance_report(struct ctl *c)
+{
+	static const struct column cols[] = { { "AT", "at", CELL_TIME, false },
+		{ "KIND", "kind", CELL_TEXT, false }, { "JOB", "job", CELL_TEXT, false },
+		{ "FROM", "from", CELL_TEXT, false }, { "TO", "to", CELL_TEXT, false },
+		{ "HOURS", "hours", CELL_HOURS, false },
+		{ "EXPECTED", "saving_micros", CELL_USD, false },
+		{ "STAYING", "stay_micros", CELL_USD, false },
+		{ "PAID", "paid_micros", CELL_USD, false },
+		{ "EARNED", "earned_micros", CELL_USD, false },
+		{ "DECISION", "decision", CELL_TEXT, true }, { "WHY", "why", CELL_TEXT, true },
+		{ 0 } };
+	char *query = arena_strdup(c->arena, "");
+	struct reply r;
+	int rc = time_param(c, "since", &query);
+
+	rc = rc != CTL_OK ? rc
+			  : conn_get(c,
+				arena_printf(c->arena, "/v1/moves%s%s", *query ? "?" : "",
+				    *query ? query + 1 : ""),
+				&r);
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	rc = render_list(c, r.json, json_object_get(r.json, "items"), cols,
+	    "no job was moved by plan in that time");
+	if (rc == CTL_OK && c->format == FORMAT_TABLE && json_i64(r.json, "moves", 0, NULL) > 0) {
+		say("%" PRId64 " moves, %" PRId64 " carried out: expected to save %s USD; staying "
+		    "would have cost %s, paid was %s: earned %s USD",
+		    json_i64(r.json, "moves", 0, NULL), json_i64(r.json, "done", 0, NULL),
+		    usd_text(c, json_i64(r.json, "predicted_micros", 0, NULL), 4),
+		    usd_text(c, json_i64(r.json, "stay_micros", 0, NULL), 4),
+		    usd_text(c, json_i64(r.json, "paid_micros", 0, NULL), 4),
+		    usd_text(c, json_i64(r.json, "earned_micros", 0, NULL), 4));
+	}
+	return rc;
+}

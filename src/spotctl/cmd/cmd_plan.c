@@ -1,0 +1,242 @@
+/* plan: every term of the score, so that the arithmetic can be checked by hand. */
+#include "base/base.h"
+#include "base/text/str.h"
+#include "spotctl/ctl.h"
+
+static const struct column cols[] = { { "", "mark", CELL_TEXT, false },
+	{ "POOL", "pool.id", CELL_TEXT, false }, { "PLACE", "pool", CELL_PLACE, false },
+	{ "TYPE", "pool.instance_type", CELL_TEXT, false }, { "GPU", "pool", CELL_GPU, false },
+	{ "MARKET", "pool.market", CELL_TEXT, false }, { "USD/H", "price_micros", CELL_USD, false },
+	{ "RECLAIMS/H", "hazard_per_hour", CELL_RATE, false },
+	{ "SPEED", "throughput", CELL_REAL, false }, { "WORK H", "work_hours", CELL_HOURS, false },
+	{ "INTERRUPTS", "expected_interruptions", CELL_REAL, false },
+	{ "LOST H", "lost_work_hours", CELL_HOURS, false },
+	{ "FINISH H", "hours_to_finish", CELL_HOURS, false },
+	{ "P95 H", "hours_p95", CELL_HOURS, false }, { "LATE", "deadline_risk", CELL_RATE, false },
+	{ "TOTAL USD", "total_micros", CELL_USD, false },
+	{ "P95 USD", "cost_p95_micros", CELL_USD, false },
+	{ "RECLAIMS LOW", "hazard_lo", CELL_RATE, true },
+	{ "RECLAIMS HIGH", "hazard_hi", CELL_RATE, true },
+	{ "RECLAIMS FROM", "hazard_source", CELL_TEXT, true },
+	{ "PRICE AGE", "price_age_s", CELL_AGE, true }, { 0 } };
+
+/* In the order in which they are added up: hours, then dollars, then the spread. */
+static const struct column term_cols[] = { { "WORK REF", "terms.work_ref_h", CELL_FINE, true },
+	{ "SPEED TABLE", "terms.throughput_table", CELL_FINE, true },
+	{ "SPEED", "terms.throughput", CELL_FINE, true },
+	{ "SPEED FROM", "terms.throughput_source", CELL_TEXT, true },
+	{ "WORK", "terms.work_h", CELL_FINE, true }, { "SAVE S", "terms.save_s", CELL_FINE, true },
+	{ "EVERY S", "terms.interval_s", CELL_FINE, true },
+	{ "EVERY FROM", "terms.interval_source", CELL_TEXT, true },
+	{ "SAVING", "terms.overhead_h", CELL_FINE, true },
+	{ "RECLAIMS", "terms.interruptions", CELL_FINE, true },
+	{ "LOST EACH", "terms.lost_per_h", CELL_FINE, true },
+	{ "LOST", "terms.lost_h", CELL_FINE, true },
+	{ "RESTART EACH", "terms.restart_per_h", CELL_FINE, true },
+	{ "RESTART FROM", "terms.restart_source", CELL_TEXT, true },
+	{ "RESTARTS", "terms.restart_h", CELL_FINE, true },
+	{ "START", "terms.start_h", CELL_FINE, true },
+	{ "PAID H", "terms.paid_hours", CELL_FINE, true },
+	{ "ODDS", "terms.odds", CELL_FINE, true },
+	{ "ODDS FROM", "terms.odds_source", CELL_TEXT, true },
+	{ "WAITS", "terms.wait_h", CELL_FINE, true }, { "HOURS", "terms.hours", CELL_FINE, true },
+	{ "PRICE NOW", "terms.price_now_micros", CELL_FINE, true },
+	{ "PRICE MEAN", "terms.price_mean_micros", CELL_FINE, true },
+	{ "STAYS", "terms.price_stay", CELL_FINE, true },
+	{ "SEEN", "terms.price_cover", CELL_FINE, true },
+	{ "MOVE", "terms.price_move_micros", CELL_FINE, true },
+	{ "PENALTY", "terms.penalty_micros", CELL_FINE, true },
+	{ "PRICE", "terms.price_micros", CELL_FINE, true },
+	{ "COMPUTE", "terms.compute_micros", CELL_FINE, true },
+	{ "RESTORING", "terms.restore_micros", CELL_FINE, true },
+	{ "UPLOADS", "terms.upload_micros", CELL_FINE, true },
+	{ "DATA", "terms.data_micros", CELL_FINE, true },
+	{ "EGRESS", "terms.egress_micros", CELL_FINE, true },
+	{ "TOTAL", "terms.total_micros", CELL_FINE, true },
+	{ "P50 USD", "terms.cost_p50_micros", CELL_FINE, true },
+	{ "P50 H", "terms.hours_p50", CELL_FINE, true }, { 0 } };
+
+const struct column *score_columns(struct ctl *c, const struct column *head)
+{
+	struct column *all;
+	size_t n = 0, k = 0;
+
+	while (head[n].head != NULL) {
+		n++;
+	}
+	all = arena_array(c->arena, n + ARRAY_LEN(term_cols), sizeof(*all));
+	for (; k < n; k++) {
+		all[k] = head[k];
+	}
+	for (; k < n + ARRAY_LEN(term_cols); k++) {
+		all[k] = term_cols[k - n];
+	}
+	return all;
+}
+
+static const struct column spread_cols[] = { { "WHAT IT WILL COST", "what", CELL_TEXT, false },
+	{ "FROM POOL", "pool", CELL_TEXT, false },
+	{ "EXPECTED", "expected_micros", CELL_USD, false },
+	{ "USD P5", "cost_p5_micros", CELL_USD, false },
+	{ "P50", "cost_p50_micros", CELL_USD, false },
+	{ "P95", "cost_p95_micros", CELL_USD, false },
+	{ "HOURS P5", "hours_p5", CELL_HOURS, false }, { "P50", "hours_p50", CELL_HOURS, false },
+	{ "P95", "hours_p95", CELL_HOURS, false },
+	{ "INTERRUPTS", "interruptions", CELL_REAL, false },
+	{ "LOST H", "lost_work_hours", CELL_HOURS, false }, { "MOVES", "moves", CELL_REAL, false },
+	{ "LATE", "deadline_risk", CELL_RATE, false }, { 0 } };
+
+static const struct column gang_cols[] = { { "TOGETHER ON", "pool", CELL_TEXT, false },
+	{ "PLACE", "place", CELL_TEXT, false }, { "MARKET", "market", CELL_TEXT, false },
+	{ "INTERRUPTS", "interruptions", CELL_REAL, false },
+	{ "LOST H", "lost_h", CELL_HOURS, false }, { "FINISH H", "hours", CELL_HOURS, false },
+	{ "TOTAL USD", "total_micros", CELL_USD, false },
+	{ "NOT NOW", "refused", CELL_TEXT, false }, { 0 } };
+
+#define SHOWN 15
+#define GANG_SHOWN 8
+
+/* Why pools do not suit, most frequent first: what a person must change. */
+static void say_refusals(struct ctl *c, const json_t *refused)
+{
+	struct why {
+		const char *text;
+		int n;
+	} *whys = arena_array(c->arena, json_array_size(refused) + 1, sizeof(*whys));
+	size_t n = 0, i;
+	const json_t *o;
+
+	json_array_foreach (refused, i, o) {
+		const char *text = json_str(o, "why", "?", NULL);
+		size_t k = 0;
+
+		while (k < n && strcmp(whys[k].text, text) != 0) {
+			k++;
+		}
+		whys[k].text = text;
+		whys[k].n++;
+		n = MAX(n, k + 1);
+	}
+	for (int lines = 0; lines < 8 && n > 0; lines++) {
+		size_t most = 0;
+
+		for (size_t k = 1; k < n; k++) {
+			most = whys[k].n > whys[most].n ? k : most;
+		}
+		say("%6d pools: %s", whys[most].n, whys[most].text);
+		whys[most] = whys[--n];
+	}
+}
+
+static void say_rest(struct ctl *c, const json_t *plan, size_t offers)
+{
+	const json_t *list = json_object_get(plan, "warnings"),
+		     *refused = json_object_get(plan, "refused"), *w;
+	const char *note = json_str(plan, "note", "", NULL);
+	size_t i;
+
+	json_array_foreach (list, i, w) {
+		say("warning: %s", json_string_value(w));
+	}
+	if (*note != '\0') {
+		say("%s", note);
+	}
+	if (json_array_size(refused) > 0 && offers > 0) {
+		say("%zu other pools do not suit (-o json tells why)", json_array_size(refused));
+	} else if (json_array_size(refused) > 0) {
+		say_refusals(c, refused);
+	}
+}
+
+static void spread_add(json_t *list, json_t *spread, const char *what)
+{
+	if (json_is_object(spread)) {
+		json_object_set_new(spread, "what", json_string(what));
+		json_array_append(list, spread);
+	}
+}
+
+/* The choice played through, and what others would do. */
+static int show_spread(struct ctl *c, const json_t *plan)
+{
+	const json_t *base = json_object_get(plan, "baselines"),
+		     *chosen = json_object_get(plan, "chosen");
+	json_t *list = json_array();
+	int rc = CTL_OK;
+
+	spread_add(list, json_object_get(plan, "chosen"), "chosen");
+	spread_add(list, json_object_get(base, "cheapest_listed"), "lowest price");
+	spread_add(list, json_object_get(base, "on_demand"), "on demand only");
+	if (json_array_size(list) > 0) {
+		putchar('\n');
+		rc = render_list(c, list, list, spread_cols, "");
+		say("played through %" PRId64 " times (--seed %" PRId64 "); %s",
+		    json_i64(chosen, "runs", 0, NULL), json_i64(chosen, "seed", 0, NULL),
+		    json_str(json_object_get(plan, "job"), "class_why", "", NULL));
+	}
+	json_decref(list);
+	return rc;
+}
+
+/* A job of several nodes: the offers above are of one. */
+static int show_gang(struct ctl *c, const json_t *plan)
+{
+	const json_t *gang = json_object_get(plan, "gang");
+	json_t *list = json_object_get(gang, "offers");
+	int rc;
+
+	if (!json_is_object(gang)) {
+		return CTL_OK;
+	}
+	for (size_t i = json_array_size(list); i > GANG_SHOWN; i--) {
+		json_array_remove(list, i - 1);
+	}
+	putchar('\n');
+	rc = render_list(c, list, list, gang_cols, "no pool suits");
+	say("%" PRId64
+	    " nodes in one zone; the offers above are of one node, what it will cost is of all",
+	    json_i64(gang, "nodes", 0, NULL));
+	return rc;
+}
+
+int cmd_plan(struct ctl *c)
+{
+	struct str file;
+	struct reply r;
+	json_t *offers, *o;
+	size_t i, n;
+	int rc = read_input(c, c->args[0], &file);
+
+	if (rc == CTL_OK) {
+		rc = conn_send(c, "POST", opts_path(c, "/v1/plan"), "application/yaml", file, &r);
+	}
+	if (rc != CTL_OK) {
+		return rc;
+	}
+	offers = json_object_get(r.json, "offers");
+	n = json_array_size(offers);
+	if (c->format == FORMAT_JSON) {
+		rc = render_json(r.json);
+		return n == 0 && rc == CTL_OK ? CTL_NO_CAPACITY : rc;
+	}
+	json_array_foreach (offers, i, o) {
+		json_object_set_new(o, "mark",
+		    json_string(json_bool(o, "chosen", false, NULL) ? "*" : ""));
+		json_object_set(o, "id", json_object_get(json_object_get(o, "pool"), "id"));
+	}
+	if (c->format == FORMAT_TABLE && n > SHOWN) {
+		say("the best %d of %zu offers (-o wide: all, with every term)", SHOWN, n);
+		for (i = n; i > SHOWN; i--) {
+			if (!json_bool(json_array_get(offers, i - 1), "chosen", false, NULL)) {
+				json_array_remove(offers, i - 1);
+			}
+		}
+	}
+	rc = render_list(c, r.json, offers, score_columns(c, cols), "no pool suits");
+	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
+		rc = show_spread(c, r.json);
+		rc = rc == CTL_OK ? show_gang(c, r.json) : rc;
+	}
+	say_rest(c, r.json, n);
+	return n == 0 && rc == CTL_OK ? CTL_NO_CAPACITY : rc;
+}

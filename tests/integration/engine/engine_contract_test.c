@@ -1,0 +1,652 @@
+/* What providers tell and vouch for: identity at enrolment, streams, leftovers. Refusals
+ * that come late, and quotas: engine_quota_test.c. */
+#include "engine_world.h"
+#include "base/crypto/sign.h"
+
+#define URL "http://127.0.0.1:1"
+
+/* ---- identity -------------------------------------------------------------------------------- */
+
+static const char *nonce_of(struct world *w, int64_t node)
+{
+	static const uint8_t key[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	static char out[16];
+	uint8_t mac[SHA256_BYTES], sum[SHA256_BYTES];
+	char hex[SHA256_HEX], sql[80];
+	const char *token;
+
+	snprintf(sql, sizeof(sql), "SELECT token FROM node WHERE id = %" PRId64, node);
+	token = world_text(w, sql);
+	hmac_sha256(key, sizeof(key), token, strlen(token), mac);
+	hex_encode(mac, sizeof(mac), hex);
+	sha256(hex, strlen(hex), sum);
+	snprintf(out, sizeof(out), "%010" PRIu32,
+	    (uint32_t)sum[0] << 24 | (uint32_t)sum[1] << 16 | (uint32_t)sum[2] << 8 | sum[3]);
+	return out;
+}
+
+/* As the API writes down what the agent of `boot` sent. ref NULL = no proof. */
+static void ask(struct world *w, int64_t node, const char *boot, const char *ref)
+{
+	char proof[400] = "{}", hex[SHA256_HEX];
+
+	if (ref != NULL) {
+		snprintf(proof, sizeof(proof),
+		    "{\"kind\":\"fake\",\"ref\":\"%s\",\"audience\":\"" URL "\",\"nonce\":\"%s\"}",
+		    ref, nonce_of(w, node));
+	}
+	sha256_hex(proof, strlen(proof), hex);
+	world_sql(w,
+	    "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us) VALUES (%" PRId64
+	    ", '%s', '%s', '%s', 1) ON CONFLICT DO NOTHING; NOTIFY spot_engine",
+	    node, boot, hex, proof);
+}
+
+/* A world whose only node boots and waits for its agent. */
+static int64_t booting(struct world *w)
+{
+	world_reset(w, true);
+	w->cloud.verifies = true;
+	w->agents = false;
+	w->conf.boot_timeout_us = 20 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	return world_int(w, "SELECT max(id) FROM node");
+}
+
+static void test_a_good_proof_is_verified_and_its_text_forgotten(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	ask(w, node, "b1", "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM enrol_proof WHERE proof = ''"), 1);
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM event WHERE event = 'IDENTITY_VERIFIED'"),
+	    1);
+	/* Asked again, nothing is asked of the provider again. */
+	ask(w, node, "b1", "i-1");
+	world_for(w, 200);
+	assert_int_equal(w->cloud.verify_calls, 1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
+}
+
+static void test_a_stolen_token_without_proof_is_denied_and_the_node_replaced(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	ask(w, node, "thief", NULL);
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'denied'");
+	assert_int_equal(w->cloud.verify_calls, 0);
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE end_cause = 'identity' AND state = 'GONE'");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING' AND id > 1");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM event WHERE event = 'ENROL_DENIED' AND node_id "
+			     "= 1"
+			     " AND why LIKE '%sent nothing that proves%'"),
+	    1);
+	/* The pool is not to blame. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM pool_cool"), 0);
+}
+
+static void test_a_foreign_proof_is_denied_with_the_providers_words(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	ask(w, node, "thief", "i-99");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'identity'");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM event WHERE event = 'ENROL_DENIED' AND why LIKE "
+			     "'%the proof is not of i-1%'"),
+	    1);
+	assert_int_equal(w->cloud.verify_calls, 1);
+}
+
+static void test_a_verified_node_is_not_ended_by_somebody_elses_proof(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	ask(w, node, "b1", "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+	ask(w, node, "thief", "i-99");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'denied'");
+	world_for(w, 200);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
+}
+
+static void test_what_cannot_be_checked_waits_with_words_and_is_tried_again(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	w->cloud.verify_faults = 1;
+	ask(w, node, "b1", "i-1");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM enrol_proof WHERE verdict = '' AND why LIKE '%no keys%'");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+	assert_int_equal(w->cloud.verify_calls, 2);
+}
+
+/* Our account lacks a permission: no reason to end a machine. */
+static void test_a_refusal_of_our_own_request_is_no_denial_of_the_proof(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	w->cloud.verify_rc = SPOT_DENIED;
+	ask(w, node, "b1", "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = '' AND why <> ''");
+	w->cloud.verify_rc = SPOT_OK;
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
+}
+
+static void test_a_proof_waits_for_the_look_up_of_a_lost_launch(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.verifies = w->cloud.hide = true;
+	w->agents = false;
+	w->cloud.lose_replies = 1000;
+	w->conf.boot_timeout_us = 20 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE launch_sent_us IS NOT NULL AND ref IS NULL");
+	ask(w, 1, "b1", "i-1");
+	world_for(w, 200);
+	assert_int_equal(w->cloud.verify_calls, 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM enrol_proof WHERE verdict = ''"), 1);
+	w->cloud.hide = false;
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+}
+
+static void test_an_engine_that_dies_in_the_middle_judges_after_its_restart(void **state)
+{
+	struct world *w = *state;
+	int64_t node = booting(w);
+
+	w->cloud.verify_faults = 1;
+	ask(w, node, "b1", "i-1");
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE claimed_by <> ''");
+	world_kill(w);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
+}
+
+static void test_identity_off_takes_the_token_alone(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->cloud.verifies = true;
+	w->agents = false;
+	w->identity_off = "fake";
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	ask(w, 1, "b1", NULL);
+	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'waived'");
+	assert_int_equal(w->cloud.verify_calls, 0);
+}
+
+/* ---- clouds that vouch for nothing ----------------------------------------------------------- */
+
+#define WAIVED "SELECT count(*) FROM enrol_proof WHERE verdict = 'waived'"
+
+/* A node of such a cloud that boots; its agent, which asks from address, is held as long as nothing
+ * is listed. */
+static struct machine *held(struct world *w, const char *address)
+{
+	world_reset(w, true);
+	w->agents = false;
+	w->conf.boot_timeout_us = 60 * SPOT_US_PER_S;
+	w->conf.sweep_us = 60 * SPOT_US_PER_S; /* nobody waits for its next turn */
+	w->conf.list_lag_us = 60 * SPOT_US_PER_S;
+	w->conf.orphan_end = false;
+	w->cloud.hide = true;
+	world_pool(w, "z1", "a1", "on_demand", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	ask(w, 1, "b1", NULL);
+	world_sql(w, "UPDATE enrol_proof SET peer = '%s'; NOTIFY spot_engine", address);
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM enrol_proof WHERE why = 'no list of the account has shown it "
+	    "yet'");
+	return &w->cloud.list[0];
+}
+
+static void test_a_machine_that_nobody_vouches_for_is_listed_before_its_token_is_believed(
+    void **state)
+{
+	struct world *w = *state;
+
+	(void)held(w, "127.0.0.1:1");
+	assert_int_equal(world_int(w, WAIVED), 0);
+	w->cloud.hide = false;
+	world_until(w, LIMIT, WAIVED);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE listed_us > 0"), 1);
+}
+
+/* The simulation found it (seed 106561): ours had died, what came was the second machine of its
+ * launch, which no list had shown. */
+static void test_while_lists_lack_our_machine_no_token_is_believed(void **state)
+{
+	struct world *w = *state;
+	struct machine *ours = held(w, "127.0.0.1:1");
+
+	ours->lacks = 100000;
+	w->cloud.hide = false;
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM enrol_proof WHERE why = 'lists of the account lack it now'");
+	assert_int_equal(world_int(w, WAIVED), 0);
+	ours->lacks = 0;
+	world_until(w, LIMIT, WAIVED);
+}
+
+/* The simulation found it (seed 129287): what showed ours was older than the question; meanwhile
+ * ours might have gone. */
+static void test_a_list_from_before_it_asked_vouches_for_nobody(void **state)
+{
+	struct world *w = *state;
+
+	(void)held(w, "127.0.0.1:1");
+	world_sql(w, "UPDATE enrol_proof SET asked_us = %" PRId64, world_us() + 30 * SPOT_US_PER_S);
+	w->cloud.hide = false;
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM enrol_proof WHERE why = 'no list since it asked has shown that "
+	    "ours is there'");
+	assert_int_equal(world_int(w, WAIVED), 0);
+	/* As if the next look came half a minute later. */
+	world_sql(w, "UPDATE enrol_proof SET asked_us = asked_us - 30000000; NOTIFY spot_engine");
+	world_until(w, LIMIT, WAIVED);
+}
+
+static void test_while_its_launch_has_a_second_machine_no_token_is_believed(void **state)
+{
+	struct world *w = *state;
+	struct machine *ours, *second;
+
+	ours = held(w, "127.0.0.1:1");
+	second = cloud_add(&w->cloud, "x-second", ours->token, false);
+	/* A name of ours tells when it was launched, by a clock that was ahead then (seed 134491):
+	 * no reason to wait for that time. */
+	second->created_us = world_us() + 9000 * SPOT_US_PER_S;
+	w->cloud.hide = false;
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM enrol_proof WHERE why = 'its launch made a second machine, which "
+	    "is ended first'");
+	/* The machine that the row names is told by its address. */
+	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE ip <> ''");
+	world_sql(w,
+	    "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, peer, asked_us) SELECT 1, "
+	    "'b2', repeat('0', 64), '{}', "
+	    "ip || ':55', 1 FROM node; NOTIFY spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM enrol_proof WHERE verdict = 'waived' AND boot_id = 'b2'");
+	assert_int_equal(world_int(w, WAIVED), 1);
+	w->conf.orphan_end = true;
+	w->conf.list_lag_us = 1;
+	w->conf.sweep_us = SPOT_US_PER_S / 10;
+	engine_reload(w->engine, &w->conf);
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM enrol_proof WHERE verdict = 'waived'");
+	assert_true(second->terminates >= 1);
+	assert_int_equal(ours->terminates, 0);
+}
+
+/* Lists lag: the second machine may come before any shows it. One that has booted again is no
+ * second one. */
+static void test_of_two_machines_with_one_token_none_is_believed_before_lists_tell_them_apart(
+    void **state)
+{
+	struct world *w = *state;
+	struct machine *ours = held(w, "127.0.0.1:1"), *second;
+
+	world_sql(w,
+	    "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, peer, asked_us) SELECT 1, "
+	    "b, repeat('0', 64), '{}', p, 0 FROM "
+	    "(VALUES ('k1.h1', '127.0.0.1:1'), ('k3.h1', '127.0.0.1:1'), ('k2.h2', '127.0.0.2:1')) "
+	    "v (b, p); "
+	    "DELETE FROM enrol_proof WHERE boot_id = 'b1'; "
+	    "UPDATE enrol_proof SET asked_us = %" PRId64 "; NOTIFY spot_engine",
+	    world_us());
+	w->cloud.hide = false;
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 3 FROM enrol_proof WHERE why LIKE 'two machines came with the "
+	    "token%%'");
+	assert_int_equal(world_int(w, WAIVED), 0);
+	second = cloud_add(&w->cloud, "x-second", ours->token, false);
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 3 FROM enrol_proof WHERE why = 'its launch made a second machine, "
+	    "which is ended first'");
+	/* It goes on for a while after its end: who asks then is not told apart. */
+	world_sql(w,
+	    "UPDATE enrol_proof SET asked_us = asked_us + 30000000 WHERE boot_id = 'k2.h2'");
+	w->conf.orphan_end = true;
+	w->conf.list_lag_us = 1;
+	w->conf.sweep_us = SPOT_US_PER_S / 10;
+	engine_reload(w->engine, &w->conf);
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE gone_us IS NOT NULL");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM enrol_proof WHERE verdict = 'waived' AND "
+			     "boot_id LIKE '%%.h1'"),
+	    0);
+	world_sql(w,
+	    "UPDATE enrol_proof SET asked_us = asked_us - 30000000 WHERE boot_id = 'k2.h2'; NOTIFY "
+	    "spot_engine");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 2 FROM enrol_proof WHERE verdict = 'waived' AND boot_id LIKE "
+	    "'%%.h1'");
+	assert_true(second->terminates >= 1);
+	assert_int_equal(ours->terminates, 0);
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static void running(struct world *w)
+{
+	world_reset(w, true);
+	w->cloud.watches = true;
+	w->cloud.watch_delay_us = 100000;
+	/* what is learned in time is learned by the stream */
+	w->conf.watch_us = 60 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 1100000);
+	world_start(w);
+	world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until(w, LIMIT, "SELECT count(*) FROM watch_cursor");
+}
+
+static void test_a_notice_from_the_stream_drains_the_job(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	snprintf(w->cloud.watch_notice, sizeof(w->cloud.watch_notice), "i-1");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM notice WHERE source = 'fake-stream' AND raw = 'said'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+}
+
+static void test_an_end_from_the_stream_is_a_reclaim(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	snprintf(w->cloud.watch_gone, sizeof(w->cloud.watch_gone), "i-1");
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE end_cause = 'reclaimed' AND provider_state = "
+	    "'gone_reclaimed'");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+}
+
+static void test_the_stream_goes_on_where_it_was_after_a_restart(void **state)
+{
+	struct world *w = *state;
+	char cursor[32];
+	int calls;
+
+	running(w);
+	world_kill(w);
+	snprintf(cursor, sizeof(cursor), "%s", world_text(w, "SELECT cursor FROM watch_cursor"));
+	calls = w->cloud.watch_calls;
+	w->cloud.watch_delay_us = 10 * SPOT_US_PER_S;
+	world_start(w);
+	while (w->cloud.watch_calls == calls) {
+		world_for(w, 10);
+	}
+	assert_string_equal(w->cloud.watch_cursor, cursor);
+	/* The poll is out and held: killing the engine now must not wait for it. */
+	world_kill(w);
+}
+
+static void test_a_gap_makes_everything_be_asked_at_once(void **state)
+{
+	struct world *w = *state;
+	int describes, lists;
+
+	running(w);
+	w->conf.sweep_us = 60 * SPOT_US_PER_S;
+	engine_reload(w->engine, &w->conf);
+	world_for(w, 100);
+	describes = w->cloud.describes;
+	lists = w->cloud.lists;
+	world_for(w, 200);
+	assert_int_equal(w->cloud.describes, describes);
+	w->cloud.watch_gap = true;
+	for (int i = 0;
+	     i < LIMIT / 10 && (w->cloud.describes == describes || w->cloud.lists == lists); i++) {
+		world_for(w, 10);
+	}
+	assert_true(w->cloud.describes > describes);
+	assert_true(w->cloud.lists > lists);
+}
+
+static void test_a_stream_that_fails_is_tried_less_and_less_often(void **state)
+{
+	struct world *w = *state;
+	int calls;
+
+	running(w);
+	w->cloud.watch_faults = 1000;
+	while (w->cloud.watch_faults == 1000) {
+		world_for(w, 10);
+	}
+	calls = w->cloud.watch_calls;
+	world_for(w, 800);
+	assert_true(w->cloud.watch_calls - calls <= 1);
+}
+
+/* Another engine leads: what the old one's poll brings is not written, and it lets go of the
+ * poll. */
+static void test_a_stream_of_an_engine_that_lost_the_lease_writes_nothing(void **state)
+{
+	struct world *w = *state;
+
+	running(w);
+	world_sql(w,
+	    "UPDATE leader SET epoch = epoch + 1, holder = 'other', until_us = "
+	    "9000000000000000000");
+	snprintf(w->cloud.watch_notice, sizeof(w->cloud.watch_notice), "i-1");
+	world_deposed(w);
+	world_for(w, 500);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM notice"), 0);
+}
+
+/* ---- leftovers ------------------------------------------------------------------------------- */
+
+static void test_a_leftover_nobody_owns_is_ended_after_lag_and_launch_timeout(void **state)
+{
+	struct world *w = *state;
+	struct machine *m;
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = 2500000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	m = cloud_add(&w->cloud, "disk-7", "", true);
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE kind = 'leftover'");
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE terminate_us IS NOT NULL");
+	/* The provider's own launch timeout is 2 s, ours is longer. */
+	assert_true(world_int(w, "SELECT terminate_us - first_us FROM orphan") >= 2500000);
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM event WHERE event = 'LEFTOVER_GONE' AND entity_id = "
+	    "'fake/disk-7'");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM event WHERE event = 'LEFTOVER' AND why LIKE 'no "
+			     "node knows it;%'"),
+	    1);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan WHERE gone_us IS NULL"), 0);
+	assert_int_equal(m->terminates >= 1, 1);
+	assert_true(m->terminated_us - world_int(w, "SELECT first_us FROM orphan") >= 2500000);
+	assert_int_equal(cloud_live(&w->cloud), 0);
+}
+
+/* A zone does not answer: what is listed is ended, what is not listed is not gone. */
+static void test_a_list_that_is_not_complete_makes_nothing_gone(void **state)
+{
+	struct world *w = *state;
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = 500000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	cloud_add(&w->cloud, "disk-7", "", true);
+	w->cloud.partial = true;
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE terminate_us IS NOT NULL");
+	w->cloud.hide = true;
+	world_for(w, 1500);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan WHERE gone_us IS NULL"), 1);
+	w->cloud.partial = false;
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM event WHERE event = 'LEFTOVER_GONE' AND entity_id = "
+	    "'fake/disk-7'");
+}
+
+/* The node's launch is not answered: its disk is there already, and stays. */
+static void test_a_leftover_of_a_node_still_launching_is_left_alone(void **state)
+{
+	struct world *w = *state;
+	struct machine *m, *by_name;
+	char text[80];
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = 1000000;
+	w->cloud.lose_replies = 1000;
+	w->cloud.hide = false;
+	w->agents = false;
+	w->conf.boot_timeout_us = 20 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	world_job(w, "{}");
+	while (w->cloud.n == 0) { /* its launch has its machine, and the disk is another thing */
+		world_for(w, 1);
+	}
+	snprintf(text, sizeof(text), "%s", world_text(w, "SELECT token FROM node WHERE id = 1"));
+	m = cloud_add(&w->cloud, "disk-1", text, true);
+	snprintf(text, sizeof(text), "d-%s",
+	    world_text(w, "SELECT right(token, 16) FROM node WHERE id = 1"));
+	by_name = cloud_add(&w->cloud, text, "", true);
+	m->created_us = by_name->created_us = 1;
+	world_for(w, 3000);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan"), 0);
+	assert_int_equal(m->terminates + by_name->terminates, 0);
+	/* Their node is over: now they are nobody's. */
+	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) = 2 FROM event WHERE event = 'LEFTOVER_GONE'");
+	world_empty(w);
+}
+
+/* An order for machines says nothing of its owner: it may be that of the launch whose outcome is
+ * not known. */
+static void test_an_order_is_left_alone_while_a_launch_is_under_way(void **state)
+{
+	struct world *w = *state;
+	struct machine *m;
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = 60 * SPOT_US_PER_S;
+	w->conf.lookup_again_us = 60 * SPOT_US_PER_S;
+	w->conf.list_lag_us = 60 * SPOT_US_PER_S;
+	w->cloud.tokens = false;
+	w->cloud.lose_launches = 1000;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	m = cloud_add(&w->cloud, "nodepool/one", "", true);
+	m->created_us = 1;
+	world_sql(w,
+	    "INSERT INTO led (epoch, from_us, to_us) VALUES (0, 0, 2) ON CONFLICT (epoch) DO "
+	    "UPDATE SET to_us = 2");
+	world_start(w);
+	world_job(w, "{}");
+	/* With the short lag a first look would make it void. */
+	world_until(w, LIMIT,
+	    "SELECT count(*) FROM node WHERE state = 'UNKNOWN' AND last_error LIKE 'not found "
+	    "yet%'");
+	w->conf.list_lag_us = 200000;
+	engine_reload(w->engine, &w->conf);
+	world_for(w, 1500);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan WHERE terminate_us IS NULL"), 1);
+	assert_int_equal(m->terminates, 0);
+	w->conf.launch_timeout_us = 1;
+	w->conf.lookup_again_us = 200000;
+	engine_reload(w->engine, &w->conf);
+	world_sql(w,
+	    "UPDATE job SET cancel_us = 1; UPDATE node SET next_act_us = 0, claim_until_us = 0; "
+	    "NOTIFY spot_engine");
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan WHERE gone_us IS NOT NULL");
+	assert_true(m->terminates > 0);
+	world_empty(w);
+}
+
+static void test_a_leftover_that_shows_up_once_is_not_touched(void **state)
+{
+	struct world *w = *state;
+	struct machine *m;
+
+	world_reset(w, true);
+	w->conf.launch_timeout_us = 100000;
+	w->conf.list_lag_us = 3 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	m = cloud_add(&w->cloud, "nic-1", "", true);
+	m->created_us = 1;
+	world_sql(w,
+	    "INSERT INTO led (epoch, from_us, to_us) VALUES (0, 0, 2) ON CONFLICT (epoch) DO "
+	    "UPDATE SET to_us = 2");
+	world_start(w);
+	world_until(w, LIMIT, "SELECT count(*) FROM orphan");
+	m->state = SPOT_INSTANCE_GONE;
+	world_until(w, LIMIT, "SELECT count(*) = 0 FROM orphan");
+	assert_int_equal(m->terminates, 0);
+	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE entity = 'leftover'"), 0);
+}
+
+#define T(f) cmocka_unit_test(f)
+/* An argument runs only the tests whose names contain it. */
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_a_good_proof_is_verified_and_its_text_forgotten),
+		T(test_a_stolen_token_without_proof_is_denied_and_the_node_replaced),
+		T(test_a_foreign_proof_is_denied_with_the_providers_words),
+		T(test_a_verified_node_is_not_ended_by_somebody_elses_proof),
+		T(test_what_cannot_be_checked_waits_with_words_and_is_tried_again),
+		T(test_a_refusal_of_our_own_request_is_no_denial_of_the_proof),
+		T(test_a_proof_waits_for_the_look_up_of_a_lost_launch),
+		T(test_an_engine_that_dies_in_the_middle_judges_after_its_restart),
+		T(test_identity_off_takes_the_token_alone),
+		T(test_a_machine_that_nobody_vouches_for_is_listed_before_its_token_is_believed),
+		T(test_while_lists_lack_our_machine_no_token_is_believed),
+		T(test_a_list_from_before_it_asked_vouches_for_nobody),
+		T(test_while_its_launch_has_a_second_machine_no_token_is_believed),
+		T(test_of_two_machines_with_one_token_none_is_believed_before_lists_tell_them_apart),
+		T(test_a_notice_from_the_stream_drains_the_job),
+		T(test_an_end_from_the_stream_is_a_reclaim),
+		T(test_the_stream_goes_on_where_it_was_after_a_restart),
+		T(test_a_gap_makes_everything_be_asked_at_once),
+		T(test_a_stream_that_fails_is_tried_less_and_less_often),
+		T(test_a_stream_of_an_engine_that_lost_the_lease_writes_nothing),
+		T(test_a_leftover_nobody_owns_is_ended_after_lag_and_launch_timeout),
+		T(test_a_list_that_is_not_complete_makes_nothing_gone),
+		T(test_a_leftover_of_a_node_still_launching_is_left_alone),
+		T(test_an_order_is_left_alone_while_a_launch_is_under_way),
+		T(test_a_leftover_that_shows_up_once_is_not_touched),
+	};
+
+	if (argc > 1) {
+		cmocka_set_test_filter(argv[1]);
+	}
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}

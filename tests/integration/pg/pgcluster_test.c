@@ -1,0 +1,293 @@
+/* The private cluster: it starts, stops, survives crashes, and never outlives its owner. */
+#include "base/base.h"
+#include "harness.h"
+#include "io/cluster/pgcluster.h"
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char root[64];
+static char dir[128];
+
+static void tree_remove(const char *path)
+{
+	int pid = fork();
+
+	if (pid == 0) {
+		execl("/bin/rm", "rm", "-rf", "--", path, (char *)NULL);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	(void)snprintf(root, sizeof(root), "/tmp/spotbroker-cluster-XXXXXX");
+	assert_non_null(mkdtemp(root));
+	assert_int_equal(chmod(root, 0755), 0);
+	(void)snprintf(dir, sizeof(dir), "%s/deep/er/db", root);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	tree_remove(root);
+	return 0;
+}
+
+static bool alive(int pid)
+{
+	char path[64], text[256] = "";
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (f == NULL) {
+		return false;
+	}
+	if (fgets(text, sizeof(text), f) == NULL) {
+		text[0] = '\0';
+	}
+	fclose(f);
+	/* "pid (name) S ...": an orphan that init has not reaped is dead all the same. */
+	return text[0] != '\0' && strstr(text, ") Z") == NULL;
+}
+
+static struct pgcluster *started(void)
+{
+	struct spot_err err = { 0 };
+	struct pgcluster *c = NULL;
+
+	if (pgcluster_start(dir, "shop", true, &c, &err) != SPOT_OK) {
+		fail_msg("pgcluster_start: %s", err.text);
+	}
+	return c;
+}
+
+static void a_cluster_is_made_started_stopped_and_keeps_its_data(void **state)
+{
+	struct pgcluster *c = started();
+	struct stat st;
+	char sock[200];
+	int pid;
+
+	(void)state;
+	testdb_exec(pgcluster_dsn(c), "CREATE TABLE kept AS SELECT 7 AS v");
+	assert_string_equal(testdb_text(pgcluster_dsn(c), "SHOW data_checksums"), "on");
+	assert_string_equal(testdb_text(pgcluster_dsn(c), "SHOW listen_addresses"), "");
+	assert_string_equal(testdb_text(pgcluster_dsn(c), "SELECT current_database()"), "shop");
+	(void)snprintf(sock, sizeof(sock), "%s/sock", dir);
+	assert_int_equal(stat(sock, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	pid = pgcluster_pid(c);
+	assert_true(alive(pid));
+	pgcluster_stop(c);
+	assert_false(alive(pid));
+	c = started();
+	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT v FROM kept"), 7);
+	pgcluster_stop(c);
+}
+
+static void a_second_owner_is_refused_with_the_firsts_number(void **state)
+{
+	struct pgcluster *c = started(), *other = NULL;
+	struct spot_err err = { 0 };
+	char pid[32];
+
+	(void)state;
+	assert_int_equal(pgcluster_start(dir, "shop", true, &other, &err), SPOT_CONFLICT);
+	assert_null(other);
+	(void)snprintf(pid, sizeof(pid), "process %d:", (int)getpid());
+	assert_non_null(strstr(err.text, pid));
+	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT 1"), 1);
+	pgcluster_stop(c);
+}
+
+static void after_kill_9_of_the_server_it_starts_again(void **state)
+{
+	struct pgcluster *c = started();
+
+	(void)state;
+	testdb_exec(pgcluster_dsn(c), "CREATE TABLE kept AS SELECT 8 AS v");
+	assert_int_equal(kill(pgcluster_pid(c), SIGKILL), 0);
+	pgcluster_stop(c);
+	c = started();
+	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT v FROM kept"), 8);
+	pgcluster_stop(c);
+}
+
+/* Runs a cluster in a child that tells the server's pid and then waits for its death. */
+static int owner_spawn(int *ret_server)
+{
+	int pipes[2], pid;
+
+	assert_int_equal(pipe(pipes), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct pgcluster *c = NULL;
+		int server;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (pgcluster_start(dir, "shop", true, &c, NULL) != SPOT_OK) {
+			_exit(1);
+		}
+		testdb_exec(pgcluster_dsn(c),
+		    "CREATE TABLE IF NOT EXISTS kept (v int); INSERT INTO kept VALUES (1)");
+		server = pgcluster_pid(c);
+		if (write(pipes[1], &server, sizeof(server)) != (ssize_t)sizeof(server)) {
+			_exit(1);
+		}
+		for (;;) {
+			pause();
+		}
+	}
+	close(pipes[1]);
+	assert_int_equal(read(pipes[0], ret_server, sizeof(*ret_server)), sizeof(*ret_server));
+	close(pipes[0]);
+	return pid;
+}
+
+static void the_server_ends_when_its_owner_is_killed(void **state)
+{
+	int server, owner = owner_spawn(&server);
+
+	(void)state;
+	assert_true(alive(server));
+	assert_int_equal(kill(owner, SIGKILL), 0);
+	assert_int_equal(waitpid(owner, NULL, 0), owner);
+	for (int i = 0; i < 3000 && alive(server); i++) {
+		(void)poll(NULL, 0, 20);
+	}
+	assert_false(alive(server));
+}
+
+static void a_new_owner_takes_over_at_once_after_the_old_one_was_killed(void **state)
+{
+	struct pgcluster *c;
+
+	(void)state;
+	for (int i = 1; i <= 3; i++) {
+		int server, owner = owner_spawn(&server);
+
+		/* No waiting for the old server: it may still be shutting down. */
+		assert_int_equal(kill(owner, SIGKILL), 0);
+		assert_int_equal(waitpid(owner, NULL, 0), owner);
+		c = started();
+		assert_true(pgcluster_pid(c) != server);
+		assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT count(*) FROM kept"), i);
+		pgcluster_stop(c);
+	}
+}
+
+static void a_pid_file_that_names_some_other_living_process_is_stale(void **state)
+{
+	struct pgcluster *c = started();
+	char path[200];
+	FILE *f;
+
+	(void)state;
+	pgcluster_stop(c);
+	(void)snprintf(path, sizeof(path), "%s/data/postmaster.pid", dir);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	fprintf(f, "%d\n%s/data\n1\n5432\n%s/sock\n\n0 0\nready\n", (int)getppid(), dir, dir);
+	fclose(f);
+	c = started();
+	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT 1"), 1);
+	pgcluster_stop(c);
+}
+
+static void a_half_made_cluster_is_made_afresh(void **state)
+{
+	char path[200];
+	struct pgcluster *c;
+
+	(void)state;
+	pgcluster_stop(started());
+	(void)snprintf(path, sizeof(path), "%s/data", dir);
+	tree_remove(path);
+	(void)snprintf(path, sizeof(path), "%s/data.new", dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	(void)snprintf(path, sizeof(path), "%s/data.new/PG_VERSION", dir);
+	assert_int_equal(symlink("/nonexistent", path), 0);
+	c = started();
+	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT 1"), 1);
+	pgcluster_stop(c);
+}
+
+static void a_path_too_long_for_a_socket_works(void **state)
+{
+	struct pgcluster *c;
+	size_t n;
+
+	(void)state;
+	n = strlen(dir);
+	(void)snprintf(dir + n, sizeof(dir) - n, "/%0*d", (int)(sizeof(dir) - n - 2), 1);
+	c = started();
+	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT 1"), 1);
+	assert_non_null(strstr(pgcluster_dsn(c), "'/tmp/spotbroker-"));
+	pgcluster_stop(c);
+}
+
+static void a_folder_the_servers_user_cannot_reach_is_refused_with_words(void **state)
+{
+	struct pgcluster *c = NULL;
+	struct spot_err err = { 0 };
+
+	(void)state;
+	if (geteuid() != 0) {
+		skip();
+	}
+	assert_int_equal(chmod(root, 0700), 0);
+	assert_int_equal(pgcluster_start(dir, "shop", true, &c, &err), SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "may not enter"));
+	assert_non_null(strstr(err.text, root));
+}
+
+static void a_server_that_does_not_start_says_why(void **state)
+{
+	struct pgcluster *c = NULL;
+	struct spot_err err = { 0 };
+	char path[200];
+	FILE *f;
+
+	(void)state;
+	pgcluster_stop(started());
+	(void)snprintf(path, sizeof(path), "%s/data/postgresql.conf", dir);
+	f = fopen(path, "ae");
+	assert_non_null(f);
+	fprintf(f, "shared_buffers = nonsense\n");
+	fclose(f);
+	assert_int_equal(pgcluster_start(dir, "shop", true, &c, &err), SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "does not start"));
+	assert_non_null(strstr(err.text, "/log"));
+	assert_null(c);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(a_cluster_is_made_started_stopped_and_keeps_its_data),
+		T(a_second_owner_is_refused_with_the_firsts_number),
+		T(after_kill_9_of_the_server_it_starts_again),
+		T(the_server_ends_when_its_owner_is_killed),
+		T(a_new_owner_takes_over_at_once_after_the_old_one_was_killed),
+		T(a_pid_file_that_names_some_other_living_process_is_stale),
+		T(a_half_made_cluster_is_made_afresh),
+		T(a_path_too_long_for_a_socket_works),
+		T(a_folder_the_servers_user_cannot_reach_is_refused_with_words),
+		T(a_server_that_does_not_start_says_why),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
