@@ -5,8 +5,8 @@
   hardening.py --self-test COMPILER...      builds a program without any of it, which must fail in each point
 
 Each program is position-independent, has full RELRO (a RELRO segment and BIND_NOW), no executable stack, stack
-canaries, and on x86-64 landing pads (ENDBR64). The note for IBT and SHSTK is counted only: the linker writes it
-where the start files of the system have it, and those of Debian 12 have not. Together the programs must use
+canaries, and on x86-64 landing pads (ENDBR64). The note for IBT and SHSTK is counted only: the
+linker writes it only if the start files of the system have it, and Debian 12 lacks it. Together the programs must use
 checked functions of libc."""
 import os
 import struct
@@ -66,7 +66,7 @@ class Elf:
 
 
 def missing(elf):
-    """What the program lacks."""
+    """The points that the program lacks."""
     lacks = []
     stack = elf.segment(PT_GNU_STACK)
     if elf.type != ET_DYN:
