@@ -24,7 +24,7 @@
 #include <netinet/in.h>
 #include <sys/types.h>
 
-#define AGENT_VERSION "0.1.0"
+#define AGENT_VERSION SPOT_VERSION /* meson.build */
 #define AGENT_ID_MAX 64
 #define AGENT_EXIT_REFUSED 3 /* the daemon will never take us: do not start again */
 #define AGENT_TRANSFERS_MAX 4
