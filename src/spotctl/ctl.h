@@ -40,6 +40,8 @@ struct ctl_opt {
 #define CTL_OFFLINE 1u /* needs no server: settings are not read */
 #define CTL_OUT 2u /* -o applies */
 #define CTL_WATCH 4u /* --watch applies: only reads, and ends */
+#define CTL_SERVER 8u /* --url and the token apply although CTL_OFFLINE: the command reads them */
+#define CTL_CA 16u /* --ca-file applies although CTL_OFFLINE */
 struct ctl;
 struct ctl_cmd {
 	const char *noun, *verb; /* verb "" = the noun alone */
