@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "agent/job/shim.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -72,10 +72,10 @@ static void daemon_refused(struct agent *a, const struct daemon_reply *r)
 
 	if (r->status >= 500 && a->now_us - c->asked_us >= HELD_US) {
 		/* It was held for what may come at any moment; who asks late for it begins anew. */
-		backoff_clear(&c->backoff);
+		retry_clear(&c->backoff);
 		c->backoff.next_us = a->now_us + MAX(SPOT_US_PER_S, r->retry_after_us);
 	} else {
-		backoff_fail(a, &c->backoff, r->retry_after_us);
+		retry_fail(a, &c->backoff, r->retry_after_us);
 	}
 	if (!is_last(c) || r->status < 500 || r->code[0] == '\0') {
 		return;
@@ -101,7 +101,7 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 	/* it is large, and its URLs ran out before it was through */
 	if (c->stored_n > c->stored_before) {
 		c->rounds = 0;
-		backoff_clear(&c->backoff);
+		retry_clear(&c->backoff);
 	}
 	c->stored_before = c->stored_n;
 	log_warn("checkpoint.again", STR("job", a->job.id), STR("why", why),
@@ -115,14 +115,16 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 		ckpt_end(a, false, why);
 		return;
 	}
-	backoff_fail(a, &c->backoff, 0);
+	retry_fail(a, &c->backoff, 0);
 	ckpt_set(a, at);
 }
 
-static bool fenced(struct agent *a, const struct daemon_reply *r)
+static bool reply_is_stale(struct agent *a, const struct daemon_reply *r)
 {
 	if (r->stale) {
-		job_fenced(a);
+		ckpt_stop(a);
+		a->job.fenced = true;
+		agent_wake(a, a->now_us);
 	}
 	return r->stale;
 }
@@ -208,7 +210,7 @@ void upload_fault(struct upload *u, const struct http_reply *r)
 
 	log_warn("upload.failed", STR("file", u->file->path), I64("seq", u->seq),
 	    I64("status", r->status), STR("error", r->error));
-	backoff_fail(a, &u->backoff, r->retry_after_us);
+	retry_fail(a, &u->backoff, r->retry_after_us);
 	if (r->wrong_bytes) {
 		ckpt_again(a, CKPT_STOP, "a file changed while it was stored");
 	} else if (r->status == 403 || r->status == 400 || u->backoff.failures >= TRIES_MAX) {
@@ -287,7 +289,7 @@ static void step_upload(struct agent *a)
 
 		if (u->done || u->call != NULL ||
 		    (!upload_is_open(u) && open >= AGENT_TRANSFERS_MAX) ||
-		    !backoff_due(a, &u->backoff)) {
+		    !retry_due(a, &u->backoff)) {
 			continue;
 		}
 		open += !upload_is_open(u);
@@ -297,7 +299,7 @@ static void step_upload(struct agent *a)
 		}
 	}
 	if (c->uploads_done == c->uploads_n) {
-		backoff_clear(&c->backoff);
+		retry_clear(&c->backoff);
 		ckpt_set(a, CKPT_COMMIT);
 	}
 }
@@ -387,7 +389,7 @@ static void post_done(void *agent, const struct http_reply *reply)
 
 	daemon_read(a, reply, &r);
 	c->call = NULL;
-	if (fenced(a, &r)) {
+	if (reply_is_stale(a, &r)) {
 		return;
 	}
 	if (r.status == 200) {
@@ -444,7 +446,7 @@ static void commit_done(void *agent, const struct http_reply *reply)
 
 	daemon_read(a, reply, &r);
 	c->call = NULL;
-	if (fenced(a, &r)) {
+	if (reply_is_stale(a, &r)) {
 		return;
 	}
 	if (r.status == 200) {
@@ -469,7 +471,7 @@ void upload_step(struct agent *a)
 	}
 	if (c->at == CKPT_UPLOAD) {
 		step_upload(a);
-	} else if (backoff_due(a, &c->backoff)) {
+	} else if (retry_due(a, &c->backoff)) {
 		c->asked_us = a->now_us;
 		if (c->at == CKPT_POST) {
 			post(a);

@@ -98,7 +98,7 @@ static void listed(void *upload, const struct http_reply *r)
 static void block_is_stored(struct upload *u)
 {
 	u->stored = u->hashed;
-	backoff_clear(&u->backoff);
+	retry_clear(&u->backoff);
 	agent_wake(u->agent, u->agent->now_us);
 }
 

@@ -134,7 +134,7 @@ static void session_answer(struct upload *u, const struct http_reply *r)
 	u->ask = false;
 	u->stored = next;
 	if (next > before) {
-		backoff_clear(&u->backoff);
+		retry_clear(&u->backoff);
 	} else if (!asked) {
 		upload_fault(u, r); /* it took nothing of it: not again at once */
 	}

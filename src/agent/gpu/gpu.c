@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "agent/job/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>

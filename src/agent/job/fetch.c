@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "agent/link/told.h"
 #include "spot/agent.h"
 
 #include <errno.h>
@@ -42,7 +41,7 @@ struct fetch_chunk {
 	uint8_t refused[MD5_BYTES]; /* of the bytes that the store's own word was against */
 	int refusals; /* of those bytes, in a row */
 	struct http_call *call;
-	struct backoff backoff;
+	struct retry backoff;
 	bool done;
 };
 
@@ -284,7 +283,7 @@ void fetch_keep(struct agent *a)
 	}
 	if (n > before) {
 		f->rounds = 0;
-		backoff_clear(&f->again);
+		retry_clear(&f->again);
 	}
 }
 
@@ -410,7 +409,7 @@ static void chunk_done(void *chunk, const struct http_reply *r)
 	}
 	log_warn("fetch.chunk_failed", STR("file", c->file->place), I64("status", r->status),
 	    STR("error", error));
-	backoff_fail(a, &c->backoff, r->retry_after_us);
+	retry_fail(a, &c->backoff, r->retry_after_us);
 	(void)snprintf(why, sizeof(why), "cannot fetch %.150s: status %d %.60s", c->file->place,
 	    r->status, error);
 	/* An expired signature, or one of a clock that is ahead, is 403, an object that is gone
@@ -485,7 +484,7 @@ void fetch_step(struct agent *a)
 	for (size_t i = 0; i < f->chunks_n && f->flying < AGENT_TRANSFERS_MAX; i++) {
 		struct fetch_chunk *c = &f->chunks[i];
 
-		if (!c->done && c->call == NULL && backoff_due(a, &c->backoff)) {
+		if (!c->done && c->call == NULL && retry_due(a, &c->backoff)) {
 			chunk_start(a, c);
 		}
 		if (f->at != FETCH_RUNNING) {

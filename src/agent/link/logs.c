@@ -70,7 +70,7 @@ static void log_done(void *agent, const struct http_reply *reply)
 	daemon_read(a, reply, &r);
 	l->call = NULL;
 	if (r.status != 200) {
-		backoff_fail(a, &l->backoff, r.retry_after_us);
+		retry_fail(a, &l->backoff, r.retry_after_us);
 		if (r.stale && job_alive(&a->job)) {
 			job_fenced(a);
 		}
@@ -79,13 +79,13 @@ static void log_done(void *agent, const struct http_reply *reply)
 	next = json_need_i64(r.body, "next_offset", &bad) - a->job.log_base;
 	if (bad.rc != SPOT_OK || next < 0) {
 		log_error("log.bad_offset", I64("next", next));
-		backoff_fail(a, &l->backoff, 0);
+		retry_fail(a, &l->backoff, 0);
 		return;
 	}
 	if (next <= l->sent) { /* no progress: the same piece again and again would be a storm */
-		backoff_fail(a, &l->backoff, 0);
+		retry_fail(a, &l->backoff, 0);
 	} else {
-		backoff_clear(&l->backoff);
+		retry_clear(&l->backoff);
 	}
 	if (next > l->sent && l->flush_us != 0 && !a->notice.interrupted) {
 		/* as long as it moves it may take longer, unless time is short */
@@ -143,7 +143,7 @@ void logs_step(struct agent *a)
 		}
 		return;
 	}
-	if (!backoff_due(a, &l->backoff)) {
+	if (!retry_due(a, &l->backoff)) {
 		return;
 	}
 	/* Gather a little, unless much is there already or the job is over. */

@@ -174,10 +174,10 @@ static void poll_answer(struct agent *a, const struct daemon_reply *r)
 
 	if (bad.rc != SPOT_OK) {
 		log_error("poll.bad_reply", STR("error", bad.text));
-		backoff_fail(a, &a->poll.backoff, 0);
+		retry_fail(a, &a->poll.backoff, 0);
 		return;
 	}
-	backoff_clear(&a->poll.backoff);
+	retry_clear(&a->poll.backoff);
 	if (orphan_timeout_set(a, json_i64(r->body, "orphan_timeout_s", -1, NULL))) {
 		state_write(a);
 	}
@@ -207,7 +207,7 @@ static void poll_done(void *agent, const struct http_reply *reply)
 		job_stop(a, STOP_DROPPED, 0, "the daemon has closed this node");
 	} else {
 		log_warn("poll.failed", I64("status", r.status), STR("error", r.error));
-		backoff_fail(a, &a->poll.backoff, r.retry_after_us);
+		retry_fail(a, &a->poll.backoff, r.retry_after_us);
 	}
 }
 
@@ -225,7 +225,7 @@ void poll_step(struct agent *a)
 	json_t *have;
 
 	if (a->enrol.at != ENROL_DONE || p->call != NULL || a->leaving ||
-	    !backoff_due(a, &p->backoff)) {
+	    !retry_due(a, &p->backoff)) {
 		return;
 	}
 	have = json_pack("{s:o, s:I, s:s, s:I}", "job", nothing ? json_null() : json_string(j->id),

@@ -5,6 +5,7 @@
  */
 #include "base/base.h"
 #include "agent/agent.h"
+#include "agent/notice/notice_priv.h"
 
 #include "base/log.h"
 #include "base/text/str.h"
@@ -98,7 +99,7 @@ static void seen(struct agent *a, int kind, int64_t deadline_wall_us, int64_t de
 			p->raw[i] = '?';
 		}
 	}
-	backoff_clear(&p->backoff);
+	retry_clear(&p->backoff);
 	http_stop(a->http, STEAL(p->call));
 	notice_step(a);
 }
@@ -112,22 +113,6 @@ void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char
 void notice_seen_for(struct agent *a, int kind, int64_t left_us, const char *source, struct str raw)
 {
 	seen(a, kind, agent_wall_us(a) + left_us, a->now_us + left_us, source, raw);
-}
-
-void notice_source_step(struct agent *a)
-{
-	/* In a Pod the source is a signal (notice_stop.c); Lambda has none. */
-	static const struct {
-		const char *provider;
-		void (*step)(struct agent *a);
-	} sources[] = { { "aws", notice_aws_step }, { "gcp", notice_gcp_step },
-		{ "azure", notice_azure_step } };
-
-	for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
-		if (strcmp(a->boot.provider, sources[i].provider) == 0) {
-			sources[i].step(a);
-		}
-	}
 }
 
 static void post_done(struct agent *a, struct notice_post *p, const struct http_reply *reply)
@@ -146,7 +131,7 @@ static void post_done(struct agent *a, struct notice_post *p, const struct http_
 	if (p->backoff.failures < 2) {
 		p->backoff.failures++;
 	} else {
-		backoff_fail(a, &p->backoff, r.retry_after_us);
+		retry_fail(a, &p->backoff, r.retry_after_us);
 	}
 }
 
@@ -177,7 +162,7 @@ void notice_step(struct agent *a)
 		struct notice_post *p = &a->notice.post[i];
 		json_t *body;
 
-		if (!p->wanted || p->call != NULL || !backoff_due(a, &p->backoff)) {
+		if (!p->wanted || p->call != NULL || !retry_due(a, &p->backoff)) {
 			continue;
 		}
 		body = json_pack("{s:s, s:I, s:s, s:s}", "kind", p->kind, "deadline_us",

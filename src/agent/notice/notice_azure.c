@@ -11,6 +11,7 @@
  */
 #include "base/base.h"
 #include "agent/agent.h"
+#include "agent/notice/notice_priv.h"
 
 #include "base/log.h"
 #include "base/text/str.h"
@@ -21,35 +22,6 @@
 #define FIRST_TIMEOUT_US (180 * SPOT_US_PER_S)
 #define TIMEOUT_US (5 * SPOT_US_PER_S)
 #define FAULT_MAX_US (5 * SPOT_US_PER_S)
-
-static bool azure_url(const char *path, char *ret, size_t n)
-{
-	/* The variable of the vendor's own libraries for another place of the service. */
-	return metadata_url(getenv("AZURE_POD_IDENTITY_AUTHORITY_HOST"), "", path, ret, n);
-}
-
-static struct http_call *azure_send(struct agent *a, const char *method, const char *path,
-    struct str body, int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r))
-{
-	char url[1024];
-	struct http_want w = { .far = HTTP_METADATA,
-		.method = method,
-		.url = url,
-		.header = "Metadata: true",
-		.type = body.n > 0 ? "application/json" : NULL,
-		.body = body,
-		.timeout_us = timeout_us,
-		.done = done,
-		.ctx = a };
-
-	return azure_url(path, url, sizeof(url)) ? http_start(a->http, &w) : NULL;
-}
-
-struct http_call *azure_get(struct agent *a, const char *path, int64_t timeout_us,
-    void (*done)(void *agent, const struct http_reply *r))
-{
-	return azure_send(a, "GET", path, (struct str){ NULL, 0 }, timeout_us, done);
-}
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
@@ -215,7 +187,7 @@ static void ack_done(void *agent, const struct http_reply *r)
 	z->ack_call = NULL;
 	if (r->status == 0 || r->status == 408 || r->status == 410 || r->status == 429 ||
 	    r->status >= 500) {
-		backoff_fail(a, &z->ack_backoff, r->retry_after_us);
+		retry_fail(a, &z->ack_backoff, r->retry_after_us);
 		for (size_t i = 0; i < z->events_n; i++) {
 			z->events[i].acking = false;
 		}
@@ -240,7 +212,7 @@ static void ack_step(struct agent *a)
 	char *text;
 
 	if (z->ack_call != NULL || !a->notice.interrupted || !nothing_left(a) ||
-	    !backoff_due(a, &z->ack_backoff)) {
+	    !retry_due(a, &z->ack_backoff)) {
 		return;
 	}
 	list = json_array();
@@ -260,8 +232,8 @@ static void ack_step(struct agent *a)
 		if (text == NULL) {
 			abort();
 		}
-		z->ack_call =
-		    azure_send(a, "POST", EVENTS_PATH, str_from(text), TIMEOUT_US, ack_done);
+		z->ack_call = azure_metadata_send(a, "POST", EVENTS_PATH, str_from(text),
+		    TIMEOUT_US, ack_done);
 		free(text);
 	}
 	json_decref(list);

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "agent/job/procs.h"
+#include "agent/sys/sys.h"
 
 #include "base/text/str.h"
 

@@ -1,13 +1,11 @@
 /*
- * What is asked of a job that runs: the signals that its processes get, and its end by force.
- * Recorded before the effect, so that a successor of the agent goes on with it.
+ * The signals that the job's processes get, and their end by force. What is asked is recorded
+ * before the effect, so that a successor of the agent goes on with it.
  */
 #include "base/base.h"
 #include "agent/agent.h"
 
 #include "base/log.h"
-#include "base/text/str.h"
-#include "agent/job/procs.h"
 
 #include <signal.h>
 
@@ -43,7 +41,7 @@ bool job_signal(struct agent *a, int signo, struct job_signalled *done)
 	return any;
 }
 
-static void signal_all(struct job *j, int signo)
+static void signal_every(struct job *j, int signo)
 {
 	pid_t *pids = malloc(PROCS_MAX * sizeof(*pids));
 	size_t n;
@@ -58,43 +56,21 @@ static void signal_all(struct job *j, int signo)
 	free(pids);
 }
 
-/* Nobody wants what it has computed any more: a store that refuses its last checkpoint must not
- * keep the machine from telling the end. */
-static void save_give_up(struct agent *a, const char *why)
-{
-	a->job.stop = STOP_KILLED; /* a successor ends it likewise */
-	a->job.finished = false;
-	ckpt_stop(a);
-	job_end(a, "killed", why);
-}
-
-void job_stop(struct agent *a, enum job_stop stop, int64_t grace_us, const char *why)
+void job_stop_ask(struct agent *a, enum stop_kind stop, int64_t grace_us, const char *why)
 {
 	struct job *j = &a->job;
 	int signo;
 
-	if (j->phase == JOB_NONE) {
-		return;
-	}
-	if (!job_alive(j)) {
-		if (stop == STOP_DROPPED) {
-			job_drop(a);
-		} else if (stop == STOP_KILLED && j->phase == JOB_ENDED &&
-		    a->ckpt.at != CKPT_IDLE) {
-			save_give_up(a, why);
-		}
-		return;
-	}
 	if (stop > j->stop) {
 		j->stop = stop;
-		job_why(j, why);
+		job_why_set(j, why);
 		/* before the effect: the end that follows must not look like its own */
 		state_write(a);
 		log_info("job.stop", STR("job", j->id), I64("epoch", j->epoch), STR("why", j->why));
 	}
 	if (grace_us > 0) {
 		signo = signal_parse(j->then);
-		signal_all(j, signo != 0 ? signo : SIGTERM);
+		signal_every(j, signo != 0 ? signo : SIGTERM);
 	}
 	if (j->kill_us == 0 || a->now_us + grace_us < j->kill_us) {
 		j->kill_us = a->now_us + grace_us;
@@ -120,9 +96,15 @@ void job_kill(struct agent *a)
 	agent_wake(a, j->kill_us);
 }
 
-void job_fenced(struct agent *a)
+/* Nobody else ends what stands in sessions of its own, and would write beside the next attempt; no
+ * other job has that progress file. */
+void job_kill_remains(struct agent *a)
 {
-	log_warn("job.fenced", STR("job", a->job.id), I64("epoch", a->job.epoch));
-	ckpt_stop(a);
-	job_stop(a, STOP_DROPPED, 0, "another attempt of the job is the current one");
+	struct job *j = &a->job;
+
+	if (j->leader > 0 && j->shim_start != 0 && j->spawned_us != 0) {
+		(void)kill(j->leader, SIGKILL);
+		(void)kill(-j->leader, SIGKILL);
+		proc_kill_env("SPOT_PROGRESS_FILE", j->progress);
+	}
 }

@@ -1,13 +1,11 @@
 #include "base/base.h"
-#include "agent/job/shim.h"
+#include "agent/proc/proc.h"
 
 #include "base/err.h"
 #include "base/text/json.h"
 #include "base/crypto/secret.h"
 #include "base/text/str.h"
-#include "agent/fsutil.h"
-#include "agent/job/procs.h"
-#include "agent/job/spawn.h"
+#include "agent/sys/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>

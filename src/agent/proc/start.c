@@ -10,15 +10,8 @@
 #include "base/log.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
-#include "agent/job/procs.h"
-#include "agent/job/shim.h"
 
 #include <math.h>
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <math.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -170,27 +163,6 @@ static void env_given(json_t *env, const json_t *given)
 			(void)json_object_set(env, name, value);
 		}
 	}
-}
-
-void own_address(char ret[INET_ADDRSTRLEN])
-{
-	struct ifaddrs *all = NULL;
-
-	memcpy(ret, "127.0.0.1", sizeof("127.0.0.1"));
-	if (getifaddrs(&all) != 0) {
-		return;
-	}
-	for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
-		if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET ||
-		    (i->ifa_flags & IFF_LOOPBACK) != 0 || (i->ifa_flags & IFF_UP) == 0) {
-			continue;
-		}
-		(void)inet_ntop(AF_INET,
-		    &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr, ret,
-		    INET_ADDRSTRLEN);
-		break;
-	}
-	freeifaddrs(all);
 }
 
 /* The nodes of the job, one address per line in the order of the ranks; a job of one node has its

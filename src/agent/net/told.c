@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "agent/link/told.h"
+#include "agent/net/net.h"
 
 #include "base/arena.h"
 #include "base/crypto/sign.h"

@@ -1,48 +1,9 @@
-/* Calls to the daemon: URL, JSON, what a reply means for all of them; when to repeat and to
- * wake. */
+/* Calls to the daemon: the URL, JSON, and what a reply means for all of them. */
 #include "base/base.h"
 #include "agent/agent.h"
 
 #include "base/log.h"
 #include "base/text/str.h"
-
-void agent_wake(struct agent *a, int64_t at_us)
-{
-	a->wake_us = MIN(a->wake_us, at_us);
-}
-
-int64_t agent_wall_us(struct agent *a)
-{
-	return a->clock->wall_us(a->clock);
-}
-
-void backoff_fail(struct agent *a, struct backoff *b, int64_t retry_after_us)
-{
-	int64_t wait = 500000;
-
-	for (int i = 0; i < b->failures && wait < 30 * SPOT_US_PER_S; i++) {
-		wait *= 2;
-	}
-	if (b->failures < 100) {
-		b->failures++;
-	}
-	wait = rng_jitter(&a->rng, MIN(wait, 30 * SPOT_US_PER_S), 0.5);
-	b->next_us = a->now_us + MAX(wait, MIN(retry_after_us, 120 * SPOT_US_PER_S));
-}
-
-void backoff_clear(struct backoff *b)
-{
-	*b = (struct backoff){ 0 };
-}
-
-bool backoff_due(struct agent *a, const struct backoff *b)
-{
-	if (a->now_us >= b->next_us) {
-		return true;
-	}
-	agent_wake(a, b->next_us);
-	return false;
-}
 
 static struct http_call *daemon_send(struct agent *a, const char *path, const char *type,
     struct str body, int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r))
@@ -82,24 +43,9 @@ struct http_call *daemon_post_bytes(struct agent *a, const char *path, struct st
 	return daemon_send(a, path, "application/octet-stream", bytes, timeout_us, done);
 }
 
-/* After it was unreachable, the first answer ends all waiting for it: what is due goes out now. */
-static void heard(struct agent *a)
-{
-	a->contact_us = a->now_us;
-	if (!a->lost) {
-		return;
-	}
-	a->lost = false;
-	a->poll.backoff.next_us = a->report.backoff.next_us = a->logs.backoff.next_us = a->now_us;
-	if (a->ckpt.at != CKPT_UPLOAD) {
-		a->ckpt.backoff.next_us = a->now_us;
-	}
-	agent_wake(a, a->now_us);
-}
-
 /* Between us and the daemon others may answer: an ingress without a backend says 404 in words of
  * its own. What is the daemon's is JSON, and its errors have a code. */
-static bool is_daemons(const struct daemon_reply *r)
+static bool reply_is_daemons(const struct daemon_reply *r)
 {
 	return r->status < 400 ? r->status != 200 || r->body != NULL : r->code[0] != '\0';
 }
@@ -123,16 +69,19 @@ void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_repl
 		}
 	}
 	ret->stale = r->status == 409 && strcmp(ret->code, "stale_epoch") == 0;
-	if (r->status < 500 && !is_daemons(ret)) {
+	if (r->status < 500 && !reply_is_daemons(ret)) {
 		log_warn("daemon.another_answered", I64("status", r->status));
 		ret->status = 0;
 		ret->error = "the reply is not the daemon's";
 		return;
 	}
 	if (r->status < 500) {
-		heard(a);
+		a->contact_us = a->now_us;
+		a->came_back = a->came_back || a->lost;
+		a->lost = false;
 	}
 	if (r->status == 401 && a->enrol.at == ENROL_DONE) {
-		enrol_again(a);
+		a->enrol.at = ENROL_POST;
+		a->enrol.refused = true;
 	}
 }

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "agent/job/spawn.h"
+#include "agent/sys/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>

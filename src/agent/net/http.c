@@ -1,11 +1,11 @@
 #include "base/base.h"
-#include "agent/link/http.h"
+#include "agent/net/net.h"
 
 #include "base/err.h"
 #include "base/text/sbuf.h"
 #include "base/crypto/secret.h"
 #include "base/crypto/sign.h"
-#include "agent/fsutil.h"
+#include "agent/sys/sys.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -1,7 +1,9 @@
 #include "base/base.h"
-#include "agent/fsutil.h"
+#include "agent/sys/sys.h"
 
+#include "base/crypto/secret.h"
 #include "base/err.h"
+#include "base/text/json.h"
 #include "base/text/str.h"
 
 #include <dirent.h>
@@ -250,4 +252,48 @@ void dir_each(const char *path, void (*each)(void *ctx, const char *name), void 
 		}
 	}
 	closedir(d);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+#define JSON_BYTES_MAX ((size_t)4 << 20)
+
+enum spot_rc json_file_read(const char *dir, const char *name, json_t **ret, struct spot_err *err)
+{
+	char path[AGENT_PATH_MAX];
+	struct str text;
+	enum spot_rc rc;
+
+	if (!path_join(path, dir, name)) {
+		return err_set(err, SPOT_INVALID, "%s: path too long", name);
+	}
+	rc = file_read(path, JSON_BYTES_MAX, &text, err);
+	if (rc != SPOT_OK) {
+		return rc;
+	}
+	rc = json_parse(text, path, ret, err);
+	mem_wipe((char *)(uintptr_t)text.p, text.n);
+	free((char *)(uintptr_t)text.p);
+	if (rc == SPOT_OK && !json_is_object(*ret)) {
+		json_decref(STEAL(*ret));
+		return err_set(err, SPOT_INVALID, "%s: not an object", path);
+	}
+	return rc;
+}
+
+enum spot_rc json_file_write(const char *dir, const char *name, const json_t *o,
+    struct spot_err *err)
+{
+	char path[AGENT_PATH_MAX];
+	char *text = json_dumps(o, JSON_COMPACT);
+	enum spot_rc rc;
+
+	if (text == NULL || !path_join(path, dir, name)) {
+		free(text);
+		return err_set(err, SPOT_INVALID, "%s: cannot be written as JSON", name);
+	}
+	rc = file_write(path, str_from(text), 0600, true, err);
+	mem_wipe(text, strlen(text));
+	free(text);
+	return rc;
 }
