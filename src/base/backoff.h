@@ -9,8 +9,8 @@
 #include "base/rng.h"
 
 struct backoff {
-	int64_t first_us; /* the first wait; > 0 */
-	int64_t cap_us; /* no wait is longer, before jitter; >= first_us */
+	int64_t first_us; /* the first wait */
+	int64_t cap_us; /* no wait is longer, before jitter */
 	double jitter; /* the result lies within wait * (1 - jitter) .. wait * (1 + jitter) */
 };
 

@@ -13,6 +13,7 @@
 #include "agent/agent.h"
 #include "agent/notice/notice_priv.h"
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 
@@ -145,6 +146,7 @@ static void events_done(void *agent, const struct http_reply *r)
 {
 	struct agent *a = agent;
 	struct azure *z = &a->notice.azure;
+	static const struct backoff waits = { .first_us = EVERY_US, .cap_us = FAULT_MAX_US };
 	int64_t wait;
 
 	z->call = NULL;
@@ -160,7 +162,7 @@ static void events_done(void *agent, const struct http_reply *r)
 		log_info("azure.no_answer", I64("status", r->status), STR("error", r->error));
 	}
 	/* 410, 429 and 5xx pass; with half a minute of notice nobody can wait for long. */
-	wait = MAX(EVERY_US << MIN(z->faults - 1, 3), r->retry_after_us);
+	wait = MAX(backoff_wait_us(&waits, z->faults - 1, NULL), r->retry_after_us);
 	z->next_us = a->now_us + MIN(wait, FAULT_MAX_US);
 }
 

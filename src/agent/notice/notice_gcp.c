@@ -12,6 +12,7 @@
 #include "agent/agent.h"
 #include "agent/notice/notice_priv.h"
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 
@@ -59,8 +60,10 @@ bool notice_gcp_answer(struct gcp_key *k, int64_t now_us, const char *etag, stru
 
 void notice_gcp_fault(struct gcp_key *k, int64_t now_us)
 {
+	static const struct backoff waits = { .first_us = FAULT_MIN_US, .cap_us = FAULT_MAX_US };
+
 	k->etag[0] = '\0';
-	k->next_us = now_us + MIN(FAULT_MIN_US << MIN(k->faults, 10), FAULT_MAX_US);
+	k->next_us = now_us + backoff_wait_us(&waits, k->faults, NULL);
 	k->faults++;
 }
 

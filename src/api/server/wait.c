@@ -8,15 +8,14 @@
 #include "base/base.h"
 #include "api/server/api_priv.h"
 
+#include "base/hash.h"
+
 #define HOLD_AGAIN_US SPOT_US_PER_S /* a notification may have been lost */
 
 static struct wait **bucket_of(struct api *api, const char *key)
 {
-	uint64_t h = 1469598103934665603u;
+	uint64_t h = hash_str(HASH_START, key);
 
-	for (; *key; key++) {
-		h = (h ^ (unsigned char)*key) * 1099511628211u;
-	}
 	return &api->waits[(h >> 7) % WAIT_BUCKETS];
 }
 

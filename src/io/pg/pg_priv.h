@@ -13,6 +13,8 @@
 #define IO_PG_PRIV_H
 
 #include "io/pg/pg.h"
+
+#include "base/map.h"
 #include <libpq-fe.h>
 
 #define PG_QUEUE_MAX 10000
@@ -84,7 +86,6 @@ enum pg_copy_step {
 	PG_COPY_ROLLBACK
 };
 
-#define PG_NAMES_MAX 1024 /* power of two, more than statements exist */
 struct pg_conn {
 	struct pg *pg;
 	int no;
@@ -106,8 +107,7 @@ struct pg_conn {
 	int listened; /* channels in the last LISTEN round */
 	enum pg_copy_step copy_step;
 	size_t copy_sent;
-	const char *names[PG_NAMES_MAX]; /* statements prepared here */
-	int names_n;
+	struct map names; /* statements prepared here */
 };
 
 struct pg_resolve;
