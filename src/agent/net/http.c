@@ -6,10 +6,14 @@
 #include "base/crypto/secret.h"
 #include "base/crypto/sign.h"
 #include "agent/sys/sys.h"
+#include "net/curl_policy.h"
 
 #include <errno.h>
 #include <unistd.h>
 
+/* A transfer without a total limit ends if it is slower than this. */
+#define STALL_S 20
+#define STALL_BYTES 1024
 #define REPLY_BYTES_MAX ((size_t)64 << 20) /* a run with 20,000 files and their URLs */
 #define CA_BYTES_MAX ((size_t)4 << 20)
 
@@ -260,24 +264,23 @@ static size_t reply_take(char *p, size_t size, size_t n, void *ctx)
 	return bytes;
 }
 
-static void call_set_trust(struct http *h, struct http_call *c, enum http_far far)
+static void call_set_policy(struct http *h, struct http_call *c, const struct http_want *w)
 {
-	const char *pem = far == HTTP_OBJECT ? h->ca_object : h->ca_daemon;
+	struct curl_policy policy = {
+		.total_ms = w->timeout_us > 0 ? w->timeout_us / 1000 + 1 : 0,
+		.stall_s = w->timeout_us > 0 ? 0 : STALL_S,
+		.stall_bytes = STALL_BYTES,
+		.ca_pem = w->far == HTTP_OBJECT ? h->ca_object : h->ca_daemon,
+		.ca_file = h->ca_file,
+		/* With a proxy variable, metadata requests would go elsewhere, tokens and all. */
+		.no_proxy = w->far == HTTP_METADATA ? "*" : NULL,
+	};
 
-	if (pem != NULL) {
-		struct curl_blob blob = { (void *)(uintptr_t)pem, strlen(pem), CURL_BLOB_NOCOPY };
-
-		(void)curl_easy_setopt(c->easy, CURLOPT_CAINFO_BLOB, &blob);
-	} else if (h->ca_file != NULL) {
-		(void)curl_easy_setopt(c->easy, CURLOPT_CAINFO, h->ca_file);
-	}
-	(void)curl_easy_setopt(c->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	(void)curl_easy_setopt(c->easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	/* curl's own docs: without it a proxy variable sends metadata requests, tokens and all,
-	 * elsewhere */
-	if (far == HTTP_METADATA) {
-		(void)curl_easy_setopt(c->easy, CURLOPT_NOPROXY, "*");
-	}
+	curl_policy_set(c->easy, &policy);
+	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPIDLE, 30L);
+	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPINTVL, 10L);
+	(void)curl_easy_setopt(c->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 }
 
 static void call_header(struct http_call *c, const char *line)
@@ -373,25 +376,6 @@ static void call_set_body(struct http_call *c, const struct http_want *w)
 	}
 }
 
-static void call_set_limits(struct http_call *c, const struct http_want *w)
-{
-	long ms = w->timeout_us > 0 ? (long)(w->timeout_us / 1000) + 1 : 0;
-
-	(void)curl_easy_setopt(c->easy, CURLOPT_NOSIGNAL, 1L);
-	(void)curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, ms);
-	(void)curl_easy_setopt(c->easy, CURLOPT_CONNECTTIMEOUT_MS,
-	    ms > 0 && ms < 10000 ? ms : 10000L);
-	if (ms == 0) {
-		(void)curl_easy_setopt(c->easy, CURLOPT_LOW_SPEED_LIMIT, 1024L);
-		(void)curl_easy_setopt(c->easy, CURLOPT_LOW_SPEED_TIME, 20L);
-	}
-	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPALIVE, 1L);
-	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPIDLE, 30L);
-	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPINTVL, 10L);
-	(void)curl_easy_setopt(c->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	(void)curl_easy_setopt(c->easy, CURLOPT_FOLLOWLOCATION, 0L);
-}
-
 struct http_call *http_start(struct http *h, const struct http_want *w)
 {
 	struct http_call *c = calloc(1, sizeof(*c));
@@ -418,10 +402,9 @@ struct http_call *http_start(struct http *h, const struct http_want *w)
 	(void)curl_easy_setopt(c->easy, CURLOPT_ERRORBUFFER, c->error);
 	(void)curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, reply_take);
 	(void)curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, c);
-	call_set_trust(h, c, w->far);
+	call_set_policy(h, c, w);
 	call_set_body(c, w);
 	call_set_headers(h, c, w);
-	call_set_limits(c, w);
 	c->next = h->calls;
 	h->calls = c;
 	if (curl_multi_add_handle(h->multi, c->easy) != CURLM_OK) {
