@@ -49,7 +49,6 @@ static void limits_set(CURL *e, const struct curl_policy *p)
 	if (p->total_ms > 0) {
 		connect = MIN(connect, p->total_ms);
 	}
-	MUST(curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L));
 	MUST(curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)p->total_ms));
 	MUST(curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)connect));
 	MUST(curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)p->stall_s));

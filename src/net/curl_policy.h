@@ -6,9 +6,11 @@
  *   protocols   http and https, nothing else (a URL may come from a reply or a job file)
  *   redirects   never followed: a token or a signature is for the host that was asked
  *   TLS         1.2 at least; certificate and host name are verified, at a proxy's end, too
- *   signals     none; name lookups time out without SIGALRM
  *   .netrc      not read
  *   time        every exchange has a limit: a total, or a least speed where the total is open
+ *
+ * CURLOPT_NOSIGNAL is the caller's: a daemon sets it and ignores SIGPIPE itself; a command line
+ * wants SIGPIPE for its output, so there libcurl ignores it during an exchange.
  */
 #ifndef NET_CURL_POLICY_H
 #define NET_CURL_POLICY_H

@@ -277,6 +277,7 @@ static void call_set_policy(struct http *h, struct http_call *c, const struct ht
 	};
 
 	curl_policy_set(c->easy, &policy);
+	(void)curl_easy_setopt(c->easy, CURLOPT_NOSIGNAL, 1L);
 	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPIDLE, 30L);
 	(void)curl_easy_setopt(c->easy, CURLOPT_TCP_KEEPINTVL, 10L);

@@ -124,6 +124,7 @@ void http_easy_set(struct xfer *x, const struct spot_http_request *out, int64_t 
 		.user_agent = x->client->user_agent };
 
 	curl_policy_set(e, &policy);
+	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(e, CURLOPT_PRIVATE, x);
 	curl_easy_setopt(e, CURLOPT_URL, out->url);
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* the path is signed as it stands */
