@@ -12,13 +12,14 @@
  */
 #include "base/base.h"
 
+#include "base/backoff.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/crypto/redact.h"
 #include "base/text/str.h"
 #include "io/call/call.h"
-#include "io/call/call_int.h"
+#include "io/call/call_priv.h"
 
 static void run_step(struct run *r);
 static void run_kick(struct loop_task *t);
@@ -175,15 +176,13 @@ static void run_deadline(struct loop_timer *t)
 
 static int64_t run_delay_us(struct run *r)
 {
-	int64_t ceiling = CALL_BACKOFF_BASE_US;
+	static const struct backoff ceilings = { .first_us = CALL_BACKOFF_BASE_US,
+		.cap_us = CALL_BACKOFF_CAP_US };
+	int64_t ceiling = backoff_wait_us(&ceilings, r->tries - 1, NULL);
 
 	if (r->last.retry_after_us > 0) {
 		return MIN(r->last.retry_after_us, CALL_RETRY_AFTER_MAX_US);
 	}
-	for (int i = 1; i < r->tries && ceiling < CALL_BACKOFF_CAP_US; i++) {
-		ceiling *= 2;
-	}
-	ceiling = MIN(ceiling, CALL_BACKOFF_CAP_US);
 	/* Full jitter: callers that were refused together must not come back together. */
 	return 1 + (int64_t)rng_below(loop_rng(r->p->loop), (uint64_t)ceiling);
 }

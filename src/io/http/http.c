@@ -15,7 +15,7 @@
 #include "base/crypto/redact.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
-#include "io/http/http_int.h"
+#include "io/http/http_priv.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

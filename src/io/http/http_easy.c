@@ -1,6 +1,6 @@
 /* A request as options of a curl handle: method, headers, TLS, limits. */
 #include "base/base.h"
-#include "io/http/http_int.h"
+#include "io/http/http_priv.h"
 #include "net/curl_policy.h"
 
 #include <openssl/ssl.h>

@@ -1,6 +1,6 @@
-/* Private to src/io/http*.c: the client and an exchange. */
-#ifndef IO_HTTP_INT_H
-#define IO_HTTP_INT_H
+/* Inside of io/http: the client and an exchange. */
+#ifndef IO_HTTP_PRIV_H
+#define IO_HTTP_PRIV_H
 
 #include "base/text/sbuf.h"
 #include "io/http/http.h"

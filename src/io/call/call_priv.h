@@ -1,10 +1,14 @@
-/* Private to src/io/call*.c: the provider instance, the run, and what the files owe each other. */
-#ifndef IO_CALL_INT_H
-#define IO_CALL_INT_H
+/*
+ * Inside of io/call: the provider instance, the run of a verb, and the rate limits.
+ *
+ * call.c runs the steps; call_auth.c gets credentials, once for all that wait; call_send.c sends a
+ * request; call_read.c reads files for SPOT_READ; call_limit.c keeps the token buckets.
+ */
+#ifndef IO_CALL_PRIV_H
+#define IO_CALL_PRIV_H
 
 #include <sys/queue.h>
 #include "io/call/call.h"
-#include "io/call/call_limit.h"
 
 #define CALL_TRIES_MAX 5
 #define CALL_STEPS_MAX 10000
@@ -18,6 +22,41 @@
 #define CALL_AUTH_TIMEOUT_US INT64_C(60000000)
 #define CALL_BUILT_MAX_US INT64_C(30000000)
 #define CALL_OP_GRACE_US INT64_C(5000000)
+
+/* ---- rate limits (call_limit.c) -------------------------------------------------------------- */
+
+/*
+ * Token buckets of one provider instance, one per (limit, scope), in process. A request that finds
+ * its bucket empty queues. Urgent ones (terminate) are served before the others, each class in
+ * order of arrival. Nothing here fails.
+ */
+struct limiter;
+struct limit_bucket;
+struct limit_wait { /* embedded in the waiting request */
+	TAILQ_ENTRY(limit_wait) link;
+	struct limit_bucket *bucket; /* NULL = not queued */
+	double cost;
+	bool urgent;
+	void (*go)(struct limit_wait *w); /* the tokens are taken; called from the loop */
+};
+
+struct limiter *limiter_new(struct loop *l);
+void limiter_free(struct limiter *l); /* NULL accepted; nobody may be queued any more */
+/* True: taken now. False: queued, w->go will be called. The bucket's figures come from limit at its
+ * first use; scope NULL is "". cost <= 0 is 1; a cost above the burst is served from a full bucket.
+ */
+bool limiter_take(struct limiter *l, const struct spot_limit *limit, const char *scope, int cost,
+    bool urgent, struct limit_wait *w);
+/* The tokens that w was given are of no use for wait_us, since a wider bucket has none: they go
+ * back, w is the first of its class again, and nobody else is let through before that. */
+void limiter_put_back(struct limiter *l, const struct spot_limit *limit, const char *scope,
+    int cost, bool urgent, int64_t wait_us, struct limit_wait *w);
+void limiter_cancel(struct limit_wait *w); /* idempotent */
+/* The vendor said "too fast": the bucket is emptied, and shut for the time it asked for. */
+void limiter_throttled(struct limiter *l, const struct spot_limit *limit, const char *scope,
+    int64_t retry_after_us);
+
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 enum run_place {
 	RUN_NEW = 1, /* about to enter its step, or in it */
