@@ -55,7 +55,7 @@ struct agent {
 	bool lost; /* the last call to it found nobody */
 	/* told to shut down, or orphaned: ends when the job has */
 	bool leaving;
-	/* the first answer after it was lost: what waits for it goes out now */
+	/* the first answer after it was lost: all that waits for it goes out now */
 	bool came_back;
 	const struct job_hooks *job_hooks;
 	struct enrol enrol;
@@ -67,7 +67,7 @@ struct agent {
 	struct fetch fetch;
 	struct ckpt ckpt;
 	struct session_asked *sessions_asked;
-	/* what the store says of what it has got is no MD5 of it (upload.c) */
+	/* the store tells another hash than MD5 (upload.c) */
 	bool store_counts;
 	struct logs logs;
 	struct gpu gpu;

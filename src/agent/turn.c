@@ -10,7 +10,7 @@
 #define IDLE_US (60 * SPOT_US_PER_S)
 #define ORPHAN_STORE_US (60 * SPOT_US_PER_S)
 
-/* The job saves and stops first: what it keeps elsewhere by itself is kept, and a daemon that comes
+/* The job saves and stops first: it may keep files elsewhere by itself, and a daemon that comes
  * back meanwhile gets its checkpoint. */
 static void orphan_save(struct agent *a)
 {
@@ -81,7 +81,7 @@ void agent_steps(struct agent *a)
 	notice_step(a);
 	job_step(a);
 	ckpt_step(a);
-	job_step(a); /* what a checkpoint has ended is acted upon in the same turn */
+	job_step(a); /* a job that a checkpoint ended is handled in the same turn */
 	logs_step(a);
 	report_step(a);
 	sample_step(a);

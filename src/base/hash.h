@@ -2,7 +2,7 @@
  * FNV-1a, 64 bits: the hash of tables, fingerprints and seeds. Not for anything that an attacker
  * may choose; sums of content are SHA-256 (crypto/sign.h).
  *
- * Not libxxhash: our keys are names of 5 to 40 bytes, where it gains nothing, and values that
+ * Not libxxhash: our keys are names of 5 to 40 bytes, and there it gains nothing. Values that
  * follow from a hash (names of folders, seeds) must not change with a library's version.
  */
 #ifndef BASE_HASH_H

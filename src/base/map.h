@@ -12,7 +12,7 @@
  *
  * Open addressing with linear probing, at most half full; removal moves entries back, so no
  * tombstones remain. Not uthash: its macros put 60 lines into each user and a handle into each
- * struct, and need a build dependency for what is a hundred lines here.
+ * struct. It would be a build dependency in place of a hundred lines.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H

@@ -6,10 +6,10 @@
  * whatever it computed after the save would be lost anyway, and nobody changes the files under the
  * upload.
  *
- * Only what is known to be whole is stored: the job said "saved", or it ended with 0, or the
- * directory had been left alone for a while (jobs that save by themselves and know nothing of our
- * files). The last is not enough for a rank of a job of several nodes whose saves have steps:
- * nobody knows of which step it is.
+ * Only what is known to be whole is stored: the job said "saved", or it ended with 0, or its
+ * directory was at rest for a while. The last is for jobs that save by themselves and do not know
+ * our files. A directory at rest is not enough for a rank of a job of several nodes whose saves
+ * have steps: nobody knows of which step it is.
  */
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
@@ -94,7 +94,7 @@ void ckpt_end(struct agent *a, bool ok, const char *why)
 
 /* ---- what the job says ----------------------------------------------------------------------- */
 
-/* What a saved file says: of which step the files are that are no younger than it. */
+/* The content of a saved file: the step of the files that are no younger than it. */
 struct word {
 	int64_t steps, at_ns;
 };
@@ -255,7 +255,7 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 	c->rounds = 0;
 	c->stored_n = c->stored_before = 0;
 	c->refusals = 0;
-	retry_clear(&c->backoff); /* what kept another one waiting */
+	retry_clear(&c->backoff); /* that of the last checkpoint */
 	c->begun_us = a->now_us;
 	c->begun_wall_us = agent_wall_us(a);
 	deadline_set(a, deadline_us);
@@ -370,7 +370,7 @@ static bool save_overwritten(const struct agent *a)
 static void scan_done(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
-	/* What a rank has is a part of what all have, also nothing, and what it had before. */
+	/* A rank has its part of a set: also if it has nothing, or nothing new. */
 	bool gang = a->job.num_nodes > 1;
 	bool by_end_alone = c->by_end && !a->job.finished && !(gang && c->found.n == 0), same, told;
 	struct word before;
@@ -443,8 +443,8 @@ void ckpt_scan_ready(struct agent *a)
 		return;
 	}
 	scan_stop(a);
-	/* A machine short of something, a scan that was killed: what a job leaves behind does not
-	 * depend on that moment. */
+	/* The machine was short of something, or the scan was killed: the job must not lose its
+	 * result for that. */
 	if (err.rc == SPOT_OK || err.rc == SPOT_INTERNAL || err.rc == SPOT_CONFLICT) {
 		ckpt_again(a, CKPT_STOP,
 		    err.rc != SPOT_OK ? err.text : "the scan of the directory was cut short");

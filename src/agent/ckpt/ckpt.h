@@ -88,8 +88,8 @@ struct ckpt {
 	pid_t scan_pid;
 	int scan_fd;
 	struct sbuf scan_text;
-	struct scan_list found; /* what this checkpoint consists of */
-	struct scan_list known; /* what the last scan or restore found */
+	struct scan_list found; /* the files of this checkpoint */
+	struct scan_list known; /* the files of the last scan or restore */
 	struct scan_list committed;
 	int64_t committed_steps;
 	/* upload */

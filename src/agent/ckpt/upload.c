@@ -1,9 +1,9 @@
 /*
  * A checkpoint to the store: tell the daemon what it consists of, put the chunks that are not there
- * yet (presigned URLs, four at a time), have it committed. Each step can be repeated: the chunks
- * are known by their sha256, and what the store has taken is not sent again when URLs have run out
- * and the list is sent anew. A file that changes under the upload is never stored under the wrong
- * hash (http.h); the directory is then looked at again.
+ * yet (presigned URLs, four at a time), have it committed. Each step can be repeated: chunks are
+ * known by their sha256. When URLs have expired, the list is sent anew, and chunks that the store
+ * has taken are not. A file that changes under the upload is never stored under the wrong hash
+ * (http.h); the directory is then looked at again.
  */
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
@@ -71,7 +71,7 @@ static void daemon_refused(struct agent *a, const struct daemon_reply *r)
 	char why[sizeof(c->why)];
 
 	if (r->status >= 500 && a->now_us - c->asked_us >= HELD_US) {
-		/* It was held for what may come at any moment; who asks late for it begins anew. */
+		/* The daemon held the request for an answer that may come at any moment: ask again soon. */
 		retry_clear(&c->backoff);
 		c->backoff.next_us = a->now_us + MAX(SPOT_US_PER_S, r->retry_after_us);
 	} else {
@@ -111,7 +111,7 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 		return;
 	}
 	if (at == CKPT_STOP && job_alive(&a->job)) {
-		/* It goes on running and has written since: what it says now is what counts. */
+		/* It goes on running and has written since: the next checkpoint counts. */
 		ckpt_end(a, false, why);
 		return;
 	}
@@ -218,7 +218,7 @@ void upload_fault(struct upload *u, const struct http_reply *r)
 	}
 }
 
-static void put_done(void *upload, const struct http_reply *r)
+static void chunk_done(void *upload, const struct http_reply *r)
 {
 	struct upload *u = upload;
 
@@ -230,7 +230,7 @@ static void put_done(void *upload, const struct http_reply *r)
 	}
 }
 
-static void put(struct upload *u)
+static void chunk_put(struct upload *u)
 {
 	struct http_piece piece = { .at = (int64_t)u->seq * SPOT_AGENT_CHUNK_BYTES,
 		.bytes = u->bytes };
@@ -239,7 +239,7 @@ static void put(struct upload *u)
 		.url = u->url,
 		.headers = (const char *const *)u->headers,
 		.piece = &piece,
-		.done = put_done,
+		.done = chunk_done,
 		.ctx = u };
 	char path[AGENT_PATH_MAX];
 
@@ -259,7 +259,7 @@ static void upload_go_on(struct upload *u)
 {
 	switch (u->how) {
 	case UPLOAD_PUT:
-		put(u);
+		chunk_put(u);
 		break;
 	case UPLOAD_RESUMABLE:
 		upload_resumable_step(u);
@@ -381,7 +381,7 @@ static bool uploads_read(struct agent *a, const json_t *list)
 	return true;
 }
 
-static void post_done(void *agent, const struct http_reply *reply)
+static void list_posted(void *agent, const struct http_reply *reply)
 {
 	struct agent *a = agent;
 	struct ckpt *c = &a->ckpt;
@@ -411,7 +411,7 @@ static void post_done(void *agent, const struct http_reply *reply)
 	}
 }
 
-static void post(struct agent *a)
+static void list_post(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
 	json_t *chunks = json_array();
@@ -433,7 +433,7 @@ static void post(struct agent *a)
 	    json_pack("{s:s, s:I, s:s, s:I, s:o}", "job", a->job.id, "epoch",
 		(json_int_t)a->job.epoch, "reason", c->reason, "steps", (json_int_t)c->steps,
 		"chunks", chunks),
-	    POST_TIMEOUT_US, post_done);
+	    POST_TIMEOUT_US, list_posted);
 }
 
 /* ---- the commit ------------------------------------------------------------------------------ */
@@ -474,7 +474,7 @@ void upload_step(struct agent *a)
 	} else if (retry_due(a, &c->backoff)) {
 		c->asked_us = a->now_us;
 		if (c->at == CKPT_POST) {
-			post(a);
+			list_post(a);
 		} else {
 			c->call = daemon_post(a, "commit",
 			    json_pack("{s:s, s:I, s:s}", "job", a->job.id, "epoch",

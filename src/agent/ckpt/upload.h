@@ -1,10 +1,10 @@
 /*
  * One chunk on its way to the object store: in one PUT (upload.c), through a resumable session of
  * Google Cloud Storage (upload_resumable.c) or as blocks of an Azure blob (upload_blocks.c). The
- * last two read the chunk piece by piece into memory (upload_piece.c), so that what was hashed is
- * what is sent, and send the end only once the sha256 of the whole is right.
+ * last two read the chunk piece by piece into memory (upload_piece.c), so that the bytes sent are
+ * the bytes hashed. They send the end only once the sha256 of the whole is right.
  *
- * URLs and sessions are secrets: whoever has one can write the object. They are never logged.
+ * URLs and sessions are secrets, since one is enough to write the object. They are never logged.
  */
 #ifndef AGENT_UPLOAD_H
 #define AGENT_UPLOAD_H
@@ -39,7 +39,7 @@ struct upload {
 	struct md5_stream *md5; /* likewise; NULL also where the library refuses it */
 	uint8_t md5_all[MD5_BYTES]; /* of the whole chunk, once has_md5 */
 	bool has_md5;
-	/* what the store said it has when that was not what it was sent, so many times */
+	/* the store's word when it had other bytes than it was sent, and how often */
 	char words[TOLD_WORDS_MAX];
 	int words_n;
 	bool ask; /* a fault came between: ask how far it got first */

@@ -1,6 +1,6 @@
 /*
- * What the node is (for enrolment) and how busy it is (samples): GPU facts from spot-nvml or
- * nvidia-smi, the rest from /proc.
+ * Facts of the node (for enrolment) and its load (samples): GPU facts from spot-nvml or nvidia-smi,
+ * the rest from /proc.
  */
 #ifndef AGENT_GPU_H
 #define AGENT_GPU_H
@@ -38,7 +38,7 @@ void gpu_child_ended(struct agent *a, pid_t pid, int status);
 void gpu_stop(struct agent *a);
 /* Until when enrolment waits for the GPUs, since since_us; 0 = not, or no longer. */
 int64_t gpu_settles_us(const struct gpu_now *now, int64_t since_us, int64_t now_us);
-/* What keeps programs from using them, "" = nothing. */
+/* The reason why programs cannot use them; "" = they can. */
 const char *gpu_fault(const struct gpu_now *now);
 /* Text of the two sources into now. */
 NODISCARD enum spot_rc gpu_helper_line(struct str line, struct gpu_now *now, struct spot_err *err);

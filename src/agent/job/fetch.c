@@ -197,7 +197,7 @@ static void file_complete(struct agent *a, struct fetch_file *file)
 	if (a->fetch.at == FETCH_FAILED || file->name == NULL || file->chunks_n == 0) {
 		return;
 	}
-	/* What was just checked need not be hashed again by the next checkpoint. */
+	/* The next checkpoint need not hash again a file that was just checked. */
 	known.path = dup_checked(file->name);
 	known.mode = file->mode;
 	known.bytes = file->bytes;
@@ -367,8 +367,8 @@ void fetch_begin(struct agent *a, const json_t *files)
 
 /* ---- transfers ------------------------------------------------------------------------------- */
 
-/* What the store tells may be wrong, or of something else than we believe: the same bytes again and
- * again are the object's. */
+/* The store's hash may be wrong, or of other bytes: the same bytes three times in a row are the
+ * object's. */
 static bool store_vouches(struct fetch_chunk *c, const struct http_reply *r)
 {
 	char words[TOLD_WORDS_MAX];

@@ -188,7 +188,7 @@ static bool came_to_its_end(const struct job *j)
 	return j->exit_code == 0 && j->steps_total > 0 && j->steps_done >= j->steps_total;
 }
 
-/* Nothing was asked of it, or only to save: what its end means. */
+/* Its end when nothing was asked of it, or only to save. */
 static void job_over_by_itself(struct agent *a, bool known)
 {
 	struct job *j = &a->job;
@@ -363,7 +363,7 @@ static void step_fetch(struct agent *a)
 	} else if (a->fetch.at == FETCH_DONE) {
 		j->spawned_us = a->now_us;
 		j->phase = JOB_SETUP;
-		state_write(a); /* first: what runs must be known to a successor */
+		state_write(a); /* first: a successor must know that it runs */
 		rc = job_start(a, &err);
 		/* no room for a process, say: nothing that the job has to answer for */
 		if (rc == SPOT_INTERNAL) {

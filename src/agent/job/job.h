@@ -1,6 +1,6 @@
 /*
- * The job's life on this node: fetch, setup, run, end, report. What is asked of it (drain, kill,
- * drop) is recorded by job_stop and carried out by job_step. Its processes are agent/proc/.
+ * The job's life on this node: fetch, setup, run, end, report. job_stop records a request (drain,
+ * kill, drop); job_step carries it out. Its processes are agent/proc/.
  */
 #ifndef AGENT_JOB_H
 #define AGENT_JOB_H
@@ -47,7 +47,7 @@ struct fetch {
 	int rounds_max;
 	int rounds; /* with fresh URLs, in a row; outlives fetch_stop */
 	struct retry again; /* between them; outlives it, too */
-	/* what an earlier round left in kept_dir, whole; outlives it */
+	/* chunks that an earlier round left in kept_dir, whole; outlives it */
 	struct fetch_kept *kept;
 	size_t kept_n;
 	char kept_dir[AGENT_PATH_MAX]; /* the job's; "" = nothing is kept */
@@ -55,7 +55,7 @@ struct fetch {
 };
 void fetch_begin(struct agent *a, const json_t *files);
 void fetch_step(struct agent *a);
-#define FETCH_ROUNDS 5 /* a quarter of a minute: who named a file wrongly hears of it soon */
+#define FETCH_ROUNDS 5 /* a quarter of a minute: a wrong file name must show soon */
 /* ten minutes: a checkpoint's URLs are our business, and the daemon's clock or the store may be
  * off; a full disk may have room again */
 #define FETCH_ROUNDS_OURS 26

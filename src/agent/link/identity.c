@@ -1,5 +1,5 @@
 /*
- * Who vouches for this node at enrolment: its cloud, by a document that it has signed. The one-time
+ * The proof of identity at enrolment: a document that the node's cloud has signed. The one-time
  * token alone is in the user data, which more than we can read; with the proof a stolen one is
  * worth nothing elsewhere.
  *
@@ -11,8 +11,8 @@
  *   Pods   kubernetes.io/docs/tasks/configure-pod-container/configure-service-account, "projected
  *          volume"
  *
- * Each cloud has a list of keys that are asked for one after the other. Where nothing answers, the
- * node enrols without a proof and the daemon decides. Proofs expire: an old one is fetched anew.
+ * Each cloud has a list of keys that are asked for one after the other. If nothing answers, the
+ * node enrols without a proof, and the daemon decides. Proofs expire: an old one is fetched anew.
  */
 #include "base/base.h"
 #include "agent/agent.h"

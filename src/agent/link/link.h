@@ -1,6 +1,6 @@
 /*
- * What the agent tells the daemon and hears from it: identity and enrolment, the long poll, reports
- * and the job's log. The calls themselves are agent/net/.
+ * The conversation of agent and daemon: identity and enrolment, the long poll, reports, the job's
+ * log. The calls themselves are agent/net/.
  */
 #ifndef AGENT_LINK_H
 #define AGENT_LINK_H
@@ -30,7 +30,7 @@ void session_remove(struct agent *a);
 
 /* ---- enrolment (enrol.c, identity.c) --------------------------------------------------------- */
 
-/* Who vouches for this node (identity.c): what its cloud says of it, and the proof of that. */
+/* The node as its cloud calls it, and the proof of that (identity.c). */
 struct identity {
 	struct http_call *call;
 	struct retry backoff;
@@ -62,14 +62,14 @@ struct poll {
 	struct retry backoff;
 	int64_t started_us;
 	int64_t version;
-	enum job_phase asked_as; /* what the last question said of our job */
+	enum job_phase asked_as; /* the phase of our job that the last poll named */
 	/* ask as if we had no job: to be given its run again */
 	bool claim_nothing;
 	/* answers in a row that came at once and changed nothing */
 	int quick;
 };
 void poll_step(struct agent *a);
-void poll_now(struct agent *a); /* what we have changed: the held poll is outdated */
+void poll_now(struct agent *a); /* our state changed: the held poll is outdated */
 
 /* ---- reports (report.c) ---------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /*
  * The job's log to the daemon, by offset: pieces of at most 256 KiB, one at a time; the daemon says
  * where it stands, so nothing is lost or stored twice, also over restarts of either side. Offsets
- * on the wire are log_base + offset in the file. What has arrived is punched out of the file, so
- * that a chatty job does not fill the disk while offsets stay what they are.
+ * on the wire are log_base + offset in the file. Bytes that have arrived are punched out of the
+ * file: a chatty job does not fill the disk, and offsets stay.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -40,7 +40,7 @@ void logs_open(struct agent *a, int64_t sent)
 	a->logs.sent = sent;
 }
 
-static void watch(struct agent *a)
+static void log_watch(struct agent *a)
 {
 	/* one event, then not again until we have read: a busy log is no alarm clock */
 	if (a->inotify_fd >= 0) {
@@ -49,7 +49,7 @@ static void watch(struct agent *a)
 	}
 }
 
-static void punch(struct logs *l)
+static void log_punch(struct logs *l)
 {
 	if (l->sent - l->punched < PUNCH_BYTES) {
 		return;
@@ -92,10 +92,10 @@ static void log_done(void *agent, const struct http_reply *reply)
 		l->flush_us = a->now_us;
 	}
 	l->sent = next;
-	punch(l);
+	log_punch(l);
 }
 
-static void send_piece(struct agent *a)
+static void log_send_piece(struct agent *a)
 {
 	struct logs *l = &a->logs;
 	char path[3 * AGENT_ID_MAX + 64];
@@ -132,7 +132,7 @@ void logs_step(struct agent *a)
 			agent_wake(a, a->now_us + LOOK_US);
 			return;
 		}
-		watch(a);
+		log_watch(a);
 	}
 	if (fstat(l->fd, &st) == 0) {
 		l->size = st.st_size;
@@ -153,8 +153,8 @@ void logs_step(struct agent *a)
 		return;
 	}
 	l->next_us = a->now_us + GATHER_US;
-	watch(a);
-	send_piece(a);
+	log_watch(a);
+	log_send_piece(a);
 }
 
 bool logs_flushed(struct agent *a)

@@ -1,7 +1,6 @@
 /*
- * Reports: what the daemon was last told is compared with what is; the difference is sent. The end
- * of a job is told once its last checkpoint is stored and its log is through (or had its three
- * seconds).
+ * Reports: the last report is compared with the facts, and the difference is sent. The end of a job
+ * is told once its last checkpoint is stored and its log is through (or had its three seconds).
  */
 #include "base/base.h"
 #include "agent/agent.h"

@@ -1,5 +1,5 @@
 /*
- * Who the agent is, in its directory (0700):
+ * The agent's identity, in its directory (0700):
  *   boot.json   written by the node's user data
  *   home        16 random hex digits, made at the first start
  *   session     {"session","boot_id","node","poll_hold_ms","sample_s"}, 0600
@@ -77,9 +77,9 @@ void boot_fini(struct boot *b)
 	secret_fini(&b->token);
 }
 
-/* Two machines of one launch have one boot.json, and Pods of one host one kernel: what is drawn
- * here tells them apart, and a restart finds it again. A directory that is in use without it is an
- * earlier agent's, which enrolled as it was. */
+/* Two machines of one launch have one boot.json, and Pods of one host one kernel. A random id tells
+ * them apart, and a restart finds it again. A directory that is in use without it is an earlier
+ * agent's, which enrolled as it was. */
 void home_id(struct agent *a, char ret[HOME_ID_MAX])
 {
 	char path[AGENT_PATH_MAX], session[AGENT_PATH_MAX];

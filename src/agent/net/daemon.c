@@ -29,7 +29,7 @@ struct http_call *daemon_post(struct agent *a, const char *path, json_t *body, i
 	char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
 	struct http_call *c;
 
-	assert(text != NULL); /* our own texts are UTF-8: what comes from files was checked */
+	assert(text != NULL); /* our own texts are UTF-8, and texts from files were checked */
 	c = daemon_send(a, path, "application/json", str_from(text), timeout_us, done);
 	mem_wipe(text, strlen(text));
 	free(text);
@@ -44,7 +44,7 @@ struct http_call *daemon_post_bytes(struct agent *a, const char *path, struct st
 }
 
 /* Between us and the daemon others may answer: an ingress without a backend says 404 in words of
- * its own. What is the daemon's is JSON, and its errors have a code. */
+ * its own. The daemon's replies are JSON, and its errors have a code. */
 static bool reply_is_daemons(const struct daemon_reply *r)
 {
 	return r->status < 400 ? r->status != 200 || r->body != NULL : r->code[0] != '\0';

@@ -130,7 +130,7 @@ struct http_call *gcp_get(struct agent *a, const char *path, int64_t timeout_us,
 	return gcp_url(path, url, sizeof(url)) ? http_start(a->http, &w) : NULL;
 }
 
-/* What answers without this header is a proxy or a router, not the metadata server. */
+/* A reply without this header is a proxy's or a router's, not the metadata server's. */
 bool gcp_is_google(const struct http_reply *r)
 {
 	return strcasecmp(http_reply_header(r, "Metadata-Flavor"), "Google") == 0;

@@ -5,7 +5,7 @@
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 
-static enum told same(const char *told, size_t n, const char *ours)
+static enum told told_compare(const char *told, size_t n, const char *ours)
 {
 	return strlen(ours) == n && strncmp(told, ours, n) == 0 ? TOLD_SAME : TOLD_OTHER;
 }
@@ -22,7 +22,7 @@ static enum told by_google(const struct told_headers *h, const char *md5)
 		at += strspn(at, ", ");
 		n = strcspn(at, ", ");
 		if (strncmp(at, "md5=", 4) == 0) {
-			return same(at + 4, n - 4, md5);
+			return told_compare(at + 4, n - 4, md5);
 		}
 		at += n;
 	}
@@ -54,7 +54,7 @@ enum told told_check(const struct told_headers *h, const uint8_t md5[MD5_BYTES])
 		return by_google(h, text);
 	}
 	if (h->content_md5[0] != '\0') {
-		return same(h->content_md5, strlen(h->content_md5), text);
+		return told_compare(h->content_md5, strlen(h->content_md5), text);
 	}
 	return by_etag(h, md5);
 }

@@ -1,5 +1,5 @@
 /*
- * What a notice sets off, whichever cloud it came from. An interruption: the job is signalled at
+ * The effects of a notice, whichever cloud it came from. An interruption: the job is signalled at
  * once, without waiting for the daemon, which is told at the same time. A rebalance recommendation:
  * a checkpoint at most once in ten minutes, the job goes on. Maintenance: the daemon decides.
  */
@@ -36,7 +36,7 @@ void notice_file_write(struct agent *a)
 	}
 }
 
-static void interruption(struct agent *a, int64_t deadline_wall_us)
+static void interruption_begin(struct agent *a, int64_t deadline_wall_us)
 {
 	struct notice *n = &a->notice;
 	int64_t left = deadline_wall_us - agent_wall_us(a);
@@ -58,7 +58,7 @@ static void interruption(struct agent *a, int64_t deadline_wall_us)
 	}
 }
 
-static void rebalance(struct agent *a)
+static void rebalance_save(struct agent *a)
 {
 	struct notice *n = &a->notice;
 
@@ -74,7 +74,7 @@ static void rebalance(struct agent *a)
 	ckpt_begin(a, "notice", false, 0);
 }
 
-static void seen(struct agent *a, int kind, int64_t deadline_wall_us, int64_t deadline_us,
+static void notice_take(struct agent *a, int kind, int64_t deadline_wall_us, int64_t deadline_us,
     const char *source, struct str raw)
 {
 	struct notice_post *p = &a->notice.post[kind];
@@ -83,9 +83,9 @@ static void seen(struct agent *a, int kind, int64_t deadline_wall_us, int64_t de
 	log_warn("notice.seen", STR("kind", kinds[kind]), STR("source", source),
 	    I64("deadline_us", deadline_wall_us));
 	if (kind == NOTICE_INTERRUPTION) {
-		interruption(a, deadline_wall_us);
+		interruption_begin(a, deadline_wall_us);
 	} else if (kind == NOTICE_REBALANCE) {
-		rebalance(a);
+		rebalance_save(a);
 	}
 	p->wanted = true;
 	p->kind = kinds[kind];
@@ -107,12 +107,12 @@ static void seen(struct agent *a, int kind, int64_t deadline_wall_us, int64_t de
 void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char *source,
     struct str raw)
 {
-	seen(a, kind, deadline_wall_us, 0, source, raw);
+	notice_take(a, kind, deadline_wall_us, 0, source, raw);
 }
 
 void notice_seen_for(struct agent *a, int kind, int64_t left_us, const char *source, struct str raw)
 {
-	seen(a, kind, agent_wall_us(a) + left_us, a->now_us + left_us, source, raw);
+	notice_take(a, kind, agent_wall_us(a) + left_us, a->now_us + left_us, source, raw);
 }
 
 static void post_done(struct agent *a, struct notice_post *p, const struct http_reply *reply)

@@ -27,7 +27,7 @@
 /* ---- the document ---------------------------------------------------------------------------- */
 
 /* Freeze is a pause of seconds; of what we do not know, nothing follows. */
-static int kind_of(const char *type)
+static int event_kind(const char *type)
 {
 	if (strcmp(type, "Preempt") == 0 || strcmp(type, "Terminate") == 0) {
 		return NOTICE_INTERRUPTION;
@@ -39,7 +39,7 @@ static int kind_of(const char *type)
 }
 
 /* "Mon, 19 Sep 2016 18:29:47 GMT"; empty once it has started: then it is now. */
-static int64_t time_of(const json_t *o, int64_t now_wall_us)
+static int64_t event_time(const json_t *o, int64_t now_wall_us)
 {
 	const char *text = json_str(o, "NotBefore", "", NULL), *end;
 	struct tm tm = { 0 };
@@ -52,7 +52,7 @@ static int64_t time_of(const json_t *o, int64_t now_wall_us)
 						       : now_wall_us;
 }
 
-static bool names_us(const json_t *resources, const char *name)
+static bool event_names_us(const json_t *resources, const char *name)
 {
 	for (size_t i = 0; i < json_array_size(resources); i++) {
 		const char *s = json_string_value(json_array_get(resources, i));
@@ -85,12 +85,13 @@ bool notice_azure_events(struct str body, const char *name, int64_t now_wall_us,
 			     *resources = json_object_get(e, "Resources");
 		struct azure_event *ev = &ret[*ret_n];
 
-		*ev = (struct azure_event){ .kind = kind_of(json_str(e, "EventType", "", NULL)) };
-		if (!names_us(resources, name) ||
+		*ev =
+		    (struct azure_event){ .kind = event_kind(json_str(e, "EventType", "", NULL)) };
+		if (!event_names_us(resources, name) ||
 		    !str_copy(ev->id, sizeof(ev->id), json_str(e, "EventId", "", NULL))) {
 			continue;
 		}
-		ev->deadline_wall_us = time_of(e, now_wall_us);
+		ev->deadline_wall_us = event_time(e, now_wall_us);
 		ev->alone = json_array_size(resources) == 1;
 		*ret_n += ev->id[0] != '\0';
 	}
@@ -199,7 +200,7 @@ static void ack_done(void *agent, const struct http_reply *r)
 	log_info("azure.approved", I64("status", r->status));
 }
 
-/* What the job was worth is in the store, and the daemon knows of its end and of the notice. */
+/* The job's result is in the store, and the daemon knows of its end and of the notice. */
 static bool nothing_left(const struct agent *a)
 {
 	return (a->job.phase == JOB_NONE || a->job.phase == JOB_REPORTED) &&
@@ -241,7 +242,7 @@ static void ack_step(struct agent *a)
 	json_decref(list);
 }
 
-static bool due(struct agent *a, int64_t at_us)
+static bool time_is_due(struct agent *a, int64_t at_us)
 {
 	if (a->now_us >= at_us) {
 		return true;
@@ -254,12 +255,12 @@ void notice_azure_step(struct agent *a)
 {
 	struct azure *z = &a->notice.azure;
 
-	if (z->call == NULL && due(a, z->next_us)) {
+	if (z->call == NULL && time_is_due(a, z->next_us)) {
 		z->next_us = a->now_us + EVERY_US;
 		z->call = azure_get(a, EVENTS_PATH, z->awake ? TIMEOUT_US : FIRST_TIMEOUT_US,
 		    events_done);
 	}
-	if (z->name[0] == '\0' && z->name_call == NULL && due(a, z->name_next_us)) {
+	if (z->name[0] == '\0' && z->name_call == NULL && time_is_due(a, z->name_next_us)) {
 		z->name_call = azure_get(a, NAME_PATH, TIMEOUT_US, name_done);
 	}
 	ack_step(a);

@@ -1,4 +1,4 @@
-/* What the sources of notices share with notice.c, and the parsers that tests call. */
+/* Shared by notice.c and the sources of notices; the parsers are here for tests. */
 #ifndef AGENT_NOTICE_PRIV_H
 #define AGENT_NOTICE_PRIV_H
 

@@ -6,10 +6,10 @@
  * The shim is a process between agent and job, so that the job outlives the agent. The agent starts
  * it as `spot-agent --shim` with its instructions in a memory file on descriptor 3. They hold
  * secrets, so they are in no path, argument or environment of the shim. The shim runs setup, then
- * run, each in its own session (and in a cgroup if that is allowed), with both outputs appended to
- * one log file. It writes job.json at the start of each, exit.json once at the end, and then that
- * the disk has all that the program wrote. SIGTERM: kill everything now. SIGUSR1: run the
- * checkpoint command; the file `saved` appears when it succeeded.
+ * run, each in its own session, and in a cgroup if that is allowed. Both append their output to one
+ * log file. It writes job.json at the start of each, exit.json once at the end, and then that the
+ * disk has all that the program wrote. SIGTERM: kill everything now. SIGUSR1: run the checkpoint
+ * command; the file `saved` appears when it succeeded.
  */
 #ifndef AGENT_PROC_H
 #define AGENT_PROC_H
@@ -112,7 +112,7 @@ bool job_signal(struct agent *a, int signo, struct job_signalled *done);
 /* Of a job that is alive: records what is asked, sends its `then` signal if there is a grace. */
 void job_stop_ask(struct agent *a, enum stop_kind stop, int64_t grace_us, const char *why);
 void job_kill(struct agent *a); /* by force, once its time to stop is over */
-void job_kill_remains(struct agent *a); /* what a shim that was killed has left */
+void job_kill_remains(struct agent *a); /* processes that a killed shim left behind */
 
 /* ---- state.json (state.c) -------------------------------------------------------------------- */
 
@@ -129,11 +129,10 @@ bool orphan_timeout_set(struct agent *a, int64_t seconds);
 /* Files in the job's directory. */
 #define SHIM_JOB_FILE "job.json" /* {"shim_pid","shim_start","phase","leader"} */
 #define SHIM_EXIT_FILE "exit.json" /* {"phase","code","signal"} */
-#define SHIM_SAFE_FILE "safe" /* not empty: what the program wrote is on the disk */
+#define SHIM_SAFE_FILE "safe" /* not empty: all that the program wrote is on the disk */
 #define SHIM_LOG_FILE "log"
 
-/* What the agent hands over:
- * {"dir","cwd","setup","run","command","shell","cgroup","saved","ckpt","env":{}} */
+/* The instructions: {"dir","cwd","setup","run","command","shell","cgroup","saved","ckpt","env":{}} */
 NODISCARD enum spot_rc shim_spawn(json_t *instructions, pid_t *ret, struct spot_err *err);
 int shim_main(void);
 

@@ -257,7 +257,7 @@ static void command_ended(struct shim *s, int status)
 	}
 }
 
-static void reap(struct shim *s)
+static void children_reap(struct shim *s)
 {
 	int status;
 	pid_t pid;
@@ -273,7 +273,7 @@ static void reap(struct shim *s)
 }
 
 /* Waits for one signal, at most wait_s (0 = as long as it takes), and acts on it. */
-static void turn(struct shim *s, int wait_s)
+static void shim_turn(struct shim *s, int wait_s)
 {
 	struct timespec wait = { wait_s, 0 };
 	int signo =
@@ -284,10 +284,10 @@ static void turn(struct shim *s, int wait_s)
 	} else if (signo == SIGUSR1 && s->command[0] != '\0' && s->command_pid == 0) {
 		command_start(s);
 	}
-	reap(s);
+	children_reap(s);
 }
 
-static bool alone(struct shim *s)
+static bool tree_is_empty(struct shim *s)
 {
 	pid_t *pids = malloc(PROCS_MAX * sizeof(*pids));
 	size_t n;
@@ -295,7 +295,7 @@ static bool alone(struct shim *s)
 	if (pids == NULL) {
 		abort();
 	}
-	reap(s);
+	children_reap(s);
 	n = proc_tree(getpid(), pids);
 	free(pids);
 	return n == 0;
@@ -317,7 +317,7 @@ static bool room_awaited(struct shim *s, int waited_s)
 	if (waited_s >= TRY_S || s->killed || !dir_is_ours(s)) {
 		return false;
 	}
-	turn(s, 1);
+	shim_turn(s, 1);
 	return true;
 }
 
@@ -353,7 +353,7 @@ static bool job_file_put(struct shim *s)
 }
 
 /* Runs one of the two scripts to its end; true if it ended with 0. */
-static bool stage(struct shim *s, const char *phase, const char *text)
+static bool stage_run(struct shim *s, const char *phase, const char *text)
 {
 	s->phase = phase;
 	s->leader = 0;
@@ -378,23 +378,24 @@ static bool stage(struct shim *s, const char *phase, const char *text)
 		kill_all(s);
 	}
 	while (!s->leader_ended) {
-		turn(s, 0);
+		shim_turn(s, 0);
 	}
 	return WIFEXITED(s->leader_status) && WEXITSTATUS(s->leader_status) == 0;
 }
 
 /* After the leader: its shell may have died of the stop signal while the program below it still
- * saves; those get time until the agent says kill. What a finished script left running is ended. */
+ * saves; those get time until the agent says kill. Processes that a finished script left running
+ * are ended. */
 static void clear_up(struct shim *s)
 {
 	if (WIFSIGNALED(s->leader_status) && !s->killed) {
-		for (int i = 0; i < LINGER_S && !s->killed && !alone(s); i++) {
-			turn(s, 1);
+		for (int i = 0; i < LINGER_S && !s->killed && !tree_is_empty(s); i++) {
+			shim_turn(s, 1);
 		}
 	}
-	while (!alone(s)) {
+	while (!tree_is_empty(s)) {
 		kill_all(s);
-		turn(s, 1);
+		shim_turn(s, 1);
 	}
 	cgroup_remove(s->cgroup);
 }
@@ -515,10 +516,10 @@ int shim_main(void)
 		return 125;
 	}
 	if (s.setup[0] != '\0') {
-		ok = stage(&s, "setup", s.setup);
+		ok = stage_run(&s, "setup", s.setup);
 	}
 	if (ok && !s.killed) {
-		(void)stage(&s, "run", s.run);
+		(void)stage_run(&s, "run", s.run);
 	}
 	clear_up(&s);
 	safe_fd = safe_file_make();

@@ -1,6 +1,6 @@
 /*
- * The signals that the job's processes get, and their end by force. What is asked is recorded
- * before the effect, so that a successor of the agent goes on with it.
+ * The signals that the job's processes get, and their end by force. A request is recorded before
+ * its effect, so that a successor of the agent goes on with it.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -86,7 +86,7 @@ void job_kill(struct agent *a)
 		return;
 	}
 	if (j->kills++ == 0) {
-		state_write(a); /* before the effect: what it was writing then is not whole */
+		state_write(a); /* before the effect: a file that it is writing will not be whole */
 	}
 	cgroup_kill(j->cgroup);
 	if (j->shim > 0 && (j->shim_start == 0 || proc_start_time(j->shim) == j->shim_start)) {

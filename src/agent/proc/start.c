@@ -1,5 +1,5 @@
 /*
- * From the daemon's "run" to a running shim: what the job is (job_spec_read), the environment it
+ * From the daemon's "run" to a running shim: its specification (job_spec_read), the environment it
  * sees (agent.h lists ours; the SKYPILOT_* names follow SkyPilot's documentation, "Using
  * environment variables"), and the start.
  */
@@ -33,7 +33,7 @@ static enum spot_rc checkpoint_read(struct job *j, const json_t *c, const char *
 	/* A job without a checkpoint has an object with an empty path, or none. */
 	j->has_checkpoint = json_is_object(c) && !str_empty(json_str(c, "path", "ckpt", &bad));
 	if (!j->has_checkpoint) {
-		/* Where there is no store, its directory is still the one that its file names. */
+		/* Without a store, its directory is still the one that its file names. */
 		if (!str_empty(json_str(c, "dir", "", &bad))) {
 			*ret_path = json_str(c, "dir", "", &bad);
 		}

@@ -1,5 +1,5 @@
 /*
- * What the job's processes say of themselves: the shim's files, the progress file. A restarted
+ * Reads the facts that the job's processes write: the shim's files, the progress file. A restarted
  * agent finds the shim again by its pid and start time in job.json, and its end in exit.json.
  */
 #include "base/base.h"
@@ -26,7 +26,7 @@ bool job_is_over_time(const struct agent *a)
 	return j->max_us > 0 && j->running_us > 0 && a->now_us >= j->running_us + j->max_us;
 }
 
-/* What goes into JSON and logs: printable ASCII, whatever a path or a program put there. */
+/* It goes into JSON and logs: printable ASCII only, whatever a path or a program put there. */
 void job_why_set(struct job *j, const char *why)
 {
 	(void)snprintf(j->why, sizeof(j->why), "%s", why);

@@ -37,7 +37,7 @@ static bool proc_file(pid_t pid, const char *name, char *buf, size_t n)
 	return true;
 }
 
-/* What follows the command name, which may hold anything, in proc(5) stat: "S ppid ...". */
+/* The text behind the command name, which may hold anything, in proc(5) stat: "S ppid ...". */
 static const char *proc_stat(pid_t pid, char *buf, size_t n)
 {
 	const char *p;

@@ -1,6 +1,6 @@
 /*
- * What the agent needs of the machine: files, processes, its network address. Nothing here knows
- * the agent. Functions that can fail say why in err; paths are at most AGENT_PATH_MAX bytes, and a
+ * The machine as the agent needs it: files, processes, its network address. Nothing here knows the
+ * agent. Functions that can fail say why in err; paths are at most AGENT_PATH_MAX bytes, and a
  * longer one is refused.
  */
 #ifndef AGENT_SYS_H
@@ -52,8 +52,8 @@ NODISCARD enum spot_rc json_file_write(const char *dir, const char *name, const 
  * be read. */
 uint64_t proc_start_time(pid_t pid);
 /* Only what the kernel says is gone: no such process, a zombie, or another one has its number by
- * now. What cannot be read for another reason (no descriptor or memory left) may be alive. start 0:
- * any. */
+ * now. A process that cannot be read for another reason (no descriptor or memory left) may be
+ * alive. start 0: any. */
 bool proc_is_gone(pid_t pid, uint64_t start);
 /* Fills ret with every live descendant of root (not root itself); returns the count. */
 size_t proc_tree(pid_t root, pid_t ret[PROCS_MAX]);
@@ -63,8 +63,8 @@ bool proc_catches(pid_t pid, int signo);
  * first. */
 void proc_kill_tree(pid_t root);
 /* Likewise, every process but ours that was started with this in its environment, wherever it now
- * stands: what is left of a tree whose root is gone. One that has cleared its environment, or that
- * we may not look into, is not found. */
+ * stands. So the rest of a tree ends whose root is gone. One that has cleared its environment, or
+ * that we may not look into, is not found. */
 void proc_kill_env(const char *name, const char *value);
 
 /* The directory of a new cgroup for a job under our own, made; false: not allowed here. */

@@ -294,7 +294,7 @@ static void run_lost(struct run *r, enum spot_rc rc)
 	run_end_doubt(r, rc, &e);
 }
 
-/* What comes from a cache (RFC 9111 5.1) is of another time. */
+/* A reply from a cache (RFC 9111 5.1) is of another time. */
 static void run_told_time(const struct run *r)
 {
 	int64_t theirs;
@@ -445,7 +445,7 @@ void run_streamed(struct http_req *req)
 
 /* By RFC 9110 (15.5) a 4xx is a request that was not carried out; but a conflict may be with what
  * we made ourselves, by an earlier try. */
-static bool refused(const struct spot_http_response *in)
+static bool reply_is_refusal(const struct spot_http_response *in)
 {
 	return in->status >= 400 && in->status < 500 && in->status != 409;
 }
@@ -456,7 +456,7 @@ static void run_progress(struct run *r)
 		/* Answered; the next request has its own tries and its own doubt. */
 		r->tries = 0;
 		r->doubted = r->doubted || (r->doubt && r->c->in->status >= 500);
-		r->acted = r->acted || r->doubt_before || (r->doubt && !refused(r->c->in));
+		r->acted = r->acted || r->doubt_before || (r->doubt && !reply_is_refusal(r->c->in));
 		r->doubt = false;
 		r->last = (struct spot_err){ 0 };
 	}

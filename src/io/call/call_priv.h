@@ -124,7 +124,7 @@ struct call_provider {
 	int64_t clock_us; /* wall clock minus mono, as it was last looked at */
 	bool auth_owed; /* the clock was set since its credentials were renewed whole */
 	bool auth_whole; /* the flight renews what was fresh: all of it */
-	char **secrets; /* what we registered for redaction */
+	char **secrets; /* registered by us for redaction */
 	size_t secrets_n;
 	int shares;
 	bool closed;

@@ -42,7 +42,7 @@ bool http_headers_build(struct xfer *x, const struct spot_http_request *out)
 		header_append(x, line);
 		free(line);
 	}
-	/* What curl would add by itself must not be there unsigned or unasked. */
+	/* Headers that curl would add by itself must not go out unsigned or unasked. */
 	header_append(x, "Expect:");
 	if (!has_type) {
 		header_append(x, "Content-Type:");

@@ -42,7 +42,7 @@ struct http_client {
 	bool ca_bad, in_curl;
 };
 
-/* http_easy.c: what is asked of curl. False: a header cannot be sent. */
+/* http_easy.c: a request as options of curl. False: a header cannot be sent. */
 bool http_headers_build(struct xfer *x, const struct spot_http_request *out);
 void http_easy_set(struct xfer *x, const struct spot_http_request *out, int64_t timeout_us);
 /* http.c: curl's callbacks, data is the xfer. */

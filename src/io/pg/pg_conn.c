@@ -539,7 +539,7 @@ static void conn_event(struct loop_fd *f, int events)
 	 * not send the next statement into it. */
 	if ((events & LOOP_READ) != 0 &&
 	    (PQconsumeInput(c->c) == 0 || (idle && PQconsumeInput(c->c) == 0))) {
-		/* What was read before the end still counts: results may be complete. */
+		/* Bytes read before the end still count: results may be complete. */
 		if (c->state == PG_CONN_READY) {
 			pipeline_event(c);
 		}

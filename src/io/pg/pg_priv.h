@@ -1,5 +1,5 @@
 /*
- * Inside of io/pg: who calls whom. pg.c keeps the queue and hands items to connections; pg_conn.c
+ * Inside of io/pg, file by file. pg.c keeps the queue and hands items to connections; pg_conn.c
  * moves one connection through its life and reads results; pg_copy.c drives a COPY on a connection
  * lent to it; pg_listen.c watches notifications; pg_resolve.c looks names up off the loop;
  * pg_opts.c makes a DSN into what libpq takes; pg_scout.c finds the server that takes writes when
@@ -184,7 +184,7 @@ void pg_opts_fini(struct pg_opts *o);
 /* both are kept, not copied */
 void pg_opts_set(struct pg_opts *o, const char *key, const char *value, bool override);
 const char *pg_opts_get(const struct pg_opts *o, const char *key, const char *env);
-/* What the DSN leaves open, and what its names resolved to (NULL: nothing to resolve). */
+/* Fills the options that the DSN leaves open; resolved: the addresses of its names (NULL: nothing to resolve). */
 void pg_opts_complete(struct pg_opts *o, const char *application,
     const struct pg_resolve_result *res);
 enum pg_order { PG_ORDER_LAST = 1, PG_ORDER_OTHERS, PG_ORDER_ONLY };
