@@ -14,7 +14,8 @@ struct retry {
 	int64_t next_us;
 };
 
-/* retry_after_us: the wait that the far side asked for, 0 = none; at most two minutes of it count. */
+/* retry_after_us: the wait that the far side asked for, 0 = none; at most two minutes of it
+ * count. */
 void retry_fail(struct agent *a, struct retry *r, int64_t retry_after_us);
 void retry_clear(struct retry *r);
 bool retry_due(struct agent *a, const struct retry *r); /* false also asks to be woken */

@@ -15,8 +15,9 @@ struct backoff {
 };
 
 /*
- * The wait after `failures` earlier failures: min(first_us * 2^failures, cap_us), never overflowing.
- * failures below 0 count as 0. rng NULL, or no jitter: exactly that; the generator is not used.
+ * The wait after `failures` earlier failures: min(first_us * 2^failures, cap_us), never
+ * overflowing. failures below 0 count as 0. rng NULL, or no jitter: exactly that; the generator is
+ * not used.
  */
 int64_t backoff_wait_us(const struct backoff *b, int failures, struct rng *rng);
 

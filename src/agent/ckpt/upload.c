@@ -3,7 +3,7 @@
  * yet (presigned URLs, four at a time), have it committed. Each step can be repeated: chunks are
  * known by their sha256. When URLs have expired, the list is sent anew, and chunks that the store
  * has taken are not. A file that changes under the upload is never stored under the wrong hash
- * (http.h); the directory is then looked at again.
+ * (net.h); the directory is then looked at again.
  */
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
@@ -71,7 +71,8 @@ static void daemon_refused(struct agent *a, const struct daemon_reply *r)
 	char why[sizeof(c->why)];
 
 	if (r->status >= 500 && a->now_us - c->asked_us >= HELD_US) {
-		/* The daemon held the request for an answer that may come at any moment: ask again soon. */
+		/* The daemon held the request for an answer that may come at any moment: ask
+		 * again soon. */
 		retry_clear(&c->backoff);
 		c->backoff.next_us = a->now_us + MAX(SPOT_US_PER_S, r->retry_after_us);
 	} else {

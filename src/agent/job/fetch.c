@@ -1,7 +1,7 @@
 /*
  * Files that the job starts with: its checkpoint and its mounts, in chunks by presigned GETs, four
  * at a time, each checked against its sha256 and repeated when it is wrong; a mount, whose sha256
- * nobody knows, against what its store tells of it (told.h). A file appears under its name when it
+ * nobody knows, against what its store tells of it (net.h). A file appears under its name when it
  * is complete. URLs live for a limited time: chunks that were checked are kept when the job is
  * given anew with others, so that what takes longer than that comes to its end.
  */

@@ -91,8 +91,8 @@ NODISCARD enum spot_rc job_start(struct agent *a, struct spot_err *err);
 void job_watch(struct agent *a); /* changes of its directory wake us */
 void job_look(struct agent *a); /* reads what the shim wrote since */
 void job_progress_read(struct job *j);
-/* The end of its processes, as the shim wrote it; the caller drops *ret. SPOT_NOT_FOUND: it has not;
- * any other error may pass. */
+/* The end of its processes, as the shim wrote it; the caller drops *ret. SPOT_NOT_FOUND: it has
+ * not; any other error may pass. */
 NODISCARD enum spot_rc job_exit_read(const struct job *j, json_t **ret, struct spot_err *err);
 void job_exit_set(struct job *j, const json_t *o);
 bool job_shim_is_alive(struct agent *a);
@@ -132,7 +132,8 @@ bool orphan_timeout_set(struct agent *a, int64_t seconds);
 #define SHIM_SAFE_FILE "safe" /* not empty: all that the program wrote is on the disk */
 #define SHIM_LOG_FILE "log"
 
-/* The instructions: {"dir","cwd","setup","run","command","shell","cgroup","saved","ckpt","env":{}} */
+/* The instructions:
+ * {"dir","cwd","setup","run","command","shell","cgroup","saved","ckpt","env":{}} */
 NODISCARD enum spot_rc shim_spawn(json_t *instructions, pid_t *ret, struct spot_err *err);
 int shim_main(void);
 

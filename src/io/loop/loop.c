@@ -253,7 +253,8 @@ void loop_defer_cancel(struct loop *l UNUSED, struct loop_task *t)
 	}
 }
 
-/* A task that a task defers runs in the next turn: a chain of ready results cannot starve events. */
+/* A task that a task defers runs in the next turn: a chain of ready results cannot starve
+ * events. */
 static void tasks_deliver(struct loop *l)
 {
 	struct loop_task now = { .next = &now, .prev = &now };

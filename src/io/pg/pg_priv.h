@@ -184,7 +184,8 @@ void pg_opts_fini(struct pg_opts *o);
 /* both are kept, not copied */
 void pg_opts_set(struct pg_opts *o, const char *key, const char *value, bool override);
 const char *pg_opts_get(const struct pg_opts *o, const char *key, const char *env);
-/* Fills the options that the DSN leaves open; resolved: the addresses of its names (NULL: nothing to resolve). */
+/* Fills the options that the DSN leaves open; resolved: the addresses of its names (NULL:
+ * nothing to resolve). */
 void pg_opts_complete(struct pg_opts *o, const char *application,
     const struct pg_resolve_result *res);
 enum pg_order { PG_ORDER_LAST = 1, PG_ORDER_OTHERS, PG_ORDER_ONLY };

@@ -25,7 +25,8 @@ static struct pg_conn *conn_nth(struct pg *p, int k)
 	return k < p->conns_n ? &p->conns[k] : p->listener;
 }
 
-/* The connection that is silent for longest; NULL: nobody. *ret_owing: somebody owes an answer at all. */
+/* The connection that is silent for longest; NULL: nobody. *ret_owing: somebody owes an answer
+ * at all. */
 static struct pg_conn *conn_silent_find(struct pg *p, bool *ret_owing)
 {
 	int64_t now = loop_mono_us(p->loop);
