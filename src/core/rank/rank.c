@@ -504,12 +504,28 @@ const struct score *rank_in_time(const struct ranking *r, enum spot_market marke
 	return fastest;
 }
 
+/* Hours with 95 %, of a score of a whole gang in proportion to those of one node. */
+static double hours_sure(const struct score *s)
+{
+	struct score_terms t;
+
+	if (s->by == NULL) {
+		return HUGE_VAL;
+	}
+	score_explain(s, &t);
+	return t.hours > 0 ? t.hours_p95 * s->hours / t.hours : s->hours;
+}
+
+bool rank_speed_suits(const struct score *s, const struct score *on_demand, double within_h)
+{
+	return s->offer->market != SPOT_MARKET_SPOT || on_demand == NULL ||
+	    s->throughput >= DEADLINE_SPEED_LEAST * on_demand->throughput ||
+	    hours_sure(s) + on_demand->hours <= within_h;
+}
+
 bool rank_suits_deadline(const struct score *s, const struct score *on_demand, double within_h)
 {
-	bool slow = s->offer->market == SPOT_MARKET_SPOT && on_demand != NULL &&
-	    s->throughput < DEADLINE_SPEED_LEAST * on_demand->throughput;
-
-	return !slow && s->hours <= within_h;
+	return s->hours <= within_h && rank_speed_suits(s, on_demand, within_h);
 }
 
 #define AS_QUICK 1.02

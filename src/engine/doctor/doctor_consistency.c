@@ -1,15 +1,15 @@
 /*
- * The invariants of the rows, checked while everything runs (spotctl doctor --consistency): each is
- * one statement of consistency.sql that reads, and nothing is written but what was found. One after
- * the other, so that an examination takes one of the database's connections; each sees one
- * snapshot. A statement that does not end in time leaves its invariant untested.
+ * Checks the invariants of the rows while everything runs (spotctl doctor --consistency). Each is
+ * one statement of consistency.sql that only reads. They run one after the other, so that an
+ * examination takes one connection of the database; each sees one snapshot. A statement that does
+ * not end in time leaves its invariant untested.
  */
 #include "base/base.h"
-#include "engine/doctor/doctor.h"
+#include "engine/doctor/doctor_int.h"
 
-/* what ended before is not looked at again */
+/* rows that ended before are not checked again */
 #define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)
-/* what is under way has that long beyond its own bounds */
+/* work under way has that long beyond its own bounds */
 #define SETTLE_US (60 * SPOT_US_PER_S)
 #define STUCK_US (600 * SPOT_US_PER_S)
 #define SHOWN 5
@@ -152,13 +152,13 @@ static const struct invariant invariants[] = {
 
 static void invariant_next(struct act *a)
 {
-	const struct look *l = a->ctx;
+	const struct probe *l = a->ctx;
 	const struct checking *k = l->more;
 
 	if (k->at < ARRAY_LEN(invariants)) {
 		invariants[k->at].ask(a, engine_now(a->e));
 	} else {
-		look_write(a);
+		probe_write(a);
 	}
 }
 
@@ -166,28 +166,28 @@ static void invariant_item(struct act *a, const struct invariant *v,
     const struct q_consistency_row *row)
 {
 	if (row->broken == 0) {
-		look_item(a, v->name, SPOT_CHECK_OK, "", "%s: %" PRId64 " looked at", v->rule,
+		probe_item(a, v->name, SPOT_CHECK_OK, "", "%s: %" PRId64 " looked at", v->rule,
 		    row->checked);
 	} else {
-		look_item(a, v->name, SPOT_CHECK_BAD, v->fix,
+		probe_item(a, v->name, SPOT_CHECK_BAD, v->fix,
 		    "%" PRId64 " of %" PRId64 " break it (%s): %s%s", row->broken, row->checked,
 		    v->rule, row->words, row->broken > SHOWN ? "; ..." : "");
 	}
-	look_amount(a, row->broken);
+	probe_amount(a, row->broken);
 }
 
 static void invariant_read(struct op *op)
 {
 	struct pg_req *req = container_of(op, struct pg_req, op);
 	struct act *a = container_of(req, struct act, req);
-	const struct look *l = a->ctx;
+	const struct probe *l = a->ctx;
 	struct checking *k = l->more;
 	const struct invariant *v = &invariants[k->at++];
 	struct q_consistency_row *row;
 
 	a->writing = false;
 	if (op->rc != SPOT_OK) {
-		look_item(a, v->name, SPOT_CHECK_UNTESTED,
+		probe_item(a, v->name, SPOT_CHECK_UNTESTED,
 		    "ask again when the database has less to do", "%s: %s", v->rule, op->err.text);
 	} else {
 		/* all of them have rows of one kind */
@@ -199,10 +199,10 @@ static void invariant_read(struct op *op)
 	invariant_next(a);
 }
 
-void self_consistency(struct exam *x)
+void consistency_examine(struct exam *x)
 {
-	struct act *a = look_new(x, DOCTOR_SELF, "", "invariants", NULL);
-	struct look *l = a->ctx;
+	struct act *a = probe_new(x, DOCTOR_SELF, "", "invariants", NULL);
+	struct probe *l = a->ctx;
 
 	l->more = arena_alloc(a->arena, sizeof(struct checking));
 	*(struct checking *)l->more = (struct checking){ 0 };

@@ -1,14 +1,14 @@
-/* When feeds are polled, and the call itself; what comes back is stored by poll_store.c. */
+/* Polls: when each feed is due, and its call. poller_store.c stores the results. */
 #include "base/base.h"
 #include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/market/poller_int.h"
+#include "engine/market/market_int.h"
 
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)
 #define LOOK_US SPOT_US_PER_S
-#define UPKEEP_LOOKS 5 /* so many looks from one step of the upkeep to the next */
-/* of a step, but for the first two, without which nothing can be polled */
+#define UPKEEP_LOOKS 5 /* due checks between two steps of the upkeep */
+/* tries of a step; the first two have no limit, since no poll works without them */
 #define UPKEEP_TRIES 3
 #define UNRECORDED_US (10 * SPOT_US_PER_S)
 #define BACKOFF_MAX_US (600 * SPOT_US_PER_S)
@@ -101,18 +101,18 @@ static void poll_end(struct poll *p)
 		}
 	}
 	poller->running--;
-	/* What is being read may still call this feed due. */
+	/* The read under way may still call this feed due. */
 	poller->due_old |= op_busy(&poller->due.op);
 	loop_timer_set(&poller->tick, 0);
 	loop_bury(poller->deps.loop, p, poll_free);
 }
 
-static void unrecorded(struct loop_timer *t)
+static void poll_unrecorded(struct loop_timer *t)
 {
 	poll_end(container_of(t, struct poll, unrecorded));
 }
 
-/* What could not be recorded is due still: it shall not be asked of the provider without a
+/* A poll that could not be recorded is still due: the provider must not get it again without a
  * pause. */
 void poll_recorded(struct op *op)
 {
@@ -261,8 +261,8 @@ static void pools_read(struct op *op)
 		return;
 	}
 	if (p->pools_n == 0) {
-		/* The pools feed has not come in yet, or this region sells nothing: look again when
-		 * it may have. */
+		/* No pools are known yet, or this region sells nothing: polls again when there may
+		 * be some. */
 		q.next_us = p->started_us +
 		    (p->first ? 2 * SPOT_US_PER_S : feed_interval_us(p->poller, FEED_POOLS));
 		q_market_feed_later(p->poller->deps.pg, &p->req, &q, poll_recorded);
@@ -279,7 +279,7 @@ static void poll_begin(struct poller *poller, struct call_provider *provider,
 
 	assert(p != NULL);
 	p->poller = poller;
-	loop_timer_init(&p->unrecorded, poller->deps.loop, unrecorded);
+	loop_timer_init(&p->unrecorded, poller->deps.loop, poll_unrecorded);
 	p->arena = arena_new(0);
 	p->provider = provider;
 	p->kind = feed_parse(row->feed);
@@ -289,7 +289,7 @@ static void poll_begin(struct poller *poller, struct call_provider *provider,
 	p->fails = row->fails;
 	p->started_us = loop_wall_us(poller->deps.loop);
 	p->epoch = poller->deps.epoch(poller->deps.ctx);
-	/* Points older than what is stored are not taken later: the past is asked for at once where
+	/* Older points than the stored ones are not accepted later: the past is read at once where
 	 * it costs little. */
 	if (p->first && p->kind == FEED_PRICES_SPOT &&
 	    (call_provider_ops(provider)->caps & SPOT_CAP_PAST_APART) == 0) {
@@ -325,8 +325,8 @@ static bool already_running(const struct poller *p, const struct q_market_feeds_
 	return false;
 }
 
-/* Calls wait for their provider's rate in the slots that they have: each of the others keeps one.
- * The past has half of its provider's at most. */
+/* Calls wait in their slots for their provider's rate: each other provider keeps one. The past has
+ * half of its provider's at most. */
 static bool has_slot(const struct poller *p, const struct call_provider *provider,
     enum feed_kind kind)
 {
@@ -378,7 +378,7 @@ static void due_read(struct op *op)
 	}
 }
 
-static void tick(struct loop_timer *t)
+static void poll_tick(struct loop_timer *t)
 {
 	struct poller *p = container_of(t, struct poller, tick);
 	struct q_market_feeds_due q = {
@@ -427,27 +427,25 @@ void poller_upkept(struct op *op)
 
 static void seed_feeds(struct poller *p)
 {
-	size_t n = p->deps.providers_n;
-	const char *regions[16], *feeds[16];
+	struct q_market_feeds_add_feed rows[16];
+	size_t n = MIN(p->deps.providers_n, ARRAY_LEN(rows));
 
-	n = MIN(n, ARRAY_LEN(regions));
 	for (size_t i = 0; i < n; i++) {
-		regions[i] = "";
-		feeds[i] = feed_name(FEED_REGIONS);
+		rows[i] = (struct q_market_feeds_add_feed){
+			.provider = p->names[i],
+			.region = "",
+			.feed = feed_name(FEED_REGIONS),
+		};
 	}
 	q_market_feeds_add(p->deps.pg, &p->upkeep,
-	    &(struct q_market_feeds_add){ .providers = p->names,
-		.providers_n = n,
-		.regions = regions,
-		.regions_n = n,
-		.feeds = feeds,
-		.feeds_n = n,
+	    &(struct q_market_feeds_add){ .feed = rows,
+		.feed_n = n,
 		.now_us = loop_wall_us(p->deps.loop),
 		.fence = p->deps.epoch(p->deps.ctx) },
 	    poller_upkept);
 }
 
-static void housekeeping(struct loop_timer *t)
+static void upkeep_fired(struct loop_timer *t)
 {
 	struct poller *p = container_of(t, struct poller, housekeeping);
 	const struct poller_conf *c = p->deps.conf;
@@ -483,13 +481,13 @@ static void housekeeping(struct loop_timer *t)
 			    p->upkeep_step % UPKEEP_ROUND - (UPKEEP_ONCE - POLLER_PURGES));
 			return;
 		}
-		/* what is left, a piece at a time */
+		/* the rows that were left, a piece at a time */
 		if (p->purge_more != 0 && p->upkeep_step % 3 == 0) {
 			poller_purge(p, __builtin_ctz(p->purge_more));
 			return;
 		}
 		at = (size_t)(p->upkeep_step % UPKEEP_ROUND) - UPKEEP_ONCE;
-		/* Every provider has its row at once; then one at a time, what changed first. */
+		/* First every provider gets its row; then one at a time, changed ones first. */
 		if (at < p->deps.providers_n) {
 			health_store(p, at, poller_upkept);
 			return;
@@ -531,8 +529,8 @@ struct poller *poller_new(const struct poller_deps *deps)
 	health_init(p);
 	op_init(&p->due.op, deps->loop, due_read);
 	op_init(&p->upkeep.op, deps->loop, poller_upkept);
-	loop_timer_init(&p->tick, deps->loop, tick);
-	loop_timer_init(&p->housekeeping, deps->loop, housekeeping);
+	loop_timer_init(&p->tick, deps->loop, poll_tick);
+	loop_timer_init(&p->housekeeping, deps->loop, upkeep_fired);
 	loop_timer_set(&p->tick, 0);
 	loop_timer_set(&p->housekeeping, 0);
 	return p;
