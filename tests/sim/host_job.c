@@ -10,8 +10,8 @@
 #include "base/text/json.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "agent/job/procs.h"
-#include "agent/job/shim.h"
+#include "agent/sys/sys.h"
+#include "agent/proc/proc.h"
 
 #include <fcntl.h>
 #include <signal.h>

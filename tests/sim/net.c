@@ -11,6 +11,7 @@
 #include "faults_unreachable.h"
 #include "host.h"
 #include "profiles.h"
+#include "base/hash.h"
 #include "base/err.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
@@ -279,10 +280,7 @@ static size_t choice_kept(const char *from, size_t n)
 	uint64_t x = world.conf.seed * UINT64_C(0x9e3779b97f4a7c15) +
 	    (uint64_t)(world_now() / (900 * SPOT_US_PER_S));
 
-	while (*from != '\0') {
-		x = (x ^ (uint8_t)*from++) * UINT64_C(0x100000001b3);
-	}
-	return (size_t)((x >> 32) % n);
+	return (size_t)((hash_str(x, from) >> 32) % n);
 }
 
 /* Of several at one port (the daemons, behind a balancer) one is drawn, in half of the seeds for
