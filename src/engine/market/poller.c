@@ -427,21 +427,19 @@ void poller_upkept(struct op *op)
 
 static void seed_feeds(struct poller *p)
 {
-	size_t n = p->deps.providers_n;
-	const char *regions[16], *feeds[16];
+	struct q_market_feeds_add_feed rows[16];
+	size_t n = MIN(p->deps.providers_n, ARRAY_LEN(rows));
 
-	n = MIN(n, ARRAY_LEN(regions));
 	for (size_t i = 0; i < n; i++) {
-		regions[i] = "";
-		feeds[i] = feed_name(FEED_REGIONS);
+		rows[i] = (struct q_market_feeds_add_feed){
+			.provider = p->names[i],
+			.region = "",
+			.feed = feed_name(FEED_REGIONS),
+		};
 	}
 	q_market_feeds_add(p->deps.pg, &p->upkeep,
-	    &(struct q_market_feeds_add){ .providers = p->names,
-		.providers_n = n,
-		.regions = regions,
-		.regions_n = n,
-		.feeds = feeds,
-		.feeds_n = n,
+	    &(struct q_market_feeds_add){ .feed = rows,
+		.feed_n = n,
 		.now_us = loop_wall_us(p->deps.loop),
 		.fence = p->deps.epoch(p->deps.ctx) },
 	    poller_upkept);

@@ -53,9 +53,7 @@ struct poll {
 		struct spot_quotas quotas;
 	} args;
 	size_t seen; /* rows the feed gave */
-	int64_t *refused_prices;
-	int32_t *refused_ids;
-	const char **refused_sources, **refused_whys;
+	struct q_market_refused_put_point *refused;
 	size_t refused_n;
 	/* FEED_PRICES_PAST: before the prices that we have */
 	struct spot_price_point *points;
