@@ -137,6 +137,12 @@ void world_deposed(struct world *w);
 void world_until(struct world *w, int64_t limit_ms, const char *sql);
 /* Long enough for anything that the engine does in a test, on a busy machine. */
 #define LIMIT 60000
+/* One spot pool, and a job that runs there. Returns the job. */
+int64_t world_running(struct world *w);
+/* A job of three nodes that runs. */
+void world_running_gang(struct world *w);
+/* Both counters of wrong verdicts, as /metrics has them: these for the kind, 0 for all others. */
+void world_check_counters(struct world *w, int64_t alive, int64_t missed, const char *kind);
 /* Waits until no machine is left, neither in the rows nor at the cloud. */
 void world_empty(struct world *w);
 /* The same, and every attempt is settled. */
@@ -144,6 +150,8 @@ void world_check_end(struct world *w);
 /* The job's attempt, once it has one, leaves with 0: its work ends well, all jobs are SUCCEEDED,
  * and world_check_end. */
 void world_finish(struct world *w, int64_t job);
+/* Once all jobs run, all attempts leave with 0; all jobs are SUCCEEDED and no machine is left. */
+void world_succeed(struct world *w);
 /* All that runs ends well. */
 void world_exit_all(struct world *w);
 /* Nothing is left of gangs: no machine, no row, no rank that nobody settled; and every epoch had
@@ -166,6 +174,8 @@ void cloud_sell_out(struct cloud *c, const char *zone_type_market);
 void cloud_sell_again(struct cloud *c);
 /* So many machines live there at most. */
 void cloud_room(struct cloud *c, const char *zone_type_market, size_t n);
+/* The provider reclaims the machine of that index. */
+void cloud_reclaim(struct cloud *c, size_t i);
 size_t cloud_live(const struct cloud *c);
 /* Tokens with more than one machine. */
 size_t cloud_doubled(const struct cloud *c);

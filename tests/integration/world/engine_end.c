@@ -127,3 +127,55 @@ void world_check_gangs(struct world *w)
 		" OR max(a.created_us) <> min(a.created_us)) x"),
 	    0);
 }
+
+void world_succeed(struct world *w)
+{
+	world_until(w, LIMIT, "SELECT bool_and(state = 'RUNNING')::int FROM job");
+	world_sql(w,
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
+	    "%" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
+	    world_us());
+	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
+	world_empty(w);
+}
+
+void world_check_counters(struct world *w, int64_t alive, int64_t missed, const char *kind)
+{
+	static const char *const kinds[] = { "lost", "reclaimed", "silent", "broken",
+		"boot_timeout" };
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		bool this = strcmp(kinds[i], kind) == 0;
+
+		if ((int64_t)world_metric(w, "spot_false_recoveries_total", kinds[i]) !=
+			(this ? alive : 0) ||
+		    (int64_t)world_metric(w, "spot_missed_losses_total", kinds[i]) !=
+			(this ? missed : 0)) {
+			fail_msg("%s %s", kinds[i],
+			    world_text(w,
+				"SELECT string_agg(concat_ws(' ', 'n' || v.node_id, v.kind, "
+				"v.at_us, v.since_us, v.missed, v.why, v.false_us,"
+				" v.false_why, v.seen, n.provider_past), chr(10) ORDER BY v.id) "
+				"FROM verdict v JOIN node n ON n.id = v.node_id"));
+		}
+	}
+}
+
+int64_t world_running(struct world *w)
+{
+	int64_t job;
+
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_start(w);
+	job = world_job(w, "{}");
+	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	return job;
+}
+
+void world_running_gang(struct world *w)
+{
+	world_start(w);
+	(void)world_job(w, "{\"num_nodes\": 3}");
+	world_until(w, LIMIT,
+	    "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND epoch >= 1");
+}
