@@ -24,7 +24,7 @@ struct lease_ask {
 	struct engine *e;
 	bool busy;
 	int64_t sent_us; /* mono */
-	int64_t until_us; /* wall; what the statement sets the row to */
+	int64_t until_us; /* wall; the new value of the row */
 };
 
 struct lease {

@@ -1,8 +1,6 @@
-/*
- * Wanting a gang: its row, its nodes' rows and the decision are one statement; nothing was sent
- * before it. Where and when is decided as for every job (core/place/placement.h), by scores of the
- * whole gang.
- */
+/* Wants a gang: one statement writes its row, its nodes' rows and the decision before anything is
+ * sent. The time and place come from the scores of the whole gang, as for every job
+ * (core/place/placement.h). */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"

@@ -15,7 +15,7 @@
 struct preempting {
 	const struct job_facts *facts;
 	const struct job_spec *spec;
-	struct victim *list; /* who may leave */
+	struct victim *list; /* jobs that may leave */
 	const struct q_engine_running_row **rows; /* of them */
 	size_t n;
 	json_t *seen; /* with those that may not leave, and why */

@@ -78,7 +78,7 @@ static void release_due(struct step *s)
 	size_t n = q_engine_release_due_rows(&s->req, s->r->arena, &rows);
 
 	if (!lease_held(s->r->e)) {
-		return; /* nobody knows how long the answer was under way */
+		return; /* the answer may have been under way for any time */
 	}
 	told_keep(s->r, rows, n);
 	for (size_t i = 0; i < n; i++) {
