@@ -2,6 +2,8 @@
 #include "base/base.h"
 #include "spotctl/ctl.h"
 
+#include "base/text/near.h"
+
 #define END \
 	{ \
 		0 \
@@ -308,55 +310,14 @@ const struct ctl_cmd *tree_find(const char *noun, const char *verb, bool *ret_no
 	return NULL;
 }
 
-/* Edit distance, small words only. */
-static int distance(const char *a, const char *b)
-{
-	int row[32], n = (int)strlen(b);
-
-	if (n >= (int)ARRAY_LEN(row)) {
-		return 99;
-	}
-	for (int j = 0; j <= n; j++) {
-		row[j] = j;
-	}
-	for (int i = 1; a[i - 1] != '\0'; i++) {
-		int diagonal = row[0];
-
-		row[0] = i;
-		for (int j = 1; j <= n; j++) {
-			int keep = row[j];
-
-			row[j] =
-			    MIN(MIN(row[j] + 1, row[j - 1] + 1), diagonal + (a[i - 1] != b[j - 1]));
-			diagonal = keep;
-		}
-	}
-	return row[n];
-}
-
-static const char *nearer(const char *word, const char *candidate, const char *best, int *least)
-{
-	int d = distance(word, candidate);
-
-	/* A whole prefix is near whatever its length: "list" is not, "prov" is "providers". */
-	if (strlen(word) > 1 && strncmp(word, candidate, strlen(word)) == 0) {
-		d = 0;
-	}
-	if (d < *least) {
-		*least = d;
-		return candidate;
-	}
-	return best;
-}
-
 const char *tree_suggest_noun(const char *word)
 {
 	const char *best = NULL;
-	int least = 3;
+	int least = NEAR_LEAST;
 
 	for (const struct ctl_cmd *k = ctl_commands; k->noun != NULL; k++) {
 		if (k->help != NULL) {
-			best = nearer(word, k->noun, best, &least);
+			best = near_better(word, k->noun, best, &least);
 		}
 	}
 	return best;
@@ -375,11 +336,11 @@ bool tree_has_verbs(const char *noun)
 const char *tree_suggest_verb(const char *noun, const char *word)
 {
 	const char *best = NULL;
-	int least = 3;
+	int least = NEAR_LEAST;
 
 	for (const struct ctl_cmd *k = ctl_commands; k->noun != NULL; k++) {
 		if (strcmp(k->noun, noun) == 0 && *k->verb != '\0') {
-			best = nearer(word, k->verb, best, &least);
+			best = near_better(word, k->verb, best, &least);
 		}
 	}
 	return best;

@@ -3,7 +3,7 @@
  * keys, no port. all: both. They meet in the database only.
  */
 #include "base/base.h"
-#include "api/server/api.h"
+#include "api/api.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/crypto/secret.h"

@@ -4,7 +4,7 @@
 #include "leaders.h"
 #include "store.h"
 
-#include "api/server/api.h"
+#include "api/api.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/sbuf.h"

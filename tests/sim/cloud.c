@@ -7,7 +7,7 @@
 #include "host.h"
 
 #include "../cloudsim/aws/aws.h"
-#include "../cloudsim/sim/books.h"
+#include "../cloudsim/sim/cloud.h"
 #include "../cloudsim/gcp/gcp.h"
 #include "../cloudsim/lambda/lambda.h"
 #include "../cloudsim/s3/s3.h"

@@ -2,7 +2,7 @@
 #ifndef SIM_CLOUD_PRIV_H
 #define SIM_CLOUD_PRIV_H
 
-#include "../cloudsim/sim/clouds.h"
+#include "../cloudsim/sim/cloud.h"
 #include "base/text/sbuf.h"
 
 extern struct sim sim;

@@ -59,9 +59,11 @@ static void item_lost(struct pg *p, struct pg_item *i, const char *why)
 	const char *what = i->stmt == NULL ? "copy" : i->stmt->name;
 	bool ended = i->sqlstate[0] == '\0' || str_prefix(i->sqlstate, "57P") ||
 	    str_prefix(i->sqlstate, "08");
-	bool maybe = i->copy != NULL || i->op == NULL ? i->commit_sent : i->stmt->writes;
 	enum spot_rc rc = i->err.rc;
+	bool maybe;
 
+	assert(i->copy != NULL || i->op == NULL || i->stmt != NULL);
+	maybe = i->copy != NULL || i->op == NULL ? i->commit_sent : i->stmt->writes;
 	/* An error of the statement itself stands: its transaction was over before the loss. The
 	 * server's farewell (57P) is the loss, and so is an error without SQLSTATE: libpq's own
 	 * word about the connection. */

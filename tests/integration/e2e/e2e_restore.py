@@ -5,9 +5,9 @@ deploy/README.md, for both kinds of backup that it names."""
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
-import e2e  # noqa: E402
-from replicas import Case  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support import e2e  # noqa: E402
+from support.replicas import Case  # noqa: E402
 
 
 class Restore:
