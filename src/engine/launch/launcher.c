@@ -37,7 +37,7 @@ struct launching {
 
 /* ---- the reply ------------------------------------------------------------------------------- */
 
-static int by_ref(const void *a, const void *b)
+static int refs_compare(const void *a, const void *b)
 {
 	const struct spot_instance *x = a, *y = b;
 
@@ -51,7 +51,7 @@ void launch_exists(struct act *a, const char *token, struct spot_instance *list,
 	const char **requests = arena_array(a->arena, n + 1, sizeof(*requests));
 	const char **ips = arena_array(a->arena, n + 1, sizeof(*ips));
 
-	qsort(list, n, sizeof(*list), by_ref);
+	qsort(list, n, sizeof(*list), refs_compare);
 	for (size_t i = 0; i < n; i++) {
 		refs[i] = list[i].ref;
 		requests[i] = list[i].spot_request == NULL ? "" : list[i].spot_request;
@@ -380,7 +380,7 @@ static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *
 		.fence = r->epoch }));
 }
 
-static int64_t flying_of(const struct launch_work *t, const char *provider)
+static int64_t flying_count(const struct launch_work *t, const char *provider)
 {
 	for (size_t i = 0; i < t->flying_n; i++) {
 		if (strcmp(t->flying[i].provider, provider) == 0) {
@@ -419,7 +419,7 @@ static void launch_decide(struct recon *r, struct launch_work *t)
 			    t->rows[i].unsure ? NODE_EV_AMBIGUOUS : NODE_EV_REFUSED,
 			    t->rows[i].unsure ? "unwanted" : "refused",
 			    "its provider is not configured any more");
-		} else if (flying_of(t, t->rows[i].provider) + before < launches_most(e, p)) {
+		} else if (flying_count(t, t->rows[i].provider) + before < launches_most(e, p)) {
 			launch_claim(r, &t->rows[i], p);
 		} else if (t->rows[i].rests) {
 			node_unwanted(r, t->rows[i].id, false,

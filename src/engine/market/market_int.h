@@ -106,6 +106,9 @@ void poll_refused_room(struct poll *p, size_t n); /* for the points of one call 
 void poll_refused_put(struct poll *p, void (*done)(struct op *));
 void poll_failed(struct poll *p, const struct spot_err *err);
 void poll_recorded(struct op *op);
+int64_t poller_check_us(const struct poller *p); /* between checks for due feeds */
+/* poller_upkeep.c */
+void poller_upkeep_init(struct poller *p);
 void poller_upkept(struct op *op); /* a step of the upkeep ended */
 /* poller_purge.c */
 #define POLLER_PURGES 9
