@@ -1,6 +1,7 @@
 /* Jobs: submit, list, show (with a hold), why, cancel, change of the budget. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
+#include "api/jobs/jobs_priv.h"
 
 #include "core/spec/class_policy.h"
 #include "core/life/fsm.h"
@@ -43,8 +44,8 @@ static void submitted(struct areq *q)
 	struct planned *p = q->own;
 
 	if (q_api_job_submit_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail_field(q, "config.spotctl.fleet",
-		    "there is no active fleet %s; create it first", p->spec->fleet);
+		areq_fail_field(q, "config.spotctl.fleet", "no active fleet '%s'; create it first",
+		    p->spec->fleet);
 		return;
 	}
 	if (idem_overtaken(q, row->id)) {
@@ -62,7 +63,8 @@ static bool team_allowed(struct areq *q, const char *team)
 	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0) {
 		return true;
 	}
-	areq_fail(q, SPOT_DENIED, "%s works for team %s, this belongs to team %s; ask a lead",
+	areq_fail(q, SPOT_DENIED,
+	    "token '%s' is limited to team '%s', and the job belongs to team '%s'; ask a lead",
 	    q->who.name, q->who.team, *team ? team : "(none)");
 	return false;
 }
@@ -105,10 +107,9 @@ static bool deadline_feasible(struct areq *q, const struct planned *p)
 		return true;
 	}
 	areq_fail_field(q, "config.spotctl.deadline",
-	    "cannot be met: the fastest way, %s %s %s %s at %.4f USD/h, takes %s "
-	    "with its start and is done at %s for about %.2f USD; set the deadline to then or "
-	    "later, ask for faster GPUs, or "
-	    "correct 'work'",
+	    "cannot be met: the fastest offer (%s %s %s %s at %.4f USD/h) takes %s including its "
+	    "start and finishes at %s for about %.2f USD; set a later deadline, ask for faster "
+	    "GPUs, or correct 'work'",
 	    f->offer->provider, *f->offer->zone ? f->offer->zone : f->offer->region,
 	    f->offer->instance_type, spot_market_name(f->offer->market),
 	    (double)f->price_micros / 1e6, format_duration(need, took),
@@ -178,10 +179,9 @@ static bool job_states(struct areq *q, const char *name, const char ***ret, size
 		for (size_t i = 0; i < *ret_n; i++) {
 			if (job_state_parse((*ret)[i]) == JOB_NONE) {
 				areq_fail_field(q, name,
-				    "%s is not a job state; these are: active, terminal, QUEUED, "
-				    "STARTING, "
-				    "RUNNING, DRAINING, PARKED, CANCELLING, SUCCEEDED, FAILED, "
-				    "CANCELLED",
+				    "no job state '%s'; valid are active, terminal, QUEUED, "
+				    "STARTING, RUNNING, DRAINING, PARKED, CANCELLING, SUCCEEDED, "
+				    "FAILED, CANCELLED",
 				    (*ret)[i]);
 				return false;
 			}
@@ -237,9 +237,8 @@ static json_t *not_stored(const struct areq *q, const struct q_api_job_row *row,
 	    json_is_string(json_object_get(doc, "ended_at"));
 
 	return saves && !has && api_storeless(q->api)
-	    ? json_string("no checkpoint is stored, so the job begins anew "
-			  "wherever it is moved to: [checkpoint] store is empty in the daemon's "
-			  "configuration")
+	    ? json_string("no checkpoint is stored, so the job starts over after every move: "
+			  "[checkpoint] store is empty in the daemon's configuration")
 	    : json_null();
 }
 
@@ -251,7 +250,7 @@ static void job_shown(struct areq *q)
 	json_t *doc;
 
 	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 		return;
 	}
 	if (!wanted(s, row->state) && areq_park(q)) {
@@ -331,7 +330,7 @@ static void why_done(struct areq *q)
 	json_t *doc;
 
 	if (q_api_job_why_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 		return;
 	}
 	doc = view_parse(row->doc);
@@ -351,9 +350,9 @@ static void cancelled(struct areq *q)
 	struct q_api_job_cancel_row *row;
 
 	if (q_api_job_cancel_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (strcmp(row->state, "SUCCEEDED") == 0 || strcmp(row->state, "FAILED") == 0) {
-		areq_fail(q, SPOT_CONFLICT, "job j%" PRId64 " is over: %s", q->id, row->state);
+		areq_fail(q, SPOT_CONFLICT, "job 'j%" PRId64 "' is over: %s", q->id, row->state);
 	} else {
 		show_job(q, 202);
 	}
@@ -364,7 +363,7 @@ static void cancel_checked(struct areq *q)
 	struct q_api_job_row *row;
 
 	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (team_allowed(q, row->team)) {
 		SQL(q, api_job_cancel, cancelled, .id = q->id, .actor = q->who.name,
 		    .at_us = q->now_us);
@@ -400,8 +399,8 @@ static bool budget_amount(struct areq *q, const json_t *v, int64_t *ret)
 		return true;
 	}
 	return budget_refused(q, SPOT_INVALID,
-	    "must be what the job may cost in all, in US dollars above 0, such as 25 or \"25.00\"; "
-	    "null lifts the limit");
+	    "must be the job's total budget in US dollars above 0, such as 25 or \"25.00\"; null "
+	    "removes the budget");
 }
 
 static void budget_set(struct areq *q)
@@ -410,21 +409,19 @@ static void budget_set(struct areq *q)
 	struct q_api_job_budget_row *row;
 
 	if (q_api_job_budget_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (job_state_final(job_state_parse(row->state))) {
 		areq_fail(q, SPOT_CONFLICT,
-		    "job j%" PRId64 " is over: %s; its budget cannot be changed any more", q->id,
-		    row->state);
+		    "job 'j%" PRId64 "' is over: %s; its budget cannot change", q->id, row->state);
 	} else if (wanted_micros != 0 && !row->saves) {
 		budget_refused(q, SPOT_INVALID,
-		    "the job saves nothing, so all that it has done would be lost when its budget "
-		    "is used up; "
-		    "submit it with the place where it saves (checkpoint.path), or cancel it");
+		    "the job saves nothing, so it would lose its work when the budget is used up; "
+		    "submit it with checkpoint.path, or cancel it");
 	} else if (wanted_micros != 0 && wanted_micros < row->spent_micros) {
 		budget_refused(q, SPOT_CONFLICT,
 		    arena_printf(q->arena,
-			"job j%" PRId64 " has cost %.6f USD already; set the budget to that or "
-			"more (that: it saves and is parked), or null to lift the limit",
+			"job 'j%" PRId64 "' has cost %.6f USD already; set at least that (the job "
+			"is then saved and parked), or null to remove the budget",
 			q->id, (double)row->spent_micros / 1e6));
 	} else {
 		show_job(q, 200);
@@ -437,7 +434,7 @@ static void budget_checked(struct areq *q)
 	struct q_api_job_row *row;
 
 	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (team_allowed(q, row->team)) {
 		SQL(q, api_job_budget, budget_set, .id = q->id, .has_budget_micros = micros != 0,
 		    .budget_micros = micros, .actor = q->who.name, .at_us = q->now_us);

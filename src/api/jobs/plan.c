@@ -1,6 +1,7 @@
 /* POST /v1/plan, and the ranking that submitting a job shares with it. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
+#include "api/jobs/jobs_priv.h"
 #include "core/spec/class_policy.h"
 #include "core/rank/montecarlo.h"
 #include "store/offers.h"

@@ -3,6 +3,7 @@
  * are not left out. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
+#include "api/jobs/jobs_priv.h"
 #include "core/place/gang.h"
 
 #define SHOWN 50

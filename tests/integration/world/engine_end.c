@@ -3,9 +3,12 @@
 #include "engine_world.h"
 #include "store/q.h"
 
+typedef size_t metric_rows(const struct pg_req *req, struct arena *a, struct q_metric_row **ret);
+
 struct scrape {
 	struct pg_req req;
 	struct arena *arena;
+	metric_rows *rows;
 	bool done;
 	const char *name, *label;
 	double value;
@@ -14,11 +17,11 @@ struct scrape {
 static void scraped(struct op *op)
 {
 	struct scrape *a = container_of(container_of(op, struct pg_req, op), struct scrape, req);
-	struct q_api_metrics_row *rows;
+	struct q_metric_row *rows;
 	size_t n;
 
 	assert_int_equal(op->rc, SPOT_OK);
-	n = q_api_metrics_rows(&a->req, a->arena, &rows);
+	n = a->rows(&a->req, a->arena, &rows);
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(rows[i].metric, a->name) == 0 && strcmp(rows[i].label, a->label) == 0) {
 			a->value = rows[i].value;
@@ -27,15 +30,34 @@ static void scraped(struct op *op)
 	a->done = true;
 }
 
+/* Runs one statement of /metrics and looks for the value in its rows. */
+#define SCRAPE(w, a, part, ...) \
+	do { \
+		(a)->rows = q_api_metrics_##part##_rows; \
+		(a)->done = false; \
+		q_api_metrics_##part((w)->pg, &(a)->req, __VA_ARGS__, scraped); \
+		scrape_end(w, a); \
+	} while (0)
+
+static void scrape_end(struct world *w, struct scrape *a)
+{
+	while (!a->done) {
+		world_for(w, 5); /* the agents speak meanwhile */
+	}
+	pg_req_fini(&a->req);
+}
+
 double world_metric(struct world *w, const char *name, const char *label)
 {
 	struct scrape a = { .arena = arena_new(0), .name = name, .label = label, .value = -1e18 };
+	int64_t now = world_us();
 
-	q_api_metrics(w->pg, &a.req, &(struct q_api_metrics){ .at_us = world_us() }, scraped);
-	while (!a.done) {
-		world_for(w, 5); /* the agents speak meanwhile */
-	}
-	pg_req_fini(&a.req);
+	SCRAPE(w, &a, work, NULL);
+	SCRAPE(w, &a, market, &(struct q_api_metrics_market){ .at_us = now });
+	SCRAPE(w, &a, record, NULL);
+	SCRAPE(w, &a, moves, &(struct q_api_metrics_moves){ .at_us = now });
+	SCRAPE(w, &a, teams, &(struct q_api_metrics_teams){ .at_us = now });
+	SCRAPE(w, &a, upkeep, &(struct q_api_metrics_upkeep){ .at_us = now });
 	arena_free(a.arena);
 	return a.value;
 }
