@@ -146,7 +146,7 @@ static const struct invariant invariants[] = {
 	    "set the clocks of the daemons' hosts (chrony), and let only one install use this "
 	    "database",
 	    ask_leaders },
-	{ "orphans", "what nobody accounts for was ended or is kept",
+	{ "orphans", "orphans were ended or are kept",
 	    "spotctl leaks shows it; spotctl leaks end REF, or keep REF", ask_orphans },
 };
 
