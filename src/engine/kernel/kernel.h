@@ -206,8 +206,8 @@ void node_event(struct recon *r, int64_t id, const char *state, enum node_event 
     const char *cause, const char *why);
 void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,
     const char *reason, const char *why);
-/* Ends a WANTED node that nobody needs. unsure: the outcome of its launch is unknown, so its row
- * ends only after a look-up. end_cause 'unwanted' keeps the launch from being repeated
+/* Ends a WANTED node that nobody needs. If unsure, the outcome of its launch is unknown, and its
+ * row ends only after a look-up. The cause 'unwanted' keeps the launch from being repeated
  * (engine_lookup_due). */
 void node_unwanted(struct recon *r, int64_t id, bool unsure, const char *why);
 /* Writes down why the job waits, where no decision was made. */

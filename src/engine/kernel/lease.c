@@ -183,8 +183,8 @@ static void lease_ours(struct engine *e, int64_t epoch)
 }
 
 /* A lease that was renewed between two polls shows its holder's clock. If that clock is behind
- * ours, the holder's launches look older to us than they are. clock.c makes up for it when we take
- * the lease. (until_us 0: given back) */
+ * ours, the holder's launches look older to us than they are. This file keeps the
+ * difference, which counts when we take the lease. until_us is 0 after a lease was given back. */
 static void holder_compare(struct engine *e, int64_t now, int64_t until_us)
 {
 	int64_t behind = engine_now(e) - (until_us - e->conf.lease_us);
