@@ -7,6 +7,7 @@
  * repeat gives the same.
  */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/launch/launch_int.h"
@@ -213,10 +214,12 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 static int64_t launch_retry_us(struct engine *e, int32_t tries, int64_t said_us)
 {
 	int64_t first = e->conf.launch_retry_us;
-	int64_t us = first << MIN(MAX(tries - 1, 0), RETRY_DOUBLINGS);
+	const struct backoff waits = { .first_us = first,
+		.cap_us = first << RETRY_DOUBLINGS,
+		.jitter = 0.3 };
 
-	return said_us > 0 ? MIN(said_us, first << RETRY_DOUBLINGS)
-			   : rng_jitter(loop_rng(e->loop), us, 0.3);
+	return said_us > 0 ? MIN(said_us, waits.cap_us)
+			   : backoff_wait_us(&waits, tries - 1, loop_rng(e->loop));
 }
 
 static void launch_called(struct act *a)

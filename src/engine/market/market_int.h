@@ -2,6 +2,7 @@
 #ifndef ENGINE_MARKET_INT_H
 #define ENGINE_MARKET_INT_H
 
+#include "base/map.h"
 #include "base/arena.h"
 #include "engine/market/market.h"
 #include "store/price.h"
@@ -43,8 +44,7 @@ struct poll {
 	struct q_market_pools_of_row *rows;
 	struct spot_pool_info *pools;
 	size_t pools_n;
-	int32_t *index; /* hash of key -> row + 1 */
-	size_t index_n;
+	struct map index; /* key -> its entry of pools */
 	union {
 		struct spot_regions regions;
 		struct spot_pools pools;

@@ -1,5 +1,6 @@
 /* Polls: when each feed is due, and its call. poller_store.c stores the results. */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/market/market_int.h"
@@ -153,7 +154,9 @@ void poll_done(struct poll *p)
 void poll_failed(struct poll *p, const struct spot_err *err)
 {
 	struct poller *poller = p->poller;
-	int64_t pause = 2 * SPOT_US_PER_S;
+	static const struct backoff waits = { .first_us = 2 * SPOT_US_PER_S,
+		.cap_us = BACKOFF_MAX_US };
+	int64_t pause = backoff_wait_us(&waits, p->fails, NULL);
 	struct q_market_feed_failed q = {
 		.provider = call_provider_name(p->provider),
 		.region = p->region,
@@ -163,9 +166,6 @@ void poll_failed(struct poll *p, const struct spot_err *err)
 		.fence = p->epoch,
 	};
 
-	for (int32_t i = 0; i < p->fails && pause < BACKOFF_MAX_US; i++) {
-		pause *= 2;
-	}
 	pause = MAX(MIN(pause, feed_interval_us(poller, p->kind)), err->retry_after_us);
 	q.next_us =
 	    loop_wall_us(poller->deps.loop) + rng_jitter(loop_rng(poller->deps.loop), pause, 0.25);
