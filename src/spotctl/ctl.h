@@ -137,9 +137,10 @@ void docs_free(struct ctl *c);
  * restart. */
 int conn_events(struct ctl *c, const char *path, const char *after, bool ever,
     bool (*each)(struct ctl *c, const char *data));
-/* conn.c, for stream.c: a handle with url, credentials and limits set, its headers in *headers. */
+/* conn.c, for stream.c: a handle with url, credentials and policy set, its headers in *headers.
+ * stall_s > 0: a stream, which may last as long as it is not silent for so long. */
 struct curl_slist;
-void *conn_prepare(struct ctl *c, const char *method, const char *path,
+void *conn_prepare(struct ctl *c, const char *method, const char *path, int64_t stall_s,
     struct curl_slist **headers);
 void conn_header(struct ctl *c, struct curl_slist **headers, const char *name, const char *value);
 /* says it, returns the exit code */

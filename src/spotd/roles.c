@@ -10,7 +10,7 @@
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 #include "engine/engine.h"
-#include "engine/market/poller.h"
+#include "engine/market/market.h"
 #include "io/http/http.h"
 #include "spotd/agents.h"
 #include "spotd/daemon.h"

@@ -201,10 +201,14 @@ const struct score *rank_one(struct arena *a, const struct offer *o, const struc
 /* The cheapest of that market which finishes within these hours; none does: the fastest. NULL: none
  * is usable. */
 const struct score *rank_in_time(const struct ranking *r, enum spot_market market, double within_h);
-/* Would a job with a deadline be placed there? It must finish within these hours, and a spot
- * machine must not be much slower than the on-demand one that is its way out: the clock of progress
- * that the deadline policy keeps is that one's. */
+/* Is a spot machine fast enough to plan a deadline with? The deadline policy's clock of progress is
+ * that of the on-demand machine to fall back on, so spot must not be much slower, unless the hours
+ * leave room for a whole run there (with 95 %) that counts for nothing and the work on demand after
+ * it. NULL on_demand: there is nothing to fall back on, and any speed does. */
 #define DEADLINE_SPEED_LEAST 0.8
+bool rank_speed_suits(const struct score *s, const struct score *on_demand, double within_h);
+/* Would a job with a deadline be placed there? It must finish within these hours, and a spot
+ * machine be fast enough. */
 bool rank_suits_deadline(const struct score *s, const struct score *on_demand, double within_h);
 /* Of usable ones, in order, for who is late: where it is done first, of spot with 95 %; of those
  * within 2 % of that the cheapest. NULL: none is usable. */

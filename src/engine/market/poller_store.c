@@ -1,18 +1,18 @@
-/* What a poll brought, into rows. */
+/* Stores the results of a poll in rows. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/rank/offer.h"
-#include "engine/market/poller_int.h"
+#include "engine/market/market_int.h"
 
-static struct poll *poll_of(struct op *op)
+static struct poll *op_poll(struct op *op)
 {
 	return container_of(container_of(op, struct pg_req, op), struct poll, req);
 }
 
-static void stored(struct op *op)
+static void poll_stored(struct op *op)
 {
-	struct poll *p = poll_of(op);
+	struct poll *p = op_poll(op);
 
 	if (op->rc != SPOT_OK) {
 		poll_failed(p, &op->err);
@@ -70,7 +70,7 @@ static void store_regions(struct poll *p)
 		.feed_n = n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */
@@ -106,14 +106,14 @@ static void store_pools(struct poll *p)
 		.pool_n = in->n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 /* ---- prices ---------------------------------------------------------------------------------- */
 
 static void refused_stored(struct op *op)
 {
-	stored(op);
+	poll_stored(op);
 }
 
 static void prices_stored(struct op *op)
@@ -165,7 +165,7 @@ void poll_refuse(struct poll *p, int32_t row, const struct spot_price_point *poi
 	    STR("why", why));
 }
 
-/* before: the point of that pool that came last in the same reply; NULL = none. */
+/* before: that pool's previous point in the same reply; NULL = none. */
 static const char *point_wrong(struct poll *p, int32_t row, const struct spot_price_point *point,
     const struct spot_price_point *before)
 {
@@ -204,7 +204,7 @@ static void store_prices(struct poll *p)
 		const char *why;
 
 		if (row < 0) {
-			continue; /* a price without an offer: sold somewhere we do not use */
+			continue; /* a price without an offer: sold in a place that we do not use */
 		}
 		why = point_wrong(p, row, &in->points[i],
 		    before[row] > 0 ? &points[before[row] - 1] : NULL);
@@ -254,7 +254,7 @@ static void store_signals(struct poll *p)
 		.signal_n = in->n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 static void store_quotas(struct poll *p)
@@ -278,7 +278,7 @@ static void store_quotas(struct poll *p)
 		.quota_n = in->n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 void poll_store(struct poll *p)

@@ -1,20 +1,14 @@
-/*
- * Off-peak deferral, live: asked once for a job that has not begun, when its deadline leaves room
+/* Off-peak deferral, live: asks once for a job that has not begun, when its deadline leaves room
  * (or its file says off_peak: true). The answer is job.not_before_us, and a decision row with the
- * hours it was decided from.
- */
+ * hours behind it. */
 #include "base/base.h"
 #include "base/log.h"
 #include "core/policy/defer.h"
-#include "engine/place/supply.h"
-
-#define PAST_US (14 * 24 * SPOT_US_PER_HOUR)
-#define POOLS_MOST 8
+#include "engine/place/place_int.h"
 
 struct deferral {
 	struct job_facts facts;
-	const struct job_spec *spec;
-	const struct score *best, *on_demand;
+	struct placing placing;
 };
 
 static json_t *hours_json(const struct defer_in *in, const struct defer_policy *p)
@@ -64,60 +58,32 @@ static void deferral_write(struct recon *r, const struct deferral *d, const stru
 static void hours_read(struct step *s)
 {
 	const struct deferral *d = s->ctx;
-	struct engine *e = s->r->e;
 	struct q_engine_supply_hours_row *rows;
 	size_t n = q_engine_supply_hours_rows(&s->req, s->r->arena, &rows);
-	double changeover = (double)e->conf.supply.changeover_us;
-	struct defer_in in = { .now_us = engine_now(e), .deadline_us = d->facts.deadline_us };
+	struct place_in at = place_in(s->r);
+	struct defer_in in = { 0 };
 	struct defer_out out;
 
-	/* Twice the spot time: what a spot run may take when it is interrupted more than
-	 * expected. */
-	in.run_us = (int64_t)(d->best->hours * 2 * (double)SPOT_US_PER_HOUR + changeover);
-	in.safe_us = in.run_us;
-	if (d->on_demand != NULL) {
-		in.run_us = (int64_t)(d->best->hours * (double)SPOT_US_PER_HOUR + changeover);
-		in.safe_us =
-		    (int64_t)(d->on_demand->hours * (double)SPOT_US_PER_HOUR + 3 * changeover);
-	}
 	for (size_t i = 0; i < n; i++) {
 		in.hours[rows[i].hour % DEFER_HOURS] = (struct defer_hour){ .price = rows[i].price,
 			.days = rows[i].days,
 			.launches = rows[i].launches,
 			.refusals = rows[i].refusals };
 	}
-	defer_decide(s->r->arena, &in, &e->conf.defer, &out);
+	placement_defer(&at, &d->facts, &d->placing, &in, &out);
 	deferral_write(s->r, d, &in, &out);
 }
 
-bool defer_ask(struct recon *r, const struct job_facts *f, const struct placing *p)
+void defer_ask(struct recon *r, const struct job_facts *f, const struct placing *p)
 {
-	int off_peak = p->spec->off_peak;
-	struct deferral *d;
-	int32_t *ids;
-	size_t n = 0;
-	struct step *s;
+	struct deferral *d = arena_alloc(r->arena, sizeof(*d));
+	int32_t *ids = arena_array(r->arena, PLACE_HOURS_POOLS, sizeof(*ids));
+	struct step *s = step_new(r, hours_read, d);
 
-	if (f->not_before_us != 0 || f->epoch != 0 || strcmp(f->state, "QUEUED") != 0 ||
-	    p->usable == 0 || off_peak == 0 || (off_peak < 0 && f->deadline_us == 0)) {
-		return false;
-	}
-	d = arena_alloc(r->arena, sizeof(*d));
-	*d = (struct deferral){ .facts = *f,
-		.spec = p->spec,
-		.best = &p->scores[0],
-		.on_demand = p->on_demand };
-	ids = arena_array(r->arena, POOLS_MOST, sizeof(*ids));
-	for (size_t i = 0; i < p->usable && n < POOLS_MOST; i++) {
-		if (p->scores[i].offer->market == p->scores[0].offer->market) {
-			ids[n++] = p->scores[i].offer->pool_id;
-		}
-	}
-	s = step_new(r, hours_read, d);
+	*d = (struct deferral){ .facts = *f, .placing = *p };
 	STEP(s, engine_supply_hours,
 	    (&(struct q_engine_supply_hours){ .pools = ids,
-		.pools_n = n,
-		.from_us = engine_now(r->e) - PAST_US,
+		.pools_n = placement_defer_pools(p, ids),
+		.from_us = engine_now(r->e) - PLACE_HOURS_PAST_US,
 		.at_us = engine_now(r->e) }));
-	return true;
 }

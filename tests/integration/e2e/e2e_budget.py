@@ -5,8 +5,8 @@ import re
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
-import e2e  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support import e2e  # noqa: E402
 
 STEPS = 3000
 # What is kept back of a budget: time to stop and to end a machine (core/money/budget.h), a look, and a save as the file allows it.
