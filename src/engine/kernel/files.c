@@ -274,7 +274,7 @@ static void files_go(struct files *f)
 
 	arena_reset(w->page);
 	if (!lease_held(f->r->e) || f->r->epoch != f->r->e->epoch) {
-		files_over(f, SPOT_CANCELLED); /* nobody would accept the result */
+		files_over(f, SPOT_CANCELLED); /* the result would not be accepted */
 		return;
 	}
 	if (w->bytes + (w->rank < f->n ? w->out[w->rank].n : 0) > BYTES_MAX) {

@@ -1,5 +1,5 @@
 /*
- * The kernel: what every reconciler stands on. A reconciler is a `struct recon_kind`: its pass
+ * The kernel: the base of every reconciler. A reconciler is a `struct recon_kind`: its pass
  * reads rows that need work and writes what it decides, one statement a step. Calls to providers
  * outlive a pass: each is a `struct act`. Both are fenced by the epoch of the lease under which
  * they began.
@@ -248,7 +248,7 @@ enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *meth
 /* Signs any "s3://bucket/key" (gs://, az:// of such a store) by the store's provider. */
 enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
     struct spot_presign *ret, struct spot_err *err);
-/* SPOT_INVALID, SPOT_CONFIG: nobody here can ever sign it. SPOT_UNAVAILABLE: not while the store's
+/* SPOT_INVALID, SPOT_CONFIG: no provider here can ever sign it. SPOT_UNAVAILABLE: not while the store's
  * provider is missing. */
 enum spot_rc objects_uri_check(const struct engine *e, struct arena *a, const char *uri,
     struct spot_err *err);

@@ -24,7 +24,7 @@ struct lease_ask {
 	struct engine *e;
 	bool busy;
 	int64_t sent_us; /* mono */
-	int64_t until_us; /* wall; what the statement sets the row to */
+	int64_t until_us; /* wall; the new value of the row */
 };
 
 struct lease {
@@ -182,8 +182,8 @@ static void lease_ours(struct engine *e, int64_t epoch)
 	engine_wake(e);
 }
 
-/* A lease that was renewed between two polls shows its holder's clock. If that is behind ours, all
- * that the holder launched since looks older to us than it is: clock.c makes up for it when we take
+/* A lease that was renewed between two polls shows its holder's clock. If that clock is behind
+ * ours, the holder's launches look older to us than they are. clock.c makes up for it when we take
  * the lease. until_us 0: given back. */
 static void holder_compare(struct engine *e, int64_t now, int64_t until_us)
 {
@@ -215,8 +215,8 @@ static void holder_gap(struct engine *e, int64_t gap_us, int64_t most_us, int64_
 }
 
 /* Another daemon holds it: polls again soon, or when the row will have stood for a whole lease.
- * Every holder raises the epoch, so an epoch that was ours is nobody else's: it need not be watched
- * (the database was away for longer than a lease). */
+ * Every holder raises the epoch, so an epoch that was ours is nobody else's. It need not be
+ * watched: the database was away for longer than a lease. */
 static void lease_watch(struct engine *e, int64_t epoch, int64_t until_us)
 {
 	int64_t now = loop_mono_us(e->loop);

@@ -38,46 +38,6 @@ struct assign_state {
 	struct held_jobs held;
 };
 
-/* Steps that count as done. A job that has stopped goes on from its checkpoint, so only saved steps
- * count. */
-static int64_t steps_kept(const struct q_engine_sched_jobs_row *j)
-{
-	if (strcmp(j->state, "QUEUED") != 0) {
-		return j->steps_done;
-	}
-	if (!j->has_checkpoint_id) {
-		return 0;
-	}
-	return j->checkpoint_steps > 0 ? MIN(j->steps_done, j->checkpoint_steps) : j->steps_done;
-}
-
-struct job_facts facts_make(const struct q_engine_sched_jobs_row *j)
-{
-	return (struct job_facts){
-		.id = j->id,
-		.epoch = j->epoch,
-		.state = j->state,
-		.name = j->name,
-		.spec_json = j->spec,
-		.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
-		.created_us = j->created_us,
-		/* A draining job waits for its next place since then. */
-		.queued_us = strcmp(j->state, "QUEUED") == 0 ? j->queued_us : j->state_us,
-		.steps_done = steps_kept(j),
-		.steps_total = j->steps_total,
-		.checkpoint_bytes = j->checkpoint_bytes,
-		.save_us = j->save_us,
-		.has_checkpoint = j->has_checkpoint_id,
-		.not_before_us = j->not_before_us,
-		.rates = j->rates,
-		.restart_us = j->has_restart_us ? j->restart_us : 0,
-		.nodes = j->num_nodes,
-		.has_budget = j->has_budget_micros,
-		.budget_micros = j->budget_micros,
-		.budget_left = j->budget_left,
-	};
-}
-
 static bool spec_read(struct recon *r, const struct q_engine_sched_jobs_row *j,
     struct job_spec **ret)
 {
@@ -153,8 +113,8 @@ static bool fleet_closed(struct recon *r, struct assign_pass *t, struct waiting 
 	return true;
 }
 
-/* Files whose URLs nobody can sign end a job before a machine is bought for it: at once if their
- * names are wrong, and as late as a job that no pool suits if the configuration may be mended. */
+/* Files whose URLs nobody can sign end a job before a machine is bought for it. Wrong names end it
+ * at once; a configuration that may be mended ends it as late as a job that no pool suits. */
 static bool mounts_unsignable(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
 	const struct q_engine_sched_jobs_row *j = w->row;

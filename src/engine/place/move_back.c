@@ -70,7 +70,7 @@ const char *move_never(struct recon *r, const struct move *m)
 		.checkpoint = &m->placing.spec->checkpoint });
 }
 
-static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
+static struct job_facts move_facts(const struct q_engine_move_jobs_row *j)
 {
 	return (struct job_facts){ .id = j->id,
 		.epoch = j->epoch,
@@ -180,7 +180,7 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	struct return_in in;
 	bool easy = true;
 
-	*ret = (struct move){ .facts = facts_of(j) };
+	*ret = (struct move){ .facts = move_facts(j) };
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
 		return false;
 	}

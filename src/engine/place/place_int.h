@@ -51,7 +51,7 @@ void budget_over(struct recon *r, const struct job_facts *f, const struct job_sp
 
 /* ---- deadlines and deferred starts (deadline.c, defer.c) ------------------------------------- */
 
-/* Asks the deadline policy about a job that waits or runs: reads what was seen of the best spot
+/* Asks the deadline policy about a job that waits or runs. Reads what was seen of the best spot
  * pools, then wants a node, writes the wait down, or parks the job (running on demand). Returns
  * false when no policy can plan for the job (no deadline, or no on-demand to be had): the caller
  * decides without. */
