@@ -11,6 +11,7 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
+#include "core/place/placement.h"
 #include "engine/kernel/conf.h"
 #include "io/call/call.h"
 #include "io/http/http.h"
@@ -58,6 +59,9 @@ int64_t engine_epoch(const struct engine *e); /* of the lease that we hold, 0 = 
 struct loop *engine_loop(const struct engine *e);
 struct pg *engine_pg(const struct engine *e);
 const struct engine_conf *engine_conf(const struct engine *e);
+/* What the engine places jobs by under such a configuration: for the API, whose plans say what it
+ * would do. The store's strings are those of the configuration. */
+struct place_policy engine_place_policy(const struct engine_conf *c);
 size_t engine_providers(const struct engine *e);
 struct call_provider *engine_provider_at(const struct engine *e, size_t i);
 struct call_provider *engine_provider(const struct engine *e,

@@ -47,14 +47,14 @@ static void records_read(struct areq *q)
 	for (size_t i = 0; i < b->n; i++) {
 		record_offer(q->arena, &rows[i], &b->offers[i]);
 	}
-	b->model = hazard_model_build(q->arena, b->offers, b->n, &q->api->conf.rank, q->now_us);
+	b->model = hazard_model_build(q->arena, b->offers, b->n, &q->api->conf.place.rank, q->now_us);
 	q->own = b->own;
 	b->next(q, b);
 }
 
 void believe_begin(struct areq *q, void (*next)(struct areq *q, struct believed *b))
 {
-	const struct rank_policy *p = &q->api->conf.rank;
+	const struct rank_policy *p = &q->api->conf.place.rank;
 	struct believed *b = arena_alloc(q->arena, sizeof(*b));
 
 	b->next = next;

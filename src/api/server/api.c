@@ -74,9 +74,9 @@ void api_set_handout(struct api *api, const struct handout *handout)
 	api->conf.handout = handout;
 }
 
-void api_set_rank(struct api *api, const struct rank_policy *rank)
+void api_set_place(struct api *api, const struct place_policy *place)
 {
-	api->conf.rank = *rank;
+	api->conf.place = *place;
 }
 
 enum spot_rc api_new(struct loop *l, struct pg *pg, const struct api_conf *conf, struct api **ret,

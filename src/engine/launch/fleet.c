@@ -113,10 +113,12 @@ static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet
 }
 
 /* What the pools are worth that the fleet is in, whether or not more can be had of them now. */
-static void have_score(struct recon *r, const struct rank_job *job, struct fleet_have *have,
+static void have_score(struct recon *r, const struct job_spec *job, struct fleet_have *have,
     size_t n)
 {
 	struct offer *offers = arena_array(r->arena, n + 1, sizeof(*offers));
+	struct place_in in = place_in(r);
+	struct place_market m = *in.market;
 	struct score *scores;
 	size_t usable, offers_n = 0;
 
@@ -128,8 +130,10 @@ static void have_score(struct recon *r, const struct rank_job *job, struct fleet
 			offers[offers_n++].has_quota = false;
 		}
 	}
-	rank_offers(r->arena, offers, offers_n, job, &r->e->conf.rank, engine_now(r->e), &scores,
-	    &usable);
+	m.offers = offers;
+	m.offers_n = offers_n;
+	in.market = &m;
+	placement_fleet(&in, job, &scores, &usable);
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < usable; k++) {
 			if (scores[k].offer->pool_id == have[i].pool_id) {
@@ -302,8 +306,8 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	struct fleet_spec *spec;
 	struct fleet_have *have;
 	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
-	struct rank_job rank = { .spec = job, .spot_allowed = true, .on_demand_allowed = true };
 	struct fleet_seen is = seen_now(r, t, f);
+	struct place_in in = place_in(r);
 	struct score *scores;
 	int64_t nodes;
 
@@ -312,12 +316,11 @@ static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_e
 	}
 	seen_drop(e, f->id);
 	fleet_job(spec, job);
-	rank_offers(r->arena, e->offers.list, e->offers.n, &rank, &e->conf.rank, engine_now(e),
-	    &scores, &ask.scores_n);
+	placement_fleet(&in, job, &scores, &ask.scores_n);
 	ask.scores = scores;
 	ask.spec = spec;
 	ask.have_n = have_of(r, t, f->id, &have, &nodes);
-	have_score(r, &rank, have, ask.have_n);
+	have_score(r, job, have, ask.have_n);
 	ask.have = have;
 	if (!plan_do(r, t, f, &ask, nodes)) {
 		seen_keep(e, &is);

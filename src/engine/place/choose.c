@@ -3,24 +3,30 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
+#include "core/money/budget.h"
 #include "engine/job/gang.h"
+
+struct place_policy engine_place_policy(const struct engine_conf *c)
+{
+	bool store = !str_empty(c->store_bucket);
+
+	return (struct place_policy){
+		.rank = c->rank,
+		.supply = c->supply,
+		.defer = c->defer,
+		.gang_hold_us = c->gang_hold_us,
+		.deadline_tick_us = c->deadline_tick_us,
+		.cool_min_us = c->cool_min_us,
+		.cool_max_us = c->cool_max_us,
+		.budget_end_us = BUDGET_END_US + c->budget_look_us,
+		.store_provider = store ? c->store_provider : NULL,
+		.store_region = store ? c->store_region : NULL,
+	};
+}
 
 struct place_policy place_policy_of(const struct engine *e)
 {
-	bool store = objects_configured(e);
-
-	return (struct place_policy){
-		.rank = e->conf.rank,
-		.supply = e->conf.supply,
-		.defer = e->conf.defer,
-		.gang_hold_us = e->conf.gang_hold_us,
-		.deadline_tick_us = e->conf.deadline_tick_us,
-		.cool_min_us = e->conf.cool_min_us,
-		.cool_max_us = e->conf.cool_max_us,
-		.budget_end_us = budget_end_us(e),
-		.store_provider = store ? e->conf.store_provider : NULL,
-		.store_region = store ? e->conf.store_region : NULL,
-	};
+	return engine_place_policy(&e->conf);
 }
 
 static size_t spot_sellers(struct recon *r, const char *const **ret)
