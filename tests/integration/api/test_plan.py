@@ -108,12 +108,12 @@ class Plan(unittest.TestCase):
             A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
 
     def test_the_odds_of_being_late_follow_from_the_terms(self):
-        for o in self.plan(more="    start_after: 9h30m\n")["offers"]:
+        for o in self.plan(more="    start_after: 5h\n")["offers"]:
             t = o["terms"]
             base = t["start_h"] + t["work_h"] + t["overhead_h"]
             more = t["hours"] - base
             c = t["hours_sd_h"] ** 2 / (9 * more ** 2)
-            z = ((max(20.5 - base, 0) / more) ** (1 / 3) - 1 + c) / math.sqrt(c)
+            z = ((max(25 - base, 0) / more) ** (1 / 3) - 1 + c) / math.sqrt(c)
             self.assertAlmostEqual(o["deadline_risk"], 0.5 * math.erfc(z / math.sqrt(2)), 3)
 
     def test_a_gpu_that_nobody_knows_is_named(self):
