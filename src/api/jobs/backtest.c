@@ -342,5 +342,5 @@ static void planned(struct areq *q, struct planned *p)
 
 void post_backtest(struct areq *q)
 {
-	plan_begin(q, planned);
+	plan_begin(q, false, planned);
 }

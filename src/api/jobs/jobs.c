@@ -99,7 +99,7 @@ static void submit(struct areq *q, struct planned *p)
 
 void post_job(struct areq *q)
 {
-	plan_begin(q, submit);
+	plan_begin(q, false, submit);
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 #include "store/offers.h"
 
 #include <ctype.h>
+#include <strings.h>
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
@@ -128,12 +129,37 @@ static void gangs_read(struct areq *q)
 	plan_rank(q);
 }
 
+/* Of the whole market, which the hazards were learned from, those of the GPUs asked for. */
+static void market_narrow(struct areq *q, struct planned *p)
+{
+	struct place_market *m = &p->market;
+	struct offer *kept = arena_array(q->arena, m->offers_n + 1, sizeof(*kept));
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->offers_n; i++) {
+		for (size_t k = 0; k < p->gpus_n; k++) {
+			if (strncasecmp(m->offers[i].gpu_name, p->gpus[k], strlen(p->gpus[k])) ==
+			    0) {
+				kept[n++] = m->offers[i];
+				break;
+			}
+		}
+	}
+	if (p->gpus_n > 0) {
+		m->offers = kept;
+		m->offers_n = n;
+	}
+}
+
 static void offers_read(struct areq *q)
 {
 	struct planned *p = q->own;
 	struct spot_err err = { 0 };
 
 	p->hazards = plan_market(q, &p->market);
+	if (p->whole) {
+		market_narrow(q, p);
+	}
 	if (class_types_check(q->arena, class_get(&q->api->conf.classes, p->spec->class), p->spec,
 		p->market.offers, p->market.offers_n, &err) != SPOT_OK) {
 		areq_problem(q, 400, &err, NULL);
@@ -209,8 +235,6 @@ static void placing_read(struct areq *q)
 {
 	struct planned *p = q->own;
 	struct q_api_placing_row *row;
-	const char **gpus = NULL;
-	size_t n;
 
 	if (q_api_placing_rows(&q->pg, q->arena, &row) == 1) {
 		p->facts.rates = row->rates;
@@ -218,8 +242,8 @@ static void placing_read(struct areq *q)
 		p->market_known = row->market_known;
 		sellers_read(q->arena, row->sellers, &p->market);
 	}
-	n = plan_gpus_asked(q->arena, p->spec, &gpus);
-	plan_offers(q, gpus, n, offers_read);
+	p->gpus_n = plan_gpus_asked(q->arena, p->spec, &p->gpus);
+	plan_offers(q, p->gpus, p->whole ? 0 : p->gpus_n, offers_read);
 }
 
 static bool type_ok(struct areq *q)
@@ -243,7 +267,7 @@ static bool type_ok(struct areq *q)
 	return false;
 }
 
-void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
+void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct planned *p))
 {
 	struct planned *p = arena_alloc(q->arena, sizeof(*p));
 	struct spot_err err = { 0 };
@@ -265,6 +289,7 @@ void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 		areq_problem(q, 400, &err, NULL);
 		return;
 	}
+	p->whole = whole;
 	p->policy = q->api->conf.place;
 	p->policy.store_provider = q->api->conf.store_provider;
 	p->policy.store_region = q->api->conf.store_region;
@@ -408,5 +433,5 @@ static void plan_seeded(struct areq *q, struct planned *p)
 
 void post_plan(struct areq *q)
 {
-	plan_begin(q, plan_seeded);
+	plan_begin(q, true, plan_seeded);
 }

@@ -20,6 +20,9 @@ struct planned {
 	struct placing all;
 	struct placing placing; /* what the engine would decide from */
 	struct hazard_model *hazards;
+	bool whole;
+	const char **gpus; /* plan_gpus_asked() */
+	size_t gpus_n;
 	int64_t seed; /* of the distribution */
 	int64_t begin_us; /* now, or start_after */
 	/* from then to the deadline, less a start in reserve; HUGE_VAL: none */
@@ -32,8 +35,9 @@ struct planned {
 	void (*next)(struct areq *q, struct planned *p);
 };
 /* Parses the body as a job file, reads the offers and ranks them, then next. Answers bad files
- * itself. */
-void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p));
+ * itself. whole: hazards and odds are learned from the whole market, as the engine learns them, and
+ * not from the pools of the GPUs asked for only, which are read sooner. */
+void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct planned *p));
 /* Reads what the decision needs besides and makes it, then next. */
 void plan_decide(struct areq *q, struct planned *p,
     void (*next)(struct areq *q, struct planned *p));

@@ -411,6 +411,7 @@ static void test_the_engine_does_what_the_plan_says(void **state)
 	w->conf.budget_look_us = 10 * SPOT_US_PER_S;
 	w->conf.lease_us = 60 * SPOT_US_PER_S;
 	w->conf.infeasible_us = 30 * 24 * SPOT_US_PER_HOUR;
+	w->conf.cool_max_us = 4 * SPOT_US_PER_HOUR; /* longer ones are cut short */
 	w->conf.tightness.tight_at = 10; /* the tight groups stay as they are here */
 	w->conf.tightness.easy_at = -1;
 	w->conf.supply.patience_us = 600 * SPOT_US_PER_S;
