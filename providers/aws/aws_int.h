@@ -96,7 +96,8 @@ struct aws_request {
 	const struct aws_keys *keys; /* NULL = self->keys */
 };
 
-/* ---- aws.c: endpoints ------------------------------------------------------------------------ */
+/* ---- settings.c ------------------------------------------------------------------------------ */
+NODISCARD enum spot_rc aws_settings_read(struct aws *self, struct spot_err *err);
 const char *aws_endpoint(const struct aws *self, struct arena *a, enum aws_service s,
     const char *region);
 const char *aws_service_name(enum aws_service s);
@@ -104,6 +105,8 @@ const char *aws_setting(const struct aws *self, const char *key); /* NULL if uns
 const char *aws_env(const struct aws *self, const char *name); /* NULL if unset or "" */
 bool aws_region_ok(const char *region);
 bool aws_id_ok(const char *id, const char *prefix); /* "subnet-0a1b" */
+const char *aws_queue(const struct aws *self, const char *region); /* NULL if unset */
+bool aws_queue_ok(const char *url);
 
 /* ---- http.c ---------------------------------------------------------------------------------- */
 enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_request *r);
@@ -120,6 +123,8 @@ enum spot_step aws_reply_plain(struct aws *self, struct spot_call *c, const char
  * vendor repeats itself. The end is an absent or an empty token (EC2 API,
  * DescribeSpotPriceHistory: NextToken). */
 bool aws_next_page(struct call_state *st, struct arena *a, const char *token, bool *ret_bad);
+
+int64_t aws_time(const char *text); /* 0 if it does not parse */
 
 /* ---- errors.c -------------------------------------------------------------------------------- */
 enum aws_how { AWS_FAIL = 1, AWS_AGAIN, AWS_REAUTH, AWS_SKEW, AWS_KEYS, AWS_EXPIRED };
@@ -209,8 +214,6 @@ enum spot_step aws_list_prices_send(struct aws *self, struct spot_call *c, const
     const char *family, int max, const char *next);
 
 /* ---- watch.c --------------------------------------------------------------------------------- */
-const char *aws_queue(const struct aws *self, const char *region); /* NULL = none set */
-bool aws_queue_ok(const char *url);
 enum spot_step aws_queue_receive(struct aws *self, struct spot_call *c, const char *region, int max,
     int wait_s, int hide_s);
 
@@ -243,10 +246,56 @@ struct aws_instances {
 /* Adds all instances of a DescribeInstances reply; NONE or the verdict. */
 enum spot_step aws_instances_read(struct aws *self, struct spot_call *c, const char *region,
     struct aws_instances *l, const struct xml **ret_doc);
-int64_t aws_time(const char *text); /* 0 if it does not parse */
 
-/* ---- creds.c --------------------------------------------------------------------------------- */
+/* ---- keys.c ---------------------------------------------------------------------------------- */
 void aws_keys_fini(struct aws_keys *k);
+/* Fills self->next. FAIL if a key cannot be an HTTP header. */
+enum spot_step creds_next_set(struct aws *self, struct spot_call *c, const char *access,
+    const char *secret, const char *token, int64_t expires_us);
+
+/* ---- creds.c: the credential chain ----------------------------------------------------------- */
+/* auth is one call. creds.c runs it, creds_profile.c chooses the source from the environment and
+ * the shared files, creds_source.c requests keys from that source. */
+#define ROLES_MAX 5
+
+enum creds_source { CREDS_NONE = 0, CREDS_STATIC, CREDS_WEB, CREDS_CONTAINER, CREDS_METADATA };
+
+struct role {
+	const char *arn, *session, *external_id, *duration; /* NULL = not given */
+};
+
+/* One run of auth. */
+struct auth {
+	struct str config, credentials; /* the shared files, empty if absent */
+	enum creds_source source; /* where the first keys come from */
+	struct role roles[ROLES_MAX];
+	size_t roles_n; /* to be assumed with them, last first */
+	struct role web;
+	const char *web_file; /* CREDS_WEB */
+	const char *role_name; /* CREDS_METADATA */
+};
+
+/* creds_profile.c: fills a->source and what belongs to it, for CREDS_STATIC also self->next.
+ * SPOT_STEP_NONE or the verdict FAIL. */
+enum spot_step creds_choose(struct aws *self, struct spot_call *c, struct auth *a);
+const char *creds_path(struct aws *self, struct spot_call *c, const char *variable,
+    const char *under_home);
+/* Are there keys in the environment? *ret is the verdict on them. */
+bool creds_from_env(struct aws *self, struct spot_call *c, enum spot_step *ret);
+
+/* creds_source.c: each builds a request or reads its reply. Replies fill self->next. */
+enum spot_step creds_web_send(struct aws *self, struct spot_call *c, struct auth *a);
+enum spot_step creds_role_send(struct aws *self, struct spot_call *c, struct auth *a);
+enum spot_step creds_sts_reply(struct aws *self, struct spot_call *c, const char *action);
+enum spot_step creds_container_send(struct aws *self, struct spot_call *c);
+enum spot_step creds_container_reply(struct aws *self, struct spot_call *c);
+enum spot_step creds_token_send(struct aws *self, struct spot_call *c);
+enum spot_step creds_token_reply(struct aws *self, struct spot_call *c);
+enum spot_step creds_metadata_send(struct aws *self, struct spot_call *c, const struct auth *a);
+enum spot_step creds_name_reply(struct aws *self, struct spot_call *c, struct auth *a);
+enum spot_step creds_metadata_reply(struct aws *self, struct spot_call *c);
+/* Token file's text into self->hop. */
+enum spot_step creds_hop_file(struct aws *self, struct spot_call *c, const char *what);
 
 /* ---- creds_file.c ---------------------------------------------------------------------------- */
 /* Value of key in [section] of a shared credentials or config file; NULL if it is not there. */

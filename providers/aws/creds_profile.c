@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "creds_int.h"
+#include "aws_int.h"
 
 /*
  * Which source of credentials is meant:

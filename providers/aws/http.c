@@ -99,3 +99,10 @@ bool aws_next_page(struct call_state *st, struct arena *a, const char *token, bo
 {
 	return call_next_page(a, token, AWS_PAGES_MAX, &st->next, &st->pages, ret_bad);
 }
+
+int64_t aws_time(const char *text)
+{
+	int64_t us;
+
+	return !str_empty(text) && parse_time_us(text, &us) ? us : 0;
+}

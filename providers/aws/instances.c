@@ -10,13 +10,6 @@
 #define TRIES_WHOLE 2 /* of a chunk, before it is taken apart */
 #define ALONE_MAX 3 /* that fail alone while none was described: then it is not a zone */
 
-int64_t aws_time(const char *text)
-{
-	int64_t us;
-
-	return !str_empty(text) && parse_time_us(text, &us) ? us : 0;
-}
-
 /* ---- one instance ---------------------------------------------------------------------------- */
 
 /* instanceState.code: the low byte is the state, the rest is internal (API_InstanceState.html). */

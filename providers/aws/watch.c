@@ -38,25 +38,6 @@ struct watching {
 
 /* ---- the queue ------------------------------------------------------------------------------- */
 
-const char *aws_queue(const struct aws *self, const char *region)
-{
-	char key[80];
-
-	snprintf(key, sizeof(key), "interruption_queue.%s", region);
-	return aws_setting(self, key);
-}
-
-/* https://host/account/name, as CreateQueue gives it. */
-bool aws_queue_ok(const char *url)
-{
-	const char *host = str_prefix(url, "https://") ? url + 8
-	    : str_prefix(url, "http://")               ? url + 7
-						       : NULL;
-
-	return host != NULL && strlen(url) <= 400 && strpbrk(host, "@?# \t\r\n") == NULL &&
-	    strchr(host, '/') != NULL && !str_suffix(url, "/");
-}
-
 static enum spot_step queue_send(struct aws *self, struct spot_call *c, const char *region,
     const char *action, json_t *doc)
 {

@@ -29,37 +29,6 @@ struct authing {
 
 /* ---- clusters -------------------------------------------------------------------------------- */
 
-bool cw_server_ok(const char *url)
-{
-	return url != NULL && str_prefix(url, "https://") && url[8] != '\0' && url[8] != '/' &&
-	    strlen(url) < 300 && strpbrk(url, " \t\r\n?#@\"'\\<>") == NULL;
-}
-
-struct cw_cluster *cw_cluster_add(struct cw *self, const char *name)
-{
-	struct cw_cluster *cl;
-
-	if (self->clusters_n == CW_CLUSTERS_MAX) {
-		return NULL;
-	}
-	cl = calloc(1, sizeof(*cl));
-	if (cl == NULL) {
-		abort();
-	}
-	cl->name = arena_strdup(self->arena, name);
-	cl->id = cl->region = cl->zone = "";
-	self->clusters[self->clusters_n++] = cl;
-	return cl;
-}
-
-void cw_cluster_free(struct cw_cluster *cl)
-{
-	secret_fini(&cl->key_pem);
-	secret_fini(&cl->bootstrap);
-	secret_fini(&cl->token);
-	free(cl);
-}
-
 static void secret_put(struct secret *s, const char *v, size_t n)
 {
 	secret_fini(s);
@@ -112,27 +81,6 @@ bool cw_auth_fresh(const void *p, int64_t now_us)
 		}
 	}
 	return true;
-}
-
-size_t cw_secrets(const void *p, const char **ret, size_t n)
-{
-	const struct cw *self = p;
-	const struct secret *all[2 + 3 * CW_CLUSTERS_MAX];
-	size_t count = 0, used = 0;
-
-	all[count++] = &self->api_token;
-	all[count++] = &self->object_secret;
-	for (size_t i = 0; i < self->clusters_n; i++) {
-		all[count++] = &self->clusters[i]->token;
-		all[count++] = &self->clusters[i]->bootstrap;
-		all[count++] = &self->clusters[i]->key_pem;
-	}
-	for (size_t i = 0; i < count && used < n; i++) {
-		if (secret_set(all[i])) {
-			ret[used++] = secret_reveal(all[i]);
-		}
-	}
-	return used;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

@@ -108,11 +108,22 @@ struct cw_type {
 	const char *rdma; /* "" = none */
 };
 
-/* ---- coreweave.c: settings ------------------------------------------------------------------- */
+/* ---- settings.c ------------------------------------------------------------------------------ */
+NODISCARD enum spot_rc cw_settings_read(struct cw *self, struct spot_err *err);
 const char *cw_setting(const struct cw *self, const char *key); /* NULL if unset or "" */
 const char *cw_env(const struct cw *self, const char *name);
+
+/* ---- catalog.c: prices.csv and types.csv ----------------------------------------------------- */
+NODISCARD enum spot_rc cw_catalog_read(struct cw *self, struct spot_err *err);
 const struct cw_type *cw_type_find(const struct cw *self, const char *name);
 const char *cw_zone_region(const struct cw *self, struct arena *a, const char *zone);
+
+/* ---- cluster.c ------------------------------------------------------------------------------- */
+/* Adds a cluster; NULL if there are CW_CLUSTERS_MAX already. */
+struct cw_cluster *cw_cluster_add(struct cw *self, const char *name);
+void cw_cluster_free(struct cw_cluster *cl);
+/* True for https://HOST[:PORT][/PATH] without a query or a user. */
+bool cw_server_ok(const char *url);
 /* Clusters of a region ("" = all); zone "" = any. Walks: start with i = 0. NULL: no more. */
 struct cw_cluster *cw_cluster_next(const struct cw *self, const char *region, const char *zone,
     size_t *i);
@@ -131,10 +142,6 @@ NODISCARD enum spot_rc cw_kubeconfig_read(struct arena *a, struct str text, cons
 /* ---- auth.c ---------------------------------------------------------------------------------- */
 enum spot_step cw_auth(void *self, struct spot_call *c);
 bool cw_auth_fresh(const void *self, int64_t now_us);
-size_t cw_secrets(const void *self, const char **ret, size_t n);
-void cw_cluster_free(struct cw_cluster *cl);
-struct cw_cluster *cw_cluster_add(struct cw *self, const char *name);
-bool cw_server_ok(const char *url);
 
 /* ---- http.c ---------------------------------------------------------------------------------- */
 struct cw_reply {

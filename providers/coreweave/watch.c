@@ -282,6 +282,7 @@ static enum spot_step watch_begin(const struct cw *self, struct spot_call *c, st
 	i = 0;
 	while ((cl = cw_cluster_next(self, w->region, "", &i)) != NULL && k++ < x->turn) {
 	}
+	assert(cl != NULL); /* turn is below the number of clusters */
 	x->cl = cl;
 	x->rv = cursor_get(c->arena, w->cursor, cl->name);
 	x->rv = rv_ok(x->rv) ? x->rv : NULL;

@@ -194,3 +194,23 @@ enum spot_step lambda_evidence_step(const struct lambda *self, struct spot_call 
 	lambda_audit_request(self, c, token);
 	return SPOT_SEND;
 }
+
+struct spot_instance lambda_gone(const struct lambda *self, struct spot_call *c, const char *region,
+    const char *ref, const char *raw_state, const char *raw_reason)
+{
+	return (struct spot_instance){
+		.ref = arena_strdup(c->arena, ref),
+		.token = "",
+		.install = "",
+		.key = { .provider = arena_strdup(c->arena, self->name),
+		    .region = arena_strdup(c->arena, region != NULL ? region : ""),
+		    .zone = "",
+		    .instance_type = "",
+		    .market = SPOT_MARKET_ON_DEMAND },
+		.state = SPOT_INSTANCE_GONE,
+		.raw_state = raw_state,
+		.raw_reason = raw_reason,
+		.ip = "",
+		.spot_request = "",
+	};
+}

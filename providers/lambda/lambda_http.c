@@ -205,3 +205,11 @@ enum spot_step lambda_reply_get(const struct lambda *self, struct spot_call *c, 
 	return call_fail(c, r->rc, r->code, "lambda %s: HTTP %d %s %s", what, c->in->status,
 	    r->code, r->words);
 }
+
+struct lambda_state *lambda_state_get(struct spot_call *c)
+{
+	if (c->state == NULL) {
+		c->state = arena_alloc(c->arena, sizeof(struct lambda_state));
+	}
+	return c->state;
+}

@@ -44,10 +44,18 @@ struct lambda_state {
 	const char **regions;
 	size_t regions_n;
 };
-struct lambda_state *lambda_state_get(struct spot_call *c);
+
+/* ---- lambda_settings.c ----------------------------------------------------------------------- */
+/* Fills self from the settings, the name included. */
+NODISCARD enum spot_rc lambda_settings_read(struct lambda *self,
+    const struct spot_provider_conf *conf, struct spot_err *err);
+bool lambda_auth_fresh(const void *self, int64_t now_us);
+enum spot_step lambda_auth(void *self, struct spot_call *c);
 
 /* ---- lambda_http.c: requests, replies, errors ------------------------------------------------ */
 
+/* The state of the call, made when it is first asked for. */
+struct lambda_state *lambda_state_get(struct spot_call *c);
 /* What a reply means before anybody asks which verb it answers. */
 enum lambda_kind {
 	LAMBDA_GOOD = 1,
@@ -99,10 +107,6 @@ NODISCARD enum spot_rc lambda_instance_read(const struct lambda *self, struct ar
  * cannot be terminated now, NULL if it can. */
 enum spot_step lambda_instance_look(const struct lambda *self, struct spot_call *c, const char *ref,
     bool *ret_there, struct spot_instance *ret, const char **ret_blocked);
-/* One that is not there, as far as that can be said of it: raw_state and raw_reason are kept as
- * they are. */
-struct spot_instance lambda_gone(const struct lambda *self, struct spot_call *c, const char *region,
-    const char *ref, const char *raw_state, const char *raw_reason);
 void lambda_instances_request(const struct lambda *self, struct spot_call *c);
 int64_t lambda_name_time_us(const char *name); /* 0 if the name carries no time */
 
@@ -127,6 +131,10 @@ struct lambda_evidence {
 	size_t n;
 	int pages;
 };
+/* One that is not there, as far as that can be said of it: raw_state and raw_reason are kept as
+ * they are. */
+struct spot_instance lambda_gone(const struct lambda *self, struct spot_call *c, const char *region,
+    const char *ref, const char *raw_state, const char *raw_reason);
 void lambda_audit_request(const struct lambda *self, struct spot_call *c, const char *page_token);
 /* False: the reply is none. Sets cause and reason of those in list that an event tells about. */
 bool lambda_audit_read(struct spot_call *c, struct spot_instance *list, size_t n,

@@ -1,6 +1,6 @@
 /*
- * Filling struct spot_err. Registered secrets are removed from the words before they are cut to
- * size, so that neither a whole secret nor the head of one can get into an error text.
+ * Filling struct spot_err. Registered secrets are removed before the words are cut to size. So
+ * neither a secret nor the head of one gets into an error text.
  */
 #include "base/base.h"
 #include "base/err.h"

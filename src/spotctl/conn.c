@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
+#include "net/curl_policy.h"
 #include "spotctl/ctl.h"
 
 #include <curl/curl.h>
@@ -15,6 +16,8 @@
 #define TRIES 3
 #define BUSY_TRIES 70 /* one a second: a key is held for 60 s */
 #define WAIT_S_MAX 5
+#define CONNECT_MS 5000
+#define TOTAL_MS 150000
 
 struct exchange {
 	struct ctl *c;
@@ -112,8 +115,17 @@ void conn_header(struct ctl *c, struct curl_slist **headers, const char *name, c
 	*headers = l;
 }
 
-void *conn_prepare(struct ctl *c, const char *method, const char *path, struct curl_slist **headers)
+void *conn_prepare(struct ctl *c, const char *method, const char *path, int64_t stall_s,
+    struct curl_slist **headers)
 {
+	struct curl_policy policy = { .total_ms = stall_s > 0 ? 0 : TOTAL_MS,
+		.connect_ms = CONNECT_MS,
+		.stall_s = stall_s,
+		.stall_bytes = 1,
+		.ca_file = str_empty(c->ca_file) ? NULL : c->ca_file,
+		/* whatever http_proxy says: a token for this machine stays here */
+		.no_proxy = url_loopback(c->url) ? "*" : NULL,
+		.user_agent = "spotctl/" SPOT_VERSION };
 	CURL *h = c->curl != NULL ? c->curl : curl_easy_init();
 
 	assert(h != NULL);
@@ -121,28 +133,18 @@ void *conn_prepare(struct ctl *c, const char *method, const char *path, struct c
 	curl_easy_reset(h); /* keeps the connection */
 	curl_easy_setopt(h, CURLOPT_URL, arena_printf(c->arena, "%s%s", c->url, path));
 	curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, method);
-	curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
-	curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, 150000L);
-	/* whatever http_proxy says: a token for this machine stays here */
-	if (url_loopback(c->url)) {
-		curl_easy_setopt(h, CURLOPT_NOPROXY, "*");
-	}
-	if (!str_empty(c->ca_file)) {
-		curl_easy_setopt(h, CURLOPT_CAINFO, c->ca_file);
-	}
+	curl_policy_set(h, &policy);
 	if (!str_empty(c->token)) {
 		conn_header(c, headers, "Authorization",
 		    arena_printf(c->arena, "Bearer %s", c->token));
 	}
-	conn_header(c, headers, "User-Agent", "spotctl/" SPOT_VERSION);
 	return h;
 }
 
 static void perform(struct exchange *x, const char *method, const char *path, const char *type,
     struct str body, const char *key)
 {
-	CURL *h = conn_prepare(x->c, method, path, &x->headers);
+	CURL *h = conn_prepare(x->c, method, path, 0, &x->headers);
 	long status = 0;
 
 	curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);

@@ -7,7 +7,7 @@
 #ifndef SPOTD_AGENTS_H
 #define SPOTD_AGENTS_H
 
-#include "api/agent/handout.h"
+#include "api/agent/agent.h"
 #include "io/loop/loop.h"
 #include "io/pg/pg.h"
 

@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "base/text/conf.h"
 #include "core/spec/class_policy.h"
-#include "engine/kernel/conf.h"
-#include "engine/market/poller.h"
+#include "engine/engine.h"
+#include "engine/market/market.h"
 
 struct spotd_conf {
 	struct arena *arena;

@@ -4,7 +4,7 @@
  * folder.
  */
 #include "base/base.h"
-#include "api/server/api.h"
+#include "api/api.h"
 #include "base/err.h"
 #include "base/crypto/secret.h"
 #include "base/text/str.h"

@@ -1,6 +1,6 @@
 /* spotd: arguments, then the work asked for. */
 #include "base/base.h"
-#include "api/server/api.h"
+#include "api/api.h"
 #include "base/err.h"
 #include "base/text/sbuf.h"
 #include "base/crypto/secret.h"

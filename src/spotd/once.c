@@ -1,6 +1,6 @@
 /* Statements that are waited for, before the daemon's loop runs. */
 #include "base/base.h"
-#include "api/server/api.h"
+#include "api/api.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/crypto/secret.h"

@@ -3,14 +3,14 @@
  * keys, no port. all: both. They meet in the database only.
  */
 #include "base/base.h"
-#include "api/server/api.h"
+#include "api/api.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/crypto/secret.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 #include "engine/engine.h"
-#include "engine/market/poller.h"
+#include "engine/market/market.h"
 #include "io/http/http.h"
 #include "spotd/agents.h"
 #include "spotd/daemon.h"

@@ -177,92 +177,145 @@ static char *array_new(struct bind *b, uint32_t oid, size_t n, bool nulls, size_
 	return p + ARRAY_HEAD;
 }
 
-void bind_i64_array(struct bind *b, const int64_t *v, size_t n, bool may_null)
+static const void *column_item(const struct bind_column *c, size_t i)
 {
+	return (const char *)c->base + i * c->stride;
+}
+
+static bool column_has(const struct bind_column *c, size_t i)
+{
+	return c->has == NULL || *(const bool *)((const char *)c->has + i * c->stride);
+}
+
+/* Elements of one size on the wire; put writes one. */
+static void column_fixed(struct bind *b, struct bind_column c, uint32_t oid, size_t size,
+    void (*put)(char *to, const void *item))
+{
+	size_t nulls = 0;
 	char *p;
 
-	if (v == NULL && (may_null || n > 0)) {
-		bind_absent(b, may_null);
+	if (c.base == NULL && c.n > 0) {
+		bind_absent(b, false);
 		return;
 	}
-	p = array_new(b, OID_INT8, n, false, n * 12);
-	for (size_t i = 0; i < n; i++, p += 12) {
-		put_be32(p, 8);
-		put_be64(p + 4, (uint64_t)v[i]);
+	for (size_t i = 0; i < c.n; i++) {
+		nulls += !column_has(&c, i);
+	}
+	p = array_new(b, oid, c.n, nulls > 0, c.n * (4 + size) - nulls * size);
+	for (size_t i = 0; i < c.n; i++) {
+		bool has = column_has(&c, i);
+
+		put_be32(p, has ? (uint32_t)size : UINT32_MAX);
+		if (has) {
+			put(p + 4, column_item(&c, i));
+		}
+		p += has ? 4 + size : 4;
 	}
 }
 
-void bind_i32_array(struct bind *b, const int32_t *v, size_t n, bool may_null)
+static void put_i64(char *to, const void *item)
 {
-	char *p;
-
-	if (v == NULL && (may_null || n > 0)) {
-		bind_absent(b, may_null);
-		return;
-	}
-	p = array_new(b, OID_INT4, n, false, n * 8);
-	for (size_t i = 0; i < n; i++, p += 8) {
-		put_be32(p, 4);
-		put_be32(p + 4, (uint32_t)v[i]);
-	}
+	put_be64(to, (uint64_t) * (const int64_t *)item);
 }
 
-void bind_f64_array(struct bind *b, const double *v, size_t n, bool may_null)
+static void put_i32(char *to, const void *item)
 {
-	char *p;
-
-	if (v == NULL && (may_null || n > 0)) {
-		bind_absent(b, may_null);
-		return;
-	}
-	p = array_new(b, OID_FLOAT8, n, false, n * 12);
-	for (size_t i = 0; i < n; i++, p += 12) {
-		put_be32(p, 8);
-		put_be64(p + 4, f64_bits(v[i]));
-	}
+	put_be32(to, (uint32_t) * (const int32_t *)item);
 }
 
-void bind_bool_array(struct bind *b, const bool *v, size_t n, bool may_null)
+static void put_f64(char *to, const void *item)
 {
-	char *p;
-
-	if (v == NULL && (may_null || n > 0)) {
-		bind_absent(b, may_null);
-		return;
-	}
-	p = array_new(b, OID_BOOL, n, false, n * 5);
-	for (size_t i = 0; i < n; i++, p += 5) {
-		put_be32(p, 1);
-		p[4] = v[i] ? 1 : 0;
-	}
+	put_be64(to, f64_bits(*(const double *)item));
 }
 
-void bind_text_array(struct bind *b, const char *const *v, size_t n, bool may_null)
+static void put_bool(char *to, const void *item)
+{
+	to[0] = *(const bool *)item ? 1 : 0;
+}
+
+void bind_i64_column(struct bind *b, struct bind_column c)
+{
+	column_fixed(b, c, OID_INT8, 8, put_i64);
+}
+
+void bind_i32_column(struct bind *b, struct bind_column c)
+{
+	column_fixed(b, c, OID_INT4, 4, put_i32);
+}
+
+void bind_f64_column(struct bind *b, struct bind_column c)
+{
+	column_fixed(b, c, OID_FLOAT8, 8, put_f64);
+}
+
+void bind_bool_column(struct bind *b, struct bind_column c)
+{
+	column_fixed(b, c, OID_BOOL, 1, put_bool);
+}
+
+/* The text of item i; name is NULL where the items are texts already. */
+static const char *column_text(const struct bind_column *c, size_t i, const char *(*name)(int))
+{
+	const void *item = column_item(c, i);
+
+	return name != NULL ? name(*(const int *)item) : *(const char *const *)item;
+}
+
+static void column_texts(struct bind *b, struct bind_column c, const char *(*name)(int))
 {
 	size_t body = 0;
 	bool nulls = false;
 	char *p;
 
-	if (v == NULL && (may_null || n > 0)) {
-		bind_absent(b, may_null);
+	if (c.base == NULL && c.n > 0) {
+		bind_absent(b, false);
 		return;
 	}
-	for (size_t i = 0; i < n; i++) {
-		body += 4 + (v[i] == NULL ? 0 : strlen(v[i]));
-		nulls |= v[i] == NULL;
-	}
-	p = array_new(b, OID_TEXT, n, nulls, body);
-	for (size_t i = 0; i < n; i++) {
-		size_t len = v[i] == NULL ? 0 : strlen(v[i]);
+	for (size_t i = 0; i < c.n; i++) {
+		const char *v = column_text(&c, i, name);
 
-		put_be32(p, v[i] == NULL ? UINT32_MAX : (uint32_t)len);
+		body += 4 + (v == NULL ? 0 : strlen(v));
+		nulls |= v == NULL;
+	}
+	p = array_new(b, OID_TEXT, c.n, nulls, body);
+	for (size_t i = 0; i < c.n; i++) {
+		const char *v = column_text(&c, i, name);
+		size_t len = v == NULL ? 0 : strlen(v);
+
+		put_be32(p, v == NULL ? UINT32_MAX : (uint32_t)len);
 		if (len > 0) {
-			memcpy(p + 4, v[i], len);
+			memcpy(p + 4, v, len);
 		}
 		(void)str_utf8_mend(p + 4, len);
 		p += 4 + len;
 	}
 }
+
+void bind_text_column(struct bind *b, struct bind_column c)
+{
+	column_texts(b, c, NULL);
+}
+
+void bind_enum_column(struct bind *b, struct bind_column c, const char *(*name)(int))
+{
+	column_texts(b, c, name);
+}
+
+/* An array parameter: NULL with no items is SQL NULL where that is allowed. */
+#define ARRAY_BIND(type, c_type) \
+	void bind_##type##_array(struct bind *b, c_type const *v, size_t n, bool may_null) \
+	{ \
+		if (v == NULL && (may_null || n > 0)) { \
+			bind_absent(b, may_null); \
+		} else { \
+			bind_##type##_column(b, BIND_ARRAY(v, n)); \
+		} \
+	}
+ARRAY_BIND(i64, int64_t)
+ARRAY_BIND(i32, int32_t)
+ARRAY_BIND(f64, double)
+ARRAY_BIND(bool, bool)
+ARRAY_BIND(text, const char *)
 
 size_t row_count(const struct pg_result *r, int cols, const char *stmt, size_t max)
 {
@@ -342,6 +395,25 @@ const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct are
 	s = pg_bytes(r, row, col);
 	assert(s.n > 0 && s.p[0] == 1); /* jsonb_send: version 1, then the text */
 	return arena_strndup(a, s.p + 1, s.n - 1);
+}
+
+int row_enum(const struct pg_result *r, size_t row, int col, bool may_null,
+    int (*parse)(const char *), const char *stmt, const char *name)
+{
+	struct str s = pg_bytes(r, row, col);
+	char text[32];
+	int v;
+
+	if (may_null && pg_null(r, row, col)) {
+		return 0;
+	}
+	row_need(r, row, col, stmt, name);
+	snprintf(text, sizeof(text), "%.*s", (int)MIN(s.n, sizeof(text) - 1), s.p);
+	v = parse(text);
+	if (v == 0) {
+		bind_die(stmt, "unknown word in column", name);
+	}
+	return v;
 }
 
 struct str row_bytes(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,

@@ -39,6 +39,31 @@ void bind_bool_array(struct bind *b, const bool *v, size_t n, bool may_null);
 void bind_text_array(struct bind *b, const char *const *v, size_t n,
     bool may_null); /* NULL items are NULL */
 
+/* One member of an array of structs, as an array parameter. `has`, where there is one, is the bool
+ * member that says whether an item is there; NULL texts and enums of value 0 are SQL NULL. */
+struct bind_column {
+	const void *base;
+	const bool *has;
+	size_t n, stride;
+};
+#define BIND_COLUMN(rows, count, member) \
+	((struct bind_column){ .base = (rows) != NULL ? &(rows)->member : NULL, \
+	    .n = (count), \
+	    .stride = sizeof(*(rows)) })
+#define BIND_NULL_COLUMN(rows, count, member, has_member) \
+	((struct bind_column){ .base = (rows) != NULL ? &(rows)->member : NULL, \
+	    .has = (rows) != NULL ? &(rows)->has_member : NULL, \
+	    .n = (count), \
+	    .stride = sizeof(*(rows)) })
+#define BIND_ARRAY(items, count) \
+	((struct bind_column){ .base = (items), .n = (count), .stride = sizeof(*(items)) })
+void bind_i64_column(struct bind *b, struct bind_column c);
+void bind_i32_column(struct bind *b, struct bind_column c);
+void bind_f64_column(struct bind *b, struct bind_column c);
+void bind_bool_column(struct bind *b, struct bind_column c);
+void bind_text_column(struct bind *b, struct bind_column c);
+void bind_enum_column(struct bind *b, struct bind_column c, const char *(*name)(int));
+
 /* Rows in r (0 for NULL); asserts the promised width and at most max rows. */
 size_t row_count(const struct pg_result *r, int cols, const char *stmt, size_t max);
 int64_t row_i64(const struct pg_result *r, size_t row, int col, const char *stmt, const char *name);
@@ -49,6 +74,9 @@ const char *row_text(const struct pg_result *r, size_t row, int col, struct aren
     const char *stmt, const char *name);
 const char *row_jsonb(const struct pg_result *r, size_t row, int col, struct arena *a,
     bool may_null, const char *stmt, const char *name);
+/* The enum that the text names; an unknown word ends the process like a NULL does. */
+int row_enum(const struct pg_result *r, size_t row, int col, bool may_null,
+    int (*parse)(const char *), const char *stmt, const char *name);
 struct str row_bytes(const struct pg_result *r, size_t row, int col, struct arena *a, bool may_null,
     const char *stmt, const char *name);
 

@@ -7,7 +7,8 @@ Every statement starts with a header of comments; a header line may go on in fol
 lines that begin with "--" and two or more blanks:
 
     -- name: job_transition
-    -- params: id int8, was text, note text?, refs text[], ids int8[]     (left out if none)
+    -- params: id int8, was job_state, note text?, ids int8[], pool[]      (left out if none)
+    -- rows_in: pool (region text, vcpus int4)  (the columns that `pool[]` stands for)
     -- rows: 0..1 epoch int8, why text?         (0..1 | 1 | many | none, then the result columns)
     -- row: job                                 (optional: share struct q_job_row with others)
     -- writes: yes                              (yes | no: decides UNKNOWN against UNAVAILABLE)
@@ -16,8 +17,10 @@ lines that begin with "--" and two or more blanks:
     SELECT ... $1 ... $2 ...
 
 Types: int8 int4 float8 bool text bytea jsonb, "?" for what may be NULL, and as parameters the
-arrays int8[] int4[] float8[] bool[] text[]. A bad header fails the build with file and line. Only
-the standard library is used. Files are rewritten only when their content changes, so running this
+arrays int8[] int4[] float8[] bool[] text[]. The enums of ENUMS are text in SQL and an enum in C.
+`pool[]` in params makes struct q_NAME_pool and takes an array of them: each of its columns is an
+array parameter of its own, with the next numbers, as unnest() wants them. A bad header fails the
+build with file and line. Only the standard library is used. Files are rewritten only when their content changes, so running this
 on every build costs no recompilation.
 """
 import glob
@@ -25,6 +28,8 @@ import hashlib
 import os
 import re
 import sys
+
+import gen_rules
 
 # type: (Oid, array Oid); pg_catalog.pg_type, fixed for ever by the server's bootstrap data
 TYPES = {
@@ -38,6 +43,18 @@ ATYPE = {"int8": "const int64_t *", "int4": "const int32_t *", "float8": "const 
 BIND = {"int8": "i64", "int4": "i32", "float8": "f64", "bool": "bool", "text": "text",
         "jsonb": "jsonb", "bytea": "bytes"}
 BY_VALUE = ("int8", "int4", "float8", "bool")
+# SQL type: (C enum, its name function, its parse function or None), all text in SQL
+ENUMS = {
+    "job_state": ("enum job_state", "job_state_name", "job_state_parse"),
+    "job_event": ("enum job_event", "job_event_name", None),
+    "node_state": ("enum node_state", "node_state_name", "node_state_parse"),
+    "node_event": ("enum node_event", "node_event_name", None),
+    "market": ("enum spot_market", "spot_market_name", "spot_market_parse"),
+}
+for enum, (c_type, _, _) in ENUMS.items():
+    TYPES[enum] = TYPES["text"]
+    CTYPE[enum] = c_type + " "
+    ATYPE[enum] = "const %s *" % c_type
 KEYWORDS = set("""auto break case char const continue default do double else enum extern float for
 goto if inline int long register restrict return short signed sizeof static struct switch typedef
 union unsigned void volatile while bool true false""".split())
@@ -54,7 +71,7 @@ def bad(path, line, text):
 
 class Field:
     def __init__(self, text, path, line, is_param):
-        m = re.fullmatch(r"([a-z][a-z0-9_]*)\s+([a-z0-9]+)(\[\])?(\?)?", text)
+        m = re.fullmatch(r"([a-z][a-z0-9_]*)\s+([a-z0-9_]+)(\[\])?(\?)?", text)
         if not m:
             bad(path, line, "'%s' is not `name type`, `name type?` or `name type[]`" % text)
         self.name, self.type = m.group(1), m.group(2)
@@ -64,6 +81,8 @@ class Field:
                 % (self.name, self.type, " ".join(sorted(TYPES))))
         if self.array and not is_param:
             bad(path, line, "%s: arrays are for parameters only" % self.name)
+        if not is_param and self.type in ENUMS and ENUMS[self.type][2] is None:
+            bad(path, line, "%s: a %s is for parameters only" % (self.name, self.type))
         if self.array and TYPES[self.type][1] is None:
             bad(path, line, "%s: no arrays of %s" % (self.name, self.type))
         self.cname = self.name + "_" if self.name in KEYWORDS else self.name
@@ -81,24 +100,74 @@ class Field:
         return out
 
 
+class Group:
+    """An array of structs: a parameter for the caller, one array a column for the server."""
+
+    def __init__(self, name, path, line):
+        self.name, self.cname, self.path, self.line = name, name, path, line
+        self.cols = None
+
+    def members(self, stmt):
+        return ["const struct q_%s_%s *%s;" % (stmt, self.name, self.cname),
+                "size_t %s_n;" % self.name]
+
+
 class Stmt:
     def __init__(self, path, line):
         self.path, self.line = path, line
         self.name = self.count = self.row = self.writes = self.setup = self.copy = None
         self.params, self.cols, self.sql = [], [], []
+        self.groups = {}
         self.seen = set()
+
+    def flat(self):
+        """The parameters as the server counts them: $1, $2, ..."""
+        out = []
+        for p in self.params:
+            out += p.cols or [] if isinstance(p, Group) else [p]
+        return out
+
+    def oids(self):
+        out = []
+        for p in self.params:
+            out += [TYPES[c.type][1] for c in p.cols] if isinstance(p, Group) else [p.oid]
+        return out
+
+    def param(self, text, line):
+        m = re.fullmatch(r"([a-z][a-z0-9_]*)\[\]", text)
+        if not m:
+            return Field(text, self.path, line, True)
+        self.groups[m.group(1)] = Group(m.group(1), self.path, line)
+        return self.groups[m.group(1)]
 
     def fields(self, text, line, is_param):
         parts = [p.strip() for p in text.split(",")] if text.strip() else []
-        out = [Field(p, self.path, line, is_param) for p in parts]
+        out = [self.param(p, line) if is_param else Field(p, self.path, line, False)
+               for p in parts]
         names = [f.name for f in out]
         for n in names:
             if names.count(n) > 1:
                 bad(self.path, line, "'%s' appears twice" % n)
         return out
 
+    def rows_in(self, text, line):
+        m = re.fullmatch(r"([a-z][a-z0-9_]*)\s*\((.*)\)", text, re.S)
+        if not m:
+            bad(self.path, line, "'%s' is not `name (column type, ...)`" % text)
+        group = self.groups.get(m.group(1))
+        if group is None:
+            bad(self.path, line, "rows_in %s: params has no `%s[]` before it" % (m.group(1), m.group(1)))
+        if group.cols is not None:
+            bad(self.path, line, "second rows_in for %s" % group.name)
+        group.cols = self.fields(m.group(2), line, False)
+        for c in group.cols:
+            if TYPES[c.type][1] is None:
+                bad(self.path, line, "%s: no arrays of %s" % (c.name, c.type))
+        if not group.cols:
+            bad(self.path, line, "rows_in %s: no columns" % group.name)
+
     def header(self, key, text, line):
-        if key in self.seen:
+        if key in self.seen and key != "rows_in":
             bad(self.path, line, "second '%s:' in the header of %s" % (key, self.name))
         self.seen.add(key)
         if key == "name":
@@ -107,6 +176,8 @@ class Stmt:
             self.name = text
         elif key == "params":
             self.params = self.fields(text, line, True)
+        elif key == "rows_in":
+            self.rows_in(text, line)
         elif key == "rows":
             m = re.fullmatch(r"(\S+)(?:\s+(.*))?", text, re.S)
             if not m or m.group(1) not in COUNTS:
@@ -136,6 +207,9 @@ class Stmt:
                 bad(self.path, self.line, "%s: header `-- %s:` is missing" % (self.name, need))
         if self.name.startswith("copy_merge_") and (self.params or not self.copy):
             bad(self.path, self.line, "%s: needs `-- copy:` and no params" % self.name)
+        for g in self.groups.values():
+            if g.cols is None:
+                bad(self.path, g.line, "%s: `-- rows_in: %s (...)` is missing" % (self.name, g.name))
         if self.row and not self.cols:
             bad(self.path, self.line, "%s: `row` without columns" % self.name)
         text = "\n".join(self.sql).strip()
@@ -147,11 +221,12 @@ class Stmt:
             bad(self.path, self.line, "%s: no SQL" % self.name)
         if ";" in plain:
             bad(self.path, self.line, "%s: more than one statement" % self.name)
+        flat = self.flat()
         used = {int(n) for n in re.findall(r"\$(\d+)", plain)}
         for n in sorted(used):
-            if n < 1 or n > len(self.params):
+            if n < 1 or n > len(flat):
                 bad(self.path, self.line, "%s: $%d is not declared in params" % (self.name, n))
-        for n, p in enumerate(self.params, 1):
+        for n, p in enumerate(flat, 1):
             if n not in used:
                 bad(self.path, self.line, "%s: $%d (%s) is never used" % (self.name, n, p.name))
         self.text = text
@@ -164,6 +239,11 @@ def strip_quoted(text):
 
 
 def read_sql(path):
+    with open(path, encoding="utf-8") as f:
+        return read_text(path, f.read())
+
+
+def read_text(path, text):
     stmts, cur, in_header, last = [], None, False, None
 
     def flush():
@@ -172,10 +252,8 @@ def read_sql(path):
             cur.header(last[0], " ".join(last[1].split()), last[2])
         last = None
 
-    with open(path, encoding="utf-8") as f:
-        lines = f.read().split("\n")
-    for no, line in enumerate(lines, 1):
-        m = re.match(r"-- ?([a-z]+):\s*(.*)$", line)
+    for no, line in enumerate(text.split("\n"), 1):
+        m = re.match(r"-- ?([a-z_]+):\s*(.*)$", line)
         if m and m.group(1) == "name":
             if cur:
                 flush()
@@ -225,8 +303,8 @@ def row_struct(s):
 
 def gen_h(stmts, rows):
     o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
-         "#ifndef STORE_Q_H", "#define STORE_Q_H", "", '#include "io/pg/pg.h"',
-         '#include "store/migrate.h"', "", "struct arena;",
+         "#ifndef STORE_Q_H", "#define STORE_Q_H", "", '#include "core/life/fsm.h"',
+         '#include "io/pg/pg.h"', '#include "spot/types.h"', '#include "store/migrate.h"', "", "struct arena;",
          "extern const struct pg_stmt q_all[];", "extern const size_t q_all_n;",
          "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;"]
     for name, cols in rows:
@@ -238,11 +316,16 @@ def gen_h(stmts, rows):
         where = "%s:%d" % (os.path.basename(s.path), s.line)
         o.append("\n/* %s; rows %s; %s */" % (where, s.count, "writes" if s.writes else "reads"))
         o.append("extern const struct pg_stmt q_stmt_%s;" % s.name)
+        for g in s.groups.values():
+            o.append("struct q_%s_%s {" % (s.name, g.name))
+            for c in g.cols:
+                o += ["\t" + m for m in c.members()]
+            o.append("};")
         o.append("struct q_%s {" % s.name)
         if not s.params:
             o.append("\tint none; /* takes no parameters; the pointer may be NULL */")
         for p in s.params:
-            o += ["\t" + m for m in p.members()]
+            o += ["\t" + m for m in (p.members(s.name) if isinstance(p, Group) else p.members())]
         o.append("};")
         o.append("void q_%s(struct pg *pg, struct pg_req *req, const struct q_%s *p," % (s.name, s.name))
         o.append("    void (*done)(struct op *));")
@@ -256,17 +339,48 @@ def gen_h(stmts, rows):
     return "\n".join(o)
 
 
+def gen_group(g):
+    o = []
+    for c in g.cols:
+        at = "p->%s, p->%s_n, %s" % (g.cname, g.name, c.cname)
+        if c.type in ENUMS:
+            o.append("\tbind_enum_column(&b, BIND_COLUMN(%s), name_%s);" % (at, c.type))
+        elif c.null and c.type in BY_VALUE:
+            o.append("\tbind_%s_column(&b, BIND_NULL_COLUMN(%s, has_%s));" % (
+                BIND[c.type], at, c.name))
+        else:
+            o.append("\tbind_%s_column(&b, BIND_COLUMN(%s));" % (BIND[c.type], at))
+    return "\n".join(o)
+
+
 def gen_param(p):
+    if isinstance(p, Group):
+        return gen_group(p)
     f = "p->%s" % p.cname
     null = "true" if p.null else "false"
+    if p.array and p.type in ENUMS:
+        return "\tbind_enum_column(&b, BIND_ARRAY(%s, p->%s_n), name_%s);" % (f, p.name, p.type)
     if p.array:
         return "\tbind_%s_array(&b, %s, p->%s_n, %s);" % (BIND[p.type], f, p.name, null)
+    if p.type in ENUMS:
+        return "\tbind_text(&b, %s != 0 ? %s(%s) : NULL, %s);" % (f, ENUMS[p.type][1], f, null)
     if p.type in BY_VALUE:
         if p.null:
             return "\tif (p->has_%s)\n\t\tbind_%s(&b, %s);\n\telse\n\t\tbind_null(&b);" % (
                 p.name, BIND[p.type], f)
         return "\tbind_%s(&b, %s);" % (BIND[p.type], f)
     return "\tbind_%s(&b, %s, %s);" % (BIND[p.type], f, null)
+
+
+def gen_enums():
+    o = []
+    for name, (c_type, namer, parser) in ENUMS.items():
+        o.append("\n__attribute__((unused)) static const char *name_%s(int v)\n{\n\treturn v != 0 ? %s((%s)v) : NULL;\n}" % (
+            name, namer, c_type))
+        if parser:
+            o.append("\n__attribute__((unused)) static int parse_%s(const char *text)\n{\n\treturn (int)%s(text);\n}" % (
+                name, parser))
+    return "\n".join(o)
 
 
 def gen_row_reader(name, cols):
@@ -276,7 +390,10 @@ def gen_row_reader(name, cols):
          "\tstruct %s *rows = arena_array(a, n, sizeof(*rows));" % name, "",
          "\tfor (size_t i = 0; i < n; i++) {"]
     for i, c in enumerate(cols):
-        if c.null and c.type in BY_VALUE:
+        if c.type in ENUMS:
+            o.append("\t\trows[i].%s = (%s)row_enum(r, i, %d, %s, parse_%s, stmt, \"%s\");" % (
+                c.cname, ENUMS[c.type][0], i, "true" if c.null else "false", c.type, c.name))
+        elif c.null and c.type in BY_VALUE:
             o.append("\t\trows[i].has_%s = !pg_null(r, i, %d);" % (c.name, i))
             o.append("\t\tif (rows[i].has_%s)" % c.name)
             o.append("\t\t\trows[i].%s = row_%s(r, i, %d, stmt, \"%s\");" % (
@@ -296,7 +413,7 @@ def stmt_init(s):
     more = "".join(", .%s = %s_%s" % (k, k, n) for k in ("setup", "copy") if getattr(s, k))
     return ("{ .name = \"%s\", .sql = sql_%s, .params_n = %d, .param_types = %s,\n\t.writes = %s, "
             ".cols_n = %d, .col_types = %s, .col_names = %s%s }" % (
-                n, n, len(s.params), "params_" + n if s.params else "NULL",
+                n, n, len(s.flat()), "params_" + n if s.params else "NULL",
                 "true" if s.writes else "false", len(s.cols),
                 "types_" + n if s.cols else "NULL", "names_" + n if s.cols else "NULL", more))
 
@@ -309,7 +426,7 @@ def gen_stmt(s):
             o.append("static const char %s_%s[] =\n%s;" % (key, n, c_text(getattr(s, key))))
     if s.params:
         o.append("static const unsigned params_%s[] = { %s };" % (
-            n, ", ".join(str(p.oid) for p in s.params)))
+            n, ", ".join(str(oid) for oid in s.oids())))
     if s.cols:
         o.append("static const unsigned types_%s[] = { %s };" % (
             n, ", ".join(str(c.oid) for c in s.cols)))
@@ -354,6 +471,7 @@ def gen_c(stmts, rows, migrations):
     o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
          '#include "base/base.h"', '#include "base/arena.h"', '#include "store/bind.h"',
          '#include "store/q.h"']
+    o.append(gen_enums())
     o += [gen_row_reader(n, c) for n, c in rows]
     o += [gen_stmt(s) for s in stmts]
     o.append("\nconst struct pg_stmt q_all[] = {")
@@ -413,11 +531,14 @@ def write_if_changed(path, text):
 
 
 def main(argv):
-    sql_dir, migrations_dir, out_h, out_c = argv[1:]
+    sql_dir, migrations_dir, out_h, out_c = argv[1:5]
     try:
         stmts = []
         for path in sorted(glob.glob(os.path.join(sql_dir, "**", "*.sql"), recursive=True)):
             stmts += read_sql(path)
+        # The doctor's rules are statements, too.
+        for rule in gen_rules.folder_read(argv[5]) if len(argv) > 5 else []:
+            stmts += read_text(os.path.join(argv[5], rule.path), gen_rules.statement_text(rule))
         names = {}
         for s in stmts:
             if s.name in names:
@@ -426,7 +547,7 @@ def main(argv):
             names[s.name] = s
         rows = row_types(stmts)
         migrations = read_migrations(migrations_dir)
-    except Bad as e:
+    except (Bad, gen_rules.Bad) as e:
         print("error: %s" % e, file=sys.stderr)
         return 1
     write_if_changed(out_h, gen_h(stmts, rows))

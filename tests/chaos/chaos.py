@@ -12,9 +12,9 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "harness")]
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 
-import e2e  # noqa: E402
+from support import e2e  # noqa: E402
 from e2e import Failure  # noqa: E402,F401
 from relay import Balancer, Plan, Proxy  # noqa: E402,F401
 from pgserver import NAME, Postgres  # noqa: E402

@@ -3,7 +3,7 @@ import os
 import struct
 import time
 
-import e2e
+from support import e2e
 
 
 def shim_env(kind, at, every, program, mark, port=0):

@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import chaos  # noqa: E402
-import e2e  # noqa: E402
+from support import e2e  # noqa: E402
 from chaos import Failure, Plan, Postgres, Proxy, Worlds, skip, spotd, trouble  # noqa: E402
 from lies import story_judge  # noqa: E402,F401
 from judge import Broken, judge, need  # noqa: E402

@@ -4,7 +4,7 @@ import random
 import signal
 import threading
 
-import e2e
+from support import e2e
 from chaos import Balancer, Worlds, skip, trouble
 from judge import judge, need
 from net import Net

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 
-import e2e
+from support import e2e
 from chaos import Worlds, full_disk, skip, small_disk
 from judge import judge, need
 from shims import place_agent

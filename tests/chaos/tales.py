@@ -4,7 +4,7 @@ import os
 import sys
 
 import chaos
-import e2e
+from support import e2e
 from chaos import Failure
 from judge import need
 

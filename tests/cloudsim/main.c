@@ -1,6 +1,6 @@
 /* cloudsim: options, signals, the end. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"
@@ -28,7 +28,8 @@ static const char usage[] =
     "  --terminate-ms N     shutting-down to terminated (300)\n"
     "  --notice-ms N        notice of a reclaim by replay (120000)\n"
     "  --quota-vcpus N      applied quota of every class (100000)\n"
-    "  --no-throttle        rate limits off\n";
+    "  --no-throttle        rate limits off\n"
+    "  --control-doc        print the control API as Markdown, and exit\n";
 
 enum {
 	OPT_DIR = 256,
@@ -48,6 +49,7 @@ enum {
 	OPT_NOTICE,
 	OPT_QUOTA,
 	OPT_NO_THROTTLE,
+	OPT_CONTROL_DOC,
 	OPT_HELP
 };
 
@@ -69,11 +71,12 @@ static const struct option options[] = {
 	{ "notice-ms", 1, NULL, OPT_NOTICE },
 	{ "quota-vcpus", 1, NULL, OPT_QUOTA },
 	{ "no-throttle", 0, NULL, OPT_NO_THROTTLE },
+	{ "control-doc", 0, NULL, OPT_CONTROL_DOC },
 	{ "help", 0, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
 };
 
-static bool number(const char *text, int64_t min, int64_t max, int64_t *ret)
+static bool number_read(const char *text, int64_t min, int64_t max, int64_t *ret)
 {
 	if (parse_i64(text, min, max, ret)) {
 		return true;
@@ -87,7 +90,7 @@ static bool option_number(struct sim_conf *c, int opt, const char *text)
 {
 	int64_t v;
 
-	if (!number(text, 0, INT64_C(1000000000000), &v)) {
+	if (!number_read(text, 0, INT64_C(1000000000000), &v)) {
 		return false;
 	}
 	switch (opt) {
@@ -168,6 +171,10 @@ static bool read_options(struct sim_conf *c, int argc, char **argv)
 			fputs(usage, stdout);
 			exit(0);
 		}
+		if (opt == OPT_CONTROL_DOC) {
+			control_print(stdout);
+			exit(0);
+		}
 		if (opt == '?' || !option_set(c, opt, optarg)) {
 			fputs(usage, stderr);
 			return false;
@@ -200,7 +207,7 @@ static void leave_when_empty(struct loop_hook *h)
 	}
 }
 
-static void signalled(struct loop_signal *sg)
+static void signal_handle(struct loop_signal *sg)
 {
 	(void)sg;
 	sim_quit(the_sim);
@@ -236,8 +243,8 @@ int main(int argc, char **argv)
 	s.loop = loop_new(&clock_real, &s.rng);
 	s.start_us = loop_wall_us(s.loop);
 	the_sim = &s;
-	loop_signal_start(&term, s.loop, SIGTERM, signalled);
-	loop_signal_start(&intr, s.loop, SIGINT, signalled);
+	loop_signal_start(&term, s.loop, SIGTERM, signal_handle);
+	loop_signal_start(&intr, s.loop, SIGINT, signal_handle);
 	loop_hook_add(s.loop, &leave);
 	if (sim_open(&s, &err)) {
 		log_info("cloudsim.ready", I64("port", httpd_port(s.http)),

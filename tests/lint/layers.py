@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Who may include whom, from the table in src/README.md between the `layers` markers.
+"""Includes follow the table in src/README.md between the `layers` markers.
 
 A row is `| module | may include |`. A cell lists modules (`base`), parts of a module by file prefix
-(`io/pg` is every header of src/io that starts with pg) and outside libraries (`<curl>`). A module may
+and outside libraries (`<curl>`). The part `io/pg` is every header of src/io that starts with pg. A module may
 always include itself. `*` allows everything. Outside libraries that no row could name are not
 restricted (libc, jansson)."""
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The roles of deploy/iam permit what the providers send, and nothing else.
 
-What is sent stands in the golden exchanges (tests/golden). A request that no row below knows, a right that the role lacks and a
+The golden exchanges (tests/golden) hold the requests. A request that no row below knows, a right that the role lacks and a
 right that no request needs are findings. AWS' policy is held against the same exchanges by botocore_check.py, the Kubernetes
 roles by a real API server.
 
@@ -72,7 +72,7 @@ AZURE = [
     (r'POST \S*\.blob\.\S*comp=userdelegationkey', BLOBS + 'generateUserDelegationKey/action'),
     (r'GET \S*\.blob\.\S*comp=list', BLOBS + 'containers/read'),
 ]
-# What no golden exchange has: the check of a storage account without a key.
+# No golden exchange has the check of a storage account without a key.
 AZURE_MORE = ['GET https://a.blob.core.windows.net/?comp=list&maxresults=1']
 # Rights that signed addresses carry.
 AZURE_DATA = {BLOBS + 'containers/blobs/' + x for x in ('read', 'write', 'add/action', 'delete')}

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Functions over 60 lines warn, over 100 fail; files over 600 warn, over 1000 fail.
+"""A C function has at most 60 lines, and a file at most 600. Two ratchets hold those that were larger.
 
-Functions are found by our own style: the brace that opens one stands alone in the first column, and
-so does the one that closes it. A file that hides a function from that is found too: every `{` in
+Our style shows the functions: the brace that opens one stands alone in the first column, and so does
+the one that closes it. A file that hides a function from that is found too: every `{` in
 the first column must have its `}`."""
 import re
 import sys
 
+import ratchet
 import tree
 
-FUNCTION_WARN, FUNCTION_FAIL = 60, 100
-FILE_WARN, FILE_FAIL = 600, 1000
+FUNCTIONS = ratchet.Ratchet('functions', 60, 'lines')
+FILES = ratchet.Ratchet('files', 600, 'lines')
 CODE = ('.c', '.h', '.cu', '.py', '.sh', '.sql')
 
 
@@ -33,26 +34,32 @@ def functions(text):
             yield (name.group(1) if name else '?'), head + 1, end - head + 1
 
 
-def check(root, report):
+def measure_files(root):
+    return {p: tree.read(root, p).count('\n') for p in tree.files(root) if p.endswith(CODE)}
+
+
+def each_function(root):
+    """Yields (path, name, line, lines); name None: the function has no end."""
     for path in tree.files(root):
-        if not path.endswith(CODE):
-            continue
-        text = tree.read(root, path)
-        n = text.count('\n')
-        if n > FILE_FAIL:
-            report.fail(path, f'{n} lines, more than {FILE_FAIL}: split it')
-        elif n > FILE_WARN:
-            report.warn(path, f'{n} lines, more than {FILE_WARN}')
-        if not path.endswith(('.c', '.h', '.cu')):
-            continue
-        for name, line, length in functions(text):
-            where = f'{path}:{line}'
-            if name is None:
-                report.fail(where, 'a { in the first column has no }')
-            elif length > FUNCTION_FAIL:
-                report.fail(where, f'{name} has {length} lines, more than {FUNCTION_FAIL}: split it')
-            elif length > FUNCTION_WARN:
-                report.warn(where, f'{name} has {length} lines, more than {FUNCTION_WARN}')
+        if path.endswith(('.c', '.h', '.cu')):
+            for name, line, length in functions(tree.read(root, path)):
+                yield path, name, line, length
+
+
+def measure_functions(root):
+    found = {}
+    for path, name, _, length in each_function(root):
+        key = f'{path}:{name}'
+        found[key] = max(found.get(key, 0), length)
+    return found
+
+
+def check(root, report):
+    for path, name, line, _ in each_function(root):
+        if name is None:
+            report.fail(f'{path}:{line}', 'a { in the first column has no }')
+    FUNCTIONS.judge(root, measure_functions(root), report, ': split it')
+    FILES.judge(root, measure_files(root), report, ': split it')
 
 
 def _function(name, length):
@@ -61,14 +68,18 @@ def _function(name, length):
 
 CASES = [
     ('short ones', {'a.c': '#define X\n' + _function('f', 60) + '\n' + _function('g', 60), 'b.py': 'x\n' * 600}, [], []),
-    ('long functions', {'a.c': _function('f', 61) + '\n' + _function('g', 101) + '\n' + _function('h', 100)},
-     ['a.c:63: g has 101 lines'], ['a.c:1: f has 61 lines', 'h has 100 lines']),
-    ('long files', {'a.h': 'x\n' * 1001, 'b.py': 'x\n' * 601, 'c.txt': 'x\n' * 5000},
-     ['a.h: 1001 lines'], ['b.py: 601 lines']),
+    ('long functions', {'a.c': _function('f', 61) + '\n' + _function('g', 101) + '\n' + _function('h', 60)},
+     ['a.c:f: 61 lines', 'a.c:g: 101 lines'], []),
+    ('long files', {'a.h': 'x\n' * 601, 'b.py': 'x\n' * 600, 'c.txt': 'x\n' * 5000}, ['a.h: 601 lines'], []),
+    ('the ratchets', {'a.h': 'x\n' * 700, 'b.c': _function('f', 70) + _function('g', 60), 'c.h': 'x\n' * 601,
+                      'tests/lint/ratchet/files.txt': '700 a.h\n700 c.h\n',
+                      'tests/lint/ratchet/functions.txt': '69 b.c:f\n61 b.c:g\n'},
+     ['b.c:f: 70 lines, at most 69', 'b.c:g keeps the limit'], ['c.h: 601 lines: lower']),
     ('a brace in a string and one in a comment do not count',
-     {'a.c': 'int f(void)\n{\n\tputs("{\\"");\n/*\n}\n*/\n' + '\tx();\n' * 100 + '}\n'}, ['f has 107 lines'], []),
+     {'a.c': 'int f(void)\n{\n\tputs("{\\"");\n/*\n}\n*/\n' + '\tx();\n' * 100 + '}\n'}, ['a.c:f: 107 lines'], []),
     ('a function that never ends', {'a.c': 'int f(void)\n{\n\tx();\n'}, ['has no }'], []),
 ]
 
 if __name__ == '__main__':
-    sys.exit(tree.main(check, CASES))
+    sys.exit(tree.main(check, CASES,
+        ratchet.updater((FUNCTIONS, measure_functions), (FILES, measure_files))))

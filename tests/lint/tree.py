@@ -39,7 +39,7 @@ class Report:
     """Collects findings; failures decide the exit status."""
 
     def __init__(self):
-        self.failures, self.warnings = [], []
+        self.failures, self.warnings, self.skipped = [], [], []
 
     def fail(self, where, what):
         self.failures.append(f'{where}: {what}')
@@ -47,13 +47,19 @@ class Report:
     def warn(self, where, what):
         self.warnings.append(f'{where}: {what}')
 
+    def skip(self, what):
+        """A part that cannot be checked here: the exit status is 77 unless something fails."""
+        self.skipped.append(what)
+
     def finish(self):
         for w in self.warnings:
             print('warning:', w)
         for f in self.failures:
             print('error:', f)
+        for s in self.skipped:
+            print('SKIPPED:', s)
         print(f'{len(self.failures)} errors, {len(self.warnings)} warnings')
-        return 1 if self.failures else 0
+        return 1 if self.failures else 77 if self.skipped else 0
 
 
 def self_test(check, cases):
@@ -78,12 +84,17 @@ def self_test(check, cases):
     return 1 if bad else 0
 
 
-def main(check, cases):
-    if sys.argv[1:] == ['--self-test']:
+def main(check, cases, update=None):
+    """update: what --update does, for a lint with a ratchet (see ratchet.py)."""
+    args = sys.argv[1:]
+    if args == ['--self-test']:
         return self_test(check, cases)
-    if len(sys.argv) != 2:
-        print(f'usage: {sys.argv[0]} ROOT | --self-test', file=sys.stderr)
+    if update and args[:1] == ['--update'] and args[1:] in ([], ['--force']):
+        update(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), args[1:] == ['--force'])
+        return 0
+    if len(args) != 1 or args[0].startswith('-'):
+        print(f'usage: {sys.argv[0]} ROOT | --self-test' + (' | --update [--force]' if update else ''), file=sys.stderr)
         return 2
     report = Report()
-    check(sys.argv[1], report)
+    check(args[0], report)
     return report.finish()

@@ -15,9 +15,12 @@ import threading
 import time
 import urllib.request
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-import e2e  # noqa: E402
-from replicas import Case, Replicas, free_port, http, lent, pg_bin, until  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support import e2e  # noqa: E402
+from support.postgres import lend, programs  # noqa: E402
+from support.replicas import Case, Replicas  # noqa: E402
+from support.wait import until  # noqa: E402
+from world import free_port, http  # noqa: E402
 
 CONFIG = """
 scope: spot
@@ -60,10 +63,10 @@ class Node:
         self.cluster, self.name, self.port, self.rest = cluster, name, free_port(), free_port()
         home = os.path.join(cluster.dir, name)
         os.makedirs(home)
-        lent(home)
+        lend(home)
         self.config = os.path.join(cluster.dir, name + ".yml")
         with open(self.config, "w", encoding="utf-8") as f:
-            f.write(CONFIG.format(name=name, rest=self.rest, port=self.port, etcd=cluster.etcd_port, dir=cluster.dir, bin=pg_bin()))
+            f.write(CONFIG.format(name=name, rest=self.rest, port=self.port, etcd=cluster.etcd_port, dir=cluster.dir, bin=programs()))
         self.log = os.path.join(cluster.dir, name + ".log")
         self.proc = None
 
@@ -128,7 +131,7 @@ class Cluster:
     def __init__(self, directory):
         self.dir = os.path.join(directory, "patroni")
         os.makedirs(self.dir)
-        self.as_user = lent(self.dir)
+        self.as_user = lend(self.dir)
         self.etcd_port = free_port()
         self.start_etcd()
         self.nodes = [Node(self, "pg%d" % k) for k in range(3)]
@@ -183,7 +186,7 @@ class Cluster:
             return None
 
     def dsn(self):
-        """As deploy/README.md has it: all servers, and only the one that takes writes."""
+        """As deploy/docs/operating.md has it: all servers, and only the one that takes writes."""
         return "host=%s port=%s user=spotbroker dbname=spotbroker target_session_attrs=read-write" % (
             ",".join("127.0.0.1" for _ in self.nodes), ",".join(str(n.port) for n in self.nodes))
 

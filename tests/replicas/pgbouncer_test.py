@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two daemons behind PgBouncer in the documented mode (deploy/README.md): a story, PgBouncer's restart in the middle of
+"""Two daemons behind PgBouncer in the documented mode (deploy/docs/operating.md): a story, PgBouncer's restart in the middle of
 it, and the leader's end.
 
     pgbouncer_test.py BUILD
@@ -13,11 +13,14 @@ import tempfile
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-import e2e  # noqa: E402
-from replicas import Case, Postgres, Replicas, free_port, lent, until  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support import e2e  # noqa: E402
+from support.postgres import Postgres, lend  # noqa: E402
+from support.replicas import Case, Replicas  # noqa: E402
+from support.wait import until  # noqa: E402
+from world import free_port  # noqa: E402
 
-# The lines of deploy/README.md; the rest is where it runs.
+# The lines of deploy/docs/operating.md; the rest is where it runs.
 DOCUMENTED = """pool_mode = session
 default_pool_size = 30
 ignore_startup_parameters = extra_float_digits,options
@@ -32,7 +35,7 @@ class Bouncer:
         os.makedirs(self.dir)
         self.ini = os.path.join(self.dir, "pgbouncer.ini")
         self.configure(server, DOCUMENTED)
-        self.as_user = lent(self.dir)
+        self.as_user = lend(self.dir)
         self.start()
 
     def configure(self, server, lines):

@@ -8,9 +8,9 @@ import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-import e2e  # noqa: E402
-from replicas import Case, Replicas  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support import e2e  # noqa: E402
+from support.replicas import Case, Replicas  # noqa: E402
 
 OLD = os.environ["SPOT_UPGRADE_SPOTD"]
 
@@ -61,7 +61,7 @@ class Upgrade(Case):
             self.assertEqual(w.result_of(job), w.result_of_uninterrupted(150))
 
     def test_the_earlier_daemon_and_this_one_share_a_database(self):
-        from replicas import Replica
+        from support.replicas import Replica
         w = self.world
         old, before = w.replicas[0], self.version()
         long = w.submit(name="through-it-all", steps=1500)

@@ -1,17 +1,31 @@
-/* What the agent's routes share. See include/spot/agent.h for the protocol. */
+/*
+ * The agent's side of the API: enrolment, polls, reports, checkpoints, logs; and the programs that
+ * nodes download. These are read into memory once, so the bytes that are served are the bytes that
+ * user data pins. Replacing the files has no effect until the daemon reads them again.
+ */
 #ifndef API_AGENT_H
 #define API_AGENT_H
 
-#include "api/server/api_priv.h"
+#include "base/crypto/sign.h"
+#include "base/text/str.h"
 
-/* {"job","epoch"} of a report. */
-struct agent_claim {
-	int64_t job;
-	int32_t epoch;
+struct route_table;
+extern const struct route_table agent_routes;
+
+#define HANDOUT_FILES 4
+struct handout_file {
+	const char *name; /* "spot-agent" */
+	struct str bytes; /* empty: there is none */
+	char sha256[SHA256_HEX]; /* "" then */
 };
-/* Each answers a bad body itself. */
-bool agent_body(struct areq *q, json_t **ret);
-bool agent_claim_read(struct areq *q, const json_t *body, struct agent_claim *ret);
-void agent_stale(struct areq *q, int64_t job, int32_t epoch);
+struct handout {
+	struct arena *arena;
+	struct handout_file files[HANDOUT_FILES];
+};
+/* Reads the programs in dir; one that cannot be read is left out. The caller frees the result. */
+struct handout *handout_read(const char *dir);
+void handout_free(struct handout *h); /* NULL accepted */
+/* NULL: no such program */
+const struct handout_file *handout_find(const struct handout *h, const char *name);
 
 #endif

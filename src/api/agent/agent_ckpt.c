@@ -6,7 +6,7 @@
  * job's owner is told by an event.
  */
 #include "base/base.h"
-#include "api/agent/agent.h"
+#include "api/agent/agent_priv.h"
 
 #include "spot/agent.h"
 
@@ -44,7 +44,7 @@ static void urls_read(struct areq *q)
 	if (given_up) {
 		httpd_set(q->http, "Retry-After", "1");
 		areq_fail(q, SPOT_UNAVAILABLE,
-		    "a newer request began another checkpoint; repeat the request");
+		    "a newer request opened another checkpoint; repeat the request");
 		return;
 	}
 	if (row->ready) {
@@ -101,8 +101,7 @@ static void refuse(struct areq *q, struct chunks *c, const char *field, const ch
 	q->own = c;
 	q->api->checkpoints_refused++;
 	SQL(q, api_checkpoint_refused, refused, .node_id = q->who.node_id, .job_id = c->claim.job,
-	    .epoch = c->claim.epoch,
-	    .why = arena_printf(q->arena, "a checkpoint was not stored: %s", why),
+	    .epoch = c->claim.epoch, .why = arena_printf(q->arena, "checkpoint refused: %s", why),
 	    .at_us = q->now_us);
 	q->failed = refused_untold;
 }
@@ -166,8 +165,8 @@ static bool chunk_read(struct areq *q, const json_t *o, struct chunks *c, size_t
 	if (err.rc != SPOT_OK) {
 		why = err.text;
 	} else if (!path_ok(c->paths[i])) {
-		why = "its path must be relative, without . and .. parts and control characters, "
-		      "at most 1024 bytes";
+		why = "path must be relative, at most 1024 bytes, without '.' or '..' parts and "
+		      "control characters";
 	} else if (!sha_ok(c->shas[i])) {
 		why = "sha256 must be 64 lower-case hex digits";
 	} else if (c->bytes[i] < 0 || c->bytes[i] > SPOT_AGENT_CHUNK_BYTES) {
@@ -204,7 +203,7 @@ static bool twice(struct areq *q)
 	if (q->pg.op.rc != SPOT_CONFLICT) {
 		return false;
 	}
-	refuse(q, q->own, "chunks", "the same path and seq are there twice");
+	refuse(q, q->own, "chunks", "the list names the same path and seq twice");
 	return true;
 }
 
@@ -255,9 +254,8 @@ void post_checkpoint(struct areq *q)
 	if (json_array_size(list) > SPOT_AGENT_FILES_MAX) {
 		refuse(q, c, "chunks",
 		    arena_printf(q->arena,
-			"it has more than %d pieces (a file is one for each %d MiB), of %d GB at "
-			"most: save "
-			"fewer files, or less",
+			"the list has more than %d chunks (one for each %d MiB of a file, %d GB in "
+			"all); save fewer or smaller files",
 			SPOT_AGENT_FILES_MAX, (int)(SPOT_AGENT_CHUNK_BYTES >> 20),
 			(int)(SPOT_AGENT_FILES_MAX * SPOT_AGENT_CHUNK_BYTES / 1000000000)));
 		return;
@@ -268,7 +266,8 @@ void post_checkpoint(struct areq *q)
 	    (strcmp(c->reason, "periodic") != 0 && strcmp(c->reason, "notice") != 0 &&
 		strcmp(c->reason, "drain") != 0 && strcmp(c->reason, "final") != 0)) {
 		areq_fail_field(q, "reason",
-		    "must be periodic, notice, drain or final; steps is a number from 0");
+		    "kind must be 'periodic', 'notice', 'drain' or 'final', and steps a number "
+		    "from 0");
 		return;
 	}
 	for (size_t i = 0; i < c->n; i++) {
@@ -298,7 +297,7 @@ static void committed(struct areq *q)
 		agent_stale(q, c->job, c->epoch);
 	} else {
 		areq_fail(q, SPOT_CONFLICT,
-		    "the checkpoint is %s and cannot be committed; open a new one", row->state);
+		    "checkpoint is '%s' and cannot be committed; open a new one", row->state);
 	}
 }
 
@@ -315,7 +314,7 @@ void post_commit(struct areq *q)
 	}
 	name = json_need_str(body, "checkpoint", &err);
 	if (err.rc != SPOT_OK || !parse_id(name, 'c', &id)) {
-		areq_fail_field(q, "checkpoint", "must be a checkpoint id such as c12");
+		areq_fail_field(q, "checkpoint", "must be a checkpoint id such as 'c12'");
 		return;
 	}
 	q->own = c;

@@ -9,7 +9,7 @@
  * session's SHA-256 is stored.
  */
 #include "base/base.h"
-#include "api/agent/agent.h"
+#include "api/agent/agent_priv.h"
 
 #include "base/log.h"
 #include "base/rng.h"
@@ -39,8 +39,8 @@ static void enrolled(struct areq *q)
 	struct q_api_enrol_row *row;
 
 	if (q_api_enrol_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_CONFLICT, "node n%" PRId64 " is no longer waiting for its agent",
-		    e->node);
+		areq_fail(q, SPOT_CONFLICT,
+		    "node 'n%" PRId64 "' does not wait for an agent any more", e->node);
 		return;
 	}
 	log_info("agent.enrolled", I64("node", row->id), STR("version", e->version),
@@ -89,7 +89,7 @@ static void judged(struct areq *q, const struct q_enrol_verdict_row *v)
 	}
 	httpd_set(q->http, "Retry-After", "1");
 	areq_fail(q, SPOT_UNAVAILABLE,
-	    "it is not known yet whether this is the machine we launched%s%s; repeat the request",
+	    "the provider has not yet confirmed this machine as ours%s%s; repeat the request",
 	    *v->why ? ": " : "", v->why);
 }
 
@@ -98,7 +98,7 @@ static void verdict_read(struct areq *q)
 	struct q_enrol_verdict_row *row;
 
 	if (q_api_enrol_verdict_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_CONFLICT, "node n%" PRId64 " is over",
+		areq_fail(q, SPOT_CONFLICT, "node 'n%" PRId64 "' has ended",
 		    ((struct enrol *)q->own)->node);
 		return;
 	}
@@ -119,7 +119,7 @@ static void asked(struct areq *q)
 	struct q_enrol_verdict_row *row;
 
 	if (q_api_enrol_ask_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_CONFLICT, "too many different proofs came for node n%" PRId64,
+		areq_fail(q, SPOT_CONFLICT, "too many different proofs received for node n%" PRId64,
 		    e->node);
 		return;
 	}
@@ -138,12 +138,12 @@ static bool proof_read(struct areq *q, struct enrol *e, const json_t *body)
 	json_t *proof = json_object_get(body, "proof");
 
 	if (proof && !json_is_object(proof) && !json_is_null(proof)) {
-		areq_fail_field(q, "proof", "must be an object with kind");
+		areq_fail_field(q, "proof", "must be an object with 'kind'");
 		return false;
 	}
 	e->proof = json_is_object(proof) ? json_text(q->arena, proof) : "{}";
 	if (strlen(e->proof) > PROOF_MAX) {
-		areq_fail_field(q, "proof", "has at most %d bytes", PROOF_MAX);
+		areq_fail_field(q, "proof", "must have at most %d bytes", PROOF_MAX);
 		return false;
 	}
 	sha256_hex(e->proof, strlen(e->proof), e->proof_sha);
@@ -158,7 +158,8 @@ static void enrol_node(struct areq *q, const struct q_enrol_node_row *n)
 
 	e->node = n->id;
 	if (n->used && strcmp(n->boot_id, e->boot_id) != 0) {
-		e->why = "the one-time token was used by another boot; this node must be replaced";
+		e->why = "another boot of this machine used the one-time token; the node must be "
+			 "replaced";
 	} else if (n->ref && *e->ref && strcmp(n->ref, e->ref) != 0) {
 		e->why = "the one-time token belongs to another instance";
 	}
@@ -194,14 +195,12 @@ static void gang_stranger(struct areq *q, bool early)
 	if (early) {
 		httpd_set(q->http, "Retry-After", "1");
 		areq_fail(q, SPOT_UNAVAILABLE,
-		    "it is not known yet which machines the launch gave; repeat the request");
+		    "the outcome of the launch is not known yet; repeat the request");
 		return;
 	}
-	log_warn("agent.enrol_refused", STR("why", "not of this gang"), STR("instance", e->ref),
-	    STR("peer", q->http->peer));
-	areq_fail(q, SPOT_CONFLICT,
-	    "instance '%.100s' is not one of the machines that this token was launched with",
-	    e->ref);
+	log_warn("agent.enrol_refused", STR("why", "the machine is not part of this gang"),
+	    STR("instance", e->ref), STR("peer", q->http->peer));
+	areq_fail(q, SPOT_CONFLICT, "instance '%.100s' was not launched with this token", e->ref);
 }
 
 /* A machine that no row ever knew is of a history that a restored backup lacks, or a launch's
@@ -214,17 +213,17 @@ static void stranger_read(struct areq *q)
 
 	if (q_api_enrol_stranger_rows(&q->pg, q->arena, &row) == 1 && row->stranger) {
 		log_warn("agent.stranger",
-		    STR("why", "no row knows its machine: see spotctl leaks"),
+		    STR("why", "no node accounts for this machine; see 'spotctl leaks'"),
 		    STR("instance", e->ref), STR("peer", q->http->peer));
 		httpd_set(q->http, "Retry-After", "30");
 		areq_fail(q, SPOT_THROTTLED,
-		    "no row knows this machine; what runs here may go on until somebody says what "
-		    "it is (spotctl leaks)");
+		    "no node accounts for this machine; its work may continue until an operator "
+		    "decides ('spotctl leaks')");
 		return;
 	}
 	log_warn("agent.enrol_refused", STR("why", "unknown token"), STR("peer", q->http->peer));
 	areq_fail(q, SPOT_UNAUTHENTICATED,
-	    "the one-time token is not one of this installation's live nodes");
+	    "the one-time token belongs to no live node of this installation");
 }
 
 static void candidates_read(struct areq *q)
@@ -260,7 +259,8 @@ static void key_read(struct areq *q)
 	struct q_api_enrol_key_row *row;
 
 	if (q_api_enrol_key_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_UNAVAILABLE, "the installation is not set up yet");
+		areq_fail(q, SPOT_UNAVAILABLE,
+		    "the installation is not set up yet; start spotd first");
 		return;
 	}
 	e->key = row->enrol_key;
@@ -294,7 +294,8 @@ void post_enrol(struct areq *q)
 	if (!*e->boot_id || strlen(e->boot_id) > 100 || strlen(e->ref) > 200 ||
 	    strlen(e->version) > 60) {
 		areq_fail_field(q, "boot_id",
-		    "boot_id has 1 to 100 bytes, instance_ref up to 200, version up to 60");
+		    "boot_id must have 1 to 100 bytes, instance_ref at most 200, version at most "
+		    "60");
 		return;
 	}
 	if (hw && !json_is_object(hw)) {
@@ -302,7 +303,7 @@ void post_enrol(struct areq *q)
 		return;
 	}
 	if (node && !parse_id(node, 'n', &e->node)) {
-		areq_fail_field(q, "node", "must be a node id such as n7");
+		areq_fail_field(q, "node", "must be a node id such as 'n7'");
 		return;
 	}
 	if (!proof_read(q, e, body)) {

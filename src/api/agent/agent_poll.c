@@ -4,7 +4,7 @@
  * has already.
  */
 #include "base/base.h"
-#include "api/agent/agent.h"
+#include "api/agent/agent_priv.h"
 
 #include "core/life/fsm.h"
 #include "core/spec/jobspec.h"
@@ -184,7 +184,7 @@ static void run_read(struct areq *q)
 	json_t *doc, *stored, *run;
 
 	if (q_api_agent_run_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_CONFLICT, "the attempt vanished; poll again");
+		areq_fail(q, SPOT_CONFLICT, "the attempt no longer exists; poll again");
 		return;
 	}
 	stored = view_parse(row->spec);
@@ -254,7 +254,7 @@ static void want_read(struct areq *q)
 	struct q_api_agent_want_row *row;
 
 	if (q_api_agent_want_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_GONE, "this node is not known any more");
+		areq_fail(q, SPOT_GONE, "the node no longer exists");
 		return;
 	}
 	p->want = *row;
@@ -282,7 +282,7 @@ static bool have_read(struct areq *q, const json_t *body, struct poll *p)
 	const char *job, *phase;
 
 	if (!json_is_object(have)) {
-		areq_fail_field(q, "have", "must be an object: {job, epoch, phase, version}");
+		areq_fail_field(q, "have", "must be an object {job, epoch, phase, version}");
 		return false;
 	}
 	job = json_str(have, "job", NULL, &err);
@@ -294,7 +294,7 @@ static bool have_read(struct areq *q, const json_t *body, struct poll *p)
 		return false;
 	}
 	if (job && !parse_id(job, 'j', &p->job)) {
-		areq_fail_field(q, "have.job", "must be null or a job id such as j12");
+		areq_fail_field(q, "have.job", "must be null or a job id such as 'j12'");
 		return false;
 	}
 	p->exited = strcmp(phase, "EXITED") == 0;
@@ -315,7 +315,8 @@ void post_poll(struct areq *q)
 	steps = json_i64(body, "steps_done", -1, &err);
 	if (err.rc != SPOT_OK || hold < 0 || hold > HOLD_MAX_MS) {
 		areq_fail_field(q, "hold_ms",
-		    "steps_done and hold_ms are whole numbers, hold_ms up to %d", HOLD_MAX_MS);
+		    "steps_done and hold_ms must be whole numbers, hold_ms at most %d",
+		    HOLD_MAX_MS);
 		return;
 	}
 	seen_add(q->api, q->who.node_id, p->job, p->epoch, p->job ? steps : -1);

@@ -1,6 +1,6 @@
 /* What agents report: notices, phases, log bytes, samples. Facts only; the engine decides. */
 #include "base/base.h"
-#include "api/agent/agent.h"
+#include "api/agent/agent_priv.h"
 
 #include "spot/agent.h"
 
@@ -22,7 +22,7 @@ bool agent_claim_read(struct areq *q, const json_t *body, struct agent_claim *re
 		return false;
 	}
 	if (!parse_id(job, 'j', &ret->job)) {
-		areq_fail_field(q, "job", "must be a job id such as j12");
+		areq_fail_field(q, "job", "must be a job id such as 'j12'");
 		return false;
 	}
 	if (epoch < 1 || epoch > INT32_MAX) {
@@ -36,8 +36,7 @@ bool agent_claim_read(struct areq *q, const json_t *body, struct agent_claim *re
 void agent_stale(struct areq *q, int64_t job, int32_t epoch)
 {
 	areq_fail(q, SPOT_STALE_EPOCH,
-	    "attempt %d of job j%" PRId64 " is not this node's to report on any more: stop it",
-	    epoch, job);
+	    "attempt %d of job 'j%" PRId64 "' no longer belongs to this node; stop it", epoch, job);
 }
 
 static void written(struct areq *q)
@@ -67,12 +66,12 @@ void post_notice(struct areq *q)
 		return;
 	}
 	if (spot_notice_parse(kind) == SPOT_NOTICE_NONE) {
-		areq_fail_field(q, "kind", "must be interruption, rebalance or maintenance");
+		areq_fail_field(q, "kind", "must be 'interruption', 'rebalance' or 'maintenance'");
 		return;
 	}
 	if (deadline < 0 || strlen(source) > 100 || strlen(raw) > 4096) {
 		areq_fail_field(q, "deadline_us",
-		    "not below 0; source has up to 100 bytes, raw up to 4096");
+		    "must not be negative; source has at most 100 bytes, raw at most 4096");
 		return;
 	}
 	/* A span that the machine knows counts from now by our clock: what its own makes of it may
@@ -143,17 +142,18 @@ void post_report(struct areq *q)
 	}
 	exited = strcmp(p.phase, "EXITED") == 0;
 	if (!one_of(p.phase, phases)) {
-		areq_fail_field(q, "phase", "must be SETUP, RUNNING, SAVING or EXITED");
+		areq_fail_field(q, "phase", "must be 'SETUP', 'RUNNING', 'SAVING' or 'EXITED'");
 		return;
 	}
 	if (exited ? !one_of(p.reason, reasons) : *p.reason != '\0') {
 		areq_fail_field(q, "reason",
-		    "EXITED needs ok, error, setup_failed, drained or killed; other phases have "
-		    "none");
+		    "phase 'EXITED' needs 'ok', 'error', 'setup_failed', 'drained' or 'killed'; "
+		    "other phases take none");
 		return;
 	}
 	if (strlen(p.why) > 2000 || p.steps_done < -1 || p.steps_total < 0) {
-		areq_fail_field(q, "why", "up to 2000 bytes; steps are not negative");
+		areq_fail_field(q, "why",
+		    "must have at most 2000 bytes, and steps must not be negative");
 		return;
 	}
 	q->own = r;
@@ -195,7 +195,8 @@ void post_log(struct areq *q)
 		return;
 	}
 	if (!has_job || epoch == 0 || offset < 0) {
-		areq_fail(q, SPOT_INVALID, "job, epoch and offset are needed in the query");
+		areq_fail(q, SPOT_INVALID,
+		    "query parameters 'job', 'epoch' and 'offset' are required");
 		return;
 	}
 	c->epoch = (int32_t)epoch;
@@ -242,7 +243,7 @@ void post_sample(struct areq *q)
 		return;
 	}
 	if (!ok || p.gpus < 0 || p.gpus > 1024) {
-		areq_fail_field(q, "gpus", "numbers of a sample are not negative");
+		areq_fail_field(q, "gpus", "numbers of a sample must not be negative");
 		return;
 	}
 	/* A node's clock may be wrong; rows are kept by ours. */

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "api/agent/handout.h"
+#include "api/agent/agent.h"
 
 #include "base/arena.h"
 

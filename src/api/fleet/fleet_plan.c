@@ -1,6 +1,7 @@
 /* POST /v1/fleets/plan: where a fleet's nodes would go, by the same code that the engine decides
  * with; starts nothing. */
 #include "base/base.h"
+#include "api/fleet/fleet_priv.h"
 #include "api/jobs/plan.h"
 #include "core/fleet/fleet.h"
 

@@ -1,6 +1,6 @@
 /* Fleets: create, list, show, resize with If-Match, close. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/fleet/fleet_priv.h"
 
 #include "core/fleet/fleet.h"
 
@@ -9,7 +9,8 @@ static bool fleet_team_allowed(struct areq *q, const char *team)
 	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0) {
 		return true;
 	}
-	areq_fail(q, SPOT_DENIED, "%s works for team %s, this fleet belongs to team %s; ask a lead",
+	areq_fail(q, SPOT_DENIED,
+	    "token '%s' is limited to team '%s', and the fleet belongs to team '%s'; ask a lead",
 	    q->who.name, q->who.team, *team ? team : "(none)");
 	return false;
 }
@@ -38,7 +39,7 @@ static bool name_taken(struct areq *q)
 		return false;
 	}
 	areq_fail(q, SPOT_CONFLICT,
-	    "a live fleet has this name; choose another, or change that one");
+	    "a fleet that is not closed has this name; choose another name or change that fleet");
 	return true;
 }
 
@@ -51,7 +52,7 @@ void post_fleet(struct areq *q)
 
 	if (q->http->body.n == 0) {
 		areq_fail(q, SPOT_INVALID,
-		    "send the fleet (name, nodes or gpus, resources) as the body");
+		    "the body must be a fleet file (name, nodes or gpus, resources)");
 		return;
 	}
 	if (fleet_spec_parse(q->arena, q->http->body, &spec, &name, &err) != SPOT_OK) {
@@ -93,7 +94,7 @@ void get_fleets(struct areq *q)
 	}
 	if (state && strcmp(state, "ACTIVE") != 0 && strcmp(state, "CLOSING") != 0 &&
 	    strcmp(state, "CLOSED") != 0) {
-		areq_fail_field(q, "state", "must be ACTIVE, CLOSING or CLOSED");
+		areq_fail_field(q, "state", "must be 'ACTIVE', 'CLOSING' or 'CLOSED'");
 		return;
 	}
 	q->own = limit;
@@ -108,7 +109,7 @@ static void fleet_shown(struct areq *q)
 	json_t *doc;
 
 	if (q_api_fleet_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no fleet f%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no fleet 'f%" PRId64 "'", q->id);
 		return;
 	}
 	httpd_set(q->http, "ETag", arena_printf(q->arena, "\"v%" PRId64 "\"", row->version));
@@ -157,7 +158,7 @@ static bool if_match(struct areq *q, struct fleet_change *c)
 	    parse_i64(arena_strndup(q->arena, m + 2, n - 3), 1, INT64_MAX, &c->version)) {
 		return true;
 	}
-	err_set(&err, SPOT_CONFLICT, "If-Match must be the ETag of the fleet such as \"v3\"");
+	err_set(&err, SPOT_CONFLICT, "If-Match must be the ETag of the fleet, such as \"v3\"");
 	areq_problem(q, 412, &err, "If-Match");
 	return false;
 }
@@ -172,7 +173,7 @@ static void changed(struct areq *q)
 		return;
 	}
 	err_set(&err, SPOT_CONFLICT,
-	    "fleet f%" PRId64 " was changed meanwhile; read it again and repeat", q->id);
+	    "fleet 'f%" PRId64 "' was changed meanwhile; read it again and repeat", q->id);
 	areq_problem(q, 412, &err, "If-Match");
 }
 
@@ -196,7 +197,7 @@ static void change_read(struct areq *q)
 	const char *spec = NULL;
 
 	if (q_api_fleet_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no fleet f%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no fleet 'f%" PRId64 "'", q->id);
 		return;
 	}
 	if (!fleet_team_allowed(q, row->team)) {
@@ -204,8 +205,8 @@ static void change_read(struct areq *q)
 	}
 	if (c->version && c->version != row->version) {
 		err_set(&err, SPOT_CONFLICT,
-		    "fleet f%" PRId64 " is at version %" PRId64 "; read it again and repeat", q->id,
-		    row->version);
+		    "fleet 'f%" PRId64 "' is at version %" PRId64 "; read it again and repeat",
+		    q->id, row->version);
 		areq_problem(q, 412, &err, "If-Match");
 		return;
 	}
@@ -214,7 +215,7 @@ static void change_read(struct areq *q)
 			show_fleet(q, q->route->status);
 		} else {
 			areq_fail(q, SPOT_CONFLICT,
-			    "fleet f%" PRId64 " is %s and cannot be changed", q->id, row->state);
+			    "fleet 'f%" PRId64 "' is %s and cannot be changed", q->id, row->state);
 		}
 		return;
 	}
@@ -241,7 +242,7 @@ void patch_fleet(struct areq *q)
 		return;
 	}
 	if (json_object_size(body) != 1) {
-		areq_fail(q, SPOT_INVALID, "give nodes or gpus, one of the two");
+		areq_fail(q, SPOT_INVALID, "the body must have either 'nodes' or 'gpus'");
 		return;
 	}
 	c->by_gpus = json_object_get(body, "gpus") != NULL;

@@ -1,6 +1,6 @@
 /* Nodes: list, show, give back (drain), end. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/fleet/fleet_priv.h"
 
 #include "core/life/fsm.h"
 
@@ -32,9 +32,8 @@ void get_nodes(struct areq *q)
 	for (size_t i = 0; i < n; i++) {
 		if (node_state_parse(states[i]) == NODE_NONE) {
 			areq_fail_field(q, "state",
-			    "%s is not a node state; these are: live, WANTED, LAUNCHING, UNKNOWN, "
-			    "BOOTING, "
-			    "READY, DRAINING, TERMINATING, GONE, FAILED",
+			    "no node state '%s'; valid are live, WANTED, LAUNCHING, UNKNOWN, "
+			    "BOOTING, READY, DRAINING, TERMINATING, GONE, FAILED",
 			    states[i]);
 			return;
 		}
@@ -51,7 +50,7 @@ static void node_shown(struct areq *q)
 	json_t *doc, *more;
 
 	if (q_api_node_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no node n%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no node 'n%" PRId64 "'", q->id);
 		return;
 	}
 	doc = view_parse(row->doc);
@@ -71,7 +70,7 @@ static void drain_asked(struct areq *q)
 	struct q_api_node_drain_row *row;
 
 	if (q_api_node_drain_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no node n%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no node 'n%" PRId64 "'", q->id);
 		return;
 	}
 	switch (node_state_parse(row->state)) {
@@ -79,8 +78,7 @@ static void drain_asked(struct areq *q)
 	case NODE_LAUNCHING:
 	case NODE_UNKNOWN:
 		areq_fail(q, SPOT_CONFLICT,
-		    "node n%" PRId64
-		    " is %s: there is nothing to drain yet; repeat when it has booted",
+		    "node 'n%" PRId64 "' is %s and has nothing to drain; repeat after its boot",
 		    q->id, row->state);
 		return;
 	case NODE_NONE:
@@ -125,7 +123,7 @@ static void end_read(struct areq *q)
 	struct fsm_edge edge;
 
 	if (q_api_node_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no node n%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no node 'n%" PRId64 "'", q->id);
 		return;
 	}
 	state = node_state_parse(row->state);
@@ -137,7 +135,7 @@ static void end_read(struct areq *q)
 	edge = node_edge(state, event);
 	if (!edge.to || row->unsure) {
 		areq_fail(q, SPOT_CONFLICT,
-		    "node n%" PRId64 " is %s: its launch is under way; repeat when that is known",
+		    "node 'n%" PRId64 "' is %s and its launch is not confirmed; repeat later",
 		    q->id, row->state);
 		return;
 	}

@@ -1,6 +1,6 @@
 /* Rebalancing: a request is a row that the engine answers; GET holds until it did. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/fleet/fleet_priv.h"
 
 #define HOLD_MAX_S 120
 #define MOVES_SHOWN 500
@@ -12,7 +12,7 @@ static void shown(struct areq *q)
 	int status = *(int *)q->own;
 
 	if (q_api_rebalance_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no rebalancing d%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no rebalancing 'd%" PRId64 "'", q->id);
 	} else if (strcmp(row->state, "pending") != 0 || !areq_park(q)) {
 		areq_text(q, status, row->doc);
 	}

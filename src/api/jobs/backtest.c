@@ -7,6 +7,7 @@
  */
 #include "base/base.h"
 #include "api/jobs/plan.h"
+#include "api/jobs/jobs_priv.h"
 
 #include "core/policy/supply_track.h"
 #include "core/trace/trace_past.h"
@@ -220,9 +221,8 @@ static void prices_done(struct areq *q)
 
 	if (n == POINTS_MOST) {
 		areq_fail_field(q, "from",
-		    "the %zu pools that suit changed their prices more than %d times since then: "
-		    "begin later, or name a "
-		    "provider, region or fewer GPUs",
+		    "the %zu suitable pools have more than %d price changes since 'from'; begin "
+		    "later, or name a provider, a region or fewer GPUs",
 		    b->n, POINTS_MOST);
 		return;
 	}
@@ -233,8 +233,7 @@ static void prices_done(struct areq *q)
 	shown_collect(q, b);
 	if (b->shown_n == 0) {
 		areq_fail(q, SPOT_NO_CAPACITY,
-		    "of the %zu spot pools that suit this job no price is recorded up to 'to'",
-		    b->n);
+		    "no price is recorded up to 'to' for the %zu suitable spot pools", b->n);
 		return;
 	}
 	ids = arena_array(q->arena, b->shown_n, sizeof(*ids));
@@ -253,7 +252,7 @@ static bool span_read(struct areq *q, struct backtest *b)
 	}
 	b->to_us = MIN(b->to_us, q->now_us);
 	if (b->from_us >= b->to_us || b->to_us - b->from_us > SPAN_MOST) {
-		areq_fail_field(q, "from", "must be before 'to', and at most 400 days before it");
+		areq_fail_field(q, "from", "must be before 'to', by at most 400 days");
 		return false;
 	}
 	/* Whole ticks that end at `to`, whole ticks a round. */
@@ -283,9 +282,8 @@ static bool fallback_choose(struct areq *q, struct backtest *b)
 		  (double)b->deadline_us / 3600e6 - (double)p->policy.rank.restart_s / 3600.0);
 	if (b->on_demand == NULL) {
 		areq_fail(q, SPOT_NO_CAPACITY,
-		    "no on-demand pool suits this job: there is nothing to fall back to, so no "
-		    "deadline "
-		    "could be promised");
+		    "no on-demand pool suits this job, so there is nothing to fall back to and no "
+		    "deadline can be promised");
 	}
 	return b->on_demand != NULL;
 }
@@ -300,9 +298,8 @@ static void planned(struct areq *q, struct planned *p)
 	}
 	if (p->spec->num_nodes > 1) {
 		areq_fail_field(q, "num_nodes",
-		    "our rows say when one machine could be had, not when %d could together; leave "
-		    "it out to see "
-		    "what one would have cost",
+		    "the records cover single machines, not %d together; remove num_nodes to see "
+		    "the cost of one",
 		    p->spec->num_nodes);
 		return;
 	}
@@ -321,14 +318,14 @@ static void planned(struct areq *q, struct planned *p)
 		}
 	}
 	if (b->n == 0) {
-		areq_fail(q, SPOT_NO_CAPACITY, "no spot pool suits this job: see POST /v1/plan");
+		areq_fail(q, SPOT_NO_CAPACITY,
+		    "no spot pool suits this job; POST /v1/plan lists the reasons");
 		return;
 	}
 	if (b->n == POOLS_MOST) {
 		areq_fail_field(q, "resources",
-		    "%d spot pools and more suit this job, and which of them were the best cannot "
-		    "be told without "
-		    "reading the past of all: name a provider, region or fewer GPUs",
+		    "at least %d spot pools suit this job, too many to compare; name a provider, a "
+		    "region or fewer GPUs",
 		    POOLS_MOST);
 		return;
 	}

@@ -1,7 +1,7 @@
 /* GET /v1/classes: what the workload classes mean here; GET /v1/gpus: the GPUs whose speed is
  * known, by the names that files use. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/jobs/jobs_priv.h"
 
 #include "core/spec/class_policy.h"
 #include "core/rank/tables.h"

@@ -1,6 +1,7 @@
 /* Jobs: submit, list, show (with a hold), why, cancel, change of the budget. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
+#include "api/jobs/jobs_priv.h"
 
 #include "core/spec/class_policy.h"
 #include "core/life/fsm.h"
@@ -43,8 +44,8 @@ static void submitted(struct areq *q)
 	struct planned *p = q->own;
 
 	if (q_api_job_submit_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail_field(q, "config.spotctl.fleet",
-		    "there is no active fleet %s; create it first", p->spec->fleet);
+		areq_fail_field(q, "config.spotctl.fleet", "no active fleet '%s'; create it first",
+		    p->spec->fleet);
 		return;
 	}
 	if (idem_overtaken(q, row->id)) {
@@ -126,10 +127,9 @@ static bool job_states(struct areq *q, const char *name, const char ***ret, size
 		for (size_t i = 0; i < *ret_n; i++) {
 			if (job_state_parse((*ret)[i]) == JOB_NONE) {
 				areq_fail_field(q, name,
-				    "%s is not a job state; these are: active, terminal, QUEUED, "
-				    "STARTING, "
-				    "RUNNING, DRAINING, PARKED, CANCELLING, SUCCEEDED, FAILED, "
-				    "CANCELLED",
+				    "no job state '%s'; valid are active, terminal, QUEUED, "
+				    "STARTING, RUNNING, DRAINING, PARKED, CANCELLING, SUCCEEDED, "
+				    "FAILED, CANCELLED",
 				    (*ret)[i]);
 				return false;
 			}
@@ -185,9 +185,8 @@ static json_t *not_stored(const struct areq *q, const struct q_api_job_row *row,
 	    json_is_string(json_object_get(doc, "ended_at"));
 
 	return saves && !has && api_storeless(q->api)
-	    ? json_string("no checkpoint is stored, so the job begins anew "
-			  "wherever it is moved to: [checkpoint] store is empty in the daemon's "
-			  "configuration")
+	    ? json_string("no checkpoint is stored, so the job starts over after every move: "
+			  "[checkpoint] store is empty in the daemon's configuration")
 	    : json_null();
 }
 
@@ -199,7 +198,7 @@ static void job_shown(struct areq *q)
 	json_t *doc;
 
 	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 		return;
 	}
 	if (!wanted(s, row->state) && areq_park(q)) {
@@ -279,7 +278,7 @@ static void why_done(struct areq *q)
 	json_t *doc;
 
 	if (q_api_job_why_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 		return;
 	}
 	doc = view_parse(row->doc);
@@ -299,9 +298,9 @@ static void cancelled(struct areq *q)
 	struct q_api_job_cancel_row *row;
 
 	if (q_api_job_cancel_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (strcmp(row->state, "SUCCEEDED") == 0 || strcmp(row->state, "FAILED") == 0) {
-		areq_fail(q, SPOT_CONFLICT, "job j%" PRId64 " is over: %s", q->id, row->state);
+		areq_fail(q, SPOT_CONFLICT, "job 'j%" PRId64 "' is over: %s", q->id, row->state);
 	} else {
 		show_job(q, 202);
 	}
@@ -312,7 +311,7 @@ static void cancel_checked(struct areq *q)
 	struct q_api_job_row *row;
 
 	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (team_allowed(q, row->team)) {
 		SQL(q, api_job_cancel, cancelled, .id = q->id, .actor = q->who.name,
 		    .at_us = q->now_us);
@@ -348,8 +347,8 @@ static bool budget_amount(struct areq *q, const json_t *v, int64_t *ret)
 		return true;
 	}
 	return budget_refused(q, SPOT_INVALID,
-	    "must be what the job may cost in all, in US dollars above 0, such as 25 or \"25.00\"; "
-	    "null lifts the limit");
+	    "must be the job's total budget in US dollars above 0, such as 25 or \"25.00\"; null "
+	    "removes the budget");
 }
 
 static void budget_set(struct areq *q)
@@ -358,21 +357,19 @@ static void budget_set(struct areq *q)
 	struct q_api_job_budget_row *row;
 
 	if (q_api_job_budget_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (job_state_final(job_state_parse(row->state))) {
 		areq_fail(q, SPOT_CONFLICT,
-		    "job j%" PRId64 " is over: %s; its budget cannot be changed any more", q->id,
-		    row->state);
+		    "job 'j%" PRId64 "' is over: %s; its budget cannot change", q->id, row->state);
 	} else if (wanted_micros != 0 && !row->saves) {
 		budget_refused(q, SPOT_INVALID,
-		    "the job saves nothing, so all that it has done would be lost when its budget "
-		    "is used up; "
-		    "submit it with the place where it saves (checkpoint.path), or cancel it");
+		    "the job saves nothing, so it would lose its work when the budget is used up; "
+		    "submit it with checkpoint.path, or cancel it");
 	} else if (wanted_micros != 0 && wanted_micros < row->spent_micros) {
 		budget_refused(q, SPOT_CONFLICT,
 		    arena_printf(q->arena,
-			"job j%" PRId64 " has cost %.6f USD already; set the budget to that or "
-			"more (that: it saves and is parked), or null to lift the limit",
+			"job 'j%" PRId64 "' has cost %.6f USD already; set at least that (the job "
+			"is then saved and parked), or null to remove the budget",
 			q->id, (double)row->spent_micros / 1e6));
 	} else {
 		show_job(q, 200);
@@ -385,7 +382,7 @@ static void budget_checked(struct areq *q)
 	struct q_api_job_row *row;
 
 	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (team_allowed(q, row->team)) {
 		SQL(q, api_job_budget, budget_set, .id = q->id, .has_budget_micros = micros != 0,
 		    .budget_micros = micros, .actor = q->who.name, .at_us = q->now_us);

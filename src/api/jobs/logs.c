@@ -5,7 +5,7 @@
  * means that no more will come.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/jobs/jobs_priv.h"
 
 #include "core/life/fsm.h"
 
@@ -35,11 +35,11 @@ static void log_read(struct areq *q)
 	bool over;
 
 	if (q_api_job_log_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 		return;
 	}
 	if (l->rank >= row->num_nodes) {
-		areq_fail(q, SPOT_NOT_FOUND, "job j%" PRId64 " has ranks 0 to %d, not %d", q->id,
+		areq_fail(q, SPOT_NOT_FOUND, "job 'j%" PRId64 "' has ranks 0 to %d, not %d", q->id,
 		    row->num_nodes - 1, l->rank);
 		return;
 	}

@@ -2,6 +2,7 @@
  * decides as it does for the engine. Submitting a job and the backtest share the first half. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
+#include "api/jobs/jobs_priv.h"
 #include "base/text/str.h"
 #include "core/policy/tightness.h"
 #include "core/spec/class_policy.h"

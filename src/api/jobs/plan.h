@@ -3,7 +3,7 @@
 #ifndef API_PLAN_H
 #define API_PLAN_H
 
-#include "api/server/api_priv.h"
+#include "api/server/server.h"
 #include "core/hazard/hazard.h"
 #include "core/place/placement.h"
 #include "core/spec/jobspec.h"

@@ -178,7 +178,8 @@ bool plan_team_refused(struct areq *q, const char *team, struct spot_err *err)
 	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0) {
 		return false;
 	}
-	err_set(err, SPOT_DENIED, "%s works for team %s, this belongs to team %s; ask a lead",
+	err_set(err, SPOT_DENIED,
+	    "token '%s' is limited to team '%s', and the job belongs to team '%s'; ask a lead",
 	    q->who.name, q->who.team, *team ? team : "(none)");
 	return true;
 }
@@ -200,9 +201,9 @@ static bool deadline_refused(const struct planned *p, struct spot_err *err)
 		return false;
 	}
 	err_set(err, SPOT_INVALID,
-	    "cannot be met: the fastest way, %s %s %s %s at %.4f USD/h, takes %s "
-	    "with its start and is done at %s for about %.2f USD; set the deadline to then or "
-	    "later, ask for faster GPUs, or correct 'work'",
+	    "cannot be met: the fastest offer (%s %s %s %s at %.4f USD/h) takes %s including its "
+	    "start and finishes at %s for about %.2f USD; set a later deadline, ask for faster "
+	    "GPUs, or correct 'work'",
 	    f.offer->provider, *f.offer->zone ? f.offer->zone : f.offer->region,
 	    f.offer->instance_type, spot_market_name(f.offer->market), (double)f.price_micros / 1e6,
 	    format_duration(need, took), format_time_s(p->begin_us + need, end),

@@ -1,7 +1,7 @@
 /* GET /v1/queue: who waits, in order, and why. GET and PUT /v1/shares: the teams' claims on what is
  * scarce. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/jobs/jobs_priv.h"
 
 #define QUEUE_MOST 5000
 #define WEIGHT_MAX 1000.0
@@ -60,13 +60,13 @@ void put_share(struct areq *q)
 		return;
 	}
 	if (strlen(team) > TEAM_MAX) {
-		areq_fail_field(q, "team", "has at most %d bytes", TEAM_MAX);
+		areq_fail_field(q, "team", "must have at most %d bytes", TEAM_MAX);
 		return;
 	}
 	if (!taken_back && !(weight >= 0.001 && weight <= WEIGHT_MAX)) {
 		areq_fail_field(q, "weight",
-		    "must be from 0.001 to 1000: the team's share against the others', 1 is "
-		    "ordinary; null takes back what was set");
+		    "must be from 0.001 to 1000, the team's weight relative to other teams (1 is "
+		    "normal); null removes the override");
 		return;
 	}
 	SQL(q, api_share_set, shares_look, .team = team, .has_weight_pm = !taken_back,

@@ -1,8 +1,7 @@
 /* Prices, pools, providers, quotas: what the market looks like. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/market/market_priv.h"
 
-#include "api/market/believe.h"
 #include "base/text/json.h"
 #include "core/rank/offer.h"
 
@@ -29,15 +28,15 @@ static bool filter_read(struct areq *q, struct market_filter *f)
 	f->has_max = max_usd != NULL;
 	f->max_micros = 0;
 	if (max_usd && !parse_usd_micros(max_usd, &f->max_micros)) {
-		areq_fail_field(q, "max_usd", "must be dollars per hour such as 2.50");
+		areq_fail_field(q, "max_usd", "must be dollars per hour such as '2.50'");
 		return false;
 	}
 	if (f->market && spot_market_parse(f->market) == SPOT_MARKET_NONE) {
-		areq_fail_field(q, "market", "must be spot, on_demand or reserved");
+		areq_fail_field(q, "market", "must be 'spot', 'on_demand' or 'reserved'");
 		return false;
 	}
 	if (f->state && price_state_parse(f->state) == PRICE_NONE) {
-		areq_fail_field(q, "state", "must be fresh, stale, frozen or implausible");
+		areq_fail_field(q, "state", "must be 'fresh', 'stale', 'frozen' or 'implausible'");
 		return false;
 	}
 	return true;
@@ -48,10 +47,10 @@ struct market_ask {
 	struct market_filter f;
 	int64_t after_price, after_id, from_us;
 	int32_t limit;
-	const struct believed *believed;
+	const struct estimates *estimates;
 };
 
-static json_t *pool_doc(const struct believed *b, const struct q_api_pool_row *row);
+static json_t *pool_doc(const struct estimates *e, const struct q_api_pool_row *row);
 
 static void prices_done(struct areq *q)
 {
@@ -62,7 +61,7 @@ static void prices_done(struct areq *q)
 	const char *cursor = NULL;
 
 	for (size_t i = 0; i < MIN(n, limit); i++) {
-		json_array_append_new(items, pool_doc(ask->believed, &rows[i]));
+		json_array_append_new(items, pool_doc(ask->estimates, &rows[i]));
 	}
 	if (n > limit) {
 		const json_t *last = json_array_get(items, limit - 1);
@@ -90,16 +89,16 @@ static bool price_cursor(struct areq *q, int64_t *ret_price, int64_t *ret_id)
 	    parse_i64(dash + 1, 0, INT32_MAX, ret_id)) {
 		return true;
 	}
-	areq_fail_field(q, "cursor", "is not a cursor that this list returned");
+	areq_fail_field(q, "cursor", "must be the 'next' of an earlier page of this list");
 	return false;
 }
 
-static void prices_believed(struct areq *q, struct believed *b)
+static void prices_estimated(struct areq *q, struct estimates *e)
 {
 	struct market_ask *ask = q->own;
 	const struct market_filter *f = &ask->f;
 
-	ask->believed = b;
+	ask->estimates = e;
 	SQL(q, api_prices, prices_done, .gpu = f->gpu, .provider = f->provider, .region = f->region,
 	    .zone = f->zone, .instance_type = f->instance_type, .market = f->market,
 	    .state = f->state, .has_max_micros = f->has_max, .max_micros = f->max_micros,
@@ -118,7 +117,7 @@ void get_prices(struct areq *q)
 	}
 	ask->limit = (int32_t)limit;
 	q->own = ask;
-	believe_begin(q, prices_believed);
+	estimates_begin(q, prices_estimated);
 }
 
 /* One document per GPU: the rows come in its order. */
@@ -131,7 +130,7 @@ static void gpus_done(struct areq *q)
 	const char *last = "";
 
 	for (size_t i = 0; i < n; i++) {
-		json_t *doc = pool_doc(ask->believed, &rows[i]);
+		json_t *doc = pool_doc(ask->estimates, &rows[i]);
 		const char *gpu = arena_strdup(q->arena, json_str(doc, "gpu", "", NULL));
 
 		if (strcmp(gpu, last) != 0) {
@@ -147,11 +146,11 @@ static void gpus_done(struct areq *q)
 	areq_json(q, 200, json_pack("{s:o, s:n}", "items", items, "next"));
 }
 
-static void gpus_believed(struct areq *q, struct believed *b)
+static void gpus_estimated(struct areq *q, struct estimates *e)
 {
 	struct market_ask *ask = q->own;
 
-	ask->believed = b;
+	ask->estimates = e;
 	SQL(q, api_prices_gpus, gpus_done, .gpu = ask->f.gpu, .provider = ask->f.provider,
 	    .region = ask->f.region, .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
@@ -164,7 +163,7 @@ void get_prices_gpus(struct areq *q)
 		return;
 	}
 	q->own = ask;
-	believe_begin(q, gpus_believed);
+	estimates_begin(q, gpus_estimated);
 }
 
 static void refused_done(struct areq *q)
@@ -213,7 +212,7 @@ static void room_signals(const json_t *signals, struct offer *o)
 	}
 }
 
-static json_t *pool_doc(const struct believed *b, const struct q_api_pool_row *row)
+static json_t *pool_doc(const struct estimates *e, const struct q_api_pool_row *row)
 {
 	json_t *doc = view_parse(row->doc), *more = view_parse(row->more);
 	struct offer o = { .pool_id = row->id,
@@ -237,8 +236,8 @@ static json_t *pool_doc(const struct believed *b, const struct q_api_pool_row *r
 		.share_hi = row->share_hi };
 
 	room_signals(json_object_get(more, "signals"), &o);
-	json_object_set_new(more, "hazard", believe_hazard(b, &o));
-	json_object_set_new(more, "launch_odds", believe_odds(b, &o));
+	json_object_set_new(more, "hazard", estimates_hazard(e, &o));
+	json_object_set_new(more, "launch_odds", estimates_odds(e, &o));
 	json_object_update(doc, more);
 	json_decref(more);
 	return doc;
@@ -257,17 +256,17 @@ static void pools_done(struct areq *q)
 		cursor = arena_printf(q->arena, "%d", rows[n - 1].id);
 	}
 	for (size_t i = 0; i < n; i++) {
-		json_array_append_new(items, pool_doc(ask->believed, &rows[i]));
+		json_array_append_new(items, pool_doc(ask->estimates, &rows[i]));
 	}
 	areq_json(q, 200, json_pack("{s:o, s:s?}", "items", items, "next", cursor));
 }
 
-static void pools_believed(struct areq *q, struct believed *b)
+static void pools_estimated(struct areq *q, struct estimates *e)
 {
 	struct market_ask *ask = q->own;
 	const struct market_filter *f = &ask->f;
 
-	ask->believed = b;
+	ask->estimates = e;
 	SQL(q, api_pools, pools_done, .gpu = f->gpu, .provider = f->provider, .region = f->region,
 	    .zone = f->zone, .instance_type = f->instance_type, .market = f->market,
 	    .state = f->state, .has_max_micros = f->has_max, .max_micros = f->max_micros,
@@ -283,11 +282,11 @@ void get_pools(struct areq *q)
 		return;
 	}
 	if (ask->after_id > INT32_MAX) {
-		areq_fail_field(q, "cursor", "is not a cursor that this list returned");
+		areq_fail_field(q, "cursor", "must be the 'next' of an earlier page of this list");
 		return;
 	}
 	q->own = ask;
-	believe_begin(q, pools_believed);
+	estimates_begin(q, pools_estimated);
 }
 
 static void marks_done(struct areq *q)
@@ -321,10 +320,10 @@ static void pool_done(struct areq *q)
 	json_t *doc;
 
 	if (q_api_pools_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no pool p%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no pool 'p%" PRId64 "'", q->id);
 		return;
 	}
-	doc = pool_doc(ask->believed, row);
+	doc = pool_doc(ask->estimates, row);
 	if (!ask->from_us) {
 		areq_json(q, 200, doc);
 		return;
@@ -334,9 +333,9 @@ static void pool_done(struct areq *q)
 	    .to_us = q->now_us + 1, .most = HISTORY_MAX);
 }
 
-static void pool_believed(struct areq *q, struct believed *b)
+static void pool_estimated(struct areq *q, struct estimates *e)
 {
-	((struct market_ask *)q->own)->believed = b;
+	((struct market_ask *)q->own)->estimates = e;
 	SQL(q, api_pools, pool_done, .after_id = 0, .most = 1, .has_one = true,
 	    .one = (int32_t)q->id, .since_day = day_of(q->now_us) - RECORD_DAYS);
 }
@@ -350,17 +349,18 @@ void get_pool(struct areq *q)
 	if (history) {
 		if (!parse_duration_us(history, &span) || span <= 0 ||
 		    span > 400 * 24 * SPOT_US_PER_HOUR) {
-			areq_fail_field(q, "history", "must be a duration up to 400d such as 7d");
+			areq_fail_field(q, "history",
+			    "must be a duration of at most 400d, such as '7d'");
 			return;
 		}
 		ask->from_us = q->now_us - span;
 	}
 	if (q->id > INT32_MAX) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no pool p%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no pool 'p%" PRId64 "'", q->id);
 		return;
 	}
 	q->own = ask;
-	believe_begin(q, pool_believed);
+	estimates_begin(q, pool_estimated);
 }
 
 static void providers_done(struct areq *q)

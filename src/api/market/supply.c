@@ -1,6 +1,6 @@
 /* GET /v1/supply: how tight the supply of each pool group is that we tried lately. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/market/market_priv.h"
 
 #include "core/policy/tightness.h"
 
@@ -18,8 +18,7 @@ void get_supply(struct areq *q)
 	const char *state = areq_query(q, "state");
 
 	if (state && supply_state_parse(state) == SUPPLY_STATE_NONE) {
-		areq_fail_field(q, "state", "%s is not a state of supply; these are: easy, tight",
-		    state);
+		areq_fail_field(q, "state", "no supply state '%s'; valid are easy, tight", state);
 		return;
 	}
 	SQL(q, api_supply, supply_done, .provider = areq_query(q, "provider"),

@@ -1,7 +1,6 @@
-/* Money: sums over the ledger, and one job's lines against its baselines; what a checkpoint is made
- * of. */
+/* Money: sums over the ledger, and one job's lines against its baselines. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/money/money.h"
 #include "core/spec/jobspec.h"
 #include "core/rank/rank.h"
 
@@ -46,13 +45,13 @@ static json_t *saving(struct areq *q, const json_t *baseline, const char *key, c
 	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f}", "baseline", name, "pool",
 	    json_str(b, "pool", "", NULL), "how",
 	    arena_printf(q->arena,
-		"%.6f hours of the same work on %s %s (%s) at its price at submit, had it never "
-		"been interrupted%s",
+		"%.6f hours of the same work on %s %s (%s) without an interruption, at its price "
+		"at submit%s",
 		here, json_str(b, "provider", "?", NULL), json_str(b, "instance_type", "?", NULL),
 		json_str(b, "market", "?", NULL),
 		lost > 0
 		    ? arena_printf(q->arena,
-			  "; in fact this pool took back or refused %" PRId64 " of the job's nodes",
+			  "; in fact this pool reclaimed or refused %" PRId64 " of the job's nodes",
 			  lost)
 		    : ""),
 	    "baseline$", (json_int_t)would, "saved$", (json_int_t)(would - total), "saved_pct",
@@ -76,7 +75,7 @@ static void job_cost_done(struct areq *q)
 	double hours;
 
 	if (q_api_job_cost_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no job j%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 		return;
 	}
 	stored = view_parse(row->spec);
@@ -101,23 +100,7 @@ static void job_cost_done(struct areq *q)
 	areq_json(q, 200, doc);
 }
 
-static void checkpoint_done(struct areq *q)
-{
-	struct q_api_checkpoint_row *row;
-
-	if (q_api_checkpoint_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no checkpoint c%" PRId64, q->id);
-		return;
-	}
-	areq_text(q, 200, row->doc);
-}
-
-void get_checkpoint(struct areq *q)
-{
-	SQL(q, api_checkpoint, checkpoint_done, .id = q->id);
-}
-
-void get_job_cost(struct areq *q)
+static void get_job_cost(struct areq *q)
 {
 	SQL(q, api_job_cost, job_cost_done, .id = q->id);
 }
@@ -131,7 +114,7 @@ static void cost_done(struct areq *q)
 	}
 }
 
-void get_cost(struct areq *q)
+static void get_cost(struct areq *q)
 {
 	static const char *const dims[] = { "team", "project", "class", "provider", "gpu", "job",
 		"market", "kind" };
@@ -151,12 +134,20 @@ void get_cost(struct areq *q)
 		}
 		if (!known) {
 			areq_fail_field(q, "by",
-			    "%s is not known; these are: team, project, class, provider, gpu, job, "
-			    "market, "
-			    "kind",
+			    "no dimension '%s'; valid are team, project, class, provider, gpu, "
+			    "job, market, kind",
 			    by[i]);
 			return;
 		}
 	}
 	SQL(q, api_cost, cost_done, .by = by, .by_n = n, .since_us = since, .until_us = until);
 }
+
+static const struct route rows[] = {
+	ROUTE("GET", "/v1/jobs/{job}/cost", VIEWER, get_job_cost, 0, "", 200, NULL, "JobCost",
+	    "Shows the ledger lines of one job by kind, and its savings against the baselines."),
+	ROUTE("GET", "/v1/cost", VIEWER, get_cost, 0, "by since until", 200, NULL, "Cost",
+	    "Sums the ledger by any of team, project, class, provider, gpu, job, market, kind."),
+};
+
+const struct route_table money_routes = { rows, ARRAY_LEN(rows) };

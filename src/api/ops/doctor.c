@@ -1,7 +1,7 @@
 /* Examinations: a request is a row that the engine answers; GET holds until it did. No provider is
  * called from here. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/ops/ops_priv.h"
 
 #define HOLD_MAX_S 60
 #define NAMES_MOST 16
@@ -13,7 +13,7 @@ static void shown(struct areq *q)
 	int status = *(int *)q->own;
 
 	if (q_api_doctor_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no examination r%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no examination 'r%" PRId64 "'", q->id);
 	} else if (strcmp(row->state, "done") == 0 || !areq_park(q)) {
 		areq_text(q, status, row->doc);
 	}
@@ -78,13 +78,13 @@ static bool names_read(struct areq *q, const json_t *body, struct sbuf *ret)
 		return true;
 	}
 	if (!json_is_array(list) || json_array_size(list) > NAMES_MOST) {
-		areq_fail_field(q, "providers", "must be a list of at most %d names", NAMES_MOST);
+		areq_fail_field(q, "providers", "must be a list of at most %d provider names",
+		    NAMES_MOST);
 		return false;
 	}
 	json_array_foreach (list, i, v) {
 		if (!name_ok(json_string_value(v))) {
-			areq_fail_field(q, "providers",
-			    "must hold names of providers such as \"aws\"");
+			areq_fail_field(q, "providers", "must hold provider names such as 'aws'");
 			return false;
 		}
 		sbuf_printf(ret, "%s%s", ret->n > 0 ? "," : "", json_string_value(v));

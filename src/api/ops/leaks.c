@@ -1,7 +1,7 @@
 /* GET and POST /v1/leaks: what runs, or lies about, with our tag and no node accounts for, and what
  * is to be done with it. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/ops/ops_priv.h"
 
 #define LEAKS_MOST 5000
 #define REF_MAX 512
@@ -26,7 +26,7 @@ void get_leaks(struct areq *q)
 	}
 	if (!known) {
 		areq_fail_field(q, "state",
-		    "%s is not a state of a leak; these are: found, kept, ending, gone", state);
+		    "no leak state '%s'; valid are found, kept, ending, gone", state);
 		return;
 	}
 	SQL(q, api_leaks, leaks_done, .provider = areq_query(q, "provider"), .state = state,
@@ -43,12 +43,12 @@ static void word_done(struct areq *q)
 	}
 	if (row->found == 0) {
 		areq_fail(q, SPOT_NOT_FOUND,
-		    "no leak of that name is open; spotctl leaks shows those that are");
+		    "no open leak has this name; 'spotctl leaks' lists the open ones");
 		return;
 	}
 	if (row->told == 0) {
 		areq_fail_field(q, "provider",
-		    "is needed: leaks at several providers have that name");
+		    "is required, because leaks at several providers have this name");
 		return;
 	}
 	SQL(q, api_leaks, leaks_done, .ref = q->own, .at_us = q->now_us, .most = LEAKS_MOST);
@@ -71,11 +71,11 @@ void post_leak(struct areq *q)
 		return;
 	}
 	if (strcmp(act, "end") != 0 && strcmp(act, "keep") != 0) {
-		areq_fail_field(q, "act", "must be end or keep");
+		areq_fail_field(q, "act", "must be 'end' or 'keep'");
 		return;
 	}
 	if (strlen(ref) > REF_MAX) {
-		areq_fail_field(q, "ref", "has at most %d bytes", REF_MAX);
+		areq_fail_field(q, "ref", "must have at most %d bytes", REF_MAX);
 		return;
 	}
 	q->own = arena_strdup(q->arena, ref);

@@ -1,7 +1,7 @@
 /* Tokens: list, make, revoke. A value leaves once, in the reply that made it; a replay of that POST
  * does not hold it, because nothing but its hash is stored. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/ops/ops_priv.h"
 
 #include "base/crypto/secret.h"
 
@@ -79,7 +79,7 @@ static bool name_taken(struct areq *q)
 	if (q->pg.op.rc != SPOT_CONFLICT) {
 		return false;
 	}
-	areq_fail(q, SPOT_CONFLICT, "a token is called %s; choose another name", t->name);
+	areq_fail(q, SPOT_CONFLICT, "token '%s' exists; choose another name", t->name);
 	return true;
 }
 
@@ -97,16 +97,17 @@ static bool token_read(struct areq *q, const json_t *body, struct token_new *t)
 		return false;
 	}
 	if (!*t->name || strlen(t->name) > 60 || strlen(t->team) > 60) {
-		areq_fail_field(q, "name", "name and team have 1 to 60 bytes");
+		areq_fail_field(q, "name", "name must have 1 to 60 bytes, and team at most 60");
 		return false;
 	}
 	if (role_scope(t->role) == SCOPE_NONE) {
-		areq_fail_field(q, "role", "must be admin, lead, engineer, viewer or service");
+		areq_fail_field(q, "role",
+		    "must be 'admin', 'lead', 'engineer', 'viewer' or 'service'");
 		return false;
 	}
 	if (life < 0 || life > INT64_C(10) * 365 * 86400) {
 		areq_fail_field(q, "expires_s",
-		    "must be seconds from 1 to ten years, or absent for never");
+		    "must be from 1 second to ten years in seconds; leave it out for no expiry");
 		return false;
 	}
 	t->expires_us = life ? q->now_us + life * SPOT_US_PER_S : 0;
@@ -139,7 +140,7 @@ static void revoked(struct areq *q)
 	struct q_api_token_revoke_row *row;
 
 	if (q_api_token_revoke_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no token t%" PRId64, q->id);
+		areq_fail(q, SPOT_NOT_FOUND, "no token 't%" PRId64 "'", q->id);
 	} else {
 		areq_done(q);
 	}
@@ -149,7 +150,7 @@ void delete_token(struct areq *q)
 {
 	if (q->id == q->who.token_id) {
 		areq_fail(q, SPOT_CONFLICT,
-		    "this is the token you are using; revoke it with another one");
+		    "the request uses this very token; revoke it with another token");
 		return;
 	}
 	SQL(q, api_token_revoke, revoked, .id = q->id, .at_us = q->now_us, .actor = q->who.name);

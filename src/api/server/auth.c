@@ -4,7 +4,7 @@
  * and for the agent's routes alone.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
 #include "base/rng.h"
 #include "base/crypto/secret.h"
@@ -72,7 +72,7 @@ static void user_found(struct areq *q)
 	if (q_api_token_by_hash_rows(&q->pg, q->arena, &row) == 0 || row->hash.n != 32 ||
 	    !mem_equal_const(row->hash.p, hash, 32)) {
 		unauthenticated(q,
-		    "the token is not known, expired or revoked; ask an admin for a new one");
+		    "the token is unknown, expired or revoked; ask an admin for a new one");
 		return;
 	}
 	q->who = (struct who){ .scope = role_scope(row->role),
@@ -81,7 +81,8 @@ static void user_found(struct areq *q)
 		.role = row->role,
 		.team = row->team };
 	if (need == SCOPE_NODE || q->who.scope < need) {
-		areq_fail(q, SPOT_DENIED, "%s has the role %s, which may not do this", row->name,
+		areq_fail(q, SPOT_DENIED,
+		    "token '%s' has the role '%s', which does not permit this", row->name,
 		    row->role);
 		return;
 	}
@@ -94,7 +95,7 @@ static void node_found(struct areq *q)
 
 	if (q_api_node_by_session_rows(&q->pg, q->arena, &row) == 0 || row->hash.n != 32 ||
 	    !mem_equal_const(row->hash.p, q->reply_body.p, 32)) {
-		unauthenticated(q, "the session is not known; enrol again");
+		unauthenticated(q, "the session is unknown; enrol again");
 		return;
 	}
 	q->who = (struct who){ .scope = SCOPE_NODE,
@@ -130,7 +131,8 @@ void auth_begin(struct areq *q, void (*next)(struct areq *q))
 		return;
 	}
 	if (!token) {
-		unauthenticated(q, "send Authorization: Bearer and your token");
+		unauthenticated(q,
+		    "no token in the request; send the header 'Authorization: Bearer TOKEN'");
 		return;
 	}
 	hash = arena_alloc(q->arena, 32);

@@ -3,9 +3,9 @@
  * paths, methods and query parameters are refused with what would be right.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
-#include <ctype.h>
+#include "base/text/near.h"
 
 /* ---- matching -------------------------------------------------------------------------------- */
 
@@ -34,52 +34,60 @@ static bool path_match(struct arena *a, const char *pattern, const char *path, c
 	return !*pattern && !*path;
 }
 
-static const struct route *route_find(const char *method, const char *path, bool *ret_path_known)
+/* Sets *ret_at to the index of the route; false: no route has this method and path. */
+static bool route_find(const struct routes *routes, const char *method, const char *path,
+    size_t *ret_at, bool *ret_path_known)
 {
-	const struct route *found = NULL;
-
 	*ret_path_known = false;
-	for (size_t i = 0; i < api_routes_n && !found; i++) {
-		if (!path_match(NULL, api_routes[i].path, path, NULL)) {
+	for (size_t i = 0; i < routes->n; i++) {
+		const struct route *r = routes->rows[i];
+
+		if (!path_match(NULL, r->path, path, NULL)) {
 			continue;
 		}
 		*ret_path_known = true;
-		if (strcmp(api_routes[i].method, method) == 0 ||
-		    (strcmp(method, "HEAD") == 0 && strcmp(api_routes[i].method, "GET") == 0)) {
-			found = &api_routes[i];
+		if (strcmp(r->method, method) == 0 ||
+		    (strcmp(method, "HEAD") == 0 && strcmp(r->method, "GET") == 0)) {
+			*ret_at = i;
+			return true;
 		}
 	}
-	return found;
+	return false;
 }
 
-size_t api_body_max(void *ctx UNUSED, const char *method, const char *path)
+size_t api_body_max(void *ctx, const char *method, const char *path)
 {
+	const struct api *api = ctx;
 	bool known;
-	const struct route *r = route_find(method, path, &known);
+	size_t at;
 
-	/* An unknown path is refused later with words; its body is read and dropped within
-	 * reason. */
-	return r ? r->body_max : 64 * 1024;
+	if (route_find(&api->routes, method, path, &at, &known)) {
+		return api->routes.rows[at]->body_max;
+	}
+	/* The body of an unknown path is read and dropped; then refuse_path replies. */
+	return ROUTE_BODY_SMALL;
 }
 
 static void refuse_path(struct areq *q, bool path_known)
 {
+	const struct routes *routes = &q->api->routes;
 	struct spot_err err = { 0 };
 	struct sbuf allow;
 
 	if (!path_known) {
-		areq_fail(q, SPOT_NOT_FOUND, "there is no %s here; /v1/openapi.json lists what is",
+		areq_fail(q, SPOT_NOT_FOUND, "no route '%s'; /v1/openapi.json lists the routes",
 		    q->http->path);
 		return;
 	}
 	sbuf_init(&allow, 256);
-	for (size_t i = 0; i < api_routes_n; i++) {
-		if (path_match(NULL, api_routes[i].path, q->http->path, NULL)) {
-			sbuf_printf(&allow, "%s%s", allow.n ? ", " : "", api_routes[i].method);
+	for (size_t i = 0; i < routes->n; i++) {
+		if (path_match(NULL, routes->rows[i]->path, q->http->path, NULL)) {
+			sbuf_printf(&allow, "%s%s", allow.n ? ", " : "", routes->rows[i]->method);
 		}
 	}
 	httpd_set(q->http, "Allow", allow.p);
-	err_set(&err, SPOT_INVALID, "%s is not served here, but: %s", q->http->method, allow.p);
+	err_set(&err, SPOT_INVALID, "method '%s' is not allowed here; use %s", q->http->method,
+	    allow.p);
 	sbuf_fini(&allow);
 	areq_problem(q, 405, &err, NULL);
 }
@@ -99,6 +107,27 @@ static bool word_in(const char *list, const char *word, size_t n)
 	return false;
 }
 
+static void refuse_query(struct areq *q, const char *name)
+{
+	const char *list = *q->route->query ? q->route->query : "none", *best = NULL;
+	int least = NEAR_LEAST;
+
+	for (const char *p = q->route->query; *p;) {
+		const char *end = strchrnul(p, ' ');
+
+		best =
+		    near_better(name, arena_strndup(q->arena, p, (size_t)(end - p)), best, &least);
+		p = *end ? end + 1 : end;
+	}
+	if (best) {
+		areq_fail_field(q, name,
+		    "unknown query parameter; did you mean '%s'? This route accepts: %s", best,
+		    list);
+	} else {
+		areq_fail_field(q, name, "unknown query parameter; this route accepts: %s", list);
+	}
+}
+
 static bool query_known(struct areq *q)
 {
 	const char *p = q->http->query;
@@ -111,21 +140,19 @@ static bool query_known(struct areq *q)
 		char *name = arena_strndup(q->arena, p, len);
 
 		if (!word_in(q->route->query, p, len)) {
-			areq_fail_field(q, name, "unknown query parameter; this route takes: %s",
-			    *q->route->query ? q->route->query : "none");
+			refuse_query(q, name);
 			return false;
 		}
 		for (size_t i = 0; i < n; i++) {
 			if (strcmp(seen[i], name) == 0) {
-				areq_fail_field(q, name, "the query parameter is there twice");
+				areq_fail_field(q, name, "query parameter '%s' given twice", name);
 				return false;
 			}
 		}
 		seen[n++] = name;
 		value = httpd_query(q->http, name);
 		if (!value || !text_clean(value)) {
-			areq_fail_field(q, name,
-			    "the value is not properly percent-encoded UTF-8 text");
+			areq_fail_field(q, name, "the value must be percent-encoded UTF-8 text");
 			return false;
 		}
 		p = *end ? end + 1 : end;
@@ -144,28 +171,12 @@ static bool path_id(struct areq *q)
 	if (parse_id(q->arg[0], noun[1], &q->id)) {
 		return true;
 	}
-	areq_fail(q, SPOT_NOT_FOUND, "%s is not an id; ids here look like %c12", q->arg[0],
-	    noun[1]);
+	areq_fail(q, SPOT_NOT_FOUND, "'%s' is not a valid id; an id of this kind looks like '%c12'",
+	    q->arg[0], noun[1]);
 	return false;
 }
 
 /* ---- entry ----------------------------------------------------------------------------------- */
-
-struct areq *areq_new(struct api *api, struct httpd_req *r)
-{
-	struct areq *q = arena_alloc(r->arena, sizeof(*q));
-
-	q->api = api;
-	q->http = r;
-	q->arena = r->arena;
-	q->now_us = r->received_us;
-	q->next = api->reqs;
-	if (q->next) {
-		q->next->prev = q;
-	}
-	api->reqs = q;
-	return q;
-}
 
 static void authorised(struct areq *q)
 {
@@ -181,11 +192,11 @@ void api_handle(void *ctx, struct httpd_req *r)
 
 	httpd_set(r, "Cache-Control", "no-store");
 	httpd_set(r, "X-Content-Type-Options", "nosniff");
-	q->route = route_find(r->method, r->path, &known);
-	if (!q->route) {
+	if (!route_find(&q->api->routes, r->method, r->path, &q->route_at, &known)) {
 		refuse_path(q, known);
 		return;
 	}
+	q->route = q->api->routes.rows[q->route_at];
 	path_match(q->arena, q->route->path, r->path, q->arg);
 	auth_begin(q, authorised);
 }

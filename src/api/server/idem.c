@@ -6,7 +6,7 @@
  * that dies in between has not forgotten: such a replay shows the entity as it is now.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
 #include "base/crypto/sign.h"
 
@@ -37,19 +37,12 @@ static void replay(struct areq *q, int status, const char *response)
 		    strlen(response));
 		return;
 	}
-	if (!parse_id(response + 4, response[4], &q->id)) {
-		areq_fail(q, SPOT_INTERNAL, "a stored reply is not readable");
+	if (!q->route->show || !parse_id(response + 4, response[4], &q->id)) {
+		areq_fail(q, SPOT_INTERNAL,
+		    "the stored reply of this Idempotency-Key is not readable");
 		return;
 	}
-	if (response[4] == 'j') {
-		show_job(q, status);
-	} else if (response[4] == 'f') {
-		show_fleet(q, status);
-	} else if (response[4] == 'r') {
-		show_doctor(q, status);
-	} else {
-		show_rebalance(q, status);
-	}
+	q->route->show(q, status);
 }
 
 static void begun(struct areq *q)
@@ -59,7 +52,7 @@ static void begun(struct areq *q)
 	struct spot_err err = { 0 };
 
 	if (q_api_idem_begin_rows(&q->pg, q->arena, &row) == 0) {
-		areq_fail(q, SPOT_INTERNAL, "the idempotency key was not noted");
+		areq_fail(q, SPOT_INTERNAL, "the Idempotency-Key was not stored");
 	} else if (strcmp(row->outcome, "fresh") == 0) {
 		q->idem_key = key;
 		q->route->run(q);
@@ -68,13 +61,31 @@ static void begun(struct areq *q)
 	} else if (strcmp(row->outcome, "busy") == 0) {
 		httpd_set(q->http, "Retry-After", "1");
 		areq_fail(q, SPOT_CONFLICT,
-		    "a request with this Idempotency-Key is under way; repeat it in a second");
+		    "a request with this Idempotency-Key is in progress; repeat it in a second");
 	} else {
 		err_set(&err, SPOT_MISMATCH,
-		    "this Idempotency-Key was used with another request; use a new key for a new "
+		    "this Idempotency-Key belongs to another request; use a new key for a new "
 		    "request");
 		areq_problem(q, 422, &err, "Idempotency-Key");
 	}
+}
+
+static void reply_stored(struct areq *q)
+{
+	areq_reply(q, q->reply_status, q->reply_type, q->reply_body.p, q->reply_body.n);
+}
+
+/* The struct areq's settle: stores the reply before it is sent. */
+static bool idem_settle(struct areq *q, int status, const char *type, const char *body, size_t n)
+{
+	const char *key = STEAL(q->idem_key);
+
+	if (!key) {
+		return false;
+	}
+	q->reply_type = type;
+	idem_store(q, key, status, body, n, reply_stored);
+	return true;
 }
 
 void idem_begin(struct areq *q)
@@ -96,6 +107,7 @@ void idem_begin(struct areq *q)
 	/* From here on: a key that was noted, and whose note was lost on its way back, is let go as
 	 * well. */
 	q->idem_key = arena_strdup(q->arena, key);
+	q->settle = idem_settle;
 	SQL(q, api_idem_begin, begun, .token_id = q->who.token_id, .key = key,
 	    .route = arena_printf(q->arena, "POST %s", q->http->target), .body_sha256 = sha,
 	    .at_us = q->now_us);
@@ -109,8 +121,7 @@ bool idem_overtaken(struct areq *q, int64_t id)
 	q->idem_key = NULL; /* settled by the other */
 	httpd_set(q->http, "Retry-After", "1");
 	areq_fail(q, SPOT_CONFLICT,
-	    "the same request was sent again and served meanwhile; repeat it, and its answer "
-	    "comes");
+	    "a repeat of this request was served meanwhile; repeat it to get the reply");
 	return true;
 }
 
@@ -159,21 +170,4 @@ void idem_store(struct areq *q, const char *key, int status, const char *body, s
 	q->reply_body = arena_bytes(q->arena, body, n);
 	areq_unwatch(q);
 	settle(q);
-}
-
-static void reply_stored(struct areq *q)
-{
-	areq_reply(q, q->reply_status, q->reply_type, q->reply_body.p, q->reply_body.n);
-}
-
-bool idem_settle(struct areq *q, int status, const char *type, const char *body, size_t n)
-{
-	const char *key = STEAL(q->idem_key);
-
-	if (!key) {
-		return false;
-	}
-	q->reply_type = type;
-	idem_store(q, key, status, body, n, reply_stored);
-	return true;
 }

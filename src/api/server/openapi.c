@@ -1,6 +1,6 @@
 /* The OpenAPI 3.1 document, made from the route table and schemas.json when the daemon starts. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
 static const char *scope_words(enum scope s)
 {
@@ -8,7 +8,7 @@ static const char *scope_words(enum scope s)
 	case SCOPE_PUBLIC:
 		return "anybody";
 	case SCOPE_METRICS:
-		return "viewer, or anybody on the loopback";
+		return "viewer, or anybody on the loopback interface";
 	case SCOPE_VIEWER:
 		return "viewer";
 	case SCOPE_ENGINEER:
@@ -108,31 +108,45 @@ static void lower(char *dst, size_t n, const char *src)
 	dst[i] = '\0';
 }
 
-char *openapi_text(struct arena *a, const char *version, size_t *ret_n)
+char *openapi_text(struct arena *a, const struct routes *routes, const char *version, size_t *ret_n)
 {
 	json_t *paths = json_object(), *schemas = view_parse(api_schemas_json), *doc;
 	char *text;
 
 	assert(json_is_object(schemas));
-	for (size_t i = 0; i < api_routes_n; i++) {
-		json_t *item = json_object_get(paths, api_routes[i].path);
+	for (size_t i = 0; i < routes->n; i++) {
+		const struct route *r = routes->rows[i];
+		json_t *item = json_object_get(paths, r->path);
 		char method[12];
 
-		assert(!api_routes[i].in || json_object_get(schemas, api_routes[i].in));
-		assert(!api_routes[i].out || json_object_get(schemas, api_routes[i].out));
+		assert(!r->in || json_object_get(schemas, r->in));
+		assert(!r->out || json_object_get(schemas, r->out));
 		if (!item) {
 			item = json_object();
-			json_object_set_new(paths, api_routes[i].path, item);
+			json_object_set_new(paths, r->path, item);
 		}
-		lower(method, sizeof(method), api_routes[i].method);
-		json_object_set_new(item, method, operation(&api_routes[i]));
+		lower(method, sizeof(method), r->method);
+		json_object_set_new(item, method, operation(r));
 	}
 	doc = json_pack("{s:s, s:{s:s, s:s, s:s}, s:o, s:{s:o, s:{s:{s:s, s:s}}}}", "openapi",
 	    "3.1.0", "info", "title", "Spotbroker", "version", version, "description",
-	    "See src/api/README.md for the rules.", "paths", paths, "components", "schemas",
-	    schemas, "securitySchemes", "bearer", "type", "http", "scheme", "bearer");
+	    "The REST API of Spotbroker. Errors are application/problem+json (RFC 9457) with a "
+	    "stable 'code'.",
+	    "paths", paths, "components", "schemas", schemas, "securitySchemes", "bearer", "type",
+	    "http", "scheme", "bearer");
 	text = json_text(a, doc);
 	*ret_n = strlen(text);
 	json_decref(doc);
 	return text;
+}
+
+void get_openapi(struct areq *q)
+{
+	struct api *api = q->api;
+
+	if (api->openapi.p == NULL) { /* few clients ask for it */
+		api->openapi.p =
+		    openapi_text(api->arena, &api->routes, api->conf.version, &api->openapi.n);
+	}
+	areq_reply(q, 200, "application/json", api->openapi.p, api->openapi.n);
 }

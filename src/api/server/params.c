@@ -1,6 +1,8 @@
 /* Reading what the client sent, strictly: every helper answers a bad value itself. */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
+
+#include "base/text/near.h"
 
 #include <strings.h>
 
@@ -43,7 +45,7 @@ bool areq_body(struct areq *q, json_t **ret)
 		return false;
 	}
 	if (q->http->body.n == 0) {
-		areq_fail(q, SPOT_INVALID, "a JSON object is needed as the body");
+		areq_fail(q, SPOT_INVALID, "the request needs a body: a JSON object");
 		return false;
 	}
 	if (json_parse(q->http->body, "body", &doc, &err) != SPOT_OK) {
@@ -62,7 +64,8 @@ bool areq_body(struct areq *q, json_t **ret)
 
 bool areq_body_keys(struct areq *q, const json_t *o, const char *const *known)
 {
-	const char *odd = json_unknown_key(o, known);
+	const char *odd = json_unknown_key(o, known), *best = NULL;
+	int least = NEAR_LEAST;
 	struct sbuf names;
 
 	if (!odd) {
@@ -71,8 +74,15 @@ bool areq_body_keys(struct areq *q, const json_t *o, const char *const *known)
 	sbuf_init(&names, 300);
 	for (; *known; known++) {
 		sbuf_printf(&names, "%s%s", names.n ? ", " : "", *known);
+		best = near_better(odd, *known, best, &least);
 	}
-	areq_fail_field(q, odd, "unknown member; known are: %s", names.p ? names.p : "none");
+	if (best) {
+		areq_fail_field(q, odd, "unknown member; did you mean '%s'? Valid are: %s", best,
+		    names.p);
+	} else {
+		areq_fail_field(q, odd, "unknown member; valid are: %s",
+		    names.p ? names.p : "none");
+	}
 	sbuf_fini(&names);
 	return false;
 }
@@ -106,7 +116,7 @@ bool areq_query_id(struct areq *q, const char *name, char letter, bool *ret_has,
 	if (!v || parse_id(v, letter, ret)) {
 		return true;
 	}
-	areq_fail_field(q, name, "must be an id such as %c12", letter);
+	areq_fail_field(q, name, "must be an id such as '%c12'", letter);
 	return false;
 }
 
@@ -125,7 +135,7 @@ bool areq_query_time(struct areq *q, const char *name, int64_t dflt, int64_t *re
 		return true;
 	}
 	areq_fail_field(q, name,
-	    "must be a time such as 2026-01-02T03:04:05Z or a duration before now such as 7d");
+	    "must be a time such as '2026-01-02T03:04:05Z' or a duration before now such as '7d'");
 	return false;
 }
 
@@ -142,7 +152,7 @@ bool areq_page(struct areq *q, int64_t dflt_after, int64_t *ret_after, int32_t *
 	if (!cursor || parse_i64(cursor, 0, INT64_MAX, ret_after)) {
 		return true;
 	}
-	areq_fail_field(q, "cursor", "is not a cursor that this list returned");
+	areq_fail_field(q, "cursor", "must be the 'next' of an earlier page of this list");
 	return false;
 }
 

@@ -3,7 +3,7 @@
  * store's documents carry marks for times and money; view_resolve turns them into what clients see.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
 #include "base/log.h"
 
@@ -91,37 +91,15 @@ json_t *view_parse(const char *text)
 
 /* ---- the end of a request -------------------------------------------------------------------- */
 
-void areq_free_parts(struct areq *q)
-{
-	areq_unwatch(q);
-	pg_req_fini(&q->pg);
-	json_decref(q->doc);
-	q->doc = NULL;
-	if (q->prev) {
-		q->prev->next = q->next;
-	} else if (q->api->reqs == q) {
-		q->api->reqs = q->next;
-	}
-	if (q->next) {
-		q->next->prev = q->prev;
-	}
-	q->prev = q->next = NULL;
-}
-
-void areq_end(struct areq *q)
-{
-	areq_free_parts(q);
-}
-
 void areq_reply(struct areq *q, int status, const char *type, const char *body, size_t n)
 {
-	if (idem_settle(q, status, type, body, n)) {
+	if (q->settle && q->settle(q, status, type, body, n)) {
 		return;
 	}
-	metrics_count(q, status);
+	served_count(q, status);
 	q->http->gone = NULL;
 	httpd_reply(q->http, status, type, body, n);
-	areq_free_parts(q);
+	areq_end(q);
 }
 
 void areq_json(struct areq *q, int status, json_t *doc)
@@ -178,26 +156,26 @@ static const char *title_of(enum spot_rc rc)
 	case SPOT_INVALID:
 		return "The request is malformed";
 	case SPOT_UNAUTHENTICATED:
-		return "No valid credentials";
+		return "Missing or invalid credentials";
 	case SPOT_DENIED:
 		return "Not permitted";
 	case SPOT_NOT_FOUND:
 		return "Not found";
 	case SPOT_CONFLICT:
-		return "It was changed or is in another state";
+		return "Conflict with the current state";
 	case SPOT_STALE_EPOCH:
-		return "A newer attempt has taken over";
+		return "A newer attempt owns the job";
 	case SPOT_GONE:
-		return "It is gone";
+		return "Gone";
 	case SPOT_TOO_LARGE:
 		return "Too large";
 	case SPOT_MISMATCH:
-		return "The key was used for another request";
+		return "The Idempotency-Key belongs to another request";
 	case SPOT_THROTTLED:
 		return "Too many requests";
 	case SPOT_UNAVAILABLE:
 	case SPOT_TIMEOUT:
-		return "Not available now";
+		return "Temporarily unavailable";
 	case SPOT_OK:
 	case SPOT_NO_CAPACITY:
 	case SPOT_NOT_OFFERED:
@@ -236,7 +214,7 @@ void areq_problem(struct areq *q, int status, const struct spot_err *err, const 
 	if (!doc) { /* a detail that is not UTF-8 */
 		doc = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title",
 		    title_of(err->rc), "status", status, "code", spot_rc_name(err->rc), "detail",
-		    "the request holds bytes that are not UTF-8");
+		    "the request has bytes that are not UTF-8");
 	}
 	if (field) {
 		json_object_set_new(doc, "field", json_string(field));
@@ -263,13 +241,12 @@ void areq_error(struct areq *q, const struct spot_err *err)
 	/* What the database said is for the log, not for the client. */
 	if (err->rc == SPOT_INTERNAL || err->rc == SPOT_BAD_REPLY || err->rc == SPOT_CONFIG) {
 		err_set(&shown, SPOT_INTERNAL,
-		    "the daemon could not do this; its log has the reason");
+		    "the daemon failed to do this; its log has the reason");
 	}
 	if (err->rc == SPOT_UNKNOWN) {
 		err_set(&shown, SPOT_UNKNOWN,
-		    "the database connection broke while writing: it may have happened; repeat "
-		    "with the same "
-		    "Idempotency-Key, or look first");
+		    "the database connection broke during the write, so its outcome is unknown; "
+		    "check, or repeat with the same Idempotency-Key");
 	}
 	if (spot_rc_act(err->rc) == SPOT_ACT_LATER) {
 		snprintf(seconds, sizeof(seconds), "%d",
@@ -300,39 +277,4 @@ void areq_fail_field(struct areq *q, const char *field, const char *fmt, ...)
 	vsnprintf(err.text, sizeof(err.text), fmt, ap);
 	va_end(ap);
 	areq_problem(q, 400, &err, field);
-}
-
-/* ---- statements ------------------------------------------------------------------------------ */
-
-struct pg *areq_pg(struct areq *q)
-{
-	return q->api->pg;
-}
-
-void areq_sql_begin(struct areq *q, void (*next)(struct areq *))
-{
-	pg_req_fini(&q->pg);
-	q->then = next;
-	q->failed = NULL;
-}
-
-void areq_sql_done(struct op *op)
-{
-	struct areq *q = container_of(op, struct areq, pg.op);
-	bool (*failed)(struct areq *) = q->failed;
-	void (*then)(struct areq *) = q->then;
-	struct spot_err err;
-
-	q->failed = NULL;
-	q->then = NULL;
-	if (op->rc == SPOT_OK) {
-		then(q);
-		return;
-	}
-	if (failed && failed(q)) {
-		return;
-	}
-	err = op->err;
-	err.rc = op->rc;
-	areq_error(q, &err);
 }

@@ -5,7 +5,7 @@
  * is silent only while an API listens (engine_watch_due).
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 #include "store/listen.h"
 
 #define FLUSH_US SPOT_US_PER_S

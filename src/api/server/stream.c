@@ -7,7 +7,7 @@
  * A reader that lags more than the server's limit is cut and resumes where it was.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
 #define BATCH 500
 #define POLL_US SPOT_US_PER_S
@@ -366,7 +366,7 @@ static void stream_open(struct areq *q, struct reader *r)
 	}
 	q->own = r;
 	q->http->user = q;
-	metrics_count(q, 200);
+	served_count(q, 200);
 	httpd_set(q->http, "X-Accel-Buffering", "no");
 	httpd_stream_begin(q->http, 200, "text/event-stream");
 	reader_write(r, ": events of the broker\nretry: 1000\n\n", 36);

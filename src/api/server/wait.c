@@ -6,17 +6,14 @@
  * client's leaving is seen at once; while a statement runs, at the next parking.
  */
 #include "base/base.h"
-#include "api/server/api_priv.h"
+#include "api/server/server_priv.h"
 
-#define HOLD_AGAIN_US SPOT_US_PER_S /* a notification may have been lost */
+#include "base/hash.h"
 
 static struct wait **bucket_of(struct api *api, const char *key)
 {
-	uint64_t h = 1469598103934665603u;
+	uint64_t h = hash_str(HASH_START, key);
 
-	for (; *key; key++) {
-		h = (h ^ (unsigned char)*key) * 1099511628211u;
-	}
 	return &api->waits[(h >> 7) % WAIT_BUCKETS];
 }
 
@@ -127,41 +124,11 @@ void wait_wake_all(struct api *api)
 	}
 }
 
-void api_woken(struct pg_listen *l, const char *channel UNUSED, const char *payload)
+void wait_wake(struct api *api, const char *key)
 {
-	struct api *api = container_of(l, struct api, listen);
-
-	hub_poke(api->hub);
-	if (!payload || !*payload) {
-		/* (re)connected: anything may have been missed */
-		wait_wake_all(api);
-		return;
-	}
-	for (struct wait *w = *bucket_of(api, payload); w; w = w->next) {
-		if (strcmp(w->key, payload) == 0) {
+	for (struct wait *w = *bucket_of(api, key); w; w = w->next) {
+		if (strcmp(w->key, key) == 0) {
 			wake(w);
 		}
 	}
-}
-
-void areq_show(struct areq *q, int status, void (*look)(struct areq *))
-{
-	int *keep = arena_alloc(q->arena, sizeof(*keep));
-
-	*keep = status;
-	q->own = keep;
-	look(q);
-}
-
-void areq_hold(struct areq *q, char kind, int64_t hold_max_s, void (*look)(struct areq *))
-{
-	int64_t hold;
-
-	if (!areq_query_i64(q, "timeout_s", 0, hold_max_s, 0, &hold)) {
-		return;
-	}
-	if (hold > 0) {
-		areq_watch(q, kind, q->id, hold * SPOT_US_PER_S, HOLD_AGAIN_US, look);
-	}
-	areq_show(q, 200, look);
 }

@@ -62,7 +62,7 @@ static size_t byte_of(struct parse *p, const yaml_mark_t *at)
 
 static enum spot_rc node_parse(struct parse *p, const yaml_event_t *e, int depth, struct yaml *ret);
 
-/* What every node event is checked for, and its place. */
+/* Checks that every node event needs, and its place. */
 static enum spot_rc node_begin(struct parse *p, const yaml_event_t *e, const yaml_char_t *anchor,
     const yaml_char_t *tag, struct yaml *y)
 {

@@ -1,34 +1,29 @@
 /*
- * Which pools the nodes of a fleet go to. Pure and deterministic: the same rows in any order give
- * the same plan.
+ * Decides how the nodes of a fleet spread over pools. Pure and deterministic: the same rows in any
+ * order give the same plan.
  *
- * What is wanted is a weight: nodes, GPUs, or work (GPUs worth so many of a named one, by the
- * throughput table). With x_i nodes in pool i the plan minimises, in dollars per hour of work at
- * the reference's speed,
+ * The wanted amount is a weight: nodes, GPUs, or work (GPUs in units of a named one). With x_i
+ * nodes in pool i the plan minimises, in dollars per hour of work at the reference's speed,
  *
  *     sum_i c_i x_i  +  risk(x)
- *     c_i     = score.total_micros / hours of work it was scored for * u_i; nothing for market
- *             reserved (paid for anyway)
- *     u_i     = weight of the node / weight of the reference machine (one node; the GPUs first
- *             asked for)
- *     risk(x) = price / U * ( sum over pairs of different nodes a, b of  rho(a, b) sqrt(h_a h_b)
- *                                                                        u_a u_b )
+ *     c_i     = score.total_micros / hours of work it was scored for * u_i; 0 for market reserved
+ *     u_i     = weight of the node / weight of the reference machine
+ *     risk(x) = price / U * (sum over pairs of nodes a, b of rho(a, b) sqrt(h_a h_b) u_a u_b)
  *
- * h is the hazard, rho hazard_correlation(), U all that is wanted: the nodes expected to be lost in
- * an hour, each times the share of the fleet that goes with it at the same moment. price =
- * spec.risk x the cheapest usable c: what it costs to lose a node together with the whole fleet, in
- * hours of that node. Losing nodes one by one is in c already. Since rho only depends on what two
- * pools share (provider > region > zone > family in it > pool), the sum over pairs is one square
- * per group, and the whole is convex: greedy by marginal cost (Minoux' lazy form), exchanges of one
- * node for one or two until none pays, then branch and bound where the fleet is small enough;
- * `bound` is a lower bound from the Lagrangian dual of the problem linearised at the plan, so `gap`
- * holds whatever the search missed.
+ * h is the hazard, rho is hazard_correlation() and U the wanted amount. The sum counts the nodes
+ * lost in an hour, each with the share of the fleet lost at the same moment. price is spec.risk
+ * times the cheapest usable c. c already contains the loss of single nodes.
  *
- * In this order: limits and quotas always hold for what is added; as little as possible is missing;
- * the floor (reserved capacity counts: it is not reclaimed either); pools_min; then the cost. What
- * is held stays for whatever price: moving is what rebalancing is for. Only what is more than
- * wanted goes back, the dearest and riskiest first, idle nodes only. Nothing fails; memory is the
- * arena's.
+ * rho depends only on what two pools share (provider > region > zone > family > pool). The sum over
+ * pairs is therefore one square per group, and the problem is convex. The plan is greedy by
+ * marginal cost (Minoux' lazy form), then exchanges of one node for one or two, then branch and
+ * bound for small fleets. `bound` is a lower bound from the Lagrangian dual, linearised at the
+ * plan, so `gap` holds whatever the search missed.
+ *
+ * Priorities, in this order: limits and quotas for added nodes, few missing nodes, the floor
+ * (reserved capacity counts), pools_min, cost. Existing nodes stay at any price; rebalancing moves
+ * them. Only surplus idle nodes go back, the most expensive and riskiest first. Nothing fails;
+ * memory is the arena's.
  */
 #ifndef CORE_FLEET_H
 #define CORE_FLEET_H
@@ -56,9 +51,12 @@ struct fleet_spec {
 	double risk;
 };
 #define FLEET_RISK 4.0
-/* From JSON or YAML: {"name", "nodes" | "gpus": N or {"H100": N}, "resources": {as in a job file},
- * "limits": {"per_pool", "per_zone", "per_region", "per_provider", "per_gpu"}, "on_demand_floor": N
- * or "20%", "pools_min", "risk", "team", "project"} */
+/* Reads a fleet file, JSON or YAML:
+ *
+ *     {"name", "nodes" | "gpus": N or {"H100": N}, "resources": {as in a job file},
+ *      "limits": {"per_pool", "per_zone", "per_region", "per_provider", "per_gpu"},
+ *      "on_demand_floor": N or "20%", "pools_min", "risk", "team", "project"}
+ */
 NODISCARD enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spec **ret,
     const char **ret_name, struct spot_err *err);
 json_t *fleet_spec_to_json(const struct fleet_spec *s);
@@ -132,16 +130,16 @@ struct fleet_plan {
 	double want, have;
 	size_t usable, steps; /* pools looked at; alternatives weighed */
 };
-/* What a plan that called for nothing was made of: while it is the same, planning again would call
- * for nothing either. */
+/* The inputs of a plan that changed nothing. While they stay the same, a new plan changes nothing
+ * either. */
 struct fleet_seen {
 	int64_t fleet_id, version;
 	uint64_t offers; /* offers_digest() */
 	uint64_t nodes; /* of its nodes, their states and use */
-	/* from then on it is planned again whatever is the same: rests end, hazards drift */
+	/* from then on the fleet is planned again in any case: cooldowns end, hazards drift */
 	int64_t until_us;
 };
-/* was NULL or of another fleet: yes. */
+/* Whether the fleet must be planned again. True if was is NULL or of another fleet. */
 bool fleet_again(const struct fleet_seen *was, const struct fleet_seen *is, int64_t now_us);
 struct fleet_ask {
 	const struct fleet_spec *spec;

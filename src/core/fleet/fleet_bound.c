@@ -51,7 +51,7 @@ struct bound {
 	double *slope; /* of each group's price: units beyond its limit */
 };
 
-static double together(const struct fleet_model *m, const struct fleet_item *i)
+static double item_shared_loss(const struct fleet_model *m, const struct fleet_item *i)
 {
 	double sum = 0;
 
@@ -61,7 +61,7 @@ static double together(const struct fleet_model *m, const struct fleet_item *i)
 	return sum;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
+static int64_t units_gcd(int64_t a, int64_t b)
 {
 	while (b != 0) {
 		int64_t r = a % b;
@@ -101,7 +101,7 @@ static void units_make(struct bound *b)
 		struct fleet_item *i = &m->items[k];
 		struct unit_cost *u = &b->u[k];
 		double qq = m->kappa * i->q * i->q,
-		       flat = i->c + 2 * m->kappa * i->q * together(m, i) - qq;
+		       flat = i->c + 2 * m->kappa * i->q * item_shared_loss(m, i) - qq;
 		int32_t held = MIN(i->held, i->x);
 
 		b->base += flat * held + own * qq * held * held;
@@ -134,7 +134,7 @@ static void needs_make(struct bound *b)
 		held += i->w * n;
 		floor_held += i->fw * n;
 		pools_held += n > 0;
-		unit = i->score != NULL ? gcd(unit, i->w) : unit;
+		unit = i->score != NULL ? units_gcd(unit, i->w) : unit;
 	}
 	b->cover = MAX(MIN(m->want, m->total) - held, 0);
 	b->cover = unit > 0 ? (b->cover + unit - 1) / unit * unit : b->cover;
@@ -160,7 +160,7 @@ static double worth_one(const struct bound *b, const struct fleet_item *i)
 }
 
 /* What the last picked of a pool saves beyond the prices set so far. */
-static double profit(const struct bound *b, size_t k)
+static double unit_profit(const struct bound *b, size_t k)
 {
 	const struct fleet_item *i = &b->m->items[k];
 	const struct unit_cost *u = &b->u[k];
@@ -186,7 +186,7 @@ static void prices_set(struct bound *b)
 			if (b->u[at].picked > 0) {
 				double per = g->kind == FG_QUOTA ? (double)m->items[at].need : 1;
 
-				least = fmin(least, profit(b, at) / per);
+				least = fmin(least, unit_profit(b, at) / per);
 			}
 		}
 		g->dual = isfinite(least) ? fmax(least, 0) : 0;
@@ -351,7 +351,7 @@ static void step_take(struct bound *b, const struct slopes *s, double above)
 	}
 }
 
-static void polish(struct bound *b, double cost, int steps)
+static void prices_polish(struct bound *b, double cost, int steps)
 {
 	struct fleet_model *m = b->m;
 	double *left = arena_array(m->arena, b->tight_n + 1, sizeof(*left)), share = 1;
@@ -378,7 +378,7 @@ static void polish(struct bound *b, double cost, int steps)
 
 /* Golden section would do; the function has kinks where units are, so points between the kinks that
  * the plan shows. */
-static void climb(struct bound *b, double *v, double step, int rounds)
+static void price_climb(struct bound *b, double *v, double step, int rounds)
 {
 	double at = dual_at(b);
 
@@ -471,7 +471,7 @@ static void start_prices(struct bound *b)
 	b->tau = pools;
 }
 
-static double riskless(const struct bound *b)
+static double bound_riskless(const struct bound *b)
 {
 	double held = 0, least = INFINITY, floor = INFINITY;
 
@@ -505,17 +505,17 @@ double fleet_bound(struct fleet_model *m)
 	for (int s = 0; s < sweeps; s++) {
 		double scale = fmax(b.mu, 1e-9);
 
-		climb(&b, &b.mu, scale * 0.05, rounds);
+		price_climb(&b, &b.mu, scale * 0.05, rounds);
 		if (b.floor > 0) {
-			climb(&b, &b.sigma, fmax(b.sigma * 0.1, scale), rounds);
+			price_climb(&b, &b.sigma, fmax(b.sigma * 0.1, scale), rounds);
 		}
 		if (b.pools > 0) {
-			climb(&b, &b.tau, fmax(b.tau * 0.1, scale * 10), rounds);
+			price_climb(&b, &b.tau, fmax(b.tau * 0.1, scale * 10), rounds);
 		}
 	}
-	polish(&b, fleet_cost(m, NULL), (int)MIN(300, POLISH_WORK / (m->n + 1)));
+	prices_polish(&b, fleet_cost(m, NULL), (int)MIN(300, POLISH_WORK / (m->n + 1)));
 	for (size_t t = 0; t < b.tight_n; t++) {
 		m->groups[b.tight[t]].dual = b.best_pi[t];
 	}
-	return fmax(b.best, riskless(&b));
+	return fmax(b.best, bound_riskless(&b));
 }

@@ -19,7 +19,7 @@ struct heap {
 	size_t n;
 };
 
-static bool before(const struct heap_entry *a, const struct heap_entry *b)
+static bool entry_before(const struct heap_entry *a, const struct heap_entry *b)
 {
 	return a->key < b->key || (!(b->key < a->key) && a->item < b->item);
 }
@@ -29,8 +29,8 @@ static void sift_down(struct heap *h, size_t at)
 	struct heap_entry x = h->e[at];
 
 	for (size_t kid = 2 * at + 1; kid < h->n; kid = 2 * at + 1) {
-		kid += kid + 1 < h->n && before(&h->e[kid + 1], &h->e[kid]);
-		if (!before(&h->e[kid], &x)) {
+		kid += kid + 1 < h->n && entry_before(&h->e[kid + 1], &h->e[kid]);
+		if (!entry_before(&h->e[kid], &x)) {
 			break;
 		}
 		h->e[at] = h->e[kid];
@@ -101,8 +101,8 @@ static void phase_run(struct fleet_model *m, struct heap *h, enum phase p)
 			continue;
 		}
 		struct heap_entry now = { phase_key(m, p, x), top->item };
-		bool first =
-		    (h->n < 2 || !before(&h->e[1], &now)) && (h->n < 3 || !before(&h->e[2], &now));
+		bool first = (h->n < 2 || !entry_before(&h->e[1], &now)) &&
+		    (h->n < 3 || !entry_before(&h->e[2], &now));
 
 		if (!first) {
 			*top = now;

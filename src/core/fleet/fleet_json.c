@@ -10,9 +10,11 @@ static json_t *row_of(const struct fleet_plan *p, const struct fleet_have *h,
 {
 	const struct score *s = k != NULL ? k->score : h->score;
 	const struct offer *o = s != NULL ? s->offer : h != NULL ? h->offer : NULL;
-	int32_t id = o != NULL ? o->pool_id : h->pool_id, gives = 0;
+	int32_t id, gives = 0;
 	json_t *row;
 
+	assert(o != NULL || h != NULL);
+	id = o != NULL ? o->pool_id : h->pool_id;
 	for (size_t i = 0; h != NULL && i < p->gives_n; i++) {
 		gives += p->gives[i].pool_id == h->pool_id ? p->gives[i].nodes : 0;
 	}

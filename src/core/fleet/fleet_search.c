@@ -93,7 +93,7 @@ static int id_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void cut(struct exchange *x, int32_t *list, size_t *n, size_t most)
+static void list_cut(struct exchange *x, int32_t *list, size_t *n, size_t most)
 {
 	if (*n > most) {
 		least_first(x->key, list, *n, most);
@@ -118,7 +118,7 @@ static void lists_make(struct exchange *x, size_t most)
 			x->in[x->in_n++] = (int32_t)i;
 		}
 	}
-	cut(x, x->in, &x->in_n, most);
+	list_cut(x, x->in, &x->in_n, most);
 	for (size_t i = 0; i < m->n; i++) {
 		struct fleet_item *it = &m->items[i];
 
@@ -127,7 +127,7 @@ static void lists_make(struct exchange *x, size_t most)
 			x->out[x->out_n++] = (int32_t)i;
 		}
 	}
-	cut(x, x->out, &x->out_n, most);
+	list_cut(x, x->out, &x->out_n, most);
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
@@ -247,7 +247,7 @@ static bool many_for(struct exchange *x, const struct fleet_item * not, double c
 }
 
 /* a is out already. Puts what is better in its place, or a back. */
-static bool replaced(struct exchange *x, struct fleet_item *a, const struct fleet_value *was,
+static bool item_replace(struct exchange *x, struct fleet_item *a, const struct fleet_value *was,
     double cost, bool pairs)
 {
 	struct fleet_model *m = x->m;
@@ -293,7 +293,7 @@ static bool one_out(struct exchange *x, bool pairs)
 		}
 		cost = x->cost - fleet_gain(m, a);
 		fleet_put(m, a, -1);
-		if (replaced(x, a, &was, cost, pairs)) {
+		if (item_replace(x, a, &was, cost, pairs)) {
 			better = true;
 			was = value_at(m, x->cost);
 		}
@@ -319,7 +319,7 @@ static bool two_out(struct exchange *x)
 			fleet_put(m, a, -1);
 			cost -= fleet_gain(m, b);
 			fleet_put(m, b, -1);
-			if (replaced(x, b, &was, cost, true)) {
+			if (item_replace(x, b, &was, cost, true)) {
 				return true;
 			}
 			fleet_put(m, a, 1);
@@ -329,7 +329,7 @@ static bool two_out(struct exchange *x)
 }
 
 /* Takes out the dearest that are not called for any more; *n of them, in out. */
-static double shed(struct exchange *x, double cost, struct fleet_item **out, size_t *n)
+static double items_shed(struct exchange *x, double cost, struct fleet_item **out, size_t *n)
 {
 	struct fleet_model *m = x->m;
 
@@ -373,7 +373,7 @@ static bool big_in(struct exchange *x)
 		}
 		cost = x->cost + fleet_marginal(m, i);
 		fleet_put(m, i, 1);
-		v = value_at(m, shed(x, cost, out, &n));
+		v = value_at(m, items_shed(x, cost, out, &n));
 		if (fleet_sane(m) && fleet_value_compare(&v, &was) < 0) {
 			x->cost = v.cost;
 			return true;
@@ -435,7 +435,7 @@ struct search {
 	bool found;
 };
 
-static bool hopeless(const struct search *s, size_t at, double cost)
+static bool branch_is_hopeless(const struct search *s, size_t at, double cost)
 {
 	const struct fleet_model *m = s->m;
 	const struct fleet_value *b = &s->best_value;
@@ -464,7 +464,7 @@ static void search_from(struct search *s, size_t at, double cost)
 	struct fleet_item *i;
 	int32_t put = 0;
 
-	if (s->left <= 0 || hopeless(s, at, cost)) {
+	if (s->left <= 0 || branch_is_hopeless(s, at, cost)) {
 		return;
 	}
 	s->left--;

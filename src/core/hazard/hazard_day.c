@@ -40,7 +40,7 @@ void day_add(struct group *g, const struct offer_record *r)
 }
 
 /* Solves [cc cs; cs ss] (c, s) = score; false if there is no information. */
-static bool solve(double cc, double ss, double cs, const struct group *g, double *ret_c,
+static bool wave_solve(double cc, double ss, double cs, const struct group *g, double *ret_c,
     double *ret_s)
 {
 	double det = cc * ss - cs * cs;
@@ -58,12 +58,13 @@ static double factor_of(const struct group *g, double cos_now, double sin_now)
 	double many = 1 + TOGETHER * (g->day_pools - 1), ridge = WAVE_PRECISION * many, c, s, test,
 	       height, counts;
 
-	if (g->day_pools < 1 || !solve(g->info_cc, g->info_ss, g->info_cs, g, &c, &s)) {
+	if (g->day_pools < 1 || !wave_solve(g->info_cc, g->info_ss, g->info_cs, g, &c, &s)) {
 		return 1;
 	}
 	test = (c * g->score_c + s * g->score_s) / many;
 	counts = fmin(fmax((test - TEST_FROM) / (TEST_FULL - TEST_FROM), 0), 1);
-	if (counts <= 0 || !solve(g->info_cc + ridge, g->info_ss + ridge, g->info_cs, g, &c, &s)) {
+	if (counts <= 0 ||
+	    !wave_solve(g->info_cc + ridge, g->info_ss + ridge, g->info_cs, g, &c, &s)) {
 		return 1;
 	}
 	height = hypot(c, s);

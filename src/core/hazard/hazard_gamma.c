@@ -114,7 +114,7 @@ static double wilson_hilferty(double shape, double z)
 }
 
 /* Between two entries as a parabola through the nearest three. */
-static double between(const double *t, double at)
+static double table_interpolate(const double *t, double at)
 {
 	int i = (int)(at + 0.5);
 	double d;
@@ -134,6 +134,6 @@ void gamma_interval(double shape, double *ret_lo, double *ret_hi)
 		return;
 	}
 	at = fmax((log2(shape) - LOG2_FIRST) * 4, 0);
-	*ret_lo = exp(between(lower, at) / shape);
-	*ret_hi = exp(between(upper, at) / shape);
+	*ret_lo = exp(table_interpolate(lower, at) / shape);
+	*ret_hi = exp(table_interpolate(upper, at) / shape);
 }

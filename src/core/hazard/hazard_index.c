@@ -8,7 +8,7 @@
 
 /* ---- names to ids ---------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t hash_mix(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
 	return h ^ (h >> 29);
@@ -20,11 +20,11 @@ static uint64_t text_hash(uint64_t h, const char *s, size_t n)
 
 	for (; n >= sizeof(v); s += sizeof(v), n -= sizeof(v)) {
 		memcpy(&v, s, sizeof(v));
-		h = mix(h, v);
+		h = hash_mix(h, v);
 	}
 	v = 0;
 	memcpy(&v, s, n);
-	return mix(h, v ^ ((uint64_t)n << 56));
+	return hash_mix(h, v ^ ((uint64_t)n << 56));
 }
 
 static uint64_t name_hash(const char *s)
@@ -73,29 +73,29 @@ static void place_hash(struct name_near *near, const struct offer *o, enum signa
     struct place *ret)
 {
 	ret->signal = signal;
-	ret->provider =
-	    mix(mix(mix(3, (uint64_t)o->market), (uint64_t)signal), near_hash(near, o->provider));
-	ret->region = mix(ret->provider, near_hash(near, o->region));
-	ret->zone = mix(ret->region, near_hash(near, o->zone));
+	ret->provider = hash_mix(hash_mix(hash_mix(3, (uint64_t)o->market), (uint64_t)signal),
+	    near_hash(near, o->provider));
+	ret->region = hash_mix(ret->provider, near_hash(near, o->region));
+	ret->zone = hash_mix(ret->region, near_hash(near, o->zone));
 	ret->family = family_hash(near, o);
 }
 
 static uint64_t group_key(const struct place *place, enum level level)
 {
-	uint64_t h = mix(place->provider, level);
+	uint64_t h = hash_mix(place->provider, level);
 
 	switch (level) {
 	case LEVEL_PROVIDER:
 		break;
 	case LEVEL_FAMILY:
-		h = mix(h, place->family);
+		h = hash_mix(h, place->family);
 		break;
 	case LEVEL_REGION:
-		h = mix(mix(h, place->family), place->region);
+		h = hash_mix(hash_mix(h, place->family), place->region);
 		break;
 	case LEVEL_ZONE:
 	case LEVEL_POOL:
-		h = mix(mix(h, place->family), place->zone);
+		h = hash_mix(hash_mix(h, place->family), place->zone);
 		break;
 	}
 	return h | 1; /* 0 is an empty slot */
@@ -198,7 +198,7 @@ int32_t model_group(const struct hazard_model *m, const struct offer *o)
 
 static size_t id_slot(const struct hazard_model *m, int32_t id)
 {
-	size_t i = (size_t)(mix(5, (uint32_t)id) >> 7) & (m->ids_n - 1);
+	size_t i = (size_t)(hash_mix(5, (uint32_t)id) >> 7) & (m->ids_n - 1);
 
 	while (m->ids[i] >= 0 && m->offers[m->ids[i]].pool_id != id) {
 		i = (i + 1) & (m->ids_n - 1);

@@ -40,17 +40,17 @@ void joint_estimate(struct hazard_model *m)
 	}
 }
 
-static bool same(const char *a, const char *b)
+static bool text_same(const char *a, const char *b)
 {
 	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
 static bool same_family(const struct offer *a, const struct offer *b)
 {
-	return same(a->gpu_name, b->gpu_name) &&
+	return text_same(a->gpu_name, b->gpu_name) &&
 	    (a->gpu_name != NULL && a->gpu_name[0] != '\0'
 		    ? true
-		    : same(a->instance_type, b->instance_type));
+		    : text_same(a->instance_type, b->instance_type));
 }
 
 double hazard_correlation(const struct hazard_model *m, const struct offer *a,
@@ -59,13 +59,13 @@ double hazard_correlation(const struct hazard_model *m, const struct offer *a,
 	if (a->pool_id == b->pool_id) {
 		return 1;
 	}
-	if (!same(a->provider, b->provider)) {
+	if (!text_same(a->provider, b->provider)) {
 		return 0;
 	}
-	if (!same(a->region, b->region)) {
+	if (!text_same(a->region, b->region)) {
 		return m->joint[0];
 	}
-	if (!same(a->zone, b->zone)) {
+	if (!text_same(a->zone, b->zone)) {
 		return m->joint[1];
 	}
 	return m->joint[same_family(a, b) ? 3 : 2];

@@ -44,7 +44,7 @@ bool own_any(const struct offer *o)
 /* What o reclaims seen and e expected say of the group's ratio, when members vary about it by nu.
  * The credibility depends on what was expected alone, so that what the group hears on average is
  * the mean of its members. */
-static void message(double nu, double about, double o, double e, double *ret_o, double *ret_e)
+static void message_up(double nu, double about, double o, double e, double *ret_o, double *ret_e)
 {
 	double through = nu / (nu + e * about);
 
@@ -56,7 +56,7 @@ static void message(double nu, double about, double o, double e, double *ret_o, 
 void leaf_up(const struct hazard_model *m, const struct own *own, const struct leaf *leaf,
     double *ret_o, double *ret_e)
 {
-	message(m->nu[LEVEL_POOL], m->groups[leaf->group].about, own->reclaims / own->cluster,
+	message_up(m->nu[LEVEL_POOL], m->groups[leaf->group].about, own->reclaims / own->cluster,
 	    own->hours / own->cluster * (double)leaf->rate, ret_o, ret_e);
 }
 
@@ -94,8 +94,8 @@ static void evidence_up(struct hazard_model *m)
 		struct group *g = &m->groups[i];
 
 		if (g->parent >= 0) {
-			message(m->nu[g->level], m->groups[g->parent].about, g->o, g->e, &g->up_o,
-			    &g->up_e);
+			message_up(m->nu[g->level], m->groups[g->parent].about, g->o, g->e,
+			    &g->up_o, &g->up_e);
 			m->groups[g->parent].o += g->up_o;
 			m->groups[g->parent].e += g->up_e;
 		}

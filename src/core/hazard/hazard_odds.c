@@ -13,14 +13,14 @@
 #define SIGNAL_NOTHING_WEIGHT 1.0
 
 /* n launches seen through the variation of a level. */
-static double through(double n)
+static double level_weight(double n)
 {
 	return ODDS_NU / (ODDS_NU + n);
 }
 
 void odds_leaf_up(const struct own *own, double *ret_l, double *ret_r)
 {
-	double t = through(own->launches + own->refusals);
+	double t = level_weight(own->launches + own->refusals);
 
 	*ret_l = own->launches * t;
 	*ret_r = own->refusals * t;
@@ -30,7 +30,7 @@ void odds_up(struct hazard_model *m)
 {
 	for (size_t i = m->groups_n; i-- > 0;) {
 		struct group *g = &m->groups[i];
-		double t = through(g->l + g->r);
+		double t = level_weight(g->l + g->r);
 
 		g->up_l = g->l * t;
 		g->up_r = g->r * t;
@@ -42,12 +42,12 @@ void odds_up(struct hazard_model *m)
 }
 
 /* Weight and mean of (n at p) with l launches and r refusals more, as a member hears it. */
-static void hear(double n, double p, double l, double r, double *ret_n, double *ret_p)
+static void member_prior(double n, double p, double l, double r, double *ret_n, double *ret_p)
 {
 	double all = n + l + r;
 
 	*ret_p = all > 0 ? (n * p + l) / all : 0.5;
-	*ret_n = all * through(all);
+	*ret_n = all * level_weight(all);
 }
 
 void odds_down(struct hazard_model *m)
@@ -58,10 +58,10 @@ void odds_down(struct hazard_model *m)
 		if (g->parent >= 0) {
 			const struct group *p = &m->groups[g->parent];
 
-			hear(p->own_n, p->own_p, fmax(p->l - g->up_l, 0), fmax(p->r - g->up_r, 0),
-			    &g->own_n, &g->own_p);
+			member_prior(p->own_n, p->own_p, fmax(p->l - g->up_l, 0),
+			    fmax(p->r - g->up_r, 0), &g->own_n, &g->own_p);
 		}
-		hear(g->own_n, g->own_p, g->l, g->r, &g->odds_n, &g->odds_p);
+		member_prior(g->own_n, g->own_p, g->l, g->r, &g->odds_n, &g->odds_p);
 	}
 }
 
@@ -87,7 +87,7 @@ static void signal_odds(const struct offer *o, struct odds *ret)
 }
 
 /* What the pool hears of its neighbours' launches. */
-static void heard(const struct hazard_model *m, const struct offer *o, struct odds *ret)
+static void pool_prior(const struct hazard_model *m, const struct offer *o, struct odds *ret)
 {
 	const struct offer *base = model_find(m, o);
 	int32_t at = base == o ? m->leaves[o - m->offers].group : model_group(m, o);
@@ -102,8 +102,8 @@ static void heard(const struct hazard_model *m, const struct offer *o, struct od
 		struct own told = own_of(base);
 
 		odds_leaf_up(&told, &l, &r);
-		hear(g->own_n, g->own_p, fmax(g->l - l, 0), fmax(g->r - r, 0), &ret->group_weight,
-		    &ret->group);
+		member_prior(g->own_n, g->own_p, fmax(g->l - l, 0), fmax(g->r - r, 0),
+		    &ret->group_weight, &ret->group);
 		return;
 	}
 	ret->group_weight = g->odds_n;
@@ -186,7 +186,7 @@ void hazard_odds(const struct hazard_model *m, const struct offer *o, struct odd
 
 		ret->own_launches = own.launches;
 		ret->own_refusals = own.refusals;
-		heard(m, o, ret);
+		pool_prior(m, o, ret);
 		odds_finish(ret);
 	}
 	if (ret->own_launches + ret->own_refusals > 0) {

@@ -1,4 +1,4 @@
-/* What the sources of the hazard model share with each other. */
+/* Private to core/hazard: the model's tree and its messages. */
 #ifndef CORE_HAZARD_PRIV_H
 #define CORE_HAZARD_PRIV_H
 
@@ -10,7 +10,7 @@ enum signal { SIGNAL_NONE = 0, SIGNAL_ADVISOR, SIGNAL_SHARE, SIGNAL_BAND, SIGNAL
 enum level { LEVEL_PROVIDER = 0, LEVEL_FAMILY, LEVEL_REGION, LEVEL_ZONE, LEVEL_POOL };
 #define GROUP_LEVELS LEVEL_POOL
 
-/* What is believed of a pool before anybody has used it. */
+/* The estimate for a pool without a record. */
 struct prior {
 	double rate, lo, hi; /* per node-hour; lo and hi are the doubt in the conversion */
 	enum signal signal;
@@ -28,22 +28,22 @@ struct group {
 	int32_t parent; /* index; -1 for a provider */
 	enum level level;
 	enum signal signal;
-	/* what its members say of its ratio: reclaims seen, and expected by the signal */
+	/* the members' evidence of its ratio: reclaims seen, and expected by the signal */
 	double o, e;
-	double up_o, up_e; /* what it says to its parent: the same, discounted */
-	double a, b; /* Gamma(a, b): its ratio before its members said anything */
-	/* its ratio as first estimated: what its members' messages are discounted by */
+	double up_o, up_e; /* the same, discounted, for its parent */
+	double a, b; /* Gamma(a, b): its ratio before the members' evidence */
+	/* its ratio as first estimated; discounts the members' evidence */
 	double about;
 	double l, r, up_l, up_r; /* launches and refusals, likewise */
-	double own_n, own_p; /* what the groups above say of a launch: weight and odds */
+	double own_n, own_p; /* launch odds by the groups above: weight and mean */
 	/* time of day: score of cos and sin, its information, pools that add to it */
 	double score_c, score_s, info_cc, info_ss, info_cs, day_pools;
 	double day_factor;
-	double odds_n, odds_p; /* what its members hear of launches */
+	double odds_n, odds_p; /* launch odds for its members: weight and mean */
 };
 
-/* What a group says of a pool that was never used, as most were never: kept close together, for
- * they are asked for all. */
+/* A group's estimate for a pool that was never used. Most pools were not, so these are kept close
+ * together in memory. */
 struct unused {
 	float ratio, shape, shape_now, lo, hi; /* its ratio, and its interval in parts of it */
 	float day_factor;
@@ -92,16 +92,16 @@ struct name_near {
 	const char *name;
 	uint64_t hash;
 };
-/* Gives n leaves, whose signals are set, their groups, made with all above them where they are not
- * there. */
+/* Joins n leaves to their groups, creating groups and their parents as needed. The leaves' signals
+ * must be set. */
 #define JOIN_MAX 64
 void model_join(struct arena *a, struct hazard_model *m, struct name_near near[NAMES_NEAR],
     size_t from, size_t n);
 void model_ids(struct arena *a, struct hazard_model *m);
-/* What a pool's record says to its group. */
+/* Fills the evidence that a pool's record gives its group. */
 void leaf_up(const struct hazard_model *m, const struct own *own, const struct leaf *leaf,
     double *ret_o, double *ret_e);
-/* Gamma(a, b) of a group's ratio as that of a member's. */
+/* Widens Gamma(a, b) of a group's ratio to that of a member. */
 void diffuse(double nu, double *a, double *b);
 /* The ratio of a pool of this group, before its own record: up_* is what the pool told the
  * group. */

@@ -26,7 +26,7 @@ struct seen {
 	double told_o, told_e; /* what the model's offer of this id told its group */
 };
 
-static struct seen see(const struct hazard_model *m, const struct offer *o)
+static struct seen pool_evidence(const struct hazard_model *m, const struct offer *o)
 {
 	const struct offer *base = model_find(m, o);
 	struct seen s = { .own = own_of(o) };
@@ -84,8 +84,8 @@ static double evidence_ln(double shape, double mean, double o, double t)
 
 /* Mean and variance after o reclaims in t hours; the prior is Gamma(shape, .) of this mean, or with
  * probability WORTHLESS one of the same mean that weighs only hours. */
-static void update(double shape, double mean, double hours, double o, double t, double *ret_mean,
-    double *ret_var)
+static void mixture_update(double shape, double mean, double hours, double o, double t,
+    double *ret_mean, double *ret_var)
 {
 	double strong = shape / mean, m1 = (shape + o) / (strong + t), v1 = m1 / (strong + t);
 	double p, m2, v2;
@@ -236,8 +236,9 @@ static void used_of(const struct hazard_model *m, const struct seen *s, struct h
 		.own_reclaims = reclaims,
 		.day_factor = s->g == NULL ? 1 : s->g->day_factor,
 		.source = source_of(s, a / b) };
-	update(a, ret->group_per_hour, m->policy->prior_hours * signal_weight(s->prior.signal),
-	    reclaims / s->own.cluster, hours / s->own.cluster, &mean, &var);
+	mixture_update(a, ret->group_per_hour,
+	    m->policy->prior_hours * signal_weight(s->prior.signal), reclaims / s->own.cluster,
+	    hours / s->own.cluster, &mean, &var);
 	ret->weight_hours = weight_of(ret->group_per_hour, mean, reclaims, hours,
 	    s->own.cluster * a / ret->group_per_hour);
 	now_update(&s->own, &mean, &var, ret);
@@ -253,7 +254,7 @@ void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazar
 	if (m->n > 0 && o >= m->offers && o < m->offers + m->n && !own_any(o)) {
 		unused_of(m, &m->leaves[o - m->offers], ret);
 	} else {
-		struct seen s = see(m, o);
+		struct seen s = pool_evidence(m, o);
 
 		used_of(m, &s, ret);
 	}

@@ -1,27 +1,27 @@
 /*
- * Whether our wall clock is to be believed where money hangs on it. It is not after it leapt, nor
- * when a daemon begins to lead, until a cloud's own time (the Date of a reply, RFC 9110 6.6.1) says
- * the same. Who hears no cloud, or one that differs for as long as limit_us, goes on by the clock
- * that there is: that is a host whose clock is simply wrong, and lengths of time are right by it.
+ * Whether our wall clock can be trusted for money. After a clock step, and when a daemon begins to
+ * lead, it cannot, until a cloud's own time agrees (the Date of a reply, RFC 9110 6.6.1). A daemon
+ * that hears no cloud, or a cloud that disagrees for limit_us, goes on with its own clock. That
+ * host's clock is simply wrong, and durations are right by it.
  */
 #ifndef CORE_DOUBT_H
 #define CORE_DOUBT_H
 
 #include "base/base.h"
 
-/* A reply tells its time to the second and is on its way for as long as a call may be; steered
- * clocks differ by less. */
+/* Clocks that differ by less agree. A reply's time has a resolution of one second, and the reply
+ * itself takes up to a call's timeout. */
 #define DOUBT_AGREE_US (30 * SPOT_US_PER_S)
 
 enum doubt {
-	DOUBT_NONE, /* believed, or nobody can say better */
-	DOUBT_WAITS, /* what is written now may be hours off */
+	DOUBT_NONE, /* trusted, or no cloud can say better */
+	DOUBT_WAITS, /* a time written now may be hours off */
 	DOUBT_PROVEN, /* a cloud's time agrees, newer than what raised the doubt */
 };
 
-/* All by the clock that never leaps: since_us when the doubt arose (0: there is none), told_us when
- * a cloud told its time last (0: never), now_us. off_us: by how much that was ahead of our wall
- * clock. limit_us: how long doubt lasts at most; 0: nobody doubts. */
+/* Judges the wall clock. All times are by the monotonic clock: since_us is when the doubt arose (0
+ * = none), told_us when a cloud last told its time (0 = never). off_us says how far that time was
+ * ahead of our wall clock. Doubt lasts at most limit_us; 0 = never doubt. */
 enum doubt doubt_judge(int64_t since_us, int64_t told_us, int64_t off_us, int64_t now_us,
     int64_t limit_us);
 

@@ -6,7 +6,7 @@
 __extension__ typedef __int128 wide;
 
 /* work_us of so many machines and their ends. */
-static int64_t cost(int64_t price_micros, wide work_us, wide ends, int64_t end_us,
+static int64_t work_cost(int64_t price_micros, wide work_us, wide ends, int64_t end_us,
     const struct job_spec *s)
 {
 	wide us = work_us + ends * ((wide)end_us + (wide)s->checkpoint.budget_s * SPOT_US_PER_S),
@@ -21,13 +21,13 @@ int64_t budget_need(int64_t price_micros, int64_t start_us, int64_t end_us,
     const struct job_spec *s)
 {
 	assert(start_us >= 0);
-	return cost(price_micros, (wide)start_us + BUDGET_WORK_US, 1, end_us, s);
+	return work_cost(price_micros, (wide)start_us + BUDGET_WORK_US, 1, end_us, s);
 }
 
 int64_t budget_need_again(int64_t price_micros, int32_t nodes, size_t missing, int64_t end_us,
     const struct job_spec *s)
 {
-	return cost(price_micros, (wide)BUDGET_WORK_US * nodes, (wide)missing, end_us, s);
+	return work_cost(price_micros, (wide)BUDGET_WORK_US * nodes, (wide)missing, end_us, s);
 }
 
 const char *budget_words(struct arena *a, int64_t left_micros, int64_t budget_micros)

@@ -1,14 +1,13 @@
 /*
- * Budgets of jobs: what one may cost in all, in micro-dollars, from its first machine to its last.
- * A budget binds before it is exceeded: of what is left, as much is kept back as its machines cost
- * from when they are told to stop until their end is confirmed (saving, stopping, ending), so what
- * is spent in the end is at most the budget, save for what takes longer than that or costs more by
- * then. That is the declared bound: the price of the machines that the job had when its budget was
- * used up, from that moment until each of them is gone; none is added.
+ * Budgets of jobs: the most that a job may cost, in micro-dollars, from its first machine to its
+ * last. A budget binds before it is exceeded. Part of it is kept back: the cost of the job's
+ * machines from the order to stop until their end is confirmed (saving, stopping, ending).
  *
- * What has been spent, and what is left so reckoned, is job_spent() and job_budget_left() of the
- * schema (migrations/0024, 0028): one definition for the statements that look and for those that
- * guard. Here is what a start needs.
+ * The declared bound: a job spends at most its budget plus the price of the machines that it held
+ * when the budget was used up, from that moment until each is gone. No machine is added.
+ *
+ * job_spent() and job_budget_left() of the schema (migrations/0024, 0028) define spending and the
+ * rest, for statements that read and for those that guard. This file says what a start needs.
  */
 #ifndef CORE_BUDGET_H
 #define CORE_BUDGET_H
@@ -16,23 +15,21 @@
 #include "base/base.h"
 #include "core/spec/jobspec.h"
 
-/* Between the end of a save and the end of a machine: the job's time to stop (10 s), and the
- * cloud's own time to end it, which two minutes nearly always are. The pause between two looks at
- * budgets comes on top (engine_conf.h budget_look_us). */
+/* From the end of a save to the end of the machine: 10 s for the job to stop and two minutes for
+ * the cloud. budget_look_us of engine/kernel/conf.h comes on top. */
 #define BUDGET_END_US (130 * SPOT_US_PER_S)
 /* A start that leaves no time to work is money thrown away. */
 #define BUDGET_WORK_US (300 * SPOT_US_PER_S)
 
-/* What must be left of a budget to begin on machines of price_micros an hour in all, that take
- * start_us to be there and end_us to end after a save: their start, BUDGET_WORK_US of work, a save
- * and their end. Rounded up; INT64_MAX where it does not fit. */
+/* Returns the budget that a start needs: the machines' start, BUDGET_WORK_US of work, a save and
+ * the machines' end. price_micros is their price an hour in all, start_us the time until they are
+ * ready, end_us the time to end after a save. Rounds up; INT64_MAX on overflow. */
 int64_t budget_need(int64_t price_micros, int64_t start_us, int64_t end_us,
     const struct job_spec *s);
-/* What must be left to seek missing of a gang's nodes machines again, at price_micros an hour each,
- * while the others wait for them (saving and ending those is kept back already): the work of all, a
- * save and the end of the missing ones. Their start was asked for when the gang was wanted, and is
- * being spent: asked for again, a gang that was just paid for would be given up with the first
- * machine that is refused. */
+/* Returns the budget needed to replace `missing` of a gang's nodes, at price_micros an hour each,
+ * while the others are held: the work of all nodes, a save, and the end of the missing ones. The
+ * start is not included. The gang's first start already paid for it, and counting it twice would
+ * give a gang up at the first refused machine. */
 int64_t budget_need_again(int64_t price_micros, int32_t nodes, size_t missing, int64_t end_us,
     const struct job_spec *s);
 /* "4.90 of 5.00 USD", in the arena. */

@@ -1,9 +1,12 @@
 /*
- * Money from node intervals and prices. Pure. A node's time [launched, ended) is cut at attempt
- * boundaries and at price changes; each piece costs floor-differences, so that however an interval
- * is cut the parts sum to the whole: amount(a,b) = floor(price*(b-o)/3600e6) -
- * floor(price*(a-o)/3600e6), o = launched. What a provider does not bill after all is taken back by
- * lines of kind credit, one per line that stands, so that a node's lines sum to nothing.
+ * Money from node lives and prices. Pure. A node's time [launched, ended) is cut at attempt
+ * boundaries and at price changes. Each piece costs a difference of floors, so the parts sum to the
+ * whole however the life is cut (o = launched):
+ *
+ *     amount(a, b) = floor(price * (b - o) / 3600e6) - floor(price * (a - o) / 3600e6)
+ *
+ * A provider's credit reverses lines with lines of kind credit, one for each line that stands. The
+ * node's lines then sum to zero.
  */
 #ifndef CORE_LEDGER_H
 #define CORE_LEDGER_H
@@ -27,8 +30,8 @@ struct ledger_line {
 	int64_t from_us, to_us, price_micros, price_observed_us, amount_micros;
 };
 int64_t ledger_amount(int64_t origin_us, int64_t from_us, int64_t to_us, int64_t price_micros);
-/* Lines for [from_us, to_us) of one node; ready_us 0 = never. for_job: the job it was launched for
- * (boot and idle are attributed to it), 0 = none. */
+/* Returns the lines for [from_us, to_us) of one node, in the arena. ready_us 0 = never ready.
+ * for_job is the job the node was launched for, 0 = none; boot and idle time go to it. */
 void ledger_cut(struct arena *a, int64_t origin_us, int64_t from_us, int64_t to_us,
     int64_t ready_us, int64_t for_job, const struct ledger_price *prices, size_t prices_n,
     const struct ledger_attempt *attempts, size_t attempts_n, struct ledger_line **ret,

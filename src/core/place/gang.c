@@ -201,8 +201,11 @@ static void hold_or_not(struct arena *a, const struct gang_hold_in *in, const st
     struct gang_hold_out *ret)
 {
 	int64_t until = k->since_us + in->hold_us, pause = MAX(in->hold_us / REFILL_PAUSES, 1);
-	int64_t next = MAX(in->last_lost_us + pause, in->last_lost_us);
+	int64_t next;
 
+	if (__builtin_add_overflow(in->last_lost_us, pause, &next)) {
+		next = in->last_lost_us;
+	}
 	if (in->now_us >= until) {
 		give_up(ret, true,
 		    arena_printf(a, "%zu of %d machines came within the hold: all are given back",

@@ -1,9 +1,9 @@
 /*
- * What a deadline leaves room for. Pure. Time until it, less the work that is not saved, less what
- * it takes to get on demand where nothing is taken back: a changeover, the work that spot may still
- * lose, and the time that on-demand launches lately took to be accepted. While that is not below 0
- * the deadline can be kept whatever spot does; a choice that would bring it below 0 is not made
- * (placing: engine/place/deadline.c; moves: engine/place/rebalance.c, engine/place/move_back.c).
+ * The slack of a deadline. Pure. Slack is the time until the deadline, less the unsaved work, less
+ * the way to on-demand: a changeover, the work that spot may still lose, and the time that
+ * on-demand launches lately took. While slack is not negative the deadline holds whatever spot
+ * does. No choice may make it negative (placing: engine/place/deadline.c; moves:
+ * engine/place/rebalance.c, engine/place/move_back.c).
  */
 #ifndef CORE_DEADLINE_ROOM_H
 #define CORE_DEADLINE_ROOM_H
@@ -11,7 +11,7 @@
 #include "base/base.h"
 #include "core/rank/rank.h"
 
-/* No reserve for launches is larger: what is refused for longer is not had by beginning earlier. */
+/* The largest reserve for launches. An earlier start does not help against a longer refusal. */
 #define LAUNCH_RESERVE_MOST_US SPOT_US_PER_HOUR
 
 struct launch_reserve {
@@ -30,8 +30,8 @@ struct launch_reserve {
 void launch_reserve_find(const struct ranking *r, double within_h, int64_t retry_us,
     int64_t retry_max_us, struct launch_reserve *ret);
 
-/* Work that a reclaim may take: what is done between two saves and the save that fails with it; all
- * of it where the job saves nothing of itself. left_us: no more than that. */
+/* Returns the work that a reclaim may take, at most left_us: the work between two saves and the
+ * save that fails with it. It is all work if the job does not save by itself. */
 int64_t spot_loss_us(const struct score *spot, const struct checkpoint_spec *k, int64_t left_us);
 
 struct move_in {

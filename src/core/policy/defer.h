@@ -1,8 +1,8 @@
 /*
- * Off-peak deferral: when, within the room that a deadline leaves, a job is best begun. Pure. The
- * pattern is what was seen per hour of the day (UTC): prices in force, and launches refused. A
- * pattern is believed in proportion to the days behind it, so that a week of noise defers nothing;
- * and nothing is deferred for less than min_saving.
+ * Off-peak deferral: the best start of a job within the slack of its deadline. Pure. The pattern is
+ * our record for each hour of the day (UTC): prices in force and refused launches. A pattern counts
+ * in proportion to the days behind it, so a week of noise defers nothing. Nothing is deferred for
+ * less than min_saving.
  */
 #ifndef CORE_DEFER_H
 #define CORE_DEFER_H

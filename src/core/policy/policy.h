@@ -1,14 +1,15 @@
 /*
- * Deadline policies: at each tick run on spot (in which pool), on demand, or wait. Pure: what is
- * known at the tick in, choice and reason out; a policy sees the past only. The trace simulator
- * (core/trace/trace_sim.h), the engine and backtests drive the same tables of functions. The model of a
- * run is "Can't Be Late" (Wu et al., NSDI'24): work_us of work by deadline_us, both from the start
- * of the run; a start on an instance of another kind or in another pool than the one held costs
- * changeover_us that are paid and make no progress; progress is durable; a choice holds for one
- * tick, and what is held is lost at the start of the first tick in which its pool is down.
+ * Deadline policies: in each tick run on spot (and in which pool), on demand, or wait. Pure. A
+ * policy gets the past and this tick, and returns a choice with its reason. The trace simulator
+ * (core/trace/trace_sim.h), the engine and backtests drive the same tables of functions.
  *
- * A policy never misses a deadline that is feasible on demand (work + changeover <= deadline): each
- * one ends in policy_must_run(), whatever else it thinks.
+ * The model of a run is "Can't Be Late" (Wu et al., NSDI'24): work_us of work by deadline_us, both
+ * from the start of the run. A start on another kind of instance, or in another pool, costs
+ * changeover_us that is paid and makes no progress. Progress is durable. A choice holds for one
+ * tick. A spot instance is lost at the start of the first tick in which its pool is down.
+ *
+ * A policy never misses a deadline that is feasible on demand (work + changeover <= deadline). Each
+ * one ends in policy_must_run().
  */
 #ifndef CORE_POLICY_H
 #define CORE_POLICY_H
@@ -32,7 +33,7 @@ struct policy_setup {
 	int64_t transfer_micros;
 };
 
-/* What was seen of a pool before the run, oldest first, one sample per tick_us of its own. */
+/* The record of a pool before the run, oldest first, one sample per tick_us of its own. */
 struct policy_track {
 	/* index into the run's pools; -1: another pool, evidence of what is usual only */
 	int32_t pool;
@@ -49,7 +50,7 @@ struct policy_view {
 	enum policy_act held;
 	size_t held_pool; /* when held is POLICY_SPOT */
 	int64_t changeover_left_us; /* of what is held */
-	/* whose region the checkpoint is in; SIZE_MAX: nowhere yet */
+	/* the pool in the checkpoint's region; SIZE_MAX: no checkpoint yet */
 	size_t last_pool;
 	const uint8_t *up; /* per pool, in this tick */
 	const int64_t *price_micros; /* per pool, per hour, in this tick */
@@ -74,13 +75,12 @@ extern const struct policy policy_auto, policy_uniform_progress, policy_greedy, 
 const struct policy *policy_find(const char *name); /* NULL if there is none */
 const struct policy *policy_at(size_t i); /* all there are, NULL behind the last */
 
-/* The last safe moment, tick aligned: true when on demand must be chosen in this tick (or kept spot
- * with its changeover done), because after one more tick without progress the rest with its
- * changeovers no longer fits. */
+/* The last safe moment, aligned to ticks. True if this tick must make progress: on demand, or spot
+ * that is held with its changeover done. After one more idle tick the rest no longer fits. */
 bool policy_must_run(const struct policy_setup *s, const struct policy_view *v);
-/* Is a tick on spot in this pool safe, that is, does on demand still fit if spot is lost right
- * after it? Finer than policy_must_run(): a fresh start makes less progress, spot that runs is
- * always safe. Waiting is safe when !policy_must_run(). */
+/* Whether a tick on spot in this pool is safe: on demand still fits if spot is lost right after it.
+ * Finer than policy_must_run(): a fresh start makes less progress, and running spot is always safe.
+ * Waiting is safe when !policy_must_run(). */
 bool policy_spot_safe(const struct policy_setup *s, const struct policy_view *v, size_t pool);
 
 #endif

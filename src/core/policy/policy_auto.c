@@ -56,7 +56,7 @@ static void *auto_begin(struct arena *a, const struct policy_setup *s,
 	return policy_auto_begin(a, s, tracks, n, &policy_prior_public);
 }
 
-static void see(struct auto_run *r, const struct policy_view *v)
+static void model_update(struct auto_run *r, const struct policy_view *v)
 {
 	if (v->elapsed_us > r->seen_us) {
 		int64_t dt = r->seen_us < 0 ? r->s->tick_us : v->elapsed_us - r->seen_us;
@@ -66,12 +66,12 @@ static void see(struct auto_run *r, const struct policy_view *v)
 	}
 }
 
-static double dollars(int64_t micros)
+static double micros_dollars(int64_t micros)
 {
 	return (double)micros / 1e6;
 }
 
-static void answer(struct policy_choice *ret, enum policy_act act, size_t pool, const char *why)
+static void choice_set(struct policy_choice *ret, enum policy_act act, size_t pool, const char *why)
 {
 	*ret =
 	    (struct policy_choice){ .act = act, .pool = act == POLICY_SPOT ? pool : 0, .why = why };
@@ -89,24 +89,24 @@ struct costs {
 	size_t pool;
 };
 
-static void choose(const struct auto_run *r, const struct policy_view *v, const struct costs *c,
-    struct policy_choice *ret)
+static void choice_make(const struct auto_run *r, const struct policy_view *v,
+    const struct costs *c, struct policy_choice *ret)
 {
 	bool must = policy_must_run(r->s, v);
 
 	double wait = v->held == POLICY_WAIT ? c->wait * WAIT_WORTH : c->wait;
 
 	if (c->pool != SIZE_MAX && c->spot <= c->on_demand && (must || c->spot <= wait)) {
-		answer(ret, POLICY_SPOT, c->pool,
+		choice_set(ret, POLICY_SPOT, c->pool,
 		    must ? "last safe moment to wait, and spot costs least to the end"
 			 : "spot costs least to the end");
 	} else if (must) {
-		answer(ret, POLICY_ON_DEMAND, 0, "last safe moment");
+		choice_set(ret, POLICY_ON_DEMAND, 0, "last safe moment");
 	} else if (c->on_demand < c->wait) {
-		answer(ret, POLICY_ON_DEMAND, 0,
+		choice_set(ret, POLICY_ON_DEMAND, 0,
 		    "on demand costs least to the end: slack is dear, spot far or short-lived");
 	} else {
-		answer(ret, POLICY_WAIT, 0, "waiting for spot costs least to the end");
+		choice_set(ret, POLICY_WAIT, 0, "waiting for spot costs least to the end");
 	}
 }
 
@@ -126,17 +126,18 @@ static double plan_price(const struct auto_run *r, const struct policy_view *v)
 		all = MIN(all, v->price_micros[i]);
 		up = v->up[i] ? MIN(up, v->price_micros[i]) : up;
 	}
-	return dollars(up < INT64_MAX ? up : all);
+	return micros_dollars(up < INT64_MAX ? up : all);
 }
 
-static void plan(struct auto_run *r, const struct policy_view *v, int64_t work_us, int64_t slack_us)
+static void problem_solve(struct auto_run *r, const struct policy_view *v, int64_t work_us,
+    int64_t slack_us)
 {
 	struct policy_problem p = { .model = &r->model,
 		.pool = planned_pool(r),
 		.work_us = work_us,
 		.slack_us = slack_us,
 		.spot = plan_price(r, v),
-		.on_demand = dollars(r->s->on_demand_micros) };
+		.on_demand = micros_dollars(r->s->on_demand_micros) };
 	double lost = 0, alive = 0;
 
 	for (size_t i = 0; r->s->pools_n > 1 && i < r->s->pools_n; i++) {
@@ -157,7 +158,7 @@ static double pool_gain(const struct auto_run *r, const struct policy_view *v, s
 	const struct policy_setup *s = r->s;
 	bool there = v->held == POLICY_SPOT && v->held_pool == i;
 	double d = (double)(there ? v->changeover_left_us : s->changeover_us) / 3.6e9,
-	       price = dollars(v->price_micros[i]);
+	       price = micros_dollars(v->price_micros[i]);
 	double life = policy_life(&r->model, &r->model.pools[i], limit_h + d);
 	bool away = v->last_pool != SIZE_MAX && s->regions != NULL &&
 	    s->regions[v->last_pool] != s->regions[i];
@@ -168,7 +169,7 @@ static double pool_gain(const struct auto_run *r, const struct policy_view *v, s
 	    there ? STAY_CHANGEOVERS * (double)s->changeover_us / 3.6e9 * (price + slack_price) : 0;
 
 	return usual * MAX(life - d, 0) - price * life - d * slack_price + stay -
-	    (away ? dollars(s->transfer_micros) : 0);
+	    (away ? micros_dollars(s->transfer_micros) : 0);
 }
 
 static size_t choose_pool(const struct auto_run *r, const struct policy_view *v,
@@ -198,7 +199,7 @@ static void weigh_any(struct auto_run *r, const struct policy_view *v, const str
 	struct policy_worth w;
 
 	if (!policy_dp_covers(r->dp, x->todo_us, x->left_us - x->todo_us)) {
-		plan(r, v, x->todo_us, x->left_us - x->todo_us);
+		problem_solve(r, v, x->todo_us, x->left_us - x->todo_us);
 	}
 	policy_dp_worth(r->dp, planned_pool(r), v->held, x->todo_us, x->left_us - x->todo_us, &w);
 	*ret = (struct costs){ w.wait, w.on_demand, w.spot, choose_pool(r, v, &w, x->work_us) };
@@ -231,11 +232,11 @@ static void weigh_several(struct auto_run *r, const struct policy_view *v, const
 		struct policy_joint_problem p = { .model = &r->model,
 			.work_us = keep.work_us,
 			.slack_us = keep.slack_us,
-			.on_demand = dollars(r->s->on_demand_micros) };
+			.on_demand = micros_dollars(r->s->on_demand_micros) };
 
 		for (size_t i = 0; i < r->s->pools_n; i++) {
-			p.slot[i] =
-			    (struct policy_slot){ &r->model.pools[i], dollars(v->price_micros[i]) };
+			p.slot[i] = (struct policy_slot){ &r->model.pools[i],
+				micros_dollars(v->price_micros[i]) };
 		}
 		policy_joint_solve(r->joint, &p);
 	}
@@ -258,7 +259,7 @@ static void weigh_several(struct auto_run *r, const struct policy_view *v, const
 		bool away = v->last_pool != SIZE_MAX && r->s->regions != NULL &&
 		    r->s->regions[v->last_pool] != r->s->regions[i];
 		double cost = (there ? kept.spot[i] : begun.spot[i]) +
-		    (away ? dollars(r->s->transfer_micros) : 0);
+		    (away ? micros_dollars(r->s->transfer_micros) : 0);
 
 		if (may_take(r, v, i) && cost < ret->spot) {
 			ret->spot = cost;
@@ -276,13 +277,13 @@ static void auto_decide(void *state, const struct policy_view *v, struct policy_
 	struct costs c;
 
 	x.todo_us = x.work_us + v->changeover_left_us;
-	see(r, v);
+	model_update(r, v);
 	if (r->joint != NULL && prices_differ(r, v)) {
 		weigh_several(r, v, &x, &c);
 	} else {
 		weigh_any(r, v, &x, &c);
 	}
-	choose(r, v, &c, ret);
+	choice_make(r, v, &c, ret);
 }
 
 const struct policy policy_auto = { "auto", auto_begin, auto_decide };

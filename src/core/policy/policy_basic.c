@@ -101,7 +101,7 @@ static size_t choose_pool(const struct basic *b, const struct policy_view *v)
 	return best;
 }
 
-static void choose(struct policy_choice *ret, enum policy_act act, size_t pool, const char *why)
+static void choice_set(struct policy_choice *ret, enum policy_act act, size_t pool, const char *why)
 {
 	*ret =
 	    (struct policy_choice){ .act = act, .pool = act == POLICY_SPOT ? pool : 0, .why = why };
@@ -115,16 +115,16 @@ static bool choose_tail(const struct basic *b, const struct policy_view *v,
 	int64_t left = s->work_us - v->done_us, ticks = ticks_left(s, v);
 
 	if (v->held != POLICY_SPOT && ticks_up(left + 2 * s->changeover_us, s->tick_us) >= ticks) {
-		choose(ret, POLICY_ON_DEMAND, 0,
+		choice_set(ret, POLICY_ON_DEMAND, 0,
 		    "no room for another changeover before the deadline");
 		return true;
 	}
 	if (policy_must_run(s, v)) {
 		if (v->held == POLICY_SPOT && v->changeover_left_us == 0) {
-			choose(ret, POLICY_SPOT, v->held_pool,
+			choice_set(ret, POLICY_SPOT, v->held_pool,
 			    "last safe moment, and spot is running");
 		} else {
-			choose(ret, POLICY_ON_DEMAND, 0, "last safe moment");
+			choice_set(ret, POLICY_ON_DEMAND, 0, "last safe moment");
 		}
 		return true;
 	}
@@ -137,7 +137,7 @@ static bool ahead_of(const struct policy_setup *s, int64_t done_us, int64_t elap
 	return (__int128)done_us * s->deadline_us > (__int128)elapsed_us * s->work_us;
 }
 
-static bool behind(const struct policy_setup *s, int64_t done_us, int64_t elapsed_us)
+static bool progress_is_behind(const struct policy_setup *s, int64_t done_us, int64_t elapsed_us)
 {
 	return (__int128)done_us * s->deadline_us < (__int128)elapsed_us * s->work_us;
 }
@@ -157,19 +157,20 @@ static void uniform_progress_decide(void *state, const struct policy_view *v,
 	if (pool != SIZE_MAX) {
 		if (v->held == POLICY_ON_DEMAND &&
 		    !ahead_of(s, v->done_us, v->elapsed_us + 2 * s->changeover_us)) {
-			choose(ret, POLICY_ON_DEMAND, 0,
+			choice_set(ret, POLICY_ON_DEMAND, 0,
 			    "spot is back, but the lead does not pay for two changeovers");
 		} else {
-			choose(ret, POLICY_SPOT, pool, "spot is up");
+			choice_set(ret, POLICY_SPOT, pool, "spot is up");
 		}
 	} else if (v->held == POLICY_ON_DEMAND) {
-		choose(ret, POLICY_ON_DEMAND, 0,
+		choice_set(ret, POLICY_ON_DEMAND, 0,
 		    "no spot, and giving up on demand would cost another changeover");
-	} else if (behind(s, v->done_us, v->elapsed_us)) {
-		choose(ret, POLICY_ON_DEMAND, 0,
+	} else if (progress_is_behind(s, v->done_us, v->elapsed_us)) {
+		choice_set(ret, POLICY_ON_DEMAND, 0,
 		    "no spot, and behind the line of uniform progress");
 	} else {
-		choose(ret, POLICY_WAIT, 0, "no spot, and not behind the line of uniform progress");
+		choice_set(ret, POLICY_WAIT, 0,
+		    "no spot, and not behind the line of uniform progress");
 	}
 }
 
@@ -183,7 +184,7 @@ static void greedy_decide(void *state, const struct policy_view *v, struct polic
 		return;
 	}
 	pool = choose_pool(b, v);
-	choose(ret, pool != SIZE_MAX ? POLICY_SPOT : POLICY_WAIT, pool,
+	choice_set(ret, pool != SIZE_MAX ? POLICY_SPOT : POLICY_WAIT, pool,
 	    pool != SIZE_MAX ? "spot is up" : "no spot");
 }
 
@@ -191,7 +192,7 @@ static void on_demand_decide(void *state, const struct policy_view *v, struct po
 {
 	(void)state;
 	(void)v;
-	choose(ret, POLICY_ON_DEMAND, 0, "always on demand");
+	choice_set(ret, POLICY_ON_DEMAND, 0, "always on demand");
 }
 
 const struct policy policy_uniform_progress = { "uniform-progress", basic_begin,

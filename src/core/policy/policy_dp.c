@@ -127,7 +127,7 @@ static void fill_chances(struct policy_dp *d, const struct policy_problem *p)
 	}
 }
 
-static void mix2(float *restrict o, const float *restrict a, float x, const float *restrict b,
+static void rows_mix2(float *restrict o, const float *restrict a, float x, const float *restrict b,
     float y, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -135,7 +135,7 @@ static void mix2(float *restrict o, const float *restrict a, float x, const floa
 	}
 }
 
-static void mix3(float *restrict o, const float *restrict a, float x, const float *restrict b,
+static void rows_mix3(float *restrict o, const float *restrict a, float x, const float *restrict b,
     float y, const float *restrict c, float z, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -157,11 +157,11 @@ static void drift_values(struct policy_dp *d, int held)
 		float w = (float)(x - j);
 
 		for (int a = 0; a < POLICY_AGES; a++) {
-			mix2(row_of(d, d->drift[held], POLICY_FEAT(up, a, f)),
+			rows_mix2(row_of(d, d->drift[held], POLICY_FEAT(up, a, f)),
 			    row_of(d, v, POLICY_FEAT(up, a, j)), 1 - w,
 			    row_of(d, v, POLICY_FEAT(up, a, j + 1)), w, d->used);
 		}
-		mix2(row_of(d, d->turn[held], k), row_of(d, v, POLICY_FEAT(!up, 0, j)), 1 - w,
+		rows_mix2(row_of(d, d->turn[held], k), row_of(d, v, POLICY_FEAT(!up, 0, j)), 1 - w,
 		    row_of(d, v, POLICY_FEAT(!up, 0, j + 1)), w, d->used);
 	}
 }
@@ -177,7 +177,7 @@ static void expect_layer(struct policy_dp *d, int t)
 			    up = x / (POLICY_FADES * POLICY_AGES);
 			float stay = d->stay[x], w = d->advance[a];
 
-			mix3(row_of(d, e, x), row_of(d, from, x), stay * (1 - w),
+			rows_mix3(row_of(d, e, x), row_of(d, from, x), stay * (1 - w),
 			    row_of(d, from, POLICY_FEAT(up, d->next[a], f)), stay * w,
 			    row_of(d, d->turn[held], up * POLICY_FADES + f), 1 - stay, d->used);
 		}

@@ -303,7 +303,7 @@ static double read_at(const float *e, double k)
 
 /* How far the pool is from the young phase of its side to the old one, judged by its rate of the
  * moment. */
-static double place(const struct policy_joint *d, const struct policy_model *m,
+static double phase_place(const struct policy_joint *d, const struct policy_model *m,
     const struct policy_pool *p, int i, int *side)
 {
 	double rate = policy_hazard(m, p, p->up, policy_age_bin(p->age_h), p->fade);
@@ -347,7 +347,7 @@ void policy_joint_worth(const struct policy_joint *d, const struct policy_model 
 
 	*ret = (struct policy_joint_worth){ 0 };
 	for (int i = 0; i < d->slots; i++) {
-		w[i] = place(d, m, v->pools[i], i, &side[i]);
+		w[i] = phase_place(d, m, v->pools[i], i, &side[i]);
 	}
 	for (int corner = 0; corner < 1 << d->slots; corner++) {
 		double p = 1;

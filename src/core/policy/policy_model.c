@@ -146,7 +146,7 @@ void policy_model_learn(struct policy_model *m, const struct policy_track *track
 	learn_any(m, tracks, n);
 }
 
-static double factor(const struct policy_counts *c, bool up, double prior, double weight)
+static double rate_factor(const struct policy_counts *c, bool up, double prior, double weight)
 {
 	double seen = weight * prior, due = weight;
 
@@ -160,7 +160,8 @@ static double factor(const struct policy_counts *c, bool up, double prior, doubl
 double policy_hazard(const struct policy_model *m, const struct policy_pool *p, bool up, int age,
     double fade)
 {
-	double f = factor(&p->own, up, factor(&m->usual, up, 1, USUAL_WEIGHT), POOL_WEIGHT);
+	double f =
+	    rate_factor(&p->own, up, rate_factor(&m->usual, up, 1, USUAL_WEIGHT), POOL_WEIGHT);
 
 	f = (BIN_WEIGHT * f + p->own.seen[up][age]) / (BIN_WEIGHT + p->own.due[up][age]);
 	return prior_rate(m->prior, up, age, fade) * f;

@@ -84,7 +84,7 @@ struct ordered {
 	size_t at;
 };
 
-static int64_t gain(const struct rebalance_move *m)
+static int64_t move_gain(const struct rebalance_move *m)
 {
 	return m->saving_micros - m->cost_micros;
 }
@@ -96,8 +96,8 @@ static int by_gain(const void *pa, const void *pb)
 	if (a->move->urgent != b->move->urgent) {
 		return a->move->urgent ? -1 : 1;
 	}
-	if (gain(a->move) != gain(b->move)) {
-		return gain(a->move) > gain(b->move) ? -1 : 1;
+	if (move_gain(a->move) != move_gain(b->move)) {
+		return move_gain(a->move) > move_gain(b->move) ? -1 : 1;
 	}
 	return a->move->job_id < b->move->job_id ? -1 : a->move->job_id > b->move->job_id;
 }

@@ -1,9 +1,10 @@
 /*
- * Which of the moves that pay are made now. Pure. A move that pays alone may still be wrong at this
- * hour (window), too many at once (disruption budget), or one of a herd into one pool (whose supply
- * and quota it would use up). What is not made now is found again by the next wave. And what an
- * early warning of a provider is worth, by our own record: AWS's rebalance recommendation says
- * "elevated risk" and nothing of how often it is followed by a reclaim.
+ * Selects the moves to make now. Pure. A move that pays may still be at the wrong hour (window),
+ * one too many at once (disruption budget), or one of a herd into one pool. The next wave finds a
+ * postponed move again.
+ *
+ * This file also judges a provider's early warning by our own record. AWS's rebalance
+ * recommendation says "elevated risk", but not how often a reclaim follows.
  */
 #ifndef CORE_REBALANCE_H
 #define CORE_REBALANCE_H

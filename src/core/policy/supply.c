@@ -29,7 +29,7 @@ static int64_t slack_us(const struct supply_in *in, const struct supply_policy *
 	return in->deadline_us - in->now_us - in->work_left_us - p->changeover_us;
 }
 
-static int64_t patience(const struct supply_in *in, const struct supply_policy *p, int64_t slack)
+static int64_t patience_us(const struct supply_in *in, const struct supply_policy *p, int64_t slack)
 {
 	/* In a squeeze everybody waits for the same machines: waiting as long as in calm times
 	 * rarely pays. */
@@ -80,7 +80,7 @@ enum supply_choice supply_choose(struct arena *a, const struct supply_in *in,
 {
 	bool on_demand = in->on_demand_allowed && in->on_demand_usable > 0;
 	int64_t slack = slack_us(in, p);
-	int64_t wait = patience(in, p, slack);
+	int64_t wait = patience_us(in, p, slack);
 	char waited[32], whole[32];
 
 	*ret_until_us = in->now_us;

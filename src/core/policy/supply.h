@@ -1,8 +1,8 @@
 /*
- * Fail-over and return, version one. Pure. Spot first; on-demand when spot could not be had within
- * the patience that the deadline allows; back to spot when it has been available long enough and
- * the saving over the remaining work beats the cost of the move by a margin; bounded moves per
- * hour.
+ * Fail-over and return. Pure. A job tries spot first. It fails over to on-demand when no spot pool
+ * accepts it within the patience that its deadline allows. It returns to spot when spot has been
+ * available long enough, and the saving over the remaining work beats the cost of the move by a
+ * margin. Moves per hour are bounded.
  */
 #ifndef CORE_SUPPLY_H
 #define CORE_SUPPLY_H
@@ -57,8 +57,8 @@ struct return_in {
 	bool there_tight; /* supply there is tight: no return before it has eased */
 	double speed; /* of there against here; 0 = the same */
 };
-/* What the two places say of a move, the job's moves and probes are the caller's to add. there NULL
- * = none suits. */
+/* Fills what the two places determine. The caller adds the job's moves and probes. there NULL = no
+ * place suits. */
 struct return_in return_pair(int64_t now_us, const struct score *here, const struct score *there);
 /* The place to ask for: of n usable ones that where a move saves most beyond its cost and the
  * margin, halved for each probe that its pool refused since the job runs where it is, and for each

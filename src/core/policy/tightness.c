@@ -43,22 +43,22 @@ void tightness_policy_default(struct tightness_policy *p)
 	};
 }
 
-static double unit(double x)
+static double clamp_unit(double x)
 {
 	return fmin(fmax(x, 0), 1);
 }
 
-static void measure(const struct tightness_seen *s, const struct tightness_policy *p,
+static void tightness_measure(const struct tightness_seen *s, const struct tightness_policy *p,
     struct tightness *t)
 {
 	double tries = (double)s->launches + s->refusals;
 	double expected = s->node_hours * s->hazard_per_hour + 0.5;
 
-	t->refusals = p->w_refusals * unit(s->refusals / (tries + CALM_LAUNCHES));
-	t->reclaims = p->w_reclaims * unit(1 - exp2(-(double)s->reclaims / expected));
-	t->scores = s->pools > 0 ? p->w_scores * unit((double)s->pools_out / s->pools) : 0;
+	t->refusals = p->w_refusals * clamp_unit(s->refusals / (tries + CALM_LAUNCHES));
+	t->reclaims = p->w_reclaims * clamp_unit(1 - exp2(-(double)s->reclaims / expected));
+	t->scores = s->pools > 0 ? p->w_scores * clamp_unit((double)s->pools_out / s->pools) : 0;
 	t->price = s->price > 0 && s->price_mean > 0
-	    ? p->w_price * unit((s->price / s->price_mean - 1) / PRICE_FULL)
+	    ? p->w_price * clamp_unit((s->price / s->price_mean - 1) / PRICE_FULL)
 	    : 0;
 	t->index = t->refusals + t->reclaims + t->scores + t->price;
 }
@@ -69,7 +69,7 @@ void tightness_step(struct arena *a, const struct tightness *was, const struct t
 	*ret = (struct tightness){ .state = was->state,
 		.since_us = was->since_us,
 		.calm_us = was->calm_us };
-	measure(seen, p, ret);
+	tightness_measure(seen, p, ret);
 	if (ret->index >= p->easy_at) {
 		ret->calm_us = 0;
 	} else if (ret->calm_us == 0) {

@@ -24,7 +24,7 @@ int32_t schedule_effective(const struct schedule_policy *p, int32_t priority, in
 	return priority + (int32_t)MIN(MIN(steps, most) * p->age_points, p->age_max);
 }
 
-static int32_t urgency(const struct schedule_job *j, int64_t now_us)
+static int32_t job_urgency(const struct schedule_job *j, int64_t now_us)
 {
 	static const int64_t bounds_us[] = { SPOT_US_PER_HOUR, 6 * SPOT_US_PER_HOUR,
 		24 * SPOT_US_PER_HOUR };
@@ -114,7 +114,7 @@ static size_t team_of(struct ordering *o, const char *team)
 
 /* Less of its share used, so before: spent / weight without a division, so that equals are
  * equal. */
-static bool poorer(const struct schedule_team *a, const struct schedule_team *b)
+static bool team_is_poorer(const struct schedule_team *a, const struct schedule_team *b)
 {
 	return (double)a->spent_micros * (double)MAX(b->weight_pm, 1) <
 	    (double)b->spent_micros * (double)MAX(a->weight_pm, 1);
@@ -130,7 +130,7 @@ static size_t next_of(const struct ordering *o, size_t from, size_t to)
 
 		if (!e->placed &&
 		    (best == SIZE_MAX ||
-			poorer(&o->teams[e->team], &o->teams[o->list[best].team]))) {
+			team_is_poorer(&o->teams[e->team], &o->teams[o->list[best].team]))) {
 			best = i;
 		}
 	}
@@ -154,8 +154,8 @@ static const char *team_name(const struct ordering *o, const struct entry *e)
 }
 
 /* ahead_ratio: of the team ahead, when it was chosen over this one. */
-static const char *why(const struct ordering *o, const struct entry *ahead, double ahead_ratio,
-    const struct entry *e, double ratio)
+static const char *place_reason(const struct ordering *o, const struct entry *ahead,
+    double ahead_ratio, const struct entry *e, double ratio)
 {
 	const struct schedule_job *b = ahead->job;
 
@@ -217,9 +217,9 @@ static void words_add(struct ordering *o, const struct schedule_team *teams, siz
 			ret[i].why =
 			    arena_printf(o->arena, "first in the queue%s", aged_words(o, e));
 		} else {
-			ret[i].why =
-			    why(o, ahead, schedule_ratio(o->teams, o->teams_n, ahead->team), e,
-				schedule_ratio(o->teams, o->teams_n, e->team));
+			ret[i].why = place_reason(o, ahead,
+			    schedule_ratio(o->teams, o->teams_n, ahead->team), e,
+			    schedule_ratio(o->teams, o->teams_n, e->team));
 			o->teams[ahead->team].spent_micros += MAX(ahead->job->cost_micros, 0);
 		}
 		ahead = e;
@@ -244,7 +244,7 @@ void schedule_order(struct arena *a, const struct schedule_policy *p, int64_t no
 		o.list[i] = (struct entry){ .job = &jobs[i],
 			.effective =
 			    schedule_effective(p, jobs[i].priority, jobs[i].queued_us, now_us),
-			.urgency = urgency(&jobs[i], now_us),
+			.urgency = job_urgency(&jobs[i], now_us),
 			.team = team_of(&o, jobs[i].team) };
 	}
 	qsort(o.list, n, sizeof(*o.list), entry_by);

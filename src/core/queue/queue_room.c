@@ -116,7 +116,7 @@ int64_t victim_cost(const struct victim *v, double notice_saves)
 	    0.5);
 }
 
-static int64_t gcd(int64_t a, int64_t b)
+static int64_t units_gcd(int64_t a, int64_t b)
 {
 	while (b != 0) {
 		int64_t r = a % b;
@@ -128,12 +128,12 @@ static int64_t gcd(int64_t a, int64_t b)
 }
 
 /* Units in one cell of the table. */
-static int64_t grain(const struct victim *list, size_t n, int64_t need)
+static int64_t cell_units(const struct victim *list, size_t n, int64_t need)
 {
 	int64_t g = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		g = gcd(MAX(list[i].units, 0), g);
+		g = units_gcd(MAX(list[i].units, 0), g);
 	}
 	g = MAX(g, 1);
 	return (need + g - 1) / g <= UNITS_MAX ? g : (need + UNITS_MAX - 1) / UNITS_MAX;
@@ -144,15 +144,15 @@ struct cell {
 	int32_t count;
 };
 
-static bool better(struct cell a, struct cell b)
+static bool cell_is_better(struct cell a, struct cell b)
 {
 	return a.cost != b.cost ? a.cost < b.cost : a.count < b.count;
 }
 
 /* best[u] over the victims from i on: cheapest that frees at least u; take[i * (u_n + 1) + u]: is i
  * among them? From the last to the first, so that among equals the first in the list is taken. */
-static void cover(struct cell *best, bool *take, const struct victim *list, size_t n, size_t u_n,
-    int64_t g)
+static void victims_cover(struct cell *best, bool *take, const struct victim *list, size_t n,
+    size_t u_n, int64_t g)
 {
 	for (size_t u = 1; u <= u_n; u++) {
 		best[u] = (struct cell){ .cost = INT64_MAX, .count = INT32_MAX };
@@ -168,7 +168,7 @@ static void cover(struct cell *best, bool *take, const struct victim *list, size
 			}
 			with = (struct cell){ .cost = rest.cost + MAX(list[i].cost_micros, 0),
 				.count = rest.count + 1 };
-			if (!better(best[u], with)) {
+			if (!cell_is_better(best[u], with)) {
 				best[u] = with;
 				take[i * (u_n + 1) + u] = true;
 			}
@@ -179,13 +179,13 @@ static void cover(struct cell *best, bool *take, const struct victim *list, size
 bool victims_choose(struct arena *a, const struct victim *list, size_t n, int64_t need,
     size_t **ret, size_t *ret_n)
 {
-	int64_t g = grain(list, n, need);
+	int64_t g = cell_units(list, n, need);
 	size_t u_n = (size_t)((MAX(need, 0) + g - 1) / g), left = u_n;
 	struct cell *best = arena_array(a, u_n + 1, sizeof(*best));
 	bool *take = arena_array(a, (n + 1) * (u_n + 1), sizeof(*take));
 	size_t *chosen = arena_array(a, n + 1, sizeof(*chosen)), chosen_n = 0;
 
-	cover(best, take, list, n, u_n, g);
+	victims_cover(best, take, list, n, u_n, g);
 	if (best[u_n].cost == INT64_MAX) {
 		return false;
 	}

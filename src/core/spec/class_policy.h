@@ -1,8 +1,7 @@
 /*
- * Workload classes: what a job of a class may be put on when its file does not say, whether it may
- * be made to leave for one of higher priority, which GPUs it may have, its priority, how long it
- * waits for spot, and what counts once it is late. A table with built-in defaults that the
- * configuration changes ([class NAME]). Pure.
+ * Workload classes. Pure. A class sets the defaults of its jobs: market, priority, allowed GPUs,
+ * patience for spot, whether a higher job may preempt them, and the goal once they are late. The
+ * table has built-in defaults; the configuration changes them ([class NAME]).
  */
 #ifndef CORE_CLASS_POLICY_H
 #define CORE_CLASS_POLICY_H
@@ -42,9 +41,9 @@ NODISCARD enum spot_rc class_set(struct class_policy *c, const char *key, const 
  * words, where none is left. */
 NODISCARD enum spot_rc class_apply(struct arena *a, const struct class_policy *c,
     struct job_spec *s, struct spot_err *err);
-/* The same for asks that name an instance type and no GPU, when the market is known: refused where
- * every alternative is such a type whose GPU the class may not have. A type that no offer is of is
- * let pass: ranking looks again (ask.tiers). */
+/* The same for asks that name an instance type and no GPU, once the market is known. Refuses the
+ * job if the class may not have the GPU of any alternative. A type without an offer passes; ranking
+ * checks again (ask.tiers). */
 struct offer;
 NODISCARD enum spot_rc class_types_check(struct arena *a, const struct class_policy *c,
     const struct job_spec *s, const struct offer *offers, size_t n, struct spot_err *err);

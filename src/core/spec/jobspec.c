@@ -18,7 +18,7 @@
  * which half is left to the job's own programs and to the agent. */
 #define ENV_MAX (128 * 1024)
 #define ENVS_BYTES_MAX (1024 * 1024)
-#define SAVE_MAX_S (30 * 86400) /* src/agent/job/job_start.c takes no longer times */
+#define SAVE_MAX_S (30 * 86400) /* src/agent/proc/start.c takes no longer times */
 #define SAVED_MAX (SPOT_AGENT_FILES_MAX * SPOT_AGENT_CHUNK_BYTES)
 
 void jobspec_warn(struct jobspec_ctx *x, const struct yaml *at, const char *text)

@@ -64,7 +64,7 @@ struct job_spec {
 	/* absolute; 0 = none. The file may say a duration from now */
 	int64_t deadline_us;
 	int64_t max_duration_s; /* 0 = none */
-	/* what the job may cost in all, 0 = no limit; not stored here: job.budget_micros, which
+	/* the most that the job may cost, 0 = no limit; stored in job.budget_micros, since it
 	 * changes */
 	int64_t budget_micros;
 	/* expected work on the reference GPU ask; 0 = unknown */
@@ -85,7 +85,7 @@ struct job_spec {
 	const char *data_uri, *data_provider; /* NULL = none named; provider by the scheme */
 	const char *data_region; /* NULL = not said */
 	int64_t data_bytes;
-	/* what the class decides where the file does not say (core/spec/class_policy.h) */
+	/* set by the class if the file does not say (core/spec/class_policy.h) */
 	bool interruptible_said, priority_said; /* of the file; not stored */
 	/* is not made to leave for a job of higher priority */
 	bool not_preemptible;
@@ -102,7 +102,8 @@ json_t *jobspec_secrets(const struct job_spec *s); /* {"NAME":"value"} */
 json_t *resource_ask_to_json(const struct resource_ask *r);
 void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_ask *r,
     struct spot_err *err);
-/* Refuses mounts that nobody can sign for. store: [checkpoint] store of the daemon, "" = none. */
+/* Refuses mounts that no provider can sign for. store: [checkpoint] store of the daemon, "" =
+ * none. */
 NODISCARD enum spot_rc jobspec_store_check(const struct job_spec *s, const char *store,
     struct spot_err *err);
 /* The file for people to read, without its secrets, for job.source. */

@@ -23,12 +23,12 @@ struct hidden {
 };
 enum { SHOWN, HIDDEN, FIRST };
 
-static void hide(struct hidden *h, size_t begin, size_t end)
+static void bytes_hide(struct hidden *h, size_t begin, size_t end)
 {
 	memset(h->how + begin, HIDDEN, end - begin);
 }
 
-static bool blank(char c)
+static bool char_is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
@@ -50,7 +50,7 @@ static void hide_comments(struct hidden *h, size_t begin, size_t end, int edge)
 			to++;
 		}
 		if (line < begin || (int)(i - line) >= edge) {
-			hide(h, i, to);
+			bytes_hide(h, i, to);
 		}
 		i = to;
 	}
@@ -61,7 +61,8 @@ static size_t gap_end(struct str t, size_t at)
 {
 	bool comment = false;
 
-	for (; at < t.n && (comment || blank(t.p[at]) || strchr("#},", t.p[at]) != NULL); at++) {
+	for (; at < t.n && (comment || char_is_blank(t.p[at]) || strchr("#},", t.p[at]) != NULL);
+	     at++) {
 		comment = t.p[at] == '#' || (comment && t.p[at] != '\n');
 	}
 	return at;
@@ -73,7 +74,7 @@ static void hide_values(struct hidden *h, const struct yaml *secrets)
 
 	for (const struct yaml *i = secrets->child; i != NULL; i = i->next) {
 		hide_comments(h, at, i->key_begin, 0);
-		hide(h, i->begin, i->end);
+		bytes_hide(h, i->begin, i->end);
 		h->how[i->begin] = FIRST;
 		at = i->end;
 	}
@@ -101,7 +102,7 @@ static bool hide_elsewhere(struct hidden *h, const char *value)
 	while (ok && *value != '\0') {
 		size_t n = strcspn(value, "\n"), from = strspn(value, " \t\r"), to = n;
 
-		while (to > from && blank(value[to - 1])) {
+		while (to > from && char_is_blank(value[to - 1])) {
 			to--;
 		}
 		ok = to < from + LINE_MIN || hide_text(h, value + from, to - from);

@@ -13,12 +13,12 @@ struct store_uri {
 	const char *scheme; /* "s3://" */
 	const char *bucket, *key;
 };
-/* NULL, or what is wrong with it: what no vendor of that scheme takes. */
+/* Returns NULL, or the error in words. Refuses addresses that no vendor of the scheme accepts. */
 NODISCARD const char *store_uri_read(struct arena *a, const char *uri, struct store_uri *ret);
 /* A provider of that kind signs URLs of the uri's scheme: gs:// gcp, az:// azure, s3:// all others.
  * Other uris: false. */
 bool store_uri_signed_by(const char *uri, const char *kind);
-/* Whoever signs for the one signs for the other: of one scheme. */
+/* Whether both have one scheme, so that one provider signs for both. */
 bool store_uri_alike(const char *a, const char *b);
 /* "a provider of kind gcp"; in sentences. */
 const char *store_uri_signers(const char *uri);

@@ -130,7 +130,7 @@ static void note_end(struct search *s, const struct label *l)
 	}
 }
 
-static bool hopeful(const struct search *s, const struct label *l, int64_t ahead_us)
+static bool label_is_hopeful(const struct search *s, const struct label *l, int64_t ahead_us)
 {
 	int64_t left = s->j->work_us - l->done + ahead_us;
 	size_t need = (size_t)((left + s->m->tick_us - 1) / s->m->tick_us);
@@ -167,7 +167,7 @@ static bool take_next(struct source *src, size_t n, struct label *ret)
 }
 
 /* ahead_us: changeover that any way on from here begins with. */
-static void merge(struct search *s, struct source *src, size_t n, int64_t ahead_us,
+static void labels_merge(struct search *s, struct source *src, size_t n, int64_t ahead_us,
     struct front *ret)
 {
 	struct label l = { 0 }, *out = s->room[1] + s->room_n;
@@ -181,7 +181,7 @@ static void merge(struct search *s, struct source *src, size_t n, int64_t ahead_
 		least = l.cost;
 		if (l.done >= s->j->work_us) {
 			note_end(s, &l);
-		} else if (hopeful(s, &l, ahead_us)) {
+		} else if (label_is_hopeful(s, &l, ahead_us)) {
 			out[kept++] = l;
 		}
 	}
@@ -221,14 +221,14 @@ static void merge_idle(struct search *s, struct source *src)
 				src[n++] = (struct source){ .front = &s->spot[0][k] };
 			}
 		}
-		merge(s, src, n, s->j->changeover_us, &s->idle[r]);
+		labels_merge(s, src, n, s->j->changeover_us, &s->idle[r]);
 	}
 	s->any = (struct front){ NULL, 0 };
 	if (s->regions_n > 1) {
 		for (size_t r = 0; r < s->regions_n; r++) {
 			src[r] = (struct source){ .front = &s->idle[r] };
 		}
-		merge(s, src, s->regions_n, s->j->changeover_us, &s->any);
+		labels_merge(s, src, s->regions_n, s->j->changeover_us, &s->any);
 	}
 }
 
@@ -247,7 +247,7 @@ static void pass_spot(struct search *s, size_t k, struct source *src)
 	src[2] = (struct source){ &s->idle[s->regions_n], fresh, cost, 1, 1, 0, 0 };
 	src[3] = (struct source){ &s->any, fresh, cost + s->j->transfer_micros * s->unit.den, 1, 1,
 		0, 0 };
-	merge(s, src, 4, 0, &s->spot[1][k]);
+	labels_merge(s, src, 4, 0, &s->spot[1][k]);
 }
 
 static void pass_on_demand(struct search *s, size_t r, struct source *src)
@@ -257,7 +257,7 @@ static void pass_on_demand(struct search *s, size_t r, struct source *src)
 	src[0] = (struct source){ &s->on_demand[0][r], s->piece_us, cost, 0, 0, 1, 0 };
 	src[1] =
 	    (struct source){ &s->idle[r], s->piece_us - s->j->changeover_us, cost, 1, 0, 1, 0 };
-	merge(s, src, 2, 0, &s->on_demand[1][r]);
+	labels_merge(s, src, 2, 0, &s->on_demand[1][r]);
 }
 
 #define SWAP(a, b) \

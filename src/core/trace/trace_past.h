@@ -1,7 +1,7 @@
 /*
- * A backtest over one's own past that does not peek: which pools would have been looked at when, by
- * the prices of that time, and what is assumed of the supply of pools that nobody tried. Pure;
- * memory is the caller's arena.
+ * A backtest over our own past that does not look ahead. It selects the pools of each round by the
+ * prices of that time, and assumes the supply of pools that were never tried. Pure; memory is the
+ * caller's arena.
  */
 #ifndef CORE_TRACE_PAST_H
 #define CORE_TRACE_PAST_H
@@ -26,8 +26,8 @@ int64_t past_price_at(const struct past_pool *p, int64_t at_us);
 struct past_pick {
 	size_t round, pool;
 };
-/* The cheapest `most` pools of each round by the prices at its begin (ties by index): nothing later
- * is looked at, but for pools of which no price that old is known. Ordered by round, then price. */
+/* Returns the cheapest `most` pools of each round, ordered by round, then price, then index. Prices
+ * are those at the round's begin. A pool without a price that old uses its first one. */
 size_t past_picks(struct arena *a, const struct past_pool *pools, size_t n, int64_t from_us,
     int64_t to_us, int64_t every_us, size_t most, struct past_pick **ret);
 

@@ -48,8 +48,8 @@ static enum spot_rc check_gaps(const struct trace *supply, size_t n, struct spot
 	return SPOT_OK;
 }
 
-static size_t shortest(const struct trace *supply, const struct trace *const *prices, size_t n,
-    const char **ret_name)
+static size_t ticks_shortest(const struct trace *supply, const struct trace *const *prices,
+    size_t n, const char **ret_name)
 {
 	size_t ticks = SIZE_MAX;
 
@@ -83,7 +83,7 @@ enum spot_rc trace_market_build(struct arena *a, const struct trace *supply,
 {
 	enum spot_rc rc = check_gaps(supply, n, err);
 	const char *ends_first = NULL;
-	size_t ticks = shortest(supply, prices, n, &ends_first);
+	size_t ticks = ticks_shortest(supply, prices, n, &ends_first);
 	uint8_t *up;
 	int64_t *price;
 	int32_t *regions;

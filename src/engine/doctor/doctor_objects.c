@@ -1,18 +1,16 @@
-/*
- * Is what jobs go on from, and what they left, still in the object store? Each object is asked for
- * by a presigned HEAD, many at a time, as long as an examination may take; those of jobs that are
- * not over come first. Nothing is written and no bytes are read: what a store says of an object's
- * size is compared with the row.
- */
+/* Checks that the object store still has the checkpoints of jobs. Asks for each object by a
+ * presigned HEAD, many at a time, for as long as an examination may take; objects of unfinished
+ * jobs come first. Writes nothing and reads no bytes: it compares the size that the store reports
+ * with the row. */
 #include "base/base.h"
 #include "base/text/str.h"
-#include "engine/doctor/doctor.h"
+#include "engine/doctor/doctor_int.h"
 
-/* what ended before is not looked at again */
+/* rows that ended before are not checked again */
 #define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)
 #define AT_ONCE 16
 #define MOST 10000
-/* no question is begun later: an asker waits for a minute */
+/* no request begins later: the client waits for a minute */
 #define BEGIN_US (25 * SPOT_US_PER_S)
 #define ANSWER_US (10 * SPOT_US_PER_S)
 #define SHOWN 5
@@ -25,12 +23,12 @@ struct objects {
 	size_t n, next, asked, unanswered, broken;
 	int waiting;
 	int64_t begun_us; /* mono */
-	const char *words[SHOWN], *why; /* of the broken ones; of one that was not answered */
+	const char *words[SHOWN], *why; /* of the broken ones; of one without an answer */
 };
 
-static void ask_next(struct act *a);
+static void object_next(struct act *a);
 
-static void over(struct objects *k)
+static void objects_end(struct objects *k)
 {
 	struct act *a = k->main;
 	size_t whole = k->n > 0 ? (size_t)k->rows[0].whole : 0;
@@ -40,24 +38,24 @@ static void over(struct objects *k)
 		words = arena_printf(a->arena, "%s%s%s", words, i > 0 ? "; " : "", k->words[i]);
 	}
 	if (k->broken > 0) {
-		look_item(a, NAME, SPOT_CHECK_BAD,
+		probe_item(a, NAME, SPOT_CHECK_BAD,
 		    "see what deletes below the store's prefix (a lifecycle rule?); do not let the "
 		    "job be moved before its next checkpoint is committed",
 		    "%zu of %zu break it (%s): %s%s", k->broken, k->asked, RULE, words,
 		    k->broken > SHOWN ? "; ..." : "");
 	} else if (k->unanswered > 0) {
-		look_item(a, NAME, SPOT_CHECK_UNTESTED,
+		probe_item(a, NAME, SPOT_CHECK_UNTESTED,
 		    "spotctl doctor spotd sends an object there and back",
 		    "%s: %zu of %zu were not told: %s", RULE, k->unanswered, k->asked, k->why);
 	} else {
-		look_item(a, NAME, SPOT_CHECK_OK, "", "%s: %zu looked at%s", RULE, k->asked,
+		probe_item(a, NAME, SPOT_CHECK_OK, "", "%s: %zu looked at%s", RULE, k->asked,
 		    k->asked < whole ? arena_printf(a->arena, " of %zu", whole) : "");
 	}
-	look_amount(a, (int64_t)k->broken);
-	look_write(a);
+	probe_amount(a, (int64_t)k->broken);
+	probe_write(a);
 }
 
-static void note_broken(struct objects *k, const struct q_consistency_objects_row *w,
+static void objects_note(struct objects *k, const struct q_consistency_objects_row *w,
     const char *what)
 {
 	if (k->broken < SHOWN) {
@@ -68,7 +66,8 @@ static void note_broken(struct objects *k, const struct q_consistency_objects_ro
 	k->broken++;
 }
 
-static void judge(struct act *a, struct objects *k, const struct q_consistency_objects_row *w)
+static void object_judge(struct act *a, struct objects *k,
+    const struct q_consistency_objects_row *w)
 {
 	int status = a->http.in.status;
 	const char *length = a->http.op.rc == SPOT_OK && status == 200
@@ -76,9 +75,9 @@ static void judge(struct act *a, struct objects *k, const struct q_consistency_o
 	    : NULL;
 
 	if (a->http.op.rc == SPOT_OK && (status == 404 || status == 410)) {
-		note_broken(k, w, "is not there");
+		objects_note(k, w, "is not there");
 	} else if (length != NULL && strtoll(length, NULL, 10) != w->bytes) {
-		note_broken(k, w,
+		objects_note(k, w,
 		    arena_printf(k->main->arena, "has %s of %" PRId64 " bytes", length, w->bytes));
 	} else if (length == NULL) {
 		k->unanswered++;
@@ -93,21 +92,21 @@ struct question {
 	const struct q_consistency_objects_row *row;
 };
 
-static void answered(struct act *a)
+static void object_answered(struct act *a)
 {
 	const struct question *q = a->ctx;
 	struct objects *k = q->k;
 
-	judge(a, k, q->row);
+	object_judge(a, k, q->row);
 	act_end(a);
 	k->waiting--;
-	ask_next(k->main);
+	object_next(k->main);
 }
 
-static bool ask(struct objects *k, const struct q_consistency_objects_row *w)
+static bool object_ask(struct objects *k, const struct q_consistency_objects_row *w)
 {
 	struct engine *e = k->main->e;
-	struct act *a = act_new(e, 0, answered);
+	struct act *a = act_new(e, 0, object_answered);
 	struct question *q = arena_alloc(a->arena, sizeof(*q));
 	struct spot_presign p;
 	struct spot_err err = { 0 };
@@ -129,20 +128,20 @@ static bool ask(struct objects *k, const struct q_consistency_objects_row *w)
 	return true;
 }
 
-static void ask_next(struct act *a)
+static void object_next(struct act *a)
 {
-	const struct look *l = a->ctx;
+	const struct probe *l = a->ctx;
 	struct objects *k = l->more;
 	bool go = true;
 
 	while (go && k->waiting < AT_ONCE && k->next < k->n &&
 	    loop_mono_us(a->e->loop) - k->begun_us < BEGIN_US) {
 		k->asked++;
-		go = ask(k, &k->rows[k->next++]);
+		go = object_ask(k, &k->rows[k->next++]);
 		k->waiting += go;
 	}
 	if (k->waiting == 0) {
-		over(k);
+		objects_end(k);
 	}
 }
 
@@ -150,14 +149,14 @@ static void rows_read(struct op *op)
 {
 	struct pg_req *req = container_of(op, struct pg_req, op);
 	struct act *a = container_of(req, struct act, req);
-	const struct look *l = a->ctx;
+	const struct probe *l = a->ctx;
 	struct objects *k = l->more;
 
 	a->writing = false;
 	if (op->rc != SPOT_OK) {
-		look_item(a, NAME, SPOT_CHECK_UNTESTED,
+		probe_item(a, NAME, SPOT_CHECK_UNTESTED,
 		    "ask again when the database has less to do", "%s: %s", RULE, op->err.text);
-		look_write(a);
+		probe_write(a);
 		return;
 	}
 	k->n = q_consistency_objects_rows(req, a->arena, &k->rows);
@@ -167,16 +166,16 @@ static void rows_read(struct op *op)
 	}
 	pg_req_fini(req);
 	k->begun_us = loop_mono_us(a->e->loop);
-	ask_next(a);
+	object_next(a);
 }
 
-/* Signing needs credentials that are fresh; any call renews them. */
+/* Signing needs fresh credentials; any call renews them. */
 static void signer_called(struct act *a)
 {
 	if (a->call.op.rc != SPOT_OK) {
-		look_item(a, NAME, SPOT_CHECK_UNTESTED, rc_fix(a->call.op.rc),
+		probe_item(a, NAME, SPOT_CHECK_UNTESTED, rc_remedy(a->call.op.rc),
 		    "%s: the store's credentials: %s", RULE, a->call.op.err.text);
-		look_write(a);
+		probe_write(a);
 		return;
 	}
 	a->writing = true;
@@ -186,11 +185,11 @@ static void signer_called(struct act *a)
 	    rows_read);
 }
 
-void self_objects(struct exam *x)
+void objects_examine(struct exam *x)
 {
 	struct engine *e = x->e;
-	struct act *a = look_new(x, DOCTOR_SELF, "", NAME, signer_called);
-	struct look *l = a->ctx;
+	struct act *a = probe_new(x, DOCTOR_SELF, "", NAME, signer_called);
+	struct probe *l = a->ctx;
 	struct objects *k = arena_alloc(a->arena, sizeof(*k));
 	struct call_provider *p =
 	    objects_configured(e) ? engine_provider(e, e->conf.store_provider) : NULL;
@@ -198,10 +197,10 @@ void self_objects(struct exam *x)
 	*k = (struct objects){ .main = a, .why = "" };
 	l->more = k;
 	if (e->http == NULL || p == NULL || call_provider_ops(p)->presign == NULL) {
-		look_item(a, NAME, SPOT_CHECK_UNTESTED,
+		probe_item(a, NAME, SPOT_CHECK_UNTESTED,
 		    "set [checkpoint] store, provider and region",
 		    "%s: there is no store that can be asked", RULE);
-		look_write(a);
+		probe_write(a);
 	} else if (call_provider_ops(p)->whoami != NULL) {
 		act_call(a, p, CALL_WHOAMI, &l->args.account, e->conf.call_timeout_us, false);
 	} else {

@@ -1,9 +1,9 @@
-/* What the daemon can tell of itself: its database, its address, the agent it hands out, what
- * polling costs. */
+/* The daemon about itself: its database, its address, the agent it hands out, the cost of polling.
+ * */
 #include "base/base.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
-#include "engine/doctor/doctor.h"
+#include "engine/doctor/doctor_int.h"
 
 #define SKEW_WARN_US (1 * SPOT_US_PER_S)
 #define SKEW_BAD_US (30 * SPOT_US_PER_S)
@@ -11,27 +11,27 @@
 #define DAY_S 86400.0
 #define STREAM_S 25.0 /* src/engine/launch/stream.c: a long poll that brings no news */
 
-void self_database(struct exam *x, const struct q_engine_doctor_database_row *row)
+void database_examine(struct exam *x, const struct q_engine_doctor_database_row *row)
 {
-	struct act *a = look_new(x, DOCTOR_SELF, "", "database", NULL);
+	struct act *a = probe_new(x, DOCTOR_SELF, "", "database", NULL);
 	int64_t took = loop_mono_us(x->e->loop) - x->sent_us;
 	int64_t skew = row->now_us - (engine_now(x->e) - took / 2), off = skew < 0 ? -skew : skew;
 
-	look_item(a, "database", row->recovery ? SPOT_CHECK_BAD : SPOT_CHECK_OK,
+	probe_item(a, "database", row->recovery ? SPOT_CHECK_BAD : SPOT_CHECK_OK,
 	    row->recovery ? "point the daemon at the primary server" : "", "Postgres %s%s",
 	    row->version, row->recovery ? ", a standby that takes no writes" : "");
-	look_item(a, "database latency", took < SLOW_WARN_US ? SPOT_CHECK_OK : SPOT_CHECK_WARN,
+	probe_item(a, "database latency", took < SLOW_WARN_US ? SPOT_CHECK_OK : SPOT_CHECK_WARN,
 	    took < SLOW_WARN_US
 		? ""
 		: "run the daemon near its database: each step of a job is a few statements",
 	    "%.1f ms for a statement", (double)took / 1000);
-	look_item(a, "database clock",
+	probe_item(a, "database clock",
 	    off < SKEW_WARN_US      ? SPOT_CHECK_OK
 		: off < SKEW_BAD_US ? SPOT_CHECK_WARN
 				    : SPOT_CHECK_BAD,
 	    off < SKEW_WARN_US ? "" : "set both clocks (chrony, systemd-timesyncd)",
 	    "%.3f s %s of the daemon's", (double)off / 1e6, skew < 0 ? "behind" : "ahead");
-	look_write(a);
+	probe_write(a);
 }
 
 /* Host names that mean the machine itself. */
@@ -48,20 +48,20 @@ static void address_item(struct act *a, const char *url)
 
 	if (host == NULL || *host == '\0' || *host == '/' || *host == ':' ||
 	    strpbrk(url, " ?#@") != NULL) {
-		look_item(a, "public address", SPOT_CHECK_BAD,
+		probe_item(a, "public address", SPOT_CHECK_BAD,
 		    "set [api] public_url to https://HOST:PORT as a node reaches it",
 		    "'%s' is no address", url);
 	} else if (is_loopback(host)) {
-		look_item(a, "public address", SPOT_CHECK_WARN,
+		probe_item(a, "public address", SPOT_CHECK_WARN,
 		    "set [api] public_url to the address that nodes in a cloud reach, and open its "
 		    "port",
 		    "%s is this machine only: no node elsewhere reaches it", url);
 	} else if (!https) {
-		look_item(a, "public address", SPOT_CHECK_WARN,
+		probe_item(a, "public address", SPOT_CHECK_WARN,
 		    "set [api] tls_cert and tls_key: one-time tokens cross the network",
 		    "%s is not encrypted", url);
 	} else {
-		look_item(a, "public address", SPOT_CHECK_OK, "", "%s", url);
+		probe_item(a, "public address", SPOT_CHECK_OK, "", "%s", url);
 	}
 }
 
@@ -69,32 +69,32 @@ static void binary_item(struct act *a, const char *name, const char *sha256, boo
     enum spot_check_state missing, const char *fix)
 {
 	if (str_empty(sha256)) {
-		look_item(a, name, missing, fix, "there is none to hand out");
+		probe_item(a, name, missing, fix, "there is none to hand out");
 	} else if (!kept) {
-		look_item(a, name, SPOT_CHECK_WARN,
+		probe_item(a, name, SPOT_CHECK_WARN,
 		    "the leader's log says why (agent.not_kept); it is tried again each minute",
 		    "sha256 %s is not in the database: only the leader's own API hands it out",
 		    sha256);
 	} else {
-		look_item(a, name, SPOT_CHECK_OK, "", "sha256 %s", sha256);
+		probe_item(a, name, SPOT_CHECK_OK, "", "sha256 %s", sha256);
 	}
 }
 
-void self_daemon(struct exam *x)
+void daemon_examine(struct exam *x)
 {
 	const struct engine_conf *c = &x->e->conf;
-	struct act *a = look_new(x, DOCTOR_SELF, "", "daemon", NULL);
+	struct act *a = probe_new(x, DOCTOR_SELF, "", "daemon", NULL);
 
-	look_item(a, "leader", SPOT_CHECK_OK, "", "%s, since %" PRId64 " s, epoch %" PRId64,
+	probe_item(a, "leader", SPOT_CHECK_OK, "", "%s, since %" PRId64 " s, epoch %" PRId64,
 	    x->e->holder, (engine_now(x->e) - x->e->led_since_us) / SPOT_US_PER_S, x->epoch);
 	if (clock_doubted(x->e)) {
-		look_item(a, "billing clock", SPOT_CHECK_WARN,
+		probe_item(a, "billing clock", SPOT_CHECK_WARN,
 		    "set the daemon's clock (chrony, systemd-timesyncd); spotctl doctor PROVIDER "
 		    "tells how far it is off",
 		    "nothing is billed until a cloud's time agrees with this clock, for [engine] "
 		    "clock_doubt at most");
 	} else {
-		look_item(a, "billing clock", SPOT_CHECK_OK, "", "believed");
+		probe_item(a, "billing clock", SPOT_CHECK_OK, "", "believed");
 	}
 	address_item(a, c->public_url == NULL ? "" : c->public_url);
 	binary_item(a, "spot-agent", c->agent_sha256, !c->agent_not_kept, SPOT_CHECK_BAD,
@@ -104,18 +104,18 @@ void self_daemon(struct exam *x)
 	    "install spot-nvml beside spotd: without it nothing is known of the nodes' GPUs");
 	binary_item(a, "spot-agent arm64", c->agent_arm64_sha256, true, SPOT_CHECK_UNTESTED, "");
 	for (size_t i = 0; i < x->e->unopened_n; i++) {
-		look_item(a, arena_printf(a->arena, "provider %s", x->e->unopened[i].name),
+		probe_item(a, arena_printf(a->arena, "provider %s", x->e->unopened[i].name),
 		    SPOT_CHECK_WARN,
 		    "give it its credentials, or write [provider NAME] sections for those that are "
 		    "wanted",
 		    "could not be opened: %s", x->e->unopened[i].why);
 	}
-	look_write(a);
+	probe_write(a);
 }
 
 /* ---- feeds and what they cost ---------------------------------------------------------------- */
 
-/* A price that stands still for long is nothing odd by itself; most of them doing so is. */
+/* One price that stands still for long is normal; most of them is not. */
 static void prices_item(struct act *a, const struct q_engine_doctor_feeds_row *w)
 {
 	int64_t all = w->fresh + w->stale + w->frozen + w->implausible;
@@ -131,23 +131,23 @@ static void prices_item(struct act *a, const struct q_engine_doctor_feeds_row *w
 		fix = "spotctl prices --state stale (frozen, implausible) lists them; they rank "
 		      "behind fresh ones";
 	}
-	look_item(a, "prices", state, fix,
+	probe_item(a, "prices", state, fix,
 	    "%" PRId64 ": %" PRId64 " fresh, %" PRId64 " stale, %" PRId64 " frozen, %" PRId64
 	    " implausible",
 	    all, w->fresh, w->stale, w->frozen, w->implausible);
 	if (w->failing > 0) {
-		look_item(a, "feeds", w->failing == w->feeds ? SPOT_CHECK_BAD : SPOT_CHECK_WARN,
+		probe_item(a, "feeds", w->failing == w->feeds ? SPOT_CHECK_BAD : SPOT_CHECK_WARN,
 		    "spotctl providers -o json tells each feed's error",
 		    "%" PRId64 " of %" PRId64 " fail, such as: %s", w->failing, w->feeds,
 		    w->error == NULL ? "?" : w->error);
 	} else {
-		look_item(a, "feeds", SPOT_CHECK_OK, "",
+		probe_item(a, "feeds", SPOT_CHECK_OK, "",
 		    "%" PRId64 " in %" PRId64 " regions, %" PRId64 " not read yet", w->feeds,
 		    w->regions, w->silent);
 	}
 }
 
-/* Nodes are asked about place by place, while there are any. */
+/* Each place with nodes is polled. */
 static double watched_per_day(const struct exam *x, const char *provider)
 {
 	double places = 0;
@@ -158,8 +158,8 @@ static double watched_per_day(const struct exam *x, const char *provider)
 	return places * DAY_S * 1e6 / (double)MAX(x->e->conf.watch_us, 1);
 }
 
-/* The widest of the vendor's published rates: what our average is held against. */
-static const struct spot_limit *widest(const struct spot_provider_ops *ops)
+/* The widest of the vendor's published rates, to compare our average with. */
+static const struct spot_limit *limit_widest(const struct spot_provider_ops *ops)
 {
 	const struct spot_limit *best = NULL;
 
@@ -174,7 +174,7 @@ static const struct spot_limit *widest(const struct spot_provider_ops *ops)
 static void cost_item(struct act *a, const struct q_engine_doctor_feeds_row *w,
     const struct exam *x, const struct spot_provider_ops *ops)
 {
-	const struct spot_limit *top = widest(ops);
+	const struct spot_limit *top = limit_widest(ops);
 	double sweeps = (double)w->regions * DAY_S * 1e6 / (double)MAX(x->e->conf.sweep_us, 1);
 	double watch = watched_per_day(x, w->provider);
 	double streams = ops->watch == NULL ? 0 : (double)MIN(w->regions, 8) * DAY_S / STREAM_S;
@@ -190,19 +190,20 @@ static void cost_item(struct act *a, const struct q_engine_doctor_feeds_row *w,
 		sbuf_printf(&text, "%s%s %g/s", i == 0 ? ", published limits: " : ", ",
 		    ops->limits[i].name, ops->limits[i].per_second);
 	}
-	look_item(a, "poll cost", much ? SPOT_CHECK_WARN : SPOT_CHECK_OK,
+	probe_item(a, "poll cost", much ? SPOT_CHECK_WARN : SPOT_CHECK_OK,
 	    much
 		? "poll less often: the intervals are in [market] and [engine] of the daemon's file"
 		: "",
 	    "%s", text.p);
-	look_amount(a, (int64_t)(all + 0.5));
+	probe_amount(a, (int64_t)(all + 0.5));
 }
 
-void self_feeds(struct exam *x, const struct q_engine_doctor_feeds_row *w, struct call_provider *p)
+void feeds_examine(struct exam *x, const struct q_engine_doctor_feeds_row *w,
+    struct call_provider *p)
 {
-	struct act *a = look_new(x, w->provider, "", "feeds", NULL);
+	struct act *a = probe_new(x, w->provider, "", "feeds", NULL);
 
 	prices_item(a, w);
 	cost_item(a, w, x, call_provider_ops(p));
-	look_write(a);
+	probe_write(a);
 }

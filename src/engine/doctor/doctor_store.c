@@ -1,11 +1,9 @@
-/*
- * A small object goes to the store of checkpoints and back, the way that nodes go: by presigned
- * requests, without keys. Then it is deleted. One request after the other; the first that fails
- * says what is wrong.
- */
+/* Sends a small object to the store of checkpoints and back as nodes do: by presigned requests,
+ * without keys. Then deletes it. One request follows the other; the first that fails shows the
+ * fault. */
 #include "base/base.h"
 #include "base/text/str.h"
-#include "engine/doctor/doctor.h"
+#include "engine/doctor/doctor_int.h"
 
 #define TRIP_US (15 * SPOT_US_PER_S) /* each request */
 #define TEXT "spotbroker: does the object store work?\n"
@@ -48,7 +46,7 @@ static const char *status_fix(int status)
 	return "see the reply; the store's own status page may tell more";
 }
 
-static bool landed(const struct act *a, const struct trip_state *t)
+static bool trip_landed(const struct act *a, const struct trip_state *t)
 {
 	int status = a->http.in.status;
 
@@ -64,15 +62,15 @@ static bool landed(const struct act *a, const struct trip_state *t)
 
 static void trip_failed(struct act *a, struct trip_state *t)
 {
-	const struct look *l = a->ctx;
+	const struct probe *l = a->ctx;
 	int64_t ms = (loop_mono_us(a->e->loop) - l->begun_us) / 1000;
 
 	t->failed = true;
 	if (a->http.op.rc != SPOT_OK) {
-		look_item(a, trip_name(t->at), SPOT_CHECK_BAD, rc_fix(SPOT_UNAVAILABLE), "%s",
+		probe_item(a, trip_name(t->at), SPOT_CHECK_BAD, rc_remedy(SPOT_UNAVAILABLE), "%s",
 		    a->http.op.err.text);
 	} else {
-		look_item(a, trip_name(t->at), SPOT_CHECK_BAD, status_fix(a->http.in.status),
+		probe_item(a, trip_name(t->at), SPOT_CHECK_BAD, status_fix(a->http.in.status),
 		    "HTTP %d after %" PRId64 " ms: %.*s", a->http.in.status, ms,
 		    (int)MIN(a->http.in.body.n, 200),
 		    a->http.in.body.n > 0 ? a->http.in.body.p : "");
@@ -81,14 +79,14 @@ static void trip_failed(struct act *a, struct trip_state *t)
 
 static void trip_answered(struct act *a)
 {
-	struct look *l = a->ctx;
+	struct probe *l = a->ctx;
 	struct trip_state *t = l->more;
-	bool ok = landed(a, t);
+	bool ok = trip_landed(a, t);
 
 	if (!ok) {
 		trip_failed(a, t);
 	} else if (t->at != TRIP_SESSION) {
-		look_item(a, trip_name(t->at), SPOT_CHECK_OK, "",
+		probe_item(a, trip_name(t->at), SPOT_CHECK_OK, "",
 		    "HTTP %d, %" PRId64 " ms since the beginning", a->http.in.status,
 		    (loop_mono_us(a->e->loop) - l->begun_us) / 1000);
 	}
@@ -99,9 +97,9 @@ static void trip_answered(struct act *a)
 	} else if (ok && t->at == TRIP_PUT) {
 		trip_step(a, TRIP_GET, NULL);
 	} else if (t->at == TRIP_GET) {
-		trip_step(a, TRIP_DELETE, NULL); /* what was read badly goes as well */
+		trip_step(a, TRIP_DELETE, NULL); /* deletes an object that read badly too */
 	} else {
-		look_write(a);
+		probe_write(a);
 	}
 }
 
@@ -115,7 +113,7 @@ static void trip_send(struct act *a, const char *method, const char *url,
 	for (size_t i = 0; p != NULL && i < p->headers_n; i++) {
 		a->http_out.headers[a->http_out.headers_n++] = p->headers[i];
 	}
-	act_http(a, false); /* what is repeated changes nothing more */
+	act_http(a, false); /* a repeat changes nothing more */
 }
 
 /* A store that takes big objects in blocks takes a small one in one request (Azure's Put Blob). */
@@ -131,14 +129,14 @@ static void block_blob(struct act *a)
 	o->headers[o->headers_n++] = (struct spot_header){ "x-ms-blob-type", "BlockBlob" };
 }
 
-/* url: of the session that a resumable upload was given; NULL = one of ours is signed. */
+/* url: of the session of a resumable upload; NULL = sign one. */
 static void trip_step(struct act *a, enum trip at, const char *url)
 {
 	static const char *const methods[] = { [TRIP_SESSION] = "POST",
 		[TRIP_PUT] = "PUT",
 		[TRIP_GET] = "GET",
 		[TRIP_DELETE] = "DELETE" };
-	struct look *l = a->ctx;
+	struct probe *l = a->ctx;
 	struct trip_state *t = l->more;
 	struct spot_presign p;
 	struct spot_err err = { 0 };
@@ -149,9 +147,9 @@ static void trip_step(struct act *a, enum trip at, const char *url)
 		return;
 	}
 	if (objects_presign(a->e, a->arena, methods[at], t->key, &p, &err) != SPOT_OK) {
-		look_item(a, trip_name(at), SPOT_CHECK_BAD, rc_fix(err.rc), "cannot be signed: %s",
-		    err.text);
-		look_write(a);
+		probe_item(a, trip_name(at), SPOT_CHECK_BAD, rc_remedy(err.rc),
+		    "cannot be signed: %s", err.text);
+		probe_write(a);
 		return;
 	}
 	if (at == TRIP_PUT && p.upload == SPOT_UPLOAD_RESUMABLE) {
@@ -165,24 +163,24 @@ static void trip_step(struct act *a, enum trip at, const char *url)
 	}
 }
 
-/* Signing needs credentials that are fresh; any call renews them. */
+/* Signing needs fresh credentials; any call renews them. */
 static void signer_called(struct act *a)
 {
 	if (a->call.op.rc != SPOT_OK) {
-		look_item(a, "store credentials", SPOT_CHECK_BAD, rc_fix(a->call.op.rc), "%s",
+		probe_item(a, "store credentials", SPOT_CHECK_BAD, rc_remedy(a->call.op.rc), "%s",
 		    a->call.op.err.text);
-		look_write(a);
+		probe_write(a);
 		return;
 	}
 	a->called = trip_answered;
 	trip_step(a, TRIP_PUT, NULL);
 }
 
-void self_store(struct exam *x)
+void store_examine(struct exam *x)
 {
 	struct engine *e = x->e;
-	struct act *a = look_new(x, DOCTOR_SELF, "", "store", signer_called);
-	struct look *l = a->ctx;
+	struct act *a = probe_new(x, DOCTOR_SELF, "", "store", signer_called);
+	struct probe *l = a->ctx;
 	struct trip_state *t = arena_alloc(a->arena, sizeof(*t));
 	struct call_provider *p =
 	    objects_configured(e) ? engine_provider(e, e->conf.store_provider) : NULL;
@@ -192,11 +190,11 @@ void self_store(struct exam *x)
 	    str_empty(e->conf.store_prefix) ? "" : e->conf.store_prefix,
 	    str_empty(e->conf.store_prefix) ? "" : "/", e->install, x->id);
 	if (!objects_configured(e) || e->http == NULL) {
-		look_item(a, "store", SPOT_CHECK_WARN,
+		probe_item(a, "store", SPOT_CHECK_WARN,
 		    "set [checkpoint] store, provider and region",
 		    "no object store is configured: checkpoints have no place to go");
 	} else if (p == NULL || call_provider_ops(p)->presign == NULL) {
-		look_item(a, "store", SPOT_CHECK_BAD,
+		probe_item(a, "store", SPOT_CHECK_BAD,
 		    "set [checkpoint] provider to one that can sign URLs",
 		    "provider '%s' does not sign URLs", e->conf.store_provider);
 	} else if (call_provider_ops(p)->whoami != NULL) {
@@ -207,5 +205,5 @@ void self_store(struct exam *x)
 		trip_step(a, TRIP_PUT, NULL);
 		return;
 	}
-	look_write(a);
+	probe_write(a);
 }

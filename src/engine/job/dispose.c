@@ -1,15 +1,18 @@
-/*
- * Deletes what abandoned checkpoints left in the object store: a few objects at a time, by
- * presigned requests that we send ourselves. The statement says which may go; deleting one twice,
- * or one that was never uploaded, is harmless.
- */
+/* Deletes objects of abandoned checkpoints: a few at a time, by presigned requests. The statement
+ * says which may go. Deleting an object twice, or one that was never uploaded, is harmless. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
+#include "engine/job/job.h"
 #include "engine/kernel/kernel.h"
 
 #define DISPOSE_MOST 16
 #define AGAIN_US (60 * SPOT_US_PER_S) /* after a refusal */
+
+struct dispose {
+	int busy; /* deletions under way */
+	int64_t next_us; /* mono: none before this */
+};
 
 struct disposing {
 	int64_t checkpoint_id;
@@ -17,13 +20,19 @@ struct disposing {
 	int32_t seq;
 };
 
+static struct dispose *dispose_state(const struct engine *e)
+{
+	return recon_state(e, &dispose_kind);
+}
+
 static void dispose_wrote(struct act *a)
 {
-	a->e->disposing--;
+	dispose_state(a->e)->busy--;
 }
 
 static void dispose_answered(struct act *a)
 {
+	struct dispose *st = dispose_state(a->e);
 	const struct disposing *d = a->ctx;
 	int status = a->http.op.rc == SPOT_OK ? a->http.in.status : 0;
 
@@ -40,12 +49,12 @@ static void dispose_answered(struct act *a)
 	log_warn("checkpoint.dispose", I64("checkpoint", d->checkpoint_id), STR("key", d->key),
 	    I64("status", status),
 	    STR("error", a->http.op.rc == SPOT_OK ? "refused" : a->http.op.err.text));
-	a->e->disposing--;
-	a->e->dispose_next_us = loop_mono_us(a->e->loop) + AGAIN_US;
+	st->busy--;
+	st->next_us = loop_mono_us(a->e->loop) + AGAIN_US;
 	act_end(a);
 }
 
-/* False: nothing can be signed now. */
+/* Returns false when nothing can be signed now. */
 static bool dispose_one(struct engine *e, const struct q_engine_dispose_due_row *w)
 {
 	struct act *a = act_new(e, 0, dispose_answered);
@@ -61,7 +70,7 @@ static bool dispose_one(struct engine *e, const struct q_engine_dispose_due_row 
 	if (objects_presign(e, a->arena, "DELETE", d->key, &p, &err) != SPOT_OK) {
 		log_error("checkpoint.presign", I64("checkpoint", d->checkpoint_id),
 		    STR("key", d->key), STR("error", err.text));
-		e->dispose_next_us = loop_mono_us(e->loop) + AGAIN_US;
+		dispose_state(e)->next_us = loop_mono_us(e->loop) + AGAIN_US;
 		act_end(a);
 		return false;
 	}
@@ -71,8 +80,8 @@ static bool dispose_one(struct engine *e, const struct q_engine_dispose_due_row 
 	for (size_t i = 0; i < p.headers_n && i < ARRAY_LEN(a->http_out.headers); i++) {
 		a->http_out.headers[a->http_out.headers_n++] = p.headers[i];
 	}
-	e->disposing++;
-	act_http(a, false); /* what is repeated changes nothing more */
+	dispose_state(e)->busy++;
+	act_http(a, false); /* a repeat changes nothing more */
 	return true;
 }
 
@@ -89,14 +98,15 @@ static void dispose_due(struct step *s)
 	}
 }
 
-void dispose_run(struct recon *r)
+static void dispose_pass(struct recon *r, void *state)
 {
+	const struct dispose *st = state;
 	struct engine *e = r->e;
 	int64_t before = engine_now(e) - e->conf.url_life_us;
 	struct step *s;
 
-	if (e->http == NULL || !objects_configured(e) || e->disposing > 0 ||
-	    loop_mono_us(e->loop) < e->dispose_next_us) {
+	if (e->http == NULL || !objects_configured(e) || st->busy > 0 ||
+	    loop_mono_us(e->loop) < st->next_us) {
 		return;
 	}
 	s = step_new(r, dispose_due, NULL);
@@ -108,3 +118,7 @@ void dispose_run(struct recon *r)
 		.at_us = engine_now(e),
 		.fence = r->epoch }));
 }
+
+const struct recon_kind dispose_kind = { .name = "dispose",
+	.state_size = sizeof(struct dispose),
+	.pass = dispose_pass };

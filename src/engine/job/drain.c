@@ -1,20 +1,19 @@
-/*
- * Attempts against their nodes and jobs: notices become drains, drains and cancellations reach the
- * agent as the attempt's `desired`, and ended or lost attempts become the job's next state.
- */
+/* Attempts against their nodes and jobs. Notices become drains; drains and cancellations reach the
+ * agent as the attempt's `desired`; ended or lost attempts become the job's next state. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
+#include "engine/job/job.h"
 #include "engine/kernel/kernel.h"
+#include "engine/place/place.h"
 
 /* ---- notices ------------------------------------------------------------------------------------
  */
 
-/* The pool rests from now on: a read of the market that was sent before this was written does not
- * show it. */
+/* The pool cools from now on; a read of the market that was sent before does not show it. */
 static void notice_handled(struct step *s)
 {
-	offers_stale(s->r->e);
+	offers_invalidate(s->r->e);
 }
 
 static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o)
@@ -26,7 +25,7 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 	    takes && (state == NODE_BOOTING || state == NODE_READY || state == NODE_DRAINING);
 	bool first = moves && state != NODE_DRAINING;
 	const char *next = moves ? node_next(o->node_id, o->state, NODE_EV_NOTICE) : "";
-	/* 0: the source did not say when. */
+	/* 0: the source gave no time. */
 	int64_t deadline =
 	    o->deadline_us > 0 ? o->deadline_us : o->heard_us + e->conf.notice_default_us;
 	char left[32];
@@ -38,7 +37,7 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 	}
 	format_duration(MAX(deadline - engine_now(e), 0), left);
 	if (first) {
-		offers_stale(e);
+		offers_invalidate(e);
 	}
 	log_info("node.notice", I64("node", o->node_id), STR("kind", o->kind),
 	    STR("source", o->source), DUR("left", deadline - engine_now(e)));
@@ -73,8 +72,8 @@ static void notices_due(struct step *s)
 /* ---- telling the agent
  * ----------------------------------------------------------------------------- */
 
-static void tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enum job_event ev,
-    const char *desired, const char *why, bool deadline)
+static void attempt_tell(struct recon *r, const struct q_engine_attempts_odd_row *w,
+    enum job_event ev, const char *desired, const char *why, bool deadline)
 {
 	const char *next = job_next(w->job_id, w->job_state, ev);
 	struct step *s;
@@ -99,7 +98,7 @@ static void tell(struct recon *r, const struct q_engine_attempts_odd_row *w, enu
 		.fence = r->epoch }));
 }
 
-static void settle(struct recon *r, int64_t job_id, int32_t epoch, const char *state,
+static void job_settle(struct recon *r, int64_t job_id, int32_t epoch, const char *state,
     enum job_event ev, const char *why, const char *reason, bool lost)
 {
 	const char *next = job_next(job_id, state, ev);
@@ -125,7 +124,7 @@ static void settle(struct recon *r, int64_t job_id, int32_t epoch, const char *s
 		.fence = r->epoch }));
 }
 
-static void shut(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
+static void attempt_close(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
 {
 	struct step *s = step_new(r, NULL, NULL);
 
@@ -137,7 +136,7 @@ static void shut(struct recon *r, int64_t job_id, int32_t epoch, bool lost)
 		.fence = r->epoch }));
 }
 
-static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
+static void attempt_adjust(struct recon *r, const struct q_engine_attempts_odd_row *w)
 {
 	enum job_state job = job_state_parse(w->job_state);
 	enum node_state node = node_state_parse(w->node_state);
@@ -145,22 +144,22 @@ static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
 
 	if (w->epoch != w->job_epoch || job_state_final(job)) {
 		if (ended) {
-			shut(r, w->job_id, w->epoch, true);
+			attempt_close(r, w->job_id, w->epoch, true);
 		}
 	} else if (ended) {
-		settle(r, w->job_id, w->epoch, w->job_state, JOB_EV_NODE_LOST,
+		job_settle(r, w->job_id, w->epoch, w->job_state, JOB_EV_NODE_LOST,
 		    arena_printf(r->arena, "n%" PRId64 " is lost: %s", w->node_id, w->node_why), "",
 		    true);
 	} else if (w->cancel && strcmp(w->desired, "kill") != 0 && job != JOB_CANCELLING) {
-		tell(r, w, JOB_EV_CANCEL, "kill", "cancelled", false);
+		attempt_tell(r, w, JOB_EV_CANCEL, "kill", "cancelled", false);
 	} else if (node == NODE_DRAINING && job != JOB_CANCELLING) {
-		tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE, "drain",
-		    w->node_why, true);
+		attempt_tell(r, w, w->noticed || job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE,
+		    "drain", w->node_why, true);
 	} else if (clock_ran_out(r->e, w->ran_us, w->most_us) && strcmp(w->desired, "run") == 0 &&
 	    job != JOB_CANCELLING) {
-		tell(r, w, JOB_EV_OVERTIME, "drain", "max_duration is over", false);
+		attempt_tell(r, w, JOB_EV_OVERTIME, "drain", "max_duration is over", false);
 	} else if (w->over_budget && job != JOB_CANCELLING && job != JOB_DRAINING) {
-		tell(r, w, JOB_EV_BUDGET, "drain",
+		attempt_tell(r, w, JOB_EV_BUDGET, "drain",
 		    budget_why(r->arena, w->spent_micros, w->budget_micros), false);
 	} else if (job == JOB_STARTING &&
 	    (strcmp(w->phase, "RUNNING") == 0 || strcmp(w->phase, "SAVING") == 0)) {
@@ -169,13 +168,13 @@ static void odd_one(struct recon *r, const struct q_engine_attempts_odd_row *w)
 	}
 }
 
-static void attempts_odd(struct step *s)
+static void attempts_adjust(struct step *s)
 {
 	struct q_engine_attempts_odd_row *rows;
 	size_t n = q_engine_attempts_odd_rows(&s->req, s->r->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
-		odd_one(s->r, &rows[i]);
+		attempt_adjust(s->r, &rows[i]);
 	}
 }
 
@@ -183,7 +182,7 @@ static void attempts_odd(struct step *s)
  * -----------------------------------------------------------------------------------------------
  */
 
-static const char *exit_words(struct recon *r, const struct q_engine_attempts_ended_row *w)
+static const char *exit_reason(struct recon *r, const struct q_engine_attempts_ended_row *w)
 {
 	if (w->has_exit_signal && w->exit_signal != 0) {
 		return arena_printf(r->arena, "%s: killed by signal %d", w->exit_reason,
@@ -196,7 +195,7 @@ static const char *exit_words(struct recon *r, const struct q_engine_attempts_en
 	return arena_printf(r->arena, "%s: exit code %d", w->exit_reason, (int)w->exit_code);
 }
 
-static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row *w)
+static void attempt_settle(struct recon *r, const struct q_engine_attempts_ended_row *w)
 {
 	enum job_state job = job_state_parse(w->job_state);
 	enum job_event ev;
@@ -204,7 +203,7 @@ static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row 
 
 	if (w->epoch != w->job_epoch || job_state_final(job) || job == JOB_QUEUED ||
 	    job == JOB_PARKED) {
-		shut(r, w->job_id, w->epoch, false);
+		attempt_close(r, w->job_id, w->epoch, false);
 		return;
 	}
 	if (strcmp(w->exit_reason, "ok") == 0) {
@@ -217,21 +216,21 @@ static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row 
 		ev = JOB_EV_KILLED;
 		why = "stopped by request";
 	} else if (strcmp(w->exit_reason, "drained") == 0 || strcmp(w->desired, "run") != 0) {
-		/* Told to stop, and it stopped, however gracefully: the newest committed checkpoint
-		 * counts. */
+		/* It was told to stop, and it stopped, however gracefully: the newest committed
+		 * checkpoint counts. */
 		ev = JOB_EV_STOPPED;
 		why = w->drain_why[0] != '\0' ? arena_printf(r->arena, "stopped (%s)", w->drain_why)
 					      : "stopped";
 	} else if (w->restarts < w->max_restarts) {
 		ev = JOB_EV_RETRY;
-		why = arena_printf(r->arena, "%s; restart %d of %" PRId64, exit_words(r, w),
+		why = arena_printf(r->arena, "%s; restart %d of %" PRId64, exit_reason(r, w),
 		    (int)w->restarts + 1, w->max_restarts);
 	} else {
 		ev = JOB_EV_EXITED_BAD;
-		why = exit_words(r, w);
+		why = exit_reason(r, w);
 		reason = w->exit_reason;
 	}
-	settle(r, w->job_id, w->epoch, w->job_state, ev, why, reason, false);
+	job_settle(r, w->job_id, w->epoch, w->job_state, ev, why, reason, false);
 }
 
 static void attempts_ended(struct step *s)
@@ -240,7 +239,7 @@ static void attempts_ended(struct step *s)
 	size_t n = q_engine_attempts_ended_rows(&s->req, s->r->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
-		ended_one(s->r, &rows[i]);
+		attempt_settle(s->r, &rows[i]);
 	}
 }
 
@@ -267,21 +266,30 @@ static void jobs_idle(struct step *s)
 	}
 }
 
-void drain_run(struct recon *r)
+struct drain {
+	int64_t jobs_next_us, parked_next_us; /* mono: budgets are checked again then */
+};
+
+static void drain_pass(struct recon *r, void *state)
 {
+	struct drain *d = state;
 	struct step *s = step_new(r, notices_due, NULL);
 
 	STEP(s, engine_notices_due, NULL);
 	s = step_new(r, attempts_ended, NULL);
 	STEP(s, engine_attempts_ended, NULL);
-	s = step_new(r, attempts_odd, NULL);
+	s = step_new(r, attempts_adjust, NULL);
 	STEP(s, engine_attempts_odd,
 	    (&(struct q_engine_attempts_odd){ .at_us = engine_now(r->e),
-		.look = budget_look(r->e, BUDGET_JOBS),
+		.look = budget_due(r->e, &d->jobs_next_us),
 		.end_us = budget_end_us(r->e) }));
 	s = step_new(r, jobs_idle, NULL);
 	STEP(s, engine_jobs_idle,
-	    (&(struct q_engine_jobs_idle){ .look = budget_look(r->e, BUDGET_PARKED),
+	    (&(struct q_engine_jobs_idle){ .look = budget_due(r->e, &d->parked_next_us),
 		.now_us = engine_now(r->e),
 		.end_us = budget_end_us(r->e) }));
 }
+
+const struct recon_kind drain_kind = { .name = "drain",
+	.state_size = sizeof(struct drain),
+	.pass = drain_pass };

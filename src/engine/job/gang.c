@@ -1,34 +1,36 @@
 /*
- * Gangs: jobs of several nodes, all of them in one pool or none (core/place/gang.h). A gang is a row
- * before anything is sent and its machines are nodes like others: launched (by one call where the
- * provider has one), enrolled, watched, billed and ended by those who do so for every node. Here:
+ * Gangs: jobs of several nodes, all of them in one pool or none (core/place/gang.h). A gang has a
+ * row before anything is sent. Its machines are nodes like others: launched (by one call where the
+ * provider has one), enrolled, watched, billed and ended by the same reconcilers. Its states:
  *
- *   ACQUIRING  its nodes come. All ready: assigned at once, one attempt row per rank under one
- *              epoch. Not whole within the hold, refused as a whole, or not needed any more: given
- *              up; release.c then ends what came.
- *   SERVING    its job runs on it (gang_ranks.c). When the job waits again and all its nodes are
- *              well, it begins again on them; if not, the gang is given up and another is sought.
- *              For a planned move the other is sought while it runs (return.c), and takes over when
- *              all of its machines are ready.
+ *   ACQUIRING  its nodes come. When all are ready, one statement assigns them: one attempt row per
+ *              rank under one epoch. The gang is given up when it is incomplete after the hold, was
+ *              refused as a whole, or is not needed any more; release.c then ends its machines.
+ *   SERVING    its job runs on it (gang_ranks.c). When the job waits again and all nodes are well,
+ *              it begins again on them; otherwise the gang is given up and another one is sought.
+ *              For a planned move the other is sought while the job runs (move_back.c), and takes
+ *              over when all of its machines are ready.
  *   RELEASED   over. Its nodes go.
  *
- * At most one gang acquires at a place (index gang_one_per_place), and what is held is held for a
- * bounded time, so gangs cannot hold each other's halves for ever.
+ * At most one gang acquires at a place (index gang_one_per_place), and holds are bounded in time,
+ * so gangs cannot hold each other's halves for ever.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/money/budget.h"
-#include "engine/job/gang.h"
+#include "engine/job/job.h"
+#include "engine/kernel/kernel.h"
+#include "engine/place/place.h"
 
 /* ---- giving up ------------------------------------------------------------------------------- */
 
-static void released(struct step *s)
+static void gang_released(struct step *s)
 {
 	struct q_engine_gang_release_row *rows;
 
 	if (q_engine_gang_release_rows(&s->req, s->r->arena, &rows) == 1) {
-		offers_stale(s->r->e);
+		offers_invalidate(s->r->e);
 		log_info("gang.released", I64("gang", rows[0].id), STR("why", s->ctx));
 	}
 }
@@ -37,7 +39,7 @@ static void gang_release(struct recon *r, const struct q_engine_gangs_row *g, bo
     const char *why)
 {
 	struct engine *e = r->e;
-	struct step *s = step_new(r, released, arena_strdup(r->arena, why));
+	struct step *s = step_new(r, gang_released, arena_strdup(r->arena, why));
 
 	STEP(s, engine_gang_release,
 	    (&(struct q_engine_gang_release){ .id = g->id,
@@ -60,12 +62,12 @@ struct assign {
 	int64_t until_us; /* of the URLs */
 };
 
-static void assigned(struct step *s)
+static void gang_assigned(struct step *s)
 {
 	const struct assign *a = s->ctx;
 
 	if (step_rows(s) > 0) {
-		offers_stale(s->r->e);
+		offers_invalidate(s->r->e);
 		log_info("gang.placed", I64("job", a->g->job_id), I64("gang", a->g->id),
 		    I64("epoch", a->g->job_epoch + 1), I64("nodes", (int64_t)a->n));
 	}
@@ -80,7 +82,7 @@ static void assign_write(struct recon *r, struct assign *a)
 	if (next[0] == '\0') {
 		return;
 	}
-	s = step_new(r, assigned, a);
+	s = step_new(r, gang_assigned, a);
 	STEP(s, engine_gang_assign,
 	    (&(struct q_engine_gang_assign){ .job_id = g->job_id,
 		.was = g->job_state,
@@ -178,7 +180,7 @@ static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, siz
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
-static void refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t rank,
+static void rank_refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t rank,
     int64_t need_micros)
 {
 	char token[65], name[65];
@@ -198,8 +200,7 @@ static void refill(struct recon *r, const struct q_engine_gangs_row *g, int32_t 
 		.end_us = budget_end_us(r->e) }));
 }
 
-/* What so many of its machines more want of its budget; what is kept back for the others is
- * reckoned in what is left. */
+/* The budget that more machines need. budget_left already excludes the reserve for the others. */
 static int64_t need_again(const struct recon *r, const struct q_engine_gangs_row *g, size_t missing)
 {
 	const struct job_spec spec = { .checkpoint = { .budget_s = g->save_s } };
@@ -210,12 +211,12 @@ static int64_t need_again(const struct recon *r, const struct q_engine_gangs_row
 		  &spec);
 }
 
-static bool queued(const struct q_engine_gangs_row *g)
+static bool gang_queued(const struct q_engine_gangs_row *g)
 {
 	return strcmp(g->job_state, "QUEUED") == 0;
 }
 
-static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
+static void gang_acquire(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
 {
 	struct gang_member *m = arena_array(r->arena, n, sizeof(*m));
 	int64_t now = engine_now(r->e);
@@ -237,9 +238,9 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 		.members_n = n,
 		.one_call = g->one_call,
 		.wanted = !g->cancel &&
-		    (queued(g) || strcmp(g->job_state, "DRAINING") == 0 ||
+		    (gang_queued(g) || strcmp(g->job_state, "DRAINING") == 0 ||
 			(g->moves && strcmp(g->job_state, "RUNNING") == 0)),
-		.queued = queued(g) && !g->live,
+		.queued = gang_queued(g) && !g->live,
 		.now_us = now,
 		.hold_us = clock_span_us(r->e, r->e->conf.gang_hold_us),
 		.last_lost_us = g->last_lost_us > now ? 0 : g->last_lost_us,
@@ -255,7 +256,7 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 		break;
 	case GANG_REFILL:
 		for (size_t i = 0; i < out.missing_n; i++) {
-			refill(r, g, out.missing[i], need_again(r, g, 1));
+			rank_refill(r, g, out.missing[i], need_again(r, g, 1));
 		}
 		break;
 	case GANG_GIVE_UP:
@@ -269,7 +270,7 @@ static void acquiring(struct recon *r, const struct q_engine_gangs_row *g, size_
 	}
 }
 
-static void serving(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
+static void gang_serve(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
 {
 	bool well = true;
 
@@ -279,7 +280,7 @@ static void serving(struct recon *r, const struct q_engine_gangs_row *g, size_t 
 	for (size_t i = 0; i < n; i++) {
 		well &= strcmp(g[i].node_state, "READY") == 0 && !g[i].noticed;
 	}
-	if (!queued(g) || g->cancel) {
+	if (!gang_queued(g) || g->cancel) {
 		if (job_state_final(job_state_parse(g->job_state)) || g->cancel) {
 			gang_release(r, g, false, "its job is over");
 		} else if (job_state_parse(g->job_state) == JOB_PARKED) {
@@ -303,21 +304,24 @@ static void gangs_in(struct step *s)
 		size_t want = (size_t)rows[i].want;
 
 		if (i + want > n) {
-			break; /* beyond what one read brings: the next turn's */
+			break; /* beyond one read: the next pass's */
 		}
 		if (strcmp(rows[i].state, "ACQUIRING") == 0) {
-			acquiring(s->r, &rows[i], want);
+			gang_acquire(s->r, &rows[i], want);
 		} else {
-			serving(s->r, &rows[i], want);
+			gang_serve(s->r, &rows[i], want);
 		}
 		i += want;
 	}
 }
 
-void gang_run(struct recon *r)
+static void gang_pass(struct recon *r, void *state)
 {
 	struct step *s = step_new(r, gangs_in, NULL);
 
+	(void)state;
 	STEP(s, engine_gangs,
 	    (&(struct q_engine_gangs){ .at_us = engine_now(r->e), .end_us = budget_end_us(r->e) }));
 }
+
+const struct recon_kind gang_kind = { .name = "gang", .pass = gang_pass };

@@ -1,13 +1,13 @@
-/*
- * The ranks of running gangs. A set of checkpoints is marked whole when all ranks have it; a rank
- * whose node is over is marked as lost; then the state of all ranks together (core/place/gang.c) becomes
- * what the agents are told or the job's next state. One statement per job.
- */
+/* The ranks of running gangs. A set of checkpoints becomes whole when all ranks have it; a rank
+ * whose node is over is lost. Then the state of all ranks together (core/place/gang.h) becomes an
+ * order to the agents or the job's next state. One statement per job. */
 #include "base/base.h"
 #include "base/log.h"
-#include "engine/job/gang.h"
+#include "engine/job/job.h"
+#include "engine/kernel/kernel.h"
+#include "engine/place/place.h"
 
-static void mark_lost(struct recon *r, const struct q_engine_gang_ranks_row *w,
+static void rank_mark_lost(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const int32_t *ranks, size_t n)
 {
 	struct step *s = step_new(r, NULL, NULL);
@@ -23,7 +23,7 @@ static void mark_lost(struct recon *r, const struct q_engine_gang_ranks_row *w,
 		.fence = r->epoch }));
 }
 
-static void tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
+static void ranks_tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const struct gang_verdict *v)
 {
 	const char *next = job_next(w->job_id, w->job_state, v->event);
@@ -49,7 +49,7 @@ static void tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
 		.fence = r->epoch }));
 }
 
-static void settle(struct recon *r, const struct q_engine_gang_ranks_row *w,
+static void epoch_settle(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const struct gang_verdict *v)
 {
 	const char *next = job_next(w->job_id, w->job_state, v->event);
@@ -74,20 +74,20 @@ static void settle(struct recon *r, const struct q_engine_gang_ranks_row *w,
 		.fence = r->epoch }));
 }
 
-static void act_on(struct recon *r, const struct q_engine_gang_ranks_row *w,
+static void epoch_act(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const struct gang_verdict *v)
 {
 	struct step *s;
 
 	switch (v->act) {
 	case GANG_TELL:
-		tell(r, w, v);
+		ranks_tell(r, w, v);
 		break;
 	case GANG_BEGUN:
 		job_event(r, w->job_id, w->job_state, w->epoch, v->event, "", v->why);
 		break;
 	case GANG_SETTLE:
-		settle(r, w, v);
+		epoch_settle(r, w, v);
 		break;
 	case GANG_SHUT:
 		s = step_new(r, NULL, NULL);
@@ -102,7 +102,7 @@ static void act_on(struct recon *r, const struct q_engine_gang_ranks_row *w,
 	}
 }
 
-static struct gang_rank rank_of(const struct q_engine_gang_ranks_row *w)
+static struct gang_rank rank_make(const struct q_engine_gang_ranks_row *w)
 {
 	return (struct gang_rank){ .rank = w->rank,
 		.node = node_state_parse(w->node_state),
@@ -120,7 +120,7 @@ static struct gang_rank rank_of(const struct q_engine_gang_ranks_row *w)
 		.deadline_us = w->has_deadline_us ? w->deadline_us : 0 };
 }
 
-static bool over(enum node_state s)
+static bool node_over(enum node_state s)
 {
 	return s == NODE_TERMINATING || s == NODE_GONE || s == NODE_FAILED;
 }
@@ -134,13 +134,13 @@ static void epoch_judge(struct recon *r, const struct q_engine_gang_ranks_row *w
 	struct gang_verdict v;
 
 	for (size_t i = 0; i < n; i++) {
-		ranks[i] = rank_of(&w[i]);
-		if (!ranks[i].ended && over(ranks[i].node)) {
+		ranks[i] = rank_make(&w[i]);
+		if (!ranks[i].ended && node_over(ranks[i].node)) {
 			lost[lost_n++] = ranks[i].rank;
 		}
 	}
 	if (lost_n > 0) {
-		mark_lost(r, w, lost, lost_n);
+		rank_mark_lost(r, w, lost, lost_n);
 		return; /* the next pass sees them as ended */
 	}
 	gang_judge(r->arena,
@@ -155,7 +155,7 @@ static void epoch_judge(struct recon *r, const struct q_engine_gang_ranks_row *w
 		.ranks = ranks,
 		.n = n },
 	    &v);
-	act_on(r, w, &v);
+	epoch_act(r, w, &v);
 }
 
 static void ranks_in(struct step *s)
@@ -172,21 +172,31 @@ static void ranks_in(struct step *s)
 	}
 }
 
-/* After the sets: what ends must find its last set marked. */
+struct gang_ranks {
+	int64_t budget_next_us; /* mono: budgets are checked again then */
+};
+
+/* After the sets: an epoch that ends must find its last set marked. */
 static void sets_marked(struct step *s)
 {
+	struct gang_ranks *g = s->r->state;
 	struct step *next = step_new(s->r, ranks_in, NULL);
 
 	STEP(next, engine_gang_ranks,
 	    (&(struct q_engine_gang_ranks){ .at_us = engine_now(s->r->e),
-		.look = budget_look(s->r->e, BUDGET_GANGS),
+		.look = budget_due(s->r->e, &g->budget_next_us),
 		.end_us = budget_end_us(s->r->e) }));
 }
 
-void gang_ranks_run(struct recon *r)
+static void gang_ranks_pass(struct recon *r, void *state)
 {
 	struct step *s = step_new(r, sets_marked, NULL);
 
+	(void)state;
 	STEP(s, engine_gang_sets,
 	    (&(struct q_engine_gang_sets){ .at_us = engine_now(r->e), .fence = r->epoch }));
 }
+
+const struct recon_kind gang_ranks_kind = { .name = "gang_ranks",
+	.state_size = sizeof(struct gang_ranks),
+	.pass = gang_ranks_pass };

@@ -1,75 +1,91 @@
 /*
- * Signs upload URLs for checkpoints that agents have announced: a part of their chunks in a turn,
- * and the next turn follows at once. Those that lack the fewest come first, so that a checkpoint of
- * thousands of files keeps no small one waiting; among the large ones those that are saved since a
- * machine is taken. An agent is told of URLs when all of its chunks have one.
+ * Signs upload URLs for checkpoints that agents have announced: a part of their chunks in a pass,
+ * and the next pass follows at once. Checkpoints that lack the fewest URLs come first, so that a
+ * large one delays no small one. Among large ones, those saved because of a reclaim come first. An
+ * agent gets its URLs when all of its chunks have one.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
+#include "engine/job/job.h"
 #include "engine/kernel/kernel.h"
+
+/* A checkpoint whose upload URLs are being signed, in parts. */
+struct signing {
+	int64_t checkpoint_id, since_us; /* mono */
+};
+
+/* Begun under the lease `epoch`. Only tells which parts to sign again: those that another leader
+ * signed, or that were signed long ago. */
+struct upload_urls {
+	struct signing list[128];
+	size_t n;
+	int64_t epoch;
+};
 
 /* ---- what is under way ----------------------------------------------------------------------- */
 
-/* What another leader signed, or was signed so long ago or by such a clock that it may be over
- * before it is used, is signed again. */
-static void minting_age(struct engine *e)
+/* Drops checkpoints whose URLs must be signed again: by another leader, too long ago, or before a
+ * clock step they might expire before use. */
+static void signing_expire(const struct engine *e, struct upload_urls *u)
 {
+	int64_t set_us = clock_set_us(e);
 	int64_t old_us = loop_mono_us(e->loop) - e->conf.url_life_us / 2;
 	size_t n = 0;
 
-	if (e->minting_epoch != e->epoch) {
-		e->minting_epoch = e->epoch;
-		e->minting_n = 0;
+	if (u->epoch != e->epoch) {
+		u->epoch = e->epoch;
+		u->n = 0;
 	}
-	for (size_t i = 0; i < e->minting_n; i++) {
-		if (e->minting[i].since_us > old_us && e->minting[i].since_us > e->set_at_us) {
-			e->minting[n++] = e->minting[i];
+	for (size_t i = 0; i < u->n; i++) {
+		if (u->list[i].since_us > old_us && u->list[i].since_us > set_us) {
+			u->list[n++] = u->list[i];
 		}
 	}
-	e->minting_n = n;
+	u->n = n;
 }
 
-static void minting_over(struct engine *e, int64_t checkpoint_id)
+static void signing_end(struct upload_urls *u, int64_t checkpoint_id)
 {
-	for (size_t i = 0; i < e->minting_n; i++) {
-		if (e->minting[i].checkpoint_id == checkpoint_id) {
-			e->minting_n--;
-			memmove(&e->minting[i], &e->minting[i + 1],
-			    (e->minting_n - i) * sizeof(*e->minting));
+	for (size_t i = 0; i < u->n; i++) {
+		if (u->list[i].checkpoint_id == checkpoint_id) {
+			u->n--;
+			memmove(&u->list[i], &u->list[i + 1], (u->n - i) * sizeof(*u->list));
 			return;
 		}
 	}
 }
 
-static void minting_begun(struct engine *e, int64_t checkpoint_id)
+static void signing_begin(const struct recon *r, int64_t checkpoint_id)
 {
-	for (size_t i = 0; i < e->minting_n; i++) {
-		if (e->minting[i].checkpoint_id == checkpoint_id) {
+	struct upload_urls *u = r->state;
+
+	for (size_t i = 0; i < u->n; i++) {
+		if (u->list[i].checkpoint_id == checkpoint_id) {
 			return;
 		}
 	}
-	if (e->minting_n == ARRAY_LEN(e->minting)) {
-		minting_over(e, e->minting[0].checkpoint_id);
+	if (u->n == ARRAY_LEN(u->list)) {
+		signing_end(u, u->list[0].checkpoint_id);
 	}
-	e->minting[e->minting_n++] =
-	    (struct minting){ .checkpoint_id = checkpoint_id, .since_us = loop_mono_us(e->loop) };
+	u->list[u->n++] = (struct signing){ .checkpoint_id = checkpoint_id,
+		.since_us = loop_mono_us(r->e->loop) };
 }
 
 /* ---- a part ---------------------------------------------------------------------------------- */
 
-static void mint_put(struct step *s)
+static void urls_written(struct step *s)
 {
 	const struct q_engine_mint_due_row *w = s->ctx;
 
 	if (step_rows(s) > 0) {
-		minting_over(s->r->e, w->checkpoint_id);
+		signing_end(s->r->state, w->checkpoint_id);
 	} else {
 		s->r->dirty = true; /* the next part */
 	}
 }
 
-static void mint_one(struct recon *r, struct q_engine_mint_due_row *rows, size_t n)
+static void urls_sign(struct recon *r, struct q_engine_mint_due_row *rows, size_t n)
 {
 	const char **paths = arena_array(r->arena, n, sizeof(*paths));
 	const char **keys = arena_array(r->arena, n, sizeof(*keys));
@@ -96,8 +112,8 @@ static void mint_one(struct recon *r, struct q_engine_mint_due_row *rows, size_t
 		headers[i] = presign_headers(r->arena, &p);
 		headers[i] = headers[i] == NULL ? "" : headers[i];
 	}
-	minting_begun(r->e, rows[0].checkpoint_id);
-	s = step_new(r, mint_put, rows);
+	signing_begin(r, rows[0].checkpoint_id);
+	s = step_new(r, urls_written, rows);
 	STEP(s, engine_mint_put,
 	    (&(struct q_engine_mint_put){ .checkpoint_id = rows[0].checkpoint_id,
 		.paths = paths,
@@ -116,24 +132,24 @@ static void mint_one(struct recon *r, struct q_engine_mint_due_row *rows, size_t
 		.fence = r->epoch }));
 }
 
-static void mint_anew(struct step *s)
+static void urls_forgotten(struct step *s)
 {
 	const struct q_engine_mint_due_row *w = s->ctx;
 
-	minting_begun(s->r->e, w->checkpoint_id);
+	signing_begin(s->r, w->checkpoint_id);
 	s->r->dirty = true;
 }
 
-static void mint_forget(struct recon *r, struct q_engine_mint_due_row *row)
+static void urls_forget(struct recon *r, struct q_engine_mint_due_row *row)
 {
-	struct step *s = step_new(r, mint_anew, row);
+	struct step *s = step_new(r, urls_forgotten, row);
 
 	STEP(s, engine_mint_anew,
 	    (&(struct q_engine_mint_anew){ .checkpoint_id = row->checkpoint_id,
 		.fence = r->epoch }));
 }
 
-static void mint_due(struct step *s)
+static void urls_due(struct step *s)
 {
 	struct q_engine_mint_due_row *rows;
 	size_t n = q_engine_mint_due_rows(&s->req, s->r->arena, &rows);
@@ -145,29 +161,32 @@ static void mint_due(struct step *s)
 	for (size_t i = 1; i <= n; i++) {
 		if (i == n || rows[i].checkpoint_id != rows[from].checkpoint_id) {
 			if (rows[from].old) {
-				mint_forget(s->r, &rows[from]);
+				urls_forget(s->r, &rows[from]);
 			} else {
-				mint_one(s->r, &rows[from], i - from);
+				urls_sign(s->r, &rows[from], i - from);
 			}
 			from = i;
 		}
 	}
 }
 
-void mint_run(struct recon *r)
+static void upload_urls_pass(struct recon *r, void *state)
 {
-	struct step *s = step_new(r, mint_due, NULL);
-	int64_t *begun = arena_array(r->arena, ARRAY_LEN(r->e->minting), sizeof(*begun));
+	struct upload_urls *u = state;
+	struct step *s = step_new(r, urls_due, NULL);
+	int64_t *begun = arena_array(r->arena, ARRAY_LEN(u->list), sizeof(*begun));
 
-	minting_age(r->e);
-	for (size_t i = 0; i < r->e->minting_n; i++) {
-		begun[i] = r->e->minting[i].checkpoint_id;
+	signing_expire(r->e, u);
+	for (size_t i = 0; i < u->n; i++) {
+		begun[i] = u->list[i].checkpoint_id;
 	}
 	STEP(s, engine_mint_due,
-	    (&(struct q_engine_mint_due){ .most = SIGN_MOST,
-		.begun = begun,
-		.begun_n = r->e->minting_n }));
+	    (&(struct q_engine_mint_due){ .most = SIGN_MOST, .begun = begun, .begun_n = u->n }));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_mint_empty,
 	    (&(struct q_engine_mint_empty){ .at_us = engine_now(r->e), .fence = r->epoch }));
 }
+
+const struct recon_kind upload_urls_kind = { .name = "upload_urls",
+	.state_size = sizeof(struct upload_urls),
+	.pass = upload_urls_pass };

@@ -1,8 +1,8 @@
-/* Provider calls beside the turns: each has an arena of its own and writes one statement when it
+/* Provider calls beside the passes: each has an arena of its own and writes one statement when it
  * ends. */
 #include "base/base.h"
 #include "base/log.h"
-#include "engine/kernel/kernel.h"
+#include "engine/kernel/kernel_int.h"
 
 struct act *act_new(struct engine *e, int64_t id, void (*called)(struct act *))
 {
@@ -35,7 +35,7 @@ void act_end(struct act *a)
 
 	TAILQ_REMOVE(&e->acts, a, link);
 	loop_bury(e->loop, a, act_free);
-	/* What a database refused it refuses again at once: the next turn is the tick's. */
+	/* A database that refuses does so again at once: the next pass is the tick's. */
 	if (!e->refused) {
 		engine_wake(e);
 	}
@@ -49,8 +49,8 @@ static void act_called(struct op *op)
 	a->called(a);
 }
 
-/* A launch is the one thing that a leader which was stopped must not do late: its rows may be
- * somebody else's by then. */
+/* A launch is the one call that a leader must not send after a pause: another daemon may own its
+ * rows by then. */
 static bool act_may_send(const struct call *call)
 {
 	const struct act *a =
@@ -97,6 +97,17 @@ void act_drop(struct act *a)
 	a->calling = a->sending = a->writing = false;
 }
 
+void act_drop_all(struct engine *e)
+{
+	struct act *a;
+
+	while ((a = TAILQ_FIRST(&e->acts)) != NULL) {
+		TAILQ_REMOVE(&e->acts, a, link);
+		act_drop(a);
+		act_free(a);
+	}
+}
+
 void act_wrote(struct op *op)
 {
 	struct act *a = container_of(container_of(op, struct pg_req, op), struct act, req);
@@ -104,7 +115,7 @@ void act_wrote(struct op *op)
 
 	a->writing = false;
 	if (op->rc != SPOT_OK && op->rc != SPOT_CANCELLED) {
-		/* The claim runs out and the row is looked at again. */
+		/* The claim runs out and a later pass reads the row again. */
 		log_warn("engine.statement", STR("statement", a->req.stmt->name), I64("id", a->id),
 		    STR("rc", spot_rc_name(op->rc)), STR("error", op->err.text));
 	}

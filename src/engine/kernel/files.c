@@ -1,12 +1,12 @@
 /*
- * The "files" of attempts: the mounts of the job's spec and the chunks of a checkpoint, of each
- * rank of a gang its own, with URLs to fetch them by. Some twenty thousand chunks a rank, and a
- * signature may take a millisecond: so a page is read and signed at a time, and between two pages
- * the loop goes on (the lease is renewed there). What is signed is text at once; the memory of a
- * page is given back with it. A reconciler has one in hand at a time; and where others wait for its
- * turn to end, a second's worth in a turn: what is left is asked for again in its next.
+ * The "files" of attempts: the mounts of the job's spec and the chunks of a checkpoint, for each
+ * rank of a gang, with URLs to fetch them by. A rank may have twenty thousand chunks, and a
+ * signature may take a millisecond. So this file reads and signs a page at a time, and between two
+ * pages the loop goes on and renews the lease. Signed URLs become text at once; the memory of a
+ * page ends with it. A reconciler has one request in hand at a time. If other passes wait for its
+ * end, it serves a second's worth of requests; the rest follows in its next pass.
  *
- * Here too: download URLs that run out before they were used are signed anew.
+ * The reconciler here signs download URLs anew that expire before use.
  */
 #include "base/base.h"
 #include "base/err.h"
@@ -14,16 +14,15 @@
 #include "base/text/sbuf.h"
 #include "engine/kernel/kernel.h"
 
-#define TURN_US SPOT_US_PER_S
-/* of all ranks: they are one parameter of a statement, an array, which may have 256 MiB
- * (store/bind.c) */
+#define PASS_US SPOT_US_PER_S
+/* of all ranks: one array parameter of a statement, which may have 256 MiB (store/bind.c) */
 #define BYTES_MAX ((size_t)240 << 20)
-/* less than keys that sign have left, or what they sign would be due at once */
+/* less than the life left of signing keys, or new URLs would be due at once */
 #define RENEW_US (5 * 60 * SPOT_US_PER_S)
-#define AHEAD_US (60 * SPOT_US_PER_S) /* a clock that was ahead by less hurts nobody */
-/* What a cloud's clock is ahead of ours its provider learns when a call is refused, and once ours
- * is set it is wrong until the next one is: what was signed meanwhile no store honours, and its
- * life as we know it does not tell. */
+#define AHEAD_US (60 * SPOT_US_PER_S) /* a clock ahead by less does no harm */
+/* A provider learns the offset of its cloud's clock when a call is refused. After a step of our
+ * clock that offset is wrong until the next refusal: no store accepts URLs signed meanwhile, and
+ * their known lifetime does not show it. */
 #define DOUBTED_US (60 * SPOT_US_PER_S)
 #define RESIGN_US (2 * SPOT_US_PER_S)
 
@@ -35,6 +34,17 @@ struct files_work {
 	bool mounts_over;
 	int64_t mount, file_bytes;
 	int32_t seq;
+};
+
+/* The requests of one pass; the first is in hand. */
+struct files_queue {
+	struct files *first;
+	int64_t from_us; /* mono: since when one was in hand without a break */
+};
+
+/* The reconciler's. */
+struct files_state {
+	int64_t resigned_us; /* mono: URLs were signed anew for a clock step; 0: never */
 };
 
 static void files_begin(struct files *f);
@@ -49,7 +59,7 @@ static int text_add(const char *p, size_t n, void *to)
 	return b->overflow ? -1 : 0;
 }
 
-/* One chunk to fetch; headers are there only where the store asks for some. */
+/* Adds one chunk to fetch, with headers where the store wants some. */
 static void chunk_put(struct files *f, const struct spot_presign *p, int64_t bytes,
     const char *sha256)
 {
@@ -99,9 +109,11 @@ static void work_free(struct files *f)
 	f->work = NULL;
 }
 
-void files_let_go(struct recon *r)
+static void files_drop(struct recon *r, void *ctx)
 {
-	for (struct files *f = r->files; f != NULL; f = f->next) {
+	struct files_queue *q = ctx;
+
+	for (struct files *f = q->first; f != NULL; f = f->next) {
 		work_free(f);
 	}
 	r->files = NULL;
@@ -110,6 +122,7 @@ void files_let_go(struct recon *r)
 static void files_over(struct files *f, enum spot_rc rc)
 {
 	struct recon *r = f->r;
+	struct files_queue *q = r->files;
 
 	f->rc = rc;
 	for (size_t i = 0; i < f->n && rc == SPOT_OK; i++) {
@@ -117,14 +130,14 @@ static void files_over(struct files *f, enum spot_rc rc)
 	}
 	f->then(f);
 	work_free(f);
-	r->files = f->next;
-	if (r->files != NULL && r->run != files_run &&
-	    loop_mono_us(r->e->loop) - r->files_from_us > TURN_US) {
-		r->files = NULL;
+	q->first = f->next;
+	if (q->first != NULL && r->kind != &files_kind &&
+	    loop_mono_us(r->e->loop) - q->from_us > PASS_US) {
+		q->first = NULL;
 		r->dirty = true;
 	}
-	if (r->files != NULL) {
-		files_begin(r->files);
+	if (q->first != NULL) {
+		files_begin(q->first);
 	}
 }
 
@@ -148,8 +161,8 @@ static enum spot_rc mount_put(struct files *f, const struct q_engine_mounts_row 
 	if (rc != SPOT_OK) {
 		struct spot_err ours = { 0 };
 
-		/* Its fault, if the store can be signed for: keys that are not there are not. What
-		 * is configured may be mended. */
+		/* The mount's fault if the store itself can be signed for; missing keys are not. A
+		 * configuration may be mended. */
 		f->refused = rc == SPOT_INVALID &&
 		    (objects_uri_check(e, f->work->page, m->uri, &ours) == rc ||
 			objects_presign(e, f->work->page, "GET", "x", &p, &ours) == SPOT_OK);
@@ -186,7 +199,7 @@ static void mounts_in(struct step *s)
 	files_go(f);
 }
 
-/* Chunks of a file come in the order in which they are put together. */
+/* Chunks of a file come in the order in which the agent joins them. */
 static enum spot_rc chunk_in(struct files *f, const struct q_engine_chunks_row *c)
 {
 	struct files_work *w = f->work;
@@ -253,7 +266,7 @@ static void chunks_in(struct step *s)
 	files_go(f);
 }
 
-/* The next page; or what needs none. */
+/* Reads the next page, or ends ranks that need none. */
 static void files_go(struct files *f)
 {
 	struct files_work *w = f->work;
@@ -261,11 +274,11 @@ static void files_go(struct files *f)
 
 	arena_reset(w->page);
 	if (!lease_held(f->r->e) || f->r->epoch != f->r->e->epoch) {
-		files_over(f, SPOT_CANCELLED); /* nobody would take it */
+		files_over(f, SPOT_CANCELLED); /* the result would not be accepted */
 		return;
 	}
 	if (w->bytes + (w->rank < f->n ? w->out[w->rank].n : 0) > BYTES_MAX) {
-		/* that is never otherwise, and takes minutes to find out again */
+		/* this never changes, and takes minutes to find out again */
 		f->refused = true;
 		files_fail(f,
 		    err_set(&f->err, SPOT_TOO_LARGE,
@@ -320,17 +333,21 @@ static void files_begin(struct files *f)
 
 void files_ask(struct recon *r, const struct files *ask)
 {
-	struct files *f = arena_alloc(r->arena, sizeof(*f)), **end = &r->files;
-	bool alone = r->files == NULL;
+	struct files *f = arena_alloc(r->arena, sizeof(*f)), **end;
+	bool alone;
 
+	if (r->files == NULL) {
+		r->files = arena_alloc(r->pass_arena, sizeof(*r->files));
+		recon_at_end(r, files_drop, r->files);
+	}
+	alone = r->files->first == NULL;
 	*f = *ask;
 	f->r = r;
-	while (*end != NULL) {
-		end = &(*end)->next;
+	for (end = &r->files->first; *end != NULL; end = &(*end)->next) {
 	}
 	*end = f;
 	if (alone) {
-		r->files_from_us = loop_mono_us(r->e->loop);
+		r->files->from_us = loop_mono_us(r->e->loop);
 		files_begin(f);
 	}
 }
@@ -342,7 +359,7 @@ void files_missing(const struct files *f, const char *state, int32_t epoch)
 	if (f->refused && strcmp(state, "QUEUED") == 0) {
 		job_event(r, f->job_id, state, epoch, JOB_EV_INFEASIBLE, "infeasible", f->err.text);
 	} else if (f->err.text[0] != '\0') {
-		job_words(r, f->job_id, state, epoch,
+		job_explain(r, f->job_id, state, epoch,
 		    arena_printf(r->arena,
 			"what it runs on is ready, but its files cannot be signed: %s",
 			f->err.text));
@@ -400,26 +417,29 @@ static void stale_due(struct step *s)
 	}
 }
 
-static bool resign_due(struct engine *e)
+static bool resign_due(const struct engine *e, struct files_state *st)
 {
-	int64_t now = loop_mono_us(e->loop);
+	int64_t now = loop_mono_us(e->loop), set_us = clock_set_us(e);
 
-	if (e->set_at_us == 0 || now - e->set_at_us > DOUBTED_US ||
-	    now - e->resigned_at_us < RESIGN_US) {
+	if (set_us == 0 || now - set_us > DOUBTED_US || now - st->resigned_us < RESIGN_US) {
 		return false;
 	}
-	e->resigned_at_us = now;
+	st->resigned_us = now;
 	return true;
 }
 
-void files_run(struct recon *r)
+static void files_pass(struct recon *r, void *state)
 {
 	struct step *s = step_new(r, stale_due, NULL);
 	int64_t now = engine_now(r->e);
 
 	STEP(s, engine_files_stale,
-	    (&(struct q_engine_files_stale){ .before_us = resign_due(r->e)
+	    (&(struct q_engine_files_stale){ .before_us = resign_due(r->e, state)
 		    ? INT64_MAX
 		    : now + MIN(r->e->conf.url_life_us / 4, RENEW_US),
 		.after_us = now + r->e->conf.url_life_us + AHEAD_US }));
 }
+
+const struct recon_kind files_kind = { .name = "files",
+	.state_size = sizeof(struct files_state),
+	.pass = files_pass };

@@ -12,14 +12,26 @@ bool objects_configured(const struct engine *e)
 	return !str_empty(e->conf.store_bucket);
 }
 
-static void auth_over(struct act *a)
+static void auth_called(struct act *a)
 {
-	a->e->auth_busy = false;
 	if (a->call.op.rc != SPOT_OK) {
 		log_warn("store.credentials", STR("provider", a->e->conf.store_provider),
 		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
 	}
 	act_end(a);
+}
+
+/* Is a call under way that renews the credentials of the store? */
+static bool auth_busy(const struct engine *e)
+{
+	const struct act *a;
+
+	TAILQ_FOREACH (a, &e->acts, link) {
+		if (a->called == auth_called) {
+			return true;
+		}
+	}
+	return false;
 }
 
 bool objects_ready(struct engine *e)
@@ -39,9 +51,8 @@ bool objects_ready(struct engine *e)
 		return true;
 	}
 	/* Any call renews the credentials first; the cheapest one does. */
-	if (!e->auth_busy) {
-		e->auth_busy = true;
-		a = act_new(e, 0, auth_over);
+	if (!auth_busy(e)) {
+		a = act_new(e, 0, auth_called);
 		if (ops->whoami != NULL) {
 			act_call(a, p, CALL_WHOAMI, arena_alloc(a->arena, sizeof(char *)),
 			    e->conf.call_timeout_us, true);

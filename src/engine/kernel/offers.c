@@ -1,8 +1,15 @@
-/* The market as it stands: one read shared by every turn that needs it within offers_age. */
+/* The market as it stands: one read shared by every pass that needs it within offers_age. */
 #include "base/base.h"
 #include "base/text/str.h"
-#include "engine/kernel/kernel.h"
+#include "engine/kernel/kernel_int.h"
 #include "store/offers.h"
+
+/* Memory of one read. Passes that were given it hold it until they end, even if it is read again
+ * meanwhile. */
+struct market {
+	struct arena *arena;
+	int holds;
+};
 
 struct wait {
 	void (*then)(struct recon *r, void *ctx);
@@ -12,21 +19,20 @@ struct wait {
 	size_t gangs_n;
 };
 
-void offers_stale(struct engine *e)
+void offers_invalidate(struct engine *e)
 {
 	e->offers.read_us = 0;
 	e->offers.stale_us = loop_mono_us(e->loop);
 }
 
-/* Nodes, or that a pool refused, are being written down: until that is over a read of the market
- * may lack them, and is made again. The market that nodes were chosen from counts them already
- * (offers_took). */
-void offers_wanting(struct engine *e)
+/* A statement writes nodes or a refusal: until it is over a read of the market may lack them, and
+ * is repeated. The market that the nodes were chosen from counts them already (offers_count). */
+void offers_write_begin(struct engine *e)
 {
 	e->offers.wanting++;
 }
 
-void offers_wanted(struct engine *e)
+void offers_write_end(struct engine *e)
 {
 	e->offers.wanting--;
 	e->offers.stale_us = loop_mono_us(e->loop);
@@ -40,11 +46,10 @@ static void market_let_go(struct market *m)
 	}
 }
 
-void offers_let_go(struct recon *r)
+static void market_passed(struct recon *r, void *ctx)
 {
-	for (; r->markets != NULL; r->markets = r->markets->next) {
-		market_let_go(r->markets->market);
-	}
+	(void)r;
+	market_let_go(ctx);
 }
 
 void offers_drop(struct engine *e)
@@ -53,19 +58,18 @@ void offers_drop(struct engine *e)
 	e->offers.market = NULL;
 }
 
-/* What a turn was given stays as it is until the turn ends: its decisions point into it. */
+/* The pass's decisions point into the read that it was given. */
 static void offers_hold(struct recon *r)
 {
 	struct market *m = r->e->offers.market;
-	struct market_hold *h;
+	const struct recon_end *end;
 
-	if (r->markets != NULL && r->markets->market == m) {
-		return;
+	for (end = r->ends; end != NULL; end = end->next) {
+		if (end->run == market_passed && end->ctx == m) {
+			return;
+		}
 	}
-	h = arena_alloc(r->arena, sizeof(*h));
-	h->market = m;
-	h->next = r->markets;
-	r->markets = h;
+	recon_at_end(r, market_passed, m);
 	m->holds++;
 }
 
@@ -100,7 +104,7 @@ static void gangs_keep(struct offers *o, struct arena *a, const struct wait *w)
 	}
 }
 
-void offers_busy(struct engine *e, const struct offer *offer)
+void offers_mark_busy(struct engine *e, const struct offer *offer)
 {
 	struct offers *o = &e->offers;
 	struct arena *a = o->market->arena;
@@ -121,8 +125,8 @@ static void offers_read(struct step *s)
 	o->hazards = hazard_model_build(a, o->list, o->n, &s->r->e->conf.rank, engine_now(s->r->e));
 	offers_believe(o->hazards, o->list, o->n);
 	if (o->wanting > 0 || o->stale_us > w->sent_us) {
-		/* What changed meanwhile may not be in it. Nor is it for others, who may have read
-		 * before us. */
+		/* Changes made meanwhile may be missing, for us and for passes that read before us.
+		 * */
 		o->read_us = 0;
 		offers_need(s->r, w->then, w->ctx);
 		return;
@@ -163,7 +167,7 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 	STEP(s, engine_gang_market, (&(struct q_engine_gang_market){ .at_us = engine_now(e) }));
 }
 
-const struct offer *offer_of(const struct engine *e, int32_t pool_id)
+const struct offer *offer_find(const struct engine *e, int32_t pool_id)
 {
 	size_t lo = 0, hi = e->offers.n;
 
@@ -182,7 +186,7 @@ const struct offer *offer_of(const struct engine *e, int32_t pool_id)
 	return NULL;
 }
 
-void offers_took(struct engine *e, const struct offer *o, int64_t nodes)
+void offers_count(struct engine *e, const struct offer *o, int64_t nodes)
 {
 	int64_t took = nodes * offer_quota_need(o);
 

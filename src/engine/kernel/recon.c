@@ -1,32 +1,75 @@
-/* Turns of reconcilers and their statements. */
+/* Reconcilers: their state, their passes and the statements of these. */
 #include "base/base.h"
 #include "base/log.h"
-#include "engine/kernel/kernel.h"
+#include "engine/kernel/kernel_int.h"
 
-struct recon *recon_add(struct engine *e, const char *name, int64_t every_us,
-    void (*run)(struct recon *))
+void recon_add(struct engine *e, const struct recon_kind *kind)
 {
 	struct recon *r = calloc(1, sizeof(*r));
+	void *state = calloc(1, MAX(kind->state_size, (size_t)1));
 
-	if (r == NULL) {
+	if (r == NULL || state == NULL) {
 		abort();
 	}
 	r->e = e;
-	r->name = name;
-	r->run = run;
-	r->every_us = every_us;
+	r->kind = kind;
+	r->state = state;
 	r->dirty = true;
-	r->arena = r->turn = arena_new(0);
+	r->arena = r->pass_arena = arena_new(0);
 	TAILQ_INSERT_TAIL(&e->recons, r, link);
-	return r;
+	if (kind->init != NULL) {
+		kind->init(e, r->state);
+	}
 }
 
-static void recon_end(struct recon *r)
+void *recon_state(const struct engine *e, const struct recon_kind *kind)
 {
+	struct recon *r;
+
+	TAILQ_FOREACH (r, &e->recons, link) {
+		if (r->kind == kind) {
+			return r->state;
+		}
+	}
+	abort(); /* it is missing in engine.c */
+}
+
+void recon_at_end(struct recon *r, void (*run)(struct recon *, void *), void *ctx)
+{
+	struct recon_end *end = arena_alloc(r->pass_arena, sizeof(*end));
+
+	*end = (struct recon_end){ .run = run, .ctx = ctx, .next = r->ends };
+	r->ends = end;
+}
+
+static void recon_finish(struct recon *r)
+{
+	struct recon_end *end = r->ends;
+
 	r->running = false;
-	offers_let_go(r);
-	files_let_go(r);
+	for (r->ends = NULL; end != NULL; end = end->next) {
+		end->run(r, end->ctx);
+	}
 	arena_reset(r->arena);
+}
+
+void recon_run(struct recon *r)
+{
+	r->running = true;
+	r->epoch = r->e->epoch;
+	r->dirty = false;
+	r->changed = false;
+	r->due_us = loop_mono_us(r->e->loop) + r->e->conf.tick_us;
+	r->steps = 1; /* the pass itself, so that it cannot end before kind->pass returns */
+	r->kind->pass(r, r->state);
+	if (--r->steps == 0) {
+		recon_finish(r);
+	}
+}
+
+static void recon_end_pass(struct recon *r)
+{
+	recon_finish(r);
 	if (r->changed) {
 		engine_wake(r->e);
 	} else if (r->dirty) {
@@ -34,17 +77,28 @@ static void recon_end(struct recon *r)
 	}
 }
 
+void recon_lease_lost(struct engine *e)
+{
+	struct recon *r;
+
+	TAILQ_FOREACH (r, &e->recons, link) {
+		if (r->kind->lease_lost != NULL) {
+			r->kind->lease_lost(r->state);
+		}
+	}
+}
+
 void part_begin(struct recon *r)
 {
-	assert(r->arena == r->turn);
+	assert(r->arena == r->pass_arena);
 	r->arena = arena_new(0);
 }
 
 void part_end(struct recon *r)
 {
-	assert(r->arena != r->turn);
+	assert(r->arena != r->pass_arena);
 	arena_free(r->arena);
-	r->arena = r->turn;
+	r->arena = r->pass_arena;
 }
 
 struct step *step_new(struct recon *r, void (*then)(struct step *), void *ctx)
@@ -85,8 +139,8 @@ void step_done(struct op *op)
 			r->changed = true;
 		}
 	} else if (op->rc != SPOT_CANCELLED) {
-		/* Nothing is lost: the next turn reads the rows again. */
-		log_warn("engine.statement", STR("turn", r->name),
+		/* Nothing is lost: the next pass reads the rows again. */
+		log_warn("engine.statement", STR("turn", r->kind->name),
 		    STR("statement", s->req.stmt->name), STR("rc", spot_rc_name(op->rc)),
 		    STR("error", op->err.text));
 	}
@@ -98,6 +152,33 @@ void step_done(struct op *op)
 	TAILQ_REMOVE(&r->e->steps, s, link);
 	loop_bury(r->e->loop, s, step_free);
 	if (--r->steps == 0) {
-		recon_end(r);
+		recon_end_pass(r);
+	}
+}
+
+void recon_drop_steps(struct engine *e)
+{
+	struct step *s;
+
+	while ((s = TAILQ_FIRST(&e->steps)) != NULL) {
+		TAILQ_REMOVE(&e->steps, s, link);
+		op_fini(&s->req.op);
+		step_free(s);
+	}
+}
+
+void recon_drop(struct engine *e)
+{
+	struct recon *r;
+
+	while ((r = TAILQ_FIRST(&e->recons)) != NULL) {
+		TAILQ_REMOVE(&e->recons, r, link);
+		recon_finish(r);
+		if (r->kind->fini != NULL) {
+			r->kind->fini(r->state);
+		}
+		arena_free(r->arena);
+		free(r->state);
+		free(r);
 	}
 }

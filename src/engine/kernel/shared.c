@@ -26,7 +26,7 @@ static void take_free(void *p)
 	free(t);
 }
 
-static void taken(struct op *op)
+static void bucket_taken(struct op *op)
 {
 	struct shared_take *t =
 	    container_of(container_of(op, struct pg_req, op), struct shared_take, req);
@@ -43,8 +43,8 @@ static void taken(struct op *op)
 	loop_bury(s->loop, t, take_free);
 }
 
-static void take(struct call_shared *face, struct call_provider *p, const struct spot_limit *limit,
-    const char *scope, int cost, bool urgent, void *token)
+static void bucket_take(struct call_shared *face, struct call_provider *p,
+    const struct spot_limit *limit, const char *scope, int cost, bool urgent, void *token)
 {
 	struct shared *s = container_of(face, struct shared, face);
 	struct shared_take *t = calloc(1, sizeof(*t));
@@ -65,7 +65,7 @@ static void take(struct call_shared *face, struct call_provider *p, const struct
 		.burst = MAX(limit->burst, 1),
 		.cost = cost,
 		.at_us = loop_wall_us(s->loop) },
-	    taken);
+	    bucket_taken);
 }
 
 struct call_shared *engine_shared_new(struct loop *loop, struct pg *pg)
@@ -75,7 +75,7 @@ struct call_shared *engine_shared_new(struct loop *loop, struct pg *pg)
 	if (s == NULL) {
 		abort();
 	}
-	s->face.take = take;
+	s->face.take = bucket_take;
 	s->loop = loop;
 	s->pg = pg;
 	TAILQ_INIT(&s->takes);

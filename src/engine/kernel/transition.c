@@ -1,4 +1,4 @@
-/* Transitions through the tables of core/life/fsm.h, and names for what we launch. */
+/* State transitions by the tables of core/life/fsm.h, and names for launches. */
 #include "base/base.h"
 #include "base/log.h"
 #include "engine/kernel/kernel.h"
@@ -35,13 +35,13 @@ struct moved {
 static struct moved *moved_new(struct recon *r, int64_t id, const char *was, const char *now,
     const char *event, const char *why)
 {
-	struct moved *m = arena_alloc(r->turn, sizeof(*m)); /* also where it is told of in a part */
+	struct moved *m = arena_alloc(r->pass_arena, sizeof(*m)); /* also for a part of the pass */
 
 	*m = (struct moved){ .id = id,
 		.was = was,
 		.now = now,
 		.event = event,
-		.why = arena_strdup(r->turn, why) };
+		.why = arena_strdup(r->pass_arena, why) };
 	return m;
 }
 
@@ -116,7 +116,7 @@ void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, en
 		.fence = r->epoch }));
 }
 
-void job_words(struct recon *r, int64_t id, const char *state, int32_t epoch, const char *why)
+void job_explain(struct recon *r, int64_t id, const char *state, int32_t epoch, const char *why)
 {
 	struct step *s = step_new(r, NULL, NULL);
 
@@ -131,11 +131,9 @@ void job_words(struct recon *r, int64_t id, const char *state, int32_t epoch, co
 		.fence = r->epoch }));
 }
 
-/*
- * Token and name hold the installation and 64 random bits; the name also the second it was made,
- * because Lambda tells no creation time (docs of its API list none) and its age must be readable
- * from somewhere.
- */
+/* Token and name hold the installation and 64 random bits. The name also holds the second of its
+ * making: Lambda reports no creation time (its API docs list none), and the age must be readable
+ * from somewhere. */
 void token_make(struct engine *e, char token[65], char name[65])
 {
 	char part[17];

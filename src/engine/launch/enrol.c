@@ -1,16 +1,16 @@
 /*
- * Judges enrolments. The API wrote down what an agent proves itself with (table enrol_proof) and
- * holds the request; here the node's provider is asked (verb verify), because only this process has
- * cloud keys, and the verdict is written for exactly this node, boot and proof. What cannot be
- * judged now (the provider is away, the node's launch is still being looked up) stays open: the
- * agent repeats. A denial is an alarm; a node whose token somebody else presented before our
- * machine did is replaced.
+ * Judges enrolments. The API writes the agent's proof (table enrol_proof) and holds the request.
+ * This process has the cloud keys: it asks the node's provider (verb verify) and writes the verdict
+ * for exactly this node, boot and proof. A proof that cannot be judged now (the provider is
+ * unreachable, the launch is still being looked up) stays open, and the agent retries. A denial is
+ * an alarm. A node whose token another machine presented first is replaced.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel.h"
+#include "engine/launch/launch.h"
 #include "engine/watch/watch.h"
 
 #define AGAIN_US (2 * SPOT_US_PER_S)
@@ -34,7 +34,7 @@ static bool identity_off(const struct engine *e, const char *provider)
 	return false;
 }
 
-static bool vouches(const struct engine *e, struct call_provider *p)
+static bool provider_vouches(const struct engine *e, struct call_provider *p)
 {
 	return call_provider_ops(p)->verify != NULL && !identity_off(e, call_provider_name(p));
 }
@@ -55,14 +55,14 @@ static void verdict_write(struct act *a, const struct judging *j, const char *ve
 		.fence = a->epoch }));
 }
 
-static void denied(struct act *a, const struct judging *j, const char *why)
+static void enrol_deny(struct act *a, const struct judging *j, const char *why)
 {
 	log_error("agent.identity_denied", I64("node", a->id), STR("ref", j->args.ref),
 	    STR("peer", j->peer), STR("why", why));
 	verdict_write(a, j, "denied", why);
 }
 
-static void later(struct act *a, const struct judging *j)
+static void enrol_retry(struct act *a, const struct judging *j)
 {
 	const struct spot_err *err = &a->call.op.err;
 	int64_t pause = AGAIN_US << MIN(MAX(j->tries - 1, 0), AGAIN_DOUBLINGS);
@@ -84,8 +84,8 @@ static void later(struct act *a, const struct judging *j)
 		.fence = a->epoch }));
 }
 
-/* A refusal with a vendor's code is that of our own request (our account may not look): it says
- * nothing about the proof, whose verdict is the provider's own and has none. */
+/* A refusal with a vendor's code concerns our own request (our account lacks a permission), not the
+ * proof. A verdict on the proof is the provider's own and has no such code. */
 static void judge_called(struct act *a)
 {
 	const struct judging *j = a->ctx;
@@ -96,9 +96,9 @@ static void judge_called(struct act *a)
 		    arena_printf(a->arena, "%s vouches for %s", call_provider_name(j->provider),
 			j->args.ref));
 	} else if (a->call.op.rc == SPOT_DENIED && a->call.op.err.code[0] == '\0') {
-		denied(a, j, a->call.op.err.text);
+		enrol_deny(a, j, a->call.op.err.text);
 	} else {
-		later(a, j);
+		enrol_retry(a, j);
 	}
 }
 
@@ -115,7 +115,7 @@ static void judge_claimed(struct step *s)
 	}
 	j->tries = (int32_t)pg_int(s->req.result, 0, 0);
 	if (strcmp(j->args.proof.p, "{}") == 0) {
-		denied(a, j,
+		enrol_deny(a, j,
 		    "the agent sent nothing that proves which machine it is; "
 		    "[provider NAME] identity = off takes the one-time token alone");
 		return;
@@ -123,8 +123,8 @@ static void judge_claimed(struct step *s)
 	act_call(a, j->provider, CALL_VERIFY, &j->args, a->e->conf.call_timeout_us, true);
 }
 
-/* Ten digits out of the one-time token (include/spot/agent.h). */
-static const char *nonce_of(struct engine *e, struct arena *a, const char *launch_token)
+/* Ten digits of the one-time token (include/spot/agent.h). */
+static const char *nonce_make(struct engine *e, struct arena *a, const char *launch_token)
 {
 	uint8_t mac[SHA256_BYTES], sum[SHA256_BYTES];
 	char hex[SHA256_HEX];
@@ -159,7 +159,7 @@ static void judge_one(struct recon *r, const struct q_engine_enrol_due_row *w,
 		.name = KEEP(w->name),
 		.proof = str_from(KEEP(w->proof)),
 		.audience = KEEP(e->conf.public_url),
-		.nonce = nonce_of(e, a->arena, w->token),
+		.nonce = nonce_make(e, a->arena, w->token),
 	};
 #undef KEEP
 	s = step_new(r, judge_claimed, a);
@@ -188,7 +188,7 @@ static void judge_due(struct step *s)
 	}
 }
 
-static void denied_due(struct step *s)
+static void denied_read(struct step *s)
 {
 	struct q_engine_enrol_denied_row *rows;
 	size_t n = q_engine_enrol_denied_rows(&s->req, s->r->arena, &rows);
@@ -200,8 +200,8 @@ static void denied_due(struct step *s)
 	}
 }
 
-/* The account is listed for who waits for that, sooner than its turn would be. */
-static void unlisted_due(struct step *s)
+/* Lists the account ahead of schedule for an enrolment that waits for it. */
+static void unlisted_read(struct step *s)
 {
 	struct q_engine_enrol_unlisted_row *rows;
 	size_t n = q_engine_enrol_unlisted_rows(&s->req, s->r->arena, &rows);
@@ -221,7 +221,7 @@ static void unlisted_due(struct step *s)
 	}
 }
 
-static void waive(struct recon *r)
+static void enrol_waive(struct recon *r)
 {
 	struct engine *e = r->e;
 	const char **names = arena_array(r->arena, e->providers_n + 1, sizeof(*names));
@@ -233,7 +233,7 @@ static void waive(struct recon *r)
 		const struct spot_provider_ops *ops = call_provider_ops(e->providers[i]);
 		const char *name = call_provider_name(e->providers[i]);
 
-		if (!vouches(e, e->providers[i])) {
+		if (!provider_vouches(e, e->providers[i])) {
 			lags[n] = clock_span_us(e,
 			    e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us);
 			names[n++] = name;
@@ -242,7 +242,7 @@ static void waive(struct recon *r)
 	if (n == 0) {
 		return;
 	}
-	s = step_new(r, unlisted_due, NULL);
+	s = step_new(r, unlisted_read, NULL);
 	STEP(s, engine_enrol_unlisted,
 	    (&(struct q_engine_enrol_unlisted){ .providers = names, .providers_n = n }));
 	s = step_new(r, NULL, NULL);
@@ -255,19 +255,22 @@ static void waive(struct recon *r)
 		.fence = r->epoch }));
 }
 
-void enrol_run(struct recon *r)
+static void enrol_pass(struct recon *r, void *state)
 {
 	const char **names;
-	size_t n = engine_provider_names(r, vouches, &names);
+	size_t n = engine_provider_names(r, provider_vouches, &names);
 	struct step *s;
 
-	waive(r);
+	(void)state;
+	enrol_waive(r);
 	s = step_new(r, judge_due, NULL);
 	STEP(s, engine_enrol_due,
 	    (&(struct q_engine_enrol_due){ .claimed_by = r->e->me,
 		.at_us = engine_now(r->e),
 		.providers = names,
 		.providers_n = n }));
-	s = step_new(r, denied_due, NULL);
+	s = step_new(r, denied_read, NULL);
 	STEP(s, engine_enrol_denied, NULL);
 }
+
+const struct recon_kind enrol_kind = { .name = "enrol", .pass = enrol_pass };

@@ -1,33 +1,38 @@
-/* Keeps fleets at their size: wants missing nodes where core/fleet puts them, gives back what it
- * says is too much, empties fleets that close. The plan is kept with the fleet and in each
- * decision. A plan that calls for nothing, because the fleet is at its size or nothing more can be
- * had, is made again when offers, refusals or the fleet change, and once a minute. A turn looks at
- * a page of the fleets; the next goes on behind it at once, until all were looked at. */
+/*
+ * Keeps fleets at their size: wants missing nodes where core/fleet places them, gives surplus nodes
+ * back, and empties closing fleets. The plan is stored with the fleet and in each decision. If a
+ * plan calls for nothing, the next one follows when offers, refusals or the fleet change, and once
+ * a minute. A pass covers a page of the fleets; the next pass follows at once until all are
+ * covered.
+ */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/fleet/fleet.h"
+#include "core/place/placement.h"
 #include "engine/kernel/kernel.h"
+#include "engine/launch/launch.h"
 
-#define PAGE 200 /* fleets in a turn */
+#define PAGE 200 /* fleets in a pass */
 #define AGAIN_US (60 * SPOT_US_PER_S)
 
-struct fleet_turn {
+struct fleet_work {
 	struct q_engine_fleets_row *fleets;
 	size_t fleets_n;
 	struct q_engine_fleet_nodes_row *nodes;
 	size_t nodes_n;
 	uint64_t offers; /* digest */
-	int64_t until_us; /* the first rest ends */
+	int64_t until_us; /* when the first cooldown ends */
 };
 
-/* Nodes that count: those on their way out do not. */
-static bool counts(const struct q_engine_fleet_nodes_row *n)
+/* Nodes on their way out do not count. */
+static bool node_counts(const struct q_engine_fleet_nodes_row *n)
 {
 	return strcmp(n->state, "DRAINING") != 0 && strcmp(n->state, "TERMINATING") != 0;
 }
 
-static void give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n, const char *why)
+static void node_give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n,
+    const char *why)
 {
 	if (strcmp(n->state, "WANTED") == 0) {
 		node_unwanted(r, n->id, n->unsure, why);
@@ -36,16 +41,16 @@ static void give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n,
 	}
 }
 
-/* May be given back at once. */
-static bool idle(const struct q_engine_fleet_nodes_row *n)
+/* True when the node may be given back at once. */
+static bool node_idle(const struct q_engine_fleet_nodes_row *n)
 {
 	return !n->used &&
 	    (strcmp(n->state, "WANTED") == 0 || strcmp(n->state, "BOOTING") == 0 ||
 		strcmp(n->state, "READY") == 0);
 }
 
-/* Of a pool's nodes those that are not even launched go first, then the dearest. */
-static bool goes_before(const struct q_engine_fleet_nodes_row *a,
+/* Orders a pool's nodes for giving back: those not launched yet first, then the most expensive. */
+static bool nodes_compare(const struct q_engine_fleet_nodes_row *a,
     const struct q_engine_fleet_nodes_row *b)
 {
 	bool wanted_a = strcmp(a->state, "WANTED") == 0, wanted_b = strcmp(b->state, "WANTED") == 0;
@@ -53,7 +58,7 @@ static bool goes_before(const struct q_engine_fleet_nodes_row *a,
 	return wanted_a != wanted_b ? wanted_a : a->price_micros > b->price_micros;
 }
 
-static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id,
+static void surplus_give_back(struct recon *r, struct fleet_work *t, int64_t fleet_id,
     const struct fleet_give *give)
 {
 	bool *gone = arena_array(r->arena, t->nodes_n + 1, sizeof(*gone));
@@ -65,7 +70,8 @@ static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id
 			const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
 
 			if (n->fleet_id == fleet_id && n->pool_id == give->pool_id && !gone[i] &&
-			    idle(n) && (best == SIZE_MAX || goes_before(n, &t->nodes[best]))) {
+			    node_idle(n) &&
+			    (best == SIZE_MAX || nodes_compare(n, &t->nodes[best]))) {
 				best = i;
 			}
 		}
@@ -73,11 +79,11 @@ static void give_surplus(struct recon *r, struct fleet_turn *t, int64_t fleet_id
 			return;
 		}
 		gone[best] = true;
-		give_back(r, &t->nodes[best], "more than the fleet wants");
+		node_give_back(r, &t->nodes[best], "more than the fleet wants");
 	}
 }
 
-static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet_id,
+static size_t fleet_have(struct recon *r, const struct fleet_work *t, int64_t fleet_id,
     struct fleet_have **ret, int64_t *ret_nodes)
 {
 	struct fleet_have *have = arena_array(r->arena, t->nodes_n + 1, sizeof(*have));
@@ -88,7 +94,7 @@ static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet
 		const struct q_engine_fleet_nodes_row *w = &t->nodes[i];
 		size_t k = 0;
 
-		if (w->fleet_id != fleet_id || !counts(w)) {
+		if (w->fleet_id != fleet_id || !node_counts(w)) {
 			continue;
 		}
 		++*ret_nodes;
@@ -103,22 +109,33 @@ static size_t have_of(struct recon *r, const struct fleet_turn *t, int64_t fleet
 				.market = spot_market_parse(w->market),
 				.gpu_milli = w->gpu_milli,
 				.price_micros = w->price_micros,
-				.offer = offer_of(r->e, w->pool_id) };
+				.offer = offer_find(r->e, w->pool_id) };
 		}
 		have[k].nodes++;
-		have[k].idle += idle(w);
+		have[k].idle += node_idle(w);
 	}
 	*ret = have;
 	return n;
 }
 
-/* What the pools are worth that the fleet is in, whether or not more can be had of them now. */
+static void fleet_rank(struct recon *r, const struct offer *offers, size_t n,
+    const struct job_spec *job, struct score **ret, size_t *ret_n)
+{
+	struct place_policy k = engine_place_policy(&r->e->conf);
+	struct place_market m = { .offers = offers, .offers_n = n };
+	struct place_in in = { .arena = r->arena,
+		.market = &m,
+		.policy = &k,
+		.now_us = engine_now(r->e) };
+
+	placement_fleet(&in, job, ret, ret_n);
+}
+
+/* Scores the pools that the fleet is in, whether or not they have more capacity now. */
 static void have_score(struct recon *r, const struct job_spec *job, struct fleet_have *have,
     size_t n)
 {
 	struct offer *offers = arena_array(r->arena, n + 1, sizeof(*offers));
-	struct place_in in = place_in(r);
-	struct place_market m = *in.market;
 	struct score *scores;
 	size_t usable, offers_n = 0;
 
@@ -130,10 +147,7 @@ static void have_score(struct recon *r, const struct job_spec *job, struct fleet
 			offers[offers_n++].has_quota = false;
 		}
 	}
-	m.offers = offers;
-	m.offers_n = offers_n;
-	in.market = &m;
-	placement_fleet(&in, job, &scores, &usable);
+	fleet_rank(r, offers, offers_n, job, &scores, &usable);
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < usable; k++) {
 			if (scores[k].offer->pool_id == have[i].pool_id) {
@@ -156,13 +170,13 @@ static bool spec_read(struct recon *r, const struct q_engine_fleets_row *f, stru
 	return true;
 }
 
-static void wanted(struct step *s)
+static void node_wanted(struct step *s)
 {
-	offers_wanted(s->r->e);
+	offers_write_end(s->r->e);
 }
 
-static void want(struct recon *r, const struct q_engine_fleets_row *f, const struct fleet_pick *k,
-    int64_t others, const struct fleet_plan *plan, json_t *shown)
+static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
+    const struct fleet_pick *k, int64_t others, const struct fleet_plan *plan, json_t *shown)
 {
 	size_t n = (size_t)k->nodes;
 	const char **tokens = arena_array(r->arena, n, sizeof(*tokens));
@@ -182,9 +196,9 @@ static void want(struct recon *r, const struct q_engine_fleets_row *f, const str
 		tokens[i] = arena_strdup(r->arena, token);
 		names[i] = arena_strdup(r->arena, name);
 	}
-	s = step_new(r, wanted, NULL);
+	s = step_new(r, node_wanted, NULL);
 	s->always = true;
-	offers_wanting(r->e);
+	offers_write_begin(r->e);
 	STEP(s, engine_want_for_fleet,
 	    (&(struct q_engine_want_for_fleet){ .fleet_id = f->id,
 		.version = f->version,
@@ -202,8 +216,8 @@ static void want(struct recon *r, const struct q_engine_fleets_row *f, const str
 		.fence = r->epoch }));
 }
 
-/* Returns whether anything was called for. */
-static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f,
+/* Returns true when the plan called for something. */
+static bool plan_do(struct recon *r, struct fleet_work *t, const struct q_engine_fleets_row *f,
     const struct fleet_ask *ask, int64_t nodes)
 {
 	struct engine *e = r->e;
@@ -215,14 +229,14 @@ static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine
 	fleet_plan_make(r->arena, ask, &plan);
 	shown = fleet_plan_json(ask, &plan);
 	for (size_t i = 0; i < plan.n; i++) {
-		offers_took(e, plan.picks[i].score->offer, plan.picks[i].nodes);
+		offers_count(e, plan.picks[i].score->offer, plan.picks[i].nodes);
 		picked += plan.picks[i].nodes;
 	}
 	for (size_t i = 0; i < plan.n; i++) {
-		want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan, shown);
+		node_want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan, shown);
 	}
 	for (size_t i = 0; i < plan.gives_n; i++) {
-		give_surplus(r, t, f->id, &plan.gives[i]);
+		surplus_give_back(r, t, f->id, &plan.gives[i]);
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_fleet_why,
@@ -236,13 +250,13 @@ static bool plan_do(struct recon *r, struct fleet_turn *t, const struct q_engine
 
 /* ---- planning again -------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t digest_mix(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
 	return h ^ h >> 29;
 }
 
-static struct fleet_seen seen_now(const struct recon *r, const struct fleet_turn *t,
+static struct fleet_seen seen_make(const struct recon *r, const struct fleet_work *t,
     const struct q_engine_fleets_row *f)
 {
 	int64_t soon = engine_now(r->e) + AGAIN_US;
@@ -257,85 +271,91 @@ static struct fleet_seen seen_now(const struct recon *r, const struct fleet_turn
 		if (n->fleet_id != f->id) {
 			continue;
 		}
-		s.nodes = mix(mix(s.nodes, (uint64_t)n->id), n->used);
+		s.nodes = digest_mix(digest_mix(s.nodes, (uint64_t)n->id), n->used);
 		for (const char *c = n->state; *c != '\0'; c++) {
-			s.nodes = mix(s.nodes, (unsigned char)*c);
+			s.nodes = digest_mix(s.nodes, (unsigned char)*c);
 		}
 	}
 	return s;
 }
 
-static struct fleet_seen *seen_of(const struct engine *e, int64_t fleet_id)
+struct fleet_state {
+	struct fleet_seen *seen; /* fleets whose last plan called for nothing; only pacing */
+	size_t n, cap;
+	int64_t after; /* the next pass begins behind this fleet; 0 = with the first */
+};
+
+static struct fleet_seen *seen_find(const struct fleet_state *st, int64_t fleet_id)
 {
-	for (size_t i = 0; i < e->fleets_seen_n; i++) {
-		if (e->fleets_seen[i].fleet_id == fleet_id) {
-			return &e->fleets_seen[i];
+	for (size_t i = 0; i < st->n; i++) {
+		if (st->seen[i].fleet_id == fleet_id) {
+			return &st->seen[i];
 		}
 	}
 	return NULL;
 }
 
-static void seen_drop(struct engine *e, int64_t fleet_id)
+static void seen_drop(struct fleet_state *st, int64_t fleet_id)
 {
-	struct fleet_seen *s = seen_of(e, fleet_id);
+	struct fleet_seen *s = seen_find(st, fleet_id);
 
 	if (s != NULL) {
-		*s = e->fleets_seen[--e->fleets_seen_n];
+		*s = st->seen[--st->n];
 	}
 }
 
-static void seen_keep(struct engine *e, const struct fleet_seen *is)
+static void seen_keep(struct fleet_state *st, const struct fleet_seen *is)
 {
-	if (e->fleets_seen_n == e->fleets_seen_cap) {
-		size_t more = e->fleets_seen_cap + PAGE;
-		struct fleet_seen *list = realloc(e->fleets_seen, more * sizeof(*list));
+	if (st->n == st->cap) {
+		size_t more = st->cap + PAGE;
+		struct fleet_seen *list = realloc(st->seen, more * sizeof(*list));
 
 		if (list == NULL) {
 			abort();
 		}
-		e->fleets_seen = list;
-		e->fleets_seen_cap = more;
+		st->seen = list;
+		st->cap = more;
 	}
-	e->fleets_seen[e->fleets_seen_n++] = *is;
+	st->seen[st->n++] = *is;
 }
 
-static void fleet_active(struct recon *r, struct fleet_turn *t, const struct q_engine_fleets_row *f)
+static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_engine_fleets_row *f)
 {
 	struct engine *e = r->e;
+	struct fleet_state *st = r->state;
 	struct fleet_ask ask = { .hazards = e->offers.hazards };
 	struct fleet_spec *spec;
 	struct fleet_have *have;
 	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
-	struct fleet_seen is = seen_now(r, t, f);
-	struct place_in in = place_in(r);
+	struct fleet_seen is = seen_make(r, t, f);
 	struct score *scores;
 	int64_t nodes;
 
-	if (!fleet_again(seen_of(e, f->id), &is, engine_now(e)) || !spec_read(r, f, &spec)) {
+	if (!fleet_again(seen_find(st, f->id), &is, engine_now(e)) || !spec_read(r, f, &spec)) {
 		return;
 	}
-	seen_drop(e, f->id);
+	seen_drop(st, f->id);
 	fleet_job(spec, job);
-	placement_fleet(&in, job, &scores, &ask.scores_n);
+	fleet_rank(r, e->offers.list, e->offers.n, job, &scores, &ask.scores_n);
 	ask.scores = scores;
 	ask.spec = spec;
-	ask.have_n = have_of(r, t, f->id, &have, &nodes);
+	ask.have_n = fleet_have(r, t, f->id, &have, &nodes);
 	have_score(r, job, have, ask.have_n);
 	ask.have = have;
 	if (!plan_do(r, t, f, &ask, nodes)) {
-		seen_keep(e, &is);
+		seen_keep(st, &is);
 	}
 }
 
-static void fleet_closing(struct recon *r, struct fleet_turn *t,
+static void fleet_closing(struct recon *r, struct fleet_work *t,
     const struct q_engine_fleets_row *f)
 {
 	struct step *s;
 
-	seen_drop(r->e, f->id);
+	seen_drop(r->state, f->id);
 	for (size_t i = 0; i < t->nodes_n; i++) {
 		if (t->nodes[i].fleet_id == f->id && !t->nodes[i].used) {
-			give_back(r, &t->nodes[i], "the fleet is closing");
+			node_give_back(r, &t->nodes[i], "the fleet is closing");
 		}
 	}
 	s = step_new(r, NULL, NULL);
@@ -347,12 +367,12 @@ static void fleet_closing(struct recon *r, struct fleet_turn *t,
 
 static void fleet_decide(struct recon *r, void *ctx)
 {
-	struct fleet_turn *t = ctx;
+	struct fleet_work *t = ctx;
 	struct engine *e = r->e;
 
 	t->offers = offers_digest(e->offers.list, e->offers.n, engine_now(e), &t->until_us);
 	for (size_t i = 0; i < t->fleets_n; i++) {
-		part_begin(r); /* a plan weighs the whole market */
+		part_begin(r); /* a plan scores the whole market */
 		if (strcmp(t->fleets[i].state, "ACTIVE") == 0) {
 			fleet_active(r, t, &t->fleets[i]);
 		} else {
@@ -364,7 +384,7 @@ static void fleet_decide(struct recon *r, void *ctx)
 
 static void fleet_nodes(struct step *s)
 {
-	struct fleet_turn *t = s->ctx;
+	struct fleet_work *t = s->ctx;
 
 	t->nodes_n = q_engine_fleet_nodes_rows(&s->req, s->r->arena, &t->nodes);
 	offers_need(s->r, fleet_decide, t);
@@ -372,7 +392,8 @@ static void fleet_nodes(struct step *s)
 
 static void fleets_in(struct step *s)
 {
-	struct fleet_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	struct fleet_state *st = s->r->state;
+	struct fleet_work *t = arena_alloc(s->r->arena, sizeof(*t));
 	size_t n = q_engine_fleets_rows(&s->req, s->r->arena, &t->fleets);
 	int64_t *ids = arena_array(s->r->arena, n + 1, sizeof(*ids));
 	struct step *next;
@@ -383,7 +404,7 @@ static void fleets_in(struct step *s)
 		t->fleets_n++;
 	}
 	more = t->fleets_n < n || n == PAGE;
-	s->r->e->fleet_after = more ? ids[t->fleets_n - 1] : 0;
+	st->after = more ? ids[t->fleets_n - 1] : 0;
 	s->r->changed |= more;
 	if (t->fleets_n == 0) {
 		return;
@@ -393,12 +414,25 @@ static void fleets_in(struct step *s)
 	    (&(struct q_engine_fleet_nodes){ .fleets = ids, .fleets_n = t->fleets_n }));
 }
 
-void fleet_run(struct recon *r)
+static void fleet_pass(struct recon *r, void *state)
 {
+	const struct fleet_state *st = state;
 	struct step *s = step_new(r, fleets_in, NULL);
 
 	STEP(s, engine_fleets,
-	    (&(struct q_engine_fleets){ .after_id = r->e->fleet_after,
+	    (&(struct q_engine_fleets){ .after_id = st->after,
 		.most = PAGE,
 		.spec_bytes = SPEC_BYTES }));
 }
+
+static void fleet_fini(void *state)
+{
+	struct fleet_state *st = state;
+
+	free(st->seen);
+}
+
+const struct recon_kind fleet_kind = { .name = "fleet",
+	.state_size = sizeof(struct fleet_state),
+	.fini = fleet_fini,
+	.pass = fleet_pass };

@@ -1,12 +1,12 @@
-/* Between launcher.c and lookup.c. */
+/* Machines that are wanted: launches, fleets at their size, enrolment, event streams. */
 #ifndef ENGINE_LAUNCH_H
 #define ENGINE_LAUNCH_H
 
-#include "engine/kernel/kernel.h"
-
-/* The machines that the launch of node a->id with that token gave, at most as many as it has rows;
- * how: "launched". Sorts the list. Ends a. */
-void launch_exists(struct act *a, const char *token, struct spot_instance *list, size_t n,
-    const char *const *was, size_t was_n, enum node_event ev, const char *how);
+struct recon_kind;
+extern const struct recon_kind launcher_kind; /* launches WANTED nodes, a gang by one call */
+extern const struct recon_kind lookup_kind; /* finds out about launches whose reply was lost */
+extern const struct recon_kind enrol_kind; /* asks the cloud whether a caller is our machine */
+extern const struct recon_kind fleet_kind; /* keeps fleets at their size */
+extern const struct recon_kind stream_kind; /* one long poll per place for provider events */
 
 #endif

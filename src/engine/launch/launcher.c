@@ -1,22 +1,23 @@
 /*
  * Launches wanted nodes, and all nodes of a gang by one call where the provider has one (verb
- * launch_gang). The rows of a launch are claimed (LAUNCHING, with the time the call may first have
- * left us) in one statement before anything is sent. A definite answer moves them on; an indefinite
- * one makes them UNKNOWN (lookup.c), and so does a claim that nobody answers for any more (the
- * daemon that held it died; that its time is over says nothing while its call is under way).
- * Machines are given to ranks in the order of their refs, so that a repeat gives the same.
+ * launch_gang). One statement claims the rows of a launch (LAUNCHING, with the time the call may
+ * first leave us) before anything is sent. A definite answer moves them on. An indefinite one makes
+ * them UNKNOWN (lookup.c); so does a claim whose daemon died. A claim whose time is over says
+ * nothing while its call is under way. Machines go to ranks in the order of their refs, so that a
+ * repeat gives the same.
  */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/launch/launch.h"
+#include "engine/launch/launch_int.h"
 
 #define LAUNCH_MOST 64 /* of each provider */
 #define CLAIM_SLACK_US (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */
 #define RETRY_DOUBLINGS 4
 #define LAUNCHES_UNTOKENED 4
 
-struct launch_turn {
+struct launch_work {
 	struct q_engine_launch_due_row *rows;
 	size_t n;
 	struct q_engine_launch_flying_row *flying;
@@ -25,18 +26,18 @@ struct launch_turn {
 };
 
 struct launching {
-	struct spot_launch_gang args; /* want 1: only its common part is sent, and answered */
+	struct spot_launch_gang args; /* want 1: only its common part is sent */
 	struct spot_tag tags[4];
 	char me[32];
 	int64_t gang_id; /* of several machines */
 	int32_t tries;
 	bool token; /* a repeat is harmless */
-	bool unsure; /* an earlier call, or an earlier try of this one, may have had its effect */
+	bool unsure; /* an earlier call, or an earlier try of this one, may have taken effect */
 };
 
 /* ---- the reply ------------------------------------------------------------------------------- */
 
-static int by_ref(const void *a, const void *b)
+static int refs_compare(const void *a, const void *b)
 {
 	const struct spot_instance *x = a, *y = b;
 
@@ -50,7 +51,7 @@ void launch_exists(struct act *a, const char *token, struct spot_instance *list,
 	const char **requests = arena_array(a->arena, n + 1, sizeof(*requests));
 	const char **ips = arena_array(a->arena, n + 1, sizeof(*ips));
 
-	qsort(list, n, sizeof(*list), by_ref);
+	qsort(list, n, sizeof(*list), refs_compare);
 	for (size_t i = 0; i < n; i++) {
 		refs[i] = list[i].ref;
 		requests[i] = list[i].spot_request == NULL ? "" : list[i].spot_request;
@@ -76,7 +77,7 @@ void launch_exists(struct act *a, const char *token, struct spot_instance *list,
 		.token = token }));
 }
 
-/* false: not as many machines as were asked for. */
+/* Returns false when there are fewer machines than requested. */
 static bool launch_ok(struct act *a, struct launching *l)
 {
 	static const char *const was[] = { "LAUNCHING", "UNKNOWN" };
@@ -103,8 +104,8 @@ static const char *const scope_names[] = {
 	[SPOT_SCOPE_PROVIDER] = "provider",
 };
 
-/* What rests after a refusal: as far as the provider says that it reaches, else by its code the
- * pool, all pools of the quota class, or the account's region. */
+/* The scope that cools after a refusal: as the provider says, else by its code the pool, all pools
+ * of the quota class, or the account's region. */
 static const char *refusal_scope(const struct spot_err *err)
 {
 	if (err->scope > SPOT_SCOPE_NONE && (size_t)err->scope < ARRAY_LEN(scope_names)) {
@@ -144,11 +145,10 @@ static const char *refusal_scope(const struct spot_err *err)
 
 static void refused_wrote(struct act *a)
 {
-	offers_wanted(a->e);
+	offers_write_end(a->e);
 }
 
-/* That a pool has not so many together says nothing about a single machine: it rests only for gangs
- * (gang.c). */
+/* A pool that lacks room for many machines may have one: it cools only for gangs (gang.c). */
 static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, const char *scope)
 {
 	const struct engine_conf *c = &a->e->conf;
@@ -156,10 +156,10 @@ static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, 
 	if (l->args.want > 1 && strcmp(scope, "pool") == 0) {
 		scope = "";
 	}
-	/* By a market read before this was written the pool does not rest, and its job would be
-	 * sent there once more. */
-	offers_stale(a->e);
-	offers_wanting(a->e);
+	/* In a market read before this was written the pool does not cool, and its job would go
+	 * there once more. */
+	offers_invalidate(a->e);
+	offers_write_begin(a->e);
 	a->wrote = refused_wrote;
 	ACT_WRITE(a, engine_launch_refused,
 	    (&(struct q_engine_launch_refused){ .id = a->id,
@@ -178,10 +178,10 @@ static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, 
 		.token = l->args.common.token }));
 }
 
-/* Refused for what is asked before the token: credentials, the words of the request, another call
- * that it needs. What the market refuses is refused after it: the token of a launch that had its
- * effect gives what it made. */
-static bool is_unheard(enum spot_rc rc)
+/* Refused before the provider reads the token: for credentials, the request's words, or another
+ * call that it needs. The market refuses after it: the token of a launch that took effect returns
+ * its machines. */
+static bool refused_before_token(enum spot_rc rc)
 {
 	return rc == SPOT_INVALID || rc == SPOT_UNAUTHENTICATED || rc == SPOT_DENIED ||
 	    rc == SPOT_NOT_FOUND || rc == SPOT_CONFLICT || rc == SPOT_TOO_LARGE ||
@@ -192,11 +192,11 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 {
 	const char *why = a->call.op.err.text;
 
-	/* The look-up reads how it begins. */
+	/* The look-up reads its prefix. */
 	if (a->call.op.rc == SPOT_MISMATCH || a->call.op.rc == SPOT_GONE) {
 		why = arena_printf(a->arena, LAUNCH_SPENT "%s", why);
-	} else if (l->unsure && is_unheard(a->call.op.rc)) {
-		why = arena_printf(a->arena, LAUNCH_UNHEARD "%s", why);
+	} else if (l->unsure && refused_before_token(a->call.op.rc)) {
+		why = arena_printf(a->arena, LAUNCH_TOKEN_UNREAD "%s", why);
 	}
 	ACT_WRITE(a, engine_launch_undone,
 	    (&(struct q_engine_launch_undone){ .id = a->id,
@@ -214,10 +214,12 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 static int64_t launch_retry_us(struct engine *e, int32_t tries, int64_t said_us)
 {
 	int64_t first = e->conf.launch_retry_us;
-	int64_t us = first << MIN(MAX(tries - 1, 0), RETRY_DOUBLINGS);
+	const struct backoff waits = { .first_us = first,
+		.cap_us = first << RETRY_DOUBLINGS,
+		.jitter = 0.3 };
 
-	return said_us > 0 ? MIN(said_us, first << RETRY_DOUBLINGS)
-			   : rng_jitter(loop_rng(e->loop), us, 0.3);
+	return said_us > 0 ? MIN(said_us, waits.cap_us)
+			   : backoff_wait_us(&waits, tries - 1, loop_rng(e->loop));
 }
 
 static void launch_called(struct act *a)
@@ -236,8 +238,8 @@ static void launch_called(struct act *a)
 	case SPOT_THROTTLED:
 	case SPOT_UNAVAILABLE:
 	case SPOT_TIMEOUT:
-		/* Definitely without effect, unless a try before it had one. Without a token the
-		 * same row is never sent twice; the job finds a place afresh. */
+		/* No effect for sure, unless a try before it had one. Without a token the same row
+		 * is never sent twice; the job finds another place. */
 		if (a->call.doubted) {
 			launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
 		} else if (l->token) {
@@ -247,10 +249,10 @@ static void launch_called(struct act *a)
 			launch_refused(a, l, rc, "pool");
 		}
 		return;
-	case SPOT_OK: /* not so many as were asked for: looked up */
+	case SPOT_OK: /* fewer than requested: look them up */
 	case SPOT_UNKNOWN:
-	case SPOT_MISMATCH: /* somebody used this token: look whether it was us */
-	/* an earlier call did, its reply was lost: what lived until now is billed */
+	case SPOT_MISMATCH: /* the token was used before: look up whether by us */
+	/* an earlier call took effect and its reply was lost: bill the instance's life */
 	case SPOT_GONE:
 	case SPOT_BAD_REPLY:
 	case SPOT_CANCELLED:
@@ -272,7 +274,7 @@ static void launch_called(struct act *a)
 	case SPOT_RC_COUNT:
 		break;
 	}
-	if (l->unsure && (is_unheard(rc) || !l->token)) {
+	if (l->unsure && (refused_before_token(rc) || !l->token)) {
 		launch_undone(a, l, NODE_EV_AMBIGUOUS, 0);
 		return;
 	}
@@ -340,7 +342,7 @@ static void launch_claimed(struct step *s)
 	struct call_provider *p = engine_provider(e, c->key.provider);
 
 	if (step_rows(s) != l->args.want || p == NULL) {
-		act_end(a); /* somebody moved one of them first */
+		act_end(a); /* another statement moved one of them first */
 		return;
 	}
 	if (l->args.want > 1) {
@@ -378,7 +380,7 @@ static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *
 		.fence = r->epoch }));
 }
 
-static int64_t flying_of(const struct launch_turn *t, const char *provider)
+static int64_t flying_count(const struct launch_work *t, const char *provider)
 {
 	for (size_t i = 0; i < t->flying_n; i++) {
 		if (strcmp(t->flying[i].provider, provider) == 0) {
@@ -388,8 +390,8 @@ static int64_t flying_of(const struct launch_turn *t, const char *provider)
 	return 0;
 }
 
-/* What cannot be repeated must not time out in the provider's own queue: Lambda takes one launch in
- * 12 s. */
+/* A launch that cannot be repeated must not time out in the provider's own queue: Lambda takes one
+ * launch in 12 s. */
 static int64_t launches_most(const struct engine *e, struct call_provider *p)
 {
 	return (call_provider_ops(p)->caps & SPOT_CAP_TOKEN) != 0
@@ -397,7 +399,7 @@ static int64_t launches_most(const struct engine *e, struct call_provider *p)
 	    : MIN(e->conf.launches_max, LAUNCHES_UNTOKENED);
 }
 
-static void launch_decide(struct recon *r, struct launch_turn *t)
+static void launch_decide(struct recon *r, struct launch_work *t)
 {
 	struct engine *e = r->e;
 
@@ -417,7 +419,7 @@ static void launch_decide(struct recon *r, struct launch_turn *t)
 			    t->rows[i].unsure ? NODE_EV_AMBIGUOUS : NODE_EV_REFUSED,
 			    t->rows[i].unsure ? "unwanted" : "refused",
 			    "its provider is not configured any more");
-		} else if (flying_of(t, t->rows[i].provider) + before < launches_most(e, p)) {
+		} else if (flying_count(t, t->rows[i].provider) + before < launches_most(e, p)) {
 			launch_claim(r, &t->rows[i], p);
 		} else if (t->rows[i].rests) {
 			node_unwanted(r, t->rows[i].id, false,
@@ -428,7 +430,7 @@ static void launch_decide(struct recon *r, struct launch_turn *t)
 
 static void launch_due(struct step *s)
 {
-	struct launch_turn *t = s->ctx;
+	struct launch_work *t = s->ctx;
 
 	t->n = q_engine_launch_due_rows(&s->req, s->r->arena, &t->rows);
 	t->due_in = true;
@@ -437,15 +439,15 @@ static void launch_due(struct step *s)
 
 static void launch_flying(struct step *s)
 {
-	struct launch_turn *t = s->ctx;
+	struct launch_work *t = s->ctx;
 
 	t->flying_n = q_engine_launch_flying_rows(&s->req, s->r->arena, &t->flying);
 	t->flying_in = true;
 	launch_decide(s->r, t);
 }
 
-/* Rows whose call has not come to its end here: however old their claims are by the clock, it may
- * leave yet. */
+/* Rows whose call is still under way here: however old their claims are by the clock, the call may
+ * yet leave. */
 static size_t launch_calls(struct recon *r, int64_t **ret)
 {
 	struct act *a;
@@ -480,7 +482,7 @@ static void launch_stale(struct step *s)
 	size_t n = q_engine_launch_stale_rows(&s->req, s->r->arena, &rows);
 	struct engine *e = s->r->e;
 	int64_t *calls;
-	/* some have begun since the question was sent */
+	/* some began since the statement was sent */
 	size_t calls_n = launch_calls(s->r, &calls);
 
 	for (size_t i = 0; i < n; i++) {
@@ -505,13 +507,14 @@ static void launch_stale(struct step *s)
 	}
 }
 
-void launcher_run(struct recon *r)
+static void launcher_pass(struct recon *r, void *state)
 {
-	struct launch_turn *t = arena_alloc(r->arena, sizeof(*t));
+	struct launch_work *t = arena_alloc(r->arena, sizeof(*t));
 	int64_t now = engine_now(r->e), *calls;
 	size_t calls_n = launch_calls(r, &calls);
 	struct step *s = step_new(r, launch_flying, t);
 
+	(void)state;
 	STEP(s, engine_launch_flying, NULL);
 	s = step_new(r, launch_due, t);
 	STEP(s, engine_launch_due,
@@ -523,3 +526,5 @@ void launcher_run(struct recon *r)
 		.calls = calls,
 		.calls_n = calls_n }));
 }
+
+const struct recon_kind launcher_kind = { .name = "launcher", .pass = launcher_pass };

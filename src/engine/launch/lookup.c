@@ -1,18 +1,19 @@
 /*
- * Finds out whether an ambiguous launch happened. Found: its nodes are adopted. Not found: with a
- * token the launch is repeated with identical parameters (harmless by the provider's contract)
- * while somebody still wants it; without one it is asked again until the provider's list lag is
- * over, and declared void when two answers in a row after that lack it (lambda.md section 7). So is
- * one whose token is spent (LAUNCH_SPENT): what it made may have ended meanwhile, its life is
- * billed, and one whose repeat was refused before the token counted (LAUNCH_UNHEARD). Should it
- * appear even later, the sweep ends it. Of a gang's launch some may be found: the list may lag;
- * after the lag those are adopted and the others declared void, and the gang, which is not whole,
- * is given up.
+ * Finds out whether an ambiguous launch took effect. If the instance exists, its nodes adopt it. If
+ * it does not, a launch with a token is repeated with identical parameters while its node is still
+ * wanted. The provider's contract makes that harmless. A launch without a token is looked up until
+ * the provider's list lag is over. It is void when two answers in a row after that lack it
+ * (providers/lambda/README.md). So is one whose token is spent (LAUNCH_SPENT): its instance may
+ * have ended meanwhile, and its life is billed. So is one whose repeat was refused before the token
+ * counted (LAUNCH_TOKEN_UNREAD). If an instance appears even later, the sweep ends it.
+ *
+ * A gang's launch may be found in part, since the list may lag. After the lag the found nodes are
+ * adopted and the others are void; the incomplete gang is given up.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/launch/launch.h"
+#include "engine/launch/launch_int.h"
 
 #define RESEND_DOUBLINGS 4
 #define LOOK_ABSENT "not found after the provider's list lag; asked once more"
@@ -23,13 +24,14 @@ struct looking {
 	char me[32];
 	int64_t sent_us, last_us; /* its first call, its last */
 	int32_t tries;
-	bool token, wanted, absent; /* absent: from the last answer, which was after the lag */
-	const char *spent; /* words to keep: the token is not to be used again; NULL: it may be */
+	bool token, wanted, absent; /* absent: from the last answer after the lag */
+	const char
+	    *spent; /* error text to keep: the token must not be used again; NULL: it may be */
 	int64_t lag_us, life_us;
 };
 
-/* A live one before an ended one, then by age, then by ref: the same choice every time. */
-static int by_age(const void *pa, const void *pb)
+/* Orders a live one before an ended one, then by age, then by ref: the same choice every time. */
+static int ages_compare(const void *pa, const void *pb)
 {
 	const struct spot_instance *a = pa, *b = pb;
 	bool a_over = a->state == SPOT_INSTANCE_GONE, b_over = b->state == SPOT_INSTANCE_GONE;
@@ -43,9 +45,9 @@ static int by_age(const void *pa, const void *pb)
 	return strcmp(a->ref, b->ref);
 }
 
-/* A disk that carries the token is no machine, and one that pages which overlap tell twice is no
- * second one. */
-static void machines_only(struct spot_find *f)
+/* A disk that carries the token is no machine, and an instance on two overlapping pages counts
+ * once. */
+static void machines_keep(struct spot_find *f)
 {
 	size_t n = 0;
 
@@ -68,7 +70,7 @@ static void look_found(struct act *a, struct looking *l)
 	struct spot_find *f = &l->args;
 	const char *how = "found by its token";
 
-	qsort(f->found, f->n, sizeof(*f->found), by_age);
+	qsort(f->found, f->n, sizeof(*f->found), ages_compare);
 	if (f->n > l->want) {
 		how = "found by its token; others with the same token are ended by the sweep";
 		log_error("launch.doubled", I64("node", a->id), STR("launch_token", f->token),
@@ -126,7 +128,7 @@ static void look_called(struct act *a)
 	int64_t now = engine_now(a->e), age = now - l->last_us,
 		lag = clock_span_us(a->e, l->lag_us);
 
-	machines_only(&l->args);
+	machines_keep(&l->args);
 	if (a->call.op.rc != SPOT_OK) {
 		log_warn("lookup.failed", I64("node", a->id),
 		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));
@@ -142,7 +144,7 @@ static void look_called(struct act *a)
 		    l->args.n == 0 ? "not found yet; the provider's list may lag"
 				   : "not all are found yet; the provider's list may lag");
 	} else if (!l->absent) {
-		/* one list may lack what is there (watch.c waits for two as well) */
+		/* one list may lack an instance that exists (watch.c waits for two as well) */
 		look_again(a, l, LOOK_ABSENT);
 	} else {
 		look_move(a, l, NODE_EV_VOID, "not found after the provider's list lag", 0);
@@ -189,8 +191,9 @@ static void look_one(struct recon *r, const struct q_engine_lookup_due_row *w)
 	l->wanted = w->wanted;
 	absent = strstr(w->last_error, LOOK_ABSENT);
 	l->absent = absent != NULL;
-	if (str_prefix(w->last_error, LAUNCH_SPENT) || str_prefix(w->last_error, LAUNCH_UNHEARD)) {
-		/* Without "; " and what an answer that lacked it added. */
+	if (str_prefix(w->last_error, LAUNCH_SPENT) ||
+	    str_prefix(w->last_error, LAUNCH_TOKEN_UNREAD)) {
+		/* Without "; " and the text that an answer without the instance added. */
 		l->spent = arena_printf(a->arena, "%.*s",
 		    (int)(absent == NULL ? (ptrdiff_t)strlen(w->last_error)
 					 : absent - w->last_error - 2),
@@ -225,15 +228,18 @@ static void look_due(struct step *s)
 	}
 }
 
-void lookup_run(struct recon *r)
+static void lookup_pass(struct recon *r, void *state)
 {
 	const char **names;
 	size_t n = engine_provider_names(r, NULL, &names);
 	struct step *s = step_new(r, look_due, NULL);
 
+	(void)state;
 	STEP(s, engine_lookup_due,
 	    (&(struct q_engine_lookup_due){ .claimed_by = r->e->me,
 		.at_us = engine_now(r->e),
 		.providers = names,
 		.providers_n = n }));
 }
+
+const struct recon_kind lookup_kind = { .name = "lookup", .pass = lookup_pass };

@@ -1,23 +1,29 @@
 /*
- * Long polls of what providers tell by themselves (verb watch): one for each place with live nodes,
- * always out while we lead. What it brings becomes the same rows as what we ask for (notices,
- * provider_state), and the place where it goes on is written by the same statement, so nothing is
- * lost or skipped by a crash; what comes twice changes nothing. With a gap everything there is
- * asked for and listed at once. It only makes us faster: watch.c goes on asking at its pace.
+ * Long polls for provider events (verb watch): one for each place with live nodes, always out while
+ * we lead. Its results become the same rows as replies to our calls (notices, provider_state). The
+ * same statement stores the cursor, so a crash loses and skips nothing, and a duplicate changes
+ * nothing. After a gap the place is described and listed at once. Streams only make us faster:
+ * watch.c goes on at its pace.
  */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel.h"
+#include "engine/launch/launch.h"
 #include "engine/watch/watch.h"
 
 #define HOLD_US (25 * SPOT_US_PER_S)
-/* between polls that bring nothing and come back at once */
+/* between polls that return at once and empty */
 #define PAUSE_US SPOT_US_PER_S
 #define FAIL_US (2 * SPOT_US_PER_S) /* doubled per failure in a row */
 #define FAIL_MAX_US (300 * SPOT_US_PER_S)
-#define ABSENT_US SPOT_US_PER_HOUR /* before a stream is asked for that is not configured */
+#define ABSENT_US SPOT_US_PER_HOUR /* before the next poll of a place without a stream */
 #define STREAMS_MOST 8 /* per provider: they hold connections that other calls need too */
+
+struct stream {
+	struct engine *e;
+};
 
 struct streaming {
 	struct watch_place *place;
@@ -35,11 +41,19 @@ static void stream_over(struct act *a, const struct streaming *w, int64_t pause_
 	}
 }
 
-void streams_stop(struct engine *e)
+static void stream_init(struct engine *e, void *state)
 {
+	struct stream *st = state;
+
+	st->e = e;
+}
+
+static void stream_lease_lost(void *state)
+{
+	const struct stream *st = state;
 	struct watch_place *p;
 
-	LIST_FOREACH (p, &e->watch->places, link) {
+	LIST_FOREACH (p, watch_places(st->e), link) {
 		if (p->stream != NULL && p->stream->calling) {
 			act_drop(p->stream);
 			act_end(p->stream);
@@ -62,7 +76,7 @@ static void stream_wrote(struct act *a)
 		w->place->asked_us = 0;
 		w->place->swept_us = 0;
 	}
-	/* Not written: the cursor is where it was, and the same comes again. */
+	/* On failure the cursor stays, and the same events come again. */
 	stream_over(a, w, a->req.op.rc != SPOT_OK || (quick && !news) ? PAUSE_US : 0);
 }
 
@@ -121,7 +135,8 @@ static void put_seen(struct act *a, const struct spot_watch *w, struct q_engine_
 static void stream_failed(struct act *a, const struct streaming *w)
 {
 	const struct spot_err *err = &a->call.op.err;
-	int64_t pause = MIN(FAIL_US << MIN(w->place->stream_fails, 8), FAIL_MAX_US);
+	static const struct backoff waits = { .first_us = FAIL_US, .cap_us = FAIL_MAX_US };
+	int64_t pause = backoff_wait_us(&waits, w->place->stream_fails, NULL);
 
 	log_warn("stream.failed", STR("provider", w->place->provider),
 	    STR("region", w->place->region), STR("rc", spot_rc_name(a->call.op.rc)),
@@ -144,12 +159,12 @@ static void stream_called(struct act *a)
 	};
 
 	if (a->call.op.rc == SPOT_GONE && w->args.cursor[0] != '\0') {
-		/* The provider does not know this place of its stream any more. */
+		/* The provider no longer knows this cursor. */
 		w->args.next_cursor = "";
 		w->args.notices_n = w->args.seen_n = 0;
 		w->args.gap = true;
 	} else if (a->call.op.rc == SPOT_NOT_OFFERED) {
-		/* None is set for this place: we go on by asking alone. */
+		/* This place has no stream: polling alone goes on. */
 		stream_over(a, w, ABSENT_US);
 		act_end(a);
 		return;
@@ -203,12 +218,12 @@ static void stream_one(struct recon *r, struct watch_place *place, struct call_p
 		.region = place->region }));
 }
 
-static size_t streams_of(const struct engine *e, const char *provider)
+static size_t streams_count(const struct engine *e, const char *provider)
 {
 	const struct watch_place *p;
 	size_t n = 0;
 
-	LIST_FOREACH (p, &e->watch->places, link) {
+	LIST_FOREACH (p, watch_places(e), link) {
 		n += p->stream != NULL && strcmp(p->provider, provider) == 0;
 	}
 	return n;
@@ -231,17 +246,18 @@ static void stream_places(struct step *s)
 		}
 		place = watch_place_of(e, rows[i].provider, rows[i].region);
 		if (place->stream == NULL && now >= place->stream_next_us &&
-		    streams_of(e, rows[i].provider) < STREAMS_MOST) {
+		    streams_count(e, rows[i].provider) < STREAMS_MOST) {
 			stream_one(s->r, place, p);
 		}
 	}
 }
 
-void stream_run(struct recon *r)
+static void stream_pass(struct recon *r, void *state)
 {
 	struct step *s;
 	bool any = false;
 
+	(void)state;
 	for (size_t i = 0; i < r->e->providers_n; i++) {
 		any |= call_provider_ops(r->e->providers[i])->watch != NULL;
 	}
@@ -251,3 +267,9 @@ void stream_run(struct recon *r)
 	s = step_new(r, stream_places, NULL);
 	STEP(s, engine_stream_places, NULL);
 }
+
+const struct recon_kind stream_kind = { .name = "stream",
+	.state_size = sizeof(struct stream),
+	.init = stream_init,
+	.lease_lost = stream_lease_lost,
+	.pass = stream_pass };

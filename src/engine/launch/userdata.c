@@ -1,25 +1,24 @@
 /*
- * The script a node boots with: src/agent/bootstrap.sh with its blanks filled. Byte for byte the
- * same on every launch of the same row, because a repeated launch with the same token must carry
- * the same parameters (EC2 API idempotency: a token used with other parameters is refused). Below
- * AWS's 16 KiB. No secret in it outlives the enrolment: the token is one-time, and any process on
- * the node may read user data.
+ * The script that a node boots with: src/agent/bootstrap.sh with its blanks filled. Every launch of
+ * a row gets the same bytes, since a repeated launch with the same token must carry the same
+ * parameters (EC2 API idempotency). Below AWS's 16 KiB. No secret in it outlives the enrolment: the
+ * token is one-time, and any process on the node may read user data.
  */
 #include "base/base.h"
 #include "base/text/sbuf.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
-#include "engine/kernel/kernel.h"
+#include "engine/launch/launch_int.h"
 
 #define USERDATA_MAX (16 << 10)
 
-extern const char engine_bootstrap[]; /* made from src/agent/bootstrap.sh */
+extern const char engine_bootstrap[]; /* generated from src/agent/bootstrap.sh */
 
 struct blank {
 	const char *name, *value;
 };
 
-/* The blank that begins at p, NULL if none does. */
+/* Returns the blank that begins at p, NULL if none does. */
 static const struct blank *blank_at(const struct blank *blanks, const char *p)
 {
 	for (; blanks->name != NULL; blanks++) {
@@ -30,7 +29,7 @@ static const struct blank *blank_at(const struct blank *blanks, const char *p)
 	return NULL;
 }
 
-static void fill(struct sbuf *b, const struct blank *blanks)
+static void blanks_fill(struct sbuf *b, const struct blank *blanks)
 {
 	for (const char *p = engine_bootstrap; *p != '\0';) {
 		const struct blank *x = *p == '@' ? blank_at(blanks, p) : NULL;
@@ -70,7 +69,7 @@ struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, con
 	hmac_sha256(e->enrol_key, e->enrol_key_n, token, strlen(token), mac);
 	hex_encode(mac, sizeof(mac), hex);
 	sbuf_init(&b, USERDATA_MAX);
-	fill(&b, blanks);
+	blanks_fill(&b, blanks);
 	assert(!b.overflow);
 	ret = arena_bytes(a, b.p, b.n);
 	sbuf_fini(&b);

@@ -1,20 +1,19 @@
 /*
- * What spot prices were before we looked, where that takes a request for each type
- * (SPOT_CAP_PAST_APART; elsewhere the first poll brings it along): a feed of its own, so that the
- * prices of today wait for none of it. A poll asks for a few types; their pools are marked when it
- * is stored, and a daemon that ends before that asks for these again, not for all. Of a pool that
- * has a price, only what was before its first point is taken. Of one that has none (a type that the
- * vendor's list leaves out), its past is all that is known of its price.
+ * Past spot prices, where a provider needs a request for each type (SPOT_CAP_PAST_APART; elsewhere
+ * the first poll brings them along). A feed of its own, so that today's prices do not wait for it.
+ * A poll asks for a few types and marks their pools when it is stored, so that a restart repeats
+ * only these. Of a pool with a price, only points before its first one are stored. Of a pool
+ * without one (a type that the vendor's list omits), the past is all that is known of its price.
  */
 #include "base/base.h"
 #include "base/text/str.h"
 #include "core/rank/offer.h"
-#include "engine/market/poller_int.h"
+#include "engine/market/market_int.h"
 
 #define TYPES_ONCE 24
 #define SOON_US (5 * SPOT_US_PER_S)
 
-static struct poll *poll_of(struct op *op)
+static struct poll *op_poll(struct op *op)
 {
 	return container_of(container_of(op, struct pg_req, op), struct poll, req);
 }
@@ -76,7 +75,7 @@ static void past_done(struct poll *p)
 
 static void refused_stored(struct op *op)
 {
-	struct poll *p = poll_of(op);
+	struct poll *p = op_poll(op);
 
 	if (op->rc != SPOT_OK) {
 		poll_failed(p, &op->err);

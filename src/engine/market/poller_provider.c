@@ -1,11 +1,11 @@
-/* How each provider is doing, into its row: account, last success, last error, request counts. */
+/* Writes each provider's health into its row: account, last success, last error, request counts. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/market/poller_int.h"
+#include "engine/market/market_int.h"
 
-static struct provider_health *health_of(struct poller *p, const struct call_provider *provider)
+static struct provider_health *health_find(struct poller *p, const struct call_provider *provider)
 {
 	for (size_t i = 0; i < p->deps.providers_n; i++) {
 		if (p->deps.providers[i] == provider) {
@@ -17,7 +17,7 @@ static struct provider_health *health_of(struct poller *p, const struct call_pro
 
 void health_ok(struct poller *p, const struct call_provider *provider)
 {
-	struct provider_health *h = health_of(p, provider);
+	struct provider_health *h = health_find(p, provider);
 
 	if (h != NULL) {
 		h->ok_us = loop_wall_us(p->deps.loop);
@@ -27,7 +27,7 @@ void health_ok(struct poller *p, const struct call_provider *provider)
 void health_failed(struct poller *p, const struct call_provider *provider,
     const struct spot_err *err)
 {
-	struct provider_health *h = health_of(p, provider);
+	struct provider_health *h = health_find(p, provider);
 
 	if (h != NULL) {
 		h->err_us = loop_wall_us(p->deps.loop);
@@ -40,7 +40,7 @@ static const char *health_state(const struct provider_health *h)
 	if (h->err_us <= h->ok_us) {
 		return "ok";
 	}
-	/* What only the operator can mend takes the provider down; the rest passes. */
+	/* An error that only the operator can fix takes the provider down; others pass. */
 	if (h->err.rc == SPOT_UNAUTHENTICATED || h->err.rc == SPOT_DENIED ||
 	    h->err.rc == SPOT_CONFIG) {
 		return "down";
@@ -98,8 +98,8 @@ void health_fini(struct poller *p)
 	free(p->health);
 }
 
-/* Every other time one whose row tells another state than the provider is in, or no account that is
- * known by now; else by turns. */
+/* Every other time a provider whose row is out of date (its state, or an account now known); else
+ * round robin. */
 size_t health_next(const struct poller *p, size_t turn)
 {
 	for (size_t i = 0; turn % 2 == 0 && i < p->deps.providers_n; i++) {

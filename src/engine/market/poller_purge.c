@@ -1,6 +1,6 @@
-/* What is past its time goes, a table after the other: retention.sql. */
+/* Deletes rows past their retention, one table after the other: retention.sql. */
 #include "base/base.h"
-#include "engine/market/poller_int.h"
+#include "engine/market/market_int.h"
 
 #define MOST 20000
 #define MOST_LOGS 2000 /* up to 64 KiB each */
@@ -38,7 +38,7 @@ static void purge_leaks(struct poller *p, int64_t before_us)
 
 static const struct {
 	void (*run)(struct poller *p, int64_t before_us);
-	int days; /* at most so many; 0: as long as prices */
+	int days; /* at most; 0: as long as prices */
 	int64_t most;
 } purges[POLLER_PURGES] = {
 	{ purge_samples, 7, MOST },

@@ -1,18 +1,18 @@
-/* What a poll brought, into rows. */
+/* Stores the results of a poll in rows. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/rank/offer.h"
-#include "engine/market/poller_int.h"
+#include "engine/market/market_int.h"
 
-static struct poll *poll_of(struct op *op)
+static struct poll *op_poll(struct op *op)
 {
 	return container_of(container_of(op, struct pg_req, op), struct poll, req);
 }
 
-static void stored(struct op *op)
+static void poll_stored(struct op *op)
 {
-	struct poll *p = poll_of(op);
+	struct poll *p = op_poll(op);
 
 	if (op->rc != SPOT_OK) {
 		poll_failed(p, &op->err);
@@ -50,30 +50,27 @@ static void store_regions(struct poll *p)
 	const struct spot_provider_ops *ops = call_provider_ops(p->provider);
 	bool all = (ops->caps & SPOT_CAP_ALL_REGIONS) != 0;
 	size_t regions_n = all ? 1 : p->args.regions.n, n = 0;
-	const char **names = arena_array(p->arena, regions_n * FEED_COUNT + 1, sizeof(*names));
-	const char **regions = arena_array(p->arena, regions_n * FEED_COUNT + 1, sizeof(*regions));
-	const char **feeds = arena_array(p->arena, regions_n * FEED_COUNT + 1, sizeof(*feeds));
+	struct q_market_feeds_add_feed *rows =
+	    arena_array(p->arena, regions_n * FEED_COUNT + 1, sizeof(*rows));
 
 	for (size_t i = 0; i < regions_n; i++) {
 		for (int k = (int)FEED_POOLS; k < (int)FEED_COUNT; k++) {
 			if (feed_wanted(ops, (enum feed_kind)k)) {
-				names[n] = call_provider_name(p->provider);
-				regions[n] = all ? "" : p->args.regions.names[i];
-				feeds[n++] = feed_name((enum feed_kind)k);
+				rows[n++] = (struct q_market_feeds_add_feed){
+					.provider = call_provider_name(p->provider),
+					.region = all ? "" : p->args.regions.names[i],
+					.feed = feed_name((enum feed_kind)k),
+				};
 			}
 		}
 	}
 	p->seen = p->args.regions.n;
 	q_market_feeds_add(p->poller->deps.pg, &p->req,
-	    &(struct q_market_feeds_add){ .providers = names,
-		.providers_n = n,
-		.regions = regions,
-		.regions_n = n,
-		.feeds = feeds,
-		.feeds_n = n,
+	    &(struct q_market_feeds_add){ .feed = rows,
+		.feed_n = n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */
@@ -81,71 +78,42 @@ static void store_regions(struct poll *p)
 static void store_pools(struct poll *p)
 {
 	const struct spot_pools *in = &p->args.pools;
-	size_t n = in->n;
-	struct arena *a = p->arena;
-	const char **t[8];
-	int32_t *v[4];
+	struct q_market_pools_put_pool *rows = arena_array(p->arena, in->n + 1, sizeof(*rows));
 
-	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
-		t[i] = arena_array(a, n + 1, sizeof(**t));
-	}
-	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
-		v[i] = arena_array(a, n + 1, sizeof(**v));
-	}
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < in->n; i++) {
 		const struct spot_pool_info *o = &in->pools[i];
 
-		t[0][i] = o->key.region;
-		t[1][i] = o->key.zone;
-		t[2][i] = o->zone_name;
-		t[3][i] = o->key.instance_type;
-		t[4][i] = spot_market_name(o->key.market);
-		t[5][i] = o->shape.gpu_name;
-		t[6][i] = o->shape.arch;
-		t[7][i] = o->quota_class;
-		v[0][i] = o->shape.gpu_milli;
-		v[1][i] = o->shape.gpu_mem_mib;
-		v[2][i] = o->shape.vcpus;
-		v[3][i] = o->shape.mem_mib;
+		rows[i] = (struct q_market_pools_put_pool){
+			.region = o->key.region,
+			.zone = o->key.zone,
+			.zone_name = o->zone_name,
+			.type = o->key.instance_type,
+			.market = o->key.market,
+			.gpu = o->shape.gpu_name,
+			.gpu_milli = o->shape.gpu_milli,
+			.gpu_mem_mib = o->shape.gpu_mem_mib,
+			.vcpus = o->shape.vcpus,
+			.mem_mib = o->shape.mem_mib,
+			.arch = o->shape.arch,
+			.quota_class = o->quota_class,
+		};
 	}
-	p->seen = n;
+	p->seen = in->n;
 	q_market_pools_put(p->poller->deps.pg, &p->req,
 	    &(struct q_market_pools_put){ .provider = call_provider_name(p->provider),
 		.region = p->region,
-		.regions = t[0],
-		.regions_n = n,
-		.zones = t[1],
-		.zones_n = n,
-		.zone_names = t[2],
-		.zone_names_n = n,
-		.types = t[3],
-		.types_n = n,
-		.markets = t[4],
-		.markets_n = n,
-		.gpus = t[5],
-		.gpus_n = n,
-		.gpu_milli = v[0],
-		.gpu_milli_n = n,
-		.gpu_mem = v[1],
-		.gpu_mem_n = n,
-		.vcpus = v[2],
-		.vcpus_n = n,
-		.mem = v[3],
-		.mem_n = n,
-		.archs = t[6],
-		.archs_n = n,
-		.classes = t[7],
-		.classes_n = n,
+		.pool = rows,
+		.pool_n = in->n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 /* ---- prices ---------------------------------------------------------------------------------- */
 
 static void refused_stored(struct op *op)
 {
-	stored(op);
+	poll_stored(op);
 }
 
 static void prices_stored(struct op *op)
@@ -169,14 +137,8 @@ static void prices_stored(struct op *op)
 void poll_refused_put(struct poll *p, void (*done)(struct op *))
 {
 	q_market_refused_put(p->poller->deps.pg, &p->req,
-	    &(struct q_market_refused_put){ .pool_ids = p->refused_ids,
-		.pool_ids_n = p->refused_n,
-		.prices = p->refused_prices,
-		.prices_n = p->refused_n,
-		.sources = p->refused_sources,
-		.sources_n = p->refused_n,
-		.whys = p->refused_whys,
-		.whys_n = p->refused_n,
+	    &(struct q_market_refused_put){ .point = p->refused,
+		.point_n = p->refused_n,
 		.observed_us = p->started_us,
 		.past = p->kind == FEED_PRICES_PAST,
 		.fence = p->epoch },
@@ -185,28 +147,25 @@ void poll_refused_put(struct poll *p, void (*done)(struct op *))
 
 void poll_refused_room(struct poll *p, size_t n)
 {
-	p->refused_ids = arena_array(p->arena, n + 1, sizeof(*p->refused_ids));
-	p->refused_prices = arena_array(p->arena, n + 1, sizeof(*p->refused_prices));
-	p->refused_sources = arena_array(p->arena, n + 1, sizeof(*p->refused_sources));
-	p->refused_whys = arena_array(p->arena, n + 1, sizeof(*p->refused_whys));
+	p->refused = arena_array(p->arena, n + 1, sizeof(*p->refused));
 }
 
 void poll_refuse(struct poll *p, int32_t row, const struct spot_price_point *point, const char *why)
 {
-	size_t n = p->refused_n++;
-
 	p->poller->stats.refused++;
-	p->refused_ids[n] = p->rows[row].id;
-	p->refused_prices[n] = point->price_micros;
-	p->refused_sources[n] = point->source;
-	p->refused_whys[n] = why;
+	p->refused[p->refused_n++] = (struct q_market_refused_put_point){
+		.pool_id = p->rows[row].id,
+		.price_micros = point->price_micros,
+		.source = point->source,
+		.why = why,
+	};
 	log_warn("price.refused", STR("provider", call_provider_name(p->provider)),
 	    STR("region", point->key.region), STR("zone", point->key.zone),
 	    STR("type", point->key.instance_type), USD("price", point->price_micros),
 	    STR("why", why));
 }
 
-/* before: the point of that pool that came last in the same reply; NULL = none. */
+/* before: that pool's previous point in the same reply; NULL = none. */
 static const char *point_wrong(struct poll *p, int32_t row, const struct spot_price_point *point,
     const struct spot_price_point *before)
 {
@@ -245,7 +204,7 @@ static void store_prices(struct poll *p)
 		const char *why;
 
 		if (row < 0) {
-			continue; /* a price without an offer: sold somewhere we do not use */
+			continue; /* a price without an offer: sold in a place that we do not use */
 		}
 		why = point_wrong(p, row, &in->points[i],
 		    before[row] > 0 ? &points[before[row] - 1] : NULL);
@@ -268,93 +227,58 @@ static void store_prices(struct poll *p)
 static void store_signals(struct poll *p)
 {
 	const struct spot_signals *in = &p->args.signals;
-	size_t n = in->n;
-	const char **t[6];
-	double *v[3];
-	int64_t *as_of = arena_array(p->arena, n + 1, sizeof(*as_of));
+	struct q_market_signals_put_signal *rows = arena_array(p->arena, in->n + 1, sizeof(*rows));
 
-	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
-		t[i] = arena_array(p->arena, n + 1, sizeof(**t));
-	}
-	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
-		v[i] = arena_array(p->arena, n + 1, sizeof(**v));
-	}
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < in->n; i++) {
 		const struct spot_signal *s = &in->signals[i];
+		bool any = s->key.market == SPOT_MARKET_NONE;
 
-		t[0][i] = s->key.region;
-		t[1][i] = s->key.zone;
-		t[2][i] = s->key.instance_type;
-		t[3][i] = s->key.market == SPOT_MARKET_NONE ? "" : spot_market_name(s->key.market);
-		t[4][i] = spot_signal_name(s->kind);
-		t[5][i] = s->source;
-		v[0][i] = s->value;
-		v[1][i] = s->lo;
-		v[2][i] = s->hi;
-		as_of[i] = s->as_of_us;
+		rows[i] = (struct q_market_signals_put_signal){
+			.region = s->key.region,
+			.zone = s->key.zone,
+			.type = s->key.instance_type,
+			.market = any ? "" : spot_market_name(s->key.market),
+			.kind = spot_signal_name(s->kind),
+			.value = s->value,
+			.lo = s->lo,
+			.hi = s->hi,
+			.as_of_us = s->as_of_us,
+			.source = s->source,
+		};
 	}
-	p->seen = n;
+	p->seen = in->n;
 	q_market_signals_put(p->poller->deps.pg, &p->req,
 	    &(struct q_market_signals_put){ .provider = call_provider_name(p->provider),
 		.region = p->region,
-		.regions = t[0],
-		.regions_n = n,
-		.zones = t[1],
-		.zones_n = n,
-		.types = t[2],
-		.types_n = n,
-		.markets = t[3],
-		.markets_n = n,
-		.kinds = t[4],
-		.kinds_n = n,
-		.vals = v[0],
-		.vals_n = n,
-		.los = v[1],
-		.los_n = n,
-		.his = v[2],
-		.his_n = n,
-		.as_ofs = as_of,
-		.as_ofs_n = n,
-		.sources = t[5],
-		.sources_n = n,
+		.signal = rows,
+		.signal_n = in->n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 static void store_quotas(struct poll *p)
 {
 	const struct spot_quotas *in = &p->args.quotas;
-	size_t n = in->n;
-	const char **t[4];
-	int64_t *limits = arena_array(p->arena, n + 1, sizeof(*limits));
+	struct q_market_quotas_put_quota *rows = arena_array(p->arena, in->n + 1, sizeof(*rows));
 
-	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
-		t[i] = arena_array(p->arena, n + 1, sizeof(**t));
+	for (size_t i = 0; i < in->n; i++) {
+		rows[i] = (struct q_market_quotas_put_quota){
+			.region = in->quotas[i].region,
+			.quota_class = in->quotas[i].class,
+			.market = in->quotas[i].market,
+			.unit = in->quotas[i].unit,
+			.quota_limit = in->quotas[i].limit,
+		};
 	}
-	for (size_t i = 0; i < n; i++) {
-		t[0][i] = in->quotas[i].region;
-		t[1][i] = in->quotas[i].class;
-		t[2][i] = spot_market_name(in->quotas[i].market);
-		t[3][i] = in->quotas[i].unit;
-		limits[i] = in->quotas[i].limit;
-	}
-	p->seen = n;
+	p->seen = in->n;
 	q_market_quotas_put(p->poller->deps.pg, &p->req,
 	    &(struct q_market_quotas_put){ .provider = call_provider_name(p->provider),
-		.regions = t[0],
-		.regions_n = n,
-		.classes = t[1],
-		.classes_n = n,
-		.markets = t[2],
-		.markets_n = n,
-		.units = t[3],
-		.units_n = n,
-		.limits = limits,
-		.limits_n = n,
+		.quota = rows,
+		.quota_n = in->n,
 		.now_us = loop_wall_us(p->poller->deps.loop),
 		.fence = p->epoch },
-	    stored);
+	    poll_stored);
 }
 
 void poll_store(struct poll *p)

@@ -1,14 +1,11 @@
-/*
- * How tight the supply of each pool group is: measured once a minute from our own tries, from what
- * rests and from prices, moved by core/policy/tightness.h, kept in supply_state. A daemon that takes over
- * goes on with the rows. Only groups that we tried in the window, or that are tight, have work done
- * for them.
- */
+/* How tight the supply of each pool group is. Once a minute core/policy/tightness.h moves the state
+ * from our own launch tries, cooling pools and prices; supply_state keeps it, and the next leader
+ * goes on from the rows. Only groups with tries in the window, or tight ones, cost work. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel.h"
-#include "engine/place/supply.h"
+#include "engine/market/market.h"
 
 #define WEEK_US (7 * 24 * SPOT_US_PER_HOUR)
 
@@ -56,7 +53,7 @@ static struct group *group_add(struct recon *r, struct tighten *t, const char *p
 	return &t->groups[t->groups_n++];
 }
 
-/* The groups that matter: tried in the window, or with a row that is tight. */
+/* The groups that matter: with tries in the window, or with a tight row. */
 static void groups_collect(struct recon *r, struct tighten *t)
 {
 	for (size_t i = 0; i < t->rows_n; i++) {
@@ -69,7 +66,7 @@ static void groups_collect(struct recon *r, struct tighten *t)
 	}
 	for (size_t i = 0; i < t->tries_n; i++) {
 		const struct q_engine_supply_window_row *w = &t->tries[i];
-		const struct offer *o = offer_of(r->e, w->pool_id);
+		const struct offer *o = offer_find(r->e, w->pool_id);
 		struct group *g = o != NULL ? group_find(t, o) : NULL;
 
 		if (o == NULL) {
@@ -90,7 +87,7 @@ static void groups_collect(struct recon *r, struct tighten *t)
 	}
 }
 
-/* Every spot pool of the groups: how many are out, and what hazard is believed of them. */
+/* Every spot pool of the groups: how many cool, and the estimated hazard. */
 static void groups_measure(struct recon *r, struct tighten *t)
 {
 	const struct engine *e = r->e;
@@ -194,36 +191,45 @@ static void tighten_tries(struct step *s)
 	}
 }
 
-/* The tight groups of the rows, for supply_tight(). */
-static void tight_keep(struct engine *e, const struct tighten *t)
+struct tighten_state {
+	int64_t judged_us; /* mono: supply_state was last computed; 0 = never */
+	struct arena *arena; /* of the tight groups, as last read from their rows */
+	struct tight_group *tight;
+	size_t n;
+};
+
+/* Keeps the tight groups of the rows for placing. */
+static void tight_keep(struct tighten_state *st, const struct tighten *t)
 {
-	arena_free(e->tight_arena);
-	e->tight_arena = arena_new(0);
-	e->tight = arena_array(e->tight_arena, t->rows_n + 1, sizeof(*e->tight));
-	e->tight_n = 0;
+	arena_free(st->arena);
+	st->arena = arena_new(0);
+	st->tight = arena_array(st->arena, t->rows_n + 1, sizeof(*st->tight));
+	st->n = 0;
 	for (size_t i = 0; i < t->rows_n; i++) {
 		const struct q_engine_supply_states_row *w = &t->rows[i];
 
 		if (supply_state_parse(w->state) == SUPPLY_TIGHT) {
-			e->tight[e->tight_n++] =
-			    (struct tight_group){ .provider =
-						      arena_strdup(e->tight_arena, w->provider),
-				    .region = arena_strdup(e->tight_arena, w->region),
-				    .gpu = arena_strdup(e->tight_arena, w->gpu_name) };
+			st->tight[st->n++] =
+			    (struct tight_group){ .provider = arena_strdup(st->arena, w->provider),
+				    .region = arena_strdup(st->arena, w->region),
+				    .gpu = arena_strdup(st->arena, w->gpu_name) };
 		}
 	}
 }
 
-bool supply_tight(const struct engine *e, const struct offer *o)
+size_t supply_tight_groups(const struct engine *e, const struct tight_group **ret)
 {
-	return placement_tight(e->tight, e->tight_n, o);
+	const struct tighten_state *st = recon_state(e, &tighten_kind);
+
+	*ret = st->tight;
+	return st->n;
 }
 
-void tighten_drop(struct engine *e)
+bool supply_tight(const struct engine *e, const struct offer *o)
 {
-	arena_free(e->tight_arena);
-	e->tight_arena = NULL;
-	e->tight_n = 0;
+	const struct tighten_state *st = recon_state(e, &tighten_kind);
+
+	return placement_tight(st->tight, st->n, o);
 }
 
 static void tighten_rows(struct step *s)
@@ -233,7 +239,7 @@ static void tighten_rows(struct step *s)
 	struct step *next;
 
 	t->rows_n = q_engine_supply_states_rows(&s->req, s->r->arena, &t->rows);
-	tight_keep(s->r->e, t);
+	tight_keep(s->r->state, t);
 	next = step_new(s->r, tighten_tries, t);
 	STEP(next, engine_supply_window,
 	    (&(struct q_engine_supply_window){ .since_us = now - s->r->e->conf.tightness.window_us,
@@ -241,16 +247,29 @@ static void tighten_rows(struct step *s)
 		.at_us = now }));
 }
 
-void tighten_run(struct recon *r)
+static void tighten_pass(struct recon *r, void *state)
 {
+	struct tighten_state *st = state;
 	int64_t now = loop_mono_us(r->e->loop);
 	struct step *s;
 
-	if (r->e->tightened_us != 0 &&
-	    now - r->e->tightened_us < MIN(SPOT_US_PER_S * 60, r->e->conf.tightness.hold_us / 4)) {
+	if (st->judged_us != 0 &&
+	    now - st->judged_us < MIN(SPOT_US_PER_S * 60, r->e->conf.tightness.hold_us / 4)) {
 		return;
 	}
-	r->e->tightened_us = now;
+	st->judged_us = now;
 	s = step_new(r, tighten_rows, NULL);
 	STEP(s, engine_supply_states, NULL);
 }
+
+static void tighten_fini(void *state)
+{
+	struct tighten_state *st = state;
+
+	arena_free(st->arena);
+}
+
+const struct recon_kind tighten_kind = { .name = "tighten",
+	.state_size = sizeof(struct tighten_state),
+	.fini = tighten_fini,
+	.pass = tighten_pass };

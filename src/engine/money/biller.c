@@ -1,19 +1,20 @@
 /*
- * Ledger lines from node intervals: cut at attempt boundaries and at price changes, written
- * together with the new billed_to in one statement that only succeeds on the billed_to it was
- * computed from. Work that was lost is reversed and written again under its own name. What a
- * provider gives for free, a spot machine that it took back early, is billed as it runs and
- * credited once the provider has said that the reclaim was its own (AWS: the first hour,
- * docs.aws.amazon.com/AWSEC2/latest/UserGuide/billing-for-interrupted-spot-instances.html).
+ * Ledger lines from node intervals, cut at attempt boundaries and price changes. One statement
+ * writes them with the new billed_to, and succeeds only on the billed_to that it was computed from.
+ * Work that was lost is reversed and written again under its own name. A provider may give time for
+ * free: AWS the first hour of a spot machine that it reclaims early. Such time is billed as it
+ * runs, and credited once the provider confirms that the reclaim was its own
+ * (docs.aws.amazon.com/AWSEC2/latest/UserGuide/billing-for-interrupted-spot-instances.html).
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "core/money/ledger.h"
 #include "engine/kernel/kernel.h"
+#include "engine/money/money.h"
 
 #define LOST_LOOK_BACK_US (INT64_C(7) * 86400 * SPOT_US_PER_S)
-/* So many lines of one attempt are read, 192 bytes each in the turn's arena, 50 attempts a turn;
- * those after them are rewritten unread. */
+/* Lines read of one attempt, 192 bytes each in the pass's arena, 50 attempts a pass; later lines
+ * are rewritten unread. */
 #define LOST_LINES INT64_C(1000)
 
 struct billing {
@@ -61,7 +62,7 @@ static void bill_write(struct recon *r, const struct billing *b)
 	if (b->to_us > b->from_us) {
 		ledger_cut(r->arena, w->launched_us, b->from_us, b->to_us,
 		    w->has_ready_us ? w->ready_us : 0,
-		    /* A fleet's machine is its own between two jobs. */
+		    /* A fleet's machine belongs to the fleet between two jobs. */
 		    w->has_job_id && !w->has_fleet_id ? w->job_id : 0, b->prices, b->prices_n,
 		    b->attempts, b->attempts_n, &lines, &n);
 	}
@@ -118,8 +119,8 @@ static void bill_prices(struct step *s)
 	size_t n = q_engine_bill_prices_rows(&s->req, s->r->arena, &rows);
 	struct ledger_price *p = arena_array(s->r->arena, n + 1, sizeof(*p));
 
-	/* No point from before the interval: the price noted at the launch holds until the first
-	 * one. */
+	/* Without a point from before the interval, the price noted at the launch holds until the
+	 * first one. */
 	if (n == 0 || rows[0].effective_us > b->from_us) {
 		p[b->prices_n++] = (struct ledger_price){ .from_us = b->row.launched_us,
 			.price_micros = b->row.price_micros };
@@ -155,7 +156,7 @@ static void bill_due(struct step *s)
 	size_t n = q_engine_bill_due_rows(&s->req, s->r->arena, &rows);
 	struct recon *r = s->r;
 
-	/* Since it was asked what is due, our clock may have leapt. */
+	/* Our clock may have stepped since the statement was sent. */
 	for (size_t i = 0; i < n && !clock_doubted(r->e); i++) {
 		struct billing *b = arena_alloc(r->arena, sizeof(*b));
 		struct step *p = step_new(r, bill_prices, b), *t = step_new(r, bill_attempts, b);
@@ -255,7 +256,7 @@ static void credit_due(struct step *s)
 	}
 }
 
-static void credits_look(struct recon *r)
+static void credits_read(struct recon *r)
 {
 	const char **names = arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*names));
 	int64_t *free_us = arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*free_us));
@@ -299,13 +300,14 @@ static void lost_due(struct step *s)
 	}
 }
 
-void biller_run(struct recon *r)
+static void biller_pass(struct recon *r, void *state)
 {
 	int64_t now = engine_now(r->e);
 	struct step *s;
 
+	(void)state;
 	if (clock_doubted(r->e)) {
-		return; /* what is late is billed later; what was billed stays */
+		return; /* time not billed now is billed later; billed time stays */
 	}
 	s = step_new(r, bill_due, NULL);
 	STEP(s, engine_bill_due,
@@ -316,5 +318,7 @@ void biller_run(struct recon *r)
 	s = step_new(r, lost_due, NULL);
 	STEP(s, engine_lost_due,
 	    (&(struct q_engine_lost_due){ .since_us = now - LOST_LOOK_BACK_US }));
-	credits_look(r);
+	credits_read(r);
 }
+
+const struct recon_kind biller_kind = { .name = "biller", .pass = biller_pass };

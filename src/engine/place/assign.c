@@ -1,148 +1,45 @@
 /*
- * Places jobs, those of several nodes too (gang_place.c). A waiting job gets a ready node that
- * suits it; without one, and with none on its way, a node is wanted for it in the pool where the
- * work is expected to cost least. A job that drains gets its replacement wanted at once, while the
- * old node still saves. No special case for failed launches: the refused pool cools, and the job is
- * found here again.
+ * Places jobs, gangs too (gang_place.c). A waiting job gets a ready node that suits it (bind.c).
+ * Without one, and with none on its way, the engine wants a node for it in the pool with the lowest
+ * expected cost of the work (want.c). For a job that drains it wants the replacement at once, while
+ * the old node still saves. A failed launch is no special case: the refused pool cools, and the
+ * next pass finds the job here again.
  *
- * A turn looks at a window of what waits, in the order of the queue: at the first of it, always,
- * and at a slice of the others that goes on from turn to turn and begins again after the last. So
- * those who cannot be placed keep nobody behind them from being looked at. What is scarce (nodes of
- * fleets, quotas) goes to the first in the window: in a turn nobody behind gets what one of the
- * first could have, or has held. Who is blocked and has room held stays in the window wherever it
- * stands, so that slices after its own only fill in; so does a job whose machine is ready, since
- * that costs money. Behind the first, what comes free in the midst of a walk and none of the first
- * can use may go to the slice that is next, before a higher job whose slice is over: that is the
- * price of not ranking the whole queue in each turn. Among equals the nearest deadlines stand
- * first, so that the last safe moments are mostly seen among the first; the others are looked at
- * within a walk.
+ * A pass reads a window of the queue: its first 300 jobs (HEAD_MOST), and a slice of the others
+ * that moves on from pass to pass and begins again after the last. So jobs that cannot be placed
+ * keep nobody behind them from being read. Scarce resources (nodes of fleets, quotas) go to the
+ * first job in the window. A blocked job with held room stays in the window wherever it stands, so
+ * later slices only fill in; so does a job whose machine is ready, since that costs money.
+ *
+ * Past the first 300 jobs the order is approximate: a resource freed during a walk goes to the next
+ * slice, even if a higher-priority job was in a slice already read. That is the price of not
+ * ranking the whole queue in each pass. Among equals the nearest deadlines come first, so most last
+ * safe moments fall within the head; the others are seen within a walk.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/money/budget.h"
-#include "engine/job/gang.h"
-#include "engine/place/queue.h"
-#include "engine/place/supply.h"
+#include "engine/place/place_int.h"
 
 #define HEAD_MOST 300
 #define SLICE_MOST 200
 #define FREE_MOST 2000
 #define RUN_MOST 2000
-/* Offers scored in one turn: placing many jobs on a large market must not hold up the loop. The
- * rest goes on in the next turn, where this one stopped. */
+/* Offers scored in one pass: placing many jobs on a large market must not hold up the loop. The
+ * next pass goes on where this one stopped. */
 #define SCORE_BUDGET 400000
 
-struct sched_turn {
-	struct q_engine_sched_jobs_row *jobs;
-	size_t jobs_n;
-	struct q_engine_free_nodes_row *nodes;
-	bool *taken;
-	size_t nodes_n;
-	size_t scored;
-	struct room room;
-	bool *done; /* a job was looked at in this turn */
+/* The reconciler's. Only pacing: another daemon begins at the first job. */
+struct assign_state {
+	int64_t
+	    next; /* the next pass begins at this job, after a used-up budget; 0 = at the first */
+	int64_t after, after_n; /* the job that ended the last slice of the queue, and its place */
+	struct held_jobs held;
 };
 
-struct assign {
-	const struct q_engine_sched_jobs_row *job;
-	const struct q_engine_free_nodes_row *node;
-	int64_t restore_id; /* 0 = none */
-};
-
-/* Steps that count for what is left: of a job that has stopped only those that are saved, since
- * that is where it goes on. */
-static int64_t steps_kept(const struct q_engine_sched_jobs_row *j)
-{
-	if (strcmp(j->state, "QUEUED") != 0) {
-		return j->steps_done;
-	}
-	if (!j->has_checkpoint_id) {
-		return 0;
-	}
-	return j->checkpoint_steps > 0 ? MIN(j->steps_done, j->checkpoint_steps) : j->steps_done;
-}
-
-static struct job_facts facts_of(const struct q_engine_sched_jobs_row *j)
-{
-	return (struct job_facts){
-		.id = j->id,
-		.epoch = j->epoch,
-		.state = j->state,
-		.name = j->name,
-		.spec_json = j->spec,
-		.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
-		.created_us = j->created_us,
-		/* A job that drains waits for its next place since then. */
-		.queued_us = strcmp(j->state, "QUEUED") == 0 ? j->queued_us : j->state_us,
-		.steps_done = steps_kept(j),
-		.steps_total = j->steps_total,
-		.checkpoint_bytes = j->checkpoint_bytes,
-		.save_us = j->save_us,
-		.has_checkpoint = j->has_checkpoint_id,
-		.not_before_us = j->not_before_us,
-		.rates = j->rates,
-		.restart_us = j->has_restart_us ? j->restart_us : 0,
-		.nodes = j->num_nodes,
-		.has_budget = j->has_budget_micros,
-		.budget_micros = j->budget_micros,
-		.budget_left = j->budget_left,
-	};
-}
-
-/* ---- binding to a ready node ----------------------------------------------------------------- */
-
-static void assigned(struct step *s)
-{
-	const struct assign *a = s->ctx;
-
-	if (pg_rows(s->req.result) == 1) {
-		log_info("job.placed", I64("job", a->job->id), I64("epoch", a->job->epoch + 1),
-		    I64("node", a->node->id));
-	}
-}
-
-static void assign_write(struct recon *r, struct assign *a, const char *files, int64_t until_us)
-{
-	const struct q_engine_sched_jobs_row *j = a->job;
-	const char *next = job_next(j->id, j->state, JOB_EV_PLACED);
-	struct step *s;
-
-	if (next[0] == '\0') {
-		return;
-	}
-	s = step_new(r, assigned, a);
-	STEP(s, engine_assign,
-	    (&(struct q_engine_assign){ .job_id = j->id,
-		.was = j->state,
-		.epoch = j->epoch,
-		.node_id = a->node->id,
-		.now = next,
-		.event = job_event_name(JOB_EV_PLACED),
-		.why = arena_printf(r->arena, "placed on n%" PRId64 "%s", a->node->id,
-		    j->has_checkpoint_id ? ", from its newest checkpoint" : ""),
-		.files = files,
-		.urls_until_us = until_us,
-		.has_restore_id = j->has_checkpoint_id,
-		.restore_id = j->checkpoint_id,
-		.steps_start = j->checkpoint_steps,
-		.at_us = engine_now(r->e),
-		.fence = r->epoch,
-		.end_us = budget_end_us(r->e) }));
-}
-
-static void assign_files(struct files *f)
-{
-	struct assign *a = f->ctx;
-
-	if (f->rc == SPOT_OK) {
-		assign_write(f->r, a, f->text[0], f->until_us);
-	} else {
-		files_missing(f, a->job->state, a->job->epoch);
-	}
-}
-
-static bool spec_of(struct recon *r, const struct q_engine_sched_jobs_row *j, struct job_spec **ret)
+static bool spec_read(struct recon *r, const struct q_engine_sched_jobs_row *j,
+    struct job_spec **ret)
 {
 	struct spot_err err = { 0 };
 	AUTO(json) json_t *doc = NULL;
@@ -155,428 +52,297 @@ static bool spec_of(struct recon *r, const struct q_engine_sched_jobs_row *j, st
 	return true;
 }
 
-static void assign_start(struct recon *r, const struct q_engine_sched_jobs_row *j,
-    const struct job_spec *spec, const struct q_engine_free_nodes_row *node)
-{
-	struct assign *a = arena_alloc(r->arena, sizeof(*a));
+/* ---- one job, stage by stage ----------------------------------------------------------------- */
 
-	*a = (struct assign){ .job = j,
-		.node = node,
-		.restore_id = j->has_checkpoint_id ? j->checkpoint_id : 0 };
-	if (!j->has_checkpoint_id && spec->mounts_n == 0) {
-		assign_write(r, a, "[]", engine_now(r->e) + r->e->conf.url_life_us);
-		return;
-	}
-	if (!objects_ready(r->e)) {
-		return; /* credentials are being renewed; a pass follows */
-	}
-	files_ask(r,
-	    &(struct files){ .job_id = j->id,
-		.mounts = spec->mounts_n > 0,
-		.checkpoints = &a->restore_id,
-		.n = 1,
-		.then = assign_files,
-		.ctx = a });
+struct waiting {
+	const struct q_engine_sched_jobs_row *row;
+	struct job_spec *spec;
+	bool queued; /* else it runs or drains */
+};
+
+static bool spec_unread(struct recon *r, struct assign_pass *t, struct waiting *w)
+{
+	(void)t;
+	return (w->queued && w->row->live) || !spec_read(r, w->row, &w->spec);
 }
 
-/* Files that nobody can sign URLs for end a job before a machine is bought that it never begins on:
- * at once where their names are wrong; where it is the configuration that may be mended as late as
- * one that no pool suits. false: it does not begin. */
-static bool mounts_signable(struct recon *r, const struct q_engine_sched_jobs_row *j,
-    const struct job_spec *spec)
+/* An agent ends its attempt by a monotonic clock. A step of our wall clock must not end a job for
+ * good: a job whose time may be over waits until that is sure. */
+static bool time_over(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
+	const struct q_engine_sched_jobs_row *j = w->row;
+	int64_t most_us = w->spec->max_duration_s * SPOT_US_PER_S;
+
+	(void)t;
+	if (most_us <= 0 || j->ran_us < most_us) {
+		return false;
+	}
+	if (w->queued && clock_ran_out(r->e, j->ran_us, most_us)) {
+		job_event(r, j->id, j->state, j->epoch, JOB_EV_OVERTIME, "overtime",
+		    "max_duration is over");
+	}
+	return true;
+}
+
+static bool budget_used_up(struct recon *r, struct assign_pass *t, struct waiting *w)
+{
+	(void)t;
+	if (!w->row->has_budget_micros || w->row->budget_left > 0) {
+		return false;
+	}
+	if (w->queued) {
+		struct job_facts f = facts_make(w->row);
+
+		budget_over(r, &f, w->spec);
+	}
+	return true;
+}
+
+static bool fleet_closed(struct recon *r, struct assign_pass *t, struct waiting *w)
+{
+	const struct q_engine_sched_jobs_row *j = w->row;
+
+	(void)t;
+	if (!w->queued || !j->fleet_closed) {
+		return false;
+	}
+	job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "fleet_closed",
+	    arena_printf(r->arena,
+		"its fleet f%" PRId64 " is closed: submit it again, without a fleet or for another",
+		j->fleet_id));
+	return true;
+}
+
+/* Files whose URLs nobody can sign end a job before a machine is bought for it. Wrong names end it
+ * at once; a configuration that may be mended ends it as late as a job that no pool suits. */
+static bool mounts_unsignable(struct recon *r, struct assign_pass *t, struct waiting *w)
+{
+	const struct q_engine_sched_jobs_row *j = w->row;
 	struct spot_err err = { 0 };
 	enum spot_rc rc = SPOT_OK;
 
-	for (size_t i = 0; i < spec->mounts_n && rc == SPOT_OK; i++) {
-		rc = objects_uri_check(r->e, r->arena, spec->mounts[i].uri, &err);
+	(void)t;
+	for (size_t i = 0; i < w->spec->mounts_n && rc == SPOT_OK; i++) {
+		rc = objects_uri_check(r->e, r->arena, w->spec->mounts[i].uri, &err);
 	}
 	if (rc == SPOT_OK) {
-		return true;
+		return false;
 	}
-	if (strcmp(j->state, "QUEUED") == 0 &&
+	if (w->queued &&
 	    (rc == SPOT_INVALID ||
 		(rc == SPOT_CONFIG &&
 		    engine_now(r->e) - j->queued_us >
 			clock_span_us(r->e, r->e->conf.infeasible_us)))) {
 		job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "infeasible", err.text);
 	} else {
-		job_words(r, j->id, j->state, j->epoch, err.text);
+		job_explain(r, j->id, j->state, j->epoch, err.text);
 	}
-	return false;
+	return true;
 }
 
-static bool suits(struct recon *r, const struct q_engine_free_nodes_row *n,
-    const struct job_spec *spec)
+/* A job that has run before waits for nothing but a place. */
+static bool start_deferred(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
-	const struct offer *o = offer_of(r->e, n->pool_id);
+	int64_t left = w->row->not_before_us - engine_now(r->e);
 
-	if (o == NULL || (o->market == SPOT_MARKET_SPOT && !spec->interruptible)) {
+	(void)t;
+	if (!w->queued || w->row->epoch != 0 || left <= 0) {
 		return false;
 	}
-	for (size_t i = 0; i < spec->asks_n; i++) {
-		if (offer_refusal(r->arena, o, &spec->asks[i]) == NULL) {
-			return true;
-		}
+	engine_later(r->e, left);
+	return true;
+}
+
+static bool node_bound(struct recon *r, struct assign_pass *t, struct waiting *w)
+{
+	const struct q_engine_sched_jobs_row *j = w->row;
+	size_t i = w->queued && j->num_nodes == 1 ? node_choose(r, t, j, w->spec) : SIZE_MAX;
+
+	if (i == SIZE_MAX) {
+		return false;
+	}
+	if (!node_dear(r->e, j, w->spec, &t->nodes[i])) {
+		t->taken[i] = true;
+		bind_start(r, j, w->spec, &t->nodes[i]);
+		return true;
+	}
+	if (j->has_fleet_id) {
+		struct job_facts f = facts_make(j);
+
+		budget_park(r, &f,
+		    budget_need(t->nodes[i].price_micros, 0, budget_end_us(r->e), w->spec));
+		return true;
 	}
 	return false;
 }
 
-static bool node_free_for(const struct q_engine_free_nodes_row *n,
-    const struct q_engine_sched_jobs_row *j)
+static bool node_sought(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
-	if (j->has_fleet_id || n->has_fleet_id) {
-		return j->has_fleet_id && n->has_fleet_id && j->fleet_id == n->fleet_id;
-	}
-	return !n->has_job_id ||
-	    (n->job_state != NULL && job_state_final(job_state_parse(n->job_state)));
-}
+	const struct q_engine_sched_jobs_row *j = w->row;
 
-/* The job's own node first, and of those the one launched as its replacement. */
-static size_t node_choose(struct recon *r, const struct sched_turn *t,
-    const struct q_engine_sched_jobs_row *j, const struct job_spec *spec)
-{
-	size_t best = SIZE_MAX;
-
-	for (size_t i = 0; i < t->nodes_n; i++) {
-		const struct q_engine_free_nodes_row *n = &t->nodes[i];
-
-		if (!t->taken[i] && n->has_job_id && n->job_id == j->id) {
-			if (n->has_replaces_id) {
-				return i;
-			}
-			best = i;
-		}
-	}
-	for (size_t i = 0; i < t->nodes_n && best == SIZE_MAX; i++) {
-		if (!t->taken[i] && node_free_for(&t->nodes[i], j) &&
-		    (j->has_fleet_id ||
-			!room_held(&t->room, offer_of(r->e, t->nodes[i].pool_id))) &&
-		    suits(r, &t->nodes[i], spec)) {
-			best = i;
-		}
-	}
-	return best;
-}
-
-/* Does its budget not pay for a start there? What is its own is in what is left already. */
-static bool node_dear(const struct engine *e, const struct q_engine_sched_jobs_row *j,
-    const struct job_spec *spec, const struct q_engine_free_nodes_row *n)
-{
-	bool own = n->has_job_id && n->job_id == j->id && !n->has_fleet_id;
-
-	return j->has_budget_micros && !own &&
-	    j->budget_left < budget_need(n->price_micros, 0, budget_end_us(e), spec);
-}
-
-/* ---- wanting a node -------------------------------------------------------------------------- */
-
-void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
-    const char *why, int64_t until_us)
-{
-	struct place_in at = place_in(r);
-	AUTO(json) json_t *in = placement_inputs(&at, f, p);
-	AUTO(json)
-	json_t *out = json_pack("{s:s, s:I}", "choice", "wait", "until_us", (json_int_t)until_us);
-	struct step *s = step_new(r, NULL, NULL);
-
-	STEP(s, engine_wait_for_job,
-	    (&(struct q_engine_wait_for_job){ .job_id = f->id,
-		.was = f->state,
-		.epoch = f->epoch,
-		.inputs = json_text(r->arena, in),
-		.outcome = json_text(r->arena, out),
-		.why = gang_why_wait(r, f, p, why),
-		.at_us = engine_now(r->e),
-		.fence = r->epoch }));
-}
-
-/* A job that is blocked by quotas makes others leave, and has the room held that is expected next:
- * what the first of those left too, until all have. What is held for another is not for it. false:
- * it waits. */
-static bool room_for(struct recon *r, struct sched_turn *t, const struct job_facts *f,
-    struct placing *p)
-{
-	const char *held;
-
-	if (p->usable == 0 && strcmp(f->state, "QUEUED") == 0) {
-		bool made = preempt_for_quota(r, &t->room, f, p);
-
-		room_hold(r, &t->room, f, p);
-		return !made;
-	}
-	held = room_filter(r, &t->room, f, p);
-	if (held != NULL) {
-		wait_write(r, f, p, held, 0);
-	}
-	return held == NULL;
-}
-
-/* Carries a choice out; what is taken of room that is held for another is backfill. */
-static void choice_act(struct recon *r, struct sched_turn *t, const struct job_facts *f,
-    const struct placing *p, const struct place_choice *c)
-{
-	if (c->act == PLACE_SHORT) {
-		budget_short(r, f, p);
-	} else if (c->act == PLACE_TAKE) {
-		bool backfill = c->patient && room_take(r, &t->room, f, c->score);
-
-		place_want(r, f, p, c->score, 0, backfill ? "backfill" : c->kind, c->why);
-	} else {
-		wait_write(r, f, p, c->why, c->until_us);
-		engine_later(r->e, MAX(c->until_us - engine_now(r->e), SPOT_US_PER_S / 4));
-	}
-}
-
-/* No pool suits it for so long, and none could. */
-static bool infeasible(struct recon *r, const struct q_engine_sched_jobs_row *j,
-    const struct job_facts *f, const struct placing *p)
-{
-	struct engine *e = r->e;
-	struct place_in in = place_in(r);
-
-	return p->ranking.usable == 0 && e->offers.n > 0 && strcmp(j->state, "QUEUED") == 0 &&
-	    engine_now(e) - f->queued_us > clock_span_us(e, e->conf.infeasible_us) &&
-	    !placement_suits(&in, p->spec);
-}
-
-static void place(struct recon *r, struct sched_turn *t, const struct q_engine_sched_jobs_row *j)
-{
-	struct job_facts f = facts_of(j);
-	struct place_choice c;
-	struct place_in in;
-	struct placing p;
-
-	if (!place_rank(r, &f, &p)) {
-		return;
-	}
-	if (infeasible(r, j, &f, &p)) {
-		job_event(r, f.id, f.state, f.epoch, JOB_EV_INFEASIBLE, "infeasible",
-		    "no pool of any provider suits what the job asks for");
-		return;
-	}
-	if (p.dear > 0 && p.usable == 0) {
-		budget_short(r, &f, &p);
-		return;
-	}
-	if (!room_for(r, t, &f, &p)) {
-		return;
-	}
-	in = place_in(r);
-	switch (placement_begin(&in, &f, &p, &c)) {
-	case PLACE_HOURS:
-		defer_ask(r, &f, &p);
-		return;
-	case PLACE_WORDS:
-		deadline_ask(r, &f, &p, &(struct deadline_held){ .act = POLICY_WAIT });
-		return;
-	case PLACE_DECIDED:
-		choice_act(r, t, &f, &p, &c);
-		return;
-	}
-}
-
-/* ---- the turn -------------------------------------------------------------------------------- */
-
-/* An agent ends its attempt by a clock that never leaps; here a leap of ours must not end a job for
- * good: whose time may be over waits until that is sure. */
-static bool overtime(const struct q_engine_sched_jobs_row *j, const struct job_spec *spec)
-{
-	return spec->max_duration_s > 0 && j->ran_us >= spec->max_duration_s * SPOT_US_PER_S;
-}
-
-static void fleet_closed(struct recon *r, const struct q_engine_sched_jobs_row *j)
-{
-	job_event(r, j->id, j->state, j->epoch, JOB_EV_INFEASIBLE, "fleet_closed",
-	    arena_printf(r->arena,
-		"its fleet f%" PRId64 " is closed: submit it again, without a fleet or for another",
-		j->fleet_id));
-}
-
-static void sched_job(struct recon *r, struct sched_turn *t,
-    const struct q_engine_sched_jobs_row *j)
-{
-	bool queued = strcmp(j->state, "QUEUED") == 0;
-	struct job_spec *spec;
-	size_t i;
-
-	if ((queued && j->live) || !spec_of(r, j, &spec)) {
-		return;
-	}
-	if (overtime(j, spec)) {
-		if (queued &&
-		    clock_ran_out(r->e, j->ran_us, spec->max_duration_s * SPOT_US_PER_S)) {
-			job_event(r, j->id, j->state, j->epoch, JOB_EV_OVERTIME, "overtime",
-			    "max_duration is over");
-		}
-		return;
-	}
-	if (j->has_budget_micros && j->budget_left <= 0) {
-		struct job_facts f = facts_of(j);
-
-		if (queued) {
-			budget_over(r, &f, spec);
-		}
-		return;
-	}
-	if (queued && j->fleet_closed) {
-		fleet_closed(r, j);
-		return;
-	}
-	if (!mounts_signable(r, j, spec)) {
-		return;
-	}
-	/* What has run before waits for nothing but a place. */
-	if (queued && j->epoch == 0 && j->not_before_us > engine_now(r->e)) {
-		engine_later(r->e, j->not_before_us - engine_now(r->e));
-		return;
-	}
-	if (queued && j->num_nodes == 1 && (i = node_choose(r, t, j, spec)) != SIZE_MAX) {
-		if (!node_dear(r->e, j, spec, &t->nodes[i])) {
-			t->taken[i] = true;
-			assign_start(r, j, spec, &t->nodes[i]);
-			return;
-		}
-		if (j->has_fleet_id) {
-			struct job_facts f = facts_of(j);
-
-			budget_park(r, &f,
-			    budget_need(t->nodes[i].price_micros, 0, budget_end_us(r->e), spec));
-			return;
-		}
-	}
 	if (!j->inflight && !j->has_fleet_id) {
 		t->scored += r->e->offers.n;
-		place(r, t, j);
-	} else if (queued && !j->inflight) {
-		struct job_facts f = facts_of(j);
+		job_want(r, t, j);
+	} else if (w->queued && !j->inflight) {
+		struct job_facts f = facts_make(j);
 
-		preempt_for_fleet(r, &t->room, &f, spec, j->fleet_id);
+		preempt_for_fleet(r, &t->room, &f, w->spec, j->fleet_id);
+	}
+	return true;
+}
+
+/* In this order; the first that returns true was the last for this pass. */
+static bool (*const stages[])(struct recon *r, struct assign_pass *t, struct waiting *w) = {
+	spec_unread,
+	time_over,
+	budget_used_up,
+	fleet_closed,
+	mounts_unsignable,
+	start_deferred,
+	node_bound,
+	node_sought,
+};
+
+static void job_decide(struct recon *r, struct assign_pass *t,
+    const struct q_engine_sched_jobs_row *j)
+{
+	struct waiting w = { .row = j, .queued = strcmp(j->state, "QUEUED") == 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(stages) && !stages[i](r, t, &w); i++) {
 	}
 }
 
-/* Placing goes on where the last turn stopped: room is held anew for those that were blocked before
- * that. */
-static void sched_resume(struct recon *r, struct sched_turn *t)
-{
-	struct engine *e = r->e;
-	size_t n = e->held_n;
+/* ---- the pass -------------------------------------------------------------------------------- */
 
-	e->held_n = 0;
-	for (size_t k = 0; k < n && e->sched_next != 0; k++) {
+/* Goes on where the last pass stopped: holds room again for the jobs that were blocked before. */
+static void pass_resume(struct recon *r, struct assign_pass *t)
+{
+	struct assign_state *st = r->state;
+	size_t n = st->held.n;
+
+	st->held.n = 0;
+	for (size_t k = 0; k < n && st->next != 0; k++) {
 		for (size_t i = 0; i < t->jobs_n; i++) {
-			if (t->jobs[i].id == e->held[k]) {
+			if (t->jobs[i].id == st->held.ids[k]) {
 				t->done[i] = true;
-				sched_job(r, t, &t->jobs[i]);
+				job_decide(r, t, &t->jobs[i]);
 			}
 		}
 	}
-	t->scored = 0; /* they are few, and each turn must come further */
+	t->scored = 0; /* they are few, and each pass must come further */
 }
 
-/* The next slice goes on behind this one. A hint: who takes over begins at the first. */
-static void slice_over(struct engine *e, const struct sched_turn *t)
+/* The next slice goes on behind this one. Only a hint: the next leader begins at the first. */
+static void slice_end(struct assign_state *st, const struct assign_pass *t)
 {
 	int64_t far = 0;
 
 	for (size_t i = 0; i < t->jobs_n; i++) {
 		if (t->jobs[i].slice_at > far) {
 			far = t->jobs[i].slice_at;
-			e->sched_after = t->jobs[i].id;
-			e->sched_after_n = t->jobs[i].place_n;
+			st->after = t->jobs[i].id;
+			st->after_n = t->jobs[i].place_n;
 		}
 	}
 }
 
-static void sched_decide(struct recon *r, void *ctx)
+static void jobs_decide(struct recon *r, void *ctx)
 {
-	struct sched_turn *t = ctx;
+	struct assign_state *st = r->state;
+	struct assign_pass *t = ctx;
 	size_t first = 0;
 
 	t->done = arena_array(r->arena, t->jobs_n + 1, sizeof(*t->done));
-	sched_resume(r, t);
+	pass_resume(r, t);
 	for (size_t i = 0; i < t->jobs_n; i++) {
-		if (t->jobs[i].id == r->e->sched_next) {
+		if (t->jobs[i].id == st->next) {
 			first = i;
 		}
 	}
-	r->e->sched_next = 0;
+	st->next = 0;
 	for (size_t i = 0; i < t->jobs_n; i++) {
 		size_t at = (first + i) % t->jobs_n;
 		bool unread = !t->done[at] && t->jobs[at].spec == NULL;
 
 		if (t->scored >= SCORE_BUDGET || unread) {
-			r->e->sched_next = t->jobs[at].id;
-			/* once round, the others' turn comes with the next pass */
+			st->next = t->jobs[at].id;
+			/* after a full round, the others come with the next pass */
 			r->changed |= !unread || at >= first;
 			if (at < first) {
-				/* round the end: the rest of it is of the first */
-				slice_over(r->e, t);
+				/* wrapped around: the rest belongs to the first slice */
+				slice_end(st, t);
 			}
 			return;
 		}
 		if (!t->done[at]) {
-			sched_job(r, t, &t->jobs[at]);
+			job_decide(r, t, &t->jobs[at]);
 		}
 	}
-	slice_over(r->e, t);
+	slice_end(st, t);
 }
 
-static void sched_running(struct step *s)
+static void running_read(struct step *s)
 {
-	struct sched_turn *t = s->ctx;
+	struct assign_pass *t = s->ctx;
 
 	t->room.n = q_engine_running_rows(&s->req, s->r->arena, &t->room.rows);
 	t->room.read_us = loop_mono_us(s->r->e->loop);
-	offers_need(s->r, sched_decide, t);
+	offers_need(s->r, jobs_decide, t);
 }
 
-static void sched_nodes(struct step *s)
+static void nodes_read(struct step *s)
 {
-	struct sched_turn *t = s->ctx;
+	struct assign_pass *t = s->ctx;
 	struct step *next;
 
 	t->nodes_n = q_engine_free_nodes_rows(&s->req, s->r->arena, &t->nodes);
 	t->taken = arena_array(s->r->arena, t->nodes_n + 1, sizeof(*t->taken));
 	t->room.free = t->nodes;
 	t->room.free_n = t->nodes_n;
-	next = step_new(s->r, sched_running, t);
+	next = step_new(s->r, running_read, t);
 	STEP(next, engine_running,
 	    (&(struct q_engine_running){ .most = RUN_MOST, .at_us = engine_now(s->r->e) }));
 }
 
-static void sched_jobs(struct step *s)
+static void jobs_read(struct step *s)
 {
-	struct sched_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	struct assign_state *st = s->r->state;
+	struct assign_pass *t = arena_alloc(s->r->arena, sizeof(*t));
 	struct step *next;
 	bool any = false;
 
+	t->room.held = &st->held;
 	t->jobs_n = q_engine_sched_jobs_rows(&s->req, s->r->arena, &t->jobs);
 	for (size_t i = 0; i < t->jobs_n; i++) {
 		any |= strcmp(t->jobs[i].state, "QUEUED") == 0 || !t->jobs[i].inflight;
 	}
 	if (!any) {
-		slice_over(s->r->e, t);
+		slice_end(st, t);
 		return;
 	}
-	next = step_new(s->r, sched_nodes, t);
+	next = step_new(s->r, nodes_read, t);
 	STEP(next, engine_free_nodes, (&(struct q_engine_free_nodes){ .most = FREE_MOST }));
 }
 
-void sched_run(struct recon *r)
+static void assign_pass(struct recon *r, void *state)
 {
-	struct step *s = step_new(r, sched_jobs, NULL);
+	const struct assign_state *st = state;
+	struct step *s = step_new(r, jobs_read, NULL);
 
-	r->e->asks = 0;
+	deadline_pass_begins(r->e);
 	STEP(s, engine_sched_jobs,
 	    (&(struct q_engine_sched_jobs){ .head = HEAD_MOST,
 		.slice = SLICE_MOST,
-		.after = r->e->sched_after,
-		.after_n = r->e->sched_after_n,
-		.held = r->e->held,
-		.held_n = r->e->held_n,
+		.after = st->after,
+		.after_n = st->after_n,
+		.held = st->held.ids,
+		.held_n = st->held.n,
 		.at_us = engine_now(r->e),
 		.end_us = budget_end_us(r->e),
-		.next = r->e->sched_next,
+		.next = st->next,
 		.spec_bytes = SPEC_BYTES }));
 }
+
+const struct recon_kind assign_kind = { .name = "assign",
+	.state_size = sizeof(struct assign_state),
+	.pass = assign_pass };

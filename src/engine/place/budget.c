@@ -1,24 +1,23 @@
 /*
- * Budgets of jobs (core/money/budget.h). Whose running job has used its budget up is told to save and
- * stop (drain.c, gang_ranks.c); whose job waits is parked here, its machines then go as nobody
- * needs them (release.c); a parked job for which a start is paid again goes back to the queue
- * (drain.c). What wants or begins something asks once more in its own statement. Nothing is kept in
- * memory but when it was looked at last.
+ * Budgets of jobs (core/money/budget.h). A running job whose budget is used up is told to save and
+ * stop (drain.c, gang_ranks.c). A waiting one is parked here, and its machines go since no job
+ * needs them (release.c). A parked job whose start is paid again returns to the queue (drain.c). A
+ * statement that wants or begins something checks the budget once more. Memory holds only the time
+ * of the last check.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "core/money/budget.h"
-#include "engine/kernel/kernel.h"
-#include "engine/place/supply.h"
+#include "engine/place/place_int.h"
 
-bool budget_look(struct engine *e, enum budget_whose whose)
+bool budget_due(const struct engine *e, int64_t *next_us)
 {
 	int64_t now = loop_mono_us(e->loop);
 
-	if (now < e->budget_looks[whose]) {
+	if (now < *next_us) {
 		return false;
 	}
-	e->budget_looks[whose] = now + e->conf.budget_look_us;
+	*next_us = now + e->conf.budget_look_us;
 	return true;
 }
 
@@ -35,8 +34,7 @@ int64_t budget_need_of(const struct recon *r, const struct job_facts *f,
 	return placement_budget_need(&k, f, spec, price_micros);
 }
 
-/* The least that a start needs anywhere, whether or not that can be had now. 0: nothing suits at
- * all. */
+/* The least that a start costs anywhere, even if that has no capacity now. 0: no pool suits. */
 static int64_t need_least(struct recon *r, const struct job_facts *f, const struct job_spec *spec)
 {
 	const struct offers *o = &r->e->offers;
@@ -53,7 +51,7 @@ static int64_t need_least(struct recon *r, const struct job_facts *f, const stru
 	return price == INT64_MAX ? 0 : budget_need_of(r, f, spec, price * MAX(f->nodes, 1));
 }
 
-static void park(struct recon *r, const struct job_facts *f, int64_t need, const char *why)
+static void job_park(struct recon *r, const struct job_facts *f, int64_t need, const char *why)
 {
 	const char *next = job_next(f->id, f->state, JOB_EV_BUDGET);
 	struct step *s;
@@ -86,7 +84,7 @@ static void park(struct recon *r, const struct job_facts *f, int64_t need, const
 
 void budget_park(struct recon *r, const struct job_facts *f, int64_t need_micros)
 {
-	park(r, f, need_micros,
+	job_park(r, f, need_micros,
 	    arena_printf(r->arena,
 		"%s of its budget are left; a start needs %.4f USD at least (with five minutes of "
 		"work and "
@@ -101,7 +99,7 @@ void budget_short(struct recon *r, const struct job_facts *f, const struct placi
 	const char *left = budget_words(r->arena, f->budget_left, f->budget_micros);
 
 	if (strcmp(f->state, "QUEUED") != 0) {
-		return; /* it still saves; no other machine is sought meanwhile */
+		return; /* it still saves; no other machine is wanted meanwhile */
 	}
 	if (need <= f->budget_left) {
 		wait_write(r, f, p,
@@ -120,7 +118,7 @@ void budget_over(struct recon *r, const struct job_facts *f, const struct job_sp
 {
 	int64_t need = MAX(need_least(r, f, spec), 1);
 
-	park(r, f, need,
+	job_park(r, f, need,
 	    arena_printf(r->arena,
 		"its budget of %.4f USD is used up; to go on it needs %.4f USD more than it has "
 		"cost: "

@@ -1,28 +1,10 @@
-/* The engine's side of core/place/placement.h: what the decision is made from, and the node that it
+/* The engine's side of core/place/placement.h: the facts for a decision, and the node that it
  * wants. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "core/money/budget.h"
-#include "engine/job/gang.h"
-
-struct place_policy engine_place_policy(const struct engine_conf *c)
-{
-	bool store = !str_empty(c->store_bucket);
-
-	return (struct place_policy){
-		.rank = c->rank,
-		.supply = c->supply,
-		.defer = c->defer,
-		.gang_hold_us = c->gang_hold_us,
-		.deadline_tick_us = c->deadline_tick_us,
-		.cool_min_us = c->cool_min_us,
-		.cool_max_us = c->cool_max_us,
-		.budget_end_us = BUDGET_END_US + c->budget_look_us,
-		.store_provider = store ? c->store_provider : NULL,
-		.store_region = store ? c->store_region : NULL,
-	};
-}
+#include "engine/market/market.h"
+#include "engine/place/place_int.h"
 
 struct place_policy place_policy_of(const struct engine *e)
 {
@@ -57,9 +39,8 @@ struct place_in place_in(struct recon *r)
 		.rests_n = o->rests_n,
 		.busy = o->busy,
 		.busy_n = o->busy_n,
-		.tight = r->e->tight,
-		.tight_n = r->e->tight_n,
 		.sellers_known = true };
+	m->tight_n = supply_tight_groups(r->e, &m->tight);
 	m->sellers_n = spot_sellers(r, &m->sellers);
 	return (struct place_in){ .arena = r->arena,
 		.market = m,
@@ -109,7 +90,7 @@ static void node_wanted(struct step *s)
 {
 	struct q_engine_want_for_job_row *rows;
 
-	offers_wanted(s->r->e);
+	offers_write_end(s->r->e);
 	if (step_rows(s) == 1 && q_engine_want_for_job_rows(&s->req, s->r->arena, &rows) == 1) {
 		log_info("node.wanted", I64("node", rows[0].id), STR("why", s->ctx));
 	}
@@ -136,12 +117,12 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 	    o->market == SPOT_MARKET_SPOT ? " spot" : "",
 	    o->market == SPOT_MARKET_ON_DEMAND ? " on demand" : "", (double)o->price_micros / 1e6,
 	    why);
-	struct step *st = step_new(r, node_wanted, arena_strdup(r->turn, text));
+	struct step *st = step_new(r, node_wanted, arena_strdup(r->pass_arena, text));
 
 	token_make(e, token, name);
 	st->always = true;
-	offers_took(e, o, 1);
-	offers_wanting(e);
+	offers_count(e, o, 1);
+	offers_write_begin(e);
 	STEP(st, engine_want_for_job,
 	    (&(struct q_engine_want_for_job){ .job_id = f->id,
 		.was = f->state,

@@ -1,30 +1,52 @@
-/*
- * Deadlines, live: asks rows for what core/place/placement_deadline.c needs, and carries its answer
- * out. Nothing of it lives in memory: each question builds the policy's state from rows again;
- * `paced` only keeps a waiting job from asking in every pass.
- */
+/* Deadlines, live: reads the rows that core/place/placement_deadline.c needs, and carries its
+ * answer out. Each question builds the policy's state from rows again; the pace in memory only
+ * keeps a waiting job from asking in every pass. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/place/move.h"
-#include "engine/place/supply.h"
+#include "engine/place/place_int.h"
 
-/* A question costs up to 50 ms (policy.md): so many a turn, the rest in the next. */
-#define ASKS_A_TURN 4
+/* A question costs up to 50 ms: this many a pass, the rest in the next. */
+#define ASKS_A_PASS 4
 #define ASK_AGAIN_US (30 * SPOT_US_PER_S)
-/* A job that is parked has so long to save, or what saves took it and may take it. */
+/* A parked job has this long to save, or as long as its saves took and may take. */
 #define PARK_LEAST_US (600 * SPOT_US_PER_S)
 
 /* ---- pacing ---------------------------------------------------------------------------------- */
 
-static struct deadline_pace *pace_of(struct engine *e, int64_t job_id)
+struct deadline_pace {
+	int64_t job_id, until_us; /* mono */
+	int32_t epoch;
+	char state[16];
+};
+
+/* Only pacing: keeps a waiting job from asking in every pass. */
+struct deadline_state {
+	struct deadline_pace paces[512];
+	int asks; /* since the pass began */
+};
+
+static struct deadline_state *deadline_state(const struct engine *e)
 {
-	return &e->paces[(size_t)job_id % ARRAY_LEN(e->paces)];
+	return recon_state(e, &deadline_kind);
 }
 
-static bool paced(struct recon *r, const struct job_facts *f)
+void deadline_pass_begins(struct engine *e)
 {
-	struct deadline_pace *p = pace_of(r->e, f->id);
+	deadline_state(e)->asks = 0;
+}
+
+static struct deadline_pace *pace_find(const struct engine *e, int64_t job_id)
+{
+	struct deadline_state *st = deadline_state(e);
+
+	return &st->paces[(size_t)job_id % ARRAY_LEN(st->paces)];
+}
+
+static bool pace_holds(struct recon *r, const struct job_facts *f)
+{
+	struct deadline_state *st = deadline_state(r->e);
+	struct deadline_pace *p = pace_find(r->e, f->id);
 	int64_t now = loop_mono_us(r->e->loop);
 
 	if (p->job_id == f->id && p->epoch == f->epoch && strcmp(p->state, f->state) == 0 &&
@@ -32,19 +54,18 @@ static bool paced(struct recon *r, const struct job_facts *f)
 		engine_later(r->e, p->until_us - now);
 		return true;
 	}
-	if (r->e->asks >= ASKS_A_TURN) {
+	if (st->asks >= ASKS_A_PASS) {
 		r->changed = true;
 		return true;
 	}
-	r->e->asks++;
+	st->asks++;
 	return false;
 }
 
-/* It waits, or stays where it is: asked again when a pool that rests is to be tried again, or after
- * a while. */
+/* The job waits or stays: asks again when a cooling pool may be tried again, or after a while. */
 static void pace_set(struct recon *r, const struct place_question *q, int64_t tick_us)
 {
-	struct deadline_pace *p = pace_of(r->e, q->facts.id);
+	struct deadline_pace *p = pace_find(r->e, q->facts.id);
 	int64_t now = engine_now(r->e), again = MIN(tick_us, ASK_AGAIN_US);
 
 	for (size_t i = 0; i < q->n; i++) {
@@ -62,7 +83,7 @@ static void pace_set(struct recon *r, const struct place_question *q, int64_t ti
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static void parked(struct step *s)
+static void job_parked(struct step *s)
 {
 	const struct place_question *q = s->ctx;
 
@@ -72,16 +93,16 @@ static void parked(struct step *s)
 	}
 }
 
-/* On demand with time in hand and spot expected back: saved and stopped, the machine goes back, and
- * the job is placed again when the policy says so. */
-static void park(struct recon *r, const struct place_question *q, const char *why)
+/* For a job that runs on demand with time to spare, when spot is expected back. Saves and stops the
+ * job and gives its machine back; the policy decides when it is placed again. */
+static void job_park(struct recon *r, const struct place_question *q, const char *why)
 {
 	int64_t save =
 	    MAX(q->facts.save_us, 0) + q->placing.spec->checkpoint.budget_s * SPOT_US_PER_S;
 	struct place_in in = place_in(r);
 	AUTO(json) json_t *inputs = placement_inputs(&in, &q->facts, &q->placing);
 	struct place_question *kept = arena_alloc(r->arena, sizeof(*kept));
-	struct step *s = step_new(r, parked, kept);
+	struct step *s = step_new(r, job_parked, kept);
 
 	*kept = *q;
 	STEP(s, engine_park,
@@ -95,9 +116,9 @@ static void park(struct recon *r, const struct place_question *q, const char *wh
 		.fence = r->epoch }));
 }
 
-/* Back to spot: what staying would have cost is kept, so that the report of moves can tell what it
+/* Moves the job to spot. The decision keeps the cost of staying, for the report of what moves
  * earned. */
-static void go_back(struct recon *r, const struct place_question *q, const struct score *there,
+static void job_return(struct recon *r, const struct place_question *q, const struct score *there,
     const char *why)
 {
 	struct placing p = q->placing;
@@ -111,7 +132,7 @@ static void go_back(struct recon *r, const struct place_question *q, const struc
 	place_want(r, &q->facts, &p, there, q->held.node_id, "return", why);
 }
 
-/* A job that waits: the choice is carried out. */
+/* Carries the choice out for a job that waits. */
 static void wait_answered(struct recon *r, const struct place_in *in,
     const struct place_question *q, const struct policy_choice *c)
 {
@@ -126,16 +147,16 @@ static void wait_answered(struct recon *r, const struct place_in *in,
 	pace_set(r, q, q->tick_us);
 }
 
-/* A job that runs on demand: back to spot, parked, or it stays. */
+/* For a job that runs on demand: back to spot, parked, or it stays. */
 static void run_answered(struct recon *r, const struct place_question *q,
     const struct policy_choice *c)
 {
 	if (c->act == POLICY_SPOT) {
-		go_back(r, q, q->pools[c->pool].score, c->why);
+		job_return(r, q, q->pools[c->pool].score, c->why);
 		return;
 	}
 	if (c->act == POLICY_WAIT) {
-		park(r, q, c->why);
+		job_park(r, q, c->why);
 	}
 	pace_set(r, q, q->tick_us);
 }
@@ -176,7 +197,7 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
 	if (!placement_plans(&in, f, p)) {
 		return false;
 	}
-	if (paced(r, f)) {
+	if (pace_holds(r, f)) {
 		return true;
 	}
 	q = arena_alloc(r->arena, sizeof(*q));
@@ -194,3 +215,6 @@ bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placi
 		.want = f->nodes }));
 	return true;
 }
+
+const struct recon_kind deadline_kind = { .name = "deadline",
+	.state_size = sizeof(struct deadline_state) };

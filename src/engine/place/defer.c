@@ -1,12 +1,10 @@
-/*
- * Off-peak deferral, live: asked once for a job that has not begun, when its deadline leaves room
+/* Off-peak deferral, live: asks once for a job that has not begun, when its deadline leaves room
  * (or its file says off_peak: true). The answer is job.not_before_us, and a decision row with the
- * hours it was decided from.
- */
+ * hours behind it. */
 #include "base/base.h"
 #include "base/log.h"
 #include "core/policy/defer.h"
-#include "engine/place/supply.h"
+#include "engine/place/place_int.h"
 
 struct deferral {
 	struct job_facts facts;

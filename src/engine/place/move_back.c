@@ -1,29 +1,27 @@
-/*
- * Back to spot, launch before leave: while a job runs on demand, a spot node is sought when it pays
- * for the move; once that node has been ready for a while the job saves, stops and is placed on it.
- * A refused probe cools a pool, makes the next one wait longer and prefer other pools that would
- * pay, too.
- */
+/* Back to spot, launch before leave. For a job that runs on demand the engine wants a spot node
+ * when the move pays. Once that node has been ready for a while, the job saves, stops and is placed
+ * on it. A refused probe cools its pool; the next probe waits longer and prefers other pools that
+ * would pay. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/policy/deadline_room.h"
-#include "engine/place/move.h"
-#include "engine/place/supply.h"
+#include "engine/market/market.h"
+#include "engine/place/place_int.h"
 
-/* Jobs judged in one turn; the next goes on behind them. */
+/* Jobs judged in one pass; the next goes on behind them. */
 #define RETURN_MOST 50
-/* Of older refusals nothing is to be learned. */
+/* Older refusals say nothing about now. */
 #define REFUSED_MOST 100
 
-static const struct score *score_here(struct recon *r, const struct move *m, int32_t pool_id)
+static const struct score *here_score(struct recon *r, const struct move *m, int32_t pool_id)
 {
-	const struct offer *o = offer_of(r->e, pool_id);
+	const struct offer *o = offer_find(r->e, pool_id);
 	struct rank_job job = m->placing.job;
 	const struct score *one;
 	struct score *whole;
 
-	/* We are in it: that it rests, or says that it has no more, is no reason. */
+	/* The job runs there: a cooldown or a lack of capacity is no reason against it. */
 	job.runs_there = true;
 	one = o == NULL ? NULL : rank_one(r->arena, o, &job, &r->e->conf.rank, engine_now(r->e));
 	if (one == NULL || m->facts.nodes < 2) {
@@ -72,7 +70,7 @@ const char *move_never(struct recon *r, const struct move *m)
 		.checkpoint = &m->placing.spec->checkpoint });
 }
 
-static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
+static struct job_facts move_facts(const struct q_engine_move_jobs_row *j)
 {
 	return (struct job_facts){ .id = j->id,
 		.epoch = j->epoch,
@@ -95,9 +93,9 @@ static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
 		.budget_left = j->budget_left };
 }
 
-/* Of the work left where it goes the part that is done and not saved. A job that reports no steps
- * has done by the clock what it ran for since its newest save, though not more than its work; for
- * all else nothing of it is taken as done. */
+/* The part of the remaining work that is done and not saved. A job without step reports counts as
+ * having worked since its newest save, but no longer than its work; of any other job nothing counts
+ * as done. */
 static int64_t unsaved_us(const struct recon *r, const struct q_engine_move_jobs_row *j,
     const struct score *here, const struct score *to)
 {
@@ -125,7 +123,7 @@ static const struct offer *const *refused_offers(struct recon *r, const char *po
 
 	*ret_n = 0;
 	for (const char *at = pools; at != NULL && *at != '\0' && *ret_n < REFUSED_MOST; at = end) {
-		const struct offer *o = offer_of(r->e, (int32_t)strtol(at, &end, 10));
+		const struct offer *o = offer_find(r->e, (int32_t)strtol(at, &end, 10));
 
 		if (o != NULL) {
 			list = arena_grow(r->arena, list, *ret_n, &cap, sizeof(*list));
@@ -135,10 +133,9 @@ static const struct offer *const *refused_offers(struct recon *r, const char *po
 	return list;
 }
 
-/* Where it would go: a spot pool that is not tight (for a rebalancing: any, where the cheapest
- * pool is spot), by what a probe there is worth; where none pays the cheapest, for the reason
- * why not. */
-static const struct score *destination(struct recon *r, const struct move *m,
+/* The destination: a spot pool that is not tight, with the most valuable probe (for a rebalance any
+ * pool, if the cheapest is spot). If none pays, the cheapest, for the reason why not. */
+static const struct score *destination_find(struct recon *r, const struct move *m,
     const char *refused_pools, bool spot_only, bool *ret_easy)
 {
 	const struct offer *const *refused;
@@ -183,11 +180,11 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	struct return_in in;
 	bool easy = true;
 
-	*ret = (struct move){ .facts = facts_of(j) };
+	*ret = (struct move){ .facts = move_facts(j) };
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
 		return false;
 	}
-	ret->here = score_here(r, ret, j->pool_id);
+	ret->here = here_score(r, ret, j->pool_id);
 	if (ret->here == NULL) {
 		return false;
 	}
@@ -195,8 +192,8 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	    ret->placing.scores[0].offer->pool_id == j->pool_id) {
 		ret->there = &ret->placing.scores[0];
 	} else {
-		/* A probe where supply is tight would be refused, or taken back soon. */
-		ret->there = destination(r, ret, j->refused, spot_only, &easy);
+		/* A probe in a tight pool would be refused, or reclaimed soon. */
+		ret->there = destination_find(r, ret, j->refused, spot_only, &easy);
 	}
 	/* without steps all of the work counts as undone */
 	if (ret->there != NULL && j->steps_total > 0) {
@@ -226,18 +223,7 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	return true;
 }
 
-json_t *move_json(const struct score *here, const struct score *there, const struct return_out *out,
-    int64_t node_id)
-{
-	return json_pack("{s:I, s:i, s:I, s:f, s:I, s:I, s:o}", "from_node", (json_int_t)node_id,
-	    "from_pool", (int)here->offer->pool_id, "here_price_micros",
-	    (json_int_t)here->price_micros, "speed",
-	    here->throughput > 0 ? there->throughput / here->throughput : 1.0, "saving_micros",
-	    (json_int_t)out->saving_micros, "cost_micros", (json_int_t)out->cost_micros, "here",
-	    score_json(here));
-}
-
-/* A running job, all of its ranks, is told to save and stop. false: it may not now. */
+/* Tells all ranks of a running job to save and stop. Returns false when it may not now. */
 static bool move_leave(struct recon *r, const struct job_facts *f, const char *why)
 {
 	const char *next = job_next(f->id, f->state, JOB_EV_MOVE);
@@ -295,17 +281,22 @@ static void move_now(struct recon *r, const struct q_engine_move_jobs_row *j)
 	}
 }
 
-struct return_turn {
+struct move_back {
+	int64_t after; /* the next pass begins behind this job; 0 = at the first */
+};
+
+struct return_work {
 	struct q_engine_move_jobs_row *rows;
 	size_t n;
 };
 
-/* A job with a deadline that runs on demand asks its policy: back to spot, stay, or wait for spot
- * while there is time. */
-static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
+/* For a job with a deadline that runs on demand, asks its policy: back to spot, stay, or wait for
+ * spot while there is time. */
+static bool deadline_moves(struct recon *r, const struct q_engine_move_jobs_row *j,
+    const struct move *m)
 {
 	const struct supply_policy *k = &r->e->conf.supply;
-	const struct offer *o = offer_of(r->e, j->pool_id);
+	const struct offer *o = offer_find(r->e, j->pool_id);
 	int64_t pause = k->return_probe_us << MIN(j->probes_refused, 4);
 
 	if (m->facts.deadline_us != 0 &&
@@ -322,9 +313,9 @@ static bool planned(struct recon *r, const struct q_engine_move_jobs_row *j, con
 		    .here = m->here });
 }
 
-/* Why spot is left for this on-demand offer; NULL: it is not. It has become too slow for the
- * deadline (more reclaims, slower than it was declared), or a reclaim now would take more than the
- * deadline leaves, since what is done is not saved yet. */
+/* The reason to leave spot for this on-demand offer; NULL: there is none. Spot has become too slow
+ * for the deadline (more reclaims, slower than declared), or a reclaim now would take more unsaved
+ * work than the deadline leaves. */
 static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_row *j,
     const struct move *m, const struct score *od)
 {
@@ -359,11 +350,12 @@ static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_ro
 	return NULL;
 }
 
-/* Spot is left for the deadline while on demand is still in time. Nothing else moves a job from
- * spot here. */
-static bool on_spot(struct recon *r, const struct q_engine_move_jobs_row *j, const struct move *m)
+/* Leaves spot for the deadline while on demand is still in time. Nothing else moves a job from spot
+ * here. */
+static bool spot_leave(struct recon *r, const struct q_engine_move_jobs_row *j,
+    const struct move *m)
 {
-	const struct offer *o = offer_of(r->e, j->pool_id);
+	const struct offer *o = offer_find(r->e, j->pool_id);
 	const struct score *od = m->placing.late
 	    ? rank_quickest(m->placing.scores, m->placing.usable)
 	    : m->placing.on_demand;
@@ -386,13 +378,13 @@ static bool on_spot(struct recon *r, const struct q_engine_move_jobs_row *j, con
 
 static void return_decide_all(struct recon *r, void *ctx)
 {
-	struct return_turn *t = ctx;
+	struct return_work *t = ctx;
 	struct move m;
 
-	r->e->asks = 0;
+	deadline_pass_begins(r->e);
 	for (size_t i = 0; i < t->n; i++) {
 		if (t->rows[i].has_replacement_id || !move_judge(r, &t->rows[i], true, &m) ||
-		    on_spot(r, &t->rows[i], &m) || planned(r, &t->rows[i], &m)) {
+		    spot_leave(r, &t->rows[i], &m) || deadline_moves(r, &t->rows[i], &m)) {
 			continue;
 		}
 		if (m.out.move && m.there != NULL && m.placing.job.spot_allowed) {
@@ -408,14 +400,15 @@ static void return_decide_all(struct recon *r, void *ctx)
 
 static void return_jobs(struct step *s)
 {
-	struct return_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	struct move_back *st = s->r->state;
+	struct return_work *t = arena_alloc(s->r->arena, sizeof(*t));
 	int64_t now = engine_now(s->r->e), hold = s->r->e->conf.supply.return_hold_us;
 	size_t n = q_engine_move_jobs_rows(&s->req, s->r->arena, &t->rows);
 	bool judge = false, more;
 
 	t->n = move_jobs_whole(t->rows, n);
 	more = t->n < n || n == RETURN_MOST;
-	s->r->e->return_after = more ? t->rows[t->n - 1].id : 0;
+	st->after = more ? t->rows[t->n - 1].id : 0;
 	s->r->changed |= more;
 	for (size_t i = 0; i < t->n; i++) {
 		const struct q_engine_move_jobs_row *j = &t->rows[i];
@@ -435,15 +428,20 @@ static void return_jobs(struct step *s)
 	}
 }
 
-void return_run(struct recon *r)
+static void move_back_pass(struct recon *r, void *state)
 {
+	const struct move_back *st = state;
 	struct step *s = step_new(r, return_jobs, NULL);
 
 	STEP(s, engine_move_jobs,
 	    (&(struct q_engine_move_jobs){ .at_us = engine_now(r->e),
 		.any_market = false,
-		.after_id = r->e->return_after,
+		.after_id = st->after,
 		.most = RETURN_MOST,
 		.end_us = budget_end_us(r->e),
 		.spec_bytes = SPEC_BYTES }));
 }
+
+const struct recon_kind move_back_kind = { .name = "move_back",
+	.state_size = sizeof(struct move_back),
+	.pass = move_back_pass };

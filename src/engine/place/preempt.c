@@ -1,27 +1,27 @@
 /*
- * Room for a job of high priority: who leaves costs least (core/queue/queue.h). A machine that suits
- * is handed over as it is; else, where a quota is exhausted, as many machines of it are given back
- * as it takes: for a gang that all of its nodes have room, in one zone if that is possible. A gang
- * leaves as a whole. Who leaves saves first, waits again in the queue and goes on from its
+ * Makes room for a job of high priority: the victims that cost least leave (core/queue/queue.h). A
+ * machine that suits is handed over as it is. If a quota is exhausted, as many of its machines are
+ * given back as needed: for a gang, until all of its nodes have room, in one zone if possible. A
+ * gang leaves as a whole. A victim saves first, waits again in the queue and goes on from its
  * checkpoint; the decisions are rows of both jobs.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/place/queue.h"
+#include "engine/place/place_int.h"
 
 #define SHOWN 20
 
 struct preempting {
 	const struct job_facts *facts;
 	const struct job_spec *spec;
-	struct victim *list; /* who may leave */
+	struct victim *list; /* jobs that may leave */
 	const struct q_engine_running_row **rows; /* of them */
 	size_t n;
-	json_t *seen; /* with who may not, and why */
+	json_t *seen; /* with those that may not leave, and why */
 };
 
-static bool suits(struct recon *r, const struct offer *o, const struct job_spec *spec)
+static bool offer_suits(struct recon *r, const struct offer *o, const struct job_spec *spec)
 {
 	if (o == NULL || (o->market == SPOT_MARKET_SPOT && !spec->interruptible)) {
 		return false;
@@ -37,7 +37,7 @@ static bool suits(struct recon *r, const struct offer *o, const struct job_spec 
 	return false;
 }
 
-static struct victim victim_of(struct recon *r, const struct q_engine_running_row *w)
+static struct victim victim_make(struct recon *r, const struct q_engine_running_row *w)
 {
 	const struct engine *e = r->e;
 	int64_t now = engine_now(e), from = w->has_started_us ? w->started_us : w->created_us;
@@ -60,8 +60,8 @@ static struct victim victim_of(struct recon *r, const struct q_engine_running_ro
 	return v;
 }
 
-/* The ranks of a gang come one after the other: they leave together or not at all. */
-static bool with_ranks(struct preempting *x, const struct q_engine_running_row *w, int64_t units)
+/* The ranks of a gang are adjacent rows: they leave together or not at all. */
+static bool ranks_add(struct preempting *x, const struct q_engine_running_row *w, int64_t units)
 {
 	if (w->num_nodes == 1 || x->n == 0 || x->rows[x->n - 1]->job_id != w->job_id) {
 		return false;
@@ -70,16 +70,16 @@ static bool with_ranks(struct preempting *x, const struct q_engine_running_row *
 	return true;
 }
 
-static void consider(struct recon *r, struct preempting *x, const struct q_engine_running_row *w,
-    int64_t units)
+static void victim_consider(struct recon *r, struct preempting *x,
+    const struct q_engine_running_row *w, int64_t units)
 {
 	struct victim v;
 	const char *no;
 
-	if (with_ranks(x, w, units)) {
+	if (ranks_add(x, w, units)) {
 		return;
 	}
-	v = victim_of(r, w);
+	v = victim_make(r, w);
 	no =
 	    victim_refusal(r->arena, &r->e->conf.schedule, &v, x->spec->priority, engine_now(r->e));
 	v.units = units;
@@ -145,7 +145,7 @@ static void preempt_one(struct recon *r, const struct preempting *x, size_t i, b
 		.fence = r->epoch }));
 }
 
-/* The chosen leave, once in a turn: to the rest of it they are on their way. */
+/* Tells the chosen victims to leave, once in a pass: for the rest of it they are on their way. */
 static void preempt_all(struct recon *r, struct room *m, const struct preempting *x,
     const size_t *chosen, size_t n, bool hand)
 {
@@ -159,10 +159,10 @@ static void preempt_all(struct recon *r, struct room *m, const struct preempting
 	}
 }
 
-/* What is weighed is gone when it was: a turn asks for hundreds of jobs, of dozens of quotas each,
- * among thousands that run. */
-static struct preempting begin(struct recon *r, const struct room *m, const struct job_facts *f,
-    const struct job_spec *spec)
+/* A part has its own memory: a pass asks for hundreds of jobs, of dozens of quotas each, among
+ * thousands that run. */
+static struct preempting preempt_begin(struct recon *r, const struct room *m,
+    const struct job_facts *f, const struct job_spec *spec)
 {
 	part_begin(r);
 	return (struct preempting){ .facts = f,
@@ -172,22 +172,22 @@ static struct preempting begin(struct recon *r, const struct room *m, const stru
 		.seen = json_array() };
 }
 
-static void end(struct recon *r, struct preempting *x)
+static void preempt_end(struct recon *r, struct preempting *x)
 {
 	json_decref(x->seen);
 	part_end(r);
 }
 
-static bool choose(struct recon *r, struct room *m, const struct preempting *x, int64_t need,
-    bool hand)
+static bool victims_preempt(struct recon *r, struct room *m, const struct preempting *x,
+    int64_t need, bool hand)
 {
 	size_t *chosen, n;
 	bool found = x->n > 0 && victims_choose(r->arena, x->list, x->n, need, &chosen, &n);
 
 	if (found && !hand && r->e->offers.read_us < m->read_us) {
-		/* What the quota has left is older than what runs: who has left since would be
-		 * counted as still there. */
-		offers_stale(r->e);
+		/* The quota was read before the running jobs: it would count those that left since
+		 * as still there. */
+		offers_invalidate(r->e);
 		r->changed = true;
 	} else if (found) {
 		preempt_all(r, m, x, chosen, n, hand);
@@ -198,31 +198,31 @@ static bool choose(struct recon *r, struct room *m, const struct preempting *x, 
 bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *f,
     const struct job_spec *spec, int64_t fleet_id)
 {
-	struct preempting x = begin(r, m, f, spec);
+	struct preempting x = preempt_begin(r, m, f, spec);
 	bool found;
 
 	for (size_t i = 0; i < m->n; i++) {
 		if (m->rows[i].has_fleet_id && m->rows[i].fleet_id == fleet_id &&
-		    suits(r, offer_of(r->e, m->rows[i].pool_id), spec)) {
-			consider(r, &x, &m->rows[i], 1);
+		    offer_suits(r, offer_find(r->e, m->rows[i].pool_id), spec)) {
+			victim_consider(r, &x, &m->rows[i], 1);
 		}
 	}
-	found = choose(r, m, &x, 1, true);
-	end(r, &x);
+	found = victims_preempt(r, m, &x, 1, true);
+	preempt_end(r, &x);
 	return found;
 }
 
-/* Of one quota as many as free the room for the job in o; here: only machines of its zone. What
- * leaves it already counts. */
-static bool free_quota(struct recon *r, struct room *m, const struct job_facts *f,
+/* Of one quota as many as free the room for the job in o, only machines of its zone if there are
+ * enough. Capacity that leaves it already counts. */
+static bool quota_free(struct recon *r, struct room *m, const struct job_facts *f,
     const struct placing *p, const struct offer *o, bool here)
 {
-	struct preempting x = begin(r, m, f, p->spec);
+	struct preempting x = preempt_begin(r, m, f, p->spec);
 	int64_t need = room_need(f, o) - MAX(o->quota_limit - o->quota_used, 0);
 	bool found;
 
 	for (size_t i = 0; i < m->n; i++) {
-		const struct offer *y = offer_of(r->e, m->rows[i].pool_id);
+		const struct offer *y = offer_find(r->e, m->rows[i].pool_id);
 
 		if (y == NULL || m->rows[i].has_fleet_id || !quota_same(y, o)) {
 			continue;
@@ -230,11 +230,11 @@ static bool free_quota(struct recon *r, struct room *m, const struct job_facts *
 		if (m->rows[i].moving) {
 			need -= offer_quota_need(y);
 		} else if (!here || strcmp(y->zone, o->zone) == 0) {
-			consider(r, &x, &m->rows[i], offer_quota_need(y));
+			victim_consider(r, &x, &m->rows[i], offer_quota_need(y));
 		}
 	}
-	found = need <= 0 || choose(r, m, &x, need, false);
-	end(r, &x);
+	found = need <= 0 || victims_preempt(r, m, &x, need, false);
+	preempt_end(r, &x);
 	return found;
 }
 
@@ -251,30 +251,29 @@ bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *
 	if (!any) {
 		return false;
 	}
-	x = begin(r, m, f, p->spec);
-	/* A machine is handed over to a job of one; a gang is launched as a whole, and leaves as
-	 * one. */
+	x = preempt_begin(r, m, f, p->spec);
+	/* A single node is handed over; a gang is launched as a whole, and leaves as one. */
 	for (size_t i = 0; f->nodes < 2 && i < m->n; i++) {
 		if (!m->rows[i].has_fleet_id && m->rows[i].num_nodes == 1 &&
-		    suits(r, offer_of(r->e, m->rows[i].pool_id), p->spec)) {
-			consider(r, &x, &m->rows[i], 1);
+		    offer_suits(r, offer_find(r->e, m->rows[i].pool_id), p->spec)) {
+			victim_consider(r, &x, &m->rows[i], 1);
 		}
 	}
-	found = f->nodes < 2 && choose(r, m, &x, 1, true);
-	end(r, &x);
-	/* A gang needs its machines in one zone: those that leave there are more likely to come
-	 * again there. */
+	found = f->nodes < 2 && victims_preempt(r, m, &x, 1, true);
+	preempt_end(r, &x);
+	/* A gang needs its machines in one zone: capacity freed there is more likely to come back
+	 * there. */
 	for (size_t i = 0; !found && f->nodes > 1 && i < p->ranking.refused_n; i++) {
 		const struct refused *y = &p->ranking.refused[i];
 
 		found = y->why == REFUSED_QUOTA && !quota_tried(r, &zones, f, y->offer, true) &&
-		    free_quota(r, m, f, p, y->offer, true);
+		    quota_free(r, m, f, p, y->offer, true);
 	}
 	for (size_t i = 0; !found && i < p->ranking.refused_n; i++) {
 		const struct refused *y = &p->ranking.refused[i];
 
 		found = y->why == REFUSED_QUOTA && !quota_tried(r, &quotas, f, y->offer, false) &&
-		    free_quota(r, m, f, p, y->offer, false);
+		    quota_free(r, m, f, p, y->offer, false);
 	}
 	return found;
 }

@@ -1,25 +1,23 @@
-/*
- * The queue: in which order jobs wait and why (core/queue/queue.h), written down for placing, which
- * reads them in that order, and for people; and the teams' dollars, brought up from the ledger.
- * Then the room in it: a quota that the first blocked job waits for is held for it, and others go
- * ahead only when they are gone by then.
- */
+/* The queue: the order in which jobs wait and the reason (core/queue/queue.h), as rows for placing
+ * and for people, and the teams' dollars, updated from the ledger. Then the room in it: a quota
+ * that the first blocked job waits for is held for it, and other jobs go ahead only if they end in
+ * time. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/place/queue.h"
+#include "engine/place/place_int.h"
 
 #define QUEUE_MOST 5000
 #define SPEND_MOST_US (60 * SPOT_US_PER_S)
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-struct queue_turn {
+struct queue_work {
 	struct q_engine_queue_jobs_row *jobs;
 	size_t n;
 };
 
-static void queue_entries(struct recon *r, const struct queue_turn *t, struct schedule_job *jobs)
+static void queue_entries(struct recon *r, const struct queue_work *t, struct schedule_job *jobs)
 {
 	for (size_t i = 0; i < t->n; i++) {
 		const struct q_engine_queue_jobs_row *j = &t->jobs[i];
@@ -40,7 +38,7 @@ static void queue_entries(struct recon *r, const struct queue_turn *t, struct sc
 	}
 }
 
-static bool stays(const struct q_engine_queue_jobs_row *j, const struct schedule_place *p,
+static bool place_stays(const struct q_engine_queue_jobs_row *j, const struct schedule_place *p,
     int32_t pos)
 {
 	double off = j->has_ratio ? j->ratio - p->ratio : 1;
@@ -49,12 +47,18 @@ static bool stays(const struct q_engine_queue_jobs_row *j, const struct schedule
 	    strcmp(j->why, p->why) == 0 && off < 0.05 && off > -0.05;
 }
 
-/* The statement also ends the places of those that wait no more: their number tells that there are
- * some. */
-static void queue_write(struct recon *r, const struct queue_turn *t,
+struct queue_state {
+	size_t places_n; /* in the queue when they were last written */
+	int64_t spent_us; /* mono: the teams' dollars were last updated */
+};
+
+/* The statement also deletes the places of jobs that no longer wait: a changed number reveals them.
+ * */
+static void queue_write(struct recon *r, const struct queue_work *t,
     const struct schedule_place *places)
 {
 	struct arena *a = r->arena;
+	struct queue_state *st = r->state;
 	int64_t *ids = arena_array(a, t->n + 1, sizeof(*ids));
 	int32_t *pos = arena_array(a, t->n + 1, sizeof(*pos)),
 		*effective = arena_array(a, t->n + 1, sizeof(*effective));
@@ -66,7 +70,7 @@ static void queue_write(struct recon *r, const struct queue_turn *t,
 	for (size_t i = 0; i < t->n; i++) {
 		const struct schedule_place *p = &places[i];
 
-		if (!stays(&t->jobs[p->job], p, (int32_t)i + 1)) {
+		if (!place_stays(&t->jobs[p->job], p, (int32_t)i + 1)) {
 			ids[n] = t->jobs[p->job].id;
 			pos[n] = (int32_t)i + 1;
 			effective[n] = p->effective;
@@ -74,10 +78,10 @@ static void queue_write(struct recon *r, const struct queue_turn *t,
 			whys[n++] = p->why;
 		}
 	}
-	if (n == 0 && r->e->queued_n == t->n) {
+	if (n == 0 && st->places_n == t->n) {
 		return;
 	}
-	r->e->queued_n = t->n;
+	st->places_n = t->n;
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_queue_write,
 	    (&(struct q_engine_queue_write){ .ids = ids,
@@ -94,7 +98,7 @@ static void queue_write(struct recon *r, const struct queue_turn *t,
 		.fence = r->epoch }));
 }
 
-static bool shares_as_filed(const struct engine_conf *c, const struct q_engine_shares_row *rows,
+static bool shares_match_file(const struct engine_conf *c, const struct q_engine_shares_row *rows,
     size_t n)
 {
 	size_t same = 0, filed = 0;
@@ -109,7 +113,7 @@ static bool shares_as_filed(const struct engine_conf *c, const struct q_engine_s
 	return same == c->shares_n && filed == c->shares_n;
 }
 
-/* The file of the daemon that leads is the one that counts. */
+/* The leader's configuration file is the one that counts. */
 static void shares_file(struct recon *r, const struct q_engine_shares_row *rows, size_t n)
 {
 	const struct engine_conf *c = &r->e->conf;
@@ -117,7 +121,7 @@ static void shares_file(struct recon *r, const struct q_engine_shares_row *rows,
 	int64_t *weights = arena_array(r->arena, c->shares_n + 1, sizeof(*weights));
 	struct step *s;
 
-	if (shares_as_filed(c, rows, n)) {
+	if (shares_match_file(c, rows, n)) {
 		return;
 	}
 	for (size_t i = 0; i < c->shares_n; i++) {
@@ -137,7 +141,7 @@ static void shares_file(struct recon *r, const struct q_engine_shares_row *rows,
 static void shares_read(struct step *s)
 {
 	struct recon *r = s->r;
-	const struct queue_turn *t = s->ctx;
+	const struct queue_work *t = s->ctx;
 	struct q_engine_shares_row *rows;
 	size_t n = q_engine_shares_rows(&s->req, r->arena, &rows);
 	struct schedule_team *teams = arena_array(r->arena, n + 1, sizeof(*teams));
@@ -158,7 +162,7 @@ static void shares_read(struct step *s)
 
 static void queue_read(struct step *s)
 {
-	struct queue_turn *t = arena_alloc(s->r->arena, sizeof(*t));
+	struct queue_work *t = arena_alloc(s->r->arena, sizeof(*t));
 	struct step *next;
 
 	t->n = q_engine_queue_jobs_rows(&s->req, s->r->arena, &t->jobs);
@@ -166,16 +170,17 @@ static void queue_read(struct step *s)
 	STEP(next, engine_shares, NULL);
 }
 
-static void spend(struct recon *r)
+static void shares_spend(struct recon *r)
 {
+	struct queue_state *st = r->state;
 	struct engine *e = r->e;
 	int64_t now = loop_mono_us(e->loop);
 	struct step *s;
 
-	if (e->spent_us != 0 && now - e->spent_us < MIN(e->conf.bill_us, SPEND_MOST_US)) {
+	if (st->spent_us != 0 && now - st->spent_us < MIN(e->conf.bill_us, SPEND_MOST_US)) {
 		return;
 	}
-	e->spent_us = now;
+	st->spent_us = now;
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_shares_spend,
 	    (&(struct q_engine_shares_spend){ .at_us = engine_now(e),
@@ -183,12 +188,13 @@ static void spend(struct recon *r)
 		.fence = r->epoch }));
 }
 
-void schedule_run(struct recon *r)
+static void queue_pass(struct recon *r, void *state)
 {
 	struct step *s = step_new(r, queue_read, NULL);
 
+	(void)state;
 	STEP(s, engine_queue_jobs, (&(struct q_engine_queue_jobs){ .most = QUEUE_MOST }));
-	spend(r);
+	shares_spend(r);
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -218,7 +224,7 @@ bool quota_tried(struct recon *r, struct quotas_tried *t, const struct job_facts
 			return false;
 		}
 	}
-	t->list = arena_grow(r->turn, t->list, t->n, &t->cap, sizeof(*t->list));
+	t->list = arena_grow(r->pass_arena, t->list, t->n, &t->cap, sizeof(*t->list));
 	t->list[t->n++] = o;
 	return false;
 }
@@ -238,7 +244,7 @@ int64_t running_end_us(const struct engine *e, const struct q_engine_running_row
 	return MAX(end, now + ran / 4);
 }
 
-static struct room_hold *hold_of(const struct room *m, const struct offer *o)
+static struct room_hold *hold_find(const struct room *m, const struct offer *o)
 {
 	for (size_t i = 0; i < m->holds_n; i++) {
 		if (quota_same(m->holds[i].offer, o)) {
@@ -250,24 +256,24 @@ static struct room_hold *hold_of(const struct room *m, const struct offer *o)
 
 bool room_held(const struct room *m, const struct offer *o)
 {
-	return o != NULL && hold_of(m, o) != NULL;
+	return o != NULL && hold_find(m, o) != NULL;
 }
 
-/* Of a free machine that nobody waits for: it goes back at once if its room is needed. */
-static bool idle_in(const struct recon *r, const struct q_engine_free_nodes_row *n,
+/* For a free machine that no job waits for: it goes back at once if its room is needed. */
+static bool nodes_idle(const struct recon *r, const struct q_engine_free_nodes_row *n,
     const struct offer *o)
 {
-	const struct offer *x = offer_of(r->e, n->pool_id);
+	const struct offer *x = offer_find(r->e, n->pool_id);
 
 	return x != NULL && quota_same(x, o) && !n->has_fleet_id &&
 	    (!n->has_job_id ||
 		(n->job_state != NULL && job_state_final(job_state_parse(n->job_state))));
 }
 
-/* From when on the job has room in the offer's quota, by the predicted ends. What has not begun yet
- * runs for as long as a job that says nothing. */
-static struct backfill reserve(struct recon *r, const struct room *m, const struct job_facts *f,
-    const struct offer *o)
+/* The time from which the job has room in the offer's quota, by the expected ends. A job that has
+ * not begun counts like one without progress reports. */
+static struct backfill room_reserve(struct recon *r, const struct room *m,
+    const struct job_facts *f, const struct offer *o)
 {
 	struct backfill_run *runs = arena_array(r->arena, m->n + m->free_n + 1, sizeof(*runs));
 	int64_t now = engine_now(r->e), begins = o->quota_used;
@@ -275,7 +281,7 @@ static struct backfill reserve(struct recon *r, const struct room *m, const stru
 	size_t n = 0;
 
 	for (size_t i = 0; i < m->n; i++) {
-		const struct offer *x = offer_of(r->e, m->rows[i].pool_id);
+		const struct offer *x = offer_find(r->e, m->rows[i].pool_id);
 
 		if (x != NULL && quota_same(x, o) && !m->rows[i].has_fleet_id) {
 			runs[n++] = (struct backfill_run){ .end_us = m->rows[i].moving
@@ -287,9 +293,9 @@ static struct backfill reserve(struct recon *r, const struct room *m, const stru
 		}
 	}
 	for (size_t i = 0; i < m->free_n; i++) {
-		if (idle_in(r, &m->free[i], o)) {
+		if (nodes_idle(r, &m->free[i], o)) {
 			runs[n++] = (struct backfill_run){
-				.units = offer_quota_need(offer_of(r->e, m->free[i].pool_id))
+				.units = offer_quota_need(offer_find(r->e, m->free[i].pool_id))
 			};
 		}
 	}
@@ -319,31 +325,31 @@ void room_hold(struct recon *r, struct room *m, const struct job_facts *f, const
 		if (x->why != REFUSED_QUOTA || quota_tried(r, &tried, f, x->offer, false)) {
 			continue;
 		}
-		part_begin(r); /* all that run, for each job and quota */
-		b = reserve(r, m, f, x->offer);
+		part_begin(r); /* all running jobs, for each job and quota */
+		b = room_reserve(r, m, f, x->offer);
 		part_end(r);
 		if (b.shadow_us < at.shadow_us) {
 			at = b;
 			best = x->offer;
 		}
 	}
-	if (best == NULL || hold_of(m, best) != NULL) {
+	if (best == NULL || hold_find(m, best) != NULL) {
 		return;
 	}
 	m->holds = arena_grow(r->arena, m->holds, m->holds_n, &m->holds_cap, sizeof(*m->holds));
 	m->holds[m->holds_n++] = (struct room_hold){ .offer = best, .job_id = f->id, .b = at };
-	for (size_t i = 0; i < r->e->held_n; i++) {
-		if (r->e->held[i] == f->id) {
+	for (size_t i = 0; i < m->held->n; i++) {
+		if (m->held->ids[i] == f->id) {
 			return;
 		}
 	}
-	if (r->e->held_n < ARRAY_LEN(r->e->held)) {
-		r->e->held[r->e->held_n++] = f->id;
+	if (m->held->n < ARRAY_LEN(m->held->ids)) {
+		m->held->ids[m->held->n++] = f->id;
 	}
 }
 
-/* A gang's spread is that of one node, in proportion: its hours are those of the whole. */
-static int64_t ends_by(const struct recon *r, const struct score *s)
+/* A gang's spread is that of one node, in proportion: its hours are those of the whole gang. */
+static int64_t score_end_us(const struct recon *r, const struct score *s)
 {
 	struct score_terms t;
 
@@ -365,16 +371,16 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->usable && m->holds_n > 0; i++) {
-		const struct room_hold *h = hold_of(m, p->scores[i].offer);
-		/* With a deadline it is placed later in the turn: what is spare then is not
+		const struct room_hold *h = hold_find(m, p->scores[i].offer);
+		/* A job with a deadline is placed later in the pass: spare capacity then is not
 		 * known. */
-		bool late =
-		    f->deadline_us != 0 && h != NULL && ends_by(r, &p->scores[i]) > h->b.shadow_us;
+		bool late = f->deadline_us != 0 && h != NULL &&
+		    score_end_us(r, &p->scores[i]) > h->b.shadow_us;
 
 		if (h != NULL &&
 		    (late ||
 			!backfill_fits(&h->b, room_need(f, p->scores[i].offer),
-			    ends_by(r, &p->scores[i])))) {
+			    score_end_us(r, &p->scores[i])))) {
 			last = h;
 			continue;
 		}
@@ -399,7 +405,11 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 
 bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const struct score *s)
 {
-	struct room_hold *h = hold_of(m, s->offer);
+	struct room_hold *h = hold_find(m, s->offer);
 
-	return h != NULL && backfill_take(&h->b, room_need(f, s->offer), ends_by(r, s));
+	return h != NULL && backfill_take(&h->b, room_need(f, s->offer), score_end_us(r, s));
 }
+
+const struct recon_kind queue_kind = { .name = "queue",
+	.state_size = sizeof(struct queue_state),
+	.pass = queue_pass };

@@ -1,24 +1,24 @@
 /*
- * Rebalancing. Every running job is ranked as if it were to be placed now; what pays by the rule of
- * the return to spot is moved in waves under limits (core/policy/rebalance.h). Requests are decision rows:
- * asked for by people and timers, or by ourselves every rebalance_every. A provider's
- * recommendation to leave a machine is judged once, by what earlier ones were worth. A dry run only
- * writes down what it would do. The moves themselves are carried out by return.c.
+ * Rebalancing. Ranks every running job as if it were placed now, and moves those that pay by the
+ * rule of the return to spot, in waves under limits (core/policy/rebalance.h). Requests are
+ * decision rows, by people, timers, or ourselves every rebalance_every. A provider's recommendation
+ * to leave a machine is judged once, by the worth of earlier ones. A dry run only writes down its
+ * moves. move_back.c carries the moves out.
  *
- * The jobs are read and judged in pages. Their files may be large: of those that are begun or
- * judged again some are kept (SPEC_BYTES), the others are read once more, in pages too.
+ * The jobs are read and judged in pages, since their files may be large. Some files of jobs that
+ * are started or judged again are kept (SPEC_BYTES); the others are read once more, in pages too.
  */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/policy/rebalance.h"
-#include "engine/place/move.h"
+#include "engine/place/place_int.h"
 
 #define PAGE 16
 #define RECORD_US (60 * 24 * SPOT_US_PER_HOUR)
 
 struct judged {
-	struct q_engine_move_jobs_row row; /* without its spec where that was not kept */
+	struct q_engine_move_jobs_row row; /* without its spec where it was not kept */
 	struct rebalance_move move;
 	const char *from, *to; /* places, in words of JSON */
 	bool begun;
@@ -34,19 +34,19 @@ struct rebalance {
 	size_t hints_n;
 	struct rebalance_choice *choices; /* of the jobs: the wave */
 	size_t kept; /* bytes of specs */
-	void (*page)(struct step *s); /* each page of what is read */
+	void (*page)(struct step *s); /* each page read */
 	int64_t *only, after_id;
 	size_t only_n;
 };
 
-static bool wants_dry_run(const struct q_engine_rebalance_due_row *q)
+static bool request_dry(const struct q_engine_rebalance_due_row *q)
 {
 	struct spot_err err = { 0 };
 	AUTO(json) json_t *in = NULL;
 	AUTO(json) json_t *out = NULL;
 	bool dry = true;
 
-	/* When in doubt nothing is moved. */
+	/* In doubt nothing moves. */
 	if (json_parse(str_from(q->inputs), "inputs", &in, &err) == SPOT_OK &&
 	    json_parse(str_from(q->outcome), "outcome", &out, &err) == SPOT_OK) {
 		dry = json_bool(in, "dry_run", json_bool(out, "dry_run", true, &err), &err);
@@ -67,8 +67,7 @@ static json_t *pool_json(const struct score *s)
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-/* What is kept of the judgement of one job; its ranking, which is as large as the market, is
- * not. */
+/* Keeps the judgement of one job; its ranking, as large as the market, goes. */
 static void judge_one(struct recon *r, struct rebalance *b, struct judged *x)
 {
 	struct move m;
@@ -82,7 +81,7 @@ static void judge_one(struct recon *r, struct rebalance *b, struct judged *x)
 	x->move.why_not = "cannot be judged now";
 	if (move_judge(r, &x->row, false, &m)) {
 		x->move.why_not =
-		    m.out.why != NULL ? arena_strdup(r->turn, m.out.why) : "it does not pay";
+		    m.out.why != NULL ? arena_strdup(r->pass_arena, m.out.why) : "it does not pay";
 		x->move.pays = m.out.move && m.there != NULL;
 	}
 	if (x->move.pays) {
@@ -92,8 +91,8 @@ static void judge_one(struct recon *r, struct rebalance *b, struct judged *x)
 		x->move.saving_micros = m.out.saving_micros;
 		x->move.cost_micros = m.out.cost_micros;
 		x->move.to_pool = m.there->offer->pool_id;
-		x->from = json_text(r->turn, from);
-		x->to = json_text(r->turn, to);
+		x->from = json_text(r->pass_arena, from);
+		x->to = json_text(r->pass_arena, to);
 	}
 	part_end(r);
 }
@@ -121,14 +120,14 @@ static json_t *text_json(const char *text)
 	return json_parse(str_from(text), "pool", &j, &err) == SPOT_OK ? j : json_null();
 }
 
-/* Judged once more, for the decision's inputs, and begun. */
-static bool begin(struct recon *r, const struct q_engine_move_jobs_row *row)
+/* Judges the job once more, for the decision's inputs, and starts the move. */
+static bool rebalance_start(struct recon *r, const struct q_engine_move_jobs_row *row)
 {
 	struct move m;
 	bool goes;
 
 	if (row->spec == NULL) {
-		return false; /* it did not run any more when it was read again */
+		return false; /* it no longer ran at the second read */
 	}
 	part_begin(r);
 	goes = move_judge(r, row, false, &m) && m.out.move && m.there != NULL;
@@ -142,7 +141,7 @@ static bool begin(struct recon *r, const struct q_engine_move_jobs_row *row)
 	return goes;
 }
 
-static void choose(struct recon *r, struct rebalance *b)
+static void moves_choose(struct recon *r, struct rebalance *b)
 {
 	struct rebalance_move *list = arena_array(r->arena, b->n + 1, sizeof(*list));
 
@@ -163,11 +162,11 @@ static void move_write(json_t *moves, const struct judged *x, bool done)
 		(json_int_t)x->move.cost_micros, "why", x->move.why_not, "done", done));
 }
 
-static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
+static void rebalance_answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
     const struct rebalance *b)
 {
 	json_t *moves = json_array(), *kept = json_array();
-	bool dry = wants_dry_run(q);
+	bool dry = request_dry(q);
 	AUTO(json)
 	json_t *out = json_pack("{s:s, s:b, s:o, s:o}", "state", "done", "dry_run", dry, "moves",
 	    moves, "kept", kept);
@@ -178,7 +177,7 @@ static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
 	for (size_t i = 0; i < b->n; i++) {
 		const struct judged *x = &b->jobs[i];
 
-		if (c[i].go && (dry || x->begun || begin(r, &x->row))) {
+		if (c[i].go && (dry || x->begun || rebalance_start(r, &x->row))) {
 			move_write(moves, x, !dry);
 			saves += x->move.saving_micros - x->move.cost_micros;
 		} else {
@@ -199,7 +198,7 @@ static void answer(struct recon *r, const struct q_engine_rebalance_due_row *q,
 
 /* ---- recommendations ------------------------------------------------------------------------- */
 
-static const struct score *elsewhere(const struct move *m, int32_t pool_id)
+static const struct score *elsewhere_find(const struct move *m, int32_t pool_id)
 {
 	for (size_t i = 0; i < m->placing.usable; i++) {
 		if (m->placing.scores[i].offer->pool_id != pool_id) {
@@ -234,7 +233,7 @@ static void recommendation_write(struct recon *r, const struct q_engine_recommen
 		.fence = r->epoch }));
 }
 
-/* What a reclaim without the early move costs: the work lost, the restart and the wait for
+/* The cost of a reclaim without the early move: the lost work, the restart and the wait for
  * capacity, at today's price. */
 static int64_t reclaim_cost(const struct score *here)
 {
@@ -245,7 +244,7 @@ static int64_t reclaim_cost(const struct score *here)
 	    int64_t)((t.lost_per_h + t.restart_per_h + t.wait_per_h) * (double)here->price_micros);
 }
 
-static bool is_of(const struct q_engine_recommended_row *h,
+static bool hint_matches(const struct q_engine_recommended_row *h,
     const struct q_engine_move_jobs_row *row)
 {
 	return row->id == h->job_id && (row->num_nodes > 1 || row->node_id == h->node_id);
@@ -263,7 +262,7 @@ static void recommendation_weigh(struct recon *r, const struct q_engine_move_job
 	if (!move_judge(r, row, false, &m)) {
 		return;
 	}
-	m.there = elsewhere(&m, row->pool_id);
+	m.there = elsewhere_find(&m, row->pool_id);
 	if (m.there == NULL || move_never(r, &m) != NULL) {
 		return;
 	}
@@ -286,14 +285,14 @@ static void recommendation_weigh(struct recon *r, const struct q_engine_move_job
 static void recommendation_judge(struct recon *r, const struct q_engine_move_jobs_row *row,
     const struct q_engine_recommended_row *h)
 {
-	if (is_of(h, row) && row->spec != NULL && !row->has_replacement_id) {
+	if (hint_matches(h, row) && row->spec != NULL && !row->has_replacement_id) {
 		part_begin(r);
 		recommendation_weigh(r, row, h);
 		part_end(r);
 	}
 }
 
-/* ---- the turn -------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static void page_next(struct recon *r, struct rebalance *b)
 {
@@ -310,7 +309,7 @@ static void page_next(struct recon *r, struct rebalance *b)
 		.spec_bytes = SPEC_BYTES }));
 }
 
-/* The rows of a page whose specs are there. ret_last: no other page follows. */
+/* The rows of a page with their specs. ret_last: no other page follows. */
 static size_t page_rows(struct step *s, struct arena *page, struct q_engine_move_jobs_row **ret,
     bool *ret_last)
 {
@@ -325,7 +324,7 @@ static size_t page_rows(struct step *s, struct arena *page, struct q_engine_move
 static void answer_all(struct recon *r, struct rebalance *b)
 {
 	for (size_t i = 0; i < b->reqs_n; i++) {
-		answer(r, &b->reqs[i], b);
+		rebalance_answer(r, &b->reqs[i], b);
 	}
 	for (size_t i = 0; i < b->hints_n; i++) {
 		for (size_t k = 0; k < b->n; k++) {
@@ -345,7 +344,7 @@ static void again_read(struct step *s)
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < b->n && b->reqs_n > 0; k++) {
 			b->jobs[k].begun |=
-			    b->jobs[k].row.id == rows[i].id && begin(s->r, &rows[i]);
+			    b->jobs[k].row.id == rows[i].id && rebalance_start(s->r, &rows[i]);
 		}
 		for (size_t k = 0; k < b->hints_n; k++) {
 			recommendation_judge(s->r, &rows[i], &b->hints[k]);
@@ -364,9 +363,9 @@ static void jobs_read(struct recon *r, void *ctx)
 	bool moves = false;
 
 	for (size_t i = 0; i < b->reqs_n; i++) {
-		moves |= !wants_dry_run(&b->reqs[i]);
+		moves |= !request_dry(&b->reqs[i]);
 	}
-	choose(r, b);
+	moves_choose(r, b);
 	b->only = arena_array(r->arena, b->n + 1, sizeof(*b->only));
 	b->only_n = 0;
 	for (size_t i = 0; i < b->n; i++) {
@@ -429,14 +428,13 @@ static void rebalance_due(struct step *s)
 
 	b->reqs_n = q_engine_rebalance_due_rows(&s->req, s->r->arena, &b->reqs);
 	if (b->reqs_n > 0) {
-		/* Who asks knows prices that may be newer than the market that this turn has
-		 * read. */
-		offers_stale(s->r->e);
+		/* The request may know newer prices than the market read of this pass. */
+		offers_invalidate(s->r->e);
 		offers_need(s->r, rebalance_begin, b);
 	}
 }
 
-static void recommended(struct step *s)
+static void hints_read(struct step *s)
 {
 	struct rebalance *b = arena_alloc(s->r->arena, sizeof(*b));
 
@@ -446,14 +444,15 @@ static void recommended(struct step *s)
 	}
 }
 
-void rebalance_run(struct recon *r)
+static void rebalance_pass(struct recon *r, void *state)
 {
 	struct engine *e = r->e;
 	int64_t now = engine_now(e);
 	struct step *s = step_new(r, rebalance_due, NULL);
 
+	(void)state;
 	STEP(s, engine_rebalance_due, NULL);
-	s = step_new(r, recommended, NULL);
+	s = step_new(r, hints_read, NULL);
 	STEP(s, engine_recommended,
 	    (&(struct q_engine_recommended){ .since_us = now - RECORD_US,
 		.window_us = e->conf.rebalance.notice_window_us,
@@ -466,3 +465,5 @@ void rebalance_run(struct recon *r)
 			.fence = r->epoch }));
 	}
 }
+
+const struct recon_kind rebalance_kind = { .name = "rebalance", .pass = rebalance_pass };

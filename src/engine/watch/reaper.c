@@ -1,9 +1,10 @@
-/* Terminates until the provider confirms. Never assumed: only a list or description that says gone
- * (or two in a row that lack the instance) ends the row. */
+/* Terminates until the provider confirms the end. Only a list or description that shows it gone, or
+ * two in a row that lack the instance, end the row. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel.h"
+#include "engine/watch/watch.h"
 
 #define RETRY_MAX_US (60 * SPOT_US_PER_S)
 
@@ -15,9 +16,9 @@ struct reaping {
 	int64_t launched_us, lag_us;
 };
 
-/* An instance so young may be unknown to some of the provider's own servers (EC2: "eventual
- * consistency"): that they do not find it says nothing, and its row must not end before it. */
-static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spot_rc rc)
+/* Some of the provider's own servers may not know an instance this young (EC2: "eventual
+ * consistency"). Their "not found" proves nothing, and its row must not end before it. */
+static bool instance_too_young(const struct act *a, const struct reaping *p, enum spot_rc rc)
 {
 	bool unknown = rc == SPOT_OK ? p->args.after.state == SPOT_INSTANCE_GONE &&
 		str_same(p->args.after.raw_state, SPOT_NOT_FOUND_STATE)
@@ -26,9 +27,9 @@ static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spo
 	return unknown && engine_now(a->e) - p->launched_us < clock_span_us(a->e, p->lag_us);
 }
 
-/* Who looked into a list, or was told that it was gone before, knows no more than the looks at our
- * nodes will: these want two answers that lack it, and tell the cause, too. */
-static bool is_for_the_next_look(const struct reaping *p)
+/* A second terminate learns no more than the next description of our nodes. That one waits for two
+ * answers that lack the instance, and has the cause too. */
+static bool next_describe_decides(const struct reaping *p)
 {
 	return p->args.was_gone ||
 	    (p->args.after.state == SPOT_INSTANCE_GONE &&
@@ -42,9 +43,9 @@ static void reap_called(struct act *a)
 	int64_t pause = a->e->conf.terminate_retry_us << MIN(MAX(p->tries - 1, 0), 6);
 	const char *state = "";
 
-	if (is_unheard_of(a, p, rc)) {
+	if (instance_too_young(a, p, rc)) {
 		log_warn("terminate.not_found_yet", I64("node", a->id), STR("ref", p->args.ref));
-	} else if (rc == SPOT_OK && is_for_the_next_look(p)) {
+	} else if (rc == SPOT_OK && next_describe_decides(p)) {
 		state = "";
 	} else if (rc == SPOT_OK && p->args.after.state != SPOT_INSTANCE_NONE) {
 		state = spot_instance_state_name(p->args.after.state);
@@ -136,18 +137,19 @@ static void reap_due(struct step *s)
 	}
 }
 
-static bool leaves(const struct engine *e UNUSED, struct call_provider *p)
+static bool provider_leaves(const struct engine *e UNUSED, struct call_provider *p)
 {
 	return (call_provider_ops(p)->caps & SPOT_CAP_LEAVES) != 0;
 }
 
-void reaper_run(struct recon *r)
+static void reaper_pass(struct recon *r, void *state)
 {
 	const char **leaving, **names;
-	size_t leaving_n = engine_provider_names(r, leaves, &leaving);
+	size_t leaving_n = engine_provider_names(r, provider_leaves, &leaving);
 	size_t n = engine_provider_names(r, NULL, &names);
 	struct step *s = step_new(r, reap_due, NULL);
 
+	(void)state;
 	STEP(s, engine_reap_due,
 	    (&(struct q_engine_reap_due){ .claimed_by = r->e->me,
 		.at_us = engine_now(r->e),
@@ -156,3 +158,5 @@ void reaper_run(struct recon *r)
 		.providers = names,
 		.providers_n = n }));
 }
+
+const struct recon_kind reaper_kind = { .name = "reaper", .pass = reaper_pass };

@@ -1,21 +1,19 @@
 /*
- * Doubts about machines, and what became of verdicts. A verdict is a row with what was seen by whom
- * at that moment (table verdict, function node_seen): those that give a machine up are written by
- * the move itself (engine_node_move), those about a job by its settling. Here are the rest: a
- * machine comes under suspicion or is cleared, and a machine that was given up turns out to have
- * been alive. The latter, and losses that took too long to be found, are counted in /metrics and
- * told by doctor. Nothing here ends or moves anything.
+ * Doubts about machines, and verdicts that proved wrong. A verdict is a row with the evidence at
+ * that moment (table verdict, function node_seen). The move that gives a machine up writes it
+ * (engine_node_move), and the settling of a job writes those about jobs. This file does the rest.
+ * It suspects or clears machines, and finds machines that were alive after they were given up.
+ * /metrics counts these, and losses found too late; doctor reports both. Nothing here ends or moves
+ * anything.
  */
 #include "base/base.h"
 #include "base/log.h"
-#include "engine/doctor/doctor.h"
 #include "engine/kernel/kernel.h"
 #include "engine/watch/watch.h"
 
 #define PAUSE_US (2 * SPOT_US_PER_S)
-#define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)
 
-static void doubted(struct step *s)
+static void doubts_read(struct step *s)
 {
 	struct q_engine_watch_doubt_row *rows;
 	size_t n = q_engine_watch_doubt_rows(&s->req, s->r->arena, &rows);
@@ -30,7 +28,7 @@ static void doubted(struct step *s)
 	}
 }
 
-static void alive(struct step *s)
+static void alive_read(struct step *s)
 {
 	struct q_engine_watch_alive_row *rows;
 	size_t n = q_engine_watch_alive_rows(&s->req, s->r->arena, &rows);
@@ -41,88 +39,34 @@ static void alive(struct step *s)
 	}
 }
 
-void verdict_run(struct recon *r)
+struct verdicts {
+	int64_t doubted_us; /* mono: nodes were last checked for doubts; 0 = never */
+};
+
+static void verdict_pass(struct recon *r, void *state)
 {
+	struct verdicts *v = state;
 	struct engine *e = r->e;
 	int64_t mono = loop_mono_us(e->loop), now = engine_now(e);
 	struct step *s;
 
-	if (e->watch->doubted_us != 0 &&
-	    mono - e->watch->doubted_us < MIN(e->conf.watch_us, PAUSE_US)) {
+	if (v->doubted_us != 0 && mono - v->doubted_us < MIN(e->conf.watch_us, PAUSE_US)) {
 		return;
 	}
-	e->watch->doubted_us = mono;
-	s = step_new(r, doubted, NULL);
+	v->doubted_us = mono;
+	s = step_new(r, doubts_read, NULL);
 	STEP(s, engine_watch_doubt,
 	    (&(struct q_engine_watch_doubt){ .at_us = now,
 		.silent_us = e->conf.agent_silent_us,
 		.up_us = e->led_since_us,
 		.fence = r->epoch }));
-	s = step_new(r, alive, NULL);
+	s = step_new(r, alive_read, NULL);
 	STEP(s, engine_watch_alive,
 	    (&(struct q_engine_watch_alive){ .at_us = now,
 		.grace_us = e->conf.agent_silent_us,
 		.fence = r->epoch }));
 }
 
-/* ---- what doctor tells ----------------------------------------------------------------------- */
-
-static void verdicts_items(struct act *a, const struct q_engine_doctor_verdicts_row *w)
-{
-	if (w->alive == 0) {
-		look_item(a, "false recoveries", SPOT_CHECK_OK, "",
-		    "of %" PRId64 " machines given up in 30 days none is known to have been alive",
-		    w->total);
-	} else {
-		look_item(a, "false recoveries", SPOT_CHECK_WARN,
-		    "spotctl node show NODE tells what was seen by whom; raise [engine] agent_lost "
-		    "(boot_timeout where "
-		    "machines come late)",
-		    "%" PRId64 " of %" PRId64 " machines given up in 30 days were alive: %s",
-		    w->alive, w->total, w->alive_words);
-	}
-	look_amount(a, w->alive);
-	if (w->missed == 0) {
-		look_item(a, "missed losses", SPOT_CHECK_OK, "",
-		    "of %" PRId64 " machines given up in 30 days none was over for long before",
-		    w->total);
-	} else {
-		look_item(a, "missed losses", SPOT_CHECK_WARN,
-		    "spotctl node show NODE tells what was seen by whom; see whether the provider "
-		    "answered (spotctl doctor "
-		    "PROVIDER), and [engine] watch, agent_lost, loss_bound",
-		    "%" PRId64 " of %" PRId64
-		    " machines given up in 30 days were over for too long before: %s",
-		    w->missed, w->total, w->missed_words);
-	}
-	look_amount(a, w->missed);
-	look_item(a, "suspected machines", SPOT_CHECK_OK, "", "%" PRId64 " now", w->suspects);
-	look_amount(a, w->suspects);
-}
-
-static void verdicts_read(struct op *op)
-{
-	struct pg_req *req = container_of(op, struct pg_req, op);
-	struct act *a = container_of(req, struct act, req);
-	struct q_engine_doctor_verdicts_row *row;
-
-	a->writing = false;
-	if (op->rc == SPOT_OK && q_engine_doctor_verdicts_rows(req, a->arena, &row) == 1) {
-		verdicts_items(a, row);
-	} else {
-		look_item(a, "false recoveries", SPOT_CHECK_UNTESTED,
-		    "ask again when the database has less to do", "%s", op->err.text);
-	}
-	pg_req_fini(req);
-	look_write(a);
-}
-
-void self_verdicts(struct exam *x)
-{
-	struct act *a = look_new(x, DOCTOR_SELF, "", "verdicts", NULL);
-
-	a->writing = true;
-	q_engine_doctor_verdicts(a->e->pg, &a->req,
-	    &(struct q_engine_doctor_verdicts){ .since_us = engine_now(a->e) - HISTORY_US },
-	    verdicts_read);
-}
+const struct recon_kind verdict_kind = { .name = "verdict",
+	.state_size = sizeof(struct verdicts),
+	.pass = verdict_pass };

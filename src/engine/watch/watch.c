@@ -1,9 +1,6 @@
-/*
- * Asks the providers about our nodes and turns what they say, what agents do not say and what
- * deadlines passed into transitions. Replies are only written down (provider_state, gone_seen,
- * notices); the rows decide. A silent agent alone never ends a node: it makes us ask its provider
- * now.
- */
+/* Asks the providers about our nodes. Turns their answers, silent agents and passed deadlines into
+ * state transitions. Replies are only written down (provider_state, gone_seen, notices); the rows
+ * decide. A silent agent alone never ends a node: the engine then asks its provider at once. */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
@@ -12,37 +9,33 @@
 #include "store/listen.h"
 
 #define HURRY_US (2 * SPOT_US_PER_S)
-#define PAGE 5000 /* nodes in one question */
+#define PAGE 5000 /* nodes in one call */
 
-struct watch *watch_new(void)
+struct watch_places *watch_places(const struct engine *e)
 {
-	struct watch *w = calloc(1, sizeof(*w));
-
-	if (w == NULL) {
-		abort();
-	}
-	LIST_INIT(&w->places);
-	return w;
+	return recon_state(e, &watch_kind);
 }
 
-void watch_free(struct watch *w)
+static void watch_fini(void *state)
 {
+	struct watch_places *w = state;
 	struct watch_place *p;
 
-	while (w != NULL && (p = LIST_FIRST(&w->places)) != NULL) {
+	while ((p = LIST_FIRST(w)) != NULL) {
 		LIST_REMOVE(p, link);
 		free(p->provider);
 		free(p->region);
 		free(p);
 	}
-	free(w);
 }
 
-struct watch_place *watch_place(struct watch *w, const char *provider, const char *region)
+static struct watch_place *watch_place(const struct engine *e, const char *provider,
+    const char *region)
 {
+	struct watch_places *w = watch_places(e);
 	struct watch_place *p;
 
-	LIST_FOREACH (p, &w->places, link) {
+	LIST_FOREACH (p, w, link) {
 		if (strcmp(p->provider, provider) == 0 && strcmp(p->region, region) == 0) {
 			return p;
 		}
@@ -52,7 +45,7 @@ struct watch_place *watch_place(struct watch *w, const char *provider, const cha
 	    (p->region = strdup(region)) == NULL) {
 		abort();
 	}
-	LIST_INSERT_HEAD(&w->places, p, link);
+	LIST_INSERT_HEAD(w, p, link);
 	return p;
 }
 
@@ -63,7 +56,7 @@ struct watch_place *watch_place_of(struct engine *e, const char *provider, const
 	if (p == NULL) {
 		return NULL;
 	}
-	return watch_place(e->watch, provider,
+	return watch_place(e, provider,
 	    (call_provider_ops(p)->caps & SPOT_CAP_ALL_REGIONS) != 0 ? "" : region);
 }
 
@@ -78,8 +71,8 @@ struct asking {
 	struct spot_notices notices;
 };
 
-/* A machine that never came for want of room: the provider took the order and says so later (a
- * Kubernetes Pod that cannot be scheduled). */
+/* A machine that never came for lack of capacity: the provider took the order and reports it later
+ * (a Kubernetes Pod that cannot be scheduled). */
 static const char *failed_name(const struct spot_instance *i)
 {
 	const char *why = i->raw_reason == NULL ? "" : i->raw_reason;
@@ -99,7 +92,7 @@ const char *instance_state(const struct spot_instance *i)
 	}
 	if (i->state == SPOT_INSTANCE_GONE &&
 	    (i->end_cause == SPOT_END_USER || i->end_cause == SPOT_END_GUEST)) {
-		return "gone_user"; /* says nothing about the pool */
+		return "gone_user"; /* no evidence about the pool */
 	}
 	return spot_instance_state_name(i->state);
 }
@@ -113,9 +106,9 @@ const char *instance_reason(struct arena *a, const struct spot_instance *i)
 	    i->raw_reason == NULL ? "" : i->raw_reason);
 }
 
-/* What a row is told: where the answer before had it, one that lacks it is no end, whatever is
- * known of that. */
-static const char *told_state(const struct spot_instance *i, int32_t lacked)
+/* The state for a row. One answer without the instance does not prove its end if the previous
+ * answer had it. */
+static const char *seen_state(const struct spot_instance *i, int32_t lacked)
 {
 	if (i == NULL ||
 	    (lacked == 0 && i->state == SPOT_INSTANCE_GONE && i->raw_state != NULL &&
@@ -125,7 +118,7 @@ static const char *told_state(const struct spot_instance *i, int32_t lacked)
 	return instance_state(i);
 }
 
-static int by_ref(const void *a, const void *b)
+static int refs_compare(const void *a, const void *b)
 {
 	const struct spot_instance *x = *(const struct spot_instance *const *)a,
 				   *y = *(const struct spot_instance *const *)b;
@@ -133,7 +126,7 @@ static int by_ref(const void *a, const void *b)
 	return strcmp(x->ref, y->ref);
 }
 
-/* Sorted by ref: thousands are looked up among thousands. */
+/* Sorted by ref: thousands are searched among thousands. */
 static const struct spot_instance **found_sort(struct arena *a, const struct spot_describe *d)
 {
 	const struct spot_instance **ret =
@@ -142,17 +135,17 @@ static const struct spot_instance **found_sort(struct arena *a, const struct spo
 	for (size_t i = 0; i < d->n; i++) {
 		ret[i] = &d->found[i];
 	}
-	qsort(ret, d->n, sizeof(const struct spot_instance *), by_ref);
+	qsort(ret, d->n, sizeof(const struct spot_instance *), refs_compare);
 	return ret;
 }
 
-/* Of one that was told more than once the first word counts. */
+/* Of an instance that appears more than once the first entry counts. */
 static const struct spot_instance *found_ref(const struct spot_instance **sorted, size_t n,
     const char *ref)
 {
 	const struct spot_instance key = { .ref = ref }, *one = &key, *first;
 	const struct spot_instance **hit =
-	    bsearch(&one, sorted, n, sizeof(const struct spot_instance *), by_ref);
+	    bsearch(&one, sorted, n, sizeof(const struct spot_instance *), refs_compare);
 
 	if (hit == NULL) {
 		return NULL;
@@ -182,10 +175,10 @@ static void seen_write(struct act *a, const struct asking *k)
 		const struct spot_instance *x = found_ref(found, k->describe.n, k->rows[i].ref);
 
 		if (x == NULL && k->describe.untold != NULL && k->describe.untold[i]) {
-			continue; /* stays as it was seen last */
+			continue; /* stays as last seen */
 		}
 		ids[n] = k->rows[i].id;
-		states[n] = told_state(x, k->rows[i].gone_seen);
+		states[n] = seen_state(x, k->rows[i].gone_seen);
 		ips[n] = x == NULL || x->ip == NULL ? "" : x->ip;
 		reasons[n++] = x == NULL ? "" : instance_reason(a->arena, x);
 	}
@@ -205,7 +198,7 @@ static void seen_write(struct act *a, const struct asking *k)
 		.asked_us = k->asked_us }));
 }
 
-/* Of no use as an answer, but part of what was seen when somebody must decide without one. */
+/* No answer, but evidence for a later decision without one. */
 static void unanswered_write(struct act *a, const struct asking *k)
 {
 	int64_t *ids = arena_array(a->arena, k->n, sizeof(*ids));
@@ -290,7 +283,7 @@ static void notices_called(struct act *a)
 		.fence = a->epoch }));
 }
 
-static void ask_notices(struct engine *e, struct asking *from, struct call_provider *p)
+static void notices_ask(struct engine *e, struct asking *from, struct call_provider *p)
 {
 	struct act *a = act_new(e, 0, notices_called);
 	struct asking *k = arena_alloc(a->arena, sizeof(*k));
@@ -333,7 +326,7 @@ static void ask_notices(struct engine *e, struct asking *from, struct call_provi
 	act_call(a, p, CALL_NOTICES, &k->notices, e->conf.call_timeout_us, false);
 }
 
-static void ask_refs(struct step *s)
+static void refs_describe(struct step *s)
 {
 	struct engine *e = s->r->e;
 	struct act *a = s->ctx;
@@ -365,17 +358,17 @@ static void ask_refs(struct step *s)
 		.keys = keys,
 		.install = e->install };
 	if (call_provider_ops(p)->notices != NULL && !k->place->noticing) {
-		ask_notices(e, k, p);
+		notices_ask(e, k, p);
 	}
 	k->asked_us = engine_now(e);
 	act_call(a, p, CALL_DESCRIBE, &k->describe, e->conf.call_timeout_us, false);
 }
 
-static void ask(struct recon *r, struct watch_place *place)
+static void place_ask(struct recon *r, struct watch_place *place)
 {
 	struct act *a = act_new(r->e, 0, describe_called);
 	struct asking *k = arena_alloc(a->arena, sizeof(*k));
-	struct step *s = step_new(r, ask_refs, a);
+	struct step *s = step_new(r, refs_describe, a);
 
 	k->place = place;
 	a->ctx = k;
@@ -391,7 +384,7 @@ static void ask(struct recon *r, struct watch_place *place)
 		.most = PAGE }));
 }
 
-static void watch_places(struct step *s)
+static void places_read(struct step *s)
 {
 	struct q_engine_watch_places_row *rows;
 	size_t n = q_engine_watch_places_rows(&s->req, s->r->arena, &rows);
@@ -399,13 +392,13 @@ static void watch_places(struct step *s)
 	int64_t now = loop_mono_us(e->loop);
 
 	for (size_t i = 0; i < n; i++) {
-		struct watch_place *p = watch_place(e->watch, rows[i].provider, rows[i].region);
+		struct watch_place *p = watch_place(e, rows[i].provider, rows[i].region);
 		int64_t pause = rows[i].hurry ? MIN(HURRY_US, e->conf.watch_us) : e->conf.watch_us;
 
 		bool more = p->after_id > 0 && !p->noticing;
 
 		if (!p->asking && (more || p->asked_us == 0 || now - p->asked_us >= pause)) {
-			ask(s->r, p);
+			place_ask(s->r, p);
 		}
 	}
 }
@@ -423,18 +416,18 @@ static enum node_event event_parse(const char *s)
 	return NODE_EV_NONE;
 }
 
-/* A read of the market that was sent before this was written does not show it. */
-static void pool_rests(struct step *s)
+/* A market read that was sent before this was written does not show it. */
+static void pool_cooled(struct step *s)
 {
-	offers_stale(s->r->e);
+	offers_invalidate(s->r->e);
 }
 
-static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
+static void pool_cool(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
     int64_t us, int32_t reclaims)
 {
-	struct step *s = step_new(r, pool_rests, NULL);
+	struct step *s = step_new(r, pool_cooled, NULL);
 
-	offers_stale(r->e);
+	offers_invalidate(r->e);
 	STEP(s, engine_pool_rest,
 	    (&(struct q_engine_pool_rest){ .pool_id = w->pool_id,
 		.until_us = engine_now(r->e) + us,
@@ -446,21 +439,21 @@ static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, c
 		.fence = r->epoch }));
 }
 
-static void refused_ends(struct step *s)
+static void refused_end(struct step *s)
 {
 	const struct q_engine_watch_due_row *w = s->ctx;
 
-	offers_stale(s->r->e);
+	offers_invalidate(s->r->e);
 	node_event(s->r, w->id, w->state, NODE_EV_BROKEN, w->cause, w->why);
 }
 
-/* A launch that was refused after all: the pool, or its quota class, rests as after any refusal.
- * Only then does the node end, or its job would be placed there once more. */
+/* A launch that was refused late: the pool, or its quota class, cools as after any refusal. The
+ * node ends only then, or its job would be placed there once more. */
 static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 {
 	const struct engine_conf *c = &r->e->conf;
 	bool quota = strcmp(w->ended_by, "failed_quota") == 0;
-	struct step *s = step_new(r, refused_ends, w);
+	struct step *s = step_new(r, refused_end, w);
 
 	STEP(s, engine_pool_refused_late,
 	    (&(struct q_engine_pool_refused_late){ .pool_id = w->pool_id,
@@ -474,8 +467,9 @@ static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 		.fence = r->epoch }));
 }
 
-/* What an end says about the pool it was in. */
-static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, enum node_event ev)
+/* Cools the pool of a node by the cause of its end. */
+static void pool_cool_after(struct recon *r, const struct q_engine_watch_due_row *w,
+    enum node_event ev)
 {
 	const struct engine_conf *c = &r->e->conf;
 	bool booting = strcmp(w->state, "BOOTING") == 0;
@@ -487,13 +481,13 @@ static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, 
 		STEP(s, engine_pool_serves,
 		    (&(struct q_engine_pool_serves){ .pool_id = w->pool_id, .fence = r->epoch }));
 	} else if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
-		pool_rest(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
+		pool_cool(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
 		    0);
 	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 &&
 	    strcmp(w->state, "DRAINING") != 0) {
-		/* Without a notice before it (that would have counted it). Ended while it booted: a
+		/* Without a notice before it, which would have counted. Ended while it booted: a
 		 * launch that failed late, such as Server.InsufficientInstanceCapacity. */
-		pool_rest(r, w, booting ? "no_capacity" : "reclaimed",
+		pool_cool(r, w, booting ? "no_capacity" : "reclaimed",
 		    booting ? c->cool_min_us : c->reclaim_cool_us, spot && !booting ? 1 : 0);
 	}
 }
@@ -511,12 +505,12 @@ static void watch_due(struct step *s)
 			continue;
 		}
 		node_event(s->r, rows[i].id, rows[i].state, ev, rows[i].cause, rows[i].why);
-		rest_after(s->r, &rows[i], ev);
+		pool_cool_after(s->r, &rows[i], ev);
 	}
 }
 
 /* Providers whose machines take longer to boot than the setting allows. */
-static size_t slow_ones(struct recon *r, const char **names, int64_t *us)
+static size_t slow_providers(struct recon *r, const char **names, int64_t *us)
 {
 	size_t n = 0;
 
@@ -531,15 +525,16 @@ static size_t slow_ones(struct recon *r, const char **names, int64_t *us)
 	return n;
 }
 
-void watch_run(struct recon *r)
+static void watch_pass(struct recon *r, void *state)
 {
 	struct engine *e = r->e;
 	int64_t now = engine_now(e);
-	struct step *s = step_new(r, watch_places, NULL);
+	struct step *s = step_new(r, places_read, NULL);
 	const char **slow = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow));
 	int64_t *slow_us = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow_us));
-	size_t slow_n = slow_ones(r, slow, slow_us);
+	size_t slow_n = slow_providers(r, slow, slow_us);
 
+	(void)state;
 	STEP(s, engine_watch_places,
 	    (&(struct q_engine_watch_places){ .at_us = now,
 		.silent_us = e->conf.agent_silent_us }));
@@ -556,3 +551,8 @@ void watch_run(struct recon *r)
 		.slow_us_n = slow_n,
 		.beat_us = LISTEN_BEAT_US }));
 }
+
+const struct recon_kind watch_kind = { .name = "watch",
+	.state_size = sizeof(struct watch_places),
+	.fini = watch_fini,
+	.pass = watch_pass };

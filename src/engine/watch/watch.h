@@ -1,5 +1,7 @@
-/* When each (provider, region) was last asked about our nodes, and last swept. Only pacing: after a
- * restart everything is simply asked at once. */
+/*
+ * Machines that exist: reports of providers, doubts, giving back, ending, and instances
+ * without a row.
+ */
 #ifndef ENGINE_WATCH_H
 #define ENGINE_WATCH_H
 
@@ -8,7 +10,19 @@
 #include "base/base.h"
 
 struct act;
+struct arena;
 struct engine;
+struct recon_kind;
+struct spot_instance;
+
+extern const struct recon_kind watch_kind; /* describes our nodes; boot timeouts, silent agents */
+extern const struct recon_kind verdict_kind; /* suspicions, and verdicts that proved wrong */
+extern const struct recon_kind release_kind; /* gives back nodes that no job needs */
+extern const struct recon_kind reaper_kind; /* terminates until the provider confirms the end */
+extern const struct recon_kind sweep_kind; /* lists everything with our tag: orphans */
+
+/* When each (provider, region) was last asked about our nodes, and last swept. Only pacing: after a
+ * restart every place is asked at once. */
 struct watch_place {
 	char *provider, *region;
 	int64_t asked_us, swept_us; /* mono; 0 = never */
@@ -20,15 +34,15 @@ struct watch_place {
 	int stream_fails; /* in a row */
 	LIST_ENTRY(watch_place) link;
 };
-struct watch {
-	LIST_HEAD(, watch_place) places;
-	int64_t doubted_us; /* mono: when nodes were last looked at for doubts */
-};
-struct watch *watch_new(void);
-void watch_free(struct watch *w);
-struct watch_place *watch_place(struct watch *w, const char *provider, const char *region);
-/* That whose lists cover the region: of some providers one covers all. NULL: the provider is not
- * configured. */
+LIST_HEAD(watch_places, watch_place);
+struct watch_places *watch_places(const struct engine *e);
+/* The place whose lists cover the region: of some providers one covers all. Created when it is
+ * missing. NULL: the provider is not configured. */
 struct watch_place *watch_place_of(struct engine *e, const char *provider, const char *region);
+
+/* The instance's state as rows have it ("gone_reclaimed", "failed_no_capacity"). */
+const char *instance_state(const struct spot_instance *i);
+/* The words for the end of an instance. */
+const char *instance_reason(struct arena *a, const struct spot_instance *i);
 
 #endif

@@ -22,7 +22,8 @@ ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, account = coalesce(EXCLUD
 	sells_spot = EXCLUDED.sells_spot;
 
 -- name: market_feeds_add
--- params: providers text[], regions text[], feeds text[], now_us int8, fence int8
+-- params: feed[], now_us int8, fence int8
+-- rows_in: feed (provider text, region text, feed text)
 -- rows: none
 -- writes: yes
 INSERT INTO feed (provider, region, feed, next_us)
@@ -131,7 +132,9 @@ FROM c WHERE provider = $1 AND region = $2 AND feed = 'prices_past'
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $6 FOR KEY SHARE);
 
 -- name: market_pools_put
--- params: provider text, region text, regions text[], zones text[], zone_names text[], types text[], markets text[], gpus text[], gpu_milli int4[], gpu_mem int4[], vcpus int4[], mem int4[], archs text[], classes text[], now_us int8, fence int8
+-- params: provider text, region text, pool[], now_us int8, fence int8
+-- rows_in: pool (region text, zone text, zone_name text, type text, market market, gpu text,
+--          gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text)
 -- rows: 1 seen int8, withdrawn int8
 -- writes: yes
 -- Region '' = the list covers every region of the provider. A pool that is no longer in the list stays as a
@@ -171,7 +174,8 @@ WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND p.offered
 ORDER BY p.id;
 
 -- name: market_refused_put
--- params: pool_ids int4[], prices int8[], sources text[], whys text[], observed_us int8, past bool, fence int8
+-- params: point[], observed_us int8, past bool, fence int8
+-- rows_in: point (pool_id int4, price_micros int8, source text, why text)
 -- rows: none
 -- writes: yes
 -- A refused point is kept with its reason; the pool's last good price stays and says so, unless the point was one of the past.
@@ -208,7 +212,9 @@ SELECT count(*) FROM u;
 -- What the provider told of a region, "" = of all. Capacity that it tells nothing of any more (CoreWeave: of a pool that nobody asks
 -- for) is not known: a word that there is none would keep everybody from asking, for ever.
 -- name: market_signals_put
--- params: provider text, region text, regions text[], zones text[], types text[], markets text[], kinds text[], vals float8[], los float8[], his float8[], as_ofs int8[], sources text[], now_us int8, fence int8
+-- params: provider text, region text, signal[], now_us int8, fence int8
+-- rows_in: signal (region text, zone text, type text, market text, kind text, value float8, lo float8,
+--          hi float8, as_of_us int8, source text)
 -- rows: none
 -- writes: yes
 WITH ok AS (
@@ -227,7 +233,8 @@ ON CONFLICT (provider, region, zone, instance_type, market, kind) DO UPDATE SET 
 	observed_us = EXCLUDED.observed_us;
 
 -- name: market_quotas_put
--- params: provider text, regions text[], classes text[], markets text[], units text[], limits int8[], now_us int8, fence int8
+-- params: provider text, quota[], now_us int8, fence int8
+-- rows_in: quota (region text, quota_class text, market market, unit text, quota_limit int8)
 -- rows: none
 -- writes: yes
 INSERT INTO quota (provider, region, class, market, unit, quota_limit, observed_us)

@@ -1,8 +1,12 @@
-/* Which AWS service and call a request is, and the error shapes of the protocols. */
+/* The table of AWS, and which of its services and calls a request is. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/aws/sqs.h"
+#include "cloudsim/ec2/ec2.h"
+#include "cloudsim/s3/s3.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
+
+#define ADVISOR_PATH "/spot-advisor-data.json"
 
 static const struct {
 	const char *service;
@@ -18,30 +22,6 @@ static const struct {
 	{ "s3", PROTO_S3, s3_serve },
 };
 
-const char *aws_time_ms(struct arena *a, int64_t us)
-{
-	char text[TIME_TEXT_MAX];
-
-	format_time_s(us, text);
-	return arena_printf(a, "%.19s.%03dZ", text, (int)(us / 1000 % 1000));
-}
-
-void aws_http_date(int64_t us, char ret[64])
-{
-	static const char *const week[] = { "Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed" };
-	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-	char t[TIME_TEXT_MAX];
-	int64_t month = 1;
-
-	format_time_s(us, t);
-	if (!parse_i64((char[]){ t[5] == '0' ? t[6] : t[5], t[5] == '0' ? '\0' : t[6], '\0' }, 1,
-		12, &month)) {
-		month = 1;
-	}
-	snprintf(ret, 64, "%s, %.2s %.3s %.4s %.8s GMT", week[us / SPOT_US_PER_S / 86400 % 7],
-	    t + 8, months + 3 * (month - 1), t, t + 11);
-}
-
 /* ---- classification -------------------------------------------------------------------------- */
 
 static const char *form_action(struct sim_req *rq, const char *name)
@@ -52,11 +32,18 @@ static const char *form_action(struct sim_req *rq, const char *name)
 	return form_get(&f, name);
 }
 
-void aws_classify(struct sim_req *rq)
+static void aws_classify(struct sim_req *rq)
 {
 	struct sig g;
 	const char *target = req_header(rq, "x-amz-target");
 
+	rq->id_header = "x-amzn-RequestId";
+	if (str_same(rq->http->path, ADVISOR_PATH)) {
+		rq->proto = PROTO_PLAIN;
+		rq->service = "advisor";
+		rq->action = "GetAdvisorData";
+		return;
+	}
 	rq->proto = PROTO_S3;
 	rq->service = "s3";
 	rq->account = AWS_ACCOUNT;
@@ -90,11 +77,18 @@ void aws_classify(struct sim_req *rq)
 		rq->action = target && strchr(target, '.') ? strchr(target, '.') + 1 : "";
 	} else {
 		rq->action = s3_action(rq);
+		rq->id_header = "x-amz-request-id";
 	}
 }
 
-void aws_serve(struct sim_req *rq, struct sim_reply *rep)
+static void aws_serve(struct sim_req *rq, struct sim_reply *rep)
 {
+	if (rq->proto == PROTO_PLAIN) {
+		const char *advisor = rq->sim->market->advisor_json;
+
+		reply_set(rep, 200, "application/json", advisor, strlen(advisor));
+		return;
+	}
 	/* The one call without a signature: the token is the proof. */
 	if (rq->proto == PROTO_QUERY && str_same(rq->action, "AssumeRoleWithWebIdentity") &&
 	    !req_header(rq, "authorization")) {
@@ -113,70 +107,85 @@ void aws_serve(struct sim_req *rq, struct sim_reply *rep)
 	reply_fail(rq, rep, 400, "UnknownService", "Service %s is not emulated", rq->service);
 }
 
-json_t *aws_json_body(struct sim_req *rq, struct sim_reply *rep)
+static void aws_inst_free(struct inst *i)
 {
-	struct spot_err err = { 0 };
-	json_t *doc = NULL;
-
-	if (rq->http->body.n == 0) {
-		return json_object();
-	}
-	if (json_parse(rq->http->body, "request", &doc, &err) != SPOT_OK || !json_is_object(doc)) {
-		json_decref(doc);
-		reply_fail(rq, rep, 400, "SerializationException",
-		    "Start of structure or map found where not expected.");
-		return NULL;
-	}
-	return doc;
+	free(i->own);
+	i->own = NULL;
 }
 
-/* ---- errors ---------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
-static void error_xml(struct sim_req *rq, struct sbuf *b, const char *code, const char *message)
+static void aws_init(struct sim *s)
 {
-	if (rq->proto == PROTO_EC2) {
-		sbuf_puts(b,
-		    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error>");
-		x_text(b, "Code", code);
-		x_text(b, "Message", message);
-		sbuf_puts(b, "</Error></Errors>");
-		x_text(b, "RequestID", rq->request_id);
-		sbuf_puts(b, "</Response>");
-	} else if (rq->proto == PROTO_QUERY) {
-		sbuf_puts(b,
-		    "<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error>");
-		x_text(b, "Type", "Sender");
-		x_text(b, "Code", code);
-		x_text(b, "Message", message);
-		sbuf_puts(b, "</Error>");
-		x_text(b, "RequestId", rq->request_id);
-		sbuf_puts(b, "</ErrorResponse>");
-	} else {
-		sbuf_puts(b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
-		x_text(b, "Code", code);
-		x_text(b, "Message", message);
-		if (str_same(code, "RequestTimeTooSkewed") || str_same(code, "AccessDenied")) {
-			x_text(b, "ServerTime",
-			    aws_time_ms(rq->arena, sim_wall(rq->sim) + rq->skew_us));
-		}
-		x_text(b, "Resource", rq->http->path);
-		x_text(b, "RequestId", rq->request_id);
-		sbuf_puts(b, "</Error>");
-	}
+	aws_state_new(s);
+	s3_new(s);
 }
 
-void aws_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
-    const char *message)
+static void aws_free(struct sim *s)
 {
-	struct sbuf b AUTO(sbuf) = { 0 };
-
-	if (rq->proto == PROTO_JSON) {
-		reply_json(rq, rep, status,
-		    json_pack("{s:s, s:s}", "__type", code, "message", message));
+	s3_free(s);
+	if (!s->aws) {
 		return;
 	}
-	sbuf_init(&b, 1 << 20);
-	error_xml(rq, &b, code, message);
-	reply_set(rep, status, rq->proto == PROTO_S3 ? "application/xml" : "text/xml;charset=UTF-8",
-	    arena_strndup(rq->arena, b.p, b.n), b.n);
+	sqs_free(*aws_sqs(s));
+	reserved_free_all(aws_controls(s));
+	templates_free(aws_controls(s));
+	requests_free(aws_controls(s));
+	keys_free(aws_controls(s));
+	aws_state_free(s);
 }
+
+static json_t *events_post(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
+{
+	aws_controls(s)->events_twice = json_bool(doc, "twice", false, err);
+	return err->rc == SPOT_OK ? json_object() : NULL;
+}
+
+static json_t *impaired_post(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
+{
+	struct aws_controls *c = aws_controls(s);
+
+	snprintf(c->impaired, sizeof(c->impaired), "%.31s", json_str(doc, "zone", "", err));
+	return err->rc == SPOT_OK ? json_object() : NULL;
+}
+
+static const struct control_call aws_calls[] = {
+	{ "POST", "/aws/events", "{\"twice\": true}", "{}",
+	    "Deliver every event of an instance to the queues twice, under one id.", events_post,
+	    NULL },
+	{ "POST", "/aws/impaired", "{\"zone\": ID}", "{}",
+	    "Make DescribeInstances fail for instances of a zone and for calls without ids. An "
+	    "empty "
+	    "zone ends it.",
+	    impaired_post, NULL },
+	{ "POST", "/aws/quota", "{\"region\": PATTERN, \"code\": PATTERN, \"vcpus\": N}", "{}",
+	    "Set applied quotas, as POST /quota does.", quota_post, NULL },
+	{ "POST", "/aws/reservation",
+	    "{\"region\": NAME, \"zone\": ID, \"type\": NAME, \"count\": 1, \"open\": false, "
+	    "\"block\": false} or {\"cancel\": ID}",
+	    "{\"id\": ID} or {}",
+	    "Make a capacity reservation (targeted unless open) or a capacity block, or cancel "
+	    "one.",
+	    reserved_post, NULL },
+	{ .path = NULL },
+};
+
+const struct cloud_ops aws_cloud = {
+	.name = "aws",
+	.notice_s = 120,
+	.shared_prefix = "/",
+	.init = aws_init,
+	.free = aws_free,
+	.classify = aws_classify,
+	.serve = aws_serve,
+	.error = aws_error,
+	.imds = aws_imds,
+	.env = aws_env,
+	.event = aws_event,
+	.inst_free = aws_inst_free,
+	.left = s3_left,
+	.has_feed = true,
+	.calls = aws_calls,
+};

@@ -1,8 +1,8 @@
 /* The AWS side: signatures, credentials, protocols, and the services' entry points. */
-#ifndef EMULATOR_AWS_H
-#define EMULATOR_AWS_H
+#ifndef CLOUDSIM_AWS_H
+#define CLOUDSIM_AWS_H
 
-#include "cloudsim/sim/books.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/sbuf.h"
 
 #define AWS_ACCOUNT "123456789012"
@@ -55,15 +55,14 @@ struct sig {
 bool sig_read(struct sim_req *rq, struct sig *ret);
 enum sig_verdict sig_verify(struct sim_req *rq, struct sig *g, const struct cred **ret);
 
-/* aws.c, aws_auth.c */
+/* aws_reply.c, aws_auth.c */
 void aws_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
     const char *message);
 /* Verifies; false: rep holds the refusal. */
 bool aws_auth(struct sim_req *rq, struct sim_reply *rep);
-void aws_http_date(int64_t us, char ret[64]);
 const char *aws_time_ms(struct arena *a, int64_t us); /* 2026-01-01T22:10:00.000Z */
 
-/* imds.c */
+/* aws_imds.c */
 void aws_imds(struct inst *i, struct httpd_req *r, const char *path);
 size_t aws_env(const struct inst *i, struct arena *a, const char **env, size_t max);
 
@@ -96,83 +95,8 @@ void form_below(const struct form *f, struct arena *a, const char *prefix, struc
 /* Values of prefix.1, prefix.2, ... by number. */
 size_t form_list(struct form *f, struct arena *a, const char *prefix, const char ***ret);
 
-/* ec2.c */
-struct ec2 {
-	struct sim_req *rq;
-	struct sim_reply *rep;
-	struct sim *sim;
-	struct form form;
-	struct sbuf out;
-	bool failed;
-	const char *why; /* words of the failure */
-};
-void ec2_serve(struct sim_req *rq, struct sim_reply *rep);
-/* The same request with other parameters and a reply of its own, which nobody sends. */
-struct ec2 ec2_inner(struct ec2 *e, const struct form *f, struct sim_reply *rep);
-void ec2_fail(struct ec2 *e, int status, const char *code, const char *fmt, ...) PRINTF(4, 5);
-/* After all parameters were read: refuses unknown ones, and answers DryRun. false: stop. */
-bool ec2_ready(struct ec2 *e);
-void ec2_begin(struct ec2 *e); /* <OpResponse><requestId> */
-bool ec2_int(struct ec2 *e, const char *name, int64_t min, int64_t max, int64_t dflt, int64_t *ret);
-bool ec2_bool(struct ec2 *e, const char *name, bool dflt);
-struct ec2_filter {
-	const char *name;
-	const char **values;
-	size_t n;
-};
-bool ec2_filters(struct ec2 *e, const char *const *known, struct ec2_filter **ret, size_t *ret_n);
-/* true when some value of the filter matches some text (wildcards). */
-bool ec2_filter_hits(const struct ec2_filter *f, const char *text);
-/* Page of a list: MaxResults and NextToken to a start and a size. */
-struct ec2_page {
-	int64_t at, size;
-};
-bool ec2_page(struct ec2 *e, int64_t min, int64_t max, int64_t dflt, struct ec2_page *ret);
-const char *ec2_next_token(struct ec2 *e, int64_t at);
-bool ec2_match_any(const char *const *list, size_t n, const char *text); /* empty list: true */
-void ec2_tags_xml(struct sbuf *b, const struct inst_tag *tags, size_t n);
-
-struct reservation;
-typedef void ec2_fn(struct ec2 *e);
-ec2_fn ec2_describe_regions, ec2_describe_zones, ec2_describe_types, ec2_describe_offerings,
-    ec2_spot_history, ec2_placement_scores, ec2_run, ec2_describe_instances, ec2_describe_status,
-    ec2_terminate, ec2_create_tags, ec2_delete_tags, ec2_describe_spot_requests,
-    ec2_cancel_spot_requests, ec2_describe_images, ec2_describe_subnets, ec2_describe_vpcs,
-    ec2_describe_groups, ec2_describe_reservations, ec2_request_spot, ec2_create_fleet,
-    ec2_describe_fleets, ec2_create_template, ec2_describe_templates, ec2_delete_template,
-    ec2_describe_template_versions, ec2_stop, ec2_start, ec2_reboot, ec2_attribute,
-    ec2_modify_attribute, ec2_console, ec2_describe_volumes, ec2_describe_tags, ec2_describe_nics,
-    ec2_describe_keys, ec2_create_key, ec2_delete_key, ec2_account_attributes;
-
-/* aws_reserved.c: what a launch says about reservations, and which one it uses up (NULL = none). */
-struct reserved_ask {
-	const char *preference, *id;
-	bool spot, block;
-};
-void reserved_read(struct ec2 *e, struct reserved_ask *ask);
-const char *reserved_choose(struct ec2 *e, const struct reserved_ask *ask, const struct pool *p,
-    int64_t n);
-int64_t reserved_free(struct sim *s, const struct reservation *r);
-bool reserved_block(const struct inst *i); /* runs in a capacity block */
-struct aws_controls;
-void reserved_free_all(struct aws_controls *c);
-
-/* aws_events.c, aws_reserved.c: hooks of clouds.c */
+/* aws_events.c: a hook of the table */
 void aws_event(struct inst *i, const char *type);
-void aws_inst_free(struct inst *i);
-json_t *aws_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
-    struct spot_err *err);
-
-/* ec2_run.c and ec2_view.c share */
-void ec2_instance_xml(struct ec2 *e, struct sbuf *b, const struct inst *i);
-const char *ec2_state_word(const struct inst *i, int *ret_code);
-
-struct inst *ec2_named(struct ec2 *e, const char *id); /* visible here, or e->failed */
-void ec2_change_xml(struct ec2 *e, const struct inst *i, enum inst_state before);
-/* ec2_things.c: what hangs on an instance */
-void ec2_disk_map_xml(struct ec2 *e, struct sbuf *b, const struct inst *i);
-void ec2_nic_xml(struct ec2 *e, struct sbuf *b, const struct inst *i, bool full);
-const char *ec2_volume_id(struct arena *a, const struct inst *i);
 
 /* aws_net.c: the account's default network and images, derived from names. */
 const char *net_derive(struct arena *a, const char *prefix, const char *kind, const char *x,
@@ -200,7 +124,7 @@ struct launch_token {
 };
 /* What the control API sets of this cloud (POST /aws/...), and what has a file of its own. */
 struct aws_controls {
-	struct reservation *reservations; /* aws_reserved.c */
+	struct reservation *reservations; /* ../ec2/ec2_reserved.c */
 	struct ltemplate *templates; /* ec2_template.c */
 	struct spot_ask *asks; /* ec2_request.c: spot requests without an instance */
 	struct key_pair *keys; /* ec2_things.c */
@@ -221,7 +145,8 @@ extern const struct quota quotas[];
 extern const size_t quotas_n;
 const struct quota *quota_of(const struct itype *t, enum side side);
 int64_t quota_value(const struct sim *s, const char *region, const char *code);
-void quota_set(struct sim *s, const char *region, const char *code, int64_t vcpus);
+/* POST /quota, and POST /aws/quota */
+json_t *quota_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err);
 int64_t quota_used(const struct sim *s, const char *region, const struct quota *q);
 
 void sts_serve(struct sim_req *rq, struct sim_reply *rep);
@@ -230,5 +155,52 @@ void quotas_serve(struct sim_req *rq, struct sim_reply *rep);
 void ssm_serve(struct sim_req *rq, struct sim_reply *rep);
 /* Body of a JSON-protocol call; NULL: refused. Freed by the caller. */
 json_t *aws_json_body(struct sim_req *rq, struct sim_reply *rep);
+
+/* ---- queues: sqs.c, sqs_queue.c -------------------------------------------------------------- */
+
+/* What EventBridge puts into them comes from aws_events.c. */
+
+/* The account has a rule in every region that sends its instances' events to every queue of this
+ * prefix, and one such queue, as deploy/iam/aws-interruptions.yaml makes them. */
+#define SQS_RULE_PREFIX "spotbroker-"
+#define SQS_OWN_QUEUE "spotbroker-interruptions"
+
+struct receiver;
+struct message {
+	struct message *next;
+	char *id, *body, *handle;
+	int64_t sent_us, visible_us, first_us;
+	int64_t received; /* times */
+};
+struct queue {
+	struct queue *next;
+	struct sim *sim;
+	char *region, *name;
+	int64_t hide_us, keep_us, wait_s, made_us;
+	char *policy;
+	struct message *first, **last;
+	struct receiver *receivers;
+	struct loop_timer timer; /* when a hidden message shows again */
+};
+
+/* sqs_queue.c */
+struct queue *sqs_queue_new(struct sim *s, const char *region, const char *name);
+struct queue *sqs_queue_find(struct sim *s, const char *region, const char *name);
+struct message *sqs_put(struct queue *q, const char *body);
+bool sqs_anything(const struct queue *q); /* that shows now */
+void sqs_forget_old(struct queue *q);
+void sqs_wake(struct queue *q); /* after something changed: whoever waits is answered */
+/* The reply of a receive, now; or the request waits for something. */
+json_t *sqs_taken(struct sim_req *rq, struct queue *q, int64_t max, int64_t hide_us);
+void sqs_park(struct sim_req *rq, struct sim_reply *rep, struct queue *q, int64_t max,
+    int64_t hide_us, int64_t wait_s);
+/* false: not a handle at all. One of an earlier delivery is accepted and does nothing. */
+bool sqs_delete(struct queue *q, const char *handle);
+const char *sqs_md5(struct arena *a, const char *text);
+
+struct sqs;
+void sqs_serve(struct sim_req *rq, struct sim_reply *rep);
+void sqs_event(struct sim *s, const char *region, const char *body);
+void sqs_free(struct sqs *x);
 
 #endif

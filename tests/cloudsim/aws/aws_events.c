@@ -3,7 +3,6 @@
  * monitoring-instance-state-changes). Delivered at least once: /aws/events {"twice": true}. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/aws/sqs.h"
 #include "base/text/str.h"
 
 static const struct {

@@ -4,7 +4,7 @@
  * capacity block of 0 dollars, and a pseudo-product without an instance type.
  */
 #include "base/base.h"
-#include "cloudsim/aws/aws.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 

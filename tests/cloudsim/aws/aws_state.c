@@ -1,7 +1,7 @@
 /* Client tokens and quotas of the one account. */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
-#include "cloudsim/aws/sqs.h"
+#include "cloudsim/ec2/ec2.h"
+#include "cloudsim/aws/aws.h"
 #include "base/text/str.h"
 
 #include <search.h>
@@ -49,20 +49,12 @@ static void token_free(void *p)
 
 void aws_state_free(struct sim *s)
 {
-	if (!s->aws) {
-		return;
-	}
 	tdestroy(s->aws->tokens, token_free);
 	for (size_t k = 0; k < s->aws->rows_n; k++) {
 		free(s->aws->rows[k].region);
 		free(s->aws->rows[k].code);
 	}
 	free(s->aws->rows);
-	sqs_free(s->aws->sqs);
-	reserved_free_all(&s->aws->controls);
-	templates_free(&s->aws->controls);
-	requests_free(&s->aws->controls);
-	keys_free(&s->aws->controls);
 	free(s->aws);
 	s->aws = NULL;
 }
@@ -137,7 +129,7 @@ int64_t quota_value(const struct sim *s, const char *region, const char *code)
 	return s->conf.quota_vcpus;
 }
 
-void quota_set(struct sim *s, const char *region, const char *code, int64_t vcpus)
+static void quota_set(struct sim *s, const char *region, const char *code, int64_t vcpus)
 {
 	struct aws_state *st = s->aws;
 
@@ -146,6 +138,19 @@ void quota_set(struct sim *s, const char *region, const char *code, int64_t vcpu
 		abort();
 	}
 	st->rows[st->rows_n++] = (struct quota_row){ dup_text(region), dup_text(code), vcpus };
+}
+
+json_t *quota_post(struct sim *s, const json_t *doc, struct arena *a UNUSED, struct spot_err *err)
+{
+	const char *region = json_str(doc, "region", "*", err);
+	const char *code = json_str(doc, "code", "*", err);
+	int64_t vcpus = json_need_i64(doc, "vcpus", err);
+
+	if (err->rc != SPOT_OK) {
+		return NULL;
+	}
+	quota_set(s, region, code, vcpus);
+	return json_object();
 }
 
 int64_t quota_used(const struct sim *s, const char *region, const struct quota *q)

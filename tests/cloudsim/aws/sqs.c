@@ -2,7 +2,6 @@
  * Delivery is at least once and a receipt handle is good for the last delivery. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/aws/sqs.h"
 #include "base/text/str.h"
 
 #define BODY_MAX 1048576

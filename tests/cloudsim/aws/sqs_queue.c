@@ -1,7 +1,6 @@
 /* Queues of SQS: messages with visibility and retention, receivers that wait. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/aws/sqs.h"
 #include "base/text/str.h"
 
 #include <openssl/evp.h>

@@ -1,80 +1,10 @@
-/* Azure's ports: what a request is for, the reply's shape, start and end. */
+/* The table of Azure: what a request is for, the reply's shape, start and end. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "cloudsim/blob/blob.h"
 #include "base/err.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
-
-#include <ctype.h>
-#include <stdarg.h>
-#include <strings.h>
-
-struct azure *azure_of(const struct sim *s)
-{
-	return s->azure;
-}
-
-char *az_guid(struct sim *s, char ret[AZ_ID_MAX])
-{
-	char h[33];
-
-	rng_hex(&s->rng, h, 16);
-	snprintf(ret, AZ_ID_MAX, "%.8s-%.4s-4%.3s-a%.3s-%.12s", h, h + 8, h + 13, h + 17, h + 20);
-	return ret;
-}
-
-bool az_same(const char *a, const char *b)
-{
-	return a && b && strcasecmp(a, b) == 0;
-}
-
-const char *az_lower(struct arena *a, const char *text)
-{
-	char *out = arena_strdup(a, text);
-
-	for (char *p = out; *p; p++) {
-		*p = (char)tolower((unsigned char)*p);
-	}
-	return out;
-}
-
-const char *az_location(struct arena *a, const char *text)
-{
-	char *out = arena_strdup(a, text), *w = out;
-
-	for (const char *p = text; *p; p++) {
-		if (*p != ' ') {
-			*w++ = (char)tolower((unsigned char)*p);
-		}
-	}
-	*w = '\0';
-	return out;
-}
-
-/* Parameter names come percent-encoded ("%24filter") and in any case. */
-const char *az_query(struct az_call *c, const char *name)
-{
-	const char *p = c->rq->http->query;
-
-	while (p && *p) {
-		const char *end = strchrnul(p, '&'), *eq = memchr(p, '=', (size_t)(end - p));
-		const char *stop = eq ? eq : end;
-		char *key, *value;
-
-		if (url_decode(c->rq->arena, (struct str){ p, (size_t)(stop - p) }, true, &key) &&
-		    az_same(key, name)) {
-			if (eq &&
-			    url_decode(c->rq->arena, (struct str){ eq + 1, (size_t)(end - eq - 1) },
-				true, &value)) {
-				return value;
-			}
-			return "";
-		}
-		p = *end ? end + 1 : end;
-	}
-	return NULL;
-}
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
@@ -116,26 +46,9 @@ static void azure_error(struct sim_req *rq, struct sim_reply *rep, int status, c
 	rep->type = "application/json; charset=utf-8";
 }
 
-void az_fail(struct az_call *c, int status, const char *code, const char *fmt, ...)
-{
-	char text[8192];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	reply_fail(c->rq, c->rep, status, code, "%s", text);
-}
-
-void az_send(struct az_call *c, int status, json_t *doc)
-{
-	reply_json(c->rq, c->rep, status, doc);
-	c->rep->type = "application/json; charset=utf-8";
-}
-
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void split(struct az_call *c)
+static void path_split(struct az_call *c)
 {
 	const char *p = c->rq->http->path;
 
@@ -165,7 +78,7 @@ static void azure_classify(struct sim_req *rq)
 	c->base = arena_printf(rq->arena, "%s://%s", rq->http->tls ? "https" : "http",
 	    host ? host : "127.0.0.1");
 	rq->account = AZ_SUBSCRIPTION;
-	split(c);
+	path_split(c);
 	if (c->n > 0 && str_same(c->seg[0], AZ_ACCOUNT)) {
 		c->svc = AZ_SVC_BLOB;
 		rq->service = "blob";
@@ -334,6 +247,6 @@ const struct cloud_ops azure_cloud = {
 	.event = az_vm_event,
 	.guest_off = az_guest_off,
 	.left = az_left,
-	.post = az_control_post,
-	.get = az_control_get,
+	.has_feed = true,
+	.calls = az_calls,
 };

@@ -8,10 +8,10 @@
  * changes are made by the instance's events (azure_event) and, where no instance takes part, when a
  * request finds that their time has come (az_tick).
  */
-#ifndef EMULATOR_AZURE_H
-#define EMULATOR_AZURE_H
+#ifndef CLOUDSIM_AZURE_H
+#define CLOUDSIM_AZURE_H
 
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 
 #define AZ_ETAG "\"1\"" /* of every machine: changes are not counted */
 #define AZ_SUBSCRIPTION "6f0d4b52-9f3e-4c1b-8a77-2d5c0e9a1b34"
@@ -134,7 +134,6 @@ const char *az_query(struct az_call *c, const char *name);
 bool az_same(const char *a, const char *b); /* without case */
 const char *az_location(struct arena *a, const char *text); /* "West US 3" to "westus3" */
 const char *az_lower(struct arena *a, const char *text);
-extern const struct cloud_ops azure_cloud;
 
 /* azure_tls.c: the CA, the server's certificate, the leaf that signs */
 bool az_keys_new(struct sim *s, struct spot_err *err);
@@ -261,9 +260,7 @@ void az_permissions(struct az_call *c);
 void az_imds(struct inst *i, struct httpd_req *r, const char *path);
 size_t az_env(const struct inst *i, struct arena *a, const char **env, size_t max);
 bool az_market_load(struct sim *s, struct spot_err *err);
-json_t *az_control_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
-    struct spot_err *err);
-json_t *az_control_get(struct sim *s, const char *what, struct httpd_req *r);
+extern const struct control_call az_calls[];
 void az_left(const struct sim *s, json_t *left);
 json_t *az_event_add(struct sim *s, const json_t *doc, struct spot_err *err);
 void az_events_free(void);

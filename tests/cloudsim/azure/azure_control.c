@@ -1,4 +1,4 @@
-/* Azure's own control calls and what it leaves in the books. README.md lists them. */
+/* Azure's own control calls and what it leaves in the books. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "cloudsim/blob/blob.h"
@@ -11,8 +11,10 @@ static void set_text(char **at, const char *text)
 	*at = dup_text(text);
 }
 
-static json_t *config(struct azure *az, const json_t *doc, struct spot_err *err)
+static json_t *config_post(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
 {
+	struct azure *az = s->azure;
 	static const char *const known[] = { "capacity", "page", "price_page", "nic_reserve_ms",
 		"events_ms", "forget_ms", "spot_allowed", NULL };
 	const char *capacity = json_str(doc, "capacity", az->capacity, err);
@@ -41,8 +43,10 @@ static json_t *config(struct azure *az, const json_t *doc, struct spot_err *err)
 }
 
 /* The next creates fail in their operation. */
-static json_t *fail_create(struct azure *az, const json_t *doc, struct spot_err *err)
+static json_t *fail_create_post(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
 {
+	struct azure *az = s->azure;
 	const char *code = json_str(doc, "code", NULL, err),
 		   *message = json_str(doc, "message", NULL, err);
 	int64_t count = json_i64(doc, "count", 1, err);
@@ -56,8 +60,10 @@ static json_t *fail_create(struct azure *az, const json_t *doc, struct spot_err 
 	return json_object();
 }
 
-static json_t *restrict_size(struct azure *az, const json_t *doc, struct spot_err *err)
+static json_t *restrict_post(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
 {
+	struct azure *az = s->azure;
 	const char *region = json_str(doc, "region", "*", err),
 		   *type = json_str(doc, "type", "*", err),
 		   *zone = json_str(doc, "zone", NULL, err),
@@ -77,8 +83,10 @@ static json_t *restrict_size(struct azure *az, const json_t *doc, struct spot_er
 	return json_object();
 }
 
-static json_t *quota(struct azure *az, const json_t *doc, struct spot_err *err)
+static json_t *vcpus_post(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
 {
+	struct azure *az = s->azure;
 	const char *region = json_str(doc, "region", "*", err),
 		   *code = json_str(doc, "code", "*", err);
 	int64_t limit = json_need_i64(doc, "vcpus", err);
@@ -98,7 +106,8 @@ static json_t *quota(struct azure *az, const json_t *doc, struct spot_err *err)
 
 /* {"action": "rotate"}: a new client secret; "expire": all tokens so far; "storage": a new account
  * key. */
-static json_t *credentials(struct sim *s, const json_t *doc, struct spot_err *err)
+static json_t *credentials_post(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
 {
 	const char *action = json_need_str(doc, "action", err);
 	json_t *out;
@@ -120,47 +129,29 @@ static json_t *credentials(struct sim *s, const json_t *doc, struct spot_err *er
 	return out;
 }
 
-json_t *az_control_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
+static json_t *trust_post(struct sim *s, const json_t *doc, struct arena *a UNUSED,
     struct spot_err *err)
 {
-	(void)a;
-	if (str_same(what, "config")) {
-		return config(s->azure, doc, err);
-	}
-	if (str_same(what, "fail_create")) {
-		return fail_create(s->azure, doc, err);
-	}
-	if (str_same(what, "restrict")) {
-		return restrict_size(s->azure, doc, err);
-	}
-	if (str_same(what, "quota")) {
-		return quota(s->azure, doc, err);
-	}
-	if (str_same(what, "credentials")) {
-		return credentials(s, doc, err);
-	}
-	if (str_same(what, "trust")) {
-		return az_trust_add(s, doc, err) ? json_object() : NULL;
-	}
-	if (str_same(what, "event")) {
-		return az_event_add(s, doc, err);
-	}
-	if (str_same(what, "container")) {
-		return blob_container_add(s, doc, err);
-	}
-	return NULL;
+	return az_trust_add(s, doc, err) ? json_object() : NULL;
 }
 
-json_t *az_control_get(struct sim *s, const char *what, struct httpd_req *r)
+static json_t *event_post(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
 {
-	json_t *list;
+	return az_event_add(s, doc, err);
+}
 
-	(void)r;
-	if (!str_same(what, "resources")) {
-		return NULL;
-	}
+static json_t *container_post(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
+{
+	return blob_container_add(s, doc, err);
+}
+
+static json_t *resources_get(struct sim *s, struct httpd_req *r UNUSED)
+{
+	json_t *list = json_array();
+
 	az_tick(s);
-	list = json_array();
 	for (const struct az_res *x = s->azure->res; x; x = x->next) {
 		json_array_append_new(list,
 		    json_pack("{s:s, s:s, s:s}", "id", x->id, "type", az_kind_type(x->kind),
@@ -168,6 +159,48 @@ json_t *az_control_get(struct sim *s, const char *what, struct httpd_req *r)
 	}
 	return json_pack("{s:o}", "resources", list);
 }
+
+const struct control_call az_calls[] = {
+	{ "POST", "/azure/config",
+	    "{\"capacity\": \"mixed\" | \"sync\" | \"async\", \"page\": N, \"price_page\": N, "
+	    "\"nic_reserve_ms\": MS, \"events_ms\": MS, \"forget_ms\": MS, \"spot_allowed\": true}",
+	    "{}",
+	    "Change settings. capacity says where a create without capacity fails: mixed refuses "
+	    "Spot "
+	    "without a zone at once and all else in the operation. events_ms delays scheduled "
+	    "events, "
+	    "forget_ms is how long operations are known.",
+	    config_post, NULL },
+	{ "POST", "/azure/container", "{\"name\": NAME}", "{}", "Make a Blob container.",
+	    container_post, NULL },
+	{ "POST", "/azure/credentials", "{\"action\": \"rotate\" | \"expire\"}",
+	    "{\"azure\": CREDENTIALS}", "Make a new client secret, or expire all tokens so far.",
+	    credentials_post, NULL },
+	{ "POST", "/azure/event",
+	    "{\"instance\": ID, \"type\": \"Redeploy\" | \"Freeze\" | \"Terminate\", \"in_s\": S}",
+	    "{\"id\": ID}", "Announce a scheduled event.", event_post, NULL },
+	{ "POST", "/azure/fail_create", "{\"code\": CODE, \"message\": TEXT, \"count\": 1}", "{}",
+	    "End the next creates with this error in their operation. The VM stays, Failed.",
+	    fail_create_post, NULL },
+	{ "POST", "/azure/quota", "{\"region\": PATTERN, \"code\": PATTERN, \"vcpus\": N}", "{}",
+	    "Set a limit: lowPriorityCores, cores, a family or PublicIPAddresses.", vcpus_post,
+	    NULL },
+	{ "GET", "/azure/resources", "",
+	    "{\"resources\": [{\"id\": ID, \"type\": TYPE, \"state\": STATE}]}",
+	    "List all resources of Resource Manager.", NULL, resources_get },
+	{ "POST", "/azure/restrict",
+	    "{\"region\": PATTERN, \"type\": PATTERN, \"zone\": ZONE, \"reason\": "
+	    "\"NotAvailableForSubscription\"}",
+	    "{}", "Restrict a size in /skus and refuse it. Reason none lifts the restriction.",
+	    restrict_post, NULL },
+	{ "POST", "/azure/trust",
+	    "{\"issuer\": URL, \"subject\": TEXT, \"public_key_pem\": PEM} or "
+	    "{\"certificate_pem\": "
+	    "PEM}",
+	    "{}", "Say who may sign a client's assertion: a federated issuer or a certificate.",
+	    trust_post, NULL },
+	{ .path = NULL },
+};
 
 /* Networks and groups for them stay for good: what costs money or belongs to a VM counts. */
 void az_left(const struct sim *s, json_t *left)

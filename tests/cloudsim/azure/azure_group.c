@@ -31,18 +31,13 @@ struct az_res *az_group_for_write(struct az_call *c)
 	return g;
 }
 
-static void put(struct az_call *c)
+/* False: refused. g is the group that has this name, NULL = none. */
+static bool group_put_check(struct az_call *c, const struct az_res *g, const char **ret_location)
 {
 	static const char *const known[] = { "location", "tags", "managedBy", "properties", "id",
 		"name", "type", NULL };
-	struct az_res *g = az_find(c->az, AZ_GROUP, NULL, c->name);
-	const char *location;
-	int status = 200;
+	const char *location = json_string_value(json_object_get(c->doc, "location"));
 
-	if (!az_need_doc(c)) {
-		return;
-	}
-	location = json_string_value(json_object_get(c->doc, "location"));
 	if (json_unknown_key(c->doc, known)) {
 		az_fail(c, 400, "InvalidRequestContent",
 		    "The request content was invalid and could not be deserialized: 'Could not "
@@ -50,34 +45,34 @@ static void put(struct az_call *c)
 		    "'%s' on object of type 'ResourceGroupDefinition'. Path '%s', line 1, position "
 		    "1.'.",
 		    json_unknown_key(c->doc, known), json_unknown_key(c->doc, known));
-		return;
+		return false;
 	}
 	if (!name_valid(c->name)) {
 		az_fail(c, 400, "InvalidResourceGroup",
 		    "The provided resource group name '%s' has these invalid characters.", c->name);
-		return;
+		return false;
 	}
 	if (!location) {
 		az_fail(c, 400, "LocationRequired",
 		    "The location property is required for this definition.");
-		return;
+		return false;
 	}
 	location = az_location(c->rq->arena, location);
 	c->rq->region = location;
 	if (!market_region(c->rq->sim->market, CLOUD_AZURE, location)) {
 		az_fail(c, 400, "LocationNotAvailableForResourceGroup",
 		    "The provided location '%s' is not available for resource group.", location);
-		return;
+		return false;
 	}
 	if (!az_tags_valid(c, json_object_get(c->doc, "tags"))) {
-		return;
+		return false;
 	}
 	if (g && g->scheduled_us) {
 		az_fail(c, 409, "ResourceGroupBeingDeleted",
 		    "The resource group '%s' is in deprovisioning state and cannot perform this "
 		    "operation.",
 		    g->name);
-		return;
+		return false;
 	}
 	if (g && !str_same(g->location, location)) {
 		az_fail(c, 409, "InvalidResourceGroupLocation",
@@ -85,6 +80,19 @@ static void put(struct az_call *c)
 		    "location "
 		    "'%s'.",
 		    location, g->location);
+		return false;
+	}
+	*ret_location = location;
+	return true;
+}
+
+static void group_put(struct az_call *c)
+{
+	struct az_res *g = az_find(c->az, AZ_GROUP, NULL, c->name);
+	const char *location;
+	int status = 200;
+
+	if (!az_need_doc(c) || !group_put_check(c, g, &location)) {
 		return;
 	}
 	if (!g) {
@@ -194,7 +202,7 @@ void az_group_one(struct az_call *c)
 	if (az_same(c->type, "operationresults")) {
 		operation_result(c);
 	} else if (str_same(m, "PUT")) {
-		put(c);
+		group_put(c);
 	} else if (str_same(m, "PATCH")) {
 		patch(c);
 	} else if (str_same(m, "DELETE")) {

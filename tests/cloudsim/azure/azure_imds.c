@@ -258,7 +258,7 @@ static json_t *event_json(const struct sched *e)
 {
 	char at[64];
 
-	aws_http_date(e->not_before_us, at);
+	sim_http_date(e->not_before_us, at);
 	return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s, s:s, s:s, s:i}", "EventId", e->id,
 	    "EventType", e->type, "ResourceType", "VirtualMachine", "Resources", e->inst->name,
 	    "EventStatus", e->started ? "Started" : "Scheduled", "NotBefore", e->started ? "" : at,

@@ -3,8 +3,8 @@
  * with their staged blocks, in memory and files below DIR/blobs. Path style:
  * /account/container/blob.
  */
-#ifndef EMULATOR_BLOB_H
-#define EMULATOR_BLOB_H
+#ifndef CLOUDSIM_BLOB_H
+#define CLOUDSIM_BLOB_H
 
 #include "cloudsim/azure/azure.h"
 
@@ -59,6 +59,7 @@ void blob_error(struct sim_req *rq, struct sim_reply *rep, int status, const cha
 json_t *blob_container_add(struct sim *s, const json_t *doc, struct spot_err *err);
 struct blob *blob_find(const struct blob_container *b, const char *name);
 struct blob *blob_get_or_add(struct blob_container *b, const char *name);
+void blob_container_free(struct blob_container *b);
 void blob_drop(struct blob_container *b, const char *name);
 char *blob_file(struct sim *s);
 char *blob_etag(struct sim *s);

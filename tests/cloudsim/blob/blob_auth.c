@@ -167,7 +167,7 @@ static bool date_good(struct blob_call *b)
 		return bad_signature(b, "A Date or x-ms-date header is needed.");
 	}
 	for (int64_t minute = -15; minute <= 15; minute++) {
-		aws_http_date(wall + minute * 60 * SPOT_US_PER_S, now);
+		sim_http_date(wall + minute * 60 * SPOT_US_PER_S, now);
 		/* by the minute: "Sat, 21 Nov 2026 06:00" */
 		if (strncmp(now, date, 22) == 0) {
 			return true;

@@ -2,8 +2,8 @@
  * CoreWeave: instance types and list prices, the control plane's REST API, two CKS clusters, and
  * its object store, which knows only virtual hosts.
  */
-#ifndef EMULATOR_COREWEAVE_H
-#define EMULATOR_COREWEAVE_H
+#ifndef CLOUDSIM_COREWEAVE_H
+#define CLOUDSIM_COREWEAVE_H
 
 #include "cloudsim/k8s/k8s.h"
 
@@ -38,9 +38,7 @@ void cw_serve(struct sim_req *rq, struct sim_reply *rep);
 void cw_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
     const char *message);
 void cw_left(const struct sim *s, json_t *left);
-/* coreweave_control.c: POST and GET /coreweave/... */
-json_t *cw_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
-    struct spot_err *err);
-json_t *cw_get(struct sim *s, const char *what, struct httpd_req *r);
+/* coreweave_control.c */
+extern const struct control_call cw_calls[];
 
 #endif

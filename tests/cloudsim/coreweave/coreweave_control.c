@@ -256,31 +256,10 @@ static json_t *post_pod_quota(struct sim *s, const json_t *doc, struct arena *a 
 	return json_object();
 }
 
-json_t *cw_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
-    struct spot_err *err)
-{
-	static const struct {
-		const char *what;
-		json_t *(*fn)(struct sim *, const json_t *, struct arena *, struct spot_err *);
-	} posts[] = { { "config", post_config }, { "quota", post_quota },
-		{ "compact", post_compact }, { "watches", post_watches }, { "token", post_token },
-		{ "rbac", post_rbac }, { "image", post_image }, { "crash", post_crash },
-		{ "node", post_node }, { "pod-quota", post_pod_quota } };
-
-	for (size_t k = 0; k < ARRAY_LEN(posts); k++) {
-		if (str_same(posts[k].what, what)) {
-			return posts[k].fn(s, doc, a, err);
-		}
-	}
-	return NULL;
-}
-
-/* GET /coreweave/objects: every object of every cluster, as stored. */
-json_t *cw_get(struct sim *s, const char *what, struct httpd_req *r)
+static json_t *objects_get(struct sim *s, struct httpd_req *r UNUSED)
 {
 	json_t *all = json_object();
 
-	(void)r;
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
 		json_t *list = json_array();
 
@@ -291,9 +270,40 @@ json_t *cw_get(struct sim *s, const char *what, struct httpd_req *r)
 		}
 		json_object_set_new(all, c->name, list);
 	}
-	if (str_same(what, "objects")) {
-		return all;
-	}
-	json_decref(all);
-	return NULL;
+	return all;
 }
+
+const struct control_call cw_calls[] = {
+	{ "POST", "/coreweave/compact", "{\"cluster\": PATTERN}", "{}",
+	    "Forget the history: old watches and continue tokens get 410.", post_compact, NULL },
+	{ "POST", "/coreweave/config",
+	    "{\"cluster\": PATTERN, \"bookmark_ms\": MS, \"watch_ms_max\": MS, \"pull_ms\": MS, "
+	    "\"token_s_max\": S, \"expired_by_http\": false, \"watch_list\": true, "
+	    "\"quota_by_admission\": false, \"deliver\": true, \"finalizer_stuck\": false}",
+	    "{}", "Change how the API servers behave.", post_config, NULL },
+	{ "POST", "/coreweave/crash", "{\"cluster\": PATTERN, \"pod\": PATTERN}",
+	    "{\"names\": [NAME]}", "Kill the program of a Pod.", post_crash, NULL },
+	{ "POST", "/coreweave/image",
+	    "{\"cluster\": PATTERN, \"image\": PATTERN, \"fail\": \"ErrImagePull\" | null}", "{}",
+	    "Make pulls of an image fail; null ends it.", post_image, NULL },
+	{ "POST", "/coreweave/node",
+	    "{\"cluster\": PATTERN, \"node\": PATTERN, \"state\": \"cordon\" | \"not_ready\" | "
+	    "\"ready\" | \"gone\"}",
+	    "{\"names\": [NAME]}", "Change the state of nodes.", post_node, NULL },
+	{ "GET", "/coreweave/objects", "", "{CLUSTER: [OBJECT]}",
+	    "List every object of every cluster, as stored.", NULL, objects_get },
+	{ "POST", "/coreweave/pod-quota",
+	    "{\"cluster\": PATTERN, \"hard\": {RESOURCE: QUANTITY} | null}", "{}",
+	    "Set the ResourceQuota of the namespace; null drops it.", post_pod_quota, NULL },
+	{ "POST", "/coreweave/quota",
+	    "{\"cluster\": PATTERN, \"type\": PATTERN, \"nodes\": N | null}", "{}",
+	    "Limit the nodes of a type over all NodePools; null drops the limit.", post_quota,
+	    NULL },
+	{ "POST", "/coreweave/rbac", "{\"cluster\": PATTERN, \"deny\": [\"VERB RESOURCE\"]}", "{}",
+	    "Take rights from the broker's account.", post_rbac, NULL },
+	{ "POST", "/coreweave/token", "{\"expired\": true}", "{}",
+	    "Expire the API token, or make it good again.", post_token, NULL },
+	{ "POST", "/coreweave/watches", "{\"cluster\": PATTERN}", "{}", "End all open watches.",
+	    post_watches, NULL },
+	{ .path = NULL },
+};

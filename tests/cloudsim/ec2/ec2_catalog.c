@@ -1,6 +1,6 @@
 /* DescribeRegions, zones, instance types, offerings, images, network. */
 #include "base/base.h"
-#include "cloudsim/aws/aws.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 void ec2_describe_regions(struct ec2 *e)

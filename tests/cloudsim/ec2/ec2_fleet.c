@@ -5,7 +5,7 @@
  * (request, maintain) is refused.
  */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 #define POOLS_MAX 300 /* overrides of one fleet */

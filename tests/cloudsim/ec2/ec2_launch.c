@@ -1,6 +1,6 @@
 /* Launches: what the parameters mean, quota, capacity, and the instances. */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 /* ---- what they mean -------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* DescribeImages, DescribeSubnets, DescribeVpcs, DescribeSecurityGroups: the little that a launch
  * needs to look up. */
 #include "base/base.h"
-#include "cloudsim/aws/aws.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 #define IMAGE_OWNER "898082745236" /* the account of the vendor's deep learning images */

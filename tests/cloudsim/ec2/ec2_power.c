@@ -1,7 +1,7 @@
 /* StopInstances, StartInstances, RebootInstances, instance attributes, console output (their pages
  * of the EC2 API reference). */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 /* Ids of the request, all of them there; 0 = e->failed. */

@@ -4,7 +4,7 @@
  * persistent request's next instance, after the first was interrupted, is not made here.
  */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 struct spot_ask {

@@ -1,6 +1,6 @@
 /* RunInstances: its parameters, and its client token. */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 #define USER_DATA_MAX 16384

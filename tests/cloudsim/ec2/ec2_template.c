@@ -2,7 +2,7 @@
  * neighbours in the EC2 API reference). RunInstances and CreateFleet put them under what they say
  * themselves. */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 #define VERSIONS_MAX 1 /* CreateLaunchTemplateVersion is not emulated */

@@ -2,7 +2,7 @@
  * list, key pairs, account attributes. Volumes and interfaces are derived from the instance and end
  * with it. */
 #include "base/base.h"
-#include "cloudsim/ec2/ec2_run.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 struct key_pair {

@@ -1,6 +1,6 @@
 /* DescribeInstances, DescribeInstanceStatus and the XML of an instance. */
 #include "base/base.h"
-#include "cloudsim/aws/aws.h"
+#include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
 const char *ec2_state_word(const struct inst *i, int *ret_code)

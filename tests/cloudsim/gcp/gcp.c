@@ -1,7 +1,6 @@
 /* Requests of the Google port: which method, may it be called, how it is answered. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
-#include "cloudsim/gcp/gcp_routes.h"
 #include "base/err.h"
 #include "base/text/str.h"
 
@@ -252,45 +251,7 @@ void gcp_error(struct sim_req *rq, struct sim_reply *rep, int status, const char
 	reply_json(rq, rep, status, json_pack("{s:o}", "error", e));
 }
 
-void gcp_fail(struct gcp_call *c, int status, const char *reason, const char *fmt, ...)
-{
-	char text[8192];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	reply_fail(c->rq, c->rep, status, reason, "%s", text);
-}
-
-void gcp_not_found(struct gcp_call *c, const char *resource)
-{
-	gcp_fail(c, 404, "notFound", "The resource '%s' was not found", resource);
-}
-
 /* ---- calls ----------------------------------------------------------------------------------- */
-
-const char *gcp_param(struct gcp_call *c, const char *name)
-{
-	const char *v = httpd_query(c->rq->http, name);
-
-	return v && *v ? v : NULL;
-}
-
-bool gcp_param_bool(struct gcp_call *c, const char *name, bool dflt)
-{
-	const char *v = gcp_param(c, name);
-
-	return v ? str_same(v, "true") || str_same(v, "1") : dflt;
-}
-
-void gcp_reply(struct gcp_call *c, json_t *doc)
-{
-	char *text = json_text(c->a, doc);
-
-	json_decref(doc);
-	reply_set(c->rep, 200, "application/json; charset=UTF-8", text, strlen(text));
-}
 
 static bool params_known(struct gcp_call *c, const struct gcp_route *r)
 {

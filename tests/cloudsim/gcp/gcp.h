@@ -5,10 +5,10 @@
  * are; links name www.googleapis.com; 64-bit numbers are texts; what has its default value is left
  * out.
  */
-#ifndef EMULATOR_GCP_H
-#define EMULATOR_GCP_H
+#ifndef CLOUDSIM_GCP_H
+#define CLOUDSIM_GCP_H
 
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 
 #define GCP_PROJECT "cloudsim-project"
 #define GCP_PROJECT_NUMBER "415104041262"
@@ -386,5 +386,8 @@ void gcs_upload(struct gcp_call *c);
 void gcs_upload_put(struct gcp_call *c);
 void gcs_upload_delete(struct gcp_call *c);
 void gcs_xml(struct gcp_call *c); /* /bucket/object, signed URLs */
+
+/* gcp_routes.c: the methods of the emulated APIs, ended by a row without a method. */
+extern const struct gcp_route gcp_routes[];
 
 #endif

@@ -1,5 +1,4 @@
-/* Google Cloud as a row of the table of clouds: state, control calls, small helpers of all its
- * parts. */
+/* The table of Google Cloud: its state and its control calls. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/err.h"
@@ -7,116 +6,6 @@
 #include "base/text/str.h"
 
 #include <stdarg.h>
-
-/* ---- texts ----------------------------------------------------------------------------------- */
-
-const char *gcp_link(struct arena *a, const char *fmt, ...)
-{
-	char text[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	return arena_printf(a, GCP_LINKS GCP_P "%s", text);
-}
-
-static int64_t days_from_civil(int64_t y, int64_t m, int64_t d)
-{
-	y -= m <= 2;
-	int64_t era = y / 400, yoe = y - era * 400;
-	int64_t doy = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
-
-	return era * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
-}
-
-/* The n-th Sunday of a month, as days since 1970-01-01 (a Thursday). */
-static int64_t sunday(int64_t year, int64_t month, int64_t nth)
-{
-	int64_t first = days_from_civil(year, month, 1);
-
-	return first + (10 - first % 7) % 7 + (nth - 1) * 7;
-}
-
-/* Pacific time: daylight saving from the second Sunday of March, 2 o'clock, to the first of
- * November. */
-int64_t gcp_pacific_offset(int64_t us)
-{
-	char text[TIME_TEXT_MAX];
-	int64_t year, s = us / SPOT_US_PER_S;
-
-	format_time_s(us, text);
-	text[4] = '\0';
-	if (!parse_i64(text, 1970, 9999, &year)) {
-		return -8 * 3600;
-	}
-	return s >= sunday(year, 3, 2) * 86400 + 10 * 3600 &&
-		s < sunday(year, 11, 1) * 86400 + 9 * 3600
-	    ? -7 * 3600
-	    : -8 * 3600;
-}
-
-const char *gcp_time(struct arena *a, int64_t us)
-{
-	char text[TIME_TEXT_MAX];
-	int64_t offset = gcp_pacific_offset(us);
-
-	format_time_s(us + offset * SPOT_US_PER_S, text);
-	return arena_printf(a, "%.19s.%03d-%02d:00", text, (int)(us / 1000 % 1000),
-	    (int)(-offset / 3600));
-}
-
-const char *gcp_u64(struct arena *a, uint64_t v)
-{
-	return arena_printf(a, "%" PRIu64, v);
-}
-
-/* Nineteen digits, as the vendor's ids are. */
-uint64_t gcp_new_id(struct sim *s)
-{
-	return UINT64_C(1000000000000000000) + rng_below(&s->rng, UINT64_C(8000000000000000000));
-}
-
-uint64_t gcp_hash_id(const char *text)
-{
-	uint64_t h = UINT64_C(14695981039346656037);
-
-	for (; *text; text++) {
-		h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-	}
-	return UINT64_C(1000000000000000000) + h % UINT64_C(8000000000000000000);
-}
-
-const char *gcp_fingerprint(struct arena *a, uint64_t seed)
-{
-	uint8_t raw[8];
-
-	seed = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
-	for (size_t k = 0; k < 8; k++) {
-		raw[k] = (uint8_t)(seed >> (8 * k));
-	}
-	return base64_encode(a, raw, sizeof(raw));
-}
-
-const char *gcp_last(const char *url)
-{
-	const char *p = strrchr(url, '/');
-
-	return p ? p + 1 : url;
-}
-
-bool gcp_known_project(struct gcp_call *c)
-{
-	if (str_same(c->arg[0], GCP_PROJECT) || str_same(c->arg[0], GCP_PROJECT_NUMBER)) {
-		return true;
-	}
-	/* Image projects are public. */
-	if (str_prefix(c->rq->action, "images.") && !str_same(c->arg[0], GCP_PROJECT)) {
-		return true;
-	}
-	gcp_fail(c, 404, "notFound", "The resource 'projects/%s' was not found", c->arg[0]);
-	return false;
-}
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
@@ -177,7 +66,8 @@ static void cloud_left(const struct sim *s, json_t *left)
 
 /* ---- control --------------------------------------------------------------------------------- */
 
-static json_t *set_config(struct sim *s, const json_t *doc, struct spot_err *err)
+static json_t *set_config(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
 {
 	static const char *const known[] = { "advice_v1", "notice_field", "rate_per_min", "wait_ms",
 		"unreachable", "keep_bytes", NULL };
@@ -201,7 +91,8 @@ static json_t *set_config(struct sim *s, const json_t *doc, struct spot_err *err
 	return err->rc == SPOT_OK ? json_object() : NULL;
 }
 
-static json_t *set_credentials(struct sim *s, const json_t *doc, struct spot_err *err)
+static json_t *set_credentials(struct sim *s, const json_t *doc, struct arena *a UNUSED,
+    struct spot_err *err)
 {
 	const char *action = json_need_str(doc, "action", err);
 
@@ -226,21 +117,32 @@ static json_t *set_credentials(struct sim *s, const json_t *doc, struct spot_err
 	return NULL;
 }
 
-static json_t *cloud_post(struct sim *s, const char *what, const json_t *doc, struct arena *a,
+static json_t *set_quota(struct sim *s, const json_t *doc, struct arena *a UNUSED,
     struct spot_err *err)
 {
-	(void)a;
-	if (str_same(what, "config")) {
-		return set_config(s, doc, err);
-	}
-	if (str_same(what, "credentials")) {
-		return set_credentials(s, doc, err);
-	}
-	if (str_same(what, "quota")) {
-		return gcp_quota_set(s, doc, err) ? json_object() : NULL;
-	}
-	return NULL;
+	return gcp_quota_set(s, doc, err) ? json_object() : NULL;
 }
+
+static const struct control_call gcp_calls[] = {
+	{ "POST", "/gcp/config",
+	    "{\"advice_v1\": true, \"notice_field\": true, \"rate_per_min\": N, \"wait_ms\": MS, "
+	    "\"unreachable\": PATTERN, \"keep_bytes\": N}",
+	    "{}",
+	    "Change settings. notice_field false refuses preemptionNoticeDuration. wait_ms is how "
+	    "long "
+	    "operations.wait holds. unreachable names zones that do not answer. keep_bytes is what "
+	    "an "
+	    "upload keeps of each chunk, 0 = all.",
+	    set_config, NULL },
+	{ "POST", "/gcp/credentials",
+	    "{\"action\": \"expire\" | \"rotate\" | \"token\", \"scopes\": TEXT, \"seconds\": "
+	    "3600}",
+	    "{\"expired\": N}, {} or {\"access_token\": TEXT}",
+	    "Expire all tokens, write a new key file, or make a token.", set_credentials, NULL },
+	{ "POST", "/gcp/quota", "{\"metric\": PATTERN, \"region\": PATTERN, \"limit\": N}", "{}",
+	    "Set a quota such as PREEMPTIBLE_NVIDIA_L4_GPUS.", set_quota, NULL },
+	{ .path = NULL },
+};
 
 /* What Google's own libraries take to find the metadata server elsewhere. */
 static size_t cloud_env(const struct inst *i, struct arena *a, const char **env, size_t max)
@@ -269,5 +171,7 @@ const struct cloud_ops gcp_cloud = {
 	.inst_free = gcp_inst_free,
 	.left = cloud_left,
 	.price = gcp_price_moved,
-	.post = cloud_post,
+	.has_feed = true,
+	.feed = gcp_prices_told,
+	.calls = gcp_calls,
 };

@@ -1,6 +1,6 @@
 /* Every method of the emulated Google APIs: path, rate limit group, scope, body schema. */
 #include "base/base.h"
-#include "cloudsim/gcp/gcp_routes.h"
+#include "cloudsim/gcp/gcp.h"
 
 #define AUTH "https://www.googleapis.com/auth/"
 #define COMPUTE AUTH "compute"

@@ -1,6 +1,6 @@
 /* Cloud Storage: buckets, objects and resumable uploads, in memory. */
-#ifndef EMULATOR_GCS_H
-#define EMULATOR_GCS_H
+#ifndef CLOUDSIM_GCS_H
+#define CLOUDSIM_GCS_H
 
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/sbuf.h"
@@ -55,6 +55,8 @@ struct gcs_upload *gcs_upload_start(struct gcp_call *c, const char *bucket, cons
 struct gcs_upload *gcs_upload_find(struct gcp_call *c); /* by upload_id; NULL: answered 404 */
 void gcs_upload_chunk(struct gcp_call *c, struct gcs_upload *u);
 void gcs_upload_drop(struct gcp_call *c, struct gcs_upload *u);
+void gcs_bucket_free(struct gcs_bucket *b);
+void gcs_upload_unlink(struct gcs *g, struct gcs_upload *u);
 void gcs_uploads_free(struct gcs *g);
 /* gcs_sign.c: the query string's V4 signature. false: answered. */
 bool gcs_signed(struct gcp_call *c);

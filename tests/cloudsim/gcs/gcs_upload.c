@@ -9,33 +9,9 @@
 
 /* ---- resumable ------------------------------------------------------------------------------- */
 
-static void upload_unlink(struct gcs *g, struct gcs_upload *u)
-{
-	for (struct gcs_upload **at = &g->uploads; *at; at = &(*at)->next) {
-		if (*at == u) {
-			*at = u->next;
-			break;
-		}
-	}
-	sbuf_fini(&u->bytes);
-	json_decref(u->metadata);
-	free(u->id);
-	free(u->bucket);
-	free(u->name);
-	free(u->type);
-	free(u);
-}
-
-void gcs_uploads_free(struct gcs *g)
-{
-	while (g->uploads) {
-		upload_unlink(g, g->uploads);
-	}
-}
-
 void gcs_upload_drop(struct gcp_call *c, struct gcs_upload *u)
 {
-	upload_unlink(c->g->gcs, u);
+	gcs_upload_unlink(c->g->gcs, u);
 }
 
 struct gcs_upload *gcs_upload_start(struct gcp_call *c, const char *bucket, const char *name)
@@ -95,7 +71,7 @@ static void complete(struct gcp_call *c, struct gcs_upload *u)
 	struct gcs_object *o;
 
 	if (!b || !gcs_matches(c, gcs_object_find(b, u->name), u->if_generation)) {
-		upload_unlink(c->g->gcs, u);
+		gcs_upload_unlink(c->g->gcs, u);
 		return;
 	}
 	o = gcs_object_put(c, b, u->name, u->type, u->metadata, u->bytes.p, u->bytes.n);
@@ -105,7 +81,7 @@ static void complete(struct gcp_call *c, struct gcs_upload *u)
 	} else {
 		gcp_reply(c, gcs_object_json(c, o, b));
 	}
-	upload_unlink(c->g->gcs, u);
+	gcs_upload_unlink(c->g->gcs, u);
 }
 
 struct span {
@@ -229,7 +205,7 @@ void gcs_upload_delete(struct gcp_call *c)
 	if (!u) {
 		return;
 	}
-	upload_unlink(c->g->gcs, u);
+	gcs_upload_unlink(c->g->gcs, u);
 	reply_set(c->rep, 499, "text/plain; charset=utf-8", "", 0);
 }
 

@@ -7,10 +7,10 @@
  * An object's document is never changed in place: a change is a copy that k8s_commit puts in its
  * place, so that the event log and the watches share the old ones.
  */
-#ifndef EMULATOR_K8S_H
-#define EMULATOR_K8S_H
+#ifndef CLOUDSIM_K8S_H
+#define CLOUDSIM_K8S_H
 
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 
 enum k8s_kind_id {
 	K8S_POD = 0,
@@ -82,6 +82,8 @@ struct k8s_cluster {
 	bool quota_by_admission; /* NodePools over quota are refused at once */
 	bool deliver; /* NodePools get nodes */
 	bool finalizer_stuck; /* deleted NodePools stay */
+	/* An object was removed: frees what runs for it. */
+	void (*removed)(struct k8s_obj *o);
 	/* Told of each change as watches are; NULL = nobody. */
 	void (*seen)(const struct k8s_obj *o, const char *type);
 	int64_t bookmark_us, token_s_max, pull_us, watch_us_max;
@@ -186,6 +188,8 @@ void k8s_evict(struct k8s_call *q);
 bool k8s_delete_object(struct k8s_obj *o, int64_t grace_s);
 /* "v1", "GROUP/v1"; the arena's */
 char *k8s_version_text(struct k8s_call *q, const struct k8s_kind *kind);
+/* Checks doc against the schema; unknown members go, with a warning. False: refused. */
+bool k8s_shape_check(struct k8s_call *q, const char *schema, const char *kind, json_t *doc);
 bool k8s_body(struct k8s_call *q, const char *schema, const char *kind, bool optional);
 json_t *k8s_patched(struct k8s_call *q, const json_t *doc); /* NULL: refused */
 bool schema_load(struct sim *s, struct spot_err *err);

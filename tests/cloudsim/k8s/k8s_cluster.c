@@ -17,17 +17,6 @@ static size_t body_max(void *ctx, const char *method, const char *path)
 	return (size_t)3 << 20;
 }
 
-int k8s_cluster_port(const struct k8s_cluster *c, int which)
-{
-	return c->ports[which].front.http ? httpd_port(c->ports[which].front.http) : 0;
-}
-
-void k8s_wake(struct k8s_cluster *c)
-{
-	c->dirty = true;
-	loop_wake(c->sim->loop);
-}
-
 /* Level-triggered: each turn of the loop in which something changed, or a pool waits for stock. */
 static void decide(struct loop_hook *h)
 {
@@ -151,6 +140,7 @@ struct k8s_cluster *k8s_cluster_new(struct sim *s, const char *name, const char 
 	c->bad_images = json_object();
 	c->node_quota = json_object();
 	c->hook.decide = decide;
+	c->removed = kubelet_free;
 	return c;
 }
 

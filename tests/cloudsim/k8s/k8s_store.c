@@ -227,7 +227,7 @@ void k8s_remove(struct k8s_obj *o)
 			break;
 		}
 	}
-	kubelet_free(o);
+	c->removed(o);
 	/* The last state carries the version of the deletion (API concepts, "Watch bookmarks"). */
 	o->doc = json_deep_copy(was);
 	version_set(c, o->doc, &o->rv);
@@ -309,4 +309,15 @@ void k8s_tell(struct k8s_obj *o, const char *type, const char *reason, const cha
 	}
 	k8s_insert(o->c, &k8s_kinds[K8S_EVENT], event_json(o, type, reason, component, message));
 	events_bound(o->c);
+}
+
+int k8s_cluster_port(const struct k8s_cluster *c, int which)
+{
+	return c->ports[which].front.http ? httpd_port(c->ports[which].front.http) : 0;
+}
+
+void k8s_wake(struct k8s_cluster *c)
+{
+	c->dirty = true;
+	loop_wake(c->sim->loop);
 }

@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "cloudsim/lambda/lambda.h"
 #include "cloudsim/aws/aws.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 
@@ -17,7 +18,7 @@ static const char too_many[] =
     "<html>\r\n<head><title>429 Too Many Requests</title></head>\r\n<body>\r\n"
     "<center><h1>429 Too Many Requests</h1></center>\r\n</body>\r\n</html>\r\n";
 
-void lambda_new(struct sim *s)
+static void lambda_new(struct sim *s)
 {
 	s->lambda = calloc(1, sizeof(*s->lambda));
 	if (!s->lambda) {
@@ -26,7 +27,7 @@ void lambda_new(struct sim *s)
 	s->lambda->place = lambda_place_new();
 }
 
-void lambda_free(struct sim *s)
+static void lambda_free(struct sim *s)
 {
 	struct lambda_state *l = s->lambda;
 
@@ -52,24 +53,8 @@ void lambda_free(struct sim *s)
 	s->lambda = NULL;
 }
 
-void lambda_audit_add(struct sim *s, const char *action, const struct inst *i, bool ours)
-{
-	struct lambda_state *l = s->lambda;
-
-	if (s->pretend) {
-		return;
-	}
-	l->audit = realloc(l->audit, (l->audit_n + 1) * sizeof(*l->audit));
-	if (!l->audit) {
-		abort();
-	}
-	l->audit[l->audit_n++] = (struct lambda_audit){ sim_id(s, NULL, "", 16), dup_text(action),
-		dup_text(i->id), dup_text(i->pool->region->name), dup_text(i->pool->type->name),
-		ours, sim_wall(s) };
-}
-
 /* What the vendor ends is in the record too, without an actor. */
-void lambda_event(struct inst *i, const char *type)
+static void lambda_event(struct inst *i, const char *type)
 {
 	if (str_same(type, "shutting_down") && !str_same(i->ended_by, "api") &&
 	    !str_same(i->ended_by, "quit")) {
@@ -77,17 +62,18 @@ void lambda_event(struct inst *i, const char *type)
 	}
 }
 
-void lambda_inst_free(struct inst *i)
+static void lambda_inst_free(struct inst *i)
 {
 	json_decref(i->own);
 	i->own = NULL;
 }
 
-void lambda_classify(struct sim_req *rq)
+static void lambda_classify(struct sim_req *rq)
 {
 	const char *path = rq->http->path + strlen("/api/v1");
 
-	rq->proto = PROTO_LAMBDA;
+	rq->proto = PROTO_PLAIN;
+	rq->id_header = "x-amzn-RequestId";
 	rq->service = "lambda";
 	rq->account = "lambda";
 	/* Ids are taken out, so that counters and faults name the route. */
@@ -102,11 +88,6 @@ void lambda_classify(struct sim_req *rq)
 		path = "/firewall-rulesets/{id}";
 	}
 	rq->action = arena_printf(rq->arena, "%s %s", rq->http->method, path);
-}
-
-void lambda_data(struct sim_req *rq, struct sim_reply *rep, json_t *data)
-{
-	reply_json(rq, rep, 200, json_pack("{s:o}", "data", data));
 }
 
 /* ---- authentication -------------------------------------------------------------------------- */
@@ -195,7 +176,7 @@ static void with_body(struct sim_req *rq, struct sim_reply *rep)
 	json_decref(doc);
 }
 
-void lambda_serve(struct sim_req *rq, struct sim_reply *rep)
+static void lambda_serve(struct sim_req *rq, struct sim_reply *rep)
 {
 	const char *path = rq->http->path + strlen("/api/v1");
 	bool get = str_same(rq->http->method, "GET");
@@ -226,3 +207,35 @@ void lambda_serve(struct sim_req *rq, struct sim_reply *rep)
 		reply_fail(rq, rep, 404, "global/not-found", "Path not found.");
 	}
 }
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static void lambda_error(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
+    const char *message)
+{
+	reply_json(rq, rep, status,
+	    json_pack("{s:{s:s, s:s, s:s}}", "error", "code", code, "message", message,
+		"suggestion", "See the message."));
+}
+
+/* A guest that shuts down does not end billing. */
+static void lambda_guest_off(struct inst *i)
+{
+	i->state = INST_UNHEALTHY;
+	books_event(i->sim, "unhealthy", i, NULL);
+}
+
+const struct cloud_ops lambda_cloud = {
+	.name = "lambda",
+	.notice_s = 120,
+	.shared_prefix = "/api/v1/",
+	.bills_from_launch = true,
+	.init = lambda_new,
+	.free = lambda_free,
+	.classify = lambda_classify,
+	.serve = lambda_serve,
+	.error = lambda_error,
+	.event = lambda_event,
+	.guest_off = lambda_guest_off,
+	.inst_free = lambda_inst_free,
+};

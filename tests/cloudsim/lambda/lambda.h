@@ -1,8 +1,8 @@
 /* Lambda Cloud: routes, SSH keys, audit record. */
-#ifndef EMULATOR_LAMBDA_H
-#define EMULATOR_LAMBDA_H
+#ifndef CLOUDSIM_LAMBDA_H
+#define CLOUDSIM_LAMBDA_H
 
-#include "cloudsim/sim/books.h"
+#include "cloudsim/sim/cloud.h"
 
 struct lambda_ssh_key {
 	char *id, *name, *public_key;
@@ -19,11 +19,7 @@ struct lambda_state {
 	size_t audit_n;
 	json_t *place; /* file systems, firewall rulesets (lambda_place.c) */
 };
-void lambda_new(struct sim *s);
-void lambda_free(struct sim *s);
 void lambda_audit_add(struct sim *s, const char *action, const struct inst *i, bool ours);
-void lambda_event(struct inst *i, const char *type);
-void lambda_inst_free(struct inst *i);
 const struct lambda_ssh_key *lambda_ssh_key(const struct sim *s, const char *name);
 
 /* lambda_launch.c, lambda_view.c */

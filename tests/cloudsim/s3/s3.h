@@ -2,8 +2,8 @@
  * The object store: buckets by name in the path, objects as files in DIR/s3. The index is in
  * memory. After the Amazon S3 API reference; what checkpoints need and no more.
  */
-#ifndef EMULATOR_S3_H
-#define EMULATOR_S3_H
+#ifndef CLOUDSIM_S3_H
+#define CLOUDSIM_S3_H
 
 #include "cloudsim/aws/aws.h"
 
@@ -55,6 +55,9 @@ struct s3_call {
 	const char *bucket, *key; /* key "" = the bucket itself */
 	struct str body; /* aws-chunked framing removed */
 };
+void s3_serve(struct sim_req *rq, struct sim_reply *rep);
+const char *s3_action(struct sim_req *rq);
+/* s3_store.c */
 void s3_new(struct sim *s);
 void s3_free(struct sim *s);
 /* Multipart uploads that were neither completed nor aborted: their parts are paid for. */
@@ -85,6 +88,8 @@ void s3_upload_part(struct s3_call *c);
 void s3_upload_complete(struct s3_call *c);
 void s3_upload_abort(struct s3_call *c);
 void s3_upload_free(struct s3_upload *u);
+void s3_part_free(struct s3_part *p, bool with_file);
+void s3_bucket_free(struct s3_bucket *b);
 void s3_parts_list(struct s3_call *c);
 
 /* s3_more.c */

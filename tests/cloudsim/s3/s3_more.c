@@ -29,16 +29,6 @@ const char *s3_unserved(struct sim_req *rq)
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-void s3_meta_free(struct s3_meta *m)
-{
-	for (size_t k = 0; k < m->n; k++) {
-		free(m->at[k].name);
-		free(m->at[k].value);
-	}
-	free(m->at);
-	*m = (struct s3_meta){ 0 };
-}
-
 static void meta_add(struct s3_meta *m, const char *name, const char *value)
 {
 	m->at = realloc(m->at, (m->n + 1) * sizeof(*m->at));

@@ -8,28 +8,6 @@
 
 #define PART_MIN ((size_t)5 << 20)
 
-static void part_free(struct s3_part *p, bool with_file)
-{
-	if (with_file) {
-		unlink(p->file);
-	}
-	free(p->etag);
-	free(p->file);
-}
-
-void s3_upload_free(struct s3_upload *u)
-{
-	for (size_t k = 0; k < u->parts_n; k++) {
-		part_free(&u->parts[k], true);
-	}
-	free(u->parts);
-	free(u->id);
-	free(u->key);
-	free(u->type);
-	s3_meta_free(&u->meta);
-	free(u);
-}
-
 static struct s3_upload *upload_of(struct s3_call *c)
 {
 	const char *id = s3_query(c, "uploadId");
@@ -84,7 +62,7 @@ static struct s3_part *part_slot(struct s3_upload *u, int number)
 {
 	for (size_t k = 0; k < u->parts_n; k++) {
 		if (u->parts[k].number == number) {
-			part_free(&u->parts[k], true);
+			s3_part_free(&u->parts[k], true);
 			return &u->parts[k];
 		}
 	}

@@ -157,7 +157,7 @@ void s3_object_get(struct s3_call *c, bool head)
 		    "hold");
 		return;
 	}
-	aws_http_date(o->at_us, date);
+	sim_http_date(o->at_us, date);
 	reply_header(c->rep, "ETag", arena_strdup(c->rq->arena, o->etag));
 	reply_header(c->rep, "Last-Modified", arena_strdup(c->rq->arena, date));
 	reply_header(c->rep, "Accept-Ranges", "bytes");

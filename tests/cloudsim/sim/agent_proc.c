@@ -5,7 +5,7 @@
  * cloudsim itself dies, the kernel sends that TERM.
  */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/sbuf.h"

@@ -1,40 +1,14 @@
-/* The table of clouds and what is done for each of its rows. */
+/* Calls the hooks of every cloud in cloud_table. */
 #include "base/base.h"
-#include "cloudsim/sim/clouds.h"
-#include "cloudsim/aws/aws.h"
-#include "cloudsim/azure/azure.h"
-#include "cloudsim/lambda/lambda.h"
-#include "cloudsim/s3/s3.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/err.h"
 #include "base/text/str.h"
 
 static const struct cloud_ops none = { .name = "?", .notice_s = 120 };
-static const struct cloud_ops aws_cloud = { .name = "aws",
-	.notice_s = 120,
-	.imds = aws_imds,
-	.env = aws_env,
-	.event = aws_event,
-	.inst_free = aws_inst_free,
-	.left = s3_left,
-	.post = aws_post };
-static const struct cloud_ops lambda_cloud = { .name = "lambda",
-	.notice_s = 120,
-	.bills_from_launch = true,
-	.event = lambda_event,
-	.inst_free = lambda_inst_free };
-
-static const struct cloud_ops *const clouds[CLOUD_COUNT] = {
-	[CLOUD_NONE] = &none,
-	[CLOUD_AWS] = &aws_cloud,
-	[CLOUD_LAMBDA] = &lambda_cloud,
-	[CLOUD_GCP] = &gcp_cloud,
-	[CLOUD_COREWEAVE] = &coreweave_cloud,
-	[CLOUD_AZURE] = &azure_cloud,
-};
 
 const struct cloud_ops *cloud_ops(enum cloud c)
 {
-	return c > CLOUD_NONE && c < CLOUD_COUNT && clouds[c] ? clouds[c] : &none;
+	return c > CLOUD_NONE && c < CLOUD_COUNT && cloud_table[c] ? cloud_table[c] : &none;
 }
 
 enum cloud cloud_parse(const char *name)
@@ -59,6 +33,15 @@ int cloud_port(const struct sim *s, enum cloud c)
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
+void clouds_init(struct sim *s)
+{
+	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
+		if (cloud_ops(c)->init) {
+			cloud_ops(c)->init(s);
+		}
+	}
+}
+
 bool clouds_load(struct sim *s, struct spot_err *err)
 {
 	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
@@ -66,38 +49,6 @@ bool clouds_load(struct sim *s, struct spot_err *err)
 
 		if (o->load && !o->load(s, err)) {
 			err_prefix(err, "%s", o->name);
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool port_open(struct sim *s, enum cloud c, struct spot_err *err)
-{
-	struct httpd_conf conf = { .address = "127.0.0.1",
-		.ctx = &s->ports[c],
-		.url_max = 16384,
-		.handle = front_handle,
-		.body_max = front_body_max,
-		.queued_max = (size_t)256 << 20 };
-
-	s->ports[c].sim = s;
-	s->ports[c].cloud = c;
-	if (cloud_ops(c)->port && !cloud_ops(c)->port(s, &conf, err)) {
-		return false;
-	}
-	return httpd_new(s->loop, &conf, &s->ports[c].http, err) == SPOT_OK;
-}
-
-bool clouds_open(struct sim *s, struct spot_err *err)
-{
-	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
-		if (cloud_ops(c)->serve && !port_open(s, c, err)) {
-			return false;
-		}
-	}
-	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
-		if (cloud_ops(c)->ready && !cloud_ops(c)->ready(s, err)) {
 			return false;
 		}
 	}
@@ -163,43 +114,32 @@ void clouds_left(const struct sim *s, json_t *left)
 	}
 }
 
-/* The cloud of "/gcp/config"; *ret_what is "config". */
-static const struct cloud_ops *addressed(const char *path, const char **ret_what)
+enum cloud cloud_shared(const char *path)
+{
+	enum cloud best = CLOUD_NONE;
+
+	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
+		const char *prefix = cloud_ops(c)->shared_prefix;
+
+		if (prefix && str_prefix(path, prefix) &&
+		    (best == CLOUD_NONE ||
+			strlen(prefix) > strlen(cloud_ops(best)->shared_prefix))) {
+			best = c;
+		}
+	}
+	return best;
+}
+
+const struct control_call *clouds_call(const char *method, const char *path)
 {
 	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
-		const struct cloud_ops *o = cloud_ops(c);
-		size_t n = strlen(o->name);
+		const struct control_call *call = cloud_ops(c)->calls;
 
-		if (path[0] == '/' && str_prefix(path + 1, o->name) && path[1 + n] == '/') {
-			*ret_what = path + 2 + n;
-			return o;
+		for (; call && call->path; call++) {
+			if (str_same(call->method, method) && str_same(call->path, path)) {
+				return call;
+			}
 		}
 	}
 	return NULL;
-}
-
-json_t *clouds_post(struct sim *s, const char *path, const json_t *doc, struct arena *a,
-    struct spot_err *err)
-{
-	const char *what = NULL;
-	const struct cloud_ops *o = addressed(path, &what);
-	json_t *out;
-
-	if (!o || !o->post) {
-		err_set(err, SPOT_NOT_FOUND, "no such control call: POST %s", path);
-		return NULL;
-	}
-	out = o->post(s, what, doc, a, err);
-	if (!out && err->rc == SPOT_OK) {
-		err_set(err, SPOT_NOT_FOUND, "no such control call: POST %s", path);
-	}
-	return out;
-}
-
-json_t *clouds_get(struct sim *s, const char *path, struct httpd_req *r)
-{
-	const char *what = NULL;
-	const struct cloud_ops *o = addressed(path, &what);
-
-	return o && o->get ? o->get(s, what, r) : NULL;
 }

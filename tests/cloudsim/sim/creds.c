@@ -1,13 +1,13 @@
 /* Keys that exist. Sessions come from STS; a revoked or forgotten key is unknown. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/sim/clouds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 
 struct creds {
 	struct cred *first; /* newest first */
-	const struct cred *main;
+	const struct cred *current;
 	char *lambda_key;
 };
 
@@ -63,7 +63,7 @@ void creds_rotate(struct sim *s)
 			c->revoked = true;
 		}
 	}
-	s->creds->main = cred_add(s, "AKIA", "arn:aws:iam::" AWS_ACCOUNT ":user/broker", NULL);
+	s->creds->current = cred_add(s, "AKIA", "arn:aws:iam::" AWS_ACCOUNT ":user/broker", NULL);
 }
 
 void lambda_key_set(struct sim *s, const char *key)
@@ -122,7 +122,7 @@ const struct cred *cred_find(const struct sim *s, const char *akid)
 
 const struct cred *cred_main(const struct sim *s)
 {
-	return s->creds->main;
+	return s->creds->current;
 }
 
 const char *lambda_key(const struct sim *s)
@@ -156,7 +156,7 @@ size_t creds_expire(struct sim *s)
 json_t *creds_json(const struct sim *s)
 {
 	json_t *all = json_pack("{s:{s:s, s:s, s:s}, s:{s:s}}", "aws", "access_key_id",
-	    s->creds->main->akid, "secret_access_key", s->creds->main->secret, "account",
+	    s->creds->current->akid, "secret_access_key", s->creds->current->secret, "account",
 	    AWS_ACCOUNT, "lambda", "api_key", s->creds->lambda_key);
 
 	clouds_announce(s, NULL, all);

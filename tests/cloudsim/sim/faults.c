@@ -1,6 +1,6 @@
 /* Faults on command: which request they hit and how often. What they do is in front.c. */
 #include "base/base.h"
-#include "cloudsim/sim/front.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/err.h"
 #include "base/text/str.h"
 

@@ -1,13 +1,7 @@
 /* Classification, counting, faults, sending. */
 #include "base/base.h"
-#include "cloudsim/sim/books.h"
-#include "cloudsim/sim/market.h"
-#include "cloudsim/aws/aws.h"
-#include "cloudsim/sim/clouds.h"
-#include "base/text/sbuf.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
-
-#include <stdarg.h>
 
 #define OBJECT_BODY_MAX ((size_t)80 << 20) /* agents send chunks of 64 MiB */
 
@@ -16,61 +10,6 @@ size_t front_body_max(void *ctx, const char *method, const char *path)
 	(void)ctx;
 	(void)method;
 	return str_prefix(path, "/api/") || str_same(path, "/") ? (size_t)2 << 20 : OBJECT_BODY_MAX;
-}
-
-const char *req_header(const struct sim_req *rq, const char *name)
-{
-	return httpd_header(rq->http, name);
-}
-
-void reply_set(struct sim_reply *rep, int status, const char *type, const char *body, size_t n)
-{
-	rep->status = status;
-	rep->type = type;
-	rep->body = (struct str){ body, n };
-}
-
-void reply_header(struct sim_reply *rep, const char *name, const char *value)
-{
-	if (rep->headers_n < ARRAY_LEN(rep->headers)) {
-		rep->headers[rep->headers_n++] = (struct spot_header){ name, value };
-	}
-}
-
-void reply_json(struct sim_req *rq, struct sim_reply *rep, int status, json_t *doc)
-{
-	char *text = json_text(rq->arena, doc);
-
-	json_decref(doc);
-	reply_set(rep, status,
-	    rq->proto == PROTO_JSON ? "application/x-amz-json-1.1" : "application/json", text,
-	    strlen(text));
-}
-
-void reply_fail(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
-    const char *fmt, ...)
-{
-	char text[16384];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	rep->headers_n = 0;
-	rep->head_n = 0;
-	rep->code = arena_strdup(rq->arena, code);
-	if (rq->proto == PROTO_CLOUD) {
-		cloud_ops(rq->cloud)->error(rq, rep, status, rep->code, text);
-	} else if (rq->proto == PROTO_LAMBDA) {
-		reply_json(rq, rep, status,
-		    json_pack("{s:{s:s, s:s, s:s}}", "error", "code", code, "message", text,
-			"suggestion", "See the message."));
-	} else if (rq->proto == PROTO_PLAIN) {
-		reply_json(rq, rep, status,
-		    json_pack("{s:{s:s, s:s}}", "error", "code", code, "message", text));
-	} else {
-		aws_error(rq, rep, status, code, text);
-	}
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -82,14 +21,13 @@ static void send_reply(struct sim_req *rq, const struct sim_reply *rep)
 	for (size_t k = 0; k < rep->headers_n; k++) {
 		httpd_set(rq->http, rep->headers[k].name, rep->headers[k].value);
 	}
-	if (rq->service && rq->proto != PROTO_CLOUD) {
-		httpd_set(rq->http, rq->proto == PROTO_S3 ? "x-amz-request-id" : "x-amzn-RequestId",
-		    rq->request_id);
+	if (rq->id_header) {
+		httpd_set(rq->http, rq->id_header, rq->request_id);
 	}
 	if (rq->skew_us) {
 		char date[64];
 
-		aws_http_date(sim_wall(rq->sim) + rq->skew_us, date);
+		sim_http_date(sim_wall(rq->sim) + rq->skew_us, date);
 		httpd_set(rq->http, "Date", date);
 	}
 	httpd_reply(rq->http, rep->status, rep->type, rep->body.p, n);
@@ -126,25 +64,7 @@ static void hang_gone(struct httpd_req *r)
 
 static void serve(struct sim_req *rq, struct sim_reply *rep)
 {
-	switch (rq->proto) {
-	case PROTO_EC2:
-	case PROTO_QUERY:
-	case PROTO_JSON:
-	case PROTO_S3:
-		aws_serve(rq, rep);
-		return;
-	case PROTO_LAMBDA:
-		lambda_serve(rq, rep);
-		return;
-	case PROTO_CLOUD:
-		cloud_ops(rq->cloud)->serve(rq, rep);
-		return;
-	case PROTO_PLAIN:
-	case PROTO_NONE:
-		reply_set(rep, 200, "application/json", rq->sim->market->advisor_json,
-		    strlen(rq->sim->market->advisor_json));
-		return;
-	}
+	cloud_ops(rq->cloud)->serve(rq, rep);
 }
 
 static void finish(struct sim_req *rq, const struct fault *f, enum fault_kind kind)
@@ -296,18 +216,9 @@ void front_handle(void *ctx, struct httpd_req *r)
 	*rq = (struct sim_req){ .sim = s, .http = r, .arena = r->arena };
 	rq->request_id = arena_printf(r->arena, "%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12,
 	    id + 16, id + 20);
-	rq->cloud = port->cloud;
+	rq->cloud = port->cloud != CLOUD_NONE ? port->cloud : cloud_shared(r->path);
 	rq->port = port;
-	if (port->cloud != CLOUD_NONE) {
-		rq->proto = PROTO_CLOUD;
-		cloud_ops(port->cloud)->classify(rq);
-	} else if (str_prefix(r->path, "/api/v1/")) {
-		lambda_classify(rq);
-	} else if (str_same(r->path, "/spot-advisor-data.json")) {
-		rq->proto = PROTO_PLAIN, rq->service = "advisor", rq->action = "GetAdvisorData";
-	} else {
-		aws_classify(rq);
-	}
+	cloud_ops(rq->cloud)->classify(rq);
 	f = fault_match(s, rq);
 	if (f) {
 		run_fault(rq, f);

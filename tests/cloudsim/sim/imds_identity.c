@@ -1,6 +1,6 @@
 /* The key and certificate that stand for the vendor's, and the three signature forms. */
 #include "base/base.h"
-#include "cloudsim/sim/imds.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 

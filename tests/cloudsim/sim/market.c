@@ -1,15 +1,10 @@
 /* Loading the market from data/, look-up, prices and stock. */
 #include "base/base.h"
-#include "cloudsim/sim/instance.h"
+#include "cloudsim/sim/sim.h"
 #include "base/text/csv.h"
 #include "base/err.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
-
-const char *side_name(enum side s)
-{
-	return s == SIDE_SPOT ? "spot" : "on_demand";
-}
 
 #define REGIONS_MAX 400
 #define ZONES_MAX 1000

@@ -1,15 +1,18 @@
 /*
  * cloudsim: the emulated clouds. One struct sim owns everything: the market, the instances, the
- * faults, the record of what was asked of us. All in memory, one thread, loopback only. Nothing
- * here is shared with providers/: a misreading of a vendor's document must not agree with itself.
+ * faults, the record of requests. All in memory, one thread, loopback only. Nothing here is shared
+ * with providers/: a misreading of a vendor's document must not agree with itself.
+ *
+ * This header is the world that all clouds share. cloud.h is the contract of one cloud.
  */
-#ifndef EMULATOR_SIM_H
-#define EMULATOR_SIM_H
+#ifndef CLOUDSIM_SIM_H
+#define CLOUDSIM_SIM_H
 
 #include "base/base.h"
 #include "base/arena.h"
-#include "base/text/json.h"
 #include "base/rng.h"
+#include "base/text/csv.h"
+#include "base/text/json.h"
 #include "io/httpd/httpd.h"
 #include "io/loop/loop.h"
 
@@ -106,11 +109,13 @@ int64_t sim_feed_us(const struct sim *s, enum cloud cloud);
 int64_t sim_clock(const struct sim *s);
 /* prefix + n random bytes in lower-case hex; malloc'd or in arena (a != NULL). */
 char *sim_id(struct sim *s, struct arena *a, const char *prefix, size_t n);
+/* Mon, 05 Jan 2026 22:10:00 GMT */
+void sim_http_date(int64_t us, char ret[64]);
 /* start.c: with conf, loop, rng and start_us set. False: err says why; close it all the same. */
 struct sim_conf sim_conf_default(void);
 NODISCARD bool sim_open(struct sim *s, struct spot_err *err);
 void sim_close(struct sim *s);
-void sim_quit(struct sim *s);
+void sim_quit(struct sim *s); /* stop.c */
 char *dup_text(const char *s); /* NULL stays NULL; aborts when out of memory */
 bool glob_match(const char *pattern, const char *text); /* * and ?, \ escapes */
 /* Writes text to path.tmp and renames; mode of the file. */
@@ -122,8 +127,265 @@ void dir_make(const char *path, int mode); /* with parents */
 void front_handle(void *ctx, struct httpd_req *r);
 size_t front_body_max(void *ctx, const char *method, const char *path);
 void control_handle(void *ctx, struct httpd_req *r);
-/* Applies one control request without a socket: market files. */
+/* Applies the control requests of a market file. */
 bool control_apply(struct sim *s, const json_t *doc, struct spot_err *err);
+/* Writes CONTROL.md: every control call of every cloud. */
+void control_print(FILE *out);
 void imds_handle(void *ctx, struct httpd_req *r);
+
+/* ---- the market ------------------------------------------------------------------------------ */
+
+/* Pools, prices and stock of all clouds, from data/ and from the control API. Price changes are kept:
+ * the bill and the price histories are read from them. */
+
+enum side { SIDE_SPOT = 0, SIDE_ON_DEMAND, SIDE_COUNT };
+#define STOCK_OPEN 1000000
+
+struct region {
+	enum cloud cloud;
+	char *name, *description;
+	bool opt_in, enabled;
+};
+struct zone {
+	struct region *region;
+	char *name, *id, *kind; /* kind: "availability-zone", "local-zone" */
+};
+struct itype {
+	enum cloud cloud;
+	char *name, *gpu, *maker, *arch, *network, *description;
+	int gpus, gpu_mem_mib, vcpus, mem_mib, efa, cards, storage_gib, cents;
+	double partition; /* of one GPU; 0 = whole GPUs */
+	bool current;
+};
+struct price_log {
+	struct price_at {
+		int64_t us, micros;
+	} *at;
+	size_t n, cap;
+	bool sold;
+	bool held; /* set by hand: the replay does not move it */
+};
+struct pool {
+	enum cloud cloud;
+	struct region *region;
+	struct zone *zone; /* NULL for lambda */
+	struct itype *type;
+	struct price_log price[SIDE_COUNT];
+	int64_t stock[SIDE_COUNT]; /* how many may run at once */
+	int64_t used[SIDE_COUNT];
+	bool recorded; /* has a recorded history */
+	bool advertised; /* lambda: listed as having capacity */
+	bool advertised_by_hand;
+	bool supply_held; /* stock set by hand: the replay does not move it */
+};
+struct market {
+	struct arena *arena;
+	struct region *regions;
+	size_t regions_n;
+	struct zone *zones;
+	size_t zones_n;
+	struct itype *types;
+	size_t types_n;
+	struct pool *pools;
+	size_t pools_n;
+	struct replay *replay;
+	size_t replay_n, replay_at;
+	size_t replay_cap;
+	struct loop_timer timer;
+	struct sim *sim;
+	char *advisor_json;
+};
+struct replay {
+	int64_t sim_us;
+	struct pool *pool;
+	int64_t value; /* micro-dollars or instances */
+	bool supply;
+};
+
+const char *cloud_name(enum cloud c); /* clouds.c */
+const char *side_name(enum side s); /* "spot" "on_demand" */
+NODISCARD bool market_load(struct sim *s, struct spot_err *err);
+void market_free(struct market *m);
+struct region *market_region(const struct market *m, enum cloud c, const char *name);
+struct zone *market_zone(const struct market *m, const char *region, const char *name_or_id);
+struct itype *market_type(const struct market *m, enum cloud c, const char *name);
+struct pool *market_pool(const struct market *m, enum cloud c, const char *region,
+    const struct zone *z, const char *type);
+/* Price in force at a moment; 0 = not sold then. */
+int64_t price_at(const struct price_log *l, int64_t us);
+void price_set(struct sim *s, struct pool *p, enum side side, int64_t us, int64_t micros);
+/* A recorded row, also one that tells the price in force again. */
+void price_append(struct price_log *l, int64_t us, int64_t micros);
+int64_t pool_free(const struct pool *p, enum side side);
+void pool_stock_set(struct sim *s, struct pool *p, enum side side, int64_t count);
+/* Applies what the replay clock has reached and arms the next. */
+void market_replay(struct sim *s);
+
+/* A change to come, and the start of playing what was added (again after each load). */
+void market_replay_add(struct market *m, int64_t sim_us, struct pool *p, bool supply,
+    int64_t value);
+void market_replay_start(struct sim *s);
+
+/* Reading data/ for a cloud's load(): tables with a header row. */
+struct table {
+	struct csv csv;
+	const char *name;
+	struct spot_err *err;
+};
+bool table_open(struct sim *s, struct table *t, const char *name, struct spot_err *err);
+bool table_next(struct table *t);
+const char *col(const struct table *t, const char *name);
+int col_int(const struct table *t, const char *name);
+int64_t col_usd(const struct table *t, const char *name); /* micro-dollars, 0 if empty */
+/* a copy that lives as long as the market */
+char *market_keep(struct market *m, const char *text);
+struct region *market_region_add(struct market *m, enum cloud c, const char *name);
+struct zone *market_zone_add(struct market *m, struct region *r, const char *name, const char *id);
+struct itype *market_type_add(struct market *m, enum cloud c, const char *name);
+/* A pool with its first prices (0 = not sold) and open stock. z may be NULL. */
+struct pool *market_pool_add(struct sim *s, struct region *r, struct zone *z, struct itype *t,
+    int64_t spot_micros, int64_t on_demand_micros);
+
+/* Selector with * and ? in each part; empty = any. zone matches name or id. */
+struct selector {
+	const char *provider, *region, *zone, *type, *market;
+};
+bool selector_from_json(const json_t *j, struct arena *a, struct selector *ret,
+    struct spot_err *err);
+bool selector_pool(const struct selector *s, const struct pool *p);
+bool selector_side(const struct selector *s, enum side side);
+
+/* ---- instances ------------------------------------------------------------------------------- */
+
+/* One record for the whole life of an instance, kept for the books after its end. */
+
+enum inst_state {
+	INST_NONE = 0,
+	INST_PENDING,
+	INST_RUNNING,
+	INST_STOPPED,
+	INST_UNHEALTHY,
+	INST_SHUTTING,
+	INST_GONE,
+};
+struct inst_tag {
+	char *key, *value;
+};
+struct inst {
+	struct sim *sim;
+	struct inst *next;
+	uint64_t seq;
+	char *id;
+	enum cloud cloud;
+	struct pool *pool;
+	enum side side;
+	enum inst_state state;
+	/* what it is again when the request that pretends to end it is answered; NONE = no such
+	 * request */
+	enum inst_state pretended;
+	bool unreal; /* made by a request that pretends */
+	bool counted; /* holds one of the pool's stock */
+	int64_t launched_us, visible_us, running_us, billed_to_us, gone_us, gone_sim_us;
+	int64_t stopped_us, stop_done_us; /* by its owner: still stopping until then */
+	/* reclaim */
+	int64_t rebalance_us, notice_us, action_us; /* 0 = not given */
+	int64_t notice_len_us;
+	bool reclaimed, by_price;
+	/* what was asked */
+	char *token, *params_hash, *name, *hostname, *image, *key_name, *user_data, *reservation,
+	    *subnet;
+	size_t user_data_n;
+	char *security_group, *profile, *shutdown_behaviour, *account;
+	int64_t max_price; /* 0 = none */
+	int launch_index, hop_limit;
+	bool tokens_required, metadata_tags, metadata_off;
+	/* its own, its root volume's, its interface's */
+	struct inst_tag *tags, *volume_tags, *nic_tags;
+	size_t tags_n, volume_tags_n, nic_tags_n;
+	/* identity */
+	char ip[24], private_ip[24];
+	int64_t ip_us; /* public ip shown from then */
+	/* spot request */
+	char *sir, *sir_state, *sir_code, *sir_message;
+	int64_t sir_us;
+	struct inst_tag *sir_tags;
+	size_t sir_tags_n;
+	/* end */
+	char *maintenance; /* scheduled events, as the metadata service shows them */
+	char *status; /* lambda: shown instead of the real status */
+	char *reason_code, *reason_message, *reason;
+	const char *ended_by; /* "api", "reclaim", "kill", "guest", "quit", "price" */
+	/* running program */
+	int pid;
+	struct loop_child child;
+	bool agent_started, agent_ended, rebooting;
+	int agent_status;
+	char *home;
+	struct httpd *imds_http;
+	int imds_port;
+	struct imds_token *imds_tokens;
+	size_t imds_tokens_n;
+	struct loop_timer timer, reclaim_timer;
+	int reclaim_stage;
+	void *own; /* the cloud's (clouds.h) */
+	/* Times that it ran before it was stopped and started again; both ends of a current one are
+	 * above. */
+	struct inst_span {
+		int64_t from_us, to_us;
+	} *spans;
+	size_t spans_n;
+	/* AWS: what interrupts do, the root volume, DisableApiTermination */
+	char *behaviour;
+	int64_t root_gib;
+	bool persistent, keep_root, guarded;
+};
+
+struct inst *inst_new(struct sim *s, struct pool *p, enum side side, const char *id);
+/* After the fields are filled: starts the boot. */
+void inst_start(struct inst *i);
+struct inst *inst_find(const struct sim *s, const char *id);
+void inst_tag_set(struct inst_tag **tags, size_t *n, const char *key, const char *value);
+void inst_tag_unset(struct inst_tag **tags, size_t *n, const char *key, const char *value);
+const char *inst_tag(const struct inst *i, const char *key);
+/* Ends it: shutting down, then gone. No-op when already ending. */
+void inst_end(struct inst *i, const char *ended_by, const char *code, const char *message);
+/* Two stages: rebalance recommendation now and notice after rebalance_before_us (0 = notice at
+ * once), then the end notice_us after the notice; 0 = at once and without any notice. */
+void inst_reclaim(struct inst *i, int64_t notice_us, int64_t rebalance_before_us, bool by_price);
+/* Its system has switched itself off: what that is depends on the cloud. No-op unless it runs. */
+void inst_guest_off(struct inst *i);
+/* Stopped by its owner: its program ends, the bill halts, its place in the pool is free. */
+void inst_stop(struct inst *i);
+/* Boots again; the caller has seen to it that the pool has room. Its user data does not run
+ * again. */
+void inst_restart(struct inst *i);
+/* One that is gone but still known by its name counts as stopped since. */
+void inst_revive(struct inst *i);
+/* What an interruption does to it: "terminate", "stop", "hibernate". */
+const char *inst_interruption(const struct inst *i);
+void inst_sir_set(struct inst *i, const char *state, const char *code, const char *message);
+const char *inst_state_name(const struct inst *i); /* control API's word */
+/* Still shown in lists: not yet forgotten (an hour of replay time after the end). */
+bool inst_listed(const struct inst *i);
+bool inst_visible(const struct inst *i); /* listed, and old enough for the lists to show it */
+json_t *inst_json(const struct inst *i);
+/* The request that pretends is answered: what it made never was (event "unmade" to its cloud, in no
+ * book), what it ended goes on. */
+void insts_pretended(struct sim *s);
+void inst_quit_all(struct sim *s); /* on the way out: end everything that runs */
+void insts_free(struct sim *s);
+
+/* agent_proc.c */
+void agent_start(struct inst *i);
+void agent_kill(struct inst *i); /* whole process tree; the child watcher tells the end */
+/* power off and on: the tree dies, then the user data runs again */
+void agent_reboot(struct inst *i);
+int agent_init_main(int argc, char **argv); /* the tree's ancestor: cloudsim instance-init ... */
+void agent_kill_tree(void); /* in such an ancestor: all that is below it */
+int pod_init_main(int argc, char **argv); /* k8s_init.c: cloudsim pod-init ... */
+
+/* imds.c */
+void imds_open(struct inst *i); /* own port for an instance with a program */
+void imds_close(struct inst *i);
 
 #endif

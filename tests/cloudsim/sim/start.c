@@ -4,10 +4,7 @@
  */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
-#include "cloudsim/sim/clouds.h"
-#include "cloudsim/sim/imds.h"
-#include "cloudsim/lambda/lambda.h"
-#include "cloudsim/s3/s3.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/err.h"
 #include "base/text/str.h"
 
@@ -25,6 +22,38 @@ struct sim_conf sim_conf_default(void)
 		.supply = "open",
 		.supply_unit = 4,
 		.quota_vcpus = 100000 };
+}
+
+static bool port_open(struct sim *s, enum cloud c, struct spot_err *err)
+{
+	struct httpd_conf conf = { .address = "127.0.0.1",
+		.ctx = &s->ports[c],
+		.url_max = 16384,
+		.handle = front_handle,
+		.body_max = front_body_max,
+		.queued_max = (size_t)256 << 20 };
+
+	s->ports[c].sim = s;
+	s->ports[c].cloud = c;
+	if (cloud_ops(c)->port && !cloud_ops(c)->port(s, &conf, err)) {
+		return false;
+	}
+	return httpd_new(s->loop, &conf, &s->ports[c].http, err) == SPOT_OK;
+}
+
+static bool clouds_open(struct sim *s, struct spot_err *err)
+{
+	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
+		if (cloud_ops(c)->serve && !cloud_ops(c)->shared_prefix && !port_open(s, c, err)) {
+			return false;
+		}
+	}
+	for (enum cloud c = CLOUD_AWS; c < CLOUD_COUNT; c++) {
+		if (cloud_ops(c)->ready && !cloud_ops(c)->ready(s, err)) {
+			return false;
+		}
+	}
+	return true;
 }
 
 static bool open_ports(struct sim *s, struct spot_err *err)
@@ -117,9 +146,7 @@ bool sim_open(struct sim *s, struct spot_err *err)
 	faults_new(s);
 	throttle_new(s);
 	creds_new(s);
-	aws_state_new(s);
-	lambda_new(s);
-	s3_new(s);
+	clouds_init(s);
 	if (!market_load(s, err) || !clouds_load(s, err) || !apply_markets(s, err) ||
 	    !open_ports(s, err)) {
 		return false;
@@ -129,17 +156,6 @@ bool sim_open(struct sim *s, struct spot_err *err)
 	}
 	err_set(err, SPOT_CONFIG, "cannot write %s/cloudsim.json", s->conf.dir);
 	return false;
-}
-
-void sim_quit(struct sim *s)
-{
-	if (s->quitting) {
-		return;
-	}
-	s->quitting = true;
-	inst_quit_all(s);
-	clouds_stop(s);
-	loop_wake(s->loop);
 }
 
 void sim_close(struct sim *s)
@@ -157,9 +173,6 @@ void sim_close(struct sim *s)
 	insts_free(s);
 	loop_turn(s->loop, 0);
 	clouds_free(s);
-	s3_free(s);
-	lambda_free(s);
-	aws_state_free(s);
 	creds_free(s);
 	throttle_free(s);
 	faults_free(s);

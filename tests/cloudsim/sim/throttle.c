@@ -1,6 +1,6 @@
 /* Token buckets by name. The clock is the monotone one: wall jumps refill nothing. */
 #include "base/base.h"
-#include "cloudsim/sim/front.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
 
 struct bucket {

@@ -1,6 +1,7 @@
 /* Small things that every part uses. */
 #include "base/base.h"
 #include "cloudsim/sim/sim.h"
+#include "base/text/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -165,4 +166,20 @@ void dir_make(const char *path, int mode)
 		}
 	}
 	mkdir(tmp, (mode_t)mode);
+}
+
+void sim_http_date(int64_t us, char ret[64])
+{
+	static const char *const week[] = { "Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed" };
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	char t[TIME_TEXT_MAX];
+	int64_t month = 1;
+
+	format_time_s(us, t);
+	if (!parse_i64((char[]){ t[5] == '0' ? t[6] : t[5], t[5] == '0' ? '\0' : t[6], '\0' }, 1,
+		12, &month)) {
+		month = 1;
+	}
+	snprintf(ret, 64, "%s, %.2s %.3s %.4s %.8s GMT", week[us / SPOT_US_PER_S / 86400 % 7],
+	    t + 8, months + 3 * (month - 1), t, t + 11);
 }

@@ -3,7 +3,7 @@
  * await what they need and never sleep.
  */
 #include "base/base.h"
-#include "cloudsim/sim/books.h"
+#include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
 
 struct wait {

@@ -5,9 +5,9 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 import fake  # noqa: E402
-from late import Late  # noqa: E402
+from support.late import Late  # noqa: E402
 
 AGENT, TRAIN = sys.argv[1:3] if len(sys.argv) > 2 else ("", "")
 CKPT = {"path": "ckpt", "signal": "USR1", "command": "", "interval_s": 0, "budget_s": 20, "then": "TERM",

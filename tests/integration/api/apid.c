@@ -7,8 +7,8 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "base/crypto/sign.h"
-#include "api/server/api.h"
-#include "api/agent/handout.h"
+#include "api/api.h"
+#include "api/agent/agent.h"
 #include "store/q.h"
 #include "harness.h"
 

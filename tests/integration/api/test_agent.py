@@ -594,13 +594,13 @@ class Checkpoint(Case):
         many = [{"path": "model", "seq": i, "bytes": 64 << 20, "mode": 420, "sha256": "%064x" % i} for i in range(20001)]
         for _ in range(3):
             p = self.open([], 400, chunks=many)
-        self.assertIn("more than 20000 pieces", p["detail"])
+        self.assertIn("more than 20000 chunks", p["detail"])
         self.assertEqual(p["field"], "chunks")
         self.assertEqual(len(self.refusals()), 1)
-        self.assertIn("a checkpoint was not stored: it has more than 20000 pieces (a file is one for each 64 MiB), of 1342 GB at most",
+        self.assertIn("checkpoint refused: the list has more than 20000 chunks (one for each 64 MiB of a file, 1342 GB in all)",
                       self.refusals()[0])
         self.open([("a\tb", 0, "x")], 400)
-        self.assertIn("file 'a?b': its path must be relative", self.refusals()[1])
+        self.assertIn("file 'a?b': path must be relative", self.refusals()[1])
         self.open([("same", 0, "x"), ("same", 0, "x")], 400)
         self.assertEqual(len(self.refusals()), 3)
         self.assertEqual(A.metric("spot_checkpoints_refused_total"), counted + 5)

@@ -1,17 +1,23 @@
 """The document describes what is served: every route, closed references, and success replies of all."""
+import glob
 import os
 import re
 import unittest
 import lib
 
 A = lib.Apid()
-SRC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src", "api", "server", "routes.c")
+SRC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src", "api", "*", "*.c")
 
 
 class Document(unittest.TestCase):
     def routes(self):
-        with open(SRC, encoding="utf-8") as f:
-            return set(re.findall(r'ROUTE\("(\w+)", "([^"]+)"', f.read()))
+        found = set()
+        for path in glob.glob(SRC):
+            with open(path, encoding="utf-8") as f:
+                text = f.read()
+            found |= set(re.findall(r'ROUTE\("(\w+)", "([^"]+)"', text))
+            found |= {("POST", p) for p in re.findall(r'ROUTE_CREATE\("([^"]+)"', text)}
+        return found
 
     def test_every_route_is_in_the_document_and_nothing_else(self):
         have = {(m.upper(), p) for p, item in A.doc["paths"].items() for m in item}

@@ -115,7 +115,7 @@ class Plan(unittest.TestCase):
         self.assertEqual(status, 400 if said else 201, (said, doc))
         if said:
             # The moment by which it can be done moves with the clock.
-            cut = lambda t: t.split(" is done at ")[0]
+            cut = lambda t: t.split(" finishes at ")[0]
             self.assertEqual((said["code"], said["field"], cut(said["detail"])), (doc["code"], doc.get("field"), cut(doc["detail"])))
         return said
 

@@ -101,24 +101,24 @@ static void check_story(struct world *w)
 
 static uint64_t seed_only;
 
+static void tell_story(struct world *w, uint64_t seed, const void *how)
+{
+	run_story(w, seed, *(const bool *)how);
+	check_story(w);
+}
+
 static void test_killed_anywhere_nothing_is_lost_or_doubled(void **state)
 {
-	for (uint64_t seed = 1; seed <= 6; seed++) {
-		if (seed_only == 0 || seed == seed_only) {
-			run_story(*state, seed, true);
-			check_story(*state);
-		}
-	}
+	static const bool tokens = true;
+
+	killer_sweep(*state, &(struct killer_sweep){ 1, 6, tell_story, &tokens }, seed_only);
 }
 
 static void test_killed_anywhere_also_without_launch_tokens(void **state)
 {
-	for (uint64_t seed = 101; seed <= 103; seed++) {
-		if (seed_only == 0 || seed == seed_only) {
-			run_story(*state, seed, false);
-			check_story(*state);
-		}
-	}
+	static const bool tokens = false;
+
+	killer_sweep(*state, &(struct killer_sweep){ 101, 3, tell_story, &tokens }, seed_only);
 }
 
 int main(int argc, char **argv)

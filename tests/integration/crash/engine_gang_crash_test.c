@@ -34,8 +34,14 @@ static void lose_one(struct killer *k)
 	}
 }
 
-static void run_story(struct world *w, uint64_t seed, bool tokens, bool one_call)
+struct gang_cloud {
+	bool tokens; /* launches are idempotent */
+	bool one_call; /* one launch makes a whole gang */
+};
+
+static void run_story(struct world *w, uint64_t seed, const struct gang_cloud *how)
 {
+	bool tokens = how->tokens;
 	struct killer k = { .w = w, .life_us = 150000, .always = check_always };
 
 	world_reset(w, tokens);
@@ -46,7 +52,7 @@ static void run_story(struct world *w, uint64_t seed, bool tokens, bool one_call
 	 * for ever. */
 	w->conf.cool_max_us = 20 * SPOT_US_PER_S;
 	w->conf.gang_hold_us = 2000000;
-	w->cloud.gangs = one_call;
+	w->cloud.gangs = how->one_call;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z2", "a1", "spot", 1200000);
 	world_pool(w, "z3", "a1", "on_demand", 4000000);
@@ -119,29 +125,30 @@ static void check_story(struct world *w)
 
 static uint64_t seed_only;
 
-static void stories(struct world *w, uint64_t first, bool tokens, bool one_call)
+static void tell_story(struct world *w, uint64_t seed, const void *how)
 {
-	for (uint64_t seed = first; seed < first + 3; seed++) {
-		if (seed_only == 0 || seed == seed_only) {
-			run_story(w, seed, tokens, one_call);
-			check_story(w);
-		}
-	}
+	run_story(w, seed, how);
+	check_story(w);
+}
+
+static void stories_tell(struct world *w, uint64_t first, const struct gang_cloud *how)
+{
+	killer_sweep(w, &(struct killer_sweep){ first, 3, tell_story, how }, seed_only);
 }
 
 static void test_killed_anywhere_gangs_of_one_launch(void **state)
 {
-	stories(*state, 1, true, true);
+	stories_tell(*state, 1, &(struct gang_cloud){ .tokens = true, .one_call = true });
 }
 
 static void test_killed_anywhere_gangs_of_single_launches(void **state)
 {
-	stories(*state, 11, true, false);
+	stories_tell(*state, 11, &(struct gang_cloud){ .tokens = true });
 }
 
 static void test_killed_anywhere_gangs_without_launch_tokens(void **state)
 {
-	stories(*state, 21, false, false);
+	stories_tell(*state, 21, &(struct gang_cloud){ 0 });
 }
 
 int main(int argc, char **argv)

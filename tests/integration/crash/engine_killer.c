@@ -1,6 +1,9 @@
 #include "engine_killer.h"
 
+#include <time.h>
+
 #define STORY_MS 90000
+#define SAMPLE 3 /* every third story is told by default */
 
 /* Lives that end before the slowest call of a busy machine would go on for ever: those of a step
  * that takes long grow. */
@@ -61,4 +64,24 @@ void killer_trouble(struct killer *k)
 	c->lose_launches += (int)rng_below(&k->rng, 2);
 	c->throttle += (int)rng_below(&k->rng, 2);
 	c->reply_after_us = (int64_t)rng_below(&k->rng, 3) * 40000;
+}
+
+void killer_sweep(struct world *w, const struct killer_sweep *s, uint64_t seed_only)
+{
+	const char *all = getenv("SPOT_KILL_ALL");
+	size_t step = all != NULL && strcmp(all, "1") == 0 ? 1 : SAMPLE;
+	size_t offset = seed_only == 0 ? (size_t)(time(NULL) / 86400) % step : 0;
+
+	if (seed_only != 0) {
+		step = 1;
+	}
+	for (size_t i = offset; i < s->n; i += step) {
+		uint64_t seed = s->first + i;
+
+		if (seed_only == 0 || seed == seed_only) {
+			fprintf(stderr, "seed %" PRIu64 " (%zu of %zu, every %zu)\n", seed, i + 1,
+			    s->n, step);
+			s->tell(w, seed, s->how);
+		}
+	}
 }

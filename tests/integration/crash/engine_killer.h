@@ -3,7 +3,7 @@
 #ifndef ENGINE_KILLER_H
 #define ENGINE_KILLER_H
 
-#include "../engine/engine_world.h"
+#include "engine_world.h"
 #include "base/text/str.h"
 
 struct killer {
@@ -20,5 +20,19 @@ struct killer {
 void killer_until(struct killer *k, const char *what, const char *sql);
 /* Faults as the seed says. */
 void killer_trouble(struct killer *k);
+
+/* Tells stories by seed. */
+struct killer_sweep {
+	uint64_t first;
+	size_t n;
+	void (*tell)(struct world *w, uint64_t seed, const void *how);
+	const void *how;
+};
+/*
+ * Tells the stories of a sweep: every third one, counted from an offset that changes from day to
+ * day and is printed; all with SPOT_KILL_ALL=1 (tests/run nightly). seed_only, unless 0, is the one
+ * seed that is told.
+ */
+void killer_sweep(struct world *w, const struct killer_sweep *s, uint64_t seed_only);
 
 #endif

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
-from late import Late  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support.late import Late  # noqa: E402
 
 CALM_S = 0.05  # whoever sleeps wakes within that on a machine that has time for a demo
 

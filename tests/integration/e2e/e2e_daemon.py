@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
-import e2e  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support import e2e  # noqa: E402
+from support.postgres import local_dsn  # noqa: E402
 
 
 class Daemons(e2e.Case):
@@ -58,14 +59,6 @@ class Daemons(e2e.Case):
                     return doc["orphan_timeout_s"]
         return None
 
-    def dsn(self):
-        for root, _, names in os.walk(os.path.join(self.world.dir, "data")):
-            if "postmaster.pid" in names:
-                with open(os.path.join(root, "postmaster.pid"), encoding="utf-8") as f:
-                    lines = f.read().splitlines()
-                return "host=%s port=%s dbname=spotbroker user=spotbroker" % (lines[4], lines[3])
-        raise e2e.Failure("no database")
-
     def test_of_two_daemons_one_acts_and_the_other_takes_over(self):
         w = self.world
         own = os.path.join(w.dir, "second.conf")
@@ -79,7 +72,7 @@ class Daemons(e2e.Case):
                 return f.read()
         with open(log, "wb") as f:
             second = subprocess.Popen([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", own], stdout=f, stderr=f,
-                                      env=dict(w.environment(), DATABASE_URL=self.dsn()))
+                                      env=dict(w.environment(), DATABASE_URL=local_dsn(os.path.join(self.world.dir, "data"))))
         w.children.append(second)
         w.until("the second is ready", 30, lambda: "spotd.ready" in second_log())
         job = w.submit(steps=500)

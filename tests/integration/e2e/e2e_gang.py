@@ -6,8 +6,8 @@ import re
 import signal
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
-import e2e  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support import e2e  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 JOB = """name: gang

@@ -8,8 +8,8 @@ import secrets
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
-import e2e  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support import e2e  # noqa: E402
 from clouds import GcsStore, call, must  # noqa: E402
 
 GRACE_S = 8  # a slow machine, too, sees a leak before it is ended

@@ -6,9 +6,9 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "harness"))
+sys.path.insert(0, os.path.join(HERE, "..", ".."))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "unit", "core", "rank"))
-import e2e  # noqa: E402
+from support import e2e  # noqa: E402
 import test_score  # noqa: E402
 
 FILE = """name: planned

@@ -3,18 +3,16 @@
 
 Nothing may be refused for its rate, no statement may be slow, and what it took is printed."""
 import csv
-import glob
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "harness"))
-import e2e  # noqa: E402
+sys.path.insert(0, os.path.join(HERE, "..", ".."))
+from support import e2e, postgres  # noqa: E402
 
 DATA = os.path.join(HERE, "..", "..", "cloudsim", "data")
 SLOW_S = 0.2  # on a machine that has time, and not once: a busy one may keep any statement waiting now and then
@@ -32,11 +30,6 @@ NOT_OPTED_IN = {"af-south-1", "ap-east-1", "me-south-1"}
 def regions(name):
     with open(os.path.join(DATA, name), encoding="utf-8") as f:
         return ",".join(sorted({r["region"] for r in csv.DictReader(f)} - NOT_OPTED_IN))
-
-
-def psql():
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/psql"))
-    return found[-1] if found else shutil.which("psql") or sys.exit("psql is needed")
 
 
 class Poll(e2e.Case):
@@ -57,13 +50,9 @@ class Poll(e2e.Case):
         cls.sql("SELECT pg_reload_conf()")
 
     @classmethod
-    def dsn(cls):
-        sock = next(p for p in glob.glob(os.path.join(cls.world.dir, "data", "**", ".s.PGSQL.*"), recursive=True) if not p.endswith(".lock"))
-        return "host=%s port=%s user=spotbroker dbname=spotbroker" % (os.path.dirname(sock), sock.rsplit(".", 1)[1])
-
-    @classmethod
     def sql(cls, text):
-        r = subprocess.run([psql(), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", cls.dsn()], input="SET log_min_duration_statement = -1; " * (not text.startswith("ALTER")) + text, capture_output=True, text=True, timeout=60)
+        r = subprocess.run([os.path.join(postgres.programs(), "psql"), "-XqAt", "-v", "ON_ERROR_STOP=1",
+                            postgres.local_dsn(os.path.join(cls.world.dir, "data"))], input="SET log_min_duration_statement = -1; " * (not text.startswith("ALTER")) + text, capture_output=True, text=True, timeout=60)
         if r.returncode != 0:
             raise e2e.Failure(r.stderr)
         return r.stdout.strip()

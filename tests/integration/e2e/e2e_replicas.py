@@ -10,9 +10,9 @@ import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
-import e2e  # noqa: E402
-from replicas import Case  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support import e2e  # noqa: E402
+from support.replicas import Case  # noqa: E402
 
 OPTIONS = {"providers": ("aws",), "regions": "us-east-1", "daemons": 3, "settings": {"engine": {"lease": "1200ms"}}}
 KILLS = int(os.environ.get("SPOT_KILLS", "3"))

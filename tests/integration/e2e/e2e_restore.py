@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """A backup is taken in the middle of a story, the story goes on, and the older backup is restored: what was launched since
 runs on, is shown with what it costs, and ends only when somebody says so; jobs of the backup go on. The steps are those of
-deploy/README.md, for both kinds of backup that it names."""
+deploy/docs/operating.md, for both kinds of backup that it names."""
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "harness"))
-import e2e  # noqa: E402
-from replicas import Case  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support import e2e  # noqa: E402
+from support.replicas import Case  # noqa: E402
 
 
 class Restore:

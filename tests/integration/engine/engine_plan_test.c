@@ -5,7 +5,7 @@
  * plan's. PLAN_SEED and PLAN_CASES choose others, PLAN_FROM the first of them.
  */
 #include "engine_world.h"
-#include "api/server/api.h"
+#include "api/server/server.h"
 #include "base/crypto/sign.h"
 #include "base/text/json.h"
 #include "base/text/sbuf.h"
@@ -132,7 +132,7 @@ static void pools_make(struct pair *p)
 static void market_make(struct pair *p, struct sbuf *s)
 {
 	int64_t now = world_us();
-	int day = (int)(now / (24 * SPOT_US_PER_HOUR));
+	int day = (int)(now / (24 * SPOT_US_PER_HOUR)) - 1; /* today ages by the minute */
 
 	sbuf_puts(s,
 	    "DELETE FROM pool_cool; DELETE FROM gang_cool; DELETE FROM pool_day; DELETE FROM "

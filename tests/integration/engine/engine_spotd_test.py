@@ -18,6 +18,10 @@ import unittest
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support.postgres import local_dsn  # noqa: E402
+from support.spotd import Spotd  # noqa: E402
+
 SPOTD, SAMPLE = sys.argv[1], sys.argv[2]
 DIR = tempfile.mkdtemp(prefix="spotbroker-spotd-")
 os.chmod(DIR, 0o711)
@@ -52,51 +56,21 @@ def get(url, token=None, post=None):
         return e.code, None
 
 
-def local_dsn():
-    """Of the private Postgres of a daemon that runs."""
-    for root, _, names in os.walk(os.path.join(DIR, "data", "spotbroker")):
-        if "postmaster.pid" in names:
-            with open(os.path.join(root, "postmaster.pid"), encoding="utf-8") as f:
-                lines = f.read().splitlines()
-            return "host=%s port=%s dbname=spotbroker user=spotbroker" % (lines[4], lines[3])
-    raise AssertionError("no database runs")
-
-
-class Daemon:
-    alive = []
+class Daemon(Spotd):
+    """Runs at once."""
+    alive_ones = []
 
     def __init__(self, *args, env=None):
-        self.state = os.path.join(DIR, "state-%d.json" % time.monotonic_ns())
-        self.log_path = self.state + ".log"
-        with open(self.log_path, "wb") as log:
-            self.proc = subprocess.Popen([SPOTD, "--state-file", self.state, *args], env=dict(ENV, **(env or {})), stdout=log,
-                                         stderr=subprocess.STDOUT)
-        Daemon.alive.append(self.proc)
+        name = "state-%d.json" % time.monotonic_ns()
+        self.state = os.path.join(DIR, name)
+        super().__init__([SPOTD, "--state-file", self.state, *args], DIR, dict(ENV, **(env or {})), name)
+        self.start()
+        Daemon.alive_ones.append(self)
 
     def ready(self):
-        end = time.monotonic() + 60
-        while not os.path.exists(self.state):
-            assert self.proc.poll() is None, self.log()
-            assert time.monotonic() < end, self.log()
-            time.sleep(0.02)
-        with open(self.state, encoding="utf-8") as f:
-            state = json.load(f)
+        state = self.await_state(self.state)
         self.url = "http://127.0.0.1:%d" % state["port"]
         return state
-
-    def wait_log(self, text):
-        end = time.monotonic() + 30
-        while text not in self.log():
-            assert time.monotonic() < end, self.log()
-            time.sleep(0.02)
-
-    def log(self):
-        with open(self.log_path, encoding="utf-8", errors="replace") as f:
-            return f.read()
-
-    def stop(self, sig=signal.SIGTERM):
-        self.proc.send_signal(sig)
-        return self.proc.wait(30)
 
 
 GCP_KEY = json.dumps({"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"})
@@ -237,17 +211,17 @@ level = loud
 
     def test_a_provider_that_does_not_exist_is_refused_at_start(self):
         d = Daemon("--local", "--config", conf(LOCAL + "[provider mars]\n", "mars.conf"))
-        self.assertEqual(d.proc.wait(60), 1, d.log())
-        self.assertIn("mars", d.log())
+        self.assertEqual(d.proc.wait(60), 1, d.text())
+        self.assertIn("mars", d.text())
 
 
 class Running(unittest.TestCase):
     def tearDown(self):
-        while Daemon.alive:
-            p = Daemon.alive.pop()
-            if p.poll() is None:
-                p.kill()
-                p.wait()
+        while Daemon.alive_ones:
+            d = Daemon.alive_ones.pop()
+            if d.alive():
+                d.kill9()
+            d.stop()
 
     def test_local_start_serves_stops_and_starts_again_with_the_same_installation(self):
         path = conf(LOCAL, "local.conf")
@@ -257,43 +231,43 @@ class Running(unittest.TestCase):
         self.assertEqual(os.stat(token_file).st_mode & 0o777, 0o600)
         with open(token_file, encoding="utf-8") as f:
             token = f.read().strip()
-        d.wait_log("engine.leads")
+        d.await_log("engine.leads")
         self.assertEqual(get(d.url + "/readyz")[0], 200)
         self.assertEqual(get(d.url + "/v1/whoami")[0], 401)
         self.assertEqual(get(d.url + "/v1/whoami", token)[1]["role"], "admin")
-        self.assertEqual(d.stop(), 0)
-        self.assertNotIn(token, d.log())
+        self.assertEqual(d.end(), 0)
+        self.assertNotIn(token, d.text())
         again = Daemon("--local", "--config", path)
         self.assertEqual(again.ready()["install"], first["install"])
         self.assertEqual(get(again.url + "/v1/whoami", token)[0], 200)
-        self.assertEqual(again.stop(signal.SIGINT), 0)
+        self.assertEqual(again.end(signal.SIGINT), 0)
 
     def test_after_kill_minus_nine_it_leads_again_within_its_lease(self):
         path = conf(LOCAL, "kill.conf")
         d = Daemon("--local", "--config", path)
         d.ready()
-        d.wait_log("engine.leads")
-        d.stop(signal.SIGKILL)
+        d.await_log("engine.leads")
+        d.end(signal.SIGKILL)
         d = Daemon("--local", "--config", path)
         began = time.monotonic()
         d.ready()
-        d.wait_log("engine.leads")
+        d.await_log("engine.leads")
         self.assertLess(time.monotonic() - began, 30)
-        d.stop()
+        d.end()
 
     def test_a_bad_reload_changes_nothing_and_a_good_one_does(self):
         path = conf(LOCAL, "reload.conf")
         d = Daemon("--local", "--config", path)
         d.ready()
         conf(LOCAL + "tick = never\n", "reload.conf")
-        d.proc.send_signal(signal.SIGHUP)
-        d.wait_log("config.refused")
+        d.send(signal.SIGHUP)
+        d.await_log("config.refused")
         self.assertEqual(get(d.url + "/healthz")[0], 200)
         conf(LOCAL + "[log]\njson = true\n", "reload.conf")
-        d.proc.send_signal(signal.SIGHUP)
-        d.wait_log('"config.reloaded"')
+        d.send(signal.SIGHUP)
+        d.await_log('"config.reloaded"')
         self.assertEqual(get(d.url + "/healthz")[0], 200)
-        self.assertEqual(d.stop(), 0)
+        self.assertEqual(d.end(), 0)
 
     def test_a_store_that_comes_with_a_reload_is_known_to_the_api(self):
         path = conf(LOCAL, "store.conf")
@@ -306,10 +280,10 @@ class Running(unittest.TestCase):
         self.assertEqual(status, 201)
         self.assertIn("[checkpoint] store is empty", job["not_stored"])
         conf(LOCAL + "[checkpoint]\nstore = s3://bucket/prefix\n", "store.conf")
-        d.proc.send_signal(signal.SIGHUP)
-        d.wait_log("config.reloaded")
+        d.send(signal.SIGHUP)
+        d.await_log("config.reloaded")
         self.assertIsNone(get(d.url + "/v1/jobs/" + job["id"], token)[1]["not_stored"])
-        self.assertEqual(d.stop(), 0)
+        self.assertEqual(d.end(), 0)
 
     def test_a_reload_with_a_store_that_nobody_signs_for_is_refused(self):
         sections = LOCAL + "[provider l]\nkind = lambda\napi_key_file = %s\n" % conf("secret_key_of_the_test", "lambda.key")
@@ -322,13 +296,13 @@ class Running(unittest.TestCase):
                 (sections + "[provider a]\nkind = aws\nregions = us-east-1\n[checkpoint]\nstore = s3://b/p\nprovider = a\n",
                  "restart it instead")):
             conf(text, "store.conf")
-            d.proc.send_signal(signal.SIGHUP)
-            d.wait_log(words)
-            self.assertNotIn("config.reloaded", d.log())
+            d.send(signal.SIGHUP)
+            d.await_log(words)
+            self.assertNotIn("config.reloaded", d.text())
         conf(sections, "store.conf")
-        d.proc.send_signal(signal.SIGHUP)
-        d.wait_log("config.reloaded")
-        self.assertEqual(d.stop(), 0)
+        d.send(signal.SIGHUP)
+        d.await_log("config.reloaded")
+        self.assertEqual(d.end(), 0)
 
     def test_what_nodes_download_changes_with_what_user_data_pin(self):
         agents = os.path.join(DIR, "agents")
@@ -355,32 +329,32 @@ class Running(unittest.TestCase):
         self.assertEqual(download(), "the old agent")
         new = put("the new agent")
         self.assertEqual((download(), download(old), download(new)), ("the old agent", "the old agent", 404))
-        d.proc.send_signal(signal.SIGHUP)
-        d.wait_log("agent.changed")
-        self.assertIn(new, d.log())
+        d.send(signal.SIGHUP)
+        d.await_log("agent.changed")
+        self.assertIn(new, d.text())
         self.assertEqual((download(), download(old), download(new)), ("the new agent", "the old agent", "the new agent"))
         self.assertEqual((download("0" * 64), download("A" * 64), download("x")), (404, 400, 400))
         # A daemon beside it, which has another.
         third = put("the third agent")
-        other = Daemon("--config", path, env={"DATABASE_URL": local_dsn()})
+        other = Daemon("--config", path, env={"DATABASE_URL": local_dsn(ENV["XDG_DATA_HOME"])})
         other.ready()
         self.assertEqual([download(p, other.url) for p in (None, old, new, third)],
                          ["the third agent", "the old agent", "the new agent", "the third agent"])
         self.assertEqual((download(), download(third)), ("the new agent", "the third agent"))
-        self.assertEqual(other.stop(), 0)
+        self.assertEqual(other.end(), 0)
         # One that cannot be read changes nothing.
         os.unlink(os.path.join(agents, "spot-agent"))
-        d.proc.send_signal(signal.SIGHUP)
-        d.wait_log("agent.refused")
+        d.send(signal.SIGHUP)
+        d.await_log("agent.refused")
         self.assertEqual(download(), "the new agent")
-        self.assertEqual(d.stop(), 0)
+        self.assertEqual(d.end(), 0)
 
     def test_the_roles_apart_share_one_database(self):
         steady = LOCAL.replace("lease = 1s", "lease = 9s")  # longer than a busy machine stalls; who has to wait for it asks every third of it
         main = Daemon("--local", "--config", conf(steady, "roles.conf"))
         main.ready()
-        main.wait_log("engine.leads")
-        env = {"DATABASE_URL": local_dsn()}
+        main.await_log("engine.leads")
+        env = {"DATABASE_URL": local_dsn(ENV["XDG_DATA_HOME"])}
         token = run("--create-token", "robot", "--role", "service", env=env)
         self.assertEqual(token.returncode, 0, token.stderr)
         self.assertRegex(token.stdout, r"^spt_[0-9a-f]{64}\n$")
@@ -401,11 +375,11 @@ class Running(unittest.TestCase):
                 pass
         self.assertEqual([i for i in inodes if "socket:[%s]" % i in held], [])
         # Only one engine acts; the second takes over when the first goes.
-        self.assertNotIn("engine.leads", engine.log())
-        self.assertEqual(main.log().count("engine.leads"), 1)
-        self.assertEqual(api.stop(), 0)
-        self.assertEqual(engine.stop(), 0)
-        self.assertEqual(main.stop(), 0)
+        self.assertNotIn("engine.leads", engine.text())
+        self.assertEqual(main.text().count("engine.leads"), 1)
+        self.assertEqual(api.end(), 0)
+        self.assertEqual(engine.end(), 0)
+        self.assertEqual(main.end(), 0)
 
     def test_systemd_is_told(self):
         path = os.path.join(DIR, "notify")
@@ -414,7 +388,7 @@ class Running(unittest.TestCase):
             s.settimeout(60)
             d = Daemon("--local", "--config", conf(LOCAL, "notify.conf"), env={"NOTIFY_SOCKET": path})
             self.assertEqual(s.recv(100), b"READY=1")
-            d.proc.send_signal(signal.SIGTERM)
+            d.send(signal.SIGTERM)
             self.assertEqual(s.recv(100), b"STOPPING=1")
             self.assertEqual(d.proc.wait(30), 0)
 

@@ -1,7 +1,7 @@
 /* The poller's upkeep: what the database refuses for a moment is tried again soon, what it refuses
  * again and again keeps nothing else from being done. */
 #include "base/base.h"
-#include "engine/market/poller.h"
+#include "engine/market/market.h"
 #include "store/price.h"
 #include "../pg/store_world.h"
 

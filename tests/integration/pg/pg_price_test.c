@@ -284,11 +284,11 @@ static void the_past_is_asked_for_by_types_and_once(void **state)
  * score of the first; all words there are. */
 static void signals_are(const char *region, const char *told, const char *want)
 {
-	const char *types[] = { "a", "b", "a" },
-		   *kinds[] = { "capacity", "capacity", "placement_score" },
-		   *none[] = { "", "", "" }, *regions[] = { "r", "r", "r" };
-	double values[] = { told[0] - '0', told[1] - '0', 5 }, zero[3] = { 0 };
-	int64_t as_of[3] = { 0 };
+	const struct q_market_signals_put_signal all[] = {
+		{ "r", "", "a", "", "capacity", told[0] - '0', 0, 0, 0, "" },
+		{ "r", "", "b", "", "capacity", told[1] - '0', 0, 0, 0, "" },
+		{ "r", "", "a", "", "placement_score", 5, 0, 0, 0, "" },
+	};
 	struct pg_req req = { 0 };
 	size_t from = told[0] == '.' ? 1 : 0, to = told[1] == '.' ? 1 : 2;
 	size_t n = from == 1 && to == 1 ? 0 : to == 2 && from == 0 ? 3 : to - from;
@@ -296,26 +296,8 @@ static void signals_are(const char *region, const char *told, const char *want)
 	q_market_signals_put(pg, &req,
 	    &(struct q_market_signals_put){ .provider = "p",
 		.region = region,
-		.regions = regions + from,
-		.regions_n = n,
-		.zones = none,
-		.zones_n = n,
-		.types = types + from,
-		.types_n = n,
-		.markets = none,
-		.markets_n = n,
-		.kinds = kinds + from,
-		.kinds_n = n,
-		.vals = values + from,
-		.vals_n = n,
-		.los = zero,
-		.los_n = n,
-		.his = zero,
-		.his_n = n,
-		.as_ofs = as_of,
-		.as_ofs_n = n,
-		.sources = none,
-		.sources_n = n,
+		.signal = all + from,
+		.signal_n = n,
 		.now_us = NOW_US,
 		.fence = 1 },
 	    no_done);
@@ -349,10 +331,11 @@ static void capacity_that_is_told_no_more_is_not_known(void **state)
 /* Pages that overlap: no reason to know none of its pools. */
 static void a_pool_that_is_listed_twice_is_one(void **state)
 {
-	const char *regions[] = { "r", "r", "r" }, *zones[] = { "z", "y", "z" },
-		   *types[] = { "t", "t", "t" }, *markets[] = { "spot", "spot", "spot" };
-	const char *none[] = { "", "", "" }, *gpus[] = { "H100", "H100", "H100" };
-	int32_t some[] = { 1000, 1000, 1000 };
+	const struct q_market_pools_put_pool pools[] = {
+		{ "r", "z", "", "t", SPOT_MARKET_SPOT, "H100", 1000, 1000, 1000, 1000, "", "" },
+		{ "r", "y", "", "t", SPOT_MARKET_SPOT, "H100", 1000, 1000, 1000, 1000, "", "" },
+		{ "r", "z", "", "t", SPOT_MARKET_SPOT, "H100", 1000, 1000, 1000, 1000, "", "" },
+	};
 	struct q_market_pools_put_row *row;
 	struct pg_req req = { 0 };
 
@@ -361,30 +344,8 @@ static void a_pool_that_is_listed_twice_is_one(void **state)
 	q_market_pools_put(pg, &req,
 	    &(struct q_market_pools_put){ .provider = "p",
 		.region = "r",
-		.regions = regions,
-		.regions_n = 3,
-		.zones = zones,
-		.zones_n = 3,
-		.zone_names = none,
-		.zone_names_n = 3,
-		.types = types,
-		.types_n = 3,
-		.markets = markets,
-		.markets_n = 3,
-		.gpus = gpus,
-		.gpus_n = 3,
-		.gpu_milli = some,
-		.gpu_milli_n = 3,
-		.gpu_mem = some,
-		.gpu_mem_n = 3,
-		.vcpus = some,
-		.vcpus_n = 3,
-		.mem = some,
-		.mem_n = 3,
-		.archs = none,
-		.archs_n = 3,
-		.classes = none,
-		.classes_n = 3,
+		.pool = pools,
+		.pool_n = ARRAY_LEN(pools),
 		.now_us = NOW_US,
 		.fence = 1 },
 	    no_done);

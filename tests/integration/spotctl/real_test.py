@@ -12,16 +12,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "deploy", "story"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support.spotd import Spotd  # noqa: E402
 from world import free_port  # noqa: E402
 
 ROOT = SPOTCTL = SPOTD = None
 
 
 class Daemon:
+    """One installation: spotd --local without an account anywhere."""
+
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="spotctl-real-")
         os.chmod(self.dir, 0o711)  # of root, the database runs as another user
@@ -33,31 +35,21 @@ class Daemon:
         # no account anywhere, and no look for one
         self.env = {"PATH": os.environ["PATH"], "HOME": self.dir, "XDG_DATA_HOME": os.path.join(self.dir, "data"),
                     "AWS_EC2_METADATA_DISABLED": "true"}
-        self.process = None
+        self.spotd = None
 
     def start(self):
         if os.path.exists(self.state):
             os.unlink(self.state)
-        self.log = open(os.path.join(self.dir, "spotd.log"), "ab")
-        self.process = subprocess.Popen([SPOTD, "--local", "--config", self.conf, "--state-file", self.state], env=self.env,
-                                        stdout=self.log, stderr=self.log)
-        until = time.monotonic() + 90
-        while not os.path.exists(self.state):
-            if self.process.poll() is not None or time.monotonic() > until:
-                with open(os.path.join(self.dir, "spotd.log")) as f:
-                    raise RuntimeError("spotd did not start:\n" + f.read()[-4000:])
-            time.sleep(0.05)
+        self.spotd = Spotd([SPOTD, "--local", "--config", self.conf, "--state-file", self.state], self.dir, self.env)
+        self.spotd.start()
+        self.spotd.await_state(self.state)
 
     def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.log.close()
+        self.spotd.kill9()
+        self.spotd.stop()
 
     def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(60)
-        self.log.close()
+        self.spotd.stop()
         subprocess.run(["rm", "-rf", self.dir], check=False)
 
     def spotctl_env(self):

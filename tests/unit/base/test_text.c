@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "base/arena.h"
+#include "base/text/near.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
 
@@ -236,6 +237,33 @@ static void what_is_not_utf8_becomes_question_marks(void **state)
 	assert_string_equal(buf, "??\xac!");
 }
 
+static void near_one(const char *word, const char *expect)
+{
+	static const char *const valid[] = { "limit", "cursor", "providers" };
+	const char *best = NULL;
+	int least = NEAR_LEAST;
+
+	for (size_t i = 0; i < ARRAY_LEN(valid); i++) {
+		best = near_better(word, valid[i], best, &least);
+	}
+	if (expect == NULL) {
+		assert_null(best);
+	} else {
+		assert_string_equal(best, expect);
+	}
+}
+
+static void the_nearest_word_has_at_most_two_edits_or_starts_with_the_word(void **state)
+{
+	(void)state;
+	near_one("limt", "limit");
+	near_one("curosr", "cursor");
+	near_one("prov", "providers");
+	near_one("p", NULL);
+	near_one("colour", NULL);
+	near_one("", NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +277,7 @@ int main(void)
 		cmocka_unit_test(long_formats_are_kept_whole),
 		cmocka_unit_test(json_strings_are_escaped_and_always_valid_utf8),
 		cmocka_unit_test(what_is_not_utf8_becomes_question_marks),
+		cmocka_unit_test(the_nearest_word_has_at_most_two_edits_or_starts_with_the_word),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,37 @@ class GenTest(unittest.TestCase):
         self.assertIn("int64_t default_;", h)
         self.assertIn("const char *case_;", h)
 
+    def test_an_enum_is_text_in_sql_and_an_enum_in_c(self):
+        h, c = self.good("-- name: x\n-- params: was job_state, ev job_event?, in node_state[]\n"
+                         "-- rows: 1 state node_state, market market?\n-- writes: no\nSELECT $1, $2, $3")
+        self.assertIn("struct q_x {\n\tenum job_state was;\n\tenum job_event ev;\n"
+                      "\tconst enum node_state *in;\n\tsize_t in_n;\n};", h)
+        self.assertIn("struct q_x_row {\n\tenum node_state state;\n\tenum spot_market market;\n};", h)
+        self.assertIn("params_x[] = { 25, 25, 1009 };", c)
+        self.assertIn("types_x[] = { 25, 25 };", c)
+        self.assertIn("bind_text(&b, p->was != 0 ? job_state_name(p->was) : NULL, false);", c)
+        self.assertIn("(enum spot_market)row_enum(r, i, 1, true, parse_market, stmt", c)
+
+    def test_an_array_of_structs_is_one_array_a_column(self):
+        h, c = self.good("-- name: x\n-- params: a int8, pool[], b int8\n"
+                         "-- rows_in: pool (region text, n int4?, m market)\n-- rows: none\n-- writes: yes\n"
+                         "SELECT $1, $2, $3, $4, $5")
+        self.assertIn("struct q_x_pool {\n\tconst char *region;\n\tbool has_n;\n\tint32_t n;\n"
+                      "\tenum spot_market m;\n};", h)
+        self.assertIn("\tint64_t a;\n\tconst struct q_x_pool *pool;\n\tsize_t pool_n;\n\tint64_t b;\n", h)
+        self.assertIn("params_x[] = { 20, 1009, 1007, 1009, 20 };", c)
+        self.assertIn(".params_n = 5,", c)
+        self.assertIn("bind_i32_column(&b, BIND_NULL_COLUMN(p->pool, p->pool_n, n, has_n));", c)
+
+    def test_bad_groups_and_enums_are_refused(self):
+        end = "-- rows: none\n-- writes: no\nSELECT $1"
+        self.bad("-- name: x\n-- params: pool[]\n" + end, "a.sql:2", "rows_in: pool (...)` is missing")
+        self.bad("-- name: x\n-- rows_in: pool (a int8)\n" + end, "a.sql:2", "params has no `pool[]`")
+        self.bad("-- name: x\n-- params: pool[]\n-- rows_in: pool a int8\n" + end, "a.sql:3", "is not `name (column type")
+        self.bad("-- name: x\n-- params: pool[]\n-- rows_in: pool (a bytea)\n" + end, "a.sql:3", "no arrays of bytea")
+        self.bad("-- name: x\n-- params: pool[]\n-- rows_in: pool (a int8, b int8)\n" + end, "$2 (b) is never used")
+        self.bad("-- name: x\n-- rows: 1 e job_event\n-- writes: no\nSELECT 1", "a.sql:2", "for parameters only")
+
     def test_statements_may_share_a_row_struct(self):
         one = "-- name: %s\n-- rows: many a int8, b text\n-- row: ab\n-- writes: no\nSELECT 1\n"
         h, _ = self.good(one % "x" + one % "y")

@@ -1,0 +1,29 @@
+/* The handlers of the market, and the estimates they add to a list of pools. */
+#ifndef API_MARKET_PRIV_H
+#define API_MARKET_PRIV_H
+
+#include "api/market/market.h"
+
+struct offer;
+struct estimates;
+
+/* Builds the hazard model from the records of every pool that was used, then calls next. The
+ * estimates live in the request's arena. */
+void estimates_begin(struct areq *q, void (*next)(struct areq *q, struct estimates *e));
+/* The pool's hazard {per_hour, lo, hi, source, ...} and its launch odds. o needs id, place, type,
+ * market and signals. */
+json_t *estimates_hazard(const struct estimates *e, struct offer *o);
+json_t *estimates_odds(const struct estimates *e, struct offer *o);
+
+/* market.c */
+void get_prices(struct areq *q);
+void get_prices_gpus(struct areq *q);
+void get_prices_refused(struct areq *q);
+void get_pools(struct areq *q);
+void get_pool(struct areq *q);
+void get_providers(struct areq *q);
+void get_quotas(struct areq *q);
+/* supply.c */
+void get_supply(struct areq *q);
+
+#endif

@@ -1,0 +1,36 @@
+/* The life of a request: created by dispatch.c, ended by a reply, a stream or a client that left. */
+#include "base/base.h"
+#include "api/server/server_priv.h"
+
+struct areq *areq_new(struct api *api, struct httpd_req *r)
+{
+	struct areq *q = arena_alloc(r->arena, sizeof(*q));
+
+	q->api = api;
+	q->http = r;
+	q->arena = r->arena;
+	q->now_us = r->received_us;
+	q->next = api->reqs;
+	if (q->next) {
+		q->next->prev = q;
+	}
+	api->reqs = q;
+	return q;
+}
+
+void areq_end(struct areq *q)
+{
+	areq_unwatch(q);
+	pg_req_fini(&q->pg);
+	json_decref(q->doc);
+	q->doc = NULL;
+	if (q->prev) {
+		q->prev->next = q->next;
+	} else if (q->api->reqs == q) {
+		q->api->reqs = q->next;
+	}
+	if (q->next) {
+		q->next->prev = q->prev;
+	}
+	q->prev = q->next = NULL;
+}

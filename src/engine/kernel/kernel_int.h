@@ -1,0 +1,36 @@
+/* Private to src/engine/kernel: how its files work together. */
+#ifndef ENGINE_KERNEL_INT_H
+#define ENGINE_KERNEL_INT_H
+
+#include "engine/kernel/kernel.h"
+
+/* recon.c */
+void recon_add(struct engine *e, const struct recon_kind *kind);
+void recon_run(struct recon *r); /* one pass */
+void recon_lease_lost(struct engine *e); /* tells every reconciler */
+/* When the engine stops: forgets all statements under way; then frees the reconcilers. */
+void recon_drop_steps(struct engine *e);
+void recon_drop(struct engine *e);
+
+/* act.c: forgets all acts. */
+void act_drop_all(struct engine *e);
+
+/* wake.c */
+void wake_start(struct engine *e);
+void wake_stop(struct engine *e);
+
+/* lease.c */
+struct lease *lease_new(struct engine *e);
+void lease_free(struct lease *l);
+void lease_tick(struct engine *e); /* in every turn of the loop: takes, renews or watches */
+void lease_drop(struct engine *e); /* waits for no answer any more */
+void lease_given_back(struct engine *e); /* another daemon gave it back: ask at once */
+
+/* clock.c: we took the lease of a holder whose clock was behind ours by behind_us when it was last
+ * compared (mono). That counts as a clock step. */
+void clock_taken_over(struct engine *e, int64_t behind_us, int64_t behind_at_us);
+
+/* offers.c: lets the read of the market go. */
+void offers_drop(struct engine *e);
+
+#endif

@@ -1,0 +1,281 @@
+/* Capacity reservations and capacity blocks: made through the control API (nobody buys here),
+ * listed by DescribeCapacityReservations, used up by launches. */
+#include "base/base.h"
+#include "cloudsim/ec2/ec2.h"
+#include "base/err.h"
+#include "base/text/str.h"
+
+struct reservation {
+	struct reservation *next;
+	char *id;
+	struct pool *pool;
+	int64_t total, made_us;
+	bool open, block, cancelled;
+};
+
+static struct reservation **all(struct sim *s)
+{
+	return &aws_controls(s)->reservations;
+}
+
+int64_t reserved_free(struct sim *s, const struct reservation *r)
+{
+	int64_t used = 0;
+
+	for (const struct inst *i = s->insts; i; i = i->next) {
+		if (i->cloud == CLOUD_AWS && i->state != INST_GONE && i->state != INST_SHUTTING &&
+		    str_same(i->own, r->id)) {
+			used++;
+		}
+	}
+	return MAX(r->total - used, 0);
+}
+
+bool reserved_block(const struct inst *i)
+{
+	for (const struct reservation *r = *all(i->sim); r && i->own; r = r->next) {
+		if (str_same(r->id, i->own)) {
+			return r->block;
+		}
+	}
+	return false;
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
+
+void reserved_read(struct ec2 *e, struct reserved_ask *ask)
+{
+	static const char at[] = "CapacityReservationSpecification.";
+	struct arena *a = e->rq->arena;
+
+	ask->preference =
+	    form_get(&e->form, arena_printf(a, "%sCapacityReservationPreference", at));
+	ask->id = form_get(&e->form,
+	    arena_printf(a, "%sCapacityReservationTarget.CapacityReservationId", at));
+	if (ask->preference && ask->id) {
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "You cannot specify CapacityReservationPreference and "
+		    "CapacityReservationTarget in the same request.");
+	}
+	if (ask->preference && !str_same(ask->preference, "open") &&
+	    !str_same(ask->preference, "none") &&
+	    !str_same(ask->preference, "capacity-reservations-only")) {
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "Value (%s) for parameter CapacityReservationPreference is invalid.",
+		    ask->preference);
+	}
+	if (ask->spot && (ask->preference || ask->id)) {
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "Capacity reservations cannot be used with Spot requests.");
+	}
+	if (ask->block && !ask->id && !e->failed) {
+		ec2_fail(e, 400, "MissingParameter",
+		    "The request must contain the parameter CapacityReservationTarget");
+	}
+}
+
+static const struct reservation *target(struct ec2 *e, const struct reserved_ask *ask,
+    const struct pool *p)
+{
+	const struct reservation *r = *all(e->sim);
+
+	while (r && !str_same(r->id, ask->id)) {
+		r = r->next;
+	}
+	if (!r || !str_same(r->pool->region->name, e->rq->region)) {
+		ec2_fail(e, 400, "InvalidCapacityReservationId.NotFound",
+		    "The capacity reservation '%s' does not exist", ask->id);
+		return NULL;
+	}
+	if (r->cancelled) {
+		ec2_fail(e, 400, "CapacityReservationNotActive",
+		    "The capacity reservation '%s' is not in the active state.", r->id);
+	}
+	if (r->pool != p) {
+		ec2_fail(e, 400, "InvalidParameterValue",
+		    "The instance type or Availability Zone does not match the capacity "
+		    "reservation "
+		    "'%s'.",
+		    r->id);
+	}
+	if (r->block != ask->block) {
+		ec2_fail(e, 400, "InvalidParameterCombination",
+		    "The market type does not match the type of the capacity reservation '%s'.",
+		    r->id);
+	}
+	return r;
+}
+
+/* By default whatever open reservation matches is used up, without being asked. */
+static const struct reservation *any_open(struct ec2 *e, const struct pool *p, int64_t n)
+{
+	for (const struct reservation *r = *all(e->sim); r; r = r->next) {
+		if (r->open && !r->cancelled && r->pool == p && reserved_free(e->sim, r) >= n) {
+			return r;
+		}
+	}
+	return NULL;
+}
+
+const char *reserved_choose(struct ec2 *e, const struct reserved_ask *ask, const struct pool *p,
+    int64_t n)
+{
+	const struct reservation *r = NULL;
+
+	if (ask->spot || str_same(ask->preference, "none")) {
+		return NULL;
+	}
+	if (ask->id) {
+		r = target(e, ask, p);
+		if (r && !e->failed && reserved_free(e->sim, r) < n) {
+			ec2_fail(e, 400, "ReservationCapacityExceeded",
+			    "The requested reservation does not have sufficient compatible and "
+			    "available capacity for this request.");
+		}
+	} else {
+		r = any_open(e, p, n);
+		if (!r && str_same(ask->preference, "capacity-reservations-only")) {
+			ec2_fail(e, 400, "ReservationCapacityExceeded",
+			    "No open capacity reservation matches.");
+		}
+	}
+	return r && !e->failed ? r->id : NULL;
+}
+
+/* ---- DescribeCapacityReservations ------------------------------------------------------------ */
+
+static const char *field(struct ec2 *e, const struct reservation *r, const char *name)
+{
+	if (str_same(name, "instance-type")) {
+		return r->pool->type->name;
+	}
+	if (str_same(name, "availability-zone")) {
+		return r->pool->zone->name;
+	}
+	if (str_same(name, "state")) {
+		return r->cancelled ? "cancelled" : "active";
+	}
+	if (str_same(name, "instance-match-criteria")) {
+		return r->open ? "open" : "targeted";
+	}
+	if (str_same(name, "instance-platform")) {
+		return "Linux/UNIX";
+	}
+	if (str_same(name, "tenancy")) {
+		return "default";
+	}
+	(void)e;
+	return str_same(name, "owner-id") ? AWS_ACCOUNT : NULL;
+}
+
+static void reservation_xml(struct ec2 *e, const struct reservation *r)
+{
+	struct sbuf *b = &e->out;
+	struct arena *a = e->rq->arena;
+
+	x_open(b, "item");
+	x_text(b, "capacityReservationId", r->id);
+	x_text(b, "ownerId", AWS_ACCOUNT);
+	x_text(b, "capacityReservationArn",
+	    arena_printf(a, "arn:aws:ec2:%s:%s:capacity-reservation/%s", e->rq->region, AWS_ACCOUNT,
+		r->id));
+	x_text(b, "availabilityZoneId", r->pool->zone->id);
+	x_text(b, "instanceType", r->pool->type->name);
+	x_text(b, "instancePlatform", "Linux/UNIX");
+	x_text(b, "availabilityZone", r->pool->zone->name);
+	x_text(b, "tenancy", "default");
+	x_int(b, "totalInstanceCount", r->total);
+	x_int(b, "availableInstanceCount", reserved_free(e->sim, r));
+	x_bool(b, "ebsOptimized", false);
+	x_bool(b, "ephemeralStorage", false);
+	x_text(b, "state", field(e, r, "state"));
+	x_text(b, "startDate", aws_time_ms(a, r->made_us));
+	x_text(b, "endDateType", r->block ? "limited" : "unlimited");
+	if (r->block) {
+		x_text(b, "endDate", aws_time_ms(a, r->made_us + 24 * SPOT_US_PER_HOUR));
+	}
+	x_text(b, "instanceMatchCriteria", field(e, r, "instance-match-criteria"));
+	x_text(b, "createDate", aws_time_ms(a, r->made_us));
+	x_text(b, "reservationType", r->block ? "capacity-block" : "default");
+	x_close(b, "item");
+}
+
+void ec2_describe_reservations(struct ec2 *e)
+{
+	static const char *const known[] = { "instance-type", "owner-id", "instance-platform",
+		"availability-zone", "tenancy", "state", "instance-match-criteria", NULL };
+	const char **ids;
+	size_t ids_n = form_list(&e->form, e->rq->arena, "CapacityReservationId", &ids), n;
+	struct ec2_page page;
+	struct ec2_filter *f;
+	int64_t at = 0;
+
+	if (!ec2_filters(e, known, &f, &n) || !ec2_page(e, 1, 1000, 1000, &page) || !ec2_ready(e)) {
+		return;
+	}
+	ec2_begin(e);
+	x_open(&e->out, "capacityReservationSet");
+	for (const struct reservation *r = *all(e->sim); r; r = r->next) {
+		bool show = str_same(r->pool->region->name, e->rq->region) &&
+		    ec2_match_any(ids, ids_n, r->id);
+
+		for (size_t k = 0; k < n && show; k++) {
+			show = ec2_filter_hits(&f[k], field(e, r, f[k].name));
+		}
+		if (show && at++ >= page.at && at <= page.at + page.size) {
+			reservation_xml(e, r);
+		}
+	}
+	x_close(&e->out, "capacityReservationSet");
+	if (at > page.at + page.size) {
+		x_text(&e->out, "nextToken", ec2_next_token(e, page.at + page.size));
+	}
+}
+
+/* ---- the control API ------------------------------------------------------------------------- */
+
+json_t *reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
+{
+	const char *region = json_str(doc, "region", "", err),
+		   *zone = json_str(doc, "zone", "", err);
+	const char *type = json_str(doc, "type", "", err), *id = json_str(doc, "cancel", NULL, err);
+	int64_t count = json_i64(doc, "count", 1, err);
+	const struct zone *z = market_zone(s->market, region, zone);
+	struct reservation *r;
+
+	for (r = *all(s); id && r; r = r->next) {
+		if (str_same(r->id, id)) {
+			r->cancelled = true;
+			return json_object();
+		}
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r) {
+		abort();
+	}
+	r->pool = z ? market_pool(s->market, CLOUD_AWS, region, z, type) : NULL;
+	if (!r->pool || err->rc != SPOT_OK) {
+		free(r);
+		err_set(err, SPOT_INVALID, "reservation: region, zone and type name no pool");
+		return NULL;
+	}
+	r->id = dup_text(sim_id(s, a, "cr-0", 8));
+	r->total = count;
+	r->made_us = sim_wall(s);
+	r->block = json_bool(doc, "block", false, err);
+	r->open = !r->block && json_bool(doc, "open", false, err);
+	r->next = *all(s);
+	*all(s) = r;
+	return json_pack("{s:s}", "id", r->id);
+}
+
+void reserved_free_all(struct aws_controls *c)
+{
+	while (c->reservations) {
+		struct reservation *r = c->reservations;
+
+		c->reservations = r->next;
+		free(r->id);
+		free(r);
+	}
+}
