@@ -5,6 +5,7 @@
 -- on behind the job where the slice before ended (after; where that is gone, behind its place after_n) and from the end to the
 -- beginning, so that each has its turn whoever stands before it; those that room is held for; those whose machine is ready, or costs
 -- a budget on its way. slice_at: the place in the slice, from 1; 0 = not of it. budget_left: when its machines take end_us to end.
+-- rates, restart_us: what it was seen to do; before its first start, what the five newest jobs of its name and team were.
 -- spec: from the job next on and from the end to the beginning as many as spec_bytes hold, the first whatever it has; and of those held.
 -- name: engine_sched_jobs
 -- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8, end_us int8, next int8, spec_bytes int8
@@ -58,7 +59,8 @@ SELECT j.id, j.state, j.state_us, j.name, CASE WHEN j.id = ANY ($5) THEN j.spec:
 	EXISTS (SELECT FROM fleet f WHERE f.id = j.fleet_id AND f.state = 'CLOSED') AS fleet_closed, x.n AS place_n, x.at AS slice_at,
 	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $6, $7) END AS budget_left
 FROM x JOIN job j ON j.id = x.id LEFT JOIN t ON t.id = x.id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
-LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
+LEFT JOIN LATERAL job_measured(CASE WHEN j.epoch > 0 THEN ARRAY[j.id]
+	ELSE ARRAY(SELECT e.id FROM job e WHERE e.name = j.name AND e.team = j.team AND e.epoch > 0 ORDER BY e.id DESC LIMIT 5) END) m ON true
 ORDER BY x.n
 
 -- name: engine_free_nodes
