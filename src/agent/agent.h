@@ -32,12 +32,7 @@
 #include "base/text/json.h"
 #include "base/text/sbuf.h"
 
-<<<<<<< HEAD
 #define AGENT_VERSION SPOT_VERSION /* meson.build */
-#define AGENT_ID_MAX 64
-=======
-#define AGENT_VERSION "0.1.0"
->>>>>>> agent
 #define AGENT_EXIT_REFUSED 3 /* the daemon will never take us: do not start again */
 
 struct agent {

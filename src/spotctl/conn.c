@@ -238,11 +238,11 @@ int conn_problem(struct ctl *c, const struct reply *r)
 	if (detail != NULL) {
 		say("spotctl: %s%s%s", field, *field != '\0' ? ": " : "", detail);
 	} else {
-		say("spotctl: %s answered %d without a reason: %.200s", c->url, r->status,
+		say("spotctl: %s returned status %d without a reason: %.200s", c->url, r->status,
 		    r->body.p != NULL ? r->body.p : "");
 	}
 	if (r->status == 401 && c->token == NULL) {
-		say("no token was sent: 'spotctl login URL', or --token-file FILE");
+		say("no token was sent; use 'spotctl login URL' or --token-file FILE");
 	}
 	return exit != CTL_OK ? exit : exit_of_status(r->status);
 }
@@ -251,11 +251,11 @@ static int unreachable(struct ctl *c, const struct exchange *x)
 {
 	say("spotctl: %s: %s", c->url, x->text[0] != '\0' ? x->text : curl_easy_strerror(x->code));
 	if (x->code == CURLE_COULDNT_CONNECT && url_loopback(c->url)) {
-		say("is spotd running? 'spotd --local' starts one here; --url or SPOTCTL_URL names "
-		    "another");
+		say("start a daemon with 'spotd --local', or name another one with --url or "
+		    "SPOTCTL_URL");
 	} else if (x->code == CURLE_PEER_FAILED_VERIFICATION) {
-		say("--ca-file FILE or SPOTCTL_CA_FILE names the certificate authority of the "
-		    "daemon");
+		say("name the daemon's certificate authority with --ca-file FILE or "
+		    "SPOTCTL_CA_FILE");
 	}
 	return CTL_UNREACHABLE;
 }
@@ -331,8 +331,9 @@ static int judge(struct ctl *c, struct exchange *x, unsigned want)
 		    : conn_problem(c, r);
 	}
 	if ((want & WANT_JSON) != 0 && r->json == NULL && r->status != 204) {
-		say("spotctl: %s answered %d, but not in JSON: is it a Spotbroker daemon?", c->url,
-		    r->status);
+		say("spotctl: %s returned status %d without JSON; check that it is a Spotbroker "
+		    "daemon",
+		    c->url, r->status);
 		return CTL_FAILED;
 	}
 	return CTL_OK;

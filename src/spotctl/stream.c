@@ -184,7 +184,7 @@ int conn_events(struct ctl *c, const char *path, const char *after, bool ever,
 			break;
 		}
 		if (failures == 0 || s.heard) {
-			say("spotctl: the event stream ended (%s); connecting again",
+			say("spotctl: the event stream ended (%s); reconnecting",
 			    code == CURLE_OK    ? "closed by the daemon"
 				: *text != '\0' ? text
 						: curl_easy_strerror(code));

@@ -123,7 +123,7 @@ bool file_put(const char *path, const void *p, size_t n, int mode);
 bool file_get(struct arena *a, const char *path, struct str *ret);
 void dir_make(const char *path, int mode); /* with parents */
 
-/* The ports (front.c with a struct front_port, routes.c, imds.c). */
+/* The ports (front.c with a struct front_port, control/routes.c, imds.c). */
 void front_handle(void *ctx, struct httpd_req *r);
 size_t front_body_max(void *ctx, const char *method, const char *path);
 void control_handle(void *ctx, struct httpd_req *r);

@@ -366,11 +366,11 @@ class Errors(Case):
 
     def test_nobody_there(self):
         p = self.run_it("pools", env=self.env(SPOTCTL_URL="http://127.0.0.1:1"), code=6)
-        self.assertIn("is spotd running?", p.stderr)
+        self.assertIn("start a daemon with 'spotd --local'", p.stderr)
 
     def test_somebody_else_there(self):
         self.daemon.on("GET", "/v1/pools", Reply(text="<html>", content_type="text/html"))
-        self.assertIn("is it a Spotbroker daemon?", self.run_it("pools", code=1).stderr)
+        self.assertIn("check that it is a Spotbroker daemon", self.run_it("pools", code=1).stderr)
         self.daemon.on("GET", "/v1/pools", Reply(body={"other": 1}))
         self.assertIn("lacks its list", self.run_it("pools", code=1).stderr)
         self.daemon.on("GET", "/v1/pools", Reply(text='{"items": [', content_type="application/json"))
@@ -378,7 +378,7 @@ class Errors(Case):
 
     def test_an_error_page_without_json(self):
         self.daemon.on("GET", "/v1/pools", Reply(500, text="oh no", content_type="text/plain"))
-        self.assertIn("answered 500 without a reason: oh no", self.run_it("pools", code=1).stderr)
+        self.assertIn("returned status 500 without a reason: oh no", self.run_it("pools", code=1).stderr)
 
     def test_without_a_token_one_is_told_how_to_give_it(self):
         self.daemon.on("GET", "/v1/pools", problem(401, "unauthenticated", "a bearer token is needed"))
