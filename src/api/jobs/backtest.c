@@ -290,7 +290,7 @@ static bool fallback_choose(struct areq *q, struct backtest *b)
 	return b->on_demand != NULL;
 }
 
-static void planned(struct areq *q, struct planned *p)
+static void backtest_planned(struct areq *q, struct planned *p)
 {
 	struct backtest *b = arena_alloc(q->arena, sizeof(*b));
 
@@ -341,5 +341,5 @@ static void planned(struct areq *q, struct planned *p)
 
 void post_backtest(struct areq *q)
 {
-	plan_begin(q, planned);
+	plan_begin(q, backtest_planned);
 }
