@@ -34,3 +34,7 @@ lint: build
 # clang-format 16 on the C files that differ from main
 format:
     git diff --name-only --diff-filter=d main -- '*.c' '*.h' | xargs -r clang-format-16 -i
+
+# lower every ratchet of the lints to today's numbers
+ratchet:
+    for l in sizes folders circles statements names format english; do tests/lint/$l.py --update; done

@@ -74,9 +74,11 @@ enum spot_rc err_prefix(struct spot_err *err, const char *fmt, ...)
 	if (both == NULL) {
 		abort();
 	}
+	/* The end comes with the last piece. NOLINTBEGIN(bugprone-not-null-terminated-result) */
 	memcpy(both, err->text, n);
 	memcpy(both + n, ": ", 2);
 	memcpy(both + n + 2, old, len - n - 1);
+	/* NOLINTEND(bugprone-not-null-terminated-result) */
 	text_copy(err, both, len);
 	free(both);
 	free(old);

@@ -4,7 +4,7 @@
 #include "cloud_priv.h"
 
 #include "../cloudsim/aws/aws.h"
-#include "../cloudsim/sim/books.h"
+#include "../cloudsim/sim/cloud.h"
 #include "../cloudsim/s3/s3.h"
 #include "base/arena.h"
 #include "base/crypto/sign.h"

@@ -253,6 +253,7 @@ static enum spot_rc stream_parse(struct parse *p, struct docs *d)
 			struct yaml *root = arena_alloc(p->arena, sizeof(*root));
 
 			rc = node_parse(p, &e, 1, root);
+			/* An array of pointers. NOLINTNEXTLINE(bugprone-sizeof-expression) */
 			d->items = arena_grow(p->arena, d->items, d->n, &d->cap, sizeof(*d->items));
 			d->items[d->n++] = root;
 		}

@@ -23,7 +23,7 @@ struct upload_urls {
 	int64_t epoch;
 };
 
-/* ---- what is under way ----------------------------------------------------------------------- */
+/* ---- URLs under way ----------------------------------------------------------------------- */
 
 /* Drops checkpoints whose URLs must be signed again: by another leader, too long ago, or before a
  * clock step they might expire before use. */

@@ -104,8 +104,8 @@ static const char *const scope_names[] = {
 	[SPOT_SCOPE_PROVIDER] = "provider",
 };
 
-/* The scope that cools after a refusal: as the provider says, else by its code the pool, all pools
- * of the quota class, or the account's region. */
+/* The scope that cools after a refusal: the one that the provider names. Else its code decides: the
+ * pool, all pools of the quota class, or the account's region. */
 static const char *refusal_scope(const struct spot_err *err)
 {
 	if (err->scope > SPOT_SCOPE_NONE && (size_t)err->scope < ARRAY_LEN(scope_names)) {

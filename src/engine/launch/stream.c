@@ -62,7 +62,7 @@ static void stream_lease_lost(void *state)
 	}
 }
 
-/* ---- what it brought ------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------- */
 
 static void stream_wrote(struct act *a)
 {

@@ -1,17 +1,17 @@
 /*
  * Places jobs, gangs too (gang_place.c). A waiting job gets a ready node that suits it (bind.c).
- * Without one, and with none on its way, the engine wants a node for it in the pool with the lowest
+ * Without one, and with none on its way, the engine wants a node in the pool with the lowest
  * expected cost of the work (want.c). For a job that drains it wants the replacement at once, while
  * the old node still saves. A failed launch is no special case: the refused pool cools, and the
  * next pass finds the job here again.
  *
- * A pass reads a window of the queue: its first 300 jobs (HEAD_MOST), and a slice of the others
- * that moves on from pass to pass and begins again after the last. So jobs that cannot be placed
- * keep nobody behind them from being read. Scarce resources (nodes of fleets, quotas) go to the
- * first job in the window. A blocked job with held room stays in the window wherever it stands, so
- * later slices only fill in; so does a job whose machine is ready, since that costs money.
+ * A pass reads a window of the queue: its first 300 jobs (HEAD_MOST), and a slice of the others.
+ * The slice moves on from pass to pass and begins again after the last job. So jobs that cannot be
+ * placed keep nobody behind them from being read. Scarce resources (nodes of fleets, quotas) go to
+ * the first job in the window. A blocked job with held room stays in the window wherever it stands,
+ * so later slices only fill in. So does a job whose machine is ready, since that costs money.
  *
- * Past the first 300 jobs the order is approximate: a resource freed during a walk goes to the next
+ * Past the first 300 jobs the order is approximate. A resource freed during a walk goes to the next
  * slice, even if a higher-priority job was in a slice already read. That is the price of not
  * ranking the whole queue in each pass. Among equals the nearest deadlines come first, so most last
  * safe moments fall within the head; the others are seen within a walk.

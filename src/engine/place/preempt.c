@@ -1,8 +1,8 @@
 /*
  * Makes room for a job of high priority: the victims that cost least leave (core/queue/queue.h). A
  * machine that suits is handed over as it is. If a quota is exhausted, as many of its machines are
- * given back as needed: for a gang, until all of its nodes have room, in one zone if possible. A
- * gang leaves as a whole. A victim saves first, waits again in the queue and goes on from its
+ * given back as needed. A gang needs room for all of its nodes, in one zone if possible. A gang
+ * leaves as a whole. A victim saves first, waits again in the queue and goes on from its
  * checkpoint; the decisions are rows of both jobs.
  */
 #include "base/base.h"

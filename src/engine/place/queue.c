@@ -1,6 +1,6 @@
 /* The queue: the order in which jobs wait and the reason (core/queue/queue.h), as rows for placing
- * and for people, and the teams' dollars, updated from the ledger. Then the room in it: a quota
- * that the first blocked job waits for is held for it, and other jobs go ahead only if they end in
+ * and for people. Also the teams' dollars, updated from the ledger. Then the room in it: a quota
+ * that the first blocked job waits for is held for it. Other jobs go ahead only if they end in
  * time. */
 #include "base/base.h"
 #include "base/log.h"

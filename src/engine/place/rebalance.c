@@ -1,9 +1,9 @@
 /*
- * Rebalancing. Ranks every running job as if it were placed now, and moves those that pay by the
- * rule of the return to spot, in waves under limits (core/policy/rebalance.h). Requests are
- * decision rows, by people, timers, or ourselves every rebalance_every. A provider's recommendation
- * to leave a machine is judged once, by the worth of earlier ones. A dry run only writes down its
- * moves. move_back.c carries the moves out.
+ * Rebalancing. Ranks every running job as if it were placed now. Moves those that pay by the rule
+ * of the return to spot, in waves under limits (core/policy/rebalance.h). Requests are decision
+ * rows, by people, timers, or ourselves every rebalance_every. A provider's recommendation to leave
+ * a machine is judged once, by the worth of earlier ones. A dry run only writes down its moves.
+ * move_back.c carries the moves out.
  *
  * The jobs are read and judged in pages, since their files may be large. Some files of jobs that
  * are started or judged again are kept (SPEC_BYTES); the others are read once more, in pages too.

@@ -30,12 +30,9 @@ static void lives_settle(struct world *w, const char *fence)
 	PQclear(r);
 }
 
-/* Now is 10,000 s, ahead are two hours and a half more, behind what was before the doubt began. */
-static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed(
-    void **state)
+/* Now is 10,000 s, ahead are two hours and a half more, behind is the time before the doubt began. */
+static void lives_wrong_make(struct world *w)
 {
-	struct world *w = *state;
-
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	(void)world_job(w, "{}");
@@ -68,6 +65,14 @@ static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_
 			"phase, created_us, started_us, ended_us) SELECT 1, 1, id, pool_id, "
 			"'spot', 'run', 'EXITED', 18800000000, 18900000000, 19000000000 FROM node "
 			"WHERE token = 'both'");
+}
+
+static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed(
+    void **state)
+{
+	struct world *w = *state;
+
+	lives_wrong_make(w);
 	lives_settle(w, "6");
 	assert_int_equal(at(w, "n.ended_us", "ended"), 9000);
 	assert_int_equal(at(w, "a.ended_us", "both"), 9000);

@@ -33,7 +33,7 @@ static void not_asked(struct op *op)
 	(void)op;
 }
 
-/* As return.c and rebalance.c may in one turn: both have seen no replacement before either waits
+/* As move_back.c and rebalance.c may in one turn: both have seen no replacement before either waits
  * for the job's row. */
 static void test_two_who_want_a_replacement_at_once_get_one(void **state)
 {

@@ -1,5 +1,5 @@
 /* Expected dollars per finished work: what suits, the order, and what moves it. The arithmetic:
- * test_rank_terms.c. */
+ * test_score.py. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
