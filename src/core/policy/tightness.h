@@ -3,7 +3,7 @@
  *
  * index = refusals + reclaims + scores + price. Each part is 0..1 times its weight:
  *
- * - refusals: share of our launches refused in the window, shrunk to 0 by two launches' worth of calm
+ * - refusals: share of our launches refused in the window, shrunk to 0 by two calm launches
  * - reclaims: 1 - 2^-(reclaims / expected), with expected = node-hours x the pools' hazard + 1/2
  * - scores: share of the group's pools that are cooling, or without capacity by the provider's word
  * - price: (price over its mean of the last week - 1) / 0.5, within 0..1

@@ -1,22 +1,24 @@
 /*
- * A job with a deadline, run over recorded supply: the model of "Can't Be Late" (Wu et al.,
+ * Runs a job with a deadline over recorded supply: the model of "Can't Be Late" (Wu et al.,
  * NSDI'24).
  *
  * Time is cut into ticks of tick_us. In each tick the policy waits, takes spot in a pool that is
- * up, or on demand:
- *   1. it sees the tick's availability and prices, and the past; spot is lost at the start of the
- *      first tick that is down;
- *   2. the choice holds for the whole tick;
- *   3. an instance of another kind or in another pool than the one held (also after a loss or a
- *      wait) costs changeover_us, paid, without progress, over as many ticks as it takes; progress
- *      is durable;
- *   4. each tick on an instance is paid in full, also the last one, at its price in that tick;
- *   5. the run ends when the work is done, and misses if that is after the deadline. Only whole
- *      ticks before the deadline are used, unless on demand from the first moment needs the last
- *      piece of a tick too.
- * Several pools: one instance at a time; taking spot in another region than the last spot
- * instance's costs transfer_micros (the checkpoint is there; on demand is taken where it is). A run
- * that is not done at the deadline is finished on demand.
+ * up, or takes on demand:
+ *
+ * 1. It sees the tick's availability and prices, and the past. Spot is lost at the start of the
+ *    first tick that is down.
+ * 2. The choice holds for the whole tick.
+ * 3. An instance of another kind or in another pool costs changeover_us, also after a loss or a
+ *    wait. The changeover is paid, makes no progress, and takes as many ticks as it needs. Progress
+ *    is durable.
+ * 4. Each tick on an instance is paid in full at its price in that tick, the last one too.
+ * 5. The run ends when the work is done, and misses if that is after the deadline. It uses only
+ *    whole ticks before the deadline. The exception is a job that needs the last piece of a tick
+ *    even on demand from the first moment.
+ *
+ * A run holds one instance at a time. Spot in another region than the last spot instance's costs
+ * transfer_micros, since the checkpoint is there. On demand runs where the checkpoint is. A run not
+ * done at the deadline finishes on demand.
  *
  * Costs are summed in whole units that divide a micro-dollar (struct trace_unit) and rounded once.
  * Pure; memory is the caller's arena, which may be reset after each run.
