@@ -41,7 +41,7 @@ struct trace_market { /* pools side by side; made by trace_market_build */
 	const uint8_t **pool_up; /* [pool][tick] */
 	const int64_t **pool_price;
 	const int32_t *regions; /* per pool */
-	const char *ends_first; /* name of the trace that it is as long as */
+	const char *ends_first; /* name of the shortest trace, which sets the length */
 };
 struct trace_job {
 	int64_t work_us, deadline_us, changeover_us;
@@ -56,42 +56,43 @@ struct trace_step { /* one tick of the decision log */
 struct trace_run {
 	size_t start; /* tick of the market at which it began */
 	int64_t cost_micros, finish_us;
-	/* parts of the cost (not told by trace_optimal) */
+	/* parts of the cost (trace_run_optimal() leaves them 0) */
 	int64_t spot_micros, on_demand_micros, transfer_micros;
 	bool missed;
-	int32_t changeovers; /* starts of an instance, the first one too */
+	int32_t changeovers; /* starts of an instance, including the first */
 	int32_t spot_ticks, on_demand_ticks, wait_ticks;
-	/* if asked for: spot_ticks + on_demand_ticks + wait_ticks of them */
+	/* on request: spot_ticks + on_demand_ticks + wait_ticks of them */
 	struct trace_step *steps;
 };
 
-/* Traces side by side: as long as the shortest. prices: one per supply trace (NULL elements or
- * NULL: spot_micros all the time), read at the start of each tick, whatever their gap. Refused:
- * different gaps of supply traces. */
+/* Puts traces side by side, as long as the shortest. prices has one element per supply trace, read
+ * at the start of each tick whatever its gap. NULL, or a NULL element, means spot_micros all the
+ * time. Refuses supply traces with different gaps. */
 NODISCARD enum spot_rc trace_market_build(struct arena *a, const struct trace *supply,
     const struct trace *const *prices, size_t n, int64_t nodes, int64_t spot_micros,
     struct trace_market *ret, struct spot_err *err);
-/* Does a run fit at all: feasible on demand, numbers in range, trace long enough. */
+/* Checks that a run fits: feasible on demand, numbers in range, trace long enough. */
 NODISCARD enum spot_rc trace_job_check(const struct trace_market *m, const struct trace_job *j,
     struct spot_err *err);
-/* that a run may use */
+/* ticks that a run may use */
 size_t trace_job_ticks(const struct trace_market *m, const struct trace_job *j);
-/* Starts with room for a run: 0 .. result - 1. 0: the trace is too short. */
+/* Returns the number of possible starts, 0 .. result - 1. 0: the trace is too short. */
 size_t trace_starts(const struct trace_market *m, const struct trace_job *j);
 int64_t trace_on_demand_cost(const struct trace_market *m, const struct trace_job *j);
 
-/* history: other pools' tracks (pool -1), for what the policy may learn; what the pools themselves
- * showed before the start comes on top. Fails when the policy chooses what it cannot have. */
+/* Runs a policy. history holds other pools' tracks (pool -1), from which the policy may learn. It
+ * also gets the pools' own tracks before the start. Fails if the policy chooses something
+ * unavailable. */
 NODISCARD enum spot_rc trace_run_policy(struct arena *a, const struct trace_market *m,
     const struct trace_job *j, size_t start, const struct policy *p,
     const struct policy_track *history, size_t history_n, bool want_steps, struct trace_run *ret,
     struct spot_err *err);
-/* The exact minimum over all sequences of choices, knowing the trace: what nobody can beat. */
+/* Fills the exact minimum over all sequences of choices, knowing the whole trace. */
 void trace_run_optimal(struct arena *a, const struct trace_market *m, const struct trace_job *j,
     size_t start, struct trace_run *ret);
 
-/* Costs as whole numbers: price per hour x num = a tick's cost, fee x den = a move's; micro-dollars
- * x den. */
+/* Units for exact costs, micro-dollars x den: a tick costs price per hour x num, a move fee x
+ * den. */
 struct trace_unit {
 	int64_t num, den;
 };
