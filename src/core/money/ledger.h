@@ -5,8 +5,8 @@
  *
  *     amount(a, b) = floor(price * (b - o) / 3600e6) - floor(price * (a - o) / 3600e6)
  *
- * A provider's credit reverses lines with lines of kind credit, one for each line that stands. The
- * node's lines then sum to zero.
+ * A provider's credit reverses each standing line with one of kind credit. The node's lines then
+ * sum to zero.
  */
 #ifndef CORE_LEDGER_H
 #define CORE_LEDGER_H
@@ -14,7 +14,7 @@
 #include "base/base.h"
 
 struct arena;
-/* ascending; first covers launch */
+/* ascending; the first covers the launch */
 struct ledger_price {
 	int64_t from_us, price_micros, observed_us;
 };
