@@ -19,8 +19,8 @@ enum doubt {
 	DOUBT_PROVEN, /* a cloud's time, newer than the doubt, agrees */
 };
 
-/* Judges the wall clock. Times are by the monotonic clock. since_us is when the doubt arose (0 =
- * none), told_us when a cloud last sent its time (0 = never). off_us says how far that time was
+/* Judges the wall clock. Times are by the monotonic clock. The doubt arose at since_us (0 = none).
+ * A cloud last sent its time at told_us (0 = never). Parameter off_us says how far that time was
  * ahead of our wall clock. Doubt lasts at most limit_us; 0 = never doubt. */
 enum doubt doubt_judge(int64_t since_us, int64_t told_us, int64_t off_us, int64_t now_us,
     int64_t limit_us);

@@ -3,8 +3,8 @@
  * last. A budget binds before it is exceeded. Part of it is reserved for the time from the order to
  * stop until the machines' confirmed end (saving, stopping, ending).
  *
- * The declared bound: a job spends at most its budget plus the price of the machines it held when
- * the budget ran out, until each is gone. No machine is added.
+ * The declared bound: a job spends at most its budget, plus the price of its machines from the
+ * moment the budget ran out until each is gone. No machine is added.
  *
  * The schema's job_spent() and job_budget_left() (migrations/0024, 0028) define spending and the
  * rest for all statements. This file computes the need of a start.
@@ -16,14 +16,14 @@
 #include "core/spec/jobspec.h"
 
 /* From the end of a save to the end of the machine: 10 s for the job to stop and two minutes for
- * the cloud. budget_look_us of engine/kernel/conf.h comes on top. */
+ * the cloud. The engine's budget_look_us of engine/kernel/conf.h comes on top. */
 #define BUDGET_END_US (130 * SPOT_US_PER_S)
 /* A start that leaves no time to work is money thrown away. */
 #define BUDGET_WORK_US (300 * SPOT_US_PER_S)
 
 /* Returns the budget that a start needs: the machines' start, BUDGET_WORK_US of work, a save and
- * the machines' end. price_micros is their total price per hour. start_us is the time until they
- * are ready, end_us the time to end after a save. Rounds up; INT64_MAX on overflow. */
+ * the machines' end. Parameter price_micros is their total price per hour. They are ready after
+ * start_us, and end within end_us after a save. Rounds up; INT64_MAX on overflow. */
 int64_t budget_need(int64_t price_micros, int64_t start_us, int64_t end_us,
     const struct job_spec *s);
 /* Returns the budget needed to replace `missing` of a gang's nodes while the others are held. It

@@ -30,8 +30,9 @@ struct ledger_line {
 	int64_t from_us, to_us, price_micros, price_observed_us, amount_micros;
 };
 int64_t ledger_amount(int64_t origin_us, int64_t from_us, int64_t to_us, int64_t price_micros);
-/* Returns the lines for [from_us, to_us) of one node, in the arena. ready_us 0 = never ready.
- * for_job is the job the node was launched for, 0 = none; boot and idle time go to it. */
+/* Returns the lines for [from_us, to_us) of one node, in the arena. A ready_us of 0 means never
+ * ready. Parameter for_job is the job that the node was launched for, 0 = none. Boot and idle time
+ * go to it. */
 void ledger_cut(struct arena *a, int64_t origin_us, int64_t from_us, int64_t to_us,
     int64_t ready_us, int64_t for_job, const struct ledger_price *prices, size_t prices_n,
     const struct ledger_attempt *attempts, size_t attempts_n, struct ledger_line **ret,

@@ -1,7 +1,7 @@
 /*
- * Workload classes. Pure. A class sets the defaults of its jobs: market, priority, allowed GPUs,
- * patience for spot, whether a higher job may preempt them, and the goal once they are late. The
- * table has built-in defaults; the configuration changes them ([class NAME]).
+ * Workload classes. Pure. A class sets the defaults of its jobs: market, priority, allowed GPUs and
+ * patience for spot. It says whether a higher job may preempt them, and the goal once they are
+ * late. The table has built-in defaults; the configuration changes them ([class NAME]).
  */
 #ifndef CORE_CLASS_POLICY_H
 #define CORE_CLASS_POLICY_H

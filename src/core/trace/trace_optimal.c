@@ -12,11 +12,9 @@
  * losing the minimum:
  *
  * - Another label in the same place has no less progress at no more cost.
- *
  * - The work left does not fit before the deadline.
- *
  * - The cost plus a lower bound of the rest is not below a cost known to be reachable. The bound
- * takes the cheapest ticks to come, without changeovers.
+ *   takes the cheapest ticks to come, without changeovers.
  */
 #include "base/base.h"
 #include "base/arena.h"

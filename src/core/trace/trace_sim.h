@@ -65,9 +65,9 @@ struct trace_run {
 	struct trace_step *steps;
 };
 
-/* Puts traces side by side, as long as the shortest. prices has one element per supply trace, read
- * at the start of each tick whatever its gap. NULL, or a NULL element, means spot_micros all the
- * time. Refuses supply traces with different gaps. */
+/* Puts traces side by side, as long as the shortest. Parameter prices has one element per supply
+ * trace, read at the start of each tick whatever its gap. NULL, or a NULL element, means
+ * spot_micros all the time. Refuses supply traces with different gaps. */
 NODISCARD enum spot_rc trace_market_build(struct arena *a, const struct trace *supply,
     const struct trace *const *prices, size_t n, int64_t nodes, int64_t spot_micros,
     struct trace_market *ret, struct spot_err *err);
