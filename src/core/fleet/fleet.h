@@ -6,9 +6,10 @@
  * nodes in pool i the plan minimises, in dollars per hour of work at the reference's speed,
  *
  *     sum_i c_i x_i  +  risk(x)
- *     c_i     = score.total_micros / hours of work it was scored for * u_i; 0 for market reserved
- *     u_i     = weight of the node / weight of the reference machine
- *     risk(x) = price / U * (sum over pairs of nodes a, b of rho(a, b) sqrt(h_a h_b) u_a u_b)
+ *
+ * - c_i = score.total_micros / hours of work it was scored for * u_i; 0 for market reserved
+ * - u_i = weight of the node / weight of the reference machine
+ * - risk(x) = price / U * (sum over pairs of nodes a, b of rho(a, b) sqrt(h_a h_b) u_a u_b)
  *
  * Here h is the hazard, rho is hazard_correlation() and U the wanted amount. The sum counts the
  * nodes lost in an hour, each with the share of the fleet lost at the same moment. The price of
