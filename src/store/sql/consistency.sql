@@ -1,8 +1,9 @@
--- The invariants of a living database (spotctl doctor --consistency). Nothing is written. Each statement is one invariant: how
--- many rows were looked at, how many break it, and up to five of these in words. Times of grace are parameters: what is
--- under way just now is not wrong. What ended before since_us is history.
+-- The invariants of a live database (spotctl doctor --consistency). Nothing is written. Each
+-- statement checks one invariant. It returns the rows checked, the rows that break it, and up to
+-- five of these in words. Grace times are parameters, since a change under way is not an error.
+-- Rows that ended before since_us are not checked.
 
--- A machine that serves has its provider's name for it, and its provider does not say that it is gone.
+-- A serving machine has its provider's ref, and its provider does not report it gone.
 -- name: consistency_machines
 -- params: settle_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -19,8 +20,8 @@ WITH b AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- Somebody vouches for a machine that serves: its agent or its provider spoke. What came before up_us, since when this daemon
--- leads, counts as then: nobody listened.
+-- The agent or the provider of a serving machine has reported it. This daemon leads since up_us.
+-- Earlier reports count as of then, since nobody listened.
 -- name: consistency_vouched
 -- params: up_us int8, silent_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -35,8 +36,9 @@ WITH b AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- No machine outlives the job that it was wanted for, nor serves one that is parked. A node of a fleet serves the fleet; one that has other work has it.
--- keep_us: idle ones may be kept since then, or drain since then; ending_us: asked to end since then.
+-- No machine outlives the job that it was wanted for, or serves a parked one. A fleet's node serves
+-- the fleet, and a node with other work keeps it. Idle nodes may be kept or drain since keep_us.
+-- Terminated nodes may be ending since ending_us.
 -- name: consistency_outlived
 -- params: up_us int8, keep_us int8, ending_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -56,8 +58,8 @@ WITH b AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- At most one attempt of a job lives, of a gang one of each rank, and its epoch is the job's. No grace: the statement that
--- begins an attempt sees to it.
+-- At most one attempt of a job is live, of a gang one per rank, and its epoch is the job's. There
+-- is no grace, since the statement that begins an attempt ensures it.
 -- name: consistency_epochs
 -- rows: 1 checked int8, broken int8, words text
 -- row: consistency
@@ -72,7 +74,8 @@ WITH b AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- A committed checkpoint is whole: its pieces have its bytes, no piece of a file is missing, and no piece's object was deleted.
+-- A committed checkpoint is complete. Its chunks have its bytes, no chunk of a file is missing, and
+-- no chunk's object was deleted.
 -- name: consistency_checkpoints
 -- params: since_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -95,7 +98,8 @@ WITH c AS MATERIALIZED (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- The objects that jobs go on from, and what those left that are over, each once: who is not over first, then the newest. whole: how many there are.
+-- Returns each object once: those that jobs continue from, and those of ended jobs. Active jobs
+-- come first, then the newest. whole is the total number.
 -- name: consistency_objects
 -- params: since_us int8, most int8
 -- rows: many object_key text, bytes int8, path text, seq int4, checkpoint_id int8, job_id int8, whole int8
@@ -112,8 +116,8 @@ WITH c AS MATERIALIZED (
 SELECT object_key, bytes, path, seq, id, job_id, count(*) OVER () FROM k
 ORDER BY ended_us DESC NULLS FIRST, id DESC, path, seq LIMIT $2
 
--- An attempt begins at the newest checkpoint of the epochs before it. Only the epoch that acts commits, so whatever an earlier
--- epoch has was there. Of a gang whole sets count.
+-- An attempt begins at the newest checkpoint of earlier epochs. Only the acting epoch commits, so
+-- the checkpoints of earlier epochs existed then. For a gang complete sets count.
 -- name: consistency_progress
 -- params: since_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -134,8 +138,8 @@ WITH b AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY job_id, epoch, rank)
 	FROM (SELECT * FROM b WHERE bad ORDER BY job_id, epoch, rank LIMIT 5) x), '') FROM b
 
--- Of each node the ledger has the time from its launch to billed_to once, without a hole. A line that was reversed counts not,
--- those count that were written for it; a credit takes back money, not time.
+-- The ledger covers each node's time from its launch to billed_to exactly once. A reversed line
+-- does not count, but its replacements do. A credit returns money, not time.
 -- name: consistency_ledger_time
 -- params: since_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -161,8 +165,9 @@ WITH n AS MATERIALIZED (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- A line's amount is what src/core/money/ledger.c makes of its interval and its price: floor(price * (to - launched) / hour) less the same of
--- from. The price is that of the row it names, as long as prices are kept that far back, or the one noted at the launch.
+-- A line's amount follows from its interval and price as in src/core/money/ledger.c: floor(price *
+-- (to - launched) / hour) less the same of from. The price is that of the named row, as long as
+-- such old prices are stored, or the one stored at the launch.
 -- name: consistency_ledger_amounts
 -- params: since_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -183,7 +188,8 @@ WITH b AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- A reversal takes back exactly the line that it names, which is no reversal itself, and no line is taken back twice.
+-- A reversal cancels exactly the line that it names. That line is no reversal, and no line is
+-- reversed twice.
 -- name: consistency_ledger_reversals
 -- params: since_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -203,8 +209,9 @@ WITH b AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- Every job that is not over goes somewhere: one that waits or is parked has said why, one that runs has an attempt whose end nobody has dealt with yet, and
--- what is being stopped or told to stop moves on. stuck_us: it moved since then, or is within the deadline of its drain.
+-- Every active job makes progress. A waiting or parked job has a reason. A running job has an
+-- attempt whose end is not yet handled. A stopping job moves on: it moved since stuck_us, or is
+-- within the deadline of its drain.
 -- name: consistency_moving
 -- params: up_us int8, stuck_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -226,9 +233,10 @@ WITH b AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- No machine is wanted for a job whose budget was used up then, by what the ledger has up to that moment, and a parked job runs nowhere. A budget
--- that was set is the limit of what is wanted from then on. Machines of fleets are not wanted for a job. And what budgets are held against
--- (job_cost) is the sum of the lines.
+-- No machine is wanted for a job whose budget was used up by then, according to the ledger up to
+-- that moment. A parked job runs nowhere. A changed budget limits only later machines. Machines of
+-- fleets are not wanted for a job. The spending that budgets are compared with (job_cost) is the
+-- sum of the lines.
 -- name: consistency_budget
 -- params: since_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -252,7 +260,8 @@ WITH j AS MATERIALIZED (
 SELECT (SELECT count(*) FROM j), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- At any time one daemon led at most: the times of the epochs do not overlap, and the lease's epoch is the newest.
+-- At most one daemon led at any time. The times of the epochs do not overlap, and the lease's epoch
+-- is the newest.
 -- name: consistency_leaders
 -- params: since_us int8
 -- rows: 1 checked int8, broken int8, words text
@@ -271,7 +280,7 @@ WITH e AS (
 SELECT count(*), count(*) FILTER (WHERE bad), coalesce((SELECT string_agg(words, '; ' ORDER BY id)
 	FROM (SELECT * FROM b WHERE bad ORDER BY id LIMIT 5) x), '') FROM b
 
--- What has our tag and no node is ended after its grace, unless it is kept.
+-- A machine with our tag and without a node ends after its grace, unless it is kept.
 -- name: consistency_orphans
 -- params: up_us int8, grace_us int8, ending_us int8
 -- rows: 1 checked int8, broken int8, words text
