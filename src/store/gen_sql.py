@@ -16,7 +16,7 @@ begin with "--" and two or more blanks:
     -- copy: COPY t (a, b) FROM STDIN BINARY  (only for copy_merge_*)
     SELECT ... $1 ... $2 ...
 
-Types: int8 int4 float8 bool text bytea jsonb, "?" for values that may be NULL, and as parameters the
+Types: int8 int4 float8 bool text bytea jsonb, "?" for a NULL that is allowed, and as parameters the
 arrays int8[] int4[] float8[] bool[] text[]. The enums of ENUMS are text in SQL and an enum in C.
 `pool[]` in params makes struct q_NAME_pool and takes an array of them. Each of its columns is an
 array parameter of its own, with the next numbers, as unnest() expects.
