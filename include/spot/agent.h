@@ -1,107 +1,120 @@
 /*
- * The protocol between spot-agent and the daemon: JSON over HTTP(S), the agent always dials out. It
- * is level-triggered: a poll tells what the agent has, the answer tells what the node should be
- * doing. There is no command queue to lose or to deliver twice. Every report carries job and epoch;
- * a report of an old epoch is answered 409 "stale_epoch" and the agent then kills what it runs.
+ * The protocol between spot-agent and the daemon: JSON over HTTP(S). The agent always dials out.
  *
- * All requests: Content-Type application/json; Authorization: Bearer <session> except enrol.
- * Times are microseconds (integers). Unknown members are ignored by both sides.
+ * The protocol is level-triggered. A poll reports what the agent has; the answer is what the node
+ * should be doing. There is no command queue, so nothing is lost or delivered twice. Every report
+ * carries job and epoch. The daemon answers a report of an old epoch with 409 "stale_epoch", and
+ * the agent then kills what it runs.
  *
- * POST /v1/agent/enrol   {"token": one-time, "version", "boot_id", "instance_ref", "proof": {...},
- *                         "hw": {"gpus":[{"uuid","name","mem_mib","driver"}], "gpu_error": "no
- *                         GPU",
- *                                "gpu_fault"?: "words", "vcpus","mem_mib","kernel","ip"}}
- *     200 {"node": "n7", "session": "...", "poll_hold_ms": 25000, "sample_s": 15}
- *     proof tells who vouches for the node ("kind"; absent or {} where the cloud has nothing):
- *       {"kind": "aws", "document", "signature"?, "rsa2048"?, "pkcs7"?}   IMDSv2
- *                                                                         dynamic/instance-identity
- *       {"kind": "gcp", "jwt"}         identity?audience=AUDIENCE&format=full
- *       {"kind": "azure", "pkcs7"}     attested/document?nonce=NONCE ("signature" of its reply)
- *       {"kind": "kubernetes", "token"} the projected service-account token (audience AUDIENCE)
- *     AUDIENCE is boot.json's url as it stands. NONCE is the first four bytes of SHA-256 of the
- *     one-time token as a big-endian number, printed with ten digits. Where the provider can verify
- *     proofs, an enrolment without a good one is refused with 403 (the daemon may hold the request
- *     up to 20 s, then 503: repeat). hw.gpu_fault says that the driver knows GPUs that programs
- *     cannot use (a lost one; an NVLink fabric or CUDA that did not become ready within five
- *     minutes): the node is ended as broken and replaced, and its pool rests. hw.ip is how other
- *     machines of its network reach it. Machines of one gang launch share their one-time token:
- *     which of them it is says instance_ref, and 503 that the launch's reply is still out. boot_id
- *     says which machine since when: the kernel's id of this boot, and an id that the agent drew
- *     for its directory ("kernel.home"), since Pods of one host share the kernel's and two machines
- *     that one launch made (a vendor without launch tokens) share everything else. Where the cloud
- *     vouches for nothing, the daemon waits for a list of the account that shows the machine, and,
- *     while that shows another of the same launch, for that one's end. 429: no row ever knew the
- *     machine (the database is a restored backup that is older). What runs goes on, the agent asks
- *     again. A second use from the same boot_id+instance_ref (agent restart before it stored the
- *     session, lost reply) gives a new session and ends the old; from another: 409 conflict and an
- *     alarm event.
- * POST /v1/agent/poll    {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3},
- *                         "steps_done": n, "hold_ms": 25000}
- *     200 {"desired": "idle"|"run"|"drain"|"kill"|"shutdown", "job", "epoch", "version",
- *          "deadline_us" (drain: when the node goes; 0 = no hurry), "left_us"? (beside a deadline:
- *          how long from this answer on, since the two clocks may differ), "why",
- *          "run": {...}}     "run" is present when desired is "run" and have.epoch != epoch
- *          "orphan_timeout_s"? (of [api] orphan_timeout; without an answer of the daemon for so
- *          long the job saves and stops within its budget_s, its kill_after_s and a minute, then
- *          the machine is shut down; 0: never; kept over a restart; else of boot.json)
- *     Held up to hold_ms until (job, epoch, version, desired) differ from what the agent has.
- *   run: {"name", "workdir": relative, "setup", "run", "envs": {..}, "secrets": {..},
- *         "num_gpus", "max_duration_s",
+ * All requests: Content-Type application/json; Authorization: Bearer <session>, except enrol.
+ * Times are microseconds (integers). Both sides ignore unknown members. "x"? is optional.
+ *
+ * POST /v1/agent/enrol
+ *   {"token": one-time, "version", "boot_id", "instance_ref", "proof": {...},
+ *    "hw": {"gpus": [{"uuid", "name", "mem_mib", "driver"}], "gpu_error": "no GPU",
+ *           "gpu_fault"?: "words", "vcpus", "mem_mib", "kernel", "ip"}}
+ *   200 {"node": "n7", "session": "...", "poll_hold_ms": 25000, "sample_s": 15}
+ *
+ *   proof vouches for the node. It is absent or {} where the cloud has nothing:
+ *     {"kind": "aws", "document", "signature"?, "rsa2048"?, "pkcs7"?}
+ *                                      IMDSv2 dynamic/instance-identity
+ *     {"kind": "gcp", "jwt"}           identity?audience=AUDIENCE&format=full
+ *     {"kind": "azure", "pkcs7"}       attested/document?nonce=NONCE ("signature" of its reply)
+ *     {"kind": "kubernetes", "token"}  the projected service-account token (audience AUDIENCE)
+ *   AUDIENCE is the url of boot.json, unchanged. NONCE is the first four bytes of SHA-256 of the
+ *   one-time token as a big-endian number, printed with ten digits.
+ *
+ *   Where the provider can verify proofs, the daemon refuses an enrolment without a good one with
+ *   403. It may hold the request up to 20 s, then answers 503: repeat. Where the cloud vouches for
+ *   nothing, the daemon waits for a list of the account that shows the machine. While that list
+ *   shows another machine of the same launch, it waits for the end of that one.
+ *
+ *   hw.gpu_fault: the driver knows GPUs that programs cannot use: a lost one, or an NVLink fabric
+ *   or CUDA that was not ready within five minutes. The engine then replaces the node, and its
+ *   pool cools down. hw.ip is the address for other machines of its network.
+ *
+ *   Machines of one gang launch share their one-time token. instance_ref tells them apart; 503
+ *   means that the reply of the launch is still out. boot_id identifies a machine since its boot:
+ *   "kernel.home", the kernel's boot id and an id that the agent drew for its directory. Pods of
+ *   one host share the kernel's id, and two machines of one launch may share everything else.
+ *
+ *   A second use from the same boot_id and instance_ref (the agent restarted before it stored the
+ *   session, or lost the reply) gives a new session and ends the old one. From another machine it
+ *   is 409 conflict and an alarm event. 429: no row ever knew the machine, because the database is
+ *   an older backup. The job goes on, and the agent retries.
+ *
+ * POST /v1/agent/poll
+ *   {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3}, "steps_done": n,
+ *    "hold_ms": 25000}
+ *   200 {"desired": "idle"|"run"|"drain"|"kill"|"shutdown", "job", "epoch", "version",
+ *        "deadline_us", "left_us"?, "why", "run": {...}, "orphan_timeout_s"?}
+ *   The daemon holds it up to hold_ms until (job, epoch, version, desired) differ from "have".
+ *   deadline_us: with drain, when the node goes; 0 = no hurry. left_us: the same, counted from this
+ *   answer, since the two clocks may differ. run: present if desired is "run" and have.epoch is
+ *   another epoch. orphan_timeout_s ([api] orphan_timeout, else of boot.json; kept over a restart):
+ *   without an answer for so long the job saves and stops, within its budget_s, its kill_after_s
+ *   and a minute. Then the machine shuts down. 0 = never.
+ *
+ *   run: {"name", "workdir": relative, "setup", "run", "envs": {..}, "secrets": {..}, "num_gpus",
+ *         "max_duration_s",
  *         "files": [{"root": "checkpoint"|"mount", "path", "mode", "bytes", "sha256"?,
- *                    "chunks": [{"url", "bytes", "sha256", "headers"?: {..}}]}],   (headers go with
- *                                                                                  the GET; a mount
- *                                                                                  is one chunk;
- *                                                                                  its bytes and
- *                                                                                  sha256 are not
- *                    known: 0 and "")
- *         "checkpoint": {"path": "ckpt", "signal": "USR1", "command": ""|text, "interval_s": 0 =
- *         only
- *                        on demand, "budget_s": seconds the save may take, "then": "TERM",
- *                        "kill_after_s": 10, "dir"?}, "steps_start": n, "restored_from":
- *                        "c12"|null,
- *         "log_offset": n,                   (path "": the job saves nothing, or there is no store:
- *                                            then dir is its directory all the same)
- *         "nodes"?: {"count", "rank": from 0, "ips": [of all, by rank]}}   (a job of several nodes;
- *                                                                          each reports, saves and
- *                                                                          logs for
- *                    itself under the same job and epoch)
- * POST /v1/agent/notice {"kind": "interruption"|"rebalance"|"maintenance", "deadline_us",
- * "left_us"?, "source",
- *                         "raw"}                                      200 {}
- *     left_us: the source said how long and not until when; it counts from the arrival, and the
- *     machine's clock (deadline_us) does not.
- * POST /v1/agent/report {"job", "epoch", "phase": "SETUP"|"RUNNING"|"SAVING"|"EXITED",
- * "steps_done",
- *                         "steps_total", "exit_code"?, "exit_signal"?, "reason"? ("ok" "error"
- *                         "setup_failed" "drained" "killed"), "why", "signalled_us"?}
- *     200 {} | 409 stale_epoch. EXITED with "drained" follows the commit of its last checkpoint.
- * POST /v1/agent/checkpoint {"job", "epoch", "reason": "periodic"|"notice"|"drain"|"final",
- * "steps",
- *                         "chunks": [{"path", "seq", "bytes", "mode", "sha256"}]}
- *     200 {"checkpoint": "c12", "uploads": [{"path", "seq", "url", "how"?, "headers"?: {..}}]} only
- *     the chunks not yet stored. "how" is "put" when absent: PUT the bytes to url, with headers if
- *     there are any and no others. "resumable" (GCS): POST url with headers and no body, the
- *     reply's Location is the session; PUT pieces there with Content-Range, 308 and its Range tell
- *     how far it got. "blocks" (Azure): PUT url&comp=block&blockid=ID for pieces, then PUT
- *     url&comp=blocklist. Both go on where they were after a fault. Held until the engine has
- *     minted the URLs (<= 20 s, then 503: repeat).
- * POST /v1/agent/commit  {"job", "epoch", "checkpoint": "c12"}       200 {} (idempotent) | 409
- * POST /v1/agent/log?job=j1&epoch=2&offset=N   raw bytes (<= 256 KiB)
- *     200 {"next_offset": M}   M > N+len or < N tell where to go on; nothing is stored twice
- * POST /v1/agent/sample  {"at_us", "gpus", "gpu_util", "gpu_mem_used_mib", "gpu_mem_total_mib",
- *                         "gpu_power_mw", "cpu_util", "mem_used_mib"}   200 {}
+ *                    "chunks": [{"url", "bytes", "sha256", "headers"?: {..}}]}],
+ *         "checkpoint": {"path": "ckpt", "signal": "USR1", "command": ""|text, "interval_s",
+ *                        "budget_s", "then": "TERM", "kill_after_s": 10, "dir"?},
+ *         "steps_start": n, "restored_from": "c12"|null, "log_offset": n,
+ *         "nodes"?: {"count", "rank": from 0, "ips": [of all, by rank]}}
+ *   The GET of a chunk carries its headers. A mount is one chunk with unknown bytes and sha256: 0
+ *   and "". interval_s 0: saves on demand only. budget_s: seconds that a save may take. path "":
+ *   the job saves nothing, or there is no store; dir is its directory all the same. nodes: a job of
+ *   several nodes; each reports, saves and logs for itself under the same job and epoch.
  *
- * What a job sees (also the SKYPILOT_* names beside, see docs of the job file):
+ * POST /v1/agent/notice
+ *   {"kind": "interruption"|"rebalance"|"maintenance", "deadline_us", "left_us"?, "source", "raw"}
+ *   200 {}
+ *   left_us: the source gave a duration. It counts from the arrival, not by the machine's clock.
+ *
+ * POST /v1/agent/report
+ *   {"job", "epoch", "phase": "SETUP"|"RUNNING"|"SAVING"|"EXITED", "steps_done", "steps_total",
+ *    "exit_code"?, "exit_signal"?, "reason"?, "why", "signalled_us"?}
+ *   200 {} | 409 stale_epoch
+ *   reason: "ok", "error", "setup_failed", "drained" or "killed". EXITED with "drained" follows the
+ *   commit of the last checkpoint.
+ *
+ * POST /v1/agent/checkpoint
+ *   {"job", "epoch", "reason": "periodic"|"notice"|"drain"|"final", "steps",
+ *    "chunks": [{"path", "seq", "bytes", "mode", "sha256"}]}
+ *   200 {"checkpoint": "c12", "uploads": [{"path", "seq", "url", "how"?, "headers"?: {..}}]}
+ *   uploads lists the chunks that are not yet stored. The daemon holds the request until the engine
+ *   has presigned the URLs, at most 20 s, then answers 503: repeat. how is one of:
+ *     "put" (default)    PUT the bytes to url, with these headers and no others
+ *     "resumable" (GCS)  POST url with headers and no body: Location is the session. PUT pieces
+ *                        there with Content-Range; 308 and its Range give the bytes received
+ *     "blocks" (Azure)   PUT url&comp=block&blockid=ID for pieces, then PUT url&comp=blocklist
+ *   The last two resume after a fault.
+ *
+ * POST /v1/agent/commit  {"job", "epoch", "checkpoint": "c12"}     200 {} (idempotent) | 409
+ *
+ * POST /v1/agent/log?job=j1&epoch=2&offset=N  raw bytes (at most 256 KiB)
+ *   200 {"next_offset": M}  With M > N + len or M < N go on at M. Nothing is stored twice.
+ *
+ * POST /v1/agent/sample
+ *   {"at_us", "gpus", "gpu_util", "gpu_mem_used_mib", "gpu_mem_total_mib", "gpu_power_mw",
+ *    "cpu_util", "mem_used_mib"}
+ *   200 {}
+ *
+ * The environment of a job (SKYPILOT_* names too, see the manual of the job file):
  *   SPOT_JOB_ID SPOT_JOB_NAME SPOT_EPOCH SPOT_NODE_ID SPOT_NUM_GPUS SPOT_CHECKPOINT_DIR (absolute)
- *   SPOT_NUM_NODES SPOT_NODE_RANK SPOT_NODE_IPS (one per line) SPOT_HEAD_IP SPOT_RESTORED (1 if the
- *   directory was filled from a checkpoint) SPOT_STEPS_START SPOT_PROGRESS_FILE: the job writes
- *   "done total\n" there (atomically by rename or one short write) SPOT_SAVED_FILE: after the
- *   signal, the job creates this file ("steps\n"; without a number it is of the step at which it
- *   was asked for) when its save is complete; the agent also accepts the job's exit with 0 as
- *   "saved" (at the step of the last save that it confirmed where no file is younger than that,
- *   unless it has finished). On the signal the job saves and keeps running or exits. What a job of
- *   several nodes saves by itself, without this file, is not stored once its saves have steps: all
- *   ranks are restored at one. SPOT_NOTICE_FILE: exists once a notice came: {"kind","deadline_us"}
+ *   SPOT_NUM_NODES SPOT_NODE_RANK SPOT_NODE_IPS (one per line) SPOT_HEAD_IP SPOT_STEPS_START
+ *   SPOT_RESTORED       1 if the directory was filled from a checkpoint
+ *   SPOT_PROGRESS_FILE  the job writes "done total\n" there, by rename or one short write
+ *   SPOT_SAVED_FILE     after the signal, the job creates it with "steps\n" when its save is
+ *                       complete. Without a number it counts for the step at the signal
+ *   SPOT_NOTICE_FILE    exists once a notice came: {"kind", "deadline_us"}
+ *
+ * On the signal a job saves, and then keeps running or exits. An exit with 0 counts as saved too:
+ * at the step of the last confirmed save if no file is younger, unless the job has finished. Saves
+ * of a job of several nodes without SPOT_SAVED_FILE are not stored once its saves have steps:
+ * the engine restores all ranks at one step.
  */
 #ifndef SPOT_AGENT_H
 #define SPOT_AGENT_H
@@ -111,13 +124,18 @@
 #define SPOT_AGENT_LOG_BYTES (256 << 10)
 #define SPOT_AGENT_FILES_MAX 20000
 
-/* The agent's configuration file, written by the node's user data: $SPOT_AGENT_DIR/boot.json
- * (0600), default directory /var/lib/spot-agent: {"url": "https://...", "ca_pem": "..."|null,
- * "token": one-time, "provider": "aws", "install": "..", "node": "n7"}. Vendors' variables for
- * metadata endpoints are honoured (AWS_EC2_METADATA_SERVICE_ENDPOINT, GCE_METADATA_HOST,
- * GCE_METADATA_IP, AZURE_POD_IDENTITY_AUTHORITY_HOST). In a Pod SPOT_TERMINATION_GRACE_S is its
- * grace period and SPOT_IDENTITY_TOKEN_FILE the projected token. User data fetches GET
- * /v1/agent/download/{spot-agent,spot-nvml}, on arm64 {spot-agent,spot-nvml}-aarch64; X-Sha256 says
- * which one. */
+/*
+ * The node's user data writes the agent's configuration: $SPOT_AGENT_DIR/boot.json (mode 0600,
+ * default directory /var/lib/spot-agent): {"url": "https://...", "ca_pem": "..."|null, "token":
+ * one-time, "provider": "aws", "install": "..", "node": "n7"}.
+ *
+ * The agent honours the vendors' variables for metadata endpoints:
+ * AWS_EC2_METADATA_SERVICE_ENDPOINT, GCE_METADATA_HOST, GCE_METADATA_IP and
+ * AZURE_POD_IDENTITY_AUTHORITY_HOST. In a Pod
+ * SPOT_TERMINATION_GRACE_S is its grace period, and SPOT_IDENTITY_TOKEN_FILE the projected token.
+ *
+ * User data fetches GET /v1/agent/download/{spot-agent,spot-nvml}, on arm64
+ * {spot-agent,spot-nvml}-aarch64. A request with X-Sha256 gets exactly that build.
+ */
 
 #endif

@@ -22,9 +22,9 @@ enum spot_act {
 	X(OK, "ok", 200, NONE) \
 	X(INVALID, "invalid", 400, NEVER) /* malformed or out of range: say where */ \
 	X(UNAUTHENTICATED, "unauthenticated", 401, NEVER) /* no or wrong credentials */ \
-	X(DENIED, "denied", 403, NEVER) /* authenticated, but may not */ \
+	X(DENIED, "denied", 403, NEVER) /* authenticated, not permitted */ \
 	X(NOT_FOUND, "not_found", 404, NEVER) \
-	X(CONFLICT, "conflict", 409, NEVER) /* somebody moved it first: re-read */ \
+	X(CONFLICT, "conflict", 409, NEVER) /* another writer was first: re-read */ \
 	X(STALE_EPOCH, "stale_epoch", 409, NEVER) /* report of an old attempt: refused */ \
 	X(GONE, "gone", 410, NEVER) /* existed, does not any more */ \
 	X(TOO_LARGE, "too_large", 413, NEVER) \
@@ -49,22 +49,22 @@ enum spot_rc {
 	    SPOT_RC_COUNT
 };
 
-/* How far a refusal reaches, where the far side tells more than its code does: what need not be
- * tried for a while. */
+/* How far a refusal reaches, if the far side reports more than its code does: the engine does not
+ * try that much for a while. */
 enum spot_scope {
-	SPOT_SCOPE_NONE = 0, /* not said: as the code has it */
+	SPOT_SCOPE_NONE = 0, /* not given: by the code */
 	SPOT_SCOPE_POOL, /* this type in this zone and market */
 	SPOT_SCOPE_TYPE, /* this type and market in all zones of the region */
 	SPOT_SCOPE_ZONE, /* everything in the zone */
 	SPOT_SCOPE_CLASS, /* the market of the quota class in the region */
 	SPOT_SCOPE_REGION, /* everything in the region */
 	SPOT_SCOPE_MARKET, /* the market in every region */
-	SPOT_SCOPE_PROVIDER, /* everything everywhere; of a quota: what has as many GPUs or more */
+	SPOT_SCOPE_PROVIDER, /* everything; of a quota: types with as many GPUs or more */
 };
 
 struct spot_err {
 	enum spot_rc rc;
-	int64_t retry_after_us; /* 0 = not said */
+	int64_t retry_after_us; /* 0 = not given */
 	char code[64]; /* the far side's own code, such as InsufficientInstanceCapacity */
 	char text[400];
 	enum spot_scope scope; /* of a refused launch */

@@ -1,6 +1,6 @@
 /*
- * HTTP request and response as values. No library types: providers, tests and the emulator's
- * judges all speak these. Strings live in the arena of the call.
+ * HTTP request and response as values. No library types: providers and tests use
+ * them. Strings live in the arena of the call.
  */
 #ifndef SPOT_HTTP_H
 #define SPOT_HTTP_H
@@ -24,10 +24,10 @@ struct spot_http_request {
 	size_t reply_bytes_max; /* 0 = default (8 MiB) */
 	/* never on a reused connection: the request must not be re-sent */
 	bool fresh_connection;
-	/* the reply is handed over line by line as it arrives (provider.h, SPOT_MORE);
-	 * reply_bytes_max then bounds what is not handed over yet */
+	/* hand the reply over line by line as it arrives (provider.h, SPOT_MORE); reply_bytes_max
+	 * then bounds the bytes not yet handed over */
 	bool stream;
-	/* PEM texts, NULL = the client's own: who is believed to be the server, who we are. */
+	/* PEM texts, NULL = the client's own: trusted roots; our certificate and key */
 	const char *tls_ca_pem, *tls_cert_pem, *tls_key_pem;
 };
 
@@ -36,7 +36,7 @@ struct spot_http_response {
 	const struct spot_header *headers;
 	size_t headers_n;
 	struct str body; /* NUL terminated behind n */
-	bool partial; /* of a stream: whole lines that are new; more may follow */
+	bool partial; /* of a stream: new whole lines; more may follow */
 };
 
 /* Case-insensitive; NULL if absent. */

@@ -1,12 +1,12 @@
 /*
- * The provider contract. A provider is a const table of step functions. It does no I/O, reads
- * no clock, opens no socket or file and logs nothing: a step turns what arrived (c->in) into
- * the next request (c->out) or a verdict. The core owns sockets, deadlines, retries, rate
- * limits, credentials' lifetime and redaction. So a provider is tested as text in, text out.
+ * The provider contract. A provider is a const table of step functions. It does no I/O, reads no
+ * clock, opens no socket or file and logs nothing. A step turns what arrived (c->in) into the next
+ * request (c->out) or a verdict. The core owns sockets, deadlines, retries, rate limits, the
+ * lifetime of credentials and redaction. So a provider is tested as text in, text out.
  *
- * A step function is entered with c->at == 0 and c->in == NULL; it keeps its place in c->at and
- * anything else in c->state (arena memory). Everything reachable from results lives in c->arena,
- * which outlives the call's completion callback.
+ * The core enters a step function with c->at == 0 and c->in == NULL. The step keeps its place in
+ * c->at and anything else in c->state (arena memory). Everything reachable from results lives in
+ * c->arena, which outlives the call's completion callback.
  *
  * How to write one: providers/README.md. ABI rule: adding members at the end raises `size` only;
  * any other change raises SPOT_PROVIDER_ABI.
@@ -25,24 +25,24 @@ struct arena;
 enum spot_step {
 	SPOT_STEP_NONE = 0,
 	SPOT_SEND, /* c->out is an HTTP request; the step is entered again with c->in set */
-	/* c->path names a file; c->in->status is 200 or 404 (absent) or 403, body = bytes (at
-	 * most 256 KiB) */
+	/* c->path names a file. c->in->status is 200, 404 (absent) or 403; the body is at most 256
+	 * KiB */
 	SPOT_READ,
-	/* the last request met throttling or a passing fault: the core waits (c->err's
-	 * retry_after_us or its own backoff with jitter) and enters the step again with c->at as
-	 * it was on entry to the step that built the request, and c->in == NULL (so a step that
-	 * builds the next request out of a reply must be able to build it again without that
-	 * reply). The core gives up after its limit with c->err. Not allowed after a request
-	 * with c->mutating set unless the provider's token makes the repeat harmless. */
+	/* The last request met throttling or a passing fault. The core waits, by
+	 * c->err.retry_after_us or its own backoff with jitter, and enters the step again. Then
+	 * c->in == NULL, and c->at is as it was on entry to the step that built the request. A step
+	 * that builds a request from a reply must be able to build it again without that reply. The
+	 * core gives up after its limit, with c->err. Not allowed after a request with c->mutating,
+	 * unless the provider's token makes the repeat harmless. */
 	SPOT_AGAIN,
-	/* credentials were refused as expired: the core runs `auth`, then the step as AGAIN
-	 * (once per call) */
+	/* The vendor refused the credentials as expired. The core runs `auth`, then the step as
+	 * after AGAIN, once per call */
 	SPOT_REAUTH,
 	SPOT_DONE,
 	SPOT_FAIL, /* c->err is filled (call_fail) */
-	/* only when c->in->partial: nothing decided yet, read on. The step is entered again with
-	 * the next whole lines in c->in->body (what was handed over before is not repeated), and
-	 * at the end of the reply with partial false and the rest (maybe nothing). Any other
+	/* Only with c->in->partial: nothing is decided yet, read on. The core enters the step again
+	 * with the next whole lines in c->in->body, without those already handed over. At the end
+	 * of the reply partial is false and the body holds the rest, maybe nothing. Any other
 	 * verdict ends the request, wherever the reply is. */
 	SPOT_MORE,
 };
@@ -57,11 +57,11 @@ struct spot_call {
 	const struct spot_http_response *in; /* NULL on entry and after AGAIN */
 	struct spot_http_request out;
 	const char *path; /* for SPOT_READ */
-	/* index into ops->limits that the request draws from */
+	/* index into ops->limits: the bucket of the request */
 	int limit;
 	int limit_cost; /* tokens, 0 = 1 */
 	const char *limit_scope; /* region or ""; one bucket per (limit, scope) */
-	/* the request may create, change or end something: a lost reply makes the call end with
+	/* The request may create, change or end something. A lost reply then ends the call with
 	 * SPOT_UNKNOWN */
 	bool mutating;
 	struct spot_err err;
@@ -75,7 +75,7 @@ struct spot_regions {
 }; /* result */
 
 struct spot_pools {
-	/* "" = all at once (providers without regional calls) */
+	/* "" = all regions (SPOT_CAP_ALL_REGIONS) */
 	const char *region;
 	struct spot_pool_info *pools;
 	size_t n;
@@ -83,17 +83,17 @@ struct spot_pools {
 struct spot_prices {
 	const char *region;
 	enum spot_market market; /* SPOT_MARKET_NONE = all that the provider has */
-	/* incremental feeds: changes after this; 0 = current only */
+	/* return changes after this; 0 = current prices only */
 	int64_t since_us;
 	const struct spot_pool_info *pools;
 	size_t pools_n; /* known pools of that region */
 	struct spot_price_point *points;
 	size_t n;
-	/* changes after since_us only, not what is in force (SPOT_CAP_PAST_APART) */
+	/* return changes after since_us only, not current prices (SPOT_CAP_PAST_APART) */
 	bool past;
 };
-/* All that is to be told of the region at once: capacity of which a call tells nothing is not known
- * any more. */
+/* A `signals` call returns a full snapshot of the region. Capacity it does not report is reset to
+ * unknown. */
 struct spot_signals {
 	const char *region;
 	const struct spot_pool_info *pools;
@@ -114,7 +114,7 @@ struct spot_launch {
 	const char *zone_name;
 	struct spot_shape shape;
 	const char *token; /* idempotency token, <= 64 [A-Za-z0-9.-] characters */
-	/* <= 64, self-sufficient: holds installation and attempt */
+	/* at most 64 characters; holds installation and attempt */
 	const char *name;
 	const char *install; /* value of the installation tag */
 	const struct spot_tag *tags;
@@ -123,22 +123,23 @@ struct spot_launch {
 	int64_t price_cap_micros; /* 0 = none */
 	/* results */
 	struct spot_instance instance;
-	/* argument, added later: whom the machine's proofs of identity are made for (our public
-	 * URL); NULL = not said */
+	/* argument: the audience of the machine's identity proofs (our public URL); NULL = not
+	 * given */
 	const char *audience;
 };
-/* by launch token; also sweeps by name where there is no token */
+/* Finds machines by launch token, and by name where there is no token */
 struct spot_find {
 	const char *region, *zone, *token, *name, *install;
 	struct spot_instance *found;
 	size_t n;
 };
-/* everything that carries our installation tag, also ended */
+/* Lists everything with our installation tag, ended machines too */
 struct spot_list {
 	const char *region, *install;
 	struct spot_instance *found;
 	size_t n;
-	/* some places did not answer: what is found is true, what is not proves nothing */
+	/* Some places did not answer. Each machine found exists; a machine not found may exist
+	 * too */
 	bool partial;
 };
 struct spot_describe {
@@ -147,91 +148,91 @@ struct spot_describe {
 	size_t refs_n;
 	struct spot_instance *found;
 	size_t n; /* unknown refs are absent */
-/* raw_state of a GONE one that the answer lacks, where end_cause and raw_reason say what else is
- * known of its end: one answer that lacks it is no proof */
+/* raw_state of a GONE machine that this answer lacks, with other evidence of its end in end_cause
+ * and raw_reason. One answer without the machine is no proof */
 #define SPOT_ABSENT_STATE "absent"
-	/* of each ref, where it was launched; NULL: not told */
+	/* of each ref, its pool; NULL = not given */
 	const struct spot_pool_key *keys;
-	/* our installation tag, which they carry; NULL = not said */
+	/* our installation tag; NULL = not given */
 	const char *install;
-	/* one more result: of each ref, true = it was not looked at this time, and that it is not
-	 * among the found says nothing; NULL = all were */
+	/* Result, of each ref: true = the call did not look at it, so its absence from `found`
+	 * means nothing. NULL = it looked at all */
 	const bool *untold;
 };
 struct spot_terminate {
 	const char *region, *zone;
-	/* one instance per call: a bad id must not fail others */
+	/* One instance per call: a bad id must not fail others */
 	const char *ref;
 	const char *spot_request;
-	/* state as the reply tells; GONE if the id is unknown, with raw_state */
+	/* Result: the state by the reply; GONE with raw_state if the id is unknown */
 	struct spot_instance after;
-/* this: an unknown id proves nothing within the list lag of its launch; or SPOT_ABSENT_STATE: a
- * list that was looked into lacks it, which proves nothing alone */
+/* This: an unknown id, which proves nothing within the list lag of its launch. SPOT_ABSENT_STATE: a
+ * list lacks it, which alone proves nothing */
 #define SPOT_NOT_FOUND_STATE "not-found"
-	/* before this call: who ended it, and so who pays, its description tells */
+	/* Result: it was gone before this call. Its description says who ended it, and so who
+	 * pays */
 	bool was_gone;
 };
-struct spot_notices { /* what the control plane says about these instances */
+struct spot_notices { /* Returns the control plane's notices for these instances */
 	const char *region;
 	const struct spot_instance *instances;
 	size_t instances_n;
 	struct spot_notice *notices;
 	size_t n;
 };
-/* How an object gets to its store (include/spot/agent.h, "how"). */
+/* How the agent uploads an object (include/spot/agent.h, "how") */
 enum spot_upload {
 	SPOT_UPLOAD_PUT = 0, /* one PUT of all bytes */
-	/* GCS: POST url -> Location: session; PUT pieces with Content-Range there, 308 tells how
-	 * far it got */
+	/* GCS: POST url gives the session in Location. PUT pieces there with Content-Range; 308
+	 * gives the bytes received */
 	SPOT_UPLOAD_RESUMABLE,
 	/* Azure: PUT url&comp=block&blockid=..., then PUT url&comp=blocklist */
 	SPOT_UPLOAD_BLOCKS,
 };
 
-/* A presigned object-store request for a node without keys. Pure: no request is sent. */
+/* Presigns an object-store request for a node without keys. Pure: sends no request */
 struct spot_presign {
 	const char *method; /* GET, PUT, POST, DELETE */
 	const char *endpoint; /* "" = the vendor's */
 	const char *region, *bucket, *key;
-	/* already encoded extra query, "" = none ("uploads=") */
+	/* extra query, encoded; "" = none ("uploads=") */
 	const char *query;
 	int64_t expires_s;
 	const char *url; /* result */
-	/* more results: what a node must send along, and how the bytes of a PUT get there */
+	/* Results: headers that the node must send, and how it uploads the bytes of a PUT */
 	struct spot_header headers[4];
 	size_t headers_n;
 	enum spot_upload upload; /* 0 = UPLOAD_PUT */
-	/* the store honours it no longer than until then, by our clock, since what it is signed
-	 * with ends; 0 = as long as was asked for */
+	/* Result: the store honours the URL until this time by our clock, because the signing key
+	 * expires; 0 = for expires_s */
 	int64_t until_us;
 };
 
-/* Several machines of one pool in one zone at once, all or none. Optional; the engine's other way
- * is n launches and giving back what came if one failed. */
+/* Launches several machines of one pool in one zone, all or none. Optional: otherwise the engine
+ * makes n launches and gives back the machines if one fails */
 struct spot_launch_gang {
 	struct spot_launch common; /* name is a prefix; user_data is the same for all */
 	size_t want;
-	/* result: want of them, as they are now: a repeat under the same token may find some
-	 * ended */
+	/* Result: `want` machines in their present state. A repeat under the same token may find
+	 * some ended */
 	struct spot_instance *instances;
 	size_t instances_n;
 };
-/* Is the caller of an enrolment the machine that we launched? proof is what its agent sent: a JSON
- * object with "kind" (include/spot/agent.h lists them). DONE: it proves to be that machine. FAIL
- * with SPOT_DENIED: it is not, or the proof is forged, stale or of another audience (without a
- * vendor code: one with a code is taken for a refusal of our own request); with SPOT_CONFIG: we
- * lack what it takes to check, or it is good in all but its time, and it may be our clock that is
- * wrong: it is judged again. */
+/* Checks whether the caller of an enrolment is the machine that we launched. proof is from its
+ * agent: a JSON object with "kind" (include/spot/agent.h lists them). DONE: it is. FAIL with
+ * SPOT_DENIED and no vendor code: it is not, or the proof is forged, stale or for another audience.
+ * A vendor code means a refusal of our own request. FAIL with SPOT_CONFIG: we cannot check, or only
+ * the time is wrong, which may be our clock. The engine then checks again. */
 struct spot_verify {
 	const char *region, *zone, *ref, *name;
 	struct str proof;
-	/* what the proof must have been made for: our public URL */
+	/* the audience that the proof must have: our public URL */
 	const char *audience;
-	const char *nonce; /* ten digits made from the one-time token (agent.h) */
+	const char *nonce; /* ten digits, derived from the one-time token (agent.h) */
 };
-/* A long poll for what the provider tells by itself about machines with our tag: a stream of
- * changes, a queue of events. Ends with the first news or after hold_us. The engine calls it again
- * at once. FAIL with SPOT_NOT_OFFERED: nothing of the kind is configured for this place. */
+/* Long poll for news of machines with our tag: a stream of changes or a queue of events. Ends with
+ * the first news or after hold_us. The engine calls it again at once. FAIL with SPOT_NOT_OFFERED:
+ * nothing is configured for this place */
 struct spot_watch {
 	const char *region, *install;
 	const char *cursor; /* next_cursor of the last call; "" = begin now */
@@ -240,14 +241,13 @@ struct spot_watch {
 	struct spot_notice *notices;
 	size_t notices_n;
 	struct spot_instance *seen;
-	size_t seen_n; /* changed; what is absent did not change */
+	size_t seen_n; /* changed machines; the others did not change */
 	const char *next_cursor;
-	/* what happened before now is not known: list everything once */
+	/* Events before now may be lost: list everything once */
 	bool gap;
 };
-/* What an operator wants to know before trusting a configuration (spotctl doctor): one item per
- * permission, quota, clock, store. Nothing is created or ended; where the cloud has dry runs they
- * are used. */
+/* Checks a configuration before use (spotctl doctor): one item per permission, quota, clock, store.
+ * Creates and ends nothing; uses dry runs where the cloud has them */
 enum spot_check_state {
 	SPOT_CHECK_NONE = 0,
 	SPOT_CHECK_OK,
@@ -258,18 +258,17 @@ enum spot_check_state {
 struct spot_check_item {
 	const char *name; /* "launch", "terminate", "clock", "quota G/Spot" */
 	enum spot_check_state state;
-	const char *words; /* what was seen */
+	const char *words; /* what the check saw */
 	const char *fix; /* what to do; "" when OK */
 };
 struct spot_check {
 	const char *region;
-	/* some that are wanted: quotas are looked at for them */
+	/* pools in use: the check looks at quotas for them */
 	const struct spot_pool_info *pools;
 	size_t pools_n;
 	struct spot_check_item *items;
 	size_t n;
-	/* argument, added later: our installation tag, which policies may insist on; NULL = not
-	 * said */
+	/* argument: our installation tag, which policies may require; NULL = not given */
 	const char *install;
 };
 
@@ -284,16 +283,13 @@ struct spot_check {
 #define SPOT_CAP_TAGS (1u << 6) /* tags on create come back in lists */
 #define SPOT_CAP_OBJECTS (1u << 7) /* ->presign works */
 #define SPOT_CAP_SHUTDOWN_ENDS (1u << 8) /* guest power-off ends billing */
-/* one call with region "" answers for every region: polling it region by region would only cost
- * requests */
+/* one call with region "" answers for every region */
 #define SPOT_CAP_ALL_REGIONS (1u << 9)
-/* a machine that ended by itself leaves something (an order for its successor) until ->terminate
- * is called for it */
+/* a machine that ended by itself leaves something (an order for its successor) until ->terminate */
 #define SPOT_CAP_LEAVES (1u << 10)
-/* spot prices are list prices that stand for weeks: one that does not move is no sign of a dead
- * feed */
+/* spot prices are list prices that stand for weeks: an unchanged price is no sign of a dead feed */
 #define SPOT_CAP_PRICE_STEADY (1u << 11)
-/* what spot prices were costs a request for each type: asked for apart from what they are
+/* price history costs a request for each type: the engine asks for it apart from current prices
  * (spot_prices.past), a few types at a time */
 #define SPOT_CAP_PAST_APART (1u << 12)
 
@@ -308,15 +304,13 @@ struct spot_limit {
 	const char *name; /* "RunInstances", "general" */
 	double per_second, burst; /* the vendor's published bucket */
 	bool shared; /* account-wide over all daemons: held in Postgres */
-	/* 1 + index of a wider limit that the same request counts against as well; 0 = none. No
-	 * cycles. */
+	/* 1 + index of a wider limit that the same request also draws from; 0 = none. No cycles */
 	int within;
 };
 
-/* Where a provider instance gets its settings. Values, functions and ctx stay valid while the
- * provider is open: settings that name a zone (they have a dot) are looked up when the zone is
- * known. All others are asked for in open(): a key that nobody asked for by then is refused as a
- * mistake. */
+/* Settings of a provider instance. Values, functions and ctx stay valid while the provider is open.
+ * A provider looks up settings that name a zone (they have a dot) when it knows the zone. It reads
+ * all others in open(): the core refuses a key that nobody read by then */
 struct spot_provider_conf {
 	const char *name; /* instance name, "aws" */
 	/* environment snapshot, NULL if unset */
@@ -331,7 +325,7 @@ struct spot_provider_ops {
 	const char *kind; /* "aws" */
 	uint32_t caps;
 	enum spot_token_scope token_scope;
-	int64_t token_life_us; /* how long a used token is remembered, at least */
+	int64_t token_life_us; /* the vendor remembers a used token at least this long */
 	int64_t list_lag_us; /* absence from a list proves nothing before this */
 	int64_t launch_timeout_us;
 	const struct spot_limit *limits;
@@ -341,13 +335,13 @@ struct spot_provider_ops {
 	enum spot_rc (
 	    *open)(const struct spot_provider_conf *conf, void **ret_self, struct spot_err *err);
 	void (*close)(void *self); /* NULL accepted; wipes secrets */
-	/* false: core runs auth before the next call */
+	/* false: the core runs auth before the next call */
 	bool (*auth_fresh)(const void *self, int64_t now_us);
-	/* the only step that may change self, apart from clock-skew correction. Asked although
-	 * fresh: what there is was refused, or our clock was set; all is to be renewed */
+	/* The only step that may change self, apart from clock-skew correction. Called while fresh:
+	 * the vendor refused the credentials, or our clock was set. It then renews everything */
 	enum spot_step (*auth)(void *self, struct spot_call *c);
-	/* Fills ret with every secret string held, for redaction of logs; returns the count (<=
-	 * n). */
+	/* Fills ret with every secret string held, for redaction of logs. Returns the count, at
+	 * most n */
 	size_t (*secrets)(const void *self, const char **ret, size_t n);
 	enum spot_step (*regions)(void *self, struct spot_call *c, struct spot_regions *a);
 	enum spot_step (*pools)(void *self, struct spot_call *c, struct spot_pools *a);
@@ -368,11 +362,11 @@ struct spot_provider_ops {
 	enum spot_step (*verify)(void *self, struct spot_call *c, struct spot_verify *a);
 	enum spot_step (*watch)(void *self, struct spot_call *c, struct spot_watch *a);
 	enum spot_step (*check)(void *self, struct spot_call *c, struct spot_check *a);
-	/* machines may take this long from the launch's reply to their agent's first word; 0 or
-	 * less than the daemon's boot_timeout = that one */
+	/* A machine may take this long from the launch's reply to the first poll of its agent. 0,
+	 * or less than the daemon's boot_timeout: that one */
 	int64_t boot_timeout_us;
-	/* a spot machine that the vendor takes back before it is this old is not billed at all;
-	 * 0 = every second is */
+	/* The vendor does not bill a spot machine that it reclaims before this age; 0 = it bills
+	 * every second */
 	int64_t reclaim_free_us;
 };
 

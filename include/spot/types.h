@@ -40,7 +40,7 @@ struct spot_pool_key {
 	enum spot_market market;
 };
 
-/* What an instance type is made of. gpu_milli is GPUs x 1000 (fractional types exist). */
+/* Hardware of an instance type. gpu_milli is GPUs x 1000 (fractional types exist) */
 struct spot_shape {
 	const char *gpu_name; /* normalised: "V100", "A100-80GB", "H100"; "" = no GPU */
 	int32_t gpu_milli;
@@ -57,11 +57,11 @@ struct spot_pool_info {
 	const char *quota_class; /* joins struct spot_quota.class; "" if none */
 };
 
-/* Where a price point comes from; stored by name. */
+/* A price point and its origin; the origin is stored by name */
 struct spot_price_point {
 	struct spot_pool_key key;
 	int64_t price_micros; /* per instance-hour */
-	int64_t effective_us; /* since when the provider charges it; 0 = not said */
+	int64_t effective_us; /* the provider charges it from then on; 0 = not given */
 	int64_t observed_us; /* when we read it */
 	const char *source; /* "DescribeSpotPriceHistory", "GetProducts", ... */
 };
@@ -91,7 +91,7 @@ struct spot_signal {
 	struct spot_pool_key key;
 	double value;
 	double lo, hi; /* meaning by kind; fraction 0..1 */
-	int64_t as_of_us; /* the provider's own date of it; 0 = not said */
+	int64_t as_of_us; /* the provider's own date of it; 0 = not given */
 	int64_t observed_us;
 	const char *source;
 };
@@ -112,8 +112,8 @@ struct spot_quota {
 	X(STOPPING, "stopping") \
 	X(GONE, "gone") \
 	X(FAILED, "failed") /* exists, is broken, must be terminated */ \
-	X(INTERRUPTED, "interrupted") /* the provider took it */ \
-	X(ODD, "odd") /* a state we do not know: never acted upon */
+	X(INTERRUPTED, "interrupted") /* the provider reclaimed it */ \
+	X(ODD, "odd") /* an unknown state: never acted upon */
 enum spot_instance_state {
 	SPOT_INSTANCE_NONE = 0,
 #define X(name, wire) SPOT_INSTANCE_##name,
@@ -122,7 +122,7 @@ enum spot_instance_state {
 };
 const char *spot_instance_state_name(enum spot_instance_state s);
 
-/* Who ended an instance, as far as the provider tells. */
+/* The cause of an instance's end, as far as the provider reports it */
 enum spot_end_cause {
 	SPOT_END_NONE = 0,
 	SPOT_END_RECLAIM,
@@ -133,7 +133,7 @@ enum spot_end_cause {
 
 struct spot_instance {
 	const char *ref; /* provider's id */
-	const char *token; /* our launch token, "" if the provider does not give it back */
+	const char *token; /* our launch token; "" if the provider does not return it */
 	const char *install; /* value of our installation tag, "" if not tagged */
 	struct spot_pool_key key;
 	enum spot_instance_state state;
@@ -143,8 +143,8 @@ struct spot_instance {
 	const char *ip;
 	const char *spot_request; /* "" if none */
 	int64_t created_us; /* 0 = not known */
-	/* not a machine but what one left behind (disk, network card, an order for more machines
-	 * than we hold leases): terminate takes its ref like any other */
+	/* A leftover of a machine, not a machine: a disk, a network card, an order for more
+	 * machines than we hold leases. terminate takes its ref like any other */
 	bool leftover;
 };
 
@@ -163,7 +163,7 @@ enum spot_notice_kind spot_notice_parse(const char *name);
 struct spot_notice {
 	const char *ref;
 	enum spot_notice_kind kind;
-	int64_t deadline_us; /* 0 = not said */
+	int64_t deadline_us; /* 0 = not given */
 	const char *source; /* "imds", "spot-request-status", ... */
 	const char *raw;
 };

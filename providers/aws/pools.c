@@ -81,7 +81,7 @@ static const char *gpu_name(struct arena *a, const char *name, int64_t mib)
 
 /* "g6e.xlarge" belongs to G, "p5en.48xlarge" to P5. Spot has classes of their own for P5 and P6,
  * on-demand has one for all P (ec2-instance-quotas.html). The quota rows get the same names in
- * quotas.c. */
+ * account.c. */
 const char *aws_quota_class(struct arena *a, const char *type, enum spot_market market)
 {
 	const char *family = type[0] == 'p' ? "P" : "G", *market_name = "OnDemand";

@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "agent/job/shim.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -27,7 +26,7 @@
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void reap(struct agent *a)
+static void children_reap(struct agent *a)
 {
 	int status;
 	pid_t pid;
@@ -44,7 +43,7 @@ static void signals_read(struct agent *a)
 
 	while (read(a->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD) {
-			reap(a);
+			children_reap(a);
 			continue;
 		}
 		notice_stop(a, (int)info.ssi_signo);
@@ -56,7 +55,7 @@ static void inotify_drain(struct agent *a)
 	char buf[8192] __attribute__((aligned(8)));
 
 	while (read(a->inotify_fd, buf, sizeof(buf)) > 0)
-		; /* what happened is seen by looking: the steps follow */
+		; /* only a wake-up: the steps look at the files */
 }
 
 static void wait_turn(struct agent *a)
@@ -98,7 +97,7 @@ static void wait_turn(struct agent *a)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static void turn(struct agent *a)
+static void agent_turn(struct agent *a)
 {
 	agent_steps(a);
 	if (!a->quit) {
@@ -178,7 +177,7 @@ static enum spot_rc dir_open(struct agent *a, struct spot_err *err)
 	    : err_set(err, SPOT_INTERNAL, "%s: %s", absolute, strerror(errno));
 }
 
-static int run(struct agent *a)
+static int agent_run(struct agent *a)
 {
 	struct spot_err err = { 0 };
 
@@ -192,14 +191,14 @@ static int run(struct agent *a)
 	boot_id_read(a);
 	agent_begin(a);
 	while (!a->quit) {
-		turn(a);
+		agent_turn(a);
 	}
 	agent_end(a);
 	log_info("agent.end", I64("code", a->exit_code));
 	return a->exit_code;
 }
 
-static int usage(FILE *out, int code)
+static int usage_print(FILE *out, int code)
 {
 	fprintf(out,
 	    "usage: spot-agent [--dir DIR]\n"
@@ -237,15 +236,15 @@ int main(int argc, char **argv)
 		} else if (c == 'v') {
 			return printf("spot-agent %s\n", AGENT_VERSION) < 0;
 		} else {
-			return usage(c == 'h' ? stdout : stderr, c == 'h' ? 0 : 2);
+			return usage_print(c == 'h' ? stdout : stderr, c == 'h' ? 0 : 2);
 		}
 	}
 	if (optind != argc) {
-		return usage(stderr, 2);
+		return usage_print(stderr, 2);
 	}
 	log_init(&(struct log_conf){ .fd = 2,
 	    .level = LOG_INFO,
 	    .program = "spot-agent",
 	    .clock = &clock_real });
-	return run(&a);
+	return agent_run(&a);
 }

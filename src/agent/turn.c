@@ -10,7 +10,7 @@
 #define IDLE_US (60 * SPOT_US_PER_S)
 #define ORPHAN_STORE_US (60 * SPOT_US_PER_S)
 
-/* The job saves and stops first: what it keeps elsewhere by itself is kept, and a daemon that comes
+/* The job saves and stops first: it may keep files elsewhere by itself, and a daemon that comes
  * back meanwhile gets its checkpoint. */
 static void orphan_save(struct agent *a)
 {
@@ -57,17 +57,31 @@ static void leave_step(struct agent *a)
 	}
 }
 
+/* The first answer after the daemon was unreachable ends all waiting for it. */
+static void came_back_step(struct agent *a)
+{
+	if (!a->came_back || a->lost) {
+		return;
+	}
+	a->came_back = false;
+	a->poll.backoff.next_us = a->report.backoff.next_us = a->logs.backoff.next_us = a->now_us;
+	if (a->ckpt.at != CKPT_UPLOAD) {
+		a->ckpt.backoff.next_us = a->now_us;
+	}
+}
+
 void agent_steps(struct agent *a)
 {
 	a->now_us = a->clock->mono_us(a->clock);
 	a->wake_us = a->now_us + IDLE_US;
+	came_back_step(a);
 	gpu_step(a);
 	enrol_step(a);
 	notice_source_step(a);
 	notice_step(a);
 	job_step(a);
 	ckpt_step(a);
-	job_step(a); /* what a checkpoint has ended is acted upon in the same turn */
+	job_step(a); /* a job that a checkpoint ended is handled in the same turn */
 	logs_step(a);
 	report_step(a);
 	sample_step(a);
@@ -77,9 +91,36 @@ void agent_steps(struct agent *a)
 	notice_stop_step(a);
 }
 
+/* ---- the job and the parts that follow it ---------------------------------------------------- */
+
+static void job_was_taken(struct agent *a)
+{
+	report_reset(a);
+}
+
+static void job_was_started(struct agent *a, int64_t log_sent)
+{
+	notice_file_write(a);
+	logs_open(a, log_sent);
+}
+
+static void job_was_dropped(struct agent *a)
+{
+	logs_close(a);
+	report_reset(a);
+	poll_now(a);
+}
+
+/* ---- start and end --------------------------------------------------------------------------- */
+
 void agent_init(struct agent *a, const char *dir, const struct clock *clock)
 {
+	static const struct job_hooks hooks = { .taken = job_was_taken,
+		.started = job_was_started,
+		.dropped = job_was_dropped };
+
 	*a = (struct agent){ .dir = dir,
+		.job_hooks = &hooks,
 		.clock = clock,
 		.hold_ms = 25000,
 		.sample_us = 15 * SPOT_US_PER_S,
@@ -104,7 +145,9 @@ void agent_begin(struct agent *a)
 	} else if (err.rc != SPOT_NOT_FOUND) {
 		log_warn("session.unreadable", STR("error", err.text));
 	}
-	state_read(a);
+	if (state_read(a)) {
+		job_adopt(a);
+	}
 }
 
 void agent_end(struct agent *a)

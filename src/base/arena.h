@@ -1,7 +1,7 @@
 /*
  * Memory for one unit of work (one request served, one call, one pass). Freed as a whole. Out of
- * memory aborts; what is checked is size: an arena that passes its cap aborts too, so every input
- * from outside must be capped before it gets here.
+ * memory aborts. An arena that passes its cap aborts too, so every input from outside must be
+ * capped before it gets here.
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H

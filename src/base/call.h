@@ -27,7 +27,7 @@ NODISCARD bool call_clock_off(const struct spot_call *c, int64_t *ret_us);
  * was written by a wall clock that was ahead and has been set right since: it has come too. */
 bool call_due(int64_t now_us, int64_t at_us, int64_t most_us);
 
-/* What replies mean, where it is the same for every vendor. vendor and what begin the words of an
+/* The meaning of replies that is the same for every vendor. vendor and what begin the words of an
  * error: "gcp instances.list: no reply". */
 
 /* The connection broke. The core turns that into UNKNOWN for mutating requests by itself; a step

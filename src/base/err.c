@@ -1,6 +1,6 @@
 /*
- * Filling struct spot_err. Registered secrets are removed from the words before they are cut to
- * size, so that neither a whole secret nor the head of one can get into an error text.
+ * Filling struct spot_err. Registered secrets are removed before the words are cut to size. So
+ * neither a secret nor the head of one gets into an error text.
  */
 #include "base/base.h"
 #include "base/err.h"
@@ -74,9 +74,11 @@ enum spot_rc err_prefix(struct spot_err *err, const char *fmt, ...)
 	if (both == NULL) {
 		abort();
 	}
+	/* The end comes with the last piece. NOLINTBEGIN(bugprone-not-null-terminated-result) */
 	memcpy(both, err->text, n);
 	memcpy(both + n, ": ", 2);
 	memcpy(both + n + 2, old, len - n - 1);
+	/* NOLINTEND(bugprone-not-null-terminated-result) */
 	text_copy(err, both, len);
 	free(both);
 	free(old);

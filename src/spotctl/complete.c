@@ -148,7 +148,7 @@ int cmd_completion(struct ctl *c)
 	} else if (strcmp(c->args[0], "fish") == 0) {
 		complete_fish();
 	} else {
-		say("spotctl completion: bash, zsh or fish");
+		say("spotctl completion: the shell must be bash, zsh or fish");
 		return CTL_USAGE;
 	}
 	return CTL_OK;

@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
+#include "net/curl_policy.h"
 #include "spotctl/ctl.h"
 
 #include <curl/curl.h>
@@ -15,6 +16,8 @@
 #define TRIES 3
 #define BUSY_TRIES 70 /* one a second: a key is held for 60 s */
 #define WAIT_S_MAX 5
+#define CONNECT_MS 5000
+#define TOTAL_MS 150000
 
 struct exchange {
 	struct ctl *c;
@@ -112,8 +115,17 @@ void conn_header(struct ctl *c, struct curl_slist **headers, const char *name, c
 	*headers = l;
 }
 
-void *conn_prepare(struct ctl *c, const char *method, const char *path, struct curl_slist **headers)
+void *conn_prepare(struct ctl *c, const char *method, const char *path, int64_t stall_s,
+    struct curl_slist **headers)
 {
+	struct curl_policy policy = { .total_ms = stall_s > 0 ? 0 : TOTAL_MS,
+		.connect_ms = CONNECT_MS,
+		.stall_s = stall_s,
+		.stall_bytes = 1,
+		.ca_file = str_empty(c->ca_file) ? NULL : c->ca_file,
+		/* whatever http_proxy says: a token for this machine stays here */
+		.no_proxy = url_loopback(c->url) ? "*" : NULL,
+		.user_agent = "spotctl/" SPOT_VERSION };
 	CURL *h = c->curl != NULL ? c->curl : curl_easy_init();
 
 	assert(h != NULL);
@@ -121,28 +133,18 @@ void *conn_prepare(struct ctl *c, const char *method, const char *path, struct c
 	curl_easy_reset(h); /* keeps the connection */
 	curl_easy_setopt(h, CURLOPT_URL, arena_printf(c->arena, "%s%s", c->url, path));
 	curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, method);
-	curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
-	curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, 150000L);
-	/* whatever http_proxy says: a token for this machine stays here */
-	if (url_loopback(c->url)) {
-		curl_easy_setopt(h, CURLOPT_NOPROXY, "*");
-	}
-	if (!str_empty(c->ca_file)) {
-		curl_easy_setopt(h, CURLOPT_CAINFO, c->ca_file);
-	}
+	curl_policy_set(h, &policy);
 	if (!str_empty(c->token)) {
 		conn_header(c, headers, "Authorization",
 		    arena_printf(c->arena, "Bearer %s", c->token));
 	}
-	conn_header(c, headers, "User-Agent", "spotctl/" SPOT_VERSION);
 	return h;
 }
 
 static void perform(struct exchange *x, const char *method, const char *path, const char *type,
     struct str body, const char *key)
 {
-	CURL *h = conn_prepare(x->c, method, path, &x->headers);
+	CURL *h = conn_prepare(x->c, method, path, 0, &x->headers);
 	long status = 0;
 
 	curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
@@ -236,11 +238,11 @@ int conn_problem(struct ctl *c, const struct reply *r)
 	if (detail != NULL) {
 		say("spotctl: %s%s%s", field, *field != '\0' ? ": " : "", detail);
 	} else {
-		say("spotctl: %s answered %d without a reason: %.200s", c->url, r->status,
+		say("spotctl: %s returned status %d without a reason: %.200s", c->url, r->status,
 		    r->body.p != NULL ? r->body.p : "");
 	}
 	if (r->status == 401 && c->token == NULL) {
-		say("no token was sent: 'spotctl login URL', or --token-file FILE");
+		say("no token was sent; use 'spotctl login URL' or --token-file FILE");
 	}
 	return exit != CTL_OK ? exit : exit_of_status(r->status);
 }
@@ -249,11 +251,11 @@ static int unreachable(struct ctl *c, const struct exchange *x)
 {
 	say("spotctl: %s: %s", c->url, x->text[0] != '\0' ? x->text : curl_easy_strerror(x->code));
 	if (x->code == CURLE_COULDNT_CONNECT && url_loopback(c->url)) {
-		say("is spotd running? 'spotd --local' starts one here; --url or SPOTCTL_URL names "
-		    "another");
+		say("start a daemon with 'spotd --local', or name another one with --url or "
+		    "SPOTCTL_URL");
 	} else if (x->code == CURLE_PEER_FAILED_VERIFICATION) {
-		say("--ca-file FILE or SPOTCTL_CA_FILE names the certificate authority of the "
-		    "daemon");
+		say("name the daemon's certificate authority with --ca-file FILE or "
+		    "SPOTCTL_CA_FILE");
 	}
 	return CTL_UNREACHABLE;
 }
@@ -329,8 +331,9 @@ static int judge(struct ctl *c, struct exchange *x, unsigned want)
 		    : conn_problem(c, r);
 	}
 	if ((want & WANT_JSON) != 0 && r->json == NULL && r->status != 204) {
-		say("spotctl: %s answered %d, but not in JSON: is it a Spotbroker daemon?", c->url,
-		    r->status);
+		say("spotctl: %s returned status %d without JSON; check that it is a Spotbroker "
+		    "daemon",
+		    c->url, r->status);
 		return CTL_FAILED;
 	}
 	return CTL_OK;

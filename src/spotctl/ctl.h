@@ -40,6 +40,8 @@ struct ctl_opt {
 #define CTL_OFFLINE 1u /* needs no server: settings are not read */
 #define CTL_OUT 2u /* -o applies */
 #define CTL_WATCH 4u /* --watch applies: only reads, and ends */
+#define CTL_SERVER 8u /* --url and the token apply although CTL_OFFLINE: the command reads them */
+#define CTL_CA 16u /* --ca-file applies although CTL_OFFLINE */
 struct ctl;
 struct ctl_cmd {
 	const char *noun, *verb; /* verb "" = the noun alone */
@@ -135,9 +137,10 @@ void docs_free(struct ctl *c);
  * restart. */
 int conn_events(struct ctl *c, const char *path, const char *after, bool ever,
     bool (*each)(struct ctl *c, const char *data));
-/* conn.c, for stream.c: a handle with url, credentials and limits set, its headers in *headers. */
+/* conn.c, for stream.c: a handle with url, credentials and policy set, its headers in *headers.
+ * stall_s > 0: a stream, which may last as long as it is not silent for so long. */
 struct curl_slist;
-void *conn_prepare(struct ctl *c, const char *method, const char *path,
+void *conn_prepare(struct ctl *c, const char *method, const char *path, int64_t stall_s,
     struct curl_slist **headers);
 void conn_header(struct ctl *c, struct curl_slist **headers, const char *name, const char *value);
 /* says it, returns the exit code */

@@ -22,7 +22,7 @@ void tree_help(FILE *to, const char *noun)
 		fprintf(to, "  %-22s %s\n", left, k->help);
 	}
 	fprintf(to,
-	    "\n'spotctl COMMAND --help' tells the options. Server: --url, SPOTCTL_URL or 'spotctl "
+	    "\n'spotctl COMMAND --help' lists the options. Server: --url, SPOTCTL_URL or 'spotctl "
 	    "login URL'.\n");
 }
 

@@ -28,7 +28,7 @@ static int write_private(struct ctl *c, const char *path, const char *text)
 	ok = close(fd) == 0 && ok;
 	ok = ok && rename(part, path) == 0;
 	if (!ok) {
-		say("spotctl: %s: cannot write: %s", path, strerror(errno));
+		say("spotctl: cannot write '%s': %s", path, strerror(errno));
 		(void)unlink(part);
 	}
 	return ok ? CTL_OK : CTL_FAILED;
@@ -119,11 +119,11 @@ int cmd_login(struct ctl *c)
 		return CTL_USAGE;
 	}
 	if (str_prefix(c->url, "http:") && !url_loopback(c->url)) {
-		say("warning: http sends the token in the clear to %s; https does not", c->url);
+		say("warning: http sends the token unencrypted to %s; use https", c->url);
 	}
 	n = read_line(token, sizeof(token));
 	if (n <= 0 || n == TOKEN_MAX - 1) {
-		say("spotctl login: %s on standard input", n > 0 ? "not a token" : "no token");
+		say("spotctl login: %s on standard input", n > 0 ? "no valid token" : "no token");
 		mem_wipe(token, sizeof(token));
 		return CTL_USAGE;
 	}

@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 	docs_free(&c);
 	arena_free(c.arena);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
-		say("spotctl: cannot write the output");
+		say("spotctl: cannot write to standard output");
 		rc = rc > 0 ? rc : CTL_FAILED;
 	}
 	return rc < 0 ? CTL_OK : rc;

@@ -8,8 +8,8 @@
 const struct ctl_opt common_opts[] = {
 	{ "output", 'o', "FORMAT", "table, wide, json, csv or name", NULL },
 	{ "json", 0, NULL, "short for -o json", NULL },
-	{ "watch", 0, "[SECONDS]", "repeat every so many seconds (default 2)", NULL },
-	{ "url", 0, "URL", "the daemon, such as https://spot.example.com", NULL },
+	{ "watch", 0, "[SECONDS]", "repeat the command at this interval (default 2)", NULL },
+	{ "url", 0, "URL", "address of the daemon, such as https://spot.example.com", NULL },
 	{ "token-file", 0, "FILE", "file with the API token (mode 0600)", NULL },
 	{ "ca-file", 0, "FILE", "certificate authority of the daemon", NULL },
 	{ "no-color", 0, NULL, "plain text", NULL }, { "help", 'h', NULL, "this help", NULL }, { 0 }
@@ -25,11 +25,10 @@ bool opt_applies(const struct ctl_cmd *cmd, const struct ctl_opt *o)
 		return (cmd->flags & CTL_WATCH) != 0;
 	}
 	if (strcmp(o->name, "url") == 0 || strcmp(o->name, "token-file") == 0) {
-		return (cmd->flags & CTL_OFFLINE) == 0 || cmd->run == cmd_version;
+		return (cmd->flags & (CTL_OFFLINE | CTL_SERVER)) != CTL_OFFLINE;
 	}
 	if (strcmp(o->name, "ca-file") == 0) {
-		return (cmd->flags & CTL_OFFLINE) == 0 || cmd->run == cmd_version ||
-		    cmd->run == cmd_login;
+		return (cmd->flags & (CTL_OFFLINE | CTL_SERVER | CTL_CA)) != CTL_OFFLINE;
 	}
 	return true;
 }
@@ -92,7 +91,7 @@ static int take_value(struct ctl *c, const struct ctl_opt *o, const char *rest, 
 		return keep(c, o, "") ? 0 : -1;
 	}
 	if (next == NULL) {
-		say("%s: --%s needs a %s", cmd_name(c), o->name, o->arg);
+		say("%s: --%s needs a value: %s", cmd_name(c), o->name, o->arg);
 		return -1;
 	}
 	return keep(c, o, next) ? 1 : -1;
@@ -100,8 +99,7 @@ static int take_value(struct ctl *c, const struct ctl_opt *o, const char *rest, 
 
 static int unknown_option(const struct ctl *c, const char *word)
 {
-	say("%s: no option '%s' ('%s --help' tells which there are)", cmd_name(c), word,
-	    cmd_name(c));
+	say("%s: no option '%s'; '%s --help' lists the options", cmd_name(c), word, cmd_name(c));
 	return -1;
 }
 
@@ -166,7 +164,7 @@ static int apply_format(struct ctl *c)
 			return CTL_OK;
 		}
 	}
-	say("%s: -o %s: table, wide, json, csv or name", cmd_name(c), format);
+	say("%s: no format '%s'; -o takes table, wide, json, csv or name", cmd_name(c), format);
 	return CTL_USAGE;
 }
 
@@ -189,7 +187,7 @@ static int apply_common(struct ctl *c)
 	if (watch != NULL && *watch == '\0') {
 		c->watch_s = 2;
 	} else if (watch != NULL && !parse_i64(watch, 1, 86400, &c->watch_s)) {
-		say("%s: --watch wants seconds from 1 to 86400, not '%s'", cmd_name(c), watch);
+		say("%s: --watch must be seconds from 1 to 86400, not '%s'", cmd_name(c), watch);
 		return CTL_USAGE;
 	}
 	return apply_format(c);
@@ -243,7 +241,7 @@ int opts_parse(struct ctl *c, int argc, char **argv)
 	}
 	for (int i = 0; i < c->args_n; i++) {
 		if (c->args[i][0] == '\0') {
-			say("%s: an empty argument", cmd_name(c));
+			say("%s: an argument must not be empty", cmd_name(c));
 			return CTL_USAGE;
 		}
 	}

@@ -17,7 +17,7 @@ struct saved {
 	const char *url, *token_file, *ca_file;
 };
 static const struct conf_item items[] = {
-	{ "server", "url", "", NULL, "2000", "Where the daemon listens.", CONF_STR, 0,
+	{ "server", "url", "", NULL, "2000", "Address of the daemon.", CONF_STR, 0,
 	    offsetof(struct saved, url) },
 	{ "server", "token_file", "", NULL, "2000", "File with the API token, mode 0600.",
 	    CONF_PATH, 0, offsetof(struct saved, token_file) },
@@ -49,7 +49,7 @@ static int load_saved(struct ctl *c, struct saved *ret)
 	n = fread(buf, 1, sizeof(buf), f);
 	fclose(f);
 	if (n == sizeof(buf)) {
-		say("spotctl: %s is larger than 8 KiB; 'spotctl login URL' writes it anew", path);
+		say("spotctl: '%s' is larger than 8 KiB; 'spotctl login URL' rewrites it", path);
 		return CTL_USAGE;
 	}
 	if (conf_parse(c->arena, items, ARRAY_LEN(items), path, (struct str){ buf, n }, ret, NULL,
@@ -88,18 +88,17 @@ char *url_normalise(struct ctl *c, const char *url)
 	}
 	if ((!str_prefix(u, "http://") && !str_prefix(u, "https://")) || *host == '\0' ||
 	    *host == '/') {
-		say("spotctl: '%.200s': a server is http:// or https:// and a host", url);
+		say("spotctl: URL '%.200s' must be http:// or https:// and a host", url);
 		return NULL;
 	}
 	/* it would end up in messages and process lists */
 	if (memchr(host, '@', strcspn(host, "/")) != NULL) {
-		say("spotctl: no user and password in the URL; the token goes into a file "
+		say("spotctl: the URL must not have a user or password; put the token into a file "
 		    "(--token-file)");
 		return NULL;
 	}
 	if (strpbrk(host, "?#\\ \t\r\n") != NULL) {
-		say("spotctl: '%.200s': only a host, a port and a path belong into a server's URL",
-		    url);
+		say("spotctl: URL '%.200s' must have only a host, a port and a path", url);
 		return NULL;
 	}
 	return u;
@@ -162,7 +161,7 @@ static int read_token(struct ctl *c, const char *path)
 	c->token = arena_strdup(c->arena, secret_reveal(&token));
 	secret_fini(&token);
 	if (c->token[strcspn(c->token, "\r\n")] != '\0' || *c->token == '\0') {
-		say("spotctl: %s: a token is one line", path);
+		say("spotctl: token file '%s' must have exactly one line", path);
 		return CTL_DENIED;
 	}
 	return CTL_OK;

@@ -122,14 +122,11 @@ static long connect_once(struct event_stream *s, const char *path, CURLcode *ret
 	sbuf_reset(&s->line);
 	sbuf_reset(&s->data);
 	sbuf_reset(&s->problem);
-	s->h = conn_prepare(s->c, "GET", path, &headers);
+	s->h = conn_prepare(s->c, "GET", path, SILENCE_S, &headers);
 	curl_easy_setopt(s->h, CURLOPT_WRITEFUNCTION, on_event);
 	curl_easy_setopt(s->h, CURLOPT_WRITEDATA, s);
 	curl_easy_setopt(s->h, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(s->h, CURLOPT_HEADERDATA, s);
-	curl_easy_setopt(s->h, CURLOPT_TIMEOUT_MS, 0L);
-	curl_easy_setopt(s->h, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	curl_easy_setopt(s->h, CURLOPT_LOW_SPEED_TIME, (long)SILENCE_S);
 	curl_easy_setopt(s->h, CURLOPT_ERRORBUFFER, text);
 	conn_header(s->c, &headers, "Accept", "text/event-stream");
 	if (s->last_id[0] != '\0') {
@@ -187,7 +184,7 @@ int conn_events(struct ctl *c, const char *path, const char *after, bool ever,
 			break;
 		}
 		if (failures == 0 || s.heard) {
-			say("spotctl: the event stream ended (%s); connecting again",
+			say("spotctl: the event stream ended (%s); reconnecting",
 			    code == CURLE_OK    ? "closed by the daemon"
 				: *text != '\0' ? text
 						: curl_easy_strerror(code));

@@ -58,10 +58,9 @@ static void failed(struct agents *g, const struct spot_err *err)
 {
 	log_error("agent.not_kept", STR("error", err->text),
 	    STR("hint",
-		g->next != NULL
-		    ? "nodes get the one before until the database has this one; it is tried again "
-		      "in a minute"
-		    : "only this daemon hands its agent out; it is tried again in a minute"));
+		g->next != NULL ? "nodes get the previous version until the database has this one; "
+				  "retrying in a minute"
+				: "only this daemon serves its agent; retrying in a minute"));
 	loop_timer_set(&g->again, AGAIN_US);
 }
 
@@ -195,8 +194,8 @@ void agents_reload(struct agents *g, const char *dir)
 	if (gone != NULL) {
 		log_error("agent.refused", STR("file", gone), STR("folder", dir),
 		    STR("hint",
-			"it cannot be read; nodes get the one before; put it there and reload, or "
-			"restart without it"));
+			"the file cannot be read, so nodes get the previous version; restore it "
+			"and reload, or restart without it"));
 		handout_free(h);
 		return;
 	}

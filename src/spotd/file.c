@@ -28,7 +28,7 @@ enum spot_rc file_read(const char *path, struct arena *a, size_t bytes_max, stru
 		return err_set(err, SPOT_CONFIG, "%s: %s", path, strerror(errno));
 	}
 	if (n > bytes_max) {
-		return err_set(err, SPOT_CONFIG, "%s: larger than %zu bytes", path, bytes_max);
+		return err_set(err, SPOT_CONFIG, "'%s' is larger than %zu bytes", path, bytes_max);
 	}
 	*ret = (struct str){ buf, n };
 	return SPOT_OK;
@@ -41,7 +41,7 @@ static enum spot_rc write_fail(const char *path, int fd, struct spot_err *err)
 	if (fd >= 0) {
 		close(fd);
 	}
-	return err_set(err, SPOT_CONFIG, "cannot write %s: %s", path, strerror(e));
+	return err_set(err, SPOT_CONFIG, "cannot write '%s': %s", path, strerror(e));
 }
 
 enum spot_rc file_write(const char *path, const char *text, unsigned mode, struct spot_err *err)
@@ -95,7 +95,7 @@ enum spot_rc folder_make(const char *path, struct spot_err *err)
 				(void)chmod(buf, 0711);
 			}
 		} else if (errno != EEXIST) {
-			return err_set(err, SPOT_CONFIG, "cannot make folder %s: %s", buf,
+			return err_set(err, SPOT_CONFIG, "cannot create folder '%s': %s", buf,
 			    strerror(errno));
 		}
 		*p = was;

@@ -27,10 +27,11 @@ static enum spot_rc local_paths(struct local *l, struct spot_err *err)
 	} else if (!str_empty(home)) {
 		n = snprintf(l->dir, sizeof(l->dir), "%s/.local/share/spotbroker", home);
 	} else {
-		return err_set(err, SPOT_CONFIG, "--local: neither XDG_DATA_HOME nor HOME is set");
+		return err_set(err, SPOT_CONFIG, "--local needs XDG_DATA_HOME or HOME");
 	}
 	if (n < 0 || (size_t)n >= sizeof(l->dir)) {
-		return err_set(err, SPOT_CONFIG, "--local: the data folder's path is too long");
+		return err_set(err, SPOT_CONFIG,
+		    "--local: the path of the data folder is too long");
 	}
 	snprintf(l->token_file, sizeof(l->token_file), "%s/admin-token", l->dir);
 	return SPOT_OK;

@@ -17,21 +17,22 @@ static const char usage[] =
     "       spotd [--config FILE] --check-config | --print-config | --migrate\n"
     "       spotd [--config FILE] [--local] --create-token NAME --role ROLE\n"
     "\n"
-    "  --config FILE        configuration (INI); without it every key has its default\n"
-    "  --local              private Postgres under $XDG_DATA_HOME/spotbroker, providers from the\n"
-    "                       credentials found, loopback only, an admin token in a file\n"
+    "  --config FILE        configuration (INI); default: built-in values\n"
+    "  --local              starts a private Postgres under $XDG_DATA_HOME/spotbroker; uses the\n"
+    "                       provider credentials it finds, listens on the loopback interface,\n"
+    "                       and writes an admin token to a file\n"
     "  --role ROLE          api: public port, no cloud keys; engine: cloud keys, no port; all "
     "(default)\n"
-    "  --state-file PATH    writes {\"port\",\"pid\",\"install\"} there once ready\n"
-    "  --check-config       reads the configuration, says everything that is wrong, exits\n"
+    "  --state-file PATH    writes {\"port\",\"pid\",\"install\"} to PATH when ready\n"
+    "  --check-config       checks the configuration, prints every mistake, exits\n"
     "  --print-config       prints every key with its value and meaning\n"
     "  --migrate            brings the database's schema up to date and exits\n"
-    "  --create-token NAME  makes an API token with --role admin|lead|engineer|viewer|service, "
+    "  --create-token NAME  creates an API token with --role admin|lead|engineer|viewer|service, "
     "prints it\n"
     "  --version, --help\n"
     "\n"
-    "The database is [database] dsn or DATABASE_URL. SIGHUP reloads, SIGTERM stops after "
-    "draining.\n";
+    "The database is [database] dsn or DATABASE_URL. SIGHUP reloads, SIGTERM drains, then "
+    "stops.\n";
 
 struct args {
 	struct options options;
@@ -231,7 +232,8 @@ static int configured(const struct args *a, struct spotd_conf *conf)
 		dsn = local_dsn(&local);
 	}
 	if (str_empty(dsn)) {
-		return complain("no database: set [database] dsn or DATABASE_URL, or use --local",
+		return complain("no database configured; set [database] dsn or DATABASE_URL, or "
+				"use --local",
 		    NULL);
 	}
 	rc = work(a, conf, dsn, &local);

@@ -42,9 +42,8 @@ static enum spot_rc identity_read(const struct spotd_conf *c, const struct conf_
 
 	if (v != NULL && strcmp(v, "required") != 0 && strcmp(v, "off") != 0) {
 		return err_set(err, SPOT_CONFIG,
-		    "%s:%d: [provider %s] identity = %.40s: expected required (a node proves by "
-		    "its cloud that it is the machine we launched) or off (its one-time token is "
-		    "enough)",
+		    "%s:%d: [provider %s] identity = '%.40s': must be required (a node proves its "
+		    "identity by its cloud) or off (its one-time token suffices)",
 		    c->path, line_of(s, "identity"), s->name, v);
 	}
 	*ret_off = v != NULL && strcmp(v, "off") == 0;
@@ -74,7 +73,7 @@ static enum spot_rc self_open(const struct spotd_conf *c, const char *name, stru
 	if (key != NULL) {
 		ops->close(*ret_self);
 		return err_set(err, SPOT_CONFIG,
-		    "%s:%d: [provider %s] has no key '%s'; the keys of kind %s are in "
+		    "%s:%d: [provider %s]: no key '%s'; the keys of kind %s are listed in "
 		    "providers/%s/README.md",
 		    c->path, line, name, key, ops->kind, ops->kind);
 	}
@@ -115,8 +114,8 @@ static enum spot_rc ops_of(const struct spotd_conf *c, const struct conf_section
 	*ret = provider_by_kind(kind == NULL ? s->name : kind);
 	if (*ret == NULL) {
 		return err_set(err, SPOT_CONFIG,
-		    "%s:%d: [provider %s]: no provider of kind '%s' is built in; set kind, or "
-		    "plugin to a shared object",
+		    "%s:%d: [provider %s]: no built-in provider kind '%s'; set kind, or set plugin "
+		    "to a shared object",
 		    c->path, line_of(s, "kind"), s->name, kind == NULL ? s->name : kind);
 	}
 	return SPOT_OK;
@@ -140,23 +139,20 @@ enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err)
 	}
 	if (ops == NULL) {
 		return err_set(err, SPOT_CONFIG,
-		    "[checkpoint] provider = %.40s: there is no [provider %.40s] section; name the "
-		    "one "
-		    "whose credentials sign the URLs of %.80s",
+		    "[checkpoint] provider = '%.40s': no section [provider %.40s]; name the "
+		    "provider with credentials for %.80s",
 		    c->store_provider, c->store_provider, c->store);
 	}
 	if (ops->presign == NULL) {
 		return err_set(err, SPOT_CONFIG,
-		    "[checkpoint] provider = %.40s: kind %s has no object store to sign for; name "
-		    "one of "
-		    "kind aws, gcp, azure or coreweave",
+		    "[checkpoint] provider = '%.40s': kind %s has no object store; name a provider "
+		    "of kind aws, gcp, azure or coreweave",
 		    c->store_provider, ops->kind);
 	}
 	if (!store_uri_signed_by(c->store, ops->kind)) {
 		return err_set(err, SPOT_CONFIG,
-		    "[checkpoint] store = %.80s with provider = %.40s: kind %s does not sign such "
-		    "URLs; s3:// "
-		    "goes with aws or coreweave, gs:// with gcp, az:// with azure",
+		    "[checkpoint] store = '%.80s' does not fit provider = '%.40s' of kind %s; "
+		    "s3:// needs aws or coreweave, gs:// gcp, az:// azure",
 		    c->store, c->store_provider, ops->kind);
 	}
 	return SPOT_OK;
@@ -177,7 +173,8 @@ static enum spot_rc identity_add(struct providers *p, const struct spotd_conf *c
 		}
 		p->identity_off[p->identity_off_n++] = s->name;
 		log_warn("provider.identity_off", STR("provider", s->name),
-		    STR("hint", "whoever reads a node's one-time token may pose as that node"));
+		    STR("hint",
+			"a copy of a node's one-time token suffices to impersonate the node"));
 	}
 	return rc;
 }
@@ -255,8 +252,9 @@ static void check_one(const struct spotd_conf *c, struct conf_section *s, struct
 		    off ? "off" : "required",
 		    off ? "a node enrols with its one-time token alone"
 			: ops->verify != NULL
-			? "a node proves by its cloud that it is the machine we launched"
-			: "this cloud vouches for nothing; the one-time token is all there is");
+			? "a node proves by its cloud that it is the launched machine"
+			: "this cloud has no proof of identity; a node enrols with its one-time "
+			  "token alone");
 	}
 }
 

@@ -143,7 +143,7 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 	};
 
 	if (conf.store != NULL && str_empty(conf.store)) {
-		log_warn("store.none", STR("hint", "no job is saved: set [checkpoint] store"));
+		log_warn("store.none", STR("hint", "no job is saved; set [checkpoint] store"));
 	}
 	return api_new(d->loop, d->pg, &conf, &d->api, err);
 }
@@ -211,7 +211,7 @@ static void agents_read(struct daemon *d)
 
 		if (f->bytes.n == 0) {
 			log_warn("agent.missing", STR("file", f->name), STR("folder", d->agent_dir),
-			    STR("hint", "nodes cannot fetch it: set [api] agent_dir"));
+			    STR("hint", "nodes cannot download it; set [api] agent_dir"));
 		}
 	}
 }
@@ -373,9 +373,8 @@ static enum spot_rc reload_check(const struct daemon *d, const struct spotd_conf
 	running.file = d->conf->file;
 	if (rc == SPOT_OK && store_check(&running, err) != SPOT_OK) {
 		rc = err_set(err, SPOT_CONFIG,
-		    "[checkpoint] provider = %.40s: this daemon runs with the [provider NAME] "
-		    "sections of its "
-		    "start, and with those it does not sign for %.80s; restart it instead",
+		    "[checkpoint] provider = '%.40s': the [provider NAME] sections of the start "
+		    "cannot presign for %.80s; restart the daemon",
 		    fresh->store_provider, fresh->store);
 	}
 	return rc;

@@ -30,6 +30,8 @@ import os
 import re
 import sys
 
+import gen_rules
+
 # type: (Oid, array Oid); pg_catalog.pg_type, fixed for ever by the server's bootstrap data
 TYPES = {
     "int8": (20, 1016), "int4": (23, 1007), "float8": (701, 1022), "bool": (16, 1000),
@@ -238,6 +240,11 @@ def strip_quoted(text):
 
 
 def read_sql(path):
+    with open(path, encoding="utf-8") as f:
+        return read_text(path, f.read())
+
+
+def read_text(path, text):
     stmts, cur, in_header, last = [], None, False, None
 
     def flush():
@@ -246,9 +253,7 @@ def read_sql(path):
             cur.header(last[0], " ".join(last[1].split()), last[2])
         last = None
 
-    with open(path, encoding="utf-8") as f:
-        lines = f.read().split("\n")
-    for no, line in enumerate(lines, 1):
+    for no, line in enumerate(text.split("\n"), 1):
         m = re.match(r"-- ?([a-z_]+):\s*(.*)$", line)
         if m and m.group(1) == "name":
             if cur:
@@ -527,11 +532,14 @@ def write_if_changed(path, text):
 
 
 def main(argv):
-    sql_dir, migrations_dir, out_h, out_c = argv[1:]
+    sql_dir, migrations_dir, out_h, out_c = argv[1:5]
     try:
         stmts = []
         for path in sorted(glob.glob(os.path.join(sql_dir, "**", "*.sql"), recursive=True)):
             stmts += read_sql(path)
+        # The doctor's rules are statements, too.
+        for rule in gen_rules.folder_read(argv[5]) if len(argv) > 5 else []:
+            stmts += read_text(os.path.join(argv[5], rule.path), gen_rules.statement_text(rule))
         names = {}
         for s in stmts:
             if s.name in names:
@@ -540,7 +548,7 @@ def main(argv):
             names[s.name] = s
         rows = row_types(stmts)
         migrations = read_migrations(migrations_dir)
-    except Bad as e:
+    except (Bad, gen_rules.Bad) as e:
         print("error: %s" % e, file=sys.stderr)
         return 1
     write_if_changed(out_h, gen_h(stmts, rows))

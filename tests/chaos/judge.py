@@ -1,10 +1,15 @@
 """What must hold at the end of every story. Nothing here shares code with the product: the money is counted again from the
-emulator's own record and the price rows, in integers."""
+emulator's own record and the price rows, in integers. The rules about rows are files that the simulation asks, too."""
 import hashlib
 import os
+import sys
 import time
 
 from world import Failure
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "src/store"))
+import gen_rules  # noqa: E402
 
 HOUR_US = 3600 * 1000 * 1000
 # What a launch and the news of an end may take, on a busy machine, too; how old time is when it is billed (engine.bill_lag).
@@ -92,6 +97,19 @@ def progress_kept(w, timed=True):
                 status, body = w.get_object(chunk["object_key"])
                 need(status == 200 and hashlib.sha256(body).hexdigest() == chunk["sha256"],
                      "%s: piece %s of %s is not in the store as committed", job, chunk["path"], c["id"])
+
+
+RULES = [r for r in gen_rules.folder_read(os.path.join(ROOT, "tests/sim/rules")) if r.head.get("chaos") == "yes"]
+
+
+def rules_kept(w):
+    """The rules about rows that the simulation asks, too, where no clock was wrong."""
+    for rule in RULES:
+        statement = rule.statement()
+        for n in range(len(rule.params), 0, -1):
+            statement = statement.replace("$%d::int8" % n, "0::int8")
+        broken, words = w.pg.psql("SELECT broken || '|' || words FROM (%s) r (checked, broken, words)" % statement).split("|", 1)
+        need(broken == "0", "%s: %s", rule.head["rule"], words)
 
 
 def consistent(w):
@@ -266,6 +284,8 @@ def judge(w, clock=None):
     # What by the rows ends hours from now is billed then.
     by_us = int(time.time() * 1e6) if clock else 1 << 62
     billed_whole(w, by_us)
+    if not clock:
+        rules_kept(w)
     try:
         consistent(w)
     except Exception as e:

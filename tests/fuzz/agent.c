@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "fuzz.h"
 #include "agent/agent.h"
+#include "agent/notice/notice_priv.h"
 #include "agent/ckpt/upload.h"
 #include "base/text/str.h"
 

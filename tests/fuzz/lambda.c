@@ -31,6 +31,17 @@ union args {
 	const char *account;
 };
 
+static struct spot_launch launch_args(void)
+{
+	return (struct spot_launch){ .key = KEY,
+		.zone_name = "",
+		.shape = pools[0].shape,
+		.token = "sb-7f3a-12-1",
+		.name = "brk.7f3a.n12.1767323045",
+		.install = "7f3a",
+		.user_data = { "#!/bin/sh\n", 10 } };
+}
+
 static void *args_of(struct arena *a, enum drive_verb verb)
 {
 	static const char *const refs[] = { "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
@@ -53,13 +64,7 @@ static void *args_of(struct arena *a, enum drive_verb verb)
 		u->quotas.region = "us-east-1";
 		break;
 	case DRIVE_LAUNCH:
-		u->launch = (struct spot_launch){ .key = KEY,
-			.zone_name = "",
-			.shape = pools[0].shape,
-			.token = "sb-7f3a-12-1",
-			.name = "brk.7f3a.n12.1767323045",
-			.install = "7f3a",
-			.user_data = { "#!/bin/sh\n", 10 } };
+		u->launch = launch_args();
 		break;
 	case DRIVE_FIND:
 		u->find = (struct spot_find){ .region = "us-east-1",

@@ -9,7 +9,7 @@
 
 The table is a ratchet: a number may only fall. A folder that meets the target has no row, and a new folder
 must meet it. The target is a mean of at most 16 words, no sentence over 25 words, and no forbidden
-opening. What, Who, Whose, Whoever, That which and Where as a relative are forbidden."""
+opening. The forbidden ones are What, Who, Whose, Whoever, That which, and Where as a relative."""
 import collections
 import os
 import re

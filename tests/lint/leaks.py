@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Nothing that looks like a credential, and no path of one developer's machine, in any file.
+"""Nothing that looks like a credential, no path of one developer's machine and no mark of a merge, in any file.
 
 The vendors' published examples end in EXAMPLE or EXAMPLEKEY and are allowed. The patterns are put
 together from parts, so that this file does not find itself."""
@@ -19,6 +19,7 @@ PATTERNS = [
     ('a Lambda API key', r'\bsecret_[a-z0-9-]+_[0-9a-f]{32}\.[A-Za-z0-9]{32}\b'),
     ('a JSON web token', r'\beyJ[A-Za-z0-9_-]{20,}\.eyJ[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{20,}'),
     ('a password in a URL', r'\b[a-z]+://[^/\s:@"\'<>{}$%]+:(?!\*|p@|pw@|x@|PASSWORD|\.\.\.|<)[^/\s:@"\'<>{}$%]{6,}@[a-z0-9.-]+'),
+    ('a mark of a merge', r'(?m)^(?:<<<<' r'<<<|>>>>' r'>>>) \S'),
     ('a path of one machine', r'(?<![\w.$}/-])/(?:' 'work' '|' 'root' r'|home/(?!(?:user|u|spot|broker|runner)/)\w+' r'|Users/\w+)/[\w.-]'),
 ]
 COMPILED = [(what, re.compile(p)) for what, p in PATTERNS]
@@ -53,6 +54,8 @@ CASES = [
      ['a:2: looks like an AWS access key id', 'b:1: looks like a private key', 'c:1', 'd:1', 'e:1', 'f:1', 'g:1'], []),
     ('machine paths', {'a.c': '// see /' 'work/x', 'b.md': 'cd /' 'root/x', 'c': 'x=/' 'home/jane/y'},
      ['a.c:1: looks like a path', 'b.md:1', 'c:1'], []),
+    ('an unfinished merge', {'a.c': 'int a;\n<<<<' '<<< HEAD\nint b;\n=====' '==\nint c;\n>>>>' '>>> x\n'},
+     ['a.c:2: looks like a mark', 'a.c:6: looks like a mark'], []),
     ('file names', {'x/id_rsa': '', 'k.pem': ''}, ['x/id_rsa', 'k.pem'], []),
 ]
 

@@ -15,7 +15,7 @@ import ratchet
 import tree
 
 RATCHET = ratchet.Ratchet('names', 0, 'names of files that do not exist')
-NAME = re.compile(r'(?<![\w/.*{}<$~@:%-])((?:[\w.*{},-]+/)*[\w*{},-][\w.*{},-]*\.(?:c|h|cu|py|sql|md|scd|sh|patch))(?![\w/*]|\.\w)')
+NAME = re.compile(r'(?<![\w/.*{}<>$~@:%-])((?:[\w.*{},-]+/)*[\w*{},-][\w.*{},-]*\.(?:c|h|cu|py|sql|md|scd|sh|patch))(?![\w/*]|\.\w)')
 # Texts of other people, data, and histories that name what was.
 EXEMPT = ('migrations/0', 'tests/golden/', 'tests/fuzz/corpus/', 'tests/lint/', 'tests/cloudsim/data/', 'src/core/rank/data/', 'CHANGELOG.md')
 KNOWN = {

@@ -186,7 +186,7 @@ class Cluster:
             return None
 
     def dsn(self):
-        """As deploy/README.md has it: all servers, and only the one that takes writes."""
+        """As deploy/docs/operating.md has it: all servers, and only the one that takes writes."""
         return "host=%s port=%s user=spotbroker dbname=spotbroker target_session_attrs=read-write" % (
             ",".join("127.0.0.1" for _ in self.nodes), ",".join(str(n.port) for n in self.nodes))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two daemons behind PgBouncer in the documented mode (deploy/README.md): a story, PgBouncer's restart in the middle of
+"""Two daemons behind PgBouncer in the documented mode (deploy/docs/operating.md): a story, PgBouncer's restart in the middle of
 it, and the leader's end.
 
     pgbouncer_test.py BUILD
@@ -20,7 +20,7 @@ from support.replicas import Case, Replicas  # noqa: E402
 from support.wait import until  # noqa: E402
 from world import free_port  # noqa: E402
 
-# The lines of deploy/README.md; the rest is where it runs.
+# The lines of deploy/docs/operating.md; the rest is where it runs.
 DOCUMENTED = """pool_mode = session
 default_pool_size = 30
 ignore_startup_parameters = extra_float_digits,options

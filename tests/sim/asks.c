@@ -10,6 +10,7 @@
 #include "broker.h"
 #include "check.h"
 #include "mix.h"
+#include "profiles.h"
 
 #include "base/rng.h"
 
@@ -29,7 +30,7 @@ static struct {
 
 static bool asks_here(void)
 {
-	return world.conf.small || world.conf.seed % 16 == 9;
+	return profile_is(PROFILE_ASKING);
 }
 
 static void ask_send(void);

@@ -2,6 +2,7 @@
 #include "broker.h"
 #include "check.h"
 #include "leaders.h"
+#include "profiles.h"
 #include "store.h"
 
 #include "api/api.h"
@@ -111,7 +112,7 @@ static void conf_read(struct broker *b)
 /* An agent without us ends its job before we give it up, as by default, or long after. */
 static int64_t orphan_timeout_us(void)
 {
-	return (world.conf.seed % 2 == 0 ? 70 : 900) * SPOT_US_PER_S;
+	return (profile_is(PROFILE_SHORT_ORPHANS) ? 70 : 900) * SPOT_US_PER_S;
 }
 
 static void api_up(struct broker *b)
@@ -292,7 +293,7 @@ static void clock_set(struct broker *b, int64_t skew_us)
 /* Who begins with such a clock has not seen it jump. */
 static bool dies_too(const struct broker *b)
 {
-	return (world.conf.small || world.conf.seed % 16 == 7) && b->up && b->paused_until == 0 &&
+	return profile_is(PROFILE_LATE_CLOCK) && b->up && b->paused_until == 0 &&
 	    b->wrong_until % 2 == 0;
 }
 

@@ -16,22 +16,29 @@ void check_timeline(void); /* prints the events of the rows */
 void check_rules_end(void);
 void check_progress_again(void);
 PGresult *check_rows(const char *sql); /* sql: a literal, prepared once */
-/* Those that were prepared on this connection (warm.c). */
+PGresult *check_rows_of(const char *sql, int n, const char *const *params);
+/* Those that were prepared on this connection (main.c). */
 size_t check_prepared(const char *const **ret);
 void check_prepare(const char *sql);
 
 /* The statement tells what is wrong in one text, the rule is kept if that is NULL. */
-void check_none(const char *name, const char *sql);
 void check_none_now(const char *name, const char *sql); /* a text made for this once */
 int64_t check_value(const char *sql);
 int64_t check_value_now(const char *sql);
 bool check_no_faults(void);
 
-/* What the statement tells of (a job's number, its state) is over within a few passes of a leader
- * that never stands still, whatever becomes of clouds and agents. since: by the job's number since
- * when we see it; 0 = not. */
+/* check_rules.c: rules that are .sql files, by their keys. Returns how many rows were looked at. */
+int64_t check_rule(const char *key);
+void check_doctor(void); /* those of spotctl doctor --consistency that ask for no grace */
+/* What such a rule finds (a job's number, its state) is over within a few passes of a leader that
+ * never stands still, whatever becomes of clouds and agents. since: by the job's number since when
+ * we see it; 0 = not. */
 #define CHECK_JOBS_MAX 128
-void check_soon(const char *rule, const char *sql, int64_t since[static CHECK_JOBS_MAX]);
+void check_soon(const char *key, int64_t since[static CHECK_JOBS_MAX]);
+/* The same for a job that was found otherwise; open: all that are found this time. */
+void check_job_soon(const char *rule, size_t job, const char *state,
+    bool open[static CHECK_JOBS_MAX], int64_t since[static CHECK_JOBS_MAX]);
+void check_soon_end(const bool open[static CHECK_JOBS_MAX], int64_t since[static CHECK_JOBS_MAX]);
 
 /* check_jobs.c */
 void check_programs(void);

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "cloud.h"
 #include "host.h"
+#include "profiles.h"
 
 /* ---- jobs and programs ----------------------------------------------------------------------- */
 
@@ -101,8 +102,7 @@ void check_restorable(bool all)
  * seen in few worlds. By a clock that was ahead it is hours more. */
 bool check_disposes(void)
 {
-	return (world.conf.seed % 16 == 7 || (world.conf.small && world.conf.seed % 4 == 0)) &&
-	    world.skew_max < 600 * SPOT_US_PER_S;
+	return profile_is(PROFILE_DISPOSED) && world.skew_max < 600 * SPOT_US_PER_S;
 }
 
 void check_disposed(void)
@@ -112,9 +112,7 @@ void check_disposed(void)
 	if (!check_disposes()) {
 		return;
 	}
-	check_none("what was given up is deleted",
-	    "SELECT string_agg('c' || id, '; ') FROM checkpoint WHERE state = 'ABANDONED' AND "
-	    "disposed_us IS NULL");
+	check_rule("what was given up is deleted");
 	r = check_rows(
 	    "SELECT DISTINCT k.object_key, k.sha256, c.id FROM checkpoint_chunk k JOIN checkpoint "
 	    "c ON c.id = k.checkpoint_id AND c.state = 'ABANDONED' "
@@ -143,27 +141,9 @@ void check_disposed(void)
 
 void check_checkpoints(void)
 {
-	char sql[400];
-
-	snprintf(sql, sizeof(sql),
-	    "SELECT string_agg('c' || c.id || ' of j' || c.job_id || ' epoch ' || c.epoch, '; ') "
-	    "FROM checkpoint c "
-	    "JOIN attempt n ON n.job_id = c.job_id AND n.epoch > c.epoch WHERE c.state = "
-	    "'COMMITTED' AND c.committed_us > n.created_us + %" PRId64,
-	    world.skew_max);
-	check_none_now("an epoch that is over commits nothing", sql);
-	check_none("each rank goes on from its own checkpoint",
-	    "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank || ' "
-	    "from c' || c.id, '; ') "
-	    "FROM attempt a JOIN checkpoint c ON c.id = a.restore_id WHERE (c.job_id, c.rank) <> "
-	    "(a.job_id, a.rank) OR c.state <> 'COMMITTED'");
-	snprintf(sql, sizeof(sql),
-	    "SELECT string_agg('c' || id || ' has ' || n, '; ') FROM (SELECT c.id, count(DISTINCT "
-	    "k.path) AS n FROM checkpoint c "
-	    "JOIN checkpoint_chunk k ON k.checkpoint_id = c.id WHERE c.state = 'COMMITTED' GROUP "
-	    "BY 1) x WHERE n <> %zu",
-	    host_files());
-	check_none_now("a checkpoint has all that its program saved", sql);
+	check_rule("an epoch that is over commits nothing");
+	check_rule("each rank goes on from its own checkpoint");
+	check_rule("a checkpoint has all that its program saved");
 	check_restorable(false);
 }
 
@@ -230,14 +210,7 @@ void check_healthy(void)
 	if (memcmp(&world.conf.mix, &none_of_them, sizeof(none_of_them)) != 0) {
 		return;
 	}
-	check_none("a healthy job is never recovered",
-	    "SELECT string_agg('j' || id || ' epoch ' || epoch, '; ') FROM job j WHERE epoch > 1 "
-	    "AND NOT EXISTS "
-	    "(SELECT 1 FROM attempt a WHERE a.job_id = j.id AND a.exit_reason = 'error') AND NOT "
-	    "EXISTS "
-	    "(SELECT 1 FROM decision d WHERE d.job_id = j.id AND d.kind IN ('rebalance', 'return', "
-	    "'preempted')) "
-	    "AND NOT EXISTS (SELECT FROM event e WHERE e.job_id = j.id AND e.event = 'BUDGET')");
+	check_rule("a healthy job is never recovered");
 }
 
 /* Its programs were over in time, and it could not be told so: the machine was cut off. */
@@ -283,21 +256,7 @@ void check_cancels(void)
  * that is its result. */
 void check_results(void)
 {
-	check_none("a job that succeeded did all its steps",
-	    "SELECT string_agg('j' || id || ' at ' || steps_done || ' of ' || steps_total, '; ') "
-	    "FROM job "
-	    "WHERE state = 'SUCCEEDED' AND steps_total > 0 AND steps_done < steps_total");
-	check_none("a job that succeeded ended well on all ranks",
-	    "SELECT string_agg('j' || j.id || ' rank ' || a.rank || ' ' || a.exit_reason, '; ') "
-	    "FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch WHERE j.state = "
-	    "'SUCCEEDED' AND a.exit_reason <> 'ok'");
-	check_none("what a job left is stored when it has succeeded",
-	    "SELECT string_agg('j' || j.id || ' rank ' || a.rank || ' at step ' || "
-	    "coalesce(c.steps, -1), '; ') "
-	    "FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch LEFT JOIN LATERAL "
-	    "(SELECT max(k.steps) AS steps FROM checkpoint k "
-	    "WHERE k.job_id = j.id AND k.rank = a.rank AND k.state = 'COMMITTED') c ON true WHERE "
-	    "j.state = 'SUCCEEDED' AND j.steps_total > 0 "
-	    "AND j.spec->'checkpoint'->>'path' IS NOT NULL AND coalesce(c.steps, -1) < "
-	    "j.steps_total");
+	check_rule("a job that succeeded did all its steps");
+	check_rule("a job that succeeded ended well on all ranks");
+	check_rule("what a job left is stored when it has succeeded");
 }

@@ -75,17 +75,7 @@ void check_absent(void)
 /* The row of a launch stands for what it made before it knows its ref. */
 static void check_alarms(void)
 {
-	char sql[500];
-
-	snprintf(sql, sizeof(sql),
-	    "SELECT string_agg(e.entity_id || ' is n' || n.id || ': ' || e.why, '; ') FROM event e "
-	    "JOIN node n "
-	    "ON n.ref IS NOT NULL AND e.entity_id = (SELECT p.provider FROM pool p WHERE p.id = "
-	    "n.pool_id) || '/' || n.ref "
-	    "WHERE e.event = 'ORPHAN' AND (n.ended_us IS NULL OR n.ended_us > e.at_us + %" PRId64
-	    ")",
-	    world.skew_max);
-	check_none_now("what a row stands for is nobody's leak", sql);
+	check_rule("what a row stands for is nobody's leak");
 }
 
 /* ---- notices --------------------------------------------------------------------------------- */
@@ -171,18 +161,7 @@ static void check_taken(const struct cloud_instance *all, size_t n)
  * alone. Of a notice that came as it was given back nobody knew who decided that. */
 static void check_left(void)
 {
-	char sql[600];
-
-	snprintf(sql, sizeof(sql),
-	    "SELECT string_agg('n' || n.id || ' ' || (n.drain_deadline_us - e.at_us) / 1000000 || "
-	    "' s before: ' || e.why, '; ') "
-	    "FROM node n JOIN pool p ON p.id = n.pool_id AND p.market = 'spot' JOIN event e ON "
-	    "e.node_id = n.id AND e.entity = 'node' AND e.was = 'DRAINING' "
-	    "AND e.now = 'TERMINATING' AND e.event = 'RELEASE' JOIN notice o ON o.node_id = n.id "
-	    "AND o.kind = 'interruption' AND o.heard_us < e.at_us - 2000000 "
-	    "WHERE e.at_us < n.drain_deadline_us - %" PRId64,
-	    world.skew_max);
-	check_none_now("what its cloud takes is left to it", sql);
+	check_rule("what its cloud takes is left to it");
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
@@ -190,115 +169,46 @@ static void check_left(void)
 /* A planned move asks its program to save; who cannot is not moved. */
 static void check_asked(void)
 {
-	check_none("who moves has saved",
-	    "SELECT string_agg('j' || j.id || ' saves nothing: ' || e.why, '; ') FROM event e JOIN "
-	    "job j ON j.id = e.job_id "
-	    "WHERE e.entity = 'job' AND e.event = 'MOVE' AND e.why ~ '^moves' AND "
-	    "j.spec->'checkpoint'->>'path' IS NULL");
-	check_none("who moves has saved",
-	    "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' was not asked to: ' || "
-	    "e.why, '; ') FROM event e "
-	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL JOIN "
-	    "attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.desired = 'kill' "
-	    "WHERE e.entity = 'job' AND (e.event = 'MOVE' OR (e.event = 'BUDGET' AND e.now = "
-	    "'DRAINING'))");
+	check_rule("who moves has saved");
+	check_rule("who moves has saved / was asked to");
 }
 
 /* Where nothing went wrong since, what was done is stored before it goes on elsewhere. */
 static void check_moved(void)
 {
 	int64_t harm = MAX(world.harm_until, world.taken_until);
-	char sql[1000];
-
 	if (world.skew_max != 0 || harm >= world_now()) {
 		return;
 	}
-	snprintf(sql, sizeof(sql),
-	    "SELECT string_agg('j' || j.id || ' epoch ' || a.epoch || ' ' || a.exit_reason || ': ' "
-	    "|| e.why, '; ') FROM event e "
-	    "JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL AND "
-	    "j.spec->'checkpoint'->>'path' IS NOT NULL "
-	    "JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.settled AND "
-	    "a.exit_reason IN ('drained', 'killed') "
-	    "AND a.started_us + 60000000 < e.at_us WHERE e.entity = 'job' AND (e.event = 'MOVE' OR "
-	    "(e.event = 'BUDGET' AND e.now = 'DRAINING')) AND e.at_us > %" PRId64
-	    " AND NOT EXISTS (SELECT FROM checkpoint c "
-	    "WHERE c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank AND c.state = "
-	    "'COMMITTED' AND c.committed_us > e.at_us)",
-	    harm);
-	check_none_now("who moves has saved", sql);
+	check_rule("who moves has saved / has stored it");
 }
 
 /* What ran on a machine is the job's next state before the machine is given back: it may begin
  * again there. */
 static void check_given_back(void)
 {
-	check_none("a machine is given back after what ran there is settled",
-	    "SELECT string_agg('n' || e.node_id || ' before ' || s.event || ' of j' || a.job_id, "
-	    "'; ') "
-	    "FROM event e JOIN attempt a ON a.node_id = e.node_id JOIN event s ON s.entity = 'job' "
-	    "AND s.job_id = a.job_id AND s.epoch = a.epoch AND s.id > e.id "
-	    "AND s.event IN ('STOPPED', 'EXITED_OK', 'EXITED_BAD', 'RETRY') WHERE e.entity = "
-	    "'node' AND e.event = 'RELEASE' AND e.now = 'TERMINATING'");
+	check_rule("a machine is given back after what ran there is settled");
 }
 
 /* While the others of a gang are held, a rank that was refused or lost is sought again: half of the
  * hold is more than it takes. */
 static void check_refilled(void)
 {
-	char sql[900];
-
-	snprintf(sql, sizeof(sql),
-	    "SELECT string_agg('g' || g.id || ' rank ' || m.gang_rank, '; ') FROM gang g JOIN node "
-	    "m ON m.gang_id = g.id WHERE g.token IS NULL "
-	    "AND g.state = 'RELEASED' AND g.why LIKE '%%came within the hold%%' AND m.ended_us < "
-	    "g.ended_us - 510000000 - %" PRId64 " AND NOT EXISTS (SELECT FROM node l "
-	    "WHERE l.gang_id = g.id AND l.gang_rank = m.gang_rank AND l.id > m.id) AND NOT EXISTS "
-	    "(SELECT FROM node o WHERE o.gang_id = g.id "
-	    "AND o.gang_rank <> m.gang_rank AND (o.launched_us IS NULL OR o.launched_us > "
-	    "g.ended_us - 510000000 OR o.ended_us < g.ended_us))",
-	    world.skew_max);
-	check_none_now("a rank is sought again while the others are held", sql);
+	check_rule("a rank is sought again while the others are held");
 }
 
 /* Each program here writes one line as it begins. */
 static void check_logs(void)
 {
-	char sql[500];
-
-	check_none("a log is what its program wrote",
-	    "SELECT string_agg('j' || job_id || ' epoch ' || epoch || ' rank ' || rank || ' at ' "
-	    "|| at_offset, '; ') "
-	    "FROM job_log WHERE at_offset <> 0 OR bytes <> 'hello\n'::bytea");
+	check_rule("a log is what its program wrote");
 	/* It ran for minutes, and its end was heard. */
-	snprintf(sql, sizeof(sql),
-	    "SELECT string_agg('j' || a.job_id || ' epoch ' || a.epoch || ' rank ' || a.rank, '; "
-	    "') FROM attempt a "
-	    "WHERE a.exit_reason = 'ok' AND a.ended_us - a.started_us > 300000000 + %" PRId64
-	    "::int8 AND NOT EXISTS (SELECT FROM job_log l "
-	    "WHERE (l.job_id, l.epoch, l.rank) = (a.job_id, a.epoch, a.rank))",
-	    world.skew_max);
-	check_none_now("a log is what its program wrote", sql);
+	check_rule("a log is what its program wrote / has one");
 }
 
 /* A time in a row is of something that was written down when it happened. */
 static void check_dated(void)
 {
-	check_none("what did not happen has no time",
-	    "SELECT string_agg(x.what, '; ') FROM ("
-	    "SELECT 'n' || n.id || ' was ready' AS what FROM node n WHERE n.ready_us IS NOT NULL "
-	    "AND NOT EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'READY') "
-	    "UNION ALL SELECT 'n' || e.node_id || ' was under suspicion' FROM event e WHERE "
-	    "e.event IN ('SUSPECTED', 'HEALTHY') GROUP BY e.node_id "
-	    "HAVING count(*) FILTER (WHERE e.event = 'HEALTHY') > count(*) FILTER (WHERE e.event = "
-	    "'SUSPECTED') "
-	    "UNION ALL SELECT ref || ' was asked to end' FROM orphan o WHERE o.terminate_us IS NOT "
-	    "NULL AND NOT EXISTS (SELECT FROM event e "
-	    "WHERE e.event IN ('ORPHAN_ENDED', 'LEFTOVER') AND e.entity_id = o.provider || '/' || "
-	    "o.ref) "
-	    "UNION ALL SELECT 'gang ' || g.id || ' served' FROM gang g WHERE g.served_us IS NOT "
-	    "NULL AND NOT EXISTS (SELECT FROM attempt a "
-	    "JOIN node n ON n.id = a.node_id WHERE n.gang_id = g.id)) x");
+	check_rule("what did not happen has no time");
 }
 
 /* ---- prices ---------------------------------------------------------------------------------- */
@@ -328,11 +238,7 @@ static void check_costs(void)
 /* It tells that a machine may be taken some day: nobody has to leave. */
 static void check_recommended(void)
 {
-	check_none("who is recommended to leave stays",
-	    "SELECT string_agg('n' || n.id, '; ') FROM event e JOIN node n ON n.id = e.node_id "
-	    "WHERE e.event = 'NOTICE' "
-	    "AND e.now = 'DRAINING' AND NOT EXISTS (SELECT FROM notice o WHERE o.node_id = n.id "
-	    "AND o.kind <> 'rebalance')");
+	check_rule("who is recommended to leave stays");
 }
 
 /* Its first word that it runs says when. (What a clock behind wrote down is put right, and its
@@ -342,11 +248,7 @@ static void check_begun(void)
 	if (world.skew_behind > 0) {
 		return;
 	}
-	check_none("an attempt begins once",
-	    "SELECT string_agg('j' || a.job_id || '/' || a.epoch || '/' || a.rank, '; ') FROM "
-	    "attempt a WHERE a.started_us > (SELECT e.at_us "
-	    "FROM event e WHERE e.entity = 'attempt' AND e.job_id = a.job_id AND e.epoch = a.epoch "
-	    "AND e.node_id = a.node_id AND e.now = 'RUNNING' ORDER BY e.id LIMIT 1)");
+	check_rule("an attempt begins once");
 }
 
 void check_told(void)

@@ -1,9 +1,9 @@
-/* The clouds of tests/emulator in this process, on the same loop and clock. */
+/* The clouds of tests/cloudsim in this process, on the same loop and clock. */
 #include "world.h"
 #include "cloud.h"
 #include "check.h"
 #include "cloud_priv.h"
-#include "far.h"
+#include "faults_unreachable.h"
 #include "host.h"
 
 #include "../cloudsim/aws/aws.h"
@@ -158,7 +158,7 @@ static struct inst *any_of(bool (*wants)(const struct inst *i))
 	return found;
 }
 
-static bool each(const struct inst *i UNUSED)
+static bool is_any(const struct inst *i UNUSED)
 {
 	return true;
 }
@@ -170,7 +170,7 @@ static bool is_spot(const struct inst *i)
 
 struct inst *cloud_any(bool spot)
 {
-	return any_of(spot ? is_spot : each);
+	return any_of(spot ? is_spot : is_any);
 }
 
 void cloud_post(const char *path, json_t *body)
@@ -252,7 +252,7 @@ static void lag_minute(void)
 
 /* The launch token, or at a cloud without tokens the name that it was given; Google keeps it as a
  * label, Azure as a tag. */
-static const char *token_of(const struct inst *i)
+const char *cloud_token(const struct inst *i)
 {
 	const char *label = i->cloud == CLOUD_GCP || i->cloud == CLOUD_AZURE
 	    ? inst_tag(i, "spotbroker-token")
@@ -262,12 +262,12 @@ static const char *token_of(const struct inst *i)
 }
 
 /* A row waits for it that has not heard of it. */
-static struct inst *unheard(void)
+static struct inst *unheard_find(void)
 {
 	char sql[300];
 
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
-		const char *token = token_of(i);
+		const char *token = cloud_token(i);
 
 		if (i->cloud == CLOUD_COREWEAVE || other_is(i) || i->state == INST_GONE ||
 		    i->state == INST_SHUTTING || token == NULL) {
@@ -314,7 +314,7 @@ static struct inst *gang_any(const char *refs)
 }
 
 /* Of one machine or one cloud's answers: who waits for these may wait for so long. */
-static bool felt(bool hit)
+static bool harm_felt(bool hit)
 {
 	if (hit) {
 		world.taken_until = world_now() + 600 * SPOT_US_PER_S;
@@ -326,7 +326,7 @@ void cloud_launch_unknown(void)
 {
 	struct inst *i;
 
-	if (!felt(DICE(unheard_end)) || (i = unheard()) == NULL) {
+	if (!harm_felt(DICE(unheard_end)) || (i = unheard_find()) == NULL) {
 		return;
 	}
 	trace("cloud kills %s, of which nobody has heard", i->id);
@@ -369,7 +369,7 @@ static void halt_minute(void)
 {
 	struct inst *i;
 
-	if (!felt(DICE(halt)) || (i = any_of(is_haltable)) == NULL) {
+	if (!harm_felt(DICE(halt)) || (i = any_of(is_haltable)) == NULL) {
 		return;
 	}
 	trace("cloud stops %s", i->id);
@@ -382,12 +382,49 @@ static void halt_minute(void)
 	}
 }
 
+static void kills_minute(void)
+{
+	struct inst *i;
+
+	if (harm_felt(DICE(kill)) && (i = cloud_any(false)) != NULL) {
+		trace("cloud kills %s", i->id);
+		sometimes("an instance died without a word");
+		inst_end(i, "kill", "Server.InternalError",
+		    "Server.InternalError: Internal error on launch");
+	}
+	if (harm_felt(DICE(gang_kill)) && (i = gang_any(GANG_RUNS)) != NULL) {
+		trace("cloud kills %s, of a gang", i->id);
+		sometimes("a machine of a gang that ran died");
+		inst_end(i, "kill", "Server.InternalError",
+		    "Server.InternalError: Internal error on launch");
+	}
+	if (harm_felt(DICE(gang_dear)) && (i = gang_any(GANG_GATHERS)) != NULL) {
+		gang_dear_minute(i);
+	}
+}
+
+static void parts_minute(void)
+{
+	struct inst *i;
+
+	if (harm_felt(DICE(part)) && (i = cloud_any(false)) != NULL && host_runs(machine_of(i))) {
+		sometimes("a node was cut off");
+		host_cut(machine_of(i), true);
+	}
+	if (harm_felt(DICE(part)) && (i = cloud_any(false)) != NULL) {
+		host_cut(machine_of(i), false);
+	}
+	if (harm_felt(DICE(part)) && (i = cloud_any(false)) != NULL) {
+		host_agent_crash(machine_of(i));
+	}
+}
+
 void cloud_minute(void)
 {
 	struct inst *i;
 
 	recommend_minute();
-	if (felt(DICE(reclaim)) && (i = cloud_any(true)) != NULL) {
+	if (harm_felt(DICE(reclaim)) && (i = cloud_any(true)) != NULL) {
 		trace("cloud reclaims %s", i->id);
 		sometimes("an instance was reclaimed");
 		/* CoreWeave: at most seven minutes, not at least. */
@@ -397,45 +434,22 @@ void cloud_minute(void)
 			SPOT_US_PER_S,
 		    0, false);
 	}
-	if (felt(DICE(kill)) && (i = cloud_any(false)) != NULL) {
-		trace("cloud kills %s", i->id);
-		sometimes("an instance died without a word");
-		inst_end(i, "kill", "Server.InternalError",
-		    "Server.InternalError: Internal error on launch");
-	}
-	if (felt(DICE(gang_kill)) && (i = gang_any(GANG_RUNS)) != NULL) {
-		trace("cloud kills %s, of a gang", i->id);
-		sometimes("a machine of a gang that ran died");
-		inst_end(i, "kill", "Server.InternalError",
-		    "Server.InternalError: Internal error on launch");
-	}
-	if (felt(DICE(gang_dear)) && (i = gang_any(GANG_GATHERS)) != NULL) {
-		gang_dear_minute(i);
-	}
+	kills_minute();
 	halt_minute();
-	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL && host_runs(machine_of(i))) {
-		sometimes("a node was cut off");
-		host_cut(machine_of(i), true);
-	}
-	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL) {
-		host_cut(machine_of(i), false);
-	}
-	if (felt(DICE(part)) && (i = cloud_any(false)) != NULL) {
-		host_agent_crash(machine_of(i));
-	}
+	parts_minute();
 	if (DICE(stock)) {
 		stock_minute();
 	}
 	if (DICE(price)) {
 		price_minute();
 	}
-	if (felt(DICE(lie))) {
-		lies_minute();
+	if (harm_felt(DICE(lie))) {
+		faults_api_minute();
 		lag_minute();
 	}
-	lies_front_minute();
-	far_minute();
-	if (felt(DICE(lag))) {
+	faults_front_minute();
+	unreachable_minute();
+	if (harm_felt(DICE(lag))) {
 		sim.conf.lag_us = dice_us(0, 90 * SPOT_US_PER_S);
 	}
 	if (cloud_is_here("coreweave")) {
@@ -447,7 +461,7 @@ void cloud_minute(void)
 static struct inst *absent;
 static int64_t absent_until;
 
-static enum cloud listed(const char *url, struct str body)
+static enum cloud cloud_listed(const char *url, struct str body)
 {
 	if (memmem(body.p, body.n, "Action=DescribeInstances", 24) != NULL) {
 		return CLOUD_AWS;
@@ -499,7 +513,7 @@ static struct inst *being_ended(enum cloud c)
  * once. */
 void cloud_list_begins(const char *url, struct str body)
 {
-	enum cloud c = listed(url, body);
+	enum cloud c = cloud_listed(url, body);
 	struct inst *i = being_ended(c);
 
 	if (c == CLOUD_NONE || hidden_n == ARRAY_LEN(hidden)) {
@@ -571,8 +585,8 @@ void cloud_calm(void)
 {
 	(void)fault_drop(&sim, 0);
 	coreweave_calm();
-	lies_calm();
-	far_calm();
+	faults_api_calm();
+	unreachable_calm();
 	sim.conf.lag_us = 0;
 	cloud_post("/stock", json_pack("{s:s, s:n}", "pool", "*/*/*/*/*", "count"));
 	for (struct inst *i = sim.insts; i != NULL; i = i->next) {
@@ -580,108 +594,4 @@ void cloud_calm(void)
 			host_cut(machine_of(i), false);
 		}
 	}
-}
-
-/* ---- for the checks -------------------------------------------------------------------------- */
-
-/* Prices of the time before it count too: feeds tell what was, and some are silent for long. */
-static void bill_of(const struct inst *i, struct cloud_instance *ret)
-{
-	const struct price_log *l = &i->pool->price[i->side];
-
-	ret->cost_micros = bill_micros(i, &ret->bill_from_us, &ret->bill_to_us);
-	ret->free = i->cloud == CLOUD_AWS && i->side == SIDE_SPOT && i->billed_to_us != 0 &&
-	    str_same(i->reason_code, "Server.SpotInstanceTermination") &&
-	    ret->bill_to_us - ret->bill_from_us < SPOT_US_PER_HOUR;
-	if (i->spans_n > 0) {
-		ret->bill_to_us = ret->bill_from_us = 0;
-	}
-	ret->least_micros = INT64_MAX;
-	for (size_t k = 0; k < l->n && l->at[k].us < ret->bill_to_us; k++) {
-		ret->least_micros = MIN(ret->least_micros, l->at[k].micros);
-		ret->most_micros = MAX(ret->most_micros, l->at[k].micros);
-	}
-}
-
-size_t cloud_instances(struct cloud_instance **ret)
-{
-	size_t n = 0;
-	struct cloud_instance *all =
-	    calloc((size_t)sim.inst_seq + coreweave_instances_max() + 1, sizeof(*all));
-
-	assert(all != NULL);
-	for (const struct inst *i = sim.insts; i != NULL; i = i->next) {
-		if (i->cloud == CLOUD_COREWEAVE || other_is(i)) {
-			continue;
-		}
-		all[n++] = (struct cloud_instance){ .id = i->id,
-			.ref = i->cloud == CLOUD_AZURE ? i->name : i->id,
-			.cloud = cloud_name(i->cloud),
-			.token = token_of(i),
-			.state = inst_state_name(i),
-			.ended_by = i->ended_by,
-			.alive = i->state != INST_GONE && i->state != INST_SHUTTING,
-			.running = i->state == INST_RUNNING,
-			.launched_us = i->launched_us,
-			.running_us = i->running_us,
-			.gone_us = i->billed_to_us,
-			.over_us = i->gone_us,
-			.notice_us = i->notice_us,
-			.taken_us = i->action_us };
-		bill_of(i, &all[n - 1]);
-	}
-	n += coreweave_instances(all + n);
-	*ret = all;
-	return n;
-}
-
-bool cloud_costs(const char *ref, int64_t micros)
-{
-	for (const struct inst *i = sim.insts; i != NULL; i = i->next) {
-		const struct price_log *l = &i->pool->price[i->side];
-		bool had = false;
-
-		for (size_t k = 0; k < l->n && !had; k++) {
-			had = l->at[k].micros == micros;
-		}
-		if (str_same(i->cloud == CLOUD_AZURE ? i->name : i->id, ref) && !had) {
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool launch_doubles;
-
-void cloud_launch_doubles(bool doubles)
-{
-	launch_doubles = doubles;
-}
-
-size_t cloud_double_launches(void)
-{
-	json_t *bill = books_bill(&sim);
-	size_t n = json_array_size(json_object_get(bill, "double_launches")) + launch_doubles;
-
-	json_decref(bill);
-	return n;
-}
-
-bool cloud_object(const char *key, const char *sha256)
-{
-	const struct s3_object *o = s3_find(sim.s3->buckets, key);
-	struct arena *arena;
-	struct str all = { "", 0 };
-	char hex[SHA256_HEX];
-
-	if (o == NULL) {
-		return false;
-	}
-	arena = arena_new(0);
-	if (o->file != NULL && !file_get(arena, o->file, &all)) {
-		all = (struct str){ "", 0 };
-	}
-	sha256_hex(all.p, all.n, hex);
-	arena_free(arena);
-	return strcmp(hex, sha256) == 0;
 }

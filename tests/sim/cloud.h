@@ -49,8 +49,8 @@ void others_check_end(void);
 void others_lose(bool lose); /* for breaks.c */
 /* For breaks.c: one instance that has ended lives; the next call ends it again. false = there is
  * none. */
-/* lies.c: a request leaves the daemon; its answer may be a lie. */
-void lies_act(const char *method, const char *url, struct str body);
+/* faults_api.c: a request leaves the daemon; its answer may be a lie. */
+void faults_api_act(const char *method, const char *url, struct str body);
 void cloud_seem_young(bool young); /* all were launched a day later than they were; for breaks.c */
 bool cloud_raise(bool alive);
 

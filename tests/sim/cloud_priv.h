@@ -16,6 +16,8 @@ void coreweave_calm(void);
 size_t coreweave_instances(struct cloud_instance *ret); /* at most coreweave_instances_max() */
 size_t coreweave_instances_max(void);
 bool coreweave_raise(bool alive);
+/* The launch token of an instance, or at a cloud without tokens its name; NULL: none. */
+const char *cloud_token(const struct inst *i);
 /* The machine behind an instance of the emulator: the Pod's on it, or itself. */
 const char *machine_of(const struct inst *i);
 /* account.c: a file that only we may read; the path stays until the next call. */
@@ -25,20 +27,20 @@ const char *private_file(const char *dir, const char *name, const char *text);
 const char *market_small(const char *dir);
 void azure_network(void);
 
-/* lies.c: clouds that answer wrongly for a while, or (a request that leaves the daemon) to just
+/* faults_api.c: clouds that answer wrongly for a while, or (a request that leaves the daemon) to just
  * this one. */
-void lies_minute(void);
-void lies_front_minute(void);
-void lies_calm(void);
-struct lie {
+void faults_api_minute(void);
+void faults_front_minute(void);
+void faults_api_calm(void);
+struct api_fault {
 	const char *cloud, *name, *service, *action, *kind;
 	bool after;
 	int status;
 	const char *code, *body; /* NULL: the emulator's own */
 };
-void lie_tell(const struct lie *l, int64_t times);
+void fault_inject(const struct api_fault *l, int64_t times);
 /* one of those, drawn; NULL: there is none */
-const struct lie *lie_about(const struct lie *list, size_t n, const char *action);
+const struct api_fault *fault_find(const struct api_fault *list, size_t n, const char *action);
 
 /* others.c: somebody else's machines in the same accounts. */
 void others_come(void);

@@ -7,7 +7,7 @@
 #include "world.h"
 #include "cloud.h"
 #include "cloud_priv.h"
-#include "coreweave_lies.h"
+#include "faults_coreweave.h"
 #include "host.h"
 
 #include "../cloudsim/coreweave/coreweave.h"

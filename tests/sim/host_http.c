@@ -1,4 +1,4 @@
-/* The agent's HTTP client (agent/link/http.h) over the simulated network. */
+/* The agent's HTTP client (agent/net/net.h) over the simulated network. */
 #include "world.h"
 #include "host_priv.h"
 

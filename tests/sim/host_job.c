@@ -4,13 +4,14 @@
  */
 #include "world.h"
 #include "host_priv.h"
+#include "profiles.h"
 
 #include "base/err.h"
 #include "base/text/json.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "agent/job/procs.h"
-#include "agent/job/shim.h"
+#include "agent/sys/sys.h"
+#include "agent/proc/proc.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -190,15 +191,12 @@ static const char *const files[] = { "model.bin", "optimizer.bin" };
 
 size_t host_files(void)
 {
-	return world.conf.seed % (world.conf.small ? 4 : 16) == (world.conf.small ? 0 : 10)
-	    ? ARRAY_LEN(files)
-	    : 1;
+	return profile_is(PROFILE_TWO_FILES) ? ARRAY_LEN(files) : 1;
 }
 
-/* In every third seed the first rank saves for all. */
 static bool saves_nothing(const struct host_progress *h)
 {
-	return h->ranks > 1 && h->rank > 0 && world.conf.seed % 3 == 1;
+	return h->ranks > 1 && h->rank > 0 && profile_is(PROFILE_ONE_RANK_SAVES);
 }
 
 static void ckpt_put(struct program *p, int64_t step)

@@ -15,12 +15,12 @@
 #include "check.h"
 #include "io/pg/pg_priv.h"
 #include "leaders.h"
+#include "profiles.h"
 #include "store.h"
 
 static const char *const facts[] = { "engine_rate_take", "engine_lease_take", "engine_lease_renew",
 	"engine_lease_release", "engine_node_exists", "engine_install_create", "market_habits" };
 
-#define PROBES_EVERY 8 /* seeds */
 #define PROBES_MOST 16 /* of each statement, where it had something to do */
 #define PROBES_IDLE 400 /* and where it had nothing */
 
@@ -156,7 +156,7 @@ void leaders_try(const struct pg *p, const struct pg_stmt *s, const struct pg_it
 {
 	PGresult *r;
 
-	if (world.conf.seed % PROBES_EVERY != 1 || newest == 0 || led[daemon_of(p)] != newest ||
+	if (!profile_is(PROFILE_PROBED) || newest == 0 || led[daemon_of(p)] != newest ||
 	    !is_fenced(s) || asked_enough(s)) {
 		return;
 	}

@@ -11,6 +11,8 @@
 #include "cloud.h"
 #include "gates.h"
 #include "mix.h"
+#include "options.h"
+#include "profiles.h"
 #include "reach.h"
 #include "refuse.h"
 #include "server.h"
@@ -18,7 +20,7 @@
 #include "stop.h"
 #include "store.h"
 #include "traps.h"
-#include "weather.h"
+#include "faults_market.h"
 #include "work.h"
 
 #include "base/log.h"
@@ -26,7 +28,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -36,32 +37,6 @@
 #include <unistd.h>
 
 static bool gates_off;
-
-static const char usage[] =
-    "usage: sim SEED [--minutes M] [--faults MIX] [--clouds LIST] [--trace]\n"
-    "       sim --seeds FROM-TO [--jobs N] [--minutes M] [--faults MIX] [--clouds LIST] [--seconds "
-    "S] [--stop] [--prove]\n"
-    "  MIX: none, light, heavy, clocks, or NAME=PPM,NAME=PPM,... (names: FAULT_LIST in "
-    "tests/sim/world.h)\n"
-    "  LIST: of aws, lambda, gcp, azure, coreweave; without it two or three of them by the seed\n"
-    "  M: 20, in a small world (most seeds from 100,001 on) by the seed.\n"
-    "  --stop: at the first seed that fails. Without it a failing seed is run again with less and "
-    "less.\n"
-    "  --seconds: no seed begins after so many seconds.\n"
-    "  --trap NAME: alone, springs one trap (traps.c; \"list\": their names); else what the first "
-    "seed does at its calm: rule, abort, spin.\n"
-    "  --prove: at its end each seed breaks each rule on purpose (breaks.c); what was noticed is "
-    "counted as \"proven\".\n";
-
-struct options {
-	uint64_t from, to;
-	int jobs;
-	int64_t minutes; /* 0 = by the seed */
-	const char *mix, *clouds;
-	double until_s; /* no seed begins after that; 0 = all do */
-	bool trace, stop, quiet, prove, learn;
-	const char *trap; /* the first seed does so */
-};
 
 /* ---- one seed -------------------------------------------------------------------------------- */
 
@@ -80,7 +55,7 @@ static void run_until(int64_t until, bool (*done)(void))
 		if (world_now() >= minute + 60 * SPOT_US_PER_S) {
 			minute = world_now();
 			cloud_minute();
-			weather_minute();
+			faults_market_minute();
 			asks_minute();
 			brokers_minute();
 			check_step();
@@ -115,7 +90,7 @@ static bool calm_over(void)
 }
 
 /* --trap: how such a seed is told of is tested so. */
-static void trapped(void)
+static void trap_spring(void)
 {
 	const char *t = world.conf.trap;
 
@@ -134,7 +109,7 @@ static void trapped(void)
 
 /* A seed that runs alone and crashes tells what it did last; after an assertion its rows, too,
  * which may fail. */
-static void crashed(int signo)
+static void crash_report(int signo)
 {
 	(void)signal(signo, SIG_DFL);
 	traps_armed = false;
@@ -167,10 +142,10 @@ static void seed_run(const char *providers)
 	world.quiet = true;
 	world.quiet_us = world_now();
 	cloud_calm();
-	weather_calm();
+	faults_market_calm();
 	brokers_calm();
 	trace("calm");
-	trapped();
+	trap_spring();
 	calm.since = world_now();
 	run_until(INT64_MAX, calm_over);
 	check_end();
@@ -190,17 +165,16 @@ static void learned_write(int out)
 	}
 }
 
-static void child(const struct options *o, uint64_t seed, const char *dsn, const char *dir, int out)
+/* Makes the world of a seed. Returns the configuration of its providers. */
+static const char *seed_world(const struct options *o, uint64_t seed, const char *dsn,
+    const char *path)
 {
-	char path[256];
 	const char *providers;
 
-	if (o->quiet || o->from != o->to) {
-		(void)!freopen("/dev/null", "w", stdout);
-	}
 	world.conf = (struct world_conf){ .seed = seed,
 		.trace = o->trace,
 		.dsn = dsn,
+		.dir = path,
 		.prove = o->prove,
 		.gates_off = gates_off,
 		.trap = seed == o->from ? o->trap : NULL };
@@ -209,11 +183,6 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 		world.conf.small = true, world.conf.jobs = 0;
 	}
 	mix_of_seed(seed, o->mix, &world.conf.mix);
-	snprintf(path, sizeof(path), "%s/%" PRIu64, dir, seed);
-	if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-		abort();
-	}
-	world.conf.dir = path;
 	world.hash = UINT64_C(1469598103934665603);
 	rng_seeded_init(&world.rng, seed);
 	rng_seeded_init(&world.dice, seed ^ UINT64_C(0x9e3779b97f4a7c15));
@@ -226,30 +195,23 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	    .level = o->trace ? LOG_INFO : LOG_ERROR,
 	    .program = "sim",
 	    .clock = &world.clock.clock });
-	spin_limit(out, !(o->quiet || o->from != o->to));
-	if (!o->quiet && o->from == o->to) {
-		(void)signal(SIGABRT, crashed), (void)signal(SIGSEGV, crashed),
-		    (void)signal(SIGBUS, crashed), (void)signal(SIGFPE, crashed);
-	}
-	traps_armed = true;
-	seed_run(providers);
-	traps_armed = false;
-	fflush(stdout);
+	return providers;
+}
+
+static void seed_report(const struct options *o, int out)
+{
+	struct rusage u;
+
 	if (o->learn) {
 		learned_write(out);
 	}
 	seen_write(out);
-	{
-		struct rusage u;
-
-		(void)getrusage(RUSAGE_SELF, &u);
-		/* a trace has nothing of real time */
-		dprintf(o->trace ? STDERR_FILENO : out,
-		    "stat cpu_ms %" PRId64 "\nstat db_ms %" PRId64 "\n",
-		    (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 +
-			(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000,
-		    store_server_ms());
-	}
+	(void)getrusage(RUSAGE_SELF, &u);
+	/* a trace has nothing of real time */
+	dprintf(o->trace ? STDERR_FILENO : out, "stat cpu_ms %" PRId64 "\nstat db_ms %" PRId64 "\n",
+	    (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 +
+		(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000,
+	    store_server_ms());
 	store_close();
 	dprintf(out,
 	    "stat statements %" PRId64 "\nstat asked %" PRId64 "\nstat messages %" PRId64
@@ -258,6 +220,32 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 	    world.statements, world.asked, world.messages, world.turns, world.restarts,
 	    (int64_t)world_s(), world.hash, world.lines, world.failed != NULL ? "FAILED" : "ok",
 	    world.failed != NULL ? world.failed : "");
+}
+
+static void seed_child(const struct options *o, uint64_t seed, const char *dsn, const char *dir,
+    int out)
+{
+	static char path[256];
+	const char *providers;
+
+	if (o->quiet || o->from != o->to) {
+		(void)!freopen("/dev/null", "w", stdout);
+	}
+	snprintf(path, sizeof(path), "%s/%" PRIu64, dir, seed);
+	if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+		abort();
+	}
+	providers = seed_world(o, seed, dsn, path);
+	spin_limit(out, !(o->quiet || o->from != o->to));
+	if (!o->quiet && o->from == o->to) {
+		(void)signal(SIGABRT, crash_report), (void)signal(SIGSEGV, crash_report),
+		    (void)signal(SIGBUS, crash_report), (void)signal(SIGFPE, crash_report);
+	}
+	traps_armed = true;
+	seed_run(providers);
+	traps_armed = false;
+	fflush(stdout);
+	seed_report(o, out);
 	_exit(world.failed != NULL ? 1 : 0);
 }
 
@@ -265,7 +253,7 @@ static void child(const struct options *o, uint64_t seed, const char *dsn, const
 
 /* The rules' statements: a seed in which nothing happens looks at all. What it asked stands where
  * it stood there. */
-static void learn(const char *dir)
+static void statements_learn(const char *dir)
 {
 	struct options o = { .from = 1,
 		.to = 1,
@@ -285,7 +273,7 @@ static void learn(const char *dir)
 	}
 	pid = fork();
 	if (pid == 0) {
-		child(&o, 1, d.dsn, dir, p[1]);
+		seed_child(&o, 1, d.dsn, dir, p[1]);
 	}
 	close(p[1]);
 	f = fdopen(p[0], "r");
@@ -311,7 +299,6 @@ static double clock_s(void)
 
 /* ---- the batch ------------------------------------------------------------------------------- */
 
-#define SLOTS 16
 struct slot {
 	pid_t pid;
 	int out, no;
@@ -328,7 +315,7 @@ static char last_verdict[256]; /* of the last seed that ended: the broken invari
 static uint64_t hashes;
 static bool looking; /* for the shortest reproduction: nothing is counted */
 
-static void failed(uint64_t seed, const char *why)
+static void seed_failed(uint64_t seed, const char *why)
 {
 	if (looking) {
 		return;
@@ -352,7 +339,7 @@ static void slot_line(const struct slot *s, char *line)
 	n = strrchr(name, ' ');
 	if (strcmp(kind, "FAILED") == 0) {
 		snprintf(last_verdict, sizeof(last_verdict), "%.*s", (int)strcspn(name, ":"), name);
-		failed(s->seed, name);
+		seed_failed(s->seed, name);
 	} else if (!looking && strcmp(kind, "hash") == 0) {
 		hashes ^= strtoull(name, NULL, 16);
 	} else if (!looking && n != NULL && strcmp(kind, "ok") != 0) {
@@ -375,7 +362,7 @@ static void slot_start(struct slot *s, const struct options *o, uint64_t seed, c
 		close(p[0]);
 		stop_forget();
 		core_take(s->no);
-		child(o, seed, s->db.dsn, dir, p[1]);
+		seed_child(o, seed, s->db.dsn, dir, p[1]);
 	}
 	close(p[1]);
 	s->out = p[0];
@@ -427,7 +414,7 @@ static bool slot_end(struct slot *s, const struct options *o, const char *dir)
 			    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 		}
 		snprintf(last_verdict, sizeof(last_verdict), "%.*s", (int)strcspn(why, ":"), why);
-		failed(s->seed, why);
+		seed_failed(s->seed, why);
 	}
 	if (o->from == o->to && !looking) {
 		fputs(s->text, stdout);
@@ -453,21 +440,23 @@ static bool slot_read(struct slot *s)
 	return got == 0 || (got < 0 && errno != EINTR);
 }
 
+static double begin_until_s; /* --seconds: no seed begins after that; 0 = all do */
+
 static bool go_on(const struct options *o)
 {
 	return !stop_wanted() &&
 	    (looking ||
-		((failures == 0 || !o->stop) && (o->until_s == 0 || clock_s() < o->until_s)));
+		((failures == 0 || !o->stop) && (begin_until_s == 0 || clock_s() < begin_until_s)));
 }
 
-static void batch(const struct options *o, const char *dir)
+static void seeds_run(const struct options *o, const char *dir)
 {
-	static struct slot slots[SLOTS];
+	static struct slot slots[JOBS_MAX];
 	uint64_t next = o->from;
 	int busy = 0;
 
 	for (;;) {
-		struct pollfd fds[SLOTS];
+		struct pollfd fds[JOBS_MAX];
 
 		for (int i = 0; i < o->jobs && next <= o->to && go_on(o); i++) {
 			if (slots[i].pid == 0) {
@@ -480,17 +469,17 @@ static void batch(const struct options *o, const char *dir)
 			return;
 		}
 		databases_tidy();
-		for (int i = 0; i < SLOTS; i++) {
+		for (int i = 0; i < JOBS_MAX; i++) {
 			fds[i] = (struct pollfd){ .fd = slots[i].pid != 0 ? slots[i].out : -1,
 				.events = POLLIN };
 		}
-		(void)poll(fds, SLOTS, stop_wanted() ? 0 : 10000);
-		for (int i = 0; i < SLOTS; i++) {
+		(void)poll(fds, JOBS_MAX, stop_wanted() ? 0 : 10000);
+		for (int i = 0; i < JOBS_MAX; i++) {
 			if (slots[i].pid != 0 && (stop_wanted() || clock_s() >= slots[i].until_s)) {
 				(void)kill(slots[i].pid, SIGKILL);
 			}
 		}
-		for (int i = 0; i < SLOTS; i++) {
+		for (int i = 0; i < JOBS_MAX; i++) {
 			if (fds[i].revents != 0 && slot_read(&slots[i])) {
 				busy -= slot_end(&slots[i], o, dir);
 			}
@@ -514,13 +503,13 @@ static bool still_fails(struct options *o, const struct faults_mix *m, const cha
 		return false;
 	}
 	o->mix = text;
-	batch(o, dir);
+	seeds_run(o, dir);
 	return strcmp(last_verdict, why) == 0;
 }
 
 /* The dice fall otherwise with each change, so this is a search and not a proof: what still fails
  * is kept. */
-static void shrink(const struct options *given, uint64_t seed, const char *dir)
+static void seed_shrink(const struct options *given, uint64_t seed, const char *dir)
 {
 	struct options o = *given;
 	struct faults_mix m, less;
@@ -565,7 +554,7 @@ static void shrink(const struct options *given, uint64_t seed, const char *dir)
 		printf("its timeline:\n");
 		o.mix = text;
 		o.quiet = false;
-		batch(&o, dir);
+		seeds_run(&o, dir);
 	}
 	looking = false;
 }
@@ -592,62 +581,6 @@ static int totals_print(const struct options *o, double took_s)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-static bool options_read(struct options *o, int argc, char **argv)
-{
-	static const struct option longs[] = { { "seeds", 1, NULL, 's' }, { "jobs", 1, NULL, 'j' },
-		{ "minutes", 1, NULL, 'm' }, { "faults", 1, NULL, 'f' }, { "trace", 0, NULL, 't' },
-		{ "stop", 0, NULL, 'x' }, { "prove", 0, NULL, 'p' }, { "seconds", 1, NULL, 'l' },
-		{ "clouds", 1, NULL, 'c' }, { "trap", 1, NULL, 'r' }, { NULL, 0, NULL, 0 } };
-	struct faults_mix m;
-	int c;
-	char *end;
-
-	*o = (struct options){ .jobs = 2 };
-	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-		switch (c) {
-		case 's':
-			o->from = strtoull(optarg, &end, 10);
-			o->to = *end == '-' ? strtoull(end + 1, NULL, 10) : o->from;
-			break;
-		case 'j':
-			o->jobs = (int)MIN(strtol(optarg, NULL, 10), (long)SLOTS);
-			break;
-		case 'm':
-			o->minutes = strtoll(optarg, NULL, 10);
-			break;
-		case 'f':
-			o->mix = optarg;
-			break;
-		case 't':
-			o->trace = true;
-			break;
-		case 'x':
-			o->stop = true;
-			break;
-		case 'p':
-			o->prove = true;
-			break;
-		case 'c':
-			o->clouds = optarg;
-			break;
-		case 'r':
-			o->trap = optarg;
-			break;
-		case 'l':
-			o->until_s = clock_s() + strtod(optarg, NULL);
-			break;
-		default:
-			return false;
-		}
-	}
-	if (optind < argc) {
-		o->from = o->to = strtoull(argv[optind++], NULL, 10);
-	}
-	return optind == argc && o->jobs > 0 && o->minutes >= 0 &&
-	    (o->mix == NULL || mix_parse(o->mix, &m)) &&
-	    (o->clouds == NULL || clouds_choose(o->clouds));
-}
-
 int main(int argc, char **argv)
 {
 	struct options o;
@@ -656,11 +589,15 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (!options_read(&o, argc, argv)) {
-		fputs(usage, stderr);
+		fputs(options_usage, stderr);
 		return 2;
 	}
 	if (o.trap != NULL && o.from == 0) {
 		return trap_try(o.trap) ? 0 : 2;
+	}
+	if (o.states || o.profiles) {
+		(o.states ? reach_list : profiles_print)();
+		return 0;
 	}
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 	if (mkdtemp(dir) == NULL) {
@@ -674,16 +611,17 @@ int main(int argc, char **argv)
 	world_loop_open();
 	cloud_open(strdup(cloud));
 	if (server_copies()) {
-		learn(dir);
+		statements_learn(dir);
 		server_universes();
 	}
 	fprintf(stderr, "sim: ready after %.1f s, in %s\n", clock_s() - begun, dir);
 	begun = clock_s();
-	batch(&o, dir);
+	begin_until_s = o.seconds > 0 ? begun + o.seconds : 0;
+	seeds_run(&o, dir);
 	rc = totals_print(&o, clock_s() - begun);
 	for (int64_t i = 0; i < MIN(failures, INT64_C(2)) && !o.stop && !o.prove && !stop_wanted();
 	     i++) {
-		shrink(&o, failed_seeds[i], dir);
+		seed_shrink(&o, failed_seeds[i], dir);
 	}
 	server_stop();
 	tree_remove(dir);

@@ -1,5 +1,6 @@
 #include "base/base.h"
 #include "mix.h"
+#include "profiles.h"
 
 static const struct mix_name {
 	const char *name;
@@ -234,6 +235,7 @@ static void mix_swarm(uint64_t seed, struct faults_mix *m)
 void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 {
 	struct rng r;
+	bool small;
 
 	if (text != NULL) {
 		if (!mix_parse(text, ret)) {
@@ -241,35 +243,35 @@ void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 		}
 		return;
 	}
-	*ret = seed % 10 == 0 ? mix_none
-	    : seed % 10 == 5  ? mix_clocks
-	    : seed % 2 == 0   ? mix_light
-			      : mix_heavy;
-	if (seed % 8 == 5) {
+	small = is_small(seed, &r);
+#define HAS(name) profile_of_seed(PROFILE_##name, seed, small)
+	*ret = HAS(CALM) ? mix_none : HAS(CLOCKS) ? mix_clocks : HAS(LIGHT) ? mix_light : mix_heavy;
+	if (HAS(HALTED)) {
 		ret->halt = ret->kill;
 	}
-	if (seed % 16 == 11) {
+	if (HAS(FRONTED)) {
 		ret->front = ret->lie;
 	}
-	if (seed % 16 == 9) {
+	if (HAS(PRETENDED)) {
 		ret->pretend = ret->lie;
 		ret->agent_crash = 5 * ret->crash;
 		ret->frozen_feed = 2 * ret->silent_feed;
 		ret->far = ret->silent_feed;
 	}
-	if (seed % 16 == 7) {
+	if (HAS(REFUSED_STORE)) {
 		ret->store_refuse = 2 * ret->lie;
 	}
-	if (seed % 128 == 87) {
+	if (HAS(CLOCK_BOOT)) {
 		ret->clock_boot = 100000;
 	}
-	if (seed % 64 == 29) {
+	if (HAS(PLANNED)) {
 		ret->planned = 5 * ret->kill;
 	}
-	if (is_small(seed, &r)) {
+	if (small) {
 		mix_swarm(seed, ret);
 	}
-	if (seed % 64 == 55) {
+	if (HAS(DEAR_GANGS)) {
 		ret->gang_dear = 500000;
 	}
+#undef HAS
 }

@@ -8,8 +8,10 @@
 #include "net_priv.h"
 #include "check.h"
 #include "cloud.h"
-#include "far.h"
+#include "faults_unreachable.h"
 #include "host.h"
+#include "profiles.h"
+#include "base/hash.h"
 #include "base/err.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
@@ -278,10 +280,7 @@ static size_t choice_kept(const char *from, size_t n)
 	uint64_t x = world.conf.seed * UINT64_C(0x9e3779b97f4a7c15) +
 	    (uint64_t)(world_now() / (900 * SPOT_US_PER_S));
 
-	while (*from != '\0') {
-		x = (x ^ (uint8_t)*from++) * UINT64_C(0x100000001b3);
-	}
-	return (size_t)((x >> 32) % n);
+	return (size_t)((hash_str(x, from) >> 32) % n);
 }
 
 /* Of several at one port (the daemons, behind a balancer) one is drawn, in half of the seeds for
@@ -299,8 +298,7 @@ static struct httpd *server_at(int port, const char *from)
 	if (n <= 1) {
 		return n == 0 ? NULL : found[0];
 	}
-	k = world.conf.seed / 10 % 2 == 0 ? choice_kept(from, n)
-					  : (size_t)rng_below(&world.dice, n);
+	k = profile_is(PROFILE_STICKY) ? choice_kept(from, n) : (size_t)rng_below(&world.dice, n);
 	if (world_loop_paused(found[k]->loop) && rng_below(&world.dice, 4) > 0) {
 		k = (k + 1) % n;
 	}
@@ -497,7 +495,7 @@ static bool act_lost(struct flight *f)
 static void draw_fate(struct flight *f)
 {
 	int64_t us = dice_us(150, 3000);
-	enum far_cut far = far_cut(f->from, f->url, f->port);
+	enum unreachable_cut far = unreachable_cut(f->from, f->url, f->port);
 
 	if (DICE(net_slow)) {
 		fault_seen("net_slow");
@@ -513,13 +511,13 @@ static void draw_fate(struct flight *f)
 		fault_seen("cut_commit");
 		host_cut_for(f->from, dice_us(240, 480) * SPOT_US_PER_S);
 	}
-	if (DICE(net_lost) || act_lost(f) || far == FAR_LOST) {
+	if (DICE(net_lost) || act_lost(f) || far == UNREACHABLE_LOST) {
 		fault_seen("net_lost");
 		trace("net %s xx %s %s: lost", f->from, f->method, f->url);
 		f->swallowed = true; /* the sender's deadline ends it */
 		return;
 	}
-	if (DICE(net_reset) || far == FAR_REFUSED) {
+	if (DICE(net_reset) || far == UNREACHABLE_REFUSED) {
 		fault_seen("net_reset");
 		net_break_up(f, "reset");
 		f->answered = false;
@@ -533,7 +531,7 @@ void flight_start(struct flight_to *t)
 	struct flight *f = flight_new(t);
 
 	check_sent(t->from, t->url, t->body);
-	lies_act(t->method, t->url, t->body);
+	faults_api_act(t->method, t->url, t->body);
 	f->to = t;
 	t->flight = f;
 	t->status = 0;

@@ -12,6 +12,7 @@
 #include "cloud_priv.h"
 #include "check.h"
 #include "leaders.h"
+#include "profiles.h"
 
 #include "base/text/str.h"
 
@@ -54,7 +55,7 @@ static bool led; /* and went on for a minute, so that its lease says so */
 static struct inst *ghost(const char *id, const char *node, int64_t launched_us)
 {
 	enum cloud c =
-	    world.conf.seed / 3 % 2 == 0 || !cloud_is_here("lambda") ? CLOUD_AWS : CLOUD_LAMBDA;
+	    profile_is(PROFILE_GHOST_AT_AWS) || !cloud_is_here("lambda") ? CLOUD_AWS : CLOUD_LAMBDA;
 	struct inst *i = inst_new(&sim, pool_of(c, c == CLOUD_AWS ? "g5.xlarge" : "gpu_1x_a10"),
 	    SIDE_ON_DEMAND, id);
 	char name[64];
@@ -96,7 +97,7 @@ void others_come(void)
 	}
 	kept = lost = NULL;
 	led = false;
-	if (world.conf.seed % 3 == 1) {
+	if (profile_is(PROFILE_RESTORED)) {
 		kept = ghost("i-00000000000000003", "n9000000",
 		    world_now() - INT64_C(86400) * SPOT_US_PER_S);
 	}
@@ -110,8 +111,8 @@ void others_minute(void)
 	led = led ||
 	    (lost != NULL && world_now() - lost->launched_us == 60 * SPOT_US_PER_S &&
 		steady == led_since_us);
-	if (world.conf.seed % 3 != 1 || lost != NULL || left < 120 * SPOT_US_PER_S || steady == 0 ||
-	    world_now() - steady < LED_US) {
+	if (!profile_is(PROFILE_RESTORED) || lost != NULL || left < 120 * SPOT_US_PER_S ||
+	    steady == 0 || world_now() - steady < LED_US) {
 		return;
 	}
 	led_since_us = steady;

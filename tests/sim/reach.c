@@ -290,6 +290,13 @@ void reach_print(void)
 	}
 }
 
+void reach_list(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(reaches); i++) {
+		printf("%s %s\n", reaches[i].kind, reaches[i].name);
+	}
+}
+
 static int64_t reach_expected(const struct reach *r, int64_t seeds, bool small)
 {
 	if (small && r->small_of_1000 >= SMALL_SURE) {

@@ -144,6 +144,17 @@ static void plan(const struct pg_stmt *s)
 	PQclear(PQexec(db.c, sql)); /* what has no plan is refused */
 }
 
+/* Returns how many parameters a statement of ours has. */
+static int params_count(const char *sql)
+{
+	int most = 0;
+
+	for (const char *p = strchr(sql, '$'); p != NULL; p = strchr(p + 1, '$')) {
+		most = MAX(most, (int)strtol(p + 1, NULL, 10));
+	}
+	return most;
+}
+
 bool store_prepare(const char *name, const char *sql)
 {
 	PGresult *r = PQprepare(db.c, name, sql, 0, NULL);
@@ -154,7 +165,7 @@ bool store_prepare(const char *name, const char *sql)
 	}
 	PQclear(r);
 	if (done && db.warm) {
-		plan(&(struct pg_stmt){ .name = name });
+		plan(&(struct pg_stmt){ .name = name, .params_n = params_count(sql) });
 	}
 	return done;
 }
@@ -434,6 +445,33 @@ bool store_took(const PGresult *r, const char *name)
 	return ok;
 }
 
+/* An answer that needs no statement: the database refuses, or the gate knows that nothing is to be
+ * done. Returns true when i has it. audit: the statement is sent all the same, to prove the gate. */
+static bool item_answered(struct pg_conn *c, struct pg_item *i, bool late, bool *audit)
+{
+	const struct pg_stmt *s = i->stmt;
+	PGresult *r = refuse_ran(s);
+
+	if (r != NULL) {
+		pg_err_from(r, s->name, &i->err, i->sqlstate);
+		trace("db %s%d %s: %s", c->pg->application, c->no, s->name, i->err.text);
+		PQclear(r);
+		return true;
+	}
+	if (!late && gate_closed(db.c, s, i, audit)) {
+		trace("db %s%d %s: 0 0", c->pg->application, c->no, s->name);
+		i->res = PQmakeEmptyPGresult(db.c, PGRES_TUPLES_OK);
+		return true;
+	}
+	i->res = gate_steady(s);
+	if (i->res == NULL) {
+		return false;
+	}
+	trace("db %s%d %s: %d %d", c->pg->application, c->no, s->name, PQntuples(i->res),
+	    PQntuples(i->res));
+	return true;
+}
+
 static void item_run(struct pg_conn *c, struct pg_item *i)
 {
 	const struct pg_stmt *s = i->stmt;
@@ -441,25 +479,7 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 	PGresult *r;
 
 	world.statements++;
-	r = refuse_ran(s);
-	if (r != NULL) {
-		pg_err_from(r, s->name, &i->err, i->sqlstate);
-		trace("db %s%d %s: %s", c->pg->application, c->no, s->name, i->err.text);
-		PQclear(r);
-		return;
-	}
-	if (!late && gate_closed(db.c, s, i, &audit)) {
-		trace("db %s%d %s: 0 0", c->pg->application, c->no, s->name);
-		i->res = PQmakeEmptyPGresult(db.c, PGRES_TUPLES_OK);
-		return;
-	}
-	i->res = gate_steady(s);
-	if (i->res != NULL) {
-		trace("db %s%d %s: %d %d", c->pg->application, c->no, s->name, PQntuples(i->res),
-		    PQntuples(i->res));
-		return;
-	}
-	if (!prepare(s, i)) {
+	if (item_answered(c, i, late, &audit) || !prepare(s, i)) {
 		return;
 	}
 	world.asked++;

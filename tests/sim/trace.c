@@ -1,6 +1,7 @@
 /* The trace, the dice, and what a seed has seen. */
 #include "base/base.h"
 #include "world.h"
+#include "base/hash.h"
 #include "base/text/str.h"
 
 #include <stdarg.h>
@@ -14,12 +15,10 @@ static struct seen {
 } seen[NAMES_MAX];
 static size_t seen_n;
 
-/* FNV-1a over all lines: what two runs of one seed are compared by. */
+/* Over all lines: what two runs of one seed are compared by. */
 static void hash_add(const char *p, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		world.hash = (world.hash ^ (uint8_t)p[i]) * UINT64_C(1099511628211);
-	}
+	world.hash = hash_bytes(world.hash, p, n);
 }
 
 /* The last lines, for whoever crashes. */

@@ -5,13 +5,13 @@
  */
 #include "base/base.h"
 #include "world.h"
+#include "profiles.h"
 #include "base/text/str.h"
 #include "io/pg/pg_priv.h"
 #include "store.h"
 #include "store/q.h"
 #include "twice.h"
 
-#define TRIES_EVERY 8 /* seeds */
 #define TRIES_MOST 16
 
 static struct {
@@ -77,7 +77,7 @@ void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult 
 	PGresult *r;
 
 	later_try(s, i);
-	if (world.conf.seed % TRIES_EVERY != 1 || PQresultStatus(first) != PGRES_TUPLES_OK ||
+	if (!profile_is(PROFILE_PROBED) || PQresultStatus(first) != PGRES_TUPLES_OK ||
 	    PQntuples(first) == 0 || !is_due(s)) {
 		return;
 	}

@@ -10,7 +10,7 @@ struct pg_item;
 void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult *first);
 void twice_break(void); /* for breaks.c */
 
-/* Statements that the weather seldom gives the rows for, asked with such rows at the end; all is as
+/* Statements for which faults seldom make the rows, asked with such rows at the end; all is as
  * it was then. */
 void what_if_try(void);
 void lag_break(void); /* for breaks.c */

@@ -5,6 +5,7 @@
  */
 #include "world.h"
 #include "cloud.h"
+#include "profiles.h"
 #include "wish.h"
 
 #include "base/text/sbuf.h"
@@ -57,7 +58,7 @@ static int64_t between(size_t k, uint64_t salt, int64_t from, int64_t to)
  * much. */
 static bool gangs_alone(void)
 {
-	return world.conf.seed % 64 == 55;
+	return profile_is(PROFILE_DEAR_GANGS);
 }
 
 /* A fifth of the jobs that save (of gangs a third) may cost so much: what a machine like theirs
@@ -77,8 +78,8 @@ static bool limited(size_t k, const struct job_draw *d)
  * worlds: for a machine that is lost as they gather there is nothing left. */
 static int64_t budget_s(size_t k, const struct job_draw *d)
 {
-	bool little = d->nodes > 1 && (world.conf.small || world.conf.seed % 16 == 7) &&
-	    (apart(k, 105) >> 40) % 2 == 0;
+	bool little =
+	    d->nodes > 1 && profile_is(PROFILE_SMALL_BUDGETS) && (apart(k, 105) >> 40) % 2 == 0;
 
 	return little ? between(k, 100, 3 * 60, 8 * 60) : between(k, 100, 8 * 60, 60 * 60);
 }
@@ -87,8 +88,7 @@ static int64_t budget_s(size_t k, const struct job_draw *d)
  * hardly any, so that it is over when they have moved; 0 = as long as they want. */
 static int64_t longest_s(size_t k, const struct job_draw *d, int64_t work_s)
 {
-	if ((world.conf.seed % 16 != 12 && world.conf.seed % 16 != 15) || d->slack_s > 0 ||
-	    (apart(k, 500) >> 40) % 3 == 0) {
+	if (!profile_is(PROFILE_TIMED) || d->slack_s > 0 || (apart(k, 500) >> 40) % 3 == 0) {
 		return 0;
 	}
 	return MAX(work_s * between(k, 501, 30, 130) / 100, 20);
@@ -136,7 +136,7 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 {
 	struct sbuf b AUTO(sbuf);
 	int64_t work_s = d->steps * d->step_ms / 1000 + 1,
-		steps = limited(k, d) || world.conf.seed % 32 == 31 ? 3 * d->steps : d->steps;
+		steps = limited(k, d) || profile_is(PROFILE_LONG_JOBS) ? 3 * d->steps : d->steps;
 
 	sbuf_init(&b, sizeof(w->text));
 	sbuf_printf(&b, "name: job-%zu\n", k);

@@ -10,4 +10,4 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 # world, clouds and s3 of the demo, cloudsim_proc of the emulator: tests use them as they are.
 for folder in (os.path.join(TOP, "tests", "cloudsim"), os.path.join(TOP, "deploy", "story")):
     if folder not in sys.path:
-        sys.path.insert(0, folder)
+        sys.path.append(folder)  # last: a suite may have a module of the same name

@@ -6,18 +6,17 @@
  * whatever it computed after the save would be lost anyway, and nobody changes the files under the
  * upload.
  *
- * Only what is known to be whole is stored: the job said "saved", or it ended with 0, or the
- * directory had been left alone for a while (jobs that save by themselves and know nothing of our
- * files). The last is not enough for a rank of a job of several nodes whose saves have steps:
- * nobody knows of which step it is.
+ * Only what is known to be whole is stored: the job said "saved", or it ended with 0, or its
+ * directory was at rest for a while. The last is for jobs that save by themselves and do not know
+ * our files. A directory at rest is not enough for a rank of a job of several nodes whose saves
+ * have steps: nobody knows of which step it is.
  */
 #include "base/base.h"
-#include "agent/agent.h"
+#include "agent/ckpt/upload.h"
 
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "agent/job/procs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +57,6 @@ void ckpt_stop(struct agent *a)
 	scan_list_fini(&a->ckpt.found);
 	a->ckpt.at = CKPT_IDLE;
 	a->ckpt.leave = false;
-	a->report.saving = false;
 }
 
 void ckpt_reset(struct agent *a)
@@ -96,7 +94,7 @@ void ckpt_end(struct agent *a, bool ok, const char *why)
 
 /* ---- what the job says ----------------------------------------------------------------------- */
 
-/* What a saved file says: of which step the files are that are no younger than it. */
+/* The content of a saved file: the step of the files that are no younger than it. */
 struct word {
 	int64_t steps, at_ns;
 };
@@ -183,7 +181,7 @@ static void save_ask(struct agent *a)
 		asked = job_signal(a, signal_parse(j->signal), &c->signalled);
 	}
 	if (asked) {
-		a->report.signalled_wall_us = agent_wall_us(a);
+		c->signalled_wall_us = agent_wall_us(a);
 		log_info("job.signalled", STR("job", j->id), STR("signal", j->signal),
 		    STR("reason", c->reason),
 		    DUR("after",
@@ -228,7 +226,9 @@ static void stop_job(struct agent *a)
 	    : job_is_over_time(a)     ? "max_duration is over, and nobody has said so"
 				      : "drained";
 
-	job_stop(a, STOP_DRAINED, MAX(c->kill_after_us, INT64_C(1)), why);
+	if (job_alive(&a->job)) {
+		job_stop_ask(a, STOP_DRAINED, MAX(c->kill_after_us, INT64_C(1)), why);
+	}
 	ckpt_set(a, CKPT_STOP);
 }
 
@@ -255,11 +255,10 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 	c->rounds = 0;
 	c->stored_n = c->stored_before = 0;
 	c->refusals = 0;
-	backoff_clear(&c->backoff); /* what kept another one waiting */
+	retry_clear(&c->backoff); /* that of the last checkpoint */
 	c->begun_us = a->now_us;
 	c->begun_wall_us = agent_wall_us(a);
 	deadline_set(a, deadline_us);
-	a->report.saving = true;
 	if (!job_alive(j)) {
 		ckpt_set(a, CKPT_STOP); /* it has ended: look what there is */
 	} else if (j->phase != JOB_RUNNING || !j->has_checkpoint) {
@@ -337,7 +336,7 @@ static void step_stop(struct agent *a)
 	struct job *j = &a->job;
 	struct word w;
 
-	if (job_alive(j) || !backoff_due(a, &c->backoff)) {
+	if (job_alive(j) || !retry_due(a, &c->backoff)) {
 		return;
 	}
 	/* 0: also since a reboot */
@@ -371,7 +370,7 @@ static bool save_overwritten(const struct agent *a)
 static void scan_done(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
-	/* What a rank has is a part of what all have, also nothing, and what it had before. */
+	/* A rank has its part of a set: also if it has nothing, or nothing new. */
 	bool gang = a->job.num_nodes > 1;
 	bool by_end_alone = c->by_end && !a->job.finished && !(gang && c->found.n == 0), same, told;
 	struct word before;
@@ -444,8 +443,8 @@ void ckpt_scan_ready(struct agent *a)
 		return;
 	}
 	scan_stop(a);
-	/* A machine short of something, a scan that was killed: what a job leaves behind does not
-	 * depend on that moment. */
+	/* The machine was short of something, or the scan was killed: the job must not lose its
+	 * result for that. */
 	if (err.rc == SPOT_OK || err.rc == SPOT_INTERNAL || err.rc == SPOT_CONFLICT) {
 		ckpt_again(a, CKPT_STOP,
 		    err.rc != SPOT_OK ? err.text : "the scan of the directory was cut short");
@@ -458,6 +457,7 @@ void ckpt_step(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
 	struct job *j = &a->job;
+	int64_t due_us;
 
 	switch (c->at) {
 	case CKPT_IDLE:
@@ -465,10 +465,11 @@ void ckpt_step(struct agent *a)
 		    j->stop != STOP_NONE) {
 			break;
 		}
-		if (a->now_us >= c->last_us + j->interval_us) {
+		due_us = MAX(c->last_us, j->running_us) + j->interval_us;
+		if (a->now_us >= due_us) {
 			ckpt_begin(a, "periodic", false, 0);
 		} else {
-			agent_wake(a, c->last_us + j->interval_us);
+			agent_wake(a, due_us);
 		}
 		break;
 	case CKPT_SAVE:

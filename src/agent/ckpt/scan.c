@@ -1,12 +1,11 @@
 #include "base/base.h"
-#include "agent/ckpt/scan.h"
+#include "agent/ckpt/ckpt.h"
 
 #include "base/err.h"
 #include "base/text/json.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
-#include "agent/fsutil.h"
-#include "agent/job/spawn.h"
+#include "agent/sys/sys.h"
 #include "spot/agent.h"
 
 #include <dirent.h>

@@ -1,9 +1,9 @@
 /*
  * A checkpoint to the store: tell the daemon what it consists of, put the chunks that are not there
- * yet (presigned URLs, four at a time), have it committed. Each step can be repeated: the chunks
- * are known by their sha256, and what the store has taken is not sent again when URLs have run out
- * and the list is sent anew. A file that changes under the upload is never stored under the wrong
- * hash (http.h); the directory is then looked at again.
+ * yet (presigned URLs, four at a time), have it committed. Each step can be repeated: chunks are
+ * known by their sha256. When URLs have expired, the list is sent anew, and chunks that the store
+ * has taken are not. A file that changes under the upload is never stored under the wrong hash
+ * (net.h); the directory is then looked at again.
  */
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
@@ -71,11 +71,12 @@ static void daemon_refused(struct agent *a, const struct daemon_reply *r)
 	char why[sizeof(c->why)];
 
 	if (r->status >= 500 && a->now_us - c->asked_us >= HELD_US) {
-		/* It was held for what may come at any moment; who asks late for it begins anew. */
-		backoff_clear(&c->backoff);
+		/* The daemon held the request for an answer that may come at any moment: ask
+		 * again soon. */
+		retry_clear(&c->backoff);
 		c->backoff.next_us = a->now_us + MAX(SPOT_US_PER_S, r->retry_after_us);
 	} else {
-		backoff_fail(a, &c->backoff, r->retry_after_us);
+		retry_fail(a, &c->backoff, r->retry_after_us);
 	}
 	if (!is_last(c) || r->status < 500 || r->code[0] == '\0') {
 		return;
@@ -101,7 +102,7 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 	/* it is large, and its URLs ran out before it was through */
 	if (c->stored_n > c->stored_before) {
 		c->rounds = 0;
-		backoff_clear(&c->backoff);
+		retry_clear(&c->backoff);
 	}
 	c->stored_before = c->stored_n;
 	log_warn("checkpoint.again", STR("job", a->job.id), STR("why", why),
@@ -111,18 +112,20 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 		return;
 	}
 	if (at == CKPT_STOP && job_alive(&a->job)) {
-		/* It goes on running and has written since: what it says now is what counts. */
+		/* It goes on running and has written since: the next checkpoint counts. */
 		ckpt_end(a, false, why);
 		return;
 	}
-	backoff_fail(a, &c->backoff, 0);
+	retry_fail(a, &c->backoff, 0);
 	ckpt_set(a, at);
 }
 
-static bool fenced(struct agent *a, const struct daemon_reply *r)
+static bool reply_is_stale(struct agent *a, const struct daemon_reply *r)
 {
 	if (r->stale) {
-		job_fenced(a);
+		ckpt_stop(a);
+		a->job.fenced = true;
+		agent_wake(a, a->now_us);
 	}
 	return r->stale;
 }
@@ -208,7 +211,7 @@ void upload_fault(struct upload *u, const struct http_reply *r)
 
 	log_warn("upload.failed", STR("file", u->file->path), I64("seq", u->seq),
 	    I64("status", r->status), STR("error", r->error));
-	backoff_fail(a, &u->backoff, r->retry_after_us);
+	retry_fail(a, &u->backoff, r->retry_after_us);
 	if (r->wrong_bytes) {
 		ckpt_again(a, CKPT_STOP, "a file changed while it was stored");
 	} else if (r->status == 403 || r->status == 400 || u->backoff.failures >= TRIES_MAX) {
@@ -216,7 +219,7 @@ void upload_fault(struct upload *u, const struct http_reply *r)
 	}
 }
 
-static void put_done(void *upload, const struct http_reply *r)
+static void chunk_done(void *upload, const struct http_reply *r)
 {
 	struct upload *u = upload;
 
@@ -228,7 +231,7 @@ static void put_done(void *upload, const struct http_reply *r)
 	}
 }
 
-static void put(struct upload *u)
+static void chunk_put(struct upload *u)
 {
 	struct http_piece piece = { .at = (int64_t)u->seq * SPOT_AGENT_CHUNK_BYTES,
 		.bytes = u->bytes };
@@ -237,7 +240,7 @@ static void put(struct upload *u)
 		.url = u->url,
 		.headers = (const char *const *)u->headers,
 		.piece = &piece,
-		.done = put_done,
+		.done = chunk_done,
 		.ctx = u };
 	char path[AGENT_PATH_MAX];
 
@@ -257,7 +260,7 @@ static void upload_go_on(struct upload *u)
 {
 	switch (u->how) {
 	case UPLOAD_PUT:
-		put(u);
+		chunk_put(u);
 		break;
 	case UPLOAD_RESUMABLE:
 		upload_resumable_step(u);
@@ -287,7 +290,7 @@ static void step_upload(struct agent *a)
 
 		if (u->done || u->call != NULL ||
 		    (!upload_is_open(u) && open >= AGENT_TRANSFERS_MAX) ||
-		    !backoff_due(a, &u->backoff)) {
+		    !retry_due(a, &u->backoff)) {
 			continue;
 		}
 		open += !upload_is_open(u);
@@ -297,7 +300,7 @@ static void step_upload(struct agent *a)
 		}
 	}
 	if (c->uploads_done == c->uploads_n) {
-		backoff_clear(&c->backoff);
+		retry_clear(&c->backoff);
 		ckpt_set(a, CKPT_COMMIT);
 	}
 }
@@ -379,7 +382,7 @@ static bool uploads_read(struct agent *a, const json_t *list)
 	return true;
 }
 
-static void post_done(void *agent, const struct http_reply *reply)
+static void list_posted(void *agent, const struct http_reply *reply)
 {
 	struct agent *a = agent;
 	struct ckpt *c = &a->ckpt;
@@ -387,7 +390,7 @@ static void post_done(void *agent, const struct http_reply *reply)
 
 	daemon_read(a, reply, &r);
 	c->call = NULL;
-	if (fenced(a, &r)) {
+	if (reply_is_stale(a, &r)) {
 		return;
 	}
 	if (r.status == 200) {
@@ -409,7 +412,7 @@ static void post_done(void *agent, const struct http_reply *reply)
 	}
 }
 
-static void post(struct agent *a)
+static void list_post(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
 	json_t *chunks = json_array();
@@ -431,7 +434,7 @@ static void post(struct agent *a)
 	    json_pack("{s:s, s:I, s:s, s:I, s:o}", "job", a->job.id, "epoch",
 		(json_int_t)a->job.epoch, "reason", c->reason, "steps", (json_int_t)c->steps,
 		"chunks", chunks),
-	    POST_TIMEOUT_US, post_done);
+	    POST_TIMEOUT_US, list_posted);
 }
 
 /* ---- the commit ------------------------------------------------------------------------------ */
@@ -444,7 +447,7 @@ static void commit_done(void *agent, const struct http_reply *reply)
 
 	daemon_read(a, reply, &r);
 	c->call = NULL;
-	if (fenced(a, &r)) {
+	if (reply_is_stale(a, &r)) {
 		return;
 	}
 	if (r.status == 200) {
@@ -469,10 +472,10 @@ void upload_step(struct agent *a)
 	}
 	if (c->at == CKPT_UPLOAD) {
 		step_upload(a);
-	} else if (backoff_due(a, &c->backoff)) {
+	} else if (retry_due(a, &c->backoff)) {
 		c->asked_us = a->now_us;
 		if (c->at == CKPT_POST) {
-			post(a);
+			list_post(a);
 		} else {
 			c->call = daemon_post(a, "commit",
 			    json_pack("{s:s, s:I, s:s}", "job", a->job.id, "epoch",

@@ -1,16 +1,15 @@
 /*
  * One chunk on its way to the object store: in one PUT (upload.c), through a resumable session of
  * Google Cloud Storage (upload_resumable.c) or as blocks of an Azure blob (upload_blocks.c). The
- * last two read the chunk piece by piece into memory (upload_piece.c), so that what was hashed is
- * what is sent, and send the end only once the sha256 of the whole is right.
+ * last two read the chunk piece by piece into memory (upload_piece.c), so that the bytes sent are
+ * the bytes hashed. They send the end only once the sha256 of the whole is right.
  *
- * URLs and sessions are secrets: whoever has one can write the object. They are never logged.
+ * URLs and sessions are secrets, since one is enough to write the object. They are never logged.
  */
 #ifndef AGENT_UPLOAD_H
 #define AGENT_UPLOAD_H
 
 #include "agent/agent.h"
-#include "agent/link/told.h"
 
 /* A multiple of 256 KiB, as sessions want it; 8 blocks make a chunk. */
 #define UPLOAD_PIECE_BYTES (INT64_C(8) << 20)
@@ -29,7 +28,7 @@ struct upload {
 	char *headers[UPLOAD_HEADERS_MAX + 1];
 	int fd; /* of a plain PUT under way; -1 */
 	struct http_call *call;
-	struct backoff backoff;
+	struct retry backoff;
 	bool done;
 	/* in pieces: offsets in the chunk */
 	int64_t bytes, stored; /* of the chunk; the store has everything before */
@@ -40,7 +39,7 @@ struct upload {
 	struct md5_stream *md5; /* likewise; NULL also where the library refuses it */
 	uint8_t md5_all[MD5_BYTES]; /* of the whole chunk, once has_md5 */
 	bool has_md5;
-	/* what the store said it has when that was not what it was sent, so many times */
+	/* the store's word when it had other bytes than it was sent, and how often */
 	char words[TOLD_WORDS_MAX];
 	int words_n;
 	bool ask; /* a fault came between: ask how far it got first */
@@ -49,7 +48,16 @@ struct upload {
 	char ids[UPLOAD_BLOCKS_MAX][UPLOAD_BLOCK_ID_MAX];
 };
 
+/* checkpoint.c */
+void ckpt_end(struct agent *a, bool ok, const char *why);
+/* Once more from the list of chunks (CKPT_POST), or from the scan (CKPT_STOP: files have changed,
+ * or it could not be made). */
+void ckpt_again(struct agent *a, enum ckpt_at at, const char *why);
+void ckpt_set(struct agent *a, enum ckpt_at at);
+
 /* upload.c */
+void upload_step(struct agent *a); /* CKPT_POST .. CKPT_COMMIT */
+void upload_stop(struct agent *a);
 bool upload_is_passing(int status); /* worth a repeat of the same request */
 void upload_success(struct upload *u);
 /* Does the store say that it has these bytes (MD5; NULL: not known), or nothing of it? The same

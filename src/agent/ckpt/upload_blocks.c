@@ -1,9 +1,9 @@
 /*
  * A chunk as blocks of an Azure blob: Put Block for the pieces, Put Block List makes them the blob.
- * The id of a block holds its place and its hash, so a block that the store lists is known to be
- * the right one, also one that an agent before us has put there; after a fault the list is read and
- * what is in it is not sent again. learn.microsoft.com/rest/api/storageservices/ put-block,
- * get-block-list, put-block-list.
+ * The id of a block holds its place and its hash. So a block that the store lists is the right one,
+ * also if an earlier agent put it there. After a fault the list is read, and its blocks are not
+ * sent again. learn.microsoft.com/rest/api/storageservices/ put-block, get-block-list,
+ * put-block-list.
  */
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
@@ -46,7 +46,7 @@ bool upload_block_is_listed(const char *list, const char *id)
 	return strstr(list, name) != NULL;
 }
 
-static void fault(struct upload *u, const struct http_reply *r)
+static void block_fault(struct upload *u, const struct http_reply *r)
 {
 	u->ask = true;
 	upload_fault(u, r);
@@ -75,13 +75,13 @@ static void store_ask(struct upload *u, const char *method, const char *query, c
 
 /* ---- what is there --------------------------------------------------------------------------- */
 
-static void listed(void *upload, const struct http_reply *r)
+static void list_done(void *upload, const struct http_reply *r)
 {
 	struct upload *u = upload;
 
 	upload_landed(u);
 	if (r->status == 0 || upload_is_passing(r->status)) {
-		fault(u, r);
+		block_fault(u, r);
 		return;
 	}
 	/* 404: no block yet. 403: the URL is for writing only; we go by what was acknowledged. */
@@ -98,7 +98,7 @@ static void listed(void *upload, const struct http_reply *r)
 static void block_is_stored(struct upload *u)
 {
 	u->stored = u->hashed;
-	backoff_clear(&u->backoff);
+	retry_clear(&u->backoff);
 	agent_wake(u->agent, u->agent->now_us);
 }
 
@@ -110,7 +110,7 @@ static void block_done(void *upload, const struct http_reply *r)
 	if (r->status == 201 || r->status == 200) {
 		block_is_stored(u);
 	} else {
-		fault(u, r);
+		block_fault(u, r);
 	}
 }
 
@@ -131,7 +131,7 @@ static const char *md5_header(struct str bytes, char ret[64])
 	return ret;
 }
 
-static void block(struct upload *u)
+static void block_send(struct upload *u)
 {
 	struct spot_err err = { 0 };
 	size_t index = (size_t)(u->stored / UPLOAD_PIECE_BYTES);
@@ -156,7 +156,7 @@ static void block(struct upload *u)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-static void committed(void *upload, const struct http_reply *r)
+static void list_committed(void *upload, const struct http_reply *r)
 {
 	struct upload *u = upload;
 
@@ -174,7 +174,7 @@ static void committed(void *upload, const struct http_reply *r)
 	upload_fault(u, r);
 }
 
-static void commit(struct upload *u)
+static void list_commit(struct upload *u)
 {
 	struct sbuf b;
 	size_t n = (size_t)((u->bytes + UPLOAD_PIECE_BYTES - 1) / UPLOAD_PIECE_BYTES);
@@ -187,18 +187,18 @@ static void commit(struct upload *u)
 	sbuf_puts(&b, "</BlockList>");
 	assert(!b.overflow);
 	store_ask(u, "PUT", "comp=blocklist", NULL, (struct str){ b.p, b.n }, false,
-	    LIST_TIMEOUT_US, committed);
+	    LIST_TIMEOUT_US, list_committed);
 	sbuf_fini(&b);
 }
 
 void upload_blocks_step(struct upload *u)
 {
 	if (u->stored == u->bytes) {
-		commit(u);
+		list_commit(u);
 	} else if (u->ask) {
 		store_ask(u, "GET", "comp=blocklist&blocklisttype=uncommitted", NULL, STR_LIT(""),
-		    true, LIST_TIMEOUT_US, listed);
+		    true, LIST_TIMEOUT_US, list_done);
 	} else {
-		block(u);
+		block_send(u);
 	}
 }

@@ -40,13 +40,13 @@ struct session_asked {
 };
 
 /* Whether it was heard changes nothing for us. */
-static void cancelled(void *ctx, const struct http_reply *r)
+static void session_cancelled(void *ctx, const struct http_reply *r)
 {
 	(void)ctx;
 	log_debug("upload.cancelled", I64("status", r->status));
 }
 
-static void cancel(struct agent *a, const char *session)
+static void session_cancel(struct agent *a, const char *session)
 {
 	(void)http_start(a->http,
 	    &(struct http_want){ .far = HTTP_OBJECT,
@@ -55,14 +55,14 @@ static void cancel(struct agent *a, const char *session)
 		.body = STR_LIT(""),
 		.lent = true,
 		.timeout_us = CREATE_TIMEOUT_US,
-		.done = cancelled });
+		.done = session_cancelled });
 }
 
 /* over: the store has it no more. */
 static void forget_session(struct upload *u, bool over)
 {
 	if (u->session != NULL && !over) {
-		cancel(u->agent, u->session);
+		session_cancel(u->agent, u->session);
 	}
 	free(STEAL(u->session));
 	u->ask = false;
@@ -80,7 +80,7 @@ bool upload_resumable_leave(struct upload *u)
 		}
 	}
 	if (u->session != NULL && !u->done) {
-		cancel(u->agent, u->session);
+		session_cancel(u->agent, u->session);
 	}
 	return asked;
 }
@@ -96,7 +96,7 @@ void upload_sessions_end(struct agent *a)
 }
 
 /* 404 and 410: the session is over. 5xx and lost replies: it may have got further than we know. */
-static void fault(struct upload *u, const struct http_reply *r)
+static void piece_fault(struct upload *u, const struct http_reply *r)
 {
 	if (r->status == 404 || r->status == 410) {
 		forget_session(u, true);
@@ -128,13 +128,13 @@ static void session_answer(struct upload *u, const struct http_reply *r)
 		if (r->status >= 200 && r->status < 400) {
 			forget_session(u, false); /* it tells of bytes that were never sent */
 		}
-		fault(u, r);
+		piece_fault(u, r);
 		return;
 	}
 	u->ask = false;
 	u->stored = next;
 	if (next > before) {
-		backoff_clear(&u->backoff);
+		retry_clear(&u->backoff);
 	} else if (!asked) {
 		upload_fault(u, r); /* it took nothing of it: not again at once */
 	}
@@ -160,7 +160,7 @@ static struct upload *asked_over(struct session_asked *s)
 	return u;
 }
 
-static void created(void *asked, const struct http_reply *r)
+static void session_created(void *asked, const struct http_reply *r)
 {
 	struct agent *a = ((struct session_asked *)asked)->agent;
 	struct upload *u = asked_over(asked);
@@ -170,7 +170,7 @@ static void created(void *asked, const struct http_reply *r)
 
 	if (u == NULL) {
 		if (made) {
-			cancel(a, at);
+			session_cancel(a, at);
 		}
 		return;
 	}
@@ -186,7 +186,7 @@ static void created(void *asked, const struct http_reply *r)
 	agent_wake(u->agent, u->agent->now_us);
 }
 
-static void create(struct upload *u)
+static void session_create(struct upload *u)
 {
 	struct session_asked *s = malloc(sizeof(*s));
 	struct http_want w = { .far = HTTP_OBJECT,
@@ -196,7 +196,7 @@ static void create(struct upload *u)
 		.body = STR_LIT(""),
 		.lent = true,
 		.timeout_us = CREATE_TIMEOUT_US,
-		.done = created,
+		.done = session_created,
 		.ctx = s };
 
 	if (s == NULL) {
@@ -209,7 +209,7 @@ static void create(struct upload *u)
 	upload_start(u, &w);
 }
 
-static void question(struct upload *u)
+static void session_ask(struct upload *u)
 {
 	char range[64];
 	struct http_want w = { .far = HTTP_OBJECT,
@@ -226,7 +226,7 @@ static void question(struct upload *u)
 	upload_start(u, &w);
 }
 
-static void piece(struct upload *u)
+static void piece_send(struct upload *u)
 {
 	struct spot_err err = { 0 };
 	char range[128];
@@ -257,10 +257,10 @@ static void piece(struct upload *u)
 void upload_resumable_step(struct upload *u)
 {
 	if (u->session == NULL) {
-		create(u);
+		session_create(u);
 	} else if (u->ask) {
-		question(u);
+		session_ask(u);
 	} else {
-		piece(u);
+		piece_send(u);
 	}
 }

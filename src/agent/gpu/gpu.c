@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "agent/job/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -228,7 +227,7 @@ static bool child_start(struct gpu *g, const char *const *argv)
 	return true;
 }
 
-static void none_here(struct gpu *g)
+static void source_none(struct gpu *g)
 {
 	g->by = GPU_NONE;
 	g->now.known = true;
@@ -237,7 +236,7 @@ static void none_here(struct gpu *g)
 	}
 }
 
-static void start(struct agent *a)
+static void source_start(struct agent *a)
 {
 	static const char *const smi[] = { "nvidia-smi",
 		"--query-gpu=uuid,name,driver_version,memory.total,memory.used,utilization.gpu,"
@@ -259,7 +258,7 @@ static void start(struct agent *a)
 	}
 }
 
-static void lines(struct agent *a)
+static void lines_take(struct agent *a)
 {
 	struct gpu *g = &a->gpu;
 	char *end;
@@ -290,7 +289,7 @@ void gpu_ready(struct agent *a)
 	while ((got = read(g->fd, buf, sizeof(buf))) > 0) {
 		sbuf_add(&g->text, buf, (size_t)got);
 	}
-	lines(a);
+	lines_take(a);
 	if (got == 0) { /* closed: its end follows */
 		close(g->fd);
 		g->fd = -1;
@@ -315,7 +314,7 @@ void gpu_child_ended(struct agent *a, pid_t pid, int status)
 	g->pid = 0;
 	g->next_us = a->now_us + RESTART_US;
 	if (was_smi && WIFEXITED(status) && WEXITSTATUS(status) == 127) {
-		none_here(g);
+		source_none(g);
 	} else if (was_smi && g->text.p != NULL) {
 		(void)!gpu_smi_text(g->text.p, &g->now, NULL);
 		g->next_us = a->now_us + a->sample_us;
@@ -373,7 +372,7 @@ void gpu_step(struct agent *a)
 	}
 	if (g->pid == 0) {
 		if (a->now_us >= g->next_us) {
-			start(a);
+			source_start(a);
 		}
 		if (g->pid == 0) {
 			agent_wake(a, MAX(g->next_us, a->now_us + 1000));

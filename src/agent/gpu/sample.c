@@ -1,5 +1,5 @@
-/* What the node is (enrolment) and how busy it is (every sample_s): /proc and the GPU's last
- * word. */
+/* Facts of the node for enrolment, and its load every sample_s: from /proc and the GPU's last
+ * report. */
 #include "base/base.h"
 #include "agent/agent.h"
 

@@ -1,7 +1,7 @@
 /*
  * Files that the job starts with: its checkpoint and its mounts, in chunks by presigned GETs, four
  * at a time, each checked against its sha256 and repeated when it is wrong; a mount, whose sha256
- * nobody knows, against what its store tells of it (told.h). A file appears under its name when it
+ * nobody knows, against what its store tells of it (net.h). A file appears under its name when it
  * is complete. URLs live for a limited time: chunks that were checked are kept when the job is
  * given anew with others, so that what takes longer than that comes to its end.
  */
@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "agent/link/told.h"
 #include "spot/agent.h"
 
 #include <errno.h>
@@ -42,7 +41,7 @@ struct fetch_chunk {
 	uint8_t refused[MD5_BYTES]; /* of the bytes that the store's own word was against */
 	int refusals; /* of those bytes, in a row */
 	struct http_call *call;
-	struct backoff backoff;
+	struct retry backoff;
 	bool done;
 };
 
@@ -198,7 +197,7 @@ static void file_complete(struct agent *a, struct fetch_file *file)
 	if (a->fetch.at == FETCH_FAILED || file->name == NULL || file->chunks_n == 0) {
 		return;
 	}
-	/* What was just checked need not be hashed again by the next checkpoint. */
+	/* The next checkpoint need not hash again a file that was just checked. */
 	known.path = dup_checked(file->name);
 	known.mode = file->mode;
 	known.bytes = file->bytes;
@@ -284,7 +283,7 @@ void fetch_keep(struct agent *a)
 	}
 	if (n > before) {
 		f->rounds = 0;
-		backoff_clear(&f->again);
+		retry_clear(&f->again);
 	}
 }
 
@@ -368,8 +367,8 @@ void fetch_begin(struct agent *a, const json_t *files)
 
 /* ---- transfers ------------------------------------------------------------------------------- */
 
-/* What the store tells may be wrong, or of something else than we believe: the same bytes again and
- * again are the object's. */
+/* The store's hash may be wrong, or of other bytes: the same bytes three times in a row are the
+ * object's. */
 static bool store_vouches(struct fetch_chunk *c, const struct http_reply *r)
 {
 	char words[TOLD_WORDS_MAX];
@@ -410,7 +409,7 @@ static void chunk_done(void *chunk, const struct http_reply *r)
 	}
 	log_warn("fetch.chunk_failed", STR("file", c->file->place), I64("status", r->status),
 	    STR("error", error));
-	backoff_fail(a, &c->backoff, r->retry_after_us);
+	retry_fail(a, &c->backoff, r->retry_after_us);
 	(void)snprintf(why, sizeof(why), "cannot fetch %.150s: status %d %.60s", c->file->place,
 	    r->status, error);
 	/* An expired signature, or one of a clock that is ahead, is 403, an object that is gone
@@ -485,7 +484,7 @@ void fetch_step(struct agent *a)
 	for (size_t i = 0; i < f->chunks_n && f->flying < AGENT_TRANSFERS_MAX; i++) {
 		struct fetch_chunk *c = &f->chunks[i];
 
-		if (!c->done && c->call == NULL && backoff_due(a, &c->backoff)) {
+		if (!c->done && c->call == NULL && retry_due(a, &c->backoff)) {
 			chunk_start(a, c);
 		}
 		if (f->at != FETCH_RUNNING) {

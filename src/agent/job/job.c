@@ -1,8 +1,6 @@
 /*
- * The job on this node: fetch, setup, run, end, report. What is asked of it (drain, kill, drop) is
- * recorded by job_stop (job_stop.c) and carried out by job_step. The processes belong to the shim;
- * how they are found again after a restart of the agent: pid and start time in job.json, the end in
- * exit.json.
+ * The job on this node: fetch, setup, run, end, report. job_stop (stop.c) records what is asked of
+ * it (drain, kill, drop); job_step carries it out.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -10,8 +8,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "agent/job/procs.h"
-#include "agent/job/shim.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -21,24 +17,7 @@
 
 #define LOOK_EVERY_US SPOT_US_PER_S /* with inotify */
 #define LOOK_OFTEN_US (SPOT_US_PER_S / 10) /* without */
-#define SHIM_START_US (10 * SPOT_US_PER_S)
 #define EXIT_READ_US (60 * SPOT_US_PER_S)
-
-bool job_alive(const struct job *j)
-{
-	return j->phase >= JOB_FETCH && j->phase <= JOB_RUNNING;
-}
-
-/* What goes into JSON and logs: printable ASCII, whatever a path or a program put there. */
-void job_why(struct job *j, const char *why)
-{
-	(void)snprintf(j->why, sizeof(j->why), "%s", why);
-	for (char *p = j->why; *p != '\0'; p++) {
-		if ((unsigned char)*p >= 0x7f || (unsigned char)*p < 0x20) {
-			*p = '?';
-		}
-	}
-}
 
 /* ---- begin ----------------------------------------------------------------------------------- */
 
@@ -57,7 +36,7 @@ void job_end(struct agent *a, const char *reason, const char *why)
 	j->phase = JOB_ENDED;
 	j->reason = reason;
 	if (why != NULL) {
-		job_why(j, why);
+		job_why_set(j, why);
 	}
 	job_progress_read(j);
 	json_decref(STEAL(j->run));
@@ -111,8 +90,8 @@ static bool job_take(struct agent *a, const char *id, int64_t epoch, json_t *spe
 	}
 	*j = (struct job){ .phase = JOB_FETCH, .epoch = epoch, .watch = -1, .spec = spec };
 	memcpy(j->id, id, strlen(id) + 1);
-	report_reset(a);
 	ckpt_reset(a);
+	a->job_hooks->taken(a);
 	return true;
 }
 
@@ -161,44 +140,7 @@ void job_refuse(struct agent *a, const char *id, int64_t epoch, const char *reas
 	}
 }
 
-/* ---- the shim's files ------------------------------------------------------------------------ */
-
-/* SPOT_NOT_FOUND: the shim has not written it. Anything else may be better the next time. */
-static enum spot_rc shim_file(const struct job *j, const char *name, json_t **ret,
-    struct spot_err *err)
-{
-	char path[AGENT_PATH_MAX];
-	struct str text;
-	enum spot_rc rc;
-
-	if (!path_join(path, j->dir, name)) {
-		return err_set(err, SPOT_INVALID, "path too long: %.80s...", j->dir);
-	}
-	rc = file_read(path, 65536, &text, err);
-	if (rc != SPOT_OK) {
-		return rc;
-	}
-	rc = json_parse(text, name, ret, err);
-	free((char *)(uintptr_t)text.p);
-	return rc;
-}
-
-static void exit_read(struct job *j, const json_t *o)
-{
-	(void)!str_copy(j->exit_phase, sizeof(j->exit_phase), json_str(o, "phase", "", NULL));
-	j->exit_code = (int)json_i64(o, "code", -1, NULL);
-	j->exit_signal = (int)json_i64(o, "signal", 0, NULL);
-}
-
 /* ---- adopt ----------------------------------------------------------------------------------- */
-
-static void watch_set(struct agent *a)
-{
-	if (a->inotify_fd >= 0) {
-		a->job.watch = inotify_add_watch(a->inotify_fd, a->job.dir,
-		    IN_MOVED_TO | IN_CLOSE_WRITE | IN_ONLYDIR);
-	}
-}
 
 void job_adopt(struct agent *a)
 {
@@ -207,8 +149,8 @@ void job_adopt(struct agent *a)
 	AUTO(json) json_t *o = NULL;
 
 	j->watch = -1;
-	report_reset(a);
 	ckpt_reset(a);
+	a->job_hooks->taken(a);
 	job_progress_read(j);
 	log_info("job.adopt", STR("job", j->id), I64("epoch", j->epoch), I64("phase", (int)was));
 	/* its environment was never on disk: it must be given to us again */
@@ -217,11 +159,11 @@ void job_adopt(struct agent *a)
 		state_write(a);
 		return;
 	}
-	watch_set(a);
-	logs_open(a, a->logs.sent);
+	job_watch(a);
+	a->job_hooks->started(a, a->logs.sent);
 	if (was == JOB_REPORTED) {
-		if (shim_file(j, SHIM_EXIT_FILE, &o, NULL) == SPOT_OK) {
-			exit_read(j, o);
+		if (job_exit_read(j, &o, NULL) == SPOT_OK) {
+			job_exit_set(j, o);
 		}
 		return;
 	}
@@ -240,66 +182,13 @@ void job_adopt(struct agent *a)
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
-void job_progress_read(struct job *j)
-{
-	struct str text;
-	long long done, total;
-
-	if (j->progress[0] == '\0' || file_read(j->progress, 256, &text, NULL) != SPOT_OK) {
-		return;
-	}
-	if (sscanf(text.p, "%lld %lld", &done, &total) == 2 && done >= 0 && total >= 0) {
-		j->steps_done = done;
-		j->steps_total = total;
-	}
-	free((char *)(uintptr_t)text.p);
-}
-
-void job_look(struct agent *a)
-{
-	struct job *j = &a->job;
-	AUTO(json) json_t *o = NULL;
-
-	if ((j->phase != JOB_SETUP && j->phase != JOB_RUNNING) ||
-	    (j->shim_start != 0 && j->leader != 0 && j->phase == JOB_RUNNING)) {
-		return;
-	}
-	if (shim_file(j, SHIM_JOB_FILE, &o, NULL) != SPOT_OK) {
-		return;
-	}
-	j->shim = (pid_t)json_i64(o, "shim_pid", 0, NULL);
-	j->shim_start = (uint64_t)json_i64(o, "shim_start", 0, NULL);
-	j->leader = (pid_t)json_i64(o, "leader", 0, NULL);
-	if (j->phase == JOB_SETUP && strcmp(json_str(o, "phase", "", NULL), "run") == 0) {
-		j->phase = JOB_RUNNING;
-		j->running_us = a->now_us;
-		a->ckpt.last_us = a->now_us;
-		state_write(a);
-		log_info("job.running", STR("job", j->id), I64("epoch", j->epoch));
-	}
-}
-
-static bool shim_is_alive(struct agent *a)
-{
-	struct job *j = &a->job;
-
-	if (j->spawned_us == 0) {
-		return false; /* of another boot */
-	}
-	/* has not said who it is yet; a restarted agent waits for it, too */
-	if (j->shim_start == 0) {
-		return !proc_is_gone(j->shim, 0) || a->now_us < j->spawned_us + SHIM_START_US;
-	}
-	return !proc_is_gone(j->shim, j->shim_start);
-}
-
 /* An exit with 0 while it was asked to leave is not yet success: only its own count can say so. */
 static bool came_to_its_end(const struct job *j)
 {
 	return j->exit_code == 0 && j->steps_total > 0 && j->steps_done >= j->steps_total;
 }
 
-/* Nothing was asked of it, or only to save: what its end means. */
+/* Its end when nothing was asked of it, or only to save. */
 static void job_over_by_itself(struct agent *a, bool known)
 {
 	struct job *j = &a->job;
@@ -383,54 +272,29 @@ static bool exit_unread(struct agent *a, const struct spot_err *err)
 	return true;
 }
 
-/* Of another boot: without the shim's word that all was on the disk what the program wrote last may
- * have gone with the power. */
-static bool end_is_safe(const struct job *j)
-{
-	char path[AGENT_PATH_MAX];
-	struct stat st;
-
-	return j->spawned_us != 0 ||
-	    (path_join(path, j->dir, SHIM_SAFE_FILE) && stat(path, &st) == 0 && st.st_size > 0);
-}
-
-/* The agent before us was ended just before it started the supervisor: the first that one does is
- * to begin the log. */
-static bool never_begun(const struct job *j)
-{
-	return j->phase == JOB_SETUP && j->stop == STOP_NONE && j->spawned_us != 0 &&
-	    j->shim == 0 && !file_exists(j->log);
-}
-
 static void exit_look(struct agent *a)
 {
 	struct job *j = &a->job;
-	bool alive = shim_is_alive(a); /* before the file: it is written before the shim ends */
+	bool alive = job_shim_is_alive(a); /* before the file: it is written before the shim ends */
 	AUTO(json) json_t *o = NULL;
 	struct spot_err err = { 0 };
-	enum spot_rc rc = shim_file(j, SHIM_EXIT_FILE, &o, &err);
+	enum spot_rc rc = job_exit_read(j, &o, &err);
 
 	if (!alive && o == NULL && rc != SPOT_NOT_FOUND && exit_unread(a, &err)) {
 		return;
 	}
-	if (o != NULL && !end_is_safe(j)) {
+	if (o != NULL && !job_end_is_safe(j)) {
 		log_warn("job.end_unsafe", STR("job", j->id), I64("epoch", j->epoch));
 		json_decref(STEAL(o));
 	}
 	if (o != NULL) {
-		exit_read(j, o);
+		job_exit_set(j, o);
 		job_over(a, true);
-	} else if (!alive && never_begun(j)) {
+	} else if (!alive && job_never_begun(j)) {
 		log_warn("job.never_begun", STR("job", j->id), I64("epoch", j->epoch));
 		job_drop(a); /* asked again, the daemon gives it anew */
 	} else if (!alive) {
-		if (j->leader > 0 && j->shim_start != 0 && j->spawned_us != 0) {
-			(void)kill(j->leader, SIGKILL);
-			(void)kill(-j->leader, SIGKILL);
-			/* Nobody else ends what stands in sessions of its own, and would write
-			 * beside the next attempt; no other job has that file. */
-			proc_kill_env("SPOT_PROGRESS_FILE", j->progress);
-		}
+		job_kill_remains(a);
 		j->exit_code = -1;
 		job_over(a, false);
 	}
@@ -443,8 +307,7 @@ void job_drop(struct agent *a)
 	log_info("job.dropped", STR("job", j->id), I64("epoch", j->epoch));
 	fetch_stop(a);
 	ckpt_reset(a);
-	logs_close(a);
-	report_reset(a);
+	a->job_hooks->dropped(a);
 	if (j->watch >= 0) {
 		(void)inotify_rm_watch(a->inotify_fd, j->watch);
 	}
@@ -455,7 +318,6 @@ void job_drop(struct agent *a)
 	json_decref(j->spec);
 	*j = (struct job){ .watch = -1 };
 	state_write(a);
-	poll_now(a);
 }
 
 void job_child_ended(struct agent *a, pid_t pid)
@@ -472,7 +334,7 @@ static void fetch_rounds_clear(struct agent *a)
 {
 	fetch_forget(a);
 	a->fetch.rounds = 0;
-	backoff_clear(&a->fetch.again);
+	retry_clear(&a->fetch.again);
 }
 
 static void step_fetch(struct agent *a)
@@ -492,7 +354,7 @@ static void step_fetch(struct agent *a)
 		log_warn("job.fetch_refused", STR("job", j->id), STR("why", a->fetch.why));
 		a->fetch.rounds++;
 		fetch_keep(a);
-		backoff_fail(a, &a->fetch.again, 0);
+		retry_fail(a, &a->fetch.again, 0);
 		job_drop(a); /* asked again, the daemon gives fresh URLs */
 		a->poll.backoff.next_us = a->fetch.again.next_us;
 	} else if (a->fetch.at == FETCH_FAILED) {
@@ -501,7 +363,7 @@ static void step_fetch(struct agent *a)
 	} else if (a->fetch.at == FETCH_DONE) {
 		j->spawned_us = a->now_us;
 		j->phase = JOB_SETUP;
-		state_write(a); /* first: what runs must be known to a successor */
+		state_write(a); /* first: a successor must know that it runs */
 		rc = job_start(a, &err);
 		/* no room for a process, say: nothing that the job has to answer for */
 		if (rc == SPOT_INTERNAL) {
@@ -518,18 +380,10 @@ static void step_fetch(struct agent *a)
 			job_end(a, "error", err.text);
 			return;
 		}
-		notice_file_write(a);
-		watch_set(a);
-		logs_open(a, 0);
+		job_watch(a);
+		a->job_hooks->started(a, 0);
 		state_write(a);
 	}
-}
-
-bool job_is_over_time(const struct agent *a)
-{
-	const struct job *j = &a->job;
-
-	return j->max_us > 0 && j->running_us > 0 && a->now_us >= j->running_us + j->max_us;
 }
 
 static void step_running(struct agent *a)
@@ -558,6 +412,10 @@ void job_step(struct agent *a)
 {
 	struct job *j = &a->job;
 
+	if (j->fenced) {
+		j->fenced = false;
+		job_fenced(a);
+	}
 	switch (j->phase) {
 	case JOB_NONE:
 	case JOB_REPORTED:

@@ -50,7 +50,7 @@ static void enrol_done(void *agent, const struct http_reply *reply)
 	a->enrol.call = NULL;
 	if (r.status == 200 && enrol_accept(a, r.body, &err) == SPOT_OK) {
 		a->enrol.at = ENROL_DONE;
-		backoff_clear(&a->enrol.backoff);
+		retry_clear(&a->enrol.backoff);
 		log_info("enrol.done", STR("node", a->node),
 		    STR("instance", a->enrol.identity.ref));
 		return;
@@ -62,7 +62,7 @@ static void enrol_done(void *agent, const struct http_reply *reply)
 		a->leaving = true;
 		a->exit_code = AGENT_EXIT_REFUSED;
 	}
-	backoff_fail(a, &a->enrol.backoff, r.retry_after_us);
+	retry_fail(a, &a->enrol.backoff, r.retry_after_us);
 	log_warn("enrol.retry", I64("status", r.status),
 	    STR("error", err.rc != SPOT_OK ? err.text : r.error));
 }
@@ -79,14 +79,14 @@ static void enrol_post(struct agent *a)
 	    POST_TIMEOUT_US, enrol_done);
 }
 
-void enrol_again(struct agent *a)
+/* Two agents with one identity would end each other's session for ever: slow that down. */
+static void enrol_again(struct agent *a)
 {
 	log_warn("enrol.session_refused", STR("node", a->node));
 	session_remove(a);
-	a->enrol.at = ENROL_POST;
-	/* Two agents with one identity would end each other's session for ever: slow that down. */
-	backoff_fail(a, &a->enrol.backoff, SPOT_US_PER_S);
-	backoff_fail(a, &a->enrol.backoff, SPOT_US_PER_S);
+	a->enrol.refused = false;
+	retry_fail(a, &a->enrol.backoff, SPOT_US_PER_S);
+	retry_fail(a, &a->enrol.backoff, SPOT_US_PER_S);
 }
 
 void enrol_step(struct agent *a)
@@ -94,7 +94,10 @@ void enrol_step(struct agent *a)
 	struct enrol *e = &a->enrol;
 	int64_t settles_us;
 
-	if (e->at == ENROL_DONE || e->call != NULL || a->leaving || !backoff_due(a, &e->backoff)) {
+	if (e->refused) {
+		enrol_again(a);
+	}
+	if (e->at == ENROL_DONE || e->call != NULL || a->leaving || !retry_due(a, &e->backoff)) {
 		return;
 	}
 	/* Also before a repeat: a proof that has become old is fetched anew. */

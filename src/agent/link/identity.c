@@ -1,5 +1,5 @@
 /*
- * Who vouches for this node at enrolment: its cloud, by a document that it has signed. The one-time
+ * The proof of identity at enrolment: a document that the node's cloud has signed. The one-time
  * token alone is in the user data, which more than we can read; with the proof a stolen one is
  * worth nothing elsewhere.
  *
@@ -11,8 +11,8 @@
  *   Pods   kubernetes.io/docs/tasks/configure-pod-container/configure-service-account, "projected
  *          volume"
  *
- * Each cloud has a list of keys that are asked for one after the other. Where nothing answers, the
- * node enrols without a proof and the daemon decides. Proofs expire: an old one is fetched anew.
+ * Each cloud has a list of keys that are asked for one after the other. If nothing answers, the
+ * node enrols without a proof, and the daemon decides. Proofs expire: an old one is fetched anew.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -201,7 +201,7 @@ static void identity_end(struct agent *a, bool complete)
 	}
 	d->done = true;
 	d->got_us = a->now_us;
-	backoff_clear(&d->backoff);
+	retry_clear(&d->backoff);
 }
 
 static void identity_fault(struct agent *a, const char *why, int status)
@@ -209,7 +209,7 @@ static void identity_fault(struct agent *a, const char *why, int status)
 	struct identity *d = &a->enrol.identity;
 
 	if (++d->tries < TRIES_MAX) {
-		backoff_fail(a, &d->backoff, 0);
+		retry_fail(a, &d->backoff, 0);
 		return;
 	}
 	log_warn("enrol.no_identity", I64("status", status), STR("error", why));
@@ -232,7 +232,7 @@ static void key_done(void *agent, const struct http_reply *r)
 	    (k->take != NULL ? k->take(d, r->body)
 			     : is_text(r->body) && proof_set(d, k->member, r->body.p))) {
 		d->at++;
-		backoff_clear(&d->backoff);
+		retry_clear(&d->backoff);
 	} else if (r->status == 404 && google && k->needed) {
 		identity_end(a, false);
 	} else if (r->status == 404 && google && k->member != NULL) {
@@ -292,7 +292,7 @@ bool identity_ready(struct agent *a)
 	if (d->done && a->now_us < d->got_us + FRESH_US) {
 		return true;
 	}
-	if (d->call != NULL || !backoff_due(a, &d->backoff)) {
+	if (d->call != NULL || !retry_due(a, &d->backoff)) {
 		return false;
 	}
 	if (d->done || d->proof == NULL) {

@@ -1,8 +1,8 @@
 /*
  * The job's log to the daemon, by offset: pieces of at most 256 KiB, one at a time; the daemon says
  * where it stands, so nothing is lost or stored twice, also over restarts of either side. Offsets
- * on the wire are log_base + offset in the file. What has arrived is punched out of the file, so
- * that a chatty job does not fill the disk while offsets stay what they are.
+ * on the wire are log_base + offset in the file. Bytes that have arrived are punched out of the
+ * file: a chatty job does not fill the disk, and offsets stay.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -40,7 +40,7 @@ void logs_open(struct agent *a, int64_t sent)
 	a->logs.sent = sent;
 }
 
-static void watch(struct agent *a)
+static void log_watch(struct agent *a)
 {
 	/* one event, then not again until we have read: a busy log is no alarm clock */
 	if (a->inotify_fd >= 0) {
@@ -49,7 +49,7 @@ static void watch(struct agent *a)
 	}
 }
 
-static void punch(struct logs *l)
+static void log_punch(struct logs *l)
 {
 	if (l->sent - l->punched < PUNCH_BYTES) {
 		return;
@@ -70,7 +70,7 @@ static void log_done(void *agent, const struct http_reply *reply)
 	daemon_read(a, reply, &r);
 	l->call = NULL;
 	if (r.status != 200) {
-		backoff_fail(a, &l->backoff, r.retry_after_us);
+		retry_fail(a, &l->backoff, r.retry_after_us);
 		if (r.stale && job_alive(&a->job)) {
 			job_fenced(a);
 		}
@@ -79,23 +79,23 @@ static void log_done(void *agent, const struct http_reply *reply)
 	next = json_need_i64(r.body, "next_offset", &bad) - a->job.log_base;
 	if (bad.rc != SPOT_OK || next < 0) {
 		log_error("log.bad_offset", I64("next", next));
-		backoff_fail(a, &l->backoff, 0);
+		retry_fail(a, &l->backoff, 0);
 		return;
 	}
 	if (next <= l->sent) { /* no progress: the same piece again and again would be a storm */
-		backoff_fail(a, &l->backoff, 0);
+		retry_fail(a, &l->backoff, 0);
 	} else {
-		backoff_clear(&l->backoff);
+		retry_clear(&l->backoff);
 	}
 	if (next > l->sent && l->flush_us != 0 && !a->notice.interrupted) {
 		/* as long as it moves it may take longer, unless time is short */
 		l->flush_us = a->now_us;
 	}
 	l->sent = next;
-	punch(l);
+	log_punch(l);
 }
 
-static void send_piece(struct agent *a)
+static void log_send_piece(struct agent *a)
 {
 	struct logs *l = &a->logs;
 	char path[3 * AGENT_ID_MAX + 64];
@@ -132,7 +132,7 @@ void logs_step(struct agent *a)
 			agent_wake(a, a->now_us + LOOK_US);
 			return;
 		}
-		watch(a);
+		log_watch(a);
 	}
 	if (fstat(l->fd, &st) == 0) {
 		l->size = st.st_size;
@@ -143,7 +143,7 @@ void logs_step(struct agent *a)
 		}
 		return;
 	}
-	if (!backoff_due(a, &l->backoff)) {
+	if (!retry_due(a, &l->backoff)) {
 		return;
 	}
 	/* Gather a little, unless much is there already or the job is over. */
@@ -153,8 +153,8 @@ void logs_step(struct agent *a)
 		return;
 	}
 	l->next_us = a->now_us + GATHER_US;
-	watch(a);
-	send_piece(a);
+	log_watch(a);
+	log_send_piece(a);
 }
 
 bool logs_flushed(struct agent *a)

@@ -34,8 +34,8 @@ static const char *phase_name(enum job_phase p)
 	return "IDLE";
 }
 
-/* 0 = no hurry. What is left is counted from the answer on: of the daemon's clock and ours one may
- * be wrong. Earlier daemons do not say it. */
+/* 0 = no hurry. The time that is left counts from the answer on, since one of the two clocks may be
+ * wrong. Earlier daemons do not say it. */
 static int64_t deadline_of(struct agent *a, const struct desired *d)
 {
 	int64_t left = d->left_us >= 0 ? d->left_us : d->deadline_wall_us - agent_wall_us(a);
@@ -74,8 +74,8 @@ static void want_run(struct agent *a, const struct desired *d)
 	job_begin(a, d->job, d->epoch, d->run);
 }
 
-/* The daemon waits for the end of something that it placed here and we never heard of. What was
- * here before it is over and told: whoever answers about another job knows that. */
+/* The daemon waits for the end of something that it placed here and we never heard of. The job that
+ * was here before is over and reported: an answer about another job proves it. */
 static bool never_begun(struct agent *a, const struct desired *d)
 {
 	if (d->job[0] == '\0') {
@@ -106,7 +106,7 @@ static void want_shutdown(struct agent *a, const struct desired *d)
 	job_stop(a, STOP_DROPPED, 0, "the node is shut down");
 }
 
-static void apply(struct agent *a, const struct desired *d)
+static void desire_apply(struct agent *a, const struct desired *d)
 {
 	if (a->leaving) {
 		return;
@@ -120,7 +120,7 @@ static void apply(struct agent *a, const struct desired *d)
 	} else if (strcmp(d->what, "drain") == 0) {
 		want_drain(a, d);
 	} else if (strcmp(d->what, "kill") == 0) {
-		/* Whichever job it names: what we run is not wanted. */
+		/* Whichever job it names: ours is not wanted. */
 		if (never_begun(a, d)) {
 			job_refuse(a, d->job, d->epoch, "killed", d->why);
 		} else {
@@ -174,10 +174,10 @@ static void poll_answer(struct agent *a, const struct daemon_reply *r)
 
 	if (bad.rc != SPOT_OK) {
 		log_error("poll.bad_reply", STR("error", bad.text));
-		backoff_fail(a, &a->poll.backoff, 0);
+		retry_fail(a, &a->poll.backoff, 0);
 		return;
 	}
-	backoff_clear(&a->poll.backoff);
+	retry_clear(&a->poll.backoff);
 	if (orphan_timeout_set(a, json_i64(r->body, "orphan_timeout_s", -1, NULL))) {
 		state_write(a);
 	}
@@ -185,7 +185,7 @@ static void poll_answer(struct agent *a, const struct daemon_reply *r)
 	if (!json_is_object(d.run)) {
 		d.run = NULL;
 	}
-	apply(a, &d);
+	desire_apply(a, &d);
 	slow_down(a,
 	    version != a->poll.version || before != a->job.phase ||
 		claimed != a->poll.claim_nothing);
@@ -207,7 +207,7 @@ static void poll_done(void *agent, const struct http_reply *reply)
 		job_stop(a, STOP_DROPPED, 0, "the daemon has closed this node");
 	} else {
 		log_warn("poll.failed", I64("status", r.status), STR("error", r.error));
-		backoff_fail(a, &a->poll.backoff, r.retry_after_us);
+		retry_fail(a, &a->poll.backoff, r.retry_after_us);
 	}
 }
 
@@ -225,7 +225,7 @@ void poll_step(struct agent *a)
 	json_t *have;
 
 	if (a->enrol.at != ENROL_DONE || p->call != NULL || a->leaving ||
-	    !backoff_due(a, &p->backoff)) {
+	    !retry_due(a, &p->backoff)) {
 		return;
 	}
 	have = json_pack("{s:o, s:I, s:s, s:I}", "job", nothing ? json_null() : json_string(j->id),

@@ -1,7 +1,6 @@
 /*
- * Reports: what the daemon was last told is compared with what is; the difference is sent. The end
- * of a job is told once its last checkpoint is stored and its log is through (or had its three
- * seconds).
+ * Reports: the last report is compared with the facts, and the difference is sent. The end of a job
+ * is told once its last checkpoint is stored and its log is through (or had its three seconds).
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -39,6 +38,11 @@ void report_again(struct agent *a)
 	agent_wake(a, a->now_us);
 }
 
+static bool report_is_saving(const struct agent *a)
+{
+	return a->ckpt.at != CKPT_IDLE;
+}
+
 static bool stop_retrying(int status)
 {
 	return status >= 400 && status < 500 && status != 401 && status != 408 && status != 429;
@@ -61,14 +65,14 @@ static void report_done(void *agent, const struct http_reply *reply)
 		return;
 	}
 	if (r.status != 200 && !stop_retrying(r.status)) {
-		backoff_fail(a, &p->backoff, r.retry_after_us);
+		retry_fail(a, &p->backoff, r.retry_after_us);
 		return;
 	}
 	if (r.status != 200) {
 		log_error("report.refused", I64("status", r.status), STR("code", r.code),
 		    STR("error", r.error));
 	}
-	backoff_clear(&p->backoff);
+	retry_clear(&p->backoff);
 	p->sent_phase = p->flying_phase;
 	p->sent_saving = p->flying_saving;
 	p->sent_steps = p->flying_steps;
@@ -99,14 +103,15 @@ static void report_send(struct agent *a, enum job_phase phase)
 	json_t *o;
 
 	p->flying_phase = phase;
-	p->flying_saving = p->saving;
+	p->flying_saving = report_is_saving(a);
 	p->flying_steps = j->steps_done;
-	p->flying_signalled_us = p->signalled_wall_us;
+	p->flying_signalled_us = a->ckpt.signalled_wall_us;
 	o = json_pack("{s:s, s:I, s:s, s:I, s:I, s:s}", "job", j->id, "epoch", (json_int_t)j->epoch,
 	    "phase", phase_name(p, phase), "steps_done", (json_int_t)j->steps_done, "steps_total",
 	    (json_int_t)j->steps_total, "why", j->why);
-	if (p->signalled_wall_us != 0) {
-		(void)json_object_set_new(o, "signalled_us", json_integer(p->signalled_wall_us));
+	if (a->ckpt.signalled_wall_us != 0) {
+		(void)json_object_set_new(o, "signalled_us",
+		    json_integer(a->ckpt.signalled_wall_us));
 	}
 	if (phase == JOB_ENDED) {
 		(void)json_object_set_new(o, "reason", json_string(j->reason));
@@ -126,19 +131,19 @@ void report_step(struct agent *a)
 	bool due;
 
 	if (a->enrol.at != ENROL_DONE || p->call != NULL || j->phase == JOB_NONE ||
-	    j->phase == JOB_REPORTED || j->stop == STOP_DROPPED || !backoff_due(a, &p->backoff)) {
+	    j->phase == JOB_REPORTED || j->stop == STOP_DROPPED || !retry_due(a, &p->backoff)) {
 		return;
 	}
 	if (j->phase == JOB_ENDED) {
 		if (a->ckpt.at == CKPT_IDLE && logs_flushed(a)) {
 			report_send(a, JOB_ENDED);
-		} else if (p->saving != p->sent_saving) {
+		} else if (report_is_saving(a) != p->sent_saving) {
 			report_send(a, JOB_RUNNING);
 		}
 		return;
 	}
-	due = j->phase != p->sent_phase || p->saving != p->sent_saving ||
-	    p->signalled_wall_us != p->sent_signalled_us;
+	due = j->phase != p->sent_phase || report_is_saving(a) != p->sent_saving ||
+	    a->ckpt.signalled_wall_us != p->sent_signalled_us;
 	if (!due && a->now_us >= p->sent_us + a->sample_us) {
 		job_progress_read(j);
 		due = j->steps_done != p->sent_steps;

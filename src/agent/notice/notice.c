@@ -1,10 +1,11 @@
 /*
- * What a notice sets off, whichever cloud it came from. An interruption: the job is signalled at
+ * The effects of a notice, whichever cloud it came from. An interruption: the job is signalled at
  * once, without waiting for the daemon, which is told at the same time. A rebalance recommendation:
  * a checkpoint at most once in ten minutes, the job goes on. Maintenance: the daemon decides.
  */
 #include "base/base.h"
 #include "agent/agent.h"
+#include "agent/notice/notice_priv.h"
 
 #include "base/log.h"
 #include "base/text/str.h"
@@ -35,7 +36,7 @@ void notice_file_write(struct agent *a)
 	}
 }
 
-static void interruption(struct agent *a, int64_t deadline_wall_us)
+static void interruption_begin(struct agent *a, int64_t deadline_wall_us)
 {
 	struct notice *n = &a->notice;
 	int64_t left = deadline_wall_us - agent_wall_us(a);
@@ -57,7 +58,7 @@ static void interruption(struct agent *a, int64_t deadline_wall_us)
 	}
 }
 
-static void rebalance(struct agent *a)
+static void rebalance_save(struct agent *a)
 {
 	struct notice *n = &a->notice;
 
@@ -73,7 +74,7 @@ static void rebalance(struct agent *a)
 	ckpt_begin(a, "notice", false, 0);
 }
 
-static void seen(struct agent *a, int kind, int64_t deadline_wall_us, int64_t deadline_us,
+static void notice_take(struct agent *a, int kind, int64_t deadline_wall_us, int64_t deadline_us,
     const char *source, struct str raw)
 {
 	struct notice_post *p = &a->notice.post[kind];
@@ -82,9 +83,9 @@ static void seen(struct agent *a, int kind, int64_t deadline_wall_us, int64_t de
 	log_warn("notice.seen", STR("kind", kinds[kind]), STR("source", source),
 	    I64("deadline_us", deadline_wall_us));
 	if (kind == NOTICE_INTERRUPTION) {
-		interruption(a, deadline_wall_us);
+		interruption_begin(a, deadline_wall_us);
 	} else if (kind == NOTICE_REBALANCE) {
-		rebalance(a);
+		rebalance_save(a);
 	}
 	p->wanted = true;
 	p->kind = kinds[kind];
@@ -98,7 +99,7 @@ static void seen(struct agent *a, int kind, int64_t deadline_wall_us, int64_t de
 			p->raw[i] = '?';
 		}
 	}
-	backoff_clear(&p->backoff);
+	retry_clear(&p->backoff);
 	http_stop(a->http, STEAL(p->call));
 	notice_step(a);
 }
@@ -106,28 +107,12 @@ static void seen(struct agent *a, int kind, int64_t deadline_wall_us, int64_t de
 void notice_seen(struct agent *a, int kind, int64_t deadline_wall_us, const char *source,
     struct str raw)
 {
-	seen(a, kind, deadline_wall_us, 0, source, raw);
+	notice_take(a, kind, deadline_wall_us, 0, source, raw);
 }
 
 void notice_seen_for(struct agent *a, int kind, int64_t left_us, const char *source, struct str raw)
 {
-	seen(a, kind, agent_wall_us(a) + left_us, a->now_us + left_us, source, raw);
-}
-
-void notice_source_step(struct agent *a)
-{
-	/* In a Pod the source is a signal (notice_stop.c); Lambda has none. */
-	static const struct {
-		const char *provider;
-		void (*step)(struct agent *a);
-	} sources[] = { { "aws", notice_aws_step }, { "gcp", notice_gcp_step },
-		{ "azure", notice_azure_step } };
-
-	for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
-		if (strcmp(a->boot.provider, sources[i].provider) == 0) {
-			sources[i].step(a);
-		}
-	}
+	notice_take(a, kind, agent_wall_us(a) + left_us, a->now_us + left_us, source, raw);
 }
 
 static void post_done(struct agent *a, struct notice_post *p, const struct http_reply *reply)
@@ -146,7 +131,7 @@ static void post_done(struct agent *a, struct notice_post *p, const struct http_
 	if (p->backoff.failures < 2) {
 		p->backoff.failures++;
 	} else {
-		backoff_fail(a, &p->backoff, r.retry_after_us);
+		retry_fail(a, &p->backoff, r.retry_after_us);
 	}
 }
 
@@ -177,7 +162,7 @@ void notice_step(struct agent *a)
 		struct notice_post *p = &a->notice.post[i];
 		json_t *body;
 
-		if (!p->wanted || p->call != NULL || !backoff_due(a, &p->backoff)) {
+		if (!p->wanted || p->call != NULL || !retry_due(a, &p->backoff)) {
 			continue;
 		}
 		body = json_pack("{s:s, s:I, s:s, s:s}", "kind", p->kind, "deadline_us",

@@ -11,7 +11,9 @@
  */
 #include "base/base.h"
 #include "agent/agent.h"
+#include "agent/notice/notice_priv.h"
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 
@@ -22,39 +24,10 @@
 #define TIMEOUT_US (5 * SPOT_US_PER_S)
 #define FAULT_MAX_US (5 * SPOT_US_PER_S)
 
-static bool azure_url(const char *path, char *ret, size_t n)
-{
-	/* The variable of the vendor's own libraries for another place of the service. */
-	return metadata_url(getenv("AZURE_POD_IDENTITY_AUTHORITY_HOST"), "", path, ret, n);
-}
-
-static struct http_call *azure_send(struct agent *a, const char *method, const char *path,
-    struct str body, int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r))
-{
-	char url[1024];
-	struct http_want w = { .far = HTTP_METADATA,
-		.method = method,
-		.url = url,
-		.header = "Metadata: true",
-		.type = body.n > 0 ? "application/json" : NULL,
-		.body = body,
-		.timeout_us = timeout_us,
-		.done = done,
-		.ctx = a };
-
-	return azure_url(path, url, sizeof(url)) ? http_start(a->http, &w) : NULL;
-}
-
-struct http_call *azure_get(struct agent *a, const char *path, int64_t timeout_us,
-    void (*done)(void *agent, const struct http_reply *r))
-{
-	return azure_send(a, "GET", path, (struct str){ NULL, 0 }, timeout_us, done);
-}
-
 /* ---- the document ---------------------------------------------------------------------------- */
 
 /* Freeze is a pause of seconds; of what we do not know, nothing follows. */
-static int kind_of(const char *type)
+static int event_kind(const char *type)
 {
 	if (strcmp(type, "Preempt") == 0 || strcmp(type, "Terminate") == 0) {
 		return NOTICE_INTERRUPTION;
@@ -66,7 +39,7 @@ static int kind_of(const char *type)
 }
 
 /* "Mon, 19 Sep 2016 18:29:47 GMT"; empty once it has started: then it is now. */
-static int64_t time_of(const json_t *o, int64_t now_wall_us)
+static int64_t event_time(const json_t *o, int64_t now_wall_us)
 {
 	const char *text = json_str(o, "NotBefore", "", NULL), *end;
 	struct tm tm = { 0 };
@@ -79,7 +52,7 @@ static int64_t time_of(const json_t *o, int64_t now_wall_us)
 						       : now_wall_us;
 }
 
-static bool names_us(const json_t *resources, const char *name)
+static bool event_names_us(const json_t *resources, const char *name)
 {
 	for (size_t i = 0; i < json_array_size(resources); i++) {
 		const char *s = json_string_value(json_array_get(resources, i));
@@ -112,12 +85,13 @@ bool notice_azure_events(struct str body, const char *name, int64_t now_wall_us,
 			     *resources = json_object_get(e, "Resources");
 		struct azure_event *ev = &ret[*ret_n];
 
-		*ev = (struct azure_event){ .kind = kind_of(json_str(e, "EventType", "", NULL)) };
-		if (!names_us(resources, name) ||
+		*ev =
+		    (struct azure_event){ .kind = event_kind(json_str(e, "EventType", "", NULL)) };
+		if (!event_names_us(resources, name) ||
 		    !str_copy(ev->id, sizeof(ev->id), json_str(e, "EventId", "", NULL))) {
 			continue;
 		}
-		ev->deadline_wall_us = time_of(e, now_wall_us);
+		ev->deadline_wall_us = event_time(e, now_wall_us);
 		ev->alone = json_array_size(resources) == 1;
 		*ret_n += ev->id[0] != '\0';
 	}
@@ -173,6 +147,7 @@ static void events_done(void *agent, const struct http_reply *r)
 {
 	struct agent *a = agent;
 	struct azure *z = &a->notice.azure;
+	static const struct backoff waits = { .first_us = EVERY_US, .cap_us = FAULT_MAX_US };
 	int64_t wait;
 
 	z->call = NULL;
@@ -188,7 +163,7 @@ static void events_done(void *agent, const struct http_reply *r)
 		log_info("azure.no_answer", I64("status", r->status), STR("error", r->error));
 	}
 	/* 410, 429 and 5xx pass; with half a minute of notice nobody can wait for long. */
-	wait = MAX(EVERY_US << MIN(z->faults - 1, 3), r->retry_after_us);
+	wait = MAX(backoff_wait_us(&waits, z->faults - 1, NULL), r->retry_after_us);
 	z->next_us = a->now_us + MIN(wait, FAULT_MAX_US);
 }
 
@@ -215,7 +190,7 @@ static void ack_done(void *agent, const struct http_reply *r)
 	z->ack_call = NULL;
 	if (r->status == 0 || r->status == 408 || r->status == 410 || r->status == 429 ||
 	    r->status >= 500) {
-		backoff_fail(a, &z->ack_backoff, r->retry_after_us);
+		retry_fail(a, &z->ack_backoff, r->retry_after_us);
 		for (size_t i = 0; i < z->events_n; i++) {
 			z->events[i].acking = false;
 		}
@@ -225,7 +200,7 @@ static void ack_done(void *agent, const struct http_reply *r)
 	log_info("azure.approved", I64("status", r->status));
 }
 
-/* What the job was worth is in the store, and the daemon knows of its end and of the notice. */
+/* The job's result is in the store, and the daemon knows of its end and of the notice. */
 static bool nothing_left(const struct agent *a)
 {
 	return (a->job.phase == JOB_NONE || a->job.phase == JOB_REPORTED) &&
@@ -240,7 +215,7 @@ static void ack_step(struct agent *a)
 	char *text;
 
 	if (z->ack_call != NULL || !a->notice.interrupted || !nothing_left(a) ||
-	    !backoff_due(a, &z->ack_backoff)) {
+	    !retry_due(a, &z->ack_backoff)) {
 		return;
 	}
 	list = json_array();
@@ -260,14 +235,14 @@ static void ack_step(struct agent *a)
 		if (text == NULL) {
 			abort();
 		}
-		z->ack_call =
-		    azure_send(a, "POST", EVENTS_PATH, str_from(text), TIMEOUT_US, ack_done);
+		z->ack_call = azure_metadata_send(a, "POST", EVENTS_PATH, str_from(text),
+		    TIMEOUT_US, ack_done);
 		free(text);
 	}
 	json_decref(list);
 }
 
-static bool due(struct agent *a, int64_t at_us)
+static bool time_is_due(struct agent *a, int64_t at_us)
 {
 	if (a->now_us >= at_us) {
 		return true;
@@ -280,12 +255,12 @@ void notice_azure_step(struct agent *a)
 {
 	struct azure *z = &a->notice.azure;
 
-	if (z->call == NULL && due(a, z->next_us)) {
+	if (z->call == NULL && time_is_due(a, z->next_us)) {
 		z->next_us = a->now_us + EVERY_US;
 		z->call = azure_get(a, EVENTS_PATH, z->awake ? TIMEOUT_US : FIRST_TIMEOUT_US,
 		    events_done);
 	}
-	if (z->name[0] == '\0' && z->name_call == NULL && due(a, z->name_next_us)) {
+	if (z->name[0] == '\0' && z->name_call == NULL && time_is_due(a, z->name_next_us)) {
 		z->name_call = azure_get(a, NAME_PATH, TIMEOUT_US, name_done);
 	}
 	ack_step(a);

@@ -10,7 +10,9 @@
  */
 #include "base/base.h"
 #include "agent/agent.h"
+#include "agent/notice/notice_priv.h"
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 
@@ -25,36 +27,6 @@
 #define PREEMPTION_US (30 * SPOT_US_PER_S)
 /* cloud.google.com/compute/docs/gpus/gpu-host-maintenance: one hour ahead */
 #define MAINTENANCE_US (3600 * SPOT_US_PER_S)
-
-bool gcp_url(const char *path, char *ret, size_t n)
-{
-	/* The variables of Google's own libraries. */
-	const char *base = getenv("GCE_METADATA_HOST");
-
-	return metadata_url(str_empty(base) ? getenv("GCE_METADATA_IP") : base,
-	    "computeMetadata/v1/", path, ret, n);
-}
-
-struct http_call *gcp_get(struct agent *a, const char *path, int64_t timeout_us,
-    void (*done)(void *agent, const struct http_reply *r))
-{
-	char url[2048];
-	struct http_want w = { .far = HTTP_METADATA,
-		.method = "GET",
-		.url = url,
-		.header = "Metadata-Flavor: Google",
-		.timeout_us = timeout_us,
-		.done = done,
-		.ctx = a };
-
-	return gcp_url(path, url, sizeof(url)) ? http_start(a->http, &w) : NULL;
-}
-
-/* What answers without this header is a proxy or a router, not the metadata server. */
-bool gcp_is_google(const struct http_reply *r)
-{
-	return strcasecmp(http_reply_header(r, "Metadata-Flavor"), "Google") == 0;
-}
 
 /* It goes into the next URL: letters and digits, as the vendor's are. */
 static bool etag_keep(struct gcp_key *k, const char *etag)
@@ -88,8 +60,10 @@ bool notice_gcp_answer(struct gcp_key *k, int64_t now_us, const char *etag, stru
 
 void notice_gcp_fault(struct gcp_key *k, int64_t now_us)
 {
+	static const struct backoff waits = { .first_us = FAULT_MIN_US, .cap_us = FAULT_MAX_US };
+
 	k->etag[0] = '\0';
-	k->next_us = now_us + MIN(FAULT_MIN_US << MIN(k->faults, 10), FAULT_MAX_US);
+	k->next_us = now_us + backoff_wait_us(&waits, k->faults, NULL);
 	k->faults++;
 }
 

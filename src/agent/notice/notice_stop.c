@@ -7,6 +7,7 @@
  */
 #include "base/base.h"
 #include "agent/agent.h"
+#include "agent/notice/notice_priv.h"
 
 #include "base/log.h"
 #include "base/text/str.h"

@@ -8,13 +8,12 @@
 #include "base/base.h"
 #include "api/server/server_priv.h"
 
+#include "base/hash.h"
+
 static struct wait **bucket_of(struct api *api, const char *key)
 {
-	uint64_t h = 1469598103934665603u;
+	uint64_t h = hash_str(HASH_START, key);
 
-	for (; *key; key++) {
-		h = (h ^ (unsigned char)*key) * 1099511628211u;
-	}
 	return &api->waits[(h >> 7) % WAIT_BUCKETS];
 }
 

@@ -31,7 +31,7 @@ static void checking_fini(struct checking *k)
 	X509_STORE_free(k->store);
 	sk_X509_pop_free(k->trusted, X509_free);
 	sk_X509_pop_free(k->helpers, X509_free);
-	/* What libcrypto queued belongs to nobody after us. */
+	/* Nobody after us must read the errors that libcrypto queued. */
 	ERR_clear_error();
 }
 

@@ -1,9 +1,9 @@
 /*
- * Signed messages of PKCS #7 / CMS (RFC 5652): what a cloud says about a machine, signed by the
- * cloud (Azure's attested data, AWS's instance identity document). Checked by libcrypto: the
- * signature over the content, the chain of every signer up to a certificate that the caller trusts,
- * and its dates. What a certificate is made for is not looked at, because the clouds sign with
- * server certificates; the caller judges the names in it.
+ * Signed messages of PKCS #7 / CMS (RFC 5652): a cloud's statements about a machine (Azure's
+ * attested data, AWS's instance identity document). Checked by libcrypto: the signature over the
+ * content, the chain of every signer up to a certificate that the caller trusts, and its dates. The
+ * purpose of a certificate is not looked at, because the clouds sign with server certificates; the
+ * caller judges the names in it.
  *
  * The message comes from a stranger: no part of it is believed before CMS_verify said yes, and an
  * error never carries its bytes.

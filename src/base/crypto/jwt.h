@@ -1,7 +1,7 @@
 /*
  * RSA signatures (RSASSA-PKCS1-v1_5 with SHA-256, RS256 of RFC 7518 3.3) and JSON Web Tokens in
- * compact form (RFC 7515, 7519), by libcrypto. Pure: keys, time and text come in. What a token
- * claims is for the caller to judge: jwt_read checks form only, rsa_verify the signature only.
+ * compact form (RFC 7515, 7519), by libcrypto. Pure: keys, time and text come in. The caller judges
+ * the claims of a token: jwt_read checks form only, rsa_verify the signature only.
  */
 #ifndef BASE_JWT_H
 #define BASE_JWT_H
@@ -41,7 +41,7 @@ NODISCARD enum spot_rc jwt_sign(struct arena *a, const struct rsa_key *k, const 
 struct jwt {
 	json_t *header, *claims; /* objects; jwt_fini */
 	const char *alg, *kid; /* of the header; "" if absent */
-	struct str signed_part; /* what the signature is over: a view of the text */
+	struct str signed_part; /* the signed text: a view of the text */
 	struct str signature;
 };
 /* Takes a token of at most 16 KiB apart. SPOT_INVALID: it is not one. */

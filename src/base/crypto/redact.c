@@ -247,7 +247,7 @@ const char *redact_words(struct arena *a, const char *words, size_t bytes_max)
 }
 
 /* Appends n bytes to dst as far as they fit. */
-static void put(char *dst, size_t dst_size, size_t *at, const char *p, size_t n)
+static void bytes_put(char *dst, size_t dst_size, size_t *at, const char *p, size_t n)
 {
 	for (size_t i = 0; i < n && *at + 1 < dst_size; i++) {
 		dst[(*at)++] = p[i];
@@ -263,14 +263,14 @@ static void put_query(char *dst, size_t dst_size, size_t *at, const char *query)
 		size_t name_n = eq != NULL ? (size_t)(eq - query) : n;
 
 		if (eq != NULL && name_is_secret(query, name_n)) {
-			put(dst, dst_size, at, query, name_n + 1);
-			put(dst, dst_size, at, mask, sizeof(mask) - 1);
+			bytes_put(dst, dst_size, at, query, name_n + 1);
+			bytes_put(dst, dst_size, at, mask, sizeof(mask) - 1);
 		} else {
-			put(dst, dst_size, at, query, n);
+			bytes_put(dst, dst_size, at, query, n);
 		}
 		query += n;
 		if (*query != '\0') {
-			put(dst, dst_size, at, query++, 1);
+			bytes_put(dst, dst_size, at, query++, 1);
 		}
 	}
 }
@@ -294,14 +294,14 @@ void redact_url(const char *url, char *dst, size_t dst_size)
 	size_t authority = strcspn(host, "/?#");
 	char *user_end = memrchr(host, '@', authority);
 	if (user_end != NULL) {
-		put(dst, dst_size, &at, copy, (size_t)(host - copy));
-		put(dst, dst_size, &at, mask, sizeof(mask) - 1);
-		put(dst, dst_size, &at, user_end, (size_t)(copy + head - user_end));
+		bytes_put(dst, dst_size, &at, copy, (size_t)(host - copy));
+		bytes_put(dst, dst_size, &at, mask, sizeof(mask) - 1);
+		bytes_put(dst, dst_size, &at, user_end, (size_t)(copy + head - user_end));
 	} else {
-		put(dst, dst_size, &at, copy, head);
+		bytes_put(dst, dst_size, &at, copy, head);
 	}
 	if (copy[head] != '\0') {
-		put(dst, dst_size, &at, copy + head, 1);
+		bytes_put(dst, dst_size, &at, copy + head, 1);
 		put_query(dst, dst_size, &at, copy + head + 1);
 	}
 	mem_wipe(copy, strlen(copy));

@@ -1,4 +1,4 @@
-/* What must never be printed. Values registered here (8 bytes and longer) are replaced by
+/* Values that must never be printed. Values registered here (8 bytes and longer) are replaced by
  * "[redacted]" in every log value; names on the list have their values hidden. */
 #ifndef BASE_REDACT_H
 #define BASE_REDACT_H

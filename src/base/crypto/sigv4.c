@@ -47,7 +47,7 @@ static struct url_parts url_split(struct arena *a, const char *url)
 	return u;
 }
 
-static char *recode(struct arena *a, const char *p, size_t n)
+static char *part_recode(struct arena *a, const char *p, size_t n)
 {
 	char *plain;
 
@@ -82,8 +82,9 @@ static char *query_canonical(struct arena *a, const char *query)
 
 		if (part > 0) {
 			pairs = arena_grow(a, pairs, n, &cap, sizeof(*pairs));
-			pairs[n].name = recode(a, query, name_n);
-			pairs[n].value = eq != NULL ? recode(a, eq + 1, part - name_n - 1) : "";
+			pairs[n].name = part_recode(a, query, name_n);
+			pairs[n].value =
+			    eq != NULL ? part_recode(a, eq + 1, part - name_n - 1) : "";
 			len += strlen(pairs[n].name) + strlen(pairs[n].value) + 2;
 			n++;
 		}
@@ -221,7 +222,7 @@ static char *scope_of(struct arena *a, const struct sigv4 *k, const char *date)
 	return arena_printf(a, "%.8s/%s/%s/aws4_request", date, k->region, k->service);
 }
 
-static void signature(const struct sigv4 *k, const char *date, const char *scope,
+static void signature_make(const struct sigv4 *k, const char *date, const char *scope,
     const char *canonical, struct arena *a, char ret[SHA256_HEX])
 {
 	char hash[SHA256_HEX];
@@ -284,7 +285,7 @@ void sigv4_sign(struct arena *a, const struct sigv4 *k, struct spot_http_request
 	struct canon_headers h = headers_canonical(a, req, u.host);
 	char *canonical = arena_printf(a, "%s\n%s\n%s\n%s\n%s\n%s", req->method,
 	    path_canonical(a, k, u.path), query_canonical(a, u.query), h.lines, h.names, payload);
-	signature(k, date, scope, canonical, a, sig);
+	signature_make(k, date, scope, canonical, a, sig);
 	header_set(req, "authorization",
 	    arena_printf(a, "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s",
 		k->access_key, scope, h.names, sig));
@@ -311,6 +312,6 @@ char *sigv4_presign(struct arena *a, const struct sigv4 *k, const char *method, 
 	query = query_canonical(a, query);
 	char *canonical = arena_printf(a, "%s\n%s\n%s\nhost:%s\n\nhost\n%s", method,
 	    path_canonical(a, k, u.path), query, u.host, payload);
-	signature(k, date, scope, canonical, a, sig);
+	signature_make(k, date, scope, canonical, a, sig);
 	return arena_printf(a, "%s?%s&X-Amz-Signature=%s", u.base, query, sig);
 }

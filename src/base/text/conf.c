@@ -1,7 +1,7 @@
 /*
- * INI text against a table of items. Values are first read into a list of their own and written to
- * the target only when all of them are good, so a bad reload changes nothing. Comments stand on
- * lines of their own (# or ;), since values may contain both characters.
+ * INI text against a table of items. Values are read into a list of their own first. They reach the
+ * target only when all of them are good, so a bad reload changes nothing. Comments stand on lines
+ * of their own (# or ;), since values may contain both characters.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -31,7 +31,7 @@ struct parse {
 	struct conf_file file;
 	size_t sections_cap, keys_cap, values_cap, lines_cap, asked_cap;
 	bool names_allowed;
-	bool skips; /* what stands in a section that was refused */
+	bool skips; /* a key in a section that was refused */
 	struct spot_err *err;
 };
 
@@ -156,7 +156,7 @@ static enum spot_rc defaults_set(struct parse *p)
 	return SPOT_OK;
 }
 
-static char *trim(char *s)
+static char *text_trim(char *s)
 {
 	while (*s == ' ' || *s == '\t') {
 		s++;
@@ -206,12 +206,12 @@ static enum spot_rc section_open(struct parse *p, char *line)
 		    p->line);
 	}
 	line[n - 1] = '\0';
-	p->section = trim(line + 1);
+	p->section = text_trim(line + 1);
 	p->skips = false;
 	char *blank = strpbrk(p->section, " \t");
 	if (blank != NULL) {
 		*blank = '\0';
-		return named_open(p, p->section, trim(blank + 1));
+		return named_open(p, p->section, text_trim(blank + 1));
 	}
 	for (size_t i = 0; i < p->n; i++) {
 		if (strcmp(p->items[i].section, p->section) == 0) {
@@ -276,7 +276,7 @@ static enum spot_rc key_put(struct parse *p, const char *key, const char *value)
 
 static enum spot_rc line_parse(struct parse *p, char *line)
 {
-	line = trim(line);
+	line = text_trim(line);
 	if (*line == '\0' || *line == '#' || *line == ';') {
 		return SPOT_OK;
 	}
@@ -292,7 +292,7 @@ static enum spot_rc line_parse(struct parse *p, char *line)
 		    p->path, p->line);
 	}
 	*eq = '\0';
-	return key_put(p, trim(line), trim(eq + 1));
+	return key_put(p, text_trim(line), text_trim(eq + 1));
 }
 
 static void target_write(const struct parse *p, void *target)

@@ -86,7 +86,7 @@ static void wrong_type(struct spot_err *err, const char *key, const char *wanted
 	}
 }
 
-static void missing(struct spot_err *err, const char *key)
+static void member_missing(struct spot_err *err, const char *key)
 {
 	if (err != NULL && err->rc == SPOT_OK) {
 		err_set(err, SPOT_INVALID, "field '%s': missing", key);
@@ -94,7 +94,7 @@ static void missing(struct spot_err *err, const char *key)
 }
 
 /* NULL if absent or null. */
-static json_t *field(const json_t *o, const char *key)
+static json_t *member_get(const json_t *o, const char *key)
 {
 	json_t *v = json_object_get(o, key);
 
@@ -103,7 +103,7 @@ static json_t *field(const json_t *o, const char *key)
 
 const char *json_str(const json_t *o, const char *key, const char *dflt, struct spot_err *err)
 {
-	const json_t *v = field(o, key);
+	const json_t *v = member_get(o, key);
 
 	if (v == NULL) {
 		return dflt;
@@ -117,7 +117,7 @@ const char *json_str(const json_t *o, const char *key, const char *dflt, struct 
 
 int64_t json_i64(const json_t *o, const char *key, int64_t dflt, struct spot_err *err)
 {
-	const json_t *v = field(o, key);
+	const json_t *v = member_get(o, key);
 
 	if (v == NULL) {
 		return dflt;
@@ -131,7 +131,7 @@ int64_t json_i64(const json_t *o, const char *key, int64_t dflt, struct spot_err
 
 double json_f64(const json_t *o, const char *key, double dflt, struct spot_err *err)
 {
-	const json_t *v = field(o, key);
+	const json_t *v = member_get(o, key);
 
 	if (v == NULL) {
 		return dflt;
@@ -145,7 +145,7 @@ double json_f64(const json_t *o, const char *key, double dflt, struct spot_err *
 
 bool json_bool(const json_t *o, const char *key, bool dflt, struct spot_err *err)
 {
-	const json_t *v = field(o, key);
+	const json_t *v = member_get(o, key);
 
 	if (v == NULL) {
 		return dflt;
@@ -159,16 +159,16 @@ bool json_bool(const json_t *o, const char *key, bool dflt, struct spot_err *err
 
 const char *json_need_str(const json_t *o, const char *key, struct spot_err *err)
 {
-	if (field(o, key) == NULL) {
-		missing(err, key);
+	if (member_get(o, key) == NULL) {
+		member_missing(err, key);
 	}
 	return json_str(o, key, "", err);
 }
 
 int64_t json_need_i64(const json_t *o, const char *key, struct spot_err *err)
 {
-	if (field(o, key) == NULL) {
-		missing(err, key);
+	if (member_get(o, key) == NULL) {
+		member_missing(err, key);
 	}
 	return json_i64(o, key, 0, err);
 }

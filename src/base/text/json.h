@@ -11,7 +11,8 @@ static inline void auto_json(json_t **j)
 	json_decref(*j);
 }
 #define JSON_DEPTH_MAX 32
-/* Rejects duplicates and trailing text; error has line and column. what names the document. */
+/* Rejects duplicates and trailing text; error has line and column. what: the document's name in
+ * errors. */
 NODISCARD enum spot_rc json_parse(struct str text, const char *what, json_t **ret,
     struct spot_err *err);
 /* Optional getters: default when absent or null; wrong type is an error recorded in *err (first one

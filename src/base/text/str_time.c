@@ -38,7 +38,7 @@ static void date_from_days(int64_t days, int64_t *y, int *m, int *d)
 	*y = yoe + era * 400 + (*m <= 2);
 }
 
-static bool digits(const char **s, int n, int64_t *ret)
+static bool digits_read(const char **s, int n, int64_t *ret)
 {
 	int64_t v = 0;
 
@@ -52,7 +52,7 @@ static bool digits(const char **s, int n, int64_t *ret)
 	return true;
 }
 
-static bool expect(const char **s, char c)
+static bool char_expect(const char **s, char c)
 {
 	if (**s != c) {
 		return false;
@@ -66,8 +66,8 @@ static bool parse_date(const char **s, int64_t *ret_days)
 	static const int8_t month_days[] = { 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
 	int64_t y, m, d;
 
-	if (!digits(s, 4, &y) || !expect(s, '-') || !digits(s, 2, &m) || !expect(s, '-') ||
-	    !digits(s, 2, &d)) {
+	if (!digits_read(s, 4, &y) || !char_expect(s, '-') || !digits_read(s, 2, &m) ||
+	    !char_expect(s, '-') || !digits_read(s, 2, &d)) {
 		return false;
 	}
 	bool leap = (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
@@ -84,8 +84,8 @@ static bool parse_clock(const char **s, int64_t *ret_us)
 {
 	int64_t h, m, sec, frac = 0, unit = SPOT_US_PER_S / 10;
 
-	if (!digits(s, 2, &h) || !expect(s, ':') || !digits(s, 2, &m) || !expect(s, ':') ||
-	    !digits(s, 2, &sec) || h > 23 || m > 59 || sec > 60) {
+	if (!digits_read(s, 2, &h) || !char_expect(s, ':') || !digits_read(s, 2, &m) ||
+	    !char_expect(s, ':') || !digits_read(s, 2, &sec) || h > 23 || m > 59 || sec > 60) {
 		return false;
 	}
 	if (**s == '.' || **s == ',') {
@@ -116,12 +116,12 @@ static bool parse_zone(const char **s, int64_t *ret_us)
 		return false;
 	}
 	(*s)++;
-	if (!digits(s, 2, &h)) {
+	if (!digits_read(s, 2, &h)) {
 		return false;
 	}
 	if (**s == ':' || is_digit(**s)) {
 		*s += **s == ':';
-		if (!digits(s, 2, &m)) {
+		if (!digits_read(s, 2, &m)) {
 			return false;
 		}
 	}

@@ -158,7 +158,7 @@ enum spot_rc xml_parse(struct arena *a, struct str text, struct xml **ret, struc
 	return rc;
 }
 
-static const struct xml *sibling(const struct xml *x, const char *name, size_t n)
+static const struct xml *sibling_find(const struct xml *x, const char *name, size_t n)
 {
 	for (; x != NULL; x = x->next) {
 		if (strlen(x->name) == n && memcmp(x->name, name, n) == 0) {
@@ -173,7 +173,7 @@ const struct xml *xml_at(const struct xml *x, const char *path)
 	while (x != NULL && *path != '\0') {
 		size_t n = strcspn(path, "/");
 
-		x = sibling(x->child, path, n);
+		x = sibling_find(x->child, path, n);
 		path += n;
 		path += *path == '/';
 	}
@@ -189,10 +189,10 @@ const char *xml_text(const struct xml *x, const char *path, const char *dflt)
 
 const struct xml *xml_first(const struct xml *x, const char *name)
 {
-	return x != NULL ? sibling(x->child, name, strlen(name)) : NULL;
+	return x != NULL ? sibling_find(x->child, name, strlen(name)) : NULL;
 }
 
 const struct xml *xml_next(const struct xml *x, const char *name)
 {
-	return sibling(x->next, name, strlen(name));
+	return sibling_find(x->next, name, strlen(name));
 }

@@ -62,7 +62,7 @@ static size_t byte_of(struct parse *p, const yaml_mark_t *at)
 
 static enum spot_rc node_parse(struct parse *p, const yaml_event_t *e, int depth, struct yaml *ret);
 
-/* What every node event is checked for, and its place. */
+/* Checks that every node event needs, and its place. */
 static enum spot_rc node_begin(struct parse *p, const yaml_event_t *e, const yaml_char_t *anchor,
     const yaml_char_t *tag, struct yaml *y)
 {
@@ -253,6 +253,7 @@ static enum spot_rc stream_parse(struct parse *p, struct docs *d)
 			struct yaml *root = arena_alloc(p->arena, sizeof(*root));
 
 			rc = node_parse(p, &e, 1, root);
+			/* An array of pointers. NOLINTNEXTLINE(bugprone-sizeof-expression) */
 			d->items = arena_grow(p->arena, d->items, d->n, &d->cap, sizeof(*d->items));
 			d->items[d->n++] = root;
 		}

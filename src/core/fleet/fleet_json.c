@@ -90,7 +90,7 @@ json_t *fleet_plan_json(const struct fleet_ask *ask, const struct fleet_plan *p)
 	    (json_int_t)p->hourly_micros);
 	json_t *sums = json_pack("{s:I, s:I, s:I, s:I, s:f, s:b, s:f, s:f, s:I, s:I, s:I, s:s}",
 	    "cost_micros", (json_int_t)p->cost_micros, "risk_micros", (json_int_t)p->risk_micros,
-	    "total_micros", (json_int_t)(p->cost_micros + p->risk_micros), "bound_micros",
+	    "total_micros", (json_int_t)p->cost_micros + p->risk_micros, "bound_micros",
 	    (json_int_t)p->bound_micros, "gap", p->gap, "proved", p->proved, "risk_hours", f->risk,
 	    "lost_together_per_hour", p->lost_together, "risk_price_micros",
 	    (json_int_t)p->risk_price_micros, "pools_usable", (json_int_t)p->usable, "steps",

@@ -1,6 +1,7 @@
 /* The allocation problem as arrays: pools by id, the groups that share a limit or fail together,
  * and the state of the plan. */
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/arena.h"
 #include "core/fleet/fleet_priv.h"
 #include "core/hazard/hazard.h"
@@ -8,14 +9,6 @@
 #include <math.h>
 
 /* ---- groups ---------------------------------------------------------------------------------- */
-
-static uint64_t name_hash(const char *s, uint64_t h)
-{
-	for (; *s != '\0'; s++) {
-		h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
-	}
-	return h;
-}
 
 static bool group_is(const struct fleet_group *g, enum fleet_kind kind, int32_t parent,
     const char *name, const char *name2)
@@ -37,12 +30,12 @@ static int64_t kind_cap(const struct fleet_spec *f, enum fleet_kind kind)
 static int32_t group_get(struct fleet_model *m, enum fleet_kind kind, int32_t parent,
     const char *name, const char *name2)
 {
-	uint64_t h = name_hash(name2,
-	    name_hash(name,
-		(UINT64_C(0xcbf29ce484222325) ^ (uint64_t)kind) +
-		    (uint64_t)(parent + 1) * UINT64_C(0x9e3779b97f4a7c15)));
-	size_t at = (size_t)(h ^ (h >> 29)) & (m->slots_n - 1);
+	uint64_t h =
+	    (HASH_START ^ (uint64_t)kind) + (uint64_t)(parent + 1) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t at;
 
+	h = hash_str(hash_str(h, name), name2);
+	at = (size_t)(h ^ (h >> 29)) & (m->slots_n - 1);
 	for (; m->slots[at] != 0; at = (at + 1) & (m->slots_n - 1)) {
 		if (group_is(&m->groups[m->slots[at] - 1], kind, parent, name, name2)) {
 			return m->slots[at] - 1;

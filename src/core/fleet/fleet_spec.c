@@ -56,7 +56,7 @@ static enum spot_rc parse_floor(const struct yaml *y, struct fleet_spec *f, stru
 static enum spot_rc parse_gpus(const struct yaml *y, struct fleet_spec *f, struct spot_err *err)
 {
 	if (y == NULL || y->kind != YAML_MAP) {
-		return spec_i32(y, FLEET_NODES_MAX * 8, &f->gpus, err);
+		return spec_i32(y, INT64_C(8) * FLEET_NODES_MAX, &f->gpus, err);
 	}
 	if (y->children != 1) {
 		return yaml_fail(y, err, "gpus: one GPU to count in, such as {H100: 16}");
@@ -67,7 +67,7 @@ static enum spot_rc parse_gpus(const struct yaml *y, struct fleet_spec *f, struc
 		    "gpus: how fast '%.40s' is is not known; name a GPU of 'spotctl gpus'",
 		    f->gpus_of);
 	}
-	return spec_i32(y->child, FLEET_NODES_MAX * 8, &f->gpus, err);
+	return spec_i32(y->child, INT64_C(8) * FLEET_NODES_MAX, &f->gpus, err);
 }
 
 static enum spot_rc parse_risk(const struct yaml *y, struct fleet_spec *f, struct spot_err *err)

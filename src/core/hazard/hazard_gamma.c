@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#define LOG2_FIRST -7.0 /* of the first entry; each next is a quarter more */
+#define LOG2_FIRST (-7.0) /* of the first entry; each next is a quarter more */
 #define WIDEST 16.0
 #define Z_90 1.6448536269514722
 

@@ -211,8 +211,10 @@ static struct prior prior_cached(struct priors *c, const struct offer *o,
 	}
 	i = (size_t)(fmin(o->advisor_lo + o->advisor_hi, 2) * 20) % PRIORS_KEPT;
 	/* Equal in every bit, or computed again. */
+	/* NOLINTBEGIN(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c) */
 	if (!c->kept[i].set || memcmp(&c->kept[i].lo, &o->advisor_lo, sizeof(double)) != 0 ||
 	    memcmp(&c->kept[i].hi, &o->advisor_hi, sizeof(double)) != 0) {
+		/* NOLINTEND(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c) */
 		c->kept[i].lo = o->advisor_lo;
 		c->kept[i].hi = o->advisor_hi;
 		c->kept[i].prior = hazard_prior(o, p);

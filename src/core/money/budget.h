@@ -16,7 +16,7 @@
 #include "core/spec/jobspec.h"
 
 /* From the end of a save to the end of the machine: 10 s for the job to stop and two minutes for
- * the cloud. The engine's budget_look_us of engine/kernel/conf.h comes on top. */
+ * the cloud. The engine's budget_look_us (engine/engine.h) comes on top. */
 #define BUDGET_END_US (130 * SPOT_US_PER_S)
 /* A start that leaves no time to work is money thrown away. */
 #define BUDGET_WORK_US (300 * SPOT_US_PER_S)

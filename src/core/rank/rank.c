@@ -4,6 +4,7 @@
  * costs a byte.
  */
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/arena.h"
 #include "base/text/str.h"
 #include "core/rank/rank_priv.h"
@@ -36,14 +37,6 @@ void rank_policy_default(struct rank_policy *p)
 
 /* ---- lookups that many offers share ---------------------------------------------------------- */
 
-static uint64_t text_hash(const char *s, uint64_t h)
-{
-	for (; *s != '\0'; s++) {
-		h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
-	}
-	return h;
-}
-
 static bool asks_fit_bits(const struct job_spec *s)
 {
 	size_t n = 0;
@@ -70,7 +63,7 @@ static void gpu_fill(const struct rank_ctx *c, struct gpu_memo *m, const char *g
 
 const struct gpu_memo *rank_gpu(struct rank_ctx *c, const char *gpu)
 {
-	size_t at = (size_t)(text_hash(gpu, UINT64_C(0xcbf29ce484222325)) >> 32) % GPU_MEMO;
+	size_t at = (size_t)(hash_str(HASH_START, gpu) >> 32) % GPU_MEMO;
 
 	for (size_t tried = 0; tried < GPU_MEMO; tried++, at = (at + 1) % GPU_MEMO) {
 		struct gpu_memo *m = &c->gpus[at];
@@ -121,7 +114,7 @@ static bool place_is(const struct place_memo *m, const struct offer *o)
 
 const struct place_memo *rank_place(struct rank_ctx *c, const struct offer *o)
 {
-	uint64_t h = text_hash(o->region, text_hash(o->provider, UINT64_C(0xcbf29ce484222325)));
+	uint64_t h = hash_str(hash_str(HASH_START, o->provider), o->region);
 	size_t at = (size_t)(h >> 32) % PLACE_MEMO;
 
 	for (size_t tried = 0; tried < 8; tried++, at = (at + 1) % PLACE_MEMO) {

@@ -18,7 +18,7 @@
  * job's own programs and the agent. */
 #define ENV_MAX (128 * 1024)
 #define ENVS_BYTES_MAX (1024 * 1024)
-#define SAVE_MAX_S (30 * 86400) /* src/agent/job/job_start.c accepts no longer times */
+#define SAVE_MAX_S (30 * 86400) /* src/agent/proc/start.c accepts no longer times */
 #define SAVED_MAX (SPOT_AGENT_FILES_MAX * SPOT_AGENT_CHUNK_BYTES)
 
 void jobspec_warn(struct jobspec_ctx *x, const struct yaml *at, const char *text)

@@ -1,11 +1,12 @@
 /*
- * Checks the invariants of the rows while everything runs (spotctl doctor --consistency). Each is
- * one statement of consistency.sql that only reads. They run one after the other, so that an
- * examination takes one connection of the database; each sees one snapshot. A statement that does
- * not end in time leaves its invariant untested.
+ * Checks the invariants of the rows while everything runs (spotctl doctor --consistency). Each is a
+ * rule of src/store/rules, which only reads. They run one after the other, so that an examination
+ * takes one connection of the database; each sees one snapshot. A statement that does not end in
+ * time leaves its invariant untested.
  */
 #include "base/base.h"
 #include "engine/doctor/doctor_int.h"
+#include "store/rules.h"
 
 /* rows that ended before are not checked again */
 #define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)
@@ -14,166 +15,66 @@
 #define STUCK_US (600 * SPOT_US_PER_S)
 #define SHOWN 5
 
-struct invariant {
-	const char *name, *rule, *fix;
-	void (*ask)(struct act *a, int64_t now);
-};
-
 struct checking {
 	size_t at;
 };
 
 static void invariant_read(struct op *op);
 
-#define ASK(a, stmt, ...) \
-	((a)->writing = true, \
-	    q_##stmt((a)->e->pg, &(a)->req, &(struct q_##stmt){ __VA_ARGS__ }, invariant_read))
-
-static void ask_machines(struct act *a, int64_t now)
+/* Returns a rule's time of grace: what happened later than that is still under way. */
+static int64_t grace_until(void *act, const char *name)
 {
-	ASK(a, consistency_machines, .settle_us = now - SETTLE_US - 3 * a->e->conf.watch_us);
+	const struct engine *e = ((const struct act *)act)->e;
+	const struct engine_conf *c = &e->conf;
+	int64_t now = engine_now(e), settled = now - SETTLE_US;
+	const struct {
+		const char *name;
+		int64_t at_us;
+	} graces[] = {
+		{ "since", now - HISTORY_US },
+		{ "up", e->led_since_us },
+		{ "settle", settled - 3 * c->watch_us },
+		{ "silent", settled - c->agent_lost_us - 3 * c->watch_us },
+		{ "keep", settled - c->idle_keep_us - c->drain_grace_us - c->launch_timeout_us },
+		{ "ending", settled - c->terminate_alarm_us },
+		{ "stuck", now - STUCK_US - c->drain_grace_us },
+		{ "orphan_grace", settled - c->orphan_grace_us - 3 * c->sweep_us },
+		{ "orphan_ending", settled - c->terminate_alarm_us - 3 * c->sweep_us },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(graces); i++) {
+		if (strcmp(graces[i].name, name) == 0) {
+			return graces[i].at_us;
+		}
+	}
+	assert(false);
+	return 0;
 }
-
-static void ask_vouched(struct act *a, int64_t now)
-{
-	ASK(a, consistency_vouched, .up_us = a->e->led_since_us,
-	    .silent_us = now - SETTLE_US - a->e->conf.agent_lost_us - 3 * a->e->conf.watch_us);
-}
-
-static void ask_outlived(struct act *a, int64_t now)
-{
-	const struct engine_conf *c = &a->e->conf;
-
-	ASK(a, consistency_outlived, .up_us = a->e->led_since_us,
-	    .keep_us = now - SETTLE_US - c->idle_keep_us - c->drain_grace_us - c->launch_timeout_us,
-	    .ending_us = now - SETTLE_US - c->terminate_alarm_us);
-}
-
-static void ask_epochs(struct act *a, int64_t now)
-{
-	(void)now;
-	ASK(a, consistency_epochs, .none = 0);
-}
-
-static void ask_checkpoints(struct act *a, int64_t now)
-{
-	ASK(a, consistency_checkpoints, .since_us = now - HISTORY_US);
-}
-
-static void ask_progress(struct act *a, int64_t now)
-{
-	ASK(a, consistency_progress, .since_us = now - HISTORY_US);
-}
-
-static void ask_ledger_time(struct act *a, int64_t now)
-{
-	ASK(a, consistency_ledger_time, .since_us = now - HISTORY_US);
-}
-
-static void ask_ledger_amounts(struct act *a, int64_t now)
-{
-	ASK(a, consistency_ledger_amounts, .since_us = now - HISTORY_US);
-}
-
-static void ask_ledger_reversals(struct act *a, int64_t now)
-{
-	ASK(a, consistency_ledger_reversals, .since_us = now - HISTORY_US);
-}
-
-static void ask_moving(struct act *a, int64_t now)
-{
-	ASK(a, consistency_moving, .up_us = a->e->led_since_us,
-	    .stuck_us = now - STUCK_US - a->e->conf.drain_grace_us);
-}
-
-static void ask_budget(struct act *a, int64_t now)
-{
-	ASK(a, consistency_budget, .since_us = now - HISTORY_US);
-}
-
-static void ask_leaders(struct act *a, int64_t now)
-{
-	ASK(a, consistency_leaders, .since_us = now - HISTORY_US);
-}
-
-static void ask_orphans(struct act *a, int64_t now)
-{
-	const struct engine_conf *c = &a->e->conf;
-
-	ASK(a, consistency_orphans, .up_us = a->e->led_since_us,
-	    .grace_us = now - SETTLE_US - c->orphan_grace_us - 3 * c->sweep_us,
-	    .ending_us = now - SETTLE_US - c->terminate_alarm_us - 3 * c->sweep_us);
-}
-
-#define LEDGER_FIX \
-	"the ledger is never edited: compare with the provider's bill, then book the difference " \
-	"where you account"
-
-static const struct invariant invariants[] = {
-	{ "machines", "nodes that serve have a machine that is there",
-	    "spotctl node show NODE tells what was seen; spotctl node terminate NODE ends it, and "
-	    "its job goes on elsewhere",
-	    ask_machines },
-	{ "vouched", "of each node that serves the agent or the provider was heard",
-	    "check the provider (spotctl doctor PROVIDER) and the network between nodes and [api] "
-	    "public_url",
-	    ask_vouched },
-	{ "outlived", "no machine outlives its job",
-	    "end it at the provider if it bills; spotctl node terminate NODE asks again",
-	    ask_outlived },
-	{ "epochs", "of each job one attempt lives, that of its newest epoch",
-	    "keep the log of all daemons and cancel the job: two attempts may write at once",
-	    ask_epochs },
-	{ "checkpoints", "committed checkpoints are whole",
-	    "do not let the job be moved before its next checkpoint is committed; see what deletes "
-	    "below the store's prefix",
-	    ask_checkpoints },
-	{ "progress", "attempts began at the newest checkpoint",
-	    "the job's work of those steps is done again; keep the daemon's log of that time",
-	    ask_progress },
-	{ "ledger time", "the ledger has all time of nodes once", LEDGER_FIX, ask_ledger_time },
-	{ "ledger amounts", "amounts are interval times price", LEDGER_FIX, ask_ledger_amounts },
-	{ "ledger reversals", "reversals take back one line each", LEDGER_FIX,
-	    ask_ledger_reversals },
-	{ "moving", "jobs that are not over go somewhere",
-	    "spotctl job why JOB; the daemon's log names statements and calls that fail",
-	    ask_moving },
-	{ "budget", "nothing was wanted, and nothing runs, for a job whose budget is used up",
-	    "spotctl job cancel JOB stops what runs; spotctl job budget JOB tells what it cost; "
-	    "keep the daemon's log of that time",
-	    ask_budget },
-	{ "leaders", "one daemon led at a time",
-	    "set the clocks of the daemons' hosts (chrony), and let only one install use this "
-	    "database",
-	    ask_leaders },
-	{ "orphans", "what nobody accounts for was ended or is kept",
-	    "spotctl leaks shows it; spotctl leaks end REF, or keep REF", ask_orphans },
-};
 
 static void invariant_next(struct act *a)
 {
 	const struct probe *l = a->ctx;
 	const struct checking *k = l->more;
 
-	if (k->at < ARRAY_LEN(invariants)) {
-		invariants[k->at].ask(a, engine_now(a->e));
+	if (rules_all[k->at].key != NULL) {
+		a->writing = true;
+		rule_ask(a->e->pg, &a->req, &rules_all[k->at], grace_until, a, invariant_read);
 	} else {
 		probe_write(a);
 	}
 }
 
-static void invariant_item(struct act *a, const struct invariant *v,
-    const struct q_consistency_row *row)
+static void invariant_item(struct act *a, const struct rule *v, struct rule_found row)
 {
-	if (row->broken == 0) {
+	if (row.broken == 0) {
 		probe_item(a, v->name, SPOT_CHECK_OK, "", "%s: %" PRId64 " looked at", v->rule,
-		    row->checked);
+		    row.checked);
 	} else {
 		probe_item(a, v->name, SPOT_CHECK_BAD, v->fix,
-		    "%" PRId64 " of %" PRId64 " break it (%s): %s%s", row->broken, row->checked,
-		    v->rule, row->words, row->broken > SHOWN ? "; ..." : "");
+		    "%" PRId64 " of %" PRId64 " break it (%s): %s%s", row.broken, row.checked,
+		    v->rule, row.words, row.broken > SHOWN ? "; ..." : "");
 	}
-	probe_amount(a, row->broken);
+	probe_amount(a, row.broken);
 }
 
 static void invariant_read(struct op *op)
@@ -182,18 +83,14 @@ static void invariant_read(struct op *op)
 	struct act *a = container_of(req, struct act, req);
 	const struct probe *l = a->ctx;
 	struct checking *k = l->more;
-	const struct invariant *v = &invariants[k->at++];
-	struct q_consistency_row *row;
+	const struct rule *v = &rules_all[k->at++];
 
 	a->writing = false;
 	if (op->rc != SPOT_OK) {
 		probe_item(a, v->name, SPOT_CHECK_UNTESTED,
 		    "ask again when the database has less to do", "%s: %s", v->rule, op->err.text);
 	} else {
-		/* all of them have rows of one kind */
-		if (q_consistency_machines_rows(req, a->arena, &row) == 1) {
-			invariant_item(a, v, row);
-		}
+		invariant_item(a, v, rule_read(req, v, a->arena));
 	}
 	pg_req_fini(req);
 	invariant_next(a);

@@ -1,5 +1,5 @@
 /* Checks that the object store still has the checkpoints of jobs. Asks for each object by a
- * presigned HEAD, many at a time, for as long as an examination may take; objects of unfinished
+ * presigned HEAD, many at a time, for as long as an examination may take. Objects of unfinished
  * jobs come first. Writes nothing and reads no bytes: it compares the size that the store reports
  * with the row. */
 #include "base/base.h"
@@ -15,7 +15,7 @@
 #define ANSWER_US (10 * SPOT_US_PER_S)
 #define SHOWN 5
 #define NAME "objects"
-#define RULE "what jobs go on from, and what they left, is in the object store"
+#define RULE "checkpoints and leftovers of jobs are in the object store"
 
 struct objects {
 	struct act *main;

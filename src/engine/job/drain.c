@@ -182,7 +182,7 @@ static void attempts_adjust(struct step *s)
  * -----------------------------------------------------------------------------------------------
  */
 
-static const char *exit_words(struct recon *r, const struct q_engine_attempts_ended_row *w)
+static const char *exit_reason(struct recon *r, const struct q_engine_attempts_ended_row *w)
 {
 	if (w->has_exit_signal && w->exit_signal != 0) {
 		return arena_printf(r->arena, "%s: killed by signal %d", w->exit_reason,
@@ -195,7 +195,7 @@ static const char *exit_words(struct recon *r, const struct q_engine_attempts_en
 	return arena_printf(r->arena, "%s: exit code %d", w->exit_reason, (int)w->exit_code);
 }
 
-static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row *w)
+static void attempt_settle(struct recon *r, const struct q_engine_attempts_ended_row *w)
 {
 	enum job_state job = job_state_parse(w->job_state);
 	enum job_event ev;
@@ -223,11 +223,11 @@ static void ended_one(struct recon *r, const struct q_engine_attempts_ended_row 
 					      : "stopped";
 	} else if (w->restarts < w->max_restarts) {
 		ev = JOB_EV_RETRY;
-		why = arena_printf(r->arena, "%s; restart %d of %" PRId64, exit_words(r, w),
+		why = arena_printf(r->arena, "%s; restart %d of %" PRId64, exit_reason(r, w),
 		    (int)w->restarts + 1, w->max_restarts);
 	} else {
 		ev = JOB_EV_EXITED_BAD;
-		why = exit_words(r, w);
+		why = exit_reason(r, w);
 		reason = w->exit_reason;
 	}
 	job_settle(r, w->job_id, w->epoch, w->job_state, ev, why, reason, false);
@@ -239,7 +239,7 @@ static void attempts_ended(struct step *s)
 	size_t n = q_engine_attempts_ended_rows(&s->req, s->r->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
-		ended_one(s->r, &rows[i]);
+		attempt_settle(s->r, &rows[i]);
 	}
 }
 

@@ -5,9 +5,9 @@
  *
  *   ACQUIRING  its nodes come. When all are ready, one statement assigns them: one attempt row per
  *              rank under one epoch. The gang is given up when it is incomplete after the hold, was
- *              refused as a whole, or is not needed any more; release.c then ends its machines.
+ *              refused as a whole, or is not needed any more. Then release.c ends its machines.
  *   SERVING    its job runs on it (gang_ranks.c). When the job waits again and all nodes are well,
- *              it begins again on them; otherwise the gang is given up and another one is sought.
+ *              it begins again on them. Otherwise the gang is given up and another is sought.
  *              For a planned move the other is sought while the job runs (move_back.c), and takes
  *              over when all of its machines are ready.
  *   RELEASED   over. Its nodes go.

@@ -7,7 +7,7 @@
 #include "engine/kernel/kernel.h"
 #include "engine/place/place.h"
 
-static void mark_lost(struct recon *r, const struct q_engine_gang_ranks_row *w,
+static void rank_mark_lost(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const int32_t *ranks, size_t n)
 {
 	struct step *s = step_new(r, NULL, NULL);
@@ -74,7 +74,7 @@ static void epoch_settle(struct recon *r, const struct q_engine_gang_ranks_row *
 		.fence = r->epoch }));
 }
 
-static void act_on(struct recon *r, const struct q_engine_gang_ranks_row *w,
+static void epoch_act(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const struct gang_verdict *v)
 {
 	struct step *s;
@@ -102,7 +102,7 @@ static void act_on(struct recon *r, const struct q_engine_gang_ranks_row *w,
 	}
 }
 
-static struct gang_rank rank_of(const struct q_engine_gang_ranks_row *w)
+static struct gang_rank rank_make(const struct q_engine_gang_ranks_row *w)
 {
 	return (struct gang_rank){ .rank = w->rank,
 		.node = node_state_parse(w->node_state),
@@ -134,13 +134,13 @@ static void epoch_judge(struct recon *r, const struct q_engine_gang_ranks_row *w
 	struct gang_verdict v;
 
 	for (size_t i = 0; i < n; i++) {
-		ranks[i] = rank_of(&w[i]);
+		ranks[i] = rank_make(&w[i]);
 		if (!ranks[i].ended && node_over(ranks[i].node)) {
 			lost[lost_n++] = ranks[i].rank;
 		}
 	}
 	if (lost_n > 0) {
-		mark_lost(r, w, lost, lost_n);
+		rank_mark_lost(r, w, lost, lost_n);
 		return; /* the next pass sees them as ended */
 	}
 	gang_judge(r->arena,
@@ -155,7 +155,7 @@ static void epoch_judge(struct recon *r, const struct q_engine_gang_ranks_row *w
 		.ranks = ranks,
 		.n = n },
 	    &v);
-	act_on(r, w, &v);
+	epoch_act(r, w, &v);
 }
 
 static void ranks_in(struct step *s)

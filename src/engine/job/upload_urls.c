@@ -1,7 +1,7 @@
 /*
  * Signs upload URLs for checkpoints that agents have announced: a part of their chunks in a pass,
- * and the next pass follows at once. Checkpoints that lack the fewest URLs come first, so that one
- * of thousands of files delays no small one; among large ones, those saved because of a reclaim. An
+ * and the next pass follows at once. Checkpoints that lack the fewest URLs come first, so that a
+ * large one delays no small one. Among large ones, those saved because of a reclaim come first. An
  * agent gets its URLs when all of its chunks have one.
  */
 #include "base/base.h"
@@ -23,7 +23,7 @@ struct upload_urls {
 	int64_t epoch;
 };
 
-/* ---- what is under way ----------------------------------------------------------------------- */
+/* ---- URLs under way ----------------------------------------------------------------------- */
 
 /* Drops checkpoints whose URLs must be signed again: by another leader, too long ago, or before a
  * clock step they might expire before use. */

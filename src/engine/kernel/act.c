@@ -35,7 +35,7 @@ void act_end(struct act *a)
 
 	TAILQ_REMOVE(&e->acts, a, link);
 	loop_bury(e->loop, a, act_free);
-	/* What a database refused it refuses again at once: the next pass is the tick's. */
+	/* A database that refuses does so again at once: the next pass is the tick's. */
 	if (!e->refused) {
 		engine_wake(e);
 	}

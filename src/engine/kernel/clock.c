@@ -1,22 +1,22 @@
 /*
  * Wall clocks that were wrong and were set right. Rows outlive processes, so their times are wall
- * times. A daemon whose clock was ahead leaves times in the future: an agent that died counts as
- * heard, a machine waits to be idle, a pool cools, the next check is hours away. Once a minute,
- * with each lease and after a step back such times become now; that only makes things young that
- * may be older.
+ * times. A daemon whose clock was ahead leaves times in the future. An agent that died then counts
+ * as heard, a machine waits to be idle, a pool cools, and the next check is hours away. Once a
+ * minute, with each lease and after a step back such times become now; that only makes things young
+ * that may be older.
  *
- * After a step ahead everything looks older than it is. Spans that prove something (an instance
- * that no list shows, a machine that does not boot) are longer by the step until they have passed
- * by the monotonic clock. A lease taken from a holder whose clock was behind ours is such a step
- * too. The row `led` keeps both for an hour, for the next leader.
+ * After a step ahead everything looks older than it is. Some spans prove something: an instance
+ * that no list shows, a machine that does not boot. They are longer by the step until they have
+ * passed by the monotonic clock. A lease taken from a holder whose clock was behind ours is such a
+ * step too. The row `led` keeps both for an hour, for the next leader.
  *
  * A bill cannot become younger. After a start, a fail-over or a clock step the biller waits until a
  * provider's time confirms ours (core/life/doubt.h). Then this file corrects the lifetimes of
  * machines that were written by a wrong clock, before they are billed.
  *
  * A daemon that begins to lead knows no step of its clock before: its host may have started with a
- * wrong one. Until a provider tells its time the spans above are not over; if that shows that our
- * clock is ahead, it counts as a step.
+ * wrong one. Until a provider tells its time the spans above are not over. If that time shows that
+ * our clock is ahead, it counts as a step.
  */
 #include "base/base.h"
 #include "base/log.h"

@@ -1,6 +1,6 @@
 /*
  * The "files" of attempts: the mounts of the job's spec and the chunks of a checkpoint, for each
- * rank of a gang, with URLs to fetch them by. A rank may have twenty thousand chunks, and a
+ * rank of a gang. Each has a URL to fetch it by. A rank may have twenty thousand chunks, and a
  * signature may take a millisecond. So this file reads and signs a page at a time, and between two
  * pages the loop goes on and renews the lease. Signed URLs become text at once; the memory of a
  * page ends with it. A reconciler has one request in hand at a time. If other passes wait for its
@@ -21,7 +21,7 @@
 #define RENEW_US (5 * 60 * SPOT_US_PER_S)
 #define AHEAD_US (60 * SPOT_US_PER_S) /* a clock ahead by less does no harm */
 /* A provider learns the offset of its cloud's clock when a call is refused. After a step of our
- * clock that offset is wrong until the next refusal: no store accepts URLs signed meanwhile, and
+ * clock that offset is wrong until the next refusal. No store accepts URLs signed meanwhile, and
  * their known lifetime does not show it. */
 #define DOUBTED_US (60 * SPOT_US_PER_S)
 #define RESIGN_US (2 * SPOT_US_PER_S)
@@ -274,7 +274,7 @@ static void files_go(struct files *f)
 
 	arena_reset(w->page);
 	if (!lease_held(f->r->e) || f->r->epoch != f->r->e->epoch) {
-		files_over(f, SPOT_CANCELLED); /* nobody would accept the result */
+		files_over(f, SPOT_CANCELLED); /* the result would not be accepted */
 		return;
 	}
 	if (w->bytes + (w->rank < f->n ? w->out[w->rank].n : 0) > BYTES_MAX) {
@@ -361,8 +361,7 @@ void files_missing(const struct files *f, const char *state, int32_t epoch)
 	} else if (f->err.text[0] != '\0') {
 		job_explain(r, f->job_id, state, epoch,
 		    arena_printf(r->arena,
-			"what it runs on is ready, but its files cannot be signed: %s",
-			f->err.text));
+			"its machines are ready, but its files cannot be signed: %s", f->err.text));
 	}
 }
 

@@ -1,11 +1,11 @@
 /*
- * The kernel: what every reconciler stands on. A reconciler is a `struct recon_kind`: its pass
+ * The kernel: the base of every reconciler. A reconciler is a `struct recon_kind`: its pass
  * reads rows that need work and writes what it decides, one statement a step. Calls to providers
  * outlive a pass: each is a `struct act`. Both are fenced by the epoch of the lease under which
  * they began.
  *
- * Below: reconcilers, steps and acts; the engine's shared state; time, providers and the lease;
- * state transitions; the market read; the object store and the files of attempts.
+ * Below: reconcilers, steps and acts; the shared state; time, providers and the lease. Then state
+ * transitions, the market read, the object store and the files of attempts.
  */
 #ifndef ENGINE_KERNEL_H
 #define ENGINE_KERNEL_H
@@ -178,9 +178,9 @@ struct engine *kernel_start(const struct engine_deps *d, const struct recon_kind
 int64_t engine_now(const struct engine *e); /* wall */
 int32_t engine_day(const struct engine *e);
 void engine_later(struct engine *e, int64_t after_us); /* a pass no later than that */
-/* The names of those providers (NULL: of all that are configured), in the pass's arena. A statement
- * that reads only their rows does not fill its limit with rows of a provider that cannot be asked,
- * which are due for ever. */
+/* The names of those providers (NULL: of all that are configured), in the pass's arena. Rows of a
+ * provider that cannot be called stay due for ever. A statement that reads only these providers'
+ * rows does not fill its limit with them. */
 size_t engine_provider_names(struct recon *r,
     bool (*of)(const struct engine *e, struct call_provider *p), const char ***ret);
 
@@ -206,8 +206,8 @@ void node_event(struct recon *r, int64_t id, const char *state, enum node_event 
     const char *cause, const char *why);
 void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,
     const char *reason, const char *why);
-/* Ends a WANTED node that nobody needs. unsure: the outcome of its launch is unknown, so its row
- * ends only after a look-up; end_cause 'unwanted' keeps the launch from being repeated
+/* Ends a WANTED node that nobody needs. If unsure, the outcome of its launch is unknown, and its
+ * row ends only after a look-up. The cause 'unwanted' keeps the launch from being repeated
  * (engine_lookup_due). */
 void node_unwanted(struct recon *r, int64_t id, bool unsure, const char *why);
 /* Writes down why the job waits, where no decision was made. */
@@ -248,8 +248,8 @@ enum spot_rc objects_presign(struct engine *e, struct arena *a, const char *meth
 /* Signs any "s3://bucket/key" (gs://, az:// of such a store) by the store's provider. */
 enum spot_rc objects_presign_uri(struct engine *e, struct arena *a, const char *uri,
     struct spot_presign *ret, struct spot_err *err);
-/* SPOT_INVALID, SPOT_CONFIG: nobody here can ever sign it. SPOT_UNAVAILABLE: not while the store's
- * provider is missing. */
+/* SPOT_INVALID, SPOT_CONFIG: no provider here can ever sign it. SPOT_UNAVAILABLE: not while
+ * the store's provider is missing. */
 enum spot_rc objects_uri_check(const struct engine *e, struct arena *a, const char *uri,
     struct spot_err *err);
 /* {"name": "value"} of its headers; NULL = there are none. */

@@ -2,7 +2,7 @@
  * The lease: the row `leader`, which its holder renews at a third of its life. The holder counts
  * its life from before it sends the statement, so it stops before others may start. They take the
  * lease when they have watched the same row for a whole lease by their own monotonic clock
- * (engine_lease_take): nobody compares wall clocks of machines. A process or its machine may pause;
+ * (engine_lease_take). Nobody compares wall clocks of machines. A process or its machine may pause;
  * the epoch is for that. Whatever the old holder sends later carries an old epoch and changes
  * nothing.
  *
@@ -24,7 +24,7 @@ struct lease_ask {
 	struct engine *e;
 	bool busy;
 	int64_t sent_us; /* mono */
-	int64_t until_us; /* wall; what the statement sets the row to */
+	int64_t until_us; /* wall; the new value of the row */
 };
 
 struct lease {
@@ -182,9 +182,9 @@ static void lease_ours(struct engine *e, int64_t epoch)
 	engine_wake(e);
 }
 
-/* A lease that was renewed between two polls shows its holder's clock. If that is behind ours, all
- * that the holder launched since looks older to us than it is: clock.c makes up for it when we take
- * the lease. until_us 0: given back. */
+/* A lease that was renewed between two polls shows its holder's clock. If that clock is behind
+ * ours, the holder's launches look older to us than they are. This file keeps the
+ * difference, which counts when we take the lease. until_us is 0 after a lease was given back. */
 static void holder_compare(struct engine *e, int64_t now, int64_t until_us)
 {
 	int64_t behind = engine_now(e) - (until_us - e->conf.lease_us);
@@ -198,7 +198,7 @@ static void holder_compare(struct engine *e, int64_t now, int64_t until_us)
 /* We took the lease, and by our clock nobody had renewed it for gap_us. Either the holder's clock
  * was behind, or nobody led for so long. Its launches get that time once more: this costs little in
  * the second case and is right in the first. The same holds for the skew that leaders within the
- * last hour found (most_us, last at gap_at_us by the wall clock); they may have died since. A gap
+ * last hour found (most_us, last at gap_at_us by the wall clock). They may have died since. A gap
  * below a machine's time to boot does not count: with a daemon that dies every few seconds, no span
  * would ever end. */
 static void holder_gap(struct engine *e, int64_t gap_us, int64_t most_us, int64_t gap_at_us)
@@ -215,8 +215,8 @@ static void holder_gap(struct engine *e, int64_t gap_us, int64_t most_us, int64_
 }
 
 /* Another daemon holds it: polls again soon, or when the row will have stood for a whole lease.
- * Every holder raises the epoch, so an epoch that was ours is nobody else's: it need not be watched
- * (the database was away for longer than a lease). */
+ * Every holder raises the epoch, so an epoch that was ours is nobody else's. It need not be
+ * watched: the database was away for longer than a lease. */
 static void lease_watch(struct engine *e, int64_t epoch, int64_t until_us)
 {
 	int64_t now = loop_mono_us(e->loop);

@@ -132,7 +132,7 @@ void job_explain(struct recon *r, int64_t id, const char *state, int32_t epoch, 
 }
 
 /* Token and name hold the installation and 64 random bits. The name also holds the second of its
- * making: Lambda reports no creation time (its API docs list none), and the age must be readable
+ * making. Lambda reports no creation time (its API docs list none), and the age must be readable
  * from somewhere. */
 void token_make(struct engine *e, char token[65], char name[65])
 {

@@ -124,7 +124,7 @@ static void judge_claimed(struct step *s)
 }
 
 /* Ten digits of the one-time token (include/spot/agent.h). */
-static const char *nonce_of(struct engine *e, struct arena *a, const char *launch_token)
+static const char *nonce_make(struct engine *e, struct arena *a, const char *launch_token)
 {
 	uint8_t mac[SHA256_BYTES], sum[SHA256_BYTES];
 	char hex[SHA256_HEX];
@@ -159,7 +159,7 @@ static void judge_one(struct recon *r, const struct q_engine_enrol_due_row *w,
 		.name = KEEP(w->name),
 		.proof = str_from(KEEP(w->proof)),
 		.audience = KEEP(e->conf.public_url),
-		.nonce = nonce_of(e, a->arena, w->token),
+		.nonce = nonce_make(e, a->arena, w->token),
 	};
 #undef KEEP
 	s = step_new(r, judge_claimed, a);
@@ -188,7 +188,7 @@ static void judge_due(struct step *s)
 	}
 }
 
-static void denied_due(struct step *s)
+static void denied_read(struct step *s)
 {
 	struct q_engine_enrol_denied_row *rows;
 	size_t n = q_engine_enrol_denied_rows(&s->req, s->r->arena, &rows);
@@ -201,7 +201,7 @@ static void denied_due(struct step *s)
 }
 
 /* Lists the account ahead of schedule for an enrolment that waits for it. */
-static void unlisted_due(struct step *s)
+static void unlisted_read(struct step *s)
 {
 	struct q_engine_enrol_unlisted_row *rows;
 	size_t n = q_engine_enrol_unlisted_rows(&s->req, s->r->arena, &rows);
@@ -242,7 +242,7 @@ static void enrol_waive(struct recon *r)
 	if (n == 0) {
 		return;
 	}
-	s = step_new(r, unlisted_due, NULL);
+	s = step_new(r, unlisted_read, NULL);
 	STEP(s, engine_enrol_unlisted,
 	    (&(struct q_engine_enrol_unlisted){ .providers = names, .providers_n = n }));
 	s = step_new(r, NULL, NULL);
@@ -269,7 +269,7 @@ static void enrol_pass(struct recon *r, void *state)
 		.at_us = engine_now(r->e),
 		.providers = names,
 		.providers_n = n }));
-	s = step_new(r, denied_due, NULL);
+	s = step_new(r, denied_read, NULL);
 	STEP(s, engine_enrol_denied, NULL);
 }
 

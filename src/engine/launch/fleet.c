@@ -49,7 +49,7 @@ static bool node_idle(const struct q_engine_fleet_nodes_row *n)
 }
 
 /* Orders a pool's nodes for giving back: those not launched yet first, then the most expensive. */
-static bool goes_before(const struct q_engine_fleet_nodes_row *a,
+static bool nodes_compare(const struct q_engine_fleet_nodes_row *a,
     const struct q_engine_fleet_nodes_row *b)
 {
 	bool wanted_a = strcmp(a->state, "WANTED") == 0, wanted_b = strcmp(b->state, "WANTED") == 0;
@@ -57,7 +57,7 @@ static bool goes_before(const struct q_engine_fleet_nodes_row *a,
 	return wanted_a != wanted_b ? wanted_a : a->price_micros > b->price_micros;
 }
 
-static void give_surplus(struct recon *r, struct fleet_work *t, int64_t fleet_id,
+static void surplus_give_back(struct recon *r, struct fleet_work *t, int64_t fleet_id,
     const struct fleet_give *give)
 {
 	bool *gone = arena_array(r->arena, t->nodes_n + 1, sizeof(*gone));
@@ -69,7 +69,8 @@ static void give_surplus(struct recon *r, struct fleet_work *t, int64_t fleet_id
 			const struct q_engine_fleet_nodes_row *n = &t->nodes[i];
 
 			if (n->fleet_id == fleet_id && n->pool_id == give->pool_id && !gone[i] &&
-			    node_idle(n) && (best == SIZE_MAX || goes_before(n, &t->nodes[best]))) {
+			    node_idle(n) &&
+			    (best == SIZE_MAX || nodes_compare(n, &t->nodes[best]))) {
 				best = i;
 			}
 		}
@@ -222,7 +223,7 @@ static bool plan_do(struct recon *r, struct fleet_work *t, const struct q_engine
 		node_want(r, f, &plan.picks[i], nodes + picked - plan.picks[i].nodes, &plan, shown);
 	}
 	for (size_t i = 0; i < plan.gives_n; i++) {
-		give_surplus(r, t, f->id, &plan.gives[i]);
+		surplus_give_back(r, t, f->id, &plan.gives[i]);
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_fleet_why,

@@ -6,7 +6,7 @@
 #include "engine/launch/launch.h"
 
 /* Prefixes of last_error after a refused repeat of a launch. LAUNCH_SPENT: the token is bound to
- * other parameters, or to an instance that is over; a repeat can never succeed, and the look-up
+ * other parameters, or to an instance that is over. A repeat can never succeed, and the look-up
  * finds what there was. LAUNCH_TOKEN_UNREAD: the outcome was unknown, and the provider refused the
  * repeat before it read the token. */
 #define LAUNCH_SPENT "its token is spent: "

@@ -7,6 +7,7 @@
  * repeat gives the same.
  */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/launch/launch_int.h"
@@ -36,7 +37,7 @@ struct launching {
 
 /* ---- the reply ------------------------------------------------------------------------------- */
 
-static int by_ref(const void *a, const void *b)
+static int refs_compare(const void *a, const void *b)
 {
 	const struct spot_instance *x = a, *y = b;
 
@@ -50,7 +51,7 @@ void launch_exists(struct act *a, const char *token, struct spot_instance *list,
 	const char **requests = arena_array(a->arena, n + 1, sizeof(*requests));
 	const char **ips = arena_array(a->arena, n + 1, sizeof(*ips));
 
-	qsort(list, n, sizeof(*list), by_ref);
+	qsort(list, n, sizeof(*list), refs_compare);
 	for (size_t i = 0; i < n; i++) {
 		refs[i] = list[i].ref;
 		requests[i] = list[i].spot_request == NULL ? "" : list[i].spot_request;
@@ -103,8 +104,8 @@ static const char *const scope_names[] = {
 	[SPOT_SCOPE_PROVIDER] = "provider",
 };
 
-/* The scope that cools after a refusal: as the provider says, else by its code the pool, all pools
- * of the quota class, or the account's region. */
+/* The scope that cools after a refusal: the one that the provider names. Else its code decides: the
+ * pool, all pools of the quota class, or the account's region. */
 static const char *refusal_scope(const struct spot_err *err)
 {
 	if (err->scope > SPOT_SCOPE_NONE && (size_t)err->scope < ARRAY_LEN(scope_names)) {
@@ -213,10 +214,12 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 static int64_t launch_retry_us(struct engine *e, int32_t tries, int64_t said_us)
 {
 	int64_t first = e->conf.launch_retry_us;
-	int64_t us = first << MIN(MAX(tries - 1, 0), RETRY_DOUBLINGS);
+	const struct backoff waits = { .first_us = first,
+		.cap_us = first << RETRY_DOUBLINGS,
+		.jitter = 0.3 };
 
-	return said_us > 0 ? MIN(said_us, first << RETRY_DOUBLINGS)
-			   : rng_jitter(loop_rng(e->loop), us, 0.3);
+	return said_us > 0 ? MIN(said_us, waits.cap_us)
+			   : backoff_wait_us(&waits, tries - 1, loop_rng(e->loop));
 }
 
 static void launch_called(struct act *a)
@@ -377,7 +380,7 @@ static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *
 		.fence = r->epoch }));
 }
 
-static int64_t flying_of(const struct launch_work *t, const char *provider)
+static int64_t flying_count(const struct launch_work *t, const char *provider)
 {
 	for (size_t i = 0; i < t->flying_n; i++) {
 		if (strcmp(t->flying[i].provider, provider) == 0) {
@@ -416,7 +419,7 @@ static void launch_decide(struct recon *r, struct launch_work *t)
 			    t->rows[i].unsure ? NODE_EV_AMBIGUOUS : NODE_EV_REFUSED,
 			    t->rows[i].unsure ? "unwanted" : "refused",
 			    "its provider is not configured any more");
-		} else if (flying_of(t, t->rows[i].provider) + before < launches_most(e, p)) {
+		} else if (flying_count(t, t->rows[i].provider) + before < launches_most(e, p)) {
 			launch_claim(r, &t->rows[i], p);
 		} else if (t->rows[i].rests) {
 			node_unwanted(r, t->rows[i].id, false,

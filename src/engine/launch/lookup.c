@@ -1,8 +1,8 @@
 /*
  * Finds out whether an ambiguous launch took effect. If the instance exists, its nodes adopt it. If
  * it does not, a launch with a token is repeated with identical parameters while its node is still
- * wanted; the provider's contract makes that harmless. A launch without a token is looked up again
- * until the provider's list lag is over, and is void when two answers in a row after that lack it
+ * wanted. The provider's contract makes that harmless. A launch without a token is looked up until
+ * the provider's list lag is over. It is void when two answers in a row after that lack it
  * (providers/lambda/README.md). So is one whose token is spent (LAUNCH_SPENT): its instance may
  * have ended meanwhile, and its life is billed. So is one whose repeat was refused before the token
  * counted (LAUNCH_TOKEN_UNREAD). If an instance appears even later, the sweep ends it.
@@ -31,7 +31,7 @@ struct looking {
 };
 
 /* Orders a live one before an ended one, then by age, then by ref: the same choice every time. */
-static int by_age(const void *pa, const void *pb)
+static int ages_compare(const void *pa, const void *pb)
 {
 	const struct spot_instance *a = pa, *b = pb;
 	bool a_over = a->state == SPOT_INSTANCE_GONE, b_over = b->state == SPOT_INSTANCE_GONE;
@@ -47,7 +47,7 @@ static int by_age(const void *pa, const void *pb)
 
 /* A disk that carries the token is no machine, and an instance on two overlapping pages counts
  * once. */
-static void machines_only(struct spot_find *f)
+static void machines_keep(struct spot_find *f)
 {
 	size_t n = 0;
 
@@ -70,7 +70,7 @@ static void look_found(struct act *a, struct looking *l)
 	struct spot_find *f = &l->args;
 	const char *how = "found by its token";
 
-	qsort(f->found, f->n, sizeof(*f->found), by_age);
+	qsort(f->found, f->n, sizeof(*f->found), ages_compare);
 	if (f->n > l->want) {
 		how = "found by its token; others with the same token are ended by the sweep";
 		log_error("launch.doubled", I64("node", a->id), STR("launch_token", f->token),
@@ -128,7 +128,7 @@ static void look_called(struct act *a)
 	int64_t now = engine_now(a->e), age = now - l->last_us,
 		lag = clock_span_us(a->e, l->lag_us);
 
-	machines_only(&l->args);
+	machines_keep(&l->args);
 	if (a->call.op.rc != SPOT_OK) {
 		log_warn("lookup.failed", I64("node", a->id),
 		    STR("rc", spot_rc_name(a->call.op.rc)), STR("error", a->call.op.err.text));

@@ -6,6 +6,7 @@
  * watch.c goes on at its pace.
  */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/kernel/kernel.h"
@@ -61,7 +62,7 @@ static void stream_lease_lost(void *state)
 	}
 }
 
-/* ---- what it brought ------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------- */
 
 static void stream_wrote(struct act *a)
 {
@@ -134,7 +135,8 @@ static void put_seen(struct act *a, const struct spot_watch *w, struct q_engine_
 static void stream_failed(struct act *a, const struct streaming *w)
 {
 	const struct spot_err *err = &a->call.op.err;
-	int64_t pause = MIN(FAIL_US << MIN(w->place->stream_fails, 8), FAIL_MAX_US);
+	static const struct backoff waits = { .first_us = FAIL_US, .cap_us = FAIL_MAX_US };
+	int64_t pause = backoff_wait_us(&waits, w->place->stream_fails, NULL);
 
 	log_warn("stream.failed", STR("provider", w->place->provider),
 	    STR("region", w->place->region), STR("rc", spot_rc_name(a->call.op.rc)),

@@ -2,6 +2,7 @@
 #ifndef ENGINE_MARKET_INT_H
 #define ENGINE_MARKET_INT_H
 
+#include "base/map.h"
 #include "base/arena.h"
 #include "engine/market/market.h"
 #include "store/price.h"
@@ -43,8 +44,7 @@ struct poll {
 	struct q_market_pools_of_row *rows;
 	struct spot_pool_info *pools;
 	size_t pools_n;
-	int32_t *index; /* hash of key -> row + 1 */
-	size_t index_n;
+	struct map index; /* key -> its entry of pools */
 	union {
 		struct spot_regions regions;
 		struct spot_pools pools;
@@ -106,6 +106,9 @@ void poll_refused_room(struct poll *p, size_t n); /* for the points of one call 
 void poll_refused_put(struct poll *p, void (*done)(struct op *));
 void poll_failed(struct poll *p, const struct spot_err *err);
 void poll_recorded(struct op *op);
+int64_t poller_check_us(const struct poller *p); /* between checks for due feeds */
+/* poller_upkeep.c */
+void poller_upkeep_init(struct poller *p);
 void poller_upkept(struct op *op); /* a step of the upkeep ended */
 /* poller_purge.c */
 #define POLLER_PURGES 9

@@ -1,18 +1,14 @@
 /* Polls: when each feed is due, and its call. poller_store.c stores the results. */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/market/market_int.h"
 
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)
-#define LOOK_US SPOT_US_PER_S
-#define UPKEEP_LOOKS 5 /* due checks between two steps of the upkeep */
-/* tries of a step; the first two have no limit, since no poll works without them */
-#define UPKEEP_TRIES 3
+#define CHECK_US SPOT_US_PER_S
 #define UNRECORDED_US (10 * SPOT_US_PER_S)
 #define BACKOFF_MAX_US (600 * SPOT_US_PER_S)
-#define UPKEEP_ONCE (4 + POLLER_PURGES) /* steps done at the start of a round */
-#define UPKEEP_ROUND 720 /* about an hour */
 
 static const char *const names[FEED_COUNT] = {
 	[FEED_REGIONS] = "regions",
@@ -158,7 +154,9 @@ void poll_done(struct poll *p)
 void poll_failed(struct poll *p, const struct spot_err *err)
 {
 	struct poller *poller = p->poller;
-	int64_t pause = 2 * SPOT_US_PER_S;
+	static const struct backoff waits = { .first_us = 2 * SPOT_US_PER_S,
+		.cap_us = BACKOFF_MAX_US };
+	int64_t pause = backoff_wait_us(&waits, p->fails, NULL);
 	struct q_market_feed_failed q = {
 		.provider = call_provider_name(p->provider),
 		.region = p->region,
@@ -168,9 +166,6 @@ void poll_failed(struct poll *p, const struct spot_err *err)
 		.fence = p->epoch,
 	};
 
-	for (int32_t i = 0; i < p->fails && pause < BACKOFF_MAX_US; i++) {
-		pause *= 2;
-	}
 	pause = MAX(MIN(pause, feed_interval_us(poller, p->kind)), err->retry_after_us);
 	q.next_us =
 	    loop_wall_us(poller->deps.loop) + rng_jitter(loop_rng(poller->deps.loop), pause, 0.25);
@@ -339,9 +334,9 @@ static bool has_slot(const struct poller *p, const struct call_provider *provide
 	return n < MAX(most, 1) && (kind != FEED_PRICES_PAST || past < MAX(most / 2, 1));
 }
 
-static int64_t look_us(const struct poller *p)
+int64_t poller_check_us(const struct poller *p)
 {
-	return p->deps.conf->look_us > 0 ? p->deps.conf->look_us : LOOK_US;
+	return p->deps.conf->look_us > 0 ? p->deps.conf->look_us : CHECK_US;
 }
 
 static void due_read(struct op *op)
@@ -350,7 +345,7 @@ static void due_read(struct op *op)
 	struct q_market_feeds_due_row *rows;
 	size_t n;
 
-	loop_timer_set(&p->tick, look_us(p));
+	loop_timer_set(&p->tick, poller_check_us(p));
 	if (op->rc != SPOT_OK) {
 		log_warn("poller.due_failed", STR("error", op->err.text));
 		pg_req_fini(&p->due);
@@ -388,125 +383,13 @@ static void poll_tick(struct loop_timer *t)
 		.most = p->deps.conf->parallel_max * 4,
 	};
 
-	loop_timer_set(t, p->deps.epoch(p->deps.ctx) > 0 ? look_us(p) : SPOT_US_PER_S / 2);
+	loop_timer_set(t, p->deps.epoch(p->deps.ctx) > 0 ? poller_check_us(p) : SPOT_US_PER_S / 2);
 	if (p->deps.epoch(p->deps.ctx) == 0 || op_busy(&p->due.op) ||
 	    p->running >= p->deps.conf->parallel_max) {
 		return;
 	}
 	p->due_old = false;
 	q_market_feeds_due(p->deps.pg, &p->due, &q, due_read);
-}
-
-/* Upkeep goes round: partitions ahead, retention, ageing of prices. One statement at a time. A step
- * that fails is tried again after a while, for a database that refuses it refuses it at once; what
- * fails again and again shall not keep the others from being done. */
-void poller_upkept(struct op *op)
-{
-	struct poller *p = container_of(container_of(op, struct pg_req, op), struct poller, upkeep);
-	bool first = p->upkeep_step < UPKEEP_ONCE + (int)p->deps.providers_n + 3,
-	     failed = op->rc != SPOT_OK;
-
-	poller_purged(p);
-	if (failed) {
-		log_warn("poller.upkeep_failed", I64("step", p->upkeep_step),
-		    STR("error", op->err.text));
-	}
-	if (!failed && p->upkeep_step == 1) {
-		loop_timer_set(&p->tick, 0); /* the first feeds are there */
-	}
-	if (!failed || (++p->upkeep_fails == UPKEEP_TRIES && p->upkeep_step > 1)) {
-		p->upkeep_step++;
-		p->upkeep_fails = 0;
-	}
-	pg_req_fini(&p->upkeep);
-	loop_timer_set(&p->housekeeping,
-	    failed      ? look_us(p)
-		: first ? 0
-			: UPKEEP_LOOKS * look_us(p));
-}
-
-static void seed_feeds(struct poller *p)
-{
-	struct q_market_feeds_add_feed rows[16];
-	size_t n = MIN(p->deps.providers_n, ARRAY_LEN(rows));
-
-	for (size_t i = 0; i < n; i++) {
-		rows[i] = (struct q_market_feeds_add_feed){
-			.provider = p->names[i],
-			.region = "",
-			.feed = feed_name(FEED_REGIONS),
-		};
-	}
-	q_market_feeds_add(p->deps.pg, &p->upkeep,
-	    &(struct q_market_feeds_add){ .feed = rows,
-		.feed_n = n,
-		.now_us = loop_wall_us(p->deps.loop),
-		.fence = p->deps.epoch(p->deps.ctx) },
-	    poller_upkept);
-}
-
-static void upkeep_fired(struct loop_timer *t)
-{
-	struct poller *p = container_of(t, struct poller, housekeeping);
-	const struct poller_conf *c = p->deps.conf;
-	int64_t now = loop_wall_us(p->deps.loop);
-	size_t at;
-
-	if (p->deps.epoch(p->deps.ctx) == 0) {
-		loop_timer_set(t, SPOT_US_PER_S / 2);
-		return;
-	}
-	switch (p->upkeep_step % UPKEEP_ROUND) {
-	case 0:
-		q_price_partitions_ensure(p->deps.pg, &p->upkeep,
-		    &(struct q_price_partitions_ensure){ .from_us = now - PRICE_DAY_US,
-			.to_us = now + 3 * PRICE_DAY_US },
-		    poller_upkept);
-		return;
-	case 1:
-		seed_feeds(p);
-		return;
-	case 2:
-		q_price_partitions_drop(p->deps.pg, &p->upkeep,
-		    &(struct q_price_partitions_drop){ .before_us = now - c->retention_us },
-		    poller_upkept);
-		return;
-	case 3:
-		q_market_habits(p->deps.pg, &p->upkeep, &(struct q_market_habits){ .at_us = now },
-		    poller_upkept);
-		return;
-	default:
-		if (p->upkeep_step % UPKEEP_ROUND < UPKEEP_ONCE) {
-			poller_purge(p,
-			    p->upkeep_step % UPKEEP_ROUND - (UPKEEP_ONCE - POLLER_PURGES));
-			return;
-		}
-		/* the rows that were left, a piece at a time */
-		if (p->purge_more != 0 && p->upkeep_step % 3 == 0) {
-			poller_purge(p, __builtin_ctz(p->purge_more));
-			return;
-		}
-		at = (size_t)(p->upkeep_step % UPKEEP_ROUND) - UPKEEP_ONCE;
-		/* First every provider gets its row; then one at a time, changed ones first. */
-		if (at < p->deps.providers_n) {
-			health_store(p, at, poller_upkept);
-			return;
-		}
-		if (p->upkeep_step % 2 == 0 && p->deps.providers_n > 0) {
-			health_store(p, health_next(p, at / 2), poller_upkept);
-			return;
-		}
-		q_market_prices_age(p->deps.pg, &p->upkeep,
-		    &(struct q_market_prices_age){ .now_us = now,
-			.spot_us = c->spot_us,
-			.on_demand_us = c->on_demand_us,
-			.frozen_us = c->frozen_us,
-			.steady = p->steady,
-			.steady_n = p->steady_n,
-			.fence = p->deps.epoch(p->deps.ctx) },
-		    poller_upkept);
-		return;
-	}
 }
 
 struct poller *poller_new(const struct poller_deps *deps)
@@ -528,9 +411,8 @@ struct poller *poller_new(const struct poller_deps *deps)
 	}
 	health_init(p);
 	op_init(&p->due.op, deps->loop, due_read);
-	op_init(&p->upkeep.op, deps->loop, poller_upkept);
+	poller_upkeep_init(p);
 	loop_timer_init(&p->tick, deps->loop, poll_tick);
-	loop_timer_init(&p->housekeeping, deps->loop, upkeep_fired);
 	loop_timer_set(&p->tick, 0);
 	loop_timer_set(&p->housekeeping, 0);
 	return p;

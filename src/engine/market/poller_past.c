@@ -13,7 +13,7 @@
 #define TYPES_ONCE 24
 #define SOON_US (5 * SPOT_US_PER_S)
 
-static struct poll *poll_of(struct op *op)
+static struct poll *op_poll(struct op *op)
 {
 	return container_of(container_of(op, struct pg_req, op), struct poll, req);
 }
@@ -75,7 +75,7 @@ static void past_done(struct poll *p)
 
 static void refused_stored(struct op *op)
 {
-	struct poll *p = poll_of(op);
+	struct poll *p = op_poll(op);
 
 	if (op->rc != SPOT_OK) {
 		poll_failed(p, &op->err);

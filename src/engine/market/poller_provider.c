@@ -4,7 +4,7 @@
 #include "base/text/str.h"
 #include "engine/market/market_int.h"
 
-static struct provider_health *health_of(struct poller *p, const struct call_provider *provider)
+static struct provider_health *health_find(struct poller *p, const struct call_provider *provider)
 {
 	for (size_t i = 0; i < p->deps.providers_n; i++) {
 		if (p->deps.providers[i] == provider) {
@@ -16,7 +16,7 @@ static struct provider_health *health_of(struct poller *p, const struct call_pro
 
 void health_ok(struct poller *p, const struct call_provider *provider)
 {
-	struct provider_health *h = health_of(p, provider);
+	struct provider_health *h = health_find(p, provider);
 
 	if (h != NULL) {
 		h->ok_us = loop_wall_us(p->deps.loop);
@@ -26,7 +26,7 @@ void health_ok(struct poller *p, const struct call_provider *provider)
 void health_failed(struct poller *p, const struct call_provider *provider,
     const struct spot_err *err)
 {
-	struct provider_health *h = health_of(p, provider);
+	struct provider_health *h = health_find(p, provider);
 
 	if (h != NULL) {
 		h->err_us = loop_wall_us(p->deps.loop);

@@ -5,14 +5,14 @@
 #include "core/rank/offer.h"
 #include "engine/market/market_int.h"
 
-static struct poll *poll_of(struct op *op)
+static struct poll *op_poll(struct op *op)
 {
 	return container_of(container_of(op, struct pg_req, op), struct poll, req);
 }
 
 static void poll_stored(struct op *op)
 {
-	struct poll *p = poll_of(op);
+	struct poll *p = op_poll(op);
 
 	if (op->rc != SPOT_OK) {
 		poll_failed(p, &op->err);

@@ -1,5 +1,6 @@
 /* How tight the supply of each pool group is. Once a minute core/policy/tightness.h moves the state
- * from our own launch tries, cooling pools and prices; supply_state keeps it, and the next leader
+ * from our own launch tries, cooling pools and prices. Table supply_state
+ * keeps it, and the next leader
  * goes on from the rows. Only groups with tries in the window, or tight ones, cost work. */
 #include "base/base.h"
 #include "base/log.h"

@@ -256,7 +256,7 @@ static void credit_due(struct step *s)
 	}
 }
 
-static void credits_look(struct recon *r)
+static void credits_read(struct recon *r)
 {
 	const char **names = arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*names));
 	int64_t *free_us = arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*free_us));
@@ -318,7 +318,7 @@ static void biller_pass(struct recon *r, void *state)
 	s = step_new(r, lost_due, NULL);
 	STEP(s, engine_lost_due,
 	    (&(struct q_engine_lost_due){ .since_us = now - LOST_LOOK_BACK_US }));
-	credits_look(r);
+	credits_read(r);
 }
 
 const struct recon_kind biller_kind = { .name = "biller", .pass = biller_pass };

@@ -1,17 +1,17 @@
 /*
  * Places jobs, gangs too (gang_place.c). A waiting job gets a ready node that suits it (bind.c).
- * Without one, and with none on its way, the engine wants a node for it in the pool with the lowest
+ * Without one, and with none on its way, the engine wants a node in the pool with the lowest
  * expected cost of the work (want.c). For a job that drains it wants the replacement at once, while
  * the old node still saves. A failed launch is no special case: the refused pool cools, and the
  * next pass finds the job here again.
  *
- * A pass reads a window of the queue: its first 300 jobs (HEAD_MOST), and a slice of the others
- * that moves on from pass to pass and begins again after the last. So jobs that cannot be placed
- * keep nobody behind them from being read. Scarce resources (nodes of fleets, quotas) go to the
- * first job in the window. A blocked job with held room stays in the window wherever it stands, so
- * later slices only fill in; so does a job whose machine is ready, since that costs money.
+ * A pass reads a window of the queue: its first 300 jobs (HEAD_MOST), and a slice of the others.
+ * The slice moves on from pass to pass and begins again after the last job. So jobs that cannot be
+ * placed keep nobody behind them from being read. Scarce resources (nodes of fleets, quotas) go to
+ * the first job in the window. A blocked job with held room stays in the window wherever it stands,
+ * so later slices only fill in. So does a job whose machine is ready, since that costs money.
  *
- * Past the first 300 jobs the order is approximate: a resource freed during a walk goes to the next
+ * Past the first 300 jobs the order is approximate. A resource freed during a walk goes to the next
  * slice, even if a higher-priority job was in a slice already read. That is the price of not
  * ranking the whole queue in each pass. Among equals the nearest deadlines come first, so most last
  * safe moments fall within the head; the others are seen within a walk.
@@ -37,46 +37,6 @@ struct assign_state {
 	int64_t after, after_n; /* the job that ended the last slice of the queue, and its place */
 	struct held_jobs held;
 };
-
-/* Steps that count as done. A job that has stopped goes on from its checkpoint, so only saved steps
- * count. */
-static int64_t steps_kept(const struct q_engine_sched_jobs_row *j)
-{
-	if (strcmp(j->state, "QUEUED") != 0) {
-		return j->steps_done;
-	}
-	if (!j->has_checkpoint_id) {
-		return 0;
-	}
-	return j->checkpoint_steps > 0 ? MIN(j->steps_done, j->checkpoint_steps) : j->steps_done;
-}
-
-struct job_facts facts_make(const struct q_engine_sched_jobs_row *j)
-{
-	return (struct job_facts){
-		.id = j->id,
-		.epoch = j->epoch,
-		.state = j->state,
-		.name = j->name,
-		.spec_json = j->spec,
-		.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
-		.created_us = j->created_us,
-		/* A draining job waits for its next place since then. */
-		.queued_us = strcmp(j->state, "QUEUED") == 0 ? j->queued_us : j->state_us,
-		.steps_done = steps_kept(j),
-		.steps_total = j->steps_total,
-		.checkpoint_bytes = j->checkpoint_bytes,
-		.save_us = j->save_us,
-		.has_checkpoint = j->has_checkpoint_id,
-		.not_before_us = j->not_before_us,
-		.rates = j->rates,
-		.restart_us = j->has_restart_us ? j->restart_us : 0,
-		.nodes = j->num_nodes,
-		.has_budget = j->has_budget_micros,
-		.budget_micros = j->budget_micros,
-		.budget_left = j->budget_left,
-	};
-}
 
 static bool spec_read(struct recon *r, const struct q_engine_sched_jobs_row *j,
     struct job_spec **ret)
@@ -153,8 +113,8 @@ static bool fleet_closed(struct recon *r, struct assign_pass *t, struct waiting 
 	return true;
 }
 
-/* Files whose URLs nobody can sign end a job before a machine is bought for it: at once if their
- * names are wrong, and as late as a job that no pool suits if the configuration may be mended. */
+/* Files whose URLs nobody can sign end a job before a machine is bought for it. Wrong names end it
+ * at once; a configuration that may be mended ends it as late as a job that no pool suits. */
 static bool mounts_unsignable(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
 	const struct q_engine_sched_jobs_row *j = w->row;

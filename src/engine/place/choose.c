@@ -1,4 +1,4 @@
-/* The engine's side of core/place/placement.h: what the decision is made from, and the node that it
+/* The engine's side of core/place/placement.h: the facts for a decision, and the node that it
  * wants. */
 #include "base/base.h"
 #include "base/log.h"

@@ -93,8 +93,8 @@ static void job_parked(struct step *s)
 	}
 }
 
-/* For a job that runs on demand with time to spare, when spot is expected back: saves and stops it
- * and gives its machine back; the policy decides when it is placed again. */
+/* For a job that runs on demand with time to spare, when spot is expected back. Saves and stops the
+ * job and gives its machine back; the policy decides when it is placed again. */
 static void job_park(struct recon *r, const struct place_question *q, const char *why)
 {
 	int64_t save =
@@ -118,7 +118,7 @@ static void job_park(struct recon *r, const struct place_question *q, const char
 
 /* Moves the job to spot. The decision keeps the cost of staying, for the report of what moves
  * earned. */
-static void go_back(struct recon *r, const struct place_question *q, const struct score *there,
+static void job_return(struct recon *r, const struct place_question *q, const struct score *there,
     const char *why)
 {
 	struct placing p = q->placing;
@@ -152,7 +152,7 @@ static void run_answered(struct recon *r, const struct place_question *q,
     const struct policy_choice *c)
 {
 	if (c->act == POLICY_SPOT) {
-		go_back(r, q, q->pools[c->pool].score, c->why);
+		job_return(r, q, q->pools[c->pool].score, c->why);
 		return;
 	}
 	if (c->act == POLICY_WAIT) {

@@ -1,14 +1,12 @@
-/*
- * Wanting a gang: its row, its nodes' rows and the decision are one statement; nothing was sent
- * before it. Where and when is decided as for every job (core/place/placement.h), by scores of the
- * whole gang.
- */
+/* Wants a gang: one statement writes its row, its nodes' rows and the decision before anything is
+ * sent. The time and place come from the scores of the whole gang, as for every job
+ * (core/place/placement.h). */
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/place/place_int.h"
 
-static void wanted(struct step *s)
+static void gang_wanted(struct step *s)
 {
 	struct q_engine_gang_want_row *rows;
 
@@ -46,7 +44,7 @@ static bool one_call(struct engine *e, const char *provider)
 	return p != NULL && call_provider_ops(p)->launch_gang != NULL;
 }
 
-static const struct gang_score *gang_of(const struct placing *p, const struct offer *o)
+static const struct gang_score *gang_find(const struct placing *p, const struct offer *o)
 {
 	for (size_t i = 0; i < p->gang_n; i++) {
 		if (p->gang[i].one->offer == o) {
@@ -61,7 +59,7 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 {
 	struct engine *e = r->e;
 	const struct offer *o = s->offer;
-	const struct gang_score *g = gang_of(p, o);
+	const struct gang_score *g = gang_find(p, o);
 	size_t n = (size_t)f->nodes;
 	bool call = one_call(e, o->provider);
 	struct labels l = labels_make(r, n);
@@ -82,7 +80,7 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 	    (int)f->nodes, o->provider, o->zone[0] != '\0' ? o->zone : o->region, o->instance_type,
 	    o->market == SPOT_MARKET_SPOT ? "spot" : "on demand", (double)o->price_micros / 1e6,
 	    why);
-	st = step_new(r, wanted, arena_strdup(r->pass_arena, text));
+	st = step_new(r, gang_wanted, arena_strdup(r->pass_arena, text));
 	st->always = true;
 	offers_count(e, o, (int64_t)n);
 	offers_mark_busy(e, o);

@@ -70,7 +70,7 @@ const char *move_never(struct recon *r, const struct move *m)
 		.checkpoint = &m->placing.spec->checkpoint });
 }
 
-static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
+static struct job_facts move_facts(const struct q_engine_move_jobs_row *j)
 {
 	return (struct job_facts){ .id = j->id,
 		.epoch = j->epoch,
@@ -94,7 +94,7 @@ static struct job_facts facts_of(const struct q_engine_move_jobs_row *j)
 }
 
 /* The part of the remaining work that is done and not saved. A job without step reports counts as
- * having worked since its newest save, but no longer than its work; of any other job nothing counts
+ * having worked since its newest save, but no longer than its work. Of any other job nothing counts
  * as done. */
 static int64_t unsaved_us(const struct recon *r, const struct q_engine_move_jobs_row *j,
     const struct score *here, const struct score *to)
@@ -180,7 +180,7 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 	struct return_in in;
 	bool easy = true;
 
-	*ret = (struct move){ .facts = facts_of(j) };
+	*ret = (struct move){ .facts = move_facts(j) };
 	if (!place_rank(r, &ret->facts, &ret->placing)) {
 		return false;
 	}
@@ -313,9 +313,9 @@ static bool deadline_moves(struct recon *r, const struct q_engine_move_jobs_row 
 		    .here = m->here });
 }
 
-/* The reason to leave spot for this on-demand offer; NULL: there is none. Spot has become too slow
- * for the deadline (more reclaims, slower than declared), or a reclaim now would take more unsaved
- * work than the deadline leaves. */
+/* The reason to leave spot for this on-demand offer; NULL: there is none. Either spot has become
+ * too slow for the deadline (more reclaims, slower than declared). Or a reclaim now would take more
+ * unsaved work than the deadline leaves. */
 static const char *spot_left(struct recon *r, const struct q_engine_move_jobs_row *j,
     const struct move *m, const struct score *od)
 {

@@ -14,8 +14,8 @@ struct place_policy place_policy_of(const struct engine *e);
 struct place_in place_in(struct recon *r);
 /* Returns false when the stored spec does not parse (logged). */
 bool place_rank(struct recon *r, struct job_facts *f, struct placing *ret);
-/* Wants a node for the job in the pool of s, or a gang. kind: place, failover, return, rebalance.
- * replaces_id: the node that it replaces, of a gang rank 0's; 0 = none. */
+/* Wants a node for the job in the pool of s, or a gang. Its kind is place, failover, return or
+ * rebalance. replaces_id is the node that it replaces, of a gang rank 0's; 0 = none. */
 void place_want(struct recon *r, const struct job_facts *f, const struct placing *p,
     const struct score *s, int64_t replaces_id, const char *kind, const char *why);
 
@@ -51,7 +51,7 @@ void budget_over(struct recon *r, const struct job_facts *f, const struct job_sp
 
 /* ---- deadlines and deferred starts (deadline.c, defer.c) ------------------------------------- */
 
-/* Asks the deadline policy about a job that waits or runs: reads what was seen of the best spot
+/* Asks the deadline policy about a job that waits or runs. Reads what was seen of the best spot
  * pools, then wants a node, writes the wait down, or parks the job (running on demand). Returns
  * false when no policy can plan for the job (no deadline, or no on-demand to be had): the caller
  * decides without. */

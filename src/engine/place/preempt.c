@@ -1,8 +1,8 @@
 /*
  * Makes room for a job of high priority: the victims that cost least leave (core/queue/queue.h). A
  * machine that suits is handed over as it is. If a quota is exhausted, as many of its machines are
- * given back as needed: for a gang, until all of its nodes have room, in one zone if possible. A
- * gang leaves as a whole. A victim saves first, waits again in the queue and goes on from its
+ * given back as needed. A gang needs room for all of its nodes, in one zone if possible. A gang
+ * leaves as a whole. A victim saves first, waits again in the queue and goes on from its
  * checkpoint; the decisions are rows of both jobs.
  */
 #include "base/base.h"
@@ -15,7 +15,7 @@
 struct preempting {
 	const struct job_facts *facts;
 	const struct job_spec *spec;
-	struct victim *list; /* who may leave */
+	struct victim *list; /* jobs that may leave */
 	const struct q_engine_running_row **rows; /* of them */
 	size_t n;
 	json_t *seen; /* with those that may not leave, and why */
@@ -37,7 +37,7 @@ static bool offer_suits(struct recon *r, const struct offer *o, const struct job
 	return false;
 }
 
-static struct victim victim_of(struct recon *r, const struct q_engine_running_row *w)
+static struct victim victim_make(struct recon *r, const struct q_engine_running_row *w)
 {
 	const struct engine *e = r->e;
 	int64_t now = engine_now(e), from = w->has_started_us ? w->started_us : w->created_us;
@@ -61,7 +61,7 @@ static struct victim victim_of(struct recon *r, const struct q_engine_running_ro
 }
 
 /* The ranks of a gang are adjacent rows: they leave together or not at all. */
-static bool with_ranks(struct preempting *x, const struct q_engine_running_row *w, int64_t units)
+static bool ranks_add(struct preempting *x, const struct q_engine_running_row *w, int64_t units)
 {
 	if (w->num_nodes == 1 || x->n == 0 || x->rows[x->n - 1]->job_id != w->job_id) {
 		return false;
@@ -76,10 +76,10 @@ static void victim_consider(struct recon *r, struct preempting *x,
 	struct victim v;
 	const char *no;
 
-	if (with_ranks(x, w, units)) {
+	if (ranks_add(x, w, units)) {
 		return;
 	}
-	v = victim_of(r, w);
+	v = victim_make(r, w);
 	no =
 	    victim_refusal(r->arena, &r->e->conf.schedule, &v, x->spec->priority, engine_now(r->e));
 	v.units = units;
@@ -214,7 +214,7 @@ bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *
 
 /* Of one quota as many as free the room for the job in o, only machines of its zone if there are
  * enough. Capacity that leaves it already counts. */
-static bool free_quota(struct recon *r, struct room *m, const struct job_facts *f,
+static bool quota_free(struct recon *r, struct room *m, const struct job_facts *f,
     const struct placing *p, const struct offer *o, bool here)
 {
 	struct preempting x = preempt_begin(r, m, f, p->spec);
@@ -267,13 +267,13 @@ bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *
 		const struct refused *y = &p->ranking.refused[i];
 
 		found = y->why == REFUSED_QUOTA && !quota_tried(r, &zones, f, y->offer, true) &&
-		    free_quota(r, m, f, p, y->offer, true);
+		    quota_free(r, m, f, p, y->offer, true);
 	}
 	for (size_t i = 0; !found && i < p->ranking.refused_n; i++) {
 		const struct refused *y = &p->ranking.refused[i];
 
 		found = y->why == REFUSED_QUOTA && !quota_tried(r, &quotas, f, y->offer, false) &&
-		    free_quota(r, m, f, p, y->offer, false);
+		    quota_free(r, m, f, p, y->offer, false);
 	}
 	return found;
 }

@@ -1,6 +1,6 @@
 /* The queue: the order in which jobs wait and the reason (core/queue/queue.h), as rows for placing
- * and for people, and the teams' dollars, updated from the ledger. Then the room in it: a quota
- * that the first blocked job waits for is held for it, and other jobs go ahead only if they end in
+ * and for people. Also the teams' dollars, updated from the ledger. Then the room in it: a quota
+ * that the first blocked job waits for is held for it. Other jobs go ahead only if they end in
  * time. */
 #include "base/base.h"
 #include "base/log.h"
@@ -98,7 +98,7 @@ static void queue_write(struct recon *r, const struct queue_work *t,
 		.fence = r->epoch }));
 }
 
-static bool shares_as_filed(const struct engine_conf *c, const struct q_engine_shares_row *rows,
+static bool shares_match_file(const struct engine_conf *c, const struct q_engine_shares_row *rows,
     size_t n)
 {
 	size_t same = 0, filed = 0;
@@ -121,7 +121,7 @@ static void shares_file(struct recon *r, const struct q_engine_shares_row *rows,
 	int64_t *weights = arena_array(r->arena, c->shares_n + 1, sizeof(*weights));
 	struct step *s;
 
-	if (shares_as_filed(c, rows, n)) {
+	if (shares_match_file(c, rows, n)) {
 		return;
 	}
 	for (size_t i = 0; i < c->shares_n; i++) {
@@ -260,7 +260,7 @@ bool room_held(const struct room *m, const struct offer *o)
 }
 
 /* For a free machine that no job waits for: it goes back at once if its room is needed. */
-static bool idle_in(const struct recon *r, const struct q_engine_free_nodes_row *n,
+static bool nodes_idle(const struct recon *r, const struct q_engine_free_nodes_row *n,
     const struct offer *o)
 {
 	const struct offer *x = offer_find(r->e, n->pool_id);
@@ -293,7 +293,7 @@ static struct backfill room_reserve(struct recon *r, const struct room *m,
 		}
 	}
 	for (size_t i = 0; i < m->free_n; i++) {
-		if (idle_in(r, &m->free[i], o)) {
+		if (nodes_idle(r, &m->free[i], o)) {
 			runs[n++] = (struct backfill_run){
 				.units = offer_quota_need(offer_find(r->e, m->free[i].pool_id))
 			};

@@ -1,9 +1,9 @@
 /*
- * Rebalancing. Ranks every running job as if it were placed now, and moves those that pay by the
- * rule of the return to spot, in waves under limits (core/policy/rebalance.h). Requests are
- * decision rows, by people, timers, or ourselves every rebalance_every. A provider's recommendation
- * to leave a machine is judged once, by the worth of earlier ones. A dry run only writes down its
- * moves. move_back.c carries the moves out.
+ * Rebalancing. Ranks every running job as if it were placed now. Moves those that pay by the rule
+ * of the return to spot, in waves under limits (core/policy/rebalance.h). Requests are decision
+ * rows, by people, timers, or ourselves every rebalance_every. A provider's recommendation to leave
+ * a machine is judged once, by the worth of earlier ones. A dry run only writes down its moves.
+ * move_back.c carries the moves out.
  *
  * The jobs are read and judged in pages, since their files may be large. Some files of jobs that
  * are started or judged again are kept (SPEC_BYTES); the others are read once more, in pages too.
@@ -39,7 +39,7 @@ struct rebalance {
 	size_t only_n;
 };
 
-static bool wants_dry_run(const struct q_engine_rebalance_due_row *q)
+static bool request_dry(const struct q_engine_rebalance_due_row *q)
 {
 	struct spot_err err = { 0 };
 	AUTO(json) json_t *in = NULL;
@@ -166,7 +166,7 @@ static void rebalance_answer(struct recon *r, const struct q_engine_rebalance_du
     const struct rebalance *b)
 {
 	json_t *moves = json_array(), *kept = json_array();
-	bool dry = wants_dry_run(q);
+	bool dry = request_dry(q);
 	AUTO(json)
 	json_t *out = json_pack("{s:s, s:b, s:o, s:o}", "state", "done", "dry_run", dry, "moves",
 	    moves, "kept", kept);
@@ -244,7 +244,7 @@ static int64_t reclaim_cost(const struct score *here)
 	    int64_t)((t.lost_per_h + t.restart_per_h + t.wait_per_h) * (double)here->price_micros);
 }
 
-static bool is_of(const struct q_engine_recommended_row *h,
+static bool hint_matches(const struct q_engine_recommended_row *h,
     const struct q_engine_move_jobs_row *row)
 {
 	return row->id == h->job_id && (row->num_nodes > 1 || row->node_id == h->node_id);
@@ -285,7 +285,7 @@ static void recommendation_weigh(struct recon *r, const struct q_engine_move_job
 static void recommendation_judge(struct recon *r, const struct q_engine_move_jobs_row *row,
     const struct q_engine_recommended_row *h)
 {
-	if (is_of(h, row) && row->spec != NULL && !row->has_replacement_id) {
+	if (hint_matches(h, row) && row->spec != NULL && !row->has_replacement_id) {
 		part_begin(r);
 		recommendation_weigh(r, row, h);
 		part_end(r);
@@ -363,7 +363,7 @@ static void jobs_read(struct recon *r, void *ctx)
 	bool moves = false;
 
 	for (size_t i = 0; i < b->reqs_n; i++) {
-		moves |= !wants_dry_run(&b->reqs[i]);
+		moves |= !request_dry(&b->reqs[i]);
 	}
 	moves_choose(r, b);
 	b->only = arena_array(r->arena, b->n + 1, sizeof(*b->only));

@@ -2,6 +2,46 @@
 #include "base/base.h"
 #include "engine/place/place_int.h"
 
+/* Steps that count as done. A job that has stopped goes on from its checkpoint, so only saved steps
+ * count. */
+static int64_t steps_kept(const struct q_engine_sched_jobs_row *j)
+{
+	if (strcmp(j->state, "QUEUED") != 0) {
+		return j->steps_done;
+	}
+	if (!j->has_checkpoint_id) {
+		return 0;
+	}
+	return j->checkpoint_steps > 0 ? MIN(j->steps_done, j->checkpoint_steps) : j->steps_done;
+}
+
+struct job_facts facts_make(const struct q_engine_sched_jobs_row *j)
+{
+	return (struct job_facts){
+		.id = j->id,
+		.epoch = j->epoch,
+		.state = j->state,
+		.name = j->name,
+		.spec_json = j->spec,
+		.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
+		.created_us = j->created_us,
+		/* A draining job waits for its next place since then. */
+		.queued_us = strcmp(j->state, "QUEUED") == 0 ? j->queued_us : j->state_us,
+		.steps_done = steps_kept(j),
+		.steps_total = j->steps_total,
+		.checkpoint_bytes = j->checkpoint_bytes,
+		.save_us = j->save_us,
+		.has_checkpoint = j->has_checkpoint_id,
+		.not_before_us = j->not_before_us,
+		.rates = j->rates,
+		.restart_us = j->has_restart_us ? j->restart_us : 0,
+		.nodes = j->num_nodes,
+		.has_budget = j->has_budget_micros,
+		.budget_micros = j->budget_micros,
+		.budget_left = j->budget_left,
+	};
+}
+
 /* For a job that quotas block: preempts others, and holds the room that is expected next, with the
  * room of victims until all have left. Takes out offers with room held for another job. Returns
  * false when the job waits. */

@@ -18,7 +18,7 @@ struct reaping {
 
 /* Some of the provider's own servers may not know an instance this young (EC2: "eventual
  * consistency"). Their "not found" proves nothing, and its row must not end before it. */
-static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spot_rc rc)
+static bool instance_too_young(const struct act *a, const struct reaping *p, enum spot_rc rc)
 {
 	bool unknown = rc == SPOT_OK ? p->args.after.state == SPOT_INSTANCE_GONE &&
 		str_same(p->args.after.raw_state, SPOT_NOT_FOUND_STATE)
@@ -29,7 +29,7 @@ static bool is_unheard_of(const struct act *a, const struct reaping *p, enum spo
 
 /* A second terminate learns no more than the next description of our nodes. That one waits for two
  * answers that lack the instance, and has the cause too. */
-static bool is_for_the_next_look(const struct reaping *p)
+static bool next_describe_decides(const struct reaping *p)
 {
 	return p->args.was_gone ||
 	    (p->args.after.state == SPOT_INSTANCE_GONE &&
@@ -43,9 +43,9 @@ static void reap_called(struct act *a)
 	int64_t pause = a->e->conf.terminate_retry_us << MIN(MAX(p->tries - 1, 0), 6);
 	const char *state = "";
 
-	if (is_unheard_of(a, p, rc)) {
+	if (instance_too_young(a, p, rc)) {
 		log_warn("terminate.not_found_yet", I64("node", a->id), STR("ref", p->args.ref));
-	} else if (rc == SPOT_OK && is_for_the_next_look(p)) {
+	} else if (rc == SPOT_OK && next_describe_decides(p)) {
 		state = "";
 	} else if (rc == SPOT_OK && p->args.after.state != SPOT_INSTANCE_NONE) {
 		state = spot_instance_state_name(p->args.after.state);

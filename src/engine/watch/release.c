@@ -1,8 +1,8 @@
 /*
  * Gives back nodes that no job needs, nodes whose drain is over, and nodes whose agents ignore an
  * order to stop. An agent's time to stop counts like its silence (engine_watch_due): by our
- * monotonic clock, from when this leader first saw the order, and only while an API was up to
- * deliver it. A daemon that was paused, or has just taken over, gives it the full time again.
+ * monotonic clock, from when this leader first saw the order. Only time with an API up to deliver
+ * it counts. A daemon that was paused, or has just taken over, gives it the full time again.
  */
 #include "base/base.h"
 #include "engine/kernel/kernel.h"
@@ -78,7 +78,7 @@ static void release_due(struct step *s)
 	size_t n = q_engine_release_due_rows(&s->req, s->r->arena, &rows);
 
 	if (!lease_held(s->r->e)) {
-		return; /* nobody knows how long the answer was under way */
+		return; /* the answer may have been under way for any time */
 	}
 	told_keep(s->r, rows, n);
 	for (size_t i = 0; i < n; i++) {

@@ -1,10 +1,10 @@
 /*
  * Lists everything with our installation tag in every region we know, at start and then regularly.
  * Instances and leftovers without a live row are written down (table orphan). An instance raises an
- * alarm first and is ended after a grace period. A leftover (a disk, a network card, an order for
- * more machines) is ended when it was seen without an owner for longer than the provider's list lag
- * and is older than any launch under way. Without exactly our tag nothing is ever touched: accounts
- * are shared.
+ * alarm first and is ended after a grace period. A leftover is a disk, a network card, or an order
+ * for more machines. It is ended when it had no owner for longer than the provider's list lag and
+ * is older than any launch under way. Without exactly our tag nothing is ever touched: accounts are
+ * shared.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -13,9 +13,9 @@
 #include "engine/watch/watch.h"
 
 #define NEVER_US (INT64_MAX / 4)
-/* None: at the edges of a lease a machine without a row is better shown than ended. After a
- * database lost its last seconds (a restored backup, a standby that was behind) a daemon leads
- * again within a minute, and machines that the database forgot are at work. */
+/* None: at the edges of a lease a machine without a row is better shown than ended. A database may
+ * lose its last seconds (a restored backup, a standby that was behind). A daemon then leads again
+ * within a minute, and machines that the database forgot are at work. */
 #define CLOCKS_US 0
 
 struct sweeping {
@@ -32,7 +32,7 @@ struct sweeping {
 	int64_t asked_us, at_us;
 };
 
-static void doomed_called(struct act *a)
+static void orphan_called(struct act *a)
 {
 	const struct spot_terminate *t = a->ctx;
 
@@ -47,7 +47,7 @@ static void doomed_called(struct act *a)
 
 static void orphan_end(struct engine *e, const struct sweeping *w, const struct spot_instance *i)
 {
-	struct act *a = act_new(e, 0, doomed_called);
+	struct act *a = act_new(e, 0, orphan_called);
 	struct spot_terminate *t = arena_alloc(a->arena, sizeof(*t));
 
 	*t = (struct spot_terminate){
@@ -62,7 +62,7 @@ static void orphan_end(struct engine *e, const struct sweeping *w, const struct 
 	act_call(a, w->provider, CALL_TERMINATE, t, e->conf.call_timeout_us, true);
 }
 
-static int by_ref(const void *a, const void *b)
+static int refs_compare(const void *a, const void *b)
 {
 	const struct spot_instance *const *x = a, *const *y = b;
 	int c = strcmp((*x)->ref, (*y)->ref);
@@ -70,7 +70,7 @@ static int by_ref(const void *a, const void *b)
 	return c != 0 ? c : (*x > *y) - (*x < *y);
 }
 
-static const struct spot_instance *instance_of(const struct sweeping *w, const char *ref)
+static const struct spot_instance *instance_find(const struct sweeping *w, const char *ref)
 {
 	size_t lo = 0, hi = w->n;
 
@@ -86,22 +86,22 @@ static const struct spot_instance *instance_of(const struct sweeping *w, const c
 	return lo < w->n && strcmp(w->ours[lo]->ref, ref) == 0 ? w->ours[lo] : NULL;
 }
 
-static int64_t lag_of(const struct engine *e, const struct sweeping *w)
+static int64_t list_lag_us(const struct engine *e, const struct sweeping *w)
 {
 	return e->conf.list_lag_us > 0 ? e->conf.list_lag_us
 				       : call_provider_ops(w->provider)->list_lag_us;
 }
 
 /* How long an instance must be absent from lists to be gone. */
-static int64_t absent_of(const struct engine *e, const struct sweeping *w)
+static int64_t absent_us(const struct engine *e, const struct sweeping *w)
 {
-	return w->list.partial ? NEVER_US : lag_of(e, w);
+	return w->list.partial ? NEVER_US : list_lag_us(e, w);
 }
 
-static bool is_due(const struct engine *e, const struct sweeping *w,
+static bool sweep_due(const struct engine *e, const struct sweeping *w,
     const struct q_engine_sweep_judge_row *o)
 {
-	const struct spot_instance *x = instance_of(w, o->ref);
+	const struct spot_instance *x = instance_find(w, o->ref);
 	int64_t now = engine_now(e), seen = now - o->first_us;
 	/* A time in the future comes from a clock that was ahead: our names carry such times. Its
 	 * age counts from when it was first seen. */
@@ -119,7 +119,7 @@ static bool is_due(const struct engine *e, const struct sweeping *w,
 		int64_t launch = MAX(e->conf.launch_timeout_us,
 		    call_provider_ops(w->provider)->launch_timeout_us);
 
-		return !o->busy && seen > 0 && seen >= clock_span_us(e, lag_of(e, w)) &&
+		return !o->busy && seen > 0 && seen >= clock_span_us(e, list_lag_us(e, w)) &&
 		    (created > 0 ? age : seen) >= clock_span_us(e, launch) &&
 		    x->state != SPOT_INSTANCE_ODD;
 	}
@@ -138,7 +138,7 @@ static void sweep_ending(struct act *a)
 	}
 	n = q_engine_sweep_ending_rows(&a->req, a->arena, &rows);
 	for (size_t i = 0; i < n; i++) {
-		orphan_end(a->e, w, instance_of(w, rows[i].ref));
+		orphan_end(a->e, w, instance_find(w, rows[i].ref));
 	}
 }
 
@@ -162,7 +162,7 @@ static void sweep_judged(struct op *op)
 	}
 	n = q_engine_sweep_judge_rows(&a->req, a->arena, &rows);
 	for (size_t i = 0; i < n; i++) {
-		if (is_due(e, w, &rows[i])) {
+		if (sweep_due(e, w, &rows[i])) {
 			w->refs[due++] = rows[i].ref;
 		} else if (rows[i].first_us == w->at_us) {
 			log_error("orphan.found", STR("provider", w->place->provider),
@@ -193,7 +193,7 @@ static bool instance_counts(const struct engine *e, const struct spot_instance *
 	    i->state != SPOT_INSTANCE_STOPPING && i->ref != NULL;
 }
 
-static void rooms_make(struct sweeping *w, struct arena *a, size_t most)
+static void columns_make(struct sweeping *w, struct arena *a, size_t most)
 {
 	w->ours = arena_array(a, most + 1, sizeof(*w->ours));
 	w->refs = arena_array(a, most + 1, sizeof(*w->refs));
@@ -208,7 +208,7 @@ static void rooms_make(struct sweeping *w, struct arena *a, size_t most)
 	w->created = arena_array(a, most + 1, sizeof(*w->created));
 }
 
-static void ours_add(struct sweeping *w, const struct spot_instance *x)
+static void instance_add(struct sweeping *w, const struct spot_instance *x)
 {
 	size_t n = w->n++;
 
@@ -237,7 +237,7 @@ static void sweep_called(struct act *a)
 		act_end(a);
 		return;
 	}
-	rooms_make(w, a->arena, most);
+	columns_make(w, a->arena, most);
 	for (size_t i = 0; i < most; i++) {
 		const struct spot_instance *x = &w->list.found[i];
 
@@ -246,10 +246,10 @@ static void sweep_called(struct act *a)
 			w->present[w->present_n++] = x->ref;
 		}
 		if (instance_counts(a->e, x)) {
-			ours_add(w, x);
+			instance_add(w, x);
 		}
 	}
-	qsort(w->ours, w->n, sizeof(*w->ours), by_ref);
+	qsort(w->ours, w->n, sizeof(*w->ours), refs_compare);
 	a->writing = true;
 	w->at_us = engine_now(a->e);
 	q_engine_sweep_judge(a->e->pg, &a->req,
@@ -266,8 +266,8 @@ static void sweep_called(struct act *a)
 		.present = w->present,
 		.present_n = w->present_n,
 		.at_us = w->at_us,
-		.lag_us = absent_of(a->e, w),
-		.over_us = w->asked_us - lag_of(a->e, w),
+		.lag_us = absent_us(a->e, w),
+		.over_us = w->asked_us - list_lag_us(a->e, w),
 		.zones = w->zones,
 		.zones_n = w->n,
 		.where_regions = w->regions,

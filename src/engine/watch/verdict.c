@@ -1,10 +1,10 @@
 /*
  * Doubts about machines, and verdicts that proved wrong. A verdict is a row with the evidence at
  * that moment (table verdict, function node_seen). The move that gives a machine up writes it
- * (engine_node_move), and the settling of a job writes those about jobs. This file does the rest:
- * it suspects or clears machines, and finds machines that were alive after they were given up.
- * /metrics counts these, and losses found too late; doctor reports both. Nothing here ends or moves
- * anything.
+ * (engine_node_move), and the settling of a job writes those about jobs. This file does the rest.
+ * It suspects or clears machines, and finds machines that were alive after they were given up. The
+ * API counts these in its metrics, and losses found too late; doctor reports both. Nothing here
+ * ends or moves anything.
  */
 #include "base/base.h"
 #include "base/log.h"

@@ -283,7 +283,7 @@ static void notices_called(struct act *a)
 		.fence = a->epoch }));
 }
 
-static void ask_notices(struct engine *e, struct asking *from, struct call_provider *p)
+static void notices_ask(struct engine *e, struct asking *from, struct call_provider *p)
 {
 	struct act *a = act_new(e, 0, notices_called);
 	struct asking *k = arena_alloc(a->arena, sizeof(*k));
@@ -326,7 +326,7 @@ static void ask_notices(struct engine *e, struct asking *from, struct call_provi
 	act_call(a, p, CALL_NOTICES, &k->notices, e->conf.call_timeout_us, false);
 }
 
-static void ask_refs(struct step *s)
+static void refs_describe(struct step *s)
 {
 	struct engine *e = s->r->e;
 	struct act *a = s->ctx;
@@ -358,7 +358,7 @@ static void ask_refs(struct step *s)
 		.keys = keys,
 		.install = e->install };
 	if (call_provider_ops(p)->notices != NULL && !k->place->noticing) {
-		ask_notices(e, k, p);
+		notices_ask(e, k, p);
 	}
 	k->asked_us = engine_now(e);
 	act_call(a, p, CALL_DESCRIBE, &k->describe, e->conf.call_timeout_us, false);
@@ -368,7 +368,7 @@ static void place_ask(struct recon *r, struct watch_place *place)
 {
 	struct act *a = act_new(r->e, 0, describe_called);
 	struct asking *k = arena_alloc(a->arena, sizeof(*k));
-	struct step *s = step_new(r, ask_refs, a);
+	struct step *s = step_new(r, refs_describe, a);
 
 	k->place = place;
 	a->ctx = k;
@@ -417,15 +417,15 @@ static enum node_event event_parse(const char *s)
 }
 
 /* A market read that was sent before this was written does not show it. */
-static void pool_rests(struct step *s)
+static void pool_cooled(struct step *s)
 {
 	offers_invalidate(s->r->e);
 }
 
-static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
+static void pool_cool(struct recon *r, const struct q_engine_watch_due_row *w, const char *rc,
     int64_t us, int32_t reclaims)
 {
-	struct step *s = step_new(r, pool_rests, NULL);
+	struct step *s = step_new(r, pool_cooled, NULL);
 
 	offers_invalidate(r->e);
 	STEP(s, engine_pool_rest,
@@ -439,7 +439,7 @@ static void pool_rest(struct recon *r, const struct q_engine_watch_due_row *w, c
 		.fence = r->epoch }));
 }
 
-static void refused_ends(struct step *s)
+static void refused_end(struct step *s)
 {
 	const struct q_engine_watch_due_row *w = s->ctx;
 
@@ -453,7 +453,7 @@ static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 {
 	const struct engine_conf *c = &r->e->conf;
 	bool quota = strcmp(w->ended_by, "failed_quota") == 0;
-	struct step *s = step_new(r, refused_ends, w);
+	struct step *s = step_new(r, refused_end, w);
 
 	STEP(s, engine_pool_refused_late,
 	    (&(struct q_engine_pool_refused_late){ .pool_id = w->pool_id,
@@ -468,7 +468,8 @@ static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 }
 
 /* Cools the pool of a node by the cause of its end. */
-static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, enum node_event ev)
+static void pool_cool_after(struct recon *r, const struct q_engine_watch_due_row *w,
+    enum node_event ev)
 {
 	const struct engine_conf *c = &r->e->conf;
 	bool booting = strcmp(w->state, "BOOTING") == 0;
@@ -480,13 +481,13 @@ static void rest_after(struct recon *r, const struct q_engine_watch_due_row *w, 
 		STEP(s, engine_pool_serves,
 		    (&(struct q_engine_pool_serves){ .pool_id = w->pool_id, .fence = r->epoch }));
 	} else if (ev == NODE_EV_BOOT_TIMEOUT || ev == NODE_EV_BROKEN) {
-		pool_rest(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
+		pool_cool(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
 		    0);
 	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 &&
 	    strcmp(w->state, "DRAINING") != 0) {
 		/* Without a notice before it, which would have counted. Ended while it booted: a
 		 * launch that failed late, such as Server.InsufficientInstanceCapacity. */
-		pool_rest(r, w, booting ? "no_capacity" : "reclaimed",
+		pool_cool(r, w, booting ? "no_capacity" : "reclaimed",
 		    booting ? c->cool_min_us : c->reclaim_cool_us, spot && !booting ? 1 : 0);
 	}
 }
@@ -504,12 +505,12 @@ static void watch_due(struct step *s)
 			continue;
 		}
 		node_event(s->r, rows[i].id, rows[i].state, ev, rows[i].cause, rows[i].why);
-		rest_after(s->r, &rows[i], ev);
+		pool_cool_after(s->r, &rows[i], ev);
 	}
 }
 
 /* Providers whose machines take longer to boot than the setting allows. */
-static size_t slow_ones(struct recon *r, const char **names, int64_t *us)
+static size_t slow_providers(struct recon *r, const char **names, int64_t *us)
 {
 	size_t n = 0;
 
@@ -531,7 +532,7 @@ static void watch_pass(struct recon *r, void *state)
 	struct step *s = step_new(r, places_read, NULL);
 	const char **slow = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow));
 	int64_t *slow_us = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow_us));
-	size_t slow_n = slow_ones(r, slow, slow_us);
+	size_t slow_n = slow_providers(r, slow, slow_us);
 
 	(void)state;
 	STEP(s, engine_watch_places,

@@ -1,5 +1,5 @@
 /*
- * Machines that exist: what providers say about them, doubts, giving back, ending, and instances
+ * Machines that exist: reports of providers, doubts, giving back, ending, and instances
  * without a row.
  */
 #ifndef ENGINE_WATCH_H

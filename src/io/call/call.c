@@ -12,13 +12,14 @@
  */
 #include "base/base.h"
 
+#include "base/backoff.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/crypto/redact.h"
 #include "base/text/str.h"
 #include "io/call/call.h"
-#include "io/call/call_int.h"
+#include "io/call/call_priv.h"
 
 static void run_step(struct run *r);
 static void run_kick(struct loop_task *t);
@@ -175,15 +176,13 @@ static void run_deadline(struct loop_timer *t)
 
 static int64_t run_delay_us(struct run *r)
 {
-	int64_t ceiling = CALL_BACKOFF_BASE_US;
+	static const struct backoff ceilings = { .first_us = CALL_BACKOFF_BASE_US,
+		.cap_us = CALL_BACKOFF_CAP_US };
+	int64_t ceiling = backoff_wait_us(&ceilings, r->tries - 1, NULL);
 
 	if (r->last.retry_after_us > 0) {
 		return MIN(r->last.retry_after_us, CALL_RETRY_AFTER_MAX_US);
 	}
-	for (int i = 1; i < r->tries && ceiling < CALL_BACKOFF_CAP_US; i++) {
-		ceiling *= 2;
-	}
-	ceiling = MIN(ceiling, CALL_BACKOFF_CAP_US);
 	/* Full jitter: callers that were refused together must not come back together. */
 	return 1 + (int64_t)rng_below(loop_rng(r->p->loop), (uint64_t)ceiling);
 }
@@ -295,7 +294,7 @@ static void run_lost(struct run *r, enum spot_rc rc)
 	run_end_doubt(r, rc, &e);
 }
 
-/* What comes from a cache (RFC 9111 5.1) is of another time. */
+/* A reply from a cache (RFC 9111 5.1) is of another time. */
 static void run_told_time(const struct run *r)
 {
 	int64_t theirs;
@@ -446,7 +445,7 @@ void run_streamed(struct http_req *req)
 
 /* By RFC 9110 (15.5) a 4xx is a request that was not carried out; but a conflict may be with what
  * we made ourselves, by an earlier try. */
-static bool refused(const struct spot_http_response *in)
+static bool reply_is_refusal(const struct spot_http_response *in)
 {
 	return in->status >= 400 && in->status < 500 && in->status != 409;
 }
@@ -457,7 +456,7 @@ static void run_progress(struct run *r)
 		/* Answered; the next request has its own tries and its own doubt. */
 		r->tries = 0;
 		r->doubted = r->doubted || (r->doubt && r->c->in->status >= 500);
-		r->acted = r->acted || r->doubt_before || (r->doubt && !refused(r->c->in));
+		r->acted = r->acted || r->doubt_before || (r->doubt && !reply_is_refusal(r->c->in));
 		r->doubt = false;
 		r->last = (struct spot_err){ 0 };
 	}

@@ -1,8 +1,8 @@
 /*
- * Runs one provider verb: builds the call, makes sure credentials are fresh (single-flight per
- * provider), waits for rate-limit tokens, sends, re-enters the step, handles AGAIN (capped
- * exponential backoff with full jitter, Retry-After obeyed), REAUTH, READ, and ends exactly once.
- * A lost reply of a mutating request ends with SPOT_UNKNOWN, whatever the step would have said.
+ * Runs one provider verb and ends exactly once. It makes sure that credentials are fresh (one
+ * flight per provider), waits for rate-limit tokens, sends, and enters the step again. It handles
+ * AGAIN (capped exponential back-off with full jitter, Retry-After obeyed), REAUTH and READ. A lost
+ * reply of a mutating request ends with SPOT_UNKNOWN, whatever the step would have said.
  */
 #ifndef IO_CALL_H
 #define IO_CALL_H
@@ -71,8 +71,8 @@ struct call {
 	struct run *run; /* io/call/call.c's own */
 	int requests; /* after done: how many were sent */
 	/* After done: a try that may have had its effect had no definite answer, and the step went
-	 * on. What its verdict says of a later request (refused for its credentials) need not be
-	 * true of that one. */
+	 * on. Its verdict on a later request (refused for its credentials) need not hold for that
+	 * one. */
 	bool doubted;
 };
 /* args and arena (made with the default cap) stay valid until done. timeout bounds the whole call.

@@ -15,7 +15,7 @@
 #include "base/crypto/redact.h"
 #include "base/crypto/secret.h"
 #include "io/call/call.h"
-#include "io/call/call_int.h"
+#include "io/call/call_priv.h"
 
 #define SECRETS_MAX 32
 /* less is drift, and within what tokens are renewed ahead of their end */

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "io/call/call_limit.h"
+#include "io/call/call_priv.h"
 
 TAILQ_HEAD(limit_queue, limit_wait);
 

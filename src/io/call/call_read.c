@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/crypto/secret.h"
-#include "io/call/call_int.h"
+#include "io/call/call_priv.h"
 
 static enum spot_rc read_open(const char *path, int *ret_fd, int *ret_status, struct spot_err *err)
 {

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/crypto/redact.h"
-#include "io/call/call_int.h"
+#include "io/call/call_priv.h"
 
 static void run_take_next(struct run *r);
 static void run_taken_all(struct run *r);

@@ -120,8 +120,8 @@ static void tree_remove(const char *path)
 
 /* initdb writes into data.new, which becomes data when whole: a crash half way leaves nothing that
  * looks like a database. Every local user of the socket is trusted, because the socket's folder is
- * 0700 and belongs to the server's user: whoever gets there is that user or root. TCP is off, and
- * refused should somebody turn it on. */
+ * 0700 and belongs to the server's user: only that user or root gets there. TCP is off, and refused
+ * should somebody turn it on. */
 static enum spot_rc cluster_create(const struct pgcluster_dir *d, bool unsafe, struct spot_err *err)
 {
 	char initdb[PGCLUSTER_PATH + 16], fresh[PGCLUSTER_PATH + 8], words[300];

@@ -1,4 +1,5 @@
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/err.h"
 #include "base/text/str.h"
 #include "io/cluster/pgcluster_priv.h"
@@ -215,22 +216,21 @@ static enum spot_rc parents_make(const char *dir, struct spot_err *err)
 	return SPOT_OK;
 }
 
+/* Not HASH_START: folders of this name exist. */
+#define SOCK_HASH_START UINT64_C(1469598103934665603)
+
 /* sun_path holds 107 bytes. The name elsewhere follows from dir, so that a crash leaves nothing
  * that the next start would not use and remove. */
 static enum spot_rc sock_make(struct pgcluster_dir *d, struct spot_err *err)
 {
 	struct sockaddr_un un;
-	uint64_t h = UINT64_C(1469598103934665603);
 
 	if (!path_join(d->sock, d->dir, "sock")) {
 		return err_set(err, SPOT_CONFIG, "%s: path too long", d->dir);
 	}
 	if (strlen(d->sock) + strlen(SOCKET_NAME) >= sizeof(un.sun_path)) {
-		for (const char *s = d->dir; *s != '\0'; s++) {
-			h = (h ^ (uint8_t)*s) * UINT64_C(1099511628211);
-		}
 		(void)snprintf(d->sock, sizeof(d->sock), "/tmp/spotbroker-%d-%016" PRIx64,
-		    (int)geteuid(), h);
+		    (int)geteuid(), hash_str(SOCK_HASH_START, d->dir));
 		d->sock_outside = true;
 	}
 	return folder_make(d, d->sock, err);

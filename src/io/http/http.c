@@ -15,7 +15,7 @@
 #include "base/crypto/redact.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
-#include "io/http/http_int.h"
+#include "io/http/http_priv.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -341,7 +341,7 @@ static void http_abort(struct op *op)
 	xfer_free(x);
 }
 
-static void refuse(struct http_req *req, enum spot_rc rc, const char *why)
+static void request_refuse(struct http_req *req, enum spot_rc rc, const char *why)
 {
 	struct spot_err err = { 0 };
 
@@ -378,7 +378,7 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	op_begin(&req->op, what_text(arena, out), timeout_us,
 	    mutating ? SPOT_UNKNOWN : SPOT_TIMEOUT, http_abort);
 	if (c->ca_bad) {
-		refuse(req, SPOT_CONFIG, "the file of CA certificates cannot be used");
+		request_refuse(req, SPOT_CONFIG, "the file of CA certificates cannot be used");
 		return;
 	}
 	struct xfer *x = calloc(1, sizeof(*x));
@@ -398,7 +398,7 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	c->xfers = x;
 	if (!http_headers_build(x, out)) {
 		xfer_free(x);
-		refuse(req, SPOT_INVALID, "a header has a line end in it");
+		request_refuse(req, SPOT_INVALID, "a header has a line end in it");
 		return;
 	}
 	http_easy_set(x, out, timeout_us);

@@ -1,11 +1,10 @@
 /* A request as options of a curl handle: method, headers, TLS, limits. */
 #include "base/base.h"
-#include "io/http/http_int.h"
+#include "io/http/http_priv.h"
+#include "net/curl_policy.h"
 
 #include <openssl/ssl.h>
 #include <strings.h>
-
-#define CONNECT_MAX_MS INT64_C(10000)
 
 static bool header_safe(const struct spot_header *h)
 {
@@ -43,7 +42,7 @@ bool http_headers_build(struct xfer *x, const struct spot_http_request *out)
 		header_append(x, line);
 		free(line);
 	}
-	/* What curl would add by itself must not be there unsigned or unasked. */
+	/* Headers that curl would add by itself must not go out unsigned or unasked. */
 	header_append(x, "Expect:");
 	if (!has_type) {
 		header_append(x, "Content-Type:");
@@ -100,16 +99,9 @@ static void tls_own_set(CURL *e, const struct spot_http_request *out)
 
 static void tls_set(CURL *e, struct http_client *c, const struct spot_http_request *out)
 {
-	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
-	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
-	curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	tls_own_set(e, out);
 	if (out->tls_ca_pem != NULL) {
-		struct curl_blob ca = pem_blob(out->tls_ca_pem);
-
-		curl_easy_setopt(e, CURLOPT_CAINFO_BLOB, &ca);
-		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
-		return;
+		return; /* the policy has set them */
 	}
 	if (curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_ssl_ctx) == CURLE_OK) {
 		curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, c);
@@ -124,18 +116,18 @@ void http_easy_set(struct xfer *x, const struct spot_http_request *out, int64_t 
 {
 	CURL *e = x->easy;
 	int64_t ms = (timeout_us + 999) / 1000;
+	/* The op's deadline is ours and comes first. */
+	struct curl_policy policy = { .total_ms = ms + 1000,
+		.connect_ms = MAX(INT64_C(1), MIN(ms * 3 / 4, (int64_t)CURL_CONNECT_MS)),
+		.ca_pem = out->tls_ca_pem,
+		.no_proxy = x->client->no_proxy,
+		.user_agent = x->client->user_agent };
 
+	curl_policy_set(e, &policy);
+	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(e, CURLOPT_PRIVATE, x);
 	curl_easy_setopt(e, CURLOPT_URL, out->url);
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* the path is signed as it stands */
-#if LIBCURL_VERSION_NUM >= 0x075500
-	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-	curl_easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
-	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(e, CURLOPT_NOPROXY, x->client->no_proxy);
 	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	curl_easy_setopt(e, CURLOPT_HTTPHEADER, x->headers_out);
 	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, http_on_body);
@@ -143,12 +135,6 @@ void http_easy_set(struct xfer *x, const struct spot_http_request *out, int64_t 
 	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, http_on_header);
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->words);
-	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(ms + 1000));
-	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
-	    (long)MAX(INT64_C(1), MIN(ms * 3 / 4, CONNECT_MAX_MS)));
-	if (x->client->user_agent != NULL) {
-		curl_easy_setopt(e, CURLOPT_USERAGENT, x->client->user_agent);
-	}
 	/* curl repeats a request by itself when a reused connection turns out dead. A mutating one
 	 * must not be sent twice behind our back. */
 	if (out->fresh_connection || x->req->mutating) {

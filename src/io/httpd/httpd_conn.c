@@ -286,7 +286,7 @@ void hconn_request_done(struct hconn *c)
 	}
 }
 
-static void dispatch(struct hconn *c)
+static void request_dispatch(struct hconn *c)
 {
 	struct httpd *h = c->h;
 
@@ -311,7 +311,7 @@ static void head_done(struct hconn *c, size_t n)
 		return;
 	}
 	if (r->complete) {
-		dispatch(c);
+		request_dispatch(c);
 		return;
 	}
 	c->state = HCONN_BODY;
@@ -338,7 +338,7 @@ static bool process_step(struct hconn *c)
 		if (c->req->refuse) {
 			httpd_refuse(c, c->req->refuse, c->req->why);
 		} else if (c->req->complete) {
-			dispatch(c);
+			request_dispatch(c);
 		}
 		return true;
 	}
@@ -403,7 +403,7 @@ static int read_some(struct hconn *c)
 	return (int)n;
 }
 
-static void input(struct hconn *c, const char *p, size_t n)
+static void conn_input(struct hconn *c, const char *p, size_t n)
 {
 	if (c->state == HCONN_LINGER) {
 		c->lingered += n;
@@ -430,7 +430,7 @@ static void input(struct hconn *c, const char *p, size_t n)
 		sbuf_add(&c->in, p, n);
 		if (c->req->complete) {
 			c->processing = true;
-			dispatch(c);
+			request_dispatch(c);
 			c->processing = false;
 		}
 	} else {
@@ -469,7 +469,7 @@ static void hconn_read(struct hconn *c)
 		if (n < 0) {
 			break;
 		}
-		input(c, c->h->rbuf, (size_t)n);
+		conn_input(c, c->h->rbuf, (size_t)n);
 		if (!c->ssl && n < HTTPD_READ_BYTES) {
 			break;
 		}
@@ -477,7 +477,7 @@ static void hconn_read(struct hconn *c)
 	hconn_settle(c);
 }
 
-static void handshake(struct hconn *c)
+static void conn_handshake(struct hconn *c)
 {
 	switch (httpd_tls_handshake(c->ssl)) {
 	case HTLS_DONE:
@@ -507,7 +507,7 @@ static void fd_ready(struct loop_fd *f, int events)
 		return;
 	}
 	if (c->state == HCONN_HANDSHAKE) {
-		handshake(c);
+		conn_handshake(c);
 		return;
 	}
 	if (hconn_queued(c) > 0 && ((events & LOOP_WRITE) || c->ssl_write_wants_read)) {

@@ -236,7 +236,7 @@ static const llhttp_settings_t *parser_settings(void)
 
 /* ---- rules about headers --------------------------------------------------------------------- */
 
-static void refuse(struct hreq *r, int status, const char *why)
+static void request_refuse(struct hreq *r, int status, const char *why)
 {
 	if (r->refuse) {
 		return;
@@ -279,30 +279,31 @@ static void check_headers(struct hreq *r)
 
 		for (size_t k = 0; k < ARRAY_LEN(single); k++) {
 			if (strcasecmp(name, single[k]) == 0 && ++count[k] > 1) {
-				refuse(r, 400, "a header that may come once came twice");
+				request_refuse(r, 400, "a header that may come once came twice");
 			}
 		}
 		if (strcasecmp(name, "host") == 0 && !host_ok(value)) {
-			refuse(r, 400, "the Host header is not a host name");
+			request_refuse(r, 400, "the Host header is not a host name");
 		}
 		if (strcasecmp(name, "content-length") == 0 && !digits_only(value)) {
-			refuse(r, 400, "Content-Length is not a number");
+			request_refuse(r, 400, "Content-Length is not a number");
 		}
 		if (strcasecmp(name, "transfer-encoding") == 0) {
 			if (strcasecmp(value, "chunked") != 0) {
-				refuse(r, 501, "the only Transfer-Encoding served is chunked");
+				request_refuse(r, 501,
+				    "the only Transfer-Encoding served is chunked");
 			}
 			r->chunked = true;
 		}
 		if (strcasecmp(name, "expect") == 0 && strcasecmp(value, "100-continue") != 0) {
-			refuse(r, 417, "the only Expect served is 100-continue");
+			request_refuse(r, 417, "the only Expect served is 100-continue");
 		}
 	}
 	if (count[0] == 0) {
-		refuse(r, 400, "the Host header is missing");
+		request_refuse(r, 400, "the Host header is missing");
 	}
 	if (count[1] && count[2]) {
-		refuse(r, 400, "Content-Length and Transfer-Encoding together");
+		request_refuse(r, 400, "Content-Length and Transfer-Encoding together");
 	}
 }
 
@@ -311,15 +312,15 @@ static void check_target(struct hconn *c, struct hreq *r)
 	char *query;
 
 	if (!r->target || r->target[0] != '/') {
-		refuse(r, 400, "the request target must be a path");
+		request_refuse(r, 400, "the request target must be a path");
 		return;
 	}
 	if (strlen(r->target) > c->h->conf.url_max) {
-		refuse(r, 414, "the request target is too long");
+		request_refuse(r, 414, "the request target is too long");
 		return;
 	}
 	if (strchr(r->target, '#')) {
-		refuse(r, 400, "a fragment in the request target");
+		request_refuse(r, 400, "a fragment in the request target");
 		return;
 	}
 	query = strchr(r->target, '?');
@@ -357,9 +358,9 @@ static void check_body_cap(struct hconn *c, struct hreq *r)
 	}
 	r->body_max = cap;
 	if (cap == 0) {
-		refuse(r, 413, "this route takes no body");
+		request_refuse(r, 413, "this route takes no body");
 	} else if (cl && strtoull(cl, NULL, 10) > cap) {
-		refuse(r, 413, "the body is larger than this route accepts");
+		request_refuse(r, 413, "the body is larger than this route accepts");
 	}
 	sbuf_init(&r->body, cap + 1);
 }
@@ -402,7 +403,7 @@ void httpd_parse_head(struct hconn *c, const char *head, size_t n)
 	c->parser.data = c;
 	e = llhttp_execute(&c->parser, head, n);
 	if (e != HPE_OK && e != HPE_PAUSED) {
-		refuse(r, 400, llhttp_get_error_reason(&c->parser));
+		request_refuse(r, 400, llhttp_get_error_reason(&c->parser));
 		return;
 	}
 	r->pub.method = llhttp_method_name((llhttp_method_t)c->parser.method);
@@ -413,7 +414,7 @@ void httpd_parse_head(struct hconn *c, const char *head, size_t n)
 		r->keep = false;
 	}
 	if (!method_served(r->pub.method)) {
-		refuse(r, 501, "this method is not served");
+		request_refuse(r, 501, "this method is not served");
 	}
 	check_headers(r);
 	check_target(c, r);
@@ -431,12 +432,12 @@ size_t httpd_parse_body(struct hconn *c, const char *p, size_t n)
 	if (e == HPE_PAUSED) {
 		used = (size_t)(llhttp_get_error_pos(&c->parser) - p);
 	} else if (e != HPE_OK) {
-		refuse(r, 400, llhttp_get_error_reason(&c->parser));
+		request_refuse(r, 400, llhttp_get_error_reason(&c->parser));
 	}
 	r->body_raw += used;
 	/* Chunk framing and extensions must not outgrow what they carry (CVE-2024-22019). */
 	if (r->body_raw > 8 * r->body_max + 4096) {
-		refuse(r, 413, "too much chunk framing for the body");
+		request_refuse(r, 413, "too much chunk framing for the body");
 	}
 	if (r->complete && r->body.n) {
 		r->pub.body.p = r->body.p;

@@ -47,7 +47,7 @@ enum hconn_state {
 	HCONN_LINGER,
 };
 
-/* Where the header scanner is within c->in. */
+/* The position of the header scanner in c->in. */
 struct hscan {
 	size_t at; /* next byte to look at */
 	size_t line; /* start of the current line */

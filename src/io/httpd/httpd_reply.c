@@ -89,7 +89,7 @@ const char *httpd_date(struct httpd *h)
 	return h->date;
 }
 
-static const char *reason(int status)
+static const char *status_reason(int status)
 {
 	static const struct {
 		int status;
@@ -117,7 +117,7 @@ static const char *reason(int status)
 	return "Status";
 }
 
-static bool bodiless(int status)
+static bool status_has_no_body(int status)
 {
 	return status == 204 || status == 304 || (status >= 100 && status < 200);
 }
@@ -137,7 +137,7 @@ static void put_head(struct hconn *c, const struct hreq *r, int status, const ch
 {
 	struct sbuf *o = &c->out;
 
-	sbuf_printf(o, "HTTP/1.1 %d %s\r\n", status, reason(status));
+	sbuf_printf(o, "HTTP/1.1 %d %s\r\n", status, status_reason(status));
 	if (!has_date(r)) {
 		sbuf_printf(o, "Date: %s\r\n", httpd_date(c->h));
 	}
@@ -177,11 +177,11 @@ void httpd_reply(struct httpd_req *pub, int status, const char *type, const char
 	}
 	assert(c->state == HCONN_BUSY);
 	put_head(c, r, status, type);
-	if (!bodiless(status)) {
+	if (!status_has_no_body(status)) {
 		sbuf_printf(&c->out, "Content-Length: %zu\r\n", n);
 	}
 	sbuf_puts(&c->out, "\r\n");
-	if (n > 0 && !r->head && !bodiless(status)) {
+	if (n > 0 && !r->head && !status_has_no_body(status)) {
 		sbuf_add(&c->out, body, n);
 	}
 	hconn_request_done(c);
@@ -293,7 +293,7 @@ void httpd_refuse(struct hconn *c, int status, const char *why)
 	sbuf_printf(&body,
 	    "{\"type\":\"about:blank\",\"status\":%d,\"code\":\"%s\",\"title\":\"%s\",\"detail\":",
 	    status, status == 413 || status == 414 || status == 431 ? "too_large" : "invalid",
-	    reason(status));
+	    status_reason(status));
 	sbuf_json_str(&body, why ? why : "malformed request");
 	sbuf_puts(&body, "}\n");
 	put_head(c, NULL, status, "application/problem+json");

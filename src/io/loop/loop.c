@@ -253,7 +253,7 @@ void loop_defer_cancel(struct loop *l UNUSED, struct loop_task *t)
 	}
 }
 
-/* What a task defers is delivered in the next turn: a chain of ready results cannot starve
+/* A task that a task defers runs in the next turn: a chain of ready results cannot starve
  * events. */
 static void tasks_deliver(struct loop *l)
 {

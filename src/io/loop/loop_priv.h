@@ -1,8 +1,8 @@
 /*
  * Inside of the loop: loop.c keeps timers, hooks, tasks and graves, and says when the next turn is
  * due; loop_ev.c waits until then or until something happens outside. The second half alone touches
- * libev and the machine: whoever brings another waiter (a simulation's jumps to the next timer)
- * replaces loop_ev.c at link time and has the same turns.
+ * libev and the machine: another waiter (a simulation's jumps to the next timer) replaces loop_ev.c
+ * at link time and has the same turns.
  */
 #ifndef IO_LOOP_PRIV_H
 #define IO_LOOP_PRIV_H

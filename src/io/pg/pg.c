@@ -86,7 +86,7 @@ int64_t pg_deadline_us(const struct pg *p)
 
 /* ---- queue ----------------------------------------------------------------------------------- */
 
-/* What is sent next waits for all before it, and one that waits for a lock may take as long as a
+/* The next statement waits for all before it, and one that waits for a lock may take as long as a
  * statement may. */
 static int64_t conn_cost(const struct pg_conn *c, int64_t now)
 {
@@ -145,7 +145,7 @@ static void copies_dispatch(struct pg *p)
 	}
 }
 
-static void dispatch(struct loop_task *t)
+static void items_dispatch(struct loop_task *t)
 {
 	struct pg *p = container_of(t, struct pg, dispatch);
 
@@ -170,7 +170,7 @@ static void dispatch(struct loop_task *t)
 void pg_dispatch_soon(struct pg *p)
 {
 	if (!p->dispatch.queued && !p->freeing) {
-		loop_defer(p->loop, &p->dispatch, dispatch);
+		loop_defer(p->loop, &p->dispatch, items_dispatch);
 	}
 }
 

@@ -1,5 +1,7 @@
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/crypto/redact.h"
 #include "base/text/str.h"
@@ -16,6 +18,7 @@ void pg_conn_init(struct pg_conn *c, struct pg *p, int no, bool listener)
 	c->no = no;
 	c->listener = listener;
 	c->state = PG_CONN_DOWN;
+	map_init(&c->names, NULL, map_same_text);
 	loop_fd_init(&c->fd, p->loop, conn_event);
 	loop_timer_init(&c->timer, p->loop, conn_timer);
 	loop_timer_set(&c->timer, 1); /* the first attempt is made by the loop, not in here */
@@ -37,13 +40,13 @@ static void conn_close(struct pg_conn *c)
 	c->busy_us = c->awaited_us = 0;
 	c->reserved = c->retiring = c->dirty = c->listen_busy = false;
 	c->nulls = 0;
-	memset(c->names, 0, sizeof(c->names));
-	c->names_n = 0;
+	map_clear(&c->names);
 }
 
 void pg_conn_fini(struct pg_conn *c)
 {
 	conn_close(c);
+	map_fini(&c->names);
 }
 
 const char *pg_conn_words(const struct pg_conn *c, char *buf, size_t n)
@@ -75,12 +78,11 @@ static void item_lost(struct pg *p, struct pg_item *i, const char *why)
 
 static int64_t backoff_us(struct pg_conn *c)
 {
-	int64_t us = PG_BACKOFF_MIN_US;
+	static const struct backoff waits = { .first_us = PG_BACKOFF_MIN_US,
+		.cap_us = PG_BACKOFF_MAX_US,
+		.jitter = 0.5 };
 
-	for (int i = 1; i < c->fails && us < PG_BACKOFF_MAX_US; i++) {
-		us *= 2;
-	}
-	return rng_jitter(loop_rng(c->pg->loop), MIN(us, PG_BACKOFF_MAX_US), 0.5);
+	return backoff_wait_us(&waits, c->fails - 1, loop_rng(c->pg->loop));
 }
 
 /* One line when the last connection goes and one when the first comes back, not one per attempt. */
@@ -371,35 +373,9 @@ static void setup_event(struct pg_conn *c)
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-static size_t name_hash(const char *s)
-{
-	uint64_t h = UINT64_C(1469598103934665603); /* FNV-1a */
-
-	for (; *s != '\0'; s++) {
-		h = (h ^ (uint8_t)*s) * UINT64_C(1099511628211);
-	}
-	return (size_t)(h ^ h >> 32) & (PG_NAMES_MAX - 1);
-}
-
-static const char name_gone[] = ""; /* a slot that was used: the search goes on behind it */
-
-static const char **name_find(struct pg_conn *c, const char *name)
-{
-	size_t i = name_hash(name);
-
-	while (c->names[i] != NULL && strcmp(c->names[i], name) != 0) {
-		i = (i + 1) & (PG_NAMES_MAX - 1);
-	}
-	return &c->names[i];
-}
-
 static void name_forget(struct pg_conn *c, const char *name)
 {
-	const char **slot = name_find(c, name);
-
-	if (*slot != NULL) {
-		*slot = name_gone;
-	}
+	(void)map_remove(&c->names, hash_str(HASH_START, name), name);
 }
 
 bool pg_conn_takes(const struct pg_conn *c)
@@ -411,17 +387,14 @@ bool pg_conn_takes(const struct pg_conn *c)
 static bool item_send(struct pg_conn *c, struct pg_item *i)
 {
 	const struct pg_stmt *s = i->stmt;
-	const char **slot = name_find(c, s->name);
+	uint64_t hash = hash_str(HASH_START, s->name);
 
-	if (*slot == NULL) {
+	if (map_get(&c->names, hash, s->name) == NULL) {
 		if (PQsendPrepare(c->c, s->name, s->sql, s->params_n, s->param_types) == 0) {
 			return false;
 		}
 		i->preparing = true;
-		*slot = s->name;
-		if (++c->names_n > PG_NAMES_MAX / 2) {
-			c->retiring = true; /* the table only fills through failed Prepares */
-		}
+		map_put(&c->names, hash, (char *)(uintptr_t)s->name);
 	}
 	return PQsendQueryPrepared(c->c, s->name, s->params_n, i->values, i->lengths, i->formats,
 		   1) != 0 &&
@@ -568,7 +541,7 @@ static void conn_event(struct loop_fd *f, int events)
 	 * not send the next statement into it. */
 	if ((events & LOOP_READ) != 0 &&
 	    (PQconsumeInput(c->c) == 0 || (idle && PQconsumeInput(c->c) == 0))) {
-		/* What was read before the end still counts: results may be complete. */
+		/* Bytes read before the end still count: results may be complete. */
 		if (c->state == PG_CONN_READY) {
 			pipeline_event(c);
 		}

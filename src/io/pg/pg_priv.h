@@ -1,5 +1,5 @@
 /*
- * Inside of io/pg: who calls whom. pg.c keeps the queue and hands items to connections; pg_conn.c
+ * Inside of io/pg, file by file. pg.c keeps the queue and hands items to connections; pg_conn.c
  * moves one connection through its life and reads results; pg_copy.c drives a COPY on a connection
  * lent to it; pg_listen.c watches notifications; pg_resolve.c looks names up off the loop;
  * pg_opts.c makes a DSN into what libpq takes; pg_scout.c finds the server that takes writes when
@@ -13,6 +13,8 @@
 #define IO_PG_PRIV_H
 
 #include "io/pg/pg.h"
+
+#include "base/map.h"
 #include <libpq-fe.h>
 
 #define PG_QUEUE_MAX 10000
@@ -84,7 +86,6 @@ enum pg_copy_step {
 	PG_COPY_ROLLBACK
 };
 
-#define PG_NAMES_MAX 1024 /* power of two, more than statements exist */
 struct pg_conn {
 	struct pg *pg;
 	int no;
@@ -106,8 +107,7 @@ struct pg_conn {
 	int listened; /* channels in the last LISTEN round */
 	enum pg_copy_step copy_step;
 	size_t copy_sent;
-	const char *names[PG_NAMES_MAX]; /* statements prepared here */
-	int names_n;
+	struct map names; /* statements prepared here */
 };
 
 struct pg_resolve;
@@ -184,7 +184,8 @@ void pg_opts_fini(struct pg_opts *o);
 /* both are kept, not copied */
 void pg_opts_set(struct pg_opts *o, const char *key, const char *value, bool override);
 const char *pg_opts_get(const struct pg_opts *o, const char *key, const char *env);
-/* What the DSN leaves open, and what its names resolved to (NULL: nothing to resolve). */
+/* Fills the options that the DSN leaves open; resolved: the addresses of its names (NULL:
+ * nothing to resolve). */
 void pg_opts_complete(struct pg_opts *o, const char *application,
     const struct pg_resolve_result *res);
 enum pg_order { PG_ORDER_LAST = 1, PG_ORDER_OTHERS, PG_ORDER_ONLY };

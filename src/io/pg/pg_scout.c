@@ -25,8 +25,9 @@ static struct pg_conn *conn_nth(struct pg *p, int k)
 	return k < p->conns_n ? &p->conns[k] : p->listener;
 }
 
-/* Who is silent for longest; NULL: nobody. *ret_owing: somebody owes an answer at all. */
-static struct pg_conn *silent(struct pg *p, bool *ret_owing)
+/* The connection that is silent for longest; NULL: nobody. *ret_owing: somebody owes an answer
+ * at all. */
+static struct pg_conn *conn_silent_find(struct pg *p, bool *ret_owing)
 {
 	int64_t now = loop_mono_us(p->loop);
 	struct pg_conn *worst = NULL;
@@ -53,7 +54,7 @@ static void scout_tick(struct loop_timer *t)
 	struct pg_conn *c;
 	bool owing;
 
-	c = silent(p, &owing);
+	c = conn_silent_find(p, &owing);
 	if (c == NULL && p->scout->out) {
 		pg_conn_fini(p->scout); /* they answered */
 		p->scout->out = false;

@@ -1,6 +1,6 @@
 /*
- * Child processes. What can fail in the child (directory, user, exec) comes back through a pipe
- * that closes on exec, so a failed start is an error of proc_spawn and never a strange child.
+ * Child processes. A failure in the child (directory, user, exec) comes back through a pipe that
+ * closes on exec. So a failed start is an error of proc_spawn and never a strange child.
  */
 #include "base/base.h"
 #include "base/err.h"

@@ -19,8 +19,8 @@
 
 static int bad_reply(void)
 {
-	say("spotctl backtest: the reply of the daemon is not as expected; are both of the same "
-	    "release?");
+	say("spotctl backtest: unexpected reply of the daemon; check that spotctl and spotd have "
+	    "the same version");
 	return CTL_FAILED;
 }
 
@@ -146,7 +146,7 @@ static int job_of(const json_t *doc, struct trace_job *ret)
 		.transfer_micros = json_i64(doc, "transfer_micros", 0, NULL),
 	};
 	if (ret->deadline_us == 0) {
-		say("spotctl backtest: the file has no deadline: give one there or with --deadline "
+		say("spotctl backtest: the job file has no deadline; add one, or use --deadline "
 		    "HOURS");
 		return CTL_USAGE;
 	}
@@ -213,7 +213,7 @@ static int market_make(const struct backtest *b, struct arena *a, char *const *u
 	}
 	*ret_traces = supply;
 	if (n == 0 || trace_market_build(a, supply, prices, n, 1, 0, ret, &err) != SPOT_OK) {
-		say("spotctl backtest: %s", n == 0 ? "no price is known of any pool" : err.text);
+		say("spotctl backtest: %s", n == 0 ? "no pool has a price" : err.text);
 		return CTL_FAILED;
 	}
 	ret->ends_first = "what lies between --from and --to";
@@ -306,19 +306,19 @@ static void say_basis(const struct backtest *b, const json_t *whole)
 	if (b->ctl->format != FORMAT_TABLE && b->ctl->format != FORMAT_WIDE) {
 		return;
 	}
-	say("%zu spot pools that were the cheapest of their time, of %d that suit, from %s to %s, "
-	    "picked again every %.0f h",
+	say("%zu spot pools that were the cheapest at their time, out of %d suitable ones, from %s "
+	    "to %s, picked again every %.0f h",
 	    b->n, (int)json_i64(b->doc, "pools_known", 0, NULL),
 	    json_str(b->doc, "from_at", "?", NULL), json_str(b->doc, "to_at", "?", NULL),
 	    (double)json_i64(b->doc, "round_s", 0, NULL) / 3600.0);
-	say("we tried %zu of them ourselves: %.0f %% of their supply is known; the rest is %s",
+	say("the broker tried %zu of them: %.0f %% of their supply is known; the rest is %s",
 	    b->tried, json_number_value(json_object_get(whole, "supply_known")) * 100,
 	    strcmp(json_str(whole, "unknown", "", NULL), "prior") == 0
-		? "drawn from the hazard and the odds that are believed"
+		? "drawn from the estimated hazard and launch odds"
 		: "assumed (--unknown)");
 	json_object_foreach ((json_t *)(uintptr_t)others, how, costs) {
 		json_object_foreach ((json_t *)(uintptr_t)costs, policy, v) {
-			say("were it %s, %s would have cost %.2f USD",
+			say("if it were %s, %s would have cost %.2f USD",
 			    strcmp(how, "prior") == 0    ? "drawn"
 				: strcmp(how, "up") == 0 ? "all there"
 							 : "never there",
@@ -326,8 +326,8 @@ static void say_basis(const struct backtest *b, const json_t *whole)
 		}
 	}
 	if (json_i64(b->doc, "checkpoint_bytes", 0, NULL) == 0) {
-		say("the file does not say how big a checkpoint is (checkpoint.size_gb): moves "
-		    "between regions are free here");
+		say("the job file has no checkpoint.size_gb, so moves between regions cost nothing "
+		    "here");
 	}
 }
 
@@ -347,9 +347,8 @@ static int path_of(struct ctl *c, const char **ret)
 		}
 		if (!parse_time_us(v, &us)) {
 			if (!parse_duration_us(v, &us)) {
-				say("spotctl backtest: --%s wants a time such as "
-				    "2026-01-31T00:00:00Z, or a duration back such as 14d, not "
-				    "'%s'",
+				say("spotctl backtest: --%s must be a time such as "
+				    "2026-01-31T00:00:00Z or a duration back such as 14d, not '%s'",
 				    names[i], v);
 				return CTL_USAGE;
 			}
@@ -362,7 +361,8 @@ static int path_of(struct ctl *c, const char **ret)
 	/* The daemon chooses what is fallen back on by it. */
 	if (deadline != NULL) {
 		if (!simulation_hours(deadline, &us)) {
-			say("spotctl backtest: --deadline wants hours such as 60 or 52.8, not '%s'",
+			say("spotctl backtest: --deadline must be hours such as 60 or 52.8, not "
+			    "'%s'",
 			    deadline);
 			return CTL_USAGE;
 		}
@@ -385,7 +385,7 @@ static int unknown_of(const struct ctl *c, const char **ret)
 		}
 	}
 	if (asked != NULL) {
-		say("spotctl backtest: --unknown wants prior, up or down, not '%s'", asked);
+		say("spotctl backtest: --unknown must be prior, up or down, not '%s'", asked);
 	}
 	return asked != NULL ? CTL_USAGE : CTL_OK;
 }
@@ -396,7 +396,7 @@ static int seed_of(const struct ctl *c, int64_t *ret)
 
 	*ret = 1;
 	if (seed != NULL && !parse_i64(seed, 0, INT64_MAX, ret)) {
-		say("spotctl backtest: --seed wants a whole number, not '%s'", seed);
+		say("spotctl backtest: --seed must be a whole number, not '%s'", seed);
 		return CTL_USAGE;
 	}
 	return CTL_OK;

@@ -61,13 +61,13 @@ static void say_outcome(struct ctl *c, const json_t *run)
 	int64_t bad = json_i64(run, "bad", 0, NULL), warn = json_i64(run, "warn", 0, NULL);
 
 	if (strcmp(json_str(run, "state", "", NULL), "done") != 0) {
-		say("the examination %s is not over: is an engine running? 'spotctl doctor' asks "
-		    "again",
+		say("examination %s is not done yet; check that an engine runs (GET /readyz), then "
+		    "repeat 'spotctl doctor'",
 		    text_clean(c->arena, json_str(run, "id", "?", NULL)));
 	} else if (bad > 0) {
-		say("%" PRId64 " bad, %" PRId64 " to look at", bad, warn);
+		say("%" PRId64 " bad, %" PRId64 " warnings", bad, warn);
 	} else {
-		say(warn > 0 ? "nothing is bad; %" PRId64 " to look at" : "everything is in order",
+		say(warn > 0 ? "nothing is bad, %" PRId64 " warnings" : "everything is in order",
 		    warn);
 	}
 }
@@ -109,7 +109,7 @@ int cmd_doctor(struct ctl *c)
 	int rc;
 
 	if (timeout != NULL && !parse_i64(timeout, 1, 3600, &wait_s)) {
-		say("spotctl doctor: --timeout wants seconds from 1 to 3600, not '%s'", timeout);
+		say("spotctl doctor: --timeout must be seconds from 1 to 3600, not '%s'", timeout);
 		return CTL_USAGE;
 	}
 	rc = conn_send(c, "POST", "/v1/doctor", NULL, str_from(json_text(c->arena, body)), &r);
@@ -123,7 +123,7 @@ int cmd_doctor(struct ctl *c)
 			shorten(item);
 		}
 	}
-	rc = render_list(c, r.json, items, cols, "nothing was looked at yet");
+	rc = render_list(c, r.json, items, cols, "nothing was examined yet");
 	if (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE) {
 		say_outcome(c, r.json);
 	}

@@ -50,8 +50,8 @@ static void say_sums(const json_t *plan)
 	const char *of = json_str(plan, "gpus_of", "", NULL),
 		   *unit = json_str(plan, "unit", "nodes", NULL);
 
-	say("wants %g %s%s, has %g; %" PRId64 " missing, %" PRId64 " to give back; %" PRId64
-	    " pools (pools_min %" PRId64 "); on demand %g of %g",
+	say("wants %g %s%s, has %g; %" PRId64 " missing, %" PRId64 " to release; %" PRId64
+	    " pools (pools_min %" PRId64 "); on-demand %g of %g",
 	    real(plan, "want"), *of != '\0' ? "times the work of one " : unit, of,
 	    real(plan, "have"), json_i64(plan, "missing", 0, NULL),
 	    json_i64(plan, "surplus", 0, NULL), json_i64(plan, "pools", 0, NULL),
@@ -60,14 +60,13 @@ static void say_sums(const json_t *plan)
 	say("list price %.4f USD/h; expected %.4f USD per hour of work + risk %.4f = %.4f USD",
 	    usd(plan, "hourly_micros"), usd(plan, "cost_micros"), usd(plan, "risk_micros"),
 	    usd(plan, "total_micros"));
-	say("risk: %.6f nodes lost an hour, each times the share of the fleet that goes with it, "
-	    "at %.4f USD (%g h of the cheapest "
-	    "node)",
+	say("risk: %.6f node losses per hour, weighted with the share of the fleet lost together, "
+	    "at %.4f USD (%g h of the cheapest node)",
 	    real(plan, "lost_together_per_hour"), usd(plan, "risk_price_micros"),
 	    real(plan, "risk_hours"));
-	say("no plan costs less than %.4f USD: gap %.3f %%%s", usd(plan, "bound_micros"),
+	say("lower bound %.4f USD: gap %.3f %%%s", usd(plan, "bound_micros"),
 	    real(plan, "gap") * 100,
-	    json_is_true(json_object_get(plan, "proved")) ? ", every alternative was weighed" : "");
+	    json_is_true(json_object_get(plan, "proved")) ? ", every alternative examined" : "");
 	say("%s", json_str(plan, "why", "", NULL));
 }
 
@@ -75,7 +74,7 @@ static int show_plan(struct ctl *c, json_t *plan)
 {
 	json_t *limits = json_object_get(plan, "limits");
 	int rc = render_list(c, plan, json_object_get(plan, "pool_list"), place_cols,
-	    "no pool can take a node");
+	    "no pool can provide a node");
 
 	if (c->format != FORMAT_TABLE && c->format != FORMAT_WIDE) {
 		return rc;
@@ -109,7 +108,7 @@ int cmd_fleet_create(struct ctl *c)
 int cmd_fleet_ls(struct ctl *c)
 {
 	return list_command(c, "/v1/fleets", cols,
-	    "no fleets: 'spotctl fleet create FILE' makes one");
+	    "no fleets; 'spotctl fleet create FILE' creates one");
 }
 
 int cmd_fleet_show(struct ctl *c)
@@ -146,7 +145,7 @@ int cmd_fleet_scale(struct ctl *c)
 	int rc;
 
 	if ((nodes == NULL) == (gpus == NULL) || !parse_i64(value, 0, 100000, &n)) {
-		say("spotctl fleet scale: --nodes N or --gpus N, from 0 to 100000");
+		say("spotctl fleet scale: use --nodes N or --gpus N, from 0 to 100000");
 		return CTL_USAGE;
 	}
 	body = arena_printf(c->arena, "{\"%s\":%" PRId64 "}", nodes != NULL ? "nodes" : "gpus", n);
@@ -161,5 +160,5 @@ int cmd_fleet_rm(struct ctl *c)
 
 	return rc != CTL_OK
 	    ? rc
-	    : render_done(c, &r, "%s: being closed; its nodes are given back", c->args[0]);
+	    : render_done(c, &r, "%s: closing; its nodes are being released", c->args[0]);
 }

@@ -110,10 +110,10 @@ int prices_gpus(struct ctl *c)
 		put_prices(c, row, providers, n, &marked);
 	}
 	rc = render_list(c, r.json, items, cols,
-	    "no prices yet: are providers configured? ('spotctl providers')");
+	    "no prices yet; check the providers with 'spotctl providers'");
 	if (rc == CTL_OK && json_array_size(items) > 0) {
-		say("USD per GPU-hour, the cheapest place of each; --cheapest tells its age, "
-		    "source, reclaims and capacity, --gpu NAME all places%s",
+		say("USD per GPU-hour, cheapest place of each; --cheapest adds age, source, "
+		    "reclaims and capacity; --gpu NAME lists all places%s",
 		    marked ? " (~ stale, = frozen, ? implausible)" : "");
 	}
 	return rc;

@@ -34,7 +34,7 @@ int cmd_job_submit(struct ctl *c)
 	int rc;
 
 	if (follow && c->format == FORMAT_JSON) {
-		say("spotctl job submit: --follow prints the log; take --wait with -o json");
+		say("spotctl job submit: --follow prints a log; use --wait with -o json");
 		return CTL_USAGE;
 	}
 	rc = read_input(c, c->args[0], &file);
@@ -65,7 +65,7 @@ int cmd_job_submit(struct ctl *c)
 int cmd_job_ls(struct ctl *c)
 {
 	return list_command(c, "/v1/jobs", job_cols,
-	    "no jobs: 'spotctl job submit FILE' starts one");
+	    "no jobs; 'spotctl job submit FILE' starts one");
 }
 
 int cmd_job_cancel(struct ctl *c)
@@ -81,7 +81,7 @@ int cmd_job_cancel(struct ctl *c)
 
 		if (rc == CTL_OK) {
 			done++;
-			say("%s: being cancelled", c->args[i]);
+			say("%s: cancelling", c->args[i]);
 		} else {
 			last = rc;
 		}
@@ -115,7 +115,7 @@ static int look(struct ctl *c, struct waiting *w, const char *hold)
 
 	if (rc == CTL_UNREACHABLE && *hold != '\0') {
 		if (!w->away) {
-			say("spotctl: %s does not answer; waiting for it", c->url);
+			say("spotctl: %s does not answer; retrying", c->url);
 		}
 		w->away = true;
 		pause_ms(1000);
@@ -129,7 +129,7 @@ static int look(struct ctl *c, struct waiting *w, const char *hold)
 	if (strcmp(state, w->state) != 0) {
 		say("%s: %s %s", w->job, state, json_str(r.json, "why", "", NULL));
 		if (strcmp(state, "PARKED") == 0) {
-			say("%s: %s; waiting on", w->job, job_parked_words(c, r.json));
+			say("%s: %s; still waiting", w->job, job_parked_words(c, r.json));
 		}
 		if (!str_copy(w->state, sizeof(w->state), state)) {
 			w->state[0] = '\0';
@@ -182,7 +182,7 @@ int cmd_job_wait(struct ctl *c)
 	int64_t s = 0;
 
 	if (timeout != NULL && !parse_i64(timeout, 1, 31536000, &s)) {
-		say("spotctl job wait: --timeout wants seconds, not '%s'", timeout);
+		say("spotctl job wait: --timeout must be seconds, not '%s'", timeout);
 		return CTL_USAGE;
 	}
 	return job_wait_end(c, c->args[0], s);

@@ -41,7 +41,8 @@ const char *job_parked_words(struct ctl *c, const json_t *job)
 		    usd_text(c, need, 2), usd_text(c, to, 2));
 	}
 	return arena_printf(c->arena,
-	    "needs %s; raise it with 'spotctl job budget %s AMOUNT', or 'spotctl job cancel %s'",
+	    "needs %s; raise it with 'spotctl job budget %s AMOUNT', or cancel with 'spotctl job "
+	    "cancel %s'",
 	    needs, id, id);
 }
 
@@ -75,8 +76,8 @@ int cmd_job_budget(struct ctl *c)
 	if (c->args_n > 1) {
 		body = change(c, c->args[1]);
 		if (body == NULL) {
-			say("spotctl job budget: what the job may cost in all, in US dollars above "
-			    "0, such as 25 or 12.50, or none; not '%s'",
+			say("spotctl job budget: the budget must be US dollars above 0 such as 25 "
+			    "or 12.50, or 'none', not '%s'",
 			    c->args[1]);
 			return CTL_USAGE;
 		}

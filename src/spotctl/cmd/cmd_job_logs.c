@@ -70,7 +70,8 @@ static int log_step(struct ctl *c, const char *job, struct log_place *at, bool f
 	rc = follow && !first ? conn_poll(c, path, true, &r) : conn_get_text(c, path, &r);
 	if (rc == CTL_UNREACHABLE && follow && !first) {
 		if (!at->away) {
-			say("spotctl: %s does not answer; the log goes on when it does", c->url);
+			say("spotctl: %s does not answer; retrying, then the log continues",
+			    c->url);
 		}
 		at->away = true;
 		pause_ms(1000);
@@ -116,11 +117,11 @@ int cmd_job_logs(struct ctl *c)
 	int64_t epoch = 0, rank = 0;
 
 	if (text != NULL && !parse_i64(text, 1, INT32_MAX, &epoch)) {
-		say("spotctl job logs: --epoch wants the number of an attempt, not '%s'", text);
+		say("spotctl job logs: --epoch must be the number of an attempt, not '%s'", text);
 		return CTL_USAGE;
 	}
 	if (which != NULL && !parse_i64(which, 0, INT32_MAX, &rank)) {
-		say("spotctl job logs: --rank wants the number of a rank, from 0, not '%s'", which);
+		say("spotctl job logs: --rank must be a number from 0, not '%s'", which);
 		return CTL_USAGE;
 	}
 	return job_follow(c, c->args[0], epoch, rank, opt_flag(c, "follow"));

@@ -40,7 +40,7 @@ static void show_head(struct ctl *c, const json_t *j)
 	}
 	if (json_i64(j, "num_nodes", 1, NULL) > 1) {
 		line(c, "nodes",
-		    arena_printf(c->arena, "%" PRId64 ", together in one zone; rank 0 is shown",
+		    arena_printf(c->arena, "%" PRId64 ", together in one zone; showing rank 0",
 			json_i64(j, "num_nodes", 1, NULL)));
 	}
 	line(c, "owner",
@@ -95,8 +95,7 @@ static void show_attempts(struct ctl *c, const json_t *j)
 		lost = lost || strcmp(json_str(one, "exit_reason", "", NULL), "lost") == 0;
 	}
 	if (lost) {
-		say("what was seen, and by whom, before a machine was given up: 'spotctl job show "
-		    "%s --why'",
+		say("'spotctl job show %s --why' shows the evidence for each lost machine",
 		    json_str(j, "id", "JOB", NULL));
 	}
 }

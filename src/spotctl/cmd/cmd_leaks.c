@@ -33,12 +33,12 @@ static int show(struct ctl *c, const struct reply *r, const char *empty)
 	if (rc == CTL_OK && c->format == FORMAT_TABLE && json_array_size(items) > 0) {
 		char total[USD_TEXT_MAX], hour[USD_TEXT_MAX];
 
-		say("%s USD so far, %s USD an hour, at today's prices of their pools",
+		say("%s USD so far, %s USD per hour, at current prices of their pools",
 		    format_usd(json_i64(r->json, "total_micros", 0, NULL), total),
 		    format_usd(json_i64(r->json, "per_hour_micros", 0, NULL), hour));
 		if (undecided(items) > 0) {
-			say("%zu kept until somebody says what they are: 'spotctl leaks end REF', "
-			    "or 'spotctl leaks keep REF'",
+			say("%zu kept until you decide: 'spotctl leaks end REF' or 'spotctl leaks "
+			    "keep REF'",
 			    undecided(items));
 		}
 	}
@@ -54,9 +54,8 @@ int cmd_leaks(struct ctl *c)
 	return rc != CTL_OK
 	    ? rc
 	    : show(c, &r,
-		  strcmp(path, "/v1/leaks") == 0
-		      ? "nothing with our tag is without its node"
-		      : "nothing matches these options; without them all that are open are shown");
+		  strcmp(path, "/v1/leaks") == 0 ? "every tagged resource belongs to a node"
+						 : "no open leak matches these options");
 }
 
 static int leak_say(struct ctl *c, const char *act)

@@ -44,7 +44,7 @@ static int prices_refused(struct ctl *c)
 		{ "AGE", "age_s", CELL_AGE, false }, { "SOURCE", "source", CELL_TEXT, false },
 		{ "WHY", "why", CELL_TEXT, false }, { 0 } };
 
-	return list_command(c, "/v1/prices/refused", cols, "no price was refused lately");
+	return list_command(c, "/v1/prices/refused", cols, "no price was rejected recently");
 }
 
 /* One row per GPU, cloud and market, those of a GPU together: what the table of the clouds side by
@@ -66,7 +66,7 @@ static int prices_cheapest(struct ctl *c)
 		}
 	}
 	return render_list(c, r.json, pools, price_cols,
-	    "no prices yet: are providers configured? ('spotctl providers')");
+	    "no prices yet; check the providers with 'spotctl providers'");
 }
 
 /* True after words: an option that the other list alone knows. */
@@ -74,7 +74,7 @@ static bool foreign_option(const struct ctl *c, const char *option, const char *
 {
 	for (; *names != NULL; names++) {
 		if (opt_value(c, *names) != NULL) {
-			say("spotctl prices: --%s does not go with --%s", option, *names);
+			say("spotctl prices: --%s cannot be combined with --%s", option, *names);
 			return true;
 		}
 	}
@@ -108,13 +108,13 @@ int cmd_prices(struct ctl *c)
 		return prices_gpus(c);
 	}
 	return list_command(c, "/v1/prices", price_cols,
-	    "no prices yet: are providers configured? ('spotctl providers')");
+	    "no prices yet; check the providers with 'spotctl providers'");
 }
 
 int cmd_pools(struct ctl *c)
 {
 	return list_command(c, "/v1/pools", pool_cols,
-	    "no pools yet: are providers configured? ('spotctl providers')");
+	    "no pools yet; check the providers with 'spotctl providers'");
 }
 
 int cmd_providers(struct ctl *c)
@@ -128,7 +128,8 @@ int cmd_providers(struct ctl *c)
 		{ "LAST ERROR", "last_error", CELL_TEXT, false }, { 0 } };
 
 	return list_command(c, "/v1/providers", cols,
-	    "no provider is configured: see the [provider NAME] sections of the daemon's file");
+	    "no provider is configured; add a [provider NAME] section to the daemon's "
+	    "configuration file");
 }
 
 int cmd_supply(struct ctl *c)
@@ -144,7 +145,7 @@ int cmd_supply(struct ctl *c)
 		{ 0 } };
 
 	return list_command(c, "/v1/supply", cols,
-	    "no launch of spot was tried lately, and nothing is tight");
+	    "no spot launch was tried recently, and no supply is tight");
 }
 
 int cmd_quota(struct ctl *c)

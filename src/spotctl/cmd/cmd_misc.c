@@ -89,16 +89,16 @@ int cmd_events(struct ctl *c)
 	int rc;
 
 	if (limit != NULL && !parse_i64(limit, 1, 1000, &most)) {
-		say("spotctl events: --limit wants a number from 1 to 1000, not '%s'", limit);
+		say("spotctl events: --limit must be a number from 1 to 1000, not '%s'", limit);
 		return CTL_USAGE;
 	}
 	if (after != NULL && !parse_i64(after, 0, INT64_MAX / 2, &id)) {
-		say("spotctl events: --after wants the number of an event, not '%s'", after);
+		say("spotctl events: --after must be the number of an event, not '%s'", after);
 		return CTL_USAGE;
 	}
 	if (on && (c->format == FORMAT_CSV || c->format == FORMAT_NAME || c->watch_s > 0)) {
-		say("spotctl events: --follow goes with -o table, wide or json, and without "
-		    "--watch");
+		say("spotctl events: --follow needs -o table, wide or json, and cannot be combined "
+		    "with --watch");
 		return CTL_USAGE;
 	}
 	if (on) {
@@ -108,9 +108,9 @@ int cmd_events(struct ctl *c)
 	path = arena_printf(c->arena, "%s%slimit=%" PRId64 "%s%s", path, sep, most,
 	    after != NULL ? "&after=" : "", after != NULL ? after : "");
 	rc = conn_get(c, path, &r);
-	return rc != CTL_OK ? rc
-			    : render_list(c, r.json, json_object_get(r.json, "items"), event_cols,
-				  "nothing happened yet");
+	return rc != CTL_OK
+	    ? rc
+	    : render_list(c, r.json, json_object_get(r.json, "items"), event_cols, "no events yet");
 }
 
 int cmd_whoami(struct ctl *c)
@@ -169,7 +169,7 @@ static int expiry(const struct ctl *c, json_t *body)
 		return CTL_OK;
 	}
 	if (!parse_duration_us(expires, &us) || us < SPOT_US_PER_S) {
-		say("spotctl token create: --expires wants a duration such as 90d, not '%s'",
+		say("spotctl token create: --expires must be a duration such as 90d, not '%s'",
 		    expires);
 		return CTL_USAGE;
 	}
@@ -188,7 +188,7 @@ int cmd_token_create(struct ctl *c)
 	int rc = body == NULL ? CTL_USAGE : expiry(c, body);
 
 	if (body == NULL) {
-		say("spotctl token create: the name is not UTF-8");
+		say("spotctl token create: the name must be UTF-8");
 	}
 	rc = rc != CTL_OK
 	    ? rc
@@ -198,8 +198,8 @@ int cmd_token_create(struct ctl *c)
 	}
 	token = json_str(r.json, "token", "", NULL);
 	if (*token == '\0') {
-		say("spotctl: %s was made, but the reply with its value was lost; 'spotctl token "
-		    "rm %s' and make another",
+		say("spotctl: token '%s' was created, but the reply with its value was lost; "
+		    "revoke it with 'spotctl token rm %s' and create another",
 		    c->args[0], json_str(r.json, "id", "ID", NULL));
 		return CTL_FAILED;
 	}
@@ -207,7 +207,7 @@ int cmd_token_create(struct ctl *c)
 		return render_done(c, &r, " ");
 	}
 	printf("%s\n", token);
-	say("shown only now: store it in a file of mode 0600");
+	say("the token is shown only this once; store it in a file of mode 0600");
 	return CTL_OK;
 }
 

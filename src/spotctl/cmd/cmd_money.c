@@ -15,7 +15,7 @@ static int time_param(struct ctl *c, const char *name, char **path)
 	}
 	if (!parse_time_us(v, &us)) {
 		if (!parse_duration_us(v, &us)) {
-			say("spotctl %s: --%s wants a time such as 2026-01-31T00:00:00Z, or a "
+			say("spotctl %s: --%s must be a time such as 2026-01-31T00:00:00Z or a "
 			    "duration such as 7d, not '%s'",
 			    c->cmd->noun, name, v);
 			return CTL_USAGE;
@@ -54,8 +54,7 @@ static int job_cost(struct ctl *c, const char *job)
 	int rc;
 
 	if (opt_flag(c, "by") || opt_flag(c, "since") || opt_flag(c, "until")) {
-		say("spotctl cost: --job shows one job's lines; --by, --since and --until do not "
-		    "go with it");
+		say("spotctl cost: --job cannot be combined with --by, --since and --until");
 		return CTL_USAGE;
 	}
 	rc = conn_get(c,
@@ -152,17 +151,17 @@ static int show_moves(struct ctl *c, json_t *out, bool dry)
 		return CTL_OK;
 	}
 	rc = render_list(c, out, moves, cols,
-	    "nothing to move: every running job is where it should be");
+	    "nothing to move: every running job is in the best place");
 	if (c->format == FORMAT_WIDE) {
 		json_array_foreach (kept, i, k) {
 			say("%s stays: %s", json_str(k, "job", "?", NULL),
 			    json_str(k, "why", "", NULL));
 		}
 	} else if (c->format == FORMAT_TABLE && json_array_size(kept) > 0) {
-		say("%zu stay where they are (-o wide tells why)", json_array_size(kept));
+		say("%zu stay where they are (-o wide shows the reasons)", json_array_size(kept));
 	}
 	if (dry && json_array_size(moves) > 0 && c->format != FORMAT_JSON) {
-		say("only a look: nothing was moved");
+		say("dry run: nothing was moved");
 	}
 	return rc;
 }
@@ -196,7 +195,7 @@ int cmd_rebalance(struct ctl *c)
 	int rc;
 
 	if (timeout != NULL && !parse_i64(timeout, 1, 86400, &wait_s)) {
-		say("spotctl rebalance: --timeout wants seconds, not '%s'", timeout);
+		say("spotctl rebalance: --timeout must be seconds, not '%s'", timeout);
 		return CTL_USAGE;
 	}
 	rc = conn_send(c, "POST", "/v1/rebalance", NULL,
@@ -220,8 +219,8 @@ int cmd_rebalance(struct ctl *c)
 		round_end(c, &round);
 	}
 	if (rc < 0) {
-		say("spotctl rebalance: %s was not answered in %" PRId64
-		    " s; is an engine running? (GET /readyz tells)",
+		say("spotctl rebalance: %s is not done after %" PRId64
+		    " s; check that an engine runs (GET /readyz)",
 		    id, wait_s);
 		return CTL_UNREACHABLE;
 	}
@@ -253,10 +252,11 @@ int cmd_rebalance_report(struct ctl *c)
 		return rc;
 	}
 	rc = render_list(c, r.json, json_object_get(r.json, "items"), cols,
-	    "no job was moved by plan in that time");
+	    "no planned move in that time");
 	if (rc == CTL_OK && c->format == FORMAT_TABLE && json_i64(r.json, "moves", 0, NULL) > 0) {
-		say("%" PRId64 " moves, %" PRId64 " carried out: expected to save %s USD; staying "
-		    "would have cost %s, paid was %s: earned %s USD",
+		say("%" PRId64 " moves, %" PRId64
+		    " done: expected saving %s USD; staying would have cost %s USD, the moves cost "
+		    "%s USD: earned %s USD",
 		    json_i64(r.json, "moves", 0, NULL), json_i64(r.json, "done", 0, NULL),
 		    usd_text(c, json_i64(r.json, "predicted_micros", 0, NULL), 4),
 		    usd_text(c, json_i64(r.json, "stay_micros", 0, NULL), 4),

@@ -20,7 +20,7 @@ int cmd_node_ls(struct ctl *c)
 	bool all = opt_flag(c, "all") || opt_flag(c, "state");
 
 	return list_command(c, all ? "/v1/nodes" : "/v1/nodes?state=live", cols,
-	    "no live nodes (--all shows those that are gone)");
+	    "no live nodes (--all also shows ended ones)");
 }
 
 static int show_parts(struct ctl *c, const json_t *node)
@@ -84,13 +84,12 @@ int cmd_node_drain(struct ctl *c)
 	    NULL, STR_LIT("{}"), &r);
 
 	if (rc == CTL_OK && over(&r)) {
-		return render_done(c, &r, "%s: is over already; there is nothing to drain",
-		    c->args[0]);
+		return render_done(c, &r, "%s: already over; nothing to drain", c->args[0]);
 	}
 	return rc != CTL_OK
 	    ? rc
-	    : render_done(c, &r,
-		  "%s: draining; what runs there is checkpointed and placed elsewhere", c->args[0]);
+	    : render_done(c, &r, "%s: draining; its job is checkpointed and placed elsewhere",
+		  c->args[0]);
 }
 
 int cmd_node_rm(struct ctl *c)
@@ -102,7 +101,7 @@ int cmd_node_rm(struct ctl *c)
 	    NULL, (struct str){ 0 }, &r);
 
 	if (rc == CTL_OK && over(&r)) {
-		return render_done(c, &r, "%s: is over", c->args[0]);
+		return render_done(c, &r, "%s: over", c->args[0]);
 	}
-	return rc != CTL_OK ? rc : render_done(c, &r, "%s: being terminated", c->args[0]);
+	return rc != CTL_OK ? rc : render_done(c, &r, "%s: terminating", c->args[0]);
 }

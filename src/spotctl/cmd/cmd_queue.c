@@ -53,7 +53,7 @@ static const struct column share_cols[] = { { "TEAM", "team", CELL_TEXT, false }
 int cmd_shares(struct ctl *c)
 {
 	return list_command(c, "/v1/shares", share_cols,
-	    "no team spent anything yet, and none has a share of its own");
+	    "no team has spent anything or has a share of its own");
 }
 
 static int share_put(struct ctl *c, json_t *weight)
@@ -72,7 +72,7 @@ int cmd_share_set(struct ctl *c)
 	double weight;
 
 	if (!parse_f64(c->args[1], 0.001, 1000, &weight)) {
-		say("spotctl shares set: WEIGHT is a number from 0.001 to 1000, not %s",
+		say("spotctl shares set: WEIGHT must be a number from 0.001 to 1000, not '%s'",
 		    c->args[1]);
 		return CTL_USAGE;
 	}

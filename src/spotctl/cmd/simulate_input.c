@@ -45,11 +45,11 @@ static int read_hours(const struct ctl *c, const char *name, int64_t dflt_us, in
 		return CTL_OK;
 	}
 	if (text == NULL) {
-		say("spotctl %s: --%s HOURS is needed", c->cmd->noun, name);
+		say("spotctl %s: --%s HOURS is required", c->cmd->noun, name);
 		return CTL_USAGE;
 	}
 	if (!simulation_hours(text, ret)) {
-		say("spotctl %s: --%s wants hours such as 48 or 52.8, at most %d, not '%s'",
+		say("spotctl %s: --%s must be hours such as 48 or 52.8, at most %d, not '%s'",
 		    c->cmd->noun, name, HOURS_MAX, text);
 		return CTL_USAGE;
 	}
@@ -65,11 +65,11 @@ static int read_usd(const struct ctl *c, const char *name, int64_t dflt, int64_t
 		return CTL_OK;
 	}
 	if (text == NULL) {
-		say("spotctl %s: --%s USD is needed", c->cmd->noun, name);
+		say("spotctl %s: --%s USD is required", c->cmd->noun, name);
 		return CTL_USAGE;
 	}
 	if (!parse_usd_micros(text, ret) || *ret > TRACE_PRICE_MICROS_MAX) {
-		say("spotctl %s: --%s wants dollars such as 0.9731, at most %d, not '%s'",
+		say("spotctl %s: --%s must be dollars such as 0.9731, at most %d, not '%s'",
 		    c->cmd->noun, name, TRACE_PRICE_MICROS_MAX / 1000000, text);
 		return CTL_USAGE;
 	}
@@ -83,7 +83,7 @@ static int read_count(const struct ctl *c, const char *name, int64_t least, int6
 
 	*ret = dflt;
 	if (text != NULL && !parse_i64(text, least, most, ret)) {
-		say("spotctl %s: --%s wants a number from %" PRId64 " to %" PRId64 ", not '%s'",
+		say("spotctl %s: --%s must be a number from %" PRId64 " to %" PRId64 ", not '%s'",
 		    c->cmd->noun, name, least, most, text);
 		return CTL_USAGE;
 	}
@@ -135,12 +135,12 @@ static int check_counts(const struct ctl *c)
 	size_t n = values_of(c, "trace", paths), prices_n = values_of(c, "price-trace", paths);
 
 	if (n == 0) {
-		say("spotctl %s: --trace FILE is needed, the recorded supply of a zone",
+		say("spotctl %s: --trace FILE (the recorded supply of a zone) is required",
 		    c->cmd->noun);
 		return CTL_USAGE;
 	}
 	if (prices_n != 0 && prices_n != n) {
-		say("spotctl %s: %zu --price-trace for %zu --trace; give one for each, in the same "
+		say("spotctl %s: %zu --price-trace for %zu --trace; give one for each in the same "
 		    "order, or none",
 		    c->cmd->noun, prices_n, n);
 		return CTL_USAGE;
@@ -160,7 +160,7 @@ static void say_end(const struct ctl *c, const struct trace *supply, size_t n,
 		longest = supply[i].n > supply[longest].n ? i : longest;
 	}
 	if (supply[longest].n > m->ticks) {
-		say("spotctl %s: %s ends after %s, %s after %s: what is behind the first end is "
+		say("spotctl %s: '%s' ends after %s, '%s' after %s; data after the earlier end are "
 		    "not used",
 		    c->cmd->noun, m->ends_first,
 		    format_duration((int64_t)m->ticks * m->tick_us, end), supply[longest].name,
@@ -212,8 +212,8 @@ static bool run_over(const struct ctl *c, const struct simulation *s, const stru
 
 		if (own->gap_us == t->gap_us &&
 		    memcmp(own->counts, t->counts, n * sizeof(*t->counts)) == 0) {
-			say("spotctl %s: --history %s is what --trace %s shows: only what is "
-			    "before each start is learned from it",
+			say("spotctl %s: --history '%s' is also the --trace '%s'; policies learn "
+			    "only from the part before each start",
 			    c->cmd->noun, t->name, own->name);
 			return true;
 		}
@@ -276,15 +276,15 @@ static int take_starts(struct ctl *c, const char *list, struct simulation *ret)
 		int64_t us;
 
 		if (!simulation_hours(word, &us)) {
-			say("spotctl %s: --start-hours wants hours separated by commas, such as "
-			    "0,24,96.5; '%s' is none",
+			say("spotctl %s: --start-hours must be hours separated by commas such as "
+			    "0,24,96.5, not '%s'",
 			    c->cmd->noun, word);
 			return CTL_USAGE;
 		}
 		starts[n] = (size_t)(us / ret->market.tick_us);
 		if (starts[n] > most) {
-			say("spotctl %s: --start-hours %s: a run until its deadline fits in the "
-			    "trace up to hour %.2f",
+			say("spotctl %s: --start-hours '%s' is too late; a run until its deadline "
+			    "fits into the trace up to hour %.2f",
 			    c->cmd->noun, word,
 			    (double)most * (double)ret->market.tick_us / (double)SPOT_US_PER_HOUR);
 			return CTL_USAGE;
@@ -328,7 +328,7 @@ int simulation_policies(struct ctl *c, struct simulation *ret)
 		if (strcmp(names[i], "all") == 0) {
 			add_all(ret);
 		} else if (!add_policy(ret, names[i])) {
-			say("spotctl %s: no policy '%s'; there are auto, uniform-progress, greedy, "
+			say("spotctl %s: no policy '%s'; valid are auto, uniform-progress, greedy, "
 			    "on-demand, optimal and all",
 			    c->cmd->noun, names[i]);
 			return CTL_USAGE;

@@ -78,23 +78,23 @@ static void put_provider(const struct view *w, const json_t *p)
 
 	sbuf_puts(w->o, "    provider  ");
 	if (str_empty(json_str(p, "state", "", NULL))) {
-		sbuf_puts(w->o, "had not been heard of it");
+		sbuf_puts(w->o, "had not reported it");
 	} else {
 		put_text(w, p, "state", "");
-		sbuf_puts(w->o, ", heard ");
+		sbuf_puts(w->o, ", received ");
 		put_before(w, json_object_get(p, "said_at"), "never");
 	}
-	put_text(w, p, "reason", ", with the words: ");
+	put_text(w, p, "reason", ", saying: ");
 	put_past(w, json_object_get(p, "past"));
 	if (without > 0) {
 		sbuf_printf(w->o,
-		    without == 1 ? "; %" PRId64 " whole answer lacked it"
-				 : "; %" PRId64 " whole answers in a row lacked it",
+		    without == 1 ? "; %" PRId64 " complete answer lacked it"
+				 : "; %" PRId64 " consecutive complete answers lacked it",
 		    without);
 	}
 	if (unanswered > 0) {
 		sbuf_printf(w->o,
-		    "; %" PRId64 " questions in a row without a whole answer, the last ",
+		    "; %" PRId64 " consecutive queries without a complete answer, the last ",
 		    unanswered);
 		put_before(w, json_object_get(p, "unanswered_at"), "");
 		put_text(w, p, "unanswered_why", ": ");
@@ -110,7 +110,7 @@ static void put_notices(const struct view *w, const json_t *list)
 	json_array_foreach (list, i, one) {
 		put_text(w, one, "kind", "    notice    ");
 		put_text(w, one, "by", " by ");
-		sbuf_puts(w->o, ", heard ");
+		sbuf_puts(w->o, ", received ");
 		put_before(w, json_object_get(one, "heard_at"), "");
 		put_text(w, one, "deadline_at", ", until ");
 		sbuf_puts(w->o, "\n");
@@ -140,9 +140,9 @@ static void put_daemon(const struct view *w, const json_t *d)
 	int64_t others = json_i64(d, "other_agents", 0, NULL);
 
 	sbuf_puts(w->o, "    daemon    listened since ");
-	put_before(w, json_object_get(d, "listens_at"), "nobody knows when");
+	put_before(w, json_object_get(d, "listens_at"), "an unknown time");
 	if (others > 0) {
-		sbuf_printf(w->o, "; of %" PRId64 " other agents the last spoke ", others);
+		sbuf_printf(w->o, "; the last of %" PRId64 " other agents polled ", others);
 		put_before(w, json_object_get(d, "others_spoke_at"), "never");
 	}
 	sbuf_puts(w->o, "\n");
@@ -194,7 +194,7 @@ void show_verdicts(struct ctl *c, const json_t *list)
 		return;
 	}
 	sbuf_init(&o, 0);
-	sbuf_puts(&o, "\nVERDICTS, and what was seen by whom\n");
+	sbuf_puts(&o, "\nVERDICTS with their evidence\n");
 	json_array_foreach (list, i, one) {
 		put_verdict(&w, one);
 	}

@@ -145,7 +145,7 @@ static void put_marks(struct sbuf *o, const struct plot *p)
 		return;
 	}
 	sbuf_printf(o, "%*s %s\n", LABEL, "", line);
-	sbuf_printf(o, "%*s r = taken back (%zu), x = refused (%zu)%s\n", LABEL, "", taken, refused,
+	sbuf_printf(o, "%*s r = reclaimed (%zu), x = refused (%zu)%s\n", LABEL, "", taken, refused,
 	    strchr(line, '*') != NULL ? ", * = both" : "");
 }
 
@@ -196,7 +196,7 @@ char *plot_text(struct arena *a, const struct plot *p)
 	put_marks(&o, p);
 	put_words(&o, a, p, &s);
 	if (empty > 0) {
-		sbuf_puts(&o, "empty: not known\n");
+		sbuf_puts(&o, "empty: unknown\n");
 	}
 	return arena_strdup(a, o.p);
 }

@@ -156,7 +156,9 @@ static void print_names(struct ctl *c, const json_t *items, const struct column 
 
 static int no_list(const struct ctl *c)
 {
-	say("spotctl: the reply of %s lacks its list; is the daemon of another version?", c->url);
+	say("spotctl: the reply of %s lacks its list; check that spotctl and spotd have the same "
+	    "version",
+	    c->url);
 	return CTL_FAILED;
 }
 
@@ -231,7 +233,7 @@ static int rows_wanted(struct ctl *c, int64_t *ret)
 
 	*ret = c->format == FORMAT_TABLE || c->format == FORMAT_WIDE ? 100 : INT64_MAX;
 	if (limit != NULL && !parse_i64(limit, 1, 1000000, ret)) {
-		say("spotctl: --limit wants a number from 1 to 1000000, not '%s'", limit);
+		say("spotctl: --limit must be a number from 1 to 1000000, not '%s'", limit);
 		return CTL_USAGE;
 	}
 	return CTL_OK;
@@ -295,11 +297,11 @@ int list_command(struct ctl *c, const char *path, const struct column *cols, con
 
 	if (rc == CTL_OK) {
 		rc = render_list(c, whole, json_object_get(whole, "items"), cols,
-		    filtered ? "nothing matches these options; without them all are shown" : empty);
+		    filtered ? "nothing matches these options" : empty);
 	}
 	if (rc == CTL_OK && json_is_string(json_object_get(whole, "next")) &&
 	    c->format != FORMAT_JSON && c->watch_s == 0) {
-		say("... there are more: --limit N shows more of them");
+		say("... there are more; use --limit N");
 	}
 	json_decref(whole);
 	return rc;

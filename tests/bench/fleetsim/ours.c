@@ -1,4 +1,4 @@
-/* Places, moves and rebalances as src/engine/place/assign.c, return.c, defer.c and rebalance.c do: see
+/* Places, moves and rebalances as assign.c, move_back.c, defer.c and rebalance.c of src/engine/place do: see
  * ours.h. */
 #include "base/base.h"
 

@@ -51,7 +51,7 @@ const struct control_call control_calls[] = {
 	    "{\"id\": N}",
 	    "Arm a fault for the next count requests that match (-1 = for ever), past the first "
 	    "skip. "
-	    "README.md lists the kinds.",
+	    "Kinds of faults are listed above.",
 	    control_fault, NULL },
 	{ "DELETE", "/fault", "?id=N", "{\"dropped\": N}", "Drop one fault, or all without id.",
 	    NULL, control_fault_drop },

@@ -1,6 +1,7 @@
 /* Ids, times and links as Google writes them. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
+#include "base/hash.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 
@@ -75,12 +76,8 @@ uint64_t gcp_new_id(struct sim *s)
 
 uint64_t gcp_hash_id(const char *text)
 {
-	uint64_t h = UINT64_C(14695981039346656037);
-
-	for (; *text; text++) {
-		h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-	}
-	return UINT64_C(1000000000000000000) + h % UINT64_C(8000000000000000000);
+	return UINT64_C(1000000000000000000) +
+	    hash_str(HASH_START, text) % UINT64_C(8000000000000000000);
 }
 
 const char *gcp_fingerprint(struct arena *a, uint64_t seed)

@@ -221,7 +221,7 @@ bool node_busy(const struct k8s_obj *node); /* a pod of ours is on it */
 struct pool *pool_market(const struct k8s_cluster *c, const json_t *pool, enum side *ret_side);
 struct k8s_obj *node_new(struct k8s_cluster *c, const char *name, const struct itype *t,
     const json_t *pool, struct inst *i);
-void node_event(struct inst *i, const char *type); /* the server's life (clouds.h: event) */
+void node_event(struct inst *i, const char *type); /* the server's life (cloud.h: event) */
 void node_cordon(struct k8s_obj *node, const char *taint);
 void node_gone(struct k8s_obj *node);
 void node_drop(struct k8s_obj *node); /* the server behind it ends too */

@@ -75,7 +75,7 @@ enum fault_kind {
 	FAULT_DUPLICATE,
 	FAULT_EXPIRED,
 	FAULT_SKEW,
-	FAULT_PRETEND, /* the answer of success, and nothing has happened (instance.h) */
+	FAULT_PRETEND, /* the answer of success, and nothing has happened (sim.h) */
 };
 struct fault {
 	uint64_t id;

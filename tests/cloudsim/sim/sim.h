@@ -123,7 +123,7 @@ bool file_put(const char *path, const void *p, size_t n, int mode);
 bool file_get(struct arena *a, const char *path, struct str *ret);
 void dir_make(const char *path, int mode); /* with parents */
 
-/* The ports (front.c with a struct front_port, control.c, imds.c). */
+/* The ports (front.c with a struct front_port, control/routes.c, imds.c). */
 void front_handle(void *ctx, struct httpd_req *r);
 size_t front_body_max(void *ctx, const char *method, const char *path);
 void control_handle(void *ctx, struct httpd_req *r);
@@ -327,7 +327,7 @@ struct inst {
 	size_t imds_tokens_n;
 	struct loop_timer timer, reclaim_timer;
 	int reclaim_stage;
-	void *own; /* the cloud's (clouds.h) */
+	void *own; /* the cloud's (cloud.h) */
 	/* Times that it ran before it was stopped and started again; both ends of a current one are
 	 * above. */
 	struct inst_span {

@@ -22,7 +22,7 @@ except ImportError as e:
     sys.exit(77)
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / 'emulator'))
+sys.path.insert(0, str(HERE.parents[1] / 'cloudsim'))
 from cloudsim_proc import Cloudsim  # noqa: E402
 
 PROGRAM, CONFORM = sys.argv[1:3]

@@ -5,9 +5,8 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-import fake  # noqa: E402
-from support.late import Late  # noqa: E402
+import fake
+from support.late import Late  # fake.py puts the folder tests on the path
 
 AGENT, TRAIN = sys.argv[1:3] if len(sys.argv) > 2 else ("", "")
 CKPT = {"path": "ckpt", "signal": "USR1", "command": "", "interval_s": 0, "budget_s": 20, "then": "TERM",

@@ -10,11 +10,15 @@ import shutil
 import signal
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support.wait import until  # noqa: E402
 
 CHUNK = 64 << 20
 
@@ -84,15 +88,7 @@ class Server:
     def until(self, condition, what, timeout=60):
         """Returns the first true value of condition()."""
         with self.lock:
-            end = time.monotonic() + timeout
-            while True:
-                value = condition()
-                if value:
-                    return value
-                left = end - time.monotonic()
-                if left <= 0:
-                    raise AssertionError(f"not within {timeout} s: {what}\n{self.story()}")
-                self.lock.wait(min(left, 0.05))
+            return until(what, timeout, condition, lambda: self.lock.wait(0.05), lambda: "\n" + self.story())
 
     def story(self):
         return ""

@@ -8,7 +8,6 @@ import pwd
 import resource
 import shutil
 import subprocess
-import time
 
 import fake
 from case import AGENT, TRAIN, AgentCase

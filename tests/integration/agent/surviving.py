@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import time
 
 import fake
 from case import AGENT, TRAIN, AgentCase

@@ -15,6 +15,9 @@ import threading
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support.wait import until  # noqa: E402
+
 ENROL_KEY = b"0123456789abcdef0123456789abcdef"
 US = 1000000
 HOUR = 3600 * US
@@ -107,16 +110,14 @@ class Apid:
 
     def until(self, cond, what, limit=60):
         """Looked at when the database notifies, and, for what nobody announces, ten times a second."""
-        end = time.monotonic() + limit
-        while True:
-            heard = self.notes
-            got = cond()
-            if got:
-                return got
-            if time.monotonic() > end:
-                raise AssertionError("not within %d s: %s" % (limit, what))
+        heard = self.notes
+
+        def pause():
+            nonlocal heard
             with self.news:
                 self.news.wait_for(lambda: self.notes != heard, 0.1)
+                heard = self.notes
+        return until(what, limit, cond, pause)
 
     def store(self, uri):
         """The daemon's object store from now on, "": there is none; "?", as at first: it knows nothing of it."""

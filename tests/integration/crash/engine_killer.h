@@ -3,7 +3,7 @@
 #ifndef ENGINE_KILLER_H
 #define ENGINE_KILLER_H
 
-#include "../engine/engine_world.h"
+#include "engine_world.h"
 #include "base/text/str.h"
 
 struct killer {

@@ -54,7 +54,7 @@ class Budget(e2e.Case):
         """The budget that spotctl says a parked job needs."""
         shown = self.world.ctl("job", "show", job)
         said = re.search(r"^parked +needs at least \d+\.\d\d USD left, which is a budget of (\d+\.\d\d) USD; "
-                         r"raise it with 'spotctl job budget %s AMOUNT', or 'spotctl job cancel %s'$" % (job, job), shown, re.M)
+                         r"raise it with 'spotctl job budget %s AMOUNT', or cancel with 'spotctl job cancel %s'$" % (job, job), shown, re.M)
         self.assertTrue(said, shown)
         return said.group(1)
 

@@ -57,7 +57,7 @@ class Loss(e2e.Case):
             self.assertIn("running", [p["state"] for p in seen["provider"]["past"]], seen)
             self.assertIsNotNone(seen["daemon"]["listens_at"])
         self.assertEqual([v["verdict"] for v in w.api("GET", "/v1/nodes/" + node)["verdicts"]].count(given_up["verdict"]), 1)
-        self.assertRegex(w.ctl("job", "show", "--why", job), r"(?s)VERDICTS, and what was seen by whom.*agent     polled last .*it had %s try 1" % job)
+        self.assertRegex(w.ctl("job", "show", "--why", job), r"(?s)VERDICTS with their evidence.*agent     polled last .*it had %s try 1" % job)
         doctor = {i["name"]: i for i in json.loads(w.spotctl("doctor", "spotd", "-o", "json").stdout)["items"]}
         self.assertEqual((doctor["false recoveries"]["state"], doctor["missed losses"]["state"]), ("ok", "ok"), doctor)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A backup is taken in the middle of a story, the story goes on, and the older backup is restored: what was launched since
 runs on, is shown with what it costs, and ends only when somebody says so; jobs of the backup go on. The steps are those of
-deploy/README.md, for both kinds of backup that it names."""
+deploy/docs/operating.md, for both kinds of backup that it names."""
 import os
 import sys
 

@@ -1,5 +1,5 @@
 /*
- * The invariants of spotctl doctor --consistency (consistency.sql): a world in which a job was
+ * The invariants of spotctl doctor --consistency (src/store/rules): a world in which a job was
  * drained, lost its node and ended keeps all of them, and each is broken here once, by SQL, and
  * reported in words.
  */

@@ -116,12 +116,12 @@ class Configuration(unittest.TestCase):
         self.refused("[api]\ntls_cert = a.pem\n", "tls_key")
         self.refused("[checkpoint]\nstore = /tmp/x\n", "s3://")
         self.refused("[log]\nlevel = loud\n", "loud")
-        self.refused("[share nlp]\nweight = none\n", "spotd.conf:2: [share nlp] weight = none: expected a number from 0.001 to 1000")
-        self.refused("[share nlp]\nwait = 2\n", "spotd.conf:2: [share nlp] wait is not a key; there is one: weight")
-        self.refused("[share nlp]\n", "spotd.conf:1: [share nlp] has no weight")
+        self.refused("[share nlp]\nweight = none\n", "spotd.conf:2: [share nlp] weight = 'none': must be a number from 0.001 to 1000")
+        self.refused("[share nlp]\nwait = 2\n", "spotd.conf:2: [share nlp]: no key 'wait'; valid is weight")
+        self.refused("[share nlp]\n", "spotd.conf:1: [share nlp]: weight is missing")
         self.refused("[share %s]\nweight = 1\n" % ("x" * 61), "at most 60 bytes")
         self.refused("[engine]\ncool_min = 30m\ncool_max = 1m\n", "cool_min")
-        self.refused("[engine]\ntick = 1s\n[api]\norphan_timeout = 30s\n", "spotd.conf:4: ", "[api] orphan_timeout: 1m at least", "0s: never")
+        self.refused("[engine]\ntick = 1s\n[api]\norphan_timeout = 30s\n", "spotd.conf:4: ", "[api] orphan_timeout must be at least 1m", "0s for never")
         self.refused("[api]\npublic_ca = /nowhere.pem\n", "/nowhere.pem")
 
     def test_every_mistake_is_named_at_once(self):
@@ -166,8 +166,8 @@ level = loud
         aws, lam = "[provider aws]\n", "[provider lambda]\napi_key_file = /dev/null\n"
         self.refused("[checkpoint]\nstore = ftp://x/y\n", "s3://", "gs://", "az://")
         self.refused("[checkpoint]\nstore = s3://\n", "s3://bucket/prefix")
-        self.refused("[checkpoint]\nstore = s3://b/p\nprovider = gcp\n" + aws, "there is no [provider gcp] section")
-        self.refused("[checkpoint]\nstore = gs://b/p\n" + aws, "kind aws does not sign such URLs", "gs:// with gcp")
+        self.refused("[checkpoint]\nstore = s3://b/p\nprovider = gcp\n" + aws, "no section [provider gcp]")
+        self.refused("[checkpoint]\nstore = gs://b/p\n" + aws, "does not fit provider = 'aws' of kind aws", "gs:// gcp")
         self.refused("[checkpoint]\nstore = s3://b/p\nprovider = lambda\n" + aws + lam, "kind lambda has no object store")
         r = run("--config", conf("[checkpoint]\nstore = s3://b/p\n" + aws), "--check-config")
         self.assertEqual(r.returncode, 0, r.stderr)
@@ -177,7 +177,7 @@ level = loud
         r = run("--config", conf("[provider aws]\n[provider lambda]\n[provider east]\nkind = aws\nidentity = off\n"), "--check-config")
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertRegex(r.stdout, r"\[provider aws\] identity = required: ")
-        self.assertIn("[provider lambda] identity = required: this cloud vouches for nothing", r.stdout)
+        self.assertIn("[provider lambda] identity = required: this cloud has no proof of identity", r.stdout)
         self.assertIn("[provider east] identity = off: a node enrols with its one-time token alone", r.stdout)
 
     def test_a_printed_configuration_reads_back_the_same(self):
@@ -291,10 +291,10 @@ class Running(unittest.TestCase):
         d = Daemon("--local", "--config", path)
         d.ready()
         for text, words in (
-                (sections + "[checkpoint]\nstore = s3://b/p\nprovider = nobody\n", "there is no [provider nobody] section"),
+                (sections + "[checkpoint]\nstore = s3://b/p\nprovider = nobody\n", "no section [provider nobody]"),
                 (sections + "[checkpoint]\nstore = s3://b/p\nprovider = l\n", "kind lambda has no object store"),
                 (sections + "[provider a]\nkind = aws\nregions = us-east-1\n[checkpoint]\nstore = s3://b/p\nprovider = a\n",
-                 "restart it instead")):
+                 "restart the daemon")):
             conf(text, "store.conf")
             d.send(signal.SIGHUP)
             d.await_log(words)

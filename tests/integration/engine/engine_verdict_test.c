@@ -48,40 +48,7 @@ static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch
 	pg_req_fini(&a.req);
 }
 
-static void check_counters(struct world *w, int64_t alive, int64_t missed, const char *kind)
-{
-	static const char *const kinds[] = { "lost", "reclaimed", "silent", "broken",
-		"boot_timeout" };
-
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		bool this = strcmp(kinds[i], kind) == 0;
-
-		if ((int64_t)world_metric(w, "spot_false_recoveries_total", kinds[i]) !=
-			(this ? alive : 0) ||
-		    (int64_t)world_metric(w, "spot_missed_losses_total", kinds[i]) !=
-			(this ? missed : 0)) {
-			fail_msg("%s %s", kinds[i],
-			    world_text(w,
-				"SELECT string_agg(concat_ws(' ', 'n' || v.node_id, v.kind, "
-				"v.at_us, v.since_us, v.missed, v.why, v.false_us,"
-				" v.false_why, v.seen, n.provider_past), chr(10) ORDER BY v.id) "
-				"FROM verdict v JOIN node n ON n.id = v.node_id"));
-		}
-	}
-}
-
 /* ---- the tests ------------------------------------------------------------------------------- */
-
-static int64_t running(struct world *w)
-{
-	int64_t job;
-
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	job = world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	return job;
-}
 
 static void test_where_all_goes_well_nothing_is_decided_or_counted(void **state)
 {
@@ -89,9 +56,9 @@ static void test_where_all_goes_well_nothing_is_decided_or_counted(void **state)
 
 	world_reset(w, true);
 	w->conf.agent_silent_us = 5 * SPOT_US_PER_S;
-	world_finish(w, running(w));
+	world_finish(w, world_running(w));
 	assert_int_equal(world_int(w, "SELECT count(*) FROM verdict"), 0);
-	check_counters(w, 0, 0, "");
+	world_check_counters(w, 0, 0, "");
 	assert_int_equal((int64_t)world_metric(w, "spot_verdicts_total", "lost"), 0);
 	assert_int_equal((int64_t)world_metric(w, "spot_suspected_nodes", "now"), 0);
 }
@@ -119,7 +86,7 @@ static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void
 	w->conf.list_lag_us = 1;
 	/* an answer is written before the next question is asked */
 	w->conf.watch_us = SPOT_US_PER_S / 2;
-	job = running(w);
+	job = world_running(w);
 	for (int i = 0; i < 5; i++) { /* not every answer counts: one may be older than the last */
 		w->cloud.list[0].lacks = 1;
 		asked_more(w, 3);
@@ -146,7 +113,7 @@ static void test_what_an_answer_did_not_get_to_is_not_absent(void **state)
 
 	world_reset(w, true);
 	w->conf.list_lag_us = 1;
-	job = running(w);
+	job = world_running(w);
 	w->cloud.untold = true;
 	asked_more(w, 2);
 	/* what is shown counts */
@@ -178,7 +145,7 @@ static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(voi
 	world_reset(w, true);
 	w->cloud.ends_slowly = true;
 	w->conf.agent_lost_us = 2 * SPOT_US_PER_S;
-	job = running(w);
+	job = world_running(w);
 	agent_says(w, 1, job, 1, 40);
 	w->agents = false;
 	world_until(w, LIMIT, VERDICT("silent"));
@@ -209,15 +176,15 @@ static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(voi
 		world_for(w, 20);
 	}
 	asked_more(w, 4);
-	check_counters(w, 0, 0, "");
+	world_check_counters(w, 0, 0, "");
 	agent_says(w, 1, job, 1, 41);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM event WHERE event = 'WAS_ALIVE' AND node_id = 1 AND job_id = 1 "
 	    "AND why LIKE '%at step 41%'");
-	check_counters(w, 1, 0, "silent");
+	world_check_counters(w, 1, 0, "silent");
 	agent_says(w, 1, job, 1, 42);
 	world_for(w, 200);
-	check_counters(w, 1, 0, "silent");
+	world_check_counters(w, 1, 0, "silent");
 	w->cloud.ends_slowly = false;
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	world_finish(w, job);
@@ -230,7 +197,7 @@ static int64_t falls_silent(struct world *w)
 
 	world_reset(w, true);
 	w->conf.agent_lost_us = 2 * SPOT_US_PER_S;
-	job = running(w);
+	job = world_running(w);
 	agent_says(w, 1, job, 1, 40);
 	w->agents = false;
 	return job;
@@ -282,7 +249,7 @@ static void test_a_dead_agent_is_given_up_rightly(void **state)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, job);
 	assert_int_equal((int64_t)world_metric(w, "spot_verdicts_total", "silent"), 1);
-	check_counters(w, 0, 0, "");
+	world_check_counters(w, 0, 0, "");
 }
 
 static void test_a_provider_that_takes_its_word_back(void **state)
@@ -292,7 +259,7 @@ static void test_a_provider_that_takes_its_word_back(void **state)
 
 	world_reset(w, true);
 	w->cloud.ends_slowly = true;
-	job = running(w);
+	job = world_running(w);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	world_until(w, LIMIT, VERDICT("lost"));
 	assert_int_equal(world_int(w,
@@ -302,7 +269,7 @@ static void test_a_provider_that_takes_its_word_back(void **state)
 			     "seen->'provider'->'past'->-1->>'@' AND "
 			     "seen->'provider'->'past'->-1->>'by' = 'asked'"),
 	    1);
-	check_counters(w, 0, 0, "");
+	world_check_counters(w, 0, 0, "");
 	/* The machine is there after all, seen by whoever looks first: at the node, or at what
 	 * nobody accounts for. */
 	for (int i = 0; i < LIMIT / 20 &&
@@ -311,7 +278,7 @@ static void test_a_provider_that_takes_its_word_back(void **state)
 		w->cloud.list[0].state = SPOT_INSTANCE_RUNNING;
 		world_for(w, 20);
 	}
-	check_counters(w, 1, 0, "lost");
+	world_check_counters(w, 1, 0, "lost");
 	w->cloud.ends_slowly = false;
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
@@ -335,7 +302,7 @@ static void test_an_answer_that_is_older_than_the_verdict_does_not_take_it_back(
 	    "END $$;"
 	    "CREATE TRIGGER not_now BEFORE UPDATE ON node FOR EACH ROW WHEN (new.state = 'GONE') "
 	    "EXECUTE FUNCTION not_now()");
-	job = running(w);
+	job = world_running(w);
 	w->cloud.describe_after_us = 2 * SPOT_US_PER_S;
 	asked_more(w, 1);
 	snprintf(w->cloud.watch_gone, sizeof(w->cloud.watch_gone), "%s", w->cloud.list[0].ref);
@@ -343,7 +310,7 @@ static void test_an_answer_that_is_older_than_the_verdict_does_not_take_it_back(
 	world_until(w, LIMIT, VERDICT("reclaimed"));
 	w->cloud.describe_after_us = 0;
 	asked_more(w, 4);
-	check_counters(w, 0, 0, "");
+	world_check_counters(w, 0, 0, "");
 	world_sql(w, "DROP TRIGGER not_now ON node; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, job);
@@ -368,7 +335,7 @@ static void test_a_machine_that_boots_after_its_time_was_given_up_wrongly(void *
 			     "AND since_us IS NULL"),
 	    1);
 	w->agents = true;
-	check_counters(w, 0, 0, "");
+	world_check_counters(w, 0, 0, "");
 	world_sql(w,
 	    "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us, verdict) VALUES "
 	    "(1, 'b', repeat('0', 64), '{}', %" PRId64 ", 'denied')",
@@ -376,7 +343,7 @@ static void test_a_machine_that_boots_after_its_time_was_given_up_wrongly(void *
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM verdict WHERE kind = 'boot_timeout' AND node_id = 1 AND "
 	    "false_why LIKE '%came to enrol%'");
-	check_counters(w, 1, 0, "boot_timeout");
+	world_check_counters(w, 1, 0, "boot_timeout");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_finish(w, job);
 }
@@ -391,7 +358,7 @@ static void test_a_loss_that_was_found_late_is_counted(void **state)
 	world_reset(w, true);
 	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
 	w->conf.loss_bound_us = SPOT_US_PER_S;
-	job = running(w);
+	job = world_running(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_state = 'running'");
 	w->agents = false;
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
@@ -414,7 +381,7 @@ static void test_a_loss_that_was_found_late_is_counted(void **state)
 			     "SELECT count(*) FROM verdict WHERE kind = 'suspected' AND "
 			     "(seen->'provider'->>'unanswered')::int4 > 0"),
 	    1);
-	check_counters(w, 0, 1, "lost");
+	world_check_counters(w, 0, 1, "lost");
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	world_finish(w, job);
@@ -428,7 +395,7 @@ static void test_a_loss_while_no_daemon_listened_is_not_counted_as_missed(void *
 
 	world_reset(w, true);
 	w->conf.loss_bound_us = 30 * SPOT_US_PER_S;
-	job = running(w);
+	job = world_running(w);
 	world_kill(w);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	world_sql(w,
@@ -438,7 +405,7 @@ static void test_a_loss_while_no_daemon_listened_is_not_counted_as_missed(void *
 	w->agents = false;
 	world_until(w, LIMIT, VERDICT("lost"));
 	w->agents = true;
-	check_counters(w, 0, 0, "");
+	world_check_counters(w, 0, 0, "");
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM verdict WHERE kind = 'lost' AND since_us = "
 			     "(seen->'daemon'->>'listens@')::int8"),
@@ -456,7 +423,7 @@ static void test_suspicion_and_health_again(void **state)
 	/* it speaks more often, on a busy machine too */
 	w->conf.agent_silent_us = 2 * SPOT_US_PER_S;
 	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
-	job = running(w);
+	job = world_running(w);
 	w->agents = false;
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE suspect_us IS NOT NULL");
 	assert_int_equal((int64_t)world_metric(w, "spot_suspected_nodes", "now"), 1);
@@ -481,107 +448,9 @@ static void test_suspicion_and_health_again(void **state)
 			     "SELECT count(*) FROM event WHERE event IN ('SUSPECTED', 'HEALTHY') "
 			     "AND job_id = 1 AND node_id = 1"),
 	    4);
-	check_counters(w, 0, 0, "");
+	world_check_counters(w, 0, 0, "");
 	world_finish(w, job);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 1);
-}
-
-static void test_a_notice_and_the_reclaim_after_it(void **state)
-{
-	struct world *w = *state;
-	int64_t job;
-
-	world_reset(w, true);
-	w->agents_save = false;
-	w->conf.reclaim_cool_us = 1000;
-	/* the provider takes it before its time is over */
-	w->conf.notice_default_us = 2000 * LIMIT;
-	job = running(w);
-	snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s", w->cloud.list[0].ref);
-	world_until(w, LIMIT, VERDICT("notice"));
-	assert_int_equal(world_int(w,
-			     "SELECT count(*) FROM verdict WHERE kind = 'notice' AND job_id = 1 "
-			     "AND epoch = 1"
-			     " AND seen->'notices'->0->>'kind' = 'interruption' AND "
-			     "seen->'notices'->0->>'by' = 'fake-control-plane'"
-			     " AND (seen->'notices'->0->>'heard@')::int8 <= at_us"),
-	    1);
-	/* in the midst of a character */
-	assert_string_equal(world_text(w, "SELECT raw FROM notice"), "cut ??");
-	w->cloud.list[0].cause = SPOT_END_RECLAIM;
-	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	world_until(w, LIMIT, VERDICT("job_lost"));
-	assert_int_equal(world_int(w,
-			     "SELECT count(*) FROM verdict WHERE kind = 'reclaimed' AND "
-			     "jsonb_array_length(seen->'notices') = 1"
-			     " AND seen->'provider'->>'state' LIKE 'gone%'"),
-	    1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	check_counters(w, 0, 0, "");
-	world_finish(w, job);
-}
-
-static void test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names(
-    void **state)
-{
-	struct world *w = *state;
-
-	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_pool(w, "z2", "a1", "spot", 1200000);
-	world_start(w);
-	world_job(w, "{}");
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
-	/* Of the machines that are asked about the first, then the last. */
-	for (int epoch = 2; epoch <= 3; epoch++) {
-		char sql[120];
-
-		snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s",
-		    world_text(w,
-			epoch == 2 ? "SELECT ref FROM node ORDER BY id LIMIT 1"
-				   : "SELECT ref FROM node WHERE state = 'READY' ORDER BY id DESC "
-				     "LIMIT 1"));
-		snprintf(sql, sizeof(sql),
-		    "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = %d", epoch);
-		world_until(w, LIMIT, sql);
-		assert_string_equal(world_text(w,
-					"SELECT n.ref FROM notice o JOIN node n ON n.id = "
-					"o.node_id ORDER BY n.id DESC LIMIT 1"),
-		    w->cloud.notice_ref);
-	}
-	assert_string_equal(world_text(w, "SELECT string_agg(DISTINCT source, ',') FROM notice"),
-	    "fake-control-plane");
-	assert_int_equal(world_int(w, "SELECT count(*) FROM notice"), 2);
-	assert_int_equal(world_int(w,
-			     "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 1"),
-	    1);
-	world_exit_all(w);
-	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
-	world_check_end(w);
-}
-
-/* EC2 may plan a reboot and a retirement of one instance, both of them maintenance; the agent may
- * have heard of it without a time. */
-static void test_two_events_of_a_machine_are_one_notice_for_the_first_of_them(void **state)
-{
-	struct world *w = *state;
-	int64_t job, at = INT64_C(4102444800) * SPOT_US_PER_S;
-
-	world_reset(w, true);
-	job = running(w);
-	world_sql(w,
-	    "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us, handled_us) "
-	    "VALUES (1, 'interruption', 0, 'agent', '', 1, 1)");
-	w->cloud.notice_at_us[0] = at + 1;
-	w->cloud.notice_at_us[1] = at;
-	snprintf(w->cloud.notice_ref, sizeof(w->cloud.notice_ref), "%s", w->cloud.list[0].ref);
-	world_until(w, LIMIT, "SELECT count(*) FROM notice WHERE deadline_us > 0");
-	assert_int_equal(world_int(w, "SELECT deadline_us FROM notice"), at);
-	w->cloud.notice_at_us[0] = at - 1;
-	world_until(w, LIMIT, "SELECT count(*) FROM notice WHERE deadline_us % 1000000 = 999999");
-	assert_int_equal(world_int(w, "SELECT deadline_us FROM notice"), at - 1);
-	world_finish(w, job);
 }
 
 static void test_a_job_that_is_cancelled_and_ends_with_its_machine(void **state)
@@ -589,7 +458,7 @@ static void test_a_job_that_is_cancelled_and_ends_with_its_machine(void **state)
 	struct world *w = *state;
 
 	world_reset(w, true);
-	(void)running(w);
+	(void)world_running(w);
 	w->agents = false;
 	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
@@ -631,7 +500,7 @@ static void test_each_rank_of_a_gang_that_is_lost_has_its_evidence(void **state)
 				"SELECT string_agg(rank::text, ',') FROM verdict WHERE kind = "
 				"'job_lost' AND job_id = 1 AND epoch = 1"),
 	    "2");
-	check_counters(w, 0, 0, "");
+	world_check_counters(w, 0, 0, "");
 	world_finish(w, 1);
 }
 
@@ -652,10 +521,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_loss_that_was_found_late_is_counted),
 		cmocka_unit_test(test_a_loss_while_no_daemon_listened_is_not_counted_as_missed),
 		cmocka_unit_test(test_suspicion_and_health_again),
-		cmocka_unit_test(test_a_notice_and_the_reclaim_after_it),
-		cmocka_unit_test(test_two_events_of_a_machine_are_one_notice_for_the_first_of_them),
-		cmocka_unit_test(
-		    test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names),
 		cmocka_unit_test(test_a_job_that_is_cancelled_and_ends_with_its_machine),
 		cmocka_unit_test(test_each_rank_of_a_gang_that_is_lost_has_its_evidence),
 	};

@@ -13,7 +13,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ENGINE = ("flow", "upkeep", "files", "leak", "deadline", "promise", "stop", "contract", "gang", "schedule", "verdict", "bill")
+ENGINE = ("flow", "reply", "upkeep", "files", "leak", "deadline", "promise", "absence", "stop", "contract", "stream", "gang", "gang_end",
+          "schedule", "verdict", "notice", "bill")
 E2E = (("e2e_market",), ("e2e_doctor",), ("e2e_dispose",), ("e2e_move",), ("e2e_loss",), ("e2e_gang", "OneLaunch"))
 LEAST = 45  # statements that have something to do in these stories, timing aside
 

@@ -3,73 +3,8 @@
 #include "base/rng.h"
 #include "store/price.h"
 #include "store/q.h"
-#include "store_world.h"
+#include "price_world.h"
 #include <math.h>
-
-static void pools_make(int n)
-{
-	char sql[600];
-
-	(void)snprintf(sql, sizeof(sql),
-	    "INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, "
-	    "gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch, quota_class, offered, "
-	    "seen_us) "
-	    "SELECT 'p', 'r', 'z' || i, '', 't', 'spot', 'H100', 1000, 80000, 8, 1000, 'x86_64', "
-	    "'', true, 1 "
-	    "FROM generate_series(1, %d) i",
-	    n);
-	testdb_exec(dsn, sql);
-}
-
-static int64_t partitions(int64_t from_us, int64_t to_us)
-{
-	struct q_price_partitions_ensure_row *row;
-	struct pg_req req = { 0 };
-	int64_t n;
-
-	q_price_partitions_ensure(pg, &req, &(struct q_price_partitions_ensure){ from_us, to_us },
-	    no_done);
-	assert_true(test_op_wait(&req.op));
-	assert_string_equal(req.op.err.text, "");
-	assert_int_equal(q_price_partitions_ensure_rows(&req, arena, &row), 1);
-	n = row->made;
-	pg_req_fini(&req);
-	return n;
-}
-
-struct point {
-	int32_t pool;
-	int64_t micros, effective_us, observed_us;
-};
-
-static struct price_ingested ingest_by(const struct point *in, size_t n,
-    void (*f)(struct pg *, struct price_ingest *, const struct spot_price_point *, const int32_t *,
-	size_t, void (*)(struct op *)))
-{
-	struct spot_price_point *points = arena_array(arena, n, sizeof(*points));
-	int32_t *ids = arena_array(arena, n, sizeof(*ids));
-	struct price_ingest p = { 0 };
-	struct price_ingested ret;
-
-	for (size_t i = 0; i < n; i++) {
-		ids[i] = in[i].pool;
-		points[i] = (struct spot_price_point){ .price_micros = in[i].micros,
-			.source = "test",
-			.effective_us = in[i].effective_us,
-			.observed_us = in[i].observed_us };
-	}
-	f(pg, &p, points, ids, n, no_done);
-	assert_true(test_op_wait(&p.copy.op));
-	assert_string_equal(p.copy.op.err.text, "");
-	ret = price_ingest_result(&p);
-	price_ingest_fini(&p);
-	return ret;
-}
-
-static struct price_ingested ingest(const struct point *in, size_t n)
-{
-	return ingest_by(in, n, price_ingest);
-}
 
 static void only_changes_are_appended_and_the_latest_is_confirmed(void **state)
 {
@@ -81,17 +16,17 @@ static void only_changes_are_appended_and_the_latest_is_confirmed(void **state)
 	struct price_ingested got;
 
 	(void)state;
-	pools_make(2);
-	partitions(NOW_US, NOW_US + PRICE_DAY_US);
-	got = ingest(first, 2);
+	prices_pools_make(2);
+	prices_partitions(NOW_US, NOW_US + PRICE_DAY_US);
+	got = prices_ingest(first, 2);
 	assert_int_equal(got.received, 2);
 	assert_int_equal(got.changed, 2);
-	assert_int_equal(ingest(same, 2).changed, 0);
+	assert_int_equal(prices_ingest(same, 2).changed, 0);
 	assert_int_equal(testdb_int(dsn, "SELECT observed_us FROM pool_latest WHERE pool_id = 2"),
 	    NOW_US + 60);
 	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest WHERE pool_id = 2"),
 	    NOW_US - 50);
-	assert_int_equal(ingest(moved, 2).changed, 1);
+	assert_int_equal(prices_ingest(moved, 2).changed, 1);
 	assert_int_equal(testdb_int(dsn, "SELECT price_micros FROM pool_latest WHERE pool_id = 1"),
 	    510);
 	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest WHERE pool_id = 1"),
@@ -106,15 +41,16 @@ static void a_history_in_one_poll_keeps_its_order_and_is_stored_once(void **stat
 		{ 1, 510, NOW_US - 200, NOW_US } };
 
 	(void)state;
-	pools_make(1);
-	partitions(NOW_US, NOW_US + 1);
-	assert_int_equal(ingest(history, 4).changed, 3); /* 520 twice in a row is one price */
+	prices_pools_make(1);
+	prices_partitions(NOW_US, NOW_US + 1);
+	assert_int_equal(prices_ingest(history, 4).changed,
+	    3); /* 520 twice in a row is one price */
 	assert_string_equal(testdb_text(dsn,
 				"SELECT string_agg(price_micros::text, ' ' ORDER BY observed_us) "
 				"FROM price_point"),
 	    "500 510 520");
 	assert_int_equal(testdb_int(dsn, "SELECT effective_us FROM pool_latest"), NOW_US - 50);
-	assert_int_equal(ingest(history, 4).changed, 0);
+	assert_int_equal(prices_ingest(history, 4).changed, 0);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 3);
 }
 
@@ -124,9 +60,11 @@ static void a_price_taken_back_to_an_old_value_is_a_change(void **state)
 			   c[] = { { 1, 500, 0, NOW_US + 2 } };
 
 	(void)state;
-	pools_make(1);
-	partitions(NOW_US, NOW_US + 1);
-	assert_int_equal(ingest(a, 1).changed + ingest(b, 1).changed + ingest(c, 1).changed, 3);
+	prices_pools_make(1);
+	prices_partitions(NOW_US, NOW_US + 1);
+	assert_int_equal(prices_ingest(a, 1).changed + prices_ingest(b, 1).changed +
+		prices_ingest(c, 1).changed,
+	    3);
 }
 
 /* The share of the faded past in which a price held, and sums of it: by the book, over the whole
@@ -148,8 +86,8 @@ static void the_faded_mean_of_many_polls_is_that_of_the_history(void **state)
 
 	(void)state;
 	rng_seeded_init(&r, 9);
-	pools_make(1);
-	partitions(NOW_US - 41 * PRICE_DAY_US, NOW_US + 1);
+	prices_pools_make(1);
+	prices_partitions(NOW_US - 41 * PRICE_DAY_US, NOW_US + 1);
 	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
 		t += (int64_t)rng_below(&r, 15 * 3600) * SPOT_US_PER_S;
 		at[i] = (struct point){ 1, 1000000 + (int64_t)rng_below(&r, 5) * 100000, t, 0 };
@@ -163,11 +101,11 @@ static void the_faded_mean_of_many_polls_is_that_of_the_history(void **state)
 		for (size_t i = from; i < to; i++) {
 			at[i].observed_us = at[to - 1].effective_us + SPOT_US_PER_HOUR / 10;
 		}
-		ingest(&at[from], to - from);
+		prices_ingest(&at[from], to - from);
 		n = to;
 	}
 	at[n - 1].observed_us += 3 * PRICE_DAY_US;
-	ingest(&at[n - 1], 1);
+	prices_ingest(&at[n - 1], 1);
 	end = (double)at[n - 1].observed_us;
 	for (size_t i = 0; i < n; i++) {
 		double usd = (double)at[i].micros / 1e6;
@@ -201,11 +139,11 @@ static void the_past_may_come_after_the_price(void **state)
 	struct price_ingested got;
 
 	(void)state;
-	pools_make(2);
-	partitions(NOW_US, NOW_US + 1);
-	ingest(now, 1);
-	ingest(later, 1);
-	got = ingest_by(past, ARRAY_LEN(past), price_ingest_past);
+	prices_pools_make(2);
+	prices_partitions(NOW_US, NOW_US + 1);
+	prices_ingest(now, 1);
+	prices_ingest(later, 1);
+	got = prices_ingest_by(past, ARRAY_LEN(past), price_ingest_past);
 	assert_int_equal(got.received, 7);
 	/* 700 twice is one price; from 900 on we saw it ourselves; pool 2 has no price to put it
 	 * before */
@@ -226,7 +164,7 @@ static void the_past_may_come_after_the_price(void **state)
 			     "WHERE abs(s.w - l.fade_w) < 1e-9 AND abs(s.w1 - l.fade_1) < 1e-9 "
 			     "AND l.fade_w > 0.5"),
 	    1);
-	got = ingest_by(past, ARRAY_LEN(past), price_ingest_past);
+	got = prices_ingest_by(past, ARRAY_LEN(past), price_ingest_past);
 	assert_int_equal(got.changed + got.pools, 0);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 5);
 }
@@ -266,7 +204,7 @@ static void past_poll(const char *what, int want)
 static void the_past_is_asked_for_by_types_and_once(void **state)
 {
 	(void)state;
-	pools_make(3);
+	prices_pools_make(3);
 	testdb_exec(dsn,
 	    "INSERT INTO leader VALUES ('engine', 1, 'test', 0); UPDATE pool SET instance_type = "
 	    "'u' WHERE id = 3; INSERT INTO feed (provider, region, feed, next_us) "
@@ -400,10 +338,10 @@ static void what_a_clock_ahead_observed_is_not_newer_than_what_comes_after(void 
 
 	(void)state;
 	testdb_exec(dsn, "INSERT INTO leader VALUES ('engine', 1, 'test', 0)");
-	pools_make(3);
-	partitions(NOW_US, NOW_US + 8 * h);
-	ingest(before, 3);
-	ingest(ahead, 3);
+	prices_pools_make(3);
+	prices_partitions(NOW_US, NOW_US + 8 * h);
+	prices_ingest(before, 3);
+	prices_ingest(ahead, 3);
 	clock_set_right(NOW_US + h / 6, 2); /* by who does not lead */
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_misdated"), 0);
 	clock_set_right(NOW_US + h / 6, 1);
@@ -413,7 +351,7 @@ static void what_a_clock_ahead_observed_is_not_newer_than_what_comes_after(void 
 	assert_int_equal(billed_at(1, NOW_US + h / 4), 510);
 	assert_int_equal(billed_at(2, NOW_US + h / 4), 720);
 	assert_int_equal(billed_at(3, NOW_US + h / 4), 900);
-	assert_int_equal(ingest(after, 2).changed, 2);
+	assert_int_equal(prices_ingest(after, 2).changed, 2);
 	for (int64_t at = NOW_US + 2 * h; at < NOW_US + 8 * h; at += h) {
 		assert_int_equal(billed_at(1, at), 520);
 		assert_int_equal(billed_at(2, at), 730);
@@ -430,9 +368,9 @@ static void a_price_from_long_ago_fills_the_past(void **state)
 	const struct point old[] = { { 1, 500000, INT64_C(1136073600000000), NOW_US } };
 
 	(void)state;
-	pools_make(1);
-	partitions(NOW_US, NOW_US + 1);
-	ingest(old, 1);
+	prices_pools_make(1);
+	prices_partitions(NOW_US, NOW_US + 1);
+	prices_ingest(old, 1);
 	assert_int_equal(testdb_int(dsn,
 			     "SELECT count(*) FROM pool_latest l, price_faded(l) f WHERE abs(w - "
 			     "1) < 1e-8 AND abs(w1 - 0.5) < 1e-8"),
@@ -445,10 +383,10 @@ static void a_late_older_price_does_not_replace_the_latest(void **state)
 			   late[] = { { 1, 900, NOW_US - 1000, NOW_US + 5 } };
 
 	(void)state;
-	pools_make(1);
-	partitions(NOW_US, NOW_US + 1);
-	ingest(now, 1);
-	assert_int_equal(ingest(late, 1).changed, 0);
+	prices_pools_make(1);
+	prices_partitions(NOW_US, NOW_US + 1);
+	prices_ingest(now, 1);
+	assert_int_equal(prices_ingest(late, 1).changed, 0);
 	assert_int_equal(testdb_int(dsn, "SELECT price_micros FROM pool_latest"), 500);
 }
 
@@ -462,11 +400,11 @@ static void a_list_that_dates_the_price_in_force_earlier_confirms_it(void **stat
 		{ 1, 500, NOW_US - 150, NOW_US + 90 } };
 
 	(void)state;
-	pools_make(1);
-	partitions(NOW_US, NOW_US + 1);
-	assert_int_equal(ingest(history, 2).changed, 2);
+	prices_pools_make(1);
+	prices_partitions(NOW_US, NOW_US + 1);
+	assert_int_equal(prices_ingest(history, 2).changed, 2);
 	testdb_exec(dsn, "UPDATE pool_latest SET state = 'stale'");
-	assert_int_equal(ingest(list, 1).changed, 0);
+	assert_int_equal(prices_ingest(list, 1).changed, 0);
 	assert_string_equal(testdb_text(dsn,
 				"SELECT price_micros || ' ' || state FROM pool_latest"),
 	    "520 fresh");
@@ -474,7 +412,7 @@ static void a_list_that_dates_the_price_in_force_earlier_confirms_it(void **stat
 	assert_int_equal(testdb_int(dsn, "SELECT effective_us FROM pool_latest"), NOW_US - 100);
 	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest"), NOW_US - 100);
 	/* Only the newest of a batch speaks of what is in force. */
-	assert_int_equal(ingest(late, 2).pools, 0);
+	assert_int_equal(prices_ingest(late, 2).pools, 0);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 2);
 }
 
@@ -484,14 +422,14 @@ static void a_frozen_pool_stays_frozen_until_its_price_moves(void **state)
 			   c[] = { { 1, 501, 0, NOW_US + 2 } };
 
 	(void)state;
-	pools_make(1);
-	partitions(NOW_US, NOW_US + 1);
-	ingest(a, 1);
+	prices_pools_make(1);
+	prices_partitions(NOW_US, NOW_US + 1);
+	prices_ingest(a, 1);
 	testdb_exec(dsn, "UPDATE pool_latest SET state = 'frozen', why = 'no change for 9 days'");
-	ingest(b, 1);
+	prices_ingest(b, 1);
 	assert_string_equal(testdb_text(dsn, "SELECT state || why FROM pool_latest"),
 	    "frozenno change for 9 days");
-	ingest(c, 1);
+	prices_ingest(c, 1);
 	assert_string_equal(testdb_text(dsn, "SELECT state || why FROM pool_latest"), "fresh");
 }
 
@@ -505,8 +443,8 @@ static void a_batch_with_an_unknown_pool_is_refused_whole(void **state)
 	struct price_ingest p = { 0 };
 
 	(void)state;
-	pools_make(1);
-	partitions(NOW_US, NOW_US + 1);
+	prices_pools_make(1);
+	prices_partitions(NOW_US, NOW_US + 1);
 	price_ingest(pg, &p, points, ids, 2, no_done);
 	assert_true(test_op_wait(&p.copy.op));
 	assert_int_equal(p.copy.op.rc, SPOT_CONFLICT);
@@ -524,9 +462,9 @@ static void all_latest_prices_and_a_pools_history_are_read(void **state)
 	struct pg_req req = { 0 };
 
 	(void)state;
-	pools_make(2);
-	partitions(NOW_US, NOW_US + 1);
-	ingest(in, 3);
+	prices_pools_make(2);
+	prices_partitions(NOW_US, NOW_US + 1);
+	prices_ingest(in, 3);
 	q_pool_latest_all(pg, &req, NULL, no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_int_equal(q_pool_latest_all_rows(&req, arena, &latest), 2);
@@ -544,130 +482,6 @@ static void all_latest_prices_and_a_pools_history_are_read(void **state)
 	assert_int_equal(history[0].price_micros, 500);
 	assert_int_equal(history[1].price_micros, 510);
 	pg_req_fini(&req);
-}
-
-static void partitions_are_made_ahead_once_and_dropped_past_retention(void **state)
-{
-	struct q_price_partitions_drop_row *row;
-	struct pg_req req = { 0 };
-	int64_t day = NOW_US - NOW_US % PRICE_DAY_US;
-
-	(void)state;
-	assert_int_equal(partitions(day - 2 * PRICE_DAY_US, day + 3 * PRICE_DAY_US), 5);
-	assert_int_equal(partitions(day - 2 * PRICE_DAY_US, day + 3 * PRICE_DAY_US), 0);
-	assert_int_equal(partitions(day + 3 * PRICE_DAY_US - 1, day + 3 * PRICE_DAY_US + 1), 1);
-	/* A limit inside a day keeps that day. */
-	q_price_partitions_drop(pg, &req, &(struct q_price_partitions_drop){ day - 5 }, no_done);
-	assert_true(test_op_wait(&req.op));
-	assert_string_equal(req.op.err.text, "");
-	assert_int_equal(q_price_partitions_drop_rows(&req, arena, &row), 1);
-	assert_int_equal(row->dropped, 1);
-	assert_int_equal(testdb_int(dsn,
-			     "SELECT count(*) FROM pg_inherits WHERE inhparent = "
-			     "'price_point'::regclass"),
-	    5);
-	assert_int_equal(partitions(day - 1, day), 0);
-	pg_req_fini(&req);
-}
-
-/* A backup has read prices and reads on. Who asks for a lock that it must wait for has everybody
- * wait who comes after. */
-static void partitions_come_and_go_beside_a_long_reader(void **state)
-{
-	struct pg_sync *reader;
-	struct q_price_partitions_drop drop = { NOW_US - NOW_US % PRICE_DAY_US + PRICE_DAY_US };
-	struct q_price_partitions_drop_row *row;
-	struct pg_req req = { 0 }, other = { 0 };
-	struct spot_err err = { 0 };
-
-	(void)state;
-	pools_make(1);
-	partitions(NOW_US, NOW_US + PRICE_DAY_US);
-	ingest(&(struct point){ 1, 500, 0, NOW_US }, 1);
-	assert_int_equal(pg_sync_open(dsn, &reader, &err), SPOT_OK);
-	assert_int_equal(pg_sync_exec(reader, "reader", "BEGIN; SELECT FROM price_point", NULL, 0,
-			     NULL, &err),
-	    SPOT_OK);
-
-	assert_int_equal(partitions(NOW_US, NOW_US + 3 * PRICE_DAY_US), 2);
-	ingest(&(struct point){ 1, 510, 0, NOW_US + 2 * PRICE_DAY_US }, 1);
-
-	q_price_partitions_drop(pg, &req, &drop, no_done);
-	q_price_history_pool(pg, &other,
-	    &(struct q_price_history_pool){ 1, 0, NOW_US + PRICE_DAY_US }, no_done);
-	assert_true(test_op_wait(&other.op));
-	assert_int_equal(other.op.rc, SPOT_OK);
-	assert_true(test_op_wait(&req.op));
-	assert_non_null(strstr(req.op.err.text, "lock timeout"));
-	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 2);
-
-	assert_int_equal(pg_sync_exec(reader, "reader", "COMMIT", NULL, 0, NULL, &err), SPOT_OK);
-	q_price_partitions_drop(pg, &req, &drop, no_done);
-	assert_true(test_op_wait(&req.op));
-	assert_int_equal(q_price_partitions_drop_rows(&req, arena, &row), 1);
-	assert_int_equal(row->dropped, 1);
-	pg_req_fini(&other);
-	pg_req_fini(&req);
-	pg_sync_close(reader);
-}
-
-static const char *prices_kept(int64_t from_us)
-{
-	char sql[300];
-
-	(void)snprintf(sql, sizeof(sql),
-	    "SELECT string_agg(concat_ws(' ', pool_id, price_micros, observed_us - %" PRId64
-	    ", effective_us - %" PRId64 "), ', ' ORDER BY pool_id, observed_us) FROM price_dated",
-	    from_us, from_us);
-	return testdb_text(dsn, sql);
-}
-
-static void drop_before(int64_t us)
-{
-	char sql[100];
-
-	(void)snprintf(sql, sizeof(sql), "SELECT price_partitions_drop(%" PRId64 ")", us);
-	assert_int_not_equal(testdb_int(dsn, sql), 0);
-}
-
-/* Pool 1 has not changed for long; 2 and 3 do on the first day that is kept, 3 at once; 4's last
- * point was misdated. */
-static void the_price_in_force_is_kept_when_its_day_is_dropped(void **state)
-{
-	int64_t day = NOW_US - NOW_US % PRICE_DAY_US;
-	const struct point old[] = { { 1, 490, day - 60, day + 4 }, { 1, 500, 0, day + 5 },
-		{ 2, 600, 0, day + 6 }, { 3, 700, 0, day + 7 }, { 4, 800, 0, day + 8 } };
-	const struct point ahead[] = { { 4, 810, 0, day + PRICE_DAY_US - 1 } };
-	const struct point later[] = { { 2, 610, 0, day + PRICE_DAY_US + 20 },
-		{ 3, 710, 0, day + PRICE_DAY_US } };
-	const struct point past[] = { { 1, 480, day - 1000, day + 2 * PRICE_DAY_US } };
-	char sql[300];
-
-	(void)state;
-	pools_make(4);
-	partitions(day, day + 3 * PRICE_DAY_US);
-	ingest(old, 5);
-	ingest(ahead, 1);
-	ingest(later, 2);
-	(void)snprintf(sql, sizeof(sql), "INSERT INTO price_misdated VALUES (4, %" PRId64 ")",
-	    ahead[0].observed_us);
-	testdb_exec(dsn, sql);
-
-	drop_before(day + PRICE_DAY_US);
-	(void)snprintf(sql, sizeof(sql),
-	    "1 500 60000000 %" PRId64 ", 2 600 19 %" PRId64
-	    ", 2 610 20 20, 3 710 0 0, 4 800 60000000 %" PRId64,
-	    5 - PRICE_DAY_US, 6 - PRICE_DAY_US, 8 - PRICE_DAY_US);
-	assert_string_equal(prices_kept(day + PRICE_DAY_US), sql);
-
-	/* What was before may still be learned, and the next day's end changes nothing. */
-	assert_int_equal(ingest_by(past, 1, price_ingest_past).changed, 1);
-	drop_before(day + 2 * PRICE_DAY_US);
-	(void)snprintf(sql, sizeof(sql),
-	    "1 500 60000000 %" PRId64 ", 2 610 60000000 %" PRId64 ", 3 710 60000000 %" PRId64
-	    ", 4 800 60000000 %" PRId64,
-	    5 - 2 * PRICE_DAY_US, 20 - PRICE_DAY_US, -PRICE_DAY_US, 8 - 2 * PRICE_DAY_US);
-	assert_string_equal(prices_kept(day + 2 * PRICE_DAY_US), sql);
 }
 
 int main(void)
@@ -688,9 +502,6 @@ int main(void)
 		T(a_frozen_pool_stays_frozen_until_its_price_moves),
 		T(a_batch_with_an_unknown_pool_is_refused_whole),
 		T(all_latest_prices_and_a_pools_history_are_read),
-		T(partitions_are_made_ahead_once_and_dropped_past_retention),
-		T(partitions_come_and_go_beside_a_long_reader),
-		T(the_price_in_force_is_kept_when_its_day_is_dropped),
 	};
 
 	return STORE_TESTS(tests);

@@ -173,10 +173,32 @@ class Manual(unittest.TestCase):
             self.assertEqual((p.returncode, p.stderr), (0, ""))
             self.assertIn(".TH", p.stdout)
 
-    def test_commands_in_the_readmes_exist(self):
+    def pages(self):
+        top = [os.path.join(ROOT, name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+        return top + glob.glob(deploy("**", "*.md"), recursive=True)
+
+    def test_links_in_the_manual_lead_somewhere(self):
         seen = 0
-        for path in [os.path.join(ROOT, "README.md"), *glob.glob(deploy("**", "README.md"), recursive=True)]:
-            for line in re.findall(r"(?:^ {4}|`)(?:build/src/spotctl/)?spotctl ([a-z][^`\n]*)", text(path), flags=re.M):
+        for path in self.pages():
+            for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text(path)):
+                self.assertTrue(os.path.exists(os.path.join(os.path.dirname(path), link)), "%s: %s" % (path, link))
+                seen += 1
+        self.assertGreater(seen, 30)
+
+    def test_daemon_options_in_the_manual_exist(self):
+        known, seen = self.options(SPOTD), 0
+        for path in self.pages():
+            for line in re.findall(r"(?:^ {4,}|`)(?:build/src/spotd/)?spotd (--[^`\n]*)", text(path), flags=re.M):
+                for option in re.findall(r"--[a-z][a-z-]+", line.split("#")[0]):
+                    self.assertIn(option, known, "%s: spotd %s" % (path, line))
+                    seen += 1
+        self.assertGreater(seen, 10)
+
+    def test_commands_in_the_manual_exist(self):
+        seen = 0
+        for path in self.pages():
+            commands = re.findall(r"(?:^ {4,}(?:\$ )?|`)(?:build/src/spotctl/)?spotctl ([a-z][^`\n]*)", text(path), flags=re.M)
+            for line in commands:
                 words = [w for w in line.split("#")[0].split() if re.fullmatch(r"[a-z]+|--[a-z-]+", w)]
                 noun = [w for w in words if not w.startswith("-")][:2]
                 p = subprocess.run([SPOTCTL, *noun, "--help"], capture_output=True, text=True, timeout=60)
@@ -187,7 +209,7 @@ class Manual(unittest.TestCase):
                     if option.startswith("--"):
                         self.assertIn(option, p.stdout, "%s: spotctl %s" % (path, line))
                 seen += 1
-        self.assertGreater(seen, 3)
+        self.assertGreater(seen, 60)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Repeating(Case):
 
     def test_a_key_under_way_is_waited_for(self):
         """Its first request may have died with its daemon: the same key, until it is free again."""
-        busy = problem(409, "conflict", "a request with this Idempotency-Key is under way; repeat it in a second")
+        busy = problem(409, "conflict", "a request with this Idempotency-Key is in progress; repeat it in a second")
         busy.headers["Retry-After"] = "0"
         self.daemon.on("POST", "/v1/jobs", *[busy] * 9, Reply(201, JOB))
         self.assertEqual(self.run_it("job", "submit", self.file("run: x\n"), "--key", "k1").stdout, "j12\n")
@@ -75,7 +75,7 @@ class Waiting(Case):
         err = self.run_it("job", "wait", "j12").stderr
         self.assertIn("j12: PARKED its budget is used up", err)
         self.assertEqual(err.count("j12: needs at least 0.42 USD left"), 1)
-        self.assertIn("waiting on\n", err)
+        self.assertIn("still waiting\n", err)
         self.assertLess(err.index("PARKED"), err.index("SUCCEEDED"))
 
     def test_job_wait_gives_up(self):
@@ -242,7 +242,7 @@ class Settings(Case):
 
 class Usage(Case):
     def test_what_a_noun_does_alone_names_its_actions(self):
-        self.assertIn("usage: spotctl leaks\n       spotctl leaks end REF: end it now", self.run_it("leaks", "--help").stdout)
+        self.assertIn("usage: spotctl leaks\n       spotctl leaks end REF: terminate a leak now", self.run_it("leaks", "--help").stdout)
         self.assertNotIn("spotctl leaks keep", self.run_it("leaks", "end", "--help").stdout)
 
     def test_wrong_words_are_refused_with_help(self):
@@ -250,17 +250,17 @@ class Usage(Case):
                 (["prcies"], "did you mean 'prices'"), (["job", "list"], "did you mean 'ls'"), (["jobs"], "did you mean 'job'"),
                 (["xyzzy"], "'spotctl help' lists them"), (["job"], "job submit FILE"), (["prices", "x"], "usage: spotctl prices"),
                 (["job", "show"], "usage: spotctl job show JOB"), (["job", "ls", "--bogus"], "no option '--bogus'"),
-                (["job", "ls", "-nx"], "--limit wants a number"), (["job", "ls", "-o", "xml"], "table, wide, json, csv or name"),
-                (["job", "ls", "--watch=0"], "--watch wants seconds"), (["job", "logs", "j1", "-o", "json"], "does not apply"),
-                (["job", "submit", "x", "--watch"], "does not apply"), (["job", "ls", "--state"], "--state needs a LIST"),
+                (["job", "ls", "-nx"], "--limit must be a number"), (["job", "ls", "-o", "xml"], "table, wide, json, csv or name"),
+                (["job", "ls", "--watch=0"], "--watch must be seconds"), (["job", "logs", "j1", "-o", "json"], "does not apply"),
+                (["job", "submit", "x", "--watch"], "does not apply"), (["job", "ls", "--state"], "--state needs a value: LIST"),
                 (["node", "ls", "--all=yes"], "takes no value"), (["fleet", "scale", "f1"], "--nodes N or --gpus N"),
-                (["fleet", "scale", "f1", "--nodes", "-1"], "--nodes N or --gpus N"), (["job", "show", ""], "empty argument"),
+                (["fleet", "scale", "f1", "--nodes", "-1"], "--nodes N or --gpus N"), (["job", "show", ""], "must not be empty"),
                 (["job", "submit", "/nonexistent.yaml"], "No such file"), (["cost", "--since", "yesterday"], "such as 7d"),
-                (["cost", "--job", "j1", "--by", "team"], "do not go with it"), (["events", "--after", "x"], "number of an event"),
-                (["events", "-f", "-o", "csv"], "--follow goes with"), (["token", "create", "x", "--expires", "soon"], "such as 90d"),
+                (["cost", "--job", "j1", "--by", "team"], "cannot be combined with"), (["events", "--after", "x"], "number of an event"),
+                (["events", "-f", "-o", "csv"], "--follow needs -o"), (["token", "create", "x", "--expires", "soon"], "such as 90d"),
                 (["job", "cancel", *["j1"] * 65], "more than 64 arguments"), (["completion", "tcsh"], "bash, zsh or fish"),
                 (["leaks", "ned"], "leaks: no action 'ned'; did you mean 'end'?"), (["rebalance", "xyzzy"], "rebalance report"),
-                (["help", "xyzzy"], "no command 'xyzzy'"), (["job", "submit", "x", "-f", "--json"], "--follow prints the log")):
+                (["help", "xyzzy"], "no command 'xyzzy'"), (["job", "submit", "x", "-f", "--json"], "--follow prints a log")):
             with self.subTest(words=words):
                 p = self.run_it(*words, code=2)
                 self.assertEqual(p.stdout, "")

@@ -94,7 +94,7 @@ class Rendering(Case):
     def test_leaks_that_nobody_decided_about_are_named(self):
         leak = {"provider": "aws", "region": "r", "kind": "instance", "ref": "i-1", "state": "kept", "said": ""}
         self.daemon.on("GET", "/v1/leaks", page([leak, {**leak, "ref": "i-2", "said": "keep"}, {**leak, "ref": "i-3", "state": "found"}]))
-        self.assertIn("1 kept until somebody says what they are: 'spotctl leaks end REF'", self.run_it("leaks").stderr)
+        self.assertIn("1 kept until you decide: 'spotctl leaks end REF'", self.run_it("leaks").stderr)
         self.daemon.on("GET", "/v1/leaks", page([{**leak, "said": "keep"}]))
         self.assertNotIn("until somebody", self.run_it("leaks").stderr)
 
@@ -145,7 +145,7 @@ class Rendering(Case):
         self.assertEqual(p.stderr, "")
         self.daemon.on("GET", "/v1/jobs/j12", Reply(body=PARKED))
         # Rounded up: 12.123456 and 0.413001 more.
-        words = "needs at least 0.42 USD left, which is a budget of 12.54 USD; raise it with 'spotctl job budget j12 AMOUNT', or 'spotctl job cancel j12'"
+        words = "needs at least 0.42 USD left, which is a budget of 12.54 USD; raise it with 'spotctl job budget j12 AMOUNT', or cancel with 'spotctl job cancel j12'"
         self.assertIn("parked       " + words, self.run_it("job", "show", "j12").stdout)
         p = self.run_it("job", "budget", "j12")
         self.assertIn("parked: " + words, p.stderr)
@@ -175,9 +175,9 @@ class Rendering(Case):
         self.daemon.on("GET", "/v1/jobs/j12/why", Reply(body=why))
         out = self.run_it("job", "show", "--why", "j12").stdout
         for words in ("n7  lost  j12: provider says gone: x", "agent     polled last 45s before, it had j12 try 1 at step 40\n",
-                      "provider  gone, heard at that moment, with the words: terminated?[2J; it said running (asked) 1m00s before; 2 whole answers in a row lacked it; "
-                      "3 questions in a row without a whole answer, the last 10s before: timeout", "notice    interruption by imds, heard 50s before",
-                      "job       j12 try 1 was RUNNING at step 38, newest checkpoint c9", "daemon    listened since 1h00m before; of 2 other agents the last spoke 2s before",
+                      "provider  gone, received at that moment, saying: terminated?[2J; it said running (asked) 1m00s before; 2 consecutive complete answers lacked it; "
+                      "3 consecutive queries without a complete answer, the last 10s before: timeout", "notice    interruption by imds, received 50s before",
+                      "job       j12 try 1 was RUNNING at step 38, newest checkpoint c9", "daemon    listened since 1h00m before; the last of 2 other agents polled 2s before",
                       "over      since 45s before: found too late (missed loss)", "but       it was alive (false recovery): its agent spoke"):
             self.assertIn(words, out)
         self.assertEqual(json.loads(self.run_it("job", "show", "--why", "j12", "-o", "json").stdout), why)
@@ -195,7 +195,7 @@ class Rendering(Case):
         self.assertIn("p1\taws\tr\tz\tg5", shown.stdout)
         self.assertIn("limits.per_zone\taws r z\t3\t3", shown.stdout)
         self.assertIn("expected 10.0500 USD per hour of work + risk 1.6000 = 11.6500 USD", shown.stderr)
-        self.assertIn("no plan costs less than 11.0000 USD: gap 5.580 %", shown.stderr)
+        self.assertIn("lower bound 11.0000 USD: gap 5.580 %", shown.stderr)
         self.assertIn("1 missing", shown.stderr)
         node = {**NODE, "notice": {"kind": "interruption"}, "notices": [
             {"kind": "interruption", "heard_at": "2026-01-01T00:00:00Z", "deadline_at": "2026-01-01T00:02:00Z", "source": "imds"}]}
@@ -217,9 +217,9 @@ class Rendering(Case):
         # 64 columns for 24 hours: the silence and the time since the last poll are empty
         self.assertRegex(axis, r"^          \+-{26,27}\.{10,12}-{15,17}\.{10,12}$")
         self.assertIn("####", top)
-        self.assertIn("r = taken back (1), x = refused (0)", "\n".join(lines))
+        self.assertIn("r = reclaimed (1), x = refused (0)", "\n".join(lines))
         self.assertIn("now 0.2000 (stale, seen 4h00m ago)", "\n".join(lines))
-        self.assertIn("empty: not known", lines)
+        self.assertIn("empty: unknown", lines)
 
     def test_blocks_are_for_terminals_of_utf8(self):
         self.daemon.on("GET", "/v1/pools/p44", Reply(body=self.history()))
@@ -280,7 +280,7 @@ class Rendering(Case):
         self.daemon.on("GET", "/v1/doctor/r5", Reply(body={**done, "bad": 0, "items": []}))
         self.run_it("doctor")
         self.daemon.on("GET", "/v1/doctor/r5", Reply(body={**done, "state": "running"}))
-        self.assertIn("is an engine running?", self.run_it("doctor", "--timeout", "1", code=6).stderr)
+        self.assertIn("check that an engine runs", self.run_it("doctor", "--timeout", "1", code=6).stderr)
 
     def test_plan_that_nothing_suits_says_why_and_exits_7(self):
         refused = [{"pool": POOL, "why": "price over the cap"}] * 3 + [{"pool": POOL, "why": "not enough memory"}]
@@ -366,11 +366,11 @@ class Errors(Case):
 
     def test_nobody_there(self):
         p = self.run_it("pools", env=self.env(SPOTCTL_URL="http://127.0.0.1:1"), code=6)
-        self.assertIn("is spotd running?", p.stderr)
+        self.assertIn("start a daemon with 'spotd --local'", p.stderr)
 
     def test_somebody_else_there(self):
         self.daemon.on("GET", "/v1/pools", Reply(text="<html>", content_type="text/html"))
-        self.assertIn("is it a Spotbroker daemon?", self.run_it("pools", code=1).stderr)
+        self.assertIn("check that it is a Spotbroker daemon", self.run_it("pools", code=1).stderr)
         self.daemon.on("GET", "/v1/pools", Reply(body={"other": 1}))
         self.assertIn("lacks its list", self.run_it("pools", code=1).stderr)
         self.daemon.on("GET", "/v1/pools", Reply(text='{"items": [', content_type="application/json"))
@@ -378,7 +378,7 @@ class Errors(Case):
 
     def test_an_error_page_without_json(self):
         self.daemon.on("GET", "/v1/pools", Reply(500, text="oh no", content_type="text/plain"))
-        self.assertIn("answered 500 without a reason: oh no", self.run_it("pools", code=1).stderr)
+        self.assertIn("returned status 500 without a reason: oh no", self.run_it("pools", code=1).stderr)
 
     def test_without_a_token_one_is_told_how_to_give_it(self):
         self.daemon.on("GET", "/v1/pools", problem(401, "unauthenticated", "a bearer token is needed"))
@@ -407,7 +407,7 @@ class Errors(Case):
         with open("/dev/full", "w") as full:
             p = subprocess.run([SPOTCTL[0], "job", "ls"], stdout=full, stderr=subprocess.PIPE, text=True, env=self.env(), timeout=60)
         self.assertEqual(p.returncode, 1)
-        self.assertIn("cannot write the output", p.stderr)
+        self.assertIn("cannot write to standard output", p.stderr)
 
     def test_a_broken_pipe_ends_quietly(self):
         self.daemon.on("GET", "/v1/jobs", page([{**JOB, "why": "x" * 1000, "id": "j%d" % i} for i in range(1000)]))

@@ -197,7 +197,7 @@ class Requests(Case):
     def test_rebalance_that_nobody_answers(self):
         self.daemon.on("POST", "/v1/rebalance", Reply(202, {"id": "d5", "state": "pending"}))
         self.daemon.on("GET", "/v1/rebalance/d5", Reply(body={"id": "d5", "state": "pending"}))
-        self.assertIn("is an engine running", self.run_it("rebalance", "--timeout", "1", code=6).stderr)
+        self.assertIn("check that an engine runs", self.run_it("rebalance", "--timeout", "1", code=6).stderr)
 
     def test_cost_by_dimensions(self):
         row = {"team": "nlp", "gpu": "A10G", "compute_micros": 1000000, "boot_micros": 0, "idle_micros": 500000,

@@ -178,7 +178,7 @@ class Simulate(unittest.TestCase):
         for copy in (data, data[:500], data + [1] * 50):
             p = self.run_it("--trace", path, *JOB, *words, "--history", self.trace(copy, name="copy.json"), "-o", "json")
             self.assertEqual(json.loads(p.stdout)["policies"], plain)
-            self.assertIn("--history copy.json is what --trace us-east-1a_v100_1.json shows", p.stderr)
+            self.assertIn("--history 'copy.json' is also the --trace 'us-east-1a_v100_1.json'", p.stderr)
         other = self.run_it("--trace", path, *JOB, *words, "--history", self.trace(data[1:], name="other.json"), "-o", "json")
         self.assertNotEqual(json.loads(other.stdout)["policies"], plain, "another track is learned from")
 
@@ -186,9 +186,9 @@ class Simulate(unittest.TestCase):
         long, short = self.drawn(3, n=600), self.drawn(4, n=300, name="us-east-1b_v100_1.json")
         prices = [self.trace([0.9] * n, gap=3600, name="p%d.json" % n) for n in (100, 40)]
         one = self.run_it("--trace", long, "--trace", short, *JOB, "--starts", "2", "-p", "greedy")
-        self.assertIn("us-east-1b_v100_1.json ends after 2d02h, us-east-1a_v100_1.json after 4d04h", one.stderr)
+        self.assertIn("'us-east-1b_v100_1.json' ends after 2d02h, 'us-east-1a_v100_1.json' after 4d04h", one.stderr)
         two = self.run_it("--trace", long, "--trace", long, "--price-trace", prices[0], "--price-trace", prices[1], *JOB, "--starts", "2", "-p", "greedy")
-        self.assertIn("p40.json ends after 1d16h", two.stderr)
+        self.assertIn("p40.json' ends after 1d16h", two.stderr)
         self.assertEqual(self.run_it("--trace", long, *JOB, "--starts", "2", "-p", "greedy").stderr, "")
         none = self.run_it("--trace", long, "--price-trace", prices[1], *JOB, "--deadline", "41", code=2)
         self.assertIn("the trace is too short: p40.json ends after 1d16h, the deadline is 1d17h", none.stderr)
@@ -219,17 +219,17 @@ class Simulate(unittest.TestCase):
     def test_wrong_use_is_answered_with_words(self):
         good = self.drawn(6)
         for words, said in (
-                ([], "--work HOURS is needed"),
-                (["--work", "24", "--deadline", "30", "--on-demand-price", "3"], "--trace FILE is needed"),
+                ([], "--work HOURS is required"),
+                (["--work", "24", "--deadline", "30", "--on-demand-price", "3"], "--trace FILE (the recorded supply of a zone) is required"),
                 (["--trace", "nowhere.json", *JOB], "nowhere.json: No such file"),
-                (["--trace", good, "--work", "x", "--deadline", "30"], "--work wants hours"),
-                (["--trace", good, "--work", "24", "--deadline", "30", "--on-demand-price", "3"], "--spot-price USD is needed"),
+                (["--trace", good, "--work", "x", "--deadline", "30"], "--work must be hours"),
+                (["--trace", good, "--work", "24", "--deadline", "30", "--on-demand-price", "3"], "--spot-price USD is required"),
                 (["--trace", good, *JOB, "--deadline", "24.1"], "cannot be kept even on demand"),
                 (["--trace", good, *JOB, "--deadline", "100"], "trace is too short"),
                 (["--trace", good, *JOB, "--policy", "clever"], "no policy 'clever'"),
-                (["--trace", good, *JOB, "--start-hours", "0,50"], "fits in the trace up to hour 36.67"),
-                (["--trace", good, *JOB, "--start-hours", "0,,1"], "--start-hours wants hours"),
-                (["--trace", good, *JOB, "--starts", "0"], "--starts wants a number"),
+                (["--trace", good, *JOB, "--start-hours", "0,50"], "fits into the trace up to hour 36.67"),
+                (["--trace", good, *JOB, "--start-hours", "0,,1"], "--start-hours must be hours"),
+                (["--trace", good, *JOB, "--starts", "0"], "--starts must be a number"),
                 (["--trace", good, "--trace", recorded(ZONES[0]), "--price-trace", good, *JOB], "1 --price-trace for 2 --trace"),
                 (["--trace", good, "--trace", self.trace([1] * 900, gap=300, name="b.json"), *JOB], "need the same gap"),
                 (["--trace", self.trace([1, 0.918], name="c.json"), *JOB], "a price trace goes with --price-trace"),

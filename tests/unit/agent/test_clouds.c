@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include "agent/agent.h"
+#include "agent/notice/notice_priv.h"
 #include "base/text/str.h"
 
 #include <stdlib.h>

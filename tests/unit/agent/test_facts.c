@@ -110,25 +110,25 @@ static void a_message_of_nvidia_smi_is_no_gpu(void **state)
 static void repeats_grow_apart_and_obey_retry_after(void **state)
 {
 	static struct agent a;
-	struct backoff b = { 0 };
+	struct retry b = { 0 };
 	int64_t limit = 500000;
 
 	(void)state;
 	rng_seeded_init(&a.rng, 7);
 	for (int i = 0; i < 12; i++) {
-		backoff_fail(&a, &b, 0);
+		retry_fail(&a, &b, 0);
 		assert_in_range(b.next_us, limit / 2, limit + limit / 2);
 		limit = MIN(limit * 2, 30 * SPOT_US_PER_S);
 	}
-	backoff_fail(&a, &b, 100 * SPOT_US_PER_S);
+	retry_fail(&a, &b, 100 * SPOT_US_PER_S);
 	assert_int_equal(b.next_us, 100 * SPOT_US_PER_S);
-	backoff_fail(&a, &b, 100000 * SPOT_US_PER_S); /* nobody keeps us away for a day */
+	retry_fail(&a, &b, 100000 * SPOT_US_PER_S); /* nobody keeps us away for a day */
 	assert_int_equal(b.next_us, 120 * SPOT_US_PER_S);
 	a.wake_us = INT64_MAX;
-	assert_false(backoff_due(&a, &b));
+	assert_false(retry_due(&a, &b));
 	assert_int_equal(a.wake_us, b.next_us);
-	backoff_clear(&b);
-	assert_true(backoff_due(&a, &b));
+	retry_clear(&b);
+	assert_true(retry_due(&a, &b));
 }
 
 int main(void)

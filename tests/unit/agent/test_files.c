@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "agent/agent.h"
-#include "agent/job/procs.h"
+#include "agent/sys/sys.h"
 #include "base/text/str.h"
 
 #include <pwd.h>

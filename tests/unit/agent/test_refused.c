@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "agent/agent.h"
+#include "agent/ckpt/upload.h"
 #include "base/text/str.h"
 
 #define APART_US (40 * SPOT_US_PER_S)

@@ -2,8 +2,8 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "agent/fsutil.h"
-#include "agent/ckpt/scan.h"
+#include "agent/sys/sys.h"
+#include "agent/ckpt/ckpt.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 #include "spot/agent.h"

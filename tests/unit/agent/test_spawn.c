@@ -1,6 +1,6 @@
 /* A program that was just written can be run, whatever else the agent starts at that moment. */
 #include "base/base.h"
-#include "agent/job/spawn.h"
+#include "agent/sys/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "unit.h"
 
-#include "agent/link/told.h"
+#include "agent/net/net.h"
 
 /* Of "hello": 5d41402abc4b2a76b9719d911017c592, XUFAKrxLKna5cZ2REBfFkg== */
 #define HEX "\"5d41402abc4b2a76b9719d911017c592\""

@@ -39,7 +39,7 @@ static void steps_have_labels_and_the_unknown_end_stays_empty(void **state)
 	    "           2026-01-01T00:00:00Z        2026-01-03T00:00:00Z\n"
 	    "USD/h  min 1.0000 (2026-01-01T00:00:00Z)  max 2.0000 (2026-01-01T12:00:00Z)  now "
 	    "1.5000 (stale, seen 12h ago)\n"
-	    "empty: not known\n");
+	    "empty: unknown\n");
 }
 
 static void blocks_of_eighths_are_for_utf8(void **state)
@@ -68,7 +68,7 @@ static void a_silence_in_the_middle_is_a_hole(void **state)
 	assert_true(str_prefix(plot_text(a, &p),
 	    "   1.0000 +____________                        ____________\n"
 	    "          +------------........................------------\n"));
-	assert_non_null(strstr(plot_text(a, &p), "empty: not known"));
+	assert_non_null(strstr(plot_text(a, &p), "empty: unknown"));
 }
 
 static void a_peak_shorter_than_a_column_is_seen(void **state)
@@ -102,7 +102,7 @@ static void marks_stand_below_their_time(void **state)
 	text = plot_text(a, &p);
 	assert_non_null(strstr(text,
 	    "\n                r       *x                                 \n"
-	    "           r = taken back (2), x = refused (2), * = both\n"));
+	    "           r = reclaimed (2), x = refused (2), * = both\n"));
 }
 
 static void flat_prices_and_no_prices(void **state)

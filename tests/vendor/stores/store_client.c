@@ -1,6 +1,6 @@
 /*
  * The two ends of a checkpoint's way, for third parties to judge: the providers' presigned
- * addresses, and the agent's own upload code. The Python beside it (test_stores.py) runs the
+ * addresses, and the agent's own upload code. The Python beside it (stores.py) runs the
  * stores.
  *
  *   store_client presign KIND METHOD ENDPOINT BUCKET KEY QUERY [SETTING=VALUE...]   url, how,

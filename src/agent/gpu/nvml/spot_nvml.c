@@ -85,7 +85,7 @@ struct nvml {
 	int (*fabric)(nvml_handle, struct nvml_fabric *);
 };
 
-/* What the loader finds, then where containers and WSL keep the driver's library. */
+/* First by the loader, then in the places of containers and WSL. */
 static void *library_open(void)
 {
 	static const char *const names[] = { "libnvidia-ml.so.1",
@@ -104,7 +104,7 @@ static void *library_open(void)
 }
 
 /* Newest first. A function pointer is stored through its bytes: ISO C has no cast for it. */
-static void symbol(void *lib, void *ret, size_t size, const char *newest, const char *older)
+static void symbol_load(void *lib, void *ret, size_t size, const char *newest, const char *older)
 {
 	void *p = dlsym(lib, newest);
 
@@ -115,7 +115,7 @@ static void symbol(void *lib, void *ret, size_t size, const char *newest, const 
 	memcpy(ret, &p, sizeof(p));
 }
 #define SYMBOL(n, member, newest, older) \
-	symbol(lib, &(n)->member, sizeof((n)->member), newest, older)
+	symbol_load(lib, &(n)->member, sizeof((n)->member), newest, older)
 
 static bool symbols_find(void *lib, struct nvml *n)
 {
@@ -287,7 +287,7 @@ static void fabric_look(const struct nvml *n, unsigned count, struct ready *r)
 	}
 }
 
-/* Where the loader does not find it, it is where NVML's library is. */
+/* If the loader does not find it, it is beside NVML's library. */
 static void *cuda_open(const struct nvml *n)
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_LAZY), *init;
@@ -372,7 +372,7 @@ static void cuda_look(const struct nvml *n, struct ready *r)
 	}
 }
 
-static bool settled(const struct ready *r)
+static bool gpus_are_settled(const struct ready *r)
 {
 	return (r->fabric && r->cuda) || r->failed;
 }
@@ -443,7 +443,7 @@ static bool pause_for(unsigned seconds)
 	return poll(&out, 1, (int)seconds * 1000) == 0;
 }
 
-static int run(const struct nvml *n, unsigned interval, bool once)
+static int samples_print(const struct nvml *n, unsigned interval, bool once)
 {
 	struct ready ready = { .cuda = once };
 	int code;
@@ -459,7 +459,7 @@ static int run(const struct nvml *n, unsigned interval, bool once)
 	for (;;) {
 		put_all(n, &ready);
 		if (fflush(stdout) != 0 || once ||
-		    !pause_for(settled(&ready) ? interval : SETTLING_S)) {
+		    !pause_for(gpus_are_settled(&ready) ? interval : SETTLING_S)) {
 			return 0;
 		}
 	}
@@ -491,5 +491,5 @@ int main(int argc, char **argv)
 		printf("{\"error\":\"no GPU\"}\n");
 		return EXIT_NO_NVML;
 	}
-	return run(&n, interval, once);
+	return samples_print(&n, interval, once);
 }

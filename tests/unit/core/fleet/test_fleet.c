@@ -258,22 +258,23 @@ static void what_it_has_counts_and_too_much_goes_back(void **state)
 	assert_int_equal(plan.surplus, 5);
 }
 
+static const char *const fleets_wrong[][2] = {
+	{ "name: f\nnodes: 2\non_demand_floor: 120%\n", "share from 0% to 100%" },
+	{ "name: f\nnodes: 2\non_demand_floor: x%\n", "share from 0% to 100%" },
+	{ "name: f\nnodes: 2\non_demand_floor: -1\n", "on_demand_floor" },
+	{ "name: f\nnodes: 2\nrisk: much\n", "risk: a number" },
+	{ "name: f\nnodes: 2\nrisk: -1\n", "risk: a number" },
+	{ "name: f\ngpus: {H100: 1, A100: 2}\n", "one GPU to count in" },
+	{ "name: f\ngpus: {ZX81: 1}\n", "ZX81" },
+	{ "name: f\nnodes: 2\nlimits: {per_gpu: -3}\n", "per_gpu" },
+};
+
 static void a_fleet_file_is_read_strictly(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct fleet_spec *f, *g;
 	const char *name;
 	struct spot_err err = { 0 };
-	static const char *const wrong[][2] = {
-		{ "name: f\nnodes: 2\non_demand_floor: 120%\n", "share from 0% to 100%" },
-		{ "name: f\nnodes: 2\non_demand_floor: x%\n", "share from 0% to 100%" },
-		{ "name: f\nnodes: 2\non_demand_floor: -1\n", "on_demand_floor" },
-		{ "name: f\nnodes: 2\nrisk: much\n", "risk: a number" },
-		{ "name: f\nnodes: 2\nrisk: -1\n", "risk: a number" },
-		{ "name: f\ngpus: {H100: 1, A100: 2}\n", "one GPU to count in" },
-		{ "name: f\ngpus: {ZX81: 1}\n", "ZX81" },
-		{ "name: f\nnodes: 2\nlimits: {per_gpu: -3}\n", "per_gpu" },
-	};
 
 	(void)state;
 	assert_int_equal(fleet_spec_parse(a,
@@ -310,10 +311,10 @@ static void a_fleet_file_is_read_strictly(void **state)
 	assert_int_equal(g->per_region_max, 2);
 	assert_int_equal(g->floor_pm, 125);
 	assert_true(g->risk > 0.4 && g->risk < 0.6);
-	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
-		assert_int_equal(fleet_spec_parse(a, text(wrong[i][0]), &f, &name, &err),
+	for (size_t i = 0; i < ARRAY_LEN(fleets_wrong); i++) {
+		assert_int_equal(fleet_spec_parse(a, text(fleets_wrong[i][0]), &f, &name, &err),
 		    SPOT_INVALID);
-		assert_non_null(strstr(err.text, wrong[i][1]));
+		assert_non_null(strstr(err.text, fleets_wrong[i][1]));
 	}
 	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\ngpus: 1\n"), &f, &name, &err),
 	    SPOT_INVALID);

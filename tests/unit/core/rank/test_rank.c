@@ -1,5 +1,5 @@
 /* Expected dollars per finished work: what suits, the order, and what moves it. The arithmetic:
- * test_rank_terms.c. */
+ * test_score.py. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -168,13 +168,33 @@ static void the_order_is_the_same_whatever_the_input_order(void **state)
 	}
 }
 
+static const char *const gpu_names[] = { "V100", "V100-16GB", "A100", "A100-80GB", "A100-40GB",
+	"A10", "H100", "" };
+static const char *const place_texts[] = { NULL, NULL, "aws", "us-east-1", "use1-az4", "us-east-1a",
+	"p3.2xlarge", "gcp" };
+
+static void ask_random(struct rng *r, struct resource_ask *x, struct gpu_ask gpus[3])
+{
+	x->gpus = gpus;
+	x->gpus_n = rng_below(r, 4);
+	for (size_t g = 0; g < x->gpus_n; g++) {
+		gpus[g] = (struct gpu_ask){ .gpu = gpu_names[rng_below(r, 7)],
+			.milli = 1000 << rng_below(r, 2) };
+	}
+	x->provider = rng_below(r, 4) ? NULL : place_texts[rng_below(r, ARRAY_LEN(place_texts))];
+	x->region = rng_below(r, 4) ? NULL : place_texts[rng_below(r, ARRAY_LEN(place_texts))];
+	x->zone = rng_below(r, 4) ? NULL : place_texts[rng_below(r, ARRAY_LEN(place_texts))];
+	x->instance_type =
+	    rng_below(r, 4) ? NULL : place_texts[rng_below(r, ARRAY_LEN(place_texts))];
+	x->use_spot = (int)rng_below(r, 3) - 1;
+	x->vcpus_min = rng_below(r, 4) ? 0 : (int64_t)rng_below(r, 16);
+	x->mem_mib_min = rng_below(r, 4) ? 0 : (int64_t)rng_below(r, 2048);
+	x->max_hourly_micros = rng_below(r, 4) ? 0 : (int64_t)rng_below(r, 2000000);
+}
+
 /* The quick match of rank.c is offer_refusal(), whatever is asked for. */
 static void what_suits_is_what_offer_refusal_says(void **state)
 {
-	static const char *const names[] = { "V100", "V100-16GB", "A100", "A100-80GB", "A100-40GB",
-		"A10", "H100", "" };
-	static const char *const texts[] = { NULL, NULL, "aws", "us-east-1", "use1-az4",
-		"us-east-1a", "p3.2xlarge", "gcp" };
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct rank_policy p;
 	size_t suited = 0;
@@ -196,7 +216,7 @@ static void what_suits_is_what_offer_refusal_says(void **state)
 		bool suits = false;
 
 		spec.checkpoint.path = "ckpt";
-		o.gpu_name = names[1 + rng_below(&r, 7)];
+		o.gpu_name = gpu_names[1 + rng_below(&r, 7)];
 		o.gpu_milli = 1000 << rng_below(&r, 2);
 		o.zone_name = "us-east-1a";
 		o.vcpus = 8;
@@ -204,24 +224,7 @@ static void what_suits_is_what_offer_refusal_says(void **state)
 		for (size_t n = 0; n < spec.asks_n; n++) {
 			struct resource_ask *x = &asks[n];
 
-			x->gpus = gpus[n];
-			x->gpus_n = rng_below(&r, 4);
-			for (size_t g = 0; g < x->gpus_n; g++) {
-				gpus[n][g] = (struct gpu_ask){ .gpu = names[rng_below(&r, 7)],
-					.milli = 1000 << rng_below(&r, 2) };
-			}
-			x->provider =
-			    rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
-			x->region =
-			    rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
-			x->zone = rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
-			x->instance_type =
-			    rng_below(&r, 4) ? NULL : texts[rng_below(&r, ARRAY_LEN(texts))];
-			x->use_spot = (int)rng_below(&r, 3) - 1;
-			x->vcpus_min = rng_below(&r, 4) ? 0 : (int64_t)rng_below(&r, 16);
-			x->mem_mib_min = rng_below(&r, 4) ? 0 : (int64_t)rng_below(&r, 2048);
-			x->max_hourly_micros =
-			    rng_below(&r, 4) ? 0 : (int64_t)rng_below(&r, 2000000);
+			ask_random(&r, x, gpus[n]);
 			suits = suits || offer_refusal(a, &o, x) == NULL;
 		}
 		rank_run(a, &o, 1, &job, &p, 1, &k);

@@ -69,7 +69,7 @@ static void codes_are_in_the_table_once(void **state)
 	assert_non_null(aws_code_find("Server.InsufficientInstanceCapacity", ""));
 }
 
-/* What the broker does with the codes that its behaviour rests on (aws.md, section 6). */
+/* What the broker does with the codes that its behaviour rests on (providers/aws/README.md). */
 static void the_codes_that_matter_most(void **state)
 {
 	static const struct {

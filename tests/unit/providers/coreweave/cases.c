@@ -230,10 +230,6 @@ void *cw_args(struct arena *a, enum drive_verb verb, bool cks)
 	"[\"" CW_NAME "\"],\"authentication.kubernetes.io/pod-uid\":[\"" CW_UID "\"]}}}}"
 #define ABSENT(kind) \
 	CW_STATUS(404, "NotFound", "not found", "{\"name\":\"x\",\"kind\":\"" kind "\"}")
-#define R(code, body) \
-	{ \
-		.status = (code), .reply = (body) \
-	}
 
 static const struct drive_try launch_tries[] = { R(201, PENDING), R(404, ABSENT("nodepools")),
 	R(201, CW_NODEPOOL(0, 0, "")), R(200, CW_LIST("PodList", PENDING)),

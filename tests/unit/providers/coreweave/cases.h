@@ -65,4 +65,11 @@ void cw_open(struct drive *d, const struct spot_provider_ops *ops, FILE *dump);
 int cw_setup(void **state);
 int cw_teardown(void **state);
 
+/* A reply of a drive_try, and one that lists Pods. */
+#define R(code, body) \
+	{ \
+		.status = (code), .reply = (body) \
+	}
+#define PODS(items) R(200, CW_LIST("PodList", items))
+
 #endif

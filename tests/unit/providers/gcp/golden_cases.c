@@ -171,7 +171,8 @@ const char *golden_replace(struct arena *a, const char *text, const char *from, 
 const char *golden_key(struct arena *a, bool json)
 {
 	const char *end = json ? "\\n" : "\n";
-	const char *body = golden_replace(a, golden_data(a, "service_account.txt").p, "\n", end);
+	const char *body =
+	    golden_replace(a, golden_data(a, "storage/service_account.txt").p, "\n", end);
 
 	return arena_printf(a,
 	    "-----BEGIN PRIV"

@@ -66,8 +66,8 @@ static void the_vendors_vectors_are_met_to_the_byte(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(json_parse(golden_data(d.arena, "v4_signatures.json"), "vectors", &doc,
-			     NULL),
+	assert_int_equal(json_parse(golden_data(d.arena, "storage/v4_signatures.json"), "vectors",
+			     &doc, NULL),
 	    SPOT_OK);
 	json_array_foreach (json_object_get(doc, "signingV4Tests"), i, v) {
 		bool post = json_object_get(v, "headers") != NULL;

@@ -14,7 +14,8 @@ static const char *modulus(struct arena *a)
 	/* The key's n, out of a signature check would be roundabout: it is in the PKCS#8 text at a
 	 * fixed place. */
 	struct str der;
-	const char *text = golden_replace(a, golden_data(a, "service_account.txt").p, "\n", "");
+	const char *text =
+	    golden_replace(a, golden_data(a, "storage/service_account.txt").p, "\n", "");
 
 	assert_true(base64_decode(a, text, strlen(text), &der));
 	/* RFC 5958 and 8017: 26 bytes of wrapping, SEQUENCE (4), version (3), INTEGER header (4), a

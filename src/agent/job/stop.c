@@ -1,0 +1,41 @@
+/* The end of a job that somebody asks for: drained, killed or dropped, whatever state it is in. */
+#include "base/base.h"
+#include "agent/agent.h"
+
+#include "base/log.h"
+
+/* Nobody wants what it has computed any more: a store that refuses its last checkpoint must not
+ * keep the machine from telling the end. */
+static void save_give_up(struct agent *a, const char *why)
+{
+	a->job.stop = STOP_KILLED; /* a successor ends it likewise */
+	a->job.finished = false;
+	ckpt_stop(a);
+	job_end(a, "killed", why);
+}
+
+void job_stop(struct agent *a, enum stop_kind stop, int64_t grace_us, const char *why)
+{
+	struct job *j = &a->job;
+
+	if (j->phase == JOB_NONE) {
+		return;
+	}
+	if (!job_alive(j)) {
+		if (stop == STOP_DROPPED) {
+			job_drop(a);
+		} else if (stop == STOP_KILLED && j->phase == JOB_ENDED &&
+		    a->ckpt.at != CKPT_IDLE) {
+			save_give_up(a, why);
+		}
+		return;
+	}
+	job_stop_ask(a, stop, grace_us, why);
+}
+
+void job_fenced(struct agent *a)
+{
+	log_warn("job.fenced", STR("job", a->job.id), I64("epoch", a->job.epoch));
+	ckpt_stop(a);
+	job_stop(a, STOP_DROPPED, 0, "another attempt of the job is the current one");
+}

@@ -1,0 +1,24 @@
+/*
+ * Exponential back-off: waits that double from first_us to cap_us, with jitter from the caller's
+ * generator. The caller keeps the count of failures, since it often means more than a wait (a
+ * limit, a log line).
+ */
+#ifndef BASE_BACKOFF_H
+#define BASE_BACKOFF_H
+
+#include "base/rng.h"
+
+struct backoff {
+	int64_t first_us; /* the first wait */
+	int64_t cap_us; /* no wait is longer, before jitter */
+	double jitter; /* the result lies within wait * (1 - jitter) .. wait * (1 + jitter) */
+};
+
+/*
+ * The wait after `failures` earlier failures: min(first_us * 2^failures, cap_us), never
+ * overflowing. failures below 0 count as 0. rng NULL, or no jitter: exactly that; the generator is
+ * not used.
+ */
+int64_t backoff_wait_us(const struct backoff *b, int failures, struct rng *rng);
+
+#endif
