@@ -3,8 +3,8 @@
  * last. A budget binds before it is exceeded. Part of it is reserved for the time from the order to
  * stop until the machines' confirmed end (saving, stopping, ending).
  *
- * The declared bound: a job spends at most its budget, plus the price of its machines from the
- * moment the budget ran out until each is gone. No machine is added.
+ * The declared bound: a job spends at most its budget, plus the price of its machines from then
+ * until each is gone. No machine is added.
  *
  * The schema's job_spent() and job_budget_left() (migrations/0024, 0028) define spending and the
  * rest for all statements. This file computes the need of a start.
