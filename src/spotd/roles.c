@@ -134,7 +134,7 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 		.install = d->install,
 		.version = SPOTD_VERSION,
 		.handout = d->agents.now,
-		.rank = c->engine.rank,
+		.place = engine_place_policy(&c->engine),
 		.orphan_timeout_us = c->orphan_timeout_us,
 		.store_provider = store_provider(c),
 		.store_region = c->store_region,
@@ -414,7 +414,9 @@ static void got_hup(struct loop_signal *s)
 		d->poller_conf = d->conf->poller;
 	}
 	if (d->api != NULL) {
-		api_set_rank(d->api, &d->conf->engine.rank);
+		struct place_policy place = engine_place_policy(&d->conf->engine);
+
+		api_set_place(d->api, &place);
 		api_set_classes(d->api, &d->conf->classes);
 		api_set_orphan_timeout(d->api, d->conf->orphan_timeout_us);
 		api_set_store(d->api, store_known(d), store_provider(d->conf),

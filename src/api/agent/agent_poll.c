@@ -77,7 +77,7 @@ static int64_t interval_of(struct areq *q, const struct job_spec *s,
 		.runs_there = true,
 		.nodes = s->num_nodes };
 	int64_t steps = r->steps_total - MIN(r->steps_start, r->steps_total), left = s->work_s;
-	const struct rank_policy *policy = &q->api->conf.rank;
+	const struct rank_policy *policy = &q->api->conf.place.rank;
 	struct offer o = pool_of(r);
 	const struct score *here;
 	struct score_terms t;

@@ -57,78 +57,26 @@ static void job_submitted(struct areq *q)
 	job_look(q);
 }
 
-/* A token of a team works for that team; leads and admins for any. */
 static bool team_allowed(struct areq *q, const char *team)
 {
-	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0) {
-		return true;
+	struct spot_err err = { 0 };
+
+	if (plan_team_refused(q, team, &err)) {
+		areq_problem(q, spot_rc_http(err.rc), &err, NULL);
+		return false;
 	}
-	areq_fail(q, SPOT_DENIED,
-	    "token '%s' is limited to team '%s', and the job belongs to team '%s'; ask a lead",
-	    q->who.name, q->who.team, *team ? team : "(none)");
-	return false;
-}
-
-/* The soonest that the work can be done by machines nobody takes away; any that suit when there are
- * none. */
-static const struct score *fastest_offer(const struct planned *p)
-{
-	const struct score *best = NULL;
-
-	for (size_t pass = 0; pass < 2 && best == NULL; pass++) {
-		for (size_t i = 0; i < p->usable; i++) {
-			const struct score *s = &p->scores[i];
-
-			if ((pass == 1 || s->offer->market != SPOT_MARKET_SPOT) &&
-			    (!best || s->hours < best->hours)) {
-				best = s;
-			}
-		}
-	}
-	return best;
-}
-
-/* A deadline that cannot be met is refused now, with the one that can be; not missed on Friday. */
-static bool deadline_feasible(struct areq *q, const struct planned *p)
-{
-	const struct job_spec *s = p->spec;
-	const struct score *f = s->deadline_us != 0 && s->work_s > 0 ? fastest_offer(p) : NULL;
-	struct score whole;
-	char end[TIME_TEXT_MAX], took[32];
-	int64_t begin = MAX(q->now_us, s->start_after_us), need;
-
-	if (f == NULL) {
-		return true;
-	}
-	whole = plan_whole(p, f);
-	f = &whole;
-	need = (int64_t)(f->hours * (double)SPOT_US_PER_HOUR) + p->policy.restart_s * SPOT_US_PER_S;
-	if (begin + need <= s->deadline_us) {
-		return true;
-	}
-	areq_fail_field(q, "config.spotctl.deadline",
-	    "cannot be met: the fastest offer (%s %s %s %s at %.4f USD/h) takes %s including its "
-	    "start and finishes at %s for about %.2f USD; set a later deadline, ask for faster "
-	    "GPUs, or correct 'work'",
-	    f->offer->provider, *f->offer->zone ? f->offer->zone : f->offer->region,
-	    f->offer->instance_type, spot_market_name(f->offer->market),
-	    (double)f->price_micros / 1e6, format_duration(need, took),
-	    format_time_s(begin + need, end), (double)f->total_micros / 1e6);
-	return false;
+	return true;
 }
 
 static void job_submit(struct areq *q, struct planned *p)
 {
 	struct job_spec *s = p->spec;
 	json_t *spec, *secrets, *baseline;
-	const char *team = *s->team ? s->team : q->who.team;
+	const char *team = *s->team ? s->team : q->who.team, *field;
 	struct spot_err err = { 0 };
 
-	if (q->api->conf.store && jobspec_store_check(s, q->api->conf.store, &err) != SPOT_OK) {
-		areq_problem(q, 400, &err, NULL);
-		return;
-	}
-	if (!team_allowed(q, team) || !deadline_feasible(q, p)) {
+	if (plan_refused(q, p, &err, &field)) {
+		areq_problem(q, err.rc == SPOT_DENIED ? spot_rc_http(err.rc) : 400, &err, field);
 		return;
 	}
 	s->team = team;
@@ -153,7 +101,7 @@ static void job_submit(struct areq *q, struct planned *p)
 
 void post_job(struct areq *q)
 {
-	plan_begin(q, job_submit);
+	plan_begin(q, false, job_submit);
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */

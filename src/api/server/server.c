@@ -74,9 +74,9 @@ void api_set_handout(struct api *api, const struct handout *handout)
 	api->conf.handout = handout;
 }
 
-void api_set_rank(struct api *api, const struct rank_policy *rank)
+void api_set_place(struct api *api, const struct place_policy *place)
 {
-	api->conf.rank = *rank;
+	api->conf.place = *place;
 }
 
 static void api_notified(struct pg_listen *l, const char *channel UNUSED, const char *payload)
