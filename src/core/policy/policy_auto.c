@@ -22,6 +22,9 @@
 #define STAY_CHANGEOVERS 1.0
 /* most expensive over cheapest, from which pools are planned jointly */
 #define PRICES_DIFFER 1.1
+/* A job that could begin on spot waits only for what saves so much of its cost: a pool that looks a
+ * little longer-lived in each next tick would be waited for until the slack is gone. */
+#define WAIT_WORTH 1.01
 
 struct auto_run {
 	const struct policy_setup *s;
@@ -93,7 +96,9 @@ static void choice_make(const struct auto_run *r, const struct policy_view *v,
 {
 	bool must = policy_must_run(r->s, v);
 
-	if (c->pool != SIZE_MAX && c->spot <= c->on_demand && (must || c->spot <= c->wait)) {
+	double wait = v->held == POLICY_WAIT ? c->wait * WAIT_WORTH : c->wait;
+
+	if (c->pool != SIZE_MAX && c->spot <= c->on_demand && (must || c->spot <= wait)) {
 		choice_set(ret, POLICY_SPOT, c->pool,
 		    must ? "last safe moment to wait, and spot costs least to the end"
 			 : "spot costs least to the end");

@@ -31,7 +31,7 @@ static enum spot_rc gpu_add(struct jobspec_ctx *x, struct resource_ask *r, const
 	if (r->gpus_n >= GPUS_MAX) {
 		return yaml_fail(at, err, "accelerators: more than %d alternatives", GPUS_MAX);
 	}
-	if (str_empty(name) || !isalpha((unsigned char)*name)) {
+	if (str_empty(name) || !isalpha((unsigned char)*name) || strchr(name, ':') != NULL) {
 		return yaml_fail(at, err,
 		    "accelerators: write NAME:COUNT, such as A100:8, not '%s'", name);
 	}
@@ -75,9 +75,10 @@ static enum spot_rc parse_gpus(struct jobspec_ctx *x, const struct yaml *y, stru
 		if (i->kind != YAML_SCALAR) {
 			return yaml_fail(i, err, "accelerators: write NAME:COUNT");
 		}
-		rc = y->kind == YAML_MAP
-		    ? gpu_add(x, r, i, i->key, yaml_is_null(i) ? NULL : i->text, err)
-		    : gpu_text(x, r, i, i->text, err);
+		/* {L4: 1, A10G: 1}, and as SkyPilot writes a set {L4:1, A10G:1}: any one of them. */
+		rc = y->kind != YAML_MAP ? gpu_text(x, r, i, i->text, err)
+		    : yaml_is_null(i)    ? gpu_text(x, r, i, i->key, err)
+					 : gpu_add(x, r, i, i->key, i->text, err);
 	}
 	return rc;
 }

@@ -1,18 +1,25 @@
 -- The market poller: feeds, pools, signals, quotas, and the ageing of prices.
 
+-- A provider that is not configured any more sells nothing.
 -- name: market_provider_put
--- params: name text, kind text, account text?, state text, ok_us int8?, error text?, error_us int8?, requests int8, throttled int8, now_us int8, fence int8
+-- params: name text, kind text, account text?, state text, ok_us int8?, error text?, error_us int8?, requests int8, throttled int8, now_us int8, fence int8,
+--   sells_spot bool, configured text[]
 -- rows: none
 -- writes: yes
+WITH ok AS (
+	SELECT WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
+), gone AS (
+	UPDATE provider SET sells_spot = false FROM ok WHERE name <> ALL ($13) AND sells_spot IS NOT false
+)
 INSERT INTO provider AS p (name, kind, account, state, last_ok_us, last_error, last_error_us, requests, throttled,
-	updated_us)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10
-WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)
+	updated_us, sells_spot)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12 FROM ok
 ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, account = coalesce(EXCLUDED.account, p.account),
 	state = EXCLUDED.state, last_ok_us = coalesce(EXCLUDED.last_ok_us, p.last_ok_us),
 	last_error = coalesce(EXCLUDED.last_error, p.last_error),
 	last_error_us = coalesce(EXCLUDED.last_error_us, p.last_error_us),
-	requests = EXCLUDED.requests, throttled = EXCLUDED.throttled, updated_us = EXCLUDED.updated_us;
+	requests = EXCLUDED.requests, throttled = EXCLUDED.throttled, updated_us = EXCLUDED.updated_us,
+	sells_spot = EXCLUDED.sells_spot;
 
 -- name: market_feeds_add
 -- params: feed[], now_us int8, fence int8

@@ -12,6 +12,8 @@
 -- Column slice_at: the place in the slice, from 1; 0 = not in it. Column budget_left assumes
 -- machines that take end_us to end. Column spec is set from the job `next` on, wrapping around, for
 -- the rows that fit into spec_bytes. The first job and those with reserved capacity always have it.
+-- Columns rates and restart_us are the job's measured speeds. Before its first start they are those
+-- of the five newest jobs of its name and team.
 -- name: engine_sched_jobs
 -- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8, end_us int8, next int8, spec_bytes int8
 -- rows: many id int8, state text, state_us int8, name text, spec text?, epoch int4, fleet_id int8?, deadline_us int8?,
@@ -65,7 +67,8 @@ SELECT j.id, j.state, j.state_us, j.name, CASE WHEN j.id = ANY ($5) THEN j.spec:
 	EXISTS (SELECT FROM fleet f WHERE f.id = j.fleet_id AND f.state = 'CLOSED') AS fleet_closed, x.n AS place_n, x.at AS slice_at,
 	j.budget_micros, CASE WHEN j.budget_micros IS NOT NULL THEN job_budget_left(j, $6, $7) END AS budget_left
 FROM x JOIN job j ON j.id = x.id LEFT JOIN t ON t.id = x.id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
-LEFT JOIN LATERAL job_measured(ARRAY[j.id]) m ON j.epoch > 0
+LEFT JOIN LATERAL job_measured(CASE WHEN j.epoch > 0 THEN ARRAY[j.id]
+	ELSE ARRAY(SELECT e.id FROM job e WHERE e.name = j.name AND e.team = j.team AND e.epoch > 0 ORDER BY e.id DESC LIMIT 5) END) m ON true
 ORDER BY x.n
 
 -- name: engine_free_nodes
