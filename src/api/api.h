@@ -8,7 +8,7 @@
 #define API_API_H
 
 #include "core/spec/class_policy.h"
-#include "core/rank/rank.h"
+#include "core/place/placement.h"
 #include "io/loop/loop.h"
 #include "io/pg/pg.h"
 
@@ -22,8 +22,8 @@ struct api_conf {
 	const char *install; /* 8 hex digits */
 	const char *version; /* of the program */
 	const struct handout *handout; /* what nodes download; the caller's; NULL = nothing */
-	/* as the engine ranks: a plan must say what would be done */
-	struct rank_policy rank;
+	/* as the engine places jobs: a plan must say what would be done; its store is the one below */
+	struct place_policy place;
 	/* where checkpoints go, for the price of moving them; NULL = nowhere known */
 	const char *store_provider, *store_region;
 	/* [checkpoint] store, which must be able to give out what a job mounts; "" = none:
@@ -35,7 +35,7 @@ struct api_conf {
 	int64_t orphan_timeout_us;
 };
 /* After a reload of the configuration. */
-void api_set_rank(struct api *api, const struct rank_policy *rank);
+void api_set_place(struct api *api, const struct place_policy *place);
 void api_set_classes(struct api *api, const struct class_table *classes);
 void api_set_orphan_timeout(struct api *api, int64_t us);
 /* copied */

@@ -134,7 +134,7 @@ static enum spot_rc api_start(struct daemon *d, struct spot_err *err)
 		.install = d->install,
 		.version = SPOTD_VERSION,
 		.handout = d->agents.now,
-		.rank = c->engine.rank,
+		.place = engine_place_policy(&c->engine),
 		.orphan_timeout_us = c->orphan_timeout_us,
 		.store_provider = store_provider(c),
 		.store_region = c->store_region,
@@ -309,7 +309,7 @@ static void lease_given(void *ctx)
 	loop_timer_set(&d->drain_timer, 1000);
 }
 
-static void stop(struct daemon *d, const char *signal_name)
+static void roles_stop(struct daemon *d, const char *signal_name)
 {
 	if (d->stopping) {
 		stop_over(d); /* asked twice: at once */
@@ -333,12 +333,12 @@ static void stop(struct daemon *d, const char *signal_name)
 
 static void got_term(struct loop_signal *s)
 {
-	stop(container_of(s, struct daemon, term), "SIGTERM");
+	roles_stop(container_of(s, struct daemon, term), "SIGTERM");
 }
 
 static void got_intr(struct loop_signal *s)
 {
-	stop(container_of(s, struct daemon, intr), "SIGINT");
+	roles_stop(container_of(s, struct daemon, intr), "SIGINT");
 }
 
 static enum log_level level_of(const char *s)
@@ -414,7 +414,9 @@ static void got_hup(struct loop_signal *s)
 		d->poller_conf = d->conf->poller;
 	}
 	if (d->api != NULL) {
-		api_set_rank(d->api, &d->conf->engine.rank);
+		struct place_policy place = engine_place_policy(&d->conf->engine);
+
+		api_set_place(d->api, &place);
 		api_set_classes(d->api, &d->conf->classes);
 		api_set_orphan_timeout(d->api, d->conf->orphan_timeout_us);
 		api_set_store(d->api, store_known(d), store_provider(d->conf),

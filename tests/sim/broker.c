@@ -122,7 +122,7 @@ static void api_up(struct broker *b)
 		.port = SIM_PORT,
 		.install = SIM_INSTALL,
 		.version = "sim",
-		.rank = b->conf.engine.rank,
+		.place = engine_place_policy(&b->conf.engine),
 		.store_provider = b->conf.store_provider,
 		.store_region = b->conf.store_region,
 		.classes = b->conf.classes,

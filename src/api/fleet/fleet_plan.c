@@ -4,7 +4,6 @@
 #include "api/fleet/fleet_priv.h"
 #include "api/jobs/plan.h"
 #include "core/fleet/fleet.h"
-#include "store/offers.h"
 
 struct fleet_planned {
 	struct fleet_spec *spec;
@@ -15,25 +14,23 @@ struct fleet_planned {
 static void fleet_planned(struct areq *q)
 {
 	struct fleet_planned *p = q->own;
-	struct rank_job job = { .spec = &p->job, .spot_allowed = true, .on_demand_allowed = true };
 	struct fleet_ask ask = { .spec = p->spec };
-	struct offer *offers;
-	size_t n = offers_rows(&q->pg, q->arena, &offers);
-	struct hazard_model *hazards;
+	struct place_market market = { 0 };
+	struct place_in in = { .arena = q->arena,
+		.market = &market,
+		.policy = &q->api->conf.place,
+		.now_us = q->now_us };
 	struct score *scores;
 	struct fleet_plan plan;
 	json_t *doc;
 
-	hazards = hazard_model_build(q->arena, offers, n, &q->api->conf.rank, q->now_us);
-	offers_believe(hazards, offers, n);
-	rank_offers(q->arena, offers, n, &job, &q->api->conf.rank, q->now_us, &scores,
-	    &ask.scores_n);
+	ask.hazards = plan_market(q, &market);
+	placement_fleet(&in, &p->job, &scores, &ask.scores_n);
 	ask.scores = scores;
-	ask.hazards = hazards;
 	fleet_plan_make(q->arena, &ask, &plan);
 	doc = fleet_plan_json(&ask, &plan);
 	json_object_set_new(doc, "name", json_string(p->name));
-	json_object_set_new(doc, "pools_known", json_integer((json_int_t)n));
+	json_object_set_new(doc, "pools_known", json_integer((json_int_t)market.offers_n));
 	areq_json(q, 200, doc);
 }
 

@@ -26,8 +26,6 @@
 #define SPAN (14 * 24 * SPOT_US_PER_HOUR)
 #define DEADLINE_MOST_S (400 * 86400)
 #define BYTES_PER_GB 1e9
-/* As the engine reads it (engine/place/deadline.c): after a refusal a pool counts as down for so long. */
-#define DOWN_US (1800 * SPOT_US_PER_S)
 
 struct backtest {
 	struct planned *plan;
@@ -99,8 +97,8 @@ static json_t *pool_json(struct areq *q, const struct backtest *b, size_t i)
 	const struct offer *o = b->pools[i];
 	struct policy_track t;
 
-	supply_track_make(q->arena, b->words, b->words_n, b->ids[i], TICK_US, DOWN_US, b->to_us,
-	    &t);
+	supply_track_make(q->arena, b->words, b->words_n, b->ids[i], TICK_US, PLACE_DOWN_US,
+	    b->to_us, &t);
 	memset(up, '?', ticks);
 	up[ticks] = '\0';
 	for (size_t k = 0; k < MIN(t.n, ticks); k++) {
@@ -116,7 +114,7 @@ static json_t *pool_json(struct areq *q, const struct backtest *b, size_t i)
 /* The dearest move of a checkpoint between two regions that were picked. */
 static int64_t transfer_micros(const struct backtest *b)
 {
-	double gb = (double)b->plan->job.checkpoint_bytes / BYTES_PER_GB;
+	double gb = (double)b->plan->spec->checkpoint.size_bytes / BYTES_PER_GB;
 	int64_t most = 0;
 
 	for (size_t i = 0; i < b->shown_n; i++) {
@@ -162,8 +160,8 @@ static void words_done(struct areq *q)
 		(int)(b->round_us / SPOT_US_PER_S), "work_us",
 		(json_int_t)(od->work_h * (double)SPOT_US_PER_HOUR), "deadline_us",
 		(json_int_t)b->deadline_us, "changeover_us",
-		(json_int_t)(b->plan->policy.restart_s * SPOT_US_PER_S), "checkpoint_bytes",
-		(json_int_t)b->plan->job.checkpoint_bytes, "transfer_micros",
+		(json_int_t)(b->plan->policy.rank.restart_s * SPOT_US_PER_S), "checkpoint_bytes",
+		(json_int_t)b->plan->spec->checkpoint.size_bytes, "transfer_micros",
 		(json_int_t)transfer_micros(b), "on_demand_micros",
 		(json_int_t)(od_micros > 0 ? od_micros : od->price_micros), "on_demand_type",
 		od->offer->instance_type, "on_demand_region", od->offer->region, "pools_known",
@@ -280,8 +278,8 @@ static bool fallback_choose(struct areq *q, struct backtest *b)
 	    : 0;
 	b->on_demand = b->deadline_us == 0
 	    ? plan_best(p, SPOT_MARKET_ON_DEMAND)
-	    : rank_in_time(&p->ranking, SPOT_MARKET_ON_DEMAND,
-		  (double)b->deadline_us / 3600e6 - (double)p->policy.restart_s / 3600.0);
+	    : rank_in_time(&p->all.ranking, SPOT_MARKET_ON_DEMAND,
+		  (double)b->deadline_us / 3600e6 - (double)p->policy.rank.restart_s / 3600.0);
 	if (b->on_demand == NULL) {
 		areq_fail(q, SPOT_NO_CAPACITY,
 		    "no on-demand pool suits this job, so there is nothing to fall back to and no "
@@ -290,7 +288,7 @@ static bool fallback_choose(struct areq *q, struct backtest *b)
 	return b->on_demand != NULL;
 }
 
-static void planned(struct areq *q, struct planned *p)
+static void backtest_planned(struct areq *q, struct planned *p)
 {
 	struct backtest *b = arena_alloc(q->arena, sizeof(*b));
 
@@ -311,12 +309,12 @@ static void planned(struct areq *q, struct planned *p)
 	b->ids = arena_array(q->arena, POOLS_MOST + 1, sizeof(*b->ids));
 	b->past = arena_array(q->arena, POOLS_MOST + 1, sizeof(*b->past));
 	b->pools = arena_array(q->arena, POOLS_MOST + 1, sizeof(*b->pools));
-	for (size_t i = 0; i < p->usable; i++) {
-		pools_add(b, p->scores[i].offer);
+	for (size_t i = 0; i < p->all.ranking.usable; i++) {
+		pools_add(b, p->all.ranking.scores[i].offer);
 	}
-	for (size_t i = 0; i < p->ranking.refused_n; i++) {
-		if (today_only(p->ranking.refused[i].why)) {
-			pools_add(b, p->ranking.refused[i].offer);
+	for (size_t i = 0; i < p->all.ranking.refused_n; i++) {
+		if (today_only(p->all.ranking.refused[i].why)) {
+			pools_add(b, p->all.ranking.refused[i].offer);
 		}
 	}
 	if (b->n == 0) {
@@ -341,5 +339,5 @@ static void planned(struct areq *q, struct planned *p)
 
 void post_backtest(struct areq *q)
 {
-	plan_begin(q, planned);
+	plan_begin(q, false, backtest_planned);
 }

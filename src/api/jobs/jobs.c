@@ -38,7 +38,7 @@ static struct job_show *submit_shown(struct areq *q, struct planned *p)
 	return s;
 }
 
-static void submitted(struct areq *q)
+static void job_submitted(struct areq *q)
 {
 	struct q_api_job_submit_row *row;
 	struct planned *p = q->own;
@@ -57,87 +57,36 @@ static void submitted(struct areq *q)
 	job_look(q);
 }
 
-/* A token of a team works for that team; leads and admins for any. */
 static bool team_allowed(struct areq *q, const char *team)
 {
-	if (!*q->who.team || q->who.scope >= SCOPE_LEAD || strcmp(team, q->who.team) == 0) {
-		return true;
+	struct spot_err err = { 0 };
+
+	if (plan_team_refused(q, team, &err)) {
+		areq_problem(q, spot_rc_http(err.rc), &err, NULL);
+		return false;
 	}
-	areq_fail(q, SPOT_DENIED,
-	    "token '%s' is limited to team '%s', and the job belongs to team '%s'; ask a lead",
-	    q->who.name, q->who.team, *team ? team : "(none)");
-	return false;
+	return true;
 }
 
-/* The soonest that the work can be done by machines nobody takes away; any that suit when there are
- * none. */
-static const struct score *fastest(const struct planned *p)
-{
-	const struct score *best = NULL;
-
-	for (size_t pass = 0; pass < 2 && best == NULL; pass++) {
-		for (size_t i = 0; i < p->usable; i++) {
-			const struct score *s = &p->scores[i];
-
-			if ((pass == 1 || s->offer->market != SPOT_MARKET_SPOT) &&
-			    (!best || s->hours < best->hours)) {
-				best = s;
-			}
-		}
-	}
-	return best;
-}
-
-/* A deadline that cannot be met is refused now, with the one that can be; not missed on Friday. */
-static bool deadline_feasible(struct areq *q, const struct planned *p)
-{
-	const struct job_spec *s = p->spec;
-	const struct score *f = s->deadline_us != 0 && s->work_s > 0 ? fastest(p) : NULL;
-	struct score whole;
-	char end[TIME_TEXT_MAX], took[32];
-	int64_t begin = MAX(q->now_us, s->start_after_us), need;
-
-	if (f == NULL) {
-		return true;
-	}
-	whole = plan_whole(p, f);
-	f = &whole;
-	need = (int64_t)(f->hours * (double)SPOT_US_PER_HOUR) + p->policy.restart_s * SPOT_US_PER_S;
-	if (begin + need <= s->deadline_us) {
-		return true;
-	}
-	areq_fail_field(q, "config.spotctl.deadline",
-	    "cannot be met: the fastest offer (%s %s %s %s at %.4f USD/h) takes %s including its "
-	    "start and finishes at %s for about %.2f USD; set a later deadline, ask for faster "
-	    "GPUs, or correct 'work'",
-	    f->offer->provider, *f->offer->zone ? f->offer->zone : f->offer->region,
-	    f->offer->instance_type, spot_market_name(f->offer->market),
-	    (double)f->price_micros / 1e6, format_duration(need, took),
-	    format_time_s(begin + need, end), (double)f->total_micros / 1e6);
-	return false;
-}
-
-static void submit(struct areq *q, struct planned *p)
+static void job_submit(struct areq *q, struct planned *p)
 {
 	struct job_spec *s = p->spec;
 	json_t *spec, *secrets, *baseline;
-	const char *team = *s->team ? s->team : q->who.team;
+	const char *team = *s->team ? s->team : q->who.team, *field;
 	struct spot_err err = { 0 };
 
-	if (q->api->conf.store && jobspec_store_check(s, q->api->conf.store, &err) != SPOT_OK) {
-		areq_problem(q, 400, &err, NULL);
-		return;
-	}
-	if (!team_allowed(q, team) || !deadline_feasible(q, p)) {
+	if (plan_refused(q, p, &err, &field)) {
+		areq_problem(q, err.rc == SPOT_DENIED ? spot_rc_http(err.rc) : 400, &err, field);
 		return;
 	}
 	s->team = team;
 	spec = jobspec_to_json(s);
 	secrets = jobspec_secrets(s);
 	baseline = plan_baseline(p);
-	SQL(q, api_job_submit, submitted, .name = s->name ? s->name : "job", .owner = q->who.name,
-	    .team = team, .project = s->project ? s->project : "", .class = s->class,
-	    .spec = json_text(q->arena, spec), .source = jobspec_source(q->arena, q->http->body, s),
+	SQL(q, api_job_submit, job_submitted, .name = s->name ? s->name : "job",
+	    .owner = q->who.name, .team = team, .project = s->project ? s->project : "",
+	    .class = s->class, .spec = json_text(q->arena, spec),
+	    .source = jobspec_source(q->arena, q->http->body, s),
 	    .secrets = json_text(q->arena, secrets), .priority = s->priority,
 	    .fleet = s->fleet ? s->fleet : "", .has_deadline_us = s->deadline_us != 0,
 	    .deadline_us = s->deadline_us, .baseline = json_text(q->arena, baseline),
@@ -152,7 +101,7 @@ static void submit(struct areq *q, struct planned *p)
 
 void post_job(struct areq *q)
 {
-	plan_begin(q, submit);
+	plan_begin(q, false, job_submit);
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */
@@ -217,7 +166,7 @@ void get_jobs(struct areq *q)
 
 /* ---- one ------------------------------------------------------------------------------------- */
 
-static bool wanted(const struct job_show *s, const char *state)
+static bool state_wanted(const struct job_show *s, const char *state)
 {
 	for (size_t i = 0; i < s->wanted_n; i++) {
 		if (strcmp(s->wanted[i], state) == 0) {
@@ -253,7 +202,7 @@ static void job_shown(struct areq *q)
 		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 		return;
 	}
-	if (!wanted(s, row->state) && areq_park(q)) {
+	if (!state_wanted(s, row->state) && areq_park(q)) {
 		return;
 	}
 	doc = view_parse(row->doc);
@@ -345,7 +294,7 @@ void get_job_why(struct areq *q)
 
 /* ---- cancel ---------------------------------------------------------------------------------- */
 
-static void cancelled(struct areq *q)
+static void job_cancelled(struct areq *q)
 {
 	struct q_api_job_cancel_row *row;
 
@@ -365,7 +314,7 @@ static void cancel_checked(struct areq *q)
 	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (team_allowed(q, row->team)) {
-		SQL(q, api_job_cancel, cancelled, .id = q->id, .actor = q->who.name,
+		SQL(q, api_job_cancel, job_cancelled, .id = q->id, .actor = q->who.name,
 		    .at_us = q->now_us);
 	}
 }

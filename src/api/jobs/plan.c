@@ -1,128 +1,179 @@
-/* POST /v1/plan, and the ranking that submitting a job shares with it. */
+/* POST /v1/plan: the rows that the engine places jobs from are read here, core/place/placement.h
+ * decides as it does for the engine. Submitting a job and the backtest share the first half. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
 #include "api/jobs/jobs_priv.h"
+#include "base/text/str.h"
+#include "core/policy/tightness.h"
 #include "core/spec/class_policy.h"
-#include "core/rank/montecarlo.h"
 #include "store/offers.h"
 
 #include <ctype.h>
-#include <math.h>
+#include <strings.h>
 
-#define OFFERS_SHOWN 200
-#define REFUSED_SHOWN 500
+/* ---- scores ---------------------------------------------------------------------------------- */
 
-/* The same defaults as the engine's: use_spot said wins, else spot is allowed to whoever may be
- * interrupted, on demand to everybody but those who asked for spot only by use_spot: true with no
- * fail-over; that fail-over is the product's promise, so on demand stays allowed. */
-static void markets_allowed(const struct job_spec *s, bool *spot, bool *on_demand)
+const struct score *plan_score_of(const struct planned *p, const struct offer *o)
 {
-	bool only_on_demand = true;
-
-	for (size_t i = 0; i < s->asks_n; i++) {
-		only_on_demand = only_on_demand && s->asks[i].use_spot == 0;
+	for (size_t i = 0; i < p->all.ranking.usable; i++) {
+		if (p->all.ranking.scores[i].offer == o) {
+			return &p->all.ranking.scores[i];
+		}
 	}
-	*spot = s->interruptible && !only_on_demand;
-	*on_demand = true;
+	return NULL;
 }
 
-static void warn_add(struct areq *q, struct planned *p, const char *text)
+struct score plan_whole(const struct planned *p, const struct score *s)
 {
-	const char **all = arena_array(q->arena, p->warnings_n + 1, sizeof(*all));
-
-	for (size_t i = 0; i < p->warnings_n; i++) {
-		all[i] = p->warnings[i];
-	}
-	all[p->warnings_n++] = text;
-	p->warnings = all;
+	return placement_whole(&p->facts, s);
 }
 
-/* A budget that does not pay for the work is said now, not when it is used up. Work that nobody
- * declared is a guess, and no reason. */
-static void budget_warn(struct areq *q, struct planned *p)
+const struct score *plan_best(const struct planned *p, enum spot_market m)
 {
-	const struct score *best = p->spec->budget_micros > 0 && p->spec->work_s > 0
-	    ? plan_best(p, SPOT_MARKET_NONE)
-	    : NULL;
-	struct score whole;
+	const struct score *s = placement_best(&p->in, &p->facts, &p->all, m);
 
-	if (best == NULL) {
-		return;
-	}
-	whole = plan_whole(p, best);
-	if (whole.total_micros <= p->spec->budget_micros) {
-		return;
-	}
-	warn_add(q, p,
-	    arena_printf(q->arena,
-		"budget: %.4f USD do not pay for this work: the best offer now, %s %s %s %s at "
-		"%.4f USD/h, "
-		"is expected to need %.4f USD to the end; the job would save, stop and be parked "
-		"before that: set budget to %.4f USD or more, or "
-		"correct 'work'",
-		(double)p->spec->budget_micros / 1e6, best->offer->provider,
-		*best->offer->zone ? best->offer->zone : best->offer->region,
-		best->offer->instance_type, spot_market_name(best->offer->market),
-		(double)best->price_micros / 1e6, (double)whole.total_micros / 1e6,
-		(double)whole.total_micros / 1e6));
+	return s != NULL ? plan_score_of(p, s->offer) : NULL;
 }
 
-/* What needs the object store, where there is none or another cloud's: a job that saves runs all
- * the same, one with mounts is planned, and refused when it is submitted. */
-static void store_warn(struct areq *q, struct planned *p)
+const struct score *plan_chosen(const struct planned *p)
 {
-	const char *store = q->api->conf.store;
-	struct spot_err err = { 0 };
-
-	if (store && jobspec_store_check(p->spec, store, &err) != SPOT_OK) {
-		warn_add(q, p, arena_strdup(q->arena, err.text));
-	}
-	if (store && !*store && p->spec->checkpoint.path) {
-		warn_add(q, p,
-		    "checkpoint: the daemon has no object store ([checkpoint] store of its "
-		    "configuration file), so nothing that the job "
-		    "saves outlives its machine: after a reclaim it begins anew");
-	}
+	return p->choice.act == PLACE_TAKE ? plan_score_of(p, p->choice.score->offer)
+					   : plan_best(p, SPOT_MARKET_NONE);
 }
 
-static void ranked(struct areq *q)
+const struct score *plan_cheapest_listed(const struct planned *p)
+{
+	const struct score *best = NULL;
+
+	for (size_t i = 0; i < p->all.ranking.usable; i++) {
+		const struct score *s = &p->all.ranking.scores[i];
+
+		if (!best || s->offer->price_micros < best->offer->price_micros) {
+			best = s;
+		}
+	}
+	return best;
+}
+
+/* ---- the ranking ----------------------------------------------------------------------------- */
+
+struct hazard_model *plan_market(struct areq *q, struct place_market *ret)
+{
+	struct hazard_model *m;
+	struct offer *offers;
+
+	ret->offers_n = offers_rows(&q->pg, q->arena, &offers);
+	ret->offers = offers;
+	m = hazard_model_build(q->arena, offers, ret->offers_n, &q->api->conf.place.rank,
+	    q->now_us);
+	offers_believe(m, offers, ret->offers_n);
+	return m;
+}
+
+/* As the engine reads it from the row that submitting would write. */
+static void facts_fill(struct areq *q, struct planned *p)
+{
+	const struct job_spec *s = p->spec;
+	struct job_facts *f = &p->facts;
+
+	f->state = "QUEUED";
+	f->name = s->name;
+	f->deadline_us = s->deadline_us;
+	f->created_us = f->queued_us = q->now_us;
+	f->not_before_us = s->start_after_us;
+	f->nodes = s->num_nodes;
+	f->has_budget = s->budget_micros > 0;
+	f->budget_micros = f->budget_left = s->budget_micros;
+}
+
+static void plan_rank(struct areq *q)
 {
 	struct planned *p = q->own;
-	struct offer *offers;
-	size_t n = offers_rows(&q->pg, q->arena, &offers);
+	bool has_budget = p->facts.has_budget;
+
+	p->begin_us = MAX(q->now_us, p->spec->start_after_us);
+	p->in = (struct place_in){ .arena = q->arena,
+		.market = &p->market,
+		.policy = &p->policy,
+		.now_us = p->begin_us };
+	p->facts.has_budget = false;
+	placement_rank(&p->in, &p->facts, p->spec, &p->all);
+	p->facts.has_budget = has_budget;
+	p->placing = p->all;
+	if (has_budget) {
+		placement_rank(&p->in, &p->facts, p->spec, &p->placing);
+	}
+	p->within_h = placement_within_h(&p->in, &p->facts);
+	plan_warnings(q, p);
+	p->next(q, p);
+}
+
+/* Pools that cool down for gangs, and places where one is being acquired. */
+static void gangs_read(struct areq *q)
+{
+	struct planned *p = q->own;
+	struct q_engine_gang_market_row *rows;
+	size_t n = q_engine_gang_market_rows(&q->pg, q->arena, &rows);
+	struct gang_rest *rests = arena_array(q->arena, n + 1, sizeof(*rests));
+	const char **busy = arena_array(q->arena, n + 1, sizeof(*busy));
+
+	p->market.rests = rests;
+	p->market.busy = busy;
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i].place[0] == '\0') {
+			rests[p->market.rests_n++] =
+			    (struct gang_rest){ rows[i].pool_id, rows[i].want, rows[i].until_us };
+		} else {
+			busy[p->market.busy_n++] = rows[i].place;
+		}
+	}
+	plan_rank(q);
+}
+
+/* Of the whole market, which the hazards were learned from, those of the GPUs asked for. */
+static void market_narrow(struct areq *q, struct planned *p)
+{
+	struct place_market *m = &p->market;
+	struct offer *kept = arena_array(q->arena, m->offers_n + 1, sizeof(*kept));
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->offers_n; i++) {
+		for (size_t k = 0; k < p->gpus_n; k++) {
+			if (strncasecmp(m->offers[i].gpu_name, p->gpus[k], strlen(p->gpus[k])) ==
+			    0) {
+				kept[n++] = m->offers[i];
+				break;
+			}
+		}
+	}
+	if (p->gpus_n > 0) {
+		m->offers = kept;
+		m->offers_n = n;
+	}
+}
+
+static void offers_read(struct areq *q)
+{
+	struct planned *p = q->own;
 	struct spot_err err = { 0 };
 
+	p->hazards = plan_market(q, &p->market);
+	if (p->whole) {
+		market_narrow(q, p);
+	}
 	if (class_types_check(q->arena, class_get(&q->api->conf.classes, p->spec->class), p->spec,
-		offers, n, &err) != SPOT_OK) {
+		p->market.offers, p->market.offers_n, &err) != SPOT_OK) {
 		areq_problem(q, 400, &err, NULL);
 		return;
 	}
-	p->policy = q->api->conf.rank;
-	p->job.spec = p->spec;
-	p->job.work_left_s = p->spec->work_s;
-	p->job.deadline_us = p->spec->deadline_us;
-	p->job.checkpoint_bytes = p->spec->checkpoint.size_bytes;
-	p->job.store_provider = q->api->conf.store_provider;
-	p->job.store_region = q->api->conf.store_region;
-	p->job.nodes = p->spec->num_nodes;
-	markets_allowed(p->spec, &p->job.spot_allowed, &p->job.on_demand_allowed);
-	p->hazards = hazard_model_build(q->arena, offers, n, &p->policy, q->now_us);
-	offers_believe(p->hazards, offers, n);
-	rank_run(q->arena, offers, n, &p->job, &p->policy, q->now_us, &p->ranking);
-	p->begin_us = MAX(q->now_us, p->spec->start_after_us);
-	p->within_h = p->spec->deadline_us == 0
-	    ? HUGE_VAL
-	    : (double)(p->spec->deadline_us - p->begin_us) / (double)SPOT_US_PER_HOUR -
-		(double)p->policy.restart_s / 3600.0;
-	p->scores = p->ranking.scores;
-	p->usable = p->ranking.usable;
-	p->n = n;
 	if (p->spec->num_nodes > 1) {
-		plan_gang_rank(q, p);
+		SQL(q, engine_gang_market, gangs_read, .at_us = q->now_us);
+		return;
 	}
-	budget_warn(q, p);
-	p->next(q, p);
+	plan_rank(q);
 }
+
+/* ---- reading ---------------------------------------------------------------------------------- */
 
 /* Upper-case prefixes of the GPUs asked for: fewer offers are read. None if any ask takes any
  * GPU. */
@@ -152,6 +203,50 @@ size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***
 	return n;
 }
 
+void plan_offers(struct areq *q, const char **gpus, size_t n, void (*next)(struct areq *q))
+{
+	struct q_offers ask;
+
+	offers_ask(&q->api->conf.place.rank, q->now_us, &ask);
+	ask.gpus = gpus;
+	ask.gpus_n = n;
+	areq_sql_begin(q, next);
+	q_offers(areq_pg(q), &q->pg, &ask, areq_sql_done);
+}
+
+/* One name a line; NULL: no engine has said who sells spot. */
+static void sellers_read(struct arena *a, const char *text, struct place_market *m)
+{
+	const char **names = NULL;
+	size_t cap = 0;
+
+	m->sellers_known = text != NULL;
+	for (const char *at = text; at != NULL && *at != '\0';) {
+		size_t n = strcspn(at, "\n");
+
+		names = arena_grow(a, names, m->sellers_n, &cap, sizeof(*names));
+		names[m->sellers_n++] = arena_strndup(a, at, n);
+		at += n + (at[n] == '\n');
+	}
+	m->sellers = names;
+}
+
+/* Earlier jobs of the same name tell how fast this one will run. */
+static void placing_read(struct areq *q)
+{
+	struct planned *p = q->own;
+	struct q_api_placing_row *row;
+
+	if (q_api_placing_rows(&q->pg, q->arena, &row) == 1) {
+		p->facts.rates = row->rates;
+		p->facts.restart_us = row->has_restart_us ? row->restart_us : 0;
+		p->market_known = row->market_known;
+		sellers_read(q->arena, row->sellers, &p->market);
+	}
+	p->gpus_n = plan_gpus_asked(q->arena, p->spec, &p->gpus);
+	plan_offers(q, p->gpus, p->whole ? 0 : p->gpus_n, offers_read);
+}
+
 static bool type_ok(struct areq *q)
 {
 	static const char *const types[] = { "application/yaml", "application/x-yaml", "text/yaml",
@@ -173,34 +268,7 @@ static bool type_ok(struct areq *q)
 	return false;
 }
 
-void plan_offers(struct areq *q, const char **gpus, size_t n, void (*next)(struct areq *q))
-{
-	struct q_offers ask;
-
-	offers_ask(&q->api->conf.rank, q->now_us, &ask);
-	ask.gpus = gpus;
-	ask.gpus_n = n;
-	areq_sql_begin(q, next);
-	q_offers(areq_pg(q), &q->pg, &ask, areq_sql_done);
-}
-
-/* Earlier jobs of the same name tell how fast this one will run. */
-static void measured(struct areq *q)
-{
-	struct planned *p = q->own;
-	struct q_api_measured_row *row;
-	const char **gpus = NULL;
-	size_t n;
-
-	if (q_api_measured_rows(&q->pg, q->arena, &row) == 1) {
-		p->job.rates_n = gpu_rates_parse(q->arena, row->rates, &p->job.rates);
-		p->job.restart_us = row->has_restart_us ? row->restart_us : 0;
-	}
-	n = plan_gpus_asked(q->arena, p->spec, &gpus);
-	plan_offers(q, gpus, n, ranked);
-}
-
-void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
+void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct planned *p))
 {
 	struct planned *p = arena_alloc(q->arena, sizeof(*p));
 	struct spot_err err = { 0 };
@@ -222,263 +290,149 @@ void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 		areq_problem(q, 400, &err, NULL);
 		return;
 	}
-	store_warn(q, p);
+	p->whole = whole;
+	p->policy = q->api->conf.place;
+	p->policy.store_provider = q->api->conf.store_provider;
+	p->policy.store_region = q->api->conf.store_region;
+	facts_fill(q, p);
 	p->next = next;
 	q->own = p;
-	SQL(q, api_measured, measured, .name = p->spec->name ? p->spec->name : "",
+	SQL(q, api_placing, placing_read, .name = p->spec->name ? p->spec->name : "job",
 	    .team = *p->spec->team ? p->spec->team : q->who.team);
 }
 
-static json_t *offer_pool_json(const struct offer *o)
-{
-	return json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:i, s:i, s:i, s:I, s:s, "
-			 "s:I}",
-	    "id", json_sprintf("p%d", o->pool_id), "provider", o->provider, "region", o->region,
-	    "zone", o->zone, "zone_name", o->zone_name, "instance_type", o->instance_type, "market",
-	    spot_market_name(o->market), "gpu", o->gpu_name, "gpus", o->gpu_milli / 1000.0,
-	    "gpu_mem_mib", o->gpu_mem_mib, "vcpus", o->vcpus, "mem_mib", o->mem_mib, "price$",
-	    (json_int_t)o->price_micros, "price_state", price_state_name(o->price_state),
-	    "observed@age", (json_int_t)o->price_observed_us);
-}
+/* ---- the decision ---------------------------------------------------------------------------- */
 
-static json_t *late_json(const struct planned *p, const struct score_terms *t)
+static void decide(struct areq *q);
+
+static void words_read(struct areq *q)
 {
-	if (p->spec->deadline_us == 0) {
-		return json_null();
+	struct planned *p = q->own;
+	struct q_engine_supply_words_row *rows;
+	size_t n = q_engine_supply_words_rows(&q->pg, q->arena, &rows);
+	struct supply_word *words = arena_array(q->arena, n + 1, sizeof(*words));
+	struct policy_choice c;
+
+	for (size_t i = 0; i < n; i++) {
+		words[i] = (struct supply_word){ .pool_id = rows[i].pool_id,
+			.from_us = rows[i].from_us,
+			.to_us = rows[i].to_us,
+			.up = rows[i].up };
 	}
-	return json_real(score_late_odds(t,
-	    (double)(p->spec->deadline_us - p->begin_us) / (double)SPOT_US_PER_HOUR));
+	placement_deadline(&p->in, &p->question, words, n, &c, &p->policy_said);
+	placement_answer(&p->in, &p->question, &c, &p->choice);
+	p->next(q, p);
 }
 
-static json_t *score_json(const struct planned *p, const struct score *s, bool chosen,
-    int64_t now_us)
+static void words_ask(struct areq *q, struct planned *p)
 {
-	struct score_terms t;
-	char why[SCORE_WHY_MAX];
+	int32_t *ids = arena_array(q->arena, PLACE_POOLS, sizeof(*ids));
 
-	score_explain(s, &t);
-	score_why(s, why);
-	return json_pack("{s:i, s:b, s:o, s:I, s:f, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, "
-			 "s:f, s:f, s:f, s:I, s:I, s:I, s:s, "
-			 "s:I, s:f, s:f, s:f, s:o, s:I, s:I, s:o}",
-	    "rank", (int)(s - p->scores) + 1, "chosen", chosen, "pool", offer_pool_json(s->offer),
-	    "price$", (json_int_t)s->price_micros, "price_age_s",
-	    (double)MAX(now_us - s->offer->price_observed_us, 0) / 1e6, "hazard_per_hour",
-	    s->hazard, "hazard_lo", s->hazard_lo, "hazard_hi", s->hazard_hi, "hazard_source",
-	    s->hazard_source ? s->hazard_source : "", "throughput", s->throughput, "work_hours",
-	    s->work_h, "checkpoint_interval_s", t.interval_s, "checkpoint_overhead", t.overhead,
-	    "expected_interruptions", s->interruptions, "lost_work_hours", t.lost_h,
-	    "restart_hours", t.restart_h, "hours_to_finish", s->hours, "compute$",
-	    (json_int_t)s->compute_micros, "egress$", (json_int_t)s->egress_micros, "total$",
-	    (json_int_t)s->total_micros, "why", why, "price_penalty_micros",
-	    (json_int_t)s->penalty_micros, "launch_odds", s->odds, "hours_p50", t.hours_p50,
-	    "hours_p95", t.hours_p95, "deadline_risk", late_json(p, &t), "cost_p50$",
-	    (json_int_t)t.cost_p50_micros, "cost_p95$", (json_int_t)t.cost_p95_micros, "terms",
-	    score_terms_json(&t));
-}
-
-const struct score *plan_best(const struct planned *p, enum spot_market m)
-{
-	const struct score *out = p->spec->deadline_us
-	    ? rank_in_time(&p->ranking, SPOT_MARKET_ON_DEMAND, p->within_h)
-	    : NULL;
-	const struct score *fastest = NULL;
-
-	if (p->gang) {
-		return plan_gang_best(p, m);
+	placement_ask(&p->in, &p->facts, &p->placing, &(struct deadline_held){ .act = POLICY_WAIT },
+	    &p->question);
+	for (size_t i = 0; i < p->question.n; i++) {
+		ids[i] = p->question.pools[i].offer->pool_id;
 	}
-	for (size_t i = 0; i < p->usable; i++) {
-		const struct score *s = &p->scores[i];
+	SQL(q, engine_supply_words, words_read, .pools = ids, .pools_n = p->question.n,
+	    .since_us = q->now_us - PLACE_WORDS_PAST_US, .most = PLACE_WORDS_MOST,
+	    .want = p->facts.nodes);
+}
 
-		if (m != SPOT_MARKET_NONE && s->offer->market != m) {
-			continue;
-		}
-		if (rank_suits_deadline(s, out, p->within_h)) {
-			return s;
-		}
-		fastest = !fastest || s->hours < fastest->hours ? s : fastest;
+/* Begun later, or asked again as a job that begins now. */
+static void hours_read(struct areq *q)
+{
+	struct planned *p = q->own;
+	struct q_engine_supply_hours_row *rows;
+	size_t n = q_engine_supply_hours_rows(&q->pg, q->arena, &rows);
+	struct defer_in hours = { 0 };
+	struct defer_out out;
+
+	for (size_t i = 0; i < n; i++) {
+		hours.hours[rows[i].hour % DEFER_HOURS] =
+		    (struct defer_hour){ .price = rows[i].price,
+			    .days = rows[i].days,
+			    .launches = rows[i].launches,
+			    .refusals = rows[i].refusals };
 	}
-	return fastest;
-}
-
-/* By list price for an hour, as others choose; NULL = none is usable. */
-static const struct score *cheapest_listed(const struct planned *p)
-{
-	const struct score *best = NULL;
-
-	for (size_t i = 0; i < p->usable; i++) {
-		if (!best || p->scores[i].offer->price_micros < best->offer->price_micros) {
-			best = &p->scores[i];
-		}
+	placement_defer(&p->in, &p->facts, &p->placing, &hours, &out);
+	if (out.start_us > p->in.now_us) {
+		p->choice = (struct place_choice){ .act = PLACE_DEFER,
+			.kind = "defer",
+			.why = out.why,
+			.until_us = out.start_us };
+		p->next(q, p);
+		return;
 	}
-	return best;
+	p->facts.not_before_us = p->in.now_us;
+	decide(q);
 }
 
-static json_t *baseline_of(const struct score *s)
+static void decide(struct areq *q)
 {
-	return json_pack("{s:o, s:s, s:i, s:s, s:s, s:s, s:s, s:I, s:f, s:I}", "pool",
-	    json_sprintf("p%d", s->offer->pool_id), "gpu", s->offer->gpu_name, "gpu_milli",
-	    s->offer->gpu_milli, "provider", s->offer->provider, "region", s->offer->region,
-	    "instance_type", s->offer->instance_type, "market", spot_market_name(s->offer->market),
-	    "price_micros", (json_int_t)s->offer->price_micros, "hours", s->hours, "total_micros",
-	    (json_int_t)s->total_micros);
+	struct planned *p = q->own;
+	int32_t *ids;
+
+	switch (placement_begin(&p->in, &p->facts, &p->placing, &p->choice)) {
+	case PLACE_HOURS:
+		ids = arena_array(q->arena, PLACE_HOURS_POOLS, sizeof(*ids));
+		SQL(q, engine_supply_hours, hours_read, .pools = ids,
+		    .pools_n = placement_defer_pools(&p->placing, ids),
+		    .from_us = q->now_us - PLACE_HOURS_PAST_US, .at_us = q->now_us);
+		return;
+	case PLACE_WORDS:
+		words_ask(q, p);
+		return;
+	case PLACE_DECIDED:
+		p->next(q, p);
+		return;
+	}
 }
 
-json_t *plan_baseline(const struct planned *p)
+/* The tight groups of the rows. */
+static void tight_read(struct areq *q)
 {
-	const struct score *cheapest = cheapest_listed(p),
-			   *on_demand = plan_best(p, SPOT_MARKET_ON_DEMAND);
-	json_t *doc = json_object();
+	struct planned *p = q->own;
+	struct q_engine_supply_states_row *rows;
+	size_t n = q_engine_supply_states_rows(&q->pg, q->arena, &rows);
+	struct tight_group *tight = arena_array(q->arena, n + 1, sizeof(*tight));
 
-	json_object_set_new(doc, "cheapest", cheapest ? baseline_of(cheapest) : json_null());
-	json_object_set_new(doc, "on_demand", on_demand ? baseline_of(on_demand) : json_null());
-	return doc;
-}
-
-/* The first GPU asked for whose name nobody knows; NULL: all are known. */
-static const char *strange_gpu(const struct job_spec *s)
-{
-	for (size_t i = 0; i < s->asks_n; i++) {
-		for (size_t k = 0; k < s->asks[i].gpus_n; k++) {
-			if (!gpu_perf_find(s->asks[i].gpus[k].gpu)) {
-				return s->asks[i].gpus[k].gpu;
-			}
+	p->market.tight = tight;
+	for (size_t i = 0; i < n; i++) {
+		if (supply_state_parse(rows[i].state) == SUPPLY_TIGHT) {
+			tight[p->market.tight_n++] = (struct tight_group){ rows[i].provider,
+				rows[i].region, rows[i].gpu_name };
 		}
 	}
-	return NULL;
+	decide(q);
 }
 
-const char *plan_note(struct areq *q, struct planned *p)
+void plan_decide(struct areq *q, struct planned *p, void (*next)(struct areq *q, struct planned *p))
 {
-	const struct score *best;
-
-	if (p->spec->num_nodes > 1 && p->n > 0) {
-		return plan_gang_note(q, p);
+	p->next = next;
+	q->own = p;
+	/* A job of a fleet waits for a machine of that fleet. */
+	if (p->spec->fleet != NULL || p->all.ranking.usable == 0) {
+		next(q, p);
+		return;
 	}
-	if (p->n == 0 && strange_gpu(p->spec)) {
-		return arena_printf(q->arena,
-		    "no pool has a GPU named %s, and none of that name is known: GET /v1/gpus "
-		    "(spotctl gpus) has the names",
-		    strange_gpu(p->spec));
-	}
-	if (p->n == 0) {
-		return "no pool with these GPUs is known yet: prices may still be arriving (GET "
-		       "/v1/providers)";
-	}
-	if (p->usable == 0) {
-		return arena_printf(q->arena, "none of %zu pools suits; see refused", p->n);
-	}
-	best = plan_best(p, SPOT_MARKET_NONE);
-	if (best->hours > p->within_h) {
-		return arena_printf(q->arena,
-		    "the fastest offer needs %.1f hours and would miss the deadline", best->hours);
-	}
-	return "";
+	SQL0(q, engine_supply_states, tight_read);
 }
 
-/* What the job would cost and take, played through from one of the offers on. */
-static json_t *spread_json(struct areq *q, const struct planned *p, const struct score *s,
-    uint64_t seed)
+/* ---- the route ------------------------------------------------------------------------------- */
+
+static void plan_answer(struct areq *q, struct planned *p)
 {
-	struct montecarlo_out m;
-	struct score whole;
-
-	if (!s) {
-		return json_null();
-	}
-	whole = plan_whole(p, s);
-	montecarlo_run(q->arena,
-	    &(struct montecarlo_in){ .ranking = &p->ranking,
-		.chosen = (size_t)(s - p->scores),
-		.hazards = p->hazards,
-		.now_us = p->begin_us,
-		.deadline_us = p->spec->deadline_us,
-		.seed = seed,
-		.nodes = p->spec->num_nodes },
-	    &m);
-	return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
-			 "s:f, s:o, s:o, s:I, s:I}",
-	    "pool", json_sprintf("p%d", s->offer->pool_id), "market",
-	    spot_market_name(s->offer->market), "expected$", (json_int_t)whole.total_micros,
-	    "cost_mean$", (json_int_t)m.cost_mean_micros, "cost_p5$", (json_int_t)m.cost_p5_micros,
-	    "cost_p50$", (json_int_t)m.cost_p50_micros, "cost_p95$", (json_int_t)m.cost_p95_micros,
-	    "hours_mean", m.hours_mean, "hours_p5", m.hours_p5, "hours_p50", m.hours_p50,
-	    "hours_p95", m.hours_p95, "interruptions", m.interruptions, "lost_work_hours", m.lost_h,
-	    "moves", m.moves, "on_demand_hours", m.on_demand_h, "deadline_odds",
-	    p->spec->deadline_us ? json_real(m.deadline_odds) : json_null(), "deadline_risk",
-	    p->spec->deadline_us ? json_real(1.0 - m.deadline_odds) : json_null(), "runs",
-	    (json_int_t)m.runs, "seed", (json_int_t)m.seed);
-}
-
-/* Those that suit and cannot be had now come first: they are what a person can do something
- * about. */
-static void refused_add(struct areq *q, const struct planned *p, json_t *list, bool unsuited)
-{
-	for (size_t i = 0; i < p->ranking.refused_n && json_array_size(list) < REFUSED_SHOWN; i++) {
-		const struct refused *x = &p->ranking.refused[i];
-
-		if ((x->why == REFUSED_ASK) == unsuited) {
-			json_array_append_new(list,
-			    json_pack("{s:o, s:s}", "pool", offer_pool_json(x->offer), "why",
-				refusal_words(q->arena, &p->ranking, x)));
-		}
-	}
-}
-
-static json_t *lists_json(struct areq *q, struct planned *p, json_t *doc)
-{
-	json_t *offers = json_array(), *refused = json_array(), *warnings = json_array();
-	const struct score *best = plan_best(p, SPOT_MARKET_NONE);
-
-	for (size_t i = 0; i < p->usable; i++) {
-		if (i < OFFERS_SHOWN || &p->scores[i] == best) {
-			json_array_append_new(offers,
-			    score_json(p, &p->scores[i], &p->scores[i] == best, q->now_us));
-		}
-	}
-	refused_add(q, p, refused, false);
-	refused_add(q, p, refused, true);
-	for (size_t i = 0; i < p->warnings_n; i++) {
-		json_array_append_new(warnings, json_string(p->warnings[i]));
-	}
-	json_object_set_new(doc, "offers", offers);
-	json_object_set_new(doc, "refused", refused);
-	json_object_set_new(doc, "warnings", warnings);
-	return doc;
-}
-
-static void plan_done(struct areq *q, struct planned *p)
-{
-	const struct resource_ask *ask = p->spec->asks_n ? &p->spec->asks[0] : NULL;
-	json_t *gpu = ask && ask->gpus_n
-	    ? json_sprintf("%s:%g", ask->gpus[0].gpu, ask->gpus[0].milli / 1000.0)
-	    : json_null();
-	int64_t seed = p->seed;
-	json_t *doc =
-	    json_pack("{s:{s:s?, s:o, s:s, s:s}, s:f, s:I, s:I, s:s, s:o, s:o, s:{s:o, s:o}}",
-		"job", "name", p->spec->name, "gpu", gpu, "class", p->spec->class, "class_why",
-		class_words(q->arena, class_get(&q->api->conf.classes, p->spec->class), p->spec),
-		"work_hours",
-		(double)(p->job.work_left_s ? p->job.work_left_s : p->policy.default_work_s) /
-		    3600.0,
-		"offers_usable", (json_int_t)p->usable, "offers_known", (json_int_t)p->n, "note",
-		plan_note(q, p), "policy", rank_policy_json(&p->policy), "chosen",
-		spread_json(q, p, plan_best(p, SPOT_MARKET_NONE), (uint64_t)seed), "baselines",
-		"on_demand", spread_json(q, p, plan_best(p, SPOT_MARKET_ON_DEMAND), (uint64_t)seed),
-		"cheapest_listed", spread_json(q, p, cheapest_listed(p), (uint64_t)seed));
-
-	json_object_set_new(doc, "gang", plan_gang_json(p));
-	areq_json(q, 200, lists_json(q, p, doc));
+	areq_json(q, 200, plan_json(q, p));
 }
 
 static void plan_seeded(struct areq *q, struct planned *p)
 {
 	if (areq_query_i64(q, "seed", 0, INT64_MAX, 1, &p->seed)) {
-		plan_done(q, p);
+		plan_decide(q, p, plan_answer);
 	}
 }
 
 void post_plan(struct areq *q)
 {
-	plan_begin(q, plan_seeded);
+	plan_begin(q, true, plan_seeded);
 }

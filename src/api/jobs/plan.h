@@ -1,53 +1,77 @@
-/* Ranking for the API: a job file in, scores out. Shared by POST /v1/plan and POST /v1/jobs. */
+/* Where a job of a file would run, for POST /v1/plan, the check at submit and the backtest: reads
+ * the rows, core/place/placement.h answers. */
 #ifndef API_PLAN_H
 #define API_PLAN_H
 
 #include "api/server/server.h"
-#include "core/spec/jobspec.h"
 #include "core/hazard/hazard.h"
-#include "core/rank/rank.h"
+#include "core/place/placement.h"
+#include "core/spec/jobspec.h"
 
-struct gang_score;
 struct planned {
 	struct job_spec *spec;
 	const char **warnings;
 	size_t warnings_n;
-	struct ranking ranking;
+	struct place_market market;
+	struct place_policy policy;
+	struct place_in in; /* as of begin_us */
+	struct job_facts facts; /* of the job, were it submitted now */
+	/* every offer, whatever the budget; its ranking is of one node */
+	struct placing all;
+	struct placing placing; /* what the engine would decide from */
 	struct hazard_model *hazards;
-	struct score *scores; /* of the ranking */
-	size_t n, usable;
-	struct rank_policy policy;
-	struct rank_job job;
+	bool whole;
+	const char **gpus; /* plan_gpus_asked() */
+	size_t gpus_n;
 	int64_t seed; /* of the distribution */
 	int64_t begin_us; /* now, or start_after */
 	/* from then to the deadline, less a start in reserve; HUGE_VAL: none */
 	double within_h;
+	bool market_known; /* every feed of pools and prices was read once */
+	/* what the engine would do; PLACE_NONE: not asked (plan_decide) */
+	struct place_choice choice;
+	struct place_question question;
+	json_t *policy_said; /* of the deadline policy; the request's. NULL = not asked */
 	void (*next)(struct areq *q, struct planned *p);
-	struct gang_score *gang; /* of several nodes (plan_gang.c); NULL = of one */
-	size_t gang_usable;
 };
 /* Parses the body as a job file, reads the offers and ranks them, then next. Answers bad files
- * itself. */
-void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p));
-/* One sentence if nothing suits now or the deadline would be missed, else "". */
-const char *plan_note(struct areq *q, struct planned *p);
-/* plan_gang.c: whole gangs, worked out once the offers are ranked; a score as that of the whole
- * job; the best of one market. */
-void plan_gang_rank(struct areq *q, struct planned *p);
+ * itself. whole: hazards and odds are learned from the whole market, as the engine learns them, and
+ * not from the pools of the GPUs asked for only, which are read sooner. */
+void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct planned *p));
+/* Reads what the decision needs besides and makes it, then next. */
+void plan_decide(struct areq *q, struct planned *p,
+    void (*next)(struct areq *q, struct planned *p));
+
+/* The score of one node of an offer that is usable. */
+const struct score *plan_score_of(const struct planned *p, const struct offer *o);
+/* That as the score of the whole job. */
 struct score plan_whole(const struct planned *p, const struct score *s);
-const struct score *plan_gang_best(const struct planned *p, enum spot_market m);
-/* The same of a job of several nodes, where a single would do; what all cost together, null for one
- * node. */
-const char *plan_gang_note(struct areq *q, struct planned *p);
-json_t *plan_gang_json(struct planned *p);
 /* The best of one market, SPOT_MARKET_NONE: of any; NULL = none is usable. With a deadline the best
  * that a job with that deadline would be placed on; where all would be late, the fastest. */
 const struct score *plan_best(const struct planned *p, enum spot_market m);
+/* Where the engine would place it; the best, where it would wait. NULL = none is usable. */
+const struct score *plan_chosen(const struct planned *p);
+/* By list price for an hour, as others choose; NULL = none is usable. */
+const struct score *plan_cheapest_listed(const struct planned *p);
+
+/* plan_check.c: one sentence if nothing suits now or the deadline would be missed, else "". */
+const char *plan_note(struct areq *q, struct planned *p);
+/* Would the file be refused at submit? Then what for, and the field. */
+bool plan_refused(struct areq *q, const struct planned *p, struct spot_err *err,
+    const char **ret_field);
+/* A token of a team works for that team; leads and admins for any. */
+bool plan_team_refused(struct areq *q, const char *team, struct spot_err *err);
+void plan_warnings(struct areq *q, struct planned *p);
 /* Stored with the job: the cheapest pool of all and the cheapest on demand, at submit. */
 json_t *plan_baseline(const struct planned *p);
-/* For those who rank something else than a job, too (fleet_plan.c): reads the offers of these GPUs
+/* plan_json.c: the answer of POST /v1/plan. */
+json_t *plan_json(struct areq *q, struct planned *p);
+
+/* For what ranks something else than a job, too (fleet_plan.c): reads the offers of these GPUs
  * (plan_gpus_asked; none = all); next reads the rows (store/offers.h). */
 void plan_offers(struct areq *q, const char **gpus, size_t n, void (*next)(struct areq *q));
 size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret);
+/* Believes the offers that were read (the hazard model is returned) and makes the market of them. */
+struct hazard_model *plan_market(struct areq *q, struct place_market *ret);
 
 #endif

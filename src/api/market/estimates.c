@@ -47,14 +47,14 @@ static void records_read(struct areq *q)
 	for (size_t i = 0; i < e->n; i++) {
 		record_offer(q->arena, &rows[i], &e->offers[i]);
 	}
-	e->model = hazard_model_build(q->arena, e->offers, e->n, &q->api->conf.rank, q->now_us);
+	e->model = hazard_model_build(q->arena, e->offers, e->n, &q->api->conf.place.rank, q->now_us);
 	q->own = e->own;
 	e->next(q, e);
 }
 
 void estimates_begin(struct areq *q, void (*next)(struct areq *q, struct estimates *e))
 {
-	const struct rank_policy *p = &q->api->conf.rank;
+	const struct rank_policy *p = &q->api->conf.place.rank;
 	struct estimates *e = arena_alloc(q->arena, sizeof(*e));
 
 	e->next = next;

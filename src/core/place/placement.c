@@ -8,11 +8,11 @@
 
 void place_policy_default(struct place_policy *p)
 {
-	*p = (struct place_policy){ .gang_hold_us = 900 * SPOT_US_PER_S,
-		.deadline_tick_us = 60 * SPOT_US_PER_S,
+	*p = (struct place_policy){ .gang_hold_us = 600 * SPOT_US_PER_S,
+		.deadline_tick_us = 600 * SPOT_US_PER_S,
 		.cool_min_us = 60 * SPOT_US_PER_S,
-		.cool_max_us = 1800 * SPOT_US_PER_S,
-		.budget_end_us = BUDGET_END_US };
+		.cool_max_us = 900 * SPOT_US_PER_S,
+		.budget_end_us = BUDGET_END_US + 10 * SPOT_US_PER_S };
 	rank_policy_default(&p->rank);
 	supply_policy_default(&p->supply);
 	defer_policy_default(&p->defer);
@@ -301,4 +301,13 @@ void placement_rank(const struct place_in *in, struct job_facts *f, struct job_s
 		budget_filter(in, f, ret);
 	}
 	ret->late = f->deadline_us != 0 && f->deadline_us <= in->now_us;
+}
+
+void placement_fleet(const struct place_in *in, const struct job_spec *spec, struct score **ret,
+    size_t *ret_n)
+{
+	struct rank_job job = { .spec = spec, .spot_allowed = true, .on_demand_allowed = true };
+
+	rank_offers(in->arena, in->market->offers, in->market->offers_n, &job, &in->policy->rank,
+	    in->now_us, ret, ret_n);
 }

@@ -51,15 +51,19 @@ static bool clock_suits(const struct place_in *in, const struct place_question *
 	return rank_speed_suits(s, od, (double)left_us(in, q) / (double)SPOT_US_PER_HOUR);
 }
 
-/* Per hour of the on-demand machine's work, with what checkpoints and data cost to move. */
+/* Per hour of the on-demand machine's clock: what the work is expected to cost there to its end, so
+ * that the policy prefers a pool for what the ranking does (reclaims, egress, penalties too). Of one
+ * that cools down, which has no score, its price and speed. */
 static int64_t hour_micros(const struct place_question *q, const struct offer *o,
-    const struct score *s, double t)
+    const struct score *s)
 {
-	double egress =
-	    s != NULL && s->paid_hours > 0 ? (double)s->egress_micros / s->paid_hours : 0;
+	const struct score *od = q->placing.on_demand;
 
-	return (int64_t)(((double)o->price_micros * MAX(q->facts.nodes, 1) + egress) *
-	    q->placing.on_demand->throughput / t);
+	if (s != NULL && od->hours > 0) {
+		return (int64_t)((double)s->total_micros / od->hours);
+	}
+	return (int64_t)((double)o->price_micros * MAX(q->facts.nodes, 1) * od->throughput /
+	    rank_throughput(q->placing.spec, o));
 }
 
 static void candidate_add(const struct place_in *in, struct place_question *q,
@@ -73,8 +77,7 @@ static void candidate_add(const struct place_in *in, struct place_question *q,
 	q->pools[q->n++] = (struct place_candidate){
 		.offer = o,
 		.score = s,
-		.price_micros = hour_micros(q, o, s,
-		    s != NULL ? s->throughput : rank_throughput(q->placing.spec, o)),
+		.price_micros = hour_micros(q, o, s),
 	};
 }
 
@@ -167,7 +170,7 @@ static void setup_fill(const struct place_in *in, const struct place_question *q
 	    MAX(s->deadline_us / TICKS_LEAST, 1));
 	s->deadline_us -= q->loss_us + q->launch.us + gather_us(in, q);
 	s->deadline_us = MAX(s->deadline_us, now - start);
-	s->on_demand_micros = hour_micros(q, od->offer, od, od->throughput);
+	s->on_demand_micros = hour_micros(q, od->offer, od);
 	s->pools_n = q->n;
 	v->elapsed_us = now - start;
 	v->done_us = s->work_us - (int64_t)left;

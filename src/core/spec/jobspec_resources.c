@@ -31,7 +31,7 @@ static enum spot_rc gpu_add(struct jobspec_ctx *x, struct resource_ask *r, const
 	if (r->gpus_n >= GPUS_MAX) {
 		return yaml_fail(at, err, "accelerators: more than %d alternatives", GPUS_MAX);
 	}
-	if (str_empty(name) || !isalpha((unsigned char)*name)) {
+	if (str_empty(name) || !isalpha((unsigned char)*name) || strchr(name, ':') != NULL) {
 		return yaml_fail(at, err,
 		    "accelerators: write NAME:COUNT, such as A100:8, not '%s'", name);
 	}
@@ -75,9 +75,10 @@ static enum spot_rc parse_gpus(struct jobspec_ctx *x, const struct yaml *y, stru
 		if (i->kind != YAML_SCALAR) {
 			return yaml_fail(i, err, "accelerators: write NAME:COUNT");
 		}
-		rc = y->kind == YAML_MAP
-		    ? gpu_add(x, r, i, i->key, yaml_is_null(i) ? NULL : i->text, err)
-		    : gpu_text(x, r, i, i->text, err);
+		/* {L4: 1, A10G: 1}, and as SkyPilot writes a set {L4:1, A10G:1}: any one of them. */
+		rc = y->kind != YAML_MAP ? gpu_text(x, r, i, i->text, err)
+		    : yaml_is_null(i)    ? gpu_text(x, r, i, i->key, err)
+					 : gpu_add(x, r, i, i->key, i->text, err);
 	}
 	return rc;
 }
@@ -92,7 +93,7 @@ static enum spot_rc parse_infra(struct jobspec_ctx *x, const struct yaml *y, str
 	if (rc != SPOT_OK || text == NULL) {
 		return rc;
 	}
-	/* infra is one value: it replaces the outer one whole */
+	/* infra is one value and replaces the outer one as a whole */
 	r->provider = r->region = r->zone = NULL;
 	for (size_t i = 0; text != NULL; i++) {
 		const char *slash = strchr(text, '/');
@@ -109,7 +110,7 @@ static enum spot_rc parse_infra(struct jobspec_ctx *x, const struct yaml *y, str
 	return SPOT_OK;
 }
 
-/* "4", "4+", "32GB", "32GiB+": the least that will do. */
+/* Parses a minimum: "4", "4+", "32GB", "32GiB+". */
 static enum spot_rc parse_atleast(const struct yaml *y, const char *what, double unit, int64_t *ret,
     struct spot_err *err)
 {

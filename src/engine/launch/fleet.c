@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/fleet/fleet.h"
+#include "core/place/placement.h"
 #include "engine/kernel/kernel.h"
 #include "engine/launch/launch.h"
 
@@ -117,8 +118,21 @@ static size_t fleet_have(struct recon *r, const struct fleet_work *t, int64_t fl
 	return n;
 }
 
+static void fleet_rank(struct recon *r, const struct offer *offers, size_t n,
+    const struct job_spec *job, struct score **ret, size_t *ret_n)
+{
+	struct place_policy k = engine_place_policy(&r->e->conf);
+	struct place_market m = { .offers = offers, .offers_n = n };
+	struct place_in in = { .arena = r->arena,
+		.market = &m,
+		.policy = &k,
+		.now_us = engine_now(r->e) };
+
+	placement_fleet(&in, job, ret, ret_n);
+}
+
 /* Scores the pools that the fleet is in, whether or not they have more capacity now. */
-static void have_score(struct recon *r, const struct rank_job *job, struct fleet_have *have,
+static void have_score(struct recon *r, const struct job_spec *job, struct fleet_have *have,
     size_t n)
 {
 	struct offer *offers = arena_array(r->arena, n + 1, sizeof(*offers));
@@ -133,8 +147,7 @@ static void have_score(struct recon *r, const struct rank_job *job, struct fleet
 			offers[offers_n++].has_quota = false;
 		}
 	}
-	rank_offers(r->arena, offers, offers_n, job, &r->e->conf.rank, engine_now(r->e), &scores,
-	    &usable);
+	fleet_rank(r, offers, offers_n, job, &scores, &usable);
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < usable; k++) {
 			if (scores[k].offer->pool_id == have[i].pool_id) {
@@ -314,7 +327,6 @@ static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_e
 	struct fleet_spec *spec;
 	struct fleet_have *have;
 	struct job_spec *job = arena_alloc(r->arena, sizeof(*job));
-	struct rank_job rank = { .spec = job, .spot_allowed = true, .on_demand_allowed = true };
 	struct fleet_seen is = seen_make(r, t, f);
 	struct score *scores;
 	int64_t nodes;
@@ -324,12 +336,11 @@ static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_e
 	}
 	seen_drop(st, f->id);
 	fleet_job(spec, job);
-	rank_offers(r->arena, e->offers.list, e->offers.n, &rank, &e->conf.rank, engine_now(e),
-	    &scores, &ask.scores_n);
+	fleet_rank(r, e->offers.list, e->offers.n, job, &scores, &ask.scores_n);
 	ask.scores = scores;
 	ask.spec = spec;
 	ask.have_n = fleet_have(r, t, f->id, &have, &nodes);
-	have_score(r, &rank, have, ask.have_n);
+	have_score(r, job, have, ask.have_n);
 	ask.have = have;
 	if (!plan_do(r, t, f, &ask, nodes)) {
 		seen_keep(st, &is);

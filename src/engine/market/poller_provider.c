@@ -1,5 +1,6 @@
 /* Writes each provider's health into its row: account, last success, last error, request counts. */
 #include "base/base.h"
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/market/market_int.h"
@@ -117,7 +118,12 @@ void health_store(struct poller *p, size_t i, void (*done)(struct op *))
 	struct call_provider *provider = p->deps.providers[i];
 	struct provider_health *h = &p->health[i];
 	struct call_stats s = call_provider_stats(provider);
+	AUTO(arena) struct arena *a = arena_new(0);
+	const char **names = arena_array(a, p->deps.providers_n + 1, sizeof(*names));
 
+	for (size_t k = 0; k < p->deps.providers_n; k++) {
+		names[k] = call_provider_name(p->deps.providers[k]);
+	}
 	whoami_start(h, provider);
 	h->stored = health_state(h);
 	h->stored_ok = h->ok_us != 0;
@@ -135,6 +141,9 @@ void health_store(struct poller *p, size_t i, void (*done)(struct op *))
 		.requests = s.requests,
 		.throttled = s.throttled,
 		.now_us = loop_wall_us(p->deps.loop),
-		.fence = p->deps.epoch(p->deps.ctx) },
+		.fence = p->deps.epoch(p->deps.ctx),
+		.sells_spot = (call_provider_ops(provider)->caps & SPOT_CAP_SPOT) != 0,
+		.configured = names,
+		.configured_n = p->deps.providers_n },
 	    done);
 }

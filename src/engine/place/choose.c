@@ -8,20 +8,7 @@
 
 struct place_policy place_policy_of(const struct engine *e)
 {
-	bool store = objects_configured(e);
-
-	return (struct place_policy){
-		.rank = e->conf.rank,
-		.supply = e->conf.supply,
-		.defer = e->conf.defer,
-		.gang_hold_us = e->conf.gang_hold_us,
-		.deadline_tick_us = e->conf.deadline_tick_us,
-		.cool_min_us = e->conf.cool_min_us,
-		.cool_max_us = e->conf.cool_max_us,
-		.budget_end_us = budget_end_us(e),
-		.store_provider = store ? e->conf.store_provider : NULL,
-		.store_region = store ? e->conf.store_region : NULL,
-	};
+	return engine_place_policy(&e->conf);
 }
 
 static size_t spot_sellers(struct recon *r, const char *const **ret)

@@ -1,7 +1,7 @@
 /* plan: every term of the score, so that the arithmetic can be checked by hand. */
 #include "base/base.h"
 #include "base/text/str.h"
-#include "spotctl/ctl.h"
+#include "spotctl/cmd/plan.h"
 
 static const struct column cols[] = { { "", "mark", CELL_TEXT, false },
 	{ "POOL", "pool.id", CELL_TEXT, false }, { "PLACE", "pool", CELL_PLACE, false },
@@ -74,6 +74,14 @@ const struct column *score_columns(struct ctl *c, const struct column *head)
 	return all;
 }
 
+/* For a terminal of 80 columns; -o wide has the rest. The cells are made by plan_cells.c. */
+static const struct column narrow_cols[] = { { "", "mark", CELL_TEXT, false },
+	{ "POOL", "pool.id", CELL_TEXT, false }, { "PLACE", "cell.place", CELL_TEXT, false },
+	{ "GPU", "cell.gpu", CELL_TEXT, false }, { "MARKET", "cell.market", CELL_TEXT, false },
+	{ "USD/H", "cell.price", CELL_NUMBER, false }, { "ODDS", "cell.odds", CELL_NUMBER, false },
+	{ "HOURS", "cell.hours", CELL_NUMBER, false }, { "LATE", "cell.late", CELL_NUMBER, false },
+	{ "USD", "cell.total", CELL_NUMBER, false }, { 0 } };
+
 static const struct column spread_cols[] = { { "WHAT IT WILL COST", "what", CELL_TEXT, false },
 	{ "FROM POOL", "pool", CELL_TEXT, false },
 	{ "EXPECTED", "expected_micros", CELL_USD, false },
@@ -92,6 +100,19 @@ static const struct column gang_cols[] = { { "TOGETHER ON", "pool", CELL_TEXT, f
 	{ "LOST H", "lost_h", CELL_HOURS, false }, { "FINISH H", "hours", CELL_HOURS, false },
 	{ "TOTAL USD", "total_micros", CELL_USD, false },
 	{ "NOT NOW", "refused", CELL_TEXT, false }, { 0 } };
+
+static const struct column narrow_spread_cols[] = { { "WHAT IT COSTS", "what", CELL_TEXT, false },
+	{ "POOL", "pool", CELL_TEXT, false }, { "EXPECTED", "cell.expected", CELL_NUMBER, false },
+	{ "P5", "cell.p5", CELL_NUMBER, false }, { "P50", "cell.p50", CELL_NUMBER, false },
+	{ "P95", "cell.p95", CELL_NUMBER, false },
+	{ "H P50", "cell.hours_p50", CELL_NUMBER, false },
+	{ "H P95", "cell.hours_p95", CELL_NUMBER, false },
+	{ "LATE", "cell.late", CELL_NUMBER, false }, { 0 } };
+
+static const struct column narrow_gang_cols[] = { { "TOGETHER ON", "pool", CELL_TEXT, false },
+	{ "PLACE", "cell.place", CELL_TEXT, false }, { "MARKET", "cell.market", CELL_TEXT, false },
+	{ "HOURS", "cell.hours", CELL_NUMBER, false }, { "USD", "cell.total", CELL_NUMBER, false },
+	{ "", "cell.refused", CELL_TEXT, false }, { 0 } };
 
 #define SHOWN 15
 #define GANG_SHOWN 8
@@ -123,7 +144,7 @@ static void say_refusals(struct ctl *c, const json_t *refused)
 		for (size_t k = 1; k < n; k++) {
 			most = whys[k].n > whys[most].n ? k : most;
 		}
-		say("%6d pools: %s", whys[most].n, whys[most].text);
+		plan_say(c, "%6d pools: %s", whys[most].n, whys[most].text);
 		whys[most] = whys[--n];
 	}
 }
@@ -136,10 +157,10 @@ static void say_rest(struct ctl *c, const json_t *plan, size_t offers)
 	size_t i;
 
 	json_array_foreach (list, i, w) {
-		say("warning: %s", json_string_value(w));
+		plan_say(c, "warning: %s", json_string_value(w));
 	}
 	if (*note != '\0') {
-		say("%s", note);
+		plan_say(c, "%s", note);
 	}
 	if (json_array_size(refused) > 0 && offers > 0) {
 		say("%zu other pools do not suit (-o json tells why)", json_array_size(refused));
@@ -169,8 +190,10 @@ static int show_spread(struct ctl *c, const json_t *plan)
 	spread_add(list, json_object_get(base, "on_demand"), "on demand only");
 	if (json_array_size(list) > 0) {
 		putchar('\n');
-		rc = render_list(c, list, list, spread_cols, "");
-		say("played through %" PRId64 " times (--seed %" PRId64 "); %s",
+		plan_spread_cells(c, list);
+		rc = render_list(c, list, list,
+		    c->format == FORMAT_TABLE ? narrow_spread_cols : spread_cols, "");
+		plan_say(c, "played through %" PRId64 " times (--seed %" PRId64 "); %s",
 		    json_i64(chosen, "runs", 0, NULL), json_i64(chosen, "seed", 0, NULL),
 		    json_str(json_object_get(plan, "job"), "class_why", "", NULL));
 	}
@@ -192,20 +215,47 @@ static int show_gang(struct ctl *c, const json_t *plan)
 		json_array_remove(list, i - 1);
 	}
 	putchar('\n');
-	rc = render_list(c, list, list, gang_cols, "no pool suits");
-	say("%" PRId64
+	plan_gang_cells(c, list);
+	rc = render_list(c, list, list, c->format == FORMAT_TABLE ? narrow_gang_cols : gang_cols,
+	    "no pool suits");
+	plan_say(c,
+	    "%" PRId64
 	    " nodes in one zone; the offers above are of one node, what it will cost is of all",
 	    json_i64(gang, "nodes", 0, NULL));
 	return rc;
+}
+
+/* Marks the chosen one, and leaves the best of many for a table. */
+static void rows_mark(struct ctl *c, json_t *offers)
+{
+	size_t i, n = json_array_size(offers);
+	json_t *o;
+
+	json_array_foreach (offers, i, o) {
+		json_object_set_new(o, "mark",
+		    json_string(json_bool(o, "chosen", false, NULL) ? "*" : ""));
+		json_object_set(o, "id", json_object_get(json_object_get(o, "pool"), "id"));
+	}
+	if (c->format == FORMAT_TABLE && n > SHOWN) {
+		plan_say(c, "the best %d of %zu offers (-o wide: all, with every term)", SHOWN, n);
+		for (i = n; i > SHOWN; i--) {
+			if (!json_bool(json_array_get(offers, i - 1), "chosen", false, NULL)) {
+				json_array_remove(offers, i - 1);
+			}
+		}
+	}
+	if (c->format == FORMAT_TABLE) {
+		plan_offer_cells(c, offers);
+	}
 }
 
 int cmd_plan(struct ctl *c)
 {
 	struct str file;
 	struct reply r;
-	json_t *offers, *o;
-	size_t i, n;
-	int rc = read_input(c, c->args[0], &file);
+	json_t *offers;
+	size_t n;
+	int exit, rc = read_input(c, c->args[0], &file);
 
 	if (rc == CTL_OK) {
 		rc = conn_send(c, "POST", opts_path(c, "/v1/plan"), "application/yaml", file, &r);
@@ -215,28 +265,21 @@ int cmd_plan(struct ctl *c)
 	}
 	offers = json_object_get(r.json, "offers");
 	n = json_array_size(offers);
+	exit = plan_exit(r.json);
+	exit = exit == CTL_OK && n == 0 ? CTL_NO_CAPACITY : exit;
 	if (c->format == FORMAT_JSON) {
 		rc = render_json(r.json);
-		return n == 0 && rc == CTL_OK ? CTL_NO_CAPACITY : rc;
+		return rc == CTL_OK ? exit : rc;
 	}
-	json_array_foreach (offers, i, o) {
-		json_object_set_new(o, "mark",
-		    json_string(json_bool(o, "chosen", false, NULL) ? "*" : ""));
-		json_object_set(o, "id", json_object_get(json_object_get(o, "pool"), "id"));
-	}
-	if (c->format == FORMAT_TABLE && n > SHOWN) {
-		say("the best %d of %zu offers (-o wide: all, with every term)", SHOWN, n);
-		for (i = n; i > SHOWN; i--) {
-			if (!json_bool(json_array_get(offers, i - 1), "chosen", false, NULL)) {
-				json_array_remove(offers, i - 1);
-			}
-		}
-	}
-	rc = render_list(c, r.json, offers, score_columns(c, cols), "no pool suits");
+	plan_say_decision(c, r.json);
+	rows_mark(c, offers);
+	rc = render_list(c, r.json, offers,
+	    c->format == FORMAT_TABLE ? narrow_cols : score_columns(c, cols), "no pool suits");
 	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE)) {
 		rc = show_spread(c, r.json);
 		rc = rc == CTL_OK ? show_gang(c, r.json) : rc;
 	}
 	say_rest(c, r.json, n);
-	return n == 0 && rc == CTL_OK ? CTL_NO_CAPACITY : rc;
+	plan_say_refusal(c, r.json);
+	return rc == CTL_OK ? exit : rc;
 }

@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 	d.loop = loop_new(&clock_real, &rng);
 	pg = pg_new(d.loop, &pc);
 	first_token(dsn, &rng, token);
-	rank_policy_default(&conf.rank);
+	place_policy_default(&conf.place);
 	if (api_new(d.loop, pg, &conf, &d.api, &err) != SPOT_OK) {
 		fprintf(stderr, "%s\n", err.text);
 		return 1;

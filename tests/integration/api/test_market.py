@@ -251,7 +251,9 @@ class Rest(unittest.TestCase):
         self.assertTrue(A.call("GET", "/readyz", token=None, expect=200)[1]["engine"])
 
     def test_waiting_and_deferred_jobs_are_told_apart(self):
+        pool = A.pool(zone="deferred", gpu="V100")
         first, later = int(A.job()["id"][1:]), int(A.job()["id"][1:])
+        A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
         A.sql("UPDATE job SET team = 'waits', queued_us = %d WHERE id IN (%d, %d)" % (lib.now() - 3600 * lib.US, first, later))
         A.sql("UPDATE job SET not_before_us = %d WHERE id = %d" % (lib.now() + lib.HOUR, later))
         text = A.call("GET", "/metrics", token=None, expect=200)[1].decode()
@@ -262,7 +264,9 @@ class Rest(unittest.TestCase):
         self.assertNotIn('spot_queue_wait_seconds_max{team="waits"}', text)
 
     def test_parked_jobs_and_what_is_left_of_budgets_are_told_per_team(self):
+        pool = A.pool(zone="parked", gpu="V100")
         jobs = [A.job(lib.JOB + "config: {spotctl: {team: thrift, budget: %s, checkpoint: {path: c}}}\n" % b)["id"] for b in ("25", "12.5", "3")]
+        A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
         A.sql("UPDATE job SET state = 'PARKED' WHERE id = %s; UPDATE job SET state = 'FAILED' WHERE id = %s" % (jobs[1][1:], jobs[2][1:]))
         text = A.call("GET", "/metrics", token=None, expect=200)[1].decode()
         self.assertIn('spot_parked_jobs{team="thrift"} 1\n', text)

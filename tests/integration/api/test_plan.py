@@ -74,7 +74,7 @@ class Plan(unittest.TestCase):
         one, three = self.plan(), self.plan(more="num_nodes: 3\n")
         self.assertIsNone(one["gang"])
         best = three["gang"]["offers"][0]
-        self.assertEqual((best["pool"], best["total_micros"]), (three["chosen"]["pool"], three["chosen"]["expected_micros"]))
+        self.assertEqual((best["pool"], best["total_micros"]), (three["chosen"]["pool"], three["chosen"]["stays_micros"]))
         for name in ("on_demand", "cheapest_listed"):
             a, b = one["baselines"][name], three["baselines"][name]
             self.assertGreater(b["expected_micros"], 2.9 * a["expected_micros"])
@@ -107,13 +107,110 @@ class Plan(unittest.TestCase):
         for pool in slow:
             A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
 
+    def refused_alike(self, text):
+        """The plan says what submitting the same file answers: the refusal, or None."""
+        plan = A.call("POST", "/v1/plan", text, expect=200)[1]
+        status, doc, _ = A.call("POST", "/v1/jobs", text)
+        said = plan["submit_refusal"]
+        self.assertEqual(status, 400 if said else 201, (said, doc))
+        if said:
+            # The moment by which it can be done moves with the clock.
+            cut = lambda t: t.split(" finishes at ")[0]
+            self.assertEqual((said["code"], said["field"], cut(said["detail"])), (doc["code"], doc.get("field"), cut(doc["detail"])))
+        return said
+
+    def test_the_plan_refuses_what_submit_refuses(self):
+        file = FILE % ("x", "")
+        self.assertIsNone(self.refused_alike(file))
+        late = self.refused_alike(file.replace("work: 20h", "work: 100h").replace("deadline: 30h", "deadline: 2h"))
+        self.assertEqual(late["field"], "config.spotctl.deadline")
+        self.assertIn("cannot be met", late["detail"])
+        never = self.refused_alike(file.replace("A100-80GB:1", "A100-80GB:8"))
+        self.assertEqual(never["field"], "resources")
+        self.assertIn("another count of GPUs (A100-80GB:1)", never["detail"])
+        never = self.refused_alike(file.replace("accelerators:", "infra: aws/us-esat-1\n  accelerators:"))
+        self.assertRegex(never["detail"], r"another provider \(.*\), or another region \(aws/us-east-1\)")
+        never = self.refused_alike(file.replace("accelerators:", "cpus: 500+\n  accelerators:"))
+        self.assertIn("fewer cpus (8 vCPUs)", never["detail"])
+        both = self.refused_alike(file.replace("accelerators:", "cpus: 500+\n  memory: 9999+\n  accelerators:"))
+        self.assertIn("no single change", both["detail"])
+        # A price may fall: such a job waits.
+        self.assertIsNone(self.refused_alike(file.replace("accelerators:", "max_hourly_cost: 0.01\n  accelerators:")))
+
+    def test_a_set_of_gpus_is_any_one_of_them(self):
+        pool = A.pool(zone="use1-az1", itype="t4", gpu="T4", price=9)
+        for asked in ("{A100-80GB: 1, T4: 1}", "{A100-80GB:1, T4:1}", "[A100-80GB:1, T4:1]"):
+            text = (FILE % ("x", "")).replace("A100-80GB:1", asked)
+            self.assertIsNone(self.refused_alike(text))
+            p = A.call("POST", "/v1/plan", text, expect=200)[1]
+            self.assertLessEqual({"p%d" % pool, "p%d" % self.calm}, {o["pool"]["id"] for o in p["offers"]}, asked)
+        bad = A.call("POST", "/v1/plan", (FILE % ("x", "")).replace("A100-80GB:1", "{'T4:1': 2}"), expect=400)[1]
+        self.assertIn("write NAME:COUNT", bad["detail"])
+        A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
+
+    def test_with_a_loose_deadline_the_first_row_is_chosen_though_it_is_slow(self):
+        slow = [A.pool(zone="use1-az1", itype="loose", gpu="T4", price=0.02), A.pool(zone="use1-az1", itype="loose", gpu="T4", market="on_demand", price=9)]
+        both = (FILE % ("x", "")).replace("A100-80GB:1", "{A100-80GB: 1, T4: 1}").replace("work: 20h", "work: 1h")
+        loose = A.call("POST", "/v1/plan", both.replace("deadline: 30h", "deadline: 300h"), expect=200)[1]
+        first = loose["offers"][0]
+        self.assertEqual(first["pool"]["id"], "p%d" % slow[0])
+        self.assertLess(first["throughput"], 0.3)
+        self.assertTrue(first["chosen"], loose["decision"])
+        self.assertEqual((loose["decision"]["pool"], loose["decision"]["choice"]), ("p%d" % slow[0], "spot"))
+        self.assertIsNone(loose["decision"]["passed_over"])
+        # Where a run there would leave no time to begin again on demand it is passed over, and that is said.
+        tight = A.call("POST", "/v1/plan", both.replace("deadline: 30h", "deadline: 5h"), expect=200)[1]
+        passed = tight["decision"]["passed_over"]
+        self.assertEqual(passed["pool"], "p%d" % slow[0])
+        self.assertNotEqual(tight["decision"]["pool"], "p%d" % slow[0])
+        self.assertTrue(passed["why"])
+        for pool in slow:
+            A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
+
+    def test_what_is_expected_lies_within_its_distribution(self):
+        texts = [FILE % ("x", "")]
+        texts.append(texts[0].replace("work: 20h", "work: 100h").replace("deadline: 30h", "deadline: 2h"))
+        texts.append(texts[0].replace("    deadline: 30h\n", ""))
+        texts += [t + "num_nodes: 2\n" for t in texts]
+        for text in texts:
+            p = A.call("POST", "/v1/plan", text, expect=200)[1]
+            for s in (p["chosen"], *p["baselines"].values()):
+                # A reclaim in fewer than one run of twenty is in the mean, and in no quantile that is shown.
+                rare = 1 + 0.001 * s["cost_p95_micros"]
+                self.assertTrue(s["cost_p5_micros"] - 1 <= s["expected_micros"] <= s["cost_p95_micros"] + rare, s)
+
+    def test_a_pool_that_cools_for_gangs_is_not_planned_for_one(self):
+        text = (FILE % ("x", "")) + "num_nodes: 3\n"
+        first = A.call("POST", "/v1/plan", text, expect=200)[1]["gang"]["offers"][0]["pool"]
+        A.sql("INSERT INTO gang_cool (pool_id, want, until_us, refusals, why) VALUES (%s, 3, %d, 1, 'x')" % (first[1:], lib.now() + lib.HOUR))
+        p = A.call("POST", "/v1/plan", text, expect=200)[1]
+        self.assertNotEqual(p["gang"]["offers"][0]["pool"], first)
+        self.assertNotEqual(p["decision"]["pool"], first)
+        rests = next(o for o in p["gang"]["offers"] if o["pool"] == first)
+        self.assertIn("could not give so many together", rests["refused"])
+        A.sql("DELETE FROM gang_cool")
+
+    def test_spot_that_no_configured_provider_sells_is_not_planned(self):
+        self.assertEqual(self.plan()["decision"]["choice"], "spot")
+        put = "INSERT INTO provider (name, kind, state, updated_us, sells_spot) VALUES ('%s', '%s', 'ok', 1, %s)"
+        A.sql(put % ("aws", "aws", "false"))
+        p = self.plan()
+        self.assertEqual((p["decision"]["choice"], p["decision"]["pool"]), ("on_demand", "p%d" % self.od))
+        self.assertIn("spot is not allowed", next(r["why"] for r in p["refused"] if r["pool"]["id"] == "p%d" % self.calm))
+        A.sql("UPDATE provider SET sells_spot = true WHERE name = 'aws'")
+        self.assertEqual(self.plan()["decision"]["choice"], "spot")
+        A.sql("DELETE FROM provider")
+
+    def test_a_job_of_a_fleet_is_not_placed_on_the_market(self):
+        self.assertEqual(self.plan(more="    fleet: dev\n")["decision"]["choice"], "fleet")
+
     def test_the_odds_of_being_late_follow_from_the_terms(self):
-        for o in self.plan(more="    start_after: 9h30m\n")["offers"]:
+        for o in self.plan(more="    start_after: 5h\n")["offers"]:
             t = o["terms"]
             base = t["start_h"] + t["work_h"] + t["overhead_h"]
             more = t["hours"] - base
             c = t["hours_sd_h"] ** 2 / (9 * more ** 2)
-            z = ((max(20.5 - base, 0) / more) ** (1 / 3) - 1 + c) / math.sqrt(c)
+            z = ((max(25 - base, 0) / more) ** (1 / 3) - 1 + c) / math.sqrt(c)
             self.assertAlmostEqual(o["deadline_risk"], 0.5 * math.erfc(z / math.sqrt(2)), 3)
 
     def test_a_gpu_that_nobody_knows_is_named(self):

@@ -139,7 +139,16 @@ class Real(unittest.TestCase):
         self.assertIn("nothing to move", self.run_it("rebalance", "--dry-run", "--timeout", "60").stderr)
 
     def test_a_plan_that_nothing_suits(self):
-        self.run_it("plan", self.example("train.yaml"), code=7)
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+            f.write("resources: {accelerators: H100:8}\nrun: x\n")
+            f.flush()
+            self.run_it("plan", f.name, code=7)
+
+    def test_a_plan_ends_as_submit_would(self):
+        """This daemon has no store to mount from."""
+        said = self.run_it("plan", self.example("train.yaml"), code=2).stderr
+        self.assertIn("submitting this file would be refused", said)
+        self.assertIn("file_mounts", self.run_it("job", "submit", self.example("train.yaml"), code=2).stderr)
 
     def test_a_bad_job_file_is_refused_with_its_line(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:

@@ -300,6 +300,36 @@ class Rendering(Case):
         self.assertIn("warning: w1", p.stderr)
         self.assertEqual(len(self.run_it("plan", f, "-o", "wide").stdout.splitlines()), 41)
 
+    def test_plan_fits_eighty_columns_and_says_why_the_chosen_row_is_chosen(self):
+        far = {**POOL, "id": "p1234", "provider": "azure", "zone": "southcentralus-3", "gpu": "A100-80GB-SXM4", "gpus": 16, "market": "on_demand",
+               "instance_type": "Standard_NC96ads_A100_v4"}
+        offer = {"pool": far, "chosen": False, "price_micros": 98320000, "launch_odds": 0.998, "hours_to_finish": 1234.5, "deadline_risk": 0.003,
+                 "total_micros": 99321123456}
+        spread = {"pool": "p1234", "market": "spot", "expected_micros": 99321123456, "cost_p5_micros": 99321123456, "cost_p50_micros": 99321123456,
+                  "cost_p95_micros": 99321123456, "hours_p5": 1, "hours_p50": 1234.5, "hours_p95": 1234.5, "deadline_risk": 0.0001, "runs": 2000, "seed": 9}
+        decision = {"choice": "on_demand", "kind": "failover", "pool": "p1234", "why": "deadline: the last safe moment " * 5, "until_at": None,
+                    "passed_over": {"pool": "p7", "total_micros": 1, "why": "it needs 99.0 hours and would miss the deadline"}, "deadline": None}
+        plan = {"offers": [{**offer, "pool": {**far, "id": "p7"}}, {**offer, "chosen": True}], "refused": [], "chosen": spread,
+                "baselines": {"on_demand": spread, "cheapest_listed": spread}, "job": {"class_why": "training: " + "may be interrupted " * 9},
+                "decision": decision, "submit_refusal": None, "warnings": ["a warning " * 20],
+                "gang": {"nodes": 2, "offers": [{"pool": "p1234", "place": "azure/southcentralus-3/Standard_NC96ads_A100_v4", "market": "on_demand",
+                                                 "hours": 1234.5, "total_micros": 99321123456, "refused": "another gang is being acquired there"}]}}
+        self.daemon.on("POST", "/v1/plan", Reply(body=plan))
+        p = self.run_it("plan", self.file("run: x\n"))
+        lines = re.sub(r"\033\[\d+m", "", self.on_terminal("plan", self.file("run: x\n"))).splitlines() + p.stderr.splitlines()
+        self.assertGreater(len(lines), 12)
+        self.assertEqual([l for l in lines if len(l) > 80], [])
+        self.assertIn("chosen: p1234, azure/southcentralus-3 Standard_NC96ads_A100_v4 on_demand:", " ".join(p.stderr.split()))
+        self.assertIn("passed over: p7, which stands first: it needs 99.0 hours", " ".join(p.stderr.split()))
+        rows = self.rows(p.stdout)
+        self.assertEqual(rows[0], ["", "POOL", "PLACE", "GPU", "MARKET", "USD/H", "ODDS", "HOURS", "LATE", "USD"])
+        self.assertEqual(rows[2][:2] + rows[2][4:], ["*", "p1234", "demand", "98.32", ">99%", "1234", "<1%", "99321"])
+        # A file that submit would refuse ends as submit does.
+        refusal = {"code": "invalid", "field": "config.spotctl.deadline", "detail": "cannot be met"}
+        self.daemon.on("POST", "/v1/plan", Reply(body={**plan, "submit_refusal": refusal}))
+        self.assertIn("submitting this file would be refused: config.spotctl.deadline: cannot be met", self.run_it("plan", self.file("run: x\n"), code=2).stderr)
+        self.assertEqual(json.loads(self.run_it("plan", self.file("run: x\n"), "-o", "json", code=2).stdout)["submit_refusal"], refusal)
+
     def test_plan_wide_shows_every_term_and_what_others_would_do(self):
         terms = {"work_h": 10.0, "paid_hours": 10.25, "price_micros": 1234567, "compute_micros": 12654312, "egress_micros": 20, "total_micros": 12654332}
         spread = {"pool": "p1", "market": "spot", "expected_micros": 12654332, "cost_p5_micros": 1, "cost_p50_micros": 2, "cost_p95_micros": 3000000,

@@ -1,0 +1,240 @@
+/* Where a job goes, without a database: which markets it may use, what a loose deadline allows, what
+ * a budget pays for, and what a job that can never run is told. */
+#include "base/base.h"
+#include "base/arena.h"
+#include "core/place/placement.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define NOW (1000 * SPOT_US_PER_HOUR)
+#define HOUR SPOT_US_PER_HOUR
+
+struct shop {
+	struct arena *a;
+	struct offer offers[8];
+	struct place_market market;
+	struct place_policy policy;
+	struct place_in in;
+	struct job_spec spec;
+	struct resource_ask ask;
+	struct gpu_ask gpus[2];
+	struct job_facts facts;
+	struct placing placing;
+};
+
+static void offer_add(struct shop *s, const char *gpu, enum spot_market m, double usd)
+{
+	size_t n = s->market.offers_n++;
+
+	s->offers[n] = (struct offer){ .pool_id = (int32_t)n + 1,
+		.provider = "aws",
+		.region = "us-east-1",
+		.zone = "a",
+		.zone_name = "us-east-1a",
+		.instance_type = "t",
+		.gpu_name = gpu,
+		.gpu_milli = 1000,
+		.vcpus = 8,
+		.mem_mib = 65536,
+		.market = m,
+		.arch = "x86_64",
+		.quota_class = "",
+		.price_micros = (int64_t)(usd * 1e6),
+		.price_state = PRICE_FRESH,
+		.advisor_lo = -1,
+		.advisor_hi = -1,
+		.placement_score = -1,
+		.capacity = -1,
+		.has_hazard = true,
+		.hazard = m == SPOT_MARKET_SPOT ? 0.01 : 0.0005,
+		.launch = 0.98 };
+}
+
+/* One hour of work on one H100 or one L40S, whose spot costs least; it is half as fast. */
+static void shop_open(struct shop *s)
+{
+	*s = (struct shop){ .a = arena_new(0) };
+	place_policy_default(&s->policy);
+	offer_add(s, "H100-80GB-SXM", SPOT_MARKET_SPOT, 2.4);
+	offer_add(s, "H100-80GB-SXM", SPOT_MARKET_ON_DEMAND, 4);
+	offer_add(s, "L40S", SPOT_MARKET_SPOT, 0.4);
+	offer_add(s, "L40S", SPOT_MARKET_ON_DEMAND, 9);
+	s->market.offers = s->offers;
+	s->gpus[0] = (struct gpu_ask){ "H100", 1000 };
+	s->gpus[1] = (struct gpu_ask){ "L40S", 1000 };
+	s->ask = (struct resource_ask){ .gpus = s->gpus, .gpus_n = 2, .use_spot = -1 };
+	s->spec = (struct job_spec){ .name = "x",
+		.run = "x",
+		.num_nodes = 1,
+		.interruptible = true,
+		.work_s = 3600,
+		.off_peak = 0,
+		.patience_s = -1,
+		.asks = &s->ask,
+		.asks_n = 1,
+		.checkpoint = { .path = "c", .budget_s = 60 } };
+	s->facts = (struct job_facts){ .state = "QUEUED",
+		.nodes = 1,
+		.created_us = NOW,
+		.queued_us = NOW };
+	s->in = (struct place_in){ s->a, &s->market, &s->policy, NOW };
+}
+
+/* The choice, the deadline policy asked without a past. */
+static struct place_choice choose(struct shop *s)
+{
+	struct place_question q;
+	struct place_choice c;
+	struct policy_choice answer;
+	json_t *plan;
+
+	placement_rank(&s->in, &s->facts, &s->spec, &s->placing);
+	if (placement_begin(&s->in, &s->facts, &s->placing, &c) == PLACE_WORDS) {
+		placement_ask(&s->in, &s->facts, &s->placing,
+		    &(struct deadline_held){ .act = POLICY_WAIT }, &q);
+		placement_deadline(&s->in, &q, NULL, 0, &answer, &plan);
+		placement_answer(&s->in, &q, &answer, &c);
+		json_decref(plan);
+	}
+	return c;
+}
+
+static void test_a_loose_deadline_takes_the_first_row(void **state UNUSED)
+{
+	const struct score *first;
+	struct place_choice c;
+	struct shop s;
+
+	shop_open(&s);
+	c = choose(&s);
+	assert_int_equal(c.score->offer->pool_id, 3);
+	assert_true(c.score->throughput < DEADLINE_SPEED_LEAST);
+	s.facts.deadline_us = NOW + 48 * HOUR;
+	c = choose(&s);
+	assert_int_equal(c.act, PLACE_TAKE);
+	assert_int_equal(c.score->offer->pool_id, 3);
+	assert_null(placement_passed(&s.in, &s.facts, &s.placing, c.score, &first));
+	arena_free(s.a);
+}
+
+/* It could finish there, and not begin again on demand after a run that was lost. */
+static void test_a_tight_deadline_passes_the_slow_one_over_and_says_why(void **state UNUSED)
+{
+	const struct score *first;
+	struct place_choice c;
+	struct shop s;
+	const char *why;
+
+	shop_open(&s);
+	s.facts.deadline_us = NOW + 7 * HOUR / 2;
+	c = choose(&s);
+	assert_int_equal(c.act, PLACE_TAKE);
+	assert_int_equal(c.score->offer->pool_id, 1);
+	why = placement_passed(&s.in, &s.facts, &s.placing, c.score, &first);
+	assert_int_equal(first->offer->pool_id, 3);
+	assert_non_null(strstr(why, "times the work per hour of the on-demand machine"));
+	s.facts.deadline_us = NOW + 2 * HOUR;
+	c = choose(&s);
+	why = placement_passed(&s.in, &s.facts, &s.placing, c.score, &first);
+	assert_non_null(strstr(why, "would miss the deadline"));
+	arena_free(s.a);
+}
+
+static void test_spot_needs_a_provider_that_sells_it(void **state UNUSED)
+{
+	static const char *const none[] = { "gcp" };
+	struct shop s;
+
+	shop_open(&s);
+	s.market.sellers_known = true;
+	s.market.sellers = none;
+	s.market.sellers_n = 1;
+	assert_int_equal(choose(&s).score->offer->market, SPOT_MARKET_SPOT);
+	s.ask.provider = "aws";
+	assert_int_equal(choose(&s).score->offer->market, SPOT_MARKET_ON_DEMAND);
+	assert_false(s.placing.job.spot_allowed);
+	arena_free(s.a);
+}
+
+static void test_a_budget_takes_out_what_it_does_not_pay_for(void **state UNUSED)
+{
+	struct place_choice c;
+	struct shop s;
+
+	shop_open(&s);
+	s.facts.has_budget = true;
+	s.facts.budget_micros = s.facts.budget_left = 500000;
+	c = choose(&s);
+	assert_int_equal(c.score->offer->pool_id, 3);
+	assert_true(s.placing.dear > 0 && s.placing.usable > 0);
+	s.facts.budget_left = 1;
+	c = choose(&s);
+	assert_int_equal(c.act, PLACE_SHORT);
+	arena_free(s.a);
+}
+
+static void test_earlier_step_rates_move_the_ranking(void **state UNUSED)
+{
+	struct shop s;
+
+	shop_open(&s);
+	assert_int_equal(choose(&s).score->offer->pool_id, 3);
+	/* It was seen to do a hundredth of the steps there. */
+	s.facts.rates = "H100-80GB-SXM 1000 10000 10\nL40S 1000 100 10";
+	assert_int_equal(choose(&s).score->offer->pool_id, 1);
+	arena_free(s.a);
+}
+
+static void never_is(struct shop *s, const char *part)
+{
+	const char *why = placement_never(&s->in, &s->spec);
+
+	if (part == NULL) {
+		assert_null(why);
+	} else if (why == NULL || strstr(why, part) == NULL) {
+		fail_msg("'%s' lacks '%s'", why != NULL ? why : "(can run)", part);
+	}
+}
+
+static void test_a_job_that_never_can_run_is_told_what_would_make_it_possible(void **state UNUSED)
+{
+	struct shop s;
+
+	shop_open(&s);
+	never_is(&s, NULL);
+	s.offers[2].cool_until_us = NOW + HOUR;
+	s.ask.max_hourly_micros = 1;
+	never_is(&s, NULL); /* pools come back, prices fall */
+	s.ask.region = "us-esat-1";
+	s.ask.provider = "aws";
+	never_is(&s, "another region (aws/us-east-1)");
+	s.ask.region = NULL;
+	s.gpus[0].milli = s.gpus[1].milli = 8000;
+	never_is(&s, "another count of GPUs (H100-80GB-SXM:1, L40S:1)");
+	s.ask.vcpus_min = 500;
+	never_is(&s, "no single change");
+	s.gpus[0].milli = s.gpus[1].milli = 1000;
+	never_is(&s, "fewer cpus (8 vCPUs)");
+	s.ask.vcpus_min = 0;
+	s.spec.interruptible = false;
+	never_is(&s, NULL);
+	s.market.offers_n = 1; /* spot alone */
+	never_is(&s, "spot (use_spot: true, interruptible: true)");
+	arena_free(s.a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_loose_deadline_takes_the_first_row),
+		cmocka_unit_test(test_a_tight_deadline_passes_the_slow_one_over_and_says_why),
+		cmocka_unit_test(test_spot_needs_a_provider_that_sells_it),
+		cmocka_unit_test(test_a_budget_takes_out_what_it_does_not_pay_for),
+		cmocka_unit_test(test_earlier_step_rates_move_the_ranking),
+		cmocka_unit_test(test_a_job_that_never_can_run_is_told_what_would_make_it_possible),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
