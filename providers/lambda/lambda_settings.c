@@ -1,6 +1,6 @@
 /*
- * Settings and the API key. lambda_settings_read reads and checks them once, at open. auth reads a
- * key file again whenever the engine asks for fresh credentials. Facts and sources: README.md.
+ * Settings and the API key, checked once, at open. auth reads a key file again whenever the engine
+ * asks for fresh credentials.
  */
 #include "base/base.h"
 #include "lambda_int.h"

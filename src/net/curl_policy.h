@@ -1,15 +1,15 @@
 /*
  * The one policy by which this product uses libcurl. The daemon (io/http), the agent (agent/net)
- * and the command line (spotctl/conn.c) call curl_policy_set for each exchange, and then set only
+ * and the command line (spotctl/conn.c) call curl_policy_set for each exchange. Then each sets only
  * what differs: method, headers, body, callbacks.
  *
- *   protocols   http and https, nothing else (a URL may come from a reply or a job file)
- *   redirects   never followed: a token or a signature is for the host that was asked
- *   TLS         1.2 at least; certificate and host name are verified, at a proxy's end, too
- *   .netrc      not read
- *   time        every exchange has a limit: a total, or a least speed where the total is open
+ * Protocols: http and https, nothing else, since a URL may come from a reply or a job file.
+ * Redirects are never followed: a token or a signature is for the host that was asked.
+ * TLS 1.2 at least. Certificate and host name are verified, also of a proxy.
+ * A .netrc is not read.
+ * Every exchange has a limit of time: a total, or a least speed if the total is open.
  *
- * CURLOPT_NOSIGNAL is the caller's: a daemon sets it and ignores SIGPIPE itself; a command line
+ * CURLOPT_NOSIGNAL is the caller's. A daemon sets it and ignores SIGPIPE itself. A command line
  * wants SIGPIPE for its output, so there libcurl ignores it during an exchange.
  */
 #ifndef NET_CURL_POLICY_H

@@ -70,7 +70,7 @@ static int read_line(char *line, size_t size)
 	return (int)strlen(line);
 }
 
-static int save(struct ctl *c, const char *token, char **ret_config)
+static int login_save(struct ctl *c, const char *token, char **ret_config)
 {
 	char *dir = config_dir(c), *token_path = arena_printf(c->arena, "%s/token", dir);
 	const char *ca = c->ca_file;
@@ -98,7 +98,7 @@ static int login_with(struct ctl *c, char *token)
 	c->token = token;
 	rc = conn_get(c, "/v1/whoami", &r);
 	if (rc == CTL_OK) {
-		rc = save(c, token, &config);
+		rc = login_save(c, token, &config);
 	}
 	if (rc == CTL_OK) {
 		say("logged in to %s as %s (%s); saved in %s", c->url,

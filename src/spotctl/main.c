@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-static void interrupted(int signo)
+static void on_interrupt(int signo)
 {
 	(void)signo;
 	_exit(CTL_INTERRUPTED); /* nothing of ours needs undoing: the daemon holds all state */
@@ -100,7 +100,7 @@ static int run_command(struct ctl *c)
 	}
 }
 
-static int run(struct ctl *c, int argc, char **argv)
+static int command_line_run(struct ctl *c, int argc, char **argv)
 {
 	int rc, front;
 
@@ -137,13 +137,13 @@ int main(int argc, char **argv)
 	struct ctl c = { .arena = arena_new(0), .format = FORMAT_TABLE };
 	int rc;
 
-	signal(SIGINT, interrupted);
+	signal(SIGINT, on_interrupt);
 	/* 'spotctl ... | head' ends quietly, whatever our parent ignores */
 	signal(SIGPIPE, SIG_DFL);
 	c.tty = isatty(STDOUT_FILENO) == 1;
 	c.color =
 	    c.tty && str_empty(getenv("NO_COLOR")) && !str_empty(term) && strcmp(term, "dumb") != 0;
-	rc = run(&c, argc - 1, argv + 1);
+	rc = command_line_run(&c, argc - 1, argv + 1);
 	conn_close(&c);
 	docs_free(&c);
 	arena_free(c.arena);

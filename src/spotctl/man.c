@@ -4,7 +4,7 @@
 #include "spotctl/ctl.h"
 
 /* scdoc(5): these begin markup. */
-static void put(const char *s)
+static void man_put(const char *s)
 {
 	for (; *s != '\0'; s++) {
 		if (strchr("*_\\#~`", *s) != NULL) {
@@ -22,19 +22,19 @@ static void put_option(const struct ctl_opt *o)
 	printf("*--%s*", o->name);
 	if (o->arg != NULL) {
 		printf(" ");
-		put(o->arg);
+		man_put(o->arg);
 	}
 	printf("\n\t");
-	put(o->help);
+	man_put(o->help);
 	printf("\n\n");
 }
 
 static void put_command(const struct ctl_cmd *k)
 {
 	printf("## %s%s%s ", k->noun, *k->verb != '\0' ? " " : "", k->verb);
-	put(k->args);
+	man_put(k->args);
 	printf("\n\n");
-	put(k->help);
+	man_put(k->help);
 	printf(".\n\n");
 	for (const struct ctl_opt *o = k->opts; o != NULL && o->name != NULL; o++) {
 		put_option(o);

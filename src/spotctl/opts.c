@@ -69,7 +69,7 @@ static bool number_like(const char *s)
 	return s != NULL && *s >= '0' && *s <= '9';
 }
 
-static bool keep(struct ctl *c, const struct ctl_opt *o, const char *value)
+static bool opt_keep(struct ctl *c, const struct ctl_opt *o, const char *value)
 {
 	if (c->values_n == CTL_VALUES_MAX) {
 		say("%s: more than %d options", cmd_name(c), CTL_VALUES_MAX);
@@ -85,16 +85,16 @@ static bool keep(struct ctl *c, const struct ctl_opt *o, const char *value)
 static int take_value(struct ctl *c, const struct ctl_opt *o, const char *rest, const char *next)
 {
 	if (rest != NULL) {
-		return keep(c, o, rest) ? 0 : -1;
+		return opt_keep(c, o, rest) ? 0 : -1;
 	}
 	if (o->arg[0] == '[' && !number_like(next)) {
-		return keep(c, o, "") ? 0 : -1;
+		return opt_keep(c, o, "") ? 0 : -1;
 	}
 	if (next == NULL) {
 		say("%s: --%s needs a value: %s", cmd_name(c), o->name, o->arg);
 		return -1;
 	}
-	return keep(c, o, next) ? 1 : -1;
+	return opt_keep(c, o, next) ? 1 : -1;
 }
 
 static int unknown_option(const struct ctl *c, const char *word)
@@ -120,7 +120,7 @@ static int take_long(struct ctl *c, const char *word, const char *next)
 		say("%s: --%s takes no value", cmd_name(c), o->name);
 		return -1;
 	}
-	return keep(c, o, "1") ? 0 : -1;
+	return opt_keep(c, o, "1") ? 0 : -1;
 }
 
 /* "-n5", "-n 5", "-wf" */
@@ -135,7 +135,7 @@ static int take_letters(struct ctl *c, const char *word, const char *next)
 		if (o->arg != NULL) {
 			return take_value(c, o, p[1] != '\0' ? p + 1 : NULL, next);
 		}
-		if (!keep(c, o, "1")) {
+		if (!opt_keep(c, o, "1")) {
 			return -1;
 		}
 	}

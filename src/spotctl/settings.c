@@ -60,7 +60,7 @@ static int load_saved(struct ctl *c, struct saved *ret)
 	return CTL_OK;
 }
 
-static const char *given(const struct ctl *c, const char *flag, const char *env)
+static const char *setting_given(const struct ctl *c, const char *flag, const char *env)
 {
 	const char *v = opt_value(c, flag);
 
@@ -141,7 +141,7 @@ static const char *local_token_file(struct ctl *c)
 
 static const char *token_file_of(struct ctl *c, const struct saved *s)
 {
-	const char *file = given(c, "token-file", "SPOTCTL_TOKEN_FILE");
+	const char *file = setting_given(c, "token-file", "SPOTCTL_TOKEN_FILE");
 
 	if (str_empty(file) && !str_empty(s->token_file) && strcmp(c->url, s->url) == 0) {
 		file = s->token_file;
@@ -170,8 +170,8 @@ static int read_token(struct ctl *c, const char *path)
 int settings_load(struct ctl *c)
 {
 	struct saved s = { "", "", "" };
-	const char *url = given(c, "url", "SPOTCTL_URL"),
-		   *ca = given(c, "ca-file", "SPOTCTL_CA_FILE"), *token_file;
+	const char *url = setting_given(c, "url", "SPOTCTL_URL"),
+		   *ca = setting_given(c, "ca-file", "SPOTCTL_CA_FILE"), *token_file;
 	int rc = load_saved(c, &s);
 
 	if (rc != CTL_OK) {

@@ -8,19 +8,19 @@
 #define SEEN_US SPOT_US_PER_HOUR /* what is in use is not purged */
 #define AGAIN_US (60 * SPOT_US_PER_S)
 
-static void keep(struct agents *g);
+static void publish_begin(struct agents *g);
 
-static struct agents *of(struct op *op)
+static struct agents *agents_of_op(struct op *op)
 {
 	return container_of(container_of(op, struct pg_req, op), struct agents, req);
 }
 
-static struct handout *to_keep(const struct agents *g)
+static struct handout *publish_what(const struct agents *g)
 {
 	return g->next != NULL ? g->next : g->now;
 }
 
-static void tell(struct agents *g)
+static void agents_notify(struct agents *g)
 {
 	if (g->changed != NULL) {
 		g->changed(g->ctx);
@@ -37,11 +37,11 @@ static void take_next(struct agents *g)
 		log_info("agent.changed", STR("file", g->now->files[i].name),
 		    STR("sha256", g->now->files[i].sha256));
 	}
-	tell(g);
+	agents_notify(g);
 	handout_free(old);
 }
 
-static void kept(struct agents *g)
+static void publish_done(struct agents *g)
 {
 	bool was = g->kept;
 
@@ -50,11 +50,11 @@ static void kept(struct agents *g)
 	if (g->next != NULL) {
 		take_next(g);
 	} else if (!was) {
-		tell(g);
+		agents_notify(g);
 	}
 }
 
-static void failed(struct agents *g, const struct spot_err *err)
+static void publish_failed(struct agents *g, const struct spot_err *err)
 {
 	log_error("agent.not_kept", STR("error", err->text),
 	    STR("hint",
@@ -64,25 +64,25 @@ static void failed(struct agents *g, const struct spot_err *err)
 	loop_timer_set(&g->again, AGAIN_US);
 }
 
-static void put_next(struct agents *g);
+static void publish_next(struct agents *g);
 
-static void put(struct op *op)
+static void publish_put(struct op *op)
 {
-	struct agents *g = of(op);
+	struct agents *g = agents_of_op(op);
 	struct spot_err err = op->err;
 	bool ok = op->rc == SPOT_OK;
 
 	pg_req_fini(&g->req);
 	if (ok) {
-		put_next(g);
+		publish_next(g);
 	} else {
-		failed(g, &err);
+		publish_failed(g, &err);
 	}
 }
 
-static void put_next(struct agents *g)
+static void publish_next(struct agents *g)
 {
-	const struct handout *h = to_keep(g);
+	const struct handout *h = publish_what(g);
 
 	for (size_t i = 0; i < HANDOUT_FILES; i++) {
 		if (!g->there[i] && h->files[i].bytes.n > 0) {
@@ -91,25 +91,25 @@ static void put_next(struct agents *g)
 			    &(struct q_api_handout_put){ .sha256 = h->files[i].sha256,
 				.bytes = h->files[i].bytes,
 				.at_us = loop_wall_us(g->loop) },
-			    put);
+			    publish_put);
 			return;
 		}
 	}
-	kept(g);
+	publish_done(g);
 }
 
-static void seen(struct op *op)
+static void publish_seen(struct op *op)
 {
-	struct agents *g = of(op);
+	struct agents *g = agents_of_op(op);
 	struct spot_err err = op->err;
-	const struct handout *h = to_keep(g);
+	const struct handout *h = publish_what(g);
 	struct q_api_handout_seen_row *rows;
 	struct arena *a;
 	size_t n;
 
 	if (op->rc != SPOT_OK) {
 		pg_req_fini(&g->req);
-		failed(g, &err);
+		publish_failed(g, &err);
 		return;
 	}
 	a = arena_new(0);
@@ -123,13 +123,13 @@ static void seen(struct op *op)
 	}
 	arena_free(a);
 	pg_req_fini(&g->req);
-	put_next(g);
+	publish_next(g);
 }
 
 /* Only what the database lacks is sent to it. */
-static void keep(struct agents *g)
+static void publish_begin(struct agents *g)
 {
-	const struct handout *h = to_keep(g);
+	const struct handout *h = publish_what(g);
 	const char *shas[HANDOUT_FILES];
 	size_t n = 0;
 
@@ -143,21 +143,21 @@ static void keep(struct agents *g)
 	    &(struct q_api_handout_seen){ .shas = shas,
 		.shas_n = n,
 		.at_us = loop_wall_us(g->loop) },
-	    seen);
+	    publish_seen);
 }
 
-static void again(struct loop_timer *t)
+static void publish_again(struct loop_timer *t)
 {
-	keep(container_of(t, struct agents, again));
+	publish_begin(container_of(t, struct agents, again));
 }
 
 void agents_init(struct agents *g, struct loop *l, struct pg *pg, const char *dir,
     void (*changed)(void *), void *ctx)
 {
 	*g = (struct agents){ .loop = l, .pg = pg, .now = handout_read(dir), .ctx = ctx };
-	loop_timer_init(&g->again, l, again);
+	loop_timer_init(&g->again, l, publish_again);
 	if (pg != NULL) {
-		keep(g);
+		publish_begin(g);
 		while (op_busy(&g->req.op)) {
 			(void)loop_turn(l, SPOT_US_PER_S);
 		}
@@ -166,7 +166,7 @@ void agents_init(struct agents *g, struct loop *l, struct pg *pg, const char *di
 }
 
 /* The file that was handed out and is not there any more; NULL: none. */
-static const char *missing(const struct handout *was, const struct handout *h)
+static const char *missing_file(const struct handout *was, const struct handout *h)
 {
 	for (size_t i = 0; i < HANDOUT_FILES; i++) {
 		if (was->files[i].bytes.n > 0 && h->files[i].bytes.n == 0) {
@@ -176,7 +176,7 @@ static const char *missing(const struct handout *was, const struct handout *h)
 	return NULL;
 }
 
-static bool same(const struct handout *a, const struct handout *b)
+static bool handout_same(const struct handout *a, const struct handout *b)
 {
 	for (size_t i = 0; i < HANDOUT_FILES; i++) {
 		if (strcmp(a->files[i].sha256, b->files[i].sha256) != 0) {
@@ -189,7 +189,7 @@ static bool same(const struct handout *a, const struct handout *b)
 void agents_reload(struct agents *g, const char *dir)
 {
 	struct handout *h = handout_read(dir);
-	const char *gone = missing(g->now, h);
+	const char *gone = missing_file(g->now, h);
 
 	if (gone != NULL) {
 		log_error("agent.refused", STR("file", gone), STR("folder", dir),
@@ -204,13 +204,13 @@ void agents_reload(struct agents *g, const char *dir)
 	}
 	handout_free(g->next);
 	g->next = NULL;
-	if (same(g->now, h)) {
+	if (handout_same(g->now, h)) {
 		handout_free(h);
 	} else {
 		g->next = h;
 	}
 	if (g->pg != NULL) {
-		keep(g);
+		publish_begin(g);
 	} else if (g->next != NULL) {
 		take_next(g);
 	}

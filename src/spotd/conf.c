@@ -161,7 +161,7 @@ struct finder {
 	enum spot_rc rc;
 };
 
-static void found(struct finder *f, const struct spot_err *e)
+static void finder_add(struct finder *f, const struct spot_err *e)
 {
 	if (f->all != NULL) {
 		conf_mistake(f->all, e);
@@ -178,7 +178,7 @@ static bool goes_on(const struct finder *f)
 	return f->rc == SPOT_OK || f->all != NULL;
 }
 
-static void derive(struct spotd_conf *c, struct finder *f)
+static void conf_derive(struct spotd_conf *c, struct finder *f)
 {
 	for (size_t i = 0; i < ARRAY_LEN(checks) && goes_on(f); i++) {
 		struct spot_err e = { 0 };
@@ -191,7 +191,7 @@ static void derive(struct spotd_conf *c, struct finder *f)
 				(void)err_prefix(&e, "%s:%d", c->path, c->file.item_lines[k]);
 			}
 		}
-		found(f, &e);
+		finder_add(f, &e);
 	}
 	c->poller.parallel_max = (int)c->poller_parallel;
 	c->engine.supply.moves_per_hour_max = (int32_t)c->moves_per_hour;
@@ -210,13 +210,13 @@ static void class_take(struct spotd_conf *c, const struct conf_section *s, struc
 		    "%s:%d: [class %s]: no such class; valid are training, batch_inference, "
 		    "fine_tune, eval, sweep, dev, serving",
 		    c->path, s->line, s->name);
-		found(f, &e);
+		finder_add(f, &e);
 		return;
 	}
 	for (size_t i = 0; i < s->n && goes_on(f); i++) {
 		if (class_set(p, s->keys[i], s->values[i], &e) != SPOT_OK) {
 			(void)err_prefix(&e, "%s:%d: [class %s]", c->path, s->lines[i], s->name);
-			found(f, &e);
+			finder_add(f, &e);
 		}
 	}
 }
@@ -232,26 +232,26 @@ static void share_take(struct spotd_conf *c, const struct conf_section *s, struc
 		(void)err_set(&e, SPOT_CONFIG,
 		    "%s:%d: [share %.70s]: a team name must have at most %d bytes", c->path,
 		    s->line, s->name, TEAM_MAX);
-		found(f, &e);
+		finder_add(f, &e);
 	}
 	for (size_t i = 0; i < s->n && goes_on(f); i++) {
 		if (strcmp(s->keys[i], "weight") != 0) {
 			(void)err_set(&e, SPOT_CONFIG,
 			    "%s:%d: [share %s]: no key '%.40s'; valid is weight", c->path,
 			    s->lines[i], s->name, s->keys[i]);
-			found(f, &e);
+			finder_add(f, &e);
 		} else if (!parse_f64(s->values[i], 0.001, 1000, &weight)) {
 			(void)err_set(&e, SPOT_CONFIG,
 			    "%s:%d: [share %s] weight = '%.40s': must be a number from 0.001 to "
 			    "1000; 1 is normal",
 			    c->path, s->lines[i], s->name, s->values[i]);
-			found(f, &e);
+			finder_add(f, &e);
 		}
 	}
 	if (s->n == 0) {
 		(void)err_set(&e, SPOT_CONFIG, "%s:%d: [share %s]: weight is missing", c->path,
 		    s->line, s->name);
-		found(f, &e);
+		finder_add(f, &e);
 	}
 	c->shares =
 	    arena_grow(c->arena, c->shares, c->engine.shares_n, &c->shares_cap, sizeof(*c->shares));
@@ -280,7 +280,7 @@ static void sections_take(struct spotd_conf *c, struct finder *f)
 			    "%s:%d: [%s %s]: no such section; only [provider NAME], [class NAME] "
 			    "and [share NAME] have names",
 			    c->path, s->line, s->kind, s->name);
-			found(f, &e);
+			finder_add(f, &e);
 		}
 	}
 	c->file.n = kept;
@@ -298,7 +298,7 @@ static enum spot_rc conf_take(struct spotd_conf *c, struct str text, struct conf
 		sections_take(c, &f);
 	}
 	if (goes_on(&f)) {
-		derive(c, &f);
+		conf_derive(c, &f);
 	}
 	return f.rc;
 }

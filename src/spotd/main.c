@@ -93,7 +93,7 @@ static bool value_take(struct args *a, int argc, char **argv, int *i)
 	return false;
 }
 
-static int complain(const char *what, const char *value)
+static int usage_error(const char *what, const char *value)
 {
 	fprintf(stderr, "spotd: %s%s%s\nTry spotd --help.\n", what, value != NULL ? ": " : "",
 	    value != NULL ? value : "");
@@ -113,11 +113,11 @@ static int args_read(struct args *a, int argc, char **argv)
 			return 0;
 		}
 		if (!flag_take(a, argv[i]) && !value_take(a, argc, argv, &i)) {
-			return complain("unknown argument, or its value is missing", argv[i]);
+			return usage_error("unknown argument, or its value is missing", argv[i]);
 		}
 	}
 	if (a->token_name != NULL) {
-		return a->role == NULL ? complain("--create-token needs --role", NULL) : -1;
+		return a->role == NULL ? usage_error("--create-token needs --role", NULL) : -1;
 	}
 	if (a->role == NULL || strcmp(a->role, "all") == 0) {
 		a->options.role_api = a->options.role_engine = true;
@@ -126,12 +126,12 @@ static int args_read(struct args *a, int argc, char **argv)
 	} else if (strcmp(a->role, "engine") == 0) {
 		a->options.role_engine = true;
 	} else {
-		return complain("--role must be api, engine or all", a->role);
+		return usage_error("--role must be api, engine or all", a->role);
 	}
 	return -1;
 }
 
-static int fail(const struct spot_err *err)
+static int fail_with(const struct spot_err *err)
 {
 	fprintf(stderr, "spotd: %s\n", err->text);
 	return 1;
@@ -177,25 +177,26 @@ static int token_print(const char *dsn, const struct args *a)
 	struct spot_err err;
 
 	if (token_create(dsn, a->token_name, a->role, token, &err) != SPOT_OK) {
-		return fail(&err);
+		return fail_with(&err);
 	}
 	puts(token);
 	mem_wipe(token, sizeof(token));
 	return 0;
 }
 
-static int work(const struct args *a, struct spotd_conf *conf, const char *dsn, struct local *local)
+static int daemon_serve(const struct args *a, struct spotd_conf *conf, const char *dsn,
+    struct local *local)
 {
 	struct spot_err err;
 	bool migrates = conf->migrate || a->migrate || a->options.local;
 
 	if (session_check(dsn, &err) != SPOT_OK) {
-		return fail(&err);
+		return fail_with(&err);
 	}
 	if (schema_up_to_date(dsn,
 		migrates && (a->options.role_engine || a->token_name != NULL || a->migrate),
 		&err) != SPOT_OK) {
-		return fail(&err);
+		return fail_with(&err);
 	}
 	if (a->migrate) {
 		return 0;
@@ -204,7 +205,7 @@ static int work(const struct args *a, struct spotd_conf *conf, const char *dsn, 
 		return token_print(dsn, a);
 	}
 	if (a->options.local && local_token(local, dsn, &err) != SPOT_OK) {
-		return fail(&err);
+		return fail_with(&err);
 	}
 	if (a->options.local) {
 		fprintf(stderr, "spotd: data in %s, admin token in %s\n", local->dir,
@@ -214,7 +215,7 @@ static int work(const struct args *a, struct spotd_conf *conf, const char *dsn, 
 }
 
 /* What there is to do with a configuration that is valid. */
-static int configured(const struct args *a, struct spotd_conf *conf)
+static int conf_load(const struct args *a, struct spotd_conf *conf)
 {
 	struct local local = { 0 };
 	const char *dsn;
@@ -227,16 +228,16 @@ static int configured(const struct args *a, struct spotd_conf *conf)
 	dsn = str_empty(conf->dsn) ? getenv("DATABASE_URL") : conf->dsn;
 	if (str_empty(dsn) && a->options.local) {
 		if (local_start(&local, &err) != SPOT_OK) {
-			return fail(&err);
+			return fail_with(&err);
 		}
 		dsn = local_dsn(&local);
 	}
 	if (str_empty(dsn)) {
-		return complain("no database configured; set [database] dsn or DATABASE_URL, or "
-				"use --local",
+		return usage_error("no database configured; set [database] dsn or DATABASE_URL, or "
+				   "use --local",
 		    NULL);
 	}
-	rc = work(a, conf, dsn, &local);
+	rc = daemon_serve(a, conf, dsn, &local);
 	local_stop(&local);
 	return rc;
 }
@@ -271,9 +272,9 @@ int main(int argc, char **argv)
 		return check_config(&a);
 	}
 	if (spotd_conf_read(a.options.config, &conf, NULL, &err) != SPOT_OK) {
-		return fail(&err);
+		return fail_with(&err);
 	}
-	rc = configured(&a, &conf);
+	rc = conf_load(&a, &conf);
 	spotd_conf_free(&conf);
 	return rc;
 }

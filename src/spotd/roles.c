@@ -309,7 +309,7 @@ static void lease_given(void *ctx)
 	loop_timer_set(&d->drain_timer, 1000);
 }
 
-static void stop(struct daemon *d, const char *signal_name)
+static void roles_stop(struct daemon *d, const char *signal_name)
 {
 	if (d->stopping) {
 		stop_over(d); /* asked twice: at once */
@@ -333,12 +333,12 @@ static void stop(struct daemon *d, const char *signal_name)
 
 static void got_term(struct loop_signal *s)
 {
-	stop(container_of(s, struct daemon, term), "SIGTERM");
+	roles_stop(container_of(s, struct daemon, term), "SIGTERM");
 }
 
 static void got_intr(struct loop_signal *s)
 {
-	stop(container_of(s, struct daemon, intr), "SIGINT");
+	roles_stop(container_of(s, struct daemon, intr), "SIGINT");
 }
 
 static enum log_level level_of(const char *s)

@@ -3,7 +3,7 @@
 #include "base/text/str.h"
 #include "store/bind.h"
 
-/* Oids of the element types, fixed by the server's bootstrap catalog. */
+/* Oids of the element types, fixed in the server's bootstrap catalog. */
 enum { OID_BOOL = 16, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_FLOAT8 = 701 };
 
 static void put_be32(char *p, uint32_t v)
@@ -118,7 +118,7 @@ void bind_text(struct bind *b, const char *v, bool may_null)
 	while (ascii < n && (unsigned char)v[ascii] < 0x80) {
 		ascii++;
 	}
-	if (ascii == n) { /* as nearly all of it */
+	if (ascii == n) { /* as nearly all text is */
 		bind_add(b, v, n, 1);
 		return;
 	}
@@ -151,8 +151,9 @@ void bind_bytes(struct bind *b, struct str v, bool may_null)
 }
 
 /*
- * Arrays on the wire (server's array_recv): dimensions, has-null flag, element type, then per
- * dimension length and lower bound, then every element with its length (-1 = NULL).
+ * Arrays on the wire (the server's array_recv) begin with dimensions, has-null flag and element
+ * type. Length and lower bound of each dimension follow, then every element with its length (-1 =
+ * NULL).
  */
 #define ARRAY_HEAD 20
 #define ARRAY_BYTES_MAX ((size_t)256 << 20)
@@ -187,7 +188,7 @@ static bool column_has(const struct bind_column *c, size_t i)
 	return c->has == NULL || *(const bool *)((const char *)c->has + i * c->stride);
 }
 
-/* Elements of one size on the wire; put writes one. */
+/* Writes elements of one size; put writes one of them. */
 static void column_fixed(struct bind *b, struct bind_column c, uint32_t oid, size_t size,
     void (*put)(char *to, const void *item))
 {
@@ -253,7 +254,7 @@ void bind_bool_column(struct bind *b, struct bind_column c)
 	column_fixed(b, c, OID_BOOL, 1, put_bool);
 }
 
-/* The text of item i; name is NULL where the items are texts already. */
+/* Returns the text of item i. name is NULL if the items are texts already. */
 static const char *column_text(const struct bind_column *c, size_t i, const char *(*name)(int))
 {
 	const void *item = column_item(c, i);
@@ -301,7 +302,7 @@ void bind_enum_column(struct bind *b, struct bind_column c, const char *(*name)(
 	column_texts(b, c, name);
 }
 
-/* An array parameter: NULL with no items is SQL NULL where that is allowed. */
+/* Binds an array parameter. NULL with no items is SQL NULL if that is allowed. */
 #define ARRAY_BIND(type, c_type) \
 	void bind_##type##_array(struct bind *b, c_type const *v, size_t n, bool may_null) \
 	{ \

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Reads the rules about rows, and writes them as a C table of struct rule (store/rules.h).
 
-A rule is a query that returns the rows that break it: an id to sort by, words for people, and, where it also returns rows that
-keep the rule, a boolean "bad". The doctor (spotctl doctor --consistency), the simulation and the chaos tests ask the same rules.
+A rule is a query that returns the rows that break it: an id to sort by, and words for people. If it
+also returns rows that keep the rule, it has a boolean "bad". The doctor (spotctl doctor
+--consistency), the simulation and the chaos tests ask the same rules.
 
     -- rule: a gang begins whole
     -- name: gangs                 the doctor's name for it
     -- fix: what to do about it    the doctor's advice
-    -- soon: yes                   it may be broken for a few passes of the engine; words of a job's state
+    -- soon: yes                   may be broken for a few passes of the engine
     -- chaos: yes                  the chaos tests ask it at the end of each story
     SELECT j.id AS id, 'j' || j.id AS words FROM job j WHERE j.state_us < :now
 
-":now" is a parameter, an int8 that who asks gives. A second query of one rule is called "RULE / CASE".
+":now" is a parameter, an int8 from the caller. A second query of one rule is called "RULE / CASE".
 
     gen_rules.py FOLDER ARRAY OUT.c
 """

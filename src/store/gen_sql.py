@@ -3,8 +3,8 @@
 
     gen_sql.py SQL_DIR MIGRATIONS_DIR OUT_H OUT_C
 
-Every statement starts with a header of comments; a header line may go on in following comment
-lines that begin with "--" and two or more blanks:
+Every statement starts with a header of comments. A header line continues in comment lines that
+begin with "--" and two or more blanks:
 
     -- name: job_transition
     -- params: id int8, was job_state, note text?, ids int8[], pool[]      (left out if none)
@@ -12,16 +12,17 @@ lines that begin with "--" and two or more blanks:
     -- rows: 0..1 epoch int8, why text?         (0..1 | 1 | many | none, then the result columns)
     -- row: job                                 (optional: share struct q_job_row with others)
     -- writes: yes                              (yes | no: decides UNKNOWN against UNAVAILABLE)
-    -- setup: CREATE TEMP TABLE ...             (these two only for copy_merge_*: what goes before)
-    -- copy: COPY t (a, b) FROM STDIN BINARY
+    -- setup: CREATE TEMP TABLE ...             (only for copy_merge_*: runs before the COPY)
+    -- copy: COPY t (a, b) FROM STDIN BINARY  (only for copy_merge_*)
     SELECT ... $1 ... $2 ...
 
-Types: int8 int4 float8 bool text bytea jsonb, "?" for what may be NULL, and as parameters the
+Types: int8 int4 float8 bool text bytea jsonb, "?" for a NULL that is allowed, and as parameters the
 arrays int8[] int4[] float8[] bool[] text[]. The enums of ENUMS are text in SQL and an enum in C.
-`pool[]` in params makes struct q_NAME_pool and takes an array of them: each of its columns is an
-array parameter of its own, with the next numbers, as unnest() wants them. A bad header fails the
-build with file and line. Only the standard library is used. Files are rewritten only when their content changes, so running this
-on every build costs no recompilation.
+`pool[]` in params makes struct q_NAME_pool and takes an array of them. Each of its columns is an
+array parameter of its own, with the next numbers, as unnest() expects.
+
+A bad header fails the build with file and line. Only the standard library is used. Files are
+rewritten only when their content changes, so a run on every build costs no recompilation.
 """
 import glob
 import hashlib
@@ -233,7 +234,7 @@ class Stmt:
 
 
 def strip_quoted(text):
-    """The SQL with comments, strings and quoted names blanked, for looking at its punctuation."""
+    """The SQL with comments, strings and quoted names blanked, to examine its punctuation."""
     rx = r"--[^\n]*|/\*.*?\*/|\$([a-z_]*)\$.*?\$\1\$|'(?:[^']|'')*'|\"[^\"]*\""
     return re.sub(rx, lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
 
@@ -491,7 +492,7 @@ def read_migrations(folder):
         with open(path, "rb") as f:
             raw = f.read()
         text = raw.decode("utf-8")
-        # c_text() puts a newline behind every line; embed exactly the bytes that were hashed.
+        # c_text() adds a newline to every line. Embed exactly the bytes that were hashed.
         if not text.endswith("\n"):
             bad(path, 1, "the last line must end with a newline")
         out.append({"version": int(m.group(1)), "name": m.group(2), "text": text[:-1],
@@ -503,7 +504,7 @@ def read_migrations(folder):
 
 
 def row_types(stmts):
-    """Distinct row structs in order of appearance; a shared one must be the same everywhere."""
+    """Distinct row structs in order of appearance. A shared one must be the same everywhere."""
     seen, order = {}, []
     for s in stmts:
         if not s.cols:

@@ -1,4 +1,4 @@
-/* How often an API says that it is there to be spoken to (table listener): so often that minutes of
+/* The interval at which an API reports that agents can reach it (table listener). Minutes of
  * silence have many beats. */
 #ifndef SPOT_STORE_LISTEN_H
 #define SPOT_STORE_LISTEN_H

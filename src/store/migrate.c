@@ -15,18 +15,17 @@
 #define MIGRATIONS_MAX 1000
 
 /*
- * A lock that is waited for makes all wait that come after, on every connection: agents and leader
- * too, for as long as a backup reads. So it is waited for shortly (less than a lease), given up
- * with all that the migration did, and asked for again after a pause. Every eighth time a little
- * longer: a vacuum gives way only to who has waited for deadlock_timeout (1 s).
+ * A waiting lock request blocks all later ones on every connection, agents and leader too, for as
+ * long as a backup reads. A migration therefore waits only briefly (less than a lease), rolls back,
+ * and retries after a pause. Every eighth try waits a little longer, since a vacuum yields only
+ * after deadlock_timeout (1 s).
  */
 #define LOCK_WAIT "500ms"
 #define LOCK_WAIT_LONG "1500ms"
 #define LONG_EVERY 8
 #define PAUSE_MAX_S 8
 
-/* ---- what is applied against what we know -----------------------------------------------------
- */
+/* ---- applied and known migrations ------------------------------------------------------------ */
 
 struct applied {
 	int n; /* versions 1..n are applied */
@@ -120,15 +119,15 @@ static enum spot_rc apply_one(struct pg_sync *c, const struct migration *m, cons
 	    "INSERT INTO schema_version (version, name, sha256, applied_us) "
 	    "VALUES ($1, $2, $3, $4)",
 	    values, ARRAY_LEN(values), NULL, err);
-	/* A text with a COMMIT of its own would leave us outside of our transaction. */
+	/* A text with its own COMMIT would leave us outside of our transaction. */
 	if (rc == SPOT_OK && !pg_sync_in_transaction(c)) {
 		return err_set(err, SPOT_CONFIG, "%s: must not begin or end transactions", what);
 	}
 	return rc != SPOT_OK ? rc : run(c, what, "COMMIT", err);
 }
 
-/* Who has our tables open, those with the oldest transactions. What another role does is seen by
- * its pid only. */
+/* Lists the sessions that hold our tables, oldest transactions first. Another role's session shows
+ * only its pid. */
 static const char holders_sql[] =
     "SELECT coalesce(string_agg(format('pid %s (%s%s): %s', pid, coalesce(nullif(application_name, "
     "''), backend_type, '?'), "
@@ -176,7 +175,7 @@ static enum spot_rc apply_patiently(struct pg_sync *c, const struct migration *m
 		if (rc == SPOT_OK || !is_locked(err)) {
 			return rc;
 		}
-		/* The server counts the pause: it tells when it goes away, and a signal ends us. */
+		/* The server counts the pause, so we notice if it goes away. A signal ends us. */
 		(void)snprintf(pause, sizeof(pause), "SELECT pg_sleep(%d)",
 		    MIN(tries, PAUSE_MAX_S));
 		rc = run(c, "schema lock", "ROLLBACK", err);
@@ -198,8 +197,8 @@ static enum spot_rc apply_all(struct pg_sync *c, const struct migration *list, s
 	struct applied have = { 0 };
 	enum spot_rc rc;
 
-	/* Session lock: it goes with the connection, whatever happens. Waiting for another runner
-	 * may take as long as its migrations do. */
+	/* A session lock ends with the connection, whatever happens. Waiting for another runner may
+	 * take as long as its migrations. */
 	rc = run(c, "schema lock", "SELECT pg_advisory_lock(" LOCK_KEY ")", err);
 	if (rc == SPOT_OK) {
 		rc = run(c, "schema_version",

@@ -1,10 +1,10 @@
 /*
- * The schema's migrations: numbered, forward only, one transaction each, with a checksum of every
- * applied text in schema_version, under an advisory lock so that two daemons starting at once do
- * not race. Blocking libpq: it runs before the loop does, and in tools and tests.
+ * The schema's migrations: numbered, forward only, one transaction each. Table schema_version has a
+ * checksum of every applied text. An advisory lock keeps two starting daemons from racing. Blocking
+ * libpq: it runs before the loop, and in tools and tests.
  *
- * Refused, with words that say what to do: a text that changed after it was applied, a hole in the
- * numbering, and a schema newer than this program knows (an old binary must not write to it).
+ * Refuses a text changed after it was applied, a gap in the numbering, and a schema newer than this
+ * program. The error says what to do. An old binary must not write to a newer schema.
  */
 #ifndef STORE_MIGRATE_H
 #define STORE_MIGRATE_H
@@ -20,14 +20,15 @@ struct migration {
 
 /*
  * Brings the database up to date. list has n migrations (migrations_all of store/q.h). If dir is
- * not NULL, *.sql there is used instead of list. now_us is written as applied_us. ret_applied (may
- * be NULL) is the number applied now. Nothing of a failed migration remains; earlier ones stay.
- * Where a migration must wait for a lock (a backup reads the table) it is tried again until it gets
- * through, whoever else uses the table waits for moments only, and the log says who holds it.
+ * not NULL, its *.sql files replace list. The time now_us becomes applied_us. Sets ret_applied (may
+ * be NULL) to the number applied now. Nothing of a failed migration remains; earlier ones stay. A
+ * migration that must wait for a lock (a backup reads the table) retries until it succeeds. Other
+ * users of the table wait only for moments, and the log names the holder.
  */
 NODISCARD enum spot_rc migrate_run(const char *dsn, const char *dir, const struct migration *list,
     size_t n, int64_t now_us, int *ret_applied, struct spot_err *err);
-/* Changes nothing: SPOT_OK if the schema is exactly at list's end, CONFIG with what is wrong. */
+/* Checks the schema and changes nothing. SPOT_OK if it is exactly at the end of list, else CONFIG
+ * with the difference. */
 NODISCARD enum spot_rc migrate_check(const char *dsn, const struct migration *list, size_t n,
     struct spot_err *err);
 

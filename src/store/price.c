@@ -3,7 +3,7 @@
 #include "store/price.h"
 #include "store/q.h"
 
-#define ROW_BYTES_MAX 256 /* fixed fields and a source's name */
+#define ROW_BYTES_MAX 256 /* the fixed fields and a source's name */
 
 static void rows_copy(struct price_ingest *p, const struct spot_price_point *points,
     const int32_t *pool_ids, size_t n)

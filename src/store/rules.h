@@ -1,6 +1,6 @@
 /*
- * Rules about rows: queries that find the rows which break them. The files of src/store/rules hold
- * those of the doctor; the tests add theirs in the same form (gen_rules.py says which).
+ * Rules about rows: queries that find the rows which break them. src/store/rules holds those of the
+ * doctor. The tests add theirs in the same form, which gen_rules.py defines.
  */
 #ifndef STORE_RULES_H
 #define STORE_RULES_H
@@ -12,11 +12,11 @@ struct arena;
 struct rule {
 	const char *key; /* the rule, or "RULE / CASE" where it has several queries */
 	const char *rule; /* one plain sentence */
-	const char *name, *fix; /* the doctor's; NULL: the doctor does not ask it */
+	const char *name, *fix; /* the doctor's; NULL if the doctor does not ask it */
 	const char *params[RULE_PARAMS_MAX + 1]; /* names of int8 parameters, in order; then NULL */
 	const struct pg_stmt *stmt; /* one row: checked, broken, words of up to five */
 };
-extern const struct rule rules_all[]; /* of src/store/rules; key NULL ends it */
+extern const struct rule rules_all[]; /* those of src/store/rules; a NULL key ends the list */
 
 struct rule_found {
 	int64_t checked, broken;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Not prepared by name: a shared session may have had the name before. */
+/* Not prepared by name, since a shared session may already have the name. */
 static enum spot_rc mark_ask(struct pg_sync *s, const char *sql, const char *mark, bool *ret_same,
     struct spot_err *err)
 {
@@ -19,8 +19,8 @@ static enum spot_rc mark_ask(struct pg_sync *s, const char *sql, const char *mar
 	return rc;
 }
 
-/* One connection marks its session. Another one finds the mark, or the first does not any more:
- * they are shared, or reset. */
+/* One connection marks its session. If another one finds the mark, or the first loses it, sessions
+ * are shared or reset. */
 static enum spot_rc session_shared(const char *dsn, const char *mark, bool *ret,
     struct spot_err *err)
 {

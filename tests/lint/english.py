@@ -76,9 +76,11 @@ def meets_target(numbers):
 def read_table(text):
     rows = {}
     for line in text.splitlines():
-        if line.strip() and not line.startswith('#'):
-            folder, kind, mean, long, openings = line.split()
-            rows[(folder, kind)] = (float(mean), int(long), int(openings))
+        words = line.split()
+        if len(words) == 5 and words[0] != '#':
+            numbers = (float(words[2]), int(words[3]), int(words[4]))
+            # A merge may keep two lines of one key: the higher numbers count until --update.
+            rows[(words[0], words[1])] = tuple(map(max, numbers, rows.get((words[0], words[1]), numbers)))
     return rows
 
 

@@ -19,9 +19,10 @@ class Ratchet:
         rows = {}
         if os.path.isfile(os.path.join(root, self.path)):
             for line in tree.read(root, self.path).splitlines():
-                if line.strip() and not line.startswith('#'):
-                    number, key = line.split(None, 1)
-                    rows[key.strip()] = int(number)
+                # A merge may keep two lines of one key: the higher counts until --update.
+                number, _, key = line.partition(' ')
+                if number.isdigit():
+                    rows[key.strip()] = max(int(number), rows.get(key.strip(), 0))
         return rows
 
     def judge(self, root, measured, report, hint=''):

@@ -1,4 +1,4 @@
-"""What the suites share: worlds of emulated clouds, daemons and databases, and how to wait for what they do.
+"""Shared code of the suites: worlds of emulated clouds, daemons and databases, and waits for their events.
 
 A script puts the folder tests on its path and imports from here, e.g. `from support import e2e`.
 """

@@ -34,7 +34,7 @@ BUCKET, REGION = "spot-e2e", "us-east-1"
 TERMINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
 BUILD = None
 
-# A lease that a busy machine's stall does not outlive; where a daemon is killed, the next one waits for as long: such tests have a shorter one.
+# The lease outlives the stalls of a busy machine. Tests that kill a daemon set a shorter one: its successor waits that long.
 CONFIG = {
     "market": {"spot": "2s", "on_demand": "20s", "signals": "30s", "pools": "60s", "quotas": "60s"},
     "engine": {
@@ -224,7 +224,7 @@ class World:
         return until(what, max(timeout_s, self.least_s), test, pause, self.trouble)
 
     def trouble(self):
-        """What a failed wait wants to know."""
+        """Jobs and nodes, for the words of a failed wait."""
         try:
             jobs = ["%(id)s %(state)s epoch %(epoch)s node %(node)s steps %(steps_done)s why %(why)s" % j for j in self.api("GET", "/v1/jobs")["items"][:4]]
             nodes = ["%s %s %s %s: %s %s" % (n["id"], n["state"], n["ref"], self.pool_text(n["pool"]), n["why"], n["last_error"])
@@ -385,7 +385,7 @@ class World:
         return self.until(what, timeout_s, look)
 
     def local_steps(self, job, node):
-        """What the job itself wrote on its node; the broker hears of it with the agent's next word."""
+        """Steps that the job wrote on its node; the broker learns of them with the agent's next report."""
         home = os.path.join(self.dir, "cloud", "instances", node) if node.startswith("i-") else self.clouds.home(self.node(node))
         return self.clouds.steps(home, job)
 

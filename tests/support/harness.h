@@ -1,8 +1,8 @@
 /*
- * For tests that need a database: one private cluster per test binary (fsync off), a template with
- * all migrations applied, and as many fresh databases from it as tests want (some 30 ms each). The
- * server ends with the test, however that ends; its folder is removed by testdb_stop or, after a
- * crash, by the next test that starts one. Failures print words and exit(1): no test can go on.
+ * Databases for tests. Each test binary has one private cluster with fsync off. Fresh databases are
+ * copies of a template with all migrations applied, some 30 ms each. The server ends with the test,
+ * however that ends. testdb_stop removes its folder; after a crash the next test does. A failure
+ * prints words and exits with 1.
  */
 #ifndef HARNESS_H
 #define HARNESS_H
@@ -18,7 +18,7 @@ const char *testdb_new(struct testdb *t);
 /* The same without any schema. */
 const char *testdb_new_empty(struct testdb *t);
 int testdb_pid(const struct testdb *t);
-const char *testdb_dir(const struct testdb *t); /* where things may be put; goes with testdb_stop */
+const char *testdb_dir(const struct testdb *t); /* for files of the test; testdb_stop removes it */
 void testdb_kill(struct testdb *t); /* kill -9 of the postmaster */
 void testdb_restart(struct testdb *t); /* after testdb_kill; DSNs stay valid */
 void testdb_stop(struct testdb *t); /* NULL accepted */

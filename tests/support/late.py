@@ -3,7 +3,7 @@ import threading
 import time
 
 STEP_S = 0.01
-# What is timed is a chain of so many processes and threads that each wait for a processor.
+# A timed act is a chain of so many processes and threads that each wait for a processor.
 CHAIN = 20
 
 
@@ -21,7 +21,7 @@ class Late(threading.Thread):
             before = now
 
     def limit(self, seconds):
-        """What takes so long at most on a machine with nothing else to do, on this one: a few hundredths more on a calm machine."""
+        """The limit on this machine of an act that takes so many seconds at most on an idle one."""
         return seconds + CHAIN * self.worst
 
     def stop(self):

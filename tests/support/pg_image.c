@@ -42,7 +42,7 @@ static void image_name(void)
 	(void)snprintf(image, sizeof(image), "%s/%.16s-%d", folder, hash, FORMAT);
 }
 
-/* What a process writes outlives its kill -9 without fsync; no test cuts the power. */
+/* Writes of a process outlive its kill -9 without fsync; no test cuts the power. */
 static bool image_settings(const char *data)
 {
 	char path[700];

@@ -3,7 +3,7 @@
 
     promises.py BUILD TESTS | --self-test
 
-A name is that of a meson test, of a suite of tests/run, of a file below tests, or, after the suite chaos, of a story.
+A name belongs to a meson test, a suite of tests/run or a file below tests. After the suite chaos it may be a story.
 """
 import os
 import re

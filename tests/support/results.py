@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a run of tests gave.
+"""Results and costs of a run of tests.
 
     results.py count TESTLOG COSTS      prints "passed failed skipped" of a meson testlog.json; adds a line for each test to COSTS
     results.py dearest COSTS            prints the ten dearest tests, by CPU time, and what all took

@@ -46,7 +46,7 @@ class Spotd:
         return until("%s is ready" % self.name, timeout_s, look, trouble=self.trouble)
 
     def await_state(self, path):
-        """What --state-file says once the daemon serves."""
+        """The content of --state-file, once the daemon serves."""
         self.await_up(lambda: os.path.exists(path))
         with open(path, encoding="utf-8") as f:
             return json.load(f)

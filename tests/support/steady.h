@@ -1,7 +1,7 @@
 /*
- * A clock that stands still while the test does not run: a busy machine stops us for a second or
- * three, at whatever point, and what is short in a test would be over. A look at it finds that a
- * moment has passed at most.
+ * A clock that stands still while the test does not run. A busy machine may stop us for some
+ * seconds at any point, and short limits of a test would pass. Two looks are a moment apart at
+ * most.
  */
 #ifndef STEADY_H
 #define STEADY_H

@@ -1,5 +1,5 @@
-"""What the tests of the Kubernetes client share: an emulator, a client whose replies are compared with the models, and
-how to wait for what happens to a Pod. Exit 77 (skipped) without the package."""
+"""Shared by the tests of the Kubernetes client: an emulator, and a client that compares each reply with the models.
+Exit 77 (skipped) without the package."""
 import json
 import os
 import sys
@@ -56,7 +56,7 @@ class Base(unittest.TestCase):
         cls.api = api_client(cls.cluster['kubeconfig'])
         cls.core = client.CoreV1Api(cls.api)
         cls.custom = client.CustomObjectsApi(cls.api)
-        # What the broker's account may not do, the cluster's owner does.
+        # The cluster's owner does it: the broker's account may not.
         cls.owner = api_client(cls.cluster.get('kubeconfig_admin') or cls.cluster['kubeconfig'])
         cls.owner_core, cls.owner_custom = client.CoreV1Api(cls.owner), client.CustomObjectsApi(cls.owner)
 

@@ -1,10 +1,11 @@
 /*
  * How the agent talks to others: the HTTP client, calls to the daemon, the clouds' metadata
- * services, and what an object store says of the bytes it holds.
+ * services, and the hashes that object stores tell.
  *
  * A call completes exactly once by its callback, never inside http_start; http_stop ends it without
- * one. There are three kinds of far side: the daemon (bearer token, its CA), object stores (the
- * machine's CAs, presigned URLs, no header of ours) and metadata services (never through a proxy).
+ * one. There are three kinds of far side. The daemon gets a bearer token and is known by its CA.
+ * Object stores get presigned URLs and no header of ours. Metadata services are never reached
+ * through a proxy.
  * Connections are kept and reused. The daemon's are warm because samples travel on them, so a
  * notice needs neither a name lookup nor a handshake.
  */
@@ -26,9 +27,9 @@ struct agent;
 
 enum http_far { HTTP_DAEMON = 1, HTTP_OBJECT, HTTP_METADATA };
 
-/* The bytes of a file that travel: PUT sends them, GET writes them. sha256 is checked over them
- * before the last byte is sent (so a file that changed meanwhile never becomes an object), or after
- * the last was received. A GET without one ("": nobody knows it) may bring any number of bytes up
+/* The bytes of a file that travel: PUT sends them, GET writes them. Their sha256 is checked before
+ * the last byte is sent, or after the last was received. So a file that changed meanwhile never
+ * becomes an object. A GET without a sha256 ("": nobody knows it) may bring any number of bytes up
  * to `bytes`; the reply has their MD5. */
 struct http_piece {
 	int fd; /* the caller's; open until done */

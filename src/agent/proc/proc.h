@@ -1,7 +1,7 @@
 /*
- * The job's processes: its specification, the start, the supervisor (shim), signals, what the
- * processes say of themselves, and state.json, by which a restarted agent finds them again. The
- * job's life (fetch, end, report) is agent/job/.
+ * The job's processes: specification, start, the supervisor (shim), signals, and the facts that
+ * the processes write. By state.json a restarted agent finds them again. The job's life (fetch,
+ * end, report) is agent/job/.
  *
  * The shim is a process between agent and job, so that the job outlives the agent. The agent starts
  * it as `spot-agent --shim` with its instructions in a memory file on descriptor 3. They hold

@@ -154,9 +154,9 @@ static bool script_open(const char *text)
 	return ok;
 }
 
-/* The shell itself; what may be otherwise in a moment is tried again. A text that is no argument
- * any more is a script: then the shell stays beside its last command, which takes its place in an
- * argument (and with it the signals and the end). */
+/* Becomes the shell; failures that may pass are tried again. A text that is too long for an
+ * argument is a script. Then the shell stays beside its last command; of an argument, that command
+ * takes the shell's place, with the signals and the end. */
 static void shell_exec(struct shim *s, const char *text)
 {
 	static const int passing[] = { EAGAIN, ENOMEM, ENFILE, EMFILE, EIO, ETXTBSY, EINTR };
@@ -310,8 +310,8 @@ static bool dir_is_ours(const struct shim *s)
 	    named.st_ino == ours.st_ino;
 }
 
-/* Without its files nobody knows of the job, however well it does, and without a process there is
- * none: a machine that is full gets time, unless nobody wants the job any more. */
+/* Without its files nobody knows of the job, and without a process there is none. So a machine that
+ * is full gets time, unless nobody wants the job any more. */
 static bool room_awaited(struct shim *s, int waited_s)
 {
 	if (waited_s >= TRY_S || s->killed || !dir_is_ours(s)) {
@@ -358,8 +358,8 @@ static bool stage_run(struct shim *s, const char *phase, const char *text)
 	s->phase = phase;
 	s->leader = 0;
 	s->leader_ended = false;
-	/* Before the first effect of the script: what it does while the phase is still another one
-	 * could be met with a signal too many or too few. */
+	/* Before the first effect of the script: in the wrong phase it could get a signal too many
+	 * or too few. */
 	if (!job_file_put(s)) {
 		s->killed = true;
 		s->leader_status = 126 << 8;
@@ -383,8 +383,8 @@ static bool stage_run(struct shim *s, const char *phase, const char *text)
 	return WIFEXITED(s->leader_status) && WEXITSTATUS(s->leader_status) == 0;
 }
 
-/* After the leader: its shell may have died of the stop signal while the program below it still
- * saves; those get time until the agent says kill. Processes that a finished script left running
+/* After the leader. Its shell may have died of the stop signal while the program below it still
+ * saves: that gets time until the agent says kill. Processes that a finished script left running
  * are ended. */
 static void clear_up(struct shim *s)
 {
@@ -479,8 +479,8 @@ static int safe_file_make(void)
 	return open(SHIM_SAFE_FILE, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 }
 
-/* After the end is told, not before: with much to write it takes minutes, which a machine that is
- * about to be taken does not have. Until then the end does not outlive a power cut (job.c). */
+/* After the end is told, not before: with much to write it takes minutes, and a reclaimed machine
+ * has none. Until then the end does not outlive a power cut (job.c). */
 static void safe_file_fill(struct shim *s, int fd)
 {
 	if (fd >= 0 && on_disk(s->dir) && on_disk(s->ckpt) && write(fd, "1\n", 2) == 2) {

@@ -27,8 +27,8 @@ bool job_signal(struct agent *a, int signo, struct job_signalled *done)
 		for (size_t k = 0; k < done->n; k++) {
 			had = had || done->pids[k] == pids[i];
 		}
-		/* Without a handler most signals kill: a shell between us and the program, or a
-		 * launcher that does not expect this one, must not die of it. */
+		/* Without a handler most signals kill. A shell between us and the program must not
+		 * die of it, nor a launcher that does not expect this one. */
 		if (had || done->n == ARRAY_LEN(done->pids) || !proc_catches(pids[i], signo)) {
 			continue;
 		}

@@ -1,7 +1,7 @@
 /*
- * From the daemon's "run" to a running shim: its specification (job_spec_read), the environment it
- * sees (agent.h lists ours; the SKYPILOT_* names follow SkyPilot's documentation, "Using
- * environment variables"), and the start.
+ * From the daemon's "run" to a running shim: the specification, the environment, the start.
+ * Our variables are listed in spot/agent.h. The SKYPILOT_* names follow SkyPilot's documentation,
+ * "Using environment variables".
  */
 #include "base/base.h"
 #include "agent/agent.h"

@@ -249,8 +249,8 @@ static bool cgroup_root(char ret[AGENT_PATH_MAX])
 	return found;
 }
 
-/* Below our own group only, as systemd's Delegate=yes provides. A process in the root group has not
- * been given any part of the tree, and what it made there would stay behind when it is killed. */
+/* Below our own group only, as systemd's Delegate=yes provides. A process in the root group was
+ * given no part of the tree. A group that it made there would stay behind when it is killed. */
 static bool cgroup_own(char ret[AGENT_PATH_MAX])
 {
 	FILE *f = fopen("/proc/self/cgroup", "re");

@@ -81,8 +81,8 @@ int signal_parse(const char *name);
 /*
  * fork() for a child that becomes another program at once. It returns 0 in the child, which must
  * exec or _exit soon, the child's pid in the parent, or -1 with errno. The parent waits until the
- * child has executed its program or ended: until then the child holds copies of our open files, and
- * a program that we just wrote could not be executed (ETXTBSY).
+ * child has executed its program or ended. Until then the child holds copies of our open files. A
+ * program that we just wrote could not be executed (ETXTBSY).
  */
 pid_t spawn_fork(void);
 

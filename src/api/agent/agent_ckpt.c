@@ -65,7 +65,7 @@ static void urls_look(struct areq *q)
 	SQL(q, api_checkpoint_urls, urls_read, .id = c->id);
 }
 
-static void opened(struct areq *q)
+static void ckpt_opened(struct areq *q)
 {
 	struct chunks *c = q->own;
 	struct q_api_checkpoint_open_row *row;
@@ -81,7 +81,7 @@ static void opened(struct areq *q)
 
 /* ---- a list that is refused ------------------------------------------------------------------ */
 
-static void refused(struct areq *q)
+static void ckpt_refused(struct areq *q)
 {
 	const struct chunks *c = q->own;
 
@@ -90,19 +90,19 @@ static void refused(struct areq *q)
 
 static bool refused_untold(struct areq *q)
 {
-	refused(q);
+	ckpt_refused(q);
 	return true;
 }
 
-static void refuse(struct areq *q, struct chunks *c, const char *field, const char *why)
+static void ckpt_refuse(struct areq *q, struct chunks *c, const char *field, const char *why)
 {
 	c->field = field;
 	c->why = why;
 	q->own = c;
 	q->api->checkpoints_refused++;
-	SQL(q, api_checkpoint_refused, refused, .node_id = q->who.node_id, .job_id = c->claim.job,
-	    .epoch = c->claim.epoch, .why = arena_printf(q->arena, "checkpoint refused: %s", why),
-	    .at_us = q->now_us);
+	SQL(q, api_checkpoint_refused, ckpt_refused, .node_id = q->who.node_id,
+	    .job_id = c->claim.job, .epoch = c->claim.epoch,
+	    .why = arena_printf(q->arena, "checkpoint refused: %s", why), .at_us = q->now_us);
 	q->failed = refused_untold;
 }
 
@@ -175,7 +175,7 @@ static bool chunk_read(struct areq *q, const json_t *o, struct chunks *c, size_t
 		why = "seq or mode is out of range";
 	}
 	if (why) {
-		refuse(q, c, arena_printf(q->arena, "chunks[%zu]", i),
+		ckpt_refuse(q, c, arena_printf(q->arena, "chunks[%zu]", i),
 		    arena_printf(q->arena, "file '%s': %s",
 			path_shown(q, c->paths[i] ? c->paths[i] : ""), why));
 		return false;
@@ -198,12 +198,12 @@ static struct chunks *chunks_new(struct areq *q, size_t n)
 	return c;
 }
 
-static bool twice(struct areq *q)
+static bool chunk_twice(struct areq *q)
 {
 	if (q->pg.op.rc != SPOT_CONFLICT) {
 		return false;
 	}
-	refuse(q, q->own, "chunks", "the list names the same path and seq twice");
+	ckpt_refuse(q, q->own, "chunks", "the list names the same path and seq twice");
 	return true;
 }
 
@@ -211,16 +211,16 @@ static void open_new(struct areq *q)
 {
 	const struct chunks *c = q->own;
 
-	SQL(q, api_checkpoint_open, opened, .node_id = q->who.node_id, .job_id = c->claim.job,
+	SQL(q, api_checkpoint_open, ckpt_opened, .node_id = q->who.node_id, .job_id = c->claim.job,
 	    .epoch = c->claim.epoch, .reason = c->reason, .steps = c->steps, .paths = c->paths,
 	    .paths_n = c->n, .seqs = c->seqs, .seqs_n = c->n, .bytes = c->bytes, .bytes_n = c->n,
 	    .modes = c->modes, .modes_n = c->n, .shas = c->shas, .shas_n = c->n,
 	    .at_us = q->now_us);
-	q->failed = twice;
+	q->failed = chunk_twice;
 }
 
 /* The same as before, whose URLs are still being signed, goes on. */
-static void known(struct areq *q)
+static void chunks_known(struct areq *q)
 {
 	struct chunks *c = q->own;
 	struct q_api_checkpoint_again_row *row;
@@ -252,7 +252,7 @@ void post_checkpoint(struct areq *q)
 	c = chunks_new(q, json_array_size(list) > SPOT_AGENT_FILES_MAX ? 0 : json_array_size(list));
 	c->claim = claim;
 	if (json_array_size(list) > SPOT_AGENT_FILES_MAX) {
-		refuse(q, c, "chunks",
+		ckpt_refuse(q, c, "chunks",
 		    arena_printf(q->arena,
 			"the list has more than %d chunks (one for each %d MiB of a file, %d GB in "
 			"all); save fewer or smaller files",
@@ -276,15 +276,15 @@ void post_checkpoint(struct areq *q)
 		}
 	}
 	q->own = c;
-	SQL(q, api_checkpoint_again, known, .node_id = q->who.node_id, .job_id = c->claim.job,
-	    .epoch = c->claim.epoch, .reason = c->reason, .steps = c->steps, .paths = c->paths,
-	    .paths_n = c->n, .seqs = c->seqs, .seqs_n = c->n, .bytes = c->bytes, .bytes_n = c->n,
-	    .modes = c->modes, .modes_n = c->n, .shas = c->shas, .shas_n = c->n);
+	SQL(q, api_checkpoint_again, chunks_known, .node_id = q->who.node_id,
+	    .job_id = c->claim.job, .epoch = c->claim.epoch, .reason = c->reason, .steps = c->steps,
+	    .paths = c->paths, .paths_n = c->n, .seqs = c->seqs, .seqs_n = c->n, .bytes = c->bytes,
+	    .bytes_n = c->n, .modes = c->modes, .modes_n = c->n, .shas = c->shas, .shas_n = c->n);
 }
 
 /* ---- commit ---------------------------------------------------------------------------------- */
 
-static void committed(struct areq *q)
+static void ckpt_committed(struct areq *q)
 {
 	struct agent_claim *c = q->own;
 	struct q_api_checkpoint_commit_row *row;
@@ -318,6 +318,6 @@ void post_commit(struct areq *q)
 		return;
 	}
 	q->own = c;
-	SQL(q, api_checkpoint_commit, committed, .node_id = q->who.node_id, .job_id = c->job,
+	SQL(q, api_checkpoint_commit, ckpt_committed, .node_id = q->who.node_id, .job_id = c->job,
 	    .epoch = c->epoch, .checkpoint_id = id, .at_us = q->now_us);
 }

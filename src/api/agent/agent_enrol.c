@@ -33,7 +33,7 @@ struct enrol {
 	uint8_t hash[32];
 };
 
-static void enrolled(struct areq *q)
+static void enrol_done(struct areq *q)
 {
 	struct enrol *e = q->own;
 	struct q_api_enrol_row *row;
@@ -51,7 +51,7 @@ static void enrolled(struct areq *q)
 	mem_wipe(e->session, sizeof(e->session));
 }
 
-static void refused(struct areq *q)
+static void enrol_denied(struct areq *q)
 {
 	struct enrol *e = q->own;
 
@@ -65,12 +65,12 @@ static void session_open(struct areq *q)
 	struct enrol *e = q->own;
 
 	api_token_make(loop_rng(q->api->loop), e->session, e->hash);
-	SQL(q, api_enrol, enrolled, .id = e->node, .boot_id = e->boot_id, .instance_ref = e->ref,
+	SQL(q, api_enrol, enrol_done, .id = e->node, .boot_id = e->boot_id, .instance_ref = e->ref,
 	    .session_hash = (struct str){ (const char *)e->hash, 32 }, .version = e->version,
 	    .hw = e->hw, .at_us = q->now_us, .sha256 = e->proof_sha);
 }
 
-static void judged(struct areq *q, const struct q_enrol_verdict_row *v)
+static void enrol_judged(struct areq *q, const struct q_enrol_verdict_row *v)
 {
 	struct enrol *e = q->own;
 
@@ -102,7 +102,7 @@ static void verdict_read(struct areq *q)
 		    ((struct enrol *)q->own)->node);
 		return;
 	}
-	judged(q, row);
+	enrol_judged(q, row);
 }
 
 static void verdict_look(struct areq *q)
@@ -113,7 +113,7 @@ static void verdict_look(struct areq *q)
 	    .sha256 = e->proof_sha);
 }
 
-static void asked(struct areq *q)
+static void enrol_asked(struct areq *q)
 {
 	struct enrol *e = q->own;
 	struct q_enrol_verdict_row *row;
@@ -125,7 +125,7 @@ static void asked(struct areq *q)
 	}
 	areq_watch(q, 'v', e->node, VERIFY_US, AGAIN_US, verdict_look);
 	if (*row->verdict) {
-		judged(q, row);
+		enrol_judged(q, row);
 	} else {
 		verdict_look(q); /* what came between the statement and the registration */
 	}
@@ -166,14 +166,15 @@ static void enrol_node(struct areq *q, const struct q_enrol_node_row *n)
 	if (e->why) {
 		log_warn("agent.enrol_refused", I64("node", n->id), STR("why", e->why),
 		    STR("peer", q->http->peer));
-		SQL(q, api_enrol_alarm, refused, .id = n->id,
+		SQL(q, api_enrol_alarm, enrol_denied, .id = n->id,
 		    .why = arena_printf(q->arena, "%s (instance %s, from %s)", e->why, e->ref,
 			q->http->peer),
 		    .at_us = q->now_us);
 		return;
 	}
-	SQL(q, api_enrol_ask, asked, .id = n->id, .boot_id = e->boot_id, .sha256 = e->proof_sha,
-	    .proof = e->proof, .instance_ref = e->ref, .peer = q->http->peer, .at_us = q->now_us);
+	SQL(q, api_enrol_ask, enrol_asked, .id = n->id, .boot_id = e->boot_id,
+	    .sha256 = e->proof_sha, .proof = e->proof, .instance_ref = e->ref,
+	    .peer = q->http->peer, .at_us = q->now_us);
 }
 
 static bool token_of(const struct enrol *e, const char *launch_token)

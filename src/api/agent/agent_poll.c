@@ -230,7 +230,7 @@ static const char *desired_of(const struct poll *p)
 }
 
 /* Nothing to say that the agent does not know. */
-static bool same(const struct poll *p)
+static bool want_same(const struct poll *p)
 {
 	const struct q_api_agent_want_row *w = &p->want;
 
@@ -259,7 +259,7 @@ static void want_read(struct areq *q)
 	}
 	p->want = *row;
 	p->desired = desired_of(p);
-	if (same(p) && areq_park(q)) {
+	if (want_same(p) && areq_park(q)) {
 		return;
 	}
 	if (strcmp(p->desired, "run") == 0 && (p->job != row->job_id || p->epoch != row->epoch)) {

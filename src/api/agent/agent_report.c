@@ -39,7 +39,7 @@ void agent_stale(struct areq *q, int64_t job, int32_t epoch)
 	    "attempt %d of job 'j%" PRId64 "' no longer belongs to this node; stop it", epoch, job);
 }
 
-static void written(struct areq *q)
+static void notice_written(struct areq *q)
 {
 	areq_done(q);
 }
@@ -79,7 +79,7 @@ void post_notice(struct areq *q)
 	if (left >= 0) {
 		deadline = q->now_us + MIN(left, LEFT_MAX_US);
 	}
-	SQL(q, api_agent_notice, written, .node_id = q->who.node_id, .kind = kind,
+	SQL(q, api_agent_notice, notice_written, .node_id = q->who.node_id, .kind = kind,
 	    .deadline_us = deadline, .source = source, .raw = raw, .at_us = q->now_us);
 }
 
@@ -89,7 +89,7 @@ struct report {
 	struct agent_claim claim;
 };
 
-static void reported(struct areq *q)
+static void report_done(struct areq *q)
 {
 	struct report *r = q->own;
 	struct q_api_agent_report_row *row;
@@ -157,7 +157,7 @@ void post_report(struct areq *q)
 		return;
 	}
 	q->own = r;
-	SQL(q, api_agent_report, reported, .node_id = q->who.node_id, .job_id = r->claim.job,
+	SQL(q, api_agent_report, report_done, .node_id = q->who.node_id, .job_id = r->claim.job,
 	    .epoch = r->claim.epoch, .phase = p.phase, .steps_done = p.steps_done,
 	    .steps_total = p.steps_total, .has_exit_code = p.has_exit_code,
 	    .exit_code = p.exit_code, .has_exit_signal = p.has_exit_signal,
@@ -171,7 +171,7 @@ void post_report(struct areq *q)
 /* Of the log of one attempt so much is kept; the agent is never stopped by its log. */
 #define LOG_KEPT_MAX (INT64_C(256) << 20)
 
-static void appended(struct areq *q)
+static void log_appended(struct areq *q)
 {
 	struct q_api_log_append_row *row;
 	struct agent_claim *c = q->own;
@@ -201,14 +201,14 @@ void post_log(struct areq *q)
 	}
 	c->epoch = (int32_t)epoch;
 	q->own = c;
-	SQL(q, api_log_append, appended, .node_id = q->who.node_id, .job_id = c->job,
+	SQL(q, api_log_append, log_appended, .node_id = q->who.node_id, .job_id = c->job,
 	    .epoch = c->epoch, .at_offset = offset, .bytes = q->http->body, .at_us = q->now_us,
 	    .bytes_max = LOG_KEPT_MAX);
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-static bool number(const json_t *body, const char *key, double *ret, bool *ret_has,
+static bool number_read(const json_t *body, const char *key, double *ret, bool *ret_has,
     struct spot_err *err)
 {
 	*ret_has = json_is_number(json_object_get(body, key));
@@ -228,8 +228,8 @@ void post_sample(struct areq *q)
 	}
 	p.at_us = json_i64(body, "at_us", q->now_us, &err);
 	p.gpus = (int32_t)json_i64(body, "gpus", 0, &err);
-	ok = number(body, "gpu_util", &p.gpu_util, &p.has_gpu_util, &err) &&
-	    number(body, "cpu_util", &p.cpu_util, &p.has_cpu_util, &err);
+	ok = number_read(body, "gpu_util", &p.gpu_util, &p.has_gpu_util, &err) &&
+	    number_read(body, "cpu_util", &p.cpu_util, &p.has_cpu_util, &err);
 	p.gpu_mem_used_mib = json_i64(body, "gpu_mem_used_mib", -1, &err);
 	p.has_gpu_mem_used_mib = p.gpu_mem_used_mib >= 0;
 	p.gpu_mem_total_mib = json_i64(body, "gpu_mem_total_mib", -1, &err);
@@ -250,6 +250,6 @@ void post_sample(struct areq *q)
 	if (p.at_us > q->now_us || p.at_us < q->now_us - SPOT_US_PER_HOUR) {
 		p.at_us = q->now_us;
 	}
-	areq_sql_begin(q, written);
+	areq_sql_begin(q, notice_written);
 	q_api_agent_sample(areq_pg(q), &q->pg, &p, areq_sql_done);
 }

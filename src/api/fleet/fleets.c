@@ -17,7 +17,7 @@ static bool fleet_team_allowed(struct areq *q, const char *team)
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-static void created(struct areq *q)
+static void fleet_created(struct areq *q)
 {
 	struct q_api_fleet_create_row *row;
 
@@ -66,9 +66,10 @@ void post_fleet(struct areq *q)
 		return;
 	}
 	doc = fleet_spec_to_json(spec);
-	SQL(q, api_fleet_create, created, .name = name, .owner = q->who.name, .team = spec->team,
-	    .project = spec->project, .spec = json_text(q->arena, doc), .at_us = q->now_us,
-	    .token_id = q->who.token_id, .idem_key = q->idem_key ? q->idem_key : "");
+	SQL(q, api_fleet_create, fleet_created, .name = name, .owner = q->who.name,
+	    .team = spec->team, .project = spec->project, .spec = json_text(q->arena, doc),
+	    .at_us = q->now_us, .token_id = q->who.token_id,
+	    .idem_key = q->idem_key ? q->idem_key : "");
 	q->failed = name_taken;
 	json_decref(doc);
 }
@@ -163,7 +164,7 @@ static bool if_match(struct areq *q, struct fleet_change *c)
 	return false;
 }
 
-static void changed(struct areq *q)
+static void fleet_changed(struct areq *q)
 {
 	struct q_api_fleet_update_row *row;
 	struct spot_err err = { 0 };
@@ -177,7 +178,7 @@ static void changed(struct areq *q)
 	areq_problem(q, 412, &err, "If-Match");
 }
 
-static const char *resized(struct areq *q, const char *stored, const struct fleet_change *c)
+static const char *spec_resize(struct areq *q, const char *stored, const struct fleet_change *c)
 {
 	json_t *spec = view_parse(stored);
 	const char *text;
@@ -220,9 +221,9 @@ static void change_read(struct areq *q)
 		return;
 	}
 	if (!c->closing) {
-		spec = resized(q, row->spec, c);
+		spec = spec_resize(q, row->spec, c);
 	}
-	SQL(q, api_fleet_update, changed, .id = q->id, .version = row->version, .spec = spec,
+	SQL(q, api_fleet_update, fleet_changed, .id = q->id, .version = row->version, .spec = spec,
 	    .closing = c->closing,
 	    .why = c->closing ? "closed by request"
 			      : arena_printf(q->arena, "wanted size is now %" PRId64 " %s", c->size,

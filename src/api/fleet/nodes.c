@@ -104,7 +104,7 @@ void post_node_drain(struct areq *q)
 
 static void end_read(struct areq *q);
 
-static void ended(struct areq *q)
+static void node_ended(struct areq *q)
 {
 	struct q_api_node_terminate_row *row;
 
@@ -139,7 +139,7 @@ static void end_read(struct areq *q)
 		    q->id, row->state);
 		return;
 	}
-	SQL(q, api_node_terminate, ended, .id = q->id, .was = row->state,
+	SQL(q, api_node_terminate, node_ended, .id = q->id, .was = row->state,
 	    .now = node_state_name((enum node_state)edge.to), .event = node_event_name(event),
 	    .why = arena_printf(q->arena, "ended by %s", q->who.name), .actor = q->who.name,
 	    .at_us = q->now_us);

@@ -6,7 +6,7 @@
 #define MOVES_SHOWN 500
 #define REPORT_US (30 * 24 * SPOT_US_PER_HOUR)
 
-static void shown(struct areq *q)
+static void rebalance_shown(struct areq *q)
 {
 	struct q_api_rebalance_row *row;
 	int status = *(int *)q->own;
@@ -18,22 +18,22 @@ static void shown(struct areq *q)
 	}
 }
 
-static void look(struct areq *q)
+static void rebalance_look(struct areq *q)
 {
-	SQL(q, api_rebalance, shown, .id = q->id);
+	SQL(q, api_rebalance, rebalance_shown, .id = q->id);
 }
 
 void show_rebalance(struct areq *q, int status)
 {
-	areq_show(q, status, look);
+	areq_show(q, status, rebalance_look);
 }
 
 void get_rebalance(struct areq *q)
 {
-	areq_hold(q, 'd', HOLD_MAX_S, look);
+	areq_hold(q, 'd', HOLD_MAX_S, rebalance_look);
 }
 
-static void asked(struct areq *q)
+static void rebalance_asked(struct areq *q)
 {
 	struct q_api_rebalance_ask_row *row;
 
@@ -66,7 +66,7 @@ void post_rebalance(struct areq *q)
 			return;
 		}
 	}
-	SQL(q, api_rebalance_ask, asked, .dry_run = dry_run, .actor = q->who.name,
+	SQL(q, api_rebalance_ask, rebalance_asked, .dry_run = dry_run, .actor = q->who.name,
 	    .at_us = q->now_us, .token_id = q->who.token_id,
 	    .idem_key = q->idem_key ? q->idem_key : "");
 }

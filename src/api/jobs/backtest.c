@@ -288,7 +288,7 @@ static bool fallback_choose(struct areq *q, struct backtest *b)
 	return b->on_demand != NULL;
 }
 
-static void planned(struct areq *q, struct planned *p)
+static void backtest_planned(struct areq *q, struct planned *p)
 {
 	struct backtest *b = arena_alloc(q->arena, sizeof(*b));
 
@@ -339,5 +339,5 @@ static void planned(struct areq *q, struct planned *p)
 
 void post_backtest(struct areq *q)
 {
-	plan_begin(q, false, planned);
+	plan_begin(q, false, backtest_planned);
 }

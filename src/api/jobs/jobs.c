@@ -38,7 +38,7 @@ static struct job_show *submit_shown(struct areq *q, struct planned *p)
 	return s;
 }
 
-static void submitted(struct areq *q)
+static void job_submitted(struct areq *q)
 {
 	struct q_api_job_submit_row *row;
 	struct planned *p = q->own;
@@ -68,7 +68,7 @@ static bool team_allowed(struct areq *q, const char *team)
 	return true;
 }
 
-static void submit(struct areq *q, struct planned *p)
+static void job_submit(struct areq *q, struct planned *p)
 {
 	struct job_spec *s = p->spec;
 	json_t *spec, *secrets, *baseline;
@@ -83,9 +83,10 @@ static void submit(struct areq *q, struct planned *p)
 	spec = jobspec_to_json(s);
 	secrets = jobspec_secrets(s);
 	baseline = plan_baseline(p);
-	SQL(q, api_job_submit, submitted, .name = s->name ? s->name : "job", .owner = q->who.name,
-	    .team = team, .project = s->project ? s->project : "", .class = s->class,
-	    .spec = json_text(q->arena, spec), .source = jobspec_source(q->arena, q->http->body, s),
+	SQL(q, api_job_submit, job_submitted, .name = s->name ? s->name : "job",
+	    .owner = q->who.name, .team = team, .project = s->project ? s->project : "",
+	    .class = s->class, .spec = json_text(q->arena, spec),
+	    .source = jobspec_source(q->arena, q->http->body, s),
 	    .secrets = json_text(q->arena, secrets), .priority = s->priority,
 	    .fleet = s->fleet ? s->fleet : "", .has_deadline_us = s->deadline_us != 0,
 	    .deadline_us = s->deadline_us, .baseline = json_text(q->arena, baseline),
@@ -100,7 +101,7 @@ static void submit(struct areq *q, struct planned *p)
 
 void post_job(struct areq *q)
 {
-	plan_begin(q, false, submit);
+	plan_begin(q, false, job_submit);
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */
@@ -165,7 +166,7 @@ void get_jobs(struct areq *q)
 
 /* ---- one ------------------------------------------------------------------------------------- */
 
-static bool wanted(const struct job_show *s, const char *state)
+static bool state_wanted(const struct job_show *s, const char *state)
 {
 	for (size_t i = 0; i < s->wanted_n; i++) {
 		if (strcmp(s->wanted[i], state) == 0) {
@@ -201,7 +202,7 @@ static void job_shown(struct areq *q)
 		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 		return;
 	}
-	if (!wanted(s, row->state) && areq_park(q)) {
+	if (!state_wanted(s, row->state) && areq_park(q)) {
 		return;
 	}
 	doc = view_parse(row->doc);
@@ -293,7 +294,7 @@ void get_job_why(struct areq *q)
 
 /* ---- cancel ---------------------------------------------------------------------------------- */
 
-static void cancelled(struct areq *q)
+static void job_cancelled(struct areq *q)
 {
 	struct q_api_job_cancel_row *row;
 
@@ -313,7 +314,7 @@ static void cancel_checked(struct areq *q)
 	if (q_api_job_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
 	} else if (team_allowed(q, row->team)) {
-		SQL(q, api_job_cancel, cancelled, .id = q->id, .actor = q->who.name,
+		SQL(q, api_job_cancel, job_cancelled, .id = q->id, .actor = q->who.name,
 		    .at_us = q->now_us);
 	}
 }

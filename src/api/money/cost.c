@@ -25,8 +25,8 @@ static double reference_hours(const struct job_spec *spec, const json_t *work)
 
 /* The same work on one pool at the price it had at submit, never interrupted and never waited
  * for. */
-static json_t *saving(struct areq *q, const json_t *baseline, const char *key, const char *name,
-    const struct job_spec *spec, double hours, int64_t total, int64_t lost)
+static json_t *saving_json(struct areq *q, const json_t *baseline, const char *key,
+    const char *name, const struct job_spec *spec, double hours, int64_t total, int64_t lost)
 {
 	const json_t *b = json_object_get(baseline, key);
 	struct offer o = { .gpu_name = json_str(b, "gpu", "", NULL),
@@ -92,9 +92,10 @@ static void job_cost_done(struct areq *q)
 	baseline = json_object_get(doc, "baseline");
 	total = json_integer_value(json_object_get(doc, "total$"));
 	savings = json_array();
-	saving_add(savings, saving(q, baseline, "on_demand", "on-demand", spec, hours, total, 0));
 	saving_add(savings,
-	    saving(q, baseline, "cheapest", "cheapest-pool", spec, hours, total,
+	    saving_json(q, baseline, "on_demand", "on-demand", spec, hours, total, 0));
+	saving_add(savings,
+	    saving_json(q, baseline, "cheapest", "cheapest-pool", spec, hours, total,
 		row->cheapest_lost));
 	json_object_set_new(doc, "savings", savings);
 	areq_json(q, 200, doc);

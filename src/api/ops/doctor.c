@@ -7,7 +7,7 @@
 #define NAMES_MOST 16
 #define NAME_MAX_N 64
 
-static void shown(struct areq *q)
+static void doctor_shown(struct areq *q)
 {
 	struct q_api_doctor_row *row;
 	int status = *(int *)q->own;
@@ -19,22 +19,22 @@ static void shown(struct areq *q)
 	}
 }
 
-static void look(struct areq *q)
+static void doctor_look(struct areq *q)
 {
-	SQL(q, api_doctor, shown, .id = q->id);
+	SQL(q, api_doctor, doctor_shown, .id = q->id);
 }
 
 void show_doctor(struct areq *q, int status)
 {
-	areq_show(q, status, look);
+	areq_show(q, status, doctor_look);
 }
 
 void get_doctor(struct areq *q)
 {
-	areq_hold(q, 'r', HOLD_MAX_S, look);
+	areq_hold(q, 'r', HOLD_MAX_S, doctor_look);
 }
 
-static void asked(struct areq *q)
+static void doctor_asked(struct areq *q)
 {
 	struct q_api_doctor_ask_row *row;
 
@@ -105,7 +105,7 @@ void post_doctor(struct areq *q)
 			return;
 		}
 	}
-	SQL(q, api_doctor_ask, asked, .actor = q->who.name, .providers = names.p ? names.p : "",
-	    .at_us = q->now_us, .token_id = q->who.token_id,
+	SQL(q, api_doctor_ask, doctor_asked, .actor = q->who.name,
+	    .providers = names.p ? names.p : "", .at_us = q->now_us, .token_id = q->who.token_id,
 	    .idem_key = q->idem_key ? q->idem_key : "");
 }

@@ -16,7 +16,7 @@ static bool not_ready(struct areq *q)
 	return true;
 }
 
-static void ready(struct areq *q)
+static void ready_read(struct areq *q)
 {
 	struct q_api_ready_row *row;
 
@@ -31,7 +31,7 @@ static void ready(struct areq *q)
 
 void get_readyz(struct areq *q)
 {
-	SQL(q, api_ready, ready, .at_us = q->now_us);
+	SQL(q, api_ready, ready_read, .at_us = q->now_us);
 	q->failed = not_ready;
 }
 

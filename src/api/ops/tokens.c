@@ -135,7 +135,7 @@ void post_token(struct areq *q)
 	q->failed = name_taken;
 }
 
-static void revoked(struct areq *q)
+static void token_revoked(struct areq *q)
 {
 	struct q_api_token_revoke_row *row;
 
@@ -153,5 +153,6 @@ void delete_token(struct areq *q)
 		    "the request uses this very token; revoke it with another token");
 		return;
 	}
-	SQL(q, api_token_revoke, revoked, .id = q->id, .at_us = q->now_us, .actor = q->who.name);
+	SQL(q, api_token_revoke, token_revoked, .id = q->id, .at_us = q->now_us,
+	    .actor = q->who.name);
 }

@@ -48,14 +48,14 @@ bool areq_loopback(const struct areq *q)
 	return str_prefix(q->http->peer, "127.") || str_prefix(q->http->peer, "[::1]");
 }
 
-static void unauthenticated(struct areq *q, const char *why)
+static void auth_refuse(struct areq *q, const char *why)
 {
 	httpd_set(q->http, "WWW-Authenticate", "Bearer");
 	areq_fail(q, SPOT_UNAUTHENTICATED, "%s", why);
 }
 
 /* The handler that comes next, kept while the statement runs. */
-static void proceed(struct areq *q)
+static void auth_proceed(struct areq *q)
 {
 	void (*next)(struct areq *) = *(void (**)(struct areq *))q->own;
 
@@ -71,7 +71,7 @@ static void user_found(struct areq *q)
 
 	if (q_api_token_by_hash_rows(&q->pg, q->arena, &row) == 0 || row->hash.n != 32 ||
 	    !mem_equal_const(row->hash.p, hash, 32)) {
-		unauthenticated(q,
+		auth_refuse(q,
 		    "the token is unknown, expired or revoked; ask an admin for a new one");
 		return;
 	}
@@ -86,7 +86,7 @@ static void user_found(struct areq *q)
 		    row->role);
 		return;
 	}
-	proceed(q);
+	auth_proceed(q);
 }
 
 static void node_found(struct areq *q)
@@ -95,7 +95,7 @@ static void node_found(struct areq *q)
 
 	if (q_api_node_by_session_rows(&q->pg, q->arena, &row) == 0 || row->hash.n != 32 ||
 	    !mem_equal_const(row->hash.p, q->reply_body.p, 32)) {
-		unauthenticated(q, "the session is unknown; enrol again");
+		auth_refuse(q, "the session is unknown; enrol again");
 		return;
 	}
 	q->who = (struct who){ .scope = SCOPE_NODE,
@@ -104,10 +104,10 @@ static void node_found(struct areq *q)
 		.name = arena_printf(q->arena, "n%" PRId64, row->id),
 		.role = "node",
 		.team = "" };
-	proceed(q);
+	auth_proceed(q);
 }
 
-static const char *bearer(const struct areq *q)
+static const char *bearer_token(const struct areq *q)
 {
 	const char *h = httpd_header(q->http, "authorization");
 
@@ -122,7 +122,7 @@ static const char *bearer(const struct areq *q)
 void auth_begin(struct areq *q, void (*next)(struct areq *q))
 {
 	enum scope need = q->route->scope;
-	const char *token = bearer(q);
+	const char *token = bearer_token(q);
 	uint8_t *hash;
 
 	assert(need != SCOPE_NONE);
@@ -131,7 +131,7 @@ void auth_begin(struct areq *q, void (*next)(struct areq *q))
 		return;
 	}
 	if (!token) {
-		unauthenticated(q,
+		auth_refuse(q,
 		    "no token in the request; send the header 'Authorization: Bearer TOKEN'");
 		return;
 	}

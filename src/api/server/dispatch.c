@@ -178,7 +178,7 @@ static bool path_id(struct areq *q)
 
 /* ---- entry ----------------------------------------------------------------------------------- */
 
-static void authorised(struct areq *q)
+static void request_authorised(struct areq *q)
 {
 	if (query_known(q) && path_id(q)) {
 		idem_begin(q);
@@ -198,5 +198,5 @@ void api_handle(void *ctx, struct httpd_req *r)
 	}
 	q->route = q->api->routes.rows[q->route_at];
 	path_match(q->arena, q->route->path, r->path, q->arg);
-	auth_begin(q, authorised);
+	auth_begin(q, request_authorised);
 }

@@ -28,7 +28,7 @@ static bool key_ok(const char *key)
 	return n >= 1 && n <= KEY_MAX;
 }
 
-static void replay(struct areq *q, int status, const char *response)
+static void idem_replay(struct areq *q, int status, const char *response)
 {
 	httpd_set(q->http, "Idempotent-Replayed", "true");
 	if (!str_prefix(response, "ref:")) {
@@ -45,7 +45,7 @@ static void replay(struct areq *q, int status, const char *response)
 	q->route->show(q, status);
 }
 
-static void begun(struct areq *q)
+static void idem_begun(struct areq *q)
 {
 	struct q_api_idem_begin_row *row;
 	const char *key = STEAL(q->idem_key);
@@ -57,7 +57,7 @@ static void begun(struct areq *q)
 		q->idem_key = key;
 		q->route->run(q);
 	} else if (strcmp(row->outcome, "replay") == 0) {
-		replay(q, row->status, row->response ? row->response : "{}");
+		idem_replay(q, row->status, row->response ? row->response : "{}");
 	} else if (strcmp(row->outcome, "busy") == 0) {
 		httpd_set(q->http, "Retry-After", "1");
 		areq_fail(q, SPOT_CONFLICT,
@@ -108,7 +108,7 @@ void idem_begin(struct areq *q)
 	 * well. */
 	q->idem_key = arena_strdup(q->arena, key);
 	q->settle = idem_settle;
-	SQL(q, api_idem_begin, begun, .token_id = q->who.token_id, .key = key,
+	SQL(q, api_idem_begin, idem_begun, .token_id = q->who.token_id, .key = key,
 	    .route = arena_printf(q->arena, "POST %s", q->http->target), .body_sha256 = sha,
 	    .at_us = q->now_us);
 }
@@ -125,10 +125,10 @@ bool idem_overtaken(struct areq *q, int64_t id)
 	return true;
 }
 
-static void settle(struct areq *q);
+static void key_settle(struct areq *q);
 
 /* One that goes away says so (57P: operator intervention), or nothing. */
-static bool refused(const struct spot_err *err)
+static bool database_refused(const struct spot_err *err)
 {
 	return err->code[0] != '\0' && !str_prefix(err->code, "57P") &&
 	    !str_prefix(err->code, "08");
@@ -139,16 +139,16 @@ static bool refused(const struct spot_err *err)
  * end one by one, and each may take a try with it. One that refuses does so again at once. */
 static bool not_settled(struct areq *q)
 {
-	if (q->settle_tries < (refused(&q->pg.op.err) ? REFUSED_MAX : TRIES_MAX) &&
+	if (q->settle_tries < (database_refused(&q->pg.op.err) ? REFUSED_MAX : TRIES_MAX) &&
 	    loop_wall_us(q->api->loop) - q->now_us < OPEN_US) {
-		settle(q);
+		key_settle(q);
 	} else {
 		q->settled(q);
 	}
 	return true;
 }
 
-static void settle(struct areq *q)
+static void key_settle(struct areq *q)
 {
 	q->settle_tries++;
 	if (q->reply_status >= 500 || q->reply_body.n > STORED_MAX) {
@@ -169,5 +169,5 @@ void idem_store(struct areq *q, const char *key, int status, const char *body, s
 	q->reply_status = status;
 	q->reply_body = arena_bytes(q->arena, body, n);
 	areq_unwatch(q);
-	settle(q);
+	key_settle(q);
 }

@@ -69,7 +69,7 @@ static json_t *body_of(const struct route *r)
 	    content);
 }
 
-static json_t *operation(const struct route *r)
+static json_t *operation_json(const struct route *r)
 {
 	json_t *op = json_object(), *params = json_array(), *responses = json_object(), *ok;
 	char status[8];
@@ -98,7 +98,7 @@ static json_t *operation(const struct route *r)
 	return op;
 }
 
-static void lower(char *dst, size_t n, const char *src)
+static void text_lower(char *dst, size_t n, const char *src)
 {
 	size_t i = 0;
 
@@ -125,8 +125,8 @@ char *openapi_text(struct arena *a, const struct routes *routes, const char *ver
 			item = json_object();
 			json_object_set_new(paths, r->path, item);
 		}
-		lower(method, sizeof(method), r->method);
-		json_object_set_new(item, method, operation(r));
+		text_lower(method, sizeof(method), r->method);
+		json_object_set_new(item, method, operation_json(r));
 	}
 	doc = json_pack("{s:s, s:{s:s, s:s, s:s}, s:o, s:{s:o, s:{s:{s:s, s:s}}}}", "openapi",
 	    "3.1.0", "info", "title", "Spotbroker", "version", version, "description",

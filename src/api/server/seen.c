@@ -11,7 +11,7 @@
 #define FLUSH_US SPOT_US_PER_S
 #define BATCH_MAX 20000
 
-static void beaten(struct op *op)
+static void beat_sent(struct op *op)
 {
 	struct api *api = container_of(op, struct api, seen.beat.op);
 
@@ -19,16 +19,16 @@ static void beaten(struct op *op)
 	loop_timer_set(&api->seen.beat_timer, LISTEN_BEAT_US);
 }
 
-static void beat(struct loop_timer *t)
+static void beat_send(struct loop_timer *t)
 {
 	struct api *api = container_of(t, struct api, seen.beat_timer);
 
-	q_api_listens(api->pg, &api->seen.beat, NULL, beaten);
+	q_api_listens(api->pg, &api->seen.beat, NULL, beat_sent);
 }
 
-static void flush(struct seen *s, struct api *api);
+static void seen_flush(struct seen *s, struct api *api);
 
-static void flushed(struct op *op)
+static void seen_flushed(struct op *op)
 {
 	struct api *api = container_of(op, struct api, seen.req.op);
 
@@ -39,7 +39,7 @@ static void flushed(struct op *op)
 	}
 }
 
-static void flush(struct seen *s, struct api *api)
+static void seen_flush(struct seen *s, struct api *api)
 {
 	if (s->busy || s->n == 0) {
 		return;
@@ -56,7 +56,7 @@ static void flush(struct seen *s, struct api *api)
 		.epochs_n = s->n,
 		.steps = s->steps,
 		.steps_n = s->n },
-	    flushed);
+	    seen_flushed);
 	s->n = 0;
 }
 
@@ -64,10 +64,10 @@ static void timer_fire(struct loop_timer *t)
 {
 	struct api *api = container_of(t, struct api, seen.timer);
 
-	flush(&api->seen, api);
+	seen_flush(&api->seen, api);
 }
 
-static void *grown(void *p, size_t cap, size_t size)
+static void *array_grow(void *p, size_t cap, size_t size)
 {
 	p = reallocarray(p, cap, size);
 	if (!p) {
@@ -79,7 +79,7 @@ static void *grown(void *p, size_t cap, size_t size)
 void seen_init(struct api *api)
 {
 	loop_timer_init(&api->seen.timer, api->loop, timer_fire);
-	loop_timer_init(&api->seen.beat_timer, api->loop, beat);
+	loop_timer_init(&api->seen.beat_timer, api->loop, beat_send);
 	loop_timer_set(&api->seen.beat_timer, 0);
 }
 
@@ -92,16 +92,16 @@ void seen_add(struct api *api, int64_t node, int64_t job, int32_t epoch, int64_t
 		if (s->busy) {
 			s->n = 0;
 		} else {
-			flush(s, api);
+			seen_flush(s, api);
 		}
 	}
 	if (s->n == s->cap) {
 		s->cap = s->cap ? s->cap * 2 : 64;
-		s->nodes = grown(s->nodes, s->cap, sizeof(*s->nodes));
-		s->ats = grown(s->ats, s->cap, sizeof(*s->ats));
-		s->jobs = grown(s->jobs, s->cap, sizeof(*s->jobs));
-		s->steps = grown(s->steps, s->cap, sizeof(*s->steps));
-		s->epochs = grown(s->epochs, s->cap, sizeof(*s->epochs));
+		s->nodes = array_grow(s->nodes, s->cap, sizeof(*s->nodes));
+		s->ats = array_grow(s->ats, s->cap, sizeof(*s->ats));
+		s->jobs = array_grow(s->jobs, s->cap, sizeof(*s->jobs));
+		s->steps = array_grow(s->steps, s->cap, sizeof(*s->steps));
+		s->epochs = array_grow(s->epochs, s->cap, sizeof(*s->epochs));
 	}
 	s->nodes[s->n] = node;
 	s->ats[s->n] = loop_wall_us(api->loop);

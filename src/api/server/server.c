@@ -7,7 +7,7 @@
 #define PURGE_US (3600 * SPOT_US_PER_S)
 #define KEY_LIFE_US (25 * SPOT_US_PER_HOUR)
 
-static void purged(struct op *op)
+static void keys_purged(struct op *op)
 {
 	struct api *api = container_of(op, struct api, purge.op);
 
@@ -15,13 +15,13 @@ static void purged(struct op *op)
 	loop_timer_set(&api->purge_timer, PURGE_US);
 }
 
-static void purge(struct loop_timer *t)
+static void keys_purge(struct loop_timer *t)
 {
 	struct api *api = container_of(t, struct api, purge_timer);
 
 	q_api_idem_purge(api->pg, &api->purge,
 	    &(struct q_api_idem_purge){ .before_us = loop_wall_us(api->loop) - KEY_LIFE_US },
-	    purged);
+	    keys_purged);
 }
 
 bool api_storeless(const struct api *api)
@@ -124,7 +124,7 @@ enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *co
 	}
 	api->hub = hub_new(api);
 	seen_init(api);
-	loop_timer_init(&api->purge_timer, l, purge);
+	loop_timer_init(&api->purge_timer, l, keys_purge);
 	loop_timer_set(&api->purge_timer, PURGE_US);
 	pg_listen(pg, &api->listen, "spot_api", api_notified);
 	log_info("api.listening", STR("address", api->conf.address),
@@ -133,7 +133,7 @@ enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *co
 	return SPOT_OK;
 }
 
-static void release(void *p)
+static void api_release(void *p)
 {
 	struct api *api = p;
 
@@ -161,7 +161,7 @@ void api_free(struct api *api)
 	pg_req_fini(&api->purge);
 	pg_listen_stop(api->pg, &api->listen);
 	httpd_free(api->httpd);
-	loop_bury(api->loop, api, release);
+	loop_bury(api->loop, api, api_release);
 }
 
 int api_port(const struct api *api)

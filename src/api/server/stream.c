@@ -114,7 +114,7 @@ static bool catch_failed(struct areq *q)
 	return true;
 }
 
-static void caught(struct areq *q)
+static void catch_up_read(struct areq *q)
 {
 	struct reader *r = q->own;
 	struct stream_hub *h = q->api->hub;
@@ -149,7 +149,7 @@ static void catch_up(struct areq *q)
 	struct reader *r = q->own;
 
 	q->http->gone = NULL;
-	SQL(q, api_events_after, caught, .after_id = r->at, .most = BATCH);
+	SQL(q, api_events_after, catch_up_read, .after_id = r->at, .most = BATCH);
 	q->failed = catch_failed;
 }
 

@@ -17,7 +17,7 @@ static struct wait **bucket_of(struct api *api, const char *key)
 	return &api->waits[(h >> 7) % WAIT_BUCKETS];
 }
 
-static void unpark(struct wait *w)
+static void wait_unpark(struct wait *w)
 {
 	if (w->parked) {
 		container_of(w, struct areq, wait)->api->parked--;
@@ -38,7 +38,7 @@ void areq_unwatch(struct areq *q)
 		w->next->at = w->at;
 	}
 	w->at = NULL;
-	unpark(w);
+	wait_unpark(w);
 	q->api->waiting--;
 }
 
@@ -46,7 +46,7 @@ static void look_again(struct wait *w)
 {
 	struct areq *q = container_of(w, struct areq, wait);
 
-	unpark(w);
+	wait_unpark(w);
 	w->woken = false;
 	loop_timer_stop(&w->timer);
 	q->http->gone = NULL;
@@ -107,7 +107,7 @@ bool areq_park(struct areq *q)
 }
 
 /* A wake-up in the middle of its statement makes a request look again when it parks. */
-static void wake(struct wait *w)
+static void wait_mark(struct wait *w)
 {
 	w->woken = true;
 	if (w->parked) {
@@ -119,7 +119,7 @@ void wait_wake_all(struct api *api)
 {
 	for (size_t i = 0; i < WAIT_BUCKETS && api->waiting > 0; i++) {
 		for (struct wait *w = api->waits[i]; w; w = w->next) {
-			wake(w);
+			wait_mark(w);
 		}
 	}
 }
@@ -128,7 +128,7 @@ void wait_wake(struct api *api, const char *key)
 {
 	for (struct wait *w = *bucket_of(api, key); w; w = w->next) {
 		if (strcmp(w->key, key) == 0) {
-			wake(w);
+			wait_mark(w);
 		}
 	}
 }

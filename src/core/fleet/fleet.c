@@ -1,4 +1,4 @@
-/* A fleet's plan: the allocation, and what is told of it. */
+/* A fleet's plan: the allocation and its report. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/fleet/fleet_priv.h"
@@ -21,7 +21,7 @@ const char *fleet_limit_name(enum fleet_limit l)
 	return l > 0 && (size_t)l < ARRAY_LEN(limit_names) ? limit_names[l] : "";
 }
 
-/* ---- what limits ----------------------------------------------------------------------------- */
+/* ---- limits that bind ------------------------------------------------------------------------ */
 
 static const char *group_words(struct fleet_model *m, const struct fleet_group *g)
 {
@@ -95,8 +95,8 @@ static int binding_compare(const void *pa, const void *pb)
 	return a->limit != b->limit ? (int)a->limit - (int)b->limit : strcmp(a->where, b->where);
 }
 
-/* Pools kept out that are wanted: while something is missing all of them, else those cheaper than
- * the dearest picked. */
+/* Finds the limits that keep wanted pools out. While something is missing every pool is wanted,
+ * else those cheaper than the most expensive picked one. */
 static void bindings_find(struct fleet_model *m, struct fleet_plan *p)
 {
 	int32_t *slots = arena_array(m->arena, m->groups_n + 2, sizeof(*slots));
@@ -266,7 +266,7 @@ void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_
 
 	*ret = (struct fleet_plan){ 0 };
 	ret->usable = ask->scores_n;
-	/* A fleet at its size is looked at often, and that does not take the whole market. */
+	/* Most passes see a fleet at its size. That check does not need the whole market. */
 	fleet_model_build(&m, a, ask, true, cheapest);
 	if (m.total >= m.want && m.floor_have >= m.floor) {
 		ret->proved = true;
@@ -278,12 +278,12 @@ void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_
 		ret->proved =
 		    (most > 0 && fleet_search(&m, most)) || (m.added == 0 && m.total >= m.want);
 		if (!ret->proved && (m.total < m.want || m.floor_have < m.floor)) {
-			/* What was exchanged may have made room for what makes others needless. */
+			/* The exchanges may leave room for a node that makes others needless. */
 			fleet_fill(&m);
 		}
 	}
 	if (m.added == 0) {
-		/* Never both at once: what is new counts when it is there. */
+		/* A plan never adds and gives back at once: new nodes count when they exist. */
 		fleet_drop(&m);
 	}
 	sums_fill(&m, ret);

@@ -6,18 +6,20 @@
  * nodes in pool i the plan minimises, in dollars per hour of work at the reference's speed,
  *
  *     sum_i c_i x_i  +  risk(x)
- *     c_i     = score.total_micros / hours of work it was scored for * u_i; 0 for market reserved
- *     u_i     = weight of the node / weight of the reference machine
- *     risk(x) = price / U * (sum over pairs of nodes a, b of rho(a, b) sqrt(h_a h_b) u_a u_b)
  *
- * h is the hazard, rho is hazard_correlation() and U the wanted amount. The sum counts the nodes
- * lost in an hour, each with the share of the fleet lost at the same moment. price is spec.risk
- * times the cheapest usable c. c already contains the loss of single nodes.
+ * - c_i = score.total_micros / hours of work it was scored for * u_i; 0 for market reserved
+ * - u_i = weight of the node / weight of the reference machine
+ * - risk(x) = price / U * (sum over pairs of nodes a, b of rho(a, b) sqrt(h_a h_b) u_a u_b)
+ *
+ * Here h is the hazard, rho is hazard_correlation() and U the wanted amount. The sum counts the
+ * nodes lost in an hour, each with the share of the fleet lost at the same moment. The price of
+ * risk is spec.risk times the cheapest usable c. The costs c already contain the loss of single
+ * nodes.
  *
  * rho depends only on what two pools share (provider > region > zone > family > pool). The sum over
- * pairs is therefore one square per group, and the problem is convex. The plan is greedy by
- * marginal cost (Minoux' lazy form), then exchanges of one node for one or two, then branch and
- * bound for small fleets. `bound` is a lower bound from the Lagrangian dual, linearised at the
+ * pairs is therefore one square per group, and the problem is convex. The plan starts greedy by
+ * marginal cost (Minoux' lazy form). Exchanges of one node for one or two improve it. Small fleets
+ * end with branch and bound. `bound` is a lower bound from the Lagrangian dual, linearised at the
  * plan, so `gap` holds whatever the search missed.
  *
  * Priorities, in this order: limits and quotas for added nodes, few missing nodes, the floor
@@ -108,7 +110,7 @@ struct fleet_plan {
 	struct fleet_pick *picks;
 	size_t n;
 	int32_t missing; /* nodes (GPUs) that no pool can take now */
-	int32_t surplus; /* nodes too many: those in gives */
+	int32_t surplus; /* excess nodes: those in gives */
 	const char *why;
 	struct fleet_give *gives;
 	size_t gives_n;
@@ -136,10 +138,10 @@ struct fleet_seen {
 	int64_t fleet_id, version;
 	uint64_t offers; /* offers_digest() */
 	uint64_t nodes; /* of its nodes, their states and use */
-	/* from then on the fleet is planned again in any case: cooldowns end, hazards drift */
+	/* plan again from this time in any case: cooldowns end, hazards drift */
 	int64_t until_us;
 };
-/* Whether the fleet must be planned again. True if was is NULL or of another fleet. */
+/* Returns whether the fleet must be planned again. True if was is NULL or of another fleet. */
 bool fleet_again(const struct fleet_seen *was, const struct fleet_seen *is, int64_t now_us);
 struct fleet_ask {
 	const struct fleet_spec *spec;
@@ -148,13 +150,14 @@ struct fleet_ask {
 	const struct score *scores;
 	size_t scores_n;
 	const struct hazard_model *hazards; /* NULL: only nodes of one pool are lost together */
-	int64_t search_max; /* branch and bound: alternatives; 0 = default, < 0 none */
+	int64_t search_max; /* alternatives of branch and bound; 0 = default, < 0 none */
 };
-/* Scored like an hour of work that checkpoints: the fleet does not know its jobs. */
+/* Fills ret with the job that a fleet's offers are scored for: one that checkpoints. The fleet does
+ * not know its real jobs. */
 void fleet_job(const struct fleet_spec *f, struct job_spec *ret);
 void fleet_plan_make(struct arena *a, const struct fleet_ask *ask, struct fleet_plan *ret);
-/* The plan as it is shown and kept: per pool the nodes and why, the sums, the bound, what is
- * missing and what limits. */
+/* Returns the plan as it is shown and stored: the nodes of each pool with the reason, the sums and
+ * the bound. It lists the missing nodes and the limits that bind. */
 json_t *fleet_plan_json(const struct fleet_ask *ask, const struct fleet_plan *p);
 const char *fleet_limit_name(enum fleet_limit l);
 

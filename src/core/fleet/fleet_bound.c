@@ -1,18 +1,18 @@
 /*
- * A lower bound on what any plan of this coverage, floor and number of pools costs. The risk is
- * convex, so its tangent at the plan lies below it (the square of a pool's own nodes is kept as it
- * is); the linear rest is bounded by its Lagrangian dual, which is a bound for whatever prices are
- * put on the constraints:
+ * A lower bound on the cost of any plan of this coverage, floor and number of pools. The risk is
+ * convex, so its tangent at the plan lies below it. The square of a pool's own nodes stays exact.
+ * The Lagrangian dual bounds the linear rest, whatever the prices of the constraints:
  *
  *     mu W + sigma F + tau K - sum_g pi_g C_g + sum_i min over y of sum over its units of
  *         (marginal - mu w - sigma f - tau of a pool's first + sum of the pi of its groups)
  *
- * The prices come from the plan: of a group that is full, the least profit of what was let in, the
- * widest group first (for nested limits that is the dual optimum; greedy is exact there); mu, sigma
- * and tau by coordinate search. Where limits cross that is not enough: then all of them by
- * subgradient steps (B. T. Polyak, "Minimization of unsmooth functionals", 1969), whose length the
- * plan's own cost sets. Where few nodes are wanted a tangent says little of other plans: then no
- * risk at all, and the cheapest pool without end, may be the higher bound.
+ * The prices start from the plan. A full group costs the least profit of the nodes it let in, the
+ * widest group first. That is the dual optimum for nested limits, where greedy is exact. Coordinate
+ * search finds mu, sigma and tau. Crossing limits need more: subgradient steps on all prices (B. T.
+ * Polyak, "Minimization of unsmooth functionals", 1969), their length set by the plan's own cost.
+ *
+ * For few wanted nodes a tangent says little about other plans. A bound without any risk, from the
+ * cheapest pool without limits, may then be higher.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -20,15 +20,15 @@
 
 #include <math.h>
 
-/* pools times steps: none where there are more pools, whose gap is small anyway */
+/* Pools times steps. Larger fleets get no polishing; their gap is small anyway. */
 #define POLISH_WORK 400000
 
 struct unit_cost {
-	/* of the first node more than held, and by how much each further one costs more */
+	/* cost of the first node beyond the held ones, and the increase per further one */
 	double first, step;
 	double last; /* of the last picked */
-	double w, fw; /* the item's, beside what is looked at with them */
-	int32_t most; /* that could be picked, limits alone */
+	double w, fw; /* copies of the item's, for locality */
+	int32_t most; /* that the limits alone would allow */
 	int32_t picked;
 	bool fresh; /* none held: its first node counts for pools_min */
 };
@@ -39,8 +39,8 @@ struct bound {
 	double base; /* dollars that held nodes cost, tangent included */
 	double mu, sigma, tau;
 	int64_t cover, floor, pools; /* to be added */
-	/* Pools that prices up to these call for: the dual is asked for many times, and most pools
-	 * are far from any. */
+	/* Pools in demand at prices up to these. The dual is evaluated many times, and most pools
+	 * are too expensive for any of it. */
 	int32_t *near;
 	size_t near_n;
 	double near_mu, near_sigma, near_tau;
@@ -48,7 +48,7 @@ struct bound {
 	double *best_pi;
 	int32_t *tight;
 	size_t tight_n; /* groups, the widest first */
-	double *slope; /* of each group's price: units beyond its limit */
+	double *slope; /* of the dual in each group's price: units beyond its limit */
 };
 
 static double item_shared_loss(const struct fleet_model *m, const struct fleet_item *i)
@@ -121,7 +121,7 @@ static void units_make(struct bound *b)
 	}
 }
 
-/* What the plan reached and held nodes do not: what any plan that is as good must add. */
+/* Fills what any equally good plan must add: the plan's totals less those of held nodes. */
 static void needs_make(struct bound *b)
 {
 	struct fleet_model *m = b->m;
@@ -159,7 +159,7 @@ static double worth_one(const struct bound *b, const struct fleet_item *i)
 	return b->mu * (double)i->w + b->sigma * (double)i->fw;
 }
 
-/* What the last picked of a pool saves beyond the prices set so far. */
+/* Returns the saving of the pool's last picked node beyond the prices set so far. */
 static double unit_profit(const struct bound *b, size_t k)
 {
 	const struct fleet_item *i = &b->m->items[k];
@@ -199,8 +199,8 @@ static bool too_dear(const struct unit_cost *u, double mu, double sigma, double 
 	return u->most <= 0 || u->first - (mu * u->w + sigma * u->fw) >= (u->fresh ? tau : 0);
 }
 
-/* Rounding keeps the order of sums, so that what is too dear at the highest prices is so at lower
- * ones, to the bit. */
+/* Rounding keeps the order of sums, so a pool too expensive at the highest prices is too expensive
+ * at lower ones, to the bit. */
 static void near_make(struct bound *b)
 {
 	if (b->near != NULL && b->mu <= b->near_mu && b->sigma <= b->near_sigma &&
@@ -220,7 +220,8 @@ static void near_make(struct bound *b)
 	}
 }
 
-/* How many nodes of a pool these prices call for; *ret_worth what they are below zero. */
+/* Returns how many nodes of a pool these prices call for. *ret_worth: their reduced cost, at most
+ * 0. */
 static double units_at(const struct bound *b, size_t k, double *ret_worth)
 {
 	const struct unit_cost *u = &b->u[k];
@@ -282,7 +283,7 @@ static double dual_at(struct bound *b)
 	return sum;
 }
 
-/* Slopes of the dual at the prices as they are: what is called for against what there is. */
+/* Slopes of the dual at the current prices: demand less supply. */
 struct slopes {
 	double mu, sigma, tau;
 };
@@ -321,7 +322,7 @@ static double slopes_at(struct bound *b, const double *left, struct slopes *ret)
 	return sum;
 }
 
-/* Prices are per node of the reference here, so that one length of step fits all. */
+/* Prices are per reference node here, so one step length fits all. */
 static void step_take(struct bound *b, const struct slopes *s, double above)
 {
 	struct fleet_model *m = b->m;
@@ -376,8 +377,8 @@ static void prices_polish(struct bound *b, double cost, int steps)
 	}
 }
 
-/* Golden section would do; the function has kinks where units are, so points between the kinks that
- * the plan shows. */
+/* Climbs by doubling and shrinking steps. The function has kinks at whole units, so it needs no
+ * finer search. */
 static void price_climb(struct bound *b, double *v, double step, int rounds)
 {
 	double at = dual_at(b);
@@ -433,7 +434,7 @@ static void tight_find(struct bound *b)
 	}
 }
 
-/* Prices to begin with: what the dearest of each kind that was picked costs. */
+/* Starting prices: the cost of the most expensive picked node of each kind. */
 static void start_prices(struct bound *b)
 {
 	struct fleet_model *m = b->m;

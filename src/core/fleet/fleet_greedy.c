@@ -1,8 +1,8 @@
 /*
- * Filling a fleet by marginal cost, and giving back what is too much. Marginal costs only grow
- * while nodes are added, so a heap of stale ones is enough: what comes up is worked out anew and
- * taken if it is still the least (M. Minoux, "Accelerated greedy algorithms for maximizing
- * submodular set functions", 1978).
+ * Fills a fleet by marginal cost, and gives back the surplus. Marginal costs only grow while nodes
+ * are added, so a heap of stale costs is enough. The top is recomputed, and taken if it is still
+ * the least (M. Minoux, "Accelerated greedy algorithms for maximizing submodular set functions",
+ * 1978).
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -47,7 +47,7 @@ static void heap_pop(struct heap *h)
 	}
 }
 
-/* In which order a fleet is filled: the floor, a first node in enough pools, the rest. */
+/* The order of filling: the floor, a first node in enough pools, the rest. */
 enum phase { PHASE_FLOOR, PHASE_POOLS, PHASE_REST };
 
 static bool phase_goes_on(const struct fleet_model *m, enum phase p)
@@ -69,8 +69,8 @@ static bool phase_takes(const struct fleet_model *m, enum phase p, const struct 
 	    fleet_room(m, i);
 }
 
-/* Weight beyond what is missing is worth nothing; what is missing only shrinks, so that keys only
- * grow here too. */
+/* Weight beyond the missing amount is worth nothing. That amount only shrinks, so keys only grow
+ * here too. */
 static double phase_key(const struct fleet_model *m, enum phase p, const struct fleet_item *i)
 {
 	int64_t counts =
@@ -113,7 +113,8 @@ static void phase_run(struct fleet_model *m, struct heap *h, enum phase p)
 	}
 }
 
-/* What came first may not be needed after what came last: the dearest such goes. */
+/* Later nodes may make earlier ones needless. Drops the most expensive of those until none is
+ * left. */
 static void needless_drop(struct fleet_model *m)
 {
 	while (!fleet_sane(m)) {
@@ -165,7 +166,7 @@ static bool may_go(const struct fleet_model *m, const struct fleet_item *i)
 	return i->x > 0 && i->held - i->x < i->idle && fleet_needless(m, i);
 }
 
-/* Is a the better one to go: limits, then the number of pools, then what it saves. */
+/* Returns whether a goes back before b: by limits, then the number of pools, then the saving. */
 static bool goes_before(const struct fleet_model *m, const struct fleet_item *a,
     const struct fleet_item *b)
 {

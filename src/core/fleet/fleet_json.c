@@ -1,4 +1,4 @@
-/* A fleet's plan as it is shown and kept: every figure that it follows from. */
+/* A fleet's plan as it is shown and stored, with every figure that it follows from. */
 #include "base/base.h"
 #include "base/text/json.h"
 #include "core/fleet/fleet.h"

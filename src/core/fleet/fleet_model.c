@@ -1,5 +1,5 @@
-/* The allocation's problem as arrays: pools by id, the groups that limit them or fail together, and
- * the plan's state. */
+/* The allocation problem as arrays: pools by id, the groups that share a limit or fail together,
+ * and the state of the plan. */
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/arena.h"
@@ -52,8 +52,8 @@ static int32_t group_get(struct fleet_model *m, enum fleet_kind kind, int32_t pa
 	return m->slots[at] - 1;
 }
 
-/* The same by where the names stand: those of one read of the market stand in one place each
- * (offers_share_names). */
+/* Like group_get(), but caches by the addresses of the names. One read of the market stores each
+ * name once (offers_share_names). */
 static int32_t group_near(struct fleet_model *m, enum fleet_kind kind, int32_t parent,
     const char *name, const char *name2)
 {
@@ -101,7 +101,7 @@ static void item_groups(struct fleet_model *m, struct fleet_item *i)
 	}
 }
 
-/* ---- what a node counts and costs ------------------------------------------------------------ */
+/* ---- weight and cost of a node --------------------------------------------------------------- */
 
 static const struct gpu_ask *first_gpu(const struct fleet_spec *f)
 {
@@ -139,7 +139,7 @@ static int64_t weight_of(struct fleet_model *m, const struct fleet_item *i)
 	if (!by_work(f) || g == NULL) {
 		return milli;
 	}
-	/* looked up once; the bound writes its own here afterwards */
+	/* looked up once; the bound overwrites dual later */
 	if (g->dual <= 0) {
 		g->dual = worth_of(f, g->name);
 	}
@@ -156,7 +156,7 @@ static int64_t weight_of_reference(const struct fleet_spec *f)
 	return by_work(f) ? MAX(llround(worth_of(f, ref->gpu) * ref->milli), 1) : ref->milli;
 }
 
-/* Of a pool that is held and cannot be had now: as if it could. */
+/* Returns the score now, or for a held pool that is not usable now the one it would have. */
 static const struct score *score_of(const struct fleet_item *i)
 {
 	return i->score != NULL ? i->score : i->have->score;
@@ -208,7 +208,7 @@ static void item_terms(struct fleet_model *m, struct fleet_item *i)
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-/* Where an item comes from: scores by their index, then what is held. */
+/* The source of an item: an index into the scores, then into the held nodes. */
 struct source {
 	uint32_t id; /* of the pool, so that unsigned order is that of ids */
 	uint32_t at;
@@ -219,7 +219,7 @@ static uint32_t id_key(int32_t pool_id)
 	return (uint32_t)pool_id ^ UINT32_C(0x80000000);
 }
 
-/* By pool, stable. */
+/* Sorts by pool id, stable. */
 static struct source *sources_sort(struct arena *a, struct source *from, size_t n)
 {
 	struct source *to;
@@ -318,7 +318,7 @@ static void source_read(const struct fleet_ask *ask, const struct source *from,
 	}
 }
 
-/* A pool that is held and usable is one item. */
+/* Merges two sources of one pool: a held pool that is usable is one item. */
 static void item_merge(struct fleet_item *to, const struct fleet_item *x)
 {
 	to->score = to->score != NULL ? to->score : x->score;
@@ -358,9 +358,10 @@ static void items_take(struct fleet_model *m, bool only_held)
 	}
 }
 
-/* ---- what is wanted -------------------------------------------------------------------------- */
+/* ---- the wanted amount ----------------------------------------------------------------------- */
 
-/* What two pools share says how much they fail together: read off once with pools made for it. */
+/* Reads how much pools fail together, by what they share. Two made-up pools per level are
+ * enough. */
 static void deltas_read(struct fleet_model *m)
 {
 	struct offer a = { .pool_id = -1,
@@ -386,7 +387,7 @@ static void deltas_read(struct fleet_model *m)
 	m->delta[FLEET_LEVELS] = 1 - was;
 }
 
-/* Of one reference machine; infinite where nothing usable costs anything. */
+/* Infinite if no usable pool has a cost. */
 double fleet_cheapest(const struct fleet_ask *ask)
 {
 	double cheapest = INFINITY;

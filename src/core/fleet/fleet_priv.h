@@ -1,11 +1,10 @@
-/* What the sources of the fleet's allocation share with each other. */
+/* Private to core/fleet: the model of the allocation and its steps. */
 #ifndef CORE_FLEET_PRIV_H
 #define CORE_FLEET_PRIV_H
 
 #include "core/fleet/fleet.h"
 
-/* The four levels that pools can be lost together at, the widest first; then what else is
- * limited. */
+/* The four levels at which pools fail together, the widest first, then the other limited groups. */
 enum fleet_kind { FG_PROVIDER = 0, FG_REGION, FG_ZONE, FG_FAMILY, FG_GPU, FG_QUOTA, FLEET_KINDS };
 #define FLEET_LEVELS 4
 #define FLEET_NONE INT64_MAX
@@ -40,7 +39,7 @@ struct fleet_value {
 	double cost;
 };
 
-/* Groups by where their names stand. */
+/* A cache of groups by the addresses of their names. */
 #define FLEET_NEAR_BITS 12
 struct fleet_near {
 	const char *name, *name2;
@@ -65,41 +64,45 @@ struct fleet_model {
 	int64_t floor, pools_want;
 	/* of the plan as it stands */
 	int64_t total, held, floor_have, pools;
-	/* nodes; of them, that do not count towards the floor */
+	/* added nodes; of them, those that do not count towards the floor */
 	int64_t added, added_other;
 	int64_t steps, steps_max;
 };
 
-/* What the risk is priced by: the cheapest reference machine, dollars per hour. */
+/* Returns the price unit of the risk: the cheapest reference machine, in dollars per hour. */
 double fleet_cheapest(const struct fleet_ask *ask);
-/* only_held: without the pools that the fleet has nothing in, to see whether it is at its size. */
+/* Builds the model in a. only_held leaves out pools without nodes of the fleet, which is enough to
+ * see whether it is at its size. */
 void fleet_model_build(struct fleet_model *m, struct arena *a, const struct fleet_ask *ask,
     bool only_held, double cheapest);
-/* Of one node more, dollars an hour, risk included; of one less is fleet_gain(). */
+/* fleet_marginal() returns the cost of one more node, fleet_gain() the saving of one less. Both are
+ * dollars per hour, risk included. */
 double fleet_marginal(const struct fleet_model *m, const struct fleet_item *i);
 double fleet_gain(const struct fleet_model *m, const struct fleet_item *i);
 void fleet_put(struct fleet_model *m, struct fleet_item *i, int32_t nodes);
-/* Limits allow one node more there. What is NULL'ed or not usable never does. */
+/* Returns whether limits allow one more node. Never true for an unusable pool or one with fewer
+ * nodes than it holds. */
 bool fleet_room(const struct fleet_model *m, const struct fleet_item *i);
-/* One more is called for: something is missing, or the floor is and it counts towards it. */
+/* Returns whether one more node helps: weight is missing, or the floor is and the node counts
+ * towards it. */
 bool fleet_wanted(const struct fleet_model *m, const struct fleet_item *i);
 void fleet_value(const struct fleet_model *m, struct fleet_value *ret);
 int fleet_value_compare(const struct fleet_value *a, const struct fleet_value *b);
 double fleet_cost(const struct fleet_model *m, double *ret_risk);
-/* One node less of i would do. */
+/* Returns whether one node less of i would do. */
 bool fleet_needless(const struct fleet_model *m, const struct fleet_item *i);
-/* None of what was added could be left out. */
+/* Returns whether every added node is needed. */
 bool fleet_sane(const struct fleet_model *m);
 
 void fleet_fill(struct fleet_model *m); /* greedy */
-void fleet_drop(struct fleet_model *m); /* gives back what is too much */
+void fleet_drop(struct fleet_model *m); /* gives back the surplus */
 void fleet_improve(struct fleet_model *m); /* exchanges */
 /* branch and bound; true = every alternative was weighed */
 bool fleet_search(struct fleet_model *m, int64_t most);
-/* Dollars below which no plan of this coverage, floor and number of pools is; leaves the duals in
- * the groups. */
+/* Returns a lower bound in dollars for plans of this coverage, floor and number of pools. Leaves
+ * the duals in the groups. */
 double fleet_bound(struct fleet_model *m);
-/* The limit that keeps a node out; 0 = none. *ret_group -1: the pool's own. */
+/* Returns the limit that keeps a node out; 0 = none. *ret_group is -1 for the pool's own limit. */
 enum fleet_limit fleet_blocked(const struct fleet_model *m, const struct fleet_item *i,
     int32_t *ret_group);
 

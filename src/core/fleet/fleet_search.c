@@ -1,8 +1,9 @@
 /*
- * What greedy misses. Exchanges: one picked node for another, for none, or for two, as long as the
- * plan gets better; a long list of pools is cut to the most promising. Then, where the fleet is
- * small, branch and bound over all plans: the cost never falls when a node is added, so what is
- * still missing at the best rate left bounds it from below.
+ * Improves the greedy plan. Exchanges replace one picked node by another, by none, or by two, as
+ * long as the plan gets better. A long list of pools is cut to the most promising.
+ *
+ * Small fleets then get branch and bound over all plans. The cost never falls when a node is added.
+ * The missing weight at the best rate left is therefore a lower bound.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -11,7 +12,7 @@
 #include <math.h>
 
 #define SHORTLIST 256
-#define PAIRS_ITEMS_MAX 40 /* up to so many pools two nodes are put for one, and one for two */
+#define PAIRS_ITEMS_MAX 40 /* up to this many pools, two nodes may replace one, and one two */
 #define SEARCH_ITEMS_MAX 64
 #define ROUNDS_MAX 200
 #define MANY_MAX 32
@@ -27,7 +28,7 @@ static struct fleet_value value_at(const struct fleet_model *m, double cost)
 	return v;
 }
 
-/* Of the plan with one more of i. */
+/* Returns the value of the plan with one more node of i. */
 static struct fleet_value value_with(const struct fleet_model *m, const struct fleet_item *i,
     double cost)
 {
@@ -51,8 +52,8 @@ struct exchange {
 	double cost;
 };
 
-/* Moves the n least keys to the front (Hoare's selection), then sorts nothing: order is by pool id
- * afterwards. */
+/* Moves the n least keys to the front (Hoare's selection), unsorted. The caller orders by pool
+ * id. */
 static void least_first(const double *key, int32_t *list, size_t len, size_t n)
 {
 	size_t lo = 0, hi = len - 1;
@@ -147,7 +148,7 @@ static bool put_if_sane(struct fleet_model *m, struct fleet_item *i)
 	return false;
 }
 
-/* The best single addition to the plan as it stands; NULL = none is better than best already is. */
+/* Returns the best single addition to the plan; NULL if none beats *best. */
 static struct fleet_item *best_addition(struct exchange *x, const struct fleet_item * not,
     double cost, struct fleet_value *best)
 {
@@ -172,7 +173,7 @@ static struct fleet_item *best_addition(struct exchange *x, const struct fleet_i
 	return found;
 }
 
-/* Two for the one that was taken out. */
+/* Puts in the two best nodes for the one that was taken out, if they beat *best. */
 static bool two_for(struct exchange *x, const struct fleet_item * not, double cost,
     struct fleet_value *best)
 {
@@ -205,8 +206,8 @@ static bool two_for(struct exchange *x, const struct fleet_item * not, double co
 	return true;
 }
 
-/* As many as are called for, by what they cost for what they cover: where nodes differ in
- * weight. */
+/* Puts in as many nodes as are missing, the cheapest per covered weight first. Matters if nodes
+ * differ in weight. */
 static bool many_for(struct exchange *x, const struct fleet_item * not, double cost,
     struct fleet_value *best)
 {
@@ -246,7 +247,7 @@ static bool many_for(struct exchange *x, const struct fleet_item * not, double c
 	return false;
 }
 
-/* a is out already. Puts what is better in its place, or a back. */
+/* Replaces a, which is out already, by something better, or puts it back. */
 static bool item_replace(struct exchange *x, struct fleet_item *a, const struct fleet_value *was,
     double cost, bool pairs)
 {
@@ -301,7 +302,7 @@ static bool one_out(struct exchange *x, bool pairs)
 	return better;
 }
 
-/* One for two, or two for two: where nodes differ in weight, and where limits cross. */
+/* Replaces two nodes by one or two. Matters if nodes differ in weight or limits cross. */
 static bool two_out(struct exchange *x)
 {
 	struct fleet_model *m = x->m;
@@ -328,7 +329,7 @@ static bool two_out(struct exchange *x)
 	return false;
 }
 
-/* Takes out the dearest that are not called for any more; *n of them, in out. */
+/* Takes out the most expensive needless nodes: *n of them, in out. Returns the cost left. */
 static double items_shed(struct exchange *x, double cost, struct fleet_item **out, size_t *n)
 {
 	struct fleet_model *m = x->m;
@@ -356,7 +357,7 @@ static double items_shed(struct exchange *x, double cost, struct fleet_item **ou
 	return cost;
 }
 
-/* A big one for several small ones. */
+/* Replaces several small nodes by a big one. */
 static bool big_in(struct exchange *x)
 {
 	struct fleet_model *m = x->m;
@@ -428,7 +429,7 @@ struct search {
 	struct fleet_model *m;
 	int32_t *order;
 	size_t n; /* pools that may get nodes, the best rate first */
-	double *rate; /* the least rate of those from here on */
+	double *rate; /* the least rate from each pool on */
 	int32_t *now, *best;
 	struct fleet_value best_value;
 	int64_t left; /* alternatives that may still be weighed */
@@ -475,8 +476,7 @@ static void search_from(struct search *s, size_t at, double cost)
 	}
 	i = &m->items[s->order[at]];
 	search_from(s, at + 1, cost);
-	/* What goes past both what is missing and the floor is never called for, whatever else
-	 * comes. */
+	/* A node beyond both the missing weight and the floor is never needed later. */
 	while (s->left > 0 && fleet_room(m, i) && (m->total < m->want + m->w_max || i->fw > 0)) {
 		cost += fleet_marginal(m, i);
 		fleet_put(m, i, 1);

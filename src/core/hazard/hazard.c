@@ -1,5 +1,5 @@
-/* What providers publish of a pool, as reclaims per node-hour: each conversion with its
- * assumption. */
+/* Converts the signals that providers publish into reclaims per node-hour. Each conversion states
+ * its assumption. */
 #include "base/base.h"
 #include "core/hazard/hazard_priv.h"
 
@@ -7,20 +7,19 @@
 
 #define HOURS_PER_MONTH 720.0
 #define HOURS_28_DAYS 672.0
-#define STOP_AFTER_H 12.0 /* an owner stops a spot machine, assumed */
+#define STOP_AFTER_H 12.0 /* hours until an owner stops a spot machine, assumed */
 #define STOP_AFTER_MIN_H 2.0
 #define STOP_AFTER_MAX_H 168.0
-/* Weight of what was published in another unit and converted: soon outweighed by our own record. */
+/* Weight of a signal converted from another unit. Our own record soon outweighs it. */
 #define CONVERTED_WEIGHT 0.25
-/* 1 / relative variance of a pool's true rate about what its provider's signal makes of it: nobody
- * publishes how good the signals are, so that they may well be wrong by a factor of several, the
- * converted ones by more. */
+/* 1 / relative variance of a pool's true rate about its signal's rate. Nobody publishes how good
+ * the signals are. They may be wrong by a factor of several, converted ones by more. */
 #define PUBLISHED_SHAPE 0.8
 #define CONVERTED_SHAPE 0.5
-/* Never is no rate that a record could correct. */
+/* A positive floor: no record could correct a rate of 0. */
 #define RATE_MIN 1e-9
 
-/* A share s of instances interrupted within so many hours, as a constant hourly rate. */
+/* Returns the constant hourly rate at which this share is interrupted within these hours. */
 static double rate_from_share(double share, double hours)
 {
 	return -log1p(-fmin(share, 0.98)) / hours;
@@ -54,10 +53,10 @@ double signal_weight(enum signal s)
 	return signals[s].weight;
 }
 
-/* Azure publishes a band whose base its own pages disagree on: the share of machines evicted in 28
- * days (table skuspotevictionrate) or in an hour (portal text);
- * learn.microsoft.com/azure/virtual-machines/spot-vms. The first is the estimate, the second the
- * upper end of the doubt. "20+" has no upper edge: 5 points wide like the others. */
+/* Azure publishes a band, and its own pages disagree on the base. The table skuspotevictionrate
+ * says the share of machines evicted in 28 days. The portal text says in an hour
+ * (learn.microsoft.com/azure/virtual-machines/spot-vms). The first is the estimate, the second the
+ * upper end of the doubt. "20+" has no upper edge and counts as 5 points wide, like the others. */
 static struct prior prior_of_band(const struct offer *o)
 {
 	double hi = o->band_hi > o->band_lo + 0.3 || o->band_hi <= o->band_lo ? o->band_lo + 0.05
@@ -71,10 +70,10 @@ static struct prior prior_of_band(const struct offer *o)
 	};
 }
 
-/* Of machines that stopped, the share that was preempted: with preemption at rate h and owners
- * stopping theirs at rate u it is h/(h+u), so h = u*s/(1-s). u is nowhere published. Assumed: a
- * machine is stopped by its owner after 12 h, between 2 h and a week. The base does not matter when
- * all or none were preempted: s is kept within 2 and 98 %.
+/* Converts the share s of stopped machines that were preempted. With preemption at rate h and
+ * owners stopping theirs at rate u it is h/(h+u), so h = u*s/(1-s). Nobody publishes u. Assumed: an
+ * owner stops a machine after 12 h, between 2 h and a week. The share s stays within 2 and 98 %,
+ * since with all or none preempted the base does not matter. See
  * cloud.google.com/compute/docs/instances/view-spot-preemption-price */
 static double rate_from_stops(double share, double stop_after_h)
 {

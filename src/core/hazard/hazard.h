@@ -26,11 +26,11 @@ struct hazard_model;
  *            * day_factor */
 struct hazard {
 	double per_hour, lo, hi; /* reclaims per node-hour now; 90 % interval */
-	double prior_per_hour; /* by the provider's signal alone */
+	double prior_per_hour; /* from the provider's signal alone */
 	/* prior_per_hour, corrected by the record of the pool's neighbours */
 	double group_per_hour;
 	double weight_hours; /* weight of prior and neighbours, node-hours of exposure */
-	double own_hours, own_reclaims; /* weighted by age, without the recent ones */
+	double own_hours, own_reclaims; /* weighted by age, recent ones excluded */
 	double day_factor; /* time of day: per_hour contains it; 1 = no pattern seen */
 	const char *source; /* static words */
 	double usual_per_hour; /* in the long run */
@@ -55,7 +55,7 @@ struct hazard_model *hazard_model_build(struct arena *a, const struct offer *off
     const struct rank_policy *p, int64_t now_us);
 /* Fills ret for o, an offer of the model or a copy with changed fields. */
 void hazard_of(const struct hazard_model *m, const struct offer *o, struct hazard *ret);
-/* Like hazard_of(), by the pool's signals and own record only. ret_odds may be NULL. */
+/* Like hazard_of(), from the pool's signals and own record only. ret_odds may be NULL. */
 void hazard_alone(const struct rank_policy *p, const struct offer *o, struct hazard *ret,
     struct odds *ret_odds);
 /* Fills ret with the odds that a launch now succeeds, from the provider's signal, our own launches

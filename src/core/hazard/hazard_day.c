@@ -1,23 +1,24 @@
 /*
- * Time of day: one daily wave in the reclaims of a family in a region, exp(c cos + s sin), by a
- * score test against a constant rate and a ridge towards none (Poisson regression with a Gaussian
- * prior on the wave; McCullagh and Nelder 1989, ch. 6). A wave that chance would make one time in
- * twenty is no wave, and it counts in full only well beyond.
+ * Time of day: one daily wave exp(c cos + s sin) in the reclaims of a family in a region. A score
+ * test compares it with a constant rate, and a ridge pulls it towards none. This is Poisson
+ * regression with a Gaussian prior on the wave (McCullagh and Nelder 1989, ch. 6). A wave counts
+ * from a significance of 5 %, and in full from 0.1 %.
  */
 #include "base/base.h"
 #include "core/hazard/hazard_priv.h"
 
 #include <math.h>
 
-/* 1 / variance of each of the wave's two numbers, before evidence: waves of more than a factor of
- * two are rare. */
+/* 1 / prior variance of each of the wave's two numbers. Waves of more than a factor of two are
+ * rare. */
 #define WAVE_PRECISION 8.0
 #define WAVE_MAX 1.2
-/* Of chi-square with two degrees of freedom: 5 %, and where the wave counts in full, 0.1 %. */
+/* Quantiles of chi-square with two degrees of freedom: 5 % to count at all, 0.1 % to count in
+ * full. */
 #define TEST_FROM 5.99
 #define TEST_FULL 13.8
-/* Pools of one group lose nodes together: each beyond the first adds this much to what chance can
- * make of them. */
+/* Pools of one group lose nodes together. Each pool beyond the first raises the threshold by this
+ * share. */
 #define TOGETHER 0.5
 
 void day_add(struct group *g, const struct offer_record *r)
@@ -30,7 +31,7 @@ void day_add(struct group *g, const struct offer_record *r)
 	rate = r->hour_reclaims / r->hour_nodes;
 	g->score_c += r->reclaim_cos - rate * r->node_cos;
 	g->score_s += r->reclaim_sin - rate * r->node_sin;
-	/* The rate itself was taken from the same record. */
+	/* The rate itself comes from the same record. */
 	g->info_cc +=
 	    rate * ((r->hour_nodes + r->node_cos2) / 2 - r->node_cos * r->node_cos / r->hour_nodes);
 	g->info_ss +=
@@ -71,14 +72,14 @@ static double factor_of(const struct group *g, double cos_now, double sin_now)
 	counts *= height > WAVE_MAX ? WAVE_MAX / height : 1;
 	c *= counts;
 	s *= counts;
-	/* Over a day the mean of exp(c cos + s sin) is the Bessel function I0 of the wave's
+	/* The mean of exp(c cos + s sin) over a day is the Bessel function I0 of the wave's
 	 * height. */
 	height = (c * c + s * s) / 4;
 	return exp(c * cos_now + s * sin_now) / (1 + height + height * height / 4);
 }
 
-/* A group below the region has its region's wave; one above has none: its members live in different
- * time zones. */
+/* Estimates the waves. A group below the region has its region's wave. One above has none, since
+ * its members live in different time zones. */
 void day_estimate(struct hazard_model *m)
 {
 	double at = (double)(m->now_us / SPOT_US_PER_S % 86400) / 86400 * 2 * M_PI,

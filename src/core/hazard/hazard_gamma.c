@@ -1,6 +1,6 @@
-/* Quantiles of the gamma distribution, fast: a table of exact ones for small shapes (shape * ln of
- * the quantile over log2 of the shape, where it is smooth), Wilson and Hilferty (1931) beyond it
- * (relative error there below 0.0002). */
+/* Quantiles of the gamma distribution, fast. Small shapes use a table of exact ones: shape * ln of
+ * the quantile over log2 of the shape, where it is smooth. Larger shapes use Wilson and Hilferty
+ * (1931), with a relative error below 0.0002. */
 #include "base/base.h"
 #include "core/hazard/hazard_priv.h"
 
@@ -113,7 +113,7 @@ static double wilson_hilferty(double shape, double z)
 	return shape * t * t * t;
 }
 
-/* Between two entries as a parabola through the nearest three. */
+/* Interpolates by a parabola through the nearest three entries. */
 static double table_interpolate(const double *t, double at)
 {
 	int i = (int)(at + 0.5);

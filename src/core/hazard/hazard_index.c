@@ -1,5 +1,5 @@
-/* Which group a pool belongs to, and which offer has a pool's id: names are hashed once, and
- * compared as 64 bits. */
+/* Finds a pool's group, and the offer with a pool id. Names are hashed once and compared as 64
+ * bits. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/hazard/hazard_priv.h"
@@ -32,8 +32,8 @@ static uint64_t name_hash(const char *s)
 	return s == NULL ? 0 : text_hash(1, s, strlen(s));
 }
 
-/* The same by where the name stands, as far as names stand in one place each (offers_share_names).
- * NULL: worked out. */
+/* Like name_hash(), but caches by the name's address, since offers_share_names() stores each name
+ * once. near NULL: computes it. */
 static uint64_t near_hash(struct name_near *near, const char *s)
 {
 	struct name_near *at;
@@ -48,8 +48,8 @@ static uint64_t near_hash(struct name_near *near, const char *s)
 	return at->hash;
 }
 
-/* What shares hardware: the GPU; without one the type's name up to its size: "m5" of m5.large, "n2"
- * of n2-standard-4, "Standard_D" of Standard_D4s_v5. */
+/* Hashes the hardware that pools share: the GPU, or without one the type's name up to its size.
+ * That is "m5" of m5.large, "n2" of n2-standard-4, "Standard_D" of Standard_D4s_v5. */
 static uint64_t family_hash(struct name_near *near, const struct offer *o)
 {
 	const char *t = o->instance_type;
@@ -130,7 +130,7 @@ static void slots_grow(struct arena *a, struct hazard_model *m)
 	}
 }
 
-/* The group of this level, made with all above it if it is not there. */
+/* Returns the group of this level. Creates it and those above it if missing. */
 static int32_t group_get(struct arena *a, struct hazard_model *m, const struct place *place,
     enum level level)
 {
@@ -206,7 +206,7 @@ static size_t id_slot(const struct hazard_model *m, int32_t id)
 	return i;
 }
 
-/* Offers come ordered by id from the database; only others need a table. */
+/* Builds the table of pool ids. Offers that come ordered by id, as from the database, need none. */
 void model_ids(struct arena *a, struct hazard_model *m)
 {
 	size_t i = 1;

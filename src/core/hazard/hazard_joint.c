@@ -1,15 +1,15 @@
-/* How pools fail together, by what they share, and at which time of day: estimated over all pools,
- * since no pair of pools alone ever has the record for it. */
+/* Estimates how pools fail together, by what they share and by time of day. It uses all pools,
+ * since no single pair has enough record. */
 #include "base/base.h"
 #include "core/hazard/hazard_priv.h"
 
 #include <math.h>
 
-/* Share of the reclaims of one pool that strike the other too, beyond chance, before evidence:
- * provider, region, zone, zone and family. More than the recorded traces show
- * (tests/bench/calibration): a priced risk should err on that side. */
+/* Prior share of one pool's reclaims that strike the other too, beyond chance: provider, region,
+ * zone, zone and family. It is above the recorded traces (tests/bench/calibration), since a priced
+ * risk should err on that side. */
 static const double joint_prior[GROUP_LEVELS] = { 0.01, 0.05, 0.1, 0.3 };
-/* Weight of that, in reclaims that the other pool could have met. */
+/* Weight of the prior, in reclaims that could have struck the other pool. */
 #define JOINT_WEIGHT 20.0
 
 void joint_estimate(struct hazard_model *m)
@@ -27,13 +27,12 @@ void joint_estimate(struct hazard_model *m)
 		}
 	}
 	for (int level = 0; level < GROUP_LEVELS; level++) {
-		/* Chances in which pools that know nothing of each other would not have met
-		 * anyway. */
+		/* Chances less those in which independent pools would coincide anyway. */
 		double of = fmax(chances[level] - alone[level], 0),
 		       both = fmin(fmax(hits[level] - alone[level], 0), of);
 
 		m->joint[level] = (joint_prior[level] * JOINT_WEIGHT + both) / (JOINT_WEIGHT + of);
-		/* Who shares more is struck together at least as often. */
+		/* Pools that share more are struck together at least as often. */
 		if (level > 0) {
 			m->joint[level] = fmax(m->joint[level], m->joint[level - 1]);
 		}

@@ -1,9 +1,8 @@
 /*
- * The hazard model: gamma-Poisson shrinkage up and down a tree of groups (README.md "The hazard"
- * has the maths). A pool's rate is what its signal says times a ratio; ratios of the members of a
- * group vary about the group's by Gamma(nu, nu / ratio). What a member says upwards and what it
- * hears downwards are counts of reclaims seen and expected, each discounted by what the variation
- * in between lets through, and a pool never hears its own record back.
+ * The hazard model: gamma-Poisson shrinkage up and down a tree of groups (README.md has the maths).
+ * A pool's rate is its signal's rate times a ratio. The ratios of a group's members vary about the
+ * group's by Gamma(nu, nu / ratio). Messages in both directions are counts of reclaims, seen and
+ * expected. Each is discounted by the variation in between. A pool never hears its own record back.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -11,9 +10,9 @@
 
 #include <math.h>
 
-/* 1 / relative variance of a member's ratio about its group's, by level, before evidence. */
+/* Prior 1 / relative variance of a member's ratio about its group's, by level. */
 static const double nu_default[LEVEL_POOL + 1] = { 1, 2, 3, 3, 4 };
-/* How many members' worth of evidence the defaults weigh against the variation observed. */
+/* Weight of the defaults against the observed variation, in members. */
 #define NU_WEIGHT 8.0
 #define PRIORS_KEPT 16
 
@@ -41,9 +40,9 @@ bool own_any(const struct offer *o)
 	    o->own_launches > 0 || o->own_refusals > 0;
 }
 
-/* What o reclaims seen and e expected say of the group's ratio, when members vary about it by nu.
- * The credibility depends on what was expected alone, so that what the group hears on average is
- * the mean of its members. */
+/* Discounts o reclaims seen and e expected of a member for its group, whose members vary by nu. The
+ * credibility depends only on the expected reclaims, so the group hears the mean of its members on
+ * average. */
 static void message_up(double nu, double about, double o, double e, double *ret_o, double *ret_e)
 {
 	double through = nu / (nu + e * about);
@@ -52,7 +51,7 @@ static void message_up(double nu, double about, double o, double e, double *ret_
 	*ret_e = e * through;
 }
 
-/* Reclaims that come together are one piece of evidence. */
+/* Reclaims that come together count as one piece of evidence. */
 void leaf_up(const struct hazard_model *m, const struct own *own, const struct leaf *leaf,
     double *ret_o, double *ret_e)
 {
@@ -102,8 +101,8 @@ static void evidence_up(struct hazard_model *m)
 	}
 }
 
-/* Ratios to begin with: all reclaims of the provider over all that were expected; o and e are plain
- * sums here. */
+/* Sets the starting ratios: the provider's reclaims over the expected ones. o and e are plain sums
+ * here. */
 static void ratios_begin(struct hazard_model *m)
 {
 	for (size_t i = 0; i < m->used_n; i++) {
@@ -155,7 +154,7 @@ struct moments {
 	double seen[LEVEL_POOL + 1], of[LEVEL_POOL + 1];
 };
 
-/* (o - mu)^2 - mu estimates mu^2 / nu; a member counts by what it can say, at most 1. */
+/* (o - mu)^2 - mu estimates mu^2 / nu. A member counts by its evidence, at most 1. */
 static void moments_add(struct moments *s, enum level level, double o, double mu)
 {
 	double w = 1 / ((1 + mu) * (1 + mu));
@@ -193,7 +192,7 @@ static void variation_estimate(struct hazard_model *m)
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* Signals come in a few values, whose logarithms need not be taken for every pool. */
+/* A cache: signals have few distinct values, so most pools need no logarithm. */
 struct priors {
 	struct {
 		double lo, hi;
@@ -211,7 +210,7 @@ static struct prior prior_cached(struct priors *c, const struct offer *o,
 		return hazard_prior(o, p);
 	}
 	i = (size_t)(fmin(o->advisor_lo + o->advisor_hi, 2) * 20) % PRIORS_KEPT;
-	/* Equal in every bit, or worked out anew. */
+	/* Equal in every bit, or computed again. */
 	/* NOLINTBEGIN(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c) */
 	if (!c->kept[i].set || memcmp(&c->kept[i].lo, &o->advisor_lo, sizeof(double)) != 0 ||
 	    memcmp(&c->kept[i].hi, &o->advisor_hi, sizeof(double)) != 0) {
@@ -241,8 +240,7 @@ static void used_add(struct arena *a, struct hazard_model *m, size_t i, size_t *
 	}
 }
 
-/* What of the offers is looked at here lies all over them: fetched while those before them are
- * worked on. */
+/* Prefetches the fields of a later offer that this file reads. They lie scattered in memory. */
 static void offer_fetch(const struct hazard_model *m, size_t i)
 {
 	const char *o = (const char *)&m->offers[MIN(i, m->n - 1)];

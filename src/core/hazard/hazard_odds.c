@@ -1,18 +1,18 @@
-/* Odds that a launch now succeeds: what the provider says, what the pool's neighbours met, what we
- * met in it. Counts up and down the tree of hazard_model.c: what passes a level weighs at most
- * ODDS_NU launches. */
+/* Odds that a launch now succeeds: from the provider's signal, the neighbours' launches and the
+ * pool's own. Counts travel up and down the tree of hazard_model.c. A message across a level weighs
+ * at most ODDS_NU launches. */
 #include "base/base.h"
 #include "core/hazard/hazard_priv.h"
 
 #include <math.h>
 
-/* 1 + a + b of the beta that the odds of a group's members have about the group's. */
+/* 1 + a + b of the beta distribution of members' odds about their group's. */
 #define ODDS_NU 4.0
 #define WISE_BELOW 4.0
 #define SIGNAL_NOTHING 0.5
 #define SIGNAL_NOTHING_WEIGHT 1.0
 
-/* n launches seen through the variation of a level. */
+/* Returns the weight of n launches across one level's variation. */
 static double level_weight(double n)
 {
 	return ODDS_NU / (ODDS_NU + n);
@@ -41,7 +41,7 @@ void odds_up(struct hazard_model *m)
 	}
 }
 
-/* Weight and mean of (n at p) with l launches and r refusals more, as a member hears it. */
+/* Fills the weight and mean that a member hears: (n at p) with l launches and r refusals more. */
 static void member_prior(double n, double p, double l, double r, double *ret_n, double *ret_p)
 {
 	double all = n + l + r;
@@ -65,9 +65,9 @@ void odds_down(struct hazard_model *m)
 	}
 }
 
-/* A score from 1 to 10 is ordinal (AWS: "likelihood of success", no frequencies are published):
- * worth one launch of evidence; Azure's and AWS's highest are "likely", not "certain". Odds the
- * provider states are worth ten. */
+/* Reads the provider's signal. A score from 1 to 10 is ordinal (AWS: "likelihood of success",
+ * without published frequencies), so it weighs one launch. The highest score of Azure and AWS means
+ * "likely", not "certain". Odds that the provider states weigh ten. */
 static void signal_odds(const struct offer *o, struct odds *ret)
 {
 	ret->signal = SIGNAL_NOTHING;
@@ -86,7 +86,7 @@ static void signal_odds(const struct offer *o, struct odds *ret)
 	}
 }
 
-/* What the pool hears of its neighbours' launches. */
+/* Fills the evidence from the neighbours' launches. */
 static void pool_prior(const struct hazard_model *m, const struct offer *o, struct odds *ret)
 {
 	const struct offer *base = model_find(m, o);
@@ -110,8 +110,8 @@ static void pool_prior(const struct hazard_model *m, const struct offer *o, stru
 	ret->group = g->odds_p;
 }
 
-/* 90 % of Beta(a, b): of two large ones by Abramowitz and Stegun 26.5.22; with a small one, -ln(1 -
- * x) (b + (a - 1) / 2) is nearly Gamma(a) (Wise 1950), and exactly so for a = 1. */
+/* The 90 % interval of Beta(a, b). Two large parameters use Abramowitz and Stegun 26.5.22. With a
+ * small one, -ln(1 - x) (b + (a - 1) / 2) is nearly Gamma(a) (Wise 1950), exactly for a = 1. */
 static void beta_interval(double a, double b, double *ret_lo, double *ret_hi)
 {
 	double small = fmin(a, b), large = fmax(a, b), lo, hi;
@@ -133,7 +133,7 @@ static void beta_interval(double a, double b, double *ret_lo, double *ret_hi)
 	*ret_hi = a <= b ? hi : 1 - lo;
 }
 
-/* Odds, interval and source by what stands in ret already. */
+/* Completes odds, interval and source from the terms in ret. */
 static void odds_finish(struct odds *ret)
 {
 	double good =

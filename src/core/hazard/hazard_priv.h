@@ -19,7 +19,8 @@ struct prior hazard_prior(const struct offer *o, const struct rank_policy *p);
 const char *signal_words(enum signal s);
 /* 1 / relative variance of the truth about the prior's rate */
 double signal_shape(enum signal s);
-double signal_weight(enum signal s); /* least weight of the prior, of policy.prior_hours */
+/* least weight of the prior, as a share of policy.prior_hours */
+double signal_weight(enum signal s);
 
 /* 5 % and 95 % quantiles of Gamma(shape, 1). */
 void gamma_interval(double shape, double *ret_lo, double *ret_hi);
@@ -34,7 +35,7 @@ struct group {
 	double a, b; /* Gamma(a, b): its ratio before the members' evidence */
 	/* its ratio as first estimated; discounts the members' evidence */
 	double about;
-	double l, r, up_l, up_r; /* launches and refusals, likewise */
+	double l, r, up_l, up_r; /* launches and refusals, their own and discounted */
 	double own_n, own_p; /* launch odds by the groups above: weight and mean */
 	/* time of day: score of cos and sin, its information, pools that add to it */
 	double score_c, score_s, info_cc, info_ss, info_cs, day_pools;
@@ -42,13 +43,14 @@ struct group {
 	double odds_n, odds_p; /* launch odds for its members: weight and mean */
 };
 
-/* A group's estimate for a pool that was never used. Most pools were not, so these are kept close
- * together in memory. */
+/* A group's estimate for a pool never used. Most pools are, so these lie close together in
+ * memory. */
 struct unused {
-	float ratio, shape, shape_now, lo, hi; /* its ratio, and its interval in parts of it */
+	/* its ratio; the interval as multiples of the ratio */
+	float ratio, shape, shape_now, lo, hi;
 	float day_factor;
 	float odds_n, odds_p;
-	float odds_lo, odds_hi; /* of a launch where the provider says nothing */
+	float odds_lo, odds_hi; /* of a launch without a provider's signal */
 };
 
 struct leaf {
@@ -86,7 +88,7 @@ struct own {
 };
 struct own own_of(const struct offer *o);
 bool own_any(const struct offer *o);
-/* Hashes of names by where these stand. */
+/* A cache of name hashes by address. */
 #define NAMES_NEAR 1024
 struct name_near {
 	const char *name;
@@ -108,12 +110,12 @@ void diffuse(double nu, double *a, double *b);
 void leaf_prior(const struct hazard_model *m, const struct group *g, double up_o, double up_e,
     double *ret_a, double *ret_b);
 void unused_estimate(struct arena *a, struct hazard_model *m);
-/* Odds of a pool without a signal of them and without launches, by its group. */
+/* Fills the launch odds for a pool of this group without a signal and without launches. */
 void odds_unused(const struct group *g, struct unused *ret);
-/* The offer of the model with this one's pool id, NULL = none. */
+/* Returns the model's offer with the same pool id; NULL = none. */
 const struct offer *model_find(const struct hazard_model *m, const struct offer *o);
-/* Index of the nearest group that knows the offer: its own, or one above; -1 = not even its
- * provider is known. */
+/* Returns the index of the nearest known group of the offer: its own, or one above. -1 if even its
+ * provider is unknown. */
 int32_t model_group(const struct hazard_model *m, const struct offer *o);
 void joint_estimate(struct hazard_model *m);
 void odds_up(struct hazard_model *m);

@@ -1,29 +1,29 @@
-/* What the hazard model says of one pool. */
+/* Queries the hazard model about one pool. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/hazard/hazard_priv.h"
 
 #include <math.h>
 
-/* What a pool is just now, about what it is in the long run: 1 / relative variance. */
+/* 1 / relative variance of a pool's current rate about its long-run rate. */
 #define NOW_NU 2.0
-/* What it will be in the next hours, about what it is just now: in the interval, not in the
+/* The same of the coming hours about the current rate. It widens the interval and leaves the
  * mean. */
 #define NEXT_NU 2.0
-/* With this probability what signal and neighbours say of one pool is nearly worthless: its own
- * record then counts from policy.prior_hours of exposure on (a mixture prior; Schmidli et al.
- * 2014). */
+/* The probability that signal and neighbours are nearly worthless for a pool. Its own record then
+ * counts from policy.prior_hours of exposure (a mixture prior; Schmidli et al. 2014). */
 #define WORTHLESS 0.1
 #define RATIO_SAME 1e-6
 #define SOURCE_NEIGHBOURS "neighbours and prior"
 
-/* The pool as the model sees it: of its own offers from what is kept, of others by searching. */
+/* The pool as the model sees it. The model's own offers have stored results, others need a
+ * search. */
 struct seen {
-	const struct group *g; /* NULL: nothing is known of its provider */
+	const struct group *g; /* NULL: unknown provider */
 	const struct leaf *leaf; /* NULL: not an offer of the model */
 	struct prior prior;
 	struct own own;
-	double told_o, told_e; /* what the model's offer of this id told its group */
+	double told_o, told_e; /* evidence that the model's offer of this id gave its group */
 };
 
 static struct seen pool_evidence(const struct hazard_model *m, const struct offer *o)
@@ -50,7 +50,7 @@ static struct seen pool_evidence(const struct hazard_model *m, const struct offe
 	return s;
 }
 
-/* Gamma of the pool's ratio by signal and neighbours. */
+/* Fills the gamma of the pool's ratio from signal and neighbours. */
 static void pool_prior(const struct hazard_model *m, const struct seen *s, double *ret_a,
     double *ret_b)
 {
@@ -71,8 +71,8 @@ static void pool_prior(const struct hazard_model *m, const struct seen *s, doubl
 	}
 }
 
-/* ln of the probability of o reclaims in t hours under Gamma(shape, shape / mean), but for what is
- * the same for all. */
+/* ln of the probability of o reclaims in t hours under Gamma(shape, shape / mean), without the
+ * common terms. */
 static double evidence_ln(double shape, double mean, double o, double t)
 {
 	double b = shape / mean;
@@ -82,8 +82,8 @@ static double evidence_ln(double shape, double mean, double o, double t)
 	    (o > 0 ? lgamma_r(shape + o, &sign) - lgamma_r(shape, &sign) : 0);
 }
 
-/* Mean and variance after o reclaims in t hours; the prior is Gamma(shape, .) of this mean, or with
- * probability WORTHLESS one of the same mean that weighs only hours. */
+/* Fills mean and variance after o reclaims in t hours. The prior is Gamma(shape, .) of this mean.
+ * With probability WORTHLESS it is one of the same mean that weighs only hours. */
 static void mixture_update(double shape, double mean, double hours, double o, double t,
     double *ret_mean, double *ret_var)
 {
@@ -104,7 +104,7 @@ static void mixture_update(double shape, double mean, double hours, double o, do
 	*ret_var = p * v2 + (1 - p) * v1 + p * (1 - p) * (m2 - m1) * (m2 - m1);
 }
 
-/* The weight in hours with which the prior mean and the record make that mean. */
+/* Returns the prior weight in hours that explains this mean with this record. */
 static double weight_of(double prior_mean, double mean, double o, double t, double strong)
 {
 	double w = (o - mean * t) / (mean - prior_mean);
@@ -112,7 +112,7 @@ static double weight_of(double prior_mean, double mean, double o, double t, doub
 	return isfinite(w) && w >= 0 ? fmin(w, strong) : strong;
 }
 
-/* How the pool is just now: what it is in the long run, by the last hours. */
+/* Updates the long-run rate to the current one by the record of the last hours. */
 static void now_update(const struct own *own, double *mean, double *var, struct hazard *h)
 {
 	double shape = *mean * *mean / *var, b = 1, t = own->recent_hours / own->cluster;
@@ -127,7 +127,7 @@ static void now_update(const struct own *own, double *mean, double *var, struct 
 	*var = *mean / b;
 }
 
-/* 5 and 95 % of the rate of the hours to come, in parts of its mean. */
+/* Fills the 5 and 95 % quantiles of the coming hours' rate, as multiples of its mean. */
 static void interval_of(double shape, double *ret_lo, double *ret_hi)
 {
 	double b = 1;
@@ -138,8 +138,7 @@ static void interval_of(double shape, double *ret_lo, double *ret_hi)
 	*ret_hi /= shape;
 }
 
-/* A signal that was published in another unit leaves its conversion in doubt, as long as little is
- * known otherwise. */
+/* Widens the interval by the doubt in a converted signal, as long as other evidence is weak. */
 static void doubt_add(const struct hazard_model *m, const struct prior *prior, double shape,
     struct hazard *h)
 {
@@ -199,7 +198,7 @@ void unused_estimate(struct arena *a, struct hazard_model *m)
 	}
 }
 
-/* What it has is its signal's rate and its group's ratio. */
+/* The estimate of a pool never used: its signal's rate times its group's ratio. */
 static void unused_of(const struct hazard_model *m, const struct leaf *leaf, struct hazard *ret)
 {
 	const struct unused *u = &m->unused[leaf->group];

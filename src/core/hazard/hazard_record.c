@@ -1,6 +1,6 @@
-/* The record of a pool as the database writes it: numbers with blanks between, in the order of
- * migrations/ (pool_record: six; pool_habit.record: the rest, which a pool has once it was worked
- * out). */
+/* Parses a pool's record as the database writes it: numbers separated by blanks, in the order of
+ * migrations/. Table pool_record has six of them, pool_habit.record the rest, once computed for the
+ * pool. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/hazard/hazard.h"

@@ -1,8 +1,8 @@
 /*
- * How long before it takes a spot machine back a provider says so. AWS: two minutes (EC2 user
- * guide, "Spot Instance interruption notices"). Google Cloud: 30 seconds (Compute Engine, "Spot
- * VMs", preemption process). Azure: 30 seconds at least (Virtual Machines, "Scheduled Events",
- * Preempt). Of any other the shortest of these is assumed.
+ * The notice period of a provider before a reclaim. AWS: two minutes (EC2 user guide, "Spot
+ * Instance interruption notices"). Google Cloud: 30 seconds (Compute Engine, "Spot VMs", preemption
+ * process). Azure: at least 30 seconds (Virtual Machines, "Scheduled Events", Preempt). Other
+ * providers are assumed to give the shortest of these.
  */
 #include "base/base.h"
 #include "core/rank/rank.h"

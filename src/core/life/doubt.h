@@ -1,8 +1,8 @@
 /*
- * Whether our wall clock can be trusted for money. After a clock step, and when a daemon begins to
- * lead, it cannot, until a cloud's own time agrees (the Date of a reply, RFC 9110 6.6.1). A daemon
- * that hears no cloud, or a cloud that disagrees for limit_us, goes on with its own clock. That
- * host's clock is simply wrong, and durations are right by it.
+ * Judges whether our wall clock can be trusted for money. After a clock step, and when a daemon
+ * begins to lead, it cannot. Trust returns when a cloud's own time agrees (the Date of a reply, RFC
+ * 9110 6.6.1). If no cloud answers, or one disagrees for limit_us, the daemon continues with its
+ * own clock. That host's clock is simply wrong, but its durations are right.
  */
 #ifndef CORE_DOUBT_H
 #define CORE_DOUBT_H
@@ -15,12 +15,12 @@
 
 enum doubt {
 	DOUBT_NONE, /* trusted, or no cloud can say better */
-	DOUBT_WAITS, /* a time written now may be hours off */
-	DOUBT_PROVEN, /* a cloud's time agrees, newer than what raised the doubt */
+	DOUBT_WAITS, /* a timestamp written now may be hours off */
+	DOUBT_PROVEN, /* a cloud's time, newer than the doubt, agrees */
 };
 
-/* Judges the wall clock. All times are by the monotonic clock: since_us is when the doubt arose (0
- * = none), told_us when a cloud last told its time (0 = never). off_us says how far that time was
+/* Judges the wall clock. Times are by the monotonic clock. The doubt arose at since_us (0 = none).
+ * A cloud last sent its time at told_us (0 = never). Parameter off_us says how far that time was
  * ahead of our wall clock. Doubt lasts at most limit_us; 0 = never doubt. */
 enum doubt doubt_judge(int64_t since_us, int64_t told_us, int64_t off_us, int64_t now_us,
     int64_t limit_us);

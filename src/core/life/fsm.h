@@ -21,28 +21,28 @@
 #define JOB_EVENT_LIST(X) \
 	X(PLACED) /* an attempt was bound to a ready node */ \
 	X(STARTED) /* the agent runs it */ \
-	X(NOTICE) /* the provider will take the node */ \
-	X(MOVE) /* we decided to move or park it: checkpoint, then elsewhere */ \
+	X(NOTICE) /* the provider will reclaim the node */ \
+	X(MOVE) /* the engine moves or parks it: checkpoint, then elsewhere */ \
 	X(STOPPED) /* attempt ended by drain: re-place from its newest checkpoint */ \
 	X(NODE_LOST) /* evidence agrees that the node is gone */ \
 	X(EXITED_OK) \
 	X(EXITED_BAD) \
 	X(RETRY) /* bad exit with restarts left */ \
-	X(CANCEL) /* asked by a person */ \
+	X(CANCEL) /* a person asked */ \
 	X(KILLED) /* the attempt of a cancelled job is over */ \
 	X(INFEASIBLE) /* no pool can ever satisfy it */ \
 	X(OVERTIME) /* max_duration passed */ \
-	X(BUDGET) /* its budget pays for no more (core/money/budget.h) */ \
-	X(FUNDED) /* its budget pays for a start again */ \
-	X(RANK_ENDED) /* one rank of several failed or is lost: the others are stopped */
+	X(BUDGET) /* its budget is used up (core/money/budget.h) */ \
+	X(FUNDED) /* its budget again covers a start */ \
+	X(RANK_ENDED) /* one rank of several failed or is lost: the others stop */
 #define NODE_STATE_LIST(X) \
-	X(WANTED) /* intent: token and price noted, nothing sent */ \
+	X(WANTED) /* intent: token and price stored, nothing sent */ \
 	X(LAUNCHING) /* claimed: the launch call may be on its way */ \
-	X(UNKNOWN) /* it may exist: look it up by token */ \
+	X(UNKNOWN) /* may exist: look it up by token */ \
 	X(BOOTING) /* the provider gave a ref */ \
 	X(READY) /* the agent enrolled */ \
-	X(DRAINING) /* will go: notice, move or release */ \
-	X(TERMINATING) /* terminate asked; not yet confirmed */ \
+	X(DRAINING) /* will end: notice, move or release */ \
+	X(TERMINATING) /* terminate sent, not yet confirmed */ \
 	X(GONE) /* confirmed gone at the provider */ \
 	X(FAILED) /* never existed: refused or void */
 #define NODE_EVENT_LIST(X) \

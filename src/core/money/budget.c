@@ -1,11 +1,11 @@
-/* What a start needs of a budget: the rules are in budget.h. */
+/* Computes the budget that a start needs. The rules are in budget.h. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/money/budget.h"
 
 __extension__ typedef __int128 wide;
 
-/* work_us of so many machines and their ends. */
+/* Returns the cost of work_us of work and of the machines' ends. */
 static int64_t work_cost(int64_t price_micros, wide work_us, wide ends, int64_t end_us,
     const struct job_spec *s)
 {

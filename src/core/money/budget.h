@@ -1,13 +1,13 @@
 /*
  * Budgets of jobs: the most that a job may cost, in micro-dollars, from its first machine to its
- * last. A budget binds before it is exceeded. Part of it is kept back: the cost of the job's
- * machines from the order to stop until their end is confirmed (saving, stopping, ending).
+ * last. A budget binds before it is exceeded. Part of it is reserved for the time from the order to
+ * stop until the machines' confirmed end (saving, stopping, ending).
  *
- * The declared bound: a job spends at most its budget plus the price of the machines that it held
- * when the budget was used up, from that moment until each is gone. No machine is added.
+ * The declared bound: a job spends at most its budget, plus the price of its machines from then
+ * until each is gone. No machine is added.
  *
- * job_spent() and job_budget_left() of the schema (migrations/0024, 0028) define spending and the
- * rest, for statements that read and for those that guard. This file says what a start needs.
+ * The schema's job_spent() and job_budget_left() (migrations/0024, 0028) define spending and the
+ * rest for all statements. This file computes the need of a start.
  */
 #ifndef CORE_BUDGET_H
 #define CORE_BUDGET_H
@@ -16,20 +16,20 @@
 #include "core/spec/jobspec.h"
 
 /* From the end of a save to the end of the machine: 10 s for the job to stop and two minutes for
- * the cloud. budget_look_us of engine/engine.h comes on top. */
+ * the cloud. The engine's budget_look_us (engine/engine.h) comes on top. */
 #define BUDGET_END_US (130 * SPOT_US_PER_S)
 /* A start that leaves no time to work is money thrown away. */
 #define BUDGET_WORK_US (300 * SPOT_US_PER_S)
 
 /* Returns the budget that a start needs: the machines' start, BUDGET_WORK_US of work, a save and
- * the machines' end. price_micros is their price an hour in all, start_us the time until they are
- * ready, end_us the time to end after a save. Rounds up; INT64_MAX on overflow. */
+ * the machines' end. Parameter price_micros is their total price per hour. They are ready after
+ * start_us, and end within end_us after a save. Rounds up; INT64_MAX on overflow. */
 int64_t budget_need(int64_t price_micros, int64_t start_us, int64_t end_us,
     const struct job_spec *s);
-/* Returns the budget needed to replace `missing` of a gang's nodes, at price_micros an hour each,
- * while the others are held: the work of all nodes, a save, and the end of the missing ones. The
- * start is not included. The gang's first start already paid for it, and counting it twice would
- * give a gang up at the first refused machine. */
+/* Returns the budget needed to replace `missing` of a gang's nodes while the others are held. It
+ * covers the work of all nodes at price_micros an hour each, a save, and the end of the missing
+ * ones. The start is not included. The gang's first start already paid for it. Counting it twice
+ * would give up a gang at the first refused machine. */
 int64_t budget_need_again(int64_t price_micros, int32_t nodes, size_t missing, int64_t end_us,
     const struct job_spec *s);
 /* "4.90 of 5.00 USD", in the arena. */

@@ -1,4 +1,4 @@
-/* Cutting a node's time into priced lines: the rules are in ledger.h. */
+/* Cuts a node's time into priced lines. The rules are in ledger.h. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/money/ledger.h"
@@ -38,7 +38,7 @@ static const struct ledger_attempt *attempt_at(const struct ledger_attempt *t, s
 	return NULL;
 }
 
-/* The next moment after us at which anything changes, at most to_us. */
+/* Returns the next moment after us at which anything changes, at most to_us. */
 static int64_t next_cut(int64_t us, int64_t to_us, int64_t ready_us,
     const struct ledger_price *prices, size_t prices_n, const struct ledger_attempt *t, size_t tn)
 {

@@ -8,7 +8,7 @@
 
 #define USUALLY_HAD 0.98
 #define USUALLY_WEIGHT 3.0
-#define SURE 0.05 /* one search in 20 may take longer */
+#define SURE 0.05 /* share of searches that may take longer: one in 20 */
 #define REGIONS_MOST 64
 #define ROUNDS_MOST 64
 
@@ -86,7 +86,7 @@ void launch_reserve_find(const struct ranking *r, double within_h, int64_t retry
 	for (size_t i = 0; i < x.n; i++) {
 		ret->refused *= x.list[i].refused;
 	}
-	/* Round after round refused: all of them with odds that fall below one in 20. */
+	/* Adds refused rounds until the odds of so many refusals fall below one in 20. */
 	all = ret->refused;
 	for (int k = 0;
 	     k < ROUNDS_MOST && x.n > 0 && all > SURE && ret->us < LAUNCH_RESERVE_MOST_US; k++) {
@@ -128,8 +128,8 @@ const char *move_refused(struct arena *a, const struct move_in *in)
 			return "its deadline: no on-demand can be had to fall back on, should spot "
 			       "be lost";
 		}
-		/* To there, a reclaim with the most that it can take, and from there on demand,
-		 * whose hours contain a start. */
+		/* The worst case: the move, a reclaim with the largest loss, then on demand, whose
+		 * hours contain a start. */
 		work = hours_us(in->on_demand->hours);
 		need = in->changeover_us + in->save_us +
 		    spot_loss_us(in->there, in->checkpoint, work) + in->launch_us + work;

@@ -1,13 +1,13 @@
-/* When a job with room before its deadline is best begun: the rules are in defer.h. */
+/* Finds the best start of a job with slack before its deadline. The rules are in defer.h. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/str.h"
 #include "core/policy/defer.h"
 
-/* A refused launch costs about this share of an hour's price: the wait, the boot somewhere
- * dearer. */
+/* A refused launch costs about this share of an hour's price: the wait, and a more expensive boot
+ * elsewhere. */
 #define REFUSAL_COST 0.25
-/* Tries before an hour's share of refusals counts as much as the whole day's. */
+/* Launches after which an hour's share of refusals counts as much as the whole day's. */
 #define TRIES_HALF 10.0
 
 void defer_policy_default(struct defer_policy *p)
@@ -87,7 +87,7 @@ void defer_decide(struct arena *a, const struct defer_in *in, const struct defer
     struct defer_out *ret)
 {
 	int64_t first = MAX(in->now_us, in->not_before_us), latest = latest_start(in, p, first);
-	/* A run of many days sees every hour alike; a whole day is enough to weigh it. */
+	/* A run of many days sees every hour alike, so longer runs count as a week. */
 	int64_t run = MIN(in->run_us, 7 * 24 * SPOT_US_PER_HOUR);
 	double factor[DEFER_HOURS], now_cost, best;
 	char at[TIME_TEXT_MAX];

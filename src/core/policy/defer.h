@@ -16,15 +16,15 @@ struct arena;
 struct defer_hour { /* one hour of the day, over the days looked at */
 	double price; /* mean price in force, any unit; 0 = not seen */
 	int32_t days; /* days with a price */
-	double launches, refusals; /* our own tries */
+	double launches, refusals; /* our own launches and their refusals */
 };
 struct defer_policy {
 	int64_t min_saving_pm; /* of the expected cost; 50 */
-	/* days of prices after which a pattern is half believed; 5 */
+	/* days of prices after which a pattern has half its weight; 5 */
 	int64_t days_half;
-	/* of the room before the deadline that may be waited away; 500 */
+	/* share of the slack that a job may wait; 500 */
 	int64_t room_share_pm;
-	int64_t longest_us; /* nothing waits longer; 24 h */
+	int64_t longest_us; /* longest wait; 24 h */
 };
 void defer_policy_default(struct defer_policy *p);
 
@@ -33,18 +33,19 @@ struct defer_in {
 	int64_t not_before_us; /* start_after; 0 = none */
 	int64_t deadline_us; /* 0 = none: longest_us alone bounds the wait */
 	int64_t run_us; /* expected time to finish, changeovers included */
-	/* time to finish on demand: the room ends there before the deadline */
+	/* time to finish on demand: the slack ends this long before the deadline */
 	int64_t safe_us;
 	struct defer_hour hours[DEFER_HOURS];
 };
 struct defer_out {
-	int64_t start_us; /* now_us (or not_before_us): begin at once */
-	double saving; /* share of the cost of beginning at once */
+	int64_t start_us; /* now_us (or not_before_us) means at once */
+	double saving; /* as a share of the cost of an immediate start */
 	const char *why;
 };
 void defer_decide(struct arena *a, const struct defer_in *in, const struct defer_policy *p,
     struct defer_out *ret);
-/* Believed cost of an hour of the day relative to the day's mean, as defer_decide uses it. */
+/* Returns the estimated cost of an hour of the day relative to the day's mean, as defer_decide()
+ * uses it. */
 double defer_factor(const struct defer_in *in, const struct defer_policy *p, int hour);
 
 #endif

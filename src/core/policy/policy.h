@@ -39,7 +39,7 @@ struct policy_track {
 	int32_t pool;
 	int64_t tick_us;
 	size_t n;
-	const uint8_t *up; /* 1 = could be had in that tick */
+	const uint8_t *up; /* 1 = available in that tick */
 	const int64_t *price_micros; /* NULL: not known */
 };
 
@@ -50,7 +50,7 @@ struct policy_view {
 	enum policy_act held;
 	size_t held_pool; /* when held is POLICY_SPOT */
 	int64_t changeover_left_us; /* of what is held */
-	/* the pool in the checkpoint's region; SIZE_MAX: no checkpoint yet */
+	/* a pool in the checkpoint's region; SIZE_MAX: no checkpoint yet */
 	size_t last_pool;
 	const uint8_t *up; /* per pool, in this tick */
 	const int64_t *price_micros; /* per pool, per hour, in this tick */
@@ -64,7 +64,7 @@ struct policy_choice {
 
 struct policy {
 	const char *name; /* "auto", "uniform-progress", "greedy", "on-demand" */
-	/* State of one run, in the arena. tracks may be forgotten after the call. Same arguments,
+	/* Returns the state of one run, in the arena. Keeps no reference to tracks. Same arguments,
 	 * same state. */
 	void *(*begin)(struct arena *a, const struct policy_setup *s,
 	    const struct policy_track *tracks, size_t n);
@@ -73,14 +73,15 @@ struct policy {
 
 extern const struct policy policy_auto, policy_uniform_progress, policy_greedy, policy_on_demand;
 const struct policy *policy_find(const char *name); /* NULL if there is none */
-const struct policy *policy_at(size_t i); /* all there are, NULL behind the last */
+const struct policy *policy_at(size_t i); /* iterates; NULL after the last */
 
-/* The last safe moment, aligned to ticks. True if this tick must make progress: on demand, or spot
- * that is held with its changeover done. After one more idle tick the rest no longer fits. */
+/* Returns whether this tick must make progress: on demand, or on held spot with its changeover
+ * done. This is the last safe moment, aligned to ticks: after one more idle tick the rest no longer
+ * fits. */
 bool policy_must_run(const struct policy_setup *s, const struct policy_view *v);
-/* Whether a tick on spot in this pool is safe: on demand still fits if spot is lost right after it.
- * Finer than policy_must_run(): a fresh start makes less progress, and running spot is always safe.
- * Waiting is safe when !policy_must_run(). */
+/* Returns whether a tick on spot in this pool is safe: on demand still fits if spot is lost right
+ * after it. Finer than policy_must_run(): a fresh start makes less progress, and running spot is
+ * always safe. Waiting is safe when !policy_must_run(). */
 bool policy_spot_safe(const struct policy_setup *s, const struct policy_view *v, size_t pool);
 
 #endif

@@ -1,16 +1,18 @@
 /*
- * The policy that plans: see core/README.md ("Deadlines"). Each tick the state of the pools is
- * learned (policy_model.c), and the worth of waiting, spot and on demand is read from the deadline
- * problem solved under what is believed (policy_dp.c); it is solved anew when its kept layers are
- * used up, so that it follows the model. A few pools of different prices: policy_joint.c solves the
- * problem with each pool's own price and state, so that waiting for a cheap pool, taking a dear one
- * meanwhile and moving are weighed by what they cost to the end. Other sets are planned as "any of
- * them is up", and the pool is the one whose price and expected life save most. The last safe
- * moment (policy_must_run, policy_spot_safe) overrides.
+ * The policy that plans; README.md has an overview. In each tick it learns the state of the pools
+ * (policy_model.c). It reads the worth of waiting, spot and on demand from the solved deadline
+ * problem (policy_dp.c). It solves again when the kept layers are used up, so the table follows the
+ * model.
+ *
+ * For a few pools of different prices, policy_joint.c solves the problem with each pool's own price
+ * and state. Waiting for a cheap pool, taking an expensive one meanwhile and moving are then
+ * weighed by their cost to the end. Other sets count as "any of them is up". The policy takes the
+ * pool whose price and expected life save most. The last safe moment (policy_must_run,
+ * policy_spot_safe) overrides.
  *
  * Literature: Wu et al., "Can't Be Late: Optimizing Spot Instance Savings under Deadlines", NSDI'24
- * (the problem, Uniform Progress); Vaupel, Manton, Stallard 1979 (gamma frailty); expected life
- * against price per pool follows the idea of SkyNomad (arXiv 2601.06520).
+ * (the problem, Uniform Progress). Gamma frailty: Vaupel, Manton, Stallard 1979. Expected life
+ * against price per pool: SkyNomad (arXiv 2601.06520).
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -18,7 +20,7 @@
 
 #define LIFE_MAX_H 24.0
 #define STAY_CHANGEOVERS 1.0
-/* dearest over cheapest, from which on pools are planned one by one */
+/* most expensive over cheapest, from which pools are planned jointly */
 #define PRICES_DIFFER 1.1
 /* A job that could begin on spot waits only for what saves so much of its cost: a pool that looks a
  * little longer-lived in each next tick would be waited for until the slack is gone. */
@@ -27,11 +29,11 @@
 struct auto_run {
 	const struct policy_setup *s;
 	struct policy_model model;
-	int64_t seen_us; /* elapsed_us of the last look; -1: none */
+	int64_t seen_us; /* elapsed_us of the last tick seen; -1: none */
 	struct policy_dp *dp; /* of the one pool, or of "any of them is up" */
 	struct policy_joint *joint; /* NULL: one pool, or too many */
 };
-/* whole ticks; todo: with the changeover that is under way */
+/* whole ticks; todo includes the changeover under way */
 struct rest {
 	int64_t left_us, work_us, todo_us;
 };
@@ -83,7 +85,7 @@ static bool may_take(const struct auto_run *r, const struct policy_view *v, size
 	    policy_spot_safe(r->s, v, i);
 }
 
-/* Dollars to the end of each choice; pool: that spot is best in, SIZE_MAX: none. */
+/* Dollars to the end of each choice. pool: the best for spot; SIZE_MAX: none. */
 struct costs {
 	double wait, on_demand, spot;
 	size_t pool;
@@ -117,7 +119,7 @@ static const struct policy_pool *planned_pool(const struct auto_run *r)
 	return &r->model.pools[r->model.pools_n > 1 ? r->model.pools_n : 0];
 }
 
-/* Price to plan with: of the cheapest pool that is up, else of the cheapest. */
+/* Returns the price to plan with: that of the cheapest pool that is up, else of the cheapest. */
 static double plan_price(const struct auto_run *r, const struct policy_view *v)
 {
 	int64_t up = INT64_MAX, all = INT64_MAX;
@@ -150,8 +152,8 @@ static void problem_solve(struct auto_run *r, const struct policy_view *v, int64
 	policy_dp_solve(r->dp, &p);
 }
 
-/* What taking or keeping the pool saves against the usual cost of an hour's work, over its expected
- * life. */
+/* Returns the saving of the pool over its expected life, against the usual cost of an hour's
+ * work. */
 static double pool_gain(const struct auto_run *r, const struct policy_view *v, size_t i,
     double usual, double slack_price, double limit_h)
 {
@@ -163,8 +165,7 @@ static double pool_gain(const struct auto_run *r, const struct policy_view *v, s
 	bool away = v->last_pool != SIZE_MAX && s->regions != NULL &&
 	    s->regions[v->last_pool] != s->regions[i];
 
-	/* Lives are guesses: a running instance is not left for a gain that they alone could
-	 * explain. */
+	/* Expected lives are guesses. They alone do not justify leaving a running instance. */
 	double stay =
 	    there ? STAY_CHANGEOVERS * (double)s->changeover_us / 3.6e9 * (price + slack_price) : 0;
 
@@ -244,7 +245,7 @@ static void weigh_several(struct auto_run *r, const struct policy_view *v, const
 		keep.pools[i] = &r->model.pools[i];
 	}
 	keep.held_slot = v->held == POLICY_SPOT ? (int)v->held_pool : -1;
-	/* what is held is given up, with the changeover that is under way */
+	/* gives up the held instance, with the changeover under way */
 	begin = keep;
 	begin.held = POLICY_WAIT;
 	begin.work_us = x->work_us;

@@ -1,11 +1,13 @@
 /*
- * The policies that others are measured by. Uniform Progress (Wu et al., "Can't Be Late", NSDI'24):
- * be on the line from nothing at the start to all at the deadline, on spot while there is some, on
- * demand once behind, and then until spot is back and the lead pays for two changeovers (going idle
- * from on demand as soon as the line is reached would pay a changeover every few ticks, and is not
- * what the published figures come from). Greedy: spot while there is some, else wait. Both are
- * driven on demand by the clock at the end (tail). Of several pools they take any that is up: the
- * cheapest, of equal ones the one that has been up longest, and stay there until it is lost.
+ * The baseline policies. Uniform Progress (Wu et al., "Can't Be Late", NSDI'24) follows the line
+ * from nothing at the start to all at the deadline. It runs on spot while there is some. Once
+ * behind it runs on demand, until spot is back and the lead pays for two changeovers. Idling as
+ * soon as the line is reached would pay a changeover every few ticks. The published figures do not
+ * come from that.
+ *
+ * Greedy runs on spot while there is some, else waits. At the end the clock drives both on demand
+ * (tail). Of several pools they take the cheapest that is up, of equal ones the one up longest.
+ * They stay there until it is lost.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -14,7 +16,7 @@
 struct basic {
 	const struct policy_setup *s;
 	int64_t *up_us; /* per pool, how long it has been up without a break */
-	/* elapsed_us of the last look, so that a second look adds nothing */
+	/* elapsed_us of the last tick seen, so that seeing it twice adds nothing */
 	int64_t seen_us;
 };
 
@@ -28,7 +30,7 @@ static int64_t ticks_left(const struct policy_setup *s, const struct policy_view
 	return (s->deadline_us - v->elapsed_us) / s->tick_us;
 }
 
-/* If on demand is to begin with the next tick, does the work that is left then fit? */
+/* Returns whether the work left then fits if on demand begins with the next tick. */
 static bool fits_after(const struct policy_setup *s, const struct policy_view *v, int64_t gain_us,
     int64_t changeover_us)
 {
@@ -47,8 +49,8 @@ bool policy_spot_safe(const struct policy_setup *s, const struct policy_view *v,
 	bool stays = v->held == POLICY_SPOT && v->held_pool == pool;
 	int64_t changeover = stays ? v->changeover_left_us : s->changeover_us;
 
-	/* Spot whose changeover is done loses no ground: had it to be given up for on demand, that
-	 * was so a tick ago. */
+	/* Spot whose changeover is done loses no ground. If it had to yield to on demand, the tick
+	 * before would already have said so. */
 	return (stays && changeover == 0) ||
 	    fits_after(s, v, MAX(s->tick_us - changeover, 0), s->changeover_us);
 }
@@ -82,7 +84,7 @@ static void note_ages(struct basic *b, const struct policy_view *v)
 	}
 }
 
-/* The pool to be on; SIZE_MAX: none is up. */
+/* Returns the pool to use; SIZE_MAX: none is up. */
 static size_t choose_pool(const struct basic *b, const struct policy_view *v)
 {
 	size_t best = SIZE_MAX;
@@ -107,7 +109,7 @@ static void choice_set(struct policy_choice *ret, enum policy_act act, size_t po
 	    (struct policy_choice){ .act = act, .pool = act == POLICY_SPOT ? pool : 0, .why = why };
 }
 
-/* The end of a run, the same for all: true when it has decided. */
+/* The end of a run, common to all policies. True when it has decided. */
 static bool choose_tail(const struct basic *b, const struct policy_view *v,
     struct policy_choice *ret)
 {

@@ -1,13 +1,15 @@
 /*
- * The deadline problem of one pool, solved exactly on a grid by backward induction: over the time
- * left, the slack (time left that is not needed for work), the pool's feature (up or down, age of
- * that state, faded availability) and what is held. Feature by feature the pool moves as
- * policy_model.c believes. In (time, slack) a step that makes progress stays on its grid line, a
- * step of waiting goes down by one, and only a changeover falls between two lines; it is taken off
- * the slack where it begins and paid step by step as if it were work, which comes to the same.
+ * Solves the deadline problem of one pool exactly, on a grid by backward induction. The axes are
+ * the time left, the slack (time left that the work does not need), the pool's feature and what is
+ * held. A feature is up or down, the age of that state, and the faded availability. The pool moves
+ * between features as policy_model.c predicts.
  *
- * Layers t = 0 (nothing left) .. n; the newest `keep` of them are kept with the expectations over
- * the next step, from which the worth of each choice is read. The policy is Wu et al.'s
+ * In (time, slack) a step with progress stays on its grid line, and a step of waiting goes down by
+ * one. Only a changeover falls between two lines. It is taken off the slack at its start and paid
+ * step by step like work, which is equivalent.
+ *
+ * Layers run from t = 0 (nothing left) to n. The newest `keep` of them stay, with the expectations
+ * over the next step. The worth of each choice is read from those. The policy is Wu et al.'s
  * feature-free problem ("Can't Be Late", NSDI'24) with the semi-Markov supply that their traces
  * show.
  */
@@ -18,7 +20,7 @@
 #include <math.h>
 
 enum { WORK_STEPS = 192, SLACK_STEPS = 128, WINDOW_STEPS = 12, NONE = 0, SPOT, DEMAND, HELD };
-/* price of missing slack, in on-demand prices: never worth it */
+/* price of missing slack, in on-demand prices: high enough never to pay */
 #define PENALTY 8.0
 
 struct policy_dp {
@@ -26,11 +28,11 @@ struct policy_dp {
 	double spot, demand; /* dollars per step */
 	double changeover; /* steps */
 	float moves; /* changeovers from spot to spot per step */
-	int slack_n, now_n; /* slack 0..slack_n; of the table as it is solved 0..now_n */
+	int slack_n, now_n; /* slack 0..slack_n; in the solved table 0..now_n */
 	/* floats before slack 0 (continued below zero), in all, and of the solved table */
 	int pad, row, used;
 	int keep, top; /* layers kept; newest one solved, -1: none */
-	float *value[HELD]; /* of the layer before */
+	float *value[HELD]; /* of the previous layer */
 	float *drift[HELD], *turn[HELD];
 	float *expect; /* [keep][HELD][POLICY_FEATS][row] */
 	float stay[POLICY_FEATS]; /* probability that the state lasts the step */
@@ -48,8 +50,8 @@ static float *layer_of(const struct policy_dp *d, int t, int held)
 	return d->expect + (size_t)((t % d->keep) * HELD + held) * POLICY_FEATS * (size_t)d->row;
 }
 
-/* A changeover of whole steps ends on a grid line. Between two lines its cost, which is convex in
- * the slack, is read too high. */
+/* Chooses steps so that a changeover ends on a grid line. The cost is convex in the slack, so
+ * reading between two lines would overstate it. */
 double policy_dp_step_us(const struct policy_setup *s)
 {
 	double slack = (double)MAX(s->deadline_us - s->work_us, 0);
@@ -83,10 +85,10 @@ struct policy_dp *policy_dp_new(struct arena *a, const struct policy_setup *s)
 	return d;
 }
 
-/* A wide bin is left for the next one with a chance per step, so the time in it is random: the
- * chance to last a step is set so that the chance to last through the bin is what the rate says of
- * the bin's width. At the rate itself states that outlive a few bins would be far too frequent:
- * losses look rarer, and waits longer, than they are. */
+/* Returns the chance that a state in a wide bin lasts one step. The bin is left with a chance per
+ * step, so the time in it is random. The result makes the chance to last through the bin match its
+ * rate and width. Using the rate directly would make states that outlive several bins far too
+ * frequent. Losses would look rarer, and waits longer, than they are. */
 static double stay_through(double rate_h, double wide_h, double advance)
 {
 	double through = exp(-rate_h * wide_h);
@@ -94,8 +96,8 @@ static double stay_through(double rate_h, double wide_h, double advance)
 	return through / (advance + through * (1 - advance));
 }
 
-/* What a pool's state does in one step: survival over the step from the bin's lower edge on, or
- * anywhere in a wide bin. */
+/* Fills a state's chances in one step: survival from the bin's lower edge, or from anywhere in a
+ * wide bin. */
 static void fill_chances(struct policy_dp *d, const struct policy_problem *p)
 {
 	for (int a = 0; a < POLICY_AGES; a++) {
@@ -143,8 +145,8 @@ static void rows_mix3(float *restrict o, const float *restrict a, float x, const
 	}
 }
 
-/* Values of the layer before, one step of fading further: in the same state (drift) and just turned
- * to the other one. */
+/* Fills the previous layer's values after one step of fading: in the same state (drift), and just
+ * turned to the other. */
 static void drift_values(struct policy_dp *d, int held)
 {
 	double keep = exp2(-d->step_h / POLICY_FADE_HALF_H);
@@ -184,8 +186,8 @@ static void expect_layer(struct policy_dp *d, int t)
 	}
 }
 
-/* On spot of several pools the held one is lost now and then while another is up: that costs a
- * changeover. */
+/* Adds the cost of changeovers from spot to spot: of several pools the held one may be lost while
+ * another is up. */
 static void expect_moves(struct policy_dp *d, int t)
 {
 	int whole = (int)floor(d->changeover);
@@ -200,7 +202,7 @@ static void expect_moves(struct policy_dp *d, int t)
 	}
 }
 
-/* Best choice in each cell of layer t, given the expectations of the layer before. */
+/* Chooses the best in each cell of layer t, given the previous layer's expectations. */
 static void choose_row(struct policy_dp *d, int t, int x)
 {
 	int whole = (int)floor(d->changeover), n = MIN(d->now_n, t - 1);
@@ -242,7 +244,7 @@ static void choose_row(struct policy_dp *d, int t, int x)
 	}
 }
 
-/* Rounded up, so that the last piece of work is not taken for done. */
+/* Rounds up, so that the last piece of work does not count as done. */
 static int layer_at(const struct policy_dp *d, int64_t work_us, int64_t slack_us)
 {
 	double slack = MIN((double)slack_us / d->step_us, (double)d->slack_n);
@@ -255,7 +257,7 @@ void policy_dp_solve(struct policy_dp *d, const struct policy_problem *p)
 	d->spot = p->spot * d->step_h;
 	d->demand = p->on_demand * d->step_h;
 	d->moves = (float)MIN(p->moves_per_hour * d->step_h, 1);
-	/* Slack only shrinks, but for a changeover under way that is given up. */
+	/* Slack only shrinks, except when a changeover under way is given up. */
 	d->now_n = MIN((int)ceil((double)MAX(p->slack_us, 0) / d->step_us + d->changeover) + 1,
 	    d->slack_n);
 	d->used = (d->pad + d->now_n + 1 + 7) & ~7;

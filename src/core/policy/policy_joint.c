@@ -1,12 +1,12 @@
 /*
- * The deadline problem of several pools, solved on a grid by backward induction as in policy_dp.c,
- * but with each pool's own price and state: a state is, pool by pool, up or down and how long so
- * (in a few phases), and what is held is nothing, on demand or one of the pools. So taking a dear
- * pool, waiting for a cheap one and leaving a pool while it runs have their worth. There are at
- * most POLICY_SLOTS of them.
+ * Solves the deadline problem of several pools on a grid by backward induction, as policy_dp.c
+ * does, but with each pool's own price and state. A state says of each pool whether it is up or
+ * down and for how long, in a few phases. The job holds nothing, on demand or one of the pools. The
+ * worth of taking an expensive pool, waiting for a cheap one, or leaving a running pool follows.
+ * There are at most POLICY_SLOTS pools.
  *
- * Pools move independently. The recent availability of a pool, on which its rates depend, is not
- * part of the state: it goes back from where it is to the pool's usual one with its half-life.
+ * Pools move independently. A pool's rates depend on its recent availability, which is not part of
+ * the state. It returns to the pool's usual availability with its half-life.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -24,7 +24,7 @@ enum {
 	SPOT,
 	HELD_MAX = SPOT + POLICY_SLOTS
 };
-/* price of missing slack, in on-demand prices: never worth it */
+/* price of missing slack, in on-demand prices: high enough never to pay */
 #define PENALTY 8.0
 
 static const double phase_edge_h[PHASES + 1] = { 0, 1, 6 };
@@ -35,8 +35,8 @@ struct policy_joint {
 	int slots, states, held; /* kinds of what is held */
 	int slack_n, pad, row; /* as in policy_dp.c */
 	int keep, top;
-	float *value[HELD_MAX]; /* of the layer before */
-	/* on the way to an expectation: some pools have made their step */
+	float *value[HELD_MAX]; /* of the previous layer */
+	/* partial expectations: some pools have made their step */
 	float *half[2];
 	float *expect; /* [keep][held][states][row] */
 	double spot[POLICY_SLOTS], demand; /* dollars per step */
@@ -104,7 +104,7 @@ static double mean_rate(const struct policy_model *m, const struct policy_pool *
 	return gone / (hi - lo);
 }
 
-/* A pool's rate in a phase. One that has been in the old phase for long goes on from its age. */
+/* Returns a pool's rate in a phase. A pool long in the old phase continues from its age. */
 static double phase_rate(const struct policy_model *m, const struct policy_pool *p, bool up,
     int phase, double fade)
 {
@@ -117,7 +117,7 @@ static double phase_rate(const struct policy_model *m, const struct policy_pool 
 	return mean_rate(m, p, up, lo, hi, fade);
 }
 
-/* Rates of so many hours ahead. */
+/* Fills the rates this many hours ahead. */
 static void fill_chances(struct policy_joint *d, const struct policy_joint_problem *p,
     double ahead_h)
 {
@@ -135,7 +135,7 @@ static void fill_chances(struct policy_joint *d, const struct policy_joint_probl
 	}
 }
 
-/* The values before one slot's step, given those behind it. */
+/* Computes the values before one slot's step from those after it. */
 static void step_slot(const struct policy_joint *d, int i, const float *from, float *to)
 {
 	int st = d->stride[i], n = d->row;
@@ -180,7 +180,7 @@ static bool is_up(const struct policy_joint *d, int x, int i)
 	return x / d->stride[i] % SIDES >= PHASES;
 }
 
-/* Best of what can be begun in state x: on demand, waiting, any pool that is up. */
+/* Chooses the best start in state x: on demand, waiting, or any pool that is up. */
 static void choose_fresh(struct policy_joint *d, int t, int x, int n)
 {
 	int whole = (int)floor(d->changeover);
@@ -208,7 +208,7 @@ static void choose_fresh(struct policy_joint *d, int t, int x, int n)
 	}
 }
 
-/* Best choice in each cell of layer t in state x: begin something, or keep what is held. */
+/* Chooses the best in each cell of layer t in state x: start something, or keep what is held. */
 static void choose_row(struct policy_joint *d, int t, int x)
 {
 	int n = MIN(d->slack_n, t - 1);
@@ -245,7 +245,7 @@ static void choose_row(struct policy_joint *d, int t, int x)
 	}
 }
 
-/* Rounded up, so that the last piece of work is not taken for done. */
+/* Rounds up, so that the last piece of work does not count as done. */
 static int layer_at(const struct policy_joint *d, int64_t work_us, int64_t slack_us)
 {
 	double slack = MIN((double)slack_us / d->step_us, (double)d->slack_n);
@@ -301,8 +301,7 @@ static double read_at(const float *e, double k)
 	return e[i] * (1 - w) + (w > 0 ? e[i + 1] * w : 0);
 }
 
-/* How far the pool is from the young phase of its side to the old one, judged by its rate of the
- * moment. */
+/* Returns the pool's place between the young and the old phase of its side, by its current rate. */
 static double phase_place(const struct policy_joint *d, const struct policy_model *m,
     const struct policy_pool *p, int i, int *side)
 {

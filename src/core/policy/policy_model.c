@@ -1,10 +1,11 @@
 /*
- * What policy_auto believes of a pool: rates at which it is lost and comes back, as a function of
- * the age of its state and of its recent availability. The rates of a usual pool come from a table
- * fitted on public traces; a pool's own record corrects them by factors with gamma priors (the
- * "frailty" of survival analysis), from coarse to fine: what other pools' tracks show, this pool,
- * this pool in this age bin. A level with little evidence takes over what the coarser one says. Old
- * evidence fades.
+ * The model of a pool for policy_auto: the rates at which it is lost and comes back. Rates depend
+ * on the age of its state and on its recent availability. Those of a usual pool come from a table
+ * fitted on public traces.
+ *
+ * A pool's own record corrects them by factors with gamma priors (the "frailty" of survival
+ * analysis). The levels go from coarse to fine: other pools' tracks, this pool, this pool in this
+ * age bin. A level with little evidence adopts the coarser one. Old evidence fades.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -13,9 +14,9 @@
 #include <math.h>
 
 #define FADE_AT_FIRST 0.65 /* mean availability of the public traces */
-#define AGE_AT_FIRST_H 1.0 /* how long the first state seen has lasted is not known */
+#define AGE_AT_FIRST_H 1.0 /* assumed age of the first state seen */
 #define MEMORY_H 200.0 /* half-life of a pool's own evidence */
-/* Strength of a level's prior, in foretold changes. */
+/* Strength of a level's prior, in predicted changes. */
 #define USUAL_WEIGHT 40.0
 #define POOL_WEIGHT 10.0
 #define BIN_WEIGHT 8.0
@@ -98,7 +99,7 @@ void policy_model_see(struct policy_model *m, const uint8_t *up, double dt_h)
 	}
 }
 
-/* "Any of them is up" over the stretch that all tracks have in common, aligned at their ends. */
+/* Learns "any of them is up" over the time that all tracks cover, aligned at their ends. */
 static void learn_any(struct policy_model *m, const struct policy_track *tracks, size_t n)
 {
 	const struct policy_track *of[64];

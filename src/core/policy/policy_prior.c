@@ -1,10 +1,13 @@
 /*
- * How often usual spot pools are lost and come back: made by tests/bench/policy/policy_fit.c from
- * public traces (2026-11-21): availability of p2/p3 instances (skypilot-org/spot-traces 221da1a,
- * 2022-10 and 2023-02; Michaelvll/skypilot-spot-strategy, 2022-11), of 16 p3
- * (skypilot-org/spot-traces, 2023-08) and of 16 H100 (andylizf/skynomad-artifact 62b9aaa, 2025-10,
- * Apache-2.0), of 4 A100 (MaoZiming/spothedge_ae), and preemptions (skypilot-org/spot-traces,
- * 2023-04 and 2023-08). Statistics only.
+ * Rates at which usual spot pools are lost and come back. tests/bench/policy/policy_fit.c made them
+ * from public traces (2026-11-21). Statistics only.
+ *
+ * - Availability of p2/p3 instances: skypilot-org/spot-traces 221da1a, 2022-10 and 2023-02;
+ *   Michaelvll/skypilot-spot-strategy, 2022-11.
+ * - Availability of 16 p3: skypilot-org/spot-traces, 2023-08.
+ * - Availability of 16 H100: andylizf/skynomad-artifact 62b9aaa, 2025-10, Apache-2.0.
+ * - Availability of 4 A100: MaoZiming/spothedge_ae.
+ * - Preemptions: skypilot-org/spot-traces, 2023-04 and 2023-08.
  */
 #include "base/base.h"
 #include "core/policy/policy_priv.h"

@@ -1,7 +1,7 @@
 /*
- * Inside policy_auto: what is believed of the pools (policy_model.c) and the deadline problem
- * solved under it (policy_dp.c). The fitting tool and the unit tests look in here too. All memory
- * is in the run's arena.
+ * Private to policy_auto: the model of the pools (policy_model.c) and the deadline problem solved
+ * under it (policy_dp.c). The fitting tool and the unit tests include it too. All memory is the
+ * run's arena.
  */
 #ifndef CORE_POLICY_PRIV_H
 #define CORE_POLICY_PRIV_H
@@ -12,7 +12,7 @@ struct arena;
 
 enum { POLICY_AGES = 8, POLICY_FADES = 5, POLICY_FEATS = 2 * POLICY_AGES * POLICY_FADES };
 #define POLICY_FADE_HALF_H 8.0 /* half-life of the faded availability */
-#define POLICY_USUAL_HALF_H 200.0 /* and of what it goes back to */
+#define POLICY_USUAL_HALF_H 200.0 /* half-life of the availability that it returns to */
 #define POLICY_FEAT(up, age, fade) (((up)*POLICY_AGES + (age)) * POLICY_FADES + (fade))
 
 /* Changes of state per hour of a usual pool: [is it up][age of that state][faded availability 0,
@@ -24,11 +24,11 @@ struct policy_prior {
 extern const struct policy_prior policy_prior_public;
 extern const double policy_age_edge_h[POLICY_AGES];
 
-/* changes, and those the prior foretold */
+/* changes, and those that the prior predicted */
 struct policy_counts {
 	double seen[2][POLICY_AGES], due[2][POLICY_AGES];
 };
-struct policy_pool { /* what was seen of one pool */
+struct policy_pool { /* observations of one pool */
 	bool known, up;
 	/* of its state; availability faded with POLICY_FADE_HALF_H */
 	double age_h, fade;
@@ -49,14 +49,14 @@ void policy_model_learn(struct policy_model *m, const struct policy_track *track
 void policy_model_see(struct policy_model *m, const uint8_t *up, double dt_h);
 void policy_pool_see(struct policy_pool *p, const struct policy_prior *prior, bool up, double dt_h);
 int policy_age_bin(double age_h);
-/* Rate per hour at which p leaves its state, had that state this age and fade. */
+/* Returns the rate per hour at which p leaves its state at this age and fade. */
 double policy_hazard(const struct policy_model *m, const struct policy_pool *p, bool up, int age,
     double fade);
-/* Hours that p, which is up, is expected to stay up from here, counted to limit_h. */
+/* Returns the hours that p, which is up, is expected to stay up, counted to limit_h. */
 double policy_life(const struct policy_model *m, const struct policy_pool *p, double limit_h);
 
 struct policy_dp;
-struct policy_problem { /* what a table is solved for */
+struct policy_problem { /* the input of a table */
 	const struct policy_model *model;
 	const struct policy_pool *pool;
 	int64_t work_us, slack_us; /* left */
@@ -72,14 +72,15 @@ struct policy_worth {
 double policy_dp_step_us(const struct policy_setup *s);
 struct policy_dp *policy_dp_new(struct arena *a, const struct policy_setup *s);
 void policy_dp_solve(struct policy_dp *dp, const struct policy_problem *p);
-/* Do the solved layers reach to this point of the run? */
+/* Returns whether the solved layers reach this point of the run. */
 bool policy_dp_covers(const struct policy_dp *dp, int64_t work_us, int64_t slack_us);
-/* Worth of the three choices for a job that holds this; impossible ones are worth POLICY_NEVER. */
+/* Fills the worth of the three choices for a job that holds this. Impossible ones are worth
+ * POLICY_NEVER. */
 void policy_dp_worth(const struct policy_dp *dp, const struct policy_pool *p, enum policy_act held,
     int64_t work_us, int64_t slack_us, struct policy_worth *ret);
 #define POLICY_NEVER 1e9
 
-/* Up to so many pools of different prices: each with its own state (policy_joint.c). */
+/* At most this many pools of different prices are solved jointly (policy_joint.c). */
 enum { POLICY_SLOTS = 3 };
 struct policy_joint;
 struct policy_slot {
@@ -93,7 +94,7 @@ struct policy_joint_problem {
 	double on_demand;
 };
 struct policy_joint_view { /* a point of the run */
-	const struct policy_pool *pools[POLICY_SLOTS]; /* that stands for the slot */
+	const struct policy_pool *pools[POLICY_SLOTS]; /* the pool of each slot */
 	enum policy_act held;
 	int held_slot;
 	int64_t work_us, slack_us;

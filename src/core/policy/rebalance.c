@@ -5,8 +5,8 @@
 #include "core/policy/rebalance.h"
 
 #define ALL_HOURS UINT32_C(0xffffff)
-/* Before anything was seen a recommendation is right one time in four: AWS calls it a best effort,
- * and users of its handlers report mostly false alarms. Two dozen of our own outweigh it. */
+/* A priori a recommendation is right one time in four. AWS calls it a best effort, and users of its
+ * handlers report mostly false alarms. Two dozen of our own outweigh the prior. */
 #define PRIOR_FOLLOWED 1.0
 #define PRIOR_NOT 3.0
 
@@ -41,7 +41,7 @@ static bool hours_add(const char *part, uint32_t *hours)
 	if (!parse_i64(first, 0, 23, &from) || !parse_i64(dash + 1, 0, 23, &to)) {
 		return false;
 	}
-	/* "22-5" goes over midnight. */
+	/* "22-5" crosses midnight. */
 	for (int64_t h = from;; h = (h + 1) % 24) {
 		*hours |= UINT32_C(1) << h;
 		if (h == to) {

@@ -31,8 +31,8 @@ static int64_t slack_us(const struct supply_in *in, const struct supply_policy *
 
 static int64_t patience_us(const struct supply_in *in, const struct supply_policy *p, int64_t slack)
 {
-	/* In a squeeze everybody waits for the same machines: waiting as long as in calm times
-	 * rarely pays. */
+	/* While supply is tight everybody waits for the same machines, so a long wait rarely
+	 * pays. */
 	int64_t whole =
 	    in->spot_tight ? p->patience_us / 1000 * p->tight_patience_pm : p->patience_us;
 
@@ -47,8 +47,8 @@ static enum supply_choice choose_spot(struct arena *a, const struct supply_in *i
 	bool on_demand = in->on_demand_allowed && in->on_demand_usable > 0;
 	char text[32], waited[32];
 
-	/* Pools are still left to try, but every try so far was refused: going through all of them
-	 * is waiting, too. */
+	/* Pools are left to try, but all tries so far were refused. Trying all of them is waiting
+	 * too. */
 	if (on_demand && in->spot_refused > 0 && in->now_us - in->queued_us >= wait) {
 		*ret_why = arena_printf(a,
 		    "no spot for %s (%zu pools refused), patience is %s: fail over to on-demand",
@@ -85,7 +85,7 @@ enum supply_choice supply_choose(struct arena *a, const struct supply_in *in,
 
 	*ret_until_us = in->now_us;
 	if (in->spot_allowed && in->spot_usable > 0) {
-		/* Spot that is lost costs a changeover more before on-demand can begin. */
+		/* Losing spot costs one more changeover before on-demand can begin. */
 		return choose_spot(a, in, slack == INT64_MAX ? slack : slack - p->changeover_us,
 		    wait, ret_why);
 	}
@@ -123,9 +123,9 @@ static int64_t probe_pause(const struct return_in *in, const struct supply_polic
 	return MIN(pause, MAX(SPOT_US_PER_HOUR, p->return_probe_us));
 }
 
-/* Both are paid while the other boots and is held. What is done here meanwhile is work that is not
- * done there, which pays for the other's time as far as that is not faster; and one start of the
- * other is in its total already. */
+/* Returns the cost of the move: both machines are paid while the other boots and is held. Work done
+ * here meanwhile saves work there, at most at the speed here. The total of the other already
+ * contains one start. */
 static int64_t move_cost(const struct return_in *in, const struct supply_policy *p)
 {
 	double both_h = (double)(p->changeover_us + p->return_hold_us) / (double)SPOT_US_PER_HOUR;
@@ -151,13 +151,13 @@ struct return_in return_pair(int64_t now_us, const struct score *here, const str
 	};
 }
 
-/* What it saves beyond its cost and the margin. */
+/* Returns the saving beyond the cost and the margin. */
 static double move_gain(int64_t saving, int64_t cost, const struct supply_policy *p)
 {
 	return (double)saving - (double)cost * (double)(1000 + p->return_margin_pm) / 1000;
 }
 
-/* What is left of a gain in this pool after those refusals. */
+/* Returns the share of a gain that is left in this pool after those refusals. */
 static double probe_share(const struct offer *o, const struct offer *const *refused, size_t n)
 {
 	int halves = 0;

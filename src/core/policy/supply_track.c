@@ -1,9 +1,9 @@
-/* Samples of a pool's supply out of our own rows: the rules are in supply_track.h. */
+/* Turns our own rows into samples of a pool's supply. The rules are in supply_track.h. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/policy/supply_track.h"
 
-/* A year of ten-minute ticks: more was not asked for. */
+/* A year of ten-minute ticks: no caller needs more. */
 #define SAMPLES_MAX 52560
 
 static int64_t first_word(const struct supply_word *w, size_t n, int32_t pool_id)
@@ -53,7 +53,7 @@ void supply_track_make(struct arena *a, const struct supply_word *words, size_t 
 		if (w->pool_id != pool_id) {
 			continue;
 		}
-		/* A second refusal goes on with the first one's time; a node that came ends it. */
+		/* A second refusal keeps the first one's start. A new node ends the refusal. */
 		if (down_from != 0) {
 			down_add(down, ret->n, start, tick_us, down_from,
 			    MIN(MIN(w->from_us, down_from + down_us), now_us));

@@ -1,4 +1,4 @@
-/* The order of what waits, and the words for it. */
+/* Orders the waiting jobs, and words the reason of each place. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/queue/queue.h"
@@ -70,13 +70,13 @@ struct entry {
 struct ordering {
 	struct arena *arena;
 	int64_t now_us;
-	struct schedule_team *teams; /* ours: with what stands ahead */
+	struct schedule_team *teams; /* a copy: its dollars include the jobs ahead */
 	size_t teams_n;
-	struct entry *list; /* sorted but for the teams */
+	struct entry *list; /* sorted, except by team */
 	size_t n;
 };
 
-/* What comes before the teams' shares. */
+/* Compares by the criteria before the teams' shares. */
 static int rank_by(const struct entry *a, const struct entry *b)
 {
 	if (a->effective != b->effective) {
@@ -112,15 +112,15 @@ static size_t team_of(struct ordering *o, const char *team)
 	return i;
 }
 
-/* Less of its share used, so before: spent / weight without a division, so that equals are
- * equal. */
+/* Returns whether a has used less of its share: spent / weight, compared without a division so that
+ * equals stay equal. */
 static bool team_is_poorer(const struct schedule_team *a, const struct schedule_team *b)
 {
 	return (double)a->spent_micros * (double)MAX(b->weight_pm, 1) <
 	    (double)b->spent_micros * (double)MAX(a->weight_pm, 1);
 }
 
-/* Of the equals in [from, to) the eldest of the team that is owed most. */
+/* Returns the oldest entry of the team that is owed most, among the equals in [from, to). */
 static size_t next_of(const struct ordering *o, size_t from, size_t to)
 {
 	size_t best = SIZE_MAX;
@@ -142,7 +142,7 @@ static const char *aged_words(const struct ordering *o, const struct entry *e)
 	if (e->effective == e->job->priority) {
 		return "";
 	}
-	/* Whole hours: the words change only when they mean something else. */
+	/* Whole hours, so the words do not change on every pass. */
 	return arena_printf(o->arena, " (%d, and %d for waiting %dh)", (int)e->job->priority,
 	    (int)(e->effective - e->job->priority),
 	    (int)((o->now_us - e->job->queued_us) / SPOT_US_PER_HOUR));
@@ -153,7 +153,7 @@ static const char *team_name(const struct ordering *o, const struct entry *e)
 	return o->teams[e->team].team[0] != '\0' ? o->teams[e->team].team : "(none)";
 }
 
-/* ahead_ratio: of the team ahead, when it was chosen over this one. */
+/* ahead_ratio is that of the team ahead at the time of its choice. */
 static const char *place_reason(const struct ordering *o, const struct entry *ahead,
     double ahead_ratio, const struct entry *e, double ratio)
 {
@@ -196,8 +196,8 @@ static void group_place(struct ordering *o, size_t from, size_t to, const struct
 	}
 }
 
-/* In order: each against the one ahead of it, by what both teams had used when that one was
- * chosen. */
+/* Adds the reasons in order. Each compares with the job ahead, by the teams' dollars at the time of
+ * that choice. */
 static void words_add(struct ordering *o, const struct schedule_team *teams, size_t teams_n,
     const struct schedule_job *jobs, struct schedule_place *ret)
 {

@@ -1,10 +1,10 @@
-/* Room for a job that is blocked: reserved by predicted ends, or made by others that leave. */
+/* Capacity for a blocked job: reserved by predicted ends, or freed by preemption. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/str.h"
 #include "core/queue/queue.h"
 
-/* Finer than this, units are rounded: what a victim frees down, what is needed up. */
+/* Beyond this many units the table rounds: freed units down, needed units up. */
 #define UNITS_MAX 4096
 
 /* ---- backfill -------------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ void backfill_reserve(struct arena *a, int64_t now_us, int64_t limit, int64_t us
 		ret->shadow_us = sorted[i].end_us;
 		free += sorted[i++].units;
 	}
-	/* Whoever ends at that very moment leaves too. */
+	/* Runs that end at that very moment free their units too. */
 	for (; i < n && sorted[i].end_us == ret->shadow_us && free >= need; i++) {
 		free += sorted[i].units;
 	}
@@ -149,8 +149,9 @@ static bool cell_is_better(struct cell a, struct cell b)
 	return a.cost != b.cost ? a.cost < b.cost : a.count < b.count;
 }
 
-/* best[u] over the victims from i on: cheapest that frees at least u; take[i * (u_n + 1) + u]: is i
- * among them? From the last to the first, so that among equals the first in the list is taken. */
+/* best[u] is the cheapest set of victims from i on that frees at least u; take[i * (u_n + 1) + u]
+ * says whether i is in it. The loop runs from the last to the first, so the first of equals
+ * wins. */
 static void victims_cover(struct cell *best, bool *take, const struct victim *list, size_t n,
     size_t u_n, int64_t g)
 {

@@ -7,12 +7,12 @@
 
 #include <math.h>
 
-#define REST_H 0.5 /* a pool that refused or was lost is left alone so long, on average */
-#define PRICE_FLOOR 0.2 /* of today's price: a path that is drawn does not fall below */
+#define REST_H 0.5 /* mean cooldown of a pool that refused or was lost */
+#define PRICE_FLOOR 0.2 /* share of today's price below which a drawn path does not fall */
 #define ODDS_LEAST 0.05
 #define PI 3.14159265358979323846
 
-/* A pool as a run sees it: terms that do not change within the run, and the run's own state. */
+/* A pool as a run sees it: terms that stay the same within the run, and the run's own state. */
 struct place {
 	const struct score *score;
 	struct score_terms t;
@@ -83,7 +83,8 @@ static void place_add(struct play *p, const struct score *s)
 	}
 }
 
-/* What takes over where no spot is left: the best that is in time, else the fastest. */
+/* Returns the fall-back when no spot is left: the best that meets the deadline, else the
+ * fastest. */
 static const struct score *way_out(const struct ranking *k, double within_h)
 {
 	const struct score *fastest = NULL;
@@ -111,7 +112,8 @@ static void places_add(struct play *p, const struct montecarlo_in *in)
 	for (size_t i = 0; i < k->usable && p->n < MONTECARLO_PLACES - 1; i++) {
 		const struct score *s = &k->scores[i];
 
-		/* Who chose on demand stays there; nobody falls back on what would be late. */
+		/* A run on on-demand stays there, and no run falls back on an offer that would be
+		 * late. */
 		if (i != in->chosen && spot_offer(s) == p->places[0].spot &&
 		    rank_suits_deadline(s, in->deadline_us > 0 ? out : NULL, within_h)) {
 			place_add(p, s);
@@ -145,8 +147,8 @@ static void play_setup(struct play *p, const struct montecarlo_in *in)
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-/* What is expected at an hour, and what wanders about it (an Ornstein-Uhlenbeck step of so many
- * hours). */
+/* Returns the expected price at an hour. The price wanders about it (an Ornstein-Uhlenbeck step of
+ * this many hours). */
 static double price_drift(const struct place *x, double at_h)
 {
 	double now = (double)x->t.price_now_micros;
@@ -184,7 +186,7 @@ static double need_h(const struct place *x, const struct run *r)
 	return x->t.start_h + (1.0 - r->done) * (x->t.work_h + x->t.overhead_h);
 }
 
-/* Waits for a launch: the first place that does not rest and takes it. n: nowhere. */
+/* Waits for a launch at the first place that is not cooling and accepts it. Returns n for none. */
 static size_t place_find(struct play *p, struct run *r)
 {
 	double refused_h = p->in->ranking->ctx->refused_h;
@@ -206,7 +208,7 @@ static size_t place_find(struct play *p, struct run *r)
 	return p->n;
 }
 
-/* Nobody has room: until the first one does not rest any more. */
+/* No place accepts: waits until the first cooldown ends. */
 static void wait_for_any(struct play *p, struct run *r)
 {
 	double until = HUGE_VAL;
@@ -225,8 +227,8 @@ static double egress(const struct place *x, bool first, double saves)
 	    saves * (double)x->t.upload_per_micros;
 }
 
-/* The machine is taken after `ran` hours: what was done since the last save is lost, or nothing by
- * a notice in time. */
+/* The machine is reclaimed after `ran` hours. Work since the last save is lost, or none after a
+ * notice in time. */
 static void reclaimed(struct play *p, struct run *r, struct place *x, double ran)
 {
 	double worked = fmax(ran - x->t.start_h, 0), whole = x->t.work_h + x->t.overhead_h,

@@ -1,13 +1,14 @@
 /*
- * What a job will cost and when it ends, as a distribution: the chosen offer and its fall-backs are
- * played through many times over the current estimates. Pure and deterministic: the same inputs and
- * seed give the same figures. Each run draws how wrong the hazards are (gamma by their intervals),
- * the times of the reclaims, which other pools go with the one that was lost (hazard_correlation),
- * launches that are refused, notices that do not suffice, and the path of each price (towards its
- * faded mean, wandering as an Ornstein-Uhlenbeck process). It fails over in the order of the
- * ranking, with a deadline to what would be in time only, to on-demand where no spot pool is left,
- * and at the last moment at which on-demand still meets the deadline. Who chose on demand stays
- * there.
+ * Simulates a job's cost and end as a distribution. It plays the chosen offer and its fall-backs
+ * many times over the current estimates. Pure and deterministic: the same inputs and seed give the
+ * same figures. Each run draws the error of the hazards (gamma by their intervals) and the times of
+ * the reclaims. It draws the other pools lost at the same moment (hazard_correlation), refused
+ * launches, and notices that come too late. Each price moves towards its faded mean and wanders as
+ * an Ornstein-Uhlenbeck process.
+ *
+ * A run fails over in the order of the ranking, with a deadline only to offers that meet it. It
+ * goes to on-demand when no spot pool is left, and at the last moment at which on-demand still
+ * meets the deadline. It then stays there.
  */
 #ifndef CORE_MONTECARLO_H
 #define CORE_MONTECARLO_H

@@ -1,4 +1,4 @@
-/* Which offers suit a request, and which prices are believable. */
+/* Decides which offers suit a request, and which prices are plausible. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/str.h"
@@ -159,10 +159,10 @@ const char *offer_quota_refusal(struct arena *a, const struct offer *o, int32_t 
 }
 
 /*
- * Belief. Bounds are wide on purpose: they catch unit mistakes, placeholder values and prices of
- * something else, not bargains. Of 3,231 real pairs of spot and on-demand price
- * (tests/emulator/data: AWS, Azure and CoreWeave, 2026) none has spot above on-demand by more than
- * rounding nor below a tenth of it; a GPU-hour cost from 0.04 to 26 dollars.
+ * Plausibility. Bounds are wide on purpose: they catch unit mistakes, placeholder values and prices
+ * of something else, not bargains. The bounds fit 3,231 real pairs of spot and on-demand price
+ * (AWS, Azure and CoreWeave, 2026). No spot price is above on-demand beyond rounding, nor below a
+ * tenth of it. A GPU-hour cost from 0.04 to 26 dollars.
  */
 #define GPU_HOUR_MIN_MICROS 5000
 #define GPU_HOUR_MAX_MICROS (60 * SPOT_MICROS_PER_USD)
@@ -173,7 +173,7 @@ const char *offer_quota_refusal(struct arena *a, const struct offer *o, int32_t 
 /* 2006: no cloud had prices before */
 #define EPOCH_FROM_US (INT64_C(1136073600) * SPOT_US_PER_S)
 
-/* Least that these cost per GPU-hour: less is a machine without its GPUs, a fraction, or a
+/* Least price of these per GPU-hour. Less means a machine without its GPUs, a fraction, or a
  * placeholder. */
 static const struct {
 	const char *gpu;
@@ -323,7 +323,7 @@ const char *price_contradiction(struct arena *a, int64_t price_micros, int64_t e
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-#define NAMES 4096 /* what finds no room keeps its own place */
+#define NAMES 4096 /* a name that does not fit keeps its own copy */
 #define TRIES 4
 
 static uint64_t name_hash(const char *s)

@@ -10,8 +10,8 @@ enum price_state { PRICE_NONE = 0, PRICE_FRESH, PRICE_STALE, PRICE_FROZEN, PRICE
 enum price_state price_state_parse(const char *s);
 const char *price_state_name(enum price_state s);
 
-/* Our own record of a pool, each event weighted by its age (SQL does it: engine_sched.sql); what
- * the hazard model learns from. */
+/* Our own record of a pool, from which the hazard model learns. SQL weights each event by its
+ * age. */
 struct offer_record {
 	double node_hours, reclaims; /* half-life policy.age_half_life_h */
 	double launches, refusals; /* half-life policy.odds_half_life_h */
@@ -19,20 +19,20 @@ struct offer_record {
 	double reclaim_hours;
 	/* of node_hours and reclaims; half-life policy.recent_half_life_h */
 	double recent_hours, recent_reclaims;
-	/* Time of day, angle 2 pi hour / 24 (UTC): sums of cos and sin over the reclaim hours and
-	 * over node-hours, of the double angle over node-hours; and the plain sums. */
+	/* Time of day, as the angle 2 pi hour / 24 (UTC). Sums of cos and sin over the reclaim
+	 * hours and over node-hours, of the double angle over node-hours, and the plain sums. */
 	double hour_reclaims, reclaim_cos, reclaim_sin;
 	double hour_nodes, node_cos, node_sin, node_cos2, node_sin2;
-	/* When this pool lost nodes: how many other pools had nodes then, and how many of them lost
-	 * one within the hour before or after, by what they share: provider, region, zone, zone and
-	 * family. */
+	/* Chances: other pools that had nodes when this pool lost one. Hits: those that lost one
+	 * within the hour before or after. Index by what they share: provider, region, zone, zone
+	 * and family. */
 	double joint_chances[4], joint_hits[4];
-	/* as many hits as chance would make, by how often those pools lose nodes at all */
+	/* hits expected by chance, from the rates at which those pools lose nodes */
 	double joint_alone[4];
 };
 
-/* What every ranking looks at for every offer stands first, then what it scores those by that suit:
- * it is read for tens of thousands of them. */
+/* Rankings read tens of thousands of offers. The fields read for every offer come first, then those
+ * that score the suitable ones. */
 struct offer {
 	int32_t pool_id;
 	enum spot_market market;
@@ -43,18 +43,17 @@ struct offer {
 	int64_t cool_until_us;
 	double capacity; /* provider says 0/1; < 0 none */
 	bool has_odds, has_quota, has_hazard, has_band, has_share;
-	/* What hazard_of() said of it when the market was read; worked out anew without has_hazard.
-	 * launch: odds of one, likewise. */
+	/* The results of hazard_of() and hazard_odds() from the read of the market. Computed again
+	 * without has_hazard. */
 	double hazard, launch;
-	/* The pool's recent prices: mean and variance (USD an hour) that fade with
-	 * price_reversion_s, and the share of that past that was seen; nothing is known without
-	 * price_cover. */
+	/* The pool's recent prices: mean and variance (USD per hour) that fade with
+	 * price_reversion_s, and the observed share of that past. Unknown without price_cover. */
 	double price_mean, price_cover;
 	const char *provider, *region;
 	double hazard_lo, hazard_hi;
 	const char *hazard_source;
 	double odds; /* 0..1 that a launch now succeeds */
-	/* the account's limit that the pool counts against; nothing is known without has_quota */
+	/* the account's limit that the pool counts against; unknown without has_quota */
 	int64_t quota_limit, quota_used; /* used by our own nodes, in that unit */
 	const char *quota_unit; /* "vcpu", "instances", "gpus" */
 	const char *zone, *zone_name, *instance_type;
@@ -82,14 +81,13 @@ struct offer {
 	const struct offer_record *record; /* NULL: own_* above count, unaged */
 };
 
-/* Makes equal names of places, types, GPUs and quotas stand in one place each, where the first of
- * them stands: what looks them up for every offer (the hazard model, rankings, fleets) then
- * compares pointers. Nothing depends on it but speed. */
+/* Makes equal names of places, types, GPUs and quotas share the storage of the first one. The
+ * hazard model, rankings and fleets can then compare pointers. Only speed depends on it. */
 void offers_share_names(struct offer *offers, size_t n);
 
-/* The same for offers of which the same can be had at the same price: pools, prices, signals of
- * capacity, quotas, rests. *ret_until_us is when the first rest that still lasts ends; 0 = none
- * does. What is believed of hazards is left out: it never stands still. */
+/* Returns a digest of the offers that changes with pools, prices, capacity signals, quotas and
+ * cooldowns. Sets *ret_until_us to the end of the first active cooldown; 0 = none. Hazards are left
+ * out, since they always drift. */
 uint64_t offers_digest(const struct offer *offers, size_t n, int64_t now_us, int64_t *ret_until_us);
 
 /* "A100" accepts A100-40GB and A100-80GB; "A100-80GB" only itself; case-insensitive; H100 accepts
@@ -97,33 +95,34 @@ uint64_t offers_digest(const struct offer *offers, size_t n, int64_t now_us, int
 bool gpu_matches(const char *asked, const char *pool_gpu);
 /* Is its GPU one of the ask's tiers? Without a GPU, and without tiers, it is. */
 bool offer_tier_allowed(const struct offer *o, const struct resource_ask *ask);
-/* NULL if the offer suits the ask, else why not, in words (static or arena). */
+/* Returns NULL if the offer suits the ask, else the reason, in words (static or arena). */
 struct arena;
 const char *offer_refusal(struct arena *a, const struct offer *o, const struct resource_ask *ask);
 
-/* What one machine of the offer takes of its quota, in the quota's unit. */
+/* Returns the need of one machine of the offer, in its quota's unit. */
 int64_t offer_quota_need(const struct offer *o);
-/* Machines of the offer that its quota has room for; INT64_MAX when nothing is known. */
+/* Returns how many machines of the offer its quota has room for; INT64_MAX if unknown. */
 int64_t offer_quota_room(const struct offer *o);
-/* NULL if there is room for so many, else why not, in words. */
+/* Returns NULL if the quota has room for that many, else the reason, in words. */
 const char *offer_quota_refusal(struct arena *a, const struct offer *o, int32_t nodes);
 
-/* What a feed says a pool costs, and what else is known of it; 0 = not known. */
+/* A price of a pool as a feed states it, with the other known prices; 0 = unknown. */
 struct price_claim {
 	const struct spot_pool_key *key;
 	const struct spot_shape *shape;
 	int64_t price_micros;
 	int64_t effective_us; /* by the provider */
-	int64_t last_micros; /* what it cost before */
+	int64_t last_micros; /* previous price */
 	int64_t on_demand_micros; /* the same type in the same region, for spot */
 	int64_t now_us;
-	/* the operator's word, or capacity that is paid for anyway: no market to compare with */
+	/* set by the operator, or prepaid capacity: no market to compare with */
 	bool own;
 };
-/* Plausibility of a price point before it is stored. NULL = plausible, else why it is refused. */
+/* Checks a price point before it is stored. Returns NULL if it is plausible, else the reason for
+ * its rejection. */
 const char *price_implausible(struct arena *a, const struct price_claim *c);
-/* Two points of one pool in one reply that cannot both be true. before_micros 0 = there was
- * none. */
+/* Checks two points of one pool in one reply. Returns the reason if both cannot be true, else NULL.
+ * before_micros 0 = none before. */
 const char *price_contradiction(struct arena *a, int64_t price_micros, int64_t effective_us,
     int64_t before_micros, int64_t before_effective_us);
 

@@ -1,7 +1,7 @@
 /*
- * Which offers suit, in the order of what the work is expected to cost on them. Made for tens of
- * thousands of offers: names are compared once per distinct name, words are made when somebody asks
- * for them, refused offers cost a byte.
+ * Orders the suitable offers by the expected cost of the work. Made for tens of thousands of
+ * offers. It compares names once per distinct name and makes words on request. A refused offer
+ * costs a byte.
  */
 #include "base/base.h"
 #include "base/hash.h"
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* Asking for what is refused 19 times out of 20 only makes the pool rest. */
+/* A request that is refused 19 times out of 20 only puts the pool into cooldown. */
 #define ODDS_MIN 0.05
 #define ASKED_BITS 64
 
@@ -35,7 +35,7 @@ void rank_policy_default(struct rank_policy *p)
 	};
 }
 
-/* ---- what many offers share ------------------------------------------------------------------ */
+/* ---- lookups that many offers share ---------------------------------------------------------- */
 
 static bool asks_fit_bits(const struct job_spec *s)
 {
@@ -321,8 +321,7 @@ static const struct key *by_pool(struct arena *a, const struct offer *offers, si
 	return keys_sort(keys, arena_array_raw(a, n, sizeof(*keys)), n);
 }
 
-/* Offers are looked at block by block: what is found to suit is scored while it is on its way from
- * memory. */
+/* Offers are read block by block. Suitable ones are prefetched before they are scored. */
 #define BLOCK 256
 #define AHEAD 8
 #define SCORES_EACH 1024 /* scores that are allocated at a time */
@@ -343,8 +342,8 @@ static const struct offer *pass_at(const struct pass *p, size_t i)
 	return &p->offers[p->order != NULL ? p->order[i].at : i];
 }
 
-/* Which of the block suit; *ret_n of them stand in ret. false: the offers do not come by pool
- * id. */
+/* Fills ret with the *ret_n suitable offers of the block. Returns false if the offers do not come
+ * by pool id. */
 static bool block_suits(struct arena *a, struct rank_ctx *c, struct pass *p, size_t from,
     uint32_t *ret, size_t *ret_n)
 {

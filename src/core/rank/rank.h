@@ -1,24 +1,24 @@
 /*
- * Expected dollars and hours per finished work. Pure: offers, policy, job and now in; the usable
- * offers in order with every term out; the same inputs give the same order on every run (ties by
- * pool id). The arithmetic is that of struct score_terms and of README.md; score.c works it out for
- * one offer, rank.c matches and sorts.
+ * Expected dollars and hours per finished work. Pure: offers, policy, job and now go in, the usable
+ * offers in order with every term come out. The same inputs give the same order on every run (ties
+ * by pool id). The arithmetic is that of struct score_terms and of README.md. score.c computes it
+ * for one offer, rank.c matches and sorts.
  *
- *   h   hazard per node-hour (hazard.h), with a 90 % interval
- *   t   throughput relative to the reference GPU ask: the table's, updated by the job's own
- *       measured step rates
- *   i   save interval: Young (1974); Daly's higher order (2006, "A higher order estimate of the
- *       optimum checkpoint interval for restart dumps") once the save time is measured. Only
- *       reclaims without a save count against it. With a deadline never more than a quarter of the
- *       slack, so that no reclaim can eat what is left of it
- *   W   work hours here = work / t;     r  restart hours (machine, agent, restore, setup)
- *   l   lost hours per reclaim = (1 - notice_saves) i / 2; notice_saves is 0 where a save takes
- *       longer than the notice
- *   H   paid hours  = (r + W (1 + d/i)) / (1 - h (l + r));    n = h H reclaims
- *   w   hours until a launch succeeds = refused_s (1 - q) / q, q the odds of one; finish F = H + (1
- *       + n) w
- *   P   price per hour expected over F: now + move towards its faded mean + penalty for its age
- *   $   = P H + egress of checkpoints restored and saved and of data read
+ * - h: hazard per node-hour (hazard.h), with a 90 % interval
+ * - t: throughput relative to the reference GPU ask, from the table and the job's own step rates
+ * - i: save interval by Young (1974), or by Daly's higher order once the save time is measured
+ *   (2006, "A higher order estimate of the optimum checkpoint interval for restart dumps"). Only
+ *   reclaims without a save count against it. With a deadline it is at most a quarter of the slack,
+ *   so no reclaim can eat the rest.
+ * - W: work hours here = work / t
+ * - r: restart hours (machine, agent, restore, setup)
+ * - l: lost hours per reclaim = (1 - notice_saves) i / 2; notice_saves is 0 if a save takes longer
+ *   than the notice
+ * - H: paid hours = (r + W (1 + d/i)) / (1 - h (l + r)), with n = h H reclaims
+ * - w: hours until a launch succeeds = refused_s (1 - q) / q, with q the odds of one
+ * - F: finish = H + (1 + n) w
+ * - P: price per hour expected over F: now + move towards its faded mean + penalty for its age
+ * - $: P H + egress of checkpoints restored and saved and of data read
  */
 #ifndef CORE_RANK_H
 #define CORE_RANK_H
@@ -49,38 +49,38 @@ struct rank_policy {
 	int64_t
 	    /* spot price that has not moved for long: +per mille on price, 20 */
 	    price_frozen_penalty_pm;
-	int64_t refused_s; /* what a refused launch costs in time, 60; 0 = nothing */
+	int64_t refused_s; /* time lost per refused launch, 60; 0 = none */
 	/* a spot price goes 63 % of the way to its faded mean in this, 90 d; 0 = stays */
 	int64_t price_reversion_s;
 	double age_half_life_h; /* of our record of reclaims, 336 (hazard.h) */
 	double odds_half_life_h; /* of our record of launches, 8 */
-	/* of what is left of a pool's own record as how it is just now, 8 */
+	/* of the part of a pool's own record that counts as current, 8 */
 	double recent_half_life_h;
 };
 void rank_policy_default(struct rank_policy *p);
 
-/* What the job was seen to do on one kind of GPU. */
+/* The job's measured speed on one kind of GPU. */
 struct gpu_rate {
 	const char *gpu; /* gpu_name of the pool */
 	int32_t gpu_milli;
 	double steps, hours;
 };
 
-struct rank_job { /* what is known about the job now */
+struct rank_job { /* the current knowledge about the job */
 	const struct job_spec *spec;
 	int64_t work_left_s; /* on the reference; 0 = policy default */
 	int64_t save_us; /* measured; 0 = unknown */
 	int64_t checkpoint_bytes; /* measured or declared; 0 = unknown */
-	const char *at_provider, *at_region; /* where its checkpoint is; NULL = nowhere yet */
+	const char *at_provider, *at_region; /* place of its checkpoint; NULL = none yet */
 	bool spot_allowed, on_demand_allowed;
 	/* measured: launch to running, without the wait for capacity; 0 = unknown */
 	int64_t restart_us;
-	const struct gpu_rate *rates; /* measured; rates_n 0 = nothing is known */
+	const struct gpu_rate *rates; /* measured; rates_n 0 = unknown */
 	size_t rates_n;
-	/* where checkpoints are uploaded to; NULL = nowhere known */
+	/* place of checkpoint uploads; NULL = unknown */
 	const char *store_provider, *store_region;
-	/* so many at once must have room in the quota, and any of them that is taken stops all:
-	 * saved as often as that asks for; 0 and 1 = one */
+	/* nodes at once, for which the quota must have room. A reclaim of any stops all, which
+	 * shortens the save interval. 0 and 1 = one */
 	int32_t nodes;
 	/* the score is of where it runs: no first start, launch, restore or reading */
 	bool runs_there;
@@ -180,7 +180,7 @@ struct ranking {
 	size_t usable;
 	struct refused *refused; /* by pool id */
 	size_t refused_n;
-	size_t spot_cooling; /* of them: spot pools that suit and rest after a refusal */
+	size_t spot_cooling; /* of them: spot pools that suit and cool down after a refusal */
 	const struct rank_ctx *ctx;
 };
 
@@ -201,23 +201,23 @@ const struct score *rank_one(struct arena *a, const struct offer *o, const struc
 /* The cheapest of that market which finishes within these hours; none does: the fastest. NULL: none
  * is usable. */
 const struct score *rank_in_time(const struct ranking *r, enum spot_market market, double within_h);
-/* Is a spot machine fast enough to plan a deadline with? The deadline policy's clock of progress is
- * that of the on-demand machine to fall back on, so spot must not be much slower, unless the hours
- * leave room for a whole run there (with 95 %) that counts for nothing and the work on demand after
- * it. NULL on_demand: there is nothing to fall back on, and any speed does. */
+/* Returns whether a spot machine is fast enough for planning with a deadline. The policy measures
+ * progress by the on-demand machine to fall back on, so spot must not be much slower. The exception
+ * is enough time for a whole failed run on spot (with 95 %) and then the work on demand. NULL
+ * on_demand: no fall-back, and any speed suits. */
 #define DEADLINE_SPEED_LEAST 0.8
 bool rank_speed_suits(const struct score *s, const struct score *on_demand, double within_h);
-/* Would a job with a deadline be placed there? It must finish within these hours, and a spot
- * machine be fast enough. */
+/* Returns whether a job with a deadline may be placed there. It must finish within these hours, and
+ * a spot machine must be fast enough. */
 bool rank_suits_deadline(const struct score *s, const struct score *on_demand, double within_h);
-/* Of usable ones, in order, for who is late: where it is done first, of spot with 95 %; of those
- * within 2 % of that the cheapest. NULL: none is usable. */
+/* Returns the best of the ordered usable scores for a late job: the cheapest within 2 % of the
+ * earliest finish. Spot counts with its 95 % quantile. NULL: none is usable. */
 const struct score *rank_quickest(const struct score *scores, size_t n);
-/* Why an offer is not usable, in words. */
+/* Returns why an offer is not usable, in words. */
 const char *refusal_words(struct arena *a, const struct ranking *r, const struct refused *x);
-/* All terms of a score that rank_run() made. */
+/* Fills all terms of a score that rank_run() made. */
 void score_explain(const struct score *s, struct score_terms *ret);
-/* The odds that it takes longer than these hours, by hours and hours_sd_h as hours_p95 is. */
+/* Returns the odds of more than these hours, from hours and hours_sd_h like hours_p95. */
 double score_late_odds(const struct score_terms *t, double within_h);
 json_t *score_terms_json(const struct score_terms *t);
 json_t *rank_policy_json(const struct rank_policy *p);
@@ -238,16 +238,15 @@ double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measur
 int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s);
 /* Young interval for this hazard and save time, seconds, clamped. */
 double checkpoint_interval_s(double hazard_per_hour, double save_s);
-/* The interval that a job is run at, seconds within 30 s and 1 h: only reclaims whose notice
- * does not suffice for a save count. known: save_s is measured, so that Daly's higher order is
- * worth it. */
+/* Returns the save interval of a job in seconds, from 30 s to 1 h. Only reclaims with a notice too
+ * short for a save count. known: save_s is measured, so Daly's higher order pays. */
 double save_interval_s(double hazard_per_hour, double notice_saves, double save_s, bool known,
     const char **ret_source);
-/* That interval for a job with so much slack before its deadline: at most a quarter of it. After n
- * reclaims in a row that each take a whole interval (3/4)^n of the slack is left, as the interval
- * is bounded anew by what is left at each start; with a half it would be (1/2)^n. But never so
- * short that saving takes more than a tenth of the time: that would eat the slack by itself, and
- * spot is not taken where an interval does not fit into the slack. */
+/* Returns that interval for a job with this slack before its deadline: at most a quarter of it.
+ * Each start bounds it again by the slack left. After n reclaims that each cost a whole interval
+ * (3/4)^n of the slack is left; with a half it would be (1/2)^n. Saving never takes more than a
+ * tenth of the time, since that would eat the slack by itself. Spot is not used if an interval does
+ * not fit into the slack. */
 double save_interval_slack_s(double interval_s, double slack_s, double save_s);
 
 #endif

@@ -17,7 +17,7 @@ struct place_memo {
 	int64_t restore_per_gb, upload_per_gb, data_per_gb;
 };
 
-/* The same by where the names stand: those of one read of the market stand in one place each
+/* A cache by the addresses of the names. One read of the market stores each name once
  * (offers_share_names). */
 #define GPU_NEAR 64
 #define PLACE_NEAR 256
@@ -37,7 +37,7 @@ struct rank_ctx {
 	double work_ref_h, save_s, restart_h, refused_h;
 	int32_t ref_milli; /* 0 = no GPU asked for */
 	int64_t checkpoint_bytes, data_bytes;
-	/* where checkpoints are read from; NULL = nowhere */
+	/* source of checkpoints; NULL = none */
 	const char *from_provider, *from_region;
 	const char *data_provider; /* NULL = the job names no data */
 	struct gpu_memo gpus[GPU_MEMO];
@@ -51,7 +51,7 @@ void rank_ctx_init(struct rank_ctx *c, const struct rank_job *job, const struct 
     int64_t now_us);
 const struct gpu_memo *rank_gpu(struct rank_ctx *c, const char *gpu);
 const struct place_memo *rank_place(struct rank_ctx *c, const struct offer *o);
-/* Writes all of s; false: it would hardly ever finish. */
+/* Writes all of s. Returns false if the work would hardly ever finish. */
 bool score_make(struct rank_ctx *c, const struct offer *o, struct score *s);
 
 static inline size_t near_slot(const char *a, const char *b, size_t n)

@@ -1,4 +1,4 @@
-/* What one offer is expected to cost: the arithmetic is in rank.h and in README.md. */
+/* Computes the expected cost of one offer. The arithmetic is in rank.h and README.md. */
 #include "base/base.h"
 #include "core/hazard/hazard.h"
 #include "core/rank/rank_priv.h"
@@ -10,21 +10,21 @@
 #define USEFUL_MIN 0.05
 /* e^10 times the work is never. */
 #define RESTARTS_MAX_EXP 10.0
-/* Waiting is not worked out for worse odds: such pools are refused or rest. */
+/* Worse odds count as this: such pools are refused or cooling. */
 #define ODDS_FLOOR 0.05
 #define Z95 1.645
 #define INTERVAL_MIN_S 30.0
 #define INTERVAL_MAX_S 3600.0
-/* A reclaim takes this part of the slack before a deadline at most; saving this part of the time
- * because of it. */
+/* A reclaim costs at most 1 / SLACK_PARTS of the slack before a deadline. Saving for that takes at
+ * most 1 / SAVE_PARTS of the time. */
 #define SLACK_PARTS 4.0
 #define SAVE_PARTS 10.0
-/* A ranking makes a score of each offer that suits and keeps few of its terms: put together in one
- * body, what is not kept is not worked out. */
+/* A ranking scores each suitable offer and keeps few of the terms. Inlined into one body, the
+ * compiler drops the terms that are not kept. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* fmax, fmin and llround of numbers that are there and in range; the calls cost more than what they
- * do. */
+/* fmax, fmin and llround for finite numbers in range. The library calls cost more than the
+ * operations. */
 INLINE double most(double a, double b)
 {
 	return a > b ? a : b;
@@ -113,12 +113,11 @@ INLINE void interval_terms(const struct rank_ctx *c, const struct offer *o, doub
 {
 	const struct checkpoint_spec *k = &c->job.spec->checkpoint;
 
-	/* A gang goes back to its last save whichever of its machines is taken. */
+	/* A gang returns to its last save whichever of its machines is reclaimed. */
 	hazard *= c->job.nodes > 1 ? c->job.nodes : 1;
 	t->save_s = c->save_s;
 	if (k->interval_off) {
-		/* Saved only upon a notice: what is lost goes back to the last one that
-		 * sufficed. */
+		/* Saved only on a notice: work since the last sufficient notice is lost. */
 		double between_h = 1.0 / most(hazard * t->notice_saves, 1e-9);
 
 		t->interval_source = "never, by the job file";
@@ -184,8 +183,8 @@ INLINE bool hours_terms(const struct rank_ctx *c, const struct offer *o, double 
 
 /* ---- dollars --------------------------------------------------------------------------------- */
 
-/* What a price may be off by because it is not known to be today's. A silent feed's may be anything
- * by now; one that stands still while polls succeed is mostly right, so that it only loses ties and
+/* Returns the penalty for a price that may be outdated. The price of a silent feed may be anything
+ * by now. A price that stands still while polls succeed is mostly right. It loses only ties and
  * near ties against one that moves. */
 INLINE int64_t age_penalty(const struct offer *o, const struct rank_policy *p)
 {
@@ -202,8 +201,7 @@ INLINE int64_t age_penalty(const struct offer *o, const struct rank_policy *p)
 	return 0;
 }
 
-/* (1 - e^-x) / x; by its series, exact to the last bit or two, where runs are short against how
- * prices go back. */
+/* (1 - e^-x) / x. For small x its series is exact to the last bit or two. */
 INLINE double average_stay(double x)
 {
 	if (x > 0.03) {
@@ -219,10 +217,10 @@ INLINE double average_stay(double x)
 				x * (1.0 / 120 - x * (1.0 / 720 - x * (1.0 / 5040 - x / 40320))))));
 }
 
-/* A spot price goes slowly back to its faded mean: over a run of F hours with x = F / reversion the
- * share (1 - e^-x) / x of today's distance lasts on average. About that it wanders as an
- * Ornstein-Uhlenbeck process with the time constant in which its past fades. README.md has what
- * this is worth on recorded prices. */
+/* A spot price returns slowly to its faded mean. Over a run of F hours the average share (1 - e^-x)
+ * / x of today's distance lasts, with x = F / reversion. The price wanders about that as an
+ * Ornstein-Uhlenbeck process with the time constant of its fading past. README.md names the
+ * default. */
 INLINE void price_terms(const struct rank_ctx *c, const struct offer *o, struct score_terms *t)
 {
 	double mean = o->price_mean * 1e6, x = 0;
@@ -379,8 +377,8 @@ bool score_make(struct rank_ctx *c, const struct offer *o, struct score *s)
 
 /* ---- the spread ------------------------------------------------------------------------------ */
 
-/* Variance of the average of the path over x reversion times, given its start, in those of the path
- * itself; by its series where the closed form cancels out. */
+/* Variance of the path's average over x reversion times, given its start, in units of the path's
+ * own variance. For small x the closed form cancels out, so a series replaces it. */
 static double average_variance(double x)
 {
 	double gone = -expm1(-x);
@@ -415,7 +413,7 @@ static double paid_variance(const struct score *s, const struct score_terms *t, 
 
 		return t->interruptions * second / (u * u) + doubt * doubt;
 	}
-	/* Starting over: a geometric number of tries that each end at a truncated exponential
+	/* Starting over means a geometric number of tries, each ending at a truncated exponential
 	 * time. */
 	double x = h * t->work_h, n = t->interruptions;
 	double tail = n > 0 ? t->work_h * t->work_h * exp(x) / (n * n) : 0;

@@ -1,4 +1,5 @@
-/* All terms of a score as one JSON object: what a plan shows is what a decision keeps. */
+/* All terms of a score as one JSON object. A plan shows exactly the terms that a decision
+ * stores. */
 #include "base/base.h"
 #include "base/text/json.h"
 #include "core/rank/rank.h"

@@ -1,5 +1,4 @@
-/* How fast a job runs on one GPU against another, and what moving bytes costs: lookups in the
- * tables. */
+/* Looks up the relative speed of GPUs and the cost of moving bytes. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/spec/jobspec.h"
@@ -8,7 +7,8 @@
 
 #include <strings.h>
 
-/* A transfer between places that no row covers: the dearest common internet tier of the five. */
+/* Price of a transfer that no row covers: the most expensive common internet tier of the five
+ * providers. */
 #define EGRESS_UNKNOWN_MICROS 120000
 
 const struct gpu_perf *gpu_perf_find(const char *gpu)

@@ -1,4 +1,4 @@
-/* The classes, their defaults, and what they mean for a job file. */
+/* The workload classes, their defaults, and their effect on a job file. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/err.h"
@@ -6,8 +6,8 @@
 #include "core/spec/class_policy.h"
 #include "core/rank/rank.h"
 
-/* Of whom nobody waits for one: a day of patience costs 0.84 of what ten minutes do, seven days
- * 0.83 (tests/bench/fleetsim). */
+/* For classes without a waiting user. A day of patience costs 0.84 of what ten minutes cost, seven
+ * days 0.83 (tests/bench/fleetsim). */
 #define LONG_PATIENCE_S 86400
 #define PATIENCE_MAX_US (INT64_C(24) * 365 * SPOT_US_PER_HOUR)
 
@@ -204,7 +204,7 @@ static bool asked_already(const struct gpu_ask *list, size_t n, const struct gpu
 	return false;
 }
 
-/* The GPUs of the ask that are of a tier, the narrower name of the two. */
+/* Keeps the GPUs of the ask that belong to a tier, by the narrower of the two names. */
 static void ask_narrow(struct arena *a, const struct class_policy *c, struct resource_ask *k)
 {
 	struct gpu_ask *kept = arena_array(a, k->gpus_n * (c->tiers_n + 1), sizeof(*kept));
@@ -238,7 +238,7 @@ static enum spot_rc tiers_refuse(struct arena *a, const struct class_policy *c, 
 	    what, c->name, tiers_text(a, c), c->name);
 }
 
-/* Which GPU a type has is known when offers are read. */
+/* Stores the tiers with the ask. The GPU of an instance type is known only when offers are read. */
 static void tiers_keep(struct arena *a, const struct class_policy *c, struct resource_ask *k)
 {
 	k->tiers = arena_array(a, c->tiers_n, sizeof(*k->tiers));
@@ -298,7 +298,7 @@ enum spot_rc class_apply(struct arena *a, const struct class_policy *c, struct j
 	return c->tiers_n == 0 ? SPOT_OK : tiers_apply(a, c, s, err);
 }
 
-/* The GPU of the ask's type where it is known and not allowed, else NULL. */
+/* Returns the GPU of the ask's type if it is known and not allowed, else NULL. */
 static const char *type_refused(const struct resource_ask *k, const struct offer *offers, size_t n)
 {
 	const char *gpu = NULL;
@@ -346,7 +346,7 @@ static bool only_on_demand(const struct job_spec *s)
 	return s->asks_n > 0;
 }
 
-/* Only what is not the daemon's own. */
+/* Words only the values that differ from the daemon's own. */
 static const char *waiting_words(struct arena *a, const struct job_spec *s)
 {
 	const char *late =

@@ -1,7 +1,7 @@
 /*
- * Workload classes. Pure. A class sets the defaults of its jobs: market, priority, allowed GPUs,
- * patience for spot, whether a higher job may preempt them, and the goal once they are late. The
- * table has built-in defaults; the configuration changes them ([class NAME]).
+ * Workload classes. Pure. A class sets the defaults of its jobs: market, priority, allowed GPUs and
+ * patience for spot. It says whether a higher job may preempt them, and the goal once they are
+ * late. The table has built-in defaults; the configuration changes them ([class NAME]).
  */
 #ifndef CORE_CLASS_POLICY_H
 #define CORE_CLASS_POLICY_H
@@ -19,26 +19,26 @@ struct class_policy {
 	enum class_tolerance tolerance;
 	bool preemptible;
 	int32_t priority;
-	/* wait for spot so long before on-demand; -1 = as the daemon ([engine] patience) */
+	/* wait for spot this long before on-demand; -1 = as the daemon ([engine] patience) */
 	int64_t patience_s;
-	/* once its deadline has passed: as if there were none; else as soon as may be */
+	/* after its deadline: true as if there were none, false as soon as possible */
 	bool late_cheapest;
 	char tiers[CLASS_TIERS_MAX][CLASS_GPU_MAX];
-	size_t tiers_n; /* GPUs it may have; 0 = any */
+	size_t tiers_n; /* allowed GPUs; 0 = any */
 };
 struct class_table {
 	struct class_policy list[CLASSES];
 };
 void class_table_default(struct class_table *t);
-/* NULL: no such class. */
+/* Returns NULL for an unknown class. */
 struct class_policy *class_find(struct class_table *t, const char *name);
 const struct class_policy *class_get(const struct class_table *t, const char *name);
-/* One key of [class NAME]: tolerance, preemptible, priority, patience, late, tiers. Words without
- * the section's name. */
+/* Sets one key of [class NAME]: tolerance, preemptible, priority, patience, late, tiers. The error
+ * does not name the section. */
 NODISCARD enum spot_rc class_set(struct class_policy *c, const char *key, const char *value,
     struct spot_err *err);
-/* Fills in what the file did not say, and narrows the GPUs to those of the class; refused, in
- * words, where none is left. */
+/* Fills in the defaults of the class, and narrows the GPUs to those it allows. Refuses the job,
+ * with a reason, if none is left. */
 NODISCARD enum spot_rc class_apply(struct arena *a, const struct class_policy *c,
     struct job_spec *s, struct spot_err *err);
 /* The same for asks that name an instance type and no GPU, once the market is known. Refuses the
@@ -47,7 +47,7 @@ NODISCARD enum spot_rc class_apply(struct arena *a, const struct class_policy *c
 struct offer;
 NODISCARD enum spot_rc class_types_check(struct arena *a, const struct class_policy *c,
     const struct job_spec *s, const struct offer *offers, size_t n, struct spot_err *err);
-/* "eval: fault-tolerant, spot by default; ...": after class_apply. */
+/* Returns "eval: fault-tolerant, spot by default; ...". Call after class_apply(). */
 const char *class_words(struct arena *a, const struct class_policy *c, const struct job_spec *s);
 
 #endif

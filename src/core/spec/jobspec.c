@@ -13,12 +13,12 @@
 #define ENVS_MAX 512
 #define SCRIPT_MAX (256 * 1024)
 #define NAME_MAX_LEN 60
-/* Linux starts no program with a longer NAME=VALUE (MAX_ARG_STRLEN with pages of 4 KiB, the NUL
- * counts), nor with more of them and of arguments in all than a quarter of the stack: 2 MiB, of
- * which half is left to the job's own programs and to the agent. */
+/* Linux limits one NAME=VALUE to MAX_ARG_STRLEN (with pages of 4 KiB, the NUL included). It limits
+ * all variables and arguments together to a quarter of the stack, 2 MiB. Half of that stays for the
+ * job's own programs and the agent. */
 #define ENV_MAX (128 * 1024)
 #define ENVS_BYTES_MAX (1024 * 1024)
-#define SAVE_MAX_S (30 * 86400) /* src/agent/proc/start.c takes no longer times */
+#define SAVE_MAX_S (30 * 86400) /* src/agent/proc/start.c accepts no longer times */
 #define SAVED_MAX (SPOT_AGENT_FILES_MAX * SPOT_AGENT_CHUNK_BYTES)
 
 void jobspec_warn(struct jobspec_ctx *x, const struct yaml *at, const char *text)
@@ -85,7 +85,7 @@ enum spot_rc spec_seconds(const struct yaml *y, int64_t *ret, struct spot_err *e
 	return SPOT_OK;
 }
 
-/* The same for what the agent waits for. */
+/* The same, limited to the longest time that the agent waits. */
 static enum spot_rc save_seconds(const struct yaml *y, int64_t *ret, struct spot_err *err)
 {
 	enum spot_rc rc = spec_seconds(y, ret, err);
@@ -348,7 +348,7 @@ static enum spot_rc parse_class(const struct yaml *y, struct job_spec *s, struct
 		  "class: one of training, batch_inference, fine_tune, eval, sweep, dev, serving");
 }
 
-/* Whoever stops for its budget must have saved: no limit is kept by throwing work away. */
+/* A job with a budget must save, since a stop at the limit must not throw work away. */
 static enum spot_rc parse_budget(const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
 	enum spot_rc rc = spec_money(y, "budget", &s->budget_micros, err);
@@ -447,7 +447,7 @@ static enum spot_rc parse_name(const struct yaml *doc, struct job_spec *s, struc
 	return SPOT_OK;
 }
 
-/* What several nodes cannot have. */
+/* Refuses the settings that a job of several nodes cannot have. */
 static enum spot_rc gang_check(const struct yaml *doc, const struct job_spec *s,
     struct spot_err *err)
 {

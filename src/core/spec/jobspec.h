@@ -1,7 +1,8 @@
 /*
- * The job file: YAML (JSON is a subset), a SkyPilot task file is accepted as it is where we support
- * it; ours is under config.spotctl. Strict: an unknown key is refused with line and column; a known
- * but unsupported key says so. Pure: text in, struct out, in the caller's arena.
+ * The job file: YAML, of which JSON is a subset. A SkyPilot task file is accepted as far as we
+ * support it. Our own keys are under config.spotctl. Strict: an unknown key is refused with line
+ * and column, and a known but unsupported one says so. Pure: text in, struct out, in the caller's
+ * arena.
  */
 #ifndef CORE_JOBSPEC_H
 #define CORE_JOBSPEC_H
@@ -23,15 +24,15 @@ struct job_mount {
 	const char *dst, *uri;
 	int line, column;
 };
-struct resource_ask { /* one alternative; any_of gives several */
+struct resource_ask { /* one alternative; any_of makes several */
 	const char *provider, *region, *zone; /* from infra; NULL = any */
 	const char *instance_type; /* NULL = any */
 	struct gpu_ask *gpus;
 	size_t gpus_n; /* any of these; 0 = no GPU needed */
-	/* GPUs of which the machine's is one, if it has any; 0 = not limited (class_apply) */
+	/* allowed GPUs, if the machine has any; 0 = not limited (class_apply) */
 	const char **tiers;
 	size_t tiers_n;
-	/* 1 spot, 0 on-demand only, -1 not said (class decides) */
+	/* 1 spot, 0 on-demand only, -1 not given (the class decides) */
 	int use_spot;
 	int64_t vcpus_min, mem_mib_min; /* 0 = any */
 	int64_t max_hourly_micros; /* 0 = none */
@@ -64,7 +65,7 @@ struct job_spec {
 	/* absolute; 0 = none. The file may say a duration from now */
 	int64_t deadline_us;
 	int64_t max_duration_s; /* 0 = none */
-	/* the most that the job may cost, 0 = no limit; stored in job.budget_micros, since it
+	/* most that the job may cost, 0 = no limit; stored in job.budget_micros, since it
 	 * changes */
 	int64_t budget_micros;
 	/* expected work on the reference GPU ask; 0 = unknown */
@@ -74,27 +75,29 @@ struct job_spec {
 	struct checkpoint_spec checkpoint;
 	/* absolute; 0 = at once. The file may say a duration from now */
 	int64_t start_after_us;
-	/* wait for spot so long before on-demand; -1 = not said (class, then daemon) */
+	/* wait for spot this long before on-demand; -1 = not given (class, then daemon) */
 	int64_t patience_s;
-	/* once the deadline has passed: as if there were none; else as soon as may be */
+	/* after the deadline: true as if there were none, false as soon as possible */
 	bool late_cheapest;
-	bool late_said; /* by the file; not stored */
-	/* may wait for cheaper hours: 1 yes, 0 no, -1 not said (only if the deadline has room) */
+	bool late_said; /* the file gives it; not stored */
+	/* may wait for cheaper hours: 1 yes, 0 no, -1 not given (only if the deadline has slack) */
 	int off_peak;
-	/* data that the job reads each time it starts, for the price of moving it */
+	/* data that the job reads at each start, for the price of moving it */
 	const char *data_uri, *data_provider; /* NULL = none named; provider by the scheme */
-	const char *data_region; /* NULL = not said */
+	const char *data_region; /* NULL = not given */
 	int64_t data_bytes;
-	/* set by the class if the file does not say (core/spec/class_policy.h) */
+	/* set by the class if not in the file (core/spec/class_policy.h) */
 	bool interruptible_said, priority_said; /* of the file; not stored */
-	/* is not made to leave for a job of higher priority */
+	/* a job of higher priority does not preempt it */
 	bool not_preemptible;
 };
-/* now_us resolves relative deadlines. warnings (accepted but without effect) are listed. */
+/* Parses a job file. now_us resolves relative deadlines. warnings lists keys that are accepted but
+ * have no effect. */
 NODISCARD enum spot_rc jobspec_parse(struct arena *a, struct str text, int64_t now_us,
     struct job_spec **ret, const char ***ret_warnings, size_t *ret_warnings_n,
     struct spot_err *err);
-/* The normalised form stored in job.spec, without secret values (names only) and back. */
+/* Returns the normalised form stored in job.spec, with the names of secrets but not their values.
+ * jobspec_from_json() reads it back. */
 json_t *jobspec_to_json(const struct job_spec *s);
 NODISCARD enum spot_rc jobspec_from_json(struct arena *a, const json_t *j, struct job_spec **ret,
     struct spot_err *err);
@@ -106,7 +109,7 @@ void resource_ask_from_json(struct arena *a, const json_t *o, struct resource_as
  * none. */
 NODISCARD enum spot_rc jobspec_store_check(const struct job_spec *s, const char *store,
     struct spot_err *err);
-/* The file for people to read, without its secrets, for job.source. */
+/* Returns the file without its secrets, for job.source. */
 char *jobspec_source(struct arena *a, struct str text, const struct job_spec *s);
 
 #endif

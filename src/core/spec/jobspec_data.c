@@ -1,10 +1,10 @@
-/* config.spotctl.data of the job file: what the job reads, and how much of it. */
+/* config.spotctl.data of the job file: the data that the job reads, and its size. */
 #include "base/base.h"
 #include "base/text/str.h"
 #include "base/text/yaml.h"
 #include "core/spec/jobspec_priv.h"
 
-/* "120GB": decimal units as clouds bill them; binary ones too. */
+/* Parses "120GB": decimal units, as clouds bill them, and binary ones. */
 static bool parse_bytes(const char *text, int64_t *ret)
 {
 	static const struct {
@@ -31,7 +31,7 @@ static bool parse_bytes(const char *text, int64_t *ret)
 	return false;
 }
 
-/* What the job reads, for the price of moving it: the bucket's cloud is that of its scheme. */
+/* Reads the job's data, for the price of moving it. The scheme of its address gives its cloud. */
 enum spot_rc spec_data(const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
 	static const char *const known[] = { "uri", "size", "region", NULL };

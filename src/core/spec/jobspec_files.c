@@ -1,5 +1,4 @@
-/* What a job finds on its machine and what it leaves there: file_mounts and the places that the
- * agent makes. */
+/* Files of a job on its machine: file_mounts, and the places that the agent makes. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/err.h"
@@ -30,13 +29,14 @@ const char *spec_place_wrong(const char *path)
 	return strstr(path, "..") != NULL ? "'..' is not allowed" : NULL;
 }
 
-/* The words name the destination themselves, as much of it as there is room for. */
+/* Returns a place for errors. Their text already names the destination, so the place has none. */
 static struct yaml place_of(const struct yaml *y)
 {
 	return (struct yaml){ .kind = YAML_SCALAR, .line = y->line, .column = y->column };
 }
 
-/* A file below the working directory, below the home directory (~/) or at an absolute place. */
+/* Returns NULL for a file below the working directory, below the home directory (~/) or at an
+ * absolute path, else the error. */
 static const char *destination_wrong(const char *dst)
 {
 	const char *below = str_prefix(dst, "~/") ? dst + 2 : *dst == '/' ? dst + 1 : dst;
@@ -116,7 +116,7 @@ static enum spot_rc parse_mount(struct jobspec_ctx *x, const struct yaml *i, str
 	return SPOT_OK;
 }
 
-/* Where one destination is a file another cannot make its folder. */
+/* Refuses a destination that another one needs as a folder. */
 static enum spot_rc parse_twice(const struct yaml *i, const struct job_spec *s,
     struct spot_err *err)
 {

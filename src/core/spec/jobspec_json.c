@@ -1,4 +1,4 @@
-/* The normalised job as stored in job.spec, and back. */
+/* Writes the normalised job of job.spec, and reads it back. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/err.h"
@@ -130,7 +130,7 @@ json_t *jobspec_secrets(const struct job_spec *s)
 	return o;
 }
 
-/* Reading back what we wrote: texts are copied because the document is freed. */
+/* Copies a text, since the document is freed later. */
 static const char *get_text(struct arena *a, const json_t *o, const char *key, const char *dflt,
     struct spot_err *err)
 {

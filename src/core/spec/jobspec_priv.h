@@ -1,11 +1,11 @@
-/* Shared by the jobspec sources only. */
+/* Private to the jobspec sources. */
 #ifndef CORE_JOBSPEC_PRIV_H
 #define CORE_JOBSPEC_PRIV_H
 
 #include "base/text/yaml.h"
 #include "core/spec/jobspec.h"
 
-/* What stands for a secret in a file that is shown. */
+/* Replaces a secret in a file that is shown. */
 #define JOB_SECRET_SHOWN "***"
 
 struct jobspec_ctx {
@@ -16,7 +16,7 @@ struct jobspec_ctx {
 };
 
 void jobspec_warn(struct jobspec_ctx *x, const struct yaml *at, const char *text);
-/* Scalars; *ret is untouched when y is NULL or null. */
+/* Parse scalars. *ret stays unchanged if y is NULL or null. */
 NODISCARD enum spot_rc spec_text(const struct yaml *y, const char **ret, struct spot_err *err);
 NODISCARD enum spot_rc spec_int(const struct yaml *y, int64_t min, int64_t max, int64_t *ret,
     struct spot_err *err);
@@ -25,8 +25,7 @@ NODISCARD enum spot_rc spec_seconds(const struct yaml *y, int64_t *ret, struct s
 /* micro-dollars, above 0 */
 NODISCARD enum spot_rc spec_money(const struct yaml *y, const char *what, int64_t *ret,
     struct spot_err *err);
-/* Refuses keys not in `known`; keys in `later` get the sentence that says why they are not
- * supported. */
+/* Refuses keys not in `known`. Keys in `later` get their own sentence with the reason. */
 struct spec_unsupported {
 	const char *key, *why;
 };
@@ -39,7 +38,7 @@ NODISCARD enum spot_rc spec_resources(struct jobspec_ctx *x, const struct yaml *
 /* file_mounts: fills mounts. */
 NODISCARD enum spot_rc spec_mounts(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
     struct spot_err *err);
-/* NULL, or why the agent cannot make that place on a machine. */
+/* Returns NULL, or why the agent cannot make that place on a machine. */
 const char *spec_place_wrong(const char *path);
 /* deadline, start_after, off_peak, patience, late of config.spotctl. */
 NODISCARD enum spot_rc spec_times(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,

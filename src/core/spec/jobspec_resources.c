@@ -93,7 +93,7 @@ static enum spot_rc parse_infra(struct jobspec_ctx *x, const struct yaml *y, str
 	if (rc != SPOT_OK || text == NULL) {
 		return rc;
 	}
-	/* infra is one value: it replaces the outer one whole */
+	/* infra is one value and replaces the outer one as a whole */
 	r->provider = r->region = r->zone = NULL;
 	for (size_t i = 0; text != NULL; i++) {
 		const char *slash = strchr(text, '/');
@@ -110,7 +110,7 @@ static enum spot_rc parse_infra(struct jobspec_ctx *x, const struct yaml *y, str
 	return SPOT_OK;
 }
 
-/* "4", "4+", "32GB", "32GiB+": the least that will do. */
+/* Parses a minimum: "4", "4+", "32GB", "32GiB+". */
 static enum spot_rc parse_atleast(const struct yaml *y, const char *what, double unit, int64_t *ret,
     struct spot_err *err)
 {

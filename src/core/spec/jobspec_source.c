@@ -1,8 +1,8 @@
 /*
- * What is kept of a job file for people to read: the file, byte for byte, without the secrets. The
- * bytes of each value under `secrets` go by their place, so that it does not matter how the value
- * is written; comments there go as well (an old key is easily left in one). Then each value, and
- * each longer line of one, goes wherever else in the file it stands.
+ * Makes the readable copy of a job file: byte for byte, without the secrets. It hides each value
+ * under `secrets` by position, however the value is written. It hides comments there too, since an
+ * old key is easily left in one. Then it hides each value, and each longer line of one, everywhere
+ * else in the file.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -11,7 +11,7 @@
 #include "base/text/yaml.h"
 #include "core/spec/jobspec_priv.h"
 
-/* shorter lines of a value stand for too many other things */
+/* shorter lines of a value would match too much else */
 #define LINE_MIN 9
 #define LOOK_MAX ((size_t)256 << 20) /* bytes compared at most, about a quarter of a second */
 
@@ -33,8 +33,8 @@ static bool char_is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Between values each '#' begins a comment. Those left of the edge are not of `secrets` any
- * more. */
+/* Between values each '#' begins a comment. Comments left of the edge do not belong to
+ * `secrets`. */
 static void hide_comments(struct hidden *h, size_t begin, size_t end, int edge)
 {
 	for (size_t i = begin; i < end; i++) {
@@ -56,7 +56,7 @@ static void hide_comments(struct hidden *h, size_t begin, size_t end, int edge)
 	}
 }
 
-/* Behind the last value: the end of what is blank, a bracket or a comment. */
+/* Returns the end of blanks, brackets and comments after the last value. */
 static size_t gap_end(struct str t, size_t at)
 {
 	bool comment = false;
@@ -81,7 +81,7 @@ static void hide_values(struct hidden *h, const struct yaml *secrets)
 	hide_comments(h, at, gap_end(h->text, at), secrets->key_column);
 }
 
-/* False: looked for long enough. */
+/* Returns false when the limit of compared bytes is reached. */
 static bool hide_text(struct hidden *h, const char *p, size_t n)
 {
 	const char *text = h->text.p, *end = text + h->text.n, *at;
@@ -111,7 +111,7 @@ static bool hide_elsewhere(struct hidden *h, const char *value)
 	return ok;
 }
 
-/* Line breaks stay where they are, so that line numbers go on being right. */
+/* Line breaks stay, so line numbers stay right. */
 static char *text_shown(struct arena *a, const struct hidden *h)
 {
 	struct sbuf out;

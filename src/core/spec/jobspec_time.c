@@ -1,4 +1,4 @@
-/* When a job runs: deadline, start_after, off_peak, patience and late of the job file. */
+/* Times of the job file: deadline, start_after, off_peak, patience and late. */
 #include "base/base.h"
 #include "base/text/str.h"
 #include "base/text/yaml.h"
@@ -31,7 +31,7 @@ static enum spot_rc parse_deadline(struct jobspec_ctx *x, const struct yaml *y, 
 	return SPOT_OK;
 }
 
-/* A job that may not begin before; a deadline must lie after it. */
+/* Parses start_after. A deadline must lie after it. */
 static enum spot_rc parse_start(struct jobspec_ctx *x, const struct yaml *y, struct job_spec *s,
     struct spot_err *err)
 {
@@ -70,7 +70,7 @@ static enum spot_rc parse_off_peak(const struct yaml *y, struct job_spec *s, str
 	return rc;
 }
 
-/* 0s: never wait. */
+/* Parses patience. 0s means never wait. */
 static enum spot_rc parse_patience(const struct yaml *y, struct job_spec *s, struct spot_err *err)
 {
 	const char *text = NULL;

@@ -7,8 +7,7 @@
 #define KEY_MAX 1024
 #define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"
 
-/* Names of buckets as far as all vendors of the scheme agree; what one of them takes may be
- * less. */
+/* Rules for bucket names that all vendors of a scheme share. One vendor may accept less. */
 static const struct scheme {
 	const char *scheme, *kind, *signers, *letters;
 	size_t bucket_max;

@@ -1,5 +1,5 @@
-/* Trace files: what is in them is checked sample by sample, since a wrong one would only show as a
- * wrong figure. */
+/* Reads trace files. It checks every sample, since a wrong one would show only as a wrong
+ * figure. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/err.h"

@@ -1,12 +1,11 @@
 /*
- * Recorded supply of a spot pool over time: files of {"metadata": {"gap_seconds": g, ...}, "data":
- * [v0, v1, ...]}, sample i holds for [i*g, (i+1)*g) seconds from the file's start. Three kinds of
- * values: 0 or 1 (could be had or not), a count (how many of n asked for could be had), a price in
- * USD per hour. The format is that of the data published with "Can't Be Late" (NSDI'24) and
- * SkyServe (EuroSys'25).
+ * Recorded supply of a spot pool over time. A file is {"metadata": {"gap_seconds": g, ...}, "data":
+ * [v0, v1, ...]}. Sample i holds for [i*g, (i+1)*g) seconds from the file's start. A value is 0 or
+ * 1 (available or not), a count (how many of n nodes were available), or a price in USD per hour.
+ * The format is that of the data published with "Can't Be Late" (NSDI'24) and SkyServe
+ * (EuroSys'25).
  *
- * Pure: text in, struct in the arena out. Strict: what is not a trace is refused with file and
- * sample.
+ * Pure: text in, struct in the arena out. Strict: a refusal names file and sample.
  */
 #ifndef CORE_TRACE_H
 #define CORE_TRACE_H
@@ -20,8 +19,8 @@ struct arena;
 #define TRACE_PRICE_MICROS_MAX 1000000000 /* 1000 USD per hour */
 
 struct trace {
-	const char *name; /* file name without folder */
-	/* "us-east-1a", "us-east-1"; both the whole name where it does not say */
+	const char *name; /* file name without its folder */
+	/* "us-east-1a", "us-east-1"; both the whole name if it names neither */
 	const char *zone, *region;
 	int64_t gap_us;
 	size_t n;
@@ -29,13 +28,13 @@ struct trace {
 	const int64_t *price_micros; /* NULL in an availability trace; per hour */
 };
 
-/* path: where the text came from; its last part names zone and region, <zone>_<gpu>_<gpus>.json.
- * Everything in ret is in the arena. */
+/* Parses a trace into ret, in the arena. path is the source of the text; its last part names zone
+ * and region, <zone>_<gpu>_<gpus>.json. */
 NODISCARD enum spot_rc trace_parse_supply(struct arena *a, struct str text, const char *path,
     struct trace *ret, struct spot_err *err);
 NODISCARD enum spot_rc trace_parse_prices(struct arena *a, struct str text, const char *path,
     struct trace *ret, struct spot_err *err);
-/* 1 where at least so many nodes could be had; n samples, in the arena. */
+/* Returns n samples, in the arena: 1 if at least this many nodes were available. */
 const uint8_t *trace_up(struct arena *a, const struct trace *t, int64_t nodes);
 
 #endif

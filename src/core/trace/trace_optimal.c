@@ -1,17 +1,20 @@
 /*
- * The omniscient optimum, exactly: a dynamic programme over tick, progress and instance held,
- * forward in time.
+ * Computes the omniscient optimum exactly: a dynamic programme over tick, progress and held
+ * instance, forward in time.
  *
- * Progress is counted as K ticks on an instance x tick - m starts x changeover. An instance given
- * up before its changeover is over would so count as less than nothing, while it makes none; but
- * that only burns money and is in no optimal sequence: the minimum is the same, and no state for a
- * changeover under way is needed.
+ * Progress of K ticks on an instance with m starts is K x tick - m x changeover. An instance given
+ * up during its changeover would count as less than nothing. No optimal sequence does that, since
+ * it only burns money. The minimum is therefore the same, and a changeover under way needs no
+ * state.
  *
- * Per instance (and per region of the checkpoint, where moving it costs) there is a front: labels
- * of progress and cost, more progress costing more. A label goes if another in the same place has
- * no less progress at no more cost; if the work left does not fit before the deadline; or if its
- * cost and a lower bound of what is left (the cheapest ticks to come, changeovers left out) are not
- * below a cost that is known to be reached. None of these loses the minimum.
+ * Each instance has a front: labels of progress and cost, more progress costing more. If moving a
+ * checkpoint costs, each region of the checkpoint has its own. Three rules drop labels without
+ * losing the minimum:
+ *
+ * - Another label in the same place has no less progress at no more cost.
+ * - The work left does not fit before the deadline.
+ * - The cost plus a lower bound of the rest is not below a cost known to be reachable. The bound
+ *   takes the cheapest ticks to come, without changeovers.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -22,15 +25,15 @@ struct label {
 	int64_t done, cost; /* microseconds; units of cost */
 	int32_t starts, spot_ticks, on_demand_ticks;
 };
-struct front { /* progress falling, cost falling with it */
+struct front { /* by falling progress, and cost with it */
 	struct label *v;
 	size_t n;
 };
-struct source { /* a front, and what a tick makes of its labels */
+struct source { /* a front, and the effect of a tick on its labels */
 	const struct front *front;
 	int64_t gain, cost;
 	int32_t starts, spot_ticks, on_demand_ticks;
-	size_t at; /* next of its labels */
+	size_t at; /* its next label */
 };
 struct price_class {
 	int64_t price;
@@ -43,17 +46,17 @@ struct search {
 	const struct trace_job *j;
 	struct trace_unit unit;
 	size_t start, n, i; /* first tick in the market; ticks; this one */
-	int64_t piece_us; /* of this tick, what is before the deadline */
-	struct price_class *classes; /* of the cheapest price of each tick to come, rising */
+	int64_t piece_us; /* the part of this tick before the deadline */
+	struct price_class *classes; /* ascending, by the cheapest price of each tick to come */
 	size_t classes_n;
-	/* by whole ticks still needed: what they cost at least, from the next tick on */
+	/* least cost of k more whole ticks, from the next tick on */
 	int64_t *bound;
 	size_t bound_n;
-	size_t regions_n; /* of checkpoints; 1 where moving costs nothing */
+	size_t regions_n; /* of checkpoints; 1 if moving costs nothing */
 	size_t *region; /* per pool, below regions_n */
 	struct front *spot[2]; /* per pool; before and after this tick */
 	struct front *on_demand[2]; /* per region of the checkpoint, and one more for none yet */
-	/* the same; what an instance can be started from. any: in some region */
+	/* the same: fronts that an instance can start from. any: in some region */
 	struct front *idle, any;
 	struct label *room[2]; /* the labels before and after this tick */
 	size_t room_cap[2], room_n;
@@ -100,14 +103,14 @@ static void sort_prices(struct search *s)
 	s->classes_n = n;
 }
 
-/* This tick passes: the bounds of what begins behind it. */
+/* Advances the bounds to the next tick. */
 static void renew_bound(struct search *s)
 {
 	struct price_class here = { tick_price(s, s->i), 0 },
 			   *at = bsearch(&here, s->classes, s->classes_n, sizeof(here), by_price);
 	size_t k = 0;
 
-	at->n--; /* the classes are of the ticks behind this one */
+	at->n--; /* the classes cover the ticks after this one */
 	for (size_t c = 0; c < s->classes_n && k + 1 < s->bound_n; c++) {
 		int64_t cost = s->classes[c].price * s->unit.num;
 
@@ -166,7 +169,7 @@ static bool take_next(struct source *src, size_t n, struct label *ret)
 	return true;
 }
 
-/* ahead_us: changeover that any way on from here begins with. */
+/* ahead_us: the changeover with which every continuation begins. */
 static void labels_merge(struct search *s, struct source *src, size_t n, int64_t ahead_us,
     struct front *ret)
 {
@@ -199,7 +202,7 @@ static void give_room(struct search *s)
 	for (size_t r = 0; r <= s->regions_n; r++) {
 		all += s->on_demand[0][r].n + s->idle[r].n;
 	}
-	all *= 3 * places + 2; /* no front of this tick draws on more than three times all labels */
+	all *= 3 * places + 2; /* no front of this tick reads more than three times all labels */
 	if (s->room_cap[1] < all) {
 		s->room_cap[1] = 2 * all;
 		s->room[1] = arena_array(s->a, s->room_cap[1], sizeof(*s->room[1]));
@@ -207,7 +210,7 @@ static void give_room(struct search *s)
 	s->room_n = 0;
 }
 
-/* All that is in a region can go idle there: giving an instance up costs nothing. */
+/* Every label of a region can go idle there, since giving up an instance costs nothing. */
 static void merge_idle(struct search *s, struct source *src)
 {
 	for (size_t r = 0; r <= s->regions_n; r++) {
@@ -285,8 +288,7 @@ static void pass_tick(struct search *s, struct source *src)
 	SWAP(s->room_cap[0], s->room_cap[1]);
 }
 
-/* What the simple policies reach is an end that is known, and all that is dearer needs no
- * search. */
+/* Starts from the cost of the simple policies. More expensive labels need no search. */
 static void take_known(struct search *s)
 {
 	static const struct policy *const known[] = { &policy_uniform_progress, &policy_greedy,
@@ -300,7 +302,7 @@ static void take_known(struct search *s)
 		if (trace_run_policy(s->a, s->m, s->j, s->start, known[i], NULL, 0, false, &r,
 			&err) == SPOT_OK &&
 		    !r.missed) {
-			/* rounded there: above the true one */
+			/* rounded there, so above the true cost */
 			s->best_cost = MIN(s->best_cost, (r.cost_micros + 1) * s->unit.den);
 		}
 	}
@@ -314,7 +316,7 @@ static void place_fronts(struct search *s)
 	s->region = arena_array(s->a, pools, sizeof(*s->region));
 	s->regions_n = 1;
 	for (size_t k = 0; k < pools && s->j->transfer_micros > 0; k++) {
-		/* the number of a pool of that region: below pools_n */
+		/* the index of a pool of that region: below pools_n */
 		s->region[k] = (size_t)s->m->regions[k];
 		s->regions_n = pools;
 	}

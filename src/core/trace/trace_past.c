@@ -1,4 +1,4 @@
-/* What a backtest may know of the past: the rules are in the header. */
+/* Gives a backtest only what was known at the time. The rules are in the header. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -22,7 +22,7 @@ int64_t past_price_at(const struct past_pool *p, int64_t at_us)
 	return p->n == 0 ? 0 : p->prices[lo > 0 ? lo - 1 : 0].micros;
 }
 
-/* Puts a pool where it belongs among the cheapest so far. */
+/* Inserts a pool into the cheapest so far. */
 static void pick_insert(struct past_pick *picks, double *costs, size_t *n, size_t most,
     struct past_pick x, double cost)
 {
@@ -79,7 +79,7 @@ void past_fill(char *up, size_t n, int64_t tick_us, double odds, double hazard, 
 {
 	double tick_h = (double)tick_us / (double)SPOT_US_PER_HOUR,
 	       share = fmin(fmax(odds, 0.01), 0.99);
-	/* In balance as many leave as come: share * leave = (1 - share) * come. */
+	/* In equilibrium as many leave as come: share * leave = (1 - share) * come. */
 	double come = hazard * share / (1 - share), both = hazard + come;
 	double moved = -expm1(-both * tick_h);
 
@@ -89,7 +89,7 @@ void past_fill(char *up, size_t n, int64_t tick_us, double odds, double hazard, 
 		if (up[i] != '?') {
 			continue;
 		}
-		/* The chain as it stands a tick later, exactly. */
+		/* The exact chance that the chain is up one tick later. */
 		p = i == 0 ? share : up[i - 1] == '1' ? 1 - (1 - share) * moved : share * moved;
 		up[i] = rng_unit(r) < p ? '1' : '0';
 	}

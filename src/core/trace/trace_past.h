@@ -13,16 +13,16 @@ struct rng;
 
 struct past_price {
 	int64_t at_us, micros;
-}; /* from then on, per hour */
+}; /* per hour, in force from this time on */
 struct past_pool {
-	double speed; /* against the reference machine: a price is divided by it */
+	double speed; /* relative to the reference machine; divides the price */
 	const struct past_price *prices;
 	size_t n; /* ascending */
 };
-/* The price in force at that time; before the first one known that one; 0 = none is known. */
+/* Returns the price in force at that time, or the first known one before it; 0 = none is known. */
 int64_t past_price_at(const struct past_pool *p, int64_t at_us);
 
-/* in round r, that is from from_us + r * every_us on */
+/* in round r, which begins at from_us + r * every_us */
 struct past_pick {
 	size_t round, pool;
 };
@@ -31,11 +31,11 @@ struct past_pick {
 size_t past_picks(struct arena *a, const struct past_pool *pools, size_t n, int64_t from_us,
     int64_t to_us, int64_t every_us, size_t most, struct past_pick **ret);
 
-/* Supply as text: '1' could be had, '0' could not, '?' not known. Unknown samples as a chain of two
- * states that is up for the share `odds` of the time and left at `hazard` an hour, begun by its
- * odds or at the sample before. */
+/* Fills the unknown samples of a supply text: '1' available, '0' not, '?' unknown. They follow a
+ * chain of two states that is up for the share `odds` of the time and leaves at `hazard` per hour.
+ * It starts by its odds or at the sample before. */
 void past_fill(char *up, size_t n, int64_t tick_us, double odds, double hazard, struct rng *r);
-/* All of them alike. */
+/* Fills all unknown samples with the same character. */
 void past_fill_with(char *up, size_t n, char with);
 
 #endif

@@ -1,4 +1,4 @@
-/* The simulator of deadline policies over recorded supply; the model's rules are in the header. */
+/* Simulates deadline policies over recorded supply. The model's rules are in the header. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/err.h"
@@ -120,8 +120,8 @@ enum spot_rc trace_market_build(struct arena *a, const struct trace *supply,
 	return SPOT_OK;
 }
 
-/* A job that needs all of the time up to its deadline may use the piece of a tick before it; no
- * other does. */
+/* Returns the ticks of a run. Only a job that needs all of its time may use the last piece of a
+ * tick before the deadline. */
 size_t trace_job_ticks(const struct trace_market *m, const struct trace_job *j)
 {
 	int64_t whole = j->deadline_us / m->tick_us;
@@ -180,7 +180,7 @@ struct run {
 	const struct trace_job *j;
 	struct trace_unit unit;
 	struct policy_view view;
-	/* this tick's, copied: a policy cannot read on into the future */
+	/* a copy of this tick's, so a policy cannot read the future */
 	uint8_t *up;
 	int64_t *price;
 	int64_t spot, on_demand, transfer; /* in units */
@@ -188,7 +188,7 @@ struct run {
 	struct trace_run *out;
 };
 
-/* What the pools showed before the start, then the others. */
+/* Returns the tracks of the pools before the start, then the others. */
 static const struct policy_track *tracks_of(struct arena *a, const struct trace_market *m,
     size_t start, const struct policy_track *history, size_t history_n, size_t *ret_n)
 {
@@ -242,7 +242,7 @@ static void start_instance(struct run *r, const struct policy_choice *c)
 	}
 }
 
-/* One tick on what is held now. */
+/* Runs one tick on the held instance. */
 static void pass_tick(struct run *r)
 {
 	struct policy_view *v = &r->view;
@@ -269,7 +269,7 @@ static void pass_tick(struct run *r)
 	v->done_us += r->m->tick_us - lost;
 }
 
-/* Too late: what is left is done on demand, whatever the policy would think. */
+/* Past the deadline the rest runs on demand, without the policy. */
 static void finish_late(struct run *r)
 {
 	int64_t left = r->j->work_us - r->view.done_us;
@@ -281,7 +281,7 @@ static void finish_late(struct run *r)
 	left += r->view.changeover_left_us;
 	r->out->finish_us = r->view.elapsed_us + r->m->tick_us + left;
 	r->on_demand += ticks_up(left, r->m->tick_us) * r->j->on_demand_micros * r->unit.num;
-	/* their ticks are behind the log */
+	/* their ticks are after the end of the log */
 }
 
 static enum spot_rc refuse_choice(const struct policy *p, size_t tick,

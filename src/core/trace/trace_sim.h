@@ -1,22 +1,24 @@
 /*
- * A job with a deadline, run over recorded supply: the model of "Can't Be Late" (Wu et al.,
+ * Runs a job with a deadline over recorded supply: the model of "Can't Be Late" (Wu et al.,
  * NSDI'24).
  *
  * Time is cut into ticks of tick_us. In each tick the policy waits, takes spot in a pool that is
- * up, or on demand:
- *   1. it sees the tick's availability and prices, and the past; spot is lost at the start of the
- *      first tick that is down;
- *   2. the choice holds for the whole tick;
- *   3. an instance of another kind or in another pool than the one held (also after a loss or a
- *      wait) costs changeover_us, paid, without progress, over as many ticks as it takes; progress
- *      is durable;
- *   4. each tick on an instance is paid in full, also the last one, at its price in that tick;
- *   5. the run ends when the work is done, and misses if that is after the deadline. Only whole
- *      ticks before the deadline are used, unless on demand from the first moment needs the last
- *      piece of a tick too.
- * Several pools: one instance at a time; taking spot in another region than the last spot
- * instance's costs transfer_micros (the checkpoint is there; on demand is taken where it is). A run
- * that is not done at the deadline is finished on demand.
+ * up, or takes on demand:
+ *
+ * 1. It sees the tick's availability and prices, and the past. Spot is lost at the start of the
+ *    first tick that is down.
+ * 2. The choice holds for the whole tick.
+ * 3. An instance of another kind or in another pool costs changeover_us, also after a loss or a
+ *    wait. The changeover is paid, makes no progress, and takes as many ticks as it needs. Progress
+ *    is durable.
+ * 4. Each tick on an instance is paid in full at its price in that tick, the last one too.
+ * 5. The run ends when the work is done, and misses if that is after the deadline. It uses only
+ *    whole ticks before the deadline. The exception is a job that needs the last piece of a tick
+ *    even on demand from the first moment.
+ *
+ * A run holds one instance at a time. Spot in another region than the last spot instance's costs
+ * transfer_micros, since the checkpoint is there. On demand runs where the checkpoint is. A run not
+ * done at the deadline finishes on demand.
  *
  * Costs are summed in whole units that divide a micro-dollar (struct trace_unit) and rounded once.
  * Pure; memory is the caller's arena, which may be reset after each run.
@@ -39,7 +41,7 @@ struct trace_market { /* pools side by side; made by trace_market_build */
 	const uint8_t **pool_up; /* [pool][tick] */
 	const int64_t **pool_price;
 	const int32_t *regions; /* per pool */
-	const char *ends_first; /* name of the trace that it is as long as */
+	const char *ends_first; /* name of the shortest trace, which sets the length */
 };
 struct trace_job {
 	int64_t work_us, deadline_us, changeover_us;
@@ -54,42 +56,43 @@ struct trace_step { /* one tick of the decision log */
 struct trace_run {
 	size_t start; /* tick of the market at which it began */
 	int64_t cost_micros, finish_us;
-	/* parts of the cost (not told by trace_optimal) */
+	/* parts of the cost (trace_run_optimal() leaves them 0) */
 	int64_t spot_micros, on_demand_micros, transfer_micros;
 	bool missed;
-	int32_t changeovers; /* starts of an instance, the first one too */
+	int32_t changeovers; /* starts of an instance, including the first */
 	int32_t spot_ticks, on_demand_ticks, wait_ticks;
-	/* if asked for: spot_ticks + on_demand_ticks + wait_ticks of them */
+	/* on request: spot_ticks + on_demand_ticks + wait_ticks of them */
 	struct trace_step *steps;
 };
 
-/* Traces side by side: as long as the shortest. prices: one per supply trace (NULL elements or
- * NULL: spot_micros all the time), read at the start of each tick, whatever their gap. Refused:
- * different gaps of supply traces. */
+/* Puts traces side by side, as long as the shortest. Parameter prices has one element per supply
+ * trace, read at the start of each tick whatever its gap. NULL, or a NULL element, means
+ * spot_micros all the time. Refuses supply traces with different gaps. */
 NODISCARD enum spot_rc trace_market_build(struct arena *a, const struct trace *supply,
     const struct trace *const *prices, size_t n, int64_t nodes, int64_t spot_micros,
     struct trace_market *ret, struct spot_err *err);
-/* Does a run fit at all: feasible on demand, numbers in range, trace long enough. */
+/* Checks that a run fits: feasible on demand, numbers in range, trace long enough. */
 NODISCARD enum spot_rc trace_job_check(const struct trace_market *m, const struct trace_job *j,
     struct spot_err *err);
-/* that a run may use */
+/* ticks that a run may use */
 size_t trace_job_ticks(const struct trace_market *m, const struct trace_job *j);
-/* Starts with room for a run: 0 .. result - 1. 0: the trace is too short. */
+/* Returns the number of possible starts, 0 .. result - 1. 0: the trace is too short. */
 size_t trace_starts(const struct trace_market *m, const struct trace_job *j);
 int64_t trace_on_demand_cost(const struct trace_market *m, const struct trace_job *j);
 
-/* history: other pools' tracks (pool -1), for what the policy may learn; what the pools themselves
- * showed before the start comes on top. Fails when the policy chooses what it cannot have. */
+/* Runs a policy. history holds other pools' tracks (pool -1), from which the policy may learn. It
+ * also gets the pools' own tracks before the start. Fails if the policy chooses something
+ * unavailable. */
 NODISCARD enum spot_rc trace_run_policy(struct arena *a, const struct trace_market *m,
     const struct trace_job *j, size_t start, const struct policy *p,
     const struct policy_track *history, size_t history_n, bool want_steps, struct trace_run *ret,
     struct spot_err *err);
-/* The exact minimum over all sequences of choices, knowing the trace: what nobody can beat. */
+/* Fills the exact minimum over all sequences of choices, knowing the whole trace. */
 void trace_run_optimal(struct arena *a, const struct trace_market *m, const struct trace_job *j,
     size_t start, struct trace_run *ret);
 
-/* Costs as whole numbers: price per hour x num = a tick's cost, fee x den = a move's; micro-dollars
- * x den. */
+/* Units for exact costs, micro-dollars x den: a tick costs price per hour x num, a move fee x
+ * den. */
 struct trace_unit {
 	int64_t num, den;
 };

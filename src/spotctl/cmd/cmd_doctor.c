@@ -15,12 +15,12 @@ static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, false
  * for. */
 #define SEEN_MAX 72
 
-static bool continues(unsigned char c)
+static bool same_group(unsigned char c)
 {
 	return (c & 0xC0) == 0x80;
 }
 
-static void shorten(json_t *item)
+static void item_shorten(json_t *item)
 {
 	const char *words = json_str(item, "words", "", NULL);
 	char cut[SEEN_MAX * 4 + 8];
@@ -30,8 +30,8 @@ static void shorten(json_t *item)
 		return;
 	}
 	while (words[n] != '\0' && n + 8 < sizeof(cut) &&
-	    (columns < SEEN_MAX - 3 || continues((unsigned char)words[n]))) {
-		columns += !continues((unsigned char)words[n]);
+	    (columns < SEEN_MAX - 3 || same_group((unsigned char)words[n]))) {
+		columns += !same_group((unsigned char)words[n]);
 		n++;
 	}
 	snprintf(cut, sizeof(cut), "%.*s...", (int)n, words);
@@ -72,7 +72,7 @@ static void say_outcome(struct ctl *c, const json_t *run)
 	}
 }
 
-static int outcome(const json_t *run)
+static int run_outcome(const json_t *run)
 {
 	if (strcmp(json_str(run, "state", "", NULL), "done") != 0) {
 		return CTL_UNREACHABLE;
@@ -80,7 +80,7 @@ static int outcome(const json_t *run)
 	return json_i64(run, "bad", 0, NULL) > 0 ? CTL_FAILED : CTL_OK;
 }
 
-static json_t *request(const struct ctl *c)
+static json_t *doctor_request(const struct ctl *c)
 {
 	json_t *body = json_object();
 
@@ -100,7 +100,7 @@ static json_t *request(const struct ctl *c)
 
 int cmd_doctor(struct ctl *c)
 {
-	AUTO(json) json_t *body = request(c);
+	AUTO(json) json_t *body = doctor_request(c);
 	const char *timeout = opt_value(c, "timeout");
 	int64_t wait_s = WAIT_DEFAULT_S;
 	struct reply r;
@@ -120,12 +120,12 @@ int cmd_doctor(struct ctl *c)
 	items = json_object_get(r.json, "items");
 	if (c->tty && c->format == FORMAT_TABLE && !opt_flag(c, "all")) {
 		json_array_foreach (items, i, item) {
-			shorten(item);
+			item_shorten(item);
 		}
 	}
 	rc = render_list(c, r.json, items, cols, "nothing was examined yet");
 	if (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE) {
 		say_outcome(c, r.json);
 	}
-	return rc != CTL_OK ? rc : outcome(r.json);
+	return rc != CTL_OK ? rc : run_outcome(r.json);
 }

@@ -34,12 +34,12 @@ static const struct column limit_cols[] = { { "LIMIT", "limit", CELL_TEXT, false
 	{ "POOLS KEPT OUT", "pools_kept_out", CELL_INT, false },
 	{ "ONE MORE SAVES USD/H", "worth_micros", CELL_FINE, false }, { 0 } };
 
-static double usd(const json_t *plan, const char *key)
+static double usd_of(const json_t *plan, const char *key)
 {
 	return (double)json_i64(plan, key, 0, NULL) / 1e6;
 }
 
-static double real(const json_t *plan, const char *key)
+static double real_of(const json_t *plan, const char *key)
 {
 	return json_number_value(json_object_get(plan, key));
 }
@@ -52,20 +52,20 @@ static void say_sums(const json_t *plan)
 
 	say("wants %g %s%s, has %g; %" PRId64 " missing, %" PRId64 " to release; %" PRId64
 	    " pools (pools_min %" PRId64 "); on-demand %g of %g",
-	    real(plan, "want"), *of != '\0' ? "times the work of one " : unit, of,
-	    real(plan, "have"), json_i64(plan, "missing", 0, NULL),
+	    real_of(plan, "want"), *of != '\0' ? "times the work of one " : unit, of,
+	    real_of(plan, "have"), json_i64(plan, "missing", 0, NULL),
 	    json_i64(plan, "surplus", 0, NULL), json_i64(plan, "pools", 0, NULL),
-	    json_i64(plan, "pools_want", 0, NULL), real(plan, "floor_have"),
-	    real(plan, "floor_want"));
+	    json_i64(plan, "pools_want", 0, NULL), real_of(plan, "floor_have"),
+	    real_of(plan, "floor_want"));
 	say("list price %.4f USD/h; expected %.4f USD per hour of work + risk %.4f = %.4f USD",
-	    usd(plan, "hourly_micros"), usd(plan, "cost_micros"), usd(plan, "risk_micros"),
-	    usd(plan, "total_micros"));
+	    usd_of(plan, "hourly_micros"), usd_of(plan, "cost_micros"), usd_of(plan, "risk_micros"),
+	    usd_of(plan, "total_micros"));
 	say("risk: %.6f node losses per hour, weighted with the share of the fleet lost together, "
 	    "at %.4f USD (%g h of the cheapest node)",
-	    real(plan, "lost_together_per_hour"), usd(plan, "risk_price_micros"),
-	    real(plan, "risk_hours"));
-	say("lower bound %.4f USD: gap %.3f %%%s", usd(plan, "bound_micros"),
-	    real(plan, "gap") * 100,
+	    real_of(plan, "lost_together_per_hour"), usd_of(plan, "risk_price_micros"),
+	    real_of(plan, "risk_hours"));
+	say("lower bound %.4f USD: gap %.3f %%%s", usd_of(plan, "bound_micros"),
+	    real_of(plan, "gap") * 100,
 	    json_is_true(json_object_get(plan, "proved")) ? ", every alternative examined" : "");
 	say("%s", json_str(plan, "why", "", NULL));
 }

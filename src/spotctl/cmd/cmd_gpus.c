@@ -30,7 +30,7 @@ static size_t providers_of(const json_t *items, const char **ret)
 	return n;
 }
 
-static char *upper(struct ctl *c, const char *s)
+static char *text_upper(struct ctl *c, const char *s)
 {
 	char *up = arena_strdup(c->arena, s);
 
@@ -101,10 +101,10 @@ int prices_gpus(struct ctl *c)
 	items = json_object_get(r.json, "items");
 	n = providers_of(items, providers);
 	for (i = 0; i < 2 * n; i++) {
-		cols[1 + i] =
-		    (struct column){ arena_printf(c->arena, "%s %s", upper(c, providers[i / 2]),
-					 i % 2 == 0 ? "SPOT" : "OD"),
-			    arena_printf(c->arena, "%zu", i), CELL_NUMBER, false };
+		cols[1 + i] = (struct column){ arena_printf(c->arena, "%s %s",
+						   text_upper(c, providers[i / 2]),
+						   i % 2 == 0 ? "SPOT" : "OD"),
+			arena_printf(c->arena, "%zu", i), CELL_NUMBER, false };
 	}
 	json_array_foreach (items, i, row) {
 		put_prices(c, row, providers, n, &marked);

@@ -105,7 +105,7 @@ struct waiting {
 };
 
 /* One look. Returns -1 while the job goes on. */
-static int look(struct ctl *c, struct waiting *w, const char *hold)
+static int job_look(struct ctl *c, struct waiting *w, const char *hold)
 {
 	char *path =
 	    arena_printf(c->arena, "/v1/jobs/%s%s", url_encode(c->arena, w->job, false), hold);
@@ -169,7 +169,7 @@ int job_wait_end(struct ctl *c, const char *job, int64_t timeout_s)
 			    left);
 		}
 		round_begin(c, &round);
-		rc = look(c, &w, hold);
+		rc = job_look(c, &w, hold);
 		round_end(c, &round);
 		first = false;
 	} while (rc < 0);

@@ -6,7 +6,7 @@
 #define CENT_MICROS 10000
 
 /* Cents, or all digits of what is less than a dollar in all. */
-static const char *amount(struct ctl *c, const json_t *budget, const char *key)
+static const char *budget_amount(struct ctl *c, const json_t *budget, const char *key)
 {
 	int64_t limit = json_i64(budget, "limit_micros", 0, NULL);
 
@@ -20,8 +20,9 @@ const char *job_budget_words(struct ctl *c, const json_t *job)
 	if (!json_is_object(b)) {
 		return "";
 	}
-	return arena_printf(c->arena, "%s USD, %s spent, %s left", amount(c, b, "limit_micros"),
-	    amount(c, b, "spent_micros"), amount(c, b, "left_micros"));
+	return arena_printf(c->arena, "%s USD, %s spent, %s left",
+	    budget_amount(c, b, "limit_micros"), budget_amount(c, b, "spent_micros"),
+	    budget_amount(c, b, "left_micros"));
 }
 
 const char *job_parked_words(struct ctl *c, const json_t *job)
@@ -47,7 +48,7 @@ const char *job_parked_words(struct ctl *c, const json_t *job)
 }
 
 /* The request's body, NULL if the amount is none. */
-static char *change(struct ctl *c, const char *text)
+static char *budget_change(struct ctl *c, const char *text)
 {
 	int64_t micros;
 
@@ -74,7 +75,7 @@ int cmd_job_budget(struct ctl *c)
 	int rc;
 
 	if (c->args_n > 1) {
-		body = change(c, c->args[1]);
+		body = budget_change(c, c->args[1]);
 		if (body == NULL) {
 			say("spotctl job budget: the budget must be US dollars above 0 such as 25 "
 			    "or 12.50, or 'none', not '%s'",

@@ -4,7 +4,7 @@
 #include "spotctl/cmd/cmd_job.h"
 #include "spotctl/cmd/verdicts.h"
 
-static void line(struct ctl *c, const char *head, const char *text)
+static void put_line(struct ctl *c, const char *head, const char *text)
 {
 	if (!str_empty(text)) {
 		printf("%-12s %s\n", head, text_clean(c->arena, text));
@@ -20,52 +20,52 @@ static void show_head(struct ctl *c, const json_t *j)
 	const json_t *ckpt = json_object_get(j, "checkpoint");
 	const char *state = json_str(j, "state", "", NULL);
 
-	line(c, "job",
+	put_line(c, "job",
 	    arena_printf(c->arena, "%s  %s", json_str(j, "id", "", NULL),
 		json_str(j, "name", "", NULL)));
 	printf("%-12s %s%s%s  %s\n", "state", state_color(c, state), text_clean(c->arena, state),
 	    c->color ? "\033[0m" : "", text_clean(c->arena, json_str(j, "why", "", NULL)));
 	if (json_is_object(json_object_get(j, "queue"))) {
-		line(c, "queue",
+		put_line(c, "queue",
 		    arena_printf(c->arena, "%" PRId64 ": %s",
 			json_i64(json_object_get(j, "queue"), "position", 0, NULL),
 			json_str(json_object_get(j, "queue"), "why", "", NULL)));
 	}
-	line(c, "steps", cell_text(c, j, &steps));
+	put_line(c, "steps", cell_text(c, j, &steps));
 	if (json_is_object(json_object_get(j, "pool"))) {
-		line(c, "where",
+		put_line(c, "where",
 		    arena_printf(c->arena, "%s  %s  %s  on %s", cell_text(c, j, &place),
 			cell_text(c, j, &gpu), json_str(j, "market", "", NULL),
 			json_str(j, "node", "", NULL)));
 	}
 	if (json_i64(j, "num_nodes", 1, NULL) > 1) {
-		line(c, "nodes",
+		put_line(c, "nodes",
 		    arena_printf(c->arena, "%" PRId64 ", together in one zone; showing rank 0",
 			json_i64(j, "num_nodes", 1, NULL)));
 	}
-	line(c, "owner",
+	put_line(c, "owner",
 	    arena_printf(c->arena, "%s  team %s  project %s  class %s",
 		json_str(j, "owner", "", NULL), json_str(j, "team", "-", NULL),
 		json_str(j, "project", "-", NULL), json_str(j, "class", "", NULL)));
-	line(c, "fleet", json_str(j, "fleet", "", NULL));
-	line(c, "created", json_str(j, "created_at", "", NULL));
-	line(c, "deadline", json_str(j, "deadline_at", "", NULL));
-	line(c, "ended", json_str(j, "ended_at", "", NULL));
-	line(c, "cost",
+	put_line(c, "fleet", json_str(j, "fleet", "", NULL));
+	put_line(c, "created", json_str(j, "created_at", "", NULL));
+	put_line(c, "deadline", json_str(j, "deadline_at", "", NULL));
+	put_line(c, "ended", json_str(j, "ended_at", "", NULL));
+	put_line(c, "cost",
 	    arena_printf(c->arena, "%s USD, %" PRId64 " attempts, %" PRId64 " interruptions",
 		cell_text(c, j, &cost), json_i64(j, "attempts", 0, NULL),
 		json_i64(j, "interruptions", 0, NULL)));
-	line(c, "budget", job_budget_words(c, j));
-	line(c, "parked", job_parked_words(c, j));
+	put_line(c, "budget", job_budget_words(c, j));
+	put_line(c, "parked", job_parked_words(c, j));
 	if (json_is_object(ckpt)) {
-		line(c, "checkpoint",
+		put_line(c, "checkpoint",
 		    arena_printf(c->arena, "%s at step %" PRId64 ", %" PRId64 " bytes, %s",
 			json_str(ckpt, "id", "", NULL), json_i64(ckpt, "steps", 0, NULL),
 			json_i64(ckpt, "bytes", 0, NULL),
 			json_str(ckpt, "committed_at", "", NULL)));
 	}
-	line(c, "not saved", json_str(j, "not_stored", "", NULL));
-	line(c, "lost steps",
+	put_line(c, "not saved", json_str(j, "not_stored", "", NULL));
+	put_line(c, "lost steps",
 	    arena_printf(c->arena, "%" PRId64, json_i64(j, "lost_steps", 0, NULL)));
 }
 

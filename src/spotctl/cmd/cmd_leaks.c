@@ -13,7 +13,7 @@ static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, false
 	{ "SAID", "said", CELL_TEXT, true }, { "BY", "said_by", CELL_TEXT, true },
 	{ "WHY", "why", CELL_TEXT, false }, { 0 } };
 
-static size_t undecided(const json_t *items)
+static size_t count_undecided(const json_t *items)
 {
 	const json_t *one;
 	size_t i, n = 0;
@@ -25,7 +25,7 @@ static size_t undecided(const json_t *items)
 	return n;
 }
 
-static int show(struct ctl *c, const struct reply *r, const char *empty)
+static int leaks_show(struct ctl *c, const struct reply *r, const char *empty)
 {
 	const json_t *items = json_object_get(r->json, "items");
 	int rc = render_list(c, r->json, items, cols, empty);
@@ -36,10 +36,10 @@ static int show(struct ctl *c, const struct reply *r, const char *empty)
 		say("%s USD so far, %s USD per hour, at current prices of their pools",
 		    format_usd(json_i64(r->json, "total_micros", 0, NULL), total),
 		    format_usd(json_i64(r->json, "per_hour_micros", 0, NULL), hour));
-		if (undecided(items) > 0) {
+		if (count_undecided(items) > 0) {
 			say("%zu kept until you decide: 'spotctl leaks end REF' or 'spotctl leaks "
 			    "keep REF'",
-			    undecided(items));
+			    count_undecided(items));
 		}
 	}
 	return rc;
@@ -53,7 +53,7 @@ int cmd_leaks(struct ctl *c)
 
 	return rc != CTL_OK
 	    ? rc
-	    : show(c, &r,
+	    : leaks_show(c, &r,
 		  strcmp(path, "/v1/leaks") == 0 ? "every tagged resource belongs to a node"
 						 : "no open leak matches these options");
 }
@@ -69,7 +69,7 @@ static int leak_say(struct ctl *c, const char *act)
 		json_object_set_new(body, "provider", json_string(provider));
 	}
 	rc = conn_send(c, "POST", "/v1/leaks", NULL, str_from(json_text(c->arena, body)), &r);
-	return rc != CTL_OK ? rc : show(c, &r, "");
+	return rc != CTL_OK ? rc : leaks_show(c, &r, "");
 }
 
 int cmd_leak_end(struct ctl *c)

@@ -49,7 +49,7 @@ static bool print_event(struct ctl *c, const char *data)
 
 /* What was last, then what comes, without a gap: the stream begins behind the last event of the
  * list. */
-static int follow(struct ctl *c, char *path, int64_t limit)
+static int events_follow(struct ctl *c, char *path, int64_t limit)
 {
 	const char *after = opt_value(c, "after");
 	char last[32] = "";
@@ -102,7 +102,7 @@ int cmd_events(struct ctl *c)
 		return CTL_USAGE;
 	}
 	if (on) {
-		return follow(c, path, most);
+		return events_follow(c, path, most);
 	}
 	sep = strchr(path, '?') != NULL ? "&" : "?";
 	path = arena_printf(c->arena, "%s%slimit=%" PRId64 "%s%s", path, sep, most,
@@ -160,7 +160,7 @@ int cmd_token_ls(struct ctl *c)
 	return list_command(c, "/v1/tokens", cols, "no tokens");
 }
 
-static int expiry(const struct ctl *c, json_t *body)
+static int token_expiry(const struct ctl *c, json_t *body)
 {
 	const char *expires = opt_value(c, "expires");
 	int64_t us;
@@ -185,7 +185,7 @@ int cmd_token_create(struct ctl *c)
 	    role != NULL ? role : "engineer", "team", team != NULL ? team : "");
 	struct reply r;
 	const char *token;
-	int rc = body == NULL ? CTL_USAGE : expiry(c, body);
+	int rc = body == NULL ? CTL_USAGE : token_expiry(c, body);
 
 	if (body == NULL) {
 		say("spotctl token create: the name must be UTF-8");

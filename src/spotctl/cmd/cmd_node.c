@@ -69,7 +69,7 @@ int cmd_node_show(struct ctl *c)
 }
 
 /* Asking again for what is over is no error, but it is told. */
-static bool over(const struct reply *r)
+static bool node_over(const struct reply *r)
 {
 	const char *state = json_str(r->json, "state", "", NULL);
 
@@ -83,7 +83,7 @@ int cmd_node_drain(struct ctl *c)
 	    arena_printf(c->arena, "/v1/nodes/%s/drain", url_encode(c->arena, c->args[0], false)),
 	    NULL, STR_LIT("{}"), &r);
 
-	if (rc == CTL_OK && over(&r)) {
+	if (rc == CTL_OK && node_over(&r)) {
 		return render_done(c, &r, "%s: already over; nothing to drain", c->args[0]);
 	}
 	return rc != CTL_OK
@@ -100,7 +100,7 @@ int cmd_node_rm(struct ctl *c)
 		opt_flag(c, "force") ? "?force=1" : ""),
 	    NULL, (struct str){ 0 }, &r);
 
-	if (rc == CTL_OK && over(&r)) {
+	if (rc == CTL_OK && node_over(&r)) {
 		return render_done(c, &r, "%s: over", c->args[0]);
 	}
 	return rc != CTL_OK ? rc : render_done(c, &r, "%s: terminating", c->args[0]);

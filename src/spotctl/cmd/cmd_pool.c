@@ -18,7 +18,7 @@ static int64_t time_of(const json_t *o, const char *key, int64_t dflt)
 
 /* What the feed did not see was not known: a price ends where a silence begins and goes on behind
  * it. */
-static void cut(const json_t *gaps, struct plot_point *points, size_t *n)
+static void history_cut(const json_t *gaps, struct plot_point *points, size_t *n)
 {
 	const json_t *gap;
 	size_t i;
@@ -67,7 +67,7 @@ static struct plot_point *points_read(struct ctl *c, const json_t *pool, size_t 
 		points[n++] =
 		    (struct plot_point){ at, MAX(seen, at), json_i64(o, "price_micros", 0, NULL) };
 	}
-	cut(gaps, points, &n);
+	history_cut(gaps, points, &n);
 	*ret_n = n;
 	return points;
 }
@@ -101,7 +101,7 @@ static bool locale_utf8(void)
 	return false;
 }
 
-static void draw(struct ctl *c, const json_t *pool, int64_t span_us)
+static void history_draw(struct ctl *c, const json_t *pool, int64_t span_us)
 {
 	int64_t now = clock_real.wall_us(&clock_real);
 	const char *state = json_str(pool, "price_state", "", NULL);
@@ -135,7 +135,7 @@ int cmd_pool_show(struct ctl *c)
 	rc = rc != CTL_OK ? rc : render_one(c, r.json, pool_cols);
 	if (rc == CTL_OK && (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE) &&
 	    parse_duration_us(history != NULL ? history : "7d", &span) && span > 0) {
-		draw(c, r.json, span);
+		history_draw(c, r.json, span);
 	}
 	return rc;
 }

@@ -18,12 +18,12 @@ static const struct column cols[] = { { "POLICY", "policy", CELL_TEXT, false },
 	{ "MISSES", "deadline_misses", CELL_INT, false },
 	{ "CHANGEOVERS", "mean_changeovers", CELL_NUMBER, false }, { 0 } };
 
-static double hours(int64_t us)
+static double hours_json(int64_t us)
 {
 	return (double)us / (double)SPOT_US_PER_HOUR;
 }
 
-static double usd(int64_t micros)
+static double usd_json(int64_t micros)
 {
 	return (double)micros / 1e6;
 }
@@ -55,9 +55,9 @@ static json_t *steps_json(const struct simulation *s, const struct trace_run *r)
 		if (was == NULL || was->act != t->act || was->pool != t->pool ||
 		    !str_same(was->why, t->why)) {
 			row = json_pack("{s:f, s:s, s:s*, s:f, s:s*}", "from",
-			    hours(i * s->market.tick_us), "choice", act_word(t->act), "zone",
+			    hours_json(i * s->market.tick_us), "choice", act_word(t->act), "zone",
 			    t->pool >= 0 ? traces_at(s, r->start)[t->pool].zone : NULL, "progress",
-			    hours(t->done_us), "why", t->why);
+			    hours_json(t->done_us), "why", t->why);
 			json_array_append_new(list, row);
 		}
 		json_object_set_new(row, "ticks",
@@ -69,8 +69,9 @@ static json_t *steps_json(const struct simulation *s, const struct trace_run *r)
 static json_t *run_json(const struct ctl *c, const struct simulation *s, const struct trace_run *r)
 {
 	json_t *o = json_pack("{s:f, s:f, s:f, s:i, s:b}", "start",
-	    hours((int64_t)r->start * s->market.tick_us), "cost", usd(r->cost_micros), "finish",
-	    hours(r->finish_us), "changeovers", (int)r->changeovers, "missed", r->missed);
+	    hours_json((int64_t)r->start * s->market.tick_us), "cost", usd_json(r->cost_micros),
+	    "finish", hours_json(r->finish_us), "changeovers", (int)r->changeovers, "missed",
+	    r->missed);
 
 	if (opt_flag(c, "decisions") && r->steps != NULL) {
 		json_object_set_new(o, "decisions", steps_json(s, r));
@@ -85,16 +86,16 @@ static int by_value(const void *pa, const void *pb)
 	return (*a > *b) - (*a < *b);
 }
 
-static double median(struct ctl *c, const int64_t *costs, size_t n)
+static double costs_median(struct ctl *c, const int64_t *costs, size_t n)
 {
 	int64_t *v = arena_array(c->arena, n, sizeof(*v));
 
 	memcpy(v, costs, n * sizeof(*v));
 	qsort(v, n, sizeof(*v), by_value);
-	return n % 2 == 1 ? usd(v[n / 2]) : (usd(v[n / 2 - 1]) + usd(v[n / 2])) / 2;
+	return n % 2 == 1 ? usd_json(v[n / 2]) : (usd_json(v[n / 2 - 1]) + usd_json(v[n / 2])) / 2;
 }
 
-static int64_t sum(const int64_t *v, size_t n)
+static int64_t costs_sum(const int64_t *v, size_t n)
 {
 	int64_t s = 0;
 
@@ -142,13 +143,13 @@ static int run_all(struct ctl *c, const struct simulation *s, const char *name, 
 static json_t *outcome_json(struct ctl *c, const struct simulation *s, const struct outcome *o,
     int64_t optimal)
 {
-	double n = (double)s->starts_n, mean = usd(sum(o->costs, s->starts_n)) / n;
-	json_t *j =
-	    json_pack("{s:I, s:f, s:f, s:f, s:f, s:I, s:f}", "runs", (json_int_t)s->starts_n,
-		"mean_cost", mean, "median_cost", median(c, o->costs, s->starts_n),
-		"mean_cost_vs_on_demand", mean / usd(trace_on_demand_cost(&s->market, &s->job)),
-		"mean_cost_vs_optimal", mean / (usd(optimal) / n), "deadline_misses",
-		(json_int_t)o->misses, "mean_changeovers", (double)o->changeovers / n);
+	double n = (double)s->starts_n, mean = usd_json(costs_sum(o->costs, s->starts_n)) / n;
+	json_t *j = json_pack("{s:I, s:f, s:f, s:f, s:f, s:I, s:f}", "runs",
+	    (json_int_t)s->starts_n, "mean_cost", mean, "median_cost",
+	    costs_median(c, o->costs, s->starts_n), "mean_cost_vs_on_demand",
+	    mean / usd_json(trace_on_demand_cost(&s->market, &s->job)), "mean_cost_vs_optimal",
+	    mean / (usd_json(optimal) / n), "deadline_misses", (json_int_t)o->misses,
+	    "mean_changeovers", (double)o->changeovers / n);
 
 	if (o->runs != NULL) {
 		json_object_set(j, "per_run", o->runs);
@@ -193,7 +194,7 @@ int simulation_print(struct ctl *c, const struct simulation *s, json_t *whole)
 	bool per_run = opt_flag(c, "per-run") || opt_flag(c, "decisions");
 	struct outcome best = { .runs = per_run ? json_array() : NULL };
 	int rc = run_all(c, s, "optimal", &best);
-	int64_t optimal = rc == CTL_OK ? sum(best.costs, s->starts_n) : 0;
+	int64_t optimal = rc == CTL_OK ? costs_sum(best.costs, s->starts_n) : 0;
 
 	json_object_set_new(whole, "policies", json_object());
 	for (size_t i = 0; rc == CTL_OK && i < s->policies_n; i++) {
@@ -223,7 +224,7 @@ int simulation_costs(struct ctl *c, const struct simulation *s, json_t **ret)
 			return rc;
 		}
 		json_object_set_new(all, s->policies[i],
-		    json_real(usd(sum(own.costs, s->starts_n)) / (double)s->starts_n));
+		    json_real(usd_json(costs_sum(own.costs, s->starts_n)) / (double)s->starts_n));
 	}
 	*ret = STEAL(all);
 	return CTL_OK;

@@ -135,7 +135,7 @@ static const char *capacity_text(struct ctl *c, const json_t *signals)
 }
 
 /* Words one after the other; what else is in a list is shown as it came. */
-static const char *plain(struct ctl *c, const json_t *v)
+static const char *cell_plain(struct ctl *c, const json_t *v)
 {
 	const char *words = "";
 
@@ -156,7 +156,7 @@ static const char *plain(struct ctl *c, const json_t *v)
 static const char *number_text(struct ctl *c, const json_t *v, int digits)
 {
 	return json_is_number(v) ? arena_printf(c->arena, "%.*f", digits, json_number_value(v))
-				 : plain(c, v);
+				 : cell_plain(c, v);
 }
 
 /* A number or a text that is there. */
@@ -167,20 +167,20 @@ static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kin
 	switch (kind) {
 	case CELL_USD:
 		return json_is_integer(v) ? usd_text(c, json_integer_value(v), exact ? 6 : 4)
-					  : plain(c, v);
+					  : cell_plain(c, v);
 	case CELL_AGE:
-		return exact ? plain(c, v) : age_text(c, v);
+		return exact ? cell_plain(c, v) : age_text(c, v);
 	case CELL_TIME:
-		return exact ? plain(c, v) : time_text(c, v);
+		return exact ? cell_plain(c, v) : time_text(c, v);
 	case CELL_REAL:
-		return exact ? plain(c, v) : number_text(c, v, 2);
+		return exact ? cell_plain(c, v) : number_text(c, v, 2);
 	case CELL_HOURS:
-		return exact ? plain(c, v) : number_text(c, v, 3);
+		return exact ? cell_plain(c, v) : number_text(c, v, 3);
 	case CELL_RATE:
-		return exact ? plain(c, v) : number_text(c, v, 5);
+		return exact ? cell_plain(c, v) : number_text(c, v, 5);
 	case CELL_FINE:
 		return json_is_integer(v) ? usd_text(c, json_integer_value(v), 6)
-		    : exact               ? plain(c, v)
+		    : exact               ? cell_plain(c, v)
 					  : number_text(c, v, 6);
 	case CELL_TEXT:
 	case CELL_STATE:
@@ -194,7 +194,7 @@ static const char *value_text(struct ctl *c, const json_t *v, enum cell_kind kin
 	case CELL_NUMBER:
 		break;
 	}
-	return plain(c, v);
+	return cell_plain(c, v);
 }
 
 const char *cell_text(struct ctl *c, const json_t *row, const struct column *col)

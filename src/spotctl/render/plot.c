@@ -14,7 +14,7 @@ struct scale {
 	size_t lo_at, hi_at; /* which they are */
 };
 
-static bool shown(const struct plot *p, const struct plot_point *q)
+static bool value_shown(const struct plot *p, const struct plot_point *q)
 {
 	return q->until_us >= p->from_us && q->at_us < p->to_us;
 }
@@ -24,7 +24,7 @@ static bool scale_of(const struct plot *p, struct scale *s)
 	bool any = false;
 
 	for (size_t i = 0; i < p->points_n; i++) {
-		if (!shown(p, &p->points[i])) {
+		if (!value_shown(p, &p->points[i])) {
 			continue;
 		}
 		if (!any || p->points[i].micros < s->lo) {
@@ -87,7 +87,7 @@ static void put_cell(struct sbuf *o, const struct plot *p, int level, int row)
 	}
 }
 
-static char *usd(struct arena *a, int64_t micros)
+static char *usd_put(struct arena *a, int64_t micros)
 {
 	return arena_printf(a, "%" PRId64 ".%04" PRId64, (micros + 50) / 1000000,
 	    (micros + 50) / 100 % 10000);
@@ -97,8 +97,8 @@ static void put_rows(struct sbuf *o, struct arena *a, const struct plot *p, cons
     const int *levels)
 {
 	for (int row = p->height - 1; row >= 0; row--) {
-		const char *label = row == p->height - 1 ? usd(a, s->hi)
-		    : row == 0 && s->lo < s->hi          ? usd(a, s->lo)
+		const char *label = row == p->height - 1 ? usd_put(a, s->hi)
+		    : row == 0 && s->lo < s->hi          ? usd_put(a, s->lo)
 							 : "";
 		const char *axis = *label != '\0' ? (p->utf8 ? "┤" : "+") : (p->utf8 ? "│" : "|");
 
@@ -165,9 +165,9 @@ static void put_words(struct sbuf *o, struct arena *a, const struct plot *p, con
 	const struct plot_point *last = &p->points[p->points_n - 1];
 	char lo[TIME_TEXT_MAX], hi[TIME_TEXT_MAX];
 
-	sbuf_printf(o, "USD/h  min %s (%s)  max %s (%s)  now %s", usd(a, s->lo),
-	    format_time_s(p->points[s->lo_at].at_us, lo), usd(a, s->hi),
-	    format_time_s(p->points[s->hi_at].at_us, hi), usd(a, last->micros));
+	sbuf_printf(o, "USD/h  min %s (%s)  max %s (%s)  now %s", usd_put(a, s->lo),
+	    format_time_s(p->points[s->lo_at].at_us, lo), usd_put(a, s->hi),
+	    format_time_s(p->points[s->hi_at].at_us, hi), usd_put(a, last->micros));
 	if (p->now_word != NULL && *p->now_word != '\0') {
 		sbuf_printf(o, " (%s)", p->now_word);
 	}

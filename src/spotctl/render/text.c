@@ -6,7 +6,7 @@
 #include <stdarg.h>
 
 /* One code point; malformed bytes count as one each and give U+FFFD. */
-static size_t decode(const unsigned char *s, uint32_t *ret)
+static size_t utf8_decode(const unsigned char *s, uint32_t *ret)
 {
 	size_t n = s[0] < 0x80            ? 1
 	    : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
@@ -54,13 +54,13 @@ size_t text_width(const char *s)
 	uint32_t v;
 
 	while (*s != '\0') {
-		s += decode((const unsigned char *)s, &v);
+		s += utf8_decode((const unsigned char *)s, &v);
 		width += point_width(v);
 	}
 	return width;
 }
 
-static bool control(uint32_t v)
+static bool control_char(uint32_t v)
 {
 	/* C0, DEL, C1, and the marks that reorder text */
 	return v < 0x20 || (v >= 0x7f && v < 0xa0) || (v >= 0x202a && v <= 0x202e) ||
@@ -72,11 +72,11 @@ static void clean_into(char *to, const char *s)
 	uint32_t v;
 
 	while (*s != '\0') {
-		size_t n = decode((const unsigned char *)s, &v);
+		size_t n = utf8_decode((const unsigned char *)s, &v);
 
 		if (*s == '\t' || *s == '\n' || *s == '\r') {
 			*to++ = ' ';
-		} else if (control(v) || (v == 0xfffd && n == 1)) {
+		} else if (control_char(v) || (v == 0xfffd && n == 1)) {
 			*to++ = '?';
 		} else {
 			memcpy(to, s, n);

@@ -1,12 +1,13 @@
--- The rules about rows that a living database keeps: `spotctl doctor --consistency` asks them, and so do the tests. How a rule
--- is written: gen_rules.py. Parameters are times of grace: what is under way just now is not wrong. What ended before :since is
--- history.
+-- The rules that the rows of a live database keep. `spotctl doctor --consistency` and the tests ask
+-- them. gen_rules.py defines their form. Parameters are grace times, since a change under way is
+-- not an error. Rows that ended before :since are not checked.
 
 -- rule: nodes that serve have a machine that is there
 -- name: machines
 -- fix: spotctl node show NODE tells what was seen; spotctl node terminate NODE ends it, and its
 --	job goes on elsewhere
--- A machine that serves has its provider's name for it, and its provider does not say that it is gone.
+--
+-- A serving machine has its provider's ref, and its provider does not report it gone.
 SELECT n.id, 'n' || n.id || ' is ' || n.state || CASE WHEN n.ref IS NULL THEN ' without an instance'
 	ELSE ' while its provider says ' || n.provider_state || CASE WHEN n.gone_seen > 0 THEN ', and ' || n.gone_seen
 		|| ' lists in a row lack it' ELSE '' END END AS words,
@@ -18,8 +19,9 @@ FROM node n WHERE n.state IN ('BOOTING', 'READY', 'DRAINING')
 -- name: vouched
 -- fix: check the provider (spotctl doctor PROVIDER) and the network between nodes and [api]
 --	public_url
--- Somebody vouches for a machine that serves: its agent or its provider spoke. What came before :up, since when this daemon
--- leads, counts as then: nobody listened.
+--
+-- The agent or the provider of a serving machine has reported it. This daemon leads since :up.
+-- Earlier reports count as of then, since nobody listened.
 SELECT n.id, 'n' || n.id || ' is ' || n.state || '; its agent spoke ' || coalesce('last at ' || to_timestamp(n.last_seen_us / 1000000), 'never')
 	|| ', its provider ' || coalesce('last at ' || to_timestamp(n.provider_seen_us / 1000000), 'never') AS words,
 	greatest(n.last_seen_us, n.provider_seen_us, n.launched_us, :up) < :silent AS bad
@@ -28,8 +30,10 @@ FROM node n WHERE n.state IN ('BOOTING', 'READY', 'DRAINING')
 -- rule: no machine outlives its job
 -- name: outlived
 -- fix: end it at the provider if it bills; spotctl node terminate NODE asks again
--- No machine outlives the job that it was wanted for, nor serves one that is parked. A node of a fleet serves the fleet; one
--- that has other work has it. :keep: idle ones may be kept since then, or drain since then; :ending: asked to end since then.
+--
+-- No machine outlives the job that it was wanted for, or serves a parked one. A fleet's node serves
+-- the fleet, and a node with other work keeps it. Idle nodes may be kept or drain since :keep.
+-- Terminated nodes may be ending since :ending.
 SELECT n.id, 'n' || n.id || ' is ' || n.state || CASE WHEN n.state = 'TERMINATING' THEN ': asked to end at '
 		|| to_timestamp(coalesce(n.terminate_us, n.state_us) / 1000000) || ', its provider does not confirm it'
 	ELSE ' although j' || j.id || ' is ' || j.state || ' since ' || to_timestamp(j.state_us / 1000000) END AS words,
@@ -43,8 +47,9 @@ WHERE n.state NOT IN ('GONE', 'FAILED') AND (n.state = 'TERMINATING' OR (n.fleet
 -- rule: of each job one attempt lives, that of its newest epoch
 -- name: epochs
 -- fix: keep the log of all daemons and cancel the job: two attempts may write at once
--- At most one attempt of a job lives, of a gang one of each rank, and its epoch is the job's. No grace: the statement that
--- begins an attempt sees to it.
+--
+-- At most one attempt of a job is live, of a gang one per rank, and its epoch is the job's. There
+-- is no grace, since the statement that begins an attempt ensures it.
 SELECT a.job_id AS id, 'j' || a.job_id || ' is at epoch ' || j.epoch || ', and '
 	|| string_agg('epoch ' || a.epoch || CASE WHEN j.num_nodes > 1 THEN ' rank ' || a.rank ELSE '' END || ' lives on n' || a.node_id, ', '
 		ORDER BY a.epoch, a.rank) AS words,
@@ -55,7 +60,9 @@ FROM attempt a JOIN job j ON j.id = a.job_id WHERE a.ended_us IS NULL GROUP BY a
 -- name: checkpoints
 -- fix: do not let the job be moved before its next checkpoint is committed; see what deletes
 --	below the store's prefix
--- A committed checkpoint is whole: its pieces have its bytes, no piece of a file is missing, and no piece's object was deleted.
+--
+-- A committed checkpoint is complete. Its chunks have its bytes, no chunk of a file is missing, and
+-- no chunk's object was deleted.
 WITH c AS MATERIALIZED (
 	SELECT c.id, c.job_id, c.bytes FROM checkpoint c JOIN job j ON j.id = c.job_id
 	WHERE c.state = 'COMMITTED' AND (j.ended_us IS NULL OR j.ended_us >= :since)
@@ -73,8 +80,9 @@ FROM c LEFT JOIN f ON f.id = c.id GROUP BY c.id, c.job_id, c.bytes
 -- rule: attempts began at the newest checkpoint
 -- name: progress
 -- fix: the job's work of those steps is done again; keep the daemon's log of that time
--- An attempt begins at the newest checkpoint of the epochs before it. Only the epoch that acts commits, so whatever an earlier
--- epoch has was there. Of a gang whole sets count.
+--
+-- An attempt begins at the newest checkpoint of earlier epochs. Only the acting epoch commits, so
+-- the checkpoints of earlier epochs existed then. For a gang complete sets count.
 SELECT (a.job_id, a.epoch, a.rank) AS id, 'j' || a.job_id || ' epoch ' || a.epoch || CASE WHEN a.rank > 0 THEN ' rank ' || a.rank ELSE '' END
 	|| ' began at step ' || a.steps_start || coalesce(' with c' || a.restore_id, ' without a checkpoint') || '; c' || c.id
 	|| ' of epoch ' || c.epoch || ' is at step ' || c.steps AS words,
@@ -90,8 +98,9 @@ WHERE j.ended_us IS NULL OR j.ended_us >= :since
 -- name: ledger time
 -- fix: the ledger is never edited: compare with the provider's bill, then book the difference
 --	where you account
--- Of each node the ledger has the time from its launch to billed_to once, without a hole. A line that was reversed counts not,
--- those count that were written for it; a credit takes back money, not time.
+--
+-- The ledger covers each node's time from its launch to billed_to exactly once. A reversed line
+-- does not count, but its replacements do. A credit returns money, not time.
 WITH n AS MATERIALIZED (
 	SELECT id, launched_us, coalesce(billed_to_us, launched_us) AS to_us FROM node
 	WHERE (launched_us IS NOT NULL OR billed_to_us IS NOT NULL) AND (ended_us IS NULL OR ended_us >= :since)
@@ -113,9 +122,10 @@ FROM n LEFT JOIN x ON x.id = n.id
 -- name: ledger amounts
 -- fix: the ledger is never edited: compare with the provider's bill, then book the difference
 --	where you account
--- A line's amount is what src/core/money/ledger.c makes of its interval and its price: floor(price * (to - launched) / hour) less the
--- same of from. The price is that of the row it names, as long as prices are kept that far back, or the one noted at the
--- launch.
+--
+-- A line's amount follows from its interval and price as in src/core/money/ledger.c. It is
+-- floor(price * (to - launched) / hour) less the same of from. The price is that of the named row,
+-- as long as such old prices are stored, or the one stored at the launch.
 SELECT l.id, 'line ' || l.id || ' of n' || n.id || ': ' || l.amount_micros || ' micro-dollars at ' || l.price_micros || ' an hour, which makes '
 	|| w.amount || CASE WHEN p.price_micros <> l.price_micros THEN '; the price was ' || p.price_micros ELSE '' END AS words,
 	l.amount_micros <> w.amount OR coalesce(p.price_micros <> l.price_micros, false) AS bad
@@ -131,7 +141,9 @@ WHERE l.reverses IS NULL AND (n.ended_us IS NULL OR n.ended_us >= :since)
 -- name: ledger reversals
 -- fix: the ledger is never edited: compare with the provider's bill, then book the difference
 --	where you account
--- A reversal takes back exactly the line that it names, which is no reversal itself, and no line is taken back twice.
+--
+-- A reversal cancels exactly the line that it names. That line is no reversal, and no line is
+-- reversed twice.
 SELECT r.id, 'line ' || r.id || ' reverses ' || r.reverses || CASE WHEN l.id IS NULL THEN ', which is not there'
 	WHEN l.reverses IS NOT NULL THEN ', which is a reversal'
 	WHEN count(*) OVER (PARTITION BY r.reverses) > 1 THEN ', which is reversed twice'
@@ -145,9 +157,10 @@ WHERE n.ended_us IS NULL OR n.ended_us >= :since
 -- rule: jobs that are not over go somewhere
 -- name: moving
 -- fix: spotctl job why JOB; the daemon's log names statements and calls that fail
--- Every job that is not over goes somewhere: one that waits or is parked has said why, one that runs has an attempt whose end
--- nobody has dealt with yet, and what is being stopped or told to stop moves on. :stuck: it moved since then, or is within the
--- deadline of its drain.
+--
+-- Every active job makes progress. A waiting or parked job has a reason. A running job has an
+-- attempt whose end is not yet handled. A stopping job moves on, since :stuck at the latest or
+-- within the deadline of its drain.
 SELECT j.id, 'j' || j.id || ' is ' || j.state || ' since ' || to_timestamp(j.state_us / 1000000) || CASE
 	WHEN j.state IN ('QUEUED', 'PARKED') THEN CASE WHEN j.cancel_us IS NOT NULL THEN ' although it was cancelled' ELSE ' and nothing says why' END
 	WHEN t.attempts = 0 THEN ' without an attempt' ELSE ': it neither stops nor is given up' END AS words,
@@ -164,9 +177,11 @@ WHERE j.state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')
 -- name: budget
 -- fix: spotctl job cancel JOB stops what runs; spotctl job budget JOB tells what it cost; keep
 --	the daemon's log of that time
--- No machine is wanted for a job whose budget was used up then, by what the ledger has up to that moment, and a parked job runs
--- nowhere. A budget that was set is the limit of what is wanted from then on. Machines of fleets are not wanted for a job. And
--- what budgets are held against (job_cost) is the sum of the lines.
+--
+-- No machine is wanted for a job whose budget was used up by then, according to the ledger up to
+-- that moment. A parked job runs nowhere. A changed budget limits only later machines. Machines of
+-- fleets are not wanted for a job. The spending that budgets are compared with (job_cost) is the
+-- sum of the lines.
 WITH j AS MATERIALIZED (
 	SELECT j.id, j.budget_micros, coalesce((SELECT max(e.at_us) FROM event e WHERE e.job_id = j.id AND e.event = 'BUDGET_SET'), 0) AS set_us
 	FROM job j WHERE j.budget_micros IS NOT NULL AND (j.ended_us IS NULL OR j.ended_us >= :since)
@@ -186,7 +201,9 @@ WHERE c.micros <> l.micros
 -- rule: one daemon led at a time
 -- name: leaders
 -- fix: set the clocks of the daemons' hosts (chrony), and let only one install use this database
--- At any time one daemon led at most: the times of the epochs do not overlap, and the lease's epoch is the newest.
+--
+-- At most one daemon led at any time. The times of the epochs do not overlap, and the lease's epoch
+-- is the newest.
 WITH e AS (
 	SELECT epoch, from_us, to_us, lag(epoch) OVER w AS prev, lag(to_us) OVER w AS prev_us FROM led WHERE to_us >= :since
 	WINDOW w AS (ORDER BY epoch)
@@ -200,7 +217,8 @@ FROM e CROSS JOIN (SELECT coalesce(max(epoch), 0) AS newest FROM leader WHERE na
 -- rule: what nobody accounts for was ended or is kept
 -- name: orphans
 -- fix: spotctl leaks shows it; spotctl leaks end REF, or keep REF
--- What has our tag and no node is ended after its grace, unless it is kept.
+--
+-- A machine with our tag and without a node ends after its grace, unless it is kept.
 SELECT (provider, region, ref) AS id, kind || ' ' || ref || ' of ' || provider || ' is there since ' || to_timestamp(first_us / 1000000)
 	|| coalesce(' and was asked to end at ' || to_timestamp(terminate_us / 1000000), '') || ': ' || why AS words,
 	CASE WHEN terminate_us IS NOT NULL THEN greatest(terminate_us, :up) < :orphan_ending

@@ -1,4 +1,5 @@
--- The objects that jobs go on from, and what those left that are over, each once: who is not over first, then the newest. whole: how many there are.
+-- Returns each object once: those that jobs continue from, and those of ended jobs. Active jobs
+-- come first, then the newest. Column whole is the total number.
 -- name: consistency_objects
 -- params: since_us int8, most int8
 -- rows: many object_key text, bytes int8, path text, seq int4, checkpoint_id int8, job_id int8, whole int8

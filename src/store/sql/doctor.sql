@@ -1,4 +1,4 @@
--- Examinations (spotctl doctor): the API asks, the engine looks, rows in between.
+-- Examinations (spotctl doctor). The API asks, the engine examines, and they communicate by rows.
 
 -- name: api_doctor_ask
 -- params: actor text, providers text, at_us int8, token_id int8, idem_key text
@@ -29,8 +29,8 @@ SELECT r.state, json_build_object('id', 'r' || r.id, 'state', r.state, 'by', r.a
 		FROM doctor_item i WHERE i.run_id = r.id), '[]'::json))::text
 FROM doctor_run r WHERE r.id = $1
 
--- A run of a daemon that is gone, or whose time is over, is begun again. until_us: when a claim of now ends; one that ends later was made by a
--- clock that was ahead.
+-- A run of a dead daemon, or one whose claim has expired, starts again. until_us is the end of a
+-- claim made now. A claim that ends later stems from a clock step.
 -- name: engine_doctor_due
 -- params: claimed_by text, at_us int8, until_us int8
 -- rows: 0..1 id int8, providers text
@@ -52,7 +52,7 @@ WITH r AS (
 )
 SELECT id FROM r
 
--- Where to look: places with nodes first, then those that sell most.
+-- Returns the places to examine: first those with nodes, then those that sell most.
 -- name: engine_doctor_places
 -- rows: many provider text, region text, nodes int8
 -- writes: no
@@ -60,7 +60,7 @@ SELECT p.provider, p.region, count(n.id) FROM pool p
 LEFT JOIN node n ON n.pool_id = p.id AND n.state NOT IN ('GONE', 'FAILED')
 WHERE p.offered GROUP BY 1, 2 ORDER BY 1, 3 DESC, count(*) DESC, 2
 
--- Of each place and limit the pool that is used, else the cheapest: its quota is looked at.
+-- Returns one pool per place and limit, whose quota is examined: a used one, else the cheapest.
 -- name: engine_doctor_pools
 -- rows: many provider text, region text, zone text, zone_name text, instance_type text, market text, gpu_name text,
 --   gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text
@@ -75,7 +75,7 @@ FROM (SELECT DISTINCT ON (p.provider, p.region, p.market, p.quota_class) p.*, l.
 		l.price_micros NULLS LAST, p.id) x
 ORDER BY provider, region, market DESC, price_micros NULLS LAST, quota_class
 
--- What a provider's feeds cost and how they are.
+-- Returns the cost and the state of a provider's feeds.
 -- name: engine_doctor_feeds
 -- params: providers text[]
 -- rows: many provider text, feeds int8, silent int8, failing int8, regions int8, per_day float8, error text?,
@@ -95,7 +95,8 @@ LEFT JOIN (SELECT p.provider, count(*) FILTER (WHERE l.state = 'fresh') AS fresh
 	FROM pool_latest l JOIN pool p ON p.id = l.pool_id WHERE p.offered GROUP BY 1) l ON l.provider = n
 ORDER BY n
 
--- Machines given up since then, those that were alive and those found late, with examples; and those under suspicion now.
+-- Returns the machines given up since then, those of them that were alive or found late, with
+-- examples, and those under suspicion now.
 -- name: engine_doctor_verdicts
 -- params: since_us int8
 -- rows: 1 total int8, alive int8, alive_words text, missed int8, missed_words text, suspects int8
@@ -111,7 +112,8 @@ SELECT count(*), count(false_us), coalesce((SELECT string_agg(alive, '; ') FROM 
 	(SELECT count(*) FROM node WHERE state = 'READY' AND suspect_us IS NOT NULL)
 FROM v
 
--- The one statement that asks the database for its time: how far its clock is from ours is the question.
+-- Measures how far the database's clock is from ours. No other statement asks the database for its
+-- time.
 -- name: engine_doctor_database
 -- rows: 1 version text, now_us int8, recovery bool
 -- writes: no
@@ -121,7 +123,7 @@ SELECT current_setting('server_version'), (extract(epoch FROM clock_timestamp())
 -- params: run_id int8, claimed_by text, provider text, region text, part text, names text[], states text[], words text[], fixes text[], amounts int8[], fence int8
 -- rows: none
 -- writes: yes
--- An amount below 0 is none.
+-- An amount below 0 means none.
 INSERT INTO doctor_item (run_id, provider, region, part, seq, name, state, words, fix, amount)
 SELECT r.id, $3, $4, $5, t.seq, t.name, t.state, t.words, t.fix, CASE WHEN t.amount >= 0 THEN t.amount END
 FROM doctor_run r, unnest($6, $7, $8, $9, $10) WITH ORDINALITY AS t (name, state, words, fix, amount, seq)

@@ -35,7 +35,8 @@ ON CONFLICT DO NOTHING;
 -- params: providers text[], now_us int8, most int8
 -- rows: many provider text, region text, feed text, since_us int8, fails int4, last_ok_us int8?
 -- writes: no
--- In turn by provider: one with many regions and a narrow rate would have everybody else wait.
+-- Alternates between providers. Otherwise one with many regions and a low rate would delay all
+-- others.
 SELECT provider, region, feed, since_us, fails, last_ok_us FROM feed
 WHERE provider = ANY ($1) AND next_us <= $2
 ORDER BY (feed = 'regions') DESC, (feed = 'pools') DESC, feed = 'prices_past',
@@ -52,7 +53,7 @@ SELECT min(next_us) FROM feed WHERE provider = ANY ($1);
 -- params: provider text, region text, feed text, ok_us int8, next_us int8, since_us int8, rows_seen int8, requests int4, interval_us int8, tells_past bool, fence int8
 -- rows: none
 -- writes: yes
--- A silence of three intervals is written down, unless the provider told what happened in it.
+-- Records a silence of three intervals, unless the provider later reported its prices.
 WITH gap AS (
 	INSERT INTO feed_gap (provider, region, feed, from_us, to_us)
 	SELECT provider, region, feed, last_ok_us, $4 FROM feed
@@ -84,7 +85,8 @@ UPDATE feed SET next_us = $4 WHERE provider = $1 AND region = $2 AND feed = $3
 -- rows: many id int4, region text, zone text, zone_name text, instance_type text, market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text, last_micros int8, on_demand_micros int8
 -- row: market_pools_of
 -- writes: no
--- Spot pools whose past was not asked for, where it is asked for apart, of the first $3 types by name: a request for a type is one for all of its zones. None
+-- Returns spot pools whose past was not fetched yet, for providers with a separate request for it.
+-- It takes the first $3 types by name, since one request covers all zones of a type. Returns none
 -- before the current prices have come.
 WITH t AS (
 	SELECT DISTINCT p.region, p.instance_type FROM pool p
@@ -106,8 +108,8 @@ ORDER BY p.id;
 -- params: provider text, region text, pools int4[], now_us int8, rows_seen int8, requests int4, fence int8
 -- rows: none
 -- writes: yes
--- The feed is due again at once: for the next pools, if any are left. It is not asked for by the clock: no interval. Its rows
--- are counted up over all pools.
+-- Makes the feed due again at once for the next pools, if any are left. It has no interval, and its
+-- rows add up over all pools.
 WITH p AS (
 	UPDATE pool SET past_us = $4 WHERE id = ANY ($3)
 		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
@@ -121,7 +123,8 @@ WHERE provider = $1 AND region = $2 AND feed = 'prices_past'
 -- params: provider text, region text, now_us int8, soon_us int8, later_us int8, fence int8
 -- rows: none
 -- writes: yes
--- No pool is left: soon, while the current prices have not come; later, for pools that are new then.
+-- No pool is left. Tries again soon while the current prices have not come, else later for new
+-- pools.
 WITH c AS (
 	SELECT EXISTS (SELECT FROM feed f WHERE f.provider = $1 AND f.region = $2 AND f.feed = 'prices_spot'
 		AND f.last_ok_us IS NOT NULL) AS came
@@ -137,8 +140,9 @@ FROM c WHERE provider = $1 AND region = $2 AND feed = 'prices_past'
 --          gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text)
 -- rows: 1 seen int8, withdrawn int8
 -- writes: yes
--- Region '' = the list covers every region of the provider. A pool that is no longer in the list stays as a
--- row (its history refers to it) but is not offered any more. One that is listed twice (pages that overlap) is one.
+-- An empty region means that the list covers every region of the provider. A pool missing from the
+-- list keeps its row, since its history refers to it, but is not offered any more. A pool listed
+-- twice (overlapping pages) counts once.
 WITH put AS (
 	INSERT INTO pool (provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib,
 		vcpus, mem_mib, arch, quota_class, offered, seen_us)
@@ -164,7 +168,8 @@ SELECT (SELECT count(*) FROM put), (SELECT count(*) FROM gone);
 -- params: provider text, region text
 -- rows: many id int4, region text, zone text, zone_name text, instance_type text, market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text, last_micros int8, on_demand_micros int8
 -- writes: no
--- The column on_demand_micros is the on-demand price of the same type in the same region, for plausibility.
+-- Column on_demand_micros is the on-demand price of the same type in the same region, for
+-- plausibility.
 SELECT p.id, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli, p.gpu_mem_mib, p.vcpus,
 	p.mem_mib, p.arch, p.quota_class, coalesce(l.price_micros, 0),
 	coalesce(max(CASE WHEN p.market = 'on_demand' THEN l.price_micros END)
@@ -178,7 +183,8 @@ ORDER BY p.id;
 -- rows_in: point (pool_id int4, price_micros int8, source text, why text)
 -- rows: none
 -- writes: yes
--- A refused point is kept with its reason; the pool's last good price stays and says so, unless the point was one of the past.
+-- Stores a rejected point with its reason. The pool's last good price stays and is marked, unless
+-- the point was from the past.
 WITH r AS (
 	SELECT DISTINCT ON (p) p, v, s, w FROM unnest($1, $2, $3, $4) AS t (p, v, s, w)
 	WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE) ORDER BY p
@@ -192,8 +198,9 @@ UPDATE pool_latest l SET state = 'implausible', why = r.w FROM r WHERE l.pool_id
 -- params: now_us int8, spot_us int8, on_demand_us int8, frozen_us int8, steady text[], fence int8
 -- rows: 1 changed int8
 -- writes: yes
--- A price is stale when its feed was silent for three intervals, and frozen when polls succeed but a spot price has
--- not moved for frozen_us, unless the provider's prices stand for weeks (steady). An implausible one stays so until a believable price comes.
+-- A price is stale after three silent intervals of its feed. A spot price is frozen if polls
+-- succeed but it has not moved for frozen_us, unless the provider's prices stand for weeks
+-- (steady). An implausible price stays so until a plausible one comes.
 WITH s AS (
 	SELECT l.pool_id, CASE
 		WHEN $1 - l.observed_us > 3 * CASE p.market WHEN 'spot' THEN $2 ELSE $3 END THEN 'stale'
@@ -209,8 +216,9 @@ WITH s AS (
 )
 SELECT count(*) FROM u;
 
--- What the provider told of a region, "" = of all. Capacity that it tells nothing of any more (CoreWeave: of a pool that nobody asks
--- for) is not known: a word that there is none would keep everybody from asking, for ever.
+-- Stores a provider's signals of a region, or of all regions if it is empty. Capacity that it no
+-- longer reports is unknown (CoreWeave reports only pools that somebody asks for). Storing none
+-- instead would stop all requests for the pool for ever.
 -- name: market_signals_put
 -- params: provider text, region text, signal[], now_us int8, fence int8
 -- rows_in: signal (region text, zone text, type text, market text, kind text, value float8, lo float8,
@@ -244,10 +252,14 @@ WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $8 FOR KEY SH
 ON CONFLICT (provider, region, class, market) DO UPDATE SET unit = EXCLUDED.unit, quota_limit = EXCLUDED.quota_limit,
 	observed_us = EXCLUDED.observed_us;
 
--- What is worked out of our own record by the hour, for pool_record: how many nodes a pool loses at a time; sums of cos and
--- sin of the hour of day over hours with a reclaim and over node-hours; and, by what two pools share (provider, region,
--- zone, zone and GPU), how often another pool had nodes when this one lost some, and how often it lost some too within
--- an hour, and how often it would by chance. Each hour fades with a half-life of 14 days.
+-- Computes habits from our own record by the hour, for pool_record:
+-- - how many nodes a pool loses at a time;
+-- - sums of cos and sin of the hour of day, over hours with a reclaim and over node-hours;
+-- - how often another pool had nodes when this one lost some, by what the two share (provider,
+--   region, zone, zone and GPU);
+-- - how often that pool also lost some within an hour, and how often it would by chance.
+--
+-- Each hour fades with a half-life of 14 days.
 -- name: market_habits
 -- params: at_us int8
 -- rows: none

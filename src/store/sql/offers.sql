@@ -1,6 +1,6 @@
--- The market as it stands, for whoever ranks it.
+-- The current market, for ranking.
 
--- What may be ranked for these GPUs (name prefixes in upper case; none = everything).
+-- Returns the offers for these GPUs (name prefixes in upper case; none = all).
 -- name: offers
 -- params: since_day int4, gpus text[], at_us int8, half_h float8, recent_h float8, odds_h float8
 -- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text, market text,

@@ -1,4 +1,4 @@
--- Price feed. See store/price.h for what a batch means.
+-- Price feed. store/price.h defines a batch.
 
 -- name: copy_merge_prices
 -- setup: SET LOCAL work_mem = '64MB'; SET LOCAL enable_nestloop = off;
@@ -9,11 +9,10 @@
 -- copy: COPY price_in (pool_id, observed_us, effective_us, price_micros, source) FROM STDIN BINARY
 -- rows: 1 received int8, changed int8, pools int8
 -- writes: yes
--- Several points of one pool read in one poll keep their order: the newest has the poll's
--- observed_us, each older one a microsecond less. History that we have already is left out; a pool's newest
--- point confirms the price that we have also if it dates it earlier (a price list knows its own dates, not
--- those of the history that came before it). The
--- staging table has no statistics: left alone, the planner expects a handful of rows.
+-- Several points of one pool in one poll keep their order. The newest has the poll's observed_us,
+-- each older one a microsecond less. Known history is left out. A pool's newest point confirms the
+-- known price even with an earlier date, since a price list knows only its own dates. The staging
+-- table has no statistics, and without help the planner expects a handful of rows.
 WITH d AS (
 	SELECT DISTINCT ON (pool_id, effective_us) pool_id, observed_us, price_micros, source,
 		effective_us
@@ -31,8 +30,9 @@ WITH d AS (
 	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us OR (next_us IS NULL AND d.price_micros = l.price_micros)
 	WINDOW w AS (PARTITION BY d.pool_id ORDER BY d.effective_us)
 ), f AS (
-	-- Of pools with several points and a price that moved: how long ago, in units of 7 days before the newest point, each of the points began (e^-700
-	-- is nothing already), and the price that they had until the first of them began.
+	-- For pools with several points and a changed price: the age at which each point began, and
+	-- the price before the first of them. Ages count in units of 7 days before the newest
+	-- point, where e^-700 is practically zero.
 	SELECT pool_id, age, was, price_micros / 1e6::float8 AS p, max(effective_us) OVER o AS to_us,
 		greatest((next_us - max(effective_us) OVER o) / 6.048e11::float8, -700) AS till,
 		greatest((greatest(effective_us, fade_us) - max(effective_us) OVER o) / 6.048e11::float8, -700) AS since,
@@ -43,7 +43,8 @@ WITH d AS (
 		AND pool_id IN (SELECT pool_id FROM n WHERE points > 1 AND coalesce(before, was) IS DISTINCT FROM price_micros)
 	WINDOW o AS (PARTITION BY pool_id)
 ), fade AS (
-	-- The sums of migration 0010 that the points add, up to the newest, and what is left of the old ones.
+	-- The sums of migration 0010: the part that the points add, up to the newest, and the faded
+	-- rest of the old sums.
 	SELECT pool_id, max(to_us) AS to_us, coalesce(exp(max(faded)), 0) AS kept,
 		sum(w) + max(w_was) AS w, sum(w * p) + max(w_was * was / 1e6) AS w1, sum(w * p * p) + max(w_was * (was / 1e6) ^ 2) AS w2
 	FROM (SELECT f.pool_id, to_us, faded, p, coalesce(was, 0)::float8 AS was,
@@ -67,7 +68,7 @@ WITH d AS (
 		state = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros
 			THEN l.state ELSE 'fresh' END,
 		why = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros THEN l.why ELSE '' END,
-		-- One point ends what held since fade_us; several are in fade.
+		-- A single point ends the price held since fade_us. Several are in fade.
 		fade_us = CASE WHEN fade.to_us IS NOT NULL THEN fade.to_us WHEN n.was <> n.price_micros THEN n.effective_us
 			ELSE l.fade_us END,
 		fade_w = CASE WHEN fade.to_us IS NOT NULL THEN coalesce(l.fade_w, 0) * fade.kept + fade.w
@@ -100,8 +101,8 @@ SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed),
 -- rows: 1 received int8, changed int8, pools int8
 -- row: copy_merge_prices
 -- writes: yes
--- What a pool's price was before the first point that we have: put before it, by observed_us too, which orders a pool's
--- points. From that point on ours is what counts. Doing it again changes nothing.
+-- Stores a pool's prices before our first point. They come before it by observed_us too, which
+-- orders a pool's points. From that point on our own record counts. Repeating it changes nothing.
 WITH f AS MATERIALIZED (
 	SELECT l.pool_id, coalesce(l.fade_us, l.changed_us) AS fade_us, coalesce(p.observed_us, l.observed_us) AS observed_us,
 		coalesce(p.effective_us, l.effective_us) AS until_us
@@ -123,13 +124,13 @@ WITH f AS MATERIALIZED (
 	ON CONFLICT (pool_id, observed_us) DO NOTHING
 	RETURNING 1
 ), w AS (
-	-- What the points add to the sums of migration 0010, as of the row's fade_us.
+	-- The part that the points add to the sums of migration 0010, as of the row's fade_us.
 	SELECT pool_id, fade_us, sum(k) AS w, sum(k * p) AS w1, sum(k * p * p) AS w2
 	FROM (SELECT pool_id, fade_us, price_micros / 1e6::float8 AS p,
 			exp(greatest((next_us - fade_us) / 6.048e11::float8, -700)) - exp(greatest((effective_us - fade_us) / 6.048e11::float8, -700)) AS k
 		FROM n WHERE next_us <= fade_us) x GROUP BY pool_id, fade_us
 ), faded AS (
-	-- A price that came meanwhile has brought the row's sums up to a later time.
+	-- A price that came meanwhile has advanced the row's sums to a later time.
 	UPDATE pool_latest l SET fade_us = coalesce(l.fade_us, l.changed_us),
 		fade_w = coalesce(l.fade_w, 0) + w.w * exp((w.fade_us - coalesce(l.fade_us, l.changed_us)) / 6.048e11::float8),
 		fade_1 = coalesce(l.fade_1, 0) + w.w1 * exp((w.fade_us - coalesce(l.fade_us, l.changed_us)) / 6.048e11::float8),
@@ -157,12 +158,13 @@ WHERE pool_id = $1 AND observed_us >= $2 AND observed_us < $3 ORDER BY observed_
 -- params: from_us int8, to_us int8
 -- rows: 1 made int4
 -- writes: yes
--- Daily partitions for every day that touches [from_us, to_us).
+-- Creates daily partitions for every day that touches [from_us, to_us).
 SELECT price_partitions_ensure($1, $2);
 
 -- name: price_partitions_drop
 -- params: before_us int8
 -- rows: 1 dropped int4
 -- writes: yes
--- Drops partitions that end at or before before_us; what was in force is copied to the first day that is kept.
+-- Drops partitions that end at or before before_us. Prices in force are copied to the first
+-- remaining day.
 SELECT price_partitions_drop($1);

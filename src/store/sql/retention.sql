@@ -1,7 +1,9 @@
--- What is past its time goes: a statement a table, at most so many rows at a time. One that is slow or fails holds up no other, and a table that nobody
--- purged for long is emptied piece by piece. Deletes by age alone, whoever does it: not fenced. n as many as were allowed: there may be more.
+-- Deletes expired rows: one statement per table, a limited number of rows at a time. A slow or
+-- failing one delays no other, and a long unpurged table empties piece by piece. Rows are deleted
+-- by age alone, so any daemon may do it: not fenced. If n equals the limit, there may be more.
 
--- By the primary key, which begins with the node: from one node to the next (an index on the time alone would cost every agent's sample a write).
+-- Walks the primary key, from one node to the next. An index on the time alone would cost a write
+-- for every agent's sample.
 -- name: retention_samples
 -- params: before_us int8, most int4
 -- rows: 1 n int8
@@ -17,7 +19,7 @@ WITH RECURSIVE x AS (
 )
 SELECT count(*) AS n FROM d
 
--- The same, from one job to the next.
+-- The same, from job to job.
 -- name: retention_logs
 -- params: before_us int8, most int4
 -- rows: 1 n int8
@@ -60,7 +62,7 @@ WITH d AS (
 )
 SELECT count(*) AS n FROM d
 
--- A machine that is stopped may come back after weeks: what was said to keep is remembered for longer.
+-- A stopped machine may come back after weeks, so decisions to keep one stay longer.
 -- name: retention_leaks
 -- params: before_us int8, keep_before_us int8, most int4
 -- rows: 1 n int8
@@ -90,7 +92,7 @@ WITH d AS (
 )
 SELECT count(*) AS n FROM d
 
--- What a node still downloads, a daemon says to be in use (api_handout_seen).
+-- A daemon marks files that nodes still download as in use (api_handout_seen).
 -- name: retention_agents
 -- params: before_us int8, most int4
 -- rows: 1 n int8

@@ -122,9 +122,9 @@ struct launch_token {
 	const struct pool *pool;
 	char *reply; /* a fleet's */
 };
-/* What the control API sets of this cloud (POST /aws/...), and what has a file of its own. */
+/* Set by the control API (POST /aws/...), and the lists of files of their own. */
 struct aws_controls {
-	struct reservation *reservations; /* ../ec2/ec2_reserved.c */
+	struct reservation *reservations; /* ec2_reserved.c */
 	struct ltemplate *templates; /* ec2_template.c */
 	struct spot_ask *asks; /* ec2_request.c: spot requests without an instance */
 	struct key_pair *keys; /* ec2_things.c */
@@ -158,7 +158,7 @@ json_t *aws_json_body(struct sim_req *rq, struct sim_reply *rep);
 
 /* ---- queues: sqs.c, sqs_queue.c -------------------------------------------------------------- */
 
-/* What EventBridge puts into them comes from aws_events.c. */
+/* aws_events.c puts the events of EventBridge into them. */
 
 /* The account has a rule in every region that sends its instances' events to every queue of this
  * prefix, and one such queue, as deploy/iam/aws-interruptions.yaml makes them. */

@@ -1,4 +1,4 @@
-/* What every AWS service shares: times, JSON bodies, the error shapes of the protocols. */
+/* Shared by every AWS service: times, JSON bodies, the error shapes of the protocols. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
 #include "base/text/str.h"

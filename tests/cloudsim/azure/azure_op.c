@@ -1,4 +1,4 @@
-/* What every Resource Manager call shares: bodies, lists, times, and operations that end later. */
+/* Shared by every Resource Manager call: bodies, lists, times, operations that end later. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "base/err.h"

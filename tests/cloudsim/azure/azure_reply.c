@@ -1,4 +1,4 @@
-/* What every Azure call shares: names, parameters, replies. */
+/* Shared by every Azure call: names, parameters, replies. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "base/text/str.h"

@@ -1,4 +1,4 @@
-/* What every EC2 call shares: parameters, filters, pages, failures. */
+/* Shared by every EC2 call: parameters, filters, pages, failures. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"

@@ -1,4 +1,4 @@
-/* What every Google call shares: parameters, replies, refusals. */
+/* Shared by every Google call: parameters, replies, refusals. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/str.h"

@@ -3,7 +3,7 @@
 #include "cloudsim/k8s/k8s.h"
 #include "base/text/str.h"
 
-/* What a pod asks of a quota's resource, in thousandths. */
+/* A pod's request of a quota's resource, in thousandths. */
 static int64_t quota_ask(const json_t *pod, const char *resource)
 {
 	const char *name = str_prefix(resource, "requests.") ? resource + 9

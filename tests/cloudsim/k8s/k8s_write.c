@@ -236,8 +236,8 @@ void k8s_update(struct k8s_call *q)
 		return;
 	}
 	doc = patch ? k8s_patched(q, o->doc) : json_deep_copy(q->body);
-	if (!doc || !k8s_shape_check(q, q->kind->schema, q->kind->kind, doc) || !restore(q, o, doc) ||
-	    !change_check(q, o, doc)) {
+	if (!doc || !k8s_shape_check(q, q->kind->schema, q->kind->kind, doc) ||
+	    !restore(q, o, doc) || !change_check(q, o, doc)) {
 		return;
 	}
 	k_set(doc, "kind", q->kind->kind);

@@ -1,4 +1,4 @@
-/* What every Lambda call shares: the data envelope, and the account's audit record. */
+/* Shared by every Lambda call: the data envelope, and the account's audit record. */
 #include "base/base.h"
 #include "cloudsim/lambda/lambda.h"
 

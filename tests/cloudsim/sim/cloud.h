@@ -8,7 +8,7 @@
 
 #include "cloudsim/sim/sim.h"
 
-/* ---- requests and replies: front.c, reply.c, faults.c, throttle.c ------------------------------ */
+/* ---- requests and replies: front.c, reply.c, faults.c, throttle.c ---------------------------- */
 
 /* A request is classified, checked against faults and limits, served into a struct sim_reply, and
  * sent. Handlers are synchronous. */
@@ -149,8 +149,8 @@ struct cloud_ops {
 	const char *name; /* as in pools ("gcp/us-central1/...") and in cloudsim.json */
 	/* Seconds between notice and end when /reclaim names none. */
 	int notice_s;
-	/* Path prefix of its requests on the shared port; the longest match wins. NULL: it has a port
-	 * of its own, if it serves at all. */
+	/* Path prefix of its requests on the shared port; the longest match wins. NULL: it has a
+	 * port of its own, if it serves at all. */
 	const char *shared_prefix;
 	/* Makes the cloud's state, before the market is loaded. */
 	void (*init)(struct sim *s);

@@ -1,4 +1,4 @@
-/* Looks up regions, zones, types, pools and prices; matches selectors. Changes nothing but a price log. */
+/* Looks up regions, zones, types, pools and prices; matches selectors. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
 #include "base/err.h"

@@ -135,8 +135,8 @@ void imds_handle(void *ctx, struct httpd_req *r);
 
 /* ---- the market ------------------------------------------------------------------------------ */
 
-/* Pools, prices and stock of all clouds, from data/ and from the control API. Price changes are kept:
- * the bill and the price histories are read from them. */
+/* Pools, prices and stock of all clouds, from data/ and from the control API. Price changes are
+ * kept: the bill and the price histories are read from them. */
 
 enum side { SIDE_SPOT = 0, SIDE_ON_DEMAND, SIDE_COUNT };
 #define STOCK_OPEN 1000000

@@ -1,4 +1,4 @@
-"""What the tests of cloudsim share: the program, started once for each class of tests."""
+"""Base of cloudsim's tests: starts the program once for each class of tests."""
 import os
 import sys
 import unittest

@@ -1,4 +1,4 @@
-"""What the tests of the agent's protocol share: a daemon, a node with its job, the agent's calls."""
+"""Shared by the tests of the agent's protocol: a daemon, a node with its job, the agent's calls."""
 import hashlib
 import unittest
 import lib

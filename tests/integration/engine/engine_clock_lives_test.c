@@ -30,7 +30,7 @@ static void lives_settle(struct world *w, const char *fence)
 	PQclear(r);
 }
 
-/* Now is 10,000 s, ahead are two hours and a half more, behind is the time before the doubt began. */
+/* Now is 10,000 s. Ahead are two hours and a half more, behind is the time before the doubt. */
 static void lives_wrong_make(struct world *w)
 {
 	world_reset(w, true);

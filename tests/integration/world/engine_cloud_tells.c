@@ -22,8 +22,8 @@ enum spot_step cloud_notices(void *self, struct spot_call *c, struct spot_notice
 	return SPOT_DONE;
 }
 
-enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_us,
-    struct spot_presign *a, struct spot_err *err)
+enum spot_rc cloud_presign(void *self, struct arena *arena, int64_t now_us, struct spot_presign *a,
+    struct spot_err *err)
 {
 	struct cloud *k = self;
 

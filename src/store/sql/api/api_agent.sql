@@ -1,4 +1,4 @@
--- The agent's end: facts about nodes and attempts. Whoever reports for an attempt that is not the
+-- The agents' requests: facts about nodes and attempts. A report for an attempt that is not the
 -- job's newest, or not on this node, changes nothing.
 
 -- name: api_enrol_key
@@ -6,7 +6,8 @@
 -- writes: no
 SELECT id, enrol_key FROM install
 
--- shared: one launch made the machines of a gang, with one token for all; which of them it is says the instance.
+-- shared: one launch made the machines of a gang, with one token for all. The instance says which
+-- machine it is.
 -- name: api_enrol_node
 -- params: id int8
 -- rows: 0..1 id int8, token text, state text, ref text?, boot_id text, used bool, shared bool
@@ -24,8 +25,9 @@ SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref
 	n.gang_call
 FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.state NOT IN ('GONE', 'FAILED')
 
--- Is a machine whose token no live row has one that no row ever knew? One that does not say which it is may be a machine that the sweeper keeps, or has not
--- come to yet: nobody has led for ten minutes. (led is empty where nobody ever led: there is no other history.)
+-- Returns whether a machine whose token no live row has is one that no row ever knew. A machine
+-- without an identity may be one that the sweeper keeps, or has not reached yet because nobody led
+-- for ten minutes. An empty table led means that nobody ever led, so there is no other history.
 -- name: api_enrol_stranger
 -- params: ref text, at_us int8
 -- rows: 1 stranger bool
@@ -34,8 +36,8 @@ SELECT CASE WHEN $1 <> '' THEN NOT EXISTS (SELECT FROM node WHERE ref = $1)
 	ELSE EXISTS (SELECT FROM orphan WHERE kind = 'instance' AND kept AND gone_us IS NULL)
 		OR (EXISTS (SELECT FROM led) AND NOT EXISTS (SELECT FROM led WHERE from_us <= $2 - 600000000 AND to_us > $2 - 60000000)) END
 
--- What the agent proves itself with, for the engine to judge (engine_enrol.sql). Sent again it finds its verdict.
--- A node has room for a few: whoever holds its token cannot fill the table.
+-- Stores an agent's proof of identity, for the engine to judge (engine_enrol.sql). A repeat finds
+-- the verdict. A node stores only a few, so a holder of its token cannot fill the table.
 -- name: api_enrol_ask
 -- params: id int8, boot_id text, sha256 text, proof text, instance_ref text, peer text, at_us int8
 -- rows: 0..1 verdict text, why text, woken bool
@@ -57,8 +59,8 @@ SELECT verdict, why, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM e
 -- writes: no
 SELECT verdict, why, false FROM enrol_proof WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3
 
--- The first use of the token is remembered with boot and instance; the same again gets a new session. Only with a
--- proof of this boot that was found good.
+-- Stores the first use of the token with boot and instance. The same machine gets a new session
+-- each time. Requires an accepted proof of this boot.
 -- name: api_enrol
 -- params: id int8, boot_id text, instance_ref text, session_hash bytea, version text, hw jsonb?, at_us int8, sha256 text
 -- rows: 0..1 id int8, woken bool
@@ -85,8 +87,8 @@ SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM n
 INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor) VALUES ($3, 'node', 'n' || $1::int8, $1,
 	'ENROL_REFUSED', $2, 'api')
 
--- What the node should be doing is its live attempt, of which it has one at most; only what is over is told apart by when it began, which a
--- clock that was set back in between tells wrongly.
+-- Returns the node's live attempt, of which it has at most one. Only ended attempts are ordered by
+-- their start, which a clock step may falsify.
 -- name: api_agent_want
 -- params: node_id int8
 -- rows: 0..1 state text, drain_deadline_us int8?, why text, job_id int8?, epoch int4?, desired text?, version int8?,
@@ -98,8 +100,8 @@ FROM node n LEFT JOIN LATERAL (SELECT * FROM attempt WHERE node_id = n.id
 	ORDER BY ended_us IS NULL DESC, created_us DESC, epoch DESC LIMIT 1) a ON true
 WHERE n.id = $1
 
--- hazard: of the newest decision for this machine, whichever job or fleet it was for; of a gang or of several nodes of a fleet that
--- were chosen together the decision names one.
+-- The hazard is that of the newest decision for this machine, whichever job or fleet it was for.
+-- For a gang, or several fleet nodes chosen together, the decision names one.
 -- name: api_agent_run
 -- params: job_id int8, epoch int4, since_day int4, node_id int8
 -- rows: 0..1 name text, spec text, secrets text, files text, restore_id int8?, steps_start int8, gpu_milli int4,
@@ -133,14 +135,15 @@ LEFT JOIN LATERAL (SELECT (d.outcome->'pool'->>'hazard_per_hour')::float8 AS haz
 LEFT JOIN LATERAL job_measured(ARRAY[j.id]) w ON true
 WHERE a.job_id = $1 AND a.epoch = $2 AND a.node_id = $4
 
--- An API is there to be spoken to by agents.
+-- Records that an API is reachable for agents.
 -- name: api_listens
 -- rows: none
 -- writes: yes
 INSERT INTO listener (name, beats) VALUES ('api', 1) ON CONFLICT (name) DO UPDATE SET beats = listener.beats + 1
 
--- Heartbeats and progress, gathered for a second and written at once. steps -1: nothing said. What another API heard by a clock ahead of
--- ours still grows with each word: an agent whose last word stands still is silent (engine_watch_doubt).
+-- Writes heartbeats and progress, gathered for a second. steps -1: none reported. A time that
+-- another API wrote by a clock ahead of ours still grows with each message. An agent whose last
+-- message time stands still is silent (engine_watch_doubt).
 -- name: api_agents_seen
 -- params: node_ids int8[], ats int8[], job_ids int8[], epochs int4[], steps int8[]
 -- rows: none
@@ -176,8 +179,9 @@ WITH o AS (
 )
 SELECT node_id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
 
--- known: the attempt is on this node; fresh: it is the job's newest and not over; same: this exit is
--- what was reported before (a repeat after a lost reply). Who stopped before we told it to (by the SIGTERM of its Pod) says why as well.
+-- Column known: the attempt is on this node. Column fresh: it is the job's newest and has not
+-- ended. Column same: this exit was reported before (a repeat after a lost reply). A job that
+-- stopped without our order (by the SIGTERM of its Pod) also gives its reason.
 -- name: api_agent_report
 -- params: node_id int8, job_id int8, epoch int4, phase text, steps_done int8, steps_total int8, exit_code int4?,
 --   exit_signal int4?, reason text, why text, signalled_us int8?, at_us int8
@@ -217,8 +221,9 @@ WITH o AS (
 SELECT fresh, same, pg_notify('spot_engine', '') IS NOT NULL AS woken,
 	pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM o
 
--- Opens a checkpoint. Chunks whose bytes one of the job's last four committed checkpoints of the rank has are not fresh: what is still
--- there is in those, and all jobs share the hash of the empty file. Earlier open ones of the attempt are given up.
+-- Opens a checkpoint and abandons earlier open ones of the attempt. A chunk is not fresh if one of
+-- the rank's last four committed checkpoints has its bytes. Only those still have objects, and all
+-- jobs share the hash of the empty file.
 -- name: api_checkpoint_open
 -- params: node_id int8, job_id int8, epoch int4, reason text, steps int8, paths text[], seqs int4[], bytes int8[],
 --   modes int4[], shas text[], at_us int8
@@ -255,8 +260,8 @@ WITH ok AS (
 SELECT id, (SELECT count(*) FROM s WHERE have IS NULL)::int8 AS fresh, pg_notify('spot_engine', '') IS NOT NULL AS woken
 FROM c
 
--- What is refused once is refused at each save: an event, but not again with the same words unless a checkpoint was stored since, and of
--- each machine of an attempt sixteen at most.
+-- Records a refused checkpoint as an event. A refusal repeats at each save, so the same text counts
+-- again only after a stored checkpoint. Each machine of an attempt writes at most sixteen.
 -- name: api_checkpoint_refused
 -- params: node_id int8, job_id int8, epoch int4, why text, at_us int8
 -- rows: 0..1 told bool
@@ -277,8 +282,8 @@ WITH ok AS (
 )
 SELECT pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM ev
 
--- The open checkpoint of the attempt, where it is this very one and its URLs are not there yet: signing many takes longer than a request
--- is held, and who repeats it must not begin anew.
+-- Returns the attempt's open checkpoint, if it is the same one and still waits for URLs. Presigning
+-- many takes longer than a held request, and a repeat must not start over.
 -- name: api_checkpoint_again
 -- params: node_id int8, job_id int8, epoch int4, reason text, steps int8, paths text[], seqs int4[], bytes int8[],
 --   modes int4[], shas text[]
@@ -293,7 +298,8 @@ WHERE a.job_id = $2 AND a.epoch = $3 AND a.node_id = $1 AND a.ended_us IS NULL
 		WHERE k.checkpoint_id IS NULL)
 ORDER BY c.id DESC LIMIT 1
 
--- current: its attempt goes on; then only a newer checkpoint of the same can have taken its place. doc: '' until all URLs are there.
+-- Column current: its attempt goes on, so only a newer checkpoint of that attempt can have replaced
+-- it. Column doc is empty until all URLs are there.
 -- name: api_checkpoint_urls
 -- params: id int8
 -- rows: 0..1 state text, ready bool, current bool, doc text
@@ -306,7 +312,8 @@ SELECT c.state, c.urls_us IS NOT NULL, EXISTS (SELECT FROM attempt a JOIN job j 
 		ORDER BY k.path, k.seq) FROM checkpoint_chunk k WHERE k.checkpoint_id = c.id AND k.fresh), '[]'::json))::text END AS doc
 FROM checkpoint c WHERE c.id = $1
 
--- Of a gang only whole sets count, the same step of every rank (engine_gang_sets); set_key says which set this is of.
+-- For a gang only complete sets count: the same step of every rank (engine_gang_sets). set_key
+-- names the set.
 -- name: api_checkpoint_commit
 -- params: node_id int8, job_id int8, epoch int4, checkpoint_id int8, at_us int8
 -- rows: 0..1 state text, current bool, woken bool, told bool
@@ -336,7 +343,8 @@ WITH ok AS (
 SELECT CASE WHEN EXISTS (SELECT FROM c) THEN 'COMMITTED' ELSE ok.state END, ok.current,
 	pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM ok
 
--- Appends when it begins where the log ends. What comes after the first $7 bytes of an attempt is counted but not kept.
+-- Appends a piece that begins at the end of the log. Bytes after the first $7 of an attempt are
+-- counted but not stored.
 -- name: api_log_append
 -- params: node_id int8, job_id int8, epoch int4, at_offset int8, bytes bytea, at_us int8, bytes_max int8
 -- rows: 0..1 next_offset int8, told bool
@@ -362,14 +370,15 @@ FROM e
 INSERT INTO node_sample (node_id, at_us, gpus, gpu_util, gpu_mem_used_mib, gpu_mem_total_mib, gpu_power_mw, cpu_util,
 	mem_used_mib) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING
 
--- What nodes download, by its SHA-256: user data pin one, and whoever is asked for it may have another by then.
+-- Returns a file that nodes download, by its SHA-256. User data pin one, and a daemon asked later
+-- may have another version.
 -- name: api_handout_get
 -- params: sha256 text
 -- rows: 0..1 sha256 text, bytes bytea
 -- writes: no
 SELECT sha256, bytes FROM agent_binary WHERE sha256 = $1
 
--- Those that are there already; they are in use.
+-- Returns the files that are stored already, and marks them as in use.
 -- name: api_handout_seen
 -- params: shas text[], at_us int8
 -- rows: many sha256 text

@@ -1,4 +1,4 @@
--- Who asks, and POSTs that must not happen twice.
+-- Authentication, and idempotency keys of POSTs.
 
 -- name: api_token_by_hash
 -- params: hash bytea, at_us int8
@@ -13,8 +13,9 @@ WHERE hash = $1 AND revoked_us IS NULL AND (expires_us IS NULL OR expires_us > $
 -- writes: no
 SELECT id, state, session_hash FROM node WHERE session_hash = $1
 
--- A key lives a day. One whose request died with its daemon is taken over after a minute by the same
--- request; a create that had committed by then left its status and 'ref:', so it is replayed instead.
+-- A key lives a day. If a daemon died during a request, the same request may take the key over
+-- after a minute. A create that had committed by then left its status and 'ref:', so it is
+-- replayed.
 -- name: api_idem_begin
 -- params: token_id int8, key text, route text, body_sha256 text, at_us int8
 -- rows: 1 outcome text, status int4?, response text?
@@ -32,14 +33,15 @@ SELECT CASE WHEN EXISTS (SELECT FROM ins) THEN 'fresh'
 	WHEN i.status IS NULL THEN 'busy' ELSE 'replay' END AS outcome, i.status, i.response
 FROM (SELECT 1) one LEFT JOIN idempotency i ON i.token_id = $1 AND i.key = $2
 
--- What was settled stays: an earlier sending of the request may end later.
+-- A settled key stays as it is, since an earlier sending of the request may end later.
 -- name: api_idem_end
 -- params: token_id int8, key text, status int4, response text
 -- rows: none
 -- writes: yes
 UPDATE idempotency SET status = $3, response = $4 WHERE token_id = $1 AND key = $2 AND (status IS NULL OR status = $3)
 
--- A failure on our side is forgotten, so that the same request may be tried again. Only this sending's own note: at_us is when it was made.
+-- Drops the key after a failure on our side, so the same request may be tried again. Drops only
+-- this sending's own row, identified by at_us.
 -- name: api_idem_drop
 -- params: token_id int8, key text, at_us int8
 -- rows: none

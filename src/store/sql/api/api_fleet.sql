@@ -1,4 +1,4 @@
--- Fleets, nodes, rebalancing, events. Creates settle their key as api_job_submit does, which see.
+-- Fleets, nodes, rebalancing, events. Creates settle their key as api_job_submit does.
 
 -- name: api_fleet_create
 -- params: name text, owner text, team text, project text, spec jsonb, at_us int8, token_id int8, idem_key text
@@ -39,7 +39,7 @@ SELECT f.version, f.team, f.state, f.spec::text, d.doc::text,
 	f.plan::text, f.plan_us
 FROM fleet f JOIN api_fleet d ON d.id = f.id WHERE f.id = $1
 
--- version 0: whatever it is.
+-- version 0 matches any version.
 -- name: api_fleet_update
 -- params: id int8, version int8, spec jsonb?, closing bool, why text, actor text, at_us int8
 -- rows: 0..1 version int8, woken bool
@@ -91,7 +91,7 @@ SELECT n.state, n.state = 'UNKNOWN' OR (n.state = 'WANTED' AND EXISTS (SELECT FR
 		ORDER BY id DESC LIMIT 100) e), '[]'::json))::text AS more
 FROM node n JOIN api_node d ON d.id = n.id WHERE n.id = $1
 
--- A person wants the node given back: to the engine that is a notice with a generous deadline.
+-- A person releases the node. For the engine that is a notice with a generous deadline.
 -- name: api_node_drain
 -- params: id int8, actor text, deadline_us int8, at_us int8
 -- rows: 0..1 state text, asked bool, woken bool
@@ -155,7 +155,7 @@ FROM decision WHERE id = $1 AND kind = 'rebalance_request'
 -- writes: no
 SELECT id, job_id, node_id, doc::text FROM api_event WHERE id > $1 ORDER BY id LIMIT $2
 
--- Those after an id, or the newest; both are read along the primary key.
+-- Returns the events after an id, or the newest. Both are read along the primary key.
 -- name: api_events
 -- params: after_id int8?, job_id int8?, node_id int8?, most int4
 -- rows: many id int8, job_id int8?, node_id int8?, doc text
@@ -169,7 +169,7 @@ SELECT * FROM (
 		AND ($2::int8 IS NULL OR job_id = $2) AND ($3::int8 IS NULL OR node_id = $3) ORDER BY id DESC LIMIT $4)) e
 ORDER BY id
 
--- The newest event that is old enough for all events before it to be committed.
+-- Returns the newest event that is old enough for all events before it to be committed.
 -- name: api_events_tail
 -- params: before_us int8
 -- rows: 1 id int8

@@ -1,8 +1,9 @@
--- Jobs: submit, lists, one with everything, logs, cancel, why, cost.
+-- Jobs: submit, lists, one in full, logs, cancel, reasons, cost.
 
--- fleet '' = none. No row: no such fleet. A create that carries an idempotency key settles it here, so
--- that no crash can come between, and creates nothing when the key is not open (any more): a request that was held up for
--- longer than a key waits finds that its repeat came first. id 0 then.
+-- Submits a job. An empty fleet means none; no row means an unknown fleet. A create with an
+-- idempotency key settles it here, so no crash can come between. It creates nothing if the key is
+-- no longer open, and returns id 0. That happens if a request was delayed for longer than a key
+-- waits, and its repeat came first.
 -- name: api_job_submit
 -- params: name text, owner text, team text, project text, class text, spec jsonb, source text, secrets jsonb,
 --   priority int4, fleet text, deadline_us int8?, baseline jsonb?, at_us int8, token_id int8, idem_key text,
@@ -27,7 +28,7 @@ WITH f AS (
 SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
 UNION ALL SELECT 0, false, false WHERE $15 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL)
 
--- states: empty = all.
+-- An empty list of states means all.
 -- name: api_jobs
 -- params: states text[], team text?, project text?, class text?, owner text?, name text?, before_id int8, most int4
 -- rows: many id int8, doc text
@@ -61,7 +62,7 @@ SELECT j.state, j.team, d.doc::text,
 		FROM job_spent(j.id, $2) s (micros)) END AS budget
 FROM job j JOIN api_job d ON d.id = j.id WHERE j.id = $1
 
--- Saves that are refused are told once and go on being refused: those events are never too old.
+-- Refused saves are reported once and stay refused, so those events never age out.
 -- name: api_job_why
 -- params: id int8
 -- rows: 0..1 doc text, spec text, class text
@@ -93,7 +94,8 @@ WITH o AS (
 )
 SELECT state, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
 
--- budget_micros NULL lifts the limit. What the engine keeps back of it, and when a parked job begins again, is its own affair: it is woken and looks.
+-- budget_micros NULL lifts the limit. The engine decides on reserves and on the restart of parked
+-- jobs, so this wakes it.
 -- name: api_job_budget
 -- params: id int8, budget_micros int8?, actor text, at_us int8
 -- rows: 0..1 state text, saves bool, spent_micros int8, woken bool, told bool
@@ -113,7 +115,8 @@ WITH o AS (
 )
 SELECT state, saves, spent, pg_notify('spot_engine', '') IS NOT NULL AS woken, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM o
 
--- Bytes of one attempt's log, of one rank, from an offset on. epoch 0: the newest attempt. more_epoch: a later attempt.
+-- Returns bytes of one attempt's log, of one rank, from an offset on. epoch 0 means the newest
+-- attempt. more_epoch is a later attempt.
 -- name: api_job_log
 -- params: id int8, epoch int4, from_offset int8, rank int4
 -- rows: 0..1 state text, epoch int4, ended bool, newer int4?, at_offset int8?, bytes bytea?, num_nodes int4
@@ -154,7 +157,8 @@ SELECT json_build_object('job', 'j' || j.id, 'name', j.name, 'state', j.state,
 		AND 'p' || n.pool_id = j.baseline #>> '{cheapest,pool}') AS cheapest_lost
 FROM job j WHERE j.id = $1
 
--- by: any of team project class provider gpu job market kind. Lines whose interval begins in [since, until).
+-- Returns costs grouped by any of team project class provider gpu job market kind. Counts lines
+-- whose interval begins in [since, until).
 -- name: api_cost
 -- params: by text[], since_us int8, until_us int8
 -- rows: 1 doc text

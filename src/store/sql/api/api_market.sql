@@ -23,7 +23,7 @@ SELECT x.id, d.doc::text, m.more::text, m.market, m.advisor_lo, m.advisor_hi, m.
 FROM x JOIN api_pool d ON d.id = x.id, LATERAL api_pool_more(x.id, $12) m
 ORDER BY x.price_micros, x.id
 
--- The cheapest believed price per GPU-hour of each GPU, provider and market.
+-- Returns the cheapest plausible price per GPU-hour of each GPU, provider and market.
 -- name: api_prices_gpus
 -- params: gpu text?, provider text?, region text?, since_day int4
 -- rows: many id int4, doc text, more text, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?,
@@ -43,7 +43,7 @@ FROM (
 JOIN api_pool d ON d.id = x.id, LATERAL api_pool_more(x.id, $4) m
 ORDER BY x.gpu_name, x.provider, x.market
 
--- Points that were not believed, newest first.
+-- Returns rejected price points, the newest first.
 -- name: api_prices_refused
 -- params: gpu text?, provider text?, region text?, instance_type text?, market text?, most int4
 -- rows: many doc text
@@ -80,7 +80,7 @@ SELECT x.id, d.doc::text, m.more::text, m.market, m.advisor_lo, m.advisor_hi, m.
 FROM x JOIN api_pool d ON d.id = x.id, LATERAL api_pool_more(x.id, $12) m
 ORDER BY x.id
 
--- The points of a time, and the one that held when it began.
+-- Returns the points of an interval, and the one in force at its beginning.
 -- name: api_pool_history
 -- params: pool_id int4, from_us int8, to_us int8, most int4
 -- rows: 1 doc text
@@ -91,7 +91,7 @@ FROM ((SELECT * FROM price_dated WHERE pool_id = $1 AND observed_us >= $2 AND ob
 	ORDER BY observed_us DESC LIMIT $4)
 	UNION ALL (SELECT * FROM price_dated WHERE pool_id = $1 AND observed_us < $2 ORDER BY observed_us DESC LIMIT 1)) h
 
--- What a history is read with: silences of its feed, machines taken back, launches refused.
+-- Returns the marks of a history: silences of its feed, reclaimed machines, refused launches.
 -- name: api_pool_marks
 -- params: pool_id int4, from_us int8, to_us int8
 -- rows: 1 doc text
@@ -105,7 +105,8 @@ SELECT json_build_object(
 		ORDER BY n.ended_us) FROM node n WHERE n.pool_id = $1 AND n.ended_us >= $2 AND n.ended_us < $3
 			AND n.end_cause IN ('reclaimed', 'refused')), '[]'::json))::text AS doc
 
--- Pools that we used, with what the hazard model needs of them: what their neighbours' hazards are made of.
+-- Returns the pools that we used, with their records. The hazard model derives the neighbours'
+-- hazards from them.
 -- name: api_records
 -- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8
 -- rows: many id int4, provider text, region text, zone text, instance_type text, market text, gpu_name text,
@@ -127,8 +128,9 @@ ORDER BY p.id
 -- params: name text, team text
 -- rows: 1 rates text?, restart_us int8?, sellers text?, market_known bool
 -- writes: no
--- What the engine knows when it places a job: what the five newest jobs of this name and team were seen to do, the providers
--- that sell spot (one a line; NULL: not known), and whether every feed of pools and prices was read once.
+-- Returns what the engine knows when it places a job: the measured speeds of the five newest jobs
+-- of this name and team, the providers that sell spot (one a line; NULL: not known), and whether
+-- every feed of pools and prices was read once.
 SELECT m.rates, m.restart_us, (SELECT CASE WHEN bool_or(sells_spot) IS NOT NULL
 		THEN coalesce(string_agg(name, E'\n' ORDER BY name) FILTER (WHERE sells_spot), '') END FROM provider),
 	EXISTS (SELECT FROM pool WHERE offered) AND NOT EXISTS (SELECT FROM feed WHERE last_ok_us IS NULL

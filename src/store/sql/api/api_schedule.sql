@@ -10,7 +10,8 @@ SELECT coalesce(json_agg(json_build_object('position', x.pos, 'job', 'j' || x.id
 FROM (SELECT q.pos, q.effective, q.ratio, q.why AS queue_why, j.* FROM job_queue q JOIN job j ON j.id = q.job_id
 	WHERE j.state = 'QUEUED' AND ($1 IS NULL OR j.team = $1) ORDER BY q.pos, j.id LIMIT $2) x
 
--- Dollars of a team over its share of all dollars, by weight. Teams that wait are there before they spent anything.
+-- Returns a team's dollars over its share of all dollars, by weight. A waiting team appears even
+-- before it spent anything.
 -- name: api_shares
 -- rows: 1 doc text
 -- writes: no
@@ -29,7 +30,7 @@ SELECT coalesce(json_agg(json_build_object('team', x.team, 'weight', round(x.wei
 	'set_by', nullif(x.set_by, ''), 'updated@', nullif(x.updated_us, 0)) ORDER BY x.team), '[]')::text
 FROM x, t
 
--- weight NULL: what was set is taken back, and the file's share counts, or the ordinary one.
+-- weight NULL removes the override. The file's share then counts, or the ordinary one.
 -- name: api_share_set
 -- params: team text, weight_pm int8?, actor text, at_us int8
 -- rows: 1 woken bool

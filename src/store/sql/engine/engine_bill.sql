@@ -1,6 +1,6 @@
 -- The ledger from node intervals.
 
--- An end that has not come yet was told by a clock that was ahead: the machine is over all the same.
+-- A skewed clock may have set an end in the future. The machine has ended all the same.
 -- name: engine_bill_due
 -- params: before_us int8, settled_us int8, at_us int8
 -- rows: many id int8, pool_id int4, market text, launched_us int8, ended_us int8?, ready_us int8?,
@@ -13,7 +13,8 @@ WHERE n.launched_us IS NOT NULL AND (n.ended_us IS NULL OR n.billed_to_us IS NUL
 	AND coalesce(n.ended_us <= $2 OR n.ended_us > $3, coalesce(n.billed_to_us, n.launched_us) <= $1)
 ORDER BY n.id LIMIT 200
 
--- Prices of a pool that were in force in [from, to), the one in force at its start first.
+-- Returns the prices of a pool in force in [from, to), beginning with the one in force at its
+-- start.
 -- name: engine_bill_prices
 -- params: pool_id int4, from_us int8, to_us int8
 -- rows: many effective_us int8, price_micros int8, observed_us int8
@@ -64,8 +65,9 @@ WITH n AS (
 )
 SELECT id FROM n
 
--- Attempts that ended without saving (a rank that is lost takes those with it that were stopped for it), whose compute lines are still called work. The lines are
--- billed up to the loss already; where a clock that was wrong has left none of them after it began, nothing is to be booked.
+-- Returns attempts that ended without saving and whose compute lines still count as work. That
+-- includes ranks stopped because another rank was lost. Their lines are billed up to the loss
+-- already. If a skewed clock left no line after the loss began, nothing is due.
 -- name: engine_lost_due
 -- params: since_us int8
 -- rows: many job_id int8, epoch int4, node_id int8, lost_from_us int8, lost_to_us int8, launched_us int8
@@ -86,7 +88,8 @@ WHERE t.billed_to_us >= t.ended_us AND t.lost_from < t.ended_us
 		AND l.to_us > t.lost_from AND l.reverses IS NULL AND NOT EXISTS (SELECT FROM ledger r WHERE r.node_id = t.node_id AND r.reverses = l.id))
 ORDER BY t.job_id LIMIT 50
 
--- The first most of them: one that is partly kept, of which the time must be cut, before all others.
+-- Returns the first `most` lines. The partly kept one, whose time must be cut, comes before all
+-- others.
 -- name: engine_lost_lines
 -- params: job_id int8, epoch int4, node_id int8, from_us int8, most int8
 -- rows: many id int8, from_us int8, to_us int8, price_micros int8, price_observed_us int8, amount_micros int8
@@ -96,8 +99,8 @@ WHERE l.job_id = $1 AND l.epoch = $2 AND l.node_id = $3 AND l.kind = 'compute' A
 	AND l.reverses IS NULL AND l.id NOT IN (SELECT r.reverses FROM ledger r WHERE r.node_id = $3 AND r.reverses IS NOT NULL)
 ORDER BY l.from_us >= $4, l.id LIMIT $5
 
--- Reverses whole compute lines and writes them again as what they were: work kept and work lost. after_id: so are all those after it, which are
--- lost whole, so that nobody has to carry months of them; 0 = there are none.
+-- Reverses whole compute lines and writes them again as work kept and work lost. All lines after
+-- after_id are lost as a whole, so the caller need not pass months of them; 0 = there are none.
 -- name: engine_lost_write
 -- params: job_id int8, epoch int4, at_us int8, ids int8[], line_ids int8[], kinds text[], froms int8[], tos int8[],
 --   amounts int8[], fence int8, node_id int8, from_us int8, after_id int8
@@ -130,8 +133,9 @@ WITH ok AS (
 )
 SELECT id FROM ok
 
--- Spot machines that their provider took back so early that it does not bill them: the provider itself says that it was
--- it, and nothing of theirs is still to be booked, such as lost work (as engine_lost_due has it).
+-- Returns spot machines reclaimed so early that the provider does not bill them. The provider
+-- itself must report the reclaim. None of their lines may be pending, such as lost work (as in
+-- engine_lost_due).
 -- name: engine_credit_due
 -- params: providers text[], free_us int8[], since_us int8
 -- rows: many id int8, credit_micros int8
@@ -156,7 +160,7 @@ WHERE n.state = 'GONE' AND n.ended_us > $3 AND n.ended_us - n.launched_us < f.us
 	AND NOT EXISTS (SELECT FROM ledger l WHERE l.node_id = n.id AND l.kind = 'credit')
 ORDER BY n.id LIMIT 50
 
--- Takes back every line of the node that still stands.
+-- Reverses every standing line of the node.
 -- name: engine_credit_write
 -- params: node_id int8, at_us int8, why text, fence int8
 -- rows: many id int8

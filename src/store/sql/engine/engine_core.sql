@@ -1,5 +1,6 @@
 -- The engine's own rows: installation, leadership, and the plain transitions of nodes and jobs.
--- Every write carries the leader's epoch ("fence"): a daemon that lost the lease changes nothing.
+-- Every write carries the leader's epoch ("fence"), so a daemon that lost the lease changes
+-- nothing.
 
 -- name: engine_install_get
 -- rows: 0..1 id text, enrol_key bytea
@@ -12,11 +13,17 @@ SELECT id, enrol_key FROM install
 -- writes: yes
 INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
 
--- Taken when it was given back (until_us 0), or when its row is still the one that the taker has watched for a whole lease: clocks
--- that differ neither keep it nor take it. Who may not take it only reads, and is told what to watch; who takes it, how long nobody had renewed it or how
--- far behind the clock of the leader before was (gap_us; 0: for no longer than so little), which is kept, and the most that leaders since since_us had found (most_us, the
--- last of them gap_at_us): two that lead in turn, one of them behind, find the same each time. An epoch is never given twice, though a standby that was behind brings an older row back: known_epoch is the
--- highest that the taker ever led or watched.
+-- Takes the lease if it was released (until_us 0), or if its row is the one that the caller has
+-- watched for a whole lease. Clock skew therefore neither keeps nor takes it. If another daemon
+-- holds the lease, returns the row to watch.
+--
+-- The new holder gets gap_us. It says how long nobody renewed the lease, or how far the clock lags
+-- behind the previous leader's. 0 means for no longer than that. The gap is stored. most_us is the
+-- most that leaders since since_us found, gap_at_us the time of the last such find. Two daemons
+-- that lead alternately, one with a slow clock, thus find the same gap each time.
+--
+-- No epoch is given twice, even if a lagging standby restores an older row. known_epoch is the
+-- highest that the caller ever led or watched.
 -- name: engine_lease_take
 -- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8, known_epoch int8, little_us int8, since_us int8
 -- rows: 0..1 epoch int8, taken bool, until_us int8, gap_us int8, most_us int8, gap_at_us int8
@@ -43,7 +50,7 @@ SELECT epoch, true, 0::int8, gap_us, coalesce(o.us, 0), coalesce(o.at_us, 0)
 FROM g, (SELECT max(b.gap_us) AS us, max(b.gap_at_us) AS at_us FROM led b WHERE b.gap_us > 0 AND b.gap_at_us > $8) o
 UNION ALL SELECT epoch, false, until_us, 0, 0, 0 FROM c WHERE NOT EXISTS (SELECT FROM t)
 
--- Our clock was set ahead: so much older look rows than they are.
+-- After a clock step ahead, rows look this much older than they are.
 -- name: engine_led_gap
 -- params: us int8, at_us int8, fence int8
 -- rows: none
@@ -51,8 +58,9 @@ UNION ALL SELECT epoch, false, until_us, 0, 0, 0 FROM c WHERE NOT EXISTS (SELECT
 UPDATE led SET gap_us = gap_us + $1, gap_at_us = $2
 WHERE epoch = $3 AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SHARE)
 
--- Only a row that says what this engine was last told that it says, or has sent since (was_us). Another value of the same epoch is older: a standby that
--- was behind has taken over, what was launched in the seconds that it lacks is not in its rows, and led must not say that somebody led then.
+-- Renews only a row with the value that this engine last read or has sent since (was_us). Another
+-- value of the same epoch is older: a lagging standby became the primary. Its rows lack the
+-- launches of the missing seconds, so table led must not claim a leader for them.
 -- name: engine_lease_renew
 -- params: holder text, epoch int8, until_us int8, at_us int8, was_us int8[]
 -- rows: 0..1 epoch int8
@@ -64,7 +72,7 @@ WITH l AS (
 )
 SELECT epoch FROM l
 
--- Whoever waits for it is told.
+-- Notifies the daemons that wait for the lease.
 -- name: engine_lease_release
 -- params: holder text, epoch int8
 -- rows: 0..1 told bool
@@ -74,10 +82,13 @@ WITH l AS (
 )
 SELECT pg_notify('spot_engine', 'lease') IS NOT NULL AS told FROM l
 
--- A verdict that gives a machine up keeps what was seen by whom (node_seen, migration 0019), as it was before the move. It was over
--- since its agent's last word or since its provider first said so, but never before this daemon listened; longer than bound_us
--- (lost_us more where silence alone decides) is a loss found too late. A node that was given a job since it was read as idle is
--- not released (engine_assign takes idle_since_us away). A clock that was set back ends no machine before its launch or its last bill.
+-- A verdict that gives up a machine stores the observations before the move (node_seen, migration
+-- 0019). The machine ended at its agent's last message or at its provider's first report, but never
+-- before this daemon listened. A loss older than bound_us is found too late; lost_us is added if
+-- silence alone decides.
+--
+-- A node that got a job since it was read as idle is not released (engine_assign clears
+-- idle_since_us). A clock set back ends no machine before its launch or its last bill.
 -- name: engine_node_move
 -- params: id int8, was text, now text, event text, why text, cause text, at_us int8, next_us int8, fence int8, bound_us int8, lost_us int8
 -- rows: 0..1 id int8, told bool
@@ -131,8 +142,9 @@ WITH j AS (
 )
 SELECT id, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
 
--- An account-wide token bucket: takes cost tokens and says 0, or takes none and says how long until they could be there. Nobody
--- runs into debt: who waits may end, and its turn with it. A cost above the burst is served from a full bucket.
+-- An account-wide token bucket. It takes cost tokens and returns 0, or takes none and returns the
+-- time until they can be there. No caller goes into debt, since a waiting one may end. A full
+-- bucket serves a cost above the burst.
 -- name: engine_rate_take
 -- params: key text, per_second float8, burst float8, cost float8, at_us int8
 -- rows: 1 wait_us int8

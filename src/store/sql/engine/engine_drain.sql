@@ -1,4 +1,4 @@
--- Notices, attempts that must be told to stop, attempts that ended.
+-- Notices, attempts that must stop, and attempts that ended.
 
 -- name: engine_notices_due
 -- rows: many node_id int8, kind text, deadline_us int8, source text, state text, pool_id int4, market text,
@@ -8,7 +8,8 @@ SELECT o.node_id, o.kind, o.deadline_us, o.source, n.state, n.pool_id, p.market,
 FROM notice o JOIN node n ON n.id = o.node_id JOIN pool p ON p.id = n.pool_id
 WHERE o.handled_us IS NULL ORDER BY o.heard_us, o.node_id LIMIT 200
 
--- now '' = the state stays as it is and only the notice is marked. cool_until 0 = the pool is not rested.
+-- An empty `now` keeps the state and marks only the notice. cool_until 0 starts no cooldown of the
+-- pool.
 -- name: engine_notice_handle
 -- params: node_id int8, kind text, was text, now text, event text, why text, deadline_us int8, cool_until_us int8,
 --   at_us int8, day int4, fence int8
@@ -46,9 +47,10 @@ WITH o AS (
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM o
 
--- Live attempts whose node or job says something else than the attempt was told. One that ended before it began, by a clock that was set
--- right, ran for no time, not for less: all of them together ran for as long as the others (ran_us, of most_us that its job may; 0 = no limit).
--- Budgets are looked at where look says so: what is left at at_us, when its machines take end_us to end.
+-- Returns live attempts whose node or job differs from the attempt's last order. An attempt that a
+-- clock step made end before it began counts as no time. Column ran_us is the sum of the job's
+-- attempts, most_us its limit; 0 = no limit. If look is set, the budget left at at_us is computed
+-- for machines that take end_us to end.
 -- name: engine_attempts_odd
 -- params: at_us int8, look bool, end_us int8
 -- rows: many job_id int8, epoch int4, job_state text, job_epoch int4, desired text, phase text, node_id int8,
@@ -97,7 +99,7 @@ WITH ok AS (
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 	pg_notify('spot_api', 'j' || id) IS NOT NULL AS told_job FROM ok
 
--- said: by the agent of an end without code and signal (its supervisor was killed, say).
+-- said: the agent's report of an end without code and signal, such as a killed supervisor.
 -- name: engine_attempts_ended
 -- rows: many job_id int8, epoch int4, job_state text, job_epoch int4, desired text, exit_code int4?,
 --   exit_signal int4?, exit_reason text, drain_why text, restarts int4, max_restarts int8, cancel bool, steps_done int8, said text
@@ -109,8 +111,8 @@ SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.exit_code, a.exit_signa
 FROM attempt a JOIN job j ON j.id = a.job_id
 WHERE a.phase = 'EXITED' AND NOT a.settled AND j.num_nodes = 1 ORDER BY a.job_id LIMIT 200
 
--- The end of an attempt and what it means for the job. lost: the node is gone and the agent said
--- nothing; the attempt is ended here, and its epoch refuses whatever may still arrive.
+-- Ends an attempt and applies the effect to its job. lost: the node is gone and the agent reported
+-- nothing. Then this statement ends the attempt, and its epoch rejects later messages.
 -- name: engine_attempt_settle
 -- params: job_id int8, epoch int4, was text, now text, event text, why text, reason text, retry bool, lost bool,
 --   at_us int8, fence int8
@@ -152,7 +154,7 @@ WITH ok AS (
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 	pg_notify('spot_api', 'j' || id) IS NOT NULL AS told_job FROM ok
 
--- An attempt whose end changes nothing for the job (an old epoch, or the job is over).
+-- Ends an attempt without effect on the job (an old epoch, or the job has ended).
 -- name: engine_attempt_shut
 -- params: job_id int8, epoch int4, lost bool, at_us int8, fence int8
 -- rows: 0..1 node_id int8, told bool
@@ -174,7 +176,8 @@ WITH a AS (
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
 
--- Jobs without a live attempt that something was decided about: they were cancelled, or their budget pays for a start again.
+-- Returns jobs without a live attempt that need an act: cancelled ones, and those whose budget
+-- covers a start again.
 -- name: engine_jobs_idle
 -- params: look bool, now_us int8, end_us int8
 -- rows: many id int8, state text, epoch int4, cancel bool, left_micros int8?

@@ -1,9 +1,14 @@
--- Is the caller of an enrolment the machine that we launched? The API wrote down the proof, we judge it.
+-- Judges whether the caller of an enrolment is the machine that we launched. The API stored the
+-- proof.
 
--- Of clouds that vouch for nothing, or where the operator does not want it: as the one-time token alone says. Two machines of one launch
--- have that, so first a list must have shown ours (or the list's lag be over), one since it asked (or none be had for as long), and another of the same launch be
--- gone; or the caller has our machine's address. Two that ask (what follows the dot in a boot's id tells machines apart, whatever they booted since) are two before
--- any list says so: both wait until one was not heard since the other machine was gone, or for longer than agents pause between tries.
+-- Accepts the one-time token alone, for clouds that attest nothing, or if the operator waives
+-- proof. Two machines of one launch have that token, so the caller must have our machine's address,
+-- or three conditions hold. A list has shown our machine, or the list's lag is over. A list has
+-- arrived since the caller asked, or none did for as long. Any other machine of the launch is gone.
+--
+-- The text after the dot in a boot id tells machines apart across reboots. Two callers are thus two
+-- machines before any list says so. Both wait until one has been silent since the other machine was
+-- gone, or for longer than agents pause between tries.
 -- name: engine_enrol_waive
 -- params: providers text[], lags int8[], at_us int8, fence int8
 -- rows: many id int8, told bool
@@ -34,7 +39,8 @@ WITH d AS MATERIALIZED (
 )
 SELECT node_id, pg_notify('spot_api', 'v' || node_id) IS NOT NULL AS told FROM e
 
--- Where the account is to be listed for those who wait for it: for the first sight of their machine, or of another that came with its token.
+-- Returns the places to list for waiting callers. They wait for the first sight of their machine,
+-- or of another that used its token.
 -- name: engine_enrol_unlisted
 -- params: providers text[]
 -- rows: many provider text, region text
@@ -46,8 +52,8 @@ WHERE e.verdict = '' AND p.provider = ANY ($1) AND n.ref IS NOT NULL AND (n.list
 			AND NOT EXISTS (SELECT FROM orphan o WHERE o.node_id = n.id)))
 	AND n.state IN ('BOOTING', 'READY', 'DRAINING')
 
--- A node without a ref is not known to exist yet: its look-up comes first. Of a provider that is not among those who can be asked now
--- nobody can tell.
+-- A node without a ref is not known to exist yet, so its look-up comes first. Nodes of a provider
+-- that cannot be asked now wait.
 -- name: engine_enrol_due
 -- params: claimed_by text, at_us int8, providers text[]
 -- rows: many node_id int8, boot_id text, sha256 text, proof text, peer text, provider text, region text, zone text,
@@ -84,7 +90,7 @@ WITH e AS (
 )
 SELECT node_id, pg_notify('spot_api', 'v' || node_id) IS NOT NULL AS told FROM e
 
--- Not to be judged now: later, and why. Those who wait for the answer are told these words at their end.
+-- Postpones the judgement, with a reason. Waiting callers get that reason when their wait ends.
 -- name: engine_enrol_later
 -- params: node_id int8, boot_id text, sha256 text, claimed_by text, next_us int8, why text, fence int8
 -- rows: none
@@ -93,7 +99,7 @@ UPDATE enrol_proof SET next_us = $5, why = $6, claim_until_us = 0
 WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND claimed_by = $4
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
 
--- Nodes whose token somebody else has, before our machine used it: they are replaced.
+-- Returns nodes whose token another caller used before our machine did. The engine replaces them.
 -- name: engine_enrol_denied
 -- rows: many id int8, state text, why text
 -- writes: no

@@ -1,6 +1,6 @@
--- Fleets: what they have, what they still want, what is too much.
+-- Fleets: their nodes, missing nodes and surplus.
 
--- spec: of the first as many as spec_bytes hold, of the very first whatever it has.
+-- Column spec is set for the first rows that fit into spec_bytes, and always for the very first.
 -- name: engine_fleets
 -- params: after_id int8, most int8, spec_bytes int8
 -- rows: many id int8, name text, spec text?, state text, version int8, team text, project text
@@ -67,7 +67,7 @@ WITH f AS (
 )
 SELECT id FROM f
 
--- Its figures follow the prices: kept when something changed, and once a minute.
+-- The figures follow the prices. They are stored on a change, and once a minute.
 -- name: engine_fleet_why
 -- params: id int8, why text, plan jsonb, at_us int8, fence int8
 -- rows: none

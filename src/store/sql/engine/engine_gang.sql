@@ -1,8 +1,8 @@
--- Gangs: jobs of several nodes. What waits for one, what is being acquired, one launch for all, the assignment, and what
--- the state of the ranks means. A gang is a row from before anything is sent; its nodes are rows as every node's are.
--- Several nodes are locked in the order of their ids.
+-- Gangs: jobs of several nodes. This file acquires gangs, assigns their ranks and judges the state
+-- of the ranks. A gang is a row before anything is sent. Its nodes are ordinary node rows.
+-- Statements lock several nodes in the order of their ids.
 
--- Pools that rest for gangs, and (place) where one is being acquired.
+-- Returns pools that are cooling for gangs, and (place) those where a gang is being acquired.
 -- name: engine_gang_market
 -- params: at_us int8
 -- rows: many pool_id int4, want int4, until_us int8, place text
@@ -10,8 +10,9 @@
 SELECT pool_id, want, until_us, '' FROM gang_cool WHERE until_us > $1
 UNION ALL SELECT pool_id, want, 0::int8, place FROM gang WHERE state = 'ACQUIRING'
 
--- The gang, its nodes, the decision and the event in one statement. token '' = each node is launched by itself. replaces:
--- a planned move of a running job, each rank to a machine of its own. need: as in engine_want_for_job, of all of them.
+-- Creates the gang, its nodes, the decision and the event in one statement. An empty token launches
+-- each node by itself. With replaces set it is a planned move of a running job, each rank to its
+-- own machine. For need see engine_want_for_job; it covers all nodes.
 -- name: engine_gang_want
 -- params: job_id int8, was text, epoch int4, pool_id int4, place text, token text, tokens text[], names text[],
 --   price_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8, replaces bool,
@@ -45,8 +46,9 @@ WITH ok AS (
 )
 SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM g
 
--- A rank that was refused or lost while the others are held. The index node_gang allows one that lives. need: what must be left of a budget
--- for it, so that the others are not held for what it does not pay for.
+-- Creates a node for a rank that was refused or lost while the others are held. The index node_gang
+-- allows one live node per rank. A budget must have need left, so the others are not held for a
+-- node that it cannot pay.
 -- name: engine_gang_refill
 -- params: gang_id int8, rank int4, token text, name text, why text, at_us int8, fence int8, need_micros int8, end_us int8
 -- rows: 0..1 id int8
@@ -69,10 +71,12 @@ WITH ok AS (
 )
 SELECT id FROM n
 
--- Gangs that are not over, with their job and the newest node of every rank. A launch that lies in the future was told by a clock that was
--- ahead: it is as old as its state, at least (engine_clock_settle). moves: sought for a planned move of a job that
--- runs; better: another that was sought for such a move is whole.
--- budget_left: of the job of a gang that has gaps to be filled; its price is that of its first machine.
+-- Returns active gangs with their job and the newest node of every rank. A launch in the future
+-- stems from a clock step. It is at least as old as its state (engine_clock_settle).
+--
+-- Column moves: the gang serves a planned move of a running job. Column better: another gang for
+-- such a move is complete. Column budget_left: only for a gang with gaps to fill, at the price of
+-- its first machine.
 -- name: engine_gangs
 -- params: at_us int8, end_us int8
 -- rows: many id int8, job_id int8, state text, want int4, one_call bool, job_state text, job_epoch int4, cancel bool, mounts bool,
@@ -100,7 +104,7 @@ LEFT JOIN LATERAL (SELECT n.id, n.state, CASE WHEN n.launched_us > n.state_us TH
 WHERE g.state <> 'RELEASED'
 ORDER BY j.priority DESC, j.id, g.id, r.rank LIMIT 20000
 
--- cool: the pool rests for gangs of this size or more, doubled per time in a row.
+-- cool: cooldown of the pool for gangs of this size or more, doubled per refusal in a row.
 -- name: engine_gang_release
 -- params: id int8, was text, cool bool, why text, cool_min_us int8, cool_max_us int8, at_us int8, fence int8
 -- rows: 0..1 id int8, told bool
@@ -120,7 +124,7 @@ WITH g AS (
 )
 SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM g
 
--- The checkpoint of each rank in the set of this one.
+-- Returns the checkpoint of each rank in the set of this one.
 -- name: engine_gang_parts
 -- params: checkpoint_id int8
 -- rows: many rank int4, checkpoint_id int8
@@ -129,8 +133,8 @@ SELECT DISTINCT ON (s.rank) s.rank, s.id FROM checkpoint h JOIN checkpoint s ON 
 	AND s.set_key = h.set_key AND s.state = 'COMMITTED' AND s.set_us IS NOT NULL
 WHERE h.id = $1 ORDER BY s.rank, s.id = h.id DESC, s.id DESC
 
--- All ranks at once: rank i on the i-th node, restored from the i-th checkpoint (0 = none). Whose time may be over does not begin: it waits until
--- that is sure, and fails.
+-- Starts all ranks at once: rank i on the i-th node, restored from the i-th checkpoint (0 = none).
+-- A job whose time may be over does not begin. It waits until that is certain, and fails.
 -- name: engine_gang_assign
 -- params: job_id int8, was text, epoch int4, gang_id int8, gang_was text, node_ids int8[], now text, event text, why text,
 --   files text[], restore_ids int8[], checkpoint_id int8?, steps_start int8, urls_until_us int8, at_us int8, fence int8,
@@ -179,8 +183,9 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify(
 
 -- ---- running ----------------------------------------------------------------------------------
 
--- Sets that are whole: their step counts, and rank 0's of the newest is the job's checkpoint. Ranks may have nothing in it, but not all of them.
--- Looked at is what has a part that nobody decided about, by an index of its own: an epoch may have thousands of whole sets.
+-- Marks complete sets: their steps count, and rank 0's part of the newest is the job's checkpoint.
+-- Some ranks may have an empty part, but not all. The statement reads only sets with an undecided
+-- part, by an index. An epoch may have thousands of complete sets.
 -- name: engine_gang_sets
 -- params: at_us int8, fence int8
 -- rows: many job_id int8, told bool
@@ -210,7 +215,7 @@ WITH w AS (
 )
 SELECT h.job_id, pg_notify('spot_api', 'j' || h.job_id) IS NOT NULL AS told FROM h
 
--- Budgets as in engine_attempts_odd, once for each gang.
+-- Budgets as in engine_attempts_odd, once per gang.
 -- name: engine_gang_ranks
 -- params: at_us int8, look bool, end_us int8
 -- rows: many job_id int8, epoch int4, rank int4, job_state text, job_epoch int4, node_id int8, node_state text,
@@ -233,7 +238,8 @@ FROM (SELECT v.*, CASE WHEN $2 THEN job_budget_left(y, $1, $3) END AS left
 JOIN attempt a ON a.job_id = u.job_id AND a.epoch = u.epoch JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id
 ORDER BY a.job_id, a.epoch, a.rank LIMIT 20000
 
--- Its node is over and its agent said nothing; the epoch refuses whatever may still arrive.
+-- Ends a rank whose node has ended and whose agent reported nothing. The epoch rejects later
+-- messages.
 -- name: engine_gang_lost
 -- params: job_id int8, epoch int4, ranks int4[], at_us int8, fence int8
 -- rows: many rank int4
@@ -256,7 +262,7 @@ WITH a AS (
 )
 SELECT rank FROM a
 
--- A cancellation is also told where all were told to stop before, as for a rank that was lost.
+-- Ranks told to stop earlier, as for a lost rank, get a cancellation too.
 -- name: engine_gang_tell
 -- params: job_id int8, epoch int4, was text, now text, event text, desired text, why text, deadline_us int8?,
 --   at_us int8, fence int8
@@ -279,7 +285,7 @@ WITH ok AS (
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify('spot_api', 'j' || $1::int8) IS NOT NULL
 	AS told FROM a
 
--- The end of all ranks of an epoch. Not while a set of it is whole and not yet marked so.
+-- Ends all ranks of an epoch. Waits while a complete set of it is not yet marked.
 -- name: engine_gang_settle
 -- params: job_id int8, epoch int4, was text, now text, event text, why text, reason text, retry bool, at_us int8, fence int8
 -- rows: many node_id int8, told bool
@@ -319,7 +325,7 @@ WITH ok AS (
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify('spot_api', 'j' || $1::int8) IS NOT NULL
 	AS told FROM a
 
--- The end of all ranks of an epoch that changes nothing for the job.
+-- Ends all ranks of an epoch without effect on the job.
 -- name: engine_gang_shut
 -- params: job_id int8, epoch int4, at_us int8, fence int8
 -- rows: many node_id int8, told bool

@@ -1,9 +1,10 @@
--- Launching: only from rows claimed first; a claim whose holder is gone makes the row UNKNOWN. A launch is one node, or all
--- nodes of a gang that come by one call (node.gang_call): id is the node's, or that of rank 0, whose token and name all
--- carry. The rows of a launch move together, in the order of their ids.
+-- Launches. The engine claims a row before it sends a call. If the holder of a claim is gone, the
+-- row becomes UNKNOWN. A launch is one node, or all nodes of a gang that come by one call
+-- (node.gang_call). Its id is the node's, or that of rank 0, whose token and name all carry. The
+-- rows of a launch move together, in the order of their ids.
 
--- Of each provider the first `most`, so that a line at one that takes a launch in twelve seconds keeps nobody else waiting. rests: of such a line, what
--- was never sent to a pool that has refused since it was decided.
+-- Returns the first `most` launches of each provider, so a slow provider delays no other. Column
+-- rests: the launch was never sent, and its pool has refused since the decision.
 -- name: engine_launch_due
 -- params: at_us int8, most int8
 -- rows: many id int8, want int4, gang_id int8?, provider text, region text, zone text, zone_name text, instance_type text,
@@ -50,10 +51,10 @@ WITH m AS MATERIALIZED (
 )
 SELECT id FROM n
 
--- The provider gave refs: by the launch call's reply, late or not, or by a look-up. Not fenced: it is a fact about the
--- world, and the state says whether anybody needs it. The token says whose it is: a standby that was behind when it took over may
--- give an id to another launch than the one that asked. Machines go to ranks in the order given; ranks beyond them never
--- came: the void event is theirs.
+-- Stores the provider's refs: from the launch call's reply, late or not, or from a look-up. Not
+-- fenced: it is a fact, and the state says whether it matters. The token identifies the launch,
+-- since a lagging standby that became primary may reuse an id. Machines go to ranks in the given
+-- order. Ranks beyond them never came and get the void event.
 -- name: engine_node_exists
 -- params: id int8, was text[], now text, event text, how text, refs text[], requests text[], ips text[], at_us int8, day int4,
 --   void_event text, void_now text, token text
@@ -92,10 +93,16 @@ WITH o AS MATERIALIZED (
 )
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
--- The provider refused and nothing exists. scope: pool; type (in all zones of the region), zone, class (all pools
--- of the quota class), region (the account's fault); market, provider (in every region; of a quota what has as many
--- GPUs or more); '' (nothing is cooled). Backoff: cool_min doubled per refusal in a row. A gang's counts as one refusal. The token
--- says whose it is, as in engine_node_exists.
+-- The provider refused and nothing exists. scope says what cools down:
+-- - pool, or zone;
+-- - type: in all zones of the region;
+-- - class: all pools of the quota class;
+-- - region: an error of the account;
+-- - market, or provider: in every region, for a quota pools with as many GPUs or more;
+-- - the empty text: nothing.
+--
+-- The cooldown is cool_min, doubled per refusal in a row. A gang counts as one refusal. The token
+-- identifies the launch, as in engine_node_exists.
 -- name: engine_launch_refused
 -- params: id int8, was text, now text, event text, why text, rc text, scope text, cool_min_us int8, cool_max_us int8,
 --   claimed_by text, at_us int8, day int4, fence int8, token text
@@ -136,8 +143,10 @@ WITH n AS (
 )
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
--- Back to WANTED (nothing exists, later), on to UNKNOWN (it may exist), or void (FAILED), with the words of the reply. Of which no call
--- may have had an effect was not sent: neither its bill nor its time to boot begins there. The token says whose it is, as in engine_node_exists.
+-- Moves a launch back to WANTED (nothing exists), on to UNKNOWN (it may exist), or to FAILED
+-- (void), with the reply's text. If no call can have had an effect, the launch counts as not sent.
+-- Neither its bill nor its boot time begins. The token identifies the launch, as in
+-- engine_node_exists.
 -- name: engine_launch_undone
 -- params: id int8, was text, now text, event text, why text, claimed_by text, next_us int8, at_us int8, fence int8, token text
 -- rows: many id int8, told bool
@@ -159,8 +168,9 @@ WITH n AS (
 )
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
--- Claims nobody answers for: held by another daemon, or too old and none of the calls that are under way here. Those may leave yet, and
--- clocks jump. A gang's call is that of its first rank, as in engine_launch_due.
+-- Returns abandoned claims: those of another daemon, and old ones without a call under way here. A
+-- call under way may still be sent, and clocks step. A gang's call is that of its first rank, as in
+-- engine_launch_due.
 -- name: engine_launch_stale
 -- params: claimed_by text, at_us int8, calls int8[]
 -- rows: many id int8, claimed_by text, token text

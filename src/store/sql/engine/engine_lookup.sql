@@ -1,9 +1,9 @@
--- Looking up launches whose outcome is not known; what a launch is says engine_launch.sql.
+-- Looks up launches with an unknown outcome. engine_launch.sql defines a launch.
 
--- None of the rows of a launch may still be LAUNCHING. Its token lives from its first call; what it made may be as young as the end of its last,
--- since a request may wait anywhere for as long as somebody waits for its answer. A time that has not come yet was told by a clock that was
--- ahead, and was before its outcome was not known (engine_clock_settle). What only a provider could tell that cannot be asked now waits until it
--- can.
+-- Returns launches to look up. None of their rows may still be LAUNCHING. A token lives from its
+-- first call. The machine may be as young as the end of the last call: a request may be queued
+-- while its caller waits. A time in the future stems from a clock step, and lies before the outcome
+-- became unknown (engine_clock_settle). Launches of a provider that cannot be asked now wait.
 -- name: engine_lookup_due
 -- params: claimed_by text, at_us int8, providers text[]
 -- rows: many id int8, want int4, provider text, region text, zone text, token text, name text, launch_sent_us int8,
@@ -40,7 +40,7 @@ WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = 
 	AND state = 'UNKNOWN' AND claimed_by = $2
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 
--- A lease on an act at the provider that is harmless to repeat (find, terminate).
+-- Leases an act at the provider that is safe to repeat (find, terminate).
 -- name: engine_act_claim
 -- params: id int8, state text, claimed_by text, at_us int8, until_us int8, fence int8
 -- rows: 0..1 tries int4

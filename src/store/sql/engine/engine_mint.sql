@@ -1,7 +1,7 @@
--- URLs for nodes that hold no keys.
+-- Presigned URLs for nodes, which hold no keys.
 
--- So many chunks: of the checkpoints that lack the fewest first, of those that lack as many or more, of what is saved in haste.
--- begun: those of which what is signed counts; old: another has something signed, which does not.
+-- Returns chunks to presign. Checkpoints that lack the fewest come first, then urgent saves. begun:
+-- checkpoints whose presigned URLs count. old: another daemon presigned some, which do not count.
 -- name: engine_mint_due
 -- params: most int8, begun int8[]
 -- rows: many checkpoint_id int8, job_id int8, epoch int4, rank int4, path text, seq int4, sha256 text, old bool
@@ -15,7 +15,7 @@ CROSS JOIN LATERAL (SELECT f.path, f.seq, f.sha256, count(*) OVER () AS n
 		ORDER BY u.path, u.seq LIMIT $1) f) k
 ORDER BY k.n, c.calm, c.id, k.path, k.seq LIMIT $1
 
--- What another signed for a part of it is too old by now, for all that is known.
+-- Clears the URLs that another engine presigned for some chunks, since they may be too old.
 -- name: engine_mint_anew
 -- params: checkpoint_id int8, fence int8
 -- rows: none
@@ -24,7 +24,7 @@ UPDATE checkpoint_chunk k SET upload_url = NULL, upload_headers = NULL FROM chec
 WHERE c.id = $1 AND c.state = 'OPEN' AND c.urls_us IS NULL AND k.checkpoint_id = c.id AND k.upload_url IS NOT NULL
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 
--- Checkpoints that wait for URLs and have nothing fresh to upload.
+-- Returns checkpoints that wait for URLs and have no new chunk to upload.
 -- name: engine_mint_empty
 -- params: at_us int8, fence int8
 -- rows: many id int8, told bool
@@ -37,7 +37,7 @@ WITH c AS (
 )
 SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
 
--- A part of its chunks. The agent is told, and there is a row, when none is left.
+-- Stores URLs for some chunks. When none is left it notifies the agent and returns a row.
 -- name: engine_mint_put
 -- params: checkpoint_id int8, paths text[], seqs int4[], keys text[], urls text[], at_us int8, fence int8,
 --   hows text[], headers text[]
@@ -60,8 +60,9 @@ WITH c AS (
 )
 SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM whole
 
--- Attempts that may not have fetched their files yet (agents report SETUP while they do) although the URLs are about to
--- expire, or were signed by a clock that was ahead (their end is too far off): no store honours those yet.
+-- Returns attempts that may not have fetched their files yet and whose URLs expire soon. Agents
+-- report SETUP until then. URLs signed by a clock ahead of time (with an end too far off) count
+-- too, since no store honours them yet.
 -- name: engine_files_stale
 -- params: before_us int8, after_us int8
 -- rows: many job_id int8, epoch int4, rank int4, restore_id int8?, mounts bool
@@ -72,7 +73,7 @@ WHERE a.ended_us IS NULL AND a.phase IN ('ASSIGNED', 'SETUP') AND a.urls_until_u
 	AND (a.urls_until_us < $1 OR a.urls_until_us > $2) AND (a.restore_id IS NOT NULL OR m.some)
 ORDER BY a.job_id LIMIT 50
 
--- A page of the mounts of a job's spec, those after the n-th.
+-- Returns a page of the mounts of a job's spec, after the n-th.
 -- name: engine_mounts
 -- params: job_id int8, after int8, most int8
 -- rows: many n int8, dst text, uri text
@@ -81,7 +82,8 @@ SELECT m.n, coalesce(m.mount->>'dst', ''), coalesce(m.mount->>'uri', '')
 FROM job j CROSS JOIN LATERAL jsonb_array_elements(j.spec->'mounts') WITH ORDINALITY m (mount, n)
 WHERE j.id = $1 AND m.n > $2 ORDER BY m.n LIMIT $3
 
--- A page of a checkpoint's chunks, those after path and seq. An agent puts a file together in the order in which they come.
+-- Returns a page of a checkpoint's chunks after path and seq. An agent assembles a file in this
+-- order.
 -- name: engine_chunks
 -- params: checkpoint_id int8, path text, seq int4, most int8
 -- rows: many path text, seq int4, bytes int8, mode int4, sha256 text, object_key text
@@ -102,8 +104,9 @@ WITH a AS (
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
 
--- Objects of checkpoints that were given up. Only of attempts that are over, on all ranks: a key holds job, epoch and rank, so nobody uploads
--- there again; and only after the last upload URL ran out. What another checkpoint has too stays.
+-- Returns objects of discarded checkpoints. Their attempts must have ended on all ranks, and the
+-- last upload URL must have expired. A key holds job, epoch and rank, so nobody uploads there
+-- again. Objects of another checkpoint stay.
 -- name: engine_dispose_due
 -- params: before_us int8, most int8
 -- rows: many checkpoint_id int8, path text, seq int4, object_key text
@@ -126,8 +129,9 @@ ORDER BY k.checkpoint_id, k.path, k.seq LIMIT $2
 UPDATE checkpoint_chunk SET deleted_us = $4 WHERE checkpoint_id = $1 AND path = $2 AND seq = $3
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $5 FOR KEY SHARE)
 
--- Of these nothing is left that only they have. Never minted: nothing was ever uploaded. Attempts that go on have any number of others that nobody
--- may look at yet, and those that engine_dispose_due looks at are among the first here.
+-- Closes discarded checkpoints without objects of their own. A checkpoint without presigned URLs
+-- never uploaded anything. Running attempts may have many others that must not be read yet. Those
+-- that engine_dispose_due reads are among the first here.
 -- name: engine_dispose_close
 -- params: before_us int8, at_us int8, fence int8
 -- rows: many id int8

@@ -1,8 +1,9 @@
--- Ending instances until the provider confirms, and instances nobody knows.
+-- Ends instances until the provider confirms, and instances without a row.
 
--- Of a provider whose machines leave something, an end is confirmed only after a terminate.
--- launched_us: of a launch that was sent more than once, when it was answered; the machine may be as young as that. One that
--- has not come yet was told by a clock that was ahead (engine_clock_settle). providers: who can be asked; what is confirmed needs nobody.
+-- Returns nodes to end. If a provider's machines leave resources behind, only a terminate confirms
+-- the end. For a launch sent more than once, launched_us is the time of the answer, since the
+-- machine may be that young. A time in the future stems from a clock step (engine_clock_settle).
+-- providers lists those that can be asked; a confirmed end needs none.
 -- name: engine_reap_due
 -- params: claimed_by text, at_us int8, leaving text[], providers text[]
 -- rows: many id int8, provider text, region text, zone text, ref text, spot_request text, tries int4,
@@ -37,16 +38,27 @@ WHERE id = $1 AND state = 'TERMINATING' AND claimed_by = $2
 -- writes: no
 SELECT DISTINCT provider, region FROM pool
 
--- Of what was listed with our tag, that which no live row accounts for, and since when. Rows still without a
--- ref keep the instance that carries their token; a leftover (a disk, an order) belongs to a node by its ref, token,
--- name or the random part of both, which is in every name we give. One that says nothing of its owner (an order for
--- machines) may be that of any launch under way: busy. over_us: a row that ended after this says nothing about what was listed, since
--- the list may be older than its end; a row that has not ended owns what carries its token. What has an owner again is forgotten. What is not listed
--- for lag_us any more (one that stops, as for a reboot, is listed) is gone if it was told to end, and so is what somebody gave a word about, which still
--- holds when it is listed again; else it is forgotten. A machine that no row ever knew was not launched by this database's engine if nobody led it
--- then (give or take slack_us, for clocks; who leads now leads until now, however long ago its lease was renewed): it is kept, since a backup that was restored knows nothing of what runs since. dry: nothing is ended
--- but what somebody said; whoever reads why is told so. A list may have any number: what is looked for in a set of them is asked by IN under an OR or
--- IS TRUE, in a result, or by NOT IN, which hashes the set whatever the plan expects of its size (of a parameter: ten). The random part has 16 letters.
+-- Judges what was listed with our tag and belongs to no live row, with the time since when. A row
+-- without a ref keeps the instance with its token. A leftover (a disk, an order) belongs to a node
+-- by its ref, token or name, or by the random part of both. Every name we give has that part, 16
+-- letters. One without an owner's name (an order for machines) may belong to any launch under way:
+-- busy.
+--
+-- over_us: a row that ended after this proves nothing about the list, which may be older than the
+-- end. A row that has not ended owns everything with its token. A leak that has an owner again is
+-- forgotten.
+--
+-- A leak not listed for lag_us (a stopped one, as for a reboot, is listed) is gone if it was told
+-- to end. So is one that a person decided about; the decision still holds if it is listed again.
+-- Others are forgotten.
+--
+-- A machine without any row is kept if no engine of this database led at its creation. A restored
+-- backup knows nothing of later launches. slack_us covers clock skew. The current leader counts as
+-- leading until now, whenever its lease was renewed. With dry set, only machines that a person
+-- decided about are ended, and the reason says so.
+--
+-- A list may have any size. Set tests therefore use IN under an OR or IS TRUE, in a result, or NOT
+-- IN. PostgreSQL then hashes the set whatever size the plan expects (ten for a parameter).
 -- name: engine_sweep_judge
 -- params: provider text, region text, refs text[], tokens text[], requests text[], leftovers bool[], at_us int8,
 --   lag_us int8, fence int8, present text[], over_us int8, zones text[], where_regions text[], types text[], markets text[], created int8[], slack_us int8,
@@ -134,8 +146,9 @@ s AS (
 )
 SELECT put.ref, put.kind, put.first_us, put.why, put.ref IN (SELECT ref FROM x WHERE busy) AS busy, put.kept, put.word FROM put ORDER BY put.ref
 
--- Machines and what they left behind, with our tag, that no node accounts for: what they cost an hour and cost until now.
--- Whose end somebody asked for is ending, also before the sweep that asks its provider.
+-- Returns machines and leftovers with our tag that belong to no node, with their cost per hour and
+-- so far. One whose end a person requested counts as ending, even before the sweep asks its
+-- provider.
 -- name: api_leaks
 -- params: provider text?, state text?, gone bool, ref text?, at_us int8, most int4
 -- rows: 1 doc text
@@ -156,7 +169,7 @@ SELECT json_build_object('items', coalesce((SELECT json_agg(json_build_object('p
 	'total$', (SELECT coalesce(sum(cost), 0) FROM l)::int8,
 	'per_hour$', (SELECT coalesce(sum(price_micros) FILTER (WHERE gone_us IS NULL), 0) FROM l)::int8)::text
 
--- What somebody says about a leak counts from the next sweep on.
+-- Stores a person's decision about a leak. It counts from the next sweep.
 -- name: api_leak_word
 -- params: provider text?, ref text, word text, actor text, at_us int8
 -- rows: 1 found int8, told int8
@@ -173,7 +186,7 @@ WITH f AS (
 )
 SELECT (SELECT count(DISTINCT provider) FROM f), (SELECT count(*) FROM u)
 
--- Before the provider is asked to end them.
+-- Marks leaks as ending, before the engine asks the provider.
 -- name: engine_sweep_ending
 -- params: provider text, region text, refs text[], at_us int8, fence int8
 -- rows: many ref text

@@ -1,11 +1,12 @@
--- Nodes nobody needs, and nodes whose drain is over. A spot node that the provider takes is left to
--- it until the deadline has passed: ended by EC2 within its first hour it costs nothing, ended by us
--- it does (User Guide, "Billing for interrupted Spot Instances"), and the cause stays readable. The nodes of a gang stay
--- together: none goes before the gang is given up as a whole (engine_gang.sql).
+-- Nodes nobody needs, and nodes whose drain is over. The engine leaves a reclaimed spot node to its
+-- provider until the deadline. EC2 bills nothing if it ends the node within its first hour, but
+-- bills it if we do (User Guide, "Billing for interrupted Spot Instances"). The cause also stays
+-- readable. A gang's nodes stay until the gang is given up as a whole (engine_gang.sql).
 
--- patience_us > 0: its agent was told to stop and has not said that it did. Such rows come from then on, since how long that was is
--- counted by who asks (release.c), with the beats of the API that agents speak to; due: by the clock, its deadline has passed. A
--- deadline that had passed when its notice came (a clock is wrong) leaves what a notice leaves that names none.
+-- patience_us > 0: the agent was told to stop and has not confirmed. Such rows come at once, since
+-- the caller (release.c) counts the time by the beats of the API that agents talk to. Column due:
+-- by the clock, the deadline has passed. A deadline already past when its notice came (clock skew)
+-- counts like a notice without one.
 -- name: engine_release_due
 -- params: at_us int8, idle_us int8, grace_us int8, stop_us int8, notice_us int8
 -- rows: many id int8, state text, event text, why text, due bool, patience_us int8, beats int8?

@@ -1,10 +1,10 @@
--- Planned moves: back to spot, and rebalancing. A gang's row is that of its rank 0; its replacement is another gang, ready
--- when all of its machines are.
+-- Planned moves: back to spot, and rebalancing. A gang's row is that of its rank 0. Its replacement
+-- is another gang, ready when all of its machines are.
 
--- refused: the pools of the probes that were refused since it runs where it is, one for each, the newest first.
--- Moves and probes that lie in the future were dated by a clock that was ahead: how long ago they were nobody knows, and until that
--- time they hold nothing back.
--- spec: of the first as many as spec_bytes hold, of the very first whatever it has.
+-- refused: the pools of the probes refused since the job's last move, one entry each, the newest
+-- first. Moves and probes in the future stem from a clock step. Their age is unknown, and until
+-- that time they block nothing. Column spec is set for the first rows that fit into spec_bytes, and
+-- always for the very first.
 -- name: engine_move_jobs
 -- params: at_us int8, any_market bool, after_id int8, most int8, only int8[], end_us int8, spec_bytes int8
 -- rows: many id int8, epoch int4, name text, spec text?, deadline_us int8?, steps_done int8, steps_total int8,
@@ -76,7 +76,8 @@ WITH d AS (
 )
 SELECT id, pg_notify('spot_api', 'd' || id) IS NOT NULL AS told FROM d
 
--- The daemon's own request, when nobody asked for so long. One of the future (its clock was ahead) puts it off no longer.
+-- Makes the daemon's own request when nobody asked for that long. A request in the future (from a
+-- clock step) does not delay it.
 -- name: engine_rebalance_self
 -- params: every_us int8, at_us int8, fence int8
 -- rows: 0..1 id int8
@@ -88,7 +89,8 @@ WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $3 FOR KEY SH
 	AND EXISTS (SELECT FROM job WHERE state = 'RUNNING')
 RETURNING id
 
--- Recommendations to leave a node that nobody has judged yet, with what became of earlier ones of that provider.
+-- Returns recommendations to leave a node that are not yet judged, with the outcome of that
+-- provider's earlier ones.
 -- name: engine_recommended
 -- params: since_us int8, window_us int8, at_us int8
 -- rows: many node_id int8, job_id int8, provider text, heard int8, followed int8
@@ -122,9 +124,10 @@ WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SH
 	AND NOT EXISTS (SELECT FROM decision d WHERE d.node_id = $2 AND d.kind = 'recommendation')
 RETURNING id
 
--- What planned moves earned. A move's decision says where the job would have stayed; it is compared with that pool's
--- prices over the hours that the job ran where it went, at the two machines' relative speed; paid is what the ledger has
--- of the new node for this job, its start and the time both were held included.
+-- Returns the earnings of planned moves. A move's decision names the pool where the job would have
+-- stayed. The statement prices that pool over the hours that the job ran at its new place, at the
+-- machines' relative speed. Column paid is the ledger's sum of the new node for this job. It
+-- includes the start and the time that both were held.
 -- name: api_rebalance_report
 -- params: since_us int8, at_us int8, most int4
 -- rows: 1 doc text

@@ -1,12 +1,19 @@
--- Placing jobs: what waits, what is free, what the market offers, and the two writes: bind a job to
--- a ready node, or want a node for it.
+-- Places jobs: the waiting jobs, the free nodes, and the two writes. One binds a job to a ready
+-- node, the other wants a node for it.
 
--- Of all that wait, in the order of the queue, those that this turn looks at: the first (head); of the others a slice, which goes
--- on behind the job where the slice before ended (after; where that is gone, behind its place after_n) and from the end to the
--- beginning, so that each has its turn whoever stands before it; those that room is held for; those whose machine is ready, or costs
--- a budget on its way. slice_at: the place in the slice, from 1; 0 = not of it. budget_left: when its machines take end_us to end.
--- rates, restart_us: what it was seen to do; before its first start, what the five newest jobs of its name and team were.
--- spec: from the job next on and from the end to the beginning as many as spec_bytes hold, the first whatever it has; and of those held.
+-- Returns the waiting jobs that this pass considers, in the order of the queue:
+-- - the first ones (head);
+-- - a slice of the others. It begins after the job where the last slice ended (after; if that is
+--   gone, after its place after_n). It wraps around, so every job is considered whatever is before
+--   it;
+-- - jobs that capacity is reserved for;
+-- - jobs whose machine is ready, or costs a budget on its way.
+--
+-- Column slice_at: the place in the slice, from 1; 0 = not in it. Column budget_left assumes
+-- machines that take end_us to end. Column spec is set from the job `next` on, wrapping around, for
+-- the rows that fit into spec_bytes. The first job and those with reserved capacity always have it.
+-- Columns rates and restart_us are the job's measured speeds. Before its first start they are those
+-- of the five newest jobs of its name and team.
 -- name: engine_sched_jobs
 -- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8, end_us int8, next int8, spec_bytes int8
 -- rows: many id int8, state text, state_us int8, name text, spec text?, epoch int4, fleet_id int8?, deadline_us int8?,
@@ -46,7 +53,8 @@ SELECT j.id, j.state, j.state_us, j.name, CASE WHEN j.id = ANY ($5) THEN j.spec:
 	CASE WHEN j.num_nodes = 1 THEN EXISTS (SELECT FROM node n WHERE n.job_id = j.id AND n.state IN ('WANTED', 'LAUNCHING',
 			'UNKNOWN', 'BOOTING', 'READY') AND NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.job_id = j.id
 			AND a.ended_us IS NULL))
-		-- One gang is sought at a time; what stopped for another reason than its machines may begin again on them.
+		-- A job seeks one gang at a time. A job that stopped for another reason than its
+		-- machines may start again on them.
 		WHEN EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'ACQUIRING') THEN true
 		WHEN j.state = 'QUEUED' THEN EXISTS (SELECT FROM gang g WHERE g.job_id = j.id AND g.state = 'SERVING')
 		ELSE NOT EXISTS (SELECT FROM gang g JOIN node n ON n.gang_id = g.id WHERE g.job_id = j.id AND g.state = 'SERVING'
@@ -104,8 +112,9 @@ WITH ok AS (
 SELECT epoch, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 	pg_notify('spot_api', 'j' || id) IS NOT NULL AS told_job FROM ok
 
--- A node for a job: the intent row, the decision with its inputs and the event, in one statement.
--- was/epoch: the job as it was read; a job that moved meanwhile gets nothing, nor does one whose budget has less left than need.
+-- Wants a node for a job: writes the intent row, the decision with its inputs and the event, in one
+-- statement. The job must be as it was read (was, epoch). A job that moved meanwhile gets nothing,
+-- nor does one with less budget left than need.
 -- name: engine_want_for_job
 -- params: job_id int8, was text, epoch int4, pool_id int4, replaces_id int8?, token text, name text,
 --   price_micros int8, cap_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8,
@@ -136,7 +145,7 @@ WITH ok AS (
 )
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
--- Waiting is a decision too: recorded when it begins (once per queueing), then only job.why moves.
+-- Records waiting as a decision, once per queueing. Later only job.why changes.
 -- name: engine_wait_for_job
 -- params: job_id int8, was text, epoch int4, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
 -- rows: 0..1 id int8

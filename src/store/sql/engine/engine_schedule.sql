@@ -1,4 +1,5 @@
--- The queue: who waits, in which order and why; what teams spent of their shares; who had to make room.
+-- The queue: waiting jobs with their order and reason, the teams' spending of their shares, and
+-- preemption.
 
 -- name: engine_queue_jobs
 -- params: most int8
@@ -16,7 +17,7 @@ WHERE j.state = 'QUEUED' AND j.cancel_us IS NULL ORDER BY j.priority DESC, j.id 
 -- writes: no
 SELECT team, weight_pm, spent_micros, file_pm FROM team_share_now ORDER BY team
 
--- The shares of the configuration file, all of them: what is not in it any more is nobody's.
+-- Stores all shares of the configuration file. A team missing from it loses its share.
 -- name: engine_shares_file
 -- params: teams text[], weights int8[], at_us int8, fence int8
 -- rows: many team text
@@ -36,7 +37,7 @@ WITH ok AS (
 INSERT INTO event (at_us, entity, entity_id, event, why, actor)
 SELECT $3, 'team', team, 'SHARE_FILE', why, 'engine' FROM changed RETURNING entity_id
 
--- Places that changed, and the end of those that wait no more.
+-- Stores changed places, and ends those of jobs that no longer wait.
 -- name: engine_queue_write
 -- params: ids int8[], pos int4[], effective int4[], ratios float8[], whys text[], at_us int8, fence int8
 -- rows: many job_id int8
@@ -54,7 +55,7 @@ ON CONFLICT (job_id) DO UPDATE SET pos = excluded.pos, effective = excluded.effe
 	why = excluded.why, at_us = excluded.at_us
 RETURNING job_id
 
--- Dollars fade; ledger lines since the last time are added, each faded by its age.
+-- Fades the teams' dollars and adds the ledger lines since the last time, each faded by its age.
 -- name: engine_shares_spend
 -- params: at_us int8, half_us int8, fence int8
 -- rows: many team text
@@ -77,8 +78,9 @@ ON CONFLICT (team) DO UPDATE SET spent_us = excluded.spent_us, ledger_id = exclu
 		+ excluded.spent_micros
 RETURNING team
 
--- What runs: when it may end, and what it would cost to make it leave. Ranks of gangs are there for the room they have, and
--- nodes that drain until they are given back. Who had to leave at a time to come was told so by a clock that was ahead.
+-- Returns running jobs with their expected end and their cost of preemption. Ranks of gangs count
+-- for the capacity they hold, and draining nodes until they are released. A preemption in the
+-- future stems from a clock step.
 -- name: engine_running
 -- params: most int8, at_us int8
 -- rows: many job_id int8, epoch int4, priority int4, state text, num_nodes int4, node_id int8, pool_id int4, fleet_id int8?,
@@ -102,8 +104,9 @@ FROM (SELECT x.* FROM attempt x WHERE x.ended_us IS NULL
 JOIN job j ON j.id = a.job_id JOIN node n ON n.id = a.node_id LEFT JOIN checkpoint c ON c.id = j.checkpoint_id
 WHERE n.state IN ('READY', 'DRAINING') ORDER BY j.id, n.id LIMIT $1
 
--- A job makes room for another: it is told to save and stop. hand: its node is the other's as soon as it has stopped;
--- else the node, of a gang all nodes, are drained and given back, for their room in the quota. Both decisions are written down.
+-- Preempts a job for another: it must save and stop. hand: the other job gets the node when it has
+-- stopped. Else the node, or all nodes of a gang, are drained and released for their quota. Stores
+-- both decisions.
 -- name: engine_preempt
 -- params: victim int8, epoch int4, node_id int8, for_job int8, for_epoch int4, now text, event text, hand bool, why text,
 --   for_why text, inputs jsonb, outcome jsonb, deadline_us int8, at_us int8, fence int8

@@ -1,4 +1,4 @@
--- What providers tell by themselves.
+-- Events that providers push.
 
 -- name: engine_stream_places
 -- rows: many provider text, region text
@@ -12,7 +12,8 @@ WHERE n.state NOT IN ('GONE', 'FAILED', 'WANTED')
 -- writes: no
 SELECT cursor FROM watch_cursor WHERE provider = $1 AND region = $2
 
--- News and where they end, together. Nothing is written when somebody else went on from there meanwhile.
+-- Stores events and the new cursor together. Writes nothing if another daemon has moved the cursor
+-- meanwhile.
 -- name: engine_stream_put
 -- params: provider text, region text, was text, cursor text, refs text[], kinds text[], deadlines int8[],
 --   sources text[], raws text[], seen_refs text[], seen_states text[], seen_ips text[], seen_reasons text[],

@@ -1,8 +1,8 @@
--- Supply as our own rows tell it: words about pools for deadline policies, hours of the day for deferral, and the
--- tightness of pool groups.
+-- Supply from our own rows: availability of pools for deadline policies, hours of the day for
+-- deferral, and the tightness of pool groups.
 
--- On demand is left to wait for spot, by the deadline policy: its node is drained and goes back, so that the job is not placed on it
--- again. A decision with its inputs.
+-- Moves a job off on-demand to wait for spot, as the deadline policy decided. Its node is drained
+-- and released, so the job is not placed on it again. Stores the decision with its inputs.
 -- name: engine_park
 -- params: job_id int8, epoch int4, node_id int8, inputs jsonb, why text, deadline_us int8, at_us int8, fence int8
 -- rows: 0..1 node_id int8
@@ -28,8 +28,8 @@ WITH ok AS (
 )
 SELECT min(node_id) FROM o HAVING count(*) > 0
 
--- A node that lives says that its pool can be had; a refusal or a reclaim says that it cannot. For want nodes at once only
--- a gang of as many says that they can be had.
+-- A live node means that its pool is available, a refusal or a reclaim that it is not. For `want`
+-- nodes at once, only a gang of that size proves availability.
 -- name: engine_supply_words
 -- params: pools int4[], since_us int8, most int8, want int4
 -- rows: many pool_id int4, from_us int8, to_us int8, up bool
@@ -48,7 +48,8 @@ SELECT pool_id, from_us, to_us, up FROM (
 	WHERE n.pool_id = ANY ($1) AND n.created_us > $2 AND o.kind = 'interruption'
 ) w ORDER BY from_us LIMIT $3
 
--- Hours of the day (UTC) over the days since from_us: price in force relative to the pool's mean, and our own tries.
+-- Returns the hours of the day (UTC) since from_us: the price in force relative to the pool's mean,
+-- and our own launches.
 -- name: engine_supply_hours
 -- params: pools int4[], from_us int8, at_us int8
 -- rows: many hour int4, price float8, days int4, launches int4, refusals int4
@@ -75,7 +76,7 @@ WITH t AS (
 SELECT g.hour, coalesce(h.price, 0), coalesce(h.days, 0), coalesce(n.launches, 0), coalesce(n.refusals, 0)
 FROM generate_series(0, 23) g (hour) LEFT JOIN h ON h.hour = g.hour LEFT JOIN n ON n.hour = g.hour ORDER BY g.hour
 
--- The job begins at start_us: decided once, with what it was decided from.
+-- Defers a job to start_us. Decided once, stored with its inputs.
 -- name: engine_defer
 -- params: job_id int8, was text, epoch int4, start_us int8, deferred bool, inputs jsonb, outcome jsonb, why text,
 --   at_us int8, fence int8
@@ -91,7 +92,7 @@ WITH j AS (
 )
 SELECT id, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
 
--- Our own tries per pool in the window, with what the pool's price was in the last week.
+-- Returns our own launches per pool in the window, with the pool's price of the last week.
 -- name: engine_supply_window
 -- params: since_us int8, week_us int8, at_us int8
 -- rows: many pool_id int4, launches int4, refusals int4, reclaims int4, node_us int8, price float8, price_mean float8
@@ -117,7 +118,8 @@ FROM n JOIN pool p ON p.id = n.pool_id AND p.market = 'spot' JOIN pool_latest l 
 -- writes: no
 SELECT provider, region, gpu_name, state, since_us, calm_us FROM supply_state
 
--- One group's state, with an event when it changed. Compare-and-set on the state it was decided from ('' = no row).
+-- Stores one group's state, with an event on a change. Compare-and-set on the state it was decided
+-- from (empty = no row).
 -- name: engine_supply_set
 -- params: provider text, region text, gpu_name text, was text, state text, since_us int8, calm_us int8, idx float8,
 --   parts jsonb, why text, at_us int8, fence int8
@@ -149,7 +151,7 @@ FROM (SELECT * FROM supply_state WHERE ($1 IS NULL OR provider = $1) AND ($2 IS 
 	AND ($3 IS NULL OR upper(gpu_name) LIKE upper($3) || '%') AND ($4 IS NULL OR state = $4)
 	ORDER BY state DESC, idx DESC LIMIT $5) s
 
--- What pools cost over time, by when each price held; the one in force at from_us too.
+-- Returns the prices of pools over time, by when each held, including the one in force at from_us.
 -- name: api_backtest_prices
 -- params: pools int4[], from_us int8, to_us int8, most int8
 -- rows: many pool_id int4, at_us int8, price_micros int8

@@ -1,4 +1,4 @@
--- What the providers say about our nodes.
+-- The providers' reports about our nodes.
 
 -- name: engine_watch_places
 -- params: at_us int8, silent_us int8
@@ -12,7 +12,7 @@ FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NOT NULL
 GROUP BY 1, 2
 
--- By pages: after is the last id of the page before.
+-- Paged: after is the last id of the previous page.
 -- name: engine_watch_refs
 -- params: provider text, region text, after int8, most int8
 -- rows: many id int8, ref text, state text, market text, zone text, instance_type text, spot_request text,
@@ -24,9 +24,10 @@ WHERE n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING') AND n.ref IS NO
 	AND p.provider = $1 AND p.region = $2 AND n.id > $3
 ORDER BY n.id LIMIT $4
 
--- Absence counts from when lists must have it. The machine of a launch that was sent more than once may be as young as its answer.
--- A launch that lies in the future was told by a clock that was ahead: it is as old as its state, at least (engine_clock_settle).
--- What changed since the question was asked is newer than the answer: that is asked again.
+-- Absence counts from the time when lists must show the machine. The machine of a launch sent more
+-- than once may be as young as its answer. A launch in the future stems from a clock step. It is at
+-- least as old as its state (engine_clock_settle). A row that changed since the question is newer
+-- than the answer and is asked again.
 -- name: engine_watch_seen
 -- params: ids int8[], states text[], ips text[], reasons text[], at_us int8, lag_us int8, fence int8, asked_us int8
 -- rows: none
@@ -49,8 +50,8 @@ WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SH
 		OR (s.ip <> '' AND n.ip <> s.ip) OR n.provider_seen_us IS NULL OR n.provider_seen_us < $5 - 30000000
 		OR n.last_seen_us < $5 - 20000000)
 
--- A question about these nodes that brought nothing: no answer, or one that is not complete. Not written again and again while their
--- agents speak.
+-- Records a question about these nodes without a complete answer. Not repeated while their agents
+-- report.
 -- name: engine_watch_unanswered
 -- params: ids int8[], why text, at_us int8, fence int8
 -- rows: none
@@ -60,9 +61,10 @@ WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SH
 	AND n.id = ANY ($1) AND n.state IN ('BOOTING', 'READY', 'DRAINING', 'TERMINATING')
 	AND (n.unanswered = 0 OR n.state = 'BOOTING' OR n.last_seen_us < $3 - 20000000)
 
--- Nodes that come under suspicion: an agent that is silent for longer than agents are, or answers of the provider without the machine.
--- And those whose agent speaks and whose provider lists them again. Nothing is done about either but to look harder. An agent that said
--- something since, however old that is by our clock, is not silent: its suspicion begins anew.
+-- Begins and ends suspicion. A node becomes suspect if its agent is silent for too long, or if the
+-- provider's answers lack the machine. Suspicion ends when the agent reports and the provider lists
+-- it again. The only effect is closer watching. An agent that has reported since is not silent,
+-- however old that is by our clock. Its suspicion starts over.
 -- name: engine_watch_doubt
 -- params: at_us int8, silent_us int8, up_us int8, fence int8
 -- rows: many id int8, begins bool, why text, told bool
@@ -100,9 +102,12 @@ WITH d AS MATERIALIZED (
 )
 SELECT d.id, d.begins, d.why, pg_notify('spot_api', 'n' || d.id) IS NOT NULL AS told FROM d
 
--- Machines that were given up within a week and turn out to have been alive: their provider takes its word back (one that said running all
--- the while has none to take back), their agent goes on with its job (after a silence: at once; where the provider spoke: later than words
--- that were on the way), or comes to enrol after all; or it outlived its row and had to be ended as a leak.
+-- Finds machines that were given up within a week although they were alive. Four signs prove that:
+-- - Their provider retracts its report. One that always said running has nothing to retract.
+-- - Their agent goes on with its job: at once after a silence, else later than messages already
+--   under way.
+-- - Their agent enrols after all.
+-- - The machine outlived its row and was ended as a leak.
 -- name: engine_watch_alive
 -- params: at_us int8, grace_us int8, fence int8
 -- rows: many node_id int8, kind text, why text
@@ -138,9 +143,10 @@ WITH d AS (
 )
 SELECT node_id, kind, why FROM d
 
--- An agent is silent when its suspicion lasted without another word (clocks differ and jump), and half of that time at least an API
--- was there to be spoken to (a beat every beat_us; one that never beat is of an earlier version). A launch that lies in the future is as old
--- as its node's state: what boots is not given until then.
+-- An agent is silent if its suspicion lasted without another message, since clocks differ and step.
+-- For at least half of that time an API must have been reachable. An API beats every beat_us; one
+-- that never beat has an earlier version. A launch in the future is as old as its node's state, so
+-- a booting node gets no extra time.
 -- name: engine_watch_due
 -- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8, slow text[], slow_us int8[], beat_us int8
 -- rows: many id int8, state text, event text, cause text, why text, pool_id int4, market text, ended_by text
@@ -192,7 +198,8 @@ WHERE n.state IN ('BOOTING', 'READY', 'DRAINING') AND (
 		AND coalesce((SELECT beats FROM listener WHERE name = 'api') - n.suspect_beats >= ($3 - $5) / (2 * $8), true)))
 ORDER BY n.id LIMIT 500
 
--- A pool whose node was taken or did not boot rests; the record feeds the hazard estimate.
+-- Starts the cooldown of a pool whose node was reclaimed or did not boot. The record feeds the
+-- hazard estimate.
 -- name: engine_pool_rest
 -- params: pool_id int4, until_us int8, rc text, why text, at_us int8, day int4, reclaims int4, fence int8
 -- rows: none
@@ -210,8 +217,9 @@ WITH f AS (
 INSERT INTO pool_day AS d (pool_id, day, reclaims) SELECT $1, $6, $7 FROM f
 ON CONFLICT (pool_id, day) DO UPDATE SET reclaims = d.reclaims + $7
 
--- A refusal that came after the launch had been accepted: like engine_launch_refused, which see. Its rc begins with
--- late: another accepted launch proves nothing, only a node that serves does (engine_pool_serves).
+-- Records a refusal that came after the launch was accepted, like engine_launch_refused. Its rc
+-- begins with late. Another accepted launch proves nothing; only a serving node does
+-- (engine_pool_serves).
 -- name: engine_pool_refused_late
 -- params: pool_id int4, rc text, scope text, why text, cool_min_us int8, cool_max_us int8, at_us int8, day int4, fence int8
 -- rows: none
@@ -241,7 +249,8 @@ ON CONFLICT (pool_id, day) DO UPDATE SET refusals = d.refusals + 1
 DELETE FROM pool_cool WHERE pool_id = $1 AND rc LIKE 'late%'
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 
--- A machine may have several events of one kind at a time (EC2: a reboot and a retirement): the first to come counts.
+-- A machine may have several events of one kind at a time (EC2: a reboot and a retirement). The
+-- earliest counts.
 -- name: engine_notice_add
 -- params: node_ids int8[], kinds text[], deadlines int8[], sources text[], raws text[], at_us int8, fence int8
 -- rows: none
@@ -254,12 +263,14 @@ ORDER BY s.id, s.kind, nullif(s.deadline, 0)
 ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = least(nullif(o.deadline_us, 0), excluded.deadline_us)
 	WHERE excluded.deadline_us > 0 AND (o.deadline_us = 0 OR excluded.deadline_us < o.deadline_us)
 
--- Times of live rows that have not come yet become now. Only what tells how old things are, and when to look again; what is billed
--- stays. A rate bucket that was filled in the future would not be filled before, a feed that was asked then not asked, a pool that was refused
--- then would rest until then; a rest is over where it is not known when it began and it is longer than any. What has not happened has no time, and
--- gets none: no least() there, it takes the other where one is NULL. When a job may begin is worked out anew where no clock that was right worked
--- it out; a drain that began in the future ends as long after its beginning as it was to. An attempt that runs since then would be over its
--- max_duration so much later.
+-- Sets future times of live rows to now, after a clock step. That covers ages and times of the next
+-- look; billed times stay. A rate bucket filled in the future would not fill before. A feed asked
+-- then would not be asked, and a pool refused then would cool until then. A cooldown ends if its
+-- start is unknown and it is longer than any.
+--
+-- A NULL time stays NULL. least() would take the other value, so it is not used there. The start of
+-- a job is computed again if no correct clock computed it. A drain that began in the future keeps
+-- its length. An attempt that runs since then would reach its max_duration that much later.
 -- name: engine_clock_settle
 -- params: at_us int8, fence int8, rest_us int8
 -- rows: none
@@ -310,16 +321,19 @@ FROM f
 WHERE state NOT IN ('GONE', 'FAILED') AND (greatest(state_us, ready_us, idle_since_us, last_seen_us, provider_seen_us, provider_since_us, suspect_us)
 		> $1 + 5000000 OR greatest(next_act_us, claim_until_us) > $1 + greatest($3, 600000000))
 
--- The newest event as our clock came into doubt.
+-- Returns the newest event at the time when our clock came into doubt.
 -- name: engine_clock_mark
 -- rows: 1 id int8
 -- writes: no
 SELECT coalesce(max(id), 0)::int8 FROM event
 
--- Lives of machines, and of what ran there, as a clock that was wrong wrote them down, now that ours is right. Ahead: the last of the times that have
--- not come yet was now, and how far they lie apart is kept, since nobody knows by how much it was ahead. Behind: what events since the doubt began (after
--- mark) say happened before that (doubt_us) happened then, and what followed as much later. Nothing ends before it began. What was billed stays. A launch of which
--- nobody knows whether it was heard (launched_us NULL) begins its life when it was sent, should it be found.
+-- Corrects the lives of machines and attempts that a wrong clock wrote, now that ours is right. If
+-- it was ahead, the last future time becomes now. The distances stay, since the skew is unknown. If
+-- it was behind, events since the doubt began (after mark) dated before doubt_us happened at
+-- doubt_us, and later ones shift equally.
+--
+-- Nothing ends before it began. Billed times stay. A launch that may not have arrived (launched_us
+-- NULL) begins its life when it was sent, should it be found.
 -- name: engine_clock_lives
 -- params: at_us int8, doubt_us int8, mark int8, fence int8
 -- rows: none
@@ -352,8 +366,9 @@ UPDATE node SET launch_sent_us = t.sent_us, launched_us = t.launched_us, ended_u
 	THEN greatest(t.ended_us, t.launched_us, t.billed_to_us) END
 FROM t WHERE node.id = t.id
 
--- Prices that were observed at a time to come were observed when the clock was set right, at the latest. The newest price of a pool tells whether
--- it has any. By a provider's own date they may hold from an earlier time, and do.
+-- Prices observed in the future were observed at the latest when the clock was corrected. A pool's
+-- newest price shows whether it has any. By the provider's own date they may hold from an earlier
+-- time.
 -- name: engine_clock_prices
 -- params: at_us int8, fence int8
 -- rows: none
