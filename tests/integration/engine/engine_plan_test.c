@@ -173,7 +173,7 @@ static void market_make(struct pair *p, struct sbuf *s)
 	}
 }
 
-/* What an earlier job of the name was seen to do. */
+/* What an earlier job of the name was seen to do; its machine is billed already. */
 static void earlier_make(struct pair *p, struct sbuf *s, int n)
 {
 	int64_t start = world_us() - 20 * SPOT_US_PER_HOUR;
@@ -183,16 +183,18 @@ static void earlier_make(struct pair *p, struct sbuf *s, int n)
 	    "state_us, created_us, queued_us, epoch) VALUES ('case%d', 'root', 'ml', '', "
 	    "'training', '{}', '', 'SUCCEEDED', 1, 1, 1, 1) RETURNING id), "
 	    "n AS (INSERT INTO node (pool_id, state, state_us, token, name, price_micros, "
-	    "created_us, launched_us, ready_us, ended_us, end_cause, why) SELECT %d, 'GONE', 1, "
-	    "'old%d', 'old%d', 1, %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+	    "created_us, launched_us, ready_us, ended_us, billed_to_us, end_cause, why) SELECT %d, "
+	    "'GONE', 1, "
+	    "'old%d', 'old%d', 1, %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
 	    ", 'released', '' RETURNING id, pool_id) "
 	    "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, files, "
 	    "urls_until_us, steps_start, steps_done, steps_us, started_us, created_us, ended_us, "
 	    "settled) SELECT j.id, 1, n.id, n.pool_id, 'spot', 'run', 'EXITED', '[]', 1, 0, %d, "
 	    "%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", true FROM j, n;",
 	    n, 1 + (int)below(p, POOLS), n, n, start, start, start + 100 * SPOT_US_PER_S,
-	    start + 10 * SPOT_US_PER_HOUR, 100 + (int)below(p, 5000), start + 9 * SPOT_US_PER_HOUR,
-	    start + 200 * SPOT_US_PER_S, start + 100 * SPOT_US_PER_S, start + 9 * SPOT_US_PER_HOUR);
+	    start + 10 * SPOT_US_PER_HOUR, start + 10 * SPOT_US_PER_HOUR, 100 + (int)below(p, 5000),
+	    start + 9 * SPOT_US_PER_HOUR, start + 200 * SPOT_US_PER_S, start + 100 * SPOT_US_PER_S,
+	    start + 9 * SPOT_US_PER_HOUR);
 }
 
 /* Longer than world_sql() takes. */
