@@ -113,14 +113,14 @@ static enum spot_step image_reply(struct aws *self, struct spot_call *c, struct 
 	    : s;
 }
 
-static const struct spot_pool_info *wanted(const struct checking *k, int at)
+static const struct spot_pool_info *pool_of_launch(const struct checking *k, int at)
 {
 	return at == LAUNCH_SPOT ? &k->spot : &k->on_demand;
 }
 
 static enum spot_step launch_send(struct aws *self, struct spot_call *c, struct checking *k, int at)
 {
-	const struct spot_pool_info *p = wanted(k, at);
+	const struct spot_pool_info *p = pool_of_launch(k, at);
 	struct spot_launch *l = arena_alloc(c->arena, sizeof(*l));
 
 	*l = (struct spot_launch){ .key = p->key,
@@ -165,7 +165,7 @@ static enum spot_step launch_reply(struct aws *self, struct spot_call *c, struct
     int at)
 {
 	const char *name = at == LAUNCH_SPOT ? "launch spot" : "launch on-demand";
-	const struct spot_pool_info *p = wanted(k, at);
+	const struct spot_pool_info *p = pool_of_launch(k, at);
 	enum spot_step s;
 	enum spot_rc rc;
 
@@ -431,7 +431,7 @@ static void network_tell(struct aws *self, struct spot_call *c, struct checking 
 	    "");
 }
 
-static bool asks(struct aws *self, const struct checking *k, int at)
+static bool question_applies(struct aws *self, const struct checking *k, int at)
 {
 	switch (at) {
 	case IMAGE:
@@ -549,7 +549,7 @@ enum spot_step aws_check(void *p, struct spot_call *c, struct spot_check *a)
 		    st->at == READS && k->read < ARRAY_LEN(reads) && !read_wanted(self, k->read)) {
 			k->read++;
 		}
-		if (asks(self, k, st->at) && check_sent(self, c, k, a, st->at)) {
+		if (question_applies(self, k, st->at) && check_sent(self, c, k, a, st->at)) {
 			return SPOT_SEND;
 		}
 	}

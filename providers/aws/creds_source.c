@@ -179,7 +179,7 @@ static enum spot_step keys_read(struct aws *self, struct spot_call *c, const cha
 
 /* ---- container ------------------------------------------------------------------------------- */
 
-static bool loopback(const char *host)
+static bool host_is_loopback(const char *host)
 {
 	return strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
 	    (str_prefix(host, "127.") && strspn(host, "0123456789.") == strlen(host));
@@ -208,7 +208,7 @@ static bool container_host_ok(struct arena *a, const char *url)
 		end = strchr(host, ':');
 	}
 	name = arena_strndup(a, host, (size_t)(end - host));
-	return loopback(name) || strcmp(name, "169.254.170.2") == 0 ||
+	return host_is_loopback(name) || strcmp(name, "169.254.170.2") == 0 ||
 	    strcmp(name, "169.254.170.23") == 0 || strcasecmp(name, "[fd00:ec2::23]") == 0;
 }
 

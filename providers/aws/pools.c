@@ -175,7 +175,7 @@ static enum spot_step zones_reply(struct aws *self, struct spot_call *c, struct 
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static int64_t number(const struct xml *x, const char *path, int64_t max)
+static int64_t number_of(const struct xml *x, const char *path, int64_t max)
 {
 	int64_t v;
 
@@ -186,9 +186,10 @@ static int64_t number(const struct xml *x, const char *path, int64_t max)
 static void gpu_read(struct arena *a, const struct xml *info, const struct xml *gpu,
     struct spot_shape *s)
 {
-	int64_t count = number(gpu, "count", 1000), slices = number(gpu, "logicalGpuCount", 1000);
-	int64_t mib = number(gpu, "memoryInfo/sizeInMiB", INT32_MAX);
-	int64_t total = number(info, "totalGpuMemoryInMiB", INT32_MAX);
+	int64_t count = number_of(gpu, "count", 1000),
+		slices = number_of(gpu, "logicalGpuCount", 1000);
+	int64_t mib = number_of(gpu, "memoryInfo/sizeInMiB", INT32_MAX);
+	int64_t total = number_of(info, "totalGpuMemoryInMiB", INT32_MAX);
 	double part = 1, milli = (double)count * 1000;
 
 	if (!parse_f64(xml_text(gpu, "gpuPartitionSize", "1"), 0.001, 1, &part)) {
@@ -232,8 +233,8 @@ static bool type_read(struct arena *a, const struct xml *item, struct gpu_type *
 		return false;
 	}
 	gpu_read(a, info, gpu, &t.shape);
-	t.shape.vcpus = (int32_t)number(item, "vCpuInfo/defaultVCpus", 100000);
-	t.shape.mem_mib = (int32_t)number(item, "memoryInfo/sizeInMiB", INT32_MAX);
+	t.shape.vcpus = (int32_t)number_of(item, "vCpuInfo/defaultVCpus", 100000);
+	t.shape.mem_mib = (int32_t)number_of(item, "memoryInfo/sizeInMiB", INT32_MAX);
 	t.shape.arch = set_has(archs, "x86_64") ? "x86_64" : set_has(archs, "arm64") ? "arm64" : "";
 	t.spot = set_has(classes, "spot");
 	t.on_demand = set_has(classes, "on-demand");

@@ -80,7 +80,7 @@ enum spot_step aws_reservations_reply(struct aws *self, struct spot_call *c, con
 
 /* Blocks first, they end by themselves; then the smallest id, so that a repeat chooses the same
  * while nothing changed. */
-static bool better(const struct aws_reservation *x, const struct aws_run *than)
+static bool reservation_better(const struct aws_reservation *x, const struct aws_run *than)
 {
 	if (than->reservation == NULL || x->block != than->block) {
 		return than->reservation == NULL || x->block;
@@ -103,7 +103,7 @@ enum spot_step aws_reservation_reply(struct aws *self, struct spot_call *c, stru
 
 		if (!aws_reservation_read(i, &x) || x.free < (int64_t)r->count ||
 		    !aws_reservation_at(&x, l->key.instance_type, l->key.zone, l->zone_name) ||
-		    !better(&x, r)) {
+		    !reservation_better(&x, r)) {
 			continue;
 		}
 		r->reservation = x.id;

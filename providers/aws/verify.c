@@ -41,7 +41,7 @@ static bool base64_folded_decode(struct arena *a, const char *text, struct str *
 	return base64_decode(a, flat, (size_t)(to - flat), ret);
 }
 
-static enum spot_step denied(struct spot_call *c, const char *why)
+static enum spot_step proof_denied(struct spot_call *c, const char *why)
 {
 	return call_fail(c, SPOT_DENIED, NULL, "aws: the identity document is not accepted: %s",
 	    why);
@@ -75,15 +75,15 @@ static enum spot_step document_check(struct spot_call *c, const struct spot_veri
 	const char *id, *region;
 
 	if (json_parse(text, "document", &doc, &err) != SPOT_OK) {
-		return denied(c, "what was signed is no JSON object");
+		return proof_denied(c, "what was signed is no JSON object");
 	}
 	id = json_string_value(json_object_get(doc, "instanceId"));
 	region = json_string_value(json_object_get(doc, "region"));
 	if (id == NULL || region == NULL || !aws_id_ok(id, "i-")) {
-		return denied(c, "it names no instance");
+		return proof_denied(c, "it names no instance");
 	}
 	if (strcmp(region, a->region) != 0 || strcmp(id, a->ref) != 0) {
-		return denied(c,
+		return proof_denied(c,
 		    arena_printf(c->arena, "it is of %s in %.32s, not of %s in %s", id, region,
 			a->ref, a->region));
 	}
@@ -100,20 +100,20 @@ static enum spot_step proof_check(struct spot_call *c, const struct spot_verify 
 	enum spot_rc rc;
 
 	if (json_parse(a->proof, "proof", &proof, &err) != SPOT_OK) {
-		return denied(c, "the proof is no JSON object");
+		return proof_denied(c, "the proof is no JSON object");
 	}
 	signature = json_string_value(json_object_get(proof, "rsa2048"));
 	if (signature == NULL) {
-		return denied(c, "it has no rsa2048 signature");
+		return proof_denied(c, "it has no rsa2048 signature");
 	}
 	if (!base64_folded_decode(c->arena, signature, &der)) {
-		return denied(c, "its rsa2048 signature is not base64");
+		return proof_denied(c, "its rsa2048 signature is not base64");
 	}
 	rc = signature_check(c, proof, certs, der, &text, &err);
 	if (rc == SPOT_CONFIG) {
 		return call_fail(c, SPOT_CONFIG, NULL, "aws: identity_certs: %s", err.text);
 	}
-	return rc == SPOT_OK ? document_check(c, a, text) : denied(c, err.text);
+	return rc == SPOT_OK ? document_check(c, a, text) : proof_denied(c, err.text);
 }
 
 enum spot_step aws_verify(void *p, struct spot_call *c, struct spot_verify *a)

@@ -134,7 +134,7 @@ static const char *cursor_write(struct spot_call *c, const struct watching *w)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static bool wanted(const char *type)
+static bool event_wanted(const char *type)
 {
 	static const char *const types[] = { "EC2 Spot Instance Interruption Warning",
 		"EC2 Instance Rebalance Recommendation", "EC2 Instance State-change Notification" };
@@ -181,7 +181,7 @@ static void event_read(struct spot_call *c, struct watching *w, const char *body
 		.at = text_of(c->arena, doc, "time"),
 		.ref = text_of(c->arena, detail, "instance-id"),
 		.action = text_of(c->arena, detail, "instance-action") };
-	if (strcmp(text_of(c->arena, doc, "source"), "aws.ec2") != 0 || !wanted(e.type) ||
+	if (strcmp(text_of(c->arena, doc, "source"), "aws.ec2") != 0 || !event_wanted(e.type) ||
 	    !aws_id_ok(e.ref, "i-") || *e.id == '\0' || strlen(e.id) > 100 ||
 	    seen_before(w, e.id)) {
 		return;

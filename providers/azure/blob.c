@@ -25,7 +25,7 @@ static bool container_ok(const char *name)
 }
 
 /* What each method needs; Put Block and Put Block List are PUT, too. */
-static const char *permissions(const char *method)
+static const char *method_permissions(const char *method)
 {
 	static const char *const all[][2] = { { "GET", "r" }, { "HEAD", "r" }, { "PUT", "cw" },
 		{ "DELETE", "d" } };
@@ -118,7 +118,7 @@ enum spot_rc azure_sas_query(const struct azure *self, struct arena *a, const st
 
 static enum spot_rc presign_check(const struct spot_presign *a, struct spot_err *err)
 {
-	if (permissions(a->method) == NULL) {
+	if (method_permissions(a->method) == NULL) {
 		return err_set(err, SPOT_INVALID, "azure presign: method '%.20s'",
 		    a->method != NULL ? a->method : "");
 	}
@@ -144,7 +144,7 @@ enum spot_rc azure_presign(void *p, struct arena *arena, int64_t now_us, struct 
 {
 	const struct azure *self = p;
 	const char *base = str_empty(a->endpoint) ? self->blob_endpoint : a->endpoint, *query;
-	struct azure_sas s = { .permissions = permissions(a->method),
+	struct azure_sas s = { .permissions = method_permissions(a->method),
 		.resource = "b",
 		.expires_us = now_us + a->expires_s * SPOT_US_PER_S };
 	enum spot_rc rc = presign_check(a, err);

@@ -86,7 +86,7 @@ static enum spot_step subscription_reply(struct azure *self, struct spot_call *c
 
 /* ---- permissions ----------------------------------------------------------------------------- */
 
-static bool matches(const json_t *patterns, const char *action)
+static bool action_matches(const json_t *patterns, const char *action)
 {
 	for (size_t i = 0; i < json_array_size(patterns); i++) {
 		const char *p = json_string_value(json_array_get(patterns, i));
@@ -125,14 +125,15 @@ static enum spot_step permissions_reply(struct azure *self, struct spot_call *c,
 			const json_t *row = json_array_get(rows, r);
 
 			k->allowed[i] = k->allowed[i] ||
-			    (matches(json_object_get(row, "actions"), needs[i].action) &&
-				!matches(json_object_get(row, "notActions"), needs[i].action));
+			    (action_matches(json_object_get(row, "actions"), needs[i].action) &&
+				!action_matches(json_object_get(row, "notActions"),
+				    needs[i].action));
 		}
 	}
 	return azure_next_page(c->state, c, what, self->endpoint, azure_text(doc, "nextLink"));
 }
 
-static bool needed(const struct azure *self, size_t i)
+static bool action_needed(const struct azure *self, size_t i)
 {
 	return self->public_ip || strstr(needs[i].action, "publicIPAddresses") == NULL;
 }
@@ -144,7 +145,7 @@ static void permissions_judge(const struct azure *self, struct spot_call *c, str
 			 i + 1 == ARRAY_LEN(needs) || strcmp(needs[i].item, needs[i + 1].item) != 0,
 		     good = true;
 
-		if (!k->allowed[i] && needed(self, i)) {
+		if (!k->allowed[i] && action_needed(self, i)) {
 			check_add(c, &k->found, needs[i].item, SPOT_CHECK_BAD,
 			    arena_printf(c->arena, "%s is not permitted: %s", needs[i].action,
 				needs[i].without),
@@ -156,7 +157,7 @@ static void permissions_judge(const struct azure *self, struct spot_call *c, str
 		for (size_t b = 0; b <= i; b++) {
 			good = good &&
 			    (strcmp(needs[b].item, needs[i].item) != 0 || k->allowed[b] ||
-				!needed(self, b));
+				!action_needed(self, b));
 		}
 		if (good) {
 			check_add(c, &k->found, needs[i].item, SPOT_CHECK_OK, "permitted", "");
@@ -323,7 +324,7 @@ static enum spot_step containers_send(struct azure *self, struct spot_call *c)
 }
 
 /* Is there anything to ask at this place? */
-static bool asks(const struct azure *self, const struct spot_check *a, int at)
+static bool question_applies(const struct azure *self, const struct spot_check *a, int at)
 {
 	switch (at) {
 	case USAGES:
@@ -455,7 +456,7 @@ enum spot_step azure_check(void *p, struct spot_call *c, struct spot_check *a)
 			st->at++;
 		}
 	}
-	while (st->at < OVER && !asks(self, a, st->at)) {
+	while (st->at < OVER && !question_applies(self, a, st->at)) {
 		st->at++;
 	}
 	if (st->at < OVER) {

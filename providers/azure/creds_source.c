@@ -23,7 +23,7 @@
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 /* SHA-256 of the first certificate in the file, as its thumbprint is written in tokens. */
-static bool thumbprint(struct arena *a, const char *pem, const char **ret)
+static bool certificate_thumbprint(struct arena *a, const char *pem, const char **ret)
 {
 	static const char begin[] = "-----BEGIN CERTIFICATE-----",
 			  end[] = "-----END CERTIFICATE-----";
@@ -60,7 +60,7 @@ static enum spot_step own_assertion(struct azure *self, struct spot_call *c, con
 	int64_t now_s = c->now_us / SPOT_US_PER_S;
 	struct spot_err err = { 0 };
 
-	if (!thumbprint(c->arena, pem, &x5t)) {
+	if (!certificate_thumbprint(c->arena, pem, &x5t)) {
 		return call_fail(c, SPOT_CONFIG, NULL,
 		    "azure: %s: there is no certificate in it (PEM wanted)",
 		    self->certificate_file);

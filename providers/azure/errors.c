@@ -179,7 +179,7 @@ const struct azure_code *azure_code_find(const char *code, const char *message)
 /* ---- reading an error reply ------------------------------------------------------------------ */
 
 /* Codes that only wrap another one. */
-static bool wraps(const char *code)
+static bool code_wraps(const char *code)
 {
 	static const char *const codes[] = { "DeploymentFailed", "InvalidTemplateDeployment",
 		"Conflict", "BadRequest", "MultipleErrorsOccurred", "OperationFailed",
@@ -207,7 +207,7 @@ static void walk_one(struct arena *a, const json_t *e, int depth, struct walk *w
 	 * common types, ErrorDetail). */
 	const json_t *details = json_object_get(e, "details"),
 		     *inner = json_object_get(e, "innererror");
-	bool sure = !wraps(code) && azure_code_find(code, message) != NULL;
+	bool sure = !code_wraps(code) && azure_code_find(code, message) != NULL;
 
 	if (w->code == NULL || (sure && !w->sure)) {
 		w->code = arena_strdup(a, code);

@@ -87,7 +87,7 @@ const char *azure_status_code(struct arena *a, const char *reason)
 }
 
 /* The core takes these words for a machine that never came for want of room. */
-static const char *failure(struct arena *a, const char *reason)
+static const char *failure_reason(struct arena *a, const char *reason)
 {
 	const struct azure_code *e = azure_code_find(azure_status_code(a, reason), reason);
 
@@ -147,7 +147,7 @@ static void state_read(struct arena *a, const json_t *properties, struct spot_in
 		i->state = SPOT_INSTANCE_RUNNING;
 	} else if (strcasecmp(state, "Failed") == 0 || strcasecmp(state, "Canceled") == 0) {
 		i->state = SPOT_INSTANCE_FAILED;
-		i->raw_reason = failure(a, i->raw_reason);
+		i->raw_reason = failure_reason(a, i->raw_reason);
 	} else if (strcasecmp(state, "Deleting") == 0) {
 		i->state = SPOT_INSTANCE_STOPPING;
 	} else if (strcasecmp(state, "Succeeded") == 0 || strcasecmp(state, "Updating") == 0) {

@@ -164,7 +164,7 @@ static enum spot_step machines_reply(struct azure *self, struct spot_call *c, st
 
 /* ---- groups and machines together ------------------------------------------------------------ */
 
-static struct spot_instance joined(const struct azure *self, const struct group *g)
+static struct spot_instance group_instance(const struct azure *self, const struct group *g)
 {
 	struct spot_instance i = g->instance;
 
@@ -198,7 +198,7 @@ static void listing_end(const struct azure *self, struct spot_call *c, struct li
 {
 	x->found = arena_array(c->arena, x->n + 1, sizeof(*x->found));
 	for (size_t i = 0; i < x->n; i++) {
-		x->found[i] = joined(self, &x->groups[i]);
+		x->found[i] = group_instance(self, &x->groups[i]);
 	}
 }
 

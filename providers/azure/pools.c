@@ -45,7 +45,7 @@ size_t azure_pool_next(const struct spot_pool_info *pools, size_t n, size_t from
 
 /* ---- one size -------------------------------------------------------------------------------- */
 
-static const char *capability(const json_t *sku, const char *name)
+static const char *sku_capability(const json_t *sku, const char *name)
 {
 	const json_t *all = json_object_get(sku, "capabilities");
 
@@ -88,7 +88,7 @@ static bool lists_region(struct arena *a, const json_t *list, const char *region
 }
 
 /* A restriction without places is one of the place that was asked for. */
-static bool restricted(struct arena *a, const json_t *sku, const char *region, const char *zone)
+static bool sku_restricted(struct arena *a, const json_t *sku, const char *region, const char *zone)
 {
 	const json_t *all = json_object_get(sku, "restrictions");
 
@@ -118,7 +118,7 @@ static bool zones_read(struct arena *a, const json_t *sku, const char *region, s
 	const json_t *places = json_object_get(sku, "locationInfo");
 	bool zonal = false;
 
-	if (restricted(a, sku, region, NULL) ||
+	if (sku_restricted(a, sku, region, NULL) ||
 	    !lists_region(a, json_object_get(sku, "locations"), region)) {
 		return false;
 	}
@@ -135,7 +135,7 @@ static bool zones_read(struct arena *a, const json_t *sku, const char *region, s
 			zonal = true;
 			if (z != NULL && *z != '\0' && strlen(z) <= 4 &&
 			    strspn(z, "0123456789") == strlen(z) && s->zones_n < ZONES_MAX &&
-			    !restricted(a, sku, region, z)) {
+			    !sku_restricted(a, sku, region, z)) {
 				s->zones[s->zones_n++] = arena_strdup(a, z);
 			}
 		}
@@ -146,7 +146,8 @@ static bool zones_read(struct arena *a, const json_t *sku, const char *region, s
 /* All values are texts; memory may have a fraction. */
 static bool size_read(struct arena *a, const json_t *sku, const char *region, struct size *s)
 {
-	const char *name = azure_text(sku, "name"), *arch = capability(sku, "CpuArchitectureType");
+	const char *name = azure_text(sku, "name"),
+		   *arch = sku_capability(sku, "CpuArchitectureType");
 	double gib;
 	int64_t gpus = 0;
 
@@ -155,16 +156,16 @@ static bool size_read(struct arena *a, const json_t *sku, const char *region, st
 	    !str_prefix(name, "Standard_")) {
 		return false;
 	}
-	if (!parse_i64(capability(sku, "GPUs"), 0, 64, &gpus)) {
+	if (!parse_i64(sku_capability(sku, "GPUs"), 0, 64, &gpus)) {
 		gpus = 0;
 	}
 	if (!azure_gpu_find(name, gpus, &s->gpu) ||
-	    !parse_i64(capability(sku, "vCPUs"), 1, 4096, &s->vcpus) ||
-	    !parse_f64(capability(sku, "MemoryGB"), 0.1, 100000, &gib)) {
+	    !parse_i64(sku_capability(sku, "vCPUs"), 1, 4096, &s->vcpus) ||
+	    !parse_f64(sku_capability(sku, "MemoryGB"), 0.1, 100000, &gib)) {
 		return false;
 	}
 	s->mem_mib = (int64_t)(gib * 1024);
-	s->spot = strcasecmp(capability(sku, "LowPriorityCapable"), "True") == 0;
+	s->spot = strcasecmp(sku_capability(sku, "LowPriorityCapable"), "True") == 0;
 	s->name = arena_strdup(a, name);
 	s->family = azure_quota_class(a, azure_text(sku, "family"));
 	s->arch = strcasecmp(arch, "Arm64") == 0 ? "arm64" : "x86_64";

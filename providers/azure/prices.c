@@ -30,7 +30,7 @@ struct pricing {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool contains(const char *text, const char *part)
+static bool text_contains(const char *text, const char *part)
 {
 	return strcasestr(text, part) != NULL;
 }
@@ -49,14 +49,14 @@ static bool row_counts(const json_t *row, const char *region)
 	    strcasecmp(azure_text(row, "armRegionName"), region) == 0 &&
 	    (*azure_text(row, "currencyCode") == '\0' ||
 		strcmp(azure_text(row, "currencyCode"), "USD") == 0) &&
-	    (from == NULL || json_number_value(from) == 0) && !contains(product, "Windows") &&
-	    !str_suffix(product, " Win") && !contains(product, "Cloud Services") &&
-	    !contains(product, "CloudServices") && !contains(product, "Dedicated Host") &&
-	    !contains(meter, "Low Priority") && !contains(sku, "Low Priority");
+	    (from == NULL || json_number_value(from) == 0) && !text_contains(product, "Windows") &&
+	    !str_suffix(product, " Win") && !text_contains(product, "Cloud Services") &&
+	    !text_contains(product, "CloudServices") && !text_contains(product, "Dedicated Host") &&
+	    !text_contains(meter, "Low Priority") && !text_contains(sku, "Low Priority");
 }
 
 /* The primary meter before others, then the newest. */
-static bool better(const struct offer *was, const struct offer *is)
+static bool offer_better(const struct offer *was, const struct offer *is)
 {
 	if (was->micros == 0 || was->primary != is->primary) {
 		return was->micros == 0 || is->primary;
@@ -103,7 +103,7 @@ static void row_read(struct spot_call *c, const struct spot_prices *a, const jso
 	is.primary = primary == NULL || json_is_true(primary);
 	is.size = a->pools[k].key.instance_type;
 	was = offer_of(c, x, is.size, is.market);
-	if (better(was, &is)) {
+	if (offer_better(was, &is)) {
 		*was = is;
 	}
 }

@@ -78,7 +78,7 @@ static bool date_read(const char *text, int64_t *ret_us)
 	return parse_time_us(iso, ret_us);
 }
 
-static enum spot_step refused(struct spot_call *c, const char *why)
+static enum spot_step proof_denied(struct spot_call *c, const char *why)
 {
 	return call_fail(c, SPOT_DENIED, NULL, "azure verify: %s", why);
 }
@@ -91,22 +91,22 @@ static enum spot_step content_check(const struct azure *self, struct spot_call *
 	int64_t from, to;
 
 	if (json_parse(content, "attested data", &doc, NULL) != SPOT_OK || !json_is_object(doc)) {
-		return refused(c, "the attested data is not a JSON object");
+		return proof_denied(c, "the attested data is not a JSON object");
 	}
 	stamp = json_object_get(doc, "timeStamp");
 	if (str_empty(a->nonce) || strcmp(azure_text(doc, "nonce"), a->nonce) != 0) {
-		return refused(c, "the attested data was made for another nonce");
+		return proof_denied(c, "the attested data was made for another nonce");
 	}
 	if (strcasecmp(azure_text(doc, "subscriptionId"), self->subscription) != 0) {
-		return refused(c, "the machine is in another subscription");
+		return proof_denied(c, "the machine is in another subscription");
 	}
 	if (!date_read(azure_text(stamp, "createdOn"), &from) ||
 	    !date_read(azure_text(stamp, "expiresOn"), &to)) {
-		return refused(c, "the attested data has no readable dates");
+		return proof_denied(c, "the attested data has no readable dates");
 	}
 	v->off = c->now_us + SKEW_US < from || c->now_us - SKEW_US > to;
 	if (!azure_guid_ok(azure_text(doc, "vmId"))) {
-		return refused(c, "the attested data names no machine");
+		return proof_denied(c, "the attested data names no machine");
 	}
 	v->vm_id = arena_strdup(c->arena, azure_text(doc, "vmId"));
 	return SPOT_STEP_NONE;
@@ -185,10 +185,10 @@ static enum spot_step message_check(const struct azure *self, struct spot_call *
 		    err.text);
 	}
 	if (rc != SPOT_OK) {
-		return refused(c, err.text);
+		return proof_denied(c, err.text);
 	}
 	if (!signer_is_theirs(self, &signer)) {
-		return refused(c,
+		return proof_denied(c,
 		    arena_printf(c->arena, "signed by %.80s, not by %s", signer.common_name,
 			self->attested_name));
 	}
@@ -215,7 +215,7 @@ static enum spot_step issuer_reply(struct spot_call *c, struct verifying *v)
 			    "azure verify: the issuer's certificate cannot be had (HTTP %d)",
 			    c->in->status);
 		}
-		return refused(c, "the issuer's certificate is not where the signer's says");
+		return proof_denied(c, "the issuer's certificate is not where the signer's says");
 	}
 	v->issuer = arena_bytes(c->arena, c->in->body.p, c->in->body.n);
 	return SPOT_STEP_NONE;
@@ -244,7 +244,7 @@ static enum spot_step machine_reply(struct spot_call *c, const struct verifying 
 		azure_error_read(c, &code, &message);
 		if (strcasecmp(code, "ResourceNotFound") == 0 ||
 		    strcasecmp(code, "ResourceGroupNotFound") == 0) {
-			return refused(c, "the machine does not exist");
+			return proof_denied(c, "the machine does not exist");
 		}
 	}
 	s = azure_reply(c, "GET virtualMachines", &doc);
@@ -252,7 +252,7 @@ static enum spot_step machine_reply(struct spot_call *c, const struct verifying 
 		return s;
 	}
 	if (strcasecmp(azure_text(json_object_get(doc, "properties"), "vmId"), v->vm_id) != 0) {
-		return refused(c, "the attested data is another machine's");
+		return proof_denied(c, "the attested data is another machine's");
 	}
 	return time_check(c, v);
 }
@@ -300,7 +300,7 @@ enum spot_step azure_verify(void *p, struct spot_call *c, struct spot_verify *a)
 			    a->ref != NULL ? a->ref : "");
 		}
 		if (!proof_read(c, a, v)) {
-			return refused(c, "this is no proof of kind azure");
+			return proof_denied(c, "this is no proof of kind azure");
 		}
 		if (self->attested_ca_file == NULL) {
 			v->roots = azure_attested_roots;

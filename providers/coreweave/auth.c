@@ -35,7 +35,7 @@ static void secret_put(struct secret *s, const char *v, size_t n)
 	secret_init(s, v, n);
 }
 
-static const char *keep(struct cw *self, const char *was, const char *now)
+static const char *text_keep(struct cw *self, const char *was, const char *now)
 {
 	return str_same(was, now) ? was : arena_strdup(self->arena, now);
 }
@@ -56,7 +56,7 @@ static void mark_bad(struct spot_call *c, struct authing *st, struct cw_cluster 
 
 /* ---- freshness ------------------------------------------------------------------------------- */
 
-static bool due(const struct cw_cluster *cl, int64_t now_us)
+static bool renewal_due(const struct cw_cluster *cl, int64_t now_us)
 {
 	/* A token that is renewed too late for the clock is refused, and renewed then. What cannot
 	 * be used asks nobody. */
@@ -76,7 +76,7 @@ bool cw_auth_fresh(const void *p, int64_t now_us)
 		return false;
 	}
 	for (size_t i = 0; i < self->clusters_n; i++) {
-		if (due(self->clusters[i], now_us)) {
+		if (renewal_due(self->clusters[i], now_us)) {
 			return false;
 		}
 	}
@@ -85,7 +85,7 @@ bool cw_auth_fresh(const void *p, int64_t now_us)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static struct str trim(struct str s)
+static struct str text_trim(struct str s)
 {
 	while (s.n > 0 && strchr(" \t\r\n", s.p[s.n - 1]) != NULL) {
 		s.n--;
@@ -116,7 +116,7 @@ static bool token_ok(struct str t)
 static enum spot_step read_secret(struct spot_call *c, struct authing *st, const char *path,
     struct secret *ret)
 {
-	struct str t = trim(c->in->body);
+	struct str t = text_trim(c->in->body);
 
 	if (c->in->status != 200) {
 		return file_bad(c, path);
@@ -132,7 +132,7 @@ static enum spot_step read_secret(struct spot_call *c, struct authing *st, const
 
 /* ---- discovery ------------------------------------------------------------------------------- */
 
-static bool wanted(const struct cw *self, const char *name, const char *id)
+static bool cluster_wanted(const struct cw *self, const char *name, const char *id)
 {
 	for (size_t i = 0; i < self->wanted_n; i++) {
 		if (strcmp(self->wanted[i], name) == 0 || strcmp(self->wanted[i], id) == 0) {
@@ -180,7 +180,7 @@ static void cluster_found(struct cw *self, struct spot_call *c, const json_t *o)
 		server = arena_printf(c->arena, "https://%s", server);
 	}
 	if (!cluster_word_ok(name) || !cluster_word_ok(id) || !cluster_word_ok(zone) ||
-	    !wanted(self, name, id)) {
+	    !cluster_wanted(self, name, id)) {
 		return;
 	}
 	if (!up && self->wanted_n == 0) {
@@ -190,9 +190,9 @@ static void cluster_found(struct cw *self, struct spot_call *c, const json_t *o)
 	if (cl == NULL) {
 		return;
 	}
-	cl->id = keep(self, cl->id, id);
-	cl->zone = keep(self, cl->zone, zone);
-	cl->region = keep(self, cl->region, cw_zone_region(self, c->arena, zone));
+	cl->id = text_keep(self, cl->id, id);
+	cl->zone = text_keep(self, cl->zone, zone);
+	cl->region = text_keep(self, cl->region, cw_zone_region(self, c->arena, zone));
 	if (!up || (cl->kubeconfig == NULL && !cw_server_ok(server))) {
 		call_fail(c, SPOT_UNAVAILABLE, NULL,
 		    "the control plane says %.60s, endpoint '%.100s'", status, server);
@@ -203,7 +203,7 @@ static void cluster_found(struct cw *self, struct spot_call *c, const json_t *o)
 	}
 	if (cl->kubeconfig == NULL) {
 		cl->managed = true;
-		cl->bootstrap_server = keep(self, cl->bootstrap_server, server);
+		cl->bootstrap_server = text_keep(self, cl->bootstrap_server, server);
 	}
 	if (cl->bad_rc != SPOT_OK && cl->renew_us == 0) {
 		cl->bad_rc = SPOT_OK; /* it was down, now it is up */
@@ -261,7 +261,7 @@ static enum spot_step read_config(struct cw *self, struct spot_call *c, struct a
 		mark_bad(c, st, cl, false);
 		return SPOT_STEP_NONE;
 	}
-	cl->bootstrap_server = keep(self, cl->bootstrap_server, st->k.server);
+	cl->bootstrap_server = text_keep(self, cl->bootstrap_server, st->k.server);
 	st->file = 0;
 	st->at = A_FILES;
 	return SPOT_STEP_NONE;
@@ -278,7 +278,7 @@ static const char *file_path(const struct authing *st)
 static enum spot_step read_file(struct spot_call *c, struct authing *st, struct cw_cluster *cl)
 {
 	const char *pem = arena_strndup(c->arena, c->in->body.p, c->in->body.n);
-	struct str t = trim(c->in->body);
+	struct str t = text_trim(c->in->body);
 
 	if (c->in->status != 200) {
 		file_bad(c, file_path(st));
@@ -311,8 +311,8 @@ static enum spot_step read_file(struct spot_call *c, struct authing *st, struct 
 /* Everything is there: into the cluster. */
 static void config_done(struct cw *self, struct authing *st, struct cw_cluster *cl)
 {
-	cl->ca_pem = keep(self, cl->ca_pem, st->k.ca_pem);
-	cl->cert_pem = keep(self, cl->cert_pem, st->k.cert_pem);
+	cl->ca_pem = text_keep(self, cl->ca_pem, st->k.ca_pem);
+	cl->cert_pem = text_keep(self, cl->cert_pem, st->k.cert_pem);
 	secret_fini(&cl->key_pem);
 	secret_fini(&cl->bootstrap);
 	if (st->k.key_pem != NULL) {
@@ -326,7 +326,7 @@ static void config_done(struct cw *self, struct authing *st, struct cw_cluster *
 static void in_use(struct cw *self, struct cw_cluster *cl, const char *server, const char *token,
     int64_t renew_us)
 {
-	cl->server = keep(self, cl->server, server);
+	cl->server = text_keep(self, cl->server, server);
 	if (token != NULL) {
 		secret_put(&cl->token, token, strlen(token));
 	} else {
@@ -417,7 +417,7 @@ static struct cw_cluster *cluster_at(const struct cw *self, const struct authing
 	return st->i < self->clusters_n ? self->clusters[st->i] : NULL;
 }
 
-static enum spot_step reply(struct cw *self, struct spot_call *c, struct authing *st)
+static enum spot_step auth_reply(struct cw *self, struct spot_call *c, struct authing *st)
 {
 	struct cw_cluster *cl = cluster_at(self, st);
 
@@ -462,7 +462,7 @@ static void begin_cluster(struct cw *self, struct spot_call *c, struct authing *
 		st->at = A_END;
 	} else if (cl->bootstrap_server == NULL && cl->kubeconfig == NULL) {
 		st->at = A_NEXT; /* was never up */
-	} else if (!st->forced && !due(cl, c->now_us)) {
+	} else if (!st->forced && !renewal_due(cl, c->now_us)) {
 		st->at = A_NEXT;
 	} else if (cl->kubeconfig == NULL) {
 		if (secret_set(&self->api_token)) {
@@ -473,7 +473,7 @@ static void begin_cluster(struct cw *self, struct spot_call *c, struct authing *
 	}
 }
 
-static enum spot_step end(const struct cw *self, struct spot_call *c, const struct authing *st)
+static enum spot_step auth_end(const struct cw *self, struct spot_call *c, const struct authing *st)
 {
 	for (size_t i = 0; i < self->clusters_n; i++) {
 		if (self->clusters[i]->bad_rc == SPOT_OK && self->clusters[i]->ready) {
@@ -492,7 +492,7 @@ static enum spot_step end(const struct cw *self, struct spot_call *c, const stru
 	    st->first.rc != SPOT_OK ? st->first.text : self->clusters[0]->bad);
 }
 
-static enum spot_step walk(struct cw *self, struct spot_call *c, struct authing *st)
+static enum spot_step auth_walk(struct cw *self, struct spot_call *c, struct authing *st)
 {
 	for (;;) {
 		switch (st->at) {
@@ -545,7 +545,7 @@ static enum spot_step walk(struct cw *self, struct spot_call *c, struct authing 
 			st->at = A_CONFIG;
 			break;
 		default:
-			return end(self, c, st);
+			return auth_end(self, c, st);
 		}
 	}
 }
@@ -561,11 +561,11 @@ enum spot_step cw_auth(void *p, struct spot_call *c)
 		st->forced = cw_auth_fresh(self, c->now_us);
 	}
 	if (c->in != NULL) {
-		enum spot_step s = reply(self, c, st);
+		enum spot_step s = auth_reply(self, c, st);
 
 		if (s != SPOT_STEP_NONE) {
 			return s == SPOT_REAUTH ? SPOT_FAIL : s;
 		}
 	}
-	return walk(self, c, st);
+	return auth_walk(self, c, st);
 }

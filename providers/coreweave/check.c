@@ -179,8 +179,8 @@ struct checking {
 	bool clock;
 };
 
-static void item(struct spot_call *c, struct spot_check *a, struct checking *k, const char *name,
-    enum spot_check_state state, const char *words, const char *fix)
+static void finding_add(struct spot_call *c, struct spot_check *a, struct checking *k,
+    const char *name, enum spot_check_state state, const char *words, const char *fix)
 {
 	a->items = arena_grow(c->arena, a->items, a->n, &k->cap, sizeof(*a->items));
 	a->items[a->n++] =
@@ -190,7 +190,7 @@ static void item(struct spot_call *c, struct spot_check *a, struct checking *k, 
 		    .fix = fix };
 }
 
-static bool needed(const struct cw *self, size_t at)
+static bool access_needed(const struct cw *self, size_t at)
 {
 	if (at == AT_CRD) {
 		return self->cks;
@@ -234,7 +234,7 @@ static bool check_next(const struct cw *self, struct spot_call *c, const struct 
 	if (k->cl != NULL) {
 		k->at++;
 	}
-	while (k->cl == NULL || k->at > AT_CRD || !needed(self, k->at)) {
+	while (k->cl == NULL || k->at > AT_CRD || !access_needed(self, k->at)) {
 		if (k->cl != NULL && k->at < AT_CRD) {
 			k->at++;
 			continue;
@@ -246,7 +246,7 @@ static bool check_next(const struct cw *self, struct spot_call *c, const struct 
 		k->at = 0;
 		k->clock = false;
 		if (k->cl->bad_rc != SPOT_OK) {
-			item(c, out, k, "reach", SPOT_CHECK_BAD, k->cl->bad,
+			finding_add(c, out, k, "reach", SPOT_CHECK_BAD, k->cl->bad,
 			    "check the kubeconfig, its address and its token");
 			k->at = AT_CRD + 1;
 		}
@@ -263,9 +263,10 @@ static void check_clock(struct spot_call *c, struct spot_check *a, struct checki
 	}
 	k->clock = true;
 	if (skew > -60 * SPOT_US_PER_S && skew < 60 * SPOT_US_PER_S) {
-		item(c, a, k, "clock", SPOT_CHECK_OK, "within a minute of the cluster's", "");
+		finding_add(c, a, k, "clock", SPOT_CHECK_OK, "within a minute of the cluster's",
+		    "");
 	} else {
-		item(c, a, k, "clock", SPOT_CHECK_WARN,
+		finding_add(c, a, k, "clock", SPOT_CHECK_WARN,
 		    arena_printf(c->arena, "the cluster's Date is %s",
 			spot_http_header(c->in, "date")),
 		    "synchronise this machine's clock (NTP)");
@@ -276,9 +277,9 @@ static void check_crd(struct spot_call *c, struct spot_check *a, struct checking
     const struct cw_reply *r)
 {
 	if (r->rc == SPOT_OK) {
-		item(c, a, k, "NodePool resource", SPOT_CHECK_OK, "is there", "");
+		finding_add(c, a, k, "NodePool resource", SPOT_CHECK_OK, "is there", "");
 	} else {
-		item(c, a, k, "NodePool resource", SPOT_CHECK_BAD,
+		finding_add(c, a, k, "NodePool resource", SPOT_CHECK_BAD,
 		    arena_printf(c->arena, "HTTP %d %s", c->in->status, r->words),
 		    "this is no CKS cluster, or the role lacks nodepools: for other clusters use "
 		    "kind = kubernetes");
@@ -297,13 +298,13 @@ static void check_access(const struct cw *self, struct spot_call *c, struct spot
 				   : self->space);
 
 	if (r->rc != SPOT_OK) {
-		item(c, a, k, name, SPOT_CHECK_UNTESTED,
+		finding_add(c, a, k, name, SPOT_CHECK_UNTESTED,
 		    arena_printf(c->arena, "HTTP %d %s", c->in->status, r->words),
 		    "look at the cluster's address and the token");
 	} else if (json_is_true(json_object_get(status, "allowed"))) {
-		item(c, a, k, name, SPOT_CHECK_OK, "allowed", "");
+		finding_add(c, a, k, name, SPOT_CHECK_OK, "allowed", "");
 	} else {
-		item(c, a, k, name, SPOT_CHECK_BAD, "not allowed",
+		finding_add(c, a, k, name, SPOT_CHECK_BAD, "not allowed",
 		    arena_printf(c->arena,
 			"kubectl apply -f deploy/iam/coreweave-rbac.yaml in cluster %s (namespace "
 			"%s)",

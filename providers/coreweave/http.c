@@ -8,8 +8,8 @@
 
 #include "base/crypto/redact.h"
 
-static void request(const struct cw *self, struct spot_call *c, const char *method, const char *url,
-    const struct secret *bearer)
+static void request_build(const struct cw *self, struct spot_call *c, const char *method,
+    const char *url, const struct secret *bearer)
 {
 	(void)self;
 	call_request(c, method, url);
@@ -25,7 +25,7 @@ static void request(const struct cw *self, struct spot_call *c, const char *meth
 void cw_api_request(const struct cw *self, struct spot_call *c, const char *method,
     const char *path)
 {
-	request(self, c, method, arena_printf(c->arena, "%s%s", self->api_endpoint, path),
+	request_build(self, c, method, arena_printf(c->arena, "%s%s", self->api_endpoint, path),
 	    &self->api_token);
 	c->limit = CW_LIMIT_API;
 	c->limit_scope = "";
@@ -38,7 +38,7 @@ void cw_request_as(const struct cw *self, struct spot_call *c, const struct cw_c
 	 * account, not as who made it. */
 	bool mutual = !secret_set(bearer) && secret_set(&cl->key_pem);
 
-	request(self, c, method, arena_printf(c->arena, "%s%s", server, path), bearer);
+	request_build(self, c, method, arena_printf(c->arena, "%s%s", server, path), bearer);
 	c->out.tls_ca_pem = arena_strdup(c->arena, cl->ca_pem);
 	c->out.tls_cert_pem = mutual ? arena_strdup(c->arena, cl->cert_pem) : NULL;
 	c->out.tls_key_pem = mutual ? arena_strdup(c->arena, secret_reveal(&cl->key_pem)) : NULL;

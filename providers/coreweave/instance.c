@@ -44,7 +44,8 @@ static bool reclaim_reason(const struct cw_pod *p)
 
 /* ---- a Pod that waits ------------------------------------------------------------------------ */
 
-static void fail(struct spot_call *c, struct spot_instance *i, const char *what, const char *words)
+static void instance_fail(struct spot_call *c, struct spot_instance *i, const char *what,
+    const char *words)
 {
 	i->state = SPOT_INSTANCE_FAILED;
 	i->raw_reason = cw_words(c->arena, arena_printf(c->arena, "%s: %s", what, words));
@@ -72,7 +73,7 @@ static const struct cw_event *bad_event(const struct cw_view *v, const struct cw
 	return NULL;
 }
 
-static void unscheduled(const struct cw *self, struct spot_call *c, const struct cw_pod *p,
+static void instance_unscheduled(const struct cw *self, struct spot_call *c, const struct cw_pod *p,
     const struct cw_view *v, struct spot_instance *i)
 {
 	int64_t off = 0,
@@ -88,17 +89,17 @@ static void unscheduled(const struct cw *self, struct spot_call *c, const struct
 	    (age >= STALE_US || pool->verdict_us >= p->created_us);
 
 	if (said && short_of && pool->in_progress == 0) {
-		fail(c, i, rc_word(pool->verdict), pool->words);
+		instance_fail(c, i, rc_word(pool->verdict), pool->words);
 	} else if (e != NULL && (pool == NULL || pool->in_progress == 0)) {
-		fail(c, i, rc_word(rc),
+		instance_fail(c, i, rc_word(rc),
 		    arena_printf(c->arena, "event %s: %s", e->reason, e->message));
 	} else if (pool != NULL && !short_of && pool->current > 0 && age > FIT_US) {
-		fail(c, i, "CONFIG",
+		instance_fail(c, i, "CONFIG",
 		    arena_printf(c->arena,
 			"the NodePool has its nodes but the Pod does not fit on them: %s",
 			p->unscheduled));
 	} else if (age >= most) {
-		fail(c, i, "NO_CAPACITY",
+		instance_fail(c, i, "NO_CAPACITY",
 		    arena_printf(c->arena, "no node within %" PRId64 " s: %s", most / SPOT_US_PER_S,
 			p->unscheduled));
 	} else {
@@ -106,7 +107,7 @@ static void unscheduled(const struct cw *self, struct spot_call *c, const struct
 	}
 }
 
-static void pending(const struct cw *self, struct spot_call *c, const struct cw_pod *p,
+static void instance_pending(const struct cw *self, struct spot_call *c, const struct cw_pod *p,
     const struct cw_view *v, struct spot_instance *i)
 {
 	i->state = SPOT_INSTANCE_PENDING;
@@ -116,13 +117,14 @@ static void pending(const struct cw *self, struct spot_call *c, const struct cw_
 	for (size_t k = 0; k < ARRAY_LEN(broken); k++) {
 		if (strcmp(broken[k].reason, p->waiting) == 0 &&
 		    p->restarts >= broken[k].restarts) {
-			fail(c, i, strstr(p->waiting, "Image") != NULL ? "IMAGE" : "CONFIG",
+			instance_fail(c, i,
+			    strstr(p->waiting, "Image") != NULL ? "IMAGE" : "CONFIG",
 			    i->raw_reason);
 			return;
 		}
 	}
 	if (p->unscheduled != NULL && p->node[0] == '\0' && v != NULL) {
-		unscheduled(self, c, p, v, i);
+		instance_unscheduled(self, c, p, v, i);
 	} else if (p->unscheduled != NULL) {
 		i->raw_reason = p->unscheduled;
 	}
@@ -137,7 +139,7 @@ static const char *end_words(struct spot_call *c, const struct cw_pod *p)
 		p->reason, p->message, p->ended != NULL ? p->ended : ""));
 }
 
-static void running(struct spot_call *c, const struct cw_pod *p, const struct cw_view *v,
+static void instance_running(struct spot_call *c, const struct cw_pod *p, const struct cw_view *v,
     struct spot_instance *i)
 {
 	const struct cw_node *n = v != NULL && v->have_nodes ? cw_view_node(v, p->node) : NULL;
@@ -153,7 +155,7 @@ static void running(struct spot_call *c, const struct cw_pod *p, const struct cw
 	}
 }
 
-static void leaving(struct spot_call *c, const struct cw_pod *p, struct spot_instance *i)
+static void instance_leaving(struct spot_call *c, const struct cw_pod *p, struct spot_instance *i)
 {
 	i->state = SPOT_INSTANCE_STOPPING;
 	i->end_cause = cw_pod_ours(p) ? SPOT_END_USER
@@ -164,7 +166,7 @@ static void leaving(struct spot_call *c, const struct cw_pod *p, struct spot_ins
 	    p->disruption != NULL ? p->disruption : "");
 }
 
-static void failed(struct spot_call *c, const struct cw_pod *p, struct spot_instance *i)
+static void instance_failed(struct spot_call *c, const struct cw_pod *p, struct spot_instance *i)
 {
 	bool reclaim = reclaim_reason(p);
 
@@ -193,7 +195,7 @@ void cw_instance(const struct cw *self, struct spot_call *c, const struct cw_clu
 		.created_us = p->created_us,
 	};
 	if (strcmp(p->phase, "Failed") == 0) {
-		failed(c, p, i);
+		instance_failed(c, p, i);
 	} else if (strcmp(p->phase, "Succeeded") == 0) {
 		/* An agent that saved within the grace of an eviction ends well. The API server
 		 * wrote the condition before that: who is over already gets none. */
@@ -203,14 +205,14 @@ void cw_instance(const struct cw *self, struct spot_call *c, const struct cw_clu
 					      : SPOT_END_GUEST;
 		i->raw_reason = end_words(c, p);
 	} else if (p->deleting_us != 0) {
-		leaving(c, p, i);
+		instance_leaving(c, p, i);
 	} else if (strcmp(p->phase, "Pending") == 0 || p->phase[0] == '\0') {
-		pending(self, c, p, view, i);
+		instance_pending(self, c, p, view, i);
 	} else if (strcmp(p->phase, "Running") == 0) {
-		running(c, p, view, i);
+		instance_running(c, p, view, i);
 	} else if (strcmp(p->phase, "Unknown") == 0) {
 		/* The kubelet does not answer: it may run on. */
-		running(c, p, view, i);
+		instance_running(c, p, view, i);
 	}
 }
 

@@ -9,7 +9,7 @@
 #include "base/crypto/sign.h"
 #include "base/text/yaml.h"
 
-static const char *text(const struct yaml *map, const char *key)
+static const char *field_text(const struct yaml *map, const char *key)
 {
 	const struct yaml *y = yaml_get(map, key);
 
@@ -17,7 +17,7 @@ static const char *text(const struct yaml *map, const char *key)
 }
 
 /* [{"name": NAME, KEY: {...}}] -> {...} */
-static const struct yaml *named(const struct yaml *root, const char *list, const char *name,
+static const struct yaml *list_find(const struct yaml *root, const char *list, const char *name,
     const char *key)
 {
 	const struct yaml *items = yaml_get(root, list);
@@ -26,14 +26,14 @@ static const struct yaml *named(const struct yaml *root, const char *list, const
 		return NULL;
 	}
 	for (const struct yaml *i = items->child; i != NULL; i = i->next) {
-		if (strcmp(text(i, "name"), name) == 0) {
+		if (strcmp(field_text(i, "name"), name) == 0) {
 			return yaml_get(i, key);
 		}
 	}
 	return NULL;
 }
 
-static enum spot_rc refused(const struct yaml *map, const char *path, struct spot_err *err)
+static enum spot_rc field_refused(const struct yaml *map, const char *path, struct spot_err *err)
 {
 	static const struct {
 		const char *key, *instead;
@@ -61,7 +61,7 @@ static enum spot_rc refused(const struct yaml *map, const char *path, struct spo
 			    path, y->key_line, no[i].key, no[i].instead);
 		}
 	}
-	if (strcmp(text(map, "insecure-skip-tls-verify"), "true") == 0) {
+	if (strcmp(field_text(map, "insecure-skip-tls-verify"), "true") == 0) {
 		return err_set(err, SPOT_CONFIG,
 		    "%s: insecure-skip-tls-verify is not supported: anybody could read the token; "
 		    "give the cluster's "
@@ -71,10 +71,10 @@ static enum spot_rc refused(const struct yaml *map, const char *path, struct spo
 	return SPOT_OK;
 }
 
-static enum spot_rc data(struct arena *a, const struct yaml *map, const char *key, const char *path,
-    const char **ret, struct spot_err *err)
+static enum spot_rc field_pem(struct arena *a, const struct yaml *map, const char *key,
+    const char *path, const char **ret, struct spot_err *err)
 {
-	const char *b64 = text(map, key);
+	const char *b64 = field_text(map, key);
 	struct str out;
 
 	*ret = NULL;
@@ -91,9 +91,10 @@ static enum spot_rc data(struct arena *a, const struct yaml *map, const char *ke
 }
 
 /* Relative to the kubeconfig's own folder. */
-static const char *file(struct arena *a, const struct yaml *map, const char *key, const char *path)
+static const char *field_path(struct arena *a, const struct yaml *map, const char *key,
+    const char *path)
 {
-	const char *f = text(map, key), *slash = strrchr(path, '/');
+	const char *f = field_text(map, key), *slash = strrchr(path, '/');
 
 	if (f[0] == '\0' || f[0] == '/' || slash == NULL) {
 		return arena_strdup(a, f);
@@ -104,14 +105,15 @@ static const char *file(struct arena *a, const struct yaml *map, const char *key
 static enum spot_rc user_read(struct arena *a, const struct yaml *user, const char *path,
     struct cw_kubeconfig *k, struct spot_err *err)
 {
-	enum spot_rc rc = refused(user, path, err);
+	enum spot_rc rc = field_refused(user, path, err);
 
-	rc = rc != SPOT_OK ? rc : data(a, user, "client-certificate-data", path, &k->cert_pem, err);
-	rc = rc != SPOT_OK ? rc : data(a, user, "client-key-data", path, &k->key_pem, err);
-	k->token = arena_strdup(a, text(user, "token"));
-	k->token_file = file(a, user, "tokenFile", path);
-	k->cert_file = k->cert_pem == NULL ? file(a, user, "client-certificate", path) : "";
-	k->key_file = k->key_pem == NULL ? file(a, user, "client-key", path) : "";
+	rc = rc != SPOT_OK ? rc
+			   : field_pem(a, user, "client-certificate-data", path, &k->cert_pem, err);
+	rc = rc != SPOT_OK ? rc : field_pem(a, user, "client-key-data", path, &k->key_pem, err);
+	k->token = arena_strdup(a, field_text(user, "token"));
+	k->token_file = field_path(a, user, "tokenFile", path);
+	k->cert_file = k->cert_pem == NULL ? field_path(a, user, "client-certificate", path) : "";
+	k->key_file = k->key_pem == NULL ? field_path(a, user, "client-key", path) : "";
 	if (rc == SPOT_OK &&
 	    (k->cert_pem != NULL || k->cert_file[0] != '\0') !=
 		(k->key_pem != NULL || k->key_file[0] != '\0')) {
@@ -130,13 +132,14 @@ static enum spot_rc user_read(struct arena *a, const struct yaml *user, const ch
 static enum spot_rc cluster_read(struct arena *a, const struct yaml *cluster, const char *path,
     struct cw_kubeconfig *k, struct spot_err *err)
 {
-	const char *url = text(cluster, "server");
+	const char *url = field_text(cluster, "server");
 	size_t n = strlen(url);
-	enum spot_rc rc = refused(cluster, path, err);
+	enum spot_rc rc = field_refused(cluster, path, err);
 
-	rc = rc != SPOT_OK ? rc
-			   : data(a, cluster, "certificate-authority-data", path, &k->ca_pem, err);
-	k->ca_file = k->ca_pem == NULL ? file(a, cluster, "certificate-authority", path) : "";
+	rc = rc != SPOT_OK
+	    ? rc
+	    : field_pem(a, cluster, "certificate-authority-data", path, &k->ca_pem, err);
+	k->ca_file = k->ca_pem == NULL ? field_path(a, cluster, "certificate-authority", path) : "";
 	while (n > 0 && url[n - 1] == '/') {
 		n--;
 	}
@@ -164,17 +167,17 @@ enum spot_rc cw_kubeconfig_read(struct arena *a, struct str body, const char *pa
 				  : "not exactly one document");
 	}
 	if (context == NULL) {
-		context = text(docs[0], "current-context");
+		context = field_text(docs[0], "current-context");
 	}
 	if (context[0] == '\0') {
 		return err_set(err, SPOT_CONFIG, "%s: no current-context: set context", path);
 	}
-	ctx = named(docs[0], "contexts", context, "context");
+	ctx = list_find(docs[0], "contexts", context, "context");
 	if (ctx == NULL) {
 		return err_set(err, SPOT_CONFIG, "%s: there is no context '%.100s'", path, context);
 	}
-	cluster = named(docs[0], "clusters", text(ctx, "cluster"), "cluster");
-	user = named(docs[0], "users", text(ctx, "user"), "user");
+	cluster = list_find(docs[0], "clusters", field_text(ctx, "cluster"), "cluster");
+	user = list_find(docs[0], "users", field_text(ctx, "user"), "user");
 	if (cluster == NULL || user == NULL) {
 		return err_set(err, SPOT_CONFIG,
 		    "%s: context '%.100s' names a cluster or a user that is not there", path,

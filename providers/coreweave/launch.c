@@ -159,8 +159,8 @@ static enum spot_step launch_send(const struct cw *self, struct spot_call *c,
 	}
 }
 
-static enum spot_step go(const struct cw *self, struct spot_call *c, const struct spot_launch *a,
-    struct launching *l, int at)
+static enum spot_step launch_go(const struct cw *self, struct spot_call *c,
+    const struct spot_launch *a, struct launching *l, int at)
 {
 	l->at = at;
 	return launch_send(self, c, a, l);
@@ -169,15 +169,15 @@ static enum spot_step go(const struct cw *self, struct spot_call *c, const struc
 /* ---- replies --------------------------------------------------------------------------------- */
 
 /* It cannot be had: take everything back, then say why. */
-static enum spot_step undo(const struct cw *self, struct spot_call *c, const struct spot_launch *a,
-    struct launching *l)
+static enum spot_step launch_undo(const struct cw *self, struct spot_call *c,
+    const struct spot_launch *a, struct launching *l)
 {
 	l->why = c->err;
 	c->err = (struct spot_err){ 0 };
-	return go(self, c, a, l, L_UNDO);
+	return launch_go(self, c, a, l, L_UNDO);
 }
 
-static enum spot_step refuse(struct spot_call *c, const struct launching *l)
+static enum spot_step launch_refuse(struct spot_call *c, const struct launching *l)
 {
 	return call_fail(c, l->why.rc, l->why.code, "%s", l->why.text);
 }
@@ -216,7 +216,7 @@ static enum spot_step pod_there(const struct cw *self, struct spot_call *c, stru
 	if (!cw_pod_live(p)) {
 		return SPOT_DONE; /* a repeat finds that it has ended already: no order for it */
 	}
-	return go(self, c, a, l, self->cks ? L_ORDER : L_LOOK);
+	return launch_go(self, c, a, l, self->cks ? L_ORDER : L_LOOK);
 }
 
 static enum spot_step read_create(const struct cw *self, struct spot_call *c, struct spot_launch *a,
@@ -231,7 +231,7 @@ static enum spot_step read_create(const struct cw *self, struct spot_call *c, st
 		    "launch: no reply: Pod %s of cluster %s may exist", l->name, l->cl->name);
 	}
 	if (c->in->status == 409) {
-		return go(self, c, a, l, L_GET);
+		return launch_go(self, c, a, l, L_GET);
 	}
 	if (c->in->status >= 400 && c->in->status < 500) {
 		/* Refused: there is no Pod. */
@@ -261,7 +261,7 @@ static enum spot_step read_look(const struct cw *self, struct spot_call *c, stru
 	}
 	call_fail(c, SPOT_NO_CAPACITY, "Unschedulable", "launch: cluster %s: %s", l->cl->name,
 	    a->instance.raw_reason);
-	return undo(self, c, a, l);
+	return launch_undo(self, c, a, l);
 }
 
 static enum spot_step read_order(const struct cw *self, struct spot_call *c, struct spot_launch *a,
@@ -273,7 +273,7 @@ static enum spot_step read_order(const struct cw *self, struct spot_call *c, str
 
 	s = cw_order_read(self, c, o);
 	if (s == SPOT_FAIL && o->refused) {
-		return undo(self, c, a, l);
+		return launch_undo(self, c, a, l);
 	}
 	if (s != SPOT_STEP_NONE) {
 		return s;
@@ -283,7 +283,7 @@ static enum spot_step read_order(const struct cw *self, struct spot_call *c, str
 	if (was->verdict != SPOT_OK && was->in_progress == 0 && was->current < was->target) {
 		call_fail(c, was->verdict, was->verdict == SPOT_QUOTA ? "quota" : "capacity",
 		    "launch: NodePool %s of cluster %s: %s", o->pool, l->cl->name, was->words);
-		return undo(self, c, a, l);
+		return launch_undo(self, c, a, l);
 	}
 	return SPOT_DONE;
 }
@@ -316,14 +316,14 @@ static enum spot_step read_undo(const struct cw *self, struct spot_call *c, stru
 		return s;
 	}
 	if (!self->cks) {
-		return refuse(c, l);
+		return launch_refuse(c, l);
 	}
 	l->order = (struct cw_order){ .cl = l->cl,
 		.what = "launch (undo)",
 		.install = a->install,
 		.pool = l->order.pool,
 		.open = true };
-	return go(self, c, a, l, L_UNDO_ORDER);
+	return launch_go(self, c, a, l, L_UNDO_ORDER);
 }
 
 static enum spot_step launch_read(const struct cw *self, struct spot_call *c, struct spot_launch *a,
@@ -338,7 +338,7 @@ static enum spot_step launch_read(const struct cw *self, struct spot_call *c, st
 	case L_GET:
 		if (c->in->status == 404) { /* gone between the two */
 			return ++l->tries < TRIES_MAX
-			    ? go(self, c, a, l, L_POD)
+			    ? launch_go(self, c, a, l, L_POD)
 			    : call_fail(c, SPOT_UNKNOWN, "Conflict",
 				  "launch: Pod %s of cluster %s: refused as there, and not there",
 				  l->name, l->cl->name);
@@ -354,8 +354,9 @@ static enum spot_step launch_read(const struct cw *self, struct spot_call *c, st
 	default:
 		s = cw_order_read(self, c, &l->order);
 		/* The Pod is gone: what is left is an order that list finds. */
-		return s == SPOT_STEP_NONE || (s == SPOT_FAIL && l->order.refused) ? refuse(c, l)
-										   : s;
+		return s == SPOT_STEP_NONE || (s == SPOT_FAIL && l->order.refused)
+		    ? launch_refuse(c, l)
+		    : s;
 	}
 }
 

@@ -206,7 +206,7 @@ static const char *gpu_name(struct arena *a, const char *product)
 }
 
 /* "128", "127500m", "2112109804Ki", "1055Gi", "1e3": whole units of what is asked for, at least. */
-static int64_t quantity(const char *s, int64_t unit)
+static int64_t quantity_parse(const char *s, int64_t unit)
 {
 	static const struct {
 		const char *suffix;
@@ -256,7 +256,7 @@ static bool node_pool(const struct cw *self, struct arena *a, const struct cw_cl
 	const char *type = cw_str(a, labels, "node.kubernetes.io/instance-type"),
 		   *arch = cw_str(a, labels, "kubernetes.io/arch");
 	const char *product = cw_str(a, labels, "nvidia.com/gpu.product");
-	int64_t gpus = quantity(cw_str(a, room, "nvidia.com/gpu"), 1);
+	int64_t gpus = quantity_parse(cw_str(a, room, "nvidia.com/gpu"), 1);
 
 	if (gpus < 1 || gpus > 1000) {
 		return false;
@@ -270,11 +270,11 @@ static bool node_pool(const struct cw *self, struct arena *a, const struct cw_cl
 		.shape = { .gpu_name = gpu_name(a, product[0] != '\0' ? product : type),
 		    .gpu_milli = (int32_t)gpus * 1000,
 		    .gpu_mem_mib =
-			(int32_t)MIN(quantity(cw_str(a, labels, "nvidia.com/gpu.memory"), 1),
+			(int32_t)MIN(quantity_parse(cw_str(a, labels, "nvidia.com/gpu.memory"), 1),
 			    INT32_MAX),
-		    .vcpus = (int32_t)MIN(quantity(cw_str(a, room, "cpu"), 1), INT32_MAX),
+		    .vcpus = (int32_t)MIN(quantity_parse(cw_str(a, room, "cpu"), 1), INT32_MAX),
 		    .mem_mib =
-			(int32_t)MIN(quantity(cw_str(a, room, "memory"), 1 << 20), INT32_MAX),
+			(int32_t)MIN(quantity_parse(cw_str(a, room, "memory"), 1 << 20), INT32_MAX),
 		    .arch = strcmp(arch, "arm64") == 0 ? "arm64"
 			: strcmp(arch, "amd64") == 0   ? "x86_64"
 						       : "" },
@@ -480,7 +480,7 @@ enum spot_step cw_quotas(void *p, struct spot_call *c, struct spot_quotas *a)
 		const char *v = cw_str(c->arena, hard, "requests.nvidia.com/gpu");
 
 		if (v[0] != '\0') {
-			quota_add(self, c, a, g, quantity(v, 1));
+			quota_add(self, c, a, g, quantity_parse(v, 1));
 		}
 	}
 	json_decref(doc);

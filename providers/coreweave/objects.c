@@ -29,7 +29,8 @@ static bool region_ok(const char *r)
 	    r[0] != '-' && r[n - 1] != '-';
 }
 
-static enum spot_rc check(const struct cw *self, const struct spot_presign *a, struct spot_err *err)
+static enum spot_rc presign_check(const struct cw *self, const struct spot_presign *a,
+    struct spot_err *err)
 {
 	static const char *const methods[] = { "GET", "PUT", "POST", "DELETE", "HEAD" };
 	bool known = false;
@@ -85,7 +86,7 @@ enum spot_rc cw_presign(void *p, struct arena *arena, int64_t now_us, struct spo
 		.service = "s3",
 		.payload_sha256 = "UNSIGNED-PAYLOAD",
 		.now_us = now_us };
-	enum spot_rc rc = check(self, a, err);
+	enum spot_rc rc = presign_check(self, a, err);
 	size_t n = strlen(base), scheme;
 
 	if (rc != SPOT_OK) {

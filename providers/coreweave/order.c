@@ -75,7 +75,8 @@ enum spot_step cw_order_send(const struct cw *self, struct spot_call *c, struct 
 	return SPOT_SEND;
 }
 
-static enum spot_step again(const struct cw *self, struct spot_call *c, struct cw_order *o, int at)
+static enum spot_step order_go(const struct cw *self, struct spot_call *c, struct cw_order *o,
+    int at)
 {
 	o->at = at;
 	o->cont = NULL;
@@ -83,14 +84,14 @@ static enum spot_step again(const struct cw *self, struct spot_call *c, struct c
 	return cw_order_send(self, c, o);
 }
 
-static enum spot_step recount(const struct cw *self, struct spot_call *c, struct cw_order *o)
+static enum spot_step order_recount(const struct cw *self, struct spot_call *c, struct cw_order *o)
 {
 	if (++o->tries > TRIES_MAX) {
 		return call_fail(c, o->open ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, "Conflict",
 		    "%s: NodePool %s of cluster %s is changed by others all the time", o->what,
 		    o->pool, o->cl->name);
 	}
-	return again(self, c, o, O_GET);
+	return order_go(self, c, o, O_GET);
 }
 
 /* The NodePool as it stands, from GET, POST or PATCH. */
@@ -126,12 +127,12 @@ static enum spot_step read_get(const struct cw *self, struct spot_call *c, struc
 	if (c->in->status == 404) {
 		cw_reply_read(c, o->cl->managed, &r);
 		if (r.rc == SPOT_NOT_FOUND) {
-			return o->create ? again(self, c, o, O_CREATE) : SPOT_STEP_NONE;
+			return o->create ? order_go(self, c, o, O_CREATE) : SPOT_STEP_NONE;
 		}
 	}
 	s = pool_in(c, o);
 	o->before = o->was;
-	return s == SPOT_STEP_NONE ? again(self, c, o, O_PODS) : s;
+	return s == SPOT_STEP_NONE ? order_go(self, c, o, O_PODS) : s;
 }
 
 static enum spot_step read_change(const struct cw *self, struct spot_call *c, struct cw_order *o)
@@ -143,13 +144,13 @@ static enum spot_step read_change(const struct cw *self, struct spot_call *c, st
 		/* older counts cannot be written any more, and younger ones have our Pod in them */
 		o->moved = true;
 		/* made, changed or deleted by somebody else meanwhile */
-		return recount(self, c, o);
+		return order_recount(self, c, o);
 	}
 	s = pool_in(c, o);
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
-	return created ? again(self, c, o, O_PODS) : SPOT_STEP_NONE;
+	return created ? order_go(self, c, o, O_PODS) : SPOT_STEP_NONE;
 }
 
 static enum spot_step read_pods(const struct cw *self, struct spot_call *c, struct cw_order *o)
@@ -184,13 +185,14 @@ static enum spot_step read_pods(const struct cw *self, struct spot_call *c, stru
 	if (more) {
 		return cw_order_send(self, c, o);
 	}
-	return o->moved && o->live == o->was.target ? SPOT_STEP_NONE : again(self, c, o, O_PATCH);
+	return o->moved && o->live == o->was.target ? SPOT_STEP_NONE
+						    : order_go(self, c, o, O_PATCH);
 }
 
 static enum spot_step order_read(const struct cw *self, struct spot_call *c, struct cw_order *o)
 {
 	if (o->at == O_PODS && c->in->status == 410) {
-		return recount(self, c, o); /* the page token is too old */
+		return order_recount(self, c, o); /* the page token is too old */
 	}
 	switch (o->at) {
 	case O_GET:

@@ -103,7 +103,7 @@ json_t *cw_nodepool_body(struct arena *a, const char *name, const char *install,
 
 /* ---- the Pod --------------------------------------------------------------------------------- */
 
-static json_t *toleration(const char *key, const char *value, const char *effect, int seconds)
+static json_t *toleration_json(const char *key, const char *value, const char *effect, int seconds)
 {
 	json_t *t =
 	    json_pack("{s:s, s:s}", "key", key, "operator", value != NULL ? "Equal" : "Exists");
@@ -120,27 +120,28 @@ static json_t *toleration(const char *key, const char *value, const char *effect
 	return t;
 }
 
-static json_t *tolerations(const struct cw *self, enum spot_market market)
+static json_t *tolerations_json(const struct cw *self, enum spot_market market)
 {
 	json_t *all = json_array();
 
-	json_array_append_new(all, toleration(CW_TAINT, NULL, NULL, 0));
-	json_array_append_new(all, toleration("nvidia.com/gpu", NULL, NULL, 0));
-	json_array_append_new(all, toleration("is_gpu", NULL, NULL, 0));
+	json_array_append_new(all, toleration_json(CW_TAINT, NULL, NULL, 0));
+	json_array_append_new(all, toleration_json("nvidia.com/gpu", NULL, NULL, 0));
+	json_array_append_new(all, toleration_json("is_gpu", NULL, NULL, 0));
 	if (!self->cks && market == SPOT_MARKET_SPOT) {
-		json_array_append_new(all, toleration("cloud.google.com/gke-spot", NULL, NULL, 0));
 		json_array_append_new(all,
-		    toleration("kubernetes.azure.com/scalesetpriority", NULL, NULL, 0));
+		    toleration_json("cloud.google.com/gke-spot", NULL, NULL, 0));
+		json_array_append_new(all,
+		    toleration_json("kubernetes.azure.com/scalesetpriority", NULL, NULL, 0));
 	}
 	/* Admission's default is 300 s: five minutes of a dead node. */
 	json_array_append_new(all,
-	    toleration("node.kubernetes.io/not-ready", NULL, "NoExecute", 60));
+	    toleration_json("node.kubernetes.io/not-ready", NULL, "NoExecute", 60));
 	json_array_append_new(all,
-	    toleration("node.kubernetes.io/unreachable", NULL, "NoExecute", 60));
+	    toleration_json("node.kubernetes.io/unreachable", NULL, "NoExecute", 60));
 	for (size_t i = 0; i < self->tolerations_n; i++) {
 		const struct cw_toleration *t = &self->tolerations[i];
 
-		json_array_append_new(all, toleration(t->key, t->value, t->effect, 0));
+		json_array_append_new(all, toleration_json(t->key, t->value, t->effect, 0));
 	}
 	return all;
 }
@@ -191,12 +192,12 @@ static void spec_place(const struct cw *self, struct arena *a, const struct spot
 	if (!self->cks) {
 		json_object_set_new(spec, "affinity", market_affinity(l->key.market));
 	}
-	json_object_set_new(spec, "tolerations", tolerations(self, l->key.market));
+	json_object_set_new(spec, "tolerations", tolerations_json(self, l->key.market));
 }
 
 /* All GPUs of the node make it ours alone; of the rest we ask for enough not to be the first to be
  * evicted. */
-static json_t *resources(const struct cw *self, struct arena *a, const struct spot_launch *l)
+static json_t *resources_json(const struct cw *self, struct arena *a, const struct spot_launch *l)
 {
 	const struct cw_type *t = self->cks ? cw_type_find(self, l->key.instance_type) : NULL;
 	int parts = self->cks ? 3 : 2;
@@ -221,7 +222,7 @@ static json_t *resources(const struct cw *self, struct arena *a, const struct sp
 	return json_pack("{s:o, s:o}", "requests", want, "limits", most);
 }
 
-static json_t *container(const struct cw *self, struct arena *a, const struct spot_launch *l)
+static json_t *container_json(const struct cw *self, struct arena *a, const struct spot_launch *l)
 {
 	json_t *script = json_stringn(l->user_data.n > 0 ? l->user_data.p : "", l->user_data.n);
 
@@ -234,14 +235,14 @@ static json_t *container(const struct cw *self, struct arena *a, const struct sp
 	    "name", "SPOT_TERMINATION_GRACE_S", "value", arena_printf(a, "%d", CW_POD_GRACE_S),
 	    "name", "SPOT_IDENTITY_TOKEN_FILE", "value", "/var/run/secrets/spotbroker/token",
 	    "name", "SPOT_AGENT_DIR", "value", "/var/lib/spot-agent", "resources",
-	    resources(self, a, l), "volumeMounts", "name", "identity", "mountPath",
+	    resources_json(self, a, l), "volumeMounts", "name", "identity", "mountPath",
 	    "/var/run/secrets/spotbroker", "readOnly", 1, "name", "shm", "mountPath", "/dev/shm",
 	    "name", "work", "mountPath", "/var/lib/spot-agent");
 }
 
 static json_t *pod_spec(const struct cw *self, struct arena *a, const struct spot_launch *l)
 {
-	json_t *box = container(self, a, l), *spec;
+	json_t *box = container_json(self, a, l), *spec;
 
 	if (box == NULL) {
 		return NULL;

@@ -5,17 +5,17 @@
 
 /* ---- Pods ------------------------------------------------------------------------------------ */
 
-static const char *label(struct arena *a, const json_t *meta, const char *key)
+static const char *label_of(struct arena *a, const json_t *meta, const char *key)
 {
 	return cw_str(a, json_object_get(meta, "labels"), key);
 }
 
-static const char *note(struct arena *a, const json_t *meta, const char *key)
+static const char *annotation_of(struct arena *a, const json_t *meta, const char *key)
 {
 	return cw_str(a, json_object_get(meta, "annotations"), key);
 }
 
-static bool is(const json_t *o, const char *key, const char *value)
+static bool field_is(const json_t *o, const char *key, const char *value)
 {
 	return str_same(json_string_value(json_object_get(o, key)), value);
 }
@@ -31,9 +31,10 @@ static void pod_conditions(struct arena *a, const json_t *list, struct cw_pod *p
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *o = json_array_get(list, i);
 
-		if (is(o, "type", "PodScheduled") && is(o, "status", "False")) {
+		if (field_is(o, "type", "PodScheduled") && field_is(o, "status", "False")) {
 			p->unscheduled = reason_words(a, o);
-		} else if (is(o, "type", "DisruptionTarget") && is(o, "status", "True")) {
+		} else if (field_is(o, "type", "DisruptionTarget") &&
+		    field_is(o, "status", "True")) {
 			p->disruption = reason_words(a, o);
 		}
 	}
@@ -71,7 +72,7 @@ static void pod_status(struct arena *a, const json_t *status, struct cw_pod *p)
 	for (size_t i = 0; i < json_array_size(boxes); i++) {
 		const json_t *box = json_array_get(boxes, i);
 
-		if (json_array_size(boxes) == 1 || is(box, "name", CW_CONTAINER)) {
+		if (json_array_size(boxes) == 1 || field_is(box, "name", CW_CONTAINER)) {
 			pod_container(a, box, p);
 		}
 	}
@@ -101,12 +102,12 @@ bool cw_pod_read(struct arena *a, const json_t *o, struct cw_pod *p, const char 
 	if (*ret_bad != NULL) {
 		return false;
 	}
-	p->install = label(a, meta, CW_LABEL_INSTALL);
-	p->pool = label(a, meta, CW_LABEL_POOL);
-	p->market = label(a, meta, CW_LABEL_MARKET);
-	p->type = note(a, meta, CW_LABEL_TYPE);
-	p->token = note(a, meta, CW_NOTE_TOKEN);
-	p->hash = note(a, meta, CW_NOTE_SPEC);
+	p->install = label_of(a, meta, CW_LABEL_INSTALL);
+	p->pool = label_of(a, meta, CW_LABEL_POOL);
+	p->market = label_of(a, meta, CW_LABEL_MARKET);
+	p->type = annotation_of(a, meta, CW_LABEL_TYPE);
+	p->token = annotation_of(a, meta, CW_NOTE_TOKEN);
+	p->hash = annotation_of(a, meta, CW_NOTE_SPEC);
 	p->created_us = cw_time(meta, "creationTimestamp");
 	p->deleting_us = cw_time(meta, "deletionTimestamp");
 	p->grace_s = json_integer_value(json_object_get(meta, "deletionGracePeriodSeconds"));
@@ -149,7 +150,7 @@ static const struct {
 static void node_taint(struct arena *a, const json_t *o, struct cw_node *n)
 {
 	const char *key = cw_str(a, o, "key");
-	bool evicts = is(o, "effect", "NoExecute");
+	bool evicts = field_is(o, "effect", "NoExecute");
 
 	for (size_t i = 0; i < ARRAY_LEN(node_taints); i++) {
 		if (strcmp(node_taints[i].key, key) == 0) {
@@ -182,7 +183,8 @@ bool cw_node_read(struct arena *a, const json_t *o, struct cw_node *n)
 		const json_t *k = json_array_get(conditions, i);
 
 		/* The kubelet has stopped posting; the taint that says the same follows. */
-		if (is(k, "type", "Ready") && is(k, "status", "Unknown") && n->lost == NULL) {
+		if (field_is(k, "type", "Ready") && field_is(k, "status", "Unknown") &&
+		    n->lost == NULL) {
 			n->lost = reason_words(a, k);
 		}
 	}
@@ -191,7 +193,7 @@ bool cw_node_read(struct arena *a, const json_t *o, struct cw_node *n)
 
 /* ---- NodePools ------------------------------------------------------------------------------- */
 
-static int64_t count(const json_t *o, const char *key)
+static int64_t field_count(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 
@@ -237,12 +239,12 @@ bool cw_pool_read(struct arena *a, const json_t *o, struct cw_pool *p)
 	*p = (struct cw_pool){ .name = cw_str(a, meta, "name"), .words = "" };
 	p->uid = cw_str(a, meta, "uid");
 	p->rv = cw_str(a, meta, "resourceVersion");
-	p->install = label(a, meta, CW_LABEL_INSTALL);
+	p->install = label_of(a, meta, CW_LABEL_INSTALL);
 	p->type = cw_str(a, spec, "instanceType");
 	p->market = strcmp(class, "spot") == 0 ? "spot" : "on_demand";
-	p->target = count(spec, "targetNodes");
-	p->current = count(status, "currentNodes");
-	p->in_progress = count(status, "inProgress");
+	p->target = field_count(spec, "targetNodes");
+	p->current = field_count(status, "currentNodes");
+	p->in_progress = field_count(status, "inProgress");
 	pool_conditions(a, json_object_get(status, "conditions"), p);
 	return p->name[0] != '\0' && p->rv[0] != '\0';
 }

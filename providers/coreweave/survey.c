@@ -185,7 +185,7 @@ static int by_ref(const void *a, const void *b)
 }
 
 /* The Pod of the view that a ref names; NULL: none. */
-static const struct pod_at *there(const struct survey *s, const char *ref)
+static const struct pod_at *pod_find(const struct survey *s, const char *ref)
 {
 	struct pod_at key = { .ref = ref };
 
@@ -195,7 +195,7 @@ static const struct pod_at *there(const struct survey *s, const char *ref)
 
 /* Which Pods were asked for. Sorted: of thousands asked for among thousands, each against each
  * would take longer and more memory than a call has. */
-static void match(struct arena *a, struct survey *s)
+static void pods_match(struct arena *a, struct survey *s)
 {
 	size_t n = s->view.pods_n;
 
@@ -206,7 +206,7 @@ static void match(struct arena *a, struct survey *s)
 	}
 	qsort(s->pods, n, sizeof(*s->pods), by_ref);
 	for (size_t i = 0; i < s->refs_n; i++) {
-		const struct pod_at *p = there(s, s->refs[i]);
+		const struct pod_at *p = pod_find(s, s->refs[i]);
 
 		if (p != NULL) {
 			s->wanted[p->at] = true;
@@ -271,7 +271,7 @@ static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, st
 	const char *ref = s->refs[at];
 	struct cw_ref r;
 
-	if (there(s, ref) != NULL || !cw_ref_parse(self, c->arena, ref, &r) || r.cl != s->cl ||
+	if (pod_find(s, ref) != NULL || !cw_ref_parse(self, c->arena, ref, &r) || r.cl != s->cl ||
 	    r.pod == NULL) {
 		return NULL;
 	}
@@ -288,7 +288,7 @@ static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, st
 	return NULL;
 }
 
-static void vanished(const struct cw *self, struct spot_call *c, struct survey *s)
+static void pods_vanished(const struct cw *self, struct spot_call *c, struct survey *s)
 {
 	for (size_t i = 0; s->for_what == FOR_DESCRIBE && i < s->refs_n; i++) {
 		struct cw_pool *p = order_left(self, c, s, i);
@@ -316,7 +316,7 @@ static void vanished(const struct cw *self, struct spot_call *c, struct survey *
 }
 
 /* An order for more machines than there are Pods. */
-static void leftovers(const struct cw *self, struct arena *a, struct survey *s)
+static void orders_leftover(const struct cw *self, struct arena *a, struct survey *s)
 {
 	for (size_t i = 0; i < s->view.pools_n; i++) {
 		const struct cw_pool *p = &s->view.pools[i];
@@ -342,7 +342,7 @@ static void leftovers(const struct cw *self, struct arena *a, struct survey *s)
 	}
 }
 
-static void results(const struct cw *self, struct spot_call *c, struct survey *s)
+static void results_add(const struct cw *self, struct spot_call *c, struct survey *s)
 {
 	struct arena *a = c->arena;
 
@@ -364,7 +364,7 @@ static void results(const struct cw *self, struct spot_call *c, struct survey *s
 		    &s->found[s->n++]);
 	}
 	if (s->for_what == FOR_LIST && self->cks) {
-		leftovers(self, a, s);
+		orders_leftover(self, a, s);
 	}
 }
 
@@ -420,7 +420,7 @@ static bool cluster_next(const struct cw *self, struct spot_call *c, struct surv
 }
 
 /* Past what is not needed. False: the cluster is done. */
-static bool settle(struct survey *s)
+static bool stage_settle(struct survey *s)
 {
 	bool more = s->for_what != FOR_LIST;
 
@@ -451,12 +451,12 @@ static bool settle(struct survey *s)
 	}
 }
 
-static enum spot_step advance(const struct cw *self, struct spot_call *c, struct survey *s)
+static enum spot_step survey_advance(const struct cw *self, struct spot_call *c, struct survey *s)
 {
-	if (settle(s)) {
+	if (stage_settle(s)) {
 		return survey_send(self, c, s);
 	}
-	results(self, c, s);
+	results_add(self, c, s);
 	if (cluster_next(self, c, s)) {
 		return survey_send(self, c, s);
 	}
@@ -476,7 +476,7 @@ static enum spot_step survey_read(const struct cw *self, struct spot_call *c, st
 		cw_reply_read(c, s->cl->managed, &r);
 		json_decref(r.doc);
 		s->fix++;
-		return advance(self, c, s);
+		return survey_advance(self, c, s);
 	}
 	if (c->in->status == 410 && s->cont != NULL) {
 		list_drop(s); /* the page token is too old: from the beginning */
@@ -492,9 +492,9 @@ static enum spot_step survey_read(const struct cw *self, struct spot_call *c, st
 	if (s->at == S_PODS) {
 		count_live(s);
 		if (s->for_what != FOR_LIST) {
-			match(c->arena, s);
+			pods_match(c->arena, s);
 		}
-		vanished(self, c, s);
+		pods_vanished(self, c, s);
 	}
 	if (s->at == S_NODES) {
 		cw_view_nodes(&s->view);
@@ -502,7 +502,7 @@ static enum spot_step survey_read(const struct cw *self, struct spot_call *c, st
 	s->at++;
 	s->cont = NULL;
 	s->pages = 0;
-	return advance(self, c, s);
+	return survey_advance(self, c, s);
 }
 
 static struct survey *survey_new(const struct cw *self, struct spot_call *c, enum survey_for f,

@@ -92,7 +92,7 @@ static enum spot_step watch_send(const struct cw *self, struct spot_call *c,
 	return SPOT_SEND;
 }
 
-static enum spot_step end(const struct cw *self, struct spot_call *c, struct spot_watch *w,
+static enum spot_step watch_end(const struct cw *self, struct spot_call *c, struct spot_watch *w,
     const struct watching *x)
 {
 	w->next_cursor = cursor_make(self, c->arena, w, x);
@@ -100,7 +100,7 @@ static enum spot_step end(const struct cw *self, struct spot_call *c, struct spo
 }
 
 /* From the beginning: what happened meanwhile is not known. */
-static enum spot_step relist(const struct cw *self, struct spot_call *c, struct spot_watch *w,
+static enum spot_step watch_relist(const struct cw *self, struct spot_call *c, struct spot_watch *w,
     struct watching *x)
 {
 	w->gap = true;
@@ -173,7 +173,7 @@ static enum spot_step list_read(const struct cw *self, struct spot_call *c, stru
 		return watch_send(self, c, w, x);
 	}
 	x->rv = rv;
-	return end(self, c, w, x);
+	return watch_end(self, c, w, x);
 }
 
 /* One event. NONE = go on; a verdict otherwise. */
@@ -252,11 +252,11 @@ static enum spot_step stream_read(const struct cw *self, struct spot_call *c, st
 		return s;
 	}
 	if (gone) {
-		return relist(self, c, w, x);
+		return watch_relist(self, c, w, x);
 	}
 	if (w->seen_n > 0 || !c->in->partial) {
 		/* news, or the server's own end: from x->rv on next time */
-		return end(self, c, w, x);
+		return watch_end(self, c, w, x);
 	}
 	return SPOT_MORE;
 }
@@ -318,6 +318,6 @@ enum spot_step cw_watch(void *p, struct spot_call *c, struct spot_watch *w)
 	if (x->rv != NULL) {
 		return stream_read(self, c, w, x);
 	}
-	return c->in->status == 410 && x->cont != NULL ? relist(self, c, w, x)
+	return c->in->status == 410 && x->cont != NULL ? watch_relist(self, c, w, x)
 						       : list_read(self, c, w, x);
 }

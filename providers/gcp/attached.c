@@ -35,7 +35,7 @@ bool gcp_host(const char *machine)
 	return false;
 }
 
-static bool attachable(const char *accelerator)
+static bool accelerator_attachable(const char *accelerator)
 {
 	for (size_t i = 0; i < ARRAY_LEN(accelerators); i++) {
 		if (strcmp(accelerators[i], accelerator) == 0) {
@@ -62,7 +62,7 @@ bool gcp_attached(struct arena *a, const char *type, struct gcp_attached *ret)
 	t.machine = arena_strndup(a, type, (size_t)(plus - type));
 	t.accelerator = arena_strndup(a, plus + 1, (size_t)(x - plus - 1));
 	t.count = (int)count;
-	if (!gcp_name_ok(t.machine) || !attachable(t.accelerator)) {
+	if (!gcp_name_ok(t.machine) || !accelerator_attachable(t.accelerator)) {
 		return false;
 	}
 	*ret = t;
@@ -132,7 +132,7 @@ static int accelerator_read(struct spot_call *c, const char *zone, const json_t 
 	if (!json_is_object(item) || bad || *name == '\0' || most < 0) {
 		return -1;
 	}
-	if (!attachable(name) || gcp_deprecated(item)) {
+	if (!accelerator_attachable(name) || gcp_deprecated(item)) {
 		return 0;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(hosts) && hosts[i].count <= most; i++) {

@@ -101,7 +101,7 @@ static enum spot_step project_send(struct gcp *self, struct spot_call *c)
 /* ---- replies --------------------------------------------------------------------------------- */
 
 /* What the failure of a request says: the check goes on, so passing faults become findings too. */
-static enum spot_step finding(struct spot_call *c, struct checking *x, enum spot_step s,
+static enum spot_step finding_add(struct spot_call *c, struct checking *x, enum spot_step s,
     const char *name, const char *fix)
 {
 	if (s == SPOT_AGAIN || s == SPOT_REAUTH) {
@@ -122,7 +122,7 @@ static enum spot_step project_reply(struct gcp *self, struct spot_call *c, struc
 	check_clock(c, &x->found, CLOCK_BAD_US,
 	    "signed tokens and URLs are refused when it is off");
 	if (s != SPOT_STEP_NONE) {
-		return finding(c, x, s, "project",
+		return finding_add(c, x, s, "project",
 		    "enable the Compute Engine API in the project and give the account the role of "
 		    "deploy/iam/gcp-role.yaml");
 	}
@@ -141,7 +141,7 @@ static enum spot_step project_reply(struct gcp *self, struct spot_call *c, struc
 	return SPOT_STEP_NONE;
 }
 
-static bool held(const json_t *list, const char *permission)
+static bool permission_held(const json_t *list, const char *permission)
 {
 	const json_t *v;
 	size_t i;
@@ -171,7 +171,7 @@ static enum spot_step permissions_reply(struct gcp *self, struct spot_call *c, s
 			continue;
 		}
 		for (size_t k = i; k < ARRAY_LEN(needs) && strcmp(needs[k].verb, verb) == 0; k++) {
-			if (!held(list, needs[k].permission)) {
+			if (!permission_held(list, needs[k].permission)) {
 				missing =
 				    arena_printf(c->arena, "%s %s", missing, needs[k].permission);
 			}
@@ -200,11 +200,11 @@ static enum spot_step bucket_reply(struct gcp *self, struct spot_call *c, struct
 	    "storage#testIamPermissionsResponse", &doc);
 
 	if (s != SPOT_STEP_NONE) {
-		return finding(c, x, s, "bucket",
+		return finding_add(c, x, s, "bucket",
 		    "check the bucket's name, and that the account may use it");
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bucket_needs); i++) {
-		if (!held(json_object_get(doc, "permissions"), bucket_needs[i])) {
+		if (!permission_held(json_object_get(doc, "permissions"), bucket_needs[i])) {
 			missing = arena_printf(c->arena, "%s %s", missing, bucket_needs[i]);
 		}
 	}

@@ -39,7 +39,7 @@ static enum spot_step ask_plain(struct spot_call *c, const char *method, const c
 	return SPOT_SEND;
 }
 
-static const char *form(struct arena *a, const char *so_far, const char *key, const char *value)
+static const char *form_add(struct arena *a, const char *so_far, const char *key, const char *value)
 {
 	return arena_printf(a, "%s%s%s=%s", so_far, *so_far != '\0' ? "&" : "", key,
 	    url_encode(a, value, false));
@@ -71,31 +71,31 @@ static enum spot_step ask_key(struct gcp *self, struct spot_call *c, const struc
 		&token, &c->err) != SPOT_OK) {
 		return SPOT_FAIL;
 	}
-	body = form(c->arena, "", "grant_type", JWT_GRANT);
-	body = form(c->arena, body, "assertion", token);
+	body = form_add(c->arena, "", "grant_type", JWT_GRANT);
+	body = form_add(c->arena, body, "assertion", token);
 	return ask_form(c, gcp_rebase(self, c->arena, a->token_uri), body);
 }
 
 static enum spot_step ask_user(struct gcp *self, struct spot_call *c, const struct auth *a)
 {
-	const char *body = form(c->arena, "", "client_id", a->client_id);
+	const char *body = form_add(c->arena, "", "client_id", a->client_id);
 
-	body = form(c->arena, body, "client_secret", a->client_secret);
-	body = form(c->arena, body, "grant_type", "refresh_token");
-	body = form(c->arena, body, "refresh_token", a->refresh_token);
+	body = form_add(c->arena, body, "client_secret", a->client_secret);
+	body = form_add(c->arena, body, "grant_type", "refresh_token");
+	body = form_add(c->arena, body, "refresh_token", a->refresh_token);
 	return ask_form(c, arena_printf(c->arena, "%s/token", gcp_base(self, GCP_OAUTH)), body);
 }
 
 /* docs.cloud.google.com/iam/docs/reference/sts/rest/v1/TopLevel/token */
 static enum spot_step ask_external(struct gcp *self, struct spot_call *c, const struct auth *a)
 {
-	const char *body = form(c->arena, "", "grant_type", EXCHANGE_GRANT);
+	const char *body = form_add(c->arena, "", "grant_type", EXCHANGE_GRANT);
 
-	body = form(c->arena, body, "audience", a->audience);
-	body = form(c->arena, body, "requested_token_type", ACCESS_TOKEN);
-	body = form(c->arena, body, "scope", GCP_SCOPE);
-	body = form(c->arena, body, "subject_token", secret_reveal(&self->subject));
-	body = form(c->arena, body, "subject_token_type", a->subject_type);
+	body = form_add(c->arena, body, "audience", a->audience);
+	body = form_add(c->arena, body, "requested_token_type", ACCESS_TOKEN);
+	body = form_add(c->arena, body, "scope", GCP_SCOPE);
+	body = form_add(c->arena, body, "subject_token", secret_reveal(&self->subject));
+	body = form_add(c->arena, body, "subject_token_type", a->subject_type);
 	return ask_form(c, gcp_rebase(self, c->arena, a->token_url), body);
 }
 

@@ -26,7 +26,7 @@ static enum spot_step bad_file(struct spot_call *c, const struct auth *a, const 
 }
 
 /* A copy; NULL if absent or empty. */
-static const char *text(struct spot_call *c, const json_t *o, const char *key)
+static const char *field_text(struct spot_call *c, const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -41,8 +41,8 @@ static enum spot_step key_read(struct gcp *self, struct spot_call *c, struct aut
 	struct rsa_key *key = NULL;
 
 	a->kind = CREDS_KEY;
-	a->key_id = text(c, doc, "private_key_id");
-	a->token_uri = text(c, doc, "token_uri");
+	a->key_id = field_text(c, doc, "private_key_id");
+	a->token_uri = field_text(c, doc, "token_uri");
 	if (a->token_uri == NULL) {
 		a->token_uri = "https://oauth2.googleapis.com/token";
 	}
@@ -66,9 +66,9 @@ static enum spot_step key_read(struct gcp *self, struct spot_call *c, struct aut
 static enum spot_step user_read(struct spot_call *c, struct auth *a, const json_t *doc)
 {
 	a->kind = CREDS_USER;
-	a->client_id = text(c, doc, "client_id");
-	a->client_secret = text(c, doc, "client_secret");
-	a->refresh_token = text(c, doc, "refresh_token");
+	a->client_id = field_text(c, doc, "client_id");
+	a->client_secret = field_text(c, doc, "client_secret");
+	a->refresh_token = field_text(c, doc, "refresh_token");
 	if (a->client_id == NULL || a->client_secret == NULL || a->refresh_token == NULL) {
 		return bad_file(c, a, "client_id, client_secret or refresh_token is missing");
 	}
@@ -97,10 +97,10 @@ static enum spot_step source_read(struct spot_call *c, struct auth *a, const jso
 {
 	const json_t *source = json_object_get(doc, "credential_source");
 	const json_t *format = json_object_get(source, "format");
-	const char *type = text(c, format, "type");
+	const char *type = field_text(c, format, "type");
 
-	a->subject_file = text(c, source, "file");
-	a->subject_url = text(c, source, "url");
+	a->subject_file = field_text(c, source, "file");
+	a->subject_url = field_text(c, source, "url");
 	if (a->subject_file == NULL && a->subject_url == NULL) {
 		return bad_file(c, a,
 		    "credential_source has neither file nor url; executables and AWS as a source "
@@ -111,7 +111,7 @@ static enum spot_step source_read(struct spot_call *c, struct auth *a, const jso
 		    "credential_source.url is not an http:// or https:// address");
 	}
 	if (type != NULL && strcmp(type, "json") == 0) {
-		a->subject_field = text(c, format, "subject_token_field_name");
+		a->subject_field = field_text(c, format, "subject_token_field_name");
 		if (a->subject_field == NULL) {
 			return bad_file(c, a,
 			    "credential_source.format.subject_token_field_name is missing");
@@ -125,9 +125,9 @@ static enum spot_step source_read(struct spot_call *c, struct auth *a, const jso
 static enum spot_step external_read(struct spot_call *c, struct auth *a, const json_t *doc)
 {
 	a->kind = CREDS_EXTERNAL;
-	a->audience = text(c, doc, "audience");
-	a->subject_type = text(c, doc, "subject_token_type");
-	a->token_url = text(c, doc, "token_url");
+	a->audience = field_text(c, doc, "audience");
+	a->subject_type = field_text(c, doc, "subject_token_type");
+	a->token_url = field_text(c, doc, "token_url");
 	if (a->token_url == NULL) {
 		a->token_url = "https://sts.googleapis.com/v1/token";
 	}
@@ -167,7 +167,7 @@ enum spot_step creds_file_read(struct gcp *self, struct spot_call *c, struct aut
 	if (json_parse(c->in->body, "credentials", &doc, NULL) != SPOT_OK || !json_is_object(doc)) {
 		return bad_file(c, a, "not a JSON object");
 	}
-	a->impersonate_url = text(c, doc, "service_account_impersonation_url");
+	a->impersonate_url = field_text(c, doc, "service_account_impersonation_url");
 	if (a->impersonate_url != NULL && !gcp_url_ok(a->impersonate_url)) {
 		return bad_file(c, a,
 		    "service_account_impersonation_url is not an http:// or https:// address");

@@ -48,7 +48,7 @@ static bool ref_ok(struct spot_call *c, const char *ref, const char **ret_zone, 
 	return gcp_ref_read(c->arena, ref, ret_zone, ret_id, &disk) && !disk;
 }
 
-static void begin(const struct gcp *self, struct spot_call *c, const struct spot_describe *a,
+static void look_begin(const struct gcp *self, struct spot_call *c, const struct spot_describe *a,
     struct look *l)
 {
 	const char *zone, *id;
@@ -86,7 +86,7 @@ static enum spot_step list_send(struct gcp *self, struct spot_call *c,
 	return gcp_send(self, c, &r);
 }
 
-static void take(struct spot_call *c, struct look *l, const struct spot_instance *one)
+static void look_take(struct spot_call *c, struct look *l, const struct spot_instance *one)
 {
 	struct ref_at key = { .ref = one->ref };
 	const struct ref_at *hit = bsearch(&key, l->sorted, l->sorted_n, sizeof(key), by_ref);
@@ -121,7 +121,7 @@ static enum spot_step list_reply(struct gcp *self, struct spot_call *c, struct l
 			return gcp_bad_reply(c, LIST, "%s: an entry without id, zone or status",
 			    zone);
 		}
-		take(c, l, &one);
+		look_take(c, l, &one);
 	}
 	if (gcp_next_page(c, LIST, doc, &s) || s != SPOT_STEP_NONE) {
 		return s;
@@ -197,7 +197,7 @@ enum spot_step gcp_describe(void *p, struct spot_call *c, struct spot_describe *
 	const char *zone, *id;
 
 	if (!l->begun) {
-		begin(self, c, a, l);
+		look_begin(self, c, a, l);
 	}
 	if (c->in != NULL) {
 		enum spot_step s =

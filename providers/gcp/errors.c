@@ -330,7 +330,7 @@ const json_t *gcp_error_worst(const json_t *errors, const struct gcp_code **ret_
 
 /* Where else there is some, as far as Google tells: comma list, may be empty. The key is
  * "metadatas". */
-static const char *elsewhere(const json_t *e)
+static const char *zones_available(const json_t *e)
 {
 	const json_t *details = json_object_get(e, "errorDetails"), *d;
 	size_t i;
@@ -368,7 +368,7 @@ enum spot_step gcp_operation_error(struct spot_call *c, const char *what, const 
 	}
 	code = redact_words(c->arena, text_of(e, "code"), SIZE_MAX);
 	words = redact_words(c->arena, text_of(e, "message"), SIZE_MAX);
-	zones = redact_words(c->arena, elsewhere(e), SIZE_MAX);
+	zones = redact_words(c->arena, zones_available(e), SIZE_MAX);
 	/* An operation that ended in a fault of Google's may have left something. */
 	if (k == NULL || k->rc == SPOT_UNAVAILABLE || k->rc == SPOT_THROTTLED) {
 		return call_fail(c,

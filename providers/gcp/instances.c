@@ -156,7 +156,7 @@ static bool place_matters(const char *scope, const char *region, const char *zon
 }
 
 /* Warnings that mean that something is left out (the discovery document's enum of warning.code). */
-static bool incomplete(const json_t *o)
+static bool list_incomplete(const json_t *o)
 {
 	const char *code =
 	    json_string_value(json_object_get(json_object_get(o, "warning"), "code"));
@@ -172,7 +172,7 @@ bool gcp_unreached(const json_t *doc, const char *region, const char *zone)
 	const char *scope;
 	size_t i;
 
-	if (incomplete(doc)) {
+	if (list_incomplete(doc)) {
 		return true;
 	}
 	json_array_foreach (places, i, v) {
@@ -182,7 +182,7 @@ bool gcp_unreached(const json_t *doc, const char *region, const char *zone)
 		}
 	}
 	json_object_foreach (items, scope, list) {
-		if (incomplete(list) && place_matters(scope, region, zone)) {
+		if (list_incomplete(list) && place_matters(scope, region, zone)) {
 			return true;
 		}
 	}

@@ -141,8 +141,8 @@ bool gcp_taken(struct spot_call *c)
 	return gcp_code_is(code, "alreadyExists");
 }
 
-static enum spot_step launched(const struct gcp *self, struct spot_call *c, struct spot_launch *l,
-    const struct launching *x)
+static enum spot_step launch_succeed(const struct gcp *self, struct spot_call *c,
+    struct spot_launch *l, const struct launching *x)
 {
 	if (x->id == NULL) {
 		return call_fail(c, SPOT_UNKNOWN, NULL,
@@ -212,7 +212,7 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 	if (gcp_operation_failed(doc)) {
 		return gcp_operation_error(c, "instances.insert", doc);
 	}
-	return launched(self, c, l, x);
+	return launch_succeed(self, c, l, x);
 }
 
 /* Whatever goes wrong while we wait, the request was taken: only the operation itself may say that
@@ -244,7 +244,7 @@ static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct s
 	return SPOT_STEP_NONE;
 }
 
-static const char *label(const json_t *instance, const char *key)
+static const char *label_value(const json_t *instance, const char *key)
 {
 	const char *v =
 	    json_string_value(json_object_get(json_object_get(instance, "labels"), key));
@@ -263,8 +263,8 @@ static enum spot_step adopt_reply(struct gcp *self, struct spot_call *c, struct 
 	}
 	s = gcp_reply(self, c, "instances.get", "compute#instance", &doc);
 	if (s == SPOT_STEP_NONE && gcp_instance_read(self, c, doc, &l->instance) &&
-	    strcmp(label(doc, GCP_LABEL_TOKEN), gcp_label(c->arena, l->token)) == 0 &&
-	    strcmp(label(doc, GCP_LABEL_INSTALL), gcp_label(c->arena, l->install)) == 0) {
+	    strcmp(label_value(doc, GCP_LABEL_TOKEN), gcp_label(c->arena, l->token)) == 0 &&
+	    strcmp(label_value(doc, GCP_LABEL_INSTALL), gcp_label(c->arena, l->install)) == 0) {
 		l->instance.token = l->token;
 		l->instance.install = l->install;
 		return SPOT_DONE;

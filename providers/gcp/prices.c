@@ -119,7 +119,7 @@ static const struct gcp_type *type_of(struct arena *a, const struct gcp_types *t
 }
 
 /* A type is the same in all zones of a region; the zone's own entry says what it is made of. */
-static void compose(struct spot_call *c, const struct spot_prices *a, struct pricing *x)
+static void prices_compose(struct spot_call *c, const struct spot_prices *a, struct pricing *x)
 {
 	if (x->types.n > 0) {
 		qsort(x->types.list, x->types.n, sizeof(*x->types.list), type_compare);
@@ -276,7 +276,7 @@ enum spot_step gcp_prices(void *p, struct spot_call *c, struct spot_prices *a)
 		}
 		if (st->at == SKUS && !more) {
 			past_begin(self, c, a, x);
-			compose(c, a, x);
+			prices_compose(c, a, x);
 		}
 		if (st->at < PAST && !more) {
 			st->at++;

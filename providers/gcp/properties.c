@@ -12,13 +12,13 @@
 #define LABELS_MAX 64
 
 /* Seconds and other int64 are strings in Google's JSON. */
-static json_t *seconds(struct arena *a, int64_t s)
+static json_t *seconds_json(struct arena *a, int64_t s)
 {
 	return json_pack("{s:s}", "seconds", arena_printf(a, "%" PRId64, s));
 }
 
-static json_t *scheduling(const struct gcp *self, struct spot_call *c, const struct spot_launch *l,
-    bool notice)
+static json_t *scheduling_json(const struct gcp *self, struct spot_call *c,
+    const struct spot_launch *l, bool notice)
 {
 	bool spot = l->key.market == SPOT_MARKET_SPOT;
 	/* GPU machines cannot be moved, spot ones may not be started again. */
@@ -30,7 +30,8 @@ static json_t *scheduling(const struct gcp *self, struct spot_call *c, const str
 		json_object_set_new(o, "instanceTerminationAction", json_string("DELETE"));
 	}
 	if (self->run_hours > 0) {
-		json_object_set_new(o, "maxRunDuration", seconds(c->arena, self->run_hours * 3600));
+		json_object_set_new(o, "maxRunDuration",
+		    seconds_json(c->arena, self->run_hours * 3600));
 	}
 	if (spot && notice) {
 		json_object_set_new(o, "preemptionNoticeDuration",
@@ -39,7 +40,7 @@ static json_t *scheduling(const struct gcp *self, struct spot_call *c, const str
 	return o;
 }
 
-static json_t *labels(struct arena *a, const struct spot_launch *l, int64_t expires_us)
+static json_t *labels_json(struct arena *a, const struct spot_launch *l, int64_t expires_us)
 {
 	json_t *o = json_pack("{s:s, s:s}", GCP_LABEL_INSTALL, gcp_label(a, l->install),
 	    GCP_LABEL_TOKEN, gcp_label(a, l->token));
@@ -59,7 +60,7 @@ static json_t *labels(struct arena *a, const struct spot_launch *l, int64_t expi
 	return o;
 }
 
-static const char *image(const struct gcp *self, struct arena *a, const struct spot_launch *l)
+static const char *image_url(const struct gcp *self, struct arena *a, const struct spot_launch *l)
 {
 	const char *at = strstr(self->image, "{arch}");
 
@@ -83,8 +84,8 @@ static const char *disk_type(const struct gcp *self, const struct spot_launch *l
 	    : "hyperdisk-balanced";
 }
 
-static json_t *disk(const struct gcp *self, struct arena *a, const struct spot_launch *l, bool bulk,
-    json_t *tags)
+static json_t *disk_json(const struct gcp *self, struct arena *a, const struct spot_launch *l,
+    bool bulk, json_t *tags)
 {
 	const char *type = disk_type(self, l);
 
@@ -92,11 +93,11 @@ static json_t *disk(const struct gcp *self, struct arena *a, const struct spot_l
 		type = arena_printf(a, "zones/%s/diskTypes/%s", l->key.zone, type);
 	}
 	return json_pack("{s:b, s:b, s:{s:s, s:s, s:s, s:O}}", "boot", 1, "autoDelete", 1,
-	    "initializeParams", "sourceImage", image(self, a, l), "diskSizeGb",
+	    "initializeParams", "sourceImage", image_url(self, a, l), "diskSizeGb",
 	    arena_printf(a, "%" PRId64, self->disk_gib), "diskType", type, "labels", tags);
 }
 
-static json_t *network(const struct gcp *self, struct arena *a, const struct spot_launch *l)
+static json_t *network_json(const struct gcp *self, struct arena *a, const struct spot_launch *l)
 {
 	const char *sub = gcp_setting(self, arena_printf(a, "subnetwork.%s", l->key.region));
 	json_t *o = json_pack("{s:s}", "nicType", "GVNIC");
@@ -135,10 +136,10 @@ static json_t *guest_accelerators(struct arena *a, const struct spot_launch *l, 
 json_t *gcp_properties(const struct gcp *self, struct spot_call *c, const struct spot_launch *l,
     int64_t expires_us, bool notice, bool bulk)
 {
-	json_t *tags AUTO(json) = labels(c->arena, l, expires_us);
+	json_t *tags AUTO(json) = labels_json(c->arena, l, expires_us);
 	json_t *o = json_pack("{s:O, s:o, s:[o], s:[o]}", "labels", tags, "scheduling",
-	    scheduling(self, c, l, notice), "disks", disk(self, c->arena, l, bulk, tags),
-	    "networkInterfaces", network(self, c->arena, l));
+	    scheduling_json(self, c, l, notice), "disks", disk_json(self, c->arena, l, bulk, tags),
+	    "networkInterfaces", network_json(self, c->arena, l));
 	struct gcp_attached t;
 
 	if (gcp_attached(c->arena, l->key.instance_type, &t)) {

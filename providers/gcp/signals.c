@@ -77,7 +77,7 @@ static enum spot_step capacity_send(struct gcp *self, struct spot_call *c,
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-static bool share(const json_t *v, double *ret)
+static bool share_read(const json_t *v, double *ret)
 {
 	/* Absent is zero. */
 	return gcp_double(v, ret) && *ret >= 0 && *ret <= 1;
@@ -102,7 +102,7 @@ static enum spot_step history_read(struct gcp *self, struct spot_call *c, struct
 			at = c->now_us;
 		}
 
-		if (at == 0 || !share(json_object_get(day, "preemptionRate"), &v)) {
+		if (at == 0 || !share_read(json_object_get(day, "preemptionRate"), &v)) {
 			return gcp_bad_reply(c, "advice." HISTORY,
 			    "preemptionHistory[%zu] is no share of a day", i);
 		}
@@ -134,7 +134,7 @@ static enum spot_step capacity_read(struct gcp *self, struct spot_call *c, struc
 	json_array_foreach (list, i, r) {
 		const json_t *odds = json_object_get(json_object_get(r, "scores"), "obtainability");
 
-		if (!share(odds, &v)) {
+		if (!share_read(odds, &v)) {
 			return gcp_bad_reply(c, "advice." CAPACITY,
 			    "recommendations[%zu] has no odds from 0 to 1", i);
 		}
@@ -184,7 +184,7 @@ static enum spot_step advice_reply(struct gcp *self, struct spot_call *c, struct
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-static void begin(struct gcp *self, struct spot_call *c, const struct spot_signals *a,
+static void signals_begin(struct gcp *self, struct spot_call *c, const struct spot_signals *a,
     struct signalling *x)
 {
 	x->begun = true;
@@ -204,7 +204,7 @@ enum spot_step gcp_signals(void *p, struct spot_call *c, struct spot_signals *a)
 	struct signalling *x = st->own;
 
 	if (!x->begun) {
-		begin(self, c, a, x);
+		signals_begin(self, c, a, x);
 	}
 	if (c->in != NULL) {
 		enum spot_step s = advice_reply(self, c, x);

@@ -143,7 +143,7 @@ struct gcp_skus *gcp_skus_new(struct arena *a)
 /* ---- recognising ----------------------------------------------------------------------------- */
 
 /* Other ways to buy the same part: some of these carry usageType OnDemand. */
-static bool decoy(const char *text)
+static bool text_is_decoy(const char *text)
 {
 	static const char *const words[] = { "Sole Tenancy", "Reserved", "Premium", "Custom",
 		"suspended", "Commitment", "DWS", "Calendar mode", "Capacity Optimized",
@@ -258,7 +258,7 @@ bool gcp_sku_take(struct gcp_skus *s, struct arena *a, const json_t *sku, int64_
 	if (text == NULL) {
 		return true;
 	}
-	at = decoy(text) ? -1 : name_find(text);
+	at = text_is_decoy(text) ? -1 : name_find(text);
 	if (at < 0 || !usage_read(sku, text, &p.spot) ||
 	    !rate_read(sku, names[at].unit, now_us, &p.nanos, &p.effective_us)) {
 		return true;

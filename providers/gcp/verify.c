@@ -14,7 +14,7 @@ struct verifying {
 	struct str token; /* of the proof */
 };
 
-static enum spot_step denied(struct spot_call *c, const char *why)
+static enum spot_step proof_denied(struct spot_call *c, const char *why)
 {
 	return call_fail(c, SPOT_DENIED, NULL, "gcp verify: %s", why);
 }
@@ -32,14 +32,14 @@ static enum spot_step proof_read(const struct gcp *self, struct spot_call *c,
 		    "service_account");
 	}
 	if (json_parse(a->proof, "proof", &doc, NULL) != SPOT_OK || !json_is_object(doc)) {
-		return denied(c, "the proof is not a JSON object");
+		return proof_denied(c, "the proof is not a JSON object");
 	}
 	if (!str_same(json_string_value(json_object_get(doc, "kind")), "gcp")) {
-		return denied(c, "the proof is not one of Google Cloud");
+		return proof_denied(c, "the proof is not one of Google Cloud");
 	}
 	token = json_string_value(json_object_get(doc, "jwt"));
 	if (str_empty(token)) {
-		return denied(c, "there is no jwt in the proof");
+		return proof_denied(c, "there is no jwt in the proof");
 	}
 	x->token = arena_bytes(c->arena, token, strlen(token));
 	return SPOT_STEP_NONE;
@@ -66,7 +66,7 @@ static struct rsa_key *key_find(const json_t *keys, const char *kid)
 	return NULL;
 }
 
-static const char *text(const json_t *o, const char *key)
+static const char *claim_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -86,14 +86,14 @@ static const char *claims_wrong(const struct gcp *self, const struct spot_call *
     const struct spot_verify *a, const json_t *claims)
 {
 	const json_t *vm = json_object_get(json_object_get(claims, "google"), "compute_engine");
-	const char *iss = text(claims, "iss"), *zone, *id;
+	const char *iss = claim_text(claims, "iss"), *zone, *id;
 	bool disk;
 
 	if (strcmp(iss, "https://accounts.google.com") != 0 &&
 	    strcmp(iss, "accounts.google.com") != 0) {
 		return "the token is not Google's";
 	}
-	if (str_empty(a->audience) || strcmp(text(claims, "aud"), a->audience) != 0) {
+	if (str_empty(a->audience) || strcmp(claim_text(claims, "aud"), a->audience) != 0) {
 		return "the token was made for another audience";
 	}
 	if (time_of(claims, "exp") == 0 || time_of(claims, "iat") == 0) {
@@ -102,13 +102,14 @@ static const char *claims_wrong(const struct gcp *self, const struct spot_call *
 	if (!json_is_object(vm)) {
 		return "the token says nothing of a machine (format=full is needed)";
 	}
-	if (strcmp(text(vm, "project_id"), self->project) != 0) {
+	if (strcmp(claim_text(vm, "project_id"), self->project) != 0) {
 		return "the token is of another project";
 	}
 	if (!gcp_ref_read(c->arena, a->ref, &zone, &id, &disk) || disk) {
 		return "the machine that we launched has no id yet";
 	}
-	if (strcmp(text(vm, "instance_id"), id) != 0 || strcmp(text(vm, "zone"), zone) != 0) {
+	if (strcmp(claim_text(vm, "instance_id"), id) != 0 ||
+	    strcmp(claim_text(vm, "zone"), zone) != 0) {
 		return "the token is of another machine";
 	}
 	return NULL;
@@ -147,21 +148,21 @@ static enum spot_step certs_reply(struct gcp *self, struct spot_call *c,
 		return gcp_bad_reply(c, WHAT, "no keys");
 	}
 	if (jwt_read(c->arena, x->token, &t, NULL) != SPOT_OK) {
-		return denied(c, "the proof's jwt is not a token");
+		return proof_denied(c, "the proof's jwt is not a token");
 	}
 	/* Never what the token itself wishes to be checked by. */
 	if (strcmp(t.alg, "RS256") != 0) {
-		return denied(c, "the token is not signed with RS256");
+		return proof_denied(c, "the token is not signed with RS256");
 	}
 	key = *t.kid != '\0' ? key_find(json_object_get(doc, "keys"), t.kid) : NULL;
 	if (key == NULL) {
-		return denied(c, "the token is signed with a key that is not Google's");
+		return proof_denied(c, "the token is signed with a key that is not Google's");
 	}
 	if (!rsa_verify(key, t.signed_part.p, t.signed_part.n, t.signature)) {
-		return denied(c, "the token's signature is wrong");
+		return proof_denied(c, "the token's signature is wrong");
 	}
 	wrong = claims_wrong(self, c, a, t.claims);
-	return wrong != NULL ? denied(c, wrong) : time_check(self, c, t.claims);
+	return wrong != NULL ? proof_denied(c, wrong) : time_check(self, c, t.claims);
 }
 
 enum spot_step gcp_verify(void *p, struct spot_call *c, struct spot_verify *a)

@@ -74,7 +74,7 @@ const char *lambda_words(struct arena *a, const char *text)
 	return redact_words(a, text, 160);
 }
 
-static void refused(struct lambda_reply *r, enum lambda_kind kind, enum spot_rc rc,
+static void reply_refuse(struct lambda_reply *r, enum lambda_kind kind, enum spot_rc rc,
     enum spot_rc rc_launch)
 {
 	r->kind = kind;
@@ -86,13 +86,13 @@ static void refused(struct lambda_reply *r, enum lambda_kind kind, enum spot_rc 
 static void read_status(int status, struct lambda_reply *r)
 {
 	if (status == 401) {
-		refused(r, LAMBDA_KEY, SPOT_UNAUTHENTICATED, SPOT_UNKNOWN);
+		reply_refuse(r, LAMBDA_KEY, SPOT_UNAUTHENTICATED, SPOT_UNKNOWN);
 	} else if (status == 403) {
-		refused(r, LAMBDA_REFUSED, SPOT_DENIED, SPOT_UNKNOWN);
+		reply_refuse(r, LAMBDA_REFUSED, SPOT_DENIED, SPOT_UNKNOWN);
 	} else if (status >= 500 || status == 0) {
-		refused(r, LAMBDA_BROKEN, SPOT_UNAVAILABLE, SPOT_UNKNOWN);
+		reply_refuse(r, LAMBDA_BROKEN, SPOT_UNAVAILABLE, SPOT_UNKNOWN);
 	} else {
-		refused(r, LAMBDA_REFUSED, SPOT_BAD_REPLY, SPOT_UNKNOWN);
+		reply_refuse(r, LAMBDA_REFUSED, SPOT_BAD_REPLY, SPOT_UNKNOWN);
 	}
 }
 
@@ -102,15 +102,15 @@ static void read_code(int status, struct lambda_reply *r)
 		const struct lambda_code *k = &lambda_codes[i];
 
 		if (strcmp(k->code, r->code) == 0) {
-			refused(r, k->kind, k->rc, k->rc_launch);
+			reply_refuse(r, k->kind, k->rc, k->rc_launch);
 			return;
 		}
 	}
 	/* "provider/...": an outage behind Lambda; whether a launch happened is open. */
 	if (str_prefix(r->code, "provider/") || status >= 500) {
-		refused(r, LAMBDA_BROKEN, SPOT_UNAVAILABLE, SPOT_UNKNOWN);
+		reply_refuse(r, LAMBDA_BROKEN, SPOT_UNAVAILABLE, SPOT_UNKNOWN);
 	} else {
-		refused(r, LAMBDA_REFUSED, SPOT_INVALID, SPOT_INVALID);
+		reply_refuse(r, LAMBDA_REFUSED, SPOT_INVALID, SPOT_INVALID);
 	}
 }
 
@@ -140,7 +140,7 @@ static void read_good(const struct spot_call *c, struct lambda_reply *r)
 	struct spot_err err = { 0 };
 	json_t *doc = NULL;
 
-	refused(r, LAMBDA_REFUSED, SPOT_BAD_REPLY, SPOT_UNKNOWN);
+	reply_refuse(r, LAMBDA_REFUSED, SPOT_BAD_REPLY, SPOT_UNKNOWN);
 	if (json_parse(c->in->body, "reply", &doc, &err) != SPOT_OK) {
 		/* The words of a parser may quote the body, which can hold Jupyter tokens. */
 		r->words = "the body is not JSON";
@@ -163,11 +163,11 @@ void lambda_reply_read(const struct spot_call *c, struct lambda_reply *r)
 	if (status >= 200 && status < 300) {
 		read_good(c, r);
 	} else if (status == 429) {
-		refused(r, LAMBDA_THROTTLED, SPOT_THROTTLED, SPOT_THROTTLED);
+		reply_refuse(r, LAMBDA_THROTTLED, SPOT_THROTTLED, SPOT_THROTTLED);
 		r->words = "too many requests";
 	} else if (status >= 300 && status < 400) {
 		/* Following it would turn a POST into a GET or drop the key. */
-		refused(r, LAMBDA_REFUSED, SPOT_CONFIG, SPOT_CONFIG);
+		reply_refuse(r, LAMBDA_REFUSED, SPOT_CONFIG, SPOT_CONFIG);
 		r->words =
 		    "the endpoint redirects elsewhere: set endpoint = https://cloud.lambda.ai";
 	} else {

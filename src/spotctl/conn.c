@@ -141,8 +141,8 @@ void *conn_prepare(struct ctl *c, const char *method, const char *path, int64_t 
 	return h;
 }
 
-static void perform(struct exchange *x, const char *method, const char *path, const char *type,
-    struct str body, const char *key)
+static void exchange_perform(struct exchange *x, const char *method, const char *path,
+    const char *type, struct str body, const char *key)
 {
 	CURL *h = conn_prepare(x->c, method, path, 0, &x->headers);
 	long status = 0;
@@ -247,7 +247,7 @@ int conn_problem(struct ctl *c, const struct reply *r)
 	return exit != CTL_OK ? exit : exit_of_status(r->status);
 }
 
-static int unreachable(struct ctl *c, const struct exchange *x)
+static int exchange_unreachable(struct ctl *c, const struct exchange *x)
 {
 	say("spotctl: %s: %s", c->url, x->text[0] != '\0' ? x->text : curl_easy_strerror(x->code));
 	if (x->code == CURLE_COULDNT_CONNECT && url_loopback(c->url)) {
@@ -317,12 +317,12 @@ static void wait_before_repeating(const struct reply *r, int tries)
 
 enum { WANT_JSON = 1, WANT_TEXT = 2, QUIET = 4 };
 
-static int judge(struct ctl *c, struct exchange *x, unsigned want)
+static int exchange_judge(struct ctl *c, struct exchange *x, unsigned want)
 {
 	struct reply *r = x->reply;
 
 	if (x->code != CURLE_OK) {
-		return (want & QUIET) != 0 ? CTL_UNREACHABLE : unreachable(c, x);
+		return (want & QUIET) != 0 ? CTL_UNREACHABLE : exchange_unreachable(c, x);
 	}
 	reply_parse(c, r);
 	if (r->status < 200 || r->status >= 300) {
@@ -339,7 +339,7 @@ static int judge(struct ctl *c, struct exchange *x, unsigned want)
 	return CTL_OK;
 }
 
-static int exchange(struct ctl *c, const char *method, const char *path, const char *type,
+static int exchange_run(struct ctl *c, const char *method, const char *path, const char *type,
     struct str body, unsigned want, struct reply *ret)
 {
 	bool repeatable = strcmp(method, "GET") == 0 || strcmp(method, "POST") == 0;
@@ -358,14 +358,14 @@ static int exchange(struct ctl *c, const char *method, const char *path, const c
 		x = (struct exchange){ .c = c, .reply = ret };
 		*ret = (struct reply){ 0 };
 		sbuf_init(&x.body, REPLY_MAX);
-		perform(&x, method, path, type, body, key);
+		exchange_perform(&x, method, path, type, body, key);
 		if (repeatable && key_busy(&x) && busy++ < BUSY_TRIES) {
 			wait_before_repeating(ret, 1);
 			tries = 0; /* somebody is there again */
 			continue;
 		}
 		if (tries == TRIES || !repeatable || (want & QUIET) != 0 || !worth_repeating(&x)) {
-			return judge(c, &x, want);
+			return exchange_judge(c, &x, want);
 		}
 		wait_before_repeating(ret, tries);
 	}
@@ -374,22 +374,22 @@ static int exchange(struct ctl *c, const char *method, const char *path, const c
 int conn_send(struct ctl *c, const char *method, const char *path, const char *type,
     struct str body, struct reply *ret)
 {
-	return exchange(c, method, path, type, body, WANT_JSON, ret);
+	return exchange_run(c, method, path, type, body, WANT_JSON, ret);
 }
 
 int conn_get(struct ctl *c, const char *path, struct reply *ret)
 {
-	return exchange(c, "GET", path, NULL, (struct str){ 0 }, WANT_JSON, ret);
+	return exchange_run(c, "GET", path, NULL, (struct str){ 0 }, WANT_JSON, ret);
 }
 
 int conn_get_text(struct ctl *c, const char *path, struct reply *ret)
 {
-	return exchange(c, "GET", path, NULL, (struct str){ 0 }, WANT_TEXT, ret);
+	return exchange_run(c, "GET", path, NULL, (struct str){ 0 }, WANT_TEXT, ret);
 }
 
 int conn_poll(struct ctl *c, const char *path, bool text, struct reply *ret)
 {
-	return exchange(c, "GET", path, NULL, (struct str){ 0 },
+	return exchange_run(c, "GET", path, NULL, (struct str){ 0 },
 	    QUIET | (text ? WANT_TEXT : WANT_JSON), ret);
 }
 

@@ -23,7 +23,7 @@ struct event_stream {
 	bool over, heard;
 };
 
-static void dispatch(struct event_stream *s)
+static void event_dispatch(struct event_stream *s)
 {
 	if (s->next_id[0] != '\0') {
 		memcpy(s->last_id, s->next_id, sizeof(s->last_id));
@@ -45,7 +45,7 @@ static void take_line(struct event_stream *s, char *line)
 
 	s->heard = true;
 	if (*line == '\0') {
-		dispatch(s);
+		event_dispatch(s);
 		return;
 	}
 	if (value == NULL || value == line) {
@@ -139,7 +139,7 @@ static long connect_once(struct event_stream *s, const char *path, CURLcode *ret
 	return status;
 }
 
-static bool refused(long status)
+static bool status_refused(long status)
 {
 	return status >= 400 && status != 429 && status != 502 && status != 503 && status != 504;
 }
@@ -173,7 +173,9 @@ int conn_events(struct ctl *c, const char *path, const char *after, bool ever,
 		s.heard = false;
 		round_begin(c, &r);
 		status = connect_once(&s, path, &code, text);
-		rc = s.over ? CTL_OK : refused(status) ? say_refusal(&s, status) : CTL_UNREACHABLE;
+		rc = s.over                  ? CTL_OK
+		    : status_refused(status) ? say_refusal(&s, status)
+					     : CTL_UNREACHABLE;
 		round_end(c, &r);
 		if (rc != CTL_UNREACHABLE || s.over) {
 			break;

@@ -92,7 +92,8 @@ static enum spot_rc list_check(const struct migration *list, size_t n, struct sp
 /* ---- applying -----------------------------------------------------------------------------------
  */
 
-static enum spot_rc run(struct pg_sync *c, const char *what, const char *sql, struct spot_err *err)
+static enum spot_rc sql_run(struct pg_sync *c, const char *what, const char *sql,
+    struct spot_err *err)
 {
 	return pg_sync_exec(c, what, sql, NULL, 0, NULL, err);
 }
@@ -108,9 +109,9 @@ static enum spot_rc apply_one(struct pg_sync *c, const struct migration *m, cons
 	(void)snprintf(at, sizeof(at), "%" PRId64, now_us);
 	(void)snprintf(what, sizeof(what), "migration %04d_%s", m->version, m->name);
 	(void)snprintf(begin, sizeof(begin), "BEGIN; SET LOCAL lock_timeout = '%s'", lock_wait);
-	rc = run(c, what, begin, err);
+	rc = sql_run(c, what, begin, err);
 	if (rc == SPOT_OK) {
-		rc = run(c, what, m->sql, err);
+		rc = sql_run(c, what, m->sql, err);
 	}
 	if (rc != SPOT_OK) {
 		return rc;
@@ -123,7 +124,7 @@ static enum spot_rc apply_one(struct pg_sync *c, const struct migration *m, cons
 	if (rc == SPOT_OK && !pg_sync_in_transaction(c)) {
 		return err_set(err, SPOT_CONFIG, "%s: must not begin or end transactions", what);
 	}
-	return rc != SPOT_OK ? rc : run(c, what, "COMMIT", err);
+	return rc != SPOT_OK ? rc : sql_run(c, what, "COMMIT", err);
 }
 
 /* Lists the sessions that hold our tables, oldest transactions first. Another role's session shows
@@ -178,12 +179,12 @@ static enum spot_rc apply_patiently(struct pg_sync *c, const struct migration *m
 		/* The server counts the pause, so we notice if it goes away. A signal ends us. */
 		(void)snprintf(pause, sizeof(pause), "SELECT pg_sleep(%d)",
 		    MIN(tries, PAUSE_MAX_S));
-		rc = run(c, "schema lock", "ROLLBACK", err);
+		rc = sql_run(c, "schema lock", "ROLLBACK", err);
 		if (rc == SPOT_OK) {
 			rc = say_waits(c, m, tries, err);
 		}
 		if (rc == SPOT_OK) {
-			rc = run(c, "schema lock", pause, err);
+			rc = sql_run(c, "schema lock", pause, err);
 		}
 		if (rc != SPOT_OK) {
 			return rc;
@@ -199,9 +200,9 @@ static enum spot_rc apply_all(struct pg_sync *c, const struct migration *list, s
 
 	/* A session lock ends with the connection, whatever happens. Waiting for another runner may
 	 * take as long as its migrations. */
-	rc = run(c, "schema lock", "SELECT pg_advisory_lock(" LOCK_KEY ")", err);
+	rc = sql_run(c, "schema lock", "SELECT pg_advisory_lock(" LOCK_KEY ")", err);
 	if (rc == SPOT_OK) {
-		rc = run(c, "schema_version",
+		rc = sql_run(c, "schema_version",
 		    "CREATE TABLE IF NOT EXISTS schema_version (version int PRIMARY KEY, "
 		    "name text NOT NULL, sha256 text NOT NULL, applied_us int8 NOT NULL)",
 		    err);

@@ -303,7 +303,7 @@ void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct 
 
 /* ---- the decision ---------------------------------------------------------------------------- */
 
-static void decide(struct areq *q);
+static void plan_settle(struct areq *q);
 
 static void words_read(struct areq *q)
 {
@@ -364,10 +364,10 @@ static void hours_read(struct areq *q)
 		return;
 	}
 	p->facts.not_before_us = p->in.now_us;
-	decide(q);
+	plan_settle(q);
 }
 
-static void decide(struct areq *q)
+static void plan_settle(struct areq *q)
 {
 	struct planned *p = q->own;
 	int32_t *ids;
@@ -403,7 +403,7 @@ static void tight_read(struct areq *q)
 				rows[i].region, rows[i].gpu_name };
 		}
 	}
-	decide(q);
+	plan_settle(q);
 }
 
 void plan_decide(struct areq *q, struct planned *p, void (*next)(struct areq *q, struct planned *p))

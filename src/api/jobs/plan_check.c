@@ -104,7 +104,7 @@ static const char *strange_gpu(const struct job_spec *s)
 }
 
 /* Suits, and has no room for all of them. */
-static const struct refused *cramped(const struct planned *p)
+static const struct refused *refused_for_quota(const struct planned *p)
 {
 	for (size_t i = 0; i < p->all.ranking.refused_n; i++) {
 		if (p->all.ranking.refused[i].why == REFUSED_QUOTA) {
@@ -117,7 +117,7 @@ static const struct refused *cramped(const struct planned *p)
 static const char *gang_note(struct areq *q, struct planned *p)
 {
 	int n = p->spec->num_nodes;
-	const struct refused *x = cramped(p);
+	const struct refused *x = refused_for_quota(p);
 	const struct score *best = plan_best(p, SPOT_MARKET_NONE);
 	struct score whole;
 

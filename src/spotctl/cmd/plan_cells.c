@@ -47,7 +47,7 @@ void plan_say(struct ctl *c, const char *fmt, ...)
 	}
 }
 
-static const char *member(const json_t *o, const char *name)
+static const char *member_text(const json_t *o, const char *name)
 {
 	return json_str(o, name, "", NULL);
 }
@@ -58,7 +58,7 @@ static const json_t *offer_find(const json_t *plan, const char *pool)
 	size_t i;
 
 	json_array_foreach (json_object_get(plan, "offers"), i, o) {
-		if (strcmp(member(json_object_get(o, "pool"), "id"), pool) == 0) {
+		if (strcmp(member_text(json_object_get(o, "pool"), "id"), pool) == 0) {
 			return json_object_get(o, "pool");
 		}
 	}
@@ -69,38 +69,39 @@ void plan_say_decision(struct ctl *c, const json_t *plan)
 {
 	const json_t *d = json_object_get(plan, "decision"),
 		     *passed = json_object_get(d, "passed_over");
-	const char *pool = member(d, "pool"), *why = member(d, "why"), *zone;
+	const char *pool = member_text(d, "pool"), *why = member_text(d, "why"), *zone;
 	const json_t *o = offer_find(plan, pool);
 
 	if (!json_is_object(d)) {
 		return; /* of a daemon that does not say it */
 	}
 	if (o != NULL) {
-		zone = member(o, "zone");
-		plan_say(c, "chosen: %s, %s/%s %s %s: %s", pool, member(o, "provider"),
-		    *zone != '\0' ? zone : member(o, "region"), member(o, "instance_type"),
-		    member(o, "market"), why);
+		zone = member_text(o, "zone");
+		plan_say(c, "chosen: %s, %s/%s %s %s: %s", pool, member_text(o, "provider"),
+		    *zone != '\0' ? zone : member_text(o, "region"),
+		    member_text(o, "instance_type"), member_text(o, "market"), why);
 	} else if (*pool != '\0') {
 		plan_say(c, "chosen: %s: %s", pool, why);
 	} else {
 		plan_say(c, "now it would %s%s%s: %s",
-		    strcmp(member(d, "choice"), "defer") == 0 ? "begin later" : "wait",
-		    *member(d, "until_at") != '\0' ? ", until " : "", member(d, "until_at"), why);
+		    strcmp(member_text(d, "choice"), "defer") == 0 ? "begin later" : "wait",
+		    *member_text(d, "until_at") != '\0' ? ", until " : "",
+		    member_text(d, "until_at"), why);
 	}
-	if (json_is_object(passed) && *member(passed, "why") != '\0') {
-		plan_say(c, "passed over: %s, which stands first: %s", member(passed, "pool"),
-		    member(passed, "why"));
+	if (json_is_object(passed) && *member_text(passed, "why") != '\0') {
+		plan_say(c, "passed over: %s, which stands first: %s", member_text(passed, "pool"),
+		    member_text(passed, "why"));
 	}
 }
 
 void plan_say_refusal(struct ctl *c, const json_t *plan)
 {
 	const json_t *r = json_object_get(plan, "submit_refusal");
-	const char *field = member(r, "field");
+	const char *field = member_text(r, "field");
 
 	if (json_is_object(r)) {
 		plan_say(c, "submitting this file would be refused: %s%s%s", field,
-		    *field != '\0' ? ": " : "", member(r, "detail"));
+		    *field != '\0' ? ": " : "", member_text(r, "detail"));
 	}
 }
 
@@ -111,7 +112,7 @@ int plan_exit(const json_t *plan)
 	if (!json_is_object(r)) {
 		return CTL_OK;
 	}
-	return strcmp(member(r, "code"), "denied") == 0 ? CTL_DENIED : CTL_USAGE;
+	return strcmp(member_text(r, "code"), "denied") == 0 ? CTL_DENIED : CTL_USAGE;
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
@@ -181,20 +182,20 @@ void plan_offer_cells(struct ctl *c, json_t *offers)
 	json_array_foreach (offers, i, o) {
 		const json_t *pool = json_object_get(o, "pool"),
 			     *price = json_object_get(o, "price_micros");
-		const char *zone = member(pool, "zone");
+		const char *zone = member_text(pool, "zone");
 		json_t *cell = json_object();
 
 		cell_set(cell, "place",
 		    text_cut(c,
-			arena_printf(c->arena, "%s/%s", member(pool, "provider"),
-			    *zone != '\0' ? zone : member(pool, "region")),
+			arena_printf(c->arena, "%s/%s", member_text(pool, "provider"),
+			    *zone != '\0' ? zone : member_text(pool, "region")),
 			PLACE_MOST));
 		cell_set(cell, "gpu",
 		    text_cut(c,
 			arena_printf(c->arena, "%gx%s", json_f64(pool, "gpus", 0, NULL),
-			    member(pool, "gpu")),
+			    member_text(pool, "gpu")),
 			GPU_MOST));
-		cell_set(cell, "market", market_cell(member(pool, "market")));
+		cell_set(cell, "market", market_cell(member_text(pool, "market")));
 		cell_set(cell, "price",
 		    json_is_integer(price) ? usd_text(c, json_integer_value(price), 2) : "");
 		cell_set(cell, "odds", odds_cell(c, json_object_get(o, "launch_odds")));
@@ -234,11 +235,11 @@ void plan_gang_cells(struct ctl *c, json_t *list)
 	json_array_foreach (list, i, o) {
 		json_t *cell = json_object();
 
-		cell_set(cell, "place", text_cut(c, member(o, "place"), GANG_PLACE_MOST));
-		cell_set(cell, "market", market_cell(member(o, "market")));
+		cell_set(cell, "place", text_cut(c, member_text(o, "place"), GANG_PLACE_MOST));
+		cell_set(cell, "market", market_cell(member_text(o, "market")));
 		cell_set(cell, "hours", hours_cell(c, json_object_get(o, "hours")));
 		cell_set(cell, "total", usd_cell(c, json_object_get(o, "total_micros")));
-		cell_set(cell, "refused", *member(o, "refused") != '\0' ? "not now" : "");
+		cell_set(cell, "refused", *member_text(o, "refused") != '\0' ? "not now" : "");
 		json_object_set_new(o, "cell", cell);
 	}
 }
