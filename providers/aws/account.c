@@ -138,9 +138,9 @@ static void class_set(struct quoting *x, const char *class, bool exact, int64_t 
 	}
 }
 
-/* "Running On-Demand P instances", "Running On-Demand G and VT instances", "All P5 Spot Instance
- * Requests", "All P4, P3 and P2 Spot Instance Requests", and in some partitions "All P Spot
- * Instance Requests", which then holds for P5 and P6 too. */
+/* On demand: "Running On-Demand P instances", "Running On-Demand G and VT instances". Spot: "All P5
+ * Spot Instance Requests", "All P4, P3 and P2 Spot Instance Requests". Some partitions have "All P
+ * Spot Instance Requests", which covers P5 and P6 too. */
 static void quota_by_name(struct quoting *x, const char *name, int64_t limit)
 {
 	const char *od = "Running On-Demand ", *end;

@@ -1,4 +1,4 @@
-/* Amazon Web Services: EC2 spot and on-demand. What is public of this provider is one table. */
+/* Amazon Web Services: EC2 spot and on-demand. The provider's public part is one table. */
 #ifndef PROVIDERS_AWS_AWS_H
 #define PROVIDERS_AWS_AWS_H
 

@@ -110,7 +110,8 @@ bool aws_queue_ok(const char *url);
 
 /* ---- http.c ---------------------------------------------------------------------------------- */
 enum spot_step aws_send(struct aws *self, struct spot_call *c, const struct aws_request *r);
-/* What c->in holds: SPOT_STEP_NONE = a good reply, parsed into ret; else the step's verdict. */
+/* Reads the reply in c->in. SPOT_STEP_NONE: it is good and parsed into *ret; else the step's
+ * verdict. */
 enum spot_step aws_reply_xml(struct aws *self, struct spot_call *c, const char *action,
     const char *root, const struct xml **ret);
 enum spot_step aws_reply_json(struct aws *self, struct spot_call *c, const char *action,
@@ -132,7 +133,7 @@ struct aws_code {
 	const char *code;
 	enum spot_rc rc;
 	enum aws_how how;
-	const char *scope; /* what is empty, full or wrong: for people */
+	const char *scope; /* the thing that is empty, full or wrong: for people */
 	enum spot_scope rests;
 };
 extern const struct aws_code aws_codes[];
@@ -199,7 +200,7 @@ enum spot_step aws_launch_check(const struct aws *self, struct spot_call *c,
     const struct spot_launch *l);
 void aws_launch_begin(const struct aws *self, struct call_state *st, struct aws_run *r,
     const struct spot_launch *l);
-/* What comes before RunInstances: reservation, image. SPOT_STEP_NONE: it can be sent, or
+/* Makes the calls before RunInstances: reservation, image. SPOT_STEP_NONE: it can be sent, or
  * (*ret_answered) c->in is the reply to it or to what came after it. */
 enum spot_step aws_launch_prepare(struct aws *self, struct spot_call *c, struct aws_run *r,
     bool *ret_answered);
@@ -267,7 +268,7 @@ struct role {
 /* One run of auth. */
 struct auth {
 	struct str config, credentials; /* the shared files, empty if absent */
-	enum creds_source source; /* where the first keys come from */
+	enum creds_source source; /* source of the first keys */
 	struct role roles[ROLES_MAX];
 	size_t roles_n; /* to be assumed with them, last first */
 	struct role web;

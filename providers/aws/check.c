@@ -2,10 +2,9 @@
 #include "aws_int.h"
 
 /*
- * What an operator wants to know before trusting the configuration. Nothing is made or ended: EC2
- * tells with DryRun whether a call would have been permitted (DryRunOperation) and whether its
- * parameters hold (API_RunInstances.html, DryRun). The other services are asked for the least that
- * they tell.
+ * Checks a configuration before an operator trusts it. Nothing is made or ended: EC2 tells with
+ * DryRun whether a call would have been permitted (DryRunOperation) and whether its parameters hold
+ * (API_RunInstances.html, DryRun). The other services are asked for the least that they tell.
  */
 
 #include "base/check.h"
@@ -64,8 +63,8 @@ struct checking {
 	void *quotas_state; /* of the verb that runs inside this one */
 };
 
-/* The verdict of a reply that is an error, as an item: true. What must be repeated or needs
- * new credentials stays the step's verdict: false. */
+/* The verdict of a reply that is an error, as an item: true. False: the call must be repeated or
+ * needs new credentials, which stays the step's verdict. */
 static bool error_item(struct spot_call *c, struct checking *k, enum spot_step s, const char *name,
     enum spot_check_state state, const char *fix)
 {
@@ -133,7 +132,7 @@ static enum spot_step launch_send(struct aws *self, struct spot_call *c, struct 
 	return aws_run_send(self, c, &k->run);
 }
 
-/* What to do about a refused dry run, by what the code says. */
+/* The advice for a refused dry run, by its error code. */
 static const char *launch_fix(enum spot_rc rc)
 {
 	switch ((int)rc) {
@@ -191,8 +190,9 @@ static enum spot_step launch_reply(struct aws *self, struct spot_call *c, struct
 
 /* ---- listing and ending ---------------------------------------------------------------------- */
 
-/* One of ours that has ended: a policy that permits to end tagged machines alone can only be tried
- * out on a tagged machine, and one that has ended comes to no harm whatever the endpoint does. */
+/* Finds a machine of ours that has ended. A policy that only permits ending tagged machines can
+ * only be tried on a tagged machine. One that has ended comes to no harm, whatever the endpoint
+ * does. */
 static enum spot_step ended_send(struct aws *self, struct spot_call *c, const struct checking *k)
 {
 	struct query q;
@@ -414,7 +414,7 @@ static void check_begin(struct aws *self, struct spot_call *c, struct checking *
 	}
 }
 
-/* Where launches go, for the operator to see; whether it exists tells the dry run. */
+/* Shows the operator the network of launches. The dry run tells whether it exists. */
 static void network_tell(struct aws *self, struct spot_call *c, struct checking *k)
 {
 	const char *subnet = aws_setting(self, arena_printf(c->arena, "subnet.%s", k->region));

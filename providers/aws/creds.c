@@ -50,8 +50,8 @@ static enum spot_step auth_done(struct aws *self, struct spot_call *c, const str
 {
 	int64_t now = c->now_us + self->skew_us;
 
-	/* A metadata service that has nothing newer keeps serving keys that still work: botocore
-	 * goes on with them for a while longer, at random so that a fleet does not come back at
+	/* A metadata service without newer keys keeps serving keys that still work. Like botocore,
+	 * use them for a while longer. The time is random, so that a fleet does not come back at
 	 * once. */
 	if (a->source == CREDS_METADATA && a->roles_n == 0 && self->next.expires_us != 0 &&
 	    self->next.expires_us - now <= AWS_REFRESH_ADVISORY_US) {

@@ -84,7 +84,7 @@ const struct aws_code aws_codes[] = {
 	/* Idempotency (docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html). */
 	{ "IdempotentParameterMismatch", SPOT_MISMATCH, AWS_FAIL, "token" },
 	{ "IdempotentInstanceTerminated", SPOT_GONE, AWS_FAIL, "token" },
-	/* Who we are. */
+	/* Authentication. */
 	{ "ExpiredToken", SPOT_UNAUTHENTICATED, AWS_REAUTH, "credentials" },
 	{ "ExpiredTokenException", SPOT_UNAUTHENTICATED, AWS_REAUTH, "credentials" },
 	{ "RequestExpired", SPOT_UNAUTHENTICATED, AWS_EXPIRED, "credentials or clock" },
@@ -101,7 +101,7 @@ const struct aws_code aws_codes[] = {
 	{ "InvalidIdentityToken", SPOT_UNAUTHENTICATED, AWS_FAIL, "web identity token" },
 	{ "IDPRejectedClaim", SPOT_UNAUTHENTICATED, AWS_FAIL, "web identity token" },
 	{ "InvalidAccessKeyId", SPOT_UNAUTHENTICATED, AWS_REAUTH, "credentials" },
-	/* What we may do. */
+	/* Authorization. */
 	{ "UnauthorizedOperation", SPOT_DENIED, AWS_FAIL, "account" },
 	{ "AccessDenied", SPOT_DENIED, AWS_FAIL, "account" },
 	{ "AccessDeniedException", SPOT_DENIED, AWS_FAIL, "account" },
@@ -187,7 +187,8 @@ const struct aws_code *aws_code_find(const char *code, const char *message)
 
 const char *aws_words(struct arena *a, const char *message)
 {
-	/* What follows these is an encrypted policy dump or the signed headers, token included. */
+	/* After these words comes an encrypted policy dump, or the signed headers with the
+	 * token. */
 	static const char *const cuts[] = { "Encoded authorization failure message",
 		"The Canonical String for this request", "The String-to-Sign should have been" };
 	char *text = arena_strdup(a, message);

@@ -2,11 +2,11 @@
 #include "aws_int.h"
 
 /*
- * Several machines of one pool at once: one RunInstances with MinCount = MaxCount, which EC2
- * carries out in one zone as a whole or not at all, under one client token that every instance
- * carries (API_RunInstances.html, ec2-api-idempotency.html). CreateFleet would add nothing for one
- * type in one zone: its token is used up by an empty answer, it needs a launch template that has to
- * be tidied away, and its instances do not carry the token.
+ * Launches several machines of one pool at once, by one RunInstances with MinCount = MaxCount. EC2
+ * carries it out in one zone, as a whole or not at all. Every instance carries its client token
+ * (API_RunInstances.html, ec2-api-idempotency.html). CreateFleet adds nothing for one type in one
+ * zone. An empty answer uses up its token, it needs a launch template to tidy away, and its
+ * instances do not carry the token.
  */
 
 #define GANG_MAX 1000

@@ -186,7 +186,7 @@ static enum spot_step found_add(struct aws *self, struct spot_call *c, const cha
 	return SPOT_STEP_NONE;
 }
 
-/* What find and list do with a reply: NONE: ask on; DONE: all of it is in *ret. */
+/* Handles a reply of find and list. NONE: ask for more; DONE: all of it is in *ret. */
 static enum spot_step found_step(struct aws *self, struct spot_call *c, const char *region,
     struct spot_instance **ret, size_t *ret_n)
 {
@@ -327,9 +327,10 @@ static void describe_odd(struct aws *self, struct spot_call *c, const char *regi
 	f->alone++;
 }
 
-/* While a zone is disrupted a call fails as a whole that names an instance there, and works for
- * instances elsewhere (API_DescribeInstances.html): the chunk is halved until the rest is through.
- * If nothing gets through at all, it is the region: the fault stays the verdict. */
+/* While a zone is disrupted, a call that names an instance there fails as a whole
+ * (API_DescribeInstances.html). Instances elsewhere still work, so the chunk is halved until the
+ * rest is through. If nothing gets through at all, it is the region: the fault stays the
+ * verdict. */
 static enum spot_step describe_halve(struct aws *self, struct spot_call *c, const char *region,
     struct found *f, enum spot_step s)
 {
@@ -386,7 +387,7 @@ enum spot_step aws_describe(void *p, struct spot_call *c, struct spot_describe *
 		f->most = REFS_PER_CALL;
 		f->refs = arena_array(c->arena, a->refs_n + 1, sizeof(*f->refs));
 		for (size_t i = 0; i < a->refs_n; i++) {
-			/* What cannot be an id of EC2 is unknown to EC2. */
+			/* EC2 does not know a ref that is no EC2 id. */
 			if (aws_id_ok(a->refs[i], "i-")) {
 				f->refs[f->refs_n++] = a->refs[i];
 			}

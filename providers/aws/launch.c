@@ -103,8 +103,8 @@ static bool groups_read(struct arena *a, const char *list, const char **ret, siz
 	return true;
 }
 
-/* A subnet of another zone than the pool's is refused by EC2, because the zone is sent too: better
- * no instance than one in a pool that we did not price. */
+/* EC2 refuses a subnet outside the pool's zone, because we send the zone too. No instance is better
+ * than one in a pool that we did not price. */
 static enum spot_step add_network(const struct aws *self, struct spot_call *c,
     const struct spot_launch *l, struct query *q)
 {
@@ -272,7 +272,7 @@ bool aws_run_read(struct aws *self, struct spot_call *c, const struct spot_launc
 	if (!aws_instance_read(self, c, l->key.region, item, ret)) {
 		return false;
 	}
-	/* What we asked for holds where the reply is silent. */
+	/* Fill from the request: the reply may lack these. */
 	if (*ret->key.zone == '\0') {
 		ret->key.zone = l->key.zone;
 	}

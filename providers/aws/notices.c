@@ -2,8 +2,8 @@
 #include "aws_int.h"
 
 /*
- * What EC2 says about machines when it is asked: the status of their spot requests, and the events
- * that are scheduled for them.
+ * Polls EC2 about our machines: the status of their spot requests, and the events scheduled for
+ * them.
  */
 
 #define REFS_PER_CALL 100
@@ -13,7 +13,7 @@
 /* ---- spot requests --------------------------------------------------------------------------- */
 
 /* Spot request status (UserGuide/spot-request-status.html): on a reclaim the code flips while the
- * instance still runs for its two minutes. What we ended ourselves is no notice. */
+ * instance still runs for its two minutes. An end by ourselves is no notice. */
 static bool status_is_reclaim(const char *code)
 {
 	static const char *const codes[] = { "marked-for-termination", "marked-for-stop",
@@ -115,8 +115,8 @@ static void event_read(struct spot_call *c, struct noticed *x, const char *ref,
 		    from, words) };
 }
 
-/* Only instances with events come back, of the whole account: by id one that EC2 has forgotten
- * would fail the call, and there is no filter for ids. */
+/* Asks for the instances with events of the whole account. Ids cannot be filtered, and naming one
+ * that EC2 has forgotten would fail the call. */
 static enum spot_step status_send(struct aws *self, struct spot_call *c, const char *region)
 {
 	static const char *const codes[] = { "instance-reboot", "system-reboot",

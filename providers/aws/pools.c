@@ -2,8 +2,9 @@
 #include "aws_int.h"
 
 /*
- * Pools of one region: zones by zone id (zone names are aliases that differ between accounts), GPU
- * types as the vendor describes them, and what is offered where. Offered is not capacity.
+ * Pools of one region: zones, GPU types as the vendor describes them, and the types that each zone
+ * offers. Zones go by zone id, because zone names are aliases that differ between accounts. Offered
+ * is not capacity.
  */
 
 #include <strings.h>
@@ -281,7 +282,7 @@ static void pool_add(struct aws *self, struct spot_call *c, struct pooling *x, c
 							      .market = market },
 		.zone_name = z->name,
 		.shape = t->shape,
-		/* What is reserved was counted when it was. */
+		/* A reservation was counted against the quota when it was made. */
 		.quota_class = market == SPOT_MARKET_RESERVED
 		    ? ""
 		    : aws_quota_class(c->arena, t->name, market) };

@@ -11,8 +11,8 @@
 #define SPOT_SOURCE "DescribeSpotPriceHistory"
 #define LIST_SOURCE "GetProducts"
 #define PAID_SOURCE "DescribeCapacityReservations"
-/* What a machine in a reservation adds to the bill: nothing, the reservation costs the same without
- * it. Zero is no price anywhere in this program, so it is the least there is. */
+/* A machine in a reservation adds nothing to the bill: the reservation costs the same without it.
+ * Zero is no price anywhere in this program, so it is the least there is. */
 #define PAID_MICROS 1
 #define LIST_REPLY_MAX (32u << 20)
 

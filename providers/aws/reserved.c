@@ -4,8 +4,8 @@
 /*
  * Capacity that is paid for already: on-demand capacity reservations and capacity blocks
  * (UserGuide/ec2-capacity-reservations.html, capacity-blocks-using.html). They are used, never
- * bought. The reservation of a launch is looked up in the launch itself: a pool is a type in a zone
- * and does not say which one. Only with reservations = on.
+ * bought. The launch itself looks up its reservation. A pool is a type in a zone and does not name
+ * one. Only with reservations = on.
  */
 
 #define ACTION "DescribeCapacityReservations"

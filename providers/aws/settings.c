@@ -315,8 +315,8 @@ static enum spot_rc advisor_read(struct aws *self, struct spot_err *err)
 	return SPOT_OK;
 }
 
-/* What can be checked before zones are known: subnet.<region> and security_groups.<region> of the
- * regions that are named. */
+/* Checks the settings that need no zones: subnet.<region> and security_groups.<region> of the
+ * configured regions. */
 static enum spot_rc per_region_check(struct aws *self, struct spot_err *err)
 {
 	for (size_t i = 0; i < self->regions_n; i++) {

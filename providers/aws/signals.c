@@ -2,10 +2,9 @@
 #include "aws_int.h"
 
 /*
- * What the vendor publishes about interruption and capacity of spot: placement scores (per zone, of
- * sets of types) and the Spot Instance Advisor's buckets (per region and type; an undocumented
- * file, so its shape is checked). Neither is a promise; one that cannot be had does not lose the
- * other.
+ * The vendor's data on spot interruption and capacity. Placement scores are per zone, for sets of
+ * types. The Spot Instance Advisor has buckets per region and type; its file is undocumented, so
+ * its shape is checked. Neither is a promise. If one is unavailable, the other is still used.
  */
 
 #include <strings.h>

@@ -1,9 +1,9 @@
 /*
- * Who vouches for a node: the instance identity document, signed with the certificate of its region
+ * Verifies a node by its instance identity document, signed with the certificate of its region
  * (docs.aws.amazon.com/AWSEC2/latest/UserGuide/verify-rsa2048.html). The document carries no time
- * and no audience of ours: it proves which machine it comes from, the one-time token proves that
- * the machine was meant. Certificates are those the vendor publishes (identity_certs.txt), or those
- * of the file that setting identity_certs names.
+ * and no audience of ours. It proves the machine; the one-time token proves that we meant this
+ * machine. Certificates are those the vendor publishes (identity_certs.txt), or those of the file
+ * that setting identity_certs names.
  */
 #include "base/base.h"
 #include "aws_int.h"

@@ -2,14 +2,14 @@
 #include "aws_int.h"
 
 /*
- * What EC2 tells by itself: EventBridge events in an SQS queue per region (deploy/iam/
- * aws-interruptions.yaml makes both), read by long poll. Events come at least once, in no order,
- * for all machines of the account (UserGuide/spot-instance-termination-notices.html,
- * monitoring-instance-state- changes.html): so they are told apart by id, and the machines are
- * looked up once, which both tells which are ours and what they are now.
+ * Reads the events that EC2 sends: EventBridge to one SQS queue per region, by long poll.
+ * deploy/iam/aws-interruptions.yaml makes both. Events come at least once, unordered, for all
+ * machines of the account (UserGuide/spot-instance-termination-notices.html,
+ * monitoring-instance-state-changes.html). So their ids tell repeats, and one look-up of the
+ * machines tells which are ours and their present state.
  *
- * Messages are deleted at the beginning of the next call, when the engine has written down what
- * they said: the cursor holds their receipt handles, and the ids of the last events.
+ * The next call begins by deleting the messages, because the engine has stored their contents by
+ * then. The cursor holds their receipt handles and the ids of the last events.
  */
 
 #define WAIT_MAX_S 20 /* the vendor's: API_ReceiveMessage.html */

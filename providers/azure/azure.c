@@ -82,8 +82,8 @@ const struct spot_provider_ops azure_ops = {
 	.caps = SPOT_CAP_SPOT | SPOT_CAP_ZONES | SPOT_CAP_TOKEN | SPOT_CAP_NOTICE_NODE |
 	    SPOT_CAP_NOTICE_API | SPOT_CAP_PRICE_HISTORY | SPOT_CAP_TAGS | SPOT_CAP_OBJECTS |
 	    SPOT_CAP_PRICE_STEADY,
-	/* A PUT of the same name with the same body changes nothing; names of resource groups are
-     * unique in a subscription, and a group's region cannot change. */
+	/* A PUT of the same name with the same body changes nothing. Names of resource groups are
+	 * unique in a subscription, and a group's region cannot change. */
 	.token_scope = SPOT_TOKEN_GLOBAL,
 	.token_life_us = 24 * SPOT_US_PER_HOUR,
 	/* Lists lag by seconds to minutes; the vendor gives no bound, this is ours. */

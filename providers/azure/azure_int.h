@@ -91,7 +91,7 @@ struct azure {
 	/* auth only */
 	struct azure_token arm, blob;
 	struct azure_delegation delegation;
-	/* what a file held: secret, assertion or certificate; for the time of auth */
+	/* the content of a file, during auth: secret, assertion or certificate */
 	struct secret credential;
 	/* why there is no delegation key, "" = there is one or none is wanted */
 	char blob_refused[200];
@@ -124,15 +124,15 @@ bool azure_guid_ok(const char *text);
 /* ---- http.c ---------------------------------------------------------------------------------- */
 /* To the Resource Manager, with its token. */
 enum spot_step azure_send(struct azure *self, struct spot_call *c, const struct azure_request *r);
-/* What c->in holds: SPOT_STEP_NONE = status 200..299 and a JSON object in *ret; else the step's
- * verdict. */
+/* Reads the reply in c->in. SPOT_STEP_NONE: status 200..299 and a JSON object in *ret; else the
+ * step's verdict. */
 enum spot_step azure_reply(struct spot_call *c, const char *what, json_t **ret);
 /* The same for replies without a body to read. */
 enum spot_step azure_reply_plain(struct spot_call *c, const char *what);
 /* BAD_REPLY, or UNKNOWN where the request may have had an effect. */
 #define azure_bad_reply(c, what, ...) call_bad_reply(c, "azure", what, __VA_ARGS__)
-/* Takes the link to the next page over: NONE, st->next set or NULL at the end; or a bad reply when
- * it leads away from base or in circles. */
+/* Takes over the link to the next page. NONE: st->next is set, or NULL at the end. A bad reply if
+ * the link leads away from base or in circles. */
 enum spot_step azure_next_page(struct call_state *st, struct spot_call *c, const char *what,
     const char *base, const char *link);
 /* The same scheme, host and port, default ports left out or not. */
@@ -151,7 +151,7 @@ struct azure_code {
 	const char *code;
 	enum spot_rc rc;
 	enum azure_how how;
-	const char *scope; /* what is empty, full or wrong: for people */
+	const char *scope; /* the thing that is empty, full or wrong: for people */
 	enum spot_scope rests;
 };
 extern const struct azure_code azure_codes[];
@@ -186,7 +186,7 @@ struct azure_gpu {
 	const char *name; /* our catalogue's; "" = a size that we leave out */
 	int32_t milli, mem_mib;
 };
-/* What a size is made of; gpus is the vendor's count (0 = not said). False: no GPU size that we
+/* Finds the GPU of a size; gpus is the vendor's count (0 = not said). False: no GPU size that we
  * know. */
 bool azure_gpu_find(const char *size, int64_t gpus, struct azure_gpu *ret);
 

@@ -3,10 +3,10 @@
 
 /*
  * Shared access signatures: addresses with which a node reads, writes or deletes exactly one blob.
- * Service SAS with the account's key
- * (learn.microsoft.com/rest/api/storageservices/create-service-sas), or user delegation SAS with a
- * key that our own identity was given (create-user-delegation-sas): the latter needs no account key
- * anywhere. Field order of version 2020-12-06 and later.
+ * Either a service SAS with the account's key
+ * (learn.microsoft.com/rest/api/storageservices/create-service-sas), or a user delegation SAS with
+ * a key of our own identity (create-user-delegation-sas). The latter needs no account key anywhere.
+ * Field order of version 2020-12-06 and later.
  */
 
 #include "base/err.h"
@@ -24,7 +24,7 @@ static bool container_ok(const char *name)
 	    name[0] != '-' && name[n - 1] != '-' && strstr(name, "--") == NULL;
 }
 
-/* What each method needs; Put Block and Put Block List are PUT, too. */
+/* The permissions that each method needs; Put Block and Put Block List are PUT, too. */
 static const char *method_permissions(const char *method)
 {
 	static const char *const all[][2] = { { "GET", "r" }, { "HEAD", "r" }, { "PUT", "cw" },

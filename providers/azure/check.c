@@ -2,11 +2,11 @@
 #include "azure_int.h"
 
 /*
- * What an operator wants to know before trusting the configuration. Permissions are those that the
- * vendor lists at the subscription (learn.microsoft.com/rest/api/authorization/permissions):
- * nothing is created to try them out. Placement scores and Resource Graph are asked once: the role
- * of the first hides its right behind a service of its own, and the second takes its table of spot
- * from what an identity may read.
+ * Checks a configuration before an operator trusts it. The vendor lists the permissions at the
+ * subscription (learn.microsoft.com/rest/api/authorization/permissions), so nothing is created to
+ * try them out. Placement scores and Resource Graph get one trial request each. The role of the
+ * first hides its right behind a service of its own. The second builds its spot table from the
+ * resources that an identity may read.
  */
 
 #include "base/check.h"
@@ -29,10 +29,10 @@ struct checking {
 	bool *allowed;
 };
 
-/* What is needed for what (deploy/iam/azure-role.json). */
+/* The action that each item needs (deploy/iam/azure-role.json). */
 static const struct {
 	const char *item, *action;
-	const char *without; /* what goes missing */
+	const char *without; /* the loss without it */
 } needs[] = {
 	{ "launch", "Microsoft.Resources/subscriptions/resourceGroups/write",
 	    "no machine can be launched" },

@@ -2,9 +2,9 @@
 #include "azure_int.h"
 
 /*
- * Credentials: the frame of auth. A token for the Resource Manager; and where checkpoints go to a
- * storage account without a key, one for storage and a user delegation key made with it. Whoever
- * has no right to the latter still has a provider: presigning says what is missing.
+ * Credentials: the frame of auth. Gets a token for the Resource Manager. If checkpoints go to a
+ * storage account without a key, also a storage token and a user delegation key made with it. An
+ * identity without the right to that key still has a provider: presigning says what is missing.
  */
 
 #include "base/err.h"

@@ -2,10 +2,11 @@
 #include "azure_int.h"
 
 /*
- * One token: from the authority with a secret, an assertion of our own (certificate) or one of
- * somebody else (workload identity), or from the metadata service of the machine we run on.
- * learn.microsoft.com/entra/identity-platform/ v2-oauth2-client-creds-grant-flow and
- * entra/identity/managed-identities-azure-resources/how-to-use-vm-token.
+ * Gets one token. The authority gives it for a secret, our own assertion (certificate) or another's
+ * (workload identity):
+ * learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow. The machine's
+ * metadata service gives it without any of these:
+ * learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token.
  */
 
 #include "base/err.h"

@@ -84,19 +84,19 @@ const struct azure_code azure_codes[] = {
 	{ "VMStartTimedOut", SPOT_UNAVAILABLE, AZURE_AGAIN, "machine did not start" },
 	{ "OSProvisioningTimedOut", SPOT_UNAVAILABLE, AZURE_AGAIN, "machine did not boot" },
 	{ "OSProvisioningInternalError", SPOT_UNAVAILABLE, AZURE_AGAIN, "machine did not boot" },
-	/* What was there before. */
+	/* Conflicts with an existing resource. */
 	{ "PropertyChangeNotAllowed", SPOT_MISMATCH, AZURE_FAIL, "name" },
 	{ "InvalidResourceGroupLocation", SPOT_MISMATCH, AZURE_FAIL, "name, in another region" },
 	{ "PreconditionFailed", SPOT_MISMATCH, AZURE_FAIL, "name" },
 	{ "ResourceGroupBeingDeleted", SPOT_GONE, AZURE_FAIL, "name" },
 	{ "ResourceGroupDeletionTimeout", SPOT_UNAVAILABLE, AZURE_AGAIN, "resource group" },
-	/* Who we are. */
+	/* Authentication. */
 	{ "ExpiredAuthenticationToken", SPOT_UNAUTHENTICATED, AZURE_REAUTH, "token" },
 	{ "InvalidAuthenticationToken", SPOT_UNAUTHENTICATED, AZURE_REAUTH, "token" },
 	{ "AuthenticationFailed", SPOT_UNAUTHENTICATED, AZURE_REAUTH, "token" },
 	{ "InvalidAuthenticationTokenTenant", SPOT_UNAUTHENTICATED, AZURE_FAIL, "tenant" },
 	{ "InvalidAuthenticationTokenAudience", SPOT_UNAUTHENTICATED, AZURE_FAIL, "audience" },
-	/* What we may do. */
+	/* Authorization. */
 	{ "AuthorizationFailed", SPOT_DENIED, AZURE_FAIL, "role assignment" },
 	{ "LinkedAuthorizationFailed", SPOT_DENIED, AZURE_FAIL,
 	    "role on a resource that it refers to" },

@@ -2,9 +2,9 @@
 #include "azure_int.h"
 
 /*
- * What a GPU size is made of. The vendor's catalogue names neither the model nor its memory, counts
- * a sixth of an A10 as one and forgets the count of some sizes, so the table decides
- * (learn.microsoft.com/azure/virtual-machines/sizes/ gpu-accelerated/, one page per series).
+ * The GPUs of each size. The vendor's catalogue names neither the model nor its memory, counts a
+ * sixth of an A10 as one and lacks the count of some sizes. So this table decides
+ * (learn.microsoft.com/azure/virtual-machines/sizes/gpu-accelerated/, one page per series).
  */
 
 #include <ctype.h>

@@ -247,7 +247,7 @@ static enum spot_step terminate_send(struct azure *self, struct spot_call *c, co
 	return azure_send(self, c, &r);
 }
 
-/* What is deleted is a whole resource group: only one that carries our tag. */
+/* A termination deletes a whole resource group, so only one that carries our tag. */
 static enum spot_step look_reply(struct azure *self, struct spot_call *c, struct spot_terminate *a)
 {
 	json_t *doc AUTO(json) = NULL;

@@ -2,12 +2,12 @@
 #include "azure_int.h"
 
 /*
- * One machine: PUT of its resource group, PUT of the machine, then its operation for a while,
- * because a lack of capacity may show only there
+ * Launches one machine: PUT of its resource group, PUT of the machine, then a watch of its
+ * operation. A lack of capacity may show only there
  * (learn.microsoft.com/azure/azure-resource-manager/management/async-operations). Both PUTs may be
- * repeated: the same name with the same body changes nothing. A machine that could not be made
- * leaves a resource in state Failed and maybe a card and an address behind: its group is deleted
- * before the refusal is passed on.
+ * repeated: the same name with the same body changes nothing. A failed machine leaves a resource in
+ * state Failed, and maybe a card and an address. So its group is deleted before the refusal is
+ * passed on.
  */
 
 #include <strings.h>
@@ -231,7 +231,8 @@ static enum spot_step group_reply(struct spot_call *c)
 	return SPOT_STEP_NONE;
 }
 
-/* Where to look next: Azure-AsyncOperation decides, then Location, then the resource itself. */
+/* Chooses the next place to look at: Azure-AsyncOperation, then Location, then the resource
+ * itself. */
 static enum spot_step operation_take(struct azure *self, struct spot_call *c, struct launching *l)
 {
 	static const struct {
@@ -275,7 +276,7 @@ static enum spot_step machine_reply(struct azure *self, struct spot_call *c, str
 		return azure_bad_reply(c, "PUT virtualMachines",
 		    "the machine in it is not the one that was asked for");
 	}
-	/* What we asked for holds where the reply is silent. */
+	/* Fill from the request: the reply may lack these. */
 	if (*l->instance.token == '\0') {
 		l->instance.token = a->token;
 	}

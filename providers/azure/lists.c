@@ -404,7 +404,7 @@ enum spot_step azure_describe(void *p, struct spot_call *c, struct spot_describe
 		d->refs = arena_array(c->arena, a->refs_n + 1, sizeof(*d->refs));
 		d->found = arena_array(c->arena, a->refs_n + 2, sizeof(*d->found));
 		for (size_t i = 0; i < a->refs_n; i++) {
-			/* What cannot be a name of ours is unknown to Azure. */
+			/* Azure does not know a ref that is no name of ours. */
 			if (azure_lease_ok(self, a->refs[i])) {
 				d->refs[d->refs_n++] = a->refs[i];
 			}

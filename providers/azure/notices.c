@@ -2,8 +2,8 @@
 #include "azure_int.h"
 
 /*
- * What the platform says about evictions from outside: resource annotations in Resource Graph
- * (learn.microsoft.com/azure/ service-health/resource-health-vm-annotation). They are short-lived,
+ * Polls the platform about evictions: resource annotations in Resource Graph
+ * (learn.microsoft.com/azure/service-health/resource-health-vm-annotation). They are short-lived
  * and late: the node itself hears of it first (scheduled events).
  */
 

@@ -5,8 +5,8 @@
  * Prices of one region: Retail Prices for what is charged now
  * (learn.microsoft.com/rest/api/cost-management/retail-prices/ azure-retail-prices), Resource Graph
  * for what spot cost before. A price is the region's; each pool of a size gets it, whatever its
- * zone. One region at a time: pages are not stable while prices change, so rows that come twice are
- * taken once, and the fewer pages the better.
+ * zone. One region at a time: pages are not stable while prices change, so the fewer pages the
+ * better. A row that comes twice is taken once.
  */
 
 #include <strings.h>
@@ -108,7 +108,7 @@ static void row_read(struct spot_call *c, const struct spot_prices *a, const jso
 	}
 }
 
-/* What the history last says of a pool; NULL = nothing. */
+/* The last point of a pool's history; NULL = none. */
 static struct spot_price_point *history_last(const struct pricing *x, size_t n,
     const struct spot_pool_key *key)
 {
@@ -127,8 +127,8 @@ static struct spot_price_point *history_last(const struct pricing *x, size_t n,
 	return last;
 }
 
-/* The list says what is charged, but may date it before changes that the history tells: then the
- * history's date counts, or, if it ends with another price, the change came since. */
+/* The list has the price that is charged, but may date it before changes that the history knows.
+ * Then the history's date counts. If the history ends with another price, the change came since. */
 static void offer_add(struct spot_call *c, struct pricing *x, size_t past_n, const struct offer *o,
     const struct spot_pool_info *pool)
 {

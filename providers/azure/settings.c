@@ -423,7 +423,7 @@ static enum spot_rc storage_read(struct azure *self, struct spot_err *err)
 	return SPOT_OK;
 }
 
-/* What can be checked before regions are known: those that are named. */
+/* Checks the settings that need no list of regions: those of the configured regions. */
 static enum spot_rc per_region_check(struct azure *self, struct spot_err *err)
 {
 	static const struct {

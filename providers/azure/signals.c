@@ -4,8 +4,8 @@
 /*
  * How spot fares: eviction rates of a region from Resource Graph (SpotResources,
  * learn.microsoft.com/azure/virtual-machines/ spot-vms, "Eviction rates") and placement scores
- * (learn.microsoft.com/azure/virtual-machine-scale-sets/ spot-placement-score). What the vendor has
- * no data for has no signal: unknown is not zero.
+ * (learn.microsoft.com/azure/virtual-machine-scale-sets/ spot-placement-score). A pool without
+ * vendor data has no signal: unknown is not zero.
  */
 
 #include <strings.h>

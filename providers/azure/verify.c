@@ -2,12 +2,12 @@
 #include "azure_int.h"
 
 /*
- * Who vouches for a node: the metadata service's attested data, signed by the cloud
- * (learn.microsoft.com/azure/virtual-machines/ instance-metadata-service, "Attested data"). It
- * holds the machine's GUID, the subscription, two dates and the nonce that the agent asked it with;
- * the machine with our name must have that GUID. The signer's certificate is a server's, for
- * *.metadata.azure.com; the link between it and the root is not in the message, so it is fetched
- * from where the certificate says, if that is one of the vendor's own places.
+ * Verifies a node by the metadata service's attested data, signed by the cloud
+ * (learn.microsoft.com/azure/virtual-machines/instance-metadata-service, "Attested data"). It holds
+ * the machine's GUID, the subscription, two dates and the agent's nonce. The machine with our name
+ * must have that GUID. The signer's certificate is a server's, for *.metadata.azure.com. The
+ * message lacks the issuer between it and the root. The issuer is fetched from the address in the
+ * certificate, if that is one of the vendor's own places.
  */
 
 #include "base/crypto/cms.h"
@@ -114,9 +114,9 @@ static enum spot_step content_check(const struct azure *self, struct spot_call *
 
 /* ---- the issuer ------------------------------------------------------------------------------ */
 
-/* The address comes from a certificate that nobody has vouched for yet: only to the places where
- * the vendor keeps its certificates (azure-certificate-authority-details, "Certificate downloads
- * and revocation lists"). */
+/* The address comes from a certificate that is not verified yet. So only the vendor's own
+ * certificate places are allowed (azure-certificate-authority-details, "Certificate downloads and
+ * revocation lists"). */
 static bool issuer_place_ok(const char *url)
 {
 	static const char *const places[] = { "http://www.microsoft.com/pki",

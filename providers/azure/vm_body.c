@@ -2,9 +2,9 @@
 #include "azure_int.h"
 
 /*
- * What is created: a resource group per lease and in it a machine of the same name, whose disk,
- * network card and public address are all written inside the machine's own body and go with it
- * (deleteOption Delete everywhere: the default is Detach).
+ * The bodies of what we create: a resource group per lease, and in it a machine of the same name.
+ * The machine's body holds its disk, network card and public address. All go with it: deleteOption
+ * is Delete everywhere, because the default is Detach.
  * learn.microsoft.com/rest/api/compute/virtual-machines/create-or-update.
  */
 
