@@ -243,9 +243,8 @@ static enum spot_step terminate_reply(struct aws *self, struct spot_call *c, str
 	s = aws_reply_plain(self, c, "TerminateInstances");
 	return error_item(c, k, s, "terminate", ours ? SPOT_CHECK_BAD : SPOT_CHECK_UNTESTED,
 		   ours ? POLICY
-			: "no machine of ours has ended lately to try it on, and a policy for "
-			  "tagged "
-			  "machines alone refuses a made-up one: look again after the first job")
+			: "no machine of ours has ended lately, and a policy for tagged machines "
+			  "refuses a made-up id: check again after the first job")
 	    ? SPOT_STEP_NONE
 	    : s;
 }

@@ -75,7 +75,7 @@ static enum spot_step document_check(struct spot_call *c, const struct spot_veri
 	const char *id, *region;
 
 	if (json_parse(text, "document", &doc, &err) != SPOT_OK) {
-		return proof_denied(c, "what was signed is no JSON object");
+		return proof_denied(c, "the signed document is not a JSON object");
 	}
 	id = json_string_value(json_object_get(doc, "instanceId"));
 	region = json_string_value(json_object_get(doc, "region"));

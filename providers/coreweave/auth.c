@@ -1,8 +1,8 @@
 /*
  * Credentials, and which clusters there are. The API token finds clusters and is accepted by their
- * managed endpoint; a kubeconfig leads to any cluster. With service_account set, what they give is
- * used once: for a token of that account, which is renewed at 80 % of the life that was granted
- * (the kubelet's own rule). CoreWeave's service account tokens are good at the "api." host only
+ * managed endpoint; a kubeconfig leads to any cluster. With service_account set, their credential
+ * is used once: for a token of that account. The token is renewed at 80 % of its granted life (the
+ * kubelet's own rule). CoreWeave's service account tokens are good at the "api." host only
  * (coreweave/skills, cw-get-kubeconfig).
  *
  * A cluster that cannot be reached keeps the others going: it is marked, and its calls say why.
@@ -58,8 +58,8 @@ static void mark_bad(struct spot_call *c, struct authing *st, struct cw_cluster 
 
 static bool renewal_due(const struct cw_cluster *cl, int64_t now_us)
 {
-	/* A token that is renewed too late for the clock is refused, and renewed then. What cannot
-	 * be used asks nobody. */
+	/* A token that is renewed too late for the clock is refused, and renewed then. A cluster
+	 * that cannot be used needs no renewal. */
 	return (!cl->ready && cl->bad_rc == SPOT_OK) ||
 	    (cl->renew_us != 0 && call_due(now_us, cl->renew_us, cl->ready ? INT64_MAX : RETRY_US));
 }

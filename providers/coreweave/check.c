@@ -1,7 +1,7 @@
 /*
- * Who we are, whether a node is who it says, and whether we may do what we must. Nothing is
- * created: access is asked by SelfSubjectAccessReview, identity by TokenReview (kubernetes/api
- * authorization/v1, authentication/v1).
+ * Checks our identity, the identity of a node, and our permissions. Nothing is created: access is
+ * asked by SelfSubjectAccessReview, identity by TokenReview (kubernetes/api authorization/v1,
+ * authentication/v1).
  */
 #include "base/base.h"
 #include "coreweave_int.h"

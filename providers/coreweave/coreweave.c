@@ -84,8 +84,8 @@ static size_t cw_secrets(const void *p, const char **ret, size_t n)
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-/* A Pod's name is taken as long as the Pod exists, ended or not; nothing of ours removes an ended
- * one before the lease is over. Lists are read from the API server's store: consistent. */
+/* A Pod's name is taken as long as the Pod exists, ended or not. We remove no ended Pod before the
+ * lease is over. Lists are read from the API server's store: consistent. */
 #define TABLE(name, more_caps, sign) \
 	.abi = SPOT_PROVIDER_ABI, .size = sizeof(struct spot_provider_ops), .kind = name, \
 	.caps = SPOT_CAP_SPOT | SPOT_CAP_TOKEN | SPOT_CAP_NOTICE_NODE | SPOT_CAP_NOTICE_API | \

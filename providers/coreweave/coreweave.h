@@ -1,5 +1,5 @@
-/* CoreWeave (kind "coreweave": clusters found by its API, machines ordered through NodePools) and
- * any Kubernetes cluster with GPU nodes (kind "kubernetes"): one code base, two tables. */
+/* Two tables over one code base. Kind "coreweave" is CoreWeave: its API finds the clusters, and
+ * NodePools order the machines. Kind "kubernetes" is any Kubernetes cluster with GPU nodes. */
 #ifndef PROVIDERS_COREWEAVE_H
 #define PROVIDERS_COREWEAVE_H
 

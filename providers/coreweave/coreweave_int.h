@@ -5,8 +5,8 @@
  * the request that is out. So a step entered with c->in == NULL builds that request again, which is
  * what AGAIN and REAUTH want.
  *
- * Nothing of a reply is kept as JSON from one step to the next: what is needed is copied into the
- * arena, so that a call that is stopped leaks nothing.
+ * No step keeps JSON of a reply for the next. It copies the needed parts into the arena, so that a
+ * stopped call leaks nothing.
  */
 #ifndef PROVIDERS_COREWEAVE_INT_H
 #define PROVIDERS_COREWEAVE_INT_H
@@ -49,7 +49,7 @@ struct cw_cluster {
 	const char *region, *zone; /* zone "" for kind kubernetes */
 	const char *kubeconfig; /* file, NULL = reached with the API token */
 	const char *context; /* of the kubeconfig, NULL = its current one */
-	/* what auth found out */
+	/* filled by auth */
 	const char *server, *bootstrap_server;
 	const char *ca_pem, *cert_pem;
 	struct secret key_pem, bootstrap, token;
@@ -161,9 +161,9 @@ void cw_request_as(const struct cw *self, struct spot_call *c, const struct cw_c
     const char *server, const struct secret *bearer, const char *method, const char *path);
 void cw_request_json(struct spot_call *c, const char *content_type, const json_t *body);
 void cw_reply_read(const struct spot_call *c, bool managed, struct cw_reply *ret);
-/* Verdict for a reply that is not good, and for one that is: SPOT_STEP_NONE. cl NULL = the control
- * plane. open: something was begun that must be looked up if the end of it does not get known:
- * every indefinite end is UNKNOWN. */
+/* Returns the verdict for a bad reply, SPOT_STEP_NONE for a good one. A NULL cl stands for the
+ * control plane. Set open if the call began something: then every indefinite end is UNKNOWN, so
+ * that the caller looks it up. */
 enum spot_step cw_reply_verdict(struct spot_call *c, const struct cw_cluster *cl, const char *what,
     bool open, const struct cw_reply *r);
 enum spot_step cw_reply_get(struct spot_call *c, const struct cw_cluster *cl, const char *what,

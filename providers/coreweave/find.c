@@ -2,8 +2,8 @@
 #include "base/base.h"
 #include "coreweave_int.h"
 
-/* By the Pod's name, which derives from the launch's. What is found and lives gets its order: the
- * launch that made it may have ended before it had one. */
+/* By the Pod's name, which derives from the launch's. A live Pod that is found gets its order: its
+ * launch may have ended before the order. */
 struct finding {
 	struct cw_cluster *cl;
 	size_t next;

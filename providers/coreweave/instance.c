@@ -1,6 +1,6 @@
 /*
- * What a Pod and what is around it say about our machine. Everything the vendor said goes verbatim
- * into raw_state and raw_reason; the words in front of it are ours.
+ * Reads the state of our machine from its Pod, its node and their events. The vendor's words go
+ * verbatim into raw_state and raw_reason; the words in front of them are ours.
  */
 #include "base/base.h"
 #include "coreweave_int.h"

@@ -1,7 +1,7 @@
 /*
  * A kubeconfig file (client-go tools/clientcmd/api/v1 types.go), as far as it leads to an address
- * and a credential. What would need a program (exec, auth-provider) or would weaken TLS is refused
- * with what to do instead.
+ * and a credential. A file that would need a program (exec, auth-provider) or would weaken TLS is
+ * refused, with the remedy.
  */
 #include "base/base.h"
 #include "coreweave_int.h"
@@ -39,9 +39,8 @@ static enum spot_rc field_refused(const struct yaml *map, const char *path, stru
 		const char *key, *instead;
 	} no[] = {
 		{ "exec",
-		    "a program would have to be run: put a service account token into 'token' or "
-		    "'tokenFile' "
-		    "(kubectl create token), or set service_account and renew from there" },
+		    "it would run a program: put a service account token into 'token' or "
+		    "'tokenFile' (kubectl create token), or set service_account" },
 		{ "auth-provider",
 		    "auth providers are gone from Kubernetes 1.26: use 'token' or 'tokenFile'" },
 		{ "username",

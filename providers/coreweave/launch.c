@@ -1,9 +1,9 @@
 /*
  * Launch and terminate. A launch is the Pod first, so that a new node is busy at once, then the
- * order for its node. What cannot be had is undone in the same call: an order that is forgotten
- * fills days later, and is billed. The Pod's name derives from the launch and its annotation is a
- * hash of all that was asked for: a repeat finds its own Pod, and a name that was used for
- * something else is refused.
+ * order for its node. A launch that fails undoes everything in the same call: a forgotten order
+ * fills days later, and is billed. The Pod's name derives from the launch, and its annotation is a
+ * hash of the whole request. So a repeat finds its own Pod, and a name with another hash is
+ * refused.
  */
 #include "base/base.h"
 #include "coreweave_int.h"
@@ -243,8 +243,7 @@ static enum spot_step read_create(const struct cw *self, struct spot_call *c, st
 	return s == SPOT_STEP_NONE ? pod_there(self, c, a, l, &p) : s;
 }
 
-/* Kind kubernetes: the scheduler is fast. Where nothing delivers nodes, its refusal is the
- * answer. */
+/* Kind kubernetes: the scheduler is fast. If nothing delivers nodes, its refusal is the answer. */
 static enum spot_step read_look(const struct cw *self, struct spot_call *c, struct spot_launch *a,
     struct launching *l)
 {

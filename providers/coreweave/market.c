@@ -1,9 +1,9 @@
 /*
- * Regions, pools, prices, signals and quotas. CoreWeave has no price interface: its price page is
- * kept in prices.csv with the day it was read (providers/coreweave/refresh-prices writes it anew),
- * and effective_us is that day, so that a price nobody confirmed for long is marked frozen.
- * price.TYPE.MARKET in the configuration (a contract's rate) wins. Any other cluster has the prices
- * that its configuration gives.
+ * Regions, pools, prices, signals and quotas. CoreWeave has no price interface. prices.csv keeps
+ * its price page with the day it was read; providers/coreweave/refresh-prices rewrites it. That day
+ * is effective_us, so that a price that nobody confirmed for long is marked frozen. A contract's
+ * rate wins: price.TYPE.MARKET in the configuration. Any other cluster has the prices that its
+ * configuration gives.
  */
 #include "base/base.h"
 #include "coreweave_int.h"

@@ -2,8 +2,8 @@
  * Presigned requests to CoreWeave's object storage: S3 with SigV4, and the bucket in the host name
  * only, path style fails there (docs: products/storage/object-storage). The region is any non-empty
  * DNS label, it only has to be the same in the signature. Other stores (object_endpoint, or the
- * caller's endpoint) may want the path: object_path_style = true, and an address without a name
- * gets it unless the setting says false, for mostly there is no host to put a bucket before.
+ * caller's endpoint) may want the path: object_path_style = true. An IP address gets path style
+ * unless the setting is false, because it usually has no host to put a bucket before.
  */
 #include "base/base.h"
 #include "coreweave_int.h"

@@ -1,13 +1,12 @@
 /*
  * The order for machines of a NodePool follows the live Pods: targetNodes = Pods of ours that wait
  * for a node of it or hold one. The NodePool is read before the Pods are listed, and its
- * resourceVersion is a precondition of the change: whoever changed it in between makes us count
- * again, so that two counters cannot overwrite each other with an old count. For the same reason a
- * target that is right is written too, with a note that makes it a change: a write that does not
- * change the object leaves its resourceVersion as it is, and somebody with an older count could
- * still write that. The target is always a level, never "one more", so a repeat is harmless. With
- * scaleDownStrategy IdleOnly and one Pod as large as its node, the node that is given back is the
- * one whose Pod is gone (docs: cks/reference/node-pool).
+ * resourceVersion is a precondition of the change. A change in between makes us count again, so
+ * that two counters cannot overwrite each other with an old count. For the same reason a correct
+ * target is written too, with a note that makes it a change. A write that changes nothing keeps the
+ * resourceVersion, and another counter could still write an older count. The target is always a
+ * level, never "one more", so a repeat is harmless. With scaleDownStrategy IdleOnly and one Pod as
+ * large as its node, CoreWeave takes back the node without a Pod (docs: cks/reference/node-pool).
  */
 #include "base/base.h"
 #include "coreweave_int.h"

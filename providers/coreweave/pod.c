@@ -1,6 +1,7 @@
 /*
- * What is created: one Pod per lease, as large as its node, and one NodePool per cluster, instance
- * type and class. All names derive from the launch, so a lost reply is looked up by name.
+ * The bodies of what we create: one Pod per lease, as large as its node, and one NodePool per
+ * cluster, instance type and class. All names derive from the launch, so a lost reply is looked up
+ * by name.
  */
 #include "base/base.h"
 #include "coreweave_int.h"

@@ -1,8 +1,8 @@
 /*
- * Looks at clusters: NodePools, then Pods, then nodes and events where something hangs on them.
- * NodePools are read before the Pods, so that a target that is not the number of live Pods can be
- * put right from the same look (see order.c): describe does that for the pools of the Pods that it
- * was asked about, and so lowers the order for a machine that was taken as soon as it is seen.
+ * Surveys clusters: NodePools, then Pods, then nodes and events if something depends on them.
+ * NodePools are read before the Pods, so that the same survey can correct a target that is not the
+ * number of live Pods (see order.c). A describe does that for the pools of its Pods. So it lowers
+ * the order for a reclaimed machine as soon as it sees the reclaim.
  */
 #include "base/base.h"
 #include "coreweave_int.h"
@@ -177,7 +177,7 @@ static enum spot_step list_read(struct spot_call *c, struct survey *s, bool *ret
 	return SPOT_STEP_NONE;
 }
 
-/* ---- what it comes to ------------------------------------------------------------------------ */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static int by_ref(const void *a, const void *b)
 {
@@ -261,9 +261,8 @@ static bool launched_by(const char *pod, const char *install)
 	return at != NULL;
 }
 
-/* The NodePool that still has the order for a Pod that is not there: whoever of us ends a Pod
- * lowers the target with it, so somebody else ended this one. Another order is none of its
- * business. */
+/* Finds the NodePool that still has the order for a missing Pod. When we end a Pod we lower the
+ * target with it, so somebody else ended this one. Another order is none of its business. */
 static struct cw_pool *order_left(const struct cw *self, struct spot_call *c, struct survey *s,
     size_t at)
 {

@@ -1,9 +1,9 @@
 /*
  * The Pods watch (kubernetes.io/docs/reference/using-api/api-concepts, "efficient detection of
- * changes"): a list gives where to begin, a stream gives what changes from there, a bookmark moves
- * the place on without news. History is short (about five minutes): what is too old is answered by
- * 410, as HTTP status or as an ERROR event in a good stream; then everything is listed once and the
- * caller is told that there was a gap. A call ends with the first news or after its hold.
+ * changes"): a list gives the place to begin, a stream the changes from there. A bookmark moves the
+ * place on without news. History is short (about five minutes). A place that is too old gets a 410,
+ * as HTTP status or as an ERROR event in a good stream. Then everything is listed once, and the
+ * caller learns of the gap. A call ends with the first news or after its hold.
  *
  * The cursor keeps the place of every cluster of the region: "name=resourceVersion name=...". A
  * region with several clusters is listened to in turns; nothing is lost, for each stream goes on
@@ -18,7 +18,7 @@ struct watching {
 	struct cw_cluster *cl;
 	size_t clusters, turn; /* in the region; which one it is */
 	bool streaming;
-	const char *rv; /* where the stream of cl is; NULL = to be listed */
+	const char *rv; /* place of the stream of cl; NULL = to be listed */
 	const char *cont;
 	size_t pages;
 	int64_t until_us;

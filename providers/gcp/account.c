@@ -142,9 +142,9 @@ enum spot_step gcp_whoami(void *p, struct spot_call *c, const char **ret_account
 
 /*
  * Regional quotas of Compute (docs.cloud.google.com/compute/resource-usage) name the older GPUs;
- * the newer ones are in Cloud Quotas (docs.cloud.google.com/docs/quotas/api-overview): on demand
- * per GPU family, spot each under its own id. GPUS_ALL_REGIONS caps what is not preemptible. Spot
- * uses the preemptible quota if there is one in that region, else the standard one.
+ * Cloud Quotas has the newer ones (docs.cloud.google.com/docs/quotas/api-overview). On demand is
+ * per GPU family; each spot quota has its own id. GPUS_ALL_REGIONS caps what is not preemptible.
+ * Spot uses the preemptible quota if there is one in that region, else the standard one.
  */
 
 struct limits {

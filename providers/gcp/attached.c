@@ -2,15 +2,14 @@
 #include "gcp_int.h"
 
 /*
- * GPUs that are attached to N1 machines: such a machine is no machine type of its own but a host
- * and a list of accelerators
+ * GPUs that are attached to N1 machines. Such a machine has no machine type of its own: it is a
+ * host and a list of accelerators
  * (docs.cloud.google.com/compute/docs/gpus/create-gpu-vm-general-purpose). Its pools are called
- * "n1-standard-8+nvidia-tesla-t4x1". The accelerators of a zone, and how many a machine may have at
- * most, are listed (acceleratorTypes.aggregatedList); counts are the powers of two up to that. A
- * host is allowed so many vCPUs and so much memory per count
- * (docs.cloud.google.com/compute/docs/gpus#n1-gpus): the narrowest, V100, has 12 vCPUs and 78 GB
- * for one, 24 and 156 for two, 48 and 312 for four, 96 and 624 for eight; the hosts below fit all
- * four models.
+ * "n1-standard-8+nvidia-tesla-t4x1". acceleratorTypes.aggregatedList has the accelerators of a zone
+ * and the most that a machine may have. Counts are the powers of two up to that. Each count limits
+ * the vCPUs and memory of its host (docs.cloud.google.com/compute/docs/gpus#n1-gpus). V100 is the
+ * narrowest: 12 vCPUs and 78 GB for one GPU, 96 and 624 for eight, and in proportion between. The
+ * hosts below fit all four models.
  */
 
 #define WHAT "acceleratorTypes.aggregatedList"

@@ -2,11 +2,11 @@
 #include "gcp_int.h"
 
 /*
- * What an operator wants to know before trusting a configuration. Nothing is created: permissions
- * are asked for with projects.testIamPermissions
- * (docs.cloud.google.com/resource-manager/reference/rest/v1/projects/testIamPermissions), the
- * bucket's with storage.buckets.testIamPermissions, the clock is compared with the Date of the
- * replies.
+ * Checks a configuration before an operator trusts it. Nothing is created.
+ * projects.testIamPermissions tells the permissions
+ * (docs.cloud.google.com/resource-manager/reference/rest/v1/projects/testIamPermissions),
+ * storage.buckets.testIamPermissions those of the bucket. The clock is compared with the Date of
+ * the replies.
  */
 
 #include "base/check.h"
@@ -100,7 +100,8 @@ static enum spot_step project_send(struct gcp *self, struct spot_call *c)
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* What the failure of a request says: the check goes on, so passing faults become findings too. */
+/* Adds the failure of a request as a finding. The check goes on, so passing faults become findings
+ * too. */
 static enum spot_step finding_add(struct spot_call *c, struct checking *x, enum spot_step s,
     const char *name, const char *fix)
 {

@@ -2,16 +2,16 @@
 #include "gcp_int.h"
 
 /*
- * Instances by their refs. A few are asked for one by one: a get is exact where a filtered list is
- * charged for all that it does not return. But gets go out one after another, and a call has one
- * deadline for all of them: of some hundreds it would end by that each time, and a machine that
- * died would never be missed. So of many the lists of their zones are read first, 500 in a request,
- * and a get asks only for those that these lack: absence is Google's own 404 as ever, whatever a
- * list leaves out (a zone in trouble, a label that somebody took away). Zone by zone, of the zones
- * that are asked for: a zone that fails ends the call, as a get in it would, and the aggregated
- * list has all of them. And no more gets than for a few: who is not reached is untold, and the next
- * look begins with them, so that fifty that live and that no list has keep nobody from being asked
- * for.
+ * Instances by their refs. A few get one request each: a get is exact, and a filtered list is
+ * charged for all that it does not return. But gets go out one after another, under the one
+ * deadline of the call. With some hundreds every call would run into it, and a machine that died
+ * would never be missed. So for many, the lists of their zones are read first, 500 in a request. A
+ * get follows only for refs that the lists lack. Absence is always Google's own 404, because a list
+ * may leave out a zone in trouble, or a machine whose label somebody removed. Only the zones of the
+ * refs are listed, one by one. A zone that fails ends the call, as a get in it would; the
+ * aggregated list would cover every zone. The number of gets is limited. The next call begins with
+ * the refs that this one did not reach. So fifty live machines that no list has cannot starve the
+ * others.
  */
 
 #define GETS_MOST 50
@@ -40,7 +40,7 @@ static int by_ref(const void *a, const void *b)
 	return strcmp(((const struct ref_at *)a)->ref, ((const struct ref_at *)b)->ref);
 }
 
-/* What cannot be a ref of ours is unknown to Google. */
+/* Google does not know what is no ref of ours. */
 static bool ref_ok(struct spot_call *c, const char *ref, const char **ret_zone, const char **ret_id)
 {
 	bool disk;

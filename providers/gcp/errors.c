@@ -2,12 +2,12 @@
 #include "gcp_int.h"
 
 /*
- * Errors, in one table. The same thing has two spellings: camelCase reasons in the body of a
- * refused request
+ * Errors, in one table. The same error has two spellings. The body of a refused request has
+ * camelCase reasons
  * (docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability, api
- * error reference) and UPPER_SNAKE codes in an operation that failed. They are compared without
- * case and underscores. Which code means what is from Google's troubleshooting pages and from
- * SkyPilot's FailoverCloudErrorHandlerV2.
+ * error reference). A failed operation has UPPER_SNAKE codes. They are compared without case and
+ * underscores. Which code means what is from Google's troubleshooting pages and from SkyPilot's
+ * FailoverCloudErrorHandlerV2.
  */
 
 #include <strings.h>
@@ -55,7 +55,7 @@ const struct gcp_code gcp_codes[] = {
 	{ "SERVICE_UNAVAILABLE", SPOT_UNAVAILABLE, GCP_AGAIN, 0, "Google" },
 	{ "DEADLINE_EXCEEDED", SPOT_UNAVAILABLE, GCP_AGAIN, 0, "Google" },
 	{ "ABORTED", SPOT_UNAVAILABLE, GCP_AGAIN, 0, "Google" },
-	/* Who we are and what we may. */
+	/* Authentication and authorization. */
 	{ "authError", SPOT_UNAUTHENTICATED, GCP_REAUTH, RANK_KNOWN, "access token" },
 	{ "UNAUTHENTICATED", SPOT_UNAUTHENTICATED, GCP_REAUTH, RANK_KNOWN, "access token" },
 	{ "ACCESS_TOKEN_EXPIRED", SPOT_UNAUTHENTICATED, GCP_REAUTH, RANK_KNOWN, "access token" },
@@ -328,7 +328,7 @@ const json_t *gcp_error_worst(const json_t *errors, const struct gcp_code **ret_
 	return worst;
 }
 
-/* Where else there is some, as far as Google tells: comma list, may be empty. The key is
+/* The zones that still have capacity, as far as Google tells: comma list, may be empty. The key is
  * "metadatas". */
 static const char *zones_available(const json_t *e)
 {

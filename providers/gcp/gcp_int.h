@@ -79,7 +79,7 @@ struct gcp {
 	bool have_token;
 	/* of a service account's key file, for signed URLs; NULL if there is none */
 	struct rsa_key *key;
-	char *email; /* whose key it is */
+	char *email; /* the key's account */
 	/* auth, and clock-skew correction */
 	int64_t skew_us; /* vendor's clock minus ours */
 	/* describe */
@@ -130,8 +130,8 @@ int64_t gcp_time(const char *text); /* 0 if it does not parse */
 
 /* ---- http.c ---------------------------------------------------------------------------------- */
 enum spot_step gcp_send(struct gcp *self, struct spot_call *c, const struct gcp_request *r);
-/* What c->in holds: SPOT_STEP_NONE = a good reply, an object of this kind (NULL = any), in *ret
- * (owned by the caller); else the step's verdict. */
+/* Reads the reply in c->in. SPOT_STEP_NONE: *ret is an object of this kind (NULL = any), owned by
+ * the caller; else the step's verdict. */
 enum spot_step gcp_reply(struct gcp *self, struct spot_call *c, const char *what, const char *kind,
     json_t **ret);
 /* BAD_REPLY, or UNKNOWN where the request may have had an effect. */
@@ -164,7 +164,7 @@ struct gcp_code {
 	enum gcp_how how;
 	/* of several errors the highest counts: quota beats capacity beats the rest */
 	int rank;
-	const char *scope; /* what is empty, full or wrong: for people */
+	const char *scope; /* the thing that is empty, full or wrong: for people */
 	enum spot_scope rests;
 };
 extern const struct gcp_code gcp_codes[];
@@ -188,7 +188,7 @@ bool gcp_instance_read(const struct gcp *self, struct spot_call *c, const json_t
     struct spot_instance *ret);
 /* True if something of this list could not be looked at where we look: absence proves nothing. */
 bool gcp_unreached(const json_t *doc, const char *region, const char *zone);
-/* what carries the installation's label */
+/* matches objects with the installation's label */
 const char *gcp_filter_mine(struct arena *a, const char *install);
 /* Google's own words for "there is none"; a 404 of something else is no proof. */
 bool gcp_ref_gone(struct spot_call *c);

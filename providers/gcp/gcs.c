@@ -60,10 +60,9 @@ static enum spot_rc presign_check(const struct gcp *self, const struct spot_pres
 	}
 	if (self->key == NULL) {
 		return err_set(err, SPOT_CONFIG,
-		    "gcp presign: these credentials hold no private key, so URLs cannot be signed: "
-		    "set credentials to "
-		    "a service account's key file, or keep checkpoints in another provider's "
-		    "store");
+		    "gcp presign: the credentials hold no private key to sign URLs: set "
+		    "credentials "
+		    "to a service account's key file, or keep checkpoints at another provider");
 	}
 	return SPOT_OK;
 }

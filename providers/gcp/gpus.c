@@ -1,8 +1,8 @@
 #include "base/base.h"
 #include "gcp_int.h"
 
-/* What the API does not tell of an accelerator: its memory and what we call it
- * (docs.cloud.google.com/compute/docs/gpus), and the names of its quotas
+/* The facts about accelerators that the API lacks: memory and our name
+ * (docs.cloud.google.com/compute/docs/gpus), and the names of the quotas
  * (.../compute/resource-usage#gpu_quota). */
 
 #define GIB 1024

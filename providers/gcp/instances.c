@@ -2,8 +2,8 @@
 #include "gcp_int.h"
 
 /*
- * Instances as Compute Engine tells of them: find by token, list by installation label (all zones
- * in one call), terminate; and disks that machines left behind. By their refs: describe.c.
+ * Compute Engine's instances: find by token, list by installation label (all zones in one call),
+ * terminate. Also the disks that machines left behind. By their refs: describe.c.
  */
 
 /* ---- one instance ---------------------------------------------------------------------------- */
@@ -195,7 +195,7 @@ struct found {
 	struct spot_instance *items;
 	size_t n, cap;
 	const char *filter, *region, *zone;
-	bool *partial; /* where incomplete lists are of use; NULL = nowhere */
+	bool *partial; /* set if the list is incomplete; NULL = an incomplete list fails */
 };
 
 static enum spot_step aggregated_send(struct gcp *self, struct spot_call *c, const struct found *f)
@@ -260,7 +260,7 @@ static enum spot_step aggregated_reply(struct gcp *self, struct spot_call *c, st
 	if (items != NULL && !json_is_object(items)) {
 		return gcp_bad_reply(c, what, "items is not an object of scopes");
 	}
-	/* What could not be looked at is not gone. */
+	/* A zone that could not be read may still have machines. */
 	if (f->partial != NULL) {
 		*f->partial = *f->partial || gcp_unreached(doc, f->region, f->zone);
 	} else if (gcp_unreached(doc, f->region, f->zone)) {

@@ -2,10 +2,9 @@
 #include "gcp_int.h"
 
 /*
- * instances.insert for one pool. requestId is made from the token, and so is the name: a repeat of
- * the request is answered with the first operation, and where Google has forgotten that, the name
- * is taken (409) and the machine is looked at. What became of it is told by the operation only:
- * DONE is not success.
+ * instances.insert for one pool. requestId and the name are made from the token. Google answers a
+ * repeat with the first operation. If it has forgotten that one, the name is taken (409), and we
+ * look at the machine. Only the operation tells the outcome: DONE is not success.
  */
 
 #define USER_DATA_MAX 262144 /* a metadata value: 256 KiB */
@@ -185,7 +184,7 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 	bool bad = false;
 	enum spot_step s = gcp_reply(self, c, what, "compute#operation", &doc);
 
-	/* What it is to be made of is not there: the same as RESOURCE_NOT_FOUND of an operation. */
+	/* A part of the machine does not exist: the same as RESOURCE_NOT_FOUND of an operation. */
 	if (s == SPOT_FAIL && c->err.rc == SPOT_NOT_FOUND) {
 		c->err.rc = SPOT_CONFIG;
 	}

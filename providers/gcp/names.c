@@ -99,7 +99,7 @@ const char *gcp_label(struct arena *a, const char *text)
 	return arena_printf(a, "%.*s__%s", TOO_LONG_AT, out, hash_of(a, text, 20));
 }
 
-/* What was too long cannot be read back and stays as it is: it equals the label of the same
+/* A text that was too long cannot be read back and stays as it is: it equals the label of the same
  * text. */
 const char *gcp_unlabel(struct arena *a, const char *label)
 {

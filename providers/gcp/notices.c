@@ -2,7 +2,7 @@
 #include "gcp_int.h"
 
 /*
- * What the control plane says of preemptions: with DELETE a preempted machine just disappears, and
+ * Polls the control plane about preemptions. With DELETE a preempted machine just disappears, and
  * its trace is a system operation compute.instances.preempted
  * (docs.cloud.google.com/compute/docs/instances/create-use-spot, "Detect preemption"). One list for
  * all zones, newest first. Matched by targetId: names are used again, ids never.

@@ -2,9 +2,9 @@
 #include "gcp_int.h"
 
 /*
- * Pools of all zones in one list: accelerator-optimized machine types as the vendor describes them
- * (docs.cloud.google.com/compute/docs/accelerator-optimized-machines), and N1 hosts with the GPUs
- * that may be attached to them (attached.c). Listed is not capacity.
+ * Pools of all zones in one list: the vendor's accelerator-optimized machine types
+ * (docs.cloud.google.com/compute/docs/accelerator-optimized-machines), and N1 hosts with attachable
+ * GPUs (attached.c). Listed is not capacity.
  */
 
 /* The accelerated families, those to come too: A and G with a number; and the hosts of attached

@@ -3,12 +3,12 @@
 
 /*
  * Prices. The list: machine types (what they are made of) and the Billing Catalog (what the parts
- * cost), composed (skus.c). The past, where it is asked for and the project has it:
- * advice.capacityHistory, whose price of a whole machine type is also a second opinion on the sum.
- * It goes back a year, one request per type and region: for all of them, since it is asked for
- * after long gaps only, or for itself (past). What the catalog says is in force: history that
- * begins after it (rounded prices, another day) is left out. A type whose parts the catalog does
- * not name has the price of its history's last interval.
+ * cost), composed (skus.c). The past, on request and if the project has it: advice.capacityHistory.
+ * Its price of a whole machine type is also a second opinion on the sum. It goes back a year, one
+ * request per type and region. All of them are read, because the past is only read after long gaps,
+ * or by itself. The catalog's price is in force: history that begins after it (rounded prices,
+ * another day) is left out. A type whose parts the catalog does not name has the price of its
+ * history's last interval.
  */
 
 #define CATALOG_WHAT "services.skus.list"

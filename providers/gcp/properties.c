@@ -2,8 +2,8 @@
 #include "gcp_int.h"
 
 /*
- * What a machine is made of, as instances.insert takes it and, with bare names instead of paths, as
- * bulkInsert's instanceProperties do
+ * The properties of a machine, as instances.insert takes them. With bare names instead of paths,
+ * bulkInsert's instanceProperties take the same
  * (docs.cloud.google.com/compute/docs/reference/rest/v1/instances/insert).
  */
 

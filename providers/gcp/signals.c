@@ -2,10 +2,10 @@
 #include "gcp_int.h"
 
 /*
- * What Google publishes of interruptions and capacity, one machine type of one region per request:
+ * Google's data on interruptions and capacity, one machine type of one region per request. One is
  * the share of stopped spot machines that were preempted, by day (a share of stops, not a hazard
- * per hour), and the odds that a launch now succeeds. A project that lacks these APIs has no
- * signals. There are more pairs of region and type than requests worth spending: advice_calls of
+ * per hour). The other is the odds that a launch now succeeds. A project that lacks these APIs has
+ * no signals. There are more pairs of region and type than requests worth spending: advice_calls of
  * them are asked for each time, beginning where the hour says.
  */
 

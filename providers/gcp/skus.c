@@ -4,10 +4,10 @@
 /*
  * Prices of parts out of the Cloud Billing Catalog, and machine prices composed of them
  * (docs.cloud.google.com/billing/v1/how-tos/catalog-api; cloud.google.com/compute/all-pricing). The
- * catalog names parts in prose only. Which prose is which part is from the price readers of
- * SkyPilot and dstack (gpuhunt) and a SKU matcher of a Kubernetes price provider; README.md says
- * which is known how. What is not recognised to the letter is not a part: a price with a missing
- * part is no price.
+ * catalog names parts in prose only. The matches come from the price readers of SkyPilot and dstack
+ * (gpuhunt), and from a SKU matcher of a Kubernetes price provider. README.md says the source of
+ * each. Prose that does not match to the letter is no part. A price with a missing part is no
+ * price.
  */
 
 #include <strings.h>
@@ -100,8 +100,8 @@ static const struct {
 	{ "A3Ultra Instance Local SSD", SSD_A3ULTRA, GIB_MONTH },
 };
 
-/* What machines are made of; the first line whose prefix fits and, of hosts, what is attached to
- * them. family_ssd: NO_PART = only the common one. */
+/* The parts of machines. The first line with a fitting prefix counts and, for hosts, with the
+ * attached GPU. family_ssd: NO_PART = only the common one. */
 static const struct {
 	const char *prefix;
 	enum part core, ram, gpu, family_ssd; /* core NO_PART: the price of slices is all (a4) */

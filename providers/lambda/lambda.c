@@ -89,9 +89,9 @@ const struct spot_provider_ops lambda_ops = {
 	.abi = SPOT_PROVIDER_ABI,
 	.size = sizeof(lambda_ops),
 	.kind = "lambda",
-	/* No spot market, zones, launch token or notices; tags are sent, but that they come back in
-     * every listing is not confirmed, so nothing relies on it. Power-off in the guest does not end
-     * billing. */
+	/* No spot market, zones, launch token or notices. Tags are sent, but nothing relies on
+	 * them: it is not confirmed that every listing returns them. Power-off in the guest does
+	 * not end billing. */
 	.caps = SPOT_CAP_ALL_REGIONS,
 	.token_scope = SPOT_TOKEN_NONE,
 	.token_life_us = 0,

@@ -1,4 +1,4 @@
-/* Lambda Cloud (cloud.lambda.ai): on-demand GPU instances. What is public of this provider is one
+/* Lambda Cloud (cloud.lambda.ai): on-demand GPU instances. The provider's public part is one
  * table. */
 #ifndef PROVIDERS_LAMBDA_LAMBDA_H
 #define PROVIDERS_LAMBDA_LAMBDA_H

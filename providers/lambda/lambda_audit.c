@@ -1,10 +1,10 @@
 /*
  * Evidence from the account's audit events: who ended a machine that is gone. GET /audit-events is
  * the only paged call of the API (OpenAPI 1.10.0, AuditEvent). The catalog of actions is not in
- * that document, so an action is matched by its stem; an event without actor and without API key is
- * the vendor's own doing. Evidence is extra: when this route refuses, hangs or answers nonsense,
- * the list alone stands. It tells why a machine that is gone went, not that one is gone: an end
- * that was asked for a second ago is told already, and the machine still there for a minute.
+ * that document, so an action is matched by its stem. An event without actor and API key is the
+ * vendor's own doing. Evidence is extra: when this route refuses, hangs or answers nonsense, the
+ * list alone stands. An event tells why a machine went, not that it is gone. It appears a second
+ * after the request, and the machine stays for a minute.
  */
 #include "base/base.h"
 #include "lambda_int.h"
@@ -115,7 +115,7 @@ static bool found_has(const struct spot_describe *a, const char *ref)
 	return false;
 }
 
-/* Who is to be looked up: refs that the list lacks, and ended ones without a cause. */
+/* Collects the refs to look up: those that the list lacks, and ended ones without a cause. */
 static void wanted_collect(const struct lambda *self, struct spot_call *c,
     const struct spot_describe *a, struct lambda_evidence *e)
 {
@@ -135,8 +135,7 @@ static void wanted_collect(const struct lambda *self, struct spot_call *c,
 	}
 }
 
-/* What the events say goes into the result; without a word about it an absent machine stays
- * absent. */
+/* Merges the events into the result. An absent machine without an event stays absent. */
 static enum spot_step evidence_merge(struct spot_call *c, struct spot_describe *a,
     const struct lambda_evidence *e)
 {

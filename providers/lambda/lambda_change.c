@@ -1,7 +1,7 @@
 /*
- * What changes something: launch and terminate. Lambda has no idempotency token and names are not
- * unique, so a launch is sent exactly once: an answer that does not say for sure that nothing
- * happened ends it with UNKNOWN, and the caller looks for the name before anything else.
+ * The calls that change something: launch and terminate. Lambda has no idempotency token and names
+ * are not unique, so a launch is sent exactly once. Unless the answer is sure that nothing
+ * happened, the launch ends with UNKNOWN. The caller then looks for the name before anything else.
  */
 #include "base/base.h"
 #include "lambda_int.h"

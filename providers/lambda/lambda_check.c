@@ -1,8 +1,8 @@
 /*
- * What an operator wants to know before trusting the configuration. The API has no dry run and its
- * keys no scopes, so only reading is tried: the key, the clock, the SSH key, the image, what the
- * region's settings name, the audit events. What cannot be tried is said to be untested. A handful
- * of GETs, because the whole account has one a second.
+ * Checks a configuration before an operator trusts it. The API has no dry run and its keys no
+ * scopes, so only reading is tried. It covers the key, the clock, the SSH key, the image, the
+ * objects of the region's settings, and the audit events. The rest is reported as untested. A
+ * handful of GETs, because the whole account has one a second.
  */
 #include "base/base.h"
 #include "lambda_int.h"
@@ -160,7 +160,7 @@ static void images_check(const struct lambda *self, struct spot_call *c, struct 
 	}
 }
 
-/* ---- what the region's settings name --------------------------------------------------------- */
+/* ---- objects of the region's settings -------------------------------------------------------- */
 
 static const json_t *object_find(const json_t *data, const char *member, const char *value,
     const char *region)
@@ -303,7 +303,7 @@ static enum spot_step check_send(const struct lambda *self, struct spot_call *c,
 	return SPOT_SEND;
 }
 
-/* What a refusal of each request means. */
+/* Adds the meaning of a refusal of each request. */
 static void refused_add(struct spot_call *c, struct lambda_checking *k, int at)
 {
 	static const struct {
@@ -319,8 +319,8 @@ static void refused_add(struct spot_call *c, struct lambda_checking *k, int at)
 		[AT_FIREWALL] = { "firewall", "", SPOT_CHECK_UNTESTED },
 		[AT_FILE_SYSTEMS] = { "file system", "", SPOT_CHECK_UNTESTED },
 		[AT_AUDIT] = { "audit events",
-		    "who ended a vanished machine stays unknown; audit_events = off ends the "
-		    "asking",
+		    "the cause of a vanished machine stays unknown; set audit_events = off to stop "
+		    "this question",
 		    SPOT_CHECK_WARN },
 	};
 

@@ -14,7 +14,7 @@ struct gpu_model {
 	const char *vendor; /* upper case, without blanks */
 	const char *name;
 	bool by_memory, by_form;
-	int32_t dflt_gb; /* where the description has no memory; 0 = unknown */
+	int32_t dflt_gb; /* used if the description has no memory; 0 = unknown */
 };
 static const struct gpu_model gpu_models[] = {
 	{ "A10", "A10", false, false, 24 },

@@ -1,8 +1,8 @@
 /*
- * Requests with the key, and what replies mean. Success is {"data": ...}, failure is
- * {"error": {"code", "message", "suggestion"?}}; only the code is branched on (OpenAPI 1.10.0):
- * capacity is an HTTP 400, and a 409 may carry an internal error. 429 and 5xx are not in the
- * specification, so their bodies may be anything.
+ * Requests with the key, and what replies mean. Success is {"data": ...}, failure is {"error":
+ * {"code", "message", "suggestion"?}}. Only the code decides (OpenAPI 1.10.0): capacity is an HTTP
+ * 400, and a 409 may carry an internal error. 429 and 5xx are not in the specification, so their
+ * bodies may be anything.
  */
 #include "base/base.h"
 #include "lambda_int.h"

@@ -56,7 +56,7 @@ enum spot_step lambda_auth(void *self, struct spot_call *c);
 
 /* The state of the call, made when it is first asked for. */
 struct lambda_state *lambda_state_get(struct spot_call *c);
-/* What a reply means before anybody asks which verb it answers. */
+/* The meaning of a reply, whatever verb it answers. */
 enum lambda_kind {
 	LAMBDA_GOOD = 1,
 	LAMBDA_THROTTLED, /* refused unseen */

@@ -1,8 +1,8 @@
 /*
- * What a region's machines get besides themselves: shared file systems and firewall rulesets. Both
- * live in one region and are attached at launch or never (OpenAPI 1.10.0, POST
- * /instance-operations/launch), so the settings name the region: file_system.<region>,
- * firewall_ruleset.<region>. Nothing here is created or changed for the customer.
+ * The extras of a region's machines: shared file systems and firewall rulesets. Both live in one
+ * region and are attached at launch or never (OpenAPI 1.10.0, POST /instance-operations/launch), so
+ * the settings name the region: file_system.<region>, firewall_ruleset.<region>. Nothing here is
+ * created or changed for the customer.
  */
 #include "base/base.h"
 #include "lambda_int.h"

@@ -1,7 +1,7 @@
 /*
  * GET /instance-types is the whole market: types, one price for every region, and the regions that
  * say they have some now. GET /regions (since 1.10) names the regions, also those without capacity
- * at the moment; where the route does not exist, the regions seen in the list stand in.
+ * at the moment. If the route does not exist, the regions seen in the list stand in.
  */
 #include "base/base.h"
 #include "lambda_int.h"
@@ -247,7 +247,7 @@ static struct spot_pool_key key_of(const struct lambda *self, struct spot_call *
 	};
 }
 
-/* Whether a type exists in a region is never said, only whether there is some now: every pair is a
+/* Lambda never says whether a region has a type, only whether there is some now. So every pair is a
  * pool, and the capacity signal tells them apart. */
 enum spot_step lambda_pools(void *p, struct spot_call *c, struct spot_pools *a)
 {
@@ -284,8 +284,8 @@ static const struct type_item *type_find(const struct types *t, const char *name
 	return NULL;
 }
 
-/* What prices and signals have in common: one value per pool. known: the caller's pools; without
- * them every pair of type and region. add returns false to skip. */
+/* Prices and signals both have one value per pool. The caller's pools are in known; without them
+ * every pair of type and region gets one. The callback add returns false to skip. */
 struct each {
 	const struct lambda *self;
 	struct spot_call *c;
