@@ -1,8 +1,7 @@
 /*
- * The REST interface: routes over rows. It reads and writes the store and never talks to a cloud;
- * the engine is another module (perhaps another process) and is reached only through rows and
- * NOTIFY. Owned by src/spotd, which owns loop and pool too. Nothing in memory is needed after a
- * restart.
+ * The REST interface: routes over rows. It reads and writes the store and never talks to a cloud.
+ * It reaches the engine, which may be another process, only through rows and NOTIFY. Owned by
+ * src/spotd, which owns loop and pool too. Nothing in memory is needed after a restart.
  */
 #ifndef API_API_H
 #define API_API_H

@@ -176,7 +176,7 @@ static void exchange_perform(struct exchange *x, const char *method, const char 
 	sbuf_fini(&x->body);
 }
 
-/* ---- what a reply means ---------------------------------------------------------------------- */
+/* ---- meaning of a reply ---------------------------------------------------------------------- */
 
 static int exit_of_code(const char *code)
 {

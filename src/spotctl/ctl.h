@@ -1,12 +1,11 @@
 /*
  * spotctl's inside: one process, one command, blocking HTTP to the daemon's REST API and nothing
- * else. Data go to stdout, everything else to stderr. Commands return an exit code:
- *   0 ok  1 failed  2 usage  3 not found  4 conflict  5 not allowed  6 unreachable or timed out
- *   7 no capacity, quota or budget  8 partly done  130 interrupted
+ * else. Data go to stdout, everything else to stderr. Commands return an exit code;
+ * help.c has the table.
  *
- * Memory: everything lives in c->arena. A command that goes round (--watch, logs, wait, events)
- * does each round between round_begin and round_end, which frees what the round made, replies with
- * their JSON included.
+ * Memory: everything lives in c->arena. A command that repeats (--watch, logs, wait, events) calls
+ * round_begin and round_end around each round. The latter frees everything of the round, replies
+ * with their JSON included.
  */
 #ifndef SPOTCTL_CTL_H
 #define SPOTCTL_CTL_H
@@ -110,9 +109,9 @@ struct reply {
 	size_t headers_n;
 	json_t *json; /* NULL if it is not JSON; freed at the end of the round */
 };
-/* Sends; prints what went wrong to stderr and returns the exit code, or CTL_OK with a 2xx reply.
- * What is safe to repeat (GET, and POST with its Idempotency-Key) is repeated twice when the
- * connection broke or the daemon was not ready. */
+/* Sends; prints what went wrong to stderr and returns the exit code, or CTL_OK with a 2xx reply. A
+ * safe request (GET, and POST with its Idempotency-Key) is repeated twice if the connection broke
+ * or the daemon was not ready. */
 int conn_send(struct ctl *c, const char *method, const char *path, const char *type,
     struct str body, struct reply *ret);
 /* a reply that is not JSON is an error */
@@ -137,8 +136,8 @@ void docs_free(struct ctl *c);
  * restart. */
 int conn_events(struct ctl *c, const char *path, const char *after, bool ever,
     bool (*each)(struct ctl *c, const char *data));
-/* conn.c, for stream.c: a handle with url, credentials and policy set, its headers in *headers.
- * stall_s > 0: a stream, which may last as long as it is not silent for so long. */
+/* conn.c, for stream.c: returns a handle with url, credentials and policy set, and its headers in
+ * *headers. With stall_s > 0 it is a stream, which ends only if it is silent for so long. */
 struct curl_slist;
 void *conn_prepare(struct ctl *c, const char *method, const char *path, int64_t stall_s,
     struct curl_slist **headers);
@@ -169,7 +168,7 @@ enum cell_kind {
 	CELL_HOURS,
 	CELL_RATE,
 	CELL_INTERVAL, /* of a hazard: "0.0012..0.0340" */
-	CELL_CAPACITY, /* what signals say of it */
+	CELL_CAPACITY, /* of the capacity signals */
 	CELL_NUMBER, /* text that is a number, set to the right */
 	/* six decimals; whole numbers are micro-dollars. For what is added up by hand */
 	CELL_FINE

@@ -38,7 +38,7 @@ static void make_dirs(char *dir)
 {
 	for (char *p = dir + 1; (p = strchr(p, '/')) != NULL; p++) {
 		*p = '\0';
-		/* what fails here fails to be written into, and is told then */
+		/* a failure shows when the file is written, and is reported then */
 		(void)mkdir(dir, 0755);
 		*p = '/';
 	}

@@ -1,6 +1,7 @@
 /*
- * Where the daemon is and who we are: flags, environment, the file that `spotctl login` writes. A
- * token that was saved for one server is not sent to another that --url or SPOTCTL_URL names.
+ * The daemon's address and our token: from flags, the environment, and the file that `spotctl
+ * login` writes. A token that was saved for one server is not sent to another that --url or
+ * SPOTCTL_URL names.
  */
 #include "base/base.h"
 #include "base/text/conf.h"

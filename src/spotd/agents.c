@@ -5,7 +5,7 @@
 #include "spotd/agents.h"
 #include "store/q.h"
 
-#define SEEN_US SPOT_US_PER_HOUR /* what is in use is not purged */
+#define SEEN_US SPOT_US_PER_HOUR /* a program in use is not purged */
 #define AGAIN_US (60 * SPOT_US_PER_S)
 
 static void publish_begin(struct agents *g);

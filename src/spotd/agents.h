@@ -1,7 +1,7 @@
 /*
- * The programs for nodes of this daemon: what its API hands out, what its engine pins in user data.
- * A node downloads while it boots, from whichever daemon is there by then, perhaps a newer one: so
- * whatever an engine pins it puts into the database first (agent_binary), where every daemon finds
+ * This daemon's programs for nodes: its API hands them out, its engine pins them in user data. A
+ * node downloads while it boots, from any daemon that is there by then, perhaps a newer one. So an
+ * engine first puts each pinned program into the database (agent_binary), where every daemon finds
  * it.
  */
 #ifndef SPOTD_AGENTS_H
@@ -23,8 +23,8 @@ struct agents {
 	struct loop_timer again;
 	bool there[HANDOUT_FILES];
 };
-/* Before the loop runs: reads them and keeps them, or logs why not and tries again later. changed
- * is called when now or kept is another from then on. */
+/* Call before the loop runs. Reads and keeps them, or logs the reason and tries again later. Calls
+ * changed whenever now or kept changes. */
 void agents_init(struct agents *g, struct loop *l, struct pg *pg, const char *dir,
     void (*changed)(void *), void *ctx);
 /* Reads them again. One that is not there any more is an error, which is logged: nothing

@@ -72,7 +72,7 @@ static enum spot_rc level_check(struct spotd_conf *c, struct spot_err *err)
 	    "[log] level = '%.40s': must be debug, info, warn or error", c->log_level);
 }
 
-/* What has no setting of its own keeps its default. */
+/* Members without a setting keep their defaults. */
 static void supply_derive(struct engine_conf *e)
 {
 	struct tightness_policy t;
@@ -104,8 +104,8 @@ static enum spot_rc cool_check(struct spotd_conf *c, struct spot_err *err)
 	return SPOT_OK;
 }
 
-/* An agent hears from here when its poll is answered, which is held for 25 s where nothing is new;
- * and a take-over takes its time. */
+/* An agent hears from us when its poll is answered, which is held for 25 s without news. A
+ * fail-over of the daemon takes time, too. */
 static enum spot_rc orphan_check(struct spotd_conf *c, struct spot_err *err)
 {
 	if (c->orphan_timeout_us > 0 && c->orphan_timeout_us < ORPHAN_TIMEOUT_MIN_US) {
@@ -142,7 +142,7 @@ static enum spot_rc hours_parse(struct spotd_conf *c, struct spot_err *err)
 /* Checks beyond the table, and values derived from settings. */
 static const struct {
 	enum spot_rc (*run)(struct spotd_conf *c, struct spot_err *err);
-	size_t at; /* whose line the mistake is on */
+	size_t at; /* the setting whose line has the mistake */
 } checks[] = {
 	{ listen_split, CONF_AT(listen) },
 	{ tls_check, CONF_AT(tls_cert) },

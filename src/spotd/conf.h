@@ -35,9 +35,9 @@ struct spotd_conf {
 	/* read from files */
 	const char *public_ca_pem;
 };
-/* path NULL = defaults only. ret must be zeroed or hold what an earlier call made (it is replaced
- * only when everything in the file is good). With all: it gets every mistake, and ret what is good,
- * so that the providers can be checked as well; nobody may run with it. */
+/* A NULL path means defaults only. The caller zeroes ret or passes that of an earlier call; it is
+ * replaced only if the whole file is good. With all: it gets every mistake, and ret the good parts,
+ * so that the providers can be checked as well. Nobody may run with it. */
 NODISCARD enum spot_rc spotd_conf_read(const char *path, struct spotd_conf *ret,
     struct conf_mistakes *all, struct spot_err *err);
 void spotd_conf_free(struct spotd_conf *c);

@@ -54,7 +54,7 @@ const struct conf_item spotd_conf_items[] = {
 	    CONF_AT(tls_key) },
 	{ "api", "orphan_timeout", "15m", "0s", "30d",
 	    "After this time without contact to a daemon, an agent saves and stops its job and "
-	    "shuts the machine down, so that an abandoned machine costs nothing. At least 1m; 0s: "
+	    "shuts the machine down. So an abandoned machine costs nothing. At least 1m; 0s: "
 	    "never. A change reaches running agents with their next poll.",
 	    CONF_DURATION, CONF_RELOAD, CONF_AT(orphan_timeout_us) },
 	{ "api", "connections", "0", "0", "1000000",

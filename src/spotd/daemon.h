@@ -70,8 +70,8 @@ NODISCARD enum spot_rc providers_open(struct providers *p, struct loop *loop,
 void providers_close(struct providers *p);
 /* [checkpoint] and the [provider NAME] sections fit together. */
 NODISCARD enum spot_rc store_check(const struct spotd_conf *c, struct spot_err *err);
-/* Opens and closes each of them, for --check-config; ret gets a line for each: what is asked of its
- * nodes; all what is wrong with each. */
+/* Opens and closes each of them, for --check-config. Adds a line for each to ret, with the proof
+ * that its nodes give, and the mistakes of each to all. */
 void providers_check(const struct spotd_conf *conf, struct sbuf *ret, struct conf_mistakes *all);
 
 #endif

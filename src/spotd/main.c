@@ -214,7 +214,7 @@ static int daemon_serve(const struct args *a, struct spotd_conf *conf, const cha
 	return daemon_run(&a->options, conf, dsn, a->options.local ? local->token_file : "");
 }
 
-/* What there is to do with a configuration that is valid. */
+/* Acts on a valid configuration. */
 static int conf_load(const struct args *a, struct spotd_conf *conf)
 {
 	struct local local = { 0 };

@@ -185,7 +185,7 @@ static void engine_conf_fill(struct daemon *d, struct engine_conf *ret)
 	ret->store_endpoint = arena_strdup(d->arena, ret->store_endpoint);
 }
 
-/* What is handed out and what is pinned change in one go. */
+/* The handed-out and the pinned programs change together. */
 static void agents_changed(void *ctx)
 {
 	struct daemon *d = ctx;
@@ -380,8 +380,8 @@ static enum spot_rc reload_check(const struct daemon *d, const struct spotd_conf
 	return rc;
 }
 
-/* A bad file changes nothing. What cannot change while we run (addresses, database, providers)
- * waits for the next start. */
+/* A bad file changes nothing. Settings that cannot change while we run (addresses, database,
+ * providers) wait for the next start. */
 static void got_hup(struct loop_signal *s)
 {
 	struct daemon *d = container_of(s, struct daemon, hup);

@@ -1,12 +1,12 @@
 /*
  * Enrolment: a node shows its one-time token and what its cloud vouches with (include/spot/agent.h,
  * "proof"). The token is HMAC(install.enrol_key, launch token), so nothing secret is stored per
- * node and a launch may be repeated with the same bytes. The proof becomes a row; the engine, which
- * has the cloud keys, judges it, and the request is held until it has (20 s, then 503: repeat). The
- * first use is bound to boot and instance: the same machine may ask again (its agent restarted, or
- * the reply was lost) and gets a new session, for a good proof; another gets 409 and an alarm. Two
- * machines that one launch made differ in boot_id, which names the agent's directory, too. Only the
- * session's SHA-256 is stored.
+ * node and a launch may be repeated with the same bytes. The proof becomes a row. The engine, which
+ * has the cloud keys, judges it. The request is held until then (20 s, then 503: repeat). The first
+ * use binds the token to boot and instance. The same machine may ask again with a good proof (its
+ * agent restarted, or the reply was lost) and gets a new session. Another machine gets 409 and an
+ * alarm. Two machines that one launch made differ in boot_id, which names the agent's directory,
+ * too. Only the session's SHA-256 is stored.
  */
 #include "base/base.h"
 #include "api/agent/agent_priv.h"
@@ -127,7 +127,7 @@ static void enrol_asked(struct areq *q)
 	if (*row->verdict) {
 		enrol_judged(q, row);
 	} else {
-		verdict_look(q); /* what came between the statement and the registration */
+		verdict_look(q); /* a verdict between the statement and the registration */
 	}
 }
 
@@ -204,9 +204,9 @@ static void gang_stranger(struct areq *q, bool early)
 	areq_fail(q, SPOT_CONFLICT, "instance '%.100s' was not launched with this token", e->ref);
 }
 
-/* A machine that no row ever knew is of a history that a restored backup lacks, or a launch's
- * second one: the sweeper says what becomes of it. Until then its agent waits and its job goes on;
- * if that history comes back, it is taken up again. */
+/* A machine without any row is from a history that a restored backup lacks, or the second machine
+ * of a launch. The sweeper decides about it. Until then its agent waits and its job goes on. If
+ * that history comes back, the machine is taken up again. */
 static void stranger_read(struct areq *q)
 {
 	const struct enrol *e = q->own;

@@ -14,7 +14,7 @@
 #define RECORD_DAYS 30
 
 struct poll {
-	int64_t job; /* what the agent has; 0 = nothing */
+	int64_t job; /* the agent's job; 0 = none */
 	int32_t epoch;
 	int64_t version;
 	bool exited;
@@ -63,10 +63,9 @@ static struct offer pool_of(const struct q_api_agent_run_row *r)
 		.launch_source = "it is there" };
 }
 
-/* The interval: as the file says, never, or that of the score of this machine for what is left of
- * the work: by the hazard that the machine was chosen by, whoever it was wanted for (a gang's by
- * rank 0's decision, and for all of its nodes), the time of a save, and the slack before the
- * deadline. */
+/* The interval: from the file, never, or computed by the score of this machine for the rest of the
+ * work. The score uses the hazard of the decision that chose the machine, the time of a save, and
+ * the slack before the deadline. All nodes of a gang use rank 0's decision. */
 static int64_t interval_of(struct areq *q, const struct job_spec *s,
     const struct q_api_agent_run_row *r)
 {
@@ -102,8 +101,8 @@ static int64_t interval_of(struct areq *q, const struct job_spec *s,
 	return (int64_t)t.interval_s;
 }
 
-/* Whose time is over is told so, saves and leaves; an agent that nobody tells does the same by
- * itself so much later. */
+/* A job that is over time is told so, saves and leaves. An agent that hears nothing does the same
+ * by itself this much later. */
 #define OVER_TIME_S 120
 
 static json_t *run_json(struct areq *q, const struct job_spec *s,
@@ -134,7 +133,7 @@ static json_t *run_json(struct areq *q, const struct job_spec *s,
 	return run;
 }
 
-/* Where the others of a gang are. */
+/* The addresses of a gang's nodes. */
 static json_t *nodes_json(const struct job_spec *s, const struct q_api_agent_run_row *r)
 {
 	json_t *ips = json_array();

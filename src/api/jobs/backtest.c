@@ -1,9 +1,9 @@
 /*
- * POST /v1/backtest: what the pools that suit a job file cost, which of them would have been looked
- * at when, and when they could be had, out of our own rows, as samples side by side. The policies
- * are run over them by the caller (spotctl backtest): the same code as everywhere, and no load
- * here. Nothing is chosen by what came later: the pools of each round are the cheapest by the
- * prices at its begin, and the machine that is fallen back on is paid at the price of the begin.
+ * POST /v1/backtest: past prices and supply of the pools that suit a job file, from our own rows,
+ * as samples side by side. It also says which pools each round would have looked at. The caller
+ * (spotctl backtest) runs the policies over them: the same code as everywhere, and no load here. No
+ * choice uses later data. The pools of each round are the cheapest by the prices at its begin. The
+ * machine of a fall-back is paid at the price of the begin.
  */
 #include "base/base.h"
 #include "api/jobs/plan.h"
@@ -168,7 +168,7 @@ static void words_done(struct areq *q)
 		(int)b->n, "pools", pools));
 }
 
-/* ---- what was known when --------------------------------------------------------------------- */
+/* ---- knowledge at each moment ---------------------------------------------------------------- */
 
 static void prices_fill(struct areq *q, struct backtest *b,
     const struct q_api_backtest_prices_row *rows, size_t n)

@@ -1,4 +1,4 @@
-/* What is said of a plan besides its figures: warnings, a note, and whether submitting the file would
+/* The words of a plan besides its figures: warnings, a note, and whether a submit of the file would
  * be refused. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
@@ -34,10 +34,8 @@ static void budget_warn(struct areq *q, struct planned *p)
 	warn_add(q, p,
 	    arena_printf(q->arena,
 		"budget: %.4f USD do not pay for this work: the best offer now, %s %s %s %s at "
-		"%.4f USD/h, "
-		"is expected to need %.4f USD to the end; the job would save, stop and be parked "
-		"before that: set budget to %.4f USD or more, or "
-		"correct 'work'",
+		"%.4f USD/h, is expected to need %.4f USD to the end. The job would save, stop and "
+		"be parked before that: set budget to %.4f USD or more, or correct 'work'",
 		(double)p->spec->budget_micros / 1e6, best->offer->provider,
 		*best->offer->zone ? best->offer->zone : best->offer->region,
 		best->offer->instance_type, spot_market_name(best->offer->market),
@@ -45,8 +43,8 @@ static void budget_warn(struct areq *q, struct planned *p)
 		(double)whole.total_micros / 1e6));
 }
 
-/* What needs the object store, where there is none or another cloud's: a job that saves runs all
- * the same, one with mounts is planned, and refused when it is submitted. */
+/* Warns of a missing object store, or one of another cloud. A job that saves runs all the same. A
+ * job with mounts is planned, and refused when it is submitted. */
 static void store_warn(struct areq *q, struct planned *p)
 {
 	const char *store = q->api->conf.store;
@@ -58,8 +56,8 @@ static void store_warn(struct areq *q, struct planned *p)
 	if (store && !*store && p->spec->checkpoint.path) {
 		warn_add(q, p,
 		    "checkpoint: the daemon has no object store ([checkpoint] store of its "
-		    "configuration file), so nothing that the job "
-		    "saves outlives its machine: after a reclaim it begins anew");
+		    "configuration file). Saves are lost with the machine, and after a reclaim "
+		    "the job begins anew");
 	}
 }
 
@@ -202,7 +200,7 @@ static bool deadline_refused(const struct planned *p, struct spot_err *err)
 	}
 	err_set(err, SPOT_INVALID,
 	    "cannot be met: the fastest offer (%s %s %s %s at %.4f USD/h) takes %s including its "
-	    "start and finishes at %s for about %.2f USD; set a later deadline, ask for faster "
+	    "start. It finishes at %s for about %.2f USD. Set a later deadline, ask for faster "
 	    "GPUs, or correct 'work'",
 	    f.offer->provider, *f.offer->zone ? f.offer->zone : f.offer->region,
 	    f.offer->instance_type, spot_market_name(f.offer->market), (double)f.price_micros / 1e6,

@@ -115,8 +115,8 @@ static json_t *gang_json(const struct planned *p)
 	}
 	return json_pack("{s:i, s:i, s:o, s:s}", "nodes", (int)p->spec->num_nodes, "usable",
 	    (int)p->all.usable, "offers", list, "note",
-	    "what all nodes cost together, as do chosen and baselines; the plan's offers are of "
-	    "one node");
+	    "costs are of all nodes together, as in chosen and baselines; the plan's offers are "
+	    "of one node");
 }
 
 /* ---- the decision ---------------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ static json_t *decision_json(const struct planned *p)
 	    p->policy_said != NULL ? json_incref(p->policy_said) : json_null());
 }
 
-/* What submitting the same file would answer; null: it would be taken. */
+/* The refusal that a submit of the same file would get; null: it would be accepted. */
 static json_t *refusal_json(struct areq *q, const struct planned *p)
 {
 	struct spot_err err = { 0 };
@@ -191,9 +191,9 @@ static json_t *refusal_json(struct areq *q, const struct planned *p)
 
 /* ---- the distribution ------------------------------------------------------------------------ */
 
-/* What the job would cost and take, played through from one of the offers on. What is expected is
- * the mean of the runs: fail-over, and on demand when the deadline asks for it, are in it as they
- * are in the quantiles; an offer's own total is of a job that stays there. */
+/* Simulates cost and time of the job, from one of the offers on. The expected value is the mean of
+ * the runs. It includes fail-over, and on demand when the deadline asks for it, as the quantiles
+ * do. An offer's own total is of a job that stays there. */
 static json_t *spread_json(struct areq *q, const struct planned *p, const struct score *s)
 {
 	struct montecarlo_out m;

@@ -191,7 +191,7 @@ void get_prices_refused(struct areq *q)
 	    .most = (int32_t)limit);
 }
 
-/* What the provider tells of its room, as the signals of the document say it. */
+/* The provider's capacity, from the signals of the document. */
 static void room_signals(const json_t *signals, struct offer *o)
 {
 	const json_t *s;

@@ -112,8 +112,8 @@ static const struct row_metric {
 	{ "spot_node_ends_total", "cause", "Ended nodes by reason." },
 	{ "spot_verdicts_total", "verdict",
 	    "Verdicts about machines that might be lost. Given up: lost, reclaimed (by the "
-	    "provider), silent, broken, boot_timeout. suspected and healthy change nothing. "
-	    "notice: drained. job_lost: a job or rank that ended with its machine." },
+	    "provider), silent, broken, boot_timeout. No change: suspected, healthy. Drained: "
+	    "notice. A job or rank that ended with its machine: job_lost." },
 	{ "spot_false_recoveries_total", "verdict",
 	    "Machines given up while alive: after the verdict the agent continued or enrolled, or "
 	    "the provider reported the machine as running." },
@@ -136,8 +136,8 @@ static const struct row_metric {
 	    "spot)." },
 	{ "spot_moves_usd", "what",
 	    "Moves of the last 30 days: predicted saving, cost of staying at the price of that "
-	    "time, amount paid, and the difference (earned). 'spotctl rebalance report' uses the "
-	    "prices since." },
+	    "time, amount paid, difference (earned). The report of 'spotctl rebalance report' "
+	    "uses the prices since." },
 	{ "spot_supply_groups", "state",
 	    "Groups of provider, region and GPU with easy or tight spot supply, of those tried "
 	    "recently." },

@@ -2,8 +2,8 @@
  * Idempotency-Key on every POST of a user. The key, the route and the SHA-256 of the body are
  * stored before the handler runs, and its reply before it is sent. A repeat gets the stored reply;
  * another body under the key gets 422, a request in progress 409. A create settles its key in its
- * own statement ("ref:j12"), so a crash of the daemon loses nothing: the replay shows the row as
- * it is now.
+ * own statement ("ref:j12"), so a crash of the daemon loses nothing. The replay then shows the row
+ * as it is now.
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"
@@ -134,9 +134,9 @@ static bool database_refused(const struct spot_err *err)
 	    !str_prefix(err->code, "08");
 }
 
-/* What was done is done, whether its reply is stored or not. But a key that stays open holds up the
- * client that tries again for a minute: a database that went away is waited for. Its connections
- * end one by one, and each may take a try with it. One that refuses does so again at once. */
+/* The act is done, whether its reply is stored or not. But a key that stays open holds up a client
+ * that retries for a minute. So we wait for a database that went away. Its connections end one by
+ * one, and each may take a try with it. A database that refuses does so again at once. */
 static bool not_settled(struct areq *q)
 {
 	if (q->settle_tries < (database_refused(&q->pg.op.err) ? REFUSED_MAX : TRIES_MAX) &&

@@ -1,6 +1,6 @@
 /*
- * Heartbeats and progress of agents. They are collected for a second and written in one statement:
- * an update per poll would be most of the database's work (100,000 agents every 15 s). A crash
+ * Heartbeats and progress of agents. They are collected for a second and written in one statement.
+ * With 100,000 agents every 15 s, an update per poll would be most of the database's work. A crash
  * loses the last second, and the next polls repeat it. The daemon's own heartbeat is here too: an
  * agent counts as silent only while an API listens (engine_watch_due).
  */

@@ -1,9 +1,9 @@
 /*
- * backtest: what the deadline policies would have cost for a job file on one's own past: prices and
- * supply come from the daemon's rows (POST /v1/backtest), the runs are made here by the code of
- * simulate. A run sees the pools that were picked in the round in which it begins, and those of
- * later rounds once these begin. Supply that nobody tried is not known; it is drawn from what is
- * believed, and what the figures would be if it were all there or never there is told beside them.
+ * backtest: the cost of the deadline policies for a job file on one's own past. Prices and supply
+ * come from the daemon's rows (POST /v1/backtest); the code of simulate makes the runs here. A run
+ * sees the pools that were picked in the round in which it begins, and those of later rounds once
+ * these begin. Supply that nobody tried is unknown, and drawn from the prior. The output also has
+ * the figures for all of it there, and none of it.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -25,7 +25,7 @@ static int bad_reply(void)
 }
 
 struct pool {
-	char *up; /* '?' where nothing is known */
+	char *up; /* '?' if nothing is known */
 	double odds, hazard;
 	size_t first; /* round in which it was picked first */
 	bool *rounds;
@@ -153,7 +153,7 @@ static int job_of(const json_t *doc, struct trace_job *ret)
 	return CTL_OK;
 }
 
-/* ---- what runs see --------------------------------------------------------------------------- */
+/* ---- supply for the runs --------------------------------------------------------------------- */
 
 /* How supply that is not known is taken. */
 static void unknown_fill(const struct backtest *b, size_t k, const char *how, char *up)
@@ -249,7 +249,7 @@ static int markets_make(const struct backtest *b, struct arena *a, const char *h
 	return rc;
 }
 
-/* ---- what the figures rest on ---------------------------------------------------------------- */
+/* ---- assumptions behind the figures ---------------------------------------------------------- */
 
 static const char *const assumptions[] = { "prior", "up", "down" };
 

@@ -1,4 +1,4 @@
-/* What job submit, wait and logs share. */
+/* Helpers that job submit, wait and logs share. */
 #ifndef SPOTCTL_CMD_JOB_H
 #define SPOTCTL_CMD_JOB_H
 

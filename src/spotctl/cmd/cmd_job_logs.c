@@ -1,7 +1,7 @@
 /*
- * job logs: text of one attempt after the other. The reply's headers say where to go on:
- * X-Log-Epoch and X-Log-Next are what was read, X-Log-Next-Epoch the attempt that follows,
- * X-Log-End that no more will come.
+ * job logs: text of one attempt after the other. The reply's headers say how to go on. X-Log-Epoch
+ * and X-Log-Next tell the part that was read, X-Log-Next-Epoch the next attempt. X-Log-End says
+ * that no more will come.
  */
 #include "base/base.h"
 #include "base/text/str.h"

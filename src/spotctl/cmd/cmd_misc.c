@@ -47,8 +47,8 @@ static bool print_event(struct ctl *c, const char *data)
 	return fflush(stdout) == 0;
 }
 
-/* What was last, then what comes, without a gap: the stream begins behind the last event of the
- * list. */
+/* Shows the last events, then new ones, without a gap: the stream begins behind the last event of
+ * the list. */
 static int events_follow(struct ctl *c, char *path, int64_t limit)
 {
 	const char *after = opt_value(c, "after");

@@ -16,7 +16,7 @@ static int64_t time_of(const json_t *o, const char *key, int64_t dflt)
 	return text != NULL && parse_time_us(text, &us) ? us : dflt;
 }
 
-/* What the feed did not see was not known: a price ends where a silence begins and goes on behind
+/* A price is unknown while the feed is silent: its line ends at the silence and goes on behind
  * it. */
 static void history_cut(const json_t *gaps, struct plot_point *points, size_t *n)
 {

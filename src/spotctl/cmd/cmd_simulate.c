@@ -43,7 +43,7 @@ static const struct trace *traces_at(const struct simulation *s, size_t start)
 	return s->markets != NULL ? s->market_traces[start / s->stretch_ticks] : s->traces;
 }
 
-/* What stays the same for several ticks is one row. */
+/* Several ticks without a change make one row. */
 static json_t *steps_json(const struct simulation *s, const struct trace_run *r)
 {
 	json_t *list = json_array(), *row = NULL;

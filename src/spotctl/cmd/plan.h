@@ -11,9 +11,9 @@ void plan_say(struct ctl *c, const char *fmt, ...) PRINTF(2, 3);
 void plan_offer_cells(struct ctl *c, json_t *offers);
 void plan_spread_cells(struct ctl *c, json_t *list);
 void plan_gang_cells(struct ctl *c, json_t *list);
-/* What the engine would do, why, and why not the first row. */
+/* Prints the engine's choice, its reason, and the reason against the first row. */
 void plan_say_decision(struct ctl *c, const json_t *plan);
-/* What submitting the file would answer, where that is a refusal; the exit code is submit's. */
+/* Prints the refusal that a submit of the file would get, if any; the exit code is submit's. */
 void plan_say_refusal(struct ctl *c, const json_t *plan);
 int plan_exit(const json_t *plan);
 

@@ -1,5 +1,5 @@
-/* What spotctl simulate was asked: read and checked by simulate_input.c, run and printed by
- * cmd_simulate.c. */
+/* The input of spotctl simulate: simulate_input.c reads and checks it, cmd_simulate.c runs and
+ * prints it. */
 #ifndef SPOTCTL_SIMULATE_H
 #define SPOTCTL_SIMULATE_H
 
@@ -18,8 +18,8 @@ struct simulation {
 	size_t starts_n;
 	const char **policies; /* names, each once */
 	size_t policies_n;
-	/* What runs see that begin in the k-th stretch of so many ticks, where pools come to be
-	 * known by and by: as many ticks as market. NULL: market and traces */
+	/* The market of the runs that begin in the k-th stretch of so many ticks, if pools become
+	 * known over time. As many ticks as market. NULL: market and traces */
 	const struct trace_market *markets;
 	const struct trace *const *market_traces;
 	size_t stretch_ticks;

@@ -1,4 +1,4 @@
-/* What was decided about machines that might be lost, with the evidence, for people; -o json has it
+/* Prints the verdicts about machines that might be lost, with the evidence; -o json has them
  * whole. */
 #ifndef SPOTCTL_VERDICTS_H
 #define SPOTCTL_VERDICTS_H

@@ -147,7 +147,7 @@ static void print_names(struct ctl *c, const json_t *items, const struct column 
 	size_t i;
 
 	json_array_foreach (items, i, row) {
-		/* what has no row of ours has its provider's name */
+		/* an object without a row of ours has its provider's name */
 		const char *id = json_str(row, "id", json_str(row, "ref", NULL, NULL), NULL);
 
 		printf("%s\n", text_clean(c->arena, id != NULL ? id : cell_text(c, row, cols)));

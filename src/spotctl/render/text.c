@@ -104,6 +104,6 @@ void say(const char *fmt, ...)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	clean_into(clean, line);
-	fflush(stdout); /* where both go to one place they keep their order */
+	fflush(stdout); /* keeps the order if both streams go to one place */
 	fprintf(stderr, "%s\n", clean);
 }
