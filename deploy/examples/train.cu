@@ -1,9 +1,10 @@
 /*
- * The training example on one GPU; the program is train.h. Build: nvcc -O2 -o spot-train-cuda train.cu
+ * The training example on one GPU; the program is train.h. Build: nvcc -O2 -o spot-train-cuda
+ * train.cu
  *
- * One thread computes one element and takes its sums in the same fixed order in every run, so a
- * resumed run ends with the same bits as an uninterrupted one on the same GPU model. The mean loss is
- * summed on the host for the same reason.
+ * One thread computes one element and takes its sums in the same fixed order in every run. So a
+ * resumed run ends with the same bits as an uninterrupted one on the same GPU model. The mean loss
+ * is summed on the host for the same reason.
  */
 #include "train.h"
 

@@ -1,7 +1,7 @@
 /*
- * A training loop that survives being moved: a two-layer perceptron learns a random function by
- * SGD with momentum. This header is the whole program except for where the arithmetic runs:
- * train.c runs it on the CPU, train.cu on a GPU. It compiles as C and as CUDA C++.
+ * A training loop that survives being moved: a two-layer perceptron learns a random function by SGD
+ * with momentum. This header is the whole program except for where the arithmetic runs: train.c
+ * runs it on the CPU, train.cu on a GPU. It compiles as C and as CUDA C++.
  *
  * Why a run that was stopped and resumed ends with the very same bits as one that was not:
  *   - every sum is taken by one thread in a fixed order (no atomics, no parallel reduction);
@@ -10,9 +10,9 @@
  *     step.
  * CPU and GPU results differ from each other (their tanhf and contraction differ).
  *
- * What it does for the agent (all by environment, nothing is linked in): checkpoint on SIGUSR1
- * and continue; on SIGTERM checkpoint and exit 0; SPOT_SAVED_FILE after each asked-for checkpoint;
- * SPOT_PROGRESS_FILE; resume from SPOT_CHECKPOINT_DIR.
+ * The agent's contract is all by environment; nothing is linked in. On SIGUSR1 the program saves a
+ * checkpoint and continues; on SIGTERM it saves and exits with 0. It creates SPOT_SAVED_FILE after
+ * each requested checkpoint, and writes SPOT_PROGRESS_FILE. It resumes from SPOT_CHECKPOINT_DIR.
  */
 #ifndef EXAMPLE_TRAIN_H
 #define EXAMPLE_TRAIN_H
@@ -90,7 +90,7 @@ TRAIN_FN void train_input(struct train_net n, uint64_t seed, uint64_t step, int 
 	n.input[i] = train_unit(seed, 1000 + step, (uint64_t)i);
 }
 
-/* row in [0, batch). What is to be learned: a fixed random plane, bent. */
+/* row in [0, batch). The target to learn: a fixed random plane, bent. */
 TRAIN_FN void train_target(struct train_net n, uint64_t seed, int row)
 {
 	float sum = 0.0f;
@@ -163,7 +163,7 @@ TRAIN_FN void train_update(struct train_net n, int i)
 	n.weights[i] -= TRAIN_RATE * n.momenta[i];
 }
 
-/* ---- where it runs: the four functions that train.c and train.cu supply ---------------------- */
+/* ---- the device: the four functions that train.c and train.cu supply ------------------------- */
 
 struct train_place; /* theirs */
 static struct train_place *train_place_new(int hidden);
@@ -406,7 +406,7 @@ static int64_t train_number(const char *name, const char *text, int64_t min, int
 	return v;
 }
 
-/* What the pace file says now; without it, or with anything else in it, --step-ms holds. */
+/* The pace file's value now; without a file, or with anything else in it, --step-ms holds. */
 static int64_t train_step_ms(const struct train_options *o)
 {
 	FILE *f = o->pace != NULL ? fopen(o->pace, "re") : NULL;

@@ -1,5 +1,5 @@
-"""The five emulated clouds, and a plain Kubernetes cluster, as the broker is configured for them: [provider] sections,
-files with keys, and what an operator makes by hand before (a network at Azure, an SSH key at Lambda, buckets)."""
+"""The broker's configuration for the five emulated clouds and a plain Kubernetes cluster: [provider] sections and files
+with keys. Also the objects that an operator makes by hand before (a network at Azure, an SSH key at Lambda, buckets)."""
 import json
 import os
 import urllib.error
@@ -12,7 +12,7 @@ from world import Failure, http
 ALL = ("aws", "gcp", "azure", "coreweave", "lambda")
 SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo spotbroker"
 S3_REGION = "us-east-1"
-# What is read of the environment; a user's own accounts stay out of it.
+# Variables with these prefixes are not passed on: a user's own accounts stay out of it.
 PREFIXES = ("AWS_", "LAMBDA_", "GOOGLE_", "GCE_", "AZURE_", "COREWEAVE_", "KUBE", "DATABASE_")
 
 
@@ -53,7 +53,7 @@ class Clouds:
         return path
 
     def secrets(self):
-        """What may be in no log and on no node."""
+        """The secrets that no log and no node may hold."""
         with open(self.creds["gcp"]["key_file"], encoding="utf-8") as f:
             key = json.load(f)["private_key"].splitlines()[1]
         return [self.keys[1], self.creds["lambda"]["api_key"], self.creds["azure"]["client_secret"], self.creds["azure"]["storage_key"],
@@ -111,7 +111,7 @@ class Clouds:
         return {"endpoint": self.sim.url, "api_key_file": self.private("lambda.key", self.creds["lambda"]["api_key"] + "\n"),
                 "ssh_key_name": "spotbroker"}
 
-    # ---- what an operator makes by hand --------------------------------------------------
+    # ---- objects that an operator makes by hand ------------------------------------------
 
     def prepare(self, names):
         if "lambda" in names:
@@ -154,7 +154,7 @@ class Clouds:
         return None
 
     def home(self, node):
-        """Where the programs of a node live on this machine."""
+        """The folder of a node's programs on this machine."""
         home = os.path.join(self.sim.dir, "instances", (node["ref"] or "-").split("/")[-1])
         if os.path.isdir(home):
             return home
@@ -165,7 +165,7 @@ class Clouds:
         self.sim.ask("POST", "/reclaim", {"instance": self.machine(node)["id"], "notice_s": notice_s})
 
     def steps(self, home, job):
-        """What the job itself wrote on its node; the broker hears of it with the agent's next word. -1: nothing."""
+        """The steps that the job wrote on its node, before the agent reports them to the broker. -1: nothing."""
         pod = os.path.join(home, "volumes/work")
         root = os.path.join(pod if os.path.isdir(pod) else os.path.join(home, "var/lib/spot-agent"), "jobs")
         best = -1

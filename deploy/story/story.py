@@ -18,8 +18,8 @@ from world import Daemon, Emulator, Failure, Killer, align, free_port, http, say
 # Time is compressed, and this is how: a provider's two minutes of notice become NOTICE_S seconds, patience for spot, holds and poll
 # intervals shrink alike. Prices are per real hour, and money is counted in real seconds.
 NOTICE_S, NOTICE_KILLED_S = 12, 20
-PATIENCE, PATIENCE_KILLED = "16s", "60s"  # five refusals in a row on a busy machine; a daemon that is killed all the time tries less in the same time
-# Least and longest: a cloud that is sold out has four pools, and the first of them must still rest when the last was tried.
+PATIENCE, PATIENCE_KILLED = "16s", "60s"  # five refusals in a row on a busy machine; a daemon under kills tries less in the same time.
+# Least and longest. A cloud without capacity has four pools, and the first must still cool down when the last was tried.
 COOL, COOL_KILLED = ("4s", "12s"), ("20s", "60s")
 # How long that takes hangs on the machine and on the kills: the job has far more steps, and hurries once its story is told.
 STEPS, STEPS_KILLED = 1600, 24000
@@ -211,12 +211,12 @@ class Story:
         self.tell("spotd is up with its private Postgres on a Unix socket")
         if self.args.kill_seed is not None:
             self.killer = Killer(self.daemon, self.args.kill_seed, say, up)
-            # Where a daemon takes long to start it lives longer between kills, and what must happen within a notice takes longer.
+            # A daemon that is slow to start lives longer between kills, and needs longer for the work of a notice.
             self.notice_s = NOTICE_KILLED_S + int(4 * max(0, ready_s - Killer.START_S))
             self.killer.start()
 
     def agent_dir(self):
-        """What nodes download, in one folder, as an installation has it."""
+        """The programs that nodes download, in one folder, as an installation has them."""
         path = os.path.join(self.dir, "agents")
         os.makedirs(path)
         for name in ("src/agent/spot-agent", "src/agent/spot-nvml"):
@@ -225,7 +225,7 @@ class Story:
         return path
 
     def until(self, what, timeout_s, test):
-        """What is killed all the time takes its time, and more where it is slow to start."""
+        """A daemon under kills takes longer, and longer still if it is slow to start."""
         return until(what, timeout_s * (3 * self.killer.slow if self.killer else 1), test)
 
     def offers(self):
@@ -454,7 +454,7 @@ class Story:
         }
 
     def per_cloud(self, j, books):
-        """What each cloud did, what we say that we paid it, what its own books say, what is left there."""
+        """For each cloud: its acts, our payment, its own books, and what is left there."""
         paid = {x["provider"]: x["total_micros"] for x in self.api("GET", "/v1/cost?by=provider")["rows"]}
         return {cloud: {
             "attempts": sum(1 for a in j["attempts_list"] if a["pool"]["provider"] == cloud and a["started_at"]),

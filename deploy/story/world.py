@@ -160,9 +160,9 @@ class Daemon:
 
 
 class Killer(threading.Thread):
-    """kill -9 of the daemon at random moments, by seed; it is started again at once. Some lives end while it starts, whatever that takes; the others
-    so long after it was ready (says a call) as they would where a start takes a second, and longer by as much as this machine takes longer to start
-    it: on a slow one none would ever get anywhere."""
+    """kill -9 of the daemon at random moments, by seed; it is started again at once. Some lives end during the start, however long it is. The others
+    last for a random time after a call says that it is ready. That time grows with the length of the start: on a slow machine no life
+    would otherwise get anywhere."""
     LONGEST_S, START_S = 9.0, 3.0
 
     def __init__(self, daemon, seed, say, ready):

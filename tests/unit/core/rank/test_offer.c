@@ -73,7 +73,7 @@ static const struct claim_case {
 	    "twentieth" },
 	{ "yen taken for dollars", "H200", 8000, SPOT_MARKET_ON_DEMAND, INT64_C(9000000000), 0, 0,
 	    "outside what a GPU can cost" },
-	/* sky 4904: the cheapest offers were not shown. Real bargains pass (tests/emulator/data,
+	/* sky 4904: the cheapest offers were not shown. Real bargains pass (tests/cloudsim/data,
 	 * 2026). */
 	{ "g4dn.xlarge, least seen", "T4", 1000, SPOT_MARKET_SPOT, 88000, 0, 526000, NULL },
 	{ "NC4as_T4_v3, a tenth of on-demand", "T4", 1000, SPOT_MARKET_SPOT, 68400, 0, 684000,
