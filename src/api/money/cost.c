@@ -4,9 +4,8 @@
 #include "core/spec/jobspec.h"
 #include "core/rank/rank.h"
 
-/* Hours of the work that counts, on the reference accelerator of the job: what each pool really
- * computed, by its throughput. Lost work is not in it: a baseline that is never interrupted would
- * not have done it twice. */
+/* Hours of the counted work on the job's reference accelerator, by the throughput of each pool.
+ * Lost work is left out: a baseline without interruption would not have done it twice. */
 static double reference_hours(const struct job_spec *spec, const json_t *work)
 {
 	const json_t *w;
@@ -23,8 +22,7 @@ static double reference_hours(const struct job_spec *spec, const json_t *work)
 	return hours;
 }
 
-/* The same work on one pool at the price it had at submit, never interrupted and never waited
- * for. */
+/* The same work on one pool at its price at submit, without interruption or wait. */
 static json_t *saving_json(struct areq *q, const json_t *baseline, const char *key,
     const char *name, const struct job_spec *spec, double hours, int64_t total, int64_t lost)
 {
