@@ -22,7 +22,7 @@ struct api_conf {
 	const char *install; /* 8 hex digits */
 	const char *version; /* of the program */
 	const struct handout *handout; /* what nodes download; the caller's; NULL = nothing */
-	/* as the engine places jobs: a plan must say what would be done; its store is the one below */
+	/* the engine's, as a plan tells its decisions; the store is the one below */
 	struct place_policy place;
 	/* where checkpoints go, for the price of moving them; NULL = nowhere known */
 	const char *store_provider, *store_region;
