@@ -21,10 +21,10 @@ struct api_conf {
 	int connections_max; /* 0 = from RLIMIT_NOFILE */
 	const char *install; /* 8 hex digits */
 	const char *version; /* of the program */
-	const struct handout *handout; /* what nodes download; the caller's; NULL = nothing */
-	/* the engine's, as a plan tells its decisions; the store is the one below */
+	const struct handout *handout; /* programs for nodes; borrowed; NULL = none */
+	/* As the engine places jobs, so that a plan says what would be done; its store is below. */
 	struct place_policy place;
-	/* where checkpoints go, for the price of moving them; NULL = nowhere known */
+	/* place of the checkpoint store, for the cost of moves; NULL = unknown */
 	const char *store_provider, *store_region;
 	/* [checkpoint] store, which must be able to give out what a job mounts; "" = none:
 	 * agents store nothing, NULL = not known here */

@@ -129,8 +129,8 @@ int64_t engine_epoch(const struct engine *e); /* of the lease that we hold, 0 = 
 struct loop *engine_loop(const struct engine *e);
 struct pg *engine_pg(const struct engine *e);
 const struct engine_conf *engine_conf(const struct engine *e);
-/* Returns the part of the configuration that decides where a job runs, for the API's plans. The
- * store's strings are those of the configuration. */
+/* Returns the policy by which the engine places jobs under this configuration, for the plans of the
+ * API. The store's strings are those of the configuration. */
 struct place_policy engine_place_policy(const struct engine_conf *c);
 size_t engine_providers(const struct engine *e);
 struct call_provider *engine_provider_at(const struct engine *e, size_t i);

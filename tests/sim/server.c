@@ -12,6 +12,7 @@
 #include "store.h"
 
 #include "harness.h"
+#include "pg_image.h"
 
 #include <libpq-fe.h>
 #include <limits.h>
@@ -129,7 +130,7 @@ void server_warm(void)
 {
 	char dsn[1500];
 
-	(void)snprintf(dsn, sizeof(dsn), "%s dbname=migrated", server);
+	(void)snprintf(dsn, sizeof(dsn), "%s dbname=" PG_IMAGE_DATABASE, server);
 	store_warm(dsn);
 }
 
@@ -160,7 +161,7 @@ static void template_make(void)
 {
 	char dsn[1500], text[160];
 
-	(void)snprintf(dsn, sizeof(dsn), "%s dbname=migrated", server);
+	(void)snprintf(dsn, sizeof(dsn), "%s dbname=" PG_IMAGE_DATABASE, server);
 	(void)snprintf(text, sizeof(text),
 	    "SELECT price_partitions_ensure(%" PRId64 ", %" PRId64 ")",
 	    SIM_T0 - 2 * 24 * SPOT_US_PER_HOUR, SIM_T0 + 4 * 24 * SPOT_US_PER_HOUR);
@@ -216,7 +217,7 @@ static void database_make(struct database *ret)
 	(void)snprintf(ret->name, sizeof(ret->name), "seed%u", no++);
 	(void)snprintf(ret->dsn, sizeof(ret->dsn), "%s dbname=%s", server, ret->name);
 	/* half the time of WAL_LOG here */
-	sql("CREATE DATABASE %s TEMPLATE migrated STRATEGY FILE_COPY", ret->name);
+	sql("CREATE DATABASE %s TEMPLATE " PG_IMAGE_DATABASE " STRATEGY FILE_COPY", ret->name);
 }
 
 void database_take(struct database *ret)

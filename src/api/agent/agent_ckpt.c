@@ -1,9 +1,8 @@
 /*
- * Checkpoints: the agent names the chunks it has, the answer holds URLs for those whose bytes are
- * new; the engine mints them (this process has no cloud keys), so the request is held until they
- * are there. Only a commit counts; whatever is left open is given up by the next one, but the same
- * again goes on while its URLs are signed. A list that is refused is refused at each save: the
- * job's owner is told by an event.
+ * Checkpoints. The agent names its chunks; the reply has presigned URLs for the new ones. The
+ * engine presigns them, because this process has no cloud keys, so the request is held until they
+ * are there. Only a commit counts. The next checkpoint gives up an open one; the same request
+ * again continues it while its URLs are valid.
  */
 #include "base/base.h"
 #include "api/agent/agent_priv.h"

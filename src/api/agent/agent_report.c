@@ -1,4 +1,4 @@
-/* What agents report: notices, phases, log bytes, samples. Facts only; the engine decides. */
+/* Reports of agents: eviction notices, phases, log bytes, samples. */
 #include "base/base.h"
 #include "api/agent/agent_priv.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/life/fsm.h"
 
-/* what a drain that a person asks for leaves for saving */
+/* time that a requested drain leaves for saving */
 #define DRAIN_US (15 * 60 * SPOT_US_PER_S)
 
 static void nodes_done(struct areq *q)

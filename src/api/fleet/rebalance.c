@@ -71,7 +71,7 @@ void post_rebalance(struct areq *q)
 	    .idem_key = q->idem_key ? q->idem_key : "");
 }
 
-/* ---- what moves earned ----------------------------------------------------------------------- */
+/* ---- earnings of moves ----------------------------------------------------------------------- */
 
 static void moves_done(struct areq *q)
 {

@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-#define POOLS_MOST 1000 /* whose past is read */
+#define POOLS_MOST 1000 /* with their past read */
 #define PICKS_MOST 5 /* a round */
 #define SHOWN_MOST 32 /* of all rounds together */
 #define ROUNDS_MOST 30
@@ -55,7 +55,7 @@ static void pools_add(struct backtest *b, const struct offer *o)
 	}
 }
 
-/* What keeps a pool from being chosen today says nothing of the past. */
+/* A refusal of today says nothing about the past. */
 static bool today_only(enum refusal why)
 {
 	return why == REFUSED_COOLING || why == REFUSED_CAPACITY || why == REFUSED_ODDS ||

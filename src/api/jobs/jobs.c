@@ -258,7 +258,7 @@ void get_job(struct areq *q)
 	job_look(q);
 }
 
-/* What its class means for it, by the settings of today. */
+/* The effect of the class on the job, by the current settings. */
 static const char *class_why(struct areq *q, const struct q_api_job_why_row *row)
 {
 	const struct class_policy *c = class_get(&q->api->conf.classes, row->class);

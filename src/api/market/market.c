@@ -42,7 +42,7 @@ static bool filter_read(struct areq *q, struct market_filter *f)
 	return true;
 }
 
-/* What a list or a pool is asked for, while the records and then the rows are read. */
+/* The request, while the records and then the rows are read. */
 struct market_ask {
 	struct market_filter f;
 	int64_t after_price, after_id, from_us;

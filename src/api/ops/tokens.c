@@ -1,5 +1,7 @@
-/* Tokens: list, make, revoke. A value leaves once, in the reply that made it; a replay of that POST
- * does not hold it, because nothing but its hash is stored. */
+/*
+ * Tokens: list, create, revoke. Only the reply that creates a token has its value. A replay of
+ * that POST lacks it, because the database stores only the hash.
+ */
 #include "base/base.h"
 #include "api/ops/ops_priv.h"
 

@@ -1,7 +1,7 @@
 /*
- * Who asks. A bearer token is known by its SHA-256 only; the row found by that hash is compared
- * again in constant time. Users' tokens have roles, agents' sessions are good for their own node
- * and for the agent's routes alone.
+ * Authentication. The database knows a bearer token by its SHA-256 only; the row found by that
+ * hash is compared again in constant time. Users' tokens have roles. Agents' sessions are valid
+ * for their own node and for the agent's routes only.
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"

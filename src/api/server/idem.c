@@ -1,9 +1,9 @@
 /*
- * Idempotency-Key on every POST of a user. The key, the route and the SHA-256 of the body are noted
- * before the handler runs; its reply is stored before it is sent. The same request again gets the
- * stored reply, another body under the same key is refused (422), a request still under way is told
- * so (409). Creates settle their key in the statement that creates ("ref:j12"), so that a daemon
- * that dies in between has not forgotten: such a replay shows the entity as it is now.
+ * Idempotency-Key on every POST of a user. The key, the route and the SHA-256 of the body are
+ * stored before the handler runs, and its reply before it is sent. A repeat gets the stored reply;
+ * another body under the key gets 422, a request in progress 409. A create settles its key in its
+ * own statement ("ref:j12"), so a crash of the daemon loses nothing: the replay shows the row as
+ * it is now.
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"

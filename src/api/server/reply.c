@@ -238,7 +238,7 @@ void areq_error(struct areq *q, const struct spot_err *err)
 		    STR("rc", spot_rc_name(err->rc)), STR("code", err->code),
 		    STR("why", err->text));
 	}
-	/* What the database said is for the log, not for the client. */
+	/* The log gets the database error, the client does not. */
 	if (err->rc == SPOT_INTERNAL || err->rc == SPOT_BAD_REPLY || err->rc == SPOT_CONFIG) {
 		err_set(&shown, SPOT_INTERNAL,
 		    "the daemon failed to do this; its log has the reason");

@@ -1,8 +1,8 @@
 /*
- * Heartbeats and progress of agents: kept for a second and written in one statement, because a row
- * update per poll would be most of the database's work (100,000 agents every 15 s). What is not yet
- * written is lost with the daemon, and said again by the next poll. And our own heartbeat: an agent
- * is silent only while an API listens (engine_watch_due).
+ * Heartbeats and progress of agents. They are collected for a second and written in one statement:
+ * an update per poll would be most of the database's work (100,000 agents every 15 s). A crash
+ * loses the last second, and the next polls repeat it. The daemon's own heartbeat is here too: an
+ * agent counts as silent only while an API listens (engine_watch_due).
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"

@@ -29,7 +29,7 @@ bool api_storeless(const struct api *api)
 	return api->conf.store != NULL && *api->conf.store == '\0';
 }
 
-/* What it was stays as long as we run: a request may have it. */
+/* The old strings stay in the arena: a request may still use them. */
 void api_set_store(struct api *api, const char *store, const char *provider, const char *region)
 {
 	if (str_same(store, api->conf.store) && str_same(provider, api->conf.store_provider) &&

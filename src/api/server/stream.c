@@ -1,10 +1,10 @@
 /*
  * Events: a JSON list, and a stream of server-sent events. The hub reads the event table once for
- * all live readers, in the order of ids, when it is notified and once a second in case a
- * notification was lost. Ids are given before their transactions commit, so a later id may be seen
- * first: the hub stops at a gap for GAP_US before it believes that the id was never used. A reader
- * that connects with Last-Event-ID first catches up by reads of its own, then joins the live ones.
- * A reader that lags more than the server's limit is cut and resumes where it was.
+ * all live readers, in the order of ids: when it is notified, and once a second in case a
+ * notification was lost. Ids are assigned before their transactions commit, so a later id may
+ * appear first. The hub waits GAP_US at a gap before it treats the id as unused. A reader with
+ * Last-Event-ID first catches up by its own reads, then joins the live ones. A reader that lags
+ * more than the server's limit is cut and resumes where it was.
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"

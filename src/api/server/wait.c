@@ -1,9 +1,9 @@
 /*
- * Parked requests: long polls of agents, jobs, checkpoints, rebalances. A request registers its key
- * ("n7", "j12") before it reads, so that a notification between reading and parking is not lost;
- * when it finds nothing to say it parks, and is made to look again when the key is notified, when
- * its time is over, and now and then in case a notification was lost. While it is parked the
- * client's leaving is seen at once; while a statement runs, at the next parking.
+ * Parked requests: long polls of agents, jobs, checkpoints, rebalances. A request registers its
+ * key ("n7", "j12") before it reads, so no notification is lost between reading and parking. A
+ * parked request looks again when its key is notified, when its time is over, and at intervals in
+ * case a notification was lost. A client that leaves is noticed at once while parked, and at the
+ * next parking while a statement runs.
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"

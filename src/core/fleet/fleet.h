@@ -45,9 +45,9 @@ struct fleet_spec {
 	int32_t pools_min; /* default 5 */
 	const char *team, *project;
 	int32_t per_region_max, per_gpu_max; /* nodes; 0 = no limit */
-	/* the floor as a share of what is wanted, per mille; 0 = on_demand_floor */
+	/* the floor as a share of the wanted amount, per mille; 0 = on_demand_floor */
 	int32_t floor_pm;
-	/* gpus are worth so many of this one; "" = GPUs are counted */
+	/* gpus counts in units of this one; "" = GPUs are counted */
 	const char *gpus_of;
 	/* default FLEET_RISK: hours of the cheapest node; 0 = none */
 	double risk;
@@ -115,7 +115,7 @@ struct fleet_plan {
 	struct fleet_give *gives;
 	size_t gives_n;
 	int32_t floor_want, floor_have; /* nodes, or thousandths where the floor is a share */
-	/* in use with the picks, and pools_min as far as it makes sense */
+	/* pools in use with the picks, and the attainable pools_min */
 	int32_t pools, pools_want;
 	struct fleet_binding *bindings;
 	size_t bindings_n;

@@ -360,8 +360,7 @@ static void items_take(struct fleet_model *m, bool only_held)
 
 /* ---- the wanted amount ----------------------------------------------------------------------- */
 
-/* Reads how much pools fail together, by what they share. Two made-up pools per level are
- * enough. */
+/* Reads how much pools fail together, by what they share, from made-up pools of each level. */
 static void deltas_read(struct fleet_model *m)
 {
 	struct offer a = { .pool_id = -1,

@@ -173,7 +173,7 @@ static struct fleet_item *best_addition(struct exchange *x, const struct fleet_i
 	return found;
 }
 
-/* Puts in the two best nodes for the one that was taken out, if they beat *best. */
+/* Adds the two best nodes in place of the removed one, if they beat *best. */
 static bool two_for(struct exchange *x, const struct fleet_item * not, double cost,
     struct fleet_value *best)
 {

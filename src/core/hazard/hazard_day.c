@@ -17,8 +17,8 @@
  * full. */
 #define TEST_FROM 5.99
 #define TEST_FULL 13.8
-/* Pools of one group lose nodes together. Each pool beyond the first raises the threshold by this
- * share. */
+/* Pools of one group lose nodes together. Each pool beyond the first adds this share to the
+ * variance that chance explains. */
 #define TOGETHER 0.5
 
 void day_add(struct group *g, const struct offer_record *r)

@@ -78,7 +78,7 @@ struct hazard_model {
 	struct unused *unused; /* of each group of a zone */
 	/* 1 / relative variance of a member's ratio about its group's, estimated */
 	double nu[LEVEL_POOL + 1];
-	double joint[GROUP_LEVELS]; /* correlation by what two pools share */
+	double joint[GROUP_LEVELS]; /* correlation by the level that two pools share */
 };
 
 struct own {
@@ -105,7 +105,7 @@ void leaf_up(const struct hazard_model *m, const struct own *own, const struct l
     double *ret_o, double *ret_e);
 /* Widens Gamma(a, b) of a group's ratio to that of a member. */
 void diffuse(double nu, double *a, double *b);
-/* The ratio of a pool of this group, before its own record: up_* is what the pool told the
+/* Fills the ratio of a pool of this group before its own record. up_* is the pool's evidence in the
  * group. */
 void leaf_prior(const struct hazard_model *m, const struct group *g, double up_o, double up_e,
     double *ret_a, double *ret_b);

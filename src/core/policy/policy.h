@@ -35,7 +35,7 @@ struct policy_setup {
 
 /* The record of a pool before the run, oldest first, one sample per tick_us of its own. */
 struct policy_track {
-	/* index into the run's pools; -1: another pool, evidence of what is usual only */
+	/* index into the run's pools; -1: another pool, only evidence of the usual */
 	int32_t pool;
 	int64_t tick_us;
 	size_t n;

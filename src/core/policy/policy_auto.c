@@ -22,8 +22,8 @@
 #define STAY_CHANGEOVERS 1.0
 /* most expensive over cheapest, from which pools are planned jointly */
 #define PRICES_DIFFER 1.1
-/* A job that could begin on spot waits only if that saves this much. Otherwise it would wait, until
- * the slack is gone, for a pool that looks a little longer-lived in each next tick. */
+/* A job that could begin on spot waits only for a saving by this factor. Otherwise a pool that
+ * looks a little longer-lived in each next tick would use up the slack. */
 #define WAIT_WORTH 1.01
 
 struct auto_run {

@@ -51,7 +51,8 @@ struct tightness {
 	double index, refusals, reclaims, scores, price;
 	const char *why;
 };
-/* Computes the next state from was and what was seen. was->state NONE: a new group. */
+/* Computes the next state from the previous one and the observations. was->state NONE: a new
+ * group. */
 void tightness_step(struct arena *a, const struct tightness *was, const struct tightness_seen *seen,
     const struct tightness_policy *p, int64_t now_us, struct tightness *ret);
 

@@ -1,6 +1,6 @@
 /*
- * Decides who is next, who may go ahead meanwhile, and who has to make room. Pure: the same values
- * give the same order and reasons on every run.
+ * Decides the order of waiting jobs, backfill and preemption. Pure: the same values give the same
+ * order and reasons on every run.
  *
  * - Order: effective priority, then nearness of the deadline, then the teams' dollars over their
  *   shares, then age. Dollars fade with share_half_life_us. Jobs ahead in the queue count as spent,

@@ -80,8 +80,7 @@ const struct gpu_memo *rank_gpu(struct rank_ctx *c, const char *gpu)
 	return &c->gpu_spare;
 }
 
-/* A bucket of the offer's own cloud whose region is not said is taken to be in another of its
- * regions. */
+/* A bucket of the offer's own cloud without a region counts as in another of its regions. */
 static int64_t rate_from(const char *provider, const char *region, const struct offer *o)
 {
 	if (provider == NULL) {

@@ -93,9 +93,9 @@ size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate 
 
 /* The past of a price fades with this (migration 0010). */
 #define PRICE_FADE_H 168.0
-/* job, policy and what was looked up once, in the arena of the ranking */
+/* job, policy and cached look-ups, in the arena of the ranking */
 struct rank_ctx;
-/* An offer that suits, and what it is expected to cost. */
+/* A suitable offer and its expected cost. */
 struct score {
 	const struct offer *offer;
 	int64_t total_micros, compute_micros, egress_micros;
@@ -142,7 +142,7 @@ struct score_terms {
 	/* price: price_micros = now + move + penalty */
 	int64_t price_now_micros, price_mean_micros, price_move_micros, penalty_micros,
 	    price_micros;
-	double price_cover; /* share of the faded past that was seen, 0..1 */
+	double price_cover; /* observed share of the faded past, 0..1 */
 	/* of the distance to the mean, the share that lasts over the run on average */
 	double price_stay;
 	double price_sd_micros; /* of the average price over the run */
@@ -185,21 +185,21 @@ struct ranking {
 };
 
 struct hazard_model;
-/* Writes what the model says into its offers, once per read of the market. */
+/* Writes the model's results into its offers, once per read of the market. */
 void offers_believe(const struct hazard_model *m, struct offer *offers, size_t n);
 /* Linear in the offers; sorting is by radix. The job's strings and arrays must outlive the
  * ranking. */
 void rank_run(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,
     const struct rank_policy *p, int64_t now_us, struct ranking *ret);
-/* The usable ones of rank_run() only. */
+/* Like rank_run(), but keeps only the usable offers. */
 void rank_offers(struct arena *a, const struct offer *offers, size_t n, const struct rank_job *job,
     const struct rank_policy *p, int64_t now_us, struct score **ret_scores, size_t *ret_usable);
-/* The score of one offer, whether or not it suits or rests: of where a job is. NULL: interruptions
- * would eat the progress. */
+/* Returns the score of one offer even if it does not suit or is cooling, for the place where a job
+ * is. NULL: interruptions would eat the progress. */
 const struct score *rank_one(struct arena *a, const struct offer *o, const struct rank_job *job,
     const struct rank_policy *p, int64_t now_us);
-/* The cheapest of that market which finishes within these hours; none does: the fastest. NULL: none
- * is usable. */
+/* Returns the cheapest score of that market that finishes within these hours, else the fastest.
+ * NULL: none is usable. */
 const struct score *rank_in_time(const struct ranking *r, enum spot_market market, double within_h);
 /* Returns whether a spot machine is fast enough for planning with a deadline. The policy measures
  * progress by the on-demand machine to fall back on, so spot must not be much slower. The exception
@@ -227,14 +227,15 @@ void score_why(const struct score *s, char buf[SCORE_WHY_MAX]);
 /* Quantile of a gamma distribution by mean and variance (Wilson and Hilferty, 1931), z the normal
  * score. */
 double gamma_at(double mean, double var, double z);
-/* The reference count x GPU: first acceptable accelerator of the first ask. From the table. */
+/* Returns the throughput relative to the reference, from the table. The reference is count x GPU of
+ * the first acceptable accelerator of the first ask. */
 double rank_throughput(const struct job_spec *spec, const struct offer *o);
-/* Speed of one GPU against the reference GPU: the table's, and updated by what was measured; hours
- * measured on it. */
+/* Return the speed of one GPU relative to the reference GPU: from the table, and updated by
+ * measured rates, with the hours measured on it. */
 double gpu_speed_table(const struct job_spec *spec, const char *gpu);
 double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measured_h);
-/* Work left on the reference by the job's measured steps per hour, what its file declares in
- * proportion; declared_s where nothing was measured. */
+/* Returns the work left on the reference by the job's measured steps per hour, with the declared
+ * work in proportion. Returns declared_s if nothing was measured. */
 int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s);
 /* Young interval for this hazard and save time, seconds, clamped. */
 double checkpoint_interval_s(double hazard_per_hour, double save_s);

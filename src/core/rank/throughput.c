@@ -47,7 +47,7 @@ static double per_gpu_ratio(const char *gpu, const char *reference)
 	return 1.0;
 }
 
-/* Own step rates count for as much as the table after so many hours. */
+/* Hours after which the job's own step rates count as much as the table. */
 #define TABLE_WEIGHT_H 0.5
 
 static const struct gpu_ask *reference(const struct job_spec *spec)

@@ -75,7 +75,7 @@ static enum spot_rc parse_gpus(struct jobspec_ctx *x, const struct yaml *y, stru
 		if (i->kind != YAML_SCALAR) {
 			return yaml_fail(i, err, "accelerators: write NAME:COUNT");
 		}
-		/* {L4: 1, A10G: 1}, or SkyPilot's set {L4:1, A10G:1}: any one of them. */
+		/* any one of {L4: 1, A10G: 1}, or of SkyPilot's spelling {L4:1, A10G:1} */
 		rc = y->kind != YAML_MAP ? gpu_text(x, r, i, i->text, err)
 		    : yaml_is_null(i)    ? gpu_text(x, r, i, i->key, err)
 					 : gpu_add(x, r, i, i->key, i->text, err);

@@ -19,7 +19,8 @@ struct past_pool {
 	const struct past_price *prices;
 	size_t n; /* ascending */
 };
-/* Returns the price in force at that time, or the first known one before it; 0 = none is known. */
+/* Returns the price in force at that time; 0 = none is known. Times before the first known price
+ * have that price. */
 int64_t past_price_at(const struct past_pool *p, int64_t at_us);
 
 /* in round r, which begins at from_us + r * every_us */

@@ -1,4 +1,4 @@
-/* The configuration as core/place/placement.h takes it. */
+/* Builds the policy of core/place/placement.h from the configuration. */
 #include "base/base.h"
 #include "base/text/str.h"
 #include "core/money/budget.h"

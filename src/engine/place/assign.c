@@ -191,7 +191,7 @@ static bool node_sought(struct recon *r, struct assign_pass *t, struct waiting *
 	return true;
 }
 
-/* In this order; the first that returns true was the last for this pass. */
+/* Run in this order. The first that returns true is the last for the job in this pass. */
 static bool (*const stages[])(struct recon *r, struct assign_pass *t, struct waiting *w) = {
 	spec_unread,
 	time_over,
@@ -229,7 +229,7 @@ static void pass_resume(struct recon *r, struct assign_pass *t)
 			}
 		}
 	}
-	t->scored = 0; /* they are few, and each pass must come further */
+	t->scored = 0; /* blocked jobs are few, and each pass must make progress */
 }
 
 /* The next slice goes on behind this one. Only a hint: the next leader begins at the first. */

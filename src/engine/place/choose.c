@@ -61,8 +61,8 @@ static bool spec_read(struct recon *r, const struct job_facts *f, struct job_spe
 	return true;
 }
 
-/* A cooldown for gangs that is over is read again soon; until then it would be asked for a thousand
- * times a second. */
+/* An expired cooldown for gangs is read again soon. Without this the engine would ask a thousand
+ * times a second until then. */
 static void rests_await(struct engine *e, const struct placing *p)
 {
 	const struct offers *o = &e->offers;

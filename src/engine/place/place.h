@@ -1,6 +1,6 @@
 /*
- * Placing: which job is next, and where it runs. Jobs that wait, jobs with deadlines, planned moves
- * of running jobs, and who makes room for whom.
+ * Placing: chooses the next job and its place. Covers waiting jobs, deadlines, planned moves of
+ * running jobs, and preemption.
  */
 #ifndef ENGINE_PLACE_H
 #define ENGINE_PLACE_H

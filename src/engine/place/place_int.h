@@ -22,13 +22,13 @@ void place_want(struct recon *r, const struct job_facts *f, const struct placing
 /* Wants a gang at score s of p->scores. replaces: each rank replaces the machine of its rank. */
 void gang_want(struct recon *r, const struct job_facts *f, const struct placing *p,
     const struct score *s, bool replaces, const char *kind, const char *why);
-/* Returns why, or the reason why no place can give all nodes together. */
+/* Returns why, or the reason that no place can give all nodes together. */
 const char *gang_why_wait(struct recon *r, const struct job_facts *f, const struct placing *p,
     const char *why);
 
 /* ---- decisions (decision.c) ------------------------------------------------------------------ */
 
-/* Writes down why the job waits, with what was weighed: a wait is a decision too. */
+/* Records why the job waits, with the options weighed. A wait is a decision too. */
 void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
     const char *why, int64_t until_us);
 /* The counterfactual: the expected cost of staying. The caller owns it. */
@@ -46,19 +46,19 @@ int64_t budget_need_of(const struct recon *r, const struct job_facts *f,
 void budget_short(struct recon *r, const struct job_facts *f, const struct placing *p);
 /* Parks a waiting job until its budget has this much left. */
 void budget_park(struct recon *r, const struct job_facts *f, int64_t need_micros);
-/* The same for a job whose budget is used up, whatever machines it has. */
+/* Parks a waiting job whose budget is used up, whatever machines it has. */
 void budget_over(struct recon *r, const struct job_facts *f, const struct job_spec *spec);
 
 /* ---- deadlines and deferred starts (deadline.c, defer.c) ------------------------------------- */
 
-/* Asks the deadline policy about a job that waits or runs. Reads what was seen of the best spot
- * pools, then wants a node, writes the wait down, or parks the job (running on demand). Returns
- * false when no policy can plan for the job (no deadline, or no on-demand to be had): the caller
- * decides without. */
+/* Asks the deadline policy about a job that waits or runs. Reads the record of the best spot pools,
+ * then wants a node, records the wait, or parks the job (running on demand). Returns false when no
+ * policy can plan for the job (no deadline, or no on-demand offer). The caller then decides
+ * alone. */
 bool deadline_ask(struct recon *r, const struct job_facts *f, const struct placing *p,
     const struct deadline_held *held);
 
-/* How long on-demand launches that would be in time lately took to be accepted
+/* Returns the recent delay until acceptance of on-demand launches that would be in time
  * (core/policy/deadline_room.h). */
 int64_t launch_reserve(const struct recon *r, const struct job_facts *f, const struct placing *p);
 
@@ -97,7 +97,7 @@ struct room_hold {
 	int64_t job_id;
 	struct backfill b;
 };
-/* Jobs that room was held for when placing last went through; only pacing. */
+/* Jobs with held capacity in the last complete pass; only pacing. */
 struct held_jobs {
 	int64_t ids[8];
 	size_t n;
@@ -131,8 +131,7 @@ bool quota_tried(struct recon *r, struct quotas_tried *t, const struct job_facts
  * declares. Never in the past. */
 int64_t running_end_us(const struct engine *e, const struct q_engine_running_row *w);
 
-/* Tells lower jobs to make room for a blocked job of high priority. Returns true when some were
- * told. */
+/* Preempts lower jobs for a blocked job of high priority. Returns true when it preempted some. */
 bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *f,
     const struct job_spec *spec, int64_t fleet_id);
 bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *f,

@@ -1,9 +1,9 @@
 /*
- * Makes room for a job of high priority: the victims that cost least leave (core/queue/queue.h). A
- * machine that suits is handed over as it is. If a quota is exhausted, as many of its machines are
- * given back as needed. A gang needs room for all of its nodes, in one zone if possible. A gang
- * leaves as a whole. A victim saves first, waits again in the queue and goes on from its
- * checkpoint; the decisions are rows of both jobs.
+ * Preempts for a job of high priority: the cheapest victims stop (core/queue/queue.h). The job gets
+ * a suitable machine as it is. If a quota is exhausted, the engine releases as many of its machines
+ * as needed. A gang needs capacity for all of its nodes, in one zone if possible. A gang is
+ * preempted as a whole. A victim saves first, waits again in the queue and continues from its
+ * checkpoint. The decisions are rows of both jobs.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -15,10 +15,10 @@
 struct preempting {
 	const struct job_facts *facts;
 	const struct job_spec *spec;
-	struct victim *list; /* jobs that may leave */
+	struct victim *list; /* jobs that may be preempted */
 	const struct q_engine_running_row **rows; /* of them */
 	size_t n;
-	json_t *seen; /* with those that may not leave, and why */
+	json_t *seen; /* with those that may not be preempted, and why */
 };
 
 static bool offer_suits(struct recon *r, const struct offer *o, const struct job_spec *spec)
@@ -60,7 +60,7 @@ static struct victim victim_make(struct recon *r, const struct q_engine_running_
 	return v;
 }
 
-/* The ranks of a gang are adjacent rows: they leave together or not at all. */
+/* The ranks of a gang are adjacent rows: all are preempted, or none. */
 static bool ranks_add(struct preempting *x, const struct q_engine_running_row *w, int64_t units)
 {
 	if (w->num_nodes == 1 || x->n == 0 || x->rows[x->n - 1]->job_id != w->job_id) {
@@ -145,7 +145,7 @@ static void preempt_one(struct recon *r, const struct preempting *x, size_t i, b
 		.fence = r->epoch }));
 }
 
-/* Tells the chosen victims to leave, once in a pass: for the rest of it they are on their way. */
+/* Preempts the chosen victims, once in a pass. For the rest of the pass they count as leaving. */
 static void preempt_all(struct recon *r, struct room *m, const struct preempting *x,
     const size_t *chosen, size_t n, bool hand)
 {
@@ -185,8 +185,8 @@ static bool victims_preempt(struct recon *r, struct room *m, const struct preemp
 	bool found = x->n > 0 && victims_choose(r->arena, x->list, x->n, need, &chosen, &n);
 
 	if (found && !hand && r->e->offers.read_us < m->read_us) {
-		/* The quota was read before the running jobs: it would count those that left since
-		 * as still there. */
+		/* The quota was read before the running jobs, so it would still count jobs that
+		 * have left since. */
 		offers_invalidate(r->e);
 		r->changed = true;
 	} else if (found) {
@@ -212,8 +212,8 @@ bool preempt_for_fleet(struct recon *r, struct room *m, const struct job_facts *
 	return found;
 }
 
-/* Of one quota as many as free the room for the job in o, only machines of its zone if there are
- * enough. Capacity that leaves it already counts. */
+/* Preempts as many jobs of one quota as free the capacity for the job in o, only in its zone if
+ * that is enough. Machines already on their way out count. */
 static bool quota_free(struct recon *r, struct room *m, const struct job_facts *f,
     const struct placing *p, const struct offer *o, bool here)
 {
@@ -252,7 +252,7 @@ bool preempt_for_quota(struct recon *r, struct room *m, const struct job_facts *
 		return false;
 	}
 	x = preempt_begin(r, m, f, p->spec);
-	/* A single node is handed over; a gang is launched as a whole, and leaves as one. */
+	/* Only a single node can be handed over. A gang is launched and preempted as a whole. */
 	for (size_t i = 0; f->nodes < 2 && i < m->n; i++) {
 		if (!m->rows[i].has_fleet_id && m->rows[i].num_nodes == 1 &&
 		    offer_suits(r, offer_find(r->e, m->rows[i].pool_id), p->spec)) {

@@ -259,7 +259,7 @@ bool room_held(const struct room *m, const struct offer *o)
 	return o != NULL && hold_find(m, o) != NULL;
 }
 
-/* For a free machine that no job waits for: it goes back at once if its room is needed. */
+/* Releases a free machine that no job waits for, at once if its capacity is needed. */
 static bool nodes_idle(const struct recon *r, const struct q_engine_free_nodes_row *n,
     const struct offer *o)
 {
@@ -372,8 +372,8 @@ const char *room_filter(struct recon *r, struct room *m, const struct job_facts 
 
 	for (size_t i = 0; i < p->usable && m->holds_n > 0; i++) {
 		const struct room_hold *h = hold_find(m, p->scores[i].offer);
-		/* A job with a deadline is placed later in the pass: spare capacity then is not
-		 * known. */
+		/* A job with a deadline is placed later in the pass, when spare capacity is
+		 * unknown. */
 		bool late = f->deadline_us != 0 && h != NULL &&
 		    score_end_us(r, &p->scores[i]) > h->b.shadow_us;
 

@@ -18,7 +18,7 @@
 #define RECORD_US (60 * 24 * SPOT_US_PER_HOUR)
 
 struct judged {
-	struct q_engine_move_jobs_row row; /* without its spec where it was not kept */
+	struct q_engine_move_jobs_row row; /* without its spec if that was not kept */
 	struct rebalance_move move;
 	const char *from, *to; /* places, in words of JSON */
 	bool begun;
@@ -127,7 +127,7 @@ static bool rebalance_start(struct recon *r, const struct q_engine_move_jobs_row
 	bool goes;
 
 	if (row->spec == NULL) {
-		return false; /* it no longer ran at the second read */
+		return false; /* the job no longer ran at the second read */
 	}
 	part_begin(r);
 	goes = move_judge(r, row, false, &m) && m.out.move && m.there != NULL;

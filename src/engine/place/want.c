@@ -1,4 +1,4 @@
-/* Wants a node for a job that has none: in which pool, or why it waits. */
+/* Wants a node for a job that has none: chooses the pool, or records why the job waits. */
 #include "base/base.h"
 #include "engine/place/place_int.h"
 
@@ -79,7 +79,7 @@ static void choice_act(struct recon *r, struct assign_pass *t, const struct job_
 	}
 }
 
-/* True when no pool suited the job for so long, and none could. */
+/* True when no pool has suited the job for long enough, and none could. */
 static bool job_infeasible(struct recon *r, const struct q_engine_sched_jobs_row *j,
     const struct job_facts *f, const struct placing *p)
 {

@@ -34,7 +34,7 @@ static const struct release_told *told_find(const struct release *st, int64_t id
 	return NULL;
 }
 
-/* Keeps since when each was told. A node without a row has stopped, or is over. */
+/* Keeps the time of each order to stop. A node without a row has stopped or ended. */
 static void told_keep(struct recon *r, const struct q_engine_release_due_row *rows, size_t n)
 {
 	struct release *st = r->state;

@@ -103,8 +103,8 @@ static bool sweep_due(const struct engine *e, const struct sweeping *w,
 {
 	const struct spot_instance *x = instance_find(w, o->ref);
 	int64_t now = engine_now(e), seen = now - o->first_us;
-	/* A time in the future comes from a clock that was ahead: our names carry such times. Its
-	 * age counts from when it was first seen. */
+	/* A time in the future comes from a clock that was ahead, since our names carry times. The
+	 * age then counts from the first sight. */
 	int64_t created = x->created_us <= now ? x->created_us : 0;
 	int64_t age = created > 0 ? now - created : INT64_MAX;
 
@@ -142,7 +142,7 @@ static void sweep_ending(struct act *a)
 	}
 }
 
-/* The orphans are known: raises alarms for new ones, and ends those whose time is over. */
+/* Handles the judged orphans: raises alarms for new ones, and ends those whose grace is over. */
 static void sweep_judged(struct op *op)
 {
 	struct act *a = container_of(container_of(op, struct pg_req, op), struct act, req);

@@ -128,9 +128,9 @@ ORDER BY p.id
 -- params: name text, team text
 -- rows: 1 rates text?, restart_us int8?, sellers text?, market_known bool
 -- writes: no
--- Returns what the engine knows when it places a job: the measured speeds of the five newest jobs
--- of this name and team, the providers that sell spot (one a line; NULL: not known), and whether
--- every feed of pools and prices was read once.
+-- Returns the engine's knowledge when it places a job. Rates are the measured speeds of the five
+-- newest jobs of this name and team. Sellers are the providers that sell spot (one a line; NULL:
+-- unknown). Column market_known: every feed of pools and prices was read once.
 SELECT m.rates, m.restart_us, (SELECT CASE WHEN bool_or(sells_spot) IS NOT NULL THEN
 		coalesce(string_agg(name, E'\n' ORDER BY name) FILTER (WHERE sells_spot), '') END
 	FROM provider),

@@ -38,11 +38,11 @@ WHERE id = $1 AND state = 'TERMINATING' AND claimed_by = $2
 -- writes: no
 SELECT DISTINCT provider, region FROM pool
 
--- Judges what was listed with our tag and belongs to no live row, with the time since when. A row
--- without a ref keeps the instance with its token. A leftover (a disk, an order) belongs to a node
--- by its ref, token or name, or by the random part of both. Every name we give has that part, 16
--- letters. One without an owner's name (an order for machines) may belong to any launch under way:
--- busy.
+-- Judges listed resources with our tag that belong to no live row, and keeps the time since when. A
+-- row without a ref keeps the instance with its token. A leftover (a disk, an order) belongs to a
+-- node by its ref, token or name, or by the random part of both. Every name we give has that part,
+-- 16 letters. One without an owner's name (an order for machines) may belong to any launch under
+-- way: busy.
 --
 -- over_us: a row that ended after this proves nothing about the list, which may be older than the
 -- end. A row that has not ended owns everything with its token. A leak that has an owner again is

@@ -327,9 +327,9 @@ WHERE state NOT IN ('GONE', 'FAILED') AND (greatest(state_us, ready_us, idle_sin
 -- writes: no
 SELECT coalesce(max(id), 0)::int8 FROM event
 
--- Corrects the lives of machines and attempts that a wrong clock wrote, now that ours is right. If
--- it was ahead, the last future time becomes now. The distances stay, since the skew is unknown. If
--- it was behind, events since the doubt began (after mark) dated before doubt_us happened at
+-- Corrects the lives of machines and attempts after a clock step, since a wrong clock wrote them.
+-- If it was ahead, the last future time becomes now. The distances stay, since the skew is unknown.
+-- If it was behind, events since the doubt began (after mark) dated before doubt_us happened at
 -- doubt_us, and later ones shift equally.
 --
 -- Nothing ends before it began. Billed times stay. A launch that may not have arrived (launched_us
