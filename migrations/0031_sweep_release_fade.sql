@@ -1,8 +1,8 @@
 -- Views and functions for statements that grew over fifty lines. Nothing is stored; the previous
 -- daemon does not use them. Fast.
 
--- Live nodes with the facts that decide whether they go back: their job's and gang's state, whether
--- an attempt uses them, and whether the provider reclaims them.
+-- Live nodes with the facts that decide whether they go back. These are the states of their job and
+-- gang, whether an attempt uses them, and whether the provider reclaims them.
 CREATE VIEW node_use AS
 SELECT n.id, n.state, n.state_us, n.ready_us, n.idle_since_us, n.drain_deadline_us, n.job_id, n.fleet_id, n.gang_id,
 	n.replaces_id, j.state AS job_state, j.cancel_us AS job_cancel,
@@ -37,10 +37,11 @@ RETURNS TABLE (id int8, state text) LANGUAGE sql STABLE AS $$
 	ORDER BY n.id DESC LIMIT 1
 $$;
 
--- The things of a provider's list that no live node accounts for: machines without a node, second
--- machines of a node, machines of a node that is over since over_us, and leftovers of none. busy: a
--- launch on its way may own it. kept: it was created while nobody led this database, by the leaders'
--- times widened by slack_us, so that a restored backup or another broker may own it.
+-- Returns the things of a provider's list that no live node accounts for. These are machines without
+-- a node, second machines of a node, machines of a node that ended before over_us, and leftovers.
+-- Column busy: a launch on its way may own the leftover. Column kept: the thing was created while no
+-- daemon led this database. A restored backup or another broker may own it. The leaders' times are
+-- widened by slack_us.
 CREATE FUNCTION sweep_strangers(in_provider text, in_region text, at_us int8, fence int8, over_us int8, slack_us int8,
 	refs text[], tokens text[], requests text[], leftovers bool[], zones text[], regions text[], types text[],
 	markets text[], created int8[])
@@ -80,9 +81,10 @@ WHERE s.leftover AND NOT (s.ref IN (SELECT ref FROM lives WHERE ref IS NOT NULL)
 		FROM (SELECT s.ref || ' ' || s.token AS names) t, generate_series(1, length(t.names) - 15) i), false))
 $$;
 
--- The faded sums (migration 0010) that several points of a pool add, given in order of time, up to
--- the newest. was, fade_us: the price before them and since when; NULL for a new pool. kept: the
--- factor of the old sums. Ages count in units of 7 days; e^-700 is practically zero.
+-- Returns the faded sums (migration 0010) that several points of a pool add, up to the newest.
+-- The points are in order of time. Parameters was and fade_us are the price before them and its
+-- begin, both NULL for a new pool. Column kept is the factor of the old sums. Ages count in units
+-- of 7 days; e^-700 is practically zero.
 CREATE FUNCTION price_fade(times int8[], prices int8[], was int8, fade_us int8)
 RETURNS TABLE (to_us int8, kept float8, w float8, w1 float8, w2 float8) LANGUAGE sql IMMUTABLE AS $$
 SELECT max(x.to_us), coalesce(exp(max(x.faded)), 0), sum(x.w) + max(x.w_was),
