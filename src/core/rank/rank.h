@@ -37,7 +37,7 @@ int64_t egress_micros_per_gb(const char *from_provider, const char *from_region,
     const char *to_provider, const char *to_region);
 
 struct rank_policy {
-	double prior_hours; /* weight of the prior in node-hours of exposure, 100 */
+	double prior_hours; /* weight of the prior in node-hours of exposure, 24 */
 	double unknown_spot_per_hour; /* 0.10 */
 	double on_demand_per_hour; /* 0.0005 */
 	int64_t price_stale_penalty_pm; /* stale price: +per mille on price, 250 */
