@@ -107,8 +107,8 @@ static void a_price_strays_further_the_longer_a_run_is(void **state UNUSED)
 	terms_of(a, &b, &ten);
 	b.job.work_left_s = 3600;
 	terms_of(a, &b, &hour);
-	/* Over x of the time in which it fades, the mean of a path varies by 2 x / 3 of the price's
-	 * variance, less a little. */
+	/* x is the run in units of the time in which a price fades. The mean of a path then has
+	 * 2 x / 3 of the price's variance, less a little. */
 	x = hour.hours / PRICE_FADE_H;
 	assert_true(fabs(hour.price_sd_micros / (1e5 * sqrt(2 * x / 3)) - 1) < 0.01);
 	x = ten.hours / PRICE_FADE_H;
