@@ -237,8 +237,6 @@ double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measur
 /* Returns the work left on the reference by the job's measured steps per hour, with the declared
  * work in proportion. Returns declared_s if nothing was measured. */
 int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s);
-/* Young interval for this hazard and save time, seconds, clamped. */
-double checkpoint_interval_s(double hazard_per_hour, double save_s);
 /* Returns the save interval of a job in seconds, from 30 s to 1 h. Only reclaims with a notice too
  * short for a save count. known: save_s is measured, so Daly's higher order pays. */
 double save_interval_s(double hazard_per_hour, double notice_saves, double save_s, bool known,

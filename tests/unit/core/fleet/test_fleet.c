@@ -109,38 +109,40 @@ static void risk_spreads_nodes_as_far_as_it_pays(void **state)
 	assert_int_equal(plan.risk_micros, 0);
 }
 
-/* Past 1,000 pools the search weighs only the cheapest: the same two are chosen. */
+/* Past 1,000 pools the search weighs only the cheapest. Six GPUs are wanted: four for 1.00 USD each
+ * and three for 1.02 cost 7.06. Twice three for 1.02 cost 6.12. The rest costs ten times as much. */
 static void a_large_market_hides_no_cheap_pool(void **state)
 {
 	enum { MANY = 1500 };
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct fleet_spec f = { .nodes = 10, .pools_min = 1, .risk = 4 };
+	struct fleet_spec f = { .gpus = 6, .pools_min = 1, .per_pool_max = 1 };
 	struct offer *o = arena_array(a, MANY, sizeof(*o));
 	struct score *s = arena_array(a, MANY, sizeof(*s));
 	struct fleet_plan plan;
 	struct world w;
 
 	(void)state;
-	world_make(&w, &f, 2, 2);
+	world_make(&w, &f, 1, 1);
 	for (int i = 0; i < MANY; i++) {
-		/* Ten to twenty times as dear, in no order. */
-		o[i] = w.o[i == 1300];
+		bool four = i == 1400, three = i == 700 || i == 1300;
+
+		o[i] = w.o[0];
 		o[i].pool_id = i;
-		s[i] = w.s[i == 1300];
+		o[i].gpu_milli = four ? 4000 : three ? 3000 : 1000;
+		s[i] = w.s[0];
 		s[i].offer = &o[i];
-		s[i].hazard = 0.1;
-		if (i != 700 && i != 1300) {
-			s[i].total_micros = 10000000 + i * 7919 % MANY * 6000;
-		}
+		s[i].total_micros = four ? 1000000
+		    : three              ? 1020000
+					 : 10000000 + i * 7919 % MANY * 6000;
 	}
 	w.ask.scores = s;
 	w.ask.scores_n = MANY;
 	fleet_plan_make(a, &w.ask, &plan);
 	assert_int_equal(plan.n, 2);
-	assert_int_equal(nodes_in(&plan, 700), 5);
-	assert_int_equal(nodes_in(&plan, 1300), 5);
-	assert_int_equal(plan.cost_micros, 10050000);
-	assert_int_equal(plan.risk_micros, 1600000);
+	assert_int_equal(nodes_in(&plan, 700), 1);
+	assert_int_equal(nodes_in(&plan, 1300), 1);
+	assert_int_equal(plan.missing, 0);
+	assert_int_equal(plan.cost_micros, 6120000);
 }
 
 static void the_floor_is_a_count_or_a_share(void **state)

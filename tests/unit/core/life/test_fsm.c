@@ -143,6 +143,13 @@ static void names_go_there_and_back(void **state)
 	sbuf_init(&b, 1 << 16);
 	fsm_mermaid(true, &b);
 	assert_non_null(strstr(b.p, "TERMINATING --> GONE: CONFIRMED"));
+	fsm_mermaid(false, &b);
+	assert_non_null(strstr(b.p, "RUNNING --> DRAINING: NOTICE"));
+	assert_string_equal(job_event_name(JOB_EV_CANCEL), "CANCEL");
+	assert_string_equal(job_event_name(JOB_EV_NONE), "?");
+	assert_string_equal(job_event_name(JOB_EVENT_COUNT), "?");
+	assert_string_equal(node_event_name(NODE_EV_CONFIRMED), "CONFIRMED");
+	assert_string_equal(node_state_name(NODE_STATE_COUNT), "?");
 }
 
 int main(void)
