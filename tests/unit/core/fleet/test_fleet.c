@@ -109,8 +109,9 @@ static void risk_spreads_nodes_as_far_as_it_pays(void **state)
 	assert_int_equal(plan.risk_micros, 0);
 }
 
-/* Past 1,000 pools the search weighs only the cheapest. Six GPUs are wanted: four for 1.00 USD each
- * and three for 1.02 cost 7.06. Twice three for 1.02 cost 6.12. The rest costs ten times as much. */
+/* Past 1,000 pools the search weighs only the cheapest. Six GPUs are wanted: four for 1.00 USD
+ * each and three for 1.02 cost 7.06. Twice three for 1.02 cost 6.12. The rest costs ten times as
+ * much. */
 static void a_large_market_hides_no_cheap_pool(void **state)
 {
 	enum { MANY = 1500 };
