@@ -89,6 +89,11 @@ static enum spot_rc parse_risk(const struct yaml *y, struct fleet_spec *f, struc
 	return SPOT_OK;
 }
 
+static bool is_given(const struct yaml *y)
+{
+	return y != NULL && !yaml_is_null(y);
+}
+
 static enum spot_rc parse_sizes(const struct yaml *doc, struct fleet_spec *f, struct spot_err *err)
 {
 	enum spot_rc rc = spec_i32(yaml_get(doc, "nodes"), FLEET_NODES_MAX, &f->nodes, err);
@@ -105,7 +110,8 @@ static enum spot_rc parse_sizes(const struct yaml *doc, struct fleet_spec *f, st
 	if (rc == SPOT_OK) {
 		rc = spec_i32(yaml_get(doc, "pools_min"), 1000, &f->pools_min, err);
 	}
-	if (rc == SPOT_OK && (yaml_get(doc, "nodes") != NULL) == (yaml_get(doc, "gpus") != NULL)) {
+	/* A size without a value must not count as zero machines. */
+	if (rc == SPOT_OK && is_given(yaml_get(doc, "nodes")) == is_given(yaml_get(doc, "gpus"))) {
 		return yaml_fail(doc, err, "fleet: give nodes or gpus, one of the two");
 	}
 	return rc;

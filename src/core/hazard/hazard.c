@@ -128,10 +128,3 @@ struct prior hazard_prior(const struct offer *o, const struct rank_policy *p)
 	prior.rate = fmax(prior.rate, RATE_MIN);
 	return prior;
 }
-
-double checkpoint_interval_s(double hazard_per_hour, double save_s)
-{
-	double i = sqrt(2.0 * fmax(save_s, 0.1) * 3600.0 / fmax(hazard_per_hour, 1e-9));
-
-	return fmin(fmax(i, 30.0), 3600.0);
-}

@@ -37,7 +37,7 @@ int64_t egress_micros_per_gb(const char *from_provider, const char *from_region,
     const char *to_provider, const char *to_region);
 
 struct rank_policy {
-	double prior_hours; /* weight of the prior in node-hours of exposure, 100 */
+	double prior_hours; /* weight of the prior in node-hours of exposure, 24 */
 	double unknown_spot_per_hour; /* 0.10 */
 	double on_demand_per_hour; /* 0.0005 */
 	int64_t price_stale_penalty_pm; /* stale price: +per mille on price, 250 */
@@ -237,8 +237,6 @@ double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measur
 /* Returns the work left on the reference by the job's measured steps per hour, with the declared
  * work in proportion. Returns declared_s if nothing was measured. */
 int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s);
-/* Young interval for this hazard and save time, seconds, clamped. */
-double checkpoint_interval_s(double hazard_per_hour, double save_s);
 /* Returns the save interval of a job in seconds, from 30 s to 1 h. Only reclaims with a notice too
  * short for a save count. known: save_s is measured, so Daly's higher order pays. */
 double save_interval_s(double hazard_per_hour, double notice_saves, double save_s, bool known,

@@ -219,10 +219,12 @@ static enum spot_rc parse_secrets(struct jobspec_ctx *x, const struct yaml *doc,
 static enum spot_rc parse_interval(const struct yaml *y, struct checkpoint_spec *c,
     struct spot_err *err)
 {
-	if (y == NULL || y->kind != YAML_SCALAR || strcmp(y->text, "auto") == 0) {
+	bool text = y != NULL && y->kind == YAML_SCALAR;
+
+	if (text && strcmp(y->text, "auto") == 0) {
 		return SPOT_OK;
 	}
-	if (strcmp(y->text, "never") == 0) {
+	if (text && strcmp(y->text, "never") == 0) {
 		c->interval_off = true;
 		return SPOT_OK;
 	}
@@ -420,13 +422,18 @@ static enum spot_rc parse_config(struct jobspec_ctx *x, const struct yaml *y, st
 		{ "hooks", "use config.spotctl.checkpoint.command" },
 		{ "kubernetes", "no such provider" }, { NULL, NULL }
 	};
+	const struct yaml *ours = yaml_get(y, "spotctl");
 	enum spot_rc rc;
 
 	if (y != NULL && yaml_is_null(y)) {
 		y = NULL;
 	}
+	/* A section of which every line is commented out says nothing. */
+	if (ours != NULL && yaml_is_null(ours)) {
+		ours = NULL;
+	}
 	rc = spec_keys(y, "config", known, later, err);
-	return rc != SPOT_OK ? rc : parse_ours(x, yaml_get(y, "spotctl"), s, err);
+	return rc != SPOT_OK ? rc : parse_ours(x, ours, s, err);
 }
 
 static enum spot_rc parse_name(const struct yaml *doc, struct job_spec *s, struct spot_err *err)

@@ -211,6 +211,16 @@ static void a_call_keeps_its_place_and_the_verbs_own(void **state)
 	arena_free(a);
 }
 
+static void a_time_too_far_ahead_has_come(void **state)
+{
+	(void)state;
+	assert_false(call_due(100, 150, 60));
+	assert_true(call_due(150, 150, 60));
+	assert_true(call_due(200, 150, 60));
+	assert_false(call_due(90, 150, 60));
+	assert_true(call_due(89, 150, 60)); /* another clock wrote it */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +231,7 @@ int main(void)
 		cmocka_unit_test(bodies_that_are_no_object_are_bad_replies),
 		cmocka_unit_test(unknown_codes_are_judged_by_their_class),
 		cmocka_unit_test(a_call_keeps_its_place_and_the_verbs_own),
+		cmocka_unit_test(a_time_too_far_ahead_has_come),
 		cmocka_unit_test(pages_end_and_do_not_go_round),
 	};
 

@@ -109,6 +109,43 @@ static void risk_spreads_nodes_as_far_as_it_pays(void **state)
 	assert_int_equal(plan.risk_micros, 0);
 }
 
+/* Past 1,000 pools the search weighs only the cheapest. Six GPUs are wanted: four for 1.00 USD
+ * each and three for 1.02 cost 7.06. Twice three for 1.02 cost 6.12. The rest costs ten times as
+ * much. */
+static void a_large_market_hides_no_cheap_pool(void **state)
+{
+	enum { MANY = 1500 };
+	AUTO(arena) struct arena *a = arena_new(0);
+	struct fleet_spec f = { .gpus = 6, .pools_min = 1, .per_pool_max = 1 };
+	struct offer *o = arena_array(a, MANY, sizeof(*o));
+	struct score *s = arena_array(a, MANY, sizeof(*s));
+	struct fleet_plan plan;
+	struct world w;
+
+	(void)state;
+	world_make(&w, &f, 1, 1);
+	for (int i = 0; i < MANY; i++) {
+		bool four = i == 1400, three = i == 700 || i == 1300;
+
+		o[i] = w.o[0];
+		o[i].pool_id = i;
+		o[i].gpu_milli = four ? 4000 : three ? 3000 : 1000;
+		s[i] = w.s[0];
+		s[i].offer = &o[i];
+		s[i].total_micros = four ? 1000000
+		    : three              ? 1020000
+					 : 10000000 + i * 7919 % MANY * 6000;
+	}
+	w.ask.scores = s;
+	w.ask.scores_n = MANY;
+	fleet_plan_make(a, &w.ask, &plan);
+	assert_int_equal(plan.n, 2);
+	assert_int_equal(nodes_in(&plan, 700), 1);
+	assert_int_equal(nodes_in(&plan, 1300), 1);
+	assert_int_equal(plan.missing, 0);
+	assert_int_equal(plan.cost_micros, 6120000);
+}
+
 static void the_floor_is_a_count_or_a_share(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -324,6 +361,44 @@ static void a_fleet_file_is_read_strictly(void **state)
 	assert_non_null(strstr(err.text, "line 3"));
 }
 
+static void a_fleet_is_one_mapping_with_a_name(void **state)
+{
+	AUTO(arena) struct arena *a = arena_new(0);
+	static const char *const wrong[][2] = { { "", "a fleet is one mapping" },
+		{ "- nodes: 1\n", "a fleet is one mapping" },
+		{ "name: f\n---\nname: g\n", "a fleet is one mapping" },
+		{ "name: f\nnodes: [\n", "line" }, { "name: ''\nnodes: 1\n", "name is missing" },
+		{ "name: f\nnodes:\n", "give nodes or gpus" },
+		{ "name: f\nnodes: 1\nrisk: [1]\n", "risk: a number from 0" },
+		{ "name: f\nnodes: 1\nrisk: 1001\n", "risk: a number from 0" },
+		{ "name: f\nnodes: 1\nrisk: 1.2.3\n", "risk: a number from 0" },
+		{ "name: f\nnodes: 1\non_demand_floor: 1.2.3%\n", "not '1.2.3%'" },
+		{ "name: f\nnodes: 1\non_demand_floor: 101%\n", "not '101%'" } };
+	json_t *j = json_pack("{s:s}", "nodes", "two");
+	struct spot_err err = { 0 };
+	struct fleet_spec *f;
+	const char *name;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		assert_int_equal(fleet_spec_parse(a, text(wrong[i][0]), &f, &name, &err),
+		    SPOT_INVALID);
+		assert_non_null(strstr(err.text, wrong[i][1]));
+	}
+	assert_int_not_equal(fleet_spec_from_json(a, j, &f, &err), SPOT_OK);
+	assert_non_null(strstr(err.text, "fleet.spec: "));
+	json_decref(j);
+	assert_int_equal(fleet_spec_parse(a,
+			     text("name: f\nnodes: 2\ngpus:\nrisk:\non_demand_floor:\nteam:\n"), &f,
+			     &name, &err),
+	    SPOT_OK);
+	assert_int_equal(f->nodes, 2);
+	assert_int_equal(f->gpus, 0);
+	assert_int_equal(f->on_demand_floor, 0);
+	assert_true(f->risk == FLEET_RISK);
+	assert_string_equal(f->team, "");
+}
+
 static void a_market_where_other_things_can_be_had_has_another_digest(void **state)
 {
 	struct offer o[2] = { { .pool_id = 1,
@@ -392,12 +467,14 @@ int main(void)
 		cmocka_unit_test(a_fleet_is_planned_again_for_a_reason),
 		cmocka_unit_test(five_pools_are_used_where_they_exist),
 		cmocka_unit_test(risk_spreads_nodes_as_far_as_it_pays),
+		cmocka_unit_test(a_large_market_hides_no_cheap_pool),
 		cmocka_unit_test(the_floor_is_a_count_or_a_share),
 		cmocka_unit_test(pools_of_one_quota_draw_from_one_room),
 		cmocka_unit_test(work_is_weighed_by_throughput),
 		cmocka_unit_test(limits_that_cross_do_not_lock_a_fleet_out),
 		cmocka_unit_test(what_it_has_counts_and_too_much_goes_back),
 		cmocka_unit_test(a_fleet_file_is_read_strictly),
+		cmocka_unit_test(a_fleet_is_one_mapping_with_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

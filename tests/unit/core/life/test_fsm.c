@@ -115,6 +115,18 @@ static void tables_have_the_edges_we_know(void **state)
 	assert_int_equal(job_edge((enum job_state)99, JOB_EV_CANCEL).to, 0);
 }
 
+static void what_is_no_state_or_event_has_no_edge(void **state)
+{
+	(void)state;
+	assert_int_equal(node_edge(NODE_NONE, NODE_EV_CLAIMED).to, 0);
+	assert_int_equal(node_edge(NODE_STATE_COUNT, NODE_EV_CLAIMED).to, 0);
+	assert_int_equal(node_edge(NODE_WANTED, NODE_EV_NONE).to, 0);
+	assert_int_equal(node_edge(NODE_WANTED, NODE_EVENT_COUNT).to, 0);
+	assert_int_equal(job_edge(JOB_STATE_COUNT, JOB_EV_CANCEL).to, 0);
+	assert_int_equal(job_edge(JOB_QUEUED, JOB_EV_NONE).to, 0);
+	assert_int_equal(job_edge(JOB_QUEUED, JOB_EVENT_COUNT).to, 0);
+}
+
 static void names_go_there_and_back(void **state)
 {
 	AUTO(sbuf) struct sbuf b;
@@ -131,6 +143,13 @@ static void names_go_there_and_back(void **state)
 	sbuf_init(&b, 1 << 16);
 	fsm_mermaid(true, &b);
 	assert_non_null(strstr(b.p, "TERMINATING --> GONE: CONFIRMED"));
+	fsm_mermaid(false, &b);
+	assert_non_null(strstr(b.p, "RUNNING --> DRAINING: NOTICE"));
+	assert_string_equal(job_event_name(JOB_EV_CANCEL), "CANCEL");
+	assert_string_equal(job_event_name(JOB_EV_NONE), "?");
+	assert_string_equal(job_event_name(JOB_EVENT_COUNT), "?");
+	assert_string_equal(node_event_name(NODE_EV_CONFIRMED), "CONFIRMED");
+	assert_string_equal(node_state_name(NODE_STATE_COUNT), "?");
 }
 
 int main(void)
@@ -140,6 +159,7 @@ int main(void)
 		cmocka_unit_test(every_state_is_reachable_and_can_end),
 		cmocka_unit_test(an_instance_that_may_exist_ends_only_confirmed),
 		cmocka_unit_test(tables_have_the_edges_we_know),
+		cmocka_unit_test(what_is_no_state_or_event_has_no_edge),
 		cmocka_unit_test(names_go_there_and_back),
 	};
 

@@ -208,6 +208,17 @@ static void a_request_says_why_an_offer_does_not_suit(void **state)
 	assert_non_null(strstr(offer_refusal(a, &o, &ask), "max_hourly_cost"));
 }
 
+static void states_of_prices_have_names(void **state)
+{
+	(void)state;
+	for (int i = PRICE_FRESH; i <= PRICE_IMPLAUSIBLE; i++) {
+		assert_int_equal(price_state_parse(price_state_name((enum price_state)i)), i);
+	}
+	assert_string_equal(price_state_name(PRICE_NONE), "?");
+	assert_int_equal(price_state_parse("old"), PRICE_NONE);
+	assert_int_equal(price_state_parse(NULL), PRICE_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +227,7 @@ int main(void)
 		cmocka_unit_test(prices_of_another_time_are_refused),
 		cmocka_unit_test(a_reply_that_contradicts_itself_is_refused),
 		cmocka_unit_test(a_request_says_why_an_offer_does_not_suit),
+		cmocka_unit_test(states_of_prices_have_names),
 		cmocka_unit_test(an_operators_own_price_is_not_compared_with_a_market),
 	};
 

@@ -290,6 +290,51 @@ static void what_is_not_a_setting_is_refused_with_words(void **state)
 	}
 }
 
+static void each_setting_of_a_class_changes_it(void **state)
+{
+	struct class_policy *c = class_find(&table, "training");
+	struct spot_err err = { 0 };
+
+	(void)state;
+	assert_null(class_find(&table, "fun"));
+	assert_int_equal(class_set(c, "tolerance", "on_demand", &err), SPOT_OK);
+	assert_int_equal(c->tolerance, CLASS_ON_DEMAND);
+	assert_int_equal(class_set(c, "tolerance", "spot", &err), SPOT_OK);
+	assert_int_equal(c->tolerance, CLASS_SPOT);
+	assert_int_equal(class_set(c, "preemptible", "false", &err), SPOT_OK);
+	assert_false(c->preemptible);
+	assert_int_equal(class_set(c, "preemptible", "true", &err), SPOT_OK);
+	assert_true(c->preemptible);
+	assert_int_equal(class_set(c, "priority", "-1000", &err), SPOT_OK);
+	assert_int_equal(c->priority, -1000);
+	assert_int_equal(class_set(c, "tiers", " T4 ,  L4  ", &err), SPOT_OK);
+	assert_int_equal(c->tiers_n, 2);
+	assert_string_equal(c->tiers[0], "T4");
+	assert_string_equal(c->tiers[1], "L4");
+	assert_int_equal(class_set(c, "tiers", "", &err), SPOT_OK);
+	assert_int_equal(c->tiers_n, 0); /* any */
+}
+
+static void at_most_thirty_two_tiers_are_kept(void **state)
+{
+	struct class_policy *c = class_find(&table, "training");
+	const char *list = "T4";
+	struct spot_err err = { 0 };
+
+	(void)state;
+	for (int i = 1; i < CLASS_TIERS_MAX; i++) {
+		list = arena_printf(arena, "%s,T4", list);
+	}
+	assert_int_equal(class_set(c, "tiers", list, &err), SPOT_OK);
+	assert_int_equal(c->tiers_n, CLASS_TIERS_MAX);
+	assert_int_equal(class_set(c, "tiers", arena_printf(arena, "%s,T4", list), &err),
+	    SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "more than 32 GPUs"));
+	assert_int_equal(class_set(c, "tiers", "A12345678901234567890123456789012", &err),
+	    SPOT_CONFIG);
+	assert_non_null(strstr(err.text, "too long"));
+}
+
 static void what_the_class_decided_is_stored_with_the_job(void **state)
 {
 	json_t *j = jobspec_to_json(applied("serving", "accelerators: T4:1", ""));
@@ -313,6 +358,9 @@ int main(void)
 		    serving_and_dev_are_not_interrupted_unless_the_file_says_so, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 		    the_priority_of_the_class_counts_where_the_file_has_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(each_setting_of_a_class_changes_it, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(at_most_thirty_two_tiers_are_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_class_has_the_gpus_of_its_tiers_only, setup,
 		    teardown),
 		cmocka_unit_test_setup_teardown(an_alternative_without_an_allowed_gpu_is_left_out,
