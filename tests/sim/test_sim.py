@@ -20,8 +20,8 @@ def trace_of(seed, **env):
 
 
 def source_text():
-    """All C of this folder but the table of states, with the literals that stand side by side joined."""
-    files = [p for p in sorted(pathlib.Path(__file__).parent.glob("*.[ch]")) if p.name != "reach.c"]
+    """All C of the simulation but the table of states, with the literals that stand side by side joined."""
+    files = [p for p in sorted(pathlib.Path(__file__).parent.rglob("*.[ch]")) if p.name != "reach.c"]
     return re.sub(r'"\s+"', "", "".join(p.read_text(encoding="utf-8") for p in files))
 
 
