@@ -1,6 +1,7 @@
 #include "sim/world/world.h"
 #include "sim/broker/broker.h"
-#include "sim/check/check.h"
+#include "sim/net/net.h"
+#include "sim/store/rows.h"
 #include "sim/broker/leaders.h"
 #include "sim/world/profiles.h"
 #include "sim/store/store.h"
@@ -237,13 +238,6 @@ static void broker_continue(struct broker *b)
 	leaders_stop(b->pg, false);
 }
 
-static bool stop_asked;
-
-void broker_stop_soon(void)
-{
-	stop_asked = true;
-}
-
 void brokers_begin(const char *providers)
 {
 	providers_conf = providers;
@@ -274,10 +268,10 @@ void brokers_turn(const struct loop *turned)
 		/* Between any two turns: a turn ends after each statement, reply and timer. */
 		if (DICE(crash)) {
 			broker_crash(b);
-		} else if (DICE(pause) || stop_asked) {
+		} else if (DICE(pause) || world.pause_asked) {
 			broker_pause(b);
 		}
-		stop_asked = false;
+		world.pause_asked = false;
 	}
 }
 

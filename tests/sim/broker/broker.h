@@ -20,6 +20,5 @@ void brokers_calm(void); /* whoever is stopped goes on, clocks are right */
 void brokers_end(void);
 bool brokers_on_time(void); /* nobody's clock is off by a minute or more */
 bool broker_up(void); /* all that there should be run */
-void broker_stop_soon(void); /* the one whose turn it is, after this turn */
 
 #endif

@@ -1,34 +1,23 @@
-/* Who leads, by the leases that were given: what a daemon does that leads no longer. */
+/* Who leads, by the leases that were given. */
 #ifndef SIM_LEADERS_H
 #define SIM_LEADERS_H
 
 #include "base/base.h"
-#include "spot/http.h"
-
-#include <libpq-fe.h>
 
 struct pg;
-struct pg_stmt;
 void leaders_born(const struct pg *p); /* a daemon starts; this is its pool */
-/* Before the statement runs: its sender is not the leader, so it must change nothing. It runs in a
- * transaction then. */
-bool leaders_late(const struct pg *p, const struct pg_stmt *s);
-/* Before it runs: would it change anything if its sender led no longer? */
-struct pg_item;
-void leaders_try(const struct pg *p, const struct pg_stmt *s, const struct pg_item *i);
-/* After it ran, the transaction still open. */
-void leaders_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r, bool late);
-/* A request of a daemon leaves it. */
-void leaders_send(const char *from, const char *url, struct str body);
+size_t leaders_daemon(const struct pg *p); /* 0 or 1 */
+void leaders_took(const struct pg *p, int64_t epoch);
+bool leaders_leads(const struct pg *p); /* no newer lease was given */
+int64_t leaders_newest(void); /* 0 = there was no lease */
+int64_t leaders_epoch(size_t daemon); /* that it was given last */
 /* That daemon stops, or goes on. */
 void leaders_stop(const struct pg *p, bool stop);
 /* Since when one daemon leads that never stood still; 0 = none does. What is to be done is done
  * within a few of its passes. */
 int64_t leaders_steady_since(void);
 void leaders_unsteady(void); /* it cannot do its work just now */
-/* Breaks the first or the second rule of the two, for breaks.c; within its transaction. */
-void leaders_break(bool late_write);
-/* Those of how the lease is taken. */
+/* For breaks.c: the rules of how the lease is taken. */
 void leaders_break_lease(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include "sim/check/check.h"
 #include "sim/cloud/cloud.h"
 #include "sim/host/host.h"
+#include "sim/broker/fence.h"
 #include "sim/broker/leaders.h"
 #include "sim/store/refuse.h"
 #include "sim/world/spin.h"
@@ -229,12 +230,12 @@ static void launch_hurried(void)
 
 static void launch_late(void)
 {
-	leaders_break(false);
+	fence_break(false);
 }
 
 static void write_late(void)
 {
-	leaders_break(true);
+	fence_break(true);
 }
 
 /* As if nothing had gone wrong. */

@@ -3,6 +3,7 @@
  * wrong. What the rows say is held against what the clouds and the programs know to be so.
  */
 #include "sim/world/world.h"
+#include "sim/net/net.h"
 #include "sim/users/asks.h"
 #include "sim/broker/broker.h"
 #include "sim/check/check.h"
@@ -16,112 +17,6 @@
 /* After its job's end an instance may live so long: a crash, the lease, silence of the cloud, the
  * tries. */
 #define RELEASE_US (3 * SPOT_US_PER_HOUR)
-
-/* The same statements each minute: they are planned once. Known by where their text stands. */
-static const char *known[192];
-
-static size_t check_at(const char *sql)
-{
-	size_t i = 0;
-
-	while (i < ARRAY_LEN(known) && known[i] != sql && known[i] != NULL) {
-		i++;
-	}
-	assert(i < ARRAY_LEN(known));
-	return i;
-}
-
-void check_prepare(const char *sql)
-{
-	size_t i = check_at(sql);
-	char name[32];
-
-	if (known[i] != NULL) {
-		return;
-	}
-	snprintf(name, sizeof(name), "check%zu", i);
-	if (store_prepare(name, sql)) {
-		known[i] = sql;
-	}
-}
-
-size_t check_prepared(const char *const **ret)
-{
-	*ret = known;
-	return check_at(NULL);
-}
-
-PGresult *check_rows_of(const char *sql, int n, const char *const *params)
-{
-	char name[32];
-
-	check_prepare(sql);
-	snprintf(name, sizeof(name), "check%zu", check_at(sql));
-	return PQexecPrepared(store_conn(), name, n, params, NULL, NULL, 0);
-}
-
-PGresult *check_rows(const char *sql)
-{
-	return check_rows_of(sql, 0, NULL);
-}
-
-static char *text_of(PGresult *r, const char *sql)
-{
-	char *v;
-
-	if (PQresultStatus(r) != PGRES_TUPLES_OK) {
-		fprintf(stderr, "sim: check: %s: %s", sql, PQresultErrorMessage(r));
-		abort();
-	}
-	v = strdup(PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
-	assert(v != NULL);
-	PQclear(r);
-	return v;
-}
-
-static char *text(const char *sql)
-{
-	return text_of(check_rows(sql), sql);
-}
-
-static int64_t value(const char *sql)
-{
-	char *v = text(sql);
-	int64_t n = strtoll(v, NULL, 10);
-
-	free(v);
-	return n;
-}
-
-/* Of a text made for this once. */
-int64_t check_value_now(const char *sql)
-{
-	char *v = text_of(PQexec(store_conn(), sql), sql);
-	int64_t n = strtoll(v, NULL, 10);
-
-	free(v);
-	return n;
-}
-
-void check_none_now(const char *name, const char *sql)
-{
-	char *found = text_of(PQexec(store_conn(), sql), sql);
-
-	always(found[0] == '\0', name, "%.1000s", found);
-	free(found);
-}
-
-int64_t check_value(const char *sql)
-{
-	return value(sql);
-}
-
-bool check_no_faults(void)
-{
-	static const struct faults_mix none_at_all;
-
-	return memcmp(&world.conf.mix, &none_at_all, sizeof(none_at_all)) == 0;
-}
 
 /* ---- instances and rows ---------------------------------------------------------------------- */
 
@@ -380,12 +275,13 @@ bool check_settled(void)
 	}
 	free(all);
 	if (check_disposes() &&
-	    value("SELECT count(*) FROM checkpoint WHERE state = 'ABANDONED' AND disposed_us IS "
-		  "NULL") > 0) {
+	    check_value(
+		"SELECT count(*) FROM checkpoint WHERE state = 'ABANDONED' AND disposed_us IS "
+		"NULL") > 0) {
 		return false;
 	}
 	return alive == 0 && others_settled() && cloud_orders_open() == 0 && nothing_left(false) &&
-	    value(
+	    check_value(
 		"SELECT (SELECT count(*) FROM job WHERE state NOT IN ('SUCCEEDED', 'FAILED', "
 		"'CANCELLED')) + "
 		"(SELECT count(*) FROM fleet WHERE state <> 'CLOSED') + "
@@ -400,12 +296,12 @@ bool check_settled(void)
 
 void check_timeline(void)
 {
-	char *t =
-	    text("SELECT string_agg((at_us - "
-		 "1793491200000000"
-		 ") / 1000000 || ' ' || entity || ' ' || entity_id || ' ' || was "
-		 "|| '->' || now || ' ' || event || ': ' || why, chr(10) ORDER BY id) FROM event "
-		 "WHERE entity IN ('job', 'node', 'checkpoint', 'orphan')");
+	char *t = check_text(
+	    "SELECT string_agg((at_us - "
+	    "1793491200000000"
+	    ") / 1000000 || ' ' || entity || ' ' || entity_id || ' ' || was "
+	    "|| '->' || now || ' ' || event || ': ' || why, chr(10) ORDER BY id) FROM event "
+	    "WHERE entity IN ('job', 'node', 'checkpoint', 'orphan')");
 
 	printf("%s\n", t);
 	free(t);
@@ -447,25 +343,25 @@ void check_end(void)
 	if (world.failed == NULL) {
 		check_rules_end();
 	}
-	if (value("SELECT count(*) FROM job WHERE state = 'SUCCEEDED'") > 0) {
+	if (check_value("SELECT count(*) FROM job WHERE state = 'SUCCEEDED'") > 0) {
 		sometimes("a job succeeded");
 	}
-	if (value("SELECT count(*) FROM job WHERE state = 'FAILED'") > 0) {
+	if (check_value("SELECT count(*) FROM job WHERE state = 'FAILED'") > 0) {
 		sometimes("a job failed");
 	}
-	if (value("SELECT count(*) FROM job WHERE state = 'CANCELLED'") > 0) {
+	if (check_value("SELECT count(*) FROM job WHERE state = 'CANCELLED'") > 0) {
 		sometimes("a job ended by its cancellation");
 	}
-	if (value("SELECT count(*) FROM event WHERE now = 'UNKNOWN'") > 0) {
+	if (check_value("SELECT count(*) FROM event WHERE now = 'UNKNOWN'") > 0) {
 		sometimes("a launch's outcome was unknown");
 	}
-	if (value("SELECT count(*) FROM orphan") > 0) {
+	if (check_value("SELECT count(*) FROM orphan") > 0) {
 		sometimes("the sweeper found an instance without a live row");
 	}
-	if (value("SELECT count(*) FROM attempt WHERE exit_reason = 'lost'") > 0) {
+	if (check_value("SELECT count(*) FROM attempt WHERE exit_reason = 'lost'") > 0) {
 		sometimes("an attempt was lost");
 	}
-	if (value("SELECT count(*) FROM attempt WHERE exit_reason = 'drained'") > 0) {
+	if (check_value("SELECT count(*) FROM attempt WHERE exit_reason = 'drained'") > 0) {
 		sometimes("an attempt was drained");
 	}
 	check_work_seen();

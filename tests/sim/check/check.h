@@ -4,8 +4,7 @@
 
 #include "base/base.h"
 #include "base/text/str.h"
-
-#include <libpq-fe.h>
+#include "sim/store/rows.h"
 
 void check_step(void); /* each minute */
 bool check_settled(void); /* all jobs are over and all machines are gone */
@@ -15,18 +14,6 @@ void check_timeline(void); /* prints the events of the rows */
  * before. */
 void check_rules_end(void);
 void check_progress_again(void);
-PGresult *check_rows(const char *sql); /* sql: a literal, prepared once */
-PGresult *check_rows_of(const char *sql, int n, const char *const *params);
-/* Those that were prepared on this connection (main.c). */
-size_t check_prepared(const char *const **ret);
-void check_prepare(const char *sql);
-
-/* The statement tells what is wrong in one text, the rule is kept if that is NULL. */
-void check_none_now(const char *name, const char *sql); /* a text made for this once */
-int64_t check_value(const char *sql);
-int64_t check_value_now(const char *sql);
-bool check_no_faults(void);
-
 /* check_rules.c: rules that are .sql files, by their keys. Returns how many rows were looked at. */
 int64_t check_rule(const char *key);
 void check_doctor(void); /* those of spotctl doctor --consistency that ask for no grace */
@@ -74,9 +61,6 @@ void check_told_end(void);
 
 /* check_acts.c */
 void check_sent(const char *from, const char *url, struct str body); /* a message leaves */
-bool check_is_launch(const char *url, struct str body);
-/* of a machine, an order or a fleet */
-bool check_is_end(const char *method, const char *url, struct str body);
 void check_ended(void);
 void check_boots(void);
 

@@ -1,6 +1,7 @@
 /* What must hold of gangs, fleets, deadlines and jobs that may run for so long, of where jobs run
  * and of how much is launched for them. */
 #include "sim/world/world.h"
+#include "sim/net/net.h"
 #include "sim/check/check.h"
 #include "sim/cloud/cloud.h"
 #include "sim/host/host.h"

@@ -218,18 +218,6 @@ const char *market_small(const char *dir)
 
 /* ---- the daemon's view ----------------------------------------------------------------------- */
 
-const char *private_file(const char *dir, const char *name, const char *text)
-{
-	static char path[512];
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	if (!file_put(path, text, strlen(text), 0600)) {
-		fprintf(stderr, "sim: cannot write %s\n", path);
-		exit(1);
-	}
-	return path;
-}
-
 static const char *cred(const json_t *all, const char *cloud_name_, const char *key)
 {
 	return json_string_value(json_object_get(json_object_get(all, cloud_name_), key));

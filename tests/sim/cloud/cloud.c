@@ -1,7 +1,7 @@
 /* The clouds of tests/cloudsim in this process, on the same loop and clock. */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
-#include "sim/check/check.h"
+#include "sim/store/rows.h"
 #include "sim/cloud/cloud_priv.h"
 #include "sim/faults/faults_unreachable.h"
 #include "sim/host/host.h"
@@ -16,8 +16,6 @@
 #include "base/text/str.h"
 
 #include <unistd.h>
-
-struct sim sim;
 
 /* ---- machines -------------------------------------------------------------------------------- */
 
@@ -62,15 +60,6 @@ void agent_kill(struct inst *i)
 	if (i->agent_started) {
 		check_heeded(i);
 		host_end(i->id);
-	}
-}
-
-void cloud_guest_off(const char *id)
-{
-	struct inst *i = inst_find(&sim, id);
-
-	if (i != NULL) {
-		inst_guest_off(i);
 	}
 }
 
@@ -173,18 +162,6 @@ struct inst *cloud_any(bool spot)
 	return any_of(spot ? is_spot : is_any);
 }
 
-void cloud_post(const char *path, json_t *body)
-{
-	struct spot_err err = { 0 };
-	json_t *doc = json_pack("[{s:s, s:o}]", "post", path, "body", body);
-
-	if (!control_apply(&sim, doc, &err)) {
-		fprintf(stderr, "sim: %s: %s\n", path, err.text);
-		abort();
-	}
-	json_decref(doc);
-}
-
 static char *pool_text(const struct pool *p, const char *market, char buf[256])
 {
 	snprintf(buf, 256, "%s/%s/%s/%s/%s", cloud_name(p->cloud), p->region->name,
@@ -248,17 +225,6 @@ static void gang_dear_minute(struct inst *i)
 static void lag_minute(void)
 {
 	sim.conf.lag_us = rng_below(&world.dice, 3) == 0 ? dice_us(0, 90 * SPOT_US_PER_S) : 0;
-}
-
-/* The launch token, or at a cloud without tokens the name that it was given; Google keeps it as a
- * label, Azure as a tag. */
-const char *cloud_token(const struct inst *i)
-{
-	const char *label = i->cloud == CLOUD_GCP || i->cloud == CLOUD_AZURE
-	    ? inst_tag(i, "spotbroker-token")
-	    : NULL;
-
-	return label != NULL ? label : i->token != NULL ? i->token : i->name;
 }
 
 /* A row waits for it that has not heard of it. */

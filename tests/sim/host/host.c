@@ -1,5 +1,6 @@
 /* Machines and their agents' turns. */
 #include "sim/world/world.h"
+#include "sim/net/net.h"
 #include "sim/cloud/cloud.h"
 #include "sim/host/host_priv.h"
 

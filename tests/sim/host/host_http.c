@@ -1,5 +1,6 @@
 /* The agent's HTTP client (agent/net/net.h) over the simulated network. */
 #include "sim/world/world.h"
+#include "sim/net/net.h"
 #include "sim/host/host_priv.h"
 
 #include "base/arena.h"

@@ -1,13 +1,14 @@
 /* The client of the daemon: io/http/http.h over the simulated network. */
 #include "base/base.h"
 #include "sim/world/world.h"
+#include "sim/net/net.h"
 #include "base/err.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
 #include "io/http/http.h"
 #include "io/httpd/httpd.h"
 #include "io/loop/op.h"
-#include "sim/broker/leaders.h"
+#include "sim/broker/fence.h"
 
 #include <strings.h>
 
@@ -245,7 +246,7 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 		x->to.over = stream_over;
 		x->to.streamed = stream_arrived;
 	}
-	leaders_send(c->from, out->url, out->body);
+	fence_send(c->from, out->url, out->body);
 	flight_start(&x->to);
 }
 

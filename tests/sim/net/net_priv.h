@@ -1,8 +1,10 @@
-/* What the two sides of the network share (net.c, net_server.c). */
+/* What the two sides of the network share (net.c, net_server.c), and what happens to a message
+ * (faults_net.c). */
 #ifndef SIM_NET_PRIV_H
 #define SIM_NET_PRIV_H
 
 #include "sim/world/world.h"
+#include "sim/net/net.h"
 #include "base/text/sbuf.h"
 #include "io/httpd/httpd.h"
 
@@ -61,6 +63,8 @@ void net_served_gone(struct loop_timer *t);
 /* The reply is sent off and arrives after us; the connection breaks instead. */
 void net_travel_back(struct flight *f, int64_t us);
 void net_break_up(struct flight *f, const char *why);
+/* The same request once more, after us; nobody waits for its reply. */
+void net_again(const struct flight_to *t, int64_t us);
 /* Bytes of a reply that goes on leave. */
 void net_stream(struct served *s, const char *p, size_t n);
 

@@ -5,7 +5,7 @@
  * raced for.
  *
  * A connection may break before its statement ran or after it was committed; what was sent behind
- * it on the same connection then never runs.
+ * it on the same connection then never runs. The real connection itself is conn.c's.
  */
 #include "base/base.h"
 #include "sim/world/world.h"
@@ -14,223 +14,24 @@
 #include "sim/check/check.h"
 #include "sim/store/gates.h"
 #include "io/pg/pg_priv.h"
-#include "sim/broker/leaders.h"
+#include "sim/broker/fence.h"
 #include "sim/store/refuse.h"
 #include "sim/store/store.h"
+#include "sim/store/conn.h"
 #include "store/q.h"
 #include "sim/store/twice.h"
 
 #include <poll.h>
-#include <sched.h>
-#include <sys/pidfd.h>
 #include <unistd.h>
-
-#define PREPARED_MAX 1024
 
 struct note {
 	struct note *next;
 	char channel[64], payload[256];
 };
-static struct {
-	PGconn *c;
-	const char *names[PREPARED_MAX];
-	size_t names_n;
-	bool warm; /* connections begin with all statements planned */
-	struct listener {
-		struct pg_conn *c;
-		struct note *notes, **end; /* on their way to it */
-	} listeners[8];
-} db;
-
-/* ---- the one real connection ----------------------------------------------------------------- */
-
-static void notice_drop(void *arg UNUSED, const char *message UNUSED)
-{
-}
-
-static void must(const char *sql)
-{
-	PGresult *r = PQexec(db.c, sql);
-
-	if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK) {
-		fprintf(stderr, "sim: %s: %s", sql, PQerrorMessage(db.c));
-		abort();
-	}
-	PQclear(r);
-}
-
-/* Both sides take turns and never work at once: on one core nobody has to wake another. */
-static void core_share(void)
-{
-	cpu_set_t mine;
-
-	if (sched_getaffinity(0, sizeof(mine), &mine) == 0 && CPU_COUNT(&mine) == 1) {
-		/* refused: only slower */
-		(void)sched_setaffinity(PQbackendPID(db.c), sizeof(mine), &mine);
-	}
-}
-
-static void connect_to(const char *dsn)
-{
-	db.c = PQconnectdb(dsn);
-	if (PQstatus(db.c) != CONNECTION_OK) {
-		fprintf(stderr, "sim: %s", PQerrorMessage(db.c));
-		abort();
-	}
-	PQsetNoticeProcessor(db.c, notice_drop, NULL);
-}
-
-static void settle(void)
-{
-	/* Nothing of the plans may depend on what ran before. */
-	must("SET timezone = 'UTC'; SET client_min_messages = warning; SET plan_cache_mode = "
-	     "force_generic_plan; "
-	     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET synchronize_seqscans = "
-	     "off; "
-	     "LISTEN spot_engine; LISTEN spot_api");
-}
-
-void store_open(const char *dsn)
-{
-	connect_to(dsn);
-	core_share();
-	if (!db.warm) {
-		settle();
-	}
-}
-
-static bool named(const char *name)
-{
-	for (size_t k = 0; k < db.names_n; k++) {
-		if (strcmp(db.names[k], name) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool prepare(const struct pg_stmt *s, struct pg_item *i)
-{
-	static const struct pg_stmt *seen[4096];
-	const struct pg_stmt **at = &seen[(uintptr_t)s / sizeof(*s) % ARRAY_LEN(seen)];
-	PGresult *r;
-
-	if (*at == s || named(s->name)) {
-		*at = s;
-		return true;
-	}
-	assert(db.names_n < PREPARED_MAX);
-	r = PQprepare(db.c, s->name, s->sql, s->params_n, s->param_types);
-	if (PQresultStatus(r) != PGRES_COMMAND_OK) {
-		pg_err_from(r, s->name, &i->err, i->sqlstate);
-		PQclear(r);
-		return false;
-	}
-	PQclear(r);
-	db.names[db.names_n++] = s->name;
-	return true;
-}
-
-static void plan(const struct pg_stmt *s)
-{
-	char sql[512];
-	size_t n = (size_t)snprintf(sql, sizeof(sql), "EXPLAIN EXECUTE %s", s->name);
-
-	for (int i = 0; i < s->params_n; i++) {
-		n += (size_t)snprintf(sql + n, sizeof(sql) - n, "%sNULL%s", i == 0 ? "(" : ", ",
-		    i == s->params_n - 1 ? ")" : "");
-	}
-	assert(n < sizeof(sql));
-	PQclear(PQexec(db.c, sql)); /* what has no plan is refused */
-}
-
-/* Returns how many parameters a statement of ours has. */
-static int params_count(const char *sql)
-{
-	int most = 0;
-
-	for (const char *p = strchr(sql, '$'); p != NULL; p = strchr(p + 1, '$')) {
-		most = MAX(most, (int)strtol(p + 1, NULL, 10));
-	}
-	return most;
-}
-
-bool store_prepare(const char *name, const char *sql)
-{
-	PGresult *r = PQprepare(db.c, name, sql, 0, NULL);
-	bool done = PQresultStatus(r) == PGRES_COMMAND_OK;
-
-	if (!done) {
-		fprintf(stderr, "sim: %s: %s", sql, PQresultErrorMessage(r));
-	}
-	PQclear(r);
-	if (done && db.warm) {
-		plan(&(struct pg_stmt){ .name = name, .params_n = params_count(sql) });
-	}
-	return done;
-}
-
-void store_warm(const char *dsn)
-{
-	struct pg_item none = { 0 };
-
-	connect_to(dsn);
-	settle();
-	/* Its name for temporary tables is part of what plans depend on. */
-	must("CREATE TEMP TABLE first (); DROP TABLE first");
-	/* functions are read once */
-	must("SELECT price_partitions_ensure(0, 0), price_partitions_drop(0)");
-	for (size_t i = 0; i < q_all_n; i++) {
-		if (prepare(&q_all[i], &none)) { /* a COPY's needs its table */
-			plan(&q_all[i]);
-		}
-	}
-	db.warm = true;
-}
-
-void store_cold(void)
-{
-	PQfinish(db.c);
-	db.c = NULL;
-	db.names_n = 0;
-	db.warm = false;
-}
-
-void store_close(void)
-{
-	struct pollfd p = { .fd = pidfd_open(PQbackendPID(db.c), 0), .events = POLLIN };
-
-	PQfinish(db.c);
-	db.c = NULL;
-	if (p.fd >= 0) {
-		(void)poll(&p, 1, 10000);
-		close(p.fd);
-	}
-}
-
-PGconn *store_conn(void)
-{
-	return db.c;
-}
-
-int64_t store_server_ms(void)
-{
-	char path[64], text[1024];
-	unsigned long user = 0, kernel = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", PQbackendPID(db.c));
-	f = fopen(path, "re");
-	if (f == NULL) {
-		return 0;
-	}
-	if (fgets(text, sizeof(text), f) != NULL && strrchr(text, ')') != NULL) {
-		(void)sscanf(strrchr(text, ')') + 2,
-		    "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
-	}
-	fclose(f);
-	return (int64_t)(user + kernel) * 1000 / sysconf(_SC_CLK_TCK);
-}
+static struct listener {
+	struct pg_conn *c;
+	struct note *notes, **end; /* on their way to it */
+} listeners[8];
 
 /* ---- notifications --------------------------------------------------------------------------- */
 
@@ -252,12 +53,11 @@ static void notes_take(void)
 {
 	PGnotify *n;
 
-	(void)PQconsumeInput(db.c);
-	while ((n = PQnotifies(db.c)) != NULL) {
-		for (size_t i = 0; i < ARRAY_LEN(db.listeners); i++) {
-			if (db.listeners[i].c != NULL &&
-			    db.listeners[i].c->state == PG_CONN_LISTEN) {
-				note_add(&db.listeners[i], n);
+	(void)PQconsumeInput(store_conn());
+	while ((n = PQnotifies(store_conn())) != NULL) {
+		for (size_t i = 0; i < ARRAY_LEN(listeners); i++) {
+			if (listeners[i].c != NULL && listeners[i].c->state == PG_CONN_LISTEN) {
+				note_add(&listeners[i], n);
 			}
 		}
 		PQfreemem(n);
@@ -268,10 +68,10 @@ static struct listener *listener_of(const struct pg_conn *c)
 {
 	size_t i = 0;
 
-	while (db.listeners[i].c != c) {
+	while (listeners[i].c != c) {
 		i++;
 	}
-	return &db.listeners[i];
+	return &listeners[i];
 }
 
 static void note_tell(struct pg *p, const struct note *n)
@@ -349,10 +149,9 @@ void pg_conn_init(struct pg_conn *c, struct pg *p, int no, bool listener)
 	c->state = PG_CONN_DOWN;
 	loop_timer_init(&c->timer, p->loop, conn_timer);
 	loop_timer_set(&c->timer, dice_us(100, 5000));
-	for (size_t i = 0; listener && i < ARRAY_LEN(db.listeners); i++) {
-		if (db.listeners[i].c == NULL) {
-			db.listeners[i] =
-			    (struct listener){ .c = c, .end = &db.listeners[i].notes };
+	for (size_t i = 0; listener && i < ARRAY_LEN(listeners); i++) {
+		if (listeners[i].c == NULL) {
+			listeners[i] = (struct listener){ .c = c, .end = &listeners[i].notes };
 			break;
 		}
 	}
@@ -391,7 +190,7 @@ void pg_conn_lost(struct pg_conn *c, const char *why)
 
 	trace("db %s%d lost: %s", p->application, c->no, why);
 	if (c->state == PG_CONN_COPY) {
-		must("ROLLBACK");
+		store_must("ROLLBACK");
 	}
 	conn_close(c);
 	while ((i = c->inflight.head) != NULL) {
@@ -423,7 +222,7 @@ bool pg_conn_takes(const struct pg_conn *c)
 
 static void conn_up(struct pg_conn *c)
 {
-	c->c = db.c;
+	c->c = store_conn();
 	if (c->listener) {
 		c->state = PG_CONN_LISTEN;
 		pg_listen_up(c);
@@ -434,16 +233,6 @@ static void conn_up(struct pg_conn *c)
 }
 
 /* ---- statements ------------------------------------------------------------------------------ */
-
-/* A healthy database and one statement at a time: what fails is wrong, and will be the next
- * time. */
-bool store_took(const PGresult *r, const char *name)
-{
-	bool ok = PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK;
-
-	always(ok, "the database takes every statement", "%s: %s", name, PQresultErrorMessage(r));
-	return ok;
-}
 
 /* An answer that needs no statement: the database refuses, or the gate knows that nothing is to be
  * done. Returns true when i has it. audit: the statement is sent all the same, to prove the gate. */
@@ -458,9 +247,9 @@ static bool item_answered(struct pg_conn *c, struct pg_item *i, bool late, bool 
 		PQclear(r);
 		return true;
 	}
-	if (!late && gate_closed(db.c, s, i, audit)) {
+	if (!late && gate_closed(store_conn(), s, i, audit)) {
 		trace("db %s%d %s: 0 0", c->pg->application, c->no, s->name);
-		i->res = PQmakeEmptyPGresult(db.c, PGRES_TUPLES_OK);
+		i->res = PQmakeEmptyPGresult(store_conn(), PGRES_TUPLES_OK);
 		return true;
 	}
 	i->res = gate_steady(s);
@@ -475,23 +264,24 @@ static bool item_answered(struct pg_conn *c, struct pg_item *i, bool late, bool 
 static void item_run(struct pg_conn *c, struct pg_item *i)
 {
 	const struct pg_stmt *s = i->stmt;
-	bool late = leaders_late(c->pg, s), audit = false;
+	bool late = fence_late(c->pg, s), audit = false;
 	PGresult *r;
 
 	world.statements++;
-	if (item_answered(c, i, late, &audit) || !prepare(s, i)) {
+	if (item_answered(c, i, late, &audit) || !store_prepare_product(s, i)) {
 		return;
 	}
 	world.asked++;
 	if (late) {
-		must("BEGIN");
+		store_must("BEGIN");
 	} else {
-		leaders_try(c->pg, s, i);
+		fence_try(c->pg, s, i);
 	}
-	r = PQexecPrepared(db.c, s->name, s->params_n, i->values, i->lengths, i->formats, 1);
-	leaders_ran(c->pg, s, r, late);
+	r = PQexecPrepared(store_conn(), s->name, s->params_n, i->values, i->lengths, i->formats,
+	    1);
+	fence_ran(c->pg, s, r, late);
 	if (late) {
-		must("COMMIT");
+		store_must("COMMIT");
 	} else {
 		twice_try(s, i, r);
 	}
@@ -515,7 +305,7 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 		pg_err_from(r, s->name, &i->err, i->sqlstate);
 		trace("db %s%d %s: %s", c->pg->application, c->no, s->name, i->err.text);
 		PQclear(r);
-		if (PQstatus(db.c) != CONNECTION_OK) {
+		if (PQstatus(store_conn()) != CONNECTION_OK) {
 			fprintf(stderr, "sim: the real connection to Postgres broke\n");
 			abort();
 		}
@@ -540,12 +330,12 @@ static void copy_run(struct pg_conn *c)
 
 	trace("db %s%d copy", c->pg->application, c->no);
 	while (c->state == PG_CONN_COPY && c->inflight.head != NULL) {
-		struct pollfd p = { .fd = PQsocket(db.c), .events = POLLIN };
+		struct pollfd p = { .fd = PQsocket(store_conn()), .events = POLLIN };
 
-		if (PQflush(db.c) == 0 && PQisBusy(db.c)) {
+		if (PQflush(store_conn()) == 0 && PQisBusy(store_conn())) {
 			(void)poll(&p, 1, 10000);
 		}
-		(void)PQconsumeInput(db.c);
+		(void)PQconsumeInput(store_conn());
 		if (c->copy_step == lost) {
 			fault_seen(lost == PG_COPY_COMMIT
 				? "a COPY was committed and the line broke"

@@ -6,9 +6,11 @@
  * Only in small worlds and every sixteenth seed, with draws of its own.
  */
 #include "sim/world/world.h"
+#include "sim/net/net.h"
 #include "sim/users/asks.h"
 #include "sim/broker/broker.h"
 #include "sim/check/check.h"
+#include "sim/store/rows.h"
 #include "sim/world/mix.h"
 #include "sim/world/profiles.h"
 

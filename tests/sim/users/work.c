@@ -1,4 +1,5 @@
 #include "sim/world/world.h"
+#include "sim/net/net.h"
 #include "sim/broker/broker.h"
 #include "sim/users/wish.h"
 #include "sim/users/work.h"

@@ -16,7 +16,6 @@
 #include "base/text/json.h"
 #include "base/rng.h"
 #include "io/loop/loop.h"
-#include "spot/http.h"
 
 #define SIM_INSTALL "cafe0001"
 #define SIM_T0 (INT64_C(1793491200) * SPOT_US_PER_S) /* 2026-11-01: where every seed begins */
@@ -140,6 +139,7 @@ struct world {
 	uint64_t hash; /* of the trace */
 	int64_t turns, statements, asked, messages, restarts;
 	char *failed; /* first broken invariant; NULL = none */
+	bool pause_asked; /* the daemon whose turn it is stops after it */
 	const char *proving; /* breaks.c: the rule that is to be seen broken */
 	bool proven;
 };
@@ -182,38 +182,5 @@ void proven(const char *name); /* a rule was seen to fail */
 void always(bool ok, const char *name, const char *fmt, ...) PRINTF(3, 4);
 /* "sometimes" and faults of this seed, for the batch */
 void seen_write(int fd);
-
-/* net.c */
-struct flight_to {
-	void (*over)(struct flight_to *t); /* reply, or reset */
-	/* NULL: a reply comes whole. Else reply has what arrived since it was called last; the rest
-	 * comes with over. */
-	void (*streamed)(struct flight_to *t);
-	struct loop *loop;
-	/* who sends, for the trace and partitions: "engine", "i-0123" */
-	const char *from;
-	const char *method, *url;
-	const struct spot_header *headers;
-	size_t headers_n;
-	struct str body;
-	/* no reply: the connection broke; the request may have arrived */
-	bool reset, sent;
-	int status;
-	struct spot_header *reply_headers; /* these live until flight_forget */
-	size_t reply_headers_n;
-	struct str reply;
-	struct flight *flight;
-};
-void flight_start(struct flight_to *t);
-void flight_forget(struct flight_to *t); /* idempotent; over is not called any more */
-/* Messages between the two are lost until then. */
-void net_cut(const char *from, bool cut);
-bool net_any_cut(void);
-/* what it had sent may still arrive; no reply finds it */
-void net_crash(const char *from);
-
-/* A launch that comes once more does so after so long at least, and after a minute and a half at
- * most (net.c). */
-#define NET_GHOST_US (13 * SPOT_US_PER_S)
 
 #endif
