@@ -48,10 +48,10 @@ FORBIDDEN = set("""
     curl_easy_perform curl_multi_perform curl_multi_poll curl_multi_wait curl_multi_socket_action
 """.split())
 ALLOWED = {
-    "alarm": "main.c: who has crashed and asks for its rows is given ten seconds",
-    "getrusage": "main.c, after the seed: the figure cpu_ms",
-    "poll": "main.c and store.c: for the children, and for the one real connection, which answers before time goes on",
-    "PQconnectdb": "server.c and store.c: the one real connection",
+    "alarm": "seed.c: who has crashed and asks for its rows is given ten seconds",
+    "getrusage": "seed.c, after the seed: the figure cpu_ms",
+    "poll": "batch.c, conn.c and store.c: for the children, and for the one real connection, which answers before time goes on",
+    "PQconnectdb": "server.c and conn.c: the one real connection",
     "curl_multi_perform": "the agent's http.c, in whose place stands host_http.c: nobody calls it",
     "curl_multi_poll": "the same",
 }

@@ -1,6 +1,6 @@
 /*
- * Fencing. What a daemon that leads no longer still sends to the database must change nothing, and
- * it must launch nothing.
+ * Fencing. A daemon that leads no longer may still send statements and requests. They must change
+ * nothing in the database, and launch nothing.
  *
  * Statements that only write down what was seen (an answer of a cloud, the state of an attempt that
  * was shut) have no fence and need none: they are guarded by the claim of their rows, or true

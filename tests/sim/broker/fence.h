@@ -1,4 +1,4 @@
-/* What a daemon does that leads no longer. */
+/* Checks of a daemon that leads no longer, and acts on. */
 #ifndef SIM_FENCE_H
 #define SIM_FENCE_H
 

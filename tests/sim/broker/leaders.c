@@ -1,5 +1,5 @@
 /*
- * Who leads. Each lease has an epoch; whoever's is not the newest leads no longer, whatever it
+ * The leader. Each lease has an epoch; whoever's is not the newest leads no longer, whatever it
  * believes.
  */
 #include "base/base.h"

@@ -1,4 +1,4 @@
-/* Who leads, by the leases that were given. */
+/* The leader, by the leases that were given. */
 #ifndef SIM_LEADERS_H
 #define SIM_LEADERS_H
 

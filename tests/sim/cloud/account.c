@@ -64,7 +64,7 @@ bool cloud_is_here(const char *name)
 	return (chosen & bit(cloud_parse(name))) != 0;
 }
 
-/* ---- a small market: each read costs in each of thousands of simulated hours ------------------ */
+/* ---- a small market: each read costs in each of thousands of simulated hours ----------------- */
 
 static const char *const gcp_types[] = { "g2-standard-4", "g2-standard-8",
 	"n1-standard-8+nvidia-tesla-t4x1", "a3-highgpu-1g" };

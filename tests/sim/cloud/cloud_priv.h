@@ -1,4 +1,5 @@
-/* What cloud.c shares with account.c: the emulator's state, and how its market is made small. */
+/* What the files of this room and the faults share: the emulator's state (cloud_control.c), and how
+ * its market is made small (account.c). */
 #ifndef SIM_CLOUD_PRIV_H
 #define SIM_CLOUD_PRIV_H
 
@@ -20,15 +21,15 @@ bool coreweave_raise(bool alive);
 const char *cloud_token(const struct inst *i);
 /* The machine behind an instance of the emulator: the Pod's on it, or itself. */
 const char *machine_of(const struct inst *i);
-/* account.c: a file that only we may read; the path stays until the next call. */
+/* cloud_control.c: a file that only we may read; the path stays until the next call. */
 const char *private_file(const char *dir, const char *name, const char *text);
 
 /* account.c: a folder of data with few pools, below dir. */
 const char *market_small(const char *dir);
 void azure_network(void);
 
-/* faults_api.c: clouds that answer wrongly for a while, or (a request that leaves the daemon) to just
- * this one. */
+/* faults_api.c: clouds that answer wrongly for a while, or just to one request that leaves the
+ * daemon. */
 void faults_api_minute(void);
 void faults_front_minute(void);
 void faults_api_calm(void);

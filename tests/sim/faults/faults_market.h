@@ -1,4 +1,5 @@
-/* Faults of the market as a whole (no spot, silent or frozen price feeds), and ends that EC2 plans. */
+/* Faults of the market as a whole (no spot, silent or frozen price feeds), and ends that EC2
+ * plans. */
 #ifndef SIM_FAULTS_MARKET_H
 #define SIM_FAULTS_MARKET_H
 

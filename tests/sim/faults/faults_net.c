@@ -1,4 +1,4 @@
-/* What happens to messages: who looks at them as they leave, and what is drawn for each. */
+/* Faults of messages: each is looked at as it leaves, and its fate is drawn. */
 #include "base/base.h"
 #include "sim/world/world.h"
 #include "sim/check/check.h"

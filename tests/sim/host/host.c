@@ -48,7 +48,7 @@ static void agent_over(struct host *h)
 	host_now = NULL;
 }
 
-/* ---- containers: their first process is the script that keeps the agent running --------------- */
+/* ---- containers: their first process is the script that keeps the agent running -------------- */
 
 static void container_gone(struct loop_timer *t)
 {

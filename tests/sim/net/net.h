@@ -44,7 +44,7 @@ bool act_is_launch(const char *url, struct str body);
 /* of a machine, an order or a fleet */
 bool act_is_end(const char *method, const char *url, struct str body);
 
-/* What others do with messages; the network calls them by this table and knows nobody. */
+/* Others look at messages and draw their fates. The network calls them by this table alone. */
 struct flight;
 struct net_fates {
 	void (*left)(const struct flight_to *t); /* one leaves its sender */

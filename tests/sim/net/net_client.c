@@ -120,7 +120,7 @@ static void xfer_over(struct flight_to *t)
 	op_finish(&req->op, rc, &err);
 }
 
-/* ---- streams of lines, handed on as io/http/http.c does ------------------------------------------- */
+/* ---- streams of lines, handed on as io/http/http.c does -------------------------------------- */
 
 static void stream_finish(struct xfer *x)
 {
@@ -250,7 +250,7 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	flight_start(&x->to);
 }
 
-/* ---- what a server reads of a request (io/httpd/httpd.h) ------------------------------------------- */
+/* ---- what a server reads of a request (io/httpd/httpd.h) ------------------------------------- */
 
 const char *httpd_header(const struct httpd_req *r, const char *name)
 {

@@ -1,5 +1,4 @@
-/* What the two sides of the network share (net.c, net_server.c), and what happens to a message
- * (faults_net.c). */
+/* What the two sides of the network share (net.c, net_server.c), also with faults_net.c. */
 #ifndef SIM_NET_PRIV_H
 #define SIM_NET_PRIV_H
 

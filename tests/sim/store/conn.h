@@ -1,4 +1,4 @@
-/* What store.c alone asks of the one real connection; the others use store.h. */
+/* The part of the one real connection that store.c alone uses; the others use store.h. */
 #ifndef SIM_CONN_H
 #define SIM_CONN_H
 

@@ -8,7 +8,7 @@
 
 PGresult *check_rows(const char *sql); /* sql: a literal, prepared once */
 PGresult *check_rows_of(const char *sql, int n, const char *const *params);
-/* Those that were prepared on this connection (main.c). */
+/* Those that were prepared on this connection (seed.c, main.c). */
 size_t check_prepared(const char *const **ret);
 void check_prepare(const char *sql);
 

@@ -1,11 +1,11 @@
 /*
- * The connections to Postgres. The server is a real one and src/io/pg/pg.c is the real queue in front
- * of it; a connection here is a place in which a statement waits for its turn. All of them share
- * one real connection, on which one statement at a time runs to its end: their order is drawn, not
- * raced for.
+ * The connections to Postgres. The server is a real one, and src/io/pg/pg.c is the real queue in
+ * front of it. A connection here is a place in which a statement waits for its turn. All of them
+ * share one real connection (conn.c), on which one statement at a time runs to its end: their order
+ * is drawn, not raced for.
  *
  * A connection may break before its statement ran or after it was committed; what was sent behind
- * it on the same connection then never runs. The real connection itself is conn.c's.
+ * it on the same connection then never runs.
  */
 #include "base/base.h"
 #include "sim/world/world.h"
@@ -234,8 +234,9 @@ static void conn_up(struct pg_conn *c)
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-/* An answer that needs no statement: the database refuses, or the gate knows that nothing is to be
- * done. Returns true when i has it. audit: the statement is sent all the same, to prove the gate. */
+/* An answer that needs no statement: the database refuses, or the gate knows that nothing is to
+ * be done. Returns true when i has it. audit: the statement is sent all the same, to prove the
+ * gate. */
 static bool item_answered(struct pg_conn *c, struct pg_item *i, bool late, bool *audit)
 {
 	const struct pg_stmt *s = i->stmt;

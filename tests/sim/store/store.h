@@ -1,4 +1,4 @@
-/* The real connection behind the simulated ones; tests/sim/store/store.c. */
+/* The real connection behind the simulated ones; tests/sim/store/conn.c. */
 #ifndef SIM_STORE_H
 #define SIM_STORE_H
 
