@@ -16,7 +16,7 @@
 #include "sim/store/twice.h"
 #include "sim/users/work.h"
 
-static void rows(const char *sql)
+static void rows_change(const char *sql)
 {
 	PGresult *r = PQexec(store_conn(), sql);
 
@@ -27,7 +27,7 @@ static void rows(const char *sql)
 	PQclear(r);
 }
 
-static void spins(void)
+static void spin_break(void)
 {
 	spin_raise(true);
 	check_rules_end();
@@ -44,7 +44,7 @@ static void statement_fails(void)
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-static struct host_progress *programs(size_t *n)
+static struct host_progress *programs_get(size_t *n)
 {
 	const struct host_progress *p;
 
@@ -74,7 +74,7 @@ static void left_there(void)
 	cloud_leave(false);
 }
 
-static void later(void)
+static void hours_pass(void)
 {
 	check_rules_end();
 	clock_manual_advance(&world.clock, 4 * SPOT_US_PER_HOUR);
@@ -91,7 +91,7 @@ static void launched_twice(void)
 static void lives_on(void)
 {
 	if (cloud_raise(true)) {
-		later();
+		hours_pass();
 		(void)cloud_raise(false);
 	}
 }
@@ -99,7 +99,7 @@ static void lives_on(void)
 static void epoch_twice(void)
 {
 	size_t n;
-	struct host_progress *p = programs(&n);
+	struct host_progress *p = programs_get(&n);
 
 	for (size_t i = 1; i < n; i++) {
 		struct host_progress had = p[i];
@@ -114,7 +114,7 @@ static void epoch_twice(void)
 static void began_long_ago(void)
 {
 	size_t n;
-	struct host_progress *p = programs(&n);
+	struct host_progress *p = programs_get(&n);
 
 	for (size_t i = 0; i < n; i++) {
 		int64_t had = p[i].begun_us;
@@ -128,7 +128,7 @@ static void began_long_ago(void)
 static void begun_twice(void)
 {
 	size_t n;
-	struct host_progress *p = programs(&n);
+	struct host_progress *p = programs_get(&n);
 
 	for (size_t i = 1; i < n; i++) {
 		struct host_progress had = p[i];
@@ -142,7 +142,7 @@ static void begun_twice(void)
 static void begun_anew(void)
 {
 	size_t n;
-	struct host_progress *p = programs(&n);
+	struct host_progress *p = programs_get(&n);
 
 	for (size_t i = 0; i < n; i++) {
 		int64_t had = p[i].begun_at;
@@ -157,7 +157,7 @@ static void begun_anew(void)
 static void alien_found(void)
 {
 	size_t n;
-	struct host_progress *p = programs(&n);
+	struct host_progress *p = programs_get(&n);
 
 	for (size_t i = 0; i < n; i++) {
 		p[i].alien = !p[i].alien;
@@ -239,14 +239,14 @@ static void write_late(void)
 }
 
 /* As if nothing had gone wrong. */
-static void unharmed(void)
+static void harm_forget(void)
 {
 	int64_t harm = world.harm_until, taken = world.taken_until;
 	bool stood = world.stood;
 
 	world.harm_until = world.taken_until = 0;
 	world.stood = false;
-	later();
+	hours_pass();
 	world.harm_until = harm;
 	world.taken_until = taken;
 	world.stood = stood;
@@ -276,7 +276,7 @@ static const struct rule_break {
 	    NULL },
 	{ "no instance is left behind", "", lives_on },
 	{ "no row is ready without an instance", "UPDATE node SET state = 'READY', gang_id = NULL",
-	    later },
+	    hours_pass },
 	{ "in the end no instance is left", "", instance_lives },
 	{ "in the end no order is left", "", order_stands },
 	{ "in the end nothing is left at the clouds", "", left_there },
@@ -356,7 +356,8 @@ static const struct rule_break {
 	{ "a line is of what the machine did",
 	    "UPDATE ledger SET kind = CASE kind WHEN 'boot' THEN 'idle' ELSE 'boot' END", NULL },
 	{ "a line is the team's", "UPDATE ledger SET team = 'x'", NULL },
-	{ "what the cloud does not bill is credited", "UPDATE ledger SET kind = 'compute'", later },
+	{ "what the cloud does not bill is credited", "UPDATE ledger SET kind = 'compute'",
+	    hours_pass },
 	{ "a reversal takes one line back",
 	    "UPDATE ledger SET amount_micros = amount_micros - 5 WHERE reverses IS NOT NULL",
 	    NULL },
@@ -364,7 +365,7 @@ static const struct rule_break {
 	    "UPDATE ledger SET to_us = to_us + 1000000 WHERE kind = 'lost_work'", NULL },
 	{ "what was lost is booked as lost",
 	    "DELETE FROM checkpoint; UPDATE attempt SET exit_reason = 'lost', started_us = 1",
-	    later },
+	    hours_pass },
 	{ "work is lost from the last checkpoint on",
 	    "UPDATE ledger SET kind = 'lost_work', from_us = 0", NULL },
 	{ "what the cloud bills is not credited", "UPDATE ledger SET kind = 'credit'", NULL },
@@ -396,9 +397,10 @@ static const struct rule_break {
 	    "fleet)",
 	    NULL },
 	{ "a machine without work is given back",
-	    "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = NULL", later },
-	{ "a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later },
-	{ "a cancellation is told", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", later },
+	    "UPDATE node SET state = 'READY', gang_id = NULL, fleet_id = NULL", hours_pass },
+	{ "a cancellation is heard", "UPDATE job SET cancel_us = 1, state = 'RUNNING'",
+	    hours_pass },
+	{ "a cancellation is told", "UPDATE job SET cancel_us = 1, state = 'RUNNING'", hours_pass },
 	{ "nothing is wanted that a budget does not pay for",
 	    "UPDATE job SET budget_micros = 1; UPDATE node SET created_us = 9000000000000000",
 	    each_minute },
@@ -406,25 +408,25 @@ static const struct rule_break {
 	    "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE job SET "
 	    "budget_micros = 1, state = 'RUNNING'; "
 	    "UPDATE attempt SET ended_us = NULL, desired = 'run'",
-	    later },
+	    hours_pass },
 	{ "who is parked keeps no machine",
 	    "DROP INDEX node_gang; UPDATE job SET state = 'PARKED'; UPDATE node SET state = "
 	    "'READY', end_cause = ''",
-	    later },
+	    hours_pass },
 	{ "nobody is parked who could begin",
-	    "UPDATE job SET state = 'PARKED', budget_micros = 900000000000", later },
+	    "UPDATE job SET state = 'PARKED', budget_micros = 900000000000", hours_pass },
 	{ "a budget is kept",
 	    "UPDATE job SET budget_micros = 1; UPDATE event SET event = 'BUDGET', now = "
 	    "'DRAINING', at_us = (SELECT max(at_us) FROM event) WHERE entity = 'job'",
-	    unharmed },
+	    harm_forget },
 	{ "whose time is over is told to stop",
 	    "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; "
 	    "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'); UPDATE attempt SET "
 	    "ended_us = NULL, desired = 'run'",
-	    later },
+	    hours_pass },
 	{ "whose time is over fails",
 	    "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'), state = 'QUEUED'",
-	    later },
+	    hours_pass },
 	{ "whose time is over does not begin",
 	    "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'); UPDATE attempt SET "
 	    "started_us = 1, "
@@ -445,12 +447,12 @@ static const struct rule_break {
 	    "desired = 'run', "
 	    "ended_us = CASE WHEN rank = 0 THEN ended_us END, exit_reason = CASE WHEN rank = 0 "
 	    "THEN 'lost' ELSE '' END",
-	    later },
+	    hours_pass },
 	{ "who is told of an end leaves",
 	    "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, "
 	    "'maintenance', 0, 'x', 0 FROM node "
 	    "ON CONFLICT DO NOTHING; UPDATE node SET state = 'READY'",
-	    later },
+	    hours_pass },
 	{ "a deadline is the cloud's",
 	    "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, "
 	    "'interruption', 9000000000000000, 'x', 0 FROM node "
@@ -558,11 +560,11 @@ static const struct rule_break {
 	{ "a credit takes back all of it",
 	    "UPDATE ledger SET amount_micros = amount_micros + 1, kind = 'credit'", NULL },
 	{ "no price is of a time to come", "UPDATE pool_latest SET observed_us = 9000000000000000",
-	    later },
+	    hours_pass },
 	{ "what did not happen has no time", "UPDATE node SET ready_us = 1; DELETE FROM event",
 	    NULL },
 	{ "the database takes every statement", "", statement_fails },
-	{ SPIN_RULE, "", spins },
+	{ SPIN_RULE, "", spin_break },
 	{ "every user is heard", "", user_unheard },
 	{ "a user's request is understood", "", work_mishear },
 };
@@ -578,16 +580,16 @@ void breaks_all(void)
 		check_rules_end();
 		assert(!world.proven); /* whole before it is broken */
 		/* Triggers and foreign keys are off: a wrong row is wanted. */
-		rows("BEGIN; SET LOCAL session_replication_role = replica");
+		rows_change("BEGIN; SET LOCAL session_replication_role = replica");
 		if (b->sql[0] != '\0') {
-			rows(b->sql);
+			rows_change(b->sql);
 		}
 		if (b->act != NULL) {
 			b->act();
 		} else {
 			check_rules_end();
 		}
-		rows("ROLLBACK");
+		rows_change("ROLLBACK");
 		if (world.proven) {
 			proven(b->rule);
 		}

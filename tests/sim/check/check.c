@@ -39,7 +39,7 @@ static struct rows nodes_read(void)
 	return rows;
 }
 
-static const char *cell(const struct rows *rows, int row, int col)
+static const char *cell_text(const struct rows *rows, int row, int col)
 {
 	return PQgetvalue(rows->r, row, col);
 }
@@ -48,8 +48,8 @@ static const char *cell(const struct rows *rows, int row, int col)
 static int row_of(const struct rows *rows, const struct cloud_instance *i)
 {
 	for (int k = 0; i->token != NULL && k < rows->n; k++) {
-		if (strcmp(cell(rows, k, 0), i->token) == 0 ||
-		    strcmp(cell(rows, k, 1), i->token) == 0) {
+		if (strcmp(cell_text(rows, k, 0), i->token) == 0 ||
+		    strcmp(cell_text(rows, k, 1), i->token) == 0) {
 			return k;
 		}
 	}
@@ -58,7 +58,8 @@ static int row_of(const struct rows *rows, const struct cloud_instance *i)
 
 static bool row_is_over(const struct rows *rows, int row)
 {
-	return strcmp(cell(rows, row, 2), "GONE") == 0 || strcmp(cell(rows, row, 2), "FAILED") == 0;
+	return strcmp(cell_text(rows, row, 2), "GONE") == 0 ||
+	    strcmp(cell_text(rows, row, 2), "FAILED") == 0;
 }
 
 /* A row is over when its instance is: not when we have asked, not because nothing was heard; and it
@@ -68,19 +69,19 @@ static bool row_is_over(const struct rows *rows, int row)
  * none (flight_ghost). */
 static void check_row_life(const struct rows *rows, int row, const struct cloud_instance *i)
 {
-	const char *ref = cell(rows, row, 3), *tail = strrchr(ref, '/');
-	int64_t ended = strtoll(cell(rows, row, 4), NULL, 10),
-		began = strtoll(cell(rows, row, 7), NULL, 10);
+	const char *ref = cell_text(rows, row, 3), *tail = strrchr(ref, '/');
+	int64_t ended = strtoll(cell_text(rows, row, 4), NULL, 10),
+		began = strtoll(cell_text(rows, row, 7), NULL, 10);
 	bool other = ref[0] != '\0' && strcmp(tail != NULL ? tail + 1 : ref, i->ref) != 0;
 
 	always(ref[0] == '\0' || other || began <= i->launched_us + world.skew_max,
 	    "a row begins with its instance", "n%s began at %" PRId64 " s, %s %s at %" PRId64 " s",
-	    cell(rows, row, 5), (began - SIM_T0) / SPOT_US_PER_S, i->cloud, i->id,
+	    cell_text(rows, row, 5), (began - SIM_T0) / SPOT_US_PER_S, i->cloud, i->id,
 	    (i->launched_us - SIM_T0) / SPOT_US_PER_S);
-	if (strcmp(i->cloud, "lambda") == 0 && strcmp(cell(rows, row, 2), "FAILED") == 0 &&
+	if (strcmp(i->cloud, "lambda") == 0 && strcmp(cell_text(rows, row, 2), "FAILED") == 0 &&
 	    ref[0] == '\0' &&
 	    i->launched_us >
-		strtoll(cell(rows, row, 8), NULL, 10) + NET_GHOST_US + world.skew_max) {
+		strtoll(cell_text(rows, row, 8), NULL, 10) + NET_GHOST_US + world.skew_max) {
 		return;
 	}
 	if (ended == 0 || !row_is_over(rows, row) || other) {
@@ -89,8 +90,8 @@ static void check_row_life(const struct rows *rows, int row, const struct cloud_
 	always(i->launched_us >= ended || (i->over_us != 0 && i->over_us <= ended + world.skew_max),
 	    "a row ends after its instance",
 	    "n%s ended as %s at %" PRId64 " s, %s %s was there since %" PRId64 " s",
-	    cell(rows, row, 5), cell(rows, row, 2), (ended - SIM_T0) / SPOT_US_PER_S, i->cloud,
-	    i->id, (i->launched_us - SIM_T0) / SPOT_US_PER_S);
+	    cell_text(rows, row, 5), cell_text(rows, row, 2), (ended - SIM_T0) / SPOT_US_PER_S,
+	    i->cloud, i->id, (i->launched_us - SIM_T0) / SPOT_US_PER_S);
 }
 
 /* Beside that of a row that lives: three sweeps find it, wait and end it. */
@@ -98,16 +99,16 @@ static void check_row_life(const struct rows *rows, int row, const struct cloud_
 
 static void check_second(const struct rows *rows, int row, const struct cloud_instance *i)
 {
-	const char *ref = cell(rows, row, 3), *tail = strrchr(ref, '/');
+	const char *ref = cell_text(rows, row, 3), *tail = strrchr(ref, '/');
 	int64_t steady = leaders_steady_since();
 
 	if (ref[0] == '\0' || !i->alive || strcmp(tail != NULL ? tail + 1 : ref, i->ref) == 0) {
 		return;
 	}
 	for (int k = 0; k < rows->n; k++) { /* one of a gang that came by one call */
-		const char *end = strrchr(cell(rows, k, 3), '/');
+		const char *end = strrchr(cell_text(rows, k, 3), '/');
 
-		if (strcmp(end != NULL ? end + 1 : cell(rows, k, 3), i->ref) == 0) {
+		if (strcmp(end != NULL ? end + 1 : cell_text(rows, k, 3), i->ref) == 0) {
 			return;
 		}
 	}
@@ -116,7 +117,8 @@ static void check_second(const struct rows *rows, int row, const struct cloud_in
 		MAX(MAX(i->launched_us, steady), world.taken_until) + SECOND_US + world.skew_max >
 		    world_now(),
 	    "no instance is left behind", "%s %s lives beside that of n%s since %" PRId64 " s",
-	    i->cloud, i->id, cell(rows, row, 5), (world_now() - i->launched_us) / SPOT_US_PER_S);
+	    i->cloud, i->id, cell_text(rows, row, 5),
+	    (world_now() - i->launched_us) / SPOT_US_PER_S);
 }
 
 static void check_instances(void)
@@ -145,14 +147,14 @@ static void check_instances(void)
 		/* A row may end while a lost launch still takes effect; the sweeper finds that
 		 * one. */
 		if (row >= 0 && all[i].alive && row_is_over(&rows, row)) {
-			int64_t ended = strtoll(cell(&rows, row, 4), NULL, 10);
+			int64_t ended = strtoll(cell_text(&rows, row, 4), NULL, 10);
 
 			sometimes("an instance outlived its row");
 			always(world_now() <
 				MAX(ended, all[i].launched_us) + RELEASE_US + world.skew_max,
 			    "no instance is left behind",
 			    "%s %s lives, its node n%s is %s since %" PRId64 " s", all[i].cloud,
-			    all[i].id, cell(&rows, row, 5), cell(&rows, row, 2),
+			    all[i].id, cell_text(&rows, row, 5), cell_text(&rows, row, 2),
 			    (world_now() - ended) / SPOT_US_PER_S);
 		}
 	}
@@ -170,8 +172,8 @@ static void check_ready_rows(void)
 
 	for (int k = 0; k < rows.n && k < (int)ARRAY_LEN(since); k++) {
 		bool live = false,
-		     claims = strcmp(cell(&rows, k, 2), "READY") == 0 ||
-		    strcmp(cell(&rows, k, 2), "DRAINING") == 0;
+		     claims = strcmp(cell_text(&rows, k, 2), "READY") == 0 ||
+		    strcmp(cell_text(&rows, k, 2), "DRAINING") == 0;
 
 		for (size_t i = 0; i < n; i++) {
 			live = live || (all[i].alive && row_of(&rows, &all[i]) == k);
@@ -183,8 +185,8 @@ static void check_ready_rows(void)
 		}
 		always(since[k] == 0 || world_now() < since[k] + 3600 * SPOT_US_PER_S,
 		    "no row is ready without an instance",
-		    "n%s is %s since an hour after its instance went", cell(&rows, k, 5),
-		    cell(&rows, k, 2));
+		    "n%s is %s since an hour after its instance went", cell_text(&rows, k, 5),
+		    cell_text(&rows, k, 2));
 	}
 	PQclear(rows.r);
 	free(all);

@@ -173,7 +173,7 @@ void check_ended(void)
  * looked at once a minute. */
 #define BOOT_US (600 * SPOT_US_PER_S)
 
-static int64_t launched(const struct cloud_instance *all, size_t n, const char *ref)
+static int64_t launched_us_of(const struct cloud_instance *all, size_t n, const char *ref)
 {
 	const char *tail = strrchr(ref, '/');
 
@@ -197,7 +197,7 @@ void check_boots(void)
 	if (PQntuples(r) > 0) {
 		n = cloud_instances(&all);
 		for (int i = 0; i < PQntuples(r); i++) {
-			int64_t since = launched(all, n, PQgetvalue(r, i, 1));
+			int64_t since = launched_us_of(all, n, PQgetvalue(r, i, 1));
 
 			always(since == 0 || world_now() - since >= BOOT_US,
 			    "a machine has its time to boot",

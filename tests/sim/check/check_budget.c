@@ -53,7 +53,7 @@ static void check_told_early(void)
 	check_rule("a budget is kept / told early");
 }
 
-static void seen(const char *name, const char *sql)
+static void state_note(const char *name, const char *sql)
 {
 	if (check_value(sql) > 0) {
 		sometimes(name);
@@ -76,20 +76,20 @@ void check_budget_seen(void)
 	if (!work_limited()) {
 		return;
 	}
-	seen("a running job was told that its budget is used up",
+	state_note("a running job was told that its budget is used up",
 	    "SELECT count(*) FROM event WHERE event = 'BUDGET' AND now = 'DRAINING'");
-	seen("a job was parked", "SELECT count(*) FROM event WHERE now = 'PARKED'");
-	seen("a job was parked before it began",
+	state_note("a job was parked", "SELECT count(*) FROM event WHERE now = 'PARKED'");
+	state_note("a job was parked before it began",
 	    "SELECT count(*) FROM event WHERE now = 'PARKED' AND epoch = 0");
-	seen("a parked job was cancelled",
+	state_note("a parked job was cancelled",
 	    "SELECT count(*) FROM event WHERE was = 'PARKED' AND now = 'CANCELLED'");
-	seen("a gang was parked",
+	state_note("a gang was parked",
 	    "SELECT count(*) FROM event e JOIN job j ON j.id = e.job_id AND j.num_nodes > 1 WHERE "
 	    "e.now = 'PARKED'");
-	seen("a job on a fleet was parked",
+	state_note("a job on a fleet was parked",
 	    "SELECT count(*) FROM event e JOIN job j ON j.id = e.job_id AND j.fleet_id IS NOT NULL "
 	    "WHERE e.now = 'PARKED'");
-	seen("a parked job went on from its checkpoint",
+	state_note("a parked job went on from its checkpoint",
 	    "SELECT count(*) FROM attempt a JOIN event e ON e.job_id = a.job_id AND e.now = "
 	    "'PARKED' AND a.created_us > e.at_us "
 	    "WHERE a.steps_start > 0");

@@ -234,7 +234,7 @@ static void check_deadlines(void)
 			 : "a deadline that can be met is met");
 }
 
-static void seen(const char *name, const char *sql)
+static void state_note(const char *name, const char *sql)
 {
 	if (check_value(sql) > 0) {
 		sometimes(name);
@@ -244,48 +244,49 @@ static void seen(const char *name, const char *sql)
 void check_work_seen(void)
 {
 	check_budget_seen();
-	seen("a gang succeeded",
+	state_note("a gang succeeded",
 	    "SELECT count(*) FROM job WHERE num_nodes > 1 AND state = 'SUCCEEDED'");
-	seen("a gang began again elsewhere",
+	state_note("a gang began again elsewhere",
 	    "SELECT count(*) FROM job WHERE num_nodes > 1 AND epoch > 1");
-	seen("a gang went on from a whole checkpoint",
+	state_note("a gang went on from a whole checkpoint",
 	    "SELECT count(*) FROM attempt a JOIN job j ON j.id = a.job_id "
 	    "WHERE j.num_nodes > 1 AND a.steps_start > 0");
-	seen("a gang went on from what one rank had saved for all",
+	state_note("a gang went on from what one rank had saved for all",
 	    "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = a.restore_id "
 	    "WHERE a.rank > 0 AND c.steps > 0 AND c.bytes = 0");
-	seen("a job with a deadline succeeded",
+	state_note("a job with a deadline succeeded",
 	    "SELECT count(*) FROM job WHERE deadline_us IS NOT NULL AND state = 'SUCCEEDED'");
-	seen("a job was late", "SELECT count(*) FROM job WHERE deadline_us < ended_us");
-	seen("a job left for one of higher priority",
+	state_note("a job was late", "SELECT count(*) FROM job WHERE deadline_us < ended_us");
+	state_note("a job left for one of higher priority",
 	    "SELECT count(*) FROM decision WHERE kind = 'preempted'");
-	seen("a fleet was closed", "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
-	seen("a job ran on a fleet",
+	state_note("a fleet was closed", "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
+	state_note("a job ran on a fleet",
 	    "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id WHERE n.fleet_id IS "
 	    "NOT NULL");
-	seen("a job went to on-demand since there was no spot",
+	state_note("a job went to on-demand since there was no spot",
 	    "SELECT count(*) FROM decision WHERE kind = 'failover'");
-	seen("a job ran at Google Cloud",
+	state_note("a job ran at Google Cloud",
 	    "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = "
 	    "n.pool_id "
 	    "WHERE p.provider = 'gcp' AND a.started_us IS NOT NULL");
-	seen("a job ran at Azure",
+	state_note("a job ran at Azure",
 	    "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = "
 	    "n.pool_id "
 	    "WHERE p.provider = 'azure' AND a.started_us IS NOT NULL");
-	seen("a job ran at CoreWeave",
+	state_note("a job ran at CoreWeave",
 	    "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = "
 	    "n.pool_id "
 	    "WHERE p.provider = 'coreweave' AND a.started_us IS NOT NULL");
-	seen("a gang ran at CoreWeave",
+	state_note("a gang ran at CoreWeave",
 	    "SELECT count(*) FROM attempt a JOIN node n ON n.id = a.node_id JOIN pool p ON p.id = "
 	    "n.pool_id "
 	    "WHERE p.provider = 'coreweave' AND a.rank = 1 AND a.started_us IS NOT NULL");
-	seen("a gang of Google Cloud came by one call",
+	state_note("a gang of Google Cloud came by one call",
 	    "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id "
 	    "WHERE p.provider = 'gcp' AND n.gang_call AND n.launched_us IS NOT NULL");
-	seen("a job came back to spot", "SELECT count(*) FROM decision WHERE kind = 'return'");
-	seen("a job was moved since it paid",
+	state_note("a job came back to spot",
+	    "SELECT count(*) FROM decision WHERE kind = 'return'");
+	state_note("a job was moved since it paid",
 	    "SELECT count(*) FROM decision WHERE kind = 'rebalance' AND job_id IS NOT NULL");
 }
 

@@ -18,7 +18,7 @@
 
 static unsigned chosen;
 
-static unsigned bit(enum cloud c)
+static unsigned cloud_bit(enum cloud c)
 {
 	return 1u << c;
 }
@@ -37,10 +37,10 @@ bool clouds_choose(const char *list)
 		if (c == CLOUD_NONE) {
 			return false;
 		}
-		got |= bit(c);
+		got |= cloud_bit(c);
 		p += n;
 	}
-	chosen = got | bit(CLOUD_AWS); /* it keeps the checkpoints */
+	chosen = got | cloud_bit(CLOUD_AWS); /* it keeps the checkpoints */
 	return true;
 }
 
@@ -61,7 +61,7 @@ const char *clouds_of_seed(uint64_t seed)
 
 bool cloud_is_here(const char *name)
 {
-	return (chosen & bit(cloud_parse(name))) != 0;
+	return (chosen & cloud_bit(cloud_parse(name))) != 0;
 }
 
 /* ---- a small market: each read costs in each of thousands of simulated hours ----------------- */
@@ -131,7 +131,7 @@ static bool has_any(const char *line, const char *const *texts, size_t n)
 	return false;
 }
 
-static bool kept(const char *file, const char *line)
+static bool is_kept(const char *file, const char *line)
 {
 	for (size_t i = 0; i < ARRAY_LEN(shrinks); i++) {
 		const struct shrink *k = &shrinks[i];
@@ -187,7 +187,7 @@ static void data_copy(const char *from, const char *to, const char *name)
 		line = arena_strndup(a, p, (size_t)(end - p));
 		if (lines++ == 0) {
 			sbuf_printf(&b, "%s\n", line);
-		} else if (kept(name, line)) {
+		} else if (is_kept(name, line)) {
 			line_put(&b, name, line);
 		}
 	}
@@ -218,7 +218,7 @@ const char *market_small(const char *dir)
 
 /* ---- the daemon's view ----------------------------------------------------------------------- */
 
-static const char *cred(const json_t *all, const char *cloud_name_, const char *key)
+static const char *cred_text(const json_t *all, const char *cloud_name_, const char *key)
 {
 	return json_string_value(json_object_get(json_object_get(all, cloud_name_), key));
 }
@@ -229,7 +229,7 @@ static void aws_conf(struct sbuf *b, const char *dir, const json_t *creds)
 
 	snprintf(keys, sizeof(keys),
 	    "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n",
-	    cred(creds, "aws", "access_key_id"), cred(creds, "aws", "secret_access_key"));
+	    cred_text(creds, "aws", "access_key_id"), cred_text(creds, "aws", "secret_access_key"));
 	setenv("AWS_SHARED_CREDENTIALS_FILE", private_file(dir, "aws-credentials", keys), 1);
 	setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
 	setenv("HOME", dir, 1);
@@ -244,7 +244,7 @@ static void lambda_conf(struct sbuf *b, const char *dir, const json_t *creds)
 {
 	char key[600];
 
-	snprintf(key, sizeof(key), "%s\n", cred(creds, "lambda", "api_key"));
+	snprintf(key, sizeof(key), "%s\n", cred_text(creds, "lambda", "api_key"));
 	sbuf_printf(b,
 	    "[provider lambda]\nkind = lambda\nendpoint = http://127.0.0.1:9000\napi_key_file = "
 	    "%s\n"
@@ -257,8 +257,8 @@ static void gcp_conf(struct sbuf *b, const json_t *creds)
 	sbuf_printf(b,
 	    "[provider gcp]\nkind = gcp\nendpoint = http://127.0.0.1:%d\nproject = %s\ncredentials "
 	    "= %s\nregions = us-central1\n",
-	    cloud_port(&sim, CLOUD_GCP), cred(creds, "gcp", "project"),
-	    cred(creds, "gcp", "key_file"));
+	    cloud_port(&sim, CLOUD_GCP), cred_text(creds, "gcp", "project"),
+	    cred_text(creds, "gcp", "key_file"));
 }
 
 #define SUBSCRIPTION "/subscriptions/" AZ_SUBSCRIPTION
@@ -283,7 +283,7 @@ static void azure_conf(struct sbuf *b, const char *dir, const json_t *creds)
 	int port = cloud_port(&sim, CLOUD_AZURE);
 	char key[600];
 
-	snprintf(key, sizeof(key), "%s\n", cred(creds, "azure", "client_secret"));
+	snprintf(key, sizeof(key), "%s\n", cred_text(creds, "azure", "client_secret"));
 	sbuf_printf(b,
 	    "[provider azure]\nkind = azure\nendpoint = http://127.0.0.1:%d\nauthority = "
 	    "http://127.0.0.1:%d\n"

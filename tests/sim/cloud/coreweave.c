@@ -179,7 +179,7 @@ static void life_new(const struct k8s_obj *o, const char *token)
 	trace("cloud Pod %s is made, uid %s", o->name, o->uid);
 }
 
-static void seen(const struct k8s_obj *o, const char *type)
+static void life_note(const struct k8s_obj *o, const char *type)
 {
 	const char *token = json_string_value(
 		       json_object_get(k_at(o->doc, "metadata.annotations"), NOTE_TOKEN)),
@@ -335,7 +335,7 @@ void coreweave_open(void)
 	json_decref(token_jwks(&sim, a)); /* the key: made once for all seeds */
 	arena_free(a);
 	for (struct k8s_cluster *c = sim.coreweave->clusters; c != NULL; c = c->next) {
-		c->seen = c->zone != NULL ? seen : NULL;
+		c->seen = c->zone != NULL ? life_note : NULL;
 		c->pull_us = PULL_US;
 	}
 }

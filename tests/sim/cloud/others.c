@@ -52,7 +52,7 @@ static struct inst *kept, *lost; /* NULL: this seed has none, or not yet */
 static int64_t led_since_us; /* who led as the second came */
 static bool led; /* and went on for a minute, so that its lease says so */
 
-static struct inst *ghost(const char *id, const char *node, int64_t launched_us)
+static struct inst *ghost_make(const char *id, const char *node, int64_t launched_us)
 {
 	enum cloud c =
 	    profile_is(PROFILE_GHOST_AT_AWS) || !cloud_is_here("lambda") ? CLOUD_AWS : CLOUD_LAMBDA;
@@ -98,7 +98,7 @@ void others_come(void)
 	kept = lost = NULL;
 	led = false;
 	if (profile_is(PROFILE_RESTORED)) {
-		kept = ghost("i-00000000000000003", "n9000000",
+		kept = ghost_make("i-00000000000000003", "n9000000",
 		    world_now() - INT64_C(86400) * SPOT_US_PER_S);
 	}
 }
@@ -116,7 +116,7 @@ void others_minute(void)
 		return;
 	}
 	led_since_us = steady;
-	lost = ghost("i-00000000000000004", "n9000001", world_now());
+	lost = ghost_make("i-00000000000000004", "n9000001", world_now());
 }
 
 bool others_settled(void)

@@ -103,7 +103,7 @@ static void state_deliver(bool on)
 	cloud_post("/coreweave/config", json_pack("{s:b}", "deliver", !on));
 }
 
-static void quota(bool on, bool admission)
+static void quota_set(bool on, bool admission)
 {
 	cloud_post("/coreweave/config", json_pack("{s:b}", "quota_by_admission", admission));
 	cloud_post("/coreweave/quota",
@@ -112,12 +112,12 @@ static void quota(bool on, bool admission)
 
 static void state_quota_told(bool on)
 {
-	quota(on, false);
+	quota_set(on, false);
 }
 
 static void state_quota_refused(bool on)
 {
-	quota(on, on);
+	quota_set(on, on);
 }
 
 static void state_image(bool on)

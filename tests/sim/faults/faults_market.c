@@ -23,7 +23,7 @@ static const char *spot_cloud(bool fed)
 	return all[k];
 }
 
-static void drought(const char *cloud, bool dry)
+static void drought_set(const char *cloud, bool dry)
 {
 	char pool[64];
 
@@ -38,14 +38,14 @@ static void drought_minute(void)
 {
 	if (drought_until != 0 && world_now() >= drought_until) {
 		drought_until = 0;
-		drought(drought_at, false);
+		drought_set(drought_at, false);
 	}
 	if (!DICE(drought) || drought_until != 0) {
 		return;
 	}
 	drought_until = world_now() + dice_us(60 * SPOT_US_PER_S, 1200 * SPOT_US_PER_S);
 	drought_at = spot_cloud(false);
-	drought(drought_at, true);
+	drought_set(drought_at, true);
 	sometimes("a cloud had no spot left");
 }
 
@@ -145,7 +145,7 @@ static void planned_put(const char *id, bool restart, int64_t at_us)
 	}
 }
 
-static void plan(const struct inst *i)
+static void end_plan(const struct inst *i)
 {
 	static const char *const codes[] = { "instance-retirement", "system-reboot" };
 	int64_t in_s[2] = { dice_us(30, 1200), dice_us(30, 1200) };
@@ -204,7 +204,7 @@ static void planned_minute(void)
 	}
 	if (DICE(planned) && (i = cloud_any(false)) != NULL && i->cloud == CLOUD_AWS &&
 	    i->maintenance == NULL) {
-		plan(i);
+		end_plan(i);
 	}
 }
 

@@ -184,7 +184,7 @@ void host_unanswered(void)
 	}
 }
 
-static void turn(struct host *h)
+static void host_turn(struct host *h)
 {
 	struct agent *a = &h->agent;
 
@@ -222,12 +222,12 @@ static void turn(struct host *h)
 
 static void timer_fire(struct loop_timer *t)
 {
-	turn(container_of(t, struct host, timer));
+	host_turn(container_of(t, struct host, timer));
 }
 
 static void task_run(struct loop_task *t)
 {
-	turn(container_of(t, struct host, task));
+	host_turn(container_of(t, struct host, task));
 }
 
 void host_wake(struct host *h)

@@ -64,7 +64,7 @@ static struct program *program_of(pid_t pid)
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* Its time is the world's: the agent compares it with those of the scan below. */
-static void put(const char *path, const char *text)
+static void text_write(const char *path, const char *text)
 {
 	struct spot_err err = { 0 };
 	int64_t now = world_now();
@@ -84,7 +84,7 @@ static void put_in(const struct program *p, const char *name, const char *text)
 	char path[AGENT_PATH_MAX];
 
 	if (path_join(path, p->dir, name)) {
-		put(path, text);
+		text_write(path, text);
 	}
 }
 
@@ -111,13 +111,13 @@ static void progress_put(struct program *p)
 
 	history[p->log].steps = steps_done(p);
 	snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 "\n", history[p->log].steps, p->steps);
-	put(p->progress, text);
+	text_write(p->progress, text);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* Of dice of its own, so that all else falls as it does. */
-static uint64_t apart(const struct host_progress *h, uint64_t salt)
+static uint64_t program_draw(const struct host_progress *h, uint64_t salt)
 {
 	uint64_t x = (world.conf.seed + 1 + strtoull(h->job + 1, NULL, 10) * 1000003 +
 			 (uint64_t)(h->epoch * 101 + h->rank) * 7919 + salt) *
@@ -133,7 +133,7 @@ static bool fails_alone(const struct host_progress *h)
 	struct host_progress whole = { .epoch = 1 };
 
 	memcpy(whole.job, h->job, sizeof(whole.job));
-	return h->ranks > 1 && apart(&whole, 1) % 3 == 0;
+	return h->ranks > 1 && program_draw(&whole, 1) % 3 == 0;
 }
 
 static void peers_fail(const struct program *p)
@@ -148,12 +148,13 @@ static void peers_fail(const struct program *p)
 
 		if (o->alive && o->run_us != 0 && x->epoch == h->epoch &&
 		    str_same(x->job, h->job) && !o->alone.armed) {
-			loop_timer_set(&o->alone, (200 + (int64_t)(apart(x, 2) % 5000)) * 1000);
+			loop_timer_set(&o->alone,
+			    (200 + (int64_t)(program_draw(x, 2) % 5000)) * 1000);
 		}
 	}
 }
 
-static void dead(struct program *p)
+static void program_died(struct program *p)
 {
 	p->alive = false;
 	history[p->log].alive = false;
@@ -180,7 +181,7 @@ static void program_exit(struct program *p, int code, int signo)
 	    signo);
 	put_in(p, SHIM_EXIT_FILE, text);
 	put_in(p, SHIM_SAFE_FILE, "{}");
-	dead(p);
+	program_died(p);
 	if (code <= 0) {
 		peers_fail(p);
 	}
@@ -210,7 +211,7 @@ static void ckpt_put(struct program *p, int64_t step)
 		snprintf(text, sizeof(text), "step %" PRId64 " of %s\n%s", step,
 		    history[p->log].job, i > 0 ? files[i] : "");
 		if (path_join(path, p->ckpt, files[i])) {
-			put(path, text);
+			text_write(path, text);
 		}
 	}
 	p->saved_wall_us = world_now();
@@ -227,7 +228,7 @@ static void program_saved(struct loop_timer *t)
 	ckpt_put(p, p->save_at);
 	progress_put(p);
 	snprintf(text, sizeof(text), "%" PRId64 "\n", p->save_at);
-	put(p->saved, text);
+	text_write(p->saved, text);
 	trace("host %s program %d saved step %" PRId64, p->host->id, (int)p->shim, p->save_at);
 	host_wake(p->host);
 }
@@ -264,7 +265,7 @@ void program_end_all(struct host *h)
 {
 	for (struct program *p = programs; p != NULL; p = p->older) {
 		if (p->alive && p->host == h) {
-			dead(p);
+			program_died(p);
 			peers_fail(p);
 		}
 	}
@@ -287,7 +288,7 @@ const char *host_unheeding(const char *id, int64_t notice_us)
 /* Where agents die, a quarter of the programs are set up for long enough to see that. */
 static int64_t long_setup_us(const struct program *p)
 {
-	uint64_t h = apart(&history[p->log], 4);
+	uint64_t h = program_draw(&history[p->log], 4);
 
 	return world.conf.mix.agent_crash > 0 && h % 4 == 0
 	    ? (int64_t)((h >> 20) % 60) * SPOT_US_PER_S
@@ -298,7 +299,7 @@ static int64_t long_setup_us(const struct program *p)
 static void program_killed(struct loop_timer *t)
 {
 	struct program *p = container_of(t, struct program, term);
-	bool well = p->run_us != 0 && apart(&history[p->log], 3) % 3 == 0;
+	bool well = p->run_us != 0 && program_draw(&history[p->log], 3) % 3 == 0;
 
 	program_exit(p, well ? 0 : -1, well ? 0 : SIGTERM);
 }
@@ -338,7 +339,7 @@ int host_kill(pid_t pid, int signo)
 		program_exit(p, -1, SIGKILL);
 	} else if (signo == SIGKILL) {
 		if (p->shim == pid) {
-			dead(p);
+			program_died(p);
 		} else {
 			program_exit(p, -1, SIGKILL);
 		}
@@ -440,7 +441,7 @@ static bool restore_file(const struct program *p, const char *name, struct host_
 }
 
 /* Files that are not all there, or not of one step, are no checkpoint. */
-static void restore(const struct program *p, struct host_progress *h, const json_t *env)
+static void program_restore(const struct program *p, struct host_progress *h, const json_t *env)
 {
 	struct host_progress other = *h;
 	bool has;
@@ -479,7 +480,7 @@ static void history_add(struct program *p, const json_t *env)
 		.ranks = strtoll(json_str(env, "SPOT_NUM_NODES", "1", NULL), NULL, 10) };
 	snprintf(history[p->log].job, sizeof(history[p->log].job), "%s",
 	    json_str(env, "SPOT_JOB_ID", "", NULL));
-	restore(p, &history[p->log], env);
+	program_restore(p, &history[p->log], env);
 	history[p->log].steps = history[p->log].begun_at;
 }
 

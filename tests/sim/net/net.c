@@ -58,7 +58,7 @@ void net_cut(const char *from, bool cut)
 }
 
 /* Only what goes to the daemon: a node that is cut off still reaches its metadata service. */
-static bool blocked(const struct flight *f)
+static bool is_blocked(const struct flight *f)
 {
 	return f->port == 8080 && is_cut(f->from);
 }
@@ -173,7 +173,7 @@ static void too_old(const struct flight_to *t)
 	}
 }
 
-static void tell(struct flight *f)
+static void flight_tell(struct flight *f)
 {
 	struct flight_to *t = f->to;
 
@@ -200,10 +200,10 @@ static void reply_arrived(struct loop_timer *timer)
 	struct flight *f = container_of(timer, struct flight, timer);
 
 	f->answered = true;
-	if (!f->broken && blocked(f) && f->to != NULL) {
+	if (!f->broken && is_blocked(f) && f->to != NULL) {
 		f->swallowed = true; /* the deadline of the sender ends it */
 	} else {
-		tell(f);
+		flight_tell(f);
 	}
 }
 
@@ -330,7 +330,7 @@ static void request_fill(struct served *s, const struct flight *f)
 	r->priv = s;
 }
 
-static void serve(struct httpd *h, struct flight *f, bool heard)
+static void request_handle(struct httpd *h, struct flight *f, bool heard)
 {
 	struct served *s = calloc(1, sizeof(*s));
 	struct spot_header *copy;
@@ -370,15 +370,15 @@ static void request_serve(struct httpd *h, struct flight *f)
 {
 	trace("net %s -> %s %s", f->from, f->method, f->url);
 	if (f->to == NULL) {
-		serve(h, f, false);
+		request_handle(h, f, false);
 		flight_end(f);
 		return;
 	}
-	serve(h, f, true); /* f is there until the end of this turn */
+	request_handle(h, f, true); /* f is there until the end of this turn */
 	if (f->twice) {
 		fault_seen("net_twice");
 		sometimes("a message was served twice");
-		serve(h, f, false);
+		request_handle(h, f, false);
 	}
 }
 
@@ -396,7 +396,7 @@ static void request_arrived(struct loop_timer *timer)
 	struct flight *f = container_of(timer, struct flight, timer);
 	struct httpd *h = server_at(f->port, f->from);
 
-	if (blocked(f)) {
+	if (is_blocked(f)) {
 		f->swallowed = true;
 		if (f->to == NULL) {
 			flight_end(f);

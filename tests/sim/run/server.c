@@ -28,8 +28,8 @@ static struct testdb *db;
 static PGconn *admin;
 static char server[1400];
 
-static void sql(const char *fmt, ...) PRINTF(1, 2);
-static void sql(const char *fmt, ...)
+static void sql_run(const char *fmt, ...) PRINTF(1, 2);
+static void sql_run(const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -141,7 +141,7 @@ void server_universes(void)
 
 	assert(end != NULL);
 	databases_tidy(); /* later it would wait for that process, for ever */
-	sql("CHECKPOINT"); /* the server's other processes have nothing to do from here on */
+	sql_run("CHECKPOINT"); /* the server's other processes have nothing to do from here on */
 	(void)snprintf(order, sizeof(order), "SELECT 1 /* universes at %.*s/.s.PGSQL." DOOR " */",
 	    (int)(end - sock), sock);
 	PQclear(PQexec(store_conn(), order));
@@ -190,13 +190,13 @@ void server_start(void)
 	admin = PQconnectdb(text);
 	PQclear(PQexec(admin, "SET client_min_messages = error"));
 	/* Nothing may run in the server that the seed did not ask for. */
-	sql("ALTER SYSTEM SET autovacuum = off");
-	sql("ALTER SYSTEM SET max_connections = 50");
-	sql("ALTER SYSTEM SET bgwriter_lru_maxpages = 0");
-	sql("ALTER SYSTEM SET bgwriter_delay = '10s'");
-	sql("ALTER SYSTEM SET wal_writer_delay = '10s'");
-	sql("ALTER SYSTEM SET track_counts = off");
-	sql("SELECT pg_reload_conf()");
+	sql_run("ALTER SYSTEM SET autovacuum = off");
+	sql_run("ALTER SYSTEM SET max_connections = 50");
+	sql_run("ALTER SYSTEM SET bgwriter_lru_maxpages = 0");
+	sql_run("ALTER SYSTEM SET bgwriter_delay = '10s'");
+	sql_run("ALTER SYSTEM SET wal_writer_delay = '10s'");
+	sql_run("ALTER SYSTEM SET track_counts = off");
+	sql_run("SELECT pg_reload_conf()");
 	template_make();
 }
 
@@ -217,7 +217,7 @@ static void database_make(struct database *ret)
 	(void)snprintf(ret->name, sizeof(ret->name), "seed%u", no++);
 	(void)snprintf(ret->dsn, sizeof(ret->dsn), "%s dbname=%s", server, ret->name);
 	/* half the time of WAL_LOG here */
-	sql("CREATE DATABASE %s TEMPLATE " PG_IMAGE_DATABASE " STRATEGY FILE_COPY", ret->name);
+	sql_run("CREATE DATABASE %s TEMPLATE " PG_IMAGE_DATABASE " STRATEGY FILE_COPY", ret->name);
 }
 
 void database_take(struct database *ret)
@@ -247,7 +247,7 @@ void database_give(const struct database *d)
 void databases_tidy(void)
 {
 	while (over_n > 0) {
-		sql("DROP DATABASE %s WITH (FORCE)", over[--over_n].name);
+		sql_run("DROP DATABASE %s WITH (FORCE)", over[--over_n].name);
 	}
 	if (spare.name[0] == '\0' && !server_copies()) {
 		database_make(&spare);

@@ -22,12 +22,12 @@ void tree_remove(const char *path)
 	(void)nftw(path, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void asked(int signo)
+static void stop_ask(int signo)
 {
 	wanted = signo;
 }
 
-static void leave(void)
+static void folder_leave(void)
 {
 	if (getpid() == owner) {
 		tree_remove(folder);
@@ -36,14 +36,14 @@ static void leave(void)
 
 void stop_install(const char *dir)
 {
-	struct sigaction a = { .sa_handler = asked }; /* without SA_RESTART: poll must return */
+	struct sigaction a = { .sa_handler = stop_ask }; /* without SA_RESTART: poll must return */
 
 	folder = dir;
 	owner = getpid();
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		(void)sigaction(signals[i], &a, NULL);
 	}
-	(void)atexit(leave);
+	(void)atexit(folder_leave);
 }
 
 const char *stop_folder(void)

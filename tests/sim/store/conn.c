@@ -55,7 +55,7 @@ static void connect_to(const char *dsn)
 	PQsetNoticeProcessor(db.c, notice_drop, NULL);
 }
 
-static void settle(void)
+static void session_set(void)
 {
 	/* Nothing of the plans may depend on what ran before. */
 	store_must(
@@ -71,11 +71,11 @@ void store_open(const char *dsn)
 	connect_to(dsn);
 	core_share();
 	if (!db.warm) {
-		settle();
+		session_set();
 	}
 }
 
-static bool named(const char *name)
+static bool is_prepared(const char *name)
 {
 	for (size_t k = 0; k < db.names_n; k++) {
 		if (strcmp(db.names[k], name) == 0) {
@@ -91,7 +91,7 @@ bool store_prepare_product(const struct pg_stmt *s, struct pg_item *i)
 	const struct pg_stmt **at = &seen[(uintptr_t)s / sizeof(*s) % ARRAY_LEN(seen)];
 	PGresult *r;
 
-	if (*at == s || named(s->name)) {
+	if (*at == s || is_prepared(s->name)) {
 		*at = s;
 		return true;
 	}
@@ -107,7 +107,7 @@ bool store_prepare_product(const struct pg_stmt *s, struct pg_item *i)
 	return true;
 }
 
-static void plan(const struct pg_stmt *s)
+static void statement_plan(const struct pg_stmt *s)
 {
 	char sql[512];
 	size_t n = (size_t)snprintf(sql, sizeof(sql), "EXPLAIN EXECUTE %s", s->name);
@@ -141,7 +141,7 @@ bool store_prepare(const char *name, const char *sql)
 	}
 	PQclear(r);
 	if (done && db.warm) {
-		plan(&(struct pg_stmt){ .name = name, .params_n = params_count(sql) });
+		statement_plan(&(struct pg_stmt){ .name = name, .params_n = params_count(sql) });
 	}
 	return done;
 }
@@ -151,14 +151,14 @@ void store_warm(const char *dsn)
 	struct pg_item none = { 0 };
 
 	connect_to(dsn);
-	settle();
+	session_set();
 	/* Its name for temporary tables is part of what plans depend on. */
 	store_must("CREATE TEMP TABLE first (); DROP TABLE first");
 	/* functions are read once */
 	store_must("SELECT price_partitions_ensure(0, 0), price_partitions_drop(0)");
 	for (size_t i = 0; i < q_all_n; i++) {
 		if (store_prepare_product(&q_all[i], &none)) { /* a COPY's needs its table */
-			plan(&q_all[i]);
+			statement_plan(&q_all[i]);
 		}
 	}
 	db.warm = true;

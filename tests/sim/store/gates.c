@@ -166,7 +166,7 @@ static const struct gate *gate_of(const struct pg_stmt *s)
 	return NULL;
 }
 
-static int64_t parameter(const struct pg_item *i, int at)
+static int64_t parameter_get(const struct pg_item *i, int at)
 {
 	uint64_t v = 0;
 
@@ -190,7 +190,7 @@ bool gate_closed(PGconn *c, const struct pg_stmt *s, const struct pg_item *i, bo
 		gates_read(c);
 	}
 	at = from[g - gates];
-	if (at == 0 || (at != INT64_MAX && g->at > 0 && parameter(i, g->at) >= at)) {
+	if (at == 0 || (at != INT64_MAX && g->at > 0 && parameter_get(i, g->at) >= at)) {
 		return false;
 	}
 	asked++;

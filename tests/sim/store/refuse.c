@@ -51,7 +51,7 @@ void refuse_calm(void)
 	until = 0;
 }
 
-static void judge(const char *name)
+static void refusal_judge(const char *name)
 {
 	if (last != name || world_now() >= second + SPOT_US_PER_S) {
 		last = name;
@@ -70,7 +70,7 @@ PGresult *refuse_ran(const struct pg_stmt *s)
 		return NULL;
 	}
 	leaders_unsteady();
-	judge(s->name);
+	refusal_judge(s->name);
 	return PQexec(store_conn(),
 	    what == WRITES
 		? "DO $$BEGIN RAISE 'No space left on device' USING ERRCODE = '53100'; END$$"
@@ -80,6 +80,6 @@ PGresult *refuse_ran(const struct pg_stmt *s)
 void refuse_break(void)
 {
 	for (int i = 0; i <= ASKED_MOST; i++) {
-		judge("engine_preempt");
+		refusal_judge("engine_preempt");
 	}
 }

@@ -36,7 +36,7 @@ static bool is_due(const struct pg_stmt *s)
 	return false;
 }
 
-static void must(const char *sql)
+static void sql_must(const char *sql)
 {
 	PGresult *r = PQexec(store_conn(), sql);
 
@@ -45,7 +45,7 @@ static void must(const char *sql)
 }
 
 /* A row that is there already (its token) is no change either. */
-static void judge(const struct pg_stmt *s, const PGresult *r)
+static void result_judge(const struct pg_stmt *s, const PGresult *r)
 {
 	always(PQresultStatus(r) != PGRES_TUPLES_OK || PQntuples(r) == 0,
 	    "what comes a second time changes nothing", "%s", s->name);
@@ -62,14 +62,14 @@ static void later_try(const struct pg_stmt *s, const struct pg_item *i)
 	    tried++ >= TRIES_MOST) {
 		return;
 	}
-	must("BEGIN; UPDATE notice SET deadline_us = 1000000 WHERE deadline_us > 0");
+	sql_must("BEGIN; UPDATE notice SET deadline_us = 1000000 WHERE deadline_us > 0");
 	PQclear(PQexecPrepared(store_conn(), s->name, s->params_n, i->values, i->lengths,
 	    i->formats, 1));
 	r = PQexec(store_conn(), "SELECT FROM notice WHERE deadline_us > 1000000");
 	always(PQresultStatus(r) != PGRES_TUPLES_OK || PQntuples(r) == 0,
 	    "a deadline that was told is not put off", "by %s", s->name);
 	PQclear(r);
-	must("ROLLBACK");
+	sql_must("ROLLBACK");
 }
 
 void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult *first)
@@ -81,12 +81,12 @@ void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult 
 	    PQntuples(first) == 0 || !is_due(s)) {
 		return;
 	}
-	must("BEGIN");
+	sql_must("BEGIN");
 	r = PQexecPrepared(store_conn(), s->name, s->params_n, i->values, i->lengths, i->formats,
 	    1);
-	judge(s, r);
+	result_judge(s, r);
 	PQclear(r);
-	must("ROLLBACK");
+	sql_must("ROLLBACK");
 }
 
 /* ---- what if, at the end of a seed ----------------------------------------------------------- */
@@ -117,7 +117,7 @@ static void credit_try(void)
 	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
 		const char *params[] = { PQgetvalue(n, 0, 0), "1", "", PQgetvalue(n, 0, 1) };
 
-		must("BEGIN");
+		sql_must("BEGIN");
 		PQclear(what_if(&q_stmt_engine_credit_write, params));
 		r = PQexecParams(store_conn(),
 		    "SELECT sum(amount_micros) FROM ledger WHERE node_id = $1 HAVING "
@@ -126,7 +126,7 @@ static void credit_try(void)
 		always(PQntuples(r) == 0, "a credit takes back all of it", "n%s would keep %s",
 		    params[0], PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
 		PQclear(r);
-		must("ROLLBACK");
+		sql_must("ROLLBACK");
 	}
 	PQclear(n);
 }
@@ -161,7 +161,7 @@ static void hour_try(void)
 	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
 		const char *of[] = { PQgetvalue(n, 0, 0) };
 
-		must("BEGIN; SET LOCAL session_replication_role = replica");
+		sql_must("BEGIN; SET LOCAL session_replication_role = replica");
 		for (size_t k = 0; k < ARRAY_LEN(made); k++) {
 			PQclear(PQexecParams(store_conn(), made[k], 1, NULL, of, NULL, NULL, 0));
 		}
@@ -176,7 +176,7 @@ static void hour_try(void)
 		always(PQntuples(r) == 1, "what the cloud does not bill is credited",
 		    "n%s would not be, within its hour", of[0]);
 		PQclear(r);
-		must("ROLLBACK");
+		sql_must("ROLLBACK");
 	}
 	PQclear(n);
 }
@@ -201,7 +201,7 @@ static void led_try(void)
 		snprintf(led, sizeof(led),
 		    "BEGIN; INSERT INTO led VALUES (0, %" PRId64 ", %" PRId64 ")",
 		    SIM_T0 - 72 * SPOT_US_PER_HOUR, SIM_T0 - 48 * SPOT_US_PER_HOUR);
-		must(led);
+		sql_must(led);
 		r = what_if(&q_stmt_engine_sweep_judge, params);
 		always(PQntuples(r) == 2 && PQgetvalue(r, 1, 5)[0] == 't',
 		    "what a restored backup does not know is kept",
@@ -210,7 +210,7 @@ static void led_try(void)
 		    "what nobody owns is ended in the end",
 		    "what came under an earlier leader would not be");
 		PQclear(r);
-		must("ROLLBACK");
+		sql_must("ROLLBACK");
 	}
 	PQclear(n);
 }
@@ -227,7 +227,7 @@ static void unasked_try(void)
 		const char *of[] = { PQgetvalue(n, 0, 0) };
 		const char *const params[] = { "x", "9000000000000000", "{}", PQgetvalue(n, 0, 1) };
 
-		must("BEGIN");
+		sql_must("BEGIN");
 		PQclear(PQexecParams(store_conn(),
 		    "UPDATE node SET state = 'TERMINATING', ended_us = NULL, gone_seen = 2, tries "
 		    "= 0, provider_state = 'absent' "
@@ -238,7 +238,7 @@ static void unasked_try(void)
 		    "a row ends after its instance", "n%s would, and nobody has asked for its end",
 		    of[0]);
 		PQclear(r);
-		must("ROLLBACK");
+		sql_must("ROLLBACK");
 	}
 	PQclear(n);
 }
@@ -256,7 +256,7 @@ static void lag_try(void)
 		const char *of[] = { PQgetvalue(n, 0, 0) };
 		const char *const params[] = { "x", "9000000000000000", "{}", PQgetvalue(n, 0, 2) };
 
-		must("BEGIN");
+		sql_must("BEGIN");
 		PQclear(PQexecParams(store_conn(),
 		    "UPDATE node SET state = 'TERMINATING', ended_us = NULL, launched_us = 1, "
 		    "launch_sent_us = 1, "
@@ -268,7 +268,7 @@ static void lag_try(void)
 		lag_judge(of[0], PQntuples(r) == 1 ? PQgetvalue(r, 0, 12) : "",
 		    PQgetvalue(n, 0, 1));
 		PQclear(r);
-		must("ROLLBACK");
+		sql_must("ROLLBACK");
 	}
 	PQclear(n);
 }
@@ -290,7 +290,7 @@ static void commit_try(void)
 		const char *params[] = { PQgetvalue(n, 0, 0), PQgetvalue(n, 0, 1),
 			PQgetvalue(n, 0, 2), PQgetvalue(n, 0, 3), "9000000000000000" };
 
-		must("BEGIN");
+		sql_must("BEGIN");
 		PQclear(what_if(&q_stmt_api_checkpoint_commit, params));
 		r = PQexecParams(store_conn(),
 		    "SELECT FROM checkpoint c LEFT JOIN job j ON j.checkpoint_id = c.id WHERE c.id "
@@ -300,7 +300,7 @@ static void commit_try(void)
 		always(PQntuples(r) == 0, "what comes a second time changes nothing",
 		    "c%s is committed again", params[3]);
 		PQclear(r);
-		must("ROLLBACK");
+		sql_must("ROLLBACK");
 	}
 	PQclear(n);
 }
@@ -321,7 +321,7 @@ static void exit_try(void)
 			"QUEUED", "NODE_LOST", "", "", "f", "t", "9000000000000000",
 			PQgetvalue(n, 0, 2) };
 
-		must("BEGIN; SET LOCAL session_replication_role = replica");
+		sql_must("BEGIN; SET LOCAL session_replication_role = replica");
 		PQclear(PQexecParams(store_conn(),
 		    "UPDATE job SET state = 'RUNNING', ended_us = NULL WHERE id = $1", 1, NULL,
 		    params, NULL, NULL, 0));
@@ -332,7 +332,7 @@ static void exit_try(void)
 		always(PQntuples(r) == 0, "what an epoch ended as stays",
 		    "j%s epoch %s would be lost", params[0], params[1]);
 		PQclear(r);
-		must("ROLLBACK");
+		sql_must("ROLLBACK");
 	}
 	PQclear(n);
 }
@@ -343,14 +343,14 @@ static void row_try(const char *made, const struct pg_stmt *s, const char *const
 {
 	PGresult *r;
 
-	must("BEGIN; SET LOCAL session_replication_role = replica");
+	sql_must("BEGIN; SET LOCAL session_replication_role = replica");
 	PQclear(PQexecParams(store_conn(), made, 1, NULL, params, NULL, NULL, 0));
 	PQclear(what_if(s, params));
 	r = PQexecParams(store_conn(), wrong, 1, NULL, params, NULL, NULL, 0);
 	always(PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 0, rule, "%s of n%s",
 	    s->name, params[0]);
 	PQclear(r);
-	must("ROLLBACK");
+	sql_must("ROLLBACK");
 }
 
 /* One answer lacked it, and the next has it again: that begins anew. And it ends when a clock that
@@ -393,8 +393,8 @@ static void fence_try(const char *made, const struct pg_stmt *s, const char **pa
 	for (size_t k = 0; k < ARRAY_LEN(epochs); k++) {
 		PGresult *r;
 
-		must("BEGIN; SET LOCAL session_replication_role = replica");
-		must(made);
+		sql_must("BEGIN; SET LOCAL session_replication_role = replica");
+		sql_must(made);
 		params[s->params_n - 1] = epochs[k];
 		r = what_if(s, params);
 		if (k == 0) {
@@ -404,7 +404,7 @@ static void fence_try(const char *made, const struct pg_stmt *s, const char **pa
 			sometimes("a statement of the end had something to do");
 		}
 		PQclear(r);
-		must("ROLLBACK");
+		sql_must("ROLLBACK");
 	}
 }
 
@@ -446,6 +446,6 @@ void twice_break(void)
 	static const struct pg_stmt s = { .name = "engine_preempt" };
 	PGresult *r = PQexec(store_conn(), "SELECT 1");
 
-	judge(&s, r);
+	result_judge(&s, r);
 	PQclear(r);
 }

@@ -45,14 +45,14 @@ static void ask_again(void)
 	}
 }
 
-static void late(struct loop_timer *t UNUSED)
+static void reply_late(struct loop_timer *t UNUSED)
 {
 	flight_forget(&ask.to);
 	ask_again();
 }
 
 /* 404: somebody was faster. */
-static void heard(struct flight_to *to)
+static void reply_heard(struct flight_to *to)
 {
 	bool no = to->status / 100 == 4 && to->status != 409 && to->status != 429;
 
@@ -71,7 +71,7 @@ static void heard(struct flight_to *to)
 
 static void ask_send(void)
 {
-	ask.to = (struct flight_to){ .over = heard,
+	ask.to = (struct flight_to){ .over = reply_heard,
 		.loop = world.loop,
 		.from = "user",
 		.method = "POST",
@@ -110,7 +110,7 @@ void asks_minute(void)
 	}
 	if (!begun) {
 		rng_seeded_init(&rng, world.conf.seed ^ UINT64_C(0x9b05688c2b3e6c1f));
-		loop_timer_init(&ask.late, world.loop, late);
+		loop_timer_init(&ask.late, world.loop, reply_late);
 		snprintf(ask.auth, sizeof(ask.auth), "Bearer %s", SIM_TOKEN);
 		ask.headers[0] = (struct spot_header){ "Authorization", ask.auth };
 		ask.headers[1] = (struct spot_header){ "Content-Type", "application/json" };

@@ -26,7 +26,7 @@ struct job_draw {
 };
 
 /* Of other dice, so that all else falls as it does. */
-static uint64_t apart(size_t k, uint64_t salt)
+static uint64_t wish_draw(size_t k, uint64_t salt)
 {
 	return (world.conf.seed + 1 + (uint64_t)k * 1000003 + salt) * UINT64_C(0x9e3779b97f4a7c15);
 }
@@ -34,7 +34,7 @@ static uint64_t apart(size_t k, uint64_t salt)
 /* A quarter of the jobs that fail may do so once or twice more. */
 static int64_t restarts_of(size_t k)
 {
-	uint64_t h = apart(k, 0);
+	uint64_t h = wish_draw(k, 0);
 
 	return (h >> 40) % 4 == 0 ? (int64_t)(1 + (h >> 50) % 2) : 0;
 }
@@ -43,15 +43,15 @@ static int64_t restarts_of(size_t k)
  * have ended well by then. */
 static const char *gang_fails(size_t k)
 {
-	if ((apart(k, 402) >> 40) % 2 != 0) {
+	if ((wish_draw(k, 402) >> 40) % 2 != 0) {
 		return "";
 	}
-	return (apart(k, 403) >> 40) % 2 == 0 ? " fail_rank=1 fail_last=1" : " fail_rank=1";
+	return (wish_draw(k, 403) >> 40) % 2 == 0 ? " fail_rank=1 fail_last=1" : " fail_rank=1";
 }
 
-static int64_t between(size_t k, uint64_t salt, int64_t from, int64_t to)
+static int64_t wish_between(size_t k, uint64_t salt, int64_t from, int64_t to)
 {
-	return from + (int64_t)((apart(k, salt) >> 24) % (uint64_t)(to - from + 1));
+	return from + (int64_t)((wish_draw(k, salt) >> 24) % (uint64_t)(to - from + 1));
 }
 
 /* Where gangs become dear as they gather (gang_dear) there are no others, and each may cost so
@@ -64,10 +64,10 @@ static bool gangs_alone(void)
 /* A fifth of the jobs that save (of gangs a third) may cost so much: what a machine like theirs
  * costs in some minutes. It may be too little to begin, then it is raised; enough, then it is
  * lowered to what is spent sooner; what comes after that may be too little once more. */
-static bool limited(size_t k, const struct job_draw *d)
+static bool is_limited(size_t k, const struct job_draw *d)
 {
 	return d->saves && d->slack_s == 0 &&
-	    (apart(k, 77) >> 40) %
+	    (wish_draw(k, 77) >> 40) %
 		(gangs_alone()         ? 1
 			: d->nodes > 1 ? 3
 				       : 5) ==
@@ -79,19 +79,20 @@ static bool limited(size_t k, const struct job_draw *d)
 static int64_t budget_s(size_t k, const struct job_draw *d)
 {
 	bool little =
-	    d->nodes > 1 && profile_is(PROFILE_SMALL_BUDGETS) && (apart(k, 105) >> 40) % 2 == 0;
+	    d->nodes > 1 && profile_is(PROFILE_SMALL_BUDGETS) && (wish_draw(k, 105) >> 40) % 2 == 0;
 
-	return little ? between(k, 100, 3 * 60, 8 * 60) : between(k, 100, 8 * 60, 60 * 60);
+	return little ? wish_between(k, 100, 3 * 60, 8 * 60)
+		      : wish_between(k, 100, 8 * 60, 60 * 60);
 }
 
 /* In some seeds most jobs may run for so long, half of them not to their end, in some of these
  * hardly any, so that it is over when they have moved; 0 = as long as they want. */
 static int64_t longest_s(size_t k, const struct job_draw *d, int64_t work_s)
 {
-	if (!profile_is(PROFILE_TIMED) || d->slack_s > 0 || (apart(k, 500) >> 40) % 3 == 0) {
+	if (!profile_is(PROFILE_TIMED) || d->slack_s > 0 || (wish_draw(k, 500) >> 40) % 3 == 0) {
 		return 0;
 	}
-	return MAX(work_s * between(k, 501, 30, 130) / 100, 20);
+	return MAX(work_s * wish_between(k, 501, 30, 130) / 100, 20);
 }
 
 static int64_t hour_micros(const struct job_draw *d)
@@ -112,10 +113,10 @@ static void cancel_draw(struct wish_text *w, size_t k, const struct job_draw *d)
 	w->cancel_after_us = one_in(2)
 	    ? dice_us(SPOT_US_PER_S, 120 * SPOT_US_PER_S)
 	    : dice_us(SPOT_US_PER_S, (world.conf.small ? 300 : 900) * SPOT_US_PER_S);
-	if (d->nodes > 1 && (apart(k, 400) >> 40) % 4 == 0) {
+	if (d->nodes > 1 && (wish_draw(k, 400) >> 40) % 4 == 0) {
 		w->cancels = true;
 		w->cancel_after_us =
-		    between(k, 401, 100, world.conf.small ? 300 : 500) * SPOT_US_PER_S;
+		    wish_between(k, 401, 100, world.conf.small ? 300 : 500) * SPOT_US_PER_S;
 	}
 }
 
@@ -125,18 +126,18 @@ static void limits_draw(struct wish_text *w, size_t k, const struct job_draw *d)
 
 	for (size_t i = 0; i < WISH_LIMITS; i++) {
 		w->limits[i] = hour_micros(d) *
-		    between(k, 200 + i, minutes[i][0] * 60, minutes[i][1] * 60) / 3600;
-		w->limit_after_us[i] = between(k, 300 + i, 60, 300) * SPOT_US_PER_S;
+		    wish_between(k, 200 + i, minutes[i][0] * 60, minutes[i][1] * 60) / 3600;
+		w->limit_after_us[i] = wish_between(k, 300 + i, 60, 300) * SPOT_US_PER_S;
 	}
 	w->limits_n = WISH_LIMITS;
-	w->gives_up = (apart(k, 403) >> 40) % 3 == 0;
+	w->gives_up = (wish_draw(k, 403) >> 40) % 3 == 0;
 }
 
 static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 {
 	struct sbuf b AUTO(sbuf);
 	int64_t work_s = d->steps * d->step_ms / 1000 + 1,
-		steps = limited(k, d) || profile_is(PROFILE_LONG_JOBS) ? 3 * d->steps : d->steps;
+		steps = is_limited(k, d) || profile_is(PROFILE_LONG_JOBS) ? 3 * d->steps : d->steps;
 
 	sbuf_init(&b, sizeof(w->text));
 	sbuf_printf(&b, "name: job-%zu\n", k);
@@ -175,7 +176,7 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 		    "    checkpoint: {path: ckpt, signal: USR1, interval: %ds, budget: 30s}\n",
 		    world.conf.small ? 45 : 120);
 	}
-	if (limited(k, d)) {
+	if (is_limited(k, d)) {
 		sbuf_printf(&b, "    budget: %.6f\n",
 		    (double)hour_micros(d) * (double)budget_s(k, d) / 3600 / 1e6);
 		limits_draw(w, k, d);

@@ -22,14 +22,14 @@ struct wish {
 static struct wish wishes[JOBS_MAX];
 static size_t wishes_n;
 
-static void send(struct loop_timer *t);
+static void wish_send(struct loop_timer *t);
 
-static bool limited(const struct wish *w)
+static bool is_limited(const struct wish *w)
 {
 	return w->what.limits_n > 0 && !w->what.cancels;
 }
 
-static bool lifts(const struct wish *w)
+static bool lifts_limit(const struct wish *w)
 {
 	return w->limit == w->what.limits_n;
 }
@@ -40,17 +40,17 @@ static void limit_later(struct wish *w)
 	int64_t calm = world.conf.minutes * 60 * SPOT_US_PER_S - (world_now() - SIM_T0);
 
 	loop_timer_set(&w->timer,
-	    lifts(w) ? MAX(calm, 0) + dice_us(SPOT_US_PER_S, 60 * SPOT_US_PER_S)
-		     : w->what.limit_after_us[w->limit]);
+	    lifts_limit(w) ? MAX(calm, 0) + dice_us(SPOT_US_PER_S, 60 * SPOT_US_PER_S)
+			   : w->what.limit_after_us[w->limit]);
 }
 
 static void limit_heard(struct wish *w, bool over)
 {
-	if (over || lifts(w)) {
+	if (over || lifts_limit(w)) {
 		return;
 	}
 	w->limit++;
-	if (lifts(w) && w->what.gives_up) {
+	if (lifts_limit(w) && w->what.gives_up) {
 		w->what.cancels = true;
 		loop_timer_set(&w->timer, dice_us(SPOT_US_PER_S, 300 * SPOT_US_PER_S));
 		return;
@@ -68,13 +68,13 @@ static bool fleet_is_there(void)
 	return false;
 }
 
-static void again(struct wish *w)
+static void wish_again(struct wish *w)
 {
 	loop_timer_stop(&w->late);
 	loop_timer_set(&w->timer, dice_us(SPOT_US_PER_S, 15 * SPOT_US_PER_S));
 }
 
-static void accepted(struct wish *w, struct str reply)
+static void wish_accepted(struct wish *w, struct str reply)
 {
 	json_t *o AUTO(json) = NULL;
 
@@ -86,33 +86,34 @@ static void accepted(struct wish *w, struct str reply)
 	trace("user's wish %s is accepted", w->id);
 	if (w->what.cancels) {
 		loop_timer_set(&w->timer, w->what.cancel_after_us);
-	} else if (limited(w)) {
+	} else if (is_limited(w)) {
 		limit_later(w);
 	}
 }
 
-static bool says(struct str words, const char *what)
+static bool text_says(struct str words, const char *what)
 {
 	return memmem(words.p, words.n, what, strlen(what)) != NULL;
 }
 
 /* A deadline that cannot be met is refused at once, and so is a job for a fleet that was closed
  * meanwhile. */
-static bool refused(const struct wish *w, struct str words)
+static bool is_refused(const struct wish *w, struct str words)
 {
 	return w->what.kind == WISH_JOB &&
-	    (says(words, "cannot be met") || (w->what.fleet != NULL && says(words, "fleet")));
+	    (text_says(words, "cannot be met") ||
+		(w->what.fleet != NULL && text_says(words, "fleet")));
 }
 
-static void heard(struct flight_to *to)
+static void reply_heard(struct flight_to *to)
 {
 	struct wish *w = container_of(to, struct wish, to);
 
 	loop_timer_stop(&w->late);
 	if (!to->reset && to->status / 100 == 2) {
 		if (!w->accepted) {
-			accepted(w, to->reply);
-		} else if (limited(w)) {
+			wish_accepted(w, to->reply);
+		} else if (is_limited(w)) {
 			limit_heard(w, false);
 		} else {
 			w->cancelled = true;
@@ -121,7 +122,7 @@ static void heard(struct flight_to *to)
 	}
 	if (!to->reset && to->status / 100 == 4 && to->status != 409 && to->status != 412 &&
 	    to->status != 429) {
-		w->refused = !w->accepted && refused(w, to->reply);
+		w->refused = !w->accepted && is_refused(w, to->reply);
 		if (w->refused) {
 			trace("a wish is refused: %.*s", (int)MIN(to->reply.n, (size_t)300),
 			    to->reply.p);
@@ -133,31 +134,31 @@ static void heard(struct flight_to *to)
 		return;
 	}
 	/* It is over, or has cost more than the limit. */
-	if (w->accepted && limited(w) && to->status == 409 && says(to->reply, "is over")) {
+	if (w->accepted && is_limited(w) && to->status == 409 && text_says(to->reply, "is over")) {
 		limit_heard(w, true);
 		return;
 	}
-	if (w->accepted && limited(w) && to->status == 409 && says(to->reply, "has cost")) {
+	if (w->accepted && is_limited(w) && to->status == 409 && text_says(to->reply, "has cost")) {
 		sometimes("a limit below what a job had cost was refused");
 		limit_heard(w, false);
 		return;
 	}
-	if (w->accepted && !limited(w) && to->status == 409 && w->what.kind == WISH_JOB &&
-	    says(to->reply, "is over")) {
+	if (w->accepted && !is_limited(w) && to->status == 409 && w->what.kind == WISH_JOB &&
+	    text_says(to->reply, "is over")) {
 		return;
 	}
-	again(w);
+	wish_again(w);
 }
 
-static void late(struct loop_timer *t)
+static void reply_late(struct loop_timer *t)
 {
 	struct wish *w = container_of(t, struct wish, late);
 
 	flight_forget(&w->to);
-	again(w);
+	wish_again(w);
 }
 
-static const char *address(struct wish *w)
+static const char *wish_address(struct wish *w)
 {
 	const char *base = "http://127.0.0.1:8080/v1";
 
@@ -170,29 +171,29 @@ static const char *address(struct wish *w)
 		snprintf(w->url, sizeof(w->url), "%s/fleets/%s", base, w->id);
 	} else {
 		snprintf(w->url, sizeof(w->url), "%s/jobs/%s%s", base, w->id,
-		    limited(w) ? "" : "/cancel");
+		    is_limited(w) ? "" : "/cancel");
 	}
 	return w->url;
 }
 
-static void send(struct loop_timer *t)
+static void wish_send(struct loop_timer *t)
 {
 	struct wish *w = container_of(t, struct wish, timer);
 	bool closes = w->accepted && w->what.kind == WISH_FLEET,
 	     file = !w->accepted && w->what.kind != WISH_REBALANCE;
-	bool limits = w->accepted && limited(w);
+	bool limits = w->accepted && is_limited(w);
 	size_t n = 0;
 
 	if (!w->accepted && w->what.kind == WISH_JOB && w->what.fleet != NULL &&
 	    !fleet_is_there()) {
-		again(w);
+		wish_again(w);
 		return;
 	}
 	snprintf(w->auth, sizeof(w->auth), "Bearer %s", SIM_TOKEN);
 	if (limits) {
 		snprintf(w->key, sizeof(w->key), "limit-%s-%zu", w->id, w->limit);
 		snprintf(w->limit_text, sizeof(w->limit_text), "{\"budget_usd\": null}");
-		if (!lifts(w)) {
+		if (!lifts_limit(w)) {
 			snprintf(w->limit_text, sizeof(w->limit_text), "{\"budget_usd\": %.6f}",
 			    (double)w->what.limits[w->limit] / 1e6);
 		}
@@ -206,13 +207,13 @@ static void send(struct loop_timer *t)
 	if (w->accepted && w->what.kind == WISH_JOB && !limits) {
 		sometimes("a job was cancelled by its user");
 	}
-	w->to = (struct flight_to){ .over = heard,
+	w->to = (struct flight_to){ .over = reply_heard,
 		.loop = world.loop,
 		.from = "user",
 		.method = closes ? "DELETE"
 		    : limits     ? "PATCH"
 				 : "POST",
-		.url = address(w),
+		.url = wish_address(w),
 		.headers = w->headers,
 		.headers_n = n,
 		.body = closes    ? (struct str){ "", 0 }
@@ -233,8 +234,8 @@ void work_begin(int64_t jobs, int64_t until_us)
 
 		w->what = drawn[k];
 		snprintf(w->key, sizeof(w->key), "wish-%zu", k);
-		loop_timer_init(&w->timer, world.loop, send);
-		loop_timer_init(&w->late, world.loop, late);
+		loop_timer_init(&w->timer, world.loop, wish_send);
+		loop_timer_init(&w->late, world.loop, reply_late);
 		loop_timer_set(&w->timer, w->what.at_us);
 	}
 }
@@ -311,6 +312,6 @@ void work_mishear(void)
 	struct wish w = { .what = { .kind = WISH_JOB },
 		.to = { .status = 422, .reply = str_from("refused") } };
 
-	loop_timer_init(&w.late, world.loop, late);
-	heard(&w.to);
+	loop_timer_init(&w.late, world.loop, reply_late);
+	reply_heard(&w.to);
 }

@@ -71,18 +71,18 @@ static const struct {
 
 static uint64_t chosen; /* a bit for each */
 
-static bool has(struct seeds s, uint64_t seed)
+static bool seeds_have(struct seeds s, uint64_t seed)
 {
 	return s.every != 0 && seed % s.every >= s.first && seed % s.every <= s.last;
 }
 
 bool profile_of_seed(enum profile p, uint64_t seed, bool small)
 {
-	if ((chosen >> p & 1) != 0 || (small && has(profiles[p].small, seed))) {
+	if ((chosen >> p & 1) != 0 || (small && seeds_have(profiles[p].small, seed))) {
 		return true;
 	}
 	return !(small && profiles[p].full_only) &&
-	    (has(profiles[p].seeds, seed) || has(profiles[p].or_seeds, seed));
+	    (seeds_have(profiles[p].seeds, seed) || seeds_have(profiles[p].or_seeds, seed));
 }
 
 bool profile_is(enum profile p)
