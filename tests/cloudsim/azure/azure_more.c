@@ -31,7 +31,7 @@ static const char *image_field(const struct az_image *i, int level)
 }
 
 /* The segment after a word of the path; NULL: the path ends before it. */
-static const char *text_after(const struct az_call *c, const char *word)
+static const char *segment_after(const struct az_call *c, const char *word)
 {
 	for (size_t k = 0; k + 1 < c->n; k++) {
 		if (az_same(c->seg[k], word)) {
@@ -81,8 +81,8 @@ static void one_version(struct az_call *c, const struct az_image *i)
 /* publishers[/{p}/artifacttypes/vmimage/offers[/{o}/skus[/{s}/versions[/{v}]]]] */
 void az_image_catalog(struct az_call *c)
 {
-	const char *const want[] = { text_after(c, "publishers"), text_after(c, "offers"),
-		text_after(c, "skus"), text_after(c, "versions") };
+	const char *const want[] = { segment_after(c, "publishers"), segment_after(c, "offers"),
+		segment_after(c, "skus"), segment_after(c, "versions") };
 	int level = 0;
 	json_t *list, *seen AUTO(json) = json_object();
 

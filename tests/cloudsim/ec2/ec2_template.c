@@ -373,7 +373,7 @@ void ec2_delete_template(struct ec2 *e)
 /* ---- used ------------------------------------------------------------------------------------ */
 
 /* What a request says about "Placement" or "TagSpecification" stands for all of it. */
-static bool form_has(const struct form *f, const char *name)
+static bool is_said(const struct form *f, const char *name)
 {
 	size_t n = strcspn(name, ".");
 
@@ -396,7 +396,7 @@ const char *template_under(struct ec2 *e, const char *id, const char *name, cons
 		return NULL;
 	}
 	for (size_t k = 0; k < t->n; k++) {
-		if (!form_has(&own, t->items[k].name)) {
+		if (!is_said(&own, t->items[k].name)) {
 			form_put(f, e->rq->arena, t->items[k].name, t->items[k].value);
 		}
 	}

@@ -33,7 +33,7 @@ void schema_free(void)
 static void value_check(const char *type, const json_t *v, const char *path,
     struct schema_report *r);
 
-static void error_note(json_t *list, const char *path, const char *more)
+static void path_note(json_t *list, const char *path, const char *more)
 {
 	if (json_array_size(list) < 50) {
 		json_array_append_new(list,
@@ -52,7 +52,7 @@ static void check_object(const json_t *table, const json_t *v, const char *path,
 		kind = json_string_value(json_object_get(table, key));
 		snprintf(inner, sizeof(inner), "%s%s%s", path, *path ? "." : "", key);
 		if (!kind) {
-			error_note(r->unknown, inner, NULL);
+			path_note(r->unknown, inner, NULL);
 		} else if (!json_is_null(x)) {
 			value_check(kind, x, inner, r);
 		}
@@ -65,7 +65,7 @@ static void check_object(const json_t *table, const json_t *v, const char *path,
 			continue;
 		}
 		snprintf(inner, sizeof(inner), "%s%s%s", path, *path ? "." : "", key);
-		error_note(r->missing, inner, NULL);
+		path_note(r->missing, inner, NULL);
 	}
 }
 
@@ -76,7 +76,7 @@ static void check_list(const char *type, const json_t *v, const char *path, stru
 	json_t *x;
 
 	if (!json_is_array(v)) {
-		error_note(r->types, path, "array");
+		path_note(r->types, path, "array");
 		return;
 	}
 	json_array_foreach (v, k, x) {
@@ -92,7 +92,7 @@ static void check_map(const char *type, const json_t *v, const char *path, struc
 	json_t *x;
 
 	if (!json_is_object(v)) {
-		error_note(r->types, path, "object");
+		path_note(r->types, path, "object");
 		return;
 	}
 	json_object_foreach ((json_t *)(uintptr_t)v, key, x) {
@@ -144,13 +144,13 @@ static void value_check(const char *type, const json_t *v, const char *path,
 		memcpy(name, type, n);
 		name[n] = '\0';
 		if (!json_is_object(v)) {
-			error_note(r->types, path, "object");
+			path_note(r->types, path, "object");
 		} else {
 			check_object(json_object_get(schemas, name), v, path, r);
 		}
 	} else if (!(n == 3 && memcmp(type, "any", 3) == 0) &&
 	    !scalar_fits(type, n, v, &expected)) {
-		error_note(r->types, path, expected);
+		path_note(r->types, path, expected);
 	}
 }
 
