@@ -47,7 +47,7 @@ static void prepare(struct live *v)
 	.expired = REFUSED(401, "authError"), .quota = REFUSED(403, "quotaExceeded"), \
 	.bucket = "conform", .objects = "urls/gcp"
 
-/* The list prices of 2026-05-20 (the emulator's data/README.md says whose record), host and GPUs
+/* The list prices of 2026-05-20 (the emulator's data/PROVENANCE.md says whose record), host and GPUs
  * together; the sums of the catalog's parts are nano-dollars off. */
 static void the_price_of_a_host_is_that_of_all_its_parts(struct live *v)
 {

@@ -173,7 +173,7 @@ static void offers_read(struct areq *q)
 	plan_rank(q);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Upper-case prefixes of the GPUs asked for: fewer offers are read. None if any ask takes any
  * GPU. */

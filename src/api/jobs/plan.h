@@ -1,5 +1,5 @@
-/* Where a job of a file would run, for POST /v1/plan, the check at submit and the backtest: reads
- * the rows, core/place/placement.h answers. */
+/* Answers where the job of a file would run, for POST /v1/plan, submit and the backtest. It reads
+ * the rows; core/place/placement.h decides. */
 #ifndef API_PLAN_H
 #define API_PLAN_H
 
@@ -18,7 +18,7 @@ struct planned {
 	struct job_facts facts; /* of the job, were it submitted now */
 	/* every offer, whatever the budget; its ranking is of one node */
 	struct placing all;
-	struct placing placing; /* what the engine would decide from */
+	struct placing placing; /* the engine would decide from this */
 	struct hazard_model *hazards;
 	bool whole;
 	const char **gpus; /* plan_gpus_asked() */
@@ -28,15 +28,15 @@ struct planned {
 	/* from then to the deadline, less a start in reserve; HUGE_VAL: none */
 	double within_h;
 	bool market_known; /* every feed of pools and prices was read once */
-	/* what the engine would do; PLACE_NONE: not asked (plan_decide) */
+	/* the engine's choice; PLACE_NONE: not asked (plan_decide) */
 	struct place_choice choice;
 	struct place_question question;
 	json_t *policy_said; /* of the deadline policy; the request's. NULL = not asked */
 	void (*next)(struct areq *q, struct planned *p);
 };
 /* Parses the body as a job file, reads the offers and ranks them, then next. Answers bad files
- * itself. whole: hazards and odds are learned from the whole market, as the engine learns them, and
- * not from the pools of the GPUs asked for only, which are read sooner. */
+ * itself. whole: learns hazards and odds from the whole market, as the engine does. Without it only
+ * the pools of the GPUs asked for are read, which is quicker. */
 void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct planned *p));
 /* Reads what the decision needs besides and makes it, then next. */
 void plan_decide(struct areq *q, struct planned *p,
@@ -49,7 +49,7 @@ struct score plan_whole(const struct planned *p, const struct score *s);
 /* The best of one market, SPOT_MARKET_NONE: of any; NULL = none is usable. With a deadline the best
  * that a job with that deadline would be placed on; where all would be late, the fastest. */
 const struct score *plan_best(const struct planned *p, enum spot_market m);
-/* Where the engine would place it; the best, where it would wait. NULL = none is usable. */
+/* The offer that the engine would take; the best if it would wait. NULL = none is usable. */
 const struct score *plan_chosen(const struct planned *p);
 /* By list price for an hour, as others choose; NULL = none is usable. */
 const struct score *plan_cheapest_listed(const struct planned *p);
@@ -71,7 +71,7 @@ json_t *plan_json(struct areq *q, struct planned *p);
  * (plan_gpus_asked; none = all); next reads the rows (store/offers.h). */
 void plan_offers(struct areq *q, const char **gpus, size_t n, void (*next)(struct areq *q));
 size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret);
-/* Believes the offers that were read (the hazard model is returned) and makes the market of them. */
+/* Makes the market of the offers that were read. Returns the hazard model behind them. */
 struct hazard_model *plan_market(struct areq *q, struct place_market *ret);
 
 #endif

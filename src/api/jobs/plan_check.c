@@ -1,5 +1,4 @@
-/* What is said of a plan besides its figures: warnings, a note, and whether submitting the file would
- * be refused. */
+/* Warnings and the note of a plan, and the check whether submitting its file would be refused. */
 #include "base/base.h"
 #include "api/jobs/plan.h"
 #include "base/text/str.h"
@@ -45,8 +44,8 @@ static void budget_warn(struct areq *q, struct planned *p)
 		(double)whole.total_micros / 1e6));
 }
 
-/* What needs the object store, where there is none or another cloud's: a job that saves runs all
- * the same, one with mounts is planned, and refused when it is submitted. */
+/* Warns of parts that need an object store when there is none, or another cloud's. A job that saves
+ * runs all the same. One with mounts is planned, and refused at submit. */
 static void store_warn(struct areq *q, struct planned *p)
 {
 	const char *store = q->api->conf.store;

@@ -176,7 +176,7 @@ static json_t *decision_json(const struct planned *p)
 	    p->policy_said != NULL ? json_incref(p->policy_said) : json_null());
 }
 
-/* What submitting the same file would answer; null: it would be taken. */
+/* The answer of submitting the same file; null: the job would be taken. */
 static json_t *refusal_json(struct areq *q, const struct planned *p)
 {
 	struct spot_err err = { 0 };
@@ -191,9 +191,8 @@ static json_t *refusal_json(struct areq *q, const struct planned *p)
 
 /* ---- the distribution ------------------------------------------------------------------------ */
 
-/* What the job would cost and take, played through from one of the offers on. What is expected is
- * the mean of the runs: fail-over, and on demand when the deadline asks for it, are in it as they
- * are in the quantiles; an offer's own total is of a job that stays there. */
+/* Plays the job through from one of the offers on. The expected cost is the mean of the runs, so it
+ * includes fail-over as the quantiles do. An offer's own total is of a job that stays there. */
 static json_t *spread_json(struct areq *q, const struct planned *p, const struct score *s)
 {
 	struct montecarlo_out m;

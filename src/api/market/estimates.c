@@ -47,7 +47,8 @@ static void records_read(struct areq *q)
 	for (size_t i = 0; i < e->n; i++) {
 		record_offer(q->arena, &rows[i], &e->offers[i]);
 	}
-	e->model = hazard_model_build(q->arena, e->offers, e->n, &q->api->conf.place.rank, q->now_us);
+	e->model =
+	    hazard_model_build(q->arena, e->offers, e->n, &q->api->conf.place.rank, q->now_us);
 	q->own = e->own;
 	e->next(q, e);
 }

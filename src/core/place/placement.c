@@ -18,7 +18,7 @@ void place_policy_default(struct place_policy *p)
 	defer_policy_default(&p->defer);
 }
 
-/* ---- what the job is ------------------------------------------------------------------------- */
+/* ---- facts of the job ------------------------------------------------------------------------ */
 
 /* The file's declared work, less the share that is done, and by the job's own step rates once there
  * are some. */
@@ -50,7 +50,7 @@ static bool market_asked(const struct job_spec *s, bool spot)
 	return false;
 }
 
-/* Does any provider that the job may use sell spot? Where none does, nobody waits for one. */
+/* Does any provider that the job may use sell spot? If none does, the job does not wait for one. */
 static bool spot_sold(const struct place_market *m, const struct job_spec *s)
 {
 	if (!m->sellers_known) {
@@ -144,9 +144,9 @@ void placement_count(const struct place_in *in, const struct job_facts *f, struc
 	if (f->deadline_us <= in->now_us) {
 		return;
 	}
-	/* The on-demand offer to fall back on is the cheapest that meets the deadline: one that
-	 * costs less but would be late is no way out at the last safe moment. Where there is none
-	 * at all, spot itself must be in time. */
+	/* The on-demand offer to fall back on is the cheapest that meets the deadline. One that
+	 * costs less but is late is no way out at the last safe moment. Without any on-demand
+	 * offer, spot itself must be in time. */
 	p->on_demand = in_time(in, f, p, SPOT_MARKET_ON_DEMAND);
 	if (p->on_demand == NULL) {
 		p->spot = in_time(in, f, p, SPOT_MARKET_SPOT);

@@ -1,14 +1,14 @@
 /*
- * The one answer to "where would this job run, and what would it cost?". Pure: the market, what is
- * known of the job, the policy and the time in; the ranking, the best of each market, the refused
- * offers and the decision out. The engine places jobs by it, POST /v1/plan, the check at submit, the
- * fleet plan and the backtest tell what the engine would do by it. Results live in the arena.
+ * The one answer to "where would this job run, and what would it cost?". Pure: takes the market,
+ * the facts of the job, the policy and the time. Returns the ranking, the best of each market, the
+ * refused offers and the decision. The engine places jobs by it. POST /v1/plan, submit, the fleet
+ * plan and the backtest tell the same answer. Results live in the arena.
  *
- *   placement_rank()      which offers suit, in order, and what the whole job costs on each
- *   placement_begin()     the first step of the decision, and which rows the next step needs
- *   placement_defer()     ... with the hours of the day: is it begun later?
- *   placement_deadline()  ... with what was seen of the best spot pools: the deadline policy
- *   placement_never()     why no pool can ever take the job
+ *   placement_rank()      ranks the offers that suit, by the cost of the whole job
+ *   placement_begin()     takes the first step of the decision, and names the rows that are missing
+ *   placement_defer()     decides by the hours of the day whether the job begins later
+ *   placement_deadline()  asks the deadline policy, given the past of the best spot pools
+ *   placement_never()     says why no pool can ever take the job
  */
 #ifndef CORE_PLACEMENT_H
 #define CORE_PLACEMENT_H
@@ -52,7 +52,7 @@ struct place_policy {
 };
 void place_policy_default(struct place_policy *p);
 
-/* What is known of one job. */
+/* The facts of one job. */
 struct job_facts {
 	int64_t id;
 	int32_t epoch;
@@ -95,7 +95,7 @@ struct placing {
 	size_t spot_n, on_demand_n, spot_cooling;
 	size_t dear; /* taken out since its budget does not pay for a start there */
 	bool late; /* the deadline has passed, and the job is to be done as soon as may be */
-	/* what the deadline policy saw and said; stored with the decision. NULL = not asked */
+	/* the deadline policy's view and answer; stored with the decision. NULL = not asked */
 	json_t *plan;
 	json_t *move; /* of a planned move: what staying was expected to cost. NULL = none */
 };
@@ -116,7 +116,7 @@ int64_t placement_patience_us(const struct place_policy *k, const struct job_spe
 int64_t placement_changeover_us(const struct place_policy *k, const struct job_facts *f);
 /* One score as that of the whole job. */
 struct score placement_whole(const struct job_facts *f, const struct score *one);
-/* What must be left of a budget to begin on machines that cost this an hour, all together. */
+/* The budget that must be left to begin on machines with this price an hour, all together. */
 int64_t placement_budget_need(const struct place_policy *k, const struct job_facts *f,
     const struct job_spec *spec, int64_t price_micros);
 /* Hours until the deadline, less a start and a save in reserve; HUGE_VAL without a deadline. */
@@ -148,7 +148,7 @@ struct place_choice {
 	int64_t until_us;
 	bool patient; /* no deadline policy was asked */
 };
-/* What the next step of the decision needs; PLACE_DECIDED: nothing, it is made. */
+/* The rows that the next step of the decision needs; PLACE_DECIDED: none, it is made. */
 enum place_next { PLACE_DECIDED = 1, PLACE_HOURS, PLACE_WORDS };
 /* Asked again after PLACE_HOURS, once f->not_before_us says that the job begins now. */
 enum place_next placement_begin(const struct place_in *in, const struct job_facts *f,
@@ -215,13 +215,13 @@ const char *placement_passed(const struct place_in *in, const struct job_facts *
 const char *placement_never(const struct place_in *in, const struct job_spec *s);
 /* Does any offer suit what the job asks for, at today's price? */
 bool placement_suits(const struct place_in *in, const struct job_spec *s);
-/* The score by which the job is soonest done: on machines that nobody takes back, else on any; as
- * that of the whole job. false: none is usable. */
+/* The score by which the job is soonest done, as that of the whole job. Machines that nobody takes
+ * back come first. false: none is usable. */
 bool placement_soonest(const struct job_facts *f, const struct placing *p, struct score *ret);
 
 /* ---- as JSON --------------------------------------------------------------------------------- */
 
-/* Where an offer is and what it costs, as decisions keep it. */
+/* Place and price of an offer, as decisions keep it. */
 json_t *offer_json(const struct offer *o);
 json_t *score_json(const struct score *s);
 json_t *scores_json(const struct score *s, size_t n, size_t most);

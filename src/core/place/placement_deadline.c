@@ -1,8 +1,8 @@
 /*
- * The deadline policy's part of a decision: which pools it may choose among, what is held back, and
- * its answer. A job with a deadline is not placed by patience but by core/policy/policy.h: it sees
- * the best spot pools as they are, what our own rows say about their past, and the job's progress,
- * and says spot (in which pool), on demand, or wait.
+ * The deadline policy's part of a decision: its candidates, the time held back, and its answer. A
+ * job with a deadline is placed by core/policy/policy.h, not by patience. The policy sees the best
+ * spot pools, their past in our own rows, and the job's progress. It says spot (in which pool), on
+ * demand, or wait.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -38,8 +38,8 @@ static bool too_slow(const struct place_in *in, const struct place_question *q,
 	    s->hours * (double)SPOT_US_PER_HOUR > (double)left_us(in, q);
 }
 
-/* Much slower machines make the policy's clock of progress wrong, which is that of the on-demand
- * machine; it does not matter where there is time to begin anew. */
+/* The policy's clock of progress is the on-demand machine's. A much slower machine makes it wrong,
+ * which does not matter if there is time to begin anew. */
 static bool clock_suits(const struct place_in *in, const struct place_question *q,
     const struct offer *o, const struct score *s)
 {
@@ -51,9 +51,9 @@ static bool clock_suits(const struct place_in *in, const struct place_question *
 	return rank_speed_suits(s, od, (double)left_us(in, q) / (double)SPOT_US_PER_HOUR);
 }
 
-/* Per hour of the on-demand machine's clock: what the work is expected to cost there to its end, so
- * that the policy prefers a pool for what the ranking does (reclaims, egress, penalties too). Of one
- * that cools down, which has no score, its price and speed. */
+/* Expected cost to the end, per hour of the on-demand machine's clock. So the policy prefers a pool
+ * for the ranking's reasons: reclaims, egress and penalties too. A pool that cools down has no
+ * score; its price and speed must do. */
 static int64_t hour_micros(const struct place_question *q, const struct offer *o,
     const struct score *s)
 {
@@ -100,13 +100,11 @@ static void candidates(const struct place_in *in, struct place_question *q)
 	}
 }
 
-/* ---- what is held back ----------------------------------------------------------------------- */
+/* ---- time held back ----------------------------------------------------------------------- */
 
-/* The policy's model keeps what is done; a machine that goes without a save takes the work since
- * the last one with it. Spot may run on behind the last safe moment, so that moment comes earlier
- * by so much: by what any of the pools may take, which is a quarter of the slack at most where the
- * interval is ours (core/rank/rank.h). And a launch on demand may be refused first, for as long as
- * such launches lately were. */
+/* The policy's model keeps what is done. A machine that goes without a save takes the work since
+ * the last one with it, so the last safe moment comes earlier by the most that any pool may take.
+ * And a launch on demand may be refused first, for as long as such launches lately were. */
 static void hold_back(const struct place_in *in, struct place_question *q)
 {
 	const struct score *od = q->placing.on_demand;

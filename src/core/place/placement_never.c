@@ -5,7 +5,7 @@
 
 #define VALUES_MOST 4
 
-/* What a job file asks for, one thing at a time: an ask is tried without it. */
+/* The wishes of a job file. An ask is tried without one of them at a time. */
 enum wish {
 	WISH_NONE,
 	WISH_PROVIDER,

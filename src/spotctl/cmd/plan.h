@@ -1,5 +1,5 @@
-/* Between the files of `spotctl plan`: its tables (cmd_plan.c), and what is written into their cells
- * and said around them (plan_cells.c). */
+/* Between the files of `spotctl plan`: its tables (cmd_plan.c), their cells and the words around
+ * them (plan_cells.c). */
 #ifndef SPOTCTL_PLAN_H
 #define SPOTCTL_PLAN_H
 
@@ -11,9 +11,9 @@ void plan_say(struct ctl *c, const char *fmt, ...) PRINTF(2, 3);
 void plan_offer_cells(struct ctl *c, json_t *offers);
 void plan_spread_cells(struct ctl *c, json_t *list);
 void plan_gang_cells(struct ctl *c, json_t *list);
-/* What the engine would do, why, and why not the first row. */
+/* Says the engine's decision, its reason, and why the first row was passed over. */
 void plan_say_decision(struct ctl *c, const json_t *plan);
-/* What submitting the file would answer, where that is a refusal; the exit code is submit's. */
+/* Says that submitting the file would be refused. plan_exit() gives the exit code of submit. */
 void plan_say_refusal(struct ctl *c, const json_t *plan);
 int plan_exit(const json_t *plan);
 

@@ -14,82 +14,54 @@
 -- known price even with an earlier date, since a price list knows only its own dates. The staging
 -- table has no statistics, and without help the planner expects a handful of rows.
 WITH d AS (
-	SELECT DISTINCT ON (pool_id, effective_us) pool_id, observed_us, price_micros, source,
-		effective_us
+	SELECT DISTINCT ON (pool_id, effective_us) *
 	FROM (SELECT pool_id, observed_us, price_micros, source,
-			CASE WHEN effective_us = 0 THEN observed_us ELSE effective_us END AS effective_us
-		FROM price_in) i
+			CASE WHEN effective_us = 0 THEN observed_us ELSE effective_us END AS effective_us FROM price_in) i
 	ORDER BY pool_id, effective_us, observed_us DESC
 ), n AS (
-	SELECT d.*, l.price_micros AS was, coalesce(l.fade_us, l.changed_us) AS fade_us,
-		lag(d.price_micros) OVER w AS before,
+	SELECT d.*, l.price_micros AS was, coalesce(l.fade_us, l.changed_us) AS fade_us, lag(d.price_micros) OVER w AS before,
 		count(*) OVER (PARTITION BY d.pool_id) - row_number() OVER w AS age, count(*) OVER (PARTITION BY d.pool_id) AS points,
 		exp(-least(greatest(d.effective_us - coalesce(l.fade_us, l.changed_us), 0) / 6.048e11::float8, 700)) AS kept
 	FROM (SELECT *, lead(effective_us) OVER (PARTITION BY pool_id ORDER BY effective_us) AS next_us FROM d) d
 		LEFT JOIN pool_latest l USING (pool_id)
 	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us OR (next_us IS NULL AND d.price_micros = l.price_micros)
 	WINDOW w AS (PARTITION BY d.pool_id ORDER BY d.effective_us)
-), f AS (
-	-- For pools with several points and a changed price: the age at which each point began, and
-	-- the price before the first of them. Ages count in units of 7 days before the newest
-	-- point, where e^-700 is practically zero.
-	SELECT pool_id, age, was, price_micros / 1e6::float8 AS p, max(effective_us) OVER o AS to_us,
-		greatest((next_us - max(effective_us) OVER o) / 6.048e11::float8, -700) AS till,
-		greatest((greatest(effective_us, fade_us) - max(effective_us) OVER o) / 6.048e11::float8, -700) AS since,
-		greatest((min(effective_us) OVER o - max(effective_us) OVER o) / 6.048e11::float8, -700) AS first,
-		CASE WHEN fade_us IS NOT NULL
-			THEN greatest(least(fade_us - max(effective_us) OVER o, 0) / 6.048e11::float8, -700) END AS faded
-	FROM n WHERE points > 1
-		AND pool_id IN (SELECT pool_id FROM n WHERE points > 1 AND coalesce(before, was) IS DISTINCT FROM price_micros)
-	WINDOW o AS (PARTITION BY pool_id)
-), fade AS (
-	-- The sums of migration 0010: the part that the points add, up to the newest, and the faded
-	-- rest of the old sums.
-	SELECT pool_id, max(to_us) AS to_us, coalesce(exp(max(faded)), 0) AS kept,
-		sum(w) + max(w_was) AS w, sum(w * p) + max(w_was * was / 1e6) AS w1, sum(w * p * p) + max(w_was * (was / 1e6) ^ 2) AS w2
-	FROM (SELECT f.pool_id, to_us, faded, p, coalesce(was, 0)::float8 AS was,
-			CASE WHEN age > 0 THEN greatest(exp(till) - exp(since), 0) ELSE 0 END AS w,
-			CASE WHEN faded IS NULL THEN 0 ELSE greatest(exp(first) - exp(faded), 0) END AS w_was FROM f) x
-	GROUP BY pool_id
+), several AS (
+	SELECT pool_id, array_agg(effective_us ORDER BY effective_us) AS times, max(was) AS was,
+		array_agg(price_micros ORDER BY effective_us) AS prices, max(fade_us) AS fade_us
+	FROM n WHERE points > 1 GROUP BY pool_id HAVING bool_or(coalesce(before, was) IS DISTINCT FROM price_micros)
+), m AS (
+	-- The newest point of each pool, with the sums to add. A single changed point ends the price
+	-- that was held since fade_us.
+	SELECT n.*, coalesce(f.to_us, CASE WHEN n.was <> n.price_micros THEN n.effective_us END) AS to_us,
+		coalesce(f.kept, n.kept) AS k, coalesce(f.w, 1 - n.kept) AS w, coalesce(f.w1, (1 - n.kept) * n.was / 1e6::float8) AS w1,
+		coalesce(f.w2, (1 - n.kept) * (n.was / 1e6::float8) ^ 2) AS w2
+	FROM n LEFT JOIN several s USING (pool_id)
+		LEFT JOIN LATERAL price_fade(s.times, s.prices, s.was, s.fade_us) f ON s.pool_id IS NOT NULL
+	WHERE n.age = 0
 ), changed AS (
 	INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
 	SELECT pool_id, observed_us - age, effective_us, price_micros, source FROM n
 	WHERE coalesce(before, was) IS DISTINCT FROM price_micros
-	ON CONFLICT (pool_id, observed_us) DO NOTHING
-	RETURNING pool_id
+	ON CONFLICT (pool_id, observed_us) DO NOTHING RETURNING pool_id
 ), confirmed AS (
-	UPDATE pool_latest l SET
-		price_micros = n.price_micros,
-		observed_us = greatest(n.observed_us, l.observed_us),
-		effective_us = greatest(n.effective_us, l.effective_us),
-		changed_us = CASE WHEN n.price_micros <> l.price_micros
-			THEN n.effective_us ELSE l.changed_us END,
-		source = n.source,
-		state = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros
-			THEN l.state ELSE 'fresh' END,
-		why = CASE WHEN l.state = 'frozen' AND n.price_micros = l.price_micros THEN l.why ELSE '' END,
-		-- A single point ends the price held since fade_us. Several are in fade.
-		fade_us = CASE WHEN fade.to_us IS NOT NULL THEN fade.to_us WHEN n.was <> n.price_micros THEN n.effective_us
-			ELSE l.fade_us END,
-		fade_w = CASE WHEN fade.to_us IS NOT NULL THEN coalesce(l.fade_w, 0) * fade.kept + fade.w
-			WHEN n.was <> n.price_micros THEN coalesce(l.fade_w, 0) * n.kept + (1 - n.kept) ELSE l.fade_w END,
-		fade_1 = CASE WHEN fade.to_us IS NOT NULL THEN coalesce(l.fade_1, 0) * fade.kept + fade.w1
-			WHEN n.was <> n.price_micros THEN coalesce(l.fade_1, 0) * n.kept + (1 - n.kept) * (n.was / 1e6::float8) ELSE l.fade_1 END,
-		fade_2 = CASE WHEN fade.to_us IS NOT NULL THEN coalesce(l.fade_2, 0) * fade.kept + fade.w2
-			WHEN n.was <> n.price_micros THEN coalesce(l.fade_2, 0) * n.kept + (1 - n.kept) * (n.was / 1e6::float8) ^ 2 ELSE l.fade_2 END
-	FROM n LEFT JOIN fade USING (pool_id) WHERE n.age = 0 AND n.was IS NOT NULL AND l.pool_id = n.pool_id
-	RETURNING 1
+	UPDATE pool_latest l SET price_micros = m.price_micros, source = m.source,
+		observed_us = greatest(m.observed_us, l.observed_us), effective_us = greatest(m.effective_us, l.effective_us),
+		changed_us = CASE WHEN m.price_micros <> l.price_micros THEN m.effective_us ELSE l.changed_us END,
+		state = CASE WHEN l.state = 'frozen' AND m.price_micros = l.price_micros THEN l.state ELSE 'fresh' END,
+		why = CASE WHEN l.state = 'frozen' AND m.price_micros = l.price_micros THEN l.why ELSE '' END,
+		fade_us = coalesce(m.to_us, l.fade_us),
+		fade_w = CASE WHEN m.to_us IS NULL THEN l.fade_w ELSE coalesce(l.fade_w, 0) * m.k + m.w END,
+		fade_1 = CASE WHEN m.to_us IS NULL THEN l.fade_1 ELSE coalesce(l.fade_1, 0) * m.k + m.w1 END,
+		fade_2 = CASE WHEN m.to_us IS NULL THEN l.fade_2 ELSE coalesce(l.fade_2, 0) * m.k + m.w2 END
+	FROM m WHERE m.was IS NOT NULL AND l.pool_id = m.pool_id RETURNING 1
 ), fresh AS (
-	INSERT INTO pool_latest (pool_id, price_micros, observed_us, effective_us, changed_us, source,
-		state, fade_us, fade_w, fade_1, fade_2)
-	SELECT pool_id, price_micros, observed_us, effective_us, effective_us, source, 'fresh', coalesce(to_us, effective_us),
-		coalesce(w, 0), coalesce(w1, 0), coalesce(w2, 0)
-	FROM n LEFT JOIN fade USING (pool_id) WHERE age = 0 AND was IS NULL ORDER BY pool_id
-	ON CONFLICT (pool_id) DO NOTHING
-	RETURNING 1
+	INSERT INTO pool_latest (pool_id, price_micros, observed_us, effective_us, changed_us, source, state, fade_us, fade_w, fade_1, fade_2)
+	SELECT pool_id, price_micros, observed_us, effective_us, effective_us, source, 'fresh',
+		coalesce(to_us, effective_us), coalesce(w, 0), coalesce(w1, 0), coalesce(w2, 0)
+	FROM m WHERE was IS NULL ORDER BY pool_id ON CONFLICT (pool_id) DO NOTHING RETURNING 1
 )
-SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed),
-	(SELECT count(*) FROM confirmed) + (SELECT count(*) FROM fresh);
+SELECT (SELECT count(*) FROM price_in), (SELECT count(*) FROM changed), (SELECT count(*) FROM confirmed) + (SELECT count(*) FROM fresh);
 
 -- name: copy_merge_past
 -- setup: SET LOCAL work_mem = '64MB';

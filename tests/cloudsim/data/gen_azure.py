@@ -4,7 +4,7 @@
 Run once by hand when the catalog changes: gen_azure.py CATALOG_DIR OUT_DIR; with the python of tests/vendor/venv,
 gen_azure.py --schema OUT_DIR makes the list of a VM body's members out of the vendor's models. The build and the tests
 use only the committed output. Prices are the catalog's; which zones a region has, quota families and what the vendor's size list
-says wrongly about GPUs come from the vendor's documents (see data/README.md).
+says wrongly about GPUs come from the vendor's documents (see data/PROVENANCE.md).
 """
 import collections
 import csv

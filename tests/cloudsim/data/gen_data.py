@@ -3,7 +3,7 @@
 
 Run once by hand when the catalog changes: gen_data.py CATALOG_DIR TRACES_DIR OUT_DIR. The build and
 the tests use only the committed output. Nothing is estimated; what the sources lack is listed in
-data/README.md.
+data/PROVENANCE.md.
 """
 import collections
 import csv

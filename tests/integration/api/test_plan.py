@@ -137,6 +137,16 @@ class Plan(unittest.TestCase):
         # A price may fall: such a job waits.
         self.assertIsNone(self.refused_alike(file.replace("accelerators:", "max_hourly_cost: 0.01\n  accelerators:")))
 
+    def test_a_gpu_that_no_pool_has_is_refused_once_all_prices_are_known(self):
+        A.sql("INSERT INTO feed (provider, region, feed, next_us) VALUES ('aws', 'us-east-1', 'pools', 0)")
+        other = (FILE % ("x", "")).replace("A100-80GB:1", "B200:1").replace("    deadline: 30h\n", "")
+        d = A.job(other)
+        self.assertEqual(len(d["warnings"]), 1)
+        self.assertNotIn("warnings", A.call("GET", "/v1/jobs/" + d["id"], expect=200)[1])
+        A.sql("UPDATE feed SET last_ok_us = 1")
+        self.assertIn("no pool of any provider has", self.refused_alike(other)["detail"])
+        A.sql("DELETE FROM feed")
+
     def test_a_set_of_gpus_is_any_one_of_them(self):
         pool = A.pool(zone="use1-az1", itype="t4", gpu="T4", price=9)
         for asked in ("{A100-80GB: 1, T4: 1}", "{A100-80GB:1, T4:1}", "[A100-80GB:1, T4:1]"):

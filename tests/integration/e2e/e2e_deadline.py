@@ -27,7 +27,7 @@ class Deadline(e2e.Case):
         self.assertIn("config.spotctl.deadline", p.stderr)
         self.assertIn("cannot be met", p.stderr)
         # The time it names is one that is accepted.
-        end = p.stderr.split("is done at ")[1].split()[0]
+        end = p.stderr.split("finishes at ")[1].split()[0]
         day, clock = end.rstrip("Z").split("T")
         later = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(e2e.micros(end) / 1e6 + 60))
         self.assertEqual(len(day), 10)

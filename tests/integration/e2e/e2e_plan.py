@@ -43,6 +43,19 @@ class Plan(e2e.Case):
         # The same market and seed give the same runs; a poll in between may have brought another price or date.
         w.until("two plans of one market agree", 20, lambda: self.plan("--seed", "11")["chosen"] == self.plan("--seed", "11")["chosen"])
 
+    def test_with_a_loose_deadline_the_first_row_is_chosen_or_it_is_said_why_not(self):
+        w = self.world
+        w.prices()
+        loose = FILE.replace("work: 30h, deadline: 60h", "work: 1h, deadline: 96h")
+        p = w.ctl_json("plan", "-", text=loose)
+        first, decision = p["offers"][0], p["decision"]
+        self.assertEqual(decision["pool"], first["pool"]["id"], decision)
+        self.assertTrue(first["chosen"])
+        self.assertIsNone(decision["passed_over"])
+        self.assertIsNone(p["submit_refusal"])
+        for s in (p["chosen"], *p["baselines"].values()):
+            self.assertTrue(s["cost_p5_micros"] - 1 <= s["expected_micros"] <= s["cost_p95_micros"] * 1.001 + 1, s)
+
     def test_the_tables_print_enough_to_add_up_by_hand(self):
         w = self.world
         w.prices()

@@ -1,8 +1,8 @@
 /*
- * One answer to "where": on the same rows POST /v1/plan says what the engine then does. Random
- * markets and job files go through the API of a real server and an engine on one database; each
- * job's stored decision is compared with the plan of its file, and a refusal at submit with the
- * plan's. PLAN_SEED and PLAN_CASES choose others, PLAN_FROM the first of them.
+ * On the same rows POST /v1/plan says what the engine then does. Random markets and job files go
+ * through the API and an engine on one database. The test compares each stored decision with the
+ * plan of the file, and each refusal at submit with the plan's. PLAN_SEED and PLAN_CASES choose
+ * other cases, PLAN_FROM the first of them.
  */
 #include "engine_world.h"
 #include "api/server/server.h"
@@ -173,7 +173,7 @@ static void market_make(struct pair *p, struct sbuf *s)
 	}
 }
 
-/* What an earlier job of the name was seen to do; its machine is billed already. */
+/* An earlier job of the name with its step rates; its machine is billed already. */
 static void earlier_make(struct pair *p, struct sbuf *s, int n)
 {
 	int64_t start = world_us() - 20 * SPOT_US_PER_HOUR;
@@ -279,7 +279,7 @@ static void file_make(struct pair *p, struct sbuf *s, int n)
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
-/* What the chosen offer is expected to cost, of one node; 0: none is chosen. */
+/* Expected cost of the chosen offer, of one node; 0: none is chosen. */
 static int64_t plan_total(const json_t *plan)
 {
 	const char *pool = json_str(json_object_get(plan, "decision"), "pool", "", NULL);
@@ -294,8 +294,7 @@ static int64_t plan_total(const json_t *plan)
 	return 0;
 }
 
-/* "place spot p12 1.24" of a plan's decision: dollars to two digits, as time passes until the engine
- * decides. */
+/* "place spot p12 1.24" of a plan's decision. */
 static const char *plan_said(struct arena *a, const json_t *plan)
 {
 	const json_t *d = json_object_get(plan, "decision");
@@ -324,7 +323,7 @@ static const char *engine_did(struct pair *p, int64_t job)
 	return world_text(p->w, sql);
 }
 
-/* The same, but for what a moment does to the dollars. */
+/* Equal, but for a moment's change of the dollars. */
 static bool said_same(const char *a, const char *b)
 {
 	const char *x = strrchr(a, ' '), *y = strrchr(b, ' ');
@@ -334,7 +333,7 @@ static bool said_same(const char *a, const char *b)
 	    fabs(p - q) <= 0.011 + 0.002 * fmax(p, q);
 }
 
-/* What the case left goes, so that the next begins from its own market. */
+/* Removes the rows of the case, so that the next begins from its own market. */
 static void case_clean(struct pair *p)
 {
 	world_sql(p->w,
@@ -471,7 +470,7 @@ static void test_the_engine_does_what_the_plan_says(void **state)
 	api_free(p.api);
 }
 
-/* A job that never ran is placed by what earlier jobs of its name and team were seen to do. */
+/* A first placement uses the step rates of earlier jobs of its name and team. */
 static void test_a_first_placement_uses_the_rates_of_earlier_jobs_of_the_name(void **state)
 {
 	struct world *w = *state;

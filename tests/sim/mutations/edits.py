@@ -1,6 +1,6 @@
 """Mutations: bugs that are planted on purpose, and the code that finds their place in the sources.
 
-A mutation names a C function, a C table or an SQL statement, and tokens in it. Files may move, and a formatter may break lines
+A mutation names a C function, a C table, an SQL statement, or a view or function of the schema, and tokens in it. Files may move, and a formatter may break lines
 elsewhere: white space, comments and where a string literal is split do not count.
 """
 import difflib
@@ -93,6 +93,14 @@ def sql_units(path, text):
         yield Unit("statement", m.group(1), path, [t for t in tokens if t.start > m.end()])
 
 
+def schema_units(path, text):
+    """Yields the views and functions that a migration creates."""
+    heads = list(re.finditer(r"^CREATE (?:OR REPLACE )?(?:FUNCTION|VIEW) (\w+)", text, re.M))
+    for m, following in zip(heads, heads[1:] + [None]):
+        tokens = tokens_of(text[:following.start() if following else len(text)], True)
+        yield Unit("schema", m.group(1), path, [t for t in tokens if t.start > m.end()])
+
+
 def tree_units(root):
     """Returns all units of the product below root."""
     out = []
@@ -101,7 +109,10 @@ def tree_units(root):
             if path.suffix in (".c", ".sql"):
                 reader = sql_units if path.suffix == ".sql" else c_units
                 out += reader(path.relative_to(root), path.read_text(encoding="utf-8"))
-    return out
+    newest = {}  # a later migration replaces a view or function
+    for path in sorted((root / "migrations").glob("*.sql")):
+        newest.update((u.name, u) for u in schema_units(path.relative_to(root), path.read_text(encoding="utf-8")))
+    return out + list(newest.values())
 
 
 @dataclass
@@ -114,7 +125,7 @@ class Edit:
 
     def places(self, unit):
         """Returns the (start, end) of each place in the unit's file where the old tokens stand."""
-        want = [t.text for t in tokens_of(self.old, unit.kind == "statement")]
+        want = [t.text for t in tokens_of(self.old, unit.kind in SQL_KINDS)]
         have = [t.text for t in unit.tokens]
         n = len(want)
         return [(unit.tokens[i].start, unit.tokens[i + n - 1].end) for i in range(len(have) - n + 1) if have[i:i + n] == want]
@@ -131,12 +142,13 @@ class Mutation:
 
 
 HEADS = ("bug", "rule", "seed")
+SQL_KINDS = ("statement", "schema")
 
 
 def edit_read(place, text):
-    m = re.fullmatch(r"(function|table|statement) (\w+)(?: of (\S+))?", text)
+    m = re.fullmatch(r"(function|table|statement|schema) (\w+)(?: of (\S+))?", text)
     if not m:
-        raise Wrong("%s: 'in' takes function, table or statement, a name, and 'of PATH-PART' if need be" % place)
+        raise Wrong("%s: 'in' takes function, table, statement or schema, a name, and 'of PATH-PART' if need be" % place)
     return Edit(m.group(1), m.group(2), m.group(3) or "", None)
 
 
@@ -193,7 +205,7 @@ def mutations_judge(mutations):
 def candidates_text(units, edit):
     """Says where the definition or the tokens of an edit that does not apply may have gone."""
     named = difflib.get_close_matches(edit.name, sorted({u.name for u in units if u.kind == edit.kind}), 3, 0.7)
-    moved = [u.where() for u in units if (u.kind == "statement") == (edit.kind == "statement") and u.name != edit.name and edit.places(u)]
+    moved = [u.where() for u in units if (u.kind in SQL_KINDS) == (edit.kind in SQL_KINDS) and u.name != edit.name and edit.places(u)]
     return "".join(["\n  similar names: " + ", ".join(named) if named else "",
                     "\n  its tokens stand in: " + ", ".join(moved[:5]) if moved else ""])
 

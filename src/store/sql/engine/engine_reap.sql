@@ -66,44 +66,8 @@ SELECT DISTINCT provider, region FROM pool
 -- rows: many ref text, kind text, first_us int8, why text, busy bool, kept bool, word text
 -- writes: yes
 WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE),
-s AS (
-	SELECT DISTINCT ON (u.ref) u.*, u.created_us > 0 AND NOT EXISTS (SELECT FROM led
-			WHERE u.created_us BETWEEN led.from_us - $17 AND CASE WHEN led.epoch = $9 THEN greatest(led.to_us, $7) ELSE led.to_us END + $17) AS unled
-	FROM ok, unnest($3, $4, $5, $6, $12, $13, $14, $15, $16)
-		u (ref, token, request, leftover, zone, where_region, instance_type, market, created_us)
-	ORDER BY u.ref, u.leftover
-), lives AS MATERIALIZED (
-	SELECT n.ref, n.token, n.name FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.provider = $1 AND n.state NOT IN ('GONE', 'FAILED')
-), x AS (
-	SELECT s.*, 'instance' AS kind, CASE WHEN n.id IS NULL AND s.unled THEN 'no row knows it, and nobody led this database when it was launched: '
-			|| 'a restored backup, or another broker with our install id'
-		WHEN n.id IS NULL THEN 'no row knows it'
-		WHEN n.ref IS DISTINCT FROM s.ref THEN 'second instance of n' || n.id
-		ELSE 'n' || n.id || ' is ' || n.state END AS why, false AS busy, n.id IS NULL AND s.unled AS kept,
-		CASE WHEN n.ref IS DISTINCT FROM s.ref THEN n.id END AS node_id
-	FROM s LEFT JOIN LATERAL (
-		SELECT n.id, n.ref, n.state, n.ended_us FROM (
-			SELECT id, pool_id, ref, state, ended_us FROM node WHERE ref = s.ref
-			UNION ALL SELECT id, pool_id, ref, state, ended_us FROM node WHERE token = s.token AND s.token <> '') n
-		JOIN pool p ON p.id = n.pool_id AND p.provider = $1
-		ORDER BY (n.ref IS NOT DISTINCT FROM s.ref) DESC, n.id LIMIT 1) n ON true
-	WHERE NOT s.leftover AND (n.id IS NULL OR (n.state IN ('GONE', 'FAILED') AND coalesce(n.ended_us, 0) <= $11)
-		OR (n.ref IS NOT NULL AND n.ref <> s.ref))
-	UNION ALL
-	SELECT s.*, 'leftover', coalesce('left behind by n' || n.id || ', which is ' || n.state, 'no node knows it'),
-		s.token = '' AND EXISTS (SELECT FROM node n JOIN pool p ON p.id = n.pool_id
-			WHERE p.provider = $1 AND ($2 = '' OR p.region = $2) AND n.state IN ('LAUNCHING', 'UNKNOWN')),
-		s.unled AND n.id IS NULL, NULL
-	FROM s LEFT JOIN LATERAL (
-		SELECT n.id, n.state FROM (
-			SELECT id, state FROM node WHERE ref = s.ref
-			UNION ALL SELECT id, state FROM node WHERE token = s.token AND s.token <> ''
-			UNION ALL SELECT id, state FROM node WHERE name = s.token AND s.token <> '') n
-		ORDER BY n.id DESC LIMIT 1) n ON true
-	WHERE s.leftover AND NOT (s.ref IN (SELECT ref FROM lives WHERE ref IS NOT NULL) OR s.request IN (SELECT ref FROM lives WHERE ref IS NOT NULL)
-		OR s.token IN (SELECT token FROM lives UNION ALL SELECT name FROM lives)
-		OR coalesce((SELECT bool_or(substr(t.names, i, 16) IN (SELECT right(token, 16) FROM lives))
-			FROM (SELECT s.ref || ' ' || s.token AS names) t, generate_series(1, length(t.names) - 15) i), false))
+x AS (
+	SELECT x.* FROM ok, sweep_strangers($1, $2, $7, $9, $11, $17, $3, $4, $5, $6, $12, $13, $14, $15, $16) x
 ), put AS (
 	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why, zone, where_region, instance_type, market, created_us, kept, node_id)
 	SELECT $1, $2, x.ref, x.kind, $7, $7, x.why || CASE WHEN $18 AND NOT x.kept
@@ -118,11 +82,11 @@ s AS (
 		terminate_us = CASE WHEN o.gone_us IS NULL THEN o.terminate_us END
 	RETURNING ref, kind, first_us, why, kept, word
 ), listed AS (
-	UPDATE node n SET listed_us = $7 FROM s, pool p
+	UPDATE node n SET listed_us = $7 FROM ok, unnest($3, $6) s (ref, leftover), pool p
 	WHERE n.ref = s.ref AND n.listed_us IS NULL AND NOT s.leftover AND n.state IN ('BOOTING', 'READY', 'DRAINING')
 		AND p.id = n.pool_id AND p.provider = $1
 ), f AS MATERIALIZED (
-	SELECT o.ref, CASE WHEN o.ref IN (SELECT ref FROM s) OR (o.terminate_us IS NULL AND EXISTS (SELECT FROM node n JOIN pool p ON p.id = n.pool_id
+	SELECT o.ref, CASE WHEN o.ref = ANY ($3) OR (o.terminate_us IS NULL AND EXISTS (SELECT FROM node n JOIN pool p ON p.id = n.pool_id
 			WHERE p.provider = $1 AND n.ref = o.ref AND n.state NOT IN ('GONE', 'FAILED'))) THEN 'owned'
 		WHEN o.ref IN (SELECT unnest($10)) THEN 'there' WHEN o.last_us + $8 <= $7 THEN 'gone' ELSE 'unknown' END AS fate
 	FROM ok, orphan o WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND o.ref NOT IN (SELECT ref FROM x)

@@ -11,23 +11,9 @@
 -- params: at_us int8, idle_us int8, grace_us int8, stop_us int8, notice_us int8
 -- rows: many id int8, state text, event text, why text, due bool, patience_us int8, beats int8?
 -- writes: no
-WITH busy AS (SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue),
-live AS (
-	SELECT n.*, j.state AS job_state, j.state_us AS job_state_us, j.cancel_us AS job_cancel,
-		j.state IN ('SUCCEEDED', 'FAILED', 'CANCELLED', 'CANCELLING') AS job_over,
-		EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled)) AS used,
-		n.gang_id IS NOT NULL AND EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND a.ended_us IS NULL
-			AND a.desired = 'kill') AS told,
-		g.state AS gang_state, g.why AS gang_why,
-		NOT EXISTS (SELECT FROM attempt a WHERE a.node_id = n.replaces_id AND a.job_id = n.job_id
-			AND a.ended_us IS NULL) AS moved,
-		p.market = 'spot' AND EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind = 'interruption')
-			AS reclaimed
-	FROM node n JOIN pool p ON p.id = n.pool_id LEFT JOIN job j ON j.id = n.job_id LEFT JOIN gang g ON g.id = n.gang_id
-	WHERE n.state IN ('WANTED', 'BOOTING', 'READY', 'DRAINING')
-)
+WITH busy AS (SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue)
 SELECT id, state,
-	CASE WHEN state = 'WANTED' THEN CASE WHEN EXISTS (SELECT FROM event e WHERE e.node_id = live.id AND e.now = 'UNKNOWN')
+	CASE WHEN state = 'WANTED' THEN CASE WHEN EXISTS (SELECT FROM event e WHERE e.node_id = node_use.id AND e.now = 'UNKNOWN')
 		THEN 'AMBIGUOUS' ELSE 'UNWANTED' END WHEN used THEN 'TERMINATE' ELSE 'RELEASE' END,
 	CASE WHEN used AND state = 'READY' THEN 'its agent does not stop the ' || CASE WHEN told THEN '' ELSE 'cancelled ' END || 'job'
 		WHEN used THEN 'its drain is overdue'
@@ -39,7 +25,7 @@ SELECT id, state,
 	state <> 'DRAINING' OR NOT used OR drain_deadline_us + $3 <= $1 AS due,
 	CASE WHEN NOT used THEN 0 WHEN state = 'DRAINING' THEN least(greatest(drain_deadline_us - state_us, $5) + $3, $4) ELSE $4 END,
 	(SELECT beats FROM listener WHERE name = 'api')
-FROM live, busy
+FROM node_use, busy
 WHERE CASE
 	WHEN state = 'DRAINING' AND used THEN drain_deadline_us IS NOT NULL
 	WHEN state = 'DRAINING' AND reclaimed THEN drain_deadline_us + $3 <= $1

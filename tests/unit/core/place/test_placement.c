@@ -1,5 +1,5 @@
-/* Where a job goes, without a database: which markets it may use, what a loose deadline allows, what
- * a budget pays for, and what a job that can never run is told. */
+/* The placement of a job, without a database: its markets, loose and tight deadlines, budgets, and
+ * the words for a job that can never run. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/place/placement.h"
@@ -181,7 +181,7 @@ static void test_earlier_step_rates_move_the_ranking(void **state UNUSED)
 
 	shop_open(&s);
 	assert_int_equal(choose(&s).score->offer->pool_id, 3);
-	/* It was seen to do a hundredth of the steps there. */
+	/* An earlier job did a hundredth of the steps there. */
 	s.facts.rates = "H100-80GB-SXM 1000 10000 10\nL40S 1000 100 10";
 	assert_int_equal(choose(&s).score->offer->pool_id, 1);
 	arena_free(s.a);
