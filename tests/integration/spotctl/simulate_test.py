@@ -200,9 +200,9 @@ class Simulate(unittest.TestCase):
         self.assertIn("on-demand\t2\t255.50\t255.50\t1.000", "\n".join(lines))
         self.assertIn("POLICY,RUNS", self.run_it("--trace", path, *JOB, "--starts", "2", "-o", "csv").stdout)
 
-    def test_the_table_of_the_readme_is_what_it_prints(self):
+    def test_the_table_of_the_manual_is_what_it_prints(self):
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-        with open(os.path.join(root, "README.md")) as f:
+        with open(os.path.join(root, "deploy", "docs", "deadlines.md")) as f:
             lines = f.read().split("$ spotctl simulate ", 1)[1].splitlines()
         words = (lines[0].rstrip("\\ ") + " " + lines[1]).replace("tests/integration/spotctl/traces", TRACES).split()
         printed = self.policies(*words)
