@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""part.py LIBRARY OUTPUT PREFIX [SYMBOL...]: all objects of a static library as one object in which every
-definition is weak, so that the simulation's own (the seams) win at the final link, and the named symbols
-have a prefix, since two parts of the product that never meet in one program may use one name."""
+"""part.py LIBRARY OUTPUT PREFIX [SYMBOL...]: all objects of a static library as one object.
+
+Every definition in it is weak, so that the simulation's own (the seams) win at the final link. The named symbols have a
+prefix: two parts of the product that never meet in one program may use one name."""
 import subprocess
 import sys
 

@@ -20,8 +20,8 @@ def trace_of(seed, **env):
 
 
 def source_text():
-    """All C of this folder but the table of states, with the literals that stand side by side joined."""
-    files = [p for p in sorted(pathlib.Path(__file__).parent.glob("*.[ch]")) if p.name != "reach.c"]
+    """All C of the simulation but the table of states, with the literals that stand side by side joined."""
+    files = [p for p in sorted(pathlib.Path(__file__).parent.rglob("*.[ch]")) if p.name != "reach.c"]
     return re.sub(r'"\s+"', "", "".join(p.read_text(encoding="utf-8") for p in files))
 
 
@@ -48,10 +48,10 @@ FORBIDDEN = set("""
     curl_easy_perform curl_multi_perform curl_multi_poll curl_multi_wait curl_multi_socket_action
 """.split())
 ALLOWED = {
-    "alarm": "main.c: who has crashed and asks for its rows is given ten seconds",
-    "getrusage": "main.c, after the seed: the figure cpu_ms",
-    "poll": "main.c and store.c: for the children, and for the one real connection, which answers before time goes on",
-    "PQconnectdb": "server.c and store.c: the one real connection",
+    "alarm": "seed.c: who has crashed and asks for its rows is given ten seconds",
+    "getrusage": "seed.c, after the seed: the figure cpu_ms",
+    "poll": "batch.c, conn.c and store.c: for the children, and for the one real connection, which answers before time goes on",
+    "PQconnectdb": "server.c and conn.c: the one real connection",
     "curl_multi_perform": "the agent's http.c, in whose place stands host_http.c: nobody calls it",
     "curl_multi_poll": "the same",
 }

@@ -33,46 +33,48 @@ static const char *sku_of(struct arena *a, const struct product *p)
 	return out;
 }
 
-static void set(json_t *o, const char *key, const char *value)
+static void attribute_set(json_t *o, const char *key, const char *value)
 {
 	json_object_set_new(o, key, json_string(value));
 }
 
-static json_t *attributes(struct arena *a, const struct product *p)
+static json_t *attributes_json(struct arena *a, const struct product *p)
 {
 	json_t *o = json_object();
 
-	set(o, "servicecode", "AmazonEC2");
-	set(o, "servicename", "Amazon Elastic Compute Cloud");
-	set(o, "regionCode", p->region);
-	set(o, "location", p->region);
-	set(o, "locationType", "AWS Region");
-	set(o, "operatingSystem", "Linux");
+	attribute_set(o, "servicecode", "AmazonEC2");
+	attribute_set(o, "servicename", "Amazon Elastic Compute Cloud");
+	attribute_set(o, "regionCode", p->region);
+	attribute_set(o, "location", p->region);
+	attribute_set(o, "locationType", "AWS Region");
+	attribute_set(o, "operatingSystem", "Linux");
 	if (!p->type) {
-		set(o, "group", "FreeTier");
-		set(o, "usagetype", "Global-BoxUsage:freetier");
+		attribute_set(o, "group", "FreeTier");
+		attribute_set(o, "usagetype", "Global-BoxUsage:freetier");
 		return o;
 	}
-	set(o, "instanceType", p->type->name);
-	set(o, "currentGeneration", p->type->current ? "Yes" : "No");
-	set(o, "instanceFamily", *p->type->gpu ? "GPU instance" : "General purpose");
-	set(o, "vcpu", arena_printf(a, "%d", p->type->vcpus));
-	set(o, "memory", arena_printf(a, "%g GiB", p->type->mem_mib / 1024.0));
-	set(o, "gpu", arena_printf(a, "%d", p->type->gpus));
-	set(o, "tenancy", "Shared");
-	set(o, "preInstalledSw", "NA");
-	set(o, "licenseModel", "No License required");
-	set(o, "capacitystatus",
+	attribute_set(o, "instanceType", p->type->name);
+	attribute_set(o, "currentGeneration", p->type->current ? "Yes" : "No");
+	attribute_set(o, "instanceFamily", *p->type->gpu ? "GPU instance" : "General purpose");
+	attribute_set(o, "vcpu", arena_printf(a, "%d", p->type->vcpus));
+	attribute_set(o, "memory", arena_printf(a, "%g GiB", p->type->mem_mib / 1024.0));
+	attribute_set(o, "gpu", arena_printf(a, "%d", p->type->gpus));
+	attribute_set(o, "tenancy", "Shared");
+	attribute_set(o, "preInstalledSw", "NA");
+	attribute_set(o, "licenseModel", "No License required");
+	attribute_set(o, "capacitystatus",
 	    p->variant == VARIANT_UNUSED ? "UnusedCapacityReservation" : "Used");
-	set(o, "marketoption", p->variant == VARIANT_BLOCK ? "CapacityBlock" : "OnDemand");
-	set(o, "operation", p->variant == VARIANT_BLOCK ? "RunInstances:CB" : "RunInstances");
-	set(o, "usagetype",
+	attribute_set(o, "marketoption",
+	    p->variant == VARIANT_BLOCK ? "CapacityBlock" : "OnDemand");
+	attribute_set(o, "operation",
+	    p->variant == VARIANT_BLOCK ? "RunInstances:CB" : "RunInstances");
+	attribute_set(o, "usagetype",
 	    arena_printf(a, "%s:%s", p->variant == VARIANT_UNUSED ? "UnusedBox" : "BoxUsage",
 		p->type->name));
 	return o;
 }
 
-static const char *family(const struct product *p)
+static const char *product_family(const struct product *p)
 {
 	if (!p->type) {
 		return "NA";
@@ -98,8 +100,9 @@ static json_t *product_json(struct arena *a, const struct product *p)
 	    "offerTermCode", "JRTCKXETXF", "effectiveDate", "2026-09-01T00:00:00Z",
 	    "priceDimensions", rate, price, "termAttributes");
 	return json_pack("{s:{s:s, s:s, s:o}, s:s, s:o, s:s, s:s}", "product", "sku", sku,
-	    "productFamily", family(p), "attributes", attributes(a, p), "serviceCode", "AmazonEC2",
-	    "terms", terms, "version", "20260901000000", "publicationDate", "2026-09-01T00:00:00Z");
+	    "productFamily", product_family(p), "attributes", attributes_json(a, p), "serviceCode",
+	    "AmazonEC2", "terms", terms, "version", "20260901000000", "publicationDate",
+	    "2026-09-01T00:00:00Z");
 }
 
 /* ---- filters --------------------------------------------------------------------------------- */
@@ -119,7 +122,7 @@ static bool in_commas(const char *list, const char *value)
 	return false;
 }
 
-static bool passes(const json_t *filters, const json_t *attrs, const struct product *p,
+static bool product_passes(const json_t *filters, const json_t *attrs, const struct product *p,
     struct arena *a)
 {
 	size_t k;
@@ -135,7 +138,7 @@ static bool passes(const json_t *filters, const json_t *attrs, const struct prod
 		if (!field || !want || !type) {
 			return false;
 		}
-		have = str_same(field, "productFamily") ? family(p)
+		have = str_same(field, "productFamily") ? product_family(p)
 		    : str_same(field, "sku")            ? sku_of(a, p)
 		    : str_same(field, "serviceCode")
 		    ? "AmazonEC2"
@@ -190,15 +193,15 @@ struct walk {
 	bool more;
 };
 
-static void offer(struct walk *w, const struct product *p)
+static void offer_add(struct walk *w, const struct product *p)
 {
 	json_t *attrs, *doc;
 
 	if (w->more) {
 		return;
 	}
-	attrs = attributes(w->rq->arena, p);
-	if (passes(w->filters, attrs, p, w->rq->arena) && w->at++ >= w->from) {
+	attrs = attributes_json(w->rq->arena, p);
+	if (product_passes(w->filters, attrs, p, w->rq->arena) && w->at++ >= w->from) {
 		if (w->at > w->from + w->max) {
 			w->more = true;
 		} else {
@@ -217,7 +220,8 @@ static void walk_all(struct walk *w)
 
 	for (size_t k = 0; k < m->regions_n; k++) {
 		if (m->regions[k].cloud == CLOUD_AWS) {
-			offer(w, &(struct product){ NULL, m->regions[k].name, VARIANT_USED, 0 });
+			offer_add(w,
+			    &(struct product){ NULL, m->regions[k].name, VARIANT_USED, 0 });
 		}
 	}
 	for (size_t t = 0; t < m->types_n; t++) {
@@ -233,13 +237,13 @@ static void walk_all(struct walk *w)
 			last = p;
 			if (str_prefix(p->type->name, "p4") || str_prefix(p->type->name, "p5") ||
 			    str_prefix(p->type->name, "p6")) {
-				offer(w,
+				offer_add(w,
 				    &(struct product){ p->type, p->region->name, VARIANT_BLOCK,
 					0 });
 			}
-			offer(w,
+			offer_add(w,
 			    &(struct product){ p->type, p->region->name, VARIANT_UNUSED, micros });
-			offer(w,
+			offer_add(w,
 			    &(struct product){ p->type, p->region->name, VARIANT_USED, micros });
 		}
 	}
@@ -303,7 +307,7 @@ static void describe_services(struct sim_req *rq, struct sim_reply *rep, const j
 		json_decref(names);
 		return;
 	}
-	attrs = attributes(rq->arena, &any);
+	attrs = attributes_json(rq->arena, &any);
 	json_object_foreach (attrs, name, value) {
 		json_array_append_new(names, json_string(name));
 	}
@@ -325,10 +329,10 @@ static json_t *values_of(struct sim_req *rq, const char *name)
 		if (p->cloud != CLOUD_AWS || !p->price[SIDE_ON_DEMAND].sold) {
 			continue;
 		}
-		attrs = attributes(rq->arena,
+		attrs = attributes_json(rq->arena,
 		    &(struct product){ .type = p->type, .region = p->region->name });
 		v = str_same(name, "productFamily")
-		    ? json_string(family(&(struct product){ .type = p->type }))
+		    ? json_string(product_family(&(struct product){ .type = p->type }))
 		    : json_incref(json_object_get(attrs, name));
 		if (v) {
 			json_object_set_new(seen, json_string_value(v), json_true());

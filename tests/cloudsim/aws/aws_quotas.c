@@ -32,7 +32,7 @@ static bool told_before(size_t k)
 	return false;
 }
 
-static void list(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, bool dflt)
+static void quotas_list(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, bool dflt)
 {
 	const json_t *size = json_object_get(doc, "MaxResults");
 	const char *token = json_string_value(json_object_get(doc, "NextToken"));
@@ -64,7 +64,7 @@ static void list(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, b
 	reply_json(rq, rep, 200, out);
 }
 
-static void one(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, bool dflt)
+static void quota_get(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, bool dflt)
 {
 	const char *code = json_string_value(json_object_get(doc, "QuotaCode"));
 
@@ -94,10 +94,10 @@ void quotas_serve(struct sim_req *rq, struct sim_reply *rep)
 		    "not exist.");
 	} else if (str_same(rq->action, "ListServiceQuotas") ||
 	    str_same(rq->action, "ListAWSDefaultServiceQuotas")) {
-		list(rq, rep, doc, dflt);
+		quotas_list(rq, rep, doc, dflt);
 	} else if (str_same(rq->action, "GetServiceQuota") ||
 	    str_same(rq->action, "GetAWSDefaultServiceQuota")) {
-		one(rq, rep, doc, dflt);
+		quota_get(rq, rep, doc, dflt);
 	} else {
 		reply_fail(rq, rep, 400, "UnknownOperationException", "%s", "");
 	}

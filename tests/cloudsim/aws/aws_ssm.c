@@ -3,7 +3,7 @@
 #include "cloudsim/aws/aws.h"
 #include "base/text/str.h"
 
-static json_t *parameter(struct sim_req *rq, const char *name)
+static json_t *parameter_json(struct sim_req *rq, const char *name)
 {
 	for (size_t k = 0; k < images_n; k++) {
 		if (str_same(images[k].parameter, name)) {
@@ -20,7 +20,7 @@ static json_t *parameter(struct sim_req *rq, const char *name)
 static void get_one(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 {
 	const char *name = json_string_value(json_object_get(doc, "Name"));
-	json_t *p = name ? parameter(rq, name) : NULL;
+	json_t *p = name ? parameter_json(rq, name) : NULL;
 
 	if (!name) {
 		reply_fail(rq, rep, 400, "ValidationException",
@@ -40,7 +40,7 @@ static void get_many(struct sim_req *rq, struct sim_reply *rep, const json_t *do
 
 	for (size_t k = 0; k < json_array_size(names); k++) {
 		const char *name = json_string_value(json_array_get(names, k));
-		json_t *p = name ? parameter(rq, name) : NULL;
+		json_t *p = name ? parameter_json(rq, name) : NULL;
 
 		if (p) {
 			json_array_append_new(found, p);
@@ -67,7 +67,7 @@ static void by_path(struct sim_req *rq, struct sim_reply *rep, const json_t *doc
 
 	for (size_t k = 0; path && k < images_n; k++) {
 		if (str_prefix(images[k].parameter, path)) {
-			json_array_append_new(found, parameter(rq, images[k].parameter));
+			json_array_append_new(found, parameter_json(rq, images[k].parameter));
 		}
 	}
 	reply_json(rq, rep, 200, json_pack("{s:o}", "Parameters", found));

@@ -19,7 +19,7 @@ static void sts_end(struct sim_req *rq, struct sim_reply *rep, struct sbuf *b)
 	sbuf_fini(b);
 }
 
-static void identity(struct sim_req *rq, struct sim_reply *rep)
+static void identity_get(struct sim_req *rq, struct sim_reply *rep)
 {
 	struct sbuf b;
 
@@ -127,7 +127,7 @@ void sts_serve(struct sim_req *rq, struct sim_reply *rep)
 
 	form_parse(rq, &f);
 	if (str_same(rq->action, "GetCallerIdentity")) {
-		identity(rq, rep);
+		identity_get(rq, rep);
 	} else if (str_same(rq->action, "AssumeRoleWithWebIdentity")) {
 		web_identity(rq, rep, &f);
 	} else if (str_same(rq->action, "AssumeRole")) {

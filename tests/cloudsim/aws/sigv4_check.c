@@ -17,7 +17,7 @@
 
 /* ---- percent encoding, as the signing rules define it ---------------------------------------- */
 
-static int nibble(char c)
+static int nibble_read(char c)
 {
 	if (c >= '0' && c <= '9') {
 		return c - '0';
@@ -26,14 +26,15 @@ static int nibble(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static char *unescape(struct arena *a, const char *p, size_t n)
+static char *text_unescape(struct arena *a, const char *p, size_t n)
 {
 	char *out = arena_alloc(a, n + 1);
 	size_t k = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (p[i] == '%' && i + 2 < n && nibble(p[i + 1]) >= 0 && nibble(p[i + 2]) >= 0) {
-			out[k++] = (char)(nibble(p[i + 1]) << 4 | nibble(p[i + 2]));
+		if (p[i] == '%' && i + 2 < n && nibble_read(p[i + 1]) >= 0 &&
+		    nibble_read(p[i + 2]) >= 0) {
+			out[k++] = (char)(nibble_read(p[i + 1]) << 4 | nibble_read(p[i + 2]));
 			i += 2;
 		} else {
 			out[k++] = p[i];
@@ -43,7 +44,7 @@ static char *unescape(struct arena *a, const char *p, size_t n)
 	return out;
 }
 
-static char *escape(struct arena *a, const char *p, bool slash_stays)
+static char *text_escape(struct arena *a, const char *p, bool slash_stays)
 {
 	char *out = arena_alloc(a, strlen(p) * 3 + 1), *q = out;
 
@@ -82,8 +83,9 @@ static size_t query_pairs(struct arena *a, const char *query, struct pair **ret)
 
 		if (end > p) {
 			list = arena_grow(a, list, n, &cap, sizeof(*list));
-			list[n].key = unescape(a, p, (size_t)((eq ? eq : end) - p));
-			list[n++].value = eq ? unescape(a, eq + 1, (size_t)(end - eq - 1)) : "";
+			list[n].key = text_unescape(a, p, (size_t)((eq ? eq : end) - p));
+			list[n++].value =
+			    eq ? text_unescape(a, eq + 1, (size_t)(end - eq - 1)) : "";
 		}
 		p = *end ? end + 1 : end;
 	}
@@ -313,8 +315,8 @@ static void add_query(struct sim_req *rq, struct sbuf *b, bool presigned)
 		if (presigned && strcmp(q[k].key, "X-Amz-Signature") == 0) {
 			continue;
 		}
-		q[kept].key = escape(rq->arena, q[k].key, false);
-		q[kept++].value = escape(rq->arena, q[k].value, false);
+		q[kept].key = text_escape(rq->arena, q[k].key, false);
+		q[kept++].value = text_escape(rq->arena, q[k].value, false);
 	}
 	if (kept > 0) {
 		qsort(q, kept, sizeof(*q), pair_cmp);
@@ -324,7 +326,7 @@ static void add_query(struct sim_req *rq, struct sbuf *b, bool presigned)
 	}
 }
 
-static void canonical(struct sim_req *rq, struct sig *g)
+static void canonical_make(struct sim_req *rq, struct sig *g)
 {
 	struct sbuf b AUTO(sbuf) = { 0 };
 	const char *p = g->signed_headers;
@@ -332,7 +334,8 @@ static void canonical(struct sim_req *rq, struct sig *g)
 	sbuf_init(&b, 1 << 20);
 	/* S3 encodes the path once; elsewhere our paths are "/". */
 	sbuf_printf(&b, "%s\n%s\n", rq->http->method,
-	    escape(rq->arena, unescape(rq->arena, rq->http->path, strlen(rq->http->path)), true));
+	    text_escape(rq->arena, text_unescape(rq->arena, rq->http->path, strlen(rq->http->path)),
+		true));
 	add_query(rq, &b, g->presigned);
 	sbuf_putc(&b, '\n');
 	while (*p) {
@@ -345,7 +348,7 @@ static void canonical(struct sim_req *rq, struct sig *g)
 	g->canonical = arena_strdup(rq->arena, b.p);
 }
 
-static void expected(struct sim_req *rq, struct sig *g, const char *secret)
+static void signature_expect(struct sim_req *rq, struct sig *g, const char *secret)
 {
 	uint8_t k[SHA256_BYTES], mac[SHA256_BYTES];
 	char hex[SHA256_HEX], first[256];
@@ -481,8 +484,8 @@ enum sig_verdict sig_verify(struct sim_req *rq, struct sig *g, const struct cred
 	if (v != SIG_OK) {
 		return v;
 	}
-	canonical(rq, g);
-	expected(rq, g, c->secret);
+	canonical_make(rq, g);
+	signature_expect(rq, g, c->secret);
 	if (strlen(g->signature) != 64 || !mem_equal_const(g->signature, g->expected, 64)) {
 		return SIG_MISMATCH;
 	}

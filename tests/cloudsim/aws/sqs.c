@@ -36,8 +36,8 @@ static void bad_value(struct sim_req *rq, struct sim_reply *rep, const char *mes
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-static bool number(struct sim_req *rq, struct sim_reply *rep, const json_t *doc, const char *key,
-    int64_t min, int64_t max, int64_t dflt, int64_t *ret)
+static bool number_read(struct sim_req *rq, struct sim_reply *rep, const json_t *doc,
+    const char *key, int64_t min, int64_t max, int64_t dflt, int64_t *ret)
 {
 	const json_t *v = json_object_get(doc, key);
 
@@ -186,7 +186,7 @@ static void send_message(struct sim_req *rq, struct sim_reply *rep, const json_t
 	struct message *m;
 	int64_t delay_s;
 
-	if (!q || !number(rq, rep, doc, "DelaySeconds", 0, DELAY_MAX_S, 0, &delay_s)) {
+	if (!q || !number_read(rq, rep, doc, "DelaySeconds", 0, DELAY_MAX_S, 0, &delay_s)) {
 		return;
 	}
 	if (!body || !*body || strlen(body) > BODY_MAX) {
@@ -202,15 +202,15 @@ static void send_message(struct sim_req *rq, struct sim_reply *rep, const json_t
 	sqs_wake(q);
 }
 
-static void receive(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
+static void messages_receive(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 {
 	struct queue *q = need_queue(rq, rep, doc);
 	int64_t max, wait_s, hide_s;
 
-	if (!q || !number(rq, rep, doc, "MaxNumberOfMessages", 1, BATCH_MAX, 1, &max) ||
-	    !number(rq, rep, doc, "WaitTimeSeconds", 0, WAIT_MAX_S, q->wait_s, &wait_s) ||
-	    !number(rq, rep, doc, "VisibilityTimeout", 0, HIDE_MAX_S, q->hide_us / SPOT_US_PER_S,
-		&hide_s)) {
+	if (!q || !number_read(rq, rep, doc, "MaxNumberOfMessages", 1, BATCH_MAX, 1, &max) ||
+	    !number_read(rq, rep, doc, "WaitTimeSeconds", 0, WAIT_MAX_S, q->wait_s, &wait_s) ||
+	    !number_read(rq, rep, doc, "VisibilityTimeout", 0, HIDE_MAX_S,
+		q->hide_us / SPOT_US_PER_S, &hide_s)) {
 		return;
 	}
 	sqs_forget_old(q);
@@ -303,7 +303,7 @@ static const struct {
 	{ "GetQueueUrl", get_url, { "QueueName", "QueueOwnerAWSAccountId" } },
 	{ "GetQueueAttributes", get_attributes, { "QueueUrl", "AttributeNames" } },
 	{ "SendMessage", send_message, { "QueueUrl", "MessageBody", "DelaySeconds" } },
-	{ "ReceiveMessage", receive,
+	{ "ReceiveMessage", messages_receive,
 	    { "QueueUrl", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout",
 		"AttributeNames", "MessageSystemAttributeNames", "MessageAttributeNames" } },
 	{ "DeleteMessage", delete_message, { "QueueUrl", "ReceiptHandle" } },

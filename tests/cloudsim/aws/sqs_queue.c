@@ -20,7 +20,7 @@ struct sqs {
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
-static struct sqs *state(struct sim *s)
+static struct sqs *sqs_state(struct sim *s)
 {
 	struct sqs **at = aws_sqs(s);
 
@@ -39,7 +39,7 @@ struct queue *sqs_queue_new(struct sim *s, const char *region, const char *name)
 	if (!q) {
 		abort();
 	}
-	*q = (struct queue){ .next = state(s)->queues,
+	*q = (struct queue){ .next = sqs_state(s)->queues,
 		.sim = s,
 		.region = dup_text(region),
 		.name = dup_text(name),
@@ -48,7 +48,7 @@ struct queue *sqs_queue_new(struct sim *s, const char *region, const char *name)
 		.made_us = sim_wall(s) };
 	q->last = &q->first;
 	loop_timer_init(&q->timer, s->loop, shows_again);
-	state(s)->queues = q;
+	sqs_state(s)->queues = q;
 	return q;
 }
 
@@ -58,7 +58,7 @@ struct queue *sqs_queue_find(struct sim *s, const char *region, const char *name
 	const struct region *r;
 	struct queue *q;
 
-	for (q = state(s)->queues; q; q = q->next) {
+	for (q = sqs_state(s)->queues; q; q = q->next) {
 		if (str_same(q->region, region) && str_same(q->name, name)) {
 			return q;
 		}
@@ -121,7 +121,8 @@ const char *sqs_md5(struct arena *a, const char *text)
 	return hex;
 }
 
-static json_t *deliver(struct sim_req *rq, struct queue *q, struct message *m, int64_t hide_us)
+static json_t *message_deliver(struct sim_req *rq, struct queue *q, struct message *m,
+    int64_t hide_us)
 {
 	char id[33];
 	int64_t now = sim_wall(q->sim);
@@ -136,7 +137,7 @@ static json_t *deliver(struct sim_req *rq, struct queue *q, struct message *m, i
 	    "MD5OfBody", sqs_md5(rq->arena, m->body), "Body", m->body);
 }
 
-static json_t *take(struct sim_req *rq, struct queue *q, int64_t max, int64_t hide_us)
+static json_t *messages_take(struct sim_req *rq, struct queue *q, int64_t max, int64_t hide_us)
 {
 	json_t *list = json_array();
 	int64_t now = sim_wall(q->sim), n = 0;
@@ -146,7 +147,7 @@ static json_t *take(struct sim_req *rq, struct queue *q, int64_t max, int64_t hi
 		if (m->visible_us > now) {
 			continue;
 		}
-		json_array_append_new(list, deliver(rq, q, m, hide_us));
+		json_array_append_new(list, message_deliver(rq, q, m, hide_us));
 		n++;
 	}
 	return list;
@@ -155,7 +156,7 @@ static json_t *take(struct sim_req *rq, struct queue *q, int64_t max, int64_t hi
 /* An empty answer has no Messages at all. */
 json_t *sqs_taken(struct sim_req *rq, struct queue *q, int64_t max, int64_t hide_us)
 {
-	json_t *doc = json_object(), *list = take(rq, q, max, hide_us);
+	json_t *doc = json_object(), *list = messages_take(rq, q, max, hide_us);
 
 	if (json_array_size(list) > 0) {
 		json_object_set(doc, "Messages", list);
@@ -299,7 +300,7 @@ bool sqs_delete(struct queue *q, const char *handle)
 void sqs_event(struct sim *s, const char *region, const char *body)
 {
 	(void)sqs_queue_find(s, region, SQS_OWN_QUEUE);
-	for (struct queue *q = state(s)->queues; q; q = q->next) {
+	for (struct queue *q = sqs_state(s)->queues; q; q = q->next) {
 		if (!str_same(q->region, region) || !str_prefix(q->name, SQS_RULE_PREFIX)) {
 			continue;
 		}

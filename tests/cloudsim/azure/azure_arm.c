@@ -79,7 +79,7 @@ static void provider_part(struct az_call *c, size_t at)
 }
 
 /* /subscriptions/{s}[/resourceGroups/{g}][/providers/{ns}/{type}...] and /providers/{ns}/{type} */
-static void parse(struct az_call *c)
+static void path_parse(struct az_call *c)
 {
 	size_t at = 2;
 
@@ -117,7 +117,7 @@ void az_arm_name(struct az_call *c)
 {
 	const char *method = c->rq->http->method, *type;
 
-	parse(c);
+	path_parse(c);
 	type = c->type ? c->type : "?";
 	if (str_prefix(type, "locations/")) {
 		type += strlen("locations/");
@@ -207,7 +207,7 @@ static bool version_good(struct az_call *c)
 	return false;
 }
 
-static bool authenticated(struct az_call *c)
+static bool is_authenticated(struct az_call *c)
 {
 	const char *const audiences[] = { "https://management.azure.com",
 		"https://management.core.windows.net", c->base, NULL };
@@ -251,7 +251,7 @@ static bool authenticated(struct az_call *c)
 
 /* Token buckets of the front door (Azure docs, "Understand how Azure Resource Manager throttles
  * requests"): reads 250 and 25 a second, writes and deletes 200 and 10 a second. */
-static bool throttled(struct az_call *c)
+static bool is_throttled(struct az_call *c)
 {
 	const char *m = c->rq->http->method;
 	bool read = str_same(m, "GET") || str_same(m, "HEAD"), del = str_same(m, "DELETE");
@@ -298,7 +298,7 @@ static void trace_headers(struct az_call *c)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-static void operation(struct az_call *c)
+static void operation_get(struct az_call *c)
 {
 	const struct az_op *op = c->az->ops;
 	json_t *doc;
@@ -351,17 +351,17 @@ static json_t *subscription_view(void)
 	    "spendingLimit", "Off");
 }
 
-static void subscription(struct az_call *c)
+static void subscription_get(struct az_call *c)
 {
 	az_send(c, 200, subscription_view());
 }
 
-static void subscriptions(struct az_call *c)
+static void subscriptions_list(struct az_call *c)
 {
 	az_send(c, 200, json_pack("{s:[o]}", "value", subscription_view()));
 }
 
-static void locations(struct az_call *c)
+static void locations_list(struct az_call *c)
 {
 	const struct market *m = c->rq->sim->market;
 	json_t *list = json_array();
@@ -421,12 +421,12 @@ static json_t *provider_view(const char *ns)
 	    "resourceTypes", list);
 }
 
-static void provider(struct az_call *c)
+static void provider_get(struct az_call *c)
 {
 	az_send(c, 200, provider_view(c->name));
 }
 
-static void providers(struct az_call *c)
+static void providers_list(struct az_call *c)
 {
 	json_t *list = json_array();
 
@@ -438,7 +438,7 @@ static void providers(struct az_call *c)
 	az_list(c, list);
 }
 
-static void route(struct az_call *c)
+static void call_route(struct az_call *c)
 {
 	static const struct {
 		const char *ns, *type;
@@ -446,8 +446,8 @@ static void route(struct az_call *c)
 		enum az_kind kind;
 	} table[] = {
 		{ "Microsoft.Compute", "virtualMachines", az_vm, az_vm_list, AZ_NONE },
-		{ "Microsoft.Compute", "locations/operations", operation, NULL, AZ_NONE },
-		{ "Microsoft.Compute", "locations/DiskOperations", operation, NULL, AZ_NONE },
+		{ "Microsoft.Compute", "locations/operations", operation_get, NULL, AZ_NONE },
+		{ "Microsoft.Compute", "locations/DiskOperations", operation_get, NULL, AZ_NONE },
 		{ "Microsoft.Compute", "locations/usages", NULL, az_usages, AZ_NONE },
 		{ "Microsoft.Compute", "locations/placementScores", az_scores, NULL, AZ_NONE },
 		{ "Microsoft.Compute", "locations/publishers", az_image_catalog, az_image_catalog,
@@ -463,16 +463,17 @@ static void route(struct az_call *c)
 		{ "Microsoft.Network", "virtualNetworks", NULL, NULL, AZ_VNET },
 		{ "Microsoft.Network", "networkSecurityGroups", NULL, NULL, AZ_NSG },
 		{ "Microsoft.Network", "locations/usages", NULL, az_usages, AZ_NONE },
-		{ "Microsoft.Network", "locations/operations", operation, NULL, AZ_NONE },
+		{ "Microsoft.Network", "locations/operations", operation_get, NULL, AZ_NONE },
 		{ "Microsoft.ManagedIdentity", "userAssignedIdentities", NULL, NULL, AZ_IDENTITY },
 		{ "Microsoft.Authorization", "permissions", NULL, az_permissions, AZ_NONE },
 		{ "Microsoft.ResourceGraph", "resources", NULL, az_graph, AZ_NONE },
 		{ "Microsoft.Resources", "resourceGroups", az_group_one, az_groups, AZ_NONE },
 		{ "Microsoft.Resources", "resources", NULL, az_resources, AZ_NONE },
 		{ "Microsoft.Resources", "operationresults", az_group_one, NULL, AZ_NONE },
-		{ "Microsoft.Resources", "subscriptions", subscription, subscriptions, AZ_NONE },
-		{ "Microsoft.Resources", "locations", NULL, locations, AZ_NONE },
-		{ "Microsoft.Resources", "providers", provider, providers, AZ_NONE },
+		{ "Microsoft.Resources", "subscriptions", subscription_get, subscriptions_list,
+		    AZ_NONE },
+		{ "Microsoft.Resources", "locations", NULL, locations_list, AZ_NONE },
+		{ "Microsoft.Resources", "providers", provider_get, providers_list, AZ_NONE },
 	};
 
 	for (size_t k = 0; k < ARRAY_LEN(table); k++) {
@@ -497,12 +498,12 @@ static void route(struct az_call *c)
 
 void az_arm(struct az_call *c)
 {
-	if (!throttled(c) && authenticated(c) && version_good(c)) {
+	if (!is_throttled(c) && is_authenticated(c) && version_good(c)) {
 		if (c->sub && !az_same(c->sub, AZ_SUBSCRIPTION)) {
 			az_fail(c, 404, "SubscriptionNotFound",
 			    "The subscription '%s' could not be found.", c->sub);
 		} else {
-			route(c);
+			call_route(c);
 		}
 	}
 	trace_headers(c);

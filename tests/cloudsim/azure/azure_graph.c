@@ -19,19 +19,19 @@ struct query {
 
 /* ---- words of the language ------------------------------------------------------------------- */
 
-static void blanks(struct query *q)
+static void blanks_skip(struct query *q)
 {
 	while (isspace((unsigned char)*q->p)) {
 		q->p++;
 	}
 }
 
-static bool word(struct query *q, const char *w)
+static bool word_read(struct query *q, const char *w)
 {
 	size_t n = strlen(w);
 	bool name = isalpha((unsigned char)w[n - 1]);
 
-	blanks(q);
+	blanks_skip(q);
 	if (strncmp(q->p, w, n) != 0 ||
 	    (name && (isalnum((unsigned char)q->p[n]) || q->p[n] == '~'))) {
 		return false;
@@ -40,11 +40,11 @@ static bool word(struct query *q, const char *w)
 	return true;
 }
 
-static const char *name(struct query *q)
+static const char *name_read(struct query *q)
 {
 	size_t n = 0;
 
-	blanks(q);
+	blanks_skip(q);
 	while (isalnum((unsigned char)q->p[n]) || q->p[n] == '_') {
 		n++;
 	}
@@ -55,13 +55,13 @@ static const char *name(struct query *q)
 	return arena_strndup(q->a, q->p - n, n);
 }
 
-static const char *quoted(struct query *q)
+static const char *quoted_read(struct query *q)
 {
 	char mark;
 	const char *end;
 	const char *text;
 
-	blanks(q);
+	blanks_skip(q);
 	mark = *q->p;
 	end = mark == '\'' || mark == '"' ? strchr(q->p + 1, mark) : NULL;
 	if (!end) {
@@ -74,26 +74,26 @@ static const char *quoted(struct query *q)
 }
 
 /* A path "a.b['c'][0]", tostring(x), tolower(x), todouble(x), or a text. New reference. */
-static json_t *value(struct query *q, const json_t *row)
+static json_t *value_read(struct query *q, const json_t *row)
 {
 	static const char *const functions[] = { "tostring", "tolower", "todouble", "todatetime" };
 	const json_t *at;
 
-	blanks(q);
+	blanks_skip(q);
 	if (*q->p == '\'' || *q->p == '"') {
-		return json_string(quoted(q));
+		return json_string(quoted_read(q));
 	}
 	for (size_t k = 0; k < ARRAY_LEN(functions); k++) {
 		json_t *v;
 
-		if (!word(q, functions[k])) {
+		if (!word_read(q, functions[k])) {
 			continue;
 		}
-		if (!word(q, "(")) {
+		if (!word_read(q, "(")) {
 			q->wrong = "a parenthesis is expected";
 		}
-		v = value(q, row);
-		if (!word(q, ")")) {
+		v = value_read(q, row);
+		if (!word_read(q, ")")) {
 			q->wrong = "a parenthesis is expected";
 		}
 		if (k == 1 && json_is_string(v)) {
@@ -104,19 +104,19 @@ static json_t *value(struct query *q, const json_t *row)
 		}
 		return v;
 	}
-	at = json_object_get(row, name(q));
+	at = json_object_get(row, name_read(q));
 	for (;;) {
-		if (word(q, ".")) {
-			at = json_object_get(at, name(q));
-		} else if (word(q, "[")) {
-			blanks(q);
+		if (word_read(q, ".")) {
+			at = json_object_get(at, name_read(q));
+		} else if (word_read(q, "[")) {
+			blanks_skip(q);
 			if (isdigit((unsigned char)*q->p)) {
 				at = json_array_get(at,
 				    strtoul(q->p, (char **)(uintptr_t)&q->p, 10));
 			} else {
-				at = json_object_get(at, quoted(q));
+				at = json_object_get(at, quoted_read(q));
 			}
-			if (!word(q, "]")) {
+			if (!word_read(q, "]")) {
 				q->wrong = "a bracket is expected";
 			}
 		} else {
@@ -137,56 +137,56 @@ static bool in_list(struct query *q, const char *v, bool any_case)
 {
 	bool found = false;
 
-	if (!word(q, "(")) {
+	if (!word_read(q, "(")) {
 		q->wrong = "a list is expected";
 	}
 	do {
-		const char *item = quoted(q);
+		const char *item = quoted_read(q);
 
 		found = found || (any_case ? az_same(item, v) : str_same(item, v));
-	} while (!q->wrong && word(q, ","));
-	if (!word(q, ")")) {
+	} while (!q->wrong && word_read(q, ","));
+	if (!word_read(q, ")")) {
 		q->wrong = "a parenthesis is expected";
 	}
 	return found;
 }
 
-static bool condition(struct query *q, const json_t *row)
+static bool condition_read(struct query *q, const json_t *row)
 {
-	bool not_empty = word(q, "isnotempty"), found;
+	bool not_empty = word_read(q, "isnotempty"), found;
 	const char *v;
 	json_t *left;
 
-	if (not_empty && !word(q, "(")) {
+	if (not_empty && !word_read(q, "(")) {
 		q->wrong = "a parenthesis is expected";
 	}
-	left = value(q, row);
+	left = value_read(q, row);
 	v = as_text(q->a, left);
 	v = arena_strdup(q->a, v);
 	json_decref(left);
 	if (not_empty) {
-		if (!word(q, ")")) {
+		if (!word_read(q, ")")) {
 			q->wrong = "a parenthesis is expected";
 		}
 		return *v != '\0';
 	}
-	if (word(q, "in~")) {
+	if (word_read(q, "in~")) {
 		return in_list(q, v, true);
 	}
-	if (word(q, "in")) {
+	if (word_read(q, "in")) {
 		return in_list(q, v, false);
 	}
-	if (word(q, "contains")) {
-		return strstr(az_lower(q->a, v), az_lower(q->a, quoted(q))) != NULL;
+	if (word_read(q, "contains")) {
+		return strstr(az_lower(q->a, v), az_lower(q->a, quoted_read(q))) != NULL;
 	}
-	found = word(q, "=~");
-	if (found || word(q, "==")) {
-		const char *want = quoted(q);
+	found = word_read(q, "=~");
+	if (found || word_read(q, "==")) {
+		const char *want = quoted_read(q);
 
 		return found ? az_same(v, want) : str_same(v, want);
 	}
-	if (word(q, "!=")) {
-		return !str_same(v, quoted(q));
+	if (word_read(q, "!=")) {
+		return !str_same(v, quoted_read(q));
 	}
 	q->wrong = "an operator is expected";
 	return false;
@@ -194,7 +194,7 @@ static bool condition(struct query *q, const json_t *row)
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-static json_t *where(struct query *q, json_t *rows)
+static json_t *rows_where(struct query *q, json_t *rows)
 {
 	const char *start = q->p;
 	json_t *out = json_array(), *row;
@@ -204,8 +204,8 @@ static json_t *where(struct query *q, json_t *rows)
 		json_t *none = json_object();
 
 		do {
-			(void)condition(q, none);
-		} while (!q->wrong && word(q, "and"));
+			(void)condition_read(q, none);
+		} while (!q->wrong && word_read(q, "and"));
 		json_decref(none);
 	}
 	json_array_foreach (rows, k, row) {
@@ -213,8 +213,8 @@ static json_t *where(struct query *q, json_t *rows)
 
 		q->p = start;
 		do {
-			ok = condition(q, row) && ok;
-		} while (!q->wrong && word(q, "and"));
+			ok = condition_read(q, row) && ok;
+		} while (!q->wrong && word_read(q, "and"));
 		if (ok) {
 			json_array_append(out, row);
 		}
@@ -228,11 +228,11 @@ static json_t *project_one(struct query *q, const json_t *row)
 	json_t *out = json_object();
 
 	do {
-		const char *before = q->p, *key = name(q);
+		const char *before = q->p, *key = name_read(q);
 
-		if (word(q, "=~") || !word(q, "=")) {
+		if (word_read(q, "=~") || !word_read(q, "=")) {
 			q->p = before;
-			json_object_set_new(out, key, value(q, row));
+			json_object_set_new(out, key, value_read(q, row));
 			/* properties.a without a name becomes properties_a */
 			if (q->p > before && memchr(before, '.', (size_t)(q->p - before))) {
 				size_t from = strspn(before, " \n"),
@@ -248,13 +248,13 @@ static json_t *project_one(struct query *q, const json_t *row)
 				json_object_set_new(out, flat, v);
 			}
 		} else {
-			json_object_set_new(out, key, value(q, row));
+			json_object_set_new(out, key, value_read(q, row));
 		}
-	} while (!q->wrong && word(q, ","));
+	} while (!q->wrong && word_read(q, ","));
 	return out;
 }
 
-static json_t *project(struct query *q, json_t *rows)
+static json_t *rows_project(struct query *q, json_t *rows)
 {
 	const char *start = q->p;
 	json_t *out = json_array(), *row, *none = json_object();
@@ -271,7 +271,7 @@ static json_t *project(struct query *q, json_t *rows)
 }
 
 /* extend a = x, b = y: the row and more. */
-static json_t *extend(struct query *q, json_t *rows)
+static json_t *rows_extend(struct query *q, json_t *rows)
 {
 	const char *start = q->p;
 	json_t *row, *none = json_object();
@@ -281,14 +281,14 @@ static json_t *extend(struct query *q, json_t *rows)
 	json_array_foreach (rows, k, row) {
 		q->p = start;
 		do {
-			const char *key = name(q);
+			const char *key = name_read(q);
 
-			if (!word(q, "=")) {
+			if (!word_read(q, "=")) {
 				q->wrong = "a sign of equality is expected";
 			} else {
-				json_object_set_new(row, key, value(q, row));
+				json_object_set_new(row, key, value_read(q, row));
 			}
-		} while (!q->wrong && word(q, ","));
+		} while (!q->wrong && word_read(q, ","));
 	}
 	json_array_remove(rows, json_array_size(rows) - 1);
 	json_decref(none);
@@ -297,25 +297,25 @@ static json_t *extend(struct query *q, json_t *rows)
 
 #define KEYS_MAX 4
 /* summarize [n =] count() [by a, b]: groups in the order in which they come. */
-static json_t *summarize(struct query *q, json_t *rows)
+static json_t *rows_summarize(struct query *q, json_t *rows)
 {
 	const char *column = "count_", *keys[KEYS_MAX];
 	json_t *out = json_array(), *row, *groups = json_object();
 	size_t k, n = 0;
 
-	if (!word(q, "count")) {
-		column = name(q);
-		if (!word(q, "=") || !word(q, "count")) {
+	if (!word_read(q, "count")) {
+		column = name_read(q);
+		if (!word_read(q, "=") || !word_read(q, "count")) {
 			q->wrong = "count() is expected";
 		}
 	}
-	if (!q->wrong && (!word(q, "(") || !word(q, ")"))) {
+	if (!q->wrong && (!word_read(q, "(") || !word_read(q, ")"))) {
 		q->wrong = "a parenthesis is expected";
 	}
-	if (!q->wrong && word(q, "by")) {
+	if (!q->wrong && word_read(q, "by")) {
 		do {
-			keys[n++] = name(q);
-		} while (!q->wrong && n < KEYS_MAX && word(q, ","));
+			keys[n++] = name_read(q);
+		} while (!q->wrong && n < KEYS_MAX && word_read(q, ","));
 	}
 	json_array_foreach (rows, k, row) {
 		const char *id = "";
@@ -379,21 +379,21 @@ static int by_keys(const void *a, const void *b, void *arg)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-static json_t *order(struct query *q, json_t *rows)
+static json_t *rows_order(struct query *q, json_t *rows)
 {
 	struct sorting by = { .a = q->a };
 	size_t n = json_array_size(rows);
 	struct sorted *list = arena_array(q->a, n + 1, sizeof(*list));
 	json_t *out = json_array();
 
-	if (!word(q, "by")) {
+	if (!word_read(q, "by")) {
 		q->wrong = "by is expected";
 	}
 	do {
-		by.key[by.n] = name(q);
-		by.down[by.n++] = !word(q, "asc"); /* descending is the default */
-		(void)word(q, "desc");
-		blanks(q);
+		by.key[by.n] = name_read(q);
+		by.down[by.n++] = !word_read(q, "asc"); /* descending is the default */
+		(void)word_read(q, "desc");
+		blanks_skip(q);
 	} while (*q->p == ',' && q->p++ && by.n < KEYS_MAX);
 	for (size_t k = 0; k < n; k++) {
 		list[k] = (struct sorted){ json_array_get(rows, k), k };
@@ -408,12 +408,12 @@ static json_t *order(struct query *q, json_t *rows)
 	return out;
 }
 
-static json_t *take(struct query *q, json_t *rows)
+static json_t *rows_take(struct query *q, json_t *rows)
 {
 	char *end;
 	size_t n;
 
-	blanks(q);
+	blanks_skip(q);
 	n = strtoul(q->p, &end, 10);
 	if (end == q->p) {
 		q->wrong = "a number is expected";
@@ -425,7 +425,7 @@ static json_t *take(struct query *q, json_t *rows)
 	return rows;
 }
 
-static json_t *counted(json_t *rows)
+static json_t *rows_count(json_t *rows)
 {
 	json_t *out = json_pack("[{s:I}]", "Count", (json_int_t)json_array_size(rows));
 
@@ -433,40 +433,40 @@ static json_t *counted(json_t *rows)
 	return out;
 }
 
-static json_t *table(struct query *q)
+static json_t *table_read(struct query *q)
 {
 	json_t *rows = json_array();
 
-	if (!az_graph_rows(q->c, name(q), rows)) {
+	if (!az_graph_rows(q->c, name_read(q), rows)) {
 		q->wrong = "the table is unknown";
 	}
 	return rows;
 }
 
-static json_t *run(struct query *q)
+static json_t *query_run(struct query *q)
 {
-	json_t *rows = table(q);
+	json_t *rows = table_read(q);
 
-	while (!q->wrong && word(q, "|")) {
-		if (word(q, "where")) {
-			rows = where(q, rows);
-		} else if (word(q, "project")) {
-			rows = project(q, rows);
-		} else if (word(q, "extend")) {
-			rows = extend(q, rows);
-		} else if (word(q, "summarize")) {
-			rows = summarize(q, rows);
-		} else if (word(q, "count")) {
-			rows = counted(rows);
-		} else if (word(q, "order") || word(q, "sort")) {
-			rows = order(q, rows);
-		} else if (word(q, "take") || word(q, "limit")) {
-			rows = take(q, rows);
+	while (!q->wrong && word_read(q, "|")) {
+		if (word_read(q, "where")) {
+			rows = rows_where(q, rows);
+		} else if (word_read(q, "project")) {
+			rows = rows_project(q, rows);
+		} else if (word_read(q, "extend")) {
+			rows = rows_extend(q, rows);
+		} else if (word_read(q, "summarize")) {
+			rows = rows_summarize(q, rows);
+		} else if (word_read(q, "count")) {
+			rows = rows_count(rows);
+		} else if (word_read(q, "order") || word_read(q, "sort")) {
+			rows = rows_order(q, rows);
+		} else if (word_read(q, "take") || word_read(q, "limit")) {
+			rows = rows_take(q, rows);
 		} else {
 			q->wrong = "the operator is unknown";
 		}
 	}
-	blanks(q);
+	blanks_skip(q);
 	if (!q->wrong && *q->p) {
 		q->wrong = "text is left over";
 	}
@@ -476,7 +476,7 @@ static json_t *run(struct query *q)
 /* ---- pages ----------------------------------------------------------------------------------- */
 
 /* Paging by token needs a projected id (docs, "Working with large Azure resource data sets"). */
-static void page(struct az_call *c, const json_t *rows)
+static void page_reply(struct az_call *c, const json_t *rows)
 {
 	const json_t *options = json_object_get(c->doc, "options");
 	const char *token = json_string_value(json_object_get(options, "$skipToken"));
@@ -549,14 +549,14 @@ void az_graph(struct az_call *c)
 		    "Please provide below info when asking for support: the request is invalid.");
 		return;
 	}
-	rows = run(&q);
+	rows = query_run(&q);
 	if (q.wrong) {
 		az_fail(c, 400, "BadRequest",
 		    "Please provide below info when asking for support: ParserFailure: %s near "
 		    "'%.40s'.",
 		    q.wrong, q.p);
 	} else {
-		page(c, rows);
+		page_reply(c, rows);
 	}
 	json_decref(rows);
 }

@@ -4,7 +4,7 @@
 #include "base/text/str.h"
 
 /* The vendor gives a band for the last 28 days; here it is the type's and region's for good. */
-static const char *band(const char *type, const char *region)
+static const char *band_of(const char *type, const char *region)
 {
 	static const char *const bands[] = { "0-5", "5-10", "10-15", "15-20", "20+" };
 	unsigned h = 5381;
@@ -60,7 +60,8 @@ static void spot_rows(struct az_call *c, json_t *rows)
 		}
 		json_array_append_new(rows,
 		    spot_row(c, p, "rate", "skuspotevictionrate/location",
-			json_pack("{s:s}", "evictionRate", band(p->type->name, p->region->name))));
+			json_pack("{s:s}", "evictionRate",
+			    band_of(p->type->name, p->region->name))));
 		json_array_append_new(rows,
 		    spot_row(c, p, "price", "skuspotpricehistory/ostype/location",
 			json_pack("{s:s, s:o}", "osType", "linux", "spotPrices",

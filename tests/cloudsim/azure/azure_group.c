@@ -127,7 +127,7 @@ static void operation_result(struct az_call *c)
 	    arena_printf(c->rq->arena, "%d", (int)az_retry_after(c->rq->sim)));
 }
 
-static void drop(struct az_call *c)
+static void group_drop(struct az_call *c)
 {
 	struct az_res *g = az_find(c->az, AZ_GROUP, NULL, c->name);
 	const char *force = az_query(c, "forceDeletionTypes");
@@ -167,7 +167,7 @@ static void drop(struct az_call *c)
 	}
 }
 
-static void get(struct az_call *c)
+static void group_get(struct az_call *c)
 {
 	struct az_res *g = az_find(c->az, AZ_GROUP, NULL, c->name);
 
@@ -183,7 +183,7 @@ static void get(struct az_call *c)
 	}
 }
 
-static void patch(struct az_call *c)
+static void group_patch(struct az_call *c)
 {
 	struct az_res *g = az_find(c->az, AZ_GROUP, NULL, c->name);
 
@@ -204,11 +204,11 @@ void az_group_one(struct az_call *c)
 	} else if (str_same(m, "PUT")) {
 		group_put(c);
 	} else if (str_same(m, "PATCH")) {
-		patch(c);
+		group_patch(c);
 	} else if (str_same(m, "DELETE")) {
-		drop(c);
+		group_drop(c);
 	} else if (str_same(m, "GET") || str_same(m, "HEAD")) {
-		get(c);
+		group_get(c);
 	} else {
 		az_fail(c, 405, "MethodNotAllowed", "The method is not allowed here.");
 	}
@@ -222,7 +222,7 @@ struct tag_filter {
 };
 
 /* "'text'" at *p, quotes doubled inside. */
-static const char *quoted(struct arena *a, const char **p)
+static const char *quoted_read(struct arena *a, const char **p)
 {
 	const char *q = *p;
 	char *out, *w;
@@ -247,7 +247,7 @@ static const char *quoted(struct arena *a, const char **p)
 	return out;
 }
 
-static bool comparison(struct az_call *c, const char **p, const char *field, const char **ret)
+static bool comparison_read(struct az_call *c, const char **p, const char *field, const char **ret)
 {
 	while (**p == ' ') {
 		(*p)++;
@@ -256,7 +256,7 @@ static bool comparison(struct az_call *c, const char **p, const char *field, con
 		return false;
 	}
 	*p += strlen(field) + 4;
-	*ret = quoted(c->rq->arena, p);
+	*ret = quoted_read(c->rq->arena, p);
 	return *ret != NULL;
 }
 
@@ -270,7 +270,8 @@ static bool read_filter(struct az_call *c, struct tag_filter *f)
 	if (!p || !*p) {
 		return true;
 	}
-	if (comparison(c, &p, "tagName", &f->name) || comparison(c, &p, "tagname", &f->name)) {
+	if (comparison_read(c, &p, "tagName", &f->name) ||
+	    comparison_read(c, &p, "tagname", &f->name)) {
 		f->by_tag = true;
 		while (*p == ' ') {
 			p++;
@@ -280,12 +281,12 @@ static bool read_filter(struct az_call *c, struct tag_filter *f)
 		}
 		if (str_prefix(p, "and ") &&
 		    (p += 4,
-			comparison(c, &p, "tagValue", &f->value) ||
-			    comparison(c, &p, "tagvalue", &f->value)) &&
+			comparison_read(c, &p, "tagValue", &f->value) ||
+			    comparison_read(c, &p, "tagvalue", &f->value)) &&
 		    !p[strspn(p, " ")]) {
 			return true;
 		}
-	} else if (comparison(c, &p, "resourceType", &f->type) && !p[strspn(p, " ")]) {
+	} else if (comparison_read(c, &p, "resourceType", &f->type) && !p[strspn(p, " ")]) {
 		return true;
 	}
 	az_fail(c, 400, "InvalidFilterInQueryString",

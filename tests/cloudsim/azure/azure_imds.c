@@ -26,7 +26,7 @@ struct enabled {
 };
 static struct enabled *enabled;
 
-static void reply(struct httpd_req *r, int status, json_t *doc)
+static void json_reply(struct httpd_req *r, int status, json_t *doc)
 {
 	char *text = json_text(r->arena, doc);
 
@@ -35,9 +35,9 @@ static void reply(struct httpd_req *r, int status, json_t *doc)
 	httpd_reply(r, status, "application/json; charset=utf-8", text, strlen(text));
 }
 
-static void fail(struct httpd_req *r, int status, const char *what)
+static void failure_reply(struct httpd_req *r, int status, const char *what)
 {
-	reply(r, status, json_pack("{s:s}", "error", what));
+	json_reply(r, status, json_pack("{s:s}", "error", what));
 }
 
 static bool version_good(struct httpd_req *r, const char *const *list, const char *min)
@@ -53,7 +53,7 @@ static bool version_good(struct httpd_req *r, const char *const *list, const cha
 	for (size_t k = 0; list[k]; k++) {
 		json_array_append_new(newest, json_string(list[k]));
 	}
-	reply(r, 400,
+	json_reply(r, 400,
 	    json_pack("{s:s, s:o}", "error",
 		v ? "Bad request. api-version is invalid or not supported"
 		  : "Bad request. api-version was not specified in the request",
@@ -83,7 +83,7 @@ static const char *vm_id(const struct inst *i)
 	return r ? r->vm_id : i->id;
 }
 
-static json_t *compute(const struct inst *i)
+static json_t *compute_json(const struct inst *i)
 {
 	const struct az_res *r = i->own;
 	const json_t *p = r ? json_object_get(r->asked, "properties") : NULL;
@@ -117,7 +117,7 @@ static json_t *compute(const struct inst *i)
 	return o;
 }
 
-static json_t *network(const struct inst *i)
+static json_t *network_json(const struct inst *i)
 {
 	return json_pack("{s:[{s:{s:[{s:s, s:s}], s:[{s:s, s:s}]}, s:{s:[]}, s:s}]}", "interface",
 	    "ipv4", "ipAddress", "privateIpAddress", i->private_ip, "publicIpAddress", "", "subnet",
@@ -126,7 +126,7 @@ static json_t *network(const struct inst *i)
 }
 
 /* One leaf as text, or a part of the document. */
-static void instance(struct inst *i, struct httpd_req *r, const char *what)
+static void instance_reply(struct inst *i, struct httpd_req *r, const char *what)
 {
 	static const char *const newest[] = { "2023-07-01", "2021-12-13", "2021-11-15", NULL };
 	json_t *doc, *at;
@@ -136,7 +136,7 @@ static void instance(struct inst *i, struct httpd_req *r, const char *what)
 	if (!version_good(r, newest, "2017-04-02")) {
 		return;
 	}
-	doc = json_pack("{s:o, s:o}", "compute", compute(i), "network", network(i));
+	doc = json_pack("{s:o, s:o}", "compute", compute_json(i), "network", network_json(i));
 	if (str_same(what, "/compute/userData") && vm) {
 		const char *data = json_string_value(
 		    json_object_get(json_object_get(vm->asked, "properties"), "userData"));
@@ -156,14 +156,15 @@ static void instance(struct inst *i, struct httpd_req *r, const char *what)
 		what = end;
 	}
 	if (!at) {
-		fail(r, 404, "Not found");
+		failure_reply(r, 404, "Not found");
 	} else if (json_is_string(at) && !str_same(format, "text")) {
-		fail(r, 400, "Bad request. Leaf nodes are available as text only: format=text");
+		failure_reply(r, 400,
+		    "Bad request. Leaf nodes are available as text only: format=text");
 	} else if (json_is_string(at)) {
 		httpd_reply(r, 200, "text/plain; charset=utf-8", json_string_value(at),
 		    strlen(json_string_value(at)));
 	} else {
-		reply(r, 200, json_incref(at));
+		json_reply(r, 200, json_incref(at));
 	}
 	json_decref(doc);
 }
@@ -189,7 +190,7 @@ static struct sched *sched_add(struct inst *i, const char *type, int64_t not_bef
 	return e;
 }
 
-static bool known(const struct inst *i, const char *type)
+static bool is_known(const struct inst *i, const char *type)
 {
 	for (const struct sched *e = all; e; e = e->next) {
 		if (e->inst == i && str_same(e->type, type)) {
@@ -237,12 +238,12 @@ static bool switched_on(struct inst *i)
 	return e->at_us <= sim_wall(i->sim);
 }
 
-static void refresh(struct inst *i)
+static void events_refresh(struct inst *i)
 {
 	struct azure *az = i->sim->azure;
 	int64_t now = sim_wall(i->sim);
 
-	if (i->notice_us && !known(i, "Preempt")) {
+	if (i->notice_us && !is_known(i, "Preempt")) {
 		sched_add(i, "Preempt", i->action_us);
 	}
 	for (struct sched *e = all; e; e = e->next) {
@@ -270,7 +271,7 @@ static json_t *event_json(const struct sched *e)
 }
 
 /* Approval of all events of the request's ids: they start now. */
-static void approve(struct inst *i, struct httpd_req *r)
+static void events_approve(struct inst *i, struct httpd_req *r)
 {
 	json_t *doc = NULL, *item;
 	struct spot_err err = { 0 };
@@ -279,7 +280,7 @@ static void approve(struct inst *i, struct httpd_req *r)
 	if (json_parse(r->body, "request", &doc, &err) != SPOT_OK ||
 	    !json_is_array(json_object_get(doc, "StartRequests"))) {
 		json_decref(doc);
-		fail(r, 400, "Bad request. The body is malformed");
+		failure_reply(r, 400, "Bad request. The body is malformed");
 		return;
 	}
 	json_array_foreach (json_object_get(doc, "StartRequests"), k, item) {
@@ -301,7 +302,7 @@ static void approve(struct inst *i, struct httpd_req *r)
 	httpd_reply(r, 200, NULL, NULL, 0);
 }
 
-static void events(struct inst *i, struct httpd_req *r)
+static void events_reply(struct inst *i, struct httpd_req *r)
 {
 	static const char *const newest[] = { "2020-07-01", "2019-08-01", "2019-04-01", NULL };
 	json_t *list = json_array();
@@ -310,10 +311,10 @@ static void events(struct inst *i, struct httpd_req *r)
 		json_decref(list);
 		return;
 	}
-	refresh(i);
+	events_refresh(i);
 	if (str_same(r->method, "POST")) {
 		json_decref(list);
-		approve(i, r);
+		events_approve(i, r);
 		return;
 	}
 	if (switched_on(i)) {
@@ -323,14 +324,14 @@ static void events(struct inst *i, struct httpd_req *r)
 			}
 		}
 	}
-	reply(r, 200,
+	json_reply(r, 200,
 	    json_pack("{s:I, s:o}", "DocumentIncarnation", (json_int_t)i->sim->azure->incarnation,
 		"Events", list));
 }
 
 /* ---- proofs ---------------------------------------------------------------------------------- */
 
-static void attested(struct inst *i, struct httpd_req *r)
+static void attested_reply(struct inst *i, struct httpd_req *r)
 {
 	static const char *const newest[] = { "2021-02-01", "2020-09-01", "2018-10-01", NULL };
 	const char *nonce = httpd_query(r, "nonce");
@@ -343,7 +344,7 @@ static void attested(struct inst *i, struct httpd_req *r)
 		return;
 	}
 	if (nonce && (strlen(nonce) > 10 || nonce[strspn(nonce, "0123456789")])) {
-		fail(r, 400, "Bad request. The nonce must have up to 10 digits");
+		failure_reply(r, 400, "Bad request. The nonce must have up to 10 digits");
 		return;
 	}
 	for (int k = 0; k < 2; k++) {
@@ -362,7 +363,7 @@ static void attested(struct inst *i, struct httpd_req *r)
 	    "subscriptionId", AZ_SUBSCRIPTION, "sku", "2204");
 	text = json_text(r->arena, doc);
 	json_decref(doc);
-	reply(r, 200,
+	json_reply(r, 200,
 	    json_pack("{s:s, s:s}", "encoding", "pkcs7", "signature",
 		az_pkcs7(i->sim, r->arena, text)));
 }
@@ -375,21 +376,21 @@ static void identity_token(struct inst *i, struct httpd_req *r)
 	int64_t now = sim_wall(i->sim) / SPOT_US_PER_S;
 
 	if (!v || strcmp(v, "2018-02-01") < 0 || !resource) {
-		reply(r, 400,
+		json_reply(r, 400,
 		    json_pack("{s:s, s:s}", "error", "invalid_request", "error_description",
 			resource ? "Required query variable 'api-version' is missing"
 				 : "Required query variable 'resource' is missing"));
 		return;
 	}
 	if (!id || str_suffix(resource, "/.default")) {
-		reply(r, 400,
+		json_reply(r, 400,
 		    json_pack("{s:s, s:s}", "error", id ? "invalid_resource" : "invalid_request",
 			"error_description",
 			id ? "AADSTS500011: The resource principal was not found."
 			   : "Identity not found"));
 		return;
 	}
-	reply(r, 200,
+	json_reply(r, 200,
 	    json_pack("{s:s, s:s, s:s, s:o, s:s, s:o, s:s, s:s}", "access_token",
 		az_token(i->sim, r->arena, resource, i->id, i->id, 86400), "client_id", i->id,
 		"expires_in", "86399", "expires_on", json_sprintf("%lld", (long long)now + 86400),
@@ -407,28 +408,28 @@ void az_imds(struct inst *i, struct httpd_req *r, const char *path)
 		path++;
 	}
 	if (httpd_header(r, "x-forwarded-for")) {
-		fail(r, 403, "Forbidden. The request was forwarded by a proxy");
+		failure_reply(r, 403, "Forbidden. The request was forwarded by a proxy");
 		return;
 	}
 	if (!httpd_header(r, "metadata") || strcasecmp(httpd_header(r, "metadata"), "true") != 0) {
-		fail(r, 400, "Bad request. Required metadata header not specified");
+		failure_reply(r, 400, "Bad request. Required metadata header not specified");
 		return;
 	}
 	if (!throttle_take(i->sim, arena_printf(r->arena, "azure-imds|%s", i->id), 5, 5, 1)) {
-		fail(r, 429, "Too Many Requests");
+		failure_reply(r, 429, "Too Many Requests");
 		return;
 	}
 	az_tick(i->sim);
 	if (str_prefix(path, "/metadata/instance")) {
-		instance(i, r, path + strlen("/metadata/instance"));
+		instance_reply(i, r, path + strlen("/metadata/instance"));
 	} else if (str_same(path, "/metadata/scheduledevents")) {
-		events(i, r);
+		events_reply(i, r);
 	} else if (str_same(path, "/metadata/attested/document")) {
-		attested(i, r);
+		attested_reply(i, r);
 	} else if (str_same(path, "/metadata/identity/oauth2/token")) {
 		identity_token(i, r);
 	} else {
-		fail(r, 404, "Not found");
+		failure_reply(r, 404, "Not found");
 	}
 }
 

@@ -17,7 +17,7 @@
 #define TOKEN_S 3599
 #define ASSERTION_US (3600 * SPOT_US_PER_S)
 
-static const char *form(struct az_call *c, const char *name)
+static const char *field_get(struct az_call *c, const char *name)
 {
 	struct str b = c->rq->http->body;
 	const char *p = arena_strndup(c->rq->arena, b.p ? b.p : "", b.n);
@@ -94,7 +94,7 @@ static void parts_free(struct parts *p)
 	json_decref(p->claims);
 }
 
-static const char *claim(const struct parts *p, const char *name)
+static const char *claim_get(const struct parts *p, const char *name)
 {
 	const char *v = json_string_value(json_object_get(p->claims, name));
 
@@ -107,7 +107,7 @@ static int64_t claim_time(const struct parts *p, const char *name)
 	return (int64_t)json_number_value(json_object_get(p->claims, name)) * SPOT_US_PER_S;
 }
 
-static bool verified(const struct parts *p, EVP_PKEY *key)
+static bool is_verified(const struct parts *p, EVP_PKEY *key)
 {
 	const char *alg = json_string_value(json_object_get(p->head, "alg"));
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
@@ -152,15 +152,15 @@ const char *az_token_check(struct az_call *c, const char *const *audiences)
 	if (!jwt_split(c->rq->arena, auth + 7, &p)) {
 		return "malformed";
 	}
-	if (!verified(&p, c->az->leaf_key)) {
+	if (!is_verified(&p, c->az->leaf_key)) {
 		wrong = "signature";
-	} else if (!audience_fits(claim(&p, "aud"), audiences)) {
+	} else if (!audience_fits(claim_get(&p, "aud"), audiences)) {
 		wrong = "audience";
 	} else if (c->rq->expire || claim_time(&p, "exp") < now ||
 	    claim_time(&p, "iat") + SPOT_US_PER_S <= c->az->revoked_us) {
 		wrong = "expired";
 	} else {
-		snprintf(c->oid, sizeof(c->oid), "%s", claim(&p, "oid"));
+		snprintf(c->oid, sizeof(c->oid), "%s", claim_get(&p, "oid"));
 	}
 	parts_free(&p);
 	return wrong;
@@ -216,11 +216,11 @@ void az_trust_drop(struct az_trust *t)
 
 static bool assertion_named(struct az_call *c, const struct parts *p, const struct az_trust *t)
 {
-	const char *aud = claim(p, "aud");
+	const char *aud = claim_get(p, "aud");
 	int64_t now = sim_wall(c->rq->sim), exp = claim_time(p, "exp");
 	bool own = str_same(t->issuer, AZ_CLIENT);
 
-	if (!verified(p, t->key)) {
+	if (!is_verified(p, t->key)) {
 		az_fail(c, 401, "invalid_client/700027",
 		    "The certificate with identifier used to sign the client assertion is not "
 		    "registered on application. [Reason - The key was not found.]");
@@ -249,7 +249,7 @@ static bool assertion_good(struct az_call *c, const char *text)
 	struct parts p;
 	bool ok = false;
 
-	if (!str_same(form(c, "client_assertion_type"),
+	if (!str_same(field_get(c, "client_assertion_type"),
 		"urn:ietf:params:oauth:client-assertion-type:jwt-bearer")) {
 		az_fail(c, 400, "invalid_request/900144",
 		    "The request body must contain the following parameter: "
@@ -261,8 +261,8 @@ static bool assertion_good(struct az_call *c, const char *text)
 		return false;
 	}
 	for (t = c->az->trust; t; t = t->next) {
-		if (str_same(t->issuer, claim(&p, "iss")) &&
-		    str_same(t->subject, claim(&p, "sub"))) {
+		if (str_same(t->issuer, claim_get(&p, "iss")) &&
+		    str_same(t->subject, claim_get(&p, "sub"))) {
 			break;
 		}
 	}
@@ -272,7 +272,7 @@ static bool assertion_good(struct az_call *c, const char *text)
 		az_fail(c, 401, "invalid_client/700213",
 		    "No matching federated identity record found for presented assertion subject "
 		    "'%s'.",
-		    claim(&p, "sub"));
+		    claim_get(&p, "sub"));
 	}
 	parts_free(&p);
 	return ok;
@@ -282,12 +282,13 @@ static bool assertion_good(struct az_call *c, const char *text)
 
 static bool client_known(struct az_call *c)
 {
-	const char *secret = form(c, "client_secret"), *assertion = form(c, "client_assertion");
+	const char *secret = field_get(c, "client_secret"),
+		   *assertion = field_get(c, "client_assertion");
 
-	if (!str_same(form(c, "client_id"), AZ_CLIENT)) {
+	if (!str_same(field_get(c, "client_id"), AZ_CLIENT)) {
 		az_fail(c, 400, "unauthorized_client/700016",
 		    "Application with identifier '%s' was not found in the directory 'cloudsim'.",
-		    form(c, "client_id") ? form(c, "client_id") : "");
+		    field_get(c, "client_id") ? field_get(c, "client_id") : "");
 		return false;
 	}
 	if (assertion) {
@@ -311,9 +312,9 @@ static bool client_known(struct az_call *c)
 	return true;
 }
 
-static void token(struct az_call *c)
+static void token_reply(struct az_call *c)
 {
-	const char *scope = form(c, "scope"), *grant = form(c, "grant_type");
+	const char *scope = field_get(c, "scope"), *grant = field_get(c, "grant_type");
 	size_t n = scope ? strlen(scope) : 0;
 	const char *audience;
 
@@ -349,7 +350,7 @@ static void token(struct az_call *c)
 		az_token(c->rq->sim, c->rq->arena, audience, AZ_CLIENT, AZ_CLIENT_OID, TOKEN_S)));
 }
 
-static void discovery(struct az_call *c)
+static void discovery_reply(struct az_call *c)
 {
 	const char *t = c->seg[0], *b = c->base;
 
@@ -367,7 +368,7 @@ static void discovery(struct az_call *c)
 		json_sprintf("%s/%s/oauth2/v2.0/authorize", b, t)));
 }
 
-static void instances(struct az_call *c)
+static void instances_reply(struct az_call *c)
 {
 	const char *host = strstr(c->base, "://") + 3;
 
@@ -384,7 +385,7 @@ void az_login(struct az_call *c)
 	bool get = str_same(c->rq->http->method, "GET");
 
 	if (c->n == 3 && str_same(c->seg[1], "discovery") && str_same(last, "instance")) {
-		instances(c);
+		instances_reply(c);
 		return;
 	}
 	if (!az_same(c->seg[0], AZ_TENANT) && !str_same(c->seg[0], "cloudsim.example")) {
@@ -396,11 +397,11 @@ void az_login(struct az_call *c)
 		return;
 	}
 	if (get && str_same(last, "openid-configuration")) {
-		discovery(c);
+		discovery_reply(c);
 	} else if (get && str_same(last, "keys")) {
 		az_send(c, 200, json_pack("{s:[o]}", "keys", az_jwk(c->az, c->rq->arena)));
 	} else if (str_same(last, "token") && str_same(c->rq->http->method, "POST")) {
-		token(c);
+		token_reply(c);
 	} else {
 		az_fail(c, 404, "invalid_request/900561", "The endpoint does not exist.");
 	}

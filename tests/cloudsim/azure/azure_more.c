@@ -31,7 +31,7 @@ static const char *image_field(const struct az_image *i, int level)
 }
 
 /* The segment after a word of the path; NULL: the path ends before it. */
-static const char *after(const struct az_call *c, const char *word)
+static const char *segment_after(const struct az_call *c, const char *word)
 {
 	for (size_t k = 0; k + 1 < c->n; k++) {
 		if (az_same(c->seg[k], word)) {
@@ -81,8 +81,8 @@ static void one_version(struct az_call *c, const struct az_image *i)
 /* publishers[/{p}/artifacttypes/vmimage/offers[/{o}/skus[/{s}/versions[/{v}]]]] */
 void az_image_catalog(struct az_call *c)
 {
-	const char *const want[] = { after(c, "publishers"), after(c, "offers"), after(c, "skus"),
-		after(c, "versions") };
+	const char *const want[] = { segment_after(c, "publishers"), segment_after(c, "offers"),
+		segment_after(c, "skus"), segment_after(c, "versions") };
 	int level = 0;
 	json_t *list, *seen AUTO(json) = json_object();
 
@@ -223,7 +223,7 @@ static void run_command(struct az_call *c, struct az_res *r)
 }
 
 /* To another host: the machine goes on, and so does the bill. */
-static void redeploy(struct az_call *c, struct az_res *r)
+static void vm_redeploy(struct az_call *c, struct az_res *r)
 {
 	if (!r->inst || r->deallocated) {
 		az_fail(c, 409, "OperationNotAllowed", "The VM '%s' is not in a state for that.",
@@ -241,7 +241,7 @@ bool az_vm_action(struct az_call *c, struct az_res *r)
 	if (az_same(c->child, "runCommand")) {
 		run_command(c, r);
 	} else if (az_same(c->child, "redeploy") || az_same(c->child, "reapply")) {
-		redeploy(c, r);
+		vm_redeploy(c, r);
 	} else {
 		return false;
 	}
@@ -288,7 +288,7 @@ void az_set_list(struct az_call *c)
 
 /* ---- subnets and rules ----------------------------------------------------------------------- */
 
-static json_t *properties(json_t *doc)
+static json_t *properties_of(json_t *doc)
 {
 	json_t *p = json_object_get(doc, "properties");
 
@@ -392,7 +392,7 @@ static void child_put(struct az_call *c, struct az_res *r, json_t *all, const ch
 	json_object_set_new(one, "name", json_string(c->child_name));
 	json_object_set_new(one, "id", json_sprintf("%s/%s/%s", r->id, list, c->child_name));
 	json_object_set_new(one, "etag", json_string("W/\"1\""));
-	json_object_set_new(properties(one), "provisioningState", json_string("Succeeded"));
+	json_object_set_new(properties_of(one), "provisioningState", json_string("Succeeded"));
 	if (made) {
 		json_array_append_new(all, one);
 	} else {
@@ -433,7 +433,7 @@ bool az_children(struct az_call *c, struct az_res *r)
 	const char *list = r->kind == AZ_VNET && az_same(c->child, "subnets") ? "subnets"
 	    : r->kind == AZ_NSG && az_same(c->child, "securityRules")         ? "securityRules"
 									      : NULL;
-	json_t *p = properties(r->doc), *all = list ? json_object_get(p, list) : NULL;
+	json_t *p = properties_of(r->doc), *all = list ? json_object_get(p, list) : NULL;
 	size_t k;
 
 	if (!list) {

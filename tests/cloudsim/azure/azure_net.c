@@ -8,7 +8,7 @@
 
 #include <strings.h>
 
-static json_t *props(json_t *doc)
+static json_t *properties_of(json_t *doc)
 {
 	json_t *p = json_object_get(doc, "properties");
 
@@ -31,7 +31,7 @@ static void set_guid(struct sim *s, json_t *o, const char *key)
 static void public_ip(struct sim *s, struct az_res *r)
 {
 	snprintf(r->ip, sizeof(r->ip), "203.0.113.%d", (int)rng_below(&s->rng, 254) + 1);
-	json_object_set_new(props(r->doc), "ipAddress", json_string(r->ip));
+	json_object_set_new(properties_of(r->doc), "ipAddress", json_string(r->ip));
 }
 
 static struct az_res *ip_make(struct az_call *c, struct az_res *nic, const json_t *conf)
@@ -57,12 +57,12 @@ static struct az_res *ip_make(struct az_call *c, struct az_res *nic, const json_
 		json_object_set_new(json_object_get(r->doc, "sku"), "tier",
 		    json_string("Regional"));
 	}
-	set_guid(c->rq->sim, props(r->doc), "resourceGuid");
+	set_guid(c->rq->sim, properties_of(r->doc), "resourceGuid");
 	public_ip(c->rq->sim, r);
 	r->owner = nic;
 	r->delete_with = az_same(option, "Delete");
 	if (option) {
-		json_object_set_new(props(r->doc), "deleteOption", json_string(option));
+		json_object_set_new(properties_of(r->doc), "deleteOption", json_string(option));
 	}
 	return r;
 }
@@ -80,11 +80,11 @@ static json_t *ip_configuration(struct az_call *c, struct az_res *nic, const jso
 	    !json_is_false(json_object_get(p, "primary")), "privateIPAddressVersion", "IPv4");
 
 	if (json_object_get(p, "subnet")) {
-		json_object_set_new(props(out), "subnet",
+		json_object_set_new(properties_of(out), "subnet",
 		    json_deep_copy(json_object_get(p, "subnet")));
 	}
 	if (pip) {
-		json_object_set_new(props(out), "publicIPAddress",
+		json_object_set_new(properties_of(out), "publicIPAddress",
 		    json_pack("{s:s}", "id", ip_make(c, nic, pip)->id));
 	}
 	return out;
@@ -120,14 +120,14 @@ struct az_res *az_nic_make(struct az_call *c, struct az_res *vm, const json_t *c
 		json_object_set(r->doc, "tags", json_object_get(conf, "tags"));
 	}
 	if (json_object_get(p, "networkSecurityGroup")) {
-		json_object_set(props(r->doc), "networkSecurityGroup",
+		json_object_set(properties_of(r->doc), "networkSecurityGroup",
 		    json_object_get(p, "networkSecurityGroup"));
 	}
-	set_guid(c->rq->sim, props(r->doc), "resourceGuid");
+	set_guid(c->rq->sim, properties_of(r->doc), "resourceGuid");
 	json_array_foreach (json_object_get(p, "ipConfigurations"), k, ip) {
 		json_array_append_new(ips, ip_configuration(c, r, ip));
 	}
-	json_object_set_new(props(r->doc), "ipConfigurations", ips);
+	json_object_set_new(properties_of(r->doc), "ipConfigurations", ips);
 	return r;
 }
 
@@ -187,9 +187,9 @@ struct az_res *az_disk_make(struct az_call *c, struct az_res *vm, const json_t *
 		"diskSizeBytes", size << 30, "timeCreated",
 		az_time(c->rq->arena, sim_wall(c->rq->sim))));
 	if (os) {
-		json_object_set_new(props(r->doc), "osType", json_string("Linux"));
+		json_object_set_new(properties_of(r->doc), "osType", json_string("Linux"));
 	}
-	set_guid(c->rq->sim, props(r->doc), "uniqueId");
+	set_guid(c->rq->sim, properties_of(r->doc), "uniqueId");
 	if (json_object_get(vm->asked, "zones")) {
 		json_object_set(r->doc, "zones", json_object_get(vm->asked, "zones"));
 	}
@@ -204,9 +204,9 @@ struct az_res *az_disk_make(struct az_call *c, struct az_res *vm, const json_t *
 
 /* ---- by hand --------------------------------------------------------------------------------- */
 
-static void complete(struct az_call *c, struct az_res *r)
+static void resource_complete(struct az_call *c, struct az_res *r)
 {
-	json_t *p = props(r->doc), *sub;
+	json_t *p = properties_of(r->doc), *sub;
 	size_t k;
 
 	if (r->kind == AZ_IDENTITY) {
@@ -230,14 +230,16 @@ static void complete(struct az_call *c, struct az_res *r)
 
 		json_object_set_new(sub, "id",
 		    json_sprintf("%s/subnets/%s", r->id, name ? name : "default"));
-		json_object_set_new(props(sub), "provisioningState", json_string("Succeeded"));
+		json_object_set_new(properties_of(sub), "provisioningState",
+		    json_string("Succeeded"));
 	}
 	json_array_foreach (json_object_get(p, "securityRules"), k, sub) {
 		const char *name = json_string_value(json_object_get(sub, "name"));
 
 		json_object_set_new(sub, "id",
 		    json_sprintf("%s/securityRules/%s", r->id, name ? name : "rule"));
-		json_object_set_new(props(sub), "provisioningState", json_string("Succeeded"));
+		json_object_set_new(properties_of(sub), "provisioningState",
+		    json_string("Succeeded"));
 	}
 }
 
@@ -272,7 +274,7 @@ static bool body_good(struct az_call *c, enum az_kind kind)
 	return az_tags_valid(c, json_object_get(c->doc, "tags"));
 }
 
-static void put(struct az_call *c, enum az_kind kind, struct az_res *r)
+static void resource_put(struct az_call *c, enum az_kind kind, struct az_res *r)
 {
 	const json_t *p;
 	bool made = !r;
@@ -303,7 +305,7 @@ static void put(struct az_call *c, enum az_kind kind, struct az_res *r)
 		r->doc = json_deep_copy(c->doc);
 	}
 	json_object_del(r->doc, "etag");
-	complete(c, r);
+	resource_complete(c, r);
 	/* Disks_CreateOrUpdate has no 201. */
 	az_send(c, made && kind != AZ_DISK ? 201 : 200, az_view(c->rq->sim, r));
 }
@@ -369,7 +371,7 @@ static bool in_use(struct az_call *c, const struct az_res *r)
 	return false;
 }
 
-static void drop(struct az_call *c, struct az_res *r)
+static void resource_drop(struct az_call *c, struct az_res *r)
 {
 	if (!az_group_for_write(c)) {
 		return;
@@ -402,9 +404,9 @@ void az_plain_resource(struct az_call *c, enum az_kind kind)
 	if (c->child && (r || (kind != AZ_VNET && kind != AZ_NSG))) {
 		az_fail(c, 404, "NotFound", "The resource has no '%s'.", c->child);
 	} else if (str_same(m, "PUT") && !c->child) {
-		put(c, kind, r);
+		resource_put(c, kind, r);
 	} else if (str_same(m, "DELETE") && !c->child) {
-		drop(c, r);
+		resource_drop(c, r);
 	} else if (str_same(m, "PATCH") && r) {
 		if (az_group_for_write(c) && az_need_doc(c) && az_tags_patch(c, r->doc)) {
 			az_send(c, 200, az_view(c->rq->sim, r));

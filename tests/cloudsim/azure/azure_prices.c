@@ -21,20 +21,20 @@ struct filter {
 	const char *wrong;
 };
 
-static bool either(struct filter *f);
+static bool either_read(struct filter *f);
 
-static void blanks(struct filter *f)
+static void blanks_skip(struct filter *f)
 {
 	while (*f->p == ' ') {
 		f->p++;
 	}
 }
 
-static bool word(struct filter *f, const char *w)
+static bool word_read(struct filter *f, const char *w)
 {
 	size_t n = strlen(w);
 
-	blanks(f);
+	blanks_skip(f);
 	if (strncmp(f->p, w, n) != 0) {
 		return false;
 	}
@@ -42,11 +42,11 @@ static bool word(struct filter *f, const char *w)
 	return true;
 }
 
-static const char *literal(struct filter *f)
+static const char *literal_read(struct filter *f)
 {
 	char *out, *w;
 
-	blanks(f);
+	blanks_skip(f);
 	if (*f->p++ != '\'') {
 		f->wrong = "a text in quotes is expected";
 		return "";
@@ -65,13 +65,13 @@ static const char *literal(struct filter *f)
 	return out;
 }
 
-static const char *field(struct filter *f)
+static const char *field_read(struct filter *f)
 {
 	static const char *const known[] = { "armRegionName", "location", "meterId", "meterName",
 		"productName", "productId", "skuId", "skuName", "serviceName", "serviceId",
 		"serviceFamily", "priceType", "armSkuName", "isPrimaryMeterRegion" };
 
-	blanks(f);
+	blanks_skip(f);
 	for (size_t k = 0; k < ARRAY_LEN(known); k++) {
 		size_t n = strlen(known[k]);
 
@@ -89,66 +89,66 @@ static const char *field(struct filter *f)
 	return "";
 }
 
-static bool single(struct filter *f)
+static bool single_read(struct filter *f)
 {
 	bool contains = false, starts = false, ok;
 	const char *v, *want;
 
-	if (word(f, "(")) {
-		ok = either(f);
-		if (!word(f, ")")) {
+	if (word_read(f, "(")) {
+		ok = either_read(f);
+		if (!word_read(f, ")")) {
 			f->wrong = "a parenthesis is missing";
 		}
 		return ok;
 	}
-	contains = word(f, "contains(");
-	starts = !contains && word(f, "startswith(");
-	v = field(f);
+	contains = word_read(f, "contains(");
+	starts = !contains && word_read(f, "startswith(");
+	v = field_read(f);
 	if (contains || starts) {
-		if (!word(f, ",")) {
+		if (!word_read(f, ",")) {
 			f->wrong = "a comma is missing";
 		}
-		want = literal(f);
-		if (!word(f, ")")) {
+		want = literal_read(f);
+		if (!word_read(f, ")")) {
 			f->wrong = "a parenthesis is missing";
 		}
 		return contains ? strstr(v, want) != NULL : str_prefix(v, want);
 	}
-	ok = word(f, "eq ");
-	if (!ok && !word(f, "ne ")) {
+	ok = word_read(f, "eq ");
+	if (!ok && !word_read(f, "ne ")) {
 		f->wrong = "an operator is missing";
 	}
-	blanks(f);
+	blanks_skip(f);
 	if (strncmp(f->p, "true", 4) == 0 || strncmp(f->p, "false", 5) == 0) {
 		want = *f->p == 't' ? "true" : "false";
 		f->p += strlen(want);
 	} else {
-		want = literal(f);
+		want = literal_read(f);
 	}
 	return str_same(v, want) == ok;
 }
 
-static bool both(struct filter *f)
+static bool both_read(struct filter *f)
 {
-	bool ok = single(f);
+	bool ok = single_read(f);
 
-	while (!f->wrong && word(f, "and ")) {
-		ok = single(f) && ok;
+	while (!f->wrong && word_read(f, "and ")) {
+		ok = single_read(f) && ok;
 	}
 	return ok;
 }
 
-static bool either(struct filter *f)
+static bool either_read(struct filter *f)
 {
-	bool ok = both(f);
+	bool ok = both_read(f);
 
-	while (!f->wrong && word(f, "or ")) {
-		ok = both(f) || ok;
+	while (!f->wrong && word_read(f, "or ")) {
+		ok = both_read(f) || ok;
 	}
 	return ok;
 }
 
-static bool passes(struct arena *a, const char *filter, const json_t *row, const char **wrong)
+static bool row_passes(struct arena *a, const char *filter, const json_t *row, const char **wrong)
 {
 	struct filter f = { .a = a, .p = filter, .row = row };
 	bool ok;
@@ -156,8 +156,8 @@ static bool passes(struct arena *a, const char *filter, const json_t *row, const
 	if (!filter || !*filter) {
 		return true;
 	}
-	ok = either(&f);
-	blanks(&f);
+	ok = either_read(&f);
+	blanks_skip(&f);
 	if (!f.wrong && *f.p) {
 		f.wrong = "text is left over";
 	}
@@ -183,7 +183,7 @@ static const char *meter_id(struct arena *a, const char *seed)
 	return arena_printf(a, "%.8s-%.4s-%.4s-%.4s-%.12s", x, x + 8, x + 12, x + 16, x + 20);
 }
 
-static void row(struct maker *m, const struct pool *p, int64_t micros, const char *product,
+static void row_add(struct maker *m, const struct pool *p, int64_t micros, const char *product,
     const char *suffix, const char *kind, const char *since, bool primary)
 {
 	struct arena *a = m->c->rq->arena;
@@ -210,13 +210,13 @@ static void row(struct maker *m, const struct pool *p, int64_t micros, const cha
 	if (str_same(kind, "Reservation")) {
 		json_object_set_new(o, "reservationTerm", json_string("1 Year"));
 	}
-	if (passes(a, m->filter, o, &m->wrong)) {
+	if (row_passes(a, m->filter, o, &m->wrong)) {
 		json_array_append(m->list, o);
 	}
 	json_decref(o);
 }
 
-static const char *day(struct arena *a, int64_t us)
+static const char *day_text(struct arena *a, int64_t us)
 {
 	char t[TIME_TEXT_MAX];
 
@@ -234,35 +234,37 @@ static void size_rows(struct maker *m, const struct pool *p)
 		spot = price_at(&p->price[SIDE_SPOT], now), month = 30LL * 24 * SPOT_US_PER_HOUR;
 	const struct price_log *l = &p->price[SIDE_SPOT];
 	const char *product = arena_printf(a, "Virtual Machines %s Series", p->type->description);
-	const char *old = day(a, now - 6 * month), *next = day(a, now + month);
+	const char *old = day_text(a, now - 6 * month), *next = day_text(a, now + month);
 	const char *win = strstr(p->type->name, "H100") ? arena_printf(a, "%s Win", product)
 							: arena_printf(a, "%s Windows", product);
 	int64_t since = l->n > 0 ? l->at[l->n - 1].us : now;
 
-	row(m, p, full * 2, win, "", "Consumption", old, true);
+	row_add(m, p, full * 2, win, "", "Consumption", old, true);
 	if (spot > 0) {
-		row(m, p, spot * 2, win, " Spot", "Consumption", old, true);
-		row(m, p, spot + spot / 3, product, " Spot", "Consumption", next, true);
-		row(m, p, spot, product, " Spot", "Consumption", day(a, MIN(since, now)), true);
-		row(m, p, full / 5, product, " Low Priority", "Consumption", old, true);
-		row(m, p, 0, product, " Spot", "Consumption", old, true);
+		row_add(m, p, spot * 2, win, " Spot", "Consumption", old, true);
+		row_add(m, p, spot + spot / 3, product, " Spot", "Consumption", next, true);
+		row_add(m, p, spot, product, " Spot", "Consumption", day_text(a, MIN(since, now)),
+		    true);
+		row_add(m, p, full / 5, product, " Low Priority", "Consumption", old, true);
+		row_add(m, p, 0, product, " Spot", "Consumption", old, true);
 	}
 	if (full > 0) {
-		row(m, p, full + full / 10, product, "", "Consumption", day(a, now - 12 * month),
-		    true);
-		row(m, p, full, product, "", "Consumption", old, true);
-		row(m, p, full / 2, product, "", "Consumption", day(a, now - month), false);
-		row(m, p, full - full / 10, product, "", "DevTestConsumption", old, true);
-		row(m, p, full * 8760 / 2, product, "", "Reservation", old, true);
-		row(m, p, full * 8, arena_printf(a, "%s Dedicated Host", p->type->description), "",
-		    "Consumption", old, true);
-		row(m, p, full, arena_printf(a, "%s CloudServices", product), "", "Consumption",
+		row_add(m, p, full + full / 10, product, "", "Consumption",
+		    day_text(a, now - 12 * month), true);
+		row_add(m, p, full, product, "", "Consumption", old, true);
+		row_add(m, p, full / 2, product, "", "Consumption", day_text(a, now - month),
+		    false);
+		row_add(m, p, full - full / 10, product, "", "DevTestConsumption", old, true);
+		row_add(m, p, full * 8760 / 2, product, "", "Reservation", old, true);
+		row_add(m, p, full * 8, arena_printf(a, "%s Dedicated Host", p->type->description),
+		    "", "Consumption", old, true);
+		row_add(m, p, full, arena_printf(a, "%s CloudServices", product), "", "Consumption",
 		    old, true);
 	}
 }
 
 /* Data transfer out, first tier free (all prices as the price page shows them for zone 1). */
-static void bandwidth(struct maker *m)
+static void bandwidth_add(struct maker *m)
 {
 	static const struct {
 		double from;
@@ -288,7 +290,7 @@ static void bandwidth(struct maker *m)
 			    "serviceFamily", "Networking", "unitOfMeasure", "1 GB", "type",
 			    "Consumption", "isPrimaryMeterRegion", 1, "armSkuName", "");
 
-			if (passes(m->c->rq->arena, m->filter, o, &m->wrong)) {
+			if (row_passes(m->c->rq->arena, m->filter, o, &m->wrong)) {
 				json_array_append(m->list, o);
 			}
 			json_decref(o);
@@ -298,7 +300,7 @@ static void bandwidth(struct maker *m)
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-static void send(struct az_call *c, const json_t *rows)
+static void rows_send(struct az_call *c, const json_t *rows)
 {
 	const char *skip = az_query(c, "$skip"), *filter = az_query(c, "$filter"),
 		   *top = az_query(c, "$top");
@@ -369,12 +371,12 @@ void az_prices(struct az_call *c)
 		}
 	}
 	if (!m.wrong) {
-		bandwidth(&m);
+		bandwidth_add(&m);
 	}
 	if (m.wrong) {
 		az_fail(c, 400, "BadRequest", "Invalid OData parameters supplied: %s.", m.wrong);
 	} else {
-		send(c, m.list);
+		rows_send(c, m.list);
 	}
 	json_decref(m.list);
 }

@@ -19,7 +19,7 @@ static const char *score_of(struct az_call *c, const struct pool *p, const char 
 	return left >= 2 * count ? "High" : left >= count ? "Medium" : "Low";
 }
 
-static void add(struct az_call *c, json_t *list, const char *size, const char *region,
+static void score_add(struct az_call *c, json_t *list, const char *size, const char *region,
     const struct zone *z, int64_t count)
 {
 	const struct market *m = c->rq->sim->market;
@@ -64,13 +64,13 @@ static void region_scores(struct az_call *c, json_t *list, const char *size, con
 	const struct market *m = c->rq->sim->market;
 
 	if (!zones) {
-		add(c, list, size, region, NULL, count);
+		score_add(c, list, size, region, NULL, count);
 		return;
 	}
 	for (size_t k = 0; k < m->zones_n; k++) {
 		if (m->zones[k].region->cloud == CLOUD_AZURE &&
 		    str_same(m->zones[k].region->name, region)) {
-			add(c, list, size, region, &m->zones[k], count);
+			score_add(c, list, size, region, &m->zones[k], count);
 		}
 	}
 }

@@ -58,40 +58,40 @@ static const char *mixed_case(struct arena *a, const struct region *r)
 	return out;
 }
 
-static void capability(json_t *list, const char *name, json_t *value)
+static void capability_add(json_t *list, const char *name, json_t *value)
 {
 	json_array_append_new(list, json_pack("{s:s, s:o}", "name", name, "value", value));
 }
 
-static json_t *capabilities(const struct itype *t)
+static json_t *capabilities_json(const struct itype *t)
 {
 	json_t *c = json_array();
 	bool premium = !strstr(t->name, "_v2");
 
-	capability(c, "MaxResourceVolumeMB", json_string("65536"));
-	capability(c, "OSVhdSizeMB", json_string("1047552"));
-	capability(c, "vCPUs", json_sprintf("%d", t->vcpus));
-	capability(c, "MemoryPreservingMaintenanceSupported", json_string("False"));
-	capability(c, "HyperVGenerations", json_string(t->maker));
-	capability(c, "MemoryGB", json_sprintf("%d", t->mem_mib / 1024));
-	capability(c, "MaxDataDiskCount", json_string("8"));
-	capability(c, "CpuArchitectureType", json_string(t->arch));
-	capability(c, "LowPriorityCapable", json_string(t->cents ? "True" : "False"));
-	capability(c, "PremiumIO", json_string(premium ? "True" : "False"));
-	capability(c, "VMDeploymentTypes", json_string("IaaS"));
-	capability(c, "vCPUsAvailable", json_sprintf("%d", t->vcpus));
+	capability_add(c, "MaxResourceVolumeMB", json_string("65536"));
+	capability_add(c, "OSVhdSizeMB", json_string("1047552"));
+	capability_add(c, "vCPUs", json_sprintf("%d", t->vcpus));
+	capability_add(c, "MemoryPreservingMaintenanceSupported", json_string("False"));
+	capability_add(c, "HyperVGenerations", json_string(t->maker));
+	capability_add(c, "MemoryGB", json_sprintf("%d", t->mem_mib / 1024));
+	capability_add(c, "MaxDataDiskCount", json_string("8"));
+	capability_add(c, "CpuArchitectureType", json_string(t->arch));
+	capability_add(c, "LowPriorityCapable", json_string(t->cents ? "True" : "False"));
+	capability_add(c, "PremiumIO", json_string(premium ? "True" : "False"));
+	capability_add(c, "VMDeploymentTypes", json_string("IaaS"));
+	capability_add(c, "vCPUsAvailable", json_sprintf("%d", t->vcpus));
 	if (t->cards > 0) {
-		capability(c, "GPUs", json_sprintf("%d", t->cards));
+		capability_add(c, "GPUs", json_sprintf("%d", t->cards));
 	}
-	capability(c, "vCPUsPerCore", json_string("1"));
-	capability(c, "EphemeralOSDiskSupported", json_string(premium ? "True" : "False"));
-	capability(c, "AcceleratedNetworkingEnabled", json_string("True"));
-	capability(c, "RdmaEnabled", json_string(t->efa ? "True" : "False"));
-	capability(c, "MaxNetworkInterfaces", json_string("8"));
+	capability_add(c, "vCPUsPerCore", json_string("1"));
+	capability_add(c, "EphemeralOSDiskSupported", json_string(premium ? "True" : "False"));
+	capability_add(c, "AcceleratedNetworkingEnabled", json_string("True"));
+	capability_add(c, "RdmaEnabled", json_string(t->efa ? "True" : "False"));
+	capability_add(c, "MaxNetworkInterfaces", json_string("8"));
 	return c;
 }
 
-static json_t *restriction(const char *type, const char *location, json_t *zones,
+static json_t *restriction_json(const char *type, const char *location, json_t *zones,
     const char *reason)
 {
 	json_t *info = json_pack("{s:[s]}", "locations", location);
@@ -103,7 +103,7 @@ static json_t *restriction(const char *type, const char *location, json_t *zones
 	    "restrictionInfo", info, "reasonCode", reason);
 }
 
-static json_t *sku(struct az_call *c, const struct pool *p)
+static json_t *sku_json(struct az_call *c, const struct pool *p)
 {
 	const struct market *m = c->rq->sim->market;
 	const char *location = mixed_case(c->rq->arena, p->region), *all;
@@ -125,18 +125,18 @@ static json_t *sku(struct az_call *c, const struct pool *p)
 	}
 	all = az_restricted(c->rq->sim, p->region->name, p->type->name, NULL);
 	if (all) {
-		json_array_append_new(limits, restriction("Location", location, NULL, all));
+		json_array_append_new(limits, restriction_json("Location", location, NULL, all));
 	}
 	if (why) {
 		json_array_append_new(limits,
-		    restriction("Zone", location, json_incref(closed), why));
+		    restriction_json("Zone", location, json_incref(closed), why));
 	}
 	json_decref(closed);
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:[s], s:[{s:s, s:o, s:[]}], s:o, s:o}",
 	    "resourceType", "virtualMachines", "name", p->type->name, "tier", "Standard", "size",
 	    p->type->name + strlen("Standard_"), "family", az_family(p->type), "locations",
 	    location, "locationInfo", "location", location, "zones", zones, "zoneDetails",
-	    "capabilities", capabilities(p->type), "restrictions", limits);
+	    "capabilities", capabilities_json(p->type), "restrictions", limits);
 }
 
 /* Rows that are no virtual machines, as every reply has. */
@@ -189,7 +189,7 @@ void az_skus(struct az_call *c)
 
 		if (p->cloud == CLOUD_AZURE && !p->zone &&
 		    (!want || str_same(want, p->region->name))) {
-			json_array_append_new(list, sku(c, p));
+			json_array_append_new(list, sku_json(c, p));
 		}
 	}
 	az_list(c, list);
@@ -259,7 +259,7 @@ int64_t az_used(const struct sim *s, const char *region, const char *code)
 	return sum;
 }
 
-static void usage(struct az_call *c, json_t *list, const char *code, const char *words)
+static void usage_add(struct az_call *c, json_t *list, const char *code, const char *words)
 {
 	json_array_append_new(list,
 	    json_pack("{s:s, s:I, s:I, s:{s:s, s:s}}", "unit", "Count", "currentValue",
@@ -283,7 +283,7 @@ static void family_usages(struct az_call *c, json_t *list)
 			    str_same(az_family(&m->types[i]), az_family(&m->types[k]));
 		}
 		if (!before) {
-			usage(c, list, az_family(&m->types[k]),
+			usage_add(c, list, az_family(&m->types[k]),
 			    arena_printf(c->rq->arena, "%s vCPUs", az_family(&m->types[k])));
 		}
 	}
@@ -301,13 +301,13 @@ void az_usages(struct az_call *c)
 	}
 	list = json_array();
 	if (az_same(c->ns, "Microsoft.Network")) {
-		usage(c, list, "PublicIPAddresses", "Public IP Addresses");
-		usage(c, list, "VirtualNetworks", "Virtual Networks");
+		usage_add(c, list, "PublicIPAddresses", "Public IP Addresses");
+		usage_add(c, list, "VirtualNetworks", "Virtual Networks");
 	} else {
-		usage(c, list, "availabilitySets", "Availability Sets");
-		usage(c, list, "cores", "Total Regional vCPUs");
-		usage(c, list, "virtualMachines", "Virtual Machines");
-		usage(c, list, "lowPriorityCores", "Total Regional Low-priority vCPUs");
+		usage_add(c, list, "availabilitySets", "Availability Sets");
+		usage_add(c, list, "cores", "Total Regional vCPUs");
+		usage_add(c, list, "virtualMachines", "Virtual Machines");
+		usage_add(c, list, "lowPriorityCores", "Total Regional Low-priority vCPUs");
 		family_usages(c, list);
 	}
 	az_list(c, list);

@@ -18,7 +18,7 @@
 #include <openssl/rsa.h>
 #include <openssl/x509v3.h>
 
-static void extend(X509 *cert, X509 *issuer, int nid, const char *value)
+static void cert_extend(X509 *cert, X509 *issuer, int nid, const char *value)
 {
 	X509V3_CTX ctx;
 	X509_EXTENSION *ext;
@@ -48,16 +48,16 @@ static X509 *make_cert(struct sim *s, const char *cn, const char *names, EVP_PKE
 	X509_set_pubkey(cert, key);
 	X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)cn, -1, -1, 0);
 	X509_set_issuer_name(cert, issuer ? X509_get_subject_name(issuer) : name);
-	extend(cert, issuer ? issuer : cert, NID_basic_constraints,
+	cert_extend(cert, issuer ? issuer : cert, NID_basic_constraints,
 	    issuer ? "critical,CA:FALSE" : "critical,CA:TRUE");
-	extend(cert, issuer ? issuer : cert, NID_key_usage,
+	cert_extend(cert, issuer ? issuer : cert, NID_key_usage,
 	    issuer ? "critical,digitalSignature,keyEncipherment" : "critical,keyCertSign,cRLSign");
-	extend(cert, issuer ? issuer : cert, NID_subject_key_identifier, "hash");
+	cert_extend(cert, issuer ? issuer : cert, NID_subject_key_identifier, "hash");
 	if (issuer) {
-		extend(cert, issuer, NID_authority_key_identifier, "keyid");
+		cert_extend(cert, issuer, NID_authority_key_identifier, "keyid");
 	}
 	if (names) {
-		extend(cert, issuer ? issuer : cert, NID_subject_alt_name, names);
+		cert_extend(cert, issuer ? issuer : cert, NID_subject_alt_name, names);
 	}
 	X509_sign(cert, issuer ? issuer_key : key, EVP_sha256());
 	return cert;

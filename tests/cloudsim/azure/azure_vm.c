@@ -128,7 +128,7 @@ static bool told_at_once(const struct az_call *c, const struct az_want *w)
 }
 
 /* What creating will end with; NULL code = it will run. false: refused at once. */
-static bool decide(struct az_call *c, const struct az_want *w, const char **code,
+static bool launch_decide(struct az_call *c, const struct az_want *w, const char **code,
     const char **message)
 {
 	*code = *message = NULL;
@@ -186,7 +186,7 @@ static void inst_make(struct az_call *c, struct az_res *r, const struct az_want 
 	inst_start(i);
 }
 
-static json_t *member(json_t *o, const char *a, const char *b)
+static json_t *member_get(json_t *o, const char *a, const char *b)
 {
 	return json_object_get(json_object_get(json_object_get(o, "properties"), a), b);
 }
@@ -196,11 +196,12 @@ static void parts_make(struct az_call *c, struct az_res *r)
 	size_t k;
 	json_t *item;
 
-	json_array_foreach (member(r->asked, "networkProfile", "networkInterfaceConfigurations"), k,
-	    item) {
+	json_array_foreach (member_get(r->asked, "networkProfile",
+				"networkInterfaceConfigurations"),
+	    k, item) {
 		az_nic_make(c, r, item);
 	}
-	json_array_foreach (member(r->asked, "networkProfile", "networkInterfaces"), k, item) {
+	json_array_foreach (member_get(r->asked, "networkProfile", "networkInterfaces"), k, item) {
 		struct az_res *nic =
 		    az_by_id(c->az, json_string_value(json_object_get(item, "id")));
 		const json_t *p = json_object_get(item, "properties");
@@ -209,15 +210,15 @@ static void parts_make(struct az_call *c, struct az_res *r)
 		nic->delete_with =
 		    az_same(json_string_value(json_object_get(p, "deleteOption")), "Delete");
 	}
-	az_disk_make(c, r, member(r->asked, "storageProfile", "osDisk"), true, 0);
-	json_array_foreach (member(r->asked, "storageProfile", "dataDisks"), k, item) {
+	az_disk_make(c, r, member_get(r->asked, "storageProfile", "osDisk"), true, 0);
+	json_array_foreach (member_get(r->asked, "storageProfile", "dataDisks"), k, item) {
 		az_disk_make(c, r, item, false,
 		    (int)json_integer_value(json_object_get(item, "lun")));
 	}
 }
 
-static void create(struct az_call *c, struct az_res *r, const struct az_want *w, const char *code,
-    const char *message)
+static void vm_create(struct az_call *c, struct az_res *r, const struct az_want *w,
+    const char *code, const char *message)
 {
 	struct sim *s = c->rq->sim;
 	bool again = r != NULL;
@@ -247,7 +248,7 @@ static void create(struct az_call *c, struct az_res *r, const struct az_want *w,
 	az_send(c, again ? 200 : 201, az_vm_view(s, r, false));
 }
 
-static void repeated(struct az_call *c, struct az_res *r)
+static void put_repeated(struct az_call *c, struct az_res *r)
 {
 	const char *what = az_changed(r->asked, c->doc, c->rq->arena);
 
@@ -271,7 +272,7 @@ static void repeated(struct az_call *c, struct az_res *r)
 	az_send(c, 200, az_vm_view(c->rq->sim, r, false));
 }
 
-static void put(struct az_call *c, struct az_res *r)
+static void vm_put(struct az_call *c, struct az_res *r)
 {
 	const char *none = req_header(c->rq, "if-none-match"),
 		   *match = req_header(c->rq, "if-match"), *code, *message;
@@ -295,7 +296,7 @@ static void put(struct az_call *c, struct az_res *r)
 		return;
 	}
 	if (r && (!str_same(r->state, "Failed") || az_changed(r->asked, c->doc, c->rq->arena))) {
-		repeated(c, r);
+		put_repeated(c, r);
 		return;
 	}
 	w.pool = market_pool(c->rq->sim->market, CLOUD_AZURE, w.location,
@@ -305,12 +306,13 @@ static void put(struct az_call *c, struct az_res *r)
 		sku_not_available(c, &w);
 		return;
 	}
-	if (!az_quota_check(c, &w) || !price_good(c, &w) || !decide(c, &w, &code, &message)) {
+	if (!az_quota_check(c, &w) || !price_good(c, &w) ||
+	    !launch_decide(c, &w, &code, &message)) {
 		books_launch(c->rq->sim, CLOUD_AZURE, c->name, c->group, NULL, w.pool, w.side,
 		    c->rep->code, NULL, 0, false);
 		return;
 	}
-	create(c, r, &w, code, message);
+	vm_create(c, r, &w, code, message);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -329,7 +331,7 @@ static void not_found(struct az_call *c)
 	}
 }
 
-static void drop(struct az_call *c, struct az_res *r)
+static void vm_drop(struct az_call *c, struct az_res *r)
 {
 	struct az_op *before;
 
@@ -356,7 +358,7 @@ static void drop(struct az_call *c, struct az_res *r)
 }
 
 /* From deallocated it is allocated anew, like a create. */
-static void start(struct az_call *c, struct az_res *r)
+static void vm_start(struct az_call *c, struct az_res *r)
 {
 	struct az_want w = { 0 };
 	const char *code = NULL, *message = NULL;
@@ -370,7 +372,7 @@ static void start(struct az_call *c, struct az_res *r)
 		    w.zone ? market_zone(c->rq->sim->market, w.location, w.zone) : NULL,
 		    w.type->name);
 		if (!az_quota_check(c, &w) || !price_good(c, &w) ||
-		    !decide(c, &w, &code, &message)) {
+		    !launch_decide(c, &w, &code, &message)) {
 			return;
 		}
 	}
@@ -389,7 +391,7 @@ static void start(struct az_call *c, struct az_res *r)
 	}
 }
 
-static void action(struct az_call *c, struct az_res *r)
+static void vm_act(struct az_call *c, struct az_res *r)
 {
 	struct sim *s = c->rq->sim;
 
@@ -419,7 +421,7 @@ static void action(struct az_call *c, struct az_res *r)
 			az_fail(c, 409, "OperationNotAllowed",
 			    "The VM '%s' is not in a state for that.", r->name);
 		} else {
-			start(c, r);
+			vm_start(c, r);
 		}
 	} else if (az_same(c->child, "powerOff")) {
 		/* Still allocated, and billed. */
@@ -434,7 +436,7 @@ static void action(struct az_call *c, struct az_res *r)
 }
 
 /* The tags; the size and the cap of what is deallocated. */
-static void patch(struct az_call *c, struct az_res *r)
+static void vm_patch(struct az_call *c, struct az_res *r)
 {
 	static const char *const can[] = { "hardwareProfile", "billingProfile" };
 	const json_t *p = json_object_get(c->doc, "properties");
@@ -476,16 +478,16 @@ void az_vm(struct az_call *c)
 		c->rq->region = r->location;
 	}
 	if (str_same(m, "PUT") && !c->child) {
-		put(c, r);
+		vm_put(c, r);
 	} else if (str_same(m, "DELETE") && !c->child) {
-		drop(c, r);
+		vm_drop(c, r);
 	} else if (!r || !az_visible(c->rq->sim, r)) {
 		not_found(c);
 	} else if (str_same(m, "POST") && c->child) {
-		action(c, r);
+		vm_act(c, r);
 	} else if (str_same(m, "PATCH") && !c->child) {
 		if (az_group_for_write(c) && az_need_doc(c)) {
-			patch(c, r);
+			vm_patch(c, r);
 		}
 	} else if (!str_same(m, "GET")) {
 		az_fail(c, 405, "MethodNotAllowed", "The method is not allowed here.");

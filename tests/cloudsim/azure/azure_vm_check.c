@@ -66,7 +66,7 @@ static bool has_type(const json_t *v, const char *type)
 	return json_is_string(v);
 }
 
-static bool walk(struct az_call *c, const json_t *o, const char *path);
+static bool keys_walk(struct az_call *c, const json_t *o, const char *path);
 
 static bool member_good(struct az_call *c, const char *path, const char *name, const json_t *v)
 {
@@ -92,7 +92,7 @@ static bool member_good(struct az_call *c, const char *path, const char *name, c
 		return false;
 	}
 	if (str_same(r->type, "obj")) {
-		return walk(c, v, path);
+		return keys_walk(c, v, path);
 	}
 	if (str_same(r->type, "[obj]")) {
 		json_array_foreach ((json_t *)(uintptr_t)v, k, item) {
@@ -100,7 +100,7 @@ static bool member_good(struct az_call *c, const char *path, const char *name, c
 				az_fail(c, 400, "BadRequest", "Path '%s' holds no object.", path);
 				return false;
 			}
-			if (!walk(c, item, path)) {
+			if (!keys_walk(c, item, path)) {
 				return false;
 			}
 		}
@@ -108,7 +108,7 @@ static bool member_good(struct az_call *c, const char *path, const char *name, c
 	return true;
 }
 
-static bool walk(struct az_call *c, const json_t *o, const char *path)
+static bool keys_walk(struct az_call *c, const json_t *o, const char *path)
 {
 	const char *key;
 	json_t *v;
@@ -143,12 +143,12 @@ static bool walk(struct az_call *c, const json_t *o, const char *path)
 bool az_schema_check(struct az_call *c)
 {
 	load_rules(c->rq->sim);
-	return walk(c, c->doc, "") && az_tags_valid(c, json_object_get(c->doc, "tags"));
+	return keys_walk(c, c->doc, "") && az_tags_valid(c, json_object_get(c->doc, "tags"));
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-static const json_t *at(const json_t *o, const char *path)
+static const json_t *member_at(const json_t *o, const char *path)
 {
 	char name[64];
 
@@ -162,12 +162,12 @@ static const json_t *at(const json_t *o, const char *path)
 	return o;
 }
 
-static const char *text(const json_t *o, const char *path)
+static const char *text_at(const json_t *o, const char *path)
 {
-	return json_string_value(at(o, path));
+	return json_string_value(member_at(o, path));
 }
 
-static bool missing(struct az_call *c, const char *what)
+static bool missing_fail(struct az_call *c, const char *what)
 {
 	az_fail(c, 400, "InvalidParameter", "Required parameter '%s' is missing (null).", what);
 	return false;
@@ -178,9 +178,9 @@ static bool size_good(struct az_call *c, struct az_want *w)
 	const struct market *m = c->rq->sim->market;
 	const json_t *zones = json_object_get(c->doc, "zones");
 
-	w->size = text(c->doc, "properties.hardwareProfile.vmSize");
+	w->size = text_at(c->doc, "properties.hardwareProfile.vmSize");
 	if (!w->size) {
-		return missing(c, "vmSize");
+		return missing_fail(c, "vmSize");
 	}
 	if (json_array_size(zones) > 1 || (zones && json_array_size(zones) == 0)) {
 		az_fail(c, 400, "InvalidParameter",
@@ -242,9 +242,9 @@ static bool max_price_good(struct az_call *c, const json_t *max, struct az_want 
 
 static bool spot_good(struct az_call *c, struct az_want *w)
 {
-	const char *priority = text(c->doc, "properties.priority"),
-		   *policy = text(c->doc, "properties.evictionPolicy");
-	const json_t *max = at(c->doc, "properties.billingProfile.maxPrice");
+	const char *priority = text_at(c->doc, "properties.priority"),
+		   *policy = text_at(c->doc, "properties.evictionPolicy");
+	const json_t *max = member_at(c->doc, "properties.billingProfile.maxPrice");
 
 	w->side =
 	    az_same(priority, "Spot") || az_same(priority, "Low") ? SIDE_SPOT : SIDE_ON_DEMAND;
@@ -259,7 +259,7 @@ static bool spot_good(struct az_call *c, struct az_want *w)
 		    "Eviction policy can be set only on Azure Spot Virtual Machines.");
 		return false;
 	}
-	if (w->side == SIDE_ON_DEMAND && at(c->doc, "properties.billingProfile")) {
+	if (w->side == SIDE_ON_DEMAND && member_at(c->doc, "properties.billingProfile")) {
 		az_fail(c, 400, "MaxPriceIsSupportedOnlyForAzureSpotVirtualMachines",
 		    "Max price is supported only for Azure Spot Virtual Machines.");
 		return false;
@@ -286,7 +286,7 @@ static bool spot_good(struct az_call *c, struct az_want *w)
 		    "Azure Spot is not supported for this VM size %s.", w->size);
 		return false;
 	}
-	if (at(c->doc, "properties.availabilitySet")) {
+	if (member_at(c->doc, "properties.availabilitySet")) {
 		az_fail(c, 409, "AzureSpotVMNotSupportedInAvailabilitySet",
 		    "Azure Spot Virtual Machine is not supported in Availability Set.");
 		return false;
@@ -297,19 +297,19 @@ static bool spot_good(struct az_call *c, struct az_want *w)
 static bool image_good(struct az_call *c, struct az_want *w)
 {
 	const struct az_image *known = az_images;
-	const json_t *i = at(c->doc, "properties.storageProfile.imageReference");
-	const char *p = text(i, "publisher"), *o = text(i, "offer"), *s = text(i, "sku"),
-		   *v = text(i, "version");
+	const json_t *i = member_at(c->doc, "properties.storageProfile.imageReference");
+	const char *p = text_at(i, "publisher"), *o = text_at(i, "offer"), *s = text_at(i, "sku"),
+		   *v = text_at(i, "version");
 
-	if (text(i, "id") || text(i, "sharedGalleryImageId") ||
-	    text(i, "communityGalleryImageId")) {
+	if (text_at(i, "id") || text_at(i, "sharedGalleryImageId") ||
+	    text_at(i, "communityGalleryImageId")) {
 		return true;
 	}
 	if (!i) {
-		return missing(c, "imageReference");
+		return missing_fail(c, "imageReference");
 	}
 	if (!p || !o || !s || !v) {
-		return missing(c, "imageReference.version");
+		return missing_fail(c, "imageReference.version");
 	}
 	for (size_t k = 0; k < az_images_n; k++) {
 		if (!az_same(known[k].publisher, p) || !az_same(known[k].offer, o) ||
@@ -339,13 +339,13 @@ static bool image_good(struct az_call *c, struct az_want *w)
 
 static bool disks_good(struct az_call *c, struct az_want *w)
 {
-	const json_t *os = at(c->doc, "properties.storageProfile.osDisk"),
-		     *size = at(os, "diskSizeGB");
-	const char *create = text(os, "createOption"), *caching = text(os, "caching"),
-		   *option = text(os, "deleteOption");
+	const json_t *os = member_at(c->doc, "properties.storageProfile.osDisk"),
+		     *size = member_at(os, "diskSizeGB");
+	const char *create = text_at(os, "createOption"), *caching = text_at(os, "caching"),
+		   *option = text_at(os, "deleteOption");
 
-	if (!at(c->doc, "properties.storageProfile")) {
-		return missing(c, "storageProfile");
+	if (!member_at(c->doc, "properties.storageProfile")) {
+		return missing_fail(c, "storageProfile");
 	}
 	/* A machine of an image may leave its disk to the service. */
 	if (os && !az_same(create, "FromImage")) {
@@ -369,14 +369,14 @@ static bool disks_good(struct az_call *c, struct az_want *w)
 		    (long long)json_integer_value(size));
 		return false;
 	}
-	w->ephemeral = az_same(text(os, "diffDiskSettings.option"), "Local");
+	w->ephemeral = az_same(text_at(os, "diffDiskSettings.option"), "Local");
 	if (w->ephemeral && !az_same(caching, "ReadOnly")) {
 		az_fail(c, 400, "InvalidParameter",
 		    "Caching type must be ReadOnly for an OS disk with diffDiskSettings.");
 		return false;
 	}
 	if (w->ephemeral && w->side == SIDE_SPOT &&
-	    !az_same(text(c->doc, "properties.evictionPolicy"), "Delete")) {
+	    !az_same(text_at(c->doc, "properties.evictionPolicy"), "Delete")) {
 		az_fail(c, 409, "OperationNotAllowed",
 		    "Eviction policy Deallocate is not supported for a virtual machine with an "
 		    "ephemeral OS disk.");
@@ -387,16 +387,16 @@ static bool disks_good(struct az_call *c, struct az_want *w)
 
 static bool os_good(struct az_call *c, struct az_want *w)
 {
-	const json_t *os = at(c->doc, "properties.osProfile"),
-		     *linux_conf = at(os, "linuxConfiguration");
-	const char *computer = text(os, "computerName"), *data = text(os, "customData"),
-		   *user = text(os, "adminUsername");
-	bool no_password = json_is_true(at(linux_conf, "disablePasswordAuthentication"));
-	const json_t *keys = at(linux_conf, "ssh.publicKeys");
+	const json_t *os = member_at(c->doc, "properties.osProfile"),
+		     *linux_conf = member_at(os, "linuxConfiguration");
+	const char *computer = text_at(os, "computerName"), *data = text_at(os, "customData"),
+		   *user = text_at(os, "adminUsername");
+	bool no_password = json_is_true(member_at(linux_conf, "disablePasswordAuthentication"));
+	const json_t *keys = member_at(linux_conf, "ssh.publicKeys");
 	struct str raw;
 
 	if (!os) {
-		return missing(c, "osProfile");
+		return missing_fail(c, "osProfile");
 	}
 	if (!computer) {
 		computer = c->name;
@@ -412,13 +412,13 @@ static bool os_good(struct az_call *c, struct az_want *w)
 		return false;
 	}
 	if (!user) {
-		return missing(c, "osProfile.adminUsername");
+		return missing_fail(c, "osProfile.adminUsername");
 	}
 	if (az_same(user, "admin") || az_same(user, "root") || az_same(user, "administrator")) {
 		az_fail(c, 400, "InvalidParameter", "The Admin Username specified is not allowed.");
 		return false;
 	}
-	if (!text(os, "adminPassword") && !(no_password && json_array_size(keys) > 0)) {
+	if (!text_at(os, "adminPassword") && !(no_password && json_array_size(keys) > 0)) {
 		az_fail(c, 400, "InvalidParameter",
 		    "Authentication using either SSH or by user name and password must be enabled "
 		    "in Linux "
@@ -442,17 +442,19 @@ static bool os_good(struct az_call *c, struct az_want *w)
 
 static bool nic_conf_good(struct az_call *c, const json_t *conf, const struct az_want *w)
 {
-	const json_t *p = at(conf, "properties"), *ips = at(p, "ipConfigurations"), *ip;
-	const char *nsg = text(p, "networkSecurityGroup.id"), *subnet;
+	const json_t *p = member_at(conf, "properties"), *ips = member_at(p, "ipConfigurations"),
+		     *ip;
+	const char *nsg = text_at(p, "networkSecurityGroup.id"), *subnet;
 	const struct az_res *r = nsg ? az_by_id(c->az, nsg) : NULL;
 
 	if (json_array_size(ips) == 0) {
-		return missing(c, "networkInterfaceConfigurations.properties.ipConfigurations");
+		return missing_fail(c,
+		    "networkInterfaceConfigurations.properties.ipConfigurations");
 	}
 	ip = json_array_get(ips, 0);
-	subnet = text(ip, "properties.subnet.id");
+	subnet = text_at(ip, "properties.subnet.id");
 	if (!subnet) {
-		return missing(c, "ipConfigurations.properties.subnet");
+		return missing_fail(c, "ipConfigurations.properties.subnet");
 	}
 	if (nsg && (!r || r->kind != AZ_NSG || !az_same(r->location, w->location))) {
 		az_fail(c, 400, "InvalidResourceReference",
@@ -470,7 +472,7 @@ static bool nic_conf_good(struct az_call *c, const json_t *conf, const struct az
 		    subnet, c->name);
 		return false;
 	}
-	if (at(ip, "properties.publicIPAddressConfiguration") &&
+	if (member_at(ip, "properties.publicIPAddressConfiguration") &&
 	    az_used(c->rq->sim, w->location, "PublicIPAddresses") >=
 		az_quota(c->rq->sim, w->location, "PublicIPAddresses")) {
 		az_fail(c, 400, "PublicIPCountLimitReached",
@@ -484,18 +486,18 @@ static bool nic_conf_good(struct az_call *c, const json_t *conf, const struct az
 
 static bool network_good(struct az_call *c, const struct az_want *w)
 {
-	const json_t *n = at(c->doc, "properties.networkProfile"),
-		     *confs = at(n, "networkInterfaceConfigurations"),
-		     *nics = at(n, "networkInterfaces");
-	const char *version = text(n, "networkApiVersion");
+	const json_t *n = member_at(c->doc, "properties.networkProfile"),
+		     *confs = member_at(n, "networkInterfaceConfigurations"),
+		     *nics = member_at(n, "networkInterfaces");
+	const char *version = text_at(n, "networkApiVersion");
 	size_t k;
 	json_t *item;
 
 	if (json_array_size(confs) + json_array_size(nics) == 0) {
-		return missing(c, "networkProfile");
+		return missing_fail(c, "networkProfile");
 	}
 	if (json_array_size(confs) > 0 && !version) {
-		return missing(c, "networkProfile.networkApiVersion");
+		return missing_fail(c, "networkProfile.networkApiVersion");
 	}
 	if (version && !str_same(version, "2020-11-01") && !str_same(version, "2022-11-01")) {
 		az_fail(c, 400, "InvalidParameter",
@@ -511,7 +513,7 @@ static bool network_good(struct az_call *c, const struct az_want *w)
 		}
 	}
 	json_array_foreach (nics, k, item) {
-		const char *id = text(item, "id");
+		const char *id = text_at(item, "id");
 		const struct az_res *nic = az_by_id(c->az, id),
 				    *vm = az_find(c->az, AZ_VM, c->group, c->name);
 
@@ -544,7 +546,7 @@ bool az_vm_check(struct az_call *c, struct az_want *w)
 	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 	size_t n = strlen(c->name);
 
-	w->location = az_location(c->rq->arena, text(c->doc, "location"));
+	w->location = az_location(c->rq->arena, text_at(c->doc, "location"));
 	c->rq->region = w->location;
 	if (n > 64 || c->name[strspn(c->name, set)] || c->name[n - 1] == '.' ||
 	    c->name[n - 1] == '-') {
@@ -560,8 +562,8 @@ bool az_vm_check(struct az_call *c, struct az_want *w)
 		    w->location);
 		return false;
 	}
-	if (!at(c->doc, "properties")) {
-		return missing(c, "properties");
+	if (!member_at(c->doc, "properties")) {
+		return missing_fail(c, "properties");
 	}
 	return size_good(c, w) && spot_good(c, w) && disks_good(c, w) && os_good(c, w) &&
 	    network_good(c, w);
@@ -580,7 +582,7 @@ const char *az_changed(const json_t *before, const json_t *now, struct arena *a)
 		"properties.billingProfile" };
 
 	for (size_t k = 0; k < ARRAY_LEN(fixed); k++) {
-		const json_t *x = at(before, fixed[k]), *y = at(now, fixed[k]);
+		const json_t *x = member_at(before, fixed[k]), *y = member_at(now, fixed[k]);
 
 		if (str_same(fixed[k], "location") ? !str_same(az_location(a, json_string_value(x)),
 							 az_location(a, json_string_value(y)))

@@ -3,7 +3,7 @@
 #include "cloudsim/azure/azure.h"
 #include "base/text/str.h"
 
-static json_t *child(json_t *o, const char *key)
+static json_t *child_get(json_t *o, const char *key)
 {
 	json_t *p = json_object_get(o, key);
 
@@ -14,8 +14,8 @@ static json_t *child(json_t *o, const char *key)
 	return p;
 }
 
-static json_t *status(struct arena *a, const char *code, const char *level, const char *display,
-    const char *message, int64_t us)
+static json_t *status_json(struct arena *a, const char *code, const char *level,
+    const char *display, const char *message, int64_t us)
 {
 	json_t *o =
 	    json_pack("{s:s, s:s, s:s}", "code", code, "level", level, "displayStatus", display);
@@ -29,7 +29,7 @@ static json_t *status(struct arena *a, const char *code, const char *level, cons
 	return o;
 }
 
-static const char *power(const struct az_res *r)
+static const char *power_text(const struct az_res *r)
 {
 	const struct inst *i = r->inst;
 
@@ -52,14 +52,15 @@ json_t *az_instance_view(struct sim *s, const struct az_res *r)
 {
 	struct arena *a AUTO(arena) = arena_new(0);
 	json_t *list = json_array(), *disks = json_array(), *o;
-	const char *on = power(r);
+	const char *on = power_text(r);
 	char code[256];
 
 	if (str_same(r->state, "Failed")) {
 		snprintf(code, sizeof(code), "ProvisioningState/failed/%s",
 		    r->fail_code ? r->fail_code : "InternalExecutionError");
 		json_array_append_new(list,
-		    status(a, code, "Error", "Provisioning failed", r->fail_message, r->due_us));
+		    status_json(a, code, "Error", "Provisioning failed", r->fail_message,
+			r->due_us));
 	} else {
 		const char *state = str_same(r->state, "Succeeded") ? "succeeded"
 		    : str_same(r->state, "Creating")                ? "creating"
@@ -67,7 +68,7 @@ json_t *az_instance_view(struct sim *s, const struct az_res *r)
 
 		snprintf(code, sizeof(code), "ProvisioningState/%s", state);
 		json_array_append_new(list,
-		    status(a, code, "Info",
+		    status_json(a, code, "Info",
 			str_same(state, "succeeded")      ? "Provisioning succeeded"
 			    : str_same(state, "creating") ? "Creating"
 							  : "Deleting",
@@ -76,13 +77,13 @@ json_t *az_instance_view(struct sim *s, const struct az_res *r)
 	if (on) {
 		snprintf(code, sizeof(code), "PowerState/%s", on);
 		json_array_append_new(list,
-		    status(a, code, "Info", arena_printf(a, "VM %s", on), NULL, 0));
+		    status_json(a, code, "Info", arena_printf(a, "VM %s", on), NULL, 0));
 	}
 	for (const struct az_res *d = azure_of(s)->res; d; d = d->next) {
 		if (d->kind == AZ_DISK && d->owner == r) {
 			json_array_append_new(disks,
 			    json_pack("{s:s, s:[o]}", "name", d->name, "statuses",
-				status(a, "ProvisioningState/succeeded", "Info",
+				status_json(a, "ProvisioningState/succeeded", "Info",
 				    "Provisioning succeeded", NULL, d->made_us)));
 		}
 	}
@@ -90,15 +91,15 @@ json_t *az_instance_view(struct sim *s, const struct az_res *r)
 	if (r->inst && r->inst->state == INST_RUNNING) {
 		json_object_set_new(o, "vmAgent",
 		    json_pack("{s:s, s:[o]}", "vmAgentVersion", "2.11.1.4", "statuses",
-			status(a, "ProvisioningState/succeeded", "Info", "Ready",
+			status_json(a, "ProvisioningState/succeeded", "Info", "Ready",
 			    "Guest Agent is running", r->inst->running_us)));
 	}
 	return o;
 }
 
-static void storage(struct sim *s, const struct az_res *r, json_t *p)
+static void storage_put(struct sim *s, const struct az_res *r, json_t *p)
 {
-	json_t *st = child(p, "storageProfile"), *os = child(st, "osDisk");
+	json_t *st = child_get(p, "storageProfile"), *os = child_get(st, "osDisk");
 	json_t *image = json_object_get(st, "imageReference");
 	size_t k = 0;
 
@@ -127,14 +128,14 @@ static void storage(struct sim *s, const struct az_res *r, json_t *p)
 			continue;
 		}
 		json_object_set_new(at, "name", json_string(d->name));
-		json_object_set_new(child(at, "managedDisk"), "id", json_string(d->id));
+		json_object_set_new(child_get(at, "managedDisk"), "id", json_string(d->id));
 		if (!json_object_get(at, "deleteOption")) {
 			json_object_set_new(at, "deleteOption", json_string("Detach"));
 		}
 	}
 }
 
-static void network(struct sim *s, const struct az_res *r, json_t *p)
+static void network_put(struct sim *s, const struct az_res *r, json_t *p)
 {
 	json_t *list = json_array(), *o;
 
@@ -149,7 +150,7 @@ static void network(struct sim *s, const struct az_res *r, json_t *p)
 	json_object_set_new(p, "networkProfile", o);
 }
 
-static void identity(struct sim *s, const struct az_res *r, json_t *o)
+static void identity_put(struct sim *s, const struct az_res *r, json_t *o)
 {
 	json_t *id = json_object_get(o, "identity"), *v;
 	const char *key, *type = json_string_value(json_object_get(id, "type"));
@@ -175,7 +176,7 @@ static void identity(struct sim *s, const struct az_res *r, json_t *o)
 
 static void os_profile(const struct az_res *r, json_t *p)
 {
-	json_t *os = child(p, "osProfile"), *conf;
+	json_t *os = child_get(p, "osProfile"), *conf;
 
 	json_object_del(os, "customData");
 	json_object_del(os, "adminPassword");
@@ -196,18 +197,18 @@ static void os_profile(const struct az_res *r, json_t *p)
 json_t *az_vm_view(struct sim *s, const struct az_res *r, bool instance_view)
 {
 	struct arena *a AUTO(arena) = arena_new(0);
-	json_t *o = json_deep_copy(r->asked), *p = child(o, "properties");
+	json_t *o = json_deep_copy(r->asked), *p = child_get(o, "properties");
 
 	json_object_set_new(o, "id", json_string(r->id));
 	json_object_set_new(o, "name", json_string(r->name));
 	json_object_set_new(o, "type", json_string(az_kind_type(AZ_VM)));
 	json_object_set_new(o, "location", json_string(r->location));
 	json_object_set_new(o, "etag", json_string(AZ_ETAG));
-	identity(s, r, o);
+	identity_put(s, r, o);
 	json_object_del(p, "userData");
 	os_profile(r, p);
-	storage(s, r, p);
-	network(s, r, p);
+	storage_put(s, r, p);
+	network_put(s, r, p);
 	if (az_same(json_string_value(json_object_get(p, "priority")), "Spot") &&
 	    !json_object_get(p, "evictionPolicy")) {
 		json_object_set_new(p, "evictionPolicy", json_string("Deallocate"));

@@ -203,7 +203,7 @@ static void serve_blob(struct blob_call *b)
 }
 
 /* The blob's name is all of the path behind the container, decoded as a whole. */
-static void split(struct blob_call *b)
+static void path_split(struct blob_call *b)
 {
 	const char *p = b->rq->http->path + strlen("/" AZ_ACCOUNT), *slash;
 	char *text;
@@ -244,7 +244,7 @@ void blob_serve(struct az_call *c)
 	const char *id = req_header(c->rq, "x-ms-client-request-id"),
 		   *v = req_header(c->rq, "x-ms-version");
 
-	split(&b);
+	path_split(&b);
 	b.box = container_find(c->rq->sim, b.container);
 	if (version_good(&b) && blob_authorized(&b)) {
 		if (!*b.container && str_same(c->rq->action, "GetUserDelegationKey")) {

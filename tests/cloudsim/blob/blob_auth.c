@@ -14,7 +14,7 @@
 
 #define KEY_DAYS_MAX (7LL * 24 * SPOT_US_PER_HOUR)
 
-static bool refused(struct blob_call *b, const char *code, const char *message)
+static bool refusal_send(struct blob_call *b, const char *code, const char *message)
 {
 	blob_fail(b, 403, code, message);
 	return false;
@@ -22,7 +22,7 @@ static bool refused(struct blob_call *b, const char *code, const char *message)
 
 static bool bad_signature(struct blob_call *b, const char *detail)
 {
-	return refused(b, "AuthenticationFailed",
+	return refusal_send(b, "AuthenticationFailed",
 	    arena_printf(b->rq->arena,
 		"Server failed to authenticate the request. Make sure the value of Authorization "
 		"header is "
@@ -30,7 +30,7 @@ static bool bad_signature(struct blob_call *b, const char *detail)
 		detail));
 }
 
-static const char *hmac64(struct arena *a, const char *key64, const char *text)
+static const char *hmac64_make(struct arena *a, const char *key64, const char *text)
 {
 	uint8_t mac[SHA256_BYTES];
 	struct str key;
@@ -55,7 +55,7 @@ static int by_key(const void *a, const void *b)
 	return strcmp(x->key, y->key);
 }
 
-static const char *trimmed(struct arena *a, const char *v)
+static const char *text_trim(struct arena *a, const char *v)
 {
 	size_t n;
 
@@ -78,7 +78,7 @@ static void add_headers(struct blob_call *b, struct sbuf *out)
 	for (size_t k = 0; k < r->headers_n; k++) {
 		if (strncasecmp(r->headers[k].name, "x-ms-", 5) == 0) {
 			list[n++] = (struct pair){ az_lower(b->rq->arena, r->headers[k].name),
-				trimmed(b->rq->arena, r->headers[k].value) };
+				text_trim(b->rq->arena, r->headers[k].value) };
 		}
 	}
 	if (n > 1) {
@@ -135,7 +135,7 @@ static bool shared_key(struct blob_call *b, const char *given)
 		    (str_same(fields[k], "date") && blob_header(b, "x-ms-date"))) {
 			v = "";
 		}
-		sbuf_printf(&s, "%s\n", trimmed(b->rq->arena, v));
+		sbuf_printf(&s, "%s\n", text_trim(b->rq->arena, v));
 	}
 	add_headers(b, &s);
 	add_resource(b, &s);
@@ -143,7 +143,7 @@ static bool shared_key(struct blob_call *b, const char *given)
 		return bad_signature(b, "The account is not this one.");
 	}
 	if (str_same(given + strlen(AZ_ACCOUNT ":"),
-		hmac64(b->rq->arena, b->c->az->storage_key, s.p))) {
+		hmac64_make(b->rq->arena, b->c->az->storage_key, s.p))) {
 		return true;
 	}
 	return bad_signature(b,
@@ -178,17 +178,17 @@ static bool date_good(struct blob_call *b)
 
 /* ---- SAS ------------------------------------------------------------------------------------- */
 
-static void field(struct blob_call *b, struct sbuf *s, const char *name)
+static void field_add(struct blob_call *b, struct sbuf *s, const char *name)
 {
 	const char *v = az_query(b->c, name);
 
 	sbuf_printf(s, "%s\n", v ? v : "");
 }
 
-static void fields(struct blob_call *b, struct sbuf *s, const char *const *names)
+static void fields_add(struct blob_call *b, struct sbuf *s, const char *const *names)
 {
 	for (; *names; names++) {
-		field(b, s, *names);
+		field_add(b, s, *names);
 	}
 }
 
@@ -217,26 +217,26 @@ static const char *sas_text(struct blob_call *b, bool delegated, const char *ver
 	const char *sr = az_query(b->c, "sr");
 
 	sbuf_init(&s, 1 << 16);
-	fields(b, &s, first);
+	fields_add(b, &s, first);
 	sbuf_printf(&s, "/blob/" AZ_ACCOUNT "/%s", b->container);
 	sbuf_printf(&s, "%s%s\n", str_same(sr, "c") ? "" : "/", str_same(sr, "c") ? "" : b->name);
 	if (delegated) {
-		fields(b, &s, key);
+		fields_add(b, &s, key);
 		if (strcmp(version, "2025-07-05") >= 0) {
-			fields(b, &s, user);
+			fields_add(b, &s, user);
 		}
 	} else {
-		field(b, &s, "si");
+		field_add(b, &s, "si");
 	}
-	fields(b, &s, middle);
-	field(b, &s, "snapshot");
+	fields_add(b, &s, middle);
+	field_add(b, &s, "snapshot");
 	if (strcmp(version, "2020-12-06") >= 0) {
-		field(b, &s, "ses");
+		field_add(b, &s, "ses");
 	}
 	if (delegated && strcmp(version, "2026-04-06") >= 0) {
 		sbuf_puts(&s, "\n\n"); /* signed request headers and query parameters: none here */
 	}
-	fields(b, &s, last);
+	fields_add(b, &s, last);
 	return arena_strndup(b->rq->arena, s.p, s.n - 1);
 }
 
@@ -264,21 +264,21 @@ static bool sas_in_time(struct blob_call *b, bool delegated)
 	const char *start = az_query(b->c, "st");
 
 	if (!sas_time(az_query(b->c, "se"), &at)) {
-		return refused(b, "AuthenticationFailed",
+		return refusal_send(b, "AuthenticationFailed",
 		    "Server failed to authenticate the request. Signed expiry is missing.");
 	}
 	if (b->rq->expire || at < now) {
-		return refused(b, "AuthenticationFailed",
+		return refusal_send(b, "AuthenticationFailed",
 		    "Server failed to authenticate the request. Signature not valid in the "
 		    "specified time frame.");
 	}
 	if (start && (!sas_time(start, &at) || at > now)) {
-		return refused(b, "AuthenticationFailed",
+		return refusal_send(b, "AuthenticationFailed",
 		    "Server failed to authenticate the request. Signature not valid in the "
 		    "specified time frame.");
 	}
 	if (delegated && (!sas_time(az_query(b->c, "ske"), &at) || at < now)) {
-		return refused(b, "AuthenticationFailed",
+		return refusal_send(b, "AuthenticationFailed",
 		    "Server failed to authenticate the request. The user delegation key is not "
 		    "valid in the "
 		    "specified time frame.");
@@ -287,7 +287,7 @@ static bool sas_in_time(struct blob_call *b, bool delegated)
 }
 
 /* The permissions that an operation needs; any one of them. */
-static const char *needed(struct blob_call *b)
+static const char *permission_needed(struct blob_call *b)
 {
 	static const struct {
 		const char *action, *letters;
@@ -306,7 +306,7 @@ static const char *needed(struct blob_call *b)
 /* "c" alone creates and does not overwrite. */
 static bool sas_permits(struct blob_call *b)
 {
-	const char *sp = az_query(b->c, "sp"), *need = needed(b);
+	const char *sp = az_query(b->c, "sp"), *need = permission_needed(b);
 	const struct blob *x = b->box && *b->name ? blob_find(b->box, b->name) : NULL;
 	bool overwrite = x && x->committed && strchr(need, 'c');
 
@@ -319,13 +319,13 @@ static bool sas_permits(struct blob_call *b)
 			return true;
 		}
 	}
-	return refused(b,
+	return refusal_send(b,
 	    overwrite && sp && strchr(sp, 'c') ? "UnauthorizedBlobOverwrite"
 					       : "AuthorizationPermissionMismatch",
 	    "This request is not authorized to perform this operation using this permission.");
 }
 
-static bool sas(struct blob_call *b, const char *sig)
+static bool sas_check(struct blob_call *b, const char *sig)
 {
 	const char *version = az_query(b->c, "sv"), *sr = az_query(b->c, "sr");
 	bool delegated = az_query(b->c, "skoid") != NULL;
@@ -340,7 +340,7 @@ static bool sas(struct blob_call *b, const char *sig)
 		return bad_signature(b, "The signature is for a blob.");
 	}
 	if (str_same(az_query(b->c, "spr"), "https") && !b->rq->http->tls) {
-		return refused(b, "AuthorizationProtocolMismatch",
+		return refusal_send(b, "AuthorizationProtocolMismatch",
 		    "This request is not authorized to perform this operation using this "
 		    "protocol.");
 	}
@@ -349,7 +349,7 @@ static bool sas(struct blob_call *b, const char *sig)
 	}
 	text = sas_text(b, delegated, version);
 	if (!str_same(sig,
-		hmac64(b->rq->arena, delegated ? k->value : b->c->az->storage_key, text))) {
+		hmac64_make(b->rq->arena, delegated ? k->value : b->c->az->storage_key, text))) {
 		return bad_signature(b,
 		    arena_printf(b->rq->arena,
 			"Signature did not match. String to sign used was %s", text));
@@ -359,7 +359,7 @@ static bool sas(struct blob_call *b, const char *sig)
 
 /* ---- all together ---------------------------------------------------------------------------- */
 
-static bool bearer(struct blob_call *b)
+static bool bearer_check(struct blob_call *b)
 {
 	const char *const audiences[] = { "https://storage.azure.com",
 		"https://" AZ_ACCOUNT ".blob.core.windows.net", NULL };
@@ -386,7 +386,7 @@ bool blob_authorized(struct blob_call *b)
 	const char *auth = blob_header(b, "authorization"), *sig = az_query(b->c, "sig");
 
 	if (!auth && sig) {
-		return sas(b, sig);
+		return sas_check(b, sig);
 	}
 	if (!auth) {
 		blob_fail(b, 401, "NoAuthenticationInformation",
@@ -401,7 +401,7 @@ bool blob_authorized(struct blob_call *b)
 				   : shared_key(b, auth + 10));
 	}
 	if (strncasecmp(auth, "Bearer ", 7) == 0) {
-		return bearer(b);
+		return bearer_check(b);
 	}
 	blob_fail(b, 400, "InvalidAuthenticationInfo", "Authentication scheme is not supported.");
 	return false;
@@ -419,7 +419,7 @@ void az_user_key_drop(struct az_user_key *k)
 	free(k);
 }
 
-static const char *element(struct blob_call *b, const char *name)
+static const char *element_get(struct blob_call *b, const char *name)
 {
 	struct arena *a = b->rq->arena;
 	const char *text =
@@ -455,7 +455,7 @@ static const struct az_user_key *key_made(struct blob_call *b, const char *start
 /* Only with a bearer token; at most seven days. */
 void blob_user_key(struct blob_call *b)
 {
-	const char *start = element(b, "Start"), *expiry = element(b, "Expiry");
+	const char *start = element_get(b, "Start"), *expiry = element_get(b, "Expiry");
 	int64_t now = sim_wall(b->rq->sim), from = now, to;
 	const struct az_user_key *k;
 	struct sbuf out AUTO(sbuf) = { 0 };

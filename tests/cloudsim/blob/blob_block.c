@@ -132,7 +132,7 @@ static bool pick_one(struct blob *x, const char *id, char kind, struct pick *ret
 }
 
 /* A block may be listed twice: its bytes are then copied. */
-static struct blob_block take(struct blob_call *b, const struct pick *p,
+static struct blob_block block_take(struct blob_call *b, const struct pick *p,
     const struct blob_block *taken)
 {
 	struct blob_block o = { dup_text(p->from->id), p->from->file, p->from->size };
@@ -154,7 +154,7 @@ static struct blob_block take(struct blob_call *b, const struct pick *p,
 	return o;
 }
 
-static void adopt(struct blob_call *b, struct blob *x, struct pick *list, size_t n)
+static void blocks_adopt(struct blob_call *b, struct blob *x, struct pick *list, size_t n)
 {
 	struct blob_block *made = calloc(n + 1, sizeof(*made));
 
@@ -163,7 +163,7 @@ static void adopt(struct blob_call *b, struct blob *x, struct pick *list, size_t
 	}
 	x->size = 0;
 	for (size_t k = 0; k < n; k++) {
-		made[k] = take(b, &list[k], made);
+		made[k] = block_take(b, &list[k], made);
 		x->size += made[k].size;
 	}
 	for (size_t k = 0; k < x->blocks_n + x->staged_n; k++) {
@@ -219,7 +219,7 @@ void blob_put_list(struct blob_call *b)
 		n++;
 	}
 	x = blob_get_or_add(b->box, b->name);
-	adopt(b, x, list, n);
+	blocks_adopt(b, x, list, n);
 	blob_written(b, x);
 }
 

@@ -8,7 +8,7 @@
 
 #define PAGE_MAX 5000
 
-static void entry(struct blob_call *b, struct sbuf *s, const struct blob *x)
+static void entry_write(struct blob_call *b, struct sbuf *s, const struct blob *x)
 {
 	struct arena *a = b->rq->arena;
 	const char *etag = x->etag ? x->etag : "\"\"";
@@ -49,7 +49,7 @@ static void entry(struct blob_call *b, struct sbuf *s, const struct blob *x)
 }
 
 /* What of the name a listing with a delimiter folds into one prefix; NULL = shown itself. */
-static const char *folded(struct arena *a, const char *name, const char *prefix,
+static const char *name_fold(struct arena *a, const char *name, const char *prefix,
     const char *delimiter)
 {
 	const char *at = delimiter && *delimiter ? strstr(name + strlen(prefix), delimiter) : NULL;
@@ -58,7 +58,7 @@ static const char *folded(struct arena *a, const char *name, const char *prefix,
 }
 
 /* Entries from the marker on; the marker for the rest, or "". */
-static const char *entries(struct blob_call *b, struct sbuf *s, const char *prefix,
+static const char *entries_write(struct blob_call *b, struct sbuf *s, const char *prefix,
     const char *delimiter, const char *marker, int64_t max)
 {
 	const char *include = az_query(b->c, "include"), *last = NULL;
@@ -71,7 +71,7 @@ static const char *entries(struct blob_call *b, struct sbuf *s, const char *pref
 		if ((!x->committed && !staged) || !str_prefix(x->name, prefix)) {
 			continue;
 		}
-		fold = folded(b->rq->arena, x->name, prefix, delimiter);
+		fold = name_fold(b->rq->arena, x->name, prefix, delimiter);
 		if (marker && strcmp(fold ? fold : x->name, marker) < 0) {
 			continue;
 		}
@@ -88,7 +88,7 @@ static const char *entries(struct blob_call *b, struct sbuf *s, const char *pref
 			x_text(s, "Name", fold);
 			x_close(s, "BlobPrefix");
 		} else {
-			entry(b, s, x);
+			entry_write(b, s, x);
 		}
 	}
 	return "";
@@ -137,8 +137,8 @@ void blob_list(struct blob_call *b)
 	}
 	text_if(&s, "Delimiter", delimiter);
 	x_open(&s, "Blobs");
-	next =
-	    entries(b, &s, prefix ? prefix : "", delimiter, marker && *marker ? marker : NULL, max);
+	next = entries_write(b, &s, prefix ? prefix : "", delimiter,
+	    marker && *marker ? marker : NULL, max);
 	x_close(&s, "Blobs");
 	x_text(&s, "NextMarker", next);
 	sbuf_puts(&s, "</EnumerationResults>");

@@ -38,7 +38,7 @@ static void keep_meta(struct blob_call *b, struct blob *x)
 	}
 }
 
-static void renew(struct blob_call *b, struct blob *x)
+static void blob_renew(struct blob_call *b, struct blob *x)
 {
 	const char *type = blob_header(b, "x-ms-blob-content-type");
 
@@ -59,7 +59,7 @@ static void renew(struct blob_call *b, struct blob *x)
 
 void blob_written(struct blob_call *b, struct blob *x)
 {
-	renew(b, x);
+	blob_renew(b, x);
 	reply_set(b->rep, 201, NULL, NULL, 0);
 	blob_stamp(b, x);
 	reply_header(b->rep, "x-ms-request-server-encrypted", "true");
@@ -227,7 +227,7 @@ static bool read_range(struct blob_call *b, const struct blob *x, size_t *from, 
 	return true;
 }
 
-static void describe(struct blob_call *b, const struct blob *x, bool part)
+static void blob_describe(struct blob_call *b, const struct blob *x, bool part)
 {
 	struct arena *a = b->rq->arena;
 
@@ -265,7 +265,7 @@ void blob_read(struct blob_call *b, bool head)
 	if (head) {
 		reply_set(b->rep, 200, arena_strdup(b->rq->arena, x->type), NULL, 0);
 		b->rep->head_n = x->size;
-		describe(b, x, false);
+		blob_describe(b, x, false);
 		return;
 	}
 	out = arena_alloc(b->rq->arena, n + 1);
@@ -274,7 +274,7 @@ void blob_read(struct blob_call *b, bool head)
 		return;
 	}
 	reply_set(b->rep, part ? 206 : 200, arena_strdup(b->rq->arena, x->type), out, n);
-	describe(b, x, part);
+	blob_describe(b, x, part);
 	if (part) {
 		reply_header(b->rep, "Content-Range",
 		    arena_printf(b->rq->arena, "bytes %zu-%zu/%zu", from, from + n - 1, x->size));

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/text/str.h"
 
-static bool picks(const struct k8s_cluster *c, const json_t *doc)
+static bool cluster_matches(const struct k8s_cluster *c, const json_t *doc)
 {
 	const char *pattern = k_str(doc, "cluster");
 
@@ -51,7 +51,7 @@ static json_t *post_config(struct sim *s, const json_t *doc, struct arena *a UNU
 		return NULL;
 	}
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		if (picks(c, doc)) {
+		if (cluster_matches(c, doc)) {
 			config_set(c, doc, err);
 		}
 	}
@@ -70,7 +70,7 @@ static json_t *post_quota(struct sim *s, const json_t *doc, struct arena *a UNUS
 		return NULL;
 	}
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		if (!picks(c, doc)) {
+		if (!cluster_matches(c, doc)) {
 			continue;
 		}
 		if (json_is_integer(nodes)) {
@@ -89,7 +89,7 @@ static json_t *post_compact(struct sim *s, const json_t *doc, struct arena *a UN
     struct spot_err *err UNUSED)
 {
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		if (picks(c, doc)) {
+		if (cluster_matches(c, doc)) {
 			c->rv += 100;
 			k8s_compact(c);
 		}
@@ -102,7 +102,7 @@ static json_t *post_watches(struct sim *s, const json_t *doc, struct arena *a UN
     struct spot_err *err UNUSED)
 {
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		if (picks(c, doc)) {
+		if (cluster_matches(c, doc)) {
 			k8s_watches_end(c);
 		}
 	}
@@ -127,7 +127,7 @@ static json_t *post_rbac(struct sim *s, const json_t *doc, struct arena *a UNUSE
 		return NULL;
 	}
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		if (!picks(c, doc)) {
+		if (!cluster_matches(c, doc)) {
 			continue;
 		}
 		json_decref(c->denied);
@@ -147,7 +147,7 @@ static json_t *post_image(struct sim *s, const json_t *doc, struct arena *a UNUS
 		return NULL;
 	}
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		if (picks(c, doc)) {
+		if (cluster_matches(c, doc)) {
 			k_set(c->bad_images, image, fail);
 		}
 	}
@@ -173,7 +173,8 @@ static json_t *post_crash(struct sim *s, const json_t *doc, struct arena *a UNUS
 	}
 	names = json_array();
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		for (struct k8s_obj *o = c->objs[K8S_POD]; picks(c, doc) && o; o = o->next) {
+		for (struct k8s_obj *o = c->objs[K8S_POD]; cluster_matches(c, doc) && o;
+		     o = o->next) {
 			if (glob_match(pod, o->name)) {
 				kubelet_kill(o);
 				json_array_append_new(names, json_string(o->name));
@@ -213,7 +214,8 @@ static json_t *post_node(struct sim *s, const json_t *doc, struct arena *a UNUSE
 	}
 	names = json_array();
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
-		for (struct k8s_obj *o = c->objs[K8S_NODE]; picks(c, doc) && o; o = next) {
+		for (struct k8s_obj *o = c->objs[K8S_NODE]; cluster_matches(c, doc) && o;
+		     o = next) {
 			next = o->next;
 			if (!glob_match(node, o->name)) {
 				continue;
@@ -240,7 +242,7 @@ static json_t *post_pod_quota(struct sim *s, const json_t *doc, struct arena *a 
 	for (struct k8s_cluster *c = s->coreweave->clusters; c; c = c->next) {
 		struct k8s_obj *o = k8s_find(c, K8S_QUOTA, K8S_NAMESPACE_OURS, "quota");
 
-		if (!picks(c, doc)) {
+		if (!cluster_matches(c, doc)) {
 			continue;
 		}
 		if (o) {

@@ -35,7 +35,7 @@ struct fleet {
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-static const char *get(struct ec2 *e, const char *at, const char *name)
+static const char *member_get(struct ec2 *e, const char *at, const char *name)
 {
 	return form_get(&e->form, arena_printf(e->rq->arena, "%s%s", at, name));
 }
@@ -50,7 +50,7 @@ static bool has_below(const struct form *f, const char *prefix)
 	return false;
 }
 
-static double number(struct ec2 *e, const char *text, double dflt)
+static double number_read(struct ec2 *e, const char *text, double dflt)
 {
 	char *end;
 	double v = text ? strtod(text, &end) : dflt;
@@ -66,16 +66,16 @@ static void override_form(struct ec2 *e, struct choice *c)
 {
 	static const char *const names[] = { "InstanceType", "SubnetId", "ImageId", "KeyName" };
 	struct arena *a = e->rq->arena;
-	const char *zone = get(e, c->at, "AvailabilityZone"),
-		   *id = get(e, c->at, "AvailabilityZoneId");
+	const char *zone = member_get(e, c->at, "AvailabilityZone"),
+		   *id = member_get(e, c->at, "AvailabilityZoneId");
 
 	for (size_t k = 0; k < ARRAY_LEN(names); k++) {
-		form_put(&c->f, a, names[k], get(e, c->at, names[k]));
+		form_put(&c->f, a, names[k], member_get(e, c->at, names[k]));
 	}
 	form_put(&c->f, a, "Placement.AvailabilityZone", zone);
 	form_put(&c->f, a, "Placement.AvailabilityZoneId", id);
-	c->weight = number(e, get(e, c->at, "WeightedCapacity"), 1);
-	c->priority = number(e, get(e, c->at, "Priority"), 1e6 - 1);
+	c->weight = number_read(e, member_get(e, c->at, "WeightedCapacity"), 1);
+	c->priority = number_read(e, member_get(e, c->at, "Priority"), 1e6 - 1);
 	if (c->weight < 1) {
 		ec2_fail(e, 400, "InvalidFleetConfig", "WeightedCapacity must be at least 1.");
 	}
@@ -99,17 +99,17 @@ static void choice_add(struct ec2 *e, struct fleet *fl, const char *config, cons
 		return;
 	}
 	*c = (struct choice){ .at = at, .weight = 1, .order = fl->n };
-	c->version = get(e, spec, "Version");
+	c->version = member_get(e, spec, "Version");
 	if (*at) {
 		override_form(e, c);
 	}
-	c->template_id = template_under(e, get(e, spec, "LaunchTemplateId"),
-	    get(e, spec, "LaunchTemplateName"), c->version, &c->f);
+	c->template_id = template_under(e, member_get(e, spec, "LaunchTemplateId"),
+	    member_get(e, spec, "LaunchTemplateName"), c->version, &c->f);
 	if (!c->version) {
 		ec2_fail(e, 400, "InvalidFleetConfig",
 		    "The launch template specification must contain a version.");
 	}
-	cap = *at ? get(e, at, "MaxPrice") : NULL;
+	cap = *at ? member_get(e, at, "MaxPrice") : NULL;
 	if (has_below(&c->f, "InstanceMarketOptions.")) {
 		ec2_fail(e, 400, "InvalidFleetConfig",
 		    "A launch template with InstanceMarketOptions cannot be used in an EC2 Fleet.");
@@ -166,25 +166,25 @@ static void read_target(struct ec2 *e, struct fleet *fl)
 		ec2_fail(e, 400, "MissingParameter",
 		    "The request must contain the parameter TotalTargetCapacity");
 	}
-	fl->target = number(e, total, 1);
+	fl->target = number_read(e, total, 1);
 	if (dflt && !str_same(dflt, "spot") && !str_same(dflt, "on-demand")) {
 		ec2_fail(e, 400, "InvalidParameterValue",
 		    "Value (%s) for parameter DefaultTargetCapacityType is invalid.", dflt);
 	}
-	if (spot && od && number(e, spot, 0) > 0 && number(e, od, 0) > 0) {
+	if (spot && od && number_read(e, spot, 0) > 0 && number_read(e, od, 0) > 0) {
 		ec2_fail(e, 400, "UnsupportedOperation",
 		    "Spot and On-Demand capacity in one fleet is not supported here.");
 	}
-	fl->spot =
-	    str_same(dflt, "spot") ? !(number(e, od, 0) >= fl->target) : number(e, spot, 0) > 0;
+	fl->spot = str_same(dflt, "spot") ? !(number_read(e, od, 0) >= fl->target)
+					  : number_read(e, spot, 0) > 0;
 	opts = fl->spot ? "SpotOptions." : "OnDemandOptions.";
-	fl->strategy = get(e, opts, "AllocationStrategy");
+	fl->strategy = member_get(e, opts, "AllocationStrategy");
 	if (!fl->strategy) {
 		fl->strategy = "lowest-price";
 	}
-	fl->one_type = str_same(get(e, opts, "SingleInstanceType"), "true");
-	fl->one_zone = str_same(get(e, opts, "SingleAvailabilityZone"), "true");
-	fl->least = number(e, get(e, opts, "MinTargetCapacity"), 0);
+	fl->one_type = str_same(member_get(e, opts, "SingleInstanceType"), "true");
+	fl->one_zone = str_same(member_get(e, opts, "SingleAvailabilityZone"), "true");
+	fl->least = number_read(e, member_get(e, opts, "MinTargetCapacity"), 0);
 	if (fl->least > 0 && !fl->one_type && !fl->one_zone) {
 		ec2_fail(e, 400, "InvalidFleetConfig",
 		    "MinTargetCapacity requires SingleInstanceType or SingleAvailabilityZone.");
@@ -215,7 +215,7 @@ static int by_strategy(const void *x, const void *y, void *ctx)
 }
 
 /* Price per unit of capacity, and room, as the strategies see them. */
-static void look(struct ec2 *e, struct fleet *fl, struct choice *c)
+static void choice_look(struct ec2 *e, struct fleet *fl, struct choice *c)
 {
 	struct sim_reply rep;
 	struct ec2 in = ec2_inner(e, &c->f, &rep);
@@ -253,12 +253,13 @@ static void tag_all(struct ec2 *e, const struct fleet *fl, struct choice *c)
 		for (int s = 1; s <= 3; s++) {
 			const char *spec = arena_printf(a, "TagSpecification.%d.", s);
 
-			if (!str_same(get(e, spec, "ResourceType"), "instance")) {
+			if (!str_same(member_get(e, spec, "ResourceType"), "instance")) {
 				continue;
 			}
 			for (int t = 1; t <= 50; t++) {
 				const char *at = arena_printf(a, "%sTag.%d.", spec, t);
-				const char *key = get(e, at, "Key"), *value = get(e, at, "Value");
+				const char *key = member_get(e, at, "Key"),
+					   *value = member_get(e, at, "Value");
 
 				if (key) {
 					inst_tag_set(&i->tags, &i->tags_n, key, value ? value : "");
@@ -299,7 +300,7 @@ static void try_choice(struct ec2 *e, struct fleet *fl, struct choice *c, double
 static void launch_all(struct ec2 *e, struct fleet *fl)
 {
 	for (size_t k = 0; k < fl->n; k++) {
-		look(e, fl, &fl->list[k]);
+		choice_look(e, fl, &fl->list[k]);
 	}
 	qsort_r(fl->list, fl->n, sizeof(*fl->list), by_strategy,
 	    arena_strdup(e->rq->arena, fl->strategy));
@@ -332,7 +333,7 @@ static void choice_xml(struct ec2 *e, const struct fleet *fl, const struct choic
 	x_close(b, "launchTemplateSpecification");
 	x_open(b, "overrides");
 	for (size_t k = 0; k < ARRAY_LEN(names) && *c->at; k++) {
-		x_text(b, names[k][1], get(e, c->at, names[k][0]));
+		x_text(b, names[k][1], member_get(e, c->at, names[k][0]));
 	}
 	x_close(b, "overrides");
 	x_close(b, "launchTemplateAndOverrides");

@@ -241,7 +241,7 @@ static void set_text(char **at, const char *text)
 
 /* Another type or other user data need a stopped instance; another type also its own capacity at
  * the start. */
-static void change(struct ec2 *e, struct inst *i, const char *type, const char *data)
+static void state_change(struct ec2 *e, struct inst *i, const char *type, const char *data)
 {
 	struct pool *p = type
 	    ? market_pool(e->sim->market, CLOUD_AWS, e->rq->region, i->pool->zone, type)
@@ -306,7 +306,7 @@ void ec2_modify_attribute(struct ec2 *e)
 	if (!ec2_ready(e) || !(i = ec2_named(e, id))) {
 		return;
 	}
-	change(e, i, type, data);
+	state_change(e, i, type, data);
 	if (!e->failed && str_same(guard, "true") && i->side == SIDE_SPOT) {
 		ec2_fail(e, 400, "UnsupportedOperation",
 		    "Termination protection is not supported for Spot Instances.");

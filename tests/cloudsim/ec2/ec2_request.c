@@ -20,7 +20,7 @@ struct spot_ask {
 	char *image, *zone;
 };
 
-static struct spot_ask **all(struct sim *s)
+static struct spot_ask **requests_of(struct sim *s)
 {
 	return &aws_controls(s)->asks;
 }
@@ -133,7 +133,7 @@ static bool ask_waits(struct ec2 *e, struct spot_ask *q)
 
 void requests_wake(struct ec2 *e)
 {
-	for (struct spot_ask **at = all(e->sim); *at;) {
+	for (struct spot_ask **at = requests_of(e->sim); *at;) {
 		struct spot_ask *q = *at;
 
 		if (ask_waits(e, q) && ask_try(e, q)) {
@@ -147,7 +147,7 @@ void requests_wake(struct ec2 *e)
 
 struct spot_ask *request_find(struct ec2 *e, const char *id)
 {
-	for (struct spot_ask *q = *all(e->sim); q; q = q->next) {
+	for (struct spot_ask *q = *requests_of(e->sim); q; q = q->next) {
 		if (str_same(q->id, id) && str_same(q->region, e->rq->region)) {
 			return q;
 		}
@@ -212,7 +212,7 @@ static const char *ask_field(const struct spot_ask *q, const char *name)
 void requests_xml(struct ec2 *e, const char *const *ids, size_t ids_n, const struct ec2_filter *f,
     size_t n)
 {
-	for (const struct spot_ask *q = *all(e->sim); q; q = q->next) {
+	for (const struct spot_ask *q = *requests_of(e->sim); q; q = q->next) {
 		bool show = str_same(q->region, e->rq->region) && ec2_match_any(ids, ids_n, q->id);
 
 		for (size_t k = 0; k < n && show; k++) {
@@ -266,7 +266,7 @@ static void launch_form(struct ec2 *e, struct form *f, const char *kind, const c
 
 static struct spot_ask *ask_new(struct ec2 *e, const struct form *f, const struct run *r)
 {
-	struct spot_ask *q = calloc(1, sizeof(*q)), **at = all(e->sim);
+	struct spot_ask *q = calloc(1, sizeof(*q)), **at = requests_of(e->sim);
 	char usd[USD_TEXT_MAX];
 	const struct pool *p = r->pool;
 
@@ -314,7 +314,7 @@ static struct spot_ask *ask_new(struct ec2 *e, const struct form *f, const struc
 }
 
 /* The launch is valid and within the quota; lacking capacity is no error here. */
-static bool valid(struct ec2 *e, const struct form *f, struct run *r, int64_t count)
+static bool request_check(struct ec2 *e, const struct form *f, struct run *r, int64_t count)
 {
 	struct sim_reply rep;
 	struct ec2 in = ec2_inner(e, f, &rep);
@@ -352,7 +352,7 @@ static bool token_again(struct ec2 *e, const char *token)
 	const char **ids = arena_array(e->rq->arena, e->sim->inst_seq + 1, sizeof(*ids));
 	size_t n = 0;
 
-	for (const struct spot_ask *q = *all(e->sim); q && token; q = q->next) {
+	for (const struct spot_ask *q = *requests_of(e->sim); q && token; q = q->next) {
 		if (str_same(q->token, token) && str_same(q->region, e->rq->region)) {
 			ids[n++] = q->id;
 		}
@@ -411,7 +411,8 @@ void ec2_request_spot(struct ec2 *e)
 		    form_get(&e->form, "TagSpecification.1.ResourceType"));
 	}
 	launch_form(e, &f, kind, behaviour, price);
-	if (!e->failed && valid(e, &f, &r, count) && ec2_ready(e) && !token_again(e, token)) {
+	if (!e->failed && request_check(e, &f, &r, count) && ec2_ready(e) &&
+	    !token_again(e, token)) {
 		make_all(e, &f, &r, count, until_us, token);
 	}
 	run_fini(&r);

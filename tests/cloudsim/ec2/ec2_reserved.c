@@ -13,7 +13,7 @@ struct reservation {
 	bool open, block, cancelled;
 };
 
-static struct reservation **all(struct sim *s)
+static struct reservation **reservations_of(struct sim *s)
 {
 	return &aws_controls(s)->reservations;
 }
@@ -33,7 +33,7 @@ int64_t reserved_free(struct sim *s, const struct reservation *r)
 
 bool reserved_block(const struct inst *i)
 {
-	for (const struct reservation *r = *all(i->sim); r && i->own; r = r->next) {
+	for (const struct reservation *r = *reservations_of(i->sim); r && i->own; r = r->next) {
 		if (str_same(r->id, i->own)) {
 			return r->block;
 		}
@@ -74,10 +74,10 @@ void reserved_read(struct ec2 *e, struct reserved_ask *ask)
 	}
 }
 
-static const struct reservation *target(struct ec2 *e, const struct reserved_ask *ask,
+static const struct reservation *target_find(struct ec2 *e, const struct reserved_ask *ask,
     const struct pool *p)
 {
-	const struct reservation *r = *all(e->sim);
+	const struct reservation *r = *reservations_of(e->sim);
 
 	while (r && !str_same(r->id, ask->id)) {
 		r = r->next;
@@ -109,7 +109,7 @@ static const struct reservation *target(struct ec2 *e, const struct reserved_ask
 /* By default whatever open reservation matches is used up, without being asked. */
 static const struct reservation *any_open(struct ec2 *e, const struct pool *p, int64_t n)
 {
-	for (const struct reservation *r = *all(e->sim); r; r = r->next) {
+	for (const struct reservation *r = *reservations_of(e->sim); r; r = r->next) {
 		if (r->open && !r->cancelled && r->pool == p && reserved_free(e->sim, r) >= n) {
 			return r;
 		}
@@ -126,7 +126,7 @@ const char *reserved_choose(struct ec2 *e, const struct reserved_ask *ask, const
 		return NULL;
 	}
 	if (ask->id) {
-		r = target(e, ask, p);
+		r = target_find(e, ask, p);
 		if (r && !e->failed && reserved_free(e->sim, r) < n) {
 			ec2_fail(e, 400, "ReservationCapacityExceeded",
 			    "The requested reservation does not have sufficient compatible and "
@@ -144,7 +144,7 @@ const char *reserved_choose(struct ec2 *e, const struct reserved_ask *ask, const
 
 /* ---- DescribeCapacityReservations ------------------------------------------------------------ */
 
-static const char *field(struct ec2 *e, const struct reservation *r, const char *name)
+static const char *field_get(struct ec2 *e, const struct reservation *r, const char *name)
 {
 	if (str_same(name, "instance-type")) {
 		return r->pool->type->name;
@@ -188,13 +188,13 @@ static void reservation_xml(struct ec2 *e, const struct reservation *r)
 	x_int(b, "availableInstanceCount", reserved_free(e->sim, r));
 	x_bool(b, "ebsOptimized", false);
 	x_bool(b, "ephemeralStorage", false);
-	x_text(b, "state", field(e, r, "state"));
+	x_text(b, "state", field_get(e, r, "state"));
 	x_text(b, "startDate", aws_time_ms(a, r->made_us));
 	x_text(b, "endDateType", r->block ? "limited" : "unlimited");
 	if (r->block) {
 		x_text(b, "endDate", aws_time_ms(a, r->made_us + 24 * SPOT_US_PER_HOUR));
 	}
-	x_text(b, "instanceMatchCriteria", field(e, r, "instance-match-criteria"));
+	x_text(b, "instanceMatchCriteria", field_get(e, r, "instance-match-criteria"));
 	x_text(b, "createDate", aws_time_ms(a, r->made_us));
 	x_text(b, "reservationType", r->block ? "capacity-block" : "default");
 	x_close(b, "item");
@@ -215,12 +215,12 @@ void ec2_describe_reservations(struct ec2 *e)
 	}
 	ec2_begin(e);
 	x_open(&e->out, "capacityReservationSet");
-	for (const struct reservation *r = *all(e->sim); r; r = r->next) {
+	for (const struct reservation *r = *reservations_of(e->sim); r; r = r->next) {
 		bool show = str_same(r->pool->region->name, e->rq->region) &&
 		    ec2_match_any(ids, ids_n, r->id);
 
 		for (size_t k = 0; k < n && show; k++) {
-			show = ec2_filter_hits(&f[k], field(e, r, f[k].name));
+			show = ec2_filter_hits(&f[k], field_get(e, r, f[k].name));
 		}
 		if (show && at++ >= page.at && at <= page.at + page.size) {
 			reservation_xml(e, r);
@@ -243,7 +243,7 @@ json_t *reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct 
 	const struct zone *z = market_zone(s->market, region, zone);
 	struct reservation *r;
 
-	for (r = *all(s); id && r; r = r->next) {
+	for (r = *reservations_of(s); id && r; r = r->next) {
 		if (str_same(r->id, id)) {
 			r->cancelled = true;
 			return json_object();
@@ -264,8 +264,8 @@ json_t *reserved_post(struct sim *s, const json_t *doc, struct arena *a, struct 
 	r->made_us = sim_wall(s);
 	r->block = json_bool(doc, "block", false, err);
 	r->open = !r->block && json_bool(doc, "open", false, err);
-	r->next = *all(s);
-	*all(s) = r;
+	r->next = *reservations_of(s);
+	*reservations_of(s) = r;
 	return json_pack("{s:s}", "id", r->id);
 }
 

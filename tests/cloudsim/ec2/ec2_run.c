@@ -9,7 +9,7 @@
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-static const char *need(struct ec2 *e, const char *name)
+static const char *field_need(struct ec2 *e, const char *name)
 {
 	const char *v = form_get(&e->form, name);
 
@@ -291,10 +291,10 @@ void run_read(struct ec2 *e, struct run *r)
 {
 	const char *nic;
 
-	r->image = need(e, "ImageId");
-	r->type_name = need(e, "InstanceType");
-	need(e, "MinCount");
-	need(e, "MaxCount");
+	r->image = field_need(e, "ImageId");
+	r->type_name = field_need(e, "InstanceType");
+	field_need(e, "MinCount");
+	field_need(e, "MaxCount");
 	ec2_int(e, "MinCount", 1, CALL_MAX, 1, &r->min);
 	ec2_int(e, "MaxCount", 1, CALL_MAX, 1, &r->max);
 	if (r->min > r->max) {

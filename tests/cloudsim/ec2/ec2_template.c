@@ -18,7 +18,7 @@ struct ltemplate {
 	bool deleted;
 };
 
-static struct ltemplate **all(struct sim *s)
+static struct ltemplate **templates_of(struct sim *s)
 {
 	return &aws_controls(s)->templates;
 }
@@ -55,14 +55,14 @@ void templates_free(struct aws_controls *c)
 }
 
 /* By id or name; NULL with e failed. */
-static struct ltemplate *find(struct ec2 *e, const char *id, const char *name)
+static struct ltemplate *template_find(struct ec2 *e, const char *id, const char *name)
 {
 	if (id && name) {
 		ec2_fail(e, 400, "InvalidParameterCombination",
 		    "Launch template ID and launch template name cannot both be specified.");
 		return NULL;
 	}
-	for (struct ltemplate *t = *all(e->sim); t; t = t->next) {
+	for (struct ltemplate *t = *templates_of(e->sim); t; t = t->next) {
 		if (!t->deleted && str_same(t->region, e->rq->region) &&
 		    (id ? str_same(t->id, id) : str_same(t->name, name))) {
 			return t;
@@ -124,7 +124,7 @@ static bool data_known(const char *name)
 
 static struct ltemplate *template_new(struct ec2 *e, const char *name, const struct form *data)
 {
-	struct ltemplate *t = calloc(1, sizeof(*t)), **at = all(e->sim);
+	struct ltemplate *t = calloc(1, sizeof(*t)), **at = templates_of(e->sim);
 
 	if (!t) {
 		abort();
@@ -206,7 +206,7 @@ void ec2_create_template(struct ec2 *e)
 	if (!create_check(e, name, &data)) {
 		return;
 	}
-	for (t = *all(e->sim); t; t = t->next) {
+	for (t = *templates_of(e->sim); t; t = t->next) {
 		if (t->deleted || !str_same(t->region, e->rq->region) || !str_same(t->name, name)) {
 			continue;
 		}
@@ -228,7 +228,7 @@ void ec2_create_template(struct ec2 *e)
 
 /* ---- looked at, deleted ---------------------------------------------------------------------- */
 
-static bool shown(const struct ltemplate *t, const struct ec2_filter *f, size_t n)
+static bool template_shown(const struct ltemplate *t, const struct ec2_filter *f, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
 		bool hit =
@@ -262,16 +262,17 @@ void ec2_describe_templates(struct ec2 *e)
 		return;
 	}
 	for (size_t k = 0; k < ids_n + names_n; k++) {
-		if (!find(e, k < ids_n ? ids[k] : NULL, k < ids_n ? NULL : names[k - ids_n])) {
+		if (!template_find(e, k < ids_n ? ids[k] : NULL,
+			k < ids_n ? NULL : names[k - ids_n])) {
 			return;
 		}
 	}
 	ec2_begin(e);
 	x_open(&e->out, "launchTemplates");
-	for (const struct ltemplate *t = *all(e->sim); t; t = t->next) {
+	for (const struct ltemplate *t = *templates_of(e->sim); t; t = t->next) {
 		if (t->deleted || !str_same(t->region, e->rq->region) ||
 		    !ec2_match_any(ids, ids_n, t->id) || !ec2_match_any(names, names_n, t->name) ||
-		    !shown(t, f, n)) {
+		    !template_shown(t, f, n)) {
 			continue;
 		}
 		if (at >= page.at && at < page.at + page.size) {
@@ -330,7 +331,7 @@ void ec2_describe_template_versions(struct ec2 *e)
 
 	form_accept(&e->form, "M??Version");
 	form_accept(&e->form, "MaxResults");
-	if (!ec2_ready(e) || !(t = find(e, id, name))) {
+	if (!ec2_ready(e) || !(t = template_find(e, id, name))) {
 		return;
 	}
 	for (size_t k = 0; k < n; k++) {
@@ -361,7 +362,7 @@ void ec2_delete_template(struct ec2 *e)
 	const char *name = form_get(&e->form, "LaunchTemplateName");
 	struct ltemplate *t;
 
-	if (!ec2_ready(e) || !(t = find(e, id, name))) {
+	if (!ec2_ready(e) || !(t = template_find(e, id, name))) {
 		return;
 	}
 	t->deleted = true;
@@ -372,7 +373,7 @@ void ec2_delete_template(struct ec2 *e)
 /* ---- used ------------------------------------------------------------------------------------ */
 
 /* What a request says about "Placement" or "TagSpecification" stands for all of it. */
-static bool said(const struct form *f, const char *name)
+static bool is_said(const struct form *f, const char *name)
 {
 	size_t n = strcspn(name, ".");
 
@@ -388,14 +389,14 @@ static bool said(const struct form *f, const char *name)
 const char *template_under(struct ec2 *e, const char *id, const char *name, const char *version,
     struct form *f)
 {
-	const struct ltemplate *t = find(e, id, name);
+	const struct ltemplate *t = template_find(e, id, name);
 	const struct form own = *f;
 
 	if (!t || !version_there(e, t, version)) {
 		return NULL;
 	}
 	for (size_t k = 0; k < t->n; k++) {
-		if (!said(&own, t->items[k].name)) {
+		if (!is_said(&own, t->items[k].name)) {
 			form_put(f, e->rq->arena, t->items[k].name, t->items[k].value);
 		}
 	}

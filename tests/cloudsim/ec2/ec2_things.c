@@ -85,7 +85,7 @@ void ec2_nic_xml(struct ec2 *e, struct sbuf *b, const struct inst *i, bool full)
 
 /* ---- lists over instances -------------------------------------------------------------------- */
 
-static bool here(struct ec2 *e, const struct inst *i)
+static bool inst_here(struct ec2 *e, const struct inst *i)
 {
 	return i->cloud == CLOUD_AWS && inst_visible(i) && i->state != INST_GONE &&
 	    str_same(i->pool->region->name, e->rq->region);
@@ -153,7 +153,7 @@ static bool thing_shown(struct ec2 *e, const struct inst *i, const struct ec2_fi
 			return false;
 		}
 	}
-	return here(e, i);
+	return inst_here(e, i);
 }
 
 static void volume_xml(struct ec2 *e, const struct inst *i)
@@ -260,7 +260,7 @@ void ec2_describe_nics(struct ec2 *e)
 struct inst_tag **ec2_thing_tags(struct ec2 *e, const char *id, size_t **ret_n)
 {
 	for (struct inst *i = e->sim->insts; i; i = i->next) {
-		if (!here(e, i)) {
+		if (!inst_here(e, i)) {
 			continue;
 		}
 		if (str_same(ec2_volume_id(e->rq->arena, i), id)) {
@@ -314,7 +314,7 @@ void ec2_describe_tags(struct ec2 *e)
 	ec2_begin(e);
 	x_open(&e->out, "tagSet");
 	for (const struct inst *i = e->sim->insts; i; i = i->next) {
-		if (!here(e, i)) {
+		if (!inst_here(e, i)) {
 			continue;
 		}
 		for (size_t k = 0; k < i->tags_n; k++) {

@@ -277,7 +277,7 @@ struct inst *ec2_named(struct ec2 *e, const char *id)
 
 /* While a zone is disrupted, a call fails that names instances there or names none at all
  * (API_DescribeInstances.html). */
-static bool disrupted(struct ec2 *e, const char *const *ids, size_t n)
+static bool is_disrupted(struct ec2 *e, const char *const *ids, size_t n)
 {
 	const char *bad = aws_controls(e->sim)->impaired;
 	const struct zone *z = *bad ? market_zone(e->sim->market, e->rq->region, bad) : NULL;
@@ -306,7 +306,7 @@ void ec2_describe_instances(struct ec2 *e)
 	int64_t shown = 0;
 
 	if (!ec2_filters(e, inst_filters, &f, &n) || !ec2_page(e, 5, 1000, 1000, &page) ||
-	    !ec2_ready(e) || disrupted(e, ids, ids_n)) {
+	    !ec2_ready(e) || is_disrupted(e, ids, ids_n)) {
 		return;
 	}
 	if (ids_n > 0 && sized) {

@@ -89,7 +89,7 @@ static const char *method_of(const struct sim_req *rq)
 }
 
 /* Not a bucket's name: the paths of the APIs. */
-static bool reserved(const char *path)
+static bool is_reserved(const char *path)
 {
 	static const char *const heads[] = { "/compute/", "/v1/", "/storage/", "/upload/",
 		"/download/", "/oauth2/", "/token" };
@@ -113,7 +113,7 @@ void gcp_classify(struct sim_req *rq)
 	for (r = gcp_routes; r->method; r++) {
 		bool bucket = str_same(r->path, "/{*}");
 
-		if ((bucket && (q->path_known || reserved(rq->http->path))) ||
+		if ((bucket && (q->path_known || is_reserved(rq->http->path))) ||
 		    !path_matches(rq, q, r->path)) {
 			continue;
 		}

@@ -9,7 +9,7 @@
 
 #define DAY (86400 * SPOT_US_PER_S)
 
-static bool refuse(struct gcp_call *c, const char *field, const char *value, const char *why)
+static bool advice_refuse(struct gcp_call *c, const char *field, const char *value, const char *why)
 {
 	gcp_fail(c, 400, "invalid", "Invalid value for field '%s': '%s'. %s", field,
 	    value ? value : "", why);
@@ -26,7 +26,7 @@ static int64_t pacific_midnight(int64_t us)
 	return midnight - gcp_pacific_offset(midnight - offset) * SPOT_US_PER_S;
 }
 
-static json_t *interval(int64_t from, int64_t to)
+static json_t *interval_json(int64_t from, int64_t to)
 {
 	char a[TIME_TEXT_MAX], b[TIME_TEXT_MAX];
 
@@ -41,12 +41,13 @@ static const struct gcp_type *spot_type(struct gcp_call *c, const char *machine,
 
 	if (!str_same(gcp_text(scheduling, "provisioningModel"), "SPOT") &&
 	    !str_same(gcp_text(scheduling, "provisioningModel"), "FLEX_START")) {
-		refuse(c, "instanceProperties.scheduling.provisioningModel",
+		advice_refuse(c, "instanceProperties.scheduling.provisioningModel",
 		    gcp_text(scheduling, "provisioningModel"), "Only SPOT is supported.");
 		return NULL;
 	}
 	if (!t || t->attached) {
-		refuse(c, "instanceProperties.machineType", machine, "Unsupported machine type.");
+		advice_refuse(c, "instanceProperties.machineType", machine,
+		    "Unsupported machine type.");
 	}
 	return t && !t->attached ? t : NULL;
 }
@@ -83,7 +84,7 @@ static double rate_today(struct gcp_call *c, const struct pool *p, int64_t since
 	return ended ? (double)taken / (double)ended : dflt;
 }
 
-static json_t *preemptions(struct gcp_call *c, const struct pool *p, const char *zone)
+static json_t *preemptions_json(struct gcp_call *c, const struct pool *p, const char *zone)
 {
 	int64_t now = sim_wall(c->sim), day = pacific_midnight(now);
 	json_t *list = json_array();
@@ -100,13 +101,13 @@ static json_t *preemptions(struct gcp_call *c, const struct pool *p, const char 
 			rate = rate_today(c, p, from, rate);
 		}
 		json_array_append_new(list,
-		    json_pack("{s:o, s:f}", "interval", interval(from, to), "preemptionRate",
+		    json_pack("{s:o, s:f}", "interval", interval_json(from, to), "preemptionRate",
 			rate));
 	}
 	return list;
 }
 
-static json_t *money(int64_t micros)
+static json_t *money_json(int64_t micros)
 {
 	json_t *o = json_pack("{s:s}", "currencyCode", "USD");
 
@@ -119,7 +120,7 @@ static json_t *money(int64_t micros)
 	return o;
 }
 
-static json_t *prices(struct gcp_call *c, const struct pool *p)
+static json_t *prices_json(struct gcp_call *c, const struct pool *p)
 {
 	const struct price_log *l = &p->price[SIDE_SPOT];
 	int64_t now = sim_wall(c->sim), first = pacific_midnight(now - 365 * DAY);
@@ -132,8 +133,8 @@ static json_t *prices(struct gcp_call *c, const struct pool *p)
 
 		if (to > from && to > first) {
 			json_array_append_new(list,
-			    json_pack("{s:o, s:o}", "interval", interval(from, to), "listPrice",
-				money(l->at[k].micros)));
+			    json_pack("{s:o, s:o}", "interval", interval_json(from, to),
+				"listPrice", money_json(l->at[k].micros)));
 		}
 	}
 	return list;
@@ -156,24 +157,24 @@ void gcp_capacity_history(struct gcp_call *c)
 	}
 	p = pool_of(c, t, zone);
 	if (!p) {
-		refuse(c, "locationPolicy.location", zone,
+		advice_refuse(c, "locationPolicy.location", zone,
 		    "The machine type is not offered there.");
 		return;
 	}
 	if (json_array_size(types) == 0) {
-		refuse(c, "types", "", "At least one history type is required.");
+		advice_refuse(c, "types", "", "At least one history type is required.");
 		return;
 	}
 	out = json_pack("{s:s, s:s}", "machineType", machine, "location",
 	    zone ? gcp_link(c->a, "zones/%s", zone) : gcp_link(c->a, "regions/%s", c->arg[1]));
 	json_array_foreach (types, k, one) {
 		if (str_same(json_string_value(one), "PREEMPTION")) {
-			json_object_set_new(out, "preemptionHistory", preemptions(c, p, zone));
+			json_object_set_new(out, "preemptionHistory", preemptions_json(c, p, zone));
 		} else if (str_same(json_string_value(one), "PRICE")) {
-			json_object_set_new(out, "priceHistory", prices(c, p));
+			json_object_set_new(out, "priceHistory", prices_json(c, p));
 		} else {
 			json_decref(out);
-			refuse(c, "types", json_string_value(one), "");
+			advice_refuse(c, "types", json_string_value(one), "");
 			return;
 		}
 	}
@@ -201,12 +202,12 @@ static bool zone_wanted(const json_t *zones, const char *name)
 }
 
 /* 0.9 where all would fit, in steps down to 0.1 where nothing does. */
-static double score(int64_t room, int64_t size)
+static double score_of(int64_t room, int64_t size)
 {
 	return room >= 2 * size ? 0.9 : room >= size ? 0.7 : room > 0 ? 0.4 : 0.1;
 }
 
-static void shard(struct gcp_call *c, json_t *shards, const json_t *zones, const char *machine,
+static void shard_add(struct gcp_call *c, json_t *shards, const json_t *zones, const char *machine,
     int64_t size, double *best)
 {
 	const struct gcp_type *t = gcp_type_named(c->g, machine);
@@ -219,7 +220,7 @@ static void shard(struct gcp_call *c, json_t *shards, const json_t *zones, const
 		    !str_same(p->region->name, c->arg[1]) || !zone_wanted(zones, p->zone->name)) {
 			continue;
 		}
-		s = score(pool_free(p, SIDE_SPOT), size);
+		s = score_of(pool_free(p, SIDE_SPOT), size);
 		if (s <= *best) {
 			continue;
 		}
@@ -246,16 +247,16 @@ void gcp_capacity(struct gcp_call *c)
 	size_t k;
 
 	if (size < 1) {
-		refuse(c, "size", "", "size must be at least 1.");
+		advice_refuse(c, "size", "", "size must be at least 1.");
 		return;
 	}
 	if (shape && !str_same(shape, "ANY") && !str_same(shape, "ANY_SINGLE_ZONE") &&
 	    !str_same(shape, "BALANCED")) {
-		refuse(c, "distributionPolicy.targetShape", shape, "");
+		advice_refuse(c, "distributionPolicy.targetShape", shape, "");
 		return;
 	}
 	if (json_object_size(all) == 0) {
-		refuse(c, "instanceFlexibilityPolicy.instanceSelections", "",
+		advice_refuse(c, "instanceFlexibilityPolicy.instanceSelections", "",
 		    "At least one is required.");
 		return;
 	}
@@ -266,8 +267,8 @@ void gcp_capacity(struct gcp_call *c)
 				json_decref(shards);
 				return;
 			}
-			shard(c, shards, json_object_get(policy, "zones"), json_string_value(name),
-			    size, &best);
+			shard_add(c, shards, json_object_get(policy, "zones"),
+			    json_string_value(name), size, &best);
 		}
 	}
 	gcp_reply(c,

@@ -482,7 +482,7 @@ static bool has_scope(const char *had, const char *any)
 	}
 }
 
-static bool unauthenticated(struct gcp_call *c, const char *code)
+static bool unauthenticated_fail(struct gcp_call *c, const char *code)
 {
 	gcp_fail(c, 401, code,
 	    "Request %s authentication credential%s. Expected OAuth 2 access token, login "
@@ -513,7 +513,7 @@ static bool self_signed(struct gcp_call *c, const char *jwt, const char *scopes)
 	if (!claims || !jwt_times_valid(c, claims) ||
 	    !str_same(json_string_value(json_object_get(claims, "iss")), GCP_SA) ||
 	    !str_same(json_string_value(json_object_get(claims, "sub")), GCP_SA)) {
-		return unauthenticated(c, "authError");
+		return unauthenticated_fail(c, "authError");
 	}
 	aud = json_string_value(json_object_get(claims, "aud"));
 	scope = json_string_value(json_object_get(claims, "scope"));
@@ -524,7 +524,7 @@ static bool self_signed(struct gcp_call *c, const char *jwt, const char *scopes)
 	if (aud && (our_url(c, aud, "/") || glob_match("https://*.googleapis.com/", aud))) {
 		return true;
 	}
-	return unauthenticated(c, "authError");
+	return unauthenticated_fail(c, "authError");
 }
 
 static bool api_key_accepted(struct gcp_call *c, bool *ret_ok)
@@ -551,10 +551,10 @@ bool gcp_authorize(struct gcp_call *c, const char *scopes)
 		return ok;
 	}
 	if (!auth || !*auth) {
-		return unauthenticated(c, "required");
+		return unauthenticated_fail(c, "required");
 	}
 	if (strncasecmp(auth, "Bearer ", 7) != 0 || c->rq->expire) {
-		return unauthenticated(c, "authError");
+		return unauthenticated_fail(c, "authError");
 	}
 	auth += 7;
 	if (strchr(auth, '.') && !str_prefix(auth, "ya29.")) {
@@ -565,10 +565,10 @@ bool gcp_authorize(struct gcp_call *c, const char *scopes)
 			continue;
 		}
 		if (t->expires_us <= sim_wall(c->sim) + c->rq->skew_us) {
-			return unauthenticated(c, "authError");
+			return unauthenticated_fail(c, "authError");
 		}
 		c->email = t->email;
 		return scope_suffices(c, t->scopes, scopes);
 	}
-	return unauthenticated(c, "authError");
+	return unauthenticated_fail(c, "authError");
 }

@@ -6,7 +6,7 @@
 #define COMPUTE_SERVICE "6F81-5844-456A"
 #define STORAGE_SERVICE "95FF-2EF5-5EA1"
 
-static json_t *service(const char *id, const char *name)
+static json_t *service_json(const char *id, const char *name)
 {
 	return json_pack("{s:o, s:s, s:s, s:s}", "name", json_sprintf("services/%s", id),
 	    "serviceId", id, "displayName", name, "businessEntityName", "businessEntities/GCP");
@@ -16,15 +16,15 @@ void billing_services(struct gcp_call *c)
 {
 	json_t *list = json_array();
 
-	json_array_append_new(list, service(COMPUTE_SERVICE, "Compute Engine"));
-	json_array_append_new(list, service(STORAGE_SERVICE, "Cloud Storage"));
+	json_array_append_new(list, service_json(COMPUTE_SERVICE, "Compute Engine"));
+	json_array_append_new(list, service_json(STORAGE_SERVICE, "Cloud Storage"));
 	gcp_page_generic(c, "services", list, 5000, true);
 }
 
 /* ---- SKUs ------------------------------------------------------------------------------------ */
 
 /* units (text, left out at 0) and nanos (left out at 0) of a price in nano-dollars. */
-static json_t *money(int64_t nanos)
+static json_t *money_json(int64_t nanos)
 {
 	json_t *o = json_pack("{s:s}", "currencyCode", "USD");
 
@@ -37,7 +37,7 @@ static json_t *money(int64_t nanos)
 	return o;
 }
 
-static json_t *rates(const char *tiers, int64_t replace)
+static json_t *rates_json(const char *tiers, int64_t replace)
 {
 	json_t *list = json_array();
 
@@ -50,14 +50,15 @@ static json_t *rates(const char *tiers, int64_t replace)
 		if (from) {
 			json_object_set_new(o, "startUsageAmount", json_integer(from));
 		}
-		json_object_set_new(o, "unitPrice", money(replace >= 0 ? replace : (int64_t)nanos));
+		json_object_set_new(o, "unitPrice",
+		    money_json(replace >= 0 ? replace : (int64_t)nanos));
 		json_array_append_new(list, o);
 		p = end;
 	}
 	return list;
 }
 
-static json_t *expression(const struct gcp_sku *k, int64_t replace)
+static json_t *expression_json(const struct gcp_sku *k, int64_t replace)
 {
 	static const struct {
 		const char *unit, *words, *base, *base_words;
@@ -72,9 +73,10 @@ static json_t *expression(const struct gcp_sku *k, int64_t replace)
 		n++;
 	}
 	return json_pack("{s:s, s:i, s:o, s:s, s:s, s:s, s:I}", "usageUnit", k->unit,
-	    "displayQuantity", 1, "tieredRates", rates(k->tiers, replace), "usageUnitDescription",
-	    units[n].words, "baseUnit", units[n].base, "baseUnitDescription", units[n].base_words,
-	    "baseUnitConversionFactor", (json_int_t)units[n].factor);
+	    "displayQuantity", 1, "tieredRates", rates_json(k->tiers, replace),
+	    "usageUnitDescription", units[n].words, "baseUnit", units[n].base,
+	    "baseUnitDescription", units[n].base_words, "baseUnitConversionFactor",
+	    (json_int_t)units[n].factor);
 }
 
 static json_t *regions_json(const char *regions)
@@ -107,8 +109,8 @@ static json_t *sku_json(struct gcp_call *c, const struct gcp_sku *k, const char 
 	    "description", k->description, "category", "serviceDisplayName", "Compute Engine",
 	    "resourceFamily", k->family, "resourceGroup", k->group, "usageType", k->usage,
 	    "serviceRegions", where, "pricingInfo", "effectiveTime", at, "pricingExpression",
-	    expression(k, replace), "currencyConversionRate", 1, "serviceProviderName", "Google",
-	    "geoTaxonomy", "type", many ? "MULTI_REGIONAL" : "REGIONAL", "regions",
+	    expression_json(k, replace), "currencyConversionRate", 1, "serviceProviderName",
+	    "Google", "geoTaxonomy", "type", many ? "MULTI_REGIONAL" : "REGIONAL", "regions",
 	    json_deep_copy(where));
 }
 

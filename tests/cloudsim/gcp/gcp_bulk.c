@@ -32,7 +32,7 @@ struct bulk {
 	const char *shape;
 };
 
-static bool invalid(struct gcp_call *c, const char *field, const char *value, const char *why)
+static bool invalid_fail(struct gcp_call *c, const char *field, const char *value, const char *why)
 {
 	gcp_fail(c, 400, "invalid", "Invalid value for field 'resource.%s': '%s'. %s", field,
 	    value ? value : "", why);
@@ -88,7 +88,7 @@ static bool read_names(struct bulk *b)
 
 	b->pattern = gcp_text(c->body, "namePattern");
 	if (!b->pattern == !json_object_size(per)) {
-		return invalid(c, "namePattern", b->pattern,
+		return invalid_fail(c, "namePattern", b->pattern,
 		    "Exactly one of namePattern and perInstanceProperties is required.");
 	}
 	b->names = arena_array(c->a, (size_t)b->count + 1, sizeof(*b->names));
@@ -97,7 +97,7 @@ static bool read_names(struct bulk *b)
 		int64_t next;
 
 		if (!pattern_valid(b->pattern)) {
-			return invalid(c, "namePattern", b->pattern,
+			return invalid_fail(c, "namePattern", b->pattern,
 			    "Must have one run of at most 18 '#' characters.");
 		}
 		next = pattern_next(b);
@@ -109,13 +109,13 @@ static bool read_names(struct bulk *b)
 		return true;
 	}
 	if (json_object_size(per) != (size_t)b->count) {
-		return invalid(c, "perInstanceProperties", "",
+		return invalid_fail(c, "perInstanceProperties", "",
 		    "Must have as many entries as count.");
 	}
 	json_object_foreach (per, key, one) {
 		b->names[k] = gcp_text(one, "name") ? gcp_text(one, "name") : key;
 		if (!gcp_name_valid(b->names[k])) {
-			return invalid(c, "perInstanceProperties", key,
+			return invalid_fail(c, "perInstanceProperties", key,
 			    "Must be a match of regex '(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)'");
 		}
 		for (size_t z = 0; z < b->zones_n; z++) {
@@ -203,7 +203,7 @@ static bool add_machine(struct bulk *b, const char *machine, int64_t rank)
 	const char *type = pool_type(b, machine);
 
 	if (!gcp_type_named(c->g, type)) {
-		return invalid(c, "instanceProperties.machineType", machine,
+		return invalid_fail(c, "instanceProperties.machineType", machine,
 		    "Machine type does not exist.");
 	}
 	for (size_t k = 0; k < b->zones_n; k++) {
@@ -245,7 +245,7 @@ static bool read_machines(struct bulk *b)
 	size_t k;
 
 	if (!machine == !json_object_size(all)) {
-		return invalid(c, "instanceProperties.machineType", machine,
+		return invalid_fail(c, "instanceProperties.machineType", machine,
 		    "Either machineType or instanceFlexibilityPolicy is required.");
 	}
 	if (machine && !add_machine(b, machine, 0)) {
@@ -259,7 +259,7 @@ static bool read_machines(struct bulk *b)
 		}
 	}
 	if (b->picks_n == 0) {
-		return invalid(c, "instanceProperties.machineType", machine ? machine : "",
+		return invalid_fail(c, "instanceProperties.machineType", machine ? machine : "",
 		    "The machine type does not exist in any zone of the request.");
 	}
 	qsort(b->picks, b->picks_n, sizeof(*b->picks), by_rank);
@@ -430,7 +430,7 @@ static bool quota_up_front(struct bulk *b)
 	return false;
 }
 
-static void run(struct bulk *b, const char *request)
+static void bulk_run(struct bulk *b, const char *request)
 {
 	struct gcp_call *c = b->c;
 
@@ -456,7 +456,7 @@ static void run(struct bulk *b, const char *request)
 
 /* ---- methods --------------------------------------------------------------------------------- */
 
-static void bulk(struct gcp_call *c, const char *scope, const struct zone *z,
+static void bulk_insert(struct gcp_call *c, const char *scope, const struct zone *z,
     const struct region *r)
 {
 	struct bulk b = { .c = c, .scope = scope };
@@ -470,18 +470,18 @@ static void bulk(struct gcp_call *c, const char *scope, const struct zone *z,
 		return;
 	}
 	if (b.count < 1 || b.count > COUNT_MAX || b.min_count < 1 || b.min_count > b.count) {
-		invalid(c, "count", "",
+		invalid_fail(c, "count", "",
 		    "count must be from 1 to 1000 and minCount from 1 to count.");
 		return;
 	}
 	if (b.shape && !str_same(b.shape, "ANY") && !str_same(b.shape, "ANY_SINGLE_ZONE") &&
 	    !str_same(b.shape, "BALANCED")) {
-		invalid(c, "locationPolicy.targetShape", b.shape,
+		invalid_fail(c, "locationPolicy.targetShape", b.shape,
 		    "Must be ANY, ANY_SINGLE_ZONE or BALANCED.");
 		return;
 	}
 	if (!b.props) {
-		invalid(c, "instanceProperties", "", "instanceProperties is required.");
+		invalid_fail(c, "instanceProperties", "", "instanceProperties is required.");
 		return;
 	}
 	machine = gcp_text(b.props, "machineType");
@@ -499,9 +499,9 @@ static void bulk(struct gcp_call *c, const char *scope, const struct zone *z,
 	}
 	read_zones(&b, z, r);
 	if (b.zones_n == 0) {
-		invalid(c, "locationPolicy", "", "No zone is left.");
+		invalid_fail(c, "locationPolicy", "", "No zone is left.");
 	} else if (read_names(&b) && read_machines(&b) && quota_up_front(&b)) {
-		run(&b, request);
+		bulk_run(&b, request);
 	}
 }
 
@@ -510,7 +510,7 @@ void gcp_bulk_zone(struct gcp_call *c)
 	const struct zone *z = gcp_zone(c->sim, c->arg[1]);
 
 	if (z) {
-		bulk(c, arena_printf(c->a, "zones/%s", z->name), z, NULL);
+		bulk_insert(c, arena_printf(c->a, "zones/%s", z->name), z, NULL);
 	} else {
 		gcp_fail(c, 400, "invalid", "Invalid value for field 'zone': '%s'. Unknown zone.",
 		    c->arg[1]);
@@ -522,7 +522,7 @@ void gcp_bulk_region(struct gcp_call *c)
 	const struct region *r = market_region(c->sim->market, CLOUD_GCP, c->arg[1]);
 
 	if (r) {
-		bulk(c, arena_printf(c->a, "regions/%s", r->name), NULL, r);
+		bulk_insert(c, arena_printf(c->a, "regions/%s", r->name), NULL, r);
 	} else {
 		gcp_fail(c, 400, "invalid",
 		    "Invalid value for field 'region': '%s'. Unknown region.", c->arg[1]);

@@ -16,21 +16,22 @@ bool gcp_name_valid(const char *name)
 	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
 }
 
-static bool invalid(struct gcp_call *c, const char *field, const char *value, const char *why)
+static bool invalid_fail(struct gcp_call *c, const char *field, const char *value, const char *why)
 {
 	gcp_fail(c, 400, "invalid", "Invalid value for field 'resource.%s': '%s'. %s", field,
 	    value ? value : "", why);
 	return false;
 }
 
-static bool required(struct gcp_call *c, const char *field)
+static bool required_fail(struct gcp_call *c, const char *field)
 {
 	gcp_fail(c, 400, "required", "Required field 'resource.%s' not specified", field);
 	return false;
 }
 
 /* "zones/z/kind/name", also with projects/p/ and a host before; NULL: not of that form. */
-static const char *zonal(struct gcp_call *c, const char *url, const char *kind, const char *zone)
+static const char *zonal_name(struct gcp_call *c, const char *url, const char *kind,
+    const char *zone)
 {
 	const char *want = arena_printf(c->a, "zones/%s/%s/", zone, kind),
 		   *p = strstr(url, "zones/");
@@ -61,11 +62,11 @@ static bool check_labels(struct gcp_call *c, const json_t *labels)
 	json_t *v;
 
 	if (json_object_size(labels) > 64) {
-		return invalid(c, "labels", "", "At most 64 labels are allowed.");
+		return invalid_fail(c, "labels", "", "At most 64 labels are allowed.");
 	}
 	json_object_foreach (map, key, v) {
 		if (!label_text(key, true) || !label_text(json_string_value(v), false)) {
-			return invalid(c, "labels",
+			return invalid_fail(c, "labels",
 			    arena_printf(c->a, "%s: %s", key, json_string_value(v)),
 			    "Label keys and values must match the regex "
 			    "'[\\p{Ll}\\p{Lo}\\p{N}_-]{0,63}'.");
@@ -88,16 +89,16 @@ bool gcp_metadata_check(struct gcp_call *c, const json_t *metadata)
 		    strspn(key,
 			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
 			strlen(key)) {
-			return invalid(c, "metadata.items.key", key,
+			return invalid_fail(c, "metadata.items.key", key,
 			    "Must be a match of regex '[a-zA-Z0-9-_]{1,128}'");
 		}
 		if (json_object_get(seen, key)) {
-			return invalid(c, "metadata", key, "Metadata has duplicate key.");
+			return invalid_fail(c, "metadata", key, "Metadata has duplicate key.");
 		}
 		json_object_set_new(seen, key, json_true());
 		sum += n + strlen(key);
 		if (n > METADATA_VALUE_MAX || sum > METADATA_MAX) {
-			return invalid(c, "metadata.items.value", key,
+			return invalid_fail(c, "metadata.items.value", key,
 			    "Value is too large: the maximum is 262144 bytes.");
 		}
 	}
@@ -119,12 +120,12 @@ static bool check_notice(struct gcp_call *c, const json_t *s)
 		return true;
 	}
 	if (!c->g->notice_field) {
-		return invalid(c, "scheduling.preemptionNoticeDuration", "",
+		return invalid_fail(c, "scheduling.preemptionNoticeDuration", "",
 		    "Preemption notice duration is not available for this project.");
 	}
 	return n == 0 || n == 120 ||
-	    invalid(c, "scheduling.preemptionNoticeDuration", arena_printf(c->a, "%" PRId64, n),
-		"Only 0 and 120 seconds are supported.");
+	    invalid_fail(c, "scheduling.preemptionNoticeDuration",
+		arena_printf(c->a, "%" PRId64, n), "Only 0 and 120 seconds are supported.");
 }
 
 static bool check_termination(struct gcp_call *c, const json_t *s, bool spot)
@@ -135,24 +136,25 @@ static bool check_termination(struct gcp_call *c, const json_t *s, bool spot)
 	    json_object_get(s, "maxRunDuration") || json_object_get(s, "terminationTime");
 
 	if (action && !str_same(action, "STOP") && !str_same(action, "DELETE")) {
-		return invalid(c, "scheduling.instanceTerminationAction", action, "");
+		return invalid_fail(c, "scheduling.instanceTerminationAction", action, "");
 	}
 	if (action && !spot && !bounded) {
-		return invalid(c, "scheduling.instanceTerminationAction", action,
+		return invalid_fail(c, "scheduling.instanceTerminationAction", action,
 		    "instanceTerminationAction is only supported for Spot VMs and VMs "
 		    "with a limited run time.");
 	}
 	if (bounded && !action) {
-		return invalid(c, "scheduling.maxRunDuration", "",
+		return invalid_fail(c, "scheduling.maxRunDuration", "",
 		    "instanceTerminationAction must be specified with maxRunDuration or "
 		    "terminationTime.");
 	}
 	if (json_object_get(s, "maxRunDuration") && json_object_get(s, "terminationTime")) {
-		return invalid(c, "scheduling.terminationTime", gcp_text(s, "terminationTime"),
+		return invalid_fail(c, "scheduling.terminationTime", gcp_text(s, "terminationTime"),
 		    "Only one of maxRunDuration and terminationTime can be specified.");
 	}
 	if (json_object_get(s, "maxRunDuration") && (run < 30 || run > 120 * 86400)) {
-		return invalid(c, "scheduling.maxRunDuration", arena_printf(c->a, "%" PRId64, run),
+		return invalid_fail(c, "scheduling.maxRunDuration",
+		    arena_printf(c->a, "%" PRId64, run),
 		    "Must be between 30 seconds and 120 days.");
 	}
 	return true;
@@ -166,28 +168,28 @@ static bool check_scheduling(struct gcp_call *c, struct gcp_want *w)
 
 	if (model && !str_same(model, "SPOT") && !str_same(model, "STANDARD") &&
 	    !str_same(model, "FLEX_START") && !str_same(model, "RESERVATION_BOUND")) {
-		return invalid(c, "scheduling.provisioningModel", model, "");
+		return invalid_fail(c, "scheduling.provisioningModel", model, "");
 	}
 	w->spot = str_same(model, "SPOT") || json_is_true(json_object_get(s, "preemptible"));
 	w->side = w->spot ? SIDE_SPOT : SIDE_ON_DEMAND;
 	/* Left out is fine: then it is false for Spot (the page "Create and use Spot VMs" sends
 	 * none). */
 	if (w->spot && json_is_true(json_object_get(s, "automaticRestart"))) {
-		return invalid(c, "scheduling.automaticRestart", "true",
+		return invalid_fail(c, "scheduling.automaticRestart", "true",
 		    "Scheduling must have automaticRestart be false when preemptible is true.");
 	}
 	if (w->spot && maintenance && !str_same(maintenance, "TERMINATE")) {
-		return invalid(c, "scheduling.onHostMaintenance", maintenance,
+		return invalid_fail(c, "scheduling.onHostMaintenance", maintenance,
 		    "Scheduling must have onHostMaintenance be TERMINATE when "
 		    "preemptible is true.");
 	}
 	if (w->type && w->type->gpus > 0 && !str_same(maintenance, "TERMINATE") && !w->spot) {
-		return invalid(c, "scheduling.onHostMaintenance",
+		return invalid_fail(c, "scheduling.onHostMaintenance",
 		    maintenance ? maintenance : "MIGRATE",
 		    "Instances with guest accelerators do not support live migration.");
 	}
 	if (json_object_get(s, "preemptionNoticeDuration") && !w->spot) {
-		return invalid(c, "scheduling.preemptionNoticeDuration", "",
+		return invalid_fail(c, "scheduling.preemptionNoticeDuration", "",
 		    "Only Spot VMs have a preemption notice.");
 	}
 	return check_notice(c, s) && check_termination(c, s, w->spot);
@@ -202,7 +204,7 @@ static bool check_disk(struct gcp_call *c, const struct gcp_want *w, const json_
 	const char *image = gcp_text(p, "sourceImage"), *type = gcp_text(p, "diskType");
 	bool newer =
 	    w->type && (str_prefix(w->type->machine, "g4-") || str_prefix(w->type->machine, "a4-"));
-	const char *name = type ? w->bulk ? type : zonal(c, type, "diskTypes", zone) : NULL;
+	const char *name = type ? w->bulk ? type : zonal_name(c, type, "diskTypes", zone) : NULL;
 
 	if (name && !gcp_disk_type_known(gcp_last(name))) {
 		gcp_not_found(c,
@@ -210,7 +212,7 @@ static bool check_disk(struct gcp_call *c, const struct gcp_want *w, const json_
 		return false;
 	}
 	if (gcp_text(d, "source")) {
-		return invalid(c, "disks[0].source", gcp_text(d, "source"),
+		return invalid_fail(c, "disks[0].source", gcp_text(d, "source"),
 		    "Existing disks are not emulated.");
 	}
 	if (str_same(gcp_text(d, "type"), "SCRATCH")) {
@@ -219,10 +221,11 @@ static bool check_disk(struct gcp_call *c, const struct gcp_want *w, const json_
 	/* More disks may be blank. */
 	if (!image && !json_is_true(json_object_get(d, "boot"))) {
 		return !type || name ||
-		    invalid(c, "disks[1].initializeParams.diskType", type, "The URL is malformed.");
+		    invalid_fail(c, "disks[1].initializeParams.diskType", type,
+			"The URL is malformed.");
 	}
 	if (!image) {
-		return invalid(c, "disks[0].initializeParams.sourceImage", "",
+		return invalid_fail(c, "disks[0].initializeParams.sourceImage", "",
 		    "A boot disk needs a source image.");
 	}
 	if (!gcp_image_resolve(c->a, image)) {
@@ -230,11 +233,12 @@ static bool check_disk(struct gcp_call *c, const struct gcp_want *w, const json_
 		return false;
 	}
 	if (type && !name) {
-		return invalid(c, "disks[0].initializeParams.diskType", type,
+		return invalid_fail(c, "disks[0].initializeParams.diskType", type,
 		    "The URL is malformed.");
 	}
 	if (newer && !str_same(name, "hyperdisk-balanced")) {
-		return invalid(c, "disks[0].initializeParams.diskType", name ? name : "pd-standard",
+		return invalid_fail(c, "disks[0].initializeParams.diskType",
+		    name ? name : "pd-standard",
 		    arena_printf(c->a, "[%s] features are not compatible for creating instance.",
 			name ? name : "pd-standard"));
 	}
@@ -248,10 +252,11 @@ static bool check_disks(struct gcp_call *c, const struct gcp_want *w, const char
 	json_t *d;
 
 	if (json_array_size(disks) == 0) {
-		return invalid(c, "disks", "", "No disks are specified.");
+		return invalid_fail(c, "disks", "", "No disks are specified.");
 	}
 	if (!json_is_true(json_object_get(json_array_get(disks, 0), "boot"))) {
-		return invalid(c, "disks[0].boot", "false", "The first disk must be a boot disk.");
+		return invalid_fail(c, "disks[0].boot", "false",
+		    "The first disk must be a boot disk.");
 	}
 	json_array_foreach (disks, k, d) {
 		if (!check_disk(c, w, d, zone)) {
@@ -268,7 +273,7 @@ static bool check_nics(struct gcp_call *c, const struct gcp_want *w)
 	json_t *n;
 
 	if (json_array_size(nics) == 0) {
-		return invalid(c, "networkInterfaces", "",
+		return invalid_fail(c, "networkInterfaces", "",
 		    "At least one network interface is required.");
 	}
 	json_array_foreach (nics, k, n) {
@@ -298,11 +303,11 @@ static bool check_accounts(struct gcp_call *c, const struct gcp_want *w)
 
 		if (email && !str_same(email, "default") && !str_same(email, GCP_NODE_SA) &&
 		    !str_suffix(email, "@" GCP_PROJECT ".iam.gserviceaccount.com")) {
-			return invalid(c, "serviceAccounts[0].email", email,
+			return invalid_fail(c, "serviceAccounts[0].email", email,
 			    "The user does not have access to service account.");
 		}
 		if (json_array_size(json_object_get(s, "scopes")) == 0) {
-			return required(c, "serviceAccounts[0].scopes");
+			return required_fail(c, "serviceAccounts[0].scopes");
 		}
 	}
 	return true;
@@ -334,7 +339,7 @@ static const char *pool_name(struct gcp_call *c, const struct gcp_want *w, const
 
 	if (!str_prefix(w->machine, "n1-")) {
 		if (json_array_size(list) > 0) {
-			invalid(c, "guestAccelerators", type,
+			invalid_fail(c, "guestAccelerators", type,
 			    arena_printf(c->a,
 				"Accelerators are bundled with machine type '%s' and "
 				"must not be given.",
@@ -344,11 +349,13 @@ static const char *pool_name(struct gcp_call *c, const struct gcp_want *w, const
 		return w->machine;
 	}
 	if (!type) {
-		invalid(c, "guestAccelerators", "", "cloudsim offers N1 machines with GPUs only.");
+		invalid_fail(c, "guestAccelerators", "",
+		    "cloudsim offers N1 machines with GPUs only.");
 		return NULL;
 	}
-	if (!w->bulk && !zonal(c, type, "acceleratorTypes", zone)) {
-		invalid(c, "guestAccelerators[0].acceleratorType", type, "The URL is malformed.");
+	if (!w->bulk && !zonal_name(c, type, "acceleratorTypes", zone)) {
+		invalid_fail(c, "guestAccelerators[0].acceleratorType", type,
+		    "The URL is malformed.");
 		return NULL;
 	}
 	return arena_printf(c->a, "%s+%sx%" PRId64, w->machine, gcp_last(type),
@@ -361,11 +368,11 @@ static bool check_machine(struct gcp_call *c, struct gcp_want *w, const char *zo
 
 	if (!w->machine) {
 		if (!url) {
-			return required(c, "machineType");
+			return required_fail(c, "machineType");
 		}
-		w->machine = zonal(c, url, "machineTypes", zone);
+		w->machine = zonal_name(c, url, "machineTypes", zone);
 		if (!w->machine) {
-			return invalid(c, "machineType", url, "The URL is malformed.");
+			return invalid_fail(c, "machineType", url, "The URL is malformed.");
 		}
 	}
 	name = pool_name(c, w, zone);
@@ -377,7 +384,7 @@ static bool check_machine(struct gcp_call *c, struct gcp_want *w, const char *zo
 	    ? market_pool(c->sim->market, CLOUD_GCP, w->zone->region->name, w->zone, name)
 	    : NULL;
 	if (!w->pool) {
-		return invalid(c, "machineType", url ? url : w->machine,
+		return invalid_fail(c, "machineType", url ? url : w->machine,
 		    arena_printf(c->a, "Machine type with name '%s' does not exist in zone '%s'.",
 			w->machine, zone));
 	}
@@ -390,17 +397,17 @@ bool gcp_check(struct gcp_call *c, struct gcp_want *w, const char *where)
 
 	(void)where;
 	if (!w->bulk && !w->name) {
-		return required(c, "name");
+		return required_fail(c, "name");
 	}
 	if (w->name && !gcp_name_valid(w->name)) {
-		return invalid(c, "name", w->name,
+		return invalid_fail(c, "name", w->name,
 		    "Must be a match of regex '(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)'");
 	}
 	if (!check_machine(c, w, w->zone->name) || !check_scheduling(c, w)) {
 		return false;
 	}
 	if (!w->spot && (spot_only(w->machine) || !w->pool->price[SIDE_ON_DEMAND].sold)) {
-		return invalid(c, "scheduling.provisioningModel", "STANDARD",
+		return invalid_fail(c, "scheduling.provisioningModel", "STANDARD",
 		    arena_printf(c->a,
 			"Machine type '%s' is not available with the provisioning model STANDARD.",
 			w->machine));

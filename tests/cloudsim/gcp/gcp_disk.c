@@ -106,7 +106,7 @@ static json_t *disk_json(const struct gcp_disk *d, struct arena *a)
 	return o;
 }
 
-static struct gcp_disk *find(struct gcp_call *c)
+static struct gcp_disk *disk_find(struct gcp_call *c)
 {
 	for (struct gcp_disk *d = c->g->disks; d; d = d->next) {
 		if (str_same(d->zone, c->arg[1]) &&
@@ -120,7 +120,7 @@ static struct gcp_disk *find(struct gcp_call *c)
 
 void gcp_disk_get(struct gcp_call *c)
 {
-	const struct gcp_disk *d = find(c);
+	const struct gcp_disk *d = disk_find(c);
 
 	if (d) {
 		gcp_reply(c, disk_json(d, c->a));
@@ -222,7 +222,7 @@ void gcp_disk_delete(struct gcp_call *c)
 	if (!gcp_request_id(c, scope, &request)) {
 		return;
 	}
-	d = find(c);
+	d = disk_find(c);
 	if (!d) {
 		return;
 	}

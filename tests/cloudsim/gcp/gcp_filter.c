@@ -27,7 +27,7 @@ static void skip_space(struct parser *f)
 }
 
 /* A word of letters; true and behind it when it is the next thing. */
-static bool word(struct parser *f, const char *w)
+static bool word_read(struct parser *f, const char *w)
 {
 	size_t n = strlen(w);
 
@@ -149,7 +149,7 @@ static bool regex_matches(struct parser *f, const char *pattern, const char *tex
 	return ok;
 }
 
-static bool ordered(const char *had, const char *want, const char *op)
+static bool values_ordered(const char *had, const char *want, const char *op)
 {
 	int64_t x, y;
 	int cmp =
@@ -161,7 +161,7 @@ static bool ordered(const char *had, const char *want, const char *op)
 }
 
 /* One value against an operator; the negative ones (ne, !=) are made of the positive. */
-static bool holds(struct parser *f, const char *op, const char *value, const json_t *at)
+static bool value_holds(struct parser *f, const char *op, const char *value, const json_t *at)
 {
 	bool has;
 	const char *had = item_text(f, at, &has);
@@ -180,10 +180,10 @@ static bool holds(struct parser *f, const char *op, const char *value, const jso
 		    : strchr(value, '*')    ? glob_match(arena_printf(f->a, "*%s*", value), had)
 					    : strcasestr(had, value) != NULL;
 	}
-	return has && ordered(had, value, op);
+	return has && values_ordered(had, value, op);
 }
 
-static bool comparison(struct parser *f)
+static bool comparison_read(struct parser *f)
 {
 	/* as written, as looked at, turned round */
 	static const struct {
@@ -200,7 +200,7 @@ static bool comparison(struct parser *f)
 	if (f->broken) {
 		return false;
 	}
-	if (word(f, "eq") || (negative = word(f, "ne"))) {
+	if (word_read(f, "eq") || (negative = word_read(f, "ne"))) {
 		op = "eq";
 	}
 	skip_space(f);
@@ -219,34 +219,34 @@ static bool comparison(struct parser *f)
 	value = value_text(f);
 	n = item_find(f->item, field, found, 0);
 	for (size_t k = 0; k < MAX(n, (size_t)1) && !any; k++) {
-		any = holds(f, op, value, found[k]);
+		any = value_holds(f, op, value, found[k]);
 	}
 	return any != negative;
 }
 
-static bool expression(struct parser *f);
+static bool expression_read(struct parser *f);
 
-static bool factor(struct parser *f)
+static bool factor_read(struct parser *f)
 {
 	bool v;
 
-	if (word(f, "NOT")) {
-		return !factor(f);
+	if (word_read(f, "NOT")) {
+		return !factor_read(f);
 	}
 	skip_space(f);
 	if (*f->p == '-' && f->p[1] && f->p[1] != '-') {
 		f->p++;
-		return !factor(f);
+		return !factor_read(f);
 	}
 	if (*f->p != '(') {
-		return comparison(f);
+		return comparison_read(f);
 	}
 	if (++f->depth > 32) {
 		f->broken = true;
 		return false;
 	}
 	f->p++;
-	v = expression(f);
+	v = expression_read(f);
 	skip_space(f);
 	if (*f->p == ')') {
 		f->p++;
@@ -258,21 +258,21 @@ static bool factor(struct parser *f)
 }
 
 /* OR binds closer than AND (AIP-160). */
-static bool term(struct parser *f)
+static bool term_read(struct parser *f)
 {
-	bool v = factor(f);
+	bool v = factor_read(f);
 
-	while (!f->broken && word(f, "OR")) {
-		bool w = factor(f);
+	while (!f->broken && word_read(f, "OR")) {
+		bool w = factor_read(f);
 
 		v = v || w;
 	}
 	return v;
 }
 
-static bool expression(struct parser *f)
+static bool expression_read(struct parser *f)
 {
-	bool v = term(f);
+	bool v = term_read(f);
 
 	for (;;) {
 		bool w;
@@ -281,8 +281,8 @@ static bool expression(struct parser *f)
 		if (f->broken || !*f->p || *f->p == ')') {
 			return v;
 		}
-		word(f, "AND");
-		w = term(f);
+		word_read(f, "AND");
+		w = term_read(f);
 		v = v && w;
 	}
 }
@@ -291,7 +291,7 @@ bool gcp_filter_valid(const char *filter, struct arena *a)
 {
 	struct parser f = { .p = filter, .a = a };
 
-	expression(&f);
+	expression_read(&f);
 	skip_space(&f);
 	return !f.broken && !*f.p;
 }
@@ -300,5 +300,5 @@ bool gcp_filter_match(const char *filter, const json_t *item, struct arena *a)
 {
 	struct parser f = { .p = filter, .a = a, .item = item };
 
-	return expression(&f) && !f.broken;
+	return expression_read(&f) && !f.broken;
 }

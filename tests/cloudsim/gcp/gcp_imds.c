@@ -40,12 +40,12 @@ static const char *account_scopes(const struct inst *i, struct arena *a, const c
 	return list;
 }
 
-static bool preempted(const struct inst *i)
+static bool is_preempted(const struct inst *i)
 {
 	return i->notice_us > 0 || (i->reclaimed && i->state >= INST_SHUTTING);
 }
 
-static const char *attribute(const struct inst *i, const char *key)
+static const char *attribute_get(const struct inst *i, const char *key)
 {
 	size_t k;
 	json_t *one;
@@ -77,7 +77,7 @@ static const char *zone_path(const struct inst *i, struct arena *a, const char *
 	return arena_printf(a, "projects/" GCP_PROJECT_NUMBER "/%s/%s", kind, name);
 }
 
-static const char *plain(const struct inst *i, struct arena *a, const char *what)
+static const char *plain_text(const struct inst *i, struct arena *a, const char *what)
 {
 	const struct {
 		const char *path, *value;
@@ -93,7 +93,7 @@ static const char *plain(const struct inst *i, struct arena *a, const char *what
 			gcp_type_of(i->sim->gcp, i->pool->type)->machine) },
 		{ "instance/cpu-platform", "Intel Sapphire Rapids" },
 		{ "instance/image", i->image },
-		{ "instance/preempted", preempted(i) ? "TRUE" : "FALSE" },
+		{ "instance/preempted", is_preempted(i) ? "TRUE" : "FALSE" },
 		{ "instance/maintenance-event",
 		    i->maintenance && strstr(i->maintenance, "\"active\"")
 			? "TERMINATE_ON_HOST_MAINTENANCE"
@@ -119,7 +119,7 @@ static const char *plain(const struct inst *i, struct arena *a, const char *what
 	return NULL;
 }
 
-static const char *listing(const struct inst *i, struct arena *a, const char *what)
+static const char *listing_text(const struct inst *i, struct arena *a, const char *what)
 {
 	if (str_same(what, "")) {
 		return "instance/\noslogin/\nproject/\nuniverse/\n";
@@ -178,7 +178,7 @@ static const char *token_json(struct inst *i, struct arena *a, const char *wante
 	return text;
 }
 
-static const char *identity(struct inst *i, struct arena *a, const char *audience, bool full)
+static const char *identity_token(struct inst *i, struct arena *a, const char *audience, bool full)
 {
 	int64_t now = sim_wall(i->sim) / SPOT_US_PER_S;
 	const char *email = account_email(i), *subject = gcp_u64(a, gcp_hash_id(email));
@@ -197,7 +197,7 @@ static const char *identity(struct inst *i, struct arena *a, const char *audienc
 	return gcp_identity_token(i->sim, a, claims);
 }
 
-static void send(struct httpd_req *r, int status, const char *type, const char *body)
+static void text_send(struct httpd_req *r, int status, const char *type, const char *body)
 {
 	httpd_set(r, "Metadata-Flavor", "Google");
 	httpd_set(r, "Server", "Metadata Server for VM");
@@ -208,7 +208,7 @@ static void send(struct httpd_req *r, int status, const char *type, const char *
 
 static void send_error(struct httpd_req *r, int status, const char *words)
 {
-	send(r, status, "text/html; charset=UTF-8",
+	text_send(r, status, "text/html; charset=UTF-8",
 	    arena_printf(r->arena,
 		"<!DOCTYPE html>\n<html lang=en>\n<title>Error %d!!1</title>\n<p><b>%d.</b> "
 		"<ins>That's an error.</ins>\n<p>%s\n",
@@ -233,19 +233,19 @@ static void account_request(struct inst *i, struct httpd_req *r, const char *wha
 
 		text = json_text(r->arena, doc);
 		json_decref(doc);
-		send(r, 200, "application/json", text);
+		text_send(r, 200, "application/json", text);
 	} else if (!*rest) {
-		send(r, 200, "application/text", "aliases\nemail\nidentity\nscopes\ntoken\n");
+		text_send(r, 200, "application/text", "aliases\nemail\nidentity\nscopes\ntoken\n");
 	} else if (str_same(rest, "email")) {
-		send(r, 200, "application/text", email);
+		text_send(r, 200, "application/text", email);
 	} else if (str_same(rest, "aliases")) {
-		send(r, 200, "application/text", "default\n");
+		text_send(r, 200, "application/text", "default\n");
 	} else if (str_same(rest, "scopes")) {
-		send(r, 200, "application/text", account_scopes(i, r->arena, "\n"));
+		text_send(r, 200, "application/text", account_scopes(i, r->arena, "\n"));
 	} else if (str_same(rest, "token")) {
 		text = token_json(i, r->arena, httpd_query(r, "scopes"));
 		if (text) {
-			send(r, 200, "application/json", text);
+			text_send(r, 200, "application/json", text);
 		} else {
 			send_error(r, 403, "The VM's service account lacks the scope.");
 		}
@@ -253,8 +253,8 @@ static void account_request(struct inst *i, struct httpd_req *r, const char *wha
 		if (!audience || !*audience) {
 			send_error(r, 400, "Required parameter missing: audience");
 		} else {
-			send(r, 200, "text/html",
-			    identity(i, r->arena, audience,
+			text_send(r, 200, "text/html",
+			    identity_token(i, r->arena, audience,
 				str_same(httpd_query(r, "format"), "full")));
 		}
 	} else {
@@ -269,11 +269,11 @@ static const char *value_of(const struct inst *i, struct arena *a, const char *w
 	const char *v;
 
 	if (str_prefix(what, "instance/attributes/") && what[strlen("instance/attributes/")]) {
-		v = attribute(i, what + strlen("instance/attributes/"));
+		v = attribute_get(i, what + strlen("instance/attributes/"));
 	} else {
-		v = plain(i, a, what);
+		v = plain_text(i, a, what);
 	}
-	return v ? v : listing(i, a, what);
+	return v ? v : listing_text(i, a, what);
 }
 
 static const char *etag_of(struct arena *a, const char *value)
@@ -290,7 +290,7 @@ static void send_value(struct inst *i, struct httpd_req *r, const char *what)
 		return;
 	}
 	httpd_set(r, "ETag", etag_of(r->arena, v));
-	send(r, 200, "application/text", v);
+	text_send(r, 200, "application/text", v);
 }
 
 static void hang_unlink(struct gcp_hang *h)
@@ -326,7 +326,7 @@ static void hang_gone(struct httpd_req *r)
 	hang_unlink(r->user);
 }
 
-static void hang(struct inst *i, struct httpd_req *r, const char *what, const char *etag)
+static void request_hang(struct inst *i, struct httpd_req *r, const char *what, const char *etag)
 {
 	const char *timeout = httpd_query(r, "timeout_sec");
 	struct gcp_hang *h = calloc(1, sizeof(*h));
@@ -386,7 +386,7 @@ static void get_value(struct inst *i, struct httpd_req *r, const char *what)
 	/* Without last_etag the next change is waited for, whatever was missed before. */
 	if (v && (str_same(wait, "true") || str_same(wait, "TRUE")) &&
 	    (!last || str_same(last, now))) {
-		hang(i, r, what, now);
+		request_hang(i, r, what, now);
 	} else {
 		send_value(i, r, what);
 	}
@@ -402,7 +402,7 @@ void gcp_imds(struct inst *i, struct httpd_req *r, const char *path)
 		return;
 	}
 	if (str_same(path, "/") || !*path) {
-		send(r, 200, "application/text", "computeMetadata/\n");
+		text_send(r, 200, "application/text", "computeMetadata/\n");
 		return;
 	}
 	if (!str_prefix(path, "/computeMetadata/v1")) {

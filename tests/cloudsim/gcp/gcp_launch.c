@@ -22,7 +22,7 @@ static const char *zones_available(struct sim *s, const struct gcp_want *w, stru
 	return list;
 }
 
-static json_t *exhausted(struct sim *s, const struct gcp_want *w)
+static json_t *exhausted_json(struct sim *s, const struct gcp_want *w)
 {
 	struct arena *a AUTO(arena) = arena_new(0);
 	const char *zone = w->zone->name;
@@ -69,7 +69,7 @@ json_t *gcp_shortage(struct sim *s, const struct gcp_want *w, int *ret_http, con
 	}
 	*ret_http = 503;
 	*ret_words = "SERVICE UNAVAILABLE";
-	return pool_free(w->pool, w->side) < 1 ? exhausted(s, w) : NULL;
+	return pool_free(w->pool, w->side) < 1 ? exhausted_json(s, w) : NULL;
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ static void make_disks(struct gcp_call *c, const struct gcp_want *w, struct inst
 	}
 }
 
-static void expired(struct loop_timer *t)
+static void run_expired(struct loop_timer *t)
 {
 	struct gcp_vm *v = container_of(t, struct gcp_vm, expiry);
 
@@ -165,7 +165,7 @@ static const char *script_of(const json_t *metadata)
 	return startup ? startup : user_data;
 }
 
-static void fill(struct gcp_call *c, const struct gcp_want *w, struct inst *i)
+static void inst_fill(struct gcp_call *c, const struct gcp_want *w, struct inst *i)
 {
 	struct gcp_vm *v = calloc(1, sizeof(*v));
 	const json_t *s = json_object_get(w->props, "scheduling");
@@ -191,7 +191,7 @@ static void fill(struct gcp_call *c, const struct gcp_want *w, struct inst *i)
 	v->notice_extra_us =
 	    gcp_i64(json_object_get(s, "preemptionNoticeDuration"), "seconds", 0) * SPOT_US_PER_S;
 	v->max_run_us = run_limit(w, i->launched_us);
-	loop_timer_init(&v->expiry, c->sim->loop, expired);
+	loop_timer_init(&v->expiry, c->sim->loop, run_expired);
 	if (v->max_run_us) {
 		loop_timer_set(&v->expiry, v->max_run_us);
 	}
@@ -211,7 +211,7 @@ struct inst *gcp_vm_make(struct gcp_call *c, const struct gcp_want *w, struct gc
 	struct inst *i = inst_new(c->sim, w->pool, w->side, gcp_u64(c->a, gcp_new_id(c->sim)));
 
 	i->name = dup_text(w->name);
-	fill(c, w, i);
+	inst_fill(c, w, i);
 	make_disks(c, w, i);
 	gcp_vm(i)->insert_op = op;
 	free(op->target_id);

@@ -110,7 +110,7 @@ static int by_creation(const void *a, const void *b)
 }
 
 /* New array of what passes; steals items. NULL: answered. */
-static json_t *choose(struct gcp_call *c, json_t *items)
+static json_t *items_choose(struct gcp_call *c, json_t *items)
 {
 	const char *filter = gcp_param(c, "filter"), *order = gcp_param(c, "orderBy");
 	json_t *out, **list;
@@ -146,7 +146,7 @@ static json_t *choose(struct gcp_call *c, json_t *items)
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-static json_t *envelope(struct gcp_call *c, const char *kind, const char *path)
+static json_t *envelope_json(struct gcp_call *c, const char *kind, const char *path)
 {
 	const char *self = arena_printf(c->a, GCP_LINKS GCP_P "%s", path);
 
@@ -159,7 +159,7 @@ void gcp_list(struct gcp_call *c, const char *kind, const char *path, json_t *it
 	int64_t at, size;
 	json_t *out, *page;
 
-	items = choose(c, items);
+	items = items_choose(c, items);
 	if (!items) {
 		return;
 	}
@@ -167,7 +167,7 @@ void gcp_list(struct gcp_call *c, const char *kind, const char *path, json_t *it
 		json_decref(items);
 		return;
 	}
-	out = envelope(c, kind, path);
+	out = envelope_json(c, kind, path);
 	page = json_array();
 	for (size_t k = (size_t)at; k < json_array_size(items) && k < (size_t)(at + size); k++) {
 		json_array_append(page, json_array_get(items, k));
@@ -253,7 +253,7 @@ void gcp_aggregate(struct gcp_call *c, const char *kind, const char *path, const
 	int64_t at, size;
 	json_t *out, *map = json_object();
 
-	items = choose(c, items);
+	items = items_choose(c, items);
 	if (!items || !token_read(c, &at) || !size_read(c, "maxResults", RESULTS_MAX, &size)) {
 		json_decref(map);
 		json_decref(items);
@@ -280,7 +280,7 @@ void gcp_aggregate(struct gcp_call *c, const char *kind, const char *path, const
 		json_array_append(json_object_get(entry, member), json_array_get(pair, 1));
 	}
 	fill_scopes(c, map, member, regions);
-	out = envelope(c, kind, path);
+	out = envelope_json(c, kind, path);
 	json_object_set_new(out, "items", map);
 	if ((size_t)(at + size) < json_array_size(items)) {
 		json_object_set_new(out, "nextPageToken", json_string(token_of(c, at + size)));

@@ -96,7 +96,7 @@ static bool add_part(const struct gcp *g, const char *part, const char *region, 
 }
 
 /* Micro-dollars per hour; 0 = not sold. Sums are in millionths of micro-dollars. */
-static int64_t compose(struct arena *a, const struct gcp *g, const struct gcp_type *t,
+static int64_t price_compose(struct arena *a, const struct gcp *g, const struct gcp_type *t,
     const char *region, enum side side)
 {
 	const char *gpu = arena_printf(a, "%s gpu", t->gpu);
@@ -184,8 +184,8 @@ static bool load_zones(struct sim *s, struct spot_err *err)
 				return false;
 			}
 			market_pool_add(s, r, z, y->type,
-			    compose(scratch, g, y, r->name, SIDE_SPOT),
-			    compose(scratch, g, y, r->name, SIDE_ON_DEMAND));
+			    price_compose(scratch, g, y, r->name, SIDE_SPOT),
+			    price_compose(scratch, g, y, r->name, SIDE_ON_DEMAND));
 		}
 	}
 	return err->rc == SPOT_OK;
@@ -216,7 +216,8 @@ static void history_end(struct sim *s, struct pool *p, int64_t now)
 {
 	struct arena *a AUTO(arena) = arena_new(0);
 	struct price_log *l = &p->price[SIDE_SPOT];
-	int64_t is = compose(a, s->gcp, gcp_type_of(s->gcp, p->type), p->region->name, SIDE_SPOT);
+	int64_t is =
+	    price_compose(a, s->gcp, gcp_type_of(s->gcp, p->type), p->region->name, SIDE_SPOT);
 	int64_t was = l->at[l->n - 1].micros;
 
 	if (is != was && llabs(is - was) <= 50) {
@@ -335,7 +336,7 @@ void gcp_price_moved(struct sim *s, struct pool *p, enum side side)
 		int64_t base;
 
 		part->shift[side] = 0;
-		base = compose(a, g, t, p->region->name, side);
+		base = price_compose(a, g, t, p->region->name, side);
 		part->shift[side] = (want - base) / t->gpus;
 	} else {
 		part->shift[side] = 0;
@@ -350,7 +351,7 @@ void gcp_price_moved(struct sim *s, struct pool *p, enum side side)
 			continue;
 		}
 		u = gcp_type_of(g, q->type);
-		micros = compose(a, g, u, q->region->name, side);
+		micros = price_compose(a, g, u, q->region->name, side);
 		if (micros > 0 && str_same(u->gpu, t->gpu)) {
 			price_set(s, q, side, now, micros);
 		}

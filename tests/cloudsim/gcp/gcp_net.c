@@ -27,7 +27,7 @@ static void reply_one(struct gcp_call *c, json_t *items, const char *name, const
 
 /* ---- networks -------------------------------------------------------------------------------- */
 
-static json_t *networks(struct gcp_call *c)
+static json_t *networks_json(struct gcp_call *c)
 {
 	const struct market *m = c->sim->market;
 	json_t *subs = json_array();
@@ -49,16 +49,16 @@ static json_t *networks(struct gcp_call *c)
 
 void gcp_networks_list(struct gcp_call *c)
 {
-	gcp_list(c, "compute#networkList", "global/networks", networks(c));
+	gcp_list(c, "compute#networkList", "global/networks", networks_json(c));
 }
 
 void gcp_network_get(struct gcp_call *c)
 {
-	reply_one(c, networks(c), c->arg[1], "global/networks");
+	reply_one(c, networks_json(c), c->arg[1], "global/networks");
 }
 
 /* Auto mode gives each region a /20 of 10.128.0.0/9. */
-static json_t *subnetwork(struct gcp_call *c, const struct region *r)
+static json_t *subnetwork_json(struct gcp_call *c, const struct region *r)
 {
 	size_t n = (size_t)(r - c->sim->market->regions) * 16;
 	const char *base = arena_printf(c->a, "10.%zu.%zu", 128 + n / 256 % 128, n % 256);
@@ -76,12 +76,12 @@ static json_t *subnetwork(struct gcp_call *c, const struct region *r)
 }
 
 /* Of the path's region; NULL: answered. */
-static json_t *subnetworks(struct gcp_call *c)
+static json_t *subnetworks_json(struct gcp_call *c)
 {
 	const struct region *r = market_region(c->sim->market, CLOUD_GCP, c->arg[1]);
 
 	if (r) {
-		return json_pack("[o]", subnetwork(c, r));
+		return json_pack("[o]", subnetwork_json(c, r));
 	}
 	gcp_fail(c, 400, "invalid", "Invalid value for field 'region': '%s'. Unknown region.",
 	    c->arg[1]);
@@ -90,7 +90,7 @@ static json_t *subnetworks(struct gcp_call *c)
 
 void gcp_subnetworks_list(struct gcp_call *c)
 {
-	json_t *items = subnetworks(c);
+	json_t *items = subnetworks_json(c);
 
 	if (items) {
 		gcp_list(c, "compute#subnetworkList",
@@ -100,7 +100,7 @@ void gcp_subnetworks_list(struct gcp_call *c)
 
 void gcp_subnetwork_get(struct gcp_call *c)
 {
-	json_t *items = subnetworks(c);
+	json_t *items = subnetworks_json(c);
 
 	if (items) {
 		reply_one(c, items, c->arg[2],
@@ -117,7 +117,7 @@ void gcp_subnetworks_aggregated(struct gcp_call *c)
 		if (m->regions[k].cloud == CLOUD_GCP) {
 			json_array_append_new(items,
 			    json_pack("[o, o]", json_sprintf("regions/%s", m->regions[k].name),
-				subnetwork(c, &m->regions[k])));
+				subnetwork_json(c, &m->regions[k])));
 		}
 	}
 	gcp_aggregate(c, "compute#subnetworkAggregatedList", "aggregated/subnetworks",
@@ -126,7 +126,7 @@ void gcp_subnetworks_aggregated(struct gcp_call *c)
 
 /* ---- firewall rules -------------------------------------------------------------------------- */
 
-static json_t *firewalls(struct gcp_call *c)
+static json_t *firewalls_json(struct gcp_call *c)
 {
 	/* The rules that come with a default network. */
 	static const struct {
@@ -162,12 +162,12 @@ static json_t *firewalls(struct gcp_call *c)
 
 void gcp_firewalls_list(struct gcp_call *c)
 {
-	gcp_list(c, "compute#firewallList", "global/firewalls", firewalls(c));
+	gcp_list(c, "compute#firewallList", "global/firewalls", firewalls_json(c));
 }
 
 void gcp_firewall_get(struct gcp_call *c)
 {
-	reply_one(c, firewalls(c), c->arg[1], "global/firewalls");
+	reply_one(c, firewalls_json(c), c->arg[1], "global/firewalls");
 }
 
 /* ---- disk types ------------------------------------------------------------------------------ */

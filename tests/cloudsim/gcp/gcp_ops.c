@@ -239,7 +239,7 @@ static const char *scope_of(struct gcp_call *c)
 	    c->arg[1]);
 }
 
-static struct gcp_op *find(struct gcp_call *c)
+static struct gcp_op *op_find(struct gcp_call *c)
 {
 	const char *scope = scope_of(c), *name = c->arg[is_global(c) ? 1 : 2];
 
@@ -255,7 +255,7 @@ static struct gcp_op *find(struct gcp_call *c)
 
 void gcp_op_get(struct gcp_call *c)
 {
-	const struct gcp_op *op = find(c);
+	const struct gcp_op *op = op_find(c);
 
 	if (op) {
 		gcp_reply(c, gcp_op_json(op, c->a));
@@ -264,7 +264,7 @@ void gcp_op_get(struct gcp_call *c)
 
 void gcp_op_wait(struct gcp_call *c)
 {
-	const struct gcp_op *op = find(c);
+	const struct gcp_op *op = op_find(c);
 	struct gcp_hang *h;
 
 	if (!op) {

@@ -4,7 +4,7 @@
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/str.h"
 
-static struct inst *find(struct gcp_call *c, const char **ret_request)
+static struct inst *inst_named(struct gcp_call *c, const char **ret_request)
 {
 	struct inst *i;
 
@@ -42,7 +42,7 @@ static void reply_op(struct gcp_call *c, struct gcp_op *op, int64_t us)
 void gcp_vm_stop(struct gcp_call *c)
 {
 	const char *request;
-	struct inst *i = find(c, &request);
+	struct inst *i = inst_named(c, &request);
 
 	if (!i) {
 		return;
@@ -84,7 +84,7 @@ static struct gcp_want want_of(struct gcp_call *c, const struct inst *i)
 void gcp_vm_start(struct gcp_call *c)
 {
 	const char *request, *words;
-	struct inst *i = find(c, &request);
+	struct inst *i = inst_named(c, &request);
 	struct gcp_want w;
 	struct gcp_op *op;
 	json_t *error = NULL;
@@ -117,7 +117,7 @@ void gcp_vm_start(struct gcp_call *c)
 void gcp_vm_reset(struct gcp_call *c)
 {
 	const char *request;
-	struct inst *i = find(c, &request);
+	struct inst *i = inst_named(c, &request);
 
 	if (!i) {
 		return;
@@ -135,7 +135,7 @@ void gcp_vm_reset(struct gcp_call *c)
 void gcp_vm_protect(struct gcp_call *c)
 {
 	const char *request, *want = gcp_param(c, "deletionProtection");
-	struct inst *i = find(c, &request);
+	struct inst *i = inst_named(c, &request);
 
 	if (!i) {
 		return;
@@ -159,7 +159,7 @@ static bool print_fits(struct gcp_call *c, const char *now, const char *what)
 void gcp_vm_set_metadata(struct gcp_call *c)
 {
 	const char *request;
-	struct inst *i = find(c, &request);
+	struct inst *i = inst_named(c, &request);
 	struct gcp_vm *v;
 
 	if (!i) {
@@ -180,7 +180,7 @@ void gcp_vm_set_metadata(struct gcp_call *c)
 void gcp_vm_set_tags(struct gcp_call *c)
 {
 	const char *request;
-	struct inst *i = find(c, &request);
+	struct inst *i = inst_named(c, &request);
 	struct gcp_vm *v;
 	json_t *one;
 	size_t k;
@@ -214,7 +214,7 @@ void gcp_vm_set_tags(struct gcp_call *c)
 void gcp_vm_serial(struct gcp_call *c)
 {
 	const char *port = gcp_param(c, "port"), *from = gcp_param(c, "start");
-	struct inst *i = find(c, NULL);
+	struct inst *i = inst_named(c, NULL);
 	struct str log = { 0 };
 	int64_t at = 0, number = 1;
 
@@ -251,7 +251,7 @@ void gcp_vm_guest_attributes(struct gcp_call *c)
 {
 	const char *path = gcp_param(c, "queryPath"), *key = gcp_param(c, "variableKey");
 
-	if (find(c, NULL)) {
+	if (inst_named(c, NULL)) {
 		gcp_fail(c, 404, "notFound",
 		    "The resource '%s' of type 'Guest Attribute' was not found.",
 		    path      ? path

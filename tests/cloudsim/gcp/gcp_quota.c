@@ -56,7 +56,8 @@ int64_t gcp_quota_limit(const struct sim *s, const char *metric, const char *reg
 }
 
 /* What a metric counts of one instance: GPUs, vCPUs or GB of local SSD. */
-static int64_t share(const struct sim *s, const struct pool *p, enum side side, const char *metric)
+static int64_t quota_share(const struct sim *s, const struct pool *p, enum side side,
+    const char *metric)
 {
 	const struct gcp_type *t = gcp_type_of(s->gcp, p->type);
 	bool spot = str_prefix(metric, "PREEMPTIBLE_");
@@ -92,7 +93,7 @@ int64_t gcp_quota_usage(const struct sim *s, const char *metric, const char *reg
 		}
 		for (enum side side = 0; side < SIDE_COUNT; side++) {
 			if (p->used[side] > 0) {
-				sum += p->used[side] * share(s, p, side, metric);
+				sum += p->used[side] * quota_share(s, p, side, metric);
 			}
 		}
 	}
@@ -113,7 +114,7 @@ const char *gcp_quota_passed(const struct sim *s, const struct gcp_want *w, int6
 		*ret_region = k < 2 ? region : NULL;
 		*ret_limit = gcp_quota_limit(s, metric[k], *ret_region);
 		if (gcp_quota_usage(s, metric[k], *ret_region) +
-			share(s, w->pool, w->side, metric[k]) >
+			quota_share(s, w->pool, w->side, metric[k]) >
 		    *ret_limit) {
 			return metric[k];
 		}
@@ -191,13 +192,13 @@ void gcp_quotas_free(struct sim *s)
 
 /* ---- Cloud Quotas ---------------------------------------------------------------------------- */
 
-static json_t *details(const struct sim *s, const char *metric, const char *region)
+static json_t *details_json(const struct sim *s, const char *metric, const char *region)
 {
 	return json_pack("{s:o}", "value",
 	    json_sprintf("%" PRId64, gcp_quota_limit(s, metric, region)));
 }
 
-static json_t *info(const char *id, const char *metric, const char *words, json_t *dimensions,
+static json_t *info_json(const char *id, const char *metric, const char *words, json_t *dimensions,
     json_t *entries)
 {
 	bool global = str_suffix(id, "-per-project");
@@ -223,7 +224,7 @@ static json_t *per_region(const struct sim *s, const char *metric)
 		if (r->cloud == CLOUD_GCP) {
 			json_array_append_new(list,
 			    json_pack("{s:{s:s}, s:o, s:[s]}", "dimensions", "region", r->name,
-				"details", details(s, metric, r->name), "applicableLocations",
+				"details", details_json(s, metric, r->name), "applicableLocations",
 				r->name));
 		}
 	}
@@ -254,7 +255,7 @@ static json_t *per_family(const struct sim *s)
 				json_array_append_new(list,
 				    json_pack("{s:{s:s, s:s}, s:o, s:[s]}", "dimensions",
 					"gpu_family", kinds[k].family, "region", at->name,
-					"details", details(s, kinds[k].metric, at->name),
+					"details", details_json(s, kinds[k].metric, at->name),
 					"applicableLocations", at->name));
 			}
 		}
@@ -268,27 +269,27 @@ static json_t *all_infos(struct gcp_call *c)
 	const struct sim *s = c->sim;
 
 	json_array_append_new(list,
-	    info("GPUS-PER-GPU-FAMILY-per-project-region", "gpus_per_gpu_family",
+	    info_json("GPUS-PER-GPU-FAMILY-per-project-region", "gpus_per_gpu_family",
 		"GPUs per GPU family", json_pack("[s, s]", "gpu_family", "region"), per_family(s)));
 	json_array_append_new(list,
-	    info("GPUS-ALL-REGIONS-per-project", "gpus_all_regions", "GPUs (all regions)",
+	    info_json("GPUS-ALL-REGIONS-per-project", "gpus_all_regions", "GPUs (all regions)",
 		json_array(),
-		json_pack("[{s:o, s:[s]}]", "details", details(s, "GPUS_ALL_REGIONS", NULL),
+		json_pack("[{s:o, s:[s]}]", "details", details_json(s, "GPUS_ALL_REGIONS", NULL),
 		    "applicableLocations", "global")));
 	json_array_append_new(list,
-	    info("CPUS-ALL-REGIONS-per-project", "cpus_all_regions", "CPUs (all regions)",
+	    info_json("CPUS-ALL-REGIONS-per-project", "cpus_all_regions", "CPUs (all regions)",
 		json_array(),
-		json_pack("[{s:o, s:[s]}]", "details", details(s, "CPUS_ALL_REGIONS", NULL),
+		json_pack("[{s:o, s:[s]}]", "details", details_json(s, "CPUS_ALL_REGIONS", NULL),
 		    "applicableLocations", "global")));
 	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
 		const char *spot = arena_printf(c->a, "PREEMPTIBLE_%s", kinds[k].metric);
 
 		json_array_append_new(list,
-		    info(arena_printf(c->a, "PREEMPTIBLE-%s-per-project-region", kinds[k].id), spot,
-			spot, json_pack("[s]", "region"), per_region(s, spot)));
+		    info_json(arena_printf(c->a, "PREEMPTIBLE-%s-per-project-region", kinds[k].id),
+			spot, spot, json_pack("[s]", "region"), per_region(s, spot)));
 		if (!kinds[k].family) {
 			json_array_append_new(list,
-			    info(arena_printf(c->a, "%s-per-project-region", kinds[k].id),
+			    info_json(arena_printf(c->a, "%s-per-project-region", kinds[k].id),
 				kinds[k].metric, kinds[k].metric, json_pack("[s]", "region"),
 				per_region(s, kinds[k].metric)));
 		}

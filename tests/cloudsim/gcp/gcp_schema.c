@@ -23,7 +23,7 @@ bool gcp_schema_load(struct sim *s, struct spot_err *err)
 	return json_parse(text, path, &s->gcp->schema, err) == SPOT_OK;
 }
 
-static bool violation(struct gcp_call *c, const char *where, const char *what)
+static bool violation_fail(struct gcp_call *c, const char *where, const char *what)
 {
 	gcp_fail(c, 400, "badRequest", "Invalid JSON payload received. %s", what);
 	(void)where;
@@ -32,7 +32,7 @@ static bool violation(struct gcp_call *c, const char *where, const char *what)
 
 static bool unknown_name(struct gcp_call *c, const char *where, const char *name)
 {
-	return violation(c, where,
+	return violation_fail(c, where,
 	    arena_printf(c->a, "Unknown name \"%s\"%s%s%s: Cannot find field.", name,
 		*where ? " at '" : "", where, *where ? "'" : ""));
 }
@@ -153,7 +153,7 @@ static bool check_message(struct gcp_call *c, const char *schema, const json_t *
 bool gcp_schema_check(struct gcp_call *c, const char *schema, const json_t *doc)
 {
 	if (!json_is_object(doc)) {
-		return violation(c, "", "Root element must be a message.");
+		return violation_fail(c, "", "Root element must be a message.");
 	}
 	return check_message(c, schema, doc, "");
 }

@@ -109,7 +109,7 @@ void gcp_template_insert(struct gcp_call *c)
 	reply_op(c, "insert", t, request);
 }
 
-static struct gcp_template **find(struct gcp_call *c, const char *name)
+static struct gcp_template **template_find(struct gcp_call *c, const char *name)
 {
 	struct gcp_template **at = at_name(c, name);
 
@@ -121,7 +121,7 @@ static struct gcp_template **find(struct gcp_call *c, const char *name)
 
 void gcp_template_get(struct gcp_call *c)
 {
-	struct gcp_template **at = find(c, c->arg[1]);
+	struct gcp_template **at = template_find(c, c->arg[1]);
 
 	if (at) {
 		gcp_reply(c, template_json(c, *at));
@@ -143,7 +143,7 @@ void gcp_template_delete(struct gcp_call *c)
 	struct gcp_template **at, *t;
 	const char *request;
 
-	if (!gcp_request_id(c, "global", &request) || !(at = find(c, c->arg[1]))) {
+	if (!gcp_request_id(c, "global", &request) || !(at = template_find(c, c->arg[1]))) {
 		return;
 	}
 	t = *at;
@@ -165,7 +165,7 @@ json_t *gcp_template_under(struct gcp_call *c, const char *url, const json_t *bo
 		    url);
 		return NULL;
 	}
-	at = find(c, gcp_last(url));
+	at = template_find(c, gcp_last(url));
 	if (!at) {
 		return NULL;
 	}

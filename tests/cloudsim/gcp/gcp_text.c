@@ -28,7 +28,7 @@ static int64_t days_from_civil(int64_t y, int64_t m, int64_t d)
 }
 
 /* The n-th Sunday of a month, as days since 1970-01-01 (a Thursday). */
-static int64_t sunday(int64_t year, int64_t month, int64_t nth)
+static int64_t sunday_find(int64_t year, int64_t month, int64_t nth)
 {
 	int64_t first = days_from_civil(year, month, 1);
 
@@ -47,8 +47,8 @@ int64_t gcp_pacific_offset(int64_t us)
 	if (!parse_i64(text, 1970, 9999, &year)) {
 		return -8 * 3600;
 	}
-	return s >= sunday(year, 3, 2) * 86400 + 10 * 3600 &&
-		s < sunday(year, 11, 1) * 86400 + 9 * 3600
+	return s >= sunday_find(year, 3, 2) * 86400 + 10 * 3600 &&
+		s < sunday_find(year, 11, 1) * 86400 + 9 * 3600
 	    ? -7 * 3600
 	    : -8 * 3600;
 }

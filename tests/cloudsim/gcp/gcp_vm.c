@@ -294,7 +294,7 @@ void gcp_inst_free(struct inst *i)
 
 /* ---- methods --------------------------------------------------------------------------------- */
 
-static struct inst *find(struct gcp_call *c)
+static struct inst *inst_named(struct gcp_call *c)
 {
 	struct inst *i = gcp_vm_find(c->sim, c->arg[1], c->arg[2]);
 
@@ -307,7 +307,7 @@ static struct inst *find(struct gcp_call *c)
 
 void gcp_vm_get(struct gcp_call *c)
 {
-	const struct inst *i = find(c);
+	const struct inst *i = inst_named(c);
 
 	if (i) {
 		gcp_reply(c, gcp_vm_json(i, c->a));
@@ -370,7 +370,7 @@ void gcp_vm_delete(struct gcp_call *c)
 	if (!gcp_request_id(c, arena_printf(c->a, "zones/%s", c->arg[1]), &request)) {
 		return;
 	}
-	i = find(c);
+	i = inst_named(c);
 	if (!i) {
 		return;
 	}
@@ -413,7 +413,7 @@ void gcp_vm_set_labels(struct gcp_call *c)
 	if (!gcp_request_id(c, arena_printf(c->a, "zones/%s", c->arg[1]), &request)) {
 		return;
 	}
-	i = find(c);
+	i = inst_named(c);
 	if (!i || !labels_fit(c, labels)) {
 		return;
 	}
@@ -459,7 +459,7 @@ void gcp_vm_simulate(struct gcp_call *c)
 	if (!gcp_request_id(c, arena_printf(c->a, "zones/%s", c->arg[1]), &request)) {
 		return;
 	}
-	i = find(c);
+	i = inst_named(c);
 	if (!i) {
 		return;
 	}
@@ -483,7 +483,7 @@ void gcp_vm_simulate(struct gcp_call *c)
 
 /* The caller's role: compute.instanceAdmin.v1 with what the broker's page asks for; not ownership.
  */
-static void permissions(struct gcp_call *c)
+static void permissions_test(struct gcp_call *c)
 {
 	json_t *had = json_array(), *one;
 	size_t k;
@@ -502,12 +502,12 @@ static void permissions(struct gcp_call *c)
 
 void gcp_vm_test_permissions(struct gcp_call *c)
 {
-	if (find(c)) {
-		permissions(c);
+	if (inst_named(c)) {
+		permissions_test(c);
 	}
 }
 
 void gcp_project_test_permissions(struct gcp_call *c)
 {
-	permissions(c);
+	permissions_test(c);
 }

@@ -23,7 +23,7 @@ static struct gcs_object *object_at(struct gcp_call *c, int arg, struct gcs_buck
 	return o;
 }
 
-static bool precondition(struct gcp_call *c, const char *name, int64_t have)
+static bool precondition_check(struct gcp_call *c, const char *name, int64_t have)
 {
 	const char *want = gcp_param(c, name);
 	int64_t v;
@@ -37,7 +37,7 @@ static bool precondition(struct gcp_call *c, const char *name, int64_t have)
 }
 
 /* The new object has what the body says of it, or all that the old one had. */
-static struct gcs_object *copied(struct gcp_call *c, struct gcs_bucket **ret)
+static struct gcs_object *object_copied(struct gcp_call *c, struct gcs_bucket **ret)
 {
 	struct gcs_bucket *from, *to = NULL;
 	const struct gcs_object *o = object_at(c, 0, &from), *made;
@@ -47,8 +47,8 @@ static struct gcs_object *copied(struct gcp_call *c, struct gcs_bucket **ret)
 	char *bytes;
 
 	*ret = NULL;
-	if (!o || !precondition(c, "ifSourceGenerationMatch", o->generation) ||
-	    !precondition(c, "ifSourceMetagenerationMatch", o->metageneration)) {
+	if (!o || !precondition_check(c, "ifSourceGenerationMatch", o->generation) ||
+	    !precondition_check(c, "ifSourceMetagenerationMatch", o->metageneration)) {
 		return NULL;
 	}
 	to = gcs_bucket_find(c, c->arg[2]);
@@ -70,7 +70,7 @@ static struct gcs_object *copied(struct gcp_call *c, struct gcs_bucket **ret)
 void gcs_object_copy(struct gcp_call *c)
 {
 	struct gcs_bucket *b;
-	const struct gcs_object *o = copied(c, &b);
+	const struct gcs_object *o = object_copied(c, &b);
 
 	if (o) {
 		gcp_reply(c, gcs_object_json(c, o, b));
@@ -88,7 +88,7 @@ void gcs_object_rewrite(struct gcp_call *c)
 		    "Invalid argument: the rewrite token is not of this rewrite.");
 		return;
 	}
-	o = copied(c, &b);
+	o = object_copied(c, &b);
 	if (o) {
 		gcp_reply(c,
 		    json_pack("{s:s, s:o, s:o, s:b, s:o}", "kind", "storage#rewriteResponse",

@@ -13,7 +13,7 @@ struct part {
 	const char *name, *value;
 };
 
-static bool malformed(struct gcp_call *c, const char *what)
+static bool malformed_fail(struct gcp_call *c, const char *what)
 {
 	gcp_fail(c, 400, "AuthorizationQueryParametersError", "%s", what);
 	return false;
@@ -132,14 +132,14 @@ static bool scope_read(struct gcp_call *c, const char *credential, const char *d
 	const char *slash = strchr(credential, '/');
 
 	if (!slash) {
-		return malformed(c,
+		return malformed_fail(c,
 		    "X-Goog-Credential must be email/date/location/storage/goog4_request.");
 	}
 	*email = arena_strndup(c->a, credential, (size_t)(slash - credential));
 	*scope = slash + 1;
 	if (strncmp(*scope, date, 8) != 0 || (*scope)[8] != '/' ||
 	    !glob_match("*/storage/goog4_request", *scope + 9)) {
-		return malformed(c,
+		return malformed_fail(c,
 		    "The scope of X-Goog-Credential is malformed or of another day.");
 	}
 	return true;
@@ -150,10 +150,10 @@ static bool in_time(struct gcp_call *c, int64_t at, const char *expires)
 	int64_t now = sim_wall(c->sim) + c->rq->skew_us, seconds;
 
 	if (!expires || !parse_i64(expires, 1, SIGNED_MAX, &seconds)) {
-		return malformed(c, "X-Goog-Expires must be from 1 to 604800 seconds.");
+		return malformed_fail(c, "X-Goog-Expires must be from 1 to 604800 seconds.");
 	}
 	if (at > now + 15 * 60 * SPOT_US_PER_S) {
-		return malformed(c, "X-Goog-Date is in the future.");
+		return malformed_fail(c, "X-Goog-Date is in the future.");
 	}
 	if (at + seconds * SPOT_US_PER_S > now && !c->rq->expire) {
 		return true;
@@ -162,7 +162,8 @@ static bool in_time(struct gcp_call *c, int64_t at, const char *expires)
 	return false;
 }
 
-static bool verify(struct gcp_call *c, const char *email, const char *to_sign, const char *hex)
+static bool signature_verify(struct gcp_call *c, const char *email, const char *to_sign,
+    const char *hex)
 {
 	size_t n = strlen(hex) / 2;
 	uint8_t *raw = arena_alloc(c->a, n + 1);
@@ -188,7 +189,7 @@ bool gcs_signed(struct gcp_call *c)
 
 	if (!str_same(gcp_param(c, "X-Goog-Algorithm"), "GOOG4-RSA-SHA256") || !credential ||
 	    !list || !hex || !date_read(date, &at)) {
-		return malformed(c,
+		return malformed_fail(c,
 		    "X-Goog-Algorithm, -Credential, -Date, -SignedHeaders and "
 		    "-Signature are required.");
 	}
@@ -211,7 +212,7 @@ bool gcs_signed(struct gcp_call *c)
 		    c->rq->http->path, query, headers, list, hash ? hash : "UNSIGNED-PAYLOAD");
 		sha256_hex(canonical, strlen(canonical), digest);
 		to_sign = arena_printf(c->a, "GOOG4-RSA-SHA256\n%s\n%s\n%s", date, scope, digest);
-		if (verify(c, email, to_sign, hex)) {
+		if (signature_verify(c, email, to_sign, hex)) {
 			return true;
 		}
 	}

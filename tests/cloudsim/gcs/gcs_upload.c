@@ -56,7 +56,7 @@ struct gcs_upload *gcs_upload_find(struct gcp_call *c)
 }
 
 /* Bytes so far, in the words of a resume: "Range: bytes=0-N", no header when there are none. */
-static void persisted(struct gcp_call *c, const struct gcs_upload *u)
+static void persisted_reply(struct gcp_call *c, const struct gcs_upload *u)
 {
 	if (u->bytes.n > 0) {
 		reply_header(c->rep, "Range", arena_printf(c->a, "bytes=0-%zu", u->bytes.n - 1));
@@ -65,7 +65,7 @@ static void persisted(struct gcp_call *c, const struct gcs_upload *u)
 	reply_set(c->rep, 308, "text/plain; charset=utf-8", "", 0);
 }
 
-static void complete(struct gcp_call *c, struct gcs_upload *u)
+static void upload_complete(struct gcp_call *c, struct gcs_upload *u)
 {
 	struct gcs_bucket *b = gcs_bucket_find(c, u->bucket);
 	struct gcs_object *o;
@@ -113,7 +113,7 @@ static bool span_read(struct gcp_call *c, const char *text, struct span *ret)
 		INT64_MAX, &ret->to);
 }
 
-static bool bad(struct gcp_call *c, const char *words)
+static bool request_fail(struct gcp_call *c, const char *words)
 {
 	gcp_fail(c, 400, "invalid", "Invalid request.  %s", words);
 	return false;
@@ -123,23 +123,23 @@ static bool span_fits(struct gcp_call *c, const struct gcs_upload *u, const stru
     size_t n)
 {
 	if (s->from < 0) {
-		return n == 0 || bad(c, "A status query must not have a body.");
+		return n == 0 || request_fail(c, "A status query must not have a body.");
 	}
 	if ((size_t)(s->to - s->from + 1) != n) {
-		return bad(c, "The Content-Range does not match the length of the body.");
+		return request_fail(c, "The Content-Range does not match the length of the body.");
 	}
 	if (s->total >= 0 && s->to >= s->total) {
-		return bad(c, "The Content-Range ends after the total size.");
+		return request_fail(c, "The Content-Range ends after the total size.");
 	}
 	if (s->from > (int64_t)u->bytes.n) {
-		return bad(c,
+		return request_fail(c,
 		    arena_printf(c->a,
 			"According to the Content-Range header, the upload offset is %" PRId64
 			" byte(s), which exceeds already uploaded size of %zu byte(s).",
 			s->from, u->bytes.n));
 	}
 	if ((s->total < 0 || s->to + 1 < s->total) && n < CHUNK) {
-		return bad(c,
+		return request_fail(c,
 		    arena_printf(c->a,
 			"The number of bytes uploaded is required to be equal "
 			"or greater than 262144, "
@@ -161,7 +161,7 @@ void gcs_upload_chunk(struct gcp_call *c, struct gcs_upload *u)
 	size_t skip, keep;
 
 	if (header && !span_read(c, header, &s)) {
-		bad(c, "The Content-Range header is malformed.");
+		request_fail(c, "The Content-Range header is malformed.");
 		return;
 	}
 	if (!span_fits(c, u, &s, body.n)) {
@@ -182,9 +182,9 @@ void gcs_upload_chunk(struct gcp_call *c, struct gcs_upload *u)
 		}
 	}
 	if (s.total >= 0 && (int64_t)u->bytes.n == s.total) {
-		complete(c, u);
+		upload_complete(c, u);
 	} else {
-		persisted(c, u);
+		persisted_reply(c, u);
 	}
 }
 
@@ -226,8 +226,8 @@ static bool read_metadata(struct gcp_call *c, struct str text, json_t **ret)
 	return gcp_schema_check(c, "Object", *ret);
 }
 
-static void store(struct gcp_call *c, const char *name, const char *type, const json_t *metadata,
-    struct str bytes)
+static void object_store(struct gcp_call *c, const char *name, const char *type,
+    const json_t *metadata, struct str bytes)
 {
 	struct gcs_bucket *b = gcs_bucket_find(c, c->arg[0]);
 	struct gcs_object *o;
@@ -289,7 +289,7 @@ static const char *part_type(struct arena *a, const char *head)
 	return arena_strndup(a, p, (size_t)(end - p));
 }
 
-static void multipart(struct gcp_call *c)
+static void multipart_put(struct gcp_call *c)
 {
 	const char *type = req_header(c->rq, "content-type"),
 		   *b = type ? strstr(type, "boundary=") : NULL;
@@ -316,12 +316,12 @@ static void multipart(struct gcp_call *c)
 		return;
 	}
 	name = gcp_text(doc, "name") ? gcp_text(doc, "name") : gcp_param(c, "name");
-	store(c, name,
+	object_store(c, name,
 	    gcp_text(doc, "contentType") ? gcp_text(doc, "contentType") : part_type(c->a, head),
 	    doc, bytes);
 }
 
-static void resumable(struct gcp_call *c)
+static void resumable_start(struct gcp_call *c)
 {
 	json_t *doc AUTO(json) = NULL;
 	const char *name, *type = req_header(c->rq, "x-upload-content-type");
@@ -361,12 +361,12 @@ void gcs_upload(struct gcp_call *c)
 	if (gcp_param(c, "upload_id")) {
 		gcs_upload_put(c);
 	} else if (str_same(kind, "media")) {
-		store(c, gcp_param(c, "name"), req_header(c->rq, "content-type"), NULL,
+		object_store(c, gcp_param(c, "name"), req_header(c->rq, "content-type"), NULL,
 		    c->rq->http->body);
 	} else if (str_same(kind, "multipart")) {
-		multipart(c);
+		multipart_put(c);
 	} else if (str_same(kind, "resumable")) {
-		resumable(c);
+		resumable_start(c);
 	} else {
 		gcp_fail(c, 400, "invalid", "Invalid Upload Request: uploadType");
 	}

@@ -6,7 +6,7 @@
 #include "cloudsim/gcs/gcs.h"
 #include "base/text/str.h"
 
-static const char *split(struct gcp_call *c, const char **bucket)
+static const char *path_split(struct gcp_call *c, const char **bucket)
 {
 	const char *path = c->arg[0], *slash = strchr(path, '/');
 
@@ -41,7 +41,7 @@ static void put_object(struct gcp_call *c, struct gcs_bucket *b, const char *nam
 	reply_set(c->rep, 200, "text/html; charset=UTF-8", "", 0);
 }
 
-static void start(struct gcp_call *c, const struct gcs_bucket *b, const char *name)
+static void session_start(struct gcp_call *c, const struct gcs_bucket *b, const char *name)
 {
 	struct gcs_upload *u;
 
@@ -81,7 +81,7 @@ static void drop_object(struct gcp_call *c, struct gcs_bucket *b, const char *na
 }
 
 /* The session's URL is the permission. */
-static void session(struct gcp_call *c)
+static void session_put(struct gcp_call *c)
 {
 	struct gcs_upload *u = gcs_upload_find(c);
 
@@ -101,11 +101,11 @@ static void session(struct gcp_call *c)
 
 void gcs_xml(struct gcp_call *c)
 {
-	const char *bucket, *name = split(c, &bucket), *method = c->rq->http->method;
+	const char *bucket, *name = path_split(c, &bucket), *method = c->rq->http->method;
 	struct gcs_bucket *b;
 
 	if (gcp_param(c, "upload_id")) {
-		session(c);
+		session_put(c);
 		return;
 	}
 	if (gcp_param(c, "X-Goog-Signature") || gcp_param(c, "X-Goog-Algorithm")) {
@@ -128,7 +128,7 @@ void gcs_xml(struct gcp_call *c)
 	} else if (str_same(method, "PUT")) {
 		put_object(c, b, name);
 	} else if (str_same(method, "POST")) {
-		start(c, b, name);
+		session_start(c, b, name);
 	} else {
 		drop_object(c, b, name);
 	}

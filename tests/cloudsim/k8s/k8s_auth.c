@@ -21,7 +21,7 @@ static bool host_managed(struct k8s_call *q)
 	return p->managed || (host && strstr(host, ".k8s.") && !str_prefix(host, "api."));
 }
 
-static bool refuse(struct k8s_call *q, int status, const char *reason, const char *message)
+static bool call_refuse(struct k8s_call *q, int status, const char *reason, const char *message)
 {
 	const struct k8s_kind *kind = q->kind;
 
@@ -40,7 +40,7 @@ static bool api_token(struct k8s_call *q, const char *token)
 		q->user = "api-token@cloudsim.example";
 		return true;
 	}
-	return refuse(q, 403, "Forbidden",
+	return call_refuse(q, 403, "Forbidden",
 	    arena_printf(q->arena, "forbidden: User \"system:anonymous\" cannot %s path \"%s\"",
 		q->verb, q->rq->http->path));
 }
@@ -63,7 +63,7 @@ bool k8s_authenticate(struct k8s_call *q)
 	}
 	if (!claims || !ours) {
 		json_decref(claims);
-		return refuse(q, 401, "Unauthorized", "Unauthorized");
+		return call_refuse(q, 401, "Unauthorized", "Unauthorized");
 	}
 	q->user = arena_strdup(q->arena, k_str(claims, "sub"));
 	q->user_ns =

@@ -18,7 +18,7 @@ static size_t body_max(void *ctx, const char *method, const char *path)
 }
 
 /* Level-triggered: each turn of the loop in which something changed, or a pool waits for stock. */
-static void decide(struct loop_hook *h)
+static void cluster_decide(struct loop_hook *h)
 {
 	struct k8s_cluster *c = container_of(h, struct k8s_cluster, hook);
 	bool was = c->dirty;
@@ -97,7 +97,7 @@ static void plain_add(struct k8s_cluster *c)
 	node_new(c, "cpu-1", &plain_types[2], NULL, NULL);
 }
 
-static void furnish(struct k8s_cluster *c)
+static void cluster_furnish(struct k8s_cluster *c)
 {
 	static const char *const namespaces[] = { "default", "kube-system", "kube-public",
 		"kube-node-lease", K8S_NAMESPACE_OURS };
@@ -139,7 +139,7 @@ struct k8s_cluster *k8s_cluster_new(struct sim *s, const char *name, const char 
 	c->denied = json_array();
 	c->bad_images = json_object();
 	c->node_quota = json_object();
-	c->hook.decide = decide;
+	c->hook.decide = cluster_decide;
 	c->removed = kubelet_free;
 	return c;
 }
@@ -178,7 +178,7 @@ bool k8s_cluster_open(struct k8s_cluster *c, struct spot_err *err)
 	}
 	snprintf(text, sizeof(text), "http://127.0.0.1:%d", k8s_cluster_port(c, K8S_PORT_API));
 	c->issuer = dup_text(text);
-	furnish(c);
+	cluster_furnish(c);
 	loop_hook_add(c->sim->loop, &c->hook);
 	return true;
 }

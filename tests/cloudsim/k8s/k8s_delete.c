@@ -64,7 +64,7 @@ bool k8s_delete_object(struct k8s_obj *o, int64_t grace_s)
 	return true;
 }
 
-static bool precondition(struct k8s_call *q, const struct k8s_obj *o)
+static bool precondition_check(struct k8s_call *q, const struct k8s_obj *o)
 {
 	/* Here the API names the kind, not the resource. */
 	const char *what = *q->kind->group
@@ -151,7 +151,7 @@ void k8s_delete(struct k8s_call *q)
 		k8s_fail(q, 404, "NotFound", "%s \"%s\" not found", k8s_resource_text(q), q->name);
 		return;
 	}
-	if (!precondition(q, o)) {
+	if (!precondition_check(q, o)) {
 		return;
 	}
 	dry_run_read(q);
@@ -193,7 +193,7 @@ void k8s_evict(struct k8s_call *q)
 	options = json_incref(json_object_get(q->body, "deleteOptions"));
 	json_decref(q->body);
 	q->body = options ? options : json_object();
-	if (!precondition(q, o)) {
+	if (!precondition_check(q, o)) {
 		return;
 	}
 	dry_run_read(q);

@@ -20,7 +20,7 @@ static const struct k8s_kind *kind_of(const struct k8s_cluster *c, const char *g
 	return NULL;
 }
 
-static size_t split(struct arena *a, const char *path, const char **part, size_t max)
+static size_t path_split(struct arena *a, const char *path, const char **part, size_t max)
 {
 	size_t n = 0;
 
@@ -42,7 +42,7 @@ static size_t split(struct arena *a, const char *path, const char **part, size_t
 static void path_read(struct k8s_call *q)
 {
 	const char *part[10] = { 0 }, *group = "", *version;
-	size_t n = split(q->arena, q->rq->http->path, part, ARRAY_LEN(part)), at;
+	size_t n = path_split(q->arena, q->rq->http->path, part, ARRAY_LEN(part)), at;
 
 	if (n >= 3 && str_same(part[0], "api")) {
 		version = part[1];
@@ -293,7 +293,7 @@ static void serve_sub(struct k8s_call *q)
 	}
 }
 
-static void dispatch(struct k8s_call *q)
+static void call_dispatch(struct k8s_call *q)
 {
 	static const struct {
 		const char *verb;
@@ -396,7 +396,7 @@ void k8s_serve(struct sim_req *rq, struct sim_reply *rep)
 		k8s_fail(q, 405, "MethodNotAllowed",
 		    "the server does not allow this method on the requested resource");
 	} else {
-		dispatch(q);
+		call_dispatch(q);
 	}
 	json_decref(q->body);
 	q->body = NULL;

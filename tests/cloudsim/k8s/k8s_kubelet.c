@@ -27,7 +27,7 @@ static struct inst *server_of(const struct kubelet_pod *k)
 	return node ? node->inst : NULL;
 }
 
-static const json_t *container(const struct k8s_obj *pod)
+static const json_t *container_of_pod(const struct k8s_obj *pod)
 {
 	return json_array_get(k_at(pod->doc, "spec.containers"), 0);
 }
@@ -120,7 +120,7 @@ static const char *env_value(struct kubelet_pod *k, struct arena *a, const json_
 	return volumes_map(k, a, v ? v : "");
 }
 
-static const char *variable(const char *const *env, size_t n, const char *name, size_t len)
+static const char *variable_find(const char *const *env, size_t n, const char *name, size_t len)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (strncmp(env[i], name, len) == 0 && env[i][len] == '=') {
@@ -132,7 +132,7 @@ static const char *variable(const char *const *env, size_t n, const char *name, 
 
 /* $(NAME) of the container's own variables, others stay as they are; $$ is one $, anywhere: a
  * shell's $$ in a command comes out as $ (third_party/forked/golang/expansion of Kubernetes). */
-static const char *expand(struct arena *a, const char *text, const char *const *env, size_t n)
+static const char *text_expand(struct arena *a, const char *text, const char *const *env, size_t n)
 {
 	struct sbuf b AUTO(sbuf) = { 0 };
 
@@ -144,7 +144,7 @@ static const char *expand(struct arena *a, const char *text, const char *const *
 			sbuf_putc(&b, '$');
 			p += 2;
 		} else if (close) {
-			value = variable(env, n, p + 2, (size_t)(close - p - 2));
+			value = variable_find(env, n, p + 2, (size_t)(close - p - 2));
 			if (value) {
 				sbuf_puts(&b, value);
 			} else {
@@ -189,7 +189,7 @@ static const char *env_fill(struct kubelet_pod *k, struct arena *a, const char *
 	env[n++] = "KUBERNETES_SERVICE_HOST=127.0.0.1";
 	env[n++] = arena_printf(a, "KUBERNETES_SERVICE_PORT=%d",
 	    k8s_cluster_port(k->pod->c, K8S_PORT_TLS));
-	json_array_foreach (k_at(container(k->pod), "env"), i, e) {
+	json_array_foreach (k_at(container_of_pod(k->pod), "env"), i, e) {
 		const json_t *ref = k_at(e, "valueFrom.secretKeyRef");
 
 		if (ref && !k_true(ref, "optional")) {
@@ -197,7 +197,7 @@ static const char *env_fill(struct kubelet_pod *k, struct arena *a, const char *
 		}
 		env_put(env, max, &n,
 		    arena_printf(a, "%s=%s", k_str(e, "name"),
-			expand(a, env_value(k, a, e), env, n)));
+			text_expand(a, env_value(k, a, e), env, n)));
 	}
 	*ret_n = n;
 	return NULL;
@@ -211,10 +211,10 @@ static size_t argv_fill(struct kubelet_pod *k, struct arena *a, const char **arg
 	json_t *x;
 
 	for (size_t p = 0; p < ARRAY_LEN(parts); p++) {
-		json_array_foreach (k_at(container(k->pod), parts[p]), i, x) {
+		json_array_foreach (k_at(container_of_pod(k->pod), parts[p]), i, x) {
 			if (n < max) {
-				argv[n++] =
-				    volumes_map(k, a, expand(a, json_string_value(x), env, env_n));
+				argv[n++] = volumes_map(k, a,
+				    text_expand(a, json_string_value(x), env, env_n));
 			}
 		}
 	}
@@ -274,7 +274,7 @@ static void tokens_due(struct loop_timer *t)
 
 static const char *image_problem(const struct kubelet_pod *k)
 {
-	const char *image = k_str(container(k->pod), "image"), *pattern;
+	const char *image = k_str(container_of_pod(k->pod), "image"), *pattern;
 	json_t *v;
 
 	json_object_foreach (k->pod->c->bad_images, pattern, v) {
@@ -293,10 +293,10 @@ static void back_off(struct kubelet_pod *k, const char *reason, const char *even
 	loop_timer_set(&k->timer, RETRY_US);
 }
 
-static void start(struct kubelet_pod *k)
+static void container_start(struct kubelet_pod *k)
 {
 	struct arena *a AUTO(arena) = arena_new(0);
-	const char *image = k_str(container(k->pod), "image"), *why = image_problem(k);
+	const char *image = k_str(container_of_pod(k->pod), "image"), *why = image_problem(k);
 	const char *state = k_str(json_array_get(k_at(k->pod->doc, "status.containerStatuses"), 0),
 	    "state.waiting.reason");
 	int64_t renew = 0;
@@ -323,16 +323,16 @@ static void start(struct kubelet_pod *k)
 	}
 	k8s_tell(k->pod, "Normal", "Pulled", "kubelet", "Successfully pulled image \"%s\"", image);
 	k8s_tell(k->pod, "Normal", "Started", "kubelet", "Started container %s",
-	    k_str(container(k->pod), "name"));
+	    k_str(container_of_pod(k->pod), "name"));
 	set_running(k->pod);
 }
 
-static void due(struct loop_timer *t)
+static void pod_due(struct loop_timer *t)
 {
 	struct kubelet_pod *k = container_of(t, struct kubelet_pod, timer);
 
 	if (k->stage == STAGE_START && k->pod && !k->removing) {
-		start(k);
+		container_start(k);
 	} else if (k->stage == STAGE_KILL) {
 		if (k->pid) {
 			pod_program_signal(k, SIGUSR2);
@@ -360,7 +360,7 @@ void kubelet_bound(struct k8s_obj *pod)
 	snprintf(path, sizeof(path), "%s/instances/%s", k->sim->conf.dir, pod->uid);
 	k->home = dup_text(path);
 	dir_make(path, 0755);
-	loop_timer_init(&k->timer, k->sim->loop, due);
+	loop_timer_init(&k->timer, k->sim->loop, pod_due);
 	loop_timer_init(&k->token_timer, k->sim->loop, tokens_due);
 	loop_timer_init(&k->evict_timer, k->sim->loop, pod_evict_due);
 	doc = k8s_edit(pod);
@@ -391,7 +391,7 @@ static void run_free(void *p)
 	free(k);
 }
 
-static void again(struct kubelet_pod *k, int code)
+static void program_again(struct kubelet_pod *k, int code)
 {
 	json_t *doc = k8s_edit(k->pod), *list = k_at(doc, "status.containerStatuses"), *s;
 	int64_t restarts = k_int(json_array_get(list, 0), "restartCount", 0) + 1;
@@ -435,7 +435,7 @@ void kubelet_program_ended(struct kubelet_pod *k, int status)
 	policy = k_str(k->pod->doc, "spec.restartPolicy");
 	if (!k->removing &&
 	    (str_same(policy, "Always") || (str_same(policy, "OnFailure") && code != 0))) {
-		again(k, code);
+		program_again(k, code);
 		return;
 	}
 	loop_timer_stop(&k->token_timer);
@@ -454,7 +454,7 @@ void kubelet_delete(struct k8s_obj *pod, int64_t grace_s)
 	}
 	if (!k->removing) {
 		k8s_tell(pod, "Normal", "Killing", "kubelet", "Stopping container %s",
-		    k_str(container(pod), "name"));
+		    k_str(container_of_pod(pod), "name"));
 	}
 	k->removing = true;
 	k->stage = STAGE_KILL;
@@ -504,7 +504,7 @@ void kubelet_free(struct k8s_obj *pod)
 
 /* ---- logs ------------------------------------------------------------------------------------ */
 
-static const char *tail(const char *p, size_t n, int64_t lines)
+static const char *tail_find(const char *p, size_t n, int64_t lines)
 {
 	const char *at = p + n;
 
@@ -531,7 +531,8 @@ void kubelet_log(struct k8s_call *q, struct k8s_obj *pod)
 	if (!pod->run || (!pod->run->started && state)) {
 		k8s_fail(q, 400, "BadRequest",
 		    "container \"%s\" in pod \"%s\" is waiting to start: %s",
-		    k_str(container(pod), "name"), pod->name, state ? state : "ContainerCreating");
+		    k_str(container_of_pod(pod), "name"), pod->name,
+		    state ? state : "ContainerCreating");
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/console.log", pod->run->home);
@@ -539,7 +540,7 @@ void kubelet_log(struct k8s_call *q, struct k8s_obj *pod)
 		text = (struct str){ "", 0 };
 	}
 	if (lines && parse_i64(lines, 0, INT32_MAX, &n)) {
-		const char *at = n ? tail(text.p, text.n, n) : text.p + text.n;
+		const char *at = n ? tail_find(text.p, text.n, n) : text.p + text.n;
 
 		text = (struct str){ at, text.n - (size_t)(at - text.p) };
 	}

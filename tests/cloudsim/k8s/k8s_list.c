@@ -11,7 +11,7 @@
 
 /* ---- label selectors ------------------------------------------------------------------------- */
 
-static char *trimmed(struct arena *a, const char *p, size_t n)
+static char *text_trim(struct arena *a, const char *p, size_t n)
 {
 	while (n > 0 && isspace((unsigned char)*p)) {
 		p++;
@@ -41,7 +41,7 @@ static json_t *values_of(struct arena *a, const char *list)
 	for (const char *p = list;; p = strchr(p, ',') + 1) {
 		const char *end = strchrnul(p, ',');
 
-		json_array_append_new(values, json_string(trimmed(a, p, (size_t)(end - p))));
+		json_array_append_new(values, json_string(text_trim(a, p, (size_t)(end - p))));
 		if (!*end) {
 			return values;
 		}
@@ -55,8 +55,8 @@ static json_t *set_term(struct arena *a, const char *term, const char *word, con
 	if (!at || !open || !close || open < at || close[1]) {
 		return NULL;
 	}
-	return json_pack("{s:s, s:s, s:o}", "key", trimmed(a, term, (size_t)(at - term)), "op", op,
-	    "values", values_of(a, arena_strndup(a, open + 1, (size_t)(close - open - 1))));
+	return json_pack("{s:s, s:s, s:o}", "key", text_trim(a, term, (size_t)(at - term)), "op",
+	    op, "values", values_of(a, arena_strndup(a, open + 1, (size_t)(close - open - 1))));
 }
 
 static json_t *label_term(struct arena *a, const char *term)
@@ -72,15 +72,16 @@ static json_t *label_term(struct arena *a, const char *term)
 
 		if (at) {
 			t = json_pack("{s:s, s:s, s:[s]}", "key",
-			    trimmed(a, term, (size_t)(at - term)), "op",
+			    text_trim(a, term, (size_t)(at - term)), "op",
 			    k == 0      ? "notin"
 				: k < 3 ? "in"
 					: ops[k],
-			    "values", trimmed(a, at + strlen(ops[k]), strlen(at + strlen(ops[k]))));
+			    "values",
+			    text_trim(a, at + strlen(ops[k]), strlen(at + strlen(ops[k]))));
 		}
 	}
 	if (!t && *term == '!') {
-		t = json_pack("{s:s, s:s}", "key", trimmed(a, term + 1, strlen(term + 1)), "op",
+		t = json_pack("{s:s, s:s}", "key", text_trim(a, term + 1, strlen(term + 1)), "op",
 		    "!");
 	}
 	return t ? t : json_pack("{s:s, s:s}", "key", term, "op", "exists");
@@ -93,7 +94,7 @@ static json_t *labels_parse(struct k8s_call *q, const char *text)
 
 	for (const char *p = text; *p;) {
 		const char *end = term_end(p);
-		json_t *t = label_term(q->arena, trimmed(q->arena, p, (size_t)(end - p)));
+		json_t *t = label_term(q->arena, text_trim(q->arena, p, (size_t)(end - p)));
 
 		json_array_append_new(all, t);
 		p = *end ? end + 1 : end;
@@ -136,7 +137,7 @@ static bool has_value(const json_t *values, const char *v)
 }
 
 /* "key>5": both are integers. */
-static bool compares(const json_t *term, const char *v)
+static bool term_compares(const json_t *term, const char *v)
 {
 	int64_t have, want;
 
@@ -159,7 +160,7 @@ static bool labels_match(const json_t *terms, const json_t *doc)
 
 		if ((str_same(op, "in") && !in) || (str_same(op, "notin") && in) ||
 		    (str_same(op, "exists") && !v) || (str_same(op, "!") && v) ||
-		    (strchr("<>", *op) && !compares(t, v))) {
+		    (strchr("<>", *op) && !term_compares(t, v))) {
 			return false;
 		}
 	}
@@ -344,7 +345,7 @@ static bool continue_read(struct k8s_call *q, const char *token, const char **re
 	return true;
 }
 
-static bool behind(const struct k8s_obj *o, const char *ns, const char *name)
+static bool is_behind(const struct k8s_obj *o, const char *ns, const char *name)
 {
 	int c = strcmp(o->ns ? o->ns : "", ns);
 
@@ -455,7 +456,7 @@ void k8s_list(struct k8s_call *q)
 	}
 	items = json_array();
 	for (struct k8s_obj *o = q->c->objs[q->kind->id]; o; o = o->next) {
-		if ((*name && !behind(o, ns, name)) || !k8s_selects(&sel, q->kind, o->doc)) {
+		if ((*name && !is_behind(o, ns, name)) || !k8s_selects(&sel, q->kind, o->doc)) {
 			continue;
 		}
 		if (limit && (int64_t)json_array_size(items) == limit) {

@@ -229,7 +229,7 @@ static bool of_pool(const struct k8s_obj *pool, const struct inst *i)
 	    str_same(i->token, pool->uid);
 }
 
-static struct counted count(const struct k8s_obj *pool)
+static struct counted nodes_count(const struct k8s_obj *pool)
 {
 	struct counted n = { 0 };
 
@@ -298,7 +298,7 @@ static int64_t scale_up(struct k8s_obj *pool, int64_t want)
 }
 
 /* The next node to go: one that never came, then an idle one, then (PreferIdle) any. */
-static struct inst *victim(const struct k8s_obj *pool)
+static struct inst *victim_find(const struct k8s_obj *pool)
 {
 	bool any = str_same(k_str(pool->doc, "spec.lifecycle.scaleDownStrategy"), "PreferIdle");
 	struct inst *idle = NULL, *busy = NULL;
@@ -324,7 +324,7 @@ static void scale_down(struct k8s_obj *pool, int64_t over)
 	struct inst *i;
 	int64_t n = 0;
 
-	for (; over > 0 && (i = victim(pool)) != NULL; over--, n++) {
+	for (; over > 0 && (i = victim_find(pool)) != NULL; over--, n++) {
 		inst_end(i, "scale_down", "scaled_down", "targetNodes was lowered");
 	}
 	if (n > 0) {
@@ -365,7 +365,7 @@ static void capacity_told(struct k8s_obj *pool, json_t *status, int64_t queued, 
 
 static void status_write(struct k8s_obj *pool, int64_t queued, bool quota)
 {
-	struct counted n = count(pool);
+	struct counted n = nodes_count(pool);
 	int64_t target = target_of(pool->doc);
 	json_t *doc = k8s_edit(pool), *status = k_obj(doc, "status");
 	struct sim *s = pool->c->sim;
@@ -386,9 +386,9 @@ static void status_write(struct k8s_obj *pool, int64_t queued, bool quota)
 	k8s_commit(pool, doc);
 }
 
-static void finalize(struct k8s_obj *pool)
+static void pool_finalize(struct k8s_obj *pool)
 {
-	if (pool->c->finalizer_stuck || count(pool).alive > 0) {
+	if (pool->c->finalizer_stuck || nodes_count(pool).alive > 0) {
 		return;
 	}
 	k8s_remove(pool);
@@ -396,7 +396,7 @@ static void finalize(struct k8s_obj *pool)
 
 static void pool_reconcile(struct k8s_obj *pool)
 {
-	int64_t target = target_of(pool->doc), alive = count(pool).alive, queued = 0;
+	int64_t target = target_of(pool->doc), alive = nodes_count(pool).alive, queued = 0;
 	bool quota = over_quota(pool->c, pool->doc);
 
 	if (alive < target) {
@@ -407,7 +407,7 @@ static void pool_reconcile(struct k8s_obj *pool)
 	pool->c->queued = pool->c->queued || queued > 0 || quota;
 	status_write(pool, queued, quota);
 	if (k_at(pool->doc, "metadata.deletionTimestamp")) {
-		finalize(pool);
+		pool_finalize(pool);
 	}
 }
 

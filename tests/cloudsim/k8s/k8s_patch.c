@@ -25,7 +25,7 @@ static const char *merge_key(const char *list)
 	return NULL;
 }
 
-static void merge(json_t *target, const json_t *patch, bool strategic);
+static void patch_merge(json_t *target, const json_t *patch, bool strategic);
 
 static json_t *same_item(const json_t *list, const char *key, const json_t *item, size_t *ret_at)
 {
@@ -55,7 +55,7 @@ static void merge_list(json_t *target, const json_t *patch, const char *key)
 				json_array_remove(target, at);
 			}
 		} else if (had) {
-			merge(had, x, true);
+			patch_merge(had, x, true);
 		} else {
 			json_array_append_new(target, json_deep_copy(x));
 		}
@@ -79,7 +79,7 @@ static void merge_finalizers(json_t *target, const json_t *patch)
 	}
 }
 
-static void merge(json_t *target, const json_t *patch, bool strategic)
+static void patch_merge(json_t *target, const json_t *patch, bool strategic)
 {
 	const char *key;
 	json_t *v;
@@ -94,7 +94,7 @@ static void merge(json_t *target, const json_t *patch, bool strategic)
 				had = json_object();
 				json_object_set_new(target, key, had);
 			}
-			merge(had, v, strategic);
+			patch_merge(had, v, strategic);
 		} else if (strategic && json_is_array(v) && json_is_array(had) && merge_key(key)) {
 			merge_list(had, v, merge_key(key));
 		} else if (strategic && str_same(key, "finalizers") && json_is_array(had)) {
@@ -108,7 +108,7 @@ static void merge(json_t *target, const json_t *patch, bool strategic)
 /* ---- JSON patch ------------------------------------------------------------------------------ */
 
 /* The container of the place, and the last part of the pointer, unescaped. */
-static json_t *pointed(struct arena *a, json_t *doc, const char *pointer, char **ret_last)
+static json_t *pointer_follow(struct arena *a, json_t *doc, const char *pointer, char **ret_last)
 {
 	*ret_last = NULL;
 	if (*pointer != '/') {
@@ -173,7 +173,7 @@ static bool apply_from(struct arena *a, json_t *doc, const json_t *step, bool mo
 {
 	const char *from = k_str(step, "from");
 	char *last;
-	json_t *in = from ? pointed(a, doc, from, &last) : NULL, *had = NULL, *next;
+	json_t *in = from ? pointer_follow(a, doc, from, &last) : NULL, *had = NULL, *next;
 	int64_t at;
 	bool ok;
 
@@ -207,7 +207,7 @@ static bool apply_one(struct arena *a, json_t *doc, const json_t *step)
 	if (str_same(op, "copy") || str_same(op, "move")) {
 		return apply_from(a, doc, step, *op == 'm');
 	}
-	in = pointed(a, doc, path, &last);
+	in = pointer_follow(a, doc, path, &last);
 	if (!in) {
 		return false;
 	}
@@ -290,6 +290,6 @@ json_t *k8s_patched(struct k8s_call *q, const json_t *doc)
 		json_decref(copy);
 		return NULL;
 	}
-	merge(copy, patch, strategic);
+	patch_merge(copy, patch, strategic);
 	return copy;
 }

@@ -99,7 +99,7 @@ static void container_defaults(json_t *c)
 	}
 }
 
-static void tolerate(json_t *spec, const char *key)
+static void toleration_add(json_t *spec, const char *key)
 {
 	json_t *all = k_arr(spec, "tolerations"), *t;
 	size_t k;
@@ -193,8 +193,8 @@ void pod_tolerates(json_t *doc)
 {
 	json_t *spec = k_obj(doc, "spec");
 
-	tolerate(spec, "node.kubernetes.io/not-ready");
-	tolerate(spec, "node.kubernetes.io/unreachable");
+	toleration_add(spec, "node.kubernetes.io/not-ready");
+	toleration_add(spec, "node.kubernetes.io/unreachable");
 }
 
 void pod_defaults(struct k8s_cluster *c, json_t *doc)

@@ -30,7 +30,7 @@ static void hide_host_tools(const char *home)
 	}
 }
 
-static void ended(struct loop_child *c, int status)
+static void program_ended(struct loop_child *c, int status)
 {
 	kubelet_program_ended(container_of(c, struct kubelet_pod, child), status);
 }
@@ -55,7 +55,7 @@ bool pod_program_start(struct kubelet_pod *k, const char **argv, const char **en
 		log_error("pod.program_failed", STR("pod", k->pod->name), STR("error", err.text));
 		k->pid = 0;
 	} else {
-		loop_child_start(&k->child, k->sim->loop, k->pid, ended);
+		loop_child_start(&k->child, k->sim->loop, k->pid, program_ended);
 	}
 	if (spec.out >= 0) {
 		close(spec.out);

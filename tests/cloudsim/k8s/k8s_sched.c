@@ -59,7 +59,7 @@ static bool term_matches(const json_t *term, const struct k8s_obj *node)
 	return ok;
 }
 
-static bool selected(const json_t *spec, const struct k8s_obj *node)
+static bool node_selected(const json_t *spec, const struct k8s_obj *node)
 {
 	const json_t *labels = k_at(node->doc, "metadata.labels"),
 		     *terms = k_at(spec,
@@ -82,7 +82,7 @@ static bool selected(const json_t *spec, const struct k8s_obj *node)
 	return any;
 }
 
-static bool tolerated(const json_t *spec, const json_t *taint)
+static bool taint_tolerated(const json_t *spec, const json_t *taint)
 {
 	size_t k;
 	json_t *t;
@@ -105,20 +105,21 @@ static bool tolerated(const json_t *spec, const json_t *taint)
 	return false;
 }
 
-static const json_t *untolerated(const json_t *spec, const json_t *node)
+static const json_t *taint_untolerated(const json_t *spec, const json_t *node)
 {
 	size_t k;
 	json_t *t;
 
 	json_array_foreach (k_at(node, "spec.taints"), k, t) {
-		if (!str_same(k_str(t, "effect"), "PreferNoSchedule") && !tolerated(spec, t)) {
+		if (!str_same(k_str(t, "effect"), "PreferNoSchedule") &&
+		    !taint_tolerated(spec, t)) {
 			return t;
 		}
 	}
 	return NULL;
 }
 
-static int64_t asked(const json_t *spec, const char *resource)
+static int64_t resource_asked(const json_t *spec, const char *resource)
 {
 	int64_t sum = 0, v;
 	size_t k;
@@ -141,19 +142,19 @@ struct slot {
 	json_t *free;
 };
 
-static int64_t left(const struct slot *s, const char *resource)
+static int64_t resource_left(const struct slot *s, const char *resource)
 {
 	return json_integer_value(json_object_get(s->free, resource));
 }
 
-static void take(struct slot *s, const json_t *spec)
+static void resources_take(struct slot *s, const json_t *spec)
 {
 	const char *key;
 	json_t *v;
 	void *tmp;
 
 	json_object_foreach_safe (s->free, tmp, key, v) {
-		json_integer_set(v, json_integer_value(v) - asked(spec, key));
+		json_integer_set(v, json_integer_value(v) - resource_asked(spec, key));
 	}
 }
 
@@ -172,18 +173,18 @@ static void slot_fill(struct slot *s, struct k8s_obj *node)
 }
 
 /* The first resource of which too little is left. */
-static const char *lacking(const json_t *spec, const struct slot *s)
+static const char *resource_lacking(const json_t *spec, const struct slot *s)
 {
 	const char *key;
 	size_t k;
 	json_t *c, *v;
 
-	if (left(s, "pods") < 1000) {
+	if (resource_left(s, "pods") < 1000) {
 		return "pods";
 	}
 	json_array_foreach (k_at(spec, "containers"), k, c) {
 		json_object_foreach (k_at(c, "resources.requests"), key, v) {
-			if (asked(spec, key) > MAX(left(s, key), 0)) {
+			if (resource_asked(spec, key) > MAX(resource_left(s, key), 0)) {
 				return key;
 			}
 		}
@@ -211,7 +212,7 @@ static void tally_add(struct tally *all, size_t max, const char *text)
 }
 
 /* NULL: it fits. */
-static const char *refusal(const json_t *spec, const struct slot *s, char *buf, size_t n)
+static const char *refusal_text(const json_t *spec, const struct slot *s, char *buf, size_t n)
 {
 	const struct k8s_obj *node = s->node;
 	const json_t *taint;
@@ -220,7 +221,7 @@ static const char *refusal(const json_t *spec, const struct slot *s, char *buf, 
 	if (k_true(node->doc, "spec.unschedulable")) {
 		return "node(s) were unschedulable";
 	}
-	taint = untolerated(spec, node->doc);
+	taint = taint_untolerated(spec, node->doc);
 	if (taint) {
 		const char *v = k_str(taint, "value");
 
@@ -228,10 +229,10 @@ static const char *refusal(const json_t *spec, const struct slot *s, char *buf, 
 		    v ? v : "");
 		return buf;
 	}
-	if (!selected(spec, node)) {
+	if (!node_selected(spec, node)) {
 		return "node(s) didn't match Pod's node affinity/selector";
 	}
-	missing = lacking(spec, s);
+	missing = resource_lacking(spec, s);
 	if (missing) {
 		snprintf(buf, n, str_same(missing, "pods") ? "Too many %s" : "Insufficient %s",
 		    missing);
@@ -240,7 +241,7 @@ static const char *refusal(const json_t *spec, const struct slot *s, char *buf, 
 	return NULL;
 }
 
-static void unschedulable(struct k8s_obj *pod, const struct tally *all, size_t max, int nodes)
+static void pod_unschedulable(struct k8s_obj *pod, const struct tally *all, size_t max, int nodes)
 {
 	char text[1024] = "no nodes available to schedule pods";
 	size_t n = 0;
@@ -268,7 +269,7 @@ static void unschedulable(struct k8s_obj *pod, const struct tally *all, size_t m
 	}
 }
 
-static void bind(struct k8s_obj *pod, const struct k8s_obj *node)
+static void pod_bind(struct k8s_obj *pod, const struct k8s_obj *node)
 {
 	json_t *doc = k8s_edit(pod);
 
@@ -280,27 +281,27 @@ static void bind(struct k8s_obj *pod, const struct k8s_obj *node)
 	kubelet_bound(pod);
 }
 
-static void schedule(struct k8s_obj *pod, struct slot *slots, size_t n)
+static void pod_schedule(struct k8s_obj *pod, struct slot *slots, size_t n)
 {
 	const json_t *spec = k_at(pod->doc, "spec");
 	struct tally all[8] = { { { 0 }, 0 } };
 	char buf[96];
 
 	for (size_t k = 0; k < n; k++) {
-		const char *why = refusal(spec, &slots[k], buf, sizeof(buf));
+		const char *why = refusal_text(spec, &slots[k], buf, sizeof(buf));
 
 		if (!why) {
-			take(&slots[k], spec);
-			bind(pod, slots[k].node);
+			resources_take(&slots[k], spec);
+			pod_bind(pod, slots[k].node);
 			return;
 		}
 		tally_add(all, ARRAY_LEN(all), why);
 	}
 	pod->tried = pod->c->epoch;
-	unschedulable(pod, all, ARRAY_LEN(all), (int)n);
+	pod_unschedulable(pod, all, ARRAY_LEN(all), (int)n);
 }
 
-static bool waits(const struct k8s_obj *o)
+static bool pod_waits(const struct k8s_obj *o)
 {
 	return o->tried != o->c->epoch && !k_str(o->doc, "spec.nodeName") &&
 	    !k_at(o->doc, "metadata.deletionTimestamp") &&
@@ -329,7 +330,7 @@ static struct slot *slots_make(struct k8s_cluster *c, size_t *ret_n)
 
 		for (size_t k = 0; node && k < n && !pod_over(o); k++) {
 			if (str_same(slots[k].node->name, node)) {
-				take(&slots[k], k_at(o->doc, "spec"));
+				resources_take(&slots[k], k_at(o->doc, "spec"));
 			}
 		}
 	}
@@ -342,13 +343,13 @@ void sched_decide(struct k8s_cluster *c)
 	size_t n = 0;
 
 	for (struct k8s_obj *o = c->objs[K8S_POD]; o; o = o->next) {
-		if (!waits(o)) {
+		if (!pod_waits(o)) {
 			continue;
 		}
 		if (!slots) {
 			slots = slots_make(c, &n);
 		}
-		schedule(o, slots, n);
+		pod_schedule(o, slots, n);
 	}
 	for (size_t k = 0; k < n; k++) {
 		json_decref(slots[k].free);

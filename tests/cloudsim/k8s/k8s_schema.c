@@ -30,9 +30,10 @@ void schema_free(void)
 	schemas = NULL;
 }
 
-static void check(const char *type, const json_t *v, const char *path, struct schema_report *r);
+static void value_check(const char *type, const json_t *v, const char *path,
+    struct schema_report *r);
 
-static void note(json_t *list, const char *path, const char *more)
+static void path_note(json_t *list, const char *path, const char *more)
 {
 	if (json_array_size(list) < 50) {
 		json_array_append_new(list,
@@ -51,9 +52,9 @@ static void check_object(const json_t *table, const json_t *v, const char *path,
 		kind = json_string_value(json_object_get(table, key));
 		snprintf(inner, sizeof(inner), "%s%s%s", path, *path ? "." : "", key);
 		if (!kind) {
-			note(r->unknown, inner, NULL);
+			path_note(r->unknown, inner, NULL);
 		} else if (!json_is_null(x)) {
-			check(kind, x, inner, r);
+			value_check(kind, x, inner, r);
 		}
 	}
 	json_object_foreach ((json_t *)(uintptr_t)table, key, x) {
@@ -64,7 +65,7 @@ static void check_object(const json_t *table, const json_t *v, const char *path,
 			continue;
 		}
 		snprintf(inner, sizeof(inner), "%s%s%s", path, *path ? "." : "", key);
-		note(r->missing, inner, NULL);
+		path_note(r->missing, inner, NULL);
 	}
 }
 
@@ -75,12 +76,12 @@ static void check_list(const char *type, const json_t *v, const char *path, stru
 	json_t *x;
 
 	if (!json_is_array(v)) {
-		note(r->types, path, "array");
+		path_note(r->types, path, "array");
 		return;
 	}
 	json_array_foreach (v, k, x) {
 		snprintf(inner, sizeof(inner), "%s[%zu]", path, k);
-		check(type + 2, x, inner, r);
+		value_check(type + 2, x, inner, r);
 	}
 }
 
@@ -91,12 +92,12 @@ static void check_map(const char *type, const json_t *v, const char *path, struc
 	json_t *x;
 
 	if (!json_is_object(v)) {
-		note(r->types, path, "object");
+		path_note(r->types, path, "object");
 		return;
 	}
 	json_object_foreach ((json_t *)(uintptr_t)v, key, x) {
 		snprintf(inner, sizeof(inner), "%s[%s]", path, key);
-		check(type + 2, x, inner, r);
+		value_check(type + 2, x, inner, r);
 	}
 }
 
@@ -128,7 +129,8 @@ static bool scalar_fits(const char *type, size_t n, const json_t *v, const char 
 	return k_quantity(v, &us);
 }
 
-static void check(const char *type, const json_t *v, const char *path, struct schema_report *r)
+static void value_check(const char *type, const json_t *v, const char *path,
+    struct schema_report *r)
 {
 	size_t n = strcspn(type, "!");
 	char name[128];
@@ -142,19 +144,19 @@ static void check(const char *type, const json_t *v, const char *path, struct sc
 		memcpy(name, type, n);
 		name[n] = '\0';
 		if (!json_is_object(v)) {
-			note(r->types, path, "object");
+			path_note(r->types, path, "object");
 		} else {
 			check_object(json_object_get(schemas, name), v, path, r);
 		}
 	} else if (!(n == 3 && memcmp(type, "any", 3) == 0) &&
 	    !scalar_fits(type, n, v, &expected)) {
-		note(r->types, path, expected);
+		path_note(r->types, path, expected);
 	}
 }
 
 /* ---- pruning --------------------------------------------------------------------------------- */
 
-static void prune(const char *type, json_t *v)
+static void value_prune(const char *type, json_t *v)
 {
 	const json_t *table;
 	char name[128];
@@ -165,11 +167,11 @@ static void prune(const char *type, json_t *v)
 
 	if (type[0] == '[' && json_is_array(v)) {
 		json_array_foreach (v, k, x) {
-			prune(type + 2, x);
+			value_prune(type + 2, x);
 		}
 	} else if (type[0] == '{' && json_is_object(v)) {
 		json_object_foreach (v, key, x) {
-			prune(type + 2, x);
+			value_prune(type + 2, x);
 		}
 	} else if (type[0] >= 'A' && type[0] <= 'Z' && json_is_object(v)) {
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(type, "!"), type);
@@ -177,7 +179,7 @@ static void prune(const char *type, json_t *v)
 		json_object_foreach_safe (v, next, key, x) {
 			kind = json_string_value(json_object_get(table, key));
 			if (kind) {
-				prune(kind, x);
+				value_prune(kind, x);
 			} else {
 				json_object_del(v, key);
 			}
@@ -187,11 +189,11 @@ static void prune(const char *type, json_t *v)
 
 void schema_prune(const char *type, json_t *doc)
 {
-	prune(type, doc);
+	value_prune(type, doc);
 }
 
 void schema_check(const char *type, const json_t *doc, struct schema_report *ret)
 {
 	*ret = (struct schema_report){ json_array(), json_array(), json_array() };
-	check(type, doc, "", ret);
+	value_check(type, doc, "", ret);
 }

@@ -36,7 +36,7 @@ const struct k8s_kind k8s_kinds[K8S_KINDS] = {
 	    "create" },
 };
 
-static int order(const struct k8s_obj *o, const char *ns, const char *name)
+static int objects_order(const struct k8s_obj *o, const char *ns, const char *name)
 {
 	int c = strcmp(o->ns ? o->ns : "", ns ? ns : "");
 
@@ -50,7 +50,7 @@ struct k8s_obj *k8s_find(const struct k8s_cluster *c, enum k8s_kind_id kind, con
 		return NULL;
 	}
 	for (struct k8s_obj *o = c->objs[kind]; o; o = o->next) {
-		if (order(o, ns, name) == 0) {
+		if (objects_order(o, ns, name) == 0) {
 			return o;
 		}
 	}
@@ -171,7 +171,7 @@ struct k8s_obj *k8s_insert(struct k8s_cluster *c, const struct k8s_kind *kind, j
 	o->uid = dup_text(k_str(doc, "metadata.uid"));
 	o->doc = doc;
 	version_set(c, doc, &o->rv);
-	while (*at && order(*at, o->ns, o->name) < 0) {
+	while (*at && objects_order(*at, o->ns, o->name) < 0) {
 		at = &(*at)->next;
 	}
 	o->next = *at;

@@ -8,7 +8,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-static bool extension(X509 *cert, X509 *issuer, int nid, const char *value)
+static bool extension_add(X509 *cert, X509 *issuer, int nid, const char *value)
 {
 	X509V3_CTX ctx;
 	X509_EXTENSION *e;
@@ -22,7 +22,7 @@ static bool extension(X509 *cert, X509 *issuer, int nid, const char *value)
 	return ok;
 }
 
-static X509 *certificate(const char *name, long serial, EVP_PKEY *key)
+static X509 *certificate_make(const char *name, long serial, EVP_PKEY *key)
 {
 	X509 *cert = X509_new();
 	X509_NAME *n = X509_get_subject_name(cert);
@@ -65,21 +65,22 @@ bool tls_make(struct sim *s, struct spot_err *err)
 				    "DNS:api.cloudsim-4d5e6f.k8s.us-west-04a.localhost,"
 				    "IP:127.0.0.1";
 	EVP_PKEY *ca_key = EVP_EC_gen("P-256"), *key = EVP_EC_gen("P-256");
-	X509 *ca = certificate("cloudsim CA", 1, ca_key), *cert = certificate("cloudsim", 2, key);
+	X509 *ca = certificate_make("cloudsim CA", 1, ca_key),
+	     *cert = certificate_make("cloudsim", 2, key);
 	bool ok;
 
 	X509_set_issuer_name(ca, X509_get_subject_name(ca));
 	X509_set_issuer_name(cert, X509_get_subject_name(ca));
-	ok = extension(ca, ca, NID_basic_constraints, "critical,CA:TRUE") &&
-	    extension(ca, ca, NID_key_usage, "critical,keyCertSign,cRLSign") &&
-	    extension(ca, ca, NID_subject_key_identifier, "hash") &&
+	ok = extension_add(ca, ca, NID_basic_constraints, "critical,CA:TRUE") &&
+	    extension_add(ca, ca, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+	    extension_add(ca, ca, NID_subject_key_identifier, "hash") &&
 	    X509_sign(ca, ca_key, EVP_sha256()) > 0 &&
-	    extension(cert, ca, NID_basic_constraints, "CA:FALSE") &&
-	    extension(cert, ca, NID_key_usage, "critical,digitalSignature") &&
-	    extension(cert, ca, NID_ext_key_usage, "serverAuth") &&
-	    extension(cert, ca, NID_subject_key_identifier, "hash") &&
-	    extension(cert, ca, NID_authority_key_identifier, "keyid") &&
-	    extension(cert, ca, NID_subject_alt_name, names) &&
+	    extension_add(cert, ca, NID_basic_constraints, "CA:FALSE") &&
+	    extension_add(cert, ca, NID_key_usage, "critical,digitalSignature") &&
+	    extension_add(cert, ca, NID_ext_key_usage, "serverAuth") &&
+	    extension_add(cert, ca, NID_subject_key_identifier, "hash") &&
+	    extension_add(cert, ca, NID_authority_key_identifier, "keyid") &&
+	    extension_add(cert, ca, NID_subject_alt_name, names) &&
 	    X509_sign(cert, ca_key, EVP_sha256()) > 0 &&
 	    put_pem(s->conf.dir, "kube-ca.pem", ca, NULL) &&
 	    put_pem(s->conf.dir, "kube-tls.pem", cert, NULL) &&

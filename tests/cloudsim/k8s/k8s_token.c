@@ -23,7 +23,7 @@ void k8s_keys_free(void)
 	key = NULL;
 }
 
-static EVP_PKEY *signer(void)
+static EVP_PKEY *signer_get(void)
 {
 	if (!key) {
 		key = EVP_RSA_gen(2048);
@@ -36,7 +36,7 @@ static EVP_PKEY *signer(void)
 
 /* ---- base64url ------------------------------------------------------------------------------- */
 
-static char *url64(struct arena *a, const void *p, size_t n)
+static char *url64_text(struct arena *a, const void *p, size_t n)
 {
 	char *text = base64_encode(a, p, n);
 
@@ -101,14 +101,14 @@ char *token_sign(struct k8s_cluster *c, struct arena *a, const struct k8s_obj *a
 	size_t n = sizeof(sig);
 
 	json_decref(claims);
-	text = arena_printf(a, "%s.%s", url64(a, head, sizeof(head) - 1),
-	    url64(a, body, strlen(body)));
-	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, signer()) != 1 ||
+	text = arena_printf(a, "%s.%s", url64_text(a, head, sizeof(head) - 1),
+	    url64_text(a, body, strlen(body)));
+	if (EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, signer_get()) != 1 ||
 	    EVP_DigestSign(ctx, sig, &n, (const unsigned char *)text, strlen(text)) != 1) {
 		abort();
 	}
 	EVP_MD_CTX_free(ctx);
-	return arena_printf(a, "%s.%s", text, url64(a, sig, n));
+	return arena_printf(a, "%s.%s", text, url64_text(a, sig, n));
 }
 
 /* ---- verification ---------------------------------------------------------------------------- */
@@ -120,7 +120,7 @@ static bool signature_good(struct arena *a, const char *token, const char *dot)
 	bool ok;
 
 	ok = url64_read(a, dot + 1, strlen(dot + 1), &sig) &&
-	    EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, signer()) == 1 &&
+	    EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, signer_get()) == 1 &&
 	    EVP_DigestVerify(ctx, (const unsigned char *)sig.p, sig.n, (const unsigned char *)token,
 		(size_t)(dot - token)) == 1;
 	EVP_MD_CTX_free(ctx);
@@ -187,15 +187,15 @@ json_t *token_jwks(struct sim *s, struct arena *a)
 	int n_n, e_n;
 
 	(void)s;
-	if (EVP_PKEY_get_bn_param(signer(), OSSL_PKEY_PARAM_RSA_N, &n) != 1 ||
-	    EVP_PKEY_get_bn_param(signer(), OSSL_PKEY_PARAM_RSA_E, &e) != 1) {
+	if (EVP_PKEY_get_bn_param(signer_get(), OSSL_PKEY_PARAM_RSA_N, &n) != 1 ||
+	    EVP_PKEY_get_bn_param(signer_get(), OSSL_PKEY_PARAM_RSA_E, &e) != 1) {
 		abort();
 	}
 	n_n = BN_bn2bin(n, modulus);
 	e_n = BN_bn2bin(e, exponent);
 	doc = json_pack("{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}", "keys", "use", "sig", "kty", "RSA",
-	    "kid", KEY_ID, "alg", "RS256", "n", url64(a, modulus, (size_t)n_n), "e",
-	    url64(a, exponent, (size_t)e_n));
+	    "kid", KEY_ID, "alg", "RS256", "n", url64_text(a, modulus, (size_t)n_n), "e",
+	    url64_text(a, exponent, (size_t)e_n));
 	BN_free(n);
 	BN_free(e);
 	return doc;

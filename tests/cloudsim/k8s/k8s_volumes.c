@@ -21,7 +21,7 @@ static const char *volume_dir(struct kubelet_pod *k, struct arena *a, const json
 		    : arena_printf(a, "%s/volumes/%s", k->home, k_str(v, "name"));
 }
 
-static void put(struct arena *a, const char *dir, const char *file, const char *text)
+static void file_put_text(struct arena *a, const char *dir, const char *file, const char *text)
 {
 	char *path = arena_printf(a, "%s/%s", dir, file), *slash = strrchr(path, '/');
 
@@ -50,7 +50,8 @@ static const char *put_token(struct kubelet_pod *k, struct arena *a, const char 
 		seconds = MIN(seconds, c->token_s_max);
 	}
 	audiences = json_pack("[s]", audience && *audience ? audience : c->issuer);
-	put(a, dir, k_str(source, "path"), token_sign(c, a, account, k->pod, audiences, seconds));
+	file_put_text(a, dir, k_str(source, "path"),
+	    token_sign(c, a, account, k->pod, audiences, seconds));
 	json_decref(audiences);
 	/* The kubelet renews at 80 % of the life (core/v1 ServiceAccountTokenProjection). */
 	renew = seconds * SPOT_US_PER_S / 10 * 8;
@@ -73,7 +74,7 @@ static const char *put_config_map(struct kubelet_pod *k, struct arena *a, const 
 	}
 	snprintf(path, sizeof(path), "%s/kube-ca.pem", k->sim->conf.dir);
 	if (file_get(a, path, &ca)) {
-		put(a, dir, "ca.crt", arena_strndup(a, ca.p, ca.n));
+		file_put_text(a, dir, "ca.crt", arena_strndup(a, ca.p, ca.n));
 	}
 	return NULL;
 }
@@ -100,7 +101,7 @@ static void put_downward(struct kubelet_pod *k, struct arena *a, const char *dir
 		const json_t *v = field ? k_at(k->pod->doc, field) : NULL;
 
 		if (k_str(x, "path")) {
-			put(a, dir, k_str(x, "path"),
+			file_put_text(a, dir, k_str(x, "path"),
 			    json_is_object(v)       ? map_text(a, v)
 				: json_is_string(v) ? json_string_value(v)
 						    : "");

@@ -142,7 +142,7 @@ void k8s_create(struct k8s_call *q)
 
 /* ---- change ---------------------------------------------------------------------------------- */
 
-static bool conflict(struct k8s_call *q)
+static bool conflict_fail(struct k8s_call *q)
 {
 	k8s_fail(q, 409, "Conflict",
 	    "Operation cannot be fulfilled on %s \"%s\": the object has been modified; please "
@@ -153,7 +153,7 @@ static bool conflict(struct k8s_call *q)
 }
 
 /* What a client cannot change is put back; a stale version is a conflict. */
-static bool restore(struct k8s_call *q, const struct k8s_obj *o, json_t *doc)
+static bool object_restore(struct k8s_call *q, const struct k8s_obj *o, json_t *doc)
 {
 	static const char *const kept[] = { "uid", "creationTimestamp", "generation",
 		"deletionTimestamp", "deletionGracePeriodSeconds", "namespace" };
@@ -169,7 +169,7 @@ static bool restore(struct k8s_call *q, const struct k8s_obj *o, json_t *doc)
 		return false;
 	}
 	if (rv && *rv && !str_same(rv, k_str(was, "resourceVersion"))) {
-		return conflict(q);
+		return conflict_fail(q);
 	}
 	if (uid && *uid && !str_same(uid, o->uid)) {
 		json_t *causes = json_array();
@@ -237,7 +237,7 @@ void k8s_update(struct k8s_call *q)
 	}
 	doc = patch ? k8s_patched(q, o->doc) : json_deep_copy(q->body);
 	if (!doc || !k8s_shape_check(q, q->kind->schema, q->kind->kind, doc) ||
-	    !restore(q, o, doc) || !change_check(q, o, doc)) {
+	    !object_restore(q, o, doc) || !change_check(q, o, doc)) {
 		return;
 	}
 	k_set(doc, "kind", q->kind->kind);

@@ -92,7 +92,7 @@ static void lambda_classify(struct sim_req *rq)
 
 /* ---- authentication -------------------------------------------------------------------------- */
 
-static bool authorized(struct sim_req *rq, struct sim_reply *rep)
+static bool is_authorized(struct sim_req *rq, struct sim_reply *rep)
 {
 	const char *auth = req_header(rq, "authorization"), *key = lambda_key(rq->sim);
 	struct str raw;
@@ -116,7 +116,7 @@ static bool authorized(struct sim_req *rq, struct sim_reply *rep)
 	return false;
 }
 
-static bool limited(struct sim_req *rq, struct sim_reply *rep)
+static bool is_limited(struct sim_req *rq, struct sim_reply *rep)
 {
 	bool launch = str_same(rq->action, "POST /instance-operations/launch");
 
@@ -132,7 +132,7 @@ static bool limited(struct sim_req *rq, struct sim_reply *rep)
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
-static json_t *body(struct sim_req *rq, struct sim_reply *rep)
+static json_t *body_read(struct sim_req *rq, struct sim_reply *rep)
 {
 	struct spot_err err = { 0 };
 	json_t *doc = NULL;
@@ -149,7 +149,7 @@ static json_t *body(struct sim_req *rq, struct sim_reply *rep)
 static void with_body(struct sim_req *rq, struct sim_reply *rep)
 {
 	const char *path = rq->http->path + strlen("/api/v1");
-	json_t *doc = body(rq, rep);
+	json_t *doc = body_read(rq, rep);
 
 	if (!doc) {
 		return;
@@ -181,7 +181,7 @@ static void lambda_serve(struct sim_req *rq, struct sim_reply *rep)
 	const char *path = rq->http->path + strlen("/api/v1");
 	bool get = str_same(rq->http->method, "GET");
 
-	if (limited(rq, rep) || !authorized(rq, rep)) {
+	if (is_limited(rq, rep) || !is_authorized(rq, rep)) {
 		return;
 	}
 	if (str_same(rq->http->method, "POST") || str_same(rq->http->method, "PUT") ||

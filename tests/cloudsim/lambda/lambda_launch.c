@@ -14,7 +14,7 @@ struct want {
 	const struct itype *itype;
 };
 
-static bool invalid(struct sim_req *rq, struct sim_reply *rep, const char *what)
+static bool invalid_fail(struct sim_req *rq, struct sim_reply *rep, const char *what)
 {
 	reply_fail(rq, rep, 400, "global/invalid-parameters", "%s", what);
 	return false;
@@ -37,14 +37,14 @@ static bool tags_valid(struct sim_req *rq, struct sim_reply *rep, const json_t *
 		return true;
 	}
 	if (!json_is_array(tags)) {
-		return invalid(rq, rep, "tags must be an array");
+		return invalid_fail(rq, rep, "tags must be an array");
 	}
 	json_array_foreach (tags, k, t) {
 		const char *key = json_string_value(json_object_get(t, "key"));
 		const char *value = json_string_value(json_object_get(t, "value"));
 
 		if (!key || !value || !tag_key_valid(key) || strlen(value) > 128) {
-			return invalid(rq, rep,
+			return invalid_fail(rq, rep,
 			    "tags: key must match ^[a-z][a-z0-9-:]+$ and have at most 55 "
 			    "characters, value at "
 			    "most 128");
@@ -70,7 +70,7 @@ static bool read_want(struct sim_req *rq, struct sim_reply *rep, const json_t *d
 	struct spot_err err = { 0 };
 
 	if (json_unknown_key(doc, known)) {
-		return invalid(rq, rep,
+		return invalid_fail(rq, rep,
 		    arena_printf(rq->arena, "Unknown field %s", json_unknown_key(doc, known)));
 	}
 	w->region = json_need_str(doc, "region_name", &err);
@@ -80,61 +80,61 @@ static bool read_want(struct sim_req *rq, struct sim_reply *rep, const json_t *d
 	w->user_data = json_str(doc, "user_data", NULL, &err);
 	w->tags = json_object_get(doc, "tags");
 	if (err.rc != SPOT_OK) {
-		return invalid(rq, rep, err.text);
+		return invalid_fail(rq, rep, err.text);
 	}
 	if (!json_is_array(keys) || json_array_size(keys) != 1 ||
 	    !json_is_string(json_array_get(keys, 0))) {
-		return invalid(rq, rep, "ssh_key_names must hold exactly one name");
+		return invalid_fail(rq, rep, "ssh_key_names must hold exactly one name");
 	}
 	w->ssh_key = json_string_value(json_array_get(keys, 0));
 	if (strlen(w->name) > 64) {
-		return invalid(rq, rep, "name must have at most 64 characters");
+		return invalid_fail(rq, rep, "name must have at most 64 characters");
 	}
 	if (w->hostname && !hostname_valid(w->hostname)) {
-		return invalid(rq, rep, "hostname must match ^[a-z0-9][0-9a-z-]{0,62}$");
+		return invalid_fail(rq, rep, "hostname must match ^[a-z0-9][0-9a-z-]{0,62}$");
 	}
 	if (w->user_data && strlen(w->user_data) > USER_DATA_MAX) {
-		return invalid(rq, rep, "user_data must have at most 1 MB");
+		return invalid_fail(rq, rep, "user_data must have at most 1 MB");
 	}
 	if (image) {
 		w->image_family = json_string_value(json_object_get(image, "family"));
 		w->image_id = json_string_value(json_object_get(image, "id"));
 		if (!w->image_family == !w->image_id) {
-			return invalid(rq, rep, "image needs either id or family");
+			return invalid_fail(rq, rep, "image needs either id or family");
 		}
 	}
 	return tags_valid(rq, rep, w->tags);
 }
 
-static bool missing(struct sim_req *rq, struct sim_reply *rep, const char *what)
+static bool missing_fail(struct sim_req *rq, struct sim_reply *rep, const char *what)
 {
 	reply_fail(rq, rep, 400, "global/object-does-not-exist", "%s does not exist.", what);
 	return false;
 }
 
-static bool resolve(struct sim_req *rq, struct sim_reply *rep, struct want *w)
+static bool want_resolve(struct sim_req *rq, struct sim_reply *rep, struct want *w)
 {
 	const struct market *m = rq->sim->market;
 
 	w->itype = market_type(m, CLOUD_LAMBDA, w->type);
 	if (!market_region(m, CLOUD_LAMBDA, w->region)) {
-		return missing(rq, rep, "Region");
+		return missing_fail(rq, rep, "Region");
 	}
 	if (!w->itype) {
-		return missing(rq, rep, "Instance type");
+		return missing_fail(rq, rep, "Instance type");
 	}
 	if (!lambda_ssh_key(rq->sim, w->ssh_key)) {
-		return missing(rq, rep, "SSH key");
+		return missing_fail(rq, rep, "SSH key");
 	}
 	if ((w->image_family || w->image_id) &&
 	    !lambda_image_known(rq->sim, w->image_family, w->image_id, w->region, w->itype->arch)) {
-		return missing(rq, rep, "Image");
+		return missing_fail(rq, rep, "Image");
 	}
 	w->pool = market_pool(m, CLOUD_LAMBDA, w->region, NULL, w->type);
-	return w->pool || missing(rq, rep, "Instance type");
+	return w->pool || missing_fail(rq, rep, "Instance type");
 }
 
-static struct inst *make(struct sim_req *rq, const struct want *w)
+static struct inst *inst_make(struct sim_req *rq, const struct want *w)
 {
 	char *id = sim_id(rq->sim, NULL, "", 16);
 	struct inst *i = inst_new(rq->sim, w->pool, SIDE_ON_DEMAND, id);
@@ -167,7 +167,7 @@ void lambda_launch(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 	struct want w = { 0 };
 	struct inst *i;
 
-	if (!read_want(rq, rep, doc, &w) || !resolve(rq, rep, &w)) {
+	if (!read_want(rq, rep, doc, &w) || !want_resolve(rq, rep, &w)) {
 		return;
 	}
 	w.attached = lambda_place_attach(rq, rep, doc, w.region);
@@ -183,7 +183,7 @@ void lambda_launch(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 		json_decref(w.attached);
 		return;
 	}
-	i = make(rq, &w);
+	i = inst_make(rq, &w);
 	json_decref(w.attached);
 	books_launch(rq->sim, CLOUD_LAMBDA, w.name, w.region, NULL, w.pool, SIDE_ON_DEMAND, NULL,
 	    &i, 1, false);
@@ -200,7 +200,7 @@ static const json_t *ids_of(struct sim_req *rq, struct sim_reply *rep, const jso
 	json_t *id;
 
 	if (!json_is_array(ids) || json_array_size(ids) == 0) {
-		invalid(rq, rep, "instance_ids must be a non-empty array");
+		invalid_fail(rq, rep, "instance_ids must be a non-empty array");
 		return NULL;
 	}
 	json_array_foreach (ids, k, id) {
@@ -282,7 +282,7 @@ void lambda_rename(struct sim_req *rq, struct sim_reply *rep, const char *id, co
 		return;
 	}
 	if (!name || strlen(name) > 64) {
-		invalid(rq, rep, "name must be a text of at most 64 characters");
+		invalid_fail(rq, rep, "name must be a text of at most 64 characters");
 		return;
 	}
 	free(i->name);

@@ -23,20 +23,20 @@ static json_t *list_of(struct sim_req *rq, const char *what)
 	return json_object_get(rq->sim->lambda->place, what);
 }
 
-static const char *text(const json_t *o, const char *key)
+static const char *text_get(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
 	return s ? s : "";
 }
 
-static json_t *find(const json_t *list, const char *key, const char *value, size_t *ret_at)
+static json_t *item_find(const json_t *list, const char *key, const char *value, size_t *ret_at)
 {
 	size_t k;
 	json_t *o;
 
 	json_array_foreach (list, k, o) {
-		if (str_same(text(o, key), value)) {
+		if (str_same(text_get(o, key), value)) {
 			if (ret_at) {
 				*ret_at = k;
 			}
@@ -46,13 +46,13 @@ static json_t *find(const json_t *list, const char *key, const char *value, size
 	return NULL;
 }
 
-static bool invalid(struct sim_req *rq, struct sim_reply *rep, const char *what)
+static bool invalid_fail(struct sim_req *rq, struct sim_reply *rep, const char *what)
 {
 	reply_fail(rq, rep, 400, "global/invalid-parameters", "%s", what);
 	return false;
 }
 
-static bool missing(struct sim_req *rq, struct sim_reply *rep, int status, const char *what)
+static bool missing_fail(struct sim_req *rq, struct sim_reply *rep, int status, const char *what)
 {
 	reply_fail(rq, rep, status, "global/object-does-not-exist", "%s does not exist.", what);
 	return false;
@@ -69,7 +69,7 @@ static json_t *users_of(struct sim_req *rq, const char *member, const char *id)
 			continue;
 		}
 		json_array_foreach (json_object_get(i->own, member), k, o) {
-			if (str_same(json_is_string(o) ? json_string_value(o) : text(o, "id"),
+			if (str_same(json_is_string(o) ? json_string_value(o) : text_get(o, "id"),
 				id)) {
 				json_array_append_new(ids, json_string(i->id));
 			}
@@ -93,7 +93,7 @@ static bool fs_name_valid(const char *s)
 
 static json_t *fs_json(struct sim_req *rq, const json_t *o)
 {
-	json_t *ret = json_deep_copy(o), *users = users_of(rq, "files", text(o, "name"));
+	json_t *ret = json_deep_copy(o), *users = users_of(rq, "files", text_get(o, "name"));
 
 	json_object_set_new(ret, "is_in_use", json_boolean(json_array_size(users) > 0));
 	json_decref(users);
@@ -114,17 +114,17 @@ static void fs_list(struct sim_req *rq, struct sim_reply *rep)
 static void fs_create(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 {
 	const struct region *region =
-	    market_region(rq->sim->market, CLOUD_LAMBDA, text(doc, "region"));
-	const char *name = text(doc, "name");
+	    market_region(rq->sim->market, CLOUD_LAMBDA, text_get(doc, "region"));
+	const char *name = text_get(doc, "name");
 	char at[TIME_TEXT_MAX];
 	json_t *o;
 
 	if (!fs_name_valid(name)) {
-		invalid(rq, rep,
+		invalid_fail(rq, rep,
 		    "name must match ^[a-zA-Z]+[0-9a-zA-Z-]*$ and have at most 60 characters");
 	} else if (!region) {
-		invalid(rq, rep, "Unknown region");
-	} else if (find(list_of(rq, "files"), "name", name, NULL)) {
+		invalid_fail(rq, rep, "Unknown region");
+	} else if (item_find(list_of(rq, "files"), "name", name, NULL)) {
 		reply_fail(rq, rep, 400, "global/duplicate", "A filesystem with that name exists.");
 	} else {
 		o = json_pack("{s:s, s:s, s:s, s:s, s:{s:s, s:s, s:s}, s:b, s:o, s:i}", "id",
@@ -142,14 +142,14 @@ static void fs_create(struct sim_req *rq, struct sim_reply *rep, const json_t *d
 static void fs_delete(struct sim_req *rq, struct sim_reply *rep, const char *id)
 {
 	size_t at = 0;
-	json_t *o = find(list_of(rq, "files"), "id", id, &at), *users;
+	json_t *o = item_find(list_of(rq, "files"), "id", id, &at), *users;
 	bool used;
 
 	if (!o) {
-		missing(rq, rep, 404, "Filesystem");
+		missing_fail(rq, rep, 404, "Filesystem");
 		return;
 	}
-	users = users_of(rq, "files", text(o, "name"));
+	users = users_of(rq, "files", text_get(o, "name"));
 	used = json_array_size(users) > 0;
 	json_decref(users);
 	if (used) {
@@ -182,25 +182,25 @@ static bool rules_valid(struct sim_req *rq, struct sim_reply *rep, const json_t 
 	json_t *r;
 
 	if (!json_is_array(rules)) {
-		return invalid(rq, rep, "rules must be an array");
+		return invalid_fail(rq, rep, "rules must be an array");
 	}
 	json_array_foreach (rules, k, r) {
-		const char *protocol = text(r, "protocol");
+		const char *protocol = text_get(r, "protocol");
 		const char *description = json_string_value(json_object_get(r, "description"));
 
 		if (!json_is_object(r) || json_unknown_key(r, known) ||
-		    !*text(r, "source_network") || !description || strlen(description) > 128) {
-			return invalid(rq, rep,
+		    !*text_get(r, "source_network") || !description || strlen(description) > 128) {
+			return invalid_fail(rq, rep,
 			    "rules: protocol, source_network and description (at most 128) are "
 			    "needed");
 		}
 		if (!str_same(protocol, "tcp") && !str_same(protocol, "udp") &&
 		    !str_same(protocol, "icmp") && !str_same(protocol, "all")) {
-			return invalid(rq, rep, "rules: protocol is tcp, udp, icmp or all");
+			return invalid_fail(rq, rep, "rules: protocol is tcp, udp, icmp or all");
 		}
 		if (!port_range_valid(json_object_get(r, "port_range"),
 			str_same(protocol, "icmp"))) {
-			return invalid(rq, rep,
+			return invalid_fail(rq, rep,
 			    "rules: port_range is [min, max], and not allowed for icmp");
 		}
 	}
@@ -211,7 +211,7 @@ static json_t *fw_json(struct sim_req *rq, const json_t *o)
 {
 	json_t *ret = json_deep_copy(o);
 
-	json_object_set_new(ret, "instance_ids", users_of(rq, "rulesets", text(o, "id")));
+	json_object_set_new(ret, "instance_ids", users_of(rq, "rulesets", text_get(o, "id")));
 	return ret;
 }
 
@@ -229,7 +229,7 @@ static void fw_list(struct sim_req *rq, struct sim_reply *rep)
 static void fw_create(struct sim_req *rq, struct sim_reply *rep, const json_t *doc)
 {
 	const struct region *region =
-	    market_region(rq->sim->market, CLOUD_LAMBDA, text(doc, "region"));
+	    market_region(rq->sim->market, CLOUD_LAMBDA, text_get(doc, "region"));
 	const char *name = json_string_value(json_object_get(doc, "name"));
 	char at[TIME_TEXT_MAX];
 	json_t *o;
@@ -238,7 +238,7 @@ static void fw_create(struct sim_req *rq, struct sim_reply *rep, const json_t *d
 		return;
 	}
 	if (!name || strlen(name) > NAME_MAX_FW || !region) {
-		invalid(rq, rep, "name (at most 64 characters) and a known region are needed");
+		invalid_fail(rq, rep, "name (at most 64 characters) and a known region are needed");
 		return;
 	}
 	o = json_pack("{s:s, s:s, s:o, s:O, s:s, s:[]}", "id", sim_id(rq->sim, rq->arena, "", 16),
@@ -259,7 +259,7 @@ static void fw_patch(struct sim_req *rq, struct sim_reply *rep, json_t *o, const
 	}
 	if (name && !global &&
 	    (!json_is_string(name) || strlen(json_string_value(name)) > NAME_MAX_FW)) {
-		invalid(rq, rep, "name must be a text of at most 64 characters");
+		invalid_fail(rq, rep, "name must be a text of at most 64 characters");
 		return;
 	}
 	if (rules) {
@@ -290,11 +290,12 @@ static void fw_one(struct sim_req *rq, struct sim_reply *rep, const char *id, co
 {
 	bool global = str_same(id, "global");
 	size_t at = 0;
-	json_t *o = global ? list_of(rq, "global") : find(list_of(rq, "rulesets"), "id", id, &at);
+	json_t *o =
+	    global ? list_of(rq, "global") : item_find(list_of(rq, "rulesets"), "id", id, &at);
 	const char *method = rq->http->method;
 
 	if (!o) {
-		missing(rq, rep, 404, "Firewall ruleset");
+		missing_fail(rq, rep, 404, "Firewall ruleset");
 	} else if (str_same(method, "GET")) {
 		lambda_data(rq, rep, global ? json_deep_copy(o) : fw_json(rq, o));
 	} else if (str_same(method, "PATCH")) {
@@ -352,11 +353,11 @@ bool lambda_place_serve(struct sim_req *rq, struct sim_reply *rep, const char *p
 static const json_t *fs_for(struct sim_req *rq, struct sim_reply *rep, const char *key,
     const char *value, const char *region)
 {
-	const json_t *o = find(list_of(rq, "files"), key, value, NULL);
+	const json_t *o = item_find(list_of(rq, "files"), key, value, NULL);
 
 	if (!o) {
-		missing(rq, rep, 400, "Filesystem");
-	} else if (!str_same(text(json_object_get(o, "region"), "name"), region)) {
+		missing_fail(rq, rep, 400, "Filesystem");
+	} else if (!str_same(text_get(json_object_get(o, "region"), "name"), region)) {
 		reply_fail(rq, rep, 400, "instance-operations/launch/file-system-in-wrong-region",
 		    "The filesystem is in another region.");
 		o = NULL;
@@ -382,18 +383,18 @@ static bool attach_files(struct sim_req *rq, struct sim_reply *rep, const json_t
 	size_t k;
 
 	json_array_foreach (json_object_get(doc, "file_system_mounts"), k, m) {
-		if (!mount_point_valid(text(m, "mount_point"))) {
-			return invalid(rq, rep,
+		if (!mount_point_valid(text_get(m, "mount_point"))) {
+			return invalid_fail(rq, rep,
 			    "mount_point must lie under /home, /lambda/nfs or /data");
 		}
-		o = fs_for(rq, rep, "id", text(m, "file_system_id"), region);
+		o = fs_for(rq, rep, "id", text_get(m, "file_system_id"), region);
 		if (!o) {
 			return false;
 		}
 		json_array_append(files, json_object_get(o, "name"));
 		json_array_append_new(mounts,
-		    json_pack("{s:s, s:s}", "mount_point", text(m, "mount_point"), "file_system_id",
-			text(m, "file_system_id")));
+		    json_pack("{s:s, s:s}", "mount_point", text_get(m, "mount_point"),
+			"file_system_id", text_get(m, "file_system_id")));
 	}
 	json_array_foreach (json_object_get(doc, "file_system_names"), k, name) {
 		o = fs_for(rq, rep, "name", json_is_string(name) ? json_string_value(name) : "",
@@ -401,13 +402,13 @@ static bool attach_files(struct sim_req *rq, struct sim_reply *rep, const json_t
 		if (!o) {
 			return false;
 		}
-		if (find(mounts, "file_system_id", text(o, "id"), NULL)) {
+		if (item_find(mounts, "file_system_id", text_get(o, "id"), NULL)) {
 			continue;
 		}
 		json_array_append(files, json_object_get(o, "name"));
 		json_array_append_new(mounts,
-		    json_pack("{s:s, s:s}", "mount_point", text(o, "mount_point"), "file_system_id",
-			text(o, "id")));
+		    json_pack("{s:s, s:s}", "mount_point", text_get(o, "mount_point"),
+			"file_system_id", text_get(o, "id")));
 	}
 	return true;
 }
@@ -420,14 +421,14 @@ static bool attach_rulesets(struct sim_req *rq, struct sim_reply *rep, const jso
 	size_t k;
 
 	json_array_foreach (json_object_get(doc, "firewall_rulesets"), k, r) {
-		o = find(list_of(rq, "rulesets"), "id", text(r, "id"), NULL);
+		o = item_find(list_of(rq, "rulesets"), "id", text_get(r, "id"), NULL);
 		if (!o) {
-			return missing(rq, rep, 400, "Firewall ruleset");
+			return missing_fail(rq, rep, 400, "Firewall ruleset");
 		}
-		if (!str_same(text(json_object_get(o, "region"), "name"), region)) {
-			return invalid(rq, rep, "The firewall ruleset is in another region");
+		if (!str_same(text_get(json_object_get(o, "region"), "name"), region)) {
+			return invalid_fail(rq, rep, "The firewall ruleset is in another region");
 		}
-		json_array_append_new(rulesets, json_pack("{s:s}", "id", text(r, "id")));
+		json_array_append_new(rulesets, json_pack("{s:s}", "id", text_get(r, "id")));
 	}
 	return true;
 }
@@ -444,7 +445,7 @@ json_t *lambda_place_attach(struct sim_req *rq, struct sim_reply *rep, const jso
 		const json_t *list = json_object_get(doc, lists[k]);
 
 		ok = !list || json_is_array(list) ||
-		    invalid(rq, rep, arena_printf(rq->arena, "%s must be an array", lists[k]));
+		    invalid_fail(rq, rep, arena_printf(rq->arena, "%s must be an array", lists[k]));
 	}
 	if (ok &&
 	    attach_files(rq, rep, doc, region, json_object_get(ret, "files"),

@@ -156,7 +156,7 @@ static const char *status_of(const struct inst *i)
 	return "terminated";
 }
 
-static json_t *action(bool available, const char *why)
+static json_t *action_json(bool available, const char *why)
 {
 	return available ? json_pack("{s:b}", "available", 1)
 			 : json_pack("{s:b, s:s, s:s}", "available", 0, "reason_code", why,
@@ -179,8 +179,9 @@ json_t *lambda_instance_json(const struct inst *i)
 	    "file_system_names", json_object_get(i->own, "files"), "region",
 	    lambda_region_json(i->pool->region), "instance_type",
 	    type_json(i->sim->market, i->pool->type, i->pool), "tags", tags, "actions", "migrate",
-	    action(false, "vm-is-too-old"), "rebuild", action(up, why), "restart", action(up, why),
-	    "cold_reboot", action(up, why), "terminate", action(!ending, why));
+	    action_json(false, "vm-is-too-old"), "rebuild", action_json(up, why), "restart",
+	    action_json(up, why), "cold_reboot", action_json(up, why), "terminate",
+	    action_json(!ending, why));
 	/* Absent when there is none, says the description of the field. */
 	if (json_array_size(json_object_get(i->own, "mounts")) > 0) {
 		json_object_set(o, "file_system_mounts", json_object_get(i->own, "mounts"));
@@ -204,7 +205,7 @@ json_t *lambda_instance_json(const struct inst *i)
 	return o;
 }
 
-static bool shown(const struct inst *i)
+static bool is_shown(const struct inst *i)
 {
 	return i->cloud == CLOUD_LAMBDA && i->state != INST_GONE &&
 	    sim_wall(i->sim) >= i->visible_us;
@@ -215,7 +216,7 @@ void lambda_instances(struct sim_req *rq, struct sim_reply *rep)
 	json_t *data = json_array();
 
 	for (const struct inst *i = rq->sim->insts; i; i = i->next) {
-		if (shown(i)) {
+		if (is_shown(i)) {
 			json_array_append_new(data, lambda_instance_json(i));
 		}
 	}
@@ -226,7 +227,7 @@ void lambda_instance(struct sim_req *rq, struct sim_reply *rep, const char *id)
 {
 	const struct inst *i = inst_find(rq->sim, id);
 
-	if (i && shown(i)) {
+	if (i && is_shown(i)) {
 		lambda_data(rq, rep, lambda_instance_json(i));
 	} else {
 		reply_fail(rq, rep, 404, "global/object-does-not-exist",

@@ -85,7 +85,7 @@ const char *s3_action(struct sim_req *rq)
 
 /* STREAMING-* bodies: size;chunk-signature=...CRLF data CRLF ... 0 CRLF trailers. The seed
  * signature of the request was checked; the bytes are taken out of their frames. */
-static bool unframe(struct s3_call *c)
+static bool body_unframe(struct s3_call *c)
 {
 	const char *p = c->rq->http->body.p, *end = p + c->rq->http->body.n;
 	char *out = arena_alloc(c->rq->arena, c->rq->http->body.n + 1), *w = out;
@@ -247,7 +247,7 @@ void s3_serve(struct sim_req *rq, struct sim_reply *rep)
 	const char *declared = req_header(rq, "x-amz-content-sha256");
 
 	split_path(rq, &c.bucket, &c.key);
-	if (declared && str_prefix(declared, "STREAMING-") && !unframe(&c)) {
+	if (declared && str_prefix(declared, "STREAMING-") && !body_unframe(&c)) {
 		reply_fail(rq, rep, 400, "IncompleteBody",
 		    "The request body terminated unexpectedly");
 		return;

@@ -12,7 +12,7 @@ struct listing {
 	struct sbuf keys, prefixes;
 };
 
-static const char *shown(struct s3_call *c, const struct listing *l, const char *text)
+static const char *text_shown(struct s3_call *c, const struct listing *l, const char *text)
 {
 	return l->encode ? url_encode(c->rq->arena, text, true) : text;
 }
@@ -22,7 +22,7 @@ static void put_key(struct s3_call *c, struct listing *l, const struct s3_object
 	struct sbuf *b = &l->keys;
 
 	x_open(b, "Contents");
-	x_text(b, "Key", shown(c, l, o->key));
+	x_text(b, "Key", text_shown(c, l, o->key));
 	x_text(b, "LastModified", aws_time_ms(c->rq->arena, o->at_us));
 	x_text(b, "ETag", o->etag);
 	x_int(b, "Size", (int64_t)o->size);
@@ -31,7 +31,7 @@ static void put_key(struct s3_call *c, struct listing *l, const struct s3_object
 }
 
 /* The part up to the delimiter behind the prefix, or NULL. */
-static const char *common(struct s3_call *c, const struct listing *l, const char *key)
+static const char *prefix_common(struct s3_call *c, const struct listing *l, const char *key)
 {
 	const char *end;
 
@@ -43,7 +43,7 @@ static const char *common(struct s3_call *c, const struct listing *l, const char
 		   : NULL;
 }
 
-static void walk(struct s3_call *c, struct listing *l)
+static void keys_walk(struct s3_call *c, struct listing *l)
 {
 	for (const struct s3_object *o = c->b->objects; o; o = o->next) {
 		const char *group;
@@ -51,7 +51,7 @@ static void walk(struct s3_call *c, struct listing *l)
 		if (!str_prefix(o->key, l->prefix) || (l->after && strcmp(o->key, l->after) <= 0)) {
 			continue;
 		}
-		group = common(c, l, o->key);
+		group = prefix_common(c, l, o->key);
 		if (group &&
 		    ((l->last && str_same(group, l->last)) ||
 			(l->after && str_prefix(l->after, group)))) {
@@ -65,7 +65,7 @@ static void walk(struct s3_call *c, struct listing *l)
 		l->last = group ? group : o->key;
 		if (group) {
 			x_open(&l->prefixes, "CommonPrefixes");
-			x_text(&l->prefixes, "Prefix", shown(c, l, group));
+			x_text(&l->prefixes, "Prefix", text_shown(c, l, group));
 			x_close(&l->prefixes, "CommonPrefixes");
 		} else {
 			put_key(c, l, o);
@@ -113,12 +113,12 @@ void s3_list(struct s3_call *c)
 	sbuf_init(&b, 8 << 20);
 	sbuf_init(&l.keys, 8 << 20);
 	sbuf_init(&l.prefixes, 1 << 20);
-	walk(c, &l);
+	keys_walk(c, &l);
 	sbuf_puts(&b, "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
 	x_text(&b, "Name", c->b->name);
-	x_text(&b, "Prefix", shown(c, &l, l.prefix));
+	x_text(&b, "Prefix", text_shown(c, &l, l.prefix));
 	if (*l.delimiter) {
-		x_text(&b, "Delimiter", shown(c, &l, l.delimiter));
+		x_text(&b, "Delimiter", text_shown(c, &l, l.delimiter));
 	}
 	if (l.encode) {
 		x_text(&b, "EncodingType", "url");
@@ -132,7 +132,7 @@ void s3_list(struct s3_call *c)
 		x_text(&b, "NextContinuationToken",
 		    base64_encode(c->rq->arena, l.last, strlen(l.last)));
 	} else if (l.more && l.last) {
-		x_text(&b, "NextMarker", shown(c, &l, l.last));
+		x_text(&b, "NextMarker", text_shown(c, &l, l.last));
 	}
 	if (l.keys.n > 0) {
 		sbuf_add(&b, l.keys.p, l.keys.n);

@@ -204,7 +204,7 @@ static bool append_file(int out, const char *path)
 	return n == 0;
 }
 
-static char *join(struct s3_call *c, const struct s3_part *const *list, size_t n)
+static char *parts_join(struct s3_call *c, const struct s3_part *const *list, size_t n)
 {
 	char *file = s3_file_name(c->rq->sim);
 	int out = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -231,7 +231,7 @@ static void upload_finish(struct s3_call *c, struct s3_upload *u, const struct s
 	struct sbuf b AUTO(sbuf) = { 0 };
 	struct s3_object *o;
 	size_t size = 0;
-	char *file = join(c, list, n);
+	char *file = parts_join(c, list, n);
 
 	if (!file) {
 		reply_fail(c->rq, c->rep, 500, "InternalError",

@@ -196,7 +196,7 @@ static size_t list_processes(struct proc_pair *all, size_t max)
 	return n;
 }
 
-static bool below(const struct proc_pair *all, size_t n, int pid, int root)
+static bool is_below(const struct proc_pair *all, size_t n, int pid, int root)
 {
 	for (int depth = 0; depth < 64 && pid > 1; depth++) {
 		int parent = 0;
@@ -224,7 +224,7 @@ void agent_kill_tree(void)
 		int self = getpid();
 
 		for (size_t k = 0; k < n; k++) {
-			if (all[k].pid != self && below(all, n, all[k].pid, self)) {
+			if (all[k].pid != self && is_below(all, n, all[k].pid, self)) {
 				kill(all[k].pid, SIGKILL);
 			}
 		}

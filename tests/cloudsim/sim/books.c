@@ -75,7 +75,7 @@ void books_free(struct sim *s)
 	s->books = NULL;
 }
 
-static void *grow(void *items, size_t n, size_t *cap, size_t size)
+static void *array_grow(void *items, size_t n, size_t *cap, size_t size)
 {
 	if (n < *cap) {
 		return items;
@@ -140,7 +140,8 @@ void books_launch(struct sim *s, enum cloud c, const char *token, const char *sc
 	struct books *b = s->books;
 	struct launch_record *l;
 
-	b->launches = grow(b->launches, b->launches_n, &b->launches_cap, sizeof(*b->launches));
+	b->launches =
+	    array_grow(b->launches, b->launches_n, &b->launches_cap, sizeof(*b->launches));
 	l = &b->launches[b->launches_n++];
 	*l = (struct launch_record){ .at_us = sim_wall(s),
 		.cloud = c,
@@ -206,7 +207,7 @@ void books_event(struct sim *s, const char *type, struct inst *i, json_t *detail
 
 	b->seq++;
 	if (b->events_n < EVENTS_MAX) {
-		b->events = grow(b->events, b->events_n, &b->events_cap, sizeof(*b->events));
+		b->events = array_grow(b->events, b->events_n, &b->events_cap, sizeof(*b->events));
 		b->events[b->events_n++] =
 		    (struct event){ b->seq, sim_wall(s), dup_text(type), i, detail };
 	} else {

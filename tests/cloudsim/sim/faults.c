@@ -75,7 +75,7 @@ void faults_free(struct sim *s)
 	s->faults = NULL;
 }
 
-static bool hits(const char *pattern, const char *text)
+static bool pattern_hits(const char *pattern, const char *text)
 {
 	return !pattern || glob_match(pattern, text ? text : "");
 }
@@ -85,9 +85,10 @@ struct fault *fault_match(struct sim *s, const struct sim_req *rq)
 	for (size_t k = 0; k < s->faults->n; k++) {
 		struct fault *f = s->faults->list[k];
 
-		if (f->count == 0 || !hits(f->service, rq->service) ||
-		    !hits(f->action, rq->action) || !hits(f->path, rq->http->path) ||
-		    !hits(f->region, rq->region)) {
+		if (f->count == 0 || !pattern_hits(f->service, rq->service) ||
+		    !pattern_hits(f->action, rq->action) ||
+		    !pattern_hits(f->path, rq->http->path) ||
+		    !pattern_hits(f->region, rq->region)) {
 			continue;
 		}
 		if (f->skip > 0) {

@@ -46,7 +46,7 @@ static void send_truncated(struct sim_req *rq, const struct sim_reply *rep)
 	httpd_abort(rq->http);
 }
 
-static void malform(struct sim_req *rq, struct sim_reply *rep)
+static void reply_malform(struct sim_req *rq, struct sim_reply *rep)
 {
 	char *text = arena_strndup(rq->arena, rep->body.p ? rep->body.p : "", rep->body.n);
 	size_t n = rep->body.n;
@@ -62,22 +62,22 @@ static void hang_gone(struct httpd_req *r)
 	(void)r; /* parked until the client gave up */
 }
 
-static void serve(struct sim_req *rq, struct sim_reply *rep)
+static void request_serve(struct sim_req *rq, struct sim_reply *rep)
 {
 	cloud_ops(rq->cloud)->serve(rq, rep);
 }
 
-static void finish(struct sim_req *rq, const struct fault *f, enum fault_kind kind)
+static void fault_finish(struct sim_req *rq, const struct fault *f, enum fault_kind kind)
 {
 	struct sim_reply rep = { .status = 500 }, again = { .status = 500 };
 
 	rq->sim->pretend = kind == FAULT_PRETEND;
-	serve(rq, &rep);
+	request_serve(rq, &rep);
 	if (kind == FAULT_PRETEND) {
 		insts_pretended(rq->sim);
 	}
 	if (kind == FAULT_DUPLICATE) {
-		serve(rq, &again);
+		request_serve(rq, &again);
 		rep = again;
 	}
 	books_request(rq->sim, rq->service, rq->action, rep.code, rep.parked ? 0 : rep.status);
@@ -90,7 +90,7 @@ static void finish(struct sim_req *rq, const struct fault *f, enum fault_kind ki
 		    f->message ? f->message : "An internal error has occurred");
 	}
 	if (kind == FAULT_MALFORM) {
-		malform(rq, &rep);
+		reply_malform(rq, &rep);
 	}
 	if (kind == FAULT_TRUNCATE) {
 		send_truncated(rq, &rep);
@@ -120,7 +120,7 @@ static void delayed_due(struct loop_timer *t)
 	if (d->served) {
 		send_reply(&d->rq, &d->rep);
 	} else {
-		finish(&d->rq, NULL, FAULT_NONE);
+		fault_finish(&d->rq, NULL, FAULT_NONE);
 	}
 }
 
@@ -131,13 +131,13 @@ static void delayed_gone(struct httpd_req *r)
 	loop_timer_stop(&d->timer);
 }
 
-static void delay(struct sim_req *rq, const struct fault *f)
+static void reply_delay(struct sim_req *rq, const struct fault *f)
 {
 	struct delayed *d = arena_alloc(rq->arena, sizeof(*d));
 
 	d->rq = *rq;
 	if (f->after) {
-		serve(&d->rq, &d->rep);
+		request_serve(&d->rq, &d->rep);
 		books_request(rq->sim, rq->service, rq->action, d->rep.code, d->rep.status);
 		d->served = true;
 		if (d->rep.parked) {
@@ -157,11 +157,11 @@ static void run_fault(struct sim_req *rq, const struct fault *f)
 	books_request(rq->sim, "fault", rq->action, NULL, 0);
 	switch (f->kind) {
 	case FAULT_DELAY:
-		delay(rq, f);
+		reply_delay(rq, f);
 		return;
 	case FAULT_HANG:
 		if (f->after) {
-			finish(rq, f, FAULT_HANG);
+			fault_finish(rq, f, FAULT_HANG);
 		} else {
 			rq->http->gone = hang_gone;
 		}
@@ -171,7 +171,7 @@ static void run_fault(struct sim_req *rq, const struct fault *f)
 		return;
 	case FAULT_STATUS:
 		if (f->after) {
-			finish(rq, f, FAULT_STATUS);
+			fault_finish(rq, f, FAULT_STATUS);
 			return;
 		}
 		if (f->body) {
@@ -187,11 +187,11 @@ static void run_fault(struct sim_req *rq, const struct fault *f)
 		return;
 	case FAULT_EXPIRED:
 		rq->expire = true;
-		finish(rq, f, FAULT_NONE);
+		fault_finish(rq, f, FAULT_NONE);
 		return;
 	case FAULT_SKEW:
 		rq->skew_us = f->us;
-		finish(rq, f, FAULT_NONE);
+		fault_finish(rq, f, FAULT_NONE);
 		return;
 	case FAULT_RESET_AFTER:
 	case FAULT_TRUNCATE:
@@ -199,7 +199,7 @@ static void run_fault(struct sim_req *rq, const struct fault *f)
 	case FAULT_DUPLICATE:
 	case FAULT_PRETEND:
 	case FAULT_NONE:
-		finish(rq, f, f->kind);
+		fault_finish(rq, f, f->kind);
 		return;
 	}
 }
@@ -223,6 +223,6 @@ void front_handle(void *ctx, struct httpd_req *r)
 	if (f) {
 		run_fault(rq, f);
 	} else {
-		finish(rq, NULL, FAULT_NONE);
+		fault_finish(rq, NULL, FAULT_NONE);
 	}
 }

@@ -15,7 +15,7 @@ struct imds {
 	X509 *cert;
 };
 
-static struct imds *identity(struct sim *s)
+static struct imds *identity_get(struct sim *s)
 {
 	struct imds *m = s->imds;
 	X509_NAME *name;
@@ -106,10 +106,10 @@ static const char *pkcs7_signature(const struct sim *s, const struct imds *m, st
 const char *imds_signature(struct sim *s, struct arena *a, const char *kind, const char *document)
 {
 	if (str_same(kind, "signature")) {
-		return plain_signature(identity(s), a, document);
+		return plain_signature(identity_get(s), a, document);
 	}
 	if (str_same(kind, "pkcs7") || str_same(kind, "rsa2048")) {
-		return pkcs7_signature(s, identity(s), a, document);
+		return pkcs7_signature(s, identity_get(s), a, document);
 	}
 	return NULL;
 }
@@ -121,7 +121,7 @@ const char *imds_certificate(struct sim *s, struct arena *a)
 	char *p;
 	long n;
 
-	PEM_write_bio_X509(out, identity(s)->cert);
+	PEM_write_bio_X509(out, identity_get(s)->cert);
 	n = BIO_get_mem_data(out, &p);
 	text = arena_strndup(a, p, (size_t)n);
 	BIO_free(out);

@@ -80,7 +80,7 @@ static bool open_ports(struct sim *s, struct spot_err *err)
 	return httpd_new(s->loop, &c, &s->imds_http, err) == SPOT_OK && clouds_open(s, err);
 }
 
-static bool announce(struct sim *s)
+static bool start_announce(struct sim *s)
 {
 	struct arena *a AUTO(arena) = arena_new(0);
 	char path[4096];
@@ -151,7 +151,7 @@ bool sim_open(struct sim *s, struct spot_err *err)
 	    !open_ports(s, err)) {
 		return false;
 	}
-	if (announce(s)) {
+	if (start_announce(s)) {
 		return true;
 	}
 	err_set(err, SPOT_CONFIG, "cannot write %s/cloudsim.json", s->conf.dir);

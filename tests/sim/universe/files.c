@@ -42,7 +42,7 @@ static int libc_open(const char *path, int flags, mode_t mode)
 	return libc(path, flags, mode);
 }
 
-static bool ours(const char *path)
+static bool is_ours(const char *path)
 {
 	return universe_inside && path[0] != '/';
 }
@@ -53,7 +53,7 @@ static bool is_log(int fd)
 	    strncmp(names[fd], "pg_wal/", 7) == 0;
 }
 
-static int find(const char *path)
+static int file_find(const char *path)
 {
 	for (int i = 0; i < entries_n; i++) {
 		if (strcmp(entries[i].path, path) == 0) {
@@ -65,7 +65,7 @@ static int find(const char *path)
 
 static void entry_set(const char *path, int fd)
 {
-	int i = find(path);
+	int i = file_find(path);
 
 	if (i < 0) {
 		if (entries_n == ENTRIES) {
@@ -79,7 +79,7 @@ static void entry_set(const char *path, int fd)
 	entries[i].fd = fd;
 }
 
-static int blank(void)
+static int slot_blank(void)
 {
 	int fd = memfd_create("universe", MFD_CLOEXEC), high = fcntl(fd, F_DUPFD_CLOEXEC, FDS);
 
@@ -92,7 +92,7 @@ static int blank(void)
 
 static int copy_of(const char *path)
 {
-	int from = libc_open(path, O_RDONLY | O_CLOEXEC, 0), to = blank();
+	int from = libc_open(path, O_RDONLY | O_CLOEXEC, 0), to = slot_blank();
 	char page[65536];
 	ssize_t n;
 
@@ -109,11 +109,11 @@ static int copy_of(const char *path)
 }
 
 /* All descriptors of that file are of the copy from now on. */
-static void written(const char *path)
+static void file_written(const char *path)
 {
 	int to;
 
-	if (find(path) >= 0) {
+	if (file_find(path) >= 0) {
 		return;
 	}
 	to = copy_of(path);
@@ -129,14 +129,14 @@ static void written(const char *path)
 static void fd_written(int fd)
 {
 	if (universe_inside && fd >= 0 && fd < FDS && names[fd] != NULL && names[fd][0] != '/') {
-		written(names[fd]);
+		file_written(names[fd]);
 	}
 }
 
 static int open_ours(const char *path, int flags, mode_t mode)
 {
 	struct stat st;
-	int i = find(path);
+	int i = file_find(path);
 	LIBC(int, "stat", const char *, struct stat *);
 
 	if (i < 0 && (flags & O_CREAT) == 0 && (flags & O_TRUNC) == 0) {
@@ -155,9 +155,9 @@ static int open_ours(const char *path, int flags, mode_t mode)
 		return -1;
 	}
 	if (i < 0 || entries[i].fd < 0 || (flags & O_TRUNC) != 0) {
-		entry_set(path, blank());
+		entry_set(path, slot_blank());
 	}
-	return fcntl(entries[find(path)].fd, F_DUPFD_CLOEXEC, 0);
+	return fcntl(entries[file_find(path)].fd, F_DUPFD_CLOEXEC, 0);
 }
 
 int open(const char *path, int flags, ...)
@@ -169,7 +169,7 @@ int open(const char *path, int flags, ...)
 	va_start(ap, flags);
 	mode = (flags & O_CREAT) != 0 ? va_arg(ap, mode_t) : 0;
 	va_end(ap);
-	fd = ours(path) ? open_ours(path, flags, mode) : libc_open(path, flags, mode);
+	fd = is_ours(path) ? open_ours(path, flags, mode) : libc_open(path, flags, mode);
 	if (fd >= 0 && fd < FDS) {
 		free(names[fd]);
 		names[fd] = strdup(path);
@@ -230,10 +230,10 @@ int ftruncate(int fd, off_t n)
 	return libc(fd, n);
 }
 
-static bool there(const char *path)
+static bool is_there(const char *path)
 {
 	struct stat st;
-	int i = find(path);
+	int i = file_find(path);
 	LIBC(int, "stat", const char *, struct stat *);
 
 	return i >= 0 ? entries[i].fd >= 0 : libc(path, &st) == 0;
@@ -243,25 +243,25 @@ int truncate(const char *path, off_t n)
 {
 	LIBC(int, "truncate", const char *, off_t);
 
-	if (!ours(path)) {
+	if (!is_ours(path)) {
 		return libc(path, n);
 	}
-	if (!there(path)) {
+	if (!is_there(path)) {
 		errno = ENOENT;
 		return -1;
 	}
-	written(path);
-	return ftruncate(entries[find(path)].fd, n);
+	file_written(path);
+	return ftruncate(entries[file_find(path)].fd, n);
 }
 
 int unlink(const char *path)
 {
 	LIBC(int, "unlink", const char *);
 
-	if (!ours(path)) {
+	if (!is_ours(path)) {
 		return libc(path);
 	}
-	if (!there(path)) {
+	if (!is_there(path)) {
 		errno = ENOENT;
 		return -1;
 	}
@@ -269,14 +269,14 @@ int unlink(const char *path)
 	return 0;
 }
 
-static int linked(const char *from, const char *to)
+static int link_copy(const char *from, const char *to)
 {
-	if (!there(from)) {
+	if (!is_there(from)) {
 		errno = ENOENT;
 		return -1;
 	}
-	written(from);
-	entry_set(to, fcntl(entries[find(from)].fd, F_DUPFD_CLOEXEC, FDS));
+	file_written(from);
+	entry_set(to, fcntl(entries[file_find(from)].fd, F_DUPFD_CLOEXEC, FDS));
 	return 0;
 }
 
@@ -284,17 +284,17 @@ int link(const char *from, const char *to)
 {
 	LIBC(int, "link", const char *, const char *);
 
-	return ours(from) ? linked(from, to) : libc(from, to);
+	return is_ours(from) ? link_copy(from, to) : libc(from, to);
 }
 
 int rename(const char *from, const char *to)
 {
 	LIBC(int, "rename", const char *, const char *);
 
-	if (!ours(from)) {
+	if (!is_ours(from)) {
 		return libc(from, to);
 	}
-	if (linked(from, to) != 0) {
+	if (link_copy(from, to) != 0) {
 		return -1;
 	}
 	entry_set(from, -1);
@@ -303,7 +303,7 @@ int rename(const char *from, const char *to)
 
 static int stat_ours(const char *path, struct stat *st)
 {
-	int i = find(path);
+	int i = file_find(path);
 
 	if (i >= 0 && entries[i].fd >= 0) {
 		return fstat(entries[i].fd, st);
@@ -316,14 +316,14 @@ int stat(const char *path, struct stat *st)
 {
 	LIBC(int, "stat", const char *, struct stat *);
 
-	return ours(path) && find(path) >= 0 ? stat_ours(path, st) : libc(path, st);
+	return is_ours(path) && file_find(path) >= 0 ? stat_ours(path, st) : libc(path, st);
 }
 
 int lstat(const char *path, struct stat *st)
 {
 	LIBC(int, "lstat", const char *, struct stat *);
 
-	return ours(path) && find(path) >= 0 ? stat_ours(path, st) : libc(path, st);
+	return is_ours(path) && file_find(path) >= 0 ? stat_ours(path, st) : libc(path, st);
 }
 
 int access(const char *path, int mode)
@@ -331,5 +331,5 @@ int access(const char *path, int mode)
 	struct stat st;
 	LIBC(int, "access", const char *, int);
 
-	return ours(path) && find(path) >= 0 ? stat_ours(path, &st) : libc(path, mode);
+	return is_ours(path) && file_find(path) >= 0 ? stat_ours(path, &st) : libc(path, mode);
 }

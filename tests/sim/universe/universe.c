@@ -36,7 +36,7 @@
 bool universe_inside;
 static int door = -1;
 
-static void die(const char *what)
+static void process_die(const char *what)
 {
 	fprintf(stderr, "universe: %s: %s\n", what, strerror(errno));
 	_exit(1);
@@ -49,13 +49,13 @@ static bool is_zero(const char *page, size_t n)
 	return page[0] == 0 && memcmp(page, page + 1, n - 1) == 0;
 }
 
-static void own(char *at, size_t n)
+static void memory_own(char *at, size_t n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *copy = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (copy == MAP_FAILED) {
-		die("mmap");
+		process_die("mmap");
 	}
 	/* Pages that nobody has written stay unwritten: a fork has fewer to pass on. */
 	(void)madvise(copy, n, MADV_NOHUGEPAGE);
@@ -65,7 +65,7 @@ static void own(char *at, size_t n)
 		}
 	}
 	if (mremap(copy, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED) {
-		die("mremap");
+		process_die("mremap");
 	}
 }
 
@@ -80,7 +80,7 @@ static void all_own(void)
 	FILE *f = fopen("/proc/self/maps", "re");
 
 	if (f == NULL) {
-		die("/proc/self/maps");
+		process_die("/proc/self/maps");
 	}
 	while (fgets(line, sizeof(line), f) != NULL && n < sizeof(shared) / sizeof(shared[0])) {
 		unsigned long from, to;
@@ -94,20 +94,20 @@ static void all_own(void)
 	}
 	fclose(f);
 	for (size_t i = 0; i < n; i++) {
-		own(shared[i].at, shared[i].n);
+		memory_own(shared[i].at, shared[i].n);
 	}
 }
 
 /* ---- a client comes -------------------------------------------------------------------------- */
 
-static void put(int fd, const void *at, size_t n)
+static void bytes_put(int fd, const void *at, size_t n)
 {
 	if (write(fd, at, n) != (ssize_t)n) {
 		_exit(0);
 	}
 }
 
-static void get(int fd, void *at, size_t n)
+static void bytes_get(int fd, void *at, size_t n)
 {
 	for (size_t have = 0; have < n;) {
 		ssize_t got = read(fd, (char *)at + have, n - have);
@@ -126,7 +126,7 @@ static void put_u32(char *at, uint32_t v)
 	}
 }
 
-static size_t parameter(char *at, const char *name, const char *value)
+static size_t parameter_put(char *at, const char *name, const char *value)
 {
 	size_t n = strlen(name) + 1, m = strlen(value) + 1;
 
@@ -139,30 +139,30 @@ static size_t parameter(char *at, const char *name, const char *value)
 
 /* Whoever may open the socket may come in, as in the server itself; what the client wants set is as
  * the process has it set. */
-static void greet(int fd)
+static void client_greet(int fd)
 {
 	uint8_t head[4];
 	uint32_t n;
 	char skip[4096], answer[512] = { 'R', 0, 0, 0, 8, 0, 0, 0, 0 };
 	size_t at = 9;
 
-	get(fd, head, sizeof(head));
+	bytes_get(fd, head, sizeof(head));
 	n = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 | (uint32_t)head[2] << 8 | head[3];
 	if (n < 8 || n - 4 > sizeof(skip)) {
 		_exit(0);
 	}
-	get(fd, skip, n - 4);
-	at += parameter(answer + at, "server_version", "15.0");
-	at += parameter(answer + at, "client_encoding", "UTF8");
-	at += parameter(answer + at, "standard_conforming_strings", "on");
-	at += parameter(answer + at, "integer_datetimes", "on");
+	bytes_get(fd, skip, n - 4);
+	at += parameter_put(answer + at, "server_version", "15.0");
+	at += parameter_put(answer + at, "client_encoding", "UTF8");
+	at += parameter_put(answer + at, "standard_conforming_strings", "on");
+	at += parameter_put(answer + at, "integer_datetimes", "on");
 	answer[at] = 'K';
 	put_u32(answer + at + 1, 12);
 	put_u32(answer + at + 5, (uint32_t)getpid());
 	put_u32(answer + at + 9, 0);
 	at += 13;
 	memcpy(answer + at, "Z\0\0\0\5I", 6);
-	put(fd, answer, at + 6);
+	bytes_put(fd, answer, at + 6);
 }
 
 /* A statement without end ends the copy, and with it its seed. It leaves no core behind. */
@@ -173,19 +173,19 @@ static void cpu_limit(void)
 
 	(void)signal(SIGXCPU, SIG_DFL);
 	if (setrlimit(RLIMIT_CPU, &cpu) != 0 || setrlimit(RLIMIT_CORE, &core) != 0) {
-		die("setrlimit");
+		process_die("setrlimit");
 	}
 }
 
 /* Returns in the copies only, whose client is fd then. */
-static void serve(int fd)
+static void client_serve(int fd)
 {
 	pid_t parent = getppid();
 
 	struct rlimit files = { .rlim_cur = 4 * UNIVERSE_FDS, .rlim_max = 4 * UNIVERSE_FDS };
 
 	if (setrlimit(RLIMIT_NOFILE, &files) != 0) {
-		die("setrlimit");
+		process_die("setrlimit");
 	}
 	all_own();
 	(void)signal(SIGCHLD, SIG_IGN);
@@ -206,9 +206,9 @@ static void serve(int fd)
 		if (fork() == 0) {
 			universe_inside = true;
 			cpu_limit();
-			greet(client);
+			client_greet(client);
 			if (dup2(client, fd) < 0) {
-				die("dup2");
+				process_die("dup2");
 			}
 			close(client);
 			close(door);
@@ -231,7 +231,7 @@ static void door_open(const char *path, size_t n)
 	door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (door < 0 || bind(door, (struct sockaddr *)&un, sizeof(un)) != 0 ||
 	    listen(door, 64) != 0) {
-		die(un.sun_path);
+		process_die(un.sun_path);
 	}
 }
 
@@ -258,7 +258,7 @@ ssize_t recv(int fd, void *buf, size_t n, int flags)
 		libc = (ssize_t(*)(int, void *, size_t, int))dlsym(RTLD_NEXT, "recv");
 	}
 	if (door >= 0 && !universe_inside) {
-		serve(fd);
+		client_serve(fd);
 	}
 	do {
 		got = libc(fd, buf, n, flags);

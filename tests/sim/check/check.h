@@ -1,0 +1,70 @@
+/* What must always hold, and what must hold once everything is calm. */
+#ifndef SIM_CHECK_H
+#define SIM_CHECK_H
+
+#include "base/base.h"
+#include "base/text/str.h"
+#include "sim/store/rows.h"
+
+void check_step(void); /* each minute */
+bool check_settled(void); /* all jobs are over and all machines are gone */
+void check_end(void);
+void check_timeline(void); /* prints the events of the rows */
+/* The rules that check_end looks at, and no more. progress: also of programs that were looked at
+ * before. */
+void check_rules_end(void);
+void check_progress_again(void);
+/* check_rules.c: rules that are .sql files, by their keys. Returns how many rows were looked at. */
+int64_t check_rule(const char *key);
+void check_doctor(void); /* those of spotctl doctor --consistency that ask for no grace */
+/* What such a rule finds (a job's number, its state) is over within a few passes of a leader that
+ * never stands still, whatever becomes of clouds and agents. since: by the job's number since when
+ * we see it; 0 = not. */
+#define CHECK_JOBS_MAX 128
+void check_soon(const char *key, int64_t since[static CHECK_JOBS_MAX]);
+/* The same for a job that was found otherwise; open: all that are found this time. */
+void check_job_soon(const char *rule, size_t job, const char *state,
+    bool open[static CHECK_JOBS_MAX], int64_t since[static CHECK_JOBS_MAX]);
+void check_soon_end(const bool open[static CHECK_JOBS_MAX], int64_t since[static CHECK_JOBS_MAX]);
+
+/* check_jobs.c */
+void check_programs(void);
+void check_progress(void);
+void check_checkpoints(void);
+/* all: whatever was committed; else what jobs would go on from now */
+void check_restorable(bool all);
+bool check_disposes(void); /* whether this seed waits until that is done */
+void check_disposed(void);
+void check_losses(void);
+void check_healthy(void);
+void check_cancels(void);
+void check_results(void);
+
+/* check_budget.c */
+void check_budget(void);
+void check_budget_seen(void);
+
+/* check_work.c */
+void check_work(void);
+void check_work_end(void);
+void check_work_seen(void); /* states that must be reached sometimes */
+
+/* check_money.c */
+void check_ledger(void);
+void check_ledger_end(void);
+void check_money_end(void);
+
+/* check_told.c */
+void check_told(void);
+void check_absent(void); /* what a list was said to lack */
+void check_told_end(void);
+
+/* check_acts.c */
+void check_sent(const char *from, const char *url, struct str body); /* a message leaves */
+void check_ended(void);
+void check_boots(void);
+
+/* breaks.c: breaks each rule on purpose, at the end of a seed, and counts what was heard of it. */
+void breaks_all(void);
+
+#endif

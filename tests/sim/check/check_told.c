@@ -1,0 +1,332 @@
+/*
+ * What was told, by clouds, machines and users, is what the rows hold: a machine that its cloud has
+ * is not called gone, nor a leak; prices are the cloud's; a deadline that was told is not put off;
+ * a log is what its program wrote. And what was told to programs had its effect: who moves has
+ * saved.
+ */
+#include "sim/world/world.h"
+#include "sim/check/check.h"
+#include "sim/cloud/cloud.h"
+#include "sim/broker/leaders.h"
+#include "sim/store/store.h"
+#include "sim/store/twice.h"
+
+#include "base/text/str.h"
+
+/* ---- machines -------------------------------------------------------------------------------- */
+
+static const struct cloud_instance *instance_of(const struct cloud_instance *all, size_t n,
+    const char *ref)
+{
+	const char *tail = strrchr(ref, '/');
+
+	for (size_t i = 0; i < n; i++) {
+		if (str_same(all[i].ref, tail != NULL ? tail + 1 : ref)) {
+			return &all[i];
+		}
+	}
+	return NULL;
+}
+
+/* Lists may lack it once, questions may remain without an answer: neither ends it, however silent
+ * its agent is. */
+static void check_vanished(const struct cloud_instance *all, size_t n)
+{
+	PGresult *r =
+	    check_rows("SELECT v.node_id, v.at_us, n.ref, v.why FROM verdict v JOIN node n ON n.id "
+		       "= v.node_id "
+		       "WHERE v.kind IN ('lost', 'reclaimed') AND n.ref IS NOT NULL ORDER BY v.id");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		const struct cloud_instance *i = instance_of(all, n, PQgetvalue(r, k, 2));
+		int64_t at = strtoll(PQgetvalue(r, k, 1), NULL, 10);
+
+		sometimes("a machine was called gone");
+		always(i == NULL || !i->running || i->gone_us != 0,
+		    "a machine that its cloud has is not called gone", "n%s: %s; %s runs",
+		    PQgetvalue(r, k, 0), PQgetvalue(r, k, 3), i != NULL ? i->id : "");
+		always(i == NULL || i->gone_us == 0 || i->gone_us <= at + world.skew_max,
+		    "a machine that its cloud has is not called gone",
+		    "n%s: %s; %s ended %" PRId64 " s later", PQgetvalue(r, k, 0),
+		    PQgetvalue(r, k, 3), i != NULL ? i->id : "",
+		    i != NULL ? (i->gone_us - at) / SPOT_US_PER_S : 0);
+	}
+	PQclear(r);
+}
+
+/* That nobody answered says nothing. Asked when an answer was written down: the next one takes it
+ * back. */
+void check_absent(void)
+{
+	PGresult *r = check_rows("SELECT id, ref FROM node WHERE gone_seen > 0 AND state IN "
+				 "('BOOTING', 'READY', 'DRAINING') AND ref IS NOT NULL ORDER BY 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		const char *ref = PQgetvalue(r, k, 1), *tail = strrchr(ref, '/');
+
+		always(!cloud_lists_all(tail != NULL ? tail + 1 : ref),
+		    "a machine that lists have is not called absent", "n%s", PQgetvalue(r, k, 0));
+	}
+	PQclear(r);
+}
+
+/* The row of a launch stands for what it made before it knows its ref. */
+static void check_alarms(void)
+{
+	check_rule("what a row stands for is nobody's leak");
+}
+
+/* ---- notices --------------------------------------------------------------------------------- */
+
+#define NODES_MAX 1024
+
+/* Of two that were told the earlier counts, in whatever order they come. */
+static void check_deadlines(void)
+{
+	static int64_t told[NODES_MAX]; /* by the node's number; 0 = none yet */
+	PGresult *r = check_rows("SELECT node_id, deadline_us FROM notice WHERE kind = "
+				 "'interruption' AND deadline_us > 0 ORDER BY 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		int64_t node = strtoll(PQgetvalue(r, k, 0), NULL, 10),
+			deadline = strtoll(PQgetvalue(r, k, 1), NULL, 10);
+
+		if (node >= NODES_MAX) {
+			continue;
+		}
+		always(told[node] == 0 || deadline <= told[node],
+		    "a deadline that was told is not put off", "n%" PRId64 ": by %" PRId64 " ms",
+		    node, (deadline - told[node]) / 1000);
+		told[node] = told[node] == 0 ? deadline : MIN(told[node], deadline);
+	}
+	PQclear(r);
+}
+
+/* Whoever is told that its machine ends, or starts again, leaves it: within a few passes of one
+ * leader, whatever becomes of clouds and agents. */
+static void check_noticed(void)
+{
+	static int64_t since[NODES_MAX];
+	bool open[NODES_MAX] = { false };
+	int64_t steady = leaders_steady_since();
+	PGresult *r = check_rows("SELECT n.id, n.state FROM node n WHERE n.state IN ('BOOTING', "
+				 "'READY') AND EXISTS (SELECT FROM notice o WHERE o.node_id = n.id "
+				 "AND o.kind <> 'rebalance') ORDER BY 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		int64_t node = strtoll(PQgetvalue(r, k, 0), NULL, 10);
+
+		if (node >= NODES_MAX) {
+			continue;
+		}
+		open[node] = true;
+		since[node] = since[node] == 0 ? world_now() : since[node];
+		always(steady == 0 || MAX(since[node], steady) + 240 * SPOT_US_PER_S > world_now(),
+		    "who is told of an end leaves", "n%" PRId64 " is %s, for %" PRId64 " s", node,
+		    PQgetvalue(r, k, 1), (world_now() - since[node]) / SPOT_US_PER_S);
+	}
+	for (size_t k = 0; k < NODES_MAX; k++) {
+		since[k] = open[k] ? since[k] : 0;
+	}
+	PQclear(r);
+}
+
+/* When a machine is taken its cloud knows; by the rows it is not much later: a quarter of an hour
+ * for words that are told again. */
+static void check_taken(const struct cloud_instance *all, size_t n)
+{
+	PGresult *r = check_rows("SELECT o.node_id, o.deadline_us, n.ref FROM notice o JOIN node n "
+				 "ON n.id = o.node_id JOIN pool p ON p.id = n.pool_id "
+				 "WHERE o.kind = 'interruption' AND n.ref IS NOT NULL AND "
+				 "p.provider <> 'coreweave' ORDER BY 1");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		const struct cloud_instance *i = instance_of(all, n, PQgetvalue(r, k, 2));
+		int64_t deadline = strtoll(PQgetvalue(r, k, 1), NULL, 10);
+
+		always(i == NULL || i->notice_us == 0 ||
+			deadline <= i->taken_us + 900 * SPOT_US_PER_S + world.skew_max,
+		    "a deadline is the cloud's", "n%s: %" PRId64 " s too late", PQgetvalue(r, k, 0),
+		    i != NULL ? (deadline - i->taken_us) / SPOT_US_PER_S : 0);
+	}
+	PQclear(r);
+}
+
+/* Ended by its cloud it may cost nothing, ended by us it does: until its time is over it is left
+ * alone. Of a notice that came as it was given back nobody knew who decided that. */
+static void check_left(void)
+{
+	check_rule("what its cloud takes is left to it");
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+/* A planned move asks its program to save; who cannot is not moved. */
+static void check_asked(void)
+{
+	check_rule("who moves has saved");
+	check_rule("who moves has saved / was asked to");
+}
+
+/* Where nothing went wrong since, what was done is stored before it goes on elsewhere. */
+static void check_moved(void)
+{
+	int64_t harm = MAX(world.harm_until, world.taken_until);
+	if (world.skew_max != 0 || harm >= world_now()) {
+		return;
+	}
+	check_rule("who moves has saved / has stored it");
+}
+
+/* What ran on a machine is the job's next state before the machine is given back: it may begin
+ * again there. */
+static void check_given_back(void)
+{
+	check_rule("a machine is given back after what ran there is settled");
+}
+
+/* While the others of a gang are held, a rank that was refused or lost is sought again: half of the
+ * hold is more than it takes. */
+static void check_refilled(void)
+{
+	check_rule("a rank is sought again while the others are held");
+}
+
+/* Each program here writes one line as it begins. */
+static void check_logs(void)
+{
+	check_rule("a log is what its program wrote");
+	/* It ran for minutes, and its end was heard. */
+	check_rule("a log is what its program wrote / has one");
+}
+
+/* A time in a row is of something that was written down when it happened. */
+static void check_dated(void)
+{
+	check_rule("what did not happen has no time");
+}
+
+/* ---- prices ---------------------------------------------------------------------------------- */
+
+/* Each price of a line is one that the cloud had for that machine, sooner or later. */
+static void check_costs(void)
+{
+	PGresult *r = check_rows("SELECT DISTINCT l.node_id, n.ref, p.provider, l.price_micros "
+				 "FROM ledger l JOIN node n ON n.id = l.node_id "
+				 "JOIN pool p ON p.id = n.pool_id WHERE n.ref IS NOT NULL AND "
+				 "p.provider IN ('aws', 'lambda', 'azure', 'gcp') ORDER BY 1, 4");
+
+	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+	for (int k = 0; k < PQntuples(r); k++) {
+		const char *ref = PQgetvalue(r, k, 1), *tail = strrchr(ref, '/');
+
+		always(cloud_costs(tail != NULL ? tail + 1 : ref,
+			   strtoll(PQgetvalue(r, k, 3), NULL, 10)),
+		    "a price is the cloud's", "n%s, %s at %s, is billed at %s", PQgetvalue(r, k, 0),
+		    PQgetvalue(r, k, 1), PQgetvalue(r, k, 2), PQgetvalue(r, k, 3));
+	}
+	PQclear(r);
+}
+
+/* ---- when ------------------------------------------------------------------------------------ */
+
+/* It tells that a machine may be taken some day: nobody has to leave. */
+static void check_recommended(void)
+{
+	check_rule("who is recommended to leave stays");
+}
+
+/* Its first word that it runs says when. (What a clock behind wrote down is put right, and its
+ * event stays.) */
+static void check_begun(void)
+{
+	if (world.skew_behind > 0) {
+		return;
+	}
+	check_rule("an attempt begins once");
+}
+
+void check_told(void)
+{
+	check_recommended();
+	check_begun();
+	check_absent();
+	check_deadlines();
+	check_noticed();
+	check_moved();
+}
+
+/* The cloud named a machine in its reply that it never made, and a row of this launch holds that
+ * name. */
+static bool launch_named_nothing(const PGresult *r, const struct cloud_instance *all, size_t n)
+{
+	for (int k = 0; k < PQntuples(r); k++) {
+		const char *ref = PQgetvalue(r, k, 1);
+		bool made = ref[0] == '\0';
+
+		for (size_t i = 0; i < n && !made; i++) {
+			made = str_same(all[i].cloud, "aws") && str_same(all[i].ref, ref);
+		}
+		if (!made) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A machine that EC2 made while its row was open belongs to that row, however short its life: both
+ * carry the launch token. The exception is a message that came twice, of which EC2 answered the
+ * first copy with machines that it did not make: the rows hold those names. EC2 itself answers one
+ * token with one set of machines. What the second copy made is the sweeper's, if it lives until a
+ * sweep (check_second). */
+static void check_found(const struct cloud_instance *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char launched[24];
+		const char *params[] = { all[i].ref, all[i].token != NULL ? all[i].token : "",
+			launched };
+		PGresult *r;
+
+		if (!str_same(all[i].cloud, "aws")) {
+			continue;
+		}
+		snprintf(launched, sizeof(launched), "%" PRId64,
+		    all[i].launched_us + world.skew_max);
+		r = PQexecParams(store_conn(),
+		    "SELECT id, ref FROM node WHERE token = $2 AND (ended_us IS NULL OR ended_us > "
+		    "$3) AND NOT EXISTS (SELECT FROM node o WHERE o.ref = $1 "
+		    "UNION ALL SELECT FROM orphan o WHERE o.ref = $1)",
+		    3, NULL, params, NULL, NULL, 0);
+		assert(PQresultStatus(r) == PGRES_TUPLES_OK);
+		always(PQntuples(r) == 0 || launch_named_nothing(r, all, n),
+		    "every machine's life is billed whole", "%s of n%s is nobody's", all[i].id,
+		    PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
+		PQclear(r);
+	}
+}
+
+/* What is kept in rows is looked at once. */
+void check_told_end(void)
+{
+	struct cloud_instance *all;
+	size_t n = cloud_instances(&all);
+
+	check_vanished(all, n);
+	check_found(all, n);
+	check_taken(all, n);
+	check_alarms();
+	check_left();
+	check_asked();
+	check_given_back();
+	check_refilled();
+	check_logs();
+	check_dated();
+	check_costs();
+	what_if_try();
+	free(all);
+}

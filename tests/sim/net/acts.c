@@ -1,0 +1,35 @@
+/* The requests by which machines come and go, in the words of each cloud. */
+#include "base/base.h"
+#include "base/text/str.h"
+#include "sim/net/net.h"
+
+/* Google: insert and bulkInsert; CoreWeave: a Pod that is posted; Azure: what is put to the name of
+ * a machine. */
+bool act_is_launch(const char *url, struct str body)
+{
+	static const char *const forms[] = { "Action=RunInstances", "Action=CreateFleet" };
+	static const char *const urls[] = { "/instance-operations/launch",
+		"/instances?requestId=", "/instances/bulkInsert?", "/pods?fieldManager=" };
+
+	if (memmem(body.p, body.n, "DryRun=true", strlen("DryRun=true")) != NULL) {
+		return false; /* the doctor asks whether it may */
+	}
+	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+		if (memmem(body.p, body.n, forms[i], strlen(forms[i])) != NULL) {
+			return true;
+		}
+	}
+	for (size_t i = 0; i < ARRAY_LEN(urls); i++) {
+		if (strstr(url, urls[i]) != NULL) {
+			return true;
+		}
+	}
+	return body.n > 0 && strstr(url, "Microsoft.Compute/virtualMachines/") != NULL;
+}
+
+bool act_is_end(const char *method, const char *url, struct str body)
+{
+	return str_same(method, "DELETE") ||
+	    strstr(url, "/instance-operations/terminate") != NULL ||
+	    memmem(body.p, body.n, "Action=TerminateInstances", 25) != NULL;
+}

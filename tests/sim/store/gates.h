@@ -1,0 +1,18 @@
+/* Statements whose result is known to be empty are not sent; tests/sim/store/gates.c. */
+#ifndef SIM_GATES_H
+#define SIM_GATES_H
+
+#include "io/pg/pg_priv.h"
+
+#define GATE_WRONG 3 /* the exit code of a seed that saw that */
+
+void gates_prepare(void);
+/* True: it would return no rows. audit: false was said to see whether that is so. */
+bool gate_closed(PGconn *c, const struct pg_stmt *s, const struct pg_item *i, bool *audit);
+/* What it returned last, where nothing that it reads has changed since; NULL = ask. */
+PGresult *gate_steady(const struct pg_stmt *s);
+void gate_keep(const struct pg_stmt *s, const PGresult *r);
+/* What ran may have changed what the gates know. rows: it returned. NULL: a COPY. */
+void gate_ran(const struct pg_stmt *s, int rows);
+
+#endif
