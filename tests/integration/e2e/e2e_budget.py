@@ -137,7 +137,7 @@ class Budget(e2e.Case):
         spent = self.budget(job)["spent_micros"]
         refused = w.spotctl("job", "budget", job, usd(spent - 1))
         self.assertEqual(refused.returncode, 4, refused.stdout + refused.stderr)
-        self.assertIn("%s has cost %s USD already" % (job, usd(spent)), refused.stderr)
+        self.assertIn("job '%s' has cost %s USD already" % (job, usd(spent)), refused.stderr)
         self.assertEqual(self.budget(job)["limit_micros"], limit)
 
     def check_too_little_more_leaves_it_parked(self, job):
@@ -190,7 +190,7 @@ class Budget(e2e.Case):
         self.assertEqual((self.launches(), w.nodes(live=False, query="&job=" + job)), (before, []))
         over = w.spotctl("job", "budget", job, "10")
         self.assertEqual(over.returncode, 4, over.stderr)
-        self.assertIn("job %s is over: CANCELLED" % job, over.stderr)
+        self.assertIn("job '%s' is over: CANCELLED" % job, over.stderr)
         self.consistent()
 
     def test_a_budget_below_what_the_work_is_expected_to_cost_is_said_at_submit(self):
