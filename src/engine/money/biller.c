@@ -27,35 +27,11 @@ struct billing {
 	int waits;
 };
 
-struct columns {
-	const char **kinds;
-	int64_t *ids, *jobs, *froms, *tos, *prices, *observed, *amounts;
-	int32_t *epochs;
-	size_t n;
-};
-
-static struct columns columns_new(struct arena *a, size_t most)
-{
-	size_t n = most + 1;
-
-	return (struct columns){
-		.kinds = arena_array(a, n, sizeof(char *)),
-		.ids = arena_array(a, n, sizeof(int64_t)),
-		.jobs = arena_array(a, n, sizeof(int64_t)),
-		.froms = arena_array(a, n, sizeof(int64_t)),
-		.tos = arena_array(a, n, sizeof(int64_t)),
-		.prices = arena_array(a, n, sizeof(int64_t)),
-		.observed = arena_array(a, n, sizeof(int64_t)),
-		.amounts = arena_array(a, n, sizeof(int64_t)),
-		.epochs = arena_array(a, n, sizeof(int32_t)),
-	};
-}
-
 static void bill_write(struct recon *r, const struct billing *b)
 {
 	const struct q_engine_bill_due_row *w = &b->row;
 	struct ledger_line *lines = NULL;
-	struct columns c;
+	struct q_engine_bill_write_line *rows;
 	struct step *s;
 	size_t n = 0;
 
@@ -66,16 +42,18 @@ static void bill_write(struct recon *r, const struct billing *b)
 		    w->has_job_id && !w->has_fleet_id ? w->job_id : 0, b->prices, b->prices_n,
 		    b->attempts, b->attempts_n, &lines, &n);
 	}
-	c = columns_new(r->arena, n);
+	rows = arena_array(r->arena, n + 1, sizeof(*rows));
 	for (size_t i = 0; i < n; i++) {
-		c.kinds[i] = lines[i].kind;
-		c.jobs[i] = lines[i].job_id;
-		c.epochs[i] = lines[i].epoch;
-		c.froms[i] = lines[i].from_us;
-		c.tos[i] = lines[i].to_us;
-		c.prices[i] = lines[i].price_micros;
-		c.observed[i] = lines[i].price_observed_us;
-		c.amounts[i] = lines[i].amount_micros;
+		rows[i] = (struct q_engine_bill_write_line){
+			.kind = lines[i].kind,
+			.job_id = lines[i].job_id,
+			.epoch = lines[i].epoch,
+			.from_us = lines[i].from_us,
+			.to_us = lines[i].to_us,
+			.price_micros = lines[i].price_micros,
+			.price_observed_us = lines[i].price_observed_us,
+			.amount_micros = lines[i].amount_micros,
+		};
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_bill_write,
@@ -86,22 +64,8 @@ static void bill_write(struct recon *r, const struct billing *b)
 		.at_us = engine_now(r->e),
 		.day = engine_day(r->e),
 		.market = w->market,
-		.kinds = c.kinds,
-		.kinds_n = n,
-		.jobs = c.jobs,
-		.jobs_n = n,
-		.epochs = c.epochs,
-		.epochs_n = n,
-		.froms = c.froms,
-		.froms_n = n,
-		.tos = c.tos,
-		.tos_n = n,
-		.prices = c.prices,
-		.prices_n = n,
-		.observed = c.observed,
-		.observed_n = n,
-		.amounts = c.amounts,
-		.amounts_n = n,
+		.line = rows,
+		.line_n = n,
 		.fence = r->epoch }));
 }
 
@@ -187,7 +151,8 @@ static void lost_lines(struct step *s)
 	struct q_engine_lost_lines_row *rows;
 	size_t n = q_engine_lost_lines_rows(&s->req, s->r->arena, &rows);
 	struct recon *r = s->r;
-	struct columns c = columns_new(r->arena, 2 * n);
+	struct q_engine_lost_write_part *parts = arena_array(r->arena, 2 * n + 1, sizeof(*parts));
+	size_t parts_n = 0;
 	int64_t *reversed = arena_array(r->arena, n + 1, sizeof(*reversed));
 	struct step *w;
 
@@ -196,20 +161,21 @@ static void lost_lines(struct step *s)
 	}
 	for (size_t i = 0; i < n; i++) {
 		int64_t cut = MAX(rows[i].from_us, l->lost_from_us);
-		int64_t parts[2][2] = { { rows[i].from_us, cut }, { cut, rows[i].to_us } };
+		const int64_t ends[] = { rows[i].from_us, cut, rows[i].to_us };
 
 		reversed[i] = rows[i].id;
 		for (int k = 0; k < 2; k++) {
-			if (parts[k][1] <= parts[k][0]) {
+			if (ends[k + 1] <= ends[k]) {
 				continue;
 			}
-			c.ids[c.n] = rows[i].id;
-			c.kinds[c.n] = k == 0 ? "compute" : "lost_work";
-			c.froms[c.n] = parts[k][0];
-			c.tos[c.n] = parts[k][1];
-			c.amounts[c.n] = ledger_amount(l->launched_us, parts[k][0], parts[k][1],
-			    rows[i].price_micros);
-			c.n++;
+			parts[parts_n++] = (struct q_engine_lost_write_part){
+				.line_id = rows[i].id,
+				.kind = k == 0 ? "compute" : "lost_work",
+				.from_us = ends[k],
+				.to_us = ends[k + 1],
+				.amount_micros = ledger_amount(l->launched_us, ends[k], ends[k + 1],
+				    rows[i].price_micros),
+			};
 		}
 	}
 	w = step_new(r, NULL, NULL);
@@ -219,16 +185,8 @@ static void lost_lines(struct step *s)
 		.at_us = engine_now(r->e),
 		.ids = reversed,
 		.ids_n = n,
-		.line_ids = c.ids,
-		.line_ids_n = c.n,
-		.kinds = c.kinds,
-		.kinds_n = c.n,
-		.froms = c.froms,
-		.froms_n = c.n,
-		.tos = c.tos,
-		.tos_n = c.n,
-		.amounts = c.amounts,
-		.amounts_n = c.n,
+		.part = parts,
+		.part_n = parts_n,
 		.fence = r->epoch,
 		.node_id = l->node_id,
 		.from_us = l->lost_from_us,

@@ -164,10 +164,7 @@ static void seen_write(struct act *a, const struct asking *k)
 {
 	const struct spot_provider_ops *ops =
 	    call_provider_ops(engine_provider(a->e, k->place->provider));
-	int64_t *ids = arena_array(a->arena, k->n, sizeof(*ids));
-	const char **states = arena_array(a->arena, k->n, sizeof(*states));
-	const char **ips = arena_array(a->arena, k->n, sizeof(*ips));
-	const char **reasons = arena_array(a->arena, k->n, sizeof(*reasons));
+	struct q_engine_watch_seen_node *seen = arena_array(a->arena, k->n, sizeof(*seen));
 	const struct spot_instance **found = found_sort(a->arena, &k->describe);
 	size_t n = 0;
 
@@ -177,20 +174,16 @@ static void seen_write(struct act *a, const struct asking *k)
 		if (x == NULL && k->describe.untold != NULL && k->describe.untold[i]) {
 			continue; /* stays as last seen */
 		}
-		ids[n] = k->rows[i].id;
-		states[n] = seen_state(x, k->rows[i].gone_seen);
-		ips[n] = x == NULL || x->ip == NULL ? "" : x->ip;
-		reasons[n++] = x == NULL ? "" : instance_reason(a->arena, x);
+		seen[n++] = (struct q_engine_watch_seen_node){
+			.id = k->rows[i].id,
+			.state = seen_state(x, k->rows[i].gone_seen),
+			.ip = x == NULL || x->ip == NULL ? "" : x->ip,
+			.reason = x == NULL ? "" : instance_reason(a->arena, x),
+		};
 	}
 	ACT_WRITE(a, engine_watch_seen,
-	    (&(struct q_engine_watch_seen){ .ids = ids,
-		.ids_n = n,
-		.states = states,
-		.states_n = n,
-		.ips = ips,
-		.ips_n = n,
-		.reasons = reasons,
-		.reasons_n = n,
+	    (&(struct q_engine_watch_seen){ .node = seen,
+		.node_n = n,
 		.at_us = engine_now(a->e),
 		.lag_us = clock_span_us(a->e,
 		    a->e->conf.list_lag_us > 0 ? a->e->conf.list_lag_us : ops->list_lag_us),
@@ -233,8 +226,8 @@ static void notices_called(struct act *a)
 {
 	struct asking *k = a->ctx;
 	const struct spot_notices *o = &k->notices;
-	int64_t *ids, *deadlines, now = engine_now(a->e);
-	const char **kinds, **sources, **raws;
+	int64_t now = engine_now(a->e);
+	struct q_engine_notice_add_notice *rows;
 	size_t n = 0;
 
 	k->place->noticing = false;
@@ -247,38 +240,28 @@ static void notices_called(struct act *a)
 		act_end(a);
 		return;
 	}
-	ids = arena_array(a->arena, o->n, sizeof(*ids));
-	deadlines = arena_array(a->arena, o->n, sizeof(*deadlines));
-	kinds = arena_array(a->arena, o->n, sizeof(*kinds));
-	sources = arena_array(a->arena, o->n, sizeof(*sources));
-	raws = arena_array(a->arena, o->n, sizeof(*raws));
+	rows = arena_array(a->arena, o->n, sizeof(*rows));
 	for (size_t i = 0; i < o->n; i++) {
+		const struct spot_notice *x = &o->notices[i];
+
 		for (size_t r = 0; r < k->n; r++) {
-			if (strcmp(k->rows[r].ref, o->notices[i].ref) == 0) {
-				ids[n] = k->rows[r].id;
-				kinds[n] = spot_notice_name(o->notices[i].kind);
-				deadlines[n] = o->notices[i].deadline_us > 0
-				    ? o->notices[i].deadline_us
-				    : now + a->e->conf.notice_default_us;
-				sources[n] = o->notices[i].source == NULL ? "provider"
-									  : o->notices[i].source;
-				raws[n] = o->notices[i].raw == NULL ? "" : o->notices[i].raw;
-				n++;
+			if (strcmp(k->rows[r].ref, x->ref) == 0) {
+				rows[n++] = (struct q_engine_notice_add_notice){
+					.node_id = k->rows[r].id,
+					.kind = spot_notice_name(x->kind),
+					.deadline_us = x->deadline_us > 0
+					    ? x->deadline_us
+					    : now + a->e->conf.notice_default_us,
+					.source = x->source == NULL ? "provider" : x->source,
+					.raw = x->raw == NULL ? "" : x->raw,
+				};
 				break;
 			}
 		}
 	}
 	ACT_WRITE(a, engine_notice_add,
-	    (&(struct q_engine_notice_add){ .node_ids = ids,
-		.node_ids_n = n,
-		.kinds = kinds,
-		.kinds_n = n,
-		.deadlines = deadlines,
-		.deadlines_n = n,
-		.sources = sources,
-		.sources_n = n,
-		.raws = raws,
-		.raws_n = n,
+	    (&(struct q_engine_notice_add){ .notice = rows,
+		.notice_n = n,
 		.at_us = now,
 		.fence = a->epoch }));
 }

@@ -37,8 +37,9 @@ WHERE node_id = $1 AND created_us < $3 AND (ended_us IS NULL OR ended_us > $2)
 ORDER BY created_us
 
 -- name: engine_bill_write
--- params: node_id int8, from_us int8, to_us int8, first bool, at_us int8, day int4, market text, kinds text[],
---   jobs int8[], epochs int4[], froms int8[], tos int8[], prices int8[], observed int8[], amounts int8[], fence int8
+-- params: node_id int8, from_us int8, to_us int8, first bool, at_us int8, day int4, market text, line[], fence int8
+-- rows_in: line (kind text, job_id int8, epoch int4, from_us int8, to_us int8, price_micros int8,
+--   price_observed_us int8, amount_micros int8)
 -- rows: 0..1 id int8
 -- writes: yes
 WITH n AS (
@@ -102,8 +103,8 @@ ORDER BY l.from_us >= $4, l.id LIMIT $5
 -- Reverses whole compute lines and writes them again as work kept and work lost. All lines after
 -- after_id are lost as a whole, so the caller need not pass months of them; 0 = there are none.
 -- name: engine_lost_write
--- params: job_id int8, epoch int4, at_us int8, ids int8[], line_ids int8[], kinds text[], froms int8[], tos int8[],
---   amounts int8[], fence int8, node_id int8, from_us int8, after_id int8
+-- params: job_id int8, epoch int4, at_us int8, ids int8[], part[], fence int8, node_id int8, from_us int8, after_id int8
+-- rows_in: part (line_id int8, kind text, from_us int8, to_us int8, amount_micros int8)
 -- rows: 0..1 id int8
 -- writes: yes
 WITH ok AS (

@@ -29,7 +29,8 @@ ORDER BY n.id LIMIT $4
 -- least as old as its state (engine_clock_settle). A row that changed since the question is newer
 -- than the answer and is asked again.
 -- name: engine_watch_seen
--- params: ids int8[], states text[], ips text[], reasons text[], at_us int8, lag_us int8, fence int8, asked_us int8
+-- params: node[], at_us int8, lag_us int8, fence int8, asked_us int8
+-- rows_in: node (id int8, state text, ip text, reason text)
 -- rows: none
 -- writes: yes
 UPDATE node n SET provider_state = s.state, provider_seen_us = $5, unanswered = 0,
@@ -252,7 +253,8 @@ DELETE FROM pool_cool WHERE pool_id = $1 AND rc LIKE 'late%'
 -- A machine may have several events of one kind at a time (EC2: a reboot and a retirement). The
 -- earliest counts.
 -- name: engine_notice_add
--- params: node_ids int8[], kinds text[], deadlines int8[], sources text[], raws text[], at_us int8, fence int8
+-- params: notice[], at_us int8, fence int8
+-- rows_in: notice (node_id int8, kind text, deadline_us int8, source text, raw text)
 -- rows: none
 -- writes: yes
 INSERT INTO notice AS o (node_id, kind, deadline_us, source, raw, heard_us)
