@@ -148,8 +148,8 @@ static void hour_try(void)
 {
 	static const char *const made[] = { "DELETE FROM attempt WHERE node_id = $1",
 		"DELETE FROM ledger WHERE node_id = $1 AND kind = 'credit'",
-		"UPDATE node SET provider_state = 'gone_reclaimed', launched_us = ended_us - "
-		"3600000000 WHERE id = $1" };
+		("UPDATE node SET provider_state = 'gone_reclaimed', launched_us = ended_us - "
+		 "3600000000 WHERE id = $1") };
 	static const char *const params[] = { "{aws}", "{3600000000}", "0" };
 	PGresult *n = PQexec(store_conn(),
 		     "SELECT n.id FROM node n JOIN pool p ON p.id = n.pool_id WHERE p.provider = "

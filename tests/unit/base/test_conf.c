@@ -148,8 +148,8 @@ static void with_all_asked_for_every_mistake_is_named_and_the_rest_is_taken(void
 		"spotd.ini:4: [api] has no key 'prot'",
 		"spotd.ini:5: unknown section [apy]",
 		"spotd.ini:7: section is not closed by ]",
-		"spotd.ini:10: [engine] poll = later: expected a duration such as 30s, 5m, 2h or "
-		"250ms",
+		("spotd.ini:10: [engine] poll = later: expected a duration such as 30s, 5m, 2h or "
+		 "250ms"),
 		"spotd.ini:12: expected 'key = value' or '[section]'",
 		"spotd.ini:15: [p a] k is given twice",
 		"spotd.ini:16: [p a] is already given on line 13",
