@@ -129,8 +129,8 @@ int64_t engine_epoch(const struct engine *e); /* of the lease that we hold, 0 = 
 struct loop *engine_loop(const struct engine *e);
 struct pg *engine_pg(const struct engine *e);
 const struct engine_conf *engine_conf(const struct engine *e);
-/* What the engine places jobs by under such a configuration: for the API, whose plans say what it
- * would do. The store's strings are those of the configuration. */
+/* The policy by which the engine places jobs under such a configuration; the daemon's API plans by
+ * it, too. The store's strings are those of the configuration. */
 struct place_policy engine_place_policy(const struct engine_conf *c);
 size_t engine_providers(const struct engine *e);
 struct call_provider *engine_provider_at(const struct engine *e, size_t i);

@@ -1,4 +1,5 @@
-/* The part of the configuration that decides where a job runs, as core/place/placement.h takes it. */
+/* The part of the configuration that decides where a job runs, as core/place/placement.h takes it.
+ * */
 #include "base/base.h"
 #include "base/text/str.h"
 #include "core/money/budget.h"
