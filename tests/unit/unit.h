@@ -1,4 +1,4 @@
-/* What every unit test includes first: cmocka's own header needs setjmp and stdarg before it. */
+/* Every unit test includes this first: cmocka's own header needs setjmp and stdarg before it. */
 #ifndef UNIT_UNIT_H
 #define UNIT_UNIT_H
 
