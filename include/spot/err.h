@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* What a caller may do with a failure. */
+/* The actions that a failure leaves to the caller. */
 enum spot_act {
 	SPOT_ACT_NONE = 0, /* nothing failed */
 	SPOT_ACT_NEVER, /* do not repeat: the request itself is wrong or not permitted */

@@ -352,9 +352,9 @@ static void judge_end(struct arena *a, const struct gang_run *in, struct gang_ve
 	} else if (in->job == JOB_CANCELLING) {
 		settle(v, JOB_EV_KILLED, "stopped by request", "");
 	} else if (drained || leaving || bad == NULL) {
-		/* Whoever was told to stop counts as stopped, however gracefully; and who loses a
-		 * peer that is being taken, or whose machine starts again, may fail by that before
-		 * it hears so. The newest whole checkpoint counts. */
+		/* A rank that was ordered to stop counts as stopped, however it ended. A rank whose
+		 * peer is reclaimed, or whose machine restarts, may fail before it hears of that.
+		 * The newest whole checkpoint counts. */
 		settle(v, JOB_EV_STOPPED,
 		    bad != NULL ? arena_printf(a, "stopped (%s)", words(a, bad))
 				: "stopped on all ranks",

@@ -32,9 +32,9 @@ struct gang_ask {
 	const char *const *busy;
 	size_t busy_n; /* places where another gang is acquiring */
 };
-/* What competes for the same machines: "provider/region/zone/type", both markets. */
+/* The key of jobs that compete for the same machines: "provider/region/zone/type", both markets. */
 const char *gang_place(struct arena *a, const struct offer *o);
-/* What a pool is expected to cost the whole gang: N nodes of which any one stops all. From the
+/* The expected cost of a pool for the whole gang: N nodes of which any one stops all. From the
  * score of one node:
  *   interruptions = N * its interruptions
  *   lost_h        = interruptions of the N-1 others * (lost_per_h + restart_per_h)

@@ -4,11 +4,10 @@
  * credentials, for rate-limit tokens, for the account-wide bucket, for a retry, or for a reply.
  * A step is never entered inside call_start or inside another step.
  *
- * What is kept straight here and nowhere else: whether the cloud may have done something that we
- * have no answer for (run.doubt), or was told to and did not refuse, while the step has more to ask
- * before it gives its verdict (run.acted). With either no ending of ours is anything but
- * SPOT_UNKNOWN: a token that is refused after a machine was made is no refusal of the machine. An
- * ending of the step's stands, but call.doubted says what it may not have known.
+ * Only this file tracks two facts. run.doubt: the cloud may have acted without an answer to us.
+ * run.acted: the cloud did not refuse an act, and the step still has more to ask. With either, our
+ * own ending is always SPOT_UNKNOWN: a token refused after a launch is no refusal of the machine.
+ * The step's own ending stands, and call.doubted tells its caller about the doubt.
  */
 #include "base/base.h"
 

@@ -3,10 +3,9 @@
  * single-flight: the first call that needs it starts the auth step, all others wait for that one,
  * and its failure fails them all with its words.
  *
- * What a provider holds goes by the wall clock: lives of tokens, when to renew them, when to ask
- * again after a refusal. When that clock is set, all of it may be wrong (a pause of a minute lasts
- * for hours), so credentials are then renewed whole, though they are fresh. Should that fail, what
- * there is goes on being used, and the next call tries again.
+ * A provider's times follow the wall clock: lives of tokens, renewals, pauses after a refusal. A
+ * clock step may make all of them wrong, so credentials are then renewed as a whole, fresh or not.
+ * If that fails, the old credentials stay in use, and the next call tries again.
  */
 #include "base/base.h"
 
