@@ -1,7 +1,7 @@
 /*
- * SPOT_READ: a provider's step asks for a small local file (credentials, profile, token). Links are
- * followed on purpose: projected tokens and dotfiles are links. Anything but a regular file is
- * refused, for it could block the loop.
+ * SPOT_READ: a provider's step asks for a small local file (credentials, profile, token). The
+ * function follows links, because projected tokens and dotfiles are links. It refuses anything but
+ * a regular file, which could block the loop.
  */
 #include "base/base.h"
 
