@@ -16,7 +16,7 @@ static const struct {
 	{ "55P03", SPOT_UNAVAILABLE }, /* lock_not_available */
 	{ "57014", SPOT_TIMEOUT }, /* query_canceled: statement_timeout */
 	{ "25006",
-	    SPOT_UNAVAILABLE }, /* read_only_sql_transaction: after a fail-over, on the old server */
+	    SPOT_UNAVAILABLE }, /* read_only_sql_transaction: the old server after a fail-over */
 	{ "26000", SPOT_UNAVAILABLE }, /* invalid_sql_statement_name: its Prepare has failed */
 	{ "0A000", SPOT_UNAVAILABLE }, /* cached plan must not change result type: prepare again */
 	{ "53", SPOT_UNAVAILABLE }, /* insufficient_resources */
