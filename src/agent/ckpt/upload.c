@@ -100,7 +100,7 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 	struct ckpt *c = &a->ckpt;
 
 	upload_stop(a);
-	/* A large checkpoint has made progress before its URLs expired: count the rounds anew. */
+	/* A large checkpoint has made progress before its URLs expired: rounds start again at 0. */
 	if (c->stored_n > c->stored_before) {
 		c->rounds = 0;
 		retry_clear(&c->backoff);

@@ -69,7 +69,7 @@ static int pair_compare(const void *x, const void *y)
 	return by_name != 0 ? by_name : strcmp(a->value, b->value);
 }
 
-/* Encodes every name and value of "a=b&c" anew and sorts the pairs. */
+/* Decodes and encodes every name and value of "a=b&c" and sorts the pairs. */
 static char *query_canonical(struct arena *a, const char *query)
 {
 	struct pair *pairs = NULL;

@@ -12,7 +12,7 @@ static inline void auto_json(json_t **j)
 }
 #define JSON_DEPTH_MAX 32
 /* Parses a text into *ret, which the caller owns. Refuses duplicate keys and trailing text. The
- * error has line and column; what is the document's name in it. */
+ * error has the document's name (`what`), line and column. */
 NODISCARD enum spot_rc json_parse(struct str text, const char *what, json_t **ret,
     struct spot_err *err);
 /*

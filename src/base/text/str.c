@@ -88,7 +88,7 @@ bool parse_i64(const char *s, int64_t min, int64_t max, int64_t *ret)
 	return true;
 }
 
-/* Accepts only [-]digits[.digits][e[+-]digits]: no hex, nan or inf, whatever strtod() takes. */
+/* Accepts only [-]digits[.digits][e[+-]digits]; unlike strtod() no hex, nan or inf. */
 static bool f64_shape(const char *s)
 {
 	s += *s == '-';

@@ -333,7 +333,7 @@ void pgcluster_dir_close(struct pgcluster_dir *d)
 	d->lock_fd = -1;
 }
 
-/* ---- a server that is there already ---------------------------------------------------------- */
+/* ---- an earlier server ----------------------------------------------------------------------- */
 
 /* Reports whether the process is a postmaster of data: its working folder is then its data folder.
  * Another process may have got the pid of an old pid file. A zombie has no working folder. */

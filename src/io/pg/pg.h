@@ -138,8 +138,8 @@ struct pg_text; /* rows; the caller frees them with pg_text_free */
 NODISCARD enum spot_rc pg_sync_open(const char *dsn, struct pg_sync **ret, struct spot_err *err);
 void pg_sync_close(struct pg_sync *s); /* NULL accepted */
 bool pg_sync_in_transaction(const struct pg_sync *s);
-/* Runs sql. Without params it may hold several statements; *ret gets the rows of the last one. what
- * names it in errors; ret may be NULL. */
+/* Runs sql, which errors name by `what`. Without params it may hold several statements; *ret gets
+ * the rows of the last one. ret may be NULL. */
 NODISCARD enum spot_rc pg_sync_exec(struct pg_sync *s, const char *what, const char *sql,
     const char *const *params, int params_n, struct pg_text **ret, struct spot_err *err);
 int pg_text_rows(const struct pg_text *t);
