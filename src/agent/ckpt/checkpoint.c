@@ -225,8 +225,8 @@ static void stop_job(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
 	const char *why = strcmp(c->reason, "notice") == 0 ? "the provider reclaims the node"
-	    : a->orphan_until_us != 0 ? "its agent heard no daemon for too long"
-	    : job_is_over_time(a)     ? "max_duration is over, and nobody has said so"
+	    : a->orphan_until_us != 0 ? "the agent had no contact with the daemon for too long"
+	    : job_is_over_time(a)     ? "max_duration is over by the agent's clock"
 				      : "drained";
 
 	if (job_alive(&a->job)) {

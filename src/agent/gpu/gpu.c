@@ -322,7 +322,7 @@ void gpu_child_ended(struct agent *a, pid_t pid, int status)
 		g->next_us = a->now_us + a->sample_us;
 	} else if (was_smi) {
 		g->now.known = true;
-		(void)snprintf(g->now.error, sizeof(g->now.error), "nvidia-smi says nothing");
+		(void)snprintf(g->now.error, sizeof(g->now.error), "nvidia-smi gives no output");
 	} else if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
 		g->by = GPU_SMI; /* no library, or it cannot run on this machine */
 		g->next_us = a->now_us;

@@ -394,8 +394,7 @@ static void chunk_done(void *chunk, const struct http_reply *r)
 	struct fetch_chunk *c = chunk;
 	struct agent *a = c->agent;
 	bool whole = r->status >= 200 && r->status <= 299, refused = whole && !store_vouches(c, r);
-	const char *error =
-	    refused ? "the bytes do not match what the store tells of them" : r->error;
+	const char *error = refused ? "the bytes do not match the store's hash" : r->error;
 	int rounds = c->file->name != NULL ? FETCH_ROUNDS_OURS : FETCH_ROUNDS;
 	char why[400];
 

@@ -256,7 +256,7 @@ static enum spot_rc signers_check(struct checking *k, struct arena *a,
 			*ret_signer = signer_read(a, sk_X509_value(k->signers, i));
 		}
 		return err_set(err, SPOT_DENIED,
-		    "signed message: nobody trusted vouches for its signer (%s)",
+		    "signed message: its signer has no chain to a trusted certificate (%s)",
 		    X509_verify_cert_error_string(why));
 	}
 	*ret_signer = signer_read(a, sk_X509_value(k->signers, 0));

@@ -428,7 +428,7 @@ static void run_more(struct run *r)
 {
 	if (r->c->in == NULL || !r->c->in->partial) {
 		run_end_text(r, SPOT_INTERNAL,
-		    "the provider's step asked for more of a reply that is over");
+		    "the provider's step wants more of a reply that has ended");
 		return;
 	}
 	r->c->in = NULL;

@@ -50,7 +50,7 @@ enum spot_rc call_read_file(const char *path, struct arena *arena, struct spot_h
 	char *buf;
 
 	if (path == NULL || path[0] == '\0') {
-		return err_set(err, SPOT_INTERNAL, "a file was asked for without a path");
+		return err_set(err, SPOT_INTERNAL, "the provider's step names no file to read");
 	}
 	rc = read_open(path, &fd, &status, err);
 	if (rc != SPOT_OK) {

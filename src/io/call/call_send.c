@@ -29,7 +29,7 @@ void run_send(struct run *r)
 
 	if (c->mutating && r->call != NULL && r->call->may_send != NULL &&
 	    !r->call->may_send(r->call)) {
-		run_end_text(r, SPOT_CANCELLED, "not sent: this daemon leads no longer");
+		run_end_text(r, SPOT_CANCELLED, "not sent: this daemon no longer holds the lease");
 		return;
 	}
 	if (c->out.timeout_us <= 0) {

@@ -171,7 +171,7 @@ static enum spot_rc parents_check(const struct pgcluster_dir *d, struct spot_err
 		(void)snprintf(path, sizeof(path), "%.*s", (int)(s - d->dir), d->dir);
 		if (stat(path, &st) == 0 && !user_may_enter(d, &st)) {
 			return err_set(err, SPOT_CONFIG,
-			    "the database runs as user %d, who may not enter %s: choose "
+			    "the database runs as user %d, which may not enter %s: choose "
 			    "another folder, such as /var/lib/spotbroker",
 			    d->uid, path);
 		}
