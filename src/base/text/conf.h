@@ -31,6 +31,11 @@ struct conf_section { /* one [provider NAME] */
 	size_t n;
 	int *lines; /* line number of each key */
 	bool *asked; /* conf_section_get() was called for this key */
+	/* for each key, the nearest word that conf_section_get() did not find, for messages */
+	struct conf_near {
+		const char *word;
+		int least;
+	} *near;
 	int line;
 };
 struct conf_file {
@@ -62,8 +67,10 @@ void conf_print(const struct conf_item *items, size_t n, const void *target, boo
     struct sbuf *out);
 /* Returns the value of the key, NULL if absent, and marks the key as asked. */
 const char *conf_section_get(const struct conf_section *s, const char *key);
-/* Returns the first key that conf_section_get() never got, and its line; NULL if there is none.
- * Ignores keys with a dot (subnet.ZONE), since a provider reads them later. */
-const char *conf_section_unasked(const struct conf_section *s, int *ret_line);
+/* Returns the first key that nobody asked for, or NULL. *ret_line is its line, *ret_near the nearest
+ * word that somebody asked for in vain, or NULL. Leaves out keys with a dot (subnet.ZONE), since a
+ * provider asks for them only when it knows their second part. */
+const char *conf_section_unasked(const struct conf_section *s, int *ret_line,
+    const char **ret_near);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/text/near.h"
 #include "base/text/str.h"
 #include "base/text/yaml.h"
 #include "core/place/gang.h"
@@ -110,10 +111,14 @@ enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *con
 		const struct yaml at = { .kind = YAML_SCALAR,
 			.line = i->key_line,
 			.column = i->key_column };
+		const char *near = NULL;
+		char hint[NEAR_HINT_MAX];
 		bool found = false;
+		int least = NEAR_LEAST;
 
 		for (size_t k = 0; known[k] != NULL && !found; k++) {
 			found = strcmp(known[k], i->key) == 0;
+			near = near_better(i->key, known[k], near, &least);
 		}
 		for (size_t k = 0; !found && later[k].key != NULL; k++) {
 			if (strcmp(later[k].key, i->key) == 0) {
@@ -122,7 +127,8 @@ enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *con
 			}
 		}
 		if (!found) {
-			return yaml_fail(&at, err, "%s: unknown key '%s'", what, i->key);
+			return yaml_fail(&at, err, "%s: unknown key '%s'%s", what, i->key,
+			    near_hint(near, hint));
 		}
 	}
 	return SPOT_OK;

@@ -155,7 +155,7 @@ level = loud
 
     def test_mistakes_in_a_provider_are_named_before_anything_starts(self):
         self.refused("[provider mars]\n", "spotd.conf:1: ", "mars")
-        self.refused("[provider aws]\nregion = us-east-1\n", "spotd.conf:2: ", "'region'", "providers/aws/README.md")
+        self.refused("[provider aws]\nregion = us-east-1\n", "spotd.conf:2: ", "'region'", "providers/aws/README.md; did you mean 'regions'?")
         self.refused("[provider aws]\nregions = Ohio\n", "regions", "Ohio")
         self.refused("[provider aws]\n\nsecret_access_key = hunter2hunter2\n", "spotd.conf:3: ", "secret_access_key")
         self.refused("[provider lambda]\nendpoint = http://example.com\n", "https")

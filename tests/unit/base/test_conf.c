@@ -90,8 +90,11 @@ static void mistakes_are_refused_with_file_and_line_and_change_nothing(void **st
 		const char *text, *words;
 	} cases[] = {
 		{ "\nport = 1\n", "spotd.ini:2: 'port' stands before any [section]" },
-		{ "[api]\nprot = 1\n", "spotd.ini:2: [api] has no key 'prot'" },
-		{ "[apy]\n", "spotd.ini:1: unknown section [apy]" },
+		{ "[api]\nprot = 1\n", "[api] has no key 'prot'; did you mean 'port'?" },
+		{ "[api]\npoll = 1s\n",
+		    "spotd.ini:2: [api] has no key 'poll'; it belongs to [engine]" },
+		{ "[api]\nzzzzzz = 1\n", "spotd.ini:2: [api] has no key 'zzzzzz'" },
+		{ "[apy]\n", "spotd.ini:1: unknown section [apy]; did you mean 'api'?" },
 		{ "[api\n", "spotd.ini:1: section is not closed" },
 		{ "[]\n", "spotd.ini:1: section is not closed" },
 		{ "[api]\nport\n", "spotd.ini:2: expected 'key = value'" },
@@ -145,7 +148,7 @@ static void with_all_asked_for_every_mistake_is_named_and_the_rest_is_taken(void
 	    "[engine]\npoll = later\ndry = yes\nshare\n[p a]\nk = 1\nk = 2\n[p a]\nk = 3\n";
 	static const char *const words[] = {
 		"spotd.ini:2: [api] port = 0: below the minimum 1",
-		"spotd.ini:4: [api] has no key 'prot'",
+		"spotd.ini:4: [api] has no key 'prot'; did you mean 'port'?",
 		"spotd.ini:5: unknown section [apy]",
 		"spotd.ini:7: section is not closed by ]",
 		("spotd.ini:10: [engine] poll = later: expected a duration such as 30s, 5m, 2h or "
