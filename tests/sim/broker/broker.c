@@ -284,7 +284,7 @@ static void clock_set(struct broker *b, int64_t skew_us)
 	trace("%s's clock is off by %" PRId64 " s", b->name, skew_us / SPOT_US_PER_S);
 }
 
-/* Who begins with such a clock has not seen it jump. */
+/* A daemon that starts with such a clock has not seen it jump. */
 static bool dies_too(const struct broker *b)
 {
 	return profile_is(PROFILE_LATE_CLOCK) && b->up && b->paused_until == 0 &&

@@ -1,8 +1,8 @@
 /*
- * Each rule of the checks is broken on purpose, by what a wrong row or a wrong fact would look
- * like, in a transaction that is rolled back: a rule that stays silent checks nothing. Not every
- * seed has what a break needs (an attempt that went on from a checkpoint, say); test_sim.py wants
- * each rule proven in some seed.
+ * Breaks each rule of the checks on purpose: a wrong row or fact, in a transaction that is rolled
+ * back. A rule that stays silent checks nothing. Not every seed has the rows that a break needs,
+ * such as an attempt that resumed from a checkpoint. test_sim.py requires that some seed proves
+ * each rule.
  */
 #include "sim/world/world.h"
 #include "sim/check/check.h"

@@ -1,4 +1,4 @@
-/* What must hold of acts: of a launch when it leaves, of an attempt once it is over. */
+/* Rules about acts: of a launch when it leaves, of an attempt once it is over. */
 #include "sim/world/world.h"
 #include "sim/check/check.h"
 #include "sim/cloud/cloud.h"
@@ -31,12 +31,12 @@ static void check_untokened(const char *url, struct str body)
 }
 
 #define LAMBDA_LAUNCH_US (12 * SPOT_US_PER_S)
-/* After its turn among launches comes that among all requests, one a second: a launch that waited
- * for it comes so much nearer to the next. */
+/* A launch waits for its turn among launches, then among all requests (one a second). The second
+ * wait brings it that much nearer to the next launch. */
 #define LAMBDA_TURN_US (2 * SPOT_US_PER_S)
 
-/* It leaves when its turn has come, without waiting: what waits for a slow database comes nearer to
- * the next, but not at the same moment. */
+/* A launch leaves at its turn, without waiting. A slow database brings it nearer to the next
+ * launch, but not to the same moment. */
 static bool goes_at_once(void)
 {
 	const struct faults_mix *m = &world.conf.mix;
@@ -134,7 +134,7 @@ static bool put_right(struct end *e, int64_t at_us)
 	return true;
 }
 
-/* What was settled is what the job went on from: nothing that is heard later changes it. */
+/* The job resumed from the settled result, so nothing that is heard later changes it. */
 void check_ended(void)
 {
 	PGresult *r = check_rows(

@@ -1,7 +1,7 @@
 /*
- * What must hold of money beyond each line for itself: its price is what the pool's rows say, what
- * was reversed was that line and once, work is lost from the last checkpoint on, and what is
- * credited the cloud does not bill.
+ * Rules about money beyond single lines. The price of a line is in the pool's rows. A reversal
+ * reverses that line, once. Work is lost from the last checkpoint on. The cloud does not bill the
+ * time that we credit.
  */
 #include "sim/world/world.h"
 #include "sim/check/check.h"
@@ -10,8 +10,8 @@
 
 #include "base/text/str.h"
 
-/* A line says which row of prices it is of. Where neither clocks nor daemons stood still that was
- * the newest one for its time that had been in the rows for a minute. */
+/* A line names the row of its price. If no clock and no daemon stood still, it was the newest row
+ * for its time that had been stored for a minute. */
 static void check_prices(void)
 {
 	check_rule("a price is the pool's");
@@ -75,8 +75,8 @@ static void check_credited_whole(void)
 	check_rule("a credit takes back all of it");
 }
 
-/* For what each line is: a job's time on a machine is compute, no other is; a fleet's machine is
- * idle for nobody's job; half a minute for what was decided meanwhile. */
+/* The kind of each line. A job's time on a machine is compute, and no other time is. An idle
+ * machine of a fleet is nobody's job. Decisions taken meanwhile may be half a minute late. */
 static void check_kinds(void)
 {
 	if (world.skew_max != 0 || world.stood) {
@@ -117,9 +117,9 @@ static void check_uncredited(void)
 	free(all);
 }
 
-/* Times by which a row may be off: nobody looked, nobody answered, or the clock was wrong
- * meanwhile. By how much that was is no excuse: what such a clock wrote down of a life is put right
- * before it is billed; what lies too early only by who still leads then. */
+/* A life in the rows may be off while nobody looked, nobody answered, or the clock was wrong. The
+ * size of the clock's error is no excuse: the engine corrects a life before it bills it. Only a
+ * leader that still leads corrects a life that lies too early. */
 #define LIFE_OFF_US (2400 * SPOT_US_PER_S)
 
 static void check_lives(void)
@@ -155,9 +155,9 @@ static void check_lives(void)
 	free(all);
 }
 
-/* What we have of the cloud's interval, which lies within ours, at prices that the cloud had: no
- * less and no more than it bills but for a micro-dollar a line and for prices that were heard late.
- * Clocks that are wrong are told by other rules. */
+/* Our charge for the cloud's interval, which lies within ours, at the cloud's prices. It equals the
+ * cloud's bill but for a micro-dollar a line and prices that were heard late. Other rules judge
+ * wrong clocks. */
 static const char ours[] =
     "SELECT coalesce(sum(l.price_micros::numeric * (least(l.to_us, $3) - greatest(l.from_us, $2)) "
     "/ 3600000000), 0)::int8, count(*) FROM ledger l "

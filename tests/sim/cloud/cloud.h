@@ -35,8 +35,8 @@ bool cloud_lists_all(const char *ref);
 void cloud_guest_off(const char *id);
 /* A program that did not stop for a notice; NULL = it did. */
 void cloud_unheeded(const char *job, const char *id);
-/* What costs money beside instances: disks, cards, addresses, groups, orders, uploads. A JSON
- * array; the caller frees it. */
+/* Returns the paid things beside instances: disks, cards, addresses, groups, orders, uploads. A
+ * JSON array; the caller frees it. */
 json_t *cloud_left(void);
 void cloud_leave(bool something); /* for breaks.c */
 /* Somebody else's machines in the same accounts: still as they were. */
@@ -61,7 +61,7 @@ void cloud_post(const char *path, json_t *body); /* the emulator's control */
 
 struct cloud_instance {
 	const char *id, *cloud, *token, *state, *ended_by;
-	const char *ref; /* what a row's ref ends in */
+	const char *ref; /* the end of a row's ref */
 	bool server; /* under Pods that are instances: no row's; costs money */
 	int64_t idle_us; /* a server: since when no Pod of ours is on it; 0 = there is one */
 	bool alive; /* pending, running, stopping: it costs money or may do so */
@@ -73,9 +73,9 @@ struct cloud_instance {
 	int64_t taken_us; /* by when, of those with notice_us */
 	/* gone_us: it costs nothing any more; then nothing is left of it either. 0 = not yet */
 	int64_t over_us;
-	/* The cloud's bill, cost_micros of it, at prices from least to most an hour; free: of its
-	 * first hour, which EC2 does not bill. Where it was stopped and started again it has more
-	 * than one interval: then these are 0. */
+	/* The cloud's bill: cost_micros of it, at prices from least to most an hour. free: it is of
+	 * the first hour, which EC2 does not bill. All are 0 for an instance that was stopped and
+	 * started again: it has more than one interval. */
 	int64_t bill_from_us, bill_to_us, least_micros, most_micros;
 	bool free;
 };

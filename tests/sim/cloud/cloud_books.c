@@ -1,4 +1,4 @@
-/* What the rules ask the clouds: their instances, their bills, their objects. */
+/* Answers the rules' questions to the clouds: their instances, their bills, their objects. */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
 #include "sim/cloud/cloud_priv.h"

@@ -126,7 +126,7 @@ static void price_absurd(void)
 	sometimes("a price could not be");
 }
 
-/* What EC2 means to do with a machine, and when. */
+/* EC2's plan for a machine, and its time. */
 static struct planned {
 	char id[64];
 	bool restart;

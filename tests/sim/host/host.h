@@ -1,6 +1,6 @@
 /*
- * The machines of the simulation: on each runs the real agent (src/agent, all but its processes and
- * its curl), and below it a program that computes steps, saves when it is asked to, and ends. The
+ * The machines of the simulation. Each runs the real agent (src/agent, all but its processes and
+ * its curl). Below the agent a program computes steps, saves when it is asked to, and ends. The
  * agent's files are real ones in a folder of the seed's own.
  */
 #ifndef SIM_HOST_H
@@ -42,13 +42,13 @@ size_t host_files(void);
  * Before its end. */
 const char *host_unheeding(const char *id, int64_t notice_us);
 
-/* What programs did, for the checks. */
+/* Progress of a program, for the checks. */
 struct host_progress {
 	char job[64];
 	/* begun_at: the step it went on from */
 	int64_t epoch, rank, ranks, begun_at, steps, begun_us, ended_us;
 	bool alive;
-	bool alien; /* what it found to go on from is another job's, or none */
+	bool alien; /* its checkpoint is another job's, or none */
 	const char *host;
 };
 size_t host_programs(const struct host_progress **ret);

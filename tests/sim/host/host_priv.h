@@ -31,7 +31,7 @@ struct host {
 	int boots;
 	struct host *next;
 };
-extern struct host *host_now; /* whose agent is in its turn */
+extern struct host *host_now; /* the host in whose agent's turn we are */
 
 void host_wake(struct host *h); /* a turn of its agent soon */
 void host_answered(struct host *h);

@@ -13,7 +13,7 @@ struct flight_to {
 	 * comes with over. */
 	void (*streamed)(struct flight_to *t);
 	struct loop *loop;
-	/* who sends, for the trace and partitions: "engine", "i-0123" */
+	/* the sender, for the trace and partitions: "engine", "i-0123" */
 	const char *from;
 	const char *method, *url;
 	const struct spot_header *headers;
@@ -32,7 +32,7 @@ void flight_forget(struct flight_to *t); /* idempotent; over is not called any m
 /* Messages between the two are lost until then. */
 void net_cut(const char *from, bool cut);
 bool net_any_cut(void);
-/* what it had sent may still arrive; no reply finds it */
+/* its messages on the way may still arrive; no reply finds it */
 void net_crash(const char *from);
 
 /* A launch that comes once more does so after so long at least, and after a minute and a half at

@@ -10,8 +10,8 @@ WHERE NOT CASE WHEN l.price_observed_us = 0 THEN l.price_micros = n.price_micros
 	= l.price_micros AND p.effective_us <= l.from_us) END
 
 -- rule: a price is the newest
--- Asked where clocks are right and no daemon was paused: the newest price of its time that had been in the rows for a
--- minute.
+-- The newest of its time that had been stored for a minute. Asked while clocks are right and no
+-- daemon was paused.
 SELECT l.id, 'line ' || l.id || ' of n' || l.node_id || ' is of ' || l.price_observed_us || ', not ' ||
 	q.observed_us AS words
 FROM ledger l
@@ -56,8 +56,7 @@ WHERE l.kind = 'lost_work' AND l.reverses IS NULL AND CASE WHEN c.set_key IS NUL
 	ELSE c.set_us END > l.from_us
 
 -- rule: what was lost is booked as lost
--- Five minutes after an attempt was lost, its work since the last checkpoint is not compute any more, unless the machine
--- was credited.
+-- Five minutes after a loss, work since the last checkpoint is not compute. A credit excuses it.
 SELECT l.id, 'line ' || l.id || ' of j' || a.job_id || ' epoch ' || a.epoch || ' on n' || a.node_id AS words
 FROM attempt a
 JOIN node n ON n.id = a.node_id

@@ -9,8 +9,8 @@ JOIN node n ON n.ref IS NOT NULL AND e.entity_id = (SELECT p.provider FROM pool 
 WHERE e.event = 'ORPHAN' AND (n.ended_us IS NULL OR n.ended_us > e.at_us + :skew)
 
 -- rule: what its cloud takes is left to it
--- A reclaimed machine may cost nothing, one that we terminate does: until its deadline it is left alone. Nobody knows
--- who ended one whose notice came with the release.
+-- A reclaimed machine may cost nothing, one that we terminate does. Until its deadline it is left
+-- alone. Nobody knows who ended one whose notice came with the release.
 SELECT n.id, 'n' || n.id || ' ' || (n.drain_deadline_us - e.at_us) / 1000000 || ' s before: ' || e.why AS words
 FROM node n
 JOIN pool p ON p.id = n.pool_id AND p.market = 'spot'

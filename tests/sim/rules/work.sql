@@ -208,7 +208,7 @@ FROM pool_cool
 WHERE until_us - at_us > 920000000
 
 -- rule: a job fails for a reason of its own
--- Of these jobs only those with fail_at=1 fail; a max_duration may end one, and so may a fleet that is closed.
+-- Only jobs with fail_at=1 fail. A max_duration may end one, and so may a closed fleet.
 SELECT id, 'j' || id || ' ' || reason || ': ' || why AS words
 FROM job
 WHERE state = 'FAILED' AND position('fail_at=1' IN spec->>'run') = 0

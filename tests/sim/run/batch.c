@@ -215,7 +215,7 @@ static void seeds_run(const struct options *o, const char *dir)
 
 /* ---- the shortest reproduction --------------------------------------------------------------- */
 
-/* What fails after minutes only (spin.h) is not made much shorter. */
+/* A failure that takes minutes (spin.h) is not shortened much. */
 #define SHRINK_S 300
 static double shrink_until_s;
 

@@ -117,7 +117,7 @@ static void statement_plan(const struct pg_stmt *s)
 		    i == s->params_n - 1 ? ")" : "");
 	}
 	assert(n < sizeof(sql));
-	PQclear(PQexec(db.c, sql)); /* what has no plan is refused */
+	PQclear(PQexec(db.c, sql)); /* a statement without a plan is refused */
 }
 
 /* Returns how many parameters a statement of ours has. */

@@ -5,9 +5,8 @@
 #include <libpq-fe.h>
 
 void store_open(const char *dsn);
-/* Before seeds run: has the process of the server behind it parse and plan all statements of the
- * product, which its copies then know, and leaves the connection open. store_cold: there will be no
- * copies. */
+/* Before seeds run: makes the server's process parse and plan all statements of the product, so
+ * that its copies know them. Leaves the connection open. store_cold: there will be no copies. */
 void store_warm(const char *dsn);
 void store_cold(void);
 /* of ours, without parameters; false after telling why */

@@ -1,7 +1,8 @@
 /*
- * A statement that moves rows on says what they were, so that one that comes a second time (its
- * reply was lost, another had decided the same) changes nothing. That seldom happens by chance; in
- * some seeds each is tried, right after it had an effect, in a transaction that is rolled back.
+ * A statement that changes a state names the state before, so that a repeat of it changes nothing.
+ * It may repeat because its reply was lost or another daemon decided the same. Chance seldom does
+ * that. So in some seeds each is repeated right after it had an effect, in a transaction that is
+ * rolled back.
  */
 #include "base/base.h"
 #include "sim/world/world.h"
@@ -89,7 +90,7 @@ void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult 
 	sql_must("ROLLBACK");
 }
 
-/* ---- what if, at the end of a seed ----------------------------------------------------------- */
+/* ---- trials at the end of a seed ------------------------------------------------------------- */
 
 static PGresult *what_if(const struct pg_stmt *s, const char *const *params)
 {
@@ -142,8 +143,8 @@ void lag_break(void)
 	lag_judge("1", "1", "2");
 }
 
-/* EC2 takes one back when its first hour is over to the microsecond, and a microsecond earlier: no
- * seed has a machine of spot for so long. */
+/* EC2 reclaims a machine when its first hour is over to the microsecond, and a microsecond earlier.
+ * No seed has a spot machine for so long. */
 static void hour_try(void)
 {
 	static const char *const made[] = { "DELETE FROM attempt WHERE node_id = $1",
@@ -181,9 +182,9 @@ static void hour_try(void)
 	PQclear(n);
 }
 
-/* The backup that was restored had a leader once, and then nobody led until it was restored: what
- * was launched meanwhile is nobody's leak; what was launched while somebody led, and no row knows,
- * is one. */
+/* A restored backup had a leader once; then nobody led until the restore. A machine that was
+ * launched meanwhile is no orphan of ours. A machine that was launched while somebody led, and has
+ * no row, is one. */
 static void led_try(void)
 {
 	PGresult *n = PQexec(store_conn(), "SELECT epoch FROM leader WHERE name = 'engine'"), *r;

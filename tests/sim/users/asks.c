@@ -1,7 +1,7 @@
 /*
- * People who look after the daemon: they run the doctor, and have what nobody owns ended before its
- * grace is over. What they asked for is over in the end, whoever crashed meanwhile (check_work.c).
- * What they say may be lost: they say it again.
+ * People who look after the daemon. They run the doctor, and have orphans ended before their grace
+ * is over. Each request is over in the end, whoever crashed meanwhile (check_work.c). A request may
+ * be lost: they repeat it.
  *
  * Only in small worlds and every sixteenth seed, with draws of its own.
  */

@@ -199,8 +199,8 @@ static bool by_the_minute(size_t fault)
 	return false;
 }
 
-/* Which faults there are matters more than how many: bugs hide behind others' noise. What is asked
- * once stays. */
+/* Which faults there are matters more than how many: bugs hide behind the noise of other faults.
+ * Faults that are asked for once stay. */
 static void mix_swarm(uint64_t seed, struct faults_mix *m)
 {
 	struct rng r;

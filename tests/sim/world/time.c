@@ -133,7 +133,7 @@ struct loop *world_turn(int64_t until_us)
 	world.turns++;
 	clock_manual_advance(&world.clock, due ? in : most);
 	spin_turn();
-	/* Whoever is told something by another's turn reads the time of now. */
+	/* Another loop's turn may have called into any loop: each reads the time of now. */
 	for (size_t i = 0; i < LOOPS_MAX; i++) {
 		if (loops[i].loop != NULL) {
 			loop_clock_update(loops[i].loop);

@@ -1,9 +1,9 @@
 /*
  * The linker sends every such call of ours here (-Wl,--wrap, in meson.build for each name below).
- * test_sim.py springs each, and looks into the binary for calls of this kind that are not in this
- * list (`random` and `srand` cannot be: base.h poisons the words). Shared libraries' own calls are
- * not seen: libpq's are the one real connection, OpenSSL only computes, and curl, whose place net.c
- * takes, is never called.
+ * test_sim.py springs each, and searches the binary for calls of this kind that the list lacks.
+ * (`random` and `srand` cannot be there: base.h poisons the words.) Calls inside shared libraries
+ * are not seen. OpenSSL only computes, curl is never called since net.c takes its place, and libpq
+ * has the one real connection.
  */
 #include "base/base.h"
 #include "sim/world/traps.h"

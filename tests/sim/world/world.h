@@ -1,8 +1,8 @@
 /*
- * The simulated world: one process, one thread, one loop on a virtual clock. What the product talks
- * to is replaced below its lowest layer, by the linker: the loop's waiter (time.c), HTTP client and
- * server (net*.c), the connections to Postgres (store.c), the agent's processes and its HTTP client
- * (host*.c). All above that is the product itself.
+ * The simulated world: one process, one thread, one loop on a virtual clock. The linker replaces
+ * the layers that the product talks to. These are the loop's waiter (time.c), HTTP client and
+ * server (net*.c), the connections to Postgres (store.c), and the agent's processes and its HTTP
+ * client (host*.c). All above that is the product itself.
  *
  * Everything that happens is one line of the trace; the same seed gives the same trace, byte for
  * byte.
@@ -62,7 +62,7 @@
 	X(lag) /* lists lag behind launches for a while (each minute; small worlds) */ \
 	/* the database answers with errors for a while (each minute; small worlds) */ \
 	X(db_refuse) \
-	X(unheard_end) /* what a launch made ends as its outcome is written down as unknown */ \
+	X(unheard_end) /* a launch's machine ends as its outcome is written down as unknown */ \
 	/* EC2 plans an end or a restart of a machine, or both (each minute; one seed in 64, \
 	 * small worlds) */ \
 	X(planned) \
@@ -98,7 +98,7 @@
 	/* a store of objects refuses what an agent asks of it (asked for each request; every \
 	 * sixteenth seed, small worlds) */ \
 	X(store_refuse) \
-	/* what a gang that gathers is of costs ten times as much, and one of its instances ends \
+	/* the price of a gathering gang's pool rises tenfold, and one of its instances ends \
 	 * (each minute; one seed in 64) */ \
 	X(gang_dear)
 #define FAULTS_MAX 64
@@ -131,7 +131,7 @@ struct world {
 	int64_t skew_ahead, skew_behind; /* so far a daemon's clock was off in this seed */
 	int64_t skew_max; /* so far apart two times may be that daemons wrote in one moment */
 	bool stood; /* a daemon stood still for a while */
-	/* what went wrong last may be felt until then; nothing of the market counts */
+	/* the last fault may be felt until then; nothing of the market counts */
 	int64_t harm_until;
 	/* a machine was taken or cut off, or a cloud lies: it may not be known before */
 	int64_t taken_until;
