@@ -25,8 +25,8 @@ static void check_budget_told(void)
 {
 	static int64_t spends[CHECK_JOBS_MAX], keeps[CHECK_JOBS_MAX], rests[CHECK_JOBS_MAX];
 
-	check_soon("who has used a budget up is told to stop", spends);
-	check_soon("who is parked keeps no machine", keeps);
+	check_soon("a job that used up its budget is told to stop", spends);
+	check_soon("a parked job keeps no machine", keeps);
 	/* The unbilled cost of a machine is too high by as much as the clock is ahead. Nothing is
 	 * billed meanwhile, so the error ends with the clock step. */
 	if (!brokers_on_time()) {

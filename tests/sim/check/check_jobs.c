@@ -112,7 +112,7 @@ void check_disposed(void)
 	if (!check_disposes()) {
 		return;
 	}
-	check_rule("what was given up is deleted");
+	check_rule("an abandoned checkpoint is deleted");
 	r = check_rows(
 	    "SELECT DISTINCT k.object_key, k.sha256, c.id FROM checkpoint_chunk k JOIN checkpoint "
 	    "c ON c.id = k.checkpoint_id AND c.state = 'ABANDONED' "
@@ -122,12 +122,12 @@ void check_disposed(void)
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int i = 0; i < PQntuples(r); i++) {
 		always(!cloud_object(PQgetvalue(r, i, 0), PQgetvalue(r, i, 1)),
-		    "what was given up is deleted", "c%s has %s", PQgetvalue(r, i, 2),
+		    "an abandoned checkpoint is deleted", "c%s has %s", PQgetvalue(r, i, 2),
 		    PQgetvalue(r, i, 0));
 	}
 	PQclear(r);
 	if (check_value("SELECT count(*) FROM checkpoint_chunk WHERE deleted_us IS NOT NULL") > 0) {
-		sometimes("what was given up was deleted");
+		sometimes("an abandoned checkpoint was deleted");
 	}
 	if (check_value(
 		"SELECT count(*) FROM checkpoint_chunk k JOIN checkpoint c ON c.id = "
@@ -258,5 +258,5 @@ void check_results(void)
 {
 	check_rule("a job that succeeded did all its steps");
 	check_rule("a job that succeeded ended well on all ranks");
-	check_rule("what a job left is stored when it has succeeded");
+	check_rule("a succeeded job's result is stored");
 }

@@ -41,7 +41,7 @@ static void check_reversals(void)
  * more; but for what is credited. */
 static void check_lost(void)
 {
-	check_rule("what was lost is booked as lost");
+	check_rule("lost work is booked as lost");
 }
 
 /* A cloud that bills a machine gives nothing back for it. */
@@ -57,7 +57,7 @@ static void check_credits(void)
 		for (size_t i = 0; i < n; i++) {
 			if (strcmp(all[i].ref, PQgetvalue(r, k, 1)) == 0) {
 				always(all[i].free && str_same(all[i].ended_by, "reclaim"),
-				    "what the cloud bills is not credited",
+				    "billed time is not credited",
 				    "n%s was credited, %s was ended by %s%s", PQgetvalue(r, k, 0),
 				    all[i].id, all[i].ended_by,
 				    all[i].free ? "" : ", and is billed");
@@ -108,7 +108,7 @@ static void check_uncredited(void)
 		for (size_t i = 0; i < n; i++) {
 			always(strcmp(all[i].ref, PQgetvalue(r, k, 1)) != 0 ||
 				!str_same(all[i].ended_by, "reclaim"),
-			    "what the cloud does not bill is credited",
+			    "unbilled time is credited",
 			    "n%s is not, %s was ended by %s", PQgetvalue(r, k, 0), all[i].id,
 			    all[i].ended_by);
 		}
@@ -260,7 +260,7 @@ void check_ledger(void)
 {
 	check_rule("no interval is billed twice");
 	check_rule("an amount is its interval times its price");
-	check_rule("what is billed lies within the machine's life");
+	check_rule("bills lie within the machine's life");
 }
 
 void check_ledger_end(void)

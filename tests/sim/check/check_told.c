@@ -74,7 +74,7 @@ void check_absent(void)
 /* The row of a launch stands for what it made before it knows its ref. */
 static void check_alarms(void)
 {
-	check_rule("what a row stands for is nobody's leak");
+	check_rule("a machine with a row is no orphan");
 }
 
 /* ---- notices --------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static void check_noticed(void)
 		open[node] = true;
 		since[node] = since[node] == 0 ? world_now() : since[node];
 		always(steady == 0 || MAX(since[node], steady) + 240 * SPOT_US_PER_S > world_now(),
-		    "who is told of an end leaves", "n%" PRId64 " is %s, for %" PRId64 " s", node,
+		    "a job leaves a machine that is about to end", "n%" PRId64 " is %s, for %" PRId64 " s", node,
 		    PQgetvalue(r, k, 1), (world_now() - since[node]) / SPOT_US_PER_S);
 	}
 	for (size_t k = 0; k < NODES_MAX; k++) {
@@ -160,7 +160,7 @@ static void check_taken(const struct cloud_instance *all, size_t n)
  * alone. Of a notice that came as it was given back nobody knew who decided that. */
 static void check_left(void)
 {
-	check_rule("what its cloud takes is left to it");
+	check_rule("a reclaimed machine is left to its cloud");
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
@@ -168,8 +168,8 @@ static void check_left(void)
 /* A planned move asks its program to save; who cannot is not moved. */
 static void check_asked(void)
 {
-	check_rule("who moves has saved");
-	check_rule("who moves has saved / was asked to");
+	check_rule("a job that moves has saved");
+	check_rule("a job that moves has saved / was asked to");
 }
 
 /* If no fault came since, a job's work is stored before it moves. */
@@ -179,7 +179,7 @@ static void check_moved(void)
 	if (world.skew_max != 0 || harm >= world_now()) {
 		return;
 	}
-	check_rule("who moves has saved / has stored it");
+	check_rule("a job that moves has saved / has stored it");
 }
 
 /* The job's next state takes its program into account before the machine is given back; the job may
@@ -207,7 +207,7 @@ static void check_logs(void)
 /* A time in a row is of something that was written down when it happened. */
 static void check_dated(void)
 {
-	check_rule("what did not happen has no time");
+	check_rule("an event that did not happen has no time");
 }
 
 /* ---- prices ---------------------------------------------------------------------------------- */
@@ -237,7 +237,7 @@ static void check_costs(void)
 /* It tells that a machine may be taken some day: nobody has to leave. */
 static void check_recommended(void)
 {
-	check_rule("who is recommended to leave stays");
+	check_rule("a machine recommended for rebalance stays");
 }
 
 /* The agent's first report that the attempt runs says when it began. The engine corrects a time

@@ -117,11 +117,11 @@ static void check_timed(void)
 			    TOLD_EARLIER_US;
 		}
 		if (cell_true(r, i, 5)) {
-			check_job_soon("whose time is over is told to stop", job, state, open,
+			check_job_soon("a job whose time is over is told to stop", job, state, open,
 			    runs_on);
 		}
 		if (str_same(state, "QUEUED") && !cell_true(r, i, 7)) {
-			check_job_soon("whose time is over fails", job, state, queued, begins);
+			check_job_soon("a job whose time is over fails", job, state, queued, begins);
 		}
 	}
 	check_soon_end(open, runs_on);
@@ -151,7 +151,7 @@ static void check_programs_timed(const char *job, int64_t most)
 static void check_timed_end(void)
 {
 	PGresult *r = check_rows(timed);
-	check_rule("whose time is over does not begin");
+	check_rule("a job whose time is over does not begin");
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int i = 0; i < PQntuples(r); i++) {
 		const char *state = PQgetvalue(r, i, 1);
@@ -296,7 +296,7 @@ static void check_places(void)
 	check_rule("a job runs where it may");
 	check_rule("no job begins on a machine that is being taken");
 	check_rule("a job begins on machines that are ready");
-	check_rule("who leaves for another is less urgent");
+	check_rule("a preempted job is less urgent");
 }
 
 /* A job that was cancelled or is over begins nothing and wants no machines. The clocks of API and
@@ -352,7 +352,7 @@ static void check_wishes(void)
 
 static void check_leaks(void)
 {
-	check_rule("what nobody owns is ended after its grace");
+	check_rule("an orphan is ended after its grace");
 }
 
 void check_work_end(void)

@@ -132,7 +132,7 @@ void others_check_end(void)
 	sometimes("a machine with our mark was nobody's");
 	/* By a clock that was far off nobody led just then, nor by a lease that was not renewed
 	 * since. */
-	always(others_settled(), "what nobody owns is ended in the end", "%s is %s", lost->id,
+	always(others_settled(), "an orphan is ended in the end", "%s is %s", lost->id,
 	    inst_state_name(lost));
 }
 
@@ -163,10 +163,10 @@ bool other_is(const struct inst *i)
 void cloud_check_others(void)
 {
 	always(kept == NULL || kept->state == INST_RUNNING,
-	    "what a restored backup does not know is kept", "it is %s",
+	    "machines unknown to a restored backup are kept", "it is %s",
 	    kept != NULL ? inst_state_name(kept) : "");
 	for (size_t k = 0; k < ARRAY_LEN(others); k++) {
-		always(others[k]->state == INST_RUNNING, "what is not ours is left alone",
+		always(others[k]->state == INST_RUNNING, "other people's machines are left alone",
 		    "%s %s is %s", cloud_name(others[k]->cloud), others[k]->id,
 		    inst_state_name(others[k]));
 	}

@@ -12,7 +12,7 @@ CROSS JOIN LATERAL (SELECT j.budget_micros - coalesce(sum(l.amount_micros), 0) A
 	l WHERE l.job_id = j.id AND l.to_us <= n.created_us) b
 WHERE b.left_micros < n.price_micros * (300000000 + 170000000) / 3600000000
 
--- rule: who has used a budget up is told to stop
+-- rule: a job that used up its budget is told to stop
 -- soon: yes
 -- By the ledger alone, of which the newest minute is missing.
 SELECT j.id, j.state AS words
@@ -20,7 +20,7 @@ FROM job j
 WHERE j.budget_micros <= coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.job_id = j.id), 0)
 	AND EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND a.ended_us IS NULL AND a.desired = 'run')
 
--- rule: who is parked keeps no machine
+-- rule: a parked job keeps no machine
 -- soon: yes
 SELECT j.id, j.state AS words
 FROM job j

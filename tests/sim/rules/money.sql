@@ -55,7 +55,7 @@ JOIN checkpoint c ON c.job_id = a.job_id AND c.epoch = a.epoch
 WHERE l.kind = 'lost_work' AND l.reverses IS NULL AND CASE WHEN c.set_key IS NULL THEN c.committed_us
 	ELSE c.set_us END > l.from_us
 
--- rule: what was lost is booked as lost
+-- rule: lost work is booked as lost
 -- Five minutes after a loss, work since the last checkpoint is not compute. A credit excuses it.
 SELECT l.id, 'line ' || l.id || ' of j' || a.job_id || ' epoch ' || a.epoch || ' on n' || a.node_id AS words
 FROM attempt a
@@ -114,7 +114,7 @@ FROM ledger
 WHERE reverses IS NULL AND abs(amount_micros) <> round((to_us - from_us)::numeric * price_micros / 3600000000)
 	AND abs(abs(amount_micros) - (to_us - from_us)::numeric * price_micros / 3600000000) > 1
 
--- rule: what is billed lies within the machine's life
+-- rule: bills lie within the machine's life
 -- chaos: yes
 SELECT l.id, 'line ' || l.id || ' of n' || n.id AS words
 FROM ledger l

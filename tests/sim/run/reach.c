@@ -123,7 +123,7 @@ static const struct reach {
 	{ "sometimes", "a job was moved since it paid", 2, 0 },
 	{ "sometimes", "an object changed on its way to the store", 0, 41 }, /* small worlds only */
 	{ "sometimes", "a daemon began with a clock ahead while a machine booted", 13, 34 },
-	{ "sometimes", "what was given up was deleted", 10, 26 },
+	{ "sometimes", "an abandoned checkpoint was deleted", 10, 26 },
 	{ "sometimes", "a machine of a gang that gathers became dear and died", 8, 0 },
 	{ "sometimes", "of what was given up another had some", 46, 18 },
 	{ "sometimes", "a feed was frozen", 28, 138 },

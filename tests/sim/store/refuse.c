@@ -60,7 +60,7 @@ static void refusal_judge(const char *name)
 	}
 	asked++;
 	always(asked <= (str_prefix(name, "api_") ? REQUESTS_MOST : ASKED_MOST),
-	    "what is refused is not asked again at once", "%s %" PRId64 " times", name, asked);
+	    "a refused statement is not repeated at once", "%s %" PRId64 " times", name, asked);
 }
 
 PGresult *refuse_ran(const struct pg_stmt *s)

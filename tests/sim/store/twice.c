@@ -49,7 +49,7 @@ static void sql_must(const char *sql)
 static void result_judge(const struct pg_stmt *s, const PGresult *r)
 {
 	always(PQresultStatus(r) != PGRES_TUPLES_OK || PQntuples(r) == 0,
-	    "what comes a second time changes nothing", "%s", s->name);
+	    "a repeated statement changes nothing", "%s", s->name);
 }
 
 /* A notice that says a later time than one that was told before. Few machines hear two; so each is
@@ -167,14 +167,14 @@ static void hour_try(void)
 			PQclear(PQexecParams(store_conn(), made[k], 1, NULL, of, NULL, NULL, 0));
 		}
 		r = what_if(&q_stmt_engine_credit_due, params);
-		always(PQntuples(r) == 0, "what the cloud bills is not credited",
+		always(PQntuples(r) == 0, "billed time is not credited",
 		    "n%s would be, after an hour", of[0]);
 		PQclear(r);
 		PQclear(PQexecParams(store_conn(),
 		    "UPDATE node SET launched_us = launched_us + 1 WHERE id = $1", 1, NULL, of,
 		    NULL, NULL, 0));
 		r = what_if(&q_stmt_engine_credit_due, params);
-		always(PQntuples(r) == 1, "what the cloud does not bill is credited",
+		always(PQntuples(r) == 1, "unbilled time is credited",
 		    "n%s would not be, within its hour", of[0]);
 		PQclear(r);
 		sql_must("ROLLBACK");
@@ -205,10 +205,10 @@ static void led_try(void)
 		sql_must(led);
 		r = what_if(&q_stmt_engine_sweep_judge, params);
 		always(PQntuples(r) == 2 && PQgetvalue(r, 1, 5)[0] == 't',
-		    "what a restored backup does not know is kept",
+		    "machines unknown to a restored backup are kept",
 		    "what came while nobody led would not be");
 		always(PQntuples(r) == 2 && PQgetvalue(r, 0, 5)[0] == 'f',
-		    "what nobody owns is ended in the end",
+		    "an orphan is ended in the end",
 		    "what came under an earlier leader would not be");
 		PQclear(r);
 		sql_must("ROLLBACK");
@@ -298,7 +298,7 @@ static void commit_try(void)
 		    "= $1 AND (c.committed_us = "
 		    "9000000000000000 OR j.id IS NOT NULL)",
 		    1, NULL, params + 3, NULL, NULL, 0);
-		always(PQntuples(r) == 0, "what comes a second time changes nothing",
+		always(PQntuples(r) == 0, "a repeated statement changes nothing",
 		    "c%s is committed again", params[3]);
 		PQclear(r);
 		sql_must("ROLLBACK");
@@ -330,7 +330,7 @@ static void exit_try(void)
 		    "UPDATE attempt SET settled = false WHERE job_id = $1 AND epoch = $2", 2, NULL,
 		    params, NULL, NULL, 0));
 		r = what_if(&q_stmt_engine_attempt_settle, params);
-		always(PQntuples(r) == 0, "what an epoch ended as stays",
+		always(PQntuples(r) == 0, "the end of an epoch stays",
 		    "j%s epoch %s would be lost", params[0], params[1]);
 		PQclear(r);
 		sql_must("ROLLBACK");
@@ -379,7 +379,7 @@ static void row_tries(void)
 			"9000000000000000 WHERE id = $1",
 		    &q_stmt_engine_node_move, ends,
 		    "SELECT FROM node WHERE id = $1 AND ended_us < 9000000000000000",
-		    "what is billed lies within the machine's life");
+		    "bills lie within the machine's life");
 	}
 	PQclear(n);
 }
