@@ -161,7 +161,7 @@ json_t *aws_json_body(struct sim_req *rq, struct sim_reply *rep);
 /* aws_events.c puts the events of EventBridge into them. */
 
 /* The account has a rule in every region that sends its instances' events to every queue of this
- * prefix, and one such queue, as deploy/iam/aws-interruptions.yaml makes them. */
+ * prefix. It also has one such queue. deploy/iam/aws-interruptions.yaml makes both. */
 #define SQS_RULE_PREFIX "spotbroker-"
 #define SQS_OWN_QUEUE "spotbroker-interruptions"
 

@@ -165,11 +165,10 @@ const struct control_call az_calls[] = {
 	    "{\"capacity\": \"mixed\" | \"sync\" | \"async\", \"page\": N, \"price_page\": N, "
 	    "\"nic_reserve_ms\": MS, \"events_ms\": MS, \"forget_ms\": MS, \"spot_allowed\": true}",
 	    "{}",
-	    "Change settings. capacity says where a create without capacity fails: mixed refuses "
-	    "Spot "
-	    "without a zone at once and all else in the operation. events_ms delays scheduled "
-	    "events, "
-	    "forget_ms is how long operations are known.",
+	    "Change settings. capacity says when a create without capacity fails: at once (sync) or "
+	    "in the operation (async). mixed refuses Spot without a zone at once, and all else in "
+	    "the operation. events_ms delays scheduled events. Operations are forgotten after "
+	    "forget_ms.",
 	    config_post, NULL },
 	{ "POST", "/azure/container", "{\"name\": NAME}", "{}", "Make a Blob container.",
 	    container_post, NULL },
@@ -207,7 +206,7 @@ void az_left(const struct sim *s, json_t *left)
 {
 	const struct azure *az = azure_of(s);
 
-	az_tick((struct sim *)(uintptr_t)s); /* what was due is gone, whether asked for or not */
+	az_tick((struct sim *)(uintptr_t)s); /* drops resources that are due, read or not */
 	for (const struct az_res *r = az->res; r; r = r->next) {
 		bool empty = r->kind == AZ_GROUP;
 

@@ -11,9 +11,8 @@ const struct control_call control_calls[] = {
 	    "{\"sum_micros\": N, \"alive\": N, \"instances\": [LINE], \"double_launches\": [...], "
 	    "\"left\": [TEXT]}",
 	    "Return the provider's bill: per instance from and to, price segments and cost. left "
-	    "names "
-	    "what still costs money. double_launches names launches of one token that each made "
-	    "instances.",
+	    "names other things that cost money. double_launches names launches of one token that "
+	    "each made instances.",
 	    NULL, control_books },
 	{ "POST", "/config",
 	    "{\"lag_ms\": MS, \"boot_ms\": MS, \"terminate_ms\": MS, \"notice_ms\": MS, "

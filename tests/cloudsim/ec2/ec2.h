@@ -109,7 +109,7 @@ struct run {
 	bool keep_root, guarded;
 };
 
-/* Reads the form; e->failed tells. What is in r is freed by run_fini in any case. */
+/* Reads the form into r; e->failed says whether it failed. run_fini frees r in any case. */
 void run_read(struct ec2 *e, struct run *r);
 void run_fini(struct run *r);
 /* Everything that makes two requests the same one. */

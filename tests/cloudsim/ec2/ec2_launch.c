@@ -3,7 +3,7 @@
 #include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
-/* ---- what they mean -------------------------------------------------------------------------- */
+/* ---- the fields' meaning --------------------------------------------------------------------- */
 
 static void resolve_image(struct ec2 *e, struct run *r)
 {

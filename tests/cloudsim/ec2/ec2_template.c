@@ -372,7 +372,8 @@ void ec2_delete_template(struct ec2 *e)
 
 /* ---- used ------------------------------------------------------------------------------------ */
 
-/* What a request says about "Placement" or "TagSpecification" stands for all of it. */
+/* Whether the request has the member. "Placement" or "TagSpecification" replaces the template's
+ * whole. */
 static bool is_said(const struct form *f, const char *name)
 {
 	size_t n = strcspn(name, ".");

@@ -1,9 +1,9 @@
 /*
  * Google Cloud: one port for compute, billing, oauth2, sts, iamcredentials, cloudquotas and
  * storage, told apart by path. Written from the vendor's reference and discovery documents
- * (data/gcp_schema.json is made of those). Times in answers of compute are Pacific, as the vendor's
- * are; links name www.googleapis.com; 64-bit numbers are texts; what has its default value is left
- * out.
+ * (data/gcp_schema.json is made of those). As with the vendor, times in answers of compute are
+ * Pacific, links name www.googleapis.com, and 64-bit numbers are texts. Fields with their default
+ * value are left out.
  */
 #ifndef CLOUDSIM_GCP_H
 #define CLOUDSIM_GCP_H
@@ -27,7 +27,7 @@ struct gcp_token {
 	char *text, *email, *scopes;
 	int64_t expires_us;
 };
-/* What one SKU charges for, by region: price of a unit in nano-dollars. */
+/* A price of one SKU, by region: a unit in nano-dollars. */
 struct gcp_part {
 	const char *part, *region;
 	int64_t nanos[SIDE_COUNT]; /* -1 = none */
@@ -38,7 +38,7 @@ struct gcp_sku {
 	const char *id, *description, *family, *group, *usage, *unit, *regions, *tiers, *part;
 	enum side side;
 };
-/* What the market's itype lacks. */
+/* Facts that the market's itype lacks. */
 struct gcp_type {
 	struct itype *type;
 	const char *machine, *family, *gpu, *accelerator;
@@ -130,7 +130,7 @@ struct gcp_call {
 	struct gcp *g;
 	struct arena *a;
 	const char *arg[GCP_ARGS_MAX];
-	const char *email; /* who calls */
+	const char *email; /* the caller */
 	const char *version; /* "v1", "beta" */
 	json_t *body; /* parsed and checked where the route has a schema; else NULL */
 };

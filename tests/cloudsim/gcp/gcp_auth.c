@@ -452,7 +452,7 @@ void iam_sign_blob(struct gcp_call *c)
 	EVP_MD_CTX_free(ctx);
 }
 
-/* ---- who calls ------------------------------------------------------------------------------- */
+/* ---- the caller ------------------------------------------------------------------------------ */
 
 static bool has_scope(const char *had, const char *any)
 {

@@ -1,6 +1,7 @@
 /*
- * The metadata server of one VM (page "About VM metadata"): the header both ways, values with an
- * ETag, requests that wait for a change, service-account tokens and identity tokens.
+ * The metadata server of one VM (page "About VM metadata"). It checks and sends the header, answers
+ * values with an ETag, and holds requests that wait for a change. It gives service-account tokens
+ * and identity tokens.
  */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"

@@ -1,5 +1,5 @@
-/* What an instance goes through besides insert and delete: stop, start, reset, metadata, tags, its
- * serial port (their pages of the Compute Engine API reference). */
+/* Calls on an instance besides insert and delete: stop, start, reset, metadata, tags, its serial
+ * port (their pages of the Compute Engine API reference). */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/str.h"
@@ -209,7 +209,7 @@ void gcp_vm_set_tags(struct gcp_call *c)
 	reply_op(c, op_of(c, i, "setTags", request), 1);
 }
 
-/* ---- what the guest tells -------------------------------------------------------------------- */
+/* ---- output of the guest --------------------------------------------------------------------- */
 
 void gcp_vm_serial(struct gcp_call *c)
 {

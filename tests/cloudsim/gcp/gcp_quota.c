@@ -55,7 +55,7 @@ int64_t gcp_quota_limit(const struct sim *s, const char *metric, const char *reg
 	return s->conf.quota_vcpus;
 }
 
-/* What a metric counts of one instance: GPUs, vCPUs or GB of local SSD. */
+/* Returns one instance's share of a metric: GPUs, vCPUs or GB of local SSD. */
 static int64_t quota_share(const struct sim *s, const struct pool *p, enum side side,
     const char *metric)
 {

@@ -188,7 +188,7 @@ json_t *gcp_vm_json(const struct inst *i, struct arena *a)
 	return o;
 }
 
-/* ---- what the instance's life does ----------------------------------------------------------- */
+/* ---- life of an instance --------------------------------------------------------------------- */
 
 static void vm_removed(struct inst *i)
 {

@@ -168,7 +168,7 @@ void gcs_upload_chunk(struct gcp_call *c, struct gcs_upload *u)
 		return;
 	}
 	if (s.from >= 0 && body.n > 0 && (size_t)s.to >= u->bytes.n) {
-		skip = u->bytes.n - (size_t)s.from; /* what is there already is not stored again */
+		skip = u->bytes.n - (size_t)s.from; /* bytes that are stored already */
 		keep = body.n;
 		/* Only whole pieces of 256 KiB are kept of what is not the end. */
 		if (s.total < 0 || s.to + 1 < s.total) {

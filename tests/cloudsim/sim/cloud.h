@@ -180,7 +180,7 @@ struct cloud_ops {
 	void (*event)(struct inst *i, const char *type);
 	/* The program powered its guest off; NULL: as at AWS (stopped or terminated). */
 	void (*guest_off)(struct inst *i);
-	/* What is freed with an instance (inst.own). */
+	/* Frees the cloud's part of an instance (inst.own). */
 	void (*inst_free)(struct inst *i);
 	/* Billing starts with the launch answer, not with running. */
 	bool bills_from_launch;

@@ -94,7 +94,7 @@ struct sim {
 	struct inst *unmade;
 	/* its feed of prices tells what was so then; 0 = what is so */
 	int64_t frozen_us[CLOUD_COUNT];
-	/* what the request at hand makes or ends is as it was, once it is answered */
+	/* the effects of the current request are undone once it is answered */
 	bool pretend;
 	void *inst_tree; /* tsearch by id */
 	uint64_t inst_seq;
@@ -280,7 +280,7 @@ struct inst {
 	struct pool *pool;
 	enum side side;
 	enum inst_state state;
-	/* what it is again when the request that pretends to end it is answered; NONE = no such
+	/* its state again, once the request that pretends to end it is answered; NONE = no such
 	 * request */
 	enum inst_state pretended;
 	bool unreal; /* made by a request that pretends */
@@ -291,7 +291,7 @@ struct inst {
 	int64_t rebalance_us, notice_us, action_us; /* 0 = not given */
 	int64_t notice_len_us;
 	bool reclaimed, by_price;
-	/* what was asked */
+	/* fields of the launch request */
 	char *token, *params_hash, *name, *hostname, *image, *key_name, *user_data, *reservation,
 	    *subnet;
 	size_t user_data_n;
@@ -349,8 +349,9 @@ void inst_tag_unset(struct inst_tag **tags, size_t *n, const char *key, const ch
 const char *inst_tag(const struct inst *i, const char *key);
 /* Ends it: shutting down, then gone. No-op when already ending. */
 void inst_end(struct inst *i, const char *ended_by, const char *code, const char *message);
-/* Two stages: rebalance recommendation now and notice after rebalance_before_us (0 = notice at
- * once), then the end notice_us after the notice; 0 = at once and without any notice. */
+/* Reclaims in two stages. The rebalance recommendation comes now, the notice after
+ * rebalance_before_us (0 = at once). The end comes notice_us after the notice; 0 = at once and
+ * without any notice. */
 void inst_reclaim(struct inst *i, int64_t notice_us, int64_t rebalance_before_us, bool by_price);
 /* Its system has switched itself off: what that is depends on the cloud. No-op unless it runs. */
 void inst_guest_off(struct inst *i);
@@ -361,7 +362,7 @@ void inst_stop(struct inst *i);
 void inst_restart(struct inst *i);
 /* One that is gone but still known by its name counts as stopped since. */
 void inst_revive(struct inst *i);
-/* What an interruption does to it: "terminate", "stop", "hibernate". */
+/* Returns the effect of an interruption: "terminate", "stop", "hibernate". */
 const char *inst_interruption(const struct inst *i);
 void inst_sir_set(struct inst *i, const char *state, const char *code, const char *message);
 const char *inst_state_name(const struct inst *i); /* control API's word */

@@ -1,6 +1,6 @@
 /*
- * The whole of the clouds: opened on a loop that somebody else turns (main.c, or the simulation in
- * tests/sim), closed again. s->conf, s->loop, s->rng and s->start_us are the caller's to set.
+ * Opens and closes all clouds on a loop that the caller turns (main.c, or the simulation in
+ * tests/sim). The caller sets s->conf, s->loop, s->rng and s->start_us first.
  */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"

@@ -55,7 +55,7 @@ class Base(unittest.TestCase):
         return status, json.loads(text) if headers.get('Content-Type') == 'application/json' else text.decode()
 
     def owner(self, method, path, body=None):
-        """What the broker's account may not do, the cluster's owner does."""
+        """Calls as the cluster's owner, who may do more than the broker's account."""
         return self.k8s(method, path, body, server=self.east['managed_server'],
                         token=self.sim.info['credentials']['coreweave']['api_token'])
 

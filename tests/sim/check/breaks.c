@@ -1,8 +1,7 @@
 /*
  * Breaks each rule of the checks on purpose: a wrong row or fact, in a transaction that is rolled
- * back. A rule that stays silent checks nothing. Not every seed has the rows that a break needs,
- * such as an attempt that resumed from a checkpoint. test_sim.py requires that some seed proves
- * each rule.
+ * back. A rule that stays silent checks nothing. Not every seed has the rows for each break, such
+ * as an attempt that resumed. test_sim.py requires that some seed proves each rule.
  */
 #include "sim/world/world.h"
 #include "sim/check/check.h"

@@ -17,9 +17,8 @@ void check_progress_again(void);
 /* check_rules.c: rules that are .sql files, by their keys. Returns how many rows were looked at. */
 int64_t check_rule(const char *key);
 void check_doctor(void); /* those of spotctl doctor --consistency that ask for no grace */
-/* Runs a rule that finds jobs (number, state). A leader that never stands still must mend each
- * within a few passes, whatever clouds and agents do. since: by the job's number, when the finding
- * was first seen; 0 = not found. */
+/* Runs a rule that finds jobs (number, state). A leader that never stands still mends each within a
+ * few passes. since: when each job was first found, by its number; 0 = not found. */
 #define CHECK_JOBS_MAX 128
 void check_soon(const char *key, int64_t since[static CHECK_JOBS_MAX]);
 /* The same for a job that was found otherwise; open: all that are found this time. */

@@ -73,9 +73,9 @@ struct cloud_instance {
 	int64_t taken_us; /* by when, of those with notice_us */
 	/* gone_us: it costs nothing any more; then nothing is left of it either. 0 = not yet */
 	int64_t over_us;
-	/* The cloud's bill: cost_micros of it, at prices from least to most an hour. free: it is of
-	 * the first hour, which EC2 does not bill. All are 0 for an instance that was stopped and
-	 * started again: it has more than one interval. */
+	/* The cloud's bill: cost_micros of it, at prices from least to most an hour. free: EC2 does
+	 * not bill its first hour. All are 0 for an instance that was stopped and started again,
+	 * since it has more than one interval. */
 	int64_t bill_from_us, bill_to_us, least_micros, most_micros;
 	bool free;
 };

@@ -1,8 +1,8 @@
 -- Rules about rows that the tests ask (src/store/gen_rules.py says how one is written). Budgets.
 
 -- rule: nothing is wanted that a budget does not pay for
--- It pays for five minutes of work there, a save and the end (170 s, src/core/money/budget.h). Later
--- lines do not count. Asked while clocks are right.
+-- Pays: for five minutes of work, a save and the end (170 s, src/core/money/budget.h).
+-- Later lines do not count. Asked while clocks are right.
 SELECT n.id, 'n' || n.id || ' for j' || j.id || ', of which ' || b.left_micros || ' were left' AS words
 FROM node n
 JOIN job j ON j.id = n.job_id AND j.budget_micros IS NOT NULL

@@ -7,8 +7,8 @@
 
 void server_start(void);
 void server_stop(void);
-/* Returns whether seeds may begin as copies of one process of the server. server_warm teaches that
- * process the product's statements; the caller asks it anything else that it should know, then
+/* server_copies: may seeds begin as copies of one process of the server? If so, server_warm teaches
+ * that process the product's statements. The caller asks it anything else that it should know, then
  * calls server_universes. */
 bool server_copies(void);
 void server_warm(void);

@@ -1,9 +1,9 @@
 /*
  * The linker sends every such call of ours here (-Wl,--wrap, in meson.build for each name below).
- * test_sim.py springs each, and searches the binary for calls of this kind that the list lacks.
- * (`random` and `srand` cannot be there: base.h poisons the words.) Calls inside shared libraries
- * are not seen. OpenSSL only computes, curl is never called since net.c takes its place, and libpq
- * has the one real connection.
+ * test_sim.py springs each. It also searches the binary for calls of this kind that the list lacks.
+ * `random` and `srand` cannot be there: base.h poisons the words. Calls inside shared libraries are
+ * not seen. OpenSSL only computes. net.c takes curl's place, so curl is never called. libpq has the
+ * one real connection.
  */
 #include "base/base.h"
 #include "sim/world/traps.h"
