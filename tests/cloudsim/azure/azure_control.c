@@ -165,7 +165,8 @@ const struct control_call az_calls[] = {
 	    "{\"capacity\": \"mixed\" | \"sync\" | \"async\", \"page\": N, \"price_page\": N, "
 	    "\"nic_reserve_ms\": MS, \"events_ms\": MS, \"forget_ms\": MS, \"spot_allowed\": true}",
 	    "{}",
-	    "Change settings. capacity says when a create without capacity fails: at once (sync) or "
+	    "Change settings. capacity says when a create without capacity fails: at once (sync) "
+	    "or "
 	    "in the operation (async). mixed refuses Spot without a zone at once, and all else in "
 	    "the operation. events_ms delays scheduled events. Operations are forgotten after "
 	    "forget_ms.",

@@ -160,9 +160,8 @@ void check_ended(void)
 		}
 		always(e == NULL ||
 			(strcmp(e->how, how) == 0 && (e->at_us == at || put_right(e, at))),
-		    "the end of an epoch stays", "j%s was '%s', is '%s', %" PRId64 " s later",
-		    key, e != NULL ? e->how : "", how,
-		    e != NULL ? (at - e->at_us) / SPOT_US_PER_S : 0);
+		    "the end of an epoch stays", "j%s was '%s', is '%s', %" PRId64 " s later", key,
+		    e != NULL ? e->how : "", how, e != NULL ? (at - e->at_us) / SPOT_US_PER_S : 0);
 	}
 	PQclear(r);
 }

@@ -108,9 +108,8 @@ static void check_uncredited(void)
 		for (size_t i = 0; i < n; i++) {
 			always(strcmp(all[i].ref, PQgetvalue(r, k, 1)) != 0 ||
 				!str_same(all[i].ended_by, "reclaim"),
-			    "unbilled time is credited",
-			    "n%s is not, %s was ended by %s", PQgetvalue(r, k, 0), all[i].id,
-			    all[i].ended_by);
+			    "unbilled time is credited", "n%s is not, %s was ended by %s",
+			    PQgetvalue(r, k, 0), all[i].id, all[i].ended_by);
 		}
 	}
 	PQclear(r);

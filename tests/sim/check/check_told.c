@@ -125,8 +125,9 @@ static void check_noticed(void)
 		open[node] = true;
 		since[node] = since[node] == 0 ? world_now() : since[node];
 		always(steady == 0 || MAX(since[node], steady) + 240 * SPOT_US_PER_S > world_now(),
-		    "a job leaves a machine that is about to end", "n%" PRId64 " is %s, for %" PRId64 " s", node,
-		    PQgetvalue(r, k, 1), (world_now() - since[node]) / SPOT_US_PER_S);
+		    "a job leaves a machine that is about to end",
+		    "n%" PRId64 " is %s, for %" PRId64 " s", node, PQgetvalue(r, k, 1),
+		    (world_now() - since[node]) / SPOT_US_PER_S);
 	}
 	for (size_t k = 0; k < NODES_MAX; k++) {
 		since[k] = open[k] ? since[k] : 0;

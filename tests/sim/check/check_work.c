@@ -121,7 +121,8 @@ static void check_timed(void)
 			    runs_on);
 		}
 		if (str_same(state, "QUEUED") && !cell_true(r, i, 7)) {
-			check_job_soon("a job whose time is over fails", job, state, queued, begins);
+			check_job_soon("a job whose time is over fails", job, state, queued,
+			    begins);
 		}
 	}
 	check_soon_end(open, runs_on);

@@ -330,8 +330,8 @@ static void exit_try(void)
 		    "UPDATE attempt SET settled = false WHERE job_id = $1 AND epoch = $2", 2, NULL,
 		    params, NULL, NULL, 0));
 		r = what_if(&q_stmt_engine_attempt_settle, params);
-		always(PQntuples(r) == 0, "the end of an epoch stays",
-		    "j%s epoch %s would be lost", params[0], params[1]);
+		always(PQntuples(r) == 0, "the end of an epoch stays", "j%s epoch %s would be lost",
+		    params[0], params[1]);
 		PQclear(r);
 		sql_must("ROLLBACK");
 	}
