@@ -162,7 +162,7 @@ class Store(Server):
             return self.owner.sessions.get(urllib.parse.urlsplit(self.path).path)
 
         def fault(self, when):
-            """What was planned for this request: a status, or "drop"."""
+            """Returns the fault planned for this request: a status, or "drop"."""
             me = self.owner
             for i, f in enumerate(me.faults):
                 if f["when"] == when:

@@ -349,7 +349,7 @@ class Daemon(Server):
         self.enrols, self.haves, self.notices, self.reports, self.samples = [], [], [], [], []
         self.events, self.requests, self.wrong = [], [], []
         self.objects, self.checkpoints, self.logs, self.corrupt, self.downloads = {}, {}, {}, {}, {}
-        self.pins = []  # what each download said that it wants
+        self.pins = []  # the pin of each download
         self.told, self.longer = {}, {}
         self.fenced = set()
         self.put_flips, self.put_etag = 0, None

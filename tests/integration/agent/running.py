@@ -89,7 +89,7 @@ class Running(AgentCase):
         self.assertEqual(self.daemon.log("j1", 1), b"made\nclosed\nup\n")
 
     def test_the_last_command_of_a_text_takes_the_place_of_its_shell(self):
-        """What it makes of the stop signal is then the end of the job: a shell in between would die of it."""
+        """The program's reply to the stop signal is the end of the job: a shell in between would die of the signal."""
         self.agent.start()
         self.job("echo up\npython3 -c 'import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print(\"waits\", flush=True); signal.pause()'\n",
                  checkpoint={"path": ""})
@@ -381,7 +381,7 @@ class Files(AgentCase):
     def test_a_disk_without_room_is_tried_again(self):
         jobs = os.path.join(self.agent.dir, "jobs")
         with open(jobs, "w", encoding="ascii"):
-            pass  # where a file is, no directory can be made
+            pass  # a file at the path, so no directory can be made there
         self.agent.start()
         self.job("cat input", files=[self.daemon.file("mount", "input", b"here\n")])
         self.until(lambda: "job.fetch_refused" in self.agent.consoles(), "a first try")

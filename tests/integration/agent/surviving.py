@@ -1,4 +1,4 @@
-"""What survives crashes of either side."""
+"""State that survives crashes of either side."""
 import contextlib
 import json
 import os
@@ -114,7 +114,7 @@ class Survival(AgentCase):
         self.state(lambda s: s.update(boot_id="00000000-0000-0000-0000-000000000000"))
 
     def state(self, change):
-        """What the agent has written down, for its successor, is otherwise."""
+        """Changes the state that the agent wrote for its successor."""
         path = os.path.join(self.agent.dir, "state.json")
         with open(path) as f:
             state = json.load(f)
@@ -263,7 +263,7 @@ class Survival(AgentCase):
         saved = self.orphan(orphan_timeout_s=3600)
         leader = self.leader()
         self.daemon.set(down=True)
-        # What is saved is kept for a daemon that comes back within the save's budget, the time to stop and a minute.
+        # The agent keeps the save for a daemon that comes back within the save's budget, the time to stop and a minute.
         def said():
             with contextlib.suppress(OSError), open(saved, encoding="utf-8") as f:
                 return f.read().split()

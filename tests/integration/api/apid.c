@@ -1,7 +1,7 @@
 /*
- * The API on a private database, for the Python tests beside it: prints one line of JSON with port,
- * DSN and the first admin token, serves until standard input ends. Then a line for each
- * notification, so that tests need not look again and again. Nothing here is product code.
+ * The API on a private database, for the Python tests beside it. Prints one line of JSON with port,
+ * DSN and the first admin token, and serves until standard input ends. Then it prints a line for
+ * each notification, so that tests need not poll. Nothing here is product code.
  */
 #include "base/base.h"
 #include "base/err.h"

@@ -47,7 +47,7 @@ class Enrol(Case):
         ask("i-over", 401)
         _, p, headers = ask("i-of-newer-rows", 429)
         self.assertEqual((p["code"], headers["retry-after"]), ("throttled", "30"))
-        # Where the cloud does not tell a machine which it is.
+        # A machine may not know which one it is, if its cloud does not say so.
         now = lib.now()
         ask("", 401)
         try:

@@ -161,13 +161,13 @@ class Idempotency(unittest.TestCase):
         h = {"Idempotency-Key": "k-crash"}
         a = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)[1]
         n = self.jobs()
-        # what the create's own statement wrote, before the daemon could store the reply
+        # the reference that the create's own statement wrote, before the daemon could store the reply
         A.sql("UPDATE idempotency SET response = 'ref:%s' WHERE key = 'k-crash'" % a["id"])
         b = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)[1]
         self.assertEqual((b["id"], self.jobs()), (a["id"], n))
 
     def test_a_key_whose_request_failed_is_let_go_although_the_database_went_away_then_too(self):
-        """Who tries again is served at once, and not told for a minute that the request is under way."""
+        """A client that retries is served at once, without hearing for a minute that the request is under way."""
         got, h = [], {"Idempotency-Key": "k-away"}
         noted = lambda: int(A.sql("SELECT count(*) FROM idempotency WHERE key = 'k-away'"))
 
@@ -188,7 +188,7 @@ class Idempotency(unittest.TestCase):
         self.assertEqual(self.jobs(), n + 1)
 
     def test_what_was_done_is_stored_although_the_database_went_away_then(self):
-        """Who tries again gets the answer, and is not told for a minute that the request is under way."""
+        """A client that retries gets the answer, without hearing for a minute that the request is under way."""
         job = A.call("POST", "/v1/jobs", lib.JOB, expect=201)[1]["id"]
         for path, key, table in (("/v1/jobs/%s/cancel" % job, "k-done", "job"), ("/v1/tokens", "k-token", "api_token")):
             got, h = [], {"Idempotency-Key": key}

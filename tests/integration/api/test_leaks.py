@@ -1,4 +1,4 @@
-"""What leaks have cost: since they were made where that is told and can be, else since they were seen."""
+"""The cost of orphans: since their launch if the provider tells a credible time, else since they were first seen."""
 import unittest
 import lib
 

@@ -168,7 +168,7 @@ class Plan(unittest.TestCase):
         self.assertTrue(first["chosen"], loose["decision"])
         self.assertEqual((loose["decision"]["pool"], loose["decision"]["choice"]), ("p%d" % slow[0], "spot"))
         self.assertIsNone(loose["decision"]["passed_over"])
-        # Where a run there would leave no time to begin again on demand it is passed over, and that is said.
+        # The plan passes over a pool that would leave no time to begin again on demand, and says so.
         tight = A.call("POST", "/v1/plan", both.replace("deadline: 30h", "deadline: 5h"), expect=200)[1]
         passed = tight["decision"]["passed_over"]
         self.assertEqual(passed["pool"], "p%d" % slow[0])

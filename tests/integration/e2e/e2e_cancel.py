@@ -15,7 +15,7 @@ class Cancel(e2e.Case):
         self.assertEqual(out.returncode, 0, out.stderr)
         j = self.world.await_end(job, 40)
         self.assertEqual(j["state"], "CANCELLED")
-        # Whoever waits for it learns from the exit code that it did not succeed.
+        # A user who waits for it learns from the exit code that it did not succeed.
         self.assertNotEqual(self.world.spotctl("job", "wait", job).returncode, 0)
         return j
 

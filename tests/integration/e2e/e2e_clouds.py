@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Each cloud alone: one job from the price poll to nothing left. The machine proves itself by its cloud, the cloud's own notice
-reaches the job within a second of the agent, the job goes on elsewhere from where it was. Then each kind of object store."""
+"""Each cloud alone: one job from the price poll until nothing is left. The machine proves itself by its cloud. The
+cloud's own notice reaches the job within a second of the agent, and the job resumes elsewhere. Then each kind of object
+store."""
 import datetime
 import glob
 import json
@@ -15,7 +16,7 @@ STEPS = 500
 
 
 class Cloud:
-    """What is asked of every cloud; below, one class each."""
+    """The tests of every cloud; below, one class each."""
     GPUS, SPOT = "A10G: 1", True
     VERIFIED = True
     NOTICE = None   # the agent's word for where it heard it; None: this cloud gives none

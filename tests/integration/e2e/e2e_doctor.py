@@ -101,7 +101,7 @@ class Invariants(e2e.Case):
     OPTIONS = {"providers": ("aws",), "regions": "us-east-1"}
     RULES = ["machines", "vouched", "outlived", "epochs", "checkpoints", "progress", "ledger time", "ledger amounts", "ledger reversals", "moving",
              "budget", "leaders", "orphans", "objects"]
-    # What is broken, by SQL, once everything is over; the rules that say so, and how.
+    # Rows broken by SQL once everything is over, and the rules that must report them, with their words.
     BREAKS = [("DELETE FROM checkpoint_chunk WHERE checkpoint_id = (SELECT max(id) FROM checkpoint WHERE state = 'COMMITTED')", {"checkpoints": "0 of"}),
               ("UPDATE attempt SET steps_start = 0 WHERE epoch = 2", {"progress": "epoch 2 began at step 0"}),
               ("INSERT INTO ledger (at_us, kind, node_id, pool_id, market, from_us, to_us, price_micros, price_observed_us, amount_micros) SELECT at_us, "

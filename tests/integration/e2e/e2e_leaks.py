@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Machines, and what else a provider lists, that carry our tag and that no row stands for, planted past the broker by the cloud's own API:
-they are shown in dollars and ended after their grace, with all that belongs to them. What carries anything but exactly our tag is let alone."""
+"""Orphans: machines and other things that carry our tag and have no row, made past the broker through the cloud's own
+API. They are shown in dollars and ended after their grace, with all that belongs to them. A thing with any tag but
+exactly ours is left alone."""
 import copy
 import json
 import os
@@ -13,12 +14,13 @@ from support import e2e  # noqa: E402
 from clouds import GcsStore, call, must  # noqa: E402
 
 GRACE_S = 8  # a slow machine, too, sees a leak before it is ended
-# A lease that is seldom renewed: its holder leads all the same when something is launched in between.
+# Seldom renewed: its holder leads all the same when something is launched in between.
 SETTINGS = {"engine": {"orphan_grace": "%ds" % GRACE_S, "sweep": "2s", "lease": "30s"}}
 
 
 class Planted:
-    """ref: as the broker calls it; words: what would name it in an event or in the clouds' books; machine: the emulator's id, None if it is none."""
+    """ref: the broker's name for it. words: its names in an event or in the clouds' books.
+    machine: the emulator's id, None if it is no machine."""
 
     def __init__(self, ref, *words, **more):
         self.ref, self.words, self.machine = ref, [ref, *words], None
@@ -26,13 +28,13 @@ class Planted:
 
 
 class Leaks:
-    """What is asked of every cloud; below, one class each. rest: what the provider lists besides machines."""
-    GPUS = TAG = None    # TAG: the key that tells whose it is
-    LISTED = None        # (service, action) of a request that each sweep makes,
-    PER_SWEEP = 1        # so often
-    REST_AFTER_S = None  # the rest ends by itself so long after it was seen; None: minutes later, so that here somebody has to say it
+    """The tests of every cloud; below, one class each. rest: things besides machines that the provider lists."""
+    GPUS = TAG = None    # TAG: the key of the owner's tag
+    LISTED = None        # (service, action) of a request of each sweep.
+    PER_SWEEP = 1        # Requests of that kind per sweep.
+    REST_AFTER_S = None  # The rest ends by itself so long after it was seen; None: so late that a user has to end it.
 
-    # ---- whose -----------------------------------------------------------------------------
+    # ---- tags ------------------------------------------------------------------------------
 
     def ours(self, tags):
         return dict(tags)
@@ -54,7 +56,7 @@ class Leaks:
         unique = secrets.token_hex(8)
         return "brk.%s.n%s.%d" % (self.install, unique, time.time()), "spt-%s-n%s" % (self.install, unique)
 
-    # ---- what is seen ----------------------------------------------------------------------
+    # ---- the list --------------------------------------------------------------------------
 
     def leaks(self, *more):
         seen = {i["ref"]: i for i in self.world.ctl_json("leaks", *more)["items"]}
@@ -78,7 +80,7 @@ class Leaks:
         return {i["id"] for i in self.world.instances(live=True)}
 
     def left(self):
-        """What runs or lies about and is none of the strangers'."""
+        """Returns the running or stored things that do not belong to the strangers."""
         words = [word for s in self.strangers for word in (*s.words, s.machine) if word]
         return [x for x in self.world.sim("GET", "/books")["left"] if not any(word in x for word in words)]
 
@@ -131,7 +133,8 @@ class Leaks:
         self.assertGreater(one["per_hour_micros"], 100000)
 
     def ends_after_a_grace(self, orphan, rests):
-        """By the clouds' own books. What is no machine may be what a launch makes first: it is let alone for as long as that may take."""
+        """Checks an end by the clouds' own books. Other things than machines may be a launch's first step: they are
+        left alone for as long as a launch may take."""
         w = self.world
         end = w.sim_wait("shutting_down", 50, instance=orphan.machine)[0]["at_us"]
         self.assertGreater(end - w.instance(orphan.machine)["launched_us"], GRACE_S * 1000000, "no grace")

@@ -57,7 +57,7 @@ class Market(e2e.Case):
         self.assertEqual({(f["region"], f["feed"]) for f in w.until("a failed feed", 60, failing)}, {("us-west-2", "prices_spot")})
         w.sim("DELETE", "/fault")
         w.until("the feed speaks again", 60, lambda: silent["id"] not in self.listed("--gpu", "L4", "--state", "stale"))
-        # What a poll costs is written beside it.
+        # The poll's cost is written beside it.
         for f in next(p for p in w.ctl_json("providers")["items"] if p["name"] == "aws")["feeds"]:
             if f["feed"] == "prices_spot":
                 self.assertGreaterEqual(f["requests_last"], 1, f)

@@ -16,7 +16,6 @@ from support import e2e, postgres  # noqa: E402
 
 DATA = os.path.join(HERE, "..", "..", "cloudsim", "data")
 SLOW_S = 0.2  # on a machine that has time, and not once: a busy one may keep any statement waiting now and then
-# Current prices, and rows of price history.
 PRICES, HISTORY = 3400, 20000
 # Days that the vendor tells (Azure: that the emulated cloud's record holds).
 PAST_DAYS = {"aws": 89, "gcp": 350, "azure": 17}
@@ -44,7 +43,7 @@ class Poll(e2e.Case):
         cls.world = e2e.World(**cls.OPTIONS)
         cls.began = time.monotonic()
         cls.sql("ALTER SYSTEM SET log_min_duration_statement = %d" % (SLOW_S * 1000))
-        # What a statement does is measured, not what this machine's disk takes to write it down.
+        # The test measures statements, not how fast this machine's disk writes.
         cls.sql("ALTER SYSTEM SET synchronous_commit = off")
         cls.sql("ALTER SYSTEM SET fsync = off")
         cls.sql("SELECT pg_reload_conf()")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Three daemons on one database: who leads goes on acting within two seconds of the other's end, however that ended;
-requests and agents may reach any of them.
+"""Three daemons on one database: one leads again within two seconds of the leader's end, however that ended.
+Requests and agents may reach any of them.
 
 SPOT_KILLS: how many leaders are killed (3)."""
 import http.client

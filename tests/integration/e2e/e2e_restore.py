@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A backup is taken in the middle of a story, the story goes on, and the older backup is restored: what was launched since
-runs on, is shown with what it costs, and ends only when somebody says so; jobs of the backup go on. The steps are those of
-deploy/docs/operating.md, for both kinds of backup that it names."""
+"""A backup is taken in the middle of a story, the story goes on, and the older backup is restored. Machines launched
+since the backup run on, are shown with their cost, and end only when an operator says so. Jobs of the backup go on. The
+steps are those of deploy/docs/operating.md, for both kinds of backup that it names."""
 import os
 import sys
 

@@ -135,7 +135,7 @@ class Schedule(e2e.Case):
         return s["weight"], s["source"], s["file_weight"]
 
     def check_shares_of_the_file(self):
-        """What was set stands before the file; the file may change under a running daemon."""
+        """A share that was set overrides the file; the file may change under a running daemon."""
         w = self.world
         w.ctl("shares", "set", "vision", "2")
         self.assertEqual(self.share("vision"), (2, "set", 0.5))

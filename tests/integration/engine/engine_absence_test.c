@@ -283,7 +283,7 @@ static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 	world_succeed(w);
 }
 
-/* Where it is only hidden it would live on, and nobody would pay attention. */
+/* A machine that is only hidden would live on unwatched. */
 static void test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_all_the_same(
     void **state)
 {
@@ -361,7 +361,7 @@ static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **sta
 		world_for(w, 100);
 		still_running(w);
 	}
-	/* What falls silent is found all the same. */
+	/* A machine that falls silent is found all the same. */
 	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'silent'");
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");

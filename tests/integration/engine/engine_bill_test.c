@@ -1,5 +1,5 @@
-/* What machines cost: every line by the price that was in force, and what the provider does not
- * bill taken back. */
+/* The cost of machines: every line by the price in force. Time that the provider does not bill is
+ * credited. */
 #include "engine_world.h"
 
 static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(void **state)
@@ -165,7 +165,7 @@ static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void *
 	"ledger r WHERE r.reverses = l.id)"
 	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us)" STANDS " AND kind = 'compute'"),
 	    500000);
-	/* What was billed before we meddled may have a boot in it, or the wait for its job. */
+	/* Lines from before our changes may have a boot in them, or the wait for its job. */
 	assert_int_equal(world_int(w,
 			     "SELECT sum(to_us - from_us) = (SELECT least(a.ended_us, n.ended_us) "
 			     "- a.started_us FROM attempt a JOIN node n ON n.id = a.node_id"
@@ -190,7 +190,7 @@ static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void *
 	world_finish(w, 1);
 }
 
-/* ---- what the provider does not bill --------------------------------------------------------- */
+/* ---- time that the provider does not bill ---------------------------------------------------- */
 
 /* A machine of 3,600 dollars an hour runs and is taken, or ended by the user; its job goes on
  * elsewhere and ends. */
@@ -271,8 +271,8 @@ static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_eithe
 	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger"), 0);
 }
 
-/* By a clock that was ahead an attempt may begin behind its machine's end: nothing of its work is
- * billed, and nothing of it is to be booked as lost. */
+/* By a clock that was ahead an attempt may begin after its machine's end. None of its work is
+ * billed, and none of it is booked as lost. */
 static void test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back(void **state)
 {
 	struct world *w = *state;

@@ -1,11 +1,12 @@
-/* Budgets of jobs bind: nothing is begun that is not paid for to its end, what has used its budget
- * up saves and is parked, and goes on when there is more. A machine costs a dollar an hour here; to
- * save and to end takes 190.05 s of it, to begin 300 s more and what a start takes. */
+/* Budgets of jobs bind. The engine begins nothing that the budget cannot pay to its end. A job that
+ * has used its budget up saves and is parked, and goes on when there is more. A machine costs a
+ * dollar an hour here. To save and to end takes 190.05 s of it, to begin 300 s more and the time of
+ * a start. */
 #include "engine_world.h"
 
 #define PARKED "SELECT count(*) FROM job WHERE state = 'PARKED'"
 #define RUNS "SELECT count(*) FROM job WHERE state = 'RUNNING'"
-/* What it has spent now, what giving its machines back takes, and so much more. */
+/* The job's cost so far, the cost of giving its machines back, and so much more. */
 #define SPENT_AND(more) \
 	"UPDATE job SET budget_micros = job_spent(id, %" PRId64 \
 	") + (SELECT sum(ceil(price_micros * 190.05 / 3600)) FROM job_machines(id, 0) WHERE " \
@@ -236,7 +237,7 @@ static void test_no_other_machine_is_sought_for_a_move_that_the_budget_does_not_
 	world_start(w);
 	job_with(w, "{}", "10000000");
 	world_until(w, LIMIT, RUNS);
-	/* What it has pays for some minutes here, and not for a second machine beside. */
+	/* The rest pays for some minutes here, and not for a second machine beside it. */
 	world_sql(w, SPENT_AND("100000"), world_us());
 	cloud_sell_again(&w->cloud);
 	world_for(w, 800);

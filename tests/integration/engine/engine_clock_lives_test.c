@@ -129,8 +129,8 @@ static void test_nothing_is_billed_while_nobody_says_that_the_clock_is_right(voi
 	world_finish(w, 1);
 }
 
-/* A machine boots, its daemon is dead, and by the clock of who comes next all that was written is
- * an hour older than it is. */
+/* A machine boots, and its daemon is dead. By the next daemon's clock all rows are an hour older
+ * than they are. */
 static void boots_an_hour_ago(struct world *w)
 {
 	w->agents = false;
@@ -162,8 +162,8 @@ static void test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boo
 	    began + 3 * SPOT_US_PER_S);
 }
 
-/* Who led had a clock an hour behind, and died; it was set right while nobody led. So many who led
- * next died as well. */
+/* The leader's clock was an hour behind; the leader died, and the clock was corrected while nobody
+ * led. The next more leaders died as well. */
 static void boots_in_time(struct world *w, int more)
 {
 	world_reset(w, true);

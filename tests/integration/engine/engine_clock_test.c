@@ -1,6 +1,6 @@
 /*
- * What a daemon wrote by a wall clock that was wrong, and what becomes of it when the clock is set
- * right. What such times do to verdicts is engine_verdict_test's, to prices pg_price_test's.
+ * Rows that a daemon wrote by a wrong wall clock, once the clock is corrected. Effects on verdicts
+ * are in engine_verdict_test, on prices in pg_price_test.
  */
 #include "engine_world.h"
 
@@ -90,8 +90,8 @@ static void test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened(v
 	    0);
 }
 
-/* What would be tried again in a minute is tried again in hours: a machine that is to end, a launch
- * to be looked up that made nothing. */
+/* The engine would retry in a minute by the right clock, and does so in hours: a termination, or
+ * the lookup of a launch that made nothing. */
 static void test_what_is_to_be_done_next_by_a_clock_ahead_is_done(void **state)
 {
 	struct world *w = *state;
@@ -183,7 +183,7 @@ static void test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call(void 
 	    now + 4 * SPOT_US_PER_S);
 }
 
-/* Who waits for spot since a time that has not come yet is out of patience by and by all the
+/* A job that waits for spot since a time in the future loses its patience in the end all the
  * same. */
 static void test_a_job_that_was_queued_ahead_of_time_goes_on_demand(void **state)
 {
@@ -203,8 +203,8 @@ static void test_a_job_that_was_queued_ahead_of_time_goes_on_demand(void **state
 	world_finish(w, job);
 }
 
-/* "Begin now" by a clock that is ahead is a time to come. What a clock that was right put off, or
- * the user, stays put off. */
+/* "Begin now" by a clock that is ahead is a time in the future. A start that a right clock or the
+ * user put off stays put off. */
 static void test_a_job_that_was_to_begin_by_a_clock_ahead_begins(void **state)
 {
 	struct world *w = *state;
@@ -285,8 +285,8 @@ static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_e
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
 }
 
-/* One job on demand, as no spot was there yet; spot comes while the engine is away, and rows that a
- * clock ahead left (an engine started again reads them first). */
+/* One job runs on demand, as no spot was there yet. While the engine is away spot comes, and rows
+ * that a clock ahead left (a new engine reads them first). */
 static int on_demand_and_then_spot(struct world *w)
 {
 	world_reset(w, true);

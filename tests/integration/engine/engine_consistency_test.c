@@ -1,6 +1,6 @@
 /*
- * The invariants of spotctl doctor --consistency (src/store/rules): a world in which a job was
- * drained, lost its node and ended keeps all of them, and each is broken here once, by SQL, and
+ * The invariants of spotctl doctor --consistency (src/store/rules). A world in which a job was
+ * drained, lost its node and ended keeps all of them. Each is broken here once, by SQL, and
  * reported in words.
  */
 #include "engine_world.h"
@@ -85,7 +85,7 @@ static int64_t now_us(void)
 	return world_us();
 }
 
-/* What was as it is for so long must be right. */
+/* Rows that have been so for for_us must keep all rules. */
 static void all_hold(struct world *w, const char *when, int64_t for_us)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
@@ -314,8 +314,8 @@ static void test_a_parked_job_is_where_it_belongs_and_a_budget_counts_from_when_
 	    "'PARKED'" FROM_AGO
 	    "; UPDATE job SET why = 'its budget is used up', budget_micros = 5 WHERE name = 'odd'");
 	all_hold(w, "parked", SPOT_US_PER_S);
-	/* What was spent before the budget was lowered to that was wanted under the budget of
-	 * then. */
+	/* The money was spent before the budget was lowered to it: the machine was wanted under the
+	 * budget of then. */
 	world_sql(w,
 	    "UPDATE job SET budget_micros = (SELECT sum(amount_micros) FROM ledger WHERE job_id = "
 	    "1) WHERE id = 1; UPDATE node SET "

@@ -1,5 +1,5 @@
-/* What providers tell and vouch for: identity at enrolment, streams, leftovers. Refusals
- * that come late, and quotas: engine_quota_test.c. */
+/* Providers' facts: identity at enrolment, streams, leftovers. Late refusals and quotas are in
+ * engine_quota_test.c. */
 #include "engine_world.h"
 #include "base/crypto/sign.h"
 

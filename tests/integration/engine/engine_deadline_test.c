@@ -1,5 +1,5 @@
-/* Deadlines of running jobs: when on demand is left to wait for spot, what is not moved for money,
- * and what is done when it is too late. */
+/* Deadlines of running jobs. When does a job leave on demand to wait for spot? Also jobs that are
+ * not moved for money, and late ones. */
 #include "engine_world.h"
 
 static int64_t decisions(struct world *w, const char *kind)
@@ -96,7 +96,7 @@ static void test_a_return_that_the_policy_decides_is_in_the_report_of_moves(void
 	on_demand(w, "{}");
 	assert_true(world_metric(w, "spot_moves_usd", "predicted") >= 0 &&
 	    world_metric(w, "spot_moves_usd", "predicted") < 1e-9);
-	world_kill(w); /* whoever sees the pool knows the deadline */
+	world_kill(w); /* so that the next engine reads pool and deadline together */
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 300 * 3600000000");
 	world_pool(w, "z2", "a1", "spot", 300000);
 	world_start(w);
@@ -175,8 +175,8 @@ static void test_work_that_is_not_saved_counts_as_undone(void **state)
 	world_finish(w, 1);
 }
 
-/* A job that says nothing of its steps has run for three hours since its last save: a reclaim would
- * take them, a save keeps them. */
+/* A job that reports no steps has run for three hours since its last save. A reclaim would take
+ * them, a save keeps them. */
 static void test_what_a_job_without_steps_has_not_saved_counts_by_the_clock(void **state)
 {
 	struct world *w = *state;
@@ -212,14 +212,14 @@ static void test_what_a_job_without_steps_has_not_saved_counts_by_the_clock(void
 	world_finish(w, 1);
 }
 
-/* Once it is late, on demand is kept whatever spot costs; a job that says so is moved for money as
- * if it had no deadline. */
+/* A late job stays on demand whatever spot costs. With late: cheapest it is moved for money as if
+ * it had no deadline. */
 static void test_a_late_job_stays_on_demand_unless_its_file_says_otherwise(void **state)
 {
 	struct world *w = *state;
 
 	on_demand(w, "{}");
-	world_kill(w); /* whoever sees the pool knows the deadline */
+	world_kill(w); /* so that the next engine reads pool and deadline together */
 	world_sql(w, "UPDATE job SET deadline_us = created_us - 1");
 	world_pool(w, "z2", "a1", "spot", 100000);
 	world_start(w);
@@ -270,8 +270,8 @@ static void test_a_late_job_is_placed_where_it_is_done_first(void **state)
 	}
 }
 
-/* The same job with the same time in hand: where on demand was refused lately, it is begun while
- * there is time to be refused again. */
+/* The same job with the same time in hand. After recent refusals of on demand it begins while there
+ * is time for another refusal. */
 static void test_refused_on_demand_launches_bring_the_last_safe_moment_forward(void **state)
 {
 	struct world *w = *state;

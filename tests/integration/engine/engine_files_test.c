@@ -134,7 +134,7 @@ static void test_a_large_checkpoint_is_minted_in_parts(void **state)
 	world_empty(w);
 }
 
-/* What a leader before had signed may be of any age. */
+/* URLs that an earlier leader signed may be of any age. */
 static void test_what_another_leader_signed_of_a_part_is_signed_again(void **state)
 {
 	struct world *w = *state;

@@ -9,7 +9,8 @@
 #define THREE "{\"num_nodes\": 3}"
 #define RUNS "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND epoch >= 1"
 
-/* Where all of epoch 2 went, from the one whole checkpoint, and that the first gang is over. */
+/* Checks that all of epoch 2 went to the pool from the one whole checkpoint, and that the first
+ * gang is over. */
 static void check_moved(struct world *w, int pool, const char *kind)
 {
 	assert_int_equal(world_int(w,
@@ -106,7 +107,7 @@ static void test_rebalancing_moves_a_gang_as_a_whole(void **state)
 	ask_rebalance(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	check_moved(w, cheap, "rebalance");
-	/* What is saved is that of all three. */
+	/* The saving is that of all three. */
 	assert_true(world_int(w,
 	    "SELECT (inputs->'move'->>'saving_micros')::int8 > 20000000 FROM decision WHERE kind = "
 	    "'rebalance'"));

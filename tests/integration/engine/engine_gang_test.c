@@ -1,7 +1,7 @@
 /*
- * Jobs of several nodes: all machines in one zone at once or none, held for a bounded time, one
- * epoch for all ranks, whole checkpoints only. Moves: engine_gang_move_test.c. By one launch where
- * the cloud has it, by single launches where not.
+ * Jobs of several nodes: all machines in one zone at once or none, held for a bounded time. One
+ * epoch for all ranks, whole checkpoints only. One launch if the cloud has it, else single
+ * launches. Moves are in engine_gang_move_test.c.
  */
 #include "engine_world.h"
 #include "base/text/str.h"
@@ -99,7 +99,7 @@ static void test_a_gang_with_a_deadline_waits_until_the_last_safe_moment(void **
 			     "SELECT count(*) FROM gang g JOIN pool p ON p.id = g.pool_id WHERE "
 			     "p.market = 'on_demand'"),
 	    0);
-	world_kill(w); /* who waits is not asked again at once */
+	world_kill(w); /* a waiting job is not asked again at once */
 	world_sql(w,
 	    "UPDATE job SET deadline_us = %" PRId64
 	    " + (SELECT max((inputs->'deadline'->>'work_us')::int8) FROM decision)",

@@ -188,7 +188,7 @@ static void hold(void *ctx UNUSED, struct httpd_req *r)
 	held = r;
 }
 
-/* What is to be refused is refused when the rows of its launch are another's; then the cloud takes
+/* The cloud's refusal comes when another daemon has claimed the launch's rows; then the cloud takes
  * all. */
 static void refused_late(struct world *w, const char *spec, const int *calls)
 {
@@ -300,7 +300,7 @@ static void test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_
 	assert_int_equal(cloud_live(&w->cloud), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'TERMINATING'"),
 	    210);
-	/* What never had a machine needs nobody to say so. */
+	/* A row that never had a machine needs no confirmation of its end. */
 	world_sql(w, "UPDATE node SET ref = NULL WHERE state = 'TERMINATING'; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) = 211 FROM node WHERE state = 'GONE'");
 }

@@ -28,8 +28,8 @@ static void test_a_list_from_before_the_end_of_a_machine_raises_no_alarm(void **
 	    "");
 }
 
-/* Whoever led until now launched what is there: a machine of a time that nobody led would be
- * another history's. */
+/* This database led until now, so that it launched the machines there. A machine from a time
+ * without a leader would be another history's. */
 static void led_until_now(struct world *w)
 {
 	int64_t now = world_us();
@@ -152,8 +152,8 @@ static void test_a_dry_run_of_the_sweeper_shows_and_ends_nothing(void **state)
 	    "no row knows it");
 }
 
-/* What is kept is at work: a list that lacks it for once must not make it a leak that nobody spoke
- * about. */
+/* A kept machine is at work. One list without it must not make it an orphan about which nobody
+ * decided. */
 static void test_what_was_said_about_a_leak_outlasts_lists_that_lack_it(void **state)
 {
 	struct world *w = *state;

@@ -1,5 +1,5 @@
-/* Who leads: when the lease is taken and when not, whatever clocks say and however long the
- * database is away. */
+/* The lease: when a daemon takes it and when not, whatever clocks say and however long the database
+ * is away. */
 #include "engine_world.h"
 
 /* until_us is by its writer's clock, which may be years behind ours: what counts is that it
@@ -53,7 +53,7 @@ static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void *
 	assert_true(world_us() < end);
 }
 
-/* What a holder's clock that is behind wrote is not as old as it looks to who takes over: a machine
+/* Rows of a holder whose clock was behind are not as old as they look to the next leader. A machine
  * that was launched just now has time to boot. */
 static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time(void **state)
 {
@@ -93,8 +93,8 @@ static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their
 	world_finish(w, job);
 }
 
-/* What a disk without room does, and how often it was asked to: a sequence counts what is rolled
- * back, too. */
+/* Plays a full disk, and counts the attempts: a sequence counts statements that are rolled back,
+ * too. */
 static void refuse(struct world *w, const char *what)
 {
 	world_sql(w,
@@ -197,8 +197,8 @@ static void test_a_lease_whose_row_went_back_is_taken_anew(void **state)
 	assert_int_equal(world_int(w, "SELECT to_us FROM led WHERE epoch = 1"), led);
 }
 
-/* Another took it in the seconds that the new primary lacks: that epoch may be in a call that is
- * under way yet, and no claim of two leaders looks the same. */
+/* Another daemon took it in the seconds that the new primary lacks. Its epoch may be in a call that
+ * is still under way, and no claim of two leaders looks the same. */
 static void test_an_epoch_that_a_standby_lacks_is_not_given_twice(void **state)
 {
 	struct world *w = *state;

@@ -14,7 +14,7 @@ static void late(struct world *w, const char *reason, const char *rc, int cooled
 	world_pool(w, "z2", "a1", "spot", 1100000);
 	world_pool(w, "z3", "a1", "on_demand", 1200000);
 	w->cloud.late_reason = reason;
-	w->agents = false; /* what never ran has none */
+	w->agents = false; /* a machine that never ran has none */
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'refused'");
@@ -252,8 +252,8 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 	fleet_of_four(w);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 2");
-	/* A plan would write when it was made. What changed until now may be looked at for a while
-	 * yet, and then no plan is made. */
+	/* A new plan would write plan_us. The engine may still look at earlier changes for a while;
+	 * then it makes no plan. */
 	for (int i = 0; i == 0 || (world_int(w, "SELECT plan_us FROM fleet") != 1 && i < 20); i++) {
 		world_sql(w, "UPDATE fleet SET plan_us = 1; NOTIFY spot_engine");
 		world_for(w, 1000);

@@ -225,7 +225,8 @@ static void test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone(void **state
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM job WHERE id < 5 AND state = 'RUNNING'");
 }
 
-/* What one of them left is not free while the other still saves: not even for who left. */
+/* The capacity that one of them left is not free while the other still saves, not even for the one
+ * that left. */
 static void test_what_was_made_room_of_is_kept_until_all_have_left(void **state)
 {
 	struct world *w = *state;
@@ -441,7 +442,7 @@ static void test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at(voi
 	high = job_of(w, 90, "a1", 36000);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* What there is goes to the higher of the two, though both stand behind hundreds. */
+	/* The only machine goes to the higher of the two, though both stand behind hundreds. */
 	assert_int_equal(world_int(w, "SELECT job_id FROM attempt"), high);
 	end_job(w, (int)high);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM attempt");
@@ -482,7 +483,7 @@ static void crowd(struct world *w)
 	    "node");
 }
 
-/* What is weighed for each of them and each quota, all that runs, is more than a turn may hold. */
+/* Weighing all running jobs for each of them and each quota is more than a turn may hold. */
 static void test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_time(void **state)
 {
 	struct world *w = *state;

@@ -1,4 +1,4 @@
-/* What a provider tells by itself, and orphans that lists show. */
+/* A provider's event stream, and orphans in lists. */
 #include "engine_world.h"
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -8,7 +8,7 @@ static void running(struct world *w)
 	world_reset(w, true);
 	w->cloud.watches = true;
 	w->cloud.watch_delay_us = 100000;
-	/* what is learned in time is learned by the stream */
+	/* the watch is slow, so the stream alone can be in time */
 	w->conf.watch_us = 60 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z2", "a1", "spot", 1100000);

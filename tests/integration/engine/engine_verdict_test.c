@@ -1,15 +1,15 @@
 /*
- * What is decided about machines that might be lost, and what is kept of what was seen by whom.
- * Agents that come back, providers that take their word back: machines given up though they were
- * alive are counted, and so are those that were over for too long before. Both counters are read as
- * /metrics reads them; neither moves where all goes well.
+ * Verdicts about machines that might be lost, and the stored observations with their witnesses.
+ * Agents come back, providers withdraw an answer. One counter counts machines given up though they
+ * were alive, another those given up too late. The test reads both as /metrics does; neither moves
+ * when all goes well.
  */
 #include "engine_world.h"
 #include "store/q.h"
 
 #define VERDICT(kind) "SELECT count(*) FROM verdict WHERE kind = '" kind "'"
 
-/* ---- what agents say, by the statement of the API -------------------------------------------- */
+/* ---- agents' reports, by the statement of the API -------------------------------------------- */
 
 struct asked {
 	struct pg_req req;
@@ -94,7 +94,7 @@ static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void
 		world_until(w, LIMIT,
 		    "SELECT count(*) FROM node WHERE id = 1 AND state = 'READY' AND provider_state "
 		    "= 'running' AND gone_seen = 0");
-		asked_more(w, 1); /* whoever asks from now on has read the row as it is */
+		asked_more(w, 1); /* later requests read the row as it is */
 	}
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].lacks = 100;
@@ -116,7 +116,7 @@ static void test_what_an_answer_did_not_get_to_is_not_absent(void **state)
 	job = world_running(w);
 	w->cloud.untold = true;
 	asked_more(w, 2);
-	/* what is shown counts */
+	/* a list that shows it resets the count */
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE provider_state = 'running' AND gone_seen = 0");
 	w->cloud.hide = true;
@@ -165,8 +165,8 @@ static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(voi
 	    1);
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	/* What the agent of the first node says without progress proves nothing, nor that its
-	 * provider says it runs: it did all the time. */
+	/* A report without progress by the first node's agent proves nothing. Nor does the
+	 * provider's "running": it said so all the time. */
 	agent_says(w, 1, job, 1, 40);
 	for (int i = 0; i < LIMIT / 20 &&
 	     world_int(w,
@@ -387,7 +387,7 @@ static void test_a_loss_that_was_found_late_is_counted(void **state)
 	world_finish(w, job);
 }
 
-/* What was not heard because nobody listened is no loss that was missed. */
+/* A loss that was not heard because nobody listened is not a missed loss. */
 static void test_a_loss_while_no_daemon_listened_is_not_counted_as_missed(void **state)
 {
 	struct world *w = *state;

@@ -1,5 +1,5 @@
-/* The poller's upkeep: what the database refuses for a moment is tried again soon, what it refuses
- * again and again keeps nothing else from being done. */
+/* The poller's upkeep: it soon retries a statement that the database refused. One that is refused
+ * again and again holds up nothing else. */
 #include "base/base.h"
 #include "engine/market/market.h"
 #include "store/price.h"

@@ -129,7 +129,7 @@ static void probe(const struct pg *p, const struct pg_stmt *s, const struct pg_p
 		return;
 	}
 	i = count_of(s->name);
-	/* What never finds anything to do is asked less often. */
+	/* A statement that never finds anything to do is tried less often. */
 	if (counts[i].effective >= ENOUGH || (counts[i].seen++ > 50 && counts[i].seen % 8 != 0) ||
 	    !connected(p) || effect(i, s, params, "BEGIN; " TOUCHED) <= 0) {
 		return;

@@ -15,7 +15,7 @@ static void takes_writes(const char *dsn, bool does)
 	    does ? "ALTER SYSTEM RESET default_transaction_read_only"
 		 : "ALTER SYSTEM SET default_transaction_read_only = on");
 	testdb_exec(dsn, "SELECT pg_reload_conf()");
-	/* Whoever connects from now on is told so: the reload has reached the postmaster. */
+	/* New connections see the change once the reload has reached the postmaster. */
 	while ((testdb_int(dsn,
 		    "SELECT count(*) FROM pg_settings WHERE name = 'default_transaction_read_only'"
 		    " AND setting = 'off'") == 1) != does) {
@@ -44,7 +44,7 @@ static void freeze(struct testdb *t, int sig)
 	(void)fclose(f);
 }
 
-/* What stands behind "host='" up to the next quote. */
+/* Copies the text between "host='" and the next quote. */
 static void socket_dir(const char *dsn, char *buf, size_t n)
 {
 	const char *at = strchr(dsn, '\'');

@@ -64,8 +64,8 @@ static void our_schema_applies_to_an_empty_database_and_again_changes_nothing(vo
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM job"), 0);
 }
 
-/* What a daemon before 0026 may have left: two replacements for one machine, a pool whose only
- * price went with its day. */
+/* Rows from before migration 0026: two replacements for one machine, a pool whose only price went
+ * with its day. */
 static void what_earlier_daemons_left_does_not_stop_the_upgrade(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
@@ -107,7 +107,7 @@ static void what_earlier_daemons_left_does_not_stop_the_upgrade(void **state)
 	    "1 86400000009 7 500, 2 86400000001 5 500");
 }
 
-/* What a daemon before 0028 wrote counts, whether or not its job has a budget yet. */
+/* Lines from before migration 0028 count, whether or not their job has a budget yet. */
 static void what_jobs_have_cost_before_there_were_sums_counts(void **state)
 {
 #define LINE(job) \

@@ -218,8 +218,8 @@ static void the_past_is_asked_for_by_types_and_once(void **state)
 	    40);
 }
 
-/* A poll of a region, or of all (""), that tells this of two types, '.' = nothing, and a placement
- * score of the first; all words there are. */
+/* Stores a poll of a region, or of all (""), with these capacities of two types ('.' = none) and a
+ * placement score of the first. Checks all stored signals. */
 static void signals_are(const char *region, const char *told, const char *want)
 {
 	const struct q_market_signals_put_signal all[] = {
@@ -249,8 +249,7 @@ static void signals_are(const char *region, const char *told, const char *want)
 	    want);
 }
 
-/* The simulation found it (seed 133147): a pool of CoreWeave's that once had no capacity was never
- * asked for again, so nothing else was told of it. */
+/* A pool that once had no capacity would never be asked for again, so nothing would correct it. */
 static void capacity_that_is_told_no_more_is_not_known(void **state)
 {
 	(void)state;
@@ -323,9 +322,9 @@ static int64_t billed_at(int32_t pool, int64_t at_us)
 	return ret;
 }
 
-/* A list is dated by our clock (pool 1), a history by its provider's (pool 2). By a clock that is
- * five hours ahead both were read; what is read after it was set right is newer, also when those
- * five hours have passed. A ledger line may name what was read then. */
+/* Our clock dates a list (pool 1), the provider's dates a history (pool 2). Both were read by a
+ * clock that is five hours ahead. Prices read after its correction are newer, also once those five
+ * hours have passed. A ledger line may name a price read then. */
 static void what_a_clock_ahead_observed_is_not_newer_than_what_comes_after(void **state)
 {
 	const int64_t h = SPOT_US_PER_HOUR;

@@ -1,5 +1,5 @@
-/* What is asked again and again reads what it is about, however much was written before: budgets,
- * sets of gangs, lost work. */
+/* Frequent statements read only their own rows, however much was written before: budgets, sets of
+ * gangs, lost work. */
 #include "base/base.h"
 #include "store/q.h"
 #include "store_world.h"

@@ -217,7 +217,7 @@ static void every_job_of_the_queue_has_its_turn(void **state)
 	assert_string_equal(window(&p), "9 1 5(1) 6(2) 7(3)");
 	assert_string_equal(window(&p), "9 1 2(3) 8(1) 10(2)");
 	assert_string_equal(window(&p), "9 1 3(1) 4(2) 5(3)");
-	/* Where the walk was is gone: its place tells. */
+	/* The job at which the scan was is gone: its place tells. */
 	testdb_exec(dsn, "UPDATE job SET state = 'CANCELLED' WHERE id IN (3, 5)");
 	assert_string_equal(window(&p), "9 1 2(3) 8(1) 10(2)");
 	p.after = 4;
@@ -277,7 +277,7 @@ static void what_was_said_to_keep_is_remembered_for_long(void **state)
 	assert_string_equal(leaks_left(201, 101), "there");
 }
 
-/* ---- what is past its time ------------------------------------------------------------------- */
+/* ---- expired rows ---------------------------------------------------------------------------- */
 
 static int64_t purged(struct pg_req *req)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What spotctl sends for every command.
+"""spotctl's requests, for every command.
 
 usage: requests_test.py SPOTCTL [unittest arguments]
 """

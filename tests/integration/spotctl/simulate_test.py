@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""spotctl simulate, the real program: figures against a second calculation from the trace and the printed decisions; what
-comes later changes nothing; wrong use is answered with words.
+"""spotctl simulate, the real program. A second calculation from the trace and the printed decisions gives the same figures.
+Later data changes nothing, and wrong use is answered with words.
 
 usage: simulate_test.py SPOTCTL [unittest arguments]
 """

@@ -1,8 +1,8 @@
 /*
- * A world for tests of the engine: a real Postgres, a cloud made of C (its instances outlive the
- * engine), agents played by SQL as the API would write it, and an engine that can be killed at any
- * turn and started again. All pauses of the configuration are short, by a clock that stands still
- * while the test does not run.
+ * A world for tests of the engine. It has a real Postgres, a cloud in C whose instances outlive the
+ * engine, and agents played by SQL as the API would write it. The engine can be killed at any turn
+ * and started again. All pauses of the configuration are short, by a clock that stands still while
+ * the test does not run.
  */
 #ifndef ENGINE_WORLD_H
 #define ENGINE_WORLD_H
@@ -68,14 +68,14 @@ struct cloud {
 	int64_t reclaim_free_us; /* the same name */
 	int blind_terminates; /* so many terminates do not find their machine, which lives on */
 	bool blind_by_list; /* and say so since a list lacked it */
-	bool ends_slowly; /* what is terminated goes on stopping until the test says it is gone */
-	/* what it knows about identity: a proof
-	 * {"kind":"fake","ref":REF,"audience":...,"nonce":...} is good for REF */
+	/* a terminated instance goes on stopping until the test says it is gone */
+	bool ends_slowly;
+	/* identity: a proof {"kind":"fake","ref":REF,"audience":...,"nonce":...} is good for REF */
 	bool verifies;
 	int verify_calls, verify_faults; /* so many answer UNAVAILABLE */
 	enum spot_rc verify_rc; /* this instead of a look, 0 = look */
 	bool leaves; /* SPOT_CAP_LEAVES */
-	/* what it tells by itself: one batch, handed over once */
+	/* its event stream: one batch, handed over once */
 	bool watches;
 	int watch_calls, watch_faults;
 	int64_t watch_delay_us; /* before an empty answer */
@@ -86,7 +86,7 @@ struct cloud {
 	const char *late_reason;
 	char uploads_how; /* 'r' resumable, 'b' blocks, else put; with a header */
 	bool uploads_header;
-	int64_t urls_until_us; /* what signs them ends then; 0 = never */
+	int64_t urls_until_us; /* the signing credentials end then; 0 = never */
 	/* so many URLs; in this turn of the loop; in one at most */
 	int signed_n, signed_now, signed_most;
 	int64_t signed_at_us;
