@@ -1,7 +1,7 @@
 /*
- * Is the hazard model right? Walks forward through recorded traces: at each cut it knows what a
- * broker would have lived through so far, and predicts the hours that follow. Printed: reliability
- * (reclaims predicted and met, by predicted rate), how often the 90 % intervals hold, and log
+ * Is the hazard model right? Walks forward through recorded traces. At each cut the model knows a
+ * broker's experience so far, and predicts the hours that follow. Prints reliability (reclaims
+ * predicted and met, by predicted rate) and how often the 90 % intervals hold. Also prints log
  * scores against a constant rate, the prior alone and the pool's own record alone.
  *
  *   calibrate [--half-life H] [--odds-half-life H] [--recent-half-life H] DIR...

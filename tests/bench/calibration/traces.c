@@ -178,7 +178,7 @@ static int shared(const struct trace_pool *p, const struct trace_pool *q)
 	return strcmp(p->zone, q->zone) != 0 ? 1 : strcmp(p->gpu, q->gpu) != 0 ? 2 : 3;
 }
 
-/* What the others lived through around a reclaim at hour. */
+/* Adds the other pools' record around a reclaim at hour. */
 static void joint_add(const struct trace_set *s, size_t pool, double hour, double cut_h, double w,
     struct offer_record *r)
 {

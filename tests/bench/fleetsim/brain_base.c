@@ -1,12 +1,12 @@
 /*
- * What others do, after the public description of SkyPilot's managed jobs (its documentation of
- * managed jobs and sky/jobs/recovery_strategy.py): the cheapest pool by today's price, whatever its
- * past; what is refused is struck off and the next one is asked; when all were asked it begins
- * again. A lost job is relaunched anywhere (EAGER_NEXT_REGION, the default: the region that was
- * lost is left out of the first round) or where it was first (FAILOVER). It is saved at a fixed
- * interval, hears no notice, plans no deadline and never goes back from on demand to spot. In
- * favour of it: prices are today's (its catalog is hours old), a loss is seen at once, and a round
- * that found nothing is followed by the next one without a pause.
+ * Baselines, after the public description of SkyPilot's managed jobs (its documentation of managed
+ * jobs and sky/jobs/recovery_strategy.py). A job asks the cheapest pool by today's price, whatever
+ * its past. It strikes off a pool that refuses and asks the next one; after all it begins again. A
+ * lost job is relaunched anywhere (EAGER_NEXT_REGION, the default) or in its old place (FAILOVER).
+ * EAGER_NEXT_REGION leaves the lost region out of the first round. A job is saved at a fixed
+ * interval, hears no notice, plans no deadline and never goes back from on demand to spot. The
+ * model favours the baselines. Prices are today's (SkyPilot's catalog is hours old), a loss is seen
+ * at once, and a round follows a failed one without a pause.
  */
 #include "base/base.h"
 

@@ -418,7 +418,7 @@ static double normal(struct rng *r)
 	return sqrt(-2 * log(1 - rng_unit(r))) * cos(2 * M_PI * rng_unit(r));
 }
 
-/* What a published list does not say is drawn: GPU model, checkpoint size, deadline. */
+/* Draws the fields that the published list lacks: GPU model, checkpoint size, deadline. */
 static void job_make(struct rng *r, const struct fs_row *row, int64_t from_s, struct fs_job *j)
 {
 	bool h100 = rng_unit(r) < 0.5, due = rng_unit(r) < 0.5;

@@ -8,7 +8,7 @@
 struct arena;
 struct fs_data; /* everything read once; seeds take their worlds from it */
 
-struct fs_plan { /* what a seed's world is to be like */
+struct fs_plan { /* the shape of a seed's world */
 	uint64_t seed;
 	int32_t jobs;
 	int64_t days; /* in which the jobs are submitted */

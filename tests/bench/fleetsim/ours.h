@@ -1,8 +1,7 @@
 /*
- * Our policy in the simulation: the engine's part is played here (rows become the values that
- * src/core asks for, as src/engine does it), every decision is src/core's. ours_market.c keeps what
- * we lived through and makes offers of it, ours.c places and moves, ours_deadline.c asks the
- * deadline policy.
+ * Our policy in the simulation. These files play the engine's part: they turn rows into src/core's
+ * inputs, as src/engine does. Every decision is src/core's. ours_market.c keeps our experience and
+ * makes offers of it, ours.c places and moves, ours_deadline.c asks the deadline policy.
  */
 #ifndef FLEETSIM_OURS_H
 #define FLEETSIM_OURS_H

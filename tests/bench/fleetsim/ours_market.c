@@ -1,5 +1,4 @@
-/* What our policy lived through, kept as the database keeps it, and the offers that are made of it:
- * see ours.h. */
+/* Our policy's experience, kept as the database keeps it, and the offers made of it (ours.h). */
 #include "base/base.h"
 
 #include "ours.h"

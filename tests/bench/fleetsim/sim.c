@@ -190,7 +190,7 @@ void fs_park(struct fs_sim *s, size_t task)
 	k->last_move_us = s->t;
 }
 
-/* ---- what happens ---------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void arrive(struct fs_sim *s, int64_t t)
 {
@@ -256,7 +256,7 @@ static void reclaim_node(struct fs_sim *s, int64_t node, int64_t t)
 	}
 }
 
-/* Who is taken is luck, but the same luck for every policy. */
+/* Luck picks the reclaimed node, but the same luck for every policy. */
 static int64_t victim(const struct fs_sim *s, int32_t pool, int64_t t)
 {
 	double most = -1;
@@ -313,7 +313,7 @@ void fs_run(struct arena *a, const struct fs_world *w, const struct fs_brain *b,
 	}
 }
 
-/* ---- what came of it ------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static int by_value(const void *pa, const void *pb)
 {

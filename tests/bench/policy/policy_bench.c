@@ -2,11 +2,11 @@
  * Deadline policies on recorded traces: policy_bench DIR [STARTS] [HISTORY-FOLDER...]
  *
  * DIR holds the folders availability/, preemption/ and prices/ (zones of one market in one folder).
- * Three tables: the reference table of one pool and 48 h of work, as in "Can't Be Late" (NSDI'24),
- * one pool in every folder, and zones of a folder side by side. Cost is mean over mean of the
- * optimum on the same starts. "gap" is how much of the way from Uniform Progress to the optimum
- * auto closes. What auto may learn from is the pool's own past, and where folders are named, their
- * traces (never those of the row's own folder).
+ * Prints three tables: the reference table, one pool in every folder, and zones of a folder side by
+ * side. The reference table has one pool and 48 h of work, as in "Can't Be Late" (NSDI'24). Cost is
+ * mean over mean of the optimum on the same starts. "gap" is the share of the way from Uniform
+ * Progress to the optimum that auto closes. The policy auto learns from the pool's own past, and
+ * from the traces of named folders (never the row's own).
  */
 #include "bench.h"
 #include "base/arena.h"

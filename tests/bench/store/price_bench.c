@@ -4,9 +4,8 @@
  *
  *   meson compile -C build price_bench && build/tests/bench/store/price_bench [POOLS [DAYS]]
  *
- * The history is hourly and made inside the server. "psql" figures are the same rows by a bare COPY
- * and by bare SQL in the same run: the physical limit to compare with. The cluster runs with fsync
- * on.
+ * The history is hourly and made inside the server. The "psql" figures are the same rows by a bare
+ * COPY and by bare SQL in the same run: the physical limit. The cluster runs with fsync on.
  */
 #include "base/base.h"
 #include "base/arena.h"

@@ -19,8 +19,8 @@ SETTINGS = {"engine": {"orphan_grace": "%ds" % GRACE_S, "sweep": "2s", "lease": 
 
 
 class Planted:
-    """ref: the broker's name for it. words: its names in an event or in the clouds' books.
-    machine: the emulator's id, None if it is no machine."""
+    """ref: the broker's name for it. words: its names in an event or in the clouds' books. machine: the emulator's id,
+    or None."""
 
     def __init__(self, ref, *words, **more):
         self.ref, self.words, self.machine = ref, [ref, *words], None

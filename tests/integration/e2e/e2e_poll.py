@@ -16,6 +16,7 @@ from support import e2e, postgres  # noqa: E402
 
 DATA = os.path.join(HERE, "..", "..", "cloudsim", "data")
 SLOW_S = 0.2  # on a machine that has time, and not once: a busy one may keep any statement waiting now and then
+# Current prices, and rows of price history.
 PRICES, HISTORY = 3400, 20000
 # Days that the vendor tells (Azure: that the emulated cloud's record holds).
 PAST_DAYS = {"aws": 89, "gcp": 350, "azure": 17}

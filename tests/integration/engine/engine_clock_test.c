@@ -90,8 +90,8 @@ static void test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened(v
 	    0);
 }
 
-/* The engine would retry in a minute by the right clock, and does so in hours: a termination, or
- * the lookup of a launch that made nothing. */
+/* The engine would retry in a minute by the right clock, and does so in hours. It retries a
+ * termination, and the lookup of a launch that made nothing. */
 static void test_what_is_to_be_done_next_by_a_clock_ahead_is_done(void **state)
 {
 	struct world *w = *state;

@@ -1,5 +1,4 @@
-/* What the metadata services of Google Cloud and Azure say, and how the next question follows from
- * it. */
+/* Answers of the metadata services of Google Cloud and Azure, and the next request after each. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -76,7 +75,7 @@ static void after_a_fault_it_begins_anew_and_soon(void **state)
 		wait *= 2;
 	}
 	assert_string_equal(k.etag, "");
-	/* what we knew is still so */
+	/* the earlier answer still holds */
 	assert_false(notice_gcp_answer(&k, 10 * S, "b1", STR_LIT("FALSE")));
 	notice_gcp_fault(&k, 11 * S);
 	assert_int_equal(k.next_us, 11 * S + S / 10);

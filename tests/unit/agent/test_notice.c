@@ -1,4 +1,4 @@
-/* What AWS publishes, as text, into deadlines. */
+/* Turns AWS's published notices, as text, into deadlines. */
 #include "base/base.h"
 #include "unit.h"
 

@@ -1,4 +1,4 @@
-/* What object stores tell of the bytes of an object, and where they tell something else. */
+/* Object stores' hashes of an object's bytes, and answers that are no such hash. */
 #include "base/base.h"
 #include "unit.h"
 

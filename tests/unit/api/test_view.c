@@ -1,4 +1,4 @@
-/* What the store's documents become, and what counts as clean input. */
+/* The API's views of the store's documents, and clean input. */
 #include "base/base.h"
 #include "api/nouns.h"
 #include "base/rng.h"

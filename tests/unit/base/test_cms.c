@@ -1,6 +1,6 @@
 /*
- * Signed messages, made here with keys of the moment: a root, one that it vouches for, and a signer
- * below that, the way the clouds have it. What is changed in each test is one thing.
+ * Signed messages, made here with fresh keys: a root, an intermediate, and a signer below that, as
+ * the clouds have it. Each test changes one thing.
  */
 #include "base/base.h"
 #include "unit.h"

@@ -233,7 +233,7 @@ static void what_is_not_utf8_becomes_question_marks(void **state)
 		assert_string_equal(buf, texts[i].to);
 	}
 	snprintf(buf, sizeof(buf), "%s", "\xe2\x82\xac!");
-	assert_false(str_utf8_mend(buf, 2)); /* what follows does not count */
+	assert_false(str_utf8_mend(buf, 2)); /* bytes after the length do not count */
 	assert_string_equal(buf, "??\xac!");
 }
 

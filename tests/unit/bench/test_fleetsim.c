@@ -127,7 +127,7 @@ static void every_run(void (
 	}
 }
 
-/* ---- what must hold -------------------------------------------------------------------------- */
+/* ---- invariants ------------------------------------------------------------------------------ */
 
 static void check_dollars(const struct fs_world *w, const struct fs_brain *b,
     const struct fs_sim *s, struct arena *a)

@@ -1,4 +1,4 @@
-/* Runs of provider calls: replies, retries, deadlines. What is in doubt is in test_call_doubt.c. */
+/* Runs of provider calls: replies, retries, deadlines. test_call_doubt.c has calls in doubt. */
 #include "base/base.h"
 #include "call_fake.h"
 

@@ -204,7 +204,7 @@ static void credentials_that_cannot_be_renewed_when_the_clock_was_set_are_used_o
 	fake_call_now(f, &k);
 	assert_int_equal(k.rc, SPOT_CONFIG); /* refused by the far side, too */
 	f->serve = fake_serve_ok;
-	/* What failed by a wrong clock is owed when that is right again, too. */
+	/* A renewal that failed by a wrong clock is due once the clock is right again, too. */
 	calls_after_the_clock_was_set(f, -7200 * S, 1);
 	f->auth = NULL;
 	calls_after_the_clock_was_set(f, 0, 2);

@@ -193,7 +193,7 @@ static void our_deadline_after_an_answered_change_is_unknown(void **state)
 	assert_int_equal(f->requests, 2);
 }
 
-/* What it answers in turn; the last again and again. */
+/* The server's answers in turn; the last again and again. */
 static const int *statuses;
 
 static void serve_in_turn(struct fake *f UNUSED, struct httpd_req *r)

@@ -7,7 +7,7 @@
 #define S SPOT_US_PER_S
 
 static struct {
-	char seen[16][64]; /* what the step was given, in order */
+	char seen[16][64]; /* the step's input, in order */
 	int n;
 	bool ended; /* given the end of the reply */
 } got;

@@ -211,7 +211,7 @@ static void a_turn_has_its_phases_in_order(void **state)
 	loop_turn(loop, 0);
 	assert_string_equal(trace, "event timer decide task freed");
 	trace[0] = '\0';
-	loop_turn(loop, -1); /* what a task deferred: next turn, without waiting */
+	loop_turn(loop, -1); /* the deferred callback: next turn, without waiting */
 	assert_string_equal(trace, "decide task2");
 	loop_fd_stop(&f);
 	assert_int_equal(write(pipe_fds[1], "x", 1), 1);

@@ -206,7 +206,7 @@ static void check_no_secret(struct drive *d)
 	}
 }
 
-/* What holds for any request of any provider. */
+/* Checks the rules for any request of any provider. */
 static void check_request(struct drive *d)
 {
 	const struct spot_http_request *r = &d->call.out;

@@ -4,9 +4,9 @@
 #include "base/rng.h"
 
 /*
- * Replies of the golden exchanges with random damage: whatever comes back, a verb ends in a
- * verdict, in bounds (the sanitizer build watches), with words and without secrets. Seeded: a
- * failure names its seed.
+ * Damages replies of the golden exchanges at random. Whatever comes back, a verb ends in a verdict,
+ * in bounds (the sanitizer build watches), with words and without secrets. Seeded: a failure names
+ * its seed.
  */
 
 #define MUTATIONS 10000

@@ -95,8 +95,8 @@ static void risk_spreads_nodes_as_far_as_it_pays(void **state)
 	world_make(&w, &f, 2, 2);
 	w.s[0].hazard = w.s[1].hazard = 0.1;
 	fleet_plan_make(a, &w.ask, &plan);
-	/* By hand: cost 1.00 and 1.01; risk price 4 x 1.00 USD; pairs of one pool only: 4 / 10 x
-	 * 0.1 x (n1 (n1 - 1) + n2 (n2 - 1)). Five and five: 10.05 + 0.04 x 40 = 11.65; six and
+	/* By hand. Cost 1.00 and 1.01. Risk price 4 x 1.00 USD. Pairs of one pool only: 4 / 10 x
+	 * 0.1 x (n1 (n1 - 1) + n2 (n2 - 1)). Five and five: 10.05 + 0.04 x 40 = 11.65. Six and
 	 * four: 10.04 + 0.04 x 42 = 11.72. */
 	assert_int_equal(nodes_in(&plan, 0), 5);
 	assert_int_equal(plan.cost_micros, 10050000);

@@ -1,5 +1,6 @@
-/* The hazard model: what no record, much record and the neighbours' record make of a pool; how it
- * ages; whether its 90 % are 90 %; every printed number worked out a second time. */
+/* The hazard model: a pool without a record, with much record, with the neighbours' record. How a
+ * record ages, and whether 90 % intervals hold 90 %. Every printed number is worked out a second
+ * time. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"

@@ -186,8 +186,8 @@ static void what_was_seen_moves_the_correlation_between_0_and_1(void **state)
 
 /* ---- time of day ----------------------------------------------------------------------------- */
 
-/* A record of so many days, or of their hours from 4 to 14, in which reclaims come at a rate of
- * mean (1 + wave cos(hour - 14)). */
+/* Makes a record of so many days, or of their hours from 4 to 14. Reclaims come at a rate of mean
+ * (1 + wave cos(hour - 14)). */
 static void live(struct rng *r, struct offer_record *rec, int days, double mean, double wave,
     bool by_day_only)
 {

@@ -1,4 +1,4 @@
-/* What a start needs of a budget, and how the rest of one is told. */
+/* The budget that a start needs, and the words about the rest of one. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/money/budget.h"

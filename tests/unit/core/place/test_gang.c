@@ -1,8 +1,7 @@
 /*
- * Gangs. Over random cases: a place is offered only where the whole gang fits, the same whatever
- * the order; what is acquired is assigned whole or given back within the hold, and gangs that want
- * each other's room all get their turn; ranks are judged as a whole, by edges that the job's table
- * has.
+ * Gangs, over random cases. A place is offered only if the whole gang fits, whatever the order.
+ * Acquired machines are assigned whole or given back within the hold. Gangs that compete for the
+ * same capacity all get their turn. Ranks are judged as a whole, by edges of the job's state table.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -427,7 +426,7 @@ static void what_is_held_goes_on_time_and_for_a_reason(void **state)
 	hold(a, 2, two, false, 105, &out);
 	assert_int_equal(out.what, GANG_GIVE_UP);
 	assert_true(out.cool);
-	/* What came by one launch is not filled up. */
+	/* A gang of one launch is not filled up. */
 	hold(a, 2, two, true, 20, &out);
 	assert_int_equal(out.what, GANG_GIVE_UP);
 	/* A launch that hangs does not hold the others for ever; one that boots does, its own
@@ -452,7 +451,7 @@ static void what_is_held_goes_on_time_and_for_a_reason(void **state)
 	assert_false(out.cool);
 }
 
-/* What the budget does not pay for is not sought again, and no pool is to blame. */
+/* The gang does not seek a machine that its budget cannot pay, and no pool is to blame. */
 static void what_is_not_paid_for_is_not_held_for(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);

@@ -83,7 +83,7 @@ static void check_verdict(const struct gang_run *in, const struct gang_verdict *
 	if (v->act == GANG_SETTLE) {
 		assert_int_equal(v->event == JOB_EV_EXITED_OK, ok == in->n);
 		assert_true(ok == in->n || lost == 0 || v->event == JOB_EV_NODE_LOST);
-		/* What is taken, or starts again, is never the job's fault. */
+		/* A rank that is reclaimed, or starts again, is never the job's fault. */
 		assert_false((leaving || parted) &&
 		    (v->event == JOB_EV_EXITED_BAD || v->event == JOB_EV_RETRY));
 		assert_int_equal(v->retry, v->event == JOB_EV_RETRY);

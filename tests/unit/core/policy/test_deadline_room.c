@@ -1,5 +1,5 @@
-/* What a deadline leaves room for: launches that are refused, work that a reclaim takes, moves, and
- * when spot must be left. */
+/* The slack of a deadline: for refused launches, for work that a reclaim takes, for moves. And the
+ * time to leave spot. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/policy/deadline_room.h"
@@ -285,8 +285,8 @@ static void spot_is_left_before_what_is_not_saved_is_more_than_the_slack(void **
 	assert_int_equal(stay_judge(&in), STAY_TOO_SLOW);
 }
 
-/* Without steps all of the work counts as undone, also what the clock says is done and not saved: a
- * reclaim costs no more than that, leaving with a save less. */
+/* Without steps all of the work counts as undone, also the part that is done by the clock and not
+ * saved. A reclaim costs no more than that, leaving with a save less. */
 static void what_the_clock_says_is_done_is_saved_in_time(void **state)
 {
 	struct ranking r = ranked(0, 0);

@@ -75,7 +75,7 @@ static void only_a_share_of_the_room_is_waited_away(void **state)
 	assert_int_equal(decide(in).start_us, in.now_us + 8 * H);
 	in.deadline_us = in.now_us + 23 * H;
 	assert_int_equal(decide(in).start_us, in.now_us + 10 * H);
-	/* What counts is the slower of both ways to finish. */
+	/* The slower of both ways to finish counts. */
 	in.safe_us = 8 * H;
 	assert_int_equal(decide(in).start_us, in.now_us);
 }

@@ -176,7 +176,7 @@ static void a_move_costs_what_is_paid_twice_and_one_start_only_once(void **state
 	/* Work done here is worth half as much there: half of the nine minutes is paid on top. */
 	in.speed = 2;
 	assert_int_equal(back(in).cost_micros, (int64_t)(450000 + 75000 - 1e6 * 4 / 60));
-	/* What saves nothing is no move, however little it costs. */
+	/* A move without a saving is no move, however little it costs. */
 	in.here_price_micros = 1;
 	in.here_total_micros = in.there_total_micros;
 	in.speed = 0.01;
@@ -284,8 +284,8 @@ static void it_never_thrashes(void **state)
 	assert_int_equal(back(in).again_us, (9699 + 3600) * S);
 }
 
-/* A job in the hands of an adversary: spot is offered for next to nothing while it runs on demand
- * and taken back once it has gone there, after any delay that suits him, for a week. */
+/* A job in the hands of an adversary, for a week. While it runs on demand, spot is offered for next
+ * to nothing. Once it has moved there, spot is reclaimed after any delay that suits him. */
 struct ordeal {
 	int64_t now, queued, probe, moves[4096];
 	size_t moves_n;

@@ -212,8 +212,8 @@ static void the_order_is_a_permutation_sorted_by_its_rules_whatever_the_input_or
 	}
 }
 
-/* One machine, served in order, and a stream that never ends of jobs of higher priority, within the
- * reach of ageing: the job that waits has its turn. */
+/* One machine, served in order, and an endless stream of jobs of higher priority, within the reach
+ * of ageing. The waiting job gets its turn. */
 static void nobody_starves_behind_a_stream_within_reach_of_ageing(void **state)
 {
 	struct rng r;
@@ -287,7 +287,7 @@ static void who_is_gone_before_the_blocked_job_begins_may_go_ahead(void **state)
 	assert_int_equal(b.spare, 0);
 	assert_true(backfill_take(&b, 2, NOW + 5 * H));
 	assert_false(backfill_take(&b, 1, NOW + 5 * H + 1));
-	/* What is more than it needs then, may be taken for long, once. */
+	/* A job may take the surplus over the blocked job's need for long, once. */
 	backfill_reserve(arena, NOW, 8, 6, 7, runs, 2, &b);
 	assert_true(backfill_take(&b, 1, NOW + 50 * H));
 	assert_false(backfill_take(&b, 1, NOW + 50 * H));

@@ -35,9 +35,8 @@ static void gpu_names_match_by_whole_parts(void **state)
 	}
 }
 
-/* Each is a price that users of other tools met, or a real one that must pass. why: a piece of the
- * words; NULL = it passes. The numbers of issues are those of skypilot ("sky") and its catalog
- * ("cat"). */
+/* Prices that users of other tools met, and real ones that must pass. why: a piece of the words;
+ * NULL = it passes. Numbers are issues of skypilot ("sky") and its catalog ("cat"). */
 static const struct claim_case {
 	const char *what, *gpu;
 	int32_t milli;
@@ -136,8 +135,8 @@ static void bad_data_that_others_met_is_refused_and_real_prices_pass(void **stat
 	}
 }
 
-/* sky 1437, 1438: old prices from a cache sent jobs to dearer pools. What a feed dates wrongly is
- * not believed; what is merely old ages by its feed (market_prices_age). */
+/* sky 1437, 1438: old prices from a cache sent jobs to dearer pools. A wrongly dated price is
+ * rejected. An old price ages by its feed (market_prices_age). */
 static void prices_of_another_time_are_refused(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);

@@ -1,5 +1,5 @@
-/* A ranking is what ranking each offer alone and sorting would give, in every field, whatever the
- * market: its size, its order, where its names stand, what is refused. */
+/* A ranking equals ranking each offer alone and sorting, in every field, whatever the market. The
+ * fields are its size, its order, the place of its names, its refusals. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"

@@ -118,7 +118,7 @@ static void an_alternative_without_an_allowed_gpu_is_left_out(void **state)
 	s = applied("eval", "any_of: [{accelerators: H100:1}, {accelerators: T4:4}]", "");
 	assert_int_equal(s->asks_n, 1);
 	assert_int_equal(s->asks[0].gpus[0].milli, 4000);
-	/* What asks for no GPU has none to be refused. */
+	/* A job that asks for no GPU has none to be refused. */
 	assert_int_equal(applied("eval", "cpus: 4+", "")->asks_n, 1);
 }
 

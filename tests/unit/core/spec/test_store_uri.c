@@ -1,4 +1,4 @@
-/* What names an object, and who signs for it. */
+/* The names of objects, and the provider that signs for each. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/spec/store_uri.h"

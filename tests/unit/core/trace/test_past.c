@@ -1,5 +1,5 @@
-/* What a backtest may know: picks by the prices of their time, and what unknown supply is taken
- * for. */
+/* A backtest's knowledge: it picks by the prices of their time, and has a rule for unknown
+ * supply. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"

@@ -1,4 +1,4 @@
-/* What a trace file may be, and in which words the rest is refused. */
+/* The form of a trace file, and the words that refuse any other. */
 #include "unit.h"
 #include "base/arena.h"
 #include "base/text/str.h"

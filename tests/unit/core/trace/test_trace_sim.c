@@ -1,5 +1,5 @@
-/* The model of a run, rule by rule, on traces written by hand: ticks of 600 s, spot 0.6 USD/h, on
- * demand 6 USD/h, so that a tick costs 0.1 or 1 USD. */
+/* The model of a run, rule by rule, on traces written by hand. Ticks have 600 s, spot costs 0.6
+ * USD/h, on demand 6 USD/h, so a tick costs 0.1 or 1 USD. */
 #include "trace_case.h"
 
 #include "base/err.h"

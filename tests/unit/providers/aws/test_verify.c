@@ -158,7 +158,7 @@ static void a_document_of_another_instance_or_region_is_none(void **state)
 
 	refused(w, proof(a, other, signature(a, &w->vendor, other, 0)), "i-0ffffffffffffffff");
 	refused(w, proof(a, far, signature(a, &w->vendor, far, 0)), "us-west-2");
-	/* what is believed is what was signed, not what stands beside it */
+	/* the signed content counts, not the content beside it */
 	refused(w, proof(a, DOCUMENT, signature(a, &w->vendor, other, 0)), "i-0ffffffffffffffff");
 	refused(w, proof(a, DOCUMENT, signature(a, &w->vendor, other, PKCS7_DETACHED)),
 	    "not accepted");

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "azure_test.h"
 
-/* What the doctor sees when things are missing. */
+/* The doctor's findings when things are missing. */
 
 static const struct spot_check_item *item(const struct spot_check *a, const char *name)
 {

@@ -284,7 +284,8 @@ static void a_missing_right_to_storage_leaves_the_rest_working(void **state)
 	drive_fini(&d);
 }
 
-/* What it signs before its time is refused to the agent, and we do not hear of it. */
+/* The store refuses to the agent a signature from before the key's time, and we do not hear of
+ * it. */
 static void a_delegation_key_from_a_clock_ahead_is_fetched_again(void **state)
 {
 	static const char *const settings[] = { BASE, "storage_account", "contosockpt", NULL };

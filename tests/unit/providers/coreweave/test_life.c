@@ -3,8 +3,8 @@
 
 #include "base/text/str.h"
 
-/* What Pods, nodes, NodePools and events say about an instance, and what a launch and a terminate
- * leave behind. */
+/* Facts about an instance from Pods, nodes, NodePools and events, and the remains of a launch and a
+ * terminate. */
 
 #define UNSCHEDULED \
 	"\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\"," \
@@ -112,7 +112,7 @@ static const struct {
 	      "\"terminated\":{\"exitCode\":137,"
 	      "\"reason\":\"ContainerStatusUnknown\"}}}]"),
 	    SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "ContainerStatusUnknown" },
-	/* what a webhook put beside our container does not speak for it */
+	/* a webhook's container beside ours does not speak for it */
 	{ CW_POD("", "",
 	      "\"phase\":\"Failed\",\"containerStatuses\":[{\"name\":\"node\",\"state\":{"
 	      "\"terminated\":{\"exitCode\":3,"

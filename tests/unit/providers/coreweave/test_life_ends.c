@@ -1,4 +1,4 @@
-/* What a launch and a terminate leave behind. */
+/* The remains of a launch and a terminate. */
 #include "base/base.h"
 #include "cases.h"
 #include "base/text/str.h"
@@ -49,8 +49,8 @@ static void a_pool_of_another_installation_is_left_alone(void **state)
 	assert_int_equal(d->call.err.rc, SPOT_CONFIG);
 }
 
-/* The simulation found it (seed 133874): a Pod that was given a node meanwhile is there until its
- * grace is over; its row must not end before. */
+/* A Pod that was given a node meanwhile exists until its grace is over. Its row must not end
+ * before. */
 static void a_pod_that_got_a_node_before_it_was_taken_back_is_no_refusal(void **state)
 {
 	static const struct drive_try tries[] = {

@@ -6,11 +6,11 @@
 #include "base/text/str.h"
 
 /*
- * The order for machines against the live Pods, under every interleaving: launches and terminates
- * of one NodePool run side by side against an API server of a few lines, request by request in
- * every possible sequence, with replies and requests that get lost. When all have come to rest, the
- * target is the number of live Pods. A caller whose launch ended as UNKNOWN asks find, one whose
- * terminate failed asks again, as the engine does.
+ * The order for machines against the live Pods, under every interleaving. Launches and terminates
+ * of one NodePool run side by side against an API server of a few lines. Requests come in every
+ * possible sequence, and replies and requests get lost. When all have come to rest, the target is
+ * the number of live Pods. A caller whose launch ended as UNKNOWN calls find, one whose terminate
+ * failed repeats it, as the engine does.
  */
 
 #define PODS_MAX 6
@@ -337,8 +337,8 @@ static void seed(struct run *r, const char *name)
 		"spotbroker.io/instance-type", "gd-8xh100ib-i128", "spec"));
 }
 
-/* what: one letter per actor: L launches, 1 and 2 end the first and the second Pod that is
- * there. */
+/* Plays one letter of what per actor: L launches, 1 and 2 end the first and the second existing
+ * Pod. */
 static void play(struct drive *d, const char *what, int there, int faults, struct choices *ch)
 {
 	static const char *const names[] = { "brk.7f3a9c01.a", "brk.7f3a9c01.b", "brk.7f3a9c01.c",

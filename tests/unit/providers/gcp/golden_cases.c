@@ -133,7 +133,7 @@ static const char *key_fill(struct arena *a, const char *text)
 					     : text;
 }
 
-/* What is signed differs with the key only; test_creds.c looks into it. */
+/* Hides the signature, which differs with the key only; test_creds.c checks it. */
 static const char *jwt_hide(struct arena *a, const char *text)
 {
 	const char *at = strstr(text, "assertion=");

@@ -197,7 +197,7 @@ static void each_zone_is_listed_by_itself(void **state)
 	d.agains_max = 1;
 	assert_int_equal(
 	    RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a,
-		/* What a list warns of makes no difference: who is lacking is asked for. */
+		/* A list's warning makes no difference: each missing instance is asked for. */
 		{ .url = LISTED("us-central1-a"),
 		    .status = 200,
 		    .reply = VMS(",\"items\":[" VM_IN("us-central1-a", "3", "STOPPING") "]",

@@ -21,8 +21,8 @@ static void keyed_init(struct drive *d, const char *const *settings)
 	    SPOT_DONE);
 }
 
-/* What the vectors have and we do not sign: other headers, other hosts' styles, query parameters
- * given apart. */
+/* Whether we sign such a vector. We do not sign other headers, other hosts' styles, or query
+ * parameters given apart. */
 static bool ours(const json_t *v)
 {
 	static const char *const other[] = { "urlStyle", "queryParameters", "emulatorHostname",

@@ -100,7 +100,7 @@ static void the_machines_own_token_passes(void **state)
 	failed_with(&d,
 	    verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k1")),
 	    SPOT_CONFIG, "future; is the clock right");
-	/* Whose it is goes before its time. */
+	/* The machine is checked before the time. */
 	failed_with(&d,
 	    verify(&d,
 		proof(d.arena, HEADER,

@@ -41,7 +41,8 @@ static void the_request_is_the_golden_one(void **state)
 	assert_string_equal(a.instance.key.instance_type, "gpu_1x_a10");
 }
 
-/* What the region's settings name goes along, and the image of the other architecture. */
+/* The request includes the attachments of the region's settings, and the image of the other
+ * architecture. */
 static void the_request_with_everything_is_the_golden_one(void **state)
 {
 	static const char *const settings[] = { "ssh_key_name", "brk-key", "file_system.us-east-1",
