@@ -1,4 +1,4 @@
-"""What must hold at the end of every story. Nothing here shares code with the product: the money is counted again from the
+"""Rules for the end of every story. Nothing here shares code with the product: the money is counted again from the
 emulator's own record and the price rows, in integers. The rules about rows are files that the simulation asks, too."""
 import hashlib
 import os
@@ -12,7 +12,8 @@ sys.path.insert(0, os.path.join(ROOT, "src/store"))
 import gen_rules  # noqa: E402
 
 HOUR_US = 3600 * 1000 * 1000
-# What a launch and the news of an end may take, on a busy machine, too; how old time is when it is billed (engine.bill_lag).
+# The longest time of a launch and of the news of an end, on a busy machine, too. Also the age of time when it is billed
+# (engine.bill_lag).
 LATE_US = 180 * 1000 * 1000
 
 
@@ -78,8 +79,8 @@ def saved_sets(w):
 
 
 def progress_kept(w, timed=True):
-    """No attempt began behind what was saved whole before it, and all ranks of one at the same step; each committed checkpoint is in
-    the store as it was told. timed: the rows' times tell what was before."""
+    """No attempt began behind the last complete save before it, and all ranks of one began at the same step. Each
+    committed checkpoint is in the store as reported. timed: the rows' times say which came before."""
     saved, begun = saved_sets(w) if timed else {}, {}
     for a in w.pg.rows("SELECT job_id, epoch, rank, steps_start, created_us, steps_done FROM attempt ORDER BY job_id, epoch"):
         before = max((steps for steps, at in saved.get(a["job_id"], ()) if at <= a["created_us"]), default=0)
@@ -154,8 +155,8 @@ def cost(price, origin, a, b):
 
 
 def segments(prices, noted, a, b, known_by):
-    """[(from, to, price)] of [a, b): the newest price row in force at each moment, of those observed by then; before the first
-    row counts what was noted at the launch."""
+    """Returns [(from, to, price)] of [a, b): the newest price row in force at each moment, of those observed by then.
+    Before the first row the price noted at the launch counts."""
     rows = [p for p in prices if p["observed_us"] <= known_by]
     cuts = sorted({a, b, *(p["effective_us"] for p in rows if a < p["effective_us"] < b)})
     out = []
@@ -281,7 +282,7 @@ def judge(w, clock=None):
     books = nothing_left(w)
     jobs_whole(w)
     progress_kept(w, clock is None)
-    # What by the rows ends hours from now is billed then.
+    # Time that by the rows ends hours from now is billed then.
     by_us = int(time.time() * 1e6) if clock else 1 << 62
     billed_whole(w, by_us)
     if not clock:

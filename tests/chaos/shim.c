@@ -3,17 +3,16 @@
  * on. The product knows nothing of it. Nobody owns anything here; what is broken is told in one
  * file, a line each.
  *
- *     SPOT_SHIM=CLASS:N:EVERY   db, http, serve, disk; EVERY 0 = once
- *     SPOT_SHIM_PROGRAM         only in this program (by its short name); others that inherit us
- *                               are left alone
- *     SPOT_SHIM_DB_PORT         a TCP connection to it is db, any other one that the program opened
- *                               is http
- *     SPOT_SHIM_MARK            the file
- *     SPOT_SHIM_CLOCK           a file of eight bytes: by so many microseconds the program's wall
- *                               clock is ahead, at each moment
+ * - SPOT_SHIM=CLASS:N:EVERY: db, http, serve, disk; EVERY 0 = once
+ * - SPOT_SHIM_PROGRAM: only in this program (by its short name); others that inherit the shim are
+ *   left alone
+ * - SPOT_SHIM_DB_PORT: a TCP connection to it is db, any other one that the program opened is http
+ * - SPOT_SHIM_MARK: the file
+ * - SPOT_SHIM_CLOCK: a file of eight bytes: by so many microseconds the program's wall clock is
+ *   ahead, at each moment
  *
- * disk is what changes files (and reading them back at a start): open, read, write, fsync, rename,
- * unlink, mkdir, ftruncate of anything but sockets, pipes and what was inherited.
+ * disk is every call that changes files, and reads of them at a start. These are open, read, write,
+ * fsync, rename, unlink, mkdir, ftruncate of anything but sockets, pipes and inherited files.
  */
 #include <dlfcn.h>
 #include <errno.h>
