@@ -124,8 +124,7 @@ static void failed(const struct run *r, enum spot_step s, enum spot_rc rc)
 	}
 }
 
-/* ---- what passes
- * --------------------------------------------------------------------------------- */
+/* ---- accepted calls -------------------------------------------------------------------------- */
 
 static void a_throttled_read_waits_as_told_and_succeeds(void **state)
 {
@@ -210,8 +209,7 @@ static void credentials_that_expire_mid_call_are_renewed_once(void **state)
 	close_run(&r);
 }
 
-/* ---- what does not
- * ------------------------------------------------------------------------------- */
+/* ---- refused calls --------------------------------------------------------------------------- */
 
 static void refusals_of_a_launch_say_what_may_be_done(void **state)
 {
@@ -236,7 +234,7 @@ static void a_refusal_says_how_far_it_reaches(void **state)
 	struct spot_launch a;
 
 	open_run(&r, *state);
-	/* Where the vendor does not tell, the code alone decides; a hint never outlives its
+	/* If the vendor says no scope, the code alone decides; a hint never outlives its
 	 * refusal. */
 	failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
 	assert_int_equal(r.d.call.err.scope, SPOT_SCOPE_NONE);

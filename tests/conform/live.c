@@ -364,7 +364,7 @@ void live_log_check(struct live *v)
 
 static struct live world;
 
-/* What a case left does not spoil the next one. */
+/* Cleans up after a case, so that it does not spoil the next one. */
 static int clean(void **state UNUSED)
 {
 	if (world.p == NULL) {

@@ -1,8 +1,8 @@
 /*
  * The second half of conformance: every provider behind io/call over real sockets against the
- * emulator. One table per cloud says how to reach it and what its faults are called
- * (live_<cloud>.c); the cases are written once (live_cases.c, live_faults.c). live.c is the world:
- * emulator, loop, provider, log.
+ * emulator. One table per cloud has its address and the names of its faults (live_<cloud>.c). The
+ * cases are written once (live_cases.c, live_faults.c). live.c is the world: emulator, loop,
+ * provider, log.
  */
 #ifndef TESTS_CONFORM_LIVE_H
 #define TESTS_CONFORM_LIVE_H
@@ -110,7 +110,7 @@ extern const struct live_case live_cases[], live_faults[];
 /* With the published limits on both sides, in a world of its own. */
 void live_market_within_limits(struct live *v);
 
-/* Where $LIVE_RECORD names a file: everything that goes to and fro is written there. */
+/* Writes every request and reply to the file that $LIVE_RECORD names, if it is set. */
 void live_record(struct live *v);
 void live_record_faulty(bool faulty); /* the emulator was told to misbehave */
 void live_up(struct live *v, const struct live_cloud *cloud, const char *program, bool limits);

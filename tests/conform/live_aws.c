@@ -46,7 +46,7 @@ static void prepare(struct live *v)
 	    200);
 }
 
-/* ---- what no other cloud has ----------------------------------------------------------------- */
+/* ---- AWS's own features ---------------------------------------------------------------------- */
 
 static bool told(const struct spot_watch *w, const char *ref, enum spot_notice_kind kind)
 {

@@ -39,7 +39,7 @@ void live_market_within_limits(struct live *v)
 		live_ok(v, CALL_QUOTAS, &quotas);
 		assert_true(quotas.n > 0);
 	}
-	/* what the vendor publishes was kept: nobody had to be told to slow down */
+	/* the provider kept the vendor's published limits: no reply was a throttle */
 	assert_int_equal(call_provider_stats(v->p).throttled, 0);
 }
 

@@ -1,4 +1,4 @@
-/* What the cases have in common: a pool, a launch, a count, an end. */
+/* Common code of the cases: a pool, a launch, a count, an end. */
 #include "live.h"
 
 #include "base/text/str.h"

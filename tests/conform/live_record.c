@@ -1,10 +1,10 @@
 /*
- * What a provider sends and what comes back, one JSON line per exchange, for the vendors' own
- * models to judge (tests/vendor/live_check.py):
- * {"method","url","headers","body","status","reply_headers","reply","faulty"}. The steps of the
- * provider's table are put behind ones that look at each request as it leaves and at the reply that
- * the step is entered with; io/call and everything below it are as ever. faulty: the emulator was
- * told to misbehave, so the reply is no word of the vendor's.
+ * Writes a provider's requests and replies, one JSON line per exchange, for the vendors' own models
+ * to judge (tests/vendor/live_check.py). A line is
+ * {"method","url","headers","body","status","reply_headers","reply","faulty"}. Steps of this file
+ * stand before the steps of the provider's table. They see each request as it leaves, and the reply
+ * that enters the step. The layers from io/call down stay as they are. The flag faulty says that
+ * the emulator was told to misbehave, so the reply is no word of the vendor's.
  */
 #include "live.h"
 
