@@ -36,7 +36,7 @@ static struct httpd *server(void)
 	return &h;
 }
 
-/* What came out of a stream of bytes, as text: requests served, and how it ended. */
+/* The result of a stream of bytes, as text: requests served, and how it ended. */
 struct seen {
 	struct sbuf text;
 	bool over;

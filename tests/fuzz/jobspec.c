@@ -1,5 +1,5 @@
-/* Job files, from YAML on. What is accepted goes through its stored form and comes back the same,
- * and no secret is in it. */
+/* Job files, from YAML on. An accepted file goes through its stored form and comes back the same,
+ * without any secret. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "base/text/str.h"
@@ -22,7 +22,8 @@ static void check_yaml(struct arena *a, struct str text)
 	}
 }
 
-/* What stands for a secret has stars, and a quote at its ends. */
+/* Whether the words lack the text of the source. A redacted text has stars, and a quote at its
+ * ends. */
 static bool absent(const char *source, const char *p, size_t n)
 {
 	return memchr(p, '*', n) != NULL || *p == '"' || p[n - 1] == '"' ||

@@ -1,5 +1,5 @@
-/* Trace files: a refusal has words; what is accepted has samples in range, a zone, and a simulation
- * of it ends with no policy below the optimum. */
+/* Trace files. A refusal has words. An accepted file has samples in range and a zone, and its
+ * simulation ends with no policy below the optimum. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "core/trace/trace.h"
