@@ -1,4 +1,5 @@
-"""What the suite's tests share: one agent on this machine's GPUs, how much is computed, figures that are printed at the end."""
+"""Shared by the suite's tests: one agent on this machine's GPUs, the amount of computing, figures that are printed at
+the end."""
 import json
 import os
 import re
