@@ -1,7 +1,7 @@
 /*
  * A provider's verbs by hand: the real plugin through the real io/call, driven by lines of JSON.
- * The first line opens it ({"kind", "settings": {..}, "env": {..}}), each further line is a call
- * ({"id", "verb", "args": {..}}); each answer is a line {"id", "rc", "code", "error", "result"}.
+ * The first line opens it ({"kind", "settings": {..}, "env": {..}}). Each further line is a call
+ * ({"id", "verb", "args": {..}}), and each answer a line {"id", "rc", "code", "error", "result"}.
  * Calls run side by side. End of input ends it.
  */
 #include "base/base.h"
