@@ -1,10 +1,14 @@
 /*
- * An out-of-tree provider, whole: what a cloud that is not in this repository has to write. "Acme"
- *sells machines by a JSON API: GET    /v1/offers [{"region","kind","gpu","gpus","cents"}] GET
- * /v1/machines          [{"id","label","state","region","kind"}] POST   /v1/machines
- *{"kind","region","label"}  gives {"id"}; a label is accepted once DELETE /v1/machines/ID Built as
- *a shared object with src/base linked in; exports nothing but the table. ACME_* macros spoil the
- *table on purpose, for the tests of the loader.
+ * A whole out-of-tree provider: the code that a cloud outside of this repository has to write.
+ * "Acme" sells machines by a JSON API:
+ *
+ * - GET /v1/offers: [{"region","kind","gpu","gpus","cents"}]
+ * - GET /v1/machines: [{"id","label","state","region","kind"}]
+ * - POST /v1/machines: {"kind","region","label"} gives {"id"}; a label is accepted once
+ * - DELETE /v1/machines/ID
+ *
+ * It is built as a shared object with src/base linked in, and exports nothing but the table. ACME_*
+ * macros spoil the table on purpose, for the tests of the loader.
  */
 #include "base/base.h"
 
