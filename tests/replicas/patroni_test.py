@@ -107,8 +107,9 @@ class Node:
         return self.signal(signal.SIGSTOP)
 
     def wake(self):
-        """Its Postgres goes on as if nothing had been; Patroni begins anew, as where a watchdog looks after it. One (3.0.2) that sleeps for longer than
-        its lease and goes on puts the leader's key back, whosever it is by then: two histories, and what the other one accepted is lost."""
+        """Kills Patroni, and lets its frozen Postgres go on, as a watchdog would. Patroni 3.0.2 that sleeps for longer
+        than its lease and goes on puts the leader's key back, whoever holds it by then. That makes two histories, and
+        loses the writes that the other one accepted."""
         self.proc.kill()
         self.proc.wait(20)
         self.signal(signal.SIGCONT)
@@ -151,7 +152,7 @@ class Cluster:
                                           "--initial-cluster", "default=" + peer, "--unsafe-no-fsync=true"], stdout=log, stderr=log)
 
     def primary(self):
-        """Who has the leader's key: one that was frozen says of itself for a while yet that it is the primary."""
+        """Returns the node with the leader's key: a node that was frozen calls itself the primary for a while."""
         name = self.key("leader")
         for n in self.nodes:
             r = n.role() if n.name == name else {}
@@ -160,8 +161,9 @@ class Cluster:
         return None
 
     def whole(self):
-        """The primary, when whoever Patroni would promote in its place can be promoted and the third server follows: its key of synchronous
-        standbys says the same as the primary, which has both of them stream. The key comes some seconds after the standby."""
+        """Returns the primary, once its possible successor can be promoted and the third server follows. The key of
+        synchronous standbys then says the same as the primary, which has both of them stream. The key comes some
+        seconds after the standby."""
         try:
             p = self.primary()
             key = json.loads(p and self.key("sync") or "{}")
@@ -177,7 +179,7 @@ class Cluster:
             return None
 
     def key(self, name):
-        """What etcd has. Patroni's own /cluster says who may be promoted, but not in whose place."""
+        """Returns etcd's value. Patroni's own /cluster says which node may be promoted, but not in whose place."""
         try:
             _, got = http("POST", "http://127.0.0.1:%d/v3/kv/range" % self.etcd_port,
                           {"key": base64.b64encode(b"/service/spot/" + name.encode()).decode()}, timeout=3)
@@ -200,7 +202,7 @@ class Cluster:
             return False
 
     def recovers(self, node):
-        """What the server itself says; nothing when it says nothing."""
+        """Returns the server's own answer; False if it does not answer."""
         try:
             return self.at(node, "SELECT pg_is_in_recovery()", "postgres", "postgres") == "t"
         except e2e.Failure:
@@ -282,7 +284,8 @@ class Writer(threading.Thread):
         self.start()
 
     def post(self, path, key, text="", timeout=3):
-        """What was answered, however often it must be asked under that key; nothing when the story is over."""
+        """Returns the reply under that key, however often the request must be repeated; nothing when the story is
+        over."""
         req = urllib.request.Request(self.world.base + path, data=text.encode(), method="POST", headers={
             "Authorization": "Bearer " + self.world.token, "Content-Type": "application/yaml", "Idempotency-Key": key})
         while not self.over.is_set():
@@ -326,8 +329,8 @@ class FailOver(Case):
     told = 0
 
     def fail_over(self, what, hit, woken=False, again=False):
-        """The primary is hit. How long did the cluster take until another one (or the same again) committed, and how much longer did we?
-        woken: the old one goes on when the other is promoted; the fail-over is over when it has stopped, too."""
+        """Hits the primary, and measures the time until another one (or the same again) committed, and our extra time.
+        With woken the old one goes on when the other is promoted. The fail-over is over when it has stopped, too."""
         w = self.world
         old = until("the cluster is whole: " + what, 180, w.server.whole)
         FailOver.told += 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""An earlier daemon (SPOT_UPGRADE_SPOTD) works on the database that the new one has migrated, beside it: a job submitted to
-either ends, whoever leads; then the earlier one goes.
+"""An earlier daemon (SPOT_UPGRADE_SPOTD) works on the database that the new one has migrated, beside it. A job submitted
+to either ends, whoever leads; then the earlier one goes.
 
     upgrade_test.py BUILD
 """
@@ -16,7 +16,7 @@ OLD = os.environ["SPOT_UPGRADE_SPOTD"]
 
 
 def without_unknown(text):
-    """What the earlier daemon does not know yet is not in its file."""
+    """Leaves out settings that the earlier daemon does not know yet."""
     known, section = set(), ""
     for line in subprocess.run([OLD, "--print-config"], capture_output=True, text=True, check=True).stdout.splitlines():
         if line.startswith("["):
