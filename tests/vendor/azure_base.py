@@ -1,5 +1,5 @@
-"""The vendor's own SDKs, unpatched, pointed at a cloudsim over TLS with the emulator's CA: what the tests of Azure
-share. argv[1] is the emulator's program. Exit 77 (skipped) where the packages are missing."""
+"""Shared by the tests of Azure: the vendor's own SDKs, unpatched, call a cloudsim over TLS with the emulator's CA.
+argv[1] is the emulator's program. Exit 77 (skipped) if the packages are missing."""
 import base64
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""azure-identity, azure-mgmt-compute, -network, -resource and -resourcegraph, unpatched, drive cloudsim's Azure. Each reply
-of Resource Manager that went by is also compared with the models of the SDK that read it (azure_models.py). argv[1] is the
+"""azure-identity, azure-mgmt-compute, -network, -resource and -resourcegraph, unpatched, drive cloudsim's Azure. Each
+reply of Resource Manager is also compared with the models of the SDK that read it (azure_models.py). argv[1] is the
 emulator's program."""
 import datetime
 import json

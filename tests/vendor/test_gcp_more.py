@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Google's own libraries and what people use beside insert, list and delete: stop and start, metadata, tags, templates, the
-default network, disks, copies of objects. argv[1] is the program."""
+"""Google's own libraries, and calls that people use beside insert, list and delete. These are stop and start, metadata,
+tags, templates, the default network, disks, copies of objects. argv[1] is the program."""
 import unittest
 import uuid
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""cloudsim's Google Compute Engine and billing catalog driven by Google's own Python libraries, unpatched: only the
-endpoint and the credentials are ours, so every answer is parsed by the vendor's models. argv[1] is the program."""
+"""Google's own Python libraries, unpatched, drive cloudsim's Google Compute Engine and billing catalog. Only the
+endpoint and the credentials are ours, so the vendor's models parse every answer. argv[1] is the program."""
 import json
 import unittest
 import uuid

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The official Kubernetes client drives cloudsim's API servers, unpatched, by the kubeconfig files that it writes: pods,
-watches, NodePools, tokens, errors, a reclaim. Every reply is parsed by the client's models, and every reply is compared with
-them: no unknown member, no required one missing. argv[1] is the emulator's program. Exit 77 (skipped) without the package."""
+"""The official Kubernetes client drives cloudsim's API servers, unpatched, by the kubeconfig files that it writes:
+pods, watches, NodePools, tokens, errors, a reclaim. The client's models parse every reply, and every reply is compared
+with them: no unknown member, no required one missing. argv[1] is the emulator's program. Exit 77 (skipped) without the
+package."""
 import base64
 import datetime
 import json

@@ -3,9 +3,9 @@
  * addresses, and the agent's own upload code. The Python beside it (stores.py) runs the
  * stores.
  *
- *   store_client presign KIND METHOD ENDPOINT BUCKET KEY QUERY [SETTING=VALUE...]   url, how,
- *                                                                                   header lines
- *   store_client upload HOW FILE URL [HEADER...]          exit 0 = the store has all of it
+ * - store_client presign KIND METHOD ENDPOINT BUCKET KEY QUERY [SETTING=VALUE...]:
+ *   prints url, how, header lines
+ * - store_client upload HOW FILE URL [HEADER...]: exit 0 = the store has all of it
  *
  * Credentials come by the environment. Nothing here is a stand-in: struct upload and its steps are
  * the agent's.
