@@ -1,10 +1,10 @@
 /*
  * Golden exchanges. tests/golden/<provider>/<case>.txt holds, in order, each request byte for byte,
- * the reply to it, and at the end the result as text. A case is a verb with fixed arguments, a fixed
- * clock and fixed credentials. So the vendor's own models and signers can judge the requests (the
- * checkers lie beside the files). A provider has the table of its cases (golden_cases.c), which
- * defines golden_suite. test_golden.c compares, test_mutate.c damages the replies, and the fuzzers
- * start from the same cases.
+ * the reply to it, and at the end the result as text. A case is a verb with fixed arguments, clock
+ * and credentials. So the vendor's own models and signers can judge the requests (the checkers lie
+ * beside the files). A provider has the table of its cases (golden_cases.c), which defines
+ * golden_suite. test_golden.c compares, and test_mutate.c damages the replies. The fuzzers start
+ * from the same cases.
  *
  * - "--- request": "POST url", headers, empty line, body
  * - "--- read PATH": a file that the provider asks for; the reply's body is its text
