@@ -1,6 +1,6 @@
-/* instanceTemplates: properties of a VM under a name (page "Create a VM from an instance
- * template"). instances.insert takes them by sourceInstanceTemplate, and its body overrides
- * them. */
+/* Instance templates: properties of a VM under a name (page "Create a VM from an instance
+ * template"). A call of instances.insert takes them by sourceInstanceTemplate, and its body
+ * overrides them. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/str.h"

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(HERE, "..", ".."))
 from support import e2e, postgres  # noqa: E402
 
 DATA = os.path.join(HERE, "..", "..", "cloudsim", "data")
-SLOW_S = 0.2  # on a machine that has time, and not once: a busy one may keep any statement waiting now and then
+SLOW_S = 0.2  # on an idle machine, and not once: a busy one may delay any statement now and then
 # Current prices, and rows of price history.
 PRICES, HISTORY = 3400, 20000
 # Days that the vendor tells (Azure: that the emulated cloud's record holds).
