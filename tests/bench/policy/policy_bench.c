@@ -3,8 +3,8 @@
  *
  * DIR holds the folders availability/, preemption/ and prices/ (zones of one market in one folder).
  * Prints three tables: the reference table, one pool in every folder, and zones of a folder side by
- * side. The reference table has one pool and 48 h of work, as in "Can't Be Late" (NSDI'24). Cost is
- * mean over mean of the optimum on the same starts. "gap" is the share of the way from Uniform
+ * side. The reference table, after "Can't Be Late" (NSDI'24), has one pool and 48 h of work. Cost
+ * is mean over mean of the optimum on the same starts. The gap is the share of the way from Uniform
  * Progress to the optimum that auto closes. The policy auto learns from the pool's own past, and
  * from the traces of named folders (never the row's own).
  */

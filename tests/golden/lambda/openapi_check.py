@@ -199,7 +199,7 @@ class Provider(unittest.TestCase):
                 f.write(RELAY.replace('{python}', sys.executable).replace('{program!r}', repr(PROGRAM))
                         .replace('{record!r}', repr(record)))
             os.chmod(relay, 0o755)
-            # What is misspelt fails the run, too: first it is said what.
+            # A misspelt member fails the run, too; its name is printed first.
             code = subprocess.run([CONFORM, relay, 'lambda'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=240).returncode
             seen = set()
             for name in os.listdir(record):
