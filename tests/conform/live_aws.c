@@ -114,7 +114,7 @@ static const char *reserve(struct live *v, const struct spot_pool_key *k, const 
 	return arena_strdup(v->arena, json_string_value(json_object_get(made, "id")));
 }
 
-static void what_is_reserved_is_a_pool_and_is_used(struct live *v)
+static void a_reservation_is_a_pool_and_is_used(struct live *v)
 {
 	struct spot_launch_gang g = { .common = live_launch(v), .want = 2 };
 	struct spot_launch more = live_launch(v);
@@ -180,7 +180,7 @@ static void maintenance_that_is_scheduled_is_told(struct live *v)
 
 static const struct live_case own[] = {
 	{ "events_come_through_the_queue_once_each", events_come_through_the_queue_once_each },
-	{ "what_is_reserved_is_a_pool_and_is_used", what_is_reserved_is_a_pool_and_is_used },
+	{ "a_reservation_is_a_pool_and_is_used", a_reservation_is_a_pool_and_is_used },
 	{ "machines_elsewhere_are_known_while_a_zone_is_disrupted",
 	    machines_elsewhere_are_known_while_a_zone_is_disrupted },
 	{ "maintenance_that_is_scheduled_is_told", maintenance_that_is_scheduled_is_told },

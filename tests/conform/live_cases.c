@@ -114,7 +114,7 @@ static void an_instance_lives_and_ends(struct live *v)
 	assert_int_equal(live_count(v), 0);
 }
 
-static void what_is_not_ours_is_not_seen(struct live *v)
+static void other_peoples_machines_are_not_listed(struct live *v)
 {
 	struct spot_launch a = live_launch(v);
 	struct spot_list list = { .region = a.key.region, .install = "someone-else" };
@@ -422,7 +422,7 @@ static void no_secret_was_ever_logged(struct live *v)
 	}
 const struct live_case live_cases[] = {
 	CASE(an_instance_lives_and_ends),
-	CASE(what_is_not_ours_is_not_seen),
+	CASE(other_peoples_machines_are_not_listed),
 	CASE(a_launch_repeated_is_the_same_machine),
 	CASE(a_sold_out_pool_says_so),
 	CASE(a_full_quota_says_so),

@@ -232,7 +232,7 @@ class Machines(Base):
         self.assertEqual(self.compute.disks.begin_update(group, 'd', {'tags': {'e': 'f'}}).result().tags, {'e': 'f'})
         self.resource.resource_groups.begin_delete(group, force_deletion_types='Microsoft.Compute/virtualMachines').result()
 
-    def test_what_the_service_refuses(self):
+    def test_invalid_requests_are_refused(self):
         g = self.group('wrong')
         self.fails('EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines', 400, self.create, g, 'w', spot=False,
                    eviction_policy='Delete')

@@ -223,7 +223,7 @@ class Storage(Base):
         self.assertEqual(names(end_offset='b'), ['a/1', 'a/2'])
         self.assertEqual((names(match_glob='*/1'), names(match_glob='*'), names(match_glob='**')), (['a/1', 'b/1'], [], ['a/1', 'a/2', 'b/1']))
 
-    def test_what_the_caller_may_do_with_a_bucket(self):
+    def test_the_callers_permissions_on_a_bucket_are_listed(self):
         asked = ['storage.objects.create', 'storage.objects.get', 'storage.buckets.setIamPolicy']
         self.assertEqual(self.bucket.test_iam_permissions(asked), asked[:2])
         with self.assertRaises(exceptions.NotFound):

@@ -278,7 +278,7 @@ class Survival(AgentCase):
         self.assertEqual((c["reason"], c["steps"], bool(c["committed"])), ("drain", 7, True))
         self.assertIsNone(self.agent.process.poll())
 
-    def test_what_the_daemon_said_of_orphans_outlives_the_agent(self):
+    def test_the_daemons_orphan_timeout_outlives_the_agent(self):
         self.daemon.set(orphan_timeout_s=3)
         self.orphan(orphan_timeout_s=3600)
         leader = self.leader()

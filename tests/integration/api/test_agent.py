@@ -96,7 +96,7 @@ class Enrol(Case):
             A.call("POST", "/v1/agent/enrol", body, token=None, timeout=1.5)
         self.assertEqual(A.sql("SELECT session_hash IS NULL FROM node WHERE id = %d" % self.node), "t")
 
-    def test_what_nobody_can_judge_ends_with_503_and_words(self):
+    def test_a_proof_that_nobody_can_judge_ends_with_503_and_words(self):
         t = time.time()
         p = A.enrol(self.node, self.token, proof={"verdict": ""}, expect=503)
         self.assertIn("its cloud is away", p["detail"])
@@ -183,7 +183,7 @@ class Poll(Case):
         left = self.interval(deadline_us=int((time.time() + 3600 + 240 + 1200) * lib.US))
         self.assertTrue(285 <= left <= 300, left)
 
-    def test_what_the_agent_has_is_not_sent_again(self):
+    def test_a_job_that_the_agent_has_is_not_sent_again(self):
         self.start()
         t = time.time()
         w = self.poll("j%d" % self.job, 1, 1, hold=500)

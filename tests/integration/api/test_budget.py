@@ -63,7 +63,7 @@ class Submit(unittest.TestCase):
 
 
 class Shown(unittest.TestCase):
-    def test_what_is_not_billed_yet_is_spent(self):
+    def test_time_that_is_not_billed_yet_counts_as_spent(self):
         j = job(25)
         spent(j, 4000000, hour_micros=900000)
         b = A.call("GET", "/v1/jobs/" + j["id"], expect=200)[1]["budget"]
@@ -102,7 +102,7 @@ class Change(unittest.TestCase):
             self.assertEqual(patch(j, 30)["budget"]["limit_usd"], 30)
         self.assertEqual(self.events(j), "budget set to 30.00 USD by root (it was 25.00 USD)")
 
-    def test_who_waits_for_the_job_and_the_engine_hear_of_it(self):
+    def test_waiting_users_and_the_engine_hear_of_it(self):
         j, heard = job(25), A.notes
         patch(j, 30)
         A.until(lambda: A.notes > heard, "a notification")

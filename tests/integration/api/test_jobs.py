@@ -26,7 +26,7 @@ class Submit(unittest.TestCase):
         events = A.call("GET", "/v1/events?job=" + j["id"], expect=200)[1]["items"]
         self.assertEqual([(e["event"], e["now"], e["actor"]) for e in events], [("SUBMITTED", "QUEUED", "root")])
 
-    def test_what_stands_against_the_job_is_said_at_submit(self):
+    def test_the_reply_to_submit_names_obstacles_of_the_job(self):
         A.pool(zone="warned", gpu="V100")
         tight = lib.JOB + "config: {spotctl: {deadline: 10m}}\n"
         self.assertTrue(any("miss the deadline" in w for w in A.job(tight)["warnings"]))
@@ -187,7 +187,7 @@ class Idempotency(unittest.TestCase):
         A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)
         self.assertEqual(self.jobs(), n + 1)
 
-    def test_what_was_done_is_stored_although_the_database_went_away_then(self):
+    def test_a_reply_is_stored_although_the_database_went_away_then(self):
         """A client that retries gets the answer, without hearing for a minute that the request is under way."""
         job = A.call("POST", "/v1/jobs", lib.JOB, expect=201)[1]["id"]
         for path, key, table in (("/v1/jobs/%s/cancel" % job, "k-done", "job"), ("/v1/tokens", "k-token", "api_token")):

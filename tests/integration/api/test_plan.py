@@ -177,7 +177,7 @@ class Plan(unittest.TestCase):
         for pool in slow:
             A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
 
-    def test_what_is_expected_lies_within_its_distribution(self):
+    def test_the_expected_cost_lies_within_its_distribution(self):
         texts = [FILE % ("x", "")]
         texts.append(texts[0].replace("work: 20h", "work: 100h").replace("deadline: 30h", "deadline: 2h"))
         texts.append(texts[0].replace("    deadline: 30h\n", ""))

@@ -85,7 +85,7 @@ class Healthy(e2e.Case):
         code, run = self.examine("spotd")
         self.assertEqual((code, by_name(run, "spotd")["", "store PUT"]["state"]), (0, "ok"))
 
-    def test_who_may_ask(self):
+    def test_only_permitted_roles_may_ask(self):
         w = self.world
         token = w.ctl_json("token", "create", "watcher", "--role", "viewer")["token"]
         status, reply = w.ask("POST", "/v1/doctor", {}, headers={"Authorization": "Bearer " + token})

@@ -180,7 +180,7 @@ class OneLaunch(Gang, e2e.Case):
         self.assertEqual(j["restarts"], 0)
         self.finished(job, 250, attempts=2)
 
-    def test_where_one_rank_saves_for_all_they_go_on_from_that(self):
+    def test_all_ranks_go_on_from_the_save_of_one(self):
         w = self.world
         job = self.submit(steps=250, interval="2s", pause=1, more="--savers 1")
         w.await_job(job, "a whole checkpoint", 60, lambda j: j["checkpoint"])

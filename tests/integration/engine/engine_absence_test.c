@@ -45,7 +45,7 @@ static void test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speak
 }
 
 /* The simulation found it: what a daemon hears when it leads no longer may be minutes old. */
-static void test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence(void **state)
+static void test_an_answer_after_the_lease_was_lost_is_no_evidence(void **state)
 {
 	struct world *w = *state;
 
@@ -393,7 +393,7 @@ static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence),
+		cmocka_unit_test(test_an_answer_after_the_lease_was_lost_is_no_evidence),
 		cmocka_unit_test(
 		    test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
 		cmocka_unit_test(test_a_young_machine_that_the_terminate_does_not_find_is_not_gone),

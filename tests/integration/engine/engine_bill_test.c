@@ -292,7 +292,7 @@ static void test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back(void **s
 	    0);
 }
 
-static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void **state)
+static void test_time_is_billed_that_the_user_ended_or_that_ran_longer_or_elsewhere(void **state)
 {
 	struct world *w = *state;
 	static const struct {
@@ -325,7 +325,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back),
 		cmocka_unit_test(
 		    test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
-		cmocka_unit_test(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),
+		cmocka_unit_test(
+		    test_time_is_billed_that_the_user_ended_or_that_ran_longer_or_elsewhere),
 	};
 
 	if (argc > 1) {

@@ -131,7 +131,7 @@ static void test_a_budget_that_pays_no_start_launches_nothing(void **state)
 	    1);
 }
 
-static void test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_is_there(
+static void test_a_machine_too_dear_for_the_budget_is_not_taken_even_if_it_is_the_only_one(
     void **state)
 {
 	struct world *w = *state;
@@ -313,7 +313,7 @@ int main(void)
 		T(test_a_limit_that_is_lifted_lets_a_parked_job_go_on),
 		T(test_a_parked_job_can_be_cancelled),
 		T(test_a_budget_that_pays_no_start_launches_nothing),
-		T(test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_is_there),
+		T(test_a_machine_too_dear_for_the_budget_is_not_taken_even_if_it_is_the_only_one),
 		T(test_a_machine_on_its_way_is_given_back_when_the_budget_ends_first),
 		T(test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole),
 		T(test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again),

@@ -146,7 +146,7 @@ static void boots_an_hour_ago(struct world *w)
 }
 
 /* Its host started again with a clock an hour ahead, and nobody has said yet what time it is. */
-static void test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boot(void **state)
+static void test_a_daemon_that_starts_with_a_clock_ahead_lets_machines_boot(void **state)
 {
 	struct world *w = *state;
 	int64_t began;
@@ -190,7 +190,7 @@ static void boots_in_time(struct world *w, int more)
 }
 
 /* The simulation found it (seed 577). */
-static void test_what_a_dead_leader_with_a_clock_behind_launched_has_its_time_to_boot(void **state)
+static void test_a_machine_of_a_dead_leader_with_a_clock_behind_has_its_time_to_boot(void **state)
 {
 	boots_in_time(*state, 0);
 }
@@ -207,10 +207,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 		    test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed),
+		cmocka_unit_test(test_a_daemon_that_starts_with_a_clock_ahead_lets_machines_boot),
 		cmocka_unit_test(
-		    test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boot),
-		cmocka_unit_test(
-		    test_what_a_dead_leader_with_a_clock_behind_launched_has_its_time_to_boot),
+		    test_a_machine_of_a_dead_leader_with_a_clock_behind_has_its_time_to_boot),
 		cmocka_unit_test(test_nor_does_it_lose_that_time_when_the_next_leader_dies),
 		cmocka_unit_test(test_nothing_is_billed_while_nobody_says_that_the_clock_is_right),
 	};

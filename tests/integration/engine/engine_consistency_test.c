@@ -283,7 +283,7 @@ static void test_each_invariant_that_is_broken_is_told_in_words(void **state)
 	all_hold(w, "after everything was put back", SPOT_US_PER_S);
 }
 
-static void test_what_is_kept_or_of_a_fleet_or_works_elsewhere_breaks_nothing(void **state)
+static void test_a_kept_machine_a_fleets_or_one_at_work_elsewhere_breaks_no_rule(void **state)
 {
 	struct world *w = *state;
 
@@ -331,7 +331,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(test_a_world_with_a_move_and_a_loss_keeps_every_invariant),
 		T(test_each_invariant_that_is_broken_is_told_in_words),
-		T(test_what_is_kept_or_of_a_fleet_or_works_elsewhere_breaks_nothing),
+		T(test_a_kept_machine_a_fleets_or_one_at_work_elsewhere_breaks_no_rule),
 		T(test_a_parked_job_is_where_it_belongs_and_a_budget_counts_from_when_it_was_set),
 	};
 

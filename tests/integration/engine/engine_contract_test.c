@@ -121,7 +121,7 @@ static void test_a_verified_node_is_not_ended_by_somebody_elses_proof(void **sta
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
 }
 
-static void test_what_cannot_be_checked_waits_with_words_and_is_tried_again(void **state)
+static void test_a_proof_that_cannot_be_checked_waits_with_words_and_is_retried(void **state)
 {
 	struct world *w = *state;
 	int64_t node = booting(w);
@@ -361,7 +361,7 @@ int main(int argc, char **argv)
 		T(test_a_stolen_token_without_proof_is_denied_and_the_node_replaced),
 		T(test_a_foreign_proof_is_denied_with_the_providers_words),
 		T(test_a_verified_node_is_not_ended_by_somebody_elses_proof),
-		T(test_what_cannot_be_checked_waits_with_words_and_is_tried_again),
+		T(test_a_proof_that_cannot_be_checked_waits_with_words_and_is_retried),
 		T(test_a_refusal_of_our_own_request_is_no_denial_of_the_proof),
 		T(test_a_proof_waits_for_the_look_up_of_a_lost_launch),
 		T(test_an_engine_that_dies_in_the_middle_judges_after_its_restart),

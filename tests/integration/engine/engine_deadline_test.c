@@ -177,7 +177,7 @@ static void test_work_that_is_not_saved_counts_as_undone(void **state)
 
 /* A job that reports no steps has run for three hours since its last save. A reclaim would take
  * them, a save keeps them. */
-static void test_what_a_job_without_steps_has_not_saved_counts_by_the_clock(void **state)
+static void test_unsaved_work_of_a_job_without_steps_counts_by_the_clock(void **state)
 {
 	struct world *w = *state;
 	int64_t now = world_us();
@@ -321,7 +321,7 @@ int main(int argc, char **argv)
 		T(test_a_return_that_the_policy_decides_is_in_the_report_of_moves),
 		T(test_no_move_makes_a_deadline_infeasible),
 		T(test_work_that_is_not_saved_counts_as_undone),
-		T(test_what_a_job_without_steps_has_not_saved_counts_by_the_clock),
+		T(test_unsaved_work_of_a_job_without_steps_counts_by_the_clock),
 		T(test_a_late_job_stays_on_demand_unless_its_file_says_otherwise),
 		T(test_a_late_job_is_placed_where_it_is_done_first),
 		T(test_refused_on_demand_launches_bring_the_last_safe_moment_forward),

@@ -135,7 +135,7 @@ static void test_a_large_checkpoint_is_minted_in_parts(void **state)
 }
 
 /* URLs that an earlier leader signed may be of any age. */
-static void test_what_another_leader_signed_of_a_part_is_signed_again(void **state)
+static void test_parts_signed_by_another_leader_are_signed_again(void **state)
 {
 	struct world *w = *state;
 
@@ -240,7 +240,8 @@ static void test_large_specs_are_read_a_few_at_a_time(void **state)
 }
 
 /* So many were given up by a job that goes on that no look reaches behind them. */
-static void test_what_a_running_job_gave_up_keeps_no_other_from_being_disposed_of(void **state)
+static void test_an_abandoned_checkpoint_of_a_running_job_does_not_block_the_disposal_of_others(
+    void **state)
 {
 	struct world *w = *state;
 
@@ -446,12 +447,12 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_large_checkpoint_is_minted_in_parts),
-		cmocka_unit_test(test_what_another_leader_signed_of_a_part_is_signed_again),
+		cmocka_unit_test(test_parts_signed_by_another_leader_are_signed_again),
 		cmocka_unit_test(test_each_rank_fetches_its_own_chunks_in_order),
 		cmocka_unit_test(test_mounts_are_signed_in_pages),
 		cmocka_unit_test(test_large_specs_are_read_a_few_at_a_time),
 		cmocka_unit_test(
-		    test_what_a_running_job_gave_up_keeps_no_other_from_being_disposed_of),
+		    test_an_abandoned_checkpoint_of_a_running_job_does_not_block_the_disposal_of_others),
 		cmocka_unit_test(test_large_specs_of_running_jobs_are_judged_a_few_at_a_time),
 		cmocka_unit_test(test_a_rebalancing_of_large_specs_moves_those_that_gain_most),
 		cmocka_unit_test(test_a_mount_that_nobody_can_sign_ends_its_job),

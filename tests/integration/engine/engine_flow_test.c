@@ -105,7 +105,7 @@ static const char *rests(struct world *w, enum spot_rc rc, enum spot_scope scope
 	    " FROM pool_cool JOIN pool p ON p.id = pool_id");
 }
 
-static void test_what_rests_after_a_refusal_is_as_much_as_the_provider_says(void **state)
+static void test_a_refusal_cools_as_much_as_the_provider_says(void **state)
 {
 	struct world *w = *state;
 	static const struct {
@@ -466,7 +466,7 @@ int main(int argc, char **argv)
 		T(test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes),
 		T(test_capacity_that_is_paid_for_is_used_before_any_is_bought),
 		T(test_a_refused_pool_cools_and_the_next_one_is_tried),
-		T(test_what_rests_after_a_refusal_is_as_much_as_the_provider_says),
+		T(test_a_refusal_cools_as_much_as_the_provider_says),
 		T(test_a_machine_whose_gpus_cannot_be_used_is_replaced_before_it_gets_a_job),
 		T(test_a_notice_drains_the_job_and_it_resumes_elsewhere),
 		T(test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work),

@@ -339,7 +339,7 @@ static void test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_jud
 
 /* All of them were decided before the pool refused: those that would wait long to hear the same
  * look elsewhere. */
-static void test_who_waits_in_a_long_line_for_a_pool_that_refuses_looks_elsewhere(void **state)
+static void test_a_job_in_a_long_queue_for_a_refusing_pool_looks_elsewhere(void **state)
 {
 	struct world *w = *state;
 
@@ -388,7 +388,7 @@ int main(int argc, char **argv)
 		T(test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from_being_looked_up),
 		T(test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_from_their_end),
 		T(test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_judged),
-		T(test_who_waits_in_a_long_line_for_a_pool_that_refuses_looks_elsewhere),
+		T(test_a_job_in_a_long_queue_for_a_refusing_pool_looks_elsewhere),
 	};
 
 	if (argc > 1) {

@@ -154,7 +154,7 @@ static void test_a_dry_run_of_the_sweeper_shows_and_ends_nothing(void **state)
 
 /* A kept machine is at work. One list without it must not make it an orphan about which nobody
  * decided. */
-static void test_what_was_said_about_a_leak_outlasts_lists_that_lack_it(void **state)
+static void test_an_order_about_an_orphan_outlasts_lists_that_lack_it(void **state)
 {
 	struct world *w = *state;
 	struct machine *m;
@@ -307,7 +307,7 @@ static void vanish(struct world *w, bool leaves)
 	assert_int_equal(w->cloud.list[0].terminates, leaves ? 1 : 0);
 }
 
-static void test_what_a_vanished_machine_leaves_is_ended(void **state)
+static void test_remains_of_a_vanished_machine_are_ended(void **state)
 {
 	vanish(*state, true);
 	vanish(*state, false);
@@ -348,11 +348,11 @@ int main(int argc, char **argv)
 		T(test_orphans_are_ended_and_foreign_instances_are_not),
 		T(test_a_restored_backup_ends_nothing_that_was_launched_after_it),
 		T(test_a_dry_run_of_the_sweeper_shows_and_ends_nothing),
-		T(test_what_was_said_about_a_leak_outlasts_lists_that_lack_it),
+		T(test_an_order_about_an_orphan_outlasts_lists_that_lack_it),
 		T(test_the_end_of_a_leak_is_asked_for_until_it_is_gone),
 		T(test_a_machine_whose_launch_was_given_up_is_ended),
 		T(test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended),
-		T(test_what_a_vanished_machine_leaves_is_ended),
+		T(test_remains_of_a_vanished_machine_are_ended),
 		T(test_a_leftover_that_becomes_a_machine_is_one_from_then_on),
 	};
 

@@ -38,7 +38,7 @@ static void lead(struct world *w, int lease_s)
 
 /* The database stands still for longer than a lease: nobody else can have taken it, and it need not
  * be watched for as long again. */
-static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void **state)
+static void test_the_last_leader_leads_again_as_soon_as_the_database_answers(void **state)
 {
 	struct world *w = *state;
 	int64_t end;
@@ -55,7 +55,7 @@ static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void *
 
 /* Rows of a holder whose clock was behind are not as old as they look to the next leader. A machine
  * that was launched just now has time to boot. */
-static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time(void **state)
+static void test_a_successor_of_a_clock_behind_gives_machines_their_time(void **state)
 {
 	struct world *w = *state;
 	int64_t hour = SPOT_US_PER_HOUR, job;
@@ -311,9 +311,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 		    test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
-		cmocka_unit_test(
-		    test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time),
-		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
+		cmocka_unit_test(test_a_successor_of_a_clock_behind_gives_machines_their_time),
+		cmocka_unit_test(test_the_last_leader_leads_again_as_soon_as_the_database_answers),
 		cmocka_unit_test(test_a_lease_whose_row_went_back_is_taken_anew),
 		cmocka_unit_test(test_an_epoch_that_a_standby_lacks_is_not_given_twice),
 		cmocka_unit_test(test_a_renewal_that_is_not_answered_loses_no_lease),

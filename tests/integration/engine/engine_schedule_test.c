@@ -123,7 +123,7 @@ static void test_room_is_made_for_the_smaller_of_two_machines_of_a_quota(void **
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE job_id = 2"), 2);
 }
 
-static void test_who_is_not_far_enough_above_or_was_moved_lately_waits(void **state)
+static void test_a_job_not_far_enough_above_or_moved_lately_waits(void **state)
 {
 	struct world *w = *state;
 
@@ -227,7 +227,7 @@ static void test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone(void **state
 
 /* The capacity that one of them left is not free while the other still saves, not even for the one
  * that left. */
-static void test_what_was_made_room_of_is_kept_until_all_have_left(void **state)
+static void test_freed_capacity_is_kept_until_all_have_left(void **state)
 {
 	struct world *w = *state;
 
@@ -521,11 +521,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
 		cmocka_unit_test(test_room_is_made_for_the_smaller_of_two_machines_of_a_quota),
 		cmocka_unit_test(test_a_job_with_a_deadline_leaves_where_it_still_meets_it),
-		cmocka_unit_test(test_who_is_not_far_enough_above_or_was_moved_lately_waits),
+		cmocka_unit_test(test_a_job_not_far_enough_above_or_moved_lately_waits),
 		cmocka_unit_test(
 		    test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time),
 		cmocka_unit_test(test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone),
-		cmocka_unit_test(test_what_was_made_room_of_is_kept_until_all_have_left),
+		cmocka_unit_test(test_freed_capacity_is_kept_until_all_have_left),
 		cmocka_unit_test(test_a_gang_leaves_as_a_whole_and_comes_back),
 		cmocka_unit_test(test_room_is_held_for_a_blocked_gang),
 		cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),

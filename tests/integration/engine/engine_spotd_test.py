@@ -304,7 +304,7 @@ class Running(unittest.TestCase):
         d.await_log("config.reloaded")
         self.assertEqual(d.end(), 0)
 
-    def test_what_nodes_download_changes_with_what_user_data_pin(self):
+    def test_the_download_changes_with_the_pin_in_the_user_data(self):
         agents = os.path.join(DIR, "agents")
         os.makedirs(agents)
 

@@ -50,7 +50,7 @@ static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
-static void test_where_all_goes_well_nothing_is_decided_or_counted(void **state)
+static void test_nothing_is_decided_or_counted_when_all_goes_well(void **state)
 {
 	struct world *w = *state;
 
@@ -106,7 +106,7 @@ static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void
 }
 
 /* Of too many machines for one call, say. */
-static void test_what_an_answer_did_not_get_to_is_not_absent(void **state)
+static void test_a_machine_beyond_a_cut_answer_is_not_absent(void **state)
 {
 	struct world *w = *state;
 	int64_t job;
@@ -205,7 +205,7 @@ static int64_t falls_silent(struct world *w)
 
 /* The simulation found it (seeds 1469, 1531): a dead agent had spoken, by times to come, for as
  * long as the clock had been ahead. */
-static void test_what_a_clock_that_was_ahead_wrote_hides_no_loss(void **state)
+static void test_times_of_a_clock_ahead_hide_no_loss(void **state)
 {
 	struct world *w = *state;
 	int64_t job;
@@ -508,11 +508,11 @@ static void test_each_rank_of_a_gang_that_is_lost_has_its_evidence(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_where_all_goes_well_nothing_is_decided_or_counted),
+		cmocka_unit_test(test_nothing_is_decided_or_counted_when_all_goes_well),
 		cmocka_unit_test(test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer),
-		cmocka_unit_test(test_what_an_answer_did_not_get_to_is_not_absent),
+		cmocka_unit_test(test_a_machine_beyond_a_cut_answer_is_not_absent),
 		cmocka_unit_test(test_an_agent_that_comes_back_with_progress_was_given_up_wrongly),
-		cmocka_unit_test(test_what_a_clock_that_was_ahead_wrote_hides_no_loss),
+		cmocka_unit_test(test_times_of_a_clock_ahead_hide_no_loss),
 		cmocka_unit_test(test_a_dead_agent_is_given_up_rightly),
 		cmocka_unit_test(test_a_provider_that_takes_its_word_back),
 		cmocka_unit_test(

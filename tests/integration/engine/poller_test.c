@@ -90,7 +90,7 @@ static void a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_done(void
 }
 
 /* More than one statement takes, beside a table from which nothing can be deleted. */
-static void what_is_past_its_time_goes_whatever_else_stays(void **state)
+static void expired_rows_go_whatever_else_stays(void **state)
 {
 	struct poller_conf conf;
 	struct poller *p;
@@ -124,7 +124,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_day_that_could_not_be_dropped_is_dropped_soon_after),
 		T(a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_done),
-		T(what_is_past_its_time_goes_whatever_else_stays),
+		T(expired_rows_go_whatever_else_stays),
 	};
 
 	return STORE_TESTS(tests);

@@ -157,7 +157,7 @@ static void a_slow_statement_is_no_frozen_server(void **state)
 	pg_req_fini(&req);
 }
 
-static void who_connects_to_a_frozen_server_does_not_wait_for_it(void **state)
+static void a_client_of_a_frozen_server_does_not_wait_for_it(void **state)
 {
 	struct world *w = *state;
 
@@ -175,7 +175,7 @@ int main(void)
 		T(a_frozen_server_is_left_when_another_one_takes_writes, two_up),
 		T(a_server_that_went_on_before_another_took_writes_is_kept, two_up),
 		T(a_slow_statement_is_no_frozen_server, two_up),
-		T(who_connects_to_a_frozen_server_does_not_wait_for_it, two_up),
+		T(a_client_of_a_frozen_server_does_not_wait_for_it, two_up),
 	};
 	int failed;
 

@@ -66,7 +66,7 @@ static void our_schema_applies_to_an_empty_database_and_again_changes_nothing(vo
 
 /* Rows from before migration 0026: two replacements for one machine, a pool whose only price went
  * with its day. */
-static void what_earlier_daemons_left_does_not_stop_the_upgrade(void **state)
+static void rows_of_earlier_daemons_do_not_stop_the_upgrade(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
 	struct spot_err err = { 0 };
@@ -108,7 +108,7 @@ static void what_earlier_daemons_left_does_not_stop_the_upgrade(void **state)
 }
 
 /* Lines from before migration 0028 count, whether or not their job has a budget yet. */
-static void what_jobs_have_cost_before_there_were_sums_counts(void **state)
+static void lines_from_before_the_sums_count(void **state)
 {
 #define LINE(job) \
 	"INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, from_us, to_us, " \
@@ -437,8 +437,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(our_schema_applies_to_an_empty_database_and_again_changes_nothing),
-		cmocka_unit_test(what_earlier_daemons_left_does_not_stop_the_upgrade),
-		cmocka_unit_test(what_jobs_have_cost_before_there_were_sums_counts),
+		cmocka_unit_test(rows_of_earlier_daemons_do_not_stop_the_upgrade),
+		cmocka_unit_test(lines_from_before_the_sums_count),
 		cmocka_unit_test(later_migrations_continue_where_earlier_ones_ended),
 		cmocka_unit_test(a_text_changed_after_it_was_applied_is_refused),
 		cmocka_unit_test(a_schema_newer_than_the_program_is_refused),

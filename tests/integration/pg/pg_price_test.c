@@ -325,7 +325,7 @@ static int64_t billed_at(int32_t pool, int64_t at_us)
 /* Our clock dates a list (pool 1), the provider's dates a history (pool 2). Both were read by a
  * clock that is five hours ahead. Prices read after its correction are newer, also once those five
  * hours have passed. A ledger line may name a price read then. */
-static void what_a_clock_ahead_observed_is_not_newer_than_what_comes_after(void **state)
+static void prices_observed_by_a_clock_ahead_are_not_newer_than_later_ones(void **state)
 {
 	const int64_t h = SPOT_US_PER_HOUR;
 	const struct point before[] = { { 1, 500, 0, NOW_US }, { 2, 700, NOW_US, NOW_US },
@@ -494,7 +494,7 @@ int main(void)
 		T(the_past_is_asked_for_by_types_and_once),
 		T(capacity_that_is_told_no_more_is_not_known),
 		T(a_pool_that_is_listed_twice_is_one),
-		T(what_a_clock_ahead_observed_is_not_newer_than_what_comes_after),
+		T(prices_observed_by_a_clock_ahead_are_not_newer_than_later_ones),
 		T(a_price_from_long_ago_fills_the_past),
 		T(a_late_older_price_does_not_replace_the_latest),
 		T(a_list_that_dates_the_price_in_force_earlier_confirms_it),

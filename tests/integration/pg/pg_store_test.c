@@ -154,7 +154,7 @@ static int64_t rate_wait(int64_t at_us, double cost)
 	return ret;
 }
 
-static void who_waits_for_a_rate_owes_nothing(void **state)
+static void a_waiter_for_a_rate_owes_nothing(void **state)
 {
 	(void)state;
 	assert_int_equal(rate_wait(NOW_US, 3), 0);
@@ -263,7 +263,7 @@ static const char *leaks_left(int64_t before_us, int64_t keep_before_us)
 }
 
 /* A machine that is stopped may come back after weeks. */
-static void what_was_said_to_keep_is_remembered_for_long(void **state)
+static void an_order_to_keep_is_remembered_for_long(void **state)
 {
 	(void)state;
 	testdb_exec(dsn,
@@ -352,7 +352,7 @@ static void samples_and_logs_go_piece_by_piece(void **state)
 #define EMPTY "'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'"
 
 /* An empty file is in every checkpoint of every job. */
-static void what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks(void **state)
+static void a_jobs_chunks_are_found_beside_any_number_of_others(void **state)
 {
 	static const char *const open[] = { NULL, NULL, "1", "periodic", "5", "{a,b}", "{0,0}",
 		"{0,7}", "{420,420}",
@@ -540,11 +540,11 @@ int main(void)
 		T(every_statement_prepares_and_has_the_columns_of_its_header),
 		T(statements_that_write_say_so),
 		T(the_first_install_id_stays),
-		T(who_waits_for_a_rate_owes_nothing),
+		T(a_waiter_for_a_rate_owes_nothing),
 		T(every_job_of_the_queue_has_its_turn),
-		T(what_was_said_to_keep_is_remembered_for_long),
+		T(an_order_to_keep_is_remembered_for_long),
 		T(samples_and_logs_go_piece_by_piece),
-		T(what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks),
+		T(a_jobs_chunks_are_found_beside_any_number_of_others),
 		T(a_line_at_one_provider_keeps_no_other_waiting),
 		T(a_long_list_is_judged_without_comparing_each_with_each),
 	};

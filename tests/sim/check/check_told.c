@@ -327,6 +327,6 @@ void check_told_end(void)
 	check_logs();
 	check_dated();
 	check_costs();
-	what_if_try();
+	statements_try();
 	free(all);
 }

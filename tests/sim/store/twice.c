@@ -92,7 +92,7 @@ void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult 
 
 /* ---- trials at the end of a seed ------------------------------------------------------------- */
 
-static PGresult *what_if(const struct pg_stmt *s, const char *const *params)
+static PGresult *statement_try(const struct pg_stmt *s, const char *const *params)
 {
 	PGresult *r =
 	    PQexecParams(store_conn(), s->sql, s->params_n, s->param_types, params, NULL, NULL, 0);
@@ -119,7 +119,7 @@ static void credit_try(void)
 		const char *params[] = { PQgetvalue(n, 0, 0), "1", "", PQgetvalue(n, 0, 1) };
 
 		sql_must("BEGIN");
-		PQclear(what_if(&q_stmt_engine_credit_write, params));
+		PQclear(statement_try(&q_stmt_engine_credit_write, params));
 		r = PQexecParams(store_conn(),
 		    "SELECT sum(amount_micros) FROM ledger WHERE node_id = $1 HAVING "
 		    "sum(amount_micros) <> 0",
@@ -166,14 +166,14 @@ static void hour_try(void)
 		for (size_t k = 0; k < ARRAY_LEN(made); k++) {
 			PQclear(PQexecParams(store_conn(), made[k], 1, NULL, of, NULL, NULL, 0));
 		}
-		r = what_if(&q_stmt_engine_credit_due, params);
+		r = statement_try(&q_stmt_engine_credit_due, params);
 		always(PQntuples(r) == 0, "billed time is not credited",
 		    "n%s would be, after an hour", of[0]);
 		PQclear(r);
 		PQclear(PQexecParams(store_conn(),
 		    "UPDATE node SET launched_us = launched_us + 1 WHERE id = $1", 1, NULL, of,
 		    NULL, NULL, 0));
-		r = what_if(&q_stmt_engine_credit_due, params);
+		r = statement_try(&q_stmt_engine_credit_due, params);
 		always(PQntuples(r) == 1, "unbilled time is credited",
 		    "n%s would not be, within its hour", of[0]);
 		PQclear(r);
@@ -203,7 +203,7 @@ static void led_try(void)
 		    "BEGIN; INSERT INTO led VALUES (0, %" PRId64 ", %" PRId64 ")",
 		    SIM_T0 - 72 * SPOT_US_PER_HOUR, SIM_T0 - 48 * SPOT_US_PER_HOUR);
 		sql_must(led);
-		r = what_if(&q_stmt_engine_sweep_judge, params);
+		r = statement_try(&q_stmt_engine_sweep_judge, params);
 		always(PQntuples(r) == 2 && PQgetvalue(r, 1, 5)[0] == 't',
 		    "machines unknown to a restored backup are kept",
 		    "what came while nobody led would not be");
@@ -234,7 +234,7 @@ static void unasked_try(void)
 		    "= 0, provider_state = 'absent' "
 		    "WHERE id = $1",
 		    1, NULL, of, NULL, NULL, 0));
-		r = what_if(&q_stmt_engine_reap_due, params);
+		r = statement_try(&q_stmt_engine_reap_due, params);
 		always(PQntuples(r) != 1 || PQgetvalue(r, 0, 7)[0] == 'f',
 		    "a row ends after its instance", "n%s would, and nobody has asked for its end",
 		    of[0]);
@@ -263,7 +263,7 @@ static void lag_try(void)
 		    "launch_sent_us = 1, "
 		    "gone_seen = 1, tries = 1, provider_state = 'absent' WHERE id = $1",
 		    1, NULL, of, NULL, NULL, 0));
-		r = what_if(&q_stmt_engine_reap_due, params);
+		r = statement_try(&q_stmt_engine_reap_due, params);
 		always(PQntuples(r) != 1 || PQgetvalue(r, 0, 7)[0] == 'f',
 		    "a row ends after its instance", "n%s would, when one list lacks it", of[0]);
 		lag_judge(of[0], PQntuples(r) == 1 ? PQgetvalue(r, 0, 12) : "",
@@ -292,7 +292,7 @@ static void commit_try(void)
 			PQgetvalue(n, 0, 2), PQgetvalue(n, 0, 3), "9000000000000000" };
 
 		sql_must("BEGIN");
-		PQclear(what_if(&q_stmt_api_checkpoint_commit, params));
+		PQclear(statement_try(&q_stmt_api_checkpoint_commit, params));
 		r = PQexecParams(store_conn(),
 		    "SELECT FROM checkpoint c LEFT JOIN job j ON j.checkpoint_id = c.id WHERE c.id "
 		    "= $1 AND (c.committed_us = "
@@ -329,7 +329,7 @@ static void exit_try(void)
 		PQclear(PQexecParams(store_conn(),
 		    "UPDATE attempt SET settled = false WHERE job_id = $1 AND epoch = $2", 2, NULL,
 		    params, NULL, NULL, 0));
-		r = what_if(&q_stmt_engine_attempt_settle, params);
+		r = statement_try(&q_stmt_engine_attempt_settle, params);
 		always(PQntuples(r) == 0, "the end of an epoch stays", "j%s epoch %s would be lost",
 		    params[0], params[1]);
 		PQclear(r);
@@ -346,7 +346,7 @@ static void row_try(const char *made, const struct pg_stmt *s, const char *const
 
 	sql_must("BEGIN; SET LOCAL session_replication_role = replica");
 	PQclear(PQexecParams(store_conn(), made, 1, NULL, params, NULL, NULL, 0));
-	PQclear(what_if(s, params));
+	PQclear(statement_try(s, params));
 	r = PQexecParams(store_conn(), wrong, 1, NULL, params, NULL, NULL, 0);
 	always(PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 0, rule, "%s of n%s",
 	    s->name, params[0]);
@@ -397,7 +397,7 @@ static void fence_try(const char *made, const struct pg_stmt *s, const char **pa
 		sql_must("BEGIN; SET LOCAL session_replication_role = replica");
 		sql_must(made);
 		params[s->params_n - 1] = epochs[k];
-		r = what_if(s, params);
+		r = statement_try(s, params);
 		if (k == 0) {
 			always(PQntuples(r) == 0, "a daemon that leads no longer changes nothing",
 			    "%s without the lease", s->name);
@@ -426,7 +426,7 @@ static void fence_tries(void)
 	PQclear(n);
 }
 
-void what_if_try(void)
+void statements_try(void)
 {
 	if (PQtransactionStatus(store_conn()) != PQTRANS_IDLE) { /* breaks.c */
 		return;

@@ -12,7 +12,7 @@ void twice_break(void); /* for breaks.c */
 
 /* Statements for which faults seldom make the rows, asked with such rows at the end; all is as
  * it was then. */
-void what_if_try(void);
+void statements_try(void);
 void lag_break(void); /* for breaks.c */
 
 #endif

@@ -68,7 +68,7 @@ static void pieces_follow_each_other_to_the_end(void **state)
 	piece_is(w, 2 * UPLOAD_PIECE_BYTES, 1000);
 }
 
-static void what_the_store_did_not_keep_comes_out_of_memory(void **state)
+static void bytes_that_the_store_did_not_keep_come_from_memory(void **state)
 {
 	struct world *w = *state;
 
@@ -224,7 +224,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(pieces_follow_each_other_to_the_end, world_open,
 		    world_close),
-		cmocka_unit_test_setup_teardown(what_the_store_did_not_keep_comes_out_of_memory,
+		cmocka_unit_test_setup_teardown(bytes_that_the_store_did_not_keep_come_from_memory,
 		    world_open, world_close),
 		cmocka_unit_test_setup_teardown(
 		    an_offset_outside_of_what_was_sent_cannot_be_continued, world_open,

@@ -281,7 +281,7 @@ static void no_changed_byte_makes_other_words_true(void **state)
 	}
 }
 
-static void what_is_no_signed_message_is_a_bad_reply(void **state)
+static void text_that_is_no_signed_message_is_a_bad_reply(void **state)
 {
 	struct world *w = *state;
 	struct str good = sign(w, &w->signer, w->middle.cert, 0);
@@ -314,7 +314,7 @@ int main(void)
 		cmocka_unit_test(dates_are_judged_at_the_time_that_is_given),
 		cmocka_unit_test(detached_content_must_be_what_was_signed),
 		cmocka_unit_test(no_changed_byte_makes_other_words_true),
-		cmocka_unit_test(what_is_no_signed_message_is_a_bad_reply),
+		cmocka_unit_test(text_that_is_no_signed_message_is_a_bad_reply),
 	};
 
 	return cmocka_run_group_tests(tests, world_make, world_free);

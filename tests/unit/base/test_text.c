@@ -214,7 +214,7 @@ static void json_strings_are_escaped_and_always_valid_utf8(void **state)
 	}
 }
 
-static void what_is_not_utf8_becomes_question_marks(void **state)
+static void invalid_utf8_becomes_question_marks(void **state)
 {
 	static const struct {
 		const char *from, *to;
@@ -276,7 +276,7 @@ int main(void)
 		cmocka_unit_test(a_buffer_over_its_cap_keeps_the_prefix_and_says_so),
 		cmocka_unit_test(long_formats_are_kept_whole),
 		cmocka_unit_test(json_strings_are_escaped_and_always_valid_utf8),
-		cmocka_unit_test(what_is_not_utf8_becomes_question_marks),
+		cmocka_unit_test(invalid_utf8_becomes_question_marks),
 		cmocka_unit_test(the_nearest_word_has_at_most_two_edits_or_starts_with_the_word),
 	};
 

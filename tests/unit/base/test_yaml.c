@@ -119,7 +119,7 @@ static void json_and_several_documents_are_accepted(void **state)
 	arena_free(d.a);
 }
 
-static void what_could_surprise_is_refused_with_line_and_column(void **state)
+static void surprising_yaml_is_refused_with_line_and_column(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -229,7 +229,7 @@ int main(void)
 		cmocka_unit_test(scalars_know_their_bytes),
 		cmocka_unit_test(quoted_null_is_text),
 		cmocka_unit_test(json_and_several_documents_are_accepted),
-		cmocka_unit_test(what_could_surprise_is_refused_with_line_and_column),
+		cmocka_unit_test(surprising_yaml_is_refused_with_line_and_column),
 		cmocka_unit_test(an_alias_bomb_is_refused_at_its_first_anchor),
 		cmocka_unit_test(depth_size_and_number_of_values_are_capped),
 		cmocka_unit_test(a_failure_names_place_and_key),

@@ -180,7 +180,7 @@ static void fresh_credentials_are_renewed_once_when_the_clock_was_set(void **sta
 
 /* Renewed because they were stale, by their own look at the new time: what they took for fresh is
  * still to come. */
-static void what_was_renewed_in_part_when_the_clock_was_set_is_renewed_whole(void **state)
+static void a_renewal_interrupted_by_a_clock_step_is_repeated_whole(void **state)
 {
 	struct fake *f = *state;
 
@@ -275,7 +275,7 @@ static void files_are_read_and_absence_is_a_status(void **state)
 	assert_int_equal(read_status, 404);
 }
 
-static void what_is_no_small_regular_file_is_refused(void **state)
+static void only_small_regular_files_are_read(void **state)
 {
 	struct fake *f = *state;
 	struct fake_call k;
@@ -431,11 +431,11 @@ int main(void)
 		T(credentials_are_renewed_once_per_call),
 		T(calls_refused_together_renew_together),
 		T(fresh_credentials_are_renewed_once_when_the_clock_was_set),
-		T(what_was_renewed_in_part_when_the_clock_was_set_is_renewed_whole),
+		T(a_renewal_interrupted_by_a_clock_step_is_repeated_whole),
 		T(credentials_that_cannot_be_renewed_when_the_clock_was_set_are_used_on),
 		T(secrets_of_a_renewal_are_registered_for_redaction),
 		T(files_are_read_and_absence_is_a_status),
-		T(what_is_no_small_regular_file_is_refused),
+		T(only_small_regular_files_are_read),
 		T(a_call_can_be_stopped_wherever_it_waits),
 		T(freeing_the_provider_stops_what_still_runs),
 		T(a_reply_tells_by_how_much_the_clocks_differ),

@@ -230,7 +230,7 @@ static void nothing_sent_is_unavailable_even_when_mutating(void **state)
 	test_server_start(&w.server, false);
 }
 
-static void what_is_no_http_request_is_invalid(void **state)
+static void bytes_that_are_no_http_request_are_invalid(void **state)
 {
 	struct get g = { .out = { .method = "GET", .url = "file:///etc/hostname" } };
 
@@ -462,7 +462,7 @@ int main(void)
 		T(redirects_are_not_followed),
 		T(a_lost_reply_of_a_mutating_request_is_unknown),
 		T(nothing_sent_is_unavailable_even_when_mutating),
-		T(what_is_no_http_request_is_invalid),
+		T(bytes_that_are_no_http_request_are_invalid),
 		T(a_mutating_request_is_never_sent_twice),
 		T(waiting_for_a_reply_is_not_spinning),
 		T(a_stopped_request_ends_once_as_cancelled_and_reaches_nobody_when_destroyed),

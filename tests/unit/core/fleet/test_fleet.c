@@ -252,7 +252,7 @@ static void limits_that_cross_do_not_lock_a_fleet_out(void **state)
 	}
 }
 
-static void what_it_has_counts_and_too_much_goes_back(void **state)
+static void existing_nodes_count_and_a_surplus_goes_back(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct fleet_have have[2] = { { .pool_id = 1,
@@ -472,7 +472,7 @@ int main(void)
 		cmocka_unit_test(pools_of_one_quota_draw_from_one_room),
 		cmocka_unit_test(work_is_weighed_by_throughput),
 		cmocka_unit_test(limits_that_cross_do_not_lock_a_fleet_out),
-		cmocka_unit_test(what_it_has_counts_and_too_much_goes_back),
+		cmocka_unit_test(existing_nodes_count_and_a_surplus_goes_back),
 		cmocka_unit_test(a_fleet_file_is_read_strictly),
 		cmocka_unit_test(a_fleet_is_one_mapping_with_a_name),
 	};

@@ -203,7 +203,7 @@ static void a_pool_does_not_hear_its_own_record_from_its_group(void **state)
 	assert_true(ask(*state, 2, 1).group_per_hour > 1.5 * before);
 }
 
-static void what_is_recent_weighs_more_than_what_is_long_ago(void **state)
+static void recent_reclaims_weigh_more_than_old_ones(void **state)
 {
 	struct hazard calm, stormy;
 
@@ -454,7 +454,7 @@ int main(void)
 		T(more_reclaims_never_lower_it_and_more_hours_never_raise_it),
 		T(a_new_pool_borrows_most_from_who_shares_most),
 		T(a_pool_does_not_hear_its_own_record_from_its_group),
-		T(what_is_recent_weighs_more_than_what_is_long_ago),
+		T(recent_reclaims_weigh_more_than_old_ones),
 		T(reclaims_that_come_together_are_less_evidence),
 		T(every_number_follows_from_the_printed_ones),
 		T(an_offer_that_is_a_copy_or_not_of_the_model_is_found),

@@ -150,7 +150,7 @@ static void pools_that_share_more_fail_together_more(void **state)
 	assert_true(hazard_correlation(m, &offers[0], &offers[1]) <= 0);
 }
 
-static void what_was_seen_moves_the_correlation_between_0_and_1(void **state)
+static void observations_move_the_correlation_between_0_and_1(void **state)
 {
 	const struct hazard_model *m = hazard_model_build(*state, offers, 8, &policy, 0);
 	double before = hazard_correlation(m, &offers[0], &offers[5]), none, always;
@@ -302,7 +302,7 @@ int main(void)
 		T(odds_borrow_from_neighbours_by_how_near_they_are),
 		T(intervals_of_odds_are_those_of_a_beta),
 		T(pools_that_share_more_fail_together_more),
-		T(what_was_seen_moves_the_correlation_between_0_and_1),
+		T(observations_move_the_correlation_between_0_and_1),
 		T(a_daily_wave_is_seen_where_there_is_one),
 		T(without_evidence_every_hour_is_alike),
 		T(a_record_is_read_as_the_database_writes_it),

@@ -39,7 +39,7 @@ static void a_missing_machine_needs_its_end_and_the_work_of_all(void **state)
 	    2 * budget_need(AN_HOUR_MICROS, 0, 150 * SPOT_US_PER_S, &s));
 }
 
-static void what_a_start_needs_is_rounded_up_and_never_wraps(void **state)
+static void the_cost_of_a_start_is_rounded_up_and_never_wraps(void **state)
 {
 	struct job_spec s = { .checkpoint = { .budget_s = 60 } };
 
@@ -53,7 +53,7 @@ static void what_a_start_needs_is_rounded_up_and_never_wraps(void **state)
 	assert_true(budget_need(INT64_MAX, INT64_MAX, 150 * SPOT_US_PER_S, &s) == INT64_MAX);
 }
 
-static void what_is_left_is_told_beside_the_whole_and_is_never_below_nothing(void **state)
+static void the_rest_is_shown_beside_the_whole_and_is_never_negative(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 
@@ -67,8 +67,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_start_needs_its_boot_some_work_a_save_and_its_end),
 		cmocka_unit_test(a_missing_machine_needs_its_end_and_the_work_of_all),
-		cmocka_unit_test(what_a_start_needs_is_rounded_up_and_never_wraps),
-		cmocka_unit_test(what_is_left_is_told_beside_the_whole_and_is_never_below_nothing),
+		cmocka_unit_test(the_cost_of_a_start_is_rounded_up_and_never_wraps),
+		cmocka_unit_test(the_rest_is_shown_beside_the_whole_and_is_never_negative),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

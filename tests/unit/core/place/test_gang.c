@@ -410,7 +410,7 @@ static void hold(struct arena *a, int32_t want, const struct gang_member *m, boo
 	    out);
 }
 
-static void what_is_held_goes_on_time_and_for_a_reason(void **state)
+static void held_machines_go_on_time_and_for_a_reason(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct gang_hold_out out;
@@ -452,7 +452,7 @@ static void what_is_held_goes_on_time_and_for_a_reason(void **state)
 }
 
 /* The gang does not seek a machine that its budget cannot pay, and no pool is to blame. */
-static void what_is_not_paid_for_is_not_held_for(void **state)
+static void machines_beyond_the_budget_are_not_held_for(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct gang_hold_out out;
@@ -489,8 +489,8 @@ int main(void)
 		cmocka_unit_test(a_place_is_offered_only_where_the_whole_gang_fits),
 		cmocka_unit_test(a_gang_is_saved_as_often_as_any_of_its_machines_may_be_taken),
 		cmocka_unit_test(gangs_that_want_each_others_room_all_get_their_turn),
-		cmocka_unit_test(what_is_held_goes_on_time_and_for_a_reason),
-		cmocka_unit_test(what_is_not_paid_for_is_not_held_for),
+		cmocka_unit_test(held_machines_go_on_time_and_for_a_reason),
+		cmocka_unit_test(machines_beyond_the_budget_are_not_held_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,7 +212,7 @@ static void held(struct gang_hold_in *in, enum gang_do what, const char *why)
 	assert_string_equal(out.why, why);
 }
 
-static void what_is_held_says_how_many_there_are(void **state UNUSED)
+static void the_words_about_a_hold_count_the_machines(void **state UNUSED)
 {
 	struct gang_member m[2] = { { 0, NODE_LAUNCHING, 0, false }, { 1, NODE_FAILED, 0, false } };
 	struct gang_hold_in in = { .want = 2,
@@ -257,7 +257,7 @@ int main(void)
 		cmocka_unit_test(the_others_are_told_why_they_stop),
 		cmocka_unit_test(a_gang_stops_for_its_time_and_its_budget),
 		cmocka_unit_test(a_machine_that_leaves_without_a_notice_is_a_move),
-		cmocka_unit_test(what_is_held_says_how_many_there_are),
+		cmocka_unit_test(the_words_about_a_hold_count_the_machines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

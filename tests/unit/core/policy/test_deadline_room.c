@@ -202,7 +202,7 @@ static void a_save_that_is_longer_than_the_notice_saves_nothing(void **state)
 	assert_true(t.notice_saves == policy.notice_saves);
 }
 
-static void what_a_reclaim_may_take(void **state)
+static void the_work_that_a_reclaim_may_take(void **state)
 {
 	struct ranking r = ranked(0, 31 * S);
 	struct score_terms t;
@@ -287,7 +287,7 @@ static void spot_is_left_before_what_is_not_saved_is_more_than_the_slack(void **
 
 /* Without steps all of the work counts as undone, also the part that is done by the clock and not
  * saved. A reclaim costs no more than that, leaving with a save less. */
-static void what_the_clock_says_is_done_is_saved_in_time(void **state)
+static void work_done_by_the_clock_is_saved_in_time(void **state)
 {
 	struct ranking r = ranked(0, 0);
 	struct stay_in in = { .now_us = NOW,
@@ -311,7 +311,7 @@ static void what_the_clock_says_is_done_is_saved_in_time(void **state)
 	assert_int_equal(stay_judge(&in), STAY);
 }
 
-static void who_is_late_goes_where_it_is_done_first(void **state)
+static void a_late_job_goes_where_it_finishes_first(void **state)
 {
 	struct ranking r = ranked(NOW - H, 0);
 
@@ -335,11 +335,11 @@ int main(void)
 		T(a_pool_that_would_be_late_is_no_way_out),
 		T(an_interval_never_takes_more_than_a_quarter_of_the_slack),
 		T(a_save_that_is_longer_than_the_notice_saves_nothing),
-		T(what_a_reclaim_may_take),
+		T(the_work_that_a_reclaim_may_take),
 		T(a_move_is_made_only_when_the_deadline_is_kept_whatever_spot_does),
 		T(spot_is_left_before_what_is_not_saved_is_more_than_the_slack),
-		T(what_the_clock_says_is_done_is_saved_in_time),
-		T(who_is_late_goes_where_it_is_done_first),
+		T(work_done_by_the_clock_is_saved_in_time),
+		T(a_late_job_goes_where_it_finishes_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

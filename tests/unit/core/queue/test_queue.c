@@ -276,7 +276,7 @@ static void served_in_order_dollars_come_to_the_shares(void **state)
 
 /* ---- backfill -------------------------------------------------------------------------------- */
 
-static void who_is_gone_before_the_blocked_job_begins_may_go_ahead(void **state)
+static void a_job_that_ends_before_the_blocked_one_begins_may_go_ahead(void **state)
 {
 	const struct backfill_run runs[] = { { NOW + 5 * H, 4 }, { NOW + 2 * H, 2 } };
 	struct backfill b;
@@ -403,7 +403,7 @@ static struct victim training(void)
 		.units = 1 };
 }
 
-static void who_may_not_be_made_to_leave_is_said(void **state)
+static void the_words_name_jobs_that_cannot_be_preempted(void **state)
 {
 	struct victim v = training();
 
@@ -574,12 +574,12 @@ int main(void)
 		T(the_order_is_a_permutation_sorted_by_its_rules_whatever_the_input_order),
 		T(nobody_starves_behind_a_stream_within_reach_of_ageing),
 		T(served_in_order_dollars_come_to_the_shares),
-		T(who_is_gone_before_the_blocked_job_begins_may_go_ahead),
+		T(a_job_that_ends_before_the_blocked_one_begins_may_go_ahead),
 		T(a_job_that_can_never_begin_holds_nobody_up),
 		T(an_end_that_is_past_counts_as_any_moment),
 		T(a_machine_that_went_between_two_reads_is_not_counted_as_room_twice),
 		T(going_ahead_never_delays_the_blocked_job_by_prediction),
-		T(who_may_not_be_made_to_leave_is_said),
+		T(the_words_name_jobs_that_cannot_be_preempted),
 		T(a_job_with_a_deadline_leaves_only_where_it_still_meets_it),
 		T(leaving_costs_the_save_the_restart_and_what_is_done_again),
 		T(the_one_that_saved_last_leaves),

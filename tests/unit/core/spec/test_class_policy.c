@@ -261,7 +261,7 @@ static void how_long_spot_is_waited_for_and_what_counts_when_it_is_late(void **s
 	assert_int_equal(applied("training", "accelerators: T4:1", "")->patience_s, -1);
 }
 
-static void what_is_not_a_setting_is_refused_with_words(void **state)
+static void an_unknown_setting_is_refused_with_words(void **state)
 {
 	static const struct {
 		const char *key, *value, *word;
@@ -335,7 +335,7 @@ static void at_most_thirty_two_tiers_are_kept(void **state)
 	assert_non_null(strstr(err.text, "too long"));
 }
 
-static void what_the_class_decided_is_stored_with_the_job(void **state)
+static void the_classes_decisions_are_stored_with_the_job(void **state)
 {
 	json_t *j = jobspec_to_json(applied("serving", "accelerators: T4:1", ""));
 	struct job_spec *back;
@@ -373,9 +373,9 @@ int main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(
 		    how_long_spot_is_waited_for_and_what_counts_when_it_is_late, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_not_a_setting_is_refused_with_words, setup,
+		cmocka_unit_test_setup_teardown(an_unknown_setting_is_refused_with_words, setup,
 		    teardown),
-		cmocka_unit_test_setup_teardown(what_the_class_decided_is_stored_with_the_job,
+		cmocka_unit_test_setup_teardown(the_classes_decisions_are_stored_with_the_job,
 		    setup, teardown),
 	};
 

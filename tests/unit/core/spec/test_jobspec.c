@@ -301,7 +301,7 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 }
 
 /* Each is what the machine takes at most, and one more. */
-static void what_no_machine_takes_is_refused_and_the_most_is_not(void **state)
+static void more_than_any_machine_takes_is_refused_and_the_most_is_not(void **state)
 {
 	static const struct {
 		const char *before, *after;
@@ -410,7 +410,7 @@ int main(void)
 		cmocka_unit_test(the_three_forms_of_accelerators),
 		cmocka_unit_test(a_budget_is_dollars_and_not_part_of_what_is_stored),
 		cmocka_unit_test(refusals_name_the_place_and_what_to_do),
-		cmocka_unit_test(what_no_machine_takes_is_refused_and_the_most_is_not),
+		cmocka_unit_test(more_than_any_machine_takes_is_refused_and_the_most_is_not),
 		cmocka_unit_test(all_variables_together_leave_room_for_arguments),
 		cmocka_unit_test(mounts_need_a_store_that_can_sign),
 	};

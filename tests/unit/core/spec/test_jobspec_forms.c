@@ -185,7 +185,7 @@ static void secrets_are_apart_from_what_is_stored(void **state UNUSED)
 	json_decref(stored);
 }
 
-static void what_is_stored_must_be_an_object(void **state UNUSED)
+static void the_stored_form_must_be_an_object(void **state UNUSED)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	json_t *list = json_array(), *wrong = json_pack("{s:s, s:s}", "run", "x", "num_nodes", "2");
@@ -214,7 +214,7 @@ int main(void)
 		cmocka_unit_test(a_save_interval_is_ours_the_jobs_or_never),
 		cmocka_unit_test(a_key_without_effect_is_a_warning),
 		cmocka_unit_test(secrets_are_apart_from_what_is_stored),
-		cmocka_unit_test(what_is_stored_must_be_an_object),
+		cmocka_unit_test(the_stored_form_must_be_an_object),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

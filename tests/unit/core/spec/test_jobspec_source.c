@@ -67,7 +67,7 @@ static void each_way_to_write_a_secret(void **state)
 	}
 }
 
-static void what_repeats_a_secret_goes_too(void **state)
+static void repetitions_of_a_secret_go_too(void **state)
 {
 	static const struct {
 		const char *text, *shown;
@@ -129,7 +129,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_way_to_write_a_secret),
-		cmocka_unit_test(what_repeats_a_secret_goes_too),
+		cmocka_unit_test(repetitions_of_a_secret_go_too),
 		cmocka_unit_test(many_lines_in_a_large_file_take_no_time),
 		cmocka_unit_test(a_file_with_stars_is_not_taken_for_one_with_secrets),
 	};

@@ -46,7 +46,7 @@ static void pools_are_picked_by_the_prices_of_their_time(void **state)
 	assert_int_equal(past_picks(a, pools, 4, 0, 100, 100, 9, &p), 3);
 }
 
-static void what_comes_later_changes_no_earlier_pick(void **state)
+static void later_data_changes_no_earlier_pick(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct past_price prices[20][30], other[20][30];
@@ -115,7 +115,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_price_holds_until_the_next_and_the_first_one_before),
 		cmocka_unit_test(pools_are_picked_by_the_prices_of_their_time),
-		cmocka_unit_test(what_comes_later_changes_no_earlier_pick),
+		cmocka_unit_test(later_data_changes_no_earlier_pick),
 		cmocka_unit_test(
 		    unknown_supply_is_drawn_with_its_odds_and_hazard_and_known_supply_is_kept),
 	};

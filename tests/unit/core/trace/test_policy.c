@@ -103,7 +103,7 @@ static void alter_from(struct rng *r, struct trace_case *c, size_t tick)
 	case_build(arena, c);
 }
 
-static void what_comes_later_changes_no_decision(void **state)
+static void later_data_changes_no_decision(void **state)
 {
 	struct rng r;
 	size_t differ = 0;
@@ -267,7 +267,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(no_policy_misses_a_feasible_deadline),
 		cmocka_unit_test(no_policy_misses_against_supply_that_knows_it),
-		cmocka_unit_test(what_comes_later_changes_no_decision),
+		cmocka_unit_test(later_data_changes_no_decision),
 		cmocka_unit_test(uniform_progress_keeps_to_its_line),
 		cmocka_unit_test(greedy_waits_for_spot_until_the_last_safe_moment),
 		cmocka_unit_test(of_several_pools_the_cheapest_then_the_longest_up),

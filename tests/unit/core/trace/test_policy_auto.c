@@ -366,7 +366,7 @@ static void no_deadline_is_missed_and_the_same_run_decides_the_same(void **state
 	}
 }
 
-static void what_comes_later_decides_nothing(void **state)
+static void later_data_decides_nothing(void **state)
 {
 	(void)state;
 	for (size_t at = 10; at < 180; at += 17) {
@@ -429,7 +429,7 @@ int main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(
 		    no_deadline_is_missed_and_the_same_run_decides_the_same, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_comes_later_decides_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(later_data_decides_nothing, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,7 @@ static void zone_and_region_come_from_the_file_name(void **state)
 	}
 }
 
-static void what_is_no_trace_is_refused_with_file_and_place(void **state)
+static void an_invalid_trace_is_refused_with_file_and_place(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -122,7 +122,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(
 						counts_are_read_and_compared_with_the_nodes_wanted),
 		cmocka_unit_test(zone_and_region_come_from_the_file_name),
-		cmocka_unit_test(what_is_no_trace_is_refused_with_file_and_place),
+		cmocka_unit_test(an_invalid_trace_is_refused_with_file_and_place),
 		cmocka_unit_test(prices_are_read_to_the_micro_dollar) };
 	int failed;
 

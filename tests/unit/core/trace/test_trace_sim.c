@@ -221,7 +221,7 @@ static void the_policy_is_given_the_past_before_the_start_and_no_more(void **sta
 	assert_int_equal(tracks_seen, 0);
 }
 
-static void what_cannot_be_run_is_refused_with_words(void **state)
+static void an_impossible_run_is_refused_with_words(void **state)
 {
 	struct trace_case c = one_pool("1111", 3 * TICK, 4 * TICK, TICK);
 	struct spot_err err = { 0 };
@@ -304,7 +304,7 @@ int main(void)
 		cmocka_unit_test(a_run_past_its_deadline_is_a_miss_and_is_finished_on_demand),
 		cmocka_unit_test(a_choice_that_cannot_be_had_is_an_error_not_a_run),
 		cmocka_unit_test(the_policy_is_given_the_past_before_the_start_and_no_more),
-		cmocka_unit_test(what_cannot_be_run_is_refused_with_words),
+		cmocka_unit_test(an_impossible_run_is_refused_with_words),
 		cmocka_unit_test(zones_of_one_market_need_the_same_gap_and_end_with_the_shortest),
 		cmocka_unit_test(
 		    a_job_without_slack_may_use_the_piece_of_a_tick_before_its_deadline),

@@ -114,7 +114,7 @@ static void everything_in_order_is_found_so(void **state)
 	drive_fini(&d);
 }
 
-static void what_is_refused_is_said_item_by_item(void **state)
+static void refusals_are_listed_item_by_item(void **state)
 {
 	static const char *const no_ami[] = { "regions", "us-east-1", "placement_scores", "on",
 		"subnet.use1-az4", "subnet-7", NULL };
@@ -229,7 +229,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(everything_in_order_is_found_so),
-		cmocka_unit_test(what_is_refused_is_said_item_by_item),
+		cmocka_unit_test(refusals_are_listed_item_by_item),
 		cmocka_unit_test(a_setting_that_builds_no_request_is_an_item_too),
 		cmocka_unit_test(an_endpoint_that_does_not_know_dry_runs_is_found_out),
 		cmocka_unit_test(no_pool_means_no_launch_to_try),

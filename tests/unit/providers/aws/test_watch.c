@@ -88,7 +88,7 @@ static void events_of_our_machines_are_told_and_others_are_not(void **state)
 	drive_fini(&d);
 }
 
-static void what_was_written_down_is_deleted_and_known_again(void **state)
+static void stored_messages_are_deleted_and_recognized_again(void **state)
 {
 	struct spot_watch w = watch("{\"delete\":[\"h1\",\"h2\"],\"seen\":[\"e1\"]}");
 	struct drive d;
@@ -277,7 +277,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_of_our_machines_are_told_and_others_are_not),
-		cmocka_unit_test(what_was_written_down_is_deleted_and_known_again),
+		cmocka_unit_test(stored_messages_are_deleted_and_recognized_again),
 		cmocka_unit_test(an_empty_queue_is_no_news_and_no_gap),
 		cmocka_unit_test(without_a_queue_there_is_no_stream),
 		cmocka_unit_test(a_queue_that_is_not_there_is_a_wrong_setting),

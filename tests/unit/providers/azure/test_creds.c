@@ -93,7 +93,7 @@ static void the_authority_is_asked_again_when_it_has_trouble(void **state)
 	drive_fini(&d);
 }
 
-static void what_is_no_token_is_refused(void **state)
+static void text_that_is_no_token_is_refused(void **state)
 {
 	static const char *const replies[] = { "", "[]", "{}",
 		"{\"access_token\":7,\"expires_in\":10}",
@@ -347,7 +347,7 @@ int main(void)
 		cmocka_unit_test(a_secret_is_read_again_for_each_token),
 		cmocka_unit_test(a_token_is_renewed_before_its_end_and_kept_if_that_fails),
 		cmocka_unit_test(the_authority_is_asked_again_when_it_has_trouble),
-		cmocka_unit_test(what_is_no_token_is_refused),
+		cmocka_unit_test(text_that_is_no_token_is_refused),
 		cmocka_unit_test(the_metadata_service_is_asked_for_a_resource_and_given_time),
 		cmocka_unit_test(a_certificate_makes_an_assertion_that_its_key_signed),
 		cmocka_unit_test(a_missing_right_to_storage_leaves_the_rest_working),

@@ -78,7 +78,7 @@ static void requests_that_cannot_be_right_are_refused_unsent(void **state)
 	drive_fini(&d);
 }
 
-static void what_the_operator_must_give_is_asked_for_by_name(void **state)
+static void a_missing_setting_is_asked_for_by_name(void **state)
 {
 	static const char *const no_subnet[] = { "subscription", GOLDEN_SUB, "tenant",
 		"contoso.example", "client_id", "me", "ssh_public_key", "ssh-rsa AAAA x", NULL };
@@ -278,7 +278,7 @@ static void a_refused_machine_takes_its_group_with_it(void **state)
 	drive_fini(&d);
 }
 
-static void what_may_still_come_to_something_is_left_alone(void **state)
+static void a_launch_that_may_still_succeed_is_left_alone(void **state)
 {
 	static const struct {
 		int status;
@@ -425,14 +425,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(requests_that_cannot_be_right_are_refused_unsent),
-		cmocka_unit_test(what_the_operator_must_give_is_asked_for_by_name),
+		cmocka_unit_test(a_missing_setting_is_asked_for_by_name),
 		cmocka_unit_test(spot_and_on_demand_differ_where_they_must),
 		cmocka_unit_test(arm_machines_get_an_image_of_their_own),
 		cmocka_unit_test(a_name_too_long_for_a_machine_ends_in_its_hash),
 		cmocka_unit_test(the_operation_is_asked_as_often_as_told_and_no_longer),
 		cmocka_unit_test(a_failed_operation_leaves_nothing_behind),
 		cmocka_unit_test(a_refused_machine_takes_its_group_with_it),
-		cmocka_unit_test(what_may_still_come_to_something_is_left_alone),
+		cmocka_unit_test(a_launch_that_may_still_succeed_is_left_alone),
 		cmocka_unit_test(a_repeat_sends_the_same_bytes),
 		cmocka_unit_test(links_to_other_hosts_get_no_token),
 		cmocka_unit_test(a_location_tells_by_its_status),

@@ -124,7 +124,7 @@ static void more_of_the_query_goes_along_unsigned(void **state)
 	drive_fini(&d);
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void an_impossible_request_is_refused(void **state)
 {
 	static const struct {
 		const char *method, *bucket, *key;
@@ -160,7 +160,7 @@ int main(void)
 		cmocka_unit_test(the_accounts_key_signs_like_the_vendors_library),
 		cmocka_unit_test(a_delegation_key_signs_like_the_vendors_library),
 		cmocka_unit_test(more_of_the_query_goes_along_unsigned),
-		cmocka_unit_test(what_cannot_be_is_refused),
+		cmocka_unit_test(an_impossible_request_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

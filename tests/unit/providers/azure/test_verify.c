@@ -330,7 +330,7 @@ static void without_a_setting_the_vendors_roots_decide(void **state)
 	drive_fini(&d);
 }
 
-static void what_is_no_proof_is_refused_unasked(void **state)
+static void text_that_is_no_proof_is_refused_unasked(void **state)
 {
 	static const char *const proofs[] = { "", "{}", "[]",
 		"{\"kind\":\"aws\",\"pkcs7\":\"QUJD\"}", "{\"kind\":\"azure\"}",
@@ -363,7 +363,7 @@ int main(void)
 		cmocka_unit_test(attested_data_of_another_time_is_neither_believed_nor_refused),
 		cmocka_unit_test(the_wrong_signer_or_the_wrong_machine_is_refused),
 		cmocka_unit_test(without_a_setting_the_vendors_roots_decide),
-		cmocka_unit_test(what_is_no_proof_is_refused_unasked),
+		cmocka_unit_test(text_that_is_no_proof_is_refused_unasked),
 	};
 
 	return cmocka_run_group_tests(tests, world_make, world_free);

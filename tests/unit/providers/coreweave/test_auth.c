@@ -63,7 +63,7 @@ static enum spot_step auth_with(struct drive *d, const char *kubeconfig)
 	return drive_run(d, DRIVE_AUTH, NULL);
 }
 
-static void what_a_kubeconfig_may_not_have_is_refused_with_what_to_do(void **state)
+static void a_forbidden_field_of_a_kubeconfig_is_refused_with_advice(void **state)
 {
 	static const struct {
 		const char *text, *word;
@@ -297,7 +297,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_wrong_setting_is_named),
-		cmocka_unit_test(what_a_kubeconfig_may_not_have_is_refused_with_what_to_do),
+		cmocka_unit_test(a_forbidden_field_of_a_kubeconfig_is_refused_with_advice),
 		cmocka_unit_test(files_of_a_kubeconfig_are_read_beside_it),
 		cmocka_unit_test(a_client_certificate_alone_is_sent),
 		cmocka_unit_test(a_token_is_renewed_at_four_fifths_of_the_life_that_was_granted),

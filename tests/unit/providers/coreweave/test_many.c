@@ -119,7 +119,7 @@ static void all_are_described_within_what_a_call_may_take(void **state)
 	}
 }
 
-static void who_was_not_asked_for_is_not_told_of(void **state)
+static void only_requested_instances_are_reported(void **state)
 {
 	struct drive *d = *state;
 	struct drive_try t[64];
@@ -179,7 +179,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(all_are_described_within_what_a_call_may_take,
 		    cw_setup, cw_teardown),
-		cmocka_unit_test_setup_teardown(who_was_not_asked_for_is_not_told_of, cw_setup,
+		cmocka_unit_test_setup_teardown(only_requested_instances_are_reported, cw_setup,
 		    cw_teardown),
 		cmocka_unit_test_setup_teardown(notices_are_for_those_asked_for, cw_setup,
 		    cw_teardown),

@@ -124,7 +124,7 @@ static void many_take_a_request_for_500_and_one_for_each_that_is_lacking(void **
 }
 
 /* Absence is a 404, and is told of no more than were asked for: the others' turn comes. */
-static void who_is_not_reached_is_untold(void **state)
+static void an_unreachable_instance_has_no_answer(void **state)
 {
 	struct drive_try t[GETS + 2] = { { 0 } };
 	struct spot_describe a;
@@ -263,7 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_few_are_asked_for_one_by_one),
 		cmocka_unit_test(many_take_a_request_for_500_and_one_for_each_that_is_lacking),
-		cmocka_unit_test(who_is_not_reached_is_untold),
+		cmocka_unit_test(an_unreachable_instance_has_no_answer),
 		cmocka_unit_test(those_behind_living_ones_have_their_turn),
 		cmocka_unit_test(each_zone_is_listed_by_itself),
 		cmocka_unit_test(a_list_that_is_none_is_no_absence),

@@ -124,7 +124,7 @@ static void a_put_becomes_a_signed_start_of_a_resumable_upload(void **state)
 	drive_fini(&d);
 }
 
-static void what_cannot_be_signed_is_refused_with_words(void **state)
+static void an_unsignable_request_is_refused_with_words(void **state)
 {
 	static const struct spot_presign good = { .method = "GET",
 		.endpoint = "",
@@ -164,7 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_vendors_vectors_are_met_to_the_byte),
 		cmocka_unit_test(a_put_becomes_a_signed_start_of_a_resumable_upload),
-		cmocka_unit_test(what_cannot_be_signed_is_refused_with_words),
+		cmocka_unit_test(an_unsignable_request_is_refused_with_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

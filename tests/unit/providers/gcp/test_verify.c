@@ -163,7 +163,7 @@ static void a_signature_that_is_not_googles_is_refused(void **state)
 	drive_fini(&d);
 }
 
-static void what_is_no_proof_is_refused_unasked(void **state)
+static void text_that_is_no_proof_is_refused_unasked(void **state)
 {
 	static const char *const bad[] = { "", "{}", "[]", "x", "{\"kind\":\"aws\",\"jwt\":\"a\"}",
 		"{\"kind\":\"gcp\"}", "{\"kind\":\"gcp\",\"jwt\":5}" };
@@ -190,7 +190,7 @@ int main(void)
 		cmocka_unit_test(the_machines_own_token_passes),
 		cmocka_unit_test(each_claim_that_is_another_is_refused),
 		cmocka_unit_test(a_signature_that_is_not_googles_is_refused),
-		cmocka_unit_test(what_is_no_proof_is_refused_unasked),
+		cmocka_unit_test(text_that_is_no_proof_is_refused_unasked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

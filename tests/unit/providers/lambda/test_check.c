@@ -134,7 +134,7 @@ static void everything_is_looked_at_once(void **state)
 	assert_int_equal(a.n, 12); /* a pool of another region is none of this one's */
 }
 
-static void what_a_region_names_is_looked_up_there(void **state)
+static void names_in_a_regions_settings_are_looked_up_there(void **state)
 {
 	static const char *const settings[] = { "file_system.us-east-1", "shared, far,none",
 		"firewall_ruleset.us-east-1", "aa11 bb22 cc33", "audit_events", "off", NULL };
@@ -273,7 +273,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(everything_is_looked_at_once),
-		T(what_a_region_names_is_looked_up_there),
+		T(names_in_a_regions_settings_are_looked_up_there),
 		T(a_bad_key_ends_it),
 		T(replies_that_are_none_make_nothing_of_it),
 		T(no_region_no_lookups_of_one),
