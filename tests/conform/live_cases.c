@@ -68,7 +68,7 @@ static struct spot_instance wait_state(struct live *v, const struct spot_instanc
 	return *x;
 }
 
-static bool names(const struct spot_list *list, const char *ref)
+static bool list_names(const struct spot_list *list, const char *ref)
 {
 	for (size_t i = 0; i < list->n; i++) {
 		if (strcmp(list->found[i].ref, ref) == 0) {
@@ -99,7 +99,7 @@ static void an_instance_lives_and_ends(struct live *v)
 	}
 	live_ok(v, CALL_LIST, &list);
 	assert_int_equal(live_in(&list), 1);
-	assert_true(names(&list, a.instance.ref));
+	assert_true(list_names(&list, a.instance.ref));
 	end.ref = x.ref;
 	end.spot_request = x.spot_request == NULL ? "" : x.spot_request;
 	live_ok(v, CALL_TERMINATE, &end);
@@ -330,7 +330,7 @@ static void a_check_finds_everything_in_order(struct live *v)
 }
 
 /* As src/agent does it, in the small: one piece. */
-static void upload(struct live *v, struct spot_presign p, const char *body)
+static void object_upload(struct live *v, struct spot_presign p, const char *body)
 {
 	struct spot_http_request out;
 	struct http_req req;
@@ -385,7 +385,7 @@ static void an_object_goes_there_and_back(struct live *v)
 	assert_int_equal(v->ops.presign(call_provider_self(v->p), v->arena, loop_wall_us(v->loop),
 			     &put, &err),
 	    SPOT_OK);
-	upload(v, put, "hello");
+	object_upload(v, put, "hello");
 	live_send(v, &get, "", &out, &req);
 	assert_int_equal(req.in.status, 200);
 	assert_string_equal(req.in.body.p, "hello");

@@ -73,7 +73,7 @@ static bool may_ask(const struct fs_sim *s, const struct base *b, const struct f
 	return (spot || b->conf->or_on_demand) && !(r->skip && old_region(s, k, pool));
 }
 
-static int32_t cheapest(const struct fs_sim *s, const struct base *b, const struct fs_task *k,
+static int32_t cheapest_find(const struct fs_sim *s, const struct base *b, const struct fs_task *k,
     const struct round *r)
 {
 	int64_t least = INT64_MAX;
@@ -109,16 +109,16 @@ static void task_step(struct fs_sim *s, struct base *b, size_t i)
 	if (!r->begun || r->starts != k->starts) {
 		round_begin(b, k, r);
 	}
-	pool = cheapest(s, b, k, r);
+	pool = cheapest_find(s, b, k, r);
 	if (pool < 0 && r->same > 0) {
 		/* Its zones were all asked: the tries that are left ask the first ones again. */
 		r->same--;
 		memset(r->asked, 0, sizeof(r->asked));
-		pool = cheapest(s, b, k, r);
+		pool = cheapest_find(s, b, k, r);
 	}
 	if (pool < 0) {
 		round_begin(b, k, r);
-		pool = cheapest(s, b, k, r);
+		pool = cheapest_find(s, b, k, r);
 	}
 	if (pool >= 0 && !fs_launch(s, i, pool, false)) {
 		r->asked[pool / 64] |= UINT64_C(1) << (pool % 64);

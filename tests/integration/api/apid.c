@@ -47,7 +47,7 @@ static void input_ended(struct loop_fd *f, int events UNUSED)
 	}
 }
 
-static void noted(struct pg_listen *l UNUSED, const char *channel, const char *payload)
+static void notification_print(struct pg_listen *l UNUSED, const char *channel, const char *payload)
 {
 	printf("%s %s\n", channel, payload);
 	fflush(stdout);
@@ -100,8 +100,8 @@ int main(int argc, char **argv)
 	}
 	printf("{\"port\": %d, \"dsn\": \"%s\", \"token\": \"%s\"}\n", api_port(d.api), dsn, token);
 	fflush(stdout);
-	pg_listen(pg, &notes[0], "spot_api", noted);
-	pg_listen(pg, &notes[1], "spot_engine", noted);
+	pg_listen(pg, &notes[0], "spot_api", notification_print);
+	pg_listen(pg, &notes[1], "spot_engine", notification_print);
 	fcntl(0, F_SETFL, O_NONBLOCK);
 	loop_fd_init(&d.in, d.loop, input_ended);
 	loop_fd_set(&d.in, 0, LOOP_READ);

@@ -14,7 +14,7 @@ static void running_until(struct world *w, int64_t lost_us)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 }
 
-static void running(struct world *w)
+static void job_run(struct world *w)
 {
 	running_until(w, 60 * SPOT_US_PER_S);
 }
@@ -33,7 +33,7 @@ static void test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speak
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->conf.agent_silent_us = 10 * SPOT_US_PER_S; /* on a busy machine, too, it speaks */
 	engine_reload(w->engine, &w->conf);
 	w->cloud.hide = true;
@@ -267,7 +267,7 @@ static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->agents = false;
 	/* Longer than is usual for an agent, shorter than makes it broken; then one list lacks the
 	 * instance. */
@@ -289,7 +289,7 @@ static void test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_al
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->agents = false;
 	w->cloud.hide = true;
 	world_until(w, LIMIT, "SELECT (gone_seen >= 2)::int FROM node WHERE id = 1");
@@ -306,7 +306,7 @@ static void test_silence_while_no_daemon_listened_does_not_count(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->agents = false;
 	world_kill(w);
 	/* We were away for ten times as long as makes an agent lost. */
@@ -372,7 +372,7 @@ static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->cloud.ends_slowly = true;
 	world_sql(w,
 	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "

@@ -194,7 +194,7 @@ static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void *
 
 /* A machine of 3,600 dollars an hour runs and is taken, or ended by the user; its job goes on
  * elsewhere and ends. */
-static void taken(struct world *w, int64_t free_us, enum spot_end_cause cause)
+static void machine_end(struct world *w, int64_t free_us, enum spot_end_cause cause)
 {
 	world_reset(w, true);
 	w->cloud.reclaim_free_us = free_us;
@@ -218,7 +218,7 @@ static void test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_
 {
 	struct world *w = *state;
 
-	taken(w, SPOT_US_PER_HOUR, SPOT_END_RECLAIM);
+	machine_end(w, SPOT_US_PER_HOUR, SPOT_END_RECLAIM);
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'credit'");
 	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"),
 	    0);
@@ -277,7 +277,7 @@ static void test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back(void **s
 {
 	struct world *w = *state;
 
-	taken(w, 1000, SPOT_END_RECLAIM);
+	machine_end(w, 1000, SPOT_END_RECLAIM);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM ledger WHERE node_id = 1 AND kind = 'lost_work'");
 	world_kill(w);
@@ -302,7 +302,7 @@ static void test_time_is_billed_that_the_user_ended_or_that_ran_longer_or_elsewh
 		{ 0, SPOT_END_RECLAIM } };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		taken(w, cases[i].free_us, cases[i].cause);
+		machine_end(w, cases[i].free_us, cases[i].cause);
 		world_for(w, 600);
 		assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'credit'"),
 		    0);

@@ -23,7 +23,7 @@ static int64_t job_with(struct world *w, const char *extra, const char *budget)
 	return id;
 }
 
-static void runs(struct world *w, const char *extra, const char *budget)
+static void budget_job_run(struct world *w, const char *extra, const char *budget)
 {
 	world_reset(w, true);
 	w->cloud.gangs = true;
@@ -37,7 +37,7 @@ static void test_a_job_that_has_used_its_budget_up_saves_and_is_parked(void **st
 {
 	struct world *w = *state;
 
-	runs(w, "{}", "10000000");
+	budget_job_run(w, "{}", "10000000");
 	world_sql(w, SPENT_AND("300"), world_us()); /* a second more */
 	world_until(w, LIMIT, PARKED);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE state = 'COMMITTED'"),
@@ -66,7 +66,7 @@ static void test_a_parked_job_goes_on_where_it_stopped_when_there_is_more(void *
 {
 	struct world *w = *state;
 
-	runs(w, "{}", "10000000");
+	budget_job_run(w, "{}", "10000000");
 	world_sql(w, SPENT_AND("0"), world_us());
 	world_until(w, LIMIT, PARKED);
 	world_empty(w);
@@ -89,7 +89,7 @@ static void test_a_limit_that_is_lifted_lets_a_parked_job_go_on(void **state)
 {
 	struct world *w = *state;
 
-	runs(w, "{}", "10000000");
+	budget_job_run(w, "{}", "10000000");
 	world_sql(w, SPENT_AND("0"), world_us());
 	world_until(w, LIMIT, PARKED);
 	world_sql(w, "UPDATE job SET budget_micros = NULL; NOTIFY spot_engine");
@@ -101,7 +101,7 @@ static void test_a_parked_job_can_be_cancelled(void **state)
 {
 	struct world *w = *state;
 
-	runs(w, "{}", "10000000");
+	budget_job_run(w, "{}", "10000000");
 	world_sql(w, SPENT_AND("0"), world_us());
 	world_until(w, LIMIT, PARKED);
 	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
@@ -177,7 +177,7 @@ static void test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole(void **
 {
 	struct world *w = *state;
 
-	runs(w, "{\"num_nodes\": 2}", "10000000");
+	budget_job_run(w, "{\"num_nodes\": 2}", "10000000");
 	world_sql(w, SPENT_AND("300"), world_us());
 	world_until(w, LIMIT, PARKED);
 	assert_int_equal(world_int(w,

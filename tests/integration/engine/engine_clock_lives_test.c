@@ -8,7 +8,7 @@
 	"launched_us, ended_us, billed_to_us, why) SELECT id, '" state "', 0, '" token \
 	"', '" token "', 1000000, 0, " launched ", " ended ", " billed ", '' FROM pool; "
 
-static int64_t at(struct world *w, const char *column, const char *token)
+static int64_t seconds_from_now(struct world *w, const char *column, const char *token)
 {
 	char sql[200];
 
@@ -74,40 +74,40 @@ static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_
 
 	lives_wrong_make(w);
 	lives_settle(w, "6");
-	assert_int_equal(at(w, "n.ended_us", "ended"), 9000);
-	assert_int_equal(at(w, "a.ended_us", "both"), 9000);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "ended"), 9000);
+	assert_int_equal(seconds_from_now(w, "a.ended_us", "both"), 9000);
 	lives_settle(w, "7");
-	assert_int_equal(at(w, "n.ended_us", "ended"), 0);
-	assert_int_equal(at(w, "launched_us", "ended"), -100);
-	assert_int_equal(at(w, "n.ended_us", "both"), 0);
-	assert_int_equal(at(w, "launched_us", "both"), -300);
-	assert_int_equal(at(w, "a.created_us", "both"), -200);
-	assert_int_equal(at(w, "a.started_us", "both"), -100);
-	assert_int_equal(at(w, "a.ended_us", "both"), 0);
-	assert_int_equal(at(w, "launched_us", "lives"), 0);
-	assert_int_equal(at(w, "n.ended_us", "lives"), -1);
-	assert_int_equal(at(w, "launch_sent_us", "lives"), 0);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "ended"), 0);
+	assert_int_equal(seconds_from_now(w, "launched_us", "ended"), -100);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "both"), 0);
+	assert_int_equal(seconds_from_now(w, "launched_us", "both"), -300);
+	assert_int_equal(seconds_from_now(w, "a.created_us", "both"), -200);
+	assert_int_equal(seconds_from_now(w, "a.started_us", "both"), -100);
+	assert_int_equal(seconds_from_now(w, "a.ended_us", "both"), 0);
+	assert_int_equal(seconds_from_now(w, "launched_us", "lives"), 0);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "lives"), -1);
+	assert_int_equal(seconds_from_now(w, "launch_sent_us", "lives"), 0);
 	/* Should it be found it lives since it was sent. */
-	assert_int_equal(at(w, "launch_sent_us", "unheard"), 0);
+	assert_int_equal(seconds_from_now(w, "launch_sent_us", "unheard"), 0);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM node WHERE token = 'unheard' AND launched_us IS "
 			     "NULL AND ended_us IS NULL"),
 	    1);
-	assert_int_equal(at(w, "n.ended_us", "billed"), 9000);
-	assert_int_equal(at(w, "n.ended_us", "soon"), 30);
-	assert_int_equal(at(w, "launched_us", "past"), -1000);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "billed"), 9000);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "soon"), 30);
+	assert_int_equal(seconds_from_now(w, "launched_us", "past"), -1000);
 	/* The doubt began 300 s ago. */
-	assert_int_equal(at(w, "n.ended_us", "short"), -300);
-	assert_int_equal(at(w, "launched_us", "short"), -500);
-	assert_int_equal(at(w, "launched_us", "early"), -300);
-	assert_int_equal(at(w, "launch_sent_us", "early"), -300);
-	assert_int_equal(at(w, "a.created_us", "early"), -290);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "short"), -300);
+	assert_int_equal(seconds_from_now(w, "launched_us", "short"), -500);
+	assert_int_equal(seconds_from_now(w, "launched_us", "early"), -300);
+	assert_int_equal(seconds_from_now(w, "launch_sent_us", "early"), -300);
+	assert_int_equal(seconds_from_now(w, "a.created_us", "early"), -290);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM attempt WHERE epoch = 2 AND started_us IS NULL "
 			     "AND ended_us IS NULL"),
 	    1);
-	assert_int_equal(at(w, "launched_us", "whole"), -300);
-	assert_int_equal(at(w, "n.ended_us", "whole"), -200);
+	assert_int_equal(seconds_from_now(w, "launched_us", "whole"), -300);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "whole"), -200);
 	world_sql(w, "DROP FUNCTION now_us()");
 }
 

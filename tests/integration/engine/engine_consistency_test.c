@@ -100,7 +100,7 @@ static void all_hold(struct world *w, const char *when, int64_t for_us)
 
 /* A job that saved when its node was noticed, lost its second node and ended; the engine is gone,
  * the books are closed. */
-static void lived(struct world *w)
+static void story_run(struct world *w)
 {
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
@@ -140,7 +140,7 @@ static void test_a_world_with_a_move_and_a_loss_keeps_every_invariant(void **sta
 	const struct rule *const busy[] = { &checkpoints, &progress, &ledger_time, &ledger_amounts,
 		&ledger_reversals, &budget, &leaders };
 
-	lived(w);
+	story_run(w);
 	all_hold(w, "at the end", SPOT_US_PER_S);
 	for (size_t i = 0; i < ARRAY_LEN(busy); i++) {
 		struct seen s;
@@ -259,7 +259,7 @@ static void test_each_invariant_that_is_broken_is_told_in_words(void **state)
 {
 	struct world *w = *state;
 
-	lived(w);
+	story_run(w);
 	for (size_t i = 0; i < ARRAY_LEN(breaks); i++) {
 		struct seen s;
 
@@ -287,7 +287,7 @@ static void test_a_kept_machine_a_fleets_or_one_at_work_elsewhere_breaks_no_rule
 {
 	struct world *w = *state;
 
-	lived(w);
+	story_run(w);
 	world_sql(w,
 	    "INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why, kept) SELECT "
 	    "'fake', 'r1', 'i-odd', 'instance', a, "
@@ -308,7 +308,7 @@ static void test_a_parked_job_is_where_it_belongs_and_a_budget_counts_from_when_
 {
 	struct world *w = *state;
 
-	lived(w);
+	story_run(w);
 	world_sql(w,
 	    JOB
 	    "'PARKED'" FROM_AGO

@@ -2,7 +2,7 @@
  * not moved for money, and late ones. */
 #include "engine_world.h"
 
-static int64_t decisions(struct world *w, const char *kind)
+static int64_t decisions_sql(struct world *w, const char *kind)
 {
 	static char sql[120];
 
@@ -83,7 +83,7 @@ static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **s
 	    "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
 	    " WHERE j.state = 'RUNNING' AND a.market = 'spot'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 2);
-	assert_int_equal(decisions(w, "park"), 1);
+	assert_int_equal(decisions_sql(w, "park"), 1);
 	world_finish(w, 1);
 }
 
@@ -142,7 +142,7 @@ static void test_no_move_makes_a_deadline_infeasible(void **state)
 			     "SELECT count(*) FROM decision WHERE outcome->'kept'->0->>'why' LIKE "
 			     "'its deadline: %are left%'"),
 	    1);
-	assert_int_equal(decisions(w, "rebalance"), 0);
+	assert_int_equal(decisions_sql(w, "rebalance"), 0);
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 50000000000");
 	ask_rebalance(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'rebalance'");
@@ -201,7 +201,7 @@ static void test_unsaved_work_of_a_job_without_steps_counts_by_the_clock(void **
 	    pool, now / SPOT_US_PER_HOUR, pool, now / SPOT_US_PER_HOUR / 24);
 	world_sql(w, "NOTIFY spot_engine");
 	world_for(w, 500);
-	assert_int_equal(decisions(w, "failover"), 0);
+	assert_int_equal(decisions_sql(w, "failover"), 0);
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 38400000000; NOTIFY spot_engine");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM decision WHERE kind = 'failover' AND why LIKE '%a reclaim now "

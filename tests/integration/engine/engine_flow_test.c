@@ -76,7 +76,7 @@ static void test_a_refused_pool_cools_and_the_next_one_is_tried(void **state)
 
 /* z1/a1/spot of region r1 is refused and says how far that reaches; what rests is told as
  * "zone/type/market" in order. */
-static const char *rests(struct world *w, enum spot_rc rc, enum spot_scope scope)
+static const char *cooling_pools(struct world *w, enum spot_rc rc, enum spot_scope scope)
 {
 	static const char *const pools[] = { "r1 z1 a1 spot", "r1 z2 a1 spot", "r1 z1 a8 spot",
 		"r1 z1 a1 on_demand", "r2 z9 a1 spot" };
@@ -128,7 +128,7 @@ static void test_a_refusal_cools_as_much_as_the_provider_says(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		assert_string_equal(rests(w, cases[i].rc, cases[i].scope), cases[i].rest);
+		assert_string_equal(cooling_pools(w, cases[i].rc, cases[i].scope), cases[i].rest);
 	}
 }
 

@@ -228,7 +228,7 @@ struct report {
 	const char *doc;
 };
 
-static void reported(struct op *op)
+static void report_done(struct op *op)
 {
 	struct report *k = container_of(container_of(op, struct pg_req, op), struct report, req);
 	struct q_api_rebalance_report_row *row;
@@ -259,7 +259,7 @@ static void test_the_report_of_moves_counts_all_machines_of_a_gang(void **state)
 	world_check_gangs(w);
 	q_api_rebalance_report(w->pg, &k.req,
 	    &(struct q_api_rebalance_report){ .since_us = 0, .at_us = world_us(), .most = 10 },
-	    reported);
+	    report_done);
 	while (k.doc == NULL) {
 		(void)loop_turn(w->loop, 5000);
 	}

@@ -7,7 +7,7 @@
 
 static int faults;
 
-static void serve(void *ctx UNUSED, struct httpd_req *r)
+static void fault_serve(void *ctx UNUSED, struct httpd_req *r)
 {
 	httpd_reply(r, faults-- > 0 ? 500 : 200, "text/plain", "", 0);
 }
@@ -17,7 +17,7 @@ static void serve(void *ctx UNUSED, struct httpd_req *r)
 static void launched_in_doubt(struct world *w, const char *spec)
 {
 	static char url[64];
-	struct httpd_conf conf = { .address = "127.0.0.1", .handle = serve };
+	struct httpd_conf conf = { .address = "127.0.0.1", .handle = fault_serve };
 	struct httpd *h;
 	struct spot_err err = { 0 };
 
@@ -183,7 +183,7 @@ static void test_a_gangs_late_reply_is_not_given_to_another_with_its_ids(void **
 
 static struct httpd_req *held;
 
-static void hold(void *ctx UNUSED, struct httpd_req *r)
+static void request_hold(void *ctx UNUSED, struct httpd_req *r)
 {
 	held = r;
 }
@@ -193,7 +193,7 @@ static void hold(void *ctx UNUSED, struct httpd_req *r)
 static void refused_late(struct world *w, const char *spec, const int *calls)
 {
 	static char url[64];
-	struct httpd_conf conf = { .address = "127.0.0.1", .handle = hold };
+	struct httpd_conf conf = { .address = "127.0.0.1", .handle = request_hold };
 	struct httpd *h;
 	struct spot_err err = { 0 };
 
@@ -253,7 +253,7 @@ static void test_a_launch_put_off_late_does_not_put_off_another_with_its_id(void
 
 /* So many nodes at a provider whose section is gone; they are as old as anything, so that they come
  * first. */
-static void forgotten(struct world *w, int n, const char *state, bool refs)
+static void nodes_forget(struct world *w, int n, const char *state, bool refs)
 {
 	world_sql(w,
 	    "WITH p AS (INSERT INTO pool (provider, region, zone, zone_name, instance_type, "
@@ -276,7 +276,7 @@ static void test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
-	forgotten(w, 60, "UNKNOWN", false);
+	nodes_forget(w, 60, "UNKNOWN", false);
 	w->cloud.lose_replies = 1;
 	world_start(w);
 	world_job(w, "{}");
@@ -291,7 +291,7 @@ static void test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
-	forgotten(w, 210, "TERMINATING", true);
+	nodes_forget(w, 210, "TERMINATING", true);
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
@@ -318,7 +318,7 @@ static void test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_jud
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE ref = 'i-1'");
 	world_kill(w);
-	forgotten(w, 60, "BOOTING", true);
+	nodes_forget(w, 60, "BOOTING", true);
 	world_sql(w, "UPDATE node SET job_id = (SELECT id FROM job)"); /* somebody needs them */
 	world_sql(w,
 	    "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us) SELECT id, 'b', "

@@ -290,7 +290,7 @@ static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_en
 
 /* A machine that its cloud took is told to end all the same where something of it stays; nowhere
  * else. */
-static void vanish(struct world *w, bool leaves)
+static void machine_vanish(struct world *w, bool leaves)
 {
 	world_reset(w, true);
 	w->cloud.watches = true;
@@ -309,8 +309,8 @@ static void vanish(struct world *w, bool leaves)
 
 static void test_remains_of_a_vanished_machine_are_ended(void **state)
 {
-	vanish(*state, true);
-	vanish(*state, false);
+	machine_vanish(*state, true);
+	machine_vanish(*state, false);
 }
 
 static void test_a_leftover_that_becomes_a_machine_is_one_from_then_on(void **state)

@@ -2,7 +2,7 @@
  * it. */
 #include "engine_world.h"
 
-static void finish(struct world *w)
+static void jobs_finish(struct world *w)
 {
 	world_until(w, LIMIT, "SELECT bool_and(state = 'RUNNING')::int FROM job");
 	world_sql(w,
@@ -13,7 +13,7 @@ static void finish(struct world *w)
 	world_empty(w);
 }
 
-static void running(struct world *w)
+static void job_run(struct world *w)
 {
 	world_reset(w, true);
 	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
@@ -31,7 +31,7 @@ static void told_to_stop(struct world *w)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
 }
 
-static void stopped(struct world *w)
+static void assert_stopped(struct world *w)
 {
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
@@ -44,7 +44,7 @@ static void test_the_time_to_stop_does_not_pass_while_no_daemon_listens(void **s
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	told_to_stop(w);
 	world_kill(w);
 	world_sql(w, "UPDATE job SET state_us = state_us - 600000000");
@@ -52,7 +52,7 @@ static void test_the_time_to_stop_does_not_pass_while_no_daemon_listens(void **s
 	world_until(w, LIMIT, "SELECT (epoch >= 2)::int FROM leader WHERE name = 'engine'");
 	world_for(w, 400);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'READY'"), 1);
-	stopped(w);
+	assert_stopped(w);
 }
 
 static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told(
@@ -93,7 +93,7 @@ static void drains_in_its_time(struct world *w)
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE exit_reason = 'drained'");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	finish(w);
+	jobs_finish(w);
 }
 
 /* By a clock that jumped ahead every deadline has passed when its notice comes. */
@@ -102,7 +102,7 @@ static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->conf.notice_default_us = 15 * SPOT_US_PER_S;
 	world_kill(w);
 	world_start(w);
@@ -121,7 +121,7 @@ static void test_a_drain_with_much_time_has_all_of_it(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->conf.agent_silent_us = 60 * SPOT_US_PER_S;
 	w->conf.agent_lost_us = 500000;
 	engine_reload(w->engine, &w->conf);
@@ -141,7 +141,7 @@ static void test_the_time_to_stop_does_not_pass_as_the_clock_is_set(void **state
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->conf.notice_default_us = 15 * SPOT_US_PER_S;
 	engine_reload(w->engine, &w->conf);
 	w->agents = false;

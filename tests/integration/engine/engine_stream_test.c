@@ -3,7 +3,7 @@
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-static void running(struct world *w)
+static void job_run(struct world *w)
 {
 	world_reset(w, true);
 	w->cloud.watches = true;
@@ -22,7 +22,7 @@ static void test_a_notice_from_the_stream_drains_the_job(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	snprintf(w->cloud.watch_notice, sizeof(w->cloud.watch_notice), "i-1");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM notice WHERE source = 'fake-stream' AND raw = 'said'");
@@ -33,7 +33,7 @@ static void test_an_end_from_the_stream_is_a_reclaim(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	snprintf(w->cloud.watch_gone, sizeof(w->cloud.watch_gone), "i-1");
 	world_until(w, LIMIT,
@@ -48,7 +48,7 @@ static void test_the_stream_goes_on_where_it_was_after_a_restart(void **state)
 	char cursor[32];
 	int calls;
 
-	running(w);
+	job_run(w);
 	world_kill(w);
 	snprintf(cursor, sizeof(cursor), "%s", world_text(w, "SELECT cursor FROM watch_cursor"));
 	calls = w->cloud.watch_calls;
@@ -67,7 +67,7 @@ static void test_a_gap_makes_everything_be_asked_at_once(void **state)
 	struct world *w = *state;
 	int describes, lists;
 
-	running(w);
+	job_run(w);
 	w->conf.sweep_us = 60 * SPOT_US_PER_S;
 	engine_reload(w->engine, &w->conf);
 	world_for(w, 100);
@@ -89,7 +89,7 @@ static void test_a_stream_that_fails_is_tried_less_and_less_often(void **state)
 	struct world *w = *state;
 	int calls;
 
-	running(w);
+	job_run(w);
 	w->cloud.watch_faults = 1000;
 	while (w->cloud.watch_faults == 1000) {
 		world_for(w, 10);
@@ -105,7 +105,7 @@ static void test_a_stream_of_an_engine_that_lost_the_lease_writes_nothing(void *
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	world_sql(w,
 	    "UPDATE leader SET epoch = epoch + 1, holder = 'other', until_us = "
 	    "9000000000000000000");

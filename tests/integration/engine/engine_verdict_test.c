@@ -16,7 +16,7 @@ struct asked {
 	bool done;
 };
 
-static void said(struct op *op)
+static void report_done(struct op *op)
 {
 	struct asked *a = container_of(container_of(op, struct pg_req, op), struct asked, req);
 
@@ -41,7 +41,7 @@ static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch
 		.epochs_n = 1,
 		.steps = &step,
 		.steps_n = 1 },
-	    said);
+	    report_done);
 	while (!a.done) {
 		(void)loop_turn(w->loop, 5000);
 	}

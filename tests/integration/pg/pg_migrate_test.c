@@ -264,7 +264,7 @@ static void two_runners_at_once_apply_each_migration_once(void **state)
 }
 
 /* Waits in a transaction of its own that others see. */
-static void until(const char *what)
+static void await_sql(const char *what)
 {
 	while (testdb_int(dsn_now, what) == 0) {
 		assert_true(clock_real.mono_us(&clock_real) < end_us);
@@ -273,7 +273,7 @@ static void until(const char *what)
 
 #define WAITS "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
 
-static void says(struct pg_sync *c, const char *sql)
+static void sql_run(struct pg_sync *c, const char *sql)
 {
 	struct spot_err err = { 0 };
 
@@ -288,7 +288,7 @@ static struct pg_sync *reader_new(const char *dsn)
 	struct spot_err err = { 0 };
 
 	assert_int_equal(pg_sync_open(dsn, &c, &err), SPOT_OK);
-	says(c, "SET application_name = 'a backup'; BEGIN; SELECT FROM a");
+	sql_run(c, "SET application_name = 'a backup'; BEGIN; SELECT FROM a");
 	return c;
 }
 
@@ -326,15 +326,15 @@ static void a_migration_that_must_wait_for_a_lock_keeps_nobody_waiting(void **st
 	(void)snprintf(log, sizeof(log), "%s/waits.log", testdb_dir(db));
 	assert_int_equal(migrate_run(dsn, NULL, m.list, 1, 1, NULL, &err), SPOT_OK);
 	assert_int_equal(pg_sync_open(dsn, &third, &err), SPOT_OK);
-	says(third, "SET statement_timeout = '10s'");
+	sql_run(third, "SET statement_timeout = '10s'");
 	reader = reader_new(dsn);
 	pid = runner_new(dsn, &m, log);
 	for (int i = 0; i < 2; i++) { /* it is given up, and asked for again */
-		until(WAITS);
-		says(third, "INSERT INTO a VALUES (7)");
+		await_sql(WAITS);
+		sql_run(third, "INSERT INTO a VALUES (7)");
 	}
 	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
-	says(reader, "COMMIT");
+	sql_run(reader, "COMMIT");
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM a WHERE x = 2"), 1);
@@ -367,11 +367,11 @@ static void a_runner_that_is_killed_while_it_waits_leaves_nobody_waiting(void **
 	assert_int_equal(migrate_run(dsn, NULL, m.list, 1, 1, NULL, &err), SPOT_OK);
 	reader = reader_new(dsn);
 	pid = runner_new(dsn, &m, log);
-	until(WAITS);
+	await_sql(WAITS);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	until("SELECT (NOT EXISTS (" WAITS " HAVING count(*) > 0) AND NOT EXISTS (SELECT FROM "
-	      "pg_locks WHERE locktype = 'advisory'))::int");
+	await_sql("SELECT (NOT EXISTS (" WAITS " HAVING count(*) > 0) AND NOT EXISTS (SELECT FROM "
+		  "pg_locks WHERE locktype = 'advisory'))::int");
 	pg_sync_close(reader);
 }
 

@@ -69,7 +69,7 @@ static void a_price_taken_back_to_an_old_value_is_a_change(void **state)
 
 /* The share of the faded past in which a price held, and sums of it: by the book, over the whole
  * history at once. */
-static double held(double from, double to, double at)
+static double held_weight(double from, double to, double at)
 {
 	const double fade_us = 7.0 * 86400e6;
 
@@ -109,7 +109,7 @@ static void the_faded_mean_of_many_polls_is_that_of_the_history(void **state)
 	end = (double)at[n - 1].observed_us;
 	for (size_t i = 0; i < n; i++) {
 		double usd = (double)at[i].micros / 1e6;
-		double share = held((double)at[i].effective_us,
+		double share = held_weight((double)at[i].effective_us,
 		    i + 1 < n ? (double)at[i + 1].effective_us : end, end);
 
 		w += share;

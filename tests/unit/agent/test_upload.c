@@ -183,7 +183,7 @@ static void a_query_is_added_to_a_url(void **state)
 	free(url);
 }
 
-static bool headers(const char *text, char **ret)
+static bool headers_read(const char *text, char **ret)
 {
 	json_t *o = json_loads(text, JSON_DECODE_ANY, NULL);
 	bool ok;
@@ -202,16 +202,16 @@ static void headers_become_lines_and_odd_ones_are_refused(void **state)
 	char *lines[3];
 
 	(void)state;
-	assert_true(headers("{\"x-goog-resumable\":\"start\",\"empty\":\"\"}", lines));
+	assert_true(headers_read("{\"x-goog-resumable\":\"start\",\"empty\":\"\"}", lines));
 	assert_string_equal(lines[0], "x-goog-resumable: start");
 	assert_string_equal(lines[1], "empty;");
 	assert_null(lines[2]);
 	free(lines[0]);
 	free(lines[1]);
-	assert_true(headers("null", lines));
+	assert_true(headers_read("null", lines));
 	assert_null(lines[0]);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		assert_false(headers(bad[i], lines));
+		assert_false(headers_read(bad[i], lines));
 		for (size_t k = 0; lines[k] != NULL; k++) {
 			free(lines[k]);
 		}

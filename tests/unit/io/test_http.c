@@ -59,7 +59,7 @@ static int get_wait(struct get *g)
 	return turns;
 }
 
-static enum spot_rc get(struct get *g, const char *method, const char *path, bool mutating)
+static enum spot_rc path_get(struct get *g, const char *method, const char *path, bool mutating)
 {
 	get_start(g, method, path, mutating);
 	get_wait(g);
@@ -104,14 +104,14 @@ static void a_reply_has_status_headers_and_body(void **state)
 	struct get g = { 0 };
 
 	(void)state;
-	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "GET", "/ok", false), SPOT_OK);
 	assert_int_equal(g.req.in.status, 200);
 	assert_string_equal(g.req.in.body.p, "hello");
 	assert_int_equal(g.req.in.body.n, 5);
 	assert_string_equal(spot_http_header(&g.req.in, "x-one"), "first");
 	assert_string_equal(spot_http_header(&g.req.in, "X-Empty"), "");
 	assert_null(spot_http_header(&g.req.in, "X-None"));
-	assert_int_equal(get(&g, "HEAD", "/ok", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "HEAD", "/ok", false), SPOT_OK);
 	assert_int_equal(g.req.in.body.n, 0);
 	assert_string_equal(g.req.in.body.p, "");
 	assert_int_equal(atomic_load(&w.server.connections), 1); /* kept alive */
@@ -126,7 +126,7 @@ static void a_request_goes_out_as_it_was_built(void **state)
 	g.out.headers[1] = (struct spot_header){ "X-Empty", "" };
 	g.out.headers_n = 2;
 	g.out.body = STR_LIT("a=1");
-	assert_int_equal(get(&g, "POST", "/echo/../%2e?q=%20", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "POST", "/echo/../%2e?q=%20", false), SPOT_OK);
 	const char *sent = g.req.in.body.p;
 	assert_true(str_prefix(sent, "POST /echo/../%2e?q=%20 HTTP/1.1\r\n"));
 	assert_non_null(strstr(sent, "\r\nX-Amz-Date: 20260101T000000Z\r\n"));
@@ -138,14 +138,14 @@ static void a_request_goes_out_as_it_was_built(void **state)
 	assert_null(strcasestr(sent, "content-type:"));
 	g.out.headers_n = 0;
 	g.out.body = (struct str){ 0 };
-	assert_int_equal(get(&g, "PUT", "/echo", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "PUT", "/echo", false), SPOT_OK);
 	assert_non_null(strstr(g.req.in.body.p, "\r\nContent-Length: 0\r\n"));
-	assert_int_equal(get(&g, "DELETE", "/echo", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "DELETE", "/echo", false), SPOT_OK);
 	assert_true(str_prefix(g.req.in.body.p, "DELETE /echo HTTP/1.1\r\n"));
 	g.out.body = STR_LIT("{}");
 	g.out.headers[0] = (struct spot_header){ "content-type", "application/json" };
 	g.out.headers_n = 1;
-	assert_int_equal(get(&g, "DELETE", "/echo", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "DELETE", "/echo", false), SPOT_OK);
 	assert_true(str_prefix(g.req.in.body.p, "DELETE /echo HTTP/1.1\r\n"));
 	assert_true(str_suffix(g.req.in.body.p, "\r\n\r\n{}"));
 	assert_non_null(strstr(g.req.in.body.p, "\r\ncontent-type: application/json\r\n"));
@@ -156,7 +156,7 @@ static void an_interim_reply_is_passed_over_and_any_status_is_a_reply(void **sta
 	struct get g = { 0 };
 
 	(void)state;
-	assert_int_equal(get(&g, "POST", "/interim", true), SPOT_OK);
+	assert_int_equal(path_get(&g, "POST", "/interim", true), SPOT_OK);
 	assert_int_equal(g.req.in.status, 503);
 	assert_string_equal(spot_http_header(&g.req.in, "retry-after"), "3");
 	assert_null(spot_http_header(&g.req.in, "x-early"));
@@ -168,7 +168,7 @@ static void redirects_are_not_followed(void **state)
 	struct get g = { 0 };
 
 	(void)state;
-	assert_int_equal(get(&g, "GET", "/redirect", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "GET", "/redirect", false), SPOT_OK);
 	assert_int_equal(g.req.in.status, 302);
 	assert_int_equal(atomic_load(&w.server.requests), 1);
 }
@@ -197,7 +197,7 @@ static void a_lost_reply_of_a_mutating_request_is_unknown(void **state)
 					     .reply_bytes_max = 65536 } };
 			int64_t begun = clock_real.mono_us(&clock_real);
 
-			enum spot_rc rc = get(&g, "POST", cases[i].path, mutating == 1);
+			enum spot_rc rc = path_get(&g, "POST", cases[i].path, mutating == 1);
 			if (rc != (mutating == 1 ? cases[i].mutating : cases[i].reading)) {
 				fail_msg("%s: %s: %s", cases[i].path, spot_rc_name(rc),
 				    g.req.op.err.text);
@@ -240,9 +240,9 @@ static void bytes_that_are_no_http_request_are_invalid(void **state)
 	assert_int_equal(g.req.op.rc, SPOT_INVALID);
 	g.out.headers[0] = (struct spot_header){ "X-A", "1\r\nX-B: 2" };
 	g.out.headers_n = 1;
-	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_INVALID);
+	assert_int_equal(path_get(&g, "GET", "/ok", false), SPOT_INVALID);
 	g.out.headers[0] = (struct spot_header){ "X A", "1" };
-	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_INVALID);
+	assert_int_equal(path_get(&g, "GET", "/ok", false), SPOT_INVALID);
 	assert_int_equal(atomic_load(&w.server.requests), 0);
 }
 
@@ -252,13 +252,13 @@ static void a_mutating_request_is_never_sent_twice(void **state)
 
 	(void)state;
 	/* The server drops the connection when it is used again: curl would silently repeat. */
-	assert_int_equal(get(&g, "GET", "/once", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "GET", "/once", false), SPOT_OK);
 	int before = atomic_load(&w.server.requests);
-	assert_int_equal(get(&g, "POST", "/close", true), SPOT_UNKNOWN);
+	assert_int_equal(path_get(&g, "POST", "/close", true), SPOT_UNKNOWN);
 	assert_int_equal(atomic_load(&w.server.requests), before + 1);
 	before = atomic_load(&w.server.connections);
 	g.out.fresh_connection = true;
-	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "GET", "/ok", false), SPOT_OK);
 	assert_int_equal(atomic_load(&w.server.connections), before + 1);
 }
 
@@ -374,7 +374,8 @@ static void a_secret_in_the_url_is_not_in_the_log(void **state)
 	    .level = LOG_DEBUG,
 	    .program = "t",
 	    .clock = &clock_real });
-	assert_int_equal(get(&g, "GET", "/ok?x=presigned-0123456789&X-Amz-Signature=abcdef", false),
+	assert_int_equal(path_get(&g, "GET", "/ok?x=presigned-0123456789&X-Amz-Signature=abcdef",
+			     false),
 	    SPOT_OK);
 	log_init(&(struct log_conf){ .fd = STDERR_FILENO,
 	    .level = LOG_WARN,
@@ -409,7 +410,7 @@ static void our_own_ca_is_trusted_beside_the_system(void **state)
 	struct get g = { 0 };
 
 	(void)state;
-	assert_int_equal(get(&g, "POST", "/ok", true), SPOT_OK);
+	assert_int_equal(path_get(&g, "POST", "/ok", true), SPOT_OK);
 	assert_string_equal(g.req.in.body.p, "hello");
 }
 
@@ -418,7 +419,7 @@ static void a_strange_certificate_is_refused_before_anything_is_sent(void **stat
 	struct get g = { 0 };
 
 	(void)state;
-	assert_int_equal(get(&g, "POST", "/ok", true), SPOT_UNAVAILABLE);
+	assert_int_equal(path_get(&g, "POST", "/ok", true), SPOT_UNAVAILABLE);
 	assert_int_equal(atomic_load(&w.server.requests), 0);
 }
 
@@ -430,7 +431,7 @@ static void an_unusable_ca_file_is_a_configuration_error(void **state)
 	http_client_free(w.client);
 	log_init(&(struct log_conf){ .fd = -1, .level = LOG_ERROR, .clock = &clock_real });
 	w.client = http_client_new(w.loop, &(struct http_client_conf){ .ca_file = "absent.pem" });
-	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_CONFIG);
+	assert_int_equal(path_get(&g, "GET", "/ok", false), SPOT_CONFIG);
 	log_init(
 	    &(struct log_conf){ .fd = STDERR_FILENO, .level = LOG_WARN, .clock = &clock_real });
 }
@@ -446,10 +447,10 @@ static void a_ca_of_a_request_counts_for_that_request_only(void **state)
 	pem[fread(pem, 1, sizeof(pem) - 1, f)] = '\0';
 	fclose(f);
 	with.out.tls_ca_pem = pem;
-	assert_int_equal(get(&with, "GET", "/ok", false), SPOT_OK);
+	assert_int_equal(path_get(&with, "GET", "/ok", false), SPOT_OK);
 	/* the connection that this one left behind is not for others */
-	assert_int_equal(get(&without, "GET", "/ok", false), SPOT_UNAVAILABLE);
-	assert_int_equal(get(&with, "GET", "/ok", false), SPOT_OK);
+	assert_int_equal(path_get(&without, "GET", "/ok", false), SPOT_UNAVAILABLE);
+	assert_int_equal(path_get(&with, "GET", "/ok", false), SPOT_OK);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

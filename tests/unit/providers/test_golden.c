@@ -74,8 +74,8 @@ static void file_write(const struct golden_case *k, const struct golden_file *f,
 	assert_int_equal(fclose(out), 0);
 }
 
-static void compare(const struct golden_case *k, const struct golden_file *f, const char **requests,
-    size_t n, const char *result)
+static void case_compare(const struct golden_case *k, const struct golden_file *f,
+    const char **requests, size_t n, const char *result)
 {
 	size_t sent = 0;
 
@@ -118,7 +118,7 @@ static void case_runs(const struct golden_case *k)
 	if (getenv("GOLDEN_UPDATE") != NULL) {
 		file_write(k, &f, requests, result);
 	} else {
-		compare(k, &f, requests, n, result);
+		case_compare(k, &f, requests, n, result);
 	}
 	drive_fini(&d);
 	golden_free(&f);

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static struct str text(const char *s)
+static struct str text_str(const char *s)
 {
 	return (struct str){ s, strlen(s) };
 }
@@ -315,7 +315,7 @@ static void a_fleet_file_is_read_strictly(void **state)
 
 	(void)state;
 	assert_int_equal(fleet_spec_parse(a,
-			     text(
+			     text_str(
 				 "name: f\ngpus: 16\nresources:\n  accelerators: {A10G: 1, L4: 1}\n"
 				 "limits: {per_zone: 4}\non_demand_floor: 1\n"),
 			     &f, &name, &err),
@@ -334,8 +334,9 @@ static void a_fleet_file_is_read_strictly(void **state)
 	assert_true(f->risk > 3.9 && f->risk < 4.1);
 	assert_int_equal(
 	    fleet_spec_parse(a,
-		text("name: f\ngpus: {H100: 64}\nresources: {accelerators: {H100: 8, A100: 8}}\n"
-		     "on_demand_floor: 12.5%\nrisk: 0.5\nlimits: {per_gpu: 3, per_region: 2}\n"),
+		text_str(
+		    "name: f\ngpus: {H100: 64}\nresources: {accelerators: {H100: 8, A100: 8}}\n"
+		    "on_demand_floor: 12.5%\nrisk: 0.5\nlimits: {per_gpu: 3, per_region: 2}\n"),
 		&f, &name, &err),
 	    SPOT_OK);
 	assert_string_equal(f->gpus_of, "H100");
@@ -349,14 +350,15 @@ static void a_fleet_file_is_read_strictly(void **state)
 	assert_int_equal(g->floor_pm, 125);
 	assert_true(g->risk > 0.4 && g->risk < 0.6);
 	for (size_t i = 0; i < ARRAY_LEN(fleets_wrong); i++) {
-		assert_int_equal(fleet_spec_parse(a, text(fleets_wrong[i][0]), &f, &name, &err),
+		assert_int_equal(fleet_spec_parse(a, text_str(fleets_wrong[i][0]), &f, &name, &err),
 		    SPOT_INVALID);
 		assert_non_null(strstr(err.text, fleets_wrong[i][1]));
 	}
-	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\ngpus: 1\n"), &f, &name, &err),
+	assert_int_equal(fleet_spec_parse(a, text_str("name: f\nnodes: 1\ngpus: 1\n"), &f, &name,
+			     &err),
 	    SPOT_INVALID);
-	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\nlimits: {per_rack: 1}\n"), &f,
-			     &name, &err),
+	assert_int_equal(fleet_spec_parse(a, text_str("name: f\nnodes: 1\nlimits: {per_rack: 1}\n"),
+			     &f, &name, &err),
 	    SPOT_INVALID);
 	assert_non_null(strstr(err.text, "line 3"));
 }
@@ -381,7 +383,7 @@ static void a_fleet_is_one_mapping_with_a_name(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
-		assert_int_equal(fleet_spec_parse(a, text(wrong[i][0]), &f, &name, &err),
+		assert_int_equal(fleet_spec_parse(a, text_str(wrong[i][0]), &f, &name, &err),
 		    SPOT_INVALID);
 		assert_non_null(strstr(err.text, wrong[i][1]));
 	}
@@ -389,8 +391,8 @@ static void a_fleet_is_one_mapping_with_a_name(void **state)
 	assert_non_null(strstr(err.text, "fleet.spec: "));
 	json_decref(j);
 	assert_int_equal(fleet_spec_parse(a,
-			     text("name: f\nnodes: 2\ngpus:\nrisk:\non_demand_floor:\nteam:\n"), &f,
-			     &name, &err),
+			     text_str("name: f\nnodes: 2\ngpus:\nrisk:\non_demand_floor:\nteam:\n"),
+			     &f, &name, &err),
 	    SPOT_OK);
 	assert_int_equal(f->nodes, 2);
 	assert_int_equal(f->gpus, 0);

@@ -29,8 +29,8 @@ struct tally {
 	double gap_sum, over_sum, over_most;
 };
 
-static void weigh(const struct made *x, struct arena *a, const struct verdict *best, int64_t search,
-    struct tally *t)
+static void plan_weigh(const struct made *x, struct arena *a, const struct verdict *best,
+    int64_t search, struct tally *t)
 {
 	struct fleet_ask ask = x->ask;
 	struct fleet_plan p;
@@ -97,8 +97,8 @@ static void small_fleets_are_optimal(void **state)
 		}
 		best = judge(x, add);
 		all_plans(x, add, 0, wanted_most(x), &best);
-		weigh(x, a, &best, 0, &with);
-		weigh(x, a, &best, -1, &without);
+		plan_weigh(x, a, &best, 0, &with);
+		plan_weigh(x, a, &best, -1, &without);
 		arena_reset(a);
 	}
 	tally_print("as planned", &with);

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static int edges(bool node)
+static int edges_count(bool node)
 {
 	int n = 0;
 
@@ -93,8 +93,8 @@ static void an_instance_that_may_exist_ends_only_confirmed(void **state)
 static void tables_have_the_edges_we_know(void **state)
 {
 	(void)state;
-	assert_int_equal(edges(false), 43);
-	assert_int_equal(edges(true), 32);
+	assert_int_equal(edges_count(false), 43);
+	assert_int_equal(edges_count(true), 32);
 	assert_int_equal(job_edge(JOB_RUNNING, JOB_EV_NOTICE).to, JOB_DRAINING);
 	assert_int_equal(job_edge(JOB_DRAINING, JOB_EV_STOPPED).to, JOB_QUEUED);
 	assert_int_equal(job_edge(JOB_CANCELLING, JOB_EV_NODE_LOST).to, JOB_CANCELLED);

@@ -12,7 +12,7 @@
 
 #define CASES 10000
 
-static const char *pick(struct rng *r, const char *const *list, size_t n)
+static const char *word_pick(struct rng *r, const char *const *list, size_t n)
 {
 	return list[rng_below(r, n)];
 }
@@ -54,8 +54,8 @@ static struct gang_run random_run(struct rng *r, struct gang_rank *ranks)
 			.node_why = "why",
 			.desired = told,
 			.ended = over,
-			.phase = over ? "EXITED" : pick(r, phases, ARRAY_LEN(phases)),
-			.exit_reason = over ? pick(r, ends, ARRAY_LEN(ends)) : "" };
+			.phase = over ? "EXITED" : word_pick(r, phases, ARRAY_LEN(phases)),
+			.exit_reason = over ? word_pick(r, ends, ARRAY_LEN(ends)) : "" };
 	}
 	return in;
 }

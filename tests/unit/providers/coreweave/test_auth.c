@@ -5,7 +5,7 @@
 
 /* Settings, kubeconfigs, tokens and which clusters there are. */
 
-static void refused(const struct spot_provider_ops *ops, const char *const *env,
+static void assert_refused(const struct spot_provider_ops *ops, const char *const *env,
     const char *const *settings, const char *word)
 {
 	struct spot_err err = { 0 };
@@ -38,12 +38,12 @@ static void each_wrong_setting_is_named(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		const char *const settings[] = { wrong[i].key, wrong[i].value, NULL };
 
-		refused(&coreweave_ops, case_env, settings,
+		assert_refused(&coreweave_ops, case_env, settings,
 		    strcmp(wrong[i].key, "kubeconfig") == 0 ? "clusters" : wrong[i].key);
 	}
-	refused(&coreweave_ops, NULL, NULL, "api_token_file");
-	refused(&kubernetes_ops, NULL, NULL, "kubeconfig");
-	refused(&coreweave_ops, NULL,
+	assert_refused(&coreweave_ops, NULL, NULL, "api_token_file");
+	assert_refused(&kubernetes_ops, NULL, NULL, "kubeconfig");
+	assert_refused(&coreweave_ops, NULL,
 	    (const char *const[]){ "clusters", "a", "kubeconfig.a", "/k", NULL }, "zone.a");
 }
 

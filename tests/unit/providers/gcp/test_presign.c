@@ -23,7 +23,7 @@ static void keyed_init(struct drive *d, const char *const *settings)
 
 /* Whether we sign such a vector. We do not sign other headers, other hosts' styles, or query
  * parameters given apart. */
-static bool ours(const json_t *v)
+static bool is_ours(const json_t *v)
 {
 	static const char *const other[] = { "urlStyle", "queryParameters", "emulatorHostname",
 		"universeDomain", "bucketBoundHostname" };
@@ -82,7 +82,7 @@ static void the_vendors_vectors_are_met_to_the_byte(void **state)
 			.expires_s = json_integer_value(json_object_get(v, "expiration")) };
 		struct spot_err err = { 0 };
 
-		if (!ours(v) || a.key == NULL) {
+		if (!is_ours(v) || a.key == NULL) {
 			continue;
 		}
 		if (gcp_ops.presign(d.self, d.arena,
