@@ -240,8 +240,7 @@ static void test_large_specs_are_read_a_few_at_a_time(void **state)
 }
 
 /* So many were given up by a job that goes on that no look reaches behind them. */
-static void test_an_abandoned_checkpoint_of_a_running_job_does_not_block_the_disposal_of_others(
-    void **state)
+static void test_an_abandoned_checkpoint_of_a_running_job_blocks_no_disposal(void **state)
 {
 	struct world *w = *state;
 
@@ -451,8 +450,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_each_rank_fetches_its_own_chunks_in_order),
 		cmocka_unit_test(test_mounts_are_signed_in_pages),
 		cmocka_unit_test(test_large_specs_are_read_a_few_at_a_time),
-		cmocka_unit_test(
-		    test_an_abandoned_checkpoint_of_a_running_job_does_not_block_the_disposal_of_others),
+		cmocka_unit_test(test_an_abandoned_checkpoint_of_a_running_job_blocks_no_disposal),
 		cmocka_unit_test(test_large_specs_of_running_jobs_are_judged_a_few_at_a_time),
 		cmocka_unit_test(test_a_rebalancing_of_large_specs_moves_those_that_gain_most),
 		cmocka_unit_test(test_a_mount_that_nobody_can_sign_ends_its_job),
