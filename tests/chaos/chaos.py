@@ -25,8 +25,8 @@ UNREACHABLE = (6, 7)
 # Broken requests are repeated soon, silent connections given up soon, killed leaders succeeded soon (e2e's lease is
 # longer). An agent whose every second request is broken off enrols within a minute or so.
 SETTINGS = {"database": {"statement_timeout": "5s"}, "engine": {"lease": "1500ms", "boot_timeout": "120s"}, "market": {"on_demand": "8s", "signals": "15s", "pools": "8s", "quotas": "15s"}}
-# One cloud at a time, so that every call of the story is that cloud's: what jobs ask for there, and where their checkpoints lie.
-# Two have no object store of their own.
+# The resources that jobs ask for at each cloud, and the place of their checkpoints. One cloud at a time, so that every
+# call of the story is that cloud's. Two have no object store of their own.
 CLOUDS = {"aws": {}, "gcp": {"gpus": "L4: 1", "store": "gs"}, "azure": {"gpus": "T4: 1", "store": "az"},
           "coreweave": {"providers": ("coreweave", "aws"), "gpus": "H100: 8"},
           "lambda": {"providers": ("lambda", "aws"), "gpus": "A10: 1", "spot": False}}
@@ -46,7 +46,7 @@ def spotd(log, env, *words, wrap=()):
 
 @contextlib.contextmanager
 def trouble(work):
-    """work(over) goes on beside the story until that is over; what went wrong with it is the story's failure."""
+    """work(over) goes on beside the story until that is over; its failure is the story's failure."""
     over, wrong = threading.Event(), []
 
     def run():
@@ -114,7 +114,8 @@ def full_disk(top):
 
 
 class Spotd:
-    """A daemon and who starts it again. env: over its environment, read at each start; wrap: what stands before its program."""
+    """A daemon and its supervisor. env: over its environment, read at each start; wrap: the words before its
+    program."""
 
     def __init__(self, directory, config, env, name="spotd", wrap=()):
         self.config, self.env, self.name, self.wrap = config, env, name, list(wrap)

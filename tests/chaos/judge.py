@@ -29,7 +29,7 @@ def need(ok, text, *args):
 # ---- nothing left, nothing lost ------------------------------------------------------------
 
 def nothing_left(w):
-    """Neither machines nor what hangs on them: disks, cards, addresses, orders, unfinished uploads."""
+    """Neither machines nor their parts: disks, cards, addresses, orders, unfinished uploads."""
     def clean():
         books = w.sim("GET", "/books")
         return books["alive"] == 0 and not books["left"] and all(i["terminated"] for i in books["instances"]) and not w.nodes()
@@ -68,7 +68,7 @@ def ranks_whole(job, steps, count, folder):
 
 
 def saved_sets(w):
-    """{job: [(step, since when)]} of what was saved whole: by every rank of an attempt at the same step."""
+    """{job: [(step, since when)]} of complete saves: by every rank of an attempt at the same step."""
     parts, found = {}, {}
     for c in w.pg.rows("SELECT job_id, epoch, rank, steps, committed_us FROM checkpoint WHERE state = 'COMMITTED' ORDER BY committed_us DESC"):
         parts.setdefault((c["job_id"], c["epoch"], c["steps"]), {})[c["rank"]] = c["committed_us"]
@@ -123,7 +123,7 @@ def consistent(w):
 
 # ---- the money -------------------------------------------------------------------------------
 
-# A rank that is lost takes the work of the others with it, but for what they saved together.
+# A lost rank takes the work of the others with it, but for their last common save.
 NOT_BILLED = """
 SELECT (SELECT count(*) FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us AND ended_us < %(by)d)
     + (SELECT count(*) FROM attempt WHERE NOT settled OR ended_us IS NULL)
@@ -143,7 +143,7 @@ SELECT ref FROM node n WHERE ended_us - launched_us BETWEEN 1 AND 3599999999 AND
 
 
 def billed_whole(w, by_us=1 << 62):
-    """Until the ledger has all that there is: every interval, what was lost, what was credited."""
+    """Until the ledger is complete: every interval, lost work, credits."""
     w.until("everything is billed", 60, lambda: w.pg.psql(NOT_BILLED % {"by": by_us}) == "0")
     free = {i["instance"] for i in w.sim("GET", "/books")["instances"] if i["free_first_hour"]}
     w.until("what is free is credited", 40, lambda: not free & {r["ref"] for r in w.pg.rows(TO_CREDIT % {"by": by_us})})

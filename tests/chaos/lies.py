@@ -1,4 +1,4 @@
-"""The judge judged: what is written behind the product's back must be found by the check that it is for."""
+"""Tests of the judge: each falsified row must be found by the check that guards it."""
 import judge as judge_py
 from chaos import Failure, Worlds
 from judge import Broken, judge, need

@@ -1,7 +1,7 @@
 """Between a daemon and its Postgres: counts statements and hurts the n-th.
 
-A statement is an Execute (extended protocol) or a Query (simple), named by what libpq prepared it as. Message formats
-are those of https://www.postgresql.org/docs/15/protocol-message-formats.html. The modes at a count:
+A statement is an Execute (extended protocol) or a Query (simple), named by its prepared name. Message formats are those
+of https://www.postgresql.org/docs/15/protocol-message-formats.html. The modes at a count:
 
     before    the statement has not left: its Parse and Bind may be there, without its Sync nothing is committed
     sent      the server has done it and answered, the daemon has not heard

@@ -53,7 +53,7 @@ def points(size):
 
 
 def told_otherwise(every):
-    """Jobs of several nodes and standing capacity under what hurts them in their own way."""
+    """Jobs of several nodes and standing capacity, under faults of their own kind."""
     out = []
     for tale in ("gang", "fleet"):
         for mode in MODES if every else ("sent",):

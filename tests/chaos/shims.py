@@ -12,7 +12,8 @@ def shim_env(kind, at, every, program, mark, port=0):
 
 
 class Clock:
-    """The wall clock of a program that has this environment: ahead of ours by what set() said last. It knows what it showed when."""
+    """The wall clock of a program that has this environment: ahead of ours by the last value of set(). It knows its
+    error at each past moment."""
 
     def __init__(self, path, program):
         self.path = path

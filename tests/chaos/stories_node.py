@@ -1,4 +1,4 @@
-"""Stories of what happens to a node."""
+"""Stories of a node's faults."""
 import contextlib
 import os
 import random
@@ -72,7 +72,7 @@ def boots(w):
 
 
 def story_reboot(seed):
-    """The machine loses power and comes back, its disk as it was: the job goes on from what was committed."""
+    """The machine loses power and comes back, its disk as it was: the job resumes from its last commit."""
     rng = random.Random(int(seed))
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
         skip("no mount namespaces here, so no other boot id")

@@ -106,7 +106,7 @@ static void rates_predict(struct walk *w, size_t pool, double constant, int64_t 
 	ret[NEW_POOL] = h.per_hour;
 }
 
-/* Shape of the gamma whose 95 % quantile lies that many means up: bisection. */
+/* Finds by bisection the shape of a gamma with its 95 % quantile at so many means. */
 static double shape_of(double hi_by_mean)
 {
 	double lo = 0.05, hi = 1e5, a, b;
@@ -137,8 +137,8 @@ static double at_most(double shape, double mean, double t, double n)
 	return fmin(sum, 1);
 }
 
-/* Met within the 90 % of what the interval of the rate makes of a count. Ties at the edges count by
- * their share. */
+/* Whether the count lies within the 90 % that the interval of the rate predicts. Ties at the edges
+ * count by their share. */
 static void interval_check(struct tally *t, const struct hazard *h, const struct offer_record *r,
     double hours, double reclaims)
 {

@@ -40,7 +40,7 @@ struct options {
 	int64_t seeds, ablations, jobs, days;
 	const char *only;
 };
-/* So many policies are compared; behind them stands what ours is without a part. */
+/* So many policies are compared; behind them stand variants of ours without one part. */
 #define COMPARED 10
 
 static size_t policies_fill(struct fs_brain *ret)
@@ -162,7 +162,7 @@ static void mean_se(const struct fs_result *r, size_t n, double (*of)(const stru
 	*se = n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : 0;
 }
 
-/* Against the first policy, seed by seed: what is common to a seed falls out. */
+/* Against the first policy, seed by seed: a seed's common luck falls out. */
 static void ratio_print(const struct fs_result *r, const struct fs_result *first, size_t seeds)
 {
 	double sum = 0, squares = 0;

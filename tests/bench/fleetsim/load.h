@@ -14,7 +14,7 @@ struct fs_plan { /* the shape of a seed's world */
 	int64_t days; /* in which the jobs are submitted */
 };
 
-/* NULL: said on stderr what is wrong. */
+/* NULL: the error is on stderr. */
 const struct fs_data *fs_load(struct arena *a, const char *traces_dir, const char *catalog_dir,
     const char *jobs_csv);
 /* The world of a seed: a date, a place in every trace, a stretch of the job list. */

@@ -386,7 +386,7 @@ static bool spot_left(struct fs_sim *s, struct ours *o, size_t task, int32_t *re
 		return false;
 	}
 	*ret_pool = od->offer->pool_id;
-	/* Ranked with what is saved; a move saves the rest first. */
+	/* Ranked with the saved work; a move saves the rest first. */
 	return stay_judge(&(struct stay_in){ .now_us = s->t,
 		   .deadline_us = k->job->deadline_us,
 		   .here = here,

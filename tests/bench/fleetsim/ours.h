@@ -95,7 +95,7 @@ struct place { /* a ranking of one job, as struct placing of src/engine */
 void market_init(struct fs_sim *s, struct ours *o);
 /* the minute's record; tightness */
 void market_step(struct fs_sim *s, struct ours *o, int64_t t);
-/* Offers and what is believed of them, once a step and only if somebody asks. */
+/* Offers and their estimates, once a step and only on request. */
 void market_need(struct fs_sim *s, struct ours *o);
 void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int64_t t);
 void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t);

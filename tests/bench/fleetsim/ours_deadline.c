@@ -11,7 +11,7 @@
 #define TICKS_LEAST 100
 #define TICKS_MOST 1000
 /* A job that waits asks again when a pool's rest is over, not before the first; else so often. Live
- * it asks more often: that is what a question costs here, times all jobs of all seeds. */
+ * it asks more often: here each question costs time, for all jobs of all seeds. */
 #define ASK_FIRST_US (180 * SPOT_US_PER_S)
 #define ASK_AGAIN_US (600 * SPOT_US_PER_S)
 
@@ -28,7 +28,7 @@ struct question {
 	size_t n;
 };
 
-/* Held back for what a reclaim may take and for launches on demand that are refused. */
+/* The reserve for work that a reclaim may take, and for refused launches on demand. */
 static int64_t reserve_us(const struct fs_sim *s, const struct question *q, int64_t left_us)
 {
 	int64_t loss = 0;

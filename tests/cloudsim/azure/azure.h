@@ -47,7 +47,7 @@ struct az_res {
 	struct az_res *next;
 	enum az_kind kind;
 	char *group, *name, *id, *location;
-	json_t *doc; /* without what changes: id, name, type, location, tags, properties, ... */
+	json_t *doc; /* the fixed part: id, name, type, location, tags, properties, ... */
 	json_t *asked; /* a VM's request body */
 	const char *state; /* provisioningState */
 	int64_t made_us, visible_us;
@@ -219,7 +219,7 @@ json_t *az_instance_view(struct sim *s, const struct az_res *r);
 void az_vm_event(struct inst *i, const char *type);
 bool az_vm_tick(struct sim *s, struct az_res *r); /* true: it was dropped */
 void az_vm_delete(struct sim *s, struct az_res *r);
-void az_vm_gone(struct sim *s, struct az_res *r); /* drops it and what goes with it */
+void az_vm_gone(struct sim *s, struct az_res *r); /* drops it and its parts */
 
 /* azure_more.c */
 struct az_image {

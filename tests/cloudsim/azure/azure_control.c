@@ -1,4 +1,4 @@
-/* Azure's own control calls and what it leaves in the books. */
+/* Azure's own control calls, and its paid things beside instances. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "cloudsim/blob/blob.h"
@@ -202,7 +202,7 @@ const struct control_call az_calls[] = {
 	{ .path = NULL },
 };
 
-/* Networks and groups for them stay for good: what costs money or belongs to a VM counts. */
+/* Counts things that cost money or belong to a VM: networks and their groups stay for good. */
 void az_left(const struct sim *s, json_t *left)
 {
 	const struct azure *az = azure_of(s);

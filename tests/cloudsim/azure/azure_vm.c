@@ -436,7 +436,7 @@ static void vm_act(struct az_call *c, struct az_res *r)
 	}
 }
 
-/* The tags; the size and the cap of what is deallocated. */
+/* The tags; the size and the cap of a deallocated VM. */
 static void vm_patch(struct az_call *c, struct az_res *r)
 {
 	static const char *const can[] = { "hardwareProfile", "billingProfile" };

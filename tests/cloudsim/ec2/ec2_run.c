@@ -203,7 +203,7 @@ static void read_ignored(struct ec2 *e)
 	}
 }
 
-/* Beside the first interface none exists here, but what the vendor refuses is refused. */
+/* Only the first interface exists here, but the vendor's refusals hold for all. */
 static void read_nics(struct ec2 *e)
 {
 	struct arena *a = e->rq->arena;

@@ -1,6 +1,6 @@
 /* Launch templates: parameters of a launch under a name, in versions (CreateLaunchTemplate and its
- * neighbours in the EC2 API reference). RunInstances and CreateFleet put them under what they say
- * themselves. */
+ * neighbours in the EC2 API reference). RunInstances and CreateFleet complete their own parameters
+ * from them. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"

@@ -163,7 +163,7 @@ const char *gcp_time(struct arena *a, int64_t us); /* Pacific, milliseconds */
 int64_t gcp_pacific_offset(int64_t us); /* seconds, negative */
 const char *gcp_u64(struct arena *a, uint64_t v);
 uint64_t gcp_new_id(struct sim *s);
-uint64_t gcp_hash_id(const char *text); /* a constant id for what is always there */
+uint64_t gcp_hash_id(const char *text); /* a constant id for fixed resources */
 const char *gcp_fingerprint(struct arena *a, uint64_t seed);
 const char *gcp_last(const char *url); /* last path segment */
 bool gcp_known_project(struct gcp_call *c);
@@ -196,7 +196,7 @@ struct gcp_token *gcp_token_new(struct sim *s, const char *email, const char *sc
     int64_t seconds);
 size_t gcp_tokens_expire(struct sim *s);
 void gcp_key_rotate(struct sim *s);
-/* {"iss":...} signed by Google's own key (RS256): what an identity token is. */
+/* {"iss":...} signed by Google's own key (RS256), as an identity token is. */
 char *gcp_identity_token(struct sim *s, struct arena *a, json_t *claims);
 const char *gcp_base64url(struct arena *a, const void *p, size_t n);
 bool gcp_base64url_decode(struct arena *a, const char *s, size_t n, struct str *ret);
@@ -239,7 +239,7 @@ const char *gcp_image_resolve(struct arena *a, const char *url);
 /* gcp_ops.c */
 struct gcp_op *gcp_op_new(struct sim *s, const char *type, const char *scope, const char *user,
     const char *target, const char *target_id);
-void gcp_op_done(struct gcp_op *op); /* now; wakes who waits */
+void gcp_op_done(struct gcp_op *op); /* now; wakes waiting requests */
 void gcp_op_after(struct gcp_op *op, int64_t us, void (*finish)(struct gcp_op *op));
 void gcp_op_error(struct gcp_op *op, int http, const char *http_message,
     json_t *error); /* steals */

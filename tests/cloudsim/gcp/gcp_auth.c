@@ -1,4 +1,4 @@
-/* Keys and tokens: the service account's key file, access tokens, and who a request comes from. */
+/* Keys and tokens: the service account's key file, access tokens, and the caller of a request. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h" /* forms */
 #include "cloudsim/gcp/gcp.h"

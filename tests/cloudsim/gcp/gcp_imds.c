@@ -165,7 +165,7 @@ static const char *token_json(struct inst *i, struct arena *a, const char *wante
 		for (char *p = w; *p; p++) {
 			*p = *p == ',' ? ' ' : *p;
 		}
-		/* cloud-platform covers all; else only what the VM has. */
+		/* cloud-platform covers all; else only the VM's scopes. */
 		if (!strstr(had, SCOPE_DEFAULT) && !strstr(had, w)) {
 			return NULL;
 		}

@@ -47,7 +47,7 @@ void gcp_vm_stop(struct gcp_call *c)
 	if (!i) {
 		return;
 	}
-	/* Machines with local SSDs must say what becomes of those (page "Stop or restart an
+	/* Machines with local SSDs must say whether those are discarded (page "Stop or restart an
 	 * instance"). */
 	if (gcp_type_of(c->g, i->pool->type)->ssds > 0 && !gcp_param(c, "discardLocalSsd")) {
 		gcp_fail(c, 400, "invalid",

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/text/str.h"
 
-/* gpu: part of gcp_types.csv; metric: what the legacy list calls it, NULL = not on it. */
+/* gpu: part of gcp_types.csv; metric: its name in the legacy list, NULL = not on it. */
 static const struct {
 	const char *gpu, *metric, *family, *id;
 } kinds[] = {

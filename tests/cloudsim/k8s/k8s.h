@@ -41,7 +41,7 @@ struct k8s_obj {
 	char *ns, *name, *uid;
 	json_t *doc;
 	uint64_t rv;
-	struct kubelet_pod *run; /* pods: what the node's kubelet does with it */
+	struct kubelet_pod *run; /* pods: the kubelet's state of it */
 	struct inst *inst; /* nodes: the server that is paid for; NULL = nobody pays */
 	uint64_t tried; /* pods: the scheduler's epoch at which it found no place */
 };
@@ -82,7 +82,7 @@ struct k8s_cluster {
 	bool quota_by_admission; /* NodePools over quota are refused at once */
 	bool deliver; /* NodePools get nodes */
 	bool finalizer_stuck; /* deleted NodePools stay */
-	/* An object was removed: frees what runs for it. */
+	/* An object was removed: frees its running parts. */
 	void (*removed)(struct k8s_obj *o);
 	/* Told of each change as watches are; NULL = nobody. */
 	void (*seen)(const struct k8s_obj *o, const char *type);
@@ -198,7 +198,7 @@ void schema_free(void);
 struct schema_report {
 	json_t *unknown, *types, *missing;
 };
-/* Takes out what schema_check calls unknown. */
+/* Removes the members that schema_check calls unknown. */
 void schema_prune(const char *type, json_t *doc);
 void schema_check(const char *type, const json_t *doc, struct schema_report *ret);
 void cause_add(json_t *causes, const char *reason, const char *field, const char *fmt, ...)
@@ -278,8 +278,8 @@ void self_review(struct k8s_call *q);
 /* A signed token of a service account; pod may be NULL. Refers to both by uid. */
 char *token_sign(struct k8s_cluster *c, struct arena *a, const struct k8s_obj *account,
     const struct k8s_obj *pod, const json_t *audiences, int64_t seconds);
-/* Claims of a token that is ours, unexpired and whose account (and pod) exist; else NULL and
- * why. */
+/* Returns the claims of a token that is ours, unexpired, and of an existing account (and pod); else
+ * NULL and why. */
 json_t *token_verify(struct k8s_cluster *c, struct arena *a, const char *token,
     const char **ret_why);
 json_t *token_jwks(struct sim *s, struct arena *a);

@@ -1,5 +1,5 @@
 /*
- * A cluster: its ports, what is in it from the start, its controllers' turn, its kubeconfig files.
+ * A cluster: its ports, its objects at the start, its controllers' turn, its kubeconfig files.
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"

@@ -183,7 +183,8 @@ void node_cordon(struct k8s_obj *node, const char *taint)
 	    node->name);
 }
 
-/* The pods of a reclaimed node end by eviction: a condition says so, the grace is what is left. */
+/* The pods of a reclaimed node end by eviction: a condition says so, and the grace is the rest of
+ * the notice. */
 void pod_evict(struct k8s_obj *pod, int64_t grace_s)
 {
 	int64_t own = k_int(pod->doc, "spec.terminationGracePeriodSeconds", 30);

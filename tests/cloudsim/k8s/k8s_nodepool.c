@@ -280,7 +280,7 @@ static void deliver_one(struct k8s_obj *pool, struct pool *p, enum side side)
 	free(id);
 }
 
-/* How many are still missing after what the market has was ordered. */
+/* Orders nodes from the market, and returns how many are still missing. */
 static int64_t scale_up(struct k8s_obj *pool, int64_t want)
 {
 	enum side side;
