@@ -1,4 +1,4 @@
-/* The suite. Each case runs once per provider; its name says whose turn it is. */
+/* The suite. Each case runs once per provider; its name ends with the provider. */
 #include "base/base.h"
 #include "conform.h"
 
@@ -53,7 +53,7 @@ static struct drive_try reply_good(const char *body)
 	return (struct drive_try){ .status = 200, .reply = body };
 }
 
-/* before, what is tried out, after */
+/* before, the tried request, after */
 static void script_set(struct run *r, struct conform_tries before, const struct drive_try *tries,
     size_t n, struct conform_tries after)
 {
@@ -382,7 +382,7 @@ static void a_state_that_nobody_knows_is_odd(void **state)
 	close_run(&r);
 }
 
-/* A body cut anywhere is never taken for a shorter list: what is absent may be taken for gone. */
+/* A body cut anywhere is never taken for a shorter list: an absent instance may count as gone. */
 static void a_cut_body_is_never_a_shorter_list(void **state)
 {
 	struct run r;

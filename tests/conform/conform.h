@@ -37,8 +37,8 @@ struct conform_provider {
 	/* arguments; the request that creates is the one that is tried out */
 	struct spot_launch launch;
 	const char *install, *region, *ref;
-	/* Good replies to what the verb asks before and after the request that is tried out (the
-	 * one that lists instances, creates, ends). Empty where the verb is one request. */
+	/* Good replies before and after the tried request (the one that lists instances, creates,
+	 * ends). Empty where the verb is one request. */
 	struct conform_tries list_before, list_after, launch_before, launch_after, terminate_before,
 	    terminate_after;
 	/* good replies */

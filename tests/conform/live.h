@@ -87,7 +87,7 @@ json_t *live_form(struct live *v, const char *url, const char *body);
 enum spot_rc live_run(struct live *v, enum call_verb verb, void *args, struct spot_err *err);
 /* Fails the test with the error's words unless OK. */
 void live_ok(struct live *v, enum call_verb verb, void *args);
-/* Sends what was presigned, as a node would. */
+/* Sends a presigned request, as a node would. */
 void live_send(struct live *v, const struct spot_presign *p, const char *body,
     struct spot_http_request *out, struct http_req *req);
 /* Turns the loop for that long. */

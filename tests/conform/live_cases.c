@@ -1,4 +1,4 @@
-/* A machine's life, and what every cloud must do alike in it. */
+/* A machine's life, and the common rules of all clouds in it. */
 #include "live.h"
 
 #include "base/text/str.h"
@@ -394,7 +394,7 @@ static void an_object_goes_there_and_back(struct live *v)
 	assert_in_range(req.in.status, 400, 403);
 }
 
-/* The books of the cloud, not ours. Every case before this one ended what it began. */
+/* The books of the cloud, not ours. Every case before this one ended its machines. */
 static void the_clouds_own_books_know_of_nothing_left(struct live *v)
 {
 	AUTO(json) json_t *books = live_control(v, "/books", NULL);

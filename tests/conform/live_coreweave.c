@@ -96,7 +96,7 @@ static void bucket_prepare(struct live *v)
 #define REFUSED(n, code) \
 	"\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"words\""
 
-/* The words are what tells a quota from a missing right. */
+/* Only the words tell a quota from a missing right. */
 #define OVER_QUOTA \
 	"\"kind\":\"status\",\"status\":403,\"code\":\"Forbidden\",\"message\":\"exceeded quota: " \
 	"gpus\""

@@ -86,7 +86,7 @@ static void the_price_of_a_host_is_that_of_all_its_parts(struct live *v)
 
 #define MANY 60
 
-/* More than a call gets one by one: their zone's list tells of them, and who it lacks is asked
+/* More than a call gets one by one: their zone's list has them, and each missing one is asked
  * for. */
 static void many_are_described_by_the_list_of_their_zone(struct live *v)
 {

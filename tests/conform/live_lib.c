@@ -142,7 +142,7 @@ void live_end(struct live *v, const struct spot_instance *x)
 
 void live_end_all(struct live *v)
 {
-	/* Twice: what a machine leaves behind shows only when it is gone. */
+	/* Twice: a machine's remains show only when it is gone. */
 	for (int round = 0; round < 2; round++) {
 		struct spot_list list = list_all(v);
 

@@ -1,5 +1,5 @@
-/* The agent's boot file, as user data wrote it; and what metadata services and object stores
- * answer. */
+/* The agent's boot file, as user data wrote it, and answers of metadata services and object
+ * stores. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "agent/agent.h"

@@ -362,7 +362,7 @@ def a_missing_right_is_found_before_it_is_needed(w, p):
         assert sorted(x["name"] for x in bad) == ["main: NodePool resource", "main: create nodepools", "main: get nodepools",
                                                   "main: list nodepools", "main: patch nodepools"], bad
         a = p.any("launch", **w.launch_args())
-        assert a["rc"] == "denied" and w.pods() == [], a  # and what was begun is undone
+        assert a["rc"] == "denied" and w.pods() == [], a  # and its first steps are undone
     finally:
         w.c.patch(role, {"rules": rules})
     until = time.monotonic() + 10

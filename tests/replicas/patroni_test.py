@@ -179,7 +179,8 @@ class Cluster:
             return None
 
     def key(self, name):
-        """Returns etcd's value. Patroni's own /cluster says which node may be promoted, but not in whose place."""
+        """Returns etcd's value. Patroni's own /cluster names the node that may be promoted, but not the primary that it
+        would replace."""
         try:
             _, got = http("POST", "http://127.0.0.1:%d/v3/kv/range" % self.etcd_port,
                           {"key": base64.b64encode(b"/service/spot/" + name.encode()).decode()}, timeout=3)
@@ -275,7 +276,8 @@ class Watch(threading.Thread):
 
 
 class Writer(threading.Thread):
-    """Submits jobs and cancels every third, all the time; what was accepted must be there for ever. When was it not accepted?"""
+    """Submits jobs and cancels every third, all the time; accepted writes must last for ever. When was it not
+    accepted?"""
 
     def __init__(self, world, name):
         super().__init__(daemon=True)
@@ -374,7 +376,7 @@ class FailOver(Case):
                 self.assertEqual(x.post("/v1/jobs", name, x.job(name), 10)["id"], i, "%s was made again" % name)
 
     def same_everywhere(self, writers):
-        """The three servers say the same of what the writers wrote: nothing that one committed by itself is anywhere."""
+        """The three servers have the same writes of the writers: no server has a write that it alone committed."""
         w = self.world
         primary = until("the cluster is whole again", 180, w.server.whole)
         self.nothing_is_lost(writers)
@@ -393,10 +395,10 @@ class FailOver(Case):
         w.sim("POST", "/reclaim", {"instance": ref, "notice_s": 10})
         w.await_attempt(job, 2, 60)
         self.same_everywhere(writers)
-        # A machine that swallows what it is sent: connections to it hang, and it comes back as if nothing had been.
+        # A machine that swallows all packets: connections to it hang, and it comes back unchanged.
         old, writers = self.fail_over("frozen", Node.freeze)
         old.wake()
-        # It was the primary: what it still says, as a server that takes no writes, must not hold anybody.
+        # It was the primary: it still answers as a server that takes no writes, and must not hold anybody up.
         self.same_everywhere(writers)
         # It wakes while the daemons still speak to it.
         old, writers = self.fail_over("frozen, woken when another is promoted", Node.freeze, woken=True)
@@ -428,7 +430,7 @@ class FailOver(Case):
         return time.time()
 
     def primary_pauses(self):
-        """Too short for Patroni: nobody else takes over, and what was sent is answered late."""
+        """Too short for Patroni: nobody else takes over, and requests on their way are answered late."""
         w = self.world
         old = until("the cluster is whole", 180, w.server.whole)
         FailOver.told += 1

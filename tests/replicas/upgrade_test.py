@@ -73,7 +73,7 @@ class Upgrade(Case):
         self.assertGreater(self.version(), before)
         self.assertIs(w.await_leader(), old)
         self.both("old-leads")
-        # The earlier one ends without a word: this one leads, with what it began.
+        # The earlier one is killed: this one leads, with the other's jobs.
         old.freeze()
         self.assertIs(w.await_leader(old), new)
         old.thaw()

@@ -1,4 +1,4 @@
-"""Jobs from the start to the end: what they see, how they end, their files."""
+"""Jobs from the start to the end: their environment, their files, and how they end."""
 import base64
 import contextlib
 import hashlib
@@ -468,7 +468,7 @@ class Crowded(AgentCase):
         self.agent.start(before=alone)
 
     def room(self, pid, processes):
-        """By that user, who may: not every root may do it for another."""
+        """As that user: not every root may do it for another."""
         subprocess.run(["prlimit", f"--nproc={processes}:", "--pid", str(pid)], preexec_fn=self.become, check=True)
 
     def test_neither_a_supervisor_nor_a_shell_without_a_process_for_it_fails_the_job(self):

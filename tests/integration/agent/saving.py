@@ -354,7 +354,8 @@ class Checkpoints(AgentCase):
         return c["chunks"]
 
     def test_bytes_that_changed_on_their_way_to_the_store_are_sent_again(self):
-        """A checkpoint that counts and cannot be restored is the worst there is; that store says what it has got."""
+        """A checkpoint that counts and cannot be restored is the worst there is; that store reports the bytes that it
+        received."""
         chunks = self.save_once(put_flips=2)
         self.assertEqual(self.daemon.put_flips, 0)
         for c in chunks:

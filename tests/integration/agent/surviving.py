@@ -139,7 +139,7 @@ class Survival(AgentCase):
         return self.exited()
 
     def test_a_reboot_while_its_result_is_stored_loses_no_result(self):
-        # The simulation found it (seeds 367, 437): the job had ended well, and what it left was stored by nobody.
+        # A job that ended well must have its result stored, whichever process stores it.
         r = self.reboot_while_stored(power_cut=False)
         self.assertEqual((r["reason"], r["exit_code"], r["steps_done"]), ("ok", 0, 7))
         self.assertEqual([(c["reason"], c["steps"]) for c in self.daemon.checkpoints.values() if c["committed"]], [("final", 7)])
@@ -247,7 +247,7 @@ class Survival(AgentCase):
         self.assertFalse(fake.alive(leader))
 
     def orphan(self, **boot):
-        """An agent whose job writes down when it was asked to save and when to end: in the file that is returned."""
+        """Starts an agent with a job that writes down its signals to save and to end. Returns that file."""
         self.agent.close()
         self.agent = fake.Agent(AGENT, self.daemon, **boot)
         self.addCleanup(self.agent.close)

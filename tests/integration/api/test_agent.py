@@ -40,7 +40,8 @@ class Enrol(Case):
         A.call("POST", "/v1/agent/enrol", {"token": self.token, "boot_id": "b"}, token=None, expect=401)
 
     def test_a_machine_that_no_row_ever_knew_is_told_to_wait(self):
-        """The database is an older backup that was restored; that its machines are kept is for nothing when their agents stop what runs."""
+        """The database is an older backup that was restored; keeping its machines is useless if their agents stop the
+        jobs."""
         def ask(ref, expect):
             return A.call("POST", "/v1/agent/enrol", {"token": "0" * 64, "boot_id": "b", "instance_ref": ref}, token=None, expect=expect)
         A.sql("UPDATE node SET ref = 'i-over', state = 'GONE' WHERE id = %d" % self.node)

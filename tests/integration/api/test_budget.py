@@ -1,4 +1,4 @@
-"""Budgets of jobs: stored at submit, shown, changed. There is no engine here: what it would write is written by SQL."""
+"""Budgets of jobs: stored at submit, shown, changed. There is no engine here: SQL writes the engine's rows."""
 import unittest
 import lib
 
@@ -57,7 +57,7 @@ class Submit(unittest.TestCase):
         self.assertEqual(A.job(file % "budget: 500, work: 10h, ")["warnings"], [])
         # How long it takes was not said: a guess warns nobody.
         self.assertEqual(A.job(file % "budget: 0.01, ")["warnings"], [])
-        # Two machines cost twice what one does.
+        # Two machines cost twice as much as one.
         self.assertEqual(A.job(file % "budget: 25, work: 10h, ")["warnings"], [])
         self.assertIn("do not pay", A.job("num_nodes: 2\n" + file % "budget: 25, work: 10h, ")["warnings"][0])
 

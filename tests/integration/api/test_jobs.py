@@ -1,4 +1,4 @@
-"""Jobs, fleets, nodes, rebalancing: what people do with the API."""
+"""Users' calls: jobs, fleets, nodes, rebalancing."""
 import contextlib
 import json
 import threading
@@ -30,11 +30,11 @@ class Submit(unittest.TestCase):
         A.pool(zone="warned", gpu="V100")
         tight = lib.JOB + "config: {spotctl: {deadline: 10m}}\n"
         self.assertTrue(any("miss the deadline" in w for w in A.job(tight)["warnings"]))
-        # Work that was declared is no guess: what cannot be done by then is refused, with the time by which it can.
+        # Declared work is no guess: an infeasible deadline is refused, with the earliest feasible time.
         p = A.call("POST", "/v1/jobs", tight.replace("deadline", "work: 5h, deadline"), expect=400)[1]
         self.assertIn("cannot be met", p["detail"])
         self.assertEqual(p["field"], "config.spotctl.deadline")
-        # Of 60 machines any that is taken stops all: what one would do in time all together do not.
+        # A reclaim of one of 60 machines stops all: one machine would be in time, all together are not.
         near = lib.JOB + "num_nodes: %d\nconfig: {spotctl: {work: 5h, deadline: 7h, checkpoint: {path: c}}}\n"
         A.job(near % 2)
         p = A.call("POST", "/v1/jobs", near % 60, expect=400)[1]

@@ -1,4 +1,4 @@
-"""The document describes what is served: every route, closed references, and success replies of all."""
+"""The document describes the served API: every route, closed references, and success replies of all."""
 import glob
 import os
 import re

@@ -1,4 +1,4 @@
-"""POST /v1/plan: every term adds up, the distribution is the seed's, and what rows know moves the figures."""
+"""POST /v1/plan: every term adds up, the distribution is the seed's, and known rows move the figures."""
 import math
 import os
 import sys
@@ -108,7 +108,7 @@ class Plan(unittest.TestCase):
             A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
 
     def refused_alike(self, text):
-        """The plan says what submitting the same file answers: the refusal, or None."""
+        """Returns the refusal, which plan and submit must share, or None."""
         plan = A.call("POST", "/v1/plan", text, expect=200)[1]
         status, doc, _ = A.call("POST", "/v1/jobs", text)
         said = plan["submit_refusal"]

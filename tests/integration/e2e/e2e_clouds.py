@@ -81,7 +81,7 @@ class Cloud:
         return next(i for i in json.loads(p.stdout)["items"] if i["name"] == "objects")
 
     def stored(self, job):
-        """The store is asked whether it has what the rows say, by its own kind of signed request."""
+        """Asks the store, by its own kind of signed request, whether it has the rows' objects."""
         found = self.objects()
         self.assertEqual(found["state"], "ok", found)
         self.assertNotIn(": 0 looked at", found["words"])

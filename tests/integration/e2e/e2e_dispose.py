@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Objects of abandoned checkpoints leave the store; what another checkpoint has too stays."""
+"""Objects of abandoned checkpoints leave the store; objects that another checkpoint has too stay."""
 import glob
 import hashlib
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""spotctl doctor: what is wrong is named with what to do about it; secrets stay where they are."""
+"""spotctl doctor: it names each problem with advice, and prints no secret."""
 import glob
 import json
 import os
@@ -40,7 +40,7 @@ class Healthy(e2e.Case):
         own = by_name(run, "spotd")
         for name in ("database", "database clock", "spot-agent", "spot-nvml", "store PUT", "store GET", "store DELETE", "engine"):
             self.assertEqual(own["", name]["state"], "ok", own["", name])
-        # How long one statement took is this machine's affair; what is said of it is not.
+        # The time of one statement is this machine's affair; the report of it is not.
         latency = own["", "database latency"]
         self.assertEqual(latency["state"], "ok" if float(latency["words"].split(" ms")[0]) < 50 else "warn", latency)
         self.assertEqual(own["", "public address"]["state"], "warn")

@@ -64,7 +64,7 @@ class Leaks:
         return seen
 
     def await_leaks(self, what, timeout_s, planted, *more):
-        """A machine whose group comes first is listed as a leftover until it is there."""
+        """If a machine's group comes first, the group is listed as a leftover until the machine is there."""
         def all_there():
             seen = self.leaks(*more)
             return seen if all(p.ref in seen and (p.machine is None or seen[p.ref]["kind"] == "instance") for p in planted) else None
@@ -321,7 +321,7 @@ class CoreWeave(Leaks, e2e.Case):
         return [self.rest(self.ours), self.order(self.pool_name(self.ours), self.nobodys)]
 
     def machine(self, whose):
-        """Ours is of the NodePool of our node, whose order then is for both; a stranger's has a NodePool of its own."""
+        """Ours is of our node's NodePool, which then is ordered for both; a stranger's has a NodePool of its own."""
         name, token = self.fresh()
         mine = whose == self.ours
         pool = self.pool["metadata"]["name"] if mine else self.order(self.pool_name(whose), whose, 0).pool

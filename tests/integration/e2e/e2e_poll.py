@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A poll of all five clouds at the real catalog's size, in one pass: every region, every type, and the past as far as told.
 
-Nothing may be refused for its rate, no statement may be slow, and what it took is printed."""
+Nothing may be refused for its rate, no statement may be slow, and the times are printed."""
 import csv
 import json
 import os

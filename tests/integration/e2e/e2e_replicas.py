@@ -136,7 +136,7 @@ class Anybody(Case):
         self.assertEqual(len(ids), 1, made)
         self.assertEqual(w.sql("SELECT count(*) FROM job WHERE name = 'once'"), "1")
         w.ctl("job", "cancel", ids.pop())
-        # Only who leads asks the clouds; a machine that stands still for a lease makes another one lead.
+        # Only the leader calls the clouds; a machine that stands still for a lease makes another one lead.
         self.assertEqual([r.name for r in followers if "engine.leads" not in r.text()
                           and ("poller.polled" in r.text() or "launch.sent" in r.text())], [])
         metrics = w.ask("GET", "/metrics")[1]

@@ -2,7 +2,7 @@
 #include "base/text/str.h"
 #include "fence_probe.h"
 
-/* Statements that are true whoever writes them, and statements that are not the engine's. */
+/* Statements without a fence: some are true by any writer, others are not the engine's. */
 static const struct {
 	const char *name, *why;
 } waived[] = {

@@ -139,7 +139,7 @@ static void statement_probe(const struct pg *p, const struct pg_stmt *s,
 	n = statement_effect(i, s, params,
 	    "BEGIN; UPDATE leader SET epoch = epoch + 1000, holder = 'another'; " TOUCHED);
 	if (n > 0) {
-		/* of a daemon, whose words somebody else keeps */
+		/* of a daemon, for the log */
 		const char *path = getenv("SPOT_FENCE_VIOLATIONS");
 		FILE *f = path == NULL ? NULL : fopen(path, "ae");
 

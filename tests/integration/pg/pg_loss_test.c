@@ -1,5 +1,5 @@
-/* The database client against a real server: deadlines, what a lost connection means, that it comes
- * back, and what is stopped or refused. */
+/* The database client against a real server: deadlines, lost connections and their return, and
+ * refused statements. */
 #include "base/base.h"
 #include "pg_world.h"
 

@@ -1,4 +1,4 @@
-/* The migration runner: what it applies, what it refuses, and two of it at once. */
+/* The migration runner: applied files, refusals, and two runners at once. */
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -409,7 +409,7 @@ static void migrations_are_read_from_a_folder_in_order(void **state)
 	assert_int_equal(migrate_run(dsn, "/nonexistent", NULL, 0, 1, &applied, &err), SPOT_CONFIG);
 }
 
-/* The text that is compiled in must be the bytes of the file: their checksum is what is compared.
+/* The text that is compiled in must be the bytes of the file: the runner compares their checksum.
  */
 static void compiled_in_texts_have_the_checksum_they_claim(void **state)
 {

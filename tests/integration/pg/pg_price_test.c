@@ -1,4 +1,4 @@
-/* Prices are stored as store/price.h says: what is new, the latest, the faded mean, partitions. */
+/* Prices are stored as store/price.h says: new points, the latest, the faded mean, partitions. */
 #include "base/base.h"
 #include "base/rng.h"
 #include "store/price.h"
@@ -341,7 +341,7 @@ static void prices_observed_by_a_clock_ahead_are_not_newer_than_later_ones(void 
 	prices_partitions(NOW_US, NOW_US + 8 * h);
 	prices_ingest(before, 3);
 	prices_ingest(ahead, 3);
-	clock_set_right(NOW_US + h / 6, 2); /* by who does not lead */
+	clock_set_right(NOW_US + h / 6, 2); /* by a daemon that does not lead */
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_misdated"), 0);
 	clock_set_right(NOW_US + h / 6, 1);
 	clock_set_right(NOW_US + h / 5, 1);
@@ -410,7 +410,7 @@ static void a_list_that_dates_the_price_in_force_earlier_confirms_it(void **stat
 	assert_int_equal(testdb_int(dsn, "SELECT observed_us FROM pool_latest"), NOW_US + 60);
 	assert_int_equal(testdb_int(dsn, "SELECT effective_us FROM pool_latest"), NOW_US - 100);
 	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest"), NOW_US - 100);
-	/* Only the newest of a batch speaks of what is in force. */
+	/* Only the newest of a batch is the price in force. */
 	assert_int_equal(prices_ingest(late, 2).pools, 0);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 2);
 }

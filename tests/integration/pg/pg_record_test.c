@@ -1,4 +1,4 @@
-/* Our own record as the database ages and sums it, read by what the hazard model reads it with. */
+/* Our own record as the database ages and sums it, read by the hazard model's own reader. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/hazard/hazard.h"
@@ -162,7 +162,7 @@ static void habits_tell_the_hour_and_how_many_at_a_time(void **state)
 	assert_true(r->hour_nodes > 45 && r->hour_nodes < 48);
 	assert_true(fabs(r->node_cos) < 0.5 && fabs(r->node_sin2) < 0.5);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM pool_hour"), 48);
-	/* Worked out a second time it is the same, and what is too old goes. */
+	/* Worked out a second time it is the same, and rows that are too old go. */
 	testdb_exec(dsn, "INSERT INTO pool_hour VALUES (1, 400000, 1, 1, 1, 1)");
 	habits_run();
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM pool_hour"), 48);

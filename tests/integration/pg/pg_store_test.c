@@ -1,5 +1,5 @@
-/* The statements of src/store/sql on the migrated schema: all of them prepare and give what their
- * headers promise. Account-wide rates. */
+/* The statements of src/store/sql on the migrated schema: all of them prepare and return the rows
+ * of their headers. Account-wide rates. */
 #include "base/base.h"
 #include "store/q.h"
 #include "store_world.h"

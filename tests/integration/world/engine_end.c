@@ -1,5 +1,5 @@
-/* How a test of the engine ends: the work is over and nothing is left behind. And what /metrics
- * would say of it. */
+/* How a test of the engine ends: the work is over and nothing is left behind. Also the values that
+ * /metrics would show. */
 #include "engine_world.h"
 #include "store/q.h"
 
