@@ -95,7 +95,8 @@ static bool start_announce(struct sim *s)
 	const char *certificate = imds_certificate(s, a);
 	char *text;
 
-	/* For a broker's identity_certs: what signs the documents of AWS's instances here. */
+	/* For a broker's identity_certs: the certificate that signs the documents of AWS's
+	 * instances here. */
 	snprintf(path, sizeof(path), "%s/aws-identity.pem", s->conf.dir);
 	if (!file_put(path, certificate, strlen(certificate), 0644)) {
 		return false;

@@ -44,7 +44,7 @@ static void test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speak
 	world_succeed(w);
 }
 
-/* The simulation found it: what a daemon hears when it leads no longer may be minutes old. */
+/* The answers that a former leader hears may be minutes old. */
 static void test_an_answer_after_the_lease_was_lost_is_no_evidence(void **state)
 {
 	struct world *w = *state;
@@ -137,8 +137,8 @@ static void test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_ye
 	world_succeed(w);
 }
 
-/* A launch without token whose reply was lost and whose machine no list shows; it was looked for
- * once. again_us 0: soon again. */
+/* A launch without token: its reply was lost, and no list shows its machine. The engine looked for
+ * it once. again_us 0: soon again. */
 static void launched_unlisted(struct world *w, int64_t lag_us, int64_t again_us)
 {
 	world_reset(w, false);
@@ -179,7 +179,7 @@ static void test_one_list_that_lacks_a_machine_makes_no_launch_void(void **state
 	found_when_listed(w);
 }
 
-/* Its first call is long ago, its last is not: what that made may come to the lists yet. */
+/* Its first call is long ago, its last is not: the machine of that may still come to the lists. */
 static void
 test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call(
     void **state)

@@ -260,8 +260,8 @@ static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_eithe
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* Nobody looks for a while, half of what is waited: the job ends, and the terminate finds
-	 * the machine gone. */
+	/* Nobody looks for a while, half of the wait: the job ends, and the terminate finds the
+	 * machine gone. */
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].cause = SPOT_END_RECLAIM;
 	world_finish(w, 1);

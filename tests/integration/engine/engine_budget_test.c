@@ -196,8 +196,8 @@ static void test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole(void **
 	world_check_gangs(w);
 }
 
-/* One of two is held, and what is left pays for its end and not for the other's work: neither is
- * bought for. */
+/* One of two is held, and the rest pays for its end and not for the other's work: the engine buys
+ * no machine. */
 static void test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again(
     void **state)
 {

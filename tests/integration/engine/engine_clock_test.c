@@ -48,9 +48,9 @@ static void test_nor_is_a_gang(void **state)
 	world_check_gangs(w);
 }
 
-/* The simulation found it (seed 138467): what is not known became known as the clock was set right,
- * since least() passes over NULL. A leak had been asked to end, a machine that never spoke was
- * heard and under suspicion, a gang that still waits had served. */
+/* Correcting the clock must keep unknown times unknown: least() passes over NULL. A leak had been
+ * asked to end, a machine that never spoke was heard and under suspicion, a gang that still waits
+ * had served. */
 static void test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened(void **state)
 {
 	struct world *w = *state;
@@ -258,8 +258,7 @@ static void test_a_drain_that_began_by_a_clock_ahead_ends_in_time(void **state)
 	    world_us() + 121 * SPOT_US_PER_S);
 }
 
-/* Crash tests found it: it ended before it began, by a clock that had been set right, and what it
- * cost was never written. */
+/* A machine that ended before it began, by a corrected clock, must have its cost written. */
 static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end(void **state)
 {
 	struct world *w = *state;
@@ -392,7 +391,7 @@ static void test_a_job_preempted_by_a_clock_ahead_may_be_preempted_again(void **
 	    1);
 }
 
-/* A job that runs with hours to go; what it may run for is over while the engine is away. */
+/* A job that runs with hours to go; its time limit passes while the engine is away. */
 static void runs_out(struct world *w, const char *extra)
 {
 	world_reset(w, true);

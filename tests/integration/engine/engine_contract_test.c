@@ -25,7 +25,7 @@ static const char *nonce_of(struct world *w, int64_t node)
 	return out;
 }
 
-/* As the API writes down what the agent of `boot` sent. ref NULL = no proof. */
+/* Writes the request of the agent of `boot`, as the API does. ref NULL = no proof. */
 static void agent_ask(struct world *w, int64_t node, const char *boot, const char *ref)
 {
 	char proof[400] = "{}", hex[SHA256_HEX];
@@ -42,7 +42,7 @@ static void agent_ask(struct world *w, int64_t node, const char *boot, const cha
 	    node, boot, hex, proof);
 }
 
-/* A world whose only node boots and waits for its agent. */
+/* Makes a world with one node, which boots and waits for its agent. */
 static int64_t booting_world(struct world *w)
 {
 	world_reset(w, true);
@@ -239,8 +239,8 @@ static void test_a_machine_that_nobody_vouches_for_is_listed_before_its_token_is
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE listed_us > 0"), 1);
 }
 
-/* The simulation found it (seed 106561): ours had died, what came was the second machine of its
- * launch, which no list had shown. */
+/* Ours had died; the agent that came was on the second machine of its launch, which no list had
+ * shown. */
 static void test_while_lists_lack_our_machine_no_token_is_believed(void **state)
 {
 	struct world *w = *state;
@@ -255,8 +255,7 @@ static void test_while_lists_lack_our_machine_no_token_is_believed(void **state)
 	world_until(w, LIMIT, WAIVED);
 }
 
-/* The simulation found it (seed 129287): what showed ours was older than the question; meanwhile
- * ours might have gone. */
+/* The list with ours was older than the question: meanwhile ours might have gone. */
 static void test_a_list_from_before_it_asked_vouches_for_nobody(void **state)
 {
 	struct world *w = *state;
@@ -330,7 +329,7 @@ static void test_of_two_machines_with_one_token_none_is_believed_before_lists_te
 	world_until(w, LIMIT,
 	    "SELECT count(*) = 3 FROM enrol_proof WHERE why = 'its launch made a second machine, "
 	    "which is ended first'");
-	/* It goes on for a while after its end: who asks then is not told apart. */
+	/* It goes on for a while after its end: its requests look the same then. */
 	world_sql(w,
 	    "UPDATE enrol_proof SET asked_us = asked_us + 30000000 WHERE boot_id = 'k2.h2'");
 	w->conf.orphan_end = true;

@@ -87,8 +87,8 @@ static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **s
 	world_finish(w, 1);
 }
 
-/* Spot comes while it runs on demand, and its policy takes it: a move like any other, with what
- * staying would have cost. */
+/* Spot comes while it runs on demand, and its policy takes it: a move like any other, with the cost
+ * of staying. */
 static void test_a_return_that_the_policy_decides_is_in_the_report_of_moves(void **state)
 {
 	struct world *w = *state;
@@ -101,8 +101,8 @@ static void test_a_return_that_the_policy_decides_is_in_the_report_of_moves(void
 	world_pool(w, "z2", "a1", "spot", 300000);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'return'");
-	/* Ten hours that are left at 3 dollars against 0.3: both machines' totals and what the move
-	 * costs are kept. */
+	/* Ten hours that are left at 3 dollars against 0.3: both machines' totals and the cost of
+	 * the move are kept. */
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM decision d, node n WHERE d.kind = 'return' AND "
 			     "d.why LIKE '%deadline: %' AND n.id = 1"

@@ -1,5 +1,5 @@
-/* Checkpoints of many chunks and specs of many bytes: what one turn signs and holds is bounded, and
- * nobody waits behind them for long. */
+/* Checkpoints of many chunks and specs of many bytes: one turn signs and holds a bounded number,
+ * and nobody waits behind them for long. */
 #include "engine_world.h"
 #include "store/q.h"
 
@@ -211,7 +211,7 @@ static void test_mounts_are_signed_in_pages(void **state)
 	world_empty(w);
 }
 
-/* Each has 300 kB, all of them more than a turn may hold; whoever comes after them is looked at. */
+/* Each has 300 kB, all of them more than a turn may hold; the jobs after them get their turn. */
 static void test_large_specs_are_read_a_few_at_a_time(void **state)
 {
 	struct world *w = *state;
@@ -230,7 +230,7 @@ static void test_large_specs_are_read_a_few_at_a_time(void **state)
 	(void)world_job(w, "{}");
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* All of them were looked at: they say what they wait for. */
+	/* All of them had their turn: they say why they wait. */
 	world_until(w, LIMIT,
 	    "SELECT count(*) = 321 FROM job WHERE state = 'QUEUED' AND why <> ''");
 	world_sql(w, "UPDATE job SET cancel_us = 1 WHERE state = 'QUEUED'; NOTIFY spot_engine");

@@ -74,8 +74,8 @@ static void test_a_refused_pool_cools_and_the_next_one_is_tried(void **state)
 	world_finish(w, job);
 }
 
-/* z1/a1/spot of region r1 is refused and says how far that reaches; what rests is told as
- * "zone/type/market" in order. */
+/* Refuses z1/a1/spot of region r1 with this scope. Returns the cooling pools as "zone/type/market"
+ * in order. */
 static const char *cooling_pools(struct world *w, enum spot_rc rc, enum spot_scope scope)
 {
 	static const char *const pools[] = { "r1 z1 a1 spot", "r1 z2 a1 spot", "r1 z1 a8 spot",
@@ -226,8 +226,8 @@ static void test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work
 	    "lost");
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'lost_work'");
 	world_finish(w, 1);
-	/* All of the first attempt since it started is lost, at most up to the node's end; what was
-	 * charged stays charged. */
+	/* All of the first attempt since it started is lost, at most up to the node's end; lines
+	 * that were charged stay. */
 	assert_int_equal(world_int(w,
 			     "SELECT sum(l.to_us - l.from_us) BETWEEN min(least(a.ended_us, "
 			     "n.ended_us) - greatest(a.started_us, a.created_us))"

@@ -1,7 +1,7 @@
 /*
  * Running gangs that move: back to spot, by rebalancing, on a recommendation, parked for a
- * deadline. Always as a whole, from one whole checkpoint; and what a move earned is told over all
- * of their machines.
+ * deadline. Always as a whole, from one whole checkpoint; and the saving of a move is the sum over
+ * all of their machines.
  */
 #include "engine_world.h"
 #include "store/q.h"
@@ -238,7 +238,7 @@ static void report_done(struct op *op)
 	k->doc = arena_strdup(k->arena, row->doc);
 }
 
-/* Paid is the ledger of all three, and so is what staying would have cost. */
+/* The paid amount is the ledger of all three, and so is the cost of staying. */
 static void test_the_report_of_moves_counts_all_machines_of_a_gang(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);

@@ -12,8 +12,8 @@ static void fault_serve(void *ctx UNUSED, struct httpd_req *r)
 	httpd_reply(r, faults-- > 0 ? 500 : 200, "text/plain", "", 0);
 }
 
-/* The first try of a launch makes machines and is answered HTTP 500; what the next is answered, the
- * test says before. */
+/* The first try of a launch makes machines and is answered HTTP 500; the test sets the answer to
+ * the next. */
 static void launched_in_doubt(struct world *w, const char *spec)
 {
 	static char url[64];
@@ -60,8 +60,7 @@ static void test_a_refusal_after_a_try_in_doubt_proves_nothing(void **state)
 	found_and_alone(w, 1);
 }
 
-/* A repeat may differ from what the machine was launched with: a daemon of another version wrote
- * its user data. */
+/* A repeat may differ from the launch: a daemon of another version wrote its user data. */
 static void test_a_token_that_was_used_otherwise_has_a_machine(void **state)
 {
 	struct world *w = *state;
@@ -251,8 +250,8 @@ static void test_a_launch_put_off_late_does_not_put_off_another_with_its_id(void
 
 /* ---- providers that are not configured any more ---------------------------------------------- */
 
-/* So many nodes at a provider whose section is gone; they are as old as anything, so that they come
- * first. */
+/* So many nodes at a provider without a section in the configuration; they are as old as anything,
+ * so that they come first. */
 static void nodes_forget(struct world *w, int n, const char *state, bool refs)
 {
 	world_sql(w,

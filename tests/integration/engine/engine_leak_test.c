@@ -1,4 +1,4 @@
-/* Leaks: machines and what they leave behind, with our tag, that no row accounts for. */
+/* Orphans: machines and their remains, with our tag and without a row. */
 #include "engine_world.h"
 
 /* Its machine ended while the list that still has it was under way. */
@@ -83,8 +83,8 @@ static struct machine *unknown_machine(struct world *w, const char *ref, int64_t
 	return m;
 }
 
-/* The rows are those of a backup of an hour ago: what was launched since is another history's, and
- * may be at work. */
+/* The rows are those of a backup of an hour ago: later machines are another history's, and may be
+ * at work. */
 static void test_a_restored_backup_ends_nothing_that_was_launched_after_it(void **state)
 {
 	struct world *w = *state;
@@ -204,7 +204,7 @@ static void test_an_order_about_an_orphan_outlasts_lists_that_lack_it(void **sta
 				"SELECT string_agg(event || ' ' || why, ', ' ORDER BY id) FROM "
 				"event WHERE entity = 'instance' AND event <> 'ORPHAN'"),
 	    "ORPHAN_GONE not listed any more; what ann said holds if it is listed again");
-	/* A row has it now: what was said about a leak says nothing about a node. It is ended only
+	/* A row has it now: an order about an orphan says nothing about a node. It is ended only
 	 * once it was listed with that row. */
 	world_sql(w,
 	    "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, "

@@ -2,8 +2,7 @@
  * is away. */
 #include "engine_world.h"
 
-/* until_us is by its writer's clock, which may be years behind ours: what counts is that it
- * moves. */
+/* until_us is by its writer's clock, which may be years behind ours: only its change counts. */
 static void test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart(void **state)
 {
 	struct world *w = *state;
@@ -53,7 +52,7 @@ static void test_the_last_leader_leads_again_as_soon_as_the_database_answers(voi
 	assert_true(world_us() < end);
 }
 
-/* Rows of a holder whose clock was behind are not as old as they look to the next leader. A machine
+/* Rows of a holder with a clock behind are not as old as they look to the next leader. A machine
  * that was launched just now has time to boot. */
 static void test_a_successor_of_a_clock_behind_gives_machines_their_time(void **state)
 {
@@ -157,8 +156,7 @@ static void test_a_launch_that_cannot_be_claimed_waits_for_the_tick(void **state
 	world_finish(w, job);
 }
 
-/* The simulation found it (seed 129506): what was to be written counted as written, and another
- * turn followed at once. */
+/* A refused write must not count as written, which would start another turn at once. */
 static void test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick(void **state)
 {
 	struct world *w = *state;
@@ -176,8 +174,8 @@ static void test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick(vo
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE pos = 1");
 }
 
-/* A standby that was behind has taken over: what it lacks may have been machines, and nobody says
- * of these seconds that somebody led then. */
+/* A lagging standby has taken over. The missing rows may have been machines, and no row says that
+ * somebody led in those seconds. */
 static void test_a_lease_whose_row_went_back_is_taken_anew(void **state)
 {
 	struct world *w = *state;

@@ -1,8 +1,8 @@
 /*
- * On the same rows POST /v1/plan says what the engine then does. Random markets and job files go
- * through the API and an engine on one database. The test compares each stored decision with the
- * plan of the file, and each refusal at submit with the plan's. PLAN_SEED and PLAN_CASES choose
- * other cases, PLAN_FROM the first of them.
+ * On the same rows POST /v1/plan gives the decision that the engine then takes. Random markets and
+ * job files go through the API and an engine on one database. The test compares each stored
+ * decision with the plan of the file, and each refusal at submit with the plan's. PLAN_SEED and
+ * PLAN_CASES choose other cases, PLAN_FROM the first of them.
  */
 #include "engine_world.h"
 #include "api/server/server.h"
@@ -229,7 +229,7 @@ static void gpus_put(struct pair *p, struct sbuf *s)
 	sbuf_puts(s, "}\n");
 }
 
-/* A checkpoint, and what only a job with one may have. */
+/* A checkpoint, and the fields that only a job with one may have. */
 static void saving_put(struct pair *p, struct sbuf *s)
 {
 	if (!chance_draw(p, 80)) {
@@ -347,7 +347,7 @@ static void case_clean(struct pair *p)
 	    "DELETE FROM job; COMMIT");
 }
 
-/* The plan's decision in full, for who looks into a difference. */
+/* Prints the plan's decision in full, to explain a difference. */
 static const char *plan_text(const json_t *plan, struct arena *a)
 {
 	return json_text(a, json_object_get(plan, "decision"));

@@ -176,7 +176,7 @@ static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **s
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* The row that was refused is over, and what was launched has a row and a token of its
+	/* The row that was refused is over, and the launched machine has a row and a token of its
 	 * own. */
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = "

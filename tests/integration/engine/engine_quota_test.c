@@ -1,5 +1,5 @@
-/* Room at the providers: refusals that come late, quotas and our own nodes in them, fleets that
- * take what there is. */
+/* Capacity at the providers: late refusals, quotas and our own nodes in them, fleets that take the
+ * rest. */
 #include <libpq-fe.h>
 
 #include "engine_world.h"
@@ -123,8 +123,8 @@ static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room
 	    1);
 }
 
-/* Others read the market while a node is being written down; what they read lacks it, and says
- * nothing of the room that is left. */
+/* Others read the market while a node is being written down; their read lacks it, and says nothing
+ * of the free quota. */
 static void test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota(
     void **state)
 {
@@ -164,7 +164,7 @@ static void test_a_market_read_while_a_node_is_written_down_does_not_place_anoth
 	assert_int_equal(w->cloud.launches, 3);
 }
 
-/* Two read the market at once; what one of them then takes is not in what the other has read. */
+/* Two read the market at once: neither sees the machine that the other then takes. */
 static void test_two_that_read_the_market_at_once_share_its_room(void **state)
 {
 	struct world *w = *state;
@@ -269,8 +269,8 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 0");
 }
 
-/* Others read the market while a refusal is being written down; by what they read the pool does not
- * rest. */
+/* Others read the market while a refusal is being written down; by their read the pool does not
+ * cool. */
 static void test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_that_was_written(
     void **state)
 {

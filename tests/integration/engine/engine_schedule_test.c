@@ -1,5 +1,5 @@
-/* Room where a quota is exhausted: made by jobs of lower priority, held for who is blocked, filled
- * by who is gone by then. */
+/* An exhausted quota: jobs of lower priority are preempted, capacity is held for the blocked job,
+ * short jobs fill the gap. */
 #include "engine_world.h"
 
 static void quota_add(struct world *w, int vcpus)
@@ -290,8 +290,8 @@ static void test_a_gang_leaves_as_a_whole_and_comes_back(void **state)
 	    3);
 }
 
-/* A gang that needs the whole quota is not kept from it by what keeps arriving; what is gone in
- * time may go ahead. */
+/* New jobs do not keep the quota from a gang that needs all of it; jobs that end in time may go
+ * ahead. */
 static void test_room_is_held_for_a_blocked_gang(void **state)
 {
 	struct world *w = *state;
@@ -413,7 +413,7 @@ static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **s
 	    "SELECT count(*) FROM job WHERE state = 'RUNNING' AND not_before_us IS NULL");
 }
 
-/* So many that want what no pool has. */
+/* Adds so many jobs that want a machine that no pool has. */
 static void hopeless_jobs_add(struct world *w, int priority, int n)
 {
 	job_of(w, priority, "none", 3600);

@@ -1,5 +1,4 @@
-/* How long an agent has to save and to stop: by whose time, and who must have been there to hear
- * it. */
+/* The time that an agent has to save and to stop: by which clock, and with which daemon present. */
 #include "engine_world.h"
 
 static void jobs_finish(struct world *w)
@@ -115,8 +114,8 @@ static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_
 	drains_in_its_time(w);
 }
 
-/* Minutes of notice, here of maintenance, are minutes to save: patience is for who was told that
- * its time is over. */
+/* Minutes of notice, here of maintenance, are minutes to save: patience is for jobs that were told
+ * that their time is over. */
 static void test_a_drain_with_much_time_has_all_of_it(void **state)
 {
 	struct world *w = *state;

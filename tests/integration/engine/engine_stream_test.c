@@ -99,8 +99,7 @@ static void test_a_stream_that_fails_is_tried_less_and_less_often(void **state)
 	assert_true(w->cloud.watch_calls - calls <= 1);
 }
 
-/* Another engine leads: what the old one's poll brings is not written, and it lets go of the
- * poll. */
+/* Another engine leads: the old one writes no result of its poll, and lets go of the poll. */
 static void test_a_stream_of_an_engine_that_lost_the_lease_writes_nothing(void **state)
 {
 	struct world *w = *state;
@@ -144,7 +143,7 @@ static void test_a_leftover_nobody_owns_is_ended_after_lag_and_launch_timeout(vo
 	assert_int_equal(cloud_live(&w->cloud), 0);
 }
 
-/* A zone does not answer: what is listed is ended, what is not listed is not gone. */
+/* A zone does not answer: listed orphans are ended, unlisted ones are not gone. */
 static void test_a_list_that_is_not_complete_makes_nothing_gone(void **state)
 {
 	struct world *w = *state;
@@ -199,8 +198,8 @@ static void test_a_leftover_of_a_node_still_launching_is_left_alone(void **state
 	world_empty(w);
 }
 
-/* An order for machines says nothing of its owner: it may be that of the launch whose outcome is
- * not known. */
+/* An order for machines says nothing of its owner: it may be that of the launch with the unknown
+ * outcome. */
 static void test_an_order_is_left_alone_while_a_launch_is_under_way(void **state)
 {
 	struct world *w = *state;

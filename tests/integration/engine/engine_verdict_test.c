@@ -63,7 +63,7 @@ static void test_nothing_is_decided_or_counted_when_all_goes_well(void **state)
 	assert_int_equal((int64_t)world_metric(w, "spot_suspected_nodes", "now"), 0);
 }
 
-/* Until the provider was asked so many times more about its machines; what was under way before is
+/* Waits until the provider was asked so many times more about its machines. Earlier calls are
  * answered and written then. */
 static void asked_more(struct world *w, int n)
 {
@@ -75,8 +75,7 @@ static void asked_more(struct world *w, int n)
 	assert_true(w->cloud.describes >= until);
 }
 
-/* The simulation found it (seeds 1067, 112221): a list lacked a machine whose end somebody had
- * asked for, and that was not over. */
+/* A list may lack a machine that somebody is ending and that is not over. */
 static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void **state)
 {
 	struct world *w = *state;
@@ -190,7 +189,7 @@ static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(voi
 	world_finish(w, job);
 }
 
-/* A job that runs, whose agent has spoken for the last time. */
+/* Runs a job, and silences its agent for good. */
 static int64_t falls_silent(struct world *w)
 {
 	int64_t job;
@@ -270,8 +269,8 @@ static void test_a_provider_that_takes_its_word_back(void **state)
 			     "seen->'provider'->'past'->-1->>'by' = 'asked'"),
 	    1);
 	world_check_counters(w, 0, 0, "");
-	/* The machine is there after all, seen by whoever looks first: at the node, or at what
-	 * nobody accounts for. */
+	/* The machine is there after all. The first to see it is the node's check, or the sweep for
+	 * orphans. */
 	for (int i = 0; i < LIMIT / 20 &&
 	     world_int(w, "SELECT count(*) FROM verdict WHERE false_us IS NOT NULL") == 0;
 	     i++) {

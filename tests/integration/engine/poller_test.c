@@ -33,7 +33,7 @@ static void reader_says(const char *sql)
 	assert_int_equal(pg_sync_exec(reader, "reader", sql, NULL, 0, NULL, &err), SPOT_OK);
 }
 
-/* A day of prices that is past its retention, and who reads it, as a backup does for hours. */
+/* A day of prices that is past its retention, and a reader of it, as a backup is for hours. */
 static void old_day_is_read(void)
 {
 	struct spot_err err = { 0 };
