@@ -36,7 +36,7 @@ PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
 SIZE = 'Standard_NC40ads_H100_v5'
 REGION = 'eastus2'
 
-# Which model reads what, by the request's path.
+# The model of each reply, by the request's path.
 MODELS = [
     (r'/virtualMachines/[^/]+$', compute_models.VirtualMachine), (r'/virtualMachines$', compute_models.VirtualMachineListResult),
     (r'/instanceView$', compute_models.VirtualMachineInstanceView),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""boto3 and what people use beside RunInstances: spot requests, launch templates, fleets, stop and start, and what hangs on an
+"""boto3, and common calls other than RunInstances: spot requests, launch templates, fleets, stop and start, parts of an
 instance. Same rules as test_boto3.py: replies are compared with the vendor's models."""
 import base64
 import os

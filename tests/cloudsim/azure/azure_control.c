@@ -167,8 +167,9 @@ const struct control_call az_calls[] = {
 	    "{}",
 	    "Change settings. capacity says when a create without capacity fails: at once (sync) "
 	    "or "
-	    "in the operation (async). mixed refuses Spot without a zone at once, and all else in "
-	    "the operation. events_ms delays scheduled events. Operations are forgotten after "
+	    "in the operation (async). Under mixed, Spot without a zone fails at once, and all "
+	    "else "
+	    "in the operation. Scheduled events wait for events_ms. Operations are forgotten after "
 	    "forget_ms.",
 	    config_post, NULL },
 	{ "POST", "/azure/container", "{\"name\": NAME}", "{}", "Make a Blob container.",

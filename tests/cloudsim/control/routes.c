@@ -10,9 +10,9 @@ const struct control_call control_calls[] = {
 	{ "GET", "/books", "",
 	    "{\"sum_micros\": N, \"alive\": N, \"instances\": [LINE], \"double_launches\": [...], "
 	    "\"left\": [TEXT]}",
-	    "Return the provider's bill: per instance from and to, price segments and cost. left "
-	    "names other things that cost money. double_launches names launches of one token that "
-	    "each made instances.",
+	    "Return the provider's bill: per instance from and to, price segments and cost. Member "
+	    "left names other things that cost money. Member double_launches names launches of one "
+	    "token that each made instances.",
 	    NULL, control_books },
 	{ "POST", "/config",
 	    "{\"lag_ms\": MS, \"boot_ms\": MS, \"terminate_ms\": MS, \"notice_ms\": MS, "

@@ -1,5 +1,5 @@
 /* Each statement with which the engine or the poller writes looks at the lease; those that need not
- * are listed with the reason. fence_probe.h tries whether that check holds. */
+ * are listed with the reason. The program of fence_probe.h tries whether that check holds. */
 #include "base/base.h"
 #include "fence_probe.h"
 #include "store/q.h"

@@ -13,7 +13,7 @@
 
 void broker_install(void); /* rows that the first start makes */
 void brokers_begin(const char *providers);
-/* After the turn of that loop: who dies, stops, goes on, starts again. */
+/* After the turn of that loop: daemons die, pause, go on, start again. */
 void brokers_turn(const struct loop *turned);
 void brokers_minute(void);
 void brokers_calm(void); /* paused daemons go on, clocks are right */

@@ -4,7 +4,7 @@
  *
  * Some statements only write down an observation: a cloud's answer, or the state of a closed
  * attempt. They have no fence and need none. The claim of their rows guards them, or they are true
- * whoever writes them.
+ * by any writer.
  */
 #include "base/base.h"
 #include "sim/world/world.h"
@@ -51,13 +51,13 @@ static bool transaction_wrote(void)
 	return wrote;
 }
 
-/* How often each statement was asked what it does without the lease. Most of them run in each pass
- * and have something to do in few: those that had nothing tell nothing. */
+/* How often each statement was tried without the lease. Most of them run in each pass and have
+ * something to do in few: those that had nothing tell nothing. */
 static struct asked {
 	const struct pg_stmt *s;
 	int acted, idle;
 } asked[256];
-static struct asked *tried; /* just now: what it does with the lease is still to come */
+static struct asked *tried; /* just now: its run with the lease is still to come */
 
 static bool asked_enough(const struct pg_stmt *s)
 {

@@ -1,5 +1,5 @@
 /*
- * The leader. Each lease has an epoch; whoever's is not the newest leads no longer, whatever it
+ * The leader. Each lease has an epoch; a daemon with an older one leads no longer, whatever it
  * believes.
  */
 #include "base/base.h"

@@ -30,7 +30,7 @@ void check_soon_end(const bool open[static CHECK_JOBS_MAX], int64_t since[static
 void check_programs(void);
 void check_progress(void);
 void check_checkpoints(void);
-/* all: whatever was committed; else what jobs would go on from now */
+/* all: every committed checkpoint; else those from which jobs would resume now */
 void check_restorable(bool all);
 bool check_disposes(void); /* whether this seed waits until that is done */
 void check_disposed(void);
@@ -63,7 +63,7 @@ void check_sent(const char *from, const char *url, struct str body); /* a messag
 void check_ended(void);
 void check_boots(void);
 
-/* breaks.c: breaks each rule on purpose, at the end of a seed, and counts what was heard of it. */
+/* breaks.c: breaks each rule on purpose, at the end of a seed, and counts which rules noticed. */
 void breaks_all(void);
 
 #endif

@@ -9,8 +9,8 @@
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* A cloud without launch tokens makes another machine for each launch that it hears: what was made
- * is not asked for again. */
+/* A cloud without launch tokens makes another machine for each launch that it hears: the engine
+ * must not repeat one. */
 static void check_untokened(const char *url, struct str body)
 {
 	struct cloud_instance *all;
@@ -73,7 +73,7 @@ static void check_hurry(const char *from, const char *url)
 	last[k].restarts = world.restarts;
 }
 
-/* The intent comes before the act: whoever carries a row's token or name leaves after that row was
+/* The intent comes before the act: a message with a row's token or name leaves after that row was
  * claimed. */
 void check_sent(const char *from, const char *url, struct str body)
 {
@@ -168,8 +168,8 @@ void check_ended(void)
 
 /* ---- time to boot ---------------------------------------------------------------------------- */
 
-/* No clock makes it shorter, and no cloud's is shorter than what broker.c has configured. It is
- * looked at once a minute. */
+/* No clock makes it shorter, and no cloud's is shorter than the setting of broker.c. It is looked
+ * at once a minute. */
 #define BOOT_US (600 * SPOT_US_PER_S)
 
 static int64_t launched_us_of(const struct cloud_instance *all, size_t n, const char *ref)

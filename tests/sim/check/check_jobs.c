@@ -33,7 +33,7 @@ void check_programs(void)
 }
 
 /* A program resumes from the checkpoint that was committed before its attempt was placed. */
-static size_t seen; /* programs whose begin was looked at */
+static size_t seen; /* programs with a checked begin */
 
 void check_progress_again(void)
 {
@@ -252,8 +252,8 @@ void check_cancels(void)
 	PQclear(r);
 }
 
-/* A job that succeeded did all its steps, and what it left in its checkpoint directory is stored:
- * that is its result. */
+/* A job that succeeded did all its steps, and its checkpoint directory is stored: that is its
+ * result. */
 void check_results(void)
 {
 	check_rule("a job that succeeded did all its steps");

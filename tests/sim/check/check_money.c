@@ -37,8 +37,8 @@ static void check_reversals(void)
 	check_rule("work is lost from the last checkpoint on");
 }
 
-/* Soon after an attempt was lost, what it computed since its last checkpoint is not called work any
- * more; but for what is credited. */
+/* Soon after an attempt was lost, its time since its last checkpoint is not called work any more,
+ * but for credited time. */
 static void check_lost(void)
 {
 	check_rule("lost work is booked as lost");
@@ -69,7 +69,7 @@ static void check_credits(void)
 	free(all);
 }
 
-/* Also what was booked anew in between, such as lost work. */
+/* Also lines that were booked anew in between, such as lost work. */
 static void check_credited_whole(void)
 {
 	check_rule("a credit takes back all of it");

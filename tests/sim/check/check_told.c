@@ -71,7 +71,7 @@ void check_absent(void)
 	PQclear(r);
 }
 
-/* The row of a launch stands for what it made before it knows its ref. */
+/* The row of a launch stands for its machine before it knows the ref. */
 static void check_alarms(void)
 {
 	check_rule("a machine with a row is no orphan");
@@ -158,7 +158,7 @@ static void check_taken(const struct cloud_instance *all, size_t n)
 }
 
 /* Ended by its cloud it may cost nothing, ended by us it does: until its time is over it is left
- * alone. Of a notice that came as it was given back nobody knew who decided that. */
+ * alone. A notice may come as the machine is given back: then nobody knows the cause of the end. */
 static void check_left(void)
 {
 	check_rule("a reclaimed machine is left to its cloud");
@@ -166,7 +166,7 @@ static void check_left(void)
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-/* A planned move asks its program to save; who cannot is not moved. */
+/* A planned move asks its program to save; a program that cannot save is not moved. */
 static void check_asked(void)
 {
 	check_rule("a job that moves has saved");

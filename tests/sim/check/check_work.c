@@ -51,7 +51,7 @@ static void check_told_soon(void)
 
 /* ---- jobs that may run for so long ----------------------------------------------------------- */
 
-/* All attempts of its first rank together; what ran and what still runs tells when each began. */
+/* All attempts of its first rank together; the programs tell when each began. */
 static const char timed[] =
     "SELECT j.id, j.state, (j.spec->>'max_duration_s')::int8 * 1000000, "
     "coalesce(sum(greatest(a.ended_us - a.started_us, 0)), 0)::int8, "
@@ -130,7 +130,7 @@ static void check_timed(void)
 	PQclear(r);
 }
 
-/* An agent ends its attempt by what that alone ran, and needs nobody for it. */
+/* An agent ends its attempt by that attempt's own time, and needs nobody for it. */
 #define STOP_US (300 * SPOT_US_PER_S)
 
 static void check_programs_timed(const char *job, int64_t most)
@@ -173,7 +173,7 @@ static void check_timed_end(void)
 	PQclear(r);
 }
 
-/* The row says what the API answered to the user. */
+/* The row agrees with the API's answer to the user. */
 static void check_cancel_kept(void)
 {
 	char sql[120];
@@ -320,7 +320,7 @@ static void check_restarts(void)
 	check_rule("a job fails when it may be restarted no more");
 }
 
-/* Launch before leave: what a job moves to is ready, of a gang all machines. */
+/* Launch before leave: the target of a move is ready, of a gang all machines. */
 static void check_moves(void)
 {
 	check_rule("a job moves to machines that are ready");

@@ -1,7 +1,7 @@
 /*
- * The clouds as an operator has them: which ones, with which part of their market, and what the
- * daemon's configuration says of them. A seed has two or three of them: each costs polls in every
- * simulated hour. Lambda is always there: only it has an A10.
+ * The clouds as an operator has them: which ones, with which part of their market, and the daemon's
+ * configuration for them. A seed has two or three of them: each costs polls in every simulated
+ * hour. Lambda is always there: only it has an A10.
  */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"

@@ -279,7 +279,7 @@ static struct inst *gang_any(const char *refs)
 	return i;
 }
 
-/* Of one machine or one cloud's answers: who waits for these may wait for so long. */
+/* Bounds of faults of one machine or one cloud's answers: a waiting part may wait for so long. */
 static bool harm_felt(bool hit)
 {
 	if (hit) {

@@ -1,4 +1,4 @@
-/* The emulated clouds inside of the simulation, and what happens to them. */
+/* The emulated clouds inside of the simulation, and their events. */
 #ifndef SIM_CLOUD_H
 #define SIM_CLOUD_H
 
@@ -21,9 +21,9 @@ const char *cloud_conf(const char *dir);
 /* After that: objects and volumes are files below dir. Other seeds run at the same time and have
  * files of the same names. */
 void cloud_files(const char *dir);
-/* Each minute: what the dice say. */
+/* Each minute: draws faults. */
 void cloud_minute(void);
-/* Ends what was done to it: stock is back, lies are over. */
+/* Ends all faults: stock is back, lies are over. */
 void cloud_calm(void);
 
 /* Around the service of a request: a list may lack an instance, once. */
@@ -79,7 +79,7 @@ struct cloud_instance {
 	int64_t bill_from_us, bill_to_us, least_micros, most_micros;
 	bool free;
 };
-/* A launch's outcome was written down as unknown: what it made may end at once (unheard_end). */
+/* A launch's outcome was written down as unknown: its machine may end at once (unheard_end). */
 void cloud_launch_unknown(void);
 size_t cloud_instances(struct cloud_instance **ret); /* the caller frees */
 /* Orders of machines beyond the Pods that want them. */

@@ -10,7 +10,7 @@
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 
-/* Prices of the time before it count too: feeds tell what was, and some are silent for long. */
+/* Prices of the time before it count too: feeds report the past, and some are silent for long. */
 static void bill_of(const struct inst *i, struct cloud_instance *ret)
 {
 	const struct price_log *l = &i->pool->price[i->side];

@@ -205,7 +205,7 @@ static const char *action_of(const char *method, const char *url, struct str bod
 	return NULL;
 }
 
-/* Of success, and nothing has happened. One for each action; most of all they are about what ends a
+/* Of success, and nothing has happened. One for each action; most of them are about the end of a
  * machine, once or some times in a row. */
 static const struct api_fault pretences[] = {
 	{ "aws", "EC2 said that it made an instance and did not", "ec2", "RunInstances", "pretend",

@@ -14,8 +14,8 @@ struct host_spec {
 	int gpus;
 	const char *gpu;
 	int imds_port; /* 0 = none */
-	/* A container: its environment (NULL at the end), and who hears that its program has ended,
-	 * in a turn of its own. */
+	/* A container: its environment (NULL at the end), and the callback at its program's end, in
+	 * a turn of its own. */
 	const char *const *env;
 	void (*over)(const char *id, int code);
 };

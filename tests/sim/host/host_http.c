@@ -164,7 +164,7 @@ static void call_over(struct flight_to *t)
 			r.md5 = md5;
 		}
 	}
-	/* The caller forgets the call inside of done; what it reads must live that long. */
+	/* The caller forgets the call inside of done; the reply must live that long. */
 	loop_timer_stop(&c->deadline);
 	*c->at = c->next;
 	if (c->next != NULL) {

@@ -1,6 +1,6 @@
 /*
  * Processes as the agent sees them: the shim and the program below it, with numbers of their own.
- * The program's run text says what it is like: "steps=100 step_ms=5000 save_ms=2000".
+ * The program's run text has its settings: "steps=100 step_ms=5000 save_ms=2000".
  */
 #include "sim/world/world.h"
 #include "sim/host/host_priv.h"

@@ -57,7 +57,7 @@ void net_cut(const char *from, bool cut)
 	}
 }
 
-/* Only what goes to the daemon: a node that is cut off still reaches its metadata service. */
+/* Only requests to the daemon: a node that is cut off still reaches its metadata service. */
 static bool is_blocked(const struct flight *f)
 {
 	return f->port == 8080 && is_cut(f->from);

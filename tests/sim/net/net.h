@@ -9,8 +9,8 @@
 
 struct flight_to {
 	void (*over)(struct flight_to *t); /* reply, or reset */
-	/* NULL: a reply comes whole. Else reply has what arrived since it was called last; the rest
-	 * comes with over. */
+	/* NULL: a reply comes whole. Else reply has the bytes since its last call; the rest comes
+	 * with over. */
 	void (*streamed)(struct flight_to *t);
 	struct loop *loop;
 	/* the sender, for the trace and partitions: "engine", "i-0123" */
@@ -48,7 +48,7 @@ bool act_is_end(const char *method, const char *url, struct str body);
 struct flight;
 struct net_fates {
 	void (*left)(const struct flight_to *t); /* one leaves its sender */
-	void (*drawn)(struct flight *f); /* the same: now it is drawn what becomes of it */
+	void (*drawn)(struct flight *f); /* the same: now its fate is drawn */
 	/* around its service */
 	void (*begins)(const char *url, struct str body);
 	void (*ends)(void);

@@ -4,7 +4,7 @@
  *
  * The table has every state and every fault, and how many seeds of a sweep reached it. A batch that
  * should by that reach it in EXPECTED seeds must reach it in one; rarer ones are only counted. So a
- * hundred seeds must reach what every seventh reaches, two thousand all but the few rows that say
+ * hundred seeds must reach the states of every seventh, two thousand all but the few rows that say
  * why not. A new state or fault needs a row (test_sim.py), with 0 until a sweep has counted it.
  */
 #include "base/base.h"
@@ -22,8 +22,8 @@
 #define EXPECTED_FULL 8
 #define FULL 2000 /* seeds */
 #define LEAST 100
-/* Of small worlds' own numbers; below it what the normal seeds among them, every sixteenth, come to
- * is counted on. */
+/* Of small worlds' own numbers. Below it the count of the normal seeds among them, every sixteenth,
+ * decides. */
 #define SMALL_SURE 9
 
 static const struct reach {

@@ -97,8 +97,8 @@ static void trap_spring(void)
 		;
 }
 
-/* A seed that runs alone and crashes tells what it did last; after an assertion its rows, too,
- * which may fail. */
+/* A seed that runs alone and crashes prints its last lines; after an assertion its rows, too, which
+ * may fail. */
 static void crash_report(int signo)
 {
 	(void)signal(signo, SIG_DFL);

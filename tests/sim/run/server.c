@@ -98,7 +98,7 @@ enum spot_rc __wrap_proc_spawn(const struct proc_spec *s, int *ret_pid, struct s
 	return __real_proc_spawn(&with, ret_pid, err);
 }
 
-/* One that does not answer was copied while another process held what it needs. */
+/* One that does not answer was copied while another process held a lock that it needs. */
 static bool universe_works(void)
 {
 	PGconn *c = PQconnectdb(universes);

@@ -115,7 +115,7 @@ static const char *const elsewhere[] = { "api_agent_sample", "api_agents_seen", 
 	"engine_shares_spend", "engine_supply_", "engine_sweep_", "engine_wait_for_job",
 	"engine_watch_seen", "market_", "price_" };
 
-/* The one question whose answer is always the same: it knows only pools. */
+/* The one question with a constant answer: it reads only pools. */
 #define STEADY "engine_sweep_places"
 static PGresult *steady;
 

@@ -1,4 +1,4 @@
-/* Statements whose result is known to be empty are not sent; tests/sim/store/gates.c. */
+/* Statements with a result that must be empty are not sent (gates.c). */
 #ifndef SIM_GATES_H
 #define SIM_GATES_H
 

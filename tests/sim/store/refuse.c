@@ -1,7 +1,7 @@
 /*
  * A server that answers and refuses: all that writes (its disk is full), all, or one statement. It
- * does so at once, and whoever asks again at once, too, does nothing else and lets nobody else do
- * anything.
+ * does so at once, and a loop that asks again at once, too, does nothing else and lets nobody else
+ * act.
  */
 #include "base/base.h"
 #include "sim/world/world.h"

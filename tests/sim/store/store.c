@@ -4,8 +4,8 @@
  * share one real connection (conn.c), which runs one statement at a time to its end. Their order is
  * drawn, not raced for.
  *
- * A connection may break before its statement ran or after it was committed; what was sent behind
- * it on the same connection then never runs.
+ * A connection may break before its statement ran or after it was committed; later statements on
+ * the same connection then never run.
  */
 #include "base/base.h"
 #include "sim/world/world.h"

@@ -17,10 +17,10 @@ void store_close(void);
 PGconn *store_conn(void); /* for the checks, between turns */
 bool store_took(const PGresult *r, const char *name); /* the rule that statements do not fail */
 int64_t store_server_ms(void); /* processor time that the server's side has used */
-/* The process behind these connections dies: what it had sent runs or does not. */
+/* The process behind these connections dies: its sent statements run or do not. */
 struct pg;
 void store_crash(struct pg *p);
-/* It is stopped: what it had sent runs now, and its result waits, or it runs when the process goes
+/* It is paused: its sent statement runs now, and its result waits, or it runs when the process goes
  * on. */
 void store_pause(struct pg *p);
 

@@ -216,7 +216,7 @@ static void led_try(void)
 	PQclear(n);
 }
 
-/* Two lists lack a machine whose end was wanted and never asked for. */
+/* Two lists lack a machine that the engine wanted to end, and never did. */
 static void unasked_try(void)
 {
 	PGresult *n = PQexec(store_conn(),
@@ -338,7 +338,7 @@ static void exit_try(void)
 	PQclear(n);
 }
 
-/* Of a row made so, the statement leaves what `wrong` does not find. */
+/* After s, no row made by `made` is in the state that `wrong` finds. */
 static void row_try(const char *made, const struct pg_stmt *s, const char *const *params,
     const char *wrong, const char *rule)
 {

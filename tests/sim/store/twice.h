@@ -6,7 +6,7 @@
 
 struct pg_stmt;
 struct pg_item;
-/* It ran, and this is what it returned. */
+/* It ran, with this result. */
 void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult *first);
 void twice_break(void); /* for breaks.c */
 

@@ -1,9 +1,8 @@
 /*
- * Keeps in memory what a copy of the server writes to files. A written file becomes a copy of
- * itself (memfd). Files that are made, renamed or removed are so for this process alone. The
- * write-ahead log is written nowhere: nobody will recover from it. The functions of libc here are
- * those through which Postgres reaches its data folder (relative paths), if they change or see such
- * files.
+ * Keeps in memory all writes of a server's copy to files. A written file becomes a copy of itself
+ * (memfd). Files that are made, renamed or removed are so for this process alone. The write-ahead
+ * log is written nowhere: nobody will recover from it. The functions of libc here are those through
+ * which Postgres reaches its data folder (relative paths), if they change or see such files.
  */
 /* The names that Postgres calls, and not those of old 32 bit systems. */
 #undef _FILE_OFFSET_BITS

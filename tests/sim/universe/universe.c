@@ -177,7 +177,7 @@ static void cpu_limit(void)
 	}
 }
 
-/* Returns in the copies only, whose client is fd then. */
+/* Returns in the copies only; their client is fd then. */
 static void client_serve(int fd)
 {
 	pid_t parent = getppid();

@@ -1,6 +1,6 @@
 /*
- * Named profiles: what some seeds have and others have not. A seed has a profile by its number;
- * `sim SEED --profile NAME` adds one, `sim --profiles` lists them.
+ * Named profiles: habits of some seeds only. A seed has a profile by its number; `sim SEED
+ * --profile NAME` adds one, `sim --profiles` lists them.
  */
 #ifndef SIM_PROFILES_H
 #define SIM_PROFILES_H

@@ -38,7 +38,7 @@ void trap_sprung(const char *what)
 #define PROCESS "a process is begun"
 #define MACHINE "the machine is asked for its own"
 
-/* name, what it is, its result, its parameters, how they are passed on */
+/* name, kind, result, parameters, how they are passed on */
 #define TRAPS(X) \
 	X(clock_gettime, CLOCK_READ, int, (clockid_t id, struct timespec * ts), (id, ts)) \
 	X(gettimeofday, CLOCK_READ, int, (struct timeval * tv, void *tz), (tv, tz)) \

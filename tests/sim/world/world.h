@@ -80,8 +80,8 @@
 	/* somebody stops an instance: it is there, costs, and does nothing (each minute; every \
 	 * eighth seed, small worlds) */ \
 	X(halt) \
-	/* before Google stands another who answers, or a zone of it is out of reach (each \
-	 * minute; every sixteenth seed, small worlds) */ \
+	/* a proxy answers for Google, or a zone of it is out of reach (each minute; every \
+	 * sixteenth seed, small worlds) */ \
 	X(front) \
 	/* a cloud says that it began or ended a machine and has not (asked as the request \
 	 * leaves; every sixteenth seed, small worlds) */ \
@@ -89,14 +89,14 @@
 	/* an agent dies and starts again (asked after each of its turns; every sixteenth seed, \
 	 * small worlds) */ \
 	X(agent_crash) \
-	/* a feed of prices answers well, and with what was so when it froze, for minutes (each \
-	 * minute; every sixteenth seed, small worlds) */ \
+	/* a feed of prices repeats the prices of when it froze, for minutes (each minute; every \
+	 * sixteenth seed, small worlds) */ \
 	X(frozen_feed) \
 	/* daemons cannot reach a cloud, for minutes (each minute; every sixteenth seed, small \
 	 * worlds) */ \
 	X(far) \
-	/* a store of objects refuses what an agent asks of it (asked for each request; every \
-	 * sixteenth seed, small worlds) */ \
+	/* an object store refuses an agent's request (asked for each request; every sixteenth \
+	 * seed, small worlds) */ \
 	X(store_refuse) \
 	/* the price of a gathering gang's pool rises tenfold, and one of its instances ends \
 	 * (each minute; one seed in 64) */ \
@@ -116,7 +116,7 @@ struct world_conf {
 	struct faults_mix mix;
 	bool trace; /* print each line as it happens */
 	bool prove, gates_off;
-	const char *trap; /* --trap: what this seed does at its calm */
+	const char *trap; /* --trap: this seed's call at its calm */
 	const char *dsn, *dir;
 };
 
@@ -139,7 +139,7 @@ struct world {
 	uint64_t hash; /* of the trace */
 	int64_t turns, statements, asked, messages, restarts;
 	char *failed; /* first broken invariant; NULL = none */
-	bool pause_asked; /* the daemon whose turn it is stops after it */
+	bool pause_asked; /* the daemon in its turn pauses after it */
 	const char *proving; /* breaks.c: the rule that is to be seen broken */
 	bool proven;
 };
@@ -158,7 +158,7 @@ struct skewed_clock {
 void skewed_clock_init(struct skewed_clock *c, int64_t skew_us);
 struct loop *world_loop_new(const struct clock *clock);
 void world_loop_free(struct loop *l);
-/* Has no turns until it goes on (SIGSTOP, a sleeping laptop); what comes for it waits. */
+/* Has no turns until it goes on (SIGSTOP, a sleeping laptop); its messages wait. */
 void world_loop_pause(struct loop *l, bool paused);
 bool world_loop_paused(const struct loop *l);
 /* Seconds, minutes or hours, forward or back. */

@@ -1,4 +1,4 @@
-/* Paths that may leave their root, whole-file writes, boot.json and what is wrong with it. */
+/* Paths that may leave their root, whole-file writes, boot.json and its errors. */
 #include "base/base.h"
 #include "unit.h"
 

@@ -1,4 +1,4 @@
-/* The scan of a checkpoint directory: what is in it, what is read again, what is told. */
+/* The scan of a checkpoint directory: its files, files read again, and the report. */
 #include "base/base.h"
 #include "unit.h"
 

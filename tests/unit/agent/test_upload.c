@@ -1,4 +1,4 @@
-/* Uploads in pieces: what is read, hashed and sent next; the texts of the two stores. */
+/* Uploads in pieces: the next bytes to read, hash and send; the texts of the two stores. */
 #include "base/base.h"
 #include "unit.h"
 

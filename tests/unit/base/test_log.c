@@ -1,4 +1,4 @@
-/* Log lines, redaction and secrets: what may never get out. */
+/* Log lines, redaction, and secrets that must never get out. */
 #include "base/base.h"
 #include "unit.h"
 

@@ -1,5 +1,4 @@
-/* The fleet simulation keeps its own books right, whoever decides: what its report says rests on
- * that. */
+/* The fleet simulation keeps its own books right, whatever the policy: its report rests on that. */
 #include "unit.h"
 
 #include "brains.h"

@@ -178,8 +178,8 @@ static void fresh_credentials_are_renewed_once_when_the_clock_was_set(void **sta
 	assert_int_equal(f->auths, 2);
 }
 
-/* Renewed because they were stale, by their own look at the new time: what they took for fresh is
- * still to come. */
+/* Renewed because they were stale, by their own look at the new time: keys that they took for fresh
+ * are still to come. */
 static void a_renewal_interrupted_by_a_clock_step_is_repeated_whole(void **state)
 {
 	struct fake *f = *state;

@@ -204,7 +204,7 @@ static void serve_in_turn(struct fake *f UNUSED, struct httpd_req *r)
 	}
 }
 
-/* The first try may have made what the second was refused. */
+/* The first try may have made a machine, although the second was refused. */
 static void a_failure_after_a_refused_repeat_of_a_change_in_doubt_is_unknown(void **state)
 {
 	struct fake *f = *state;

@@ -1,5 +1,4 @@
-/* The HTTP client: what each kind of failure may be taken for, caps, and that waiting is not
- * spinning. */
+/* The HTTP client: the code of each kind of failure, caps, and that waiting is not spinning. */
 #include "base/base.h"
 #include "unit.h"
 #include "test_server.h"
@@ -190,8 +189,8 @@ static void a_lost_reply_of_a_mutating_request_is_unknown(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		for (int mutating = 0; mutating < 2; mutating++) {
-			/* Short only where the deadline is what ends it: the others must not meet
-			 * it on a busy machine. */
+			/* Short only if the deadline ends it: the others must not meet it on a busy
+			 * machine. */
 			bool waits = cases[i].reading == SPOT_TIMEOUT;
 			struct get g = { .out = { .timeout_us = waits ? 400000 : 9 * SPOT_US_PER_S,
 					     .reply_bytes_max = 65536 } };

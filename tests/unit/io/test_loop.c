@@ -234,7 +234,7 @@ static void freeing_may_bury_more(void **state)
 	loop_bury(loop, NULL, bury_again);
 	loop_turn(loop, 0);
 	assert_string_equal(trace, "first freed");
-	loop_bury(loop, NULL, on_grave); /* and the end of the loop frees what is left */
+	loop_bury(loop, NULL, on_grave); /* and the end of the loop frees the rest */
 }
 
 static void a_write_end_is_ready_and_events_can_change(void **state)

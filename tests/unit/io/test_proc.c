@@ -1,4 +1,4 @@
-/* Child processes: what they get, and what they do not. */
+/* Child processes: their environment, descriptors and signals. */
 #include "base/base.h"
 #include "unit.h"
 

@@ -1,6 +1,7 @@
 /*
  * A small HTTP server in threads, with blocking sockets. It uses nothing of src/io on purpose, so
- * that the client is not tested against its own notions. The path of the request says what it does:
+ * that the client is not tested against its own notions. The path of the request selects its
+ * behaviour:
  *
  * - /ok: 200 with headers and "hello", keep-alive
  * - /echo: 200, body = the request as it came

@@ -1,4 +1,4 @@
-/* The agent's HTTP client keeps the libcurl policy, whoever the far side is. */
+/* The agent's HTTP client keeps the libcurl policy, whatever the far side is. */
 #include "base/base.h"
 #include "unit.h"
 

@@ -452,7 +452,7 @@ static bool auth_again(struct drive *d)
 	d->reauths++;
 	memset(&d->call, 0, sizeof(d->call));
 	s = run_loop(d, DRIVE_AUTH, NULL);
-	/* NONE: the script ended here (lenient), what was refused stays the error. */
+	/* NONE: the script ended here (lenient), the refusal stays the error. */
 	if (s == SPOT_FAIL) {
 		keep.err = d->call.err;
 	}

@@ -22,8 +22,7 @@
 
 #define DRIVE_WORDS 16
 
-/* One request (or file read) that is expected, and what comes back. NULL and 0 fields are not
- * checked. */
+/* One expected request (or file read), and its reply. NULL and 0 fields are not checked. */
 struct drive_try {
 	/* expected */
 	const char *read; /* SPOT_READ of exactly this path, not a request */

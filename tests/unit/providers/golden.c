@@ -13,7 +13,7 @@ struct str golden_data(struct arena *a, const char *name)
 	return drive_file(a, arena_printf(a, "%s/%s", dir, name));
 }
 
-/* "Name: value" lines up to an empty one; returns what follows. */
+/* "Name: value" lines up to an empty one; returns the rest. */
 static const char *reply_headers(struct arena *a, struct drive_try *t, const char *p)
 {
 	for (size_t i = 0; *p != '\0' && *p != '\n'; i++) {

@@ -29,7 +29,7 @@ struct golden_case {
 	const char *name;
 	enum drive_verb verb;
 	const char *const *env, *const *settings; /* NULL: the suite's */
-	/* auth is what is tested: do not authenticate before */
+	/* the case tests auth: do not authenticate before */
 	bool no_keys;
 	/* copied for each run: GOLDEN_ARGS; NULL: nothing to say */
 	const void *args;
@@ -52,10 +52,10 @@ struct golden_suite {
 	const char *const *env, *const *settings;
 	const struct drive_try *auth; /* auth's script before a case; may be none */
 	size_t auth_n;
-	/* NULL, or: fills in what a file may not hold (a private key) before the provider sees the
-	 * reply. */
+	/* NULL, or: fills in secrets that a file may not hold (a private key) before the provider
+	 * sees the reply. */
 	const char *(*reply_fill)(struct arena *a, const char *text);
-	/* NULL, or: hides what differs from run to run (a signature) before a request is
+	/* NULL, or: hides parts that differ from run to run (a signature) before a request is
 	 * compared. */
 	const char *(*request_hide)(struct arena *a, const char *text);
 };

@@ -3,7 +3,7 @@
 
 #include "base/text/str.h"
 
-/* Every verb sends exactly what the golden file says, and understands what comes back. */
+/* Every verb sends exactly the requests of the golden file, and understands the replies. */
 
 static const char *result_text(const struct golden_case *k, enum spot_step s, const struct drive *d,
     const void *args, struct arena *a)

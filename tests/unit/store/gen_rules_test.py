@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The generator of rules: a rule becomes one statement with its parameters; bad ones fail with file and line."""
+"""The generator of rules: a rule becomes one statement. Bad rules fail with file and line."""
 import os
 import sys
 import tempfile

@@ -84,7 +84,7 @@ def sign_what_came():
 
 
 def account(url):
-    """An image to start from, and the key of a user who may do everything."""
+    """An image to start from, and the key of a user with all permissions."""
     keys = {'aws_access_key_id': 'setup', 'aws_secret_access_key': 'setup'}
     ec2 = boto3.client('ec2', region_name=REGION, endpoint_url=url, **keys)
     iam = boto3.client('iam', region_name=REGION, endpoint_url=url, **keys)

@@ -50,7 +50,7 @@ static const char *conf_setting(void *ctx, const char *key)
 	return NULL;
 }
 
-/* Credentials that lie in a file or in the environment; what needs a request is not for this. */
+/* Credentials from a file or from the environment; sources that need a request are not for this. */
 static bool auth_run(const struct spot_provider_ops *ops, void *self, struct arena *a)
 {
 	struct spot_call c = { .arena = a, .now_us = clock_real.wall_us(&clock_real) };

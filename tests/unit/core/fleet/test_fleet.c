@@ -281,7 +281,7 @@ static void existing_nodes_count_and_a_surplus_goes_back(void **state)
 	fleet_plan_make(a, &ask, &plan);
 	assert_int_equal(plan.surplus, 3);
 	assert_int_equal(plan.missing, 0);
-	/* The dearest first, and only what is idle. */
+	/* The dearest first, and only idle nodes. */
 	assert_int_equal(plan.gives_n, 2);
 	assert_int_equal(plan.gives[1].pool_id, 2);
 	assert_int_equal(plan.gives[1].nodes, 1);

@@ -163,7 +163,7 @@ static void observations_move_the_correlation_between_0_and_1(void **state)
 	records[0].joint_hits[LEVEL_ZONE] = 200;
 	m = hazard_model_build(*state, offers, 8, &policy, 0);
 	always = hazard_correlation(m, &offers[0], &offers[5]);
-	/* It stays above what pools of a zone have. */
+	/* It stays above the correlation of pools in one zone. */
 	assert_true(none < before && none >= 0.1 && before < always && always > 0.9);
 	rng_seeded_init(&r, 5);
 	for (int i = 0; i < 2000; i++) {

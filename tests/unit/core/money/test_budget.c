@@ -33,8 +33,7 @@ static void a_missing_machine_needs_its_end_and_the_work_of_all(void **state)
 	/* 300 s of work of each, 60 s of saving and 150 s until its end of each that is missing */
 	assert_int_equal(budget_need_again(AN_HOUR_MICROS, 2, 1, 150 * SPOT_US_PER_S, &s), 810000);
 	assert_int_equal(budget_need_again(AN_HOUR_MICROS, 8, 3, 150 * SPOT_US_PER_S, &s), 3030000);
-	/* Never more than was asked for when all were wanted, less what is kept back for those that
-	 * are there. */
+	/* Never more than the request for all, less the reserve of the existing ones. */
 	assert_int_equal(budget_need_again(AN_HOUR_MICROS, 2, 2, 150 * SPOT_US_PER_S, &s),
 	    2 * budget_need(AN_HOUR_MICROS, 0, 150 * SPOT_US_PER_S, &s));
 }

@@ -266,7 +266,7 @@ static void give_back(struct sim *s, struct sim_gang *g, bool cool)
 		g->rest[g->place] = s->now + 7;
 	}
 	for (int k = 0; k < WANT_MAX; k++) {
-		/* No machine is held longer than the hold and what a boot takes. */
+		/* No machine is held longer than the hold and the time of a boot. */
 		assert_true(g->until > 0 || g->m[k].launched == 0 ||
 		    s->now - g->m[k].launched <= HOLD + BOOT + 1);
 		g->m[k] = (struct machine){ .place = -1 };

@@ -113,7 +113,7 @@ static void an_end_says_how_each_rank_ended(void **state UNUSED)
 	arena_free(p.a);
 }
 
-/* Whatever a rank does whose peer is being taken is not the job's fault. */
+/* While a peer is being reclaimed, no act of a rank is the job's fault. */
 static void a_gang_that_is_taken_has_stopped(void **state UNUSED)
 {
 	static const enum node_state going[] = { NODE_DRAINING, NODE_TERMINATING, NODE_GONE,

@@ -1,5 +1,5 @@
-/* The question to the deadline policy and its answer: which pools it sees, what is held back, and
- * what it was told. */
+/* The question to the deadline policy and its answer: the pools that it sees, the reserve, and its
+ * other inputs. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/place/placement.h"
@@ -163,7 +163,7 @@ static void the_setup_follows_from_the_job(void **state UNUSED)
 	assert_true(llabs(int_of(plan, "done_us") - left / 4) < 10);
 	assert_int_equal(int_of(plan, "elapsed_us"), 2 * HOUR);
 	assert_int_equal(int_of(plan, "changeover_us"), 530 * SPOT_US_PER_S);
-	/* Nothing was refused: only what a reclaim may take is held back. */
+	/* Nothing was refused: the reserve is only for work that a reclaim may take. */
 	assert_int_equal(q.launch.us, 0);
 	assert_true(q.loss_us > 0);
 	assert_int_equal(int_of(plan, "loss_us"), q.loss_us);

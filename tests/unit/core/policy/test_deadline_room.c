@@ -141,7 +141,7 @@ static void the_reserve_grows_with_refusals_and_has_an_end(void **state)
 	}
 	assert_int_equal(last, LAUNCH_RESERVE_MOST_US);
 	r = ranking_make(0, 0);
-	/* A rest that is longer than what is left of the most. */
+	/* A cooldown that is longer than the rest of the maximum. */
 	launch_reserve_find(&r, 100, 2500 * S, 2500 * S, &x);
 	assert_int_equal(x.us, LAUNCH_RESERVE_MOST_US);
 }
@@ -240,7 +240,7 @@ static void a_move_is_made_only_when_the_deadline_is_kept_whatever_spot_does(voi
 	assert_null(move_refused(arena, &in));
 	in.deadline_us--;
 	assert_non_null(strstr(move_refused(arena, &in), "deadline"));
-	/* The save before it may fail: what it had to save is done again. */
+	/* The save before it may fail: its work is done again. */
 	in.unsaved_us = 900 * S;
 	in.deadline_us = NOW + need + 900 * S;
 	assert_null(move_refused(arena, &in));
@@ -304,7 +304,7 @@ static void work_done_by_the_clock_is_saved_in_time(void **state)
 	assert_int_equal(stay_judge(&in), STAY);
 	in.deadline_us--;
 	assert_int_equal(stay_judge(&in), STAY_UNSAFE);
-	/* Too late for all of the work, in time for what is left once this is saved. */
+	/* Too late for all of the work, in time for the rest once this is saved. */
 	in.deadline_us = NOW + 10 * H + 1800 * S;
 	assert_int_equal(stay_judge(&in), STAY_UNSAFE);
 	in.clock_us = in.unsaved_us = 0;

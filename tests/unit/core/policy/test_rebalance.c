@@ -1,4 +1,4 @@
-/* Waves of moves: what pays most first, and never more than the limits. */
+/* Waves of moves: the largest saving first, and never more than the limits. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/policy/rebalance.h"

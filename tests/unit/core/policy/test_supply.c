@@ -242,8 +242,8 @@ static void a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_fo
 
 	(void)state;
 	supply_policy_default(&p);
-	/* 80, 40, 20 against 30; then 20 against 15; ... what does not pay for the move is never
-	 * asked. */
+	/* 80, 40, 20 against 30; then 20 against 15; ... a pool that does not pay for the move is
+	 * never asked. */
 	probes_run(list, 3, &here, asked, 7);
 	assert_memory_equal(asked, ((int32_t[]){ 1, 1, 2, 1, 2, 1, 2 }), sizeof(asked));
 	assert_null(return_probe(&list[2], 1, &here, NULL, 0, &p));

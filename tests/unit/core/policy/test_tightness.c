@@ -1,4 +1,4 @@
-/* Supply tightness: what is measured, and that the state cannot flicker. */
+/* Supply tightness: its measure, and that the state cannot flicker. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/policy/tightness.h"
@@ -117,7 +117,7 @@ static void between_the_thresholds_it_stays_what_it_was(void **state)
 	assert_int_equal(tight.state, SUPPLY_TIGHT);
 }
 
-/* An adversary who knows the thresholds: refusals and calm in turn, as fast as it likes. */
+/* An adversary with knowledge of the thresholds: refusals and calm in turn, as fast as it likes. */
 static void no_adversary_makes_it_change_more_than_twice_per_hold(void **state)
 {
 	(void)state;

@@ -248,7 +248,7 @@ static void nobody_starves_behind_a_stream_within_reach_of_ageing(void **state)
 	}
 }
 
-/* Two teams with unequal shares, always both waiting: what they get comes to their shares. */
+/* Two teams with unequal shares, always both waiting: their machines come to their shares. */
 static void served_in_order_dollars_come_to_the_shares(void **state)
 {
 	struct schedule_team teams[] = { { "a", 3000, 50 * USD }, { "b", 1000, 0 } };

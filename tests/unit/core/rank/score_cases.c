@@ -1,7 +1,7 @@
 /*
- * Random jobs and offers with the score that core/rank gives them, one JSON object per line: what
- * test_score.py works out again on its own. Everything that the score is made of is printed with
- * all digits.
+ * Random jobs and offers with the score that core/rank gives them, one JSON object per line.
+ * test_score.py computes each score again without our code. Everything that the score is made of is
+ * printed with all digits.
  *
  *   score_cases N SEED
  */

@@ -131,8 +131,7 @@ static void the_mean_is_the_expectation_when_there_is_one_pool(void **state)
 		struct score_terms t;
 		struct montecarlo_out m;
 
-		/* Certain to launch, and the hazard is known: what is left is what both work
-		 * out. */
+		/* Certain to launch, and the hazard is known: both compute the rest. */
 		s->offers[0] = offer_make(1, SPOT_MARKET_SPOT, 1000000, hazard);
 		s->offers[0].hazard_lo = s->offers[0].hazard_hi = hazard;
 		s->offers[0].launch = 1;

@@ -1,5 +1,5 @@
-/* Expected dollars per finished work: what suits, the order, and what moves it. The arithmetic:
- * test_score.py. */
+/* Expected dollars per finished work: suitable offers, their order, and the terms that move it. The
+ * arithmetic: test_score.py. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -272,7 +272,8 @@ static void own_step_rates_correct_the_table(void **state)
 	assert_int_equal(rank_work_left_s(&job, 5000, 360000), 360000);
 }
 
-/* Saving costs time, losing costs more: the interval follows what reclaims without a save cost. */
+/* Saving costs time, losing costs more: the interval follows the cost of reclaims without a
+ * save. */
 static void the_interval_is_the_cheapest_one(void **state)
 {
 	const char *source;

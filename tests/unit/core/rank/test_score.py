@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Works out the score of random cases on its own, from what score_cases printed, and compares every term.
+"""Works out the score of random cases on its own, from the output of score_cases, and compares every term.
 
     test_score.py SCORE_CASES [N [SEED]]
 

@@ -130,7 +130,7 @@ static void a_measured_gpu_outweighs_the_table_by_its_hours(void **state UNUSED)
 
 	x->job.rates = rates;
 	x->job.rates_n = 2;
-	/* Half an hour of the table's 121 / 65, and one and a half of what was seen. */
+	/* Half an hour of the table's 121 / 65, and one and a half of the measured rate. */
 	assert_true(is_near(gpu_speed(&x->job, "l4", &hours),
 	    (121.0 / 65 * 0.5 + 1.5 * 1.5) / (0.5 + 1.5)));
 	assert_true(is_near(hours, 1.5));

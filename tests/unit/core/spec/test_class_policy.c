@@ -1,5 +1,5 @@
-/* Workload classes: what a job file gets that does not say, what the configuration may change, and
- * what is refused. */
+/* Workload classes: the defaults of a job file, the settings that the configuration may change, and
+ * refusals. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/str.h"

@@ -1,4 +1,4 @@
-/* The job file: what is accepted, and that every refusal names its line. */
+/* The job file: accepted texts, and refusals that name their line. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/sbuf.h"
@@ -303,7 +303,7 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 	}
 }
 
-/* Each is what the machine takes at most, and one more. */
+/* Each is the most that the machine takes, and one more. */
 static void more_than_any_machine_takes_is_refused_and_the_most_is_not(void **state)
 {
 	static const struct {

@@ -1,4 +1,4 @@
-/* The spellings that a job file may use for one value, and what of them is stored. */
+/* The spellings that a job file may use for one value, and their stored form. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/spec/jobspec.h"

@@ -101,7 +101,7 @@ static void unknown_supply_is_drawn_with_its_odds_and_hazard_and_known_supply_is
 		left += i > 0 && s[i - 1] == '1' && s[i] == '0';
 	}
 	assert_true(up > n * 69 / 100 && up < n * 71 / 100);
-	/* A sixth of 0.3 an hour, less what came back within the tick. */
+	/* A sixth of 0.3 an hour, less the pools that came back within the tick. */
 	assert_true((double)left / (double)held > 0.042 && (double)left / (double)held < 0.051);
 	past_fill(known, 4, 600 * SPOT_US_PER_S, 0.5, 0.1, &r);
 	assert_true(known[0] == '1' && known[2] == '0' && known[1] != '?' && known[3] != '?');

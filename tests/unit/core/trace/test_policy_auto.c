@@ -1,5 +1,5 @@
-/* policy_auto: by hand where the right choice is plain, and on seeded random supply for what must
- * always hold. */
+/* policy_auto: by hand if the right choice is plain, and on seeded random supply for the
+ * invariants. */
 #include "trace_case.h"
 #include "core/policy/policy_priv.h"
 
@@ -224,7 +224,7 @@ static void a_changeover_ends_on_a_line_of_the_grid(void **state)
 		double step_s = policy_dp_step_us(&s) / (double)SPOT_US_PER_S;
 
 		assert_true(fabs(step_s - (double)c[i].want_s) < 0.001);
-		s.tick_us = 3600 * SPOT_US_PER_S; /* never finer than what is seen */
+		s.tick_us = 3600 * SPOT_US_PER_S; /* never finer than the samples */
 		assert_true(policy_dp_step_us(&s) >= (double)s.tick_us);
 	}
 }

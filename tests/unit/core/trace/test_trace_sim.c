@@ -10,8 +10,8 @@
 
 static struct arena *arena;
 
-/* A policy that does what is written: '.' wait, 'o' on demand, '0'..'3' spot in that pool; the last
- * one goes on. */
+/* A policy that follows a script: '.' wait, 'o' on demand, '0'..'3' spot in that pool; the last one
+ * goes on. */
 static const char *script;
 static struct policy_view seen[64];
 static size_t tracks_seen, track_samples;

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-/* The check before trusting a configuration: what is asked, and how each answer is judged. */
+/* The check before trusting a configuration: its requests, and the verdict on each answer. */
 
 #define WHO \
 	"<GetCallerIdentityResponse><GetCallerIdentityResult><Account>123456789012</Account>" \

@@ -3,7 +3,7 @@
 
 #include "aws_int.h"
 
-/* Each error code of the vendor leads to its verdict; what is unknown goes by HTTP class. */
+/* Each error code of the vendor leads to its verdict; an unknown code goes by HTTP class. */
 
 static struct spot_launch launch_args(void)
 {
@@ -143,7 +143,7 @@ static void unknown_codes_go_by_http_class(void **state)
 		{ 400, "", SPOT_UNKNOWN, 0 }, /* unknown sender: it may have happened */
 		{ 404, "not found", SPOT_UNKNOWN, 0 },
 		{ 302, "", SPOT_UNKNOWN, 0 },
-		{ 200, "", SPOT_UNKNOWN, 0 }, /* launched, but we cannot read what */
+		{ 200, "", SPOT_UNKNOWN, 0 }, /* launched, but the reply is unreadable */
 		{ 200, "<RunInstancesResponse><instancesSet>", SPOT_UNKNOWN, 0 },
 		{ 200, "<RunInstancesResponse/>", SPOT_UNKNOWN, 0 },
 		{ 200, "<SomethingElse/>", SPOT_UNKNOWN, 0 },

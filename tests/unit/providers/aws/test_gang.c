@@ -62,7 +62,7 @@ static void a_gang_is_one_request_for_all_or_none(void **state)
 	drive_fini(&d);
 }
 
-/* A repeat may find some ended: what they lived is billed, so they are told and nothing is given
+/* A repeat may find some ended: their lives are billed, so they are reported and nothing is given
  * back here. */
 static void a_gang_of_which_some_ended_is_told_as_it_is(void **state)
 {

@@ -1,8 +1,7 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-/* RunInstances: what is asked for by settings and arguments, and what is refused before any
- * request. */
+/* RunInstances: the request by settings and arguments, and refusals before any request. */
 
 #define OK_REPLY \
 	"<RunInstancesResponse><instancesSet><item><instanceId>i-1</instanceId></item></" \

@@ -59,7 +59,7 @@ static void the_current_spot_price_is_asked_for_from_now_on(void **state)
 	assert_int_equal(a.points[0].price_micros, 400000);
 	assert_int_equal(a.points[1].price_micros, 412300);
 	assert_int_equal(a.points[1].observed_us, DRIVE_NOW_US);
-	/* Old marks are cut to what the vendor keeps. */
+	/* Old marks are cut to the vendor's retention. */
 	a = prices_args(SPOT_MARKET_SPOT);
 	a.since_us = 1;
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_PRICES, &a,

@@ -202,7 +202,7 @@ static void the_vendors_certificates_are_there_for_every_region(void **state)
 	drive_init(&d, &aws_ops, env, vendors_own);
 	drive_script(&d, NULL, 0);
 	assert_int_equal(drive_run(&d, DRIVE_VERIFY, &a), SPOT_FAIL);
-	assert_int_equal(d.call.err.rc, SPOT_DENIED); /* it had what to check with */
+	assert_int_equal(d.call.err.rc, SPOT_DENIED); /* it had the certificates */
 	a.region = "eu-nowhere-9";
 	assert_int_equal(drive_run(&d, DRIVE_VERIFY, &a), SPOT_FAIL);
 	assert_int_equal(d.call.err.rc, SPOT_CONFIG);

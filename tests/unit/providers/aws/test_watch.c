@@ -3,7 +3,7 @@
 
 #include "base/text/json.h"
 
-/* Events out of a queue, and what is scheduled for machines. */
+/* Events out of a queue, and scheduled events of machines. */
 
 #define QUEUE "https://sqs.us-east-1.amazonaws.com/123456789012/spotbroker-interruptions"
 #define SQS "https://sqs.us-east-1.amazonaws.com/"
@@ -128,7 +128,7 @@ static void an_empty_queue_is_no_news_and_no_gap(void **state)
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &again, { .status = 200, .reply = "{}" }),
 	    SPOT_DONE);
 	assert_false(again.gap);
-	/* A cursor that cannot be read loses nothing but what it remembered. */
+	/* An unreadable cursor loses only its memory of messages. */
 	again = watch_args("{\"delete\":7");
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &again,
 			     { .status = 200, .reply = "{\"Messages\":null}" }),

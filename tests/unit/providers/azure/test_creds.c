@@ -9,7 +9,7 @@
 #include <openssl/rsa.h>
 #include <openssl/x509.h>
 
-/* Tokens: where they come from, how long they do, and what a refusal says. */
+/* Tokens: their sources, their lifetime, and the words of a refusal. */
 
 #define BASE "subscription", GOLDEN_SUB, "tenant", "contoso.example", "client_id", "me"
 static const char *const nothing[] = { NULL };

@@ -88,7 +88,7 @@ static void the_innermost_code_that_is_known_counts(void **state)
 			     "\"SkuNotAvailable\",\"message\":\"inner\"}}}}",
 			     NULL),
 	    SPOT_NO_CAPACITY);
-	/* a sure code on top is not overruled by what is below it */
+	/* a sure code on top is not overruled by one below it */
 	assert_int_equal(verdict_on(&d, 403,
 			     "{\"error\":{\"code\":\"RequestDisallowedByPolicy\",\"message\":"
 			     "\"m\",\"details\":[{\"code\":"

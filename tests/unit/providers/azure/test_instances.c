@@ -185,7 +185,7 @@ static void without_a_name_the_token_in_the_tags_is_looked_for(void **state)
 			     { .status = 200, .reply = LIST(VM("Succeeded", "")) }),
 	    SPOT_DONE);
 	assert_int_equal(a.n, 1);
-	/* a group whose machine never came is no machine */
+	/* a group without its machine is no machine */
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_FIND, &a, { .status = 200, .reply = LIST(GROUP) },
 			     { .status = 200, .reply = LIST("") }),
 	    SPOT_DONE);
@@ -248,8 +248,7 @@ static void only_a_group_with_our_tag_is_deleted(void **state)
 	drive_fini(&d);
 }
 
-/* Names of tags are the same in any case, and what hands them on may change it (a policy that sets
- * tags does). */
+/* Names of tags are the same in any case, and a policy that sets tags may change the case. */
 static void tags_in_another_case_are_ours_too(void **state)
 {
 	struct spot_list a = { .region = "eastus2", .install = "7f3a" };

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "azure_test.h"
 
-/* A launch: what is asked for, how long it is waited for, and what is left behind when it fails. */
+/* A launch: its requests, the length of its wait, and the remains of a failed one. */
 
 #define GROUP_URL ARM SUB "/resourcegroups/" LEASE "?api-version=2021-04-01"
 #define VM_URL ARM VM_ID "?api-version=2024-03-01"
@@ -201,7 +201,7 @@ static void the_operation_is_asked_as_often_as_told_and_no_longer(void **state)
 			     { .url = OPERATION, .status = 500 },
 			     { .url = OPERATION, .status = 200, .reply = "{\"status\":\"Odd\"}" }),
 	    SPOT_DONE);
-	/* accepted: what becomes of it is seen in lists */
+	/* accepted: lists show its outcome */
 	assert_int_equal(a.instance.state, SPOT_INSTANCE_PENDING);
 	assert_int_equal(d.waited_us, (7 + 11 + 10) * SPOT_US_PER_S);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, MADE, ACCEPTED,

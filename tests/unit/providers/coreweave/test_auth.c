@@ -232,7 +232,7 @@ static void a_cluster_that_is_down_leaves_the_others_going(void **state)
 	assert_int_equal(drive_run(&d, DRIVE_REGIONS, &r), SPOT_DONE);
 	assert_int_equal(r.n, 2);
 	drive_script(&d, NULL, 0);
-	/* never an empty list of what cannot be asked */
+	/* never an empty list of an unreachable cluster */
 	assert_int_equal(drive_run(&d, DRIVE_LIST, &a), SPOT_FAIL);
 	assert_int_equal(d.call.err.rc, SPOT_DENIED);
 	/* and it is tried again */

@@ -70,8 +70,8 @@ static const struct {
 	const char *words;
 } states[] = {
 	{ CW_POD("", "", "\"phase\":\"Succeeded\""), SPOT_INSTANCE_GONE, SPOT_END_GUEST, "" },
-	/* evicted: it saved in its grace and ended well; deleted by somebody says nothing
-	 * of that, and what we delete is ours */
+	/* evicted: it saved in its grace and ended well; a deletion by somebody says nothing of
+	 * that, and our deletions are ours */
 	{ CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\","
 		 "\"deletionGracePeriodSeconds\":400",
 	      "",
@@ -403,8 +403,8 @@ static void a_target_that_moved_is_counted_again(void **state)
 	drive_used(d);
 }
 
-/* So that whoever counted before cannot write his count any more: a write without a change would
- * not stop him. */
+/* So that an earlier counter cannot write its count any more: a write without a change would not
+ * stop him. */
 static void a_right_target_is_written_with_a_note(void **state)
 {
 	static const struct drive_try tries[] = { R(200, RUNNING), R(200, CW_NODEPOOL(0, 1, "")),

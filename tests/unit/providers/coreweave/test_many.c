@@ -4,8 +4,8 @@
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
 
-/* As many machines in one cluster as the engine asks about at once: what a call may take of memory
- * is not of their square. */
+/* As many machines in one cluster as the engine asks about at once: a call's memory does not grow
+ * with their square. */
 
 #define MANY 5000
 #define VANISHED 10 /* the last ones: no Pod */

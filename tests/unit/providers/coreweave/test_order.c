@@ -9,8 +9,8 @@
  * The order for machines against the live Pods, under every interleaving. Launches and terminates
  * of one NodePool run side by side against an API server of a few lines. Requests come in every
  * possible sequence, and replies and requests get lost. When all have come to rest, the target is
- * the number of live Pods. A caller whose launch ended as UNKNOWN calls find, one whose terminate
- * failed repeats it, as the engine does.
+ * the number of live Pods. After a launch that ended as UNKNOWN a caller calls find; after a failed
+ * terminate it repeats it, as the engine does.
  */
 
 #define PODS_MAX 6
@@ -283,7 +283,7 @@ static void actor_exchange(struct run *r, struct actor *x, int fault)
 	in->status = fault != 0 ? 0 : in->status;
 	in->body = str_from(fault != 0 ? "" : text);
 	if (fault != 0 && x->c.mutating) {
-		/* The core's part: what may have had an effect ends as unknown. */
+		/* The core's part: a call that may have had an effect ends as unknown. */
 		x->finding = x->verb == DRIVE_LAUNCH;
 		actor_begin(r, x);
 	} else {
@@ -337,8 +337,8 @@ static void pod_seed(struct run *r, const char *name)
 		"spotbroker.io/instance-type", "gd-8xh100ib-i128", "spec"));
 }
 
-/* Plays one letter of what per actor: L launches, 1 and 2 end the first and the second existing
- * Pod. */
+/* Plays an actor for each letter of `what`: L launches, 1 and 2 end the first and the second
+ * existing Pod. */
 static void actors_play(struct drive *d, const char *what, int there, int faults,
     struct choices *ch)
 {

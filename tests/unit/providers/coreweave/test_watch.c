@@ -40,7 +40,7 @@ static struct spot_watch watch_run(const struct drive_try *t, size_t n, const ch
 	drive_used(&d);
 	snprintf(kept, sizeof(kept), "%s", a.next_cursor != NULL ? a.next_cursor : "");
 	a.next_cursor = kept;
-	/* results live in the arena: what the tests look at is taken along */
+	/* results live in the arena: the tests copy the fields that they check */
 	static struct spot_instance seen[4];
 	static struct spot_notice notices[4];
 	a.seen_n = MIN(a.seen_n, (size_t)4);

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-/* Every source of credentials, what is refused, and that nothing of a file gets into an error. */
+/* Every source of credentials, refusals, and that nothing of a file gets into an error. */
 
 #define FILE_ENV ((const char *const[]){ "GOOGLE_APPLICATION_CREDENTIALS", "/c.json", NULL })
 #define TOKEN(t) "{\"access_token\":\"" t "\",\"expires_in\":3599,\"token_type\":\"Bearer\"}"

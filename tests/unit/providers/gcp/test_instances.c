@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-/* list, find, describe, terminate, notices: what is there, what is gone, and what proves
+/* list, find, describe, terminate, notices: existing machines, gone ones, and answers that prove
  * nothing. */
 
 #define LIST(scopes) "{\"kind\":\"compute#instanceAggregatedList\",\"items\":{" scopes "}}"

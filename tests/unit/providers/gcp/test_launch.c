@@ -1,8 +1,8 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-/* instances.insert: what is asked for, that a repeat is harmless, and that the operation has the
- * last word. */
+/* instances.insert: its request, that a repeat is harmless, and that the operation has the last
+ * word. */
 
 #define INSERT API "/zones/" ZONE "/instances?requestId=*"
 #define WAIT API "/zones/" ZONE "/operations/operation-1/wait"

@@ -89,7 +89,7 @@ static void a_few_are_asked_for_one_by_one(void **state)
 	assert_int_equal(drive_run(&d, DRIVE_DESCRIBE, &a), SPOT_DONE);
 	assert_int_equal(a.n, GETS - 1);
 	assert_null(a.untold);
-	/* So are many of whom it is not said whose they are. */
+	/* So are many without an owner. */
 	a = describe_args(&d, GETS + 1, ZONE);
 	a.install = NULL;
 	t[GETS] = get_try(&d, &a, GETS, false);

@@ -1,8 +1,7 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-/* Machine prices out of the catalog's parts: what is added up, what is a decoy, and that nothing is
- * guessed. */
+/* Machine prices out of the catalog's parts: summed parts, decoys, and that nothing is guessed. */
 
 #define SKU(text, usage, unit, units, nanos) \
 	"{\"description\":\"" text "\",\"category\":{\"usageType\":\"" usage \

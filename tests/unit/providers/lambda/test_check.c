@@ -1,5 +1,5 @@
-/* check: what is wrong is said, what cannot be tried is said to be untested, nothing is changed.
- * Also what the settings of a region bring into a launch. */
+/* check: names errors, marks untried items as untested, changes nothing. Also the effect of a
+ * region's settings on a launch. */
 #include "base/base.h"
 #include "lambda_test.h"
 

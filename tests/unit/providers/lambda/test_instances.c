@@ -1,4 +1,4 @@
-/* find, list, describe, terminate: what the list of instances says, and what it does not. */
+/* find, list, describe, terminate: the facts of the list of instances, and its gaps. */
 #include "base/base.h"
 #include "lambda_test.h"
 
