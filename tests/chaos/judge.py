@@ -177,7 +177,7 @@ def node_money(node, prices, lines):
     need(at == node["ended_us"], "n%d: the ledger ends at %d, the node at %d", node["id"], at, node["ended_us"])
     expected = 0
     for r in stand:
-        # A line that was written for another one knows what that one knew.
+        # A line that replaces another one knows only the prices that the other knew.
         first = min(x["at_us"] for x in lines if not x["reverses"] and x["from_us"] <= r["from_us"] and x["to_us"] >= r["to_us"])
         for x, y, price in segments(prices, node["price_micros"], r["from_us"], r["to_us"], first):
             need(price == r["price_micros"], "n%d: a line of %d micro-dollars an hour from %d, and the price rows say %d", node["id"],

@@ -108,8 +108,8 @@ class Node:
 
     def wake(self):
         """Kills Patroni, and lets its frozen Postgres go on, as a watchdog would. Patroni 3.0.2 that sleeps for longer
-        than its lease and goes on puts the leader's key back, whoever holds it by then. That makes two histories, and
-        loses the writes that the other one accepted."""
+        than its lease and goes on puts the leader's key back, although another node holds it by then. That makes two
+        histories, and loses the writes that the other one accepted."""
         self.proc.kill()
         self.proc.wait(20)
         self.signal(signal.SIGCONT)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""An earlier daemon (SPOT_UPGRADE_SPOTD) works on the database that the new one has migrated, beside it. A job submitted
-to either ends, whoever leads; then the earlier one goes.
+"""An earlier daemon (SPOT_UPGRADE_SPOTD) works on the database that the new one has migrated, beside it. A job
+submitted to either ends, under either leader; then the earlier one goes.
 
     upgrade_test.py BUILD
 """

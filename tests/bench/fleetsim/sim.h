@@ -3,7 +3,7 @@
  * It accepts launches while the pool has capacity. Nodes boot; jobs restore, work, save and lose
  * their unsaved work; pools that shrink reclaim nodes. Every node is paid from the accepted launch
  * to its end at the price of the minute. The brain owns every choice. Time goes in steps of a
- * minute; ends of jobs are exact. A job tries one launch a step, whoever decides: an answer takes
+ * minute; ends of jobs are exact. A job tries one launch a step under every brain: an answer takes
  * that long.
  */
 #ifndef FLEETSIM_SIM_H

@@ -198,7 +198,7 @@ const struct control_call az_calls[] = {
 	    "{\"issuer\": URL, \"subject\": TEXT, \"public_key_pem\": PEM} or "
 	    "{\"certificate_pem\": "
 	    "PEM}",
-	    "{}", "Say who may sign a client's assertion: a federated issuer or a certificate.",
+	    "{}", "Trust a signer of client assertions: a federated issuer or a certificate.",
 	    trust_post, NULL },
 	{ .path = NULL },
 };

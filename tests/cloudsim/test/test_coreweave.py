@@ -138,7 +138,7 @@ class ControlPlane(Base):
 
 class Programs(Base):
     def test_term_comes_at_deletion_and_the_program_has_its_grace(self):
-        # A shell waits for what runs in its foreground before its trap.
+        # A shell waits for its foreground program before its trap.
         self.pod('t-1', 'trap "echo saving; sleep 0.2; echo saved; exit 0" TERM; echo up; while :; do sleep 0.02; done')
         self.log_has('t-1', 'up')
         status, doc = self.k8s('DELETE', PODS + '/t-1')

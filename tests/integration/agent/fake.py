@@ -1,7 +1,7 @@
 """A scripted daemon, object store and metadata service for the agent's tests, all in this process.
 
-Written from include/spot/agent.h, not from the agent. Everything that arrives is kept; `until` waits for a
-condition and fails with what has arrived. Nothing here waits by sleeping.
+Written from include/spot/agent.h, not from the agent. Everything that arrives is kept; `until` waits for a condition
+and prints all arrivals when it fails. Nothing here waits by sleeping.
 """
 import hashlib
 import json

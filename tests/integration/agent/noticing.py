@@ -1,4 +1,4 @@
-"""Each cloud's own channel of notices, and how a node of it proves who it is."""
+"""Each cloud's own channel of notices, and the proof of a node's identity."""
 import hashlib
 import os
 import signal

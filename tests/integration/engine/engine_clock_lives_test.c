@@ -145,7 +145,7 @@ static void boots_an_hour_ago(struct world *w)
 	    "state_us = state_us - 3600000000; UPDATE event SET at_us = at_us - 3600000000");
 }
 
-/* Its host started again with a clock an hour ahead, and nobody has said yet what time it is. */
+/* Its host started again with a clock an hour ahead, and no provider has confirmed the time yet. */
 static void test_a_daemon_that_starts_with_a_clock_ahead_lets_machines_boot(void **state)
 {
 	struct world *w = *state;
@@ -178,7 +178,7 @@ static void boots_in_time(struct world *w, int more)
 		world_kill(w);
 	}
 	world_start(w);
-	/* It has looked at what boots by then. */
+	/* It has checked the booting machine by then. */
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM led, leader l WHERE led.epoch = l.epoch AND led.to_us > "
 	    "led.from_us + 4000000");

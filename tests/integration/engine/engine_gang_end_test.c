@@ -175,8 +175,8 @@ static void test_a_cancelled_gang_ends_wherever_it_is(void **state)
 	}
 }
 
-/* A rank is lost, and the agents of the others cannot be reached. A user who cancels then sees the
- * job being cancelled, and it is not placed again. */
+/* A rank is lost, and the agents of the others cannot be reached. A cancel then shows the job as
+ * being cancelled, and it is not placed again. */
 static void test_a_gang_whose_ranks_were_told_to_stop_is_cancelled(void **state)
 {
 	struct world *w = *state;

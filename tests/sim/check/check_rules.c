@@ -1,6 +1,6 @@
 /*
  * The rules that are .sql files: those of the doctor (src/store/rules) and those that only tests
- * ask (rules/). Each is asked by its key; when, and what excuses it, stands where it is asked.
+ * ask (rules/). Each is asked by its key; its time and its excuses stand where it is asked.
  */
 #include "sim/world/world.h"
 #include "sim/check/check.h"

@@ -1,7 +1,7 @@
 /*
- * The rows hold what clouds, machines and users said. A machine that its cloud has is neither
- * called gone nor an orphan. Prices are the cloud's. A stated deadline is not put off. A log is
- * what its program wrote. Orders to programs had their effect: a job that moves has saved.
+ * The rows agree with clouds, machines and users. A machine that its cloud has is neither called
+ * gone nor an orphan. Prices are the cloud's. A stated deadline is not put off. A log has exactly
+ * its program's lines. Orders to programs had their effect: a job that moves has saved.
  */
 #include "sim/world/world.h"
 #include "sim/check/check.h"

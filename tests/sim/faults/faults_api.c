@@ -129,8 +129,8 @@ static void out_of_reach(const char *zone)
 	cloud_post("/gcp/config", json_pack("{s:s}", "unreachable", zone));
 }
 
-/* A proxy's page is no word of Google's about a machine, and a list without a zone none about what
- * is in there. */
+/* A proxy's page is no word of Google's about a machine, and a list without a zone says nothing
+ * about that zone. */
 void faults_front_minute(void)
 {
 	static const struct api_fault pages[] = {

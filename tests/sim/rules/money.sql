@@ -79,7 +79,7 @@ WHERE sum <> 0
 
 -- rule: a line is of what the machine did
 -- A job's time on a machine is compute and no other time is. A fleet's idle machine costs no job. Half a minute is for
--- what was decided meanwhile.
+-- decisions meanwhile.
 SELECT l.id, 'line ' || l.id || ' of n' || l.node_id || ' ' || l.kind AS words
 FROM ledger l
 JOIN node n ON n.id = l.node_id

@@ -1,7 +1,7 @@
 /*
- * People who look after the daemon. They run the doctor, and have orphans ended before their grace
- * is over. Each request is over in the end, whatever crashed meanwhile (check_work.c). A request
- * may be lost: they repeat it.
+ * Operators. They run the doctor, and have orphans ended before their grace is over. Each request
+ * is over in the end, whatever crashed meanwhile (check_work.c). A request may be lost: they repeat
+ * it.
  *
  * Only in small worlds and every sixteenth seed, with draws of its own.
  */
