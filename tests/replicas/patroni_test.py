@@ -203,7 +203,7 @@ class Cluster:
             return False
 
     def recovers(self, node):
-        """Returns the server's own answer; False if it does not answer."""
+        """Returns whether the server is a standby by its own answer; None if it does not answer."""
         try:
             return self.at(node, "SELECT pg_is_in_recovery()", "postgres", "postgres") == "t"
         except e2e.Failure:

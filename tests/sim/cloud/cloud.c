@@ -279,7 +279,7 @@ static struct inst *gang_any(const char *refs)
 	return i;
 }
 
-/* Bounds of faults of one machine or one cloud's answers: a waiting part may wait for so long. */
+/* After a hit, rules about one machine or one cloud's answers are excused for ten minutes. */
 static bool harm_felt(bool hit)
 {
 	if (hit) {
