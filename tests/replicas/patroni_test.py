@@ -169,7 +169,7 @@ class Cluster:
             key = json.loads(p and self.key("sync") or "{}")
             if not p or key.get("leader") != p.name:
                 return None
-            rows = self.at(p, "SELECT application_name, sync_state FROM pg_stat_replication WHERE state = 'streaming' AND application_name LIKE 'pg%'",
+            rows = self.query_node(p, "SELECT application_name, sync_state FROM pg_stat_replication WHERE state = 'streaming' AND application_name LIKE 'pg%'",
                            "postgres", "postgres")
             follow = dict(line.split("|") for line in rows.splitlines())
             sync = [name for name, state in follow.items() if state == "sync"]
@@ -194,25 +194,25 @@ class Cluster:
             ",".join("127.0.0.1" for _ in self.nodes), ",".join(str(n.port) for n in self.nodes))
 
     def sql(self, text, database="spotbroker", user="postgres"):
-        return self.at(until("a primary", 60, self.primary), text, database, user)
+        return self.query_node(until("a primary", 60, self.primary), text, database, user)
 
     def has_database(self, node):
         try:
-            return self.at(node, "SELECT 1", "spotbroker", "postgres") == "1"
+            return self.query_node(node, "SELECT 1", "spotbroker", "postgres") == "1"
         except e2e.Failure:
             return False
 
     def recovers(self, node):
         """Returns whether the server is a standby by its own answer; None if it does not answer."""
         try:
-            return self.at(node, "SELECT pg_is_in_recovery()", "postgres", "postgres") == "t"
+            return self.query_node(node, "SELECT pg_is_in_recovery()", "postgres", "postgres") == "t"
         except e2e.Failure:
             return None
 
     def is_primary(self, node):
         return self.recovers(node) is False
 
-    def at(self, node, text, database, user):
+    def query_node(self, node, text, database, user):
         out = subprocess.run(["psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-c", text, "host=127.0.0.1 port=%d user=%s dbname=%s" % (
             node.port, user, database)], capture_output=True, text=True, check=False)
         if out.returncode != 0:
@@ -381,9 +381,9 @@ class FailOver(Case):
         primary = until("the cluster is whole again", 180, w.server.whole)
         self.nothing_is_lost(writers)
         text = "SELECT count(*), md5(string_agg(concat_ws(' ', id, name, state), ',' ORDER BY id)) FROM job WHERE name LIKE 'w%'"
-        said = w.server.at(primary, text, "spotbroker", "postgres")
+        said = w.server.query_node(primary, text, "spotbroker", "postgres")
         for n in w.server.nodes:
-            until("%s has what %s has" % (n.name, primary.name), 30, lambda n=n: w.server.at(n, text, "spotbroker", "postgres") == said)
+            until("%s has what %s has" % (n.name, primary.name), 30, lambda n=n: w.server.query_node(n, text, "spotbroker", "postgres") == said)
 
     def test_b_the_primary_is_killed_then_frozen_and_nothing_is_lost(self):
         w = self.world

@@ -44,7 +44,7 @@ class Upgrade(Case):
     def version(self):
         return int(self.world.sql("SELECT max(version) FROM schema_version"))
 
-    def both(self, words):
+    def run_both(self, words):
         """A job to each daemon; both end whole."""
         w = self.world
         jobs, ports = [], [r.port for r in w.replicas]
@@ -72,12 +72,12 @@ class Upgrade(Case):
         sys.stderr.write("        schema %d under a daemon that knows %d\n" % (self.version(), before))
         self.assertGreater(self.version(), before)
         self.assertIs(w.await_leader(), old)
-        self.both("old-leads")
+        self.run_both("old-leads")
         # The earlier one is killed: this one leads, with the other's jobs.
         old.freeze()
         self.assertIs(w.await_leader(old), new)
         old.thaw()
-        self.both("new-leads")
+        self.run_both("new-leads")
         # And the other way round: a new leader that goes leaves everything to the earlier one.
         new.terminate()
         self.assertEqual(new.proc.wait(30), 0)

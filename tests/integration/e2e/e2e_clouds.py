@@ -30,7 +30,7 @@ class Cloud:
                 text += f.read()
         return text
 
-    def at(self, text, event):
+    def event_time(self, text, event):
         line = next((x for x in text.splitlines() if "event=" + event in x or " %s " % event in x), None)
         self.assertIsNotNone(line, "%s is not in the agent's log:\n%s" % (event, text[-3000:]))
         return datetime.datetime.fromisoformat(re.search(r"\d{4}-\d\d-\d\dT[0-9:.]+", line).group())
@@ -45,7 +45,7 @@ class Cloud:
 
     def heard(self, home):
         text = self.agent_log(home)
-        seen, signalled = self.at(text, "notice.seen"), self.at(text, "job.signalled")
+        seen, signalled = self.event_time(text, "notice.seen"), self.event_time(text, "job.signalled")
         self.assertIn("source=" + self.NOTICE, text)
         self.assertLess((signalled - seen).total_seconds(), self.late.limit(1))
 

@@ -36,10 +36,10 @@ class Leaks:
 
     # ---- tags ------------------------------------------------------------------------------
 
-    def ours(self, tags):
+    def own_tags(self, tags):
         return dict(tags)
 
-    def nobodys(self, tags):
+    def no_tags(self, tags):
         return {}
 
     def another_installations(self, tags):
@@ -79,7 +79,7 @@ class Leaks:
     def live(self):
         return {i["id"] for i in self.world.instances(live=True)}
 
-    def left(self):
+    def things_left(self):
         """Returns the running or stored things that do not belong to the strangers."""
         words = [word for s in self.strangers for word in (*s.words, s.machine) if word]
         return [x for x in self.world.sim("GET", "/books")["left"] if not any(word in x for word in words)]
@@ -98,21 +98,21 @@ class Leaks:
         node = w.node(w.await_steps(job, 5)["node"])
         self.assertEqual(node["pool"]["provider"], self.provider)
         self.read(node)
-        whose = (self.nobodys, self.another_installations, self.one_character_more, self.under_another_key)
-        self.strangers = [make(who) for make in (self.machine, self.rest) for who in whose]
+        whose = (self.no_tags, self.another_installations, self.one_character_more, self.under_another_key)
+        self.strangers = [make(who) for make in (self.machine, self.plant_rest) for who in whose]
         for s in self.strangers:
             self.runs(s)
         before = [self.look(s) for s in self.strangers]
-        rests, orphan = self.rests_of_ours(), self.machine(self.ours)
+        rests, orphan = self.rests_of_ours(), self.machine(self.own_tags)
         self.runs(orphan)
         self.listed(node, orphan, rests)
         self.ends_after_a_grace(orphan, rests)
-        self.over(node, orphan, rests)
+        self.await_over(node, orphan, rests)
         # The node beside them was ours all the while.
         w.hurry()
         j = w.await_end(job)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 1, 0), j["why"])
-        w.until("all of ours is gone, as is what belonged to it", 60, lambda: not w.nodes() and not self.left() and not self.leaks())
+        w.until("all of ours is gone, as is what belonged to it", 60, lambda: not w.nodes() and not self.things_left() and not self.leaks())
         seen = w.counted(*self.LISTED)
         w.until("two more sweeps", 60, lambda: w.counted(*self.LISTED) >= seen + 2 * self.PER_SWEEP)
         self.untouched(before)
@@ -142,7 +142,7 @@ class Leaks:
             self.assertEqual(self.leaks().get(r.ref, {}).get("state"), "found")
             w.ctl("leaks", "end", r.ref)
 
-    def over(self, node, orphan, rests):
+    def await_over(self, node, orphan, rests):
         gone = self.await_leaks("the leaks are over", 90, (orphan, *rests), "--state", "gone")
         one, pool = gone[orphan.ref], node["pool"]
         self.assertEqual([one[k] for k in ("provider", "region", "zone", "instance_type", "kind")],
@@ -160,12 +160,12 @@ class Leaks:
     def untouched(self, before):
         self.assertEqual([self.look(s) for s in self.strangers], before)
         self.assertEqual(self.live(), {s.machine for s in self.strangers} - {None})
-        self.assertEqual(self.left(), [])
+        self.assertEqual(self.things_left(), [])
         told = json.dumps([self.events(), self.leaks(), self.leaks("--state", "gone")])
         self.assertEqual([word for s in self.strangers for word in s.words if word in told], [])
 
     def rests_of_ours(self):
-        return [self.rest(self.ours)]
+        return [self.plant_rest(self.own_tags)]
 
     def runs(self, planted):
         if planted.machine:
@@ -203,7 +203,7 @@ class Gcp(Leaks, e2e.Case):
         made = self.ask("POST", "instances", body)["targetId"]
         return Planted("%s/%s" % (self.zone, made), name, made, machine=made, path="instances/" + name)
 
-    def rest(self, whose):
+    def plant_rest(self, whose):
         name, labels = self.labelled(whose, self.disk["labels"])
         made = self.ask("POST", "disks", {"name": name, "sizeGb": self.disk["sizeGb"], "type": self.disk["type"], "labels": labels})["targetId"]
         return Planted("%s/disks/%s" % (self.zone, made), name, made, path="disks/" + name)
@@ -241,7 +241,7 @@ class Azure(Leaks, e2e.Case):
         self.ip = card["properties"]["ipConfigurations"][0]["properties"]
         self.address = self.ask("GET", self.ip["publicIPAddress"]["id"], self.NETWORK)
 
-    def rest(self, whose):
+    def plant_rest(self, whose):
         launch, token = self.fresh()
         tags = whose(dict(self.group["tags"], **{"spotbroker-token": token, "spotbroker-name": launch, "spotbroker-created": str(int(time.time()))}))
         name = "spotbroker-" + launch.replace(".", "-")
@@ -249,7 +249,7 @@ class Azure(Leaks, e2e.Case):
         return Planted(name, tags=tags)
 
     def machine(self, whose):
-        planted = self.rest(whose)
+        planted = self.plant_rest(whose)
         name, p = planted.ref, copy.deepcopy(self.vm["properties"])
         disk = p["storageProfile"]["osDisk"]
         disk = dict({k: disk[k] for k in ("createOption", "deleteOption", "caching")}, name=name + "-os",
@@ -310,20 +310,20 @@ class CoreWeave(Leaks, e2e.Case):
 
     def pool_name(self, whose):
         """As the broker of that installation names its own; one without a tag looks like ours but for a character."""
-        install = {self.ours: self.install, self.another_installations: "00000000"}.get(whose, self.install + "0")
+        install = {self.own_tags: self.install, self.another_installations: "00000000"}.get(whose, self.install + "0")
         return "sb-%s-%s-%s" % (install, self.pool["spec"]["instanceType"], secrets.token_hex(4))
 
-    def rest(self, whose):
+    def plant_rest(self, whose):
         return self.order(self.pool_name(whose), whose)
 
     def rests_of_ours(self):
         """One that lost its labels is ours by its name."""
-        return [self.rest(self.ours), self.order(self.pool_name(self.ours), self.nobodys)]
+        return [self.plant_rest(self.own_tags), self.order(self.pool_name(self.own_tags), self.no_tags)]
 
     def machine(self, whose):
         """Ours is of our node's NodePool, which then is ordered for both; a stranger's has a NodePool of its own."""
         name, token = self.fresh()
-        mine = whose == self.ours
+        mine = whose == self.own_tags
         pool = self.pool["metadata"]["name"] if mine else self.order(self.pool_name(whose), whose, 0).pool
         meta, spec = self.pod["metadata"], copy.deepcopy(self.pod["spec"])
         for server_made in ("nodeName", "serviceAccount", "priority", "preemptionPolicy"):

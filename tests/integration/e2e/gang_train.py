@@ -55,7 +55,7 @@ def meet_all(meet, step):
         time.sleep(0.005)
 
 
-def rest(step, pause_s):
+def pause_at(step, pause_s):
     """The agents of the ranks ask one after the other, and a save may not change while it is uploaded. A request in
     this time gets this step as its answer. At a drain the end comes here."""
     end = time.monotonic() + pause_s
@@ -96,7 +96,7 @@ def main():
         write(E["SPOT_PROGRESS_FILE"], "%d %d\n" % (step, o.steps))
         if wanted:
             save(step, total, o.savers)
-            rest(step, o.pause_s)
+            pause_at(step, o.pause_s)
     save(step, total, o.savers)
     write(os.path.join(o.meet, "%s.result.%d" % (E["SPOT_JOB_ID"], RANK)), "%d\n" % total)
     print("rank %d ends with %d" % (RANK, total), flush=True)
