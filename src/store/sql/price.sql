@@ -27,9 +27,10 @@ WITH d AS (
 	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us OR (next_us IS NULL AND d.price_micros = l.price_micros)
 	WINDOW w AS (PARTITION BY d.pool_id ORDER BY d.effective_us)
 ), several AS (
-	SELECT s.pool_id, f.* FROM (SELECT pool_id, array_agg(effective_us ORDER BY effective_us) AS times, max(was) AS was,
-			array_agg(price_micros ORDER BY effective_us) AS prices, max(fade_us) AS fade_us
-		FROM n WHERE points > 1 GROUP BY pool_id HAVING bool_or(coalesce(before, was) IS DISTINCT FROM price_micros)) s
+	SELECT s.pool_id, f.* FROM (SELECT pool_id, array_agg(effective_us ORDER BY effective_us) AS times,
+			max(was) AS was, array_agg(price_micros ORDER BY effective_us) AS prices, max(fade_us) AS fade_us
+		FROM n WHERE points > 1 GROUP BY pool_id
+		HAVING bool_or(coalesce(before, was) IS DISTINCT FROM price_micros)) s
 		CROSS JOIN LATERAL price_fade(s.times, s.prices, s.was, s.fade_us) f
 ), m AS (
 	-- The newest point of each pool, with the sums to add. A single changed point ends the price
