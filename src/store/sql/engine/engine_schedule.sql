@@ -19,7 +19,8 @@ SELECT team, weight_pm, spent_micros, file_pm FROM team_share_now ORDER BY team
 
 -- Stores all shares of the configuration file. A team missing from it loses its share.
 -- name: engine_shares_file
--- params: teams text[], weights int8[], at_us int8, fence int8
+-- params: share[], at_us int8, fence int8
+-- rows_in: share (team text, weight_pm int8)
 -- rows: many team text
 -- writes: yes
 WITH ok AS (
@@ -39,7 +40,8 @@ SELECT $3, 'team', team, 'SHARE_FILE', why, 'engine' FROM changed RETURNING enti
 
 -- Stores changed places, and ends those of jobs that no longer wait.
 -- name: engine_queue_write
--- params: ids int8[], pos int4[], effective int4[], ratios float8[], whys text[], at_us int8, fence int8
+-- params: place[], at_us int8, fence int8
+-- rows_in: place (job_id int8, pos int4, effective int4, ratio float8, why text)
 -- rows: many job_id int8
 -- writes: yes
 WITH ok AS (
