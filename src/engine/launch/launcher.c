@@ -47,15 +47,15 @@ static int refs_compare(const void *a, const void *b)
 void launch_exists(struct act *a, const char *token, struct spot_instance *list, size_t n,
     const char *const *was, size_t was_n, enum node_event ev, const char *how)
 {
-	const char **refs = arena_array(a->arena, n + 1, sizeof(*refs));
-	const char **requests = arena_array(a->arena, n + 1, sizeof(*requests));
-	const char **ips = arena_array(a->arena, n + 1, sizeof(*ips));
+	struct q_engine_node_exists_machine *rows = arena_array(a->arena, n + 1, sizeof(*rows));
 
 	qsort(list, n, sizeof(*list), refs_compare);
 	for (size_t i = 0; i < n; i++) {
-		refs[i] = list[i].ref;
-		requests[i] = list[i].spot_request == NULL ? "" : list[i].spot_request;
-		ips[i] = list[i].ip == NULL ? "" : list[i].ip;
+		rows[i] = (struct q_engine_node_exists_machine){
+			.ref = list[i].ref,
+			.spot_request = list[i].spot_request == NULL ? "" : list[i].spot_request,
+			.ip = list[i].ip == NULL ? "" : list[i].ip,
+		};
 	}
 	ACT_WRITE(a, engine_node_exists,
 	    (&(struct q_engine_node_exists){ .id = a->id,
@@ -64,12 +64,8 @@ void launch_exists(struct act *a, const char *token, struct spot_instance *list,
 		.now = node_next(a->id, "UNKNOWN", ev),
 		.event = node_event_name(ev),
 		.how = how,
-		.refs = refs,
-		.refs_n = n,
-		.requests = requests,
-		.requests_n = n,
-		.ips = ips,
-		.ips_n = n,
+		.machine = rows,
+		.machine_n = n,
 		.at_us = engine_now(a->e),
 		.day = engine_day(a->e),
 		.void_event = node_event_name(NODE_EV_VOID),

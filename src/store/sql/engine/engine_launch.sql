@@ -56,8 +56,9 @@ SELECT id FROM n
 -- since a lagging standby that became primary may reuse an id. Machines go to ranks in the given
 -- order. Ranks beyond them never came and get the void event.
 -- name: engine_node_exists
--- params: id int8, was text[], now text, event text, how text, refs text[], requests text[], ips text[], at_us int8, day int4,
+-- params: id int8, was text[], now text, event text, how text, machine[], at_us int8, day int4,
 --   void_event text, void_now text, token text
+-- rows_in: machine (ref text, spot_request text, ip text)
 -- rows: many id int8, told bool
 -- writes: yes
 WITH o AS MATERIALIZED (
