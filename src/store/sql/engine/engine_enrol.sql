@@ -10,7 +10,8 @@
 -- machines before any list says so. Both wait until one has been silent since the other machine was
 -- gone, or for longer than agents pause between tries.
 -- name: engine_enrol_waive
--- params: providers text[], lags int8[], at_us int8, fence int8
+-- params: provider[], at_us int8, fence int8
+-- rows_in: provider (name text, lag_us int8)
 -- rows: many id int8, told bool
 -- writes: yes
 WITH d AS MATERIALIZED (
