@@ -138,7 +138,8 @@ SELECT id FROM ok
 -- itself must report the reclaim. None of their lines may be pending, such as lost work (as in
 -- engine_lost_due).
 -- name: engine_credit_due
--- params: providers text[], free_us int8[], since_us int8
+-- params: provider[], since_us int8
+-- rows_in: provider (name text, free_us int8)
 -- rows: many id int8, credit_micros int8
 -- writes: no
 SELECT n.id, (SELECT sum(l.amount_micros)::int8 FROM ledger l WHERE l.node_id = n.id)
