@@ -179,8 +179,7 @@ static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
     const struct fleet_pick *k, int64_t others, const struct fleet_plan *plan, json_t *shown)
 {
 	size_t n = (size_t)k->nodes;
-	const char **tokens = arena_array(r->arena, n, sizeof(*tokens));
-	const char **names = arena_array(r->arena, n, sizeof(*names));
+	struct q_engine_want_for_fleet_node *rows = arena_array(r->arena, n, sizeof(*rows));
 	AUTO(json)
 	json_t *in = json_pack("{s:I, s:s, s:I, s:O}", "now_us", (json_int_t)engine_now(r->e),
 	    "fleet", f->name, "version", (json_int_t)f->version, "plan", shown);
@@ -193,8 +192,10 @@ static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
 		char token[65], name[65];
 
 		token_make(r->e, token, name);
-		tokens[i] = arena_strdup(r->arena, token);
-		names[i] = arena_strdup(r->arena, name);
+		rows[i] = (struct q_engine_want_for_fleet_node){
+			.token = arena_strdup(r->arena, token),
+			.name = arena_strdup(r->arena, name),
+		};
 	}
 	s = step_new(r, node_wanted, NULL);
 	s->always = true;
@@ -204,10 +205,8 @@ static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
 		.version = f->version,
 		.have = others,
 		.pool_id = k->score->offer->pool_id,
-		.tokens = tokens,
-		.tokens_n = n,
-		.names = names,
-		.names_n = n,
+		.node = rows,
+		.node_n = n,
 		.price_micros = k->score->offer->price_micros,
 		.inputs = json_text(r->arena, in),
 		.outcome = json_text(r->arena, out),
