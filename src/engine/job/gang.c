@@ -58,7 +58,7 @@ struct assign {
 	const struct q_engine_gangs_row *g; /* want rows, one per rank */
 	size_t n;
 	const char **files;
-	int64_t *nodes, *restores;
+	int64_t *restores; /* checkpoints; 0 = none */
 	int64_t until_us; /* of the URLs */
 };
 
@@ -77,10 +77,17 @@ static void assign_write(struct recon *r, struct assign *a)
 {
 	const struct q_engine_gangs_row *g = a->g;
 	const char *next = job_next(g->job_id, g->job_state, JOB_EV_PLACED);
+	struct q_engine_gang_assign_rank *ranks = arena_array(r->arena, a->n, sizeof(*ranks));
 	struct step *s;
 
 	if (next[0] == '\0') {
 		return;
+	}
+	for (size_t i = 0; i < a->n; i++) {
+		ranks[i] = (struct q_engine_gang_assign_rank){ .node_id = g[i].node_id,
+			.files = a->files[i],
+			.has_restore_id = a->restores[i] != 0,
+			.restore_id = a->restores[i] };
 	}
 	s = step_new(r, gang_assigned, a);
 	STEP(s, engine_gang_assign,
@@ -89,16 +96,12 @@ static void assign_write(struct recon *r, struct assign *a)
 		.epoch = g->job_epoch,
 		.gang_id = g->id,
 		.gang_was = g->state,
-		.node_ids = a->nodes,
-		.node_ids_n = a->n,
+		.rank = ranks,
+		.rank_n = a->n,
 		.now = next,
 		.event = job_event_name(JOB_EV_PLACED),
 		.why = arena_printf(r->arena, "placed on %zu nodes, rank 0 on n%" PRId64 "%s", a->n,
-		    a->nodes[0], g->has_checkpoint_id ? ", from its newest checkpoint" : ""),
-		.files = a->files,
-		.files_n = a->n,
-		.restore_ids = a->restores,
-		.restore_ids_n = a->n,
+		    g->node_id, g->has_checkpoint_id ? ", from its newest checkpoint" : ""),
 		.has_checkpoint_id = g->has_checkpoint_id,
 		.checkpoint_id = g->checkpoint_id,
 		.steps_start = g->checkpoint_steps,
@@ -161,13 +164,9 @@ static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, siz
 	struct step *s;
 
 	*a = (struct assign){ .g = g, .n = n };
-	a->nodes = arena_array(r->arena, n, sizeof(*a->nodes));
 	a->restores = arena_array(r->arena, n, sizeof(*a->restores));
 	if ((g->has_checkpoint_id || g->mounts) && !objects_ready(r->e)) {
 		return; /* credentials are being renewed; a pass follows */
-	}
-	for (size_t i = 0; i < n; i++) {
-		a->nodes[i] = g[i].node_id;
 	}
 	if (!g->has_checkpoint_id) {
 		assign_start(r, a);

@@ -16,25 +16,22 @@ static void gang_wanted(struct step *s)
 	}
 }
 
-struct labels {
-	const char **tokens, **names;
-};
-
 /* All machines of one launch carry rank 0's token and name; the other rows have their own, which
  * are never sent. */
-static struct labels labels_make(struct recon *r, size_t n)
+static struct q_engine_gang_want_node *nodes_label(struct recon *r, size_t n)
 {
-	struct labels l = { .tokens = arena_array(r->arena, n, sizeof(*l.tokens)),
-		.names = arena_array(r->arena, n, sizeof(*l.names)) };
+	struct q_engine_gang_want_node *rows = arena_array(r->arena, n, sizeof(*rows));
 
 	for (size_t i = 0; i < n; i++) {
 		char token[65], name[65];
 
 		token_make(r->e, token, name);
-		l.tokens[i] = arena_strdup(r->arena, token);
-		l.names[i] = arena_strdup(r->arena, name);
+		rows[i] = (struct q_engine_gang_want_node){
+			.token = arena_strdup(r->arena, token),
+			.name = arena_strdup(r->arena, name),
+		};
 	}
-	return l;
+	return rows;
 }
 
 static bool one_call(struct engine *e, const char *provider)
@@ -62,7 +59,7 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 	const struct gang_score *g = gang_find(p, o);
 	size_t n = (size_t)f->nodes;
 	bool call = one_call(e, o->provider);
-	struct labels l = labels_make(r, n);
+	struct q_engine_gang_want_node *nodes = nodes_label(r, n);
 	const char *text;
 	struct step *st;
 
@@ -91,11 +88,9 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 		.epoch = f->epoch,
 		.pool_id = o->pool_id,
 		.place = gang_place(r->arena, o),
-		.token = call ? l.tokens[0] : "",
-		.tokens = l.tokens,
-		.tokens_n = n,
-		.names = l.names,
-		.names_n = n,
+		.token = call ? nodes[0].token : "",
+		.node = nodes,
+		.node_n = n,
 		.price_micros = o->price_micros,
 		.kind = kind,
 		.inputs = json_text(r->arena, in),

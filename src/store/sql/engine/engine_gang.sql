@@ -14,9 +14,10 @@ UNION ALL SELECT pool_id, want, 0::int8, place FROM gang WHERE state = 'ACQUIRIN
 -- each node by itself. With replaces set it is a planned move of a running job, each rank to its
 -- own machine. For need see engine_want_for_job; it covers all nodes.
 -- name: engine_gang_want
--- params: job_id int8, was text, epoch int4, pool_id int4, place text, token text, tokens text[], names text[],
+-- params: job_id int8, was text, epoch int4, pool_id int4, place text, token text, node[],
 --   price_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8, replaces bool,
 --   need_micros int8, end_us int8
+-- rows_in: node (token text, name text)
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH ok AS (
@@ -133,12 +134,12 @@ SELECT DISTINCT ON (s.rank) s.rank, s.id FROM checkpoint h JOIN checkpoint s ON 
 	AND s.set_key = h.set_key AND s.state = 'COMMITTED' AND s.set_us IS NOT NULL
 WHERE h.id = $1 ORDER BY s.rank, s.id = h.id DESC, s.id DESC
 
--- Starts all ranks at once: rank i on the i-th node, restored from the i-th checkpoint (0 = none).
--- A job whose time may be over does not begin. It waits until that is certain, and fails.
+-- Starts all ranks at once: rank i is the i-th of the array. A job whose time may be over does not
+-- begin. It waits until that is certain, and fails.
 -- name: engine_gang_assign
--- params: job_id int8, was text, epoch int4, gang_id int8, gang_was text, node_ids int8[], now text, event text, why text,
---   files text[], restore_ids int8[], checkpoint_id int8?, steps_start int8, urls_until_us int8, at_us int8, fence int8,
---   end_us int8
+-- params: job_id int8, was text, epoch int4, gang_id int8, gang_was text, rank[], now text, event text, why text,
+--   checkpoint_id int8?, steps_start int8, urls_until_us int8, at_us int8, fence int8, end_us int8
+-- rows_in: rank (node_id int8, files text, restore_id int8?)
 -- rows: many node_id int8, told bool
 -- writes: yes
 WITH ok AS (
@@ -167,16 +168,16 @@ WITH ok AS (
 ), c AS (
 	DELETE FROM gang_cool USING all_in WHERE gang_cool.pool_id = all_in.pool_id
 ), j AS (
-	UPDATE job SET state = $7, state_us = $15, epoch = all_in.epoch, why = $9, reason = '' FROM all_in WHERE job.id = all_in.id
+	UPDATE job SET state = $9, state_us = $15, epoch = all_in.epoch, why = $11, reason = '' FROM all_in WHERE job.id = all_in.id
 ), a AS (
 	INSERT INTO attempt (job_id, epoch, rank, node_id, pool_id, market, desired, phase, files, urls_until_us, restore_id,
 		steps_start, steps_done, created_us)
 	SELECT all_in.id, all_in.epoch, (s.i - 1)::int4, s.node_id, all_in.pool_id, all_in.market, 'run', 'ASSIGNED', s.files::jsonb, $14,
-		nullif(s.restore, 0), $13, $13, $15
-	FROM all_in, unnest($6, $10, $11) WITH ORDINALITY s (node_id, files, restore, i) RETURNING node_id
+		s.restore_id, $13, $13, $15
+	FROM all_in, unnest($6, $7, $8) WITH ORDINALITY s (node_id, files, restore_id, i) RETURNING node_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, epoch, was, now, event, why, actor)
-	SELECT $15, 'job', 'j' || id, id, epoch, $2, $7, $8, $9, 'engine' FROM all_in
+	SELECT $15, 'job', 'j' || id, id, epoch, $2, $9, $10, $11, 'engine' FROM all_in
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify('spot_api', 'j' || $1::int8) IS NOT NULL
 	AS told FROM a
