@@ -76,11 +76,11 @@ static void gang_assigned(struct step *s)
 static void assign_write(struct recon *r, struct assign *a)
 {
 	const struct q_engine_gangs_row *g = a->g;
-	const char *next = job_next(g->job_id, g->job_state, JOB_EV_PLACED);
+	enum job_state next = job_next(g->job_id, g->job_state, JOB_EV_PLACED);
 	struct q_engine_gang_assign_rank *ranks = arena_array(r->arena, a->n, sizeof(*ranks));
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return;
 	}
 	for (size_t i = 0; i < a->n; i++) {
@@ -99,7 +99,7 @@ static void assign_write(struct recon *r, struct assign *a)
 		.rank = ranks,
 		.rank_n = a->n,
 		.now = next,
-		.event = job_event_name(JOB_EV_PLACED),
+		.event = JOB_EV_PLACED,
 		.why = arena_printf(r->arena, "placed on %zu nodes, rank 0 on n%" PRId64 "%s", a->n,
 		    g->node_id, g->has_checkpoint_id ? ", from its newest checkpoint" : ""),
 		.has_checkpoint_id = g->has_checkpoint_id,
@@ -212,7 +212,7 @@ static int64_t need_again(const struct recon *r, const struct q_engine_gangs_row
 
 static bool gang_queued(const struct q_engine_gangs_row *g)
 {
-	return strcmp(g->job_state, "QUEUED") == 0;
+	return g->job_state == JOB_QUEUED;
 }
 
 static void gang_acquire(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
@@ -225,7 +225,7 @@ static void gang_acquire(struct recon *r, const struct q_engine_gangs_row *g, si
 
 	for (size_t i = 0; i < n; i++) {
 		m[i] = (struct gang_member){ .rank = g[i].rank,
-			.state = node_state_parse(g[i].node_state),
+			.state = g[i].node_state,
 			.launched_us = g[i].launched_us,
 			.noticed = g[i].noticed };
 	}
@@ -237,8 +237,8 @@ static void gang_acquire(struct recon *r, const struct q_engine_gangs_row *g, si
 		.members_n = n,
 		.one_call = g->one_call,
 		.wanted = !g->cancel &&
-		    (gang_queued(g) || strcmp(g->job_state, "DRAINING") == 0 ||
-			(g->moves && strcmp(g->job_state, "RUNNING") == 0)),
+		    (gang_queued(g) || g->job_state == JOB_DRAINING ||
+			(g->moves && g->job_state == JOB_RUNNING)),
 		.queued = gang_queued(g) && !g->live,
 		.now_us = now,
 		.hold_us = clock_span_us(r->e, r->e->conf.gang_hold_us),
@@ -277,12 +277,12 @@ static void gang_serve(struct recon *r, const struct q_engine_gangs_row *g, size
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		well &= strcmp(g[i].node_state, "READY") == 0 && !g[i].noticed;
+		well &= g[i].node_state == NODE_READY && !g[i].noticed;
 	}
 	if (!gang_queued(g) || g->cancel) {
-		if (job_state_final(job_state_parse(g->job_state)) || g->cancel) {
+		if (job_state_final(g->job_state) || g->cancel) {
 			gang_release(r, g, false, "its job is over");
-		} else if (job_state_parse(g->job_state) == JOB_PARKED) {
+		} else if (g->job_state == JOB_PARKED) {
 			gang_release(r, g, false, "its job's budget is used up");
 		}
 	} else if (g->better) {
@@ -305,7 +305,7 @@ static void gangs_in(struct step *s)
 		if (i + want > n) {
 			break; /* beyond one read: the next pass's */
 		}
-		if (strcmp(rows[i].state, "ACQUIRING") == 0) {
+		if (rows[i].state == GANG_ACQUIRING) {
 			gang_acquire(s->r, &rows[i], want);
 		} else {
 			gang_serve(s->r, &rows[i], want);

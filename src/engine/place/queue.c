@@ -253,8 +253,7 @@ static bool nodes_idle(const struct recon *r, const struct q_engine_free_nodes_r
 	const struct offer *x = offer_find(r->e, n->pool_id);
 
 	return x != NULL && quota_same(x, o) && !n->has_fleet_id &&
-	    (!n->has_job_id ||
-		(n->job_state != NULL && job_state_final(job_state_parse(n->job_state))));
+	    (!n->has_job_id || job_state_final(n->job_state));
 }
 
 /* The time from which the job has room in the offer's quota, by the expected ends. A job that has

@@ -91,7 +91,7 @@ static void release_due(struct step *s)
 		if (unsure || strcmp(rows[i].event, "UNWANTED") == 0) {
 			node_unwanted(s->r, rows[i].id, unsure, rows[i].why);
 		} else {
-			node_event(s->r, rows[i].id, rows[i].state,
+			node_event(s->r, rows[i].id, node_state_parse(rows[i].state),
 			    overdue ? NODE_EV_TERMINATE : NODE_EV_RELEASE, "released", rows[i].why);
 		}
 	}

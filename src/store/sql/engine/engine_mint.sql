@@ -4,7 +4,8 @@
 -- checkpoints whose presigned URLs count. old: another daemon presigned some, which do not count.
 -- name: engine_mint_due
 -- params: most int8, begun int8[]
--- rows: many checkpoint_id int8, job_id int8, epoch int4, rank int4, path text, seq int4, sha256 text, old bool
+-- rows: many checkpoint_id int8, job_id int8, epoch int4, rank int4, path text, seq int4,
+--   sha256 text, old bool
 -- writes: no
 SELECT c.id, c.job_id, c.epoch, c.rank, k.path, k.seq, k.sha256, c.old
 FROM (SELECT o.id, o.job_id, o.epoch, o.rank, o.reason = 'periodic' AS calm, o.id <> ALL ($2) AND EXISTS (SELECT FROM checkpoint_chunk u
