@@ -217,6 +217,8 @@ enum node_state node_next(int64_t id, enum node_state state, enum node_event ev)
 enum job_state job_next(int64_t id, enum job_state state, enum job_event ev);
 /* Fresh unique launch token and name. */
 void token_make(struct engine *e, char token[65], char name[65]);
+/* Makes n pairs of them, in r->arena. */
+struct q_node_label *node_labels_make(struct recon *r, size_t n);
 
 /* Bytes of job and fleet files that a pass reads at once. Each may have a MiB, and a pass holds
  * them in memory three times. */

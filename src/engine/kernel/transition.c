@@ -144,3 +144,17 @@ void token_make(struct engine *e, char token[65], char name[65])
 	snprintf(token, 65, "spt-%s-n%s", e->install, part);
 	snprintf(name, 65, "brk.%s.n%s.%" PRId64, e->install, part, engine_now(e) / SPOT_US_PER_S);
 }
+
+struct q_node_label *node_labels_make(struct recon *r, size_t n)
+{
+	struct q_node_label *labels = arena_array(r->arena, n, sizeof(*labels));
+
+	for (size_t i = 0; i < n; i++) {
+		char token[65], name[65];
+
+		token_make(r->e, token, name);
+		labels[i] = (struct q_node_label){ .token = arena_strdup(r->arena, token),
+			.name = arena_strdup(r->arena, name) };
+	}
+	return labels;
+}

@@ -177,8 +177,6 @@ static void node_wanted(struct step *s)
 static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
     const struct fleet_pick *k, int64_t others, const struct fleet_plan *plan, json_t *shown)
 {
-	size_t n = (size_t)k->nodes;
-	struct q_engine_want_for_fleet_node *rows = arena_array(r->arena, n, sizeof(*rows));
 	AUTO(json)
 	json_t *in = json_pack("{s:I, s:s, s:I, s:O}", "now_us", (json_int_t)engine_now(r->e),
 	    "fleet", f->name, "version", (json_int_t)f->version, "plan", shown);
@@ -187,15 +185,6 @@ static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
 	    (json_int_t)k->marginal_micros, "gap", plan->gap, "pool", score_json(k->score));
 	struct step *s;
 
-	for (size_t i = 0; i < n; i++) {
-		char token[65], name[65];
-
-		token_make(r->e, token, name);
-		rows[i] = (struct q_engine_want_for_fleet_node){
-			.token = arena_strdup(r->arena, token),
-			.name = arena_strdup(r->arena, name),
-		};
-	}
 	s = step_new(r, node_wanted, NULL);
 	s->always = true;
 	offers_write_begin(r->e);
@@ -204,8 +193,8 @@ static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
 		.version = f->version,
 		.have = others,
 		.pool_id = k->score->offer->pool_id,
-		.node = rows,
-		.node_n = n,
+		.node = node_labels_make(r, (size_t)k->nodes),
+		.node_n = (size_t)k->nodes,
 		.price_micros = k->score->offer->price_micros,
 		.inputs = json_text(r->arena, in),
 		.outcome = json_text(r->arena, out),

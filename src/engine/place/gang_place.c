@@ -16,24 +16,6 @@ static void gang_wanted(struct step *s)
 	}
 }
 
-/* All machines of one launch carry rank 0's token and name; the other rows have their own, which
- * are never sent. */
-static struct q_engine_gang_want_node *nodes_label(struct recon *r, size_t n)
-{
-	struct q_engine_gang_want_node *rows = arena_array(r->arena, n, sizeof(*rows));
-
-	for (size_t i = 0; i < n; i++) {
-		char token[65], name[65];
-
-		token_make(r->e, token, name);
-		rows[i] = (struct q_engine_gang_want_node){
-			.token = arena_strdup(r->arena, token),
-			.name = arena_strdup(r->arena, name),
-		};
-	}
-	return rows;
-}
-
 static bool one_call(struct engine *e, const char *provider)
 {
 	struct call_provider *p = engine_provider(e, provider);
@@ -59,7 +41,9 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 	const struct gang_score *g = gang_find(p, o);
 	size_t n = (size_t)f->nodes;
 	bool call = one_call(e, o->provider);
-	struct q_engine_gang_want_node *nodes = nodes_label(r, n);
+	/* All machines of one launch carry rank 0's token and name. The other rows have their own,
+	 * which are never sent. */
+	struct q_node_label *nodes = node_labels_make(r, n);
 	const char *text;
 	struct step *st;
 

@@ -31,7 +31,7 @@ WHERE n.state NOT IN ('GONE', 'FAILED') AND n.fleet_id = ANY ($1) AND f.state IN
 -- name: engine_want_for_fleet
 -- params: fleet_id int8, version int8, have int8, pool_id int4, node[], price_micros int8,
 --   inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
--- rows_in: node (token text, name text)
+-- rows_in: node node_label (token text, name text)
 -- rows: many id int8
 -- writes: yes
 WITH ok AS (

@@ -17,7 +17,7 @@ UNION ALL SELECT pool_id, want, 0::int8, place FROM gang WHERE state = 'ACQUIRIN
 -- params: job_id int8, was job_state, epoch int4, pool_id int4, place text, token text, node[],
 --   price_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8,
 --   replaces bool, need_micros int8, end_us int8
--- rows_in: node (token text, name text)
+-- rows_in: node node_label (token text, name text)
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH ok AS (
