@@ -9,6 +9,7 @@ begin with "--" and two or more blanks:
     -- name: job_transition
     -- params: id int8, was job_state, note text?, ids int8[], pool[]      (left out if none)
     -- rows_in: pool (region text, vcpus int4)  (the columns that `pool[]` stands for)
+    -- rows_in: pool pools (region text, ...)   (the same, as struct q_pools that others may share)
     -- rows: 0..1 epoch int8, why text?         (0..1 | 1 | many | none, then the result columns)
     -- row: job                                 (optional: share struct q_job_row with others)
     -- writes: yes                              (yes | no: decides UNKNOWN against UNAVAILABLE)
@@ -49,7 +50,11 @@ ENUMS = {
     "job_state": ("enum job_state", "job_state_name", "job_state_parse"),
     "job_event": ("enum job_event", "job_event_name", None),
     "node_state": ("enum node_state", "node_state_name", "node_state_parse"),
-    "node_event": ("enum node_event", "node_event_name", None),
+    "node_event": ("enum node_event", "node_event_name", "node_event_parse"),
+    "gang_state": ("enum gang_state", "gang_state_name", "gang_state_parse"),
+    "fleet_state": ("enum fleet_state", "fleet_state_name", "fleet_state_parse"),
+    "attempt_phase": ("enum attempt_phase", "attempt_phase_name", "attempt_phase_parse"),
+    "supply_state": ("enum supply_state", "supply_state_name", "supply_state_parse"),
     "market": ("enum spot_market", "spot_market_name", "spot_market_parse"),
 }
 for enum, (c_type, _, _) in ENUMS.items():
@@ -106,10 +111,13 @@ class Group:
 
     def __init__(self, name, path, line):
         self.name, self.cname, self.path, self.line = name, name, path, line
-        self.cols = None
+        self.cols = self.shared = None
+
+    def struct(self, stmt):
+        return "q_" + (self.shared or "%s_%s" % (stmt, self.name))
 
     def members(self, stmt):
-        return ["const struct q_%s_%s *%s;" % (stmt, self.name, self.cname),
+        return ["const struct %s *%s;" % (self.struct(stmt), self.cname),
                 "size_t %s_n;" % self.name]
 
 
@@ -152,7 +160,7 @@ class Stmt:
         return out
 
     def rows_in(self, text, line):
-        m = re.fullmatch(r"([a-z][a-z0-9_]*)\s*\((.*)\)", text, re.S)
+        m = re.fullmatch(r"([a-z][a-z0-9_]*)(?:\s+([a-z][a-z0-9_]*))?\s*\((.*)\)", text, re.S)
         if not m:
             bad(self.path, line, "'%s' is not `name (column type, ...)`" % text)
         group = self.groups.get(m.group(1))
@@ -160,7 +168,8 @@ class Stmt:
             bad(self.path, line, "rows_in %s: params has no `%s[]` before it" % (m.group(1), m.group(1)))
         if group.cols is not None:
             bad(self.path, line, "second rows_in for %s" % group.name)
-        group.cols = self.fields(m.group(2), line, False)
+        group.shared = m.group(2)
+        group.cols = self.fields(m.group(3), line, False)
         for c in group.cols:
             if TYPES[c.type][1] is None:
                 bad(self.path, line, "%s: no arrays of %s" % (c.name, c.type))
@@ -302,13 +311,19 @@ def row_struct(s):
     return "q_%s_row" % (s.row or s.name)
 
 
-def gen_h(stmts, rows):
+def gen_h(stmts, rows, groups):
     o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
          "#ifndef STORE_Q_H", "#define STORE_Q_H", "", '#include "core/life/fsm.h"',
-         '#include "io/pg/pg.h"', '#include "spot/types.h"', '#include "store/migrate.h"', "", "struct arena;",
+         '#include "core/life/states.h"', '#include "core/policy/tightness.h"', '#include "io/pg/pg.h"',
+         '#include "spot/types.h"', '#include "store/migrate.h"', "", "struct arena;",
          "extern const struct pg_stmt q_all[];", "extern const size_t q_all_n;",
          "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;"]
     for name, cols in rows:
+        o.append("\nstruct %s {" % name)
+        for c in cols:
+            o += ["\t" + m for m in c.members()]
+        o.append("};")
+    for name, cols in groups:
         o.append("\nstruct %s {" % name)
         for c in cols:
             o += ["\t" + m for m in c.members()]
@@ -317,11 +332,6 @@ def gen_h(stmts, rows):
         where = "%s:%d" % (os.path.basename(s.path), s.line)
         o.append("\n/* %s; rows %s; %s */" % (where, s.count, "writes" if s.writes else "reads"))
         o.append("extern const struct pg_stmt q_stmt_%s;" % s.name)
-        for g in s.groups.values():
-            o.append("struct q_%s_%s {" % (s.name, g.name))
-            for c in g.cols:
-                o += ["\t" + m for m in c.members()]
-            o.append("};")
         o.append("struct q_%s {" % s.name)
         if not s.params:
             o.append("\tint none; /* takes no parameters; the pointer may be NULL */")
@@ -504,19 +514,25 @@ def read_migrations(folder):
 
 
 def row_types(stmts):
-    """Distinct row structs in order of appearance. A shared one must be the same everywhere."""
+    return distinct([(row_struct(s), s.cols, s) for s in stmts if s.cols])
+
+
+def group_types(stmts):
+    return distinct([(g.struct(s.name), g.cols, s) for s in stmts for g in s.groups.values()])
+
+
+def distinct(structs):
+    """Distinct structs in order of appearance. A shared one must be the same everywhere."""
     seen, order = {}, []
-    for s in stmts:
-        if not s.cols:
-            continue
-        name, key = row_struct(s), [c.key() for c in s.cols]
+    for name, cols, s in structs:
+        key = [c.key() for c in cols]
         if name in seen:
             if seen[name][0] != key:
                 bad(s.path, s.line, "%s: its columns differ from those at %s:%d that share struct %s"
                     % (s.name, seen[name][1].path, seen[name][1].line, name))
             continue
         seen[name] = (key, s)
-        order.append((name, s.cols))
+        order.append((name, cols))
     return order
 
 
@@ -546,12 +562,12 @@ def main(argv):
                 o = names[s.name]
                 bad(s.path, s.line, "%s is already defined at %s:%d" % (s.name, o.path, o.line))
             names[s.name] = s
-        rows = row_types(stmts)
+        rows, groups = row_types(stmts), group_types(stmts)
         migrations = read_migrations(migrations_dir)
     except (Bad, gen_rules.Bad) as e:
         print("error: %s" % e, file=sys.stderr)
         return 1
-    write_if_changed(out_h, gen_h(stmts, rows))
+    write_if_changed(out_h, gen_h(stmts, rows, groups))
     write_if_changed(out_c, gen_c(stmts, rows, migrations))
     return 0
 

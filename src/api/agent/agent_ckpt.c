@@ -16,9 +16,7 @@ struct chunks {
 	struct agent_claim claim;
 	const char *reason;
 	int64_t steps, id;
-	const char **paths, **shas;
-	int32_t *seqs, *modes;
-	int64_t *bytes;
+	struct q_checkpoint_chunk *list;
 	size_t n;
 	const char *field, *why; /* of a list that is refused */
 };
@@ -157,30 +155,32 @@ static bool chunk_read(struct areq *q, const json_t *o, struct chunks *c, size_t
 	struct spot_err err = { 0 };
 	int64_t seq = json_need_i64(o, "seq", &err), mode = json_i64(o, "mode", 0644, &err);
 	const char *why = NULL;
+	const char *path = json_need_str(o, "path", &err);
+	const char *sha256 = json_need_str(o, "sha256", &err);
+	int64_t bytes = json_need_i64(o, "bytes", &err);
 
-	c->paths[i] = json_need_str(o, "path", &err);
-	c->shas[i] = json_need_str(o, "sha256", &err);
-	c->bytes[i] = json_need_i64(o, "bytes", &err);
 	if (err.rc != SPOT_OK) {
 		why = err.text;
-	} else if (!path_ok(c->paths[i])) {
+	} else if (!path_ok(path)) {
 		why = "path must be relative, at most 1024 bytes, without '.' or '..' parts and "
 		      "control characters";
-	} else if (!sha_ok(c->shas[i])) {
+	} else if (!sha_ok(sha256)) {
 		why = "sha256 must be 64 lower-case hex digits";
-	} else if (c->bytes[i] < 0 || c->bytes[i] > SPOT_AGENT_CHUNK_BYTES) {
+	} else if (bytes < 0 || bytes > SPOT_AGENT_CHUNK_BYTES) {
 		why = "bytes must be from 0 to 64 MiB";
 	} else if (seq < 0 || seq > 1000000 || mode < 0 || mode > 07777) {
 		why = "seq or mode is out of range";
 	}
 	if (why) {
 		ckpt_refuse(q, c, arena_printf(q->arena, "chunks[%zu]", i),
-		    arena_printf(q->arena, "file '%s': %s",
-			path_shown(q, c->paths[i] ? c->paths[i] : ""), why));
+		    arena_printf(q->arena, "file '%s': %s", path_shown(q, path ? path : ""), why));
 		return false;
 	}
-	c->seqs[i] = (int32_t)seq;
-	c->modes[i] = (int32_t)mode;
+	c->list[i] = (struct q_checkpoint_chunk){ .path = path,
+		.seq = (int32_t)seq,
+		.bytes = bytes,
+		.mode = (int32_t)mode,
+		.sha256 = sha256 };
 	return true;
 }
 
@@ -189,11 +189,7 @@ static struct chunks *chunks_new(struct areq *q, size_t n)
 	struct chunks *c = arena_alloc(q->arena, sizeof(*c));
 
 	c->n = n;
-	c->paths = arena_array(q->arena, n, sizeof(*c->paths));
-	c->shas = arena_array(q->arena, n, sizeof(*c->shas));
-	c->seqs = arena_array(q->arena, n, sizeof(*c->seqs));
-	c->modes = arena_array(q->arena, n, sizeof(*c->modes));
-	c->bytes = arena_array(q->arena, n, sizeof(*c->bytes));
+	c->list = arena_array(q->arena, n, sizeof(*c->list));
 	return c;
 }
 
@@ -211,10 +207,8 @@ static void open_new(struct areq *q)
 	const struct chunks *c = q->own;
 
 	SQL(q, api_checkpoint_open, ckpt_opened, .node_id = q->who.node_id, .job_id = c->claim.job,
-	    .epoch = c->claim.epoch, .reason = c->reason, .steps = c->steps, .paths = c->paths,
-	    .paths_n = c->n, .seqs = c->seqs, .seqs_n = c->n, .bytes = c->bytes, .bytes_n = c->n,
-	    .modes = c->modes, .modes_n = c->n, .shas = c->shas, .shas_n = c->n,
-	    .at_us = q->now_us);
+	    .epoch = c->claim.epoch, .reason = c->reason, .steps = c->steps, .chunk = c->list,
+	    .chunk_n = c->n, .at_us = q->now_us);
 	q->failed = chunk_twice;
 }
 
@@ -277,8 +271,7 @@ void post_checkpoint(struct areq *q)
 	q->own = c;
 	SQL(q, api_checkpoint_again, chunks_known, .node_id = q->who.node_id,
 	    .job_id = c->claim.job, .epoch = c->claim.epoch, .reason = c->reason, .steps = c->steps,
-	    .paths = c->paths, .paths_n = c->n, .seqs = c->seqs, .seqs_n = c->n, .bytes = c->bytes,
-	    .bytes_n = c->n, .modes = c->modes, .modes_n = c->n, .shas = c->shas, .shas_n = c->n);
+	    .chunk = c->list, .chunk_n = c->n);
 }
 
 /* ---- commit ---------------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ static struct offer pool_of(const struct q_api_agent_run_row *r)
 		.region = r->region,
 		.gpu_name = r->gpu_name,
 		.gpu_milli = r->gpu_milli,
-		.market = spot_market_parse(r->market),
+		.market = r->market,
 		.advisor_lo = r->has_adv_lo ? r->adv_lo : -1,
 		.advisor_hi = r->has_adv_hi ? r->adv_hi : -1,
 		.advisor_as_of_us = r->adv_as_of_us,
@@ -206,7 +206,7 @@ static const char *desired_of(const struct poll *p)
 {
 	const struct q_api_agent_want_row *w = &p->want;
 
-	switch (node_state_parse(w->state)) {
+	switch (w->state) {
 	case NODE_TERMINATING:
 	case NODE_GONE:
 	case NODE_FAILED:

@@ -18,23 +18,26 @@ static void nodes_done(struct areq *q)
 void get_nodes(struct areq *q)
 {
 	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
-	const char **states = NULL, *state = areq_query(q, "state");
+	const char **names = NULL, *state = areq_query(q, "state");
 	bool live = state && strcmp(state, "live") == 0, has_job, has_fleet;
 	int64_t before, job, fleet;
+	enum node_state *states;
 	size_t n = 0;
 
 	if (!areq_page(q, INT64_MAX, &before, limit) ||
 	    !areq_query_id(q, "job", 'j', &has_job, &job) ||
 	    !areq_query_id(q, "fleet", 'f', &has_fleet, &fleet) ||
-	    (!live && !areq_query_list(q, "state", &states, &n))) {
+	    (!live && !areq_query_list(q, "state", &names, &n))) {
 		return;
 	}
+	states = arena_array(q->arena, n, sizeof(*states));
 	for (size_t i = 0; i < n; i++) {
-		if (node_state_parse(states[i]) == NODE_NONE) {
+		states[i] = node_state_parse(names[i]);
+		if (states[i] == NODE_NONE) {
 			areq_fail_field(q, "state",
 			    "no node state '%s'; valid are live, WANTED, LAUNCHING, UNKNOWN, "
 			    "BOOTING, READY, DRAINING, TERMINATING, GONE, FAILED",
-			    states[i]);
+			    names[i]);
 			return;
 		}
 	}
@@ -73,13 +76,13 @@ static void drain_asked(struct areq *q)
 		areq_fail(q, SPOT_NOT_FOUND, "no node 'n%" PRId64 "'", q->id);
 		return;
 	}
-	switch (node_state_parse(row->state)) {
+	switch (row->state) {
 	case NODE_WANTED:
 	case NODE_LAUNCHING:
 	case NODE_UNKNOWN:
 		areq_fail(q, SPOT_CONFLICT,
 		    "node 'n%" PRId64 "' is %s and has nothing to drain; repeat after its boot",
-		    q->id, row->state);
+		    q->id, node_state_name(row->state));
 		return;
 	case NODE_NONE:
 	case NODE_BOOTING:
@@ -118,7 +121,6 @@ static void node_ended(struct areq *q)
 static void end_read(struct areq *q)
 {
 	struct q_api_node_row *row;
-	enum node_state state;
 	enum node_event event;
 	struct fsm_edge edge;
 
@@ -126,21 +128,21 @@ static void end_read(struct areq *q)
 		areq_fail(q, SPOT_NOT_FOUND, "no node 'n%" PRId64 "'", q->id);
 		return;
 	}
-	state = node_state_parse(row->state);
-	if (state == NODE_TERMINATING || state == NODE_GONE || state == NODE_FAILED) {
+	if (row->state == NODE_TERMINATING || row->state == NODE_GONE ||
+	    row->state == NODE_FAILED) {
 		get_node(q);
 		return;
 	}
-	event = state == NODE_WANTED ? NODE_EV_UNWANTED : NODE_EV_TERMINATE;
-	edge = node_edge(state, event);
+	event = row->state == NODE_WANTED ? NODE_EV_UNWANTED : NODE_EV_TERMINATE;
+	edge = node_edge(row->state, event);
 	if (!edge.to || row->unsure) {
 		areq_fail(q, SPOT_CONFLICT,
 		    "node 'n%" PRId64 "' is %s and its launch is not confirmed; repeat later",
-		    q->id, row->state);
+		    q->id, node_state_name(row->state));
 		return;
 	}
 	SQL(q, api_node_terminate, node_ended, .id = q->id, .was = row->state,
-	    .now = node_state_name((enum node_state)edge.to), .event = node_event_name(event),
+	    .now = (enum node_state)edge.to, .event = event,
 	    .why = arena_printf(q->arena, "ended by %s", q->who.name), .actor = q->who.name,
 	    .at_us = q->now_us);
 }
@@ -151,7 +153,7 @@ static void gentle_read(struct areq *q)
 	enum node_state state = NODE_NONE;
 
 	if (q_api_node_rows(&q->pg, q->arena, &row) == 1) {
-		state = node_state_parse(row->state);
+		state = row->state;
 	}
 	/* A node that serves nobody yet has nothing to save. */
 	if (state == NODE_READY || state == NODE_DRAINING) {

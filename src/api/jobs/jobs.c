@@ -11,7 +11,7 @@
 
 struct job_show {
 	int status;
-	const char **wanted; /* states the caller waits for */
+	enum job_state *wanted; /* states the caller waits for */
 	size_t wanted_n;
 	const char **warnings; /* of a submission, else NULL */
 	size_t warnings_n;
@@ -114,34 +114,41 @@ static void jobs_done(struct areq *q)
 	areq_list_page(q, rows, n);
 }
 
-/* "active" or "terminal" stand for their states. */
-static bool job_states(struct areq *q, const char *name, const char ***ret, size_t *ret_n)
+static bool job_states_read(struct areq *q, const char *name, enum job_state **ret, size_t *ret_n)
 {
-	const char **all = arena_array(q->arena, JOB_STATE_COUNT, sizeof(*all)),
-		   *v = areq_query(q, name);
+	const char **names;
+
+	if (!areq_query_list(q, name, &names, ret_n)) {
+		return false;
+	}
+	*ret = arena_array(q->arena, *ret_n, sizeof(**ret));
+	for (size_t i = 0; i < *ret_n; i++) {
+		(*ret)[i] = job_state_parse(names[i]);
+		if ((*ret)[i] == JOB_NONE) {
+			areq_fail_field(q, name,
+			    "no job state '%s'; valid are active, terminal, QUEUED, STARTING, "
+			    "RUNNING, DRAINING, PARKED, CANCELLING, SUCCEEDED, FAILED, CANCELLED",
+			    names[i]);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* "active" or "terminal" stand for their states. */
+static bool job_states(struct areq *q, const char *name, enum job_state **ret, size_t *ret_n)
+{
+	const char *v = areq_query(q, name);
 	bool active = v && strcmp(v, "active") == 0, terminal = v && strcmp(v, "terminal") == 0;
 
 	if (!active && !terminal) {
-		if (!areq_query_list(q, name, ret, ret_n)) {
-			return false;
-		}
-		for (size_t i = 0; i < *ret_n; i++) {
-			if (job_state_parse((*ret)[i]) == JOB_NONE) {
-				areq_fail_field(q, name,
-				    "no job state '%s'; valid are active, terminal, QUEUED, "
-				    "STARTING, RUNNING, DRAINING, PARKED, CANCELLING, SUCCEEDED, "
-				    "FAILED, CANCELLED",
-				    (*ret)[i]);
-				return false;
-			}
-		}
-		return true;
+		return job_states_read(q, name, ret, ret_n);
 	}
-	*ret = all;
+	*ret = arena_array(q->arena, JOB_STATE_COUNT, sizeof(**ret));
 	*ret_n = 0;
 	for (int s = JOB_NONE + 1; s < JOB_STATE_COUNT; s++) {
 		if (job_state_final((enum job_state)s) == terminal) {
-			all[(*ret_n)++] = job_state_name((enum job_state)s);
+			(*ret)[(*ret_n)++] = (enum job_state)s;
 		}
 	}
 	return true;
@@ -150,7 +157,7 @@ static bool job_states(struct areq *q, const char *name, const char ***ret, size
 void get_jobs(struct areq *q)
 {
 	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
-	const char **states;
+	enum job_state *states;
 	int64_t before;
 	size_t n;
 
@@ -166,10 +173,10 @@ void get_jobs(struct areq *q)
 
 /* ---- one ------------------------------------------------------------------------------------- */
 
-static bool state_wanted(const struct job_show *s, const char *state)
+static bool state_wanted(const struct job_show *s, enum job_state state)
 {
 	for (size_t i = 0; i < s->wanted_n; i++) {
-		if (strcmp(s->wanted[i], state) == 0) {
+		if (s->wanted[i] == state) {
 			return true;
 		}
 	}
@@ -300,8 +307,9 @@ static void job_cancelled(struct areq *q)
 
 	if (q_api_job_cancel_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
-	} else if (strcmp(row->state, "SUCCEEDED") == 0 || strcmp(row->state, "FAILED") == 0) {
-		areq_fail(q, SPOT_CONFLICT, "job 'j%" PRId64 "' is over: %s", q->id, row->state);
+	} else if (row->state == JOB_SUCCEEDED || row->state == JOB_FAILED) {
+		areq_fail(q, SPOT_CONFLICT, "job 'j%" PRId64 "' is over: %s", q->id,
+		    job_state_name(row->state));
 	} else {
 		show_job(q, 202);
 	}
@@ -359,9 +367,10 @@ static void budget_set(struct areq *q)
 
 	if (q_api_job_budget_rows(&q->pg, q->arena, &row) == 0) {
 		areq_fail(q, SPOT_NOT_FOUND, "no job 'j%" PRId64 "'", q->id);
-	} else if (job_state_final(job_state_parse(row->state))) {
+	} else if (job_state_final(row->state)) {
 		areq_fail(q, SPOT_CONFLICT,
-		    "job 'j%" PRId64 "' is over: %s; its budget cannot change", q->id, row->state);
+		    "job 'j%" PRId64 "' is over: %s; its budget cannot change", q->id,
+		    job_state_name(row->state));
 	} else if (wanted_micros != 0 && !row->saves) {
 		budget_refused(q, SPOT_INVALID,
 		    "the job saves nothing, so it would lose its work when the budget is used up; "

@@ -53,7 +53,7 @@ static void log_read(struct areq *q)
 		    row->bytes.p + skip, row->bytes.n - (size_t)skip);
 		return;
 	}
-	over = job_state_final(job_state_parse(row->state));
+	over = job_state_final(row->state);
 	if (row->ended && row->has_newer) {
 		log_reply(q, row->newer, 0, false, "", 0);
 		return;

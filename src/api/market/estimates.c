@@ -21,7 +21,7 @@ static void record_offer(struct arena *a, const struct q_api_records_row *r, str
 		.region = r->region,
 		.zone = r->zone,
 		.instance_type = r->instance_type,
-		.market = spot_market_parse(r->market),
+		.market = r->market,
 		.gpu_name = r->gpu_name,
 		.advisor_lo = r->has_adv_lo ? r->adv_lo : -1,
 		.advisor_hi = r->has_adv_hi ? r->adv_hi : -1,

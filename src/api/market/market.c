@@ -9,21 +9,22 @@
 #define HISTORY_MAX 5000
 
 struct market_filter {
-	const char *gpu, *provider, *region, *zone, *instance_type, *market, *state;
+	const char *gpu, *provider, *region, *zone, *instance_type, *state;
+	enum spot_market market; /* NONE: any */
 	bool has_max;
 	int64_t max_micros;
 };
 
 static bool filter_read(struct areq *q, struct market_filter *f)
 {
-	const char *max_usd = areq_query(q, "max_usd");
+	const char *max_usd = areq_query(q, "max_usd"), *market = areq_query(q, "market");
 
 	f->gpu = areq_query(q, "gpu");
 	f->provider = areq_query(q, "provider");
 	f->region = areq_query(q, "region");
 	f->zone = areq_query(q, "zone");
 	f->instance_type = areq_query(q, "instance_type");
-	f->market = areq_query(q, "market");
+	f->market = spot_market_parse(market);
 	f->state = areq_query(q, "state");
 	f->has_max = max_usd != NULL;
 	f->max_micros = 0;
@@ -31,7 +32,7 @@ static bool filter_read(struct areq *q, struct market_filter *f)
 		areq_fail_field(q, "max_usd", "must be dollars per hour such as '2.50'");
 		return false;
 	}
-	if (f->market && spot_market_parse(f->market) == SPOT_MARKET_NONE) {
+	if (market && f->market == SPOT_MARKET_NONE) {
 		areq_fail_field(q, "market", "must be 'spot', 'on_demand' or 'reserved'");
 		return false;
 	}
@@ -221,7 +222,7 @@ static json_t *pool_doc(const struct estimates *e, const struct q_api_pool_row *
 		.zone = json_str(doc, "zone", "", NULL),
 		.instance_type = json_str(doc, "instance_type", "", NULL),
 		.gpu_name = json_str(doc, "gpu", "", NULL),
-		.market = spot_market_parse(row->market),
+		.market = row->market,
 		.advisor_lo = row->has_adv_lo ? row->adv_lo : -1,
 		.advisor_hi = row->has_adv_hi ? row->adv_hi : -1,
 		.advisor_as_of_us = row->adv_as_of_us,

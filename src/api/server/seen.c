@@ -46,17 +46,7 @@ static void seen_flush(struct seen *s, struct api *api)
 	}
 	s->busy = true;
 	q_api_agents_seen(api->pg, &s->req,
-	    &(struct q_api_agents_seen){ .node_ids = s->nodes,
-		.node_ids_n = s->n,
-		.ats = s->ats,
-		.ats_n = s->n,
-		.job_ids = s->jobs,
-		.job_ids_n = s->n,
-		.epochs = s->epochs,
-		.epochs_n = s->n,
-		.steps = s->steps,
-		.steps_n = s->n },
-	    seen_flushed);
+	    &(struct q_api_agents_seen){ .agent = s->agents, .agent_n = s->n }, seen_flushed);
 	s->n = 0;
 }
 
@@ -65,15 +55,6 @@ static void timer_fire(struct loop_timer *t)
 	struct api *api = container_of(t, struct api, seen.timer);
 
 	seen_flush(&api->seen, api);
-}
-
-static void *array_grow(void *p, size_t cap, size_t size)
-{
-	p = reallocarray(p, cap, size);
-	if (!p) {
-		abort();
-	}
-	return p;
 }
 
 void seen_init(struct api *api)
@@ -97,18 +78,16 @@ void seen_add(struct api *api, int64_t node, int64_t job, int32_t epoch, int64_t
 	}
 	if (s->n == s->cap) {
 		s->cap = s->cap ? s->cap * 2 : 64;
-		s->nodes = array_grow(s->nodes, s->cap, sizeof(*s->nodes));
-		s->ats = array_grow(s->ats, s->cap, sizeof(*s->ats));
-		s->jobs = array_grow(s->jobs, s->cap, sizeof(*s->jobs));
-		s->steps = array_grow(s->steps, s->cap, sizeof(*s->steps));
-		s->epochs = array_grow(s->epochs, s->cap, sizeof(*s->epochs));
+		s->agents = reallocarray(s->agents, s->cap, sizeof(*s->agents));
+		if (!s->agents) {
+			abort();
+		}
 	}
-	s->nodes[s->n] = node;
-	s->ats[s->n] = loop_wall_us(api->loop);
-	s->jobs[s->n] = job;
-	s->epochs[s->n] = epoch;
-	s->steps[s->n] = steps;
-	s->n++;
+	s->agents[s->n++] = (struct q_api_agents_seen_agent){ .node_id = node,
+		.at_us = loop_wall_us(api->loop),
+		.job_id = job,
+		.epoch = epoch,
+		.steps = steps };
 	if (!s->timer.armed && !s->busy) {
 		loop_timer_set(&s->timer, FLUSH_US);
 	}
@@ -122,9 +101,5 @@ void seen_fini(struct api *api)
 	loop_timer_stop(&s->beat_timer);
 	pg_req_fini(&s->req);
 	pg_req_fini(&s->beat);
-	free(s->nodes);
-	free(s->ats);
-	free(s->jobs);
-	free(s->steps);
-	free(s->epochs);
+	free(s->agents);
 }

@@ -218,8 +218,7 @@ void idem_store(struct areq *q, const char *key, int status, const char *body, s
 extern const int64_t api_latency_bounds_us[API_LATENCY_BUCKETS];
 
 struct seen { /* heartbeats and progress that are not written yet */
-	int64_t *nodes, *ats, *jobs, *steps;
-	int32_t *epochs;
+	struct q_api_agents_seen_agent *agents;
 	size_t n, cap;
 	struct pg_req req;
 	struct loop_timer timer;

@@ -69,6 +69,11 @@ enum node_state node_state_parse(const char *s)
 	return (enum node_state)name_find(node_states, NODE_STATE_COUNT, s);
 }
 
+enum node_event node_event_parse(const char *s)
+{
+	return (enum node_event)name_find(node_events, NODE_EVENT_COUNT, s);
+}
+
 void fsm_mermaid(bool node, struct sbuf *out)
 {
 	int states = node ? (int)NODE_STATE_COUNT : (int)JOB_STATE_COUNT;

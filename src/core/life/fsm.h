@@ -104,6 +104,7 @@ const char *node_state_name(enum node_state s);
 const char *node_event_name(enum node_event e);
 enum job_state job_state_parse(const char *s);
 enum node_state node_state_parse(const char *s);
+enum node_event node_event_parse(const char *s);
 bool job_state_final(enum job_state s);
 struct sbuf;
 void fsm_mermaid(bool node, struct sbuf *out);

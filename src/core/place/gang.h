@@ -18,6 +18,7 @@
 
 #include "base/base.h"
 #include "core/life/fsm.h"
+#include "core/life/states.h"
 #include "core/rank/rank.h"
 
 #define GANG_NODES_MAX 256
@@ -108,7 +109,8 @@ struct gang_rank {
 	int64_t node_id, node_deadline_us; /* 0 = none */
 	bool noticed;
 	const char *node_why;
-	const char *desired, *phase; /* of the attempt row */
+	const char *desired; /* of the attempt row */
+	enum attempt_phase phase;
 	bool ended; /* phase EXITED */
 	const char *exit_reason;
 	int32_t exit_code, exit_signal;

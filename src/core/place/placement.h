@@ -13,6 +13,7 @@
 #ifndef CORE_PLACEMENT_H
 #define CORE_PLACEMENT_H
 
+#include "core/life/fsm.h"
 #include "core/place/gang.h"
 #include "core/policy/deadline_room.h"
 #include "core/policy/defer.h"
@@ -56,7 +57,8 @@ void place_policy_default(struct place_policy *p);
 struct job_facts {
 	int64_t id;
 	int32_t epoch;
-	const char *state, *name, *spec_json;
+	enum job_state state; /* JOB_NONE = not submitted yet */
+	const char *name, *spec_json;
 	int64_t deadline_us, created_us, queued_us, steps_done, steps_total, checkpoint_bytes,
 	    save_us;
 	bool has_checkpoint;

@@ -18,7 +18,7 @@ static void choice_take(struct place_choice *c, const struct score *s, const cha
 
 static bool queued(const struct job_facts *f)
 {
-	return f->state == NULL || strcmp(f->state, "QUEUED") == 0;
+	return f->state == JOB_NONE || f->state == JOB_QUEUED;
 }
 
 /* Only a job that has not begun is deferred, once, where its deadline leaves room or its file says

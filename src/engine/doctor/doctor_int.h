@@ -44,9 +44,8 @@ struct probe {
 	struct exam *x;
 	const char *provider, *region, *part;
 	struct call_provider *p;
-	struct spot_check_item *items;
-	int64_t *amounts;
-	size_t n, cap, amounts_cap;
+	struct q_engine_doctor_items_item *items;
+	size_t n, cap;
 	int64_t begun_us; /* mono */
 	union {
 		struct spot_check check;
@@ -57,7 +56,7 @@ struct probe {
 
 struct act *probe_new(struct exam *x, const char *provider, const char *region, const char *part,
     void (*called)(struct act *));
-/* Adds an item. Keeps name and fix as they are, and formats the words. */
+/* Adds an item. Formats the words, and blanks registered secrets in all texts. */
 void probe_item(struct act *a, const char *name, enum spot_check_state state, const char *fix,
     const char *fmt, ...) PRINTF(5, 6);
 void probe_amount(struct act *a, int64_t amount); /* of the item just added */

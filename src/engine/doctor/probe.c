@@ -38,32 +38,6 @@ static const char *words_clean(struct arena *a, const char *words)
 	return text;
 }
 
-void probe_item(struct act *a, const char *name, enum spot_check_state state, const char *fix,
-    const char *fmt, ...)
-{
-	struct probe *l = a->ctx;
-	char words[2048];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(words, sizeof(words), fmt, ap);
-	va_end(ap);
-	l->items = arena_grow(a->arena, l->items, l->n, &l->cap, sizeof(*l->items));
-	l->amounts = arena_grow(a->arena, l->amounts, l->n, &l->amounts_cap, sizeof(*l->amounts));
-	l->amounts[l->n] = -1;
-	l->items[l->n++] = (struct spot_check_item){ .name = name,
-		.state = state,
-		.words = arena_strdup(a->arena, words),
-		.fix = fix };
-}
-
-void probe_amount(struct act *a, int64_t amount)
-{
-	struct probe *l = a->ctx;
-
-	l->amounts[l->n - 1] = amount;
-}
-
 static const char *state_word(enum spot_check_state s)
 {
 	switch (s) {
@@ -78,6 +52,33 @@ static const char *state_word(enum spot_check_state s)
 		break;
 	}
 	return "untested";
+}
+
+void probe_item(struct act *a, const char *name, enum spot_check_state state, const char *fix,
+    const char *fmt, ...)
+{
+	struct probe *l = a->ctx;
+	char words[2048];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(words, sizeof(words), fmt, ap);
+	va_end(ap);
+	l->items = arena_grow(a->arena, l->items, l->n, &l->cap, sizeof(*l->items));
+	l->items[l->n++] = (struct q_engine_doctor_items_item){
+		.name = words_clean(a->arena, name),
+		.state = state_word(state),
+		.words = words_clean(a->arena, words),
+		.fix = words_clean(a->arena, fix),
+	};
+}
+
+void probe_amount(struct act *a, int64_t amount)
+{
+	struct probe *l = a->ctx;
+
+	l->items[l->n - 1].has_amount = amount >= 0;
+	l->items[l->n - 1].amount = amount;
 }
 
 const char *rc_remedy(enum spot_rc rc)
@@ -150,17 +151,7 @@ static void probe_wrote(struct act *a)
 void probe_write(struct act *a)
 {
 	struct probe *l = a->ctx;
-	const char **t[4];
 
-	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
-		t[i] = arena_array(a->arena, l->n + 1, sizeof(**t));
-	}
-	for (size_t i = 0; i < l->n; i++) {
-		t[0][i] = words_clean(a->arena, l->items[i].name);
-		t[1][i] = state_word(l->items[i].state);
-		t[2][i] = words_clean(a->arena, l->items[i].words);
-		t[3][i] = words_clean(a->arena, l->items[i].fix);
-	}
 	a->wrote = probe_wrote;
 	ACT_WRITE(a, engine_doctor_items,
 	    (&(struct q_engine_doctor_items){ .run_id = l->x->id,
@@ -168,15 +159,7 @@ void probe_write(struct act *a)
 		.provider = l->provider,
 		.region = l->region,
 		.part = l->part,
-		.names = t[0],
-		.names_n = l->n,
-		.states = t[1],
-		.states_n = l->n,
-		.words = t[2],
-		.words_n = l->n,
-		.fixes = t[3],
-		.fixes_n = l->n,
-		.amounts = l->amounts,
-		.amounts_n = l->n,
+		.item = l->items,
+		.item_n = l->n,
 		.fence = l->x->epoch }));
 }

@@ -82,17 +82,16 @@ static void release_due(struct step *s)
 	}
 	told_keep(s->r, rows, n);
 	for (size_t i = 0; i < n; i++) {
-		bool unsure = strcmp(rows[i].event, "AMBIGUOUS") == 0;
-		bool overdue = strcmp(rows[i].event, "TERMINATE") == 0;
+		bool unsure = rows[i].event == NODE_EV_AMBIGUOUS;
 
 		if (!patience_over(s->r, &rows[i])) {
 			continue;
 		}
-		if (unsure || strcmp(rows[i].event, "UNWANTED") == 0) {
+		if (unsure || rows[i].event == NODE_EV_UNWANTED) {
 			node_unwanted(s->r, rows[i].id, unsure, rows[i].why);
 		} else {
-			node_event(s->r, rows[i].id, rows[i].state,
-			    overdue ? NODE_EV_TERMINATE : NODE_EV_RELEASE, "released", rows[i].why);
+			node_event(s->r, rows[i].id, rows[i].state, rows[i].event, "released",
+			    rows[i].why);
 		}
 	}
 }

@@ -24,11 +24,10 @@ struct sweeping {
 	struct spot_list list;
 	/* by ref; an instance listed twice stays twice */
 	const struct spot_instance **ours;
-	size_t n, present_n;
-	const char **refs, **tokens, **requests, **present;
-	bool *leftovers;
-	const char **zones, **regions, **types, **markets;
-	int64_t *created;
+	struct q_engine_sweep_judge_listed *listed; /* the same, in the order of the list */
+	size_t n;
+	const char **present;
+	size_t present_n;
 	int64_t asked_us, at_us;
 };
 
@@ -149,6 +148,7 @@ static void sweep_judged(struct op *op)
 	struct sweeping *w = a->ctx;
 	struct engine *e = a->e;
 	struct q_engine_sweep_judge_row *rows;
+	const char **refs;
 	int64_t now = engine_now(e);
 	size_t n, due = 0;
 
@@ -161,9 +161,10 @@ static void sweep_judged(struct op *op)
 		return;
 	}
 	n = q_engine_sweep_judge_rows(&a->req, a->arena, &rows);
+	refs = arena_array(a->arena, n + 1, sizeof(*refs));
 	for (size_t i = 0; i < n; i++) {
 		if (sweep_due(e, w, &rows[i])) {
-			w->refs[due++] = rows[i].ref;
+			refs[due++] = rows[i].ref;
 		} else if (rows[i].first_us == w->at_us) {
 			log_error("orphan.found", STR("provider", w->place->provider),
 			    STR("region", w->place->region), STR("kind", rows[i].kind),
@@ -180,7 +181,7 @@ static void sweep_judged(struct op *op)
 	ACT_WRITE(a, engine_sweep_ending,
 	    (&(struct q_engine_sweep_ending){ .provider = w->place->provider,
 		.region = w->place->region,
-		.refs = w->refs,
+		.refs = refs,
 		.refs_n = due,
 		.at_us = now,
 		.fence = a->epoch }));
@@ -193,35 +194,22 @@ static bool instance_counts(const struct engine *e, const struct spot_instance *
 	    i->state != SPOT_INSTANCE_STOPPING && i->ref != NULL;
 }
 
-static void columns_make(struct sweeping *w, struct arena *a, size_t most)
-{
-	w->ours = arena_array(a, most + 1, sizeof(*w->ours));
-	w->refs = arena_array(a, most + 1, sizeof(*w->refs));
-	w->tokens = arena_array(a, most + 1, sizeof(*w->tokens));
-	w->requests = arena_array(a, most + 1, sizeof(*w->requests));
-	w->present = arena_array(a, most + 1, sizeof(*w->present));
-	w->leftovers = arena_array(a, most + 1, sizeof(*w->leftovers));
-	w->zones = arena_array(a, most + 1, sizeof(*w->zones));
-	w->regions = arena_array(a, most + 1, sizeof(*w->regions));
-	w->types = arena_array(a, most + 1, sizeof(*w->types));
-	w->markets = arena_array(a, most + 1, sizeof(*w->markets));
-	w->created = arena_array(a, most + 1, sizeof(*w->created));
-}
-
 static void instance_add(struct sweeping *w, const struct spot_instance *x)
 {
 	size_t n = w->n++;
 
 	w->ours[n] = x;
-	w->refs[n] = x->ref;
-	w->tokens[n] = x->token == NULL ? "" : x->token;
-	w->requests[n] = x->spot_request == NULL ? "" : x->spot_request;
-	w->leftovers[n] = x->leftover;
-	w->zones[n] = x->key.zone == NULL ? "" : x->key.zone;
-	w->regions[n] = str_empty(x->key.region) ? w->place->region : x->key.region;
-	w->types[n] = x->key.instance_type == NULL ? "" : x->key.instance_type;
-	w->markets[n] = x->key.market == SPOT_MARKET_NONE ? "" : spot_market_name(x->key.market);
-	w->created[n] = x->created_us;
+	w->listed[n] = (struct q_engine_sweep_judge_listed){
+		.ref = x->ref,
+		.token = x->token == NULL ? "" : x->token,
+		.request = x->spot_request == NULL ? "" : x->spot_request,
+		.leftover = x->leftover,
+		.zone = x->key.zone == NULL ? "" : x->key.zone,
+		.where_region = str_empty(x->key.region) ? w->place->region : x->key.region,
+		.instance_type = x->key.instance_type == NULL ? "" : x->key.instance_type,
+		.market = x->key.market == SPOT_MARKET_NONE ? "" : spot_market_name(x->key.market),
+		.created_us = x->created_us,
+	};
 }
 
 static void sweep_called(struct act *a)
@@ -237,7 +225,9 @@ static void sweep_called(struct act *a)
 		act_end(a);
 		return;
 	}
-	columns_make(w, a->arena, most);
+	w->ours = arena_array(a->arena, most + 1, sizeof(*w->ours));
+	w->listed = arena_array(a->arena, most + 1, sizeof(*w->listed));
+	w->present = arena_array(a->arena, most + 1, sizeof(*w->present));
 	for (size_t i = 0; i < most; i++) {
 		const struct spot_instance *x = &w->list.found[i];
 
@@ -255,29 +245,13 @@ static void sweep_called(struct act *a)
 	q_engine_sweep_judge(a->e->pg, &a->req,
 	    &(struct q_engine_sweep_judge){ .provider = w->place->provider,
 		.region = w->place->region,
-		.refs = w->refs,
-		.refs_n = w->n,
-		.tokens = w->tokens,
-		.tokens_n = w->n,
-		.requests = w->requests,
-		.requests_n = w->n,
-		.leftovers = w->leftovers,
-		.leftovers_n = w->n,
+		.listed = w->listed,
+		.listed_n = w->n,
 		.present = w->present,
 		.present_n = w->present_n,
 		.at_us = w->at_us,
 		.lag_us = absent_us(a->e, w),
 		.over_us = w->asked_us - list_lag_us(a->e, w),
-		.zones = w->zones,
-		.zones_n = w->n,
-		.where_regions = w->regions,
-		.where_regions_n = w->n,
-		.types = w->types,
-		.types_n = w->n,
-		.markets = w->markets,
-		.markets_n = w->n,
-		.created = w->created,
-		.created_n = w->n,
 		.slack_us = CLOCKS_US,
 		.dry = !a->e->conf.orphan_end,
 		.fence = a->epoch },

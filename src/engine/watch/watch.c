@@ -278,8 +278,7 @@ static void notices_ask(struct engine *e, struct asking *from, struct call_provi
 	for (size_t i = 0; i < from->n; i++) {
 		k->rows[i] = from->rows[i];
 		k->rows[i].ref = arena_strdup(a->arena, from->rows[i].ref);
-		if (strcmp(from->rows[i].state, "BOOTING") != 0 &&
-		    strcmp(from->rows[i].state, "READY") != 0) {
+		if (from->rows[i].state != NODE_BOOTING && from->rows[i].state != NODE_READY) {
 			continue;
 		}
 		list[k->notices.instances_n++] = (struct spot_instance){
@@ -290,7 +289,7 @@ static void notices_ask(struct engine *e, struct asking *from, struct call_provi
 			    .region = from->place->region,
 			    .zone = arena_strdup(a->arena, from->rows[i].zone),
 			    .instance_type = arena_strdup(a->arena, from->rows[i].instance_type),
-			    .market = spot_market_parse(from->rows[i].market) },
+			    .market = from->rows[i].market },
 			.state = SPOT_INSTANCE_RUNNING,
 			.raw_state = "",
 			.raw_reason = "",
@@ -333,7 +332,7 @@ static void refs_describe(struct step *s)
 			.region = k->place->region,
 			.zone = arena_strdup(a->arena, k->rows[i].zone),
 			.instance_type = arena_strdup(a->arena, k->rows[i].instance_type),
-			.market = spot_market_parse(k->rows[i].market) };
+			.market = k->rows[i].market };
 	}
 	k->describe = (struct spot_describe){ .region = k->place->region,
 		.refs = refs,
@@ -389,16 +388,6 @@ static void places_read(struct step *s)
 /* ---- acting upon what is written down ---------------------------------------------------------
  */
 
-static enum node_event event_parse(const char *s)
-{
-	for (int i = 1; i < NODE_EVENT_COUNT; i++) {
-		if (strcmp(node_event_name((enum node_event)i), s) == 0) {
-			return (enum node_event)i;
-		}
-	}
-	return NODE_EV_NONE;
-}
-
 /* A market read that was sent before this was written does not show it. */
 static void pool_cooled(struct step *s)
 {
@@ -451,12 +440,12 @@ static void refused_late(struct recon *r, struct q_engine_watch_due_row *w)
 }
 
 /* Cools the pool of a node by the cause of its end. */
-static void pool_cool_after(struct recon *r, const struct q_engine_watch_due_row *w,
-    enum node_event ev)
+static void pool_cool_after(struct recon *r, const struct q_engine_watch_due_row *w)
 {
 	const struct engine_conf *c = &r->e->conf;
-	bool booting = strcmp(w->state, "BOOTING") == 0;
-	bool spot = strcmp(w->market, "spot") == 0;
+	bool booting = w->state == NODE_BOOTING;
+	bool spot = w->market == SPOT_MARKET_SPOT;
+	enum node_event ev = w->event;
 
 	if (ev == NODE_EV_ENROLLED) {
 		struct step *s = step_new(r, NULL, NULL);
@@ -467,7 +456,7 @@ static void pool_cool_after(struct recon *r, const struct q_engine_watch_due_row
 		pool_cool(r, w, ev == NODE_EV_BROKEN ? "broken" : "boot_timeout", c->cool_max_us,
 		    0);
 	} else if (ev == NODE_EV_VANISHED && strcmp(w->ended_by, "gone_user") != 0 &&
-	    strcmp(w->state, "DRAINING") != 0) {
+	    w->state != NODE_DRAINING) {
 		/* Without a notice before it, which would have counted. Ended while it booted: a
 		 * launch that failed late, such as Server.InsufficientInstanceCapacity. */
 		pool_cool(r, w, booting ? "no_capacity" : "reclaimed",
@@ -481,19 +470,18 @@ static void watch_due(struct step *s)
 	size_t n = q_engine_watch_due_rows(&s->req, s->r->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
-		enum node_event ev = event_parse(rows[i].event);
-
-		if (ev == NODE_EV_BROKEN && strcmp(rows[i].cause, "refused") == 0) {
+		if (rows[i].event == NODE_EV_BROKEN && strcmp(rows[i].cause, "refused") == 0) {
 			refused_late(s->r, &rows[i]);
 			continue;
 		}
-		node_event(s->r, rows[i].id, rows[i].state, ev, rows[i].cause, rows[i].why);
-		pool_cool_after(s->r, &rows[i], ev);
+		node_event(s->r, rows[i].id, rows[i].state, rows[i].event, rows[i].cause,
+		    rows[i].why);
+		pool_cool_after(s->r, &rows[i]);
 	}
 }
 
 /* Providers whose machines take longer to boot than the setting allows. */
-static size_t slow_providers(struct recon *r, const char **names, int64_t *us)
+static size_t slow_providers(struct recon *r, struct q_engine_watch_due_slow *slow)
 {
 	size_t n = 0;
 
@@ -501,8 +489,11 @@ static size_t slow_providers(struct recon *r, const char **names, int64_t *us)
 		struct call_provider *p = engine_provider_at(r->e, i);
 
 		if (call_provider_ops(p)->boot_timeout_us > r->e->conf.boot_timeout_us) {
-			names[n] = call_provider_name(p);
-			us[n++] = clock_span_us(r->e, call_provider_ops(p)->boot_timeout_us);
+			slow[n++] = (struct q_engine_watch_due_slow){
+				.provider = call_provider_name(p),
+				.boot_us =
+				    clock_span_us(r->e, call_provider_ops(p)->boot_timeout_us),
+			};
 		}
 	}
 	return n;
@@ -513,9 +504,9 @@ static void watch_pass(struct recon *r, void *state)
 	struct engine *e = r->e;
 	int64_t now = engine_now(e);
 	struct step *s = step_new(r, places_read, NULL);
-	const char **slow = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow));
-	int64_t *slow_us = arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow_us));
-	size_t slow_n = slow_providers(r, slow, slow_us);
+	struct q_engine_watch_due_slow *slow =
+	    arena_array(r->arena, engine_providers(e) + 1, sizeof(*slow));
+	size_t slow_n = slow_providers(r, slow);
 
 	(void)state;
 	STEP(s, engine_watch_places,
@@ -530,8 +521,6 @@ static void watch_pass(struct recon *r, void *state)
 		.speaks_us = e->conf.agent_silent_us,
 		.slow = slow,
 		.slow_n = slow_n,
-		.slow_us = slow_us,
-		.slow_us_n = slow_n,
 		.beat_us = LISTEN_BEAT_US }));
 }
 

@@ -62,8 +62,9 @@ WHERE p.offered GROUP BY 1, 2 ORDER BY 1, 3 DESC, count(*) DESC, 2
 
 -- Returns one pool per place and limit, whose quota is examined: a used one, else the cheapest.
 -- name: engine_doctor_pools
--- rows: many provider text, region text, zone text, zone_name text, instance_type text, market text, gpu_name text,
---   gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text
+-- rows: many provider text, region text, zone text, zone_name text, instance_type text,
+--   market market, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4,
+--   arch text, quota_class text
 -- writes: no
 SELECT provider, region, zone, zone_name, instance_type, market, gpu_name, gpu_milli, gpu_mem_mib, vcpus, mem_mib, arch,
 	quota_class
@@ -120,12 +121,12 @@ FROM v
 SELECT current_setting('server_version'), (extract(epoch FROM clock_timestamp()) * 1000000)::int8, pg_is_in_recovery()
 
 -- name: engine_doctor_items
--- params: run_id int8, claimed_by text, provider text, region text, part text, names text[], states text[], words text[], fixes text[], amounts int8[], fence int8
+-- params: run_id int8, claimed_by text, provider text, region text, part text, item[], fence int8
+-- rows_in: item (name text, state text, words text, fix text, amount int8?)
 -- rows: none
 -- writes: yes
--- An amount below 0 means none.
 INSERT INTO doctor_item (run_id, provider, region, part, seq, name, state, words, fix, amount)
-SELECT r.id, $3, $4, $5, t.seq, t.name, t.state, t.words, t.fix, CASE WHEN t.amount >= 0 THEN t.amount END
+SELECT r.id, $3, $4, $5, t.seq, t.name, t.state, t.words, t.fix, t.amount
 FROM doctor_run r, unnest($6, $7, $8, $9, $10) WITH ORDINALITY AS t (name, state, words, fix, amount, seq)
 WHERE r.id = $1 AND r.state = 'running' AND r.claimed_by = $2
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $11 FOR KEY SHARE)

@@ -58,7 +58,7 @@ static void test_two_who_want_a_replacement_at_once_get_one(void **state)
 	for (int i = 0; i < 2; i++) {
 		q_engine_want_for_job(pg, &reqs[i],
 		    &(struct q_engine_want_for_job){ .job_id = 1,
-			.was = "RUNNING",
+			.was = JOB_RUNNING,
 			.epoch = 1,
 			.pool_id = 1,
 			.has_replaces_id = true,

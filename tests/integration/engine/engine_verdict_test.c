@@ -27,21 +27,15 @@ static void report_done(struct op *op)
 /* The agent of a node speaks: it has this job at this step; job 0 = nothing. */
 static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch, int64_t step)
 {
-	int64_t now = world_us();
+	const struct q_api_agents_seen_agent agent = { .node_id = node,
+		.at_us = world_us(),
+		.job_id = job,
+		.epoch = epoch,
+		.steps = step };
 	struct asked a = { 0 };
 
 	q_api_agents_seen(w->pg, &a.req,
-	    &(struct q_api_agents_seen){ .node_ids = &node,
-		.node_ids_n = 1,
-		.ats = &now,
-		.ats_n = 1,
-		.job_ids = &job,
-		.job_ids_n = 1,
-		.epochs = &epoch,
-		.epochs_n = 1,
-		.steps = &step,
-		.steps_n = 1 },
-	    report_done);
+	    &(struct q_api_agents_seen){ .agent = &agent, .agent_n = 1 }, report_done);
 	while (!a.done) {
 		(void)loop_turn(w->loop, 5000);
 	}

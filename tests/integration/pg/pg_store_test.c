@@ -513,11 +513,10 @@ static void a_long_list_is_judged_without_comparing_each_with_each(void **state)
 	 * next by its token. */
 	r = query_run(c,
 	    "SELECT format('EXECUTE "
-	    "engine_sweep_judge(%L,%L,%L,%L,%L,%L,100,10,9,%L,0,%L,%L,%L,%L,%L,0,false)', 'slow', "
-	    "'r', refs, tokens, no, l, refs, no, no, "
-	    "no, no, c), 'EXECUTE "
-	    "engine_sweep_judge(''slow'',''r'',''{}'',''{}'',''{}'',''{}'',120,10,9,''{}'',0,''{}''"
-	    ",''{}'',''{}'',''{}'',''{}'',0,false)' "
+	    "engine_sweep_judge(%L,%L,%L,%L,%L,%L,%L,%L,%L,%L,%L,100,10,9,%L,0,0,false)', 'slow', "
+	    "'r', refs, tokens, no, l, no, no, no, no, c, refs), 'EXECUTE "
+	    "engine_sweep_judge(''slow'',''r'',''{}'',''{}'',''{}'',''{}'',''{}'',''{}'',''{}''"
+	    ",''{}'',''{}'',120,10,9,''{}'',0,0,false)' "
 	    "FROM (SELECT array_agg('/groups/brk-' || left(md5(CASE i % 100 WHEN 0 THEN '' ELSE "
 	    "'x' END || i), 16) || '-os') AS refs, "
 	    "array_agg(CASE i % 100 WHEN 1 THEN 'brk.cafe0001.n' || left(md5(i::text), 16) ELSE '' "

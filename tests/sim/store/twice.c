@@ -192,9 +192,9 @@ static void led_try(void)
 
 	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
 		const char *const params[] = { "aws", "us-east-1", "{i-led,i-unled}", "{\"\",\"\"}",
-			"{\"\",\"\"}", "{f,f}", now, "60000000", PQgetvalue(n, 0, 0), "{}", "0",
-			"{z,z}", "{us-east-1,us-east-1}", "{g5.xlarge,g5.xlarge}", "{spot,spot}",
-			created, "600000000", "f" };
+			"{\"\",\"\"}", "{f,f}", "{z,z}", "{us-east-1,us-east-1}",
+			"{g5.xlarge,g5.xlarge}", "{spot,spot}", created, now, "60000000",
+			PQgetvalue(n, 0, 0), "{}", "0", "600000000", "f" };
 
 		snprintf(now, sizeof(now), "%" PRId64, world_now());
 		snprintf(created, sizeof(created), "{%" PRId64 ",%" PRId64 "}",

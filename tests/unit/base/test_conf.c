@@ -149,7 +149,7 @@ static void with_all_asked_for_every_mistake_is_named_and_the_rest_is_taken(void
 	static const char *const words[] = {
 		"spotd.ini:2: [api] port = 0: below the minimum 1",
 		"spotd.ini:4: [api] has no key 'prot'; did you mean 'port'?",
-		"spotd.ini:5: unknown section [apy]",
+		"spotd.ini:5: unknown section [apy]; did you mean 'api'?",
 		"spotd.ini:7: section is not closed by ]",
 		("spotd.ini:10: [engine] poll = later: expected a duration such as 30s, 5m, 2h or "
 		 "250ms"),

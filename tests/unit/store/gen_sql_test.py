@@ -118,6 +118,14 @@ class GenTest(unittest.TestCase):
         h, _ = self.good(one % "x" + one % "y")
         self.assertEqual(h.count("struct q_ab_row {"), 1)
 
+    def test_statements_may_share_a_struct_of_input_rows(self):
+        one = "-- name: %s\n-- params: a[]\n-- rows_in: a ab (n %s)\n-- rows: none\n-- writes: no\nSELECT $1\n"
+        h, _ = self.good(one % ("x", "int8") + one % ("y", "int8"))
+        self.assertEqual(h.count("struct q_ab {"), 1)
+        self.assertEqual(h.count("\tconst struct q_ab *a;"), 2)
+        os.remove(self.path("q.h"))
+        self.bad(one % ("x", "int8") + one % ("y", "text"), "a.sql:7", "differ", "struct q_ab")
+
     def test_shared_rows_that_differ_are_refused(self):
         self.bad("-- name: x\n-- rows: 1 a int8\n-- row: ab\n-- writes: no\nSELECT 1\n"
                  "-- name: y\n-- rows: 1 a text\n-- row: ab\n-- writes: no\nSELECT 1\n", "a.sql:6", "differ")

@@ -91,8 +91,9 @@ INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor) VALUES 
 -- their start, which a clock step may falsify.
 -- name: api_agent_want
 -- params: node_id int8
--- rows: 0..1 state text, drain_deadline_us int8?, why text, job_id int8?, epoch int4?, desired text?, version int8?,
---   phase text?, attempt_deadline_us int8?, drain_why text?, live bool
+-- rows: 0..1 state node_state, drain_deadline_us int8?, why text, job_id int8?, epoch int4?,
+--   desired text?, version int8?, phase text?, attempt_deadline_us int8?, drain_why text?,
+--   live bool
 -- writes: no
 SELECT n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired, a.version, a.phase, a.drain_deadline_us,
 	a.drain_why, a.job_id IS NOT NULL AND a.ended_us IS NULL
@@ -104,10 +105,11 @@ WHERE n.id = $1
 -- For a gang, or several fleet nodes chosen together, the decision names one.
 -- name: api_agent_run
 -- params: job_id int8, epoch int4, since_day int4, node_id int8
--- rows: 0..1 name text, spec text, secrets text, files text, restore_id int8?, steps_start int8, gpu_milli int4,
---   log_offset int8, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?, own_us int8, reclaims int4,
---   save_us int8, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?, rank int4,
---   ips text, pool_id int4, provider text, region text, gpu_name text, hazard float8?, steps_total int8, rates text?,
+-- rows: 0..1 name text, spec text, secrets text, files text, restore_id int8?, steps_start int8,
+--   gpu_milli int4, log_offset int8, market market, adv_lo float8?, adv_hi float8?,
+--   adv_as_of_us int8?, own_us int8, reclaims int4, save_us int8, band_lo float8?, band_hi float8?,
+--   share float8?, share_lo float8?, share_hi float8?, rank int4, ips text, pool_id int4,
+--   provider text, region text, gpu_name text, hazard float8?, steps_total int8, rates text?,
 --   restart_us int8
 -- writes: no
 SELECT j.name, j.spec::text, j.secrets::text, a.files::text, a.restore_id, a.steps_start, p.gpu_milli,
@@ -145,7 +147,8 @@ INSERT INTO listener (name, beats) VALUES ('api', 1) ON CONFLICT (name) DO UPDAT
 -- another API wrote by a clock ahead of ours still grows with each message. An agent whose last
 -- message time stands still is silent (engine_watch_doubt).
 -- name: api_agents_seen
--- params: node_ids int8[], ats int8[], job_ids int8[], epochs int4[], steps int8[]
+-- params: agent[]
+-- rows_in: agent (node_id int8, at_us int8, job_id int8, epoch int4, steps int8)
 -- rows: none
 -- writes: yes
 WITH s AS (
@@ -225,8 +228,8 @@ SELECT fresh, same, pg_notify('spot_engine', '') IS NOT NULL AS woken,
 -- the rank's last four committed checkpoints has its bytes. Only those still have objects, and all
 -- jobs share the hash of the empty file.
 -- name: api_checkpoint_open
--- params: node_id int8, job_id int8, epoch int4, reason text, steps int8, paths text[], seqs int4[], bytes int8[],
---   modes int4[], shas text[], at_us int8
+-- params: node_id int8, job_id int8, epoch int4, reason text, steps int8, chunk[], at_us int8
+-- rows_in: chunk checkpoint_chunk (path text, seq int4, bytes int8, mode int4, sha256 text)
 -- rows: 0..1 id int8, fresh int8, woken bool
 -- writes: yes
 WITH ok AS (
@@ -285,8 +288,8 @@ SELECT pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM ev
 -- Returns the attempt's open checkpoint, if it is the same one and still waits for URLs. Presigning
 -- many takes longer than a held request, and a repeat must not start over.
 -- name: api_checkpoint_again
--- params: node_id int8, job_id int8, epoch int4, reason text, steps int8, paths text[], seqs int4[], bytes int8[],
---   modes int4[], shas text[]
+-- params: node_id int8, job_id int8, epoch int4, reason text, steps int8, chunk[]
+-- rows_in: chunk checkpoint_chunk (path text, seq int4, bytes int8, mode int4, sha256 text)
 -- rows: 0..1 id int8
 -- writes: no
 SELECT c.id FROM attempt a JOIN checkpoint c ON c.job_id = a.job_id AND c.epoch = a.epoch AND c.rank = a.rank

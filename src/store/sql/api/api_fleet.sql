@@ -55,7 +55,8 @@ WITH f AS (
 SELECT version, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
 
 -- name: api_nodes
--- params: states text[], live bool, provider text?, job_id int8?, fleet_id int8?, before_id int8, most int4
+-- params: states node_state[], live bool, provider text?, job_id int8?, fleet_id int8?,
+--   before_id int8, most int4
 -- rows: many id int8, doc text
 -- row: listed
 -- writes: no
@@ -71,7 +72,7 @@ SELECT x.id, d.doc::text FROM x JOIN api_node d ON d.id = x.id ORDER BY x.id DES
 
 -- name: api_node
 -- params: id int8
--- rows: 0..1 state text, unsure bool, doc text, more text
+-- rows: 0..1 state node_state, unsure bool, doc text, more text
 -- writes: no
 SELECT n.state, n.state = 'UNKNOWN' OR (n.state = 'WANTED' AND EXISTS (SELECT FROM event e WHERE e.node_id = n.id AND e.now = 'UNKNOWN')),
 	d.doc::text, json_build_object('hw', n.hw,
@@ -94,7 +95,7 @@ FROM node n JOIN api_node d ON d.id = n.id WHERE n.id = $1
 -- A person releases the node. For the engine that is a notice with a generous deadline.
 -- name: api_node_drain
 -- params: id int8, actor text, deadline_us int8, at_us int8
--- rows: 0..1 state text, asked bool, woken bool
+-- rows: 0..1 state node_state, asked bool, woken bool
 -- writes: yes
 WITH n AS (
 	SELECT id, state, job_id FROM node WHERE id = $1
@@ -109,7 +110,8 @@ WITH n AS (
 SELECT state, EXISTS (SELECT FROM o) AS asked, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM n
 
 -- name: api_node_terminate
--- params: id int8, was text, now text, event text, why text, actor text, at_us int8
+-- params: id int8, was node_state, now node_state, event node_event, why text, actor text,
+--   at_us int8
 -- rows: 0..1 id int8, woken bool, told bool
 -- writes: yes
 WITH n AS (

@@ -30,7 +30,8 @@ UNION ALL SELECT 0, false, false WHERE $15 <> '' AND NOT EXISTS (SELECT FROM k W
 
 -- An empty list of states means all.
 -- name: api_jobs
--- params: states text[], team text?, project text?, class text?, owner text?, name text?, before_id int8, most int4
+-- params: states job_state[], team text?, project text?, class text?, owner text?, name text?,
+--   before_id int8, most int4
 -- rows: many id int8, doc text
 -- row: listed
 -- writes: no
@@ -44,8 +45,8 @@ SELECT x.id, d.doc::text FROM x JOIN api_job d ON d.id = x.id ORDER BY x.id DESC
 
 -- name: api_job
 -- params: id int8, at_us int8
--- rows: 0..1 state text, team text, doc text, attempts text, checkpoints text, source text, spec text, lost_steps int8,
---   not_before_us int8?, queue text?, budget text?
+-- rows: 0..1 state job_state, team text, doc text, attempts text, checkpoints text, source text,
+--   spec text, lost_steps int8, not_before_us int8?, queue text?, budget text?
 -- writes: no
 SELECT j.state, j.team, d.doc::text,
 	coalesce((SELECT json_agg(a.doc ORDER BY a.epoch, a.rank) FROM api_attempt a WHERE a.job_id = j.id), '[]')::text AS attempts,
@@ -81,7 +82,7 @@ FROM job j WHERE j.id = $1
 
 -- name: api_job_cancel
 -- params: id int8, actor text, at_us int8
--- rows: 0..1 state text, woken bool
+-- rows: 0..1 state job_state, woken bool
 -- writes: yes
 WITH o AS (
 	SELECT id, state, cancel_us FROM job WHERE id = $1 FOR UPDATE
@@ -98,7 +99,7 @@ SELECT state, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
 -- jobs, so this wakes it.
 -- name: api_job_budget
 -- params: id int8, budget_micros int8?, actor text, at_us int8
--- rows: 0..1 state text, saves bool, spent_micros int8, woken bool, told bool
+-- rows: 0..1 state job_state, saves bool, spent_micros int8, woken bool, told bool
 -- writes: yes
 WITH o AS (
 	SELECT id, state, budget_micros AS was, job_spent(id, $4) AS spent, coalesce(spec #>> '{checkpoint,path}', '') <> '' AS saves
@@ -119,7 +120,8 @@ SELECT state, saves, spent, pg_notify('spot_engine', '') IS NOT NULL AS woken, p
 -- attempt. more_epoch is a later attempt.
 -- name: api_job_log
 -- params: id int8, epoch int4, from_offset int8, rank int4
--- rows: 0..1 state text, epoch int4, ended bool, newer int4?, at_offset int8?, bytes bytea?, num_nodes int4
+-- rows: 0..1 state job_state, epoch int4, ended bool, newer int4?, at_offset int8?, bytes bytea?,
+--   num_nodes int4
 -- writes: no
 SELECT j.state, e.epoch, a.ended_us IS NOT NULL OR a.job_id IS NULL,
 	(SELECT min(n.epoch) FROM attempt n WHERE n.job_id = j.id AND n.epoch > e.epoch), l.at_offset, l.bytes, j.num_nodes

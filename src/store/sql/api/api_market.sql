@@ -2,10 +2,11 @@
 
 -- Cheapest first; the cursor is the last row's price and id.
 -- name: api_prices
--- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market text?, state text?,
---   max_micros int8?, after_micros int8, after_id int4, most int4, since_day int4
--- rows: many id int4, doc text, more text, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?,
---   own_us int8, reclaims int4, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
+-- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market market?,
+--   state text?, max_micros int8?, after_micros int8, after_id int4, most int4, since_day int4
+-- rows: many id int4, doc text, more text, market market, adv_lo float8?, adv_hi float8?,
+--   adv_as_of_us int8?, own_us int8, reclaims int4, band_lo float8?, band_hi float8?,
+--   share float8?, share_lo float8?, share_hi float8?
 -- row: api_pool
 -- writes: no
 WITH x AS (
@@ -26,8 +27,9 @@ ORDER BY x.price_micros, x.id
 -- Returns the cheapest plausible price per GPU-hour of each GPU, provider and market.
 -- name: api_prices_gpus
 -- params: gpu text?, provider text?, region text?, since_day int4
--- rows: many id int4, doc text, more text, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?,
---   own_us int8, reclaims int4, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
+-- rows: many id int4, doc text, more text, market market, adv_lo float8?, adv_hi float8?,
+--   adv_as_of_us int8?, own_us int8, reclaims int4, band_lo float8?, band_hi float8?,
+--   share float8?, share_lo float8?, share_hi float8?
 -- row: api_pool
 -- writes: no
 SELECT x.id, d.doc::text, m.more::text, m.market, m.advisor_lo, m.advisor_hi, m.advisor_as_of_us, m.node_us, m.reclaims,
@@ -45,7 +47,7 @@ ORDER BY x.gpu_name, x.provider, x.market
 
 -- Returns rejected price points, the newest first.
 -- name: api_prices_refused
--- params: gpu text?, provider text?, region text?, instance_type text?, market text?, most int4
+-- params: gpu text?, provider text?, region text?, instance_type text?, market market?, most int4
 -- rows: many doc text
 -- writes: no
 SELECT json_build_object('pool', d.doc, 'refused$', r.price_micros, 'observed@age', r.observed_us, 'source', r.source,
@@ -58,10 +60,11 @@ FROM (SELECT r.* FROM price_refused r JOIN pool p ON p.id = r.pool_id
 JOIN api_pool d ON d.id = r.pool_id ORDER BY r.observed_us DESC, r.pool_id
 
 -- name: api_pools
--- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market text?, state text?,
---   max_micros int8?, after_id int4, most int4, one int4?, since_day int4
--- rows: many id int4, doc text, more text, market text, adv_lo float8?, adv_hi float8?, adv_as_of_us int8?,
---   own_us int8, reclaims int4, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?
+-- params: gpu text?, provider text?, region text?, zone text?, instance_type text?, market market?,
+--   state text?, max_micros int8?, after_id int4, most int4, one int4?, since_day int4
+-- rows: many id int4, doc text, more text, market market, adv_lo float8?, adv_hi float8?,
+--   adv_as_of_us int8?, own_us int8, reclaims int4, band_lo float8?, band_hi float8?,
+--   share float8?, share_lo float8?, share_hi float8?
 -- row: api_pool
 -- writes: no
 WITH x AS (
@@ -109,9 +112,9 @@ SELECT json_build_object(
 -- hazards from them.
 -- name: api_records
 -- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8
--- rows: many id int4, provider text, region text, zone text, instance_type text, market text, gpu_name text,
---   adv_lo float8?, adv_hi float8?, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?,
---   record text
+-- rows: many id int4, provider text, region text, zone text, instance_type text, market market,
+--   gpu_name text, adv_lo float8?, adv_hi float8?, band_lo float8?, band_hi float8?, share float8?,
+--   share_lo float8?, share_hi float8?, record text
 -- writes: no
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide)
 SELECT p.id, p.provider, p.region, p.zone, p.instance_type, p.market, p.gpu_name, coalesce(z.advisor_lo, r.advisor_lo),

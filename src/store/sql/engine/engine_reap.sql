@@ -60,17 +60,18 @@ SELECT DISTINCT provider, region FROM pool
 -- A list may have any size. Set tests therefore use IN under an OR or IS TRUE, in a result, or NOT
 -- IN. PostgreSQL then hashes the set whatever size the plan expects (ten for a parameter).
 -- name: engine_sweep_judge
--- params: provider text, region text, refs text[], tokens text[], requests text[], leftovers bool[], at_us int8,
---   lag_us int8, fence int8, present text[], over_us int8, zones text[], where_regions text[], types text[], markets text[], created int8[], slack_us int8,
---   dry bool
+-- params: provider text, region text, listed[], at_us int8, lag_us int8, fence int8,
+--   present text[], over_us int8, slack_us int8, dry bool
+-- rows_in: listed (ref text, token text, request text, leftover bool, zone text, where_region text,
+--   instance_type text, market text, created_us int8)
 -- rows: many ref text, kind text, first_us int8, why text, busy bool, kept bool, word text
 -- writes: yes
-WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE),
+WITH ok AS (SELECT FROM leader WHERE name = 'engine' AND epoch = $14 FOR KEY SHARE),
 x AS (
-	SELECT x.* FROM ok, sweep_strangers($1, $2, $7, $9, $11, $17, $3, $4, $5, $6, $12, $13, $14, $15, $16) x
+	SELECT x.* FROM ok, sweep_strangers($1, $2, $12, $14, $16, $17, $3, $4, $5, $6, $7, $8, $9, $10, $11) x
 ), put AS (
 	INSERT INTO orphan AS o (provider, region, ref, kind, first_us, last_us, why, zone, where_region, instance_type, market, created_us, kept, node_id)
-	SELECT $1, $2, x.ref, x.kind, $7, $7, x.why || CASE WHEN $18 AND NOT x.kept
+	SELECT $1, $2, x.ref, x.kind, $12, $12, x.why || CASE WHEN $18 AND NOT x.kept
 		THEN '; the sweeper''s dry run ([engine] orphan_end = false): it is ended only where somebody says so' ELSE '' END, x.zone, x.where_region, x.instance_type, x.market, nullif(x.created_us, 0), x.kept, x.node_id
 	FROM x
 	ON CONFLICT (provider, region, ref) DO UPDATE SET last_us = excluded.last_us, why = excluded.why,
@@ -82,31 +83,31 @@ x AS (
 		terminate_us = CASE WHEN o.gone_us IS NULL THEN o.terminate_us END
 	RETURNING ref, kind, first_us, why, kept, word
 ), listed AS (
-	UPDATE node n SET listed_us = $7 FROM ok, unnest($3, $6) s (ref, leftover), pool p
+	UPDATE node n SET listed_us = $12 FROM ok, unnest($3, $6) s (ref, leftover), pool p
 	WHERE n.ref = s.ref AND n.listed_us IS NULL AND NOT s.leftover AND n.state IN ('BOOTING', 'READY', 'DRAINING')
 		AND p.id = n.pool_id AND p.provider = $1
 ), f AS MATERIALIZED (
 	SELECT o.ref, CASE WHEN o.ref = ANY ($3) OR (o.terminate_us IS NULL AND EXISTS (SELECT FROM node n JOIN pool p ON p.id = n.pool_id
 			WHERE p.provider = $1 AND n.ref = o.ref AND n.state NOT IN ('GONE', 'FAILED'))) THEN 'owned'
-		WHEN o.ref IN (SELECT unnest($10)) THEN 'there' WHEN o.last_us + $8 <= $7 THEN 'gone' ELSE 'unknown' END AS fate
+		WHEN o.ref IN (SELECT unnest($15)) THEN 'there' WHEN o.last_us + $13 <= $12 THEN 'gone' ELSE 'unknown' END AS fate
 	FROM ok, orphan o WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND o.ref NOT IN (SELECT ref FROM x)
 ), forgotten AS (
 	DELETE FROM orphan o WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND (o.ref IN (SELECT ref FROM f WHERE fate = 'owned')
 		OR (o.terminate_us IS NULL AND o.word = '' AND o.ref IN (SELECT ref FROM f WHERE fate = 'gone')))
 ), there AS (
-	UPDATE orphan o SET last_us = $7 WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND o.terminate_us IS NULL
+	UPDATE orphan o SET last_us = $12 WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND o.terminate_us IS NULL
 		AND (o.ref IN (SELECT ref FROM f WHERE fate = 'there')) IS TRUE
 ), gone AS (
-	UPDATE orphan o SET gone_us = $7 WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND (o.terminate_us IS NOT NULL OR o.word <> '')
+	UPDATE orphan o SET gone_us = $12 WHERE o.provider = $1 AND o.region = $2 AND o.gone_us IS NULL AND (o.terminate_us IS NOT NULL OR o.word <> '')
 		AND (o.ref IN (SELECT ref FROM f WHERE fate = 'gone')) IS TRUE
 	RETURNING o.ref, o.kind, o.terminate_us, o.word_by
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, event, why, actor)
-	SELECT $7, 'instance', $1 || '/' || ref, CASE WHEN kept THEN 'ORPHAN_KEPT' ELSE 'ORPHAN' END, why, 'engine' FROM put WHERE kind = 'instance' AND first_us = $7
+	SELECT $12, 'instance', $1 || '/' || ref, CASE WHEN kept THEN 'ORPHAN_KEPT' ELSE 'ORPHAN' END, why, 'engine' FROM put WHERE kind = 'instance' AND first_us = $12
 	UNION ALL
-	SELECT $7, kind, $1 || '/' || ref, CASE kind WHEN 'leftover' THEN 'LEFTOVER_GONE' ELSE 'ORPHAN_GONE' END,
+	SELECT $12, kind, $1 || '/' || ref, CASE kind WHEN 'leftover' THEN 'LEFTOVER_GONE' ELSE 'ORPHAN_GONE' END,
 		'not listed any more' || CASE WHEN terminate_us IS NULL THEN '; what ' || word_by || ' said holds if it is listed again'
-			ELSE ', ' || ($7 - terminate_us) / 1000000 || ' s after we asked to end it' END, 'engine' FROM gone
+			ELSE ', ' || ($12 - terminate_us) / 1000000 || ' s after we asked to end it' END, 'engine' FROM gone
 )
 SELECT put.ref, put.kind, put.first_us, put.why, put.ref IN (SELECT ref FROM x WHERE busy) AS busy, put.kept, put.word FROM put ORDER BY put.ref
 

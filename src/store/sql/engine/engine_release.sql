@@ -9,7 +9,8 @@
 -- counts like a notice without one.
 -- name: engine_release_due
 -- params: at_us int8, idle_us int8, grace_us int8, stop_us int8, notice_us int8
--- rows: many id int8, state text, event text, why text, due bool, patience_us int8, beats int8?
+-- rows: many id int8, state node_state, event node_event, why text, due bool, patience_us int8,
+--   beats int8?
 -- writes: no
 WITH busy AS (SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue)
 SELECT id, state,

@@ -15,8 +15,8 @@ GROUP BY 1, 2
 -- Paged: after is the last id of the previous page.
 -- name: engine_watch_refs
 -- params: provider text, region text, after int8, most int8
--- rows: many id int8, ref text, state text, market text, zone text, instance_type text, spot_request text,
---   launched_us int8, gone_seen int4
+-- rows: many id int8, ref text, state node_state, market market, zone text, instance_type text,
+--   spot_request text, launched_us int8, gone_seen int4
 -- writes: no
 SELECT n.id, n.ref, n.state, p.market, p.zone, p.instance_type, n.spot_request, coalesce(n.launched_us, n.created_us), n.gone_seen
 FROM node n JOIN pool p ON p.id = n.pool_id
@@ -149,8 +149,11 @@ SELECT node_id, kind, why FROM d
 -- that never beat has an earlier version. A launch in the future is as old as its node's state, so
 -- a booting node gets no extra time.
 -- name: engine_watch_due
--- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8, slow text[], slow_us int8[], beat_us int8
--- rows: many id int8, state text, event text, cause text, why text, pool_id int4, market text, ended_by text
+-- params: at_us int8, boot_us int8, silent_us int8, up_us int8, speaks_us int8, slow[],
+--   beat_us int8
+-- rows_in: slow (provider text, boot_us int8)
+-- rows: many id int8, state node_state, event node_event, cause text, why text, pool_id int4,
+--   market market, ended_by text
 -- writes: no
 SELECT n.id, n.state,
 	CASE WHEN n.provider_state IN ('gone', 'gone_reclaimed', 'gone_user', 'interrupted') OR n.gone_seen >= 2 THEN 'VANISHED'

@@ -138,8 +138,12 @@ static void names_go_there_and_back(void **state)
 	for (int s = 1; s < (int)NODE_STATE_COUNT; s++) {
 		assert_int_equal(node_state_parse(node_state_name((enum node_state)s)), s);
 	}
+	for (int e = 1; e < (int)NODE_EVENT_COUNT; e++) {
+		assert_int_equal(node_event_parse(node_event_name((enum node_event)e)), e);
+	}
 	assert_int_equal(job_state_parse("ASLEEP"), JOB_NONE);
 	assert_int_equal(node_state_parse(NULL), NODE_NONE);
+	assert_int_equal(node_event_parse("PLACED"), NODE_EV_NONE);
 	sbuf_init(&b, 1 << 16);
 	fsm_mermaid(true, &b);
 	assert_non_null(strstr(b.p, "TERMINATING --> GONE: CONFIRMED"));

@@ -73,7 +73,7 @@ static inline void shop_open(struct shop *s)
 		.asks = &s->ask,
 		.asks_n = 1,
 		.checkpoint = { .path = "c", .budget_s = 60 } };
-	s->facts = (struct job_facts){ .state = "QUEUED",
+	s->facts = (struct job_facts){ .state = JOB_QUEUED,
 		.nodes = 1,
 		.created_us = NOW,
 		.queued_us = NOW };

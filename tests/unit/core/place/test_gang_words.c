@@ -24,7 +24,7 @@ static void pair_open(struct pair *p)
 			.node_id = 7 + i,
 			.node_why = "",
 			.desired = "run",
-			.phase = "RUNNING",
+			.phase = ATTEMPT_RUNNING,
 			.exit_reason = "" };
 	}
 	p->run = (struct gang_run){ .job = JOB_RUNNING, .current = true, .n = 2 };
@@ -33,7 +33,7 @@ static void pair_open(struct pair *p)
 static void rank_end(struct pair *p, size_t i, const char *reason)
 {
 	p->ranks[i].ended = true;
-	p->ranks[i].phase = "EXITED";
+	p->ranks[i].phase = ATTEMPT_EXITED;
 	p->ranks[i].exit_reason = reason;
 }
 
@@ -70,9 +70,9 @@ static void a_gang_that_runs_is_left_alone(void **state UNUSED)
 	pair_open(&p);
 	assert_int_equal(verdict_of(&p)->act, GANG_LEAVE);
 	p.run.job = JOB_STARTING;
-	p.ranks[1].phase = "SETUP";
+	p.ranks[1].phase = ATTEMPT_SETUP;
 	assert_int_equal(verdict_of(&p)->act, GANG_LEAVE);
-	p.ranks[1].phase = "SAVING";
+	p.ranks[1].phase = ATTEMPT_SAVING;
 	assert_int_equal(verdict_of(&p)->act, GANG_BEGUN);
 	assert_string_equal(p.verdict.why, "runs on 2 nodes");
 	p.run.job = JOB_PARKED;

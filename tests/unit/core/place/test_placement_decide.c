@@ -111,11 +111,11 @@ static void only_a_job_that_has_not_begun_is_deferred_once(void **state UNUSED)
 	shop_open(&s);
 	s.spec.off_peak = 1;
 	assert_int_equal(choice_begin(&s, &c), PLACE_HOURS);
-	s.facts.state = NULL; /* not submitted yet */
+	s.facts.state = JOB_NONE; /* not submitted yet */
 	assert_int_equal(choice_begin(&s, &c), PLACE_HOURS);
-	s.facts.state = "RUNNING";
+	s.facts.state = JOB_RUNNING;
 	assert_int_equal(choice_begin(&s, &c), PLACE_DECIDED);
-	s.facts.state = "QUEUED";
+	s.facts.state = JOB_QUEUED;
 	s.facts.epoch = 1;
 	assert_int_equal(choice_begin(&s, &c), PLACE_DECIDED);
 	s.facts.epoch = 0;
