@@ -2,6 +2,7 @@
 """One point of one story: stories.py BUILD STORY[@CLOUD][@TALE] [ARGUMENT...]. What each story is says its docstring; run.py has the list
 of points that a run sweeps over. CLOUD: aws unless told; stories that need a machine's own programs are told of AWS alone. TALE: what
 goes on meanwhile (tales.py), jobs unless told."""
+import glob
 import os
 import random
 import re
@@ -29,9 +30,8 @@ TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 def writing_statements():
     """Names of the statements that change something, from the SQL files' own headers."""
     names = set()
-    folder = os.path.join(TOP, "src/store/sql")
-    for file in os.listdir(folder):
-        with open(os.path.join(folder, file), encoding="utf-8") as f:
+    for path in glob.glob(os.path.join(TOP, "src/store/sql/**/*.sql"), recursive=True):
+        with open(path, encoding="utf-8") as f:
             for name, rest in re.findall(r"-- name: (\w+)\n(.*?)(?=\n-- name: |\Z)", f.read(), re.S):
                 if re.search(r"-- writes: yes", rest):
                     names.add(name)
