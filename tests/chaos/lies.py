@@ -1,8 +1,9 @@
 """The judge judged: what is written behind the product's back must be found by the check that it is for."""
 import judge as judge_py
-from chaos import Failure, Worlds
+from chaos import Worlds
 from judge import Broken, judge, need
 from tales import tale
+from world import Failure
 
 # What is written behind the product's back, and taken back again; the check that must find it, and one of its words.
 LIES = (
@@ -46,7 +47,7 @@ def story_judge():
             finally:
                 del w.least_s
         w.until = hasty
-        w.pg.psql("ALTER TABLE ledger DISABLE TRIGGER ALL")
+        w.pg.sql("ALTER TABLE ledger DISABLE TRIGGER ALL")
         for name, do, undo, check, word in LIES:
             if check is judge_py.nothing_left:  # the last: it stays in the provider's books
                 w.until = patient
@@ -79,4 +80,4 @@ def tell_lie(w, lie, facts):
     if text.startswith("w."):
         exec(text, {"w": w})  # noqa: S102  the table above, nothing else
     else:
-        w.pg.psql(text)
+        w.pg.sql(text)

@@ -27,6 +27,7 @@ from support import spotd
 from support.feed import Feed
 from support.late import Late
 from support.postgres import prepare_local
+from support.processes import command_line, process_tree
 from support.wait import until
 from world import Emulator, Failure, free_port, http as plain_http
 
@@ -201,6 +202,10 @@ class World:
     def log(self):
         return self.daemon.text()
 
+    def parts(self):
+        """What close() stops, in this order."""
+        return [self.daemon, self.emulator]
+
     def close(self, failed=False):
         if self.feed:
             self.feed.over = True
@@ -209,7 +214,7 @@ class World:
             if p.poll() is None:
                 p.kill()
                 p.wait()
-        for part in (self.daemon, self.emulator):
+        for part in self.parts():
             if part:
                 part.stop()
         if failed or os.environ.get("E2E_KEEP"):
@@ -451,31 +456,11 @@ class World:
     def tree(self, ref):
         """Pids of an instance's processes."""
         with open(os.path.join(self.dir, "cloud", "instances", ref, "init.pid"), encoding="utf-8") as f:
-            root = int(f.read())
-        parents = {}
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/stat" % pid, encoding="utf-8") as f:
-                    parents[int(pid)] = int(f.read().rsplit(")", 1)[1].split()[1])
-            except (OSError, IndexError):
-                pass
-        found, fresh = {root}, {root}
-        while fresh:
-            fresh = {p for p, parent in parents.items() if parent in fresh} - found
-            found |= fresh
-        return sorted(found)
+            return process_tree(int(f.read()))
 
     def processes(self, ref, word):
         """Those of the tree with this word in their command line."""
-        found = []
-        for pid in self.tree(ref):
-            try:
-                with open("/proc/%d/cmdline" % pid, "rb") as f:
-                    if word.encode() in f.read():
-                        found.append(pid)
-            except OSError:
-                pass
-        return found
+        return [pid for pid in self.tree(ref) if word.encode() in command_line(pid)]
 
 
 class Case(unittest.TestCase):
