@@ -21,15 +21,15 @@ import unittest
 import urllib.parse
 import urllib.request
 
-import cloudsim_proc
 from clouds import Clouds
 from support import spotd
+from support.cloudsim import sign
 from support.feed import Feed
 from support.late import Late
 from support.postgres import prepare_local
 from support.processes import command_line, process_tree
 from support.wait import until
-from world import Emulator, Failure, free_port, http as plain_http
+from world import Emulator, Failure, exchange, free_port, http as plain_http
 
 BUCKET, REGION = "spot-e2e", "us-east-1"
 TERMINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
@@ -111,7 +111,8 @@ class World:
     # ---- building it ---------------------------------------------------------------------
 
     def raise_clouds(self, options):
-        self.emulator = Emulator(BUILD, os.path.join(self.dir, "cloud"), list(options))
+        program = os.path.join(BUILD, "tests/cloudsim/cloudsim")
+        self.emulator = Emulator([program, "--agents", *options], os.path.join(self.dir, "cloud"))
         self.clouds = Clouds(self.emulator, self.dir, {"aws": self.regions})
         self.keys, self.cloud_secrets = self.clouds.keys, self.clouds.secrets()
         self.lambda_key = self.emulator.info["credentials"]["lambda"]["api_key"]
@@ -330,9 +331,8 @@ class World:
         """A signed call past the broker. Returns (status, XML text)."""
         form = urllib.parse.urlencode(dict({"Action": action, "Version": "2016-11-15"}, **params)).encode()
         url = self.emulator.url + "/"
-        headers = cloudsim_proc.sign("POST", url, form, {"content-type": "application/x-www-form-urlencoded; charset=utf-8"},
-                                     *self.keys, region, "ec2")
-        status, _, text = cloudsim_proc.http("POST", url, form, headers)
+        headers = sign("POST", url, form, {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}, *self.keys, region, "ec2")
+        status, _, text = exchange("POST", url, form, headers)
         return status, text.decode()
 
     # ---- jobs and nodes ------------------------------------------------------------------

@@ -24,8 +24,8 @@ except ImportError:
     print('no boto3: skipped (apt package python3-boto3)')
     sys.exit(77)
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'cloudsim'))
-from cloudsim_proc import Cloudsim, UBUNTU  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
+from support.cloudsim import Cloudsim, UBUNTU  # noqa: E402
 import aws_models  # noqa: E402
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'

@@ -14,8 +14,9 @@ import time
 import unittest
 import urllib.parse
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from cloudsim_proc import Cloudsim, http  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
+from support.cloudsim import Cloudsim  # noqa: E402
+from world import exchange as http  # noqa: E402
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
 SIZE = 'Standard_NC40ads_H100_v5'

@@ -12,8 +12,9 @@ import unittest
 import urllib.parse
 import uuid
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from cloudsim_proc import Cloudsim, http  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
+from support.cloudsim import Cloudsim  # noqa: E402
+from world import exchange as http  # noqa: E402
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
 ZONE = 'us-central1-a'

@@ -4,7 +4,7 @@ import base64
 import unittest
 
 from case import PROGRAM, Base, Cloudsim
-from cloudsim_proc import http
+from world import exchange as http
 
 
 class Lambda(Base):

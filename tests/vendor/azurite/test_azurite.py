@@ -13,7 +13,7 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, '..', '..', 'cloudsim'), os.path.join(HERE, '..', '..', '..', 'deploy', 'story')]
+sys.path.insert(0, os.path.join(HERE, '..', '..'))
 try:
     from azure.core import MatchConditions
     from azure.core.exceptions import HttpResponseError
@@ -21,7 +21,7 @@ try:
 except ImportError as e:
     print('no Azure SDK (%s): skipped' % e)
     sys.exit(77)
-from cloudsim_proc import Cloudsim  # noqa: E402
+from support.cloudsim import Cloudsim  # noqa: E402
 from world import free_port  # noqa: E402
 
 BUILD, PROGRAM = sys.argv[1:3]
