@@ -183,6 +183,9 @@ class World(e2e.World):
 
     # ---- building ------------------------------------------------------------------------
 
+    def dsn(self):
+        return self.pg.dsn()
+
     def raise_daemon(self):
         self.pg = start_postgres(self.dir, **self.postgres_args)
         host = self.net.outside("database") if self.net else "127.0.0.1"
@@ -214,7 +217,7 @@ class World(e2e.World):
         port = free_port()
         path = os.path.join(self.dir, name + ".conf")
         with open(path, "w", encoding="utf-8") as f:
-            f.write(self.config_text().replace("listen = 127.0.0.1:%d" % self.port, "listen = 127.0.0.1:%d" % port))
+            f.write(self.config_on(port))
         other = KeptSpotd(self.dir, path, self.daemon.env, name, **more)
         other.port = port
         self.others.append(other)

@@ -47,7 +47,7 @@ def story_judge():
             finally:
                 del w.least_s
         w.until = hasty
-        w.pg.sql("ALTER TABLE ledger DISABLE TRIGGER ALL")
+        w.sql("ALTER TABLE ledger DISABLE TRIGGER ALL")
         for name, do, undo, check, word in LIES:
             if check is judge_py.nothing_left:  # the last: it stays in the provider's books
                 w.until = patient
@@ -80,4 +80,4 @@ def tell_lie(w, lie, facts):
     if text.startswith("w."):
         exec(text, {"w": w})  # noqa: S102  the table above, nothing else
     else:
-        w.pg.sql(text)
+        w.sql(text)

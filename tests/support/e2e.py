@@ -26,7 +26,7 @@ from support import spotd
 from support.cloudsim import sign
 from support.feed import Feed
 from support.late import Late
-from support.postgres import prepare_local
+from support.postgres import local_dsn, prepare_local, psql
 from support.processes import command_line, process_tree
 from support.wait import until
 from world import Emulator, Failure, exchange, free_port, http as plain_http
@@ -192,6 +192,17 @@ class World:
             except OSError:
                 return False
         self.daemon.await_up(up)
+
+    def dsn(self):
+        return local_dsn(os.path.join(self.dir, "data"))
+
+    def sql(self, text):
+        """Past the daemon."""
+        return psql(self.dsn(), text)
+
+    def config_on(self, port):
+        """The configuration of another daemon of this world, which listens there."""
+        return self.config_text().replace("listen = 127.0.0.1:%d" % self.port, "listen = 127.0.0.1:%d" % port)
 
     def stop_daemon(self, sig=signal.SIGTERM):
         self.daemon.end(sig)

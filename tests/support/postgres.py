@@ -22,6 +22,15 @@ def programs():
     return os.path.dirname(found[-1] if found else os.path.realpath(shutil.which("postgres")))
 
 
+def psql(dsn, text, timeout_s=120):
+    """What psql prints for these statements, each in a transaction of its own."""
+    out = subprocess.run([os.path.join(programs(), "psql"), "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", dsn], input=text, capture_output=True,
+                         text=True, timeout=timeout_s)
+    if out.returncode != 0:
+        raise Failure("%s\n%s" % (out.stderr.strip(), text))
+    return out.stdout.strip()
+
+
 def lend(path):
     """Postgres does not run as root: gives the folder to its user. Returns the words that run a program as that user."""
     if os.geteuid() != 0:
@@ -106,7 +115,7 @@ class Postgres:
         return "host=127.0.0.1 port=%d user=%s dbname=%s" % (self.port, USER, database)
 
     def sql(self, text, database=DATABASE):
-        return self.run("psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", self.dsn(database), "-c", text).strip()
+        return psql(self.dsn(database), text)
 
     def rows(self, query):
         """Each row as a dictionary."""

@@ -108,7 +108,7 @@ class Replica(Spotd):
 
     def start(self):
         with open(self.config, "w", encoding="utf-8") as f:
-            f.write(self.world.config_text().replace("listen = 127.0.0.1:%d" % self.world.port, "listen = 127.0.0.1:%d" % self.port))
+            f.write(self.world.config_on(self.port))
         self.env = dict(self.world.environment(), DATABASE_URL=self.world.dsn())
         super().start()
         self.await_up(self.answers)
