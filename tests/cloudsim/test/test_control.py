@@ -5,7 +5,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import tempfile
 import unittest
 import urllib.request

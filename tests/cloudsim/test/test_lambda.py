@@ -3,7 +3,7 @@
 import base64
 import unittest
 
-from case import PROGRAM, Base, Cloudsim
+from case import Base
 from world import exchange as http
 
 
