@@ -121,7 +121,7 @@ class Deadline(e2e.Case):
         self.assertNotEqual(p.returncode, 0)
         self.assertIn("--deadline HOURS", p.stderr)
         p = w.spotctl("backtest", "-", "--from", "1h", text=text)
-        self.assertIn("the trace is too short: what lies between --from and --to ends after 1h00m", p.stderr)
+        self.assertIn("the trace is too short: the time between --from and --to ends after 1h00m", p.stderr)
 
     def test_3_a_start_can_be_put_off(self):
         w = self.world

@@ -21,7 +21,7 @@ LEAST = 45  # statements that have something to do in these stories, timing asid
 
 def fenced():
     """Names of the statements that look at the lease, from their sources."""
-    for path in glob.glob(os.path.join(HERE, "../../../src/store/sql/**/*.sql")):
+    for path in glob.glob(os.path.join(HERE, "../../../src/store/sql/**/*.sql"), recursive=True):
         with open(path, encoding="utf-8") as f:
             for text in re.split(r"(?m)^-- name: ", f.read())[1:]:
                 if "-- writes: yes" in text and re.search(r"FROM leader WHERE name = 'engine' AND epoch = \$", text):
