@@ -1,7 +1,7 @@
 /*
- * INI text against a table of items. Values are read into a list of their own first. They reach the
- * target only when all of them are good, so a bad reload changes nothing. Comments stand on lines
- * of their own (# or ;), since values may contain both characters.
+ * Reads INI text against a table of items. Values go into a list first and reach the target only if
+ * all are good, so a bad reload changes nothing. A comment (# or ;) takes a line of its own, since
+ * values may contain both characters.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -25,13 +25,13 @@ struct parse {
 	const char *path;
 	int line;
 	union value *values;
-	int *lines; /* where each item was set, 0 = default */
+	int *lines; /* line number of each item, 0 = default */
 	char *section; /* NULL before the first */
 	struct conf_section *named; /* the open [kind name], else NULL */
 	struct conf_file file;
 	size_t sections_cap, keys_cap, values_cap, lines_cap, asked_cap;
 	bool names_allowed;
-	bool skips; /* a key in a section that was refused */
+	bool skips; /* inside a refused section: ignore its keys */
 	struct spot_err *err;
 };
 
@@ -91,7 +91,7 @@ static bool value_read(const struct conf_item *it, const char *text, union value
 	return false;
 }
 
-/* -1 below, 1 above, 0 equal. Text is measured by its length. */
+/* Returns -1 below, 1 above, 0 equal. A text counts by its length. */
 static int value_compare(const struct conf_item *it, const union value *v, const char *bound)
 {
 	union value b;
@@ -147,7 +147,7 @@ static enum spot_rc defaults_set(struct parse *p)
 	for (size_t i = 0; i < p->n; i++) {
 		const struct conf_item *it = &p->items[i];
 
-		/* A default is not held to min and max: "" may mean "not set". */
+		/* min and max do not apply to a default: "" may mean "not set". */
 		if (it->dflt != NULL && !value_read(it, it->dflt, &p->values[i])) {
 			return err_set(p->err, SPOT_INTERNAL, "[%s] %s: bad built-in default '%s'",
 			    it->section, it->key, it->dflt);
@@ -390,7 +390,7 @@ enum spot_rc conf_parse(struct arena *a, const struct conf_item *items, size_t n
 	return conf_parse_all(a, items, n, path, text, target, ret_named, NULL, err);
 }
 
-/* Exact, in the largest unit that divides it, so that a printed file reads back the same. */
+/* Uses the largest unit that divides the value, so that a printed file reads back the same. */
 static void print_duration(int64_t us, struct sbuf *out)
 {
 	static const struct {

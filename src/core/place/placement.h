@@ -4,11 +4,11 @@
  * refused offers and the decision. The engine places jobs by it. POST /v1/plan, submit, the fleet
  * plan and the backtest tell the same answer. Results live in the arena.
  *
- *   placement_rank()      ranks the offers that suit, by the cost of the whole job
- *   placement_begin()     takes the first step of the decision, and names the rows that are missing
- *   placement_defer()     decides by the hours of the day whether the job begins later
- *   placement_deadline()  asks the deadline policy, given the past of the best spot pools
- *   placement_never()     says why no pool can ever take the job
+ * - placement_rank() ranks the suitable offers by the cost of the whole job
+ * - placement_begin() takes the first step of the decision, and names the missing rows
+ * - placement_defer() decides by the hours of the day whether the job begins later
+ * - placement_deadline() runs the deadline policy with the past of the best spot pools
+ * - placement_never() returns the reason why no pool can ever take the job
  */
 #ifndef CORE_PLACEMENT_H
 #define CORE_PLACEMENT_H

@@ -180,9 +180,8 @@ static enum spot_rc parse_envs(struct jobspec_ctx *x, const struct yaml *y, cons
 		}
 		if (env_bytes(i->key, i->text) > ENV_MAX) {
 			return yaml_fail(i, err,
-			    "%s: %.60s: name and value have more than %d bytes together, and Linux "
-			    "starts no program with "
-			    "such a variable: put the value into a file (file_mounts)",
+			    "%s: %.60s: name and value have more than %d bytes together, the "
+			    "limit of Linux: put the value into a file (file_mounts)",
 			    what, i->key, ENV_MAX - 2);
 		}
 		(*ret)[(*ret_n)++] = (struct job_env){ .name = i->key, .value = i->text };
@@ -208,9 +207,8 @@ static enum spot_rc parse_secrets(struct jobspec_ctx *x, const struct yaml *doc,
 	    envs_bytes(s->envs, s->envs_n) + envs_bytes(s->secrets, s->secrets_n) >
 		ENVS_BYTES_MAX) {
 		return yaml_fail(y != NULL ? y : yaml_get(doc, "envs"), err,
-		    "envs and secrets have more than %d KiB together, and a program "
-		    "that is started with so much has no room for arguments: put values into files "
-		    "(file_mounts)",
+		    "envs and secrets have more than %d KiB together, which leaves a program no "
+		    "room for arguments: put values into files (file_mounts)",
 		    ENVS_BYTES_MAX / 1024);
 	}
 	return rc;
@@ -357,9 +355,8 @@ static enum spot_rc parse_budget(const struct yaml *y, struct job_spec *s, struc
 
 	if (rc == SPOT_OK && s->budget_micros > 0 && s->checkpoint.path == NULL) {
 		return yaml_fail(y, err,
-		    "budget: the job saves nothing, so all that it has done would be lost when its "
-		    "budget is used up; "
-		    "say where it saves (checkpoint.path), or limit it by max_duration");
+		    "budget: the job saves nothing, so its work is lost when the budget is used "
+		    "up: set checkpoint.path, or limit it by max_duration");
 	}
 	return rc;
 }

@@ -202,7 +202,7 @@ class Checkpoints(AgentCase):
         self.agent.start()
         self.train(max_duration_s=2)
         r = self.exited()
-        self.assertEqual((r["reason"], r["why"]), ("drained", "max_duration is over, and nobody has said so"))
+        self.assertEqual((r["reason"], r["why"]), ("drained", "max_duration is over by the agent's clock"))
         (c,) = self.committed()
         self.assertEqual((c["reason"], c["steps"]), ("drain", r["steps_done"]))
         self.assertGreater(c["steps"], 0)

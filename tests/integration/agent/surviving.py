@@ -273,7 +273,7 @@ class Survival(AgentCase):
         self.assertIsNone(self.agent.process.poll())
         self.daemon.set(down=False)
         ended = self.exited()
-        self.assertEqual((ended["reason"], ended["why"]), ("drained", "its agent heard no daemon for too long"))
+        self.assertEqual((ended["reason"], ended["why"]), ("drained", "the agent had no contact with the daemon for too long"))
         (c,) = self.daemon.checkpoints.values()
         self.assertEqual((c["reason"], c["steps"], bool(c["committed"])), ("drain", 7, True))
         self.assertIsNone(self.agent.process.poll())

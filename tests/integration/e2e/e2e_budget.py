@@ -198,7 +198,7 @@ class Budget(e2e.Case):
         out = w.spotctl("job", "submit", "-", text=PLAIN % ("dear", "vision", "1", "1000h"))
         self.assertEqual(out.returncode, 0, out.stderr)
         job = out.stdout.strip()
-        self.assertRegex(out.stderr, r"warning: budget: 1\.0000 USD do not pay for this work: the best offer now, aws \S+ \S+ spot at "
+        self.assertRegex(out.stderr, r"warning: budget: 1\.0000 USD do not pay for this work\. The best offer now, aws \S+ \S+ spot at "
                                      r"\d+\.\d{4} USD/h, is expected to need \d+\.\d{4} USD to the end")
         self.assertEqual(self.budget(job)["limit_micros"], 1000000)
         self.cancelled(job)
