@@ -215,7 +215,7 @@ class World:
         return self.daemon.text()
 
     def parts(self):
-        """What close() stops, in this order."""
+        """close() stops these, in this order."""
         return [self.daemon, self.emulator]
 
     def close(self, failed=False):

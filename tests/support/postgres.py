@@ -23,7 +23,7 @@ def programs():
 
 
 def psql(dsn, text, timeout_s=120):
-    """What psql prints for these statements, each in a transaction of its own."""
+    """Runs the statements, each in a transaction of its own. Returns the output of psql."""
     out = subprocess.run([os.path.join(programs(), "psql"), "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", dsn], input=text, capture_output=True,
                          text=True, timeout=timeout_s)
     if out.returncode != 0:

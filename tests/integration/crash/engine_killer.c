@@ -67,7 +67,7 @@ void killer_begin(struct killer *k, struct world *w, uint64_t seed, bool tokens,
 	*k = (struct killer){ .w = w, .life_us = life_us };
 	world_reset(w, tokens);
 	rng_seeded_init(&k->rng, seed);
-	/* what was not sent in time made a machine all the same */
+	/* a launch that was not answered in time made a machine all the same */
 	w->conf.launch_timeout_us = tokens ? 400000 : 2 * SPOT_US_PER_S;
 	/* Cooldowns that end before the next launch of a busy machine would have it try the same
 	 * place for ever. */

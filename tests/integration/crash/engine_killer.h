@@ -16,15 +16,15 @@ struct killer {
 	int64_t step_us; /* since when the story waits for the same thing */
 };
 /*
- * A fresh database and cloud with two spot pools and one on demand, faults by the seed, lives that
- * end within life_us. tokens: the cloud's launches are idempotent.
+ * Makes a fresh database and a cloud with two spot pools and one on demand. The seed decides the
+ * faults; lives end within life_us. tokens: the cloud's launches are idempotent.
  */
 void killer_begin(struct killer *k, struct world *w, uint64_t seed, bool tokens, int64_t life_us);
 /* The job runs; this rank's machine has a notice; the job runs again. */
 void killer_notice(struct killer *k, int rank);
 /*
- * The job's work ends well and nothing is left. Each machine has one row and was launched once,
- * every microsecond of it is billed once, and the events of each job and node form a chain.
+ * The job's work ends well and nothing is left. Each machine has one row and was launched once.
+ * Every microsecond of it is billed once. The events of each job and node form a chain.
  */
 void killer_end(struct killer *k);
 /* Turns, with lives that end, until the query's first column is not 0. Fails the test after a
