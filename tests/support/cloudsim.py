@@ -1,5 +1,5 @@
-"""Starts cloudsim for a test and speaks to it: control API, Lambda, and AWS. A small signer of its own keeps the emulator's
-checks independent of boto3."""
+"""Starts cloudsim for a test and speaks to it: control API, Lambda, and AWS. A small signer of its own keeps the
+emulator's checks independent of boto3."""
 import datetime
 import hashlib
 import hmac

@@ -1,7 +1,7 @@
 /*
- * The engine is killed at random turns while gangs are acquired, run, lose a machine and end:
- * launched once, whole or not at all, nothing left over, every microsecond of every machine billed
- * once. Seeds are fixed; an argument runs one seed.
+ * Kills the engine at random turns while gangs are acquired, run, lose a machine and end. Each gang
+ * is launched once, whole or not at all. Nothing is left over, and every microsecond of every
+ * machine is billed once. Seeds are fixed; an argument runs one seed.
  */
 #include "engine_killer.h"
 

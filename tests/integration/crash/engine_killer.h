@@ -41,8 +41,8 @@ struct killer_sweep {
 	const void *how;
 };
 /*
- * Tells the stories of a sweep: every third one, counted from an offset that changes from day to
- * day and is printed; all with SPOT_KILL_ALL=1 (tests/run nightly).
+ * Runs the stories of a sweep: every third one, from an offset that changes from day to day and is
+ * printed. SPOT_KILL_ALL=1 runs all (tests/run nightly).
  */
 void killer_sweep(struct world *w, const struct killer_sweep *s);
 /* The binary's argument, if there is one, is the one seed that sweeps tell. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Deadlines: planned, not hoped for. What cannot be done is refused at submit; what has time waits for spot, what has none does
-not; starts can be put off; supply that is tight is seen and said."""
+"""Deadlines: planned, not hoped for. An infeasible job is refused at submit. A job with time waits for spot, one
+without does not. Starts can be put off. Tight supply is seen and reported."""
 import os
 import sys
 import time

@@ -1,6 +1,6 @@
-/* What must not happen. When somebody else was first: no launch without the claim, none by a daemon
- * that lost the lease, none repeated where a repeat is not harmless. And no healthy job is taken
- * for lost on one witness alone. */
+/* Forbidden acts. The engine launches nothing without the claim, nothing after it lost the lease,
+ * and repeats nothing that is not harmless. It takes no healthy job for lost on one witness
+ * alone. */
 #include "engine_world.h"
 #include "store/q.h"
 
@@ -171,7 +171,7 @@ static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **s
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
 	w->cloud.throttle = 1;
 	world_run_job(w, "{}");
-	/* The row that was refused is over, and what was launched has a row and a token of its
+	/* The row that was refused is over, and the launched machine has a row and a token of its
 	 * own. */
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = "
@@ -182,7 +182,7 @@ static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **s
 	world_succeed(w);
 }
 
-/* Whoever has the stored inputs comes to the same decision, with pencil and paper. */
+/* A person with the stored inputs comes to the same decision, with pencil and paper. */
 static void test_a_decision_follows_from_the_inputs_stored_with_it(void **state)
 {
 	struct world *w = *state;

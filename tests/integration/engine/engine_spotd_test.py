@@ -298,7 +298,7 @@ class Running(unittest.TestCase):
         d.await_log("config.reloaded")
         self.assertEqual(d.end(), 0)
 
-    def test_what_nodes_download_changes_with_what_user_data_pin(self):
+    def test_the_download_changes_with_the_pin_in_the_user_data(self):
         agents = os.path.join(DIR, "agents")
         os.makedirs(agents)
 
@@ -340,7 +340,8 @@ class Running(unittest.TestCase):
         self.assertEqual(d.end(), 0)
 
     def test_the_roles_apart_share_one_database(self):
-        steady = LOCAL.replace("lease = 1s", "lease = 9s")  # longer than a busy machine stalls; who has to wait for it asks every third of it
+        # longer than a busy machine stalls; a waiting daemon asks every third of it
+        steady = LOCAL.replace("lease = 1s", "lease = 9s")
         main = Daemon("--local", "--config", conf(steady, "roles.conf"))
         main.ready()
         main.await_log("engine.leads")

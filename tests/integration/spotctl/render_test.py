@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What spotctl shows, and how it exits when something is wrong.
+"""spotctl's output, and its exit codes when something is wrong.
 
 usage: render_test.py SPOTCTL [unittest arguments]
 """

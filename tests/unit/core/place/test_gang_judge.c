@@ -12,7 +12,7 @@
 
 #define CASES 10000
 
-static const char *pick(struct rng *r, const char *const *list, size_t n)
+static const char *word_pick(struct rng *r, const char *const *list, size_t n)
 {
 	return list[rng_below(r, n)];
 }
@@ -54,8 +54,8 @@ static struct gang_run random_run(struct rng *r, struct gang_rank *ranks)
 			.node_why = "why",
 			.desired = told,
 			.ended = over,
-			.phase = over ? "EXITED" : pick(r, phases, ARRAY_LEN(phases)),
-			.exit_reason = over ? pick(r, ends, ARRAY_LEN(ends)) : "" };
+			.phase = over ? "EXITED" : word_pick(r, phases, ARRAY_LEN(phases)),
+			.exit_reason = over ? word_pick(r, ends, ARRAY_LEN(ends)) : "" };
 	}
 	return in;
 }
@@ -83,7 +83,7 @@ static void check_verdict(const struct gang_run *in, const struct gang_verdict *
 	if (v->act == GANG_SETTLE) {
 		assert_int_equal(v->event == JOB_EV_EXITED_OK, ok == in->n);
 		assert_true(ok == in->n || lost == 0 || v->event == JOB_EV_NODE_LOST);
-		/* What is taken, or starts again, is never the job's fault. */
+		/* A rank that is reclaimed, or starts again, is never the job's fault. */
 		assert_false((leaving || parted) &&
 		    (v->event == JOB_EV_EXITED_BAD || v->event == JOB_EV_RETRY));
 		assert_int_equal(v->retry, v->event == JOB_EV_RETRY);
