@@ -2,12 +2,10 @@
 with keys. Also the objects that an operator makes by hand before (a network at Azure, an SSH key at Lambda, buckets)."""
 import json
 import os
-import urllib.error
 import urllib.parse
-import urllib.request
 
 import s3
-from world import Failure, http
+from world import Failure, exchange, http
 
 ALL = ("aws", "gcp", "azure", "coreweave", "lambda")
 SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo spotbroker"
@@ -18,12 +16,7 @@ PREFIXES = ("AWS_", "LAMBDA_", "GOOGLE_", "GCE_", "AZURE_", "COREWEAVE_", "KUBE"
 
 def call(method, url, body=None, headers=None):
     """(status, JSON or bytes)"""
-    req = urllib.request.Request(url, data=body, method=method, headers=headers or {})
-    try:
-        with urllib.request.urlopen(req, timeout=30) as r:
-            status, text = r.status, r.read()
-    except urllib.error.HTTPError as e:
-        status, text = e.code, e.read()
+    status, _, text = exchange(method, url, body, headers, 30)
     try:
         return status, json.loads(text)
     except ValueError:
@@ -231,9 +224,8 @@ class GcsStore(S3Store):
             self.clouds.urls["gcp"], self.bucket, urllib.parse.quote(key, "")), body, dict(self.head(), **{"Content-Type": "application/octet-stream"})), 200)
 
     def get(self, key):
-        req = urllib.request.Request("%s/storage/v1/b/%s/o/%s?alt=media" % (self.clouds.urls["gcp"], self.bucket, urllib.parse.quote(key, "")),
-                                     headers=self.head())
-        return raw(req)
+        name = urllib.parse.quote(key, "")
+        return fetch("%s/storage/v1/b/%s/o/%s?alt=media" % (self.clouds.urls["gcp"], self.bucket, name), self.head())
 
 
 class BlobStore(S3Store):
@@ -254,12 +246,9 @@ class BlobStore(S3Store):
                                 dict(self.head(), **{"x-ms-blob-type": "BlockBlob"})), 201)
 
     def get(self, key):
-        return raw(urllib.request.Request("%s/%s/%s" % (self.clouds.urls["azure_blob"], self.bucket, key), headers=self.head()))
+        return fetch("%s/%s/%s" % (self.clouds.urls["azure_blob"], self.bucket, key), self.head())
 
 
-def raw(req):
-    try:
-        with urllib.request.urlopen(req, timeout=30) as r:
-            return r.status, r.read()
-    except urllib.error.HTTPError as e:
-        return e.code, e.read()
+def fetch(url, headers):
+    """(status, bytes)"""
+    return exchange("GET", url, headers=headers, timeout=30)[::2]

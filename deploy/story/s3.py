@@ -2,9 +2,9 @@
 import datetime
 import hashlib
 import hmac
-import urllib.error
 import urllib.parse
-import urllib.request
+
+from world import exchange
 
 
 def _hmac(key, text):
@@ -26,10 +26,5 @@ def request(endpoint, region, access_key, secret_key, method, path, body=b""):
     signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
     headers["authorization"] = "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s" % (
         access_key, scope, names, signature)
-    req = urllib.request.Request(endpoint + urllib.parse.quote(path), data=body if method in ("PUT", "POST") else None,
-                                 method=method, headers=headers)
-    try:
-        with urllib.request.urlopen(req, timeout=30) as reply:
-            return reply.status, reply.read()
-    except urllib.error.HTTPError as e:
-        return e.code, e.read()
+    data = body if method in ("PUT", "POST") else None
+    return exchange(method, endpoint + urllib.parse.quote(path), data, headers, 30)[::2]

@@ -174,7 +174,7 @@ class Story:
 
     def raise_world(self):
         self.tell("five emulated clouds (AWS, Google Cloud, Azure, CoreWeave, Lambda) on recorded prices, with metadata services and object stores")
-        self.emulator = Emulator(self.build, os.path.join(self.dir, "cloud"), ["--boot-ms", "400"])
+        self.emulator = Emulator([os.path.join(self.build, "tests/cloudsim/cloudsim"), "--agents", "--boot-ms", "400"], os.path.join(self.dir, "cloud"))
         self.clouds = Clouds(self.emulator, self.dir)
         self.secrets = self.clouds.secrets()
         self.clouds.prepare(ALL)

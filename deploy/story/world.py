@@ -47,18 +47,23 @@ def free_port():
     raise Failure("no free port from 10000 to %d" % first)
 
 
+def exchange(method, url, body=None, headers=None, timeout=60):
+    """(status, headers, body bytes); no exception for 4xx and 5xx."""
+    req = urllib.request.Request(url, data=body, method=method, headers=headers or {})
+    try:
+        with urllib.request.urlopen(req, timeout=timeout) as r:
+            return r.status, r.headers, r.read()
+    except urllib.error.HTTPError as e:
+        return e.code, e.headers, e.read()
+
+
 def http(method, url, body=None, token=None, timeout=60):
     """Returns (status, parsed JSON or text)."""
     headers = {"Content-Type": "application/json"}
     if token:
         headers["Authorization"] = "Bearer " + token
     data = None if body is None else (body if isinstance(body, bytes) else json.dumps(body).encode())
-    req = urllib.request.Request(url, data=data, method=method, headers=headers)
-    try:
-        with urllib.request.urlopen(req, timeout=timeout) as r:
-            status, text = r.status, r.read()
-    except urllib.error.HTTPError as e:
-        status, text = e.code, e.read()
+    status, _, text = exchange(method, url, data, headers, timeout)
     try:
         return status, json.loads(text) if text else None
     except ValueError:
@@ -79,12 +84,13 @@ def until(what, timeout_s, test):
 
 
 class Emulator:
-    def __init__(self, build, directory, extra=()):
+    """words: cloudsim and its options. Its files are in the directory; its output goes to the file log there, or to ours."""
+
+    def __init__(self, words, directory, log="cloudsim.log"):
         self.dir = directory
         os.makedirs(directory, exist_ok=True)
-        self.log = open(os.path.join(directory, "cloudsim.log"), "wb")
-        self.proc = subprocess.Popen([os.path.join(build, "tests/cloudsim/cloudsim"), "--dir", directory, "--agents", *extra],
-                                     stdout=self.log, stderr=subprocess.STDOUT)
+        self.log = open(os.path.join(directory, log), "wb") if log else None
+        self.proc = subprocess.Popen([*words, "--dir", directory], stdout=self.log, stderr=subprocess.STDOUT if log else None)
         try:
             self.info = self.wait_ready(os.path.join(directory, "cloudsim.json"))
         except BaseException:  # an interrupt too: nobody else knows of the process yet
@@ -96,7 +102,7 @@ class Emulator:
     def wait_ready(self, path):
         def is_ready():
             if self.proc.poll() is not None:
-                raise Failure("the emulator ended at once: see %s" % self.log.name)
+                raise Failure("the emulator ended at once: see %s" % (self.log.name if self.log else "above"))
             return os.path.exists(path)
         until("the emulator is ready", 60, is_ready)
         with open(path, encoding="utf-8") as f:
@@ -109,14 +115,16 @@ class Emulator:
         return reply
 
     def stop(self):
+        """Returns the exit code."""
         if self.proc.poll() is None:
             self.proc.terminate()
             try:
-                self.proc.wait(20)
+                self.proc.wait(30)
             except subprocess.TimeoutExpired:
                 self.proc.kill()
-                self.proc.wait()
-        self.log.close()
+        if self.log:
+            self.log.close()
+        return self.proc.wait()
 
 
 class Daemon:

@@ -3,7 +3,6 @@ started again whenever they end, as systemd does. judge.py judges the state afte
 import contextlib
 import http.client
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +14,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 
 from support import e2e  # noqa: E402
-from e2e import Failure  # noqa: E402,F401
-from relay import Balancer, Plan, Proxy  # noqa: E402,F401
-from pgserver import NAME, Postgres  # noqa: E402
+from support.postgres import DATABASE, USER, Postgres  # noqa: E402
+from support.spotd import Spotd, create_token, program  # noqa: E402
+from world import Failure, free_port  # noqa: E402
+from relay import Proxy  # noqa: E402
 
 # spotctl's word for a daemon that is not there, or says so (docs: spotctl exit codes).
 UNREACHABLE = (6, 7)
@@ -25,6 +25,10 @@ UNREACHABLE = (6, 7)
 # Broken requests are repeated soon, silent connections given up soon, killed leaders succeeded soon (e2e's lease is
 # longer). An agent whose every second request is broken off enrols within a minute or so.
 SETTINGS = {"database": {"statement_timeout": "5s"}, "engine": {"lease": "1500ms", "boot_timeout": "120s"}, "market": {"on_demand": "8s", "signals": "15s", "pools": "8s", "quotas": "15s"}}
+# Planning would take most of the time of a daemon that is killed every few seconds. So each statement has one plan, as for
+# a daemon that runs for long, with its joins as they stand.
+POSTGRES = ("max_connections = 100", "shared_buffers = 32MB", "jit = off", "plan_cache_mode = force_generic_plan",
+            "join_collapse_limit = 1", "from_collapse_limit = 1", "log_min_messages = warning")
 # The resources that jobs ask for at each cloud, and the place of their checkpoints. One cloud at a time, so that every
 # call of the story is that cloud's. Two have no object store of their own.
 CLOUDS = {"aws": {}, "gcp": {"gpus": "L4: 1", "store": "gs"}, "azure": {"gpus": "T4: 1", "store": "az"},
@@ -40,8 +44,12 @@ def skip(words):
     sys.exit(77)
 
 
-def spotd(log, env, *words, wrap=()):
-    return subprocess.Popen([*wrap, os.path.join(e2e.BUILD, "src/spotd/spotd"), *words], stdout=log, stderr=log, env=env)
+def start_postgres(directory, settings=(), data=None):
+    return Postgres(directory, [*POSTGRES, *settings], data)
+
+
+def database_url(port, host="127.0.0.1", database=DATABASE):
+    return "host=%s port=%d user=%s dbname=%s sslmode=disable gssencmode=disable" % (host, port, USER, database)
 
 
 @contextlib.contextmanager
@@ -113,19 +121,13 @@ def full_disk(top):
                 os.rmdir(name)
 
 
-class Spotd:
-    """A daemon and its supervisor. env: over its environment, read at each start; wrap: the words before its
-    program."""
+class KeptSpotd(Spotd):
+    """A daemon and its supervisor. wrap: the words before its program."""
 
     def __init__(self, directory, config, env, name="spotd", wrap=()):
-        self.config, self.env, self.name, self.wrap = config, env, name, list(wrap)
-        self.extra = {}
-        self.log = open(os.path.join(directory, name + ".log"), "ab")
-        self.proc = self.keeper = None
-        self.wanted = False
-        self.ends = []
-        self.lock = threading.Lock()
-        self.born = threading.Event()
+        super().__init__([*wrap, program(e2e.BUILD), "--config", config], directory, env, name)
+        self.config, self.keeper, self.wanted, self.ends = config, None, False, []
+        self.lock, self.born = threading.Lock(), threading.Event()
 
     def start(self):
         self.wanted = True
@@ -141,7 +143,7 @@ class Spotd:
             with self.lock:
                 if not self.wanted:
                     return
-                self.proc = spotd(self.log, dict(self.env, **self.extra), "--config", self.config, wrap=self.wrap)
+                super().start()
                 self.born.set()
             self.ends.append(self.proc.wait())
             # RestartSec; a kill is answered at once, a daemon that gives up by itself is not hurried.
@@ -149,34 +151,19 @@ class Spotd:
 
     def kill9(self):
         with self.lock:
-            if self.proc.poll() is None:
-                self.proc.send_signal(signal.SIGKILL)
-                self.proc.wait()
-
-    def signal(self, number):
-        self.proc.send_signal(number)
+            if self.alive():
+                super().kill9()
 
     def stop(self):
         with self.lock:
             self.wanted = False
-        if self.proc and self.proc.poll() is None:
-            self.proc.send_signal(signal.SIGCONT)
-            self.proc.terminate()
-            try:
-                self.proc.wait(20)
-            except subprocess.TimeoutExpired:
-                self.proc.kill()
+        super().stop()
         if self.keeper:
             self.keeper.join(20)
-        self.log.close()
-
-    def text(self):
-        with open(self.log.name, encoding="utf-8", errors="replace") as f:
-            return f.read()
 
 
 class World(e2e.World):
-    """postgres: arguments of Postgres. The daemon's first statement is the proxy's number one."""
+    """postgres: arguments of start_postgres(). The daemon's first statement is the proxy's number one."""
 
     def __init__(self, postgres=None, plan=None, extra=None, settings=None, net=None, **more):
         self.postgres_args, self.first_plan, self.first_extra, self.net = postgres or {}, plan, extra or {}, net
@@ -196,26 +183,21 @@ class World(e2e.World):
 
     # ---- building ------------------------------------------------------------------------
 
-    def dsn(self, port):
-        return "host=%s port=%d user=%s dbname=%s sslmode=disable gssencmode=disable" % (self.net.outside("database") if self.net else "127.0.0.1", port, NAME, NAME)
+    def dsn(self):
+        return self.pg.dsn()
 
     def raise_daemon(self):
-        home = os.path.join(self.dir, "postgres")
-        os.makedirs(home)
-        self.pg = Postgres(home, **self.postgres_args)
-        self.proxy = Proxy(self.pg.socket_path, self.net.outside("database") if self.net else "127.0.0.1")
-        env = dict(self.environment(), DATABASE_URL=self.dsn(self.proxy.port))
+        self.pg = start_postgres(self.dir, **self.postgres_args)
+        host = self.net.outside("database") if self.net else "127.0.0.1"
+        self.proxy = Proxy(self.pg.port, host)
+        env = dict(self.environment(), DATABASE_URL=database_url(self.proxy.port, host))
         config = self.write_config()
-        made = subprocess.run([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", config, "--create-token", "chaos", "--role", "admin"],
-                              env=env, capture_output=True, text=True, timeout=120)
-        if made.returncode != 0:
-            raise Failure("no token: " + made.stderr)
-        self.token = made.stdout.strip()
+        self.token = create_token([program(e2e.BUILD), "--config", config], env, "chaos")
         self.token_file = self.private_file("token", self.token + "\n")
         self.proxy.count = 0
         self.proxy.plan = self.first_plan(self) if self.first_plan else None
-        self.daemon = Spotd(self.dir, config, env, wrap=self.net.wrap() if self.net else ())
-        self.daemon.extra = dict(self.first_extra)
+        self.daemon = KeptSpotd(self.dir, config, env, wrap=self.net.wrap() if self.net else ())
+        self.daemon.extra.update(self.first_extra)
         self.daemon.start()
         self.await_ready()
         self.false_starts = len(self.daemon.ends)  # it may give up, with words, while it starts
@@ -232,31 +214,23 @@ class World(e2e.World):
 
     def second(self, name="second", **more):
         """Another daemon on the same database, with a port of its own."""
-        port = e2e.free_port()
+        port = free_port()
         path = os.path.join(self.dir, name + ".conf")
         with open(path, "w", encoding="utf-8") as f:
-            f.write(self.config_text().replace("listen = 127.0.0.1:%d" % self.port, "listen = 127.0.0.1:%d" % port))
-        other = Spotd(self.dir, path, self.daemon.env, name, **more)
+            f.write(self.config_on(port))
+        other = KeptSpotd(self.dir, path, self.daemon.env, name, **more)
         other.port = port
         self.others.append(other)
         other.start()
         return other
 
+    def parts(self):
+        return [*self.others, *super().parts(), self.proxy, self.pg]
+
     def close(self, failed=False):
         if self.proxy:
             self.proxy.plan = None
-        for other in self.others:
-            other.stop()
-        if self.feed:
-            self.feed.over = True
-            self.feed.hang_up()
-        for part in (self.daemon, self.emulator, self.proxy, self.pg):
-            if part:
-                part.stop()
-        if failed or os.environ.get("E2E_KEEP"):
-            self.tell("files of this world: %s" % self.dir)
-        else:
-            shutil.rmtree(self.dir, ignore_errors=True)
+        super().close(failed)
 
     # ---- a daemon in a network of its own (net.py) ----------------------------------------
 

@@ -109,7 +109,7 @@ def rules_kept(w):
         statement = rule.statement()
         for n in range(len(rule.params), 0, -1):
             statement = statement.replace("$%d::int8" % n, "0::int8")
-        broken, words = w.pg.psql("SELECT broken || '|' || words FROM (%s) r (checked, broken, words)" % statement).split("|", 1)
+        broken, words = w.sql("SELECT broken || '|' || words FROM (%s) r (checked, broken, words)" % statement).split("|", 1)
         need(broken == "0", "%s: %s", rule.head["rule"], words)
 
 
@@ -144,7 +144,7 @@ SELECT ref FROM node n WHERE ended_us - launched_us BETWEEN 1 AND 3599999999 AND
 
 def billed_whole(w, by_us=1 << 62):
     """Until the ledger is complete: every interval, lost work, credits."""
-    w.until("everything is billed", 60, lambda: w.pg.psql(NOT_BILLED % {"by": by_us}) == "0")
+    w.until("everything is billed", 60, lambda: w.sql(NOT_BILLED % {"by": by_us}) == "0")
     free = {i["instance"] for i in w.sim("GET", "/books")["instances"] if i["free_first_hour"]}
     w.until("what is free is credited", 40, lambda: not free & {r["ref"] for r in w.pg.rows(TO_CREDIT % {"by": by_us})})
 

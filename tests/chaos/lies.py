@@ -1,8 +1,9 @@
 """Tests of the judge: each falsified row must be found by the check that guards it."""
 import judge as judge_py
-from chaos import Failure, Worlds
+from chaos import Worlds
 from judge import Broken, judge, need
 from tales import tale
+from world import Failure
 
 # SQL or Python that falsifies the state behind the product's back, and takes it back; the check that must find it; one
 # of its words.
@@ -47,7 +48,7 @@ def story_judge():
             finally:
                 del w.least_s
         w.until = hasty
-        w.pg.psql("ALTER TABLE ledger DISABLE TRIGGER ALL")
+        w.sql("ALTER TABLE ledger DISABLE TRIGGER ALL")
         for name, do, undo, check, word in LIES:
             if check is judge_py.nothing_left:  # the last: it stays in the provider's books
                 w.until = patient
@@ -80,4 +81,4 @@ def tell_lie(w, lie, facts):
     if text.startswith("w."):
         exec(text, {"w": w})  # noqa: S102  the table above, nothing else
     else:
-        w.pg.psql(text)
+        w.sql(text)

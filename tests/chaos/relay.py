@@ -216,14 +216,16 @@ class Balancer(Relay):
 
 
 class Proxy(Relay):
-    def __init__(self, socket_path, address="127.0.0.1"):
-        self.target, self.plan = socket_path, None
+    """Before the database server that listens on this port of the loopback."""
+
+    def __init__(self, server_port, address="127.0.0.1"):
+        self.server_port, self.plan = server_port, None
         self.count, self.last, self.hits = 0, "", []
         super().__init__(address)
 
     async def serve(self, reader, writer):
         try:
-            server = await asyncio.open_unix_connection(self.target)
+            server = await asyncio.open_connection("127.0.0.1", self.server_port)
             await Link(self, (reader, writer), server).run()
         except (OSError, asyncio.CancelledError):
             writer.transport.abort()

@@ -2,6 +2,7 @@
 """One point of one story: stories.py BUILD STORY[@CLOUD][@TALE] [ARGUMENT...]. Each story's docstring describes it;
 run.py has the list of points for a sweep. CLOUD: aws by default; stories that need a machine's own programs have AWS
 alone. TALE: the workload (tales.py), by default jobs."""
+import glob
 import os
 import random
 import re
@@ -15,7 +16,10 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import chaos  # noqa: E402
 from support import e2e  # noqa: E402
-from chaos import Failure, Plan, Postgres, Proxy, Worlds, skip, spotd, trouble  # noqa: E402
+from support.spotd import Spotd, program  # noqa: E402
+from world import Failure  # noqa: E402
+from chaos import Worlds, trouble  # noqa: E402
+from relay import Plan, Proxy  # noqa: E402
 from lies import story_judge  # noqa: E402,F401
 from judge import Broken, judge, need  # noqa: E402
 from shims import marks, shim_env, wrap_agent  # noqa: E402
@@ -29,9 +33,8 @@ TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 def writing_statements():
     """Names of the statements that change something, from the SQL files' own headers."""
     names = set()
-    folder = os.path.join(TOP, "src/store/sql")
-    for file in os.listdir(folder):
-        with open(os.path.join(folder, file), encoding="utf-8") as f:
+    for path in glob.glob(os.path.join(TOP, "src/store/sql/**/*.sql"), recursive=True):
+        with open(path, encoding="utf-8") as f:
             for name, rest in re.findall(r"-- name: (\w+)\n(.*?)(?=\n-- name: |\Z)", f.read(), re.S):
                 if re.search(r"-- writes: yes", rest):
                     names.add(name)
@@ -99,37 +102,40 @@ def story_migrate(stride, first=1):
     mode one later). Then it is finished, and the schema must be that of an undisturbed run."""
     with tempfile.TemporaryDirectory(prefix="spotchaos-") as top:
         os.chmod(top, 0o711)
-        pg = Postgres(os.path.join(top, "pg"))
-        proxy = Proxy(pg.socket_path)
+        pg = chaos.start_postgres(top)
+        proxy = Proxy(pg.port)
         points = 0
         try:
             proc = {}
 
             def migrate(name):
-                env = dict(os.environ, DATABASE_URL="host=127.0.0.1 port=%d user=spotbroker dbname=%s sslmode=disable gssencmode=disable" % (
-                    proxy.port, name))
-                proc["p"] = spotd(pg.log, env, "--migrate")
-                return proc["p"].wait(60)
+                env = dict(os.environ, DATABASE_URL=chaos.database_url(proxy.port, database=name))
+                daemon = proc["p"] = Spotd([program(e2e.BUILD), "--migrate"], top, env, "migrate")
+                daemon.start()
+                try:
+                    return daemon.proc.wait(60)
+                finally:
+                    daemon.stop()
 
             def schema(name):
-                text = subprocess.run(["pg_dump", "-h", pg.sock, "-U", "spotbroker", "-s", name], capture_output=True, text=True, check=True).stdout
+                text = pg.run("pg_dump", "-s", "-d", pg.dsn(name))
                 return [line for line in text.splitlines() if not line.startswith(("\\restrict", "\\unrestrict"))]
 
-            pg.run("createdb", "-h", pg.sock, "-U", "spotbroker", "calm")
+            pg.sql("CREATE DATABASE calm", database="postgres")
             proxy.count = 0
             need(migrate("calm") == 0, "spotd --migrate fails")
             total, whole = proxy.count, schema("calm")
             for k, mode in enumerate(("before", "sent", "replied")):
                 for n in range(1 + (int(first) - 1 + k) % int(stride), total + 1, int(stride)):
-                    pg.run("createdb", "-h", pg.sock, "-U", "spotbroker", "torn")
+                    pg.sql("CREATE DATABASE torn", database="postgres")
                     proxy.count = 0
-                    proxy.plan = Plan(mode, n, 0, lambda count, name: proc["p"].kill())
+                    proxy.plan = Plan(mode, n, 0, lambda count, name: proc["p"].kill9())
                     killed = migrate("torn")
                     proxy.plan = None
                     need(killed == -signal.SIGKILL or mode == "replied", "statement %d %s: not killed, exit %d", n, mode, killed)
                     need(migrate("torn") == 0, "statement %d %s: spotd --migrate does not finish after a kill", n, mode)
                     need(schema("torn") == whole, "statement %d %s: another schema", n, mode)
-                    pg.run("dropdb", "-h", pg.sock, "-U", "spotbroker", "--force", "torn")
+                    pg.sql("DROP DATABASE torn WITH (FORCE)", database="postgres")
                     points += 1
             print("%d kills within %d statements of the migrations, the same schema each time" % (points, total))
         finally:
@@ -169,40 +175,39 @@ def story_start(kind):
         while True:
             n += 1
             mark = os.path.join(top, "mark%d" % n)
-            log = os.path.join(top, "log%d" % n)
-            with open(log, "wb") as f:
-                p = spotd(f, dict(w.daemon.env, **shim_env(kind, n, 0, "spotd", mark, w.proxy.port)), "--config", w.daemon.config)
-                started = up_or_over(w, p)
-            with open(log, encoding="utf-8", errors="replace") as f:
-                words = f.read()
-            if p.poll() is None:
-                p.terminate()
-                need(p.wait(20) == 0, "%s call %d: spotd does not stop in good order\n%s", kind, n, words)
-            elif not words.strip() or p.returncode < 0:
+            env = dict(w.daemon.env, **shim_env(kind, n, 0, "spotd", mark, w.proxy.port))
+            daemon = Spotd([program(e2e.BUILD), "--config", w.daemon.config], top, env, "start%d" % n)
+            daemon.start()
+            started = up_or_over(w, daemon)
+            words = daemon.text()
+            if daemon.alive():
+                need(daemon.end(timeout_s=20) == 0, "%s call %d: spotd does not stop in good order\n%s", kind, n, words)
+            elif not words.strip() or daemon.proc.returncode < 0:
                 silent.append(n)
+            daemon.stop()
             ended += not started
             if not marks(mark):
                 break
             need(n < 3000, "a start has more calls than that?")
         print("%s: %d starts with one failing call, %d of them given up with words" % (kind, n - 1, ended))
         need(not silent, "%s calls %s: spotd died or ended without a word", kind, silent)
-        w.daemon = chaos.Spotd(w.dir, w.daemon.config, w.daemon.env)
+        w.daemon = chaos.KeptSpotd(w.dir, w.daemon.config, w.daemon.env)
         w.daemon.start()
         w.await_ready()
 
 
-def up_or_over(w, p):
+def up_or_over(w, daemon):
     """True: it serves. False: it ended."""
     end = time.monotonic() + 30
     pause = threading.Event()
-    while p.poll() is None:
+    while daemon.alive():
         try:
             if w.ask("GET", "/readyz")[0] == 200:
                 return True
         except OSError:
             pass
         if time.monotonic() > end:
-            p.kill()
+            daemon.kill9()
             raise Broken("spotd neither comes up nor ends")
         pause.wait(0.02)
     return False
@@ -265,10 +270,30 @@ def disk_fills(rng, top):
                     w.pg.start()
         with trouble(fill):
             tale(w)
-        text = w.daemon.text() + open(os.path.join(w.dir, "postgres", "log"), encoding="utf-8", errors="replace").read()
+        text = w.daemon.text() + open(w.pg.log_path, encoding="utf-8", errors="replace").read()
         w.tell("full %d times; 'No space left' was said %d times" % (len(full), text.count("No space left")))
         need(full and "No space left" in text, "the disk was never full for anybody")
         judge(w)
+
+
+def open_clients(pg, n):
+    """n sessions of somebody else that do nothing; end them with close_clients. They may use reserved places too."""
+    made = []
+    for _ in range(n):
+        p = subprocess.Popen(["psql", "-XqAt", pg.dsn()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        p.stdin.write("SELECT 'in';\n")
+        p.stdin.flush()
+        if p.stdout.readline().strip() != "in":
+            p.wait()
+            break
+        made.append(p)
+    return made
+
+
+def close_clients(clients):
+    for p in clients:
+        p.kill()
+        p.communicate()
 
 
 def story_connections(seed):
@@ -280,14 +305,14 @@ def story_connections(seed):
         def take_all(over):
             while not over.wait(rng.uniform(1, 4)):
                 w.proxy.cut_all()
-                held = w.pg.open_clients(20)
+                held = open_clients(w.pg, 20)
                 w.proxy.cut_all()
-                held += w.pg.open_clients(20)
+                held += open_clients(w.pg, 20)
                 refused = w.daemon.text().count("too many clients") + w.daemon.text().count("remaining connection slots")
                 if rng.random() < 0.5:
                     w.daemon.kill9()  # its next start finds no place either
                 over.wait(rng.uniform(2, 6))
-                Postgres.close_clients(held)
+                close_clients(held)
                 done.append((len(held), refused))
         with trouble(take_all):
             tale(w)

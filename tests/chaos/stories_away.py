@@ -1,13 +1,13 @@
 """Stories of daemons that are away: asleep, cut off, in another time."""
 import os
 import random
-import signal
 import threading
 
 from support import e2e
-from chaos import Balancer, Worlds, skip, trouble
+from chaos import Worlds, skip, trouble
 from judge import judge, need
 from net import Net
+from relay import Balancer
 from shims import Clock, wrap_agent
 from stories_node import long_job
 from tales import over, take, tale
@@ -33,7 +33,7 @@ def story_leader(seed, pause_s="12"):
             leads = w.pg.rows("SELECT epoch, holder FROM leader WHERE name = 'engine'")[0]
             sleeper, waker = (first, other) if leads["holder"].endswith("/%d" % first.proc.pid) else (other, first)
             w.until("the other is ready", 60, lambda: ready(waker.port))
-            sleeper.signal(signal.SIGSTOP)
+            sleeper.freeze()
             alive["port"] = waker.port
             front.cut_all()
             w.until("the other leads", 30, lambda: w.pg.rows("SELECT epoch FROM leader WHERE name = 'engine'")[0]["epoch"] > leads["epoch"])
@@ -41,7 +41,7 @@ def story_leader(seed, pause_s="12"):
             if w.job(a)["state"] == "RUNNING":
                 take(w, a, w.job(a)["steps_done"] + 10)
             threading.Event().wait(float(pause_s) * rng.uniform(0.5, 1))  # the sleep is the story: nothing announces its length
-            sleeper.signal(signal.SIGCONT)
+            sleeper.thaw()
             w.until("it has heard of it", 30, lambda: w.pg.rows("SELECT epoch FROM leader WHERE name = 'engine'") and ready(sleeper.port))
         for job in (a, b):
             j = w.await_end(job, 240)

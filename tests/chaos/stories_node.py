@@ -7,6 +7,7 @@ import subprocess
 import threading
 
 from support import e2e
+from support.processes import command_line
 from chaos import Worlds, full_disk, skip, small_disk
 from judge import judge, need
 from shims import place_agent
@@ -22,16 +23,10 @@ def long_job(w, steps=400, interval="2s"):
 
 def agents_of(w, ref):
     """Pids of the agent program, not of the script that keeps it nor of the job's own shim."""
-    found = []
-    for pid in w.tree(ref):
-        try:
-            with open("/proc/%d/cmdline" % pid, "rb") as f:
-                words = f.read().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"/spot-agent") and b"--dir" in words:
-            found.append(pid)
-    return found
+    def is_agent(pid):
+        words = command_line(pid).split(b"\0")
+        return words[0].endswith(b"/spot-agent") and b"--dir" in words
+    return [pid for pid in w.tree(ref) if is_agent(pid)]
 
 
 def story_agent_kill(seed):

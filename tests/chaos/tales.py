@@ -5,8 +5,8 @@ import sys
 
 import chaos
 from support import e2e
-from chaos import Failure
 from judge import need
+from world import Failure
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration", "e2e"))
 import e2e_gang  # noqa: E402

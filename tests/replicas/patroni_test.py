@@ -17,7 +17,8 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support import e2e  # noqa: E402
-from support.postgres import lend, programs  # noqa: E402
+from support.postgres import lend, programs, psql  # noqa: E402
+from support.processes import command_line, process_tree  # noqa: E402
 from support.replicas import Case, Replicas  # noqa: E402
 from support.wait import until  # noqa: E402
 from world import free_port, http  # noqa: E402
@@ -77,22 +78,8 @@ class Node:
 
     def pids(self):
         """Patroni, its Postgres, and all below."""
-        found = [self.proc.pid]
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/cmdline" % pid, "rb") as f:
-                    if os.path.join(self.cluster.dir, self.name).encode() in f.read():
-                        found.append(int(pid))
-            except OSError:
-                pass
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/stat" % pid, encoding="utf-8") as f:
-                    if int(f.read().rsplit(")", 1)[1].split()[1]) in found:
-                        found.append(int(pid))
-            except (OSError, IndexError):
-                pass
-        return set(found)
+        home = os.path.join(self.cluster.dir, self.name).encode()
+        return process_tree(self.proc.pid, *(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and home in command_line(int(pid))))
 
     def signal(self, sig):
         at = time.time()
@@ -213,11 +200,7 @@ class Cluster:
         return self.recovers(node) is False
 
     def query_node(self, node, text, database, user):
-        out = subprocess.run(["psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-c", text, "host=127.0.0.1 port=%d user=%s dbname=%s" % (
-            node.port, user, database)], capture_output=True, text=True, check=False)
-        if out.returncode != 0:
-            raise e2e.Failure(out.stderr)
-        return out.stdout.strip()
+        return psql("host=127.0.0.1 port=%d user=%s dbname=%s" % (node.port, user, database), text)
 
     def stop(self):
         for n in self.nodes:

@@ -7,7 +7,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-# world, clouds and s3 of the demo, cloudsim_proc of the emulator: tests use them as they are.
-for folder in (os.path.join(TOP, "tests", "cloudsim"), os.path.join(TOP, "deploy", "story")):
-    if folder not in sys.path:
-        sys.path.append(folder)  # last: a suite may have a module of the same name
+# world, clouds and s3 of the demo: tests use them as they are. Last in the path: a suite may have a module of the same name.
+STORY = os.path.join(TOP, "deploy", "story")
+if STORY not in sys.path:
+    sys.path.append(STORY)

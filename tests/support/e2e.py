@@ -21,14 +21,15 @@ import unittest
 import urllib.parse
 import urllib.request
 
-import cloudsim_proc
 from clouds import Clouds
 from support import spotd
+from support.cloudsim import sign
 from support.feed import Feed
 from support.late import Late
-from support.postgres import prepare_local
+from support.postgres import local_dsn, prepare_local, psql
+from support.processes import command_line, process_tree
 from support.wait import until
-from world import Emulator, Failure, free_port, http as plain_http
+from world import Emulator, Failure, exchange, free_port, http as plain_http
 
 BUCKET, REGION = "spot-e2e", "us-east-1"
 TERMINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
@@ -110,7 +111,8 @@ class World:
     # ---- building it ---------------------------------------------------------------------
 
     def raise_clouds(self, options):
-        self.emulator = Emulator(BUILD, os.path.join(self.dir, "cloud"), list(options))
+        program = os.path.join(BUILD, "tests/cloudsim/cloudsim")
+        self.emulator = Emulator([program, "--agents", *options], os.path.join(self.dir, "cloud"))
         self.clouds = Clouds(self.emulator, self.dir, {"aws": self.regions})
         self.keys, self.cloud_secrets = self.clouds.keys, self.clouds.secrets()
         self.lambda_key = self.emulator.info["credentials"]["lambda"]["api_key"]
@@ -191,6 +193,17 @@ class World:
                 return False
         self.daemon.await_up(up)
 
+    def dsn(self):
+        return local_dsn(os.path.join(self.dir, "data"))
+
+    def sql(self, text):
+        """Past the daemon."""
+        return psql(self.dsn(), text)
+
+    def config_on(self, port):
+        """The configuration of another daemon of this world, which listens there."""
+        return self.config_text().replace("listen = 127.0.0.1:%d" % self.port, "listen = 127.0.0.1:%d" % port)
+
     def stop_daemon(self, sig=signal.SIGTERM):
         self.daemon.end(sig)
 
@@ -201,6 +214,10 @@ class World:
     def log(self):
         return self.daemon.text()
 
+    def parts(self):
+        """close() stops these, in this order."""
+        return [self.daemon, self.emulator]
+
     def close(self, failed=False):
         if self.feed:
             self.feed.over = True
@@ -209,7 +226,7 @@ class World:
             if p.poll() is None:
                 p.kill()
                 p.wait()
-        for part in (self.daemon, self.emulator):
+        for part in self.parts():
             if part:
                 part.stop()
         if failed or os.environ.get("E2E_KEEP"):
@@ -325,9 +342,8 @@ class World:
         """A signed call past the broker. Returns (status, XML text)."""
         form = urllib.parse.urlencode(dict({"Action": action, "Version": "2016-11-15"}, **params)).encode()
         url = self.emulator.url + "/"
-        headers = cloudsim_proc.sign("POST", url, form, {"content-type": "application/x-www-form-urlencoded; charset=utf-8"},
-                                     *self.keys, region, "ec2")
-        status, _, text = cloudsim_proc.http("POST", url, form, headers)
+        headers = sign("POST", url, form, {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}, *self.keys, region, "ec2")
+        status, _, text = exchange("POST", url, form, headers)
         return status, text.decode()
 
     # ---- jobs and nodes ------------------------------------------------------------------
@@ -451,31 +467,11 @@ class World:
     def tree(self, ref):
         """Pids of an instance's processes."""
         with open(os.path.join(self.dir, "cloud", "instances", ref, "init.pid"), encoding="utf-8") as f:
-            root = int(f.read())
-        parents = {}
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/stat" % pid, encoding="utf-8") as f:
-                    parents[int(pid)] = int(f.read().rsplit(")", 1)[1].split()[1])
-            except (OSError, IndexError):
-                pass
-        found, fresh = {root}, {root}
-        while fresh:
-            fresh = {p for p, parent in parents.items() if parent in fresh} - found
-            found |= fresh
-        return sorted(found)
+            return process_tree(int(f.read()))
 
     def processes(self, ref, word):
         """Those of the tree with this word in their command line."""
-        found = []
-        for pid in self.tree(ref):
-            try:
-                with open("/proc/%d/cmdline" % pid, "rb") as f:
-                    if word.encode() in f.read():
-                        found.append(pid)
-            except OSError:
-                pass
-        return found
+        return [pid for pid in self.tree(ref) if word.encode() in command_line(pid)]
 
 
 class Case(unittest.TestCase):

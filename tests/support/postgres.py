@@ -1,11 +1,13 @@
 """Postgres for tests: where its programs are, a prepared data folder, a server of one's own."""
 import glob
+import json
 import os
 import pwd
 import shutil
 import signal
 import subprocess
 
+from support.processes import process_tree
 from support.wait import until
 from world import Failure, free_port
 
@@ -18,6 +20,15 @@ def programs():
     if not found and not shutil.which("postgres"):
         raise Failure("there is no Postgres server: deploy/packages run")
     return os.path.dirname(found[-1] if found else os.path.realpath(shutil.which("postgres")))
+
+
+def psql(dsn, text, timeout_s=120):
+    """Runs the statements, each in a transaction of its own. Returns the output of psql."""
+    out = subprocess.run([os.path.join(programs(), "psql"), "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", dsn], input=text, capture_output=True,
+                         text=True, timeout=timeout_s)
+    if out.returncode != 0:
+        raise Failure("%s\n%s" % (out.stderr.strip(), text))
+    return out.stdout.strip()
 
 
 def lend(path):
@@ -62,14 +73,18 @@ def local_dsn(data_home):
 
 
 class Postgres:
-    """A server by itself, on a port of the loopback."""
+    """A server by itself, on a port of the loopback. settings: lines of its configuration; data: its data folder, where it lies
+    outside of DIRECTORY/pg."""
 
-    def __init__(self, directory, settings=()):
+    def __init__(self, directory, settings=(), data=None):
         self.dir = os.path.join(directory, "pg")
         os.makedirs(self.dir, mode=0o755)
         self.as_user = lend(self.dir)
         self.port, self.proc, self.bin = free_port(), None, programs()
-        self.data = os.path.join(self.dir, "data")
+        self.data = data or os.path.join(self.dir, "data")
+        self.log_path = os.path.join(self.dir, "server.log")
+        os.makedirs(self.data, mode=0o700, exist_ok=True)
+        lend(self.data)
         self.run("initdb", "-D", self.data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         with open(os.path.join(self.data, "postgresql.conf"), "a", encoding="utf-8") as f:
             f.write("port = %d\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 60\n"
@@ -84,9 +99,14 @@ class Postgres:
         return out.stdout
 
     def start(self):
-        with open(os.path.join(self.dir, "server.log"), "ab") as log:
+        with open(self.log_path, "ab") as log:
             self.proc = subprocess.Popen([*self.as_user, os.path.join(self.bin, "postgres"), "-D", self.data], stdout=log, stderr=log, cwd=self.dir)
-        until("Postgres answers", 60, self.answers)
+
+        def look():
+            if self.proc.poll() is not None:
+                raise Failure("Postgres does not start: see %s" % self.log_path)
+            return self.answers()
+        until("Postgres answers", 60, look)
 
     def answers(self):
         return subprocess.run([os.path.join(self.bin, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False).returncode == 0
@@ -95,7 +115,21 @@ class Postgres:
         return "host=127.0.0.1 port=%d user=%s dbname=%s" % (self.port, USER, database)
 
     def sql(self, text, database=DATABASE):
-        return self.run("psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", self.dsn(database), "-c", text).strip()
+        return psql(self.dsn(database), text)
+
+    def rows(self, query):
+        """Each row as a dictionary."""
+        return json.loads(self.sql("SELECT coalesce(json_agg(t), '[]') FROM (%s) t" % query))
+
+    def kill9(self):
+        """The whole server, as when its host dies."""
+        for pid in (self.proc.pid, *process_tree(self.proc.pid)):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.proc.wait()
+        os.unlink(os.path.join(self.data, "postmaster.pid"))
 
     def stop(self):
         if self.proc and self.proc.poll() is None:

@@ -6,15 +6,14 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import threading
 
 from support import e2e
 from support.late import Late
 from support.postgres import Postgres
-from support.spotd import Spotd
+from support.spotd import Spotd, create_token
 from support.wait import until
-from world import Failure, free_port, http
+from world import free_port, http
 
 
 class Balancer:
@@ -109,7 +108,7 @@ class Replica(Spotd):
 
     def start(self):
         with open(self.config, "w", encoding="utf-8") as f:
-            f.write(self.world.config_text().replace("listen = 127.0.0.1:%d" % self.world.port, "listen = 127.0.0.1:%d" % self.port))
+            f.write(self.world.config_on(self.port))
         self.env = dict(self.world.environment(), DATABASE_URL=self.world.dsn())
         super().start()
         self.await_up(self.answers)
@@ -162,11 +161,7 @@ class Replicas(e2e.World):
         self.feed.start()
 
     def make_token(self, program):
-        out = subprocess.run([program, "--create-token", "tests", "--role", "admin"], env=dict(self.environment(), DATABASE_URL=self.dsn()),
-                             capture_output=True, text=True, timeout=60)
-        if out.returncode != 0:
-            raise Failure("no token: " + out.stderr)
-        self.token = out.stdout.strip()
+        self.token = create_token([program], dict(self.environment(), DATABASE_URL=self.dsn()))
         with open(os.open(self.token_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as f:
             f.write(self.token + "\n")
 

@@ -14,16 +14,24 @@ def program(build):
     return os.environ.get("SPOT_TEST_SPOTD") or os.path.join(build, "src/spotd/spotd")
 
 
+def create_token(words, env, name="tests"):
+    """words: program and arguments of a daemon. Returns the secret of a new admin token."""
+    out = subprocess.run([*words, "--create-token", name, "--role", "admin"], env=env, capture_output=True, text=True, timeout=120)
+    if out.returncode != 0:
+        raise Failure("no token: " + out.stderr)
+    return out.stdout.strip()
+
+
 class Spotd:
-    """words: program and arguments; its output goes to DIRECTORY/NAME.log."""
+    """words: program and arguments; its output goes to DIRECTORY/NAME.log. Each start reads env, and extra over it."""
 
     def __init__(self, words, directory, env, name="spotd"):
-        self.words, self.env, self.name = list(words), env, name
+        self.words, self.env, self.extra, self.name = list(words), env, {}, name
         self.log = open(os.path.join(directory, name + ".log"), "ab")
         self.proc, self.frozen = None, False
 
     def start(self):
-        self.proc = subprocess.Popen(self.words, stdout=self.log, stderr=subprocess.STDOUT, env=self.env)
+        self.proc = subprocess.Popen(self.words, stdout=self.log, stderr=subprocess.STDOUT, env=dict(self.env, **self.extra))
 
     def alive(self):
         return self.proc is not None and self.proc.poll() is None

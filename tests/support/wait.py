@@ -1,4 +1,5 @@
 """Waits that end with their event."""
+import socket
 import threading
 import time
 
@@ -20,3 +21,9 @@ def until(what, timeout_s, test, pause=0.05, trouble=None):
             pause()
         else:
             idle.wait(pause)
+
+
+def answers(port):
+    """Does somebody listen on this port of the loopback?"""
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0

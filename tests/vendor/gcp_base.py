@@ -3,8 +3,9 @@ import os
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'cloudsim'))
-from cloudsim_proc import Cloudsim, http  # noqa: E402,F401
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
+from support.cloudsim import Cloudsim  # noqa: E402
+from world import exchange as http  # noqa: E402,F401
 
 try:
     import google.auth  # noqa: F401

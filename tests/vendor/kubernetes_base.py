@@ -13,9 +13,9 @@ except ImportError:
     print('no kubernetes package: skipped (tests/vendor/requirements.txt)')
     sys.exit(77)
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'cloudsim'))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cloudsim_proc import Cloudsim  # noqa: E402
+from support.cloudsim import Cloudsim  # noqa: E402
 from kubernetes_models import check  # noqa: E402
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'

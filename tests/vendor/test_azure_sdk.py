@@ -14,7 +14,7 @@ from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, 
 from azure.identity import CertificateCredential, ClientAssertionCredential, ClientSecretCredential
 from azure_base import MODELS, REGION, SIZE, Base
 from azure_models import complaints
-from cloudsim_proc import http
+from world import exchange as http
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa

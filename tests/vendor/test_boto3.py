@@ -6,9 +6,6 @@ import json
 import os
 import sys
 import unittest
-import urllib.error
-import urllib.parse
-import urllib.request
 
 try:
     import boto3
@@ -24,8 +21,9 @@ except ImportError:
     print('no boto3: skipped (apt package python3-boto3)')
     sys.exit(77)
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'cloudsim'))
-from cloudsim_proc import Cloudsim, UBUNTU  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
+from support.cloudsim import Cloudsim, UBUNTU  # noqa: E402
+from world import exchange  # noqa: E402
 import aws_models  # noqa: E402
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
@@ -377,13 +375,8 @@ class Identity(Base):
             botocore.auth.SigV4Auth(Credentials(self.sim.aws['access_key_id'], self.sim.aws['secret_access_key']), 'ec2',
                                     'us-east-1').add_auth(r)
             headers = dict(r.headers.items())
-            req = urllib.request.Request(self.sim.url + tamper.get('path', '/'), data=tamper.get('body', body),
-                                         headers=dict(headers, **tamper.get('headers', {})), method='POST')
-            try:
-                with urllib.request.urlopen(req) as got:
-                    return got.status, got.read().decode()
-            except urllib.error.HTTPError as e:
-                return e.code, e.read().decode()
+            status, _, text = exchange('POST', self.sim.url + tamper.get('path', '/'), tamper.get('body', body),
+                                       dict(headers, **tamper.get('headers', {})))
         return status, text.decode()
 
     def test_a_clock_that_is_off_by_more_than_a_quarter_hour_is_refused(self):

@@ -4,11 +4,10 @@ import io
 import os
 import sys
 import unittest
-import urllib.error
-import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from test_boto3 import Base  # noqa: E402
+from world import exchange  # noqa: E402
 
 
 class Objects(Base):
@@ -102,11 +101,7 @@ class Objects(Base):
         self.assertEqual(self.sim.ctl('GET', '/books')['left'], [])
 
     def web(self, method, url, body=None):
-        try:
-            with urllib.request.urlopen(urllib.request.Request(url, data=body, method=method)) as r:
-                return r.status, r.read()
-        except urllib.error.HTTPError as e:
-            return e.code, e.read()
+        return exchange(method, url, body)[::2]
 
     def test_presigned_urls(self):
         put = self.s3.generate_presigned_url('put_object', Params={'Bucket': 'ckpt', 'Key': 'pre signed'}, ExpiresIn=60)

@@ -23,7 +23,7 @@ except ImportError:
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from kubernetes_base import Base, GROUP, H100, NS, api_client  # noqa: E402
 from kubernetes_models import MODELS, SEEN, check  # noqa: E402
-from cloudsim_proc import http  # noqa: E402
+from world import exchange as http  # noqa: E402
 
 
 class Pods(Base):

@@ -6,31 +6,27 @@ import copy
 import json
 import os
 import re
-import select
 import subprocess
-import sys
 import tempfile
-import time
 import unittest
 import urllib.parse
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from cloudsim_proc import Cloudsim, http  # noqa: E402
+import case
+from support.wait import until
+from world import exchange as http
 
-PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
 SIZE = 'Standard_NC40ads_H100_v5'
 REGION = 'eastus2'
 COMPUTE = '2024-07-01'
 KEYS = '/home/%s/.ssh/authorized_keys' % 'azureuser'
 
 
-class Base(unittest.TestCase):
+class Base(case.Base):
     options = ('--seed', '41', '--boot-ms', '40', '--terminate-ms', '40', '--no-throttle')
 
     @classmethod
     def setUpClass(cls):
-        cls.sim = Cloudsim(PROGRAM, *cls.options)
-        cls.addClassCleanup(cls.sim.stop)
+        super().setUpClass()
         cls.keys = cls.sim.info['credentials']['azure']
         cls.url = cls.sim.info['urls']['azure']
         cls.sub = '/subscriptions/' + cls.keys['subscription_id']
@@ -286,10 +282,7 @@ class Metadata(Base):
                                            'mv "$HOME/tmp" "$HOME/host"\n')
         self.sim.wait('agent_started', instance=vm)
         home = self.sim.state(vm)['agent']['home']
-        end = time.monotonic() + 60
-        while not os.path.exists(os.path.join(home, 'host')):
-            self.assertLess(time.monotonic(), end)
-            select.select([], [], [], 0.01)
+        until('its file', 60, lambda: os.path.exists(os.path.join(home, 'host')))
         with open(os.path.join(home, 'host')) as f:
             host = f.read().strip()
         status, _, text = http('GET', host + '/metadata/instance/compute?api-version=2021-02-01', None, {'Metadata': 'true'})

@@ -5,13 +5,13 @@ import json
 import os
 import select
 import subprocess
-import sys
 import tempfile
 import unittest
 import urllib.request
 
 from case import PROGRAM, Base, Cloudsim
-from cloudsim_proc import find, find_all, http
+from support.cloudsim import find, find_all
+from world import exchange as http
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

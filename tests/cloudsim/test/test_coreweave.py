@@ -3,16 +3,16 @@
 the object store. argv[1] is the program."""
 import json
 import os
-import select
-import sys
 import time
 import unittest
 import urllib.parse
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from cloudsim_proc import Cloudsim, http, sign  # noqa: E402
+import case
+from case import PROGRAM, Cloudsim
+from support.cloudsim import sign
+from support.wait import until
+from world import exchange as http
 
-PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
 NS = 'spotbroker'
 POOLS = '/apis/compute.coreweave.com/v1alpha1/nodepools'
 PODS = '/api/v1/namespaces/%s/pods' % NS
@@ -20,22 +20,17 @@ H100 = 'gd-8xh100ib-i128'
 SPOT = 'coreweave/US-EAST/US-EAST-04A/%s/spot' % H100
 
 
-class Base(unittest.TestCase):
+class Base(case.Base):
     options = ('--seed', '17', '--boot-ms', '30', '--terminate-ms', '20', '--no-throttle', '--agents')
 
     @classmethod
     def setUpClass(cls):
-        cls.sim = Cloudsim(PROGRAM, *cls.options)
+        super().setUpClass()
         cls.clusters = {c['name']: c for c in cls.sim.info['urls']['kubernetes']}
         cls.east = cls.clusters['gpu-east']
 
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.sim.stop() == 0
-
     def tearDown(self):
-        self.sim.ctl('DELETE', '/fault')
-        self.sim.ctl('POST', '/stock', {'pool': '*', 'count': None})
+        super().tearDown()
         for p in self.k8s('GET', PODS)[1].get('items', []):
             self.k8s('DELETE', PODS + '/' + p['metadata']['name'] + '?gracePeriodSeconds=0')
         for p in self.k8s('GET', POOLS + '?labelSelector=owner')[1].get('items', []):
@@ -43,10 +38,9 @@ class Base(unittest.TestCase):
         self.await_left([])
 
     def await_left(self, want):
-        end = time.monotonic() + 60
-        while self.sim.ctl('GET', '/books')['left'] != want:
-            self.assertLess(time.monotonic(), end, self.sim.ctl('GET', '/books')['left'])
-            select.select([], [], [], 0.01)
+        def left():
+            return self.sim.ctl('GET', '/books')['left']
+        until('left is %s' % want, 60, lambda: left() == want, 0.01, lambda: ', not %s' % left())
 
     def k8s(self, method, path, body=None, type='application/json', cluster=None, token=None, server=None):
         c = self.clusters[cluster] if cluster else self.east
@@ -81,22 +75,16 @@ class Base(unittest.TestCase):
         return doc
 
     def phase(self, name, *want):
-        end = time.monotonic() + 60
-        while True:
+        def look():
             status, doc = self.k8s('GET', PODS + '/' + name)
-            if (status == 404 and 'gone' in want) or (status == 200 and doc['status']['phase'] in want):
-                return doc
-            self.assertLess(time.monotonic(), end, doc)
-            select.select([], [], [], 0.01)
+            return doc if (status == 404 and 'gone' in want) or (status == 200 and doc['status']['phase'] in want) else None
+        return until('%s is %s' % (name, ' or '.join(want)), 60, look, 0.01, lambda: ': %s' % self.k8s('GET', PODS + '/' + name)[1])
 
     def log(self, name):
         return self.owner('GET', PODS + '/' + name + '/log')[1]
 
     def log_has(self, name, text):
-        end = time.monotonic() + 60
-        while text not in self.log(name):
-            self.assertLess(time.monotonic(), end, self.log(name))
-            select.select([], [], [], 0.01)
+        until('%s logs %r' % (name, text), 60, lambda: text in self.log(name), 0.01, lambda: ': %s' % self.log(name))
 
 
 class ControlPlane(Base):
@@ -178,10 +166,7 @@ class Programs(Base):
 
     def test_restarts_are_counted(self):
         self.pod('t-5', 'echo again; exit 1', restartPolicy='Always')
-        end = time.monotonic() + 60
-        while self.k8s('GET', PODS + '/t-5')[1]['status'].get('containerStatuses', [{}])[0].get('restartCount', 0) < 2:
-            self.assertLess(time.monotonic(), end)
-            select.select([], [], [], 0.02)
+        until('two restarts', 60, lambda: self.k8s('GET', PODS + '/t-5')[1]['status'].get('containerStatuses', [{}])[0].get('restartCount', 0) >= 2)
 
     def test_a_token_on_disk_is_replaced_before_it_expires(self):
         self.sim.ctl('POST', '/coreweave/config', {'token_s_max': 1})
@@ -196,14 +181,12 @@ class Programs(Base):
     def test_a_missing_secret_is_not_mounted_and_not_in_the_environment(self):
         self.pod('t-7', volumes=[{'name': 's', 'secret': {'secretName': 'none'}}])
         self.pod('t-8', env=[{'name': 'S', 'valueFrom': {'secretKeyRef': {'name': 'none', 'key': 'k'}}}])
-        end = time.monotonic() + 60
-        while 'FailedMount' not in [e['reason'] for e in self.owner('GET', '/api/v1/events')[1]['items']]:
-            self.assertLess(time.monotonic(), end)
-        while True:
+        until('FailedMount', 60, lambda: 'FailedMount' in [e['reason'] for e in self.owner('GET', '/api/v1/events')[1]['items']])
+
+        def waits_for():
             s = self.k8s('GET', PODS + '/t-8')[1]['status'].get('containerStatuses', [{'state': {}}])[0]['state']
-            if s.get('waiting', {}).get('reason') == 'CreateContainerConfigError':
-                break
-            self.assertLess(time.monotonic(), end, s)
+            return s.get('waiting', {}).get('reason')
+        until('CreateContainerConfigError', 60, lambda: waits_for() == 'CreateContainerConfigError')
 
 
 class Money(Base):
@@ -269,9 +252,7 @@ class Trouble(Base):
         node = self.k8s('GET', '/api/v1/nodes?labelSelector=pool%3Df-3')[1]['items'][0]['metadata']['name']
         self.sim.ctl('POST', '/coreweave/node', {'node': node, 'state': 'cordon'})
         self.pod('f-3-a', pool='f-3')
-        end = time.monotonic() + 60
-        while 'unschedulable' not in json.dumps(self.k8s('GET', PODS + '/f-3-a')[1]['status'].get('conditions', '')):
-            self.assertLess(time.monotonic(), end)
+        until('unschedulable', 60, lambda: 'unschedulable' in json.dumps(self.k8s('GET', PODS + '/f-3-a')[1]['status'].get('conditions', '')))
         self.sim.ctl('POST', '/coreweave/node', {'node': node, 'state': 'ready'})
         self.phase('f-3-a', 'Running')
         self.sim.ctl('POST', '/coreweave/node', {'node': node, 'state': 'not_ready'})
@@ -286,10 +267,7 @@ class Trouble(Base):
         self.log_has('f-4-a', 'up')
         node = self.k8s('GET', PODS + '/f-4-a')[1]['spec']['nodeName']
         self.sim.ctl('POST', '/coreweave/node', {'node': node, 'state': 'not_ready'})
-        end = time.monotonic() + 60
-        while 'deletionTimestamp' not in self.k8s('GET', PODS + '/f-4-a')[1]['metadata']:
-            self.assertLess(time.monotonic(), end)
-            select.select([], [], [], 0.02)
+        until('it is deleted', 60, lambda: 'deletionTimestamp' in self.k8s('GET', PODS + '/f-4-a')[1]['metadata'])
         doc = self.k8s('GET', PODS + '/f-4-a')[1]
         reasons = {c['type']: c.get('reason') for c in doc['status']['conditions']}
         self.assertEqual((doc['status']['phase'], reasons['DisruptionTarget']), ('Running', 'DeletionByTaintManager'))
@@ -307,10 +285,7 @@ class Trouble(Base):
             'Authorization': 'Bearer ' + c['token'], 'Content-Type': 'application/json'})
         self.assertEqual(status, 201, text)
         path = os.path.join(sim.dir, 'instances', json.loads(text)['metadata']['uid'], 'pid')
-        end = time.monotonic() + 60
-        while not (os.path.exists(path) and os.path.getsize(path)):
-            self.assertLess(time.monotonic(), end)
-            select.select([], [], [], 0.01)
+        until('its pid', 60, lambda: os.path.exists(path) and os.path.getsize(path))
         with open(path) as f:
             pid = f.read().strip()
         self.assertEqual(sim.stop(), 0)

@@ -5,17 +5,15 @@ import base64
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 import urllib.parse
 import uuid
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from cloudsim_proc import Cloudsim, http  # noqa: E402
+import case
+from world import exchange as http
 
-PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
 ZONE = 'us-central1-a'
 IMAGE = 'projects/debian-cloud/global/images/family/debian-12'
 
@@ -24,24 +22,16 @@ def b64url(raw):
     return base64.urlsafe_b64encode(raw).rstrip(b'=')
 
 
-class Base(unittest.TestCase):
+class Base(case.Base):
     options = ('--seed', '31', '--boot-ms', '40', '--terminate-ms', '40')
 
     @classmethod
     def setUpClass(cls):
-        cls.sim = Cloudsim(PROGRAM, *cls.options)
+        super().setUpClass()
         cls.url = cls.sim.info['urls']['gcp']
         cls.gcp = cls.sim.info['credentials']['gcp']
         cls.base = cls.url + '/compute/v1/projects/' + cls.gcp['project']
         cls.token = cls.sim.ctl('POST', '/gcp/credentials', {'action': 'token'})['access_token']
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.sim.stop() == 0
-
-    def tearDown(self):
-        self.sim.ctl('DELETE', '/fault')
-        self.sim.ctl('POST', '/stock', {'pool': '*', 'count': None})
 
     def call(self, method, path, body=None, token=None):
         status, headers, text = http(method, self.base + path, None if body is None else json.dumps(body).encode(),

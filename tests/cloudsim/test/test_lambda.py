@@ -3,8 +3,8 @@
 import base64
 import unittest
 
-from case import PROGRAM, Base, Cloudsim
-from cloudsim_proc import http
+from case import Base
+from world import exchange as http
 
 
 class Lambda(Base):

@@ -22,8 +22,8 @@ except ImportError as e:
     sys.exit(77)
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / 'cloudsim'))
-from cloudsim_proc import Cloudsim  # noqa: E402
+sys.path.insert(0, str(HERE.parents[1]))
+from support.cloudsim import Cloudsim  # noqa: E402
 
 PROGRAM, CONFORM = sys.argv[1:3]
 del sys.argv[1:3]

@@ -1,14 +1,12 @@
 """Starts apid, speaks HTTP to it, and holds every reply against the OpenAPI document it serves."""
 import atexit
 import contextlib
-import glob
 import hashlib
 import hmac
 import http.client
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -16,6 +14,7 @@ import time
 import unittest
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support.postgres import programs, psql  # noqa: E402
 from support.wait import until  # noqa: E402
 
 ENROL_KEY = b"0123456789abcdef0123456789abcdef"
@@ -207,16 +206,12 @@ class Apid:
     # ---- the database --------------------------------------------------------------------------
 
     def sql(self, text):
-        r = subprocess.run([PSQL, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", self.dsn], input=text, text=True,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if r.returncode != 0:
-            raise AssertionError(r.stderr + "\n" + text)
-        return r.stdout.strip()
+        return psql(self.dsn, text)
 
     @contextlib.contextmanager
     def uncommitted(self, statement):
         """Yields the statement's answer; others see its writes when this is left."""
-        p = subprocess.Popen([PSQL, "-X", "-q", "-A", "-t", self.dsn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        p = subprocess.Popen([os.path.join(programs(), "psql"), "-XqAt", self.dsn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             p.stdin.write("BEGIN; %s;\n" % statement)
             p.stdin.flush()
@@ -294,13 +289,7 @@ def enrol_token(launch_token):
     return hmac.new(ENROL_KEY, launch_token.encode(), hashlib.sha256).hexdigest()
 
 
-def find_psql():
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/psql"))
-    return found[-1] if found else shutil.which("psql") or sys.exit("psql is needed")
-
-
 APID = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else os.environ.get("APID", "apid")
-PSQL = find_psql()
 
 
 def main():

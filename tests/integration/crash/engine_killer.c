@@ -41,11 +41,7 @@ void killer_until(struct killer *k, const char *what, const char *sql)
 	end = k->step_us + STORY_MS * 1000;
 	while (world_int(k->w, sql) == 0) {
 		if (world_us() > end) {
-			fprintf(stderr, "%s: %s\n", what,
-			    world_text(k->w,
-				"SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || now "
-				"|| ' ' || event || ': ' || why,"
-				" chr(10) ORDER BY id), '') FROM event"));
+			world_print(k->w);
 			fail_msg("%s: not within %d ms: %s", what, STORY_MS, sql);
 		}
 		world_for(k->w, 1 + (int64_t)rng_below(&k->rng, 12));
@@ -66,7 +62,93 @@ void killer_trouble(struct killer *k)
 	c->reply_after_us = (int64_t)rng_below(&k->rng, 3) * 40000;
 }
 
-void killer_sweep(struct world *w, const struct killer_sweep *s, uint64_t seed_only)
+void killer_begin(struct killer *k, struct world *w, uint64_t seed, bool tokens, int64_t life_us)
+{
+	*k = (struct killer){ .w = w, .life_us = life_us };
+	world_reset(w, tokens);
+	rng_seeded_init(&k->rng, seed);
+	/* a launch that was not answered in time made a machine all the same */
+	w->conf.launch_timeout_us = tokens ? 400000 : 2 * SPOT_US_PER_S;
+	/* Cooldowns that end before the next launch of a busy machine would have it try the same
+	 * place for ever. */
+	w->conf.cool_max_us = 20 * SPOT_US_PER_S;
+	world_pool(w, "z1", "a1", "spot", 1000000);
+	world_pool(w, "z2", "a1", "spot", 1200000);
+	world_pool(w, "z3", "a1", "on_demand", 4000000);
+}
+
+void killer_notice(struct killer *k, int rank)
+{
+	killer_until(k, "runs", "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	killer_trouble(k);
+	world_sql(k->w,
+	    "INSERT INTO notice SELECT node_id, 'interruption', %" PRId64
+	    ", 'imds', '', 1 FROM attempt WHERE ended_us IS NULL AND rank = %d"
+	    " ON CONFLICT DO NOTHING",
+	    world_us() + 300000, rank);
+	killer_until(k, "resumes",
+	    "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch >= 2");
+	killer_trouble(k);
+}
+
+/* Counts the events, of those that move something, that do not begin where the one before ended. */
+#define BROKEN_CHAIN(entity, moves) \
+	"SELECT count(*) FROM (SELECT was, lag(now) OVER (PARTITION BY " entity "_id ORDER BY id)" \
+	" AS before FROM event WHERE entity = '" entity "'" moves ") e" \
+	" WHERE before IS NOT NULL AND was <> before"
+
+static void check_rows(struct world *w)
+{
+	/* One machine per row that ever had one, and no row without. */
+	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ref IS NOT NULL"),
+	    w->cloud.n);
+	assert_string_equal(world_text(w,
+				"SELECT coalesce(string_agg(entity_id || ': ' || why, '; '), '')"
+				" FROM event WHERE event = 'ORPHAN'"),
+	    "");
+	assert_int_equal(world_int(w,
+			     "SELECT count(*) FROM (SELECT node_id, sum(CASE WHEN reverses IS NULL"
+			     " THEN to_us - from_us ELSE from_us - to_us END) AS s FROM ledger"
+			     " GROUP BY 1) l JOIN node n ON n.id = l.node_id"
+			     " WHERE s <> n.ended_us - n.launched_us"),
+	    0);
+	/* Doubts and notices are events of nodes, too, and move nothing. */
+	assert_int_equal(world_int(w, BROKEN_CHAIN("node", " AND now <> ''")), 0);
+	assert_int_equal(world_int(w, BROKEN_CHAIN("job", "")), 0);
+}
+
+void killer_end(struct killer *k)
+{
+	struct world *w = k->w;
+
+	world_sql(w,
+	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0,"
+	    " ended_us = %" PRId64 " WHERE ended_us IS NULL AND phase = 'RUNNING'",
+	    world_us());
+	killer_until(k, "finishes", "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	killer_until(k, "nothing left",
+	    "SELECT count(*) = 0 FROM node WHERE state NOT IN ('GONE', 'FAILED')");
+	killer_until(k, "all billed",
+	    "SELECT count(*) = 0 FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS "
+	    "DISTINCT FROM ended_us");
+	world_check_end(w);
+	assert_int_equal(cloud_doubled(&w->cloud), 0);
+	assert_true(w->kills > 2);
+	check_rows(w);
+}
+
+static uint64_t seed_only; /* 0: all */
+
+void killer_seed(int argc, char **argv)
+{
+	int64_t seed;
+
+	if (argc > 1 && parse_i64(argv[1], 1, INT64_MAX, &seed)) {
+		seed_only = (uint64_t)seed;
+	}
+}
+
+void killer_sweep(struct world *w, const struct killer_sweep *s)
 {
 	const char *all = getenv("SPOT_KILL_ALL");
 	size_t step = all != NULL && strcmp(all, "1") == 0 ? 1 : SAMPLE;

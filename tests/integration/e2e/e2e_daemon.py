@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from support import e2e  # noqa: E402
-from support.postgres import local_dsn  # noqa: E402
+from support.spotd import Spotd  # noqa: E402
 
 
 class Daemons(e2e.Case):
@@ -64,31 +64,25 @@ class Daemons(e2e.Case):
         own = os.path.join(w.dir, "second.conf")
         port = e2e.free_port()
         with open(own, "w", encoding="utf-8") as f:
-            f.write(w.config_text().replace("listen = 127.0.0.1:%d" % w.port, "listen = 127.0.0.1:%d" % port))
-        log = os.path.join(w.dir, "second.log")
-
-        def second_log():
-            with open(log, encoding="utf-8", errors="replace") as f:
-                return f.read()
-        with open(log, "wb") as f:
-            second = subprocess.Popen([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", own], stdout=f, stderr=f,
-                                      env=dict(w.environment(), DATABASE_URL=local_dsn(os.path.join(self.world.dir, "data"))))
-        w.children.append(second)
-        w.until("the second is ready", 30, lambda: "spotd.ready" in second_log())
+            f.write(w.config_on(port))
+        second = Spotd([os.path.join(e2e.BUILD, "src/spotd/spotd"), "--config", own], w.dir, dict(w.environment(), DATABASE_URL=w.dsn()), "second")
+        self.addCleanup(second.stop)
+        second.start()
+        second.await_log("spotd.ready")
         job = w.submit(steps=500)
         j = w.await_steps(job, 20)
         node, ref = j["node"], w.node(j["node"])["ref"]
-        self.assertNotIn("engine.leads", second_log())
-        self.assertNotIn("launch.sent", second_log())
+        self.assertNotIn("engine.leads", second.text())
+        self.assertNotIn("launch.sent", second.text())
         # Only the engine of the first goes: its process stops, its port with it; the second has both.
-        w.daemon.proc.send_signal(signal.SIGSTOP)
+        w.daemon.freeze()
         try:
             w.port = port
-            w.until("the second leads", 20, lambda: "engine.leads" in second_log())
+            w.until("the second leads", 20, lambda: "engine.leads" in second.text())
             w.sim("POST", "/reclaim", {"instance": ref, "notice_s": 6})
-            w.until("the second acts", 30, lambda: "launch.sent" in second_log())
+            w.until("the second acts", 30, lambda: "launch.sent" in second.text())
         finally:
-            w.daemon.proc.send_signal(signal.SIGCONT)
+            w.daemon.thaw()
         # The first wakes up and continues; the fence refuses its writes.
         j = w.await_attempt(job, 2, 60)
         j = w.await_end(job)
@@ -98,8 +92,7 @@ class Daemons(e2e.Case):
         books = w.await_gone()
         tokens = [i["token"] for i in books["instances"]]
         self.assertEqual(len(tokens), len(set(tokens)))
-        second.terminate()
-        self.assertEqual(second.wait(30), 0, second_log()[-2000:])
+        self.assertEqual(second.end(timeout_s=30), 0, second.text()[-2000:])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 """spotctl doctor: it names each problem with advice, and prints no secret."""
-import glob
 import json
 import os
-import shutil
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -13,11 +10,6 @@ from support import e2e  # noqa: E402
 
 def by_name(run, provider):
     return {(i["region"], i["name"]): i for i in run["items"] if i["provider"] == provider}
-
-
-def psql():
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/psql"))
-    return found[-1] if found else shutil.which("psql") or sys.exit("psql is needed")
 
 
 class Healthy(e2e.Case):
@@ -110,15 +102,6 @@ class Invariants(e2e.Case):
               ("UPDATE job SET budget_micros = 1", {"budget": "of its 1 micro-dollars had been spent"}),
               ("INSERT INTO led VALUES (1000000, 0, 9000000000000000)", {"leaders": "epoch 1000000 led, and the lease is at"})]
 
-    def sql(self, text):
-        for root, _, names in os.walk(os.path.join(self.world.dir, "data")):
-            if "postmaster.pid" in names:
-                with open(os.path.join(root, "postmaster.pid"), encoding="utf-8") as f:
-                    lines = f.read().splitlines()
-                dsn = "host=%s port=%s dbname=spotbroker user=spotbroker" % (lines[4], lines[3])
-        r = subprocess.run([psql(), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", dsn], input=text, capture_output=True, text=True)
-        self.assertEqual(r.returncode, 0, r.stderr)
-
     def examine(self, *words):
         p = self.world.spotctl("doctor", "--consistency", *words, "-o", "json")
         return p.returncode, {i["name"]: i for i in json.loads(p.stdout)["items"]}
@@ -167,7 +150,7 @@ class Invariants(e2e.Case):
         self.objects_are_asked_for(w.job(job))
         wrong = {}
         for text, rules in self.BREAKS:
-            self.sql(text)
+            self.world.sql(text)
             wrong.update(rules)
             code, items = self.examine()
             self.assertEqual((code, {n for n, i in items.items() if i["state"] == "bad"}), (1, set(wrong)), items)

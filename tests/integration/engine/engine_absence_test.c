@@ -8,10 +8,7 @@ static void running_until(struct world *w, int64_t lost_us)
 {
 	world_reset(w, true);
 	w->conf.agent_lost_us = lost_us;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 }
 
 static void job_run(struct world *w)
@@ -51,10 +48,7 @@ static void test_an_answer_after_the_lease_was_lost_is_no_evidence(void **state)
 
 	world_reset(w, true);
 	w->conf.lease_us = 3 * SPOT_US_PER_S;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	world_sql(w, "UPDATE leader SET epoch = epoch + 1, until_us = until_us + 60000000");
 	w->cloud.hide = true;
 	world_for(w, 700);
@@ -71,14 +65,11 @@ static void young_machine(struct world *w, int64_t sent_before_us)
 	world_reset(w, true);
 	w->conf.list_lag_us = 60 * SPOT_US_PER_S; /* it is young until all terminates were sent */
 	w->conf.idle_keep_us = 10000;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	world_sql(w, "UPDATE node SET launched_us = launched_us - %" PRId64, sent_before_us);
 	w->cloud.blind_terminates = 2;
-	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
+	world_cancel(w);
+	world_until_node(w, "GONE");
 	assert_int_equal(w->cloud.blind_terminates, 0);
 	assert_int_equal(cloud_live(&w->cloud), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan"), 0);
@@ -98,14 +89,11 @@ static void test_a_machine_that_the_list_of_one_terminate_lacks_is_not_gone(void
 	world_reset(w, true);
 	w->conf.list_lag_us = 1;
 	w->conf.idle_keep_us = 10000;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	w->cloud.blind_by_list = true;
 	w->cloud.blind_terminates = 8;
-	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
+	world_cancel(w);
+	world_until_node(w, "GONE");
 	assert_int_equal(w->cloud.blind_terminates, 0);
 	assert_int_equal(cloud_live(&w->cloud), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan"), 0);
@@ -124,10 +112,7 @@ static void test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_ye
 
 	world_reset(w, true);
 	w->conf.list_lag_us = 60 * SPOT_US_PER_S;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	world_sql(w, "UPDATE node SET launched_us = launched_us - 600000000");
 	w->cloud.hide = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE provider_state = 'absent'");
@@ -158,7 +143,7 @@ static void found_when_listed(struct world *w)
 {
 	w->cloud.hide = false;
 	world_sql(w, "UPDATE node SET next_act_us = 0; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(w->cloud.launches, 1);
 	world_succeed(w);
 }
@@ -214,7 +199,7 @@ static void test_a_launch_that_was_put_off_was_not_sent(void **state)
 	    "SELECT count(*) FROM node WHERE state = 'WANTED' AND launch_sent_us IS NULL");
 	w->cloud.throttle = 0;
 	world_sql(w, "UPDATE node SET next_act_us = 0; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM node WHERE launched_us >= (SELECT max(at_us) "
 			     "FROM event WHERE event = 'CLAIMED')"),
@@ -247,7 +232,7 @@ static void test_a_launch_to_be_repeated_is_looked_up_before_its_row_ends(void *
 	    "UPDATE node SET next_act_us = %" PRId64
 	    " WHERE state = 'WANTED'; UPDATE job SET cancel_us = 1; NOTIFY spot_engine",
 	    world_us() + 600 * SPOT_US_PER_S);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_until_job(w, "CANCELLED");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE state NOT IN ('WANTED', 'LAUNCHING')");
 	assert_string_equal(
@@ -341,7 +326,7 @@ static void test_silence_while_no_api_listened_does_not_count(void **state)
 	world_sql(w, "UPDATE listener SET beats = 11");
 	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'silent'");
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_succeed(w);
 }
 
@@ -364,7 +349,7 @@ static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **sta
 	/* A machine that falls silent is found all the same. */
 	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'silent'");
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_succeed(w);
 }
 
@@ -374,10 +359,7 @@ static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 
 	job_run(w);
 	w->cloud.ends_slowly = true;
-	world_sql(w,
-	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
-	    "%" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
-	    world_us());
+	world_exit_all(w);
 	world_until(w, LIMIT,
 	    "SELECT (provider_state = 'stopping')::int FROM node WHERE state = 'TERMINATING'");
 	world_for(w, 400);
@@ -387,7 +369,7 @@ static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 	    1);
 	assert_true(w->cloud.list[0].terminates > 0);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
+	world_until_node(w, "GONE");
 }
 
 int main(int argc, char **argv)
@@ -415,8 +397,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_terminate_is_over_when_the_provider_says_so),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

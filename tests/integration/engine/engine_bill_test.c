@@ -16,9 +16,7 @@ static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(v
 	    "CREATE TABLE pp PARTITION OF price_point FOR VALUES FROM (0) TO (9000000000000000);"
 	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 3600000000, 'test')",
 	    pool, now - 5000000, now - 5000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	now = world_us();
 	world_sql(w,
 	    "INSERT INTO price_point VALUES (%d, %" PRId64 ", %" PRId64 ", 7200000000, 'test')",
@@ -73,7 +71,7 @@ static void test_every_ledger_line_has_the_price_that_was_in_force(void **state)
 	    " (%d, %" PRId64 ", %" PRId64 ", 1800000000, 'test')",
 	    pool, now + 10000, now + 10000, pool, now + 20000, now + 20000);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_finish(w, 1);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
 	assert_int_equal(world_int(w, "SELECT count(DISTINCT price_micros) FROM ledger"), 3);
@@ -142,9 +140,7 @@ static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void *
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 3600000000);
 	world_pool(w, "z2", "a1", "spot", 3700000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	world_kill(w);
 	world_sql(w,
 	    "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, epoch, from_us, "
@@ -156,8 +152,7 @@ static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void *
 	    "n.launched_us - 2499500000 FROM node n; "
 	    "UPDATE node SET launched_us = launched_us - 2500000000, billed_to_us = "
 	    "coalesce(billed_to_us, launched_us)");
-	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	w->cloud.list[0].cause = SPOT_END_RECLAIM;
+	cloud_reclaim(&w->cloud, 0);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'lost_work'");
 #define STANDS \
@@ -186,7 +181,7 @@ static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void *
 			     "SELECT micros = (SELECT sum(amount_micros) FROM ledger WHERE job_id "
 			     "= 1) FROM job_cost"),
 	    1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, 1);
 }
 
@@ -200,13 +195,11 @@ static void machine_end(struct world *w, int64_t free_us, enum spot_end_cause ca
 	w->cloud.reclaim_free_us = free_us;
 	world_pool(w, "z1", "a1", "spot", 3600000000);
 	world_pool(w, "z2", "a1", "spot", 3700000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	world_for(w, 200);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].cause = cause;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, 1);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node n WHERE id = 1 AND state = 'GONE' AND billed_to_us = "
@@ -257,13 +250,10 @@ static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_eithe
 	w->cloud.reclaim_free_us = SPOT_US_PER_HOUR;
 	w->conf.watch_us = 30 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 3600000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	/* Nobody looks for a while, half of the wait: the job ends, and the terminate finds the
 	 * machine gone. */
-	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	w->cloud.list[0].cause = SPOT_END_RECLAIM;
+	cloud_reclaim(&w->cloud, 0);
 	world_finish(w, 1);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE state = 'GONE' AND end_cause <> 'reclaimed'");
@@ -329,8 +319,5 @@ int main(int argc, char **argv)
 		    test_time_is_billed_that_the_user_ended_or_that_ran_longer_or_elsewhere),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

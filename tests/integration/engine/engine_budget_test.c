@@ -79,7 +79,7 @@ static void test_a_parked_job_goes_on_where_it_stopped_when_there_is_more(void *
 	world_sql(w,
 	    "UPDATE job SET budget_micros = job_spent(id, 0) + park_need_micros + 300; NOTIFY "
 	    "spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	assert_int_equal(world_int(w, "SELECT restore_id FROM attempt WHERE epoch = 2"),
 	    world_int(w, "SELECT max(id) FROM checkpoint"));
 	world_finish(w, 1);
@@ -93,7 +93,7 @@ static void test_a_limit_that_is_lifted_lets_a_parked_job_go_on(void **state)
 	world_sql(w, SPENT_AND("0"), world_us());
 	world_until(w, LIMIT, PARKED);
 	world_sql(w, "UPDATE job SET budget_micros = NULL; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, 1);
 }
 
@@ -104,8 +104,8 @@ static void test_a_parked_job_can_be_cancelled(void **state)
 	budget_job_run(w, "{}", "10000000");
 	world_sql(w, SPENT_AND("0"), world_us());
 	world_until(w, LIMIT, PARKED);
-	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_cancel(w);
+	world_until_job(w, "CANCELLED");
 	world_check_end(w);
 }
 
@@ -166,7 +166,7 @@ static void test_a_machine_on_its_way_is_given_back_when_the_budget_ends_first(v
 	w->agents = false; /* it boots and boots */
 	world_start(w);
 	job_with(w, "{}", "10000000");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_until_node(w, "BOOTING");
 	world_sql(w, SPENT_AND("0"), world_us());
 	world_until(w, LIMIT, PARKED);
 	world_empty(w);
@@ -191,7 +191,7 @@ static void test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole(void **
 			     "SELECT park_need_micros BETWEEN 2 * 130000 AND 2 * 250000 FROM job"),
 	    1);
 	world_sql(w, "UPDATE job SET budget_micros = 10000000; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_exit_all(w);
 	world_check_gangs(w);
 }
@@ -247,7 +247,7 @@ static void test_no_other_machine_is_sought_for_a_move_that_the_budget_does_not_
 			     " AND state NOT IN ('FAILED')"),
 	    0);
 	world_sql(w, "UPDATE job SET budget_micros = 10000000; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, 1);
 }
 
@@ -256,12 +256,8 @@ static void fleet_with_a_machine(struct world *w)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
-	world_sql(w,
-	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
-	    "VALUES ('f', 'me', 'ml', 'p',"
-	    " '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', 'ACTIVE', "
-	    "1, 1); NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
+	world_fleet(w, 1);
+	world_until_node(w, "READY");
 	world_sql(w, "BEGIN");
 }
 
@@ -287,7 +283,7 @@ static void test_a_machine_of_a_fleet_costs_a_budget_while_the_job_is_there(void
 	    1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 1);
 	world_sql(w, "UPDATE job SET budget_micros = NULL; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_sql(w, "UPDATE fleet SET state = 'CLOSING'");
 	world_finish(w, 1);
 }
@@ -305,7 +301,7 @@ static void test_a_machine_of_a_fleet_that_a_budget_does_not_pay_is_not_begun_on
 
 #define T(f) cmocka_unit_test(f)
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_a_job_that_has_used_its_budget_up_saves_and_is_parked),
@@ -322,5 +318,5 @@ int main(void)
 		T(test_a_machine_of_a_fleet_that_a_budget_does_not_pay_is_not_begun_on),
 	};
 
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -137,7 +137,7 @@ static void boots_an_hour_ago(struct world *w)
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	(void)world_job(w, "{}");
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_until_node(w, "BOOTING");
 	world_kill(w);
 	world_sql(w,
 	    "UPDATE node SET created_us = created_us - 3600000000, launch_sent_us = launch_sent_us "
@@ -183,7 +183,7 @@ static void boots_in_time(struct world *w, int more)
 	    "SELECT count(*) FROM led, leader l WHERE led.epoch = l.epoch AND led.to_us > "
 	    "led.from_us + 4000000");
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'BOOT_TIMEOUT'"),
 	    0);
 	world_finish(w, 1);
@@ -214,8 +214,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_nothing_is_billed_while_nobody_says_that_the_clock_is_right),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

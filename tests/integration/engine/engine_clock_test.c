@@ -25,7 +25,7 @@ static void test_acts_put_off_by_a_clock_ahead_are_done_in_time(void **state)
 	    " + 1000, 1, 'no_capacity', '', " AHEAD " FROM pool",
 	    now, now);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_finish(w, job);
 }
 
@@ -43,7 +43,7 @@ static void test_nor_is_a_gang(void **state)
 	    ", 1, '' FROM pool",
 	    now);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_exit_all(w);
 	world_check_gangs(w);
 }
@@ -198,7 +198,7 @@ static void test_a_job_that_was_queued_ahead_of_time_goes_on_demand(void **state
 	job = world_job(w, "{}");
 	world_sql(w, "UPDATE job SET queued_us = " AHEAD ", state_us = " AHEAD, now, now);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_string_equal(world_text(w, "SELECT market FROM attempt"), "on_demand");
 	world_finish(w, job);
 }
@@ -236,10 +236,7 @@ static void test_a_drain_that_began_by_a_clock_ahead_ends_in_time(void **state)
 	int64_t now;
 
 	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	w->agents = false; /* it does not stop */
 	world_kill(w);
 	now = world_us();
@@ -273,7 +270,7 @@ static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_e
 	world_sql(w, "UPDATE node SET billed_to_us = NULL, launched_us = %" PRId64,
 	    world_us() + SPOT_US_PER_HOUR);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_finish(w, 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE ended_us >= launched_us"),
 	    1);
@@ -290,9 +287,7 @@ static int on_demand_and_then_spot(struct world *w)
 {
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "on_demand", 4000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	world_kill(w);
 	return world_pool(w, "z2", "a1", "spot", 1000000);
 }
@@ -300,7 +295,7 @@ static int on_demand_and_then_spot(struct world *w)
 static void returns_to(struct world *w, int spot)
 {
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), spot);
 	world_finish(w, 1);
 }
@@ -375,9 +370,7 @@ static void test_a_job_preempted_by_a_clock_ahead_may_be_preempted_again(void **
 	/* one machine */
 	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'vcpu', 12, 1)");
 	schedule_policy_default(&w->conf.schedule);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	world_sql(w,
 	    "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) SELECT " AHEAD
 	    ", 'preempted', 1, '{}', '{}', ''",
@@ -397,9 +390,7 @@ static void runs_out(struct world *w, const char *extra)
 	world_reset(w, true);
 	w->cloud.gangs = true;
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, extra);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, extra);
 	world_kill(w);
 	world_sql(w, "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1')");
 }
@@ -469,7 +460,7 @@ static void test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time(void 
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_until_node(w, "BOOTING");
 	world_kill(w);
 	now = world_us();
 	world_sql(w, "UPDATE node SET launched_us = " AHEAD ", state_us = " AHEAD, now, now);
@@ -508,8 +499,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -109,20 +109,20 @@ static void story_run(struct world *w)
 	world_start(w);
 	world_job(w, "{}");
 	world_sql(w, "UPDATE job SET budget_micros = 1000000000");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	all_hold(w, "while it runs", MARGIN_US / 3);
 	world_sql(w,
 	    "INSERT INTO notice VALUES (1, 'interruption', %" PRId64
 	    ", 'agent', '', 1, NULL); NOTIFY spot_engine",
 	    now_us() + 60 * SPOT_US_PER_S);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	all_hold(w, "after its move", MARGIN_US / 3);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	cloud_by_ref(&w->cloud,
 	    world_text(w,
 		"SELECT n.ref FROM node n JOIN attempt a ON a.node_id = n.id WHERE a.epoch = 2"))
 	    ->state = SPOT_INSTANCE_GONE;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 3");
+	world_until_epoch(w, 3);
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'lost_work'");
 	world_for(w, 500);
 	world_finish(w, 1);
@@ -335,8 +335,5 @@ int main(int argc, char **argv)
 		T(test_a_parked_job_is_where_it_belongs_and_a_budget_counts_from_when_it_was_set),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -52,7 +52,7 @@ static int64_t booting_world(struct world *w)
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_until_node(w, "BOOTING");
 	return world_int(w, "SELECT max(id) FROM node");
 }
 
@@ -194,7 +194,7 @@ static void test_identity_off_takes_the_token_alone(void **state)
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_until_node(w, "BOOTING");
 	agent_ask(w, 1, "b1", NULL);
 	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'waived'");
 	assert_int_equal(w->cloud.verify_calls, 0);
@@ -218,7 +218,7 @@ static struct machine *held_machine(struct world *w, const char *address)
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_until_node(w, "BOOTING");
 	agent_ask(w, 1, "b1", NULL);
 	world_sql(w, "UPDATE enrol_proof SET peer = '%s'; NOTIFY spot_engine", address);
 	world_until(w, LIMIT,
@@ -372,8 +372,5 @@ int main(int argc, char **argv)
 		T(test_of_two_machines_with_one_token_none_is_believed_before_lists_tell_them_apart),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -15,21 +15,8 @@ static void on_demand(struct world *w, const char *extra)
 {
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "on_demand", 3000000);
-	world_start(w);
-	world_job(w, extra);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, extra);
 	assert_string_equal(world_text(w, "SELECT market FROM attempt"), "on_demand");
-}
-
-static void ask_rebalance(struct world *w)
-{
-	world_sql(w,
-	    "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, "
-	    "'rebalance_request',"
-	    " '{\"dry_run\":false}', '{\"state\":\"pending\"}', ''); NOTIFY spot_engine");
-	world_until(w, LIMIT,
-	    "SELECT bool_and(outcome->>'state' = 'done')::int FROM decision WHERE kind = "
-	    "'rebalance_request'");
 }
 
 /* Spot is a tenth of the price, there are hundreds of hours, and the pool is known to come back: on
@@ -65,7 +52,7 @@ static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **s
 			     " AND inputs->'deadline'->>'choice' = 'wait' AND "
 			     "inputs->'deadline'->>'held' = 'on_demand'"),
 	    1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'QUEUED'");
+	world_until_job(w, "QUEUED");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'PARKED'"), 1);
 	/* Its machine goes back, nothing is bought while it waits; spot takes it when it is
 	 * back. */
@@ -129,24 +116,22 @@ static void test_no_move_makes_a_deadline_infeasible(void **state)
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 3000000);
-	world_start(w);
-	world_job(w, "{\"checkpoint\":{\"path\":\"c\",\"interval_s\":3600}}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{\"checkpoint\":{\"path\":\"c\",\"interval_s\":3600}}");
 	world_pool(w, "z2", "a1", "spot", 300000);
 	world_pool(w, "z1", "a1", "on_demand", 9000000);
 	/* Ten hours of work, and less than a reclaim may take besides. */
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 38000000000; NOTIFY spot_engine");
 	world_for(w, 300);
-	ask_rebalance(w);
+	world_rebalance(w, false);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM decision WHERE outcome->'kept'->0->>'why' LIKE "
 			     "'its deadline: %are left%'"),
 	    1);
 	assert_int_equal(decisions_sql(w, "rebalance"), 0);
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 50000000000");
-	ask_rebalance(w);
+	world_rebalance(w, false);
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'rebalance'");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, 1);
 }
 
@@ -159,7 +144,7 @@ static void test_work_that_is_not_saved_counts_as_undone(void **state)
 	world_start(w);
 	w->agents_save = true;
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_pool(w, "z1", "a1", "on_demand", 3000000);
 	/* Four fifths are done, nothing of it saved: two hours of work, and eight that a reclaim
 	 * would take, before a deadline in four. */
@@ -186,10 +171,7 @@ static void test_unsaved_work_of_a_job_without_steps_counts_by_the_clock(void **
 	world_reset(w, true);
 	w->conf.cool_min_us = 600 * SPOT_US_PER_S;
 	w->conf.cool_max_us = 1800 * SPOT_US_PER_S;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	pool = world_pool(w, "z1", "a1", "on_demand", 3000000);
 	/* On demand is refused for up to an hour: there is that much beside the ten of its work,
 	 * and then half of it. */
@@ -225,7 +207,7 @@ static void test_a_late_job_stays_on_demand_unless_its_file_says_otherwise(void 
 	world_start(w);
 	world_for(w, 600);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
-	ask_rebalance(w);
+	world_rebalance(w, false);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM decision WHERE outcome->'kept'->0->>'why' LIKE "
 			     "'it is late%'"),
@@ -261,7 +243,7 @@ static void test_a_late_job_is_placed_where_it_is_done_first(void **state)
 		world_job(w, extra);
 		world_sql(w, "UPDATE job SET deadline_us = created_us - 1");
 		world_start(w);
-		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+		world_until_job(w, "RUNNING");
 		assert_string_equal(world_text(w,
 					"SELECT p.market || ' ' || p.gpu_name FROM attempt a JOIN "
 					"pool p ON p.id = a.pool_id"),
@@ -296,7 +278,7 @@ static void test_refused_on_demand_launches_bring_the_last_safe_moment_forward(v
 		world_job(w, "{}");
 		world_sql(w, "UPDATE job SET deadline_us = created_us + 39400000000");
 		world_start(w);
-		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+		world_until_job(w, "RUNNING");
 		assert_string_equal(world_text(w, "SELECT market FROM attempt"),
 		    refused ? "on_demand" : "spot");
 		if (refused) {
@@ -327,8 +309,5 @@ int main(int argc, char **argv)
 		T(test_refused_on_demand_launches_bring_the_last_safe_moment_forward),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

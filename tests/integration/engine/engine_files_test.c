@@ -51,16 +51,13 @@ static void job_run(struct world *w, const char *job)
 	w->cloud.gangs = true;
 	w->cloud.sign_leaves = 15000; /* as AWS does with the keys of a session */
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	(void)world_job(w, job);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, job);
 }
 
 static void node_reclaim(struct world *w)
 {
-	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	w->cloud.list[0].cause = SPOT_END_RECLAIM;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	cloud_reclaim(&w->cloud, 0);
+	world_until_epoch(w, 2);
 }
 
 struct look {
@@ -229,7 +226,7 @@ static void test_large_specs_are_read_a_few_at_a_time(void **state)
 	    "queued_us FROM job, generate_series(1, 320)");
 	(void)world_job(w, "{}");
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	/* All of them had their turn: they say why they wait. */
 	world_until(w, LIMIT,
 	    "SELECT count(*) = 321 FROM job WHERE state = 'QUEUED' AND why <> ''");
@@ -251,7 +248,7 @@ static void test_an_abandoned_checkpoint_of_a_running_job_blocks_no_disposal(voi
 	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
 	    "%" PRId64 " WHERE job_id = 2; NOTIFY spot_engine",
 	    world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	world_until_job(w, "SUCCEEDED");
 	world_sql(w,
 	    "INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, created_us) "
 	    "SELECT 1 + i / 250, 1, 'ABANDONED', 'periodic', 5, 1, 1"
@@ -327,10 +324,7 @@ static void test_a_rebalancing_of_large_specs_moves_those_that_gain_most(void **
 	w->conf.rebalance.wave_max = 3;
 	w->conf.rebalance.pool_max = 3;
 	world_pool(w, "z3", "a1", "spot", 100000);
-	world_sql(w,
-	    "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, "
-	    "'rebalance_request', '{\"dry_run\": false}',"
-	    " '{\"state\": \"pending\"}', '')");
+	world_ask_rebalance(w, false);
 	world_start(w);
 	world_until(w, 3 * LIMIT,
 	    "SELECT count(*) FROM decision WHERE kind = 'rebalance_request' AND outcome->>'state' "
@@ -409,7 +403,7 @@ static void test_a_job_waits_until_its_files_can_be_signed(void **state)
 		    "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%cannot be "
 		    "signed: fake presign: no keys now'");
 		w->cloud.sign_rc = SPOT_OK;
-		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+		world_until_job(w, "RUNNING");
 		world_exit_all(w);
 		world_empty(w);
 	}
@@ -436,7 +430,7 @@ static void test_a_job_waits_for_a_store_that_is_not_configured(void **state)
 	assert_int_equal(w->cloud.launches, 0);
 	w->conf.store_bucket = bucket;
 	engine_reload(w->engine, &w->conf);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_exit_all(w);
 	world_empty(w);
 }
@@ -458,8 +452,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_job_waits_for_a_store_that_is_not_configured),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -11,9 +11,7 @@ static void test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes(void **s
 	world_pool(w, "z1", "a1", "on_demand", 4000000);
 	cheap = world_pool(w, "z2", "a1", "spot", 1000000);
 	world_pool(w, "z3", "a1", "spot", 1500000);
-	world_start(w);
-	job = world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	job = world_run_job(w, "{}");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM node"), cheap);
 	assert_int_equal(w->cloud.launches, 1);
 	assert_string_equal(world_text(w,
@@ -38,9 +36,7 @@ static void test_capacity_that_is_paid_for_is_used_before_any_is_bought(void **s
 	world_pool(w, "z1", "a1", "on_demand", 4000000);
 	world_pool(w, "z2", "a1", "spot", 1000000);
 	paid = world_pool(w, "z3", "a1", "reserved", 1);
-	world_start(w);
-	job = world_job(w, "{\"interruptible\": false}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	job = world_run_job(w, "{\"interruptible\": false}");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM node"), paid);
 	assert_int_equal(w->cloud.launches, 1);
 	world_finish(w, job);
@@ -58,9 +54,7 @@ static void test_a_refused_pool_cools_and_the_next_one_is_tried(void **state)
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
 	/* not over before the next pool was tried */
 	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S;
-	world_start(w);
-	job = world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	job = world_run_job(w, "{}");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM node WHERE state = 'READY'"), next);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = "
@@ -144,13 +138,13 @@ static void test_a_machine_whose_gpus_cannot_be_used_is_replaced_before_it_gets_
 	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S;
 	world_start(w);
 	job = world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_until_node(w, "BOOTING");
 	world_sql(w,
 	    "UPDATE node SET enrol_used_us = 1, hw = '{\"gpu_fault\": \"GPU 3 has not joined\"}'");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE id = 1 AND end_cause = 'broken' AND ready_us IS NULL");
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_string_equal(world_text(w,
 				"SELECT zone FROM node n JOIN pool p ON p.id = n.pool_id WHERE "
 				"n.state = 'READY'"),
@@ -174,9 +168,7 @@ static void test_a_notice_drains_the_job_and_it_resumes_elsewhere(void **state)
 	w->agents_save = false;
 	/* the first is the cheapest once it does not rest */
 	w->conf.reclaim_cool_us = 60 * SPOT_US_PER_S;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM node"), first);
 	world_sql(w,
 	    "INSERT INTO notice SELECT id, 'interruption', %" PRId64
@@ -185,7 +177,7 @@ static void test_a_notice_drains_the_job_and_it_resumes_elsewhere(void **state)
 	/* The replacement is wanted while the old node still saves. */
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 2");
 	w->agents_save = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), second);
 	assert_int_equal(world_int(w, "SELECT steps_start FROM attempt WHERE epoch = 2"), 100);
 	assert_string_equal(world_text(w,
@@ -214,13 +206,10 @@ static void test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 3600000000);
 	world_pool(w, "z2", "a1", "spot", 3700000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	world_for(w, 200);
-	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	w->cloud.list[0].cause = SPOT_END_RECLAIM;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	cloud_reclaim(&w->cloud, 0);
+	world_until_epoch(w, 2);
 	assert_string_equal(world_text(w, "SELECT end_cause FROM node WHERE id = 1"), "reclaimed");
 	assert_string_equal(world_text(w, "SELECT exit_reason FROM attempt WHERE epoch = 1"),
 	    "lost");
@@ -249,9 +238,7 @@ static void test_a_silent_agent_on_a_running_instance_is_not_lost_at_once(void *
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	w->conf.agent_lost_us = 3 * SPOT_US_PER_S;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	w->agents = false;
 	world_for(w, 700);
 	assert_int_equal(world_int(w,
@@ -262,7 +249,7 @@ static void test_a_silent_agent_on_a_running_instance_is_not_lost_at_once(void *
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE id = 1 AND state IN ('TERMINATING', 'GONE')");
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, 1);
 }
 
@@ -283,7 +270,7 @@ static void test_a_node_that_does_not_boot_is_replaced(void **state)
 	w->agents = true;
 	w->conf.boot_timeout_us = 15 * SPOT_US_PER_S;
 	engine_reload(w->engine, &w->conf);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_finish(w, 1);
 }
 
@@ -298,14 +285,14 @@ static void test_a_provider_that_boots_slowly_is_given_its_time(void **state)
 	w->agents = false;
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_until_node(w, "BOOTING");
 	world_for(w, 500);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE id = 1 AND end_cause = 'boot_timeout' AND why LIKE "
 	    "'%did not enrol within 2 s%'");
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_finish(w, 1);
 }
 
@@ -314,18 +301,15 @@ static void test_cancel_before_and_while_it_runs(void **state)
 	struct world *w = *state;
 
 	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_running(w);
+	world_cancel(w);
+	world_until_job(w, "CANCELLED");
 	assert_string_equal(world_text(w, "SELECT exit_reason FROM attempt"), "killed");
 	world_check_end(w);
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND why <> ''");
-	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
+	world_cancel(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'CANCELLED'");
 	world_check_end(w);
 }
@@ -339,17 +323,13 @@ static void test_a_bad_exit_restarts_as_often_as_the_job_says(void **state)
 	world_start(w);
 	world_job(w, "{\"max_restarts\":1}");
 	for (int i = 1; i <= 2; i++) {
-		char sql[128];
-
-		snprintf(sql, sizeof(sql),
-		    "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = %d", i);
-		world_until(w, LIMIT, sql);
+		world_until_epoch(w, i);
 		world_sql(w,
 		    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'error', exit_code = "
 		    "3, ended_us = %" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
 		    world_us());
 	}
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED'");
+	world_until_job(w, "FAILED");
 	assert_string_equal(world_text(w, "SELECT why FROM job"), "error: exit code 3");
 	assert_int_equal(world_int(w, "SELECT restarts FROM job"), 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 2);
@@ -393,9 +373,7 @@ static void test_all_attempts_together_are_a_jobs_time(void **state)
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{\"max_duration_s\":3600}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{\"max_duration_s\":3600}");
 	now = world_us();
 	world_sql(w,
 	    "INSERT INTO attempt (job_id, epoch, node_id, pool_id, market, desired, phase, "
@@ -438,12 +416,12 @@ static void test_spot_gone_on_demand_takes_over_and_spot_comes_back(void **state
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'wait'");
 	w->conf.supply.patience_us = 100000;
 	engine_reload(w->engine, &w->conf);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 1"), on_demand);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM decision WHERE kind = 'failover'"), 1);
 	cloud_sell_again(&w->cloud);
 	world_sql(w, "DELETE FROM pool_cool; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), spot);
 	assert_string_equal(world_text(w,
 				"SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity "
@@ -481,8 +459,5 @@ int main(int argc, char **argv)
 		T(test_spot_gone_on_demand_takes_over_and_spot_comes_back),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -24,7 +24,7 @@ static void test_a_notice_on_one_rank_moves_the_whole_gang(void **state)
 	world_pool(w, "z2", "a1", "spot", 1000000);
 	world_running_gang(w);
 	notice_on(w, 1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM attempt WHERE epoch = 1 AND exit_reason = "
 			     "'drained'"),
@@ -55,7 +55,7 @@ static void test_a_lost_node_stops_all_and_all_begin_again(void **state)
 	world_pool(w, "z2", "a1", "spot", 1000000);
 	world_running_gang(w);
 	cloud_reclaim(&w->cloud, 1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	assert_string_equal(world_text(w,
 				"SELECT string_agg(exit_reason, ',' ORDER BY exit_reason) FROM "
 				"attempt WHERE epoch = 1"),
@@ -89,7 +89,7 @@ static void test_a_rank_that_fails_stops_the_others_and_the_job_fails(void **sta
 	world_for(w, 200);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 1);
 	end_rank(w, 2, "error", 7);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'FAILED'");
+	world_until_job(w, "FAILED");
 	assert_string_equal(world_text(w, "SELECT why FROM job"), "rank 2: error: exit code 7");
 	assert_string_equal(world_text(w, "SELECT reason FROM job"), "error");
 	world_check_gangs(w);
@@ -169,8 +169,8 @@ static void test_a_cancelled_gang_ends_wherever_it_is(void **state)
 		(void)world_job(w, THREE);
 		world_until(w, LIMIT,
 		    i == 0 ? "SELECT count(*) = 2 FROM node WHERE state = 'READY'" : RUNS);
-		world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
-		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+		world_cancel(w);
+		world_until_job(w, "CANCELLED");
 		world_check_gangs(w);
 	}
 }
@@ -186,15 +186,15 @@ static void test_a_gang_whose_ranks_were_told_to_stop_is_cancelled(void **state)
 	world_running_gang(w);
 	w->agents = false;
 	cloud_reclaim(&w->cloud, 1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'DRAINING'");
-	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
+	world_until_job(w, "DRAINING");
+	world_cancel(w);
+	world_until_job(w, "CANCELLING");
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM attempt WHERE ended_us IS NULL AND desired = "
 			     "'kill' AND drain_why LIKE 'rank % is lost%'"),
 	    2);
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_until_job(w, "CANCELLED");
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM event WHERE entity = 'job' AND now = 'QUEUED'"),
 	    0);
@@ -215,8 +215,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_gang_whose_ranks_were_told_to_stop_is_cancelled),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -84,14 +84,6 @@ static void test_a_gang_of_single_launches_returns_to_spot_as_a_whole(void **sta
 	return_to_spot(*state, false);
 }
 
-static void ask_rebalance(struct world *w)
-{
-	world_sql(w,
-	    "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, "
-	    "'rebalance_request', '{\"dry_run\": false}',"
-	    " '{\"state\": \"pending\"}', ''); NOTIFY spot_engine");
-}
-
 static void test_rebalancing_moves_a_gang_as_a_whole(void **state)
 {
 	struct world *w = *state;
@@ -104,8 +96,8 @@ static void test_rebalancing_moves_a_gang_as_a_whole(void **state)
 	(void)world_job(w, THREE);
 	world_until(w, LIMIT, RUNS);
 	cheap = world_pool(w, "z2", "a1", "spot", 200000);
-	ask_rebalance(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_ask_rebalance(w, false);
+	world_until_epoch(w, 2);
 	check_moved(w, cheap, "rebalance");
 	/* The saving is that of all three. */
 	assert_true(world_int(w,
@@ -155,7 +147,7 @@ static void test_a_recommendation_for_one_machine_moves_the_gang_as_a_whole(void
 			     " AND (inputs->>'heard')::int4 = 40 AND (inputs->>'followed')::int4 = "
 			     "40"),
 	    1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	check_moved(w, there, "rebalance");
 	world_exit_all(w);
 	world_check_gangs(w);
@@ -203,7 +195,7 @@ static void test_a_gang_is_parked_as_a_whole_to_wait_for_spot(void **state)
 			     "o.node_id AND a.epoch = 1"
 			     " WHERE o.kind = 'maintenance' AND o.source = 'deadline policy'"),
 	    3);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'QUEUED'");
+	world_until_job(w, "QUEUED");
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM attempt WHERE epoch = 1 AND exit_reason = "
 			     "'drained'"),
@@ -252,8 +244,8 @@ static void test_the_report_of_moves_counts_all_machines_of_a_gang(void **state)
 	(void)world_job(w, THREE);
 	world_until(w, LIMIT, RUNS);
 	world_pool(w, "z2", "a1", "spot", 200000000);
-	ask_rebalance(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_ask_rebalance(w, false);
+	world_until_epoch(w, 2);
 	world_for(w, 400);
 	world_exit_all(w);
 	world_check_gangs(w);
@@ -302,8 +294,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_the_report_of_moves_counts_all_machines_of_a_gang),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

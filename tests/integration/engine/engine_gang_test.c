@@ -29,7 +29,7 @@ static void test_runs_to_the_end(struct world *w, bool one_call)
 	assert_int_equal(w->cloud.gang_launches, one_call ? 1 : 0);
 	assert_int_equal(w->cloud.launches, one_call ? 0 : 3);
 	world_exit_all(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	world_until_job(w, "SUCCEEDED");
 	world_check_gangs(w);
 	assert_int_equal(world_int(w,
 			     "SELECT count(DISTINCT node_id) FROM ledger WHERE kind = 'compute' "
@@ -182,7 +182,7 @@ static void test_two_of_three_are_given_back_and_another_zone_serves(void **stat
 	    "= n.pool_id"
 	    " WHERE p.zone = 'z1' AND n.launched_us IS NOT NULL"));
 	world_exit_all(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	world_until_job(w, "SUCCEEDED");
 	world_check_gangs(w);
 }
 
@@ -344,7 +344,7 @@ static void goes_on_from_50(struct world *w, const char *bytes, const char *wher
 	    "SELECT count(*) FROM job j JOIN checkpoint c ON c.id = j.checkpoint_id WHERE c.steps "
 	    "= 50 AND c.rank = 0");
 	cloud_reclaim(&w->cloud, 0);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM attempt a JOIN checkpoint c ON c.id = "
 			     "a.restore_id WHERE a.epoch = 2"
@@ -397,8 +397,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_ranks_may_have_nothing_to_save_but_not_all),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

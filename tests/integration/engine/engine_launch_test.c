@@ -31,7 +31,7 @@ static void launched_in_doubt(struct world *w, const char *spec)
 	world_until(w, LIMIT, "SELECT count(*) FROM event WHERE was = 'LAUNCHING'");
 	w->cloud.wire = NULL;
 	httpd_free(h);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 }
 
 static void found_and_alone(struct world *w, int64_t machines)
@@ -140,7 +140,7 @@ static void test_a_late_reply_is_not_given_to_another_launch_with_its_id(void **
 	world_job(w, "{}");
 	rows_are_anothers(w);
 	w->cloud.reply_after_us = 0;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(
 	    world_int(w, "SELECT count(*) FROM event WHERE entity = 'node' AND why LIKE 'i-1 %'"),
 	    0);
@@ -165,7 +165,7 @@ static void test_a_gangs_late_reply_is_not_given_to_another_with_its_ids(void **
 	world_job(w, "{\"num_nodes\": 2}");
 	rows_are_anothers(w);
 	w->cloud.reply_after_us = 0;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM event WHERE entity = 'node' AND (why LIKE 'i-1 "
 			     "%' OR why LIKE 'i-2 %')"),
@@ -214,7 +214,7 @@ static void refused_late(struct world *w, const char *spec, const int *calls)
 	w->cloud.wire = NULL;
 	httpd_free(h);
 	cloud_room(&w->cloud, "z1/a1/on_demand", 9);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM event WHERE entity = 'node' AND (event = "
 			     "'REFUSED' OR why LIKE 'fake launch%')"),
@@ -277,9 +277,7 @@ static void test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
 	nodes_forget(w, 60, "UNKNOWN", false);
 	w->cloud.lose_replies = 1;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'"), 60);
 }
 
@@ -291,11 +289,9 @@ static void test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
 	nodes_forget(w, 210, "TERMINATING", true);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	world_exit_all(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'GONE'");
+	world_until_node(w, "GONE");
 	assert_int_equal(cloud_live(&w->cloud), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'TERMINATING'"),
 	    210);
@@ -390,8 +386,5 @@ int main(int argc, char **argv)
 		T(test_a_job_in_a_long_queue_for_a_refusing_pool_looks_elsewhere),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -9,10 +9,7 @@ static void test_a_list_from_before_the_end_of_a_machine_raises_no_alarm(void **
 
 	world_reset(w, true);
 	w->cloud.list_after_us = 600000;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	lists = w->cloud.lists;
 	while (w->cloud.lists == lists) {
 		world_for(w, 5);
@@ -246,9 +243,9 @@ static void test_a_machine_whose_launch_was_given_up_is_ended(void **state)
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'");
+	world_until_node(w, "UNKNOWN");
 	/* or another is launched */
-	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
+	world_cancel(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'FAILED' AND ref IS NULL");
 	assert_int_equal(w->cloud.list[0].terminates, 0);
 	w->cloud.hide = false;
@@ -272,14 +269,14 @@ static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_en
 	w->conf.launch_timeout_us = 2000000;
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'");
+	world_until_node(w, "UNKNOWN");
 	w->cloud.list[w->cloud.n] = w->cloud.list[0];
 	w->cloud.list[w->cloud.n].created_us += 5;
 	snprintf(w->cloud.list[w->cloud.n].ref, sizeof(w->cloud.list[0].ref), "i-twin");
 	w->cloud.n++;
 	world_sql(w, "UPDATE node SET next_act_us = 0");
 	w->cloud.hide = false;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_string_equal(world_text(w, "SELECT ref FROM node"), "i-1");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM orphan WHERE ref = 'i-twin' AND gone_us IS NOT NULL");
@@ -297,10 +294,7 @@ static void machine_vanish(struct world *w, bool leaves)
 	w->cloud.leaves = leaves;
 	w->cloud.watch_delay_us = 100000;
 	w->conf.watch_us = 60 * SPOT_US_PER_S;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	snprintf(w->cloud.watch_gone, sizeof(w->cloud.watch_gone), "i-1");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE ref = 'i-1' AND state = 'GONE'");
@@ -356,8 +350,5 @@ int main(int argc, char **argv)
 		T(test_a_leftover_that_becomes_a_machine_is_one_from_then_on),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -65,7 +65,7 @@ static void test_a_successor_of_a_clock_behind_gives_machines_their_time(void **
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	job = world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
+	world_until_node(w, "BOOTING");
 	world_sql(w,
 	    "UPDATE leader SET epoch = epoch + 1, holder = 'another/1', until_us = %" PRId64,
 	    world_us() - hour);
@@ -87,7 +87,7 @@ static void test_a_successor_of_a_clock_behind_gives_machines_their_time(void **
 	world_for(w, 1000);
 	assert_string_equal(world_text(w, "SELECT state FROM node WHERE id = 1"), "BOOTING");
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
 	world_finish(w, job);
 }
@@ -147,12 +147,12 @@ static void test_a_launch_that_cannot_be_claimed_waits_for_the_tick(void **state
 	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
 	disk_refuse(w, "BEFORE UPDATE ON node FOR EACH ROW WHEN (new.state = 'LAUNCHING')");
 	job = world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'WANTED'");
+	world_until_node(w, "WANTED");
 	world_for(w, 3000);
 	asked_by_ticks(w, from);
 	assert_int_equal(w->cloud.launches, 0);
 	refuse_no_more(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_finish(w, job);
 }
 
@@ -304,7 +304,7 @@ static void test_a_look_that_is_not_answered_keeps_nobody_from_leading(void **st
 	hang_no_more(w);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
@@ -322,5 +322,5 @@ int main(void)
 		cmocka_unit_test(test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick),
 	};
 
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -25,15 +25,14 @@ static void test_a_notice_and_the_reclaim_after_it(void **state)
 	    1);
 	/* in the midst of a character */
 	assert_string_equal(world_text(w, "SELECT raw FROM notice"), "cut ??");
-	w->cloud.list[0].cause = SPOT_END_RECLAIM;
-	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
+	cloud_reclaim(&w->cloud, 0);
 	world_until(w, LIMIT, VERDICT("job_lost"));
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM verdict WHERE kind = 'reclaimed' AND "
 			     "jsonb_array_length(seen->'notices') = 1"
 			     " AND seen->'provider'->>'state' LIKE 'gone%'"),
 	    1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_check_counters(w, 0, 0, "");
 	world_finish(w, job);
 }
@@ -111,8 +110,5 @@ int main(int argc, char **argv)
 		    test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -512,12 +512,12 @@ static void test_a_first_placement_uses_the_rates_of_earlier_jobs_of_the_name(vo
 	    1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_first_placement_uses_the_rates_of_earlier_jobs_of_the_name),
 		cmocka_unit_test(test_the_engine_does_what_the_plan_says),
 	};
 
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

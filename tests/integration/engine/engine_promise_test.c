@@ -19,11 +19,11 @@ static void test_a_claim_that_does_not_succeed_sends_no_launch(void **state)
 	    " EXECUTE FUNCTION not_now()");
 	world_start(w);
 	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'WANTED'");
+	world_until_node(w, "WANTED");
 	world_for(w, 500);
 	assert_int_equal(w->cloud.launches, 0);
 	world_sql(w, "DROP TRIGGER not_now ON node; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(w->cloud.launches, 1);
 	world_succeed(w);
 }
@@ -44,10 +44,7 @@ static void test_two_who_want_a_replacement_at_once_get_one(void **state)
 	int ok = 0;
 
 	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	/* Each has a connection of its own: statements of the engine that wait for the row, too,
 	 * would take all of its. */
 	pg = pg_new(w->loop, &(struct pg_conf){ .dsn = w->dsn, .connections = 2 });
@@ -126,12 +123,12 @@ static void claim_outlasts_its_call(struct world *w, const char *spec, int64_t m
 	w->cloud.reply_after_us = SPOT_US_PER_S;
 	world_start(w);
 	world_job(w, spec);
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'LAUNCHING'");
+	world_until_node(w, "LAUNCHING");
 	for (int i = 0; i < LIMIT / 10 && w->cloud.launches + w->cloud.gang_launches == 0; i++) {
 		world_for(w, 10);
 	}
 	world_sql(w, "UPDATE node SET claim_until_us = 1; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'AMBIGUOUS'"), 0);
 	assert_int_equal(w->cloud.launches + w->cloud.gang_launches, 1);
 	assert_int_equal((int64_t)w->cloud.n, machines);
@@ -173,9 +170,7 @@ static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **s
 	world_reset(w, false);
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
 	w->cloud.throttle = 1;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	/* The row that was refused is over, and the launched machine has a row and a token of its
 	 * own. */
 	assert_int_equal(world_int(w,
@@ -196,9 +191,7 @@ static void test_a_decision_follows_from_the_inputs_stored_with_it(void **state)
 	world_pool(w, "z1", "a1", "spot", 1500000);
 	world_pool(w, "z2", "a1", "spot", 1000000);
 	world_pool(w, "z3", "a1", "on_demand", 4000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	/* The choice is the first of its market, and nothing in that market is cheaper. */
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM decision d WHERE kind = 'place' AND "
@@ -252,7 +245,7 @@ static void test_waiting_is_a_decision_with_its_inputs(void **state)
 	    1);
 	cloud_sell_again(&w->cloud);
 	world_sql(w, "DELETE FROM pool_cool; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_succeed(w);
 }
 
@@ -269,8 +262,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_waiting_is_a_decision_with_its_inputs),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -20,7 +20,7 @@ static void refusal_late(struct world *w, const char *reason, const char *rc, in
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'refused'");
 	w->cloud.late_reason = NULL;
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	snprintf(sql, sizeof(sql),
 	    "SELECT count(*) FROM pool_cool WHERE rc = '%s' AND why LIKE '%%%s%%'", rc, reason);
 	assert_true(world_int(w, sql) >= cooled);
@@ -58,9 +58,7 @@ static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
 	w->cloud.sold_out_rc = SPOT_QUOTA;
 	w->conf.cool_min_us = w->conf.cool_max_us = 60 * SPOT_US_PER_S; /* z2 would sell */
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	assert_string_equal(world_text(w,
 				"SELECT market FROM node n JOIN pool p ON p.id = n.pool_id WHERE "
 				"state = 'READY'"),
@@ -85,9 +83,7 @@ static void test_a_pool_whose_quota_has_no_room_is_not_chosen(void **state)
 	world_pool(w, "z3", "a1", "on_demand", 1200000);
 	quota_add(w, "P/spot", "spot", "vcpu", 12);
 	w->conf.supply.patience_us = 0;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
 	assert_int_equal(world_int(w,
@@ -138,12 +134,8 @@ static void test_a_market_read_while_a_node_is_written_down_does_not_place_anoth
 	w->conf.offers_age_us = 300000;
 	world_start(w);
 	/* It looks at the market in every turn. */
-	world_sql(w,
-	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
-	    "VALUES ('f', 'me', "
-	    "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
-	    "'ACTIVE', 1, 1); NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
+	world_fleet(w, 1);
+	world_until_node(w, "READY");
 	w->cloud.reply_after_us = 500000;
 	world_sql(w,
 	    "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM "
@@ -192,11 +184,7 @@ static void test_two_that_read_the_market_at_once_share_its_room(void **state)
 	world_sql(w, "BEGIN; LOCK TABLE quota");
 	locks = w->conn;
 	w->conn = mine;
-	world_sql(w,
-	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
-	    "VALUES ('f', 'me', "
-	    "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
-	    "'ACTIVE', 1, 1)");
+	world_fleet(w, 1);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM pg_locks WHERE relation = 'quota'::regclass AND NOT granted");
 	world_job(w, "{}");
@@ -208,19 +196,9 @@ static void test_two_that_read_the_market_at_once_share_its_room(void **state)
 	    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
 	world_for(w, 800);
 	world_sql(w, "SELECT pg_advisory_unlock(7)");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
+	world_until_node(w, "READY");
 	world_for(w, 300);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
-}
-
-static void fleet_of_four(struct world *w)
-{
-	world_sql(w,
-	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
-	    "VALUES ('f', 'me', "
-	    "'ml', 'p', '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
-	    "'ACTIVE', 1, 1); "
-	    "NOTIFY spot_engine");
 }
 
 static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere(void **state)
@@ -233,7 +211,7 @@ static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere
 	world_pool(w, "z3", "a1", "on_demand", 4000000);
 	quota_add(w, "P/spot", "spot", "instances", 2);
 	world_start(w);
-	fleet_of_four(w);
+	world_fleet(w, 4);
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM node n JOIN pool p ON p.id = n.pool_id WHERE "
@@ -250,7 +228,7 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	quota_add(w, "P/spot", "spot", "instances", 2);
 	world_start(w);
-	fleet_of_four(w);
+	world_fleet(w, 4);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 2");
 	/* A new plan would write plan_us. The engine may still look at earlier changes for a while;
@@ -283,12 +261,8 @@ static void test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_
 	world_pool(w, "z2", "a1", "spot", 1100000);
 	world_start(w);
 	/* It looks at the market in every turn. */
-	world_sql(w,
-	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) "
-	    "VALUES ('f', 'me', "
-	    "'ml', 'p', '{\"nodes\":1,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
-	    "'ACTIVE', 1, 1); NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'READY'");
+	world_fleet(w, 1);
+	world_until_node(w, "READY");
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
 	w->agents = false; /* by the connection that holds the lock, and on rows that wait for it */
 	world_sql(w,
@@ -302,7 +276,7 @@ static void test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_
 	world_for(w, 800);
 	world_sql(w, "SELECT pg_advisory_unlock(7)");
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE end_cause = 'refused'"), 1);
 	assert_int_equal(w->cloud.launches, 3);
 }
@@ -320,13 +294,11 @@ static void test_a_return_that_one_pool_refuses_is_tried_in_another(void **state
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z3", "a1", "on_demand", 10000000);
 	cloud_sell_out(&w->cloud, "z1/a1/spot");
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE replaces_id IS NOT NULL AND end_cause = 'refused'");
 	other = world_pool(w, "z2", "a1", "spot", 1500000);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), other);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM node n JOIN decision d ON d.node_id = n.id "
@@ -359,8 +331,5 @@ int main(int argc, char **argv)
 		    test_a_fleet_that_lacks_nodes_is_planned_again_when_something_changed),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -8,9 +8,7 @@ static void test_a_lost_reply_is_found_by_its_token_and_not_launched_twice(void 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	w->cloud.lose_replies = 1;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	assert_int_equal(w->cloud.launches, 1);
 	assert_int_equal(w->cloud.n, 1);
 	assert_string_equal(world_text(w,
@@ -28,9 +26,7 @@ static void test_a_launch_that_never_arrived_is_repeated_with_its_token(void **s
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	w->conf.launch_timeout_us = 10 * SPOT_US_PER_S; /* no other repeat than that */
 	w->cloud.lose_launches = 1;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	assert_int_equal(w->cloud.launches, 2);
 	assert_int_equal(w->cloud.n, 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
@@ -56,7 +52,7 @@ static void test_a_repeat_of_a_hidden_launch_gives_the_same_instance(void **stat
 	hidden_launch(w, false);
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state IN ('BOOTING', 'READY')");
 	w->cloud.hide = false;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_int_equal(w->cloud.n, 1);
 	assert_true(w->cloud.launches >= 2);
 	world_finish(w, 1);
@@ -72,7 +68,7 @@ static void test_a_repeat_that_meets_the_end_of_its_instance_is_looked_up(void *
 	    "SELECT count(*) FROM node WHERE id = 1 AND state = 'UNKNOWN' AND last_error LIKE 'its "
 	    "token is spent: %gone'");
 	w->cloud.hide = false;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE' AND ref = 'i-1'");
 	assert_string_equal(world_text(w,
@@ -100,7 +96,7 @@ static void test_a_repeat_that_is_denied_is_looked_up(void **state)
 	    "SELECT count(*) FROM node WHERE id = 1 AND state = 'UNKNOWN' AND last_error LIKE 'its "
 	    "repeat was refused: %d?nied'");
 	w->cloud.hide = false;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_string_equal(world_text(w,
 				"SELECT string_agg(event, ' ' ORDER BY id) FROM event WHERE entity "
 				"= 'node' AND node_id = 1"
@@ -118,9 +114,7 @@ static void test_without_tokens_an_ambiguous_launch_is_never_sent_again(void **s
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
 	w->conf.launch_timeout_us = 10 * SPOT_US_PER_S;
 	w->cloud.lose_launches = 1;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	assert_int_equal(
 	    world_int(w, "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = 'void'"),
 	    1);
@@ -140,9 +134,7 @@ static void test_a_throttled_launch_waits_and_keeps_its_row(void **state)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	w->cloud.throttle = 1;
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
 	assert_int_equal(w->cloud.n, 1);
 	world_finish(w, 1);
@@ -162,8 +154,5 @@ int main(int argc, char **argv)
 		T(test_a_throttled_launch_waits_and_keeps_its_row),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -55,7 +55,7 @@ static void test_a_machine_that_suits_is_handed_over(void **state)
 
 	world_begin(w, 12);
 	job_of(w, 0, "a1", 36000);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	job_of(w, 200, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
 	assert_int_equal(world_int(w, "SELECT node_id FROM attempt WHERE job_id = 2"), 1);
@@ -115,7 +115,7 @@ static void test_room_is_made_for_the_smaller_of_two_machines_of_a_quota(void **
 	    "UPDATE pool SET vcpus = 24 WHERE instance_type = 'a1'; UPDATE pool SET gpu_name = "
 	    "'H100-80GB' WHERE instance_type = 'c1'");
 	world_job(w, "{\"asks\":[{\"gpus\":[{\"gpu\":\"H100\",\"milli\":1000}],\"use_spot\":-1}]}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_sql(w, "BEGIN");
 	world_job(w, "{\"priority\":200}");
 	world_sql(w, "UPDATE job SET priority = 200 WHERE id = 2; COMMIT");
@@ -129,7 +129,7 @@ static void test_a_job_not_far_enough_above_or_moved_lately_waits(void **state)
 
 	world_begin(w, 12);
 	job_of(w, 0, "a1", 36000);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	job_of(w, 99, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2 AND pos = 1");
 	world_sql(w,
@@ -153,7 +153,7 @@ static void test_a_job_with_a_deadline_leaves_where_it_still_meets_it(void **sta
 
 	world_begin(w, 12);
 	job_of(w, 0, "a1", 3600);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " WHERE id = 1",
 	    now + 2 * SPOT_US_PER_HOUR);
 	job_of(w, 200, "a1", 3600);
@@ -175,7 +175,7 @@ static void test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time(
 	world_begin(w, 24);
 	world_sql(w, "UPDATE pool SET vcpus = 24 WHERE instance_type = 'b1'");
 	job_of(w, 0, "a1", 36000);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	job_of(w, 50, "b1", 3600); /* needs all of the quota: when job 1 ends */
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2");
 	job_of(w, 0, "a1", 360000);
@@ -264,7 +264,7 @@ static void test_a_gang_leaves_as_a_whole_and_comes_back(void **state)
 	world_begin(w, 36);
 	w->cloud.gangs = true;
 	gang_of(w, 0, "a1", 3, 36000);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	job_of(w, 200, "b1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE id = 2 AND state = 'RUNNING'");
 	assert_int_equal(
@@ -298,7 +298,7 @@ static void test_room_is_held_for_a_blocked_gang(void **state)
 
 	world_begin(w, 36);
 	job_of(w, 0, "a1", 36000);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	gang_of(w, 50, "a1", 3, 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE job_id = 2");
 	/* another gang: it would fit, and does not begin before the first */
@@ -338,7 +338,7 @@ static void test_a_team_that_spent_is_behind_and_dollars_fade(void **state)
 	world_begin(w, 12);
 	w->conf.bill_us = 100000;
 	job_of(w, 0, "a1", 36000);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_sql(w,
 	    "INSERT INTO ledger (at_us, kind, node_id, pool_id, market, team, from_us, to_us, "
 	    "price_micros, price_observed_us, "
@@ -441,7 +441,7 @@ static void test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at(voi
 	hopeless_jobs_add(w, 50, 250);
 	high = job_of(w, 90, "a1", 36000);
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	/* The only machine goes to the higher of the two, though both stand behind hundreds. */
 	assert_int_equal(world_int(w, "SELECT job_id FROM attempt"), high);
 	end_job(w, (int)high);
@@ -533,8 +533,5 @@ int main(int argc, char **argv)
 		    test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_time),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

@@ -15,12 +15,11 @@ import sys
 import tempfile
 import time
 import unittest
-import urllib.error
-import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from support.postgres import local_dsn  # noqa: E402
 from support.spotd import Spotd  # noqa: E402
+from world import exchange  # noqa: E402
 
 SPOTD, SAMPLE = sys.argv[1], sys.argv[2]
 DIR = tempfile.mkdtemp(prefix="spotbroker-spotd-")
@@ -47,13 +46,8 @@ def get(url, token=None, post=None):
     headers = {"Authorization": "Bearer " + token} if token else {}
     if post is not None:
         headers["Content-Type"] = "application/yaml"
-    req = urllib.request.Request(url, headers=headers, data=post)
-    try:
-        with urllib.request.urlopen(req, timeout=60) as r:
-            text = r.read()
-            return r.status, json.loads(text) if r.headers["Content-Type"] == "application/json" else text
-    except urllib.error.HTTPError as e:
-        return e.code, None
+    status, got, text = exchange("GET" if post is None else "POST", url, post, headers)
+    return status, None if status >= 400 else json.loads(text) if got["Content-Type"] == "application/json" else text
 
 
 class Daemon(Spotd):
@@ -315,12 +309,8 @@ class Running(unittest.TestCase):
             return hashlib.sha256(text.encode()).hexdigest()
 
         def download(pin=None, url=None):
-            req = urllib.request.Request((url or d.url) + "/v1/agent/download/spot-agent", headers={"X-Sha256": pin} if pin else {})
-            try:
-                with urllib.request.urlopen(req, timeout=60) as r:
-                    return r.read().decode()
-            except urllib.error.HTTPError as e:
-                return e.code
+            status, _, text = exchange("GET", (url or d.url) + "/v1/agent/download/spot-agent", headers={"X-Sha256": pin} if pin else {})
+            return status if status >= 400 else text.decode()
 
         old = put("the old agent")
         path = conf(LOCAL.replace("[engine]", "agent_dir = %s\n[engine]" % agents), "agents.conf")

@@ -1,39 +1,25 @@
 /* The time that an agent has to save and to stop: by which clock, and with which daemon present. */
 #include "engine_world.h"
 
-static void jobs_finish(struct world *w)
-{
-	world_until(w, LIMIT, "SELECT bool_and(state = 'RUNNING')::int FROM job");
-	world_sql(w,
-	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
-	    "%" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
-	    world_us());
-	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
-	world_empty(w);
-}
-
 static void job_run(struct world *w)
 {
 	world_reset(w, true);
 	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 }
 
 /* A job that was cancelled, and an agent that does not say that it has stopped. */
 static void told_to_stop(struct world *w)
 {
 	w->agents = false;
-	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
+	world_cancel(w);
+	world_until_job(w, "CANCELLING");
 }
 
 static void assert_stopped(struct world *w)
 {
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_until_job(w, "CANCELLED");
 	world_empty(w);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM event WHERE event = 'TERMINATE'"), 0);
 }
@@ -62,10 +48,7 @@ static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_t
 	world_reset(w, true);
 	w->conf.agent_silent_us = 60 * SPOT_US_PER_S; /* silent it is not */
 	w->conf.agent_lost_us = 1500000;
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	world_sql(w, "INSERT INTO listener VALUES ('api', 10)");
 	told_to_stop(w);
 	/* Fewer with each look than there should have been, whenever it was first seen. */
@@ -78,7 +61,7 @@ static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_t
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM event WHERE event = 'TERMINATE' AND why = 'its agent does not "
 	    "stop the cancelled job'");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_until_job(w, "CANCELLED");
 	world_empty(w);
 }
 
@@ -91,8 +74,8 @@ static void drains_in_its_time(struct world *w)
 	    1);
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE exit_reason = 'drained'");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	jobs_finish(w);
+	world_until_epoch(w, 2);
+	world_succeed(w);
 }
 
 /* By a clock that jumped ahead every deadline has passed when its notice comes. */
@@ -110,7 +93,7 @@ static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_
 	    "INSERT INTO notice (node_id, kind, deadline_us, source, raw, heard_us) SELECT id, "
 	    "'interruption', %" PRId64 ", 'imds', '', %" PRId64 " FROM node; NOTIFY spot_engine",
 	    world_us() - 3 * SPOT_US_PER_HOUR, world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'DRAINING'");
+	world_until_node(w, "DRAINING");
 	drains_in_its_time(w);
 }
 
@@ -154,7 +137,7 @@ static void test_the_time_to_stop_does_not_pass_as_the_clock_is_set(void **state
 	drains_in_its_time(w);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_time_to_stop_does_not_pass_while_no_daemon_listens),
@@ -166,5 +149,5 @@ int main(void)
 		cmocka_unit_test(test_the_time_to_stop_does_not_pass_as_the_clock_is_set),
 	};
 
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

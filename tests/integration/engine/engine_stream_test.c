@@ -12,9 +12,7 @@ static void job_run(struct world *w)
 	w->conf.watch_us = 60 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z2", "a1", "spot", 1100000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM watch_cursor");
 }
 
@@ -26,7 +24,7 @@ static void test_a_notice_from_the_stream_drains_the_job(void **state)
 	snprintf(w->cloud.watch_notice, sizeof(w->cloud.watch_notice), "i-1");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM notice WHERE source = 'fake-stream' AND raw = 'said'");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 }
 
 static void test_an_end_from_the_stream_is_a_reclaim(void **state)
@@ -39,7 +37,7 @@ static void test_an_end_from_the_stream_is_a_reclaim(void **state)
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE end_cause = 'reclaimed' AND provider_state = "
 	    "'gone_reclaimed'");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 }
 
 static void test_the_stream_goes_on_where_it_was_after_a_restart(void **state)
@@ -193,7 +191,7 @@ static void test_a_leftover_of_a_node_still_launching_is_left_alone(void **state
 	assert_int_equal(world_int(w, "SELECT count(*) FROM orphan"), 0);
 	assert_int_equal(m->terminates + by_name->terminates, 0);
 	/* Their node is over: now they are nobody's. */
-	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
+	world_cancel(w);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM event WHERE event = 'LEFTOVER_GONE'");
 	world_empty(w);
 }
@@ -279,8 +277,5 @@ int main(int argc, char **argv)
 		T(test_a_leftover_that_shows_up_once_is_not_touched),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

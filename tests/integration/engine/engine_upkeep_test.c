@@ -6,10 +6,7 @@ static void test_checkpoint_urls_are_minted(void **state)
 	struct world *w = *state;
 
 	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	/* Another rank that has the same bytes has a place of its own for them. */
 	world_sql(w,
 	    "INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, "
@@ -42,9 +39,7 @@ static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void 
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	w->cloud.uploads_how = 'b';
 	w->cloud.uploads_header = true;
-	world_start(w);
-	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
 	assert_string_equal(
 	    world_text(w, "SELECT files->0->'chunks'->0->'headers'->>'x-fake-kind' FROM attempt"),
 	    "block");
@@ -63,7 +58,7 @@ static void test_how_to_upload_is_minted_and_blanked_when_the_attempt_ends(void 
 	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
 	    "%" PRId64 "; NOTIFY spot_engine",
 	    world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'SUCCEEDED'");
+	world_until_job(w, "SUCCEEDED");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt WHERE files <> '[]'"), 0);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM checkpoint_chunk WHERE upload_url IS NOT NULL "
@@ -77,9 +72,7 @@ static void job_with_files(struct world *w)
 {
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
 }
 
 /* An agent that is still fetching reports SETUP; a store honours neither expired URLs nor those
@@ -107,9 +100,8 @@ static void test_download_urls_that_are_signed_anew_go_to_their_rank(void **stat
 	world_reset(w, true);
 	w->cloud.gangs = true;
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w,
+	    "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
 	world_sql(w,
 	    "UPDATE attempt SET version = 1, files = '[]', phase = CASE rank WHEN 1 THEN 'SETUP' "
 	    "ELSE phase END, urls_until_us = %" PRId64 "; NOTIFY spot_engine",
@@ -135,9 +127,7 @@ static void test_download_urls_end_with_what_signed_them(void **state)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	w->cloud.urls_until_us = world_us() + 2 * 60 * SPOT_US_PER_S;
-	world_start(w);
-	world_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{\"mounts\":[{\"dst\":\"data\",\"uri\":\"s3://bucket/k\"}]}");
 	assert_int_equal(world_int(w, "SELECT urls_until_us FROM attempt"), w->cloud.urls_until_us);
 	w->cloud.urls_until_us = end;
 	world_sql(w, "UPDATE attempt SET phase = 'SETUP', version = 1; NOTIFY spot_engine");
@@ -176,20 +166,17 @@ static void test_a_second_writer_of_a_transition_gets_no_row(void **state)
 	struct world *w = *state;
 
 	world_reset(w, true);
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_running(w);
 	/* Another daemon takes the lease by force: the first must stop at once and change nothing
 	 * more. */
 	world_sql(w, "UPDATE leader SET epoch = epoch + 1, holder = 'other', until_us = %" PRId64,
 	    world_us() + 60000000);
-	world_sql(w, "UPDATE job SET cancel_us = 1; NOTIFY spot_engine");
+	world_cancel(w);
 	world_for(w, 500);
 	world_deposed(w);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM job WHERE state = 'RUNNING'"), 1);
 	world_sql(w, "UPDATE leader SET until_us = 0");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_until_job(w, "CANCELLED");
 	world_check_end(w);
 }
 
@@ -216,19 +203,10 @@ static void test_rebalance_dry_run_proposes_and_a_real_one_moves(void **state)
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 4000000);
-	world_start(w);
-	world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{}");
 	cheap = world_pool(w, "z2", "a1", "spot", 1000000);
 	for (int dry = 1; dry >= 0; dry--) {
-		world_sql(w,
-		    "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, "
-		    "'rebalance_request',"
-		    " '{\"dry_run\":%s}', '{\"state\":\"pending\"}', ''); NOTIFY spot_engine",
-		    dry ? "true" : "false");
-		world_until(w, LIMIT,
-		    "SELECT bool_and(outcome->>'state' = 'done')::int FROM decision WHERE "
-		    "kind = 'rebalance_request'");
+		world_rebalance(w, dry);
 		if (dry) {
 			world_for(w, 100);
 			assert_int_equal(world_int(w, "SELECT count(*) FROM node"), 1);
@@ -240,7 +218,7 @@ static void test_rebalance_dry_run_proposes_and_a_real_one_moves(void **state)
 			     "SELECT min(jsonb_array_length(outcome->'moves')) FROM "
 			     "decision WHERE kind = 'rebalance_request'"),
 	    1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 2"), cheap);
 	world_finish(w, 1);
 }
@@ -253,17 +231,9 @@ static void test_a_job_that_saves_nothing_is_not_moved(void **state)
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 4000000);
-	world_start(w);
-	world_job(w, "{\"checkpoint\":{}}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{\"checkpoint\":{}}");
 	world_pool(w, "z2", "a1", "spot", 1000000);
-	world_sql(w,
-	    "INSERT INTO decision (at_us, kind, inputs, outcome, why) VALUES (1, "
-	    "'rebalance_request',"
-	    " '{\"dry_run\":false}', '{\"state\":\"pending\"}', ''); NOTIFY spot_engine");
-	world_until(w, LIMIT,
-	    "SELECT count(*) FROM decision WHERE kind = 'rebalance_request' AND outcome->>'state' "
-	    "= 'done'");
+	world_rebalance(w, false);
 	assert_string_equal(world_text(w,
 				"SELECT coalesce(outcome->'kept'->0->>'why', outcome::text) FROM "
 				"decision WHERE kind = 'rebalance_request'"),
@@ -287,7 +257,7 @@ static void test_a_deadline_allows_spot_only_as_far_as_work_is_saved(void **stat
 		world_job(w, cases[i].extra);
 		world_sql(w, "UPDATE job SET deadline_us = created_us + 54000000000");
 		world_start(w);
-		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+		world_until_job(w, "RUNNING");
 		assert_string_equal(world_text(w, "SELECT market FROM attempt"), cases[i].market);
 		world_finish(w, 1);
 	}
@@ -303,7 +273,7 @@ static void test_spot_that_is_too_slow_for_the_deadline_is_left_for_on_demand(vo
 	world_pool(w, "z1", "a1", "on_demand", 3000000);
 	world_job(w, "{}");
 	world_start(w);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	assert_string_equal(world_text(w, "SELECT market FROM attempt"), "spot");
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 100 * 3600000000");
 	world_for(w, 300);
@@ -334,7 +304,7 @@ static void test_a_reservation_is_used_before_anything_is_bought(void **state)
 		world_sql(w, "UPDATE job SET deadline_us = %s",
 		    i < 2 ? "NULL" : "created_us + 40 * 3600000000");
 		world_start(w);
-		world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+		world_until_job(w, "RUNNING");
 		assert_string_equal(world_text(w, "SELECT market FROM attempt"), "reserved");
 		world_finish(w, 1);
 	}
@@ -383,11 +353,7 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 		world_pool(w, zone, "a1", "spot", 1000000 + i * 10000);
 	}
 	world_start(w);
-	world_sql(w,
-	    "INSERT INTO fleet (name, owner, team, project, spec, state, created_us, "
-	    "updated_us) VALUES ('f', 'me', 'ml', 'p',"
-	    " '{\"nodes\":4,\"asks\":[{\"gpus\":[{\"gpu\":\"A100\",\"milli\":1000}]}]}', "
-	    "'ACTIVE', 1, 1); NOTIFY spot_engine");
+	world_fleet(w, 4);
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
 	assert_true(world_int(w, "SELECT count(DISTINCT pool_id) FROM node") >= 4);
 	world_for(w, 300);
@@ -395,7 +361,7 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 	world_sql(w, "BEGIN");
 	world_job(w, "{}");
 	world_sql(w, "UPDATE job SET fleet_id = 1; COMMIT");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_sql(w,
 	    "UPDATE fleet SET spec = jsonb_set(spec, '{nodes}', '1'), version = version + "
 	    "1; NOTIFY spot_engine");
@@ -498,8 +464,5 @@ int main(int argc, char **argv)
 		T(test_a_fleet_grows_serves_a_job_shrinks_and_closes),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

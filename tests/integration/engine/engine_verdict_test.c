@@ -94,7 +94,7 @@ static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM verdict WHERE kind = 'lost' AND node_id = 1 AND why = 'provider "
 	    "says gone_user: absent terminated by somebody'");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, job);
 }
 
@@ -157,7 +157,7 @@ static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(voi
 		"'RUNNING' AND v.why LIKE 'agent silent for %'"),
 	    1);
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	/* A report without progress by the first node's agent proves nothing. Nor does the
 	 * provider's "running": it said so all the time. */
 	agent_says(w, 1, job, 1, 40);
@@ -225,7 +225,7 @@ static void test_times_of_a_clock_ahead_hide_no_loss(void **state)
 			     "greatest(next_us, since_us) < 9000000000000000"),
 	    1);
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, job);
 }
 
@@ -239,7 +239,7 @@ static void test_a_dead_agent_is_given_up_rightly(void **state)
 	/* Agents that speak again would speak for this machine, too, for as long as it is there. */
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE id = 1 AND state = 'GONE'");
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, job);
 	assert_int_equal((int64_t)world_metric(w, "spot_verdicts_total", "silent"), 1);
 	world_check_counters(w, 0, 0, "");
@@ -274,7 +274,7 @@ static void test_a_provider_that_takes_its_word_back(void **state)
 	world_check_counters(w, 1, 0, "lost");
 	w->cloud.ends_slowly = false;
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, job);
 }
 
@@ -305,7 +305,7 @@ static void test_an_answer_that_is_older_than_the_verdict_does_not_take_it_back(
 	asked_more(w, 4);
 	world_check_counters(w, 0, 0, "");
 	world_sql(w, "DROP TRIGGER not_now ON node; NOTIFY spot_engine");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, job);
 }
 
@@ -337,7 +337,7 @@ static void test_a_machine_that_boots_after_its_time_was_given_up_wrongly(void *
 	    "SELECT count(*) FROM verdict WHERE kind = 'boot_timeout' AND node_id = 1 AND "
 	    "false_why LIKE '%came to enrol%'");
 	world_check_counters(w, 1, 0, "boot_timeout");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_until_job(w, "RUNNING");
 	world_finish(w, job);
 }
 
@@ -376,7 +376,7 @@ static void test_a_loss_that_was_found_late_is_counted(void **state)
 	    1);
 	world_check_counters(w, 0, 1, "lost");
 	w->agents = true;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, job);
 }
 
@@ -403,7 +403,7 @@ static void test_a_loss_while_no_daemon_listened_is_not_counted_as_missed(void *
 			     "SELECT count(*) FROM verdict WHERE kind = 'lost' AND since_us = "
 			     "(seen->'daemon'->>'listens@')::int8"),
 	    1);
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	world_finish(w, job);
 }
 
@@ -453,10 +453,10 @@ static void test_a_job_that_is_cancelled_and_ends_with_its_machine(void **state)
 	world_reset(w, true);
 	(void)world_running(w);
 	w->agents = false;
-	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
+	world_cancel(w);
+	world_until_job(w, "CANCELLING");
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
+	world_until_job(w, "CANCELLED");
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM verdict WHERE kind = 'job_lost' AND job_id = 1 "
 			     "AND epoch = 1 AND why LIKE 'n1 is lost: %'"
@@ -475,14 +475,12 @@ static void test_each_rank_of_a_gang_that_is_lost_has_its_evidence(void **state)
 	w->conf.agent_silent_us = 5 * SPOT_US_PER_S;
 	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	(void)world_job(w, "{\"num_nodes\": 3}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
+	world_run_job(w, "{\"num_nodes\": 3}");
 	cloud_by_ref(&w->cloud,
 	    world_text(w,
 		"SELECT n.ref FROM node n JOIN attempt a ON a.node_id = n.id WHERE a.rank = 2"))
 	    ->state = SPOT_INSTANCE_GONE;
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
+	world_until_epoch(w, 2);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM verdict WHERE kind = 'lost' AND job_id = 1 AND "
 			     "epoch = 1 AND rank = 2"
@@ -518,8 +516,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_each_rank_of_a_gang_that_is_lost_has_its_evidence),
 	};
 
-	if (argc > 1) {
-		cmocka_set_test_filter(argv[1]);
-	}
-	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+	return WORLD_TESTS(argc, argv, tests);
 }

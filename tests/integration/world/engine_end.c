@@ -131,10 +131,7 @@ void world_check_gangs(struct world *w)
 void world_succeed(struct world *w)
 {
 	world_until(w, LIMIT, "SELECT bool_and(state = 'RUNNING')::int FROM job");
-	world_sql(w,
-	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
-	    "%" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
-	    world_us());
+	world_exit_all(w);
 	world_until(w, LIMIT, "SELECT bool_and(state = 'SUCCEEDED')::int FROM job");
 	world_empty(w);
 }
@@ -159,23 +156,4 @@ void world_check_counters(struct world *w, int64_t alive, int64_t missed, const 
 				"FROM verdict v JOIN node n ON n.id = v.node_id"));
 		}
 	}
-}
-
-int64_t world_running(struct world *w)
-{
-	int64_t job;
-
-	world_pool(w, "z1", "a1", "spot", 1000000);
-	world_start(w);
-	job = world_job(w, "{}");
-	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	return job;
-}
-
-void world_running_gang(struct world *w)
-{
-	world_start(w);
-	(void)world_job(w, "{\"num_nodes\": 3}");
-	world_until(w, LIMIT,
-	    "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND epoch >= 1");
 }

@@ -235,6 +235,36 @@ static void world_turn(struct world *w)
 	}
 }
 
+void world_print(struct world *w)
+{
+	static const struct {
+		const char *name, *sql;
+	} parts[] = {
+		{ "events",
+		    "SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || now || ' ' ||"
+		    " event || ': ' || why, chr(10) ORDER BY id), '') FROM event" },
+		{ "jobs", "SELECT string_agg(id || ' ' || state || ' ' || why, '; ') FROM job" },
+		{ "nodes",
+		    "SELECT string_agg(id || ' ' || state || ' ' || last_error || ' ' ||"
+		    " provider_state, '; ') FROM node" },
+		{ "ledger",
+		    "SELECT string_agg(kind || ' n' || node_id || ' ' || coalesce(epoch, 0) || ' '"
+		    " || from_us % 100000000 || '-' || to_us % 100000000, '; ' ORDER BY id)"
+		    " FROM ledger" },
+		{ "times",
+		    "SELECT string_agg(a.epoch || ' ' || a.exit_reason || ' ' || a.settled ||"
+		    " ' started ' || coalesce(a.started_us % 100000000, 0) || ' ended ' ||"
+		    " coalesce(a.ended_us % 100000000, 0) || ' node ended ' ||"
+		    " coalesce(n.ended_us % 100000000, 0) || ' billed ' ||"
+		    " coalesce(n.billed_to_us % 100000000, 0), '; ')"
+		    " FROM attempt a JOIN node n ON n.id = a.node_id" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		fprintf(stderr, "%s: %s\n", parts[i].name, world_text(w, parts[i].sql));
+	}
+}
+
 void world_until(struct world *w, int64_t limit_ms, const char *sql)
 {
 	int64_t end = world_us() + limit_ms * 1000, next = 0;
@@ -249,35 +279,7 @@ void world_until(struct world *w, int64_t limit_ms, const char *sql)
 			next = now + 10000;
 		}
 		if (now >= end) {
-			fprintf(stderr, "%s\n",
-			    world_text(w,
-				"SELECT coalesce(string_agg(entity_id || ' ' || was || '->' || "
-				"now || ' ' ||"
-				" event || ': ' || why, chr(10) ORDER BY id), '') FROM event"));
-			fprintf(stderr, "jobs: %s\n",
-			    world_text(w,
-				"SELECT string_agg(id || ' ' || state || ' ' || why, "
-				"'; ') FROM job"));
-			fprintf(stderr, "nodes: %s\n",
-			    world_text(w,
-				"SELECT string_agg(id || ' ' || state || ' ' || "
-				"last_error || ' ' ||"
-				" provider_state, '; ') FROM node"));
-			fprintf(stderr, "ledger: %s\n",
-			    world_text(w,
-				"SELECT string_agg(kind || ' n' || node_id || ' ' || "
-				"coalesce(epoch, 0) || ' ' ||"
-				" from_us % 100000000 || '-' || to_us % 100000000, "
-				"'; ' ORDER BY id) FROM ledger"));
-			fprintf(stderr, "times: %s\n",
-			    world_text(w,
-				"SELECT string_agg(a.epoch || ' ' || a.exit_reason || ' ' || "
-				"a.settled || ' started '"
-				" || coalesce(a.started_us % 100000000, 0) || ' ended ' || "
-				"coalesce(a.ended_us % 100000000, 0) || ' node ended ' ||"
-				" coalesce(n.ended_us % 100000000, 0) || ' billed ' || "
-				"coalesce(n.billed_to_us % 100000000, 0), '; ') FROM attempt a"
-				" JOIN node n ON n.id = a.node_id"));
+			world_print(w);
 			fail_msg("not within %" PRId64 " ms: %s", limit_ms, sql);
 		}
 		world_turn(w);

@@ -136,6 +136,14 @@ void world_deposed(struct world *w);
 void world_until(struct world *w, int64_t limit_ms, const char *sql);
 /* Long enough for anything that the engine does in a test, on a busy machine. */
 #define LIMIT 60000
+/* The same for a job in this state, a job that runs in this epoch, a node in this state. */
+void world_until_job(struct world *w, const char *state);
+void world_until_epoch(struct world *w, int epoch);
+void world_until_node(struct world *w, const char *state);
+/* Prints the events, jobs, nodes, ledger and times: what a failed wait needs. */
+void world_print(struct world *w);
+/* Starts the engine; a job runs (extra as in world_job). Returns the job. */
+int64_t world_run_job(struct world *w, const char *extra);
 /* One spot pool, and a job that runs there. Returns the job. */
 int64_t world_running(struct world *w);
 /* A job of three nodes that runs. */
@@ -169,6 +177,13 @@ int world_pool(struct world *w, const char *zone, const char *type, const char *
     int64_t price_micros);
 /* Queues a job that wants one A100; extra is merged into its spec. Returns its id. */
 int64_t world_job(struct world *w, const char *extra);
+/* The users cancel all jobs. */
+void world_cancel(struct world *w);
+/* A user wants a fleet "f" of so many nodes with one A100 each. */
+void world_fleet(struct world *w, int nodes);
+/* A user asks for a rebalancing; world_rebalance also waits until it is done. */
+void world_ask_rebalance(struct world *w, bool dry);
+void world_rebalance(struct world *w, bool dry);
 void cloud_sell_out(struct cloud *c, const char *zone_type_market);
 void cloud_sell_again(struct cloud *c);
 /* So many machines live there at most. */
@@ -181,5 +196,10 @@ size_t cloud_doubled(const struct cloud *c);
 struct machine *cloud_by_ref(struct cloud *c, const char *ref);
 /* Adds a thing with our tag that nobody launched: an instance, or an instance's remains. */
 struct machine *cloud_add(struct cloud *c, const char *ref, const char *token, bool leftover);
+
+/* Runs a binary's array of tests; an argument runs only those whose names contain it. */
+#define WORLD_TESTS(argc, argv, tests) \
+	(cmocka_set_test_filter((argc) > 1 ? (argv)[1] : NULL), \
+	    cmocka_run_group_tests(tests, world_setup, world_teardown))
 
 #endif

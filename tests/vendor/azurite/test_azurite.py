@@ -4,16 +4,11 @@ cloudsim must end the same. argv: build directory, cloudsim's program. Exit 77: 
 import base64
 import datetime
 import os
-import select
-import socket
-import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, '..', '..', 'cloudsim'), os.path.join(HERE, '..', '..', '..', 'deploy', 'story')]
+sys.path.insert(0, os.path.join(HERE, '..', '..'))
 try:
     from azure.core import MatchConditions
     from azure.core.exceptions import HttpResponseError
@@ -21,19 +16,12 @@ try:
 except ImportError as e:
     print('no Azure SDK (%s): skipped' % e)
     sys.exit(77)
-from cloudsim_proc import Cloudsim  # noqa: E402
-from world import free_port  # noqa: E402
+from support.cloudsim import Cloudsim  # noqa: E402
+from azurite import ACCOUNT, KEY, Azurite, install  # noqa: E402
 
 BUILD, PROGRAM = sys.argv[1:3]
 del sys.argv[1:3]
-installed = subprocess.run([os.path.join(HERE, 'install'), BUILD], stdout=subprocess.PIPE, text=True)
-if installed.returncode:
-    sys.exit(installed.returncode)
-AZURITE = installed.stdout.strip()
-# Azurite's published account and key (its README): every installation has them.
-ACCOUNT = 'devstoreaccount1'
-KEY = 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsu' + 'Fq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
-
+AZURITE = install(BUILD)
 
 # The service itself says that the signature did not match (REST reference, "Create a service SAS"); Azurite has a code of
 # its own for it.
@@ -114,30 +102,14 @@ class Steps:
 
 
 class Judge(unittest.TestCase):
-    def azurite(self, port):
-        tmp = tempfile.TemporaryDirectory()
-        self.addCleanup(tmp.cleanup)
-        proc = subprocess.Popen(['node', AZURITE, '--blobPort', str(port), '--inMemoryPersistence', '--skipApiVersionCheck',
-                                 '--silent', '--disableTelemetry'], cwd=tmp.name, stdin=subprocess.DEVNULL)
-        self.addCleanup(proc.wait)
-        self.addCleanup(proc.terminate)
-        end = time.monotonic() + 60
-        while True:
-            with socket.socket() as s:
-                if s.connect_ex(('127.0.0.1', port)) == 0:
-                    return
-            self.assertIsNone(proc.poll(), 'Azurite ended')
-            self.assertLess(time.monotonic(), end, 'Azurite does not answer')
-            select.select([], [], [], 0.05)
-
     def test_the_same_steps_end_the_same(self):
-        port = free_port()
-        self.azurite(port)
+        azurite = Azurite(AZURITE)
+        self.addCleanup(azurite.stop)
         sim = Cloudsim(PROGRAM, '--seed', '5', '--no-throttle')
         self.addCleanup(sim.stop)
         keys = sim.info['credentials']['azure']
         ours = Steps(sim.info['urls']['azure_blob'], keys['storage_account'], keys['storage_key']).run()
-        theirs = Steps('http://127.0.0.1:%d/%s' % (port, ACCOUNT), ACCOUNT, KEY).run()
+        theirs = Steps(azurite.url, ACCOUNT, KEY).run()
         self.maxDiff = None
         self.assertEqual([x[0] for x in ours], [x[0] for x in theirs])
         different = [(x[0], 'ours', x[1], 'theirs', y[1]) for x, y in zip(ours, theirs)

@@ -23,7 +23,8 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 from moto.server import ThreadedMotoServer
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'stores'))
-from stores import Client, exchange, http  # noqa: E402
+from stores import BINARY, Client, http  # noqa: E402
+from world import exchange  # noqa: E402
 
 REGION = 'us-east-1'
 BUCKET = 'judged'
@@ -134,9 +135,9 @@ def multipart(presign, step, content):
     upload = [e.text for e in ET.fromstring(got[1]).iter() if e.tag.endswith('UploadId')][0]
     half, etags = len(content) // 2, []
     for k, part in enumerate((content[:half], content[half:])):
-        got = exchange('PUT', presign('PUT', 'partNumber=%d&uploadId=%s' % (k + 1, upload)), part)
+        got = exchange('PUT', presign('PUT', 'partNumber=%d&uploadId=%s' % (k + 1, upload)), part, BINARY)
         step('multipart: part %d' % (k + 1), got[0] == 200, got)
-        etags.append(got[2]['ETag'])
+        etags.append(got[1]['ETag'])
     body = '<CompleteMultipartUpload>%s</CompleteMultipartUpload>' % ''.join(
         '<Part><PartNumber>%d</PartNumber><ETag>%s</ETag></Part>' % (k + 1, e) for k, e in enumerate(etags))
     got = http('POST', presign('POST', 'uploadId=' + upload), body.encode(), ['Content-Type: application/xml'])

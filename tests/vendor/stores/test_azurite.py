@@ -2,32 +2,22 @@
 """Azurite, a third party's Blob service, judges our SAS addresses and the agent's upload by blocks.
 argv: build directory, store_client. Exit 77: Azurite cannot be had."""
 import os
-import select
-import socket
-import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', '..', '..', 'deploy', 'story')]
+sys.path[:0] = [HERE, os.path.join(HERE, '..', 'azurite')]
 try:
     from azure.storage.blob import BlobServiceClient
 except ImportError as e:
     print('no Azure SDK (%s): skipped' % e)
     sys.exit(77)
 from stores import Client, http  # noqa: E402
-from world import free_port  # noqa: E402
+import azurite  # noqa: E402
 
 BUILD, CLIENT = sys.argv[1:3]
 del sys.argv[1:3]
-installed = subprocess.run([os.path.join(HERE, '..', 'azurite', 'install'), BUILD], stdout=subprocess.PIPE, text=True)
-if installed.returncode:
-    sys.exit(installed.returncode)
-# Azurite's published account and key (its README): every installation has them.
-ACCOUNT = 'devstoreaccount1'
-KEY = 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsu' + 'Fq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
+PROGRAM = azurite.install(BUILD)
 ID = '00000000-0000-0000-0000-000000000000'
 NAME = 'j1/a b+c/chunk'
 
@@ -35,34 +25,19 @@ NAME = 'j1/a b+c/chunk'
 class Azurite(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        port = free_port()
-        cls.tmp = tempfile.TemporaryDirectory()
-        cls.proc = subprocess.Popen(['node', installed.stdout.strip(), '--blobPort', str(port), '--inMemoryPersistence',
-                                     '--skipApiVersionCheck', '--silent', '--disableTelemetry'], cwd=cls.tmp.name,
-                                    stdin=subprocess.DEVNULL)
-        end = time.monotonic() + 60
-        while True:
-            with socket.socket() as s:
-                if s.connect_ex(('127.0.0.1', port)) == 0:
-                    break
-            if cls.proc.poll() is not None or time.monotonic() > end:
-                raise RuntimeError('Azurite does not answer')
-            select.select([], [], [], 0.05)
-        cls.url = 'http://127.0.0.1:%d/%s' % (port, ACCOUNT)
-        service = BlobServiceClient(cls.url, credential={'account_name': ACCOUNT, 'account_key': KEY},
+        cls.server = azurite.Azurite(PROGRAM)
+        service = BlobServiceClient(cls.server.url, credential={'account_name': azurite.ACCOUNT, 'account_key': azurite.KEY},
                                     api_version='2023-11-03')
         cls.box = service.create_container('judged')
-        cls.client = Client(CLIENT, {'AZURE_STORAGE_KEY': KEY, 'AZURE_CLIENT_SECRET': 'unused'})
+        cls.client = Client(CLIENT, {'AZURE_STORAGE_KEY': azurite.KEY, 'AZURE_CLIENT_SECRET': 'unused'})
 
     @classmethod
     def tearDownClass(cls):
-        cls.proc.terminate()
-        cls.proc.wait()
-        cls.tmp.cleanup()
+        cls.server.stop()
 
     def presign(self, method, name=NAME, query=''):
-        return self.client.presign('azure', method, self.url, 'judged', name, query, 'subscription=' + ID, 'tenant=' + ID,
-                                   'client_id=' + ID, 'storage_account=' + ACCOUNT)
+        return self.client.presign('azure', method, self.server.url, 'judged', name, query, 'subscription=' + ID, 'tenant=' + ID,
+                                   'client_id=' + ID, 'storage_account=' + azurite.ACCOUNT)
 
     def test_a_plain_put_there_and_back_and_away(self):
         url, how, headers = self.presign('PUT')

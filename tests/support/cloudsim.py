@@ -4,29 +4,15 @@ import datetime
 import hashlib
 import hmac
 import json
-import os
-import select
 import shutil
-import subprocess
 import tempfile
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
 import xml.etree.ElementTree as ET
+
+from world import Emulator, exchange
 
 EC2_NS = '{http://ec2.amazonaws.com/doc/2016-11-15/}'
 UBUNTU = '/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id'
-
-
-def http(method, url, body=None, headers=None, timeout=60):
-    """(status, headers, body bytes); no exception for 4xx and 5xx."""
-    req = urllib.request.Request(url, data=body, method=method, headers=headers or {})
-    try:
-        with urllib.request.urlopen(req, timeout=timeout) as r:
-            return r.status, r.headers, r.read()
-    except urllib.error.HTTPError as e:
-        return e.code, e.headers, e.read()
 
 
 def sign(method, url, body, headers, key, secret, region, service, token=None, now=None):
@@ -58,32 +44,22 @@ def sign(method, url, body, headers, key, secret, region, service, token=None, n
     return h
 
 
-class Cloudsim:
+class Cloudsim(Emulator):
+    """In a folder of its own, which stop() removes."""
+
     def __init__(self, program, *options):
-        self.dir = tempfile.mkdtemp(prefix='cloudsim-')
-        self.proc = subprocess.Popen([program, '--dir', self.dir, *options])
-        ready = os.path.join(self.dir, 'cloudsim.json')
-        end = time.monotonic() + 60
-        while not os.path.exists(ready):
-            if self.proc.poll() is not None or time.monotonic() > end:
-                raise RuntimeError('cloudsim did not start')
-            select.select([], [], [], 0.01)
-        with open(ready) as f:
-            self.info = json.load(f)
-        self.url = self.info['urls']['aws']
-        self.control = self.info['urls']['control']
+        super().__init__([program, *options], tempfile.mkdtemp(prefix='cloudsim-'), log=None)
         self.aws = self.info['credentials']['aws']
 
     def stop(self):
-        self.proc.terminate()
-        code = self.proc.wait(30)
+        code = super().stop()
         shutil.rmtree(self.dir, ignore_errors=True)
         return code
 
     # ---- control ----------------------------------------------------------------------------
 
     def ctl(self, method, path, body=None, ok=True):
-        status, _, text = http(method, self.control + path, None if body is None else json.dumps(body).encode())
+        status, _, text = exchange(method, self.control + path, None if body is None else json.dumps(body).encode())
         if ok and status >= 300:
             raise AssertionError('control %s %s: %d %s' % (method, path, status, text))
         return json.loads(text)
@@ -103,7 +79,7 @@ class Cloudsim:
     def call(self, service, body, headers=None, region='us-east-1', key=None, secret=None, token=None, now=None):
         h = sign('POST', self.url + '/', body, headers or {}, key or self.aws['access_key_id'],
                  secret or self.aws['secret_access_key'], region, service, token, now)
-        return http('POST', self.url + '/', body, h)
+        return exchange('POST', self.url + '/', body, h)
 
     def ec2(self, action, region='us-east-1', params=None, **kw):
         """(status, root element)."""
@@ -136,7 +112,7 @@ class Cloudsim:
     # ---- Lambda -----------------------------------------------------------------------------
 
     def cloud(self, method, path, body=None, key=None):
-        status, headers, text = http(method, self.info['urls']['lambda'] + path,
+        status, headers, text = exchange(method, self.info['urls']['lambda'] + path,
                                      None if body is None else json.dumps(body).encode(),
                                      {'Authorization': 'Bearer ' + (key or self.info['credentials']['lambda']['api_key']),
                                       'Content-Type': 'application/json'})

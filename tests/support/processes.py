@@ -1,0 +1,27 @@
+"""Processes of this machine, as /proc shows them."""
+import os
+
+
+def process_tree(*roots):
+    """The pids of these processes and of all below them, in order."""
+    parents = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % pid, encoding="utf-8") as f:
+                parents[int(pid)] = int(f.read().rsplit(")", 1)[1].split()[1])
+        except (OSError, IndexError):
+            pass
+    found, fresh = set(roots), set(roots)
+    while fresh:
+        fresh = {p for p, parent in parents.items() if parent in fresh} - found
+        found |= fresh
+    return sorted(found)
+
+
+def command_line(pid):
+    """The bytes of /proc/PID/cmdline; none for a process that is gone."""
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
