@@ -13,7 +13,7 @@ CREATE INDEX pool_hour_at ON pool_hour (at_hour);
 
 CREATE TABLE pool_habit (                -- what is worked out of pool_hour now and then
 	pool_id        int4 PRIMARY KEY REFERENCES pool,
-	record         text NOT NULL,    -- numbers, in the order of core/hazard/hazard_record.c
+	record         text NOT NULL,    -- numbers, in the order of core/hazard_record.c
 	at_us          int8 NOT NULL
 );
 

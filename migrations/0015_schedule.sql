@@ -1,4 +1,4 @@
--- Who waits where in the queue and why, as the engine last worked it out (core/queue/queue.h); a row per waiting job.
+-- Who waits where in the queue and why, as the engine last worked it out (core/schedule.h); a row per waiting job.
 CREATE TABLE job_queue (
 	job_id         int8 PRIMARY KEY REFERENCES job,
 	pos            int4 NOT NULL,    -- from 1
