@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /* The account: its regions, its identity, its quotas. */
 

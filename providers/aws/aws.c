@@ -1,6 +1,6 @@
 #include "base/base.h"
 #include "aws.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /* The provider table of AWS, and how one instance of the provider opens and closes. */
 

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Checks a configuration before an operator trusts it. Nothing is made or ended: EC2 tells with

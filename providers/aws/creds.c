@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Credentials: the frame of auth. The order of the chain is botocore's (credentials.py):

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * The vendor's shared files: INI with [name] in the credentials file and [profile name] in the

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Asking the sources: STS (docs.aws.amazon.com/STS/latest/APIReference), the container endpoint

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Form bodies of the "ec2" and "query" protocols: flat keys, lists 1-based with the singular wire

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Every vendor code that means something to us, once. Sources: "Error codes for the Amazon EC2 API"

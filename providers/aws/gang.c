@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Launches several machines of one pool at once, by one RunInstances with MinCount = MaxCount. EC2

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Sending and receiving for all services: signing on every try, clock-skew correction, replies in

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Instances as EC2 tells of them: find by token, list by installation tag, describe, terminate.

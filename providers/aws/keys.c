@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /* One set of access keys: how every source fills the next set, and how a set is wiped. */
 

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * RunInstances for one pool: zonal, with a client token, so that a repeat of the same bytes in the

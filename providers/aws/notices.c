@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Polls EC2 about our machines: the status of their spot requests, and the events scheduled for

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Pools of one region: zones, GPU types as the vendor describes them, and the types that each zone

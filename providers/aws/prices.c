@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Prices of one region. Spot: DescribeSpotPriceHistory, which with StartTime = now gives the price

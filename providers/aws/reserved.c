@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Capacity that is paid for already: on-demand capacity reservations and capacity blocks

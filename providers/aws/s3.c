@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /* Presigned object requests for nodes, which have no keys: query-string SigV4
  * (docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html). */

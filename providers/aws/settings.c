@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Settings and endpoints. aws_settings_read reads and checks the settings once, at open. A launch

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * The vendor's data on spot interruption and capacity. Placement scores are per zone, for sets of

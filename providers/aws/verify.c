@@ -6,7 +6,7 @@
  * that setting identity_certs names.
  */
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 #include "base/crypto/cms.h"
 #include "base/crypto/sign.h"

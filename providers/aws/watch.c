@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /*
  * Reads the events that EC2 sends: EventBridge to one SQS queue per region, by long poll.

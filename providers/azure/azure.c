@@ -1,6 +1,6 @@
 #include "base/base.h"
 #include "azure.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /* The table, its rate limits, opening and closing. */
 

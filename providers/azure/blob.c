@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * Shared access signatures: addresses with which a node reads, writes or deletes exactly one blob.

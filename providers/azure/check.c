@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * Checks a configuration before an operator trusts it. The vendor lists the permissions at the

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * Credentials: the frame of auth. Gets a token for the Resource Manager. If checkpoints go to a

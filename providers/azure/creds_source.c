@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * Gets one token. The authority gives it for a secret, our own assertion (certificate) or another's

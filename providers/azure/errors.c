@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * Every vendor code that means something to us, once. Sources:

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * The GPUs of each size. The vendor's catalogue names neither the model nor its memory, counts a

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * Sending to the Resource Manager and reading what comes back: bearer token, correlation, JSON,

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * A machine as the vendor tells it, and terminating one. States:

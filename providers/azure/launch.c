@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * Launches one machine: PUT of its resource group, PUT of the machine, then a watch of its

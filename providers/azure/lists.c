@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * Finding machines. Ours are resource groups with our tag; a list joins them with the machines of

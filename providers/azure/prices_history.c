@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * Spot prices of the last 90 days, from Resource Graph's table SpotResources

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * Settings, read and checked once at open; only subnet.<region> and nsg.<region> are looked up per

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * How spot fares: eviction rates of a region from Resource Graph (SpotResources,

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "azure_int.h"
+#include "azure_priv.h"
 
 /*
  * The bodies of what we create: a resource group per lease, and in it a machine of the same name.

@@ -8,7 +8,7 @@
  * A cluster that cannot be reached keeps the others going: it is marked, and its calls say why.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 enum { A_API_FILE = 0, A_OBJECT_FILE, A_DISCOVER, A_CONFIG, A_FILES, A_TOKEN, A_NEXT, A_END };
 enum { F_CA = 0, F_CERT, F_KEY, F_TOKEN, F_COUNT };

@@ -1,6 +1,6 @@
 /* The embedded price list and table of types: prices.csv and types.csv. */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 #include "base/text/csv.h"
 

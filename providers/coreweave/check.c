@@ -4,7 +4,7 @@
  * authentication/v1).
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 /* ---- whoami ---------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* The clusters of a provider instance: add, find, walk, and what makes a server address good. */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 bool cw_server_ok(const char *url)
 {

@@ -1,7 +1,7 @@
 /* The provider tables of CoreWeave and Kubernetes, and how one instance opens and closes. */
 #include "base/base.h"
 #include "coreweave.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 /* CoreWeave publishes no limits; the cluster's are those that every client keeps to (client-go
  * rest/config.go: 5 per second, bursts of 10), one bucket per cluster. */

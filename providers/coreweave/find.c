@@ -1,6 +1,6 @@
 /* Finds one machine by the name of its launch, from which the name of its Pod derives. */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 /* By the Pod's name, which derives from the launch's. A live Pod that is found gets its order: its
  * launch may have ended before the order. */

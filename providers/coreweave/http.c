@@ -4,7 +4,7 @@
  * with anything: then the HTTP code decides.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 #include "base/crypto/redact.h"
 

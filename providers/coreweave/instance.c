@@ -3,7 +3,7 @@
  * verbatim into raw_state and raw_reason; the words in front of them are ours.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 /* a condition may be of an earlier order: believed after this */
 #define STALE_US (60 * SPOT_US_PER_S)

@@ -4,7 +4,7 @@
  * refused, with the remedy.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 #include "base/crypto/sign.h"
 #include "base/text/yaml.h"

@@ -6,7 +6,7 @@
  * refused.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 enum { L_POD = 0, L_GET, L_LOOK, L_ORDER, L_UNDO, L_UNDO_ORDER };
 #define TRIES_MAX 5

@@ -6,7 +6,7 @@
  * configuration gives.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 static const enum spot_market markets[] = { SPOT_MARKET_SPOT, SPOT_MARKET_ON_DEMAND };
 

@@ -6,7 +6,7 @@
  * unless the setting is false, because it usually has no host to put a bucket before.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 #include "base/crypto/sign.h"
 

@@ -9,7 +9,7 @@
  * large as its node, CoreWeave takes back the node without a Pod (docs: cks/reference/node-pool).
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 enum { O_GET = 0, O_CREATE, O_PODS, O_PATCH };
 #define TRIES_MAX 12

@@ -4,7 +4,7 @@
  * by name.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 #include "base/crypto/sign.h"
 

@@ -1,7 +1,7 @@
 /* Objects of the API, as far as they are needed, copied out of the JSON. Unknown members and values
  * do no harm. */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 /* ---- Pods ------------------------------------------------------------------------------------ */
 

@@ -3,7 +3,7 @@
  * kubeconfig.CLUSTER, zone.CLUSTER) are looked up by name.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 #define API_ENDPOINT "https://api.coreweave.com"
 #define OBJECT_ENDPOINT "https://cwobject.com"

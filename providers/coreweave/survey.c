@@ -5,7 +5,7 @@
  * the order for a reclaimed machine as soon as it sees the reclaim.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 #include <ctype.h>
 

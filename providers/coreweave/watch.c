@@ -10,7 +10,7 @@
  * where it was.
  */
 #include "base/base.h"
-#include "coreweave_int.h"
+#include "coreweave_priv.h"
 
 #define SLICE_US (3 * SPOT_US_PER_S) /* of one cluster, where there are several */
 

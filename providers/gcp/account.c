@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /* The project: its regions, its identity, its quotas. */
 

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /* advice.capacity and advice.capacityHistory: one machine type per request
  * (docs.cloud.google.com/compute/docs/instances/view-spot-preemption-price,

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * GPUs that are attached to N1 machines. Such a machine has no machine type of its own: it is a

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Instances by their refs. A few get one request each: a get is exact, and a filtered list is

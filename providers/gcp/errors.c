@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Errors, in one table. The same error has two spellings. The body of a refused request has

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Several machines at once, all or none: instances.bulkInsert of one zone with minCount = count: if

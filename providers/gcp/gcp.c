@@ -1,6 +1,6 @@
 #include "base/base.h"
 #include "gcp.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /* The table and the life of a provider instance. */
 

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Presigned objects for nodes, which have no keys: V4 signed URLs of Cloud Storage

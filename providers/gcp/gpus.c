@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /* The facts about accelerators that the API lacks: memory and our name
  * (docs.cloud.google.com/compute/docs/gpus), and the names of the quotas

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Sending and receiving for all services: bearer token, replies, paging, Google's JSON mapping

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * instances.insert for one pool. requestId and the name are made from the token. Google answers a

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Places, names and labels. Labels hold lower-case letters, digits, '_' and '-', at most 63

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Polls the control plane about preemptions. With DELETE a preempted machine just disappears, and

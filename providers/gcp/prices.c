@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Prices. The list: machine types (what they are made of) and the Billing Catalog (what the parts

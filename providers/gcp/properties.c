@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * The properties of a machine, as instances.insert takes them. With bare names instead of paths,

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Settings and addresses. Settings are read and checked once, at open; only subnetwork.<region> is

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Prices of parts out of the Cloud Billing Catalog, and machine prices composed of them

@@ -1,5 +1,5 @@
 #include "base/base.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 /*
  * Is the caller the machine that we launched? Its proof is an instance identity token: a JWT that

@@ -1,7 +1,7 @@
 /* The provider table of Lambda Cloud, and how one instance of the provider opens and closes. */
 #include "base/base.h"
 #include "lambda.h"
-#include "lambda_int.h"
+#include "lambda_priv.h"
 
 static void lambda_close(void *p)
 {

@@ -7,7 +7,7 @@
  * after the request, and the machine stays for a minute.
  */
 #include "base/base.h"
-#include "lambda_int.h"
+#include "lambda_priv.h"
 
 #define LOOK_BACK_US (INT64_C(24) * SPOT_US_PER_HOUR)
 #define PAGES_MAX 5

@@ -4,7 +4,7 @@
  * happened, the launch ends with UNKNOWN. The caller then looks for the name before anything else.
  */
 #include "base/base.h"
-#include "lambda_int.h"
+#include "lambda_priv.h"
 
 #include <ctype.h>
 

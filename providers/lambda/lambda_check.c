@@ -5,7 +5,7 @@
  * handful of GETs, because the whole account has one a second.
  */
 #include "base/base.h"
-#include "lambda_int.h"
+#include "lambda_priv.h"
 
 #include "base/check.h"
 

@@ -3,7 +3,7 @@
  * architecture. Memory of an unknown form stays 0: not schedulable by memory rather than guessed.
  */
 #include "base/base.h"
-#include "lambda_int.h"
+#include "lambda_priv.h"
 
 #include <ctype.h>
 #include <strings.h>

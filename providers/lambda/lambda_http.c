@@ -5,7 +5,7 @@
  * bodies may be anything.
  */
 #include "base/base.h"
-#include "lambda_int.h"
+#include "lambda_priv.h"
 
 #include "base/crypto/redact.h"
 

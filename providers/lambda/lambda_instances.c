@@ -4,7 +4,7 @@
  * There is no creation time; ours stands in the name, "brk.<install>.<node>.<epoch seconds>".
  */
 #include "base/base.h"
-#include "lambda_int.h"
+#include "lambda_priv.h"
 
 #include "base/err.h"
 

@@ -5,7 +5,7 @@
  * created or changed for the customer.
  */
 #include "base/base.h"
-#include "lambda_int.h"
+#include "lambda_priv.h"
 
 #include <ctype.h>
 

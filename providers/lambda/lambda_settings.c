@@ -3,7 +3,7 @@
  * asks for fresh credentials.
  */
 #include "base/base.h"
-#include "lambda_int.h"
+#include "lambda_priv.h"
 
 #include "base/err.h"
 

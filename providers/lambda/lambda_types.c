@@ -4,7 +4,7 @@
  * at the moment. If the route does not exist, the regions seen in the list stand in.
  */
 #include "base/base.h"
-#include "lambda_int.h"
+#include "lambda_priv.h"
 
 #define SOURCE "GET /instance-types"
 #define CENTS_MAX 100000000

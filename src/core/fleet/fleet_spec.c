@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/text/yaml.h"
 #include "core/fleet/fleet.h"
-#include "core/spec/jobspec_priv.h"
+#include "core/spec/spec_parts.h"
 
 #define FLEET_NODES_MAX 10000
 

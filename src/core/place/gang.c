@@ -26,7 +26,7 @@ static const struct gang_rest *rest_of(const struct gang_ask *ask, int32_t pool_
 	return NULL;
 }
 
-static bool busy(const struct gang_ask *ask, const char *place)
+static bool place_is_busy(const struct gang_ask *ask, const char *place)
 {
 	for (size_t i = 0; i < ask->busy_n; i++) {
 		if (strcmp(ask->busy[i], place) == 0) {
@@ -49,7 +49,7 @@ static const char *refusal_of(struct arena *a, const struct offer *o, const stru
 	if (rest_of(ask, o->pool_id) != NULL) {
 		return "it could not give so many together a short while ago";
 	}
-	if (ask->busy_n > 0 && busy(ask, gang_place(a, o))) {
+	if (ask->busy_n > 0 && place_is_busy(ask, gang_place(a, o))) {
 		return "another gang is being acquired there";
 	}
 	*ret_cooling = false;
@@ -143,7 +143,7 @@ json_t *gang_score_json(const struct gang_score *g)
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
-static bool missing(const struct gang_member *m)
+static bool member_missing(const struct gang_member *m)
 {
 	return m->state == NODE_NONE || m->state == NODE_FAILED || m->state == NODE_GONE ||
 	    m->state == NODE_TERMINATING || m->state == NODE_DRAINING;
@@ -154,7 +154,7 @@ size_t gang_gaps(const struct gang_member *members, size_t n)
 	size_t gaps = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		gaps += missing(&members[i]);
+		gaps += member_missing(&members[i]);
 	}
 	return gaps;
 }
@@ -174,7 +174,7 @@ struct muster {
 	size_t gaps_n;
 };
 
-static struct muster muster(struct arena *a, const struct gang_hold_in *in)
+static struct muster gang_muster(struct arena *a, const struct gang_hold_in *in)
 {
 	struct muster k = { .gaps = arena_array(a, in->members_n + 1, sizeof(*k.gaps)) };
 
@@ -182,7 +182,7 @@ static struct muster muster(struct arena *a, const struct gang_hold_in *in)
 		const struct gang_member *m = &in->members[i];
 
 		k.noticed |= m->noticed || m->state == NODE_DRAINING;
-		if (missing(m)) {
+		if (member_missing(m)) {
 			k.gaps[k.gaps_n++] = m->rank;
 			continue;
 		}
@@ -228,7 +228,7 @@ static void hold_or_not(struct arena *a, const struct gang_hold_in *in, const st
 
 void gang_hold(struct arena *a, const struct gang_hold_in *in, struct gang_hold_out *ret)
 {
-	struct muster k = muster(a, in);
+	struct muster k = gang_muster(a, in);
 
 	*ret = (struct gang_hold_out){ .what = GANG_WAIT, .why = "" };
 	if (!in->wanted) {
@@ -264,33 +264,34 @@ void gang_hold(struct arena *a, const struct gang_hold_in *in, struct gang_hold_
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static bool is(const char *a, const char *b)
+static bool str_is(const char *a, const char *b)
 {
 	return a != NULL && strcmp(a, b) == 0;
 }
 
-static bool going(const struct gang_rank *r)
+static bool rank_going(const struct gang_rank *r)
 {
 	return r->noticed || r->node == NODE_DRAINING || r->node == NODE_TERMINATING ||
 	    r->node == NODE_GONE || r->node == NODE_FAILED;
 }
 
-static bool failed(const struct gang_rank *r)
+static bool rank_failed(const struct gang_rank *r)
 {
-	return r->ended && !is(r->exit_reason, "ok") && !is(r->exit_reason, "drained");
+	return r->ended && !str_is(r->exit_reason, "ok") && !str_is(r->exit_reason, "drained");
 }
 
 /* The first of those that ended badly; one that says why before one that was only killed. */
-static const struct gang_rank *culprit(const struct gang_run *in)
+static const struct gang_rank *rank_culprit(const struct gang_run *in)
 {
 	const struct gang_rank *best = NULL;
 
 	for (size_t i = 0; i < in->n; i++) {
 		const struct gang_rank *r = &in->ranks[i];
 
-		if (failed(r) &&
+		if (rank_failed(r) &&
 		    (best == NULL ||
-			(is(best->exit_reason, "killed") && !is(r->exit_reason, "killed")))) {
+			(str_is(best->exit_reason, "killed") &&
+			    !str_is(r->exit_reason, "killed")))) {
 			best = r;
 		}
 	}
@@ -300,16 +301,16 @@ static const struct gang_rank *culprit(const struct gang_run *in)
 static const struct gang_rank *ended_as(const struct gang_run *in, const char *reason)
 {
 	for (size_t i = 0; i < in->n; i++) {
-		if (in->ranks[i].ended && is(in->ranks[i].exit_reason, reason)) {
+		if (in->ranks[i].ended && str_is(in->ranks[i].exit_reason, reason)) {
 			return &in->ranks[i];
 		}
 	}
 	return NULL;
 }
 
-static const char *words(struct arena *a, const struct gang_rank *r)
+static const char *rank_words(struct arena *a, const struct gang_rank *r)
 {
-	if (is(r->exit_reason, "lost")) {
+	if (str_is(r->exit_reason, "lost")) {
 		return arena_printf(a, "rank %d on n%" PRId64 " is lost: %s", (int)r->rank,
 		    r->node_id, r->node_why);
 	}
@@ -324,7 +325,8 @@ static const char *words(struct arena *a, const struct gang_rank *r)
 	    (int)r->exit_code);
 }
 
-static void settle(struct gang_verdict *v, enum job_event ev, const char *why, const char *reason)
+static void verdict_settle(struct gang_verdict *v, enum job_event ev, const char *why,
+    const char *reason)
 {
 	*v = (struct gang_verdict){ .act = GANG_SETTLE,
 		.event = ev,
@@ -336,42 +338,42 @@ static void settle(struct gang_verdict *v, enum job_event ev, const char *why, c
 /* All have ended. */
 static void judge_end(struct arena *a, const struct gang_run *in, struct gang_verdict *v)
 {
-	const struct gang_rank *bad = culprit(in), *gone = ended_as(in, "lost");
+	const struct gang_rank *bad = rank_culprit(in), *gone = ended_as(in, "lost");
 	bool ok = true, drained = false, leaving = false;
 
 	for (size_t i = 0; i < in->n; i++) {
-		ok &= is(in->ranks[i].exit_reason, "ok");
-		drained |=
-		    is(in->ranks[i].desired, "drain") || is(in->ranks[i].exit_reason, "drained");
-		leaving |= going(&in->ranks[i]);
+		ok &= str_is(in->ranks[i].exit_reason, "ok");
+		drained |= str_is(in->ranks[i].desired, "drain") ||
+		    str_is(in->ranks[i].exit_reason, "drained");
+		leaving |= rank_going(&in->ranks[i]);
 	}
 	if (ok) {
-		settle(v, JOB_EV_EXITED_OK, "finished on all ranks", "");
+		verdict_settle(v, JOB_EV_EXITED_OK, "finished on all ranks", "");
 	} else if (gone != NULL) {
-		settle(v, JOB_EV_NODE_LOST, words(a, gone), "");
+		verdict_settle(v, JOB_EV_NODE_LOST, rank_words(a, gone), "");
 	} else if (in->job == JOB_CANCELLING) {
-		settle(v, JOB_EV_KILLED, "stopped by request", "");
+		verdict_settle(v, JOB_EV_KILLED, "stopped by request", "");
 	} else if (drained || leaving || bad == NULL) {
 		/* A rank that was ordered to stop counts as stopped, however it ended. A rank whose
 		 * peer is reclaimed, or whose machine restarts, may fail before it hears of that.
 		 * The newest whole checkpoint counts. */
-		settle(v, JOB_EV_STOPPED,
-		    bad != NULL ? arena_printf(a, "stopped (%s)", words(a, bad))
+		verdict_settle(v, JOB_EV_STOPPED,
+		    bad != NULL ? arena_printf(a, "stopped (%s)", rank_words(a, bad))
 				: "stopped on all ranks",
 		    "");
 	} else if (in->restarts < in->max_restarts) {
-		settle(v, JOB_EV_RETRY,
-		    arena_printf(a, "%s; restart %d of %" PRId64, words(a, bad),
+		verdict_settle(v, JOB_EV_RETRY,
+		    arena_printf(a, "%s; restart %d of %" PRId64, rank_words(a, bad),
 			(int)in->restarts + 1, in->max_restarts),
 		    "");
 		v->retry = true;
 	} else {
-		settle(v, JOB_EV_EXITED_BAD, words(a, bad), bad->exit_reason);
+		verdict_settle(v, JOB_EV_EXITED_BAD, rank_words(a, bad), bad->exit_reason);
 	}
 }
 
-static void tell(struct gang_verdict *v, enum job_event ev, const char *desired, const char *why,
-    int64_t deadline_us)
+static void verdict_tell(struct gang_verdict *v, enum job_event ev, const char *desired,
+    const char *why, int64_t deadline_us)
 {
 	*v = (struct gang_verdict){ .act = GANG_TELL,
 		.event = ev,
@@ -391,7 +393,7 @@ struct alive {
 	int64_t deadline_us;
 };
 
-static struct alive alive(const struct gang_run *in)
+static struct alive ranks_alive(const struct gang_run *in)
 {
 	struct alive k = { .all_begun = true };
 
@@ -410,10 +412,10 @@ static struct alive alive(const struct gang_run *in)
 		k.all_begun &=
 		    r->ended || r->phase == ATTEMPT_RUNNING || r->phase == ATTEMPT_SAVING;
 		k.n += !r->ended;
-		k.running |= !r->ended && is(r->desired, "run");
+		k.running |= !r->ended && str_is(r->desired, "run");
 	}
 	for (size_t i = 0; i < in->n; i++) {
-		k.other_deadline |= !in->ranks[i].ended && is(in->ranks[i].desired, "drain") &&
+		k.other_deadline |= !in->ranks[i].ended && str_is(in->ranks[i].desired, "drain") &&
 		    in->ranks[i].deadline_us != k.deadline_us;
 	}
 	return k;
@@ -425,31 +427,31 @@ static void judge_live(struct arena *a, const struct gang_run *in, const struct 
 {
 	const struct gang_rank *bad = ended_as(in, "lost"), *parted = ended_as(in, "drained");
 
-	bad = bad != NULL ? bad : culprit(in);
+	bad = bad != NULL ? bad : rank_culprit(in);
 	if (in->job == JOB_CANCELLING) {
 		return;
 	}
 	if (in->cancel) { /* also when all were told to stop before: the job does not begin again */
-		tell(v, JOB_EV_CANCEL, "kill", "cancelled", 0);
+		verdict_tell(v, JOB_EV_CANCEL, "kill", "cancelled", 0);
 	} else if (k->leaver != NULL && (k->running || k->other_deadline)) {
-		tell(v, k->noticed || in->job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE,
+		verdict_tell(v, k->noticed || in->job == JOB_DRAINING ? JOB_EV_NOTICE : JOB_EV_MOVE,
 		    "drain",
 		    arena_printf(a, "rank %d: %s", (int)k->leaver->rank, k->leaver->node_why),
 		    k->deadline_us);
 	} else if (bad != NULL && k->running) {
 		/* The others cannot go on without it, and a whole checkpoint needs all of them. */
-		tell(v, JOB_EV_RANK_ENDED, "kill", words(a, bad), 0);
+		verdict_tell(v, JOB_EV_RANK_ENDED, "kill", rank_words(a, bad), 0);
 	} else if (parted != NULL && k->running) {
 		/* Its machine restarted, or was reclaimed before we heard so: what it saved is
 		 * whole if all save. */
-		tell(v, JOB_EV_RANK_ENDED, "drain",
+		verdict_tell(v, JOB_EV_RANK_ENDED, "drain",
 		    arena_printf(a, "rank %d on n%" PRId64 " has stopped", (int)parted->rank,
 			parted->node_id),
 		    0);
 	} else if (in->overtime && k->running && in->job != JOB_DRAINING) {
-		tell(v, JOB_EV_OVERTIME, "drain", "max_duration is over", 0);
+		verdict_tell(v, JOB_EV_OVERTIME, "drain", "max_duration is over", 0);
 	} else if (in->over_budget && k->running && in->job != JOB_DRAINING) {
-		tell(v, JOB_EV_BUDGET, "drain", in->budget_why, 0);
+		verdict_tell(v, JOB_EV_BUDGET, "drain", in->budget_why, 0);
 	} else if (in->job == JOB_STARTING && k->all_begun) {
 		v->act = GANG_BEGUN;
 		v->event = JOB_EV_STARTED;
@@ -459,7 +461,7 @@ static void judge_live(struct arena *a, const struct gang_run *in, const struct 
 
 void gang_judge(struct arena *a, const struct gang_run *in, struct gang_verdict *ret)
 {
-	struct alive k = alive(in);
+	struct alive k = ranks_alive(in);
 
 	*ret = (struct gang_verdict){ .act = GANG_LEAVE, .why = "", .reason = "", .desired = "" };
 	if (!in->current || job_state_final(in->job) || in->job == JOB_QUEUED ||

@@ -81,7 +81,7 @@ static void candidate_add(const struct place_in *in, struct place_question *q,
 	};
 }
 
-static void candidates(const struct place_in *in, struct place_question *q)
+static void deadline_candidates(const struct place_in *in, struct place_question *q)
 {
 	const struct placing *p = &q->placing;
 
@@ -134,7 +134,7 @@ void placement_ask(const struct place_in *in, const struct job_facts *f, const s
     const struct deadline_held *held, struct place_question *ret)
 {
 	*ret = (struct place_question){ .facts = *f, .placing = *p, .held = *held };
-	candidates(in, ret);
+	deadline_candidates(in, ret);
 	hold_back(in, ret);
 }
 

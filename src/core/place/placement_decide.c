@@ -16,7 +16,7 @@ static void choice_take(struct place_choice *c, const struct score *s, const cha
 	*c = (struct place_choice){ .act = PLACE_TAKE, .score = s, .kind = kind, .why = why };
 }
 
-static bool queued(const struct job_facts *f)
+static bool job_is_queued(const struct job_facts *f)
 {
 	return f->state == JOB_NONE || f->state == JOB_QUEUED;
 }
@@ -27,7 +27,7 @@ static bool may_defer(const struct job_facts *f, const struct placing *p)
 {
 	int off_peak = p->spec->off_peak;
 
-	return f->not_before_us == 0 && f->epoch == 0 && queued(f) && p->usable > 0 &&
+	return f->not_before_us == 0 && f->epoch == 0 && job_is_queued(f) && p->usable > 0 &&
 	    off_peak != 0 && (off_peak > 0 || f->deadline_us != 0);
 }
 

@@ -219,7 +219,7 @@ static void wait_for_any(struct play *p, struct run *r)
 	r->now_h = fmax(until, r->now_h + 1e-3);
 }
 
-static double egress(const struct place *x, bool first, double saves)
+static double egress_cost(const struct place *x, bool first, double saves)
 {
 	bool restores = !first || x->t.restores > x->t.interruptions;
 
@@ -229,7 +229,7 @@ static double egress(const struct place *x, bool first, double saves)
 
 /* The machine is reclaimed after `ran` hours. Work since the last save is lost, or none after a
  * notice in time. */
-static void reclaimed(struct play *p, struct run *r, struct place *x, double ran)
+static void run_reclaimed(struct play *p, struct run *r, struct place *x, double ran)
 {
 	double worked = fmax(ran - x->t.start_h, 0), whole = x->t.work_h + x->t.overhead_h,
 	       lost = 0;
@@ -259,7 +259,7 @@ static void reclaimed(struct play *p, struct run *r, struct place *x, double ran
 	}
 }
 
-static bool stretch(struct play *p, struct run *r, size_t at)
+static bool run_stretch(struct play *p, struct run *r, size_t at)
 {
 	struct place *x = &p->places[at];
 	double need = need_h(x, r),
@@ -271,15 +271,15 @@ static bool stretch(struct play *p, struct run *r, size_t at)
 
 	r->moves += r->at < p->n && r->at != at;
 	r->cost += p->nodes * price_over(p, x, r->now_h, ran) * ran;
-	r->cost +=
-	    p->nodes * egress(x, r->starts == 1, saves + (until < need ? x->t.notice_saves : 0));
+	r->cost += p->nodes *
+	    egress_cost(x, r->starts == 1, saves + (until < need ? x->t.notice_saves : 0));
 	r->at = at;
 	r->now_h += ran;
 	r->on_demand_h += x->spot ? 0 : ran;
 	if (until >= need) {
 		return true;
 	}
-	reclaimed(p, r, x, ran);
+	run_reclaimed(p, r, x, ran);
 	return false;
 }
 
@@ -303,7 +303,7 @@ static bool run_once(struct play *p, struct run *r)
 			continue;
 		}
 		r->starts++;
-		if (stretch(p, r, at)) {
+		if (run_stretch(p, r, at)) {
 			return true;
 		}
 	}
@@ -319,7 +319,7 @@ static int by_value(const void *pa, const void *pb)
 	return (*a > *b) - (*a < *b);
 }
 
-static double quantile(const double *sorted, size_t n, double q)
+static double quantile_of(const double *sorted, size_t n, double q)
 {
 	double at = q * (double)(n - 1);
 	size_t i = (size_t)at;
@@ -367,12 +367,12 @@ void montecarlo_run(struct arena *a, const struct montecarlo_in *in, struct mont
 	qsort(cost, runs, sizeof(*cost), by_value);
 	qsort(hours, runs, sizeof(*hours), by_value);
 	ret->cost_mean_micros = llround(cost_sum / n);
-	ret->cost_p5_micros = llround(quantile(cost, runs, 0.05));
-	ret->cost_p50_micros = llround(quantile(cost, runs, 0.50));
-	ret->cost_p95_micros = llround(quantile(cost, runs, 0.95));
+	ret->cost_p5_micros = llround(quantile_of(cost, runs, 0.05));
+	ret->cost_p50_micros = llround(quantile_of(cost, runs, 0.50));
+	ret->cost_p95_micros = llround(quantile_of(cost, runs, 0.95));
 	ret->hours_mean = hours_sum / n;
-	ret->hours_p5 = quantile(hours, runs, 0.05);
-	ret->hours_p50 = quantile(hours, runs, 0.50);
-	ret->hours_p95 = quantile(hours, runs, 0.95);
+	ret->hours_p5 = quantile_of(hours, runs, 0.05);
+	ret->hours_p50 = quantile_of(hours, runs, 0.50);
+	ret->hours_p95 = quantile_of(hours, runs, 0.95);
 	ret->deadline_odds = (double)met / n;
 }

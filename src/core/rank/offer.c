@@ -202,7 +202,7 @@ static int64_t gpu_floor(const struct spot_shape *shape, enum spot_market market
 }
 
 /* Equal within a thousandth: what multiplying and rounding leaves. */
-static bool about(int64_t a, int64_t b)
+static bool nearly_equal(int64_t a, int64_t b)
 {
 	return a - b <= b / 1000 && b - a <= b / 1000;
 }
@@ -212,8 +212,8 @@ static bool about(int64_t a, int64_t b)
 static bool per_gpu_mixup(const struct price_claim *c, int64_t gpus)
 {
 	return gpus > 1 && c->last_micros > 0 &&
-	    (about(c->price_micros, c->last_micros * gpus) ||
-		about(c->price_micros * gpus, c->last_micros));
+	    (nearly_equal(c->price_micros, c->last_micros * gpus) ||
+		nearly_equal(c->price_micros * gpus, c->last_micros));
 }
 
 static const char *level_wrong(struct arena *a, const struct price_claim *c)
@@ -314,7 +314,7 @@ const char *price_contradiction(struct arena *a, int64_t price_micros, int64_t e
 	char usd[USD_TEXT_MAX], other[USD_TEXT_MAX];
 
 	if (before_micros == 0 || effective_us != before_effective_us ||
-	    about(price_micros, before_micros)) {
+	    nearly_equal(price_micros, before_micros)) {
 		return NULL;
 	}
 	return arena_printf(a, "the same reply says %s and %s for the same time",
@@ -382,13 +382,13 @@ void offers_share_names(struct offer *offers, size_t n)
 
 /* ---- has anything changed? ------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t hash_mix_in(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
 	return h ^ h >> 29;
 }
 
-static uint64_t bits(double v)
+static uint64_t double_bits(double v)
 {
 	uint64_t b;
 
@@ -405,17 +405,18 @@ uint64_t offers_digest(const struct offer *offers, size_t n, int64_t now_us, int
 		const struct offer *o = &offers[i];
 		bool rests = o->cool_until_us > now_us;
 
-		h = mix(h,
+		h = hash_mix_in(h,
 		    (uint64_t)(uint32_t)o->pool_id << 32 | (uint64_t)o->market << 8 |
 			(uint64_t)o->price_state << 4 | (uint64_t)rests << 3 |
 			(uint64_t)o->has_odds << 2 | (uint64_t)o->has_quota << 1);
-		h = mix(h, (uint64_t)o->price_micros);
-		h = mix(h, bits(o->capacity));
+		h = hash_mix_in(h, (uint64_t)o->price_micros);
+		h = hash_mix_in(h, double_bits(o->capacity));
 		if (o->has_odds) {
-			h = mix(h, bits(o->odds));
+			h = hash_mix_in(h, double_bits(o->odds));
 		}
 		if (o->has_quota) {
-			h = mix(mix(h, (uint64_t)o->quota_limit), (uint64_t)o->quota_used);
+			h = hash_mix_in(hash_mix_in(h, (uint64_t)o->quota_limit),
+			    (uint64_t)o->quota_used);
 		}
 		if (rests && (*ret_until_us == 0 || o->cool_until_us < *ret_until_us)) {
 			*ret_until_us = o->cool_until_us;

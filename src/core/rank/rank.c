@@ -193,7 +193,8 @@ static bool asks_suit(struct rank_ctx *c, struct arena *a, const struct offer *o
 	return false;
 }
 
-static enum refusal refusal(struct rank_ctx *c, struct arena *a, const struct offer *o, bool bits)
+static enum refusal offer_refused_for(struct rank_ctx *c, struct arena *a, const struct offer *o,
+    bool bits)
 {
 	if (o->market == SPOT_MARKET_SPOT && !c->job.spot_allowed) {
 		return REFUSED_SPOT;
@@ -358,7 +359,7 @@ static bool block_suits(struct arena *a, struct rank_ctx *c, struct pass *p, siz
 			return false;
 		}
 		before = o->pool_id;
-		p->why[i] = (uint8_t)refusal(c, a, o, p->bits);
+		p->why[i] = (uint8_t)offer_refused_for(c, a, o, p->bits);
 		if (p->why[i] == REFUSED_NOT) {
 			__builtin_prefetch(&o->hazard);
 			__builtin_prefetch(&o->hazard_source);

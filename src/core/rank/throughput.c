@@ -50,7 +50,7 @@ static double per_gpu_ratio(const char *gpu, const char *reference)
 /* Hours after which the job's own step rates count as much as the table. */
 #define TABLE_WEIGHT_H 0.5
 
-static const struct gpu_ask *reference(const struct job_spec *spec)
+static const struct gpu_ask *reference_gpu(const struct job_spec *spec)
 {
 	for (size_t i = 0; i < spec->asks_n; i++) {
 		if (spec->asks[i].gpus_n > 0) {
@@ -62,14 +62,14 @@ static const struct gpu_ask *reference(const struct job_spec *spec)
 
 double gpu_speed_table(const struct job_spec *spec, const char *gpu)
 {
-	const struct gpu_ask *ref = reference(spec);
+	const struct gpu_ask *ref = reference_gpu(spec);
 
 	return ref != NULL ? per_gpu_ratio(gpu, ref->gpu) : 1.0;
 }
 
 double rank_throughput(const struct job_spec *spec, const struct offer *o)
 {
-	const struct gpu_ask *ref = reference(spec);
+	const struct gpu_ask *ref = reference_gpu(spec);
 
 	if (ref == NULL || o->gpu_milli <= 0 || ref->milli <= 0) {
 		return 1.0;
@@ -110,7 +110,7 @@ static double reference_rate(const struct rank_job *job, const struct gpu_ask *r
 
 double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measured_h)
 {
-	const struct gpu_ask *ref = reference(job->spec);
+	const struct gpu_ask *ref = reference_gpu(job->spec);
 	double table = gpu_speed_table(job->spec, gpu), steps = 0, hours = 0, ref_hours, rate;
 
 	*ret_measured_h = 0;
@@ -159,7 +159,7 @@ size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate 
 
 int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s)
 {
-	const struct gpu_ask *ref = reference(job->spec);
+	const struct gpu_ask *ref = reference_gpu(job->spec);
 	double hours = 0,
 	       rate = ref != NULL && steps_left > 0 ? reference_rate(job, ref, &hours) : 0;
 	double measured_s;

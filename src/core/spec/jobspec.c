@@ -6,7 +6,7 @@
 #include "base/text/str.h"
 #include "base/text/yaml.h"
 #include "core/place/gang.h"
-#include "core/spec/jobspec_priv.h"
+#include "core/spec/spec_parts.h"
 #include "spot/agent.h"
 
 #include <ctype.h>

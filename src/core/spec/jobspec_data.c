@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "base/text/str.h"
 #include "base/text/yaml.h"
-#include "core/spec/jobspec_priv.h"
+#include "core/spec/spec_parts.h"
 
 /* Parses "120GB": decimal units, as clouds bill them, and binary ones. */
 static bool parse_bytes(const char *text, int64_t *ret)

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/text/str.h"
 #include "base/text/yaml.h"
-#include "core/spec/jobspec_priv.h"
+#include "core/spec/spec_parts.h"
 #include "core/spec/store_uri.h"
 
 #define MOUNTS_MAX 512

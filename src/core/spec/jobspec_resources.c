@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/str.h"
-#include "core/spec/jobspec_priv.h"
+#include "core/spec/spec_parts.h"
 
 #include <ctype.h>
 #include <math.h>

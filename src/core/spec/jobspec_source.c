@@ -9,7 +9,7 @@
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
 #include "base/text/yaml.h"
-#include "core/spec/jobspec_priv.h"
+#include "core/spec/spec_parts.h"
 
 /* shorter lines of a value would match too much else */
 #define LINE_MIN 9

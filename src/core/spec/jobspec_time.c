@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include "base/text/str.h"
 #include "base/text/yaml.h"
-#include "core/spec/jobspec_priv.h"
+#include "core/spec/spec_parts.h"
 
 #define DEADLINE_MAX_US (INT64_C(87600) * SPOT_US_PER_HOUR) /* ten years */
 #define PATIENCE_MAX_US (INT64_C(24) * 365 * SPOT_US_PER_HOUR)

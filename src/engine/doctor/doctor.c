@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/doctor/doctor_int.h"
+#include "engine/doctor/doctor_priv.h"
 
 #define LOOK_US (45 * SPOT_US_PER_S) /* a whole check of one region; the client waits for 60 s */
 #define WHOAMI_US (20 * SPOT_US_PER_S)

@@ -5,7 +5,7 @@
  * time leaves its invariant untested.
  */
 #include "base/base.h"
-#include "engine/doctor/doctor_int.h"
+#include "engine/doctor/doctor_priv.h"
 #include "store/rules.h"
 
 /* rows that ended before are not checked again */

@@ -4,7 +4,7 @@
  * with the row. */
 #include "base/base.h"
 #include "base/text/str.h"
-#include "engine/doctor/doctor_int.h"
+#include "engine/doctor/doctor_priv.h"
 
 /* rows that ended before are not checked again */
 #define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)

@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
-#include "engine/doctor/doctor_int.h"
+#include "engine/doctor/doctor_priv.h"
 
 #define SKEW_WARN_US (1 * SPOT_US_PER_S)
 #define SKEW_BAD_US (30 * SPOT_US_PER_S)

@@ -3,7 +3,7 @@
  * fault. */
 #include "base/base.h"
 #include "base/text/str.h"
-#include "engine/doctor/doctor_int.h"
+#include "engine/doctor/doctor_priv.h"
 
 #define TRIP_US (15 * SPOT_US_PER_S) /* each request */
 #define TEXT "spotbroker: does the object store work?\n"

@@ -1,6 +1,6 @@
 /* Items about machines that were given up, and were alive or over for long (table verdict). */
 #include "base/base.h"
-#include "engine/doctor/doctor_int.h"
+#include "engine/doctor/doctor_priv.h"
 
 #define HISTORY_US (INT64_C(30) * 86400 * SPOT_US_PER_S)
 

@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "base/crypto/redact.h"
 #include "base/log.h"
-#include "engine/doctor/doctor_int.h"
+#include "engine/doctor/doctor_priv.h"
 
 #include <stdarg.h>
 

@@ -76,7 +76,7 @@ static void signing_begin(const struct recon *r, int64_t checkpoint_id)
 
 static void urls_written(struct step *s)
 {
-	const struct q_engine_mint_due_row *w = s->ctx;
+	const struct q_engine_presign_due_row *w = s->ctx;
 
 	if (step_rows(s) > 0) {
 		signing_end(s->r->state, w->checkpoint_id);
@@ -85,9 +85,9 @@ static void urls_written(struct step *s)
 	}
 }
 
-static void urls_sign(struct recon *r, struct q_engine_mint_due_row *rows, size_t n)
+static void urls_sign(struct recon *r, struct q_engine_presign_due_row *rows, size_t n)
 {
-	struct q_engine_mint_put_chunk *chunks = arena_array(r->arena, n, sizeof(*chunks));
+	struct q_engine_presign_put_chunk *chunks = arena_array(r->arena, n, sizeof(*chunks));
 	struct spot_err err = { 0 };
 	struct step *s;
 
@@ -100,7 +100,7 @@ static void urls_sign(struct recon *r, struct q_engine_mint_due_row *rows, size_
 			    STR("error", err.text));
 			return;
 		}
-		chunks[i] = (struct q_engine_mint_put_chunk){
+		chunks[i] = (struct q_engine_presign_put_chunk){
 			.path = rows[i].path,
 			.seq = rows[i].seq,
 			.object_key = key,
@@ -111,8 +111,8 @@ static void urls_sign(struct recon *r, struct q_engine_mint_due_row *rows, size_
 	}
 	signing_begin(r, rows[0].checkpoint_id);
 	s = step_new(r, urls_written, rows);
-	STEP(s, engine_mint_put,
-	    (&(struct q_engine_mint_put){ .checkpoint_id = rows[0].checkpoint_id,
+	STEP(s, engine_presign_put,
+	    (&(struct q_engine_presign_put){ .checkpoint_id = rows[0].checkpoint_id,
 		.chunk = chunks,
 		.chunk_n = n,
 		.at_us = engine_now(r->e),
@@ -121,25 +121,25 @@ static void urls_sign(struct recon *r, struct q_engine_mint_due_row *rows, size_
 
 static void urls_forgotten(struct step *s)
 {
-	const struct q_engine_mint_due_row *w = s->ctx;
+	const struct q_engine_presign_due_row *w = s->ctx;
 
 	signing_begin(s->r, w->checkpoint_id);
 	s->r->dirty = true;
 }
 
-static void urls_forget(struct recon *r, struct q_engine_mint_due_row *row)
+static void urls_forget(struct recon *r, struct q_engine_presign_due_row *row)
 {
 	struct step *s = step_new(r, urls_forgotten, row);
 
-	STEP(s, engine_mint_anew,
-	    (&(struct q_engine_mint_anew){ .checkpoint_id = row->checkpoint_id,
+	STEP(s, engine_presign_anew,
+	    (&(struct q_engine_presign_anew){ .checkpoint_id = row->checkpoint_id,
 		.fence = r->epoch }));
 }
 
 static void urls_due(struct step *s)
 {
-	struct q_engine_mint_due_row *rows;
-	size_t n = q_engine_mint_due_rows(&s->req, s->r->arena, &rows);
+	struct q_engine_presign_due_row *rows;
+	size_t n = q_engine_presign_due_rows(&s->req, s->r->arena, &rows);
 	size_t from = 0;
 
 	if (n == 0 || !objects_ready(s->r->e)) {
@@ -167,11 +167,11 @@ static void upload_urls_pass(struct recon *r, void *state)
 	for (size_t i = 0; i < u->n; i++) {
 		begun[i] = u->list[i].checkpoint_id;
 	}
-	STEP(s, engine_mint_due,
-	    (&(struct q_engine_mint_due){ .most = SIGN_MOST, .begun = begun, .begun_n = u->n }));
+	STEP(s, engine_presign_due,
+	    (&(struct q_engine_presign_due){ .most = SIGN_MOST, .begun = begun, .begun_n = u->n }));
 	s = step_new(r, NULL, NULL);
-	STEP(s, engine_mint_empty,
-	    (&(struct q_engine_mint_empty){ .at_us = engine_now(r->e), .fence = r->epoch }));
+	STEP(s, engine_presign_empty,
+	    (&(struct q_engine_presign_empty){ .at_us = engine_now(r->e), .fence = r->epoch }));
 }
 
 const struct recon_kind upload_urls_kind = { .name = "upload_urls",

@@ -2,7 +2,7 @@
  * ends. */
 #include "base/base.h"
 #include "base/log.h"
-#include "engine/kernel/kernel_int.h"
+#include "engine/kernel/kernel_priv.h"
 
 struct act *act_new(struct engine *e, int64_t id, void (*called)(struct act *))
 {

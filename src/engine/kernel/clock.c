@@ -21,7 +21,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "core/life/doubt.h"
-#include "engine/kernel/kernel_int.h"
+#include "engine/kernel/kernel_priv.h"
 
 #define AGAIN_US (60 * SPOT_US_PER_S)
 #define UNTOLD_US (24 * SPOT_US_PER_HOUR) /* no clock is ahead by more */

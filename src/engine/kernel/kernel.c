@@ -1,7 +1,7 @@
 /* The engine's life: start, passes, stop. */
 #include "base/base.h"
 #include "base/crypto/secret.h"
-#include "engine/kernel/kernel_int.h"
+#include "engine/kernel/kernel_priv.h"
 
 struct loop *engine_loop(const struct engine *e)
 {

@@ -260,7 +260,7 @@ json_t *presign_headers_json(const struct spot_presign *p);
 const char *presign_how(const struct spot_presign *p); /* "put", "resumable", "blocks" */
 /* prefix/install/job/epoch/rank/sha256. Each rank writes to keys of its own: a bad upload of one
  * rank cannot replace an object that another rank has committed. */
-char *objects_key(struct engine *e, struct arena *a, const struct q_engine_mint_due_row *w);
+char *objects_key(struct engine *e, struct arena *a, const struct q_engine_presign_due_row *w);
 /* At most this many URLs are signed by one reconciler before the loop goes on: by RSA a tenth of a
  * second. */
 #define SIGN_MOST 128

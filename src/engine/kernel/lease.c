@@ -13,7 +13,7 @@
  */
 #include "base/base.h"
 #include "base/log.h"
-#include "engine/kernel/kernel_int.h"
+#include "engine/kernel/kernel_priv.h"
 
 #define POLLS 12 /* of another holder's lease, within its life */
 #define GAP_US (600 * SPOT_US_PER_S)

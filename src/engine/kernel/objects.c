@@ -183,7 +183,7 @@ const char *presign_how(const struct spot_presign *p)
 	return "put";
 }
 
-char *objects_key(struct engine *e, struct arena *a, const struct q_engine_mint_due_row *w)
+char *objects_key(struct engine *e, struct arena *a, const struct q_engine_presign_due_row *w)
 {
 	const char *prefix = e->conf.store_prefix == NULL ? "" : e->conf.store_prefix;
 

@@ -1,7 +1,7 @@
 /* The market as it stands: one read shared by every pass that needs it within offers_age. */
 #include "base/base.h"
 #include "base/text/str.h"
-#include "engine/kernel/kernel_int.h"
+#include "engine/kernel/kernel_priv.h"
 #include "store/offers.h"
 
 /* Memory of one read. Passes that were given it hold it until they end, even if it is read again

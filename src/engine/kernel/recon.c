@@ -1,7 +1,7 @@
 /* Reconcilers: their state, their passes and the statements of these. */
 #include "base/base.h"
 #include "base/log.h"
-#include "engine/kernel/kernel_int.h"
+#include "engine/kernel/kernel_priv.h"
 
 void recon_add(struct engine *e, const struct recon_kind *kind)
 {

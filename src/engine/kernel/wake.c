@@ -1,6 +1,6 @@
 /* The engine's time, and when it passes next. */
 #include "base/base.h"
-#include "engine/kernel/kernel_int.h"
+#include "engine/kernel/kernel_priv.h"
 
 int64_t engine_now(const struct engine *e)
 {

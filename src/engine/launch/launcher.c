@@ -10,7 +10,7 @@
 #include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/launch/launch_int.h"
+#include "engine/launch/launch_priv.h"
 
 #define LAUNCH_MOST 64 /* of each provider */
 #define CLAIM_SLACK_US (30 * SPOT_US_PER_S) /* the call's own deadline ends it well before */

@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/launch/launch_int.h"
+#include "engine/launch/launch_priv.h"
 
 #define RESEND_DOUBLINGS 4
 #define LOOK_ABSENT "not found after the provider's list lag; asked once more"

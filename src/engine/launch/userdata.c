@@ -8,7 +8,7 @@
 #include "base/text/sbuf.h"
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
-#include "engine/launch/launch_int.h"
+#include "engine/launch/launch_priv.h"
 
 #define USERDATA_MAX (16 << 10)
 

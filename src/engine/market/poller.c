@@ -3,7 +3,7 @@
 #include "base/backoff.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/market/market_int.h"
+#include "engine/market/market_priv.h"
 
 #define CALL_TIMEOUT_US (300 * SPOT_US_PER_S)
 #define CHECK_US SPOT_US_PER_S

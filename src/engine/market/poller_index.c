@@ -1,7 +1,7 @@
 /* Known pools of a poll: a hash from key to row, so that 50,000 points find their pools in one
  * pass. */
 #include "base/base.h"
-#include "engine/market/market_int.h"
+#include "engine/market/market_priv.h"
 
 #include "base/hash.h"
 

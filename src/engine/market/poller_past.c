@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "base/text/str.h"
 #include "core/rank/offer.h"
-#include "engine/market/market_int.h"
+#include "engine/market/market_priv.h"
 
 #define TYPES_ONCE 24
 #define SOON_US (5 * SPOT_US_PER_S)

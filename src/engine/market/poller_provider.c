@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/market/market_int.h"
+#include "engine/market/market_priv.h"
 
 static struct provider_health *health_find(struct poller *p, const struct call_provider *provider)
 {

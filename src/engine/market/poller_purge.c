@@ -1,6 +1,6 @@
 /* Deletes rows past their retention, one table after the other: retention.sql. */
 #include "base/base.h"
-#include "engine/market/market_int.h"
+#include "engine/market/market_priv.h"
 
 #define MOST 20000
 #define MOST_LOGS 2000 /* up to 64 KiB each */

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/rank/offer.h"
-#include "engine/market/market_int.h"
+#include "engine/market/market_priv.h"
 
 static struct poll *op_poll(struct op *op)
 {

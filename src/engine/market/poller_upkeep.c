@@ -6,7 +6,7 @@
  */
 #include "base/base.h"
 #include "base/log.h"
-#include "engine/market/market_int.h"
+#include "engine/market/market_priv.h"
 
 #define UPKEEP_CHECKS 5 /* due checks between two steps */
 /* tries of a step; the first two have no limit, since no poll works without them */

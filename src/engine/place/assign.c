@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/money/budget.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 #define HEAD_MOST 300
 #define SLICE_MOST 200
@@ -38,7 +38,7 @@ struct assign_state {
 	struct held_jobs held;
 };
 
-static bool spec_read(struct recon *r, const struct q_engine_sched_jobs_row *j,
+static bool spec_read(struct recon *r, const struct q_engine_assign_jobs_row *j,
     struct job_spec **ret)
 {
 	struct spot_err err = { 0 };
@@ -55,7 +55,7 @@ static bool spec_read(struct recon *r, const struct q_engine_sched_jobs_row *j,
 /* ---- one job, stage by stage ----------------------------------------------------------------- */
 
 struct waiting {
-	const struct q_engine_sched_jobs_row *row;
+	const struct q_engine_assign_jobs_row *row;
 	struct job_spec *spec;
 	bool queued; /* else it runs or drains */
 };
@@ -70,7 +70,7 @@ static bool spec_unread(struct recon *r, struct assign_pass *t, struct waiting *
  * good: a job whose time may be over waits until that is sure. */
 static bool time_over(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
-	const struct q_engine_sched_jobs_row *j = w->row;
+	const struct q_engine_assign_jobs_row *j = w->row;
 	int64_t most_us = w->spec->max_duration_s * SPOT_US_PER_S;
 
 	(void)t;
@@ -100,7 +100,7 @@ static bool budget_used_up(struct recon *r, struct assign_pass *t, struct waitin
 
 static bool fleet_closed(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
-	const struct q_engine_sched_jobs_row *j = w->row;
+	const struct q_engine_assign_jobs_row *j = w->row;
 
 	(void)t;
 	if (!w->queued || !j->fleet_closed) {
@@ -117,7 +117,7 @@ static bool fleet_closed(struct recon *r, struct assign_pass *t, struct waiting 
  * at once; a configuration that may be mended ends it as late as a job that no pool suits. */
 static bool mounts_unsignable(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
-	const struct q_engine_sched_jobs_row *j = w->row;
+	const struct q_engine_assign_jobs_row *j = w->row;
 	struct spot_err err = { 0 };
 	enum spot_rc rc = SPOT_OK;
 
@@ -155,7 +155,7 @@ static bool start_deferred(struct recon *r, struct assign_pass *t, struct waitin
 
 static bool node_bound(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
-	const struct q_engine_sched_jobs_row *j = w->row;
+	const struct q_engine_assign_jobs_row *j = w->row;
 	size_t i = w->queued && j->num_nodes == 1 ? node_choose(r, t, j, w->spec) : SIZE_MAX;
 
 	if (i == SIZE_MAX) {
@@ -178,7 +178,7 @@ static bool node_bound(struct recon *r, struct assign_pass *t, struct waiting *w
 
 static bool node_sought(struct recon *r, struct assign_pass *t, struct waiting *w)
 {
-	const struct q_engine_sched_jobs_row *j = w->row;
+	const struct q_engine_assign_jobs_row *j = w->row;
 
 	if (!j->inflight && !j->has_fleet_id) {
 		t->scored += r->e->offers.n;
@@ -204,7 +204,7 @@ static bool (*const stages[])(struct recon *r, struct assign_pass *t, struct wai
 };
 
 static void job_decide(struct recon *r, struct assign_pass *t,
-    const struct q_engine_sched_jobs_row *j)
+    const struct q_engine_assign_jobs_row *j)
 {
 	struct waiting w = { .row = j, .queued = j->state == JOB_QUEUED };
 
@@ -312,7 +312,7 @@ static void jobs_read(struct step *s)
 	bool any = false;
 
 	t->room.held = &st->held;
-	t->jobs_n = q_engine_sched_jobs_rows(&s->req, s->r->arena, &t->jobs);
+	t->jobs_n = q_engine_assign_jobs_rows(&s->req, s->r->arena, &t->jobs);
 	for (size_t i = 0; i < t->jobs_n; i++) {
 		any |= t->jobs[i].state == JOB_QUEUED || !t->jobs[i].inflight;
 	}
@@ -330,8 +330,8 @@ static void assign_pass(struct recon *r, void *state)
 	struct step *s = step_new(r, jobs_read, NULL);
 
 	deadline_pass_begins(r->e);
-	STEP(s, engine_sched_jobs,
-	    (&(struct q_engine_sched_jobs){ .head = HEAD_MOST,
+	STEP(s, engine_assign_jobs,
+	    (&(struct q_engine_assign_jobs){ .head = HEAD_MOST,
 		.slice = SLICE_MOST,
 		.after = st->after,
 		.after_n = st->after_n,

@@ -2,10 +2,10 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "core/money/budget.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 struct binding {
-	const struct q_engine_sched_jobs_row *job;
+	const struct q_engine_assign_jobs_row *job;
 	const struct q_engine_free_nodes_row *node;
 	int64_t restore_id; /* 0 = none */
 };
@@ -22,7 +22,7 @@ static void job_assigned(struct step *s)
 
 static void bind_write(struct recon *r, struct binding *a, const char *files, int64_t until_us)
 {
-	const struct q_engine_sched_jobs_row *j = a->job;
+	const struct q_engine_assign_jobs_row *j = a->job;
 	enum job_state next = job_next(j->id, j->state, JOB_EV_PLACED);
 	struct step *s;
 
@@ -60,7 +60,7 @@ static void bind_files(struct files *f)
 	}
 }
 
-void bind_start(struct recon *r, const struct q_engine_sched_jobs_row *j,
+void bind_start(struct recon *r, const struct q_engine_assign_jobs_row *j,
     const struct job_spec *spec, const struct q_engine_free_nodes_row *node)
 {
 	struct binding *a = arena_alloc(r->arena, sizeof(*a));
@@ -101,7 +101,7 @@ static bool node_suits(struct recon *r, const struct q_engine_free_nodes_row *n,
 }
 
 static bool node_free_for(const struct q_engine_free_nodes_row *n,
-    const struct q_engine_sched_jobs_row *j)
+    const struct q_engine_assign_jobs_row *j)
 {
 	if (j->has_fleet_id || n->has_fleet_id) {
 		return j->has_fleet_id && n->has_fleet_id && j->fleet_id == n->fleet_id;
@@ -110,7 +110,7 @@ static bool node_free_for(const struct q_engine_free_nodes_row *n,
 }
 
 size_t node_choose(struct recon *r, const struct assign_pass *t,
-    const struct q_engine_sched_jobs_row *j, const struct job_spec *spec)
+    const struct q_engine_assign_jobs_row *j, const struct job_spec *spec)
 {
 	size_t best = SIZE_MAX;
 
@@ -135,7 +135,7 @@ size_t node_choose(struct recon *r, const struct assign_pass *t,
 	return best;
 }
 
-bool node_dear(const struct engine *e, const struct q_engine_sched_jobs_row *j,
+bool node_dear(const struct engine *e, const struct q_engine_assign_jobs_row *j,
     const struct job_spec *spec, const struct q_engine_free_nodes_row *n)
 {
 	bool own = n->has_job_id && n->job_id == j->id && !n->has_fleet_id;

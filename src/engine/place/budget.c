@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "core/money/budget.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 bool budget_due(const struct engine *e, int64_t *next_us)
 {

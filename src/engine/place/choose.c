@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "engine/market/market.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 struct place_policy place_policy_of(const struct engine *e)
 {

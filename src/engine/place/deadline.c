@@ -4,7 +4,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 /* A question costs up to 50 ms: this many a pass, the rest in the next. */
 #define ASKS_A_PASS 4

@@ -1,6 +1,6 @@
 /* Rows and JSON of decisions that several files make. */
 #include "base/base.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 void wait_write(struct recon *r, const struct job_facts *f, const struct placing *p,
     const char *why, int64_t until_us)

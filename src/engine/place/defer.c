@@ -4,7 +4,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "core/policy/defer.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 struct deferral {
 	struct job_facts facts;

@@ -7,7 +7,7 @@
 #include "base/text/str.h"
 #include "core/policy/deadline_room.h"
 #include "engine/market/market.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 /* Jobs judged in one pass; the next goes on behind them. */
 #define RETURN_MOST 50

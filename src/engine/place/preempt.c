@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 #define SHOWN 20
 

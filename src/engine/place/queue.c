@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/text/str.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 #define QUEUE_MOST 5000
 #define SPEND_MOST_US (60 * SPOT_US_PER_S)

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/policy/rebalance.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 #define PAGE 16
 #define RECORD_US (60 * 24 * SPOT_US_PER_HOUR)

@@ -1,10 +1,10 @@
 /* Wants a node for a job that has none: chooses the pool, or records why the job waits. */
 #include "base/base.h"
-#include "engine/place/place_int.h"
+#include "engine/place/place_priv.h"
 
 /* Steps that count as done. A job that has stopped goes on from its checkpoint, so only saved steps
  * count. */
-static int64_t steps_kept(const struct q_engine_sched_jobs_row *j)
+static int64_t steps_kept(const struct q_engine_assign_jobs_row *j)
 {
 	if (j->state != JOB_QUEUED) {
 		return j->steps_done;
@@ -15,7 +15,7 @@ static int64_t steps_kept(const struct q_engine_sched_jobs_row *j)
 	return j->checkpoint_steps > 0 ? MIN(j->steps_done, j->checkpoint_steps) : j->steps_done;
 }
 
-struct job_facts facts_make(const struct q_engine_sched_jobs_row *j)
+struct job_facts facts_make(const struct q_engine_assign_jobs_row *j)
 {
 	return (struct job_facts){
 		.id = j->id,
@@ -80,7 +80,7 @@ static void choice_act(struct recon *r, struct assign_pass *t, const struct job_
 }
 
 /* True when no pool has suited the job for long enough, and none could. */
-static bool job_infeasible(struct recon *r, const struct q_engine_sched_jobs_row *j,
+static bool job_infeasible(struct recon *r, const struct q_engine_assign_jobs_row *j,
     const struct job_facts *f, const struct placing *p)
 {
 	struct engine *e = r->e;
@@ -91,7 +91,7 @@ static bool job_infeasible(struct recon *r, const struct q_engine_sched_jobs_row
 	    !placement_suits(&in, p->spec);
 }
 
-void job_want(struct recon *r, struct assign_pass *t, const struct q_engine_sched_jobs_row *j)
+void job_want(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j)
 {
 	struct job_facts f = facts_make(j);
 	struct place_choice c;

@@ -174,18 +174,18 @@ static void a_waiter_for_a_rate_owes_nothing(void **state)
  * ---------------------------------------------------------------------------------------- */
 
 /* The ids of a window, those of its slice with their places in it; the walk goes on behind them. */
-static const char *window_text(struct q_engine_sched_jobs *p)
+static const char *window_text(struct q_engine_assign_jobs *p)
 {
-	struct q_engine_sched_jobs_row *rows;
+	struct q_engine_assign_jobs_row *rows;
 	struct pg_req req = { 0 };
 	char *ret = arena_printf(arena, "%s", "");
 	int64_t far = 0;
 	size_t n;
 
-	q_engine_sched_jobs(pg, &req, p, no_done);
+	q_engine_assign_jobs(pg, &req, p, no_done);
 	assert_true(test_op_wait(&req.op));
 	assert_string_equal(req.op.err.text, "");
-	n = q_engine_sched_jobs_rows(&req, arena, &rows);
+	n = q_engine_assign_jobs_rows(&req, arena, &rows);
 	for (size_t i = 0; i < n; i++) {
 		ret = arena_printf(arena,
 		    rows[i].slice_at > 0 ? "%s%s%" PRId64 "(%" PRId64 ")" : "%s%s%" PRId64, ret,
@@ -203,7 +203,7 @@ static const char *window_text(struct q_engine_sched_jobs *p)
 static void every_job_of_the_queue_has_its_turn(void **state)
 {
 	const int64_t held[] = { 8 };
-	struct q_engine_sched_jobs p = { .head = 2, .slice = 3, .at_us = NOW_US };
+	struct q_engine_assign_jobs p = { .head = 2, .slice = 3, .at_us = NOW_US };
 
 	(void)state;
 	/* Nine wait, 9 first; 10 begins later. */

@@ -24,7 +24,7 @@ static struct {
 	{ "engine_launch_claim", 0 }, { "engine_launch_refused", 0 }, { "engine_launch_undone", 0 },
 	{ "engine_node_exists", 0 }, { "engine_attempt_settle", 0 }, { "engine_attempt_shut", 0 },
 	{ "engine_gang_settle", 0 }, { "engine_bill_write", 0 }, { "engine_lost_write", 0 },
-	{ "engine_credit_write", 0 }, { "engine_notice_handle", 0 }, { "engine_mint_put", 0 },
+	{ "engine_credit_write", 0 }, { "engine_notice_handle", 0 }, { "engine_presign_put", 0 },
 	{ "engine_fleet_closed", 0 }, { "engine_preempt", 0 } };
 
 static bool is_due(const struct pg_stmt *s)
@@ -417,7 +417,7 @@ static void fence_tries(void)
 	if (PQresultStatus(n) == PGRES_TUPLES_OK && PQntuples(n) == 1) {
 		fence_try("UPDATE checkpoint_chunk SET fresh = false; UPDATE checkpoint SET state "
 			  "= 'OPEN', urls_us = NULL",
-		    &q_stmt_engine_mint_empty, empty, PQgetvalue(n, 0, 0));
+		    &q_stmt_engine_presign_empty, empty, PQgetvalue(n, 0, 0));
 		fence_try("INSERT INTO verdict (at_us, node_id, kind, why, seen, step) SELECT 1, "
 			  "id, 'silent', '', '{}', 0 FROM node WHERE last_seen_us > 1 ORDER BY id "
 			  "LIMIT 1",

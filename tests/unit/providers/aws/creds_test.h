@@ -5,7 +5,7 @@
 
 #include "aws_test.h"
 
-#include "aws_int.h"
+#include "aws_priv.h"
 
 #define STS "https://sts.us-east-1.amazonaws.com/"
 #define STS_KEYS(op, id, expires) \

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /* Each error code of the vendor leads to its verdict; an unknown code goes by HTTP class. */
 

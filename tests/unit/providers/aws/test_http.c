@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /* Signatures by the vendor's signer, the clock, presigned objects. */
 

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /* pools, prices, signals, quotas: the odd rows, the missing parts, the ends. */
 

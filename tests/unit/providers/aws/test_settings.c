@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-#include "aws_int.h"
+#include "aws_priv.h"
 
 /* Settings are checked at open, with words that name the key; endpoints follow the vendor's
  * variables. */

@@ -7,7 +7,7 @@
 #include "base/text/str.h"
 #include "golden.h"
 #include "gcp.h"
-#include "gcp_int.h"
+#include "gcp_priv.h"
 
 #define API "https://compute.googleapis.com/compute/v1/projects/spot-golden"
 #define LINK "https://www.googleapis.com/compute/v1/projects/spot-golden"

@@ -4,8 +4,8 @@
  * call_state (arena memory of the call), not in c->at: the number of the request that is out. So a
  * step entered with c->in == NULL builds that request again, which is what AGAIN and REAUTH want.
  */
-#ifndef PROVIDERS_AWS_INT_H
-#define PROVIDERS_AWS_INT_H
+#ifndef PROVIDERS_AWS_PRIV_H
+#define PROVIDERS_AWS_PRIV_H
 
 #include "base/base.h"
 #include "base/arena.h"

@@ -1,6 +1,6 @@
 /* Private to src/engine/launch. */
-#ifndef ENGINE_LAUNCH_INT_H
-#define ENGINE_LAUNCH_INT_H
+#ifndef ENGINE_LAUNCH_PRIV_H
+#define ENGINE_LAUNCH_PRIV_H
 
 #include "engine/kernel/kernel.h"
 #include "engine/launch/launch.h"

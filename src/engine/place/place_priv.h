@@ -1,6 +1,6 @@
 /* Private to src/engine/place: how its files work together. */
-#ifndef ENGINE_PLACE_INT_H
-#define ENGINE_PLACE_INT_H
+#ifndef ENGINE_PLACE_PRIV_H
+#define ENGINE_PLACE_PRIV_H
 
 #include "core/place/placement.h"
 #include "core/queue/queue.h"
@@ -152,7 +152,7 @@ bool room_take(struct recon *r, struct room *m, const struct job_facts *f, const
 /* ---- one pass of placing (assign.c, bind.c, want.c) ------------------------------------------ */
 
 struct assign_pass {
-	struct q_engine_sched_jobs_row *jobs;
+	struct q_engine_assign_jobs_row *jobs;
 	size_t jobs_n;
 	struct q_engine_free_nodes_row *nodes;
 	bool *taken; /* of each node */
@@ -161,17 +161,17 @@ struct assign_pass {
 	struct room room;
 	bool *done; /* of each job: decided in this pass */
 };
-struct job_facts facts_make(const struct q_engine_sched_jobs_row *j);
+struct job_facts facts_make(const struct q_engine_assign_jobs_row *j);
 /* Chooses a ready node for the job, SIZE_MAX = none: its own first, and of these its replacement.
  * */
 size_t node_choose(struct recon *r, const struct assign_pass *t,
-    const struct q_engine_sched_jobs_row *j, const struct job_spec *spec);
+    const struct q_engine_assign_jobs_row *j, const struct job_spec *spec);
 /* True when the budget does not pay a start there. The job's own nodes are in its remaining budget
  * already. */
-bool node_dear(const struct engine *e, const struct q_engine_sched_jobs_row *j,
+bool node_dear(const struct engine *e, const struct q_engine_assign_jobs_row *j,
     const struct job_spec *spec, const struct q_engine_free_nodes_row *n);
-void bind_start(struct recon *r, const struct q_engine_sched_jobs_row *j,
+void bind_start(struct recon *r, const struct q_engine_assign_jobs_row *j,
     const struct job_spec *spec, const struct q_engine_free_nodes_row *node);
-void job_want(struct recon *r, struct assign_pass *t, const struct q_engine_sched_jobs_row *j);
+void job_want(struct recon *r, struct assign_pass *t, const struct q_engine_assign_jobs_row *j);
 
 #endif

@@ -2,7 +2,7 @@
 
 -- Returns chunks to presign. Checkpoints that lack the fewest come first, then urgent saves. begun:
 -- checkpoints whose presigned URLs count. old: another daemon presigned some, which do not count.
--- name: engine_mint_due
+-- name: engine_presign_due
 -- params: most int8, begun int8[]
 -- rows: many checkpoint_id int8, job_id int8, epoch int4, rank int4, path text, seq int4,
 --   sha256 text, old bool
@@ -17,7 +17,7 @@ CROSS JOIN LATERAL (SELECT f.path, f.seq, f.sha256, count(*) OVER () AS n
 ORDER BY k.n, c.calm, c.id, k.path, k.seq LIMIT $1
 
 -- Clears the URLs that another engine presigned for some chunks, since they may be too old.
--- name: engine_mint_anew
+-- name: engine_presign_anew
 -- params: checkpoint_id int8, fence int8
 -- rows: none
 -- writes: yes
@@ -26,7 +26,7 @@ WHERE c.id = $1 AND c.state = 'OPEN' AND c.urls_us IS NULL AND k.checkpoint_id =
 	AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $2 FOR KEY SHARE)
 
 -- Returns checkpoints that wait for URLs and have no new chunk to upload.
--- name: engine_mint_empty
+-- name: engine_presign_empty
 -- params: at_us int8, fence int8
 -- rows: many id int8, told bool
 -- writes: yes
@@ -39,7 +39,7 @@ WITH c AS (
 SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
 
 -- Stores URLs for some chunks. When none is left it notifies the agent and returns a row.
--- name: engine_mint_put
+-- name: engine_presign_put
 -- params: checkpoint_id int8, chunk[], at_us int8, fence int8
 -- rows_in: chunk (path text, seq int4, object_key text, url text, how text, headers text?)
 -- rows: 0..1 id int8, told bool

@@ -8,8 +8,8 @@
  * No step keeps JSON of a reply for the next. It copies the needed parts into the arena, so that a
  * stopped call leaks nothing.
  */
-#ifndef PROVIDERS_COREWEAVE_INT_H
-#define PROVIDERS_COREWEAVE_INT_H
+#ifndef PROVIDERS_COREWEAVE_PRIV_H
+#define PROVIDERS_COREWEAVE_PRIV_H
 
 #include "base/base.h"
 #include "base/arena.h"

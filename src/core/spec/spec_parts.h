@@ -1,6 +1,6 @@
 /* Private to the jobspec sources. */
-#ifndef CORE_JOBSPEC_PRIV_H
-#define CORE_JOBSPEC_PRIV_H
+#ifndef CORE_SPEC_PARTS_H
+#define CORE_SPEC_PARTS_H
 
 #include "base/text/yaml.h"
 #include "core/spec/jobspec.h"

@@ -1,6 +1,6 @@
 /* Private to src/engine/market: shared by the poller's sources. */
-#ifndef ENGINE_MARKET_INT_H
-#define ENGINE_MARKET_INT_H
+#ifndef ENGINE_MARKET_PRIV_H
+#define ENGINE_MARKET_PRIV_H
 
 #include "base/map.h"
 #include "base/arena.h"

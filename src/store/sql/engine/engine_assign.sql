@@ -14,7 +14,7 @@
 -- the rows that fit into spec_bytes. The first job and those with reserved capacity always have it.
 -- Columns rates and restart_us are the job's measured speeds. Before its first start they are those
 -- of the five newest jobs of its name and team.
--- name: engine_sched_jobs
+-- name: engine_assign_jobs
 -- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8, end_us int8,
 --   next int8, spec_bytes int8
 -- rows: many id int8, state job_state, state_us int8, name text, spec text?, epoch int4,

@@ -1,6 +1,6 @@
 /* Private to src/engine/kernel: how its files work together. */
-#ifndef ENGINE_KERNEL_INT_H
-#define ENGINE_KERNEL_INT_H
+#ifndef ENGINE_KERNEL_PRIV_H
+#define ENGINE_KERNEL_PRIV_H
 
 #include "engine/kernel/kernel.h"
 

@@ -6,8 +6,8 @@
  * out. So a step entered with c->in == NULL builds that request again, which is what AGAIN and
  * REAUTH want.
  */
-#ifndef PROVIDERS_AZURE_INT_H
-#define PROVIDERS_AZURE_INT_H
+#ifndef PROVIDERS_AZURE_PRIV_H
+#define PROVIDERS_AZURE_PRIV_H
 
 #include "base/base.h"
 #include "base/arena.h"

@@ -8,8 +8,8 @@
  * An instance's ref is "zone/id" with the numeric id: names are used again, ids never, and a zone
  * is needed to address it. A leftover disk's ref is "zone/disks/id".
  */
-#ifndef PROVIDERS_GCP_INT_H
-#define PROVIDERS_GCP_INT_H
+#ifndef PROVIDERS_GCP_PRIV_H
+#define PROVIDERS_GCP_PRIV_H
 
 #include "base/base.h"
 #include "base/arena.h"

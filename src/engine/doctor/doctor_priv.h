@@ -3,8 +3,8 @@
  * probe is written. Everything it learns is rows. A daemon that dies in the middle leaves a claimed
  * run, which the next one begins again.
  */
-#ifndef ENGINE_DOCTOR_INT_H
-#define ENGINE_DOCTOR_INT_H
+#ifndef ENGINE_DOCTOR_PRIV_H
+#define ENGINE_DOCTOR_PRIV_H
 
 #include "engine/doctor/doctor.h"
 #include "engine/kernel/kernel.h"
