@@ -1,6 +1,5 @@
--- Plans that hold with 10,000 live nodes and any history: indexes for what each pass of the engine
--- asks, and evidence of many nodes at once. An index lets nobody write to its table while it is
--- built. For event, the largest, that is about a second for a million rows.
+-- Plans that hold with 10,000 live nodes and any history. An index lets nobody write to its table
+-- while it is built. For event, the largest, that is about a second for a million rows.
 
 -- Live nodes in order of their ids. The primary key would lead through all nodes that ever were.
 CREATE INDEX node_live_id ON node (id) WHERE state NOT IN ('GONE', 'FAILED');

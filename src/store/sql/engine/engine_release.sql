@@ -12,8 +12,11 @@
 -- rows: many id int8, state node_state, event node_event, why text, due bool, patience_us int8,
 --   beats int8?
 -- writes: no
-WITH busy AS (SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue),
-u AS MATERIALIZED (SELECT * FROM node_use)
+WITH busy AS (
+	SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue
+), u AS MATERIALIZED (
+	SELECT * FROM node_use
+)
 SELECT id, state,
 	CASE WHEN state = 'WANTED' THEN CASE WHEN EXISTS (SELECT FROM event e WHERE e.node_id = u.id AND e.now = 'UNKNOWN')
 		THEN 'AMBIGUOUS' ELSE 'UNWANTED' END WHEN used THEN 'TERMINATE' ELSE 'RELEASE' END,
