@@ -1,6 +1,12 @@
 -- Plans that hold with 10,000 live nodes and any history. An index lets nobody write to its table
 -- while it is built. For event, the largest, that is about a second for a million rows.
 
+-- Each heartbeat updates its node, attempt and job. With room in the page the new row needs no new
+-- index entries. This counts for pages filled from now on.
+ALTER TABLE node SET (fillfactor = 70);
+ALTER TABLE attempt SET (fillfactor = 70);
+ALTER TABLE job SET (fillfactor = 70);
+
 -- Live nodes in order of their ids. The primary key would lead through all nodes that ever were.
 CREATE INDEX node_live_id ON node (id) WHERE state NOT IN ('GONE', 'FAILED');
 
