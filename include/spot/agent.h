@@ -10,111 +10,148 @@
  * Times are microseconds (integers). Both sides ignore unknown members. "x"? is optional.
  *
  * POST /v1/agent/enrol
- *   {"token": one-time, "version", "boot_id", "instance_ref", "proof": {...},
- *    "hw": {"gpus": [{"uuid", "name", "mem_mib", "driver"}], "gpu_error": "no GPU",
- *           "gpu_fault"?: "words", "vcpus", "mem_mib", "kernel", "ip"}}
- *   200 {"node": "n7", "session": "...", "poll_hold_ms": 25000, "sample_s": 15}
  *
- *   proof vouches for the node. It is absent or {} where the cloud has nothing:
- *     {"kind": "aws", "document", "signature"?, "rsa2048"?, "pkcs7"?}
- *                                      IMDSv2 dynamic/instance-identity
- *     {"kind": "gcp", "jwt"}           identity?audience=AUDIENCE&format=full
- *     {"kind": "azure", "pkcs7"}       attested/document?nonce=NONCE ("signature" of its reply)
- *     {"kind": "kubernetes", "token"}  the projected service-account token (audience AUDIENCE)
+ *   - request: {"token": one-time, "version", "boot_id", "instance_ref", "proof": {..}, "hw": {..}}
+ *   - hw: {"gpus": [{"uuid", "name", "mem_mib", "driver"}], "gpu_error": "no GPU",
+ *     "gpu_fault"?: "words", "vcpus", "mem_mib", "kernel", "ip"}
+ *   - 200: {"node": "n7", "session": "...", "poll_hold_ms": 25000, "sample_s": 15}
+ *
+ *   The cloud's proof of the node's identity is one of these. It is absent or {} if the cloud has
+ *   none.
+ *
+ *   - {"kind": "aws", "document", "signature"?, "rsa2048"?, "pkcs7"?}, from IMDSv2
+ *     dynamic/instance-identity
+ *   - {"kind": "gcp", "jwt"}, from identity?audience=AUDIENCE&format=full
+ *   - {"kind": "azure", "pkcs7"}, the "signature" of attested/document?nonce=NONCE
+ *   - {"kind": "kubernetes", "token"}, the projected service-account token (audience AUDIENCE)
+ *
  *   AUDIENCE is the url of boot.json, unchanged. NONCE is the first four bytes of SHA-256 of the
  *   one-time token as a big-endian number, printed with ten digits.
  *
- *   Where the provider can verify proofs, the daemon refuses an enrolment without a good one with
- *   403. It may hold the request up to 20 s, then answers 503: repeat. Where the cloud vouches for
- *   nothing, the daemon waits for a list of the account that shows the machine. While that list
- *   shows another machine of the same launch, it waits for the end of that one.
+ *   If the provider can verify proofs, the daemon refuses an enrolment without a good one with 403.
+ *   It may hold the request up to 20 s, then answers 503: repeat. If the cloud has no proofs, the
+ *   daemon waits for a list of the account that shows the machine. While that list shows another
+ *   machine of the same launch, it waits for the end of that one.
  *
- *   hw.gpu_fault: the driver knows GPUs that programs cannot use: a lost one, or an NVLink fabric
- *   or CUDA that was not ready within five minutes. The engine then replaces the node, and its
- *   pool cools down. hw.ip is the address for other machines of its network.
+ *   With hw.gpu_fault the driver knows GPUs that programs cannot use. Either one is lost, or the
+ *   NVLink fabric or CUDA was not ready within five minutes. The engine then replaces the node, and
+ *   its pool cools down. The address for other machines of the network is hw.ip.
  *
- *   Machines of one gang launch share their one-time token. instance_ref tells them apart; 503
- *   means that the reply of the launch is still out. boot_id identifies a machine since its boot:
- *   "kernel.home", the kernel's boot id and an id that the agent drew for its directory. Pods of
- *   one host share the kernel's id, and two machines of one launch may share everything else.
+ *   Machines of one gang launch share their one-time token, and instance_ref tells them apart. The
+ *   daemon answers 503 until it has the reply of the launch.
  *
- *   A second use from the same boot_id and instance_ref (the agent restarted before it stored the
- *   session, or lost the reply) gives a new session and ends the old one. From another machine it
- *   is 409 conflict and an alarm event. 429: no row ever knew the machine, because the database is
+ *   The boot_id identifies a machine since its boot: "kernel.home", the kernel's boot id and a
+ *   random id of the agent's directory. Pods of one host share the kernel's id, and two machines of
+ *   one launch may share everything else.
+ *
+ *   The agent may enrol again with the same boot_id and instance_ref, after a restart or a lost
+ *   reply. It gets a new session, which ends the old one. Another machine gets 409 conflict, and
+ *   the daemon records an alarm event. 429: no row ever knew the machine, because the database is
  *   an older backup. The job goes on, and the agent retries.
  *
  * POST /v1/agent/poll
- *   {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3}, "steps_done": n,
- *    "hold_ms": 25000}
- *   200 {"desired": "idle"|"run"|"drain"|"kill"|"shutdown", "job", "epoch", "version",
- *        "deadline_us", "left_us"?, "why", "run": {...}, "orphan_timeout_s"?}
- *   The daemon holds it up to hold_ms until (job, epoch, version, desired) differ from "have".
- *   deadline_us: with drain, when the node goes; 0 = no hurry. left_us: the same, counted from this
- *   answer, since the two clocks may differ. run: present if desired is "run" and have.epoch is
- *   another epoch. orphan_timeout_s ([api] orphan_timeout, else of boot.json; kept over a restart):
- *   without an answer for so long the job saves and stops, within its budget_s, its kill_after_s
- *   and a minute. Then the machine shuts down. 0 = never.
  *
- *   run: {"name", "workdir": relative, "setup", "run", "envs": {..}, "secrets": {..}, "num_gpus",
- *         "max_duration_s",
- *         "files": [{"root": "checkpoint"|"mount", "path", "mode", "bytes", "sha256"?,
- *                    "chunks": [{"url", "bytes", "sha256", "headers"?: {..}}]}],
- *         "checkpoint": {"path": "ckpt", "signal": "USR1", "command": ""|text, "interval_s",
- *                        "budget_s", "then": "TERM", "kill_after_s": 10, "dir"?},
- *         "steps_start": n, "restored_from": "c12"|null, "log_offset": n,
- *         "nodes"?: {"count", "rank": from 0, "ips": [of all, by rank]}}
- *   The GET of a chunk carries its headers. A mount is one chunk with unknown bytes and sha256: 0
- *   and "". interval_s 0: saves on demand only. budget_s: seconds that a save may take. path "":
- *   the job saves nothing, or there is no store; dir is its directory all the same. nodes: a job of
- *   several nodes; each reports, saves and logs for itself under the same job and epoch.
+ *   - request: {"have": {"job": "j1"|null, "epoch": 2, "phase": "RUNNING", "version": 3},
+ *     "steps_done": n, "hold_ms": 25000}
+ *   - 200: {"desired": "idle"|"run"|"drain"|"kill"|"shutdown", "job", "epoch", "version",
+ *     "deadline_us", "left_us"?, "why", "run": {..}, "orphan_timeout_s"?}
+ *
+ *   The daemon holds it up to hold_ms until (job, epoch, version, desired) differ from "have". The
+ *   members of the answer:
+ *
+ *   - deadline_us: with drain, the time when the node goes; 0 = no hurry
+ *   - left_us: the same as a duration from this answer, since the two clocks may differ
+ *   - run: present if desired is "run" and have.epoch is another epoch
+ *   - orphan_timeout_s: silence of the daemon after which the job saves and stops, within its
+ *     budget_s, its kill_after_s and a minute. Then the machine shuts down. 0 = never. The value is
+ *     [api] orphan_timeout, until the first answer that of boot.json; a restart keeps it
+ *
+ *   The members of run:
+ *
+ *   - "name", "workdir": relative, "setup", "run", "envs": {..}, "secrets": {..}, "num_gpus"
+ *   - "max_duration_s", "steps_start": n, "restored_from": "c12"|null, "log_offset": n
+ *   - "files": [{"root": "checkpoint"|"mount", "path", "mode", "bytes", "sha256"?, "chunks":
+ *     [{"url", "bytes", "sha256", "headers"?: {..}}]}]
+ *   - "checkpoint": {"path": "ckpt", "signal": "USR1", "command": ""|text, "interval_s",
+ *     "budget_s", "then": "TERM", "kill_after_s": 10, "dir"?}
+ *   - "nodes"?: {"count", "rank": from 0, "ips": [of all, by rank]}
+ *
+ *   The GET of a chunk carries its headers. A mount is one chunk with unknown bytes (0) and sha256
+ *   (""). With interval_s 0 the job saves only on demand. A save may take budget_s seconds. With
+ *   path "" the job saves nothing, or there is no store; dir is its directory nevertheless. With
+ *   nodes the job has several nodes. Each reports, saves and logs for itself under the same job and
+ *   epoch.
  *
  * POST /v1/agent/notice
- *   {"kind": "interruption"|"rebalance"|"maintenance", "deadline_us", "left_us"?, "source", "raw"}
- *   200 {}
- *   left_us: the source gave a duration. It counts from the arrival, not by the machine's clock.
+ *
+ *   - request: {"kind": "interruption"|"rebalance"|"maintenance", "deadline_us", "left_us"?,
+ *     "source", "raw"}
+ *   - 200: {}
+ *
+ *   With left_us the source gave a duration. It counts from the arrival, not by the machine's
+ *   clock.
  *
  * POST /v1/agent/report
- *   {"job", "epoch", "phase": "SETUP"|"RUNNING"|"SAVING"|"EXITED", "steps_done", "steps_total",
- *    "exit_code"?, "exit_signal"?, "reason"?, "why", "signalled_us"?}
- *   200 {} | 409 stale_epoch
- *   reason: "ok", "error", "setup_failed", "drained" or "killed". EXITED with "drained" follows the
- *   commit of the last checkpoint.
+ *
+ *   - request: {"job", "epoch", "phase": "SETUP"|"RUNNING"|"SAVING"|"EXITED", "steps_done",
+ *     "steps_total", "exit_code"?, "exit_signal"?, "reason"?, "why", "signalled_us"?}
+ *   - 200: {}
+ *   - 409: stale_epoch
+ *
+ *   The reason is "ok", "error", "setup_failed", "drained" or "killed". EXITED with "drained"
+ *   follows the commit of the last checkpoint.
  *
  * POST /v1/agent/checkpoint
- *   {"job", "epoch", "reason": "periodic"|"notice"|"drain"|"final", "steps",
- *    "chunks": [{"path", "seq", "bytes", "mode", "sha256"}]}
- *   200 {"checkpoint": "c12", "uploads": [{"path", "seq", "url", "how"?, "headers"?: {..}}]}
- *   uploads lists the chunks that are not yet stored. The daemon holds the request until the engine
- *   has presigned the URLs, at most 20 s, then answers 503: repeat. how is one of:
- *     "put" (default)    PUT the bytes to url, with these headers and no others
- *     "resumable" (GCS)  POST url with headers and no body: Location is the session. PUT pieces
- *                        there with Content-Range; 308 and its Range give the bytes received
- *     "blocks" (Azure)   PUT url&comp=block&blockid=ID for pieces, then PUT url&comp=blocklist
+ *
+ *   - request: {"job", "epoch", "reason": "periodic"|"notice"|"drain"|"final", "steps",
+ *     "chunks": [{"path", "seq", "bytes", "mode", "sha256"}]}
+ *   - 200: {"checkpoint": "c12", "uploads": [{"path", "seq", "url", "how"?, "headers"?: {..}}]}
+ *
+ *   The uploads are the chunks that are not yet stored. The daemon holds the request up to 20 s
+ *   until the engine has presigned the URLs, then answers 503: repeat. The values of how:
+ *
+ *   - "put" (default): PUT the bytes to url, with these headers and no others
+ *   - "resumable" (GCS): POST url with headers and no body; Location is the session. PUT pieces
+ *     there with Content-Range; 308 and its Range give the bytes received
+ *   - "blocks" (Azure): PUT url&comp=block&blockid=ID for pieces, then PUT url&comp=blocklist
+ *
  *   The last two resume after a fault.
  *
- * POST /v1/agent/commit  {"job", "epoch", "checkpoint": "c12"}     200 {} (idempotent) | 409
+ * POST /v1/agent/commit
  *
- * POST /v1/agent/log?job=j1&epoch=2&offset=N  raw bytes (at most 256 KiB)
- *   200 {"next_offset": M}  With M > N + len or M < N go on at M. Nothing is stored twice.
+ *   - request: {"job", "epoch", "checkpoint": "c12"}
+ *   - 200: {}; idempotent
+ *   - 409: stale_epoch
+ *
+ * POST /v1/agent/log?job=j1&epoch=2&offset=N
+ *
+ *   - request: raw bytes, at most 256 KiB
+ *   - 200: {"next_offset": M}
+ *
+ *   With M > N + len or M < N go on at M. The daemon stores nothing twice.
  *
  * POST /v1/agent/sample
- *   {"at_us", "gpus", "gpu_util", "gpu_mem_used_mib", "gpu_mem_total_mib", "gpu_power_mw",
- *    "cpu_util", "mem_used_mib"}
- *   200 {}
+ *
+ *   - request: {"at_us", "gpus", "gpu_util", "gpu_mem_used_mib", "gpu_mem_total_mib",
+ *     "gpu_power_mw", "cpu_util", "mem_used_mib"}
+ *   - 200: {}
  *
  * The environment of a job (SKYPILOT_* names too, see the manual of the job file):
- *   SPOT_JOB_ID SPOT_JOB_NAME SPOT_EPOCH SPOT_NODE_ID SPOT_NUM_GPUS SPOT_CHECKPOINT_DIR (absolute)
- *   SPOT_NUM_NODES SPOT_NODE_RANK SPOT_NODE_IPS (one per line) SPOT_HEAD_IP SPOT_STEPS_START
- *   SPOT_RESTORED       1 if the directory was filled from a checkpoint
- *   SPOT_PROGRESS_FILE  the job writes "done total\n" there, by rename or one short write
- *   SPOT_SAVED_FILE     after the signal, the job creates it with "steps\n" when its save is
- *                       complete. Without a number it counts for the step at the signal
- *   SPOT_NOTICE_FILE    exists once a notice came: {"kind", "deadline_us"}
  *
- * On the signal a job saves, and then keeps running or exits. An exit with 0 counts as saved too:
- * at the step of the last confirmed save if no file is younger, unless the job has finished. Saves
- * of a job of several nodes without SPOT_SAVED_FILE are not stored once its saves have steps:
- * the engine restores all ranks at one step.
+ * - SPOT_JOB_ID SPOT_JOB_NAME SPOT_EPOCH SPOT_NODE_ID SPOT_NUM_GPUS SPOT_STEPS_START
+ * - SPOT_CHECKPOINT_DIR: an absolute path
+ * - SPOT_NUM_NODES SPOT_NODE_RANK SPOT_HEAD_IP SPOT_NODE_IPS (one per line)
+ * - SPOT_RESTORED: 1 if the directory was filled from a checkpoint
+ * - SPOT_PROGRESS_FILE: the job writes "done total\n" there, by rename or one short write
+ * - SPOT_SAVED_FILE: after the signal, the job creates it with "steps\n" when its save is complete.
+ *   Without a number it counts for the step at the signal
+ * - SPOT_NOTICE_FILE: exists once a notice came: {"kind", "deadline_us"}
+ *
+ * On the signal a job saves, and then keeps running or exits. An exit with 0 counts as saved, too.
+ * Its step is that of the last confirmed save if no file is newer, unless the job has finished.
+ *
+ * The engine restores all ranks of a job at one step. So once the saves of a job of several nodes
+ * have steps, the agent does not store a save without SPOT_SAVED_FILE.
  */
 #ifndef SPOT_AGENT_H
 #define SPOT_AGENT_H

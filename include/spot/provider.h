@@ -218,8 +218,8 @@ struct spot_launch_gang {
 	struct spot_instance *instances;
 	size_t instances_n;
 };
-/* Checks whether the caller of an enrolment is the machine that we launched. proof is from its
- * agent: a JSON object with "kind" (include/spot/agent.h lists them). DONE: it is. FAIL with
+/* Checks whether the caller of an enrolment is the machine that we launched. Its agent sent the
+ * proof, a JSON object with "kind" (include/spot/agent.h lists them). DONE: it is. FAIL with
  * SPOT_DENIED and no vendor code: it is not, or the proof is forged, stale or for another audience.
  * A vendor code means a refusal of our own request. FAIL with SPOT_CONFIG: we cannot check, or only
  * the time is wrong, which may be our clock. The engine then checks again. */
@@ -258,8 +258,8 @@ enum spot_check_state {
 struct spot_check_item {
 	const char *name; /* "launch", "terminate", "clock", "quota G/Spot" */
 	enum spot_check_state state;
-	const char *words; /* what the check saw */
-	const char *fix; /* what to do; "" when OK */
+	const char *words; /* the finding */
+	const char *fix; /* the remedy; "" when OK */
 };
 struct spot_check {
 	const char *region;

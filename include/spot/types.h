@@ -143,8 +143,8 @@ struct spot_instance {
 	const char *ip;
 	const char *spot_request; /* "" if none */
 	int64_t created_us; /* 0 = not known */
-	/* A leftover of a machine, not a machine: a disk, a network card, an order for more
-	 * machines than we hold leases. terminate takes its ref like any other */
+	/* Not a machine but its leftover: a disk, a network card, or an order for more machines
+	 * than we hold leases. The verb terminate takes its ref like any other */
 	bool leftover;
 };
 

@@ -1,13 +1,13 @@
 /*
  * The agent as a whole: one struct with the state of its parts, and one turn. Each part owns its
- * state and declares it, with what it offers, in its folder's header. Calls go downward only:
+ * state and declares it in its folder's header, with its functions. Calls go downward only:
  *
  *     main, turn > link > notice > job > ckpt > proc, gpu > net > sys
  *
- * One thread, one loop (main.c). In each turn every part's _step looks at the facts and does what
- * is due (level-triggered, so a lost event costs time, not correctness). Then http_wait waits for
- * traffic, signals, file changes or the earliest time that a part asked for. Callbacks of calls
- * record facts; the steps act on them.
+ * One thread, one loop (main.c). In each turn the _step function of every part compares the facts
+ * and acts. It is level-triggered: a lost event costs time, not correctness. Then http_wait waits
+ * for traffic, signals, file changes or the earliest time that a part asked for. Callbacks record
+ * facts; the steps act on them.
  *
  * Times are CLOCK_BOOTTIME microseconds unless the name says wall: a step of the wall clock must
  * not move a deadline, and suspended time counts.
@@ -41,22 +41,18 @@ struct agent {
 	struct rng rng;
 	struct boot boot;
 	struct http *http;
-	int signal_fd, inotify_fd; /* inotify_fd -1: none to be had, we look more often */
-	int64_t now_us, wake_us; /* this turn; when the next is due at the latest */
+	int signal_fd, inotify_fd; /* inotify_fd -1: no inotify, so we poll more often */
+	int64_t now_us, wake_us; /* time of this turn; latest time of the next */
 	bool quit;
 	int exit_code;
 	char node[AGENT_ID_MAX];
 	int64_t hold_ms, sample_us;
-	int64_t contact_us; /* when the daemon was last heard */
-	/* silent for so long it will not come back; 0 = it always may */
-	int64_t orphan_us;
-	/* it has been: the job saves and stops until then; 0 = it has not */
-	int64_t orphan_until_us;
-	bool lost; /* the last call to it found nobody */
-	/* told to shut down, or orphaned: ends when the job has */
-	bool leaving;
-	/* the first answer after it was lost: all that waits for it goes out now */
-	bool came_back;
+	int64_t contact_us; /* time of the daemon's last answer */
+	int64_t orphan_us; /* orphan timeout; 0 = never */
+	int64_t orphan_until_us; /* orphaned: limit for save and stop; 0 = not orphaned */
+	bool lost; /* the last call did not reach the daemon */
+	bool leaving; /* told to shut down, or orphaned: the agent ends after its job */
+	bool came_back; /* the daemon answers again: send all waiting calls now */
 	const struct job_hooks *job_hooks;
 	struct enrol enrol;
 	struct imds imds;
@@ -67,17 +63,17 @@ struct agent {
 	struct fetch fetch;
 	struct ckpt ckpt;
 	struct session_asked *sessions_asked;
-	/* the store tells another hash than MD5 (upload.c) */
-	bool store_counts;
+	bool store_counts; /* the store's hashes are not MD5: ignore them (upload.c) */
 	struct logs logs;
 	struct gpu gpu;
 	struct sample sample;
 };
 
 void agent_init(struct agent *a, const char *dir, const struct clock *clock);
-/* boot was read, rng and descriptors are set: goes on where it was. */
+/* Reads session and state, and adopts a running job. The caller has set boot, rng and the
+ * descriptors. */
 void agent_begin(struct agent *a);
-void agent_steps(struct agent *a); /* does what is due now; wake_us says when to come again */
-void agent_end(struct agent *a); /* the job goes on */
+void agent_steps(struct agent *a); /* runs one turn and sets wake_us */
+void agent_end(struct agent *a); /* frees everything; the job goes on */
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * spot-agent: one process per node. Enrols, polls, runs the job it is told to, watches for the
- * cloud's notices. The loop and what every part needs of the machine; the turn is in turn.c, the
- * parts are in agent.h.
+ * spot-agent: one process per node. It enrols, polls, runs the daemon's jobs and watches for the
+ * cloud's notices. This file has the options, the loop and the descriptors. The turn is in turn.c,
+ * the parts are in agent.h.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -55,7 +55,7 @@ static void inotify_drain(struct agent *a)
 	char buf[8192] __attribute__((aligned(8)));
 
 	while (read(a->inotify_fd, buf, sizeof(buf)) > 0)
-		; /* only a wake-up: the steps look at the files */
+		; /* only a wake-up: the steps read the files */
 }
 
 static void wait_turn(struct agent *a)
@@ -78,8 +78,7 @@ static void wait_turn(struct agent *a)
 	}
 	http_wait(a->http, fds, n, a->wake_us - a->now_us);
 	a->now_us = a->clock->mono_us(a->clock);
-	/* Completions may have ended the scan or the helper: look again before reading from
-	 * them. */
+	/* Callbacks may have ended the scan or the helper: check again before we read from them. */
 	if (scan_at < 4 && fds[scan_at].revents != 0 && a->ckpt.scan_pid > 0 &&
 	    a->ckpt.scan_fd == fds[scan_at].fd) {
 		ckpt_scan_ready(a);
@@ -122,10 +121,10 @@ static enum spot_rc lock_take(struct agent *a, struct spot_err *err)
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		return err_set(err, SPOT_CONFLICT, "another agent runs in %s", a->dir);
 	}
-	return SPOT_OK; /* held until we end */
+	return SPOT_OK; /* we hold the lock until we end */
 }
 
-/* The kernel's, which the Pods of one host share, and ours. */
+/* Sets boot_id: the kernel's, which the Pods of one host share, and ours. */
 static void boot_id_read(struct agent *a)
 {
 	char home[HOME_ID_MAX], kernel[37] = "";
@@ -153,13 +152,13 @@ static void events_open(struct agent *a)
 	(void)signal(SIGPIPE, SIG_IGN);
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	a->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	/* The job's shim outlives us; should it die before us, its children become ours to reap. */
+	/* If the job's shim dies before us, we reap its children. */
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-	/* token, session and the job's secrets pass through our memory */
+	/* Our memory holds the token, the session and the job's secrets. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* Jobs get paths from it: it must hold wherever they stand. */
+/* Opens dir and makes it absolute, since jobs get paths below it. */
 static enum spot_rc dir_open(struct agent *a, struct spot_err *err)
 {
 	static char absolute[AGENT_PATH_MAX];
@@ -202,15 +201,18 @@ static int usage_print(FILE *out, int code)
 {
 	fprintf(out,
 	    "usage: spot-agent [--dir DIR]\n"
-	    "  --dir DIR   where boot.json is and everything is kept\n"
+	    "  --dir DIR   the agent's directory, which holds boot.json\n"
 	    "              (default $SPOT_AGENT_DIR or " DIR_DEFAULT ")\n"
 	    "  --version   print the version\n"
 	    "  --help      print this\n"
-	    "Exit: 0 the node is to be shut down, 3 the daemon refuses this node for ever,\n"
-	    "128+N stopped by signal N (the job goes on; the next start adopts it). In a Pod a "
-	    "stop is the\n"
-	    "end of the node: the job is saved within $SPOT_TERMINATION_GRACE_S seconds, then "
-	    "0.\n");
+	    "\n"
+	    "Exit status:\n"
+	    "  0      The machine can shut down.\n"
+	    "  3      The daemon refuses this node for ever.\n"
+	    "  128+N  Signal N stopped the agent. The job goes on; the next start adopts it.\n"
+	    "\n"
+	    "In a Pod a signal is the end of the node. The job then saves within\n"
+	    "$SPOT_TERMINATION_GRACE_S seconds, and the exit status is 0.\n");
 	return code;
 }
 

@@ -1,6 +1,6 @@
 /*
- * One turn of the agent: every part looks at the facts and does what is due. Waiting between turns,
- * signals and descriptors are the caller's (main.c); nothing here knows where time comes from.
+ * One turn of the agent: every part compares the facts and acts. The caller (main.c) waits between
+ * turns and handles signals and descriptors. The time comes from the injected clock.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -10,8 +10,8 @@
 #define IDLE_US (60 * SPOT_US_PER_S)
 #define ORPHAN_STORE_US (60 * SPOT_US_PER_S)
 
-/* The job saves and stops first: it may keep files elsewhere by itself, and a daemon that comes
- * back meanwhile gets its checkpoint. */
+/* Makes the job save and stop. It may keep files elsewhere by itself, and a daemon that comes back
+ * in time gets its checkpoint. */
 static void orphan_save(struct agent *a)
 {
 	const struct job *j = &a->job;
@@ -25,7 +25,7 @@ static void orphan_save(struct agent *a)
 	ckpt_begin(a, "drain", true, a->orphan_until_us);
 }
 
-/* Without the daemon for long: nobody wants the result any more, or nobody can fetch it, and the
+/* Ends the node after the orphan timeout: without the daemon its result has no taker, and the
  * machine costs money. */
 static void orphan_step(struct agent *a)
 {
@@ -57,7 +57,7 @@ static void leave_step(struct agent *a)
 	}
 }
 
-/* The first answer after the daemon was unreachable ends all waiting for it. */
+/* The first answer after the daemon was unreachable ends all back-off. */
 static void came_back_step(struct agent *a)
 {
 	if (!a->came_back || a->lost) {
@@ -81,7 +81,7 @@ void agent_steps(struct agent *a)
 	notice_step(a);
 	job_step(a);
 	ckpt_step(a);
-	job_step(a); /* a job that a checkpoint ended is handled in the same turn */
+	job_step(a); /* again: the checkpoint may have ended the job */
 	logs_step(a);
 	report_step(a);
 	sample_step(a);

@@ -1,7 +1,6 @@
 /*
- * Arena memory: chunks that double up to 1 MiB, larger requests get a chunk of their own. Freed or
- * reset as a whole. Running out of memory or over the cap aborts the process: both are bugs of
- * the caller, who has to cap what comes from outside.
+ * Arena memory: chunks that double up to 1 MiB. A larger request gets a chunk of its own. Running
+ * out of memory or over the cap aborts the process, because the caller must cap its input.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -62,7 +61,7 @@ void arena_free(struct arena *a)
 
 void arena_reset(struct arena *a)
 {
-	/* One chunk of ordinary size is kept, so that a reused arena does not go back to malloc. */
+	/* Keep one chunk of ordinary size, so that a reused arena does not call malloc again. */
 	struct chunk *keep = NULL;
 
 	for (struct chunk *c = a->head, *next; c != NULL; c = next) {
@@ -97,7 +96,7 @@ static struct chunk *chunk_add(struct arena *a, size_t n)
 	c->cap = cap;
 	c->n = 0;
 	if (n > a->chunk_next / 2 && a->head != NULL) {
-		/* A big one goes behind the head, whose free rest stays in use. */
+		/* Insert a big chunk after the head, so that the head's free space stays in use. */
 		c->next = a->head->next;
 		a->head->next = c;
 	} else {

@@ -15,9 +15,8 @@ struct backoff {
 };
 
 /*
- * The wait after `failures` earlier failures: min(first_us * 2^failures, cap_us), never
- * overflowing. failures below 0 count as 0. rng NULL, or no jitter: exactly that; the generator is
- * not used.
+ * Returns the wait in microseconds: min(first_us * 2^failures, cap_us), without overflow. A
+ * negative count is 0. If rng is NULL or jitter is 0, the wait is exact and rng is not used.
  */
 int64_t backoff_wait_us(const struct backoff *b, int failures, struct rng *rng);
 

@@ -26,8 +26,8 @@
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
-/* A local that cleans itself: AUTO(json) json_t *doc = ...; runs auto_json(&doc) at scope end.
- * Ownership leaves by STEAL(doc). */
+/* A local that frees itself: AUTO(json) json_t *doc = ...; runs auto_json(&doc) at scope end.
+ * STEAL(doc) hands the value to another owner. */
 #define AUTO(kind) __attribute__((cleanup(auto_##kind)))
 #define STEAL(p) \
 	(__extension__({ \
@@ -44,8 +44,8 @@ static inline void auto_free(void *p)
 #ifndef BASE_ALLOW_BANNED
 #pragma GCC poison sprintf vsprintf strcpy strcat strncpy strncat strtok gmtime localtime ctime \
     asctime
-/* rand() is left to the lint (tests/lint/bans.py): OpenSSL's headers have parameters of that
- * name. */
+/* tests/lint/bans.py bans rand(): here it would break OpenSSL's headers, which have parameters of
+ * that name. */
 #pragma GCC poison srand random atoi atol atoll atof system popen tmpnam mktemp gets
 #endif
 

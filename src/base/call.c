@@ -1,5 +1,5 @@
-/* Helpers for provider step functions. Everything a request points to is copied into the call's
- * arena, so that a step may build it from locals. */
+/* Helpers for provider step functions. They copy everything that a request points to into the
+ * call's arena, so that a step may build it from locals. */
 #include "base/base.h"
 #include "base/call.h"
 #include "base/err.h"
@@ -76,7 +76,7 @@ enum spot_step call_again(struct spot_call *c, enum spot_rc rc, int64_t retry_af
 	return SPOT_AGAIN;
 }
 
-/* ---- what replies mean ----------------------------------------------------------------------- */
+/* ---- the meaning of replies ------------------------------------------------------------------ */
 
 int64_t call_retry_after_us(const struct spot_call *c)
 {
@@ -143,8 +143,7 @@ enum spot_step call_status_verdict(struct spot_call *c, const char *vendor, cons
 		return call_again(c, SPOT_THROTTLED, wait_us, code, "%s %s: HTTP 429: %s", vendor,
 		    what, of);
 	}
-	/* After a fault of the vendor nobody knows what happened to a request that creates
-	 * things. */
+	/* After a fault of the vendor, a request that creates things may have had its effect. */
 	if (status >= 500) {
 		return call_again(c, c->mutating ? SPOT_UNKNOWN : SPOT_UNAVAILABLE, wait_us, code,
 		    "%s %s: HTTP %d: %s", vendor, what, status, of);

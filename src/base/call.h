@@ -1,5 +1,5 @@
-/* Helpers for provider step functions (and for tests that drive them). Request building keeps the
- * invariants of the contract: strings in the call's arena, header limit checked. */
+/* Helpers for provider step functions, and for tests that drive them. They copy the strings of a
+ * request into the call's arena and check its header limit, as include/spot/provider.h requires. */
 #ifndef BASE_CALL_H
 #define BASE_CALL_H
 
@@ -9,53 +9,55 @@
 
 #include <jansson.h>
 
-/* Starts c->out afresh. */
+/* Clears c->out and starts a new request in it. */
 void call_request(struct spot_call *c, const char *method, const char *url);
 void call_header(struct spot_call *c, const char *name, const char *value);
 void call_body(struct spot_call *c, const char *content_type, const char *body, size_t n);
+/* Fills c->err and ends the call: returns SPOT_FAIL. code is the vendor's, or NULL. */
 enum spot_step call_fail(struct spot_call *c, enum spot_rc rc, const char *code, const char *fmt,
     ...) PRINTF(4, 5);
+/* Fills c->err and asks for a retry: returns SPOT_AGAIN. retry_after_us 0: the usual back-off. */
 enum spot_step call_again(struct spot_call *c, enum spot_rc rc, int64_t retry_after_us,
     const char *code, const char *fmt, ...) PRINTF(5, 6);
-/* Retry-After in seconds or HTTP date; 0 if absent or unusable. */
+/* Returns the wait of Retry-After, given in seconds or as an HTTP date; 0 if absent or invalid. */
 int64_t call_retry_after_us(const struct spot_call *c);
-/* How far the vendor's clock, by the Date of the reply, is ahead of now_us; false: the reply has
- * none. */
+/* Sets *ret_us to the lead of the vendor's clock (the Date of the reply) over c->now_us. Returns
+ * false if the reply has no valid Date. */
 NODISCARD bool call_clock_off(const struct spot_call *c, int64_t *ret_us);
 
-/* Whether at_us, which is never put off by more than most_us, has come. One that lies further ahead
- * was written by a wall clock that was ahead and has been set right since: it has come too. */
+/* Reports whether the time at_us has come. No caller schedules further ahead than most_us. A later
+ * time was written before the wall clock stepped back, so it counts as come. */
 bool call_due(int64_t now_us, int64_t at_us, int64_t most_us);
 
-/* The meaning of replies that is the same for every vendor. vendor and what begin the words of an
- * error: "gcp instances.list: no reply". */
+/* Verdicts that are the same for every vendor. An error text begins with vendor and what:
+ * "gcp instances.list: no reply". */
 
-/* The connection broke. The core turns that into UNKNOWN for mutating requests by itself; a step
- * that is asked all the same says the same. */
+/* Verdict for a broken connection: UNKNOWN if the request is mutating, else a retry. */
 enum spot_step call_no_reply(struct spot_call *c, const char *vendor, const char *what);
-/* A reply that cannot be what the vendor says; one to a request that creates things leaves it
- * open. */
+/* Verdict for a reply that breaks the vendor's format: UNKNOWN if the request is mutating, else
+ * BAD_REPLY. */
 enum spot_step call_bad_reply(struct spot_call *c, const char *vendor, const char *what,
     const char *fmt, ...) PRINTF(4, 5);
-/* An error reply whose code (may be "") means nothing to us: judged by its HTTP class. code and
- * words are clean (redact_words). */
+/* Verdict for an error reply with an unlisted code ("" if none), by its HTTP status. The caller
+ * cleans code and words first (redact_words). wait_us is the wait before a retry. */
 enum spot_step call_status_verdict(struct spot_call *c, const char *vendor, const char *what,
     const char *code, const char *words, int64_t wait_us);
-/* The body as a JSON object: SPOT_STEP_NONE and *ret, which the caller owns; or the verdict. */
+/* Parses the body as a JSON object into *ret, which the caller owns, and returns SPOT_STEP_NONE.
+ * Otherwise returns the verdict. */
 enum spot_step call_json_object(struct spot_call *c, const char *vendor, const char *what,
     json_t **ret);
-/* Where a call of several requests stands, in its own memory; at: what is asked or done next. */
+/* Progress of a call that takes several requests. */
 struct call_state {
-	int at;
-	bool resynced; /* the vendor's clock was taken over once in this call */
-	const char *next; /* page token or link of the request to build, NULL = first page */
+	int at; /* the verb's next step */
+	bool resynced; /* this call has adopted the vendor's clock once */
+	const char *next; /* page token or link of the next request, NULL = first page */
 	size_t pages;
 	void *own; /* the verb's struct */
 };
-/* The call's, zeroed when it is asked for the first time. */
+/* Returns the state of the call. The first use allocates it, with own_size bytes at own, zeroed. */
 struct call_state *call_state_get(struct spot_call *c, size_t own_size);
-/* The page after this one: true, and its token is kept in *next. An absent or empty token is the
- * end. *ret_bad: the token repeats, or there have been pages_max pages. */
+/* Moves on to the page of token and keeps a copy in *next; false at the end (no token or ""). Sets
+ * *ret_bad and returns false if the token repeats or pages_max pages have come. */
 bool call_next_page(struct arena *a, const char *token, size_t pages_max, const char **next,
     size_t *pages, bool *ret_bad);
 

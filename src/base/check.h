@@ -1,5 +1,5 @@
-/* The findings of a provider's check verb, item by item, and the one item that is judged alike for
- * every vendor: our clock. Names, words and fixes are copied into the call's arena. */
+/* Collects the findings of a provider's check verb. One item, our clock, has the same rule for
+ * every vendor. Functions copy names, words and fixes into the call's arena. */
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 
@@ -11,16 +11,17 @@ struct check_list {
 	size_t n, cap;
 };
 
+/* Appends an item. words: the finding; fix: the remedy, "" if the item is good. */
 void check_add(struct spot_call *c, struct check_list *l, const char *name,
     enum spot_check_state state, const char *words, const char *fix);
-/* The same with the words of c->err, which is empty afterwards: only a question failed. */
+/* Appends an item with the text of c->err and clears c->err, since the verb itself goes on. */
 void check_add_err(struct spot_call *c, struct check_list *l, const char *name,
     enum spot_check_state state, const char *fix);
 bool check_has(const struct check_list *l, const char *name);
-/* "clock", by the Date of the reply: good within a minute, bad from bad_us on (what the vendor
- * refuses), a warning between. why: the consequence, after "set the clock: ". */
+/* Appends the item "clock" by the Date of the reply. A skew under a minute is good. From bad_us on,
+ * which the vendor refuses, it is bad. Between, it is a warning. why: the consequence. */
 void check_clock(struct spot_call *c, struct check_list *l, int64_t bad_us, const char *why);
-/* The list is the answer of the verb. */
+/* Makes the list the answer of the verb. */
 void check_done(const struct check_list *l, struct spot_check *a);
 
 #endif

@@ -1,4 +1,4 @@
-/* The two clocks: the machine's, and one that moves only by hand (tests, simulation). */
+/* Two clocks: the machine's, and one that only its owner moves (tests, simulation). */
 #include "base/base.h"
 #include "base/clock.h"
 
@@ -24,7 +24,7 @@ static int64_t real_mono(const struct clock *c UNUSED)
 
 const struct clock clock_real = { .wall_us = real_wall, .mono_us = real_mono };
 
-/* The clock is the first member, so its address is the manual clock's. */
+/* The clock is the first member of the manual clock, so both have one address. */
 static int64_t manual_wall(const struct clock *c)
 {
 	return ((const struct clock_manual *)(const void *)c)->wall;

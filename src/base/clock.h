@@ -1,5 +1,5 @@
-/* Time comes from an injected clock. wall: microseconds since the epoch; mono: never goes back
- * (CLOCK_BOOTTIME), for deadlines. */
+/* Time comes from an injected clock, in microseconds. wall counts since the epoch. mono
+ * (CLOCK_BOOTTIME) never goes back; deadlines use it. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

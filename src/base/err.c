@@ -1,6 +1,6 @@
 /*
- * Filling struct spot_err. Registered secrets are removed before the words are cut to size. So
- * neither a secret nor the head of one gets into an error text.
+ * Fills struct spot_err. It redacts registered secrets before it cuts the text to size, so that
+ * neither a secret nor the head of one gets into an error.
  */
 #include "base/base.h"
 #include "base/err.h"
@@ -74,7 +74,7 @@ enum spot_rc err_prefix(struct spot_err *err, const char *fmt, ...)
 	if (both == NULL) {
 		abort();
 	}
-	/* The end comes with the last piece. NOLINTBEGIN(bugprone-not-null-terminated-result) */
+	/* The last piece brings the NUL. NOLINTBEGIN(bugprone-not-null-terminated-result) */
 	memcpy(both, err->text, n);
 	memcpy(both + n, ": ", 2);
 	memcpy(both + n + 2, old, len - n - 1);

@@ -1,7 +1,7 @@
 /*
- * Structured log. A line is built in one buffer and written by one write(2), so that lines of
- * several processes on one descriptor do not mix. Values are redacted before they are cut to
- * size. A log line that cannot be written is dropped: there is nobody to tell.
+ * Structured log. One write(2) writes a whole line, so that lines of several processes on one
+ * descriptor do not mix. Redaction comes before cutting to size. A line that cannot be written is
+ * lost, since there is no other place to report it.
  */
 #include "base/base.h"
 #include "base/clock.h"
@@ -54,7 +54,7 @@ static const char *level_name(enum log_level level)
 	return "error";
 }
 
-/* key=value form: bare where that is unambiguous, else quoted like JSON. */
+/* key=value form: bare if that is unambiguous, else quoted like JSON. */
 static void put_text(struct sbuf *b, const char *s, bool json)
 {
 	bool plain = !json && *s != '\0';
@@ -117,7 +117,7 @@ static void put_value(struct sbuf *b, const struct log_pair *p)
 		sbuf_puts(b, format_usd(p->i, text));
 		break;
 	case LOG_T_DUR:
-		/* Machines read JSON: seconds there. People read the other form. */
+		/* JSON is for programs: seconds. The other form is for people. */
 		if (conf.json) {
 			sbuf_puts(b, format_usd(p->i, text));
 		} else {
@@ -183,7 +183,7 @@ void log_event(enum log_level level, const char *event, const struct log_pair *p
 		}
 		sbuf_putc(&pair, conf.json ? ':' : '=');
 		put_value(&pair, pairs);
-		/* A pair goes in whole or not at all, or a long line would not be JSON. */
+		/* Add a pair whole or not at all, so that a long line stays valid JSON. */
 		if (b.n + pair.n + 2 <= LINE_MAX_BYTES) {
 			sbuf_add(&b, pair.p, pair.n);
 		}

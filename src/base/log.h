@@ -1,8 +1,10 @@
 /*
- * Structured log: one event, typed pairs, one line (JSON lines or key=value). Event names are a
- * stable interface ("job.replaced"). Every value passes redaction: registered secrets and the
- * values of secret-looking names (base/crypto/redact.h) never reach the output. Only boundaries log (end
- * of an op, API reply, transition); library code returns errors.
+ * Structured log: an event with typed pairs is one line (JSON lines or key=value). Event names such
+ * as "job.replaced" are a stable interface. Redaction (base/crypto/redact.h) keeps registered
+ * secrets and the values of secret names out of the output.
+ *
+ * Only boundaries log: the end of an op, an API reply, a state transition. Library code returns
+ * errors.
  *
  *   log_info("node.launched", I64("node", id), STR("pool", key), USD("price", micros));
  */
@@ -37,13 +39,13 @@ struct log_pair {
 
 struct clock;
 struct log_conf {
-	int fd; /* where lines go */
+	int fd; /* the output */
 	enum log_level level;
 	bool json; /* JSON lines instead of key=value */
 	const char *program; /* "spotd" */
 	const struct clock *clock;
 };
-void log_init(const struct log_conf *conf); /* before that: stderr, info, key=value, real clock */
+void log_init(const struct log_conf *conf); /* default: stderr, info, key=value, real clock */
 void log_event(enum log_level level, const char *event, const struct log_pair *pairs);
 
 #endif

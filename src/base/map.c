@@ -95,7 +95,7 @@ void map_put(struct map *m, uint64_t hash, void *value)
 	m->n++;
 }
 
-/* Entries behind a freed slot move back into it, unless that would put them before their home. */
+/* Moves later entries of a run back into the freed slot, but never before their home slot. */
 static void slot_close(struct map *m, size_t hole)
 {
 	size_t mask = m->slots_n - 1;

@@ -1,6 +1,6 @@
 /*
- * Injected randomness. Real: getrandom(2), for tokens and jitter. Seeded: PCG64 (XSL-RR 128/64,
- * pcg-random.org), repeatable, never for secrets.
+ * Injected randomness. getrandom(2) serves tokens and jitter. PCG64 (XSL-RR 128/64,
+ * pcg-random.org) is repeatable and never serves secrets.
  */
 #include "base/base.h"
 #include "base/rng.h"
@@ -85,7 +85,7 @@ uint64_t rng_u64(struct rng *r)
 uint64_t rng_below(struct rng *r, uint64_t n)
 {
 	assert(n > 0);
-	/* Values below 2^64 mod n would make the low results more likely: draw again. */
+	/* Reject values below 2^64 mod n: they would make the low results more likely. */
 	uint64_t floor = (0 - n) % n;
 	uint64_t v;
 

@@ -1,6 +1,6 @@
 /*
- * Names of the closed lists in include/spot/types.h and err.h, and lookups on plain contract
- * values. Pure; nothing here can fail.
+ * Names for the enumerations in include/spot/types.h and err.h, and lookups on contract structs.
+ * Pure; nothing here can fail.
  */
 #include "base/base.h"
 #include "spot/http.h"
@@ -38,7 +38,7 @@ enum spot_act spot_rc_act(enum spot_rc rc)
 	return rc_info(rc)->act;
 }
 
-/* Index 0 is "not set" in every list, so a missing row can never look valid. */
+/* Index 0 is "not set" in every list, so that a missing value never looks valid. */
 static const char *const market_names[] = { NULL,
 #define X(name, wire) wire,
 	SPOT_MARKET_LIST(X)

@@ -65,6 +65,7 @@ struct ctl {
 	int args_n;
 	enum ctl_format format;
 	bool color, tty;
+	bool told_hidden; /* that -o wide shows more columns; said once */
 	int64_t watch_s; /* 0 = once */
 	const char *url, *token, *ca_file;
 	void *curl;
@@ -173,15 +174,40 @@ enum cell_kind {
 	/* six decimals; whole numbers are micro-dollars. For what is added up by hand */
 	CELL_FINE
 };
+/* When a column is shown. A table wider than the terminal loses SPARE columns, SPARE_1 first. */
+enum column_show {
+	ALWAYS,
+	WIDE, /* only with -o wide and csv */
+	SPARE_1,
+	SPARE_2,
+	SPARE_3,
+	SPARE_4
+};
 struct column {
 	const char *head, *path; /* path: dotted members, "pool.region" */
 	enum cell_kind kind;
-	bool wide; /* only with -o wide and csv */
+	enum column_show show;
 };
 /* Text of one cell, in the arena; "" for null. */
 const char *cell_text(struct ctl *c, const json_t *row, const struct column *col);
 const json_t *json_path(const json_t *o, const char *path);
 char *usd_text(struct ctl *c, int64_t micros, int digits);
+/* fit.c: a table of rows * n cells; width: of each column. In the arena. */
+struct grid {
+	const struct column **cols;
+	const char **heads, **cells;
+	size_t *width;
+	size_t n, rows,
+	    hidden; /* hidden: columns that grid_fit left out, those without any text aside */
+};
+/* Makes the table fit the terminal. It leaves out empty columns, shortens times, leaves out SPARE
+ * columns. Returns the width into which the last column's text must be
+ * wrapped, or 0 for no limit. Does nothing for other formats and without a terminal. */
+size_t grid_fit(struct ctl *c, struct grid *g);
+size_t text_prefix(const char *s, size_t width); /* bytes of the longest start that fits */
+/* Returns the bytes of the longest start of s that ends before a word and fits into width columns.
+ * A longer word is cut. Returns at least one character. */
+size_t text_break(const char *s, size_t width);
 /* items: array of objects. whole: what -o json prints. */
 int render_list(struct ctl *c, const json_t *whole, const json_t *items, const struct column *cols,
     const char *empty);

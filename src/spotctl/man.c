@@ -54,7 +54,8 @@ static const char head[] =
     "number works if the kind is clear.\n\n";
 static const char output[] = "# OUTPUT\n\n"
 			     "On a terminal, lists are aligned tables; in a pipe, tabs separate "
-			     "the same columns. *-o wide* has more columns. "
+			     "the same columns. A table wider than the terminal leaves out "
+			     "its less important columns. *-o wide* has all of them. "
 			     "*-o csv* has all columns with exact values. *-o json* is the reply "
 			     "of the daemon ({\"items\": [...], \"next\": ...} for lists). "
 			     "*-o name* prints one id per line. Tables show 100 rows unless "

@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/text/near.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
 #include "core/spec/store_uri.h"
@@ -60,7 +61,8 @@ static enum spot_rc self_open(const struct spotd_conf *c, const char *name, stru
 		.setting = setting_get,
 		.ctx = s };
 	enum spot_rc rc = ops->open(&conf, ret_self, err);
-	const char *key;
+	const char *key, *near;
+	char hint[NEAR_HINT_MAX];
 	int line;
 
 	if (rc != SPOT_OK && s != NULL) {
@@ -69,13 +71,13 @@ static enum spot_rc self_open(const struct spotd_conf *c, const char *name, stru
 	if (rc != SPOT_OK) {
 		return err_prefix(err, "[provider %s]", name);
 	}
-	key = s == NULL ? NULL : conf_section_unasked(s, &line);
+	key = s == NULL ? NULL : conf_section_unasked(s, &line, &near);
 	if (key != NULL) {
 		ops->close(*ret_self);
 		return err_set(err, SPOT_CONFIG,
 		    "%s:%d: [provider %s]: no key '%s'; the keys of kind %s are listed in "
-		    "providers/%s/README.md",
-		    c->path, line, name, key, ops->kind, ops->kind);
+		    "providers/%s/README.md%s",
+		    c->path, line, name, key, ops->kind, ops->kind, near_hint(near, hint));
 	}
 	return SPOT_OK;
 }

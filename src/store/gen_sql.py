@@ -51,6 +51,10 @@ ENUMS = {
     "job_event": ("enum job_event", "job_event_name", None),
     "node_state": ("enum node_state", "node_state_name", "node_state_parse"),
     "node_event": ("enum node_event", "node_event_name", "node_event_parse"),
+    "gang_state": ("enum gang_state", "gang_state_name", "gang_state_parse"),
+    "fleet_state": ("enum fleet_state", "fleet_state_name", "fleet_state_parse"),
+    "attempt_phase": ("enum attempt_phase", "attempt_phase_name", "attempt_phase_parse"),
+    "supply_state": ("enum supply_state", "supply_state_name", "supply_state_parse"),
     "market": ("enum spot_market", "spot_market_name", "spot_market_parse"),
 }
 for enum, (c_type, _, _) in ENUMS.items():
@@ -310,7 +314,8 @@ def row_struct(s):
 def gen_h(stmts, rows, groups):
     o = ["/* Made by src/store/gen_sql.py from src/store/sql and migrations; do not edit. */",
          "#ifndef STORE_Q_H", "#define STORE_Q_H", "", '#include "core/life/fsm.h"',
-         '#include "io/pg/pg.h"', '#include "spot/types.h"', '#include "store/migrate.h"', "", "struct arena;",
+         '#include "core/life/states.h"', '#include "core/policy/tightness.h"', '#include "io/pg/pg.h"',
+         '#include "spot/types.h"', '#include "store/migrate.h"', "", "struct arena;",
          "extern const struct pg_stmt q_all[];", "extern const size_t q_all_n;",
          "extern const struct migration migrations_all[];", "extern const size_t migrations_all_n;"]
     for name, cols in rows:

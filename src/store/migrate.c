@@ -52,8 +52,8 @@ static enum spot_rc compare_row(const struct pg_text *t, int row, const struct m
 	if (strcmp(sum, list[version - 1].sha256) != 0) {
 		return err_set(err, SPOT_CONFIG,
 		    "schema: migration %04d_%s was changed after it was applied (%.12s "
-		    "in the database, %.12s here): restore its text and put the change "
-		    "into a new migration",
+		    "in the database, %.12s here): restore its text and make the change "
+		    "a new migration",
 		    (int)version, name, sum, list[version - 1].sha256);
 	}
 	return SPOT_OK;
@@ -147,7 +147,7 @@ static enum spot_rc say_waits(struct pg_sync *c, const struct migration *m, int 
     struct spot_err *err)
 {
 	AUTO(pg_text) struct pg_text *t = NULL;
-	enum spot_rc rc = pg_sync_exec(c, "who holds the lock", holders_sql, NULL, 0, &t, err);
+	enum spot_rc rc = pg_sync_exec(c, "find lock holders", holders_sql, NULL, 0, &t, err);
 
 	if (rc == SPOT_OK) {
 		log_warn("schema.waits", I64("version", m->version), STR("name", m->name),

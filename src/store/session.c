@@ -60,10 +60,8 @@ enum spot_rc session_check(const char *dsn, struct spot_err *err)
 	rc = session_shared(dsn, mark, &shared, err);
 	if (rc == SPOT_OK && shared) {
 		rc = err_set(err, SPOT_CONFIG,
-		    "the database is behind a pooler that shares sessions (PgBouncer: pool_mode = "
-		    "transaction or statement), and spotd "
-		    "needs its own; set pool_mode = session for it, or name the server itself in "
-		    "[database] dsn");
+		    "the database is behind a pooler that shares sessions (PgBouncer), but spotd "
+		    "needs its own: set pool_mode = session, or name the server in [database] dsn");
 	}
 	return rc;
 }

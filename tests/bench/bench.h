@@ -1,5 +1,5 @@
-/* What every benchmark needs: time, and percentiles of runs. Pure code is timed by the CPU that its
- * thread used, which others on the machine hardly change; on an idle one it is the time that
+/* Time, and percentiles of runs, for every benchmark. Pure code is timed by the CPU that its thread
+ * used, which others on the machine hardly change. On an idle machine that is the time that
  * passes. */
 #ifndef BENCH_H
 #define BENCH_H

@@ -1,5 +1,5 @@
-"""The world of the chaos stories: e2e's clouds with real agents, a Postgres that we hold in our own hands, and daemons that are
-started again whenever they end, as systemd does it. What every story must leave behind is judged by judge.py."""
+"""The world of the chaos stories: e2e's clouds with real agents, and a Postgres that the stories control. Daemons are
+started again whenever they end, as systemd does. judge.py judges the state after every story."""
 import contextlib
 import http.client
 import os
@@ -22,11 +22,11 @@ from pgserver import NAME, Postgres  # noqa: E402
 # spotctl's word for a daemon that is not there, or says so (docs: spotctl exit codes).
 UNREACHABLE = (6, 7)
 
-# What was cut off is repeated soon; a connection that says nothing is given up soon; who is killed is succeeded soon (e2e's lease is longer).
-# An agent whose every second request is broken off enrols within a minute or so.
+# Broken requests are repeated soon, silent connections given up soon, killed leaders succeeded soon (e2e's lease is
+# longer). An agent whose every second request is broken off enrols within a minute or so.
 SETTINGS = {"database": {"statement_timeout": "5s"}, "engine": {"lease": "1500ms", "boot_timeout": "120s"}, "market": {"on_demand": "8s", "signals": "15s", "pools": "8s", "quotas": "15s"}}
-# One cloud at a time, so that every call of the story is that cloud's: what jobs ask for there, and where their checkpoints lie.
-# Two have no object store of their own.
+# The resources that jobs ask for at each cloud, and the place of their checkpoints. One cloud at a time, so that every
+# call of the story is that cloud's. Two have no object store of their own.
 CLOUDS = {"aws": {}, "gcp": {"gpus": "L4: 1", "store": "gs"}, "azure": {"gpus": "T4: 1", "store": "az"},
           "coreweave": {"providers": ("coreweave", "aws"), "gpus": "H100: 8"},
           "lambda": {"providers": ("lambda", "aws"), "gpus": "A10: 1", "spot": False}}
@@ -46,7 +46,7 @@ def spotd(log, env, *words, wrap=()):
 
 @contextlib.contextmanager
 def trouble(work):
-    """work(over) goes on beside the story until that is over; what went wrong with it is the story's failure."""
+    """work(over) goes on beside the story until that is over; its failure is the story's failure."""
     over, wrong = threading.Event(), []
 
     def run():
@@ -82,8 +82,8 @@ def small_disk(size):
 
 @contextlib.contextmanager
 def full_disk(top):
-    """Not a byte is left on this file system, nor a place for a file (elsewhere even a folder takes a block); what others free
-    meanwhile is taken, too."""
+    """Fills this file system to the last byte and the last file (elsewhere even a folder takes a block). Takes space,
+    too, that others free meanwhile."""
     path, files = os.path.join(top, "ballast"), []
 
     def fill(f):
@@ -114,7 +114,8 @@ def full_disk(top):
 
 
 class Spotd:
-    """A daemon and who starts it again. env: over its environment, read at each start; wrap: what stands before its program."""
+    """A daemon and its supervisor. env: over its environment, read at each start; wrap: the words before its
+    program."""
 
     def __init__(self, directory, config, env, name="spotd", wrap=()):
         self.config, self.env, self.name, self.wrap = config, env, name, list(wrap)
@@ -303,8 +304,8 @@ class World(e2e.World):
             pause.wait(0.1)
 
     def ctl(self, *words, text=None):
-        """Repeated while nobody is there; a submission has a key, so that it counts once: a daemon that dies with it holds it for a minute,
-        and so may the next."""
+        """Repeats a command while nobody is there. A submission has a key, so that it counts once. A daemon that dies
+        with it holds it for a minute, and so may the next."""
         end = time.monotonic() + 240
         pause = threading.Event()
         if words[:2] in (("job", "submit"), ("fleet", "create")):

@@ -1,4 +1,4 @@
-"""What must hold at the end of every story. Nothing here shares code with the product: the money is counted again from the
+"""Rules for the end of every story. Nothing here shares code with the product: the money is counted again from the
 emulator's own record and the price rows, in integers. The rules about rows are files that the simulation asks, too."""
 import hashlib
 import os
@@ -12,7 +12,8 @@ sys.path.insert(0, os.path.join(ROOT, "src/store"))
 import gen_rules  # noqa: E402
 
 HOUR_US = 3600 * 1000 * 1000
-# What a launch and the news of an end may take, on a busy machine, too; how old time is when it is billed (engine.bill_lag).
+# The longest time of a launch and of the news of an end, on a busy machine, too. Also the age of time when it is billed
+# (engine.bill_lag).
 LATE_US = 180 * 1000 * 1000
 
 
@@ -28,7 +29,7 @@ def need(ok, text, *args):
 # ---- nothing left, nothing lost ------------------------------------------------------------
 
 def nothing_left(w):
-    """Neither machines nor what hangs on them: disks, cards, addresses, orders, unfinished uploads."""
+    """Neither machines nor their parts: disks, cards, addresses, orders, unfinished uploads."""
     def clean():
         books = w.sim("GET", "/books")
         return books["alive"] == 0 and not books["left"] and all(i["terminated"] for i in books["instances"]) and not w.nodes()
@@ -67,7 +68,7 @@ def ranks_whole(job, steps, count, folder):
 
 
 def saved_sets(w):
-    """{job: [(step, since when)]} of what was saved whole: by every rank of an attempt at the same step."""
+    """{job: [(step, since when)]} of complete saves: by every rank of an attempt at the same step."""
     parts, found = {}, {}
     for c in w.pg.rows("SELECT job_id, epoch, rank, steps, committed_us FROM checkpoint WHERE state = 'COMMITTED' ORDER BY committed_us DESC"):
         parts.setdefault((c["job_id"], c["epoch"], c["steps"]), {})[c["rank"]] = c["committed_us"]
@@ -78,8 +79,8 @@ def saved_sets(w):
 
 
 def progress_kept(w, timed=True):
-    """No attempt began behind what was saved whole before it, and all ranks of one at the same step; each committed checkpoint is in
-    the store as it was told. timed: the rows' times tell what was before."""
+    """No attempt began behind the last complete save before it, and all ranks of one began at the same step. Each
+    committed checkpoint is in the store as reported. timed: the rows' times say which came before."""
     saved, begun = saved_sets(w) if timed else {}, {}
     for a in w.pg.rows("SELECT job_id, epoch, rank, steps_start, created_us, steps_done FROM attempt ORDER BY job_id, epoch"):
         before = max((steps for steps, at in saved.get(a["job_id"], ()) if at <= a["created_us"]), default=0)
@@ -122,7 +123,7 @@ def consistent(w):
 
 # ---- the money -------------------------------------------------------------------------------
 
-# A rank that is lost takes the work of the others with it, but for what they saved together.
+# A lost rank takes the work of the others with it, but for their last common save.
 NOT_BILLED = """
 SELECT (SELECT count(*) FROM node WHERE launched_us IS NOT NULL AND billed_to_us IS DISTINCT FROM ended_us AND ended_us < %(by)d)
     + (SELECT count(*) FROM attempt WHERE NOT settled OR ended_us IS NULL)
@@ -142,7 +143,7 @@ SELECT ref FROM node n WHERE ended_us - launched_us BETWEEN 1 AND 3599999999 AND
 
 
 def billed_whole(w, by_us=1 << 62):
-    """Until the ledger has all that there is: every interval, what was lost, what was credited."""
+    """Until the ledger is complete: every interval, lost work, credits."""
     w.until("everything is billed", 60, lambda: w.pg.psql(NOT_BILLED % {"by": by_us}) == "0")
     free = {i["instance"] for i in w.sim("GET", "/books")["instances"] if i["free_first_hour"]}
     w.until("what is free is credited", 40, lambda: not free & {r["ref"] for r in w.pg.rows(TO_CREDIT % {"by": by_us})})
@@ -154,8 +155,8 @@ def cost(price, origin, a, b):
 
 
 def segments(prices, noted, a, b, known_by):
-    """[(from, to, price)] of [a, b): the newest price row in force at each moment, of those observed by then; before the first
-    row counts what was noted at the launch."""
+    """Returns [(from, to, price)] of [a, b): the newest price row in force at each moment, of those observed by then.
+    Before the first row the price noted at the launch counts."""
     rows = [p for p in prices if p["observed_us"] <= known_by]
     cuts = sorted({a, b, *(p["effective_us"] for p in rows if a < p["effective_us"] < b)})
     out = []
@@ -176,7 +177,7 @@ def node_money(node, prices, lines):
     need(at == node["ended_us"], "n%d: the ledger ends at %d, the node at %d", node["id"], at, node["ended_us"])
     expected = 0
     for r in stand:
-        # A line that was written for another one knows what that one knew.
+        # A line that replaces another one knows only the prices that the other knew.
         first = min(x["at_us"] for x in lines if not x["reverses"] and x["from_us"] <= r["from_us"] and x["to_us"] >= r["to_us"])
         for x, y, price in segments(prices, node["price_micros"], r["from_us"], r["to_us"], first):
             need(price == r["price_micros"], "n%d: a line of %d micro-dollars an hour from %d, and the price rows say %d", node["id"],
@@ -281,7 +282,7 @@ def judge(w, clock=None):
     books = nothing_left(w)
     jobs_whole(w)
     progress_kept(w, clock is None)
-    # What by the rows ends hours from now is billed then.
+    # Time that by the rows ends hours from now is billed then.
     by_us = int(time.time() * 1e6) if clock else 1 << 62
     billed_whole(w, by_us)
     if not clock:

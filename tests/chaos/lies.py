@@ -1,10 +1,11 @@
-"""The judge judged: what is written behind the product's back must be found by the check that it is for."""
+"""Tests of the judge: each falsified row must be found by the check that guards it."""
 import judge as judge_py
 from chaos import Failure, Worlds
 from judge import Broken, judge, need
 from tales import tale
 
-# What is written behind the product's back, and taken back again; the check that must find it, and one of its words.
+# SQL or Python that falsifies the state behind the product's back, and takes it back; the check that must find it; one
+# of its words.
 LIES = (
     ("a job that was accepted is not there", "w.jobs.update(j999=10)", "w.jobs.pop('j999')", judge_py.jobs_whole, "accepted were"),
     ("a job failed", "UPDATE job SET state = 'FAILED' WHERE id = {job}", "UPDATE job SET state = 'SUCCEEDED' WHERE id = {job}",

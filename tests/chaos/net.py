@@ -1,5 +1,5 @@
-"""A network namespace for a daemon, with one way to each of those it speaks with. Each way is a pair of interfaces through a bridge;
-cut() takes the port out of the bridge: both ends keep their link, and every packet vanishes."""
+"""A network namespace for a daemon, with one way to each of its peers. Each way is a pair of interfaces through a
+bridge. A cut takes the port out of the bridge: both ends keep their link, and every packet vanishes."""
 import os
 import re
 import subprocess

@@ -44,8 +44,9 @@ class Postgres:
         subprocess.run([os.path.join(programs(), program), *args], check=True, stdout=self.log, stderr=self.log, cwd="/", **self.user)
 
     def start(self):
-        """fsync off: what a process wrote outlives its kill -9. A daemon that is killed every few seconds would be planned for most of the
-        time: one plan for each statement, as for one that runs for long, with its joins as they stand."""
+        """fsync off: the writes of a process outlive its kill -9. Planning would take most of the time of a daemon that
+        is killed every few seconds. So each statement has one plan, as for a daemon that runs for long, with its joins
+        as they stand."""
         settings = ["listen_addresses=", "unix_socket_directories=" + self.sock, "fsync=off", "shared_buffers=32MB", "jit=off",
                     "plan_cache_mode=force_generic_plan", "join_collapse_limit=1", "from_collapse_limit=1", "log_min_messages=warning", *self.settings]
         self.proc = subprocess.Popen([os.path.join(programs(), "postgres"), "-D", self.data,

@@ -1,7 +1,7 @@
 """Between a daemon and its Postgres: counts statements and hurts the n-th.
 
-A statement is an Execute (extended protocol) or a Query (simple), named by what libpq prepared it as; the message formats
-are those of https://www.postgresql.org/docs/15/protocol-message-formats.html. What happens at a count:
+A statement is an Execute (extended protocol) or a Query (simple), named by its prepared name. Message formats are those
+of https://www.postgresql.org/docs/15/protocol-message-formats.html. The modes at a count:
 
     before    the statement has not left: its Parse and Bind may be there, without its Sync nothing is committed
     sent      the server has done it and answered, the daemon has not heard
@@ -16,7 +16,7 @@ import threading
 
 
 class Plan:
-    """When: at count `at`, then every `every` statements (0: once). What: a mode of the above."""
+    """at: the first count; every: so many statements later again (0: once). mode: one of the above."""
 
     def __init__(self, mode, at, every, hit, cut=True, names=None):
         self.mode, self.next, self.every, self.hit, self.cut, self.names = mode, at, every, hit, cut, names

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """tests/chaos/run.py BUILD [--all|--short] [--jobs N] [STORY...]
 
-Sweeps the points of the stories, several at a time (each waits most of the time), one line for each; what a broken one said is shown,
-and its world's files are kept. Exit 0: all held. --short: one point of each kind that a minute or two allow; --all (or SPOT_CHAOS_ALL=1):
-every point."""
+Sweeps the points of the stories, several at a time (each waits most of the time), one line for each. A broken one's
+output is shown, and its world's files are kept. Exit 0: all held. --short: one point of each kind that a minute or two
+allow. --all (or SPOT_CHAOS_ALL=1): every point."""
 import argparse
 import concurrent.futures
 import os
@@ -53,7 +53,7 @@ def points(size):
 
 
 def told_otherwise(every):
-    """Jobs of several nodes and standing capacity under what hurts them in their own way."""
+    """Jobs of several nodes and standing capacity, under faults of their own kind."""
     out = []
     for tale in ("gang", "fleet"):
         for mode in MODES if every else ("sent",):

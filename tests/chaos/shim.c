@@ -1,19 +1,18 @@
 /*
  * Preloaded into a program under test: its n-th call of a class fails, and every m-th from there
- * on. The product knows nothing of it. Nobody owns anything here; what is broken is told in one
- * file, a line each.
+ * on. The product knows nothing of it. Nobody owns anything here; each broken call is a line in one
+ * file.
  *
- *     SPOT_SHIM=CLASS:N:EVERY   db, http, serve, disk; EVERY 0 = once
- *     SPOT_SHIM_PROGRAM         only in this program (by its short name); others that inherit us
- *                               are left alone
- *     SPOT_SHIM_DB_PORT         a TCP connection to it is db, any other one that the program opened
- *                               is http
- *     SPOT_SHIM_MARK            the file
- *     SPOT_SHIM_CLOCK           a file of eight bytes: by so many microseconds the program's wall
- *                               clock is ahead, at each moment
+ * - SPOT_SHIM=CLASS:N:EVERY: db, http, serve, disk; EVERY 0 = once
+ * - SPOT_SHIM_PROGRAM: only in this program (by its short name); others that inherit the shim are
+ *   left alone
+ * - SPOT_SHIM_DB_PORT: a TCP connection to it is db, any other one that the program opened is http
+ * - SPOT_SHIM_MARK: the file
+ * - SPOT_SHIM_CLOCK: a file of eight bytes: by so many microseconds the program's wall clock is
+ *   ahead, at each moment
  *
- * disk is what changes files (and reading them back at a start): open, read, write, fsync, rename,
- * unlink, mkdir, ftruncate of anything but sockets, pipes and what was inherited.
+ * disk is every call that changes files, and reads of them at a start. These are open, read, write,
+ * fsync, rename, unlink, mkdir, ftruncate of anything but sockets, pipes and inherited files.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -168,8 +167,7 @@ time_t time(time_t *ret)
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define FAIL(code) return (errno = (code), -1)
-/* A connection that failed once is dead for both ends: what is read or written later finds that,
- * too. */
+/* A connection that failed once is dead for both ends: later reads and writes fail, too. */
 #define BREAK(fd) return ((void)shutdown((fd), SHUT_RDWR), errno = ECONNRESET, -1)
 
 int connect(int fd, const struct sockaddr *to, socklen_t n)
@@ -300,7 +298,7 @@ ssize_t pwrite(int fd, const void *p, size_t n, off_t at)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Devices and what the kernel makes up are not the disk. */
+/* Devices and the kernel's own files are not the disk. */
 static bool on_disk(const char *path)
 {
 	return strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0 &&

@@ -1,4 +1,4 @@
-"""What is preloaded into a program (shim.c), and what nodes download as their agent."""
+"""The shim that is preloaded into a program (shim.c), and the script that nodes download as their agent."""
 import os
 import struct
 import time
@@ -12,7 +12,8 @@ def shim_env(kind, at, every, program, mark, port=0):
 
 
 class Clock:
-    """The wall clock of a program that has this environment: ahead of ours by what set() said last. It knows what it showed when."""
+    """The wall clock of a program that has this environment: ahead of ours by the last value of set(). It knows its
+    error at each past moment."""
 
     def __init__(self, path, program):
         self.path = path
@@ -29,8 +30,8 @@ class Clock:
         self.spans.append((began, 1 << 62, ahead))
 
     def showed(self, shown_us, since_us, until_us, near_us):
-        """By how much it was wrong when it showed this, at a moment of [since, until], the one nearest to this if there are several;
-        None: it never did."""
+        """Returns the clock's error when it showed this, at a moment of [since, until]. If there are several, returns
+        the one nearest to near_us; None: it never showed it."""
         found = [ahead for a, b, ahead in self.spans if max(a, since_us) <= shown_us - ahead <= min(b, until_us)]
         return min(found, key=lambda ahead: abs(shown_us - ahead - near_us), default=None)
 
@@ -44,7 +45,7 @@ def marks(path):
 
 
 def wrap_agent(w, env):
-    """What nodes download as their agent is a script that preloads the shim and becomes the agent."""
+    """Makes nodes download a script as their agent, which preloads the shim and becomes the agent."""
     place_agent(w, "#!/bin/sh\n%s\nexec %s \"$@\"\n" % (
         "\n".join("export %s='%s'" % kv for kv in env.items()), os.path.join(w.dir, "spot-agent")))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""One point of one story: stories.py BUILD STORY[@CLOUD][@TALE] [ARGUMENT...]. What each story is says its docstring; run.py has the list
-of points that a run sweeps over. CLOUD: aws unless told; stories that need a machine's own programs are told of AWS alone. TALE: what
-goes on meanwhile (tales.py), jobs unless told."""
+"""One point of one story: stories.py BUILD STORY[@CLOUD][@TALE] [ARGUMENT...]. Each story's docstring describes it;
+run.py has the list of points for a sweep. CLOUD: aws by default; stories that need a machine's own programs have AWS
+alone. TALE: the workload (tales.py), by default jobs."""
 import os
 import random
 import re
@@ -95,8 +95,8 @@ def story_losses(mode, at, every):
 
 
 def story_migrate(stride, first=1):
-    """spotd --migrate on an empty database, killed around each STRIDE-th statement from the FIRST on, in turn (of each mode one later); then it is
-    finished and the schema must be the one of a run that nobody disturbed."""
+    """Kills spotd --migrate on an empty database around each STRIDE-th statement from the FIRST on, in turn (of each
+    mode one later). Then it is finished, and the schema must be that of an undisturbed run."""
     with tempfile.TemporaryDirectory(prefix="spotchaos-") as top:
         os.chmod(top, 0o711)
         pg = Postgres(os.path.join(top, "pg"))
@@ -140,8 +140,8 @@ def story_migrate(stride, first=1):
 # ---- n-th call failures ---------------------------------------------------------------------------
 
 def story_calls(kind, at, every):
-    """Calls of KIND (db, http, serve, disk) fail in the daemon: the AT-th and every EVERY-th from there on, counted anew at each
-    start of it."""
+    """Calls of KIND (db, http, serve, disk) fail in the daemon: the AT-th and every EVERY-th from there on. Each start
+    of it counts anew."""
     with tempfile.TemporaryDirectory(prefix="spotchaos-") as top:
         mark = os.path.join(top, "mark")
 
@@ -153,7 +153,7 @@ def story_calls(kind, at, every):
             w.tell("%d calls failed (%s); spotd ended by itself %d times" % (
                 len(got), ", ".join(sorted({m.split()[1] for m in got})), len(w.daemon.ends)))
             need(got, "no call failed")
-            # Whoever judges must be able to ask: a daemon without the shim.
+            # The judge must be able to ask: a daemon without the shim.
             w.daemon.extra.clear()
             w.daemon.kill9()
             w.await_ready()
@@ -161,8 +161,8 @@ def story_calls(kind, at, every):
 
 
 def story_start(kind):
-    """The daemon's start with its n-th call of KIND failing, n = 1, 2, ... until a start in which none failed: it comes up, or
-    ends with words; and comes up the next time."""
+    """The daemon starts with its n-th call of KIND failing, n = 1, 2, ... until a start in which none failed. It comes
+    up, or ends with words; and comes up the next time."""
     with tempfile.TemporaryDirectory(prefix="spotchaos-") as top, Worlds() as w:
         w.daemon.stop()
         silent, ended, n = [], 0, 0
@@ -243,8 +243,8 @@ def story_postgres(seed):
 
 
 def story_disk_full(seed):
-    """Postgres on a file system of its own that fills up to the last byte while the story runs, and is freed again; whoever watches
-    it starts it again where it ended."""
+    """Postgres runs on a file system of its own, which fills up to the last byte during the story and is freed again.
+    If Postgres ends, the supervisor starts it again."""
     rng = random.Random(int(seed))
     with chaos.small_disk("192m") as top:
         disk_fills(rng, top)

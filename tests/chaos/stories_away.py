@@ -81,7 +81,7 @@ def partition(w, net, link, seconds):
     net.cut(link, True)
     w.tell("the way to %s is cut at step %d" % (link, w.local_steps_of(ref, job)))
     before = None
-    while before != watched():  # what is on its way arrives
+    while before != watched():  # data on its way arrives
         before = watched()
         threading.Event().wait(2)
     threading.Event().wait(seconds)  # the cut is the story: nothing announces its length

@@ -1,4 +1,4 @@
-"""Stories of what happens to a node."""
+"""Stories of a node's faults."""
 import contextlib
 import os
 import random
@@ -72,7 +72,7 @@ def boots(w):
 
 
 def story_reboot(seed):
-    """The machine loses power and comes back, its disk as it was: the job goes on from what was committed."""
+    """The machine loses power and comes back, its disk as it was: the job resumes from its last commit."""
     rng = random.Random(int(seed))
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
         skip("no mount namespaces here, so no other boot id")
@@ -91,7 +91,7 @@ def story_reboot(seed):
 
 # ---- a node's disk ----------------------------------------------------------------------------
 
-# Whoever starts the program again when it could not save, as launchers of real ones do.
+# Starts the program again when it could not save, as launchers of real ones do.
 STUBBORN = "until bin/spot-train --steps %d --step-ms 25 --seed 7; do sleep 0.2; done; exit 0"
 QUIET = """name: quiet
 resources:
@@ -104,8 +104,9 @@ config: {spotctl: {team: research, project: e2e, work: 1h, fleet: chaos-fleet}}
 
 
 def story_node_disk(phase, seconds):
-    """The disk of a node is full for SECONDS and then free again: while the job's files are laid out (fetch), while it runs and saves
-    (run), or when it ends (end). Nothing is wrong with the job: it stays, and succeeds."""
+    """The disk of a node is full for SECONDS and then free again. It is full while the job's files are laid out
+    (fetch), while it runs and saves (run), or when it ends (end). Nothing is wrong with the job: it stays, and
+    succeeds."""
     with small_disk("96m") as top:
         def at_instances(w):
             os.symlink(top, os.path.join(w.dir, "cloud", "instances"))
@@ -123,7 +124,7 @@ def story_node_disk(phase, seconds):
 
 @contextlib.contextmanager
 def full_for(w, top, seconds):
-    """What is done here begins on a full disk."""
+    """The body of the with statement begins on a full disk."""
     with full_disk(top):
         yield
         w.tell("the disk is full")

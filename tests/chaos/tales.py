@@ -1,5 +1,5 @@
-"""What goes on while a story hurts: jobs (the tale unless told otherwise), a job of several nodes, standing capacity. Each returns when
-all that was asked for is over, and leaves to the judge what it must find: World.jobs, World.gangs."""
+"""The workload during a story: jobs (the default tale), a job of several nodes, standing capacity. Each returns when
+all requests are over, and leaves its expectations to the judge: World.jobs, World.gangs."""
 import os
 import sys
 
@@ -109,7 +109,8 @@ def submit_fleet(w, nodes):
 
 
 def fleet(w, steps=80):
-    """Three nodes that stand by: a job runs on them, one is taken and one dies and both are made good, one is given back, then all."""
+    """Three nodes that stand by. A job runs on them, one is reclaimed and one dies, and both are replaced. One is given
+    back, then all."""
     w.prices()
     mine = submit_fleet(w, 3)
 

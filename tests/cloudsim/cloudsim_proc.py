@@ -1,5 +1,5 @@
-"""Starts cloudsim for a test and speaks to it: control API, Lambda, and AWS with a small signer of its own
-(so that the emulator's checks do not depend on boto3 being installed)."""
+"""Starts cloudsim for a test and speaks to it: control API, Lambda, and AWS. A small signer of its own keeps the
+emulator's checks independent of boto3."""
 import datetime
 import hashlib
 import hmac

@@ -1,8 +1,8 @@
 /*
- * How Azure expresses the cases of the suite
+ * Azure's replies to the cases of the suite
  * (learn.microsoft.com/azure/virtual-machines/error-codes-spot; see providers/azure/README.md). A
- * launch is three requests: its resource group, the machine, and a look at it, or the end of the
- * group when the machine is refused. A list is two: groups by tag, then machines.
+ * launch is three requests: its resource group, the machine, and a look at it. If the machine is
+ * refused, the third ends the group. A list is two: groups by tag, then machines.
  */
 #include "base/base.h"
 #include "conform.h"

@@ -1,4 +1,4 @@
-/* The suite. Each case runs once per provider; its name says whose turn it is. */
+/* The suite. Each case runs once per provider; its name ends with the provider. */
 #include "base/base.h"
 #include "conform.h"
 
@@ -48,12 +48,12 @@ static struct drive_try as_try(const struct conform_reply *r)
 	return (struct drive_try){ .status = r->status, .reply = r->body };
 }
 
-static struct drive_try good(const char *body)
+static struct drive_try reply_good(const char *body)
 {
 	return (struct drive_try){ .status = 200, .reply = body };
 }
 
-/* before, what is tried out, after */
+/* before, the tried request, after */
 static void script_set(struct run *r, struct conform_tries before, const struct drive_try *tries,
     size_t n, struct conform_tries after)
 {
@@ -115,7 +115,7 @@ static enum spot_step run_refused(struct run *r, const struct conform_reply *at_
 	return later.n > 0 ? run_launch(r, later.t, later.n, a) : run_launch(r, &t, 1, a);
 }
 
-static void failed(const struct run *r, enum spot_step s, enum spot_rc rc)
+static void assert_failed(const struct run *r, enum spot_step s, enum spot_rc rc)
 {
 	assert_int_equal(s, SPOT_FAIL);
 	if (r->d.call.err.rc != rc) {
@@ -124,8 +124,7 @@ static void failed(const struct run *r, enum spot_step s, enum spot_rc rc)
 	}
 }
 
-/* ---- what passes
- * --------------------------------------------------------------------------------- */
+/* ---- accepted calls -------------------------------------------------------------------------- */
 
 static void a_throttled_read_waits_as_told_and_succeeds(void **state)
 {
@@ -136,7 +135,7 @@ static void a_throttled_read_waits_as_told_and_succeeds(void **state)
 	open_run(&r, *state);
 	script[0] = as_try(&r.p->throttled);
 	script[0].reply_headers[0] = "Retry-After: 7";
-	script[1] = good(r.p->list_good);
+	script[1] = reply_good(r.p->list_good);
 	assert_int_equal(run_list(&r, script, 2, &a), SPOT_DONE);
 	assert_int_equal(r.d.waited_us, 7 * SPOT_US_PER_S);
 	assert_int_equal(r.d.agains, 1);
@@ -153,7 +152,7 @@ static void a_read_that_stays_throttled_says_so(void **state)
 	struct spot_list a;
 
 	open_run(&r, *state);
-	failed(&r, run_list(&r, for_ever(&r, as_try(&r.p->throttled)), FOR_EVER, &a),
+	assert_failed(&r, run_list(&r, for_ever(&r, as_try(&r.p->throttled)), FOR_EVER, &a),
 	    SPOT_THROTTLED);
 	close_run(&r);
 }
@@ -167,7 +166,7 @@ static void a_fault_or_a_lost_reply_of_a_read_is_repeated(void **state)
 	open_run(&r, *state);
 	script[0] = as_try(&r.p->broken);
 	script[1] = (struct drive_try){ .status = 0 };
-	script[2] = good(r.p->list_good);
+	script[2] = reply_good(r.p->list_good);
 	assert_int_equal(run_list(&r, script, 3, &a), SPOT_DONE);
 	assert_int_equal(r.d.agains, 2);
 	close_run(&r);
@@ -179,7 +178,7 @@ static void a_read_that_stays_broken_may_be_tried_later(void **state)
 	struct spot_list a;
 
 	open_run(&r, *state);
-	failed(&r, run_list(&r, for_ever(&r, as_try(&r.p->broken)), FOR_EVER, &a),
+	assert_failed(&r, run_list(&r, for_ever(&r, as_try(&r.p->broken)), FOR_EVER, &a),
 	    SPOT_UNAVAILABLE);
 	close_run(&r);
 }
@@ -197,21 +196,21 @@ static void credentials_that_expire_mid_call_are_renewed_once(void **state)
 	for (size_t i = 0; i < r.p->auth_n; i++) {
 		script[n++] = r.p->auth[i];
 	}
-	script[n] = good(r.p->list_good);
+	script[n] = reply_good(r.p->list_good);
 	assert_int_equal(run_list(&r, script, n + 1, &list), SPOT_DONE);
 	assert_int_equal(r.d.reauths, 1);
 	drive_used(&r.d);
-	script[n] = good(r.p->launch_good); /* refused for its key, so nothing was launched yet */
+	script[n] =
+	    reply_good(r.p->launch_good); /* refused for its key, so nothing was launched yet */
 	assert_int_equal(run_launch(&r, script, n + 1, &launch), SPOT_DONE);
 	drive_used(&r.d);
 	script[n] = as_try(&r.p->expired);
-	failed(&r, run_list(&r, script, n + 1, &list), SPOT_UNAUTHENTICATED);
+	assert_failed(&r, run_list(&r, script, n + 1, &list), SPOT_UNAUTHENTICATED);
 	drive_used(&r.d);
 	close_run(&r);
 }
 
-/* ---- what does not
- * ------------------------------------------------------------------------------- */
+/* ---- refused calls --------------------------------------------------------------------------- */
 
 static void refusals_of_a_launch_say_what_may_be_done(void **state)
 {
@@ -220,13 +219,14 @@ static void refusals_of_a_launch_say_what_may_be_done(void **state)
 	struct drive_try t;
 
 	open_run(&r, *state);
-	failed(&r, run_refused(&r, &r.p->capacity, r.p->capacity_later, &a), SPOT_NO_CAPACITY);
+	assert_failed(&r, run_refused(&r, &r.p->capacity, r.p->capacity_later, &a),
+	    SPOT_NO_CAPACITY);
 	assert_int_equal(r.d.agains, 0); /* never in place */
 	assert_int_equal(spot_rc_act(r.d.call.err.rc), SPOT_ACT_ELSEWHERE);
 	assert_string_not_equal(r.d.call.err.code, "");
-	failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
+	assert_failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
 	t = as_try(&r.p->denied);
-	failed(&r, run_launch(&r, &t, 1, &a), SPOT_DENIED);
+	assert_failed(&r, run_launch(&r, &t, 1, &a), SPOT_DENIED);
 	close_run(&r);
 }
 
@@ -236,20 +236,20 @@ static void a_refusal_says_how_far_it_reaches(void **state)
 	struct spot_launch a;
 
 	open_run(&r, *state);
-	/* Where the vendor does not tell, the code alone decides; a hint never outlives its
+	/* If the vendor says no scope, the code alone decides; a hint never outlives its
 	 * refusal. */
-	failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
+	assert_failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
 	assert_int_equal(r.d.call.err.scope, SPOT_SCOPE_NONE);
 	for (size_t i = 0; i < r.p->reach_n; i++) {
 		const struct conform_reach *w = &r.p->reach[i];
 
-		failed(&r, run_launch(&r, w->tries.t, w->tries.n, &a), w->rc);
+		assert_failed(&r, run_launch(&r, w->tries.t, w->tries.n, &a), w->rc);
 		if (r.d.call.err.scope != w->scope) {
 			fail_msg("scope is %d, not %d: %s", r.d.call.err.scope, w->scope,
 			    r.d.call.err.text);
 		}
 	}
-	failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
+	assert_failed(&r, run_refused(&r, &r.p->quota, r.p->quota_later, &a), SPOT_QUOTA);
 	assert_int_equal(r.d.call.err.scope, SPOT_SCOPE_NONE);
 	close_run(&r);
 }
@@ -263,14 +263,15 @@ static void a_token_that_was_used_before_launches_nothing(void **state)
 	open_run(&r, *state);
 	if (r.p->ops->token_scope != SPOT_TOKEN_NONE) {
 		assert_true(r.p->mismatch.status != 0 || r.p->mismatch_later.n > 0);
-		failed(&r, run_refused(&r, &r.p->mismatch, r.p->mismatch_later, &a), SPOT_MISMATCH);
+		assert_failed(&r, run_refused(&r, &r.p->mismatch, r.p->mismatch_later, &a),
+		    SPOT_MISMATCH);
 	} else {
 		/* No tokens: then nothing of a launch may be sent twice, whatever comes back. */
 		t = as_try(&r.p->broken);
-		failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+		assert_failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
 		assert_int_equal(r.d.agains, 0);
 		t = as_try(&r.p->throttled);
-		failed(&r, run_launch(&r, &t, 1, &a), SPOT_THROTTLED);
+		assert_failed(&r, run_launch(&r, &t, 1, &a), SPOT_THROTTLED);
 		assert_int_equal(r.d.agains, 0);
 	}
 	close_run(&r);
@@ -283,15 +284,16 @@ static void a_launch_without_a_sure_answer_is_unknown(void **state)
 	struct drive_try t = { .status = 0 };
 
 	open_run(&r, *state);
-	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+	assert_failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
 	/* with a token it may be repeated first */
-	failed(&r, run_launch(&r, for_ever(&r, as_try(&r.p->broken)), FOR_EVER, &a), SPOT_UNKNOWN);
-	t = good("");
-	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
-	t = good("<html>welcome</html>");
-	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
-	t = good(r.p->list_empty);
-	failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+	assert_failed(&r, run_launch(&r, for_ever(&r, as_try(&r.p->broken)), FOR_EVER, &a),
+	    SPOT_UNKNOWN);
+	t = reply_good("");
+	assert_failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+	t = reply_good("<html>welcome</html>");
+	assert_failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
+	t = reply_good(r.p->list_empty);
+	assert_failed(&r, run_launch(&r, &t, 1, &a), SPOT_UNKNOWN);
 	close_run(&r);
 }
 
@@ -302,7 +304,7 @@ static void a_launch_request_marks_itself_and_is_never_re_sent_by_the_transport(
 	struct drive_try t;
 
 	open_run(&r, *state);
-	t = good(r.p->launch_good);
+	t = reply_good(r.p->launch_good);
 	t.mutating = 1;
 	t.fresh = true;
 	assert_int_equal(run_launch(&r, &t, 1, &a), SPOT_DONE);
@@ -359,7 +361,7 @@ static void an_empty_list_is_empty(void **state)
 	struct drive_try t;
 
 	open_run(&r, *state);
-	t = good(r.p->list_empty);
+	t = reply_good(r.p->list_empty);
 	assert_int_equal(run_list(&r, &t, 1, &a), SPOT_DONE);
 	assert_int_equal(a.n, 0);
 	close_run(&r);
@@ -372,7 +374,7 @@ static void a_state_that_nobody_knows_is_odd(void **state)
 	struct drive_try t;
 
 	open_run(&r, *state);
-	t = good(r.p->list_odd);
+	t = reply_good(r.p->list_odd);
 	assert_int_equal(run_list(&r, &t, 1, &a), SPOT_DONE);
 	assert_int_equal(a.n, 1);
 	assert_int_equal(a.found[0].state, SPOT_INSTANCE_ODD);
@@ -380,7 +382,7 @@ static void a_state_that_nobody_knows_is_odd(void **state)
 	close_run(&r);
 }
 
-/* A body cut anywhere is never taken for a shorter list: what is absent may be taken for gone. */
+/* A body cut anywhere is never taken for a shorter list: an absent instance may count as gone. */
 static void a_cut_body_is_never_a_shorter_list(void **state)
 {
 	struct run r;
@@ -392,13 +394,13 @@ static void a_cut_body_is_never_a_shorter_list(void **state)
 	open_run(&r, *state);
 	body = r.p->list_good;
 	for (size_t n = 0; n < strlen(body); n++) {
-		t = good(arena_strndup(r.d.arena, body, n));
-		failed(&r, run_list(&r, &t, 1, &a), SPOT_BAD_REPLY);
+		t = reply_good(arena_strndup(r.d.arena, body, n));
+		assert_failed(&r, run_list(&r, &t, 1, &a), SPOT_BAD_REPLY);
 	}
 	body = r.p->launch_good;
 	for (size_t n = 0; n < strlen(body); n++) {
-		t = good(arena_strndup(r.d.arena, body, n));
-		failed(&r, run_launch(&r, &t, 1, &l), SPOT_UNKNOWN);
+		t = reply_good(arena_strndup(r.d.arena, body, n));
+		assert_failed(&r, run_launch(&r, &t, 1, &l), SPOT_UNKNOWN);
 	}
 	close_run(&r);
 }
@@ -411,7 +413,7 @@ static void wrong_types_and_missing_parts_are_bad_replies(void **state)
 
 	open_run(&r, *state);
 	for (const char *const *w = r.p->list_wrong; *w != NULL; w++) {
-		t = good(*w);
+		t = reply_good(*w);
 		if (run_list(&r, &t, 1, &a) != SPOT_FAIL || r.d.call.err.rc != SPOT_BAD_REPLY) {
 			fail_msg("not a bad reply: %s", *w);
 		}
@@ -419,7 +421,7 @@ static void wrong_types_and_missing_parts_are_bad_replies(void **state)
 	close_run(&r);
 }
 
-static const char *repeated(struct arena *a, const char *word, size_t n)
+static const char *text_repeat(struct arena *a, const char *word, size_t n)
 {
 	size_t len = strlen(word);
 	char *text = arena_alloc(a, len * n + 1);
@@ -440,8 +442,8 @@ static void deep_and_large_nonsense_is_a_bad_reply(void **state)
 
 	open_run(&r, *state);
 	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-		t = good(repeated(r.d.arena, words[i], 1000000));
-		failed(&r, run_list(&r, &t, 1, &a), SPOT_BAD_REPLY);
+		t = reply_good(text_repeat(r.d.arena, words[i], 1000000));
+		assert_failed(&r, run_list(&r, &t, 1, &a), SPOT_BAD_REPLY);
 	}
 	close_run(&r);
 }
@@ -465,7 +467,7 @@ static void any_changed_byte_ends_in_a_verdict(void **state)
 			enum spot_step s;
 
 			body[at] = bytes[k];
-			t = good(body);
+			t = reply_good(body);
 			s = run_list(&r, &t, 1, &a);
 			/* STEP_NONE: the change made it ask for more than the script has. */
 			assert_true(s == SPOT_DONE || s == SPOT_FAIL || s == SPOT_STEP_NONE);
@@ -475,7 +477,7 @@ static void any_changed_byte_ends_in_a_verdict(void **state)
 	close_run(&r);
 }
 
-static const char *page(struct arena *a, const char *form, size_t number)
+static const char *page_text(struct arena *a, const char *form, size_t number)
 {
 	const char *at = strstr(form, "@@");
 
@@ -493,12 +495,13 @@ static void pages_without_end_are_cut(void **state)
 	if (r.p->list_page != NULL) {
 		script = arena_array(r.d.arena, PAGES, sizeof(*script));
 		for (size_t i = 0; i < PAGES; i++) {
-			script[i] = good(page(r.d.arena, r.p->list_page, i));
+			script[i] = reply_good(page_text(r.d.arena, r.p->list_page, i));
 		}
 		r.d.sends_max = PAGES;
-		failed(&r, run_list(&r, script, PAGES, &a), SPOT_BAD_REPLY);
+		assert_failed(&r, run_list(&r, script, PAGES, &a), SPOT_BAD_REPLY);
 		/* the same token again and again */
-		failed(&r, run_list(&r, for_ever(&r, script[0]), FOR_EVER, &a), SPOT_BAD_REPLY);
+		assert_failed(&r, run_list(&r, for_ever(&r, script[0]), FOR_EVER, &a),
+		    SPOT_BAD_REPLY);
 	}
 	close_run(&r);
 }

@@ -1,7 +1,7 @@
 /*
- * What every provider must do alike, whatever its wire format: one suite, one table per provider
- * that says how its vendor expresses each case. A new provider adds a file like lambda.c and a line
- * in conform.c.
+ * The common behaviour of every provider, whatever its wire format. One suite, and one table per
+ * provider that says how its vendor expresses each case. A new provider adds a file like lambda.c
+ * and a line in conform.c.
  */
 #ifndef TESTS_CONFORM_H
 #define TESTS_CONFORM_H
@@ -32,13 +32,13 @@ struct conform_provider {
 	const struct spot_provider_ops *ops;
 	const char *const *env, *const *settings;
 	const struct drive_try *auth;
-	size_t auth_n; /* what the auth step reads or sends, each time */
+	size_t auth_n; /* script of the auth step, each time */
 	const char *const *secrets; /* in good replies or settings: never in an error text */
 	/* arguments; the request that creates is the one that is tried out */
 	struct spot_launch launch;
 	const char *install, *region, *ref;
-	/* Good replies to what the verb asks before and after the request that is tried out (the
-	 * one that lists instances, creates, ends). Empty where the verb is one request. */
+	/* Good replies before and after the tried request (the one that lists instances, creates,
+	 * ends). Empty where the verb is one request. */
 	struct conform_tries list_before, list_after, launch_before, launch_after, terminate_before,
 	    terminate_after;
 	/* good replies */
@@ -51,8 +51,8 @@ struct conform_provider {
 	const char *const *list_wrong; /* right syntax, wrong types or parts missing */
 	/* refusals */
 	struct conform_reply throttled, broken, expired, denied, capacity, quota;
-	/* Where the vendor says it later: everything from the reply to the create on, instead of
-	 * the reply above. */
+	/* For vendors that refuse later: everything from the reply to the create on, instead of the
+	 * reply above. */
 	struct conform_tries capacity_later, quota_later, mismatch_later;
 	struct conform_reply
 	    mismatch; /* token used before with other parameters; status 0: no tokens */

@@ -18,7 +18,7 @@ static const char *program;
 
 /* ---- the emulator ---------------------------------------------------------------------------- */
 
-static bool announced(struct live *v)
+static bool is_announced(struct live *v)
 {
 	char *path = arena_printf(v->arena, "%s/cloudsim.json", v->dir);
 	json_error_t why;
@@ -43,7 +43,7 @@ static void emulator_start(struct live *v, bool limits)
 	struct spot_err err = { 0 };
 
 	assert_int_equal(proc_spawn(&spec, &v->pid, &err), SPOT_OK);
-	for (int i = 0; i < 2000 && !announced(v); i++) {
+	for (int i = 0; i < 2000 && !is_announced(v); i++) {
 		loop_turn(v->loop, 10000);
 	}
 	assert_non_null(v->doc);
@@ -68,13 +68,13 @@ const char *live_text(struct live *v, const char *path)
 
 /* ---- requests beside the provider ------------------------------------------------------------ */
 
-static void ignored(struct op *op UNUSED)
+static void op_ignored(struct op *op UNUSED)
 {
 }
 
 static void plain_send(struct live *v, struct http_req *req, struct spot_http_request *out)
 {
-	http_send(v->http, req, out, v->arena, false, ignored);
+	http_send(v->http, req, out, v->arena, false, op_ignored);
 	while (op_busy(&req->op)) {
 		loop_turn(v->loop, 20000);
 	}
@@ -228,7 +228,8 @@ enum spot_rc live_run(struct live *v, enum call_verb verb, void *args, struct sp
 	struct call call = { 0 };
 	int64_t timeout = v->timeout_us > 0 ? v->timeout_us : 60 * SPOT_US_PER_S;
 
-	call_start(&call, v->p, verb, args, v->arena, timeout, 0, verb == CALL_TERMINATE, ignored);
+	call_start(&call, v->p, verb, args, v->arena, timeout, 0, verb == CALL_TERMINATE,
+	    op_ignored);
 	while (op_busy(&call.op)) {
 		loop_turn(v->loop, 20000);
 	}
@@ -364,8 +365,8 @@ void live_log_check(struct live *v)
 
 static struct live world;
 
-/* What a case left does not spoil the next one. */
-static int clean(void **state UNUSED)
+/* Cleans up after a case, so that it does not spoil the next one. */
+static int case_clean(void **state UNUSED)
 {
 	if (world.p == NULL) {
 		return 0;
@@ -408,19 +409,19 @@ static int suite_run(const struct live_cloud *cloud)
 	for (const struct live_case *c = cloud->own; c != NULL && c->name != NULL; c++) {
 		tests[n++] = (struct CMUnitTest){ .name = c->name,
 			.test_func = case_run,
-			.teardown_func = clean,
+			.teardown_func = case_clean,
 			.initial_state = (void *)(uintptr_t)c };
 	}
 	for (const struct live_case *c = live_faults; c->name != NULL; c++) {
 		tests[n++] = (struct CMUnitTest){ .name = c->name,
 			.test_func = case_run,
-			.teardown_func = clean,
+			.teardown_func = case_clean,
 			.initial_state = (void *)(uintptr_t)c };
 	}
 	for (const struct live_case *c = live_cases; c->name != NULL; c++) {
 		tests[n++] = (struct CMUnitTest){ .name = c->name,
 			.test_func = case_run,
-			.teardown_func = clean,
+			.teardown_func = case_clean,
 			.initial_state = (void *)(uintptr_t)c };
 	}
 	assert_true(n <= ARRAY_LEN(tests));

@@ -1,8 +1,8 @@
 /*
  * The second half of conformance: every provider behind io/call over real sockets against the
- * emulator. One table per cloud says how to reach it and what its faults are called
- * (live_<cloud>.c); the cases are written once (live_cases.c, live_faults.c). live.c is the world:
- * emulator, loop, provider, log.
+ * emulator. One table per cloud has its address and the names of its faults (live_<cloud>.c). The
+ * cases are written once (live_cases.c, live_faults.c). live.c is the world: emulator, loop,
+ * provider, log.
  */
 #ifndef TESTS_CONFORM_LIVE_H
 #define TESTS_CONFORM_LIVE_H
@@ -87,7 +87,7 @@ json_t *live_form(struct live *v, const char *url, const char *body);
 enum spot_rc live_run(struct live *v, enum call_verb verb, void *args, struct spot_err *err);
 /* Fails the test with the error's words unless OK. */
 void live_ok(struct live *v, enum call_verb verb, void *args);
-/* Sends what was presigned, as a node would. */
+/* Sends a presigned request, as a node would. */
 void live_send(struct live *v, const struct spot_presign *p, const char *body,
     struct spot_http_request *out, struct http_req *req);
 /* Turns the loop for that long. */
@@ -110,7 +110,7 @@ extern const struct live_case live_cases[], live_faults[];
 /* With the published limits on both sides, in a world of its own. */
 void live_market_within_limits(struct live *v);
 
-/* Where $LIVE_RECORD names a file: everything that goes to and fro is written there. */
+/* Writes every request and reply to the file that $LIVE_RECORD names, if it is set. */
 void live_record(struct live *v);
 void live_record_faulty(bool faulty); /* the emulator was told to misbehave */
 void live_up(struct live *v, const struct live_cloud *cloud, const char *program, bool limits);

@@ -5,7 +5,7 @@
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 
-static const char *env(struct live *v, const char *name)
+static const char *env_value(struct live *v, const char *name)
 {
 	if (strcmp(name, "AWS_ACCESS_KEY_ID") == 0) {
 		return live_text(v, "credentials/aws/access_key_id");
@@ -19,7 +19,7 @@ static const char *env(struct live *v, const char *name)
 	return strcmp(name, "AWS_REGION") == 0 ? "us-east-1" : NULL;
 }
 
-static const char *setting(struct live *v, const char *key)
+static const char *setting_value(struct live *v, const char *key)
 {
 	if (strcmp(key, "interruption_queue.us-east-1") == 0) {
 		return arena_printf(v->arena, "%s/123456789012/spotbroker-interruptions",
@@ -32,10 +32,10 @@ static const char *setting(struct live *v, const char *key)
 }
 
 /* The bucket of the presigned requests. */
-static void prepare(struct live *v)
+static void bucket_prepare(struct live *v)
 {
-	struct sigv4 k = { .access_key = env(v, "AWS_ACCESS_KEY_ID"),
-		.secret_key = env(v, "AWS_SECRET_ACCESS_KEY"),
+	struct sigv4 k = { .access_key = env_value(v, "AWS_ACCESS_KEY_ID"),
+		.secret_key = env_value(v, "AWS_SECRET_ACCESS_KEY"),
 		.region = "us-east-1",
 		.service = "s3",
 		.now_us = loop_wall_us(v->loop) };
@@ -46,9 +46,9 @@ static void prepare(struct live *v)
 	    200);
 }
 
-/* ---- what no other cloud has ----------------------------------------------------------------- */
+/* ---- AWS's own features ---------------------------------------------------------------------- */
 
-static bool told(const struct spot_watch *w, const char *ref, enum spot_notice_kind kind)
+static bool is_told(const struct spot_watch *w, const char *ref, enum spot_notice_kind kind)
 {
 	for (size_t i = 0; i < w->notices_n; i++) {
 		if (strcmp(w->notices[i].ref, ref) == 0 && w->notices[i].kind == kind) {
@@ -86,8 +86,8 @@ static void events_come_through_the_queue_once_each(struct live *v)
 		live_ok(v, CALL_WATCH, &w);
 		assert_int_equal(w.gap, *cursor == '\0');
 		cursor = w.next_cursor;
-		warnings += told(&w, a.instance.ref, SPOT_NOTICE_INTERRUPTION);
-		rebalances += told(&w, a.instance.ref, SPOT_NOTICE_REBALANCE);
+		warnings += is_told(&w, a.instance.ref, SPOT_NOTICE_INTERRUPTION);
+		rebalances += is_told(&w, a.instance.ref, SPOT_NOTICE_REBALANCE);
 		if (!ran && seen_as(&w, a.instance.ref, SPOT_INSTANCE_RUNNING)) {
 			ran = true;
 			json_decref(live_control(v, "/reclaim",
@@ -103,7 +103,7 @@ static void events_come_through_the_queue_once_each(struct live *v)
 	assert_int_equal(rebalances, 1);
 }
 
-static const char *reserve(struct live *v, const struct spot_pool_key *k, const char *more)
+static const char *reservation_make(struct live *v, const struct spot_pool_key *k, const char *more)
 {
 	AUTO(json)
 	json_t *made = live_control(v, "/aws/reservation",
@@ -114,12 +114,12 @@ static const char *reserve(struct live *v, const struct spot_pool_key *k, const 
 	return arena_strdup(v->arena, json_string_value(json_object_get(made, "id")));
 }
 
-static void what_is_reserved_is_a_pool_and_is_used(struct live *v)
+static void a_reservation_is_a_pool_and_is_used(struct live *v)
 {
 	struct spot_launch_gang g = { .common = live_launch(v), .want = 2 };
 	struct spot_launch more = live_launch(v);
 	struct spot_pools pools = { .region = v->cloud->region };
-	const char *id = reserve(v, &g.common.key, ",\"block\":true");
+	const char *id = reservation_make(v, &g.common.key, ",\"block\":true");
 	struct spot_err err;
 	size_t found = 0;
 
@@ -180,7 +180,7 @@ static void maintenance_that_is_scheduled_is_told(struct live *v)
 
 static const struct live_case own[] = {
 	{ "events_come_through_the_queue_once_each", events_come_through_the_queue_once_each },
-	{ "what_is_reserved_is_a_pool_and_is_used", what_is_reserved_is_a_pool_and_is_used },
+	{ "a_reservation_is_a_pool_and_is_used", a_reservation_is_a_pool_and_is_used },
 	{ "machines_elsewhere_are_known_while_a_zone_is_disrupted",
 	    machines_elsewhere_are_known_while_a_zone_is_disrupted },
 	{ "maintenance_that_is_scheduled_is_told", maintenance_that_is_scheduled_is_told },
@@ -190,9 +190,9 @@ static const struct live_case own[] = {
 const struct live_cloud live_aws = {
 	.name = "aws",
 	.ops = &aws_ops,
-	.env = env,
-	.setting = setting,
-	.prepare = prepare,
+	.env = env_value,
+	.setting = setting_value,
+	.prepare = bucket_prepare,
 	.region = "us-east-1",
 	.type = "g5.xlarge",
 	.create = "\"service\":\"ec2\",\"action\":\"RunInstances\"",

@@ -8,7 +8,7 @@
 	"/subscriptions/%s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/net/" \
 	"subnets/nodes"
 
-static const char *env(struct live *v, const char *name)
+static const char *env_value(struct live *v, const char *name)
 {
 	if (strcmp(name, "AZURE_CLIENT_SECRET") == 0) {
 		return live_text(v, "credentials/azure/client_secret");
@@ -18,7 +18,7 @@ static const char *env(struct live *v, const char *name)
 	    : NULL;
 }
 
-static const char *setting(struct live *v, const char *key)
+static const char *setting_value(struct live *v, const char *key)
 {
 	static const struct {
 		const char *key, *path, *text;
@@ -101,7 +101,7 @@ static void container_put(struct live *v)
 
 /* An operator's network, made by hand before the daemon is pointed at it, and the container of the
  * presigned requests. */
-static void prepare(struct live *v)
+static void container_prepare(struct live *v)
 {
 	json_t *reply = token_get(v, "management.azure.com");
 	const char *token = json_string_value(json_object_get(reply, "access_token"));
@@ -123,9 +123,9 @@ static void prepare(struct live *v)
 const struct live_cloud live_azure = {
 	.name = "azure",
 	.ops = &azure_ops,
-	.env = env,
-	.setting = setting,
-	.prepare = prepare,
+	.env = env_value,
+	.setting = setting_value,
+	.prepare = container_prepare,
 	.region = "eastus2",
 	.type = "Standard_NC16as_T4_v3",
 	.create = ARM("PUT virtualMachines"),

@@ -1,4 +1,4 @@
-/* A machine's life, and what every cloud must do alike in it. */
+/* A machine's life, and the common rules of all clouds in it. */
 #include "live.h"
 
 #include "base/text/str.h"
@@ -39,7 +39,7 @@ void live_market_within_limits(struct live *v)
 		live_ok(v, CALL_QUOTAS, &quotas);
 		assert_true(quotas.n > 0);
 	}
-	/* what the vendor publishes was kept: nobody had to be told to slow down */
+	/* the provider kept the vendor's published limits: no reply was a throttle */
 	assert_int_equal(call_provider_stats(v->p).throttled, 0);
 }
 
@@ -68,7 +68,7 @@ static struct spot_instance wait_state(struct live *v, const struct spot_instanc
 	return *x;
 }
 
-static bool names(const struct spot_list *list, const char *ref)
+static bool list_names(const struct spot_list *list, const char *ref)
 {
 	for (size_t i = 0; i < list->n; i++) {
 		if (strcmp(list->found[i].ref, ref) == 0) {
@@ -99,7 +99,7 @@ static void an_instance_lives_and_ends(struct live *v)
 	}
 	live_ok(v, CALL_LIST, &list);
 	assert_int_equal(live_in(&list), 1);
-	assert_true(names(&list, a.instance.ref));
+	assert_true(list_names(&list, a.instance.ref));
 	end.ref = x.ref;
 	end.spot_request = x.spot_request == NULL ? "" : x.spot_request;
 	live_ok(v, CALL_TERMINATE, &end);
@@ -114,7 +114,7 @@ static void an_instance_lives_and_ends(struct live *v)
 	assert_int_equal(live_count(v), 0);
 }
 
-static void what_is_not_ours_is_not_seen(struct live *v)
+static void other_peoples_machines_are_not_listed(struct live *v)
 {
 	struct spot_launch a = live_launch(v);
 	struct spot_list list = { .region = a.key.region, .install = "someone-else" };
@@ -330,7 +330,7 @@ static void a_check_finds_everything_in_order(struct live *v)
 }
 
 /* As src/agent does it, in the small: one piece. */
-static void upload(struct live *v, struct spot_presign p, const char *body)
+static void object_upload(struct live *v, struct spot_presign p, const char *body)
 {
 	struct spot_http_request out;
 	struct http_req req;
@@ -385,7 +385,7 @@ static void an_object_goes_there_and_back(struct live *v)
 	assert_int_equal(v->ops.presign(call_provider_self(v->p), v->arena, loop_wall_us(v->loop),
 			     &put, &err),
 	    SPOT_OK);
-	upload(v, put, "hello");
+	object_upload(v, put, "hello");
 	live_send(v, &get, "", &out, &req);
 	assert_int_equal(req.in.status, 200);
 	assert_string_equal(req.in.body.p, "hello");
@@ -394,7 +394,7 @@ static void an_object_goes_there_and_back(struct live *v)
 	assert_in_range(req.in.status, 400, 403);
 }
 
-/* The books of the cloud, not ours. Every case before this one ended what it began. */
+/* The books of the cloud, not ours. Every case before this one ended its machines. */
 static void the_clouds_own_books_know_of_nothing_left(struct live *v)
 {
 	AUTO(json) json_t *books = live_control(v, "/books", NULL);
@@ -422,7 +422,7 @@ static void no_secret_was_ever_logged(struct live *v)
 	}
 const struct live_case live_cases[] = {
 	CASE(an_instance_lives_and_ends),
-	CASE(what_is_not_ours_is_not_seen),
+	CASE(other_peoples_machines_are_not_listed),
 	CASE(a_launch_repeated_is_the_same_machine),
 	CASE(a_sold_out_pool_says_so),
 	CASE(a_full_quota_says_so),

@@ -14,7 +14,7 @@ static const char *of_cluster(struct live *v, size_t i, const char *member)
 	return json_string_value(json_object_get(json_array_get(all, i), member));
 }
 
-static const char *common(struct live *v, size_t cluster, const char *key)
+static const char *common_value(struct live *v, size_t cluster, const char *key)
 {
 	static const char *const same[][2] = { { "namespace", "namespace" },
 		{ "service_account", "service_account" },
@@ -31,14 +31,14 @@ static const char *common(struct live *v, size_t cluster, const char *key)
 	return strcmp(key, "audience") == 0 ? "http://broker.example" : NULL;
 }
 
-static const char *env(struct live *v, const char *name)
+static const char *env_value(struct live *v, const char *name)
 {
 	return strcmp(name, "COREWEAVE_API_TOKEN") == 0
 	    ? live_text(v, "credentials/coreweave/api_token")
 	    : NULL;
 }
 
-static const char *setting(struct live *v, const char *key)
+static const char *setting_value(struct live *v, const char *key)
 {
 	if (strcmp(key, "api_endpoint") == 0) {
 		return live_text(v, "urls/coreweave");
@@ -56,7 +56,7 @@ static const char *setting(struct live *v, const char *key)
 		return "gpu-east";
 	}
 	return strcmp(key, "kubeconfig.gpu-east") == 0 ? of_cluster(v, 0, "kubeconfig")
-						       : common(v, 0, key);
+						       : common_value(v, 0, key);
 }
 
 static const char *plain_setting(struct live *v, const char *key)
@@ -64,12 +64,13 @@ static const char *plain_setting(struct live *v, const char *key)
 	if (str_prefix(key, "price.")) {
 		return str_suffix(key, ".on_demand") ? "2.50" : NULL;
 	}
-	return strcmp(key, "kubeconfig") == 0 ? of_cluster(v, 2, "kubeconfig") : common(v, 2, key);
+	return strcmp(key, "kubeconfig") == 0 ? of_cluster(v, 2, "kubeconfig")
+					      : common_value(v, 2, key);
 }
 
 /* The object store's secret in its file, and the bucket of the presigned requests: in the host
  * name, the only style that the store knows. */
-static void prepare(struct live *v)
+static void bucket_prepare(struct live *v)
 {
 	struct sigv4 k = { .access_key = live_text(v, "credentials/aws/access_key_id"),
 		.secret_key = live_text(v, "credentials/aws/secret_access_key"),
@@ -95,7 +96,7 @@ static void prepare(struct live *v)
 #define REFUSED(n, code) \
 	"\"kind\":\"status\",\"status\":" #n ",\"code\":\"" code "\",\"message\":\"words\""
 
-/* The words are what tells a quota from a missing right. */
+/* Only the words tell a quota from a missing right. */
 #define OVER_QUOTA \
 	"\"kind\":\"status\",\"status\":403,\"code\":\"Forbidden\",\"message\":\"exceeded quota: " \
 	"gpus\""
@@ -103,9 +104,9 @@ static void prepare(struct live *v)
 const struct live_cloud live_coreweave = {
 	.name = "coreweave",
 	.ops = &coreweave_ops,
-	.env = env,
-	.setting = setting,
-	.prepare = prepare,
+	.env = env_value,
+	.setting = setting_value,
+	.prepare = bucket_prepare,
 	.region = "US-EAST",
 	.type = "gd-8xh100ib-i128",
 	.create = K8S("POST pods"),

@@ -1,4 +1,4 @@
-/* What the wire, the clock and the cloud's own troubles lead to. */
+/* Effects of the wire's, the clock's and the cloud's faults. */
 #include "live.h"
 
 #include "base/text/str.h"
@@ -133,8 +133,7 @@ static enum spot_rc list_under(struct live *v, const char *members, int count, e
 	return rc;
 }
 
-/* Where the vendor says for how long, and that is longer than the call may take, the call says so
- * at once. */
+/* A vendor may say a pause that is longer than the call may take: then the call says so at once. */
 static void a_throttled_list_comes_in_the_end(struct live *v)
 {
 	enum spot_rc rc = list_under(v, v->cloud->throttled, 1,

@@ -4,7 +4,7 @@
 #include "base/text/str.h"
 #include "gcp/gcp.h"
 
-static const char *setting(struct live *v, const char *key)
+static const char *setting_value(struct live *v, const char *key)
 {
 	if (strcmp(key, "endpoint") == 0) {
 		return live_text(v, "urls/gcp");
@@ -19,7 +19,7 @@ static const char *setting(struct live *v, const char *key)
 }
 
 /* The bucket of the presigned requests. */
-static void prepare(struct live *v)
+static void bucket_prepare(struct live *v)
 {
 	json_t *token = live_control(v, "/gcp/credentials", "{\"action\":\"token\"}");
 	char *url = arena_printf(v->arena, "%s/storage/v1/b?project=%s", live_text(v, "urls/gcp"),
@@ -40,12 +40,12 @@ static void prepare(struct live *v)
 
 /* throttled_for_s: to the next minute, mostly longer than the call may take. */
 #define GCP \
-	.ops = &gcp_ops, .setting = setting, .prepare = prepare, .region = "us-central1", \
-	.create = COMPUTE("instances.insert"), .list = COMPUTE("instances.aggregatedList"), \
-	.end = COMPUTE("instances.delete"), .service = "\"service\":\"compute\"", \
-	.throttled = REFUSED(403, "rateLimitExceeded"), .throttled_for_s = 60, \
-	.expired = REFUSED(401, "authError"), .quota = REFUSED(403, "quotaExceeded"), \
-	.bucket = "conform", .objects = "urls/gcp"
+	.ops = &gcp_ops, .setting = setting_value, .prepare = bucket_prepare, \
+	.region = "us-central1", .create = COMPUTE("instances.insert"), \
+	.list = COMPUTE("instances.aggregatedList"), .end = COMPUTE("instances.delete"), \
+	.service = "\"service\":\"compute\"", .throttled = REFUSED(403, "rateLimitExceeded"), \
+	.throttled_for_s = 60, .expired = REFUSED(401, "authError"), \
+	.quota = REFUSED(403, "quotaExceeded"), .bucket = "conform", .objects = "urls/gcp"
 
 /* The list prices of 2026-05-20, host and GPUs together (tests/cloudsim/data/PROVENANCE.md has the
  * source). The sums of the catalog's parts are nano-dollars off. */
@@ -86,7 +86,7 @@ static void the_price_of_a_host_is_that_of_all_its_parts(struct live *v)
 
 #define MANY 60
 
-/* More than a call gets one by one: their zone's list tells of them, and who it lacks is asked
+/* More than a call gets one by one: their zone's list has them, and each missing one is asked
  * for. */
 static void many_are_described_by_the_list_of_their_zone(struct live *v)
 {

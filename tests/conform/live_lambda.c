@@ -4,13 +4,13 @@
 #include "base/text/str.h"
 #include "lambda/lambda.h"
 
-static const char *env(struct live *v, const char *name)
+static const char *env_value(struct live *v, const char *name)
 {
 	return strcmp(name, "LAMBDA_API_KEY") == 0 ? live_text(v, "credentials/lambda/api_key")
 						   : NULL;
 }
 
-static const char *setting(struct live *v, const char *key)
+static const char *setting_value(struct live *v, const char *key)
 {
 	if (strcmp(key, "endpoint") == 0) {
 		return live_text(v, "urls/lambda");
@@ -22,7 +22,7 @@ static const char *setting(struct live *v, const char *key)
 }
 
 /* The rate limit sees this request and the provider does not, so it gets its second. */
-static void make(struct live *v, const char *path, const char *body)
+static void thing_make(struct live *v, const char *path, const char *body)
 {
 	assert_int_equal(live_plain(v, "POST",
 			     arena_printf(v->arena, "%s%s", live_text(v, "urls/lambda"), path),
@@ -32,11 +32,11 @@ static void make(struct live *v, const char *path, const char *body)
 }
 
 /* A launch names a registered key, and a file system that is there. */
-static void prepare(struct live *v)
+static void account_prepare(struct live *v)
 {
-	make(v, "/ssh-keys",
+	thing_make(v, "/ssh-keys",
 	    "{\"name\":\"brk\",\"public_key\":\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 x\"}");
-	make(v, "/filesystems", "{\"name\":\"shared\",\"region\":\"us-east-1\"}");
+	thing_make(v, "/filesystems", "{\"name\":\"shared\",\"region\":\"us-east-1\"}");
 }
 
 #define ACTION(s) "\"service\":\"lambda\",\"action\":\"" s "\""
@@ -46,9 +46,9 @@ static void prepare(struct live *v)
 const struct live_cloud live_lambda = {
 	.name = "lambda",
 	.ops = &lambda_ops,
-	.env = env,
-	.setting = setting,
-	.prepare = prepare,
+	.env = env_value,
+	.setting = setting_value,
+	.prepare = account_prepare,
 	.region = "us-east-1",
 	.type = "gpu_1x_a10",
 	.create = ACTION("POST /instance-operations/launch"),

@@ -1,4 +1,4 @@
-/* What the cases have in common: a pool, a launch, a count, an end. */
+/* Common code of the cases: a pool, a launch, a count, an end. */
 #include "live.h"
 
 #include "base/text/str.h"
@@ -142,7 +142,7 @@ void live_end(struct live *v, const struct spot_instance *x)
 
 void live_end_all(struct live *v)
 {
-	/* Twice: what a machine leaves behind shows only when it is gone. */
+	/* Twice: a machine's remains show only when it is gone. */
 	for (int round = 0; round < 2; round++) {
 		struct spot_list list = list_all(v);
 

@@ -1,10 +1,10 @@
 /*
- * What a provider sends and what comes back, one JSON line per exchange, for the vendors' own
- * models to judge (tests/vendor/live_check.py):
- * {"method","url","headers","body","status","reply_headers","reply","faulty"}. The steps of the
- * provider's table are put behind ones that look at each request as it leaves and at the reply that
- * the step is entered with; io/call and everything below it are as ever. faulty: the emulator was
- * told to misbehave, so the reply is no word of the vendor's.
+ * Writes a provider's requests and replies, one JSON line per exchange, for the vendors' own models
+ * to judge (tests/vendor/live_check.py). A line is
+ * {"method","url","headers","body","status","reply_headers","reply","faulty"}. Steps of this file
+ * stand before the steps of the provider's table. They see each request as it leaves, and the reply
+ * that enters the step. The layers from io/call down stay as they are. The flag faulty says that
+ * the emulator was told to misbehave, so the reply is no word of the vendor's.
  */
 #include "live.h"
 
@@ -22,14 +22,14 @@ static struct {
 	} at[OUT_MAX];
 } rec;
 
-static json_t *text(struct str s)
+static json_t *text_json(struct str s)
 {
 	json_t *o = json_stringn(s.p != NULL ? s.p : "", s.n);
 
 	return o != NULL ? o : json_null(); /* bytes */
 }
 
-static json_t *headers(const struct spot_header *h, size_t n)
+static json_t *headers_json(const struct spot_header *h, size_t n)
 {
 	json_t *o = json_object();
 
@@ -56,7 +56,7 @@ static json_t **place_of(const struct spot_call *c)
 	return NULL;
 }
 
-static void before(const struct spot_call *c)
+static void step_before(const struct spot_call *c)
 {
 	json_t **at = place_of(c), *o = *at;
 
@@ -68,8 +68,9 @@ static void before(const struct spot_call *c)
 	json_object_set_new(o, "faulty",
 	    json_boolean(rec.faulty || c->in == NULL || c->in->partial || c->out.stream));
 	if (c->in != NULL) {
-		json_object_set_new(o, "reply_headers", headers(c->in->headers, c->in->headers_n));
-		json_object_set_new(o, "reply", text(c->in->body));
+		json_object_set_new(o, "reply_headers",
+		    headers_json(c->in->headers, c->in->headers_n));
+		json_object_set_new(o, "reply", text_json(c->in->body));
 	}
 	json_dumpf(o, rec.out, JSON_COMPACT);
 	fputc('\n', rec.out);
@@ -77,7 +78,7 @@ static void before(const struct spot_call *c)
 	json_decref(o);
 }
 
-static void after(const struct spot_call *c, enum spot_step s)
+static void step_after(const struct spot_call *c, enum spot_step s)
 {
 	const struct spot_http_request *r = &c->out;
 
@@ -85,7 +86,7 @@ static void after(const struct spot_call *c, enum spot_step s)
 		return;
 	}
 	*place_of(c) = json_pack("{s:s, s:s, s:o, s:o}", "method", r->method, "url", r->url,
-	    "headers", headers(r->headers, r->headers_n), "body", text(r->body));
+	    "headers", headers_json(r->headers, r->headers_n), "body", text_json(r->body));
 }
 
 /* verb, type of its argument */
@@ -110,9 +111,9 @@ static void after(const struct spot_call *c, enum spot_step s)
 #define X(verb, type) \
 	static enum spot_step verb##_seen(void *self, struct spot_call *c, type *a) \
 	{ \
-		before(c); \
+		step_before(c); \
 		enum spot_step s = rec.real->verb(self, c, a); \
-		after(c, s); \
+		step_after(c, s); \
 		return s; \
 	}
 VERBS(X)

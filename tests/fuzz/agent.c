@@ -1,5 +1,5 @@
-/* The agent's boot file, as user data wrote it; and what metadata services and object stores
- * answer. */
+/* The agent's boot file, as user data wrote it, and answers of metadata services and object
+ * stores. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "agent/agent.h"
@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static const char *folder(void)
+static const char *folder_path(void)
 {
 	static char dir[] = "/tmp/fuzz-agent-XXXXXX";
 	static bool made;
@@ -26,13 +26,13 @@ __attribute__((destructor)) static void remove_folder(void)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "%s/boot.json", folder());
+	snprintf(path, sizeof(path), "%s/boot.json", folder_path());
 	(void)unlink(path);
-	(void)rmdir(folder());
+	(void)rmdir(folder_path());
 }
 
 /* NUL terminated, as replies are. */
-static void replies(const char *text, size_t n)
+static void replies_parse(const char *text, size_t n)
 {
 	struct str body = { text, n };
 	struct azure_event events[AZURE_EVENTS_MAX];
@@ -79,13 +79,13 @@ int fuzz_one(const uint8_t *p, size_t n)
 	FUZZ_CHECK(text != NULL);
 	memcpy(text, p, n);
 	text[n] = '\0';
-	replies(text, n);
+	replies_parse(text, n);
 	free(text);
-	snprintf(path, sizeof(path), "%s/boot.json", folder());
+	snprintf(path, sizeof(path), "%s/boot.json", folder_path());
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	FUZZ_CHECK(fd >= 0 && write(fd, p, n) == (ssize_t)n);
 	close(fd);
-	rc = boot_read(folder(), &b, &err);
+	rc = boot_read(folder_path(), &b, &err);
 	fuzz_check_err(rc, &err);
 	if (rc == SPOT_OK) {
 		FUZZ_CHECK(str_prefix(b.url, "http") && b.url[strlen(b.url) - 1] != '/' &&

@@ -1,5 +1,5 @@
-/* Configuration files: a table with every type, and named sections. What is accepted prints to what
- * is accepted again. */
+/* Configuration files: a table with every type, and named sections. An accepted file prints to a
+ * file that is accepted again. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "base/text/conf.h"

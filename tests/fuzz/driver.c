@@ -62,7 +62,7 @@ static void run_input(void)
 	free(copy);
 }
 
-static void load(const char *path)
+static void input_load(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
@@ -99,7 +99,7 @@ static void load_folder(const char *dir)
 
 		snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);
 		if (names[i]->d_name[0] != '.') {
-			load(path);
+			input_load(path);
 		}
 		free(names[i]);
 	}
@@ -108,7 +108,7 @@ static void load_folder(const char *dir)
 
 /* ---- mutations ------------------------------------------------------------------------------- */
 
-static void insert(size_t at, const void *p, size_t n)
+static void bytes_insert(size_t at, const void *p, size_t n)
 {
 	n = MIN(n, INPUT_MAX - input_n);
 	memmove(input + at + n, input + at, input_n - at);
@@ -116,14 +116,14 @@ static void insert(size_t at, const void *p, size_t n)
 	input_n += n;
 }
 
-static void graft(struct rng *r, size_t at)
+static void bytes_graft(struct rng *r, size_t at)
 {
 	size_t k = rng_below(r, corpus_n), from, n;
 
 	if (corpus[k].n > 0) {
 		from = rng_below(r, corpus[k].n);
 		n = 1 + rng_below(r, corpus[k].n - from);
-		insert(at, corpus[k].p + from, n);
+		bytes_insert(at, corpus[k].p + from, n);
 	}
 }
 
@@ -161,14 +161,14 @@ static void mutate_once(struct rng *r)
 		uint8_t piece[64];
 
 		memcpy(piece, input + at, n);
-		insert(at, piece, n);
+		bytes_insert(at, piece, n);
 		break;
 	}
 	case 5:
-		insert(at, word, strlen(word));
+		bytes_insert(at, word, strlen(word));
 		break;
 	default:
-		graft(r, at);
+		bytes_graft(r, at);
 		break;
 	}
 }
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 	if (S_ISDIR(st.st_mode)) {
 		load_folder(argv[1]);
 	} else {
-		load(argv[1]);
+		input_load(argv[1]);
 		mutations = 0;
 	}
 	if (corpus_n == 0) {

@@ -1,7 +1,7 @@
 /*
- * What a fuzz target is: one function that takes any bytes, does what the product does with them,
- * and checks what must hold whatever they are. It must not depend on what ran before it. FUZZ_CHECK
- * aborts: both drivers keep the input then.
+ * A fuzz target is one function that takes any bytes, does the product's work on them, and checks
+ * invariants. It must not depend on earlier runs. FUZZ_CHECK aborts: both drivers keep the input
+ * then.
  */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H

@@ -22,7 +22,7 @@ static size_t body_cap(void *ctx, const char *method, const char *path)
 	return str_prefix(path, "/none") ? 0 : BODY_MAX;
 }
 
-static struct httpd *server(void)
+static struct httpd *server_get(void)
 {
 	static struct httpd h;
 	static struct rng rng;
@@ -36,7 +36,7 @@ static struct httpd *server(void)
 	return &h;
 }
 
-/* What came out of a stream of bytes, as text: requests served, and how it ended. */
+/* The result of a stream of bytes, as text: requests served, and how it ended. */
 struct seen {
 	struct sbuf text;
 	bool over;
@@ -61,7 +61,7 @@ static void see_request(struct seen *s, const struct hreq *r)
 	sbuf_putc(&s->text, '\n');
 }
 
-static void refused(struct seen *s, int status, const char *why)
+static void refusal_seen(struct seen *s, int status, const char *why)
 {
 	FUZZ_CHECK(status >= 400 && status < 600 && !str_empty(why));
 	sbuf_printf(&s->text, "refused %d\n", status);
@@ -76,7 +76,7 @@ static void end_request(struct hconn *c)
 }
 
 /* One step over c->in; false: more bytes are needed. */
-static bool step(struct hconn *c, struct seen *s)
+static bool conn_step(struct hconn *c, struct seen *s)
 {
 	const char *why = NULL;
 	int status = 400;
@@ -94,7 +94,7 @@ static bool step(struct hconn *c, struct seen *s)
 		case HPARSE_MORE:
 			return false;
 		case HPARSE_REFUSED:
-			refused(s, status, why);
+			refusal_seen(s, status, why);
 			return false;
 		case HPARSE_OK:
 			break;
@@ -107,7 +107,7 @@ static bool step(struct hconn *c, struct seen *s)
 		c->state = HCONN_BODY;
 	}
 	if (c->req->refuse) {
-		refused(s, c->req->refuse, c->req->why);
+		refusal_seen(s, c->req->refuse, c->req->why);
 		end_request(c);
 	} else if (c->req->complete) {
 		see_request(s, c->req);
@@ -116,16 +116,16 @@ static bool step(struct hconn *c, struct seen *s)
 	return true;
 }
 
-static void feed(const uint8_t *p, size_t n, size_t piece, struct seen *s)
+static void conn_feed(const uint8_t *p, size_t n, size_t piece, struct seen *s)
 {
-	struct hconn c = { .h = server(), .state = HCONN_HEAD, .peer = "fuzz" };
+	struct hconn c = { .h = server_get(), .state = HCONN_HEAD, .peer = "fuzz" };
 
 	sbuf_init(&s->text, 1 << 24);
 	sbuf_puts(&s->text, "");
 	sbuf_init(&c.in, 1 << 24);
 	for (size_t at = 0; at < n && !s->over; at += piece) {
 		sbuf_add(&c.in, (const char *)p + at, MIN(piece, n - at));
-		while (step(&c, s)) {
+		while (conn_step(&c, s)) {
 		}
 	}
 	if (c.req != NULL) {
@@ -141,8 +141,8 @@ int fuzz_one(const uint8_t *p, size_t n)
 	if (n == 0 || n > 60000) {
 		return 0;
 	}
-	feed(p + 1, n - 1, n, &whole);
-	feed(p + 1, n - 1, 1 + (p[0] & 0x3fu), &pieces);
+	conn_feed(p + 1, n - 1, n, &whole);
+	conn_feed(p + 1, n - 1, 1 + (p[0] & 0x3fu), &pieces);
 	FUZZ_CHECK(whole.text.n == pieces.text.n &&
 	    (whole.text.n == 0 || memcmp(whole.text.p, pieces.text.p, whole.text.n) == 0));
 	sbuf_fini(&whole.text);

@@ -1,5 +1,5 @@
-/* Job files, from YAML on. What is accepted goes through its stored form and comes back the same,
- * and no secret is in it. */
+/* Job files, from YAML on. An accepted file goes through its stored form and comes back the same,
+ * without any secret. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "base/text/str.h"
@@ -22,8 +22,9 @@ static void check_yaml(struct arena *a, struct str text)
 	}
 }
 
-/* What stands for a secret has stars, and a quote at its ends. */
-static bool absent(const char *source, const char *p, size_t n)
+/* Whether the words lack the text of the source. A redacted text has stars, and a quote at its
+ * ends. */
+static bool is_absent(const char *source, const char *p, size_t n)
 {
 	return memchr(p, '*', n) != NULL || *p == '"' || p[n - 1] == '"' ||
 	    memmem(source, strlen(source), p, n) == NULL;
@@ -37,14 +38,15 @@ static void check_secrets(const struct job_spec *s, const char *source)
 		const char *v = s->secrets[i].value;
 		bool whole = strchr(v, '\n') == NULL && v[strspn(v, " \t\r")] != '\0';
 
-		FUZZ_CHECK(!whole || absent(source, v, strlen(v)));
+		FUZZ_CHECK(!whole || is_absent(source, v, strlen(v)));
 		while (*v != '\0') {
 			size_t n = strcspn(v, "\n"), from = strspn(v, " \t\r"), to = n;
 
 			while (to > from && strchr(" \t\r", v[to - 1]) != NULL) {
 				to--;
 			}
-			FUZZ_CHECK(to - MIN(from, to) <= 8 || absent(source, v + from, to - from));
+			FUZZ_CHECK(
+			    to - MIN(from, to) <= 8 || is_absent(source, v + from, to - from));
 			v += n + (v[n] == '\n');
 		}
 	}

@@ -1,4 +1,4 @@
-/* JSON from clouds, agents and clients; what parses prints to text that parses to the same. */
+/* JSON from clouds, agents and clients; a parsed value prints to text that parses to the same. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "base/text/json.h"

@@ -122,7 +122,7 @@ static enum drive_verb verb_of(const char *name)
 	return DRIVE_POOLS;
 }
 
-static bool has(const struct spot_provider_ops *o, enum drive_verb verb)
+static bool has_verb(const struct spot_provider_ops *o, enum drive_verb verb)
 {
 	return (verb != DRIVE_SIGNALS || o->signals != NULL) &&
 	    (verb != DRIVE_QUOTAS || o->quotas != NULL) &&
@@ -139,7 +139,7 @@ int fuzz_one(const uint8_t *p, size_t n)
 
 	replies_read(a, p, n, &r);
 	verb = verb_of(r.name);
-	if (!has(&lambda_ops, verb)) {
+	if (!has_verb(&lambda_ops, verb)) {
 		return 0;
 	}
 	drive_init(&d, &lambda_ops, env, settings);

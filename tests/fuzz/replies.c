@@ -30,7 +30,8 @@ void replies_read(struct arena *a, const uint8_t *p, size_t n, struct replies *r
 	struct str all = arena_bytes(a, p, n);
 	const char *at = memchr(all.p, MARK, n), *end = all.p + n;
 
-	setenv("CMOCKA_TEST_ABORT", "1", 1); /* what drive.c asserts must end the process */
+	/* a failed assertion of drive.c must end the process */
+	setenv("CMOCKA_TEST_ABORT", "1", 1);
 	memset(ret, 0, sizeof(*ret));
 	ret->name = arena_strndup(a, all.p, strcspn(all.p, "\n\x1e"));
 	while (at != NULL && ret->n < REPLIES_MAX) {

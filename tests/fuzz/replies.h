@@ -1,7 +1,7 @@
 /*
- * Replies of a cloud as fuzz input: a line with the name of a case, then replies, each begun by
- * byte 0x1e and a line "STATUS Header: value" (the header may be missing). The verb must end in a
- * verdict with words and without secrets; drive.c checks that.
+ * Replies of a cloud as fuzz input: a line with the name of a case, then replies. Each reply begins
+ * with byte 0x1e and a line "STATUS Header: value" (the header may be missing). The verb must end
+ * in a verdict with words and without secrets; drive.c checks that.
  */
 #ifndef TESTS_FUZZ_REPLIES_H
 #define TESTS_FUZZ_REPLIES_H

@@ -1,11 +1,11 @@
-/* Trace files: a refusal has words; what is accepted has samples in range, a zone, and a simulation
- * of it ends with no policy below the optimum. */
+/* Trace files. A refusal has words. An accepted file has samples in range and a zone, and its
+ * simulation ends with no policy below the optimum. */
 #include "base/base.h"
 #include "fuzz.h"
 #include "core/trace/trace.h"
 #include "core/trace/trace_sim.h"
 
-static void simulate(struct arena *a, struct trace *t)
+static void trace_simulate(struct arena *a, struct trace *t)
 {
 	struct trace_market m;
 	struct trace_job j = { .changeover_us = t->gap_us / 2, .on_demand_micros = 3000000 };
@@ -45,7 +45,7 @@ int fuzz_one(const uint8_t *p, size_t n)
 		for (size_t i = 0; i < t.n; i++) {
 			FUZZ_CHECK(t.counts[i] >= 0 && t.counts[i] <= TRACE_COUNT_MAX);
 		}
-		simulate(a, &t);
+		trace_simulate(a, &t);
 	}
 	err = (struct spot_err){ 0 };
 	rc = trace_parse_prices(a, text, "p.json", &t, &err);

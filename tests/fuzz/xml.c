@@ -3,14 +3,14 @@
 #include "fuzz.h"
 #include "base/text/xml.h"
 
-static size_t walk(const struct xml *x, int depth)
+static size_t tree_walk(const struct xml *x, int depth)
 {
 	size_t n = 0;
 
 	FUZZ_CHECK(depth <= 64);
 	for (; x != NULL; x = x->next) {
 		FUZZ_CHECK(x->name != NULL && x->text != NULL);
-		n += 1 + walk(x->child, depth + 1);
+		n += 1 + tree_walk(x->child, depth + 1);
 	}
 	return n;
 }
@@ -24,7 +24,7 @@ int fuzz_one(const uint8_t *p, size_t n)
 
 	fuzz_check_err(rc, &err);
 	if (rc == SPOT_OK) {
-		FUZZ_CHECK(walk(x, 0) <= n);
+		FUZZ_CHECK(tree_walk(x, 0) <= n);
 		(void)xml_at(x, "item/key");
 		FUZZ_CHECK(xml_text(x, "a/b/c", "d") != NULL);
 		for (const struct xml *i = xml_first(x, "item"); i != NULL;

@@ -1,4 +1,4 @@
-"""What the driver says to others than the agent: nvidia-smi, and its library called from here."""
+"""The driver's facts, without the agent: nvidia-smi, and its library called from here."""
 import ctypes
 import subprocess
 

@@ -1,4 +1,4 @@
-"""What the agent says of the GPUs, against nvidia-smi and the driver's library."""
+"""The agent's facts about the GPUs, against nvidia-smi and the driver's library."""
 import ctypes
 import glob
 import json

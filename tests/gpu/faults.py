@@ -42,7 +42,7 @@ class Faults(GpuCase):
         self.sample(lambda s: s["gpu_util"] > 0 and s["gpu_mem_used_mib"] >= MIB, "the next job at work")
 
     def test_a_program_that_aborts_is_reported_by_its_signal(self):
-        """What frameworks do upon a CUDA error."""
+        """Frameworks abort upon a CUDA error."""
         self.agent.start()
         self.job(f"'{LOAD}' --crash || kill -ABRT $$")
         r = self.exited()

@@ -1,4 +1,5 @@
-"""What the suite's tests share: one agent on this machine's GPUs, how much is computed, figures that are printed at the end."""
+"""Shared by the suite's tests: one agent on this machine's GPUs, the amount of computing, figures that are printed at
+the end."""
 import json
 import os
 import re
@@ -39,7 +40,7 @@ def print_figures():
 
 
 def bare(directory, *args, **env):
-    """The example without an agent: seconds, and what it printed."""
+    """The example without an agent: seconds, and its output."""
     began = time.monotonic()
     r = subprocess.run([TRAIN, "--dir", directory, *map(str, args)], env=dict(os.environ, **env), check=True, capture_output=True,
                        text=True, timeout=300)
@@ -64,7 +65,7 @@ class GpuCase(case.AgentCase):
     def setUp(self):
         super().setUp()
         self.agent.more_env = dict(self.libs)
-        self.gone = []      # agents before the present one, with what they have logged
+        self.gone = []      # agents before the present one, with their logs
 
     def tearDown(self):
         folder = os.environ.get("SPOT_GPU_OUT")

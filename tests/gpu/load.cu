@@ -1,8 +1,8 @@
 /*
- * What the suite gives a GPU to do: holds --mib MiB of GPU memory, full of numbers that tell their place, and
- * computes without a pause (--busy) until SIGTERM. SIGUSR1: its memory becomes SPOT_CHECKPOINT_DIR/memory.bin.
- * Where that file is there at the start it is read back into GPU memory and each number is looked at. --crash: a
- * kernel writes to an address that is nobody's.
+ * The suite's load of a GPU. Holds --mib MiB of GPU memory, full of numbers that tell their place,
+ * and computes without a pause (--busy) until SIGTERM. At SIGUSR1 it writes its memory to
+ * SPOT_CHECKPOINT_DIR/memory.bin. If that file exists at the start, it reads it back into GPU
+ * memory and checks each number. With --crash a kernel writes to an unmapped address.
  */
 #include <errno.h>
 #include <poll.h>

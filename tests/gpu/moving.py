@@ -32,7 +32,7 @@ class MovingCase(GpuCase):
     aws = True
 
     def on_notice(self, what):
-        """From a notice, now, to the commit of what was saved: the seconds by stage, printed."""
+        """From a notice, now, to the commit of the save: the seconds by stage, printed."""
         spent = processor_of(self.agent.process.pid)
         published = self.metadata.interruption(120)
         r = self.exited(timeout=150)

@@ -1,4 +1,4 @@
-"""What the agent costs: processor time, and steps of a job beside it."""
+"""The agent's cost: processor time, and steps of a job beside it."""
 import glob
 import os
 import re

@@ -79,7 +79,7 @@ class Cluster:
                    "--service-account-signing-key-file", self.path("sa.key"),
                    "--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=RBAC",
                    "--service-cluster-ip-range=10.0.0.0/24", "--cert-dir", self.path("certs"),
-                   # Pods are watched in etcd itself: what it has compacted is gone at once.
+                   # Pods are watched in etcd itself: compacted versions are gone at once.
                    "--watch-cache-sizes=pods#0", "--v=1")
         until = time.monotonic() + START_S
         while True:

@@ -59,11 +59,11 @@ class Plugin:
             self.answers[doc["id"]] = doc
         return self.answers.pop(call)
 
-    def any(self, verb, **args):
+    def call_any(self, verb, **args):
         return self.wait(self.begin(verb, **args))
 
     def ok(self, verb, **args):
-        a = self.any(verb, **args)
+        a = self.call_any(verb, **args)
         assert a["rc"] == "ok", "%s: %s %s" % (verb, a["rc"], a["error"])
         return a["result"]
 
@@ -124,7 +124,7 @@ class World:
         self.c.patch("%s/pods/%s/status" % (NS, name), {"status": {"conditions": [{
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}]}})
 
-    def gone(self, instance):
+    def delete_pod(self, instance):
         self.c.request("DELETE", "%s/pods/%s" % (NS, instance["ref"].split("/")[1]), {
             "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
 
@@ -162,7 +162,7 @@ def a_repeat_of_a_launch_finds_its_own_pod(w, p):
     args = w.launch_args()
     first, again = p.ok("launch", **args), p.ok("launch", **args)
     assert first["ref"] == again["ref"] and w.target() == len(w.pods())
-    other = p.any("launch", **dict(args, user_data="something else"))
+    other = p.call_any("launch", **dict(args, user_data="something else"))
     assert other["rc"] == "mismatch", other
     p.ok("terminate", ref=first["ref"])
 
@@ -220,7 +220,7 @@ def a_running_pod_is_running_and_its_node_counts(w, p):
     w.c.request("DELETE", "/api/v1/nodes/n1")
     x = p.ok("describe", region="US-EAST", refs=[i["ref"]])
     assert x[0]["state"] == "interrupted" and x[0]["end_cause"] == 1, x
-    w.gone(i)
+    w.delete_pod(i)
 
 
 def terminate_waits_for_the_grace_and_lowers_the_target_at_once(w, p):
@@ -232,7 +232,7 @@ def terminate_waits_for_the_grace_and_lowers_the_target_at_once(w, p):
     pod = w.pod(i)
     assert pod["metadata"]["deletionGracePeriodSeconds"] == 31 and w.target() == live - 1
     assert p.ok("notices", region="US-EAST", refs=[i["ref"]]) == []  # our own doing
-    w.gone(i)
+    w.delete_pod(i)
     assert p.ok("terminate", ref=i["ref"], spot_request=POOL)["state"] == "gone"
     w.c.request("DELETE", "/api/v1/nodes/n2")
 
@@ -260,11 +260,11 @@ def a_condition_of_an_open_order_refuses_a_launch_and_undoes_it(w, p):
     first = p.ok("launch", **w.launch_args())
     w.pool_status({"currentNodes": 0, "conditions": [{"type": "Capacity", "status": "False", "reason": "CWInsufficientCapacity",
                                                       "message": "sold out"}]})
-    a = p.any("launch", **w.launch_args())
+    a = p.call_any("launch", **w.launch_args())
     assert a["rc"] == "no_capacity" and a["code"] == "capacity", a
     assert w.target() == 1 == len(w.pods())
     w.pool_status({"currentNodes": 0, "conditions": [{"type": "Quota", "status": "False", "reason": "CWOverQuota", "message": "m"}]})
-    a = p.any("launch", **w.launch_args())
+    a = p.call_any("launch", **w.launch_args())
     assert a["rc"] == "quota" and len(w.pods()) == 1, a
     w.pool_status({"currentNodes": 0, "conditions": None})
     p.ok("terminate", ref=first["ref"])
@@ -272,7 +272,7 @@ def a_condition_of_an_open_order_refuses_a_launch_and_undoes_it(w, p):
 
 def a_target_that_the_server_refuses_undoes_the_launch(w, p):
     held = [p.ok("launch", **w.launch_args(market="on_demand")) for _ in range(20)]
-    a = p.any("launch", **w.launch_args(market="on_demand"))  # the resource's schema allows 20
+    a = p.call_any("launch", **w.launch_args(market="on_demand"))  # the resource's schema allows 20
     assert a["rc"] == "invalid" and "targetNodes" in a["error"], a
     assert len(w.pods()) == 20
     for c in [p.begin("terminate", ref=i["ref"]) for i in held]:
@@ -298,7 +298,7 @@ def watch_sees_a_delete_within_a_second(w, p):
     left = n[0]["deadline_us"] / 1e6 - time.time()
     assert 300 < left <= 401, left
     assert a["result"]["seen"][0]["state"] == "stopping"
-    w.gone(i)
+    w.delete_pod(i)
     gone = p.ok("watch", region="US-EAST", install=INSTALL, cursor=a["result"]["cursor"], hold_ms=20000)
     while gone["seen"][-1]["state"] != "gone":
         gone = p.ok("watch", region="US-EAST", install=INSTALL, cursor=gone["cursor"], hold_ms=20000)
@@ -332,11 +332,11 @@ def a_node_is_who_its_token_says(w, p):
     good = token(i, "https://broker.example")
     p.ok("verify", ref=i["ref"], proof=proof(good))
     for bad in (token(i, "https://else.example"), token(other, "https://broker.example"), good[:-6] + "AAAAAA", ""):
-        a = p.any("verify", ref=i["ref"], proof=proof(bad))
+        a = p.call_any("verify", ref=i["ref"], proof=proof(bad))
         assert a["rc"] == "denied", a
     p.ok("terminate", ref=i["ref"])
     until = time.monotonic() + 20
-    while p.any("verify", ref=i["ref"], proof=proof(good))["rc"] != "denied":  # the server remembers a good token for 10 s
+    while p.call_any("verify", ref=i["ref"], proof=proof(good))["rc"] != "denied":  # the server remembers a good token for 10 s
         assert time.monotonic() < until, "the Pod is gone, its token is not"
         time.sleep(1)
     p.ok("terminate", ref=other["ref"])
@@ -361,8 +361,8 @@ def a_missing_right_is_found_before_it_is_needed(w, p):
                 break
         assert sorted(x["name"] for x in bad) == ["main: NodePool resource", "main: create nodepools", "main: get nodepools",
                                                   "main: list nodepools", "main: patch nodepools"], bad
-        a = p.any("launch", **w.launch_args())
-        assert a["rc"] == "denied" and w.pods() == [], a  # and what was begun is undone
+        a = p.call_any("launch", **w.launch_args())
+        assert a["rc"] == "denied" and w.pods() == [], a  # and its first steps are undone
     finally:
         w.c.patch(role, {"rules": rules})
     until = time.monotonic() + 10
@@ -379,7 +379,7 @@ def quotas_are_those_of_the_namespace(w, p):
         # Without a controller that counts, the admission plugin waits for a status: give it one.
         w.c.patch(NS + "/resourcequotas/gpus/status", {"status": {"hard": {"requests.nvidia.com/gpu": "4"},
                                                                   "used": {"requests.nvidia.com/gpu": "0"}}})
-        a = p.any("launch", **w.launch_args())
+        a = p.call_any("launch", **w.launch_args())
         assert a["rc"] == "quota" and "exceeded quota" in a["error"], a
         assert w.pods() == []
     finally:

@@ -1,7 +1,7 @@
 /*
  * A provider's verbs by hand: the real plugin through the real io/call, driven by lines of JSON.
- * The first line opens it ({"kind", "settings": {..}, "env": {..}}), each further line is a call
- * ({"id", "verb", "args": {..}}); each answer is a line {"id", "rc", "code", "error", "result"}.
+ * The first line opens it ({"kind", "settings": {..}, "env": {..}}). Each further line is a call
+ * ({"id", "verb", "args": {..}}), and each answer a line {"id", "rc", "code", "error", "result"}.
  * Calls run side by side. End of input ends it.
  */
 #include "base/base.h"
@@ -211,7 +211,7 @@ static void one_free(void *p)
 	free(o);
 }
 
-static void done(struct op *op)
+static void call_done(struct op *op)
 {
 	struct call *call = container_of(op, struct call, op);
 	struct one *o = container_of(call, struct one, call);
@@ -357,7 +357,7 @@ static void line_call(struct shell *s, const json_t *doc)
 	args_read(o, json_object_get(doc, "args"));
 	s->busy++;
 	call_start(&o->call, s->provider, o->verb, &o->a, o->arena, 120 * SPOT_US_PER_S, 0, false,
-	    done);
+	    call_done);
 }
 
 static const char *conf_member(void *ctx, const char *group, const char *key)
@@ -411,7 +411,7 @@ static void line_read(struct shell *s, struct str line)
 	}
 }
 
-static void readable(struct loop_fd *f, int events UNUSED)
+static void input_readable(struct loop_fd *f, int events UNUSED)
 {
 	struct shell *s = container_of(f, struct shell, in);
 	char chunk[65536];
@@ -442,7 +442,7 @@ int main(void)
 	s.http =
 	    http_client_new(s.loop, &(struct http_client_conf){ .user_agent = "spotbroker-test" });
 	sbuf_init(&s.text, 1 << 20);
-	loop_fd_init(&s.in, s.loop, readable);
+	loop_fd_init(&s.in, s.loop, input_readable);
 	loop_fd_set(&s.in, STDIN_FILENO, LOOP_READ);
 	while (!s.over) {
 		loop_turn(s.loop, SPOT_US_PER_S);

@@ -152,7 +152,8 @@ CASES = [
      ['src/a (comments): forbidden openings 2', 'b (comments): forbidden openings 2', 'c (comments): forbidden openings 2'], []),
     ('declarations of a statement are no prose', {
         'a/q.sql': '-- The statement ends a node.\n-- name: node_end\n-- params: ' + 'id int8, ' * 30 + '\n--   '
-                   + 'x int4, ' * 30 + '\n-- writes: no\nSELECT 1\n'}, [], []),
+                   + 'x int4, ' * 30 + '\n-- setup: ' + 'SET x; ' * 20 + '\n-- copy: COPY t (' + 'a, ' * 30
+                   + ')\n-- writes: no\nSELECT 1\n'}, [], []),
     ('strings of the product', {'src/a/x.c': 'const char *m = "what was asked "\n    "is not known"; q("SELECT who is on the list");\n',
                                 'tests/a/x.c': 'const char *m = "what was asked is not known";\n'},
      ['src/a (strings): forbidden openings 1'], []),

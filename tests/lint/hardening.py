@@ -5,9 +5,8 @@
   hardening.py --self-test COMPILER...      builds a program without any of it, which must fail in each point
 
 Each program is position-independent, has full RELRO (a RELRO segment and BIND_NOW), no executable stack, stack
-canaries, and on x86-64 landing pads (ENDBR64). The note for IBT and SHSTK is counted only: the
-linker writes it only if the start files of the system have it, and Debian 12 lacks it. Together the programs must use
-checked functions of libc."""
+canaries, and on x86-64 landing pads (ENDBR64). The note for IBT and SHSTK is counted only. The linker writes it only if
+the start files of the system have it; Debian 12's lack it. Together the programs must use checked functions of libc."""
 import os
 import struct
 import subprocess

@@ -67,11 +67,11 @@ def c_strings(text):
     return pieces
 
 
-_SQL_HEADER = re.compile(r'^[ \t]*--[ \t](?:name|params|rows|rows_in|row|writes):[^\n]*(?:\n--[ \t]{2,}[^\n]*)*', re.M)
+_SQL_HEADER = re.compile(r'^[ \t]*--[ \t](?:name|params|rows|rows_in|row|writes|setup|copy):[^\n]*(?:\n--[ \t]{2,}[^\n]*)*', re.M)
 
 
 def sql_comments(text):
-    """Comments without the declarations of the statement's name, parameters and rows."""
+    """Comments without the declarations of the statement: name, parameters, rows, setup and copy."""
     text = _SQL_HEADER.sub(lambda m: re.sub(r'[^\n]+', '--', m.group()), text)
     pieces = []
     for m in re.finditer(r'(?:^[ \t]*--[^\n]*\n)+|--[^\n]*', text, re.M):

@@ -2,7 +2,7 @@
 """cppcheck finds nothing in the product: src, providers and include.
 
 SUPPRESSED has the false ones, each with its reason. cppcheck 2.10 does not know __VA_OPT__ and sees no header of
-the system, so it gets readable copies of log.h and sys/queue.h."""
+the system. So it gets readable copies of log.h and sys/queue.h."""
 import os
 import re
 import shutil

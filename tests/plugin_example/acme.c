@@ -1,10 +1,14 @@
 /*
- * An out-of-tree provider, whole: what a cloud that is not in this repository has to write. "Acme"
- *sells machines by a JSON API: GET    /v1/offers [{"region","kind","gpu","gpus","cents"}] GET
- * /v1/machines          [{"id","label","state","region","kind"}] POST   /v1/machines
- *{"kind","region","label"}  gives {"id"}; a label is accepted once DELETE /v1/machines/ID Built as
- *a shared object with src/base linked in; exports nothing but the table. ACME_* macros spoil the
- *table on purpose, for the tests of the loader.
+ * A whole out-of-tree provider: the code that a cloud outside of this repository has to write.
+ * "Acme" sells machines by a JSON API:
+ *
+ * - GET /v1/offers: [{"region","kind","gpu","gpus","cents"}]
+ * - GET /v1/machines: [{"id","label","state","region","kind"}]
+ * - POST /v1/machines: {"kind","region","label"} gives {"id"}; a label is accepted once
+ * - DELETE /v1/machines/ID
+ *
+ * It is built as a shared object with src/base linked in, and exports nothing but the table. ACME_*
+ * macros spoil the table on purpose, for the tests of the loader.
  */
 #include "base/base.h"
 
@@ -67,7 +71,7 @@ static size_t acme_secrets(const void *self UNUSED, const char **ret UNUSED, siz
 
 /* ---- asking and reading ---------------------------------------------------------------------- */
 
-static enum spot_step ask(const struct acme *self, struct spot_call *c, const char *method,
+static enum spot_step request_send(const struct acme *self, struct spot_call *c, const char *method,
     const char *path)
 {
 	call_request(c, method, arena_printf(c->arena, "%s%s", self->endpoint, path));
@@ -75,7 +79,7 @@ static enum spot_step ask(const struct acme *self, struct spot_call *c, const ch
 }
 
 /* NONE: *ret is the reply, owned by the caller. */
-static enum spot_step answer(struct spot_call *c, const char *what, json_t **ret)
+static enum spot_step reply_read(struct spot_call *c, const char *what, json_t **ret)
 {
 	struct spot_err err = { 0 };
 
@@ -133,9 +137,9 @@ static enum spot_step acme_pools(void *p, struct spot_call *c, struct spot_pools
 	enum spot_step s;
 
 	if (c->in == NULL) {
-		return ask(p, c, "GET", "/v1/offers");
+		return request_send(p, c, "GET", "/v1/offers");
 	}
-	s = answer(c, "offers", &doc);
+	s = reply_read(c, "offers", &doc);
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
@@ -163,9 +167,9 @@ static enum spot_step acme_prices(void *p, struct spot_call *c, struct spot_pric
 	enum spot_step s;
 
 	if (c->in == NULL) {
-		return ask(p, c, "GET", "/v1/offers");
+		return request_send(p, c, "GET", "/v1/offers");
 	}
-	s = answer(c, "offers", &doc);
+	s = reply_read(c, "offers", &doc);
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
@@ -195,7 +199,7 @@ static enum spot_instance_state state_of(const char *s)
 }
 
 /* All machines for which wants() holds; label is "install/token". */
-static enum spot_step machines(struct acme *self, struct spot_call *c, const char *install,
+static enum spot_step machines_list(struct acme *self, struct spot_call *c, const char *install,
     const char *token, struct spot_instance **ret, size_t *ret_n)
 {
 	AUTO(json) json_t *doc = NULL;
@@ -203,9 +207,9 @@ static enum spot_step machines(struct acme *self, struct spot_call *c, const cha
 	enum spot_step s;
 
 	if (c->in == NULL) {
-		return ask(self, c, "GET", "/v1/machines");
+		return request_send(self, c, "GET", "/v1/machines");
 	}
-	s = answer(c, "machines", &doc);
+	s = reply_read(c, "machines", &doc);
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
@@ -238,17 +242,17 @@ static enum spot_step machines(struct acme *self, struct spot_call *c, const cha
 
 static enum spot_step acme_find(void *p, struct spot_call *c, struct spot_find *a)
 {
-	return machines(p, c, a->install, a->token, &a->found, &a->n);
+	return machines_list(p, c, a->install, a->token, &a->found, &a->n);
 }
 
 static enum spot_step acme_list(void *p, struct spot_call *c, struct spot_list *a)
 {
-	return machines(p, c, a->install, NULL, &a->found, &a->n);
+	return machines_list(p, c, a->install, NULL, &a->found, &a->n);
 }
 
 static enum spot_step acme_describe(void *p, struct spot_call *c, struct spot_describe *a)
 {
-	enum spot_step s = machines(p, c, NULL, NULL, &a->found, &a->n);
+	enum spot_step s = machines_list(p, c, NULL, NULL, &a->found, &a->n);
 	size_t kept = 0;
 
 	for (size_t i = 0; s == SPOT_DONE && i < a->n; i++) {
@@ -274,12 +278,12 @@ static enum spot_step acme_launch(void *p, struct spot_call *c, struct spot_laun
 		    a->key.region, "label", arena_printf(c->arena, "%s/%s", a->install, a->token));
 		const char *text = json_text(c->arena, body);
 
-		ask(p, c, "POST", "/v1/machines");
+		request_send(p, c, "POST", "/v1/machines");
 		call_body(c, "application/json", text, strlen(text));
 		c->mutating = true;
 		return SPOT_SEND;
 	}
-	s = answer(c, "launch", &doc);
+	s = reply_read(c, "launch", &doc);
 	if (s != SPOT_STEP_NONE) {
 		return s;
 	}
@@ -302,7 +306,7 @@ static enum spot_step acme_launch(void *p, struct spot_call *c, struct spot_laun
 static enum spot_step acme_terminate(void *p, struct spot_call *c, struct spot_terminate *a)
 {
 	if (c->in == NULL) {
-		ask(p, c, "DELETE",
+		request_send(p, c, "DELETE",
 		    arena_printf(c->arena, "/v1/machines/%s", url_encode(c->arena, a->ref, false)));
 		c->mutating = true;
 		return SPOT_SEND;

@@ -5,7 +5,7 @@
 
 #define DIR_AND(name) PLUGIN_DIR "/" name
 
-static void refused(const char *path, const char *words)
+static void assert_refused(const char *path, const char *words)
 {
 	const struct spot_provider_ops *ops = NULL;
 	struct spot_err err = { 0 };
@@ -20,13 +20,13 @@ static void refused(const char *path, const char *words)
 static void a_wrong_object_is_refused_with_the_reason(void **state)
 {
 	(void)state;
-	refused(DIR_AND("no_such_file.so"), "no_such_file.so");
-	refused("libc.so.6", "path");
-	refused(NULL, "path");
-	refused(DIR_AND("acme_wrong_abi.so"), "ABI 2");
-	refused(DIR_AND("acme_wrong_size.so"), "8 bytes");
-	refused(DIR_AND("acme_no_symbol.so"), "'spot_provider'");
-	refused(DIR_AND("acme_no_terminate.so"), "'terminate'");
+	assert_refused(DIR_AND("no_such_file.so"), "no_such_file.so");
+	assert_refused("libc.so.6", "path");
+	assert_refused(NULL, "path");
+	assert_refused(DIR_AND("acme_wrong_abi.so"), "ABI 2");
+	assert_refused(DIR_AND("acme_wrong_size.so"), "8 bytes");
+	assert_refused(DIR_AND("acme_no_symbol.so"), "'spot_provider'");
+	assert_refused(DIR_AND("acme_no_terminate.so"), "'terminate'");
 }
 
 static const char *conf_get(void *ctx, const char *key)
@@ -34,7 +34,7 @@ static const char *conf_get(void *ctx, const char *key)
 	return strcmp(key, "endpoint") == 0 ? ctx : NULL;
 }
 
-static const struct spot_provider_ops *load(void)
+static const struct spot_provider_ops *plugin_load(void)
 {
 	const struct spot_provider_ops *ops = NULL;
 	struct spot_err err = { 0 };
@@ -47,11 +47,11 @@ static const struct spot_provider_ops *load(void)
 
 static void a_right_one_is_loaded_again_as_the_same_table(void **state)
 {
-	const struct spot_provider_ops *ops = load();
+	const struct spot_provider_ops *ops = plugin_load();
 
 	(void)state;
 	assert_string_equal(ops->kind, "acme");
-	assert_ptr_equal(ops, load());
+	assert_ptr_equal(ops, plugin_load());
 }
 
 static void serve_machines(struct fake *f UNUSED, struct httpd_req *r)
@@ -77,7 +77,7 @@ static void plug_done(struct op *op)
 static void a_verb_of_it_runs_over_http(void **state)
 {
 	struct fake *f = *state;
-	const struct spot_provider_ops *ops = load();
+	const struct spot_provider_ops *ops = plugin_load();
 	struct spot_provider_conf conf = { .name = "acme1",
 		.env = conf_get,
 		.setting = conf_get,

@@ -107,8 +107,9 @@ class Node:
         return self.signal(signal.SIGSTOP)
 
     def wake(self):
-        """Its Postgres goes on as if nothing had been; Patroni begins anew, as where a watchdog looks after it. One (3.0.2) that sleeps for longer than
-        its lease and goes on puts the leader's key back, whosever it is by then: two histories, and what the other one accepted is lost."""
+        """Kills Patroni, and lets its frozen Postgres go on, as a watchdog would. Patroni 3.0.2 that sleeps for longer
+        than its lease and goes on puts the leader's key back, although another node holds it by then. That makes two
+        histories, and loses the writes that the other one accepted."""
         self.proc.kill()
         self.proc.wait(20)
         self.signal(signal.SIGCONT)
@@ -151,7 +152,7 @@ class Cluster:
                                           "--initial-cluster", "default=" + peer, "--unsafe-no-fsync=true"], stdout=log, stderr=log)
 
     def primary(self):
-        """Who has the leader's key: one that was frozen says of itself for a while yet that it is the primary."""
+        """Returns the node with the leader's key: a node that was frozen calls itself the primary for a while."""
         name = self.key("leader")
         for n in self.nodes:
             r = n.role() if n.name == name else {}
@@ -160,14 +161,15 @@ class Cluster:
         return None
 
     def whole(self):
-        """The primary, when whoever Patroni would promote in its place can be promoted and the third server follows: its key of synchronous
-        standbys says the same as the primary, which has both of them stream. The key comes some seconds after the standby."""
+        """Returns the primary, once its possible successor can be promoted and the third server follows. The key of
+        synchronous standbys then says the same as the primary, which has both of them stream. The key comes some
+        seconds after the standby."""
         try:
             p = self.primary()
             key = json.loads(p and self.key("sync") or "{}")
             if not p or key.get("leader") != p.name:
                 return None
-            rows = self.at(p, "SELECT application_name, sync_state FROM pg_stat_replication WHERE state = 'streaming' AND application_name LIKE 'pg%'",
+            rows = self.query_node(p, "SELECT application_name, sync_state FROM pg_stat_replication WHERE state = 'streaming' AND application_name LIKE 'pg%'",
                            "postgres", "postgres")
             follow = dict(line.split("|") for line in rows.splitlines())
             sync = [name for name, state in follow.items() if state == "sync"]
@@ -177,7 +179,8 @@ class Cluster:
             return None
 
     def key(self, name):
-        """What etcd has. Patroni's own /cluster says who may be promoted, but not in whose place."""
+        """Returns etcd's value. Patroni's own /cluster names the node that may be promoted, but not the primary that it
+        would replace."""
         try:
             _, got = http("POST", "http://127.0.0.1:%d/v3/kv/range" % self.etcd_port,
                           {"key": base64.b64encode(b"/service/spot/" + name.encode()).decode()}, timeout=3)
@@ -191,25 +194,25 @@ class Cluster:
             ",".join("127.0.0.1" for _ in self.nodes), ",".join(str(n.port) for n in self.nodes))
 
     def sql(self, text, database="spotbroker", user="postgres"):
-        return self.at(until("a primary", 60, self.primary), text, database, user)
+        return self.query_node(until("a primary", 60, self.primary), text, database, user)
 
     def has_database(self, node):
         try:
-            return self.at(node, "SELECT 1", "spotbroker", "postgres") == "1"
+            return self.query_node(node, "SELECT 1", "spotbroker", "postgres") == "1"
         except e2e.Failure:
             return False
 
     def recovers(self, node):
-        """What the server itself says; nothing when it says nothing."""
+        """Returns whether the server is a standby by its own answer; None if it does not answer."""
         try:
-            return self.at(node, "SELECT pg_is_in_recovery()", "postgres", "postgres") == "t"
+            return self.query_node(node, "SELECT pg_is_in_recovery()", "postgres", "postgres") == "t"
         except e2e.Failure:
             return None
 
     def is_primary(self, node):
         return self.recovers(node) is False
 
-    def at(self, node, text, database, user):
+    def query_node(self, node, text, database, user):
         out = subprocess.run(["psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-c", text, "host=127.0.0.1 port=%d user=%s dbname=%s" % (
             node.port, user, database)], capture_output=True, text=True, check=False)
         if out.returncode != 0:
@@ -273,7 +276,8 @@ class Watch(threading.Thread):
 
 
 class Writer(threading.Thread):
-    """Submits jobs and cancels every third, all the time; what was accepted must be there for ever. When was it not accepted?"""
+    """Submits jobs and cancels every third, all the time; accepted writes must last for ever. When was it not
+    accepted?"""
 
     def __init__(self, world, name):
         super().__init__(daemon=True)
@@ -282,7 +286,8 @@ class Writer(threading.Thread):
         self.start()
 
     def post(self, path, key, text="", timeout=3):
-        """What was answered, however often it must be asked under that key; nothing when the story is over."""
+        """Returns the reply under that key, however often the request must be repeated; nothing when the story is
+        over."""
         req = urllib.request.Request(self.world.base + path, data=text.encode(), method="POST", headers={
             "Authorization": "Bearer " + self.world.token, "Content-Type": "application/yaml", "Idempotency-Key": key})
         while not self.over.is_set():
@@ -326,8 +331,8 @@ class FailOver(Case):
     told = 0
 
     def fail_over(self, what, hit, woken=False, again=False):
-        """The primary is hit. How long did the cluster take until another one (or the same again) committed, and how much longer did we?
-        woken: the old one goes on when the other is promoted; the fail-over is over when it has stopped, too."""
+        """Hits the primary, and measures the time until another one (or the same again) committed, and our extra time.
+        With woken the old one goes on when the other is promoted. The fail-over is over when it has stopped, too."""
         w = self.world
         old = until("the cluster is whole: " + what, 180, w.server.whole)
         FailOver.told += 1
@@ -371,14 +376,14 @@ class FailOver(Case):
                 self.assertEqual(x.post("/v1/jobs", name, x.job(name), 10)["id"], i, "%s was made again" % name)
 
     def same_everywhere(self, writers):
-        """The three servers say the same of what the writers wrote: nothing that one committed by itself is anywhere."""
+        """The three servers have the same writes of the writers: no server has a write that it alone committed."""
         w = self.world
         primary = until("the cluster is whole again", 180, w.server.whole)
         self.nothing_is_lost(writers)
         text = "SELECT count(*), md5(string_agg(concat_ws(' ', id, name, state), ',' ORDER BY id)) FROM job WHERE name LIKE 'w%'"
-        said = w.server.at(primary, text, "spotbroker", "postgres")
+        said = w.server.query_node(primary, text, "spotbroker", "postgres")
         for n in w.server.nodes:
-            until("%s has what %s has" % (n.name, primary.name), 30, lambda n=n: w.server.at(n, text, "spotbroker", "postgres") == said)
+            until("%s has what %s has" % (n.name, primary.name), 30, lambda n=n: w.server.query_node(n, text, "spotbroker", "postgres") == said)
 
     def test_b_the_primary_is_killed_then_frozen_and_nothing_is_lost(self):
         w = self.world
@@ -390,10 +395,10 @@ class FailOver(Case):
         w.sim("POST", "/reclaim", {"instance": ref, "notice_s": 10})
         w.await_attempt(job, 2, 60)
         self.same_everywhere(writers)
-        # A machine that swallows what it is sent: connections to it hang, and it comes back as if nothing had been.
+        # A machine that swallows all packets: connections to it hang, and it comes back unchanged.
         old, writers = self.fail_over("frozen", Node.freeze)
         old.wake()
-        # It was the primary: what it still says, as a server that takes no writes, must not hold anybody.
+        # It was the primary: it still answers as a server that takes no writes, and must not hold anybody up.
         self.same_everywhere(writers)
         # It wakes while the daemons still speak to it.
         old, writers = self.fail_over("frozen, woken when another is promoted", Node.freeze, woken=True)
@@ -425,7 +430,7 @@ class FailOver(Case):
         return time.time()
 
     def primary_pauses(self):
-        """Too short for Patroni: nobody else takes over, and what was sent is answered late."""
+        """Too short for Patroni: nobody else takes over, and requests on their way are answered late."""
         w = self.world
         old = until("the cluster is whole", 180, w.server.whole)
         FailOver.told += 1

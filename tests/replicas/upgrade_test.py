@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""An earlier daemon (SPOT_UPGRADE_SPOTD) works on the database that the new one has migrated, beside it: a job submitted to
-either ends, whoever leads; then the earlier one goes.
+"""An earlier daemon (SPOT_UPGRADE_SPOTD) works on the database that the new one has migrated, beside it. A job
+submitted to either ends, under either leader; then the earlier one goes.
 
     upgrade_test.py BUILD
 """
@@ -16,7 +16,7 @@ OLD = os.environ["SPOT_UPGRADE_SPOTD"]
 
 
 def without_unknown(text):
-    """What the earlier daemon does not know yet is not in its file."""
+    """Leaves out settings that the earlier daemon does not know yet."""
     known, section = set(), ""
     for line in subprocess.run([OLD, "--print-config"], capture_output=True, text=True, check=True).stdout.splitlines():
         if line.startswith("["):
@@ -44,7 +44,7 @@ class Upgrade(Case):
     def version(self):
         return int(self.world.sql("SELECT max(version) FROM schema_version"))
 
-    def both(self, words):
+    def run_both(self, words):
         """A job to each daemon; both end whole."""
         w = self.world
         jobs, ports = [], [r.port for r in w.replicas]
@@ -72,12 +72,12 @@ class Upgrade(Case):
         sys.stderr.write("        schema %d under a daemon that knows %d\n" % (self.version(), before))
         self.assertGreater(self.version(), before)
         self.assertIs(w.await_leader(), old)
-        self.both("old-leads")
-        # The earlier one ends without a word: this one leads, with what it began.
+        self.run_both("old-leads")
+        # The earlier one is killed: this one leads, with the other's jobs.
         old.freeze()
         self.assertIs(w.await_leader(old), new)
         old.thaw()
-        self.both("new-leads")
+        self.run_both("new-leads")
         # And the other way round: a new leader that goes leaves everything to the earlier one.
         new.terminate()
         self.assertEqual(new.proc.wait(30), 0)

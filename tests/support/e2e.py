@@ -479,7 +479,7 @@ class World:
 
 
 class Case(unittest.TestCase):
-    """One world per class; what it is made of in OPTIONS."""
+    """One world per class; OPTIONS has its parts."""
     OPTIONS = {}
     maxDiff = None
     world = None

@@ -1,4 +1,4 @@
-"""The broker's event stream, followed by a thread that wakes whoever waits."""
+"""The broker's event stream, followed by a thread that wakes waiting tests."""
 import http.client
 import json
 import socket

@@ -1,4 +1,4 @@
-"""How busy the machine is: limits in tests allow for it. Late measures how late whoever sleeps for a moment wakes, all the time."""
+"""How busy the machine is: limits in tests allow for it. Late measures all the time how late a short sleep ends."""
 import threading
 import time
 

@@ -1,6 +1,6 @@
 """Several daemons on one Postgres that is nobody's child, behind a balancer that knows which of them can be asked.
 
-`Replicas` is a world of e2e.py: what speaks to the broker, the agents too, reaches any of the daemons.
+`Replicas` is a world of e2e.py: each client, agents too, reaches any of the daemons.
 """
 import os
 import select
@@ -131,7 +131,7 @@ class Replica(Spotd):
 
 
 class Replicas(e2e.World):
-    """daemons: how many; programs: what they run, in order, the build's spotd where none is said."""
+    """daemons: how many; programs: their executables, in order; the build's spotd by default."""
 
     def __init__(self, daemons=2, programs=(), **kw):
         self.count, self.programs = daemons, programs
@@ -171,7 +171,7 @@ class Replicas(e2e.World):
             f.write(self.token + "\n")
 
     def leader(self):
-        """The daemon whose lease is in force."""
+        """Returns the daemon with the current lease."""
         holder = self.sql("SELECT holder FROM leader WHERE until_us > extract(epoch FROM clock_timestamp()) * 1000000")
         for r in self.replicas:
             if r.proc and r.proc.poll() is None and holder.endswith("/%d" % r.proc.pid):

@@ -1,4 +1,4 @@
-"""Waits that end with what they wait for."""
+"""Waits that end with their event."""
 import threading
 import time
 

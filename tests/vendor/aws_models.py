@@ -1,5 +1,5 @@
-"""Replies against the vendor's own service models (botocore's): watch(client) looks at every reply that the client gets and
-fails on an element, attribute or member that the operation's output does not have, and on a required one that is missing."""
+"""Replies against the vendor's own service models (botocore's). watch(client) checks every reply that the client gets.
+It fails on an element, attribute or member that the operation's output does not have, and on a missing required one."""
 import json
 import xml.etree.ElementTree as ET
 

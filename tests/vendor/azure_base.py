@@ -1,5 +1,5 @@
-"""The vendor's own SDKs, unpatched, pointed at a cloudsim over TLS with the emulator's CA: what the tests of Azure
-share. argv[1] is the emulator's program. Exit 77 (skipped) where the packages are missing."""
+"""Shared by the tests of Azure: the vendor's own SDKs, unpatched, call a cloudsim over TLS with the emulator's CA.
+argv[1] is the emulator's program. Exit 77 (skipped) if the packages are missing."""
 import base64
 import json
 import os
@@ -36,7 +36,7 @@ PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'cloudsim'
 SIZE = 'Standard_NC40ads_H100_v5'
 REGION = 'eastus2'
 
-# Which model reads what, by the request's path.
+# The model of each reply, by the request's path.
 MODELS = [
     (r'/virtualMachines/[^/]+$', compute_models.VirtualMachine), (r'/virtualMachines$', compute_models.VirtualMachineListResult),
     (r'/instanceView$', compute_models.VirtualMachineInstanceView),

@@ -1,5 +1,5 @@
-"""Compares JSON documents with the vendor's model classes: members that a model does not have, members of another type,
-and members that it requires and the document lacks."""
+"""Compares JSON documents with the vendor's model classes. Finds members that a model does not have, members of another
+type, and required members that the document lacks."""
 import re
 import sys
 
@@ -74,7 +74,7 @@ def check_object(cls, shape, doc, path, found):
 
 
 def complaints(cls, doc):
-    """What is wrong with doc as a cls; [] = nothing."""
+    """Returns the errors of doc as a cls; [] = none."""
     found = []
     check_object(cls, members(cls), doc, cls.__name__, found)
     return found

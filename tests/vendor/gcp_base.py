@@ -1,4 +1,4 @@
-"""Google's own Python libraries, unpatched, pointed at a cloudsim: what the tests of Google Cloud share."""
+"""Google's own Python libraries, unpatched, pointed at a cloudsim: the common part of the tests of Google Cloud."""
 import os
 import sys
 import unittest

@@ -26,7 +26,7 @@ MERGE = 'application/merge-patch+json'
 
 
 class Recorder(urllib3.PoolManager):
-    """Looks at what comes back; changes nothing."""
+    """Checks the replies; changes nothing."""
     problems = []
 
     def request(self, method, url, **kw):

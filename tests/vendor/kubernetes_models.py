@@ -1,11 +1,11 @@
-"""What the official Kubernetes client's models say of a reply: no member that they do not know, none missing that they need."""
+"""The official Kubernetes client's models judge a reply: they know each member, and none that they need is missing."""
 import inspect
 
 from kubernetes import client
 
 
 def model_problems(doc, model, path=''):
-    """What of a JSON document the model does not know, or needs and does not find."""
+    """Returns the members of a JSON document that the model does not know, or needs and does not find."""
     found = []
     if model.startswith('list['):
         for i, x in enumerate(doc or []):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Everything that a provider sends in the live conformance suite, and every reply that it gets there, before the vendor's own
-models: the judges of the golden files (tests/golden/<cloud>) and of the SDK tests look at the recorded exchanges
-(tests/conform/live_record.c). Replies are left out where the emulator was told to misbehave. Each request is also shown to
-the judge with one member misspelt, which it must refuse.
+"""The vendor's own models judge a provider's requests in the live conformance suite, and the replies. The judges of the
+golden files (tests/golden/<cloud>) and of the SDK tests check the recorded exchanges (tests/conform/live_record.c).
+Replies of an emulator that was told to misbehave are left out. Each request is also shown to the judge with one
+member misspelt, which it must refuse.
 
 usage: live_check.py CLOUDSIM CONFORM_LIVE CLOUD       exit 77: the vendor's package is not there
 """
@@ -145,7 +145,7 @@ class Azure:
         self.judged(e, 200, "")
 
     def reply(self, e):
-        # What is gone is also told without a body, and the end of an operation by its resource.
+        # Some replies have no body: a gone thing, or an operation's end, which its resource shows.
         if e["reply"].strip():
             self.judged(e, e["status"], e["reply"])
 
@@ -191,7 +191,8 @@ CLOUDS = {"aws": Aws, "gcp": Gcp, "gcp-attached": Gcp, "azure": Azure, "coreweav
 
 
 def exchanges(program, conform, cloud, ended):
-    """What went to and fro, also of a run that failed (what is misspelt is refused there, too); ended gets its exit status."""
+    """Yields the exchanges, also of a run that failed (misspelt members are refused there, too); ended gets its exit
+    status."""
     with tempfile.TemporaryDirectory() as tmp:
         path = os.path.join(tmp, "live")
         ended.append(subprocess.run([conform, program, cloud], env=dict(os.environ, LIVE_RECORD=path), stdout=subprocess.DEVNULL,

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Azure's SDKs and what people use beside create, list and delete: power, run command, images, sizes, sets, subnets, rules,
-providers. Every reply that has a model here is compared with it (azure_models.py). argv[1] is the emulator's program."""
+"""Azure's SDKs, and common calls other than create, list and delete: power, run command, images, sizes, sets, subnets,
+rules, providers. Every reply that has a model here is compared with it (azure_models.py). argv[1] is the emulator's
+program."""
 import re
 import unittest
 

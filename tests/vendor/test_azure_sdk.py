@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""azure-identity, azure-mgmt-compute, -network, -resource and -resourcegraph, unpatched, drive cloudsim's Azure. Each reply
-of Resource Manager that went by is also compared with the models of the SDK that read it (azure_models.py). argv[1] is the
+"""azure-identity, azure-mgmt-compute, -network, -resource and -resourcegraph, unpatched, drive cloudsim's Azure. Each
+reply of Resource Manager is also compared with the models of the SDK that read it (azure_models.py). argv[1] is the
 emulator's program."""
 import datetime
 import json
@@ -232,7 +232,7 @@ class Machines(Base):
         self.assertEqual(self.compute.disks.begin_update(group, 'd', {'tags': {'e': 'f'}}).result().tags, {'e': 'f'})
         self.resource.resource_groups.begin_delete(group, force_deletion_types='Microsoft.Compute/virtualMachines').result()
 
-    def test_what_the_service_refuses(self):
+    def test_invalid_requests_are_refused(self):
         g = self.group('wrong')
         self.fails('EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines', 400, self.create, g, 'w', spot=False,
                    eviction_policy='Delete')

@@ -215,7 +215,7 @@ class Launch(Base):
         self.fails('InsufficientInstanceCapacity', 500, self.ec2.run_instances, **self.args('gang', MinCount=4, MaxCount=5, **a))
         self.assertEqual(len(self.ec2.run_instances(**self.args('some', MinCount=2, MaxCount=5, **a))['Instances']), 3)
 
-    def test_what_a_launch_refuses(self):
+    def test_invalid_launches_are_refused(self):
         for code, more in (('SpotMaxPriceTooLow', {'InstanceMarketOptions': {'MarketType': 'spot', 'SpotOptions': {'MaxPrice': '0.01'}}}),
                            ('InvalidAMIID.NotFound', {'ImageId': 'ami-0fedcba9876543210'}),
                            ('InvalidAMIID.Malformed', {'ImageId': 'nonsense'}),

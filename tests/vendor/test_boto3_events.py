@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""boto3 drives what cloudsim tells by itself and what is paid for already: events in queues, capacity reservations, disrupted
-zones, scheduled events. argv[1] is the emulator's program. Exit 77 (skipped) where there is no boto3."""
+"""boto3 drives cloudsim's own events and its paid capacity. These are events in queues, capacity reservations,
+disrupted zones, scheduled events. argv[1] is the emulator's program. Exit 77 (skipped) without boto3."""
 import datetime
 import json
 import unittest

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""boto3 and what people use beside RunInstances: spot requests, launch templates, fleets, stop and start, and what hangs on an
+"""boto3, and common calls other than RunInstances: spot requests, launch templates, fleets, stop and start, parts of an
 instance. Same rules as test_boto3.py: replies are compared with the vendor's models."""
 import base64
 import os
@@ -58,7 +58,7 @@ class Spot(Base):
         self.assertEqual(self.status(sir['SpotInstanceRequestId'])[:2], ('open', 'price-too-low'))
         self.ec2.cancel_spot_instance_requests(SpotInstanceRequestIds=[sir['SpotInstanceRequestId']])
 
-    def test_what_a_request_refuses(self):
+    def test_invalid_spot_requests_are_refused(self):
         ask = self.ec2.request_spot_instances
         self.fails('InvalidAMIID.NotFound', 400, ask, LaunchSpecification=self.spec(ImageId='ami-0fedcba9876543210'))
         self.fails('InvalidParameterValue', 400, ask, LaunchSpecification=self.spec(InstanceType='g99.mega'))
@@ -153,7 +153,7 @@ class Templates(Base):
                          SpotOptions={'AllocationStrategy': 'lowest-price', 'SingleAvailabilityZone': True, 'MinTargetCapacity': 3})
         self.assertEqual([len(i['InstanceIds']) for i in got['Instances']], [3])
 
-    def test_what_a_fleet_refuses(self):
+    def test_invalid_fleets_are_refused(self):
         self.template('refused')
         one = [{'InstanceType': TYPE}]
         self.fails('UnsupportedOperation', 400, self.fleet, 'refused', one, Type='maintain')

@@ -74,7 +74,7 @@ class Objects(Base):
         for k, u in (('up/2', ids[0]), ('x', ids[2])):
             self.s3.abort_multipart_upload(Bucket='ckpt', Key=k, UploadId=u)
 
-    def test_what_belongs_to_an_object_does_not_overwrite_it(self):
+    def test_subresources_of_an_object_do_not_overwrite_it(self):
         self.s3.put_object(Bucket='ckpt', Key='kept', Body=b'precious')
         self.fails('NotImplemented', 501, self.s3.put_object_tagging, Bucket='ckpt', Key='kept',
                    Tagging={'TagSet': [{'Key': 'a', 'Value': 'b'}]})

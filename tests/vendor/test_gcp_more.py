@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Google's own libraries and what people use beside insert, list and delete: stop and start, metadata, tags, templates, the
-default network, disks, copies of objects. argv[1] is the program."""
+"""Google's own libraries, and calls that people use beside insert, list and delete. These are stop and start, metadata,
+tags, templates, the default network, disks, copies of objects. argv[1] is the program."""
 import unittest
 import uuid
 
@@ -106,7 +106,7 @@ class Power(More):
             self.assertEqual(names(f), [], f)
         self.delete('filter-1')
 
-    def test_what_an_insert_says_too_much_of(self):
+    def test_an_insert_with_contradictions_is_refused(self):
         def insert(change):
             body = self.body('much-1')
             change(body)
@@ -120,7 +120,7 @@ class Power(More):
         with self.assertRaises(exceptions.NotFound):
             insert(lambda b: setattr(b.disks[0].initialize_params, 'disk_type', 'zones/%s/diskTypes/pd-nonsense' % ZONE))
 
-    def test_what_the_guest_tells(self):
+    def test_the_guests_output_is_shown(self):
         self.launch('serial-1')
         out = self.instances.get_serial_port_output(**self.at('serial-1'))
         self.assertIn('Linux version', out.contents)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""cloudsim's Google Compute Engine and billing catalog driven by Google's own Python libraries, unpatched: only the
-endpoint and the credentials are ours, so every answer is parsed by the vendor's models. argv[1] is the program."""
+"""Google's own Python libraries, unpatched, drive cloudsim's Google Compute Engine and billing catalog. Only the
+endpoint and the credentials are ours, so the vendor's models parse every answer. argv[1] is the program."""
 import json
 import unittest
 import uuid
@@ -62,7 +62,7 @@ class Launch(Base):
         self.assertEqual(quotas['PREEMPTIBLE_NVIDIA_A100_GPUS'], 0)
         self.assertNotIn('NVIDIA_H100_GPUS', quotas)
 
-    def test_what_google_refuses_is_refused(self):
+    def test_googles_refusals_are_ours(self):
         def refused(change, word, **kw):
             b = self.body('bad-1', **kw)
             change(b)
@@ -93,7 +93,7 @@ class Launch(Base):
         self.assertEqual(list(op.error.errors), [])
         return self.instances.get(project=self.project, zone=ZONE, instance=name)
 
-    def test_what_googles_pages_leave_out_may_be_left_out(self):
+    def test_fields_that_googles_pages_leave_out_may_be_left_out(self):
         def spot_only(b):
             b.scheduling = compute_v1.Scheduling(provisioning_model='SPOT')
             b.network_interfaces = [compute_v1.NetworkInterface()]

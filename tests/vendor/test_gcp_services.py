@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""cloudsim's Google credentials, metadata server and Cloud Storage driven by Google's own Python libraries; its limits
-and refusals; and every answer against Google's discovery documents: no unknown field, right types, known enum values.
+"""Google's own Python libraries drive cloudsim's Google credentials, metadata server and Cloud Storage, its limits and
+refusals. Every answer is compared with Google's discovery documents: no unknown field, right types, known enum values.
 argv[1] is the program."""
 import base64
 import hashlib
@@ -169,7 +169,7 @@ class Metadata(Base):
         t.join(15)
         self.assertEqual((got[0][0], got[0][2]), (200, 'TRUE'))
         self.assertNotEqual(got[0][1]['ETag'], h['ETag'])
-        # what changed between two questions is not lost
+        # a change between two questions is not lost
         self.assertEqual(self.get(q)[2], 'TRUE')
 
     def test_a_waiting_request_ends_with_the_same_etag_when_its_time_is_over(self):
@@ -223,7 +223,7 @@ class Storage(Base):
         self.assertEqual(names(end_offset='b'), ['a/1', 'a/2'])
         self.assertEqual((names(match_glob='*/1'), names(match_glob='*'), names(match_glob='**')), (['a/1', 'b/1'], [], ['a/1', 'a/2', 'b/1']))
 
-    def test_what_the_caller_may_do_with_a_bucket(self):
+    def test_the_callers_permissions_on_a_bucket_are_listed(self):
         asked = ['storage.objects.create', 'storage.objects.get', 'storage.buckets.setIamPolicy']
         self.assertEqual(self.bucket.test_iam_permissions(asked), asked[:2])
         with self.assertRaises(exceptions.NotFound):

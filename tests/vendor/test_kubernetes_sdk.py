@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The official Kubernetes client drives cloudsim's API servers, unpatched, by the kubeconfig files that it writes: pods,
-watches, NodePools, tokens, errors, a reclaim. Every reply is parsed by the client's models, and every reply is compared with
-them: no unknown member, no required one missing. argv[1] is the emulator's program. Exit 77 (skipped) without the package."""
+"""The official Kubernetes client drives cloudsim's API servers, unpatched, by the kubeconfig files that it writes:
+pods, watches, NodePools, tokens, errors, a reclaim. The client's models parse every reply, and every reply is compared
+with them: no unknown member, no required one missing. argv[1] is the emulator's program. Exit 77 (skipped) without the
+package."""
 import base64
 import datetime
 import json
@@ -69,7 +70,7 @@ class Pods(Base):
                       [(c.type, c.status, c.reason) for c in last.status.conditions])
         self.fails(404, 'NotFound', self.owner_core.create_namespaced_pod_eviction, 'evicted', NS, body)
 
-    def test_what_is_wrong_with_a_pod_is_told_member_by_member(self):
+    def test_errors_of_a_pod_are_listed_member_by_member(self):
         def causes(**change):
             body = self.pod('p-3')
             body['spec'].update(change)
@@ -279,7 +280,7 @@ class NodePools(Base):
         self.sim.ctl('POST', '/coreweave/quota', {'type': H100, 'nodes': None})
         self.drop('np-3')
 
-    def test_what_is_wrong_with_a_pool_is_told(self):
+    def test_errors_of_a_pool_are_listed(self):
         def causes(**spec):
             try:
                 self.pool('np-4', **spec)
@@ -348,7 +349,7 @@ class Identity(Base):
         body.spec.expiration_seconds = 60
         self.fails(422, 'Invalid', self.owner_core.create_namespaced_service_account_token, 'spotbroker-node', NS, body)
 
-    def test_who_one_is_is_told(self):
+    def test_the_server_names_the_caller(self):
         me = client.AuthenticationV1Api(self.api).create_self_subject_review(client.V1SelfSubjectReview())
         self.assertTrue(me.status.user_info.username)
 

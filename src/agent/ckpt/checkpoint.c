@@ -1,15 +1,18 @@
 /*
- * A checkpoint from the job's side: ask it to save, wait until it says so, stop it if it is to
- * leave, see what is in the directory. upload.c stores that.
+ * The job's side of a checkpoint: ask the job to save, wait for its confirmation, stop it if it
+ * leaves, and scan its directory. Then upload.c stores the files.
  *
- * When the node is going away the job is stopped as soon as it has saved, before the upload:
- * whatever it computed after the save would be lost anyway, and nobody changes the files under the
- * upload.
+ * If the node goes away, the agent stops the job after the save and before the upload. Work after
+ * the save would be lost anyway, and the files do not change during the upload.
  *
- * Only what is known to be whole is stored: the job said "saved", or it ended with 0, or its
- * directory was at rest for a while. The last is for jobs that save by themselves and do not know
- * our files. A directory at rest is not enough for a rank of a job of several nodes whose saves
- * have steps: nobody knows of which step it is.
+ * The agent stores only a complete save. It needs one of these:
+ *
+ * - the job said "saved"
+ * - the job exited with 0
+ * - the directory did not change for QUIET_US, for jobs that save on their own
+ *
+ * The last is not enough for a job of several nodes that saves at steps. The step is then unknown,
+ * and all ranks must be at one step.
  */
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
@@ -92,15 +95,15 @@ void ckpt_end(struct agent *a, bool ok, const char *why)
 	agent_wake(a, a->now_us);
 }
 
-/* ---- what the job says ----------------------------------------------------------------------- */
+/* ---- the job's confirmation ------------------------------------------------------------------ */
 
-/* The content of a saved file: the step of the files that are no younger than it. */
+/* The content of the file `saved`: the step of all files that are not newer than it. */
 struct word {
 	int64_t steps, at_ns;
 };
 
-/* False: there is no such file yet, or it is not complete. Without a number it is of the step at
- * which it was asked for, or later. */
+/* Reads the file `saved`. False: it is absent or not complete. A file without a number counts for
+ * the job's step when the agent asked. */
 static bool word_read(const struct agent *a, struct word *ret)
 {
 	const struct job *j = &a->job;
@@ -128,13 +131,14 @@ static bool word_read(const struct agent *a, struct word *ret)
 	return true;
 }
 
-/* On disk, since the next agent, and who tells an end once more, needs it as well. */
+/* Returns the path of the last confirmation. It is on disk for a restarted agent, and for
+ * report_again(). */
 static bool word_path(char path[AGENT_PATH_MAX], const struct job *j)
 {
 	return path_join(path, j->dir, "saved.before");
 }
 
-/* The job is asked anew, and its last word makes room. */
+/* Moves the last confirmation aside before the agent asks again. */
 static void word_keep(const struct agent *a)
 {
 	char path[AGENT_PATH_MAX], text[64];
@@ -189,9 +193,8 @@ static void save_ask(struct agent *a)
 	}
 }
 
-/* The save may take its budget, but what the deadline leaves must do for the stop and the upload.
- * With hardly any time left (hibernation begins at once) the save is still the only thing that
- * helps. */
+/* Returns the end of the time for the save: its budget, but early enough before the deadline for
+ * the stop and the upload. The save always gets SAVE_MIN_US, even if hibernation begins at once. */
 static int64_t save_until(struct agent *a, const struct job *j, int64_t deadline_us)
 {
 	int64_t until = a->now_us + j->budget_us, left;
@@ -222,8 +225,8 @@ static void stop_job(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
 	const char *why = strcmp(c->reason, "notice") == 0 ? "the provider reclaims the node"
-	    : a->orphan_until_us != 0 ? "its agent heard no daemon for too long"
-	    : job_is_over_time(a)     ? "max_duration is over, and nobody has said so"
+	    : a->orphan_until_us != 0 ? "the agent had no contact with the daemon for too long"
+	    : job_is_over_time(a)     ? "max_duration is over by the agent's clock"
 				      : "drained";
 
 	if (job_alive(&a->job)) {
@@ -245,7 +248,7 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 		return;
 	}
 	job_look(a);
-	ckpt_stop(a); /* one that goes on running gives way to one that leaves */
+	ckpt_stop(a); /* this one leaves, and replaces one that does not */
 	c->reason = reason;
 	c->leave = leave;
 	c->saved = c->by_end = false;
@@ -255,12 +258,12 @@ void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadlin
 	c->rounds = 0;
 	c->stored_n = c->stored_before = 0;
 	c->refusals = 0;
-	retry_clear(&c->backoff); /* that of the last checkpoint */
+	retry_clear(&c->backoff); /* of the last checkpoint */
 	c->begun_us = a->now_us;
 	c->begun_wall_us = agent_wall_us(a);
 	deadline_set(a, deadline_us);
 	if (!job_alive(j)) {
-		ckpt_set(a, CKPT_STOP); /* it has ended: look what there is */
+		ckpt_set(a, CKPT_STOP); /* the job has ended: scan its directory */
 	} else if (j->phase != JOB_RUNNING || !j->has_checkpoint) {
 		if (leave) {
 			stop_job(a);
@@ -311,7 +314,7 @@ static void step_save(struct agent *a)
 	bool saved = saved_look(a), nobody;
 
 	if (c->signalled.n == 0 && !saved && job_alive(&a->job)) {
-		save_ask(a); /* it may still be starting */
+		save_ask(a); /* again: the job may have set its handler since */
 		agent_wake(a, a->now_us + ASK_AGAIN_US);
 	}
 	nobody = c->signalled.n == 0 && a->now_us >= c->begun_us + NO_HANDLER_US;
@@ -339,12 +342,12 @@ static void step_stop(struct agent *a)
 	if (job_alive(j) || !retry_due(a, &c->backoff)) {
 		return;
 	}
-	/* 0: also since a reboot */
+	/* spawned_us is also 0 after a reboot. */
 	if (!j->has_checkpoint || (j->spawned_us == 0 && j->exit_phase[0] == '\0')) {
 		ckpt_end(a, true, "there is nothing to store");
 		return;
 	}
-	/* Its end may have saved once more, and an end with 0 means saved, too. */
+	/* The job may have saved once more at its end. An exit with 0 counts as saved, too. */
 	if (!saved_look(a) && j->exit_code == 0 && j->exit_phase[0] != '\0') {
 		c->saved = c->by_end = true;
 	}
@@ -354,10 +357,10 @@ static void step_stop(struct agent *a)
 	scan_start(a);
 }
 
-/* ---- what there is --------------------------------------------------------------------------- */
+/* ---- the files ------------------------------------------------------------------------------- */
 
-/* It did not stop in time, and what is newer than its word is of another save: whole or not, nobody
- * knows. Both times are of one disk's clock. */
+/* Reports that the job was killed with files newer than its confirmation: they belong to another
+ * save, which may be incomplete. Both times come from the clock of one disk. */
 static bool save_overwritten(const struct agent *a)
 {
 	const struct job *j = &a->job;
@@ -370,7 +373,7 @@ static bool save_overwritten(const struct agent *a)
 static void scan_done(struct agent *a)
 {
 	struct ckpt *c = &a->ckpt;
-	/* A rank has its part of a set: also if it has nothing, or nothing new. */
+	/* Each rank stores its part of a set, even if it is empty or has not changed. */
 	bool gang = a->job.num_nodes > 1;
 	bool by_end_alone = c->by_end && !a->job.finished && !(gang && c->found.n == 0), same, told;
 	struct word before;
@@ -383,8 +386,8 @@ static void scan_done(struct agent *a)
 		ckpt_end(a, true, "the checkpoint directory is empty");
 		return;
 	}
-	/* A program that left with 0 and wrote nothing is at the step of its files; a rank would
-	 * pass for a part of a later set. */
+	/* A program that exits with 0 without a new save is at the step of its files. With a later
+	 * step a rank would count for a later set. */
 	same = scan_list_same(&c->found, &c->committed);
 	told = by_end_alone && word_kept(&a->job, &before) &&
 	    scan_list_newest(&c->found) <= before.at_ns;
@@ -407,10 +410,10 @@ static void scan_done(struct agent *a)
 		    "the job did not save in time, and its files may be half written");
 		return;
 	}
-	if (!c->saved) { /* of unknown step: never promise more than is certain */
+	if (!c->saved) { /* unknown step: use the last certain one */
 		c->steps = MAX(c->committed_steps, a->job.steps_start);
 	}
-	/* it would pass for the rank's part of that step's set */
+	/* It would count as the rank's part of the set of that step. */
 	if (!c->saved && c->steps > 0 && gang) {
 		ckpt_end(a, false,
 		    "the job did not confirm its save, and the ranks of a job must be at one step");
@@ -443,8 +446,8 @@ void ckpt_scan_ready(struct agent *a)
 		return;
 	}
 	scan_stop(a);
-	/* The machine was short of something, or the scan was killed: the job must not lose its
-	 * result for that. */
+	/* The machine lacked a resource, or a signal killed the scan: repeat it, since the job must
+	 * not lose its result. */
 	if (err.rc == SPOT_OK || err.rc == SPOT_INTERNAL || err.rc == SPOT_CONFLICT) {
 		ckpt_again(a, CKPT_STOP,
 		    err.rc != SPOT_OK ? err.text : "the scan of the directory was cut short");

@@ -1,11 +1,11 @@
 /*
- * Checkpoints: ask the job to save, wait until it says so, scan its directory, store what changed
- * and have the daemon commit it.
+ * Checkpoints: ask the job to save, wait for its confirmation, scan its directory, store the
+ * changes, and have the daemon commit them.
  *
  * A scan lists every regular file with mode, size and the sha256 of each 64 MiB chunk. Hashing
  * takes long and must not hold up the agent, so a child process does it (`spot-agent --scan`). The
- * child gets on descriptor 3 what the last scan found (same size, time and inode: not read again)
- * and writes one line of JSON per file.
+ * child reads the last scan from descriptor 3, and does not hash a file again if size, time and
+ * inode are the same. It writes one line of JSON per file.
  */
 #ifndef AGENT_CKPT_H
 #define AGENT_CKPT_H
@@ -20,7 +20,7 @@
 
 #define AGENT_TRANSFERS_MAX 4 /* chunks under way at a time, in either direction */
 
-/* ---- what is in a directory (scan.c) --------------------------------------------------------- */
+/* ---- the files of a directory (scan.c) ------------------------------------------------------- */
 
 struct scan_file {
 	char *path; /* relative to the directory */
@@ -37,25 +37,24 @@ struct scan_list {
 };
 
 void scan_list_fini(struct scan_list *l);
-void scan_list_add(struct scan_list *l, struct scan_file f); /* takes f's memory */
-/* by path; find and same want it */
-void scan_list_sort(struct scan_list *l);
+void scan_list_add(struct scan_list *l, struct scan_file f); /* takes ownership of f's memory */
+void scan_list_sort(struct scan_list *l); /* by path; scan_list_same and _find need it */
 void scan_list_copy(struct scan_list *to, const struct scan_list *from);
-/* Same paths, modes and contents. */
+/* Compares paths, modes and contents of two sorted lists. */
 bool scan_list_same(const struct scan_list *a, const struct scan_list *b);
 const struct scan_file *scan_list_find(const struct scan_list *l, const char *path);
-/* Newest change of any file, ns since the epoch; 0 if there are none. */
+/* Returns the newest time of change of a file, ns since the epoch; 0 if there are none. */
 int64_t scan_list_newest(const struct scan_list *l);
 
-/* Starts the child; *ret_fd is the read end of its output, non-blocking. */
+/* Starts the child; *ret_fd is the read end of its output, non-blocking. The caller closes it. */
 NODISCARD enum spot_rc scan_spawn(const char *dir, const struct scan_list *known, pid_t *ret_pid,
     int *ret_fd, struct spot_err *err);
-/* One line of the output into the list. *ret_done: it was the last one. */
+/* Adds one line of the output to the list. *ret_done: it was the last line. */
 NODISCARD enum spot_rc scan_line(struct scan_list *l, struct str line, bool *ret_done,
     struct spot_err *err);
-int scan_main(void);
+int scan_main(void); /* the child; returns its exit status */
 
-/* The work itself, in this process; for the child and for tests. */
+/* Scans dir in this process; for the child and for tests. */
 NODISCARD enum spot_rc scan_dir(const char *dir, const struct scan_list *known,
     struct scan_list *ret, struct spot_err *err);
 
@@ -74,15 +73,14 @@ struct upload;
 struct ckpt {
 	enum ckpt_at at;
 	const char *reason; /* "periodic" "notice" "drain" "final" */
-	bool leave; /* the job is to end after it */
+	bool leave; /* the job ends after the save */
 	bool rebalance;
-	bool saved; /* the job said so */
-	bool by_end; /* ... by its end alone, whatever it had still to do */
+	bool saved; /* the job has confirmed the save */
+	bool by_end; /* the confirmation is only the job's exit with 0 */
 	int64_t begun_us, begun_wall_us, save_until_us, kill_after_us, deadline_us;
-	int64_t asked_steps; /* its progress when it was asked to save */
+	int64_t asked_steps; /* the job's progress when the agent asked it to save */
 	struct job_signalled signalled;
-	/* wall clock, when a signal last asked the job to save; 0 = never */
-	int64_t signalled_wall_us;
+	int64_t signalled_wall_us; /* wall clock of the last signal to save; 0 = never */
 	int64_t steps;
 	/* scan */
 	pid_t scan_pid;
@@ -98,26 +96,28 @@ struct ckpt {
 	char id[AGENT_ID_MAX];
 	struct upload *uploads;
 	size_t uploads_n, uploads_done;
-	int flying, rounds;
-	/* sha256 of chunks of this checkpoint that the store has taken */
-	char (*stored)[65];
+	int flying, rounds; /* transfers under way; repeats so far */
+	char (*stored)[65]; /* sha256 of the chunks that the store has taken */
 	size_t stored_n, stored_room;
-	size_t stored_before; /* when its list was sent last */
-	/* of the daemon that serves all else, since the store took a chunk */
+	size_t stored_before; /* stored_n when the list was sent last */
+	/* answers 5xx in a row to the last checkpoint, while the daemon serves other calls */
 	int refusals;
-	int64_t refused_us, refusal_us; /* the first and the newest of them */
-	int64_t asked_us; /* the daemon, last */
-	/* outcome of the last one */
+	int64_t refused_us, refusal_us; /* time of the first and of the newest refusal */
+	int64_t asked_us; /* time of the last request to the daemon */
+	/* outcome of the last checkpoint */
 	bool ok;
 	char why[400];
-	int64_t last_us; /* when the last one ended */
+	int64_t last_us; /* its end */
 };
+/* Starts a checkpoint. reason: a string constant. leave: the job ends after it, and deadline_us
+ * (0 = none) is the end of the node. A checkpoint under way goes on, unless only the new one
+ * leaves. */
 void ckpt_begin(struct agent *a, const char *reason, bool leave, int64_t deadline_us);
 void ckpt_step(struct agent *a);
-void ckpt_stop(struct agent *a); /* gives up what is under way */
+void ckpt_stop(struct agent *a); /* gives up the checkpoint under way */
 void ckpt_reset(struct agent *a); /* for a new job */
-void ckpt_scan_ready(struct agent *a); /* the scan's output can be read */
-/* Ends the requests for upload sessions that nobody waits for (upload_resumable.c). */
+void ckpt_scan_ready(struct agent *a); /* reads the scan's output */
+/* Frees the records of session requests that have no upload any more (upload_resumable.c). */
 void upload_sessions_end(struct agent *a);
 
 #endif

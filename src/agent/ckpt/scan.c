@@ -189,7 +189,7 @@ static enum spot_rc file_scan(struct scan *s, int dir_fd, const char *name, cons
 	enum spot_rc rc;
 
 	if (fd < 0) {
-		return errno == ENOENT || errno == ELOOP ? SPOT_OK : /* gone since, or a link */
+		return errno == ENOENT || errno == ELOOP ? SPOT_OK : /* removed, or a link */
 		    err_set(s->err, SPOT_INTERNAL, "%s: %s", path, strerror(errno));
 	}
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
@@ -267,7 +267,7 @@ enum spot_rc scan_dir(const char *dir, const struct scan_list *known, struct sca
 	}
 	if (fd >= 0) {
 		rc = dir_scan(&s, fd, "", SCAN_DEPTH_MAX);
-	} else if (errno != ENOENT) { /* no directory: no files */
+	} else if (errno != ENOENT) { /* an absent directory has no files */
 		rc = err_set(err, SPOT_INTERNAL, "%s: %s", dir, strerror(errno));
 	}
 	free(s.buf);
@@ -428,7 +428,7 @@ static void line_put(json_t *o)
 	json_decref(o);
 }
 
-/* The parent's words; *ret is the caller's. */
+/* Reads the instructions of the parent; the caller owns *ret. */
 static enum spot_rc instructions_read(json_t **ret, struct scan_list *known, struct spot_err *err)
 {
 	struct str text = { 0 };
@@ -484,7 +484,7 @@ int scan_main(void)
 	if (instructions_read(&o, &known, &err) != SPOT_OK) {
 		return 125;
 	}
-	for (int tries = 0; tries < 3; tries++) { /* a file may change under us */
+	for (int tries = 0; tries < 3; tries++) { /* a file may change meanwhile */
 		err = (struct spot_err){ 0 };
 		if (scan_dir(json_str(o, "dir", "", NULL), &known, &found, &err) != SPOT_CONFLICT) {
 			break;

@@ -1,9 +1,10 @@
 /*
- * A checkpoint to the store: tell the daemon what it consists of, put the chunks that are not there
- * yet (presigned URLs, four at a time), have it committed. Each step can be repeated: chunks are
- * known by their sha256. When URLs have expired, the list is sent anew, and chunks that the store
- * has taken are not. A file that changes under the upload is never stored under the wrong hash
- * (net.h); the directory is then looked at again.
+ * The store's side of a checkpoint. The agent sends the list of chunks to the daemon and uploads
+ * the missing ones by presigned URLs, four at a time. Then the daemon commits.
+ *
+ * The agent may repeat each step, since the sha256 identifies a chunk. When URLs have expired, it
+ * sends the list again, but not the chunks that the store has. If a file changes during its upload,
+ * the store never gets it under the wrong hash (net.h), and the agent scans again.
  */
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
@@ -22,7 +23,7 @@
 #define ROUNDS_LAST 30
 #define REFUSALS_LAST 30
 #define HELD_US (10 * SPOT_US_PER_S)
-#define REFUSED_LAST_US (24 * SPOT_US_PER_HOUR) /* longer than clouds and whoever leads are away */
+#define REFUSED_LAST_US (24 * SPOT_US_PER_HOUR) /* longer than an outage of a cloud or a daemon */
 
 static void upload_free(struct upload *u)
 {
@@ -62,16 +63,16 @@ static bool is_last(const struct ckpt *c)
 	return c->leave || strcmp(c->reason, "final") == 0;
 }
 
-/* It may be better the next time, and while the job runs that costs nothing. Its last save is
- * waited for by a machine that is paid for and does nothing else: that ends. Not while the daemon
- * has no good word for anything: the end of the job could not be told either. */
+/* Schedules a retry. While the job runs, retries cost nothing. The last checkpoint keeps a paid
+ * machine that does nothing else, so the agent gives it up after REFUSED_LAST_US. Refusals count
+ * only while the daemon answers other calls: else it could not learn the job's end either. */
 static void daemon_refused(struct agent *a, const struct daemon_reply *r)
 {
 	struct ckpt *c = &a->ckpt;
 	char why[sizeof(c->why)];
 
 	if (r->status >= 500 && a->now_us - c->asked_us >= HELD_US) {
-		/* The daemon held the request for an answer that may come at any moment: ask
+		/* The daemon has held the request, and the engine may answer at any moment: ask
 		 * again soon. */
 		retry_clear(&c->backoff);
 		c->backoff.next_us = a->now_us + MAX(SPOT_US_PER_S, r->retry_after_us);
@@ -99,7 +100,7 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 	struct ckpt *c = &a->ckpt;
 
 	upload_stop(a);
-	/* it is large, and its URLs ran out before it was through */
+	/* A large checkpoint has made progress before its URLs expired: rounds start again at 0. */
 	if (c->stored_n > c->stored_before) {
 		c->rounds = 0;
 		retry_clear(&c->backoff);
@@ -112,7 +113,7 @@ void ckpt_again(struct agent *a, enum ckpt_at at, const char *why)
 		return;
 	}
 	if (at == CKPT_STOP && job_alive(&a->job)) {
-		/* It goes on running and has written since: the next checkpoint counts. */
+		/* The job runs on and has changed its files: leave it to the next checkpoint. */
 		ckpt_end(a, false, why);
 		return;
 	}
@@ -164,7 +165,7 @@ bool upload_vouched(struct upload *u, const struct http_reply *r, const uint8_t 
 	memcpy(u->words, words, sizeof(words));
 	log_warn("upload.other_bytes", STR("file", u->file->path), I64("seq", u->seq),
 	    STR("told", words));
-	u->agent->store_counts = u->words_n == SAME_WORDS; /* nothing is sent three times again */
+	u->agent->store_counts = u->words_n == SAME_WORDS; /* other chunks need no repeats */
 	return u->agent->store_counts;
 }
 
@@ -271,7 +272,7 @@ static void upload_go_on(struct upload *u)
 	}
 }
 
-/* One that waits for its repeat keeps its piece in memory: it counts as well. */
+/* Counts an upload that waits for a retry, too, since it keeps its piece in memory. */
 static bool upload_is_open(const struct upload *u)
 {
 	return u->call != NULL || u->buf != NULL;
@@ -320,7 +321,7 @@ static bool how_read(const char *how, enum upload_how *ret)
 	return false;
 }
 
-/* A blob's type is for Put Blob; Put Block does not know that header. */
+/* Drops the header with the blob's type, which Put Blob needs and Put Block does not take. */
 static void drop_blob_type(char **headers)
 {
 	char **to = headers;
@@ -352,7 +353,7 @@ static bool upload_init(struct agent *a, const json_t *o, struct upload *u)
 	}
 	u->seq = (size_t)seq;
 	u->bytes = MIN(f->bytes - seq * SPOT_AGENT_CHUNK_BYTES, (int64_t)SPOT_AGENT_CHUNK_BYTES);
-	/* Blocks may be there from a round before, or from an agent before us. */
+	/* The store may have blocks of an earlier round, or of an earlier agent. */
 	u->ask = u->how == UPLOAD_BLOCKS && u->bytes > UPLOAD_PIECE_BYTES;
 	u->url = strdup(url);
 	if (u->url == NULL) {
@@ -370,7 +371,7 @@ static bool uploads_read(struct agent *a, const json_t *list)
 	if (c->uploads == NULL) {
 		abort();
 	}
-	while (c->uploads_n < n) { /* also one that was refused is freed */
+	while (c->uploads_n < n) { /* counts a refused one, too, so that upload_stop frees it */
 		struct upload *u = &c->uploads[c->uploads_n];
 
 		if (!upload_init(a, json_array_get(list, c->uploads_n++), u)) {

@@ -1,9 +1,8 @@
 /*
- * A chunk as blocks of an Azure blob: Put Block for the pieces, Put Block List makes them the blob.
- * The id of a block holds its place and its hash. So a block that the store lists is the right one,
- * also if an earlier agent put it there. After a fault the list is read, and its blocks are not
- * sent again. learn.microsoft.com/rest/api/storageservices/ put-block, get-block-list,
- * put-block-list.
+ * Stores a chunk as blocks of an Azure blob: Put Block sends the pieces, Put Block List makes the
+ * blob of them. The id of a block holds its index and its hash. So a listed block is the right one,
+ * even if an earlier agent sent it. After a fault the agent reads the list and skips its blocks.
+ * learn.microsoft.com/rest/api/storageservices/ put-block, get-block-list, put-block-list.
  */
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
@@ -16,8 +15,8 @@
 
 #define LIST_TIMEOUT_US (20 * SPOT_US_PER_S)
 
-/* 48 bytes, so that base64 has no padding; of digits, a to f and '-' it makes neither '+' nor
- * '/'. */
+/* Encodes 48 bytes, so that base64 has no padding. From digits, a to f and '-' it makes neither '+'
+ * nor '/'. */
 void upload_block_id(size_t index, struct str bytes, char ret[UPLOAD_BLOCK_ID_MAX])
 {
 	static const char digits[] =
@@ -73,7 +72,7 @@ static void store_ask(struct upload *u, const char *method, const char *query, c
 	free(url);
 }
 
-/* ---- what is there --------------------------------------------------------------------------- */
+/* ---- the stored blocks ----------------------------------------------------------------------- */
 
 static void list_done(void *upload, const struct http_reply *r)
 {
@@ -84,7 +83,7 @@ static void list_done(void *upload, const struct http_reply *r)
 		block_fault(u, r);
 		return;
 	}
-	/* 404: no block yet. 403: the URL is for writing only; we go by what was acknowledged. */
+	/* 404: no block yet. 403: the URL is for writing only, so count acknowledged blocks. */
 	u->ask = false;
 	free(STEAL(u->listed));
 	if (r->status == 200 && (u->listed = strdup(r->body.p)) == NULL) {
@@ -114,8 +113,8 @@ static void block_done(void *upload, const struct http_reply *r)
 	}
 }
 
-/* The store compares (an access signature signs no headers): 400 where other bytes came. Its reply
- * tells no hash of its own ("Put Block"). */
+/* Makes the store check the bytes: it answers 400 if they differ. Its reply to Put Block has no
+ * hash. An access signature signs no headers, so we may add this one. */
 static const char *md5_header(struct str bytes, char ret[64])
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -165,7 +164,7 @@ static void list_committed(void *upload, const struct http_reply *r)
 		upload_success(u);
 		return;
 	}
-	if (r->status == 400) { /* InvalidBlockList: another commit of the blob has dropped some */
+	if (r->status == 400) { /* InvalidBlockList: another commit has dropped some blocks */
 		upload_piece_reset(u);
 		u->ask = true;
 		upload_fault(u, &(struct http_reply){ .error = "the store misses a block" });

@@ -1,7 +1,6 @@
 /*
- * The piece of a chunk that is to be sent next, in memory. The hash goes over the pieces in their
- * order; a store that has kept less than it was sent is served again from the piece still in
- * memory.
+ * Keeps the next piece of a chunk in memory. The hash runs over the pieces in their order. If the
+ * store has kept only a part of a piece, the agent sends the rest from memory.
  */
 #include "base/base.h"
 #include "agent/ckpt/upload.h"

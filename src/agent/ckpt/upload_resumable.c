@@ -1,11 +1,12 @@
 /*
- * A chunk through a resumable session of Google Cloud Storage: POST makes the session, PUTs with
- * Content-Range carry the pieces, 308 and its Range tell how far the store got, which may be less
- * than was sent. After a fault it is asked; it goes on from there. A session that nobody goes on
- * with is cancelled: else the store keeps it, with what came, for a week. One that is just being
- * made is cancelled when its address comes.
- * cloud.google.com/storage/docs/performing-resumable-uploads, "Cancel an upload": DELETE, answered
- * with 499.
+ * Stores a chunk through a resumable session of Google Cloud Storage. POST makes the session, and
+ * PUTs with Content-Range carry the pieces. The Range of a 308 is the store's progress, which may
+ * be less than we sent. After a fault the agent asks for it and goes on from there.
+ *
+ * The agent cancels a session that it gives up; otherwise the store keeps its bytes for a week. If
+ * the request for a session is under way, the agent cancels it when the URL comes. See
+ * cloud.google.com/storage/docs/performing-resumable-uploads, "Cancel an upload": the answer to
+ * DELETE is 499.
  */
 #include "base/base.h"
 #include "agent/ckpt/upload.h"
@@ -32,14 +33,14 @@ bool upload_range(const char *text, int64_t *ret_next)
 	return true;
 }
 
-/* A session that is asked for; upload NULL: it was given up meanwhile. */
+/* A request for a session; upload NULL: the upload was given up meanwhile. */
 struct session_asked {
 	struct session_asked *next;
 	struct agent *agent;
 	struct upload *upload;
 };
 
-/* Whether it was heard changes nothing for us. */
+/* Ignores the result of a cancel: it changes nothing for us. */
 static void session_cancelled(void *ctx, const struct http_reply *r)
 {
 	(void)ctx;
@@ -58,7 +59,7 @@ static void session_cancel(struct agent *a, const char *session)
 		.done = session_cancelled });
 }
 
-/* over: the store has it no more. */
+/* over: the store does not have the session any more. */
 static void forget_session(struct upload *u, bool over)
 {
 	if (u->session != NULL && !over) {
@@ -95,7 +96,8 @@ void upload_sessions_end(struct agent *a)
 	}
 }
 
-/* 404 and 410: the session is over. 5xx and lost replies: it may have got further than we know. */
+/* 404 and 410 end the session. After 5xx and lost replies the store may have more bytes than we
+ * know. */
 static void piece_fault(struct upload *u, const struct http_reply *r)
 {
 	if (r->status == 404 || r->status == 410) {
@@ -106,7 +108,7 @@ static void piece_fault(struct upload *u, const struct http_reply *r)
 	upload_fault(u, r);
 }
 
-/* The reply to a piece or to the question. */
+/* Handles the reply to a piece, or to the question for the progress. */
 static void session_answer(struct upload *u, const struct http_reply *r)
 {
 	struct agent *a = u->agent;
@@ -126,7 +128,7 @@ static void session_answer(struct upload *u, const struct http_reply *r)
 	if (r->status != RESUME_INCOMPLETE || !upload_range(http_reply_header(r, "Range"), &next) ||
 	    next > u->hashed) {
 		if (r->status >= 200 && r->status < 400) {
-			forget_session(u, false); /* it tells of bytes that were never sent */
+			forget_session(u, false); /* it reports bytes that we never sent */
 		}
 		piece_fault(u, r);
 		return;
@@ -136,7 +138,7 @@ static void session_answer(struct upload *u, const struct http_reply *r)
 	if (next > before) {
 		retry_clear(&u->backoff);
 	} else if (!asked) {
-		upload_fault(u, r); /* it took nothing of it: not again at once */
+		upload_fault(u, r); /* the store took no byte: back off */
 	}
 	agent_wake(a, a->now_us);
 }
@@ -146,7 +148,7 @@ static void session_done(void *upload, const struct http_reply *r)
 	session_answer(upload, r);
 }
 
-/* The upload that asked, NULL: it was given up. */
+/* Removes the request and returns its upload; NULL: it was given up. */
 static struct upload *asked_over(struct session_asked *s)
 {
 	struct upload *u = s->upload;

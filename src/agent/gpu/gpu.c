@@ -1,9 +1,10 @@
 /*
- * GPU facts from the helper spot-nvml (beside this program or in the agent's directory): it writes
- * one line of JSON per interval, which is the daemon's for samples. A driver that hangs hangs the
- * helper: after ten silent seconds it is killed and started again. Without the helper, or when it
- * cannot run here (old libc), nvidia-smi is asked, also with a time limit. Without either there is
- * no GPU.
+ * GPU facts from the helper spot-nvml, beside this program or in the agent's directory. It writes
+ * one line of JSON per interval of the daemon's samples. A hanging driver hangs the helper, so the
+ * agent kills it after HANG_US of silence and starts it again.
+ *
+ * If the helper is absent or cannot run (old libc), the agent runs nvidia-smi, with a time limit.
+ * Without both there is no GPU.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -33,7 +34,8 @@ static void gpus_replace(struct gpu_now *now, json_t *gpus)
 	now->gpus = gpus;
 }
 
-/* {"driver","gpus":[{"uuid","name","mem_mib","mem_used_mib","util","power_mw"}]} or {"error"} */
+/* Reads a line of the helper:
+ * {"driver","gpus":[{"uuid","name","mem_mib","mem_used_mib","util","power_mw"}]} or {"error"} */
 enum spot_rc gpu_helper_line(struct str line, struct gpu_now *now, struct spot_err *err)
 {
 	AUTO(json) json_t *o = NULL;
@@ -94,8 +96,8 @@ const char *gpu_fault(const struct gpu_now *now)
 	return now->not_ready[0] != '\0' ? now->not_ready : now->failed ? now->error : "";
 }
 
-/* One comma-separated field; nvidia-smi writes "N/A", "[N/A]", "[Not Supported]" for what it
- * lacks. */
+/* Returns one comma-separated field. For absent values nvidia-smi writes "N/A", "[N/A]" or "[Not
+ * Supported]". */
 static const char *smi_field(char **at)
 {
 	char *p = *at, *end = strchr(p, ',');
@@ -120,7 +122,7 @@ static double smi_number(const char *text, double dflt)
 	return parse_f64(text, 0, 1e9, &v) ? v : dflt;
 }
 
-/* Lines of
+/* Reads the lines of
  * --query-gpu=uuid,name,driver_version,memory.total,memory.used,utilization.gpu,power.draw */
 enum spot_rc gpu_smi_text(const char *text, struct gpu_now *now, struct spot_err *err)
 {
@@ -272,7 +274,7 @@ static void lines_take(struct agent *a)
 			log_warn("gpu.bad_line", STR("error", err.text));
 		}
 		if (g->now.count == 0 && strcmp(g->now.error, "no GPU") == 0) {
-			g->now.known = false; /* no library: nvidia-smi has the last word */
+			g->now.known = false; /* no library: let nvidia-smi decide */
 		}
 		g->heard_us = a->now_us;
 		g->hangs = 0;
@@ -290,7 +292,7 @@ void gpu_ready(struct agent *a)
 		sbuf_add(&g->text, buf, (size_t)got);
 	}
 	lines_take(a);
-	if (got == 0) { /* closed: its end follows */
+	if (got == 0) { /* closed: the child ends soon */
 		close(g->fd);
 		g->fd = -1;
 	}
@@ -320,7 +322,7 @@ void gpu_child_ended(struct agent *a, pid_t pid, int status)
 		g->next_us = a->now_us + a->sample_us;
 	} else if (was_smi) {
 		g->now.known = true;
-		(void)snprintf(g->now.error, sizeof(g->now.error), "nvidia-smi says nothing");
+		(void)snprintf(g->now.error, sizeof(g->now.error), "nvidia-smi gives no output");
 	} else if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
 		g->by = GPU_SMI; /* no library, or it cannot run on this machine */
 		g->next_us = a->now_us;
@@ -331,7 +333,7 @@ void gpu_child_ended(struct agent *a, pid_t pid, int status)
 	}
 }
 
-/* It may sit in the kernel and not die: it is forgotten, never waited for. */
+/* Kills the child without a wait for its end: it may hang in the kernel. */
 static void child_forget(struct gpu *g)
 {
 	(void)kill(g->pid, SIGKILL);
@@ -367,7 +369,7 @@ void gpu_step(struct agent *a)
 		return;
 	}
 	if (g->pid != 0 && g->by == GPU_HELPER && g->every_us != a->sample_us) {
-		child_forget(g); /* enrolment has told another interval */
+		child_forget(g); /* enrolment has changed the interval */
 		g->next_us = a->now_us;
 	}
 	if (g->pid == 0) {

@@ -1,5 +1,5 @@
-/* Facts of the node for enrolment, and its load every sample_s: from /proc and the GPU's last
- * report. */
+/* Facts of the node for enrolment, and its load every sample_s, from /proc and the last GPU
+ * facts. */
 #include "base/base.h"
 #include "agent/agent.h"
 
@@ -17,7 +17,7 @@ static int64_t meminfo_kib(const char *text, const char *name)
 	return p != NULL && sscanf(p + strlen(name), " %lld", &kib) == 1 ? kib : 0;
 }
 
-/* MiB; used is what is not available for new work. */
+/* Reads memory in MiB; used is total minus the memory available for new work. */
 static void memory_read(int64_t *ret_total, int64_t *ret_used)
 {
 	struct str text;
@@ -31,7 +31,7 @@ static void memory_read(int64_t *ret_total, int64_t *ret_used)
 	free((char *)(uintptr_t)text.p);
 }
 
-/* Share of time not idle since the last call; -1: nothing to compare with. */
+/* Returns the share of time not idle since the last call; -1 at the first call. */
 static double cpu_read(struct sample *s)
 {
 	FILE *f = fopen("/proc/stat", "re");
@@ -77,7 +77,7 @@ json_t *sample_hw(struct agent *a)
 		(void)json_object_set_new(o, "gpu_error",
 		    json_string(g->error[0] != '\0' ? g->error : "no GPU"));
 	}
-	/* A machine of no use: the daemon replaces it. */
+	/* The machine is unusable: the daemon replaces it. */
 	if (gpu_fault(g)[0] != '\0') {
 		(void)json_object_set_new(o, "gpu_fault", json_string(gpu_fault(g)));
 	}
@@ -90,7 +90,7 @@ static void sample_done(void *agent, const struct http_reply *reply)
 	AUTO(daemon_reply) struct daemon_reply r;
 
 	daemon_read(a, reply, &r);
-	a->sample.call = NULL; /* a lost sample is not worth a repeat */
+	a->sample.call = NULL; /* a lost sample needs no retry */
 }
 
 void sample_step(struct agent *a)

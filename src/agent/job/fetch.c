@@ -1,9 +1,11 @@
 /*
- * Files that the job starts with: its checkpoint and its mounts, in chunks by presigned GETs, four
- * at a time, each checked against its sha256 and repeated when it is wrong; a mount, whose sha256
- * nobody knows, against what its store tells of it (net.h). A file appears under its name when it
- * is complete. URLs live for a limited time: chunks that were checked are kept when the job is
- * given anew with others, so that what takes longer than that comes to its end.
+ * Fetches the files that a job starts with: its checkpoint and its mounts, in chunks by presigned
+ * GETs, four at a time. The agent checks each chunk against its sha256 and repeats it if they
+ * differ. The sha256 of a mount is unknown, so the agent checks the hash of its store (net.h). A
+ * complete file gets its name.
+ *
+ * URLs expire, and the daemon then gives the job again with fresh ones. The agent keeps the checked
+ * chunks, so that a fetch may take longer than one URL lives.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -19,16 +21,16 @@
 #include <unistd.h>
 
 #define TRIES_MAX 8
-#define SAME_BYTES 3 /* so often in a row they are believed against the word of their store */
+#define SAME_BYTES 3 /* repeats after which we accept bytes against the hash of the store */
 #define FETCH_HEADERS_MAX 4
 
 struct fetch_file {
 	char *place, *part, *name; /* name: path in the checkpoint directory; NULL for mounts */
 	int mode, fd;
 	int64_t bytes;
-	size_t left; /* chunks not yet here */
-	bool kept, whole; /* a round before has begun it; has completed it */
-	size_t first, chunks_n; /* its chunks */
+	size_t left; /* missing chunks */
+	bool kept, whole; /* an earlier round has begun it; has completed it */
+	size_t first, chunks_n; /* range in the list of chunks */
 };
 
 struct fetch_chunk {
@@ -38,8 +40,8 @@ struct fetch_chunk {
 	char *headers[FETCH_HEADERS_MAX + 1];
 	int64_t at, bytes;
 	char sha256[65]; /* "": not known */
-	uint8_t refused[MD5_BYTES]; /* of the bytes that the store's own word was against */
-	int refusals; /* of those bytes, in a row */
+	uint8_t refused[MD5_BYTES]; /* MD5 of the bytes that differed from the store's hash */
+	int refusals; /* number of times in a row that the same bytes came */
 	struct http_call *call;
 	struct retry backoff;
 	bool done;
@@ -79,8 +81,8 @@ static char *dup_checked(const char *s)
 	return p;
 }
 
-/* Mounts may name absolute places and "~/": the job, which runs as we do, could write there
- * anyway. */
+/* Returns the path of a file. Mounts may name absolute paths and "~/": the job runs as our user and
+ * could write there anyway. */
 static bool place_of(struct agent *a, const char *root, const char *path, char ret[AGENT_PATH_MAX])
 {
 	const char *below = path[0] == '/' ? path + 1 : path;
@@ -100,17 +102,17 @@ static bool place_of(struct agent *a, const char *root, const char *path, char r
 	return path_is_inside(path) && path_join(ret, a->job.cwd, path);
 }
 
-/* An object of unknown size (a mount) may be at most so large. */
+/* Limit for an object of unknown size (a mount). */
 #define FETCH_UNKNOWN_MAX (INT64_C(1) << 42)
 
-/* ---- what is to be fetched ------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static enum spot_rc chunk_read(struct agent *a, struct fetch_file *file, const json_t *o,
     int64_t at, struct fetch_chunk *ret, struct spot_err *err)
 {
 	struct spot_err bad = { 0 };
 	const char *url = json_need_str(o, "url", &bad), *sha = json_str(o, "sha256", "", &bad);
-	/* a mount: the daemon has not read the object */
+	/* A mount: the daemon has not read the object. */
 	bool unknown = *sha == '\0' && file->name == NULL;
 
 	*ret = (struct fetch_chunk){ .agent = a,
@@ -162,7 +164,7 @@ static enum spot_rc file_read_spec(struct agent *a, const json_t *o, struct fetc
 		struct fetch_chunk *c = &a->fetch.chunks[a->fetch.chunks_n];
 		enum spot_rc rc = chunk_read(a, file, json_array_get(chunks, i), at, c, err);
 
-		a->fetch.chunks_n++; /* also one that was refused is freed */
+		a->fetch.chunks_n++; /* counts a refused one, too, so that fetch_stop frees it */
 		if (rc != SPOT_OK) {
 			return rc;
 		}
@@ -184,7 +186,7 @@ static void file_complete(struct agent *a, struct fetch_file *file)
 
 	if (fchmod(file->fd, (mode_t)file->mode) == 0 && fstat(file->fd, &st) == 0 &&
 	    (file->whole || rename(file->part, file->place) == 0)) {
-		file->whole = true; /* also when another one has failed meanwhile */
+		file->whole = true; /* even if another file has failed meanwhile */
 	} else {
 		int error = errno;
 
@@ -197,7 +199,7 @@ static void file_complete(struct agent *a, struct fetch_file *file)
 	if (a->fetch.at == FETCH_FAILED || file->name == NULL || file->chunks_n == 0) {
 		return;
 	}
-	/* The next checkpoint need not hash again a file that was just checked. */
+	/* We have checked this file: the next checkpoint need not hash it again. */
 	known.path = dup_checked(file->name);
 	known.mode = file->mode;
 	known.bytes = file->bytes;
@@ -240,7 +242,7 @@ static bool file_open(struct agent *a, struct fetch_file *file)
 	return true;
 }
 
-/* ---- what is there already ------------------------------------------------------------------- */
+/* ---- chunks of earlier rounds ---------------------------------------------------------------- */
 
 static void kept_drop(struct agent *a)
 {
@@ -367,8 +369,8 @@ void fetch_begin(struct agent *a, const json_t *files)
 
 /* ---- transfers ------------------------------------------------------------------------------- */
 
-/* The store's hash may be wrong, or of other bytes: the same bytes three times in a row are the
- * object's. */
+/* Checks the bytes against the store's hash. That may be wrong, so the same bytes three times in a
+ * row count as right. */
 static bool store_vouches(struct fetch_chunk *c, const struct http_reply *r)
 {
 	char words[TOLD_WORDS_MAX];
@@ -392,8 +394,7 @@ static void chunk_done(void *chunk, const struct http_reply *r)
 	struct fetch_chunk *c = chunk;
 	struct agent *a = c->agent;
 	bool whole = r->status >= 200 && r->status <= 299, refused = whole && !store_vouches(c, r);
-	const char *error =
-	    refused ? "the bytes do not match what the store tells of them" : r->error;
+	const char *error = refused ? "the bytes do not match the store's hash" : r->error;
 	int rounds = c->file->name != NULL ? FETCH_ROUNDS_OURS : FETCH_ROUNDS;
 	char why[400];
 
@@ -412,8 +413,8 @@ static void chunk_done(void *chunk, const struct http_reply *r)
 	retry_fail(a, &c->backoff, r->retry_after_us);
 	(void)snprintf(why, sizeof(why), "cannot fetch %.150s: status %d %.60s", c->file->place,
 	    r->status, error);
-	/* An expired signature, or one of a clock that is ahead, is 403, an object that is gone
-	 * 404: only new URLs can help. */
+	/* 403: the signature has expired, or clock skew spoils it. 404: the object is gone. Only
+	 * new URLs can help. */
 	if (r->status == 404) {
 		fetch_fail(a, FETCH_ROUNDS, why);
 	} else if (r->status == 403 || r->status == 400) {
@@ -437,8 +438,7 @@ static void chunk_start(struct agent *a, struct fetch_chunk *c)
 	if (!file_open(a, c->file)) {
 		return;
 	}
-	/* Nobody tells how long it is: what another try wrote beyond the end of this one must not
-	 * stay. */
+	/* The length is unknown: drop the bytes that an earlier try may have written after it. */
 	if (c->sha256[0] == '\0' && ftruncate(c->file->fd, 0) != 0) {
 		int error = errno;
 		char why[400];
@@ -468,7 +468,7 @@ static void fetch_finish(struct agent *a)
 	}
 	f->at = FETCH_DONE;
 	scan_list_sort(&a->ckpt.known);
-	if (a->job.restored) { /* the directory is now what that checkpoint was */
+	if (a->job.restored) { /* the directory now equals that checkpoint */
 		scan_list_copy(&a->ckpt.committed, &a->ckpt.known);
 		a->ckpt.committed_steps = a->job.steps_start;
 	}

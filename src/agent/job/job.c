@@ -1,6 +1,6 @@
 /*
- * The job on this node: fetch, setup, run, end, report. job_stop (stop.c) records what is asked of
- * it (drain, kill, drop); job_step carries it out.
+ * The job on this node: fetch, setup, run, end, report. In stop.c job_stop() records a request
+ * (drain, kill, drop), and job_step() carries it out.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -65,7 +65,7 @@ static void remove_other_jobs(struct agent *a)
 	}
 }
 
-/* The part of run that may be on disk. */
+/* Returns the part of run that may be on disk: no environment, secrets, scripts or URLs. */
 static json_t *spec_of(const json_t *run)
 {
 	static const char *const secret[] = { "envs", "secrets", "setup", "run", "files" };
@@ -77,7 +77,7 @@ static json_t *spec_of(const json_t *run)
 	return spec;
 }
 
-/* Takes spec. False: not an id that we would make a folder of. */
+/* Takes ownership of spec. False: the id is no safe name for a folder. */
 static bool job_take(struct agent *a, const char *id, int64_t epoch, json_t *spec)
 {
 	struct job *j = &a->job;
@@ -112,7 +112,7 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 	log_info("job.begin", STR("job", id), I64("epoch", epoch), STR("name", j->name));
 	if (strcmp(j->dir, a->fetch.kept_dir) != 0) {
 		fetch_forget(a);
-		dir_remove(j->dir); /* of an attempt that never got as far as running */
+		dir_remove(j->dir); /* left by an attempt that never ran */
 	}
 	remove_other_jobs(a);
 	if (a->notice.interrupted) {
@@ -122,7 +122,7 @@ void job_begin(struct agent *a, const char *id, int64_t epoch, json_t *run)
 	errno = 0;
 	if (dir_make(j->ckpt_dir, &err) != SPOT_OK || dir_make(j->cwd, &err) != SPOT_OK ||
 	    dir_make_above(j->progress, &err) != SPOT_OK) {
-		int rounds = fetch_rounds(errno); /* a disk that is full now may have room soon */
+		int rounds = fetch_rounds(errno); /* a full disk may have room soon */
 
 		fetch_stop(a);
 		fetch_fail(a, rounds, err.text);
@@ -153,7 +153,7 @@ void job_adopt(struct agent *a)
 	a->job_hooks->taken(a);
 	job_progress_read(j);
 	log_info("job.adopt", STR("job", j->id), I64("epoch", j->epoch), I64("phase", (int)was));
-	/* its environment was never on disk: it must be given to us again */
+	/* Its environment is never on disk: the daemon must give the job again. */
 	if (was == JOB_FETCH) {
 		*j = (struct job){ 0 };
 		state_write(a);
@@ -167,12 +167,12 @@ void job_adopt(struct agent *a)
 		}
 		return;
 	}
-	/* It left since it was asked to save: exit.json does not tell that. */
+	/* It left because it was asked to save, which exit.json does not record. */
 	if (was == JOB_ENDED && j->stop == STOP_NONE && j->reason != NULL &&
 	    strcmp(j->reason, "drained") == 0) {
 		j->stop = STOP_DRAINED;
 	}
-	/* Ended or not, exit.json tells, and the same path is taken as if we had seen it happen. */
+	/* exit.json shows whether it has ended. The next step then takes the usual path. */
 	j->phase = j->running_us != 0 || was == JOB_ENDED ? JOB_RUNNING : JOB_SETUP;
 	if (j->stop != STOP_NONE) {
 		j->kill_us = a->now_us + j->kill_after_us;
@@ -182,30 +182,30 @@ void job_adopt(struct agent *a)
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
-/* An exit with 0 while it was asked to leave is not yet success: only its own count can say so. */
+/* An exit with 0 of a job that was asked to leave is success only if its own step count is full. */
 static bool came_to_its_end(const struct job *j)
 {
 	return j->exit_code == 0 && j->steps_total > 0 && j->steps_done >= j->steps_total;
 }
 
-/* Its end when nothing was asked of it, or only to save. */
+/* Handles the end of a job that nobody stopped; it may have been asked to save. */
 static void job_over_by_itself(struct agent *a, bool known)
 {
 	struct job *j = &a->job;
 	char why[64];
 
-	/* A program may save by leaving, also when it was only meant to save. */
+	/* A program may exit to save, even if the agent asked only for a save. */
 	if (a->ckpt.at == CKPT_SAVE && a->ckpt.signalled.n > 0 && j->exit_code == 0 &&
 	    j->steps_done < j->steps_total) {
 		a->ckpt.leave = true;
 	}
 	if (a->ckpt.at != CKPT_IDLE && a->ckpt.leave) {
-		j->finished = came_to_its_end(j); /* or it left upon the signal, as it may */
+		j->finished = came_to_its_end(j); /* else it left on the signal, as it may */
 		job_end(a, j->finished ? "ok" : "drained", NULL);
 		return;
 	}
 	ckpt_stop(a);
-	if (j->spawned_us == 0 && j->exit_code != 0) { /* the shutdown ended it, in whichever way */
+	if (j->spawned_us == 0 && j->exit_code != 0) { /* the shutdown of the machine ended it */
 		job_end(a, "drained", "the node was restarted");
 	} else if (!known) {
 		job_end(a, "error", "the job's supervisor was killed");
@@ -225,7 +225,7 @@ static void job_over_by_itself(struct agent *a, bool known)
 	}
 }
 
-/* The end of the processes, whoever caused it. */
+/* Handles the end of the processes. known: exit.json holds it. */
 static void job_over(struct agent *a, bool known)
 {
 	struct job *j = &a->job;
@@ -247,15 +247,15 @@ static void job_over(struct agent *a, bool known)
 	case STOP_DRAINED:
 		j->finished = came_to_its_end(j);
 		job_end(a, j->finished ? "ok" : "drained", NULL);
-		if (a->ckpt.at == CKPT_IDLE) { /* we were restarted in between */
+		if (a->ckpt.at == CKPT_IDLE) { /* the agent restarted in between */
 			ckpt_begin(a, "drain", true, 0);
 		}
 		break;
 	}
 }
 
-/* It is there and cannot be read: a disk in trouble, a descriptor too few. That is no verdict on
- * the job, for a while. */
+/* exit.json exists but a disk fault or a lack of descriptors prevents the read. True: wait, since
+ * that is no fault of the job. */
 static bool exit_unread(struct agent *a, const struct spot_err *err)
 {
 	struct job *j = &a->job;
@@ -275,7 +275,7 @@ static bool exit_unread(struct agent *a, const struct spot_err *err)
 static void exit_look(struct agent *a)
 {
 	struct job *j = &a->job;
-	bool alive = job_shim_is_alive(a); /* before the file: it is written before the shim ends */
+	bool alive = job_shim_is_alive(a); /* first: the shim writes the file before it ends */
 	AUTO(json) json_t *o = NULL;
 	struct spot_err err = { 0 };
 	enum spot_rc rc = job_exit_read(j, &o, &err);
@@ -292,7 +292,7 @@ static void exit_look(struct agent *a)
 		job_over(a, true);
 	} else if (!alive && job_never_begun(j)) {
 		log_warn("job.never_begun", STR("job", j->id), I64("epoch", j->epoch));
-		job_drop(a); /* asked again, the daemon gives it anew */
+		job_drop(a); /* at the next poll the daemon gives it again */
 	} else if (!alive) {
 		job_kill_remains(a);
 		j->exit_code = -1;
@@ -322,7 +322,7 @@ void job_drop(struct agent *a)
 
 void job_child_ended(struct agent *a, pid_t pid)
 {
-	/* exit.json tells the rest; the next turn looks. */
+	/* The next turn reads exit.json. */
 	if (pid == a->job.shim) {
 		agent_wake(a, a->now_us);
 	}
@@ -355,7 +355,7 @@ static void step_fetch(struct agent *a)
 		a->fetch.rounds++;
 		fetch_keep(a);
 		retry_fail(a, &a->fetch.again, 0);
-		job_drop(a); /* asked again, the daemon gives fresh URLs */
+		job_drop(a); /* at the next poll the daemon gives it with fresh URLs */
 		a->poll.backoff.next_us = a->fetch.again.next_us;
 	} else if (a->fetch.at == FETCH_FAILED) {
 		fetch_rounds_clear(a);
@@ -363,9 +363,9 @@ static void step_fetch(struct agent *a)
 	} else if (a->fetch.at == FETCH_DONE) {
 		j->spawned_us = a->now_us;
 		j->phase = JOB_SETUP;
-		state_write(a); /* first: a successor must know that it runs */
+		state_write(a); /* before the start: a successor must know that it runs */
 		rc = job_start(a, &err);
-		/* no room for a process, say: nothing that the job has to answer for */
+		/* The machine lacks memory or processes, which is no fault of the job. */
 		if (rc == SPOT_INTERNAL) {
 			cgroup_remove(j->cgroup);
 			j->phase = JOB_FETCH;
@@ -432,8 +432,8 @@ void job_step(struct agent *a)
 		if (a->ckpt.at != CKPT_IDLE) {
 			break;
 		}
-		/* Its result is in the checkpoint directory: without that stored, it has not
-		 * succeeded. */
+		/* The checkpoint directory holds the result. If the store does not have it, the job
+		 * has failed. */
 		if (j->finished && strcmp(j->reason, "ok") == 0 && j->has_checkpoint &&
 		    !a->ckpt.ok) {
 			job_end(a, "error", a->ckpt.why);

@@ -1,14 +1,14 @@
-/* The end of a job that somebody asks for: drained, killed or dropped, whatever state it is in. */
+/* Ends a job on request: drained, killed or dropped, in any state. */
 #include "base/base.h"
 #include "agent/agent.h"
 
 #include "base/log.h"
 
-/* Nobody wants what it has computed any more: a store that refuses its last checkpoint must not
- * keep the machine from telling the end. */
+/* Gives up the last checkpoint of a killed job, so that a failing store does not delay the report
+ * of its end. */
 static void save_give_up(struct agent *a, const char *why)
 {
-	a->job.stop = STOP_KILLED; /* a successor ends it likewise */
+	a->job.stop = STOP_KILLED; /* so that a successor of the agent does the same */
 	a->job.finished = false;
 	ckpt_stop(a);
 	job_end(a, "killed", why);

@@ -1,7 +1,7 @@
 /*
- * Enrolment: the one-time token of boot.json and the proof of who we are (identity.c) become a
- * node-scoped session. 503 means that the daemon is still having the proof verified, 403 that it is
- * not believed.
+ * Enrolment: the agent sends the one-time token of boot.json and its proof of identity
+ * (identity.c), and gets a session for this node. 503: the daemon still verifies the proof. 403: it
+ * rejects the proof.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 
-/* The daemon may have the proof verified meanwhile: up to 20 s. */
+/* Longer than the 20 s that the daemon may hold the request. */
 #define POST_TIMEOUT_US (30 * SPOT_US_PER_S)
 
 /* ---- the post -------------------------------------------------------------------------------- */
@@ -33,7 +33,7 @@ static enum spot_rc enrol_accept(struct agent *a, const json_t *body, struct spo
 	return session_write(a, session, err);
 }
 
-/* The daemon's "no" is final: wrong, spent or expired token. Anything else may pass. */
+/* Reports a final refusal: a wrong, spent or expired token. Other failures may pass. */
 static bool enrol_is_refused(int status)
 {
 	return status == 400 || status == 401 || status == 403 || status == 404 || status == 409 ||
@@ -79,7 +79,7 @@ static void enrol_post(struct agent *a)
 	    POST_TIMEOUT_US, enrol_done);
 }
 
-/* Two agents with one identity would end each other's session for ever: slow that down. */
+/* Backs off: two agents with one identity would end each other's session in a fast loop. */
 static void enrol_again(struct agent *a)
 {
 	log_warn("enrol.session_refused", STR("node", a->node));
@@ -100,13 +100,13 @@ void enrol_step(struct agent *a)
 	if (e->at == ENROL_DONE || e->call != NULL || a->leaving || !retry_due(a, &e->backoff)) {
 		return;
 	}
-	/* Also before a repeat: a proof that has become old is fetched anew. */
+	/* Before a retry, too: an expired proof must be fetched again. */
 	if (!identity_ready(a)) {
 		return;
 	}
 	e->at = ENROL_POST;
-	/* Give the GPU helper a moment, so that the first report of the node is complete, and the
-	 * GPUs time until programs can use them. */
+	/* Wait for the GPU helper, so that the first facts of the node are complete, and for the
+	 * GPUs, until programs can use them. */
 	settles_us = e->hw_ready ? 0 : gpu_settles_us(&a->gpu.now, a->contact_us, a->now_us);
 	if (settles_us > 0) {
 		agent_wake(a, settles_us);

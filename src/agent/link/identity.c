@@ -1,18 +1,19 @@
 /*
- * The proof of identity at enrolment: a document that the node's cloud has signed. The one-time
- * token alone is in the user data, which more than we can read; with the proof a stolen one is
- * worth nothing elsewhere.
+ * The proof of identity at enrolment: a document that the node's cloud has signed. Other programs
+ * can read the one-time token in the user data, too. The daemon wants the proof with it, so a
+ * stolen token is useless on another machine.
  *
- *   AWS    EC2 user guide, "Instance identity documents": the document and its signatures
- *   GCP    cloud.google.com/compute/docs/instances/verifying-instance-identity: a JWT for our
- *          audience
- *   Azure  learn.microsoft.com/azure/virtual-machines/instance-metadata-service, "Attested data":
- *          PKCS 7 with nonce
- *   Pods   kubernetes.io/docs/tasks/configure-pod-container/configure-service-account, "projected
- *          volume"
+ * - AWS: the document and its signatures; EC2 user guide, "Instance identity documents"
+ * - GCP: a JWT for our audience;
+ *   cloud.google.com/compute/docs/instances/verifying-instance-identity
+ * - Azure: PKCS #7 with a nonce;
+ *   learn.microsoft.com/azure/virtual-machines/instance-metadata-service, "Attested data"
+ * - Pods: the projected token;
+ *   kubernetes.io/docs/tasks/configure-pod-container/configure-service-account
  *
- * Each cloud has a list of keys that are asked for one after the other. If nothing answers, the
- * node enrols without a proof, and the daemon decides. Proofs expire: an old one is fetched anew.
+ * Each cloud has a list of keys, which the agent reads one after the other. If no service answers,
+ * the node enrols without a proof, and the daemon decides. Proofs expire, and the agent then
+ * fetches them again.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -32,13 +33,13 @@
 
 struct key {
 	const char *path;
-	/* Takes a 200; false: that was nonsense, once more. NULL: the body is proof[member]. */
+	/* Takes the body of a 200; false: retry. NULL: the body is proof[member]. */
 	bool (*take)(struct identity *d, struct str body);
 	const char *member;
-	bool needed; /* without it there is no proof: 404 ends the list */
+	bool needed; /* no proof without it: 404 ends the list */
 };
 
-/* ---- what the keys hold ---------------------------------------------------------------------- */
+/* ---- the values of the keys ------------------------------------------------------------------ */
 
 static bool is_text(struct str body)
 {
@@ -57,7 +58,7 @@ static bool aws_instance(struct identity *d, struct str body)
 	return is_text(body) && str_copy(d->ref, sizeof(d->ref), body.p);
 }
 
-/* "projects/123/zones/us-central1-a"; with the id it is the provider's ref "zone/id". */
+/* Takes "projects/123/zones/us-central1-a". Zone and id make the provider's ref "zone/id". */
 static bool gcp_zone(struct identity *d, struct str body)
 {
 	const char *zone = is_text(body) ? strrchr(body.p, '/') : NULL;
@@ -76,7 +77,8 @@ static bool gcp_id(struct identity *d, struct str body)
 	return true;
 }
 
-/* Machine and resource group have one name; in lower case it is the provider's ref. */
+/* Takes the name of the machine, also that of its resource group. In lower case it is the
+ * provider's ref. */
 static bool azure_name(struct identity *d, struct str body)
 {
 	if (!is_text(body) || !str_copy(d->ref, sizeof(d->ref), body.p)) {
@@ -88,7 +90,7 @@ static bool azure_name(struct identity *d, struct str body)
 	return true;
 }
 
-/* {"encoding":"pkcs7","signature":"MIIE..."} */
+/* Takes {"encoding":"pkcs7","signature":"MIIE..."}. */
 static bool azure_attested(struct identity *d, struct str body)
 {
 	AUTO(json) json_t *o = NULL;
@@ -120,7 +122,7 @@ static const struct key aws_keys[] = {
 	{ "dynamic/instance-identity/pkcs7", NULL, "pkcs7", false },
 	{ NULL },
 };
-/* No service account on the machine: no JWT (404). */
+/* A machine without a service account has no JWT (404). */
 static const struct key gcp_keys[] = {
 	{ "instance/zone", gcp_zone, NULL, false },
 	{ "instance/id", gcp_id, NULL, false },
@@ -191,7 +193,7 @@ static const struct cloud *cloud_of(const struct agent *a)
 
 /* ---- one key after the other ----------------------------------------------------------------- */
 
-/* complete: the list was gone through; a proof of which a part is missing is none. */
+/* Ends the list. If it is not complete, drops the proof, since a part is missing. */
 static void identity_end(struct agent *a, bool complete)
 {
 	struct identity *d = &a->enrol.identity;
@@ -236,7 +238,7 @@ static void key_done(void *agent, const struct http_reply *r)
 	} else if (r->status == 404 && google && k->needed) {
 		identity_end(a, false);
 	} else if (r->status == 404 && google && k->member != NULL) {
-		d->at++; /* not every place has every signature */
+		d->at++; /* not every region has every signature */
 	} else {
 		identity_fault(a, r->error, r->status);
 	}
@@ -280,7 +282,7 @@ static void identity_begin(struct agent *a)
 	if (pod) {
 		pod_token(a);
 	} else if (cloud_of(a) == NULL) {
-		identity_end(a, false); /* Lambda vouches for nobody */
+		identity_end(a, false); /* Lambda has no proofs */
 	}
 }
 

@@ -1,6 +1,6 @@
 /*
- * The conversation of agent and daemon: identity and enrolment, the long poll, reports, the job's
- * log. The calls themselves are agent/net/.
+ * The link of agent and daemon: identity and enrolment, the long poll, reports, the job's log. The
+ * HTTP calls are in agent/net/.
  */
 #ifndef AGENT_LINK_H
 #define AGENT_LINK_H
@@ -14,36 +14,37 @@
 
 struct boot {
 	char *url, *ca_pem, *provider, *install, *node;
-	char *audience; /* url as it stands in the file */
+	char *audience; /* url, unchanged, from the file */
 	struct secret token;
 	int64_t orphan_us;
 };
 NODISCARD enum spot_rc boot_read(const char *dir, struct boot *ret, struct spot_err *err);
 void boot_fini(struct boot *b);
 #define HOME_ID_MAX 17
-/* Never fails: "" where a directory in use has none. Of the agent, dir and rng are set. */
+/* Reads the id of the directory, or makes one in a new directory. Never fails: returns "" if a used
+ * directory has none. Needs a->dir and a->rng. */
 void home_id(struct agent *a, char ret[HOME_ID_MAX]);
-/* Sets node, hold_ms, sample_us and the bearer token. SPOT_NOT_FOUND: there is none yet. */
+/* Sets node, hold_ms, sample_us and the bearer token. SPOT_NOT_FOUND: there is no session yet. */
 NODISCARD enum spot_rc session_read(struct agent *a, struct spot_err *err);
 NODISCARD enum spot_rc session_write(struct agent *a, const char *session, struct spot_err *err);
 void session_remove(struct agent *a);
 
 /* ---- enrolment (enrol.c, identity.c) --------------------------------------------------------- */
 
-/* The node as its cloud calls it, and the proof of that (identity.c). */
+/* The node's identity in its cloud, and the proof of it (identity.c). */
 struct identity {
 	struct http_call *call;
 	struct retry backoff;
-	int at, tries; /* the key that is asked for; faults so far */
-	bool done; /* there is no more to be had */
-	int64_t got_us; /* when it was complete */
+	int at, tries; /* index of the current key; faults so far */
+	bool done; /* the list of keys is through */
+	int64_t got_us; /* time when the proof was complete */
 	json_t *proof; /* {"kind", ...}; NULL = none */
 	char zone[64];
-	char ref[201]; /* the instance as the daemon calls it; "" = not known */
+	char ref[201]; /* the provider's ref of the instance; "" = not known */
 };
-bool identity_ready(struct agent *a); /* has one that is fresh enough; else fetches it */
+bool identity_ready(struct agent *a); /* true with a fresh proof, or none to get; else fetches it */
 void identity_fini(struct agent *a);
-void identity_nonce(const char *token, char ret[11]);
+void identity_nonce(const char *token, char ret[11]); /* NONCE of include/spot/agent.h */
 struct enrol {
 	enum { ENROL_IDENTITY = 0, ENROL_POST, ENROL_DONE } at;
 	struct http_call *call;
@@ -63,13 +64,11 @@ struct poll {
 	int64_t started_us;
 	int64_t version;
 	enum job_phase asked_as; /* the phase of our job that the last poll named */
-	/* ask as if we had no job: to be given its run again */
-	bool claim_nothing;
-	/* answers in a row that came at once and changed nothing */
-	int quick;
+	bool claim_nothing; /* poll as if we had no job, to get its run again */
+	int quick; /* number of immediate answers in a row without a change */
 };
 void poll_step(struct agent *a);
-void poll_now(struct agent *a); /* our state changed: the held poll is outdated */
+void poll_now(struct agent *a); /* ends the held poll, after our state has changed */
 
 /* ---- reports (report.c) ---------------------------------------------------------------------- */
 
@@ -86,8 +85,8 @@ struct report {
 };
 void report_step(struct agent *a);
 void report_reset(struct agent *a);
-/* The daemon does not know the end that it was told: its database is an older one, after a
- * fail-over that lost some seconds. The last checkpoint and the end are told once more. */
+/* Stores the last checkpoint and reports the end of the job once more. After a fail-over to a
+ * database that lost some seconds, the daemon may not know them. */
 void report_again(struct agent *a);
 
 /* ---- logs (logs.c) --------------------------------------------------------------------------- */
@@ -96,9 +95,9 @@ struct logs {
 	int fd; /* the job's log; -1 = none */
 	int watch;
 	int64_t sent, size; /* file offsets */
-	int64_t next_us; /* not before: small writes are gathered */
-	int64_t punched;
-	int64_t flush_us; /* waiting for its end since then; 0 = not yet */
+	int64_t next_us; /* no send before this time, to gather small writes */
+	int64_t punched; /* file offset; the bytes before it are freed */
+	int64_t flush_us; /* start of the wait for the rest at the end of the job; 0 = not yet */
 	struct http_call *call;
 	int64_t flying;
 	struct retry backoff;

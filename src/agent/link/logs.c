@@ -1,8 +1,10 @@
 /*
- * The job's log to the daemon, by offset: pieces of at most 256 KiB, one at a time; the daemon says
- * where it stands, so nothing is lost or stored twice, also over restarts of either side. Offsets
- * on the wire are log_base + offset in the file. Bytes that have arrived are punched out of the
- * file: a chatty job does not fill the disk, and offsets stay.
+ * Sends the job's log to the daemon, in pieces of at most 256 KiB, one at a time. The daemon
+ * answers with its next offset, so that nothing is lost or stored twice, even if either side
+ * restarts. Offsets on the wire are log_base + offset in the file.
+ *
+ * The agent punches a hole over the bytes that the daemon has. So a long log does not fill the
+ * disk, and the offsets stay.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -42,7 +44,7 @@ void logs_open(struct agent *a, int64_t sent)
 
 static void log_watch(struct agent *a)
 {
-	/* one event, then not again until we have read: a busy log is no alarm clock */
+	/* One event, then none until we have read: a busy log must not wake us at each write. */
 	if (a->inotify_fd >= 0) {
 		a->logs.watch =
 		    inotify_add_watch(a->inotify_fd, a->job.log, IN_MODIFY | IN_ONESHOT);
@@ -82,13 +84,13 @@ static void log_done(void *agent, const struct http_reply *reply)
 		retry_fail(a, &l->backoff, 0);
 		return;
 	}
-	if (next <= l->sent) { /* no progress: the same piece again and again would be a storm */
+	if (next <= l->sent) { /* no progress: back off before we send the same piece again */
 		retry_fail(a, &l->backoff, 0);
 	} else {
 		retry_clear(&l->backoff);
 	}
 	if (next > l->sent && l->flush_us != 0 && !a->notice.interrupted) {
-		/* as long as it moves it may take longer, unless time is short */
+		/* With progress the wait starts again, unless the node is being reclaimed. */
 		l->flush_us = a->now_us;
 	}
 	l->sent = next;
@@ -146,7 +148,7 @@ void logs_step(struct agent *a)
 	if (!retry_due(a, &l->backoff)) {
 		return;
 	}
-	/* Gather a little, unless much is there already or the job is over. */
+	/* Gather small writes, unless a full piece is there or the job is over. */
 	if (j->phase <= JOB_RUNNING && l->size - l->sent < SPOT_AGENT_LOG_BYTES &&
 	    a->now_us < l->next_us) {
 		agent_wake(a, l->next_us);
@@ -168,7 +170,7 @@ bool logs_flushed(struct agent *a)
 	if (l->sent >= l->size && l->call == NULL) {
 		return true;
 	}
-	if (a->lost || l->flush_us == 0) { /* the report could not get through either */
+	if (a->lost || l->flush_us == 0) { /* the daemon could not get the report either */
 		l->flush_us = a->now_us;
 	}
 	agent_wake(a, l->flush_us + FLUSH_US);

@@ -1,6 +1,6 @@
 /*
- * The long poll: says what the node has, hears what it should be doing. Level-triggered: an answer
- * is compared with the facts, so hearing it twice or late changes nothing.
+ * The long poll: reports the node's state and gets the desired state. It is level-triggered: the
+ * agent compares an answer with the facts, so an answer that comes twice or late changes nothing.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -26,7 +26,7 @@ static const char *phase_name(enum job_phase p)
 		return "SETUP";
 	case JOB_RUNNING:
 		return "RUNNING";
-	case JOB_ENDED: /* its last checkpoint is on the way */
+	case JOB_ENDED: /* its last checkpoint is under way */
 		return "SAVING";
 	case JOB_REPORTED:
 		return "EXITED";
@@ -34,8 +34,8 @@ static const char *phase_name(enum job_phase p)
 	return "IDLE";
 }
 
-/* 0 = no hurry. The time that is left counts from the answer on, since one of the two clocks may be
- * wrong. Earlier daemons do not say it. */
+/* Returns the deadline, 0 = no hurry. Prefers left_us, which counts from the answer, since the two
+ * clocks may differ. Earlier daemons do not send it. */
 static int64_t deadline_of(struct agent *a, const struct desired *d)
 {
 	int64_t left = d->left_us >= 0 ? d->left_us : d->deadline_wall_us - agent_wall_us(a);
@@ -60,13 +60,13 @@ static void want_run(struct agent *a, const struct desired *d)
 		job_drop(a);
 	}
 	if (j->phase != JOB_NONE) {
-		/* Ours is of the past: its reports would be refused. It must be gone first. */
+		/* Our job is outdated, and the daemon would refuse its reports. Drop it first. */
 		job_stop(a, STOP_DROPPED, 0, "the node was given another job");
 		a->poll.claim_nothing = true;
 		return;
 	}
 	if (d->run == NULL) {
-		/* asked as if we had nothing, the answer contains it */
+		/* The answer contains run if we claim to have no job. */
 		a->poll.claim_nothing = true;
 		return;
 	}
@@ -74,8 +74,8 @@ static void want_run(struct agent *a, const struct desired *d)
 	job_begin(a, d->job, d->epoch, d->run);
 }
 
-/* The daemon waits for the end of something that it placed here and we never heard of. The job that
- * was here before is over and reported: an answer about another job proves it. */
+/* Reports whether the daemon waits for the end of a job that never reached us. An answer about
+ * another job proves that it has our last report, so the agent drops that job. */
 static bool never_begun(struct agent *a, const struct desired *d)
 {
 	if (d->job[0] == '\0') {
@@ -111,7 +111,7 @@ static void desire_apply(struct agent *a, const struct desired *d)
 	if (a->leaving) {
 		return;
 	}
-	/* Asked before it was told it may say that, too. */
+	/* Only a poll after the report counts: an earlier poll may get this answer, too. */
 	if (is_ours(a, d) && a->job.phase == JOB_REPORTED && a->poll.asked_as == JOB_REPORTED &&
 	    strcmp(d->what, "idle") != 0 && strcmp(d->what, "shutdown") != 0) {
 		report_again(a);
@@ -120,7 +120,7 @@ static void desire_apply(struct agent *a, const struct desired *d)
 	} else if (strcmp(d->what, "drain") == 0) {
 		want_drain(a, d);
 	} else if (strcmp(d->what, "kill") == 0) {
-		/* Whichever job it names: ours is not wanted. */
+		/* Even if it names another job: the daemon does not want ours. */
 		if (never_begun(a, d)) {
 			job_refuse(a, d->job, d->epoch, "killed", d->why);
 		} else {
@@ -142,7 +142,7 @@ static void desire_apply(struct agent *a, const struct desired *d)
 	}
 }
 
-/* A server that answers at once although nothing is new must not make us spin. */
+/* Slows down the polls of a server that answers at once without a change. */
 static void slow_down(struct agent *a, bool changed)
 {
 	struct poll *p = &a->poll;

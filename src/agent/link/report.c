@@ -1,6 +1,6 @@
 /*
- * Reports: the last report is compared with the facts, and the difference is sent. The end of a job
- * is told once its last checkpoint is stored and its log is through (or had its three seconds).
+ * Reports: the agent compares its last report with the facts and sends the difference. It reports
+ * the end of a job after its last checkpoint and its log; the log gets three seconds.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -28,7 +28,7 @@ void report_again(struct agent *a)
 	report_reset(a);
 	ckpt_reset(a);
 	if (j->reason == NULL) {
-		j->reason = "error"; /* of an agent before us that did not write it down */
+		j->reason = "error"; /* an earlier agent did not record it */
 	}
 	j->phase = JOB_ENDED;
 	if (j->has_checkpoint && j->exit_phase[0] != '\0' &&

@@ -1,8 +1,9 @@
 /*
  * The agent's identity, in its directory (0700):
- *   boot.json   written by the node's user data
- *   home        16 random hex digits, made at the first start
- *   session     {"session","boot_id","node","poll_hold_ms","sample_s"}, 0600
+ *
+ * - boot.json, from the node's user data
+ * - home, 16 random hex digits, made at the first start
+ * - session, {"session","boot_id","node","poll_hold_ms","sample_s"}, 0600
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -77,9 +78,9 @@ void boot_fini(struct boot *b)
 	secret_fini(&b->token);
 }
 
-/* Two machines of one launch have one boot.json, and Pods of one host one kernel. A random id tells
- * them apart, and a restart finds it again. A directory that is in use without it is an earlier
- * agent's, which enrolled as it was. */
+/* Machines of one launch share boot.json, and Pods of one host share a kernel. A random id tells
+ * them apart, and a restart finds it again. A directory with a session and without an id comes from
+ * an earlier version, which enrolled without it. */
 void home_id(struct agent *a, char ret[HOME_ID_MAX])
 {
 	char path[AGENT_PATH_MAX], session[AGENT_PATH_MAX];
@@ -100,7 +101,7 @@ void home_id(struct agent *a, char ret[HOME_ID_MAX])
 	}
 	rng_hex(&a->rng, ret, (HOME_ID_MAX - 1) / 2);
 	if (file_write(path, str_from(ret), 0600, true, &err) != SPOT_OK) {
-		/* a restart is taken for another machine then */
+		/* The daemon would take a restarted agent for another machine. */
 		log_error("home.not_written", STR("error", err.text));
 	}
 }

@@ -1,4 +1,4 @@
-/* Calls to the daemon: the URL, JSON, and what a reply means for all of them. */
+/* Calls to the daemon: the URL, JSON, and the parts of a reply that all calls share. */
 #include "base/base.h"
 #include "agent/agent.h"
 
@@ -29,7 +29,7 @@ struct http_call *daemon_post(struct agent *a, const char *path, json_t *body, i
 	char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
 	struct http_call *c;
 
-	assert(text != NULL); /* our own texts are UTF-8, and texts from files were checked */
+	assert(text != NULL); /* our texts are UTF-8, and we check those from files */
 	c = daemon_send(a, path, "application/json", str_from(text), timeout_us, done);
 	mem_wipe(text, strlen(text));
 	free(text);
@@ -43,8 +43,8 @@ struct http_call *daemon_post_bytes(struct agent *a, const char *path, struct st
 	return daemon_send(a, path, "application/octet-stream", bytes, timeout_us, done);
 }
 
-/* Between us and the daemon others may answer: an ingress without a backend says 404 in words of
- * its own. The daemon's replies are JSON, and its errors have a code. */
+/* Reports whether the daemon sent the reply: its replies are JSON, and its errors have a code. An
+ * ingress without a backend may answer with a 404 of its own. */
 static bool reply_is_daemons(const struct daemon_reply *r)
 {
 	return r->status < 400 ? r->status != 200 || r->body != NULL : r->code[0] != '\0';

@@ -29,7 +29,7 @@ struct http_call {
 	bool has_piece, wrong_bytes, lent;
 	int64_t moved; /* bytes of the piece so far */
 	struct sha256_stream *sha;
-	struct md5_stream *md5; /* of a piece that is sent, or comes without a sha256 */
+	struct md5_stream *md5; /* of a piece to send, or of one without a sha256 */
 	char error[CURL_ERROR_SIZE];
 	void (*done)(void *ctx, const struct http_reply *r);
 	void *ctx;
@@ -43,8 +43,7 @@ struct http {
 	const char *ca_file; /* the machine's bundle; NULL: the library's default */
 };
 
-/* The bundle of the machine: a static program has no compiled-in place that fits every
- * distribution. */
+/* Finds the machine's CA bundle: no path compiled into a static program fits every distribution. */
 static const char *ca_file_find(void)
 {
 	static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt",
@@ -81,7 +80,7 @@ struct http *http_new(const char *ca_pem)
 		size_t n = strlen(ca_pem);
 
 		h->ca_daemon = strdup(ca_pem);
-		/* A private object store may carry the same private CA. */
+		/* A private object store may use the daemon's private CA. */
 		if (h->ca_file != NULL &&
 		    file_read(h->ca_file, CA_BYTES_MAX, &bundle, NULL) != SPOT_OK) {
 			bundle = (struct str){ NULL, 0 };
@@ -111,7 +110,7 @@ static void call_free(struct http_call *c)
 	curl_easy_cleanup(c->easy);
 	curl_slist_free_all(c->headers);
 	if (c->body != NULL && !c->lent) {
-		mem_wipe(c->body, c->body_n); /* the one-time token travels in a body */
+		mem_wipe(c->body, c->body_n); /* it may hold the one-time token */
 		free(c->body);
 	}
 	if (c->sha != NULL) {
@@ -158,7 +157,7 @@ static bool piece_is_right(struct http_call *c)
 	return !c->wrong_bytes;
 }
 
-/* CURLOPT_READFUNCTION: the last bytes are only handed over once the hash of all is right. */
+/* CURLOPT_READFUNCTION: hands over the last bytes only if the hash of all bytes is right. */
 static size_t piece_send(char *buf, size_t size, size_t n, void *ctx)
 {
 	struct http_call *c = ctx;
@@ -185,7 +184,7 @@ static size_t piece_send(char *buf, size_t size, size_t n, void *ctx)
 	return (size_t)got;
 }
 
-/* Rewinding for a re-send on a fresh connection (a kept one was found closed). */
+/* Rewinds for a second send on a new connection, after a reused one was closed. */
 static int piece_seek(void *ctx, curl_off_t offset, int origin)
 {
 	struct http_call *c = ctx;
@@ -207,7 +206,7 @@ static int piece_seek(void *ctx, curl_off_t offset, int origin)
 	return CURL_SEEKFUNC_OK;
 }
 
-/* A lent body: part of a larger thing, of which the caller keeps count. */
+/* Sends a lent body, a part of a chunk whose progress the caller tracks. */
 static size_t lent_send(char *buf, size_t size, size_t n, void *ctx)
 {
 	struct http_call *c = ctx;
@@ -218,8 +217,8 @@ static size_t lent_send(char *buf, size_t size, size_t n, void *ctx)
 	return take;
 }
 
-/* curl repeats by itself on a fresh connection when a kept one dies. Not what was already on its
- * way: how much of it has arrived is asked first, and no byte is sent twice unseen. */
+/* If a reused connection dies, curl repeats the request on a new one. This allows it only before
+ * the first byte; afterwards the caller must ask the store for its progress. */
 static int lent_seek(void *ctx, curl_off_t offset, int origin)
 {
 	struct http_call *c = ctx;
@@ -272,7 +271,7 @@ static void call_set_policy(struct http *h, struct http_call *c, const struct ht
 		.stall_bytes = STALL_BYTES,
 		.ca_pem = w->far == HTTP_OBJECT ? h->ca_object : h->ca_daemon,
 		.ca_file = h->ca_file,
-		/* With a proxy variable, metadata requests would go elsewhere, tokens and all. */
+		/* A proxy variable would send metadata requests and their tokens elsewhere. */
 		.no_proxy = w->far == HTTP_METADATA ? "*" : NULL,
 	};
 
@@ -314,7 +313,7 @@ static void call_set_headers(struct http *h, struct http_call *c, const struct h
 	if (w->type != NULL && snprintf(line, sizeof(line), "Content-Type: %s", w->type) > 0) {
 		call_header(c, line);
 	} else if (!has_type(w)) {
-		call_header(c, "Content-Type:"); /* presigned PUT: nothing that was not signed */
+		call_header(c, "Content-Type:"); /* presigned PUT: no unsigned header */
 	}
 	call_header(c, "Expect:");
 	if (w->header != NULL) {
@@ -446,8 +445,7 @@ bool http_headers_read(const json_t *o, char **ret, size_t max)
 		if (ret[n] == NULL) {
 			abort();
 		}
-		/* An empty value is written with a semicolon: with a colon curl leaves the header
-		 * out. */
+		/* curl sends an empty value for "Name;" and drops the header for "Name:". */
 		(void)snprintf(ret[n], size, *value != '\0' ? "%s: %s" : "%s;%s", name, value);
 		ret[++n] = NULL;
 	}
@@ -458,7 +456,7 @@ const char *http_reply_header(const struct http_reply *r, const char *name)
 {
 	struct curl_header *h;
 
-	/* Of the last reply: informational ones and those of a proxy's CONNECT are others. */
+	/* Of the last reply only, not of informational ones or a proxy's CONNECT. */
 	if (r->call == NULL ||
 	    curl_easy_header(r->call->easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK) {
 		return "";
@@ -521,7 +519,7 @@ static void call_finish(struct http_call *c, CURLcode code)
 	c->done(c->ctx, &r);
 }
 
-/* Completes what has ended; true if anything had. */
+/* Completes the calls that have ended; true if there was one. */
 static bool http_finish(struct http *h)
 {
 	int left = 0;
@@ -536,8 +534,8 @@ static bool http_finish(struct http *h)
 			continue;
 		}
 		(void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
-		/* The callback may stop other calls, also ones whose end is queued here: curl drops
-		 * the messages of removed handles. */
+		/* The callback may stop other calls, even ones with a queued end: curl drops the
+		 * messages of removed handles. */
 		(void)curl_multi_remove_handle(h->multi, c->easy);
 		call_finish(c, code);
 		call_free(c);
@@ -552,7 +550,7 @@ void http_wait(struct http *h, struct curl_waitfd *fds, unsigned fds_n, int64_t 
 
 	(void)curl_multi_perform(h->multi, &running); /* new calls start before we wait */
 	if (http_finish(h)) {
-		us = 0; /* the facts they brought are looked at first */
+		us = 0; /* let the steps act on the new facts first */
 	}
 	(void)curl_multi_poll(h->multi, fds, fds_n, us <= 0 ? 0 : (int)((us + 999) / 1000), NULL);
 	(void)curl_multi_perform(h->multi, &running);

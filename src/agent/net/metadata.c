@@ -1,5 +1,5 @@
 /*
- * The clouds' metadata services. The variables that move a service are the vendors' own.
+ * The clouds' metadata services. The vendors' own variables name another address of a service.
  *
  *   AWS    version 2: a session token by PUT, then GETs with it. EC2 user guide, "Use the Instance
  *          Metadata Service"
@@ -21,7 +21,7 @@ bool metadata_url(const char *base, const char *root, const char *path, char *re
 	size_t len;
 	int put;
 
-	/* The address needs no name lookup at a bad moment. */
+	/* The number needs no name lookup, which might fail when a notice comes. */
 	if (str_empty(base)) {
 		base = "169.254.169.254";
 	}
@@ -108,7 +108,7 @@ void imds_token_refused(struct agent *a)
 
 bool gcp_url(const char *path, char *ret, size_t n)
 {
-	/* The variables of Google's own libraries. */
+	/* Google's own libraries use these variables. */
 	const char *base = getenv("GCE_METADATA_HOST");
 
 	return metadata_url(str_empty(base) ? getenv("GCE_METADATA_IP") : base,
@@ -130,7 +130,7 @@ struct http_call *gcp_get(struct agent *a, const char *path, int64_t timeout_us,
 	return gcp_url(path, url, sizeof(url)) ? http_start(a->http, &w) : NULL;
 }
 
-/* A reply without this header is a proxy's or a router's, not the metadata server's. */
+/* Without this header the reply comes from a proxy or a router, not from the metadata server. */
 bool gcp_is_google(const struct http_reply *r)
 {
 	return strcasecmp(http_reply_header(r, "Metadata-Flavor"), "Google") == 0;
@@ -140,7 +140,7 @@ bool gcp_is_google(const struct http_reply *r)
 
 static bool azure_url(const char *path, char *ret, size_t n)
 {
-	/* The variable of the vendor's own libraries for another place of the service. */
+	/* Azure's own libraries use this variable. */
 	return metadata_url(getenv("AZURE_POD_IDENTITY_AUTHORITY_HOST"), "", path, ret, n);
 }
 

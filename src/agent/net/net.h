@@ -1,13 +1,16 @@
 /*
- * How the agent talks to others: the HTTP client, calls to the daemon, the clouds' metadata
- * services, and the hashes that object stores tell.
+ * The agent's network: the HTTP client, calls to the daemon, the clouds' metadata services, and the
+ * hashes in the replies of object stores.
  *
- * A call completes exactly once by its callback, never inside http_start; http_stop ends it without
- * one. There are three kinds of far side. The daemon gets a bearer token and is known by its CA.
- * Object stores get presigned URLs and no header of ours. Metadata services are never reached
- * through a proxy.
- * Connections are kept and reused. The daemon's are warm because samples travel on them, so a
- * notice needs neither a name lookup nor a handshake.
+ * A call completes exactly once, by its callback, and never inside http_start. After http_stop no
+ * callback comes. There are three kinds of servers:
+ *
+ * - the daemon gets a bearer token, and its CA identifies it
+ * - object stores get presigned URLs and no header of ours
+ * - metadata services never have a proxy
+ *
+ * The client reuses connections. Samples keep those to the daemon open, so a notice needs no name
+ * lookup and no handshake.
  */
 #ifndef AGENT_NET_H
 #define AGENT_NET_H
@@ -27,26 +30,27 @@ struct agent;
 
 enum http_far { HTTP_DAEMON = 1, HTTP_OBJECT, HTTP_METADATA };
 
-/* The bytes of a file that travel: PUT sends them, GET writes them. Their sha256 is checked before
- * the last byte is sent, or after the last was received. So a file that changed meanwhile never
- * becomes an object. A GET without a sha256 ("": nobody knows it) may bring any number of bytes up
- * to `bytes`; the reply has their MD5. */
+/*
+ * A range of a file: PUT sends it, GET writes it. The client checks its sha256 before it sends the
+ * last bytes, or after it has received them. So a file that changes meanwhile never becomes an
+ * object. A GET with an unknown sha256 ("") may get any number of bytes up to `bytes`, and the
+ * reply has their MD5.
+ */
 struct http_piece {
-	int fd; /* the caller's; open until done */
+	int fd; /* the caller's, open until done */
 	int64_t at, bytes;
 	char sha256[65];
 };
 
 struct http_reply {
-	int status; /* 0 = no whole reply: error says why */
+	int status; /* 0 = no complete reply; error has the reason */
 	struct str body; /* NUL terminated */
-	const char *error; /* "" when there is a status */
-	bool wrong_bytes; /* the piece is not what its sha256 says */
-	/* MD5_BYTES: of the piece that was sent, or came without a sha256; NULL: none, or not to
-	 * be had */
+	const char *error; /* "" if there is a status */
+	bool wrong_bytes; /* the piece does not match its sha256 */
+	/* MD5_BYTES of a piece that was sent, or that came without a sha256; NULL = none */
 	const uint8_t *md5;
 	int64_t retry_after_us;
-	const struct http_call *call; /* for http_reply_header; only while done runs */
+	const struct http_call *call; /* for http_reply_header, inside done only */
 };
 
 struct http_want {
@@ -55,12 +59,11 @@ struct http_want {
 	const char *url;
 	const char *type; /* Content-Type, NULL = none */
 	const char *header; /* one more header line, NULL = none */
-	const char *const *headers; /* and more of them, NULL at the end; NULL = none */
+	const char *const *headers; /* more header lines, NULL at the end; NULL = none */
 	struct str body; /* copied, unless lent */
-	/* the body is the caller's; it stays as it is until done or http_stop */
-	bool lent;
+	bool lent; /* the caller keeps the body, unchanged, until done or http_stop */
 	const struct http_piece *piece; /* copied; NULL = body and reply in memory */
-	int64_t timeout_us; /* whole call; 0 = only a stalled transfer ends it (objects) */
+	int64_t timeout_us; /* of the whole call; 0 = ends only a stalled transfer (objects) */
 	void (*done)(void *ctx, const struct http_reply *r);
 	void *ctx;
 };
@@ -73,15 +76,15 @@ void http_free(struct http *h);
 void http_bearer(struct http *h, const char *session); /* for HTTP_DAEMON; copied */
 struct http_call *http_start(struct http *h, const struct http_want *w);
 void http_stop(struct http *h, struct http_call *c); /* NULL accepted */
-/* {"Name": "value"} into header lines, NULL after the last; NULL object gives none. The caller
- * frees each line, also on false: one that cannot be a header, or more than max. */
+/* Makes header lines of {"Name": "value"}, NULL after the last; a NULL object gives none. False: a
+ * line is no valid header, or there are more than max. The caller frees the lines, also then. */
 NODISCARD bool http_headers_read(const json_t *o, char **ret, size_t max);
-/* Value of a header of the final reply, "" if it has none. Valid until done returns. */
+/* Returns the value of a header of the final reply, "" if absent. Valid until done returns. */
 const char *http_reply_header(const struct http_reply *r, const char *name);
-/* The same, all lines of that name joined by ", "; "" where they do not fit. */
+/* Joins all lines of that name by ", "; "" if they do not fit. */
 void http_reply_headers(const struct http_reply *r, const char *name, char *ret, size_t ret_size);
-/* Waits for traffic, for one of the descriptors (revents are set) or for the time, then runs what
- * is due, completions included. */
+/* Waits up to us for traffic or for one of the descriptors, and sets their revents. Then runs the
+ * callbacks of completed calls. */
 void http_wait(struct http *h, struct curl_waitfd *fds, unsigned fds_n, int64_t us);
 
 /* ---- the daemon (daemon.c) ------------------------------------------------------------------- */
@@ -89,7 +92,7 @@ void http_wait(struct http *h, struct curl_waitfd *fds, unsigned fds_n, int64_t 
 struct daemon_reply {
 	int status; /* 0 = no reply */
 	json_t *body; /* object or NULL; AUTO(daemon_reply) drops it */
-	const char *code, *error; /* for people and for the 409s; "" if none */
+	const char *code, *error; /* of an error reply; "" if none */
 	bool stale; /* 409 stale_epoch */
 	int64_t retry_after_us;
 };
@@ -97,13 +100,13 @@ static inline void auto_daemon_reply(struct daemon_reply *r)
 {
 	json_decref(r->body);
 }
-/* body is taken over. */
+/* Posts body, and takes ownership of it. */
 struct http_call *daemon_post(struct agent *a, const char *path, json_t *body, int64_t timeout_us,
     void (*done)(void *agent, const struct http_reply *r));
 struct http_call *daemon_post_bytes(struct agent *a, const char *path, struct str bytes,
     int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r));
-/* First line of every callback. Also notes that the daemon is alive, and whether it refuses our
- * session (enrol_step then enrols again). */
+/* Parses a reply; the first line of every callback. Notes that the daemon is alive, and whether it
+ * refuses our session (enrol_step then enrols again). */
 void daemon_read(struct agent *a, const struct http_reply *r, struct daemon_reply *ret);
 
 /* ---- metadata services (metadata.c) ---------------------------------------------------------- */
@@ -114,29 +117,29 @@ struct imds {
 	struct http_call *token_call;
 	struct retry backoff;
 };
-/* Writes http://BASE/ROOT+PATH. base: the service, with or without a scheme; NULL or "" = its usual
- * address. False: longer than n. */
+/* Writes http://BASE/ROOT+PATH. base: the service, with or without a scheme; NULL or "" = the usual
+ * address. False: the URL is longer than n. */
 bool metadata_url(const char *base, const char *root, const char *path, char *ret, size_t n);
-bool imds_ready(struct agent *a); /* has a fresh token; else requests one */
+bool imds_ready(struct agent *a); /* true with a fresh token; else requests one */
 struct http_call *imds_get(struct agent *a, const char *path,
     void (*done)(void *agent, const struct http_reply *r));
-void imds_token_refused(struct agent *a); /* 401 */
+void imds_token_refused(struct agent *a); /* drops the token, after a 401 */
 NODISCARD bool gcp_url(const char *path, char *ret, size_t n);
 struct http_call *gcp_get(struct agent *a, const char *path, int64_t timeout_us,
     void (*done)(void *agent, const struct http_reply *r));
-bool gcp_is_google(const struct http_reply *r);
+bool gcp_is_google(const struct http_reply *r); /* the metadata server sent it, no proxy */
 struct http_call *azure_get(struct agent *a, const char *path, int64_t timeout_us,
     void (*done)(void *agent, const struct http_reply *r));
 /* body "" sends none. */
 struct http_call *azure_metadata_send(struct agent *a, const char *method, const char *path,
     struct str body, int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r));
 
-/* ---- hashes that object stores tell (told.c) ------------------------------------------------- */
+/* ---- hashes in the replies of object stores (told.c) ----------------------------------------- */
 
 #define TOLD_WORDS_MAX 256
 
-struct told_headers { /* each "" when the reply has none */
-	const char *goog_hash; /* several lines of it joined by commas */
+struct told_headers { /* each "" if absent */
+	const char *goog_hash; /* x-goog-hash, its lines joined by commas */
 	const char *goog_encoding; /* x-goog-stored-content-encoding */
 	const char *content_md5, *etag;
 	const char *encryption; /* x-amz-server-side-encryption */
@@ -146,12 +149,10 @@ struct told_headers { /* each "" when the reply has none */
 
 enum told { TOLD_NOTHING, TOLD_SAME, TOLD_OTHER };
 
-/* Are bytes with that MD5 the object's, by what was told? TOLD_NOTHING: nothing that can be used.
- * TOLD_OTHER may still be the store's error and not the bytes': a blob's Content-MD5 is whatever
- * somebody put there. */
+/* Compares the MD5 of bytes with the store's hash. TOLD_NOTHING: the reply has no usable hash.
+ * TOLD_OTHER does not prove that the bytes are wrong: any writer may set a blob's Content-MD5. */
 enum told told_check(const struct told_headers *h, const uint8_t md5[MD5_BYTES]);
-/* The same of a reply, with what it says in words (for a log, or to see whether it says the same
- * again). */
+/* Checks a reply, and writes its hashes to words, for a log or a comparison with the next reply. */
 enum told told_reply(const struct http_reply *r, const uint8_t md5[MD5_BYTES],
     char words[TOLD_WORDS_MAX]);
 

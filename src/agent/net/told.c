@@ -10,11 +10,11 @@ static enum told told_compare(const char *told, size_t n, const char *ours)
 	return strlen(ours) == n && strncmp(told, ours, n) == 0 ? TOLD_SAME : TOLD_OTHER;
 }
 
-/* "crc32c=AAAAAA==,md5=..." */
+/* Compares the MD5 in "crc32c=AAAAAA==,md5=...". */
 static enum told by_google(const struct told_headers *h, const char *md5)
 {
 	if (h->goog_encoding[0] != '\0' && strcmp(h->goog_encoding, "identity") != 0) {
-		return TOLD_NOTHING; /* the hash is of what is stored */
+		return TOLD_NOTHING; /* the hash covers the stored, encoded bytes */
 	}
 	for (const char *at = h->goog_hash; *at != '\0';) {
 		size_t n;
@@ -29,7 +29,7 @@ static enum told by_google(const struct told_headers *h, const char *md5)
 	return TOLD_NOTHING;
 }
 
-/* "\"0123456789abcdef0123456789abcdef\"" */
+/* Compares an ETag of 32 hex digits in quotes, unless the object's ETag cannot be its MD5. */
 static enum told by_etag(const struct told_headers *h, const uint8_t md5[MD5_BYTES])
 {
 	uint8_t told[MD5_BYTES];

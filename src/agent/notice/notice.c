@@ -1,7 +1,9 @@
 /*
- * The effects of a notice, whichever cloud it came from. An interruption: the job is signalled at
- * once, without waiting for the daemon, which is told at the same time. A rebalance recommendation:
- * a checkpoint at most once in ten minutes, the job goes on. Maintenance: the daemon decides.
+ * The effects of a notice, the same for every cloud:
+ *
+ * - interruption: the agent signals the job at once, and reports to the daemon at the same time
+ * - rebalance recommendation: a checkpoint at most once in ten minutes; the job goes on
+ * - maintenance: the daemon decides
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -16,7 +18,7 @@
 
 static const char *const kinds[] = { "interruption", "rebalance", "maintenance" };
 
-/* {"kind","deadline_us"}; the job sees it complete or not at all. */
+/* Writes {"kind","deadline_us"}. The job sees the file complete or not at all. */
 static void notice_file_put(struct agent *a, const char *kind, int64_t deadline_wall_us)
 {
 	char text[160];
@@ -41,8 +43,8 @@ static void interruption_begin(struct agent *a, int64_t deadline_wall_us)
 	struct notice *n = &a->notice;
 	int64_t left = deadline_wall_us - agent_wall_us(a);
 
-	/* The wall clock may be wrong right after boot: never believe in less than now or more than
-	 * an hour. Two notices: the earliest deadline counts. */
+	/* The wall clock may be wrong right after boot: limit the deadline to between now and an
+	 * hour. Of two notices the earlier deadline counts. */
 	left = MAX(INT64_C(0), MIN(left, DEADLINE_MAX_US));
 	if (!n->interrupted || a->now_us + left < n->deadline_us) {
 		n->deadline_us = a->now_us + left;
@@ -94,7 +96,7 @@ static void notice_take(struct agent *a, int kind, int64_t deadline_wall_us, int
 	p->source = source;
 	memcpy(p->raw, raw.p, n);
 	p->raw[n] = '\0';
-	for (size_t i = 0; i < n; i++) { /* it goes into JSON whatever it is */
+	for (size_t i = 0; i < n; i++) { /* make it valid in JSON */
 		if ((unsigned char)p->raw[i] >= 0x80 || p->raw[i] == '\0') {
 			p->raw[i] = '?';
 		}
@@ -126,8 +128,8 @@ static void post_done(struct agent *a, struct notice_post *p, const struct http_
 		p->wanted = false;
 		return;
 	}
-	/* The first repeats at once: there are seconds to lose, and a dead connection is one of the
-	 * ways in which this fails. */
+	/* Repeat at once after the first failures, since seconds count and the cause may be a dead
+	 * connection. */
 	if (p->backoff.failures < 2) {
 		p->backoff.failures++;
 	} else {

@@ -1,11 +1,11 @@
 /*
  * AWS notices from the instance metadata service. EC2 user guide, "Spot Instance interruption
  * notices" (spot/instance-action), "EC2 instance rebalance recommendations", "View scheduled
- * events". 404 means there is none. The interruption notice has no id: content is what tells them
- * apart.
+ * events". 404 means that there is none. The interruption notice has no id, so the agent compares
+ * the content.
  *
- * The interruption key is asked twice a second, so that a job is signalled within a second of the
- * notice being published; the other two every five seconds, as the vendor suggests for all.
+ * The agent reads the interruption key twice a second, to signal the job within a second of the
+ * notice. It reads the other two keys every five seconds, as AWS recommends for all.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -31,8 +31,8 @@ bool notice_aws_action(struct str body, int64_t now_wall_us, int64_t *ret_deadli
 	if (action == NULL) {
 		return false;
 	}
-	/* Hibernation begins at once: there are no two minutes. An odd time is no reason to wait
-	 * either. */
+	/* Hibernation begins at once, without two minutes of notice. An invalid time counts as
+	 * now, too. */
 	if (strcmp(action, "hibernate") == 0 || time == NULL ||
 	    !parse_time_us(time, ret_deadline_wall_us)) {
 		*ret_deadline_wall_us = now_wall_us;
@@ -40,7 +40,7 @@ bool notice_aws_action(struct str body, int64_t now_wall_us, int64_t *ret_deadli
 	return true;
 }
 
-/* "21 Jan 2019 09:00:43 GMT" */
+/* Parses "21 Jan 2019 09:00:43 GMT". */
 static bool maintenance_time(const char *text, int64_t *ret)
 {
 	struct tm tm = { 0 };
@@ -67,7 +67,7 @@ bool notice_aws_maintenance(struct str body, int64_t *ret_deadline_wall_us)
 		int64_t at = 0;
 
 		if (strcmp(state, "active") != 0) {
-			continue; /* completed or canceled */
+			continue; /* the event is completed or canceled */
 		}
 		(void)maintenance_time(json_str(event, "NotBefore", NULL, NULL), &at);
 		if (!found || *ret_deadline_wall_us == 0 ||
@@ -79,7 +79,7 @@ bool notice_aws_maintenance(struct str body, int64_t *ret_deadline_wall_us)
 	return found;
 }
 
-/* True when the key holds something that was not there before. */
+/* Handles a reply. True: the value of the key has changed. */
 static bool key_answer(struct agent *a, struct notice_key *k, const struct http_reply *r)
 {
 	char hex[SHA256_HEX];

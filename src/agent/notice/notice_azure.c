@@ -1,13 +1,14 @@
 /*
- * Azure Scheduled Events from the metadata service.
- * learn.microsoft.com/azure/virtual-machines/linux/ scheduled-events: the first call switches the
- * service on and may take two minutes; then once a second, with Preempt given at least 30 seconds
- * ahead. The document also lists events of other machines of the same set: only those that name
- * this one count.
+ * Azure Scheduled Events from the metadata service. See
+ * learn.microsoft.com/azure/virtual-machines/linux/scheduled-events.
  *
- * An event is approved (StartRequests) only when nothing is left to be saved here, and only if it
- * names no other machine: the approval starts it at once for all of them. Without it the event
- * begins at its time.
+ * The first call switches the service on and may take two minutes. Then the agent polls once a
+ * second; Preempt comes at least 30 seconds ahead. The document also lists events of other machines
+ * in the set, which the agent ignores.
+ *
+ * The agent approves an event (StartRequests) once the node has nothing left to save, and only if
+ * the event names no other machine. The approval starts it at once for all its machines. Without
+ * approval the event begins at its time.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -26,7 +27,7 @@
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-/* Freeze is a pause of seconds; of what we do not know, nothing follows. */
+/* Returns the kind of an event; -1 for Freeze, a pause of seconds, and for unknown types. */
 static int event_kind(const char *type)
 {
 	if (strcmp(type, "Preempt") == 0 || strcmp(type, "Terminate") == 0) {
@@ -38,7 +39,7 @@ static int event_kind(const char *type)
 	return -1;
 }
 
-/* "Mon, 19 Sep 2016 18:29:47 GMT"; empty once it has started: then it is now. */
+/* Parses "Mon, 19 Sep 2016 18:29:47 GMT". An empty text means that the event has started: now. */
 static int64_t event_time(const json_t *o, int64_t now_wall_us)
 {
 	const char *text = json_str(o, "NotBefore", "", NULL), *end;
@@ -108,7 +109,7 @@ static struct azure_event *event_find(struct azure *z, const char *id)
 	return NULL;
 }
 
-/* True: the document was understood. */
+/* Handles a document. False: it is not valid. */
 static bool document_take(struct agent *a, struct str body)
 {
 	struct azure *z = &a->notice.azure;
@@ -119,15 +120,14 @@ static bool document_take(struct agent *a, struct str body)
 		return false;
 	}
 	if (z->name[0] == '\0') {
-		return true; /* it cannot be told yet whom it is about */
+		return true; /* without our name we cannot match events yet */
 	}
-	/* Every document is looked through, whatever its incarnation: ids tell what is new, and a
-	 * look is cheap. */
+	/* Read every document and ignore its incarnation, because ids show the new events. */
 	for (size_t i = 0; i < n; i++) {
 		const struct azure_event *old = event_find(z, now[i].id);
 
 		now[i].acking = old != NULL && old->acking;
-		if (old != NULL) { /* the same one, later: only its first time counts */
+		if (old != NULL) { /* a known event: only its first time counts */
 			continue;
 		}
 		if (now[i].kind >= 0) {
@@ -162,7 +162,7 @@ static void events_done(void *agent, const struct http_reply *r)
 	if (z->faults++ == 0) {
 		log_info("azure.no_answer", I64("status", r->status), STR("error", r->error));
 	}
-	/* 410, 429 and 5xx pass; with half a minute of notice nobody can wait for long. */
+	/* 410, 429 and 5xx pass. Keep the wait short: the notice comes only 30 seconds ahead. */
 	wait = MAX(backoff_wait_us(&waits, z->faults - 1, NULL), r->retry_after_us);
 	z->next_us = a->now_us + MIN(wait, FAULT_MAX_US);
 }
@@ -196,11 +196,11 @@ static void ack_done(void *agent, const struct http_reply *r)
 		}
 		return;
 	}
-	/* 200, also for one already approved; anything else will not get better. */
+	/* 200, also for an approved event. A retry does not help with other statuses. */
 	log_info("azure.approved", I64("status", r->status));
 }
 
-/* The job's result is in the store, and the daemon knows of its end and of the notice. */
+/* Reports that the job's result is in the store, and that the daemon has its end and the notice. */
 static bool nothing_left(const struct agent *a)
 {
 	return (a->job.phase == JOB_NONE || a->job.phase == JOB_REPORTED) &&

@@ -1,12 +1,14 @@
 /*
- * Google Cloud notices from the metadata server: instance/preempted and instance/maintenance-event,
- * each by a hanging GET of its own. cloud.google.com/compute/docs/metadata/querying-metadata,
- * "Waiting for updates"; cloud.google.com/compute/docs/instances/spot, "Preemption process": about
- * 30 seconds, best effort.
+ * Google Cloud notices from the metadata server. A hanging GET watches each of two keys:
+ * instance/preempted and instance/maintenance-event. Sources:
  *
- * The first GET does not wait, since the value may be TRUE already; the next ones carry the etag of
- * what we know, so that no change between two of them is lost. After a fault it begins anew: the
- * value stays what it is once it has changed, so seeing it late is the worst that can happen.
+ * - cloud.google.com/compute/docs/metadata/querying-metadata, "Waiting for updates"
+ * - cloud.google.com/compute/docs/instances/spot, "Preemption process": about 30 seconds, best
+ *   effort
+ *
+ * The first GET does not wait, since the value may be TRUE already. The next ones carry the last
+ * etag, so that no change between two GETs is lost. After a fault the agent starts again without an
+ * etag. The value stays after its change, so the agent may see it late but does not miss it.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -25,10 +27,10 @@
 #define FAULT_MAX_US SPOT_US_PER_S
 #define QUICK_US (SPOT_US_PER_S / 10)
 #define PREEMPTION_US (30 * SPOT_US_PER_S)
-/* cloud.google.com/compute/docs/gpus/gpu-host-maintenance: one hour ahead */
+/* One hour ahead: cloud.google.com/compute/docs/gpus/gpu-host-maintenance */
 #define MAINTENANCE_US (3600 * SPOT_US_PER_S)
 
-/* It goes into the next URL: letters and digits, as the vendor's are. */
+/* Keeps an etag of letters and digits, as the vendor's are, since it goes into the next URL. */
 static bool etag_keep(struct gcp_key *k, const char *etag)
 {
 	static const char good[] =
@@ -50,7 +52,7 @@ bool notice_gcp_answer(struct gcp_key *k, int64_t now_us, const char *etag, stru
 	changed = strcmp(value, k->value) != 0;
 	memcpy(k->value, value, sizeof(k->value));
 	k->faults = 0;
-	/* A server that does not wait, or tells no etag, is asked once a second. */
+	/* Poll once a second if the server does not wait, or sends no etag. */
 	k->next_us = now_us;
 	if (!etag_keep(k, etag) || (k->waited && !changed && now_us - k->started_us < QUICK_US)) {
 		k->next_us = now_us + FAULT_MAX_US;
@@ -67,7 +69,7 @@ void notice_gcp_fault(struct gcp_key *k, int64_t now_us)
 	k->faults++;
 }
 
-/* True when the key holds something else than before. */
+/* Handles a reply. True: the value of the key has changed. */
 static bool key_answer(struct agent *a, struct gcp_key *k, const struct http_reply *r)
 {
 	k->call = NULL;

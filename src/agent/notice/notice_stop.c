@@ -1,9 +1,10 @@
 /*
- * We are asked to stop. On a machine of its own a successor adopts the job and we end at once;
- * unless the machine is being reclaimed: then its shutdown has reached us, and what can be saved
- * still is. In a Pod there is no successor: SIGTERM is the interruption itself, and its grace
- * period the notice. kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle, "Termination of
- * Pods".
+ * A signal asks the agent to stop. On a virtual machine the agent ends at once, and the next start
+ * adopts the job. If the machine is being reclaimed, the signal comes from its shutdown, and the
+ * agent saves the job first.
+ *
+ * In a Pod there is no next start. SIGTERM is the interruption, and the grace period is the notice:
+ * kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle, "Termination of Pods".
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -12,7 +13,7 @@
 #include "base/log.h"
 #include "base/text/str.h"
 
-#define GRACE_DEFAULT_S 30 /* terminationGracePeriodSeconds when a Pod does not say */
+#define GRACE_DEFAULT_S 30 /* Kubernetes' default of terminationGracePeriodSeconds */
 #define MARGIN_US (2 * SPOT_US_PER_S)
 #define POST_US (5 * SPOT_US_PER_S)
 #define SOURCE_US SPOT_US_PER_S
@@ -41,21 +42,21 @@ void notice_stop(struct agent *a, int signo)
 
 	log_info("agent.stopped", I64("signal", signo));
 	if (n->stop_signal != 0) {
-		return; /* we are at it */
+		return; /* the stop is under way */
 	}
 	n->stop_signal = signo;
 	n->stop_us = a->now_us;
 	n->stop_final = in_pod(a);
-	/* Told to go by the daemon, this is only how it ends us. */
+	/* After the daemon's shutdown order the signal is only its effect, no interruption. */
 	if (n->stop_final && !a->leaving) {
 		notice_seen_for(a, NOTICE_INTERRUPTION, grace_us(), "sigterm", STR_LIT("SIGTERM"));
 	} else if (strcmp(a->boot.provider, "gcp") == 0 && !n->interrupted) {
-		/* by default the shutdown begins with the notice, not after it */
+		/* By default Google begins the shutdown together with the notice. */
 		notice_gcp_ask(a);
 	}
 }
 
-/* Not reclaimed, as far as is known: may the notice still be on its way to us? */
+/* Reports whether a notice may still come: waits SOURCE_US for the answer of Google's server. */
 static bool source_is_open(struct agent *a)
 {
 	int64_t until = a->notice.stop_us + SOURCE_US;

@@ -1,15 +1,18 @@
 /*
- * The job's processes: specification, start, the supervisor (shim), signals, and the facts that
- * the processes write. By state.json a restarted agent finds them again. The job's life (fetch,
- * end, report) is agent/job/.
+ * The job's processes: specification, start, the supervisor (shim), signals, and the files that
+ * they write. A restarted agent finds them by state.json. The job's life (fetch, end, report) is
+ * agent/job/.
  *
  * The shim is a process between agent and job, so that the job outlives the agent. The agent starts
  * it as `spot-agent --shim` with its instructions in a memory file on descriptor 3. They hold
- * secrets, so they are in no path, argument or environment of the shim. The shim runs setup, then
- * run, each in its own session, and in a cgroup if that is allowed. Both append their output to one
- * log file. It writes job.json at the start of each, exit.json once at the end, and then that the
- * disk has all that the program wrote. SIGTERM: kill everything now. SIGUSR1: run the checkpoint
- * command; the file `saved` appears when it succeeded.
+ * secrets, so they are in no path, argument or environment of the shim.
+ *
+ * The shim runs setup, then run, each in its own session, and in a cgroup if that is allowed. Both
+ * append their output to one log file. The shim writes job.json at the start of each, and exit.json
+ * once at the end. Then it syncs the job's output to disk and marks the file `safe`.
+ *
+ * SIGTERM makes it kill everything now. SIGUSR1 makes it run the checkpoint command; after a
+ * success the file `saved` exists.
  */
 #ifndef AGENT_PROC_H
 #define AGENT_PROC_H
@@ -32,16 +35,15 @@ enum stop_kind {
 	STOP_NONE = 0,
 	STOP_DRAINED, /* asked to leave: ends as "drained" */
 	STOP_KILLED, /* ends as "killed" */
-	STOP_DROPPED = 4, /* fenced: nobody wants to hear of it */
+	STOP_DROPPED = 4, /* fenced: ends without a report */
 };
 struct job {
 	enum job_phase phase;
 	char id[AGENT_ID_MAX];
 	int64_t epoch;
-	/* whole, with secrets and URLs; only until it was started */
-	json_t *run;
+	json_t *run; /* complete, with secrets and URLs; NULL after the start */
 	json_t *spec; /* run without those; kept in state.json */
-	/* from spec; the strings belong to it */
+	/* from spec, which owns the strings */
 	const char *name, *signal, *then, *command;
 	bool has_checkpoint, restored;
 	int64_t interval_us, budget_us, kill_after_us, max_us, steps_start, log_base, num_gpus,
@@ -53,52 +55,51 @@ struct job {
 	char cgroup[AGENT_PATH_MAX]; /* "" = none */
 	/* processes */
 	pid_t shim;
-	uint64_t shim_start; /* 0: not yet known */
+	uint64_t shim_start; /* 0 = not yet known */
 	pid_t leader;
 	int64_t spawned_us, running_us;
 	/* stopping */
 	enum stop_kind stop;
-	bool fenced; /* another attempt is the current one: job_step drops this */
-	/* since when exit.json is there and cannot be read; 0 = never */
-	int64_t exit_unread_us;
-	int64_t kill_us; /* when to stop asking; 0 = not asked yet */
-	int kills; /* so often it was ended by force */
+	bool fenced; /* another attempt is the current one: job_step drops this one */
+	int64_t exit_unread_us; /* first failed read of exit.json; 0 = none */
+	int64_t kill_us; /* time of the kill by force; 0 = no stop requested */
+	int kills; /* number of kills by force */
 	char why[400];
 	/* the end */
 	char exit_phase[16];
 	int exit_code, exit_signal;
-	bool finished; /* ended by itself, before anything was asked of it */
-	const char *reason; /* set when JOB_ENDED */
-	int64_t told_again_us; /* 0 = never */
+	bool finished; /* it came to its own end, and the store must have its result */
+	const char *reason; /* set in JOB_ENDED */
+	int64_t told_again_us; /* time of the last report_again; 0 = never */
 	/* progress */
 	int64_t steps_done, steps_total;
 	int watch; /* inotify of dir */
 };
 
-bool job_alive(const struct job *j); /* has processes or is about to */
-bool job_is_over_time(const struct agent *a); /* has run for as long as its attempt may */
-void job_why_set(struct job *j, const char *why); /* made printable ASCII */
+bool job_alive(const struct job *j); /* it has processes, or will have them soon */
+bool job_is_over_time(const struct agent *a); /* it has used up its max_duration */
+void job_why_set(struct job *j, const char *why); /* replaces all but printable ASCII */
 
 /* ---- start (start.c) ------------------------------------------------------------------------- */
 
 /* Fills j from j->spec and j->run. */
 NODISCARD enum spot_rc job_spec_read(struct agent *a, struct job *j, struct spot_err *err);
-/* SPOT_INTERNAL: the machine has no room for a process now. */
+/* Starts the shim. SPOT_INTERNAL: the machine lacks memory or processes now. */
 NODISCARD enum spot_rc job_start(struct agent *a, struct spot_err *err);
 
 /* ---- watching (watch.c) ---------------------------------------------------------------------- */
 
-void job_watch(struct agent *a); /* changes of its directory wake us */
-void job_look(struct agent *a); /* reads what the shim wrote since */
+void job_watch(struct agent *a); /* wakes the agent at changes of the job's directory */
+void job_look(struct agent *a); /* reads job.json of the shim */
 void job_progress_read(struct job *j);
-/* The end of its processes, as the shim wrote it; the caller drops *ret. SPOT_NOT_FOUND: it has
- * not; any other error may pass. */
+/* Reads exit.json of the shim; the caller drops *ret. SPOT_NOT_FOUND: the processes have not ended.
+ * Other errors may pass. */
 NODISCARD enum spot_rc job_exit_read(const struct job *j, json_t **ret, struct spot_err *err);
 void job_exit_set(struct job *j, const json_t *o);
 bool job_shim_is_alive(struct agent *a);
-/* False: it ended in another boot, and the disk may lack what it wrote last. */
+/* False: the job ended before a reboot, and the disk may lack its last output. */
 bool job_end_is_safe(const struct job *j);
-/* The agent before us ended just before it started the shim, which begins with the log. */
+/* True: an earlier agent ended before it started the shim, whose first act is to open the log. */
 bool job_never_begun(const struct job *j);
 
 /* ---- signals (signal.c) ---------------------------------------------------------------------- */
@@ -107,19 +108,20 @@ struct job_signalled {
 	pid_t pids[256];
 	size_t n;
 };
-/* Signals every process of the job that handles it and is not in the list; true if any did. */
+/* Signals every process of the job that has a handler and is not in the list. Adds them to the
+ * list; true if there was one. */
 bool job_signal(struct agent *a, int signo, struct job_signalled *done);
-/* Of a job that is alive: records what is asked, sends its `then` signal if there is a grace. */
+/* Records a request to stop a living job. Sends its `then` signal if there is a grace period. */
 void job_stop_ask(struct agent *a, enum stop_kind stop, int64_t grace_us, const char *why);
-void job_kill(struct agent *a); /* by force, once its time to stop is over */
-void job_kill_remains(struct agent *a); /* processes that a killed shim left behind */
+void job_kill(struct agent *a); /* kills it by force, once its grace period is over */
+void job_kill_remains(struct agent *a); /* kills processes that a killed shim left behind */
 
 /* ---- state.json (state.c) -------------------------------------------------------------------- */
 
-void state_write(struct agent *a); /* at once and durable; failure is logged */
-/* True: it names a job that is ours, and a->job is filled (job_adopt goes on with it). */
+void state_write(struct agent *a); /* durable on return; logs a failure */
+/* True: the file names a job of this node, and a->job is filled. job_adopt goes on with it. */
 NODISCARD bool state_read(struct agent *a);
-/* 0 = never; less than 0 or more than a year: as it was. True: another than before. */
+/* Sets the orphan timeout; 0 = never. Ignores values below 0 and over a year. True: it changed. */
 bool orphan_timeout_set(struct agent *a, int64_t seconds);
 #define STATE_SECONDS_MAX INT64_C(31622400)
 
@@ -129,7 +131,7 @@ bool orphan_timeout_set(struct agent *a, int64_t seconds);
 /* Files in the job's directory. */
 #define SHIM_JOB_FILE "job.json" /* {"shim_pid","shim_start","phase","leader"} */
 #define SHIM_EXIT_FILE "exit.json" /* {"phase","code","signal"} */
-#define SHIM_SAFE_FILE "safe" /* not empty: all that the program wrote is on the disk */
+#define SHIM_SAFE_FILE "safe" /* not empty: the program's output is on the disk */
 #define SHIM_LOG_FILE "log"
 
 /* The instructions:

@@ -17,19 +17,18 @@
 #include <unistd.h>
 
 #define INSTRUCTIONS_MAX ((size_t)8 << 20)
-#define ARGUMENT_MAX ((size_t)128 << 10) /* of one argument with its end, as Linux has it */
-#define SCRIPT_FD 9 /* of one digit, or not every shell could close it */
+#define ARGUMENT_MAX ((size_t)128 << 10) /* Linux's limit of one argument, with its NUL */
+#define SCRIPT_FD 9 /* one digit: some shells cannot close others */
 #define SCRIPT_FILE "/proc/self/fd/9"
 #define LINGER_S 60
-/* a machine short of disk, memory or processes: as long as the agent tries to lay files out
- * (fetch.c) */
+/* Limit of retries on a machine short of disk, memory or processes, as in fetch.c. */
 #define TRY_S 600
 
 struct shim {
 	const char *dir, *cwd, *setup, *run, *command, *shell, *cgroup, *saved, *ckpt;
 	char **env;
 	int log_fd;
-	sigset_t wait_for; /* CHLD TERM USR1, blocked here, unblocked in children */
+	sigset_t wait_for; /* CHLD TERM USR1, blocked here, but not in children */
 	const char *phase;
 	pid_t leader; /* of setup or run; 0 = none */
 	int leader_status;
@@ -56,7 +55,7 @@ static int memory_file(const char *text)
 	return fd;
 }
 
-/* Between fork and exec only async-signal-safe calls: curl's resolver may have threads. */
+/* Makes only async-signal-safe calls between fork and exec: curl's resolver may have threads. */
 static void shim_exec(int fd)
 {
 	char *argv[] = { (char *)(uintptr_t) "spot-agent", (char *)(uintptr_t) "--shim", NULL };
@@ -114,7 +113,7 @@ static void log_line(struct shim *s, const char *text)
 	int n = snprintf(line, sizeof(line), "[spot] %s\n", text);
 
 	if (n > 0 && write(s->log_fd, line, (size_t)MIN(n, (int)sizeof(line) - 1)) < 0) {
-		return; /* a full disk: nothing better to do */
+		return; /* a full disk: drop the line */
 	}
 }
 
@@ -129,8 +128,8 @@ static bool file_put(const char *name, json_t *o)
 	return ok;
 }
 
-/* A file in memory that the shell reads: what it starts does not have it open, so it closes its own
- * in the first line. */
+/* Opens a memory file with the script. Its first line closes the descriptor, so that the programs
+ * it starts do not inherit it. */
 static bool script_open(const char *text)
 {
 	char *script;
@@ -154,9 +153,9 @@ static bool script_open(const char *text)
 	return ok;
 }
 
-/* Becomes the shell; failures that may pass are tried again. A text that is too long for an
- * argument is a script. Then the shell stays beside its last command; of an argument, that command
- * takes the shell's place, with the signals and the end. */
+/* Becomes the shell, and retries after failures that may pass. A text that fits is an argument:
+ * then the last command replaces the shell, so it gets the signals and its exit is the job's. A
+ * longer text is a script, and the shell stays. */
 static void shell_exec(struct shim *s, const char *text)
 {
 	static const int passing[] = { EAGAIN, ENOMEM, ENFILE, EMFILE, EIO, ETXTBSY, EINTR };
@@ -179,7 +178,7 @@ static void shell_exec(struct shim *s, const char *text)
 			again = again || error == passing[i];
 		}
 		if (again && waited_s < TRY_S) {
-			/* there is no event for it; a signal ends us */
+			/* No event comes for it: wait a second. A signal ends us. */
 			(void)sigtimedwait(&none, NULL, &second);
 			continue;
 		}
@@ -199,7 +198,7 @@ static void child_exec(struct shim *s, const char *text)
 	if (s->cgroup[0] != '\0') {
 		(void)!cgroup_join(s->cgroup);
 	}
-	/* The agent protects itself from the OOM killer; a job must not inherit that. */
+	/* The job must not inherit the agent's protection from the OOM killer. */
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0 && write(fd, "0", 1) < 0) {
 		close(fd);
@@ -248,7 +247,7 @@ static void command_ended(struct shim *s, int status)
 {
 	s->command_pid = 0;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-		/* The command may have left its step count there itself. */
+		/* The command may have written its step count there. */
 		if (!file_exists(s->saved)) {
 			(void)!file_write(s->saved, str_from("\n"), 0644, false, NULL);
 		}
@@ -272,7 +271,7 @@ static void children_reap(struct shim *s)
 	}
 }
 
-/* Waits for one signal, at most wait_s (0 = as long as it takes), and acts on it. */
+/* Waits for one signal, at most wait_s seconds (0 = for ever), and acts on it. */
 static void shim_turn(struct shim *s, int wait_s)
 {
 	struct timespec wait = { wait_s, 0 };
@@ -301,7 +300,8 @@ static bool tree_is_empty(struct shim *s)
 	return n == 0;
 }
 
-/* We stand in our directory. Another one of its name is of a later start: ours was given up. */
+/* Reports whether our working directory still has its name. If another one has it, the agent has
+ * given up this start and begun a later one. */
 static bool dir_is_ours(const struct shim *s)
 {
 	struct stat named, ours;
@@ -310,8 +310,8 @@ static bool dir_is_ours(const struct shim *s)
 	    named.st_ino == ours.st_ino;
 }
 
-/* Without its files nobody knows of the job, and without a process there is none. So a machine that
- * is full gets time, unless nobody wants the job any more. */
+/* Waits a second for disk space or a process, which the job cannot do without. False: the time is
+ * over, or the agent has ended this start. */
 static bool room_awaited(struct shim *s, int waited_s)
 {
 	if (waited_s >= TRY_S || s->killed || !dir_is_ours(s)) {
@@ -342,8 +342,8 @@ static bool log_open(struct shim *s)
 	return s->log_fd >= 0;
 }
 
-/* Fails when the agent has removed the directory meanwhile (it gave this start up): then we must
- * not run anything. */
+/* Writes job.json. Fails if the agent has removed the directory to give up this start; then the
+ * shim must not run anything. */
 static bool job_file_put(struct shim *s)
 {
 	return file_put_patiently(s, SHIM_JOB_FILE,
@@ -358,8 +358,7 @@ static bool stage_run(struct shim *s, const char *phase, const char *text)
 	s->phase = phase;
 	s->leader = 0;
 	s->leader_ended = false;
-	/* Before the first effect of the script: in the wrong phase it could get a signal too many
-	 * or too few. */
+	/* Write the phase before the script starts: the agent chooses signals by it. */
 	if (!job_file_put(s)) {
 		s->killed = true;
 		s->leader_status = 126 << 8;
@@ -371,7 +370,7 @@ static bool stage_run(struct shim *s, const char *phase, const char *text)
 	if (s->leader < 0) {
 		log_line(s, "cannot start the shell: there is no room for a process");
 		s->leader = 0;
-		s->leader_status = 126 << 8; /* as if it had exited with 126 */
+		s->leader_status = 126 << 8; /* like an exit with 126 */
 		return false;
 	}
 	if (!job_file_put(s)) {
@@ -383,9 +382,8 @@ static bool stage_run(struct shim *s, const char *phase, const char *text)
 	return WIFEXITED(s->leader_status) && WEXITSTATUS(s->leader_status) == 0;
 }
 
-/* After the leader. Its shell may have died of the stop signal while the program below it still
- * saves: that gets time until the agent says kill. Processes that a finished script left running
- * are ended. */
+/* Ends the processes that the leader left. If a signal ended the leader, a program below it may
+ * still save: it gets LINGER_S, or until the agent kills. After an exit the rest ends at once. */
 static void clear_up(struct shim *s)
 {
 	if (WIFSIGNALED(s->leader_status) && !s->killed) {
@@ -472,15 +470,15 @@ static bool on_disk(const char *dir)
 	return ok;
 }
 
-/* Empty at first: when the end is told the agent may remove the directory, and nothing may be made
- * there any more. */
+/* Makes the file, empty, before exit.json: after exit.json the agent may remove the directory. */
 static int safe_file_make(void)
 {
 	return open(SHIM_SAFE_FILE, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 }
 
-/* After the end is told, not before: with much to write it takes minutes, and a reclaimed machine
- * has none. Until then the end does not outlive a power cut (job.c). */
+/* Syncs the job's output and marks the file. It comes after exit.json, because it may take minutes,
+ * and a reclaimed machine has no time. Until then the end does not count after a power cut
+ * (job.c). */
 static void safe_file_fill(struct shim *s, int fd)
 {
 	if (fd >= 0 && on_disk(s->dir) && on_disk(s->ckpt) && write(fd, "1\n", 2) == 2) {
@@ -498,10 +496,9 @@ int shim_main(void)
 	if (!instructions_read(&s, &keep)) {
 		return 125;
 	}
-	/* Our memory holds the job's secrets: no core file, no peeking by others of the same
-	 * user. */
+	/* Our memory holds the job's secrets: allow no core file, and no ptrace by our user. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* daemonised parts of the job stay ours to end */
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* adopt daemonised parts of the job */
 	sigemptyset(&s.wait_for);
 	sigaddset(&s.wait_for, SIGCHLD);
 	sigaddset(&s.wait_for, SIGTERM);
@@ -510,8 +507,8 @@ int shim_main(void)
 	(void)signal(SIGHUP, SIG_IGN);
 	(void)signal(SIGINT, SIG_IGN);
 	s.phase = "setup";
-	/* There, so that people see whose it is, and that no later start of the same name gets
-	 * files of ours. The log tells that we began. */
+	/* Work in the job's directory, so that a later start with the same name gets no files of
+	 * ours. The log shows that the shim has begun. */
 	if (chdir(s.dir) != 0 || !log_open(&s) || !job_file_put(&s)) {
 		return 125;
 	}

@@ -1,6 +1,6 @@
 /*
- * The signals that the job's processes get, and their end by force. A request is recorded before
- * its effect, so that a successor of the agent goes on with it.
+ * Signals to the job's processes, and their end by force. The agent records a request before its
+ * effect, so that a restarted agent goes on with it.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -27,8 +27,8 @@ bool job_signal(struct agent *a, int signo, struct job_signalled *done)
 		for (size_t k = 0; k < done->n; k++) {
 			had = had || done->pids[k] == pids[i];
 		}
-		/* Without a handler most signals kill. A shell between us and the program must not
-		 * die of it, nor a launcher that does not expect this one. */
+		/* Without a handler most signals kill. They must not kill a shell or a launcher
+		 * above the program. */
 		if (had || done->n == ARRAY_LEN(done->pids) || !proc_catches(pids[i], signo)) {
 			continue;
 		}
@@ -64,7 +64,7 @@ void job_stop_ask(struct agent *a, enum stop_kind stop, int64_t grace_us, const 
 	if (stop > j->stop) {
 		j->stop = stop;
 		job_why_set(j, why);
-		/* before the effect: the end that follows must not look like its own */
+		/* Record it before the effect: the end must not look like the job's own. */
 		state_write(a);
 		log_info("job.stop", STR("job", j->id), I64("epoch", j->epoch), STR("why", j->why));
 	}
@@ -86,7 +86,7 @@ void job_kill(struct agent *a)
 		return;
 	}
 	if (j->kills++ == 0) {
-		state_write(a); /* before the effect: a file that it is writing will not be whole */
+		state_write(a); /* before the effect, which may leave a file half written */
 	}
 	cgroup_kill(j->cgroup);
 	if (j->shim > 0 && (j->shim_start == 0 || proc_start_time(j->shim) == j->shim_start)) {
@@ -96,8 +96,8 @@ void job_kill(struct agent *a)
 	agent_wake(a, j->kill_us);
 }
 
-/* Nobody else ends what stands in sessions of its own, and would write beside the next attempt; no
- * other job has that progress file. */
+/* Kills processes in sessions of their own, too, which would write beside the next attempt. Finds
+ * them by their progress file, which no other job has. */
 void job_kill_remains(struct agent *a)
 {
 	struct job *j = &a->job;

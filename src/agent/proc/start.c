@@ -1,7 +1,7 @@
 /*
- * From the daemon's "run" to a running shim: the specification, the environment, the start.
- * Our variables are listed in spot/agent.h. The SKYPILOT_* names follow SkyPilot's documentation,
- * "Using environment variables".
+ * Turns the daemon's "run" into a running shim: the specification, the environment, the start. The
+ * file include/spot/agent.h lists our variables. The SKYPILOT_* names follow SkyPilot's
+ * documentation, "Using environment variables".
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -33,7 +33,7 @@ static enum spot_rc checkpoint_read(struct job *j, const json_t *c, const char *
 	/* A job without a checkpoint has an object with an empty path, or none. */
 	j->has_checkpoint = json_is_object(c) && !str_empty(json_str(c, "path", "ckpt", &bad));
 	if (!j->has_checkpoint) {
-		/* Without a store, its directory is still the one that its file names. */
+		/* Without a store the job still gets the directory that its file names. */
 		if (!str_empty(json_str(c, "dir", "", &bad))) {
 			*ret_path = json_str(c, "dir", "", &bad);
 		}
@@ -105,7 +105,7 @@ enum spot_rc job_spec_read(struct agent *a, struct job *j, struct spot_err *err)
 
 	workdir = json_str(j->spec, "workdir", "", &bad);
 	j->name = json_str(j->spec, "name", "", &bad);
-	/* a part of a GPU counts as one */
+	/* A fraction of a GPU counts as one. */
 	j->num_gpus = (int64_t)ceil(json_f64(j->spec, "num_gpus", 0, &bad));
 	j->max_us =
 	    MIN(json_i64(j->spec, "max_duration_s", 0, &bad), INT64_C(1) << 32) * SPOT_US_PER_S;
@@ -135,10 +135,9 @@ static void env_set_i64(json_t *env, const char *name, int64_t value)
 	env_set(env, name, text);
 }
 
-/* The job starts from nothing: whatever this process was started with is none of its business,
- * but where an image has its programs and libraries. NVIDIA's images name the driver's folder in
- * LD_LIBRARY_PATH: where a cluster mounts the driver there, the loader may know it by nothing
- * else. */
+/* Starts the job's environment: empty, but for the paths of the image's programs and libraries.
+ * NVIDIA's images name the driver's folder in LD_LIBRARY_PATH. If a cluster mounts the driver
+ * there, the loader may find it by nothing else. */
 static void env_base(json_t *env)
 {
 	const char *path = getenv("PATH"), *libraries = getenv("LD_LIBRARY_PATH");
@@ -165,8 +164,7 @@ static void env_given(json_t *env, const json_t *given)
 	}
 }
 
-/* The nodes of the job, one address per line in the order of the ranks; a job of one node has its
- * own. */
+/* Sets the addresses of the job's nodes, one per line by rank. A job of one node gets its own. */
 static void env_nodes(const struct job *j, json_t *env)
 {
 	const json_t *nodes = json_object_get(j->run, "nodes"),
@@ -213,12 +211,12 @@ static void env_spot(struct agent *a, const struct job *j, json_t *env)
 	env_set(env, "SPOT_PROGRESS_FILE", j->progress);
 	env_set(env, "SPOT_SAVED_FILE", j->saved);
 	env_set(env, "SPOT_NOTICE_FILE", j->notice);
-	/* The same for all attempts of a job: people resume their experiment trackers by it. */
+	/* The same for all attempts of a job: experiment trackers resume a run by it. */
 	(void)snprintf(task, sizeof(task), "spot-%.60s-%s", a->boot.install, j->id);
 	env_set(env, "SKYPILOT_TASK_ID", task);
 	env_nodes(j, env);
 	env_set_i64(env, "SKYPILOT_NUM_GPUS_PER_NODE", j->num_gpus);
-	/* CUDA counts the fastest first, NVML and nvidia-smi by bus: make them agree. */
+	/* CUDA numbers the fastest GPU first, NVML and nvidia-smi by bus: make them agree. */
 	if (json_object_get(env, "CUDA_DEVICE_ORDER") == NULL) {
 		env_set(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
 	}
@@ -237,7 +235,7 @@ enum spot_rc job_start(struct agent *a, struct spot_err *err)
 	env_given(env, json_object_get(j->run, "envs"));
 	env_given(env, json_object_get(j->run, "secrets"));
 	env_spot(a, j, env);
-	/* Several agents may share a machine (an emulator's do): never another one's group. */
+	/* Several agents may share a machine (in the emulator): use a cgroup of our own. */
 	rng_hex(&a->rng, unique, 4);
 	(void)snprintf(name, sizeof(name), "spot-%s-%s-%" PRId64 "-%s", a->node, j->id, j->epoch,
 	    unique);

@@ -1,6 +1,6 @@
 /*
- * state.json: the job that this agent is responsible for, without its environment and secrets. A
- * restarted agent reads it and goes on.
+ * state.json: the agent's job, without its environment and secrets. A restarted agent reads it and
+ * goes on.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -86,13 +86,13 @@ bool state_read(struct agent *a)
 	j->running_us = json_i64(job, "running_us", 0, NULL);
 	j->spawned_us = json_i64(job, "spawned_us", 0, NULL);
 	j->finished = json_bool(job, "finished", false, NULL);
-	/* another one is asked politely first */
+	/* Count at most one kill, so that a restarted agent begins with SIGTERM again. */
 	j->kills = (int)MIN(json_i64(job, "kills", 0, NULL), INT64_C(1));
 	j->reason = reason_read(json_str(job, "reason", "", NULL));
 	j->spec = json_incref(json_object_get(job, "spec"));
 	j->phase = (enum job_phase)phase;
 	if (strcmp(json_str(o, "boot_id", "", NULL), a->enrol.boot_id) != 0) {
-		j->spawned_us = j->running_us = 0; /* times of another boot mean nothing */
+		j->spawned_us = j->running_us = 0; /* times of another boot are useless */
 	}
 	if (job_spec_read(a, j, &err) != SPOT_OK) {
 		log_error("state.unreadable", STR("error", err.text));

@@ -1,6 +1,6 @@
 /*
- * Reads the facts that the job's processes write: the shim's files, the progress file. A restarted
- * agent finds the shim again by its pid and start time in job.json, and its end in exit.json.
+ * Reads the files of the job's processes: the shim's files and the progress file. A restarted agent
+ * finds the shim by its pid and start time in job.json, and its end in exit.json.
  */
 #include "base/base.h"
 #include "agent/agent.h"
@@ -26,7 +26,7 @@ bool job_is_over_time(const struct agent *a)
 	return j->max_us > 0 && j->running_us > 0 && a->now_us >= j->running_us + j->max_us;
 }
 
-/* It goes into JSON and logs: printable ASCII only, whatever a path or a program put there. */
+/* Keeps printable ASCII only: the text goes into JSON and logs, and may come from a program. */
 void job_why_set(struct job *j, const char *why)
 {
 	(void)snprintf(j->why, sizeof(j->why), "%s", why);
@@ -37,7 +37,7 @@ void job_why_set(struct job *j, const char *why)
 	}
 }
 
-/* SPOT_NOT_FOUND: the shim has not written it. Anything else may be better the next time. */
+/* SPOT_NOT_FOUND: the shim has not written the file. Other errors may pass. */
 static enum spot_rc shim_file_read(const struct job *j, const char *name, json_t **ret,
     struct spot_err *err)
 {
@@ -120,17 +120,17 @@ bool job_shim_is_alive(struct agent *a)
 	struct job *j = &a->job;
 
 	if (j->spawned_us == 0) {
-		return false; /* of another boot */
+		return false; /* it ran before a reboot */
 	}
-	/* has not said who it is yet; a restarted agent waits for it, too */
+	/* The shim has not written job.json yet; a restarted agent waits for it, too. */
 	if (j->shim_start == 0) {
 		return !proc_is_gone(j->shim, 0) || a->now_us < j->spawned_us + SHIM_START_US;
 	}
 	return !proc_is_gone(j->shim, j->shim_start);
 }
 
-/* Of another boot: without the shim's word that all was on the disk what the program wrote last may
- * have gone with the power. */
+/* After a reboot the end counts only with the shim's file `safe`. Without it the last output may be
+ * lost by a power cut. */
 bool job_end_is_safe(const struct job *j)
 {
 	char path[AGENT_PATH_MAX];
@@ -140,8 +140,8 @@ bool job_end_is_safe(const struct job *j)
 	    (path_join(path, j->dir, SHIM_SAFE_FILE) && stat(path, &st) == 0 && st.st_size > 0);
 }
 
-/* The agent before us was ended just before it started the supervisor: the first that one does is
- * to begin the log. */
+/* Reports that an earlier agent ended before it started the shim, whose first act is to open the
+ * log. */
 bool job_never_begun(const struct job *j)
 {
 	return j->phase == JOB_SETUP && j->stop == STOP_NONE && j->spawned_us != 0 &&

@@ -72,7 +72,7 @@ enum spot_rc file_read(const char *path, size_t bytes_max, struct str *ret, stru
 	return SPOT_OK;
 }
 
-/* The rename is only durable once the directory is. */
+/* Syncs the directory, which makes the rename durable. */
 static bool dir_sync(const char *path)
 {
 	char dir[AGENT_PATH_MAX];
@@ -121,7 +121,7 @@ enum spot_rc file_write(const char *path, struct str bytes, int mode, bool durab
 	if (n < 0 || n >= (int)sizeof(part) || strlen(path) >= AGENT_PATH_MAX) {
 		return err_set(err, SPOT_INVALID, "path too long: %.80s...", path);
 	}
-	(void)unlink(part); /* a leftover may have another mode */
+	(void)unlink(part); /* an old file may have another mode */
 	fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd < 0) {
 		return file_fail(err, "cannot write", part);
@@ -188,7 +188,7 @@ enum spot_rc dir_make_above(const char *path, struct spot_err *err)
 	return dir_make(dir, err);
 }
 
-/* By descriptors, so that a job that left a link or a deep tree cannot lead us elsewhere. */
+/* Works by descriptors, so that a link or a deep tree of the job cannot lead us elsewhere. */
 static void remove_below(int dir_fd, int depth)
 {
 	DIR *d = fdopendir(dir_fd);

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* the kernel lets a stack of 8 MiB be a quarter arguments and environment, others more */
+/* Linux limits arguments and environment to a quarter of the stack: 2 MiB for the default of 8. */
 #define ENVIRON_MAX ((size_t)4 << 20)
 
-/* Reads a small /proc file; false: errno is ENOENT or ESRCH if the process is gone. */
+/* Reads a small /proc file. False: see errno; ENOENT or ESRCH if the process is gone. */
 static bool proc_file(pid_t pid, const char *name, char *buf, size_t n)
 {
 	char path[64];
@@ -37,7 +37,8 @@ static bool proc_file(pid_t pid, const char *name, char *buf, size_t n)
 	return true;
 }
 
-/* The text behind the command name, which may hold anything, in proc(5) stat: "S ppid ...". */
+/* Returns the text after the command name in proc(5) stat: "S ppid ...". The name may hold any
+ * bytes. */
 static const char *proc_stat(pid_t pid, char *buf, size_t n)
 {
 	const char *p;
@@ -130,7 +131,7 @@ size_t proc_tree(pid_t root, pid_t ret[PROCS_MAX])
 		abort();
 	}
 	all_n = proc_all(all, max);
-	/* Breadth first; position -1 stands for the root itself. */
+	/* Breadth first; at 0 the parent is the root. */
 	for (size_t at = 0; at <= n; at++) {
 		pid_t parent = at == 0 ? root : ret[at - 1];
 
@@ -163,8 +164,8 @@ void proc_kill_tree(pid_t root)
 	if (pids == NULL) {
 		abort();
 	}
-	/* Stopping first keeps a fork loop from outrunning us; a second look finds what slipped
-	 * by. */
+	/* Stop all first, so that a fork loop cannot outrun us. More rounds find processes that
+	 * forked meanwhile. */
 	for (int round = 0; round < 3; round++) {
 		size_t n = proc_tree(root, pids);
 
@@ -178,7 +179,7 @@ void proc_kill_tree(pid_t root)
 	free(pids);
 }
 
-/* proc(5) environ: what the process was started with. */
+/* Searches proc(5) environ, the environment at the start of the process. */
 static bool proc_has_env(pid_t pid, const char *entry, char *buf, size_t n)
 {
 	char path[64];
@@ -229,7 +230,8 @@ void proc_kill_env(const char *name, const char *value)
 	free(all);
 }
 
-/* Mount point of the cgroup2 tree: /sys/fs/cgroup, or /sys/fs/cgroup/unified on hybrid hosts. */
+/* Finds the mount point of the cgroup2 tree: /sys/fs/cgroup, or on hybrid hosts
+ * /sys/fs/cgroup/unified. */
 static bool cgroup_root(char ret[AGENT_PATH_MAX])
 {
 	FILE *f = fopen("/proc/self/mounts", "re");
@@ -249,8 +251,8 @@ static bool cgroup_root(char ret[AGENT_PATH_MAX])
 	return found;
 }
 
-/* Below our own group only, as systemd's Delegate=yes provides. A process in the root group was
- * given no part of the tree. A group that it made there would stay behind when it is killed. */
+/* Finds our own group, below which systemd's Delegate=yes allows new ones. Fails in the root group:
+ * there we own no part of the tree, and a new group would stay after us. */
 static bool cgroup_own(char ret[AGENT_PATH_MAX])
 {
 	FILE *f = fopen("/proc/self/cgroup", "re");

@@ -14,7 +14,7 @@ pid_t spawn_fork(void)
 	if (pipe2(gate, O_CLOEXEC) != 0) {
 		return -1;
 	}
-	/* Out of the way of the low numbers that a child gives to its program. */
+	/* Move it above the low descriptors that a child passes to its program. */
 	high = fcntl(gate[1], F_DUPFD_CLOEXEC, 64);
 	close(gate[1]);
 	pid = high < 0 ? -1 : fork();
@@ -24,7 +24,7 @@ pid_t spawn_fork(void)
 	if (high >= 0) {
 		close(high);
 	}
-	/* The end of file comes when the child's copy closes: at its exec, or with it. */
+	/* The end of file comes when the child's copy closes, at its exec or its end. */
 	while (pid > 0 && read(gate[0], &none, 1) < 0 && errno == EINTR) {
 		continue;
 	}

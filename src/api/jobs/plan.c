@@ -76,7 +76,7 @@ static void facts_fill(struct areq *q, struct planned *p)
 	const struct job_spec *s = p->spec;
 	struct job_facts *f = &p->facts;
 
-	f->state = "QUEUED";
+	f->state = JOB_QUEUED;
 	f->name = s->name;
 	f->deadline_us = s->deadline_us;
 	f->created_us = f->queued_us = q->now_us;
@@ -398,7 +398,7 @@ static void tight_read(struct areq *q)
 
 	p->market.tight = tight;
 	for (size_t i = 0; i < n; i++) {
-		if (supply_state_parse(rows[i].state) == SUPPLY_TIGHT) {
+		if (rows[i].state == SUPPLY_TIGHT) {
 			tight[p->market.tight_n++] = (struct tight_group){ rows[i].provider,
 				rows[i].region, rows[i].gpu_name };
 		}

@@ -32,7 +32,7 @@ static void budget_warn(struct areq *q, struct planned *p)
 	}
 	warn_add(q, p,
 	    arena_printf(q->arena,
-		"budget: %.4f USD do not pay for this work: the best offer now, %s %s %s %s at "
+		"budget: %.4f USD do not pay for this work. The best offer now, %s %s %s %s at "
 		"%.4f USD/h, is expected to need %.4f USD to the end. The job would save, stop and "
 		"be parked before that: set budget to %.4f USD or more, or correct 'work'",
 		(double)p->spec->budget_micros / 1e6, best->offer->provider,

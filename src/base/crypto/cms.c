@@ -31,7 +31,7 @@ static void checking_fini(struct checking *k)
 	X509_STORE_free(k->store);
 	sk_X509_pop_free(k->trusted, X509_free);
 	sk_X509_pop_free(k->helpers, X509_free);
-	/* Nobody after us must read the errors that libcrypto queued. */
+	/* Drop the queued errors, so that the next user of libcrypto does not see them. */
 	ERR_clear_error();
 }
 
@@ -52,7 +52,7 @@ static void certs_add(STACK_OF(X509) * to, X509 *x)
 	}
 }
 
-/* PEM texts one after the other, or one certificate in DER. */
+/* Reads PEM texts, one after the other, or one certificate in DER. */
 static void certs_read(struct str text, STACK_OF(X509) * to)
 {
 	BIO *b;
@@ -78,9 +78,9 @@ static void certs_read(struct str text, STACK_OF(X509) * to)
 	ERR_clear_error();
 }
 
-/* ---- who signed ------------------------------------------------------------------------------ */
+/* ---- the signer ------------------------------------------------------------------------------ */
 
-/* "" for a name that is not printable ASCII: it would not be what it seems. */
+/* Returns "" for a name with anything but printable ASCII, which could imitate another name. */
 static const char *text_of(struct arena *a, const ASN1_STRING *s)
 {
 	const unsigned char *p = s != NULL ? ASN1_STRING_get0_data(s) : NULL;
@@ -156,7 +156,7 @@ static void store_make(struct checking *k, int64_t now_us)
 		}
 	}
 	p = X509_STORE_get0_param(k->store);
-	/* A trusted certificate ends the chain, whoever signed it. */
+	/* A trusted certificate ends the chain even if it is no root. */
 	X509_VERIFY_PARAM_set_flags(p, X509_V_FLAG_PARTIAL_CHAIN);
 	if (now_us == 0) {
 		X509_VERIFY_PARAM_set_flags(p, X509_V_FLAG_NO_CHECK_TIME);
@@ -165,7 +165,7 @@ static void store_make(struct checking *k, int64_t now_us)
 	}
 }
 
-/* X509_V_OK or why not. */
+/* Returns X509_V_OK or libcrypto's reason. */
 static int chain_check(struct checking *k, X509 *signer)
 {
 	STACK_OF(X509) *inside = CMS_get1_certs(k->cms), *links = sk_X509_dup(k->helpers);
@@ -224,7 +224,7 @@ static enum spot_rc signature_check(struct checking *k, struct spot_err *err)
 	if (known == NULL) {
 		abort();
 	}
-	/* The signer's own certificate may be among the trusted ones only (AWS leaves it out). */
+	/* AWS leaves the signer's certificate out of the message: look among the trusted ones. */
 	for (int i = 0; i < sk_X509_num(k->trusted); i++) {
 		certs_add(known, sk_X509_value(k->trusted, i));
 	}
@@ -256,7 +256,7 @@ static enum spot_rc signers_check(struct checking *k, struct arena *a,
 			*ret_signer = signer_read(a, sk_X509_value(k->signers, i));
 		}
 		return err_set(err, SPOT_DENIED,
-		    "signed message: nobody trusted vouches for its signer (%s)",
+		    "signed message: its signer has no chain to a trusted certificate (%s)",
 		    X509_verify_cert_error_string(why));
 	}
 	*ret_signer = signer_read(a, sk_X509_value(k->signers, 0));

@@ -61,14 +61,14 @@ bool base64url_decode(struct arena *a, const char *s, size_t n, struct str *ret)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Takes key over. */
+/* Takes ownership of key. */
 static enum spot_rc key_take(EVP_PKEY *key, bool is_private, const char *what, struct rsa_key **ret,
     struct spot_err *err)
 {
 	struct rsa_key *k;
 	int bits = key != NULL ? EVP_PKEY_get_bits(key) : 0;
 
-	/* libcrypto's own words may quote the input. */
+	/* libcrypto's error texts may quote the input. */
 	ERR_clear_error();
 	if (key == NULL || !EVP_PKEY_is_a(key, "RSA") || bits < BITS_MIN || bits > BITS_MAX) {
 		EVP_PKEY_free(key);
@@ -94,7 +94,7 @@ static BIO *bio_of(struct str pem)
 	return b;
 }
 
-/* No pass phrase is asked for: the default would read the terminal. */
+/* Refuses encrypted keys: libcrypto's default would ask the terminal for a pass phrase. */
 static int no_password(char *buf, int size, int rwflag, void *u)
 {
 	(void)buf;
@@ -281,7 +281,7 @@ enum spot_rc jwt_read(struct arena *a, struct str text, struct jwt *ret, struct 
 	t.kid = json_str(t.header, "kid", "", NULL);
 	t.signed_part = (struct str){ text.p, (size_t)(dot2 - text.p) };
 	*ret = t;
-	/* Its cleanup reads it. NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores) */
+	/* The cleanup of t reads it. NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores) */
 	t = (struct jwt){ 0 };
 	return SPOT_OK;
 }

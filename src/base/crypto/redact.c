@@ -1,7 +1,7 @@
 /*
- * Registry of values that must never be printed. Values are held (copied, counted, wiped on
- * removal) longest first, so that a secret that contains another one is replaced whole. Each is
- * also known in its percent-encoded form, as it would stand in a URL. Single-threaded.
+ * Registry of values that must never be printed. It copies and counts values, and wipes them on
+ * removal. Longer values come first, so that a secret that contains another is replaced whole. It
+ * also holds the percent-encoded form of each value, for URLs. Single-threaded.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -79,7 +79,7 @@ static void entry_remove(const char *value, size_t n)
 	}
 }
 
-/* Runs fn on the value and on its percent-encoded form where that differs. */
+/* Runs fn on the value, and on its percent-encoded form if that differs. */
 static void each_form(const char *value, size_t n, void (*fn)(const char *, size_t))
 {
 	if (value == NULL || n < VALUE_MIN) {
@@ -111,7 +111,7 @@ void redact_remove(const char *value, size_t n)
 	each_form(value, n, entry_remove);
 }
 
-/* Names are compared without case, '-' and '_': X-Api-Key, x_api_key and xApiKey are one. */
+/* Comparison ignores case, '-' and '_': X-Api-Key, x_api_key and xApiKey are one name. */
 static const char *const secret_names[] = {
 	"authorization",
 	"proxyauthorization",
@@ -137,7 +137,7 @@ static const char *const secret_parts[] = {
 	"privatekey",
 	"accesskey",
 };
-/* End in "token" and are no secrets: paging, and our idempotency tokens. */
+/* Names that end in "token" but are no secrets: paging, and our idempotency tokens. */
 static const char *const open_tokens[] = {
 	"nexttoken",
 	"clienttoken",
@@ -246,7 +246,7 @@ const char *redact_words(struct arena *a, const char *words, size_t bytes_max)
 	return text;
 }
 
-/* Appends n bytes to dst as far as they fit. */
+/* Appends up to n bytes to dst, as many as fit. */
 static void bytes_put(char *dst, size_t dst_size, size_t *at, const char *p, size_t n)
 {
 	for (size_t i = 0; i < n && *at + 1 < dst_size; i++) {
@@ -284,7 +284,7 @@ void redact_url(const char *url, char *dst, size_t dst_size)
 	if (copy == NULL) {
 		abort();
 	}
-	/* Registered values go first, on the whole text: cutting must not leave the head of one. */
+	/* Replace registered values before cutting, which could leave the head of one. */
 	size_t len = strlen(copy), at = 0;
 	redact_text(copy, &len);
 	dst[0] = '\0';

@@ -1,5 +1,5 @@
-/* Hashes and text encodings, by libcrypto where it has them. A failing libcrypto aborts: these
- * calls fail only without memory or without the algorithm. */
+/* Hashes and text encodings, by libcrypto if it has them. A failing libcrypto aborts: these calls
+ * fail only without memory or without the algorithm. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/crypto/sign.h"

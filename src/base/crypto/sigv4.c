@@ -2,7 +2,7 @@
  * AWS Signature Version 4:
  * docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html and, for
  * query-string signing, docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html. Pure:
- * time and keys come in, headers or a URL go out.
+ * time and keys are arguments, headers or a URL are the result.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -36,7 +36,7 @@ static struct url_parts url_split(struct arena *a, const char *url)
 			*c = (char)(*c - 'A' + 'a');
 		}
 	}
-	/* The client leaves a default port out of Host, so it must not be signed either. */
+	/* The HTTP client leaves a default port out of Host, so the signature must too. */
 	bool tls = str_prefix(url, "https:");
 	if (str_suffix(u.host, tls ? ":443" : ":80")) {
 		u.host[strlen(u.host) - (tls ? 4 : 3)] = '\0';
@@ -69,7 +69,7 @@ static int pair_compare(const void *x, const void *y)
 	return by_name != 0 ? by_name : strcmp(a->value, b->value);
 }
 
-/* "a=b&c" with every name and value encoded anew and the pairs sorted. */
+/* Decodes and encodes every name and value of "a=b&c" and sorts the pairs. */
 static char *query_canonical(struct arena *a, const char *query)
 {
 	struct pair *pairs = NULL;
@@ -107,7 +107,7 @@ static char *query_canonical(struct arena *a, const char *query)
 	return out;
 }
 
-/* Hop-by-hop headers and those that proxies rewrite are never signed. */
+/* The signature leaves out hop-by-hop headers and headers that proxies rewrite. */
 static bool header_signed(const char *name)
 {
 	static const char *const never[] = { "connection", "expect", "keep-alive", "te", "trailer",
@@ -134,7 +134,7 @@ static char *name_lower(struct arena *a, const char *name)
 	return s;
 }
 
-/* Outer blanks dropped, inner runs made one. */
+/* Drops outer blanks and makes each inner run of blanks one blank. */
 static char *value_trim(struct arena *a, const char *value)
 {
 	char *out = arena_alloc(a, strlen(value) + 1);

@@ -1,12 +1,13 @@
 /*
- * INI text against a table of items. Values are read into a list of their own first. They reach the
- * target only when all of them are good, so a bad reload changes nothing. Comments stand on lines
- * of their own (# or ;), since values may contain both characters.
+ * Reads INI text against a table of items. Values go into a list first and reach the target only if
+ * all are good, so a bad reload changes nothing. A comment (# or ;) takes a line of its own, since
+ * values may contain both characters.
  */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/conf.h"
 #include "base/err.h"
+#include "base/text/near.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
 
@@ -25,13 +26,13 @@ struct parse {
 	const char *path;
 	int line;
 	union value *values;
-	int *lines; /* where each item was set, 0 = default */
+	int *lines; /* line number of each item, 0 = default */
 	char *section; /* NULL before the first */
 	struct conf_section *named; /* the open [kind name], else NULL */
 	struct conf_file file;
-	size_t sections_cap, keys_cap, values_cap, lines_cap, asked_cap;
+	size_t sections_cap, keys_cap, values_cap, lines_cap, asked_cap, near_cap;
 	bool names_allowed;
-	bool skips; /* a key in a section that was refused */
+	bool skips; /* inside a refused section: ignore its keys */
 	struct spot_err *err;
 };
 
@@ -91,7 +92,7 @@ static bool value_read(const struct conf_item *it, const char *text, union value
 	return false;
 }
 
-/* -1 below, 1 above, 0 equal. Text is measured by its length. */
+/* Returns -1 below, 1 above, 0 equal. A text counts by its length. */
 static int value_compare(const struct conf_item *it, const union value *v, const char *bound)
 {
 	union value b;
@@ -147,7 +148,7 @@ static enum spot_rc defaults_set(struct parse *p)
 	for (size_t i = 0; i < p->n; i++) {
 		const struct conf_item *it = &p->items[i];
 
-		/* A default is not held to min and max: "" may mean "not set". */
+		/* min and max do not apply to a default: "" may mean "not set". */
 		if (it->dflt != NULL && !value_read(it, it->dflt, &p->values[i])) {
 			return err_set(p->err, SPOT_INTERNAL, "[%s] %s: bad built-in default '%s'",
 			    it->section, it->key, it->dflt);
@@ -191,8 +192,21 @@ static enum spot_rc named_open(struct parse *p, char *kind, char *name)
 	    arena_grow(p->arena, f->sections, f->n, &p->sections_cap, sizeof(*f->sections));
 	p->named = &f->sections[f->n++];
 	*p->named = (struct conf_section){ .kind = kind, .name = name, .line = p->line };
-	p->keys_cap = p->values_cap = p->lines_cap = p->asked_cap = 0;
+	p->keys_cap = p->values_cap = p->lines_cap = p->asked_cap = p->near_cap = 0;
 	return SPOT_OK;
+}
+
+static enum spot_rc section_unknown(struct parse *p)
+{
+	const char *near = NULL;
+	char hint[NEAR_HINT_MAX];
+	int least = NEAR_LEAST;
+
+	for (size_t i = 0; i < p->n; i++) {
+		near = near_better(p->section, p->items[i].section, near, &least);
+	}
+	return err_set(p->err, SPOT_CONFIG, "%s:%d: unknown section [%.60s]%s", p->path, p->line,
+	    p->section, near_hint(near, hint));
 }
 
 static enum spot_rc section_open(struct parse *p, char *line)
@@ -219,8 +233,7 @@ static enum spot_rc section_open(struct parse *p, char *line)
 		}
 	}
 	p->skips = true;
-	return err_set(p->err, SPOT_CONFIG, "%s:%d: unknown section [%s]", p->path, p->line,
-	    p->section);
+	return section_unknown(p);
 }
 
 static enum spot_rc named_put(struct parse *p, const char *key, const char *value)
@@ -235,11 +248,36 @@ static enum spot_rc named_put(struct parse *p, const char *key, const char *valu
 	s->values = arena_grow(p->arena, s->values, s->n, &p->values_cap, sizeof(*s->values));
 	s->lines = arena_grow(p->arena, s->lines, s->n, &p->lines_cap, sizeof(*s->lines));
 	s->asked = arena_grow(p->arena, s->asked, s->n, &p->asked_cap, sizeof(*s->asked));
+	s->near = arena_grow(p->arena, s->near, s->n, &p->near_cap, sizeof(*s->near));
 	s->lines[s->n] = p->line;
 	s->asked[s->n] = false;
+	s->near[s->n] = (struct conf_near){ .least = NEAR_LEAST };
 	s->keys[s->n] = key;
 	s->values[s->n++] = value;
 	return SPOT_OK;
+}
+
+/* Names the section that has the key, or the nearest key of this section. */
+static enum spot_rc key_unknown(struct parse *p, const char *key)
+{
+	const char *near = NULL;
+	char hint[NEAR_HINT_MAX];
+	int least = NEAR_LEAST;
+
+	for (size_t i = 0; i < p->n; i++) {
+		const struct conf_item *it = &p->items[i];
+
+		if (strcmp(it->key, key) == 0) {
+			return err_set(p->err, SPOT_CONFIG,
+			    "%s:%d: [%s] has no key '%s'; it belongs to [%s]", p->path, p->line,
+			    p->section, key, it->section);
+		}
+		if (strcmp(it->section, p->section) == 0) {
+			near = near_better(key, it->key, near, &least);
+		}
+	}
+	return err_set(p->err, SPOT_CONFIG, "%s:%d: [%s] has no key '%.60s'%s", p->path, p->line,
+	    p->section, key, near_hint(near, hint));
 }
 
 static enum spot_rc key_put(struct parse *p, const char *key, const char *value)
@@ -270,8 +308,7 @@ static enum spot_rc key_put(struct parse *p, const char *key, const char *value)
 		}
 		return rc;
 	}
-	return err_set(p->err, SPOT_CONFIG, "%s:%d: [%s] has no key '%.60s'", p->path, p->line,
-	    p->section, key);
+	return key_unknown(p, key);
 }
 
 static enum spot_rc line_parse(struct parse *p, char *line)
@@ -390,7 +427,7 @@ enum spot_rc conf_parse(struct arena *a, const struct conf_item *items, size_t n
 	return conf_parse_all(a, items, n, path, text, target, ret_named, NULL, err);
 }
 
-/* Exact, in the largest unit that divides it, so that a printed file reads back the same. */
+/* Uses the largest unit that divides the value, so that a printed file reads back the same. */
 static void print_duration(int64_t us, struct sbuf *out)
 {
 	static const struct {
@@ -489,14 +526,20 @@ const char *conf_section_get(const struct conf_section *s, const char *key)
 			return s->values[i];
 		}
 	}
+	for (size_t i = 0; i < s->n; i++) {
+		struct conf_near *near = &s->near[i];
+
+		near->word = near_better(s->keys[i], key, near->word, &near->least);
+	}
 	return NULL;
 }
 
-const char *conf_section_unasked(const struct conf_section *s, int *ret_line)
+const char *conf_section_unasked(const struct conf_section *s, int *ret_line, const char **ret_near)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		if (!s->asked[i] && strchr(s->keys[i], '.') == NULL) {
 			*ret_line = s->lines[i];
+			*ret_near = s->near[i].word;
 			return s->keys[i];
 		}
 	}

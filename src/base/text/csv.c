@@ -1,5 +1,5 @@
 /* RFC 4180 reader: quoted fields may hold commas, doubled quotes and line ends. Rows live in the
- * arena; an error names the line where the row starts. */
+ * arena. An error names the first line of its row. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/csv.h"
@@ -18,7 +18,7 @@ static bool at_end(const struct csv *c)
 	return c->pos >= c->text.n;
 }
 
-/* The opening quote is behind us. False: the text ends inside the quotes or goes on behind them. */
+/* Reads after the opening quote. False: no closing quote, or more text directly after it. */
 static bool read_quoted(struct csv *c, const char **ret)
 {
 	size_t from = c->pos, n = 0;
@@ -64,7 +64,7 @@ static void read_plain(struct csv *c, const char **ret)
 	*ret = arena_strndup(c->arena, c->text.p + from, c->pos - from);
 }
 
-/* Past "\n", "\r\n" or a lone "\r". */
+/* Skips "\n", "\r\n" or a lone "\r". */
 static void skip_line_end(struct csv *c)
 {
 	if (!at_end(c) && c->text.p[c->pos] == '\r') {

@@ -1,4 +1,4 @@
-/* RFC 4180 reader over a whole text: quoted fields, doubled quotes, header row by name. */
+/* RFC 4180 reader over a whole text: quoted fields, doubled quotes, columns by header name. */
 #ifndef BASE_CSV_H
 #define BASE_CSV_H
 
@@ -16,7 +16,7 @@ struct csv {
 };
 NODISCARD enum spot_rc csv_open(struct csv *c, struct arena *a, struct str text,
     struct spot_err *err);
-/* 1 = row, 0 = end, -1 = err. A row with a wrong number of fields is an error. */
+/* Reads the next row: 1 = a row, 0 = the end, -1 = an error, such as a wrong number of fields. */
 int csv_next(struct csv *c, struct spot_err *err);
 const char *csv_get(const struct csv *c, const char *column); /* "" if there is no such column */
 

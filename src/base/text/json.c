@@ -1,6 +1,6 @@
 /*
- * jansson with our limits: depth 32 (jansson itself allows 2048), duplicate keys and trailing text
- * refused. Getters name the field they could not read.
+ * jansson with our limits: depth 32 (jansson allows 2048), no duplicate keys, no trailing text. A
+ * getter's error names the field.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -8,7 +8,7 @@
 #include "base/text/json.h"
 #include "base/text/str.h"
 
-/* Deepest nesting of brackets outside strings; the parser checks everything else. */
+/* Checks the nesting of brackets outside strings; the parser checks everything else. */
 static bool depth_ok(struct str text)
 {
 	int depth = 0;
@@ -93,7 +93,7 @@ static void member_missing(struct spot_err *err, const char *key)
 	}
 }
 
-/* NULL if absent or null. */
+/* Returns NULL if absent or null. */
 static json_t *member_get(const json_t *o, const char *key)
 {
 	json_t *v = json_object_get(o, key);
@@ -175,7 +175,7 @@ int64_t json_need_i64(const json_t *o, const char *key, struct spot_err *err)
 
 const char *json_unknown_key(const json_t *o, const char *const *known)
 {
-	/* jansson's iterators take no const; nothing is changed through them. */
+	/* jansson's iterators take no const, but change nothing. */
 	json_t *mutable = (json_t *)(uintptr_t)o;
 
 	for (void *it = json_object_iter(mutable); it != NULL;

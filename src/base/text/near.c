@@ -1,6 +1,7 @@
 #include "base/base.h"
 #include "base/text/near.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define WORD_MAX 32
@@ -43,4 +44,13 @@ const char *near_better(const char *word, const char *candidate, const char *bes
 		return candidate;
 	}
 	return best;
+}
+
+const char *near_hint(const char *best, char buf[NEAR_HINT_MAX])
+{
+	buf[0] = '\0';
+	if (best != NULL) {
+		snprintf(buf, NEAR_HINT_MAX, "; did you mean '%.60s'?", best);
+	}
+	return buf;
 }

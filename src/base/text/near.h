@@ -1,4 +1,4 @@
-/* The nearest valid word, for "did you mean" in messages. */
+/* Finds the nearest valid word, for "did you mean" in messages. */
 #ifndef BASE_NEAR_H
 #define BASE_NEAR_H
 
@@ -6,8 +6,11 @@
 
 #define NEAR_LEAST 3 /* a word with this many edits or more is not near */
 
-/* Compares candidate with the best so far and returns the nearer one. *least is the edit distance
- * of best: begin with best = NULL and NEAR_LEAST. A candidate that starts with word is nearest. */
+/* Returns the nearer of best and candidate, and keeps its edit distance in *least. Begin with
+ * best = NULL and *least = NEAR_LEAST. A candidate that starts with word is nearest. */
 const char *near_better(const char *word, const char *candidate, const char *best, int *least);
+/* Returns "; did you mean 'X'?" for the end of a message, or "" if best is NULL. It lives in buf. */
+#define NEAR_HINT_MAX 96
+const char *near_hint(const char *best, char buf[NEAR_HINT_MAX]);
 
 #endif

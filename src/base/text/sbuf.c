@@ -1,6 +1,6 @@
 /*
- * Growing text with a cap. Out of memory aborts; going over the cap sets .overflow, after which
- * nothing more is added, so that the text stays a prefix of what was meant.
+ * Growing text with a cap. After an overflow nothing more is added, so that the text stays a prefix
+ * of the whole. Running out of memory aborts.
  */
 #include "base/base.h"
 #include "base/text/sbuf.h"
@@ -31,7 +31,7 @@ void sbuf_reset(struct sbuf *b)
 	}
 }
 
-/* Makes room for n more bytes and the NUL; returns how many of them may be added. */
+/* Makes room for n more bytes and the NUL. Returns the number of bytes that fit under the cap. */
 static size_t sbuf_room(struct sbuf *b, size_t n)
 {
 	if (b->overflow) {

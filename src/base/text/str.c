@@ -1,6 +1,6 @@
 /*
- * Views of bytes and strict number parsing: the whole text must be the number, in range. Pure;
- * "false" always means that the ret_ argument was not touched.
+ * Views of bytes and strict number parsing: the whole text must be the number, in range. Pure. A
+ * parser that returns false leaves *ret unchanged.
  */
 #include "base/base.h"
 #include "base/text/str.h"
@@ -74,7 +74,7 @@ static bool is_digit(char c)
 
 bool parse_i64(const char *s, int64_t min, int64_t max, int64_t *ret)
 {
-	/* strtoll() skips leading space and takes a plus sign; we take neither. */
+	/* strtoll() accepts leading space and a plus sign; we refuse both. */
 	if (s == NULL || !(is_digit(s[0]) || (s[0] == '-' && is_digit(s[1])))) {
 		return false;
 	}
@@ -88,7 +88,7 @@ bool parse_i64(const char *s, int64_t min, int64_t max, int64_t *ret)
 	return true;
 }
 
-/* Only [-]digits[.digits][e[+-]digits]: no hex, no nan, no inf, no locale surprises. */
+/* Accepts only [-]digits[.digits][e[+-]digits]; unlike strtod() no hex, nan or inf. */
 static bool f64_shape(const char *s)
 {
 	s += *s == '-';

@@ -1,6 +1,6 @@
 /*
- * Times and durations as text. All UTC; the calendar is computed here (proleptic Gregorian), so
- * that neither the machine's zone nor its locale can matter. Pure.
+ * Times and durations as text, in UTC. This file computes the calendar itself (proleptic
+ * Gregorian), so that the machine's zone and locale do not matter. Pure.
  */
 #include "base/base.h"
 #include "base/text/str.h"
@@ -12,7 +12,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Days since 1970-01-01. Years start in March here, so that the leap day is the last one. */
+/* Returns days since 1970-01-01. Counts years from March, so that the leap day is the last day. */
 static int64_t days_from_date(int64_t y, int64_t m, int64_t d)
 {
 	y -= m <= 2;
@@ -79,7 +79,7 @@ static bool parse_date(const char **s, int64_t *ret_days)
 	return true;
 }
 
-/* hh:mm:ss[.fraction]; a leap second (60) is the second after it. */
+/* Reads hh:mm:ss[.fraction]. A leap second (60) counts as the next second. */
 static bool parse_clock(const char **s, int64_t *ret_us)
 {
 	int64_t h, m, sec, frac = 0, unit = SPOT_US_PER_S / 10;
@@ -101,7 +101,7 @@ static bool parse_clock(const char **s, int64_t *ret_us)
 	return true;
 }
 
-/* Z, +hh:mm, +hhmm or +hh. */
+/* Reads Z, +hh:mm, +hhmm or +hh. */
 static bool parse_zone(const char **s, int64_t *ret_us)
 {
 	int64_t h, m = 0;
@@ -147,7 +147,7 @@ bool parse_time_us(const char *s, int64_t *ret)
 		return false;
 	}
 	us += days * US_PER_DAY - zone;
-	/* a leap second or a zone may lead out of the years that four digits can name */
+	/* A leap second or a zone may lead out of the years 1 to 9999. */
 	if (us < days_from_date(1, 1, 1) * US_PER_DAY ||
 	    us >= days_from_date(10000, 1, 1) * US_PER_DAY) {
 		return false;
@@ -224,7 +224,7 @@ static const struct duration_unit {
 	{ "us", 1 },
 };
 
-/* The unit at s, ending at a digit or the end of the text; NULL if it is none of ours. */
+/* Returns the unit at s, which ends at a digit or at the end of the text; NULL if unknown. */
 static const struct duration_unit *unit_at(const char *s, size_t *ret_n)
 {
 	size_t n = 0;
@@ -267,7 +267,7 @@ bool parse_duration_us(const char *s, int64_t *ret)
 		if (n == 0 && last == NULL) {
 			u = &duration_units[3]; /* a bare number is seconds */
 		}
-		/* "2h05m" is written by format_duration: units must get smaller. */
+		/* format_duration() writes "2h05m": units must get smaller. */
 		if (u == NULL || (last != NULL && u <= last)) {
 			return false;
 		}

@@ -1,5 +1,4 @@
-/* Percent encoding after RFC 3986. Decoding refuses broken escapes and NUL, since the result is
- * a C string. */
+/* Percent encoding after RFC 3986. Decoding refuses NUL, since the result is a C string. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/str.h"

@@ -1,7 +1,7 @@
 /*
- * XML as a read-only tree, by expat. A document type declaration is refused at its first byte, so
- * there are no entities beyond the five and nothing can expand. Caps: depth 64, 2 M elements. All
- * memory is the caller's arena.
+ * XML as a read-only tree, by expat. The parser refuses a document type declaration at its first
+ * byte, so no text can define entities or expand. Limits: depth 64, 2 million elements. All memory
+ * comes from the caller's arena.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -17,7 +17,7 @@
 
 struct frame {
 	struct xml *x, *last;
-	size_t text_at; /* where this element's text starts in the shared buffer */
+	size_t text_at; /* start of this element's text in the shared buffer */
 };
 struct parse {
 	XML_Parser parser;
@@ -26,7 +26,7 @@ struct parse {
 	struct frame stack[DEPTH_MAX];
 	size_t depth, nodes;
 	struct sbuf text;
-	const char *names[NAME_SLOTS]; /* replies repeat few names: most are stored once */
+	const char *names[NAME_SLOTS]; /* cache: replies repeat few names, so store them once */
 	const char *why;
 };
 

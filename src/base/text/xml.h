@@ -1,5 +1,5 @@
-/* A small read-only tree over expat: caps (depth 64, 2 M nodes), namespaces ignored, entities
- * beyond the five refused. Elements only; text is the trimmed character data. */
+/* XML as a small read-only tree, by expat. Limits: depth 64, 2 million nodes. It ignores namespaces
+ * and attributes, and refuses entities beyond the five. Text is the trimmed character data. */
 #ifndef BASE_XML_H
 #define BASE_XML_H
 
@@ -13,7 +13,7 @@ struct xml {
 };
 NODISCARD enum spot_rc xml_parse(struct arena *a, struct str text, struct xml **ret,
     struct spot_err *err);
-/* First descendant by path "a/b/c" from the children of x; NULL if absent (x may be NULL). */
+/* Returns the first descendant by the path "a/b/c" below x; NULL if absent. x may be NULL. */
 const struct xml *xml_at(const struct xml *x, const char *path);
 const char *xml_text(const struct xml *x, const char *path, const char *dflt);
 /* Iterate: for (c = xml_first(set, "item"); c; c = xml_next(c, "item")) */

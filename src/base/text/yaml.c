@@ -1,7 +1,6 @@
 /*
- * YAML as a tree with positions, built from libyaml's events. Nothing is resolved or expanded:
- * aliases, anchors and tags are refused, so a small text cannot become a large tree. All memory is
- * the caller's arena.
+ * YAML as a tree with positions, built from libyaml's events. The parser refuses aliases, anchors
+ * and tags, so a small text cannot become a large tree. All memory comes from the caller's arena.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -21,7 +20,7 @@ struct parse {
 	struct spot_err *err;
 	size_t nodes;
 	struct str text;
-	size_t chars, bytes; /* one place in the text, as libyaml counts and as we do */
+	size_t chars, bytes; /* one position in the text: libyaml's count and ours */
 };
 
 static enum spot_rc fail_at(struct parse *p, const yaml_mark_t *at, const char *what)
@@ -43,8 +42,8 @@ static enum spot_rc event_next(struct parse *p, yaml_event_t *e)
 	return fail_at(p, &y->problem_mark, y->problem != NULL ? y->problem : "not valid YAML");
 }
 
-/* Marks count characters. They are asked for in the order of the text, so that it is walked through
- * once. */
+/* Converts a mark, which counts characters, to bytes. Calls come in the order of the text, so one
+ * pass over it is enough. */
 static size_t byte_of(struct parse *p, const yaml_mark_t *at)
 {
 	if (at->index < p->chars) {
@@ -62,7 +61,7 @@ static size_t byte_of(struct parse *p, const yaml_mark_t *at)
 
 static enum spot_rc node_parse(struct parse *p, const yaml_event_t *e, int depth, struct yaml *ret);
 
-/* Checks that every node event needs, and its place. */
+/* Sets the position of a new node. Refuses an anchor, a tag, and more than NODES_MAX nodes. */
 static enum spot_rc node_begin(struct parse *p, const yaml_event_t *e, const yaml_char_t *anchor,
     const yaml_char_t *tag, struct yaml *y)
 {
@@ -142,7 +141,7 @@ static enum spot_rc seq_parse(struct parse *p, const yaml_event_t *e, int depth,
 	return rc;
 }
 
-/* The key is in e: makes the entry and refuses a key that is there already. */
+/* Makes the entry for the key in e; refuses a duplicate key. */
 static enum spot_rc key_parse(struct parse *p, const yaml_event_t *e, const struct yaml *map,
     struct yaml **ret)
 {
@@ -328,7 +327,7 @@ enum spot_rc yaml_fail(const struct yaml *at, struct spot_err *err, const char *
 		abort();
 	}
 	va_end(ap);
-	/* The key leads the words unless they have it themselves. */
+	/* The message begins with the key, unless its text names the key already. */
 	bool named = at == NULL || at->key == NULL || strstr(text, at->key) != NULL;
 	if (at == NULL) {
 		rc = err_set(err, SPOT_INVALID, "%s", text);

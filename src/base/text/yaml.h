@@ -1,8 +1,7 @@
 /*
- * YAML documents as a tree with positions, from libyaml's events (no alias or tag expansion).
- * Limits: 1 MiB, depth 32, 20,000 nodes; anchors, aliases, tags and duplicate keys are refused,
- * each error with "line L, column C". Scalars keep their text; `plain` tells unquoted (so
- * null/true/numbers apply).
+ * YAML documents as a tree with positions, from libyaml's events. Limits: 1 MiB, depth 32, 20,000
+ * nodes. The parser refuses anchors, aliases, tags and duplicate keys. Each error begins with
+ * "line L, column C". Scalars keep their text; plain scalars may be null, booleans or numbers.
  */
 #ifndef BASE_YAML_H
 #define BASE_YAML_H
@@ -17,19 +16,19 @@ struct yaml {
 	const char *key; /* in a map: this entry's key (else NULL) */
 	int key_line, key_column;
 	const char *text; /* scalar */
-	size_t begin, end; /* scalar: its bytes in the file, with its quotes or its '|' */
-	size_t key_begin, key_end; /* in a map: those of the key */
-	bool plain;
+	size_t begin, end; /* scalar: byte range in the file, with its quotes or its '|' */
+	size_t key_begin, key_end; /* in a map: byte range of the key */
+	bool plain; /* not quoted */
 	struct yaml *child, *next; /* map entries or sequence items */
 	size_t children;
 };
-/* Parses all documents; ret_docs holds *ret_n roots. JSON text is accepted (a subset). */
+/* Parses all documents into *ret_n roots, in a. JSON text is accepted, being a subset. */
 NODISCARD enum spot_rc yaml_parse(struct arena *a, struct str text, struct yaml ***ret_docs,
     size_t *ret_n, struct spot_err *err);
-/* NULL if absent or not a map */
+/* Returns the entry of the key; NULL if absent or not a map. */
 const struct yaml *yaml_get(const struct yaml *map, const char *key);
 bool yaml_is_null(const struct yaml *y);
-/* "line 3, column 5: name: " + message */
+/* Sets err to "line 3, column 5: name: " and the message; returns its rc. */
 enum spot_rc yaml_fail(const struct yaml *at, struct spot_err *err, const char *fmt, ...)
     PRINTF(3, 4);
 

@@ -55,9 +55,10 @@ struct fleet_spec {
 #define FLEET_RISK 4.0
 /* Reads a fleet file, JSON or YAML:
  *
- *     {"name", "nodes" | "gpus": N or {"H100": N}, "resources": {as in a job file},
- *      "limits": {"per_pool", "per_zone", "per_region", "per_provider", "per_gpu"},
+ *     {"name", "nodes" | "gpus": N or {"H100": N}, "resources": {as in a job file}, "limits",
  *      "on_demand_floor": N or "20%", "pools_min", "risk", "team", "project"}
+ *
+ * The limits are "per_pool", "per_zone", "per_region", "per_provider" and "per_gpu".
  */
 NODISCARD enum spot_rc fleet_spec_parse(struct arena *a, struct str text, struct fleet_spec **ret,
     const char **ret_name, struct spot_err *err);

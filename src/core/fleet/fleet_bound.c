@@ -1,10 +1,12 @@
 /*
  * A lower bound on the cost of any plan of this coverage, floor and number of pools. The risk is
  * convex, so its tangent at the plan lies below it. The square of a pool's own nodes stays exact.
- * The Lagrangian dual bounds the linear rest, whatever the prices of the constraints:
+ * The Lagrangian dual bounds the linear rest, for any prices of the constraints:
  *
- *     mu W + sigma F + tau K - sum_g pi_g C_g + sum_i min over y of sum over its units of
- *         (marginal - mu w - sigma f - tau of a pool's first + sum of the pi of its groups)
+ *     mu W + sigma F + tau K - sum_g pi_g C_g + sum_i min_y sum_u c_u
+ *
+ * Here u runs over the units of y. Its cost c_u = marginal - mu w - sigma f - tau of a pool's first
+ * + sum of the pi of its groups.
  *
  * The prices start from the plan. A full group costs the least profit of the nodes it let in, the
  * widest group first. That is the dual optimum for nested limits, where greedy is exact. Coordinate

@@ -407,7 +407,8 @@ static struct alive alive(const struct gang_run *in)
 				k.deadline_us = r->node_deadline_us;
 			}
 		}
-		k.all_begun &= r->ended || is(r->phase, "RUNNING") || is(r->phase, "SAVING");
+		k.all_begun &=
+		    r->ended || r->phase == ATTEMPT_RUNNING || r->phase == ATTEMPT_SAVING;
 		k.n += !r->ended;
 		k.running |= !r->ended && is(r->desired, "run");
 	}

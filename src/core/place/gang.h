@@ -1,25 +1,31 @@
 /*
  * Gangs: a job of N nodes runs on N machines of one pool (one provider, region, zone and type) at
- * once or not at all. Three pure decisions on values: where a gang may be sought (gang_scores),
- * what to do with one that is being acquired (gang_hold), and what the state of its ranks means for
- * the job (gang_judge). Results live in the arena.
+ * once or not at all. This file has three pure decisions:
  *
- * Hold and release: machines that came are held at most hold_us; then all go and the pool rests for
- * gangs of that size. Only one gang acquires at a place at a time (gang_place names it), so no two
- * hold halves of what either needs; who is first goes by the job's priority, then its id.
+ * - gang_scores() ranks the pools that may take a gang
+ * - gang_hold() decides the next step for a gang that is acquiring machines
+ * - gang_judge() decides the job's state from that of its ranks
+ *
+ * Results live in the arena.
+ *
+ * Hold and release: the engine holds the first machines for at most hold_us. Then it releases all,
+ * and the pool cools down for gangs of that size. Only one gang acquires at a place (gang_place
+ * names it), so that no two gangs hold half of their machines. Priority decides the order, then the
+ * job's id.
  */
 #ifndef CORE_GANG_H
 #define CORE_GANG_H
 
 #include "base/base.h"
 #include "core/life/fsm.h"
+#include "core/life/states.h"
 #include "core/rank/rank.h"
 
 #define GANG_NODES_MAX 256
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
-/* no gang of want or more before then */
+/* Cooldown of a pool: no gang of want nodes or more before until_us. */
 struct gang_rest {
 	int32_t pool_id, want;
 	int64_t until_us;
@@ -30,29 +36,34 @@ struct gang_ask {
 	const struct gang_rest *rests;
 	size_t rests_n;
 	const char *const *busy;
-	size_t busy_n; /* places where another gang is acquiring */
+	size_t busy_n; /* places at which another gang is acquiring */
 };
 /* The key of jobs that compete for the same machines: "provider/region/zone/type", both markets. */
 const char *gang_place(struct arena *a, const struct offer *o);
-/* The expected cost of a pool for the whole gang: N nodes of which any one stops all. From the
- * score of one node:
- *   interruptions = N * its interruptions
- *   lost_h        = interruptions of the N-1 others * (lost_per_h + restart_per_h)
- *   hours, paid_hours = its + lost_h;  compute = N * price_micros * paid_hours; egress = N * its */
+/*
+ * The expected cost of a pool for the whole gang: N nodes, and each one stops all. From the score
+ * of one node:
+ *
+ * - interruptions = N * its interruptions
+ * - lost_h = interruptions of the N-1 others * (lost_per_h + restart_per_h)
+ * - hours, paid_hours = its + lost_h
+ * - compute = N * price_micros * paid_hours
+ * - egress = N * its
+ */
 struct gang_score {
 	const struct score *one;
-	const char *refused; /* NULL = the whole gang can be sought there */
+	const char *refused; /* NULL = the pool may take the whole gang */
 	bool cooling; /* refused for a while only */
 	double interruptions, lost_h, hours, paid_hours;
 	int64_t compute_micros, egress_micros, total_micros;
 };
-/* One per score; those that can be sought first, by total_micros, then pool id; then the refused by
- * pool id. */
+/* Returns one per score: first the *ret_usable usable ones, by total_micros, then pool id; then the
+ * refused ones by pool id. */
 void gang_scores(struct arena *a, const struct score *scores, size_t n, const struct gang_ask *ask,
     struct gang_score **ret, size_t *ret_usable);
-/* Of one score, whether or not it may be sought there; and that as a score of the whole: money is
- * that of all machines, hazard and by remain those of one. */
+/* Computes the gang's score from that of one node, even if the pool is not usable. */
 void gang_whole(const struct score *one, int32_t want, struct gang_score *ret);
+/* Turns it into a score of the whole gang: money for all machines, but hazard and by of one. */
 struct score gang_as_score(const struct gang_score *g, int32_t want);
 json_t *gang_score_json(const struct gang_score *g);
 
@@ -98,7 +109,8 @@ struct gang_rank {
 	int64_t node_id, node_deadline_us; /* 0 = none */
 	bool noticed;
 	const char *node_why;
-	const char *desired, *phase; /* of the attempt row */
+	const char *desired; /* of the attempt row */
+	enum attempt_phase phase;
 	bool ended; /* phase EXITED */
 	const char *exit_reason;
 	int32_t exit_code, exit_signal;

@@ -4,15 +4,16 @@
  * refused offers and the decision. The engine places jobs by it. POST /v1/plan, submit, the fleet
  * plan and the backtest tell the same answer. Results live in the arena.
  *
- *   placement_rank()      ranks the offers that suit, by the cost of the whole job
- *   placement_begin()     takes the first step of the decision, and names the rows that are missing
- *   placement_defer()     decides by the hours of the day whether the job begins later
- *   placement_deadline()  asks the deadline policy, given the past of the best spot pools
- *   placement_never()     says why no pool can ever take the job
+ * - placement_rank() ranks the suitable offers by the cost of the whole job
+ * - placement_begin() takes the first step of the decision, and names the missing rows
+ * - placement_defer() decides by the hours of the day whether the job begins later
+ * - placement_deadline() runs the deadline policy with the past of the best spot pools
+ * - placement_never() returns the reason why no pool can ever take the job
  */
 #ifndef CORE_PLACEMENT_H
 #define CORE_PLACEMENT_H
 
+#include "core/life/fsm.h"
 #include "core/place/gang.h"
 #include "core/policy/deadline_room.h"
 #include "core/policy/defer.h"
@@ -56,7 +57,8 @@ void place_policy_default(struct place_policy *p);
 struct job_facts {
 	int64_t id;
 	int32_t epoch;
-	const char *state, *name, *spec_json;
+	enum job_state state; /* JOB_NONE = not submitted yet */
+	const char *name, *spec_json;
 	int64_t deadline_us, created_us, queued_us, steps_done, steps_total, checkpoint_bytes,
 	    save_us;
 	bool has_checkpoint;

@@ -102,9 +102,9 @@ static void candidates(const struct place_in *in, struct place_question *q)
 
 /* ---- time held back ----------------------------------------------------------------------- */
 
-/* The policy's model keeps what is done. A machine that goes without a save takes the work since
- * the last one with it, so the last safe moment comes earlier by the most that any pool may take.
- * And a launch on demand may be refused first, for as long as such launches lately were. */
+/* Holds time back for two risks that the policy's model leaves out. A reclaim without a save loses
+ * the work since the last save: take the largest loss of any pool. A launch on demand may be
+ * refused first, for as long as recent launches were. */
 static void hold_back(const struct place_in *in, struct place_question *q)
 {
 	const struct score *od = q->placing.on_demand;

@@ -18,7 +18,7 @@ static void choice_take(struct place_choice *c, const struct score *s, const cha
 
 static bool queued(const struct job_facts *f)
 {
-	return f->state == NULL || strcmp(f->state, "QUEUED") == 0;
+	return f->state == JOB_NONE || f->state == JOB_QUEUED;
 }
 
 /* Only a job that has not begun is deferred, once, where its deadline leaves room or its file says
@@ -152,8 +152,8 @@ static const char *slow_words(const struct place_in *in, const struct score *s,
     const struct score *out)
 {
 	return arena_printf(in->arena,
-	    "it does %.2f times the work per hour of the on-demand machine to fall back on, and "
-	    "the deadline leaves no time to begin again there after a whole run on it",
+	    "it does %.2f times the work per hour of the on-demand machine: after a failed run, "
+	    "the deadline leaves that machine no time",
 	    s->throughput / out->throughput);
 }
 
@@ -190,8 +190,8 @@ const char *placement_passed(const struct place_in *in, const struct job_facts *
 	}
 	return f->deadline_us != 0
 	    ? arena_printf(in->arena,
-		  "by what was seen of the pools the deadline policy expects the chosen one to "
-		  "cost less to the end (odds of a launch: %.0f %% against %.0f %%)",
+		  "by the history of the pools, the deadline policy expects the chosen one to "
+		  "cost less (odds of a launch: %.0f %% against %.0f %%)",
 		  first->odds * 100, chosen->odds * 100)
 	    : "";
 }

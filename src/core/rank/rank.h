@@ -6,10 +6,10 @@
  *
  * - h: hazard per node-hour (hazard.h), with a 90 % interval
  * - t: throughput relative to the reference GPU ask, from the table and the job's own step rates
- * - i: save interval by Young (1974), or by Daly's higher order once the save time is measured
- *   (2006, "A higher order estimate of the optimum checkpoint interval for restart dumps"). Only
- *   reclaims without a save count against it. With a deadline it is at most a quarter of the slack,
- *   so no reclaim can eat the rest.
+ * - i: save interval by Young (1974). Once the save time is measured, by Daly (2006, "A higher
+ *   order estimate of the optimum checkpoint interval for restart dumps"). Only reclaims without a
+ *   save count against it. With a deadline it is at most a quarter of the slack, so no reclaim can
+ *   eat the rest.
  * - W: work hours here = work / t
  * - r: restart hours (machine, agent, restore, setup)
  * - l: lost hours per reclaim = (1 - notice_saves) i / 2; notice_saves is 0 if a save takes longer

@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/text/near.h"
 #include "base/text/str.h"
 #include "base/text/yaml.h"
 #include "core/place/gang.h"
@@ -110,10 +111,14 @@ enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *con
 		const struct yaml at = { .kind = YAML_SCALAR,
 			.line = i->key_line,
 			.column = i->key_column };
+		const char *near = NULL;
+		char hint[NEAR_HINT_MAX];
 		bool found = false;
+		int least = NEAR_LEAST;
 
 		for (size_t k = 0; known[k] != NULL && !found; k++) {
 			found = strcmp(known[k], i->key) == 0;
+			near = near_better(i->key, known[k], near, &least);
 		}
 		for (size_t k = 0; !found && later[k].key != NULL; k++) {
 			if (strcmp(later[k].key, i->key) == 0) {
@@ -122,7 +127,8 @@ enum spot_rc spec_keys(const struct yaml *map, const char *what, const char *con
 			}
 		}
 		if (!found) {
-			return yaml_fail(&at, err, "%s: unknown key '%s'", what, i->key);
+			return yaml_fail(&at, err, "%s: unknown key '%s'%s", what, i->key,
+			    near_hint(near, hint));
 		}
 	}
 	return SPOT_OK;
@@ -180,9 +186,8 @@ static enum spot_rc parse_envs(struct jobspec_ctx *x, const struct yaml *y, cons
 		}
 		if (env_bytes(i->key, i->text) > ENV_MAX) {
 			return yaml_fail(i, err,
-			    "%s: %.60s: name and value have more than %d bytes together, and Linux "
-			    "starts no program with "
-			    "such a variable: put the value into a file (file_mounts)",
+			    "%s: %.60s: name and value have more than %d bytes together, the "
+			    "limit of Linux: put the value into a file (file_mounts)",
 			    what, i->key, ENV_MAX - 2);
 		}
 		(*ret)[(*ret_n)++] = (struct job_env){ .name = i->key, .value = i->text };
@@ -208,9 +213,8 @@ static enum spot_rc parse_secrets(struct jobspec_ctx *x, const struct yaml *doc,
 	    envs_bytes(s->envs, s->envs_n) + envs_bytes(s->secrets, s->secrets_n) >
 		ENVS_BYTES_MAX) {
 		return yaml_fail(y != NULL ? y : yaml_get(doc, "envs"), err,
-		    "envs and secrets have more than %d KiB together, and a program "
-		    "that is started with so much has no room for arguments: put values into files "
-		    "(file_mounts)",
+		    "envs and secrets have more than %d KiB together, which leaves a program no "
+		    "room for arguments: put values into files (file_mounts)",
 		    ENVS_BYTES_MAX / 1024);
 	}
 	return rc;
@@ -357,9 +361,8 @@ static enum spot_rc parse_budget(const struct yaml *y, struct job_spec *s, struc
 
 	if (rc == SPOT_OK && s->budget_micros > 0 && s->checkpoint.path == NULL) {
 		return yaml_fail(y, err,
-		    "budget: the job saves nothing, so all that it has done would be lost when its "
-		    "budget is used up; "
-		    "say where it saves (checkpoint.path), or limit it by max_duration");
+		    "budget: the job saves nothing, so its work is lost when the budget is used "
+		    "up: set checkpoint.path, or limit it by max_duration");
 	}
 	return rc;
 }

@@ -171,10 +171,9 @@ enum spot_rc jobspec_store_check(const struct job_spec *s, const char *store, st
 
 		if (str_empty(store)) {
 			return yaml_fail(&at, err,
-			    "file_mounts: %.60s: the daemon has no object store, so nobody can "
-			    "sign for it: set store and "
-			    "provider in [checkpoint] of its configuration file, or fetch the "
-			    "object in setup",
+			    "file_mounts: %.60s: the daemon has no object store: set store and "
+			    "provider in [checkpoint] of its configuration, or fetch the object in "
+			    "setup",
 			    m->dst);
 		}
 		if (!store_uri_alike(m->uri, store)) {

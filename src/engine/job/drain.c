@@ -19,12 +19,11 @@ static void notice_handled(struct step *s)
 static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o)
 {
 	struct engine *e = r->e;
-	enum node_state state = node_state_parse(o->state);
 	bool takes = spot_notice_parse(o->kind) != SPOT_NOTICE_REBALANCE;
-	bool moves =
-	    takes && (state == NODE_BOOTING || state == NODE_READY || state == NODE_DRAINING);
-	bool first = moves && state != NODE_DRAINING;
-	const char *next = moves ? node_next(o->node_id, o->state, NODE_EV_NOTICE) : "";
+	bool moves = takes &&
+	    (o->state == NODE_BOOTING || o->state == NODE_READY || o->state == NODE_DRAINING);
+	bool first = moves && o->state != NODE_DRAINING;
+	enum node_state next = moves ? node_next(o->node_id, o->state, NODE_EV_NOTICE) : NODE_NONE;
 	/* 0: the source gave no time. */
 	int64_t deadline =
 	    o->deadline_us > 0 ? o->deadline_us : o->heard_us + e->conf.notice_default_us;
@@ -32,7 +31,7 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 	struct step *s;
 
 	/* A launch whose reply is still out: the row must become BOOTING first. */
-	if (takes && (state == NODE_LAUNCHING || state == NODE_UNKNOWN)) {
+	if (takes && (o->state == NODE_LAUNCHING || o->state == NODE_UNKNOWN)) {
 		return;
 	}
 	format_duration(MAX(deadline - engine_now(e), 0), left);
@@ -47,11 +46,11 @@ static void notice_one(struct recon *r, const struct q_engine_notices_due_row *o
 		.kind = o->kind,
 		.was = o->state,
 		.now = next,
-		.event = node_event_name(NODE_EV_NOTICE),
+		.event = NODE_EV_NOTICE,
 		.why = arena_printf(r->arena, "%s notice (%s), %s left", o->kind, o->source, left),
 		.deadline_us = deadline,
 		.cool_until_us =
-		    first && strcmp(o->kind, "interruption") == 0 && strcmp(o->market, "spot") == 0
+		    first && strcmp(o->kind, "interruption") == 0 && o->market == SPOT_MARKET_SPOT
 		    ? engine_now(e) + e->conf.reclaim_cool_us
 		    : 0,
 		.at_us = engine_now(e),
@@ -75,10 +74,10 @@ static void notices_due(struct step *s)
 static void attempt_tell(struct recon *r, const struct q_engine_attempts_odd_row *w,
     enum job_event ev, const char *desired, const char *why, bool deadline)
 {
-	const char *next = job_next(w->job_id, w->job_state, ev);
+	enum job_state next = job_next(w->job_id, w->job_state, ev);
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return;
 	}
 	log_info("attempt.told", I64("job", w->job_id), I64("epoch", w->epoch),
@@ -89,7 +88,7 @@ static void attempt_tell(struct recon *r, const struct q_engine_attempts_odd_row
 		.epoch = w->epoch,
 		.was = w->job_state,
 		.now = next,
-		.event = job_event_name(ev),
+		.event = ev,
 		.desired = desired,
 		.why = why,
 		.has_deadline_us = deadline && w->has_node_deadline_us,
@@ -98,24 +97,24 @@ static void attempt_tell(struct recon *r, const struct q_engine_attempts_odd_row
 		.fence = r->epoch }));
 }
 
-static void job_settle(struct recon *r, int64_t job_id, int32_t epoch, const char *state,
+static void job_settle(struct recon *r, int64_t job_id, int32_t epoch, enum job_state state,
     enum job_event ev, const char *why, const char *reason, bool lost)
 {
-	const char *next = job_next(job_id, state, ev);
+	enum job_state next = job_next(job_id, state, ev);
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return;
 	}
 	log_info("attempt.settled", I64("job", job_id), I64("epoch", epoch),
-	    STR("event", job_event_name(ev)), STR("now", next), STR("why", why));
+	    STR("event", job_event_name(ev)), STR("now", job_state_name(next)), STR("why", why));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_attempt_settle,
 	    (&(struct q_engine_attempt_settle){ .job_id = job_id,
 		.epoch = epoch,
 		.was = state,
 		.now = next,
-		.event = job_event_name(ev),
+		.event = ev,
 		.why = why,
 		.reason = reason,
 		.retry = ev == JOB_EV_RETRY,
@@ -138,8 +137,8 @@ static void attempt_close(struct recon *r, int64_t job_id, int32_t epoch, bool l
 
 static void attempt_adjust(struct recon *r, const struct q_engine_attempts_odd_row *w)
 {
-	enum job_state job = job_state_parse(w->job_state);
-	enum node_state node = node_state_parse(w->node_state);
+	enum job_state job = w->job_state;
+	enum node_state node = w->node_state;
 	bool ended = node == NODE_TERMINATING || node == NODE_GONE || node == NODE_FAILED;
 
 	if (w->epoch != w->job_epoch || job_state_final(job)) {
@@ -162,7 +161,7 @@ static void attempt_adjust(struct recon *r, const struct q_engine_attempts_odd_r
 		attempt_tell(r, w, JOB_EV_BUDGET, "drain",
 		    budget_why(r->arena, w->spent_micros, w->budget_micros), false);
 	} else if (job == JOB_STARTING &&
-	    (strcmp(w->phase, "RUNNING") == 0 || strcmp(w->phase, "SAVING") == 0)) {
+	    (w->phase == ATTEMPT_RUNNING || w->phase == ATTEMPT_SAVING)) {
 		job_event(r, w->job_id, w->job_state, w->epoch, JOB_EV_STARTED, "",
 		    arena_printf(r->arena, "runs on n%" PRId64, w->node_id));
 	}
@@ -197,7 +196,7 @@ static const char *exit_reason(struct recon *r, const struct q_engine_attempts_e
 
 static void attempt_settle(struct recon *r, const struct q_engine_attempts_ended_row *w)
 {
-	enum job_state job = job_state_parse(w->job_state);
+	enum job_state job = w->job_state;
 	enum job_event ev;
 	const char *why, *reason = "";
 
@@ -249,8 +248,7 @@ static void jobs_idle(struct step *s)
 	size_t n = q_engine_jobs_idle_rows(&s->req, s->r->arena, &rows);
 
 	for (size_t i = 0; i < n; i++) {
-		enum job_event ev =
-		    strcmp(rows[i].state, "CANCELLING") == 0 ? JOB_EV_KILLED : JOB_EV_CANCEL;
+		enum job_event ev = rows[i].state == JOB_CANCELLING ? JOB_EV_KILLED : JOB_EV_CANCEL;
 
 		if (!rows[i].cancel) {
 			job_event(s->r, rows[i].id, rows[i].state, rows[i].epoch, JOB_EV_FUNDED, "",

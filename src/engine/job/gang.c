@@ -58,7 +58,7 @@ struct assign {
 	const struct q_engine_gangs_row *g; /* want rows, one per rank */
 	size_t n;
 	const char **files;
-	int64_t *nodes, *restores;
+	int64_t *restores; /* checkpoints; 0 = none */
 	int64_t until_us; /* of the URLs */
 };
 
@@ -76,11 +76,18 @@ static void gang_assigned(struct step *s)
 static void assign_write(struct recon *r, struct assign *a)
 {
 	const struct q_engine_gangs_row *g = a->g;
-	const char *next = job_next(g->job_id, g->job_state, JOB_EV_PLACED);
+	enum job_state next = job_next(g->job_id, g->job_state, JOB_EV_PLACED);
+	struct q_engine_gang_assign_rank *ranks = arena_array(r->arena, a->n, sizeof(*ranks));
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return;
+	}
+	for (size_t i = 0; i < a->n; i++) {
+		ranks[i] = (struct q_engine_gang_assign_rank){ .node_id = g[i].node_id,
+			.files = a->files[i],
+			.has_restore_id = a->restores[i] != 0,
+			.restore_id = a->restores[i] };
 	}
 	s = step_new(r, gang_assigned, a);
 	STEP(s, engine_gang_assign,
@@ -89,16 +96,12 @@ static void assign_write(struct recon *r, struct assign *a)
 		.epoch = g->job_epoch,
 		.gang_id = g->id,
 		.gang_was = g->state,
-		.node_ids = a->nodes,
-		.node_ids_n = a->n,
+		.rank = ranks,
+		.rank_n = a->n,
 		.now = next,
-		.event = job_event_name(JOB_EV_PLACED),
+		.event = JOB_EV_PLACED,
 		.why = arena_printf(r->arena, "placed on %zu nodes, rank 0 on n%" PRId64 "%s", a->n,
-		    a->nodes[0], g->has_checkpoint_id ? ", from its newest checkpoint" : ""),
-		.files = a->files,
-		.files_n = a->n,
-		.restore_ids = a->restores,
-		.restore_ids_n = a->n,
+		    g->node_id, g->has_checkpoint_id ? ", from its newest checkpoint" : ""),
 		.has_checkpoint_id = g->has_checkpoint_id,
 		.checkpoint_id = g->checkpoint_id,
 		.steps_start = g->checkpoint_steps,
@@ -161,13 +164,9 @@ static void gang_assign(struct recon *r, const struct q_engine_gangs_row *g, siz
 	struct step *s;
 
 	*a = (struct assign){ .g = g, .n = n };
-	a->nodes = arena_array(r->arena, n, sizeof(*a->nodes));
 	a->restores = arena_array(r->arena, n, sizeof(*a->restores));
 	if ((g->has_checkpoint_id || g->mounts) && !objects_ready(r->e)) {
 		return; /* credentials are being renewed; a pass follows */
-	}
-	for (size_t i = 0; i < n; i++) {
-		a->nodes[i] = g[i].node_id;
 	}
 	if (!g->has_checkpoint_id) {
 		assign_start(r, a);
@@ -213,7 +212,7 @@ static int64_t need_again(const struct recon *r, const struct q_engine_gangs_row
 
 static bool gang_queued(const struct q_engine_gangs_row *g)
 {
-	return strcmp(g->job_state, "QUEUED") == 0;
+	return g->job_state == JOB_QUEUED;
 }
 
 static void gang_acquire(struct recon *r, const struct q_engine_gangs_row *g, size_t n)
@@ -226,7 +225,7 @@ static void gang_acquire(struct recon *r, const struct q_engine_gangs_row *g, si
 
 	for (size_t i = 0; i < n; i++) {
 		m[i] = (struct gang_member){ .rank = g[i].rank,
-			.state = node_state_parse(g[i].node_state),
+			.state = g[i].node_state,
 			.launched_us = g[i].launched_us,
 			.noticed = g[i].noticed };
 	}
@@ -238,8 +237,8 @@ static void gang_acquire(struct recon *r, const struct q_engine_gangs_row *g, si
 		.members_n = n,
 		.one_call = g->one_call,
 		.wanted = !g->cancel &&
-		    (gang_queued(g) || strcmp(g->job_state, "DRAINING") == 0 ||
-			(g->moves && strcmp(g->job_state, "RUNNING") == 0)),
+		    (gang_queued(g) || g->job_state == JOB_DRAINING ||
+			(g->moves && g->job_state == JOB_RUNNING)),
 		.queued = gang_queued(g) && !g->live,
 		.now_us = now,
 		.hold_us = clock_span_us(r->e, r->e->conf.gang_hold_us),
@@ -278,12 +277,12 @@ static void gang_serve(struct recon *r, const struct q_engine_gangs_row *g, size
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		well &= strcmp(g[i].node_state, "READY") == 0 && !g[i].noticed;
+		well &= g[i].node_state == NODE_READY && !g[i].noticed;
 	}
 	if (!gang_queued(g) || g->cancel) {
-		if (job_state_final(job_state_parse(g->job_state)) || g->cancel) {
+		if (job_state_final(g->job_state) || g->cancel) {
 			gang_release(r, g, false, "its job is over");
-		} else if (job_state_parse(g->job_state) == JOB_PARKED) {
+		} else if (g->job_state == JOB_PARKED) {
 			gang_release(r, g, false, "its job's budget is used up");
 		}
 	} else if (g->better) {
@@ -306,7 +305,7 @@ static void gangs_in(struct step *s)
 		if (i + want > n) {
 			break; /* beyond one read: the next pass's */
 		}
-		if (strcmp(rows[i].state, "ACQUIRING") == 0) {
+		if (rows[i].state == GANG_ACQUIRING) {
 			gang_acquire(s->r, &rows[i], want);
 		} else {
 			gang_serve(s->r, &rows[i], want);

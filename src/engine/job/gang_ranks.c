@@ -26,10 +26,10 @@ static void rank_mark_lost(struct recon *r, const struct q_engine_gang_ranks_row
 static void ranks_tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const struct gang_verdict *v)
 {
-	const char *next = job_next(w->job_id, w->job_state, v->event);
+	enum job_state next = job_next(w->job_id, w->job_state, v->event);
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return;
 	}
 	log_info("gang.told", I64("job", w->job_id), I64("epoch", w->epoch),
@@ -40,7 +40,7 @@ static void ranks_tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
 		.epoch = w->epoch,
 		.was = w->job_state,
 		.now = next,
-		.event = job_event_name(v->event),
+		.event = v->event,
 		.desired = v->desired,
 		.why = v->why,
 		.has_deadline_us = v->deadline_us > 0,
@@ -52,21 +52,22 @@ static void ranks_tell(struct recon *r, const struct q_engine_gang_ranks_row *w,
 static void epoch_settle(struct recon *r, const struct q_engine_gang_ranks_row *w,
     const struct gang_verdict *v)
 {
-	const char *next = job_next(w->job_id, w->job_state, v->event);
+	enum job_state next = job_next(w->job_id, w->job_state, v->event);
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return;
 	}
 	log_info("gang.settled", I64("job", w->job_id), I64("epoch", w->epoch),
-	    STR("event", job_event_name(v->event)), STR("now", next), STR("why", v->why));
+	    STR("event", job_event_name(v->event)), STR("now", job_state_name(next)),
+	    STR("why", v->why));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_gang_settle,
 	    (&(struct q_engine_gang_settle){ .job_id = w->job_id,
 		.epoch = w->epoch,
 		.was = w->job_state,
 		.now = next,
-		.event = job_event_name(v->event),
+		.event = v->event,
 		.why = v->why,
 		.reason = v->reason,
 		.retry = v->retry,
@@ -105,7 +106,7 @@ static void epoch_act(struct recon *r, const struct q_engine_gang_ranks_row *w,
 static struct gang_rank rank_make(const struct q_engine_gang_ranks_row *w)
 {
 	return (struct gang_rank){ .rank = w->rank,
-		.node = node_state_parse(w->node_state),
+		.node = w->node_state,
 		.node_id = w->node_id,
 		.node_deadline_us = w->has_node_deadline_us ? w->node_deadline_us : 0,
 		.noticed = w->noticed,
@@ -144,7 +145,7 @@ static void epoch_judge(struct recon *r, const struct q_engine_gang_ranks_row *w
 		return; /* the next pass sees them as ended */
 	}
 	gang_judge(r->arena,
-	    &(struct gang_run){ .job = job_state_parse(w->job_state),
+	    &(struct gang_run){ .job = w->job_state,
 		.current = w->epoch == w->job_epoch,
 		.cancel = w->cancel,
 		.overtime = clock_ran_out(r->e, w->ran_us, w->most_us),

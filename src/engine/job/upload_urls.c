@@ -87,47 +87,34 @@ static void urls_written(struct step *s)
 
 static void urls_sign(struct recon *r, struct q_engine_mint_due_row *rows, size_t n)
 {
-	const char **paths = arena_array(r->arena, n, sizeof(*paths));
-	const char **keys = arena_array(r->arena, n, sizeof(*keys));
-	const char **urls = arena_array(r->arena, n, sizeof(*urls));
-	const char **hows = arena_array(r->arena, n, sizeof(*hows));
-	const char **headers = arena_array(r->arena, n, sizeof(*headers));
-	int32_t *seqs = arena_array(r->arena, n, sizeof(*seqs));
+	struct q_engine_mint_put_chunk *chunks = arena_array(r->arena, n, sizeof(*chunks));
 	struct spot_err err = { 0 };
 	struct step *s;
 
 	for (size_t i = 0; i < n; i++) {
+		const char *key = objects_key(r->e, r->arena, &rows[i]);
 		struct spot_presign p;
 
-		paths[i] = rows[i].path;
-		seqs[i] = rows[i].seq;
-		keys[i] = objects_key(r->e, r->arena, &rows[i]);
-		if (objects_presign(r->e, r->arena, "PUT", keys[i], &p, &err) != SPOT_OK) {
+		if (objects_presign(r->e, r->arena, "PUT", key, &p, &err) != SPOT_OK) {
 			log_error("checkpoint.presign", I64("checkpoint", rows[i].checkpoint_id),
 			    STR("error", err.text));
 			return;
 		}
-		urls[i] = p.url;
-		hows[i] = presign_how(&p);
-		headers[i] = presign_headers(r->arena, &p);
-		headers[i] = headers[i] == NULL ? "" : headers[i];
+		chunks[i] = (struct q_engine_mint_put_chunk){
+			.path = rows[i].path,
+			.seq = rows[i].seq,
+			.object_key = key,
+			.url = p.url,
+			.how = presign_how(&p),
+			.headers = presign_headers(r->arena, &p),
+		};
 	}
 	signing_begin(r, rows[0].checkpoint_id);
 	s = step_new(r, urls_written, rows);
 	STEP(s, engine_mint_put,
 	    (&(struct q_engine_mint_put){ .checkpoint_id = rows[0].checkpoint_id,
-		.paths = paths,
-		.paths_n = n,
-		.seqs = seqs,
-		.seqs_n = n,
-		.keys = keys,
-		.keys_n = n,
-		.urls = urls,
-		.urls_n = n,
-		.hows = hows,
-		.hows_n = n,
-		.headers = headers,
-		.headers_n = n,
+		.chunk = chunks,
+		.chunk_n = n,
 		.at_us = engine_now(r->e),
 		.fence = r->epoch }));
 }

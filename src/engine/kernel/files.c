@@ -352,11 +352,11 @@ void files_ask(struct recon *r, const struct files *ask)
 	}
 }
 
-void files_missing(const struct files *f, const char *state, int32_t epoch)
+void files_missing(const struct files *f, enum job_state state, int32_t epoch)
 {
 	struct recon *r = f->r;
 
-	if (f->refused && strcmp(state, "QUEUED") == 0) {
+	if (f->refused && state == JOB_QUEUED) {
 		job_event(r, f->job_id, state, epoch, JOB_EV_INFEASIBLE, "infeasible", f->err.text);
 	} else if (f->err.text[0] != '\0') {
 		job_explain(r, f->job_id, state, epoch,

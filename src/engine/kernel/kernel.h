@@ -202,21 +202,23 @@ int64_t clock_set_us(const struct engine *e); /* mono: the last clock step; 0 = 
 
 /* Each moves one node or job along the table of core/life/fsm.h. An event that the table refuses is
  * logged and nothing is sent. */
-void node_event(struct recon *r, int64_t id, const char *state, enum node_event ev,
+void node_event(struct recon *r, int64_t id, enum node_state state, enum node_event ev,
     const char *cause, const char *why);
-void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,
+void job_event(struct recon *r, int64_t id, enum job_state state, int32_t epoch, enum job_event ev,
     const char *reason, const char *why);
 /* Ends a WANTED node that nobody needs. If unsure, the outcome of its launch is unknown, and its
  * row ends only after a look-up. The cause 'unwanted' keeps the launch from being repeated
  * (engine_lookup_due). */
 void node_unwanted(struct recon *r, int64_t id, bool unsure, const char *why);
 /* Writes down why the job waits, where no decision was made. */
-void job_explain(struct recon *r, int64_t id, const char *state, int32_t epoch, const char *why);
-/* The state after the event; "" and a log line when the table refuses it. */
-const char *node_next(int64_t id, const char *state, enum node_event ev);
-const char *job_next(int64_t id, const char *state, enum job_event ev);
+void job_explain(struct recon *r, int64_t id, enum job_state state, int32_t epoch, const char *why);
+/* The state after the event; NONE and a log line when the table refuses it. */
+enum node_state node_next(int64_t id, enum node_state state, enum node_event ev);
+enum job_state job_next(int64_t id, enum job_state state, enum job_event ev);
 /* Fresh unique launch token and name. */
 void token_make(struct engine *e, char token[65], char name[65]);
+/* Makes n pairs of them, in r->arena. */
+struct q_node_label *node_labels_make(struct recon *r, size_t n);
 
 /* Bytes of job and fleet files that a pass reads at once. Each may have a MiB, and a pass holds
  * them in memory three times. */
@@ -289,7 +291,7 @@ struct files {
 void files_ask(struct recon *r, const struct files *ask);
 /* For a job whose machines are ready: ends it if its files can never be listed, else writes down
  * why it waits. */
-void files_missing(const struct files *f, const char *state, int32_t epoch);
+void files_missing(const struct files *f, enum job_state state, int32_t epoch);
 
 extern const struct recon_kind clock_kind, files_kind;
 

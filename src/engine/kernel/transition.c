@@ -3,28 +3,26 @@
 #include "base/log.h"
 #include "engine/kernel/kernel.h"
 
-const char *node_next(int64_t id, const char *state, enum node_event ev)
+enum node_state node_next(int64_t id, enum node_state state, enum node_event ev)
 {
-	struct fsm_edge edge = node_edge(node_state_parse(state), ev);
+	struct fsm_edge edge = node_edge(state, ev);
 
 	if (edge.to == 0) {
-		log_error("node.refused", I64("node", id), STR("state", state),
+		log_error("node.refused", I64("node", id), STR("state", node_state_name(state)),
 		    STR("event", node_event_name(ev)));
-		return "";
 	}
-	return node_state_name((enum node_state)edge.to);
+	return (enum node_state)edge.to;
 }
 
-const char *job_next(int64_t id, const char *state, enum job_event ev)
+enum job_state job_next(int64_t id, enum job_state state, enum job_event ev)
 {
-	struct fsm_edge edge = job_edge(job_state_parse(state), ev);
+	struct fsm_edge edge = job_edge(state, ev);
 
 	if (edge.to == 0) {
-		log_error("job.refused", I64("job", id), STR("state", state),
+		log_error("job.refused", I64("job", id), STR("state", job_state_name(state)),
 		    STR("event", job_event_name(ev)));
-		return "";
 	}
-	return job_state_name((enum job_state)edge.to);
+	return (enum job_state)edge.to;
 }
 
 struct moved {
@@ -65,21 +63,23 @@ static void job_moved(struct step *s)
 	}
 }
 
-void node_event(struct recon *r, int64_t id, const char *state, enum node_event ev,
+void node_event(struct recon *r, int64_t id, enum node_state state, enum node_event ev,
     const char *cause, const char *why)
 {
-	const char *next = node_next(id, state, ev);
+	enum node_state next = node_next(id, state, ev);
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == NODE_NONE) {
 		return;
 	}
-	s = step_new(r, node_moved, moved_new(r, id, state, next, node_event_name(ev), why));
+	s = step_new(r, node_moved,
+	    moved_new(r, id, node_state_name(state), node_state_name(next), node_event_name(ev),
+		why));
 	STEP(s, engine_node_move,
 	    (&(struct q_engine_node_move){ .id = id,
 		.was = state,
 		.now = next,
-		.event = node_event_name(ev),
+		.event = ev,
 		.why = why,
 		.cause = cause,
 		.at_us = engine_now(r->e),
@@ -91,32 +91,34 @@ void node_event(struct recon *r, int64_t id, const char *state, enum node_event 
 
 void node_unwanted(struct recon *r, int64_t id, bool unsure, const char *why)
 {
-	node_event(r, id, "WANTED", unsure ? NODE_EV_AMBIGUOUS : NODE_EV_UNWANTED, "unwanted", why);
+	node_event(r, id, NODE_WANTED, unsure ? NODE_EV_AMBIGUOUS : NODE_EV_UNWANTED, "unwanted",
+	    why);
 }
 
-void job_event(struct recon *r, int64_t id, const char *state, int32_t epoch, enum job_event ev,
+void job_event(struct recon *r, int64_t id, enum job_state state, int32_t epoch, enum job_event ev,
     const char *reason, const char *why)
 {
-	const char *next = job_next(id, state, ev);
+	enum job_state next = job_next(id, state, ev);
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return;
 	}
-	s = step_new(r, job_moved, moved_new(r, id, state, next, job_event_name(ev), why));
+	s = step_new(r, job_moved,
+	    moved_new(r, id, job_state_name(state), job_state_name(next), job_event_name(ev), why));
 	STEP(s, engine_job_move,
 	    (&(struct q_engine_job_move){ .id = id,
 		.was = state,
 		.epoch = epoch,
 		.now = next,
-		.event = job_event_name(ev),
+		.event = ev,
 		.why = why,
 		.reason = reason,
 		.at_us = engine_now(r->e),
 		.fence = r->epoch }));
 }
 
-void job_explain(struct recon *r, int64_t id, const char *state, int32_t epoch, const char *why)
+void job_explain(struct recon *r, int64_t id, enum job_state state, int32_t epoch, const char *why)
 {
 	struct step *s = step_new(r, NULL, NULL);
 
@@ -141,4 +143,18 @@ void token_make(struct engine *e, char token[65], char name[65])
 	rng_hex(loop_rng(e->loop), part, 8);
 	snprintf(token, 65, "spt-%s-n%s", e->install, part);
 	snprintf(name, 65, "brk.%s.n%s.%" PRId64, e->install, part, engine_now(e) / SPOT_US_PER_S);
+}
+
+struct q_node_label *node_labels_make(struct recon *r, size_t n)
+{
+	struct q_node_label *labels = arena_array(r->arena, n, sizeof(*labels));
+
+	for (size_t i = 0; i < n; i++) {
+		char token[65], name[65];
+
+		token_make(r->e, token, name);
+		labels[i] = (struct q_node_label){ .token = arena_strdup(r->arena, token),
+			.name = arena_strdup(r->arena, name) };
+	}
+	return labels;
 }

@@ -225,7 +225,8 @@ static void enrol_waive(struct recon *r)
 {
 	struct engine *e = r->e;
 	const char **names = arena_array(r->arena, e->providers_n + 1, sizeof(*names));
-	int64_t *lags = arena_array(r->arena, e->providers_n + 1, sizeof(*lags));
+	struct q_engine_enrol_waive_provider *rows =
+	    arena_array(r->arena, e->providers_n + 1, sizeof(*rows));
 	struct step *s;
 	size_t n = 0;
 
@@ -234,8 +235,10 @@ static void enrol_waive(struct recon *r)
 		const char *name = call_provider_name(e->providers[i]);
 
 		if (!provider_vouches(e, e->providers[i])) {
-			lags[n] = clock_span_us(e,
-			    e->conf.list_lag_us > 0 ? e->conf.list_lag_us : ops->list_lag_us);
+			rows[n] = (struct q_engine_enrol_waive_provider){ .name = name,
+				.lag_us = clock_span_us(e,
+				    e->conf.list_lag_us > 0 ? e->conf.list_lag_us
+							    : ops->list_lag_us) };
 			names[n++] = name;
 		}
 	}
@@ -247,10 +250,8 @@ static void enrol_waive(struct recon *r)
 	    (&(struct q_engine_enrol_unlisted){ .providers = names, .providers_n = n }));
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_enrol_waive,
-	    (&(struct q_engine_enrol_waive){ .providers = names,
-		.providers_n = n,
-		.lags = lags,
-		.lags_n = n,
+	    (&(struct q_engine_enrol_waive){ .provider = rows,
+		.provider_n = n,
 		.at_us = engine_now(e),
 		.fence = r->epoch }));
 }

@@ -28,15 +28,15 @@ struct fleet_work {
 /* Nodes on their way out do not count. */
 static bool node_counts(const struct q_engine_fleet_nodes_row *n)
 {
-	return strcmp(n->state, "DRAINING") != 0 && strcmp(n->state, "TERMINATING") != 0;
+	return n->state != NODE_DRAINING && n->state != NODE_TERMINATING;
 }
 
 static void node_give_back(struct recon *r, const struct q_engine_fleet_nodes_row *n,
     const char *why)
 {
-	if (strcmp(n->state, "WANTED") == 0) {
+	if (n->state == NODE_WANTED) {
 		node_unwanted(r, n->id, n->unsure, why);
-	} else if (strcmp(n->state, "BOOTING") == 0 || strcmp(n->state, "READY") == 0) {
+	} else if (n->state == NODE_BOOTING || n->state == NODE_READY) {
 		node_event(r, n->id, n->state, NODE_EV_RELEASE, "released", why);
 	}
 }
@@ -45,15 +45,14 @@ static void node_give_back(struct recon *r, const struct q_engine_fleet_nodes_ro
 static bool node_idle(const struct q_engine_fleet_nodes_row *n)
 {
 	return !n->used &&
-	    (strcmp(n->state, "WANTED") == 0 || strcmp(n->state, "BOOTING") == 0 ||
-		strcmp(n->state, "READY") == 0);
+	    (n->state == NODE_WANTED || n->state == NODE_BOOTING || n->state == NODE_READY);
 }
 
 /* Orders a pool's nodes for giving back: those not launched yet first, then the most expensive. */
 static bool nodes_compare(const struct q_engine_fleet_nodes_row *a,
     const struct q_engine_fleet_nodes_row *b)
 {
-	bool wanted_a = strcmp(a->state, "WANTED") == 0, wanted_b = strcmp(b->state, "WANTED") == 0;
+	bool wanted_a = a->state == NODE_WANTED, wanted_b = b->state == NODE_WANTED;
 
 	return wanted_a != wanted_b ? wanted_a : a->price_micros > b->price_micros;
 }
@@ -106,7 +105,7 @@ static size_t fleet_have(struct recon *r, const struct fleet_work *t, int64_t fl
 				.zone = w->zone,
 				.region = w->region,
 				.provider = w->provider,
-				.market = spot_market_parse(w->market),
+				.market = w->market,
 				.gpu_milli = w->gpu_milli,
 				.price_micros = w->price_micros,
 				.offer = offer_find(r->e, w->pool_id) };
@@ -178,9 +177,6 @@ static void node_wanted(struct step *s)
 static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
     const struct fleet_pick *k, int64_t others, const struct fleet_plan *plan, json_t *shown)
 {
-	size_t n = (size_t)k->nodes;
-	const char **tokens = arena_array(r->arena, n, sizeof(*tokens));
-	const char **names = arena_array(r->arena, n, sizeof(*names));
 	AUTO(json)
 	json_t *in = json_pack("{s:I, s:s, s:I, s:O}", "now_us", (json_int_t)engine_now(r->e),
 	    "fleet", f->name, "version", (json_int_t)f->version, "plan", shown);
@@ -189,13 +185,6 @@ static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
 	    (json_int_t)k->marginal_micros, "gap", plan->gap, "pool", score_json(k->score));
 	struct step *s;
 
-	for (size_t i = 0; i < n; i++) {
-		char token[65], name[65];
-
-		token_make(r->e, token, name);
-		tokens[i] = arena_strdup(r->arena, token);
-		names[i] = arena_strdup(r->arena, name);
-	}
 	s = step_new(r, node_wanted, NULL);
 	s->always = true;
 	offers_write_begin(r->e);
@@ -204,10 +193,8 @@ static void node_want(struct recon *r, const struct q_engine_fleets_row *f,
 		.version = f->version,
 		.have = others,
 		.pool_id = k->score->offer->pool_id,
-		.tokens = tokens,
-		.tokens_n = n,
-		.names = names,
-		.names_n = n,
+		.node = node_labels_make(r, (size_t)k->nodes),
+		.node_n = (size_t)k->nodes,
 		.price_micros = k->score->offer->price_micros,
 		.inputs = json_text(r->arena, in),
 		.outcome = json_text(r->arena, out),
@@ -272,20 +259,18 @@ static struct fleet_seen seen_make(const struct recon *r, const struct fleet_wor
 			continue;
 		}
 		s.nodes = digest_mix(digest_mix(s.nodes, (uint64_t)n->id), n->used);
-		for (const char *c = n->state; *c != '\0'; c++) {
-			s.nodes = digest_mix(s.nodes, (unsigned char)*c);
-		}
+		s.nodes = digest_mix(s.nodes, (uint64_t)n->state);
 	}
 	return s;
 }
 
-struct fleet_state {
+struct fleet_pace {
 	struct fleet_seen *seen; /* fleets whose last plan called for nothing; only pacing */
 	size_t n, cap;
 	int64_t after; /* the next pass begins behind this fleet; 0 = with the first */
 };
 
-static struct fleet_seen *seen_find(const struct fleet_state *st, int64_t fleet_id)
+static struct fleet_seen *seen_find(const struct fleet_pace *st, int64_t fleet_id)
 {
 	for (size_t i = 0; i < st->n; i++) {
 		if (st->seen[i].fleet_id == fleet_id) {
@@ -295,7 +280,7 @@ static struct fleet_seen *seen_find(const struct fleet_state *st, int64_t fleet_
 	return NULL;
 }
 
-static void seen_drop(struct fleet_state *st, int64_t fleet_id)
+static void seen_drop(struct fleet_pace *st, int64_t fleet_id)
 {
 	struct fleet_seen *s = seen_find(st, fleet_id);
 
@@ -304,7 +289,7 @@ static void seen_drop(struct fleet_state *st, int64_t fleet_id)
 	}
 }
 
-static void seen_keep(struct fleet_state *st, const struct fleet_seen *is)
+static void seen_keep(struct fleet_pace *st, const struct fleet_seen *is)
 {
 	if (st->n == st->cap) {
 		size_t more = st->cap + PAGE;
@@ -322,7 +307,7 @@ static void seen_keep(struct fleet_state *st, const struct fleet_seen *is)
 static void fleet_active(struct recon *r, struct fleet_work *t, const struct q_engine_fleets_row *f)
 {
 	struct engine *e = r->e;
-	struct fleet_state *st = r->state;
+	struct fleet_pace *st = r->state;
 	struct fleet_ask ask = { .hazards = e->offers.hazards };
 	struct fleet_spec *spec;
 	struct fleet_have *have;
@@ -373,7 +358,7 @@ static void fleet_decide(struct recon *r, void *ctx)
 	t->offers = offers_digest(e->offers.list, e->offers.n, engine_now(e), &t->until_us);
 	for (size_t i = 0; i < t->fleets_n; i++) {
 		part_begin(r); /* a plan scores the whole market */
-		if (strcmp(t->fleets[i].state, "ACTIVE") == 0) {
+		if (t->fleets[i].state == FLEET_ACTIVE) {
 			fleet_active(r, t, &t->fleets[i]);
 		} else {
 			fleet_closing(r, t, &t->fleets[i]);
@@ -392,7 +377,7 @@ static void fleet_nodes(struct step *s)
 
 static void fleets_in(struct step *s)
 {
-	struct fleet_state *st = s->r->state;
+	struct fleet_pace *st = s->r->state;
 	struct fleet_work *t = arena_alloc(s->r->arena, sizeof(*t));
 	size_t n = q_engine_fleets_rows(&s->req, s->r->arena, &t->fleets);
 	int64_t *ids = arena_array(s->r->arena, n + 1, sizeof(*ids));
@@ -416,7 +401,7 @@ static void fleets_in(struct step *s)
 
 static void fleet_pass(struct recon *r, void *state)
 {
-	const struct fleet_state *st = state;
+	const struct fleet_pace *st = state;
 	struct step *s = step_new(r, fleets_in, NULL);
 
 	STEP(s, engine_fleets,
@@ -427,12 +412,12 @@ static void fleet_pass(struct recon *r, void *state)
 
 static void fleet_fini(void *state)
 {
-	struct fleet_state *st = state;
+	struct fleet_pace *st = state;
 
 	free(st->seen);
 }
 
 const struct recon_kind fleet_kind = { .name = "fleet",
-	.state_size = sizeof(struct fleet_state),
+	.state_size = sizeof(struct fleet_pace),
 	.fini = fleet_fini,
 	.pass = fleet_pass };

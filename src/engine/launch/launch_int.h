@@ -15,7 +15,7 @@
 /* launcher.c: records the machines that the launch of node a->id with that token gave, at most as
  * many as it has rows. how: "launched". Sorts the list. Ends a. */
 void launch_exists(struct act *a, const char *token, struct spot_instance *list, size_t n,
-    const char *const *was, size_t was_n, enum node_event ev, const char *how);
+    const enum node_state *was, size_t was_n, enum node_event ev, const char *how);
 
 /* userdata.c: the script that a node boots with. */
 struct str userdata_make(struct engine *e, struct arena *a, int64_t node_id, const char *token,

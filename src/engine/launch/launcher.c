@@ -45,42 +45,38 @@ static int refs_compare(const void *a, const void *b)
 }
 
 void launch_exists(struct act *a, const char *token, struct spot_instance *list, size_t n,
-    const char *const *was, size_t was_n, enum node_event ev, const char *how)
+    const enum node_state *was, size_t was_n, enum node_event ev, const char *how)
 {
-	const char **refs = arena_array(a->arena, n + 1, sizeof(*refs));
-	const char **requests = arena_array(a->arena, n + 1, sizeof(*requests));
-	const char **ips = arena_array(a->arena, n + 1, sizeof(*ips));
+	struct q_engine_node_exists_machine *rows = arena_array(a->arena, n + 1, sizeof(*rows));
 
 	qsort(list, n, sizeof(*list), refs_compare);
 	for (size_t i = 0; i < n; i++) {
-		refs[i] = list[i].ref;
-		requests[i] = list[i].spot_request == NULL ? "" : list[i].spot_request;
-		ips[i] = list[i].ip == NULL ? "" : list[i].ip;
+		rows[i] = (struct q_engine_node_exists_machine){
+			.ref = list[i].ref,
+			.spot_request = list[i].spot_request == NULL ? "" : list[i].spot_request,
+			.ip = list[i].ip == NULL ? "" : list[i].ip,
+		};
 	}
 	ACT_WRITE(a, engine_node_exists,
 	    (&(struct q_engine_node_exists){ .id = a->id,
 		.was = was,
 		.was_n = was_n,
-		.now = node_next(a->id, "UNKNOWN", ev),
-		.event = node_event_name(ev),
+		.now = node_next(a->id, NODE_UNKNOWN, ev),
+		.event = ev,
 		.how = how,
-		.refs = refs,
-		.refs_n = n,
-		.requests = requests,
-		.requests_n = n,
-		.ips = ips,
-		.ips_n = n,
+		.machine = rows,
+		.machine_n = n,
 		.at_us = engine_now(a->e),
 		.day = engine_day(a->e),
-		.void_event = node_event_name(NODE_EV_VOID),
-		.void_now = node_next(a->id, "UNKNOWN", NODE_EV_VOID),
+		.void_event = NODE_EV_VOID,
+		.void_now = node_next(a->id, NODE_UNKNOWN, NODE_EV_VOID),
 		.token = token }));
 }
 
 /* Returns false when there are fewer machines than requested. */
 static bool launch_ok(struct act *a, struct launching *l)
 {
-	static const char *const was[] = { "LAUNCHING", "UNKNOWN" };
+	static const enum node_state was[] = { NODE_LAUNCHING, NODE_UNKNOWN };
 	struct spot_instance *list = l->args.instances;
 
 	if (l->args.want == 1) {
@@ -163,9 +159,9 @@ static void launch_refused(struct act *a, struct launching *l, enum spot_rc rc, 
 	a->wrote = refused_wrote;
 	ACT_WRITE(a, engine_launch_refused,
 	    (&(struct q_engine_launch_refused){ .id = a->id,
-		.was = "LAUNCHING",
-		.now = node_next(a->id, "LAUNCHING", NODE_EV_REFUSED),
-		.event = node_event_name(NODE_EV_REFUSED),
+		.was = NODE_LAUNCHING,
+		.now = node_next(a->id, NODE_LAUNCHING, NODE_EV_REFUSED),
+		.event = NODE_EV_REFUSED,
 		.why = a->call.op.err.text,
 		.rc = spot_rc_name(rc),
 		.scope = scope,
@@ -200,9 +196,9 @@ static void launch_undone(struct act *a, struct launching *l, enum node_event ev
 	}
 	ACT_WRITE(a, engine_launch_undone,
 	    (&(struct q_engine_launch_undone){ .id = a->id,
-		.was = "LAUNCHING",
-		.now = node_next(a->id, "LAUNCHING", ev),
-		.event = node_event_name(ev),
+		.was = NODE_LAUNCHING,
+		.now = node_next(a->id, NODE_LAUNCHING, ev),
+		.event = ev,
 		.why = why,
 		.claimed_by = l->me,
 		.next_us = engine_now(a->e) + after_us,
@@ -310,7 +306,7 @@ static struct act *launch_prepare(struct engine *e, const struct q_engine_launch
 		    .region = KEEP(w->region),
 		    .zone = KEEP(w->zone),
 		    .instance_type = KEEP(w->instance_type),
-		    .market = spot_market_parse(w->market) },
+		    .market = w->market },
 		.zone_name = KEEP(w->zone_name),
 		.shape = { .gpu_name = KEEP(w->gpu_name),
 		    .gpu_milli = w->gpu_milli,
@@ -370,9 +366,9 @@ static void launch_claim(struct recon *r, const struct q_engine_launch_due_row *
 	STEP(s, engine_launch_claim,
 	    (&(struct q_engine_launch_claim){ .id = w->id,
 		.want = w->want,
-		.was = "WANTED",
-		.now = node_next(w->id, "WANTED", NODE_EV_CLAIMED),
-		.event = node_event_name(NODE_EV_CLAIMED),
+		.was = NODE_WANTED,
+		.now = node_next(w->id, NODE_WANTED, NODE_EV_CLAIMED),
+		.event = NODE_EV_CLAIMED,
 		.why = w->fresh ? "launch" : "launch again with the same token",
 		.claimed_by = e->me,
 		.at_us = now,
@@ -415,7 +411,7 @@ static void launch_decide(struct recon *r, struct launch_work *t)
 		}
 		if (p == NULL ||
 		    (t->rows[i].want > 1 && call_provider_ops(p)->launch_gang == NULL)) {
-			node_event(r, t->rows[i].id, "WANTED",
+			node_event(r, t->rows[i].id, NODE_WANTED,
 			    t->rows[i].unsure ? NODE_EV_AMBIGUOUS : NODE_EV_REFUSED,
 			    t->rows[i].unsure ? "unwanted" : "refused",
 			    "its provider is not configured any more");
@@ -495,9 +491,9 @@ static void launch_stale(struct step *s)
 		w = step_new(s->r, NULL, NULL);
 		STEP(w, engine_launch_undone,
 		    (&(struct q_engine_launch_undone){ .id = rows[i].id,
-			.was = "LAUNCHING",
-			.now = node_next(rows[i].id, "LAUNCHING", NODE_EV_AMBIGUOUS),
-			.event = node_event_name(NODE_EV_AMBIGUOUS),
+			.was = NODE_LAUNCHING,
+			.now = node_next(rows[i].id, NODE_LAUNCHING, NODE_EV_AMBIGUOUS),
+			.event = NODE_EV_AMBIGUOUS,
 			.why = "nobody answers for the launch call any more",
 			.claimed_by = rows[i].claimed_by,
 			.next_us = 0,

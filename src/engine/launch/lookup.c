@@ -66,7 +66,7 @@ static void machines_keep(struct spot_find *f)
 
 static void look_found(struct act *a, struct looking *l)
 {
-	static const char *const was[] = { "UNKNOWN" };
+	static const enum node_state was[] = { NODE_UNKNOWN };
 	struct spot_find *f = &l->args;
 	const char *how = "found by its token";
 
@@ -85,9 +85,9 @@ static void look_move(struct act *a, const struct looking *l, enum node_event ev
 {
 	ACT_WRITE(a, engine_launch_undone,
 	    (&(struct q_engine_launch_undone){ .id = a->id,
-		.was = "UNKNOWN",
-		.now = node_next(a->id, "UNKNOWN", ev),
-		.event = node_event_name(ev),
+		.was = NODE_UNKNOWN,
+		.now = node_next(a->id, NODE_UNKNOWN, ev),
+		.event = ev,
 		.why = why,
 		.claimed_by = l->me,
 		.next_us = next_us,

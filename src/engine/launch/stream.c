@@ -82,36 +82,28 @@ static void stream_wrote(struct act *a)
 
 static void put_notices(struct act *a, const struct spot_watch *w, struct q_engine_stream_put *q)
 {
-	const char **refs = arena_array(a->arena, w->notices_n + 1, sizeof(*refs));
-	const char **kinds = arena_array(a->arena, w->notices_n + 1, sizeof(*kinds));
-	const char **sources = arena_array(a->arena, w->notices_n + 1, sizeof(*sources));
-	const char **raws = arena_array(a->arena, w->notices_n + 1, sizeof(*raws));
-	int64_t *deadlines = arena_array(a->arena, w->notices_n + 1, sizeof(*deadlines));
+	struct q_engine_stream_put_notice *rows =
+	    arena_array(a->arena, w->notices_n + 1, sizeof(*rows));
 
 	for (size_t i = 0; i < w->notices_n; i++) {
 		const struct spot_notice *o = &w->notices[i];
 
-		refs[i] = o->ref;
-		kinds[i] = spot_notice_name(o->kind);
-		sources[i] = o->source == NULL ? "provider" : o->source;
-		raws[i] = o->raw == NULL ? "" : o->raw;
-		deadlines[i] =
-		    o->deadline_us > 0 ? o->deadline_us : q->at_us + a->e->conf.notice_default_us;
+		rows[i] = (struct q_engine_stream_put_notice){
+			.ref = o->ref,
+			.kind = spot_notice_name(o->kind),
+			.deadline_us = o->deadline_us > 0 ? o->deadline_us
+							  : q->at_us + a->e->conf.notice_default_us,
+			.source = o->source == NULL ? "provider" : o->source,
+			.raw = o->raw == NULL ? "" : o->raw,
+		};
 	}
-	q->refs = refs;
-	q->kinds = kinds;
-	q->sources = sources;
-	q->raws = raws;
-	q->deadlines = deadlines;
-	q->refs_n = q->kinds_n = q->sources_n = q->raws_n = q->deadlines_n = w->notices_n;
+	q->notice = rows;
+	q->notice_n = w->notices_n;
 }
 
 static void put_seen(struct act *a, const struct spot_watch *w, struct q_engine_stream_put *q)
 {
-	const char **refs = arena_array(a->arena, w->seen_n + 1, sizeof(*refs));
-	const char **states = arena_array(a->arena, w->seen_n + 1, sizeof(*states));
-	const char **ips = arena_array(a->arena, w->seen_n + 1, sizeof(*ips));
-	const char **reasons = arena_array(a->arena, w->seen_n + 1, sizeof(*reasons));
+	struct q_engine_stream_put_seen *rows = arena_array(a->arena, w->seen_n + 1, sizeof(*rows));
 	size_t n = 0;
 
 	for (size_t i = 0; i < w->seen_n; i++) {
@@ -120,16 +112,15 @@ static void put_seen(struct act *a, const struct spot_watch *w, struct q_engine_
 		if (x->ref == NULL || x->leftover) {
 			continue;
 		}
-		refs[n] = x->ref;
-		states[n] = instance_state(x);
-		ips[n] = x->ip == NULL ? "" : x->ip;
-		reasons[n++] = instance_reason(a->arena, x);
+		rows[n++] = (struct q_engine_stream_put_seen){
+			.ref = x->ref,
+			.state = instance_state(x),
+			.ip = x->ip == NULL ? "" : x->ip,
+			.reason = instance_reason(a->arena, x),
+		};
 	}
-	q->seen_refs = refs;
-	q->seen_states = states;
-	q->seen_ips = ips;
-	q->seen_reasons = reasons;
-	q->seen_refs_n = q->seen_states_n = q->seen_ips_n = q->seen_reasons_n = n;
+	q->seen = rows;
+	q->seen_n = n;
 }
 
 static void stream_failed(struct act *a, const struct streaming *w)

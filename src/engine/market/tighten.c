@@ -62,8 +62,7 @@ static void groups_collect(struct recon *r, struct tighten *t)
 		    group_add(r, t, t->rows[i].provider, t->rows[i].region, t->rows[i].gpu_name);
 
 		g->row = &t->rows[i];
-		g->tried =
-		    supply_state_parse(t->rows[i].state) == SUPPLY_TIGHT || t->rows[i].calm_us == 0;
+		g->tried = t->rows[i].state == SUPPLY_TIGHT || t->rows[i].calm_us == 0;
 	}
 	for (size_t i = 0; i < t->tries_n; i++) {
 		const struct q_engine_supply_window_row *w = &t->tries[i];
@@ -138,7 +137,7 @@ static void group_step(struct recon *r, const struct group *g)
 	struct step *s;
 
 	if (row != NULL) {
-		was = (struct tightness){ .state = supply_state_parse(row->state),
+		was = (struct tightness){ .state = row->state,
 			.since_us = row->since_us,
 			.calm_us = row->calm_us };
 	}
@@ -155,8 +154,8 @@ static void group_step(struct recon *r, const struct group *g)
 	    (&(struct q_engine_supply_set){ .provider = g->provider,
 		.region = g->region,
 		.gpu_name = g->gpu,
-		.was = row != NULL ? row->state : "",
-		.state = supply_state_name(now.state),
+		.was = was.state,
+		.state = now.state,
 		.since_us = now.since_us,
 		.calm_us = now.calm_us,
 		.idx = now.index,
@@ -209,7 +208,7 @@ static void tight_keep(struct tighten_state *st, const struct tighten *t)
 	for (size_t i = 0; i < t->rows_n; i++) {
 		const struct q_engine_supply_states_row *w = &t->rows[i];
 
-		if (supply_state_parse(w->state) == SUPPLY_TIGHT) {
+		if (w->state == SUPPLY_TIGHT) {
 			st->tight[st->n++] =
 			    (struct tight_group){ .provider = arena_strdup(st->arena, w->provider),
 				    .region = arena_strdup(st->arena, w->region),

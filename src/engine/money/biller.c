@@ -216,8 +216,8 @@ static void credit_due(struct step *s)
 
 static void credits_read(struct recon *r)
 {
-	const char **names = arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*names));
-	int64_t *free_us = arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*free_us));
+	struct q_engine_credit_due_provider *rows =
+	    arena_array(r->arena, engine_providers(r->e) + 1, sizeof(*rows));
 	struct step *s;
 	size_t n = 0;
 
@@ -225,8 +225,10 @@ static void credits_read(struct recon *r)
 		struct call_provider *p = engine_provider_at(r->e, i);
 
 		if (call_provider_ops(p)->reclaim_free_us > 0) {
-			names[n] = call_provider_name(p);
-			free_us[n++] = call_provider_ops(p)->reclaim_free_us;
+			rows[n++] = (struct q_engine_credit_due_provider){
+				.name = call_provider_name(p),
+				.free_us = call_provider_ops(p)->reclaim_free_us,
+			};
 		}
 	}
 	if (n == 0) {
@@ -234,10 +236,8 @@ static void credits_read(struct recon *r)
 	}
 	s = step_new(r, credit_due, NULL);
 	STEP(s, engine_credit_due,
-	    (&(struct q_engine_credit_due){ .providers = names,
-		.providers_n = n,
-		.free_us = free_us,
-		.free_us_n = n,
+	    (&(struct q_engine_credit_due){ .provider = rows,
+		.provider_n = n,
 		.since_us = engine_now(r->e) - LOST_LOOK_BACK_US }));
 }
 

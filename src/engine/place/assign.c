@@ -206,7 +206,7 @@ static bool (*const stages[])(struct recon *r, struct assign_pass *t, struct wai
 static void job_decide(struct recon *r, struct assign_pass *t,
     const struct q_engine_sched_jobs_row *j)
 {
-	struct waiting w = { .row = j, .queued = strcmp(j->state, "QUEUED") == 0 };
+	struct waiting w = { .row = j, .queued = j->state == JOB_QUEUED };
 
 	for (size_t i = 0; i < ARRAY_LEN(stages) && !stages[i](r, t, &w); i++) {
 	}
@@ -314,7 +314,7 @@ static void jobs_read(struct step *s)
 	t->room.held = &st->held;
 	t->jobs_n = q_engine_sched_jobs_rows(&s->req, s->r->arena, &t->jobs);
 	for (size_t i = 0; i < t->jobs_n; i++) {
-		any |= strcmp(t->jobs[i].state, "QUEUED") == 0 || !t->jobs[i].inflight;
+		any |= t->jobs[i].state == JOB_QUEUED || !t->jobs[i].inflight;
 	}
 	if (!any) {
 		slice_end(st, t);

@@ -23,10 +23,10 @@ static void job_assigned(struct step *s)
 static void bind_write(struct recon *r, struct binding *a, const char *files, int64_t until_us)
 {
 	const struct q_engine_sched_jobs_row *j = a->job;
-	const char *next = job_next(j->id, j->state, JOB_EV_PLACED);
+	enum job_state next = job_next(j->id, j->state, JOB_EV_PLACED);
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return;
 	}
 	s = step_new(r, job_assigned, a);
@@ -36,7 +36,7 @@ static void bind_write(struct recon *r, struct binding *a, const char *files, in
 		.epoch = j->epoch,
 		.node_id = a->node->id,
 		.now = next,
-		.event = job_event_name(JOB_EV_PLACED),
+		.event = JOB_EV_PLACED,
 		.why = arena_printf(r->arena, "placed on n%" PRId64 "%s", a->node->id,
 		    j->has_checkpoint_id ? ", from its newest checkpoint" : ""),
 		.files = files,
@@ -106,8 +106,7 @@ static bool node_free_for(const struct q_engine_free_nodes_row *n,
 	if (j->has_fleet_id || n->has_fleet_id) {
 		return j->has_fleet_id && n->has_fleet_id && j->fleet_id == n->fleet_id;
 	}
-	return !n->has_job_id ||
-	    (n->job_state != NULL && job_state_final(job_state_parse(n->job_state)));
+	return !n->has_job_id || job_state_final(n->job_state);
 }
 
 size_t node_choose(struct recon *r, const struct assign_pass *t,

@@ -53,10 +53,10 @@ static int64_t need_least(struct recon *r, const struct job_facts *f, const stru
 
 static void job_park(struct recon *r, const struct job_facts *f, int64_t need, const char *why)
 {
-	const char *next = job_next(f->id, f->state, JOB_EV_BUDGET);
+	enum job_state next = job_next(f->id, f->state, JOB_EV_BUDGET);
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return;
 	}
 	AUTO(json)
@@ -74,7 +74,7 @@ static void job_park(struct recon *r, const struct job_facts *f, int64_t need, c
 	    (&(struct q_engine_job_park){ .id = f->id,
 		.epoch = f->epoch,
 		.now = next,
-		.event = job_event_name(JOB_EV_BUDGET),
+		.event = JOB_EV_BUDGET,
 		.need_micros = need,
 		.why = why,
 		.at_us = engine_now(r->e),
@@ -98,7 +98,7 @@ void budget_short(struct recon *r, const struct job_facts *f, const struct placi
 	int64_t need = need_least(r, f, p->spec);
 	const char *left = budget_words(r->arena, f->budget_left, f->budget_micros);
 
-	if (strcmp(f->state, "QUEUED") != 0) {
+	if (f->state != JOB_QUEUED) {
 		return; /* it still saves; no other machine is wanted meanwhile */
 	}
 	if (need <= f->budget_left) {

@@ -17,7 +17,7 @@
 struct deadline_pace {
 	int64_t job_id, until_us; /* mono */
 	int32_t epoch;
-	char state[16];
+	enum job_state state;
 };
 
 /* Only pacing: keeps a waiting job from asking in every pass. */
@@ -49,7 +49,7 @@ static bool pace_holds(struct recon *r, const struct job_facts *f)
 	struct deadline_pace *p = pace_find(r->e, f->id);
 	int64_t now = loop_mono_us(r->e->loop);
 
-	if (p->job_id == f->id && p->epoch == f->epoch && strcmp(p->state, f->state) == 0 &&
+	if (p->job_id == f->id && p->epoch == f->epoch && p->state == f->state &&
 	    p->until_us > now) {
 		engine_later(r->e, p->until_us - now);
 		return true;
@@ -76,8 +76,8 @@ static void pace_set(struct recon *r, const struct place_question *q, int64_t ti
 	}
 	*p = (struct deadline_pace){ .job_id = q->facts.id,
 		.epoch = q->facts.epoch,
+		.state = q->facts.state,
 		.until_us = loop_mono_us(r->e->loop) + again };
-	(void)snprintf(p->state, sizeof(p->state), "%s", q->facts.state);
 	engine_later(r->e, again);
 }
 

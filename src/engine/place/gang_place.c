@@ -16,27 +16,6 @@ static void gang_wanted(struct step *s)
 	}
 }
 
-struct labels {
-	const char **tokens, **names;
-};
-
-/* All machines of one launch carry rank 0's token and name; the other rows have their own, which
- * are never sent. */
-static struct labels labels_make(struct recon *r, size_t n)
-{
-	struct labels l = { .tokens = arena_array(r->arena, n, sizeof(*l.tokens)),
-		.names = arena_array(r->arena, n, sizeof(*l.names)) };
-
-	for (size_t i = 0; i < n; i++) {
-		char token[65], name[65];
-
-		token_make(r->e, token, name);
-		l.tokens[i] = arena_strdup(r->arena, token);
-		l.names[i] = arena_strdup(r->arena, name);
-	}
-	return l;
-}
-
 static bool one_call(struct engine *e, const char *provider)
 {
 	struct call_provider *p = engine_provider(e, provider);
@@ -62,7 +41,9 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 	const struct gang_score *g = gang_find(p, o);
 	size_t n = (size_t)f->nodes;
 	bool call = one_call(e, o->provider);
-	struct labels l = labels_make(r, n);
+	/* All machines of one launch carry rank 0's token and name. The other rows have their own,
+	 * which are never sent. */
+	struct q_node_label *nodes = node_labels_make(r, n);
 	const char *text;
 	struct step *st;
 
@@ -91,11 +72,9 @@ void gang_want(struct recon *r, const struct job_facts *f, const struct placing 
 		.epoch = f->epoch,
 		.pool_id = o->pool_id,
 		.place = gang_place(r->arena, o),
-		.token = call ? l.tokens[0] : "",
-		.tokens = l.tokens,
-		.tokens_n = n,
-		.names = l.names,
-		.names_n = n,
+		.token = call ? nodes[0].token : "",
+		.node = nodes,
+		.node_n = n,
 		.price_micros = o->price_micros,
 		.kind = kind,
 		.inputs = json_text(r->arena, in),

@@ -74,7 +74,7 @@ static struct job_facts move_facts(const struct q_engine_move_jobs_row *j)
 {
 	return (struct job_facts){ .id = j->id,
 		.epoch = j->epoch,
-		.state = "RUNNING",
+		.state = JOB_RUNNING,
 		.name = j->name,
 		.spec_json = j->spec,
 		.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
@@ -226,10 +226,10 @@ bool move_judge(struct recon *r, const struct q_engine_move_jobs_row *j, bool sp
 /* Tells all ranks of a running job to save and stop. Returns false when it may not now. */
 static bool move_leave(struct recon *r, const struct job_facts *f, const char *why)
 {
-	const char *next = job_next(f->id, f->state, JOB_EV_MOVE);
+	enum job_state next = job_next(f->id, f->state, JOB_EV_MOVE);
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return false;
 	}
 	s = step_new(r, NULL, NULL);
@@ -239,7 +239,7 @@ static bool move_leave(struct recon *r, const struct job_facts *f, const char *w
 			.epoch = f->epoch,
 			.was = f->state,
 			.now = next,
-			.event = job_event_name(JOB_EV_MOVE),
+			.event = JOB_EV_MOVE,
 			.desired = "drain",
 			.why = why,
 			.at_us = engine_now(r->e),
@@ -251,7 +251,7 @@ static bool move_leave(struct recon *r, const struct job_facts *f, const char *w
 		.epoch = f->epoch,
 		.was = f->state,
 		.now = next,
-		.event = job_event_name(JOB_EV_MOVE),
+		.event = JOB_EV_MOVE,
 		.desired = "drain",
 		.why = why,
 		.at_us = engine_now(r->e),
@@ -263,7 +263,7 @@ static void move_now(struct recon *r, const struct q_engine_move_jobs_row *j)
 {
 	struct job_facts f = { .id = j->id,
 		.epoch = j->epoch,
-		.state = "RUNNING",
+		.state = JOB_RUNNING,
 		.nodes = j->num_nodes };
 	const char *why =
 	    arena_printf(r->arena, "moves from n%" PRId64 " to n%" PRId64 ", which is ready",
@@ -414,7 +414,7 @@ static void return_jobs(struct step *s)
 		const struct q_engine_move_jobs_row *j = &t->rows[i];
 
 		judge |= !j->has_replacement_id;
-		if (!j->has_replacement_id || strcmp(j->replacement_state, "READY") != 0) {
+		if (!j->has_replacement_id || j->replacement_state != NODE_READY) {
 			continue;
 		}
 		if (j->replacement_ready_us + hold <= now) {

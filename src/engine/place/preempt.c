@@ -46,7 +46,7 @@ static struct victim victim_make(struct recon *r, const struct q_engine_running_
 		.interruptible = w->interruptible,
 		.preemptible = w->preemptible,
 		.has_path = w->has_path,
-		.moving = w->moving || strcmp(w->state, "RUNNING") != 0,
+		.moving = w->moving || w->state != JOB_RUNNING,
 		.price_micros = w->price_micros * w->num_nodes,
 		.ran_us = MAX(now - from, 0),
 		.save_us = w->save_us > 0 ? w->save_us : e->conf.rank.save_s * SPOT_US_PER_S,
@@ -101,7 +101,7 @@ static void preempt_one(struct recon *r, const struct preempting *x, size_t i, b
 	struct engine *e = r->e;
 	struct q_engine_running_row *w = NULL;
 	const struct victim *v = &x->list[i];
-	const char *next = job_next(v->job_id, "RUNNING", JOB_EV_MOVE);
+	enum job_state next = job_next(v->job_id, JOB_RUNNING, JOB_EV_MOVE);
 	AUTO(json)
 	json_t *in = json_pack("{s:I, s:i, s:O}", "for_job", (json_int_t)x->facts->id, "priority",
 	    (int)x->spec->priority, "running", x->seen);
@@ -118,7 +118,7 @@ static void preempt_one(struct recon *r, const struct preempting *x, size_t i, b
 	    v->job_id, (int)v->priority, x->rows[i]->node_id, x->n, (double)v->cost_micros / 1e6);
 	struct step *s;
 
-	if (next[0] == '\0') {
+	if (next == JOB_NONE) {
 		return;
 	}
 	w = arena_alloc(r->arena, sizeof(*w));
@@ -133,7 +133,7 @@ static void preempt_one(struct recon *r, const struct preempting *x, size_t i, b
 		.for_job = x->facts->id,
 		.for_epoch = x->facts->epoch,
 		.now = next,
-		.event = job_event_name(JOB_EV_MOVE),
+		.event = JOB_EV_MOVE,
 		.hand = hand,
 		.why = why,
 		.for_why = for_why,

@@ -57,13 +57,8 @@ struct queue_state {
 static void queue_write(struct recon *r, const struct queue_work *t,
     const struct schedule_place *places)
 {
-	struct arena *a = r->arena;
 	struct queue_state *st = r->state;
-	int64_t *ids = arena_array(a, t->n + 1, sizeof(*ids));
-	int32_t *pos = arena_array(a, t->n + 1, sizeof(*pos)),
-		*effective = arena_array(a, t->n + 1, sizeof(*effective));
-	double *ratios = arena_array(a, t->n + 1, sizeof(*ratios));
-	const char **whys = arena_array(a, t->n + 1, sizeof(*whys));
+	struct q_engine_queue_write_place *rows = arena_array(r->arena, t->n + 1, sizeof(*rows));
 	struct step *s;
 	size_t n = 0;
 
@@ -71,11 +66,13 @@ static void queue_write(struct recon *r, const struct queue_work *t,
 		const struct schedule_place *p = &places[i];
 
 		if (!place_stays(&t->jobs[p->job], p, (int32_t)i + 1)) {
-			ids[n] = t->jobs[p->job].id;
-			pos[n] = (int32_t)i + 1;
-			effective[n] = p->effective;
-			ratios[n] = p->ratio;
-			whys[n++] = p->why;
+			rows[n++] = (struct q_engine_queue_write_place){
+				.job_id = t->jobs[p->job].id,
+				.pos = (int32_t)i + 1,
+				.effective = p->effective,
+				.ratio = p->ratio,
+				.why = p->why,
+			};
 		}
 	}
 	if (n == 0 && st->places_n == t->n) {
@@ -84,16 +81,8 @@ static void queue_write(struct recon *r, const struct queue_work *t,
 	st->places_n = t->n;
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_queue_write,
-	    (&(struct q_engine_queue_write){ .ids = ids,
-		.ids_n = n,
-		.pos = pos,
-		.pos_n = n,
-		.effective = effective,
-		.effective_n = n,
-		.ratios = ratios,
-		.ratios_n = n,
-		.whys = whys,
-		.whys_n = n,
+	    (&(struct q_engine_queue_write){ .place = rows,
+		.place_n = n,
 		.at_us = engine_now(r->e),
 		.fence = r->epoch }));
 }
@@ -117,23 +106,21 @@ static bool shares_match_file(const struct engine_conf *c, const struct q_engine
 static void shares_file(struct recon *r, const struct q_engine_shares_row *rows, size_t n)
 {
 	const struct engine_conf *c = &r->e->conf;
-	const char **teams = arena_array(r->arena, c->shares_n + 1, sizeof(*teams));
-	int64_t *weights = arena_array(r->arena, c->shares_n + 1, sizeof(*weights));
+	struct q_engine_shares_file_share *shares =
+	    arena_array(r->arena, c->shares_n + 1, sizeof(*shares));
 	struct step *s;
 
 	if (shares_match_file(c, rows, n)) {
 		return;
 	}
 	for (size_t i = 0; i < c->shares_n; i++) {
-		teams[i] = c->shares[i].team;
-		weights[i] = c->shares[i].weight_pm;
+		shares[i] = (struct q_engine_shares_file_share){ .team = c->shares[i].team,
+			.weight_pm = c->shares[i].weight_pm };
 	}
 	s = step_new(r, NULL, NULL);
 	STEP(s, engine_shares_file,
-	    (&(struct q_engine_shares_file){ .teams = teams,
-		.teams_n = c->shares_n,
-		.weights = weights,
-		.weights_n = c->shares_n,
+	    (&(struct q_engine_shares_file){ .share = shares,
+		.share_n = c->shares_n,
 		.at_us = engine_now(r->e),
 		.fence = r->epoch }));
 }
@@ -266,8 +253,7 @@ static bool nodes_idle(const struct recon *r, const struct q_engine_free_nodes_r
 	const struct offer *x = offer_find(r->e, n->pool_id);
 
 	return x != NULL && quota_same(x, o) && !n->has_fleet_id &&
-	    (!n->has_job_id ||
-		(n->job_state != NULL && job_state_final(job_state_parse(n->job_state))));
+	    (!n->has_job_id || job_state_final(n->job_state));
 }
 
 /* The time from which the job has room in the offer's quota, by the expected ends. A job that has

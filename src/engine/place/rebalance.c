@@ -107,7 +107,6 @@ static void row_keep(struct recon *r, struct rebalance *b, struct q_engine_move_
 	b->kept += fits ? n : 0;
 	row->spec = fits ? arena_strndup(r->arena, row->spec, n) : NULL;
 	row->name = arena_strdup(r->arena, row->name);
-	row->replacement_state = arena_strdup(r->arena, row->replacement_state);
 	row->rates = arena_strdup(r->arena, row->rates);
 	row->refused = arena_strdup(r->arena, row->refused);
 }

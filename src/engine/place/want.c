@@ -6,7 +6,7 @@
  * count. */
 static int64_t steps_kept(const struct q_engine_sched_jobs_row *j)
 {
-	if (strcmp(j->state, "QUEUED") != 0) {
+	if (j->state != JOB_QUEUED) {
 		return j->steps_done;
 	}
 	if (!j->has_checkpoint_id) {
@@ -26,7 +26,7 @@ struct job_facts facts_make(const struct q_engine_sched_jobs_row *j)
 		.deadline_us = j->has_deadline_us ? j->deadline_us : 0,
 		.created_us = j->created_us,
 		/* A draining job waits for its next place since then. */
-		.queued_us = strcmp(j->state, "QUEUED") == 0 ? j->queued_us : j->state_us,
+		.queued_us = j->state == JOB_QUEUED ? j->queued_us : j->state_us,
 		.steps_done = steps_kept(j),
 		.steps_total = j->steps_total,
 		.checkpoint_bytes = j->checkpoint_bytes,
@@ -50,7 +50,7 @@ static bool room_make(struct recon *r, struct assign_pass *t, const struct job_f
 {
 	const char *held;
 
-	if (p->usable == 0 && strcmp(f->state, "QUEUED") == 0) {
+	if (p->usable == 0 && f->state == JOB_QUEUED) {
 		bool made = preempt_for_quota(r, &t->room, f, p);
 
 		room_hold(r, &t->room, f, p);
@@ -86,7 +86,7 @@ static bool job_infeasible(struct recon *r, const struct q_engine_sched_jobs_row
 	struct engine *e = r->e;
 	struct place_in in = place_in(r);
 
-	return p->ranking.usable == 0 && e->offers.n > 0 && strcmp(j->state, "QUEUED") == 0 &&
+	return p->ranking.usable == 0 && e->offers.n > 0 && j->state == JOB_QUEUED &&
 	    engine_now(e) - f->queued_us > clock_span_us(e, e->conf.infeasible_us) &&
 	    !placement_suits(&in, p->spec);
 }

@@ -112,7 +112,7 @@ static void reap_one(struct recon *r, const struct q_engine_reap_due_row *w)
 	s->always = true;
 	STEP(s, engine_act_claim,
 	    (&(struct q_engine_act_claim){ .id = w->id,
-		.state = "TERMINATING",
+		.state = NODE_TERMINATING,
 		.claimed_by = e->me,
 		.at_us = engine_now(e),
 		.until_us = engine_now(e) + e->conf.call_timeout_us * 2,
@@ -126,7 +126,7 @@ static void reap_due(struct step *s)
 
 	for (size_t i = 0; i < n; i++) {
 		if (rows[i].confirmed) {
-			node_event(s->r, rows[i].id, "TERMINATING", NODE_EV_CONFIRMED, "",
+			node_event(s->r, rows[i].id, NODE_TERMINATING, NODE_EV_CONFIRMED, "",
 			    rows[i].provider_state[0] == '\0'
 				? "it never had an instance"
 				: arena_printf(s->r->arena, "provider says %s",

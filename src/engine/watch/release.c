@@ -90,8 +90,8 @@ static void release_due(struct step *s)
 		if (unsure || rows[i].event == NODE_EV_UNWANTED) {
 			node_unwanted(s->r, rows[i].id, unsure, rows[i].why);
 		} else {
-			node_event(s->r, rows[i].id, node_state_name(rows[i].state), rows[i].event,
-			    "released", rows[i].why);
+			node_event(s->r, rows[i].id, rows[i].state, rows[i].event, "released",
+			    rows[i].why);
 		}
 	}
 }

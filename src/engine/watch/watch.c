@@ -416,7 +416,7 @@ static void refused_end(struct step *s)
 	const struct q_engine_watch_due_row *w = s->ctx;
 
 	offers_invalidate(s->r->e);
-	node_event(s->r, w->id, node_state_name(w->state), NODE_EV_BROKEN, w->cause, w->why);
+	node_event(s->r, w->id, w->state, NODE_EV_BROKEN, w->cause, w->why);
 }
 
 /* A launch that was refused late: the pool, or its quota class, cools as after any refusal. The
@@ -474,8 +474,8 @@ static void watch_due(struct step *s)
 			refused_late(s->r, &rows[i]);
 			continue;
 		}
-		node_event(s->r, rows[i].id, node_state_name(rows[i].state), rows[i].event,
-		    rows[i].cause, rows[i].why);
+		node_event(s->r, rows[i].id, rows[i].state, rows[i].event, rows[i].cause,
+		    rows[i].why);
 		pool_cool_after(s->r, &rows[i]);
 	}
 }

@@ -1,13 +1,16 @@
 /*
- * Runs provider verbs. A call is one struct run (ours) beside one struct call (the user's); the
- * auth step of a provider is a run too, without a user. A run is in exactly one place: waiting for
+ * Runs provider verbs. A call has one struct run (ours) beside one struct call (the user's). The
+ * auth step of a provider is a run too, without a user. A run waits in exactly one place: for
  * credentials, for rate-limit tokens, for the account-wide bucket, for a retry, or for a reply.
- * A step is never entered inside call_start or inside another step.
+ * Neither call_start nor another step enters a step.
  *
- * Only this file tracks two facts. run.doubt: the cloud may have acted without an answer to us.
- * run.acted: the cloud did not refuse an act, and the step still has more to ask. With either, our
- * own ending is always SPOT_UNKNOWN: a token refused after a launch is no refusal of the machine.
- * The step's own ending stands, and call.doubted tells its caller about the doubt.
+ * Only this file tracks two facts:
+ *
+ * - run.doubt: the cloud may have acted without an answer to us
+ * - run.acted: the cloud did not refuse an act, and the step has more to ask
+ *
+ * With either, an end that we cause is SPOT_UNKNOWN: a token refused after a launch does not refuse
+ * the machine. If the step ends the call, its verdict stands, and call.doubted reports the doubt.
  */
 #include "base/base.h"
 
@@ -54,7 +57,7 @@ static void run_free(void *p)
 	free(r);
 }
 
-/* The request that is out is given up, if there is one. */
+/* Gives up the request under way, if there is one. */
 static void run_stream_cut(struct run *r)
 {
 	if (op_busy(&r->http.op)) {
@@ -62,7 +65,7 @@ static void run_stream_cut(struct run *r)
 	}
 }
 
-/* Takes the run out of wherever it waits. Nothing of it is called afterwards. */
+/* Removes the run from its place of waiting. No callback of it runs afterwards. */
 static void run_detach(struct run *r)
 {
 	struct loop *l = r->p->loop;
@@ -125,7 +128,7 @@ bool run_may_have_acted(const struct run *r)
 	return r->doubt || r->acted;
 }
 
-/* An ending that is ours, not the step's: with an effect possible it is UNKNOWN. */
+/* Ends a run for our reason, not the step's: UNKNOWN if an effect is possible. */
 static void run_end_doubt(struct run *r, enum spot_rc rc, const struct spot_err *err)
 {
 	struct spot_err e = *err;
@@ -182,11 +185,11 @@ static int64_t run_delay_us(struct run *r)
 	if (r->last.retry_after_us > 0) {
 		return MIN(r->last.retry_after_us, CALL_RETRY_AFTER_MAX_US);
 	}
-	/* Full jitter: callers that were refused together must not come back together. */
+	/* Full jitter: callers that were refused together must not retry together. */
 	return 1 + (int64_t)rng_below(loop_rng(r->p->loop), (uint64_t)ceiling);
 }
 
-/* The request is to be built and sent again after a wait; r->last says why. */
+/* Has the step build the request again after a wait; r->last holds the reason. */
 static void run_again(struct run *r)
 {
 	int64_t delay = run_delay_us(r);
@@ -233,10 +236,10 @@ static void run_step_again(struct run *r)
 	}
 	r->last = r->c->err;
 	if (r->c->in == &r->file) {
-		r->tries++; /* a file: nothing was sent that would be counted */
+		r->tries++; /* SPOT_READ: no send has counted this try */
 	}
 	if (r->last.rc == SPOT_THROTTLED) {
-		/* Refused before it was looked at: nothing happened by this one. */
+		/* The vendor throttles before it acts: this request had no effect. */
 		r->doubt = r->doubt_before;
 		run_throttled(r, r->last.retry_after_us);
 	}
@@ -245,7 +248,7 @@ static void run_step_again(struct run *r)
 
 static void run_step_reauth(struct run *r)
 {
-	/* Refused for its credentials: nothing happened by this one. */
+	/* The vendor refused the credentials: this request had no effect. */
 	r->doubt = r->doubt_before;
 	if (r->call == NULL || r->reauthed) {
 		if (r->c->err.rc == SPOT_OK) {
@@ -262,7 +265,7 @@ static void run_step_reauth(struct run *r)
 	r->c->in = NULL;
 	r->c->at = r->at_before;
 	if (r->auth_gen != r->p->auth_gen) {
-		/* Somebody renewed them while this request was under way. */
+		/* Another run renewed the credentials while this request was under way. */
 		run_step(r);
 		return;
 	}
@@ -280,7 +283,7 @@ static void run_lost(struct run *r, enum spot_rc rc)
 	err_set(&e, rc, "%s %s: %s", r->p->name, r->verb, r->http.op.err.text);
 	r->last = e;
 	if (r->c->mutating && !unsent) {
-		/* Whatever was sent may have been carried out: only a look-up can tell. */
+		/* The vendor may have carried out the request: only a look-up can tell. */
 		e.rc = SPOT_UNKNOWN;
 		run_end(r, SPOT_UNKNOWN, &e);
 		return;
@@ -293,7 +296,7 @@ static void run_lost(struct run *r, enum spot_rc rc)
 	run_end_doubt(r, rc, &e);
 }
 
-/* A reply from a cache (RFC 9111 5.1) is of another time. */
+/* Keeps the skew of the vendor's clock, but not from a cached reply (RFC 9111 5.1). */
 static void run_told_time(const struct run *r)
 {
 	int64_t theirs;
@@ -377,7 +380,7 @@ static enum spot_step run_enter(struct run *r)
 	return SPOT_FAIL;
 }
 
-/* An endless chain of pages, or one that would fill the memory of the call, is cut. */
+/* Cuts a chain of pages that has no end, or that would fill the memory of the call. */
 static bool run_within_bounds(struct run *r)
 {
 	if (++r->steps > CALL_STEPS_MAX) {
@@ -393,7 +396,7 @@ static bool run_within_bounds(struct run *r)
 	return true;
 }
 
-/* SPOT_READ, then straight back into the step. False: the run is over. */
+/* Reads the file for SPOT_READ; the step goes on at once. False: the run is over. */
 static bool run_read(struct run *r)
 {
 	struct spot_err e;
@@ -420,12 +423,12 @@ static void run_failed(struct run *r)
 	run_end(r, r->c->err.rc, &r->c->err);
 }
 
-/* The step wants the rest of a streamed reply: back to waiting for it. */
+/* Waits for the rest of a streamed reply. */
 static void run_more(struct run *r)
 {
 	if (r->c->in == NULL || !r->c->in->partial) {
 		run_end_text(r, SPOT_INTERNAL,
-		    "the provider's step asked for more of a reply that is over");
+		    "the provider's step wants more of a reply that has ended");
 		return;
 	}
 	r->c->in = NULL;
@@ -442,8 +445,8 @@ void run_streamed(struct http_req *req)
 	run_step(r);
 }
 
-/* By RFC 9110 (15.5) a 4xx is a request that was not carried out; but a conflict may be with what
- * we made ourselves, by an earlier try. */
+/* By RFC 9110 (15.5) the server did not carry out a request that got a 4xx. The exception is 409:
+ * an earlier try of ours may have caused the conflict. */
 static bool reply_is_refusal(const struct spot_http_response *in)
 {
 	return in->status >= 400 && in->status < 500 && in->status != 409;
@@ -452,7 +455,7 @@ static bool reply_is_refusal(const struct spot_http_response *in)
 static void run_progress(struct run *r)
 {
 	if (r->c->in != NULL) {
-		/* Answered; the next request has its own tries and its own doubt. */
+		/* The request has its answer; the next one starts with no tries and no doubt. */
 		r->tries = 0;
 		r->doubted = r->doubted || (r->doubt && r->c->in->status >= 500);
 		r->acted = r->acted || r->doubt_before || (r->doubt && !reply_is_refusal(r->c->in));
@@ -587,8 +590,8 @@ void call_start(struct call *call, struct call_provider *p, enum call_verb verb,
 	r->urgent = urgent;
 	r->launch = verb == CALL_LAUNCH || verb == CALL_LAUNCH_GANG;
 	op_init(&call->op, p->loop, done);
-	/* Our own timer ends the call, because only at that moment is it known whether the verdict
-	 * is TIMEOUT or UNKNOWN; the op's deadline stands behind it. */
+	/* The timer of the run ends the call, because only it can choose TIMEOUT or UNKNOWN at that
+	 * moment. The deadline of the op is a later safeguard. */
 	op_begin(&call->op, verb_names[verb], timeout_us + CALL_OP_GRACE_US, SPOT_UNKNOWN,
 	    call_abort);
 	run_start(r);

@@ -1,8 +1,8 @@
 /*
- * Runs one provider verb and ends exactly once. It makes sure that credentials are fresh (one
- * flight per provider), waits for rate-limit tokens, sends, and enters the step again. It handles
- * AGAIN (capped exponential back-off with full jitter, Retry-After obeyed), REAUTH and READ. A lost
- * reply of a mutating request ends with SPOT_UNKNOWN, whatever the step would have said.
+ * Runs one provider verb; a call ends exactly once. It renews credentials if needed (one renewal at
+ * a time per provider), waits for rate-limit tokens, sends the request, and enters the step again.
+ * It handles AGAIN (capped exponential back-off with full jitter; obeys Retry-After), REAUTH and
+ * READ. If the reply to a mutating request is lost, the call ends with SPOT_UNKNOWN.
  */
 #ifndef IO_CALL_H
 #define IO_CALL_H
@@ -12,20 +12,21 @@
 #include "spot/provider.h"
 
 struct run;
-/* one open provider instance: ops, self, limiter, auth flight */
+/* One open provider instance: ops, self, limiter, credentials. */
 struct call_provider;
-/* Account-wide buckets live in Postgres: the owner supplies take(), which calls call_shared_taken()
- * once with 0, the tokens are taken, or how long until they may be there: it is asked again then.
- * NULL: all buckets in process. */
+/* Access to the account-wide token buckets in Postgres; NULL keeps all buckets in this process. The
+ * owner's take() answers once with call_shared_taken(). A wait of 0 means that it took the tokens;
+ * otherwise the request asks again after that wait. */
 struct call_shared {
 	void (*take)(struct call_shared *s, struct call_provider *p, const struct spot_limit *limit,
 	    const char *scope, int cost, bool urgent, void *token);
 };
 void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, int64_t wait_us);
 
+/* Takes ownership of self and closes it in the end; copies name. */
 struct call_provider *call_provider_new(struct loop *l, struct http_client *http,
     const struct spot_provider_ops *ops, void *self, const char *name, struct call_shared *shared);
-void call_provider_free(struct call_provider *p); /* closes self */
+void call_provider_free(struct call_provider *p); /* stops its calls; NULL accepted */
 const char *call_provider_name(const struct call_provider *p);
 const struct spot_provider_ops *call_provider_ops(const struct call_provider *p);
 void *call_provider_self(const struct call_provider *p);
@@ -33,8 +34,8 @@ struct call_stats {
 	int64_t requests, throttled, failed, waited_us;
 };
 struct call_stats call_provider_stats(const struct call_provider *p);
-/* How far the provider's clock was ahead of our wall clock when its newest reply came that had a
- * Date (to the second), and when that was (mono). false: none had one. */
+/* Sets *off_us to the lead of the provider's clock over our wall clock, to the second, and *at_us
+ * to the time of that reply (mono). Uses the newest reply with a Date; false: there was none. */
 NODISCARD bool call_provider_told(const struct call_provider *p, int64_t *off_us, int64_t *at_us);
 
 enum call_verb {
@@ -59,29 +60,29 @@ struct call {
 	struct op op; /* done(&call->op); rc/err are the verdict */
 	struct call_provider *provider;
 	enum call_verb verb;
-	void *args; /* struct spot_launch etc.; results in it */
+	void *args; /* struct spot_launch etc.; the verb puts its results there */
 	struct arena *arena;
-	bool urgent; /* goes before others at the limiter (terminate) */
-	/* Asked before each request that may have an effect leaves; set after call_start, NULL:
-	 * always. false ends the call with CANCELLED: whoever waited for tokens or was stopped may
-	 * have lost its right to act meanwhile. */
+	bool urgent; /* the limiter serves it before others (terminate) */
+	/* Runs before each mutating request leaves; set it after call_start; NULL: always true.
+	 * False ends the call with CANCELLED: the daemon may have lost its lease while the call
+	 * waited for tokens. */
 	bool (*may_send)(const struct call *call);
 	struct spot_call c;
 	void *priv;
-	struct run *run; /* io/call/call.c's own */
-	int requests; /* after done: how many were sent */
-	/* After done: a try that may have had its effect had no definite answer, and the step went
-	 * on. Its verdict on a later request (refused for its credentials) need not hold for that
-	 * one. */
+	struct run *run; /* private to io/call */
+	int requests; /* after done: number of requests sent */
+	/* After done: an earlier request may have had its effect without a definite answer, and the
+	 * step went on. A verdict on a later request, such as refused credentials, may not hold for
+	 * the earlier one. */
 	bool doubted;
 };
-/* args and arena (made with the default cap) stay valid until done. timeout bounds the whole call.
- * tries_max: how often one request of it is sent at most, for AGAIN (0 = 5). */
+/* Starts a verb with args and arena (made with the default cap), which must stay valid until done.
+ * The limit timeout_us holds for the whole call, tries_max (0 = 5) for the sends of one request. */
 void call_start(struct call *call, struct call_provider *p, enum call_verb verb, void *args,
     struct arena *arena, int64_t timeout_us, int tries_max, bool urgent, void (*done)(struct op *));
 
-/* Static registry plus dlopen: finds ops by kind; path != NULL loads an out-of-tree plugin and
- * checks symbol, abi and size. */
+/* Loads an out-of-tree provider from path and checks its symbol, ABI, size and verbs. CONFIG: the
+ * file is no such plugin. */
 NODISCARD enum spot_rc call_plugin_load(const char *path, const struct spot_provider_ops **ret,
     struct spot_err *err);
 

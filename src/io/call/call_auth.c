@@ -1,7 +1,7 @@
 /*
- * A provider instance: its name, limiter and statistics, and its credentials. Renewal is
- * single-flight: the first call that needs it starts the auth step, all others wait for that one,
- * and its failure fails them all with its words.
+ * A provider instance: its name, limiter and statistics, and its credentials. One renewal runs at a
+ * time: the first call that needs it starts the auth step, and all others wait for that one. If it
+ * fails, they all fail with its error.
  *
  * A provider's times follow the wall clock: lives of tokens, renewals, pauses after a refusal. A
  * clock step may make all of them wrong, so credentials are then renewed as a whole, fresh or not.
@@ -17,7 +17,7 @@
 #include "io/call/call_priv.h"
 
 #define SECRETS_MAX 32
-/* less is drift, and within what tokens are renewed ahead of their end */
+/* A smaller change is drift, which the early renewal of tokens covers. */
 #define CLOCK_SET_US (30 * SPOT_US_PER_S)
 
 static int64_t clock_us(const struct call_provider *p)
@@ -87,7 +87,7 @@ static void secrets_drop(char **list, size_t n)
 	free(list);
 }
 
-/* New ones are registered before the old ones go: a value held in both stays covered. */
+/* Registers the new secrets before it drops the old ones, so that a value in both stays covered. */
 static void secrets_register(struct call_provider *p)
 {
 	const char *held[SECRETS_MAX];
@@ -138,7 +138,7 @@ void auth_done(struct call_provider *p, enum spot_rc rc, const struct spot_err *
 	TAILQ_FOREACH (r, &p->auth_waiters, auth_link) {
 		n++;
 	}
-	/* Only those that wait now: one let go may come back and ask for the next flight. */
+	/* Serve only the present waiters: a resumed run may queue again for the next renewal. */
 	while (n-- > 0 && (r = TAILQ_FIRST(&p->auth_waiters)) != NULL) {
 		if (rc != SPOT_OK && (!extra || r->reauthed)) {
 			auth_fail_waiter(r, rc, err);
@@ -171,7 +171,7 @@ struct call_provider *call_provider_new(struct loop *l, struct http_client *http
 	return p;
 }
 
-/* The account-wide bucket may still owe us answers, which name this provider. */
+/* Frees a closed provider once the account-wide bucket owes it no answers. */
 void provider_free_if_idle(struct call_provider *p)
 {
 	if (p->closed && p->shares == 0) {

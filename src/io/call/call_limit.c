@@ -1,7 +1,7 @@
 /*
- * Token buckets for provider calls. Refill is computed when looked at; one timer per bucket wakes
- * the head of its queue. A token bucket of (rate r, burst b) lets through at most b + r*t in any
- * time t, which is how the vendors publish theirs.
+ * Token buckets for provider calls. Each access computes the refill; one timer per bucket wakes the
+ * head of its queue. A bucket of rate r and burst b grants at most b + r*t tokens in any time t.
+ * Vendors publish their limits in this form.
  */
 #include "base/base.h"
 
@@ -16,7 +16,7 @@ struct limit_bucket {
 	const struct spot_limit *limit;
 	char *scope;
 	double tokens;
-	int64_t as_of_us; /* mono; tokens are right for this moment */
+	int64_t as_of_us; /* mono: time of the last refill */
 	int64_t shut_until_us; /* mono */
 	struct limit_queue urgent, normal;
 	struct loop_timer timer;
@@ -97,8 +97,8 @@ static void bucket_refill(struct limit_bucket *b)
 	b->as_of_us = now;
 }
 
-/* Tokens are compared with a hair of slack: a refill over exactly the computed wait may come out
- * one rounding short, and would otherwise cost another turn. */
+/* Takes cost tokens if the bucket has them. The comparison has a little slack, because a refill
+ * after exactly the computed wait may fall short by a rounding error. */
 static bool bucket_draw(struct limit_bucket *b, double cost)
 {
 	bucket_refill(b);

@@ -1,8 +1,11 @@
 /*
  * Inside of io/call: the provider instance, the run of a verb, and the rate limits.
  *
- * call.c runs the steps; call_auth.c gets credentials, once for all that wait; call_send.c sends a
- * request; call_read.c reads files for SPOT_READ; call_limit.c keeps the token buckets.
+ * - call.c runs the steps
+ * - call_auth.c renews credentials, once for all runs that wait
+ * - call_send.c sends a request
+ * - call_read.c reads files for SPOT_READ
+ * - call_limit.c keeps the token buckets
  */
 #ifndef IO_CALL_PRIV_H
 #define IO_CALL_PRIV_H
@@ -26,9 +29,9 @@
 /* ---- rate limits (call_limit.c) -------------------------------------------------------------- */
 
 /*
- * Token buckets of one provider instance, one per (limit, scope), in process. A request that finds
- * its bucket empty queues. Urgent ones (terminate) are served before the others, each class in
- * order of arrival. Nothing here fails.
+ * Token buckets of one provider instance, one per (limit, scope), in process. A request waits in a
+ * queue while its bucket is empty. Urgent requests (terminate) come first, each class in order of
+ * arrival. Nothing here fails.
  */
 struct limiter;
 struct limit_bucket;
@@ -37,34 +40,35 @@ struct limit_wait { /* embedded in the waiting request */
 	struct limit_bucket *bucket; /* NULL = not queued */
 	double cost;
 	bool urgent;
-	void (*go)(struct limit_wait *w); /* the tokens are taken; called from the loop */
+	void (*go)(struct limit_wait *w); /* the limiter has taken the tokens; runs in the loop */
 };
 
 struct limiter *limiter_new(struct loop *l);
-void limiter_free(struct limiter *l); /* NULL accepted; nobody may be queued any more */
-/* True: taken now. False: queued, w->go will be called. The bucket's figures come from limit at its
- * first use; scope NULL is "". cost <= 0 is 1; a cost above the burst is served from a full bucket.
+void limiter_free(struct limiter *l); /* NULL accepted; its queues must be empty */
+/*
+ * Takes tokens now (true), or queues w and later calls w->go (false). A scope of NULL is "", a cost
+ * of 0 or less is 1. A cost above the burst needs a full bucket.
  */
 bool limiter_take(struct limiter *l, const struct spot_limit *limit, const char *scope, int cost,
     bool urgent, struct limit_wait *w);
-/* The tokens that w was given are of no use for wait_us, since a wider bucket has none: they go
- * back, w is the first of its class again, and nobody else is let through before that. */
+/* Returns the tokens of w, because a wider bucket is empty for wait_us. Puts w first in its class
+ * again and shuts the bucket for wait_us. */
 void limiter_put_back(struct limiter *l, const struct spot_limit *limit, const char *scope,
     int cost, bool urgent, int64_t wait_us, struct limit_wait *w);
 void limiter_cancel(struct limit_wait *w); /* idempotent */
-/* The vendor said "too fast": the bucket is emptied, and shut for the time it asked for. */
+/* Empties the bucket and shuts it for retry_after_us, after the vendor throttled us. */
 void limiter_throttled(struct limiter *l, const struct spot_limit *limit, const char *scope,
     int64_t retry_after_us);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 enum run_place {
-	RUN_NEW = 1, /* about to enter its step, or in it */
+	RUN_NEW = 1, /* about to enter its step, or inside it */
 	RUN_AUTH, /* on p->auth_waiters */
 	RUN_LIMIT, /* in a local bucket's queue */
-	RUN_SHARED, /* has the tokens of its own bucket, asked the account-wide one */
+	RUN_SHARED, /* has local tokens, waits for the account-wide bucket */
 	RUN_DELAY, /* backing off */
-	RUN_SENT, /* a request is out */
+	RUN_SENT, /* a request is under way */
 	RUN_OVER,
 };
 
@@ -72,40 +76,39 @@ struct call_share;
 struct run {
 	TAILQ_ENTRY(run) link, auth_link;
 	struct call_provider *p;
-	struct call *call; /* NULL: the provider's auth flight */
-	struct spot_call *c; /* call->c or own */
+	struct call *call; /* NULL: the renewal of the provider's credentials */
+	struct spot_call *c; /* &call->c or &own */
 	struct spot_call own;
 	struct arena *arena, *own_arena;
 	const char *verb;
 	enum run_place place;
 	bool urgent, launch;
-	bool reauthed; /* REAUTH is granted once */
-	bool authed; /* a flight was awaited: the next step does not ask for another */
-	bool granted; /* tokens are taken for the request that is being built again */
-	/* a mutating request is out without a definite answer; and as it was before the last
-	 * request */
-	bool doubt, doubt_before;
-	bool acted; /* a mutating request was answered, not refused, and the step went on */
-	bool doubted; /* call.doubted */
+	bool reauthed; /* it has used its one REAUTH */
+	bool authed; /* it has waited for a renewal: the next step needs no other */
+	bool granted; /* it holds the tokens for the request that the step builds again */
+	bool doubt; /* a mutating request has no definite answer */
+	bool doubt_before; /* doubt, before the last request */
+	bool acted; /* the vendor accepted a mutating request, and the step went on */
+	bool doubted; /* for call.doubted */
 	int at_before; /* c->at on entry to the step that built the request */
-	int tries, tries_max; /* of the request at hand */
+	int tries, tries_max; /* of the current request */
 	int steps, sent;
 	int64_t timeout_us, began_us, sent_us, waits_since_us; /* mono */
-	uint64_t auth_gen; /* credentials the last request was signed with */
-	struct spot_err last; /* why the last try failed */
+	uint64_t auth_gen; /* generation of the credentials in the last request */
+	struct spot_err last; /* error of the last try */
 	struct http_req http;
 	struct spot_http_response file; /* reply of SPOT_READ */
 	struct limit_wait wait;
-	const struct spot_limit *taking; /* the limit whose tokens are waited for */
+	const struct spot_limit *taking; /* the limit that the run takes tokens of */
 	struct call_share *share;
 	struct loop_timer timer, deadline;
 	struct loop_task kick;
 };
 TAILQ_HEAD(run_list, run);
 
-/* A question to the account-wide bucket; outlives the run that asked. */
+/* A request to the account-wide bucket; may outlive its run. */
 struct call_share {
-	struct run *run; /* NULL: its call ended meanwhile */
+	struct run *run; /* NULL: its call has ended */
 };
 
 struct call_provider {
@@ -117,14 +120,14 @@ struct call_provider {
 	struct call_shared *shared;
 	struct limiter *limiter;
 	struct run_list runs, auth_waiters;
-	struct run *auth; /* the flight, NULL = none */
+	struct run *auth; /* the renewal under way, NULL = none */
 	uint64_t auth_gen;
-	/* by the Date of the newest reply: its clock less ours; when (mono; 0: none told) */
-	int64_t told_off_us, told_at_us;
-	int64_t clock_us; /* wall clock minus mono, as it was last looked at */
-	bool auth_owed; /* the clock was set since its credentials were renewed whole */
-	bool auth_whole; /* the flight renews what was fresh: all of it */
-	char **secrets; /* registered by us for redaction */
+	int64_t told_off_us; /* by the Date of the newest reply: the vendor's clock minus ours */
+	int64_t told_at_us; /* when that reply came (mono); 0 = no reply had a Date */
+	int64_t clock_us; /* wall clock minus mono, when last read */
+	bool auth_owed; /* the clock has stepped since the last renewal of all credentials */
+	bool auth_whole; /* the renewal began with fresh credentials, so it renews all of them */
+	char **secrets; /* values that we registered for redaction */
 	size_t secrets_n;
 	int shares;
 	bool closed;
@@ -135,16 +138,16 @@ struct call_provider {
 struct run *run_new(struct call_provider *p, const char *verb, int64_t timeout_us, int tries_max);
 void run_start(struct run *r);
 void run_forget(struct run *r); /* no callback, no verdict */
-void run_resume(struct run *r); /* enter the step with c->in as it is */
+void run_resume(struct run *r); /* enters the step with c->in unchanged */
 void run_end(struct run *r, enum spot_rc rc, const struct spot_err *err);
 bool run_may_have_acted(const struct run *r);
-void run_end_text(struct run *r, enum spot_rc rc, const char *text); /* in doubt: UNKNOWN */
+void run_end_text(struct run *r, enum spot_rc rc, const char *text); /* UNKNOWN if in doubt */
 void run_answered(struct op *op); /* done of run.http */
-void run_streamed(struct http_req *req); /* more of a streamed reply is there */
+void run_streamed(struct http_req *req); /* more lines of a streamed reply came */
 /* call_send.c */
 const struct spot_limit *run_limit(const struct run *r); /* NULL = none */
-void run_take(struct run *r); /* c->out, once the rate limit lets it */
-void run_send(struct run *r); /* now */
+void run_take(struct run *r); /* sends c->out once the rate limits allow it */
+void run_send(struct run *r); /* sends c->out now */
 void run_granted(struct limit_wait *w);
 void run_log_request(const struct run *r, enum spot_rc rc);
 /* call_auth.c: the provider instance and its credentials */
@@ -152,7 +155,7 @@ bool auth_needed(struct run *r);
 void auth_wait(struct run *r);
 void auth_done(struct call_provider *p, enum spot_rc rc, const struct spot_err *err);
 void provider_free_if_idle(struct call_provider *p);
-/* call_read.c. OK: ret has status 200 (bytes, NUL behind), 404 or 403. Otherwise CONFIG. */
+/* call_read.c. OK: *ret has status 200 and the bytes with a NUL, or 404, or 403. Else CONFIG. */
 enum spot_rc call_read_file(const char *path, struct arena *arena, struct spot_http_response *ret,
     struct spot_err *err);
 

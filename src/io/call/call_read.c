@@ -1,7 +1,7 @@
 /*
- * SPOT_READ: a provider's step asks for a small local file (credentials, profile, token). Links are
- * followed on purpose: projected tokens and dotfiles are links. Anything but a regular file is
- * refused, for it could block the loop.
+ * SPOT_READ: a provider's step asks for a small local file (credentials, profile, token). The
+ * function follows links, because projected tokens and dotfiles are links. It refuses anything but
+ * a regular file, which could block the loop.
  */
 #include "base/base.h"
 
@@ -50,7 +50,7 @@ enum spot_rc call_read_file(const char *path, struct arena *arena, struct spot_h
 	char *buf;
 
 	if (path == NULL || path[0] == '\0') {
-		return err_set(err, SPOT_INTERNAL, "a file was asked for without a path");
+		return err_set(err, SPOT_INTERNAL, "the provider's step names no file to read");
 	}
 	rc = read_open(path, &fd, &status, err);
 	if (rc != SPOT_OK) {

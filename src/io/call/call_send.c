@@ -1,6 +1,6 @@
 /*
- * The way of a request to the wire: tokens of the provider's own bucket or of the account-wide one,
- * then the HTTP client. Every request passes run_send, where doubt begins.
+ * Sends a request: takes tokens of the provider's own bucket and of the account-wide one, then
+ * calls the HTTP client. Every request passes run_send, where doubt begins.
  */
 #include "base/base.h"
 
@@ -29,7 +29,7 @@ void run_send(struct run *r)
 
 	if (c->mutating && r->call != NULL && r->call->may_send != NULL &&
 	    !r->call->may_send(r->call)) {
-		run_end_text(r, SPOT_CANCELLED, "not sent: this daemon leads no longer");
+		run_end_text(r, SPOT_CANCELLED, "not sent: this daemon no longer holds the lease");
 		return;
 	}
 	if (c->out.timeout_us <= 0) {
@@ -53,8 +53,8 @@ void run_send(struct run *r)
 	http_send(p->http, &r->http, &c->out, r->arena, c->mutating, run_answered);
 }
 
-/* The tokens are taken. A request that waited long for them is built again first: it may be signed
- * with the time, and with credentials that are not fresh any more. */
+/* Sends the request with all tokens taken. After a long wait the step builds it again first, since
+ * its signature may hold an old time or expired credentials. */
 static void run_go(struct run *r)
 {
 	int64_t waited = loop_mono_us(r->p->loop) - r->waits_since_us;
@@ -72,7 +72,7 @@ static void run_go(struct run *r)
 
 static void run_take_shared(struct run *r);
 
-/* The own tokens of r->taking are there; the account-wide bucket may have none left for us. */
+/* Goes on with the local tokens of r->taking: takes those of the account-wide bucket, if any. */
 static void run_taken(struct run *r)
 {
 	if (r->taking->shared && r->p->shared != NULL && r->taking->per_second > 0) {
@@ -82,7 +82,7 @@ static void run_taken(struct run *r)
 	run_taken_all(r);
 }
 
-/* The tokens of r->taking are there; a wider limit may follow. */
+/* Goes on with all tokens of r->taking: takes those of a wider limit, if any. */
 static void run_taken_all(struct run *r)
 {
 	const struct spot_provider_ops *ops = r->p->ops;
@@ -152,9 +152,9 @@ void call_shared_taken(struct call_provider *p, void *token, enum spot_rc rc, in
 	}
 	r->share = NULL;
 	r->place = RUN_LIMIT;
-	/* The own bucket comes before the account-wide one: it serves urgent requests first and
-	 * knows when the vendor has shut us out. It alone counts when the store is away: this
-	 * process stays within the limit then, and a terminate does not wait for a database. */
+	/* The local bucket comes before the account-wide one, because it serves urgent requests
+	 * first and knows when the vendor throttles us. Without the database it alone counts: this
+	 * process stays within the limit, and a terminate does not wait. */
 	if (rc == SPOT_OK && wait_us > 0) {
 		limiter_put_back(p->limiter, r->taking, r->c->limit_scope, r->c->limit_cost,
 		    r->urgent, wait_us, &r->wait);

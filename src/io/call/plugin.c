@@ -1,7 +1,7 @@
 /*
  * Loads an out-of-tree provider: a shared object that exports one const struct spot_provider_ops
- * under SPOT_PROVIDER_SYMBOL. A table of another abi or size is refused before anything in it is
- * called. A loaded object stays loaded: its functions may be reached until the process ends.
+ * under SPOT_PROVIDER_SYMBOL. The loader refuses another ABI or size before it calls anything. A
+ * loaded object stays loaded, since callers keep its functions until the process ends.
  */
 #include "base/base.h"
 
@@ -74,7 +74,7 @@ enum spot_rc call_plugin_load(const char *path, const struct spot_provider_ops *
 	enum spot_rc rc;
 	void *so;
 
-	/* Without a slash dlopen would search the library path: a plugin is named by its file. */
+	/* Without a slash dlopen() would search the library path; path names a file. */
 	if (path == NULL || strchr(path, '/') == NULL) {
 		return err_set(err, SPOT_CONFIG,
 		    "provider plugin '%s': give its path, with a slash", path == NULL ? "" : path);

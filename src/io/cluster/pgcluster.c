@@ -28,9 +28,8 @@ struct pgcluster {
 	int pid, pid_fd;
 };
 
-/* glibc's wrappers are younger than the oldest system we build on. A pid descriptor tells the end
- * of a process to whoever polls it, also when an event loop of ours has already reaped the child.
- */
+/* The oldest system that we build on has no wrapper for this call in glibc. A poll of a pid
+ * descriptor sees the end of the process even if an event loop of ours has reaped the child. */
 static int pid_open(int pid)
 {
 	return (int)syscall(SYS_pidfd_open, pid, 0);
@@ -73,8 +72,8 @@ static int log_open(const struct pgcluster_dir *d)
 static enum spot_rc server_spawn(const struct pgcluster_dir *d, const char *const *argv,
     int *ret_pid, struct spot_err *err)
 {
-	/* Nothing of our environment: PG* variables would change what the server does, and secrets
-	 * have no business in it. */
+	/* Do not inherit our environment: PG* variables would change the server's behaviour, and
+	 * secrets do not belong there. */
 	static const char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC", NULL };
 	int log = log_open(d);
 	struct proc_spec spec = {
@@ -84,7 +83,7 @@ static enum spot_rc server_spawn(const struct pgcluster_dir *d, const char *cons
 		.in = -1,
 		.out = log,
 		.err = log,
-		.new_session = true, /* a Ctrl-C at our terminal is for us; we end the server */
+		.new_session = true, /* Ctrl-C at our terminal is for us; we end the server */
 		.uid = d->uid,
 		.gid = d->gid,
 		.death_signal = SIGINT,
@@ -118,10 +117,11 @@ static void tree_remove(const char *path)
 	}
 }
 
-/* initdb writes into data.new, which becomes data when whole: a crash half way leaves nothing that
- * looks like a database. Every local user of the socket is trusted, because the socket's folder is
- * 0700 and belongs to the server's user: only that user or root gets there. TCP is off, and refused
- * should somebody turn it on. */
+/*
+ * Runs initdb in data.new and renames it to data at the end, so that a crash leaves nothing that
+ * looks like a database. The server trusts every user of the socket, since only its own user and
+ * root can reach the folder (mode 0700). TCP is off, and pg_hba.conf refuses it anyway.
+ */
 static enum spot_rc cluster_create(const struct pgcluster_dir *d, bool unsafe, struct spot_err *err)
 {
 	char initdb[PGCLUSTER_PATH + 16], fresh[PGCLUSTER_PATH + 8], words[300];
@@ -151,8 +151,8 @@ static enum spot_rc cluster_create(const struct pgcluster_dir *d, bool unsafe, s
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* The lock says that no living process owns this server: its owner died and it is shutting down by
- * its death signal. Help it along, as it may be waiting for somebody else's session. */
+/* Waits for the end of a server whose owner died: we hold the lock, and the death signal shuts the
+ * server down. Signals it too, as it may wait for the end of a session. */
 static enum spot_rc orphan_wait(const struct pgcluster_dir *d, struct spot_err *err)
 {
 	int64_t until = clock_real.mono_us(&clock_real) + ORPHAN_US;
@@ -196,7 +196,7 @@ static enum spot_rc server_start(struct pgcluster *c, bool unsafe, struct spot_e
 	CONF("log_line_prefix=%m [%p] "), CONF("log_checkpoints=off"), CONF("log_timezone=UTC");
 	CONF("jit=off"); /* our statements are short: compiling them costs more than running them */
 	if (unsafe) {
-		/* Safe against kill -9 of the server, not against a power cut. */
+		/* Survives kill -9 of the server, but not a power cut. */
 		CONF("fsync=off"), CONF("full_page_writes=off");
 		CONF("shared_buffers=64MB"), CONF("max_parallel_workers_per_gather=0");
 		CONF("max_wal_senders=0"), CONF("wal_level=minimal");
@@ -245,13 +245,13 @@ static void server_reap(struct pgcluster *c)
 	c->pid_fd = -1;
 	if (c->pid > 0) {
 		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-			; /* ECHILD: an event loop of ours was first */
+			; /* ECHILD: an event loop of ours has reaped it */
 	}
 	c->pid = 0;
 }
 
-/* Nothing tells when a server is ready, so it is asked; its end is an event. True: accepts. False:
- * ended or late. */
+/* Polls until the server accepts connections (true), or has ended or is late (false). A server does
+ * not report that it is ready; its end is an event. */
 static bool server_ready(struct pgcluster *c, int64_t until)
 {
 	while (clock_real.mono_us(&clock_real) < until) {
@@ -284,8 +284,7 @@ static enum spot_rc server_up(struct pgcluster *c, bool unsafe, struct spot_err 
 		}
 		server_reap(c);
 		pgcluster_dir_log_tail(&c->dir, offset, words, sizeof(words));
-		/* Backends of a killed server hold its memory until they notice, some 100 ms later.
-		 */
+		/* Backends of a killed server keep its memory for some 100 ms. */
 		if (strstr(words, "shared memory") == NULL ||
 		    clock_real.mono_us(&clock_real) >= until) {
 			return err_set(err, SPOT_CONFIG,
@@ -302,8 +301,7 @@ static enum spot_rc database_create(struct pgcluster *c, const char *database, s
 	char sql[128];
 
 	assert(database != NULL);
-	/* The name is ours, not a user's: plain letters only, so that it needs no quoting anywhere.
-	 */
+	/* The program chooses the name: allow only characters that need no quotes in SQL. */
 	if (database[0] == '\0' || strlen(database) > 60 ||
 	    strspn(database, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(database)) {
 		return err_set(err, SPOT_INVALID,

@@ -32,7 +32,7 @@ static bool bin_usable(const char *dir)
 	    path_join(path, dir, "initdb") && access(path, X_OK) == 0;
 }
 
-/* /usr/lib/postgresql/NN/bin of Debian and Ubuntu; want 0 = the newest. */
+/* Finds /usr/lib/postgresql/NN/bin of Debian and Ubuntu; want 0 = the newest version. */
 static bool bin_debian(int want, char ret[PGCLUSTER_PATH])
 {
 	DIR *d = opendir("/usr/lib/postgresql");
@@ -58,8 +58,8 @@ static bool bin_debian(int want, char ret[PGCLUSTER_PATH])
 	return best > 0;
 }
 
-/* Elsewhere initdb stands in PATH; a link is followed, as postgres finds its files beside itself.
- */
+/* Finds the folder of initdb by PATH. Follows a link, since postgres finds its files by its own
+ * real path. */
 static bool bin_path(char ret[PGCLUSTER_PATH])
 {
 	const char *s = getenv("PATH");
@@ -123,7 +123,8 @@ static enum spot_rc bin_find(struct pgcluster_dir *d, struct spot_err *err)
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
-/* The server refuses to run as root, so that root lends it to postgres or nobody. */
+/* Chooses the server's user: the server refuses to run as root, so root runs it as postgres or
+ * nobody. */
 static enum spot_rc user_find(struct pgcluster_dir *d, struct spot_err *err)
 {
 	static const char *const names[] = { "postgres", "nobody" };
@@ -157,7 +158,7 @@ static bool user_may_enter(const struct pgcluster_dir *d, const struct stat *st)
 	return (st->st_mode & S_IXOTH) != 0;
 }
 
-/* Every folder above dir must let the server's user through. */
+/* Checks that the server's user can pass every folder above dir. */
 static enum spot_rc parents_check(const struct pgcluster_dir *d, struct spot_err *err)
 {
 	char path[PGCLUSTER_PATH];
@@ -170,7 +171,7 @@ static enum spot_rc parents_check(const struct pgcluster_dir *d, struct spot_err
 		(void)snprintf(path, sizeof(path), "%.*s", (int)(s - d->dir), d->dir);
 		if (stat(path, &st) == 0 && !user_may_enter(d, &st)) {
 			return err_set(err, SPOT_CONFIG,
-			    "the database runs as user %d, who may not enter %s: choose "
+			    "the database runs as user %d, which may not enter %s: choose "
 			    "another folder, such as /var/lib/spotbroker",
 			    d->uid, path);
 		}
@@ -216,11 +217,11 @@ static enum spot_rc parents_make(const char *dir, struct spot_err *err)
 	return SPOT_OK;
 }
 
-/* Not HASH_START: folders of this name exist. */
+/* Differs from HASH_START, since folders with names from this value exist. */
 #define SOCK_HASH_START UINT64_C(1469598103934665603)
 
-/* sun_path holds 107 bytes. The name elsewhere follows from dir, so that a crash leaves nothing
- * that the next start would not use and remove. */
+/* Makes the folder of the socket, outside dir if the path passes the 107 bytes of sun_path. That
+ * name follows from dir, so that the next start after a crash finds and removes it. */
 static enum spot_rc sock_make(struct pgcluster_dir *d, struct spot_err *err)
 {
 	struct sockaddr_un un;
@@ -290,7 +291,7 @@ static enum spot_rc dir_absolute(struct pgcluster_dir *d, const char *dir, struc
 	if (folder_make(d, d->dir, err) != SPOT_OK) {
 		return err->rc;
 	}
-	/* The server reports its folder without links; ours must compare equal. */
+	/* The server reports its folder without links, and we compare it with ours. */
 	if (realpath(d->dir, real) == NULL || !str_copy(d->dir, sizeof(d->dir) - 32, real)) {
 		return err_set(err, SPOT_CONFIG, "%.200s: %s", path, strerror(errno));
 	}
@@ -332,10 +333,10 @@ void pgcluster_dir_close(struct pgcluster_dir *d)
 	d->lock_fd = -1;
 }
 
-/* ---- a server that is there already ---------------------------------------------------------- */
+/* ---- an earlier server ----------------------------------------------------------------------- */
 
-/* A postmaster's working folder is its data folder (a zombie has none); this tells it from another
- * process that was given the same number, at which the server itself would give up. */
+/* Reports whether the process is a postmaster of data: its working folder is then its data folder.
+ * Another process may have got the pid of an old pid file. A zombie has no working folder. */
 static bool lives_in(int pid, const char *data)
 {
 	char link[64], cwd[PGCLUSTER_PATH];

@@ -1,4 +1,4 @@
-/* Inside of io/pgcluster: pgcluster.c runs the server, pgcluster_dir.c prepares its folders. */
+/* Inside of io/cluster: pgcluster.c runs the server, pgcluster_dir.c prepares its folders. */
 #ifndef IO_PGCLUSTER_PRIV_H
 #define IO_PGCLUSTER_PRIV_H
 
@@ -6,22 +6,22 @@
 
 #define PGCLUSTER_PATH 512
 struct pgcluster_dir {
-	char dir[PGCLUSTER_PATH]; /* absolute; data, sock, log and lock lie in it */
+	char dir[PGCLUSTER_PATH]; /* absolute; holds data, sock, log and lock */
 	char data[PGCLUSTER_PATH];
-	char sock[PGCLUSTER_PATH]; /* elsewhere if the path would be too long for a socket */
+	char sock[PGCLUSTER_PATH]; /* outside dir if the path is too long for a socket */
 	char log[PGCLUSTER_PATH];
-	char bin[PGCLUSTER_PATH]; /* where initdb and postgres are */
+	char bin[PGCLUSTER_PATH]; /* folder of initdb and postgres */
 	bool sock_outside;
-	int uid, gid; /* the server's; -1 = as we are */
+	int uid, gid; /* the server's; -1 = ours */
 	int lock_fd; /* held as long as we use dir */
 };
 NODISCARD enum spot_rc pgcluster_dir_open(struct pgcluster_dir *d, const char *dir,
     struct spot_err *err);
 void pgcluster_dir_close(struct pgcluster_dir *d);
 bool pgcluster_dir_has_data(const struct pgcluster_dir *d);
-/* pid of a postmaster that lives in d->data; 0 = none. A pid file left by a dead one is removed. */
+/* Returns the pid of the postmaster of d->data; 0 = none. Removes the pid file of a dead one. */
 int pgcluster_dir_postmaster(const struct pgcluster_dir *d);
-/* The last line with ERROR, FATAL or "error:" of the log's part behind offset, for messages. */
+/* Copies the last line with FATAL, PANIC or "error:" in the log after offset, for messages. */
 void pgcluster_dir_log_tail(const struct pgcluster_dir *d, int64_t offset, char *buf, size_t n);
 
 #endif

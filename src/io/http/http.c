@@ -1,12 +1,14 @@
 /*
- * HTTP client on curl's multi interface, driven by our loop. Two rules keep it simple: no user code
- * runs inside a curl callback (results go through op_finish, which the loop delivers later), and
- * handles are removed only outside of curl (after curl_multi_socket_action has returned, or in
- * an abort, which is called by users and timers). Watched sockets are buried, not freed, because
- * curl drops them while their own event is being handled.
+ * HTTP client on curl's multi interface, driven by our loop. Two rules keep it simple:
  *
- * The op's deadline is ours; curl's timeouts are the second line, except for the connect timeout:
- * it ends an attempt while nothing has been sent, which is a much better answer than "unknown".
+ * - no user code runs inside a curl callback: the loop delivers the results of op_finish later
+ * - we remove handles only outside of curl: after curl_multi_socket_action, or in an abort
+ *
+ * We bury watched sockets instead of freeing them, because curl drops a socket while its own event
+ * runs.
+ *
+ * The deadline of the op comes before curl's timeouts, except the connect timeout. That one ends an
+ * attempt before anything was sent, so the result is UNAVAILABLE instead of UNKNOWN.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -86,7 +88,7 @@ static int on_timer(CURLM *multi UNUSED, long timeout_ms, void *user)
 {
 	struct http_client *c = user;
 
-	/* Only arms: acting here would be a call of curl inside curl. */
+	/* Only arm the timer: a callback of curl must not call curl. */
 	if (timeout_ms < 0) {
 		loop_timer_stop(&c->timer);
 	} else {
@@ -120,7 +122,7 @@ size_t http_on_header(char *p, size_t size, size_t n, void *user)
 	size_t len = size * n, end = len;
 	struct arena *a = x->req->arena;
 
-	/* A status line starts over: an interim (1xx) reply came before. Trailers are kept too. */
+	/* A status line starts a new reply, after an interim one (1xx). Trailers stay, too. */
 	if (len >= 5 && memcmp(p, "HTTP/", 5) == 0) {
 		x->headers_n = 0;
 		return len;
@@ -151,7 +153,7 @@ size_t http_on_header(char *p, size_t size, size_t n, void *user)
 	return len;
 }
 
-/* Nothing of the request can have reached the far side's application. */
+/* Reports that no byte of the request can have reached the server's application. */
 static bool nothing_sent(const struct xfer *x, CURLcode code)
 {
 	long request_bytes = 0;
@@ -319,7 +321,7 @@ static void curl_act(struct http_client *c, curl_socket_t fd, int events)
 		if (m->msg != CURLMSG_DONE) {
 			continue;
 		}
-		/* The message dies with its handle. */
+		/* The removal of the handle frees the message: read it first. */
 		CURLcode code = m->data.result;
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
 		xfer_ended(x, code);
@@ -349,7 +351,7 @@ static void request_refuse(struct http_req *req, enum spot_rc rc, const char *wh
 	op_finish(&req->op, rc, &err);
 }
 
-/* "http POST ec2.us-east-1.amazonaws.com": no path and no query, which may hold secrets. */
+/* Makes "http POST ec2.us-east-1.amazonaws.com"; path and query may hold secrets. */
 static char *what_text(struct arena *a, const struct spot_http_request *out)
 {
 	const char *scheme = strstr(out->url, "://");
@@ -423,8 +425,8 @@ static void roots_load(struct http_client *c)
 	ERR_clear_error();
 }
 
-/* The metadata services (AWS IMDS and ECS, also by IPv6) and this machine are never behind a
- * proxy. */
+/* Adds the hosts that never have a proxy: the metadata services (AWS IMDS and ECS, also by IPv6)
+ * and this machine. */
 static char *no_proxy_list(void)
 {
 	static const char own[] =
@@ -485,11 +487,11 @@ void http_client_free(struct http_client *c)
 	if (c == NULL) {
 		return;
 	}
-	/* Requests still under way end as stopped; their owners hear of it in the next turn. */
+	/* Stop the requests under way; their owners get CANCELLED in the next turn. */
 	while (c->xfers != NULL) {
 		op_stop(&c->xfers->req->op);
 	}
-	/* From here on curl closes what it kept; it need not tell us. */
+	/* curl closes its connections now, and no longer needs our callbacks. */
 	curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, NULL);
 	curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, NULL);
 	while (c->socks != NULL) {

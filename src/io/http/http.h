@@ -1,11 +1,17 @@
 /*
- * HTTP client on curl multi: HTTP/1.1 and 2, keep-alive, TLS verified (system CAs plus ca_file), no
- * redirects, no proxy for link-local addresses, size caps. One op per exchange. A transport failure
- * before anything was sent gives UNAVAILABLE; after the request was (or may have been) sent gives
- * UNKNOWN when req->mutating, else UNAVAILABLE; our deadline gives UNKNOWN or TIMEOUT alike. Any
- * HTTP status is SPOT_OK here. A reply over its cap gives BAD_REPLY (UNKNOWN when mutating). A
- * mutating request always gets a connection of its own: curl repeats requests by itself on reused
- * ones that died. Traffic is logged at debug, redacted.
+ * HTTP client on curl multi: HTTP/1.1 and 2, keep-alive, verified TLS (system CAs plus ca_file),
+ * size caps. It follows no redirects and uses no proxy for link-local addresses. Each exchange is
+ * one op. Every HTTP status is SPOT_OK here. Debug log lines are redacted.
+ *
+ * The results of failures are:
+ *
+ * - failed before any byte was sent: UNAVAILABLE
+ * - failed later: UNKNOWN if the request is mutating, else UNAVAILABLE
+ * - passed the deadline: UNKNOWN if mutating, else TIMEOUT
+ * - reply over its cap: UNKNOWN if mutating, else BAD_REPLY
+ *
+ * A mutating request always gets a new connection, because curl repeats a request by itself when a
+ * reused connection has died.
  */
 #ifndef IO_HTTP_H
 #define IO_HTTP_H
@@ -26,16 +32,15 @@ void http_client_free(struct http_client *c);
 struct http_req {
 	struct op op;
 	const struct spot_http_request *out;
-	struct arena *arena; /* response memory */
+	struct arena *arena; /* memory for the response */
 	bool mutating;
 	struct spot_http_response in;
 	void *priv;
-	/* Set before http_send, for out->stream: in holds new whole lines (partial true), at the
-	 * end of the reply done is called with the rest. Nothing more comes before
-	 * http_stream_resume. */
+	/* For out->stream; set before http_send. Called with new whole lines in `in` (partial is
+	 * true), then not before http_stream_resume. At the end done() gets the rest. */
 	void (*streamed)(struct http_req *req);
 };
-/* done gets &req->op. req->out and arena must stay valid until then. */
+/* Starts an exchange; done gets &req->op. out and arena must stay valid until then. */
 void http_send(struct http_client *c, struct http_req *req, const struct spot_http_request *out,
     struct arena *arena, bool mutating, void (*done)(struct op *));
 /* The lines in req->in are read; not inside of http_send. */

@@ -1,4 +1,4 @@
-/* A request as options of a curl handle: method, headers, TLS, limits. */
+/* Sets a request as options of a curl handle: method, headers, TLS, limits. */
 #include "base/base.h"
 #include "io/http/http_priv.h"
 #include "net/curl_policy.h"
@@ -34,7 +34,7 @@ bool http_headers_build(struct xfer *x, const struct spot_http_request *out)
 			return false;
 		}
 		has_type |= strcasecmp(h->name, "content-type") == 0;
-		/* "Name;" is how curl is told to send an empty value. */
+		/* "Name;" makes curl send an empty value. */
 		if (asprintf(&line, h->value[0] != '\0' ? "%s: %s" : "%s;", h->name, h->value) <
 		    0) {
 			abort();
@@ -42,7 +42,7 @@ bool http_headers_build(struct xfer *x, const struct spot_http_request *out)
 		header_append(x, line);
 		free(line);
 	}
-	/* Headers that curl would add by itself must not go out unsigned or unasked. */
+	/* Remove headers that curl would add by itself, unsigned. */
 	header_append(x, "Expect:");
 	if (!has_type) {
 		header_append(x, "Content-Type:");
@@ -82,7 +82,7 @@ static struct curl_blob pem_blob(const char *pem)
 		.flags = CURL_BLOB_COPY };
 }
 
-/* Blobs, not files: they are part of what curl compares before it shares a connection. */
+/* Passes blobs instead of files, because curl compares blobs before it shares a connection. */
 static void tls_own_set(CURL *e, const struct spot_http_request *out)
 {
 	struct curl_blob cert = pem_blob(out->tls_cert_pem != NULL ? out->tls_cert_pem : "");
@@ -116,7 +116,7 @@ void http_easy_set(struct xfer *x, const struct spot_http_request *out, int64_t 
 {
 	CURL *e = x->easy;
 	int64_t ms = (timeout_us + 999) / 1000;
-	/* The op's deadline is ours and comes first. */
+	/* The deadline of the op comes first. */
 	struct curl_policy policy = { .total_ms = ms + 1000,
 		.connect_ms = MAX(INT64_C(1), MIN(ms * 3 / 4, (int64_t)CURL_CONNECT_MS)),
 		.ca_pem = out->tls_ca_pem,
@@ -127,7 +127,7 @@ void http_easy_set(struct xfer *x, const struct spot_http_request *out, int64_t 
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(e, CURLOPT_PRIVATE, x);
 	curl_easy_setopt(e, CURLOPT_URL, out->url);
-	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* the path is signed as it stands */
+	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L); /* the signature covers the path as given */
 	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	curl_easy_setopt(e, CURLOPT_HTTPHEADER, x->headers_out);
 	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, http_on_body);
@@ -135,8 +135,8 @@ void http_easy_set(struct xfer *x, const struct spot_http_request *out, int64_t 
 	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, http_on_header);
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->words);
-	/* curl repeats a request by itself when a reused connection turns out dead. A mutating one
-	 * must not be sent twice behind our back. */
+	/* curl repeats a request by itself when a reused connection turns out dead. A mutating
+	 * request must not go out twice without our knowledge. */
 	if (out->fresh_connection || x->req->mutating) {
 		curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
 		curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);

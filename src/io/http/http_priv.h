@@ -21,10 +21,11 @@ struct xfer {
 	struct sbuf body;
 	struct spot_header *headers;
 	size_t headers_n, header_bytes, reply_max;
-	const char *broken; /* why we gave the reply up, NULL if we did not */
-	struct loop_task lines; /* of a stream: hands whole lines over */
-	bool lines_due, handed; /* the task waits; its owner has lines and did not ask for more */
-	bool over; /* of a stream: complete (code), but handed */
+	const char *broken; /* reason why we gave up the reply, or NULL */
+	struct loop_task lines; /* stream: hands over whole lines */
+	bool lines_due; /* stream: the task is queued */
+	bool handed; /* stream: the owner has lines and has not asked for more */
+	bool over; /* stream: complete, result in code, while the owner still has lines */
 	CURLcode code;
 	int64_t begun_us;
 	char words[CURL_ERROR_SIZE];
@@ -36,16 +37,15 @@ struct http_client {
 	struct loop_timer timer;
 	struct sock *socks;
 	struct xfer *xfers;
-	/* loaded once: curl would read the system's bundle for each connection */
-	X509_STORE *roots;
+	X509_STORE *roots; /* loaded once; curl would load the system's CAs per connection */
 	char *user_agent, *no_proxy, *ca_file;
 	bool ca_bad, in_curl;
 };
 
-/* http_easy.c: a request as options of curl. False: a header cannot be sent. */
+/* http_easy.c: sets a request as options of curl. False: a header is not valid. */
 bool http_headers_build(struct xfer *x, const struct spot_http_request *out);
 void http_easy_set(struct xfer *x, const struct spot_http_request *out, int64_t timeout_us);
-/* http.c: curl's callbacks, data is the xfer. */
+/* http.c: curl's callbacks; user is the xfer. */
 size_t http_on_body(char *p, size_t size, size_t n, void *user);
 size_t http_on_header(char *p, size_t size, size_t n, void *user);
 

@@ -39,8 +39,8 @@ static void peer_text(const union address *a, char *dst, size_t n)
 	}
 }
 
-/* Out of descriptors: the spare one makes room to accept and close, so that the client learns it
- * at once, and the listener does not spin on a connection that nobody can take. */
+/* Handles an accept that fails for lack of descriptors. Frees the spare descriptor, then accepts
+ * and closes the connection. So the client learns it at once, and the listener does not spin. */
 static void accept_starved(struct httpd *h)
 {
 	if (h->spare_fd >= 0) {
@@ -216,7 +216,7 @@ enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct htt
 		abort();
 	}
 	conf_defaults(&h->conf);
-	/* OpenSSL writes with write(2): a closed peer must be an error there, not a signal. */
+	/* OpenSSL uses write(2), which would raise a signal if the peer has closed. */
 	signal(SIGPIPE, SIG_IGN);
 	loop_timer_init(&h->accept_again, l, accept_again);
 	if (conf->tls_cert) {
@@ -300,7 +300,7 @@ enum spot_rc httpd_reload_tls(struct httpd *h, struct spot_err *err)
 	if (rc != SPOT_OK) {
 		return rc; /* the old certificate stays in use */
 	}
-	httpd_tls_unload(h->tls); /* open connections hold their own reference */
+	httpd_tls_unload(h->tls); /* open connections have their own reference */
 	h->tls = fresh;
 	return SPOT_OK;
 }

@@ -1,7 +1,7 @@
 /*
  * One connection: reading, the states between requests, writing, deadlines, closing. Nothing here
- * knows headers. A connection owns its socket, its TLS session and its buffers; buffers are given
- * back while it is idle, so that a parked client costs little.
+ * knows headers. A connection owns its socket, its TLS session and its buffers. It frees the
+ * buffers while it is idle, so that a waiting client costs little.
  */
 #include "base/base.h"
 #include "io/httpd/httpd_priv.h"
@@ -29,20 +29,19 @@ static int64_t wanted_deadline(struct hconn *c)
 		}
 		return now + (c->fresh ? conf->header_us : conf->idle_us);
 	case HCONN_BODY:
-		return c->deadline; /* set once, when the headers were in */
+		return c->deadline; /* set once, after the headers */
 	case HCONN_LINGER:
 		return c->deadline;
 	case HCONN_FLUSH:
 		return now + conf->write_us;
 	case HCONN_BUSY:
 	case HCONN_STREAM:
-		return 0; /* the handler's own */
+		return 0; /* the handler has its own deadline */
 	}
 	return now;
 }
 
-/* The timer is moved only when it would fire too late: most requests come and go without
- * touching it. */
+/* Moves the timer only if it would fire too late, so that most requests do not touch it. */
 static void set_deadline(struct hconn *c, int64_t deadline)
 {
 	int64_t now = loop_mono_us(c->h->loop);
@@ -112,7 +111,7 @@ static void hconn_free(void *p)
 	free(p);
 }
 
-/* The request loses its connection: its handler is told, or it lives on until its reply. */
+/* Detaches the request from its connection: calls gone(), or leaves it alive until its reply. */
 static void request_orphan(struct hconn *c)
 {
 	struct hreq *r = STEAL(c->req);
@@ -188,8 +187,8 @@ void hconn_doom(struct hconn *c)
 	loop_wake(c->h->loop);
 }
 
-/* Our half is shut; what the client still sends is read and dropped for a moment, because closing
- * with unread bytes makes the kernel reset the connection and the client lose our reply. */
+/* Shuts our half, then reads and drops the client's bytes for a moment. A close with unread bytes
+ * would make the kernel reset the connection, and the client would lose our reply. */
 static void linger_begin(struct hconn *c)
 {
 	if (c->eof) {
@@ -206,7 +205,7 @@ static void linger_begin(struct hconn *c)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* 1 = something was written, 0 = would block, -1 = broken. */
+/* Returns 1 = wrote some bytes, 0 = would block, -1 = broken. */
 static int write_some(struct hconn *c)
 {
 	size_t left = hconn_queued(c);
@@ -295,7 +294,7 @@ static void request_dispatch(struct hconn *c)
 	h->conf.handle(h->conf.ctx, &c->req->pub);
 }
 
-/* The header block of n bytes is complete at the front of c->in. */
+/* Handles the complete header block, the first n bytes of c->in. */
 static void head_done(struct hconn *c, size_t n)
 {
 	size_t start = c->scan.start;
@@ -322,7 +321,7 @@ static void head_done(struct hconn *c, size_t n)
 	}
 }
 
-/* One step over c->in; false when there is nothing more to do now. */
+/* Takes one step over c->in; false if there is nothing more to do now. */
 static bool process_step(struct hconn *c)
 {
 	const char *why = NULL;
@@ -382,7 +381,7 @@ void hconn_process(struct hconn *c)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Bytes read into h->rbuf; 0 = end, -1 = nothing now, -2 = broken. */
+/* Reads into h->rbuf. Returns the number of bytes; 0 = end, -1 = nothing now, -2 = broken. */
 static int read_some(struct hconn *c)
 {
 	enum htls want = HTLS_DONE;
@@ -443,8 +442,8 @@ static void conn_input(struct hconn *c, const char *p, size_t n)
 
 static void hconn_read(struct hconn *c)
 {
-	/* A few rounds per event keep one busy client from starving the rest; TLS may hold bytes
-	 * that no event will tell about, so those are read to the end. */
+	/* Limit the rounds per event, so that a busy client does not starve the rest. Read the
+	 * pending bytes of TLS to the end, since no event will come for them. */
 	for (int round = 0; !c->dead && !c->doomed; round++) {
 		int n;
 
@@ -457,7 +456,7 @@ static void hconn_read(struct hconn *c)
 		n = read_some(c);
 		if (n == 0 && hconn_queued(c) > 0 &&
 		    (c->state == HCONN_HEAD || c->state == HCONN_FLUSH)) {
-			/* half-closed after its last request: it still gets what is queued */
+			/* The client has half-closed: it still gets the queued reply. */
 			c->eof = true;
 			c->state = HCONN_FLUSH;
 			break;

@@ -1,8 +1,8 @@
 /*
- * From bytes to requests. Two sieves in a row: httpd_scan_head looks at the raw header block and
- * refuses what llhttp 8.1 accepts (HTTP/0.9, obs-fold, empty names) and what it refuses only late
- * (bare CR or LF, NUL); then llhttp parses the complete block; then the rules about single headers.
- * Rules: RFC 9112 (message syntax), RFC 9110 section 5 (fields).
+ * Parses bytes into requests, in three steps. First httpd_scan_head refuses faults of the raw
+ * header block that llhttp 8.1 accepts (HTTP/0.9, obs-fold, empty names) or refuses late (bare CR
+ * or LF, NUL). Then llhttp parses the complete block. Then come the rules about single headers:
+ * RFC 9112 (message syntax), RFC 9110 section 5 (fields).
  */
 #include "base/base.h"
 #include "io/httpd/httpd_priv.h"
@@ -38,8 +38,8 @@ static bool request_line_ok(const char *p, size_t n, int *ret_status, const char
 	return false;
 }
 
-/* A name is a token (RFC 9110, 5.6.2) and the colon follows at once (RFC 9112, 5.1): llhttp takes
- * blanks in both places, and a proxy before us may read such a line in another way. */
+/* Checks that the name is a token (RFC 9110, 5.6.2) with the colon directly after it (RFC 9112,
+ * 5.1). A name with blanks passes llhttp, but a proxy before us may read it differently. */
 static const char *name_refused(const char *line, size_t n)
 {
 	static const char token[] =
@@ -55,7 +55,7 @@ static const char *name_refused(const char *line, size_t n)
 	return i == 0 ? "a header has no name" : NULL;
 }
 
-/* A line of the block ended at `end` (its CR). Returns NULL or why it is refused. */
+/* Checks the line that ends at `end` (its CR). Returns NULL or the reason of a refusal. */
 static const char *line_ended(struct hscan *s, const char *in, size_t end, size_t url_max,
     int *ret_status)
 {
@@ -114,7 +114,7 @@ enum hparse httpd_scan_head(struct hconn *c, size_t *ret_n, int *ret_status, con
 				return HPARSE_OK;
 			}
 			if (end == s->line && s->start == 0 && end == 0) {
-				/* one empty line before a request is forgiven, RFC 9112, 2.2 */
+				/* RFC 9112, 2.2 allows an empty line before a request. */
 				s->start = s->line = s->at + 1;
 				continue;
 			}
@@ -170,8 +170,8 @@ static int on_value(llhttp_t *p, const char *at, size_t n)
 	struct hconn *c = p->data;
 	struct hreq *r = c->req;
 
-	/* The block is fed in one piece, so name and value come in one piece each; an empty value
-	 * gives an empty span. */
+	/* llhttp gets the block in one piece, so it reports each name and value in one piece. An
+	 * empty value is an empty span. */
 	if (r->trailer || !r->field || r->headers_n >= HTTPD_HEADERS_MAX) {
 		return 0;
 	}
@@ -189,10 +189,10 @@ static int on_headers_complete(llhttp_t *p)
 {
 	struct hconn *c = p->data;
 
-	/* Upgrades are not offered: the request is served as plain HTTP/1.1 (RFC 9110, 7.8). */
+	/* Ignore Upgrade and serve the request as plain HTTP/1.1 (RFC 9110, 7.8). */
 	p->upgrade = 0;
 	c->req->keep = llhttp_should_keep_alive(p) != 0;
-	c->req->trailer = true; /* any later field is one */
+	c->req->trailer = true; /* any later field is a trailer */
 	return 0;
 }
 
@@ -435,7 +435,7 @@ size_t httpd_parse_body(struct hconn *c, const char *p, size_t n)
 		request_refuse(r, 400, llhttp_get_error_reason(&c->parser));
 	}
 	r->body_raw += used;
-	/* Chunk framing and extensions must not outgrow what they carry (CVE-2024-22019). */
+	/* Limit chunk framing and extensions in relation to the body (CVE-2024-22019). */
 	if (r->body_raw > 8 * r->body_max + 4096) {
 		request_refuse(r, 413, "too much chunk framing for the body");
 	}

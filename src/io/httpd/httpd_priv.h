@@ -1,8 +1,8 @@
 /*
- * Inside of the HTTP server, shared by httpd*.c only. One struct hconn per connection, one struct
- * hreq per request in its own arena; at most one request of a connection is in work, later
- * pipelined bytes wait in hconn.in. A connection is freed at the end of the turn in which it was
- * closed; a request that outlives its connection (no gone callback) has conn == NULL.
+ * Inside of the HTTP server. Each connection is a struct hconn; each request is a struct hreq in
+ * its own arena. A connection has at most one request in work, and later pipelined bytes wait in
+ * hconn.in. The end of a turn frees the connections that it closed. A request without a gone()
+ * callback may outlive its connection; conn is then NULL.
  */
 #ifndef IO_HTTPD_PRIV_H
 #define IO_HTTPD_PRIV_H
@@ -42,14 +42,13 @@ enum hconn_state {
 	HCONN_BODY,
 	HCONN_BUSY, /* the handler has the request */
 	HCONN_STREAM, /* the handler is writing a streamed reply */
-	HCONN_FLUSH, /* last reply is being written */
-	/* our side is shut; reading until the client closes, so that it sees the reply */
-	HCONN_LINGER,
+	HCONN_FLUSH, /* writing the last reply */
+	HCONN_LINGER, /* shut our side; reads until the client closes, so that it gets the reply */
 };
 
 /* The position of the header scanner in c->in. */
 struct hscan {
-	size_t at; /* next byte to look at */
+	size_t at; /* next byte */
 	size_t line; /* start of the current line */
 	size_t start; /* start of the request line (an empty line may come before) */
 	size_t request_end; /* end of the request line, 0 = not seen */
@@ -60,7 +59,7 @@ struct hscan {
 struct hconn;
 struct hreq {
 	struct httpd_req pub;
-	struct hconn *conn; /* NULL: the client is gone, the reply goes nowhere */
+	struct hconn *conn; /* NULL: the client has left */
 	struct loop *loop;
 	struct sbuf body;
 	size_t body_max, body_raw;
@@ -71,7 +70,7 @@ struct hreq {
 	struct spot_header *extra; /* reply headers set by the handler */
 	size_t extra_n, extra_cap;
 	bool complete, keep, head, chunked, trailer, chunk_reply;
-	int refuse; /* status to refuse with, 0 = fine */
+	int refuse; /* status of the refusal, 0 = accepted */
 	const char *why;
 };
 
@@ -84,10 +83,9 @@ struct hconn {
 	struct ssl_st *ssl;
 	enum hconn_state state;
 	int64_t deadline; /* mono; 0 = none */
-	int64_t armed_until; /* when the timer fires next; 0 = not armed */
+	int64_t armed_until; /* time when the timer fires next; 0 = not armed */
 	int64_t head_began;
-	/* last progress of writing while something is queued; 0 = nothing is */
-	int64_t wrote_at;
+	int64_t wrote_at; /* last progress of writing; 0 = the queue is empty */
 	struct sbuf in, out;
 	size_t out_at, lingered;
 	struct hscan scan;
@@ -96,7 +94,7 @@ struct hconn {
 	bool fresh; /* no request served yet */
 	bool processing; /* hconn_process is on the stack */
 	bool dead; /* closed, freed at the end of the turn */
-	bool doomed; /* to be closed in the deliver phase */
+	bool doomed; /* the deliver phase will close it */
 	bool eof; /* the client sent its last byte */
 	bool ssl_write_wants_read, ssl_read_wants_write;
 	char peer[64];
@@ -126,21 +124,21 @@ struct ssl_st *httpd_tls_new(struct ssl_ctx_st *ctx, int fd); /* NULL: no memory
 void httpd_tls_free(struct ssl_st *ssl);
 enum htls { HTLS_DONE = 1, HTLS_WANT_READ, HTLS_WANT_WRITE, HTLS_FAILED };
 enum htls httpd_tls_handshake(struct ssl_st *ssl);
-/* > 0 bytes, 0 = end of stream, -1 = *ret_want says what to wait for (HTLS_FAILED: broken). */
+/* Return the number of bytes; 0 = end of stream; -1 = wait for *ret_want (HTLS_FAILED: broken). */
 int httpd_tls_read(struct ssl_st *ssl, char *p, size_t n, enum htls *ret_want);
 int httpd_tls_write(struct ssl_st *ssl, const char *p, size_t n, enum htls *ret_want);
-/* bytes no event will tell about */
+/* Reports bytes inside OpenSSL, for which no event will come. */
 bool httpd_tls_pending(const struct ssl_st *ssl);
 void httpd_tls_shutdown(struct ssl_st *ssl);
 
 /* httpd_conn.c */
 void hconn_new(struct httpd *h, int fd, const char *peer);
-void hconn_close(struct hconn *c); /* idempotent; tells a pending request */
-void hconn_doom(struct hconn *c); /* hconn_close in the deliver phase */
-void hconn_process(struct hconn *c); /* serve what is in c->in */
-void hconn_flush(struct hconn *c); /* write what can be written; may close */
-void hconn_settle(struct hconn *c); /* after any change: deadline and wanted events */
-/* The request is done with: back to HEAD or towards close. */
+void hconn_close(struct hconn *c); /* idempotent; calls gone() of a pending request */
+void hconn_doom(struct hconn *c); /* closes it in the deliver phase */
+void hconn_process(struct hconn *c); /* serves the bytes in c->in */
+void hconn_flush(struct hconn *c); /* writes as much as the socket takes; may close */
+void hconn_settle(struct hconn *c); /* sets deadline and wanted events, after any change */
+/* Ends the request: goes back to HEAD, or on to the close. */
 void hconn_request_done(struct hconn *c);
 static inline size_t hconn_queued(const struct hconn *c)
 {
@@ -149,18 +147,18 @@ static inline size_t hconn_queued(const struct hconn *c)
 
 /* httpd_parse.c */
 enum hparse { HPARSE_MORE = 1, HPARSE_OK, HPARSE_REFUSED };
-/* Looks for the end of the header block in c->in, refusing what llhttp lets through. On HPARSE_OK
- * *ret_n is its length; on HPARSE_REFUSED *ret_status and *ret_why are set. */
+/* Searches c->in for the end of the header block, and refuses faults that llhttp accepts. On
+ * HPARSE_OK *ret_n is its length; on HPARSE_REFUSED *ret_status and *ret_why are set. */
 enum hparse httpd_scan_head(struct hconn *c, size_t *ret_n, int *ret_status, const char **ret_why);
-/* Parses head (complete) into a new c->req; r->refuse is set if it must not be served. */
+/* Parses a complete head into a new c->req. Sets req->refuse if the request is not acceptable. */
 void httpd_parse_head(struct hconn *c, const char *head, size_t n);
-/* Feeds body bytes; returns how many were taken; r->complete / r->refuse tell the rest. */
+/* Parses bytes of the body and returns the number taken. May set req->complete or req->refuse. */
 size_t httpd_parse_body(struct hconn *c, const char *p, size_t n);
 struct hreq *hreq_new(struct hconn *c);
 void hreq_free(void *r);
 
 /* httpd_reply.c */
-/* protocol error: reply and close */
+/* Replies to a protocol error and closes the connection. */
 void httpd_refuse(struct hconn *c, int status, const char *why);
 const char *httpd_date(struct httpd *h);
 

@@ -1,6 +1,6 @@
 /*
- * Replies and the request's own accessors. Replies are formed in the connection's out buffer and
- * written when the socket takes them; the request ends with its reply.
+ * Replies and the request's accessors. A reply goes into the connection's out buffer, which the
+ * socket drains. The request ends with its reply.
  */
 #include "base/base.h"
 #include "io/httpd/httpd_priv.h"
@@ -46,7 +46,7 @@ void httpd_set(struct httpd_req *r, const char *name, const char *value)
 	struct hreq *q = r->priv;
 	char *clean = arena_strdup(r->arena, value);
 
-	/* A value that came from outside must not end its line. */
+	/* Replace control characters: a value from outside must not end its line. */
 	for (char *p = clean; *p; p++) {
 		if ((unsigned char)*p < 0x20 || *p == 0x7f) {
 			*p = ' ';
@@ -60,7 +60,7 @@ void httpd_set(struct httpd_req *r, const char *name, const char *value)
 
 /* ---- heads ----------------------------------------------------------------------------------- */
 
-/* IMF-fixdate, RFC 9110, 5.6.7; civil date from days by era arithmetic. */
+/* Returns the wall clock as an IMF-fixdate (RFC 9110, 5.6.7); formats it at most once a second. */
 const char *httpd_date(struct httpd *h)
 {
 	static const char *const week[] = { "Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed" };
@@ -122,7 +122,7 @@ static bool status_has_no_body(int status)
 	return status == 204 || status == 304 || (status >= 100 && status < 200);
 }
 
-/* The emulator sets its own Date to play a clock that is off. */
+/* Reports whether the handler set a Date: the emulator simulates clock skew with it. */
 static bool has_date(const struct hreq *r)
 {
 	for (size_t i = 0; r && i < r->extra_n; i++) {
@@ -154,7 +154,7 @@ static void put_head(struct hconn *c, const struct hreq *r, int status, const ch
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* The client is gone and nobody asked to be told: the request ends here. */
+/* Ends a request whose client has left, if it has no gone() callback. */
 static bool reply_nowhere(struct hreq *r)
 {
 	struct loop *l;
@@ -219,7 +219,7 @@ void httpd_stream_begin(struct httpd_req *pub, int status, const char *type)
 	assert(c->state == HCONN_BUSY);
 	r->chunk_reply = c->parser.http_minor == 1;
 	if (!r->chunk_reply) {
-		r->keep = false; /* HTTP/1.0: the end of the connection ends the body */
+		r->keep = false; /* HTTP/1.0: the close of the connection ends the body */
 	}
 	put_head(c, r, status, type);
 	sbuf_puts(&c->out, r->chunk_reply ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");

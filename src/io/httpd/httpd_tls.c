@@ -1,6 +1,6 @@
 /*
- * TLS for the server: TLS 1.2 and later, HTTP/1.1 by ALPN, buffers released while idle (14 KiB
- * instead of 23 KiB per idle connection). Nothing here blocks.
+ * TLS for the server: TLS 1.2 and later, HTTP/1.1 by ALPN. OpenSSL releases the buffers of idle
+ * connections, which leaves 14 KiB of 23 KiB for each. Nothing here blocks.
  */
 /* openssl/evp.h names parameters "rand". */
 #define BASE_ALLOW_BANNED

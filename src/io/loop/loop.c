@@ -1,15 +1,15 @@
 /*
- * The loop's turns. Timers are ours, a heap on the injected clock, so that a test moves time by
- * hand and the wake-up is computed in microseconds; loop_ev.c waits. Out of memory aborts; nothing
- * else here fails.
+ * The loop's turns. The timers are our own heap on the injected clock, with microseconds, so that a
+ * test can move time. The waiter is loop_ev.c. Running out of memory aborts; nothing else here
+ * fails.
  */
 #include "base/base.h"
 #include "io/loop/loop_priv.h"
 
 struct timer_priv {
 	int64_t due; /* mono */
-	uint64_t seq; /* order of arming: ties fire first come, first served */
-	size_t at; /* place in the heap */
+	uint64_t seq; /* order of arming, which breaks ties */
+	size_t at; /* index in the heap */
 };
 _Static_assert(sizeof(struct timer_priv) <= sizeof(((struct loop_timer *)0)->priv), "loop_timer");
 
@@ -35,7 +35,7 @@ struct loop *loop_new(const struct clock *clock, struct rng *rng)
 	return l;
 }
 
-/* Freeing may bury more. */
+/* Frees the buried objects, and those that they bury meanwhile. */
 static void graves_free(struct loop *l)
 {
 	for (size_t i = 0; i < l->graves_n; i++) {
@@ -182,7 +182,8 @@ void loop_timer_set(struct loop_timer *t, int64_t after_us)
 	heap_up(l, l->heap_n - 1, t);
 }
 
-/* Timers armed while these fire wait for the next turn, so a timer of 0 cannot hold the loop. */
+/* Fires the due timers. Those armed meanwhile wait for the next turn, so that a timer of 0 does not
+ * hold the loop. */
 static void timers_fire(struct loop *l)
 {
 	uint64_t limit = l->timer_seq;
@@ -253,8 +254,8 @@ void loop_defer_cancel(struct loop *l UNUSED, struct loop_task *t)
 	}
 }
 
-/* A task that a task defers runs in the next turn: a chain of ready results cannot starve
- * events. */
+/* Runs the queued tasks. A task that a task defers runs in the next turn, so that a chain of ready
+ * results does not starve events. */
 static void tasks_deliver(struct loop *l)
 {
 	struct loop_task now = { .next = &now, .prev = &now };

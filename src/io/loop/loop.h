@@ -1,8 +1,14 @@
 /*
- * The event loop (libev), in phases per turn, after PgBouncer: set the cached clock; run events;
- * run the decide hooks; deliver deferred completions; really free what was buried. Events only
- * record facts; decisions are made in the decide phase, which is level-triggered: a lost event
- * costs time, not correctness. Single thread. Only src/io includes ev.h.
+ * The event loop, on libev and single-threaded. A turn has five phases, after PgBouncer:
+ *
+ * 1. read the clock, which stays the same for the turn
+ * 2. run events
+ * 3. run the decide hooks
+ * 4. deliver deferred completions
+ * 5. free buried objects
+ *
+ * Events only record facts, and the decide phase acts on them. It is level-triggered: a lost event
+ * costs time, not correctness. Only src/io includes ev.h.
  */
 #ifndef IO_LOOP_H
 #define IO_LOOP_H
@@ -15,7 +21,7 @@ struct loop;
 struct loop *loop_new(const struct clock *clock, struct rng *rng);
 void loop_free(struct loop *l);
 void loop_run(struct loop *l); /* until loop_quit */
-/* one turn, for tests; false when asked to quit */
+/* Runs one turn, for tests. False after loop_quit(). */
 bool loop_turn(struct loop *l, int64_t wait_us_max);
 void loop_quit(struct loop *l);
 int64_t loop_wall_us(const struct loop *l); /* cached per turn */
@@ -56,7 +62,7 @@ void loop_signal_start(struct loop_signal *s, struct loop *l, int signo,
     void (*got)(struct loop_signal *));
 void loop_signal_stop(struct loop_signal *s);
 
-struct loop_child { /* reaped by the loop; status as of waitpid */
+struct loop_child { /* the loop reaps it; status is that of waitpid */
 	void (*ended)(struct loop_child *c, int status);
 	struct loop *loop;
 	void *priv[8];
@@ -66,16 +72,17 @@ void loop_child_start(struct loop_child *c, struct loop *l, int pid,
     void (*ended)(struct loop_child *, int));
 void loop_child_stop(struct loop_child *c);
 
-/* Called each turn after events, in order of registration. */
+/* Runs in each turn after the events, in order of registration. */
 struct loop_hook {
 	void (*decide)(struct loop_hook *h);
 	struct loop_hook *next;
 };
 void loop_hook_add(struct loop *l, struct loop_hook *h);
 void loop_hook_remove(struct loop *l, struct loop_hook *h); /* not from inside a hook */
-void loop_wake(struct loop *l); /* make sure another turn runs soon */
+void loop_wake(struct loop *l); /* makes the next turn start at once */
 
-/* Run fn once in the next deliver phase. The node must stay valid until then or be cancelled. */
+/* A function to run once, in the next deliver phase. It must stay valid until then, or the owner
+ * cancels it. */
 struct loop_task {
 	void (*run)(struct loop_task *t);
 	struct loop_task *next, *prev;
@@ -83,7 +90,7 @@ struct loop_task {
 };
 void loop_defer(struct loop *l, struct loop_task *t, void (*run)(struct loop_task *));
 void loop_defer_cancel(struct loop *l, struct loop_task *t);
-/* free_fn(p) at the end of this turn, when no callback can still touch it. */
+/* Calls free_fn(p) at the end of this turn, when no callback can use p any more. */
 void loop_bury(struct loop *l, void *p, void (*free_fn)(void *));
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * How the loop waits: libev for descriptors and signals. Children are watched by pidfd, which works
- * in any number of loops (libev's child watcher needs its default loop and SIGCHLD).
+ * The waiter of the loop: libev for descriptors and signals. It watches children by pidfd, which
+ * works in any number of loops. libev's child watcher needs its default loop and SIGCHLD.
  */
 #include "base/base.h"
 #include "io/loop/loop_priv.h"
@@ -14,14 +14,14 @@
 
 struct loop_waiter {
 	struct ev_loop *ev;
-	ev_timer wait; /* the nearest of the loop's timers, or the end of loop_turn's patience */
+	ev_timer wait; /* the loop's next timer, or the end of loop_turn's wait */
 };
 
 _Static_assert(sizeof(ev_io) <= sizeof(((struct loop_fd *)0)->priv), "loop_fd");
 _Static_assert(sizeof(ev_signal) <= sizeof(((struct loop_signal *)0)->priv), "loop_signal");
 _Static_assert(sizeof(ev_io) <= sizeof(((struct loop_child *)0)->priv), "loop_child");
 
-/* libev calls this when the wait is over: events see the time of now, not of before the wait. */
+/* Runs after libev's wait: reads the clock first, so that events see the new time. */
 static void events_run(struct ev_loop *ev)
 {
 	loop_clock_update(ev_userdata(ev));
@@ -39,7 +39,7 @@ struct loop_waiter *loop_waiter_new(struct loop *l)
 	if (w == NULL) {
 		abort();
 	}
-	/* A peer that closes early must be an error of write(2), not the end of the process. */
+	/* If a peer has closed, write(2) must fail instead of killing the process. */
 	signal(SIGPIPE, SIG_IGN);
 	w->ev = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
 	if (w->ev == NULL) {
@@ -72,13 +72,12 @@ void loop_waiter_wait(struct loop *l, int64_t wait_us)
 		return;
 	}
 	if (wait_us > 0) {
-		/* Fractions of a second matter: whole seconds here would mean spinning below
-		 * one. */
+		/* Keep the fraction: rounding to whole seconds would spin below one second. */
 		ev_now_update(w->ev);
 		ev_timer_set(&w->wait, (double)wait_us / 1e6, 0.);
 		ev_timer_start(w->ev, &w->wait);
 	} else {
-		ev_ref(w->ev); /* nothing to wait for is no reason to return at once */
+		ev_ref(w->ev); /* makes ev_run wait even without watchers */
 	}
 	ev_run(w->ev, EVRUN_ONCE);
 	if (wait_us > 0) {
@@ -101,8 +100,8 @@ static void fd_event(struct ev_loop *ev UNUSED, ev_io *w, int events)
 	if ((events & EV_WRITE) != 0) {
 		got |= LOOP_WRITE;
 	}
-	/* EV_ERROR: libev dropped a descriptor that is not open; let the owner find out by using
-	 * it. */
+	/* EV_ERROR: libev dropped a descriptor that is not open. Its owner gets the error from its
+	 * next use. */
 	if (got == 0) {
 		got = f->events;
 	}

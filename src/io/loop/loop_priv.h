@@ -1,8 +1,9 @@
 /*
- * Inside of the loop: loop.c keeps timers, hooks, tasks and graves, and says when the next turn is
- * due; loop_ev.c waits until then or until something happens outside. The second half alone touches
- * libev and the machine: another waiter (a simulation's jumps to the next timer) replaces loop_ev.c
- * at link time and has the same turns.
+ * Inside of the loop. loop.c keeps timers, hooks, tasks and graves, and computes the time of the
+ * next turn. The waiter, loop_ev.c, waits for that time or for an event outside.
+ *
+ * Only loop_ev.c touches libev and the machine. A simulation links another waiter instead, which
+ * jumps to the next timer, and runs the same turns.
  */
 #ifndef IO_LOOP_PRIV_H
 #define IO_LOOP_PRIV_H
@@ -29,15 +30,15 @@ struct loop {
 	bool quit, wake;
 };
 
-/* Reads the clock; the waiter does so once it has waited, before anything is told. */
+/* Reads the clock. The waiter calls it after the wait, before it reports events. */
 void loop_clock_update(struct loop *l);
-/* How long from now until the next turn is due; < 0: only something outside can make one due. */
+/* Returns the time until the next turn in microseconds; < 0: only an event can start one. */
 int64_t loop_due_in(struct loop *l);
 
-/* The waiter. Out of memory aborts; nothing else of it fails. */
+/* The waiter. Running out of memory aborts; nothing else fails. */
 struct loop_waiter *loop_waiter_new(struct loop *l);
 void loop_waiter_free(struct loop_waiter *w);
-/* Until something happened outside, at most wait_us (< 0: for ever), and runs what it is about. */
+/* Waits for events, at most wait_us (< 0: for ever), and runs their callbacks. */
 void loop_waiter_wait(struct loop *l, int64_t wait_us);
 
 #endif

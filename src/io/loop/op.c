@@ -1,6 +1,6 @@
 /*
- * The one asynchronous contract. Completion always goes through the loop's deliver phase, which is
- * what makes "never inside its own start call" true; the state makes "exactly once" true.
+ * The contract of asynchronous operations. Completion goes through the loop's deliver phase, so an
+ * op never completes inside its start call. The state makes sure that it completes exactly once.
  */
 #include "base/base.h"
 #include "base/err.h"

@@ -86,8 +86,8 @@ int64_t pg_deadline_us(const struct pg *p)
 
 /* ---- queue ----------------------------------------------------------------------------------- */
 
-/* The next statement waits for all before it, and one that waits for a lock may take as long as a
- * statement may. */
+/* Estimates the wait of a new item: statements in flight, and the silence so far. A statement that
+ * waits for a lock may block the connection until the statement timeout. */
 static int64_t conn_cost(const struct pg_conn *c, int64_t now)
 {
 	return c->inflight.n + (c->busy_us > 0 ? (now - c->busy_us) / PG_SLOW_US : 0);
@@ -109,8 +109,8 @@ static struct pg_conn *conn_least_busy(struct pg *p)
 	return best;
 }
 
-/* Copies get a connection to themselves: the idlest one is reserved and lent once it ran dry. At
- * most half of the connections at a time, so that statements keep flowing. */
+/* Gives each copy a connection of its own: reserves the least busy one, and lends it once inflight
+ * is empty. Copies use at most half of the connections, so that statements keep flowing. */
 static void copies_dispatch(struct pg *p)
 {
 	int lent = 0, lent_max = MAX(1, p->conns_n / 2);
@@ -174,7 +174,7 @@ void pg_dispatch_soon(struct pg *p)
 	}
 }
 
-/* While nothing has been sent an expired deadline had no effect, whatever the statement does. */
+/* Sets the result of an expired deadline for an item that was not sent, and so had no effect. */
 static void op_no_effect(const struct pg *p, struct op *op)
 {
 	op->timeout_rc = p->stats.up > 0 ? SPOT_TIMEOUT : SPOT_UNAVAILABLE;
@@ -217,7 +217,7 @@ static void params_copy(struct pg_item *i, const struct pg_param *params, size_t
 			continue;
 		}
 		memcpy(p, params[k].p, (size_t)params[k].n);
-		i->values[k] = p; /* NUL behind it from calloc: the text format needs one */
+		i->values[k] = p; /* calloc leaves a NUL after it, for the text format */
 		p += params[k].n + 1;
 	}
 }
@@ -228,7 +228,7 @@ void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
 	struct spot_err err = { 0 };
 	struct pg_item *i = pg_alloc(sizeof(*i));
 
-	/* first: they may be words of the request's own last result or error */
+	/* Copy first: parameters may point into the last result or error of the request. */
 	params_copy(i, params, (size_t)stmt->params_n);
 	result_free(&req->result);
 	op_init(&req->op, p->loop, done);
@@ -262,7 +262,7 @@ void pg_req_fini(struct pg_req *req)
 	result_free(&req->result);
 }
 
-/* ---- copy: the request's side; pg_copy.c has the wire's -------------------------------------- */
+/* ---- copy: the side of the request; pg_copy.c has the side of the wire ----------------------- */
 
 static void copy_abort(struct op *op)
 {
@@ -280,7 +280,7 @@ static void copy_abort(struct op *op)
 		pg_item_free(i);
 		return;
 	}
-	/* The rows belong to the request, so the transfer ends with it; the server rolls back. */
+	/* The request owns the rows, so the transfer ends with it; the server rolls back. */
 	op->timeout_rc = i->commit_sent ? SPOT_UNKNOWN : SPOT_TIMEOUT;
 	pg_conn_lost(i->conn, "a COPY was stopped or passed its deadline");
 }
@@ -297,7 +297,7 @@ void pg_copy_send(struct pg *p, struct pg_copy *c, const char *setup_sql, const 
 	op_init(&c->op, p->loop, done);
 	c->pg = p;
 	c->item = NULL;
-	/* Three statements share the deadline: set-up with COPY, merge, commit. */
+	/* Three statements share the deadline: setup with COPY, merge, commit. */
 	op_begin(&c->op, merge != NULL ? merge->name : "copy", 3 * pg_deadline_us(p), SPOT_UNKNOWN,
 	    copy_abort);
 	if (c->overflow) {

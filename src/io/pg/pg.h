@@ -1,13 +1,17 @@
 /*
- * Async libpq: a pool of connections, statements prepared once per connection by name, pipeline
- * mode, COPY in, LISTEN, deadlines, reconnect with capped exponential backoff and jitter. Only
- * io/pg*.c sees PGconn. A statement whose connection broke after it was sent ends with SPOT_UNKNOWN
- * when it writes, UNAVAILABLE when it only reads. No transaction is held across a loop turn: one
- * statement is one transaction.
+ * Async libpq: a pool of connections in pipeline mode, with COPY in, LISTEN and deadlines. Each
+ * connection prepares a statement once, by name. A lost connection comes back with capped
+ * exponential back-off and jitter. Only src/io/pg uses PGconn.
  *
- * SQLSTATE mapping: 23505 (unique) and 23514/23503 -> CONFLICT with the constraint's name in
- * err.code; 40001/40P01 -> UNAVAILABLE (retry); 57014 (our statement_timeout) -> TIMEOUT; 53xxx ->
- * UNAVAILABLE; others INTERNAL with the server's words.
+ * Each statement is one transaction; none stays open across a turn of the loop. If the connection
+ * breaks after a statement was sent, a write ends with SPOT_UNKNOWN, a read with UNAVAILABLE.
+ *
+ * SQLSTATE mapping:
+ *
+ * - 23505, 23514, 23503: CONFLICT, with the constraint's name in err.code
+ * - 40001, 40P01, 53xxx: UNAVAILABLE (retry)
+ * - 57014, our statement_timeout: TIMEOUT
+ * - others: see pg_err.c; INTERNAL with the server's words if it does not list them
  */
 #ifndef IO_PG_H
 #define IO_PG_H
@@ -24,32 +28,32 @@ struct pg_conf {
 };
 struct pg *pg_new(struct loop *l, const struct pg_conf *conf);
 void pg_free(struct pg *p);
-bool pg_ready(const struct pg *p); /* at least one connection is up */
+bool pg_ready(const struct pg *p); /* true if a connection is up */
 struct pg_stats {
 	int64_t statements, failed, reconnects;
 	int up, busy, queued;
 };
 struct pg_stats pg_stats(const struct pg *p);
 
-/* A statement: text from a .sql file, prepared lazily per connection under its name. */
+/* A statement from a .sql file. Each connection prepares it at its first use, under its name. */
 struct pg_stmt {
 	const char *name, *sql;
 	int params_n;
 	const unsigned *param_types; /* Oids */
 	bool writes;
-	int cols_n; /* what the .sql header promises; checked by tests */
+	int cols_n; /* the columns as the .sql header declares them; tests check them */
 	const unsigned *col_types;
 	const char *const *col_names;
-	const char *setup, *copy; /* of a COPY whose merge this is, else NULL */
+	const char *setup, *copy; /* if this is the merge of a COPY, else NULL */
 };
-struct pg_param { /* text or binary format chosen by the binding code */
+struct pg_param { /* the code that binds it chooses the format */
 	const char *p; /* NULL = SQL NULL */
 	int n;
 	int binary;
 };
 struct pg_result; /* rows, owned by the request */
 struct pg_item;
-struct pg_req { /* zeroed before its first use; may be used again after done */
+struct pg_req { /* zero it before the first use; reusable after done */
 	struct op op;
 	const struct pg_stmt *stmt;
 	struct pg_result *result; /* valid in done() and until pg_req_fini or the next pg_exec */
@@ -58,30 +62,33 @@ struct pg_req { /* zeroed before its first use; may be used again after done */
 	struct pg *pg;
 };
 /*
- * Copies parameters (they may point into req, at what it said last), initialises req->op. done gets
- * &req->op. queue_max: requests beyond 10,000 waiting fail UNAVAILABLE. The deadline of a request
- * is the statement timeout plus one second, counted from here: one that never left the queue ends
- * TIMEOUT (UNAVAILABLE while no connection is up), one that was sent ends UNKNOWN when it writes
- * and TIMEOUT when it reads. A connection that makes no progress for that long is closed and opened
- * again. Stopping a request that was sent does not stop the statement: its result is dropped.
+ * Runs a statement; done gets &req->op. Copies the parameters, which may point into the last result
+ * of req. If 10,000 requests wait already, it fails with UNAVAILABLE.
+ *
+ * The deadline is the statement timeout plus one second, from this call. At the deadline:
+ *
+ * - a request still in the queue ends with TIMEOUT, or UNAVAILABLE if no connection is up
+ * - a request that was sent ends with UNKNOWN if it writes, else TIMEOUT
+ *
+ * A connection without progress for that long is closed and opened again. To stop a request that
+ * was sent does not stop the statement, but drops its result.
  */
 void pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
     const struct pg_param *params, void (*done)(struct op *));
 void pg_req_fini(struct pg_req *req); /* stops without done, frees the result; idempotent */
 size_t pg_rows(const struct pg_result *r);
 int pg_columns(const struct pg_result *r);
-int64_t pg_affected(const struct pg_result *r);
-/* Field access, binary result format; views live as long as the result. */
+int64_t pg_affected(const struct pg_result *r); /* rows, by the server's command tag */
+/* Fields of a binary result. Views live as long as the result. */
 bool pg_null(const struct pg_result *r, size_t row, int col);
 struct str pg_bytes(const struct pg_result *r, size_t row, int col);
 int64_t pg_int(const struct pg_result *r, size_t row, int col); /* int2/4/8 by width */
 double pg_float(const struct pg_result *r, size_t row, int col);
 bool pg_bool(const struct pg_result *r, size_t row, int col);
 
-/* COPY table(cols) FROM STDIN BINARY, then `merge` (a statement without parameters, may be NULL) in
- * the same transaction. Rows are built by the pg_copy_* functions into a buffer owned by the
- * request. */
-struct pg_copy { /* zeroed before its first use */
+/* COPY table(cols) FROM STDIN BINARY, then in the same transaction `merge`, a statement without
+ * parameters. The pg_copy_* functions write rows into a buffer that the request owns. */
+struct pg_copy { /* zero it before the first use */
 	struct op op;
 	struct pg_result *result; /* of merge */
 	void *priv;
@@ -91,7 +98,7 @@ struct pg_copy { /* zeroed before its first use */
 	size_t n, cap, max;
 	bool overflow;
 };
-/* Passing bytes_max makes pg_copy_send end with TOO_LARGE. */
+/* Starts a new set of rows. If the rows pass bytes_max, pg_copy_send ends with TOO_LARGE. */
 void pg_copy_begin(struct pg_copy *c, size_t bytes_max);
 void pg_copy_row(struct pg_copy *c, int columns);
 void pg_copy_i64(struct pg_copy *c, int64_t v);
@@ -100,15 +107,17 @@ void pg_copy_f64(struct pg_copy *c, double v);
 void pg_copy_bool(struct pg_copy *c, bool v);
 void pg_copy_text(struct pg_copy *c, const char *s); /* NULL = SQL NULL */
 void pg_copy_null(struct pg_copy *c);
-/* setup runs first (such as CREATE TEMP TABLE ... ON COMMIT DROP); setup and merge may be NULL. All
- * of it is one transaction on a connection that does nothing else meanwhile. UNKNOWN only once
- * COMMIT was sent; anything lost before that ends UNAVAILABLE or TIMEOUT and had no effect. */
+/*
+ * Runs setup (such as CREATE TEMP TABLE), the COPY and merge in one transaction, on a connection of
+ * its own. Both setup and merge may be NULL. A loss after COMMIT was sent is UNKNOWN. An earlier
+ * loss is UNAVAILABLE or TIMEOUT and has no effect.
+ */
 void pg_copy_send(struct pg *p, struct pg_copy *c, const char *setup_sql, const char *copy_sql,
     const struct pg_stmt *merge, void (*done)(struct op *));
 void pg_copy_fini(struct pg_copy *c);
 
-/* LISTEN on a connection of its own. Wake-up only, never data to rely on; also called after each
- * (re)connect, since notifications may have been missed. */
+/* LISTEN on a connection of its own. woken() is only a hint, not data. It also runs after each
+ * connect, since notifications may be lost while the connection is down. */
 struct pg_listen {
 	void (*woken)(struct pg_listen *l, const char *channel, const char *payload);
 	struct pg_listen *next;
@@ -116,22 +125,21 @@ struct pg_listen {
 };
 void pg_listen(struct pg *p, struct pg_listen *l, const char *channel,
     void (*woken)(struct pg_listen *, const char *, const char *));
-void pg_listen_stop(struct pg *p,
-    struct pg_listen *l); /* no more calls; the connection keeps listening */
+/* Ends the calls of woken(). The connection keeps listening. */
+void pg_listen_stop(struct pg *p, struct pg_listen *l);
 
-/* Blocking, for start-up and tools only: run a script of statements. */
+/* Runs a script of statements. Blocks: for start-up and tools only. */
 NODISCARD enum spot_rc pg_script(const char *dsn, const char *sql, struct spot_err *err);
 
-/* The same on a connection that is kept, with values in and out as text. A DSN that does not parse
- * is CONFIG, a server that is not there UNAVAILABLE, a refused statement as the mapping above says.
- */
+/* A blocking connection for start-up and tools; values in and out are texts. Errors: CONFIG for a
+ * DSN that does not parse, UNAVAILABLE without a server, else by the SQLSTATE mapping above. */
 struct pg_sync;
-struct pg_text; /* rows; freed with pg_text_free */
+struct pg_text; /* rows; the caller frees them with pg_text_free */
 NODISCARD enum spot_rc pg_sync_open(const char *dsn, struct pg_sync **ret, struct spot_err *err);
 void pg_sync_close(struct pg_sync *s); /* NULL accepted */
 bool pg_sync_in_transaction(const struct pg_sync *s);
-/* Without params sql may hold several statements (the rows are the last one's). what is for
- * messages; ret may be NULL. */
+/* Runs sql, which errors name by `what`. Without params it may hold several statements; *ret gets
+ * the rows of the last one. ret may be NULL. */
 NODISCARD enum spot_rc pg_sync_exec(struct pg_sync *s, const char *what, const char *sql,
     const char *const *params, int params_n, struct pg_text **ret, struct spot_err *err);
 int pg_text_rows(const struct pg_text *t);

@@ -21,7 +21,7 @@ void pg_conn_init(struct pg_conn *c, struct pg *p, int no, bool listener)
 	map_init(&c->names, NULL, map_same_text);
 	loop_fd_init(&c->fd, p->loop, conn_event);
 	loop_timer_init(&c->timer, p->loop, conn_timer);
-	loop_timer_set(&c->timer, 1); /* the first attempt is made by the loop, not in here */
+	loop_timer_set(&c->timer, 1); /* the loop makes the first attempt */
 }
 
 static void conn_close(struct pg_conn *c)
@@ -67,9 +67,9 @@ static void item_lost(struct pg *p, struct pg_item *i, const char *why)
 
 	assert(i->copy != NULL || i->op == NULL || i->stmt != NULL);
 	maybe = i->copy != NULL || i->op == NULL ? i->commit_sent : i->stmt->writes;
-	/* An error of the statement itself stands: its transaction was over before the loss. The
-	 * server's farewell (57P) is the loss, and so is an error without SQLSTATE: libpq's own
-	 * word about the connection. */
+	/* An error of the statement stands, since its transaction was over before the loss. Two
+	 * errors are the loss itself: the server's shutdown message (57P), and one without
+	 * SQLSTATE, which is libpq's about the connection. */
 	if (rc == SPOT_OK || ended) {
 		rc = pg_err_lost(what, maybe, why, &i->err);
 	}
@@ -85,7 +85,7 @@ static int64_t backoff_us(struct pg_conn *c)
 	return backoff_wait_us(&waits, c->fails - 1, loop_rng(c->pg->loop));
 }
 
-/* One line when the last connection goes and one when the first comes back, not one per attempt. */
+/* Logs the loss of the last connection, but not each failed attempt. */
 static void log_loss(struct pg_conn *c, bool was_up, const char *why)
 {
 	struct pg *p = c->pg;
@@ -166,7 +166,7 @@ static void conn_timer(struct loop_timer *t)
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-/* Errors of the parser may quote the DSN and with it a password; they are not shown. */
+/* The parser's errors may quote the DSN with its password, so we do not show them. */
 #define DSN_BAD "the database DSN does not parse (it is not shown, as it may hold a password)"
 
 static void notice_drop(void *arg, const char *message)
@@ -175,7 +175,7 @@ static void notice_drop(void *arg, const char *message)
 	(void)message; /* the default would print it */
 }
 
-/* The server was asked something, or took a step, while connecting. */
+/* Restarts the wait for an answer: the connect has made a step. */
 static void conn_awaits(struct pg_conn *c)
 {
 	if (c == c->pg->scout) {
@@ -192,8 +192,8 @@ static void conn_poll(struct pg_conn *c)
 
 	conn_awaits(c);
 
-	/* The descriptor may be another one now (next host, next address), even under the same
-	 * number: take it out of the loop and put it in again. */
+	/* Register the descriptor again. libpq may have moved to the next host or address, with a
+	 * new socket of the same number. */
 	loop_fd_stop(&c->fd);
 	if (st == PGRES_POLLING_READING) {
 		loop_fd_set(&c->fd, PQsocket(c->c), LOOP_READ);
@@ -211,8 +211,7 @@ static void conn_poll(struct pg_conn *c)
 		pg_scout_found(c);
 		return;
 	}
-	/* Our statements are short and prepared on every connection: compiling them costs more than
-	 * running them. */
+	/* jit = off: our statements are short, and to compile them costs more than to run them. */
 	(void)snprintf(words, sizeof(words),
 	    "SET statement_timeout = %" PRId64
 	    "; SET idle_in_transaction_session_timeout = %" PRId64
@@ -226,7 +225,8 @@ static void conn_poll(struct pg_conn *c)
 	pg_conn_flush(c);
 }
 
-/* Each connection and each attempt begins with another host. Returns why not, or NULL. */
+/* Starts an attempt; each connection and each attempt begins with another host. Returns NULL or the
+ * reason of a failure. */
 static const char *conn_begin(struct pg_conn *c, struct pg_opts *o,
     const struct pg_resolve_result *res)
 {
@@ -298,7 +298,7 @@ static void conn_attempt(struct pg_conn *c)
 		return;
 	}
 	host = pg_opts_get(&o, "host", "PGHOST");
-	/* No host at all means the default socket. */
+	/* Without a host libpq uses the default socket. */
 	if (pg_opts_get(&o, "hostaddr", "PGHOSTADDR") != NULL || host == NULL ||
 	    !pg_resolve_needed(host)) {
 		conn_start(c, NULL);
@@ -345,7 +345,7 @@ static void conn_up(struct pg_conn *c)
 		log_info("pg.up", I64("server", PQserverVersion(c->c)));
 	}
 	p->was_up = true;
-	c->state = PG_CONN_READY; /* so that a failure from here on counts as a loss */
+	c->state = PG_CONN_READY; /* a failure from now on counts as a loss */
 	pg_conn_ready(c);
 }
 
@@ -401,8 +401,8 @@ static bool item_send(struct pg_conn *c, struct pg_item *i)
 	    PQpipelineSync(c->c) != 0;
 }
 
-/* A Sync behind every statement: each is its own transaction, and the failure of one does not make
- * the server skip the next. */
+/* Sends a Sync after every statement, so that each is its own transaction. The failure of one then
+ * does not make the server skip the next. */
 void pg_conn_send(struct pg_conn *c, struct pg_item *i)
 {
 	char words[300];
@@ -419,8 +419,8 @@ void pg_conn_send(struct pg_conn *c, struct pg_item *i)
 	c->dirty = true;
 }
 
-/* A COPY with rows left wants to write even when nothing is buffered right now: the kernel may have
- * taken in this very flush what made the last one stop. */
+/* Flushes the output. A COPY with rows left waits for LOOP_WRITE even with an empty buffer: this
+ * flush may have written the bytes that stopped the last one. */
 void pg_conn_flush(struct pg_conn *c)
 {
 	bool more = c->state == PG_CONN_COPY && c->copy_step == PG_COPY_DATA;
@@ -440,7 +440,7 @@ void pg_conn_flush(struct pg_conn *c)
 static void item_error(struct pg_conn *c, struct pg_item *i, const PGresult *r)
 {
 	if (i->err.rc != SPOT_OK) {
-		return; /* the first one is the cause */
+		return; /* the first error is the cause */
 	}
 	pg_err_from(r, i->stmt->name, &i->err, i->sqlstate);
 	if ((i->preparing && !i->prepared) || strcmp(i->sqlstate, "26000") == 0) {
@@ -448,9 +448,9 @@ static void item_error(struct pg_conn *c, struct pg_item *i, const PGresult *r)
 	}
 	if (strcmp(i->sqlstate, "0A000") == 0) {
 		if (i->preparing) {
-			i->err.rc = SPOT_INTERNAL; /* truly not supported */
+			i->err.rc = SPOT_INTERNAL; /* the server lacks the feature */
 		} else {
-			c->retiring = true; /* its plans are of an older schema */
+			c->retiring = true; /* the schema has changed since its plans */
 		}
 	} else if (strcmp(i->sqlstate, "25006") == 0) {
 		c->retiring = true;
@@ -469,7 +469,7 @@ static void item_synced(struct pg_conn *c, struct pg_item *i)
 	}
 }
 
-/* False: this is not what we asked for. */
+/* Handles one result. False: it does not belong to a statement of ours. */
 static bool item_result(struct pg_conn *c, PGresult *r)
 {
 	struct pg_item *i = c->inflight.head;
@@ -502,12 +502,12 @@ static void pipeline_event(struct pg_conn *c)
 	while (c->inflight.head != NULL && !PQisBusy(c->c)) {
 		PGresult *r = PQgetResult(c->c);
 
-		/* NULL ends one command's results; never two in a row while something is due. */
+		/* NULL ends the results of one command; two in a row are not due. */
 		if (r == NULL ? ++c->nulls > 2 : !item_result(c, r)) {
 			const struct pg_item *i = c->inflight.head;
 
-			/* After a farewell (57P) libpq has nothing more for us and the stream ends
-			 * soon. */
+			/* After the server's shutdown message (57P) libpq has no more results, and
+			 * the stream ends soon. */
 			pg_conn_lost(c,
 			    i != NULL && i->err.rc != SPOT_OK
 				? i->err.text
@@ -519,7 +519,7 @@ static void pipeline_event(struct pg_conn *c)
 		}
 	}
 	if (c->inflight.head == NULL) {
-		(void)PQisBusy(c->c); /* parses what came unasked, such as parameter changes */
+		(void)PQisBusy(c->c); /* parses messages such as parameter changes */
 		if (c->retiring) {
 			pg_conn_lost(c,
 			    "prepared statements are outdated or the server is read-only");
@@ -537,11 +537,11 @@ static void conn_event(struct loop_fd *f, int events)
 		conn_poll(c);
 		return;
 	}
-	/* A server that says farewell and hangs up: read again to see the end of the stream now and
-	 * not send the next statement into it. */
+	/* A server that shuts down sends a message and closes. Read again, to see the close before
+	 * we send the next statement. */
 	if ((events & LOOP_READ) != 0 &&
 	    (PQconsumeInput(c->c) == 0 || (idle && PQconsumeInput(c->c) == 0))) {
-		/* Bytes read before the end still count: results may be complete. */
+		/* Use the bytes before the end: results may be complete. */
 		if (c->state == PG_CONN_READY) {
 			pipeline_event(c);
 		}

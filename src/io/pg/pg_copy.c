@@ -3,9 +3,9 @@
 #include "io/pg/pg_priv.h"
 
 /*
- * Binary COPY (postgresql.org/docs/15/sql-copy.html, "Binary Format"): signature, flags and the
- * length of the header's extension; per row a field count, per field its length and bytes in
- * network order (-1 = NULL); a trailer of -1.
+ * Binary COPY (postgresql.org/docs/15/sql-copy.html, "Binary Format"). The header has signature,
+ * flags and the length of an extension. A row has a field count, and per field its length (-1 =
+ * NULL) and bytes in network order. The trailer is -1.
  */
 static const char copy_head[19] = { 'P', 'G', 'C', 'O', 'P', 'Y', '\n', '\377', '\r', '\n', '\0' };
 static const char copy_trail[2] = { '\377', '\377' };
@@ -107,10 +107,12 @@ void pg_copy_null(struct pg_copy *c)
 	copy_add(c, "\377\377\377\377", 4);
 }
 
-/* ---- on the wire ------------------------------------------------------------------------------
- * Three round trips: "BEGIN; set-up; COPY" as one simple query up to the server's go-ahead, then
- * the rows, then the merge, then COMMIT. The connection is out of pipeline mode meanwhile. After an
- * error of the server: ROLLBACK, and the connection goes back to the pool.
+/*
+ * ---- on the wire -----------------------------------------------------------------------------
+ *
+ * Sends "BEGIN; setup; COPY" as one simple query, and the rows once the server is ready. The merge
+ * and COMMIT follow, each after the result before it. The connection leaves pipeline mode for this.
+ * After an error of the server we send ROLLBACK and return the connection to the pool.
  */
 
 static const char *copy_what(const struct pg_item *i)
@@ -136,7 +138,7 @@ void pg_copy_start(struct pg_conn *c, struct pg_item *i)
 	i->conn = c;
 	pg_list_push(&c->inflight, i);
 	c->copy_sent = 0;
-	/* The state stays READY until the mode is left, so that a failure counts as a loss. */
+	/* Stay READY until pipeline mode has ended, so that a failure counts as a loss. */
 	if (PQexitPipelineMode(c->c) != 1) {
 		copy_lost(c);
 		return;
@@ -161,7 +163,7 @@ static bool copy_data(struct pg_conn *c, struct pg_item *i)
 
 		if (left > 0) {
 			pg_conn_watchdog(c, true);
-			return true; /* the kernel has enough; go on when it can be written again */
+			return true; /* the kernel is full; go on when it takes more */
 		}
 		if (left < 0 || PQputCopyData(c->c, copy->buf + c->copy_sent, (int)n) <= 0) {
 			copy_lost(c);
@@ -178,7 +180,7 @@ static bool copy_data(struct pg_conn *c, struct pg_item *i)
 	return true;
 }
 
-/* One command's results are all in: send the next. */
+/* Sends the next command, after all results of the last one. */
 static bool copy_next(struct pg_conn *c, struct pg_item *i)
 {
 	struct pg *p = c->pg;
@@ -216,7 +218,7 @@ static void copy_result(struct pg_conn *c, struct pg_item *i, PGresult *r)
 			pg_err_from(r, copy_what(i), &i->err, i->sqlstate);
 		}
 		if (c->copy_step == PG_COPY_DATA) {
-			c->copy_step = PG_COPY_END; /* the server left COPY on its own */
+			c->copy_step = PG_COPY_END; /* the server has ended COPY */
 		}
 		if (c->copy_step == PG_COPY_COMMIT) {
 			i->commit_sent = false; /* refused, not lost */
@@ -238,8 +240,8 @@ void pg_copy_event(struct pg_conn *c)
 	struct pg_item *i = c->inflight.head;
 
 	assert(i != NULL);
-	/* During the rows the server speaks only to refuse them. PQputCopyEnd sets libpq to wait
-	 * for the result; before that PQgetResult would just say COPY_IN again. */
+	/* During the rows the server sends nothing but a refusal. Read results only after
+	 * PQputCopyEnd: before it PQgetResult() returns COPY_IN again. */
 	if (c->copy_step == PG_COPY_DATA && !copy_data(c, i)) {
 		return;
 	}

@@ -16,15 +16,15 @@ static const struct {
 	{ "55P03", SPOT_UNAVAILABLE }, /* lock_not_available */
 	{ "57014", SPOT_TIMEOUT }, /* query_canceled: statement_timeout */
 	{ "25006",
-	    SPOT_UNAVAILABLE }, /* read_only_sql_transaction: a failover, we are on the old side */
-	{ "26000", SPOT_UNAVAILABLE }, /* invalid_sql_statement_name: its Prepare had failed */
-	{ "0A000", SPOT_UNAVAILABLE }, /* cached plan must not change result type: prepare afresh */
+	    SPOT_UNAVAILABLE }, /* read_only_sql_transaction: the old server after a fail-over */
+	{ "26000", SPOT_UNAVAILABLE }, /* invalid_sql_statement_name: its Prepare has failed */
+	{ "0A000", SPOT_UNAVAILABLE }, /* cached plan must not change result type: prepare again */
 	{ "53", SPOT_UNAVAILABLE }, /* insufficient_resources */
 	{ "57P", SPOT_UNAVAILABLE }, /* operator_intervention: shutdown, crash, starting up */
 	{ "08", SPOT_UNAVAILABLE }, /* connection_exception */
 };
 
-/* First line only: libpq's texts end with a newline and may go on with hints. */
+/* Copies the first line only: libpq's texts end with a newline and may add hints. */
 void pg_words_trim(const char *s, char *buf, size_t n)
 {
 	size_t len;
@@ -40,7 +40,7 @@ void pg_words_trim(const char *s, char *buf, size_t n)
 	buf[len] = '\0';
 }
 
-/* Never takes DETAIL: it quotes row values, and some of our columns are secrets. */
+/* Leaves out DETAIL, which quotes row values: some of our columns are secrets. */
 enum spot_rc pg_err_from(const PGresult *r, const char *what, struct spot_err *err,
     char sqlstate[6])
 {

@@ -1,8 +1,8 @@
 #include "base/base.h"
 #include "io/pg/pg_priv.h"
 
-/* One simple query per LISTEN round: all channels at once, again when one was added meanwhile. The
- * server ignores a LISTEN that is already in force. */
+/* Sends LISTEN for all channels in one simple query, and again after a channel was added. The
+ * server ignores a LISTEN that is in force. */
 static void listen_send(struct pg_conn *c)
 {
 	char sql[2048] = "";
@@ -38,7 +38,7 @@ static void round_done(struct pg_conn *c)
 
 	c->listen_busy = false;
 	pg_conn_watchdog(c, false);
-	/* From here on nothing is missed; what came before may have been. */
+	/* Wake all: notifications may have been lost before this moment. */
 	for (struct pg_listen *l = c->pg->listens; l != NULL; l = next, n++) {
 		next = l->next; /* woken() may stop and free l */
 		l->woken(l, l->channel, "");
@@ -81,7 +81,7 @@ void pg_listen_event(struct pg_conn *c)
 			round_done(c);
 			break;
 		}
-		/* Empty: everybody stopped listening while the connection was away. */
+		/* An empty query: the last listener stopped while the connection was down. */
 		ok =
 		    PQresultStatus(r) == PGRES_COMMAND_OK || PQresultStatus(r) == PGRES_EMPTY_QUERY;
 		PQclear(r);
@@ -93,7 +93,7 @@ void pg_listen_event(struct pg_conn *c)
 	if (c->c == NULL) {
 		return;
 	}
-	(void)PQisBusy(c->c); /* parses notifications that came on their own */
+	(void)PQisBusy(c->c); /* parses notifications */
 	notify_all(c);
 }
 

@@ -1,14 +1,14 @@
-/* The options of one attempt to connect: the DSN's, ours where it is silent, and in which order its
- * hosts are asked. */
+/* The options of one attempt to connect: those of the DSN, our defaults for the rest, and the order
+ * of its hosts. */
 #include "base/base.h"
 #include "base/crypto/redact.h"
 #include "base/text/str.h"
 #include "io/pg/pg_priv.h"
 
-#define HOSTS_MAX 64 /* longer lists are asked as they are */
+#define HOSTS_MAX 64 /* longer lists keep their order */
 
-/* Options that we add where the DSN is silent. TCP settings find a peer that vanished without a
- * word (tech note: a frozen primary keeps its TCP connections); read-write skips standbys. */
+/* Our defaults for options that the DSN leaves open. The TCP settings detect a peer that vanished
+ * (but not a frozen one, see pg_scout.c); read-write skips standbys. */
 static const struct {
 	const char *key, *value;
 } defaults[] = {
@@ -91,8 +91,8 @@ void pg_opts_complete(struct pg_opts *o, const char *application,
 enum { HOST, HOSTADDR, PORT, LISTS };
 static const char *const list_keys[LISTS] = { "host", "hostaddr", "port" };
 
-/* The k-th item of a comma list; of a list of one that one for every k (a port that is
- * everybody's). */
+/* Returns item k of a comma list. A list of one item, such as a common port, has that one for every
+ * k. */
 static struct str list_item(const char *list, int k)
 {
 	const char *at = list == NULL ? "" : list;

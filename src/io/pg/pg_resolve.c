@@ -11,7 +11,7 @@
 #define ADDRS_PER_HOST 4
 #define LIST_MAX 4096
 
-/* Shared by the loop and the thread; the last of the two to let go frees it. */
+/* The loop and the thread share it; the last of them frees it. */
 struct pg_resolve {
 	int refs; /* atomic */
 	int pipe[2];
@@ -19,7 +19,7 @@ struct pg_resolve {
 	void (*done)(void *arg, const struct pg_resolve_result *res);
 	void *arg;
 	char *in_hosts, *in_ports;
-	/* written by the thread before it writes to the pipe */
+	/* The thread writes these before it writes to the pipe. */
 	char hosts[LIST_MAX], addrs[LIST_MAX], ports[LIST_MAX], why[256];
 };
 
@@ -70,7 +70,7 @@ static void list_add(char list[LIST_MAX], const char *item, bool first)
 {
 	size_t n = strlen(list);
 
-	/* Does not fit: the lists stay of equal length because resolve_entry checks before. */
+	/* It fits: resolve_entry has checked the sizes, so the lists keep equal length. */
 	(void)snprintf(list + n, LIST_MAX - n, "%s%s", first ? "" : ",", item);
 }
 
@@ -117,7 +117,7 @@ static void resolve_host(struct pg_resolve *r, int *n, const char *host, const c
 	freeaddrinfo(list);
 }
 
-/* The k-th of a comma list; the only one where there is just one. */
+/* Copies item k of a comma list; a list of one item has that one for every k. */
 static void list_item(const char *list, int k, char *ret, size_t size)
 {
 	bool single = strchr(list, ',') == NULL;
@@ -158,7 +158,7 @@ static void *resolve_thread(void *arg)
 	} else if (r->why[0] == '\0') {
 		(void)snprintf(r->why, sizeof(r->why), "the database host has no address");
 	}
-	/* A full pipe cannot be: this is its only byte. */
+	/* The pipe cannot be full: this is its only byte. */
 	if (write(r->pipe[1], "x", 1) != 1) {
 		abort();
 	}
@@ -206,7 +206,7 @@ struct pg_resolve *pg_resolve_start(struct loop *l, const char *hosts, const cha
 		return NULL;
 	}
 	loop_fd_init(&r->fd, l, resolve_ready);
-	/* Signals are the loop's; a thread that took one would break its self-pipe's timing. */
+	/* Block all signals in the thread, so that the loop gets them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pthread_attr_init(&attr);

@@ -11,10 +11,10 @@ int pg_columns(const struct pg_result *r)
 	return r == NULL ? 0 : PQnfields(r->res);
 }
 
-/* The server's command tag ("UPDATE 3") as a number; 0 where it has none. */
+/* Returns the number in the server's command tag ("UPDATE 3"); 0 if there is none. */
 int64_t pg_affected(const struct pg_result *r)
 {
-	/* PQcmdTuples takes a non-const pointer for historical reasons and changes nothing. */
+	/* PQcmdTuples() takes a non-const pointer, but changes nothing. */
 	const char *s = r == NULL ? "" : PQcmdTuples(r->res);
 	int64_t n = 0;
 
@@ -40,7 +40,7 @@ static uint64_t read_be(const struct pg_result *r, size_t row, int col, size_t *
 	struct str s = pg_bytes(r, row, col);
 	uint64_t v = 0;
 
-	assert(s.n <= 8); /* binary: we ask for nothing else */
+	assert(s.n <= 8); /* we always ask for the binary format */
 	for (size_t i = 0; i < s.n; i++) {
 		v = v << 8 | (uint8_t)s.p[i];
 	}

@@ -1,14 +1,17 @@
 /*
- * Which server takes writes now? A primary that is frozen keeps its connections and says nothing on
- * them, and who connects to it waits: a statement would be given up at its deadline only, half a
- * minute after another server has taken over. So where there are several hosts and one of our
- * connections is silent for SILENCE_US though it owes an answer, a connection of its own asks: the
- * silent server first, and when that does not take it in either, the others. As soon as another one
- * takes writes every connection to anyone else is lost. Until then the silent ones stay, since a
- * statement may be slow; a proxy that is alive answers for what is behind it.
+ * Finds the server that takes writes after a fail-over. A frozen primary keeps its connections and
+ * sends nothing, and new connects to it hang. Without the scout, a statement would wait for its
+ * deadline, half a minute after another server has become primary.
  *
- * Of libpq's own means connect_timeout is about attempts only and two seconds at least; keepalives
- * and tcp_user_timeout are satisfied by the kernel of a frozen process.
+ * The scout is an extra connection, for a DSN with several hosts. It starts when a connection that
+ * owes an answer is silent for SILENCE_US. It tries the silent server first, then the others. As
+ * soon as another server takes writes, we drop every connection to the rest.
+ *
+ * Until then the silent connections stay, since a statement may be slow. A live proxy hides the
+ * server behind it from the scout.
+ *
+ * The means of libpq are not enough. Its connect_timeout covers only attempts and is at least two
+ * seconds; the kernel of a frozen process answers keepalives and satisfies tcp_user_timeout.
  */
 #include "base/base.h"
 #include "base/log.h"
@@ -16,7 +19,7 @@
 
 #define SILENCE_US (SPOT_US_PER_S / 2)
 #define PERIOD_US (SPOT_US_PER_S / 4)
-/* a server that took the scout in is slow, not frozen: asked again so much later */
+/* A server that accepts the scout is slow, not frozen: wait this long before the next try. */
 #define SLOW_US (2 * SPOT_US_PER_S)
 #define QUIET_US (SPOT_US_PER_S * 7 / 10)
 
@@ -25,8 +28,8 @@ static struct pg_conn *conn_nth(struct pg *p, int k)
 	return k < p->conns_n ? &p->conns[k] : p->listener;
 }
 
-/* The connection that is silent for longest; NULL: nobody. *ret_owing: somebody owes an answer
- * at all. */
+/* Returns the connection with the longest silence above SILENCE_US, or NULL. *ret_owing: some
+ * connection owes an answer. */
 static struct pg_conn *conn_silent_find(struct pg *p, bool *ret_owing)
 {
 	int64_t now = loop_mono_us(p->loop);
@@ -56,7 +59,7 @@ static void scout_tick(struct loop_timer *t)
 
 	c = conn_silent_find(p, &owing);
 	if (c == NULL && p->scout->out) {
-		pg_conn_fini(p->scout); /* they answered */
+		pg_conn_fini(p->scout); /* the silent connections have answered */
 		p->scout->out = false;
 	} else if (c != NULL && !p->scout->out) {
 		pg_place_of(c->c, &p->shunned);

@@ -1,4 +1,4 @@
-/* The blocking way to the database, for start-up and tools: no loop, no pool, no prepared
+/* Blocking access to the database, for start-up and tools: no loop, no pool, no prepared
  * statements. */
 #include "base/base.h"
 #include "base/err.h"
@@ -34,7 +34,7 @@ enum spot_rc pg_sync_open(const char *dsn, struct pg_sync **ret, struct spot_err
 		*ret = s;
 		return SPOT_OK;
 	}
-	/* A parser's message may quote the DSN and with it a password. */
+	/* The parser's message may quote the DSN with its password. */
 	info = PQconninfoParse(dsn, NULL);
 	if (info == NULL) {
 		rc = err_set(err, SPOT_CONFIG, "database: the DSN does not parse");

@@ -1,6 +1,6 @@
 /*
- * Child processes. A failure in the child (directory, user, exec) comes back through a pipe that
- * closes on exec. So a failed start is an error of proc_spawn and never a strange child.
+ * Starts child processes. A failure in the child (directory, user, exec) comes back through a pipe
+ * that closes on exec. So a failed start is an error of proc_spawn.
  */
 #include "base/base.h"
 #include "base/err.h"
@@ -28,7 +28,7 @@ _Noreturn static void child_fail(int pipe_fd, const char *step)
 	_exit(put == (ssize_t)sizeof(f) ? 127 : 126);
 }
 
-/* All three are first moved above 2, so that putting one in place cannot overwrite another. */
+/* Moves all three above 2 first, so that none overwrites another. */
 static bool child_descriptors(const struct proc_spec *s)
 {
 	const int wanted[3] = { s->in, s->out, s->err };
@@ -53,7 +53,7 @@ static bool child_descriptors(const struct proc_spec *s)
 	if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) == 0) {
 		return true;
 	}
-	/* Kernels before 5.11. */
+	/* Kernels before 5.11 have no CLOSE_RANGE_CLOEXEC. */
 	int64_t max = sysconf(_SC_OPEN_MAX);
 	for (int fd = 3; fd < max; fd++) {
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -85,7 +85,7 @@ static bool child_identity(const struct proc_spec *s)
 
 _Noreturn static void child_run(const struct proc_spec *s, int pipe_fd, pid_t parent)
 {
-	/* execve() takes pointers to writable strings only for history's sake. */
+	/* execve() takes pointers to writable strings, but does not write. */
 	union {
 		const char *const *c;
 		char *const *plain;
@@ -102,7 +102,7 @@ _Noreturn static void child_run(const struct proc_spec *s, int pipe_fd, pid_t pa
 	if (!child_identity(s)) {
 		child_fail(pipe_fd, "change of user");
 	}
-	/* After the change of user, which clears it; the parent may be gone by now. */
+	/* Set it after the change of user, which clears it. The parent may have ended by now. */
 	if (s->death_signal != 0 && prctl(PR_SET_PDEATHSIG, s->death_signal) != 0) {
 		child_fail(pipe_fd, "death signal");
 	}
@@ -120,7 +120,7 @@ _Noreturn static void child_run(const struct proc_spec *s, int pipe_fd, pid_t pa
 	child_fail(pipe_fd, "exec");
 }
 
-/* Nothing arrives: the child has become its program. */
+/* Reads the child's error. An empty pipe means that the child has executed its program. */
 static enum spot_rc child_report(int fd, const struct proc_spec *s, int pid, struct spot_err *err)
 {
 	struct failure f = { 0 };

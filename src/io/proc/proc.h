@@ -1,5 +1,5 @@
-/* Child processes: spawn with explicit argv, environment and descriptors; no shell, no inherited
- * descriptors beyond 0..2. */
+/* Starts child processes with explicit arguments, environment and descriptors 0 to 2. The child
+ * inherits no other descriptor, and no shell runs. */
 #ifndef IO_PROC_H
 #define IO_PROC_H
 
@@ -14,6 +14,7 @@ struct proc_spec {
 	int uid, gid; /* -1 = unchanged */
 	int death_signal; /* PR_SET_PDEATHSIG, 0 = none */
 };
+/* Sets *ret_pid; the caller reaps the child. Errors of the child before exec are errors here. */
 NODISCARD enum spot_rc proc_spawn(const struct proc_spec *s, int *ret_pid, struct spot_err *err);
 
 #endif

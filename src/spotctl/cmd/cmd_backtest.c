@@ -216,7 +216,7 @@ static int market_make(const struct backtest *b, struct arena *a, char *const *u
 		say("spotctl backtest: %s", n == 0 ? "no pool has a price" : err.text);
 		return CTL_FAILED;
 	}
-	ret->ends_first = "what lies between --from and --to";
+	ret->ends_first = "the time between --from and --to";
 	return CTL_OK;
 }
 

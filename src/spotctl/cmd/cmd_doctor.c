@@ -6,36 +6,60 @@
 #define WAIT_DEFAULT_S 60
 #define HOLD_MAX_S 60 /* of one request */
 
-static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, false },
-	{ "REGION", "region", CELL_TEXT, false }, { "CHECK", "name", CELL_TEXT, false },
-	{ "STATE", "state", CELL_STATE, false }, { "SEEN", "words", CELL_TEXT, false },
-	{ "FIX", "fix", CELL_TEXT, false }, { "AMOUNT", "amount", CELL_INT, true }, { 0 } };
+static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, ALWAYS },
+	{ "REGION", "region", CELL_TEXT, ALWAYS }, { "CHECK", "name", CELL_TEXT, ALWAYS },
+	{ "STATE", "state", CELL_STATE, ALWAYS }, { "SEEN", "words", CELL_TEXT, ALWAYS },
+	{ "FIX", "fix", CELL_TEXT, ALWAYS }, { "AMOUNT", "amount", CELL_INT, WIDE }, { 0 } };
 
-/* Long words would push the fix off the screen: on a terminal they are cut unless all was asked
- * for. */
-#define SEEN_MAX 72
+/* On a terminal the fix stands below what the check saw. */
+static const struct column screen_cols[] = { { "WHERE", "where", CELL_TEXT, ALWAYS },
+	{ "CHECK", "name", CELL_TEXT, ALWAYS }, { "STATE", "state", CELL_STATE, ALWAYS },
+	{ "SEEN", "told", CELL_TEXT, ALWAYS }, { 0 } };
 
-static bool same_group(unsigned char c)
+/* Returns the findings for a terminal, with the members that screen_cols shows: those that are not
+ * ok, or all. */
+static json_t *items_for_screen(struct ctl *c, json_t *items, bool all)
 {
-	return (c & 0xC0) == 0x80;
+	json_t *shown = json_array(), *item;
+	size_t i;
+
+	json_array_foreach (items, i, item) {
+		const char *region = json_str(item, "region", "", NULL),
+			   *fix = json_str(item, "fix", "", NULL);
+
+		if (!all && strcmp(json_str(item, "state", "", NULL), "ok") == 0) {
+			continue;
+		}
+		json_object_set_new(item, "where",
+		    json_string(arena_printf(c->arena, "%s%s%s",
+			json_str(item, "provider", "", NULL), *region != '\0' ? "/" : "", region)));
+		json_object_set_new(item, "told",
+		    json_string(arena_printf(c->arena, "%s%s%s", json_str(item, "words", "", NULL),
+			*fix != '\0' ? "; " : "", fix)));
+		json_array_append(shown, item);
+	}
+	return shown;
 }
 
-static void item_shorten(json_t *item)
+static int print_items(struct ctl *c, const struct reply *r)
 {
-	const char *words = json_str(item, "words", "", NULL);
-	char cut[SEEN_MAX * 4 + 8];
-	size_t n = 0, columns = 0;
+	json_t *items = json_object_get(r->json, "items");
+	bool all = opt_flag(c, "all");
+	size_t hidden;
+	int rc;
 
-	if (text_width(words) <= SEEN_MAX) {
-		return;
+	if (!c->tty || c->format != FORMAT_TABLE || !json_is_array(items)) {
+		return render_list(c, r->json, items, cols, "nothing was examined yet");
 	}
-	while (words[n] != '\0' && n + 8 < sizeof(cut) &&
-	    (columns < SEEN_MAX - 3 || same_group((unsigned char)words[n]))) {
-		columns += !same_group((unsigned char)words[n]);
-		n++;
+	AUTO(json) json_t *shown = items_for_screen(c, items, all);
+
+	hidden = json_array_size(items) - json_array_size(shown);
+	rc = render_list(c, r->json, shown, screen_cols,
+	    hidden > 0 ? "every check is ok" : "nothing was examined yet");
+	if (hidden > 0) {
+		say("(%zu checks that are ok are left out; --all shows them)", hidden);
 	}
-	snprintf(cut, sizeof(cut), "%.*s...", (int)n, words);
-	json_object_set_new(item, "words", json_string(cut));
+	return rc;
 }
 
 /* The row as it came, until it is done or our time is over. */
@@ -104,8 +128,6 @@ int cmd_doctor(struct ctl *c)
 	const char *timeout = opt_value(c, "timeout");
 	int64_t wait_s = WAIT_DEFAULT_S;
 	struct reply r;
-	json_t *items, *item;
-	size_t i;
 	int rc;
 
 	if (timeout != NULL && !parse_i64(timeout, 1, 3600, &wait_s)) {
@@ -117,13 +139,7 @@ int cmd_doctor(struct ctl *c)
 	if (rc != CTL_OK) {
 		return rc;
 	}
-	items = json_object_get(r.json, "items");
-	if (c->tty && c->format == FORMAT_TABLE && !opt_flag(c, "all")) {
-		json_array_foreach (items, i, item) {
-			item_shorten(item);
-		}
-	}
-	rc = render_list(c, r.json, items, cols, "nothing was examined yet");
+	rc = print_items(c, &r);
 	if (c->format == FORMAT_TABLE || c->format == FORMAT_WIDE) {
 		say_outcome(c, r.json);
 	}

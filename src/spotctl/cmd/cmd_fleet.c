@@ -3,14 +3,15 @@
 #include "base/text/str.h"
 #include "spotctl/ctl.h"
 
-static const struct column cols[] = { { "FLEET", "id", CELL_TEXT, false },
-	{ "NAME", "name", CELL_TEXT, false }, { "STATE", "state", CELL_STATE, false },
-	{ "WANT NODES", "spec.nodes", CELL_INT, false },
-	{ "WANT GPUS", "spec.gpus", CELL_INT, false }, { "NODES", "nodes_live", CELL_INT, false },
-	{ "READY", "nodes_ready", CELL_INT, false }, { "POOLS", "pools", CELL_INT, false },
-	{ "USD", "cost_micros", CELL_USD, false }, { "AGE", "created_at", CELL_AGE, false },
-	{ "OWNER", "owner", CELL_TEXT, true }, { "TEAM", "team", CELL_TEXT, true },
-	{ "PROJECT", "project", CELL_TEXT, true }, { "WHY", "why", CELL_TEXT, true }, { 0 } };
+static const struct column cols[] = { { "FLEET", "id", CELL_TEXT, ALWAYS },
+	{ "NAME", "name", CELL_TEXT, ALWAYS }, { "STATE", "state", CELL_STATE, ALWAYS },
+	{ "WANT NODES", "spec.nodes", CELL_INT, ALWAYS },
+	{ "WANT GPUS", "spec.gpus", CELL_INT, SPARE_2 },
+	{ "NODES", "nodes_live", CELL_INT, ALWAYS }, { "READY", "nodes_ready", CELL_INT, ALWAYS },
+	{ "POOLS", "pools", CELL_INT, SPARE_1 }, { "USD", "cost_micros", CELL_USD, ALWAYS },
+	{ "AGE", "created_at", CELL_AGE, ALWAYS }, { "OWNER", "owner", CELL_TEXT, WIDE },
+	{ "TEAM", "team", CELL_TEXT, WIDE }, { "PROJECT", "project", CELL_TEXT, WIDE },
+	{ "WHY", "why", CELL_TEXT, WIDE }, { 0 } };
 
 static char *fleet_path(struct ctl *c)
 {
@@ -19,20 +20,21 @@ static char *fleet_path(struct ctl *c)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-static const struct column place_cols[] = { { "POOL", "pool", CELL_TEXT, false },
-	{ "PROVIDER", "provider", CELL_TEXT, false }, { "REGION", "region", CELL_TEXT, false },
-	{ "ZONE", "zone", CELL_TEXT, false }, { "TYPE", "instance_type", CELL_TEXT, false },
-	{ "GPU", "gpu", CELL_TEXT, false }, { "MARKET", "market", CELL_TEXT, false },
-	{ "HAS", "held", CELL_INT, false }, { "ADD", "add", CELL_INT, false },
-	{ "GIVE BACK", "give_back", CELL_INT, false }, { "USD/H", "price_micros", CELL_USD, false },
-	{ "USD PER WORK HOUR", "work_micros", CELL_USD, false },
-	{ "RECLAIMS/H", "reclaims_per_hour", CELL_RATE, false },
-	{ "LAST ONE USD/H", "marginal_micros", CELL_USD, true }, { 0 } };
-static const struct column limit_cols[] = { { "LIMIT", "limit", CELL_TEXT, false },
-	{ "WHERE", "where", CELL_TEXT, false }, { "USED", "used", CELL_INT, false },
-	{ "OF", "max", CELL_INT, false }, { "UNIT", "unit", CELL_TEXT, false },
-	{ "POOLS KEPT OUT", "pools_kept_out", CELL_INT, false },
-	{ "ONE MORE SAVES USD/H", "worth_micros", CELL_FINE, false }, { 0 } };
+static const struct column place_cols[] = { { "POOL", "pool", CELL_TEXT, ALWAYS },
+	{ "PROVIDER", "provider", CELL_TEXT, SPARE_4 }, { "REGION", "region", CELL_TEXT, SPARE_3 },
+	{ "ZONE", "zone", CELL_TEXT, ALWAYS }, { "TYPE", "instance_type", CELL_TEXT, SPARE_2 },
+	{ "GPU", "gpu", CELL_TEXT, ALWAYS }, { "MARKET", "market", CELL_TEXT, SPARE_4 },
+	{ "HAS", "held", CELL_INT, ALWAYS }, { "ADD", "add", CELL_INT, ALWAYS },
+	{ "GIVE BACK", "give_back", CELL_INT, ALWAYS },
+	{ "USD/H", "price_micros", CELL_USD, ALWAYS },
+	{ "USD PER WORK HOUR", "work_micros", CELL_USD, SPARE_3 },
+	{ "RECLAIMS/H", "reclaims_per_hour", CELL_RATE, SPARE_1 },
+	{ "LAST ONE USD/H", "marginal_micros", CELL_USD, WIDE }, { 0 } };
+static const struct column limit_cols[] = { { "LIMIT", "limit", CELL_TEXT, ALWAYS },
+	{ "WHERE", "where", CELL_TEXT, ALWAYS }, { "USED", "used", CELL_INT, ALWAYS },
+	{ "OF", "max", CELL_INT, ALWAYS }, { "UNIT", "unit", CELL_TEXT, ALWAYS },
+	{ "POOLS KEPT OUT", "pools_kept_out", CELL_INT, ALWAYS },
+	{ "ONE MORE SAVES USD/H", "worth_micros", CELL_FINE, ALWAYS }, { 0 } };
 
 static double usd_of(const json_t *plan, const char *key)
 {
@@ -113,12 +115,12 @@ int cmd_fleet_ls(struct ctl *c)
 
 int cmd_fleet_show(struct ctl *c)
 {
-	static const struct column nodes[] = { { "NODE", "id", CELL_TEXT, false },
-		{ "STATE", "state", CELL_STATE, false }, { "WHERE", "pool", CELL_PLACE, false },
-		{ "TYPE", "pool.instance_type", CELL_TEXT, false },
-		{ "MARKET", "pool.market", CELL_TEXT, false },
-		{ "USD/H", "price_micros", CELL_USD, false }, { "JOB", "job", CELL_TEXT, false },
-		{ "AGE", "created_at", CELL_AGE, false }, { 0 } };
+	static const struct column nodes[] = { { "NODE", "id", CELL_TEXT, ALWAYS },
+		{ "STATE", "state", CELL_STATE, ALWAYS }, { "WHERE", "pool", CELL_PLACE, ALWAYS },
+		{ "TYPE", "pool.instance_type", CELL_TEXT, SPARE_2 },
+		{ "MARKET", "pool.market", CELL_TEXT, ALWAYS },
+		{ "USD/H", "price_micros", CELL_USD, ALWAYS }, { "JOB", "job", CELL_TEXT, ALWAYS },
+		{ "AGE", "created_at", CELL_AGE, SPARE_1 }, { 0 } };
 	struct reply r;
 	int rc = conn_get(c, fleet_path(c), &r);
 

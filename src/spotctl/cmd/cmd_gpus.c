@@ -88,7 +88,7 @@ static void put_prices(struct ctl *c, json_t *row, const char *const *providers,
 int prices_gpus(struct ctl *c)
 {
 	const char *providers[PROVIDERS_MOST];
-	struct column cols[2 * PROVIDERS_MOST + 2] = { { "GPU", "gpu", CELL_TEXT, false } };
+	struct column cols[2 * PROVIDERS_MOST + 2] = { { "GPU", "gpu", CELL_TEXT, ALWAYS } };
 	struct reply r;
 	json_t *items, *row;
 	size_t n, i;
@@ -104,7 +104,7 @@ int prices_gpus(struct ctl *c)
 		cols[1 + i] = (struct column){ arena_printf(c->arena, "%s %s",
 						   text_upper(c, providers[i / 2]),
 						   i % 2 == 0 ? "SPOT" : "OD"),
-			arena_printf(c->arena, "%zu", i), CELL_NUMBER, false };
+			arena_printf(c->arena, "%zu", i), CELL_NUMBER, ALWAYS };
 	}
 	json_array_foreach (items, i, row) {
 		put_prices(c, row, providers, n, &marked);

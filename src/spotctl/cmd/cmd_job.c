@@ -4,16 +4,16 @@
 #include "base/text/str.h"
 #include "spotctl/cmd/cmd_job.h"
 
-const struct column job_cols[] = { { "JOB", "id", CELL_TEXT, false },
-	{ "NAME", "name", CELL_TEXT, false }, { "STATE", "state", CELL_STATE, false },
-	{ "STEPS", "steps_done", CELL_STEPS, false }, { "WHERE", "pool", CELL_PLACE, false },
-	{ "GPU", "pool", CELL_GPU, false }, { "MARKET", "market", CELL_TEXT, false },
-	{ "TRIES", "attempts", CELL_INT, false }, { "USD", "cost_micros", CELL_USD, false },
-	{ "AGE", "created_at", CELL_AGE, false }, { "NODES", "num_nodes", CELL_INT, true },
-	{ "OWNER", "owner", CELL_TEXT, true }, { "TEAM", "team", CELL_TEXT, true },
-	{ "PROJECT", "project", CELL_TEXT, true }, { "CLASS", "class", CELL_TEXT, true },
-	{ "DEADLINE", "deadline_at", CELL_TIME, true }, { "NODE", "node", CELL_TEXT, true },
-	{ "WHY", "why", CELL_TEXT, true }, { 0 } };
+const struct column job_cols[] = { { "JOB", "id", CELL_TEXT, ALWAYS },
+	{ "NAME", "name", CELL_TEXT, ALWAYS }, { "STATE", "state", CELL_STATE, ALWAYS },
+	{ "STEPS", "steps_done", CELL_STEPS, ALWAYS }, { "WHERE", "pool", CELL_PLACE, ALWAYS },
+	{ "GPU", "pool", CELL_GPU, SPARE_3 }, { "MARKET", "market", CELL_TEXT, SPARE_2 },
+	{ "TRIES", "attempts", CELL_INT, SPARE_1 }, { "USD", "cost_micros", CELL_USD, ALWAYS },
+	{ "AGE", "created_at", CELL_AGE, SPARE_4 }, { "NODES", "num_nodes", CELL_INT, WIDE },
+	{ "OWNER", "owner", CELL_TEXT, WIDE }, { "TEAM", "team", CELL_TEXT, WIDE },
+	{ "PROJECT", "project", CELL_TEXT, WIDE }, { "CLASS", "class", CELL_TEXT, WIDE },
+	{ "DEADLINE", "deadline_at", CELL_TIME, WIDE }, { "NODE", "node", CELL_TEXT, WIDE },
+	{ "WHY", "why", CELL_TEXT, WIDE }, { 0 } };
 
 static void print_warnings(const json_t *job)
 {

@@ -63,12 +63,12 @@ static char *budget_change(struct ctl *c, const char *text)
 
 int cmd_job_budget(struct ctl *c)
 {
-	static const struct column cols[] = { { "JOB", "id", CELL_TEXT, false },
-		{ "STATE", "state", CELL_STATE, false },
-		{ "LIMIT USD", "budget.limit_micros", CELL_USD, false },
-		{ "SPENT USD", "budget.spent_micros", CELL_USD, false },
-		{ "LEFT USD", "budget.left_micros", CELL_USD, false },
-		{ "NEEDS USD", "budget.needs_micros", CELL_USD, false }, { 0 } };
+	static const struct column cols[] = { { "JOB", "id", CELL_TEXT, ALWAYS },
+		{ "STATE", "state", CELL_STATE, ALWAYS },
+		{ "LIMIT USD", "budget.limit_micros", CELL_USD, ALWAYS },
+		{ "SPENT USD", "budget.spent_micros", CELL_USD, ALWAYS },
+		{ "LEFT USD", "budget.left_micros", CELL_USD, ALWAYS },
+		{ "NEEDS USD", "budget.needs_micros", CELL_USD, ALWAYS }, { 0 } };
 	char *path = arena_printf(c->arena, "/v1/jobs/%s", url_encode(c->arena, c->args[0], false)),
 	     *body = NULL;
 	struct reply r;

@@ -13,10 +13,10 @@ static void put_line(struct ctl *c, const char *head, const char *text)
 
 static void show_head(struct ctl *c, const json_t *j)
 {
-	static const struct column steps = { "", "steps_done", CELL_STEPS, false },
-				   place = { "", "pool", CELL_PLACE, false },
-				   gpu = { "", "pool", CELL_GPU, false },
-				   cost = { "", "cost_micros", CELL_USD, false };
+	static const struct column steps = { "", "steps_done", CELL_STEPS, ALWAYS },
+				   place = { "", "pool", CELL_PLACE, ALWAYS },
+				   gpu = { "", "pool", CELL_GPU, ALWAYS },
+				   cost = { "", "cost_micros", CELL_USD, ALWAYS };
 	const json_t *ckpt = json_object_get(j, "checkpoint");
 	const char *state = json_str(j, "state", "", NULL);
 
@@ -71,17 +71,18 @@ static void show_head(struct ctl *c, const json_t *j)
 
 static void show_attempts(struct ctl *c, const json_t *j)
 {
-	static const struct column cols[] = { { "TRY", "epoch", CELL_INT, false },
-		{ "RANK", "rank", CELL_INT, false }, { "NODE", "node", CELL_TEXT, false },
-		{ "WHERE", "pool", CELL_PLACE, false },
-		{ "TYPE", "pool.instance_type", CELL_TEXT, false },
-		{ "MARKET", "market", CELL_TEXT, false }, { "PHASE", "phase", CELL_STATE, false },
-		{ "END", "exit_reason", CELL_TEXT, false },
-		{ "FROM STEP", "steps_start", CELL_INT, false },
-		{ "TO STEP", "steps_done", CELL_INT, false },
-		{ "STARTED", "started_at", CELL_TIME, false },
-		{ "ENDED", "ended_at", CELL_TIME, false }, { "WHY", "drain_why", CELL_TEXT, false },
-		{ 0 } };
+	static const struct column cols[] = { { "TRY", "epoch", CELL_INT, ALWAYS },
+		{ "RANK", "rank", CELL_INT, SPARE_2 }, { "NODE", "node", CELL_TEXT, ALWAYS },
+		{ "WHERE", "pool", CELL_PLACE, ALWAYS },
+		{ "TYPE", "pool.instance_type", CELL_TEXT, SPARE_2 },
+		{ "MARKET", "market", CELL_TEXT, SPARE_4 },
+		{ "PHASE", "phase", CELL_STATE, SPARE_1 },
+		{ "END", "exit_reason", CELL_TEXT, SPARE_3 },
+		{ "FROM STEP", "steps_start", CELL_INT, SPARE_1 },
+		{ "TO STEP", "steps_done", CELL_INT, ALWAYS },
+		{ "STARTED", "started_at", CELL_TIME, SPARE_2 },
+		{ "ENDED", "ended_at", CELL_TIME, SPARE_1 },
+		{ "WHY", "drain_why", CELL_TEXT, ALWAYS }, { 0 } };
 	const json_t *list = json_object_get(j, "attempts_list"), *one;
 	bool lost = false;
 	size_t i;
@@ -103,12 +104,14 @@ static void show_attempts(struct ctl *c, const json_t *j)
 /* Every term of the offers that the newest placement was chosen from. */
 static int show_terms(struct ctl *c, const json_t *decisions)
 {
-	static const struct column cols[] = { { "POOL", "pool", CELL_INT, false },
-		{ "PLACE", "", CELL_PLACE, false }, { "TYPE", "instance_type", CELL_TEXT, false },
-		{ "MARKET", "market", CELL_TEXT, false },
-		{ "RECLAIMS/H", "hazard_per_hour", CELL_RATE, false },
-		{ "LOW", "hazard_lo", CELL_RATE, false }, { "HIGH", "hazard_hi", CELL_RATE, false },
-		{ "RECLAIMS FROM", "hazard_source", CELL_TEXT, false }, { 0 } };
+	static const struct column cols[] = { { "POOL", "pool", CELL_INT, ALWAYS },
+		{ "PLACE", "", CELL_PLACE, ALWAYS },
+		{ "TYPE", "instance_type", CELL_TEXT, SPARE_2 },
+		{ "MARKET", "market", CELL_TEXT, ALWAYS },
+		{ "RECLAIMS/H", "hazard_per_hour", CELL_RATE, ALWAYS },
+		{ "LOW", "hazard_lo", CELL_RATE, ALWAYS },
+		{ "HIGH", "hazard_hi", CELL_RATE, ALWAYS },
+		{ "RECLAIMS FROM", "hazard_source", CELL_TEXT, SPARE_1 }, { 0 } };
 	const json_t *offers = NULL, *d, *o;
 	size_t i;
 
@@ -125,13 +128,13 @@ static int show_terms(struct ctl *c, const json_t *decisions)
 
 static int show_why(struct ctl *c, const char *job)
 {
-	static const struct column decisions[] = { { "AT", "at", CELL_TIME, false },
-		{ "DECISION", "kind", CELL_TEXT, false }, { "NODE", "node", CELL_TEXT, false },
-		{ "WHY", "why", CELL_TEXT, false }, { 0 } };
-	static const struct column events[] = { { "AT", "at", CELL_TIME, false },
-		{ "WHAT", "entity_id", CELL_TEXT, false }, { "EVENT", "event", CELL_TEXT, false },
-		{ "FROM", "was", CELL_TEXT, false }, { "TO", "now", CELL_TEXT, false },
-		{ "WHY", "why", CELL_TEXT, false }, { 0 } };
+	static const struct column decisions[] = { { "AT", "at", CELL_TIME, ALWAYS },
+		{ "DECISION", "kind", CELL_TEXT, ALWAYS }, { "NODE", "node", CELL_TEXT, SPARE_1 },
+		{ "WHY", "why", CELL_TEXT, ALWAYS }, { 0 } };
+	static const struct column events[] = { { "AT", "at", CELL_TIME, ALWAYS },
+		{ "WHAT", "entity_id", CELL_TEXT, ALWAYS }, { "EVENT", "event", CELL_TEXT, ALWAYS },
+		{ "FROM", "was", CELL_TEXT, SPARE_1 }, { "TO", "now", CELL_TEXT, ALWAYS },
+		{ "WHY", "why", CELL_TEXT, ALWAYS }, { 0 } };
 	struct reply r;
 	int rc = conn_get(c,
 	    arena_printf(c->arena, "/v1/jobs/%s/why", url_encode(c->arena, job, false)), &r);

@@ -4,14 +4,15 @@
 #include "base/text/str.h"
 #include "spotctl/ctl.h"
 
-static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, false },
-	{ "REGION", "region", CELL_TEXT, false }, { "ZONE", "zone", CELL_TEXT, true },
-	{ "KIND", "kind", CELL_TEXT, false }, { "REF", "ref", CELL_TEXT, false },
-	{ "TYPE", "instance_type", CELL_TEXT, false }, { "STATE", "state", CELL_STATE, false },
-	{ "LAUNCHED", "launched_at", CELL_AGE, false }, { "SEEN", "first_seen_at", CELL_AGE, true },
-	{ "USD/H", "per_hour_micros", CELL_USD, false }, { "USD", "cost_micros", CELL_USD, false },
-	{ "SAID", "said", CELL_TEXT, true }, { "BY", "said_by", CELL_TEXT, true },
-	{ "WHY", "why", CELL_TEXT, false }, { 0 } };
+static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, ALWAYS },
+	{ "REGION", "region", CELL_TEXT, SPARE_2 }, { "ZONE", "zone", CELL_TEXT, WIDE },
+	{ "KIND", "kind", CELL_TEXT, SPARE_2 }, { "REF", "ref", CELL_TEXT, ALWAYS },
+	{ "TYPE", "instance_type", CELL_TEXT, SPARE_1 }, { "STATE", "state", CELL_STATE, ALWAYS },
+	{ "LAUNCHED", "launched_at", CELL_AGE, SPARE_1 },
+	{ "SEEN", "first_seen_at", CELL_AGE, WIDE },
+	{ "USD/H", "per_hour_micros", CELL_USD, SPARE_3 },
+	{ "USD", "cost_micros", CELL_USD, ALWAYS }, { "SAID", "said", CELL_TEXT, WIDE },
+	{ "BY", "said_by", CELL_TEXT, WIDE }, { "WHY", "why", CELL_TEXT, ALWAYS }, { 0 } };
 
 static size_t count_undecided(const json_t *items)
 {

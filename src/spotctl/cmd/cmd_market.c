@@ -3,46 +3,49 @@
 #include "base/text/str.h"
 #include "spotctl/ctl.h"
 
-static const struct column price_cols[] = { { "POOL", "id", CELL_TEXT, false },
-	{ "PROVIDER", "provider", CELL_TEXT, false }, { "REGION", "region", CELL_TEXT, false },
-	{ "ZONE", "zone", CELL_TEXT, false }, { "TYPE", "instance_type", CELL_TEXT, false },
-	{ "GPU", "", CELL_GPU, false }, { "MARKET", "market", CELL_TEXT, false },
-	{ "USD/H", "price_micros", CELL_USD, false },
-	{ "USD/GPU/H", "price_per_gpu_micros", CELL_USD, false },
-	{ "AGE", "age_s", CELL_AGE, false }, { "STATE", "price_state", CELL_STATE, false },
-	{ "RECLAIMS/H", "hazard", CELL_INTERVAL, false },
-	{ "FROM", "hazard.source", CELL_TEXT, false },
-	{ "CAPACITY", "signals", CELL_CAPACITY, false }, { "SOURCE", "source", CELL_TEXT, false },
-	{ "SINCE", "effective_at", CELL_TIME, true }, { "VCPUS", "vcpus", CELL_INT, true },
-	{ "MEM_MIB", "mem_mib", CELL_INT, true }, { "WHY", "price_why", CELL_TEXT, true }, { 0 } };
-const struct column pool_cols[] = { { "POOL", "id", CELL_TEXT, false },
-	{ "PLACE", "", CELL_PLACE, false }, { "TYPE", "instance_type", CELL_TEXT, false },
-	{ "GPU", "", CELL_GPU, false }, { "MARKET", "market", CELL_TEXT, false },
-	{ "USD/H", "price_micros", CELL_USD, false }, { "STATE", "price_state", CELL_STATE, false },
-	{ "RECLAIMS/H", "hazard", CELL_HAZARD, false },
-	{ "FROM", "hazard.source", CELL_TEXT, false },
-	{ "SIGNAL/H", "hazard.prior_per_hour", CELL_RATE, true },
-	{ "NEIGHBOURS/H", "hazard.group_per_hour", CELL_RATE, true },
-	{ "WEIGHT-H", "hazard.weight_hours", CELL_REAL, true },
-	{ "USUAL/H", "hazard.usual_per_hour", CELL_RATE, true },
-	{ "DAY", "hazard.day_factor", CELL_REAL, true },
-	{ "ODDS", "launch_odds.odds", CELL_REAL, true },
-	{ "NODE-H", "record.node_hours", CELL_REAL, true },
-	{ "RECLAIMS", "record.reclaims", CELL_INT, true },
-	{ "REFUSALS", "record.refusals", CELL_INT, true },
-	{ "COOLING", "cooling_until_at", CELL_TIME, false },
-	{ "WHY", "cooling_why", CELL_TEXT, true }, { 0 } };
+static const struct column price_cols[] = { { "POOL", "id", CELL_TEXT, ALWAYS },
+	{ "PROVIDER", "provider", CELL_TEXT, SPARE_4 }, { "REGION", "region", CELL_TEXT, SPARE_3 },
+	{ "ZONE", "zone", CELL_TEXT, ALWAYS }, { "TYPE", "instance_type", CELL_TEXT, ALWAYS },
+	{ "GPU", "", CELL_GPU, ALWAYS }, { "MARKET", "market", CELL_TEXT, ALWAYS },
+	{ "USD/H", "price_micros", CELL_USD, ALWAYS },
+	{ "USD/GPU/H", "price_per_gpu_micros", CELL_USD, SPARE_2 },
+	{ "AGE", "age_s", CELL_AGE, SPARE_2 }, { "STATE", "price_state", CELL_STATE, SPARE_2 },
+	{ "RECLAIMS/H", "hazard", CELL_INTERVAL, SPARE_3 },
+	{ "FROM", "hazard.source", CELL_TEXT, SPARE_1 },
+	{ "CAPACITY", "signals", CELL_CAPACITY, SPARE_2 },
+	{ "SOURCE", "source", CELL_TEXT, SPARE_1 }, { "SINCE", "effective_at", CELL_TIME, WIDE },
+	{ "VCPUS", "vcpus", CELL_INT, WIDE }, { "MEM_MIB", "mem_mib", CELL_INT, WIDE },
+	{ "WHY", "price_why", CELL_TEXT, WIDE }, { 0 } };
+const struct column pool_cols[] = { { "POOL", "id", CELL_TEXT, ALWAYS },
+	{ "PLACE", "", CELL_PLACE, ALWAYS }, { "TYPE", "instance_type", CELL_TEXT, SPARE_3 },
+	{ "GPU", "", CELL_GPU, ALWAYS }, { "MARKET", "market", CELL_TEXT, ALWAYS },
+	{ "USD/H", "price_micros", CELL_USD, ALWAYS },
+	{ "STATE", "price_state", CELL_STATE, SPARE_1 },
+	{ "RECLAIMS/H", "hazard", CELL_HAZARD, SPARE_2 },
+	{ "FROM", "hazard.source", CELL_TEXT, SPARE_1 },
+	{ "SIGNAL/H", "hazard.prior_per_hour", CELL_RATE, WIDE },
+	{ "NEIGHBOURS/H", "hazard.group_per_hour", CELL_RATE, WIDE },
+	{ "WEIGHT-H", "hazard.weight_hours", CELL_REAL, WIDE },
+	{ "USUAL/H", "hazard.usual_per_hour", CELL_RATE, WIDE },
+	{ "DAY", "hazard.day_factor", CELL_REAL, WIDE },
+	{ "ODDS", "launch_odds.odds", CELL_REAL, WIDE },
+	{ "NODE-H", "record.node_hours", CELL_REAL, WIDE },
+	{ "RECLAIMS", "record.reclaims", CELL_INT, WIDE },
+	{ "REFUSALS", "record.refusals", CELL_INT, WIDE },
+	{ "COOLING", "cooling_until_at", CELL_TIME, SPARE_1 },
+	{ "WHY", "cooling_why", CELL_TEXT, WIDE }, { 0 } };
 
 static int prices_refused(struct ctl *c)
 {
-	static const struct column cols[] = { { "POOL", "pool.id", CELL_TEXT, false },
-		{ "PLACE", "pool", CELL_PLACE, false },
-		{ "TYPE", "pool.instance_type", CELL_TEXT, false },
-		{ "GPU", "pool", CELL_GPU, false }, { "MARKET", "pool.market", CELL_TEXT, false },
-		{ "SAID USD/H", "refused_micros", CELL_USD, false },
-		{ "KEPT USD/H", "pool.price_micros", CELL_USD, false },
-		{ "AGE", "age_s", CELL_AGE, false }, { "SOURCE", "source", CELL_TEXT, false },
-		{ "WHY", "why", CELL_TEXT, false }, { 0 } };
+	static const struct column cols[] = { { "POOL", "pool.id", CELL_TEXT, ALWAYS },
+		{ "PLACE", "pool", CELL_PLACE, ALWAYS },
+		{ "TYPE", "pool.instance_type", CELL_TEXT, SPARE_2 },
+		{ "GPU", "pool", CELL_GPU, SPARE_3 },
+		{ "MARKET", "pool.market", CELL_TEXT, SPARE_4 },
+		{ "SAID USD/H", "refused_micros", CELL_USD, ALWAYS },
+		{ "KEPT USD/H", "pool.price_micros", CELL_USD, ALWAYS },
+		{ "AGE", "age_s", CELL_AGE, SPARE_1 }, { "SOURCE", "source", CELL_TEXT, SPARE_1 },
+		{ "WHY", "why", CELL_TEXT, ALWAYS }, { 0 } };
 
 	return list_command(c, "/v1/prices/refused", cols, "no price was rejected recently");
 }
@@ -119,13 +122,14 @@ int cmd_pools(struct ctl *c)
 
 int cmd_providers(struct ctl *c)
 {
-	static const struct column cols[] = { { "PROVIDER", "name", CELL_TEXT, false },
-		{ "KIND", "kind", CELL_TEXT, false }, { "ACCOUNT", "account", CELL_TEXT, false },
-		{ "STATE", "state", CELL_STATE, false },
-		{ "LAST OK", "last_ok_at", CELL_AGE, false },
-		{ "REQUESTS", "requests", CELL_INT, false },
-		{ "THROTTLED", "throttled", CELL_INT, false },
-		{ "LAST ERROR", "last_error", CELL_TEXT, false }, { 0 } };
+	static const struct column cols[] = { { "PROVIDER", "name", CELL_TEXT, ALWAYS },
+		{ "KIND", "kind", CELL_TEXT, SPARE_2 },
+		{ "ACCOUNT", "account", CELL_TEXT, SPARE_2 },
+		{ "STATE", "state", CELL_STATE, ALWAYS },
+		{ "LAST OK", "last_ok_at", CELL_AGE, ALWAYS },
+		{ "REQUESTS", "requests", CELL_INT, SPARE_1 },
+		{ "THROTTLED", "throttled", CELL_INT, SPARE_1 },
+		{ "LAST ERROR", "last_error", CELL_TEXT, ALWAYS }, { 0 } };
 
 	return list_command(c, "/v1/providers", cols,
 	    "no provider is configured; add a [provider NAME] section to the daemon's "
@@ -134,14 +138,15 @@ int cmd_providers(struct ctl *c)
 
 int cmd_supply(struct ctl *c)
 {
-	static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, false },
-		{ "REGION", "region", CELL_TEXT, false }, { "GPU", "gpu", CELL_TEXT, false },
-		{ "STATE", "state", CELL_STATE, false }, { "SINCE", "since_at", CELL_AGE, false },
-		{ "INDEX", "index", CELL_REAL, false },
-		{ "REFUSALS", "parts.refusals", CELL_REAL, true },
-		{ "RECLAIMS", "parts.reclaims", CELL_REAL, true },
-		{ "SCORES", "parts.scores", CELL_REAL, true },
-		{ "PRICE", "parts.price", CELL_REAL, true }, { "WHY", "why", CELL_TEXT, false },
+	static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, ALWAYS },
+		{ "REGION", "region", CELL_TEXT, ALWAYS }, { "GPU", "gpu", CELL_TEXT, ALWAYS },
+		{ "STATE", "state", CELL_STATE, ALWAYS },
+		{ "SINCE", "since_at", CELL_AGE, SPARE_1 },
+		{ "INDEX", "index", CELL_REAL, SPARE_1 },
+		{ "REFUSALS", "parts.refusals", CELL_REAL, WIDE },
+		{ "RECLAIMS", "parts.reclaims", CELL_REAL, WIDE },
+		{ "SCORES", "parts.scores", CELL_REAL, WIDE },
+		{ "PRICE", "parts.price", CELL_REAL, WIDE }, { "WHY", "why", CELL_TEXT, ALWAYS },
 		{ 0 } };
 
 	return list_command(c, "/v1/supply", cols,
@@ -150,10 +155,10 @@ int cmd_supply(struct ctl *c)
 
 int cmd_quota(struct ctl *c)
 {
-	static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, false },
-		{ "REGION", "region", CELL_TEXT, false }, { "CLASS", "class", CELL_TEXT, false },
-		{ "MARKET", "market", CELL_TEXT, false }, { "LIMIT", "limit", CELL_INT, false },
-		{ "UNIT", "unit", CELL_TEXT, false }, { "AGE", "observed_at", CELL_AGE, false },
+	static const struct column cols[] = { { "PROVIDER", "provider", CELL_TEXT, ALWAYS },
+		{ "REGION", "region", CELL_TEXT, ALWAYS }, { "CLASS", "class", CELL_TEXT, ALWAYS },
+		{ "MARKET", "market", CELL_TEXT, ALWAYS }, { "LIMIT", "limit", CELL_INT, ALWAYS },
+		{ "UNIT", "unit", CELL_TEXT, ALWAYS }, { "AGE", "observed_at", CELL_AGE, ALWAYS },
 		{ 0 } };
 
 	return list_command(c, "/v1/quotas", cols, "no quotas are known yet");

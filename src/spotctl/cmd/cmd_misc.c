@@ -3,11 +3,11 @@
 #include "base/text/str.h"
 #include "spotctl/ctl.h"
 
-static const struct column event_cols[] = { { "ID", "id", CELL_INT, false },
-	{ "AT", "at", CELL_TIME, false }, { "WHAT", "entity_id", CELL_TEXT, false },
-	{ "EVENT", "event", CELL_TEXT, false }, { "FROM", "was", CELL_TEXT, false },
-	{ "TO", "now", CELL_TEXT, false }, { "ACTOR", "actor", CELL_TEXT, true },
-	{ "WHY", "why", CELL_TEXT, false }, { 0 } };
+static const struct column event_cols[] = { { "ID", "id", CELL_INT, ALWAYS },
+	{ "AT", "at", CELL_TIME, ALWAYS }, { "WHAT", "entity_id", CELL_TEXT, ALWAYS },
+	{ "EVENT", "event", CELL_TEXT, ALWAYS }, { "FROM", "was", CELL_TEXT, SPARE_1 },
+	{ "TO", "now", CELL_TEXT, ALWAYS }, { "ACTOR", "actor", CELL_TEXT, WIDE },
+	{ "WHY", "why", CELL_TEXT, ALWAYS }, { 0 } };
 
 /* A row of the stream: the same columns as the list, at fixed widths, because the end of the list
  * is not known. */
@@ -29,7 +29,7 @@ static bool print_event(struct ctl *c, const char *data)
 	for (const struct column *col = event_cols; col->head != NULL; col++) {
 		const char *text = text_clean(c->arena, cell_text(c, j, col));
 
-		if (col->wide && c->format != FORMAT_WIDE) {
+		if (col->show == WIDE && c->format != FORMAT_WIDE) {
 			continue;
 		}
 		if (col[1].head == NULL) {
@@ -115,8 +115,9 @@ int cmd_events(struct ctl *c)
 
 int cmd_whoami(struct ctl *c)
 {
-	static const struct column cols[] = { { "NAME", "name", CELL_TEXT, false },
-		{ "ROLE", "role", CELL_TEXT, false }, { "TEAM", "team", CELL_TEXT, false }, { 0 } };
+	static const struct column cols[] = { { "NAME", "name", CELL_TEXT, ALWAYS },
+		{ "ROLE", "role", CELL_TEXT, ALWAYS }, { "TEAM", "team", CELL_TEXT, ALWAYS },
+		{ 0 } };
 	struct reply r;
 	int rc = conn_get(c, "/v1/whoami", &r);
 
@@ -151,11 +152,12 @@ int cmd_version(struct ctl *c)
 
 int cmd_token_ls(struct ctl *c)
 {
-	static const struct column cols[] = { { "ID", "id", CELL_TEXT, false },
-		{ "NAME", "name", CELL_TEXT, false }, { "ROLE", "role", CELL_TEXT, false },
-		{ "TEAM", "team", CELL_TEXT, false }, { "CREATED", "created_at", CELL_TIME, false },
-		{ "EXPIRES", "expires_at", CELL_TIME, false },
-		{ "REVOKED", "revoked_at", CELL_TIME, false }, { 0 } };
+	static const struct column cols[] = { { "ID", "id", CELL_TEXT, ALWAYS },
+		{ "NAME", "name", CELL_TEXT, ALWAYS }, { "ROLE", "role", CELL_TEXT, ALWAYS },
+		{ "TEAM", "team", CELL_TEXT, ALWAYS },
+		{ "CREATED", "created_at", CELL_TIME, SPARE_2 },
+		{ "EXPIRES", "expires_at", CELL_TIME, ALWAYS },
+		{ "REVOKED", "revoked_at", CELL_TIME, SPARE_1 }, { 0 } };
 
 	return list_command(c, "/v1/tokens", cols, "no tokens");
 }

@@ -42,14 +42,15 @@ static void say_savings(struct ctl *c, const json_t *cost)
 
 static int job_cost(struct ctl *c, const char *job)
 {
-	static const struct column cols[] = { { "KIND", "kind", CELL_TEXT, false },
-		{ "USD", "amount_micros", CELL_USD, false },
-		{ "SECONDS", "seconds", CELL_REAL, false }, { "POOL", "pool", CELL_PLACE, false },
-		{ "TYPE", "pool.instance_type", CELL_TEXT, false },
-		{ "MARKET", "market", CELL_TEXT, false },
-		{ "USD/H", "price_micros", CELL_USD, false }, { "NODE", "node", CELL_TEXT, false },
-		{ "TRY", "epoch", CELL_INT, false }, { "FROM", "from_at", CELL_TIME, true },
-		{ "TO", "to_at", CELL_TIME, true }, { 0 } };
+	static const struct column cols[] = { { "KIND", "kind", CELL_TEXT, ALWAYS },
+		{ "USD", "amount_micros", CELL_USD, ALWAYS },
+		{ "SECONDS", "seconds", CELL_REAL, SPARE_1 },
+		{ "POOL", "pool", CELL_PLACE, ALWAYS },
+		{ "TYPE", "pool.instance_type", CELL_TEXT, SPARE_2 },
+		{ "MARKET", "market", CELL_TEXT, ALWAYS },
+		{ "USD/H", "price_micros", CELL_USD, ALWAYS },
+		{ "NODE", "node", CELL_TEXT, ALWAYS }, { "TRY", "epoch", CELL_INT, SPARE_1 },
+		{ "FROM", "from_at", CELL_TIME, WIDE }, { "TO", "to_at", CELL_TIME, WIDE }, { 0 } };
 	struct reply r;
 	int rc;
 
@@ -75,13 +76,13 @@ static int job_cost(struct ctl *c, const char *job)
 /* A column for each dimension asked for, then the sums. */
 static const struct column *cost_columns(struct ctl *c, const json_t *by)
 {
-	static const struct column sums[] = { { "COMPUTE", "compute_micros", CELL_USD, false },
-		{ "BOOT", "boot_micros", CELL_USD, false },
-		{ "IDLE", "idle_micros", CELL_USD, false },
-		{ "LOST WORK", "lost_work_micros", CELL_USD, false },
-		{ "CREDIT", "credit_micros", CELL_USD, false },
-		{ "TOTAL USD", "total_micros", CELL_USD, false },
-		{ "GPU HOURS", "gpu_hours", CELL_REAL, false }, { 0 } };
+	static const struct column sums[] = { { "COMPUTE", "compute_micros", CELL_USD, ALWAYS },
+		{ "BOOT", "boot_micros", CELL_USD, ALWAYS },
+		{ "IDLE", "idle_micros", CELL_USD, ALWAYS },
+		{ "LOST WORK", "lost_work_micros", CELL_USD, ALWAYS },
+		{ "CREDIT", "credit_micros", CELL_USD, ALWAYS },
+		{ "TOTAL USD", "total_micros", CELL_USD, ALWAYS },
+		{ "GPU HOURS", "gpu_hours", CELL_REAL, ALWAYS }, { 0 } };
 	struct column *cols =
 	    arena_array(c->arena, DIMENSIONS_MAX + ARRAY_LEN(sums), sizeof(*cols));
 	size_t n = 0, i;
@@ -95,7 +96,7 @@ static const struct column *cost_columns(struct ctl *c, const json_t *by)
 				*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
 			}
 			cols[n++] =
-			    (struct column){ head, json_string_value(name), CELL_TEXT, false };
+			    (struct column){ head, json_string_value(name), CELL_TEXT, ALWAYS };
 		}
 	}
 	memcpy(&cols[n], sums, sizeof(sums));
@@ -133,12 +134,13 @@ int cmd_cost(struct ctl *c)
 
 static int show_moves(struct ctl *c, json_t *out, bool dry)
 {
-	static const struct column cols[] = { { "JOB", "job", CELL_TEXT, false },
-		{ "FROM", "from", CELL_PLACE, false },
-		{ "TYPE", "from.instance_type", CELL_TEXT, false },
-		{ "TO", "to", CELL_PLACE, false }, { "TYPE", "to.instance_type", CELL_TEXT, false },
-		{ "SAVES", "saving_micros", CELL_USD, false },
-		{ "COSTS", "cost_micros", CELL_USD, false }, { "WHY", "why", CELL_TEXT, false },
+	static const struct column cols[] = { { "JOB", "job", CELL_TEXT, ALWAYS },
+		{ "FROM", "from", CELL_PLACE, ALWAYS },
+		{ "TYPE", "from.instance_type", CELL_TEXT, SPARE_2 },
+		{ "TO", "to", CELL_PLACE, ALWAYS },
+		{ "TYPE", "to.instance_type", CELL_TEXT, ALWAYS },
+		{ "SAVES", "saving_micros", CELL_USD, ALWAYS },
+		{ "COSTS", "cost_micros", CELL_USD, SPARE_1 }, { "WHY", "why", CELL_TEXT, ALWAYS },
 		{ 0 } };
 	json_t *moves = json_object_get(out, "moves"), *kept = json_object_get(out, "kept"), *k;
 	size_t i;
@@ -229,15 +231,15 @@ int cmd_rebalance(struct ctl *c)
 
 int cmd_rebalance_report(struct ctl *c)
 {
-	static const struct column cols[] = { { "AT", "at", CELL_TIME, false },
-		{ "KIND", "kind", CELL_TEXT, false }, { "JOB", "job", CELL_TEXT, false },
-		{ "FROM", "from", CELL_TEXT, false }, { "TO", "to", CELL_TEXT, false },
-		{ "HOURS", "hours", CELL_HOURS, false },
-		{ "EXPECTED", "saving_micros", CELL_USD, false },
-		{ "STAYING", "stay_micros", CELL_USD, false },
-		{ "PAID", "paid_micros", CELL_USD, false },
-		{ "EARNED", "earned_micros", CELL_USD, false },
-		{ "DECISION", "decision", CELL_TEXT, true }, { "WHY", "why", CELL_TEXT, true },
+	static const struct column cols[] = { { "AT", "at", CELL_TIME, ALWAYS },
+		{ "KIND", "kind", CELL_TEXT, SPARE_3 }, { "JOB", "job", CELL_TEXT, ALWAYS },
+		{ "FROM", "from", CELL_TEXT, ALWAYS }, { "TO", "to", CELL_TEXT, ALWAYS },
+		{ "HOURS", "hours", CELL_HOURS, SPARE_3 },
+		{ "EXPECTED", "saving_micros", CELL_USD, ALWAYS },
+		{ "STAYING", "stay_micros", CELL_USD, SPARE_2 },
+		{ "PAID", "paid_micros", CELL_USD, SPARE_1 },
+		{ "EARNED", "earned_micros", CELL_USD, ALWAYS },
+		{ "DECISION", "decision", CELL_TEXT, WIDE }, { "WHY", "why", CELL_TEXT, WIDE },
 		{ 0 } };
 	char *query = arena_strdup(c->arena, "");
 	struct reply r;

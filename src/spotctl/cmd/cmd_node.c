@@ -4,16 +4,17 @@
 #include "spotctl/ctl.h"
 #include "spotctl/cmd/verdicts.h"
 
-static const struct column cols[] = { { "NODE", "id", CELL_TEXT, false },
-	{ "STATE", "state", CELL_STATE, false }, { "WHERE", "pool", CELL_PLACE, false },
-	{ "TYPE", "pool.instance_type", CELL_TEXT, false }, { "GPU", "pool", CELL_GPU, false },
-	{ "MARKET", "pool.market", CELL_TEXT, false }, { "USD/H", "price_micros", CELL_USD, false },
-	{ "JOB", "job", CELL_TEXT, false }, { "RANK", "rank", CELL_INT, true },
-	{ "FLEET", "fleet", CELL_TEXT, true }, { "USD", "cost_micros", CELL_USD, false },
-	{ "AGE", "created_at", CELL_AGE, false }, { "HEARD", "last_seen_at", CELL_AGE, false },
-	{ "NOTICE", "notice.kind", CELL_TEXT, false }, { "REF", "ref", CELL_TEXT, true },
-	{ "END", "end_cause", CELL_TEXT, true }, { "WHY", "why", CELL_TEXT, true },
-	{ "LAST ERROR", "last_error", CELL_TEXT, true }, { 0 } };
+static const struct column cols[] = { { "NODE", "id", CELL_TEXT, ALWAYS },
+	{ "STATE", "state", CELL_STATE, ALWAYS }, { "WHERE", "pool", CELL_PLACE, ALWAYS },
+	{ "TYPE", "pool.instance_type", CELL_TEXT, SPARE_2 }, { "GPU", "pool", CELL_GPU, SPARE_3 },
+	{ "MARKET", "pool.market", CELL_TEXT, ALWAYS },
+	{ "USD/H", "price_micros", CELL_USD, ALWAYS }, { "JOB", "job", CELL_TEXT, ALWAYS },
+	{ "RANK", "rank", CELL_INT, WIDE }, { "FLEET", "fleet", CELL_TEXT, WIDE },
+	{ "USD", "cost_micros", CELL_USD, SPARE_2 }, { "AGE", "created_at", CELL_AGE, SPARE_3 },
+	{ "HEARD", "last_seen_at", CELL_AGE, SPARE_1 },
+	{ "NOTICE", "notice.kind", CELL_TEXT, SPARE_4 }, { "REF", "ref", CELL_TEXT, WIDE },
+	{ "END", "end_cause", CELL_TEXT, WIDE }, { "WHY", "why", CELL_TEXT, WIDE },
+	{ "LAST ERROR", "last_error", CELL_TEXT, WIDE }, { 0 } };
 
 int cmd_node_ls(struct ctl *c)
 {
@@ -25,18 +26,18 @@ int cmd_node_ls(struct ctl *c)
 
 static int show_parts(struct ctl *c, const json_t *node)
 {
-	static const struct column notices[] = { { "NOTICE", "kind", CELL_TEXT, false },
-		{ "HEARD", "heard_at", CELL_TIME, false },
-		{ "DEADLINE", "deadline_at", CELL_TIME, false },
-		{ "FROM", "source", CELL_TEXT, false }, { 0 } };
-	static const struct column attempts[] = { { "JOB", "job", CELL_TEXT, false },
-		{ "TRY", "epoch", CELL_INT, false }, { "PHASE", "phase", CELL_STATE, false },
-		{ "END", "exit_reason", CELL_TEXT, false },
-		{ "BEGAN", "created_at", CELL_TIME, false },
-		{ "ENDED", "ended_at", CELL_TIME, false }, { 0 } };
-	static const struct column events[] = { { "AT", "at", CELL_TIME, false },
-		{ "EVENT", "event", CELL_TEXT, false }, { "FROM", "was", CELL_TEXT, false },
-		{ "TO", "now", CELL_TEXT, false }, { "WHY", "why", CELL_TEXT, false }, { 0 } };
+	static const struct column notices[] = { { "NOTICE", "kind", CELL_TEXT, ALWAYS },
+		{ "HEARD", "heard_at", CELL_TIME, ALWAYS },
+		{ "DEADLINE", "deadline_at", CELL_TIME, ALWAYS },
+		{ "FROM", "source", CELL_TEXT, ALWAYS }, { 0 } };
+	static const struct column attempts[] = { { "JOB", "job", CELL_TEXT, ALWAYS },
+		{ "TRY", "epoch", CELL_INT, ALWAYS }, { "PHASE", "phase", CELL_STATE, ALWAYS },
+		{ "END", "exit_reason", CELL_TEXT, ALWAYS },
+		{ "BEGAN", "created_at", CELL_TIME, ALWAYS },
+		{ "ENDED", "ended_at", CELL_TIME, SPARE_1 }, { 0 } };
+	static const struct column events[] = { { "AT", "at", CELL_TIME, ALWAYS },
+		{ "EVENT", "event", CELL_TEXT, ALWAYS }, { "FROM", "was", CELL_TEXT, ALWAYS },
+		{ "TO", "now", CELL_TEXT, ALWAYS }, { "WHY", "why", CELL_TEXT, ALWAYS }, { 0 } };
 	static const struct {
 		const char *key;
 		const struct column *cols;

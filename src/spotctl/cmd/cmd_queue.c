@@ -6,15 +6,15 @@
 
 int cmd_queue(struct ctl *c)
 {
-	static const struct column cols[] = { { "POS", "position", CELL_INT, false },
-		{ "JOB", "job", CELL_TEXT, false }, { "NAME", "name", CELL_TEXT, false },
-		{ "TEAM", "team", CELL_TEXT, false }, { "CLASS", "class", CELL_TEXT, true },
-		{ "PRIORITY", "priority", CELL_INT, false },
-		{ "WITH AGE", "effective_priority", CELL_INT, true },
-		{ "SHARE USED", "share_ratio", CELL_REAL, false },
-		{ "WAITS", "queued_at", CELL_AGE, false },
-		{ "DEADLINE", "deadline_at", CELL_TIME, true },
-		{ "ORDER", "queue_why", CELL_TEXT, false }, { "WHY", "why", CELL_TEXT, false },
+	static const struct column cols[] = { { "POS", "position", CELL_INT, ALWAYS },
+		{ "JOB", "job", CELL_TEXT, ALWAYS }, { "NAME", "name", CELL_TEXT, ALWAYS },
+		{ "TEAM", "team", CELL_TEXT, SPARE_2 }, { "CLASS", "class", CELL_TEXT, WIDE },
+		{ "PRIORITY", "priority", CELL_INT, SPARE_3 },
+		{ "WITH AGE", "effective_priority", CELL_INT, WIDE },
+		{ "SHARE USED", "share_ratio", CELL_REAL, SPARE_1 },
+		{ "WAITS", "queued_at", CELL_AGE, ALWAYS },
+		{ "DEADLINE", "deadline_at", CELL_TIME, WIDE },
+		{ "ORDER", "queue_why", CELL_TEXT, SPARE_2 }, { "WHY", "why", CELL_TEXT, ALWAYS },
 		{ 0 } };
 
 	return list_command(c, "/v1/queue", cols, "nothing waits");
@@ -22,12 +22,12 @@ int cmd_queue(struct ctl *c)
 
 int cmd_classes(struct ctl *c)
 {
-	static const struct column cols[] = { { "CLASS", "name", CELL_TEXT, false },
-		{ "TOLERANCE", "tolerance", CELL_TEXT, false },
-		{ "PREEMPTIBLE", "preemptible", CELL_TEXT, false },
-		{ "PRIORITY", "priority", CELL_INT, false },
-		{ "PATIENCE S", "patience_s", CELL_INT, false },
-		{ "LATE", "late", CELL_TEXT, false }, { "GPUS", "tiers", CELL_TEXT, false },
+	static const struct column cols[] = { { "CLASS", "name", CELL_TEXT, ALWAYS },
+		{ "TOLERANCE", "tolerance", CELL_TEXT, ALWAYS },
+		{ "PREEMPTIBLE", "preemptible", CELL_TEXT, ALWAYS },
+		{ "PRIORITY", "priority", CELL_INT, ALWAYS },
+		{ "PATIENCE S", "patience_s", CELL_INT, SPARE_1 },
+		{ "LATE", "late", CELL_TEXT, SPARE_2 }, { "GPUS", "tiers", CELL_TEXT, ALWAYS },
 		{ 0 } };
 
 	return list_command(c, "/v1/classes", cols, "");
@@ -35,20 +35,20 @@ int cmd_classes(struct ctl *c)
 
 int cmd_gpus(struct ctl *c)
 {
-	static const struct column cols[] = { { "GPU", "name", CELL_TEXT, false },
-		{ "FP16 TFLOPS", "fp16_tflops", CELL_REAL, false },
-		{ "MEM GIB", "mem_gib", CELL_REAL, false },
-		{ "BANDWIDTH GB/S", "bandwidth_gb_s", CELL_REAL, false }, { 0 } };
+	static const struct column cols[] = { { "GPU", "name", CELL_TEXT, ALWAYS },
+		{ "FP16 TFLOPS", "fp16_tflops", CELL_REAL, ALWAYS },
+		{ "MEM GIB", "mem_gib", CELL_REAL, ALWAYS },
+		{ "BANDWIDTH GB/S", "bandwidth_gb_s", CELL_REAL, ALWAYS }, { 0 } };
 
 	return list_command(c, "/v1/gpus", cols, "");
 }
 
-static const struct column share_cols[] = { { "TEAM", "team", CELL_TEXT, false },
-	{ "WEIGHT", "weight", CELL_REAL, false }, { "SOURCE", "source", CELL_TEXT, false },
-	{ "IN FILE", "file_weight", CELL_REAL, true }, { "SHARE", "share", CELL_REAL, false },
-	{ "SPENT USD", "spent_micros", CELL_USD, false },
-	{ "USED/SHARE", "ratio", CELL_REAL, false }, { "WAITING", "waiting", CELL_INT, false },
-	{ "SET BY", "set_by", CELL_TEXT, true }, { "SET", "updated_at", CELL_AGE, true }, { 0 } };
+static const struct column share_cols[] = { { "TEAM", "team", CELL_TEXT, ALWAYS },
+	{ "WEIGHT", "weight", CELL_REAL, ALWAYS }, { "SOURCE", "source", CELL_TEXT, SPARE_1 },
+	{ "IN FILE", "file_weight", CELL_REAL, WIDE }, { "SHARE", "share", CELL_REAL, ALWAYS },
+	{ "SPENT USD", "spent_micros", CELL_USD, ALWAYS },
+	{ "USED/SHARE", "ratio", CELL_REAL, ALWAYS }, { "WAITING", "waiting", CELL_INT, ALWAYS },
+	{ "SET BY", "set_by", CELL_TEXT, WIDE }, { "SET", "updated_at", CELL_AGE, WIDE }, { 0 } };
 
 int cmd_shares(struct ctl *c)
 {

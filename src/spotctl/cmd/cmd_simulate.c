@@ -10,13 +10,13 @@
 
 #define RUN_BYTES_MAX ((size_t)2 << 30)
 
-static const struct column cols[] = { { "POLICY", "policy", CELL_TEXT, false },
-	{ "RUNS", "runs", CELL_INT, false }, { "MEAN USD", "mean_cost", CELL_NUMBER, false },
-	{ "MEDIAN USD", "median_cost", CELL_NUMBER, false },
-	{ "VS ON-DEMAND", "mean_cost_vs_on_demand", CELL_NUMBER, false },
-	{ "VS OPTIMAL", "mean_cost_vs_optimal", CELL_NUMBER, false },
-	{ "MISSES", "deadline_misses", CELL_INT, false },
-	{ "CHANGEOVERS", "mean_changeovers", CELL_NUMBER, false }, { 0 } };
+static const struct column cols[] = { { "POLICY", "policy", CELL_TEXT, ALWAYS },
+	{ "RUNS", "runs", CELL_INT, ALWAYS }, { "MEAN USD", "mean_cost", CELL_NUMBER, ALWAYS },
+	{ "MEDIAN USD", "median_cost", CELL_NUMBER, SPARE_1 },
+	{ "VS ON-DEMAND", "mean_cost_vs_on_demand", CELL_NUMBER, ALWAYS },
+	{ "VS OPTIMAL", "mean_cost_vs_optimal", CELL_NUMBER, ALWAYS },
+	{ "MISSES", "deadline_misses", CELL_INT, ALWAYS },
+	{ "CHANGEOVERS", "mean_changeovers", CELL_NUMBER, SPARE_2 }, { 0 } };
 
 static double hours_json(int64_t us)
 {

@@ -85,7 +85,7 @@ static size_t pick_columns(const struct ctl *c, const struct column *cols,
 	size_t n = 0;
 
 	for (; cols->head != NULL; cols++) {
-		if (!cols->wide || c->format == FORMAT_WIDE || c->format == FORMAT_CSV) {
+		if (cols->show != WIDE || c->format == FORMAT_WIDE || c->format == FORMAT_CSV) {
 			assert(n < COLUMNS_MAX);
 			ret[n++] = cols;
 		}
@@ -93,25 +93,50 @@ static size_t pick_columns(const struct ctl *c, const struct column *cols,
 	return n;
 }
 
-static void print_row(struct ctl *c, const char *const *cells, const struct column *const *cols,
-    size_t n, const size_t *width, bool head)
+/* The last cell of a row goes on below itself when it is longer than its width. */
+static void put_wrapped(const struct grid *g, const char *text, size_t width)
 {
-	for (size_t k = 0; k < n; k++) {
+	size_t indent = 0, n = text_break(text, width);
+
+	for (size_t k = 0; k + 1 < g->n; k++) {
+		indent += g->width[k] + 2;
+	}
+	printf("%.*s\n", (int)n, text);
+	for (text += n; *(text += strspn(text, " ")) != '\0'; text += n) {
+		n = text_break(text, width);
+		printf("%*s%.*s\n", (int)indent, "", (int)n, text);
+	}
+}
+
+static void print_row(struct ctl *c, const struct grid *g, const char *const *cells, bool head,
+    size_t wrap)
+{
+	for (size_t k = 0; k < g->n; k++) {
+		bool last = k + 1 == g->n;
+
 		if (c->format == FORMAT_CSV) {
-			put_csv(cells[k], k + 1 == n);
+			put_csv(cells[k], last);
+		} else if (last && wrap > 0) {
+			put_wrapped(g, cells[k], wrap);
 		} else {
-			put_cell(c, cells[k], width[k], k + 1 == n, number_kind(cols[k]->kind),
-			    !head && cols[k]->kind == CELL_STATE);
+			put_cell(c, cells[k], g->width[k], last, number_kind(g->cols[k]->kind),
+			    !head && g->cols[k]->kind == CELL_STATE);
 		}
 	}
 }
 
-static void print_rows(struct ctl *c, const json_t *items, const struct column *const *cols,
-    size_t n)
+static void print_rows(struct ctl *c, const json_t *items, const struct column **cols, size_t n)
 {
-	size_t rows = json_array_size(items), width[COLUMNS_MAX];
-	const char **cells = arena_array(c->arena, rows * n + 1, sizeof(*cells)),
-		   *heads[COLUMNS_MAX];
+	size_t rows = json_array_size(items), width[COLUMNS_MAX], wrap;
+	const char *heads[COLUMNS_MAX];
+	struct grid g = {
+		.cols = cols,
+		.heads = heads,
+		.cells = arena_array(c->arena, rows * n + 1, sizeof(*g.cells)),
+		.width = width,
+		.n = n,
+		.rows = rows,
+	};
 
 	for (size_t k = 0; k < n; k++) {
 		heads[k] = cols[k]->head;
@@ -119,14 +144,19 @@ static void print_rows(struct ctl *c, const json_t *items, const struct column *
 		for (size_t i = 0; i < rows; i++) {
 			const char *text = cell_text(c, json_array_get(items, i), cols[k]);
 
-			cells[i * n + k] =
+			g.cells[i * n + k] =
 			    c->format == FORMAT_CSV ? text : text_clean(c->arena, text);
-			width[k] = MAX(width[k], text_width(cells[i * n + k]));
+			width[k] = MAX(width[k], text_width(g.cells[i * n + k]));
 		}
 	}
-	print_row(c, heads, cols, n, width, true);
+	wrap = grid_fit(c, &g);
+	print_row(c, &g, heads, true, wrap);
 	for (size_t i = 0; i < rows; i++) {
-		print_row(c, &cells[i * n], cols, n, width, false);
+		print_row(c, &g, &g.cells[i * g.n], false, wrap);
+	}
+	if (g.hidden > 0 && !c->told_hidden) {
+		c->told_hidden = true;
+		say("(-o wide shows %zu more column%s)", g.hidden, g.hidden == 1 ? "" : "s");
 	}
 }
 

@@ -60,6 +60,41 @@ size_t text_width(const char *s)
 	return width;
 }
 
+size_t text_prefix(const char *s, size_t width)
+{
+	size_t fits = 0;
+	uint32_t v;
+
+	while (s[fits] != '\0') {
+		size_t n = utf8_decode((const unsigned char *)s + fits, &v), w = point_width(v);
+
+		if (w > width) {
+			break;
+		}
+		width -= w;
+		fits += n;
+	}
+	return fits;
+}
+
+size_t text_break(const char *s, size_t width)
+{
+	size_t fits = 0, word = 0, used = 0;
+	uint32_t v;
+
+	while (s[fits] != '\0') {
+		size_t n = utf8_decode((const unsigned char *)s + fits, &v);
+
+		used += point_width(v);
+		if (used > width && fits > 0) {
+			return s[fits] == ' ' || word == 0 ? fits : word;
+		}
+		fits += n;
+		word = s[fits] == ' ' ? fits : word;
+	}
+	return fits;
+}
+
 static bool control_char(uint32_t v)
 {
 	/* C0, DEL, C1, and the marks that reorder text */

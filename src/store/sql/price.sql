@@ -27,18 +27,18 @@ WITH d AS (
 	WHERE l.pool_id IS NULL OR d.effective_us >= l.effective_us OR (next_us IS NULL AND d.price_micros = l.price_micros)
 	WINDOW w AS (PARTITION BY d.pool_id ORDER BY d.effective_us)
 ), several AS (
-	SELECT pool_id, array_agg(effective_us ORDER BY effective_us) AS times, max(was) AS was,
-		array_agg(price_micros ORDER BY effective_us) AS prices, max(fade_us) AS fade_us
-	FROM n WHERE points > 1 GROUP BY pool_id HAVING bool_or(coalesce(before, was) IS DISTINCT FROM price_micros)
+	SELECT s.pool_id, f.* FROM (SELECT pool_id, array_agg(effective_us ORDER BY effective_us) AS times,
+			max(was) AS was, array_agg(price_micros ORDER BY effective_us) AS prices, max(fade_us) AS fade_us
+		FROM n WHERE points > 1 GROUP BY pool_id
+		HAVING bool_or(coalesce(before, was) IS DISTINCT FROM price_micros)) s
+		CROSS JOIN LATERAL price_fade(s.times, s.prices, s.was, s.fade_us) f
 ), m AS (
 	-- The newest point of each pool, with the sums to add. A single changed point ends the price
 	-- that was held since fade_us.
 	SELECT n.*, coalesce(f.to_us, CASE WHEN n.was <> n.price_micros THEN n.effective_us END) AS to_us,
 		coalesce(f.kept, n.kept) AS k, coalesce(f.w, 1 - n.kept) AS w, coalesce(f.w1, (1 - n.kept) * n.was / 1e6::float8) AS w1,
 		coalesce(f.w2, (1 - n.kept) * (n.was / 1e6::float8) ^ 2) AS w2
-	FROM n LEFT JOIN several s USING (pool_id)
-		LEFT JOIN LATERAL price_fade(s.times, s.prices, s.was, s.fade_us) f ON s.pool_id IS NOT NULL
-	WHERE n.age = 0
+	FROM n LEFT JOIN several f USING (pool_id) WHERE n.age = 0
 ), changed AS (
 	INSERT INTO price_point (pool_id, observed_us, effective_us, price_micros, source)
 	SELECT pool_id, observed_us - age, effective_us, price_micros, source FROM n

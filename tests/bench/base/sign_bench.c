@@ -1,6 +1,6 @@
 /*
- * SigV4 signatures a second on one core, for bodies of 100 bytes, 1,000, 10,000 and 100,000,
- * against the hashes alone that a signature cannot do without: one SHA-256 of the body, one of the
+ * SigV4 signatures a second on one core, for bodies of 100 bytes, 1,000, 10,000 and 100,000. They
+ * are compared with the hashes alone that a signature needs: one SHA-256 of the body, one of the
  * canonical request, five HMACs. Runs of both alternate.
  *
  *   sign_bench [SIGNATURES A RUN]

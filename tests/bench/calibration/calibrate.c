@@ -1,7 +1,7 @@
 /*
- * Is the hazard model right? Walks forward through recorded traces: at each cut it knows what a
- * broker would have lived through so far, and predicts the hours that follow. Printed: reliability
- * (reclaims predicted and met, by predicted rate), how often the 90 % intervals hold, and log
+ * Is the hazard model right? Walks forward through recorded traces. At each cut the model knows a
+ * broker's experience so far, and predicts the hours that follow. Prints reliability (reclaims
+ * predicted and met, by predicted rate) and how often the 90 % intervals hold. Also prints log
  * scores against a constant rate, the prior alone and the pool's own record alone.
  *
  *   calibrate [--half-life H] [--odds-half-life H] [--recent-half-life H] DIR...
@@ -83,7 +83,7 @@ static void offers_fill(struct walk *w, double cut_h)
 }
 
 /* The rates that each rival predicts for the pool in the hour that begins at hour. */
-static void predict(struct walk *w, size_t pool, double constant, int64_t now_us, double *ret,
+static void rates_predict(struct walk *w, size_t pool, double constant, int64_t now_us, double *ret,
     struct hazard *ret_model)
 {
 	const struct hazard_model *m =
@@ -106,7 +106,7 @@ static void predict(struct walk *w, size_t pool, double constant, int64_t now_us
 	ret[NEW_POOL] = h.per_hour;
 }
 
-/* Shape of the gamma whose 95 % quantile lies that many means up: bisection. */
+/* Finds by bisection the shape of a gamma with its 95 % quantile at so many means. */
 static double shape_of(double hi_by_mean)
 {
 	double lo = 0.05, hi = 1e5, a, b;
@@ -137,8 +137,8 @@ static double at_most(double shape, double mean, double t, double n)
 	return fmin(sum, 1);
 }
 
-/* Met within the 90 % of what the interval of the rate makes of a count. Ties at the edges count by
- * their share. */
+/* Whether the count lies within the 90 % that the interval of the rate predicts. Ties at the edges
+ * count by their share. */
 static void interval_check(struct tally *t, const struct hazard *h, const struct offer_record *r,
     double hours, double reclaims)
 {
@@ -206,7 +206,7 @@ static double constant_of(const struct walk *w, double cut_h, double *ret_odds)
 	return (reclaims + 0.5) / (hours + 1);
 }
 
-static void cut(struct walk *w, double cut_h)
+static void cut_score(struct walk *w, double cut_h)
 {
 	double odds, constant = constant_of(w, cut_h, &odds);
 	const struct hazard_model *m;
@@ -225,7 +225,7 @@ static void cut(struct walk *w, double cut_h)
 			if (hours <= 0) {
 				continue;
 			}
-			predict(w, i, constant,
+			rates_predict(w, i, constant,
 			    (int64_t)((at + 0.5) * 3.6e9) + p->start_s * SPOT_US_PER_S, rates, &h);
 			for (int k = 0; k < RIVALS; k++) {
 				w->tally->score[k] += rate_score(rates[k], reclaims, hours);
@@ -247,12 +247,12 @@ static void cut(struct walk *w, double cut_h)
 	}
 }
 
-static void walk(const struct trace_set *set, const struct rank_policy *policy, struct tally *t)
+static void set_walk(const struct trace_set *set, const struct rank_policy *policy, struct tally *t)
 {
 	struct walk w = { .set = set, .policy = *policy, .tally = t, .arena = arena_new(0) };
 
 	for (double at = fmax(floor(set->hours * 0.3), 6); at < set->hours; at += STEP_H) {
-		cut(&w, at);
+		cut_score(&w, at);
 		arena_reset(w.arena);
 	}
 	arena_free(w.arena);
@@ -382,7 +382,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < n; i++) {
 		struct tally t = { 0 };
 
-		walk(&sets[i], &policy, &t);
+		set_walk(&sets[i], &policy, &t);
 		set_print(sets[i].name, &t);
 		tally_add(&all, &t);
 	}

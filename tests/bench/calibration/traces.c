@@ -167,7 +167,7 @@ static bool lost_within(const struct trace_pool *p, double from_h, double to_h)
 	return reclaims > 0;
 }
 
-static int shared(const struct trace_pool *p, const struct trace_pool *q)
+static int places_shared(const struct trace_pool *p, const struct trace_pool *q)
 {
 	if (strcmp(p->provider, q->provider) != 0) {
 		return -1;
@@ -178,13 +178,13 @@ static int shared(const struct trace_pool *p, const struct trace_pool *q)
 	return strcmp(p->zone, q->zone) != 0 ? 1 : strcmp(p->gpu, q->gpu) != 0 ? 2 : 3;
 }
 
-/* What the others lived through around a reclaim at hour. */
+/* Adds the other pools' record around a reclaim at hour. */
 static void joint_add(const struct trace_set *s, size_t pool, double hour, double cut_h, double w,
     struct offer_record *r)
 {
 	for (size_t i = 0; i < s->pools_n; i++) {
 		const struct trace_pool *q = &s->pools[i];
-		int level = i == pool ? -1 : shared(&s->pools[pool], q);
+		int level = i == pool ? -1 : places_shared(&s->pools[pool], q);
 		double hours, reclaims, from = floor(hour) - 1;
 
 		trace_count(q, from, from + 1, &hours, &reclaims);

@@ -1,5 +1,4 @@
-/* Recorded traces as what a broker would have lived through: node-hours, reclaims, launches,
- * refusals. */
+/* Recorded traces as a broker's experience: node-hours, reclaims, launches, refusals. */
 #ifndef CALIBRATION_TRACES_H
 #define CALIBRATION_TRACES_H
 
@@ -26,7 +25,7 @@ struct trace_set { /* one folder: one period */
 	double hours; /* of the longest */
 };
 
-/* Every folder below the paths that holds traces. Prints what is wrong and returns 0 on failure. */
+/* Every folder below the paths that holds traces. Prints the error and returns 0 on failure. */
 size_t traces_load(struct arena *a, char **paths, int paths_n, struct trace_set *sets, size_t most);
 /* Seen in [from, to) hours of the set's time: node-hours and reclaims. */
 void trace_count(const struct trace_pool *p, double from_h, double to_h, double *ret_hours,

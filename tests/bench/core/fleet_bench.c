@@ -1,6 +1,6 @@
 /*
  * Allocating fleets: 10,000 nodes (or as many GPUs) over 50,000 pools of a market like the clouds',
- * under limits of several kinds, with what the lower bound leaves open. Random markets, seeded; the
+ * under limits of several kinds. Prints the gap to the lower bound. Random markets, seeded; the
  * plan must be the same on every run.
  *
  *   fleet_bench [RUNS]

@@ -1,7 +1,7 @@
 /*
- * The hazard model over 5,000, 50,000 and 500,000 offers in the order of their ids: built, then
- * asked for hazard and odds of each; with a record in one pool of a hundred, as a broker has it,
- * and in every one.
+ * The hazard model over 5,000, 50,000 and 500,000 offers in the order of their ids. It is built,
+ * then asked for hazard and odds of each. A record is in one pool of a hundred, as a broker has it,
+ * or in every one.
  *
  *   hazard_bench [RUNS [OFFERS]]
  */

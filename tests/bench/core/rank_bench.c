@@ -1,8 +1,8 @@
 /*
- * Ranking: rank_offers over 5,000, 50,000 and 500,000 offers under a job with every constraint set,
- * against a loop over the same offers that only multiplies price and hours and sorts (price, id) by
- * qsort. Runs of both alternate, so that a busy machine hurts both. The order must be the same on
- * every run.
+ * Ranking: rank_offers over 5,000, 50,000 and 500,000 offers under a job with every constraint set.
+ * It is compared with a loop over the same offers that only multiplies price and hours and sorts
+ * (price, id) by qsort. Runs of both alternate, so that a busy machine hurts both. The order must
+ * be the same on every run.
  *
  *   rank_bench [RUNS [OFFERS]]
  */

@@ -1,12 +1,12 @@
 /*
- * What others do, after the public description of SkyPilot's managed jobs (its documentation of
- * managed jobs and sky/jobs/recovery_strategy.py): the cheapest pool by today's price, whatever its
- * past; what is refused is struck off and the next one is asked; when all were asked it begins
- * again. A lost job is relaunched anywhere (EAGER_NEXT_REGION, the default: the region that was
- * lost is left out of the first round) or where it was first (FAILOVER). It is saved at a fixed
- * interval, hears no notice, plans no deadline and never goes back from on demand to spot. In
- * favour of it: prices are today's (its catalog is hours old), a loss is seen at once, and a round
- * that found nothing is followed by the next one without a pause.
+ * Baselines, after the public description of SkyPilot's managed jobs (its documentation of managed
+ * jobs and sky/jobs/recovery_strategy.py). A job asks the cheapest pool by today's price, whatever
+ * its past. It strikes off a pool that refuses and asks the next one; after all it begins again. A
+ * lost job is relaunched anywhere (EAGER_NEXT_REGION, the default) or in its old place (FAILOVER).
+ * EAGER_NEXT_REGION leaves the lost region out of the first round. A job is saved at a fixed
+ * interval, hears no notice, plans no deadline and never goes back from on demand to spot. The
+ * model favours the baselines. Prices are today's (SkyPilot's catalog is hours old), a loss is seen
+ * at once, and a round follows a failed one without a pause.
  */
 #include "base/base.h"
 
@@ -73,7 +73,7 @@ static bool may_ask(const struct fs_sim *s, const struct base *b, const struct f
 	return (spot || b->conf->or_on_demand) && !(r->skip && old_region(s, k, pool));
 }
 
-static int32_t cheapest(const struct fs_sim *s, const struct base *b, const struct fs_task *k,
+static int32_t cheapest_find(const struct fs_sim *s, const struct base *b, const struct fs_task *k,
     const struct round *r)
 {
 	int64_t least = INT64_MAX;
@@ -109,16 +109,16 @@ static void task_step(struct fs_sim *s, struct base *b, size_t i)
 	if (!r->begun || r->starts != k->starts) {
 		round_begin(b, k, r);
 	}
-	pool = cheapest(s, b, k, r);
+	pool = cheapest_find(s, b, k, r);
 	if (pool < 0 && r->same > 0) {
 		/* Its zones were all asked: the tries that are left ask the first ones again. */
 		r->same--;
 		memset(r->asked, 0, sizeof(r->asked));
-		pool = cheapest(s, b, k, r);
+		pool = cheapest_find(s, b, k, r);
 	}
 	if (pool < 0) {
 		round_begin(b, k, r);
-		pool = cheapest(s, b, k, r);
+		pool = cheapest_find(s, b, k, r);
 	}
 	if (pool >= 0 && !fs_launch(s, i, pool, false)) {
 		r->asked[pool / 64] |= UINT64_C(1) << (pool % 64);

@@ -4,7 +4,7 @@
 
 #include "sim.h"
 
-/* What ours leaves out, to see what it earns. All false: as it runs live. */
+/* Parts that ours leaves out, to measure their worth. All false: as it runs live. */
 struct ours_conf {
 	bool no_hazards; /* every spot pool is taken to be safe */
 	bool no_odds; /* every launch is expected to succeed */

@@ -40,10 +40,10 @@ struct options {
 	int64_t seeds, ablations, jobs, days;
 	const char *only;
 };
-/* So many policies are compared; behind them stands what ours is without a part. */
+/* So many policies are compared; behind them stand variants of ours without one part. */
 #define COMPARED 10
 
-static size_t policies(struct fs_brain *ret)
+static size_t policies_fill(struct fs_brain *ret)
 {
 	size_t n = 0;
 
@@ -162,7 +162,7 @@ static void mean_se(const struct fs_result *r, size_t n, double (*of)(const stru
 	*se = n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : 0;
 }
 
-/* Against the first policy, seed by seed: what is common to a seed falls out. */
+/* Against the first policy, seed by seed: a seed's common luck falls out. */
 static void ratio_print(const struct fs_result *r, const struct fs_result *first, size_t seeds)
 {
 	double sum = 0, squares = 0;
@@ -177,8 +177,9 @@ static void ratio_print(const struct fs_result *r, const struct fs_result *first
 	    seeds > 1 ? sqrt(fmax(squares - sum * sum, 0) / (double)(seeds - 1)) : 0.0);
 }
 
-static void table(const struct fs_brain *b, size_t policies_n, struct fs_result (*r)[SEEDS_MAX],
-    size_t seeds, const struct column *columns, size_t columns_n, bool ratio)
+static void table_print(const struct fs_brain *b, size_t policies_n,
+    struct fs_result (*r)[SEEDS_MAX], size_t seeds, const struct column *columns, size_t columns_n,
+    bool ratio)
 {
 	double mean, se;
 
@@ -207,12 +208,12 @@ static void table(const struct fs_brain *b, size_t policies_n, struct fs_result 
 static void both_tables(const struct fs_brain *b, size_t n, struct fs_result (*r)[SEEDS_MAX],
     size_t seeds)
 {
-	table(b, n, r, seeds, money, ARRAY_LEN(money), true);
+	table_print(b, n, r, seeds, money, ARRAY_LEN(money), true);
 	printf("\n");
-	table(b, n, r, seeds, events, ARRAY_LEN(events), false);
+	table_print(b, n, r, seeds, events, ARRAY_LEN(events), false);
 }
 
-static void report(const struct fs_data *d, const struct options *o, const struct fs_brain *b,
+static void report_print(const struct fs_data *d, const struct options *o, const struct fs_brain *b,
     size_t n, struct fs_result (*r)[SEEDS_MAX])
 {
 	size_t rows, used, seeds = (size_t)o->seeds;
@@ -267,7 +268,7 @@ static bool seed_run(const struct fs_data *d, const struct options *o, uint64_t 
 	return true;
 }
 
-static bool worker(const struct fs_data *d, const struct options *o, const struct fs_brain *b,
+static bool worker_run(const struct fs_data *d, const struct options *o, const struct fs_brain *b,
     size_t n, struct fs_result (*ret)[SEEDS_MAX], int64_t seeds, int64_t first)
 {
 	for (int64_t k = first; k < seeds; k += WORKERS) {
@@ -289,7 +290,7 @@ static bool all_run(const struct fs_data *d, const struct options *o, const stru
 		pid_t pid = fork();
 
 		if (pid == 0) {
-			_exit(worker(d, o, b, n, ret, seeds, i) ? 0 : 1);
+			_exit(worker_run(d, o, b, n, ret, seeds, i) ? 0 : 1);
 		}
 		good = good && pid > 0;
 	}
@@ -344,7 +345,7 @@ int main(int argc, char **argv)
 	if (d == NULL) {
 		return 1;
 	}
-	n = policies(brains);
+	n = policies_fill(brains);
 	for (size_t i = 0; o.only != NULL && i < n; i++) {
 		if (strcmp(brains[i].name, o.only) == 0) {
 			brains[0] = brains[i];
@@ -357,7 +358,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "a run failed\n");
 		return 1;
 	}
-	report(d, &o, brains, MIN(n, COMPARED), results);
+	report_print(d, &o, brains, MIN(n, COMPARED), results);
 	if (n <= COMPARED) {
 		return 0;
 	}

@@ -413,16 +413,16 @@ void fs_data_words(const struct fs_data *d, size_t *ret_rows, size_t *ret_used)
 	*ret_used = d->rows_n;
 }
 
-static double normal(struct rng *r)
+static double normal_draw(struct rng *r)
 {
 	return sqrt(-2 * log(1 - rng_unit(r))) * cos(2 * M_PI * rng_unit(r));
 }
 
-/* What a published list does not say is drawn: GPU model, checkpoint size, deadline. */
+/* Draws the fields that the published list lacks: GPU model, checkpoint size, deadline. */
 static void job_make(struct rng *r, const struct fs_row *row, int64_t from_s, struct fs_job *j)
 {
 	bool h100 = rng_unit(r) < 0.5, due = rng_unit(r) < 0.5;
-	double gb = exp(log(4.0) + 0.8 * normal(r)), share = 0.5 + 0.4 * rng_unit(r);
+	double gb = exp(log(4.0) + 0.8 * normal_draw(r)), share = 0.5 + 0.4 * rng_unit(r);
 
 	*j = (struct fs_job){ .submit_us = (row->submit_s - from_s) * SPOT_US_PER_S,
 		.work_us = row->duration_s * SPOT_US_PER_S,

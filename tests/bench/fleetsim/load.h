@@ -8,13 +8,13 @@
 struct arena;
 struct fs_data; /* everything read once; seeds take their worlds from it */
 
-struct fs_plan { /* what a seed's world is to be like */
+struct fs_plan { /* the shape of a seed's world */
 	uint64_t seed;
 	int32_t jobs;
 	int64_t days; /* in which the jobs are submitted */
 };
 
-/* NULL: said on stderr what is wrong. */
+/* NULL: the error is on stderr. */
 const struct fs_data *fs_load(struct arena *a, const char *traces_dir, const char *catalog_dir,
     const char *jobs_csv);
 /* The world of a seed: a date, a place in every trace, a stretch of the job list. */

@@ -229,7 +229,7 @@ static bool defer_ask(struct fs_sim *s, struct ours *o, size_t task, const struc
 	return m->not_before_us > s->t;
 }
 
-static void place(struct fs_sim *s, struct ours *o, size_t task)
+static void task_place(struct fs_sim *s, struct ours *o, size_t task)
 {
 	const struct fs_task *k = &s->tasks[task];
 	const char *why = "";
@@ -307,7 +307,8 @@ static bool move_in_time(const struct fs_sim *s, const struct ours *o, size_t ta
 		       .checkpoint = &o->minds[task].spec.checkpoint }) == NULL;
 }
 
-static bool judge(struct fs_sim *s, struct ours *o, size_t task, bool spot_only, struct judged *ret)
+static bool stay_ask(struct fs_sim *s, struct ours *o, size_t task, bool spot_only,
+    struct judged *ret)
 {
 	const struct fs_task *k = &s->tasks[task];
 	int32_t pool = s->nodes[k->node].pool;
@@ -349,7 +350,7 @@ static void return_judge(struct fs_sim *s, struct ours *o, size_t task)
 		return;
 	}
 	o->minds[task].judge_after_us = s->t + o->supply.return_probe_us;
-	if (!judge(s, o, task, true, &x)) {
+	if (!stay_ask(s, o, task, true, &x)) {
 		return;
 	}
 	if (k->job->deadline_us > 0 &&
@@ -385,7 +386,7 @@ static bool spot_left(struct fs_sim *s, struct ours *o, size_t task, int32_t *re
 		return false;
 	}
 	*ret_pool = od->offer->pool_id;
-	/* Ranked with what is saved; a move saves the rest first. */
+	/* Ranked with the saved work; a move saves the rest first. */
 	return stay_judge(&(struct stay_in){ .now_us = s->t,
 		   .deadline_us = k->job->deadline_us,
 		   .here = here,
@@ -396,7 +397,7 @@ static bool spot_left(struct fs_sim *s, struct ours *o, size_t task, int32_t *re
 		   .launch_us = ours_launch_reserve(s, &p.ranking, k->job->deadline_us) }) != STAY;
 }
 
-static void running(struct fs_sim *s, struct ours *o, size_t task)
+static void task_review(struct fs_sim *s, struct ours *o, size_t task)
 {
 	struct fs_task *k = &s->tasks[task];
 	struct job_mind *m = &o->minds[task];
@@ -423,7 +424,7 @@ static void running(struct fs_sim *s, struct ours *o, size_t task)
 	}
 }
 
-static void wave(struct fs_sim *s, struct ours *o, int64_t t)
+static void moves_make(struct fs_sim *s, struct ours *o, int64_t t)
 {
 	struct rebalance_move *moves = arena_array(o->step, s->w->jobs_n + 1, sizeof(*moves));
 	struct rebalance_choice *go = arena_array(o->step, s->w->jobs_n + 1, sizeof(*go));
@@ -438,7 +439,7 @@ static void wave(struct fs_sim *s, struct ours *o, int64_t t)
 		}
 		moves[n] = (struct rebalance_move){ .job_id = (int64_t)i };
 		moving += k->next >= 0;
-		if (k->next < 0 && judge(s, o, i, false, &x) && x.out.move && x.there != NULL) {
+		if (k->next < 0 && stay_ask(s, o, i, false, &x) && x.out.move && x.there != NULL) {
 			moves[n].pays = true;
 			moves[n].saving_micros = x.out.saving_micros;
 			moves[n].cost_micros = x.out.cost_micros;
@@ -466,14 +467,14 @@ static void ours_step(struct fs_sim *s, void *self, int64_t t)
 	for (size_t i = 0; i < s->w->jobs_n && s->w->jobs[i].submit_us <= t; i++) {
 		if (s->tasks[i].state == FS_QUEUED && s->tasks[i].queued_us <= t &&
 		    o->minds[i].not_before_us <= t) {
-			place(s, o, i);
+			task_place(s, o, i);
 		} else if (s->tasks[i].state == FS_RUNNING) {
-			running(s, o, i);
+			task_review(s, o, i);
 		}
 	}
 	if (!o->conf->no_rebalance && t - o->rebalanced_us >= REBALANCE_EVERY_US) {
 		o->rebalanced_us = t;
-		wave(s, o, t);
+		moves_make(s, o, t);
 	}
 }
 

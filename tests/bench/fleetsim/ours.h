@@ -1,8 +1,7 @@
 /*
- * Our policy in the simulation: the engine's part is played here (rows become the values that
- * src/core asks for, as src/engine does it), every decision is src/core's. ours_market.c keeps what
- * we lived through and makes offers of it, ours.c places and moves, ours_deadline.c asks the
- * deadline policy.
+ * Our policy in the simulation. These files play the engine's part: they turn rows into src/core's
+ * inputs, as src/engine does. Every decision is src/core's. ours_market.c keeps our experience and
+ * makes offers of it, ours.c places and moves, ours_deadline.c asks the deadline policy.
  */
 #ifndef FLEETSIM_OURS_H
 #define FLEETSIM_OURS_H
@@ -96,7 +95,7 @@ struct place { /* a ranking of one job, as struct placing of src/engine */
 void market_init(struct fs_sim *s, struct ours *o);
 /* the minute's record; tightness */
 void market_step(struct fs_sim *s, struct ours *o, int64_t t);
-/* Offers and what is believed of them, once a step and only if somebody asks. */
+/* Offers and their estimates, once a step and only on request. */
 void market_need(struct fs_sim *s, struct ours *o);
 void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int64_t t);
 void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t);

@@ -11,7 +11,7 @@
 #define TICKS_LEAST 100
 #define TICKS_MOST 1000
 /* A job that waits asks again when a pool's rest is over, not before the first; else so often. Live
- * it asks more often: that is what a question costs here, times all jobs of all seeds. */
+ * it asks more often: here each question costs time, for all jobs of all seeds. */
 #define ASK_FIRST_US (180 * SPOT_US_PER_S)
 #define ASK_AGAIN_US (600 * SPOT_US_PER_S)
 
@@ -28,7 +28,7 @@ struct question {
 	size_t n;
 };
 
-/* Held back for what a reclaim may take and for launches on demand that are refused. */
+/* The reserve for work that a reclaim may take, and for refused launches on demand. */
 static int64_t reserve_us(const struct fs_sim *s, const struct question *q, int64_t left_us)
 {
 	int64_t loss = 0;
@@ -75,7 +75,7 @@ static void candidate_add(const struct fs_sim *s, const struct ours *o, struct q
 		.price_micros = hour_micros(q, x, score, speed) };
 }
 
-static void candidates(const struct fs_sim *s, const struct ours *o, struct question *q)
+static void candidates_add(const struct fs_sim *s, const struct ours *o, struct question *q)
 {
 	const struct ranking *r = &q->p->ranking;
 
@@ -113,7 +113,7 @@ static void setup_fill(const struct fs_sim *s, const struct ours *o, const struc
 	view->last_pool = SIZE_MAX;
 }
 
-static int64_t ask(struct fs_sim *s, struct ours *o, const struct fs_task *k,
+static int64_t policy_ask(struct fs_sim *s, struct ours *o, const struct fs_task *k,
     const struct question *q, enum policy_act held, struct arena *a, struct policy_choice *ret)
 {
 	struct policy_track tracks[POOLS_MOST];
@@ -139,7 +139,7 @@ static int64_t ask(struct fs_sim *s, struct ours *o, const struct fs_task *k,
 	return setup.tick_us;
 }
 
-static void pace(const struct fs_sim *s, struct job_mind *m, const struct question *q,
+static void pace_set(const struct fs_sim *s, struct job_mind *m, const struct question *q,
     enum policy_act held, int64_t tick_us)
 {
 	/* The policy's promise is kept by being asked every tick. */
@@ -171,8 +171,8 @@ bool deadline_decide(struct fs_sim *s, struct ours *o, size_t task, const struct
 	}
 	AUTO(arena) struct arena *a = arena_new(0);
 
-	candidates(s, o, &q);
-	tick_us = ask(s, o, k, &q, held, a, &c);
+	candidates_add(s, o, &q);
+	tick_us = policy_ask(s, o, k, &q, held, a, &c);
 	if (c.act == POLICY_SPOT) {
 		(void)ours_launch(s, o, task, q.pools[c.pool].offer->pool_id, held != POLICY_WAIT);
 	} else if (c.act == POLICY_ON_DEMAND && held == POLICY_WAIT) {
@@ -181,7 +181,7 @@ bool deadline_decide(struct fs_sim *s, struct ours *o, size_t task, const struct
 		if (c.act == POLICY_WAIT && held == POLICY_ON_DEMAND) {
 			fs_park(s, task);
 		}
-		pace(s, m, &q, held, tick_us);
+		pace_set(s, m, &q, held, tick_us);
 	}
 	return true;
 }

@@ -1,5 +1,4 @@
-/* What our policy lived through, kept as the database keeps it, and the offers that are made of it:
- * see ours.h. */
+/* Our policy's experience, kept as the database keeps it, and the offers made of it (ours.h). */
 #include "base/base.h"
 
 #include "ours.h"
@@ -11,7 +10,7 @@
 #define FADE_H 168.0
 #define WEEK_H 168.0
 
-static bool same(const char *a, const char *b)
+static bool is_same(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;
 }
@@ -22,7 +21,8 @@ static struct group *group_of(struct ours *o, const char *provider, const char *
 	for (size_t i = 0; i < o->groups_n; i++) {
 		struct group *g = &o->groups[i];
 
-		if (same(g->gpu, gpu) && same(g->region, region) && same(g->provider, provider)) {
+		if (is_same(g->gpu, gpu) && is_same(g->region, region) &&
+		    is_same(g->provider, provider)) {
 			return g;
 		}
 	}
@@ -101,7 +101,7 @@ static void price_seen(struct seen *x, int64_t price_micros, int64_t now_us, dou
 	x->hours[hour].n++;
 }
 
-static void word(struct fs_sim *s, struct seen *x, int32_t pool, int64_t now_us, bool up)
+static void word_add(struct fs_sim *s, struct seen *x, int32_t pool, int64_t now_us, bool up)
 {
 	x->words = arena_grow(s->arena, x->words, x->words_n, &x->words_cap, sizeof(*x->words));
 	x->words[x->words_n++] =
@@ -120,7 +120,7 @@ void market_tried(struct fs_sim *s, struct ours *o, int32_t pool, bool got, int6
 	int hour = (int)(sim_now(s, t) / SPOT_US_PER_HOUR % DEFER_HOURS);
 
 	try_add(s, x, t, got ? 0 : 1);
-	word(s, x, pool, sim_now(s, t), got);
+	word_add(s, x, pool, sim_now(s, t), got);
 	if (got) {
 		x->record.launches++;
 		x->hours[hour].launches++;
@@ -146,7 +146,7 @@ void market_reclaimed(struct fs_sim *s, struct ours *o, int32_t pool, int64_t t)
 	int64_t now = sim_now(s, t), hour = now / SPOT_US_PER_HOUR;
 
 	try_add(s, x, t, 2);
-	word(s, x, pool, now, false);
+	word_add(s, x, pool, now, false);
 	x->record.reclaims++;
 	x->record.recent_reclaims++;
 	x->cool_until_us = MAX(x->cool_until_us, t + RECLAIM_COOL_US);
@@ -230,8 +230,8 @@ void market_need(struct fs_sim *s, struct ours *o)
 
 static bool in_group(const struct fs_pool *p, const struct group *g)
 {
-	return p->market == SPOT_MARKET_SPOT && same(p->gpu, g->gpu) &&
-	    same(p->region, g->region) && same(p->provider, g->provider);
+	return p->market == SPOT_MARKET_SPOT && is_same(p->gpu, g->gpu) &&
+	    is_same(p->region, g->region) && is_same(p->provider, g->provider);
 }
 
 static void pool_measure(const struct ours *o, size_t i, int64_t t, struct tightness_seen *ret)
@@ -313,13 +313,13 @@ void market_step(struct fs_sim *s, struct ours *o, int64_t t)
 	}
 }
 
-static bool tight(const struct ours *o, const struct offer *x)
+static bool is_tight(const struct ours *o, const struct offer *x)
 {
 	for (size_t i = 0; i < o->groups_n && x->market == SPOT_MARKET_SPOT; i++) {
 		const struct group *g = &o->groups[i];
 
-		if (same(g->gpu, x->gpu_name) && same(g->region, x->region) &&
-		    same(g->provider, x->provider)) {
+		if (is_same(g->gpu, x->gpu_name) && is_same(g->region, x->region) &&
+		    is_same(g->provider, x->provider)) {
 			return g->now.state == SUPPLY_TIGHT;
 		}
 	}
@@ -338,7 +338,7 @@ const struct score *market_probe(const struct ours *o, const struct ranking *r,
 	}
 	for (size_t i = 0; i < r->usable; i++) {
 		if (r->scores[i].offer->market == SPOT_MARKET_SPOT &&
-		    !(spot_only && tight(o, r->scores[i].offer))) {
+		    !(spot_only && is_tight(o, r->scores[i].offer))) {
 			list[n++] = &r->scores[i];
 		}
 	}
@@ -353,7 +353,7 @@ const struct score *market_easy(const struct ours *o, const struct ranking *r)
 {
 	for (size_t i = 0; i < r->usable; i++) {
 		if (r->scores[i].offer->market == SPOT_MARKET_SPOT &&
-		    !tight(o, r->scores[i].offer)) {
+		    !is_tight(o, r->scores[i].offer)) {
 			return &r->scores[i];
 		}
 	}

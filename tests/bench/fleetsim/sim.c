@@ -12,7 +12,7 @@ __extension__ typedef __int128 wide;
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-static int64_t elapsed(const struct fs_task *k, int64_t t)
+static int64_t run_elapsed(const struct fs_task *k, int64_t t)
 {
 	return k->state == FS_RUNNING ? MAX(t - k->run_from_us, 0) : 0;
 }
@@ -25,7 +25,8 @@ static int64_t saves_at(const struct fs_task *k, int64_t t)
 		return 0;
 	}
 	/* The piece that ends the work is not saved: the job is over then. */
-	return MIN(elapsed(k, t) / (k->interval_us + k->job->save_us), (left - 1) / k->interval_us);
+	return MIN(run_elapsed(k, t) / (k->interval_us + k->job->save_us),
+	    (left - 1) / k->interval_us);
 }
 
 int64_t fs_saved_us(const struct fs_task *k, int64_t t)
@@ -35,7 +36,8 @@ int64_t fs_saved_us(const struct fs_task *k, int64_t t)
 
 int64_t fs_done_us(const struct fs_task *k, int64_t t)
 {
-	int64_t n = saves_at(k, t), rest = elapsed(k, t) - n * (k->interval_us + k->job->save_us);
+	int64_t n = saves_at(k, t),
+		rest = run_elapsed(k, t) - n * (k->interval_us + k->job->save_us);
 
 	if (k->interval_us > 0 && n < (k->job->work_us - k->durable_us - 1) / k->interval_us) {
 		rest = MIN(rest, k->interval_us);
@@ -67,7 +69,7 @@ int64_t fs_node_cost(const struct fs_world *w, const struct fs_node *n, int64_t 
 	return (int64_t)((sum + SPOT_US_PER_HOUR / 2) / SPOT_US_PER_HOUR);
 }
 
-static int64_t transfer(const struct fs_job *j, const struct fs_pool *p, bool up)
+static int64_t transfer_cost(const struct fs_job *j, const struct fs_pool *p, bool up)
 {
 	double gb = (double)j->checkpoint_bytes / BYTES_PER_GB;
 	int64_t per_gb = up
@@ -90,7 +92,7 @@ static void node_end(struct fs_sim *s, int64_t node, int64_t at_us, bool reclaim
 
 /* The run piece that ends at t becomes history; saved: its last state was written, whatever the
  * interval. */
-static void settle(struct fs_sim *s, struct fs_task *k, int64_t t, bool saved)
+static void task_settle(struct fs_sim *s, struct fs_task *k, int64_t t, bool saved)
 {
 	const struct fs_pool *p = &s->w->pools[s->nodes[k->node].pool];
 	int64_t done = fs_done_us(k, t), kept = saved ? done : fs_saved_us(k, t),
@@ -109,7 +111,7 @@ static void settle(struct fs_sim *s, struct fs_task *k, int64_t t, bool saved)
 		.lost_us = done - kept };
 	k->lost_us += done - kept;
 	k->saves += n;
-	k->egress_micros += n * transfer(k->job, p, true);
+	k->egress_micros += n * transfer_cost(k->job, p, true);
 	k->durable_us = kept;
 	k->has_checkpoint = k->has_checkpoint || n > 0;
 }
@@ -128,7 +130,7 @@ static void start_on(struct fs_sim *s, struct fs_task *k, int64_t node, int64_t 
 	k->run_from_us = MAX(n->ready_us, t) + s->w->restore_us;
 	k->interval_us = s->brain->interval_us;
 	if (k->has_checkpoint) {
-		k->egress_micros += transfer(k->job, &s->w->pools[n->pool], false);
+		k->egress_micros += transfer_cost(k->job, &s->w->pools[n->pool], false);
 	}
 	if (s->brain->interval != NULL) {
 		k->interval_us = s->brain->interval(s, s->self, k, n->pool);
@@ -168,7 +170,7 @@ void fs_move(struct fs_sim *s, size_t task)
 	int64_t gone = s->t + k->job->save_us, next = k->next;
 
 	assert(k->state == FS_RUNNING && next >= 0);
-	settle(s, k, s->t, true);
+	task_settle(s, k, s->t, true);
 	node_end(s, k->node, gone, false);
 	k->moves++;
 	k->last_move_us = s->t;
@@ -181,7 +183,7 @@ void fs_park(struct fs_sim *s, size_t task)
 	int64_t gone = s->t + k->job->save_us;
 
 	assert(k->state == FS_RUNNING && k->next < 0);
-	settle(s, k, s->t, true);
+	task_settle(s, k, s->t, true);
 	node_end(s, k->node, gone, false);
 	k->node = -1;
 	k->state = FS_QUEUED;
@@ -190,9 +192,9 @@ void fs_park(struct fs_sim *s, size_t task)
 	k->last_move_us = s->t;
 }
 
-/* ---- what happens ---------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
-static void arrive(struct fs_sim *s, int64_t t)
+static void jobs_arrive(struct fs_sim *s, int64_t t)
 {
 	for (size_t i = 0; i < s->w->jobs_n && s->w->jobs[i].submit_us <= t; i++) {
 		if (s->tasks[i].state == FS_ABSENT) {
@@ -202,7 +204,7 @@ static void arrive(struct fs_sim *s, int64_t t)
 	}
 }
 
-static void finish(struct fs_sim *s, int64_t t)
+static void jobs_finish(struct fs_sim *s, int64_t t)
 {
 	for (size_t i = 0; i < s->w->jobs_n; i++) {
 		struct fs_task *k = &s->tasks[i];
@@ -211,7 +213,7 @@ static void finish(struct fs_sim *s, int64_t t)
 		if (at > t) {
 			continue;
 		}
-		settle(s, k, at, true);
+		task_settle(s, k, at, true);
 		node_end(s, k->node, at, false);
 		if (k->next >= 0) {
 			node_end(s, k->next, at, false);
@@ -242,7 +244,7 @@ static void reclaim_node(struct fs_sim *s, int64_t node, int64_t t)
 	} else {
 		bool saved = notice_saves(s, k, &s->w->pools[n->pool], t);
 
-		settle(s, k, saved ? t - k->job->save_us : t, saved);
+		task_settle(s, k, saved ? t - k->job->save_us : t, saved);
 		k->reclaims++;
 		k->node = -1;
 		k->state = FS_QUEUED;
@@ -256,8 +258,8 @@ static void reclaim_node(struct fs_sim *s, int64_t node, int64_t t)
 	}
 }
 
-/* Who is taken is luck, but the same luck for every policy. */
-static int64_t victim(const struct fs_sim *s, int32_t pool, int64_t t)
+/* Luck picks the reclaimed node, but the same luck for every policy. */
+static int64_t victim_pick(const struct fs_sim *s, int32_t pool, int64_t t)
 {
 	double most = -1;
 	int64_t ret = -1;
@@ -273,7 +275,7 @@ static int64_t victim(const struct fs_sim *s, int32_t pool, int64_t t)
 	return ret;
 }
 
-static void reclaims(struct fs_sim *s, int64_t t)
+static void nodes_reclaim(struct fs_sim *s, int64_t t)
 {
 	while (s->first_alive < s->nodes_n && s->nodes[s->first_alive].ended_us > 0) {
 		s->first_alive++;
@@ -282,7 +284,7 @@ static void reclaims(struct fs_sim *s, int64_t t)
 		int32_t room = s->live[p] > 0 ? fs_room(&s->w->pools[p], t) : 0;
 
 		while (s->live[p] > room) {
-			reclaim_node(s, victim(s, (int32_t)p, t), t);
+			reclaim_node(s, victim_pick(s, (int32_t)p, t), t);
 		}
 	}
 }
@@ -302,9 +304,9 @@ void fs_run(struct arena *a, const struct fs_world *w, const struct fs_brain *b,
 	ret->self = b->init(ret, b->arg);
 	for (int64_t t = 0; t < horizon_us && ret->done_n < w->jobs_n; t += FS_STEP_US) {
 		ret->t = t;
-		arrive(ret, t);
-		finish(ret, t);
-		reclaims(ret, t);
+		jobs_arrive(ret, t);
+		jobs_finish(ret, t);
+		nodes_reclaim(ret, t);
 		b->step(ret, ret->self, t);
 	}
 	if (b->end != NULL) {
@@ -313,7 +315,7 @@ void fs_run(struct arena *a, const struct fs_world *w, const struct fs_brain *b,
 	}
 }
 
-/* ---- what came of it ------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static int by_value(const void *pa, const void *pb)
 {
@@ -322,7 +324,7 @@ static int by_value(const void *pa, const void *pb)
 	return (*a > *b) - (*a < *b);
 }
 
-static double percentile(double *x, size_t n, size_t p)
+static double percentile_of(double *x, size_t n, size_t p)
 {
 	qsort(x, n, sizeof(*x), by_value);
 	return n > 0 ? x[MIN(n - 1, (n * p + 99) / 100 - 1)] : 0;
@@ -378,8 +380,8 @@ void fs_result(struct arena *a, const struct fs_sim *s, struct fs_result *ret)
 		}
 	}
 	ret->dollars_micros = ret->node_micros + ret->egress_micros;
-	ret->slow_p50 = percentile(slow, n, 50);
-	ret->slow_p95 = percentile(slow, n, 95);
-	ret->turn_p50_h = percentile(turn, n, 50);
-	ret->turn_p95_h = percentile(turn, n, 95);
+	ret->slow_p50 = percentile_of(slow, n, 50);
+	ret->slow_p95 = percentile_of(slow, n, 95);
+	ret->turn_p50_h = percentile_of(turn, n, 50);
+	ret->turn_p95_h = percentile_of(turn, n, 95);
 }

@@ -1,10 +1,10 @@
 /*
- * A fleet of jobs run through the world by one policy (a "brain"). The simulator owns the physics:
- * launches are accepted while the pool has room, nodes boot, jobs restore, work, save and lose what
- * was not saved, pools that shrink take nodes back, every node is paid from the accepted launch to
- * its end at the price of the minute. The brain owns every choice. Time goes in steps of a minute;
- * ends of jobs are exact. A job tries one launch a step, whoever decides: an answer takes that
- * long.
+ * A fleet of jobs run through the world by one policy (a "brain"). The simulator owns the physics.
+ * It accepts launches while the pool has capacity. Nodes boot; jobs restore, work, save and lose
+ * their unsaved work; pools that shrink reclaim nodes. Every node is paid from the accepted launch
+ * to its end at the price of the minute. The brain owns every choice. Time goes in steps of a
+ * minute; ends of jobs are exact. A job tries one launch a step under every brain: an answer takes
+ * that long.
  */
 #ifndef FLEETSIM_SIM_H
 #define FLEETSIM_SIM_H
@@ -40,7 +40,7 @@ struct fs_task {
 	int64_t queued_us, tried_us, finish_us, last_move_us, probed_us;
 	int32_t probes_refused, last_pool; /* last_pool: of the node it had; -1 none yet */
 	bool has_checkpoint;
-	/* what happened to it */
+	/* its history */
 	int32_t reclaims, moves, refused, starts;
 	int64_t lost_us, wait_us, egress_micros, saves;
 };
@@ -86,7 +86,7 @@ void fs_run(struct arena *a, const struct fs_world *w, const struct fs_brain *b,
 void fs_result(struct arena *a, const struct fs_sim *s, struct fs_result *ret);
 int64_t fs_node_cost(const struct fs_world *w, const struct fs_node *n, int64_t until_us);
 
-/* What a brain may do, in its step. replaces: the job stays where it is until it moves. False:
+/* Launches a node, in a brain's step. replaces: the job stays on its node until it moves. False:
  * refused. */
 bool fs_launch(struct fs_sim *s, size_t task, int32_t pool, bool replaces);
 /* To the ready replacement. */

@@ -39,7 +39,7 @@ bool fs_suits(const struct fs_pool *p, const struct fs_job *j)
 }
 
 /* SplitMix64 (Steele, Lea and Flood, 2014). */
-static uint64_t mix(uint64_t x)
+static uint64_t bits_mix(uint64_t x)
 {
 	x += UINT64_C(0x9e3779b97f4a7c15);
 	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -49,5 +49,5 @@ static uint64_t mix(uint64_t x)
 
 double fs_luck(uint64_t seed, uint64_t a, uint64_t b)
 {
-	return (double)(mix(mix(mix(seed) ^ a) ^ b) >> 11) * 0x1.0p-53;
+	return (double)(bits_mix(bits_mix(bits_mix(seed) ^ a) ^ b) >> 11) * 0x1.0p-53;
 }

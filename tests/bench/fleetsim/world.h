@@ -1,8 +1,8 @@
 /*
- * The world of the fleet simulation: pools with the capacity that recorded traces say they had,
- * prices that held at the time, and jobs of a published job list. Nothing in here decides anything.
- * Everything is in the arena that it was made in; the same inputs and seed make the same world.
- * Time is microseconds from the start of the simulation; epoch_us is when that was.
+ * The world of the fleet simulation: pools with the capacity of recorded traces, the prices of
+ * their time, and jobs of a published job list. Nothing in here decides anything. Everything is in
+ * the arena that it was made in; the same inputs and seed make the same world. Time is microseconds
+ * from the start of the simulation; epoch_us is when that was.
  */
 #ifndef FLEETSIM_WORLD_H
 #define FLEETSIM_WORLD_H
@@ -22,7 +22,7 @@ struct fs_pool {
 	const char *provider, *region, *zone, *type, *gpu;
 	int32_t gpu_milli, vcpus, mem_mib;
 	enum spot_market market;
-	double advisor_lo, advisor_hi; /* what the provider publishes; lo < 0 none */
+	double advisor_lo, advisor_hi; /* the provider's published range; lo < 0 none */
 	int64_t notice_us; /* between the word and the end; 0 = none is given */
 	/* Nodes that could be had, sample i for [i, i + 1) x gap_us of the trace's time, which
 	 * begins again at its end. NULL: always. */

@@ -2,11 +2,11 @@
  * Deadline policies on recorded traces: policy_bench DIR [STARTS] [HISTORY-FOLDER...]
  *
  * DIR holds the folders availability/, preemption/ and prices/ (zones of one market in one folder).
- * Three tables: the reference table of one pool and 48 h of work, as in "Can't Be Late" (NSDI'24),
- * one pool in every folder, and zones of a folder side by side. Cost is mean over mean of the
- * optimum on the same starts. "gap" is how much of the way from Uniform Progress to the optimum
- * auto closes. What auto may learn from is the pool's own past, and where folders are named, their
- * traces (never those of the row's own folder).
+ * Prints three tables: the reference table, one pool in every folder, and zones of a folder side by
+ * side. The reference table, after "Can't Be Late" (NSDI'24), has one pool and 48 h of work. Cost
+ * is mean over mean of the optimum on the same starts. The gap is the share of the way from Uniform
+ * Progress to the optimum that auto closes. The policy auto learns from the pool's own past, and
+ * from the traces of named folders (never the row's own).
  */
 #include "bench.h"
 #include "base/arena.h"
@@ -208,8 +208,8 @@ static struct trace_job job_of(double work_h, double deadline_h, int64_t changeo
 		.on_demand_micros = PRICE_OD };
 }
 
-static void build(struct arena *a, const struct trace *t, const struct trace *prices, size_t n,
-    int64_t nodes, struct trace_market *m)
+static void market_build(struct arena *a, const struct trace *t, const struct trace *prices,
+    size_t n, int64_t nodes, struct trace_market *m)
 {
 	const struct trace *list[FOLDER_MAX];
 	struct spot_err err = { 0 };
@@ -238,7 +238,7 @@ static struct cell run_single(const struct folder *f, const struct trace_job *j,
 		AUTO(arena) struct arena *a = arena_new(0);
 
 		t.n = samples_max > 0 ? MIN(t.n, samples_max) : t.n;
-		build(a, &t, NULL, 1, 1, &m);
+		market_build(a, &t, NULL, 1, 1, &m);
 		run_market(&m, j, f->path, &rng, &c);
 	}
 	return c;
@@ -253,7 +253,7 @@ static struct cell run_zones(const struct folder *f, const struct trace_job *j, 
 	AUTO(arena) struct arena *a = arena_new(0);
 
 	rng_seeded_init(&rng, seed);
-	build(a, f->t, f->prices_n == f->n ? f->prices : NULL, f->n, nodes, &m);
+	market_build(a, f->t, f->prices_n == f->n ? f->prices : NULL, f->n, nodes, &m);
 	run_market(&m, j, f->path, &rng, &c);
 	return c;
 }
@@ -412,7 +412,7 @@ static void time_job(size_t pools, bool own_prices, double deadline_h)
 	    deadline_h, bench_ms(solve_us, TIMES, 50), (double)warm_us / TIMES / WARM);
 }
 
-static void times(void)
+static void times_print(void)
 {
 	printf("\nTime of auto, 48 h of work, d = 720 s, ticks of 10 minutes\n\n| pools | R0 (h) | "
 	       "solving the table of the whole job, ms (median of %d) "
@@ -434,7 +434,7 @@ static const char *const folders[] = { "availability/1-node/aws-10-26-2022",
 	"preemption/1-node/aws-04-19-2023", "preemption/1-node/gcp-04-30-2023",
 	"preemption/4-node/aws-08-03-2023" };
 
-static void tables(const char *dir)
+static void tables_print(const char *dir)
 {
 	struct folder *f = arena_array(arena, ARRAY_LEN(folders), sizeof(*f));
 	struct total t[5] = { { 0 } };
@@ -493,8 +493,8 @@ int main(int argc, char **argv)
 	for (int i = 3; i < argc; i++) {
 		add_history(argv[1], argv[i]);
 	}
-	times();
-	tables(argv[1]);
+	times_print();
+	tables_print(argv[1]);
 	arena_free(run_arena);
 	arena_free(arena);
 	return 0;

@@ -1,11 +1,13 @@
 /*
- * Fits the table of a usual pool's rates (src/core/policy/policy_prior.c) on recorded supply and prints it
- * as C:
+ * Fits the table of a usual pool's rates (src/core/policy/policy_prior.c) on recorded supply and
+ * prints it as C:
+ *
  *     policy_fit TRACE.json ... > table
- * The state of a pool (up or down, its age, faded availability) is followed by the product's own
- * code; changes and hours are counted per cell, shared between the two nearest nodes of faded
- * availability. A trace counts for 700 hours at most; one of counts is read twice, as "one could be
- * had" and as "all could". A cell with little evidence is drawn to its age bin.
+ *
+ * The product's own code follows the state of a pool (up or down, its age, faded availability).
+ * Changes and hours are counted per cell, shared between the two nearest nodes of faded
+ * availability. A trace counts for 700 hours at most. A trace of counts is read twice, as "one was
+ * available" and as "all were". A cell with little evidence is drawn to its age bin.
  */
 #include "base/base.h"
 #include "base/arena.h"

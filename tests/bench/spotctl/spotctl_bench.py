@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Whole-process time of spotctl against a warm API, and of curl fetching the same route, with 100, 1,000 and 10,000 jobs
-in the store: spotctl_bench.py SPOTCTL APID. Both are spawned alternately, output to /dev/null; the time is from
-posix_spawn to the reaped end. `--help` needs no server. curl prints what it gets; spotctl makes a table of it."""
+"""Whole-process time of spotctl against a warm API, and of curl fetching the same route: spotctl_bench.py SPOTCTL APID.
+The store holds 100, 1,000 and 10,000 jobs. Both are spawned alternately, output to /dev/null. The time is from
+posix_spawn to the reaped end. `--help` needs no server. curl prints the reply; spotctl makes a table of it."""
 import http.client
 import json
 import os

@@ -4,9 +4,8 @@
  *
  *   meson compile -C build price_bench && build/tests/bench/store/price_bench [POOLS [DAYS]]
  *
- * The history is hourly and made inside the server. "psql" figures are the same rows by a bare COPY
- * and by bare SQL in the same run: the physical limit to compare with. The cluster runs with fsync
- * on.
+ * The history is hourly and made inside the server. The "psql" figures are the same rows by a bare
+ * COPY and by bare SQL in the same run: the physical limit. The cluster runs with fsync on.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -26,7 +25,7 @@ static struct loop *loop;
 static struct pg *pg;
 static const char *dsn;
 
-static int64_t mono(void)
+static int64_t mono_us(void)
 {
 	return clock_real.mono_us(&clock_real);
 }
@@ -61,7 +60,7 @@ static void op_must(struct op *op)
 static void history_make(int64_t now_us)
 {
 	struct pg_req req = { 0 };
-	int64_t t0 = mono(), from_us = now_us - days * PRICE_DAY_US;
+	int64_t t0 = mono_us(), from_us = now_us - days * PRICE_DAY_US;
 	char text[1200];
 
 	(void)snprintf(text, sizeof(text),
@@ -98,13 +97,13 @@ static void history_make(int64_t now_us)
 	testdb_exec(dsn, "VACUUM ANALYZE pool, pool_latest, price_point");
 	testdb_exec(dsn, "CHECKPOINT");
 	printf("history: %" PRId64 " rows in %.1f s\n", pools * days * 24,
-	    (double)(mono() - t0) / 1e6);
+	    (double)(mono_us() - t0) / 1e6);
 }
 
 /* ---- reading
  * -------------------------------------------------------------------------------------- */
 
-static int64_t median(int64_t *v, int n)
+static int64_t median_of(int64_t *v, int n)
 {
 	for (int i = 1; i < n; i++) {
 		for (int k = i; k > 0 && v[k] < v[k - 1]; k--) {
@@ -128,25 +127,25 @@ static void latest_bench(void)
 	for (int i = 0; i < RUNS; i++) {
 		AUTO(arena) struct arena *a = arena_new(0);
 		struct q_pool_latest_row *rows;
-		int64_t t0 = mono();
+		int64_t t0 = mono_us();
 
 		q_pool_latest_all(pg, &req, NULL, no_done);
 		op_must(&req.op);
 		n = q_pool_latest_all_rows(&req, a, &rows);
-		us[i] = mono() - t0;
+		us[i] = mono_us() - t0;
 	}
 	pg_req_fini(&req);
 	PGconn *c = PQconnectdb(dsn);
 	for (int i = 0; i < RUNS; i++) {
-		int64_t t0 = mono();
+		int64_t t0 = mono_us();
 
 		PQclear(PQexecParams(c, q_stmt_pool_latest_all.sql, 0, NULL, NULL, NULL, NULL, 1));
-		bare[i] = mono() - t0;
+		bare[i] = mono_us() - t0;
 	}
 	PQfinish(c);
 	printf("all current offers: %zu rows in %.1f ms as structs (median of %d); bare libpq %.1f "
 	       "ms\n",
-	    n, (double)median(us, RUNS) / 1e3, RUNS, (double)median(bare, RUNS) / 1e3);
+	    n, (double)median_of(us, RUNS) / 1e3, RUNS, (double)median_of(bare, RUNS) / 1e3);
 }
 
 static void history_bench(int64_t now_us)
@@ -158,7 +157,7 @@ static void history_bench(int64_t now_us)
 	for (int i = 0; i < RUNS; i++) {
 		AUTO(arena) struct arena *a = arena_new(0);
 		struct q_price_history_pool_row *rows;
-		int64_t t0 = mono();
+		int64_t t0 = mono_us();
 
 		q_price_history_pool(pg, &req,
 		    &(struct q_price_history_pool){ .pool_id = (int32_t)(1 + i * 997 % pools),
@@ -167,11 +166,11 @@ static void history_bench(int64_t now_us)
 		    no_done);
 		op_must(&req.op);
 		n = q_price_history_pool_rows(&req, a, &rows);
-		us[i] = mono() - t0;
+		us[i] = mono_us() - t0;
 	}
 	pg_req_fini(&req);
 	printf("history of one pool: %zu rows in %.1f ms (median of %d)\n", n,
-	    (double)median(us, RUNS) / 1e3, RUNS);
+	    (double)median_of(us, RUNS) / 1e3, RUNS);
 }
 
 /* ---- writing
@@ -194,11 +193,11 @@ static void poll_bench(int64_t now_us, int changed)
 			.observed_us = now_us,
 			.price_micros = i % 100 < changed ? was + now_us % 1000 + 1 : was };
 	}
-	t0 = mono();
+	t0 = mono_us();
 	c0 = cpu_us();
 	price_ingest(pg, &p, points, ids, (size_t)pools, no_done);
 	op_must(&p.copy.op);
-	us = mono() - t0;
+	us = mono_us() - t0;
 	cpu = cpu_us() - c0;
 	printf("poll of %" PRId64 " pools, %d %% offered as new: %" PRId64
 	       " stored, %.0f ms, %.0f rows/s, our own CPU %.0f ms\n",
@@ -212,7 +211,7 @@ static void poll_bench(int64_t now_us, int changed)
 static void copy_bench(int64_t now_us)
 {
 	struct pg_copy c = { 0 };
-	int64_t t0 = mono(), us;
+	int64_t t0 = mono_us(), us;
 
 	pg_copy_begin(&c, (size_t)pools * 200);
 	for (int64_t i = 0; i < pools; i++) {
@@ -225,7 +224,7 @@ static void copy_bench(int64_t now_us)
 	}
 	pg_copy_send(pg, &c, NULL, "COPY price_point FROM STDIN BINARY", NULL, no_done);
 	op_must(&c.op);
-	us = mono() - t0;
+	us = mono_us() - t0;
 	printf("bare COPY of as many rows into price_point: %.0f ms, %.0f rows/s\n",
 	    (double)us / 1e3, (double)pools * 1e6 / (double)us);
 	pg_copy_fini(&c);

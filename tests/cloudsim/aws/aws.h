@@ -161,7 +161,7 @@ json_t *aws_json_body(struct sim_req *rq, struct sim_reply *rep);
 /* aws_events.c puts the events of EventBridge into them. */
 
 /* The account has a rule in every region that sends its instances' events to every queue of this
- * prefix, and one such queue, as deploy/iam/aws-interruptions.yaml makes them. */
+ * prefix. It also has one such queue. deploy/iam/aws-interruptions.yaml makes both. */
 #define SQS_RULE_PREFIX "spotbroker-"
 #define SQS_OWN_QUEUE "spotbroker-interruptions"
 
@@ -189,7 +189,7 @@ struct queue *sqs_queue_find(struct sim *s, const char *region, const char *name
 struct message *sqs_put(struct queue *q, const char *body);
 bool sqs_anything(const struct queue *q); /* that shows now */
 void sqs_forget_old(struct queue *q);
-void sqs_wake(struct queue *q); /* after something changed: whoever waits is answered */
+void sqs_wake(struct queue *q); /* after a change: answers waiting requests */
 /* The reply of a receive, now; or the request waits for something. */
 json_t *sqs_taken(struct sim_req *rq, struct queue *q, int64_t max, int64_t hide_us);
 void sqs_park(struct sim_req *rq, struct sim_reply *rep, struct queue *q, int64_t max,

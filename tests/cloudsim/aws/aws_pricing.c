@@ -1,7 +1,7 @@
 /*
- * Price List GetProducts. Beside the one on-demand Linux price of a type and region there are the
- * products that a careless filter also catches: the unused-reservation row of the same price, the
- * capacity block of 0 dollars, and a pseudo-product without an instance type.
+ * Price List GetProducts. A type and region has one on-demand Linux price. A careless filter also
+ * catches other products. These are the unused-reservation row of the same price, the capacity
+ * block of 0 dollars, and a pseudo-product without an instance type.
  */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"

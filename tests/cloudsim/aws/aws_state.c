@@ -89,7 +89,7 @@ struct launch_token *token_find(struct sim *s, const char *key, bool create)
 /* ---- quotas ---------------------------------------------------------------------------------- */
 
 /* Codes of "Amazon EC2 instance type quotas"; klass as in the usage metric. The class of a type is
- * the first whose prefix list holds the family. P6 spot: two public sources disagree; here P5's. */
+ * the first with the family in its prefix list. P6 spot: two public sources disagree; here P5's. */
 const struct quota quotas[] = {
 	{ "L-417A185B", "Running On-Demand P instances", "P/OnDemand", "p", SIDE_ON_DEMAND },
 	{ "L-DB2E81BA", "Running On-Demand G and VT instances", "G/OnDemand", "g", SIDE_ON_DEMAND },

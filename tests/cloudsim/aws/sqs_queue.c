@@ -215,7 +215,8 @@ bool sqs_anything(const struct queue *q)
 	return false;
 }
 
-/* Whoever waits gets what there is now; the next hidden message wakes us again. */
+/* Gives waiting receivers the messages that are visible now. The next hidden message wakes us
+ * again. */
 void sqs_wake(struct queue *q)
 {
 	int64_t next = 0, now = sim_wall(q->sim);

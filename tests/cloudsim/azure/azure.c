@@ -1,4 +1,4 @@
-/* The table of Azure: what a request is for, the reply's shape, start and end. */
+/* The table of Azure: the target of a request, the reply's shape, start and end. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "cloudsim/blob/blob.h"

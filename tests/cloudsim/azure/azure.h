@@ -1,7 +1,7 @@
 /*
- * Azure, after the vendor's REST references: login (OAuth 2), Resource Manager with the resource
- * providers Compute, Network, Resources, ResourceGraph and Authorization, the Retail Prices API,
- * Blob storage (blob.h) and the instance metadata service. One state per sim; resources are JSON
+ * Azure, after the vendor's REST references: login (OAuth 2), Resource Manager, the Retail Prices
+ * API, Blob storage (blob.h), the instance metadata service. The resource providers are Compute,
+ * Network, Resources, ResourceGraph and Authorization. One state per sim; resources are JSON
  * documents kept as a GET returns them.
  *
  * A VM is a resource with an instance of the shared market behind it once capacity was found. Its
@@ -38,7 +38,7 @@ struct az_op {
 	struct az_op *next;
 	char *id, *location, *resource; /* resource: its id */
 	char *code, *message; /* failed */
-	json_t *output; /* what its Location gives at the end */
+	json_t *output; /* its Location's answer at the end */
 	const char *status; /* "InProgress" "Succeeded" "Failed" "Canceled" */
 	int64_t started_us, ended_us;
 	bool is_delete;
@@ -47,7 +47,7 @@ struct az_res {
 	struct az_res *next;
 	enum az_kind kind;
 	char *group, *name, *id, *location;
-	json_t *doc; /* without what changes: id, name, type, location, tags, properties, ... */
+	json_t *doc; /* the fixed part: id, name, type, location, tags, properties, ... */
 	json_t *asked; /* a VM's request body */
 	const char *state; /* provisioningState */
 	int64_t made_us, visible_us;
@@ -57,8 +57,9 @@ struct az_res {
 	struct az_op *op;
 	int64_t due_us; /* without an instance: the end of creating or deleting */
 	bool deallocated, stopped, force;
-	char *fail_code, *fail_message; /* what creating will end with; instanceView tells it */
-	/* what belongs to a VM */
+	/* the error at the end of its creation; instanceView shows it */
+	char *fail_code, *fail_message;
+	/* parts of a VM */
 	struct az_res *owner; /* NIC, disk: the VM. IP: the NIC */
 	bool delete_with; /* deleteOption Delete */
 	int64_t reserved_us; /* a NIC after its VM failed or went: not to be deleted until then */
@@ -66,7 +67,7 @@ struct az_res {
 	int64_t scheduled_us; /* group being deleted: gone by then */
 };
 
-struct az_trust { /* who may sign a client's assertion */
+struct az_trust { /* an issuer of client assertions */
 	struct az_trust *next;
 	char *issuer, *subject;
 	void *key; /* EVP_PKEY */
@@ -150,7 +151,7 @@ json_t *az_jwk(struct azure *az, struct arena *a);
 void az_login(struct az_call *c);
 const char *az_token(struct sim *s, struct arena *a, const char *audience, const char *app,
     const char *oid, int64_t seconds);
-/* What is wrong with a bearer token for one of the audiences: NULL = nothing. Fills oid. */
+/* Checks a bearer token for one of the audiences. Returns the error; NULL = valid. Fills oid. */
 const char *az_token_check(struct az_call *c, const char *const *audiences);
 bool az_trust_add(struct sim *s, const json_t *doc, struct spot_err *err);
 void az_trust_drop(struct az_trust *t);
@@ -218,7 +219,7 @@ json_t *az_instance_view(struct sim *s, const struct az_res *r);
 void az_vm_event(struct inst *i, const char *type);
 bool az_vm_tick(struct sim *s, struct az_res *r); /* true: it was dropped */
 void az_vm_delete(struct sim *s, struct az_res *r);
-void az_vm_gone(struct sim *s, struct az_res *r); /* drops it and what goes with it */
+void az_vm_gone(struct sim *s, struct az_res *r); /* drops it and its parts */
 
 /* azure_more.c */
 struct az_image {

@@ -250,7 +250,7 @@ static bool is_authenticated(struct az_call *c)
 }
 
 /* Token buckets of the front door (Azure docs, "Understand how Azure Resource Manager throttles
- * requests"): reads 250 and 25 a second, writes and deletes 200 and 10 a second. */
+ * requests"). Reads have 250 and 25 a second, writes and deletes 200 and 10 a second. */
 static bool is_throttled(struct az_call *c)
 {
 	const char *m = c->rq->http->method;

@@ -1,4 +1,4 @@
-/* Azure's own control calls and what it leaves in the books. */
+/* Azure's own control calls, and its paid things beside instances. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "cloudsim/blob/blob.h"
@@ -165,11 +165,12 @@ const struct control_call az_calls[] = {
 	    "{\"capacity\": \"mixed\" | \"sync\" | \"async\", \"page\": N, \"price_page\": N, "
 	    "\"nic_reserve_ms\": MS, \"events_ms\": MS, \"forget_ms\": MS, \"spot_allowed\": true}",
 	    "{}",
-	    "Change settings. capacity says where a create without capacity fails: mixed refuses "
-	    "Spot "
-	    "without a zone at once and all else in the operation. events_ms delays scheduled "
-	    "events, "
-	    "forget_ms is how long operations are known.",
+	    "Change settings. capacity says when a create without capacity fails: at once (sync) "
+	    "or "
+	    "in the operation (async). Under mixed, Spot without a zone fails at once, and all "
+	    "else "
+	    "in the operation. Scheduled events wait for events_ms. Operations are forgotten after "
+	    "forget_ms.",
 	    config_post, NULL },
 	{ "POST", "/azure/container", "{\"name\": NAME}", "{}", "Make a Blob container.",
 	    container_post, NULL },
@@ -197,17 +198,17 @@ const struct control_call az_calls[] = {
 	    "{\"issuer\": URL, \"subject\": TEXT, \"public_key_pem\": PEM} or "
 	    "{\"certificate_pem\": "
 	    "PEM}",
-	    "{}", "Say who may sign a client's assertion: a federated issuer or a certificate.",
+	    "{}", "Trust a signer of client assertions: a federated issuer or a certificate.",
 	    trust_post, NULL },
 	{ .path = NULL },
 };
 
-/* Networks and groups for them stay for good: what costs money or belongs to a VM counts. */
+/* Counts things that cost money or belong to a VM: networks and their groups stay for good. */
 void az_left(const struct sim *s, json_t *left)
 {
 	const struct azure *az = azure_of(s);
 
-	az_tick((struct sim *)(uintptr_t)s); /* what was due is gone, whether asked for or not */
+	az_tick((struct sim *)(uintptr_t)s); /* drops resources that are due, read or not */
 	for (const struct az_res *r = az->res; r; r = r->next) {
 		bool empty = r->kind == AZ_GROUP;
 

@@ -1,7 +1,7 @@
 /*
- * Resource Graph: of the query language (the tables are in azure_graph_rows.c) what collectors use:
- * where (==, =~, !=, in, in~, contains, and, isnotempty), project, extend, summarize count(),
- * count, order by, take.
+ * Resource Graph: the part of the query language that collectors use (azure_graph_rows.c has the
+ * tables). Operators are where, project, extend, summarize count(), count, order by and take.
+ * Conditions are ==, =~, !=, in, in~, contains, and, isnotempty.
  */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"

@@ -1,6 +1,7 @@
 /*
- * Microsoft identity platform, as far as a daemon needs it: discovery, client credentials by secret
- * or by a signed assertion (certificate or federated), tokens as RS256 JWTs, and their checking.
+ * Microsoft identity platform, as far as a daemon needs it: discovery, client credentials, tokens
+ * as RS256 JWTs, and their checking. A client proves itself by a secret or a signed assertion
+ * (certificate or federated).
  */
 /* openssl/evp.h names parameters "rand". */
 #define BASE_ALLOW_BANNED
@@ -166,7 +167,7 @@ const char *az_token_check(struct az_call *c, const char *const *audiences)
 	return wrong;
 }
 
-/* ---- who may sign assertions ----------------------------------------------------------------- */
+/* ---- issuers of assertions ------------------------------------------------------------------- */
 
 /* {"issuer", "subject", "public_key_pem" or "certificate_pem"}. For a certificate of the app itself
  * both names are its client id. */

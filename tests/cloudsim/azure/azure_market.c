@@ -1,14 +1,19 @@
 /*
- * The market's Azure part. A size's facts sit in struct itype's fields: maker = hypervisor
- * generations, network = quota family, description = series, cards = GPUs as the size list tells
- * them (0 = not told), partition = GPUs it really has, efa = RDMA, cents = 1 if Spot is sold at
- * all.
+ * The market's Azure part. A size's facts sit in struct itype's fields:
+ *
+ * - maker: hypervisor generations
+ * - network: quota family
+ * - description: series
+ * - cards: GPUs in the size list (0 = not listed)
+ * - partition: GPUs that it really has
+ * - efa: RDMA
+ * - cents: 1 if Spot is sold at all
  */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "base/text/str.h"
 
-/* What of the price record happens at the start; what lies before is history. */
+/* The start's date in the price record; earlier prices are history. */
 #define ANCHOR "2026-04-28T00:00:00Z"
 
 const char *az_family(const struct itype *t)

@@ -1,7 +1,7 @@
 /*
- * What clients of Compute and Network ask beside machines: images and sizes of a region, machines
- * by region, run command and redeploy, availability and scale sets (there are none, and a policy
- * forbids making them), subnets and security rules by their own addresses, the list of resource
+ * Requests of Compute and Network clients beside machines. Images and sizes of a region, machines
+ * by region, run command and redeploy. Availability and scale sets: there are none, and a policy
+ * forbids making them. Subnets and security rules by their own addresses, the list of resource
  * providers, Resource Graph as a table.
  */
 #include "base/base.h"

@@ -1,8 +1,8 @@
 /*
  * Retail Prices API
- * (https://learn.microsoft.com/rest/api/cost-management/retail-prices/azure-retail-prices): the
- * market's prices among rows that a reader must leave out, pages whose link has an explicit port
- * and an unencoded query.
+ * (https://learn.microsoft.com/rest/api/cost-management/retail-prices/azure-retail-prices). The
+ * market's prices lie among rows that a reader must leave out. The link to the next page has an
+ * explicit port and an unencoded query.
  */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
@@ -223,9 +223,9 @@ static const char *day_text(struct arena *a, int64_t us)
 	return arena_printf(a, "%.10sT00:00:00Z", format_time_s(us, t));
 }
 
-/* Among the true rows: Windows under both names, Batch's low priority, cloud services, dedicated
- * hosts, rows without a price, of the future, of meters of another region, dev/test and
- * reservations. */
+/* Writes the true rows among others that a reader must leave out. Those are Windows under both
+ * names, Batch's low priority, cloud services, dedicated hosts, dev/test and reservations. Others
+ * lack a price, lie in the future, or have another region's meter. */
 static void size_rows(struct maker *m, const struct pool *p)
 {
 	struct arena *a = m->c->rq->arena;

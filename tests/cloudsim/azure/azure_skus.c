@@ -3,7 +3,7 @@
 #include "cloudsim/azure/azure.h"
 #include "base/text/str.h"
 
-/* ---- what may be used ------------------------------------------------------------------------ */
+/* ---- restrictions ---------------------------------------------------------------------------- */
 
 /* Regions that need to be asked for (reserved access); here the account did not ask. */
 static bool region_restricted(const char *region)

@@ -1,6 +1,6 @@
 /*
- * The certificate authority that stands for the vendor's, made at start: it signs the certificate
- * of the TLS port and the leaf whose key signs tokens and attested documents.
+ * The certificate authority that stands for the vendor's, made at start. It signs the certificate
+ * of the TLS port, and the leaf whose key signs tokens and attested documents.
  */
 /* openssl/evp.h names parameters "rand". */
 #define BASE_ALLOW_BANNED

@@ -127,7 +127,8 @@ static bool told_at_once(const struct az_call *c, const struct az_want *w)
 	return str_same(c->az->capacity, "sync");
 }
 
-/* What creating will end with; NULL code = it will run. false: refused at once. */
+/* Decides how the creation will end: code is the error, NULL = it will run. Returns false if it is
+ * refused at once. */
 static bool launch_decide(struct az_call *c, const struct az_want *w, const char **code,
     const char **message)
 {
@@ -435,7 +436,7 @@ static void vm_act(struct az_call *c, struct az_res *r)
 	}
 }
 
-/* The tags; the size and the cap of what is deallocated. */
+/* The tags; the size and the cap of a deallocated VM. */
 static void vm_patch(struct az_call *c, struct az_res *r)
 {
 	static const char *const can[] = { "hardwareProfile", "billingProfile" };

@@ -1,6 +1,6 @@
 /*
- * What is refused in a VM's body: members that the vendor's models do not have
- * (data/azure_vm_schema.csv), wrong types, and the rules of the service.
+ * Refusals of a VM's body: members that the vendor's models do not have (data/azure_vm_schema.csv),
+ * wrong types, and the rules of the service.
  */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
@@ -569,7 +569,7 @@ bool az_vm_check(struct az_call *c, struct az_want *w)
 	    network_good(c, w);
 }
 
-/* ---- what may not change --------------------------------------------------------------------- */
+/* ---- fields that may not change -------------------------------------------------------------- */
 
 const char *az_changed(const json_t *before, const json_t *now, struct arena *a)
 {

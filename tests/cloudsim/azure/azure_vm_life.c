@@ -10,7 +10,7 @@ static bool policy_delete(const struct az_res *r)
 	return az_same(json_string_value(json_object_get(p, "evictionPolicy")), "Delete");
 }
 
-/* What has deleteOption Delete goes along; the rest stays, NICs reserved for a while. */
+/* A part with deleteOption Delete goes with its VM. Other parts stay, NICs reserved for a while. */
 static void part_gone(struct sim *s, struct az_res *r)
 {
 	struct azure *az = azure_of(s);

@@ -1,4 +1,4 @@
-/* A VM as GET shows it: what was asked, completed and without its secrets. */
+/* A VM as GET shows it: the request's body, completed and without its secrets. */
 #include "base/base.h"
 #include "cloudsim/azure/azure.h"
 #include "base/text/str.h"

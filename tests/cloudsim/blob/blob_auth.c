@@ -1,7 +1,8 @@
 /*
- * Who may do what: Shared Key (REST reference, "Authorize with Shared Key"), service SAS and user
- * delegation SAS ("Create a service SAS", "Create a user delegation SAS"), bearer tokens; and Get
- * User Delegation Key. Every signature is computed anew from the request as it came.
+ * Authorization by Shared Key (REST reference, "Authorize with Shared Key"), service SAS and user
+ * delegation SAS, or bearer tokens. The SAS pages are "Create a service SAS" and "Create a user
+ * delegation SAS". Also Get User Delegation Key. Every signature is computed anew from the request
+ * as it came.
  */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"

@@ -48,7 +48,8 @@ static void entry_write(struct blob_call *b, struct sbuf *s, const struct blob *
 	x_close(s, "Blob");
 }
 
-/* What of the name a listing with a delimiter folds into one prefix; NULL = shown itself. */
+/* Returns the prefix into which a listing with a delimiter folds the name; NULL = it lists the
+ * name. */
 static const char *name_fold(struct arena *a, const char *name, const char *prefix,
     const char *delimiter)
 {

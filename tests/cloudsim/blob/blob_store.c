@@ -1,4 +1,4 @@
-/* The index of containers and blobs, and what every Blob call shares. */
+/* The index of containers and blobs, and the common part of every Blob call. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
 #include "cloudsim/blob/blob.h"
@@ -181,7 +181,8 @@ static bool etag_in(const char *list, const char *etag)
 	return str_same(list, "*") || (etag && strstr(list, etag));
 }
 
-/* true: go on. Put with If-None-Match: * on what exists is 409, other failures 412, reads 304. */
+/* true: go on. Put with If-None-Match: * on an existing blob is 409, other failures 412, reads
+ * 304. */
 bool blob_conditions(struct blob_call *b, const struct blob *x)
 {
 	const char *match = blob_header(b, "if-match"), *none = blob_header(b, "if-none-match");

@@ -359,8 +359,7 @@ json_t *control_config(struct sim *s, const json_t *doc, struct arena *a, struct
 	return err->rc == SPOT_OK ? json_object() : NULL;
 }
 
-/* What the feed of prices tells stays as it is, with the old times. Machines cost what they
- * cost. */
+/* Freezes a price feed: it answers with the old prices and times. Machines cost the new ones. */
 json_t *control_feed(struct sim *s, const json_t *doc, struct arena *a, struct spot_err *err)
 {
 	const char *name = json_string_value(json_object_get(doc, "cloud"));

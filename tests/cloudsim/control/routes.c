@@ -10,10 +10,9 @@ const struct control_call control_calls[] = {
 	{ "GET", "/books", "",
 	    "{\"sum_micros\": N, \"alive\": N, \"instances\": [LINE], \"double_launches\": [...], "
 	    "\"left\": [TEXT]}",
-	    "Return the provider's bill: per instance from and to, price segments and cost. left "
-	    "names "
-	    "what still costs money. double_launches names launches of one token that each made "
-	    "instances.",
+	    "Return the provider's bill: per instance from and to, price segments and cost. Member "
+	    "left names other things that cost money. Member double_launches names launches of one "
+	    "token that each made instances.",
 	    NULL, control_books },
 	{ "POST", "/config",
 	    "{\"lag_ms\": MS, \"boot_ms\": MS, \"terminate_ms\": MS, \"notice_ms\": MS, "
@@ -56,7 +55,7 @@ const struct control_call control_calls[] = {
 	{ "DELETE", "/fault", "?id=N", "{\"dropped\": N}", "Drop one fault, or all without id.",
 	    NULL, control_fault_drop },
 	{ "POST", "/feed", "{\"cloud\": \"aws\" | \"gcp\" | \"azure\", \"frozen\": true}", "{}",
-	    "Freeze a cloud's feed of prices, or let it go on. Machines cost what they cost.",
+	    "Freeze a cloud's feed of prices, or let it go on. The cost of machines stays live.",
 	    control_feed, NULL },
 	{ "GET", "/healthz", "", "{\"ok\": true}", "Answer when the program is ready.", NULL,
 	    control_health },
@@ -67,9 +66,8 @@ const struct control_call control_calls[] = {
 	    "{\"instance\": PATTERN} or {\"pool\": POOL}, \"what\": \"program\" | \"reboot\", "
 	    "\"max\": N",
 	    "{\"instances\": [ID]}",
-	    "Fail a host without a notice. what program ends only the process tree; reboot also "
-	    "starts it "
-	    "again.",
+	    "Fail a host without a notice. With what=program only the process tree ends; with "
+	    "what=reboot it also starts again.",
 	    control_kill, NULL },
 	{ "POST", "/maintenance",
 	    "{\"instance\": PATTERN} or {\"pool\": POOL}, \"code\": \"instance-retirement\", "

@@ -111,7 +111,8 @@ json_t *control_events(struct sim *s, struct httpd_req *r)
 	    "seq", (json_int_t)books_seq(s));
 }
 
-/* For tests of the credential chain: what an instance role's or a container's endpoint serves. */
+/* The replies of an instance role's or a container's endpoint, for tests of the credential
+ * chain. */
 json_t *control_role(struct sim *s, struct httpd_req *r)
 {
 	const char *path = r->path + strlen("/role");

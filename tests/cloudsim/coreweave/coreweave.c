@@ -338,7 +338,7 @@ void cw_serve(struct sim_req *rq, struct sim_reply *rep)
 	}
 }
 
-/* ---- what is left ---------------------------------------------------------------------------- */
+/* ---- paid things beside instances ------------------------------------------------------------ */
 
 static int64_t pods_alive(const struct k8s_cluster *c, const char *pool)
 {

@@ -1,6 +1,6 @@
 /*
- * What a test does to the clusters: POST /coreweave/<what>. "cluster" is a pattern of names (all
- * when absent).
+ * Control calls for the clusters: POST /coreweave/<word>. "cluster" is a pattern of names (all when
+ * absent).
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"

@@ -53,7 +53,7 @@ LAMBDA_GPU = {
     'H100-80GB-SXM': 'H100 (80 GB SXM5)', 'QuadroRTX6000': 'Quadro RTX 6000 (24 GB)',
     'A100-80GB': 'A100 (80 GB SXM4)', 'V100-16GB': 'Tesla V100 (16 GB)',
 }
-# What of each series happens at the emulator's start; history before it is real time.
+# The instant of each series at the emulator's start; history before it is real time.
 ANCHOR = {
     'v100-2023': '2023-03-12T09:20:00Z', 'us-east-1-2021': '2021-05-01T00:00:00Z',
     'sa-east-1-2020': '2020-05-20T00:00:00Z', 'region-average': '2026-01-19T00:00:00Z',

@@ -219,7 +219,7 @@ def skus(parts):
 
 
 def decoys(real):
-    """What else the catalog holds under names that look alike; every price is a made-up share of the real one."""
+    """Adds the catalog's other rows under names that look alike; every price is a made-up share of the real one."""
     out = []
 
     def add(row, text, share, usage=None):

@@ -1,4 +1,4 @@
-/* EC2: the calls, what they share, and a launch between its parameters and its instances. */
+/* EC2: the calls, their common part, and a launch between its parameters and its instances. */
 #ifndef CLOUDSIM_EC2_H
 #define CLOUDSIM_EC2_H
 
@@ -53,7 +53,8 @@ ec2_fn ec2_describe_regions, ec2_describe_zones, ec2_describe_types, ec2_describ
     ec2_modify_attribute, ec2_console, ec2_describe_volumes, ec2_describe_tags, ec2_describe_nics,
     ec2_describe_keys, ec2_create_key, ec2_delete_key, ec2_account_attributes;
 
-/* ec2_reserved.c: what a launch says about reservations, and which one it uses up (NULL = none). */
+/* ec2_reserved.c: a launch's words about reservations, and the one that it uses up (NULL =
+ * none). */
 struct reserved_ask {
 	const char *preference, *id;
 	bool spot, block;
@@ -73,7 +74,7 @@ const char *ec2_state_word(const struct inst *i, int *ret_code);
 
 struct inst *ec2_named(struct ec2 *e, const char *id); /* visible here, or e->failed */
 void ec2_change_xml(struct ec2 *e, const struct inst *i, enum inst_state before);
-/* ec2_things.c: what hangs on an instance */
+/* ec2_things.c: parts of an instance */
 void ec2_disk_map_xml(struct ec2 *e, struct sbuf *b, const struct inst *i);
 void ec2_nic_xml(struct ec2 *e, struct sbuf *b, const struct inst *i, bool full);
 const char *ec2_volume_id(struct arena *a, const struct inst *i);
@@ -100,8 +101,8 @@ struct run {
 	const char *reservation; /* that is used up; NULL = none */
 	char hash[SHA256_HEX];
 	const char *scope;
-	/* Spot request: its id when it was there first, whether it lasts, what an interruption
-	 * does. */
+	/* Spot request: its id when it was there first, whether it lasts, the effect of an
+	 * interruption. */
 	const char *sir, *behaviour;
 	const char *template_id; /* launched by; NULL = none */
 	bool persistent;
@@ -109,12 +110,12 @@ struct run {
 	bool keep_root, guarded;
 };
 
-/* Reads the form; e->failed tells. What is in r is freed by run_fini in any case. */
+/* Reads the form into r; e->failed says whether it failed. run_fini frees r in any case. */
 void run_read(struct ec2 *e, struct run *r);
 void run_fini(struct run *r);
 /* Everything that makes two requests the same one. */
 const char *form_hash(struct ec2 *e);
-/* Finds image, zone and pool of what was read. */
+/* Finds image, zone and pool of a read launch. */
 void run_resolve(struct ec2 *e, struct run *r);
 /* Every check of a launch that the vendor makes at once, then count instances (min to max),
  * malloc'd; 0 = e->failed. Tokens are the caller's business. */
@@ -124,7 +125,7 @@ const char *run_refused(struct ec2 *e, const struct run *r, const char **ret_wor
 char *ec2_sir_id(struct sim *s); /* malloc'd */
 void run_check_quota(struct ec2 *e, const struct run *r);
 
-/* ec2_template.c: puts what a named launch template says under what the request says itself. */
+/* ec2_template.c: completes the request from a named launch template. */
 void template_apply(struct ec2 *e);
 /* The same for one named by id or name (the other NULL) and version, into f; its id, NULL:
  * e->failed. */

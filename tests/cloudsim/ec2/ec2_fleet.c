@@ -1,8 +1,8 @@
 /*
- * CreateFleet of type instant: one attempt over the pools of the overrides, in the order of the
- * allocation strategy; what could not be had is told per pool in errorSet, with status 200
- * (CreateFleet in the EC2 API reference; EC2 User Guide, "Instant fleets"). A fleet that lives on
- * (request, maintain) is refused.
+ * CreateFleet of type instant (CreateFleet in the EC2 API reference; EC2 User Guide, "Instant
+ * fleets"). One attempt over the pools of the overrides, in the order of the allocation strategy.
+ * errorSet lists the refusal of each pool, with status 200. A fleet that lives on (request,
+ * maintain) is refused.
  */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
@@ -18,7 +18,7 @@ struct choice {
 	double weight, priority;
 	int64_t price, room;
 	size_t order;
-	/* what became of it */
+	/* its outcome */
 	const char *code, *words;
 	struct inst **made;
 	size_t n;
@@ -61,7 +61,7 @@ static double number_read(struct ec2 *e, const char *text, double dflt)
 	return v;
 }
 
-/* What an override says goes before what its template says. */
+/* Writes the form of one override: its fields come before those of its template. */
 static void override_form(struct ec2 *e, struct choice *c)
 {
 	static const char *const names[] = { "InstanceType", "SubnetId", "ImageId", "KeyName" };

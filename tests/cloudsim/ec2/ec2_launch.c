@@ -1,9 +1,9 @@
-/* Launches: what the parameters mean, quota, capacity, and the instances. */
+/* Launches: the parameters' meaning, quota, capacity, and the instances. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
 
-/* ---- what they mean -------------------------------------------------------------------------- */
+/* ---- the fields' meaning --------------------------------------------------------------------- */
 
 static void resolve_image(struct ec2 *e, struct run *r)
 {
@@ -283,8 +283,8 @@ size_t run_launch(struct ec2 *e, struct run *r, struct inst ***ret)
 	if (!e->failed && !r->reservation) {
 		refused = run_refused(e, r, &words);
 	}
-	/* HTTP 500 is what EC2 answers to lacking capacity; it is no server fault and must not be
-	 * retried blindly. */
+	/* EC2 answers lacking capacity with HTTP 500; it is no server fault and must not be retried
+	 * blindly. */
 	if (refused) {
 		ec2_fail(e, str_prefix(refused, "Insufficient") ? 500 : 400, refused, "%s", words);
 	}

@@ -153,7 +153,7 @@ void ec2_describe_subnets(struct ec2 *e)
 	x_close(&e->out, "subnetSet");
 }
 
-/* What the one VPC and the one security group say of themselves; NULL: neither has it. */
+/* Returns a field of the one VPC or the one security group; NULL: neither has it. */
 static const char *default_field(struct ec2 *e, const char *name)
 {
 	if (str_same(name, "vpc-id")) {

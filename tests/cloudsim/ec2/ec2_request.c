@@ -375,7 +375,7 @@ static void make_all(struct ec2 *e, const struct form *f, const struct run *r, i
 		q->token = dup_text(token);
 		ids[k] = q->id;
 	}
-	/* What has capacity gets its instance at the next look; the reply tells of the
+	/* Requests with capacity get their instances in the next pass; the reply has them in
 	 * evaluation. */
 	reply_asks(e, ids, (size_t)count);
 }

@@ -20,7 +20,7 @@ static const char *field_need(struct ec2 *e, const char *name)
 	return v ? v : "";
 }
 
-/* Where tags for a kind of resource are kept; NULL: no such kind. */
+/* Returns the list of tags for a kind of resource; NULL: no such kind. */
 static struct inst_tag **tags_of(struct run *r, const char *kind, size_t **ret_n)
 {
 	const struct {
@@ -203,7 +203,7 @@ static void read_ignored(struct ec2 *e)
 	}
 }
 
-/* Beside the first interface none exists here, but what the vendor refuses is refused. */
+/* Only the first interface exists here, but the vendor's refusals hold for all. */
 static void read_nics(struct ec2 *e)
 {
 	struct arena *a = e->rq->arena;

@@ -1,6 +1,6 @@
 /* Launch templates: parameters of a launch under a name, in versions (CreateLaunchTemplate and its
- * neighbours in the EC2 API reference). RunInstances and CreateFleet put them under what they say
- * themselves. */
+ * neighbours in the EC2 API reference). RunInstances and CreateFleet complete their own parameters
+ * from them. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"
@@ -372,7 +372,8 @@ void ec2_delete_template(struct ec2 *e)
 
 /* ---- used ------------------------------------------------------------------------------------ */
 
-/* What a request says about "Placement" or "TagSpecification" stands for all of it. */
+/* Whether the request has the member. "Placement" or "TagSpecification" replaces the template's
+ * whole. */
 static bool is_said(const struct form *f, const char *name)
 {
 	size_t n = strcspn(name, ".");

@@ -1,6 +1,5 @@
-/* What hangs on an instance or lies beside it: its root volume, its network interface, tags as a
- * list, key pairs, account attributes. Volumes and interfaces are derived from the instance and end
- * with it. */
+/* Things beside an instance: its root volume, its network interface, tags as a list, key pairs,
+ * account attributes. Volumes and interfaces are derived from the instance and end with it. */
 #include "base/base.h"
 #include "cloudsim/ec2/ec2.h"
 #include "base/text/str.h"

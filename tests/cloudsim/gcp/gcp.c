@@ -266,7 +266,8 @@ static bool params_known(struct gcp_call *c, const struct gcp_route *r)
 		if (raw.n == 0) {
 			continue;
 		}
-		/* "$alt=json;enum-encoding=int": what follows the name is the client library's. */
+		/* "$alt=json;enum-encoding=int": the client library adds the part after the
+		 * name. */
 		if (!url_decode(c->a, raw, true, &name)) {
 			gcp_fail(c, 400, "badRequest", "Invalid query string.");
 			return false;

@@ -1,9 +1,9 @@
 /*
  * Google Cloud: one port for compute, billing, oauth2, sts, iamcredentials, cloudquotas and
  * storage, told apart by path. Written from the vendor's reference and discovery documents
- * (data/gcp_schema.json is made of those). Times in answers of compute are Pacific, as the vendor's
- * are; links name www.googleapis.com; 64-bit numbers are texts; what has its default value is left
- * out.
+ * (data/gcp_schema.json is made of those). As with the vendor, times in answers of compute are
+ * Pacific, links name www.googleapis.com, and 64-bit numbers are texts. Fields with their default
+ * value are left out.
  */
 #ifndef CLOUDSIM_GCP_H
 #define CLOUDSIM_GCP_H
@@ -27,7 +27,7 @@ struct gcp_token {
 	char *text, *email, *scopes;
 	int64_t expires_us;
 };
-/* What one SKU charges for, by region: price of a unit in nano-dollars. */
+/* A price of one SKU, by region: a unit in nano-dollars. */
 struct gcp_part {
 	const char *part, *region;
 	int64_t nanos[SIDE_COUNT]; /* -1 = none */
@@ -38,7 +38,7 @@ struct gcp_sku {
 	const char *id, *description, *family, *group, *usage, *unit, *regions, *tiers, *part;
 	enum side side;
 };
-/* What the market's itype lacks. */
+/* Facts that the market's itype lacks. */
 struct gcp_type {
 	struct itype *type;
 	const char *machine, *family, *gpu, *accelerator;
@@ -130,7 +130,7 @@ struct gcp_call {
 	struct gcp *g;
 	struct arena *a;
 	const char *arg[GCP_ARGS_MAX];
-	const char *email; /* who calls */
+	const char *email; /* the caller */
 	const char *version; /* "v1", "beta" */
 	json_t *body; /* parsed and checked where the route has a schema; else NULL */
 };
@@ -163,7 +163,7 @@ const char *gcp_time(struct arena *a, int64_t us); /* Pacific, milliseconds */
 int64_t gcp_pacific_offset(int64_t us); /* seconds, negative */
 const char *gcp_u64(struct arena *a, uint64_t v);
 uint64_t gcp_new_id(struct sim *s);
-uint64_t gcp_hash_id(const char *text); /* a constant id for what is always there */
+uint64_t gcp_hash_id(const char *text); /* a constant id for fixed resources */
 const char *gcp_fingerprint(struct arena *a, uint64_t seed);
 const char *gcp_last(const char *url); /* last path segment */
 bool gcp_known_project(struct gcp_call *c);
@@ -196,7 +196,7 @@ struct gcp_token *gcp_token_new(struct sim *s, const char *email, const char *sc
     int64_t seconds);
 size_t gcp_tokens_expire(struct sim *s);
 void gcp_key_rotate(struct sim *s);
-/* {"iss":...} signed by Google's own key (RS256): what an identity token is. */
+/* {"iss":...} signed by Google's own key (RS256), as an identity token is. */
 char *gcp_identity_token(struct sim *s, struct arena *a, json_t *claims);
 const char *gcp_base64url(struct arena *a, const void *p, size_t n);
 bool gcp_base64url_decode(struct arena *a, const char *s, size_t n, struct str *ret);
@@ -239,7 +239,7 @@ const char *gcp_image_resolve(struct arena *a, const char *url);
 /* gcp_ops.c */
 struct gcp_op *gcp_op_new(struct sim *s, const char *type, const char *scope, const char *user,
     const char *target, const char *target_id);
-void gcp_op_done(struct gcp_op *op); /* now; wakes who waits */
+void gcp_op_done(struct gcp_op *op); /* now; wakes waiting requests */
 void gcp_op_after(struct gcp_op *op, int64_t us, void (*finish)(struct gcp_op *op));
 void gcp_op_error(struct gcp_op *op, int http, const char *http_message,
     json_t *error); /* steals */

@@ -1,7 +1,7 @@
 /*
  * advice.capacityHistory and advice.capacity (Preview). Prices are the market's record. No public
- * record of preemption rates exists: a fixed figure per machine, zone and day stands for it, except
- * for today, where what ended here is counted as soon as something has.
+ * record of preemption rates exists: a fixed figure per machine, zone and day stands for it.
+ * Today's figure counts the preemptions here, as soon as there is one.
  */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"

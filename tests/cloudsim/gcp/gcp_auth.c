@@ -1,4 +1,4 @@
-/* Keys and tokens: the service account's key file, access tokens, and who a request comes from. */
+/* Keys and tokens: the service account's key file, access tokens, and the caller of a request. */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h" /* forms */
 #include "cloudsim/gcp/gcp.h"
@@ -452,7 +452,7 @@ void iam_sign_blob(struct gcp_call *c)
 	EVP_MD_CTX_free(ctx);
 }
 
-/* ---- who calls ------------------------------------------------------------------------------- */
+/* ---- the caller ------------------------------------------------------------------------------ */
 
 static bool has_scope(const char *had, const char *any)
 {

@@ -114,7 +114,7 @@ static json_t *sku_json(struct gcp_call *c, const struct gcp_sku *k, const char 
 	    json_deep_copy(where));
 }
 
-/* A region whose price was set by hand leaves its group and gets a SKU of its own. */
+/* A region with a price set by hand leaves its group and gets a SKU of its own. */
 static void append_sku(struct gcp_call *c, json_t *list, const struct gcp_sku *k)
 {
 	const char *rest = "";

@@ -1,4 +1,4 @@
-/* What instances.insert and bulkInsert refuse at once (400, 404): fields, names, what fits what. */
+/* Immediate refusals of instances.insert and bulkInsert (400, 404): fields, names, combinations. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/str.h"

@@ -128,11 +128,9 @@ static const struct control_call gcp_calls[] = {
 	    "{\"advice_v1\": true, \"notice_field\": true, \"rate_per_min\": N, \"wait_ms\": MS, "
 	    "\"unreachable\": PATTERN, \"keep_bytes\": N}",
 	    "{}",
-	    "Change settings. notice_field false refuses preemptionNoticeDuration. wait_ms is how "
-	    "long "
-	    "operations.wait holds. unreachable names zones that do not answer. keep_bytes is what "
-	    "an "
-	    "upload keeps of each chunk, 0 = all.",
+	    "Change settings. notice_field false refuses preemptionNoticeDuration. wait_ms is the "
+	    "hold of operations.wait. unreachable names zones that do not answer. An upload keeps "
+	    "keep_bytes of each chunk, 0 = all.",
 	    set_config, NULL },
 	{ "POST", "/gcp/credentials",
 	    "{\"action\": \"expire\" | \"rotate\" | \"token\", \"scopes\": TEXT, \"seconds\": "
@@ -144,7 +142,7 @@ static const struct control_call gcp_calls[] = {
 	{ .path = NULL },
 };
 
-/* What Google's own libraries take to find the metadata server elsewhere. */
+/* Environment variables by which Google's own libraries find the metadata server elsewhere. */
 static size_t cloud_env(const struct inst *i, struct arena *a, const char **env, size_t max)
 {
 	if (max < 2) {

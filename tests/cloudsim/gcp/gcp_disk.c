@@ -1,4 +1,4 @@
-/* Disks: one boot disk per VM, and what is left of them. */
+/* Disks: one boot disk per VM, and leftover ones. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/str.h"

@@ -1,7 +1,7 @@
 /*
- * List filters as compute takes them (AIP-160 and the older "field eq regex"): comparisons joined
- * by AND, OR, NOT and brackets; two in a row mean AND. A field is a path of names; a missing one is
- * empty.
+ * List filters as compute takes them (AIP-160 and the older "field eq regex"). Comparisons are
+ * joined by AND, OR, NOT and brackets; two in a row mean AND. A field is a path of names; a missing
+ * one is empty.
  */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
@@ -110,7 +110,7 @@ static const char *item_text(struct parser *f, const json_t *at, bool *ret_has)
 	return "";
 }
 
-/* What a path leads to: of a repeated field every element. */
+/* Finds the values at a path: of a repeated field, every element. */
 static size_t item_find(const json_t *at, const char *path, const json_t **out, size_t n)
 {
 	char name[128];

@@ -1,6 +1,7 @@
 /*
- * The metadata server of one VM (page "About VM metadata"): the header both ways, values with an
- * ETag, requests that wait for a change, service-account tokens and identity tokens.
+ * The metadata server of one VM (page "About VM metadata"). It checks and sends the header, answers
+ * values with an ETag, and holds requests that wait for a change. It gives service-account tokens
+ * and identity tokens.
  */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
@@ -164,7 +165,7 @@ static const char *token_json(struct inst *i, struct arena *a, const char *wante
 		for (char *p = w; *p; p++) {
 			*p = *p == ',' ? ' ' : *p;
 		}
-		/* cloud-platform covers all; else only what the VM has. */
+		/* cloud-platform covers all; else only the VM's scopes. */
 		if (!strstr(had, SCOPE_DEFAULT) && !strstr(had, w)) {
 			return NULL;
 		}

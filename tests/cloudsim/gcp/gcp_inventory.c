@@ -1,4 +1,4 @@
-/* What is always there: project, regions, zones, machine and accelerator types, images. */
+/* The fixed inventory: project, regions, zones, machine and accelerator types, images. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/str.h"
@@ -169,7 +169,7 @@ static void append_types(struct gcp_call *c, json_t *list, const struct zone *z,
 	}
 }
 
-/* What zones hold: all zones together, one zone, one of a zone. */
+/* Zonal resources: of all zones together, of one zone, one of a zone. */
 struct zonal {
 	const char *plural, *list, *aggregated_list, *aggregated;
 	void (*append)(struct gcp_call *c, json_t *list, const struct zone *z, bool paired);

@@ -109,7 +109,7 @@ static int by_creation(const void *a, const void *b)
 	return cmp;
 }
 
-/* New array of what passes; steals items. NULL: answered. */
+/* Returns a new array of the items that pass; steals items. NULL: answered. */
 static json_t *items_choose(struct gcp_call *c, json_t *items)
 {
 	const char *filter = gcp_param(c, "filter"), *order = gcp_param(c, "orderBy");

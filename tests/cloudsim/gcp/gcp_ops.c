@@ -1,4 +1,4 @@
-/* Operations: what a change answers with, how it ends, and who waits for it. */
+/* Operations: the answer to a change, its end, and the requests that wait for it. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/crypto/sign.h"

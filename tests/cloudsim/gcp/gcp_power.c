@@ -1,5 +1,5 @@
-/* What an instance goes through besides insert and delete: stop, start, reset, metadata, tags, its
- * serial port (their pages of the Compute Engine API reference). */
+/* Calls on an instance besides insert and delete: stop, start, reset, metadata, tags, its serial
+ * port (their pages of the Compute Engine API reference). */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/str.h"
@@ -47,7 +47,7 @@ void gcp_vm_stop(struct gcp_call *c)
 	if (!i) {
 		return;
 	}
-	/* Machines with local SSDs must say what becomes of those (page "Stop or restart an
+	/* Machines with local SSDs must say whether those are discarded (page "Stop or restart an
 	 * instance"). */
 	if (gcp_type_of(c->g, i->pool->type)->ssds > 0 && !gcp_param(c, "discardLocalSsd")) {
 		gcp_fail(c, 400, "invalid",
@@ -209,7 +209,7 @@ void gcp_vm_set_tags(struct gcp_call *c)
 	reply_op(c, op_of(c, i, "setTags", request), 1);
 }
 
-/* ---- what the guest tells -------------------------------------------------------------------- */
+/* ---- output of the guest --------------------------------------------------------------------- */
 
 void gcp_vm_serial(struct gcp_call *c)
 {

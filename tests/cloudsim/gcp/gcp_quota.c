@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/text/str.h"
 
-/* gpu: part of gcp_types.csv; metric: what the legacy list calls it, NULL = not on it. */
+/* gpu: part of gcp_types.csv; metric: its name in the legacy list, NULL = not on it. */
 static const struct {
 	const char *gpu, *metric, *family, *id;
 } kinds[] = {
@@ -55,7 +55,7 @@ int64_t gcp_quota_limit(const struct sim *s, const char *metric, const char *reg
 	return s->conf.quota_vcpus;
 }
 
-/* What a metric counts of one instance: GPUs, vCPUs or GB of local SSD. */
+/* Returns one instance's share of a metric: GPUs, vCPUs or GB of local SSD. */
 static int64_t quota_share(const struct sim *s, const struct pool *p, enum side side,
     const char *metric)
 {

@@ -1,8 +1,8 @@
 /*
- * What Google's JSON parser does before a method sees the request: every name must be a field of
- * the message, every value of its type. The messages are those of the discovery documents
- * (data/gcp_schema.json): s text, i number, l 64-bit number (also as text), n double, b boolean,
- * [x list, {x map, @Name message, * anything.
+ * Google's JSON parser, which checks a request before a method sees it. Every name must be a field
+ * of the message, every value of its type. The messages are those of the discovery documents
+ * (data/gcp_schema.json). Types: s text, i number, l 64-bit number (also as text), n double, b
+ * boolean, [x list, {x map, @Name message, * anything.
  */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"

@@ -1,6 +1,6 @@
-/* instanceTemplates: properties of a VM under a name; instances.insert takes them by
- * sourceInstanceTemplate and puts what its body says above them (page "Create a VM from an instance
- * template"). */
+/* Instance templates: properties of a VM under a name (page "Create a VM from an instance
+ * template"). A call of instances.insert takes them by sourceInstanceTemplate, and its body
+ * overrides them. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/str.h"

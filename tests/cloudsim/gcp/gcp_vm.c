@@ -1,4 +1,4 @@
-/* An instance as the API shows it; labels, delete, preemption, and what is left after its end. */
+/* An instance as the API shows it; labels, delete, preemption, and its remains. */
 #include "base/base.h"
 #include "cloudsim/gcp/gcp.h"
 #include "base/text/str.h"
@@ -188,7 +188,7 @@ json_t *gcp_vm_json(const struct inst *i, struct arena *a)
 	return o;
 }
 
-/* ---- what the instance's life does ----------------------------------------------------------- */
+/* ---- life of an instance --------------------------------------------------------------------- */
 
 static void vm_removed(struct inst *i)
 {
@@ -481,7 +481,8 @@ void gcp_vm_simulate(struct gcp_call *c)
 
 /* ---- permissions ----------------------------------------------------------------------------- */
 
-/* The caller's role: compute.instanceAdmin.v1 with what the broker's page asks for; not ownership.
+/* The caller's role: compute.instanceAdmin.v1 with the additions of the broker's page; not
+ * ownership.
  */
 static void permissions_test(struct gcp_call *c)
 {

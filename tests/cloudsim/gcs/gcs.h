@@ -43,7 +43,8 @@ int64_t gcs_wanted_generation(struct gcp_call *c); /* parameter or x-goog header
 /* A new version; bytes are copied. metadata may be NULL. */
 struct gcs_object *gcs_object_put(struct gcp_call *c, struct gcs_bucket *b, const char *name,
     const char *type, const json_t *metadata, const char *bytes, size_t n);
-/* What the request says of the bytes' hashes is true. false: answered. metadata may be NULL. */
+/* Checks the request's hashes of the bytes. Returns false after it has answered. metadata may be
+ * NULL. */
 bool gcs_digests(struct gcp_call *c, const json_t *metadata, const char *bytes, size_t n);
 void gcs_object_drop(struct gcs_bucket *b, struct gcs_object *o);
 json_t *gcs_object_json(struct gcp_call *c, const struct gcs_object *o, const struct gcs_bucket *b);

@@ -36,7 +36,7 @@ static bool precondition_check(struct gcp_call *c, const char *name, int64_t hav
 	return false;
 }
 
-/* The new object has what the body says of it, or all that the old one had. */
+/* The new object has the body's metadata, or all of the old one's. */
 static struct gcs_object *object_copied(struct gcp_call *c, struct gcs_bucket **ret)
 {
 	struct gcs_bucket *from, *to = NULL;
@@ -98,7 +98,7 @@ void gcs_object_rewrite(struct gcp_call *c)
 	}
 }
 
-/* PATCH changes what is named, null takes away; PUT replaces all. */
+/* PATCH changes the named members, null removes one; PUT replaces all. */
 void gcs_object_change(struct gcp_call *c)
 {
 	bool patch = str_same(c->rq->action, "objects.patch");

@@ -59,10 +59,10 @@ static const char *canonical_query(struct gcp_call *c)
 	return out;
 }
 
-/* Lower-case name, value trimmed with inner spaces folded. NULL: a signed header is not there.
- * bare: the host without its port, as Google's published vectors sign it
- * (googleapis/conformance-tests v4_signatures.json, "Simple GET with non-default hostname"); the
- * Python library signs it with the port. */
+/* Returns the signed headers: lower-case name, value trimmed with inner spaces folded. NULL: a
+ * signed header is missing. bare: the host without its port, as in Google's published vectors
+ * (googleapis/conformance-tests v4_signatures.json). An example is "Simple GET with non-default
+ * hostname". The Python library signs the host with the port. */
 static const char *canonical_headers(struct gcp_call *c, const char *list, bool bare)
 {
 	const char *out = "";

@@ -168,9 +168,9 @@ void gcs_upload_chunk(struct gcp_call *c, struct gcs_upload *u)
 		return;
 	}
 	if (s.from >= 0 && body.n > 0 && (size_t)s.to >= u->bytes.n) {
-		skip = u->bytes.n - (size_t)s.from; /* what is there already is not stored again */
+		skip = u->bytes.n - (size_t)s.from; /* bytes that are stored already */
 		keep = body.n;
-		/* Only whole pieces of 256 KiB are kept of what is not the end. */
+		/* Before the end, only whole pieces of 256 KiB are kept. */
 		if (s.total < 0 || s.to + 1 < s.total) {
 			keep = ((size_t)s.from + body.n) / CHUNK * CHUNK - (size_t)s.from;
 		}

@@ -1,5 +1,5 @@
 /*
- * The XML API's paths, /bucket/object: what signed URLs name. Bearer tokens work too. POST with
+ * The XML API's paths, /bucket/object, which signed URLs have. Bearer tokens work too. POST with
  * x-goog-resumable: start makes a session (page "Resumable uploads", XML API).
  */
 #include "base/base.h"

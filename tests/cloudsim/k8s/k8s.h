@@ -4,7 +4,7 @@
  * reference (kubernetes.io/docs/reference/using-api), the field table of the official client
  * (data/kubernetes_schema.json), and docs.coreweave.com for NodePools.
  *
- * An object's document is never changed in place: a change is a copy that k8s_commit puts in its
+ * An object's document is never changed in place. A change is a copy that k8s_commit puts in its
  * place, so that the event log and the watches share the old ones.
  */
 #ifndef CLOUDSIM_K8S_H
@@ -41,7 +41,7 @@ struct k8s_obj {
 	char *ns, *name, *uid;
 	json_t *doc;
 	uint64_t rv;
-	struct kubelet_pod *run; /* pods: what the node's kubelet does with it */
+	struct kubelet_pod *run; /* pods: the kubelet's state of it */
 	struct inst *inst; /* nodes: the server that is paid for; NULL = nobody pays */
 	uint64_t tried; /* pods: the scheduler's epoch at which it found no place */
 };
@@ -82,7 +82,7 @@ struct k8s_cluster {
 	bool quota_by_admission; /* NodePools over quota are refused at once */
 	bool deliver; /* NodePools get nodes */
 	bool finalizer_stuck; /* deleted NodePools stay */
-	/* An object was removed: frees what runs for it. */
+	/* An object was removed: frees its running parts. */
 	void (*removed)(struct k8s_obj *o);
 	/* Told of each change as watches are; NULL = nobody. */
 	void (*seen)(const struct k8s_obj *o, const char *type);
@@ -184,7 +184,7 @@ void k8s_update(struct k8s_call *q); /* PUT and PATCH */
 void k8s_delete(struct k8s_call *q);
 void k8s_delete_all(struct k8s_call *q);
 void k8s_evict(struct k8s_call *q);
-/* What deleting means; grace < 0: the object's own. false: it stays (finalizer, grace period). */
+/* Deletes an object; grace < 0: the object's own. false: it stays (finalizer, grace period). */
 bool k8s_delete_object(struct k8s_obj *o, int64_t grace_s);
 /* "v1", "GROUP/v1"; the arena's */
 char *k8s_version_text(struct k8s_call *q, const struct k8s_kind *kind);
@@ -198,13 +198,13 @@ void schema_free(void);
 struct schema_report {
 	json_t *unknown, *types, *missing;
 };
-/* Takes out what schema_check calls unknown. */
+/* Removes the members that schema_check calls unknown. */
 void schema_prune(const char *type, json_t *doc);
 void schema_check(const char *type, const json_t *doc, struct schema_report *ret);
 void cause_add(json_t *causes, const char *reason, const char *field, const char *fmt, ...)
     PRINTF(4, 5);
 
-/* ---- what is particular to a kind ------------------------------------------------------------ */
+/* ---- rules of one kind ----------------------------------------------------------------------- */
 void pod_tolerates(json_t *doc);
 void pod_defaults(struct k8s_cluster *c, json_t *doc);
 void pod_check(const json_t *doc, json_t *causes);
@@ -256,8 +256,8 @@ bool pod_program_start(struct kubelet_pod *k, const char **argv, const char **en
 /* TERM: to end; USR2: at once, all of it */
 void pod_program_signal(struct kubelet_pod *k, int signo);
 void kubelet_program_ended(struct kubelet_pod *k, int status);
-/* Makes the folders of the volumes and fills them; text: why it cannot be mounted (arena), NULL =
- * done. ret_renew_us: when the first token must be renewed, 0 = never. */
+/* Makes the folders of the volumes and fills them. Returns why they cannot be mounted (arena), NULL
+ * = done. ret_renew_us: when the first token must be renewed, 0 = never. */
 const char *volumes_fill(struct kubelet_pod *k, struct arena *a, int64_t *ret_renew_us);
 /* Paths below a mount point become paths in the pod's folder. */
 char *volumes_map(struct kubelet_pod *k, struct arena *a, const char *text);
@@ -265,7 +265,7 @@ char *volumes_map(struct kubelet_pod *k, struct arena *a, const char *text);
 /* ---- identity (k8s_auth.c, k8s_token.c, k8s_tls.c) ------------------------------------------- */
 bool k8s_authenticate(struct k8s_call *q);
 bool k8s_authorize(struct k8s_call *q);
-/* What somebody wants to do; ns and name NULL: at the cluster scope, to no one object. */
+/* A request to be authorized; ns and name NULL: at the cluster scope, to no one object. */
 struct k8s_ask {
 	const char *verb, *group, *resource, *ns, *name;
 };
@@ -278,8 +278,8 @@ void self_review(struct k8s_call *q);
 /* A signed token of a service account; pod may be NULL. Refers to both by uid. */
 char *token_sign(struct k8s_cluster *c, struct arena *a, const struct k8s_obj *account,
     const struct k8s_obj *pod, const json_t *audiences, int64_t seconds);
-/* Claims of a token that is ours, unexpired and whose account (and pod) exist; else NULL and
- * why. */
+/* Returns the claims of a token that is ours, unexpired, and of an existing account (and pod); else
+ * NULL and why. */
 json_t *token_verify(struct k8s_cluster *c, struct arena *a, const char *token,
     const char **ret_why);
 json_t *token_jwks(struct sim *s, struct arena *a);

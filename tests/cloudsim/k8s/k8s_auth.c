@@ -1,7 +1,7 @@
 /*
- * Who calls and what he may. A CKS cluster has two hosts: the managed one takes CoreWeave's API
- * access tokens only (an expired one is 403 there), the one that begins with "api." takes service
- * account tokens only (401 for anything else). RBAC is the broker's ClusterRole, no more.
+ * Authentication and authorization. A CKS cluster has two hosts. The managed one takes CoreWeave's
+ * API access tokens only (an expired one is 403 there). The one that begins with "api." takes
+ * service account tokens only (401 for anything else). RBAC is the broker's ClusterRole, no more.
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"

@@ -1,5 +1,5 @@
 /*
- * A cluster: its ports, what is in it from the start, its controllers' turn, its kubeconfig files.
+ * A cluster: its ports, its objects at the start, its controllers' turn, its kubeconfig files.
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"
@@ -32,7 +32,7 @@ static void cluster_decide(struct loop_hook *h)
 	}
 }
 
-/* ---- what is there at first ------------------------------------------------------------------ */
+/* ---- the objects at the start ---------------------------------------------------------------- */
 
 static void namespace_add(struct k8s_cluster *c, const char *name)
 {
@@ -114,7 +114,7 @@ static void cluster_furnish(struct k8s_cluster *c)
 	} else {
 		plain_add(c);
 	}
-	/* What lies before the start is forgotten, as in a cluster that has run for long. */
+	/* The log before the start is forgotten, as in a cluster that has run for long. */
 	c->rv += 1000;
 	k8s_compact(c);
 }
@@ -209,7 +209,7 @@ void k8s_cluster_free(struct k8s_cluster *c)
 			k8s_remove(c->objs[k]);
 		}
 	}
-	loop_turn(c->sim->loop, 0); /* what was buried */
+	loop_turn(c->sim->loop, 0); /* frees the objects that wait for a turn */
 	k8s_changes_free(c);
 	json_decref(c->denied);
 	json_decref(c->bad_images);

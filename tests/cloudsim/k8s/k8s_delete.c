@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/text/str.h"
 
-/* What never ran, or has ended, needs none. */
+/* A Pod that never ran, or has ended, needs no grace. */
 static int64_t grace_of(const struct k8s_obj *o, int64_t grace_s)
 {
 	if (!k_str(o->doc, "spec.nodeName") || pod_over(o)) {

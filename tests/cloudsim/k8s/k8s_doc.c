@@ -155,8 +155,7 @@ static bool suffix_scale(const char *s, double *ret)
 	return false;
 }
 
-/* What a scheduler compares is far below 2^53 thousandths of its smallest steps; sizes of petabytes
- * saturate. */
+/* Reads a quantity in thousandths. A scheduler's values are far below 2^53; petabytes saturate. */
 bool k_quantity(const json_t *v, int64_t *ret_milli)
 {
 	const char *text = json_string_value(v);

@@ -195,7 +195,7 @@ static bool is_public(const char *path)
 	return false;
 }
 
-/* The query is decoded into an options object of the verb, and that is what is invalid then. */
+/* The query is decoded into an options object of the verb, and that object is invalid then. */
 static void options_fail(struct k8s_call *q, const char *field, const char *value,
     const char *supported)
 {

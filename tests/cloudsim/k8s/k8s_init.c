@@ -1,6 +1,6 @@
 /*
- * The ancestor of a container's program: "cloudsim pod-init HOME COMMAND...". What a container
- * runtime gives: TERM goes to the program alone; when the program ends, everything below it ends;
+ * The ancestor of a container's program: "cloudsim pod-init HOME COMMAND...". It does a container
+ * runtime's part. TERM goes to the program alone. When the program ends, everything below it ends.
  * USR2 (from cloudsim, or from the kernel when cloudsim dies) kills the tree. Exit status is the
  * program's, 128 + signal when one ended it.
  */

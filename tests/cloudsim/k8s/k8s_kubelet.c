@@ -1,6 +1,6 @@
 /*
  * The kubelet of every node: images, volumes, the container's program (k8s_program.c), phases and
- * container states, TERM at deletion and KILL after the grace period (kubernetes.io, "Pod
+ * container states. It sends TERM at deletion and KILL after the grace period (kubernetes.io, "Pod
  * Lifecycle"). Without --agents a container runs as long as nobody ends it.
  */
 #include "base/base.h"

@@ -313,7 +313,7 @@ static char *continue_make(struct k8s_call *q, const struct k8s_obj *last)
 	return base64_encode(q->arena, text, strlen(text));
 }
 
-/* Where a continued list goes on. false: refused. */
+/* Reads where a continued list goes on. Returns false if it is refused. */
 static bool continue_read(struct k8s_call *q, const char *token, const char **ret_ns,
     const char **ret_name)
 {

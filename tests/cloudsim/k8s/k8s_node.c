@@ -1,7 +1,7 @@
 /*
- * Nodes: whole servers. A node of a NodePool stands for an instance of the market: Ready when it
- * runs, cordoned and tainted when it is reclaimed, deleted when it is gone. Labels after
- * docs.coreweave.com/products/cks/nodes (node labels) and what SkyPilot selects by.
+ * Nodes: whole servers. A node of a NodePool stands for an instance of the market. It is Ready when
+ * the instance runs, cordoned and tainted when it is reclaimed, deleted when it is gone. Labels
+ * follow docs.coreweave.com/products/cks/nodes (node labels) and SkyPilot's selectors.
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
@@ -28,7 +28,7 @@ bool node_busy(const struct k8s_obj *node)
 	return false;
 }
 
-/* ---- what a node looks like ------------------------------------------------------------------ */
+/* ---- a node's document ----------------------------------------------------------------------- */
 
 static json_t *resources_json(const struct itype *t, const struct cw_type *more, bool allocatable)
 {
@@ -183,7 +183,8 @@ void node_cordon(struct k8s_obj *node, const char *taint)
 	    node->name);
 }
 
-/* The pods of a reclaimed node end by eviction: a condition says so, the grace is what is left. */
+/* The pods of a reclaimed node end by eviction: a condition says so, and the grace is the rest of
+ * the notice. */
 void pod_evict(struct k8s_obj *pod, int64_t grace_s)
 {
 	int64_t own = k_int(pod->doc, "spec.terminationGracePeriodSeconds", 30);

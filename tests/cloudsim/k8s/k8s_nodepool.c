@@ -1,9 +1,9 @@
 /*
- * NodePools: validation and the controller. After
- * docs.coreweave.com/products/cks/reference/node-pool: targetNodes is the only lever; the request
- * does not expire; IdleOnly removes only nodes without a busy Pod, PreferIdle those first.
- * Conditions were renamed in January 2026 and their list is not public; Ready is what a current
- * client reads, the others are the names of older public text.
+ * NodePools: validation and the controller, after
+ * docs.coreweave.com/products/cks/reference/node-pool. targetNodes is the only lever; the request
+ * does not expire. IdleOnly removes only nodes without a busy Pod, PreferIdle those first.
+ * Conditions were renamed in January 2026 and their list is not public. Current clients read Ready;
+ * the others are the names of older public text.
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"
@@ -280,7 +280,7 @@ static void deliver_one(struct k8s_obj *pool, struct pool *p, enum side side)
 	free(id);
 }
 
-/* How many are still missing after what the market has was ordered. */
+/* Orders nodes from the market, and returns how many are still missing. */
 static int64_t scale_up(struct k8s_obj *pool, int64_t want)
 {
 	enum side side;

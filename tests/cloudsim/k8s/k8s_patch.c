@@ -1,5 +1,5 @@
 /* The patch formats: JSON merge patch (RFC 7386), JSON patch (RFC 6902), and strategic merge patch
- * for built-in kinds, whose lists merge by a key. */
+ * for built-in kinds, which merges lists by a key. */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
 #include "base/err.h"
@@ -247,7 +247,7 @@ static bool json_patch(struct k8s_call *q, json_t *doc, const json_t *patch)
 		if (apply_one(q->arena, doc, step)) {
 			continue;
 		}
-		q->kind = NULL; /* the real one does not say what of */
+		q->kind = NULL; /* the real server names no member here */
 		k8s_fail(q, 422, "Invalid",
 		    "the server rejected our request due to an error in our request");
 		return false;

@@ -1,6 +1,5 @@
 /*
- * Pods: what the server fills in and what it refuses. The words are those of the API server's
- * validation.
+ * Pods: the server's defaults and refusals. The words are those of the API server's validation.
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"

@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* What would reach the host is not in a container's image. */
+/* Hides tools that would reach the host and are not in a container's image. */
 static void hide_host_tools(const char *home)
 {
 	static const char *const names[] = { "shutdown", "poweroff", "halt", "reboot",

@@ -41,8 +41,8 @@ static json_t *details_json(struct k8s_call *q, const char *reason, json_t *caus
 {
 	json_t *d = json_object();
 
-	/* An Invalid names the kind, all others the resource; what is wrong with the request itself
-	 * has none. */
+	/* An Invalid names the kind, all others the resource; an error of the request itself has
+	 * none. */
 	if (q && q->kind && !str_same(reason, "BadRequest") &&
 	    !str_same(reason, "MethodNotAllowed") && !str_same(reason, "UnsupportedMediaType") &&
 	    !str_same(reason, "NotAcceptable")) {

@@ -1,7 +1,7 @@
 /*
- * The scheduler: a Pending Pod without a node is bound to a Ready node that its selector, affinity
- * and tolerations allow and that has the resources left; else its condition says why not, in the
- * words of kube-scheduler ("0/3 nodes are available: ...").
+ * The scheduler binds a Pending Pod without a node to a Ready node. Its selector, affinity and
+ * tolerations must allow the node, and the node must have the resources left. Otherwise the Pod's
+ * condition says why not, in the words of kube-scheduler ("0/3 nodes are available: ...").
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
@@ -136,7 +136,7 @@ static int64_t resource_asked(const json_t *spec, const char *resource)
 	return sum;
 }
 
-/* What is left of a node during one pass: resource -> thousandths. */
+/* The rest of a node's resources during one pass: resource -> thousandths. */
 struct slot {
 	struct k8s_obj *node;
 	json_t *free;

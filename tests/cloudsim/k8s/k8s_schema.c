@@ -1,7 +1,7 @@
 /*
- * Decoding: every member of a document is known, has its type, and what is required is there. The
- * table is data/kubernetes_schema.json: type name -> member -> type, "!" behind what is required,
- * "[]" and "{}" before lists and maps.
+ * Decoding: every member of a document is known and has its type, and no required one is missing.
+ * The table is data/kubernetes_schema.json: type name -> member -> type, "!" behind what is
+ * required, "[]" and "{}" before lists and maps.
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"

@@ -1,6 +1,6 @@
 /*
- * Service account tokens: JWTs signed RS256 with a key made at start, as the API server's and the
- * kubelet's are; TokenRequest, TokenReview, and the issuer's public keys.
+ * Service account tokens: JWTs signed RS256 with a key made at start, like those of the API server
+ * and the kubelet. Also TokenRequest, TokenReview, and the issuer's public keys.
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"

@@ -1,8 +1,8 @@
 /*
  * Volumes of a Pod as folders below its own: projected service account tokens (signed, renewed),
- * the cluster's CA, downward API files, empty directories, host paths. A path below a mount point
- * that stands in a command or an environment value becomes the path in that folder, since there is
- * no mount namespace.
+ * the cluster's CA, downward API files, empty directories, host paths. There is no mount namespace.
+ * So a path below a mount point, in a command or an environment value, becomes the path in that
+ * folder.
  */
 #include "base/base.h"
 #include "cloudsim/coreweave/coreweave.h"

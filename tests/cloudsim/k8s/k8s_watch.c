@@ -1,8 +1,8 @@
 /*
  * Watches: one chunked reply per watch, one JSON object per line. A watch starts at a version of
- * the log, or with what exists; it ends at its timeout without an error; a version that the log has
- * forgotten is 410, as an HTTP status or as an ERROR event. After "Efficient detection of changes",
- * "Watch bookmarks" and "Streaming lists" of the Kubernetes API concepts.
+ * the log, or with the existing objects. It ends at its timeout without an error. A version that
+ * the log has forgotten is 410, as an HTTP status or as an ERROR event. After "Efficient detection
+ * of changes", "Watch bookmarks" and "Streaming lists" of the Kubernetes API concepts.
  */
 #include "base/base.h"
 #include "cloudsim/k8s/k8s.h"
@@ -118,7 +118,8 @@ void k8s_watches_end(struct k8s_cluster *c)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* What a change means to a watch with a selector: an object that begins to match is new to it. */
+/* Turns a change into the event of a watch with a selector: an object that begins to match is
+ * new. */
 static bool watch_change(struct k8s_watch *w, const struct k8s_change *e)
 {
 	bool now = k8s_selects(&w->sel, e->kind, e->doc),

@@ -152,7 +152,7 @@ static bool conflict_fail(struct k8s_call *q)
 	return false;
 }
 
-/* What a client cannot change is put back; a stale version is a conflict. */
+/* Restores the fields that a client cannot change; a stale version is a conflict. */
 static bool object_restore(struct k8s_call *q, const struct k8s_obj *o, json_t *doc)
 {
 	static const char *const kept[] = { "uid", "creationTimestamp", "generation",

@@ -53,7 +53,7 @@ static void lambda_free(struct sim *s)
 	s->lambda = NULL;
 }
 
-/* What the vendor ends is in the record too, without an actor. */
+/* The audit record has the vendor's terminations too, without an actor. */
 static void lambda_event(struct inst *i, const char *type)
 {
 	if (str_same(type, "shutting_down") && !str_same(i->ended_by, "api") &&

@@ -46,8 +46,8 @@ json_t *lambda_place_new(void);
 /* False: the path is none of its own. */
 bool lambda_place_serve(struct sim_req *rq, struct sim_reply *rep, const char *path,
     const json_t *doc);
-/* What a launch wants attached, checked: {"files": [names], "mounts": [...], "rulesets": [...]};
- * NULL = refused. */
+/* Returns the attachments of a launch, checked: {"files": [names], "mounts": [...], "rulesets":
+ * [...]}; NULL = refused. */
 json_t *lambda_place_attach(struct sim_req *rq, struct sim_reply *rep, const json_t *doc,
     const char *region);
 

@@ -9,7 +9,7 @@
 
 json_t *lambda_place_new(void)
 {
-	/* What an account begins with: SSH and ping from everywhere. */
+	/* A new account allows SSH and ping from everywhere. */
 	return json_pack("{s:[], s:[], s:{s:s, s:s, s:[{s:s, s:[i,i], s:s, s:s}, {s:s, s:s, "
 			 "s:s}]}}",
 	    "files", "rulesets", "global", "id", "global", "name", "Default Workspace Global Rules",

@@ -1,4 +1,4 @@
-/* What Lambda shows: types with capacity, regions, images, instances, keys, audit events. */
+/* Lambda's read calls: types with capacity, regions, images, instances, keys, audit events. */
 #include "base/base.h"
 #include "cloudsim/lambda/lambda.h"
 #include "base/crypto/sign.h"

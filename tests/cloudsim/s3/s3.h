@@ -1,6 +1,6 @@
 /*
  * The object store: buckets by name in the path, objects as files in DIR/s3. The index is in
- * memory. After the Amazon S3 API reference; what checkpoints need and no more.
+ * memory. After the Amazon S3 API reference, as far as checkpoints need it.
  */
 #ifndef CLOUDSIM_S3_H
 #define CLOUDSIM_S3_H

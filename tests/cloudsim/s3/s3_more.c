@@ -8,8 +8,8 @@
 
 #define META "x-amz-meta-"
 
-/* A query of these names asks for something else than the object or the bucket itself: taken for a
- * plain request it would overwrite or delete what it only wanted to describe. */
+/* Returns a query name that S3 has and we do not serve. A plain request would overwrite or delete
+ * the object or bucket that such a query describes. */
 const char *s3_unserved(struct sim_req *rq)
 {
 	static const char *const names[] = { "accelerate", "acl", "analytics", "attributes", "cors",

@@ -134,7 +134,7 @@ static bool same_etag(const char *a, const char *b)
 	return a && (str_same(a, b) || (strlen(a) == n && strncmp(a, b + 1, n) == 0));
 }
 
-/* The list in the body, checked against what was uploaded. */
+/* The list in the body, checked against the uploaded parts. */
 static size_t chosen_parts(struct s3_call *c, struct s3_upload *u, const struct s3_part **list)
 {
 	const char *at = arena_strndup(c->rq->arena, c->body.p ? c->body.p : "", c->body.n), *part;

@@ -171,7 +171,7 @@ void s3_object_get(struct s3_call *c, bool head)
 
 void s3_object_delete(struct s3_call *c)
 {
-	s3_drop(c->b, c->key); /* deleting what is not there is no error */
+	s3_drop(c->b, c->key); /* deleting a missing object is no error */
 	reply_set(c->rep, 204, NULL, NULL, 0);
 }
 

@@ -1,4 +1,4 @@
-/* The index of buckets and objects, and what every call shares. */
+/* The index of buckets and objects, and the common part of every call. */
 #include "base/base.h"
 #include "cloudsim/s3/s3.h"
 #include "base/crypto/sign.h"

@@ -1,7 +1,7 @@
 /*
  * An instance's program: its user data as a local process tree. The root of the tree is this same
- * binary as "instance-init": a child subreaper, so that nothing started below it can leave the
- * tree, whatever sessions or groups it makes. TERM makes it kill all that is below and exit; if
+ * binary as "instance-init". It is a child subreaper, so nothing started below it can leave the
+ * tree, whatever sessions or groups it makes. TERM makes it kill all that is below and exit. If
  * cloudsim itself dies, the kernel sends that TERM.
  */
 #include "base/base.h"
@@ -46,7 +46,7 @@ static void agent_ended(struct loop_child *c, int status)
 	}
 }
 
-/* What a guest calls to power itself off must not reach the host: these come first in PATH. */
+/* A guest's power-off commands must not reach the host: these come first in PATH. */
 static void write_guest_tools(const char *home)
 {
 	static const char *const names[] = { "shutdown", "poweroff", "halt", "reboot",

@@ -1,7 +1,7 @@
 /*
- * The contract of a cloud: what each one brings beyond the shared market, instances and books.
- * sim/ calls a cloud only through struct cloud_ops. AWS and Lambda share the main port; every other
- * cloud has a port of its own.
+ * The contract of a cloud: its part beyond the shared market, instances and books. sim/ calls a
+ * cloud only through struct cloud_ops. AWS and Lambda share the main port; every other cloud has a
+ * port of its own.
  */
 #ifndef CLOUDSIM_CLOUD_H
 #define CLOUDSIM_CLOUD_H
@@ -159,7 +159,7 @@ struct cloud_ops {
 	bool (*load)(struct sim *s, struct spot_err *err);
 	/* Completes the configuration of its port (TLS, larger bodies); handle and ctx are set. */
 	bool (*port)(struct sim *s, struct httpd_conf *conf, struct spot_err *err);
-	/* After all ports are open: keys whose text names the port, and the like. */
+	/* After all ports are open: makes keys that contain the port, and the like. */
 	bool (*ready)(struct sim *s, struct spot_err *err);
 	/* Members of cloudsim.json and of GET /credentials. urls NULL: credentials alone. */
 	void (*announce)(const struct sim *s, json_t *urls, json_t *credentials);
@@ -171,7 +171,7 @@ struct cloud_ops {
 	/* The vendor's error body; also used by faults of kind status. service tells which API. */
 	void (*error)(struct sim_req *rq, struct sim_reply *rep, int status, const char *code,
 	    const char *message);
-	/* Metadata service of one instance; path is what follows the host. */
+	/* Metadata service of one instance; path is the part after the host. */
 	void (*imds)(struct inst *i, struct httpd_req *r, const char *path);
 	/* Environment of an instance's program ("NAME=value" in the arena, at most max); the count.
 	 * imds_port is open when imds is set. */
@@ -180,7 +180,7 @@ struct cloud_ops {
 	void (*event)(struct inst *i, const char *type);
 	/* The program powered its guest off; NULL: as at AWS (stopped or terminated). */
 	void (*guest_off)(struct inst *i);
-	/* What is freed with an instance (inst.own). */
+	/* Frees the cloud's part of an instance (inst.own). */
 	void (*inst_free)(struct inst *i);
 	/* Billing starts with the launch answer, not with running. */
 	bool bills_from_launch;

@@ -94,7 +94,7 @@ void clouds_free(struct sim *s)
 	}
 }
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- announcements --------------------------------------------------------------------------- */
 
 void clouds_announce(const struct sim *s, json_t *urls, json_t *credentials)
 {

@@ -1,4 +1,4 @@
-/* Faults on command: which request they hit and how often. What they do is in front.c. */
+/* Faults on command: which request they hit and how often. front.c has their effects. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
 #include "base/err.h"

@@ -1,4 +1,4 @@
-/* Life of an instance: boot, reclaim, end, and what the control API shows of it. */
+/* Life of an instance: boot, reclaim, end, and its view in the control API. */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"
 #include "base/text/str.h"
@@ -353,7 +353,7 @@ const char *inst_interruption(const struct inst *i)
 	return i->persistent && i->behaviour ? i->behaviour : "terminate";
 }
 
-/* Its disk waits for the capacity to return; here for its owner, who may start it then. */
+/* Its disk waits for the capacity to return; here for its owner's start. */
 static void reclaim_stop(struct inst *i)
 {
 	inst_stop(i);

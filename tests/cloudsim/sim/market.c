@@ -201,8 +201,9 @@ struct pool *market_pool_add(struct sim *s, struct region *r, struct zone *z, st
 	return p;
 }
 
-/* Where a Lambda type is had at first: the share of regions falls with the size and newness, after
- * the availability counts in the provider notes (A100 always, B200 never); the choice is fixed. */
+/* Whether a Lambda type starts with capacity in a region. The share of regions falls with the size
+ * and newness, after the availability counts in the provider notes (A100 always, B200 never). The
+ * choice is fixed. */
 static bool lambda_has(const char *type, const char *region)
 {
 	static const struct {

@@ -40,7 +40,7 @@ void pool_stock_set(struct sim *s, struct pool *p, enum side side, int64_t count
 	}
 }
 
-/* Supply fell below what runs: the oldest go first, with the usual notice. */
+/* Supply fell below the running instances: the oldest go first, with the usual notice. */
 static void supply_shrink(struct sim *s, struct pool *p)
 {
 	int64_t over = p->used[SIDE_SPOT] - p->stock[SIDE_SPOT];

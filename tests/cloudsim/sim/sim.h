@@ -92,9 +92,9 @@ struct sim {
 	struct inst *insts, *insts_last; /* by seq, ascending */
 	/* never were; only the books' launches still point at them */
 	struct inst *unmade;
-	/* its feed of prices tells what was so then; 0 = what is so */
+	/* its price feed is frozen at that time; 0 = it is live */
 	int64_t frozen_us[CLOUD_COUNT];
-	/* what the request at hand makes or ends is as it was, once it is answered */
+	/* the effects of the current request are undone once it is answered */
 	bool pretend;
 	void *inst_tree; /* tsearch by id */
 	uint64_t inst_seq;
@@ -103,7 +103,7 @@ struct sim {
 };
 
 int64_t sim_wall(const struct sim *s);
-/* The time whose prices a cloud's feed tells. */
+/* Returns the time of the prices in a cloud's feed. */
 int64_t sim_feed_us(const struct sim *s, enum cloud cloud);
 /* The replay clock: wall time at start, then scale times faster, plus /advance. */
 int64_t sim_clock(const struct sim *s);
@@ -218,10 +218,10 @@ void price_set(struct sim *s, struct pool *p, enum side side, int64_t us, int64_
 void price_append(struct price_log *l, int64_t us, int64_t micros);
 int64_t pool_free(const struct pool *p, enum side side);
 void pool_stock_set(struct sim *s, struct pool *p, enum side side, int64_t count);
-/* Applies what the replay clock has reached and arms the next. */
+/* Applies the changes that the replay clock has reached, and arms the next. */
 void market_replay(struct sim *s);
 
-/* A change to come, and the start of playing what was added (again after each load). */
+/* Adds a future change; starts to play the added ones (again after each load). */
 void market_replay_add(struct market *m, int64_t sim_us, struct pool *p, bool supply,
     int64_t value);
 void market_replay_start(struct sim *s);
@@ -280,7 +280,7 @@ struct inst {
 	struct pool *pool;
 	enum side side;
 	enum inst_state state;
-	/* what it is again when the request that pretends to end it is answered; NONE = no such
+	/* its state again, once the request that pretends to end it is answered; NONE = no such
 	 * request */
 	enum inst_state pretended;
 	bool unreal; /* made by a request that pretends */
@@ -291,7 +291,7 @@ struct inst {
 	int64_t rebalance_us, notice_us, action_us; /* 0 = not given */
 	int64_t notice_len_us;
 	bool reclaimed, by_price;
-	/* what was asked */
+	/* fields of the launch request */
 	char *token, *params_hash, *name, *hostname, *image, *key_name, *user_data, *reservation,
 	    *subnet;
 	size_t user_data_n;
@@ -334,7 +334,7 @@ struct inst {
 		int64_t from_us, to_us;
 	} *spans;
 	size_t spans_n;
-	/* AWS: what interrupts do, the root volume, DisableApiTermination */
+	/* AWS: the effect of interrupts, the root volume, DisableApiTermination */
 	char *behaviour;
 	int64_t root_gib;
 	bool persistent, keep_root, guarded;
@@ -349,10 +349,11 @@ void inst_tag_unset(struct inst_tag **tags, size_t *n, const char *key, const ch
 const char *inst_tag(const struct inst *i, const char *key);
 /* Ends it: shutting down, then gone. No-op when already ending. */
 void inst_end(struct inst *i, const char *ended_by, const char *code, const char *message);
-/* Two stages: rebalance recommendation now and notice after rebalance_before_us (0 = notice at
- * once), then the end notice_us after the notice; 0 = at once and without any notice. */
+/* Reclaims in two stages. The rebalance recommendation comes now, the notice after
+ * rebalance_before_us (0 = at once). The end comes notice_us after the notice; 0 = at once and
+ * without any notice. */
 void inst_reclaim(struct inst *i, int64_t notice_us, int64_t rebalance_before_us, bool by_price);
-/* Its system has switched itself off: what that is depends on the cloud. No-op unless it runs. */
+/* Its system has switched itself off: the effect depends on the cloud. No-op unless it runs. */
 void inst_guest_off(struct inst *i);
 /* Stopped by its owner: its program ends, the bill halts, its place in the pool is free. */
 void inst_stop(struct inst *i);
@@ -361,7 +362,7 @@ void inst_stop(struct inst *i);
 void inst_restart(struct inst *i);
 /* One that is gone but still known by its name counts as stopped since. */
 void inst_revive(struct inst *i);
-/* What an interruption does to it: "terminate", "stop", "hibernate". */
+/* Returns the effect of an interruption: "terminate", "stop", "hibernate". */
 const char *inst_interruption(const struct inst *i);
 void inst_sir_set(struct inst *i, const char *state, const char *code, const char *message);
 const char *inst_state_name(const struct inst *i); /* control API's word */
@@ -369,8 +370,8 @@ const char *inst_state_name(const struct inst *i); /* control API's word */
 bool inst_listed(const struct inst *i);
 bool inst_visible(const struct inst *i); /* listed, and old enough for the lists to show it */
 json_t *inst_json(const struct inst *i);
-/* The request that pretends is answered: what it made never was (event "unmade" to its cloud, in no
- * book), what it ended goes on. */
+/* The request that pretends is answered: its new instances vanish (event "unmade" to its cloud, in
+ * no book), its ended ones go on. */
 void insts_pretended(struct sim *s);
 void inst_quit_all(struct sim *s); /* on the way out: end everything that runs */
 void insts_free(struct sim *s);

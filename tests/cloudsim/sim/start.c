@@ -1,6 +1,6 @@
 /*
- * The whole of the clouds: opened on a loop that somebody else turns (main.c, or the simulation in
- * tests/sim), closed again. s->conf, s->loop, s->rng and s->start_us are the caller's to set.
+ * Opens and closes all clouds on a loop that the caller turns (main.c, or the simulation in
+ * tests/sim). The caller sets s->conf, s->loop, s->rng and s->start_us first.
  */
 #include "base/base.h"
 #include "cloudsim/aws/aws.h"
@@ -95,7 +95,8 @@ static bool start_announce(struct sim *s)
 	const char *certificate = imds_certificate(s, a);
 	char *text;
 
-	/* For a broker's identity_certs: what signs the documents of AWS's instances here. */
+	/* For a broker's identity_certs: the certificate that signs the documents of AWS's
+	 * instances here. */
 	snprintf(path, sizeof(path), "%s/aws-identity.pem", s->conf.dir);
 	if (!file_put(path, certificate, strlen(certificate), 0644)) {
 		return false;

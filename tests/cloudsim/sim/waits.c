@@ -1,6 +1,6 @@
 /*
  * Long polls on the event record: GET /wait is answered when a matching event exists, so that tests
- * await what they need and never sleep.
+ * await events and never sleep.
  */
 #include "base/base.h"
 #include "cloudsim/sim/cloud.h"

@@ -146,7 +146,7 @@ class Api(Base):
         with self.assertRaises(Exception):
             http('GET', self.url + '/api/retail/prices')
 
-    def test_what_is_pretended_is_taken_back_and_its_operation_ends_well(self):
+    def test_pretended_effects_are_undone_and_the_operation_ends_well(self):
         where = self.group('pretend')
         self.sim.ctl('POST', '/fault', {'match': {'service': 'arm', 'action': 'PUT virtualMachines'}, 'kind': 'pretend'})
         status, headers, _ = self.arm('PUT', where + 'vm', COMPUTE, self.vm())

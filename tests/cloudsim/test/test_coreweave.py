@@ -55,7 +55,7 @@ class Base(unittest.TestCase):
         return status, json.loads(text) if headers.get('Content-Type') == 'application/json' else text.decode()
 
     def owner(self, method, path, body=None):
-        """What the broker's account may not do, the cluster's owner does."""
+        """Calls as the cluster's owner, who may do more than the broker's account."""
         return self.k8s(method, path, body, server=self.east['managed_server'],
                         token=self.sim.info['credentials']['coreweave']['api_token'])
 
@@ -138,7 +138,7 @@ class ControlPlane(Base):
 
 class Programs(Base):
     def test_term_comes_at_deletion_and_the_program_has_its_grace(self):
-        # A shell waits for what runs in its foreground before its trap.
+        # A shell waits for its foreground program before its trap.
         self.pod('t-1', 'trap "echo saving; sleep 0.2; echo saved; exit 0" TERM; echo up; while :; do sleep 0.02; done')
         self.log_has('t-1', 'up')
         status, doc = self.k8s('DELETE', PODS + '/t-1')

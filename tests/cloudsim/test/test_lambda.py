@@ -93,7 +93,7 @@ class Lambda(Base):
         self.sim.cloud('PATCH', '/firewall-rulesets/global', {'rules': before})
         self.assertEqual(self.sim.cloud('GET', '/firewall-rules')[1]['data'], before)
 
-    def test_who_ended_it_is_in_the_record(self):
+    def test_the_record_names_the_actor_of_an_end(self):
         i = self.launch()[1]['data']['instance_ids'][0]
         self.sim.wait('running', instance=i)
         self.sim.ctl('POST', '/kill', {'instance': i})
@@ -102,7 +102,7 @@ class Lambda(Base):
         self.assertEqual((event['action'], event['actor_lrn'], event['request_api_key_lrn']), ('terminated', None, None))
         self.assertEqual(self.sim.cloud('GET', '/audit-events?resource_type=cloud.api_key')[1]['data'], [])
 
-    def test_what_a_launch_refuses(self):
+    def test_invalid_launches_are_refused(self):
         for more, code in (({'region_name': 'mars-1'}, 'global/object-does-not-exist'),
                            ({'ssh_key_names': ['k', 'l']}, 'global/invalid-parameters'),
                            ({'ssh_key_names': ['nobody']}, 'global/object-does-not-exist'),

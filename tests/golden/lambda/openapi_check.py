@@ -199,7 +199,7 @@ class Provider(unittest.TestCase):
                 f.write(RELAY.replace('{python}', sys.executable).replace('{program!r}', repr(PROGRAM))
                         .replace('{record!r}', repr(record)))
             os.chmod(relay, 0o755)
-            # What is misspelt fails the run, too: first it is said what.
+            # A misspelt member fails the run, too; its name is printed first.
             code = subprocess.run([CONFORM, relay, 'lambda'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=240).returncode
             seen = set()
             for name in os.listdir(record):
@@ -236,7 +236,7 @@ class Emulator(unittest.TestCase):
         body = {'region_name': 'us-east-1', 'instance_type_name': 'gpu_1x_a10', 'ssh_key_names': ['k']}
         return self.call('POST', '/instance-operations/launch', dict(body, **more), status, odd=odd)
 
-    def test_what_is_read(self):
+    def test_reads_match_the_description(self):
         for path in ('/instance-types', '/regions', '/images', '/instances', '/ssh-keys', '/file-systems',
                      '/firewall-rulesets', '/firewall-rulesets/global', '/firewall-rules', '/audit-events',
                      '/audit-events?start=2026-01-01T00:00:00Z&resource_type=cloud.instance'):

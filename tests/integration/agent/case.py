@@ -1,4 +1,4 @@
-"""What the agent's tests share: one daemon, one node, and how to wait for what they do."""
+"""Shared by the agent's tests: one daemon, one node, and how to wait for their acts."""
 import json
 import os
 import sys

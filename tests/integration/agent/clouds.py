@@ -162,7 +162,7 @@ class Store(Server):
             return self.owner.sessions.get(urllib.parse.urlsplit(self.path).path)
 
         def fault(self, when):
-            """What was planned for this request: a status, or "drop"."""
+            """Returns the fault planned for this request: a status, or "drop"."""
             me = self.owner
             for i, f in enumerate(me.faults):
                 if f["when"] == when:
@@ -236,7 +236,7 @@ class Store(Server):
             return self.reply(200, {"kind": "storage#object"}, headers=[("x-goog-hash", "crc32c=AAAAAA=="), ("x-goog-hash", "md5=" + md5(s["data"]))])
 
         def flipped(self, data, fault):
-            """One byte becomes another one on its way; who was told what should come refuses it."""
+            """One byte becomes another one on its way; a store that knows the right sum refuses it."""
             if not fault or fault["what"] != "flip":
                 return data
             self.owner.flips += 1

@@ -1,7 +1,7 @@
 """A scripted daemon, object store and metadata service for the agent's tests, all in this process.
 
-Written from include/spot/agent.h, not from the agent. Everything that arrives is kept; `until` waits for a
-condition and fails with what has arrived. Nothing here waits by sleeping.
+Written from include/spot/agent.h, not from the agent. Everything that arrives is kept; `until` waits for a condition
+and prints all arrivals when it fails. Nothing here waits by sleeping.
 """
 import hashlib
 import json
@@ -349,7 +349,7 @@ class Daemon(Server):
         self.enrols, self.haves, self.notices, self.reports, self.samples = [], [], [], [], []
         self.events, self.requests, self.wrong = [], [], []
         self.objects, self.checkpoints, self.logs, self.corrupt, self.downloads = {}, {}, {}, {}, {}
-        self.pins = []  # what each download said that it wants
+        self.pins = []  # the pin of each download
         self.told, self.longer = {}, {}
         self.fenced = set()
         self.put_flips, self.put_etag = 0, None

@@ -1,10 +1,15 @@
 /*
- * A libnvidia-ml.so.1 with scripted answers: $FAKE_NVML names a file with one word, read at each
- * call of nvmlDeviceGetCount: "two" (two GPUs), "lost" (the second one answers GPU_IS_LOST), "hang"
- * (never returns), "joining" and "apart" (the second one is not in the NVLink fabric yet, or could
- * not get into it), "nocuda" (fake_cuda.c). Each such call adds a byte to the file
- * $FAKE_NVML.asked. With FAKE_OLD it is an old library: unversioned symbols and the first memory
- * structure only.
+ * A libnvidia-ml.so.1 with scripted answers. $FAKE_NVML names a file with one word, read at each
+ * call of nvmlDeviceGetCount:
+ *
+ * - "two": two GPUs
+ * - "lost": the second one answers GPU_IS_LOST
+ * - "hang": the call never returns
+ * - "joining", "apart": the second one is not in the NVLink fabric yet, or could not get into it
+ * - "nocuda": fake_cuda.c
+ *
+ * Each such call adds a byte to the file $FAKE_NVML.asked. With FAKE_OLD it is an old library:
+ * unversioned symbols and the first memory structure only.
  */
 #include "base/base.h"
 

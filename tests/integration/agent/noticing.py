@@ -1,4 +1,4 @@
-"""Each cloud's own channel of notices, and how a node of it proves who it is."""
+"""Each cloud's own channel of notices, and the proof of a node's identity."""
 import hashlib
 import os
 import signal
@@ -114,7 +114,7 @@ class GcpNotices(CloudCase):
         self.cloud.put("instance/preempted", "TRUE")
         self.until(lambda: self.daemon.notices, "the notice", 60)
 
-    def test_what_is_not_googles_is_not_believed(self):
+    def test_an_answer_that_is_not_googles_is_rejected(self):
         self.cloud.flavor = False
         self.cloud.put("instance/preempted", "TRUE")
         self.agent.start()

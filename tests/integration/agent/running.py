@@ -1,4 +1,4 @@
-"""Jobs from the start to the end: what they see, how they end, their files."""
+"""Jobs from the start to the end: their environment, their files, and how they end."""
 import base64
 import contextlib
 import hashlib
@@ -89,7 +89,7 @@ class Running(AgentCase):
         self.assertEqual(self.daemon.log("j1", 1), b"made\nclosed\nup\n")
 
     def test_the_last_command_of_a_text_takes_the_place_of_its_shell(self):
-        """What it makes of the stop signal is then the end of the job: a shell in between would die of it."""
+        """The program's reply to the stop signal is the end of the job: a shell in between would die of the signal."""
         self.agent.start()
         self.job("echo up\npython3 -c 'import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print(\"waits\", flush=True); signal.pause()'\n",
                  checkpoint={"path": ""})
@@ -97,7 +97,7 @@ class Running(AgentCase):
         self.daemon.want("drain", "j1", 1)
         self.assertEqual(self.exited()["exit_code"], 5)
 
-    def test_where_there_is_no_store_a_job_finds_its_directory_and_saves_nothing(self):
+    def test_without_a_store_a_job_finds_its_directory_and_saves_nothing(self):
         self.agent.start()
         self.job("echo $SPOT_CHECKPOINT_DIR; echo out >out/result; echo 7 7 >\"$SPOT_PROGRESS_FILE\"", checkpoint={"path": "", "dir": "out", "interval_s": 0})
         r = self.exited()
@@ -162,7 +162,7 @@ class Running(AgentCase):
         self.assertEqual((r["reason"], r["why"]), ("killed", "cancelled"))
         self.assertEqual([p for p in pids if fake.alive(p)], [])
 
-    def test_what_was_never_begun_here_is_told_to_be_over(self):
+    def test_an_attempt_that_never_began_here_is_reported_over(self):
         """The simulation found a daemon that waited for the end of a rank which had been placed while it was away."""
         self.agent.start()
         self.daemon.want("kill", "j1", 1, why="rank 1 is lost")
@@ -174,7 +174,7 @@ class Running(AgentCase):
         self.daemon.want("drain", "j2", 1)
         self.assertEqual(self.exited("j2")["reason"], "drained")
 
-    def test_what_was_never_begun_after_another_job_is_told_to_be_over(self):
+    def test_an_attempt_that_never_began_after_another_job_is_reported_over(self):
         """Nobody was there to say that the node was idle in between."""
         self.agent.start()
         self.job("true")
@@ -216,7 +216,7 @@ class Running(AgentCase):
         self.assertEqual([d for d in os.listdir(group) if d.startswith("spot-")], [])
         self.agent.crash()
 
-    def test_what_a_finished_job_left_behind_is_ended(self):
+    def test_processes_of_a_finished_job_are_ended(self):
         self.agent.start()
         self.job("setsid sleep 1234 & echo $!; exit 0")
         self.exited()
@@ -307,7 +307,7 @@ class Files(AgentCase):
         gets = [e for e in self.daemon.events if e == ("get", f["chunks"][1]["sha256"])]
         self.assertEqual(len(gets), 3)
 
-    def test_what_was_fetched_is_kept_when_the_urls_run_out(self):
+    def test_fetched_bytes_are_kept_when_the_urls_expire(self):
         self.daemon.set(url_each=4)
         self.agent.start()
         files = [self.daemon.file("checkpoint", f"f{i}", f"file {i}\n".encode()) for i in range(10, 16)]
@@ -343,7 +343,7 @@ class Files(AgentCase):
             self.assertEqual(self.daemon.log("j1", epoch), b"mounted\n", told)
             self.assertEqual(self.gets(key) - before, 2, told)
 
-    def test_what_its_store_tells_wrongly_does_not_keep_a_mount_away(self):
+    def test_a_wrong_answer_of_the_store_does_not_prevent_a_mount(self):
         self.agent.start()
         f, key = self.mounted(b"mounted\n", {"ETag": f'"{"0" * 32}"'})
         self.job("cat input", files=[f])
@@ -381,7 +381,7 @@ class Files(AgentCase):
     def test_a_disk_without_room_is_tried_again(self):
         jobs = os.path.join(self.agent.dir, "jobs")
         with open(jobs, "w", encoding="ascii"):
-            pass  # where a file is, no directory can be made
+            pass  # a file at the path, so no directory can be made there
         self.agent.start()
         self.job("cat input", files=[self.daemon.file("mount", "input", b"here\n")])
         self.until(lambda: "job.fetch_refused" in self.agent.consoles(), "a first try")
@@ -468,7 +468,7 @@ class Crowded(AgentCase):
         self.agent.start(before=alone)
 
     def room(self, pid, processes):
-        """By that user, who may: not every root may do it for another."""
+        """As that user: not every root may do it for another."""
         subprocess.run(["prlimit", f"--nproc={processes}:", "--pid", str(pid)], preexec_fn=self.become, check=True)
 
     def test_neither_a_supervisor_nor_a_shell_without_a_process_for_it_fails_the_job(self):

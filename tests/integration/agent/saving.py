@@ -91,7 +91,7 @@ class Checkpoints(AgentCase):
         self.assertLess(done[0]["steps"], done[1]["steps"])
         self.assertTrue(fake.alive(leader))
 
-    def test_what_is_left_for_a_drain_does_not_depend_on_the_clock_of_the_machine(self):
+    def test_the_time_for_a_drain_does_not_depend_on_the_machines_clock(self):
         self.agent.start()
         self.job("trap 'for i in $(seq 40); do sleep 0.2; done; echo 7 >ckpt/slow; echo 7 >\"$SPOT_SAVED_FILE\"' USR1; trap : TERM; echo up; while :; do sleep 0.2; done")
         self.until_log("up")
@@ -157,7 +157,7 @@ class Checkpoints(AgentCase):
         self.exited()
         self.assertEqual(self.daemon.checkpoints, {})
 
-    def test_who_is_killed_in_a_second_save_over_the_first_leaves_none(self):
+    def test_a_kill_in_a_second_save_over_the_first_leaves_no_save(self):
         self.agent.start()
         self.job("trap 'echo whole >ckpt/model; echo 100 >\"$SPOT_SAVED_FILE\"' USR1; "
                  "trap 'sleep 0.1; echo half >ckpt/model; sleep 600' TERM; echo up; while :; do sleep 0.1; done", checkpoint={"kill_after_s": 1})
@@ -167,7 +167,7 @@ class Checkpoints(AgentCase):
         self.assertEqual(self.daemon.checkpoints, {})
         self.assertIn("wrote over the save", self.agent.consoles())
 
-    def test_who_is_killed_after_its_save_without_another_one_has_saved(self):
+    def test_a_program_killed_after_its_only_save_has_saved(self):
         self.agent.start()
         self.job("trap 'echo whole >ckpt/model; echo 100 >\"$SPOT_SAVED_FILE\"' USR1; trap 'sleep 600' TERM; echo up; "
                  "while :; do sleep 0.1; done", checkpoint={"kill_after_s": 1})
@@ -176,7 +176,7 @@ class Checkpoints(AgentCase):
         self.assertEqual(self.exited()["reason"], "drained")
         self.assertEqual([c["steps"] for c in self.committed()], [100])
 
-    def test_what_was_stored_is_not_sent_again_when_the_urls_run_out(self):
+    def test_stored_chunks_are_not_sent_again_when_the_urls_expire(self):
         self.daemon.set(url_each=4)
         self.agent.start()
         self.job("trap 'for i in $(seq 32); do echo $i >ckpt/$i; done; echo 7 >\"$SPOT_SAVED_FILE\"' USR1; echo up; while :; do sleep 0.1; done",
@@ -198,11 +198,11 @@ class Checkpoints(AgentCase):
         self.assertEqual((c["steps"], [x["path"] for x in c["chunks"]]), (42, ["by-command"]))
         self.assertEqual(self.daemon.objects[c["chunks"][0]["sha256"]], b"from-the-job\n")
 
-    def test_who_is_over_its_time_and_hears_nobody_saves_first(self):
+    def test_a_job_over_its_time_saves_first_when_no_daemon_answers(self):
         self.agent.start()
         self.train(max_duration_s=2)
         r = self.exited()
-        self.assertEqual((r["reason"], r["why"]), ("drained", "max_duration is over, and nobody has said so"))
+        self.assertEqual((r["reason"], r["why"]), ("drained", "max_duration is over by the agent's clock"))
         (c,) = self.committed()
         self.assertEqual((c["reason"], c["steps"]), ("drain", r["steps_done"]))
         self.assertGreater(c["steps"], 0)
@@ -232,7 +232,7 @@ class Checkpoints(AgentCase):
         self.assertEqual((r["reason"], r["steps_done"]), ("drained", 9))
         self.assertEqual([c["steps"] for c in self.committed()], [3])
 
-    def test_who_leaves_with_0_and_wrote_nothing_is_at_the_step_of_its_files(self):
+    def test_a_program_that_exits_with_0_and_writes_no_step_is_at_the_step_of_its_files(self):
         self.agent.start()
         self.job(self.SAVES_ONCE, checkpoint={"interval_s": 1, "budget_s": 10})
         self.until(lambda: "why=committed" in self.agent.consoles(), "a checkpoint whose end the agent knows")
@@ -354,7 +354,8 @@ class Checkpoints(AgentCase):
         return c["chunks"]
 
     def test_bytes_that_changed_on_their_way_to_the_store_are_sent_again(self):
-        """A checkpoint that counts and cannot be restored is the worst there is; that store says what it has got."""
+        """A checkpoint that counts and cannot be restored is the worst there is; that store reports the bytes that it
+        received."""
         chunks = self.save_once(put_flips=2)
         self.assertEqual(self.daemon.put_flips, 0)
         for c in chunks:

@@ -1,4 +1,4 @@
-"""What survives crashes of either side."""
+"""State that survives crashes of either side."""
 import contextlib
 import json
 import os
@@ -114,7 +114,7 @@ class Survival(AgentCase):
         self.state(lambda s: s.update(boot_id="00000000-0000-0000-0000-000000000000"))
 
     def state(self, change):
-        """What the agent has written down, for its successor, is otherwise."""
+        """Changes the state that the agent wrote for its successor."""
         path = os.path.join(self.agent.dir, "state.json")
         with open(path) as f:
             state = json.load(f)
@@ -139,7 +139,7 @@ class Survival(AgentCase):
         return self.exited()
 
     def test_a_reboot_while_its_result_is_stored_loses_no_result(self):
-        # The simulation found it (seeds 367, 437): the job had ended well, and what it left was stored by nobody.
+        # A job that ended well must have its result stored, whichever process stores it.
         r = self.reboot_while_stored(power_cut=False)
         self.assertEqual((r["reason"], r["exit_code"], r["steps_done"]), ("ok", 0, 7))
         self.assertEqual([(c["reason"], c["steps"]) for c in self.daemon.checkpoints.values() if c["committed"]], [("final", 7)])
@@ -247,7 +247,7 @@ class Survival(AgentCase):
         self.assertFalse(fake.alive(leader))
 
     def orphan(self, **boot):
-        """An agent whose job writes down when it was asked to save and when to end: in the file that is returned."""
+        """Starts an agent with a job that writes down its signals to save and to end. Returns that file."""
         self.agent.close()
         self.agent = fake.Agent(AGENT, self.daemon, **boot)
         self.addCleanup(self.agent.close)
@@ -263,7 +263,7 @@ class Survival(AgentCase):
         saved = self.orphan(orphan_timeout_s=3600)
         leader = self.leader()
         self.daemon.set(down=True)
-        # What is saved is kept for a daemon that comes back within the save's budget, the time to stop and a minute.
+        # The agent keeps the save for a daemon that comes back within the save's budget, the time to stop and a minute.
         def said():
             with contextlib.suppress(OSError), open(saved, encoding="utf-8") as f:
                 return f.read().split()
@@ -273,12 +273,12 @@ class Survival(AgentCase):
         self.assertIsNone(self.agent.process.poll())
         self.daemon.set(down=False)
         ended = self.exited()
-        self.assertEqual((ended["reason"], ended["why"]), ("drained", "its agent heard no daemon for too long"))
+        self.assertEqual((ended["reason"], ended["why"]), ("drained", "the agent had no contact with the daemon for too long"))
         (c,) = self.daemon.checkpoints.values()
         self.assertEqual((c["reason"], c["steps"], bool(c["committed"])), ("drain", 7, True))
         self.assertIsNone(self.agent.process.poll())
 
-    def test_what_the_daemon_said_of_orphans_outlives_the_agent(self):
+    def test_the_daemons_orphan_timeout_outlives_the_agent(self):
         self.daemon.set(orphan_timeout_s=3)
         self.orphan(orphan_timeout_s=3600)
         leader = self.leader()

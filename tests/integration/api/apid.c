@@ -1,7 +1,7 @@
 /*
- * The API on a private database, for the Python tests beside it: prints one line of JSON with port,
- * DSN and the first admin token, serves until standard input ends. Then a line for each
- * notification, so that tests need not look again and again. Nothing here is product code.
+ * The API on a private database, for the Python tests beside it. Prints one line of JSON with port,
+ * DSN and the first admin token, and serves until standard input ends. Then it prints a line for
+ * each notification, so that tests need not poll. Nothing here is product code.
  */
 #include "base/base.h"
 #include "base/err.h"
@@ -47,7 +47,7 @@ static void input_ended(struct loop_fd *f, int events UNUSED)
 	}
 }
 
-static void noted(struct pg_listen *l UNUSED, const char *channel, const char *payload)
+static void notification_print(struct pg_listen *l UNUSED, const char *channel, const char *payload)
 {
 	printf("%s %s\n", channel, payload);
 	fflush(stdout);
@@ -100,8 +100,8 @@ int main(int argc, char **argv)
 	}
 	printf("{\"port\": %d, \"dsn\": \"%s\", \"token\": \"%s\"}\n", api_port(d.api), dsn, token);
 	fflush(stdout);
-	pg_listen(pg, &notes[0], "spot_api", noted);
-	pg_listen(pg, &notes[1], "spot_engine", noted);
+	pg_listen(pg, &notes[0], "spot_api", notification_print);
+	pg_listen(pg, &notes[1], "spot_engine", notification_print);
 	fcntl(0, F_SETFL, O_NONBLOCK);
 	loop_fd_init(&d.in, d.loop, input_ended);
 	loop_fd_set(&d.in, 0, LOOP_READ);

@@ -52,7 +52,7 @@ class Apid:
                 self.news.notify_all()
 
     def judge(self):
-        """There is no engine here: a trigger is it. It takes every proof but those that say what it is to answer."""
+        """There is no engine here: a trigger is it. It takes every proof but those that state its answer."""
         self.sql("""CREATE FUNCTION judge() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             NEW.verdict := coalesce(NEW.proof::json->>'verdict', 'waived');
             NEW.why := CASE NEW.verdict WHEN 'denied' THEN 'it is another machine' WHEN '' THEN 'its cloud is away' ELSE '' END;
@@ -109,7 +109,7 @@ class Apid:
         return float([l for l in text.split("\n") if l.startswith(name + " ")][0].split()[1])
 
     def until(self, cond, what, limit=60):
-        """Looked at when the database notifies, and, for what nobody announces, ten times a second."""
+        """Checked when the database notifies. For unannounced changes it is also checked ten times a second."""
         heard = self.notes
 
         def pause():
@@ -126,7 +126,7 @@ class Apid:
         self.until(lambda: self.stored == uri, "it is set")
 
     def until_parked(self, n=1):
-        """Until the daemon says that it holds so many requests: each has read what there is and waits to be woken."""
+        """Until the daemon says that it holds so many requests: each has read the rows and waits to be woken."""
         self.until(lambda: self.metric("spot_http_parked") >= n, "%d requests are held" % n)
 
     @staticmethod
@@ -215,7 +215,7 @@ class Apid:
 
     @contextlib.contextmanager
     def uncommitted(self, statement):
-        """The statement's answer; what it wrote is there for others when this is left."""
+        """Yields the statement's answer; others see its writes when this is left."""
         p = subprocess.Popen([PSQL, "-X", "-q", "-A", "-t", self.dsn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             p.stdin.write("BEGIN; %s;\n" % statement)

@@ -40,14 +40,15 @@ class Enrol(Case):
         A.call("POST", "/v1/agent/enrol", {"token": self.token, "boot_id": "b"}, token=None, expect=401)
 
     def test_a_machine_that_no_row_ever_knew_is_told_to_wait(self):
-        """The database is an older backup that was restored; that its machines are kept is for nothing when their agents stop what runs."""
+        """The database is an older backup that was restored; keeping its machines is useless if their agents stop the
+        jobs."""
         def ask(ref, expect):
             return A.call("POST", "/v1/agent/enrol", {"token": "0" * 64, "boot_id": "b", "instance_ref": ref}, token=None, expect=expect)
         A.sql("UPDATE node SET ref = 'i-over', state = 'GONE' WHERE id = %d" % self.node)
         ask("i-over", 401)
         _, p, headers = ask("i-of-newer-rows", 429)
         self.assertEqual((p["code"], headers["retry-after"]), ("throttled", "30"))
-        # Where the cloud does not tell a machine which it is.
+        # A machine may not know which one it is, if its cloud does not say so.
         now = lib.now()
         ask("", 401)
         try:
@@ -96,7 +97,7 @@ class Enrol(Case):
             A.call("POST", "/v1/agent/enrol", body, token=None, timeout=1.5)
         self.assertEqual(A.sql("SELECT session_hash IS NULL FROM node WHERE id = %d" % self.node), "t")
 
-    def test_what_nobody_can_judge_ends_with_503_and_words(self):
+    def test_a_proof_that_nobody_can_judge_ends_with_503_and_words(self):
         t = time.time()
         p = A.enrol(self.node, self.token, proof={"verdict": ""}, expect=503)
         self.assertIn("its cloud is away", p["detail"])
@@ -183,7 +184,7 @@ class Poll(Case):
         left = self.interval(deadline_us=int((time.time() + 3600 + 240 + 1200) * lib.US))
         self.assertTrue(285 <= left <= 300, left)
 
-    def test_what_the_agent_has_is_not_sent_again(self):
+    def test_a_job_that_the_agent_has_is_not_sent_again(self):
         self.start()
         t = time.time()
         w = self.poll("j%d" % self.job, 1, 1, hold=500)

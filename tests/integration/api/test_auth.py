@@ -1,4 +1,4 @@
-"""Who may do what: every route with every role, tokens' life, agents' sessions, teams."""
+"""Authorization: every route with every role, tokens' life, agents' sessions, teams."""
 import unittest
 import lib
 

@@ -1,4 +1,4 @@
-"""Budgets of jobs: stored at submit, shown, changed. There is no engine here: what it would write is written by SQL."""
+"""Budgets of jobs: stored at submit, shown, changed. There is no engine here: SQL writes the engine's rows."""
 import unittest
 import lib
 
@@ -57,13 +57,13 @@ class Submit(unittest.TestCase):
         self.assertEqual(A.job(file % "budget: 500, work: 10h, ")["warnings"], [])
         # How long it takes was not said: a guess warns nobody.
         self.assertEqual(A.job(file % "budget: 0.01, ")["warnings"], [])
-        # Two machines cost twice what one does.
+        # Two machines cost twice as much as one.
         self.assertEqual(A.job(file % "budget: 25, work: 10h, ")["warnings"], [])
         self.assertIn("do not pay", A.job("num_nodes: 2\n" + file % "budget: 25, work: 10h, ")["warnings"][0])
 
 
 class Shown(unittest.TestCase):
-    def test_what_is_not_billed_yet_is_spent(self):
+    def test_time_that_is_not_billed_yet_counts_as_spent(self):
         j = job(25)
         spent(j, 4000000, hour_micros=900000)
         b = A.call("GET", "/v1/jobs/" + j["id"], expect=200)[1]["budget"]
@@ -102,7 +102,7 @@ class Change(unittest.TestCase):
             self.assertEqual(patch(j, 30)["budget"]["limit_usd"], 30)
         self.assertEqual(self.events(j), "budget set to 30.00 USD by root (it was 25.00 USD)")
 
-    def test_who_waits_for_the_job_and_the_engine_hear_of_it(self):
+    def test_waiting_users_and_the_engine_hear_of_it(self):
         j, heard = job(25), A.notes
         patch(j, 30)
         A.until(lambda: A.notes > heard, "a notification")

@@ -12,7 +12,7 @@ class Checkpoint(Case):
         return self.agent("checkpoint", body, expect)
 
     def mint(self, held=True):
-        """What the engine does when it sees an open checkpoint; held: only when the agent's request waits for it."""
+        """Plays the engine when it sees an open checkpoint; held: only when the agent's request waits for it."""
         def run():
             c = A.until(lambda: A.sql("SELECT id FROM checkpoint WHERE job_id = %d AND state = 'OPEN' AND urls_us IS NULL" % self.job), "an open one")
             if held:
@@ -82,7 +82,7 @@ class Checkpoint(Case):
         self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": second["checkpoint"]})
 
     def test_the_same_request_again_goes_on_with_its_checkpoint(self):
-        """Signing many URLs takes longer than a request is held. What is not yet whole is told to nobody."""
+        """Signing many URLs takes longer than a request is held. Nobody gets an incomplete set."""
         self.start()
         named = [("a", 0, "A"), ("a", 1, "B"), ("b", 0, "C")]
         got = [{}, {}]
@@ -149,7 +149,7 @@ class Checkpoint(Case):
         self.open([("same", 0, "x"), ("same", 0, "x")], 400)
         self.assertEqual(len(self.refusals()), 3)
         self.assertEqual(A.metric("spot_checkpoints_refused_total"), counted + 5)
-        # What was refused before one was stored, and is again, is told again.
+        # A request that was refused before a checkpoint was stored, and is refused again, is reported again.
         self.agent("commit", {"job": "j%d" % self.job, "epoch": 1, "checkpoint": self.open([])["checkpoint"]})
         self.open([], 400, chunks=many)
         self.open([], 400, chunks=many)

@@ -1,4 +1,4 @@
-"""Cost: sums of the ledger by dimension, and what the baselines would have cost."""
+"""Cost: sums of the ledger by dimension, and the cost of the baselines."""
 import unittest
 import lib
 

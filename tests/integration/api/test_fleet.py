@@ -1,4 +1,4 @@
-"""POST /v1/fleets/plan: the sums can be added up from the rows that are printed, and what stands in the way is named."""
+"""POST /v1/fleets/plan: the printed rows add up to the sums, and the plan names each obstacle."""
 import unittest
 import lib
 

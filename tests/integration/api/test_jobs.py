@@ -1,4 +1,4 @@
-"""Jobs, fleets, nodes, rebalancing: what people do with the API."""
+"""Users' calls: jobs, fleets, nodes, rebalancing."""
 import contextlib
 import json
 import threading
@@ -26,15 +26,15 @@ class Submit(unittest.TestCase):
         events = A.call("GET", "/v1/events?job=" + j["id"], expect=200)[1]["items"]
         self.assertEqual([(e["event"], e["now"], e["actor"]) for e in events], [("SUBMITTED", "QUEUED", "root")])
 
-    def test_what_stands_against_the_job_is_said_at_submit(self):
+    def test_the_reply_to_submit_names_obstacles_of_the_job(self):
         A.pool(zone="warned", gpu="V100")
         tight = lib.JOB + "config: {spotctl: {deadline: 10m}}\n"
         self.assertTrue(any("miss the deadline" in w for w in A.job(tight)["warnings"]))
-        # Work that was declared is no guess: what cannot be done by then is refused, with the time by which it can.
+        # Declared work is no guess: an infeasible deadline is refused, with the earliest feasible time.
         p = A.call("POST", "/v1/jobs", tight.replace("deadline", "work: 5h, deadline"), expect=400)[1]
         self.assertIn("cannot be met", p["detail"])
         self.assertEqual(p["field"], "config.spotctl.deadline")
-        # Of 60 machines any that is taken stops all: what one would do in time all together do not.
+        # A reclaim of one of 60 machines stops all: one machine would be in time, all together are not.
         near = lib.JOB + "num_nodes: %d\nconfig: {spotctl: {work: 5h, deadline: 7h, checkpoint: {path: c}}}\n"
         A.job(near % 2)
         p = A.call("POST", "/v1/jobs", near % 60, expect=400)[1]
@@ -161,13 +161,13 @@ class Idempotency(unittest.TestCase):
         h = {"Idempotency-Key": "k-crash"}
         a = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)[1]
         n = self.jobs()
-        # what the create's own statement wrote, before the daemon could store the reply
+        # the reference that the create's own statement wrote, before the daemon could store the reply
         A.sql("UPDATE idempotency SET response = 'ref:%s' WHERE key = 'k-crash'" % a["id"])
         b = A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)[1]
         self.assertEqual((b["id"], self.jobs()), (a["id"], n))
 
     def test_a_key_whose_request_failed_is_let_go_although_the_database_went_away_then_too(self):
-        """Who tries again is served at once, and not told for a minute that the request is under way."""
+        """A client that retries is served at once, without hearing for a minute that the request is under way."""
         got, h = [], {"Idempotency-Key": "k-away"}
         noted = lambda: int(A.sql("SELECT count(*) FROM idempotency WHERE key = 'k-away'"))
 
@@ -187,8 +187,8 @@ class Idempotency(unittest.TestCase):
         A.call("POST", "/v1/jobs", lib.JOB, headers=h, expect=201)
         self.assertEqual(self.jobs(), n + 1)
 
-    def test_what_was_done_is_stored_although_the_database_went_away_then(self):
-        """Who tries again gets the answer, and is not told for a minute that the request is under way."""
+    def test_a_reply_is_stored_although_the_database_went_away_then(self):
+        """A client that retries gets the answer, without hearing for a minute that the request is under way."""
         job = A.call("POST", "/v1/jobs", lib.JOB, expect=201)[1]["id"]
         for path, key, table in (("/v1/jobs/%s/cancel" % job, "k-done", "job"), ("/v1/tokens", "k-token", "api_token")):
             got, h = [], {"Idempotency-Key": key}

@@ -1,4 +1,4 @@
-"""What leaks have cost: since they were made where that is told and can be, else since they were seen."""
+"""The cost of orphans: since their launch if the provider tells a credible time, else since they were first seen."""
 import unittest
 import lib
 
@@ -31,7 +31,7 @@ class Leaks(unittest.TestCase):
         self.assertEqual([x["why"] for x in A.call("GET", "/v1/leaks?state=ending", expect=200)[1]["items"]], ["no node knows it; its end was asked for by ann"])
         A.sql("UPDATE orphan SET word = '', word_by = '', terminate_us = NULL WHERE ref = 'seen'")
 
-    def test_what_was_kept_and_is_gone_is_no_leak_and_costs_no_more(self):
+    def test_a_kept_machine_that_is_gone_is_no_leak_and_costs_no_more(self):
         A.sql("UPDATE orphan SET word = 'keep', word_by = 'ann', gone_us = first_us + %d WHERE ref = 'made'" % HOUR)
         try:
             doc = A.call("GET", "/v1/leaks", expect=200)[1]

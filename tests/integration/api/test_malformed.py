@@ -19,7 +19,7 @@ def res(**over):
     return job(resources=over)
 
 
-def ours(**over):
+def our_config(**over):
     return job(config={"spotctl": over})
 
 
@@ -35,7 +35,7 @@ JOB_FILES = [
     ("deep list in JSON", '{"name": ' + "[" * DEEP + "]" * DEEP + "}"), ("deep mapping", "".join("%sa:\n" % (" " * i) for i in range(60))),
     ("not UTF-8", b"name: \xff\xfe\nrun: y\n"), ("UTF-16", "name: x\nrun: y\n".encode("utf-16")), ("NUL byte", b"name: x\x00y\nrun: y\n"),
     ("lone surrogate", b'{"name": "\xed\xa0\x80", "run": "y"}'), ("control character", b"name: x\x01\nrun: y\n"),
-    ("unknown key", job(frobnicate=1)), ("unknown key in resources", res(accelerator="V100")), ("unknown key of ours", ours(teem="x")),
+    ("unknown key", job(frobnicate=1)), ("unknown key in resources", res(accelerator="V100")), ("unknown key of ours", our_config(teem="x")),
     ("key of wrong case", job(Name="x")), ("name is a list", job(name=[1])), ("name is a mapping", job(name={"a": 1})),
     ("name too long", job(name="x" * 1000)), ("name with a newline", job(name="a\nb")), ("run is a list", job(run=[1, 2])),
     ("run missing", job(run=...)), ("resources is a list", job(resources=[1])), ("resources is text", job(resources="V100")),
@@ -46,12 +46,12 @@ JOB_FILES = [
     ("any_of a scalar", res(any_of=5)), ("num_nodes 257", job(num_nodes=257)), ("num_nodes zero", job(num_nodes=0)),
     ("num_nodes text", job(num_nodes="one")), ("envs a list", job(envs=[1])), ("env with a bad name", job(envs={"A B": "x"})),
     ("env with an empty name", job(envs={"": "x"})), ("secrets text", job(secrets="x")), ("mount of nothing", job(file_mounts={"/a": 5})),
-    ("deadline nonsense", ours(deadline="soonish")), ("deadline long past", ours(deadline="2001-01-01T00:00:00Z")),
-    ("budget negative", ours(budget=-5, checkpoint={"path": "c"})), ("budget of nothing", ours(budget=0, checkpoint={"path": "c"})),
-    ("budget in words", ours(budget="little", checkpoint={"path": "c"})), ("budget a list", ours(budget=[5], checkpoint={"path": "c"})), ("budget without a checkpoint", ours(budget=5)), ("class unknown", ours(**{"class": "nonsense"})), ("checkpoint text", ours(checkpoint="x")),
-    ("checkpoint interval negative", ours(checkpoint={"path": "c", "interval": "-5s"})), ("checkpoint path climbs", ours(checkpoint={"path": "../../etc"})),
-    ("checkpoint signal unknown", ours(checkpoint={"path": "c", "signal": "BOOM"})), ("interruptible text", ours(interruptible="perhaps")),
-    ("config of ours a list", job(config={"spotctl": []})), ("max_duration nonsense", ours(max_duration="forever and a day")),
+    ("deadline nonsense", our_config(deadline="soonish")), ("deadline long past", our_config(deadline="2001-01-01T00:00:00Z")),
+    ("budget negative", our_config(budget=-5, checkpoint={"path": "c"})), ("budget of nothing", our_config(budget=0, checkpoint={"path": "c"})),
+    ("budget in words", our_config(budget="little", checkpoint={"path": "c"})), ("budget a list", our_config(budget=[5], checkpoint={"path": "c"})), ("budget without a checkpoint", our_config(budget=5)), ("class unknown", our_config(**{"class": "nonsense"})), ("checkpoint text", our_config(checkpoint="x")),
+    ("checkpoint interval negative", our_config(checkpoint={"path": "c", "interval": "-5s"})), ("checkpoint path climbs", our_config(checkpoint={"path": "../../etc"})),
+    ("checkpoint signal unknown", our_config(checkpoint={"path": "c", "signal": "BOOM"})), ("interruptible text", our_config(interruptible="perhaps")),
+    ("config of ours a list", job(config={"spotctl": []})), ("max_duration nonsense", our_config(max_duration="forever and a day")),
     ("two documents", "name: a\nrun: b\n---\nname: c\nrun: d\n"), ("more than a mebibyte", "name: x\nrun: y\n#" + "x" * (1 << 20)),
 ]
 # name, method, path, body (dict = JSON, bytes raw), headers

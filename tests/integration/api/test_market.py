@@ -122,7 +122,7 @@ class Market(unittest.TestCase):
             A.sql("INSERT INTO price_point VALUES (%d, %d, %d, %d, 'test')" % (self.ids[2], t - (2 - i) * lib.HOUR, t, price))
         h = A.call("GET", "/v1/pools/p%d?history=7d" % self.ids[2], expect=200)[1]["history"]
         self.assertEqual([x["price_micros"] for x in h], [5000000, 6000000])
-        # What held when the time began is told as well.
+        # The history includes the price in force when the period began.
         held = A.call("GET", "/v1/pools/p%d?history=30m" % self.ids[2], expect=200)[1]["history"]
         self.assertEqual([x["price_micros"] for x in held], [6000000])
         A.call("GET", "/v1/pools/p99999", expect=404)
@@ -215,7 +215,7 @@ class Market(unittest.TestCase):
         self.assertGreater(r["transfer_micros"], 100000)
         self.assertEqual(r["checkpoint_bytes"], 40000000000)
         self.assertEqual(A.call("POST", path, job.replace(", size_gb: 40", ""), expect=200)[1]["transfer_micros"], 0)
-        # What is changed after the last round has begun changes no pick.
+        # A change after the last round has begun changes no pick.
         A.sql("UPDATE price_point SET price_micros = 1 WHERE pool_id = %d AND effective_us > %d" % (late, t - 144 * 600 * lib.US))
         again = A.call("POST", path, job, expect=200)[1]
         self.assertEqual([(p["id"], p["rounds"]) for p in again["pools"]], [(p["id"], p["rounds"]) for p in r["pools"]])

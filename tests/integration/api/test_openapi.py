@@ -1,4 +1,4 @@
-"""The document describes what is served: every route, closed references, and success replies of all."""
+"""The document describes the served API: every route, closed references, and success replies of all."""
 import glob
 import os
 import re
@@ -89,7 +89,7 @@ class Document(unittest.TestCase):
         A.call("PUT", "/v1/shares", {"team": "nlp"}, expect=400)
         A.sql("INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why) VALUES ('aws', 'r', 'i-lost', 'instance', 5, 6, 'no row knows it')")
         said = A.call("POST", "/v1/leaks", {"ref": "i-lost", "act": "end"}, expect=200)[1]["items"][0]
-        self.assertEqual(said["state"], "ending")  # what was said stands there before the sweep that does it
+        self.assertEqual(said["state"], "ending")  # the state shows the order before the sweep carries it out
         self.assertIn("its end was asked for by ", said["why"])
         self.assertEqual([[x["ref"] for x in A.call("GET", "/v1/leaks?state=" + s, expect=200)[1]["items"]] for s in ("found", "ending")], [[], ["i-lost"]])
         A.call("POST", "/v1/leaks", {"ref": "i-nobody", "act": "end"}, expect=404)

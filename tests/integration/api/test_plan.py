@@ -1,4 +1,4 @@
-"""POST /v1/plan: every term adds up, the distribution is the seed's, and what rows know moves the figures."""
+"""POST /v1/plan: every term adds up, the distribution is the seed's, and known rows move the figures."""
 import math
 import os
 import sys
@@ -108,7 +108,7 @@ class Plan(unittest.TestCase):
             A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
 
     def refused_alike(self, text):
-        """The plan says what submitting the same file answers: the refusal, or None."""
+        """Returns the refusal, which plan and submit must share, or None."""
         plan = A.call("POST", "/v1/plan", text, expect=200)[1]
         status, doc, _ = A.call("POST", "/v1/jobs", text)
         said = plan["submit_refusal"]
@@ -168,7 +168,7 @@ class Plan(unittest.TestCase):
         self.assertTrue(first["chosen"], loose["decision"])
         self.assertEqual((loose["decision"]["pool"], loose["decision"]["choice"]), ("p%d" % slow[0], "spot"))
         self.assertIsNone(loose["decision"]["passed_over"])
-        # Where a run there would leave no time to begin again on demand it is passed over, and that is said.
+        # The plan passes over a pool that would leave no time to begin again on demand, and says so.
         tight = A.call("POST", "/v1/plan", both.replace("deadline: 30h", "deadline: 5h"), expect=200)[1]
         passed = tight["decision"]["passed_over"]
         self.assertEqual(passed["pool"], "p%d" % slow[0])
@@ -177,7 +177,7 @@ class Plan(unittest.TestCase):
         for pool in slow:
             A.sql("UPDATE pool SET offered = false WHERE id = %d" % pool)
 
-    def test_what_is_expected_lies_within_its_distribution(self):
+    def test_the_expected_cost_lies_within_its_distribution(self):
         texts = [FILE % ("x", "")]
         texts.append(texts[0].replace("work: 20h", "work: 100h").replace("deadline: 30h", "deadline: 2h"))
         texts.append(texts[0].replace("    deadline: 30h\n", ""))

@@ -12,7 +12,7 @@ static void run_story(struct world *w, uint64_t seed, bool tokens)
 
 	world_reset(w, tokens);
 	rng_seeded_init(&k.rng, seed);
-	/* what was not sent in time made a machine all the same */
+	/* a launch that was not sent in time made a machine all the same */
 	w->conf.launch_timeout_us = tokens ? 400000 : 2 * SPOT_US_PER_S;
 	/* Rests that end before the next launch of a busy machine would have it try spot for
 	 * ever. */

@@ -1,7 +1,7 @@
 /*
- * The engine is killed at random turns while gangs are acquired, run, lose a machine and end:
- * launched once, whole or not at all, nothing left over, every microsecond of every machine billed
- * once. Seeds are fixed; an argument runs one seed.
+ * Kills the engine at random turns while gangs are acquired, run, lose a machine and end. Each gang
+ * is launched once, whole or not at all. Nothing is left over, and every microsecond of every
+ * machine is billed once. Seeds are fixed; an argument runs one seed.
  */
 #include "engine_killer.h"
 
@@ -46,7 +46,7 @@ static void run_story(struct world *w, uint64_t seed, const struct gang_cloud *h
 
 	world_reset(w, tokens);
 	rng_seeded_init(&k.rng, seed);
-	/* what was not sent in time made a machine all the same */
+	/* a launch that was not sent in time made a machine all the same */
 	w->conf.launch_timeout_us = tokens ? 400000 : 2 * SPOT_US_PER_S;
 	/* Rests that end before the next launch of a busy machine would have it try the same place
 	 * for ever. */

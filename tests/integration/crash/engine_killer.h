@@ -29,9 +29,9 @@ struct killer_sweep {
 	const void *how;
 };
 /*
- * Tells the stories of a sweep: every third one, counted from an offset that changes from day to
- * day and is printed; all with SPOT_KILL_ALL=1 (tests/run nightly). seed_only, unless 0, is the one
- * seed that is told.
+ * Runs the stories of a sweep: every third one, from an offset that changes from day to day and is
+ * printed. SPOT_KILL_ALL=1 runs all (tests/run nightly). seed_only, unless 0, is the one seed to
+ * run.
  */
 void killer_sweep(struct world *w, const struct killer_sweep *s, uint64_t seed_only);
 

@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from support.late import Late  # noqa: E402
 
-CALM_S = 0.05  # whoever sleeps wakes within that on a machine that has time for a demo
+CALM_S = 0.05  # a sleeping process wakes within that on a machine that has time for a demo
 
 
 def tell_story(cmd):

@@ -65,7 +65,7 @@ class Away(e2e.Case):
         w.start_daemon()
         j = w.await_attempt(job, 2, 90)
         first, second = j["attempts_list"][:2]
-        self.assertEqual((first["exit_reason"], first["drain_why"]), ("drained", "its agent heard no daemon for too long"))
+        self.assertEqual((first["exit_reason"], first["drain_why"]), ("drained", "the agent had no contact with the daemon for too long"))
         self.assertGreaterEqual(second["steps_start"], saved)
         self.assertEqual(second["steps_start"], first["steps_done"])
         self.assertEqual(j["lost_steps"], 0)

@@ -9,7 +9,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support import e2e  # noqa: E402
 
 STEPS = 3000
-# What is kept back of a budget: time to stop and to end a machine (core/money/budget.h), a look, and a save as the file allows it.
+# The reserve of a budget: time to stop and to end a machine (core/money/budget.h), a pass, and a save as the file
+# allows it.
 END_S, LOOK_S, SAVE_S = 130, 1, 10
 MORE_S = 2  # so long a limit lets the job run on that is set under it
 PLAIN = """name: %s
@@ -86,7 +87,7 @@ class Budget(e2e.Case):
         self.assertEqual(w.ctl_json("job", "budget", job, usd(limit))["budget"]["limit_micros"], limit)
 
         step = self.check_saved(job, limit)
-        # Not before all was spent but what is kept back; amounts are rounded.
+        # Not before all but the reserve was spent; amounts are rounded.
         self.assertGreaterEqual(e2e.micros(self.events(job, "BUDGET")[0]["at"]) - asked_us, (MORE_S - 0.5) * 1e6)
         w.sim_wait("terminated", instance=node["ref"])
         w.await_gone()
@@ -141,7 +142,7 @@ class Budget(e2e.Case):
         self.assertEqual(self.budget(job)["limit_micros"], limit)
 
     def check_too_little_more_leaves_it_parked(self, job):
-        """All parked jobs are looked at together: what lets a later one go on has seen this one, and left it."""
+        """The engine checks all parked jobs together: when it lets a later one go on, it has left this one."""
         w = self.world
         probe = self.submit_unpaid("probe")
         self.parked(probe)
@@ -179,7 +180,7 @@ class Budget(e2e.Case):
         self.assertEqual((j["attempts"], j["cost_micros"], j["checkpoint"]), (0, 0, None))
         self.assertRegex(j["why"], r"^0\.0010 of 0\.0010 USD of its budget are left; a start needs 0\.\d{4} USD at least")
         self.metric('spot_parked_jobs{team="vision"} 1')
-        # Whoever waits is told what to do, and waits on.
+        # A waiting command prints advice, and waits on.
         waits = w.start_ctl("job", "wait", job)
         self.assertIn("PARKED", waits.stderr.readline())
         self.assertIn("raise it with 'spotctl job budget %s AMOUNT'" % job, waits.stderr.readline())
@@ -198,7 +199,7 @@ class Budget(e2e.Case):
         out = w.spotctl("job", "submit", "-", text=PLAIN % ("dear", "vision", "1", "1000h"))
         self.assertEqual(out.returncode, 0, out.stderr)
         job = out.stdout.strip()
-        self.assertRegex(out.stderr, r"warning: budget: 1\.0000 USD do not pay for this work: the best offer now, aws \S+ \S+ spot at "
+        self.assertRegex(out.stderr, r"warning: budget: 1\.0000 USD do not pay for this work\. The best offer now, aws \S+ \S+ spot at "
                                      r"\d+\.\d{4} USD/h, is expected to need \d+\.\d{4} USD to the end")
         self.assertEqual(self.budget(job)["limit_micros"], 1000000)
         self.cancelled(job)

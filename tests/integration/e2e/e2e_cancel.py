@@ -15,7 +15,7 @@ class Cancel(e2e.Case):
         self.assertEqual(out.returncode, 0, out.stderr)
         j = self.world.await_end(job, 40)
         self.assertEqual(j["state"], "CANCELLED")
-        # Whoever waits for it learns from the exit code that it did not succeed.
+        # A waiting command says by its exit code that the job did not succeed.
         self.assertNotEqual(self.world.spotctl("job", "wait", job).returncode, 0)
         return j
 
@@ -52,7 +52,7 @@ class Cancel(e2e.Case):
         w.sim_wait("terminated", instance=ref)
         w.await_gone()
         self.assertFalse([p for p in pids if os.path.exists("/proc/%d" % p)])
-        # Cancelling what is over is no error and changes nothing.
+        # Cancelling a job that is over is no error and changes nothing.
         again = w.spotctl("job", "cancel", job)
         self.assertIn(again.returncode, (0, 5), again.stderr)
         self.assertEqual(w.job(job)["state"], "CANCELLED")

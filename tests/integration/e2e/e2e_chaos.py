@@ -33,7 +33,8 @@ class Chaos(e2e.Case):
                 made = w.sim("POST", "/fault", dict(fault, match={"service": service}, count=-1, probability=chance))
                 store += [made["id"]] if service == "s3" else []
         lambdas = w.submit(name="chaos-lambda", steps=200, step_ms=25, gpus="A10: 1", resources=["infra: lambda"])
-        # One is moved by hand, one by its provider, while the calls fail. Who begins first is not told before: each is moved when it comes.
+        # While the calls fail, the user moves one job and the provider another. Which begins first is open: each is
+        # moved when it runs.
         jobs = [w.submit(name="chaos-0", steps=500, step_ms=25, interval="4s")]
         j = w.await_steps(jobs[0], 40, 90)
         w.until("the drain is accepted", 30, lambda: w.spotctl("node", "drain", j["node"]).returncode == 0)

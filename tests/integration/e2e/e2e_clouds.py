@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Each cloud alone: one job from the price poll to nothing left. The machine proves itself by its cloud, the cloud's own notice
-reaches the job within a second of the agent, the job goes on elsewhere from where it was. Then each kind of object store."""
+"""Each cloud alone: one job from the price poll until nothing is left. The machine proves itself by its cloud. The
+cloud's own notice reaches the job within a second of the agent, and the job resumes elsewhere. Then each kind of object
+store."""
 import datetime
 import glob
 import json
@@ -15,7 +16,7 @@ STEPS = 500
 
 
 class Cloud:
-    """What is asked of every cloud; below, one class each."""
+    """The tests of every cloud; below, one class each."""
     GPUS, SPOT = "A10G: 1", True
     VERIFIED = True
     NOTICE = None   # the agent's word for where it heard it; None: this cloud gives none
@@ -29,7 +30,7 @@ class Cloud:
                 text += f.read()
         return text
 
-    def at(self, text, event):
+    def event_time(self, text, event):
         line = next((x for x in text.splitlines() if "event=" + event in x or " %s " % event in x), None)
         self.assertIsNotNone(line, "%s is not in the agent's log:\n%s" % (event, text[-3000:]))
         return datetime.datetime.fromisoformat(re.search(r"\d{4}-\d\d-\d\dT[0-9:.]+", line).group())
@@ -44,7 +45,7 @@ class Cloud:
 
     def heard(self, home):
         text = self.agent_log(home)
-        seen, signalled = self.at(text, "notice.seen"), self.at(text, "job.signalled")
+        seen, signalled = self.event_time(text, "notice.seen"), self.event_time(text, "job.signalled")
         self.assertIn("source=" + self.NOTICE, text)
         self.assertLess((signalled - seen).total_seconds(), self.late.limit(1))
 
@@ -80,7 +81,7 @@ class Cloud:
         return next(i for i in json.loads(p.stdout)["items"] if i["name"] == "objects")
 
     def stored(self, job):
-        """The store is asked whether it has what the rows say, by its own kind of signed request."""
+        """Asks the store, by its own kind of signed request, whether it has the rows' objects."""
         found = self.objects()
         self.assertEqual(found["state"], "ok", found)
         self.assertNotIn(": 0 looked at", found["words"])

@@ -89,7 +89,7 @@ class Daemons(e2e.Case):
             w.until("the second acts", 30, lambda: "launch.sent" in second_log())
         finally:
             w.daemon.proc.send_signal(signal.SIGCONT)
-        # The first wakes up as if nothing had been; what it wanted to do is fenced off.
+        # The first wakes up and continues; the fence refuses its writes.
         j = w.await_attempt(job, 2, 60)
         j = w.await_end(job)
         self.assertEqual((j["state"], j["attempts"]), ("SUCCEEDED", 2))

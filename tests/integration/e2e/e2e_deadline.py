@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Deadlines: planned, not hoped for. What cannot be done is refused at submit; what has time waits for spot, what has none does
-not; starts can be put off; supply that is tight is seen and said."""
+"""Deadlines: planned, not hoped for. An infeasible job is refused at submit. A job with time waits for spot, one
+without does not. Starts can be put off. Tight supply is seen and reported."""
 import os
 import sys
 import time
@@ -121,7 +121,7 @@ class Deadline(e2e.Case):
         self.assertNotEqual(p.returncode, 0)
         self.assertIn("--deadline HOURS", p.stderr)
         p = w.spotctl("backtest", "-", "--from", "1h", text=text)
-        self.assertIn("the trace is too short: what lies between --from and --to ends after 1h00m", p.stderr)
+        self.assertIn("the trace is too short: the time between --from and --to ends after 1h00m", p.stderr)
 
     def test_3_a_start_can_be_put_off(self):
         w = self.world

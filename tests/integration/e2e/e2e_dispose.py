@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Objects of abandoned checkpoints leave the store; what another checkpoint has too stays."""
+"""Objects of abandoned checkpoints leave the store; objects that another checkpoint has too stay."""
 import glob
 import hashlib
 import os
@@ -42,7 +42,7 @@ class Dispose(e2e.Case):
                         "path, seq, bytes, mode, sha256, object_key, fresh) SELECT c.id, v.path, 0, v.n, 420, v.sha, v.key, true "
                         "FROM c, (VALUES %s) v (path, n, sha, key) WHERE v.path IS NOT NULL) SELECT id FROM c" % (job[1:], ", ".join(rows)))
 
-    def test_what_only_an_abandoned_checkpoint_has_is_deleted(self):
+    def test_chunks_of_an_abandoned_checkpoint_alone_are_deleted(self):
         w = self.world
         job = w.submit(steps=60, step_ms=10)
         w.await_end(job)

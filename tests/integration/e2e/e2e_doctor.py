@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""spotctl doctor: what is wrong is named with what to do about it; secrets stay where they are."""
+"""spotctl doctor: it names each problem with advice, and prints no secret."""
 import glob
 import json
 import os
@@ -40,7 +40,7 @@ class Healthy(e2e.Case):
         own = by_name(run, "spotd")
         for name in ("database", "database clock", "spot-agent", "spot-nvml", "store PUT", "store GET", "store DELETE", "engine"):
             self.assertEqual(own["", name]["state"], "ok", own["", name])
-        # How long one statement took is this machine's affair; what is said of it is not.
+        # The time of one statement is this machine's affair; the report of it is not.
         latency = own["", "database latency"]
         self.assertEqual(latency["state"], "ok" if float(latency["words"].split(" ms")[0]) < 50 else "warn", latency)
         self.assertEqual(own["", "public address"]["state"], "warn")
@@ -85,7 +85,7 @@ class Healthy(e2e.Case):
         code, run = self.examine("spotd")
         self.assertEqual((code, by_name(run, "spotd")["", "store PUT"]["state"]), (0, "ok"))
 
-    def test_who_may_ask(self):
+    def test_only_permitted_roles_may_ask(self):
         w = self.world
         token = w.ctl_json("token", "create", "watcher", "--role", "viewer")["token"]
         status, reply = w.ask("POST", "/v1/doctor", {}, headers={"Authorization": "Bearer " + token})
@@ -101,7 +101,7 @@ class Invariants(e2e.Case):
     OPTIONS = {"providers": ("aws",), "regions": "us-east-1"}
     RULES = ["machines", "vouched", "outlived", "epochs", "checkpoints", "progress", "ledger time", "ledger amounts", "ledger reversals", "moving",
              "budget", "leaders", "orphans", "objects"]
-    # What is broken, by SQL, once everything is over; the rules that say so, and how.
+    # Rows broken by SQL once everything is over, and the rules that must report them, with their words.
     BREAKS = [("DELETE FROM checkpoint_chunk WHERE checkpoint_id = (SELECT max(id) FROM checkpoint WHERE state = 'COMMITTED')", {"checkpoints": "0 of"}),
               ("UPDATE attempt SET steps_start = 0 WHERE epoch = 2", {"progress": "epoch 2 began at step 0"}),
               ("INSERT INTO ledger (at_us, kind, node_id, pool_id, market, from_us, to_us, price_micros, price_observed_us, amount_micros) SELECT at_us, "

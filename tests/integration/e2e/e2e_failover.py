@@ -28,8 +28,8 @@ class Failover(e2e.Case):
         waited = {}
         for j in (t, e):
             waited[j["id"]] = e2e.micros(j["attempts_list"][0]["created_at"]) - e2e.micros(j["created_at"])
-        # The tight one waits for no longer than its deadline has room; the other tries spot for its patience of four seconds, of
-        # which a quarter is left once supply is seen to be tight.
+        # The tight one waits no longer than its deadline allows. The other tries spot for its patience of four seconds,
+        # of which a quarter is left once supply is seen to be tight.
         self.assertLess(waited[tight], 60000000)
         self.assertGreaterEqual(waited[easy], 1000000)
         why = w.ctl("job", "why", tight)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What providers do to their callers: lost replies, errors after the effect, throttles, keys that end; and machines that
-nobody asked for."""
+"""Providers' faults: lost replies, errors after the effect, throttles, keys that end, and machines that nobody asked
+for."""
 import os
 import sys
 import xml.etree.ElementTree as ET

@@ -96,7 +96,7 @@ class Fleet(e2e.Case):
              if (p["zone"], p["instance_type"]) == (at["zone"], "g5.xlarge")), None))
 
     def check_draft(self, reserved):
-        """A dry run shows what will be, with sums that add up, and starts nothing."""
+        """A dry run shows the plan, with sums that add up, and starts nothing."""
         w = self.world
         mine = "p%s" % str(reserved["id"]).lstrip("p")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Jobs of several nodes through the real path: by one launch (AWS, Google Cloud) and by single launches (Azure), a machine that is
-taken in the middle, a zone with room for two of three, a daemon that is killed, a rank that fails, logs of every rank."""
+"""Jobs of several nodes through the real path, by one launch (AWS, Google Cloud) and by single launches (Azure). A
+machine is reclaimed in the middle, a zone has capacity for two of three, a daemon is killed, a rank fails. Logs of
+every rank are complete."""
 import os
 import re
 import signal
@@ -31,7 +32,7 @@ SETTINGS = {"engine": {"gang_hold": "6s", "lease": "1500ms"}}
 
 
 class Gang:
-    """What all have in common."""
+    """Common to all classes below."""
     GPUS, SPOT = "A10G: 1", True
 
     @classmethod
@@ -77,8 +78,8 @@ class Gang:
         return self.world.api("POST", "/v1/plan", self.plan_text(nodes).encode(), headers={"Content-Type": "application/yaml"})
 
     def first_choice(self):
-        """Where three nodes would be sought, by what is believed of all pools at the moment (what an earlier test took back there counts);
-        not before all regions told their prices, or the next one that does may be cheaper."""
+        """Returns where three nodes would be sought by today's estimates, which remember the reclaims of earlier tests.
+        Waits until all regions told their prices, or the next one that does may be cheaper."""
         self.world.until("prices of all regions", 60, lambda: all(
             f["last_ok_at"] for p in self.world.api("GET", "/v1/providers")["items"] for f in p["feeds"] if f["feed"] == "prices_spot"))
         return self.world.api("GET", "/v1/pools/" + self.plan()["gang"]["offers"][0]["pool"])
@@ -179,7 +180,7 @@ class OneLaunch(Gang, e2e.Case):
         self.assertEqual(j["restarts"], 0)
         self.finished(job, 250, attempts=2)
 
-    def test_where_one_rank_saves_for_all_they_go_on_from_that(self):
+    def test_all_ranks_go_on_from_the_save_of_one(self):
         w = self.world
         job = self.submit(steps=250, interval="2s", pause=1, more="--savers 1")
         w.await_job(job, "a whole checkpoint", 60, lambda j: j["checkpoint"])

@@ -78,7 +78,7 @@ class Guard(e2e.Case):
         log = self.read(w.daemon.log.name)
         self.assertIn(b" debug ", log)
         self.refuse("the daemon's log", log, [*keys, SECRET])
-        # What presigned URLs and sessions are made of is as good as a key for as long as they live.
+        # A presigned URL's signature and a session's token are as good as a key for as long as they live.
         self.refuse("the daemon's log", log, ["X-Amz-Signature=", "Bearer "])
         daemon = w.daemon.proc.pid
         self.refuse("the daemon's arguments", self.read("/proc/%d/cmdline" % daemon), keys)

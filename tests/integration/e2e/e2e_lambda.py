@@ -74,7 +74,7 @@ class Lambda(e2e.Case):
         j = self.ended(job)
         ours = w.node(j["attempts_list"][0]["node"])["ref"]
         self.assertIn(ours, both)
-        # Both agents came at once with the same token; the one whose machine is ended was never believed.
+        # Both agents came at once with the same token; the one on the ended machine never enrolled.
         self.assertEqual([e["event"] for e in w.node(j["attempts_list"][0]["node"])["events"] if e["event"].startswith("AGENT_")],
                          ["AGENT_ENROLLED"])
         w.sim_wait("terminated", 40, instance=(both - {ours}).pop())

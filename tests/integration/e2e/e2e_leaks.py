@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Machines, and what else a provider lists, that carry our tag and that no row stands for, planted past the broker by the cloud's own API:
-they are shown in dollars and ended after their grace, with all that belongs to them. What carries anything but exactly our tag is let alone."""
+"""Orphans: machines and other things that carry our tag and have no row, made past the broker through the cloud's own
+API. They are shown in dollars and ended after their grace, with all that belongs to them. A thing with any tag but
+exactly ours is left alone."""
 import copy
 import json
 import os
@@ -13,12 +14,13 @@ from support import e2e  # noqa: E402
 from clouds import GcsStore, call, must  # noqa: E402
 
 GRACE_S = 8  # a slow machine, too, sees a leak before it is ended
-# A lease that is seldom renewed: its holder leads all the same when something is launched in between.
+# Seldom renewed: its holder leads all the same when something is launched in between.
 SETTINGS = {"engine": {"orphan_grace": "%ds" % GRACE_S, "sweep": "2s", "lease": "30s"}}
 
 
 class Planted:
-    """ref: as the broker calls it; words: what would name it in an event or in the clouds' books; machine: the emulator's id, None if it is none."""
+    """ref: the broker's name for it. words: its names in an event or in the clouds' books. machine: the emulator's id,
+    or None."""
 
     def __init__(self, ref, *words, **more):
         self.ref, self.words, self.machine = ref, [ref, *words], None
@@ -26,18 +28,18 @@ class Planted:
 
 
 class Leaks:
-    """What is asked of every cloud; below, one class each. rest: what the provider lists besides machines."""
-    GPUS = TAG = None    # TAG: the key that tells whose it is
-    LISTED = None        # (service, action) of a request that each sweep makes,
-    PER_SWEEP = 1        # so often
-    REST_AFTER_S = None  # the rest ends by itself so long after it was seen; None: minutes later, so that here somebody has to say it
+    """The tests of every cloud; below, one class each. rest: things besides machines that the provider lists."""
+    GPUS = TAG = None    # TAG: the key of the owner's tag
+    LISTED = None        # (service, action) of a request of each sweep.
+    PER_SWEEP = 1        # Requests of that kind per sweep.
+    REST_AFTER_S = None  # The rest ends by itself so long after it was seen; None: so late that a user has to end it.
 
-    # ---- whose -----------------------------------------------------------------------------
+    # ---- tags ------------------------------------------------------------------------------
 
-    def ours(self, tags):
+    def own_tags(self, tags):
         return dict(tags)
 
-    def nobodys(self, tags):
+    def no_tags(self, tags):
         return {}
 
     def another_installations(self, tags):
@@ -54,7 +56,7 @@ class Leaks:
         unique = secrets.token_hex(8)
         return "brk.%s.n%s.%d" % (self.install, unique, time.time()), "spt-%s-n%s" % (self.install, unique)
 
-    # ---- what is seen ----------------------------------------------------------------------
+    # ---- the list --------------------------------------------------------------------------
 
     def leaks(self, *more):
         seen = {i["ref"]: i for i in self.world.ctl_json("leaks", *more)["items"]}
@@ -62,7 +64,7 @@ class Leaks:
         return seen
 
     def await_leaks(self, what, timeout_s, planted, *more):
-        """A machine whose group comes first is listed as a leftover until it is there."""
+        """If a machine's group comes first, the group is listed as a leftover until the machine is there."""
         def all_there():
             seen = self.leaks(*more)
             return seen if all(p.ref in seen and (p.machine is None or seen[p.ref]["kind"] == "instance") for p in planted) else None
@@ -77,8 +79,8 @@ class Leaks:
     def live(self):
         return {i["id"] for i in self.world.instances(live=True)}
 
-    def left(self):
-        """What runs or lies about and is none of the strangers'."""
+    def things_left(self):
+        """Returns the running or stored things that do not belong to the strangers."""
         words = [word for s in self.strangers for word in (*s.words, s.machine) if word]
         return [x for x in self.world.sim("GET", "/books")["left"] if not any(word in x for word in words)]
 
@@ -96,21 +98,21 @@ class Leaks:
         node = w.node(w.await_steps(job, 5)["node"])
         self.assertEqual(node["pool"]["provider"], self.provider)
         self.read(node)
-        whose = (self.nobodys, self.another_installations, self.one_character_more, self.under_another_key)
-        self.strangers = [make(who) for make in (self.machine, self.rest) for who in whose]
+        whose = (self.no_tags, self.another_installations, self.one_character_more, self.under_another_key)
+        self.strangers = [make(who) for make in (self.machine, self.plant_rest) for who in whose]
         for s in self.strangers:
             self.runs(s)
         before = [self.look(s) for s in self.strangers]
-        rests, orphan = self.rests_of_ours(), self.machine(self.ours)
+        rests, orphan = self.rests_of_ours(), self.machine(self.own_tags)
         self.runs(orphan)
         self.listed(node, orphan, rests)
         self.ends_after_a_grace(orphan, rests)
-        self.over(node, orphan, rests)
+        self.await_over(node, orphan, rests)
         # The node beside them was ours all the while.
         w.hurry()
         j = w.await_end(job)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 1, 0), j["why"])
-        w.until("all of ours is gone, as is what belonged to it", 60, lambda: not w.nodes() and not self.left() and not self.leaks())
+        w.until("all of ours is gone, as is what belonged to it", 60, lambda: not w.nodes() and not self.things_left() and not self.leaks())
         seen = w.counted(*self.LISTED)
         w.until("two more sweeps", 60, lambda: w.counted(*self.LISTED) >= seen + 2 * self.PER_SWEEP)
         self.untouched(before)
@@ -131,7 +133,8 @@ class Leaks:
         self.assertGreater(one["per_hour_micros"], 100000)
 
     def ends_after_a_grace(self, orphan, rests):
-        """By the clouds' own books. What is no machine may be what a launch makes first: it is let alone for as long as that may take."""
+        """Checks an end by the clouds' own books. Other things than machines may be a launch's first step: they are
+        left alone for as long as a launch may take."""
         w = self.world
         end = w.sim_wait("shutting_down", 50, instance=orphan.machine)[0]["at_us"]
         self.assertGreater(end - w.instance(orphan.machine)["launched_us"], GRACE_S * 1000000, "no grace")
@@ -139,7 +142,7 @@ class Leaks:
             self.assertEqual(self.leaks().get(r.ref, {}).get("state"), "found")
             w.ctl("leaks", "end", r.ref)
 
-    def over(self, node, orphan, rests):
+    def await_over(self, node, orphan, rests):
         gone = self.await_leaks("the leaks are over", 90, (orphan, *rests), "--state", "gone")
         one, pool = gone[orphan.ref], node["pool"]
         self.assertEqual([one[k] for k in ("provider", "region", "zone", "instance_type", "kind")],
@@ -157,12 +160,12 @@ class Leaks:
     def untouched(self, before):
         self.assertEqual([self.look(s) for s in self.strangers], before)
         self.assertEqual(self.live(), {s.machine for s in self.strangers} - {None})
-        self.assertEqual(self.left(), [])
+        self.assertEqual(self.things_left(), [])
         told = json.dumps([self.events(), self.leaks(), self.leaks("--state", "gone")])
         self.assertEqual([word for s in self.strangers for word in s.words if word in told], [])
 
     def rests_of_ours(self):
-        return [self.rest(self.ours)]
+        return [self.plant_rest(self.own_tags)]
 
     def runs(self, planted):
         if planted.machine:
@@ -200,7 +203,7 @@ class Gcp(Leaks, e2e.Case):
         made = self.ask("POST", "instances", body)["targetId"]
         return Planted("%s/%s" % (self.zone, made), name, made, machine=made, path="instances/" + name)
 
-    def rest(self, whose):
+    def plant_rest(self, whose):
         name, labels = self.labelled(whose, self.disk["labels"])
         made = self.ask("POST", "disks", {"name": name, "sizeGb": self.disk["sizeGb"], "type": self.disk["type"], "labels": labels})["targetId"]
         return Planted("%s/disks/%s" % (self.zone, made), name, made, path="disks/" + name)
@@ -238,7 +241,7 @@ class Azure(Leaks, e2e.Case):
         self.ip = card["properties"]["ipConfigurations"][0]["properties"]
         self.address = self.ask("GET", self.ip["publicIPAddress"]["id"], self.NETWORK)
 
-    def rest(self, whose):
+    def plant_rest(self, whose):
         launch, token = self.fresh()
         tags = whose(dict(self.group["tags"], **{"spotbroker-token": token, "spotbroker-name": launch, "spotbroker-created": str(int(time.time()))}))
         name = "spotbroker-" + launch.replace(".", "-")
@@ -246,7 +249,7 @@ class Azure(Leaks, e2e.Case):
         return Planted(name, tags=tags)
 
     def machine(self, whose):
-        planted = self.rest(whose)
+        planted = self.plant_rest(whose)
         name, p = planted.ref, copy.deepcopy(self.vm["properties"])
         disk = p["storageProfile"]["osDisk"]
         disk = dict({k: disk[k] for k in ("createOption", "deleteOption", "caching")}, name=name + "-os",
@@ -307,20 +310,20 @@ class CoreWeave(Leaks, e2e.Case):
 
     def pool_name(self, whose):
         """As the broker of that installation names its own; one without a tag looks like ours but for a character."""
-        install = {self.ours: self.install, self.another_installations: "00000000"}.get(whose, self.install + "0")
+        install = {self.own_tags: self.install, self.another_installations: "00000000"}.get(whose, self.install + "0")
         return "sb-%s-%s-%s" % (install, self.pool["spec"]["instanceType"], secrets.token_hex(4))
 
-    def rest(self, whose):
+    def plant_rest(self, whose):
         return self.order(self.pool_name(whose), whose)
 
     def rests_of_ours(self):
         """One that lost its labels is ours by its name."""
-        return [self.rest(self.ours), self.order(self.pool_name(self.ours), self.nobodys)]
+        return [self.plant_rest(self.own_tags), self.order(self.pool_name(self.own_tags), self.no_tags)]
 
     def machine(self, whose):
-        """Ours is of the NodePool of our node, whose order then is for both; a stranger's has a NodePool of its own."""
+        """Ours is of our node's NodePool, which then is ordered for both; a stranger's has a NodePool of its own."""
         name, token = self.fresh()
-        mine = whose == self.ours
+        mine = whose == self.own_tags
         pool = self.pool["metadata"]["name"] if mine else self.order(self.pool_name(whose), whose, 0).pool
         meta, spec = self.pod["metadata"], copy.deepcopy(self.pod["spec"])
         for server_made in ("nodeName", "serviceAccount", "priority", "preemptionPolicy"):

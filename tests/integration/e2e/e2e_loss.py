@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What breaks without a word: a host that dies, an agent that is killed."""
+"""Silent losses: a host that dies, an agent that is killed."""
 import json
 import os
 import signal
@@ -45,7 +45,8 @@ class Loss(e2e.Case):
         self.check_money(job, books)
 
     def check_evidence(self, job, node):
-        """What was seen by whom is with the verdict, about the machine and about the job; neither counter moved."""
+        """The verdict has each observation with its witness, about the machine and about the job; neither counter
+        moved."""
         w = self.world
         verdicts = {v["verdict"]: v for v in w.api("GET", "/v1/jobs/%s/why" % job)["verdicts"]}
         given_up = verdicts.get("lost") or verdicts["reclaimed"]
@@ -95,8 +96,9 @@ class Loss(e2e.Case):
                 self.check_node(n, mine, bill[n["ref"]])
 
     def check_node(self, n, lines, bill):
-        """Our lines cover the node's life without gap or overlap, and differ from the provider's bill only by its edges: we
-        count from the reply to the launch until the provider confirmed the end, EC2 from running to the end itself."""
+        """Our lines cover the node's life without gap or overlap, and differ from the provider's bill only by its
+        edges. We count from the reply to the launch until the provider confirmed the end, EC2 from running to the end
+        itself."""
         undone = {line["reverses"] for line in lines if line["reverses"]}
         spans = [(e2e.micros(line["from_at"]), e2e.micros(line["to_at"]), line["price_micros"]) for line in lines
                  if not line["reverses"] and line["id"] not in undone]

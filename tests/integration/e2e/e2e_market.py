@@ -53,11 +53,12 @@ class Market(e2e.Case):
         def failing():
             feeds = next(p for p in w.ctl_json("providers")["items"] if p["name"] == "aws")["feeds"]
             return [f for f in feeds if f["fails"] > 0 and f["last_error"]]
-        # A call repeats what is unavailable for as long as it may; then the feed counts as failed, with the vendor's words.
+        # A call repeats an unavailable request for as long as it may; then the feed counts as failed, with the vendor's
+        # words.
         self.assertEqual({(f["region"], f["feed"]) for f in w.until("a failed feed", 60, failing)}, {("us-west-2", "prices_spot")})
         w.sim("DELETE", "/fault")
         w.until("the feed speaks again", 60, lambda: silent["id"] not in self.listed("--gpu", "L4", "--state", "stale"))
-        # What a poll costs is written beside it.
+        # The poll's cost is written beside it.
         for f in next(p for p in w.ctl_json("providers")["items"] if p["name"] == "aws")["feeds"]:
             if f["feed"] == "prices_spot":
                 self.assertGreaterEqual(f["requests_last"], 1, f)

@@ -45,7 +45,7 @@ class Move(e2e.Case):
         w.hurry()
         j = w.await_end(job)
         self.assertEqual((j["state"], j["attempts"], j["lost_steps"]), ("SUCCEEDED", 4, 0))
-        # Whoever followed the log saw every attempt, once and in order, and the end.
+        # A user who followed the log saw every attempt, once and in order, and the end.
         text, words = follower.communicate(timeout=30)
         self.assertEqual(follower.returncode, 0, words)
         self.assertEqual([line for line in text.splitlines() if line.startswith("attempt ")],
@@ -87,7 +87,7 @@ class Move(e2e.Case):
         self.report(job, here, there, new["node"])
 
     def report(self, job, here, there, node):
-        """What the move earned is reported against what staying would have cost, and adds up."""
+        """The report has the move's saving against the cost of staying, and adds up."""
         w = self.world
         why = w.api("GET", "/v1/jobs/%s/why" % job)["decisions"]
         move = [d for d in why if d["kind"] == "rebalance"][-1]["inputs"]["move"]

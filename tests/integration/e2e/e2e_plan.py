@@ -87,7 +87,7 @@ class Plan(e2e.Case):
         self.assertRegex(wide, r"RECLAIMS/H\s+LOW\s+HIGH\s+RECLAIMS FROM", "hazards come with their intervals")
         self.assertIn("PRICE NOW", wide)
         self.assertIn("%.6f" % (offers[0]["total_micros"] / 1e6), wide)
-        # What it was seen to do is known the next time.
+        # The next plan knows the job's measured restart.
         seen = w.api("POST", "/v1/plan", FILE.replace("name: planned", "name: e2e").replace("{work: 30h", "{team: research, work: 30h"), headers={"Content-Type": "application/yaml"})
         self.assertEqual(seen["offers"][0]["terms"]["restart_source"], "measured")
         w.await_gone()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A poll of all five clouds at the real catalog's size, in one pass: every region, every type, and the past as far as told.
 
-Nothing may be refused for its rate, no statement may be slow, and what it took is printed."""
+Nothing may be refused for its rate, no statement may be slow, and the times are printed."""
 import csv
 import json
 import os
@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(HERE, "..", ".."))
 from support import e2e, postgres  # noqa: E402
 
 DATA = os.path.join(HERE, "..", "..", "cloudsim", "data")
-SLOW_S = 0.2  # on a machine that has time, and not once: a busy one may keep any statement waiting now and then
+SLOW_S = 0.2  # on an idle machine, and not once: a busy one may delay any statement now and then
 # Current prices, and rows of price history.
 PRICES, HISTORY = 3400, 20000
 # Days that the vendor tells (Azure: that the emulated cloud's record holds).
@@ -44,7 +44,7 @@ class Poll(e2e.Case):
         cls.world = e2e.World(**cls.OPTIONS)
         cls.began = time.monotonic()
         cls.sql("ALTER SYSTEM SET log_min_duration_statement = %d" % (SLOW_S * 1000))
-        # What a statement does is measured, not what this machine's disk takes to write it down.
+        # The test measures statements, not how fast this machine's disk writes.
         cls.sql("ALTER SYSTEM SET synchronous_commit = off")
         cls.sql("ALTER SYSTEM SET fsync = off")
         cls.sql("SELECT pg_reload_conf()")

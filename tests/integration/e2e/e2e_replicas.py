@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Three daemons on one database: who leads goes on acting within two seconds of the other's end, however that ended;
-requests and agents may reach any of them.
+"""Three daemons on one database: one leads again within two seconds of the leader's end, however that ended.
+Requests and agents may reach any of them.
 
 SPOT_KILLS: how many leaders are killed (3)."""
 import http.client
@@ -136,7 +136,7 @@ class Anybody(Case):
         self.assertEqual(len(ids), 1, made)
         self.assertEqual(w.sql("SELECT count(*) FROM job WHERE name = 'once'"), "1")
         w.ctl("job", "cancel", ids.pop())
-        # Only who leads asks the clouds; a machine that stands still for a lease makes another one lead.
+        # Only the leader calls the clouds; a machine that stands still for a lease makes another one lead.
         self.assertEqual([r.name for r in followers if "engine.leads" not in r.text()
                           and ("poller.polled" in r.text() or "launch.sent" in r.text())], [])
         metrics = w.ask("GET", "/metrics")[1]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A backup is taken in the middle of a story, the story goes on, and the older backup is restored: what was launched since
-runs on, is shown with what it costs, and ends only when somebody says so; jobs of the backup go on. The steps are those of
-deploy/docs/operating.md, for both kinds of backup that it names."""
+"""A backup is taken in the middle of a story, the story goes on, and the older backup is restored. Machines launched
+since the backup run on, are shown with their cost, and end only when an operator says so. Jobs of the backup go on. The
+steps are those of deploy/docs/operating.md, for both kinds of backup that it names."""
 import os
 import sys
 
@@ -45,7 +45,7 @@ class Restore:
         w.until("the sweeper looked ten times more", 60, lambda: w.counted("ec2", "DescribeInstances") > sweeps + 10)
         alive = {i["id"] for i in w.instances(live=True)}
         self.assertLessEqual({old_ref, *refs}, alive, "a machine of a newer row was ended")
-        # And so is what runs there: its agent, which no row knows, is told to wait.
+        # So does its job: the agent, which has no row, is told to wait.
         before = [w.local_steps(job, ref) for job, ref in zip(new, refs)]
         w.until("their jobs go on", 60, lambda: all(w.local_steps(job, ref) > n for job, ref, n in zip(new, refs, before)))
         self.assertIn("agent.stranger", daemon.text())
@@ -78,7 +78,7 @@ class BaseBackup(Restore, Case):
         self.world.server.run("pg_basebackup", "-D", path, "-X", "stream", "-c", "fast", "-d", self.world.server.dsn())
 
     def put_back(self, path):
-        """The server's files are those of the backup; what came after it is not replayed."""
+        """The server's files are those of the backup; later changes are not replayed."""
         server = self.world.server
         server.stop()
         server.data = path

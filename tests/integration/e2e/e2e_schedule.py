@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Scarce machines: who is first, who makes room and loses nothing by it, and what a class decides."""
+"""Scarce machines: the order of jobs, preemption without a loss, and the settings of a class."""
 import os
 import re
 import signal
@@ -55,7 +55,7 @@ class Schedule(e2e.Case):
         w.await_steps(low, 60)
         launched = len(w.sim("GET", "/state")["launches"])
 
-        # Not high enough: it waits, and it is said where and for what.
+        # Not high enough: it waits, and the report says where and why.
         near = w.submit(name="near", steps=30, resources=["priority: 99"], ours="work: 1h\nfleet: one")
         w.await_job(near, "its place in the queue", 20, lambda j: j["queue"] and j["queue"]["position"] == 1)
         self.assertEqual(w.job(low)["epoch"], 1)
@@ -135,7 +135,7 @@ class Schedule(e2e.Case):
         return s["weight"], s["source"], s["file_weight"]
 
     def check_shares_of_the_file(self):
-        """What was set stands before the file; the file may change under a running daemon."""
+        """A share that was set overrides the file; the file may change under a running daemon."""
         w = self.world
         w.ctl("shares", "set", "vision", "2")
         self.assertEqual(self.share("vision"), (2, "set", 0.5))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A training run on several nodes, for tests: every step waits for all ranks, the save is at a step that all agree on, each
-rank keeps a state of its own and refuses another one's (with --savers N only the first N ranks do). A directory that all can see stands for their network.
+"""A training run on several nodes, for tests. Every step waits for all ranks, and the save is at a step that all agree on.
+Each rank keeps a state of its own and refuses another one's (with --savers N only the first N ranks do). A directory
+that all can see stands for their network.
 
     gang_train.py --steps N --step-ms M --meet DIR --pause-s S [--fail-at STEP --fail-rank R]
                   [--savers N]
@@ -54,9 +55,9 @@ def meet_all(meet, step):
         time.sleep(0.005)
 
 
-def rest(step, pause_s):
-    """The agents of the ranks ask one after the other, and what is saved may not change while it is uploaded: whoever is
-    asked in this time is told of this step. At a drain the end comes here."""
+def pause_at(step, pause_s):
+    """The agents of the ranks ask one after the other, and a save may not change while it is uploaded. A request in
+    this time gets this step as its answer. At a drain the end comes here."""
     end = time.monotonic() + pause_s
     while time.monotonic() < end:
         if asked["n"]:
@@ -95,7 +96,7 @@ def main():
         write(E["SPOT_PROGRESS_FILE"], "%d %d\n" % (step, o.steps))
         if wanted:
             save(step, total, o.savers)
-            rest(step, o.pause_s)
+            pause_at(step, o.pause_s)
     save(step, total, o.savers)
     write(os.path.join(o.meet, "%s.result.%d" % (E["SPOT_JOB_ID"], RANK)), "%d\n" % total)
     print("rank %d ends with %d" % (RANK, total), flush=True)

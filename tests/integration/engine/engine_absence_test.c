@@ -14,7 +14,7 @@ static void running_until(struct world *w, int64_t lost_us)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 }
 
-static void running(struct world *w)
+static void job_run(struct world *w)
 {
 	running_until(w, 60 * SPOT_US_PER_S);
 }
@@ -33,7 +33,7 @@ static void test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speak
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->conf.agent_silent_us = 10 * SPOT_US_PER_S; /* on a busy machine, too, it speaks */
 	engine_reload(w->engine, &w->conf);
 	w->cloud.hide = true;
@@ -44,8 +44,8 @@ static void test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speak
 	world_succeed(w);
 }
 
-/* The simulation found it: what a daemon hears when it leads no longer may be minutes old. */
-static void test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence(void **state)
+/* The answers that a former leader hears may be minutes old. */
+static void test_an_answer_after_the_lease_was_lost_is_no_evidence(void **state)
 {
 	struct world *w = *state;
 
@@ -137,8 +137,8 @@ static void test_lists_that_lack_the_machine_of_a_repeated_launch_say_nothing_ye
 	world_succeed(w);
 }
 
-/* A launch without token whose reply was lost and whose machine no list shows; it was looked for
- * once. again_us 0: soon again. */
+/* A launch without token: its reply was lost, and no list shows its machine. The engine looked for
+ * it once. again_us 0: soon again. */
 static void launched_unlisted(struct world *w, int64_t lag_us, int64_t again_us)
 {
 	world_reset(w, false);
@@ -179,7 +179,7 @@ static void test_one_list_that_lacks_a_machine_makes_no_launch_void(void **state
 	found_when_listed(w);
 }
 
-/* Its first call is long ago, its last is not: what that made may come to the lists yet. */
+/* Its first call is long ago, its last is not: the machine of that may still come to the lists. */
 static void
 test_a_repeated_launch_that_is_not_found_is_not_given_up_within_the_lag_of_its_last_call(
     void **state)
@@ -267,7 +267,7 @@ static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->agents = false;
 	/* Longer than is usual for an agent, shorter than makes it broken; then one list lacks the
 	 * instance. */
@@ -283,13 +283,13 @@ static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 	world_succeed(w);
 }
 
-/* Where it is only hidden it would live on, and nobody would pay attention. */
+/* A machine that is only hidden would live on unwatched. */
 static void test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_all_the_same(
     void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->agents = false;
 	w->cloud.hide = true;
 	world_until(w, LIMIT, "SELECT (gone_seen >= 2)::int FROM node WHERE id = 1");
@@ -306,7 +306,7 @@ static void test_silence_while_no_daemon_listened_does_not_count(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->agents = false;
 	world_kill(w);
 	/* We were away for ten times as long as makes an agent lost. */
@@ -361,7 +361,7 @@ static void test_an_agent_heard_by_a_clock_that_differs_is_not_silent(void **sta
 		world_for(w, 100);
 		still_running(w);
 	}
-	/* What falls silent is found all the same. */
+	/* A machine that falls silent is found all the same. */
 	world_until(w, LIMIT, "SELECT count(*) FROM verdict WHERE kind = 'silent'");
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
@@ -372,7 +372,7 @@ static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->cloud.ends_slowly = true;
 	world_sql(w,
 	    "UPDATE attempt SET phase = 'EXITED', exit_reason = 'ok', exit_code = 0, ended_us = "
@@ -393,7 +393,7 @@ static void test_a_terminate_is_over_when_the_provider_says_so(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_a_daemon_hears_after_it_lost_the_lease_is_no_evidence),
+		cmocka_unit_test(test_an_answer_after_the_lease_was_lost_is_no_evidence),
 		cmocka_unit_test(
 		    test_a_node_absent_from_every_list_is_not_lost_while_its_agent_speaks),
 		cmocka_unit_test(test_a_young_machine_that_the_terminate_does_not_find_is_not_gone),

@@ -1,5 +1,5 @@
-/* What machines cost: every line by the price that was in force, and what the provider does not
- * bill taken back. */
+/* The cost of machines: every line by the price in force. Time that the provider does not bill is
+ * credited. */
 #include "engine_world.h"
 
 static void test_the_ledger_sums_to_interval_times_price_across_a_price_change(void **state)
@@ -165,7 +165,7 @@ static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void *
 	"ledger r WHERE r.reverses = l.id)"
 	assert_int_equal(world_int(w, "SELECT sum(to_us - from_us)" STANDS " AND kind = 'compute'"),
 	    500000);
-	/* What was billed before we meddled may have a boot in it, or the wait for its job. */
+	/* Lines from before our changes may have a boot in them, or the wait for its job. */
 	assert_int_equal(world_int(w,
 			     "SELECT sum(to_us - from_us) = (SELECT least(a.ended_us, n.ended_us) "
 			     "- a.started_us FROM attempt a JOIN node n ON n.id = a.node_id"
@@ -190,11 +190,11 @@ static void test_weeks_of_work_that_were_lost_are_booked_to_the_last_line(void *
 	world_finish(w, 1);
 }
 
-/* ---- what the provider does not bill --------------------------------------------------------- */
+/* ---- time that the provider does not bill ---------------------------------------------------- */
 
 /* A machine of 3,600 dollars an hour runs and is taken, or ended by the user; its job goes on
  * elsewhere and ends. */
-static void taken(struct world *w, int64_t free_us, enum spot_end_cause cause)
+static void machine_end(struct world *w, int64_t free_us, enum spot_end_cause cause)
 {
 	world_reset(w, true);
 	w->cloud.reclaim_free_us = free_us;
@@ -218,7 +218,7 @@ static void test_a_spot_machine_that_was_taken_early_costs_nothing_to_the_micro_
 {
 	struct world *w = *state;
 
-	taken(w, SPOT_US_PER_HOUR, SPOT_END_RECLAIM);
+	machine_end(w, SPOT_US_PER_HOUR, SPOT_END_RECLAIM);
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'credit'");
 	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger WHERE node_id = 1"),
 	    0);
@@ -260,8 +260,8 @@ static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_eithe
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* Nobody looks for a while, half of what is waited: the job ends, and the terminate finds
-	 * the machine gone. */
+	/* Nobody looks for a while, half of the wait: the job ends, and the terminate finds the
+	 * machine gone. */
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].cause = SPOT_END_RECLAIM;
 	world_finish(w, 1);
@@ -271,13 +271,13 @@ static void test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_eithe
 	assert_int_equal(world_int(w, "SELECT sum(amount_micros) FROM ledger"), 0);
 }
 
-/* By a clock that was ahead an attempt may begin behind its machine's end: nothing of its work is
- * billed, and nothing of it is to be booked as lost. */
+/* By a clock that was ahead an attempt may begin after its machine's end. None of its work is
+ * billed, and none of it is booked as lost. */
 static void test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back(void **state)
 {
 	struct world *w = *state;
 
-	taken(w, 1000, SPOT_END_RECLAIM);
+	machine_end(w, 1000, SPOT_END_RECLAIM);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM ledger WHERE node_id = 1 AND kind = 'lost_work'");
 	world_kill(w);
@@ -292,7 +292,7 @@ static void test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back(void **s
 	    0);
 }
 
-static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void **state)
+static void test_time_is_billed_that_the_user_ended_or_that_ran_longer_or_elsewhere(void **state)
 {
 	struct world *w = *state;
 	static const struct {
@@ -302,7 +302,7 @@ static void test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed(void *
 		{ 0, SPOT_END_RECLAIM } };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		taken(w, cases[i].free_us, cases[i].cause);
+		machine_end(w, cases[i].free_us, cases[i].cause);
 		world_for(w, 600);
 		assert_int_equal(world_int(w, "SELECT count(*) FROM ledger WHERE kind = 'credit'"),
 		    0);
@@ -325,7 +325,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_loss_of_which_nothing_is_billed_keeps_no_credit_back),
 		cmocka_unit_test(
 		    test_a_machine_that_was_taken_before_we_ended_it_costs_nothing_either),
-		cmocka_unit_test(test_what_the_user_ended_or_ran_longer_or_elsewhere_is_billed),
+		cmocka_unit_test(
+		    test_time_is_billed_that_the_user_ended_or_that_ran_longer_or_elsewhere),
 	};
 
 	if (argc > 1) {

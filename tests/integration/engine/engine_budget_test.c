@@ -1,11 +1,12 @@
-/* Budgets of jobs bind: nothing is begun that is not paid for to its end, what has used its budget
- * up saves and is parked, and goes on when there is more. A machine costs a dollar an hour here; to
- * save and to end takes 190.05 s of it, to begin 300 s more and what a start takes. */
+/* Budgets of jobs bind. The engine begins nothing that the budget cannot pay to its end. A job that
+ * has used its budget up saves and is parked, and goes on when there is more. A machine costs a
+ * dollar an hour here. To save and to end takes 190.05 s of it, to begin 300 s more and the time of
+ * a start. */
 #include "engine_world.h"
 
 #define PARKED "SELECT count(*) FROM job WHERE state = 'PARKED'"
 #define RUNS "SELECT count(*) FROM job WHERE state = 'RUNNING'"
-/* What it has spent now, what giving its machines back takes, and so much more. */
+/* The job's cost so far, the cost of giving its machines back, and so much more. */
 #define SPENT_AND(more) \
 	"UPDATE job SET budget_micros = job_spent(id, %" PRId64 \
 	") + (SELECT sum(ceil(price_micros * 190.05 / 3600)) FROM job_machines(id, 0) WHERE " \
@@ -22,7 +23,7 @@ static int64_t job_with(struct world *w, const char *extra, const char *budget)
 	return id;
 }
 
-static void runs(struct world *w, const char *extra, const char *budget)
+static void budget_job_run(struct world *w, const char *extra, const char *budget)
 {
 	world_reset(w, true);
 	w->cloud.gangs = true;
@@ -36,7 +37,7 @@ static void test_a_job_that_has_used_its_budget_up_saves_and_is_parked(void **st
 {
 	struct world *w = *state;
 
-	runs(w, "{}", "10000000");
+	budget_job_run(w, "{}", "10000000");
 	world_sql(w, SPENT_AND("300"), world_us()); /* a second more */
 	world_until(w, LIMIT, PARKED);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM checkpoint WHERE state = 'COMMITTED'"),
@@ -65,7 +66,7 @@ static void test_a_parked_job_goes_on_where_it_stopped_when_there_is_more(void *
 {
 	struct world *w = *state;
 
-	runs(w, "{}", "10000000");
+	budget_job_run(w, "{}", "10000000");
 	world_sql(w, SPENT_AND("0"), world_us());
 	world_until(w, LIMIT, PARKED);
 	world_empty(w);
@@ -88,7 +89,7 @@ static void test_a_limit_that_is_lifted_lets_a_parked_job_go_on(void **state)
 {
 	struct world *w = *state;
 
-	runs(w, "{}", "10000000");
+	budget_job_run(w, "{}", "10000000");
 	world_sql(w, SPENT_AND("0"), world_us());
 	world_until(w, LIMIT, PARKED);
 	world_sql(w, "UPDATE job SET budget_micros = NULL; NOTIFY spot_engine");
@@ -100,7 +101,7 @@ static void test_a_parked_job_can_be_cancelled(void **state)
 {
 	struct world *w = *state;
 
-	runs(w, "{}", "10000000");
+	budget_job_run(w, "{}", "10000000");
 	world_sql(w, SPENT_AND("0"), world_us());
 	world_until(w, LIMIT, PARKED);
 	world_sql(w, "UPDATE job SET cancel_us = %" PRId64 "; NOTIFY spot_engine", world_us());
@@ -130,7 +131,7 @@ static void test_a_budget_that_pays_no_start_launches_nothing(void **state)
 	    1);
 }
 
-static void test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_is_there(
+static void test_a_machine_too_dear_for_the_budget_is_not_taken_even_if_it_is_the_only_one(
     void **state)
 {
 	struct world *w = *state;
@@ -176,7 +177,7 @@ static void test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole(void **
 {
 	struct world *w = *state;
 
-	runs(w, "{\"num_nodes\": 2}", "10000000");
+	budget_job_run(w, "{\"num_nodes\": 2}", "10000000");
 	world_sql(w, SPENT_AND("300"), world_us());
 	world_until(w, LIMIT, PARKED);
 	assert_int_equal(world_int(w,
@@ -195,8 +196,8 @@ static void test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole(void **
 	world_check_gangs(w);
 }
 
-/* One of two is held, and what is left pays for its end and not for the other's work: neither is
- * bought for. */
+/* One of two is held, and the rest pays for its end and not for the other's work: the engine buys
+ * no machine. */
 static void test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again(
     void **state)
 {
@@ -236,7 +237,7 @@ static void test_no_other_machine_is_sought_for_a_move_that_the_budget_does_not_
 	world_start(w);
 	job_with(w, "{}", "10000000");
 	world_until(w, LIMIT, RUNS);
-	/* What it has pays for some minutes here, and not for a second machine beside. */
+	/* The rest pays for some minutes here, and not for a second machine beside it. */
 	world_sql(w, SPENT_AND("100000"), world_us());
 	cloud_sell_again(&w->cloud);
 	world_for(w, 800);
@@ -312,7 +313,7 @@ int main(void)
 		T(test_a_limit_that_is_lifted_lets_a_parked_job_go_on),
 		T(test_a_parked_job_can_be_cancelled),
 		T(test_a_budget_that_pays_no_start_launches_nothing),
-		T(test_what_is_too_dear_for_a_budget_is_not_taken_though_nothing_else_is_there),
+		T(test_a_machine_too_dear_for_the_budget_is_not_taken_even_if_it_is_the_only_one),
 		T(test_a_machine_on_its_way_is_given_back_when_the_budget_ends_first),
 		T(test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole),
 		T(test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again),

@@ -8,7 +8,7 @@
 	"launched_us, ended_us, billed_to_us, why) SELECT id, '" state "', 0, '" token \
 	"', '" token "', 1000000, 0, " launched ", " ended ", " billed ", '' FROM pool; "
 
-static int64_t at(struct world *w, const char *column, const char *token)
+static int64_t seconds_from_now(struct world *w, const char *column, const char *token)
 {
 	char sql[200];
 
@@ -74,40 +74,40 @@ static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_
 
 	lives_wrong_make(w);
 	lives_settle(w, "6");
-	assert_int_equal(at(w, "n.ended_us", "ended"), 9000);
-	assert_int_equal(at(w, "a.ended_us", "both"), 9000);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "ended"), 9000);
+	assert_int_equal(seconds_from_now(w, "a.ended_us", "both"), 9000);
 	lives_settle(w, "7");
-	assert_int_equal(at(w, "n.ended_us", "ended"), 0);
-	assert_int_equal(at(w, "launched_us", "ended"), -100);
-	assert_int_equal(at(w, "n.ended_us", "both"), 0);
-	assert_int_equal(at(w, "launched_us", "both"), -300);
-	assert_int_equal(at(w, "a.created_us", "both"), -200);
-	assert_int_equal(at(w, "a.started_us", "both"), -100);
-	assert_int_equal(at(w, "a.ended_us", "both"), 0);
-	assert_int_equal(at(w, "launched_us", "lives"), 0);
-	assert_int_equal(at(w, "n.ended_us", "lives"), -1);
-	assert_int_equal(at(w, "launch_sent_us", "lives"), 0);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "ended"), 0);
+	assert_int_equal(seconds_from_now(w, "launched_us", "ended"), -100);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "both"), 0);
+	assert_int_equal(seconds_from_now(w, "launched_us", "both"), -300);
+	assert_int_equal(seconds_from_now(w, "a.created_us", "both"), -200);
+	assert_int_equal(seconds_from_now(w, "a.started_us", "both"), -100);
+	assert_int_equal(seconds_from_now(w, "a.ended_us", "both"), 0);
+	assert_int_equal(seconds_from_now(w, "launched_us", "lives"), 0);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "lives"), -1);
+	assert_int_equal(seconds_from_now(w, "launch_sent_us", "lives"), 0);
 	/* Should it be found it lives since it was sent. */
-	assert_int_equal(at(w, "launch_sent_us", "unheard"), 0);
+	assert_int_equal(seconds_from_now(w, "launch_sent_us", "unheard"), 0);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM node WHERE token = 'unheard' AND launched_us IS "
 			     "NULL AND ended_us IS NULL"),
 	    1);
-	assert_int_equal(at(w, "n.ended_us", "billed"), 9000);
-	assert_int_equal(at(w, "n.ended_us", "soon"), 30);
-	assert_int_equal(at(w, "launched_us", "past"), -1000);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "billed"), 9000);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "soon"), 30);
+	assert_int_equal(seconds_from_now(w, "launched_us", "past"), -1000);
 	/* The doubt began 300 s ago. */
-	assert_int_equal(at(w, "n.ended_us", "short"), -300);
-	assert_int_equal(at(w, "launched_us", "short"), -500);
-	assert_int_equal(at(w, "launched_us", "early"), -300);
-	assert_int_equal(at(w, "launch_sent_us", "early"), -300);
-	assert_int_equal(at(w, "a.created_us", "early"), -290);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "short"), -300);
+	assert_int_equal(seconds_from_now(w, "launched_us", "short"), -500);
+	assert_int_equal(seconds_from_now(w, "launched_us", "early"), -300);
+	assert_int_equal(seconds_from_now(w, "launch_sent_us", "early"), -300);
+	assert_int_equal(seconds_from_now(w, "a.created_us", "early"), -290);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM attempt WHERE epoch = 2 AND started_us IS NULL "
 			     "AND ended_us IS NULL"),
 	    1);
-	assert_int_equal(at(w, "launched_us", "whole"), -300);
-	assert_int_equal(at(w, "n.ended_us", "whole"), -200);
+	assert_int_equal(seconds_from_now(w, "launched_us", "whole"), -300);
+	assert_int_equal(seconds_from_now(w, "n.ended_us", "whole"), -200);
 	world_sql(w, "DROP FUNCTION now_us()");
 }
 
@@ -129,8 +129,8 @@ static void test_nothing_is_billed_while_nobody_says_that_the_clock_is_right(voi
 	world_finish(w, 1);
 }
 
-/* A machine boots, its daemon is dead, and by the clock of who comes next all that was written is
- * an hour older than it is. */
+/* A machine boots, and its daemon is dead. By the next daemon's clock all rows are an hour older
+ * than they are. */
 static void boots_an_hour_ago(struct world *w)
 {
 	w->agents = false;
@@ -145,8 +145,8 @@ static void boots_an_hour_ago(struct world *w)
 	    "state_us = state_us - 3600000000; UPDATE event SET at_us = at_us - 3600000000");
 }
 
-/* Its host started again with a clock an hour ahead, and nobody has said yet what time it is. */
-static void test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boot(void **state)
+/* Its host started again with a clock an hour ahead, and no provider has confirmed the time yet. */
+static void test_a_daemon_that_starts_with_a_clock_ahead_lets_machines_boot(void **state)
 {
 	struct world *w = *state;
 	int64_t began;
@@ -162,8 +162,8 @@ static void test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boo
 	    began + 3 * SPOT_US_PER_S);
 }
 
-/* Who led had a clock an hour behind, and died; it was set right while nobody led. So many who led
- * next died as well. */
+/* The leader's clock was an hour behind; the leader died, and the clock was corrected while nobody
+ * led. The next more leaders died as well. */
 static void boots_in_time(struct world *w, int more)
 {
 	world_reset(w, true);
@@ -178,7 +178,7 @@ static void boots_in_time(struct world *w, int more)
 		world_kill(w);
 	}
 	world_start(w);
-	/* It has looked at what boots by then. */
+	/* It has checked the booting machine by then. */
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM led, leader l WHERE led.epoch = l.epoch AND led.to_us > "
 	    "led.from_us + 4000000");
@@ -190,7 +190,7 @@ static void boots_in_time(struct world *w, int more)
 }
 
 /* The simulation found it (seed 577). */
-static void test_what_a_dead_leader_with_a_clock_behind_launched_has_its_time_to_boot(void **state)
+static void test_a_machine_of_a_dead_leader_with_a_clock_behind_has_its_time_to_boot(void **state)
 {
 	boots_in_time(*state, 0);
 }
@@ -207,10 +207,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 		    test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed),
+		cmocka_unit_test(test_a_daemon_that_starts_with_a_clock_ahead_lets_machines_boot),
 		cmocka_unit_test(
-		    test_who_begins_with_a_clock_ahead_leaves_machines_their_time_to_boot),
-		cmocka_unit_test(
-		    test_what_a_dead_leader_with_a_clock_behind_launched_has_its_time_to_boot),
+		    test_a_machine_of_a_dead_leader_with_a_clock_behind_has_its_time_to_boot),
 		cmocka_unit_test(test_nor_does_it_lose_that_time_when_the_next_leader_dies),
 		cmocka_unit_test(test_nothing_is_billed_while_nobody_says_that_the_clock_is_right),
 	};

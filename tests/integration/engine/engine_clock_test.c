@@ -1,6 +1,6 @@
 /*
- * What a daemon wrote by a wall clock that was wrong, and what becomes of it when the clock is set
- * right. What such times do to verdicts is engine_verdict_test's, to prices pg_price_test's.
+ * Rows that a daemon wrote by a wrong wall clock, once the clock is corrected. Effects on verdicts
+ * are in engine_verdict_test, on prices in pg_price_test.
  */
 #include "engine_world.h"
 
@@ -12,7 +12,7 @@
 
 /* The simulation found it (seed 100019): a pool that was refused while the clock was ahead rested
  * until that time had come. */
-static void test_what_a_clock_that_was_ahead_put_off_is_not_put_off(void **state)
+static void test_acts_put_off_by_a_clock_ahead_are_done_in_time(void **state)
 {
 	struct world *w = *state;
 	int64_t now = world_us(), job;
@@ -48,9 +48,9 @@ static void test_nor_is_a_gang(void **state)
 	world_check_gangs(w);
 }
 
-/* The simulation found it (seed 138467): what is not known became known as the clock was set right,
- * since least() passes over NULL. A leak had been asked to end, a machine that never spoke was
- * heard and under suspicion, a gang that still waits had served. */
+/* Correcting the clock must keep unknown times unknown: least() passes over NULL. A leak had been
+ * asked to end, a machine that never spoke was heard and under suspicion, a gang that still waits
+ * had served. */
 static void test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened(void **state)
 {
 	struct world *w = *state;
@@ -90,9 +90,9 @@ static void test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened(v
 	    0);
 }
 
-/* What would be tried again in a minute is tried again in hours: a machine that is to end, a launch
- * to be looked up that made nothing. */
-static void test_what_is_to_be_done_next_by_a_clock_ahead_is_done(void **state)
+/* The engine would retry in a minute by the right clock, and does so in hours. It retries a
+ * termination, and the lookup of a launch that made nothing. */
+static void test_a_retry_scheduled_by_a_clock_ahead_is_done_in_time(void **state)
 {
 	struct world *w = *state;
 	int64_t now = world_us();
@@ -119,7 +119,7 @@ static void test_what_is_to_be_done_next_by_a_clock_ahead_is_done(void **state)
 
 /* Its end was told by a clock ahead (seed 130705); by the same clock it is billed, and not hours
  * later. */
-static void test_what_a_clock_that_was_ahead_ended_is_billed(void **state)
+static void test_a_life_ended_by_a_clock_ahead_is_billed(void **state)
 {
 	struct world *w = *state;
 	int64_t now = world_us();
@@ -163,7 +163,7 @@ static void test_a_launch_that_a_clock_ahead_dated_is_given_up_in_time(void **st
 /* The simulation found it (seed 150699): nobody answered for two minutes, and the request had
  * waited on its way for one of them. The machine was not a minute old, and in no list yet, when the
  * launch was given up. */
-static void test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call(void **state)
+static void test_a_launched_machine_may_be_as_young_as_the_end_of_its_call(void **state)
 {
 	struct world *w = *state;
 	int64_t now = world_us();
@@ -183,7 +183,7 @@ static void test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call(void 
 	    now + 4 * SPOT_US_PER_S);
 }
 
-/* Who waits for spot since a time that has not come yet is out of patience by and by all the
+/* A job that waits for spot since a time in the future loses its patience in the end all the
  * same. */
 static void test_a_job_that_was_queued_ahead_of_time_goes_on_demand(void **state)
 {
@@ -203,8 +203,8 @@ static void test_a_job_that_was_queued_ahead_of_time_goes_on_demand(void **state
 	world_finish(w, job);
 }
 
-/* "Begin now" by a clock that is ahead is a time to come. What a clock that was right put off, or
- * the user, stays put off. */
+/* "Begin now" by a clock that is ahead is a time in the future. A start that a right clock or the
+ * user put off stays put off. */
 static void test_a_job_that_was_to_begin_by_a_clock_ahead_begins(void **state)
 {
 	struct world *w = *state;
@@ -258,8 +258,7 @@ static void test_a_drain_that_began_by_a_clock_ahead_ends_in_time(void **state)
 	    world_us() + 121 * SPOT_US_PER_S);
 }
 
-/* Crash tests found it: it ended before it began, by a clock that had been set right, and what it
- * cost was never written. */
+/* A machine that ended before it began, by a corrected clock, must have its cost written. */
 static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end(void **state)
 {
 	struct world *w = *state;
@@ -285,8 +284,8 @@ static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_e
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE billed_to_us = ended_us");
 }
 
-/* One job on demand, as no spot was there yet; spot comes while the engine is away, and rows that a
- * clock ahead left (an engine started again reads them first). */
+/* One job runs on demand, as no spot was there yet. While the engine is away spot comes, and rows
+ * that a clock ahead left (a new engine reads them first). */
 static int on_demand_and_then_spot(struct world *w)
 {
 	world_reset(w, true);
@@ -367,7 +366,7 @@ static void test_a_rebalancing_by_a_clock_ahead_puts_none_off(void **state)
 	world_finish(w, 1);
 }
 
-static void test_who_had_to_leave_by_a_clock_ahead_may_have_to_again(void **state)
+static void test_a_job_preempted_by_a_clock_ahead_may_be_preempted_again(void **state)
 {
 	struct world *w = *state;
 
@@ -392,7 +391,7 @@ static void test_who_had_to_leave_by_a_clock_ahead_may_have_to_again(void **stat
 	    1);
 }
 
-/* A job that runs with hours to go; what it may run for is over while the engine is away. */
+/* A job that runs with hours to go; its time limit passes while the engine is away. */
 static void runs_out(struct world *w, const char *extra)
 {
 	world_reset(w, true);
@@ -412,7 +411,7 @@ static void runs_out(struct world *w, const char *extra)
 	"SELECT job_id, 0, node_id, pool_id, market, 'drain', 'EXITED', %" PRId64 ", " AHEAD \
 	", %" PRId64 ", true FROM attempt WHERE rank = 0"
 
-static void test_what_runs_since_a_time_to_come_is_over_in_time(void **state)
+static void test_a_job_that_runs_since_a_future_time_is_over_in_time(void **state)
 {
 	struct world *w = *state;
 
@@ -432,7 +431,7 @@ static void ends_in_spite_of_it(struct world *w, const char *extra)
 	world_until(w, LIMIT, OVERTIME);
 }
 
-static void test_what_ended_before_it_began_gives_a_job_no_time(void **state)
+static void test_an_attempt_that_ended_before_it_began_adds_no_time(void **state)
 {
 	ends_in_spite_of_it(*state, "{}");
 }
@@ -484,16 +483,16 @@ static void test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time(void 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_a_clock_that_was_ahead_put_off_is_not_put_off),
+		cmocka_unit_test(test_acts_put_off_by_a_clock_ahead_are_done_in_time),
 		cmocka_unit_test(test_nor_is_a_gang),
 		cmocka_unit_test(
 		    test_a_clock_that_is_set_right_dates_nothing_that_has_not_happened),
-		cmocka_unit_test(test_what_is_to_be_done_next_by_a_clock_ahead_is_done),
-		cmocka_unit_test(test_what_a_clock_that_was_ahead_ended_is_billed),
+		cmocka_unit_test(test_a_retry_scheduled_by_a_clock_ahead_is_done_in_time),
+		cmocka_unit_test(test_a_life_ended_by_a_clock_ahead_is_billed),
 		cmocka_unit_test(test_a_job_that_was_to_begin_by_a_clock_ahead_begins),
 		cmocka_unit_test(test_a_drain_that_began_by_a_clock_ahead_ends_in_time),
 		cmocka_unit_test(test_a_launch_that_a_clock_ahead_dated_is_given_up_in_time),
-		cmocka_unit_test(test_what_a_launch_made_may_be_as_young_as_the_end_of_its_call),
+		cmocka_unit_test(test_a_launched_machine_may_be_as_young_as_the_end_of_its_call),
 		cmocka_unit_test(test_a_job_that_was_queued_ahead_of_time_goes_on_demand),
 		cmocka_unit_test(
 		    test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end),
@@ -501,9 +500,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_move_by_a_clock_ahead_is_none_of_the_last_hour),
 		cmocka_unit_test(test_a_probe_by_a_clock_ahead_is_not_the_last),
 		cmocka_unit_test(test_a_rebalancing_by_a_clock_ahead_puts_none_off),
-		cmocka_unit_test(test_who_had_to_leave_by_a_clock_ahead_may_have_to_again),
-		cmocka_unit_test(test_what_runs_since_a_time_to_come_is_over_in_time),
-		cmocka_unit_test(test_what_ended_before_it_began_gives_a_job_no_time),
+		cmocka_unit_test(test_a_job_preempted_by_a_clock_ahead_may_be_preempted_again),
+		cmocka_unit_test(test_a_job_that_runs_since_a_future_time_is_over_in_time),
+		cmocka_unit_test(test_an_attempt_that_ended_before_it_began_adds_no_time),
 		cmocka_unit_test(test_nor_a_gang),
 		cmocka_unit_test(test_nor_a_job_that_waits),
 		cmocka_unit_test(test_a_machine_that_a_clock_ahead_launched_is_given_up_in_time),

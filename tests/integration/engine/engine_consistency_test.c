@@ -1,6 +1,6 @@
 /*
- * The invariants of spotctl doctor --consistency (src/store/rules): a world in which a job was
- * drained, lost its node and ended keeps all of them, and each is broken here once, by SQL, and
+ * The invariants of spotctl doctor --consistency (src/store/rules). A world in which a job was
+ * drained, lost its node and ended keeps all of them. Each is broken here once, by SQL, and
  * reported in words.
  */
 #include "engine_world.h"
@@ -85,7 +85,7 @@ static int64_t now_us(void)
 	return world_us();
 }
 
-/* What was as it is for so long must be right. */
+/* Rows that have been so for for_us must keep all rules. */
 static void all_hold(struct world *w, const char *when, int64_t for_us)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
@@ -100,7 +100,7 @@ static void all_hold(struct world *w, const char *when, int64_t for_us)
 
 /* A job that saved when its node was noticed, lost its second node and ended; the engine is gone,
  * the books are closed. */
-static void lived(struct world *w)
+static void story_run(struct world *w)
 {
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
@@ -140,7 +140,7 @@ static void test_a_world_with_a_move_and_a_loss_keeps_every_invariant(void **sta
 	const struct rule *const busy[] = { &checkpoints, &progress, &ledger_time, &ledger_amounts,
 		&ledger_reversals, &budget, &leaders };
 
-	lived(w);
+	story_run(w);
 	all_hold(w, "at the end", SPOT_US_PER_S);
 	for (size_t i = 0; i < ARRAY_LEN(busy); i++) {
 		struct seen s;
@@ -259,7 +259,7 @@ static void test_each_invariant_that_is_broken_is_told_in_words(void **state)
 {
 	struct world *w = *state;
 
-	lived(w);
+	story_run(w);
 	for (size_t i = 0; i < ARRAY_LEN(breaks); i++) {
 		struct seen s;
 
@@ -283,11 +283,11 @@ static void test_each_invariant_that_is_broken_is_told_in_words(void **state)
 	all_hold(w, "after everything was put back", SPOT_US_PER_S);
 }
 
-static void test_what_is_kept_or_of_a_fleet_or_works_elsewhere_breaks_nothing(void **state)
+static void test_a_kept_machine_a_fleets_or_one_at_work_elsewhere_breaks_no_rule(void **state)
 {
 	struct world *w = *state;
 
-	lived(w);
+	story_run(w);
 	world_sql(w,
 	    "INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why, kept) SELECT "
 	    "'fake', 'r1', 'i-odd', 'instance', a, "
@@ -308,14 +308,14 @@ static void test_a_parked_job_is_where_it_belongs_and_a_budget_counts_from_when_
 {
 	struct world *w = *state;
 
-	lived(w);
+	story_run(w);
 	world_sql(w,
 	    JOB
 	    "'PARKED'" FROM_AGO
 	    "; UPDATE job SET why = 'its budget is used up', budget_micros = 5 WHERE name = 'odd'");
 	all_hold(w, "parked", SPOT_US_PER_S);
-	/* What was spent before the budget was lowered to that was wanted under the budget of
-	 * then. */
+	/* The money was spent before the budget was lowered to it: the machine was wanted under the
+	 * budget of then. */
 	world_sql(w,
 	    "UPDATE job SET budget_micros = (SELECT sum(amount_micros) FROM ledger WHERE job_id = "
 	    "1) WHERE id = 1; UPDATE node SET "
@@ -331,7 +331,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(test_a_world_with_a_move_and_a_loss_keeps_every_invariant),
 		T(test_each_invariant_that_is_broken_is_told_in_words),
-		T(test_what_is_kept_or_of_a_fleet_or_works_elsewhere_breaks_nothing),
+		T(test_a_kept_machine_a_fleets_or_one_at_work_elsewhere_breaks_no_rule),
 		T(test_a_parked_job_is_where_it_belongs_and_a_budget_counts_from_when_it_was_set),
 	};
 

@@ -1,5 +1,5 @@
-/* What providers tell and vouch for: identity at enrolment, streams, leftovers. Refusals
- * that come late, and quotas: engine_quota_test.c. */
+/* Providers' facts: identity at enrolment, streams, leftovers. Late refusals and quotas are in
+ * engine_quota_test.c. */
 #include "engine_world.h"
 #include "base/crypto/sign.h"
 
@@ -25,8 +25,8 @@ static const char *nonce_of(struct world *w, int64_t node)
 	return out;
 }
 
-/* As the API writes down what the agent of `boot` sent. ref NULL = no proof. */
-static void ask(struct world *w, int64_t node, const char *boot, const char *ref)
+/* Writes the request of the agent of `boot`, as the API does. ref NULL = no proof. */
+static void agent_ask(struct world *w, int64_t node, const char *boot, const char *ref)
 {
 	char proof[400] = "{}", hex[SHA256_HEX];
 
@@ -42,8 +42,8 @@ static void ask(struct world *w, int64_t node, const char *boot, const char *ref
 	    node, boot, hex, proof);
 }
 
-/* A world whose only node boots and waits for its agent. */
-static int64_t booting(struct world *w)
+/* Makes a world with one node, which boots and waits for its agent. */
+static int64_t booting_world(struct world *w)
 {
 	world_reset(w, true);
 	w->cloud.verifies = true;
@@ -59,16 +59,16 @@ static int64_t booting(struct world *w)
 static void test_a_good_proof_is_verified_and_its_text_forgotten(void **state)
 {
 	struct world *w = *state;
-	int64_t node = booting(w);
+	int64_t node = booting_world(w);
 
-	ask(w, node, "b1", "i-1");
+	agent_ask(w, node, "b1", "i-1");
 	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM enrol_proof WHERE proof = ''"), 1);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM event WHERE event = 'IDENTITY_VERIFIED'"),
 	    1);
 	/* Asked again, nothing is asked of the provider again. */
-	ask(w, node, "b1", "i-1");
+	agent_ask(w, node, "b1", "i-1");
 	world_for(w, 200);
 	assert_int_equal(w->cloud.verify_calls, 1);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
@@ -77,9 +77,9 @@ static void test_a_good_proof_is_verified_and_its_text_forgotten(void **state)
 static void test_a_stolen_token_without_proof_is_denied_and_the_node_replaced(void **state)
 {
 	struct world *w = *state;
-	int64_t node = booting(w);
+	int64_t node = booting_world(w);
 
-	ask(w, node, "thief", NULL);
+	agent_ask(w, node, "thief", NULL);
 	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'denied'");
 	assert_int_equal(w->cloud.verify_calls, 0);
 	world_until(w, LIMIT,
@@ -97,9 +97,9 @@ static void test_a_stolen_token_without_proof_is_denied_and_the_node_replaced(vo
 static void test_a_foreign_proof_is_denied_with_the_providers_words(void **state)
 {
 	struct world *w = *state;
-	int64_t node = booting(w);
+	int64_t node = booting_world(w);
 
-	ask(w, node, "thief", "i-99");
+	agent_ask(w, node, "thief", "i-99");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'identity'");
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM event WHERE event = 'ENROL_DENIED' AND why LIKE "
@@ -111,23 +111,23 @@ static void test_a_foreign_proof_is_denied_with_the_providers_words(void **state
 static void test_a_verified_node_is_not_ended_by_somebody_elses_proof(void **state)
 {
 	struct world *w = *state;
-	int64_t node = booting(w);
+	int64_t node = booting_world(w);
 
-	ask(w, node, "b1", "i-1");
+	agent_ask(w, node, "b1", "i-1");
 	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
-	ask(w, node, "thief", "i-99");
+	agent_ask(w, node, "thief", "i-99");
 	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'denied'");
 	world_for(w, 200);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'BOOTING'"), 1);
 }
 
-static void test_what_cannot_be_checked_waits_with_words_and_is_tried_again(void **state)
+static void test_a_proof_that_cannot_be_checked_waits_with_words_and_is_retried(void **state)
 {
 	struct world *w = *state;
-	int64_t node = booting(w);
+	int64_t node = booting_world(w);
 
 	w->cloud.verify_faults = 1;
-	ask(w, node, "b1", "i-1");
+	agent_ask(w, node, "b1", "i-1");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM enrol_proof WHERE verdict = '' AND why LIKE '%no keys%'");
 	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
@@ -138,10 +138,10 @@ static void test_what_cannot_be_checked_waits_with_words_and_is_tried_again(void
 static void test_a_refusal_of_our_own_request_is_no_denial_of_the_proof(void **state)
 {
 	struct world *w = *state;
-	int64_t node = booting(w);
+	int64_t node = booting_world(w);
 
 	w->cloud.verify_rc = SPOT_DENIED;
-	ask(w, node, "b1", "i-1");
+	agent_ask(w, node, "b1", "i-1");
 	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = '' AND why <> ''");
 	w->cloud.verify_rc = SPOT_OK;
 	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'verified'");
@@ -162,7 +162,7 @@ static void test_a_proof_waits_for_the_look_up_of_a_lost_launch(void **state)
 	world_job(w, "{}");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE launch_sent_us IS NOT NULL AND ref IS NULL");
-	ask(w, 1, "b1", "i-1");
+	agent_ask(w, 1, "b1", "i-1");
 	world_for(w, 200);
 	assert_int_equal(w->cloud.verify_calls, 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM enrol_proof WHERE verdict = ''"), 1);
@@ -173,10 +173,10 @@ static void test_a_proof_waits_for_the_look_up_of_a_lost_launch(void **state)
 static void test_an_engine_that_dies_in_the_middle_judges_after_its_restart(void **state)
 {
 	struct world *w = *state;
-	int64_t node = booting(w);
+	int64_t node = booting_world(w);
 
 	w->cloud.verify_faults = 1;
-	ask(w, node, "b1", "i-1");
+	agent_ask(w, node, "b1", "i-1");
 	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE claimed_by <> ''");
 	world_kill(w);
 	world_start(w);
@@ -195,7 +195,7 @@ static void test_identity_off_takes_the_token_alone(void **state)
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
-	ask(w, 1, "b1", NULL);
+	agent_ask(w, 1, "b1", NULL);
 	world_until(w, LIMIT, "SELECT count(*) FROM enrol_proof WHERE verdict = 'waived'");
 	assert_int_equal(w->cloud.verify_calls, 0);
 }
@@ -206,7 +206,7 @@ static void test_identity_off_takes_the_token_alone(void **state)
 
 /* A node of such a cloud that boots; its agent, which asks from address, is held as long as nothing
  * is listed. */
-static struct machine *held(struct world *w, const char *address)
+static struct machine *held_machine(struct world *w, const char *address)
 {
 	world_reset(w, true);
 	w->agents = false;
@@ -219,7 +219,7 @@ static struct machine *held(struct world *w, const char *address)
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'BOOTING'");
-	ask(w, 1, "b1", NULL);
+	agent_ask(w, 1, "b1", NULL);
 	world_sql(w, "UPDATE enrol_proof SET peer = '%s'; NOTIFY spot_engine", address);
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM enrol_proof WHERE why = 'no list of the account has shown it "
@@ -232,19 +232,19 @@ static void test_a_machine_that_nobody_vouches_for_is_listed_before_its_token_is
 {
 	struct world *w = *state;
 
-	(void)held(w, "127.0.0.1:1");
+	(void)held_machine(w, "127.0.0.1:1");
 	assert_int_equal(world_int(w, WAIVED), 0);
 	w->cloud.hide = false;
 	world_until(w, LIMIT, WAIVED);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE listed_us > 0"), 1);
 }
 
-/* The simulation found it (seed 106561): ours had died, what came was the second machine of its
- * launch, which no list had shown. */
+/* Ours had died; the agent that came was on the second machine of its launch, which no list had
+ * shown. */
 static void test_while_lists_lack_our_machine_no_token_is_believed(void **state)
 {
 	struct world *w = *state;
-	struct machine *ours = held(w, "127.0.0.1:1");
+	struct machine *ours = held_machine(w, "127.0.0.1:1");
 
 	ours->lacks = 100000;
 	w->cloud.hide = false;
@@ -255,13 +255,12 @@ static void test_while_lists_lack_our_machine_no_token_is_believed(void **state)
 	world_until(w, LIMIT, WAIVED);
 }
 
-/* The simulation found it (seed 129287): what showed ours was older than the question; meanwhile
- * ours might have gone. */
+/* The list with ours was older than the question: meanwhile ours might have gone. */
 static void test_a_list_from_before_it_asked_vouches_for_nobody(void **state)
 {
 	struct world *w = *state;
 
-	(void)held(w, "127.0.0.1:1");
+	(void)held_machine(w, "127.0.0.1:1");
 	world_sql(w, "UPDATE enrol_proof SET asked_us = %" PRId64, world_us() + 30 * SPOT_US_PER_S);
 	w->cloud.hide = false;
 	world_until(w, LIMIT,
@@ -278,7 +277,7 @@ static void test_while_its_launch_has_a_second_machine_no_token_is_believed(void
 	struct world *w = *state;
 	struct machine *ours, *second;
 
-	ours = held(w, "127.0.0.1:1");
+	ours = held_machine(w, "127.0.0.1:1");
 	second = cloud_add(&w->cloud, "x-second", ours->token, false);
 	/* A name of ours tells when it was launched, by a clock that was ahead then (seed 134491):
 	 * no reason to wait for that time. */
@@ -311,7 +310,7 @@ static void test_of_two_machines_with_one_token_none_is_believed_before_lists_te
     void **state)
 {
 	struct world *w = *state;
-	struct machine *ours = held(w, "127.0.0.1:1"), *second;
+	struct machine *ours = held_machine(w, "127.0.0.1:1"), *second;
 
 	world_sql(w,
 	    "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, peer, asked_us) SELECT 1, "
@@ -330,7 +329,7 @@ static void test_of_two_machines_with_one_token_none_is_believed_before_lists_te
 	world_until(w, LIMIT,
 	    "SELECT count(*) = 3 FROM enrol_proof WHERE why = 'its launch made a second machine, "
 	    "which is ended first'");
-	/* It goes on for a while after its end: who asks then is not told apart. */
+	/* It goes on for a while after its end: its requests look the same then. */
 	world_sql(w,
 	    "UPDATE enrol_proof SET asked_us = asked_us + 30000000 WHERE boot_id = 'k2.h2'");
 	w->conf.orphan_end = true;
@@ -361,7 +360,7 @@ int main(int argc, char **argv)
 		T(test_a_stolen_token_without_proof_is_denied_and_the_node_replaced),
 		T(test_a_foreign_proof_is_denied_with_the_providers_words),
 		T(test_a_verified_node_is_not_ended_by_somebody_elses_proof),
-		T(test_what_cannot_be_checked_waits_with_words_and_is_tried_again),
+		T(test_a_proof_that_cannot_be_checked_waits_with_words_and_is_retried),
 		T(test_a_refusal_of_our_own_request_is_no_denial_of_the_proof),
 		T(test_a_proof_waits_for_the_look_up_of_a_lost_launch),
 		T(test_an_engine_that_dies_in_the_middle_judges_after_its_restart),

@@ -1,8 +1,8 @@
-/* Deadlines of running jobs: when on demand is left to wait for spot, what is not moved for money,
- * and what is done when it is too late. */
+/* Deadlines of running jobs. When does a job leave on demand to wait for spot? Also jobs that are
+ * not moved for money, and late ones. */
 #include "engine_world.h"
 
-static int64_t decisions(struct world *w, const char *kind)
+static int64_t decisions_sql(struct world *w, const char *kind)
 {
 	static char sql[120];
 
@@ -83,12 +83,12 @@ static void test_on_demand_is_left_to_wait_for_spot_while_there_is_time(void **s
 	    "SELECT count(*) FROM job j JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch"
 	    " WHERE j.state = 'RUNNING' AND a.market = 'spot'");
 	assert_int_equal(world_int(w, "SELECT count(*) FROM attempt"), 2);
-	assert_int_equal(decisions(w, "park"), 1);
+	assert_int_equal(decisions_sql(w, "park"), 1);
 	world_finish(w, 1);
 }
 
-/* Spot comes while it runs on demand, and its policy takes it: a move like any other, with what
- * staying would have cost. */
+/* Spot comes while it runs on demand, and its policy takes it: a move like any other, with the cost
+ * of staying. */
 static void test_a_return_that_the_policy_decides_is_in_the_report_of_moves(void **state)
 {
 	struct world *w = *state;
@@ -96,13 +96,13 @@ static void test_a_return_that_the_policy_decides_is_in_the_report_of_moves(void
 	on_demand(w, "{}");
 	assert_true(world_metric(w, "spot_moves_usd", "predicted") >= 0 &&
 	    world_metric(w, "spot_moves_usd", "predicted") < 1e-9);
-	world_kill(w); /* whoever sees the pool knows the deadline */
+	world_kill(w); /* so that the next engine reads pool and deadline together */
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 300 * 3600000000");
 	world_pool(w, "z2", "a1", "spot", 300000);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'return'");
-	/* Ten hours that are left at 3 dollars against 0.3: both machines' totals and what the move
-	 * costs are kept. */
+	/* Ten hours that are left at 3 dollars against 0.3: both machines' totals and the cost of
+	 * the move are kept. */
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM decision d, node n WHERE d.kind = 'return' AND "
 			     "d.why LIKE '%deadline: %' AND n.id = 1"
@@ -142,7 +142,7 @@ static void test_no_move_makes_a_deadline_infeasible(void **state)
 			     "SELECT count(*) FROM decision WHERE outcome->'kept'->0->>'why' LIKE "
 			     "'its deadline: %are left%'"),
 	    1);
-	assert_int_equal(decisions(w, "rebalance"), 0);
+	assert_int_equal(decisions_sql(w, "rebalance"), 0);
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 50000000000");
 	ask_rebalance(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM decision WHERE kind = 'rebalance'");
@@ -175,9 +175,9 @@ static void test_work_that_is_not_saved_counts_as_undone(void **state)
 	world_finish(w, 1);
 }
 
-/* A job that says nothing of its steps has run for three hours since its last save: a reclaim would
- * take them, a save keeps them. */
-static void test_what_a_job_without_steps_has_not_saved_counts_by_the_clock(void **state)
+/* A job that reports no steps has run for three hours since its last save. A reclaim would take
+ * them, a save keeps them. */
+static void test_unsaved_work_of_a_job_without_steps_counts_by_the_clock(void **state)
 {
 	struct world *w = *state;
 	int64_t now = world_us();
@@ -201,7 +201,7 @@ static void test_what_a_job_without_steps_has_not_saved_counts_by_the_clock(void
 	    pool, now / SPOT_US_PER_HOUR, pool, now / SPOT_US_PER_HOUR / 24);
 	world_sql(w, "NOTIFY spot_engine");
 	world_for(w, 500);
-	assert_int_equal(decisions(w, "failover"), 0);
+	assert_int_equal(decisions_sql(w, "failover"), 0);
 	world_sql(w, "UPDATE job SET deadline_us = created_us + 38400000000; NOTIFY spot_engine");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM decision WHERE kind = 'failover' AND why LIKE '%a reclaim now "
@@ -212,14 +212,14 @@ static void test_what_a_job_without_steps_has_not_saved_counts_by_the_clock(void
 	world_finish(w, 1);
 }
 
-/* Once it is late, on demand is kept whatever spot costs; a job that says so is moved for money as
- * if it had no deadline. */
+/* A late job stays on demand whatever spot costs. With late: cheapest it is moved for money as if
+ * it had no deadline. */
 static void test_a_late_job_stays_on_demand_unless_its_file_says_otherwise(void **state)
 {
 	struct world *w = *state;
 
 	on_demand(w, "{}");
-	world_kill(w); /* whoever sees the pool knows the deadline */
+	world_kill(w); /* so that the next engine reads pool and deadline together */
 	world_sql(w, "UPDATE job SET deadline_us = created_us - 1");
 	world_pool(w, "z2", "a1", "spot", 100000);
 	world_start(w);
@@ -270,8 +270,8 @@ static void test_a_late_job_is_placed_where_it_is_done_first(void **state)
 	}
 }
 
-/* The same job with the same time in hand: where on demand was refused lately, it is begun while
- * there is time to be refused again. */
+/* The same job with the same time in hand. After recent refusals of on demand it begins while there
+ * is time for another refusal. */
 static void test_refused_on_demand_launches_bring_the_last_safe_moment_forward(void **state)
 {
 	struct world *w = *state;
@@ -321,7 +321,7 @@ int main(int argc, char **argv)
 		T(test_a_return_that_the_policy_decides_is_in_the_report_of_moves),
 		T(test_no_move_makes_a_deadline_infeasible),
 		T(test_work_that_is_not_saved_counts_as_undone),
-		T(test_what_a_job_without_steps_has_not_saved_counts_by_the_clock),
+		T(test_unsaved_work_of_a_job_without_steps_counts_by_the_clock),
 		T(test_a_late_job_stays_on_demand_unless_its_file_says_otherwise),
 		T(test_a_late_job_is_placed_where_it_is_done_first),
 		T(test_refused_on_demand_launches_bring_the_last_safe_moment_forward),

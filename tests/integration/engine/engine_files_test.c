@@ -1,5 +1,5 @@
-/* Checkpoints of many chunks and specs of many bytes: what one turn signs and holds is bounded, and
- * nobody waits behind them for long. */
+/* Checkpoints of many chunks and specs of many bytes: one turn signs and holds a bounded number,
+ * and nobody waits behind them for long. */
 #include "engine_world.h"
 #include "store/q.h"
 
@@ -13,14 +13,14 @@
 	"+ i %% 7, 420, lpad(to_hex(i), 64, '0'), " \
 	"'k' || i, %s FROM generate_series(0, %d - 1) i ORDER BY md5(i::text);"
 
-static void chunks(struct world *w, int checkpoint, int files, int n, bool fresh)
+static void chunks_add(struct world *w, int checkpoint, int files, int n, bool fresh)
 {
 	world_sql(w, CHUNKS, checkpoint, files, files, fresh ? "true" : "false", n);
 }
 
 /* The files of the rank as its checkpoint has them: whole, each chunk in its place, each sum
  * right. */
-static int64_t restored(struct world *w, int rank)
+static int64_t restored_ranks(struct world *w, int rank)
 {
 	char sql[2048];
 
@@ -44,7 +44,7 @@ static int64_t restored(struct world *w, int rank)
 	return world_int(w, sql);
 }
 
-static void running(struct world *w, const char *job)
+static void job_run(struct world *w, const char *job)
 {
 	world_reset(w, true);
 	w->agents_save = false;
@@ -56,7 +56,7 @@ static void running(struct world *w, const char *job)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 }
 
-static void reclaimed(struct world *w)
+static void node_reclaim(struct world *w)
 {
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].cause = SPOT_END_RECLAIM;
@@ -70,7 +70,7 @@ struct look {
 	bool over;
 };
 
-static void looked(struct op *op)
+static void look_done(struct op *op)
 {
 	struct look *l = container_of(container_of(op, struct pg_req, op), struct look, req);
 	struct q_api_checkpoint_urls_row *row;
@@ -87,7 +87,7 @@ static size_t look_bytes(struct world *w)
 {
 	struct look l = { .arena = arena_new(0) };
 
-	q_api_checkpoint_urls(w->pg, &l.req, &(struct q_api_checkpoint_urls){ .id = 1 }, looked);
+	q_api_checkpoint_urls(w->pg, &l.req, &(struct q_api_checkpoint_urls){ .id = 1 }, look_done);
 	while (!l.over) {
 		world_for(w, 5);
 	}
@@ -102,15 +102,15 @@ static void test_a_large_checkpoint_is_minted_in_parts(void **state)
 {
 	struct world *w = *state;
 
-	running(w, "{}");
+	job_run(w, "{}");
 	world_sql(w,
 	    "BEGIN; INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, "
 	    "created_us)"
 	    " VALUES (1, 1, 0, 'OPEN', 'periodic', 5, 2, 1), (1, 1, 1, 'OPEN', 'notice', 5, 1, 1), "
 	    "(1, 1, 2, 'OPEN', 'notice', 5, 1, 1);");
-	chunks(w, 1, 10, 20000, true);
-	chunks(w, 2, 3, 300, true);
-	chunks(w, 3, 3, 30, true);
+	chunks_add(w, 1, 10, 20000, true);
+	chunks_add(w, 2, 3, 300, true);
+	chunks_add(w, 3, 3, 30, true);
 	world_sql(w, "COMMIT; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) = 3 FROM checkpoint WHERE urls_us IS NOT NULL");
 	assert_int_equal(world_int(w,
@@ -126,25 +126,25 @@ static void test_a_large_checkpoint_is_minted_in_parts(void **state)
 	world_sql(w,
 	    "UPDATE checkpoint SET state = 'COMMITTED', committed_us = 2 WHERE id = 1; UPDATE job "
 	    "SET checkpoint_id = 1");
-	reclaimed(w);
-	assert_int_equal(restored(w, 0), 10);
+	node_reclaim(w);
+	assert_int_equal(restored_ranks(w, 0), 10);
 	assert_int_equal(w->cloud.signed_n, 40330);
 	assert_true(w->cloud.signed_most <= PAGE);
 	world_exit_all(w);
 	world_empty(w);
 }
 
-/* What a leader before had signed may be of any age. */
-static void test_what_another_leader_signed_of_a_part_is_signed_again(void **state)
+/* URLs that an earlier leader signed may be of any age. */
+static void test_parts_signed_by_another_leader_are_signed_again(void **state)
 {
 	struct world *w = *state;
 
-	running(w, "{}");
+	job_run(w, "{}");
 	w->cloud.sign_rc = SPOT_UNAVAILABLE;
 	world_sql(w,
 	    "BEGIN; INSERT INTO checkpoint (job_id, epoch, state, reason, steps, bytes, "
 	    "created_us) VALUES (1, 1, 'OPEN', 'periodic', 5, 2, 1)");
-	chunks(w, 1, 3, 500, true);
+	chunks_add(w, 1, 3, 500, true);
 	world_sql(w,
 	    "UPDATE checkpoint_chunk SET upload_url = 'https://old' WHERE seq < 100; COMMIT; "
 	    "NOTIFY spot_engine");
@@ -164,19 +164,19 @@ static void test_each_rank_fetches_its_own_chunks_in_order(void **state)
 {
 	struct world *w = *state;
 
-	running(w, "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://bucket/k\"}]}");
+	job_run(w, "{\"num_nodes\":2,\"mounts\":[{\"dst\":\"d\",\"uri\":\"s3://bucket/k\"}]}");
 	world_sql(w,
 	    "BEGIN; INSERT INTO checkpoint (job_id, epoch, rank, state, reason, steps, bytes, "
 	    "set_key, created_us, urls_us, committed_us)"
 	    " SELECT 1, 1, r, 'COMMITTED', 'periodic', 50, 9, 50, 1, 1, 1 FROM generate_series(0, "
 	    "1) r");
-	chunks(w, 1, 2, 2 * PAGE, true);
-	chunks(w, 2, 20, 700, true);
+	chunks_add(w, 1, 2, 2 * PAGE, true);
+	chunks_add(w, 2, 20, 700, true);
 	world_sql(w, "COMMIT; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE checkpoint_id = 1");
-	reclaimed(w);
-	assert_int_equal(restored(w, 0), 2);
-	assert_int_equal(restored(w, 1), 20);
+	node_reclaim(w);
+	assert_int_equal(restored_ranks(w, 0), 2);
+	assert_int_equal(restored_ranks(w, 1), 20);
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM attempt WHERE epoch = 2 AND files->0->>'root' = "
 			     "'mount' AND files->0->>'path' = 'd'"),
@@ -191,7 +191,7 @@ static void test_mounts_are_signed_in_pages(void **state)
 {
 	struct world *w = *state;
 
-	running(w, "{}");
+	job_run(w, "{}");
 	world_sql(w,
 	    "UPDATE job SET spec = spec || jsonb_build_object('mounts', (SELECT "
 	    "jsonb_agg(jsonb_build_object('dst', 'd' || i, 'uri', 's3://bucket/k' || i)"
@@ -211,7 +211,7 @@ static void test_mounts_are_signed_in_pages(void **state)
 	world_empty(w);
 }
 
-/* Each has 300 kB, all of them more than a turn may hold; whoever comes after them is looked at. */
+/* Each has 300 kB, all of them more than a turn may hold; the jobs after them get their turn. */
 static void test_large_specs_are_read_a_few_at_a_time(void **state)
 {
 	struct world *w = *state;
@@ -230,7 +230,7 @@ static void test_large_specs_are_read_a_few_at_a_time(void **state)
 	(void)world_job(w, "{}");
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* All of them were looked at: they say what they wait for. */
+	/* All of them had their turn: they say why they wait. */
 	world_until(w, LIMIT,
 	    "SELECT count(*) = 321 FROM job WHERE state = 'QUEUED' AND why <> ''");
 	world_sql(w, "UPDATE job SET cancel_us = 1 WHERE state = 'QUEUED'; NOTIFY spot_engine");
@@ -240,11 +240,11 @@ static void test_large_specs_are_read_a_few_at_a_time(void **state)
 }
 
 /* So many were given up by a job that goes on that no look reaches behind them. */
-static void test_what_a_running_job_gave_up_keeps_no_other_from_being_disposed_of(void **state)
+static void test_an_abandoned_checkpoint_of_a_running_job_blocks_no_disposal(void **state)
 {
 	struct world *w = *state;
 
-	running(w, "{}");
+	job_run(w, "{}");
 	(void)world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
 	world_sql(w,
@@ -269,7 +269,7 @@ static void test_what_a_running_job_gave_up_keeps_no_other_from_being_disposed_o
 
 /* So many run with a provider that is not here, where nothing else is done with them. Parts of
  * their files take more memory when they are read than as text. */
-static void away(struct world *w, const char *market, int n, int bytes, int parts)
+static void jobs_lose(struct world *w, const char *market, int n, int bytes, int parts)
 {
 	world_reset(w, true);
 	w->agents = false;
@@ -304,7 +304,7 @@ static void test_large_specs_of_running_jobs_are_judged_a_few_at_a_time(void **s
 {
 	struct world *w = *state;
 
-	away(w, "on_demand", 60, 1, 80000);
+	jobs_lose(w, "on_demand", 60, 1, 80000);
 	world_sql(w,
 	    "INSERT INTO node (pool_id, job_id, replaces_id, state, state_us, token, name, ref, "
 	    "price_micros, created_us, launched_us, ready_us,"
@@ -323,7 +323,7 @@ static void test_a_rebalancing_of_large_specs_moves_those_that_gain_most(void **
 {
 	struct world *w = *state;
 
-	away(w, "spot", 310, 900000, 0);
+	jobs_lose(w, "spot", 310, 900000, 0);
 	w->conf.rebalance.wave_max = 3;
 	w->conf.rebalance.pool_max = 3;
 	world_pool(w, "z3", "a1", "spot", 100000);
@@ -353,7 +353,7 @@ static void test_a_rebalancing_of_large_specs_moves_those_that_gain_most(void **
 
 /* ---- files that cannot be signed ------------------------------------------------------------- */
 
-static void infeasible(struct world *w, const char *uri, const char *why)
+static void uri_infeasible(struct world *w, const char *uri, const char *why)
 {
 	char extra[256];
 
@@ -385,7 +385,7 @@ static void test_a_mount_that_nobody_can_sign_ends_its_job(void **state)
 		w->conf.store_bucket = cases[i].store ? w->conf.store_bucket : NULL;
 		w->conf.infeasible_us = 300000; /* as long as the configuration may be mended */
 		world_start(w);
-		infeasible(w, cases[i].uri, cases[i].why);
+		uri_infeasible(w, cases[i].uri, cases[i].why);
 		assert_int_equal(w->cloud.launches, cases[i].machine ? 1 : 0);
 	}
 }
@@ -446,12 +446,11 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_large_checkpoint_is_minted_in_parts),
-		cmocka_unit_test(test_what_another_leader_signed_of_a_part_is_signed_again),
+		cmocka_unit_test(test_parts_signed_by_another_leader_are_signed_again),
 		cmocka_unit_test(test_each_rank_fetches_its_own_chunks_in_order),
 		cmocka_unit_test(test_mounts_are_signed_in_pages),
 		cmocka_unit_test(test_large_specs_are_read_a_few_at_a_time),
-		cmocka_unit_test(
-		    test_what_a_running_job_gave_up_keeps_no_other_from_being_disposed_of),
+		cmocka_unit_test(test_an_abandoned_checkpoint_of_a_running_job_blocks_no_disposal),
 		cmocka_unit_test(test_large_specs_of_running_jobs_are_judged_a_few_at_a_time),
 		cmocka_unit_test(test_a_rebalancing_of_large_specs_moves_those_that_gain_most),
 		cmocka_unit_test(test_a_mount_that_nobody_can_sign_ends_its_job),

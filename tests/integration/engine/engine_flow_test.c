@@ -74,9 +74,9 @@ static void test_a_refused_pool_cools_and_the_next_one_is_tried(void **state)
 	world_finish(w, job);
 }
 
-/* z1/a1/spot of region r1 is refused and says how far that reaches; what rests is told as
- * "zone/type/market" in order. */
-static const char *rests(struct world *w, enum spot_rc rc, enum spot_scope scope)
+/* Refuses z1/a1/spot of region r1 with this scope. Returns the cooling pools as "zone/type/market"
+ * in order. */
+static const char *cooling_pools(struct world *w, enum spot_rc rc, enum spot_scope scope)
 {
 	static const char *const pools[] = { "r1 z1 a1 spot", "r1 z2 a1 spot", "r1 z1 a8 spot",
 		"r1 z1 a1 on_demand", "r2 z9 a1 spot" };
@@ -105,7 +105,7 @@ static const char *rests(struct world *w, enum spot_rc rc, enum spot_scope scope
 	    " FROM pool_cool JOIN pool p ON p.id = pool_id");
 }
 
-static void test_what_rests_after_a_refusal_is_as_much_as_the_provider_says(void **state)
+static void test_a_refusal_cools_as_much_as_the_provider_says(void **state)
 {
 	struct world *w = *state;
 	static const struct {
@@ -128,7 +128,7 @@ static void test_what_rests_after_a_refusal_is_as_much_as_the_provider_says(void
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		assert_string_equal(rests(w, cases[i].rc, cases[i].scope), cases[i].rest);
+		assert_string_equal(cooling_pools(w, cases[i].rc, cases[i].scope), cases[i].rest);
 	}
 }
 
@@ -226,8 +226,8 @@ static void test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work
 	    "lost");
 	world_until(w, LIMIT, "SELECT count(*) FROM ledger WHERE kind = 'lost_work'");
 	world_finish(w, 1);
-	/* All of the first attempt since it started is lost, at most up to the node's end; what was
-	 * charged stays charged. */
+	/* All of the first attempt since it started is lost, at most up to the node's end; lines
+	 * that were charged stay. */
 	assert_int_equal(world_int(w,
 			     "SELECT sum(l.to_us - l.from_us) BETWEEN min(least(a.ended_us, "
 			     "n.ended_us) - greatest(a.started_us, a.created_us))"
@@ -466,7 +466,7 @@ int main(int argc, char **argv)
 		T(test_a_job_is_placed_on_the_cheapest_spot_pool_and_finishes),
 		T(test_capacity_that_is_paid_for_is_used_before_any_is_bought),
 		T(test_a_refused_pool_cools_and_the_next_one_is_tried),
-		T(test_what_rests_after_a_refusal_is_as_much_as_the_provider_says),
+		T(test_a_refusal_cools_as_much_as_the_provider_says),
 		T(test_a_machine_whose_gpus_cannot_be_used_is_replaced_before_it_gets_a_job),
 		T(test_a_notice_drains_the_job_and_it_resumes_elsewhere),
 		T(test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work),

@@ -115,7 +115,7 @@ static void test_a_gang_whose_time_is_over_saves_stops_and_fails(void **state)
 	world_check_gangs(w);
 }
 
-/* What its time is, while nothing of it has run: none. */
+/* A gang of which nothing has run has used none of its time. */
 static void test_a_gang_with_a_longest_time_may_fail_before_it_runs(void **state)
 {
 	struct world *w = *state;
@@ -175,7 +175,7 @@ static void test_a_cancelled_gang_ends_wherever_it_is(void **state)
 	}
 }
 
-/* A rank is lost, and the agents of the others cannot be reached: who cancels then sees that it is
+/* A rank is lost, and the agents of the others cannot be reached. A cancel then shows the job as
  * being cancelled, and it is not placed again. */
 static void test_a_gang_whose_ranks_were_told_to_stop_is_cancelled(void **state)
 {

@@ -1,7 +1,7 @@
 /*
  * Running gangs that move: back to spot, by rebalancing, on a recommendation, parked for a
- * deadline. Always as a whole, from one whole checkpoint; and what a move earned is told over all
- * of their machines.
+ * deadline. Always as a whole, from one whole checkpoint; and the saving of a move is the sum over
+ * all of their machines.
  */
 #include "engine_world.h"
 #include "store/q.h"
@@ -9,7 +9,8 @@
 #define THREE "{\"num_nodes\": 3}"
 #define RUNS "SELECT count(*) = 1 FROM job WHERE state = 'RUNNING' AND epoch >= 1"
 
-/* Where all of epoch 2 went, from the one whole checkpoint, and that the first gang is over. */
+/* Checks that all of epoch 2 went to the pool from the one whole checkpoint, and that the first
+ * gang is over. */
 static void check_moved(struct world *w, int pool, const char *kind)
 {
 	assert_int_equal(world_int(w,
@@ -106,7 +107,7 @@ static void test_rebalancing_moves_a_gang_as_a_whole(void **state)
 	ask_rebalance(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
 	check_moved(w, cheap, "rebalance");
-	/* What is saved is that of all three. */
+	/* The saving is that of all three. */
 	assert_true(world_int(w,
 	    "SELECT (inputs->'move'->>'saving_micros')::int8 > 20000000 FROM decision WHERE kind = "
 	    "'rebalance'"));
@@ -227,7 +228,7 @@ struct report {
 	const char *doc;
 };
 
-static void reported(struct op *op)
+static void report_done(struct op *op)
 {
 	struct report *k = container_of(container_of(op, struct pg_req, op), struct report, req);
 	struct q_api_rebalance_report_row *row;
@@ -237,7 +238,7 @@ static void reported(struct op *op)
 	k->doc = arena_strdup(k->arena, row->doc);
 }
 
-/* Paid is the ledger of all three, and so is what staying would have cost. */
+/* The paid amount is the ledger of all three, and so is the cost of staying. */
 static void test_the_report_of_moves_counts_all_machines_of_a_gang(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -258,7 +259,7 @@ static void test_the_report_of_moves_counts_all_machines_of_a_gang(void **state)
 	world_check_gangs(w);
 	q_api_rebalance_report(w->pg, &k.req,
 	    &(struct q_api_rebalance_report){ .since_us = 0, .at_us = world_us(), .most = 10 },
-	    reported);
+	    report_done);
 	while (k.doc == NULL) {
 		(void)loop_turn(w->loop, 5000);
 	}

@@ -1,7 +1,7 @@
 /*
- * Jobs of several nodes: all machines in one zone at once or none, held for a bounded time, one
- * epoch for all ranks, whole checkpoints only. Moves: engine_gang_move_test.c. By one launch where
- * the cloud has it, by single launches where not.
+ * Jobs of several nodes: all machines in one zone at once or none, held for a bounded time. One
+ * epoch for all ranks, whole checkpoints only. One launch if the cloud has it, else single
+ * launches. Moves are in engine_gang_move_test.c.
  */
 #include "engine_world.h"
 #include "base/text/str.h"
@@ -99,7 +99,7 @@ static void test_a_gang_with_a_deadline_waits_until_the_last_safe_moment(void **
 			     "SELECT count(*) FROM gang g JOIN pool p ON p.id = g.pool_id WHERE "
 			     "p.market = 'on_demand'"),
 	    0);
-	world_kill(w); /* who waits is not asked again at once */
+	world_kill(w); /* a waiting job is not asked again at once */
 	world_sql(w,
 	    "UPDATE job SET deadline_us = %" PRId64
 	    " + (SELECT max((inputs->'deadline'->>'work_us')::int8) FROM decision)",
@@ -122,8 +122,7 @@ static void test_a_gang_with_a_deadline_waits_until_the_last_safe_moment(void **
 	world_check_gangs(w);
 }
 
-/* The simulation found it (seed 106787): what one lived that ended before the reply to a repeat
- * came is billed, like what the others did. */
+/* One ended before the reply to a repeat came: its life is billed, like the lives of the others. */
 static void test_a_repeat_that_finds_one_ended_bills_all(void **state)
 {
 	struct world *w = *state;
@@ -177,7 +176,7 @@ static void test_two_of_three_are_given_back_and_another_zone_serves(void **stat
 			     "SELECT count(*) FROM gang_cool c JOIN pool p ON p.id = c.pool_id "
 			     "WHERE p.zone = 'z1' AND want = 3"),
 	    1);
-	/* The hold, and what ending takes on a busy machine. */
+	/* The hold, and the time of an end on a busy machine. */
 	assert_true(world_int(w,
 	    "SELECT max(n.terminate_us - n.launched_us) < 20000000 FROM node n JOIN pool p ON p.id "
 	    "= n.pool_id"
@@ -187,8 +186,7 @@ static void test_two_of_three_are_given_back_and_another_zone_serves(void **stat
 	world_check_gangs(w);
 }
 
-/* Of one launch nobody can say yet what became of it: the others are not held for it longer than
- * the hold. */
+/* The outcome of one launch is unknown: the others are not held for it longer than the hold. */
 static void test_a_launch_that_hangs_is_not_waited_for_beyond_the_hold(void **state)
 {
 	struct world *w = *state;
@@ -328,7 +326,7 @@ static void test_a_lost_reply_of_a_gang_launch_is_looked_up(void **state)
 }
 
 /* Of steps 50 and 60 ranks have saved those where the condition holds, of so many bytes; the set of
- * 50 is what counts. */
+ * 50 counts. */
 static void goes_on_from_50(struct world *w, const char *bytes, const char *where)
 {
 	world_reset(w, true);
@@ -368,8 +366,8 @@ static void test_only_whole_checkpoints_count(void **state)
 	world_check_gangs(w);
 }
 
-/* Only rank 0 writes files, as in most training with the same model everywhere; what nobody has
- * anything in is no checkpoint. */
+/* Only rank 0 writes files, as in most training with the same model everywhere; a set without any
+ * file is no checkpoint. */
 static void test_ranks_may_have_nothing_to_save_but_not_all(void **state)
 {
 	struct world *w = *state;

@@ -7,17 +7,17 @@
 
 static int faults;
 
-static void serve(void *ctx UNUSED, struct httpd_req *r)
+static void fault_serve(void *ctx UNUSED, struct httpd_req *r)
 {
 	httpd_reply(r, faults-- > 0 ? 500 : 200, "text/plain", "", 0);
 }
 
-/* The first try of a launch makes machines and is answered HTTP 500; what the next is answered, the
- * test says before. */
+/* The first try of a launch makes machines and is answered HTTP 500; the test sets the answer to
+ * the next. */
 static void launched_in_doubt(struct world *w, const char *spec)
 {
 	static char url[64];
-	struct httpd_conf conf = { .address = "127.0.0.1", .handle = serve };
+	struct httpd_conf conf = { .address = "127.0.0.1", .handle = fault_serve };
 	struct httpd *h;
 	struct spot_err err = { 0 };
 
@@ -60,8 +60,7 @@ static void test_a_refusal_after_a_try_in_doubt_proves_nothing(void **state)
 	found_and_alone(w, 1);
 }
 
-/* A repeat may differ from what the machine was launched with: a daemon of another version wrote
- * its user data. */
+/* A repeat may differ from the launch: a daemon of another version wrote its user data. */
 static void test_a_token_that_was_used_otherwise_has_a_machine(void **state)
 {
 	struct world *w = *state;
@@ -183,17 +182,17 @@ static void test_a_gangs_late_reply_is_not_given_to_another_with_its_ids(void **
 
 static struct httpd_req *held;
 
-static void hold(void *ctx UNUSED, struct httpd_req *r)
+static void request_hold(void *ctx UNUSED, struct httpd_req *r)
 {
 	held = r;
 }
 
-/* What is to be refused is refused when the rows of its launch are another's; then the cloud takes
+/* The cloud's refusal comes when another daemon has claimed the launch's rows; then the cloud takes
  * all. */
 static void refused_late(struct world *w, const char *spec, const int *calls)
 {
 	static char url[64];
-	struct httpd_conf conf = { .address = "127.0.0.1", .handle = hold };
+	struct httpd_conf conf = { .address = "127.0.0.1", .handle = request_hold };
 	struct httpd *h;
 	struct spot_err err = { 0 };
 
@@ -251,9 +250,9 @@ static void test_a_launch_put_off_late_does_not_put_off_another_with_its_id(void
 
 /* ---- providers that are not configured any more ---------------------------------------------- */
 
-/* So many nodes at a provider whose section is gone; they are as old as anything, so that they come
- * first. */
-static void forgotten(struct world *w, int n, const char *state, bool refs)
+/* So many nodes at a provider without a section in the configuration; they are as old as anything,
+ * so that they come first. */
+static void nodes_forget(struct world *w, int n, const char *state, bool refs)
 {
 	world_sql(w,
 	    "WITH p AS (INSERT INTO pool (provider, region, zone, zone_name, instance_type, "
@@ -276,7 +275,7 @@ static void test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
-	forgotten(w, 60, "UNKNOWN", false);
+	nodes_forget(w, 60, "UNKNOWN", false);
 	w->cloud.lose_replies = 1;
 	world_start(w);
 	world_job(w, "{}");
@@ -291,7 +290,7 @@ static void test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "on_demand", 1000000);
-	forgotten(w, 210, "TERMINATING", true);
+	nodes_forget(w, 210, "TERMINATING", true);
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
@@ -300,7 +299,7 @@ static void test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_
 	assert_int_equal(cloud_live(&w->cloud), 0);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'TERMINATING'"),
 	    210);
-	/* What never had a machine needs nobody to say so. */
+	/* A row that never had a machine needs no confirmation of its end. */
 	world_sql(w, "UPDATE node SET ref = NULL WHERE state = 'TERMINATING'; NOTIFY spot_engine");
 	world_until(w, LIMIT, "SELECT count(*) = 211 FROM node WHERE state = 'GONE'");
 }
@@ -318,7 +317,7 @@ static void test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_jud
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE ref = 'i-1'");
 	world_kill(w);
-	forgotten(w, 60, "BOOTING", true);
+	nodes_forget(w, 60, "BOOTING", true);
 	world_sql(w, "UPDATE node SET job_id = (SELECT id FROM job)"); /* somebody needs them */
 	world_sql(w,
 	    "INSERT INTO enrol_proof (node_id, boot_id, sha256, proof, asked_us) SELECT id, 'b', "
@@ -339,7 +338,7 @@ static void test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_jud
 
 /* All of them were decided before the pool refused: those that would wait long to hear the same
  * look elsewhere. */
-static void test_who_waits_in_a_long_line_for_a_pool_that_refuses_looks_elsewhere(void **state)
+static void test_a_job_in_a_long_queue_for_a_refusing_pool_looks_elsewhere(void **state)
 {
 	struct world *w = *state;
 
@@ -388,7 +387,7 @@ int main(int argc, char **argv)
 		T(test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from_being_looked_up),
 		T(test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_from_their_end),
 		T(test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_judged),
-		T(test_who_waits_in_a_long_line_for_a_pool_that_refuses_looks_elsewhere),
+		T(test_a_job_in_a_long_queue_for_a_refusing_pool_looks_elsewhere),
 	};
 
 	if (argc > 1) {

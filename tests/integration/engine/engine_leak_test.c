@@ -1,4 +1,4 @@
-/* Leaks: machines and what they leave behind, with our tag, that no row accounts for. */
+/* Orphans: machines and their remains, with our tag and without a row. */
 #include "engine_world.h"
 
 /* Its machine ended while the list that still has it was under way. */
@@ -28,8 +28,8 @@ static void test_a_list_from_before_the_end_of_a_machine_raises_no_alarm(void **
 	    "");
 }
 
-/* Whoever led until now launched what is there: a machine of a time that nobody led would be
- * another history's. */
+/* This database led until now, so that it launched the machines there. A machine from a time
+ * without a leader would be another history's. */
 static void led_until_now(struct world *w)
 {
 	int64_t now = world_us();
@@ -83,8 +83,8 @@ static struct machine *unknown_machine(struct world *w, const char *ref, int64_t
 	return m;
 }
 
-/* The rows are those of a backup of an hour ago: what was launched since is another history's, and
- * may be at work. */
+/* The rows are those of a backup of an hour ago: later machines are another history's, and may be
+ * at work. */
 static void test_a_restored_backup_ends_nothing_that_was_launched_after_it(void **state)
 {
 	struct world *w = *state;
@@ -152,9 +152,9 @@ static void test_a_dry_run_of_the_sweeper_shows_and_ends_nothing(void **state)
 	    "no row knows it");
 }
 
-/* What is kept is at work: a list that lacks it for once must not make it a leak that nobody spoke
- * about. */
-static void test_what_was_said_about_a_leak_outlasts_lists_that_lack_it(void **state)
+/* A kept machine is at work. One list without it must not make it an orphan about which nobody
+ * decided. */
+static void test_an_order_about_an_orphan_outlasts_lists_that_lack_it(void **state)
 {
 	struct world *w = *state;
 	struct machine *m;
@@ -204,7 +204,7 @@ static void test_what_was_said_about_a_leak_outlasts_lists_that_lack_it(void **s
 				"SELECT string_agg(event || ' ' || why, ', ' ORDER BY id) FROM "
 				"event WHERE entity = 'instance' AND event <> 'ORPHAN'"),
 	    "ORPHAN_GONE not listed any more; what ann said holds if it is listed again");
-	/* A row has it now: what was said about a leak says nothing about a node. It is ended only
+	/* A row has it now: an order about an orphan says nothing about a node. It is ended only
 	 * once it was listed with that row. */
 	world_sql(w,
 	    "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, created_us, "
@@ -290,7 +290,7 @@ static void test_of_two_instances_with_one_token_one_is_adopted_and_the_other_en
 
 /* A machine that its cloud took is told to end all the same where something of it stays; nowhere
  * else. */
-static void vanish(struct world *w, bool leaves)
+static void machine_vanish(struct world *w, bool leaves)
 {
 	world_reset(w, true);
 	w->cloud.watches = true;
@@ -307,10 +307,10 @@ static void vanish(struct world *w, bool leaves)
 	assert_int_equal(w->cloud.list[0].terminates, leaves ? 1 : 0);
 }
 
-static void test_what_a_vanished_machine_leaves_is_ended(void **state)
+static void test_remains_of_a_vanished_machine_are_ended(void **state)
 {
-	vanish(*state, true);
-	vanish(*state, false);
+	machine_vanish(*state, true);
+	machine_vanish(*state, false);
 }
 
 static void test_a_leftover_that_becomes_a_machine_is_one_from_then_on(void **state)
@@ -348,11 +348,11 @@ int main(int argc, char **argv)
 		T(test_orphans_are_ended_and_foreign_instances_are_not),
 		T(test_a_restored_backup_ends_nothing_that_was_launched_after_it),
 		T(test_a_dry_run_of_the_sweeper_shows_and_ends_nothing),
-		T(test_what_was_said_about_a_leak_outlasts_lists_that_lack_it),
+		T(test_an_order_about_an_orphan_outlasts_lists_that_lack_it),
 		T(test_the_end_of_a_leak_is_asked_for_until_it_is_gone),
 		T(test_a_machine_whose_launch_was_given_up_is_ended),
 		T(test_of_two_instances_with_one_token_one_is_adopted_and_the_other_ended),
-		T(test_what_a_vanished_machine_leaves_is_ended),
+		T(test_remains_of_a_vanished_machine_are_ended),
 		T(test_a_leftover_that_becomes_a_machine_is_one_from_then_on),
 	};
 

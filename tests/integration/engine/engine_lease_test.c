@@ -1,9 +1,8 @@
-/* Who leads: when the lease is taken and when not, whatever clocks say and however long the
- * database is away. */
+/* The lease: when a daemon takes it and when not, whatever clocks say and however long the database
+ * is away. */
 #include "engine_world.h"
 
-/* until_us is by its writer's clock, which may be years behind ours: what counts is that it
- * moves. */
+/* until_us is by its writer's clock, which may be years behind ours: only its change counts. */
 static void test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart(void **state)
 {
 	struct world *w = *state;
@@ -28,7 +27,7 @@ static void test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are
 }
 
 /* With a lease of so many seconds, for the first time. */
-static void lead(struct world *w, int lease_s)
+static void engine_lead(struct world *w, int lease_s)
 {
 	world_reset(w, true);
 	w->conf.lease_us = lease_s * SPOT_US_PER_S;
@@ -38,12 +37,12 @@ static void lead(struct world *w, int lease_s)
 
 /* The database stands still for longer than a lease: nobody else can have taken it, and it need not
  * be watched for as long again. */
-static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void **state)
+static void test_the_last_leader_leads_again_as_soon_as_the_database_answers(void **state)
 {
 	struct world *w = *state;
 	int64_t end;
 
-	lead(w, 4);
+	engine_lead(w, 4);
 	world_sql(w, "BEGIN; LOCK TABLE leader");
 	world_for(w, w->conf.lease_us * 3 / 2000);
 	assert_false(engine_leads(w->engine));
@@ -53,9 +52,9 @@ static void test_who_led_last_leads_again_as_soon_as_the_database_answers(void *
 	assert_true(world_us() < end);
 }
 
-/* What a holder's clock that is behind wrote is not as old as it looks to who takes over: a machine
+/* Rows of a holder with a clock behind are not as old as they look to the next leader. A machine
  * that was launched just now has time to boot. */
-static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time(void **state)
+static void test_a_successor_of_a_clock_behind_gives_machines_their_time(void **state)
 {
 	struct world *w = *state;
 	int64_t hour = SPOT_US_PER_HOUR, job;
@@ -93,9 +92,9 @@ static void test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their
 	world_finish(w, job);
 }
 
-/* What a disk without room does, and how often it was asked to: a sequence counts what is rolled
- * back, too. */
-static void refuse(struct world *w, const char *what)
+/* Plays a full disk, and counts the attempts: a sequence counts statements that are rolled back,
+ * too. */
+static void disk_refuse(struct world *w, const char *what)
 {
 	world_sql(w,
 	    "CREATE SEQUENCE asked; CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql "
@@ -117,8 +116,8 @@ static void test_a_lease_that_cannot_be_renewed_is_not_asked_for_without_a_pause
 {
 	struct world *w = *state;
 
-	lead(w, 2);
-	refuse(w, "BEFORE UPDATE ON leader FOR EACH ROW");
+	engine_lead(w, 2);
+	disk_refuse(w, "BEFORE UPDATE ON leader FOR EACH ROW");
 	world_for(w, w->conf.lease_us / 1000 * 2);
 	assert_false(engine_leads(w->engine));
 	/* twelve looks in a lease; two leases */
@@ -146,7 +145,7 @@ static void test_a_launch_that_cannot_be_claimed_waits_for_the_tick(void **state
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
-	refuse(w, "BEFORE UPDATE ON node FOR EACH ROW WHEN (new.state = 'LAUNCHING')");
+	disk_refuse(w, "BEFORE UPDATE ON node FOR EACH ROW WHEN (new.state = 'LAUNCHING')");
 	job = world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE state = 'WANTED'");
 	world_for(w, 3000);
@@ -157,8 +156,7 @@ static void test_a_launch_that_cannot_be_claimed_waits_for_the_tick(void **state
 	world_finish(w, job);
 }
 
-/* The simulation found it (seed 129506): what was to be written counted as written, and another
- * turn followed at once. */
+/* A refused write must not count as written, which would start another turn at once. */
 static void test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick(void **state)
 {
 	struct world *w = *state;
@@ -168,7 +166,7 @@ static void test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick(vo
 	w->conf.tick_us = SPOT_US_PER_S;
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM leader WHERE epoch = 1");
-	refuse(w, "BEFORE INSERT ON job_queue FOR EACH ROW");
+	disk_refuse(w, "BEFORE INSERT ON job_queue FOR EACH ROW");
 	(void)world_job(w, "{}");
 	world_for(w, 3000);
 	asked_by_ticks(w, from);
@@ -176,15 +174,15 @@ static void test_places_in_the_queue_that_cannot_be_written_wait_for_the_tick(vo
 	world_until(w, LIMIT, "SELECT count(*) FROM job_queue WHERE pos = 1");
 }
 
-/* A standby that was behind has taken over: what it lacks may have been machines, and nobody says
- * of these seconds that somebody led then. */
+/* A lagging standby has taken over. The missing rows may have been machines, and no row says that
+ * somebody led in those seconds. */
 static void test_a_lease_whose_row_went_back_is_taken_anew(void **state)
 {
 	struct world *w = *state;
 	int64_t until, led;
 	char sql[100];
 
-	lead(w, 2);
+	engine_lead(w, 2);
 	until = world_int(w, "SELECT until_us FROM leader");
 	led = world_int(w, "SELECT to_us FROM led WHERE epoch = 1");
 	(void)snprintf(sql, sizeof(sql), "SELECT (until_us > %" PRId64 ")::int FROM leader", until);
@@ -197,13 +195,13 @@ static void test_a_lease_whose_row_went_back_is_taken_anew(void **state)
 	assert_int_equal(world_int(w, "SELECT to_us FROM led WHERE epoch = 1"), led);
 }
 
-/* Another took it in the seconds that the new primary lacks: that epoch may be in a call that is
- * under way yet, and no claim of two leaders looks the same. */
+/* Another daemon took it in the seconds that the new primary lacks. Its epoch may be in a call that
+ * is still under way, and no claim of two leaders looks the same. */
 static void test_an_epoch_that_a_standby_lacks_is_not_given_twice(void **state)
 {
 	struct world *w = *state;
 
-	lead(w, 2);
+	engine_lead(w, 2);
 	/* It led the newest itself. */
 	world_sql(w, "UPDATE leader SET epoch = 7, holder = 'another/1'");
 	world_until(w, LIMIT, "SELECT (epoch = 8)::int FROM leader");
@@ -226,7 +224,7 @@ static void test_an_epoch_that_a_standby_lacks_is_not_given_twice(void **state)
 
 /* The first statement of the kind waits until hang_no_more, as if behind a slow one on its
  * connection. */
-static void hang(struct world *w, const char *what)
+static void statement_hang(struct world *w, const char *what)
 {
 	world_sql(w,
 	    "SELECT pg_advisory_lock(1); CREATE SEQUENCE asked; CREATE FUNCTION hang() RETURNS "
@@ -251,8 +249,8 @@ static void test_a_renewal_that_is_not_answered_loses_no_lease(void **state)
 {
 	struct world *w = *state;
 
-	lead(w, 2);
-	hang(w, "UPDATE");
+	engine_lead(w, 2);
+	statement_hang(w, "UPDATE");
 	world_until(w, LIMIT, "SELECT " HANGS "::int");
 	world_for(w, w->conf.lease_us / 1000 * 2);
 	assert_true(engine_leads(w->engine));
@@ -270,8 +268,8 @@ static void test_a_renewal_that_is_overtaken_loses_no_lease(void **state)
 	struct world *w = *state;
 	int64_t end;
 
-	lead(w, 6);
-	hang(w, "UPDATE");
+	engine_lead(w, 6);
+	statement_hang(w, "UPDATE");
 	world_sql(w,
 	    "CREATE SEQUENCE said; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ "
 	    "BEGIN IF (SELECT last_value FROM asked) = 2 THEN "
@@ -300,7 +298,7 @@ static void test_a_look_that_is_not_answered_keeps_nobody_from_leading(void **st
 	world_sql(w,
 	    "INSERT INTO leader (name, epoch, holder, until_us) VALUES ('engine', 7, 'another/1', "
 	    "1000)");
-	hang(w, "INSERT");
+	statement_hang(w, "INSERT");
 	world_start(w);
 	world_until(w, LIMIT, "SELECT (epoch = 8 AND " HANGS ")::int FROM leader");
 	hang_no_more(w);
@@ -311,9 +309,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 		    test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
-		cmocka_unit_test(
-		    test_who_takes_over_from_a_clock_that_is_behind_gives_machines_their_time),
-		cmocka_unit_test(test_who_led_last_leads_again_as_soon_as_the_database_answers),
+		cmocka_unit_test(test_a_successor_of_a_clock_behind_gives_machines_their_time),
+		cmocka_unit_test(test_the_last_leader_leads_again_as_soon_as_the_database_answers),
 		cmocka_unit_test(test_a_lease_whose_row_went_back_is_taken_anew),
 		cmocka_unit_test(test_an_epoch_that_a_standby_lacks_is_not_given_twice),
 		cmocka_unit_test(test_a_renewal_that_is_not_answered_loses_no_lease),

@@ -1,8 +1,8 @@
 /*
- * On the same rows POST /v1/plan says what the engine then does. Random markets and job files go
- * through the API and an engine on one database. The test compares each stored decision with the
- * plan of the file, and each refusal at submit with the plan's. PLAN_SEED and PLAN_CASES choose
- * other cases, PLAN_FROM the first of them.
+ * On the same rows POST /v1/plan gives the decision that the engine then takes. Random markets and
+ * job files go through the API and an engine on one database. The test compares each stored
+ * decision with the plan of the file, and each refusal at submit with the plan's. PLAN_SEED and
+ * PLAN_CASES choose other cases, PLAN_FROM the first of them.
  */
 #include "engine_world.h"
 #include "api/server/server.h"
@@ -65,13 +65,14 @@ struct ask {
 	bool over;
 };
 
-static void answered(struct op *op)
+static void ask_done(struct op *op)
 {
 	container_of(container_of(op, struct http_req, op), struct ask, http)->over = true;
 }
 
 /* The status; *ret is the caller's. */
-static int post(struct pair *p, struct arena *a, const char *path, const char *body, json_t **ret)
+static int plan_post(struct pair *p, struct arena *a, const char *path, const char *body,
+    json_t **ret)
 {
 	struct ask k = { 0 };
 	struct spot_err err = { 0 };
@@ -84,7 +85,7 @@ static int post(struct pair *p, struct arena *a, const char *path, const char *b
 		.timeout_us = 60 * SPOT_US_PER_S,
 		.fresh_connection = true };
 
-	http_send(p->w->http, &k.http, &out, a, false, answered);
+	http_send(p->w->http, &k.http, &out, a, false, ask_done);
 	while (!k.over) {
 		world_for(p->w, 1);
 	}
@@ -100,14 +101,14 @@ static int post(struct pair *p, struct arena *a, const char *path, const char *b
 static const char *const gpus[] = { "A100-80GB", "H100-80GB-SXM", "L4", "T4" };
 static const char *const asked[] = { "A100", "H100", "L4", "T4" };
 
-static uint64_t below(struct pair *p, uint64_t n)
+static uint64_t rng_draw(struct pair *p, uint64_t n)
 {
 	return rng_below(&p->rng, n);
 }
 
-static bool chance(struct pair *p, int percent)
+static bool chance_draw(struct pair *p, int percent)
 {
-	return below(p, 100) < (uint64_t)percent;
+	return rng_draw(p, 100) < (uint64_t)percent;
 }
 
 static void pools_make(struct pair *p)
@@ -146,30 +147,31 @@ static void market_make(struct pair *p, struct sbuf *s)
 		    "UPDATE pool_latest SET price_micros = %" PRId64
 		    ", state = '%s' WHERE pool_id = "
 		    "%d; UPDATE pool SET offered = %s WHERE id = %d;",
-		    (int64_t)(price * 1e6), chance(p, 10) ? "stale" : "fresh", id,
-		    chance(p, 85) ? "true" : "false", id);
-		if (chance(p, 15)) {
+		    (int64_t)(price * 1e6), chance_draw(p, 10) ? "stale" : "fresh", id,
+		    chance_draw(p, 85) ? "true" : "false", id);
+		if (chance_draw(p, 15)) {
 			sbuf_printf(s,
 			    "INSERT INTO pool_cool VALUES (%d, %" PRId64
 			    ", 1, 'NO_CAPACITY', 'sold out', 1);",
 			    id, now + 3 * SPOT_US_PER_HOUR);
 		}
-		if (chance(p, 10)) {
+		if (chance_draw(p, 10)) {
 			sbuf_printf(s,
 			    "INSERT INTO gang_cool VALUES (%d, %d, %" PRId64 ", 1, 'x');", id,
-			    2 + (int)below(p, 2), now + 3 * SPOT_US_PER_HOUR);
+			    2 + (int)rng_draw(p, 2), now + 3 * SPOT_US_PER_HOUR);
 		}
-		if (chance(p, 60)) {
+		if (chance_draw(p, 60)) {
 			sbuf_printf(s,
 			    "INSERT INTO pool_day VALUES (%d, %d, %" PRId64 ", %d, %d, %d);", id,
-			    day, (int64_t)below(p, 200) * SPOT_US_PER_HOUR, (int)below(p, 12),
-			    (int)below(p, 20), (int)below(p, 10));
+			    day, (int64_t)rng_draw(p, 200) * SPOT_US_PER_HOUR, (int)rng_draw(p, 12),
+			    (int)rng_draw(p, 20), (int)rng_draw(p, 10));
 		}
 	}
-	if (chance(p, 30)) {
+	if (chance_draw(p, 30)) {
 		sbuf_printf(s,
 		    "INSERT INTO quota VALUES ('fake', 'r%d', 'q', '%s', 'vcpu', %d, 1);",
-		    (int)below(p, 3), chance(p, 50) ? "spot" : "on_demand", (int)below(p, 40));
+		    (int)rng_draw(p, 3), chance_draw(p, 50) ? "spot" : "on_demand",
+		    (int)rng_draw(p, 40));
 	}
 }
 
@@ -191,10 +193,10 @@ static void earlier_make(struct pair *p, struct sbuf *s, int n)
 	    "urls_until_us, steps_start, steps_done, steps_us, started_us, created_us, ended_us, "
 	    "settled) SELECT j.id, 1, n.id, n.pool_id, 'spot', 'run', 'EXITED', '[]', 1, 0, %d, "
 	    "%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", true FROM j, n;",
-	    n, 1 + (int)below(p, POOLS), n, n, start, start, start + 100 * SPOT_US_PER_S,
-	    start + 10 * SPOT_US_PER_HOUR, start + 10 * SPOT_US_PER_HOUR, 100 + (int)below(p, 5000),
-	    start + 9 * SPOT_US_PER_HOUR, start + 200 * SPOT_US_PER_S, start + 100 * SPOT_US_PER_S,
-	    start + 9 * SPOT_US_PER_HOUR);
+	    n, 1 + (int)rng_draw(p, POOLS), n, n, start, start, start + 100 * SPOT_US_PER_S,
+	    start + 10 * SPOT_US_PER_HOUR, start + 10 * SPOT_US_PER_HOUR,
+	    100 + (int)rng_draw(p, 5000), start + 9 * SPOT_US_PER_HOUR, start + 200 * SPOT_US_PER_S,
+	    start + 100 * SPOT_US_PER_S, start + 9 * SPOT_US_PER_HOUR);
 }
 
 /* Longer than world_sql() takes. */
@@ -219,7 +221,7 @@ static void gpus_put(struct pair *p, struct sbuf *s)
 
 	sbuf_puts(s, "  accelerators: {");
 	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
-		if (chance(p, 45) || (!any && i + 1 == ARRAY_LEN(asked))) {
+		if (chance_draw(p, 45) || (!any && i + 1 == ARRAY_LEN(asked))) {
 			sbuf_printf(s, "%s%s: 1", any ? ", " : "", asked[i]);
 			any = true;
 		}
@@ -227,15 +229,15 @@ static void gpus_put(struct pair *p, struct sbuf *s)
 	sbuf_puts(s, "}\n");
 }
 
-/* A checkpoint, and what only a job with one may have. */
+/* A checkpoint, and the fields that only a job with one may have. */
 static void saving_put(struct pair *p, struct sbuf *s)
 {
-	if (!chance(p, 80)) {
+	if (!chance_draw(p, 80)) {
 		return;
 	}
-	sbuf_printf(s, "    checkpoint: {path: c, size_gb: %d}\n", (int)below(p, 40));
-	if (chance(p, 20)) {
-		sbuf_printf(s, "    budget: %d\n", 1 + (int)below(p, 60));
+	sbuf_printf(s, "    checkpoint: {path: c, size_gb: %d}\n", (int)rng_draw(p, 40));
+	if (chance_draw(p, 20)) {
+		sbuf_printf(s, "    budget: %d\n", 1 + (int)rng_draw(p, 60));
 	}
 }
 
@@ -246,32 +248,33 @@ static void file_make(struct pair *p, struct sbuf *s, int n)
 
 	sbuf_printf(s, "name: case%d\nresources:\n", n);
 	gpus_put(p, s);
-	if (chance(p, 25)) {
-		sbuf_printf(s, "  infra: %s\n", infra[below(p, ARRAY_LEN(infra))]);
+	if (chance_draw(p, 25)) {
+		sbuf_printf(s, "  infra: %s\n", infra[rng_draw(p, ARRAY_LEN(infra))]);
 	}
-	if (chance(p, 40)) {
-		sbuf_printf(s, "  use_spot: %s\n", spot[below(p, 2)]);
+	if (chance_draw(p, 40)) {
+		sbuf_printf(s, "  use_spot: %s\n", spot[rng_draw(p, 2)]);
 	}
-	if (chance(p, 10)) {
+	if (chance_draw(p, 10)) {
 		sbuf_puts(s, "  max_hourly_cost: 1.5\n");
 	}
-	if (chance(p, 25)) {
-		sbuf_printf(s, "num_nodes: %d\n", 2 + (int)below(p, 2));
+	if (chance_draw(p, 25)) {
+		sbuf_printf(s, "num_nodes: %d\n", 2 + (int)rng_draw(p, 2));
 	}
 	sbuf_puts(s, "run: x\nconfig:\n  spotctl:\n    team: ml\n");
-	if (chance(p, 80)) {
-		sbuf_printf(s, "    work: %dm\n", 10 + (int)below(p, 3000));
+	if (chance_draw(p, 80)) {
+		sbuf_printf(s, "    work: %dm\n", 10 + (int)rng_draw(p, 3000));
 	}
-	if (chance(p, 50)) {
-		sbuf_printf(s, "    deadline: %dh\n", 2 + (int)below(p, chance(p, 50) ? 20 : 200));
+	if (chance_draw(p, 50)) {
+		sbuf_printf(s, "    deadline: %dh\n",
+		    2 + (int)rng_draw(p, chance_draw(p, 50) ? 20 : 200));
 	}
-	if (chance(p, 10)) {
+	if (chance_draw(p, 10)) {
 		sbuf_puts(s, "    off_peak: true\n");
 	}
-	if (chance(p, 20)) {
-		sbuf_printf(s, "    patience: %d\n", (int)below(p, 600));
+	if (chance_draw(p, 20)) {
+		sbuf_printf(s, "    patience: %d\n", (int)rng_draw(p, 600));
 	}
-	if (chance(p, 10)) {
+	if (chance_draw(p, 10)) {
 		sbuf_puts(s, "    interruptible: false\n");
 	}
 	saving_put(p, s);
@@ -344,7 +347,7 @@ static void case_clean(struct pair *p)
 	    "DELETE FROM job; COMMIT");
 }
 
-/* The plan's decision in full, for who looks into a difference. */
+/* Prints the plan's decision in full, to explain a difference. */
 static const char *plan_text(const json_t *plan, struct arena *a)
 {
 	return json_text(a, json_object_get(plan, "decision"));
@@ -354,7 +357,7 @@ static const char *plan_of(struct pair *p, struct arena *a, const char *file, bo
     const char **ret_text)
 {
 	AUTO(json) json_t *plan = NULL;
-	int status = post(p, a, "/v1/plan", file, &plan);
+	int status = plan_post(p, a, "/v1/plan", file, &plan);
 
 	if (status != 200) {
 		fail_msg("plan: %d %s\n%s", status, json_str(plan, "detail", "", NULL), file);
@@ -384,14 +387,14 @@ static void case_run(struct pair *p, int n, uint64_t seed)
 	sbuf_init(&sql, 0);
 	sbuf_init(&text, 0);
 	market_make(p, &sql);
-	if (chance(p, 50)) {
+	if (chance_draw(p, 50)) {
 		earlier_make(p, &sql, n);
 	}
 	market_write(p, sql.p);
 	file_make(p, &text, n);
 	file = text.p;
 	before = plan_of(p, a, file, &refused, &planned);
-	status = post(p, a, "/v1/jobs", file, &job);
+	status = plan_post(p, a, "/v1/jobs", file, &job);
 	if ((status == 201) == refused || (status != 201 && status != 400)) {
 		fail_msg("seed %" PRIu64 " case %d: submit answers %d, the plan %s\n%s", seed, n,
 		    status, before, file);

@@ -1,6 +1,6 @@
-/* What must not happen. When somebody else was first: no launch without the claim, none by a daemon
- * that lost the lease, none repeated where a repeat is not harmless. And no healthy job is taken
- * for lost on one witness alone. */
+/* Forbidden acts. The engine launches nothing without the claim, nothing after it lost the lease,
+ * and repeats nothing that is not harmless. It takes no healthy job for lost on one witness
+ * alone. */
 #include "engine_world.h"
 #include "store/q.h"
 
@@ -58,7 +58,7 @@ static void test_two_who_want_a_replacement_at_once_get_one(void **state)
 	for (int i = 0; i < 2; i++) {
 		q_engine_want_for_job(pg, &reqs[i],
 		    &(struct q_engine_want_for_job){ .job_id = 1,
-			.was = "RUNNING",
+			.was = JOB_RUNNING,
 			.epoch = 1,
 			.pool_id = 1,
 			.has_replaces_id = true,
@@ -176,7 +176,7 @@ static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **s
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* The row that was refused is over, and what was launched has a row and a token of its
+	/* The row that was refused is over, and the launched machine has a row and a token of its
 	 * own. */
 	assert_int_equal(world_int(w,
 			     "SELECT count(*) FROM node WHERE state = 'FAILED' AND end_cause = "
@@ -187,7 +187,7 @@ static void test_without_tokens_not_even_a_refused_launch_is_sent_again(void **s
 	world_succeed(w);
 }
 
-/* Whoever has the stored inputs comes to the same decision, with pencil and paper. */
+/* A person with the stored inputs comes to the same decision, with pencil and paper. */
 static void test_a_decision_follows_from_the_inputs_stored_with_it(void **state)
 {
 	struct world *w = *state;

@@ -1,10 +1,10 @@
-/* Room at the providers: refusals that come late, quotas and our own nodes in them, fleets that
- * take what there is. */
+/* Capacity at the providers: late refusals, quotas and our own nodes in them, fleets that take the
+ * rest. */
 #include <libpq-fe.h>
 
 #include "engine_world.h"
 
-static void late(struct world *w, const char *reason, const char *rc, int cooled)
+static void refusal_late(struct world *w, const char *reason, const char *rc, int cooled)
 {
 	char sql[160];
 
@@ -14,7 +14,7 @@ static void late(struct world *w, const char *reason, const char *rc, int cooled
 	world_pool(w, "z2", "a1", "spot", 1100000);
 	world_pool(w, "z3", "a1", "on_demand", 1200000);
 	w->cloud.late_reason = reason;
-	w->agents = false; /* what never ran has none */
+	w->agents = false; /* a machine that never ran has none */
 	world_start(w);
 	world_job(w, "{}");
 	world_until(w, LIMIT, "SELECT count(*) FROM node WHERE end_cause = 'refused'");
@@ -35,14 +35,14 @@ static void late(struct world *w, const char *reason, const char *rc, int cooled
 static void test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere(
     void **state)
 {
-	late(*state, "NO_CAPACITY: 0/3 nodes are available", "late_no_capacity", 1);
+	refusal_late(*state, "NO_CAPACITY: 0/3 nodes are available", "late_no_capacity", 1);
 }
 
 static void test_a_late_quota_refusal_cools_every_pool_of_the_class(void **state)
 {
 	struct world *w = *state;
 
-	late(w, "QUOTA: over quota", "late_quota", 2);
+	refusal_late(w, "QUOTA: over quota", "late_quota", 2);
 	assert_string_equal(world_text(w, "SELECT market FROM attempt WHERE epoch = 1"),
 	    "on_demand");
 }
@@ -69,7 +69,8 @@ static void test_a_quota_refusal_cools_every_pool_of_the_class(void **state)
 	world_finish(w, 1);
 }
 
-static void quota(struct world *w, const char *cls, const char *market, const char *unit, int limit)
+static void quota_add(struct world *w, const char *cls, const char *market, const char *unit,
+    int limit)
 {
 	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', '%s', '%s', '%s', %d, 1)", cls,
 	    market, unit, limit);
@@ -82,7 +83,7 @@ static void test_a_pool_whose_quota_has_no_room_is_not_chosen(void **state)
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000); /* class P/spot, 12 vCPUs, one GPU */
 	world_pool(w, "z3", "a1", "on_demand", 1200000);
-	quota(w, "P/spot", "spot", "vcpu", 12);
+	quota_add(w, "P/spot", "spot", "vcpu", 12);
 	w->conf.supply.patience_us = 0;
 	world_start(w);
 	world_job(w, "{}");
@@ -108,8 +109,8 @@ static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z3", "a1", "on_demand", 1200000);
-	quota(w, "P/spot", "spot", "gpus", 1);
-	quota(w, "P/on_demand", "on_demand", "instances", -1);
+	quota_add(w, "P/spot", "spot", "gpus", 1);
+	quota_add(w, "P/on_demand", "on_demand", "instances", -1);
 	w->conf.supply.patience_us = 0;
 	w->conf.offers_age_us = 2 * SPOT_US_PER_S;
 	world_job(w, "{}");
@@ -122,8 +123,8 @@ static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room
 	    1);
 }
 
-/* Others read the market while a node is being written down; what they read lacks it, and says
- * nothing of the room that is left. */
+/* Others read the market while a node is being written down; their read lacks it, and says nothing
+ * of the free quota. */
 static void test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota(
     void **state)
 {
@@ -132,7 +133,7 @@ static void test_a_market_read_while_a_node_is_written_down_does_not_place_anoth
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z3", "a1", "on_demand", 1200000);
-	quota(w, "P/spot", "spot", "instances", 2);
+	quota_add(w, "P/spot", "spot", "instances", 2);
 	w->conf.supply.patience_us = 0;
 	w->conf.offers_age_us = 300000;
 	world_start(w);
@@ -163,7 +164,7 @@ static void test_a_market_read_while_a_node_is_written_down_does_not_place_anoth
 	assert_int_equal(w->cloud.launches, 3);
 }
 
-/* Two read the market at once; what one of them then takes is not in what the other has read. */
+/* Two read the market at once: neither sees the machine that the other then takes. */
 static void test_two_that_read_the_market_at_once_share_its_room(void **state)
 {
 	struct world *w = *state;
@@ -171,7 +172,7 @@ static void test_two_that_read_the_market_at_once_share_its_room(void **state)
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	quota(w, "P/spot", "spot", "instances", 1);
+	quota_add(w, "P/spot", "spot", "instances", 1);
 	/* Enough that neither reader queues on the other's connection, where it would not be seen
 	 * to wait. */
 	w->connections = 16;
@@ -230,7 +231,7 @@ static void test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	/* Dear enough that spreading against joint loss does not pay. */
 	world_pool(w, "z3", "a1", "on_demand", 4000000);
-	quota(w, "P/spot", "spot", "instances", 2);
+	quota_add(w, "P/spot", "spot", "instances", 2);
 	world_start(w);
 	fleet_of_four(w);
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM node WHERE state = 'READY'");
@@ -247,13 +248,13 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	quota(w, "P/spot", "spot", "instances", 2);
+	quota_add(w, "P/spot", "spot", "instances", 2);
 	world_start(w);
 	fleet_of_four(w);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM node WHERE state = 'READY'");
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 2");
-	/* A plan would write when it was made. What changed until now may be looked at for a while
-	 * yet, and then no plan is made. */
+	/* A new plan would write plan_us. The engine may still look at earlier changes for a while;
+	 * then it makes no plan. */
 	for (int i = 0; i == 0 || (world_int(w, "SELECT plan_us FROM fleet") != 1 && i < 20); i++) {
 		world_sql(w, "UPDATE fleet SET plan_us = 1; NOTIFY spot_engine");
 		world_for(w, 1000);
@@ -268,8 +269,8 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE (plan->>'missing')::int = 0");
 }
 
-/* Others read the market while a refusal is being written down; by what they read the pool does not
- * rest. */
+/* Others read the market while a refusal is being written down; by their read the pool does not
+ * cool. */
 static void test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_that_was_written(
     void **state)
 {

@@ -1,4 +1,4 @@
-/* Launches whose reply is lost, late or ambiguous: one machine, never two. */
+/* Launches with a lost, late or ambiguous reply: one machine, never two. */
 #include "engine_world.h"
 
 static void test_a_lost_reply_is_found_by_its_token_and_not_launched_twice(void **state)
@@ -37,7 +37,7 @@ static void test_a_launch_that_never_arrived_is_repeated_with_its_token(void **s
 	world_finish(w, 1);
 }
 
-/* A launch whose reply is lost and whose machine no list shows. */
+/* A launch with a lost reply, and no list shows its machine. */
 static void hidden_launch(struct world *w, bool dies)
 {
 	world_reset(w, true);
@@ -62,8 +62,7 @@ static void test_a_repeat_of_a_hidden_launch_gives_the_same_instance(void **stat
 	world_finish(w, 1);
 }
 
-/* The simulation found it (seed 859): that the token's instance is over is no refusal; what it
- * lived is billed. */
+/* An ended instance of the token is no refusal; its life is billed. */
 static void test_a_repeat_that_meets_the_end_of_its_instance_is_looked_up(void **state)
 {
 	struct world *w = *state;

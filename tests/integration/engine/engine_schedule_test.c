@@ -1,8 +1,8 @@
-/* Room where a quota is exhausted: made by jobs of lower priority, held for who is blocked, filled
- * by who is gone by then. */
+/* An exhausted quota: jobs of lower priority are preempted, capacity is held for the blocked job,
+ * short jobs fill the gap. */
 #include "engine_world.h"
 
-static void quota(struct world *w, int vcpus)
+static void quota_add(struct world *w, int vcpus)
 {
 	world_sql(w, "INSERT INTO quota VALUES ('fake', 'r1', 'P/spot', 'spot', 'vcpu', %d, 1)",
 	    vcpus);
@@ -39,12 +39,12 @@ static void end_job(struct world *w, int job)
 	    world_us(), job);
 }
 
-static void begin(struct world *w, int vcpus)
+static void world_begin(struct world *w, int vcpus)
 {
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000); /* class P/spot, 12 vCPUs */
 	world_pool(w, "z2", "b1", "spot", 1000000);
-	quota(w, vcpus);
+	quota_add(w, vcpus);
 	schedule_policy_default(&w->conf.schedule);
 	world_start(w);
 }
@@ -53,7 +53,7 @@ static void test_a_machine_that_suits_is_handed_over(void **state)
 {
 	struct world *w = *state;
 
-	begin(w, 12);
+	world_begin(w, 12);
 	job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	job_of(w, 200, "a1", 3600);
@@ -86,7 +86,7 @@ static void test_another_machine_is_given_back_for_its_room_in_the_quota(void **
 {
 	struct world *w = *state;
 
-	begin(w, 24);
+	world_begin(w, 24);
 	job_of(w, 0, "a1", 36000);
 	job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
@@ -109,7 +109,7 @@ static void test_room_is_made_for_the_smaller_of_two_machines_of_a_quota(void **
 {
 	struct world *w = *state;
 
-	begin(w, 12);
+	world_begin(w, 12);
 	world_pool(w, "z3", "c1", "spot", 1000000);
 	world_sql(w,
 	    "UPDATE pool SET vcpus = 24 WHERE instance_type = 'a1'; UPDATE pool SET gpu_name = "
@@ -123,11 +123,11 @@ static void test_room_is_made_for_the_smaller_of_two_machines_of_a_quota(void **
 	assert_int_equal(world_int(w, "SELECT pool_id FROM attempt WHERE job_id = 2"), 2);
 }
 
-static void test_who_is_not_far_enough_above_or_was_moved_lately_waits(void **state)
+static void test_a_job_not_far_enough_above_or_moved_lately_waits(void **state)
 {
 	struct world *w = *state;
 
-	begin(w, 12);
+	world_begin(w, 12);
 	job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	job_of(w, 99, "a1", 3600);
@@ -151,7 +151,7 @@ static void test_a_job_with_a_deadline_leaves_where_it_still_meets_it(void **sta
 	struct world *w = *state;
 	int64_t now = world_us();
 
-	begin(w, 12);
+	world_begin(w, 12);
 	job_of(w, 0, "a1", 3600);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	world_sql(w, "UPDATE job SET deadline_us = %" PRId64 " WHERE id = 1",
@@ -172,7 +172,7 @@ static void test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time(
 {
 	struct world *w = *state;
 
-	begin(w, 24);
+	world_begin(w, 24);
 	world_sql(w, "UPDATE pool SET vcpus = 24 WHERE instance_type = 'b1'");
 	job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
@@ -197,7 +197,7 @@ static void test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone(void **state
 {
 	struct world *w = *state;
 
-	begin(w, 48);
+	world_begin(w, 48);
 	world_sql(w, "UPDATE pool_latest SET price_micros = 500000 WHERE pool_id = 2");
 	job_of(w, 0, "a1", 36000);
 	job_of(w, 0, "a1", 36000);
@@ -225,12 +225,13 @@ static void test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone(void **state
 	world_until(w, LIMIT, "SELECT count(*) = 4 FROM job WHERE id < 5 AND state = 'RUNNING'");
 }
 
-/* What one of them left is not free while the other still saves: not even for who left. */
-static void test_what_was_made_room_of_is_kept_until_all_have_left(void **state)
+/* The capacity that one of them left is not free while the other still saves, not even for the one
+ * that left. */
+static void test_freed_capacity_is_kept_until_all_have_left(void **state)
 {
 	struct world *w = *state;
 
-	begin(w, 24);
+	world_begin(w, 24);
 	job_of(w, 0, "a1", 36000);
 	job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM job WHERE state = 'RUNNING'");
@@ -260,7 +261,7 @@ static void test_a_gang_leaves_as_a_whole_and_comes_back(void **state)
 {
 	struct world *w = *state;
 
-	begin(w, 36);
+	world_begin(w, 36);
 	w->cloud.gangs = true;
 	gang_of(w, 0, "a1", 3, 36000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
@@ -289,13 +290,13 @@ static void test_a_gang_leaves_as_a_whole_and_comes_back(void **state)
 	    3);
 }
 
-/* A gang that needs the whole quota is not kept from it by what keeps arriving; what is gone in
- * time may go ahead. */
+/* New jobs do not keep the quota from a gang that needs all of it; jobs that end in time may go
+ * ahead. */
 static void test_room_is_held_for_a_blocked_gang(void **state)
 {
 	struct world *w = *state;
 
-	begin(w, 36);
+	world_begin(w, 36);
 	job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 	gang_of(w, 50, "a1", 3, 3600);
@@ -334,7 +335,7 @@ static void test_a_team_that_spent_is_behind_and_dollars_fade(void **state)
 	struct world *w = *state;
 	int64_t now = world_us();
 
-	begin(w, 12);
+	world_begin(w, 12);
 	w->conf.bill_us = 100000;
 	job_of(w, 0, "a1", 36000);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
@@ -369,7 +370,7 @@ static void test_shares_of_the_file_count_where_none_was_set_and_leave_with_it(v
 	struct world *w = *state;
 	struct engine_conf without;
 
-	begin(w, 12);
+	world_begin(w, 12);
 	world_sql(w, "INSERT INTO team_share (team, weight_pm, set_by) VALUES ('b', 4000, 'root')");
 	without = w->conf;
 	w->conf.shares = filed;
@@ -396,7 +397,7 @@ static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **s
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	quota(w, 12);
+	quota_add(w, 12);
 	schedule_policy_default(&w->conf.schedule);
 	world_job(w, "{}");
 	world_sql(w, "UPDATE job SET not_before_us = %" PRId64, world_us() + 3600 * SPOT_US_PER_S);
@@ -412,8 +413,8 @@ static void test_jobs_that_begin_later_keep_nobody_from_being_looked_at(void **s
 	    "SELECT count(*) FROM job WHERE state = 'RUNNING' AND not_before_us IS NULL");
 }
 
-/* So many that want what no pool has. */
-static void hopeless(struct world *w, int priority, int n)
+/* Adds so many jobs that want a machine that no pool has. */
+static void hopeless_jobs_add(struct world *w, int priority, int n)
 {
 	job_of(w, priority, "none", 3600);
 	world_sql(w,
@@ -432,16 +433,16 @@ static void test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at(voi
 
 	world_reset(w, true);
 	world_pool(w, "z1", "a1", "spot", 1000000);
-	quota(w, 12); /* one machine */
+	quota_add(w, 12); /* one machine */
 	schedule_policy_default(&w->conf.schedule);
 	w->conf.infeasible_us = SPOT_US_PER_HOUR;
-	hopeless(w, 200, 700);
+	hopeless_jobs_add(w, 200, 700);
 	low = job_of(w, 0, "a1", 36000);
-	hopeless(w, 50, 250);
+	hopeless_jobs_add(w, 50, 250);
 	high = job_of(w, 90, "a1", 36000);
 	world_start(w);
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
-	/* What there is goes to the higher of the two, though both stand behind hundreds. */
+	/* The only machine goes to the higher of the two, though both stand behind hundreds. */
 	assert_int_equal(world_int(w, "SELECT job_id FROM attempt"), high);
 	end_job(w, (int)high);
 	world_until(w, LIMIT, "SELECT count(*) = 2 FROM attempt");
@@ -452,7 +453,7 @@ static void test_jobs_that_cannot_be_placed_keep_nobody_from_being_looked_at(voi
 
 /* 2,000 that run elsewhere, where nothing else is done with them; in 80 pools, of two quotas by
  * turns, there is no room. */
-static void crowd(struct world *w)
+static void crowd_add(struct world *w)
 {
 	world_sql(w,
 	    "INSERT INTO quota SELECT 'away', 'r1', 'Q' || i, 'spot', 'vcpu', 1, 1 FROM "
@@ -482,7 +483,7 @@ static void crowd(struct world *w)
 	    "node");
 }
 
-/* What is weighed for each of them and each quota, all that runs, is more than a turn may hold. */
+/* Weighing all running jobs for each of them and each quota is more than a turn may hold. */
 static void test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_time(void **state)
 {
 	struct world *w = *state;
@@ -492,7 +493,7 @@ static void test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_
 	w->agents = false;
 	w->conf.agent_silent_us = w->conf.agent_lost_us = w->conf.bill_us = w->conf.infeasible_us =
 	    SPOT_US_PER_HOUR;
-	crowd(w);
+	crowd_add(w);
 	world_sql(w,
 	    "INSERT INTO job (name, owner, team, project, class, spec, source, state, state_us, "
 	    "created_us, queued_us)"
@@ -520,11 +521,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_another_machine_is_given_back_for_its_room_in_the_quota),
 		cmocka_unit_test(test_room_is_made_for_the_smaller_of_two_machines_of_a_quota),
 		cmocka_unit_test(test_a_job_with_a_deadline_leaves_where_it_still_meets_it),
-		cmocka_unit_test(test_who_is_not_far_enough_above_or_was_moved_lately_waits),
+		cmocka_unit_test(test_a_job_not_far_enough_above_or_moved_lately_waits),
 		cmocka_unit_test(
 		    test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time),
 		cmocka_unit_test(test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone),
-		cmocka_unit_test(test_what_was_made_room_of_is_kept_until_all_have_left),
+		cmocka_unit_test(test_freed_capacity_is_kept_until_all_have_left),
 		cmocka_unit_test(test_a_gang_leaves_as_a_whole_and_comes_back),
 		cmocka_unit_test(test_room_is_held_for_a_blocked_gang),
 		cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),

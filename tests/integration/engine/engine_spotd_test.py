@@ -155,7 +155,7 @@ level = loud
 
     def test_mistakes_in_a_provider_are_named_before_anything_starts(self):
         self.refused("[provider mars]\n", "spotd.conf:1: ", "mars")
-        self.refused("[provider aws]\nregion = us-east-1\n", "spotd.conf:2: ", "'region'", "providers/aws/README.md")
+        self.refused("[provider aws]\nregion = us-east-1\n", "spotd.conf:2: ", "'region'", "providers/aws/README.md; did you mean 'regions'?")
         self.refused("[provider aws]\nregions = Ohio\n", "regions", "Ohio")
         self.refused("[provider aws]\n\nsecret_access_key = hunter2hunter2\n", "spotd.conf:3: ", "secret_access_key")
         self.refused("[provider lambda]\nendpoint = http://example.com\n", "https")
@@ -304,7 +304,7 @@ class Running(unittest.TestCase):
         d.await_log("config.reloaded")
         self.assertEqual(d.end(), 0)
 
-    def test_what_nodes_download_changes_with_what_user_data_pin(self):
+    def test_the_download_changes_with_the_pin_in_the_user_data(self):
         agents = os.path.join(DIR, "agents")
         os.makedirs(agents)
 
@@ -350,7 +350,8 @@ class Running(unittest.TestCase):
         self.assertEqual(d.end(), 0)
 
     def test_the_roles_apart_share_one_database(self):
-        steady = LOCAL.replace("lease = 1s", "lease = 9s")  # longer than a busy machine stalls; who has to wait for it asks every third of it
+        # longer than a busy machine stalls; a waiting daemon asks every third of it
+        steady = LOCAL.replace("lease = 1s", "lease = 9s")
         main = Daemon("--local", "--config", conf(steady, "roles.conf"))
         main.ready()
         main.await_log("engine.leads")

@@ -1,8 +1,7 @@
-/* How long an agent has to save and to stop: by whose time, and who must have been there to hear
- * it. */
+/* The time that an agent has to save and to stop: by which clock, and with which daemon present. */
 #include "engine_world.h"
 
-static void finish(struct world *w)
+static void jobs_finish(struct world *w)
 {
 	world_until(w, LIMIT, "SELECT bool_and(state = 'RUNNING')::int FROM job");
 	world_sql(w,
@@ -13,7 +12,7 @@ static void finish(struct world *w)
 	world_empty(w);
 }
 
-static void running(struct world *w)
+static void job_run(struct world *w)
 {
 	world_reset(w, true);
 	w->conf.agent_lost_us = 60 * SPOT_US_PER_S;
@@ -31,7 +30,7 @@ static void told_to_stop(struct world *w)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLING'");
 }
 
-static void stopped(struct world *w)
+static void assert_stopped(struct world *w)
 {
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'CANCELLED'");
@@ -44,7 +43,7 @@ static void test_the_time_to_stop_does_not_pass_while_no_daemon_listens(void **s
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	told_to_stop(w);
 	world_kill(w);
 	world_sql(w, "UPDATE job SET state_us = state_us - 600000000");
@@ -52,7 +51,7 @@ static void test_the_time_to_stop_does_not_pass_while_no_daemon_listens(void **s
 	world_until(w, LIMIT, "SELECT (epoch >= 2)::int FROM leader WHERE name = 'engine'");
 	world_for(w, 400);
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'READY'"), 1);
-	stopped(w);
+	assert_stopped(w);
 }
 
 static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told(
@@ -93,7 +92,7 @@ static void drains_in_its_time(struct world *w)
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM attempt WHERE exit_reason = 'drained'");
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	finish(w);
+	jobs_finish(w);
 }
 
 /* By a clock that jumped ahead every deadline has passed when its notice comes. */
@@ -102,7 +101,7 @@ static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->conf.notice_default_us = 15 * SPOT_US_PER_S;
 	world_kill(w);
 	world_start(w);
@@ -115,13 +114,13 @@ static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_
 	drains_in_its_time(w);
 }
 
-/* Minutes of notice, here of maintenance, are minutes to save: patience is for who was told that
- * its time is over. */
+/* Minutes of notice, here of maintenance, are minutes to save: patience is for jobs that were told
+ * that their time is over. */
 static void test_a_drain_with_much_time_has_all_of_it(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->conf.agent_silent_us = 60 * SPOT_US_PER_S;
 	w->conf.agent_lost_us = 500000;
 	engine_reload(w->engine, &w->conf);
@@ -141,7 +140,7 @@ static void test_the_time_to_stop_does_not_pass_as_the_clock_is_set(void **state
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->conf.notice_default_us = 15 * SPOT_US_PER_S;
 	engine_reload(w->engine, &w->conf);
 	w->agents = false;

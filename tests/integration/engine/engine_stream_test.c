@@ -1,14 +1,14 @@
-/* What a provider tells by itself, and orphans that lists show. */
+/* A provider's event stream, and orphans in lists. */
 #include "engine_world.h"
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-static void running(struct world *w)
+static void job_run(struct world *w)
 {
 	world_reset(w, true);
 	w->cloud.watches = true;
 	w->cloud.watch_delay_us = 100000;
-	/* what is learned in time is learned by the stream */
+	/* the watch is slow, so the stream alone can be in time */
 	w->conf.watch_us = 60 * SPOT_US_PER_S;
 	world_pool(w, "z1", "a1", "spot", 1000000);
 	world_pool(w, "z2", "a1", "spot", 1100000);
@@ -22,7 +22,7 @@ static void test_a_notice_from_the_stream_drains_the_job(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	snprintf(w->cloud.watch_notice, sizeof(w->cloud.watch_notice), "i-1");
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM notice WHERE source = 'fake-stream' AND raw = 'said'");
@@ -33,7 +33,7 @@ static void test_an_end_from_the_stream_is_a_reclaim(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	snprintf(w->cloud.watch_gone, sizeof(w->cloud.watch_gone), "i-1");
 	world_until(w, LIMIT,
@@ -48,7 +48,7 @@ static void test_the_stream_goes_on_where_it_was_after_a_restart(void **state)
 	char cursor[32];
 	int calls;
 
-	running(w);
+	job_run(w);
 	world_kill(w);
 	snprintf(cursor, sizeof(cursor), "%s", world_text(w, "SELECT cursor FROM watch_cursor"));
 	calls = w->cloud.watch_calls;
@@ -67,7 +67,7 @@ static void test_a_gap_makes_everything_be_asked_at_once(void **state)
 	struct world *w = *state;
 	int describes, lists;
 
-	running(w);
+	job_run(w);
 	w->conf.sweep_us = 60 * SPOT_US_PER_S;
 	engine_reload(w->engine, &w->conf);
 	world_for(w, 100);
@@ -89,7 +89,7 @@ static void test_a_stream_that_fails_is_tried_less_and_less_often(void **state)
 	struct world *w = *state;
 	int calls;
 
-	running(w);
+	job_run(w);
 	w->cloud.watch_faults = 1000;
 	while (w->cloud.watch_faults == 1000) {
 		world_for(w, 10);
@@ -99,13 +99,12 @@ static void test_a_stream_that_fails_is_tried_less_and_less_often(void **state)
 	assert_true(w->cloud.watch_calls - calls <= 1);
 }
 
-/* Another engine leads: what the old one's poll brings is not written, and it lets go of the
- * poll. */
+/* Another engine leads: the old one writes no result of its poll, and lets go of the poll. */
 static void test_a_stream_of_an_engine_that_lost_the_lease_writes_nothing(void **state)
 {
 	struct world *w = *state;
 
-	running(w);
+	job_run(w);
 	world_sql(w,
 	    "UPDATE leader SET epoch = epoch + 1, holder = 'other', until_us = "
 	    "9000000000000000000");
@@ -144,7 +143,7 @@ static void test_a_leftover_nobody_owns_is_ended_after_lag_and_launch_timeout(vo
 	assert_int_equal(cloud_live(&w->cloud), 0);
 }
 
-/* A zone does not answer: what is listed is ended, what is not listed is not gone. */
+/* A zone does not answer: listed orphans are ended, unlisted ones are not gone. */
 static void test_a_list_that_is_not_complete_makes_nothing_gone(void **state)
 {
 	struct world *w = *state;
@@ -199,8 +198,8 @@ static void test_a_leftover_of_a_node_still_launching_is_left_alone(void **state
 	world_empty(w);
 }
 
-/* An order for machines says nothing of its owner: it may be that of the launch whose outcome is
- * not known. */
+/* An order for machines says nothing of its owner: it may be that of the launch with the unknown
+ * outcome. */
 static void test_an_order_is_left_alone_while_a_launch_is_under_way(void **state)
 {
 	struct world *w = *state;

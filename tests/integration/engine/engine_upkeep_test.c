@@ -82,8 +82,8 @@ static void job_with_files(struct world *w)
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING'");
 }
 
-/* An agent that is still fetching reports SETUP; a store honours neither what ran out nor what a
- * clock signed that was ahead. */
+/* An agent that is still fetching reports SETUP; a store honours neither expired URLs nor those
+ * that a clock ahead signed. */
 static void test_download_urls_are_signed_anew_until_the_files_are_there(void **state)
 {
 	struct world *w = *state;
@@ -124,8 +124,8 @@ static void test_download_urls_that_are_signed_anew_go_to_their_rank(void **stat
 	world_check_gangs(w);
 }
 
-/* The keys of a role live for an hour: what they sign ends with them, however long it was to live.
- * It is signed anew before that, and not at each pass. */
+/* The keys of a role live for an hour: their URLs end with them, whatever their own lifetime. It is
+ * signed anew before that, and not at each pass. */
 static void test_download_urls_end_with_what_signed_them(void **state)
 {
 	struct world *w = *state;
@@ -141,7 +141,7 @@ static void test_download_urls_end_with_what_signed_them(void **state)
 	assert_int_equal(world_int(w, "SELECT urls_until_us FROM attempt"), w->cloud.urls_until_us);
 	w->cloud.urls_until_us = end;
 	world_sql(w, "UPDATE attempt SET phase = 'SETUP', version = 1; NOTIFY spot_engine");
-	/* What was being signed before that may come first. */
+	/* A signing that began before that may come first. */
 	snprintf(signed_anew, sizeof(signed_anew),
 	    "SELECT (urls_until_us = %" PRId64 ")::int FROM attempt", end);
 	world_until(w, LIMIT, signed_anew);
@@ -155,8 +155,8 @@ static void test_download_urls_end_with_what_signed_them(void **state)
 	world_finish(w, 1);
 }
 
-/* Crash tests found it: URLs were signed by what a provider believed of our clock from before it
- * was set, a store refused them for an hour, and the job failed. */
+/* A provider may have signed by an old estimate of our clock: the store refuses such URLs for an
+ * hour, and the job would fail. */
 static void test_download_urls_are_signed_anew_after_our_clock_was_set(void **state)
 {
 	struct world *w = *state;
@@ -408,7 +408,7 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 	    "exit_reason = 'ok', ended_us = %" PRId64 " WHERE ended_us IS NULL; NOTIFY spot_engine",
 	    world_us());
 	world_until(w, LIMIT, "SELECT count(*) FROM fleet WHERE state = 'CLOSED'");
-	/* Who still waits for it hears so. */
+	/* A job that still waits for it is told. */
 	world_sql(w, "BEGIN");
 	world_job(w, "{}");
 	world_sql(w, "UPDATE job SET fleet_id = 1 WHERE id = 2; COMMIT");
@@ -418,7 +418,7 @@ static void test_a_fleet_grows_serves_a_job_shrinks_and_closes(void **state)
 	world_check_end(w);
 }
 
-/* Those before them want what nobody sells, or close when their machines have gone. */
+/* Those before them want a machine that nobody sells, or close when their machines have gone. */
 static void test_of_many_fleets_each_gets_its_machines_and_is_closed(void **state)
 {
 	struct world *w = *state;

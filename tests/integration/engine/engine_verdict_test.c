@@ -1,22 +1,22 @@
 /*
- * What is decided about machines that might be lost, and what is kept of what was seen by whom.
- * Agents that come back, providers that take their word back: machines given up though they were
- * alive are counted, and so are those that were over for too long before. Both counters are read as
- * /metrics reads them; neither moves where all goes well.
+ * Verdicts about machines that might be lost, and the stored observations with their witnesses.
+ * Agents come back, providers withdraw an answer. One counter counts machines given up though they
+ * were alive, another those given up too late. The test reads both as /metrics does; neither moves
+ * when all goes well.
  */
 #include "engine_world.h"
 #include "store/q.h"
 
 #define VERDICT(kind) "SELECT count(*) FROM verdict WHERE kind = '" kind "'"
 
-/* ---- what agents say, by the statement of the API -------------------------------------------- */
+/* ---- agents' reports, by the statement of the API -------------------------------------------- */
 
 struct asked {
 	struct pg_req req;
 	bool done;
 };
 
-static void said(struct op *op)
+static void report_done(struct op *op)
 {
 	struct asked *a = container_of(container_of(op, struct pg_req, op), struct asked, req);
 
@@ -35,7 +35,7 @@ static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch
 	struct asked a = { 0 };
 
 	q_api_agents_seen(w->pg, &a.req,
-	    &(struct q_api_agents_seen){ .agent = &agent, .agent_n = 1 }, said);
+	    &(struct q_api_agents_seen){ .agent = &agent, .agent_n = 1 }, report_done);
 	while (!a.done) {
 		(void)loop_turn(w->loop, 5000);
 	}
@@ -44,7 +44,7 @@ static void agent_says(struct world *w, int64_t node, int64_t job, int32_t epoch
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
-static void test_where_all_goes_well_nothing_is_decided_or_counted(void **state)
+static void test_nothing_is_decided_or_counted_when_all_goes_well(void **state)
 {
 	struct world *w = *state;
 
@@ -57,7 +57,7 @@ static void test_where_all_goes_well_nothing_is_decided_or_counted(void **state)
 	assert_int_equal((int64_t)world_metric(w, "spot_suspected_nodes", "now"), 0);
 }
 
-/* Until the provider was asked so many times more about its machines; what was under way before is
+/* Waits until the provider was asked so many times more about its machines. Earlier calls are
  * answered and written then. */
 static void asked_more(struct world *w, int n)
 {
@@ -69,8 +69,7 @@ static void asked_more(struct world *w, int n)
 	assert_true(w->cloud.describes >= until);
 }
 
-/* The simulation found it (seeds 1067, 112221): a list lacked a machine whose end somebody had
- * asked for, and that was not over. */
+/* A list may lack a machine that somebody is ending and that is not over. */
 static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void **state)
 {
 	struct world *w = *state;
@@ -88,7 +87,7 @@ static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void
 		world_until(w, LIMIT,
 		    "SELECT count(*) FROM node WHERE id = 1 AND state = 'READY' AND provider_state "
 		    "= 'running' AND gone_seen = 0");
-		asked_more(w, 1); /* whoever asks from now on has read the row as it is */
+		asked_more(w, 1); /* later requests read the row as it is */
 	}
 	w->cloud.list[0].state = SPOT_INSTANCE_GONE;
 	w->cloud.list[0].lacks = 100;
@@ -100,7 +99,7 @@ static void test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer(void
 }
 
 /* Of too many machines for one call, say. */
-static void test_what_an_answer_did_not_get_to_is_not_absent(void **state)
+static void test_a_machine_beyond_a_cut_answer_is_not_absent(void **state)
 {
 	struct world *w = *state;
 	int64_t job;
@@ -110,7 +109,7 @@ static void test_what_an_answer_did_not_get_to_is_not_absent(void **state)
 	job = world_running(w);
 	w->cloud.untold = true;
 	asked_more(w, 2);
-	/* what is shown counts */
+	/* a list that shows it resets the count */
 	world_until(w, LIMIT,
 	    "SELECT count(*) FROM node WHERE provider_state = 'running' AND gone_seen = 0");
 	w->cloud.hide = true;
@@ -159,8 +158,8 @@ static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(voi
 	    1);
 	w->agents = true;
 	world_until(w, LIMIT, "SELECT count(*) FROM job WHERE state = 'RUNNING' AND epoch = 2");
-	/* What the agent of the first node says without progress proves nothing, nor that its
-	 * provider says it runs: it did all the time. */
+	/* A report without progress by the first node's agent proves nothing. Nor does the
+	 * provider's "running": it said so all the time. */
 	agent_says(w, 1, job, 1, 40);
 	for (int i = 0; i < LIMIT / 20 &&
 	     world_int(w,
@@ -184,7 +183,7 @@ static void test_an_agent_that_comes_back_with_progress_was_given_up_wrongly(voi
 	world_finish(w, job);
 }
 
-/* A job that runs, whose agent has spoken for the last time. */
+/* Runs a job, and silences its agent for good. */
 static int64_t falls_silent(struct world *w)
 {
 	int64_t job;
@@ -199,7 +198,7 @@ static int64_t falls_silent(struct world *w)
 
 /* The simulation found it (seeds 1469, 1531): a dead agent had spoken, by times to come, for as
  * long as the clock had been ahead. */
-static void test_what_a_clock_that_was_ahead_wrote_hides_no_loss(void **state)
+static void test_times_of_a_clock_ahead_hide_no_loss(void **state)
 {
 	struct world *w = *state;
 	int64_t job;
@@ -264,8 +263,8 @@ static void test_a_provider_that_takes_its_word_back(void **state)
 			     "seen->'provider'->'past'->-1->>'by' = 'asked'"),
 	    1);
 	world_check_counters(w, 0, 0, "");
-	/* The machine is there after all, seen by whoever looks first: at the node, or at what
-	 * nobody accounts for. */
+	/* The machine is there after all. The first to see it is the node's check, or the sweep for
+	 * orphans. */
 	for (int i = 0; i < LIMIT / 20 &&
 	     world_int(w, "SELECT count(*) FROM verdict WHERE false_us IS NOT NULL") == 0;
 	     i++) {
@@ -381,7 +380,7 @@ static void test_a_loss_that_was_found_late_is_counted(void **state)
 	world_finish(w, job);
 }
 
-/* What was not heard because nobody listened is no loss that was missed. */
+/* A loss that was not heard because nobody listened is not a missed loss. */
 static void test_a_loss_while_no_daemon_listened_is_not_counted_as_missed(void **state)
 {
 	struct world *w = *state;
@@ -502,11 +501,11 @@ static void test_each_rank_of_a_gang_that_is_lost_has_its_evidence(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_where_all_goes_well_nothing_is_decided_or_counted),
+		cmocka_unit_test(test_nothing_is_decided_or_counted_when_all_goes_well),
 		cmocka_unit_test(test_an_answer_that_lacks_a_machine_and_knows_why_is_one_answer),
-		cmocka_unit_test(test_what_an_answer_did_not_get_to_is_not_absent),
+		cmocka_unit_test(test_a_machine_beyond_a_cut_answer_is_not_absent),
 		cmocka_unit_test(test_an_agent_that_comes_back_with_progress_was_given_up_wrongly),
-		cmocka_unit_test(test_what_a_clock_that_was_ahead_wrote_hides_no_loss),
+		cmocka_unit_test(test_times_of_a_clock_ahead_hide_no_loss),
 		cmocka_unit_test(test_a_dead_agent_is_given_up_rightly),
 		cmocka_unit_test(test_a_provider_that_takes_its_word_back),
 		cmocka_unit_test(

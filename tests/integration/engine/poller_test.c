@@ -1,5 +1,5 @@
-/* The poller's upkeep: what the database refuses for a moment is tried again soon, what it refuses
- * again and again keeps nothing else from being done. */
+/* The poller's upkeep: it soon retries a statement that the database refused. One that is refused
+ * again and again holds up nothing else. */
 #include "base/base.h"
 #include "engine/market/market.h"
 #include "store/price.h"
@@ -9,7 +9,7 @@
 #define RETENTION (90 * PRICE_DAY_US)
 #define OLD_NAME "price_point_20200101"
 
-static int64_t leads(void *ctx)
+static int64_t leader_epoch(void *ctx)
 {
 	(void)ctx;
 	return 1;
@@ -21,7 +21,7 @@ static struct poller *upkeep_of(struct poller_conf *conf, int64_t look_us)
 		.look_us = look_us,
 		.parallel_max = 1 };
 	return poller_new(
-	    &(struct poller_deps){ .loop = loop, .pg = pg, .conf = conf, .epoch = leads });
+	    &(struct poller_deps){ .loop = loop, .pg = pg, .conf = conf, .epoch = leader_epoch });
 }
 
 static struct pg_sync *reader;
@@ -33,7 +33,7 @@ static void reader_says(const char *sql)
 	assert_int_equal(pg_sync_exec(reader, "reader", sql, NULL, 0, NULL, &err), SPOT_OK);
 }
 
-/* A day of prices that is past its retention, and who reads it, as a backup does for hours. */
+/* A day of prices that is past its retention, and a reader of it, as a backup is for hours. */
 static void old_day_is_read(void)
 {
 	struct spot_err err = { 0 };
@@ -44,14 +44,14 @@ static void old_day_is_read(void)
 	reader_says("BEGIN; SELECT FROM price_point");
 }
 
-static bool holds(void *sql)
+static bool sql_holds(void *sql)
 {
 	return testdb_int(dsn, sql) != 0;
 }
 
-static void until(const char *sql)
+static void await_sql(const char *sql)
 {
-	assert_true(test_until(loop, LIMIT_US, holds, (void *)(uintptr_t)sql));
+	assert_true(test_until(loop, LIMIT_US, sql_holds, (void *)(uintptr_t)sql));
 }
 
 #define WAITS "SELECT count(*) FROM pg_locks WHERE NOT granted"
@@ -64,10 +64,10 @@ static void a_day_that_could_not_be_dropped_is_dropped_soon_after(void **state)
 	(void)state;
 	old_day_is_read();
 	p = upkeep_of(&conf, SPOT_US_PER_S);
-	until(WAITS);
-	until("SELECT (NOT EXISTS (" WAITS " HAVING count(*) > 0))::int");
+	await_sql(WAITS);
+	await_sql("SELECT (NOT EXISTS (" WAITS " HAVING count(*) > 0))::int");
 	reader_says("COMMIT");
-	until("SELECT (to_regclass('" OLD_NAME "') IS NULL)::int");
+	await_sql("SELECT (to_regclass('" OLD_NAME "') IS NULL)::int");
 	poller_free(p);
 	pg_sync_close(reader);
 }
@@ -83,14 +83,14 @@ static void a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_done(void
 	    "INSERT INTO feed_gap (provider, region, feed, from_us, to_us) VALUES ('p', 'r', "
 	    "'prices_spot', 1, 2)");
 	p = upkeep_of(&conf, SPOT_US_PER_S / 20);
-	until("SELECT (count(*) = 0)::int FROM feed_gap");
+	await_sql("SELECT (count(*) = 0)::int FROM feed_gap");
 	assert_int_equal(testdb_int(dsn, "SELECT ('" OLD_NAME "'::regclass IS NOT NULL)::int"), 1);
 	poller_free(p);
 	pg_sync_close(reader);
 }
 
 /* More than one statement takes, beside a table from which nothing can be deleted. */
-static void what_is_past_its_time_goes_whatever_else_stays(void **state)
+static void expired_rows_go_whatever_else_stays(void **state)
 {
 	struct poller_conf conf;
 	struct poller *p;
@@ -112,8 +112,8 @@ static void what_is_past_its_time_goes_whatever_else_stays(void **state)
 	    "CREATE TRIGGER refuse BEFORE DELETE ON price_refused FOR EACH ROW EXECUTE FUNCTION "
 	    "refuse()");
 	p = upkeep_of(&conf, SPOT_US_PER_S / 20);
-	until("SELECT (count(*) = 0)::int FROM agent_binary");
-	until("SELECT (count(*) = 0)::int FROM node_sample");
+	await_sql("SELECT (count(*) = 0)::int FROM agent_binary");
+	await_sql("SELECT (count(*) = 0)::int FROM node_sample");
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_refused"), 1);
 	poller_free(p);
 	testdb_exec(dsn, "DROP FUNCTION refuse() CASCADE");
@@ -124,7 +124,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_day_that_could_not_be_dropped_is_dropped_soon_after),
 		T(a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_done),
-		T(what_is_past_its_time_goes_whatever_else_stays),
+		T(expired_rows_go_whatever_else_stays),
 	};
 
 	return STORE_TESTS(tests);

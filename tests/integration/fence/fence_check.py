@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every statement with which the engine or the poller writes, in real stories, after the lease was taken away: it changes
-nothing (fence_probe.h). The stories are those of other tests, whose words about them do not count here: trying twice makes
-them slow. What counts is that no statement got through, and how many had something to do; the others are named.
+"""Repeats every write of the engine and the poller, in real stories, after the lease was taken away: nothing may change
+(fence_probe.h). The stories are those of other tests. Their results do not count here, since repeating makes them slow.
+The test counts the statements that had something to do, and names the others. None may get through.
 
     fence_check.py BUILD
 """
@@ -21,7 +21,7 @@ LEAST = 45  # statements that have something to do in these stories, timing asid
 
 def fenced():
     """Names of the statements that look at the lease, from their sources."""
-    for path in glob.glob(os.path.join(HERE, "../../../src/store/sql/**/*.sql")):
+    for path in glob.glob(os.path.join(HERE, "../../../src/store/sql/**/*.sql"), recursive=True):
         with open(path, encoding="utf-8") as f:
             for text in re.split(r"(?m)^-- name: ", f.read())[1:]:
                 if "-- writes: yes" in text and re.search(r"FROM leader WHERE name = 'engine' AND epoch = \$", text):

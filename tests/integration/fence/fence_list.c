@@ -2,7 +2,7 @@
 #include "base/text/str.h"
 #include "fence_probe.h"
 
-/* What is true whoever says it, and what is not the engine's. */
+/* Statements without a fence: some are true by any writer, others are not the engine's. */
 static const struct {
 	const char *name, *why;
 } waived[] = {

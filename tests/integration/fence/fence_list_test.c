@@ -1,5 +1,5 @@
 /* Each statement with which the engine or the poller writes looks at the lease; those that need not
- * are listed with the reason. That the look holds is what fence_probe.h tries. */
+ * are listed with the reason. The program of fence_probe.h tries whether that check holds. */
 #include "base/base.h"
 #include "fence_probe.h"
 #include "store/q.h"
@@ -34,7 +34,7 @@ static void every_writing_statement_is_fenced_or_waived(void **state)
 	assert_true(fenced > 50);
 }
 
-static void what_is_waived_exists(void **state)
+static void each_waived_statement_exists(void **state)
 {
 	size_t waived = 0;
 
@@ -49,7 +49,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_writing_statement_is_fenced_or_waived),
-		cmocka_unit_test(what_is_waived_exists),
+		cmocka_unit_test(each_waived_statement_exists),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@ static size_t counts_n;
 static PGconn *conn;
 static char dsn[1024];
 
-static void report(void)
+static void report_append(void)
 {
 	const char *path = getenv("SPOT_FENCE_REPORT");
 	FILE *f = path == NULL ? NULL : fopen(path, "ae");
@@ -44,13 +44,13 @@ static size_t count_of(const char *name)
 	}
 	assert(counts_n < ARRAY_LEN(counts));
 	if (counts_n == 0) {
-		atexit(report);
+		atexit(report_append);
 	}
 	counts[counts_n].name = name;
 	return counts_n++;
 }
 
-static bool ok(PGresult *r)
+static bool result_ok(PGresult *r)
 {
 	ExecStatusType st = PQresultStatus(r);
 
@@ -59,7 +59,7 @@ static bool ok(PGresult *r)
 }
 
 /* Of a database that a test has left the connection is of no use any more. */
-static bool connected(const struct pg *p)
+static bool conn_open(const struct pg *p)
 {
 	if (conn != NULL && (strcmp(dsn, p->dsn) != 0 || PQstatus(conn) != CONNECTION_OK)) {
 		PQfinish(conn);
@@ -71,7 +71,8 @@ static bool connected(const struct pg *p)
 	if (conn == NULL) {
 		(void)snprintf(dsn, sizeof(dsn), "%s", p->dsn);
 		conn = PQconnectdb(dsn);
-		if (!ok(PQexec(conn, "SET lock_timeout = 2000; SET client_min_messages = error"))) {
+		if (!result_ok(
+			PQexec(conn, "SET lock_timeout = 2000; SET client_min_messages = error"))) {
 			return false;
 		}
 	}
@@ -83,7 +84,7 @@ static bool connected(const struct pg *p)
 	"pg_stat_xact_user_tables"
 
 /* The script's last row as a number. -1: it went wrong. */
-static int64_t number(const char *script)
+static int64_t script_number(const char *script)
 {
 	PGresult *r = PQexec(conn, script);
 	int64_t n = PQntuples(r) == 1 ? strtoll(PQgetvalue(r, 0, 0), NULL, 10) : -1;
@@ -93,7 +94,7 @@ static int64_t number(const char *script)
 }
 
 /* Rows that the statement touches; -1: it could not be tried (a lock, a lost server). */
-static int64_t effect(size_t at, const struct pg_stmt *s, const struct pg_param *params,
+static int64_t statement_effect(size_t at, const struct pg_stmt *s, const struct pg_param *params,
     const char *before)
 {
 	const char *values[64];
@@ -107,20 +108,21 @@ static int64_t effect(size_t at, const struct pg_stmt *s, const struct pg_param 
 		formats[i] = params[i].binary;
 	}
 	if (!counts[at].prepared &&
-	    !ok(PQprepare(conn, s->name, s->sql, s->params_n, s->param_types))) {
+	    !result_ok(PQprepare(conn, s->name, s->sql, s->params_n, s->param_types))) {
 		return -1;
 	}
 	counts[at].prepared = true;
-	was = number(before);
+	was = script_number(before);
 	if (was >= 0 &&
-	    ok(PQexecPrepared(conn, s->name, s->params_n, values, lengths, formats, 1))) {
-		n = number(TOUCHED) - was;
+	    result_ok(PQexecPrepared(conn, s->name, s->params_n, values, lengths, formats, 1))) {
+		n = script_number(TOUCHED) - was;
 	}
-	(void)ok(PQexec(conn, "ROLLBACK"));
+	(void)result_ok(PQexec(conn, "ROLLBACK"));
 	return n;
 }
 
-static void probe(const struct pg *p, const struct pg_stmt *s, const struct pg_param *params)
+static void statement_probe(const struct pg *p, const struct pg_stmt *s,
+    const struct pg_param *params)
 {
 	size_t i;
 	int64_t n;
@@ -129,15 +131,15 @@ static void probe(const struct pg *p, const struct pg_stmt *s, const struct pg_p
 		return;
 	}
 	i = count_of(s->name);
-	/* What never finds anything to do is asked less often. */
+	/* A statement that never finds anything to do is tried less often. */
 	if (counts[i].effective >= ENOUGH || (counts[i].seen++ > 50 && counts[i].seen % 8 != 0) ||
-	    !connected(p) || effect(i, s, params, "BEGIN; " TOUCHED) <= 0) {
+	    !conn_open(p) || statement_effect(i, s, params, "BEGIN; " TOUCHED) <= 0) {
 		return;
 	}
-	n = effect(i, s, params,
+	n = statement_effect(i, s, params,
 	    "BEGIN; UPDATE leader SET epoch = epoch + 1000, holder = 'another'; " TOUCHED);
 	if (n > 0) {
-		/* of a daemon, whose words somebody else keeps */
+		/* of a daemon, for the log */
 		const char *path = getenv("SPOT_FENCE_VIOLATIONS");
 		FILE *f = path == NULL ? NULL : fopen(path, "ae");
 
@@ -156,6 +158,6 @@ static void probe(const struct pg *p, const struct pg_stmt *s, const struct pg_p
 void __wrap_pg_exec(struct pg *p, struct pg_req *req, const struct pg_stmt *stmt,
     const struct pg_param *params, void (*done)(struct op *))
 {
-	probe(p, stmt, params);
+	statement_probe(p, stmt, params);
 	__real_pg_exec(p, req, stmt, params, done);
 }

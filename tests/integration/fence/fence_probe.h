@@ -1,7 +1,7 @@
 /*
- * Linked with -Wl,--wrap=pg_exec into a test or the daemon: before each statement that the engine
- * or the poller writes with, the same statement with the same values runs in transactions that are
- * rolled back, on a connection of ours. Once as it is; and if it has an effect, once more after the
+ * Linked with -Wl,--wrap=pg_exec into a test or the daemon. Before each write of the engine or the
+ * poller, the same statement with the same values runs in transactions that are rolled back. They
+ * use a connection of ours. It runs once as it is. If it has an effect, it runs once more after the
  * lease was taken away: any row that it touches then ends the process. At the end the counts are
  * appended to the file that SPOT_FENCE_REPORT names, a line "NAME SEEN EFFECTIVE" each.
  */

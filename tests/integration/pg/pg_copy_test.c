@@ -191,7 +191,7 @@ static void more_bytes_than_allowed_are_refused_before_anything_is_sent(void **s
 	pg_copy_fini(&c);
 }
 
-static bool copying(void *arg)
+static bool is_copying(void *arg)
 {
 	(void)arg;
 	return testdb_int(dsn,
@@ -210,7 +210,7 @@ static void a_copy_lost_before_its_commit_had_no_effect_and_says_so(void **state
 	pg_copy_begin(&c, 1 << 20);
 	rows_add(&c, 0, 10);
 	pg_copy_send(pg, &c, setup_sql, copy_sql, &slow, no_done);
-	assert_true(test_until(loop, 60 * SPOT_US_PER_S, copying, NULL));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, is_copying, NULL));
 	testdb_exec(dsn,
 	    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE "
 	    "'%pg_sleep(20)' "
@@ -220,7 +220,7 @@ static void a_copy_lost_before_its_commit_had_no_effect_and_says_so(void **state
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM t"), 0);
 	/* A stopped one, the same. */
 	pg_copy_send(pg, &c, setup_sql, copy_sql, &slow, no_done);
-	assert_true(test_until(loop, 60 * SPOT_US_PER_S, copying, NULL));
+	assert_true(test_until(loop, 60 * SPOT_US_PER_S, is_copying, NULL));
 	op_stop(&c.op);
 	assert_true(test_op_wait(&c.op));
 	assert_int_equal(c.op.rc, SPOT_CANCELLED);
@@ -231,7 +231,7 @@ static void a_copy_lost_before_its_commit_had_no_effect_and_says_so(void **state
 /* ---- listen -------------------------------------------------------------------------------------
  */
 
-static void woken(struct pg_listen *l, const char *channel, const char *payload)
+static void listener_woken(struct pg_listen *l, const char *channel, const char *payload)
 {
 	assert_string_equal(channel, l->channel);
 	woken_count++;
@@ -249,13 +249,13 @@ static void a_listener_wakes_on_start_on_notify_and_after_a_reconnect(void **sta
 	int n = 1;
 
 	(void)state;
-	pg_listen(pg, &l, "work", woken);
+	pg_listen(pg, &l, "work", listener_woken);
 	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	testdb_exec(dsn, "NOTIFY work, 'seven'");
 	n = 2;
 	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	assert_string_equal(woken_payload, "seven");
-	pg_listen(pg, &m, "Other channel", woken);
+	pg_listen(pg, &m, "Other channel", listener_woken);
 	n = 4; /* both are woken by a new round */
 	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	testdb_exec(dsn, "NOTIFY \"Other channel\", 'eight'; NOTIFY unheard");
@@ -279,8 +279,8 @@ static void a_listener_that_stopped_is_not_woken_and_the_rest_reconnects(void **
 	int n = 2, before;
 
 	(void)state;
-	pg_listen(pg, &l, "a", woken);
-	pg_listen(pg, &m, "b", woken);
+	pg_listen(pg, &l, "a", listener_woken);
+	pg_listen(pg, &m, "b", listener_woken);
 	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	pg_listen_stop(pg, &l);
 	pg_listen_stop(pg, &m);
@@ -293,7 +293,7 @@ static void a_listener_that_stopped_is_not_woken_and_the_rest_reconnects(void **
 		loop_turn(loop, 20000);
 	}
 	assert_int_equal(woken_count, before);
-	pg_listen(pg, &m, "b", woken);
+	pg_listen(pg, &m, "b", listener_woken);
 	n = before + 1;
 	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 }
@@ -304,11 +304,11 @@ static void two_channels_asked_for_at_once_are_both_heard(void **state)
 	int n = 5;
 
 	(void)state;
-	pg_listen(pg, &l, "a", woken);
-	pg_listen(pg, &m, "b", woken);
+	pg_listen(pg, &l, "a", listener_woken);
+	pg_listen(pg, &m, "b", listener_woken);
 	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &(int){ 2 }));
 	/* The third while a round is under way. */
-	pg_listen(pg, &o, "c", woken);
+	pg_listen(pg, &o, "c", listener_woken);
 	assert_true(test_until(loop, 60 * SPOT_US_PER_S, woken_times, &n));
 	testdb_exec(dsn, "NOTIFY c, 'last'");
 	n = woken_count + 1;

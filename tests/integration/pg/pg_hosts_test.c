@@ -15,7 +15,7 @@ static void takes_writes(const char *dsn, bool does)
 	    does ? "ALTER SYSTEM RESET default_transaction_read_only"
 		 : "ALTER SYSTEM SET default_transaction_read_only = on");
 	testdb_exec(dsn, "SELECT pg_reload_conf()");
-	/* Whoever connects from now on is told so: the reload has reached the postmaster. */
+	/* New connections see the change once the reload has reached the postmaster. */
 	while ((testdb_int(dsn,
 		    "SELECT count(*) FROM pg_settings WHERE name = 'default_transaction_read_only'"
 		    " AND setting = 'off'") == 1) != does) {
@@ -23,7 +23,7 @@ static void takes_writes(const char *dsn, bool does)
 }
 
 /* The postmaster and every process of its own. */
-static void freeze(struct testdb *t, int sig)
+static void server_signal(struct testdb *t, int sig)
 {
 	char list[64], line[4096];
 	int pid = testdb_pid(t);
@@ -44,7 +44,7 @@ static void freeze(struct testdb *t, int sig)
 	(void)fclose(f);
 }
 
-/* What stands behind "host='" up to the next quote. */
+/* Copies the text between "host='" and the next quote. */
 static void socket_dir(const char *dsn, char *buf, size_t n)
 {
 	const char *at = strchr(dsn, '\'');
@@ -75,7 +75,7 @@ static int two_up(void **state)
 	return 0;
 }
 
-static bool over(void *arg)
+static bool op_over(void *arg)
 {
 	return !op_busy(arg);
 }
@@ -101,12 +101,12 @@ static void a_frozen_server_is_left_when_another_one_takes_writes(void **state)
 
 	takes_writes(other_dsn, false);
 	connect_all(w);
-	freeze(db, SIGSTOP);
+	server_signal(db, SIGSTOP);
 	for (int i = 0; i < 2; i++) {
 		exec_int(w, &lost[i], &stmt_insert, i + 1);
 	}
 	/* nobody else takes writes */
-	assert_false(test_until(w->loop, 2 * SPOT_US_PER_S, over, &lost[0].op));
+	assert_false(test_until(w->loop, 2 * SPOT_US_PER_S, op_over, &lost[0].op));
 	takes_writes(other_dsn, true);
 	since = loop_mono_us(w->loop);
 	assert_true(test_op_wait(&lost[0].op) && test_op_wait(&lost[1].op));
@@ -118,7 +118,7 @@ static void a_frozen_server_is_left_when_another_one_takes_writes(void **state)
 	assert_int_equal(lost[1].op.rc, SPOT_UNKNOWN);
 	assert_int_equal(next.op.rc, SPOT_OK);
 	assert_int_equal(testdb_int(other_dsn, "SELECT id FROM t"), 7);
-	freeze(db, SIGCONT);
+	server_signal(db, SIGCONT);
 	for (int i = 0; i < 2; i++) {
 		pg_req_fini(&lost[i]);
 	}
@@ -132,10 +132,10 @@ static void a_server_that_went_on_before_another_took_writes_is_kept(void **stat
 
 	takes_writes(other_dsn, false);
 	connect_all(w);
-	freeze(db, SIGSTOP);
+	server_signal(db, SIGSTOP);
 	exec_int(w, &req, &stmt_insert, 1);
-	assert_false(test_until(w->loop, 2 * SPOT_US_PER_S, over, &req.op));
-	freeze(db, SIGCONT);
+	assert_false(test_until(w->loop, 2 * SPOT_US_PER_S, op_over, &req.op));
+	server_signal(db, SIGCONT);
 	assert_true(test_op_wait(&req.op));
 	assert_int_equal(req.op.rc, SPOT_OK);
 	assert_int_equal(pg_stats(w->pg).reconnects, 0);
@@ -157,16 +157,16 @@ static void a_slow_statement_is_no_frozen_server(void **state)
 	pg_req_fini(&req);
 }
 
-static void who_connects_to_a_frozen_server_does_not_wait_for_it(void **state)
+static void a_client_of_a_frozen_server_does_not_wait_for_it(void **state)
 {
 	struct world *w = *state;
 
-	freeze(db, SIGSTOP);
+	server_signal(db, SIGSTOP);
 	w->connections = 1; /* it begins with the first host */
 	w->pg = pg_new(w->loop, &(struct pg_conf){ .dsn = w->dsn, .connections = 1 });
 	/* the attempt may take ten */
 	assert_true(test_until(w->loop, 8 * SPOT_US_PER_S, all_up, w));
-	freeze(db, SIGCONT);
+	server_signal(db, SIGCONT);
 }
 
 int main(void)
@@ -175,7 +175,7 @@ int main(void)
 		T(a_frozen_server_is_left_when_another_one_takes_writes, two_up),
 		T(a_server_that_went_on_before_another_took_writes_is_kept, two_up),
 		T(a_slow_statement_is_no_frozen_server, two_up),
-		T(who_connects_to_a_frozen_server_does_not_wait_for_it, two_up),
+		T(a_client_of_a_frozen_server_does_not_wait_for_it, two_up),
 	};
 	int failed;
 

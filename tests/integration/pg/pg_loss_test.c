@@ -1,5 +1,5 @@
-/* The database client against a real server: deadlines, what a lost connection means, that it comes
- * back, and what is stopped or refused. */
+/* The database client against a real server: deadlines, lost connections and their return, and
+ * refused statements. */
 #include "base/base.h"
 #include "pg_world.h"
 
@@ -10,7 +10,7 @@ static bool none_up(void *arg)
 	return !pg_ready(arg);
 }
 
-static bool reconnected(void *arg)
+static bool has_reconnected(void *arg)
 {
 	struct pg_stats s = pg_stats(arg);
 
@@ -59,7 +59,7 @@ static void a_server_that_hangs_is_given_up_at_our_deadline_and_replaced(void **
 	assert_true(test_op_wait(&write.op) && test_op_wait(&read.op));
 	assert_int_equal(write.op.rc, SPOT_UNKNOWN);
 	assert_int_equal(read.op.rc, SPOT_TIMEOUT);
-	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, reconnected, w->pg));
+	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, has_reconnected, w->pg));
 	exec_int(w, &later, &stmt_echo, 6);
 	assert_true(test_op_wait(&later.op));
 	assert_int_equal(later.op.rc, SPOT_OK);
@@ -87,7 +87,7 @@ static void a_lost_write_is_unknown_a_lost_read_unavailable(void **state)
 	assert_int_equal(write.op.rc, SPOT_UNKNOWN);
 	assert_int_equal(behind.op.rc, SPOT_UNKNOWN);
 	assert_int_equal(read.op.rc, SPOT_UNAVAILABLE);
-	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, reconnected, w->pg));
+	assert_true(test_until(w->loop, 60 * SPOT_US_PER_S, has_reconnected, w->pg));
 	exec_int(w, &write, &stmt_insert, 4);
 	assert_true(test_op_wait(&write.op));
 	assert_int_equal(write.op.rc, SPOT_OK);

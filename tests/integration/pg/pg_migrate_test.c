@@ -1,4 +1,4 @@
-/* The migration runner: what it applies, what it refuses, and two of it at once. */
+/* The migration runner: applied files, refusals, and two runners at once. */
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -64,9 +64,9 @@ static void our_schema_applies_to_an_empty_database_and_again_changes_nothing(vo
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM job"), 0);
 }
 
-/* What a daemon before 0026 may have left: two replacements for one machine, a pool whose only
- * price went with its day. */
-static void what_earlier_daemons_left_does_not_stop_the_upgrade(void **state)
+/* Rows from before migration 0026: two replacements for one machine, a pool whose only price went
+ * with its day. */
+static void rows_of_earlier_daemons_do_not_stop_the_upgrade(void **state)
 {
 	const char *dsn = testdb_new_empty(db);
 	struct spot_err err = { 0 };
@@ -107,8 +107,8 @@ static void what_earlier_daemons_left_does_not_stop_the_upgrade(void **state)
 	    "1 86400000009 7 500, 2 86400000001 5 500");
 }
 
-/* What a daemon before 0028 wrote counts, whether or not its job has a budget yet. */
-static void what_jobs_have_cost_before_there_were_sums_counts(void **state)
+/* Lines from before migration 0028 count, whether or not their job has a budget yet. */
+static void lines_from_before_the_sums_count(void **state)
 {
 #define LINE(job) \
 	"INSERT INTO ledger (at_us, kind, node_id, pool_id, market, job_id, from_us, to_us, " \
@@ -264,7 +264,7 @@ static void two_runners_at_once_apply_each_migration_once(void **state)
 }
 
 /* Waits in a transaction of its own that others see. */
-static void until(const char *what)
+static void await_sql(const char *what)
 {
 	while (testdb_int(dsn_now, what) == 0) {
 		assert_true(clock_real.mono_us(&clock_real) < end_us);
@@ -273,7 +273,7 @@ static void until(const char *what)
 
 #define WAITS "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
 
-static void says(struct pg_sync *c, const char *sql)
+static void sql_run(struct pg_sync *c, const char *sql)
 {
 	struct spot_err err = { 0 };
 
@@ -288,7 +288,7 @@ static struct pg_sync *reader_new(const char *dsn)
 	struct spot_err err = { 0 };
 
 	assert_int_equal(pg_sync_open(dsn, &c, &err), SPOT_OK);
-	says(c, "SET application_name = 'a backup'; BEGIN; SELECT FROM a");
+	sql_run(c, "SET application_name = 'a backup'; BEGIN; SELECT FROM a");
 	return c;
 }
 
@@ -326,15 +326,15 @@ static void a_migration_that_must_wait_for_a_lock_keeps_nobody_waiting(void **st
 	(void)snprintf(log, sizeof(log), "%s/waits.log", testdb_dir(db));
 	assert_int_equal(migrate_run(dsn, NULL, m.list, 1, 1, NULL, &err), SPOT_OK);
 	assert_int_equal(pg_sync_open(dsn, &third, &err), SPOT_OK);
-	says(third, "SET statement_timeout = '10s'");
+	sql_run(third, "SET statement_timeout = '10s'");
 	reader = reader_new(dsn);
 	pid = runner_new(dsn, &m, log);
 	for (int i = 0; i < 2; i++) { /* it is given up, and asked for again */
-		until(WAITS);
-		says(third, "INSERT INTO a VALUES (7)");
+		await_sql(WAITS);
+		sql_run(third, "INSERT INTO a VALUES (7)");
 	}
 	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
-	says(reader, "COMMIT");
+	sql_run(reader, "COMMIT");
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM a WHERE x = 2"), 1);
@@ -367,11 +367,11 @@ static void a_runner_that_is_killed_while_it_waits_leaves_nobody_waiting(void **
 	assert_int_equal(migrate_run(dsn, NULL, m.list, 1, 1, NULL, &err), SPOT_OK);
 	reader = reader_new(dsn);
 	pid = runner_new(dsn, &m, log);
-	until(WAITS);
+	await_sql(WAITS);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	until("SELECT (NOT EXISTS (" WAITS " HAVING count(*) > 0) AND NOT EXISTS (SELECT FROM "
-	      "pg_locks WHERE locktype = 'advisory'))::int");
+	await_sql("SELECT (NOT EXISTS (" WAITS " HAVING count(*) > 0) AND NOT EXISTS (SELECT FROM "
+		  "pg_locks WHERE locktype = 'advisory'))::int");
 	pg_sync_close(reader);
 }
 
@@ -409,7 +409,7 @@ static void migrations_are_read_from_a_folder_in_order(void **state)
 	assert_int_equal(migrate_run(dsn, "/nonexistent", NULL, 0, 1, &applied, &err), SPOT_CONFIG);
 }
 
-/* The text that is compiled in must be the bytes of the file: their checksum is what is compared.
+/* The text that is compiled in must be the bytes of the file: the runner compares their checksum.
  */
 static void compiled_in_texts_have_the_checksum_they_claim(void **state)
 {
@@ -437,8 +437,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(our_schema_applies_to_an_empty_database_and_again_changes_nothing),
-		cmocka_unit_test(what_earlier_daemons_left_does_not_stop_the_upgrade),
-		cmocka_unit_test(what_jobs_have_cost_before_there_were_sums_counts),
+		cmocka_unit_test(rows_of_earlier_daemons_do_not_stop_the_upgrade),
+		cmocka_unit_test(lines_from_before_the_sums_count),
 		cmocka_unit_test(later_migrations_continue_where_earlier_ones_ended),
 		cmocka_unit_test(a_text_changed_after_it_was_applied_is_refused),
 		cmocka_unit_test(a_schema_newer_than_the_program_is_refused),

@@ -31,8 +31,8 @@ static void partitions_are_made_ahead_once_and_dropped_past_retention(void **sta
 	pg_req_fini(&req);
 }
 
-/* A backup has read prices and reads on. Who asks for a lock that it must wait for has everybody
- * wait who comes after. */
+/* A backup has read prices and reads on. A lock request that must wait makes everybody after it
+ * wait. */
 static void partitions_come_and_go_beside_a_long_reader(void **state)
 {
 	struct pg_sync *reader;
@@ -91,8 +91,8 @@ static void drop_before(int64_t us)
 	assert_int_not_equal(testdb_int(dsn, sql), 0);
 }
 
-/* Pool 1 has not changed for long; 2 and 3 do on the first day that is kept, 3 at once; 4's last
- * point was misdated. */
+/* Pool 1 has not changed for long. Pools 2 and 3 change on the first day that is kept, 3 at once.
+ * Pool 4's last point was misdated. */
 static void the_price_in_force_is_kept_when_its_day_is_dropped(void **state)
 {
 	int64_t day = NOW_US - NOW_US % PRICE_DAY_US;
@@ -121,7 +121,7 @@ static void the_price_in_force_is_kept_when_its_day_is_dropped(void **state)
 	    5 - PRICE_DAY_US, 6 - PRICE_DAY_US, 8 - PRICE_DAY_US);
 	assert_string_equal(prices_kept(day + PRICE_DAY_US), sql);
 
-	/* What was before may still be learned, and the next day's end changes nothing. */
+	/* Earlier prices may still be learned, and the next day's end changes nothing. */
 	assert_int_equal(prices_ingest_by(past, 1, price_ingest_past).changed, 1);
 	drop_before(day + 2 * PRICE_DAY_US);
 	(void)snprintf(sql, sizeof(sql),

@@ -1,4 +1,4 @@
-/* Prices are stored as store/price.h says: what is new, the latest, the faded mean, partitions. */
+/* Prices are stored as store/price.h says: new points, the latest, the faded mean, partitions. */
 #include "base/base.h"
 #include "base/rng.h"
 #include "store/price.h"
@@ -69,7 +69,7 @@ static void a_price_taken_back_to_an_old_value_is_a_change(void **state)
 
 /* The share of the faded past in which a price held, and sums of it: by the book, over the whole
  * history at once. */
-static double held(double from, double to, double at)
+static double held_weight(double from, double to, double at)
 {
 	const double fade_us = 7.0 * 86400e6;
 
@@ -109,7 +109,7 @@ static void the_faded_mean_of_many_polls_is_that_of_the_history(void **state)
 	end = (double)at[n - 1].observed_us;
 	for (size_t i = 0; i < n; i++) {
 		double usd = (double)at[i].micros / 1e6;
-		double share = held((double)at[i].effective_us,
+		double share = held_weight((double)at[i].effective_us,
 		    i + 1 < n ? (double)at[i + 1].effective_us : end, end);
 
 		w += share;
@@ -218,8 +218,8 @@ static void the_past_is_asked_for_by_types_and_once(void **state)
 	    40);
 }
 
-/* A poll of a region, or of all (""), that tells this of two types, '.' = nothing, and a placement
- * score of the first; all words there are. */
+/* Stores a poll of a region, or of all (""), with these capacities of two types ('.' = none) and a
+ * placement score of the first. Checks all stored signals. */
 static void signals_are(const char *region, const char *told, const char *want)
 {
 	const struct q_market_signals_put_signal all[] = {
@@ -249,8 +249,7 @@ static void signals_are(const char *region, const char *told, const char *want)
 	    want);
 }
 
-/* The simulation found it (seed 133147): a pool of CoreWeave's that once had no capacity was never
- * asked for again, so nothing else was told of it. */
+/* A pool that once had no capacity would never be asked for again, so nothing would correct it. */
 static void capacity_that_is_told_no_more_is_not_known(void **state)
 {
 	(void)state;
@@ -323,10 +322,10 @@ static int64_t billed_at(int32_t pool, int64_t at_us)
 	return ret;
 }
 
-/* A list is dated by our clock (pool 1), a history by its provider's (pool 2). By a clock that is
- * five hours ahead both were read; what is read after it was set right is newer, also when those
- * five hours have passed. A ledger line may name what was read then. */
-static void what_a_clock_ahead_observed_is_not_newer_than_what_comes_after(void **state)
+/* Our clock dates a list (pool 1), the provider's dates a history (pool 2). Both were read by a
+ * clock that is five hours ahead. Prices read after its correction are newer, also once those five
+ * hours have passed. A ledger line may name a price read then. */
+static void prices_observed_by_a_clock_ahead_are_not_newer_than_later_ones(void **state)
 {
 	const int64_t h = SPOT_US_PER_HOUR;
 	const struct point before[] = { { 1, 500, 0, NOW_US }, { 2, 700, NOW_US, NOW_US },
@@ -342,7 +341,7 @@ static void what_a_clock_ahead_observed_is_not_newer_than_what_comes_after(void 
 	prices_partitions(NOW_US, NOW_US + 8 * h);
 	prices_ingest(before, 3);
 	prices_ingest(ahead, 3);
-	clock_set_right(NOW_US + h / 6, 2); /* by who does not lead */
+	clock_set_right(NOW_US + h / 6, 2); /* by a daemon that does not lead */
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_misdated"), 0);
 	clock_set_right(NOW_US + h / 6, 1);
 	clock_set_right(NOW_US + h / 5, 1);
@@ -411,7 +410,7 @@ static void a_list_that_dates_the_price_in_force_earlier_confirms_it(void **stat
 	assert_int_equal(testdb_int(dsn, "SELECT observed_us FROM pool_latest"), NOW_US + 60);
 	assert_int_equal(testdb_int(dsn, "SELECT effective_us FROM pool_latest"), NOW_US - 100);
 	assert_int_equal(testdb_int(dsn, "SELECT changed_us FROM pool_latest"), NOW_US - 100);
-	/* Only the newest of a batch speaks of what is in force. */
+	/* Only the newest of a batch is the price in force. */
 	assert_int_equal(prices_ingest(late, 2).pools, 0);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM price_point"), 2);
 }
@@ -495,7 +494,7 @@ int main(void)
 		T(the_past_is_asked_for_by_types_and_once),
 		T(capacity_that_is_told_no_more_is_not_known),
 		T(a_pool_that_is_listed_twice_is_one),
-		T(what_a_clock_ahead_observed_is_not_newer_than_what_comes_after),
+		T(prices_observed_by_a_clock_ahead_are_not_newer_than_later_ones),
 		T(a_price_from_long_ago_fills_the_past),
 		T(a_late_older_price_does_not_replace_the_latest),
 		T(a_list_that_dates_the_price_in_force_earlier_confirms_it),

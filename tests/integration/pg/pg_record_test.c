@@ -1,4 +1,4 @@
-/* Our own record as the database ages and sums it, read by what the hazard model reads it with. */
+/* Our own record as the database ages and sums it, read by the hazard model's own reader. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/hazard/hazard.h"
@@ -62,7 +62,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static bool near(double a, double b)
+static bool is_near(double a, double b)
 {
 	return fabs(a - b) <= 1e-6 * fmax(fabs(a), fabs(b));
 }
@@ -96,7 +96,7 @@ static const struct offer_record *record_of(int32_t pool)
 	return found;
 }
 
-static void habits(void)
+static void habits_run(void)
 {
 	struct pg_req req = { 0 };
 
@@ -117,7 +117,7 @@ static void a_day_two_weeks_ago_counts_half(void **state)
 	    "4, 9, 9), "
 	    "(1, 19900, 3600000000000, 400, 9, 9)");
 	r = record_of(1);
-	assert_true(near(r->node_hours, 10 + 20 / 2.0) && near(r->reclaims, 2 + 4 / 2.0));
+	assert_true(is_near(r->node_hours, 10 + 20 / 2.0) && is_near(r->reclaims, 2 + 4 / 2.0));
 	assert_null(record_of(2));
 }
 
@@ -134,8 +134,9 @@ static void hours_ago_count_by_their_half_lives(void **state)
 	    (int)NOW_HOUR, (int)NOW_HOUR - 8, (int)NOW_HOUR - 200);
 	testdb_exec(dsn, sql);
 	r = record_of(1);
-	assert_true(near(r->recent_hours, 1 + 2 / 2.0) && near(r->recent_reclaims, 1 + 2 / 2.0));
-	assert_true(near(r->launches, 1) && near(r->refusals, 0.25));
+	assert_true(
+	    is_near(r->recent_hours, 1 + 2 / 2.0) && is_near(r->recent_reclaims, 1 + 2 / 2.0));
+	assert_true(is_near(r->launches, 1) && is_near(r->refusals, 0.25));
 }
 
 static void habits_tell_the_hour_and_how_many_at_a_time(void **state)
@@ -152,20 +153,20 @@ static void habits_tell_the_hour_and_how_many_at_a_time(void **state)
 	    "FROM generate_series(%d, %d) h",
 	    (int)NOW_HOUR - 47, (int)NOW_HOUR);
 	testdb_exec(dsn, sql);
-	habits();
+	habits_run();
 	r = record_of(1);
-	assert_true(near(r->reclaim_hours, 8 / 4.0));
+	assert_true(is_near(r->reclaim_hours, 8 / 4.0));
 	assert_true(r->hour_reclaims > 1.8 && r->hour_reclaims < 2);
-	assert_true(near(r->reclaim_cos / r->hour_reclaims, cos(18.5 / 24 * 2 * M_PI)));
-	assert_true(near(r->reclaim_sin / r->hour_reclaims, sin(18.5 / 24 * 2 * M_PI)));
+	assert_true(is_near(r->reclaim_cos / r->hour_reclaims, cos(18.5 / 24 * 2 * M_PI)));
+	assert_true(is_near(r->reclaim_sin / r->hour_reclaims, sin(18.5 / 24 * 2 * M_PI)));
 	assert_true(r->hour_nodes > 45 && r->hour_nodes < 48);
 	assert_true(fabs(r->node_cos) < 0.5 && fabs(r->node_sin2) < 0.5);
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM pool_hour"), 48);
-	/* Worked out a second time it is the same, and what is too old goes. */
+	/* Worked out a second time it is the same, and rows that are too old go. */
 	testdb_exec(dsn, "INSERT INTO pool_hour VALUES (1, 400000, 1, 1, 1, 1)");
-	habits();
+	habits_run();
 	assert_int_equal(testdb_int(dsn, "SELECT count(*) FROM pool_hour"), 48);
-	assert_true(near(record_of(1)->hour_reclaims, r->hour_reclaims));
+	assert_true(is_near(record_of(1)->hour_reclaims, r->hour_reclaims));
 }
 
 static void habits_tell_which_pools_lose_nodes_together(void **state)
@@ -184,11 +185,12 @@ static void habits_tell_which_pools_lose_nodes_together(void **state)
 	    "INSERT INTO pool_hour VALUES (2, %d, 0, 1, 0, 0), (4, %d, 3600000000, 1, 0, 0)",
 	    (int)NOW_HOUR - 1, (int)NOW_HOUR, (int)NOW_HOUR - 10);
 	testdb_exec(dsn, sql);
-	habits();
+	habits_run();
 	r = record_of(1);
 	for (int level = 0; level < 4; level++) {
 		assert_true(r->joint_chances[level] > 0.99 && r->joint_chances[level] < 1);
-		assert_true(near(r->joint_hits[level], level == 3 ? r->joint_chances[level] : 0));
+		assert_true(
+		    is_near(r->joint_hits[level], level == 3 ? r->joint_chances[level] : 0));
 	}
 	/* 3 and 5 never lost a node; 2 did in one of its two hours. */
 	assert_true(r->joint_alone[2] <= 0 && r->joint_alone[0] <= 0);

@@ -1,5 +1,5 @@
-/* What is asked again and again reads what it is about, however much was written before: budgets,
- * sets of gangs, lost work. */
+/* Frequent statements read only their own rows, however much was written before: budgets, sets of
+ * gangs, lost work. */
 #include "base/base.h"
 #include "store/q.h"
 #include "store_world.h"
@@ -67,7 +67,7 @@ static void a_budget_is_looked_at_without_reading_the_ledger(void **state)
 	assert_int_equal(rows_read("ledger", "engine_gang_ranks", ranks, 2), 0);
 }
 
-static void what_a_job_has_cost_is_kept_whoever_writes_the_lines(void **state)
+static void the_sum_of_a_job_is_kept_whoever_writes_its_lines(void **state)
 {
 	(void)state;
 	jobs_make("{}");
@@ -185,7 +185,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(a_budget_is_looked_at_without_reading_the_ledger),
-		T(what_a_job_has_cost_is_kept_whoever_writes_the_lines),
+		T(the_sum_of_a_job_is_kept_whoever_writes_its_lines),
 		T(two_that_write_the_first_sum_of_a_job_count_each_line_once),
 		T(sets_that_were_decided_are_not_read_again),
 		T(of_lost_lines_the_first_are_read_and_all_are_booked),

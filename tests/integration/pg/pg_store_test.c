@@ -1,5 +1,5 @@
-/* The statements of src/store/sql on the migrated schema: all of them prepare and give what their
- * headers promise. Account-wide rates. */
+/* The statements of src/store/sql on the migrated schema: all of them prepare and return the rows
+ * of their headers. Account-wide rates. */
 #include "base/base.h"
 #include "store/q.h"
 #include "store_world.h"
@@ -154,7 +154,7 @@ static int64_t rate_wait(int64_t at_us, double cost)
 	return ret;
 }
 
-static void who_waits_for_a_rate_owes_nothing(void **state)
+static void a_waiter_for_a_rate_owes_nothing(void **state)
 {
 	(void)state;
 	assert_int_equal(rate_wait(NOW_US, 3), 0);
@@ -174,7 +174,7 @@ static void who_waits_for_a_rate_owes_nothing(void **state)
  * ---------------------------------------------------------------------------------------- */
 
 /* The ids of a window, those of its slice with their places in it; the walk goes on behind them. */
-static const char *window(struct q_engine_sched_jobs *p)
+static const char *window_text(struct q_engine_sched_jobs *p)
 {
 	struct q_engine_sched_jobs_row *rows;
 	struct pg_req req = { 0 };
@@ -213,13 +213,13 @@ static void every_job_of_the_queue_has_its_turn(void **state)
 	    "queued_us, not_before_us) SELECT 'j', 'me', 'ml', 'p', 'training', CASE i WHEN 9 THEN "
 	    "7 ELSE 0 END, '{}', '', "
 	    "'QUEUED', 1, 1, 1, CASE i WHEN 10 THEN 2e18 END FROM generate_series(1, 10) i");
-	assert_string_equal(window(&p), "9 1 2(1) 3(2) 4(3)");
-	assert_string_equal(window(&p), "9 1 5(1) 6(2) 7(3)");
-	assert_string_equal(window(&p), "9 1 2(3) 8(1) 10(2)");
-	assert_string_equal(window(&p), "9 1 3(1) 4(2) 5(3)");
-	/* Where the walk was is gone: its place tells. */
+	assert_string_equal(window_text(&p), "9 1 2(1) 3(2) 4(3)");
+	assert_string_equal(window_text(&p), "9 1 5(1) 6(2) 7(3)");
+	assert_string_equal(window_text(&p), "9 1 2(3) 8(1) 10(2)");
+	assert_string_equal(window_text(&p), "9 1 3(1) 4(2) 5(3)");
+	/* The job at which the scan was is gone: its place tells. */
 	testdb_exec(dsn, "UPDATE job SET state = 'CANCELLED' WHERE id IN (3, 5)");
-	assert_string_equal(window(&p), "9 1 2(3) 8(1) 10(2)");
+	assert_string_equal(window_text(&p), "9 1 2(3) 8(1) 10(2)");
 	p.after = 4;
 	p.held = held;
 	p.held_n = 1;
@@ -234,15 +234,15 @@ static void every_job_of_the_queue_has_its_turn(void **state)
 	    "created_us) VALUES "
 	    "(1, 7, 'READY', 1, 't', 'n', 1, 1)");
 	p.slice = 1;
-	assert_string_equal(window(&p), "9 1 6(1) 7 8");
+	assert_string_equal(window_text(&p), "9 1 6(1) 7 8");
 	/* The queue that is shorter than its window is read whole, each once, wherever the walk
 	 * was. */
 	p.slice = 20;
-	assert_string_equal(window(&p), "9 1 2(4) 4(5) 6(6) 7(1) 8(2) 10(3)");
+	assert_string_equal(window_text(&p), "9 1 2(4) 4(5) 6(6) 7(1) 8(2) 10(3)");
 	p.head = 20;
-	assert_string_equal(window(&p), "9 1 2 4 6 7 8 10");
+	assert_string_equal(window_text(&p), "9 1 2 4 6 7 8 10");
 	testdb_exec(dsn, "UPDATE job SET state = 'CANCELLED'");
-	assert_string_equal(window(&p), "");
+	assert_string_equal(window_text(&p), "");
 }
 
 /* ---- leaks ----------------------------------------------------------------------------------- */
@@ -263,7 +263,7 @@ static const char *leaks_left(int64_t before_us, int64_t keep_before_us)
 }
 
 /* A machine that is stopped may come back after weeks. */
-static void what_was_said_to_keep_is_remembered_for_long(void **state)
+static void an_order_to_keep_is_remembered_for_long(void **state)
 {
 	(void)state;
 	testdb_exec(dsn,
@@ -277,9 +277,9 @@ static void what_was_said_to_keep_is_remembered_for_long(void **state)
 	assert_string_equal(leaks_left(201, 101), "there");
 }
 
-/* ---- what is past its time ------------------------------------------------------------------- */
+/* ---- expired rows ---------------------------------------------------------------------------- */
 
-static int64_t purged(struct pg_req *req)
+static int64_t purged_rows(struct pg_req *req)
 {
 	int64_t n;
 
@@ -296,7 +296,7 @@ static int64_t samples_purged(int64_t before_us, int32_t most)
 	struct pg_req req = { 0 };
 
 	q_retention_samples(pg, &req, &p, no_done);
-	return purged(&req);
+	return purged_rows(&req);
 }
 
 static int64_t logs_purged(int64_t before_us, int32_t most)
@@ -305,7 +305,7 @@ static int64_t logs_purged(int64_t before_us, int32_t most)
 	struct pg_req req = { 0 };
 
 	q_retention_logs(pg, &req, &p, no_done);
-	return purged(&req);
+	return purged_rows(&req);
 }
 
 /* However much there is, a statement takes a piece, the oldest of each node, and nothing that is
@@ -352,7 +352,7 @@ static void samples_and_logs_go_piece_by_piece(void **state)
 #define EMPTY "'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'"
 
 /* An empty file is in every checkpoint of every job. */
-static void what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks(void **state)
+static void a_jobs_chunks_are_found_beside_any_number_of_others(void **state)
 {
 	static const char *const open[] = { NULL, NULL, "1", "periodic", "5", "{a,b}", "{0,0}",
 		"{0,7}", "{420,420}",
@@ -407,7 +407,7 @@ static void what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks(vo
 
 /* ---- long lines and long lists --------------------------------------------------------------- */
 
-static PGresult *asked(PGconn *c, const char *sql)
+static PGresult *query_run(PGconn *c, const char *sql)
 {
 	PGresult *r = PQexec(c, sql);
 
@@ -415,22 +415,22 @@ static PGresult *asked(PGconn *c, const char *sql)
 	return r;
 }
 
-static int64_t counted(PGconn *c, const char *sql)
+static int64_t query_count(PGconn *c, const char *sql)
 {
-	PGresult *r = asked(c, sql);
+	PGresult *r = query_run(c, sql);
 	int64_t n = strtol(PQgetvalue(r, 0, 0), NULL, 10);
 
 	PQclear(r);
 	return n;
 }
 
-static PGconn *prepared(const struct pg_stmt *s)
+static PGconn *statement_prepare(const struct pg_stmt *s)
 {
 	PGconn *c = PQconnectdb(dsn);
 
-	PQclear(asked(c, "SET plan_cache_mode = force_generic_plan"));
+	PQclear(query_run(c, "SET plan_cache_mode = force_generic_plan"));
 	PQclear(PQprepare(c, s->name, s->sql, s->params_n, s->param_types));
-	PQclear(asked(c, "BEGIN"));
+	PQclear(query_run(c, "BEGIN"));
 	return c;
 }
 
@@ -445,18 +445,18 @@ static PGconn *prepared(const struct pg_stmt *s)
  * another. */
 static void a_line_at_one_provider_keeps_no_other_waiting(void **state)
 {
-	PGconn *c = prepared(&q_stmt_engine_launch_due);
+	PGconn *c = statement_prepare(&q_stmt_engine_launch_due);
 	PGresult *r;
 
 	(void)state;
-	PQclear(asked(c,
+	PQclear(query_run(c,
 	    POOLS "INSERT INTO node (pool_id, state, state_us, token, name, price_micros, "
 		  "created_us, job_id) "
 		  "SELECT p.id, 'WANTED', 1, p.id || 'line' || i, p.id || 'line' || i, 1, 5, NULL "
 		  "FROM pool p, generate_series(1, 150) i "
 		  "WHERE p.zone = 'long' AND (p.provider = 'slow' OR (i <= 2 AND p.instance_type = "
 		  "'t1')) ORDER BY p.provider DESC"));
-	r = asked(c, "EXECUTE engine_launch_due(9, 64)");
+	r = query_run(c, "EXECUTE engine_launch_due(9, 64)");
 	assert_int_equal(PQntuples(r), 66);
 	assert_string_equal(PQgetvalue(r, 0, 3), "slow");
 	assert_string_equal(PQgetvalue(r, 63, 3), "slow");
@@ -476,7 +476,7 @@ static int64_t plan_rows(PGconn *c, const char *execute)
 
 	assert_non_null(sql);
 	(void)snprintf(sql, n, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) %s", execute);
-	r = asked(c, sql);
+	r = query_run(c, sql);
 	for (int i = 0; i < PQntuples(r); i++) {
 		const char *line = PQgetvalue(r, i, 0), *at;
 
@@ -495,11 +495,11 @@ static int64_t plan_rows(PGconn *c, const char *execute)
 /* A thousand groups that launches left behind, beside three thousand machines that live. */
 static void a_long_list_is_judged_without_comparing_each_with_each(void **state)
 {
-	PGconn *c = prepared(&q_stmt_engine_sweep_judge);
+	PGconn *c = statement_prepare(&q_stmt_engine_sweep_judge);
 	PGresult *r;
 
 	(void)state;
-	PQclear(asked(c,
+	PQclear(query_run(c,
 	    POOLS "INSERT INTO leader (name, holder, epoch, until_us) VALUES ('engine', 'x', 9, 9) "
 		  "ON CONFLICT (name) DO UPDATE SET epoch = 9; "
 		  "INSERT INTO node (pool_id, state, state_us, token, name, ref, price_micros, "
@@ -511,7 +511,7 @@ static void a_long_list_is_judged_without_comparing_each_with_each(void **state)
 		  "ANALYZE node"));
 	/* Of every hundred one is a machine's that lives: by the random part in its ref, and the
 	 * next by its token. */
-	r = asked(c,
+	r = query_run(c,
 	    "SELECT format('EXECUTE "
 	    "engine_sweep_judge(%L,%L,%L,%L,%L,%L,%L,%L,%L,%L,%L,100,10,9,%L,0,0,false)', 'slow', "
 	    "'r', refs, tokens, no, l, no, no, no, no, c, refs), 'EXECUTE "
@@ -524,11 +524,12 @@ static void a_long_list_is_judged_without_comparing_each_with_each(void **state)
 	    "array_agg(true) AS l, array_agg(1) AS c FROM generate_series(1, 1000) i) x");
 	assert_in_range(plan_rows(c, PQgetvalue(r, 0, 0)), 1000, 200000);
 	assert_in_range(plan_rows(c, PQgetvalue(r, 0, 0)), 1000, 200000);
-	assert_int_equal(
-	    counted(c, "SELECT count(*) FROM orphan WHERE provider = 'slow' AND kind = 'leftover'"),
+	assert_int_equal(query_count(c,
+			     "SELECT count(*) FROM orphan WHERE provider = 'slow' AND kind = "
+			     "'leftover'"),
 	    980);
 	assert_in_range(plan_rows(c, PQgetvalue(r, 0, 1)), 1000, 200000);
-	assert_int_equal(counted(c, "SELECT count(*) FROM orphan WHERE provider = 'slow'"), 0);
+	assert_int_equal(query_count(c, "SELECT count(*) FROM orphan WHERE provider = 'slow'"), 0);
 	PQclear(r);
 	PQfinish(c);
 }
@@ -567,11 +568,11 @@ int main(void)
 		T(every_statement_prepares_and_has_the_columns_of_its_header),
 		T(statements_that_write_say_so),
 		T(the_first_install_id_stays),
-		T(who_waits_for_a_rate_owes_nothing),
+		T(a_waiter_for_a_rate_owes_nothing),
 		T(every_job_of_the_queue_has_its_turn),
-		T(what_was_said_to_keep_is_remembered_for_long),
+		T(an_order_to_keep_is_remembered_for_long),
 		T(samples_and_logs_go_piece_by_piece),
-		T(what_a_job_stored_is_found_beside_any_number_of_other_jobs_chunks),
+		T(a_jobs_chunks_are_found_beside_any_number_of_others),
 		T(a_line_at_one_provider_keeps_no_other_waiting),
 		T(a_long_list_is_judged_without_comparing_each_with_each),
 		T(a_verdict_is_not_compared_with_each_leak),

@@ -1,5 +1,5 @@
-/* The database client against a real server: what one statement may do to another, and values both
- * ways. What a lost connection means is in pg_loss_test.c. */
+/* The database client against a real server: how statements affect one another, and values both
+ * ways. pg_loss_test.c has lost connections. */
 #include "base/base.h"
 #include "pg_world.h"
 
@@ -79,7 +79,7 @@ static void a_statement_that_does_not_prepare_fails_and_may_be_tried_again(void 
 	pg_req_fini(&good);
 }
 
-/* What failed is written down by the same request. */
+/* The same request writes down its own failure. */
 static void parameters_may_be_what_the_request_said_last(void **state)
 {
 	static const unsigned text_type[] = { OID_TEXT };

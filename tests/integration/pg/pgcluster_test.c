@@ -44,7 +44,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static bool alive(int pid)
+static bool is_alive(int pid)
 {
 	char path[64], text[256] = "";
 	FILE *f;
@@ -62,7 +62,7 @@ static bool alive(int pid)
 	return text[0] != '\0' && strstr(text, ") Z") == NULL;
 }
 
-static struct pgcluster *started(void)
+static struct pgcluster *cluster_start(void)
 {
 	struct spot_err err = { 0 };
 	struct pgcluster *c = NULL;
@@ -75,7 +75,7 @@ static struct pgcluster *started(void)
 
 static void a_cluster_is_made_started_stopped_and_keeps_its_data(void **state)
 {
-	struct pgcluster *c = started();
+	struct pgcluster *c = cluster_start();
 	struct stat st;
 	char sock[200];
 	int pid;
@@ -89,17 +89,17 @@ static void a_cluster_is_made_started_stopped_and_keeps_its_data(void **state)
 	assert_int_equal(stat(sock, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0700);
 	pid = pgcluster_pid(c);
-	assert_true(alive(pid));
+	assert_true(is_alive(pid));
 	pgcluster_stop(c);
-	assert_false(alive(pid));
-	c = started();
+	assert_false(is_alive(pid));
+	c = cluster_start();
 	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT v FROM kept"), 7);
 	pgcluster_stop(c);
 }
 
 static void a_second_owner_is_refused_with_the_firsts_number(void **state)
 {
-	struct pgcluster *c = started(), *other = NULL;
+	struct pgcluster *c = cluster_start(), *other = NULL;
 	struct spot_err err = { 0 };
 	char pid[32];
 
@@ -114,13 +114,13 @@ static void a_second_owner_is_refused_with_the_firsts_number(void **state)
 
 static void after_kill_9_of_the_server_it_starts_again(void **state)
 {
-	struct pgcluster *c = started();
+	struct pgcluster *c = cluster_start();
 
 	(void)state;
 	testdb_exec(pgcluster_dsn(c), "CREATE TABLE kept AS SELECT 8 AS v");
 	assert_int_equal(kill(pgcluster_pid(c), SIGKILL), 0);
 	pgcluster_stop(c);
-	c = started();
+	c = cluster_start();
 	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT v FROM kept"), 8);
 	pgcluster_stop(c);
 }
@@ -161,13 +161,13 @@ static void the_server_ends_when_its_owner_is_killed(void **state)
 	int server, owner = owner_spawn(&server);
 
 	(void)state;
-	assert_true(alive(server));
+	assert_true(is_alive(server));
 	assert_int_equal(kill(owner, SIGKILL), 0);
 	assert_int_equal(waitpid(owner, NULL, 0), owner);
-	for (int i = 0; i < 3000 && alive(server); i++) {
+	for (int i = 0; i < 3000 && is_alive(server); i++) {
 		(void)poll(NULL, 0, 20);
 	}
-	assert_false(alive(server));
+	assert_false(is_alive(server));
 }
 
 static void a_new_owner_takes_over_at_once_after_the_old_one_was_killed(void **state)
@@ -181,7 +181,7 @@ static void a_new_owner_takes_over_at_once_after_the_old_one_was_killed(void **s
 		/* No waiting for the old server: it may still be shutting down. */
 		assert_int_equal(kill(owner, SIGKILL), 0);
 		assert_int_equal(waitpid(owner, NULL, 0), owner);
-		c = started();
+		c = cluster_start();
 		assert_true(pgcluster_pid(c) != server);
 		assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT count(*) FROM kept"), i);
 		pgcluster_stop(c);
@@ -190,7 +190,7 @@ static void a_new_owner_takes_over_at_once_after_the_old_one_was_killed(void **s
 
 static void a_pid_file_that_names_some_other_living_process_is_stale(void **state)
 {
-	struct pgcluster *c = started();
+	struct pgcluster *c = cluster_start();
 	char path[200];
 	FILE *f;
 
@@ -201,7 +201,7 @@ static void a_pid_file_that_names_some_other_living_process_is_stale(void **stat
 	assert_non_null(f);
 	fprintf(f, "%d\n%s/data\n1\n5432\n%s/sock\n\n0 0\nready\n", (int)getppid(), dir, dir);
 	fclose(f);
-	c = started();
+	c = cluster_start();
 	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT 1"), 1);
 	pgcluster_stop(c);
 }
@@ -212,14 +212,14 @@ static void a_half_made_cluster_is_made_afresh(void **state)
 	struct pgcluster *c;
 
 	(void)state;
-	pgcluster_stop(started());
+	pgcluster_stop(cluster_start());
 	(void)snprintf(path, sizeof(path), "%s/data", dir);
 	tree_remove(path);
 	(void)snprintf(path, sizeof(path), "%s/data.new", dir);
 	assert_int_equal(mkdir(path, 0700), 0);
 	(void)snprintf(path, sizeof(path), "%s/data.new/PG_VERSION", dir);
 	assert_int_equal(symlink("/nonexistent", path), 0);
-	c = started();
+	c = cluster_start();
 	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT 1"), 1);
 	pgcluster_stop(c);
 }
@@ -232,7 +232,7 @@ static void a_path_too_long_for_a_socket_works(void **state)
 	(void)state;
 	n = strlen(dir);
 	(void)snprintf(dir + n, sizeof(dir) - n, "/%0*d", (int)(sizeof(dir) - n - 2), 1);
-	c = started();
+	c = cluster_start();
 	assert_int_equal(testdb_int(pgcluster_dsn(c), "SELECT 1"), 1);
 	assert_non_null(strstr(pgcluster_dsn(c), "'/tmp/spotbroker-"));
 	pgcluster_stop(c);
@@ -261,7 +261,7 @@ static void a_server_that_does_not_start_says_why(void **state)
 	FILE *f;
 
 	(void)state;
-	pgcluster_stop(started());
+	pgcluster_stop(cluster_start());
 	(void)snprintf(path, sizeof(path), "%s/data/postgresql.conf", dir);
 	f = fopen(path, "ae");
 	assert_non_null(f);

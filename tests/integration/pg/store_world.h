@@ -23,7 +23,8 @@ int set_up(void **state);
 int tear_down(void **state);
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-/* How many rows of a table the statement looks at, which returns so many; what it did is undone. */
+/* Returns how many rows of a table the statement reads, which must return `rows` rows. Its
+ * writes are undone. */
 int64_t rows_read(const char *table, const char *name, const char *const *values, int rows);
 
 /* Starts the server, runs the tests, stops it; returns how many failed. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What lies in deploy/: units that systemd accepts, a cron file that cron would run, commands that exist, manual pages that are whole.
+"""The files of deploy/: systemd accepts the units, cron would run the cron file, commands exist, manual pages are whole.
 
 usage: deploy_test.py SOURCE_ROOT SPOTCTL SPOTD SPOT_AGENT [unittest arguments]
 """

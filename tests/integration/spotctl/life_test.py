@@ -46,7 +46,7 @@ class Repeating(Case):
         self.assertEqual(self.run_it("job", "submit", self.file("run: x\n"), "--key", "k1").stdout, "j12\n")
         self.assertEqual([r.headers["Idempotency-Key"] for r in self.daemon.requests], ["k1"] * 10)
 
-    def test_what_has_no_key_is_not_repeated(self):
+    def test_a_request_without_a_key_is_not_repeated(self):
         for method, words in (("DELETE", ["node", "rm", "n7"]), ("PATCH", ["fleet", "scale", "f3", "--nodes", "2"])):
             self.daemon.requests.clear()
             self.daemon.on(method, "/v1/nodes/n7" if method == "DELETE" else "/v1/fleets/f3", Reply(drop=True))
@@ -241,7 +241,7 @@ class Settings(Case):
 
 
 class Usage(Case):
-    def test_what_a_noun_does_alone_names_its_actions(self):
+    def test_a_noun_alone_names_its_actions(self):
         self.assertIn("usage: spotctl leaks\n       spotctl leaks end REF: terminate a leak now", self.run_it("leaks", "--help").stdout)
         self.assertNotIn("spotctl leaks keep", self.run_it("leaks", "end", "--help").stdout)
 

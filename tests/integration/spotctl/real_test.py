@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""spotctl against the real daemon with its private Postgres: what the one says the other understands, also over kill -9.
+"""spotctl against the real daemon with its private Postgres: each understands the other, also over kill -9.
 
 usage: real_test.py SOURCE_ROOT SPOTCTL SPOTD [unittest arguments]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What spotctl shows, and how it exits when something is wrong.
+"""spotctl's output, and its exit codes when something is wrong.
 
 usage: render_test.py SPOTCTL [unittest arguments]
 """
@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 import unittest
 
 from spotctl_case import BUDGET, Case, FLEET, FLEET_PLAN, JOB, NODE, PARKED, POOL, SPOTCTL, page
@@ -58,8 +59,9 @@ class Rendering(Case):
         self.assertIn("spotctl job submit", p.stderr)
         self.assertEqual(self.run_it("job", "ls", "-o", "csv").stdout.count("\n"), 1)
 
-    def on_terminal(self, *words, env=None):
+    def on_terminal(self, *words, env=None, columns=0):
         parent, child = pty.openpty()
+        termios.tcsetwinsize(child, (24, columns))
         p = subprocess.Popen([SPOTCTL[0], *words], stdin=subprocess.DEVNULL, stdout=child, stderr=subprocess.PIPE,
                              env=env or self.env(TERM="xterm"))
         os.close(child)
@@ -86,6 +88,46 @@ class Rendering(Case):
         self.assertEqual(plain[0].index("STATE"), plain[1].index("RUNNING"))
         # two wide characters take two columns each
         self.assertEqual(plain[2].index("FAILED") + 2, plain[1].index("RUNNING"))
+
+    def test_a_table_fits_the_terminal(self):
+        node = {**NODE, "created_at": "2026-01-02T03:04:05Z"}
+        attempt = {"epoch": 1, "rank": 0, "node": "n1", "pool": POOL, "market": "spot", "phase": "EXITED", "exit_reason": "drained", "steps_start": 0,
+                   "steps_done": 192, "started_at": "2026-01-02T03:04:05Z", "ended_at": "2026-01-02T03:05:05Z",
+                   "drain_why": "interruption notice (pod-disruption-target), 1m59s left"}
+        self.daemon.on("GET", "/v1/nodes", page([node]))
+        self.daemon.on("GET", "/v1/prices", page([POOL]))
+        self.daemon.on("GET", "/v1/pools", page([POOL]))
+        self.daemon.on("GET", "/v1/jobs/j12", Reply(body={**JOB, "attempts_list": [attempt], "checkpoints": []}))
+        for words in (["node", "ls"], ["prices", "-n", "5"], ["pools"], ["job", "show", "j12"]):
+            for columns in (80, 100):
+                lines = re.sub(r"\033\[\d+m", "", self.on_terminal(*words, columns=columns)).splitlines()
+                self.assertEqual([line for line in lines if len(line) > columns], [], words)
+        shown = self.on_terminal("job", "show", "j12", columns=80)
+        self.assertEqual(re.sub(r"\s+", "", shown).count("interruptionnotice(pod-disruption-target),1m59sleft"), 1, shown)
+        self.assertNotIn("FROM STEP", shown)
+        self.assertIn("FROM STEP", self.on_terminal("job", "show", "j12", "-o", "wide", columns=80))
+        self.assertIn("FROM STEP", self.on_terminal("job", "show", "j12", columns=300))
+
+    def test_a_narrow_terminal_shortens_times_before_it_drops_columns(self):
+        event = {"id": 1, "at": "2026-01-02T03:04:05Z", "entity_id": "n1", "event": "CONFIRMED", "was": "TERMINATING", "now": "GONE", "why": "provider says gone"}
+        self.daemon.on("GET", "/v1/events", page([event]))
+        out = self.on_terminal("events", columns=74)
+        self.assertIn("01-02 03:04Z", out)
+        self.assertIn("TERMINATING", out)
+        self.daemon.on("GET", "/v1/events", page([{**event, "at": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT00:00:00Z")}]))
+        self.assertRegex(self.on_terminal("events", columns=74), r"(?m)^ 1 +00:00:00Z ")
+
+    def test_doctor_on_a_terminal_shows_what_is_not_ok(self):
+        item = {"provider": "aws", "region": "us-east-1", "name": "launch", "state": "bad", "words": "x" * 90, "fix": "attach the policy", "amount": None}
+        done = {"id": "r5", "state": "done", "by": "ann", "providers": "aws", "created_at": "2026-01-01T00:00:00Z", "done_at": None, "bad": 1, "warn": 0,
+                "items": [item, {**item, "name": "list", "state": "ok"}]}
+        self.daemon.on("POST", "/v1/doctor", Reply(202, done))
+        out = self.on_terminal("doctor", columns=80)
+        self.assertIn("attach the policy", re.sub(r"\s+", " ", out))
+        self.assertEqual(out.replace("\n", "").replace(" ", "").count("x" * 90), 1, out)
+        self.assertNotIn(" list ", out)
+        self.assertIn(" list ", self.on_terminal("doctor", "--all", columns=80))
+        self.assertIn("\tlist\tok\t", self.run_it("doctor", code=1).stdout)
 
     def test_the_name_of_a_leak_is_what_end_and_keep_take(self):
         self.daemon.on("GET", "/v1/leaks", page([{"provider": "aws", "region": "r", "kind": "instance", "ref": "i-%d" % k} for k in (1, 2)]))

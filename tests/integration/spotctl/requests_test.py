@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What spotctl sends for every command.
+"""spotctl's requests, for every command.
 
 usage: requests_test.py SPOTCTL [unittest arguments]
 """
@@ -75,7 +75,7 @@ class Requests(Case):
     def test_supply(self):
         self.check(["supply", "--state", "tight", "-g", "A10G"], "GET", "/v1/supply", page([]), "state=tight&gpu=A10G")
 
-    def test_what_classes_mean(self):
+    def test_classes_list_their_meaning(self):
         self.check(["classes"], "GET", "/v1/classes", page([{"name": "eval", "tolerance": "spot", "preemptible": True, "priority": 10,
                                                              "tiers": ["T4", "L4"], "patience_s": 86400, "late": "fastest"}]))
         self.assertIn("eval\tspot\ttrue\t10\t86400\tfastest\tT4, L4\n", self.run_it("classes").stdout)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""spotctl simulate, the real program: figures against a second calculation from the trace and the printed decisions; what
-comes later changes nothing; wrong use is answered with words.
+"""spotctl simulate, the real program. A second calculation from the trace and the printed decisions gives the same figures.
+Later data changes nothing, and wrong use is answered with words.
 
 usage: simulate_test.py SPOTCTL [unittest arguments]
 """
@@ -131,7 +131,7 @@ class Simulate(unittest.TestCase):
                     self.assertAlmostEqual(finish / 3600, r["finish"], places=6, msg=policy)
                     self.assertEqual(changeovers, r["changeovers"], policy)
 
-    def test_what_comes_later_changes_no_decision(self):
+    def test_later_data_changes_no_decision(self):
         rng = random.Random(8)
         for case in range(20):
             path, at = self.drawn(100 + case, n=200), rng.randrange(5, 170)
@@ -182,7 +182,7 @@ class Simulate(unittest.TestCase):
         other = self.run_it("--trace", path, *JOB, *words, "--history", self.trace(data[1:], name="other.json"), "-o", "json")
         self.assertNotEqual(json.loads(other.stdout)["policies"], plain, "another track is learned from")
 
-    def test_where_the_first_trace_ends_is_said(self):
+    def test_the_end_of_the_first_trace_is_printed(self):
         long, short = self.drawn(3, n=600), self.drawn(4, n=300, name="us-east-1b_v100_1.json")
         prices = [self.trace([0.9] * n, gap=3600, name="p%d.json" % n) for n in (100, 40)]
         one = self.run_it("--trace", long, "--trace", short, *JOB, "--starts", "2", "-p", "greedy")

@@ -1,4 +1,4 @@
-"""What the tests of spotctl share: a scripted daemon, a home of its own, shapes of the API."""
+"""Shared by the tests of spotctl: a scripted daemon, a home of its own, shapes of the API."""
 
 import os
 import subprocess

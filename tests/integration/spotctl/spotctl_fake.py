@@ -1,4 +1,4 @@
-"""A scripted daemon: it records every request and answers what the test laid down for its method and path."""
+"""A scripted daemon: it records every request, and gives the test's answer for its method and path."""
 
 import http.server
 import json
@@ -63,7 +63,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        pass  # a client that went away is part of what is tested
+        pass  # tests include clients that go away
 
 
 class FakeDaemon:

@@ -166,8 +166,8 @@ static bool is_sold_out(const struct cloud *c, const struct spot_launch *l)
 	return false;
 }
 
-/* Is there more to do on the wire? Then *ret is the step's. A fault leaves doubt: what was asked
- * for happened. */
+/* Is there more to do on the wire? Then *ret is the step's. A fault leaves doubt: the request took
+ * effect. */
 static bool on_the_wire(struct cloud *k, struct spot_call *c, const struct spot_launch *l,
     size_t want, enum spot_step *ret)
 {
@@ -349,7 +349,8 @@ static enum spot_step cloud_list(void *self, struct spot_call *c, struct spot_li
 	a->partial = k->partial;
 	a->found = arena_array(c->arena, 2 * k->n + 1, sizeof(*a->found));
 	for (size_t i = 0; i < k->n && !k->hide; i++) {
-		/* Also what carries another installation's tag: the engine must look itself. */
+		/* Lists things with another installation's tag, too: the engine must check the tag
+		 * itself. */
 		if (a->region[0] == '\0' || strcmp(k->list[i].region, a->region) == 0) {
 			a->found[a->n++] = cloud_instance(c->arena, &k->list[i]);
 		}

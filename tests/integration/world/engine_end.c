@@ -1,5 +1,5 @@
-/* How a test of the engine ends: the work is over and nothing is left behind. And what /metrics
- * would say of it. */
+/* How a test of the engine ends: the work is over and nothing is left behind. Also the values that
+ * /metrics would show. */
 #include "engine_world.h"
 #include "store/q.h"
 
@@ -14,7 +14,7 @@ struct scrape {
 	double value;
 };
 
-static void scraped(struct op *op)
+static void scrape_done(struct op *op)
 {
 	struct scrape *a = container_of(container_of(op, struct pg_req, op), struct scrape, req);
 	struct q_metric_row *rows;
@@ -35,7 +35,7 @@ static void scraped(struct op *op)
 	do { \
 		(a)->rows = q_api_metrics_##part##_rows; \
 		(a)->done = false; \
-		q_api_metrics_##part((w)->pg, &(a)->req, __VA_ARGS__, scraped); \
+		q_api_metrics_##part((w)->pg, &(a)->req, __VA_ARGS__, scrape_done); \
 		scrape_end(w, a); \
 	} while (0)
 

@@ -35,8 +35,8 @@ int world_teardown(void **state)
 	return 0;
 }
 
-/* What is waited for is short. What must not be over while something else happens is long (a turn
- * of a busy machine may take half a second); a test that is about its end makes it short. */
+/* Times for which tests wait are short. Times that must not pass while something else happens are
+ * long (a turn of a busy machine may take half a second). A test of their end makes them short. */
 static struct engine_conf conf_quick(void)
 {
 	struct engine_conf c = {
@@ -171,7 +171,7 @@ static void machines_over(const struct world *w, struct sbuf *s)
 	}
 }
 
-/* What agents do within a tick, as the API writes it down. */
+/* Plays the agents' acts within a tick, as the API writes them down. */
 static void agents_tick(struct world *w, int64_t now)
 {
 	AUTO(sbuf) struct sbuf over = { 0 };
@@ -324,8 +324,8 @@ static PGresult *world_exec(struct world *w, const char *sql)
 		PQclear(PQexec(w->conn, "SET client_min_messages = error"));
 	}
 	r = PQexec(w->conn, sql);
-	/* What locks several rows, or a table, may meet the engine's statements: Postgres ends one
-	 * of the two, or lets it wait only so long, and it is said again. */
+	/* A statement that locks several rows, or a table, may meet the engine's statements.
+	 * Postgres ends one of the two, or bounds its wait: the test repeats it. */
 	for (int i = 0; i < 5 && PQresultErrorField(r, PG_DIAG_SQLSTATE) != NULL &&
 	     (strcmp(PQresultErrorField(r, PG_DIAG_SQLSTATE), "40P01") == 0 ||
 		 strcmp(PQresultErrorField(r, PG_DIAG_SQLSTATE), "55P03") == 0);

@@ -1,8 +1,8 @@
 /*
- * A world for tests of the engine: a real Postgres, a cloud made of C (its instances outlive the
- * engine), agents played by SQL as the API would write it, and an engine that can be killed at any
- * turn and started again. All pauses of the configuration are short, by a clock that stands still
- * while the test does not run.
+ * A world for tests of the engine. It has a real Postgres, a cloud in C whose instances outlive the
+ * engine, and agents played by SQL as the API would write it. The engine can be killed at any turn
+ * and started again. All pauses of the configuration are short, by a clock that stands still while
+ * the test does not run.
  */
 #ifndef ENGINE_WORLD_H
 #define ENGINE_WORLD_H
@@ -41,7 +41,7 @@ struct cloud {
 	bool tokens; /* launches are idempotent */
 	int64_t reply_after_us; /* a launch takes effect at once and answers later */
 	int lose_replies; /* so many launches take effect and answer UNKNOWN */
-	/* a machine whose launch's reply is lost is over at once; of a gang the first */
+	/* after a lost reply the launched machine is over at once; of a gang the first */
 	bool dies_unheard;
 	/* a gang's repeat tells the machines as they are; else that the token is spent where one
 	 * is over */
@@ -61,21 +61,21 @@ struct cloud {
 	int64_t describe_after_us; /* a description is answered so much later than it was made */
 	bool partial; /* lists say that they are not complete */
 	bool hide; /* nothing shows up in find, list, describe */
-	bool untold; /* a description did not get to what it does not show */
+	bool untold; /* a description is cut short: missing machines may exist */
 	char notice_ref[32]; /* ->notices says interruption */
 	int64_t notice_at_us[2]; /* until when; with a second there are two notices of it */
 	int64_t boots_us; /* boot_timeout_us of the provider */
 	int64_t reclaim_free_us; /* the same name */
 	int blind_terminates; /* so many terminates do not find their machine, which lives on */
 	bool blind_by_list; /* and say so since a list lacked it */
-	bool ends_slowly; /* what is terminated goes on stopping until the test says it is gone */
-	/* what it knows about identity: a proof
-	 * {"kind":"fake","ref":REF,"audience":...,"nonce":...} is good for REF */
+	/* a terminated instance goes on stopping until the test says it is gone */
+	bool ends_slowly;
+	/* identity: a proof {"kind":"fake","ref":REF,"audience":...,"nonce":...} is good for REF */
 	bool verifies;
 	int verify_calls, verify_faults; /* so many answer UNAVAILABLE */
 	enum spot_rc verify_rc; /* this instead of a look, 0 = look */
 	bool leaves; /* SPOT_CAP_LEAVES */
-	/* what it tells by itself: one batch, handed over once */
+	/* its event stream: one batch, handed over once */
 	bool watches;
 	int watch_calls, watch_faults;
 	int64_t watch_delay_us; /* before an empty answer */
@@ -86,12 +86,12 @@ struct cloud {
 	const char *late_reason;
 	char uploads_how; /* 'r' resumable, 'b' blocks, else put; with a header */
 	bool uploads_header;
-	int64_t urls_until_us; /* what signs them ends then; 0 = never */
+	int64_t urls_until_us; /* the signing credentials end then; 0 = never */
 	/* so many URLs; in this turn of the loop; in one at most */
 	int signed_n, signed_now, signed_most;
 	int64_t signed_at_us;
 	size_t sign_leaves; /* so many bytes are left behind by each */
-	enum spot_rc sign_rc; /* SPOT_OK, or what no URL is signed for */
+	enum spot_rc sign_rc; /* SPOT_OK, or the error of each signing */
 	const char *sign_refuses; /* a bucket that is no name, NULL = none */
 	bool gangs; /* several machines by one launch, all or none */
 	int gang_launches;
@@ -121,8 +121,7 @@ struct world {
 	const char *identity_off; /* name of a provider, NULL = none */
 };
 
-/* The wall clock of engine, cloud and agents: what a test writes into rows and measures is told by
- * it. */
+/* The wall clock of engine, cloud and agents: tests write and measure times by it. */
 int64_t world_us(void);
 int world_setup(void **state); /* one server for all tests of a binary */
 int world_teardown(void **state);
@@ -158,7 +157,7 @@ void world_exit_all(struct world *w);
  * all ranks. */
 void world_check_gangs(struct world *w);
 void world_for(struct world *w, int64_t ms);
-/* Nothing happens for so long but what the engine wakes up for by itself; all of it passes. */
+/* Lets so much time pass, in which the engine wakes only by itself. */
 void world_idle(struct world *w, int64_t us);
 int64_t world_int(struct world *w, const char *sql);
 /* A line of /metrics that is made of rows; -1e18: there is none. */
@@ -180,7 +179,7 @@ size_t cloud_live(const struct cloud *c);
 /* Tokens with more than one machine. */
 size_t cloud_doubled(const struct cloud *c);
 struct machine *cloud_by_ref(struct cloud *c, const char *ref);
-/* Something that carries our tag and that nobody launched: an instance, or what one left behind. */
+/* Adds a thing with our tag that nobody launched: an instance, or an instance's remains. */
 struct machine *cloud_add(struct cloud *c, const char *ref, const char *token, bool leftover);
 
 #endif

@@ -43,7 +43,7 @@ static const char base_conf[] =
     "[api]\nlisten = 127.0.0.1:8080\npublic_url = http://127.0.0.1:8080\n"
     "[checkpoint]\nstore = s3://spot-sim/p\nprovider = aws\nregion = us-east-1\nendpoint = "
     "http://127.0.0.1:9000\n"
-    /* Whatever must not wait is woken by NOTIFY; the ticks only catch what was missed. */
+    /* NOTIFY wakes urgent work; the ticks only catch missed notifications. */
     "[engine]\ntick = 1m\nlease = 45s\noffers_age = 30s\nwatch = 1m\nsweep = 2m\nbill = "
     "5m\npatience = 2m\n"
     "boot_timeout = 10m\nlookup_again = 10s\nagent_lost = 3m\ninfeasible = 12h\n"
@@ -192,7 +192,7 @@ static void broker_start(struct broker *b)
 	trace("%s starts", b->name);
 }
 
-/* kill -9: what it had sent may still take effect, what it would have heard is lost. */
+/* kill -9: its sent requests may still take effect, the replies are lost. */
 static void broker_crash(struct broker *b)
 {
 	b->up = false;
@@ -284,7 +284,7 @@ static void clock_set(struct broker *b, int64_t skew_us)
 	trace("%s's clock is off by %" PRId64 " s", b->name, skew_us / SPOT_US_PER_S);
 }
 
-/* Who begins with such a clock has not seen it jump. */
+/* A daemon that starts with such a clock has not seen it jump. */
 static bool dies_too(const struct broker *b)
 {
 	return profile_is(PROFILE_LATE_CLOCK) && b->up && b->paused_until == 0 &&

@@ -13,10 +13,10 @@
 
 void broker_install(void); /* rows that the first start makes */
 void brokers_begin(const char *providers);
-/* After the turn of that loop: who dies, stops, goes on, starts again. */
+/* After the turn of that loop: daemons die, pause, go on, start again. */
 void brokers_turn(const struct loop *turned);
 void brokers_minute(void);
-void brokers_calm(void); /* whoever is stopped goes on, clocks are right */
+void brokers_calm(void); /* paused daemons go on, clocks are right */
 void brokers_end(void);
 bool brokers_on_time(void); /* nobody's clock is off by a minute or more */
 bool broker_up(void); /* all that there should be run */

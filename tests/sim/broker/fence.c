@@ -2,9 +2,9 @@
  * Fencing. A daemon that leads no longer may still send statements and requests. They must change
  * nothing in the database, and launch nothing.
  *
- * Statements that only write down what was seen (an answer of a cloud, the state of an attempt that
- * was shut) have no fence and need none: they are guarded by the claim of their rows, or true
- * whoever says them.
+ * Some statements only write down an observation: a cloud's answer, or the state of a closed
+ * attempt. They have no fence and need none. The claim of their rows guards them, or they are true
+ * by any writer.
  */
 #include "base/base.h"
 #include "sim/world/world.h"
@@ -51,13 +51,13 @@ static bool transaction_wrote(void)
 	return wrote;
 }
 
-/* How often each statement was asked what it does without the lease. Most of them run in each pass
- * and have something to do in few: those that had nothing tell nothing. */
+/* How often each statement was tried without the lease. Most of them run in each pass and have
+ * something to do in few: those that had nothing tell nothing. */
 static struct asked {
 	const struct pg_stmt *s;
 	int acted, idle;
 } asked[256];
-static struct asked *tried; /* just now: what it does with the lease is still to come */
+static struct asked *tried; /* just now: its run with the lease is still to come */
 
 static bool asked_enough(const struct pg_stmt *s)
 {
@@ -143,8 +143,7 @@ void fence_ran(const struct pg *p, const struct pg_stmt *s, const PGresult *r, b
 	}
 }
 
-/* Whoever sends a launch holds its rows' claim: another leader that took over may have given the
- * row up already. */
+/* A daemon that sends a launch holds its rows' claim: another leader may have given the row up. */
 void fence_send(const char *from, const char *url, struct str body)
 {
 	char claim[32], *text;

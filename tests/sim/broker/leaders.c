@@ -1,5 +1,5 @@
 /*
- * The leader. Each lease has an epoch; whoever's is not the newest leads no longer, whatever it
+ * The leader. Each lease has an epoch; a daemon with an older one leads no longer, whatever it
  * believes.
  */
 #include "base/base.h"
@@ -60,7 +60,7 @@ int64_t leaders_epoch(size_t daemon)
  * as that. */
 static void check_taken(size_t k, int64_t epoch, bool calm)
 {
-	always(epoch > newest, "who takes the lease has an epoch of its own",
+	always(epoch > newest, "each lease holder has an epoch of its own",
 	    "%" PRId64 ", it was %" PRId64, epoch, newest);
 	always(newest == 0 || led[!k] != newest || !calm, "a lease that is kept is not taken",
 	    "epoch %" PRId64 " of the other daemon", newest);

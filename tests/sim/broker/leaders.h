@@ -13,8 +13,8 @@ int64_t leaders_newest(void); /* 0 = there was no lease */
 int64_t leaders_epoch(size_t daemon); /* that it was given last */
 /* That daemon stops, or goes on. */
 void leaders_stop(const struct pg *p, bool stop);
-/* Since when one daemon leads that never stood still; 0 = none does. What is to be done is done
- * within a few of its passes. */
+/* Since when one daemon leads that never stood still; 0 = none does. Such a leader does its work
+ * within a few passes. */
 int64_t leaders_steady_since(void);
 void leaders_unsteady(void); /* it cannot do its work just now */
 /* For breaks.c: the rules of how the lease is taken. */

@@ -1,8 +1,7 @@
 /*
- * Each rule of the checks is broken on purpose, by what a wrong row or a wrong fact would look
- * like, in a transaction that is rolled back: a rule that stays silent checks nothing. Not every
- * seed has what a break needs (an attempt that went on from a checkpoint, say); test_sim.py wants
- * each rule proven in some seed.
+ * Breaks each rule of the checks on purpose: a wrong row or fact, in a transaction that is rolled
+ * back. A rule that stays silent checks nothing. Not every seed has the rows for each break, such
+ * as an attempt that resumed. test_sim.py requires that some seed proves each rule.
  */
 #include "sim/world/world.h"
 #include "sim/check/check.h"
@@ -292,7 +291,7 @@ static const struct rule_break {
 	    launch_late },
 	{ "a daemon that leads no longer changes nothing", "UPDATE job SET why = 'late'",
 	    write_late },
-	{ "who takes the lease has an epoch of its own", "", leaders_break_lease },
+	{ "each lease holder has an epoch of its own", "", leaders_break_lease },
 	{ "a lease that is kept is not taken", "", leaders_break_lease },
 	{ "one epoch runs on one machine", "", epoch_twice },
 	{ "an epoch runs once", "", begun_twice },
@@ -300,13 +299,13 @@ static const struct rule_break {
 	    "UPDATE attempt SET ended_us = NULL FROM job WHERE job.id = job_id AND attempt.epoch = "
 	    "1 AND job.epoch > 1 AND rank = 0",
 	    NULL },
-	{ "what an epoch ended as stays", "UPDATE attempt SET exit_code = 99", NULL },
+	{ "the end of an epoch stays", "UPDATE attempt SET exit_code = 99", NULL },
 	{ "progress never goes back behind a committed checkpoint", "", begun_anew },
 	{ "an epoch that is over commits nothing",
 	    "UPDATE checkpoint SET committed_us = committed_us + 3600000000", NULL },
 	{ "every committed checkpoint can be restored",
 	    "UPDATE checkpoint_chunk SET object_key = 'x'", NULL },
-	{ "what was given up is deleted", "UPDATE checkpoint SET state = 'ABANDONED'", NULL },
+	{ "an abandoned checkpoint is deleted", "UPDATE checkpoint SET state = 'ABANDONED'", NULL },
 	{ "each rank goes on from its own checkpoint", "UPDATE checkpoint SET rank = rank + 1",
 	    NULL },
 	{ "a checkpoint has all that its program saved",
@@ -317,8 +316,8 @@ static const struct rule_break {
 	{ "no interval is billed twice", "UPDATE ledger SET from_us = from_us - 1000000", NULL },
 	{ "an amount is its interval times its price",
 	    "UPDATE ledger SET amount_micros = amount_micros + 5", NULL },
-	{ "what is billed lies within the machine's life",
-	    "UPDATE ledger SET to_us = to_us + 3600000000", NULL },
+	{ "bills lie within the machine's life", "UPDATE ledger SET to_us = to_us + 3600000000",
+	    NULL },
 	{ "every machine's life is billed whole", "UPDATE ledger SET to_us = to_us - 1", NULL },
 	{ "no healthy machine is given up",
 	    "UPDATE attempt SET exit_reason = 'lost', ended_us = started_us + 1 WHERE started_us "
@@ -331,7 +330,7 @@ static const struct rule_break {
 	    "UPDATE job SET steps_done = steps_total - 1 WHERE steps_total > 0", NULL },
 	{ "a job that succeeded ended well on all ranks", "UPDATE attempt SET exit_reason = 'lost'",
 	    NULL },
-	{ "what a job left is stored when it has succeeded", "DELETE FROM checkpoint", NULL },
+	{ "a succeeded job's result is stored", "DELETE FROM checkpoint", NULL },
 	{ "a gang begins whole", "DELETE FROM attempt WHERE rank = 1", NULL },
 	{ "the ranks of a gang are in one place",
 	    "UPDATE node SET pool_id = (SELECT min(id) FROM pool) + id", NULL },
@@ -356,19 +355,18 @@ static const struct rule_break {
 	{ "a line is of what the machine did",
 	    "UPDATE ledger SET kind = CASE kind WHEN 'boot' THEN 'idle' ELSE 'boot' END", NULL },
 	{ "a line is the team's", "UPDATE ledger SET team = 'x'", NULL },
-	{ "what the cloud does not bill is credited", "UPDATE ledger SET kind = 'compute'",
-	    hours_pass },
+	{ "unbilled time is credited", "UPDATE ledger SET kind = 'compute'", hours_pass },
 	{ "a reversal takes one line back",
 	    "UPDATE ledger SET amount_micros = amount_micros - 5 WHERE reverses IS NOT NULL",
 	    NULL },
 	{ "lost work is billed as well",
 	    "UPDATE ledger SET to_us = to_us + 1000000 WHERE kind = 'lost_work'", NULL },
-	{ "what was lost is booked as lost",
+	{ "lost work is booked as lost",
 	    "DELETE FROM checkpoint; UPDATE attempt SET exit_reason = 'lost', started_us = 1",
 	    hours_pass },
 	{ "work is lost from the last checkpoint on",
 	    "UPDATE ledger SET kind = 'lost_work', from_us = 0", NULL },
-	{ "what the cloud bills is not credited", "UPDATE ledger SET kind = 'credit'", NULL },
+	{ "billed time is not credited", "UPDATE ledger SET kind = 'credit'", NULL },
 	{ "a program finds its own checkpoint", "", alien_found },
 	{ "a notice is heeded", "", notice_unheeded },
 	{ "a notice is the machine's",
@@ -377,9 +375,9 @@ static const struct rule_break {
 	    "ON CONFLICT DO NOTHING; UPDATE node SET token = 'x' || id, name = 'x' || id, ref = "
 	    "'x' || id",
 	    NULL },
-	{ "what is not ours is left alone", "", other_ended },
-	{ "what a restored backup does not know is kept", "", other_ended },
-	{ "who is recommended to leave stays",
+	{ "other people's machines are left alone", "", other_ended },
+	{ "machines unknown to a restored backup are kept", "", other_ended },
+	{ "a machine recommended for rebalance stays",
 	    "INSERT INTO event (at_us, entity, entity_id, node_id, event, was, now, why, actor) "
 	    "SELECT 1, 'node', 'n' || id, id, 'NOTICE', "
 	    "'READY', 'DRAINING', '', 'x' FROM node; DELETE FROM notice",
@@ -389,7 +387,7 @@ static const struct rule_break {
 	{ "a machine has its time to boot",
 	    "UPDATE node SET state = 'TERMINATING'; UPDATE event SET event = 'BOOT_TIMEOUT'",
 	    all_young },
-	{ "what nobody owns is ended in the end", "", nobodys_lives },
+	{ "an orphan is ended in the end", "", nobodys_lives },
 	{ "a job is sought one machine at a time",
 	    "UPDATE node SET state = 'WANTED', gang_id = NULL, job_id = 1, end_cause = ''", NULL },
 	{ "a fleet is not larger than it was asked to be",
@@ -404,12 +402,12 @@ static const struct rule_break {
 	{ "nothing is wanted that a budget does not pay for",
 	    "UPDATE job SET budget_micros = 1; UPDATE node SET created_us = 9000000000000000",
 	    each_minute },
-	{ "who has used a budget up is told to stop",
+	{ "a job that used up its budget is told to stop",
 	    "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE job SET "
 	    "budget_micros = 1, state = 'RUNNING'; "
 	    "UPDATE attempt SET ended_us = NULL, desired = 'run'",
 	    hours_pass },
-	{ "who is parked keeps no machine",
+	{ "a parked job keeps no machine",
 	    "DROP INDEX node_gang; UPDATE job SET state = 'PARKED'; UPDATE node SET state = "
 	    "'READY', end_cause = ''",
 	    hours_pass },
@@ -419,15 +417,15 @@ static const struct rule_break {
 	    "UPDATE job SET budget_micros = 1; UPDATE event SET event = 'BUDGET', now = "
 	    "'DRAINING', at_us = (SELECT max(at_us) FROM event) WHERE entity = 'job'",
 	    harm_forget },
-	{ "whose time is over is told to stop",
+	{ "a job whose time is over is told to stop",
 	    "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; "
 	    "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'); UPDATE attempt SET "
 	    "ended_us = NULL, desired = 'run'",
 	    hours_pass },
-	{ "whose time is over fails",
+	{ "a job whose time is over fails",
 	    "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'), state = 'QUEUED'",
 	    hours_pass },
-	{ "whose time is over does not begin",
+	{ "a job whose time is over does not begin",
 	    "UPDATE job SET spec = jsonb_set(spec, '{max_duration_s}', '1'); UPDATE attempt SET "
 	    "started_us = 1, "
 	    "ended_us = 9000000000000000; INSERT INTO attempt (job_id, epoch, node_id, pool_id, "
@@ -448,7 +446,7 @@ static const struct rule_break {
 	    "ended_us = CASE WHEN rank = 0 THEN ended_us END, exit_reason = CASE WHEN rank = 0 "
 	    "THEN 'lost' ELSE '' END",
 	    hours_pass },
-	{ "who is told of an end leaves",
+	{ "a job leaves a machine that is about to end",
 	    "INSERT INTO notice (node_id, kind, deadline_us, source, heard_us) SELECT id, "
 	    "'maintenance', 0, 'x', 0 FROM node "
 	    "ON CONFLICT DO NOTHING; UPDATE node SET state = 'READY'",
@@ -459,8 +457,8 @@ static const struct rule_break {
 	    "ON CONFLICT (node_id, kind) DO UPDATE SET deadline_us = 9000000000000000",
 	    NULL },
 	{ "a job begins on machines that are ready", "UPDATE node SET ready_us = NULL", NULL },
-	{ "what comes a second time changes nothing", "", twice_break },
-	{ "what is refused is not asked again at once", "", refuse_break },
+	{ "a repeated statement changes nothing", "", twice_break },
+	{ "a refused statement is not repeated at once", "", refuse_break },
 	{ "a job that is over does not begin", "UPDATE job SET ended_us = 1", NULL },
 	{ "a job that is over runs nowhere",
 	    "DROP INDEX attempt_one_live; DROP INDEX attempt_one_per_node; UPDATE attempt SET "
@@ -499,7 +497,7 @@ static const struct rule_break {
 	    "'interruption', 0, 'x', 0 FROM attempt ON CONFLICT (node_id, kind) DO UPDATE SET "
 	    "heard_us = 0",
 	    NULL },
-	{ "who leaves for another is less urgent",
+	{ "a preempted job is less urgent",
 	    "INSERT INTO decision (at_us, kind, job_id, inputs, outcome, why) SELECT 1, "
 	    "'preempted', id, '{}', "
 	    "jsonb_build_object('for_job', id), '' FROM job",
@@ -510,7 +508,7 @@ static const struct rule_break {
 	    "UPDATE job SET state = 'FAILED', fleet_id = NULL, spec = jsonb_set(spec, '{run}', "
 	    "'\"\"')",
 	    NULL },
-	{ "what nobody owns is ended after its grace",
+	{ "an orphan is ended after its grace",
 	    "INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, why, "
 	    "terminate_us) "
 	    "VALUES ('aws', 'x', 'i-1', 'instance', 100, 100, '', 100)",
@@ -522,14 +520,14 @@ static const struct rule_break {
 	    NULL },
 	{ "a machine that lists have is not called absent",
 	    "UPDATE node SET gone_seen = 1, state = 'READY'", instance_lives },
-	{ "what a row stands for is nobody's leak",
+	{ "a machine with a row is no orphan",
 	    "INSERT INTO event (at_us, entity, entity_id, event, why, actor) SELECT 1, 'instance', "
 	    "p.provider || '/' || n.ref, "
 	    "'ORPHAN', '', 'x' FROM node n JOIN pool p ON p.id = n.pool_id WHERE n.ref IS NOT NULL",
 	    NULL },
 	{ "a deadline that was told is not put off",
 	    "UPDATE notice SET deadline_us = deadline_us + 1000", NULL },
-	{ "what its cloud takes is left to it",
+	{ "a reclaimed machine is left to its cloud",
 	    "UPDATE node SET drain_deadline_us = 9000000000000000; INSERT INTO notice (node_id, "
 	    "kind, deadline_us, source, heard_us) "
 	    "SELECT id, 'interruption', 0, 'x', 0 FROM node ON CONFLICT (node_id, kind) DO UPDATE "
@@ -537,7 +535,7 @@ static const struct rule_break {
 	    "was, now, event, why, actor) SELECT 1, 'node', 'n' || id, id, 'DRAINING', "
 	    "'TERMINATING', 'RELEASE', '', 'x' FROM node",
 	    NULL },
-	{ "who moves has saved",
+	{ "a job that moves has saved",
 	    "UPDATE job SET cancel_us = NULL; UPDATE attempt SET settled = true, exit_reason = "
 	    "'drained', started_us = 1; "
 	    "INSERT INTO event (at_us, entity, entity_id, job_id, epoch, event, why, actor) SELECT "
@@ -561,8 +559,8 @@ static const struct rule_break {
 	    "UPDATE ledger SET amount_micros = amount_micros + 1, kind = 'credit'", NULL },
 	{ "no price is of a time to come", "UPDATE pool_latest SET observed_us = 9000000000000000",
 	    hours_pass },
-	{ "what did not happen has no time", "UPDATE node SET ready_us = 1; DELETE FROM event",
-	    NULL },
+	{ "an event that did not happen has no time",
+	    "UPDATE node SET ready_us = 1; DELETE FROM event", NULL },
 	{ "the database takes every statement", "", statement_fails },
 	{ SPIN_RULE, "", spin_break },
 	{ "every user is heard", "", user_unheard },

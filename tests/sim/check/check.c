@@ -1,6 +1,6 @@
 /*
- * What must always hold, looked at each simulated minute, and what must hold once nothing more goes
- * wrong. What the rows say is held against what the clouds and the programs know to be so.
+ * Rules checked each simulated minute, and rules checked once no more faults come. They compare the
+ * rows with the facts that the clouds and the programs know.
  */
 #include "sim/world/world.h"
 #include "sim/net/net.h"
@@ -62,11 +62,11 @@ static bool row_is_over(const struct rows *rows, int row)
 	    strcmp(cell_text(rows, row, 2), "FAILED") == 0;
 }
 
-/* A row is over when its instance is: not when we have asked, not because nothing was heard; and it
- * began when that was launched, not when we heard of it. A second instance of the same token (a
- * message that came twice) is nobody's, and the sweeper's; so is, where a cloud knows no tokens,
- * the only one, when the message by which it was made came once more long after the first had made
- * none (flight_ghost). */
+/* A row's life is its instance's life. It ends when the instance ends, not when we ask for the end
+ * or hear nothing. It begins when the cloud launches the instance, not when we hear of it. A
+ * repeated message may make a second instance of the same token. No row owns it, and the sweeper
+ * ends it. At a cloud without tokens it may be the only one: the first message made none, and a
+ * late repeat made it (flight_ghost). */
 static void check_row_life(const struct rows *rows, int row, const struct cloud_instance *i)
 {
 	const char *ref = cell_text(rows, row, 3), *tail = strrchr(ref, '/');
@@ -192,9 +192,9 @@ static void check_ready_rows(void)
 	free(all);
 }
 
-/* What is taken for a notice of a machine was one, of this machine, or of another of its launch
- * that came to enrol: whoever lives without one goes on. Of CoreWeave the cloud's part of it is not
- * known here. */
+/* Each notice in the rows was a notice of this machine, or of another of its launch that came to
+ * enrol. A machine without a notice goes on. The cloud's part of CoreWeave's notices is not known
+ * here. */
 static void check_notices(void)
 {
 	struct cloud_instance *all;

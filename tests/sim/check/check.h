@@ -1,4 +1,4 @@
-/* What must always hold, and what must hold once everything is calm. */
+/* Rules that must always hold, and rules that must hold once everything is calm. */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
@@ -17,9 +17,8 @@ void check_progress_again(void);
 /* check_rules.c: rules that are .sql files, by their keys. Returns how many rows were looked at. */
 int64_t check_rule(const char *key);
 void check_doctor(void); /* those of spotctl doctor --consistency that ask for no grace */
-/* What such a rule finds (a job's number, its state) is over within a few passes of a leader that
- * never stands still, whatever becomes of clouds and agents. since: by the job's number since when
- * we see it; 0 = not. */
+/* Runs a rule that finds jobs (number, state). A leader that never stands still mends each within a
+ * few passes. since: when each job was first found, by its number; 0 = not found. */
 #define CHECK_JOBS_MAX 128
 void check_soon(const char *key, int64_t since[static CHECK_JOBS_MAX]);
 /* The same for a job that was found otherwise; open: all that are found this time. */
@@ -31,7 +30,7 @@ void check_soon_end(const bool open[static CHECK_JOBS_MAX], int64_t since[static
 void check_programs(void);
 void check_progress(void);
 void check_checkpoints(void);
-/* all: whatever was committed; else what jobs would go on from now */
+/* all: every committed checkpoint; else those from which jobs would resume now */
 void check_restorable(bool all);
 bool check_disposes(void); /* whether this seed waits until that is done */
 void check_disposed(void);
@@ -56,7 +55,7 @@ void check_money_end(void);
 
 /* check_told.c */
 void check_told(void);
-void check_absent(void); /* what a list was said to lack */
+void check_absent(void); /* instances that a list lacked */
 void check_told_end(void);
 
 /* check_acts.c */
@@ -64,7 +63,7 @@ void check_sent(const char *from, const char *url, struct str body); /* a messag
 void check_ended(void);
 void check_boots(void);
 
-/* breaks.c: breaks each rule on purpose, at the end of a seed, and counts what was heard of it. */
+/* breaks.c: breaks each rule on purpose, at the end of a seed, and counts which rules noticed. */
 void breaks_all(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What must hold of acts: of a launch when it leaves, of an attempt once it is over. */
+/* Rules about acts: of a launch when it leaves, of an attempt once it is over. */
 #include "sim/world/world.h"
 #include "sim/check/check.h"
 #include "sim/cloud/cloud.h"
@@ -9,8 +9,8 @@
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* A cloud without launch tokens makes another machine for each launch that it hears: what was made
- * is not asked for again. */
+/* A cloud without launch tokens makes another machine for each launch that it hears: the engine
+ * must not repeat one. */
 static void check_untokened(const char *url, struct str body)
 {
 	struct cloud_instance *all;
@@ -31,12 +31,12 @@ static void check_untokened(const char *url, struct str body)
 }
 
 #define LAMBDA_LAUNCH_US (12 * SPOT_US_PER_S)
-/* After its turn among launches comes that among all requests, one a second: a launch that waited
- * for it comes so much nearer to the next. */
+/* A launch waits for its turn among launches, then among all requests (one a second). The second
+ * wait brings it that much nearer to the next launch. */
 #define LAMBDA_TURN_US (2 * SPOT_US_PER_S)
 
-/* It leaves when its turn has come, without waiting: what waits for a slow database comes nearer to
- * the next, but not at the same moment. */
+/* A launch leaves at its turn, without waiting. A slow database brings it nearer to the next
+ * launch, but not to the same moment. */
 static bool goes_at_once(void)
 {
 	const struct faults_mix *m = &world.conf.mix;
@@ -73,7 +73,7 @@ static void check_hurry(const char *from, const char *url)
 	last[k].restarts = world.restarts;
 }
 
-/* The intent comes before the act: whoever carries a row's token or name leaves after that row was
+/* The intent comes before the act: a message with a row's token or name leaves after that row was
  * claimed. */
 void check_sent(const char *from, const char *url, struct str body)
 {
@@ -134,7 +134,7 @@ static bool put_right(struct end *e, int64_t at_us)
 	return true;
 }
 
-/* What was settled is what the job went on from: nothing that is heard later changes it. */
+/* The job resumed from the settled result, so nothing that is heard later changes it. */
 void check_ended(void)
 {
 	PGresult *r = check_rows(
@@ -160,17 +160,16 @@ void check_ended(void)
 		}
 		always(e == NULL ||
 			(strcmp(e->how, how) == 0 && (e->at_us == at || put_right(e, at))),
-		    "what an epoch ended as stays", "j%s was '%s', is '%s', %" PRId64 " s later",
-		    key, e != NULL ? e->how : "", how,
-		    e != NULL ? (at - e->at_us) / SPOT_US_PER_S : 0);
+		    "the end of an epoch stays", "j%s was '%s', is '%s', %" PRId64 " s later", key,
+		    e != NULL ? e->how : "", how, e != NULL ? (at - e->at_us) / SPOT_US_PER_S : 0);
 	}
 	PQclear(r);
 }
 
 /* ---- time to boot ---------------------------------------------------------------------------- */
 
-/* No clock makes it shorter, and no cloud's is shorter than what broker.c has configured. It is
- * looked at once a minute. */
+/* No clock makes it shorter, and no cloud's is shorter than the setting of broker.c. It is looked
+ * at once a minute. */
 #define BOOT_US (600 * SPOT_US_PER_S)
 
 static int64_t launched_us_of(const struct cloud_instance *all, size_t n, const char *ref)

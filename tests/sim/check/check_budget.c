@@ -1,7 +1,8 @@
 /*
- * What must hold of budgets. A budget binds before it is exceeded: nothing is wanted that it does
- * not pay for to its end, who has used it up is told to save, stops, and keeps no machine; and
- * nobody is parked who could begin. Asked each minute, since all are lifted in the end.
+ * Rules about budgets. A budget binds before it is exceeded: the engine wants nothing that the
+ * budget cannot pay to its end. A job that has used up its budget is told to save, stops, and keeps
+ * no machine. No job is parked that could begin. Checked each minute, since all budgets are lifted
+ * in the end.
  */
 #include "sim/world/world.h"
 #include "sim/broker/broker.h"
@@ -9,8 +10,8 @@
 #include "sim/broker/leaders.h"
 #include "sim/users/work.h"
 
-/* What a machine was wanted for had money for five minutes of work there, a save and its end; lines
- * that began later do not count against it. */
+/* A wanted machine had money for five minutes of work there, a save and its end. Lines that began
+ * later do not count against it. */
 static void check_wanted(void)
 {
 	if (world.skew_max != 0) {
@@ -24,10 +25,10 @@ static void check_budget_told(void)
 {
 	static int64_t spends[CHECK_JOBS_MAX], keeps[CHECK_JOBS_MAX], rests[CHECK_JOBS_MAX];
 
-	check_soon("who has used a budget up is told to stop", spends);
-	check_soon("who is parked keeps no machine", keeps);
-	/* What a machine has cost since its last bill is as much more as the clock is ahead;
-	 * nothing is billed meanwhile, so that is over with it. */
+	check_soon("a job that used up its budget is told to stop", spends);
+	check_soon("a parked job keeps no machine", keeps);
+	/* The unbilled cost of a machine is too high by as much as the clock is ahead. Nothing is
+	 * billed meanwhile, so the error ends with the clock step. */
 	if (!brokers_on_time()) {
 		memset(rests, 0, sizeof(rests));
 		return;
@@ -42,8 +43,8 @@ static void check_kept(void)
 	}
 }
 
-/* By a daemon that led before and after, it is told while most of what is kept back is left,
- * whatever becomes of clouds and agents. */
+/* A daemon that leads before and after tells the job while most of the reserve is left, whatever
+ * clouds and agents do. */
 static void check_told_early(void)
 {
 	int64_t steady = leaders_steady_since();

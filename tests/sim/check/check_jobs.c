@@ -1,5 +1,5 @@
-/* What must always hold of jobs, their programs and their checkpoints, and of what the engine says
- * became of them. */
+/* Rules about jobs, their programs and their checkpoints, and about the engine's account of their
+ * ends. */
 #include "sim/world/world.h"
 #include "sim/check/check.h"
 #include "sim/cloud/cloud.h"
@@ -8,8 +8,8 @@
 
 /* ---- jobs and programs ----------------------------------------------------------------------- */
 
-/* Two programs of one job may run for a while when one is cut off: but only one of them may act,
- * and one that is not cut off must be stopped. */
+/* Two programs of one job may run for a while when one is cut off. Only one of them may act, and
+ * one that is not cut off must be stopped. */
 void check_programs(void)
 {
 	const struct host_progress *p;
@@ -32,8 +32,8 @@ void check_programs(void)
 	}
 }
 
-/* What was committed before an attempt was placed is what its program goes on from. */
-static size_t seen; /* programs whose begin was looked at */
+/* A program resumes from the checkpoint that was committed before its attempt was placed. */
+static size_t seen; /* programs with a checked begin */
 
 void check_progress_again(void)
 {
@@ -74,8 +74,8 @@ void check_progress(void)
 	}
 }
 
-/* Each minute what jobs would go on from now, of a gang on all ranks; at the end whatever was
- * committed: nothing of it is ever given up. */
+/* Each minute: the checkpoint that a job would resume from is whole, of a gang on all ranks. At the
+ * end (all): every committed checkpoint is, since none is ever given up. */
 void check_restorable(bool all)
 {
 	PGresult *r = all
@@ -112,7 +112,7 @@ void check_disposed(void)
 	if (!check_disposes()) {
 		return;
 	}
-	check_rule("what was given up is deleted");
+	check_rule("an abandoned checkpoint is deleted");
 	r = check_rows(
 	    "SELECT DISTINCT k.object_key, k.sha256, c.id FROM checkpoint_chunk k JOIN checkpoint "
 	    "c ON c.id = k.checkpoint_id AND c.state = 'ABANDONED' "
@@ -122,12 +122,12 @@ void check_disposed(void)
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int i = 0; i < PQntuples(r); i++) {
 		always(!cloud_object(PQgetvalue(r, i, 0), PQgetvalue(r, i, 1)),
-		    "what was given up is deleted", "c%s has %s", PQgetvalue(r, i, 2),
+		    "an abandoned checkpoint is deleted", "c%s has %s", PQgetvalue(r, i, 2),
 		    PQgetvalue(r, i, 0));
 	}
 	PQclear(r);
 	if (check_value("SELECT count(*) FROM checkpoint_chunk WHERE deleted_us IS NOT NULL") > 0) {
-		sometimes("what was given up was deleted");
+		sometimes("an abandoned checkpoint was deleted");
 	}
 	if (check_value(
 		"SELECT count(*) FROM checkpoint_chunk k JOIN checkpoint c ON c.id = "
@@ -149,9 +149,8 @@ void check_checkpoints(void)
 
 /* ---- verdicts -------------------------------------------------------------------------------- */
 
-/* The machine that an attempt was on: where its program ran. That may be another than its row
- * names: a second machine of the launch, which the cloud ended and which went on, came to enrol
- * first, and nobody vouches for either. */
+/* Returns the machine that the attempt's program ran on. It may differ from the row's machine: a
+ * launch can make a second machine, which enrols first although the cloud ended it. */
 static const char *lost_on(const char *job, const char *epoch, const char *rank, const char *ref)
 {
 	const struct host_progress *p;
@@ -168,8 +167,8 @@ static const char *lost_on(const char *job, const char *epoch, const char *rank,
 	return tail != NULL ? tail + 1 : ref;
 }
 
-/* A loss is believed on evidence: the instance is gone, or nobody hears of a machine that is cut
- * off. What was cancelled, and whose agent cannot be told, is given up with its machine. */
+/* The engine believes a loss on evidence: the instance is gone, or nobody hears of a machine that
+ * is cut off. A cancelled attempt whose agent cannot be told is given up with its machine. */
 void check_losses(void)
 {
 	struct cloud_instance *all;
@@ -232,7 +231,8 @@ static bool ended_unheard(const char *job, int64_t by_us)
 	return ran > 0 && cut;
 }
 
-/* What a user has cancelled does not go on; it may have come to its end before that was heard. */
+/* A cancelled job does not go on. It may have reached its own end before the engine heard of the
+ * cancel. */
 void check_cancels(void)
 {
 	PGresult *r =
@@ -252,11 +252,11 @@ void check_cancels(void)
 	PQclear(r);
 }
 
-/* A job that succeeded did all its steps, and what it left in its checkpoint directory is stored:
- * that is its result. */
+/* A job that succeeded did all its steps, and its checkpoint directory is stored: that is its
+ * result. */
 void check_results(void)
 {
 	check_rule("a job that succeeded did all its steps");
 	check_rule("a job that succeeded ended well on all ranks");
-	check_rule("what a job left is stored when it has succeeded");
+	check_rule("a succeeded job's result is stored");
 }

@@ -1,7 +1,7 @@
 /*
- * What must hold of money beyond each line for itself: its price is what the pool's rows say, what
- * was reversed was that line and once, work is lost from the last checkpoint on, and what is
- * credited the cloud does not bill.
+ * Rules about money beyond single lines. The price of a line is in the pool's rows. A reversal
+ * reverses that line, once. Work is lost from the last checkpoint on. The cloud does not bill the
+ * time that we credit.
  */
 #include "sim/world/world.h"
 #include "sim/check/check.h"
@@ -10,8 +10,8 @@
 
 #include "base/text/str.h"
 
-/* A line says which row of prices it is of. Where neither clocks nor daemons stood still that was
- * the newest one for its time that had been in the rows for a minute. */
+/* A line names the row of its price. If no clock and no daemon stood still, it was the newest row
+ * for its time that had been stored for a minute. */
 static void check_prices(void)
 {
 	check_rule("a price is the pool's");
@@ -37,11 +37,11 @@ static void check_reversals(void)
 	check_rule("work is lost from the last checkpoint on");
 }
 
-/* Soon after an attempt was lost, what it computed since its last checkpoint is not called work any
- * more; but for what is credited. */
+/* Soon after an attempt was lost, its time since its last checkpoint is not called work any more,
+ * but for credited time. */
 static void check_lost(void)
 {
-	check_rule("what was lost is booked as lost");
+	check_rule("lost work is booked as lost");
 }
 
 /* A cloud that bills a machine gives nothing back for it. */
@@ -57,7 +57,7 @@ static void check_credits(void)
 		for (size_t i = 0; i < n; i++) {
 			if (strcmp(all[i].ref, PQgetvalue(r, k, 1)) == 0) {
 				always(all[i].free && str_same(all[i].ended_by, "reclaim"),
-				    "what the cloud bills is not credited",
+				    "billed time is not credited",
 				    "n%s was credited, %s was ended by %s%s", PQgetvalue(r, k, 0),
 				    all[i].id, all[i].ended_by,
 				    all[i].free ? "" : ", and is billed");
@@ -69,14 +69,14 @@ static void check_credits(void)
 	free(all);
 }
 
-/* Also what was booked anew in between, such as lost work. */
+/* Also lines that were booked anew in between, such as lost work. */
 static void check_credited_whole(void)
 {
 	check_rule("a credit takes back all of it");
 }
 
-/* For what each line is: a job's time on a machine is compute, no other is; a fleet's machine is
- * idle for nobody's job; half a minute for what was decided meanwhile. */
+/* The kind of each line. A job's time on a machine is compute, and no other time is. An idle
+ * machine of a fleet is nobody's job. Decisions taken meanwhile may be half a minute late. */
 static void check_kinds(void)
 {
 	if (world.skew_max != 0 || world.stood) {
@@ -108,18 +108,17 @@ static void check_uncredited(void)
 		for (size_t i = 0; i < n; i++) {
 			always(strcmp(all[i].ref, PQgetvalue(r, k, 1)) != 0 ||
 				!str_same(all[i].ended_by, "reclaim"),
-			    "what the cloud does not bill is credited",
-			    "n%s is not, %s was ended by %s", PQgetvalue(r, k, 0), all[i].id,
-			    all[i].ended_by);
+			    "unbilled time is credited", "n%s is not, %s was ended by %s",
+			    PQgetvalue(r, k, 0), all[i].id, all[i].ended_by);
 		}
 	}
 	PQclear(r);
 	free(all);
 }
 
-/* Times by which a row may be off: nobody looked, nobody answered, or the clock was wrong
- * meanwhile. By how much that was is no excuse: what such a clock wrote down of a life is put right
- * before it is billed; what lies too early only by who still leads then. */
+/* A life in the rows may be off while nobody looked, nobody answered, or the clock was wrong. The
+ * size of the clock's error is no excuse: the engine corrects a life before it bills it. Only a
+ * leader that still leads corrects a life that lies too early. */
 #define LIFE_OFF_US (2400 * SPOT_US_PER_S)
 
 static void check_lives(void)
@@ -155,9 +154,9 @@ static void check_lives(void)
 	free(all);
 }
 
-/* What we have of the cloud's interval, which lies within ours, at prices that the cloud had: no
- * less and no more than it bills but for a micro-dollar a line and for prices that were heard late.
- * Clocks that are wrong are told by other rules. */
+/* Our charge for the cloud's interval, which lies within ours, at the cloud's prices. It equals the
+ * cloud's bill but for a micro-dollar a line and prices that were heard late. Other rules judge
+ * wrong clocks. */
 static const char ours[] =
     "SELECT coalesce(sum(l.price_micros::numeric * (least(l.to_us, $3) - greatest(l.from_us, $2)) "
     "/ 3600000000), 0)::int8, count(*) FROM ledger l "
@@ -260,7 +259,7 @@ void check_ledger(void)
 {
 	check_rule("no interval is billed twice");
 	check_rule("an amount is its interval times its price");
-	check_rule("what is billed lies within the machine's life");
+	check_rule("bills lie within the machine's life");
 }
 
 void check_ledger_end(void)

@@ -1,6 +1,6 @@
 /*
  * The rules that are .sql files: those of the doctor (src/store/rules) and those that only tests
- * ask (rules/). Each is asked by its key; when, and what excuses it, stands where it is asked.
+ * ask (rules/). Each is asked by its key; its time and its excuses stand where it is asked.
  */
 #include "sim/world/world.h"
 #include "sim/check/check.h"
@@ -24,7 +24,8 @@ static const struct rule *rule_find(const char *key)
 	return r;
 }
 
-/* Returns a parameter of a rule. Words of grace are what this world's clocks and faults excuse. */
+/* Returns a parameter of a rule. Words of grace stand for the excuses of this world's clocks and
+ * faults. */
 static int64_t param_value(const char *name)
 {
 	if (str_same(name, "skew")) {
@@ -130,7 +131,7 @@ void check_doctor(void)
 	for (const struct rule *r = rules_all; r->key != NULL; r++) {
 		PGresult *res;
 
-		/* Daemons note by their clocks who led when. */
+		/* Daemons note the times of leaders by their own clocks. */
 		if (!is_without_grace(r) || (world.skew_max != 0 && str_same(r->name, "leaders"))) {
 			continue;
 		}

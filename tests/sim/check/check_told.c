@@ -1,8 +1,7 @@
 /*
- * What was told, by clouds, machines and users, is what the rows hold: a machine that its cloud has
- * is not called gone, nor a leak; prices are the cloud's; a deadline that was told is not put off;
- * a log is what its program wrote. And what was told to programs had its effect: who moves has
- * saved.
+ * The rows agree with clouds, machines and users. A machine that its cloud has is neither called
+ * gone nor an orphan. Prices are the cloud's. A stated deadline is not put off. A log has exactly
+ * its program's lines. Orders to programs had their effect: a job that moves has saved.
  */
 #include "sim/world/world.h"
 #include "sim/check/check.h"
@@ -72,10 +71,10 @@ void check_absent(void)
 	PQclear(r);
 }
 
-/* The row of a launch stands for what it made before it knows its ref. */
+/* The row of a launch stands for its machine before it knows the ref. */
 static void check_alarms(void)
 {
-	check_rule("what a row stands for is nobody's leak");
+	check_rule("a machine with a row is no orphan");
 }
 
 /* ---- notices --------------------------------------------------------------------------------- */
@@ -105,8 +104,8 @@ static void check_deadlines(void)
 	PQclear(r);
 }
 
-/* Whoever is told that its machine ends, or starts again, leaves it: within a few passes of one
- * leader, whatever becomes of clouds and agents. */
+/* An attempt leaves a machine that is announced to end or restart, within a few passes of one
+ * leader, whatever clouds and agents do. */
 static void check_noticed(void)
 {
 	static int64_t since[NODES_MAX];
@@ -126,8 +125,9 @@ static void check_noticed(void)
 		open[node] = true;
 		since[node] = since[node] == 0 ? world_now() : since[node];
 		always(steady == 0 || MAX(since[node], steady) + 240 * SPOT_US_PER_S > world_now(),
-		    "who is told of an end leaves", "n%" PRId64 " is %s, for %" PRId64 " s", node,
-		    PQgetvalue(r, k, 1), (world_now() - since[node]) / SPOT_US_PER_S);
+		    "a job leaves a machine that is about to end",
+		    "n%" PRId64 " is %s, for %" PRId64 " s", node, PQgetvalue(r, k, 1),
+		    (world_now() - since[node]) / SPOT_US_PER_S);
 	}
 	for (size_t k = 0; k < NODES_MAX; k++) {
 		since[k] = open[k] ? since[k] : 0;
@@ -135,8 +135,8 @@ static void check_noticed(void)
 	PQclear(r);
 }
 
-/* When a machine is taken its cloud knows; by the rows it is not much later: a quarter of an hour
- * for words that are told again. */
+/* The cloud knows when it reclaims a machine. The rows' time is not much later: a quarter of an
+ * hour for notices that are repeated. */
 static void check_taken(const struct cloud_instance *all, size_t n)
 {
 	PGresult *r = check_rows("SELECT o.node_id, o.deadline_us, n.ref FROM notice o JOIN node n "
@@ -158,40 +158,40 @@ static void check_taken(const struct cloud_instance *all, size_t n)
 }
 
 /* Ended by its cloud it may cost nothing, ended by us it does: until its time is over it is left
- * alone. Of a notice that came as it was given back nobody knew who decided that. */
+ * alone. A notice may come as the machine is given back: then nobody knows the cause of the end. */
 static void check_left(void)
 {
-	check_rule("what its cloud takes is left to it");
+	check_rule("a reclaimed machine is left to its cloud");
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-/* A planned move asks its program to save; who cannot is not moved. */
+/* A planned move asks its program to save; a program that cannot save is not moved. */
 static void check_asked(void)
 {
-	check_rule("who moves has saved");
-	check_rule("who moves has saved / was asked to");
+	check_rule("a job that moves has saved");
+	check_rule("a job that moves has saved / was asked to");
 }
 
-/* Where nothing went wrong since, what was done is stored before it goes on elsewhere. */
+/* If no fault came since, a job's work is stored before it moves. */
 static void check_moved(void)
 {
 	int64_t harm = MAX(world.harm_until, world.taken_until);
 	if (world.skew_max != 0 || harm >= world_now()) {
 		return;
 	}
-	check_rule("who moves has saved / has stored it");
+	check_rule("a job that moves has saved / has stored it");
 }
 
-/* What ran on a machine is the job's next state before the machine is given back: it may begin
- * again there. */
+/* The job's next state takes its program into account before the machine is given back; the job may
+ * begin again there. */
 static void check_given_back(void)
 {
 	check_rule("a machine is given back after what ran there is settled");
 }
 
-/* While the others of a gang are held, a rank that was refused or lost is sought again: half of the
- * hold is more than it takes. */
+/* While the other ranks of a gang are held, the engine replaces a rank that was refused or lost.
+ * Half of the hold is more than that takes. */
 static void check_refilled(void)
 {
 	check_rule("a rank is sought again while the others are held");
@@ -208,7 +208,7 @@ static void check_logs(void)
 /* A time in a row is of something that was written down when it happened. */
 static void check_dated(void)
 {
-	check_rule("what did not happen has no time");
+	check_rule("an event that did not happen has no time");
 }
 
 /* ---- prices ---------------------------------------------------------------------------------- */
@@ -238,11 +238,11 @@ static void check_costs(void)
 /* It tells that a machine may be taken some day: nobody has to leave. */
 static void check_recommended(void)
 {
-	check_rule("who is recommended to leave stays");
+	check_rule("a machine recommended for rebalance stays");
 }
 
-/* Its first word that it runs says when. (What a clock behind wrote down is put right, and its
- * event stays.) */
+/* The agent's first report that the attempt runs says when it began. The engine corrects a time
+ * written by a clock that was behind; the event keeps it. */
 static void check_begun(void)
 {
 	if (world.skew_behind > 0) {
@@ -279,10 +279,10 @@ static bool launch_named_nothing(const PGresult *r, const struct cloud_instance 
 	return false;
 }
 
-/* A machine that EC2 made while its row was open belongs to that row, however short its life: both
- * carry the launch token. The exception is a message that came twice, of which EC2 answered the
- * first copy with machines that it did not make: the rows hold those names. EC2 itself answers one
- * token with one set of machines. What the second copy made is the sweeper's, if it lives until a
+/* A machine that EC2 made while its row was open belongs to that row, however short its life. Both
+ * carry the launch token. EC2 itself answers one token with one set of machines. The exception is a
+ * message that came twice. The rows hold the machines that EC2 named in its first answer, even if
+ * it did not make them. The machines of the second copy are the sweeper's, if they live until a
  * sweep (check_second). */
 static void check_found(const struct cloud_instance *all, size_t n)
 {
@@ -310,7 +310,7 @@ static void check_found(const struct cloud_instance *all, size_t n)
 	}
 }
 
-/* What is kept in rows is looked at once. */
+/* Rows keep these facts, so one look at the end is enough. */
 void check_told_end(void)
 {
 	struct cloud_instance *all;
@@ -327,6 +327,6 @@ void check_told_end(void)
 	check_logs();
 	check_dated();
 	check_costs();
-	what_if_try();
+	statements_try();
 	free(all);
 }

@@ -1,5 +1,5 @@
-/* What must hold of gangs, fleets, deadlines and jobs that may run for so long, of where jobs run
- * and of how much is launched for them. */
+/* Rules about gangs, fleets, deadlines and time limits, about where jobs run and how much is
+ * launched for them. */
 #include "sim/world/world.h"
 #include "sim/net/net.h"
 #include "sim/check/check.h"
@@ -28,7 +28,7 @@ static void check_numbers(void)
 	check_rule("a machine without work is given back");
 }
 
-/* What is cancelled ends soon, unless something goes wrong meanwhile. */
+/* A cancelled job ends soon, unless something goes wrong meanwhile. */
 #define CANCEL_US (150 * SPOT_US_PER_S)
 
 static void check_cancelled(void)
@@ -51,7 +51,7 @@ static void check_told_soon(void)
 
 /* ---- jobs that may run for so long ----------------------------------------------------------- */
 
-/* All attempts of its first rank together; what ran and what still runs tells when each began. */
+/* All attempts of its first rank together; the programs tell when each began. */
 static const char timed[] =
     "SELECT j.id, j.state, (j.spec->>'max_duration_s')::int8 * 1000000, "
     "coalesce(sum(greatest(a.ended_us - a.started_us, 0)), 0)::int8, "
@@ -94,8 +94,8 @@ static int64_t programs_ran(const char *job)
 /* By then an agent has not yet ended it by itself, which it does after two minutes. */
 #define TOLD_EARLIER_US (40 * SPOT_US_PER_S)
 
-/* Whose time is over is told to stop, and goes on nowhere; a clock that is wrong may think so
- * later. */
+/* A job whose time is over is told to stop, and goes on nowhere. A daemon with a wrong clock may
+ * notice it later. */
 static void check_timed(void)
 {
 	static int64_t runs_on[CHECK_JOBS_MAX], begins[CHECK_JOBS_MAX];
@@ -117,11 +117,12 @@ static void check_timed(void)
 			    TOLD_EARLIER_US;
 		}
 		if (cell_true(r, i, 5)) {
-			check_job_soon("whose time is over is told to stop", job, state, open,
+			check_job_soon("a job whose time is over is told to stop", job, state, open,
 			    runs_on);
 		}
 		if (str_same(state, "QUEUED") && !cell_true(r, i, 7)) {
-			check_job_soon("whose time is over fails", job, state, queued, begins);
+			check_job_soon("a job whose time is over fails", job, state, queued,
+			    begins);
 		}
 	}
 	check_soon_end(open, runs_on);
@@ -129,7 +130,7 @@ static void check_timed(void)
 	PQclear(r);
 }
 
-/* An agent ends its attempt by what that alone ran, and needs nobody for it. */
+/* An agent ends its attempt by that attempt's own time, and needs nobody for it. */
 #define STOP_US (300 * SPOT_US_PER_S)
 
 static void check_programs_timed(const char *job, int64_t most)
@@ -151,7 +152,7 @@ static void check_programs_timed(const char *job, int64_t most)
 static void check_timed_end(void)
 {
 	PGresult *r = check_rows(timed);
-	check_rule("whose time is over does not begin");
+	check_rule("a job whose time is over does not begin");
 	assert(PQresultStatus(r) == PGRES_TUPLES_OK);
 	for (int i = 0; i < PQntuples(r); i++) {
 		const char *state = PQgetvalue(r, i, 1);
@@ -172,7 +173,7 @@ static void check_timed_end(void)
 	PQclear(r);
 }
 
-/* What was answered to its user stands in the row. */
+/* The row agrees with the API's answer to the user. */
 static void check_cancel_kept(void)
 {
 	char sql[120];
@@ -209,8 +210,7 @@ void check_work(void)
 
 /* ---- at the end ------------------------------------------------------------------------------ */
 
-/* Whoever asked for something hears what became of it; so do the parts of the system that ask each
- * other. */
+/* Each request of a user, or of one part of the system to another, gets its answer. */
 static void check_requests(void)
 {
 	check_rule("every accepted request is over in the end");
@@ -221,8 +221,8 @@ static void check_fleets(void)
 	check_rule("a fleet that was closed ends at zero");
 }
 
-/* It was accepted as one that can be met, and nothing went wrong. Where there is Azure and not
- * Google Cloud nobody has an L4 (aws_short). */
+/* The API accepted the deadline as feasible, and nothing went wrong. With Azure and without Google
+ * Cloud nobody has an L4 (aws_short). */
 static void check_deadlines(void)
 {
 	bool no_l4 = cloud_is_here("azure") && !cloud_is_here("gcp");
@@ -290,18 +290,18 @@ void check_work_seen(void)
 	    "SELECT count(*) FROM decision WHERE kind = 'rebalance' AND job_id IS NOT NULL");
 }
 
-/* Where its file lets it: its market, its GPU, its fleet or none; not on a machine that was known
- * to be taken. */
+/* A job runs only where its file allows: its market, its GPU, its fleet or none. It does not begin
+ * on a machine that is known to be reclaimed. */
 static void check_places(void)
 {
 	check_rule("a job runs where it may");
 	check_rule("no job begins on a machine that is being taken");
 	check_rule("a job begins on machines that are ready");
-	check_rule("who leaves for another is less urgent");
+	check_rule("a preempted job is less urgent");
 }
 
-/* What was cancelled or is over begins nothing and wants no machines; clocks of API and engine may
- * differ. */
+/* A job that was cancelled or is over begins nothing and wants no machines. The clocks of API and
+ * engine may differ. */
 static void check_over(void)
 {
 	check_rule("a job that is over does not begin");
@@ -320,15 +320,15 @@ static void check_restarts(void)
 	check_rule("a job fails when it may be restarted no more");
 }
 
-/* Launch before leave: what a job moves to is ready, of a gang all machines. */
+/* Launch before leave: the target of a move is ready, of a gang all machines. */
 static void check_moves(void)
 {
 	check_rule("a job moves to machines that are ready");
 }
 
-/* A pool that refused rests (a minute at least), as long as nothing else was launched there. For
- * another job a turn may have read the market just before the refusal and have waited for a
- * database of 8 s a reply since; its own is placed again by what was read after it. */
+/* A pool that refused cools down for a minute at least, as long as nothing else was launched there.
+ * Another job's pass may have read the market just before the refusal, and then waited for a
+ * database that takes 8 s a reply. The pool's own job is placed again from rows read after it. */
 static void check_rests(void)
 {
 	if (world.skew_max != 0 || world.stood) {
@@ -353,7 +353,7 @@ static void check_wishes(void)
 
 static void check_leaks(void)
 {
-	check_rule("what nobody owns is ended after its grace");
+	check_rule("an orphan is ended after its grace");
 }
 
 void check_work_end(void)

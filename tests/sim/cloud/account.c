@@ -1,7 +1,7 @@
 /*
- * The clouds as an operator has them: which ones, with which part of their market, and what the
- * daemon's configuration says of them. A seed has two or three of them: each costs polls in every
- * simulated hour. Lambda is always there: only it has an A10.
+ * The clouds as an operator has them: which ones, with which part of their market, and the daemon's
+ * configuration for them. A seed has two or three of them: each costs polls in every simulated
+ * hour. Lambda is always there: only it has an A10.
  */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
@@ -264,7 +264,7 @@ static void gcp_conf(struct sbuf *b, const json_t *creds)
 #define SUBSCRIPTION "/subscriptions/" AZ_SUBSCRIPTION
 #define NET SUBSCRIPTION "/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/eastus2"
 
-/* What an operator makes there by hand: a network. */
+/* Makes the network that an operator makes there by hand. */
 void azure_network(void)
 {
 	(void)az_new(&sim, AZ_GROUP, "net", "net", "eastus2",
@@ -296,7 +296,7 @@ static void azure_conf(struct sbuf *b, const char *dir, const json_t *creds)
 	    port, port, port, port, private_file(dir, "azure.secret", key), sim.conf.dir);
 }
 
-/* Where there is another cloud AWS is short of what that one has too, or its prices would win each
+/* Beside another cloud AWS is short of the machines that both have, or its prices would win each
  * time. */
 static void aws_short(void)
 {

@@ -39,9 +39,9 @@ void cloud_unheeded(const char *job, const char *id)
 	always(job == NULL, "a notice is heeded", "%s runs on %s to its end", job, id);
 }
 
-/* Two minutes are enough for any program here to save and to stop: its agent hears on the machine
- * itself, whatever becomes of messages to others, and tries many times. Half a minute is, where
- * nothing went wrong. */
+/* Two minutes are enough for any program here to save and to stop. Its agent hears of the notice on
+ * the machine itself, whatever happens to messages, and tries many times. Half a minute is enough
+ * if nothing went wrong. */
 static void check_heeded(const struct inst *i)
 {
 	bool aws = i->cloud == CLOUD_AWS,
@@ -131,7 +131,7 @@ void cloud_files(const char *dir)
 	sim.conf.dir = dup_text(dir);
 }
 
-/* ---- what happens ---------------------------------------------------------------------------- */
+/* ---- events of instances --------------------------------------------------------------------- */
 
 static struct inst *any_of(bool (*wants)(const struct inst *i))
 {
@@ -205,7 +205,7 @@ static void price_minute(void)
 	sometimes("a price jumped");
 }
 
-/* What is left of its budget may not pay for another by then. */
+/* The rest of the job's budget may not pay for another instance by then. */
 static void gang_dear_minute(struct inst *i)
 {
 	int64_t micros = price_at(&i->pool->price[i->side], world_now());
@@ -279,7 +279,7 @@ static struct inst *gang_any(const char *refs)
 	return i;
 }
 
-/* Of one machine or one cloud's answers: who waits for these may wait for so long. */
+/* After a hit, rules about one machine or one cloud's answers are excused for ten minutes. */
 static bool harm_felt(bool hit)
 {
 	if (hit) {
@@ -299,7 +299,7 @@ void cloud_launch_unknown(void)
 	sometimes("an instance died before its launch was known");
 	inst_end(i, "kill", "Server.InternalError",
 	    "Server.InternalError: Internal error on launch");
-	/* Who looks for it by lists does not find it for a while, and may launch it again. */
+	/* The engine's lists lack it for a while, so the engine may launch it again. */
 	if (rng_below(&world.dice, 2) == 0) {
 		sim.conf.lag_us = dice_us(10, 60) * SPOT_US_PER_S;
 	}
@@ -324,7 +324,7 @@ static void recommend_minute(void)
 	inst_reclaim(i, cloud_ops(i->cloud)->notice_s * SPOT_US_PER_S, before, false);
 }
 
-/* What was bought as spot EC2 does not stop (ec2_power.c). */
+/* EC2 does not stop a spot instance (ec2_power.c). */
 static bool is_haltable(const struct inst *i)
 {
 	return i->cloud != CLOUD_COREWEAVE && !(i->cloud == CLOUD_AWS && i->side == SIDE_SPOT);
@@ -475,8 +475,7 @@ static struct inst *being_ended(enum cloud c)
 	return NULL;
 }
 
-/* What absence may mean is known of one list, never of two in a row: each machine is hidden
- * once. */
+/* One list may lack an instance, two in a row do not: each machine is hidden once. */
 void cloud_list_begins(const char *url, struct str body)
 {
 	enum cloud c = cloud_listed(url, body);

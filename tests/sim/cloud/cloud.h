@@ -1,4 +1,4 @@
-/* The emulated clouds inside of the simulation, and what happens to them. */
+/* The emulated clouds inside of the simulation, and their events. */
 #ifndef SIM_CLOUD_H
 #define SIM_CLOUD_H
 
@@ -21,9 +21,9 @@ const char *cloud_conf(const char *dir);
 /* After that: objects and volumes are files below dir. Other seeds run at the same time and have
  * files of the same names. */
 void cloud_files(const char *dir);
-/* Each minute: what the dice say. */
+/* Each minute: draws faults. */
 void cloud_minute(void);
-/* Ends what was done to it: stock is back, lies are over. */
+/* Ends all faults: stock is back, lies are over. */
 void cloud_calm(void);
 
 /* Around the service of a request: a list may lack an instance, once. */
@@ -35,8 +35,8 @@ bool cloud_lists_all(const char *ref);
 void cloud_guest_off(const char *id);
 /* A program that did not stop for a notice; NULL = it did. */
 void cloud_unheeded(const char *job, const char *id);
-/* What costs money beside instances: disks, cards, addresses, groups, orders, uploads. A JSON
- * array; the caller frees it. */
+/* Returns the paid things beside instances: disks, cards, addresses, groups, orders, uploads. A
+ * JSON array; the caller frees it. */
 json_t *cloud_left(void);
 void cloud_leave(bool something); /* for breaks.c */
 /* Somebody else's machines in the same accounts: still as they were. */
@@ -61,7 +61,7 @@ void cloud_post(const char *path, json_t *body); /* the emulator's control */
 
 struct cloud_instance {
 	const char *id, *cloud, *token, *state, *ended_by;
-	const char *ref; /* what a row's ref ends in */
+	const char *ref; /* the end of a row's ref */
 	bool server; /* under Pods that are instances: no row's; costs money */
 	int64_t idle_us; /* a server: since when no Pod of ours is on it; 0 = there is one */
 	bool alive; /* pending, running, stopping: it costs money or may do so */
@@ -73,13 +73,13 @@ struct cloud_instance {
 	int64_t taken_us; /* by when, of those with notice_us */
 	/* gone_us: it costs nothing any more; then nothing is left of it either. 0 = not yet */
 	int64_t over_us;
-	/* The cloud's bill, cost_micros of it, at prices from least to most an hour; free: of its
-	 * first hour, which EC2 does not bill. Where it was stopped and started again it has more
-	 * than one interval: then these are 0. */
+	/* The cloud's bill: cost_micros of it, at prices from least to most an hour. free: EC2 does
+	 * not bill its first hour. All are 0 for an instance that was stopped and started again,
+	 * since it has more than one interval. */
 	int64_t bill_from_us, bill_to_us, least_micros, most_micros;
 	bool free;
 };
-/* A launch's outcome was written down as unknown: what it made may end at once (unheard_end). */
+/* A launch's outcome was written down as unknown: its machine may end at once (unheard_end). */
 void cloud_launch_unknown(void);
 size_t cloud_instances(struct cloud_instance **ret); /* the caller frees */
 /* Orders of machines beyond the Pods that want them. */

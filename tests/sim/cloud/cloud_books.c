@@ -1,4 +1,4 @@
-/* What the rules ask the clouds: their instances, their bills, their objects. */
+/* Answers the rules' questions to the clouds: their instances, their bills, their objects. */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
 #include "sim/cloud/cloud_priv.h"
@@ -10,7 +10,7 @@
 #include "base/crypto/sign.h"
 #include "base/text/str.h"
 
-/* Prices of the time before it count too: feeds tell what was, and some are silent for long. */
+/* Prices of the time before it count too: feeds report the past, and some are silent for long. */
 static void bill_of(const struct inst *i, struct cloud_instance *ret)
 {
 	const struct price_log *l = &i->pool->price[i->side];

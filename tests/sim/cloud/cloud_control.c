@@ -1,4 +1,4 @@
-/* The emulator's state and its control, for whoever stands above. */
+/* The emulator's state and its control, for the files above. */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
 #include "sim/cloud/cloud_priv.h"

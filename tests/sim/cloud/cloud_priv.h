@@ -1,4 +1,4 @@
-/* What the files of this room and the faults share: the emulator's state (cloud_control.c), and how
+/* Shared by the files of this room and the faults: the emulator's state (cloud_control.c) and how
  * its market is made small (account.c). */
 #ifndef SIM_CLOUD_PRIV_H
 #define SIM_CLOUD_PRIV_H

@@ -1,8 +1,8 @@
 /*
  * CoreWeave inside of the simulation. Its instances are Pods: each is a machine of host.c while its
  * container runs, with the container's environment and SIGTERM as its notice. Below them are
- * servers, which are what costs money. And what goes wrong with Kubernetes clusters: their API
- * servers, their NodePools, Pods and nodes.
+ * servers, which cost money. Also faults of Kubernetes clusters: their API servers, their
+ * NodePools, Pods and nodes.
  */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
@@ -103,8 +103,7 @@ bool pod_program_start(struct kubelet_pod *k, const char **argv, const char **en
 	return true;
 }
 
-/* One that is lost with its node may go on where nobody sees it; what its kubelet kills does
- * not. */
+/* One that is lost with its node may go on unseen; one that its kubelet kills does not. */
 void pod_program_signal(struct kubelet_pod *k, int signo)
 {
 	struct run *r = runs;

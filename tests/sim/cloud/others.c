@@ -1,11 +1,11 @@
 /*
- * Machines in the same accounts that are not ours: of another broker with an id of its own, and of
- * people who know of no broker. They run when the seed begins and must run when it ends; nothing of
- * the world's draws or checks takes them for ours.
+ * Machines in the same accounts that are not ours. They belong to another broker with an id of its
+ * own, and to people without a broker. They run when the seed begins and must run when it ends.
+ * None of the world's draws or checks takes them for ours.
  *
- * In a third of the seeds two more bear our mark, and no row knows them. One was launched a day
- * before anybody led this database, as if that were a backup that was restored: it must run when
- * the seed ends. One comes while a daemon leads, as if its row had been lost: it must be over.
+ * In a third of the seeds two more bear our tag and have no row. One was launched a day before
+ * anybody led this database, as if a backup had been restored. It must run when the seed ends. The
+ * other comes while a daemon leads, as if its row had been lost. It must be over.
  */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
@@ -16,7 +16,7 @@
 
 #include "base/text/str.h"
 
-/* What is older than the first leader nobody here ends anyway: they say that they are younger. */
+/* Nobody here ends machines older than the first leader, so these claim to be younger. */
 #define BORN_US (600 * SPOT_US_PER_S)
 
 static const struct {
@@ -49,7 +49,7 @@ static struct pool *pool_of(enum cloud c, const char *type)
 #define LED_US (180 * SPOT_US_PER_S)
 #define SKEW_US (60 * SPOT_US_PER_S)
 static struct inst *kept, *lost; /* NULL: this seed has none, or not yet */
-static int64_t led_since_us; /* who led as the second came */
+static int64_t led_since_us; /* the leader as the second came */
 static bool led; /* and went on for a minute, so that its lease says so */
 
 static struct inst *ghost_make(const char *id, const char *node, int64_t launched_us)
@@ -132,7 +132,7 @@ void others_check_end(void)
 	sometimes("a machine with our mark was nobody's");
 	/* By a clock that was far off nobody led just then, nor by a lease that was not renewed
 	 * since. */
-	always(others_settled(), "what nobody owns is ended in the end", "%s is %s", lost->id,
+	always(others_settled(), "an orphan is ended in the end", "%s is %s", lost->id,
 	    inst_state_name(lost));
 }
 
@@ -163,10 +163,10 @@ bool other_is(const struct inst *i)
 void cloud_check_others(void)
 {
 	always(kept == NULL || kept->state == INST_RUNNING,
-	    "what a restored backup does not know is kept", "it is %s",
+	    "machines unknown to a restored backup are kept", "it is %s",
 	    kept != NULL ? inst_state_name(kept) : "");
 	for (size_t k = 0; k < ARRAY_LEN(others); k++) {
-		always(others[k]->state == INST_RUNNING, "what is not ours is left alone",
+		always(others[k]->state == INST_RUNNING, "other people's machines are left alone",
 		    "%s %s is %s", cloud_name(others[k]->cloud), others[k]->id,
 		    inst_state_name(others[k]));
 	}

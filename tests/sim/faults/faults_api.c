@@ -129,8 +129,8 @@ static void out_of_reach(const char *zone)
 	cloud_post("/gcp/config", json_pack("{s:s}", "unreachable", zone));
 }
 
-/* A proxy's page is no word of Google's about a machine, and a list without a zone none about what
- * is in there. */
+/* A proxy's page is no word of Google's about a machine, and a list without a zone says nothing
+ * about that zone. */
 void faults_front_minute(void)
 {
 	static const struct api_fault pages[] = {
@@ -205,7 +205,7 @@ static const char *action_of(const char *method, const char *url, struct str bod
 	return NULL;
 }
 
-/* Of success, and nothing has happened. One for each action; most of all they are about what ends a
+/* Of success, and nothing has happened. One for each action; most of them are about the end of a
  * machine, once or some times in a row. */
 static const struct api_fault pretences[] = {
 	{ "aws", "EC2 said that it made an instance and did not", "ec2", "RunInstances", "pretend",

@@ -1,9 +1,8 @@
 /*
- * What goes wrong with Kubernetes clusters: API servers that refuse, answer wrongly or never,
- * forget the history that a watch goes on from, end all streams; NodePools that deliver nothing and
- * say nothing, quotas, images that are not there, tokens that are over; Pods that are evicted,
- * deleted or crash; nodes that are cordoned, silent or gone. What is drawn here is drawn in seeds
- * with CoreWeave only.
+ * Faults of Kubernetes clusters, drawn in seeds with CoreWeave only. API servers refuse, answer
+ * wrongly or never, forget the history from which a watch resumes, or end all streams. NodePools
+ * deliver nothing and say nothing. Quotas are used up, images are missing, tokens expire. Pods are
+ * evicted, deleted or crash. Nodes are cordoned, silent or gone.
  *
  * Lists of Kubernetes are consistent as the provider asks for them (no resourceVersion=0): they
  * lack nothing.
@@ -94,7 +93,7 @@ void faults_coreweave_once(const char *action)
 	}
 }
 
-/* ---- what lasts ------------------------------------------------------------------------------ */
+/* ---- lasting faults -------------------------------------------------------------------------- */
 
 static int64_t states_until; /* 0 = all is as it should be */
 

@@ -1,4 +1,4 @@
-/* What goes wrong with Kubernetes clusters (faults_coreweave.c). */
+/* Faults of Kubernetes clusters (faults_coreweave.c). */
 #ifndef SIM_FAULTS_COREWEAVE_H
 #define SIM_FAULTS_COREWEAVE_H
 

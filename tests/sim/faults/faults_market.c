@@ -73,7 +73,7 @@ static void feed_silent(void)
 static struct rng frozen_dice; /* its own, so that all else falls as it does */
 static struct {
 	const char *cloud;
-	int64_t until; /* 0 = tells what is so */
+	int64_t until; /* 0 = it is live */
 } frozen[] = { { "aws", 0 }, { "gcp", 0 }, { "azure", 0 } };
 
 static void frozen_put(size_t k, int64_t until)
@@ -85,8 +85,8 @@ static void frozen_put(size_t k, int64_t until)
 	frozen[k].until = until;
 }
 
-/* Its answers are good ones, and what they tell gets old. Prices that have moved are told late,
- * with the times of their changes. */
+/* Its answers are good ones, and their content gets old. Prices that have moved are told late, with
+ * the times of their changes. */
 static void frozen_minute(void)
 {
 	size_t k;
@@ -126,7 +126,7 @@ static void price_absurd(void)
 	sometimes("a price could not be");
 }
 
-/* What EC2 means to do with a machine, and when. */
+/* EC2's plan for a machine, and its time. */
 static struct planned {
 	char id[64];
 	bool restart;

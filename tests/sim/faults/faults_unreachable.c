@@ -1,5 +1,5 @@
-/* A daemon, or both, cannot reach one of its clouds, for minutes: what is asked there is lost or
- * refused. The cloud goes on, and so do agents and the other clouds. */
+/* A daemon, or both, cannot reach one of its clouds, for minutes: its requests are lost or refused.
+ * The cloud goes on, and so do agents and the other clouds. */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
 #include "sim/cloud/cloud_priv.h"
@@ -17,7 +17,7 @@ static struct {
 	int64_t until;
 } cut;
 
-/* Objects are not what a cloud is asked for: the daemon may reach them. */
+/* Object stores are excepted: the daemon may reach them. */
 static const char *cloud_of(const char *url, int port)
 {
 	if (port == SHARED_PORT) {

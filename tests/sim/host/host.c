@@ -123,7 +123,7 @@ void host_term(const char *id)
 }
 
 /* Its agent gave up waiting for a daemon: its unit's end switches the machine off, and the cloud
- * makes of that what it does. */
+ * acts in its own way on that. */
 static void host_leaves(struct loop_timer *t)
 {
 	struct host *h = container_of(t, struct host, leaves);
@@ -146,7 +146,7 @@ static void orphan_look(struct host *h)
 		trace("host %s has no daemon", h->id);
 	}
 	h->orphan = true;
-	h->was_cut = true; /* nobody can hear of what becomes of its job */
+	h->was_cut = true; /* nobody can hear of its job's end */
 	sometimes(h->agent.ckpt.at != CKPT_IDLE ? "a job saved without a daemon"
 						: "an agent was without a daemon for long");
 }

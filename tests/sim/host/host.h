@@ -1,6 +1,6 @@
 /*
- * The machines of the simulation: on each runs the real agent (src/agent, all but its processes and
- * its curl), and below it a program that computes steps, saves when it is asked to, and ends. The
+ * The machines of the simulation. Each runs the real agent (src/agent, all but its processes and
+ * its curl). Below the agent a program computes steps, saves when it is asked to, and ends. The
  * agent's files are real ones in a folder of the seed's own.
  */
 #ifndef SIM_HOST_H
@@ -14,8 +14,8 @@ struct host_spec {
 	int gpus;
 	const char *gpu;
 	int imds_port; /* 0 = none */
-	/* A container: its environment (NULL at the end), and who hears that its program has ended,
-	 * in a turn of its own. */
+	/* A container: its environment (NULL at the end), and the callback at its program's end, in
+	 * a turn of its own. */
 	const char *const *env;
 	void (*over)(const char *id, int code);
 };
@@ -42,13 +42,13 @@ size_t host_files(void);
  * Before its end. */
 const char *host_unheeding(const char *id, int64_t notice_us);
 
-/* What programs did, for the checks. */
+/* Progress of a program, for the checks. */
 struct host_progress {
 	char job[64];
 	/* begun_at: the step it went on from */
 	int64_t epoch, rank, ranks, begun_at, steps, begun_us, ended_us;
 	bool alive;
-	bool alien; /* what it found to go on from is another job's, or none */
+	bool alien; /* its checkpoint is another job's, or none */
 	const char *host;
 };
 size_t host_programs(const struct host_progress **ret);

@@ -164,7 +164,7 @@ static void call_over(struct flight_to *t)
 			r.md5 = md5;
 		}
 	}
-	/* The caller forgets the call inside of done; what it reads must live that long. */
+	/* The caller forgets the call inside of done; the reply must live that long. */
 	loop_timer_stop(&c->deadline);
 	*c->at = c->next;
 	if (c->next != NULL) {
@@ -206,8 +206,8 @@ static void call_refused(struct loop_timer *timer)
 	call_ends(c, (struct http_reply){ .status = c->refused, .error = "", .body = { "", 0 } });
 }
 
-/* Who keys belong to changed, a request took too long, a store has too much to do: nothing of it
- * was stored, or given. */
+/* The store denies the keys, a request took too long, or the store is overloaded. It stored nothing
+ * and gave nothing. */
 static bool store_refuses(struct http_call *c)
 {
 	static const int words[] = { 403, 400, 503, 500, 429 };
@@ -301,7 +301,7 @@ static struct str body_of(struct http_call *c, const struct http_want *w)
 	return (struct str){ bytes, got > 0 ? (size_t)got : 0 };
 }
 
-/* What was hashed is not what arrives. */
+/* The store receives other bytes than the agent hashed. */
 static void piece_flip(struct http_call *c)
 {
 	char *bytes = (char *)(uintptr_t)c->to.body.p; /* body_of's copy */

@@ -1,6 +1,6 @@
 /*
  * Processes as the agent sees them: the shim and the program below it, with numbers of their own.
- * The program's run text says what it is like: "steps=100 step_ms=5000 save_ms=2000".
+ * The program's run text has its settings: "steps=100 step_ms=5000 save_ms=2000".
  */
 #include "sim/world/world.h"
 #include "sim/host/host_priv.h"
@@ -126,8 +126,8 @@ static uint64_t program_draw(const struct host_progress *h, uint64_t salt)
 	return (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 24;
 }
 
-/* In every third gang whoever waits for a rank that was stopped, or whose machine ended or started
- * again, fails by that soon: its collective library ends it. */
+/* In every third gang a rank fails that waits for a stopped or lost rank: its collective library
+ * ends it. */
 static bool fails_alone(const struct host_progress *h)
 {
 	struct host_progress whole = { .epoch = 1 };
@@ -285,7 +285,7 @@ const char *host_unheeding(const char *id, int64_t notice_us)
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-/* Where agents die, a quarter of the programs are set up for long enough to see that. */
+/* In seeds in which agents die, a quarter of the programs take long to set up, so that it shows. */
 static int64_t long_setup_us(const struct program *p)
 {
 	uint64_t h = program_draw(&history[p->log], 4);
@@ -424,7 +424,7 @@ static int64_t number_of(const char *run, const char *name, int64_t otherwise)
 	return at == NULL ? otherwise : strtoll(at + strlen(name), NULL, 10);
 }
 
-/* What it finds in its checkpoint directory decides where it goes on, as in a real program. */
+/* The program resumes from its checkpoint directory, as a real one does. */
 static bool restore_file(const struct program *p, const char *name, struct host_progress *h)
 {
 	char path[AGENT_PATH_MAX], job[64];
@@ -529,7 +529,7 @@ enum spot_rc shim_spawn(json_t *o, pid_t *ret, struct spot_err *err UNUSED)
 	return SPOT_OK;
 }
 
-/* ---- what is in a checkpoint directory: read here and now, told as if a child had read it ---- */
+/* ---- checkpoint directories, read at once and reported as by a child ------------------------- */
 
 static void line_put(int fd, json_t *o)
 {

@@ -14,7 +14,7 @@ struct host {
 	struct agent agent;
 	bool running, was_cut, stays; /* stays: longer than its instance */
 	bool orphan; /* its agent has heard no daemon for too long */
-	/* by its clock: when a daemon, or what stands for one, answered its agent last */
+	/* by its clock: when a daemon, or its stand-in, answered its agent last */
 	int64_t answered_us;
 	struct loop_timer timer, end, heal;
 	struct loop_task task;
@@ -31,7 +31,7 @@ struct host {
 	int boots;
 	struct host *next;
 };
-extern struct host *host_now; /* whose agent is in its turn */
+extern struct host *host_now; /* the host of the agent in its turn */
 
 void host_wake(struct host *h); /* a turn of its agent soon */
 void host_answered(struct host *h);

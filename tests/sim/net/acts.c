@@ -3,8 +3,7 @@
 #include "base/text/str.h"
 #include "sim/net/net.h"
 
-/* Google: insert and bulkInsert; CoreWeave: a Pod that is posted; Azure: what is put to the name of
- * a machine. */
+/* Google: insert and bulkInsert; CoreWeave: a Pod that is posted; Azure: a PUT of a machine. */
 bool act_is_launch(const char *url, struct str body)
 {
 	static const char *const forms[] = { "Action=RunInstances", "Action=CreateFleet" };

@@ -1,7 +1,7 @@
 /*
- * The network: requests travel to the server that listens at the port of their URL, in this
- * process, and replies travel back, each with a latency of its own, so that messages overtake one
- * another. What may happen to them on the way is drawn per message.
+ * The network. Requests travel to the server that listens at the port of their URL, in this
+ * process, and replies travel back. Each has a latency of its own, so messages overtake one
+ * another. Their faults on the way are drawn per message.
  */
 #include "base/base.h"
 #include "sim/world/world.h"
@@ -22,7 +22,7 @@ struct flight *net_flights;
 #define CUTS_MAX 64
 static char *cuts[CUTS_MAX];
 
-/* ---- who is cut off -------------------------------------------------------------------------- */
+/* ---- cuts ------------------------------------------------------------------------------------ */
 
 static bool is_cut(const char *from)
 {
@@ -57,7 +57,7 @@ void net_cut(const char *from, bool cut)
 	}
 }
 
-/* Only what goes to the daemon: a node that is cut off still reaches its metadata service. */
+/* Only requests to the daemon: a node that is cut off still reaches its metadata service. */
 static bool is_blocked(const struct flight *f)
 {
 	return f->port == 8080 && is_cut(f->from);
@@ -239,8 +239,7 @@ static void lines_arrived(struct loop_timer *timer)
 	sbuf_reset(&f->lines);
 }
 
-/* What is written while bytes are on their way arrives with them: in order, whatever the
- * latency. */
+/* Bytes written while others are on their way arrive with them: in order, whatever the latency. */
 void net_stream(struct served *s, const char *p, size_t n)
 {
 	struct flight *f = s->flight;
@@ -269,7 +268,7 @@ void net_stream(struct served *s, const char *p, size_t n)
 
 /* ---- arrival --------------------------------------------------------------------------------- */
 
-/* Where balancers keep to a choice (connections live long): each client's for a quarter of an
+/* A balancer that keeps its choice (long-lived connections) keeps each client's for a quarter of an
  * hour. */
 static size_t choice_kept(const char *from, size_t n)
 {
@@ -279,8 +278,8 @@ static size_t choice_kept(const char *from, size_t n)
 	return (size_t)((hash_str(x, from) >> 32) % n);
 }
 
-/* Of several at one port (the daemons, behind a balancer) one is drawn, in half of the seeds for
- * long; one that does not answer gets less. */
+/* Draws one of several servers at one port (the daemons, behind a balancer). In half of the seeds
+ * the draw lasts long. A server that does not answer gets less. */
 static struct httpd *server_at(int port, const char *from)
 {
 	struct httpd *found[4];

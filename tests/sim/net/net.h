@@ -9,11 +9,11 @@
 
 struct flight_to {
 	void (*over)(struct flight_to *t); /* reply, or reset */
-	/* NULL: a reply comes whole. Else reply has what arrived since it was called last; the rest
-	 * comes with over. */
+	/* NULL: a reply comes whole. Else reply has the bytes since its last call; the rest comes
+	 * with over. */
 	void (*streamed)(struct flight_to *t);
 	struct loop *loop;
-	/* who sends, for the trace and partitions: "engine", "i-0123" */
+	/* the sender, for the trace and partitions: "engine", "i-0123" */
 	const char *from;
 	const char *method, *url;
 	const struct spot_header *headers;
@@ -32,7 +32,7 @@ void flight_forget(struct flight_to *t); /* idempotent; over is not called any m
 /* Messages between the two are lost until then. */
 void net_cut(const char *from, bool cut);
 bool net_any_cut(void);
-/* what it had sent may still arrive; no reply finds it */
+/* its messages on the way may still arrive; no reply finds it */
 void net_crash(const char *from);
 
 /* A launch that comes once more does so after so long at least, and after a minute and a half at
@@ -48,7 +48,7 @@ bool act_is_end(const char *method, const char *url, struct str body);
 struct flight;
 struct net_fates {
 	void (*left)(const struct flight_to *t); /* one leaves its sender */
-	void (*drawn)(struct flight *f); /* the same: now it is drawn what becomes of it */
+	void (*drawn)(struct flight *f); /* the same: now its fate is drawn */
 	/* around its service */
 	void (*begins)(const char *url, struct str body);
 	void (*ends)(void);

@@ -250,7 +250,7 @@ void http_send(struct http_client *c, struct http_req *req, const struct spot_ht
 	flight_start(&x->to);
 }
 
-/* ---- what a server reads of a request (io/httpd/httpd.h) ------------------------------------- */
+/* ---- a server's reading of a request (io/httpd/httpd.h) -------------------------------------- */
 
 const char *httpd_header(const struct httpd_req *r, const char *name)
 {

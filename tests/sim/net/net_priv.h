@@ -1,4 +1,4 @@
-/* What the two sides of the network share (net.c, net_server.c), also with faults_net.c. */
+/* Shared by the two sides of the network (net.c, net_server.c) and faults_net.c. */
 #ifndef SIM_NET_PRIV_H
 #define SIM_NET_PRIV_H
 

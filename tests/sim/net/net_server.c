@@ -24,8 +24,8 @@ enum spot_rc httpd_new(struct loop *l, const struct httpd_conf *conf, struct htt
 	return SPOT_OK;
 }
 
-/* As io/httpd/httpd_reply.c writes it: clouds tell their time, and those who sign learn from it
- * that their own is wrong. */
+/* As io/httpd/httpd_reply.c writes it: clouds tell their time, from which signers learn that their
+ * own is wrong. */
 static const char *date_of(const struct served *s, struct arena *a)
 {
 	time_t now = (time_t)(loop_wall_us(s->h->loop) / SPOT_US_PER_S);

@@ -1,8 +1,8 @@
 -- Rules about rows that the tests ask (src/store/gen_rules.py says how one is written). Budgets.
 
 -- rule: nothing is wanted that a budget does not pay for
--- The budget pays for five minutes of work there, a save and the end (170 s, src/core/money/budget.h). Later lines do not
--- count. Asked where clocks are right.
+-- Pays: for five minutes of work, a save and the end (170 s, src/core/money/budget.h).
+-- Later lines do not count. Asked while clocks are right.
 SELECT n.id, 'n' || n.id || ' for j' || j.id || ', of which ' || b.left_micros || ' were left' AS words
 FROM node n
 JOIN job j ON j.id = n.job_id AND j.budget_micros IS NOT NULL
@@ -12,7 +12,7 @@ CROSS JOIN LATERAL (SELECT j.budget_micros - coalesce(sum(l.amount_micros), 0) A
 	l WHERE l.job_id = j.id AND l.to_us <= n.created_us) b
 WHERE b.left_micros < n.price_micros * (300000000 + 170000000) / 3600000000
 
--- rule: who has used a budget up is told to stop
+-- rule: a job that used up its budget is told to stop
 -- soon: yes
 -- By the ledger alone, of which the newest minute is missing.
 SELECT j.id, j.state AS words
@@ -20,7 +20,7 @@ FROM job j
 WHERE j.budget_micros <= coalesce((SELECT sum(l.amount_micros) FROM ledger l WHERE l.job_id = j.id), 0)
 	AND EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND a.ended_us IS NULL AND a.desired = 'run')
 
--- rule: who is parked keeps no machine
+-- rule: a parked job keeps no machine
 -- soon: yes
 SELECT j.id, j.state AS words
 FROM job j
@@ -29,7 +29,7 @@ WHERE j.state = 'PARKED' AND EXISTS (SELECT FROM node n WHERE n.job_id = j.id AN
 
 -- rule: nobody is parked who could begin
 -- soon: yes
--- It could begin: its limit is lifted, or pays for half an hour of the cheapest on-demand offer.
+-- Its limit is lifted, or pays for half an hour of the cheapest on-demand offer.
 SELECT j.id, j.state AS words
 FROM job j
 WHERE j.state = 'PARKED' AND (j.budget_micros IS NULL OR j.budget_micros - coalesce((SELECT sum(l.amount_micros)
@@ -39,9 +39,9 @@ WHERE j.state = 'PARKED' AND (j.budget_micros IS NULL OR j.budget_micros - coale
 	>= (g->>'milli')::int))
 
 -- rule: a budget is kept
--- What a job cost until it and its machines had the time that is kept back (170 s) was within its budget, but for what
--- prices rose. Lines of later epochs were paid by what came later. A raise says what the budget was before. Asked where
--- nothing went wrong and nobody lowered it just before.
+-- The cost of a job stays within its budget until the reserve (170 s) is due. A rise of prices is
+-- excused. Later epochs are paid by later money. A raise says the budget before it. Asked when
+-- nothing went wrong and nobody lowered the budget just before.
 SELECT x.id, 'j' || x.id || ' has cost ' || c.cost || ' of ' || x.micros AS words,
 	coalesce(c.cost > x.micros + c.rise * x.num_nodes / 10, false) AS bad
 FROM (
@@ -64,8 +64,7 @@ CROSS JOIN LATERAL (
 ) c
 
 -- rule: a budget is kept / told early
--- A daemon that led before and after tells a job while two minutes of its machine are left, whatever becomes of clouds
--- and agents.
+-- A daemon that led before and after tells a job while two minutes of its machine are left.
 SELECT x.id, 'j' || x.id || ' had ' || x.budget_micros - c.cost || ' left' AS words
 FROM (
 	SELECT j.id, j.budget_micros, e.at_us FROM event e JOIN job j ON j.id = e.job_id

@@ -13,7 +13,7 @@ SELECT id, 'n' || id || ' ' || state || ' ' || why || ' ' || last_error AS words
 FROM node
 WHERE state NOT IN ('GONE', 'FAILED')
 
--- rule: what was given up is deleted
+-- rule: an abandoned checkpoint is deleted
 -- An abandoned checkpoint is disposed of in the end.
 SELECT id, 'c' || id AS words
 FROM checkpoint
@@ -61,7 +61,7 @@ FROM job j
 JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch
 WHERE j.state = 'SUCCEEDED' AND a.exit_reason <> 'ok'
 
--- rule: what a job left is stored when it has succeeded
+-- rule: a succeeded job's result is stored
 SELECT j.id, 'j' || j.id || ' rank ' || a.rank || ' at step ' || coalesce(c.steps, -1) AS words
 FROM job j
 JOIN attempt a ON a.job_id = j.id AND a.epoch = j.epoch

@@ -10,8 +10,8 @@ WHERE NOT CASE WHEN l.price_observed_us = 0 THEN l.price_micros = n.price_micros
 	= l.price_micros AND p.effective_us <= l.from_us) END
 
 -- rule: a price is the newest
--- Asked where clocks are right and no daemon was paused: the newest price of its time that had been in the rows for a
--- minute.
+-- The newest of its time that had been stored for a minute. Asked while clocks are right and no
+-- daemon was paused.
 SELECT l.id, 'line ' || l.id || ' of n' || l.node_id || ' is of ' || l.price_observed_us || ', not ' ||
 	q.observed_us AS words
 FROM ledger l
@@ -55,9 +55,8 @@ JOIN checkpoint c ON c.job_id = a.job_id AND c.epoch = a.epoch
 WHERE l.kind = 'lost_work' AND l.reverses IS NULL AND CASE WHEN c.set_key IS NULL THEN c.committed_us
 	ELSE c.set_us END > l.from_us
 
--- rule: what was lost is booked as lost
--- Five minutes after an attempt was lost, its work since the last checkpoint is not compute any more, unless the machine
--- was credited.
+-- rule: lost work is booked as lost
+-- Five minutes after a loss, work since the last checkpoint is not compute. A credit excuses it.
 SELECT l.id, 'line ' || l.id || ' of j' || a.job_id || ' epoch ' || a.epoch || ' on n' || a.node_id AS words
 FROM attempt a
 JOIN node n ON n.id = a.node_id
@@ -80,7 +79,7 @@ WHERE sum <> 0
 
 -- rule: a line is of what the machine did
 -- A job's time on a machine is compute and no other time is. A fleet's idle machine costs no job. Half a minute is for
--- what was decided meanwhile.
+-- decisions meanwhile.
 SELECT l.id, 'line ' || l.id || ' of n' || l.node_id || ' ' || l.kind AS words
 FROM ledger l
 JOIN node n ON n.id = l.node_id
@@ -115,7 +114,7 @@ FROM ledger
 WHERE reverses IS NULL AND abs(amount_micros) <> round((to_us - from_us)::numeric * price_micros / 3600000000)
 	AND abs(abs(amount_micros) - (to_us - from_us)::numeric * price_micros / 3600000000) > 1
 
--- rule: what is billed lies within the machine's life
+-- rule: bills lie within the machine's life
 -- chaos: yes
 SELECT l.id, 'line ' || l.id || ' of n' || n.id AS words
 FROM ledger l

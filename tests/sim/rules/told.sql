@@ -1,6 +1,6 @@
 -- Rules about rows that the tests ask (src/store/gen_rules.py says how one is written). Notices, moves, logs and dates.
 
--- rule: what a row stands for is nobody's leak
+-- rule: a machine with a row is no orphan
 -- The row of a launch stands for its machine before it knows the ref.
 SELECT e.entity_id AS id, e.entity_id || ' is n' || n.id || ': ' || e.why AS words
 FROM event e
@@ -8,9 +8,9 @@ JOIN node n ON n.ref IS NOT NULL AND e.entity_id = (SELECT p.provider FROM pool 
 	|| '/' || n.ref
 WHERE e.event = 'ORPHAN' AND (n.ended_us IS NULL OR n.ended_us > e.at_us + :skew)
 
--- rule: what its cloud takes is left to it
--- A reclaimed machine may cost nothing, one that we terminate does: until its deadline it is left alone. Nobody knows
--- who ended one whose notice came with the release.
+-- rule: a reclaimed machine is left to its cloud
+-- A reclaimed machine may cost nothing, one that we terminate does. Until its deadline it is left
+-- alone. Nobody knows who ended one whose notice came with the release.
 SELECT n.id, 'n' || n.id || ' ' || (n.drain_deadline_us - e.at_us) / 1000000 || ' s before: ' || e.why AS words
 FROM node n
 JOIN pool p ON p.id = n.pool_id AND p.market = 'spot'
@@ -20,7 +20,7 @@ JOIN notice o ON o.node_id = n.id AND o.kind = 'interruption'
 	AND o.heard_us < e.at_us - 2000000
 WHERE e.at_us < n.drain_deadline_us - :skew
 
--- rule: who moves has saved
+-- rule: a job that moves has saved
 -- A planned move asks its program to save; a job that saves nothing is not moved.
 SELECT j.id, 'j' || j.id || ' saves nothing: ' || e.why AS words
 FROM event e
@@ -28,14 +28,14 @@ JOIN job j ON j.id = e.job_id
 WHERE e.entity = 'job' AND e.event = 'MOVE' AND e.why ~ '^moves'
 	AND j.spec->'checkpoint'->>'path' IS NULL
 
--- rule: who moves has saved / was asked to
+-- rule: a job that moves has saved / was asked to
 SELECT j.id, 'j' || j.id || ' epoch ' || a.epoch || ' was not asked to: ' || e.why AS words
 FROM event e
 JOIN job j ON j.id = e.job_id AND j.num_nodes = 1 AND j.cancel_us IS NULL
 JOIN attempt a ON a.job_id = j.id AND a.epoch = e.epoch AND a.desired = 'kill'
 WHERE e.entity = 'job' AND (e.event = 'MOVE' OR (e.event = 'BUDGET' AND e.now = 'DRAINING'))
 
--- rule: who moves has saved / has stored it
+-- rule: a job that moves has saved / has stored it
 -- Where nothing went wrong since, work is stored before it goes on elsewhere.
 SELECT j.id, 'j' || j.id || ' epoch ' || a.epoch || ' ' || a.exit_reason || ': ' || e.why AS words
 FROM event e
@@ -80,7 +80,7 @@ FROM attempt a
 WHERE a.exit_reason = 'ok' AND a.ended_us - a.started_us > 300000000 + :skew::int8
 	AND NOT EXISTS (SELECT FROM job_log l WHERE (l.job_id, l.epoch, l.rank) = (a.job_id, a.epoch, a.rank))
 
--- rule: what did not happen has no time
+-- rule: an event that did not happen has no time
 -- A time in a row is of something that was written down when it happened.
 SELECT x.what AS id, x.what AS words
 FROM (
@@ -97,7 +97,7 @@ FROM (
 		AND NOT EXISTS (SELECT FROM attempt a JOIN node n ON n.id = a.node_id WHERE n.gang_id = g.id)
 ) x
 
--- rule: who is recommended to leave stays
+-- rule: a machine recommended for rebalance stays
 -- A rebalance recommendation says that a machine may be taken some day.
 SELECT n.id, 'n' || n.id AS words
 FROM event e

@@ -60,7 +60,7 @@ WHERE num_nodes > 1 AND EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND 
 	AND EXISTS (SELECT FROM attempt o WHERE o.job_id = j.id AND o.epoch = j.epoch AND o.ended_us IS NOT NULL
 		AND o.exit_reason <> 'ok')
 
--- rule: whose time is over does not begin
+-- rule: a job whose time is over does not begin
 SELECT a.job_id AS id, 'j' || a.job_id || ' epoch ' || a.epoch AS words
 FROM attempt a
 JOIN job j ON j.id = a.job_id
@@ -134,7 +134,7 @@ JOIN node n ON n.id = a.node_id
 WHERE n.ready_us IS NULL OR n.ready_us > a.created_us + :skew
 	OR n.terminate_us + 20000000 + :skew < a.created_us
 
--- rule: who leaves for another is less urgent
+-- rule: a preempted job is less urgent
 -- chaos: yes
 SELECT v.id, 'j' || v.id || ' for j' || f.id AS words
 FROM decision d
@@ -208,13 +208,13 @@ FROM pool_cool
 WHERE until_us - at_us > 920000000
 
 -- rule: a job fails for a reason of its own
--- Of these jobs only those with fail_at=1 fail; a max_duration may end one, and so may a fleet that is closed.
+-- Only jobs with fail_at=1 fail. A max_duration may end one, and so may a closed fleet.
 SELECT id, 'j' || id || ' ' || reason || ': ' || why AS words
 FROM job
 WHERE state = 'FAILED' AND position('fail_at=1' IN spec->>'run') = 0
 	AND fleet_id IS NULL AND coalesce((spec->>'max_duration_s')::int8, 0) = 0
 
--- rule: what nobody owns is ended after its grace
+-- rule: an orphan is ended after its grace
 -- [engine] orphan_grace is 120 s here.
 SELECT ref AS id, ref || ' after ' || (terminate_us - first_us) / 1000000 || ' s' AS words
 FROM orphan

@@ -1,4 +1,4 @@
-/* A batch of seeds, each in a child; what they found, and the shortest reproduction of failures. */
+/* A batch of seeds, each in a child; their findings, and the shortest reproduction of failures. */
 #include "sim/world/world.h"
 #include "sim/run/batch.h"
 #include "sim/run/options.h"
@@ -215,7 +215,7 @@ static void seeds_run(const struct options *o, const char *dir)
 
 /* ---- the shortest reproduction --------------------------------------------------------------- */
 
-/* What fails after minutes only (spin.h) is not made much shorter. */
+/* A failure that takes minutes (spin.h) is not shortened much. */
 #define SHRINK_S 300
 static double shrink_until_s;
 
@@ -233,8 +233,8 @@ static bool still_fails(struct options *o, const struct faults_mix *m, const cha
 	return strcmp(last_verdict, why) == 0;
 }
 
-/* The dice fall otherwise with each change, so this is a search and not a proof: what still fails
- * is kept. */
+/* The dice fall otherwise with each change, so this is a search and not a proof: a smaller world
+ * that still fails is kept. */
 static void seed_shrink(const struct options *given, uint64_t seed, const char *dir)
 {
 	struct options o = *given;

@@ -1,8 +1,8 @@
 /*
  * sim: one seed, or a batch of them. See README.md.
  *
- * The batch forks a child for each seed, after everything that is the same for all was read once;
- * each child has a database of its own, made from a migrated template.
+ * The batch reads the common data once, then forks a child for each seed. Each child has a database
+ * of its own, made from a migrated template.
  */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The rules' statements: a seed in which nothing happens looks at all. What it asked stands where
- * it stood there. */
+/* Learns the rules' statements: a seed without faults asks all of them, and they stay as it asked
+ * them. */
 static void statements_learn(const char *dir)
 {
 	struct options o = { .from = 1,

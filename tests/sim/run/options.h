@@ -15,7 +15,7 @@ struct options {
 	bool trace, stop, quiet, prove, learn, states, profiles;
 	const char *trap; /* the first seed does so */
 };
-/* False: it is not understood; the usage tells what is. */
+/* False: unknown option; the usage lists the options. */
 bool options_read(struct options *o, int argc, char **argv);
 extern const char options_usage[];
 

@@ -1,13 +1,11 @@
 /*
- * What seeds have seen: counted over a batch, and held against what a batch of its size must have
- * come to. One that never did tests less than it says.
+ * Counts over a batch the states and faults that its seeds reached, and compares them with the
+ * minimum for its size. A batch below the minimum tests less than it says.
  *
- * The table has every state and every fault with how many seeds of a sweep came to it. What a batch
- * should by that have come to in EXPECTED seeds it must have come to in one; whatever is seldomer
- * is only counted. So a hundred seeds must come to what is in every seventh, two thousand to all
- * but the few rows that say why not. The numbers are of 26 and 27 November and of the seeds as they
- * were; whoever adds a state or a fault adds a row (test_sim.py), with 0 until a sweep has counted
- * it.
+ * The table has every state and every fault, and how many seeds of a sweep reached it. A batch that
+ * should by that reach it in EXPECTED seeds must reach it in one; rarer ones are only counted. So a
+ * hundred seeds must reach the states of every seventh, two thousand all but the few rows that say
+ * why not. A new state or fault needs a row (test_sim.py), with 0 until a sweep has counted it.
  */
 #include "base/base.h"
 #include "sim/world/mix.h"
@@ -17,15 +15,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* By chance one in three million batches misses what it should come to in 15 seeds, one in three
- * thousand what in 8: seeds change with the product, and CI runs a hundred of them for each
+/* By chance one in three million batches misses a state expected in 15 seeds, one in three thousand
+ * a state expected in 8. Seeds change with the product, and CI runs a hundred of them for each
  * change. */
 #define EXPECTED 15
 #define EXPECTED_FULL 8
 #define FULL 2000 /* seeds */
 #define LEAST 100
-/* Of small worlds' own numbers; below it what the normal seeds among them, every sixteenth, come to
- * is counted on. */
+/* Of small worlds' own numbers. Below it the count of the normal seeds among them, every sixteenth,
+ * decides. */
 #define SMALL_SURE 9
 
 static const struct reach {
@@ -125,7 +123,7 @@ static const struct reach {
 	{ "sometimes", "a job was moved since it paid", 2, 0 },
 	{ "sometimes", "an object changed on its way to the store", 0, 41 }, /* small worlds only */
 	{ "sometimes", "a daemon began with a clock ahead while a machine booted", 13, 34 },
-	{ "sometimes", "what was given up was deleted", 10, 26 },
+	{ "sometimes", "an abandoned checkpoint was deleted", 10, 26 },
 	{ "sometimes", "a machine of a gang that gathers became dear and died", 8, 0 },
 	{ "sometimes", "of what was given up another had some", 46, 18 },
 	{ "sometimes", "a feed was frozen", 28, 138 },

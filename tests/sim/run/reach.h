@@ -1,4 +1,4 @@
-/* What the seeds of a batch have seen, and what they must have seen; tests/sim/run/reach.c. */
+/* States and faults that the seeds of a batch reached, and must reach (reach.c). */
 #ifndef SIM_REACH_H
 #define SIM_REACH_H
 

@@ -1,6 +1,6 @@
 /*
- * One seed in a process of its own: its world is made, things go wrong in it for some minutes, all
- * is calm, everything comes to its end, and the rules are looked at once more.
+ * One seed in a process of its own. It makes its world and has its faults for some minutes. Then
+ * all is calm, everything comes to its end, and the rules are checked once more.
  */
 #include "sim/world/world.h"
 #include "sim/broker/broker.h"
@@ -54,9 +54,9 @@ static void run_until(int64_t until, bool (*done)(void))
 }
 
 /*
- * Two hours, in which the signals are read again (broker.c), and one; longer for a job that may
- * wait until its deadline, which a clock ahead may have put off by hours. Asked a minute after the
- * calm began: what was asked for until then was still on its way.
+ * Two hours, in which the signals are read again (broker.c), and one. A job may wait until its
+ * deadline, which a clock ahead may have put off by hours. Asked a minute after the calm began,
+ * since requests sent before it were still on their way.
  */
 static int64_t settled_by(void)
 {
@@ -97,8 +97,8 @@ static void trap_spring(void)
 		;
 }
 
-/* A seed that runs alone and crashes tells what it did last; after an assertion its rows, too,
- * which may fail. */
+/* A seed that runs alone and crashes prints its last lines; after an assertion its rows, too, which
+ * may fail. */
 static void crash_report(int signo)
 {
 	(void)signal(signo, SIG_DFL);

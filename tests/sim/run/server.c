@@ -1,7 +1,7 @@
 /*
- * Where it can be each seed has a copy of one process of the server that knows all statements
- * (universe/universe.c); else, or where SPOT_SIM_UNIVERSES is "off", a database of its own, made
- * from the migrated template. Both begin alike.
+ * Each seed has a copy of one process of the server that knows all statements, if copies work
+ * (universe/universe.c). Otherwise, or with SPOT_SIM_UNIVERSES "off", it has a database of its own,
+ * made from the migrated template. Both begin alike.
  */
 #include "base/base.h"
 #include "sim/world/world.h"
@@ -98,7 +98,7 @@ enum spot_rc __wrap_proc_spawn(const struct proc_spec *s, int *ret_pid, struct s
 	return __real_proc_spawn(&with, ret_pid, err);
 }
 
-/* One that does not answer was copied while another process held what it needs. */
+/* One that does not answer was copied while another process held a lock that it needs. */
 static bool universe_works(void)
 {
 	PGconn *c = PQconnectdb(universes);
@@ -156,7 +156,7 @@ void server_universes(void)
 	store_cold();
 }
 
-/* What each seed would make first. */
+/* Makes the tables that each seed would make first. */
 static void template_make(void)
 {
 	char dsn[1500], text[160];

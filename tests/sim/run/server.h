@@ -7,8 +7,9 @@
 
 void server_start(void);
 void server_stop(void);
-/* May seeds begin as copies of one process of the server? server_warm lets it know the product's
- * statements; what else it should know is asked of it next; then server_universes. */
+/* server_copies: may seeds begin as copies of one process of the server? If so, server_warm teaches
+ * that process the product's statements. The caller asks it anything else that it should know, then
+ * calls server_universes. */
 bool server_copies(void);
 void server_warm(void);
 void server_universes(void);

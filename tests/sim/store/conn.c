@@ -57,7 +57,7 @@ static void connect_to(const char *dsn)
 
 static void session_set(void)
 {
-	/* Nothing of the plans may depend on what ran before. */
+	/* No plan may depend on earlier statements. */
 	store_must(
 	    "SET timezone = 'UTC'; SET client_min_messages = warning; SET plan_cache_mode = "
 	    "force_generic_plan; "
@@ -117,7 +117,7 @@ static void statement_plan(const struct pg_stmt *s)
 		    i == s->params_n - 1 ? ")" : "");
 	}
 	assert(n < sizeof(sql));
-	PQclear(PQexec(db.c, sql)); /* what has no plan is refused */
+	PQclear(PQexec(db.c, sql)); /* a statement without a plan is refused */
 }
 
 /* Returns how many parameters a statement of ours has. */
@@ -152,7 +152,7 @@ void store_warm(const char *dsn)
 
 	connect_to(dsn);
 	session_set();
-	/* Its name for temporary tables is part of what plans depend on. */
+	/* Plans depend on its name for temporary tables. */
 	store_must("CREATE TEMP TABLE first (); DROP TABLE first");
 	/* functions are read once */
 	store_must("SELECT price_partitions_ensure(0, 0), price_partitions_drop(0)");
@@ -208,8 +208,7 @@ int64_t store_server_ms(void)
 	return (int64_t)(user + kernel) * 1000 / sysconf(_SC_CLK_TCK);
 }
 
-/* A healthy database and one statement at a time: what fails is wrong, and will be the next
- * time. */
+/* A healthy database and one statement at a time: a failing statement is wrong, and fails again. */
 bool store_took(const PGresult *r, const char *name)
 {
 	bool ok = PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK;

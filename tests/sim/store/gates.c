@@ -1,13 +1,12 @@
 /*
- * Each pass of the engine asks some forty questions, nine of ten of which have no answer: nothing
- * is to be launched, looked up, billed. The server's time for those is most of what a seed costs.
- * Here is, for each, what must be so in the rows for it to return any; all of that is asked in one
- * statement after rows may have changed, and what cannot return rows is answered without the
- * server.
+ * Each pass of the engine asks some forty questions, and nine of ten have no answer: nothing to
+ * launch, look up or bill. The server's time for those is most of a seed's cost. This file has, for
+ * each, the condition on the rows for it to return any. One statement asks all the conditions after
+ * rows may have changed. A question that cannot return rows is answered without the server.
  *
- * Wrong gates would hide what the product does: every GATE_AUDIT-th gated statement is asked all
- * the same and ends the seed if it has rows, and where SPOT_SIM_GATES is set none is gated;
- * test_sim.py compares the traces.
+ * Wrong gates would hide the product's acts. So every GATE_AUDIT-th gated statement runs all the
+ * same, and ends the seed if it has rows. SPOT_SIM_GATES turns all gates off; test_sim.py compares
+ * the traces.
  */
 #include "base/base.h"
 #include "base/text/str.h"
@@ -19,7 +18,7 @@
 
 #define GATE_AUDIT 64
 /* A small world asks so little that an audit is mostly the one use of its statement, which is
- * parsed and planned for it: fewer each, beginning at another place in each seed. */
+ * parsed and planned for it. So it has fewer audits, and each seed begins at another place. */
 #define GATE_AUDIT_SMALL 512
 
 #define IF(cond) "CASE WHEN " cond " THEN 0 END"
@@ -116,7 +115,7 @@ static const char *const elsewhere[] = { "api_agent_sample", "api_agents_seen", 
 	"engine_shares_spend", "engine_supply_", "engine_sweep_", "engine_wait_for_job",
 	"engine_watch_seen", "market_", "price_" };
 
-/* The one question whose answer is always the same: it knows only pools. */
+/* The one question with a constant answer: it reads only pools. */
 #define STEADY "engine_sweep_places"
 static PGresult *steady;
 

@@ -1,7 +1,7 @@
 /*
  * A server that answers and refuses: all that writes (its disk is full), all, or one statement. It
- * does so at once, and whoever asks again at once, too, does nothing else and lets nobody else do
- * anything.
+ * does so at once, and a loop that asks again at once, too, does nothing else and lets nobody else
+ * act.
  */
 #include "base/base.h"
 #include "sim/world/world.h"
@@ -13,9 +13,9 @@
 #include "store/q.h"
 
 /*
- * Of one statement in a second: a few daemons and machines may ask the same. A request asks once;
- * but at the door of a daemon that was stopped all wait that came in minutes. Who asks without a
- * pause asks thousands of times.
+ * Bounds on one statement in a second: a few daemons and machines may ask the same. A request asks
+ * once, but all requests of some minutes wait at a daemon that was paused. A loop without a pause
+ * asks thousands of times.
  */
 #define ASKED_MOST 60
 #define REQUESTS_MOST 600
@@ -34,8 +34,8 @@ void refuse_minute(void)
 	}
 	what = all[rng_below(&world.dice, ARRAY_LEN(all))];
 	one = q_all[rng_below(&world.dice, q_all_n)].name;
-	/* What no daemon can write it cannot know: longer than that, an agent that reports in vain
-	 * is as good as silent. */
+	/* No longer: a daemon that cannot write hears nothing, so an agent that reports in vain is
+	 * as good as silent. */
 	until = world_now() +
 	    dice_us(5 * SPOT_US_PER_S, what == ONE ? 45 * SPOT_US_PER_S : 180 * SPOT_US_PER_S);
 	world.harm_until = MAX(world.harm_until, until + 60 * SPOT_US_PER_S);
@@ -60,7 +60,7 @@ static void refusal_judge(const char *name)
 	}
 	asked++;
 	always(asked <= (str_prefix(name, "api_") ? REQUESTS_MOST : ASKED_MOST),
-	    "what is refused is not asked again at once", "%s %" PRId64 " times", name, asked);
+	    "a refused statement is not repeated at once", "%s %" PRId64 " times", name, asked);
 }
 
 PGresult *refuse_ran(const struct pg_stmt *s)

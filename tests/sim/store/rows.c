@@ -1,4 +1,4 @@
-/* The statements of the checks and of the world: what the rows say, asked between turns. */
+/* The statements of the checks and of the world: reads of rows between turns. */
 #include "sim/world/world.h"
 #include "sim/store/rows.h"
 #include "sim/store/store.h"

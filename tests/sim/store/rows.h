@@ -1,4 +1,4 @@
-/* Statements of the checks: what the rows say between two turns. */
+/* Statements of the checks: reads of rows between two turns. */
 #ifndef SIM_ROWS_H
 #define SIM_ROWS_H
 
@@ -12,7 +12,7 @@ PGresult *check_rows_of(const char *sql, int n, const char *const *params);
 size_t check_prepared(const char *const **ret);
 void check_prepare(const char *sql);
 
-/* The statement tells what is wrong in one text, the rule is kept if that is NULL. */
+/* The statement returns the error as one text; NULL = the rule is kept. */
 void check_none_now(const char *name, const char *sql); /* a text made for this once */
 char *check_text(const char *sql); /* the caller frees it */
 int64_t check_value(const char *sql);

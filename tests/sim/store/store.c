@@ -1,11 +1,11 @@
 /*
  * The connections to Postgres. The server is a real one, and src/io/pg/pg.c is the real queue in
  * front of it. A connection here is a place in which a statement waits for its turn. All of them
- * share one real connection (conn.c), on which one statement at a time runs to its end: their order
- * is drawn, not raced for.
+ * share one real connection (conn.c), which runs one statement at a time to its end. Their order is
+ * drawn, not raced for.
  *
- * A connection may break before its statement ran or after it was committed; what was sent behind
- * it on the same connection then never runs.
+ * A connection may break before its statement ran or after it was committed; later statements on
+ * the same connection then never run.
  */
 #include "base/base.h"
 #include "sim/world/world.h"
@@ -314,8 +314,8 @@ static void item_run(struct pg_conn *c, struct pg_item *i)
 	notes_take();
 }
 
-/* Where the connection breaks: before its rows, after them, after the merge, or unheard after the
- * commit. 0 = nowhere. */
+/* The step at which the connection breaks: before its rows, after them, after the merge, or unheard
+ * after the commit. 0 = none. */
 static enum pg_copy_step copy_fate(void)
 {
 	static const enum pg_copy_step at[] = { PG_COPY_BEGIN, PG_COPY_END, PG_COPY_MERGE,

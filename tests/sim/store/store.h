@@ -5,9 +5,8 @@
 #include <libpq-fe.h>
 
 void store_open(const char *dsn);
-/* Before seeds run: has the process of the server behind it parse and plan all statements of the
- * product, which its copies then know, and leaves the connection open. store_cold: there will be no
- * copies. */
+/* Before seeds run: makes the server's process parse and plan all statements of the product, so
+ * that its copies know them. Leaves the connection open. store_cold: there will be no copies. */
 void store_warm(const char *dsn);
 void store_cold(void);
 /* of ours, without parameters; false after telling why */
@@ -18,10 +17,10 @@ void store_close(void);
 PGconn *store_conn(void); /* for the checks, between turns */
 bool store_took(const PGresult *r, const char *name); /* the rule that statements do not fail */
 int64_t store_server_ms(void); /* processor time that the server's side has used */
-/* The process behind these connections dies: what it had sent runs or does not. */
+/* The process behind these connections dies: its sent statements run or do not. */
 struct pg;
 void store_crash(struct pg *p);
-/* It is stopped: what it had sent runs now, and its result waits, or it runs when the process goes
+/* It is paused: its sent statement runs now, and its result waits, or it runs when the process goes
  * on. */
 void store_pause(struct pg *p);
 

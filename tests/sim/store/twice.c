@@ -1,7 +1,8 @@
 /*
- * A statement that moves rows on says what they were, so that one that comes a second time (its
- * reply was lost, another had decided the same) changes nothing. That seldom happens by chance; in
- * some seeds each is tried, right after it had an effect, in a transaction that is rolled back.
+ * A statement that changes a state names the state before, so that a repeat of it changes nothing.
+ * It may repeat because its reply was lost or another daemon decided the same. Chance seldom does
+ * that. So in some seeds each is repeated right after it had an effect, in a transaction that is
+ * rolled back.
  */
 #include "base/base.h"
 #include "sim/world/world.h"
@@ -48,7 +49,7 @@ static void sql_must(const char *sql)
 static void result_judge(const struct pg_stmt *s, const PGresult *r)
 {
 	always(PQresultStatus(r) != PGRES_TUPLES_OK || PQntuples(r) == 0,
-	    "what comes a second time changes nothing", "%s", s->name);
+	    "a repeated statement changes nothing", "%s", s->name);
 }
 
 /* A notice that says a later time than one that was told before. Few machines hear two; so each is
@@ -89,9 +90,9 @@ void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult 
 	sql_must("ROLLBACK");
 }
 
-/* ---- what if, at the end of a seed ----------------------------------------------------------- */
+/* ---- trials at the end of a seed ------------------------------------------------------------- */
 
-static PGresult *what_if(const struct pg_stmt *s, const char *const *params)
+static PGresult *statement_try(const struct pg_stmt *s, const char *const *params)
 {
 	PGresult *r =
 	    PQexecParams(store_conn(), s->sql, s->params_n, s->param_types, params, NULL, NULL, 0);
@@ -118,7 +119,7 @@ static void credit_try(void)
 		const char *params[] = { PQgetvalue(n, 0, 0), "1", "", PQgetvalue(n, 0, 1) };
 
 		sql_must("BEGIN");
-		PQclear(what_if(&q_stmt_engine_credit_write, params));
+		PQclear(statement_try(&q_stmt_engine_credit_write, params));
 		r = PQexecParams(store_conn(),
 		    "SELECT sum(amount_micros) FROM ledger WHERE node_id = $1 HAVING "
 		    "sum(amount_micros) <> 0",
@@ -142,8 +143,8 @@ void lag_break(void)
 	lag_judge("1", "1", "2");
 }
 
-/* EC2 takes one back when its first hour is over to the microsecond, and a microsecond earlier: no
- * seed has a machine of spot for so long. */
+/* EC2 reclaims a machine when its first hour is over to the microsecond, and a microsecond earlier.
+ * No seed has a spot machine for so long. */
 static void hour_try(void)
 {
 	static const char *const made[] = { "DELETE FROM attempt WHERE node_id = $1",
@@ -165,15 +166,15 @@ static void hour_try(void)
 		for (size_t k = 0; k < ARRAY_LEN(made); k++) {
 			PQclear(PQexecParams(store_conn(), made[k], 1, NULL, of, NULL, NULL, 0));
 		}
-		r = what_if(&q_stmt_engine_credit_due, params);
-		always(PQntuples(r) == 0, "what the cloud bills is not credited",
+		r = statement_try(&q_stmt_engine_credit_due, params);
+		always(PQntuples(r) == 0, "billed time is not credited",
 		    "n%s would be, after an hour", of[0]);
 		PQclear(r);
 		PQclear(PQexecParams(store_conn(),
 		    "UPDATE node SET launched_us = launched_us + 1 WHERE id = $1", 1, NULL, of,
 		    NULL, NULL, 0));
-		r = what_if(&q_stmt_engine_credit_due, params);
-		always(PQntuples(r) == 1, "what the cloud does not bill is credited",
+		r = statement_try(&q_stmt_engine_credit_due, params);
+		always(PQntuples(r) == 1, "unbilled time is credited",
 		    "n%s would not be, within its hour", of[0]);
 		PQclear(r);
 		sql_must("ROLLBACK");
@@ -181,9 +182,9 @@ static void hour_try(void)
 	PQclear(n);
 }
 
-/* The backup that was restored had a leader once, and then nobody led until it was restored: what
- * was launched meanwhile is nobody's leak; what was launched while somebody led, and no row knows,
- * is one. */
+/* A restored backup had a leader once; then nobody led until the restore. A machine that was
+ * launched meanwhile is no orphan of ours. A machine that was launched while somebody led, and has
+ * no row, is one. */
 static void led_try(void)
 {
 	PGresult *n = PQexec(store_conn(), "SELECT epoch FROM leader WHERE name = 'engine'"), *r;
@@ -202,12 +203,12 @@ static void led_try(void)
 		    "BEGIN; INSERT INTO led VALUES (0, %" PRId64 ", %" PRId64 ")",
 		    SIM_T0 - 72 * SPOT_US_PER_HOUR, SIM_T0 - 48 * SPOT_US_PER_HOUR);
 		sql_must(led);
-		r = what_if(&q_stmt_engine_sweep_judge, params);
+		r = statement_try(&q_stmt_engine_sweep_judge, params);
 		always(PQntuples(r) == 2 && PQgetvalue(r, 1, 5)[0] == 't',
-		    "what a restored backup does not know is kept",
+		    "machines unknown to a restored backup are kept",
 		    "what came while nobody led would not be");
 		always(PQntuples(r) == 2 && PQgetvalue(r, 0, 5)[0] == 'f',
-		    "what nobody owns is ended in the end",
+		    "an orphan is ended in the end",
 		    "what came under an earlier leader would not be");
 		PQclear(r);
 		sql_must("ROLLBACK");
@@ -215,7 +216,7 @@ static void led_try(void)
 	PQclear(n);
 }
 
-/* Two lists lack a machine whose end was wanted and never asked for. */
+/* Two lists lack a machine that the engine wanted to end, and never did. */
 static void unasked_try(void)
 {
 	PGresult *n = PQexec(store_conn(),
@@ -233,7 +234,7 @@ static void unasked_try(void)
 		    "= 0, provider_state = 'absent' "
 		    "WHERE id = $1",
 		    1, NULL, of, NULL, NULL, 0));
-		r = what_if(&q_stmt_engine_reap_due, params);
+		r = statement_try(&q_stmt_engine_reap_due, params);
 		always(PQntuples(r) != 1 || PQgetvalue(r, 0, 7)[0] == 'f',
 		    "a row ends after its instance", "n%s would, and nobody has asked for its end",
 		    of[0]);
@@ -262,7 +263,7 @@ static void lag_try(void)
 		    "launch_sent_us = 1, "
 		    "gone_seen = 1, tries = 1, provider_state = 'absent' WHERE id = $1",
 		    1, NULL, of, NULL, NULL, 0));
-		r = what_if(&q_stmt_engine_reap_due, params);
+		r = statement_try(&q_stmt_engine_reap_due, params);
 		always(PQntuples(r) != 1 || PQgetvalue(r, 0, 7)[0] == 'f',
 		    "a row ends after its instance", "n%s would, when one list lacks it", of[0]);
 		lag_judge(of[0], PQntuples(r) == 1 ? PQgetvalue(r, 0, 12) : "",
@@ -291,13 +292,13 @@ static void commit_try(void)
 			PQgetvalue(n, 0, 2), PQgetvalue(n, 0, 3), "9000000000000000" };
 
 		sql_must("BEGIN");
-		PQclear(what_if(&q_stmt_api_checkpoint_commit, params));
+		PQclear(statement_try(&q_stmt_api_checkpoint_commit, params));
 		r = PQexecParams(store_conn(),
 		    "SELECT FROM checkpoint c LEFT JOIN job j ON j.checkpoint_id = c.id WHERE c.id "
 		    "= $1 AND (c.committed_us = "
 		    "9000000000000000 OR j.id IS NOT NULL)",
 		    1, NULL, params + 3, NULL, NULL, 0);
-		always(PQntuples(r) == 0, "what comes a second time changes nothing",
+		always(PQntuples(r) == 0, "a repeated statement changes nothing",
 		    "c%s is committed again", params[3]);
 		PQclear(r);
 		sql_must("ROLLBACK");
@@ -328,16 +329,16 @@ static void exit_try(void)
 		PQclear(PQexecParams(store_conn(),
 		    "UPDATE attempt SET settled = false WHERE job_id = $1 AND epoch = $2", 2, NULL,
 		    params, NULL, NULL, 0));
-		r = what_if(&q_stmt_engine_attempt_settle, params);
-		always(PQntuples(r) == 0, "what an epoch ended as stays",
-		    "j%s epoch %s would be lost", params[0], params[1]);
+		r = statement_try(&q_stmt_engine_attempt_settle, params);
+		always(PQntuples(r) == 0, "the end of an epoch stays", "j%s epoch %s would be lost",
+		    params[0], params[1]);
 		PQclear(r);
 		sql_must("ROLLBACK");
 	}
 	PQclear(n);
 }
 
-/* Of a row made so, the statement leaves what `wrong` does not find. */
+/* After s, no row made by `made` is in the state that `wrong` finds. */
 static void row_try(const char *made, const struct pg_stmt *s, const char *const *params,
     const char *wrong, const char *rule)
 {
@@ -345,7 +346,7 @@ static void row_try(const char *made, const struct pg_stmt *s, const char *const
 
 	sql_must("BEGIN; SET LOCAL session_replication_role = replica");
 	PQclear(PQexecParams(store_conn(), made, 1, NULL, params, NULL, NULL, 0));
-	PQclear(what_if(s, params));
+	PQclear(statement_try(s, params));
 	r = PQexecParams(store_conn(), wrong, 1, NULL, params, NULL, NULL, 0);
 	always(PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 0, rule, "%s of n%s",
 	    s->name, params[0]);
@@ -378,7 +379,7 @@ static void row_tries(void)
 			"9000000000000000 WHERE id = $1",
 		    &q_stmt_engine_node_move, ends,
 		    "SELECT FROM node WHERE id = $1 AND ended_us < 9000000000000000",
-		    "what is billed lies within the machine's life");
+		    "bills lie within the machine's life");
 	}
 	PQclear(n);
 }
@@ -396,7 +397,7 @@ static void fence_try(const char *made, const struct pg_stmt *s, const char **pa
 		sql_must("BEGIN; SET LOCAL session_replication_role = replica");
 		sql_must(made);
 		params[s->params_n - 1] = epochs[k];
-		r = what_if(s, params);
+		r = statement_try(s, params);
 		if (k == 0) {
 			always(PQntuples(r) == 0, "a daemon that leads no longer changes nothing",
 			    "%s without the lease", s->name);
@@ -425,7 +426,7 @@ static void fence_tries(void)
 	PQclear(n);
 }
 
-void what_if_try(void)
+void statements_try(void)
 {
 	if (PQtransactionStatus(store_conn()) != PQTRANS_IDLE) { /* breaks.c */
 		return;

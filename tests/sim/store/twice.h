@@ -6,13 +6,13 @@
 
 struct pg_stmt;
 struct pg_item;
-/* It ran, and this is what it returned. */
+/* It ran, with this result. */
 void twice_try(const struct pg_stmt *s, const struct pg_item *i, const PGresult *first);
 void twice_break(void); /* for breaks.c */
 
 /* Statements for which faults seldom make the rows, asked with such rows at the end; all is as
  * it was then. */
-void what_if_try(void);
+void statements_try(void);
 void lag_break(void); /* for breaks.c */
 
 #endif

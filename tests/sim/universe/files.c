@@ -1,9 +1,8 @@
 /*
- * What a copy of the server writes to files stays in its memory: a file that is written becomes a
- * copy of itself (memfd), and files that are made, renamed or removed are so for this process
- * alone. The write-ahead log is written nowhere: nobody will recover from it. Of libc's functions
- * are here those through which Postgres reaches files of its data folder (relative paths), where
- * they change something or would see what was changed.
+ * Keeps in memory all writes of a server's copy to files. A written file becomes a copy of itself
+ * (memfd). Files that are made, renamed or removed are so for this process alone. The write-ahead
+ * log is written nowhere: nobody will recover from it. The functions of libc here are those through
+ * which Postgres reaches its data folder (relative paths), if they change or see such files.
  */
 /* The names that Postgres calls, and not those of old 32 bit systems. */
 #undef _FILE_OFFSET_BITS

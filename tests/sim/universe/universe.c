@@ -1,16 +1,16 @@
 /*
- * A database for each seed without making one: a server process of Postgres that has parsed and
- * planned all statements, and has read all tables, is forked for each connection. Its memory is the
- * seed's own from then on (copy on write), with all that other processes of the server share; what
- * it writes to files stays in memory, too (files.c). So each seed begins in the very state in which
- * the process was, and nothing that one seed does is seen by another.
+ * Gives each seed a database without making one. One server process of Postgres has parsed and
+ * planned all statements and read all tables. It is forked for each connection. Its memory is the
+ * seed's own from then on (copy on write), with all that the server's processes share. Its writes
+ * to files stay in memory, too (files.c). So each seed begins in the very same state, and sees
+ * nothing of another.
  *
- * This is preloaded (LD_PRELOAD) into a server from its package and knows nothing of its inside: it
- * stands between that and libc. A client that sends ORDER with the path of a socket, in any
- * statement, makes its server process serve there as soon as the statement is done and the process
- * waits for the next one; who connects to that socket talks to a copy of the process, in whose
- * place the client's socket was put. The other processes of the server must be idle then: what they
- * hold is held for ever in the copies.
+ * This library is preloaded (LD_PRELOAD) into a packaged server. It knows nothing of the server's
+ * inside: it stands between the server and libc. A client sends ORDER with the path of a socket in
+ * any statement. The server process then serves at that socket once the statement is done and it
+ * waits for the next one. A client of that socket talks to a copy of the process, in which the
+ * client's socket has been put in place. The other processes of the server must be idle then: the
+ * copies hold their locks for ever.
  *
  * The message formats: https://www.postgresql.org/docs/15/protocol-message-formats.html
  */
@@ -137,8 +137,8 @@ static size_t parameter_put(char *at, const char *name, const char *value)
 	return 5 + n + m;
 }
 
-/* Whoever may open the socket may come in, as in the server itself; what the client wants set is as
- * the process has it set. */
+/* Any client that can open the socket may come in, as in the server itself. It gets the process's
+ * settings, whatever it asks for. */
 static void client_greet(int fd)
 {
 	uint8_t head[4];
@@ -177,7 +177,7 @@ static void cpu_limit(void)
 	}
 }
 
-/* Returns in the copies only, whose client is fd then. */
+/* Returns in the copies only; their client is fd then. */
 static void client_serve(int fd)
 {
 	pid_t parent = getppid();
@@ -218,7 +218,7 @@ static void client_serve(int fd)
 	}
 }
 
-/* ---- what comes from clients ----------------------------------------------------------------- */
+/* ---- input from clients ---------------------------------------------------------------------- */
 
 static void door_open(const char *path, size_t n)
 {

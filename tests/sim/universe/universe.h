@@ -4,8 +4,7 @@
 
 #include <stdbool.h>
 
-/* True in a process whose database is its own: nothing that it writes may reach a file of
- * others. */
+/* True in a process with a database of its own: its writes must not reach others' files. */
 extern bool universe_inside;
 /* Descriptors below are the server's own. */
 #define UNIVERSE_FDS 2048

@@ -1,7 +1,7 @@
 /*
- * People who look after the daemon: they run the doctor, and have what nobody owns ended before its
- * grace is over. What they asked for is over in the end, whoever crashed meanwhile (check_work.c).
- * What they say may be lost: they say it again.
+ * Operators. They run the doctor, and have orphans ended before their grace is over. Each request
+ * is over in the end, whatever crashed meanwhile (check_work.c). A request may be lost: they repeat
+ * it.
  *
  * Only in small worlds and every sixteenth seed, with draws of its own.
  */
@@ -83,7 +83,7 @@ static void ask_send(void)
 	flight_start(&ask.to);
 }
 
-/* One that is known for long enough to be seen; what a restored backup does not know is to be
+/* One that is known for long enough to be seen; a machine unknown to a restored backup is to be
  * kept. */
 static bool leak_draw(void)
 {

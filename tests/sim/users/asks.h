@@ -1,4 +1,4 @@
-/* People who look after the daemon. */
+/* Operators of the daemon. */
 #ifndef SIM_ASKS_H
 #define SIM_ASKS_H
 

@@ -1,7 +1,7 @@
 /*
- * Jobs of all kinds: alone, gangs, with deadlines, not to be interrupted, on a fleet with one of
- * higher priority behind them; fleets that are closed again; passes of rebalancing that somebody
- * asks for.
+ * Draws jobs of all kinds: alone, gangs, with deadlines, not to be interrupted. Some run on a
+ * fleet, with one of higher priority behind them. Also draws fleets that are closed again, and
+ * passes of rebalancing on request.
  */
 #include "sim/world/world.h"
 #include "sim/cloud/cloud.h"
@@ -54,16 +54,16 @@ static int64_t wish_between(size_t k, uint64_t salt, int64_t from, int64_t to)
 	return from + (int64_t)((wish_draw(k, salt) >> 24) % (uint64_t)(to - from + 1));
 }
 
-/* Where gangs become dear as they gather (gang_dear) there are no others, and each may cost so
- * much. */
+/* In seeds in which gangs become dear as they gather (gang_dear) all jobs are gangs, and each has a
+ * budget. */
 static bool gangs_alone(void)
 {
 	return profile_is(PROFILE_DEAR_GANGS);
 }
 
-/* A fifth of the jobs that save (of gangs a third) may cost so much: what a machine like theirs
- * costs in some minutes. It may be too little to begin, then it is raised; enough, then it is
- * lowered to what is spent sooner; what comes after that may be too little once more. */
+/* Whether the job has a budget: a fifth of the jobs that save, of gangs a third. The budget is the
+ * cost of some minutes of a machine like theirs. It may be too little to begin, and is raised. If
+ * it is enough, it is lowered so that it is spent sooner, and may be too little once more. */
 static bool is_limited(size_t k, const struct job_draw *d)
 {
 	return d->saves && d->slack_s == 0 &&
@@ -74,8 +74,8 @@ static bool is_limited(size_t k, const struct job_draw *d)
 	    0;
 }
 
-/* 470 s are the least to begin with. Of gangs half have hardly more of what spot costs in some
- * worlds: for a machine that is lost as they gather there is nothing left. */
+/* 470 s are the least to begin with. In some worlds half of the gangs have hardly more of spot's
+ * cost. Nothing is left then for a machine that is lost as they gather. */
 static int64_t budget_s(size_t k, const struct job_draw *d)
 {
 	bool little =
@@ -85,8 +85,8 @@ static int64_t budget_s(size_t k, const struct job_draw *d)
 		      : wish_between(k, 100, 8 * 60, 60 * 60);
 }
 
-/* In some seeds most jobs may run for so long, half of them not to their end, in some of these
- * hardly any, so that it is over when they have moved; 0 = as long as they want. */
+/* max_duration of a job; 0 = none. In some seeds most jobs have one, and half of these are shorter
+ * than the job. In some it is so short that it is over once the job has moved. */
 static int64_t longest_s(size_t k, const struct job_draw *d, int64_t work_s)
 {
 	if (!profile_is(PROFILE_TIMED) || d->slack_s > 0 || (wish_draw(k, 500) >> 40) % 3 == 0) {
@@ -189,8 +189,8 @@ static void job_text(struct wish_text *w, size_t k, const struct job_draw *d)
 	cancel_draw(w, k, d);
 }
 
-/* Where there is CoreWeave, half of the jobs want what only it has: whole servers. A10 are Lambda's
- * alone: where that is not, nobody's. */
+/* In worlds with CoreWeave, half of the jobs want whole servers, which only it has. Only Lambda has
+ * A10s: in a world without it nobody does. */
 static const char *gpu_draw(size_t of)
 {
 	static const char *const servers[] = { "A100-80GB: 8", "L40S: 8", "H100: 8" };

@@ -1,4 +1,4 @@
-/* What users ask for: drawn per seed; work.c sends it. */
+/* The wishes of users: drawn per seed; work.c sends them. */
 #ifndef SIM_WISH_H
 #define SIM_WISH_H
 
@@ -13,9 +13,9 @@ struct wish_text {
 	bool cancels; /* the job is cancelled, the fleet closed */
 	bool timed; /* the job has a max_duration */
 	int64_t at_us, cancel_after_us;
-	/* Of a job with a budget that is not cancelled: what its user sets it to later, in
-	 * micro-dollars, each so long after the one before; the last time it is lifted, when all is
-	 * calm, or the job is cancelled, parked or not (gives_up). */
+	/* Budgets that the user of a job that is not cancelled sets later, in micro-dollars, each
+	 * so long after the one before. The last change lifts the budget when all is calm, or
+	 * cancels the job, parked or not (gives_up). */
 	bool gives_up;
 	int64_t limits[WISH_LIMITS], limit_after_us[WISH_LIMITS];
 	size_t limits_n;

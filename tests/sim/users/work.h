@@ -11,7 +11,7 @@ size_t work_jobs(void); /* of them jobs, fleets */
 size_t work_fleets(void);
 bool work_limited(void); /* one of them has a budget */
 bool work_timed(void); /* one of them may run for so long */
-/* the job whose cancellation was accepted; NULL = it was not, or is no job */
+/* the job with an accepted cancellation; NULL = not accepted, or no job */
 const char *work_cancelled(size_t wish);
 /* For breaks.c: forgets that one was accepted, or hears it refused. */
 void work_forget(bool forget);

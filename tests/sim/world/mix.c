@@ -161,7 +161,7 @@ void mix_text(const struct faults_mix *m, char *buf, size_t n)
 
 /* ---- by the seed ----------------------------------------------------------------------------- */
 
-/* Of dice of their own, for nothing else may hang on what was asked for on the command line. */
+/* Of dice of their own, since nothing else may depend on the command line. */
 static bool is_small(uint64_t seed, struct rng *ret)
 {
 	rng_seeded_init(ret, seed ^ UINT64_C(0x6a09e667f3bcc909));
@@ -199,8 +199,8 @@ static bool by_the_minute(size_t fault)
 	return false;
 }
 
-/* Which faults there are matters more than how many: bugs hide behind others' noise. What is asked
- * once stays. */
+/* Which faults there are matters more than how many: bugs hide behind the noise of other faults.
+ * Faults that are asked for once stay. */
 static void mix_swarm(uint64_t seed, struct faults_mix *m)
 {
 	struct rng r;
@@ -230,8 +230,7 @@ static void mix_swarm(uint64_t seed, struct faults_mix *m)
 	}
 }
 
-/* Half of the seeds are calm enough to see what should never happen to healthy work, half are
- * rough. */
+/* Half of the seeds are calm enough to show faults in healthy work, half are rough. */
 void mix_of_seed(uint64_t seed, const char *text, struct faults_mix *ret)
 {
 	struct rng r;

@@ -1,12 +1,12 @@
-/* What a seed is: how large, and what goes wrong in it how often. */
+/* The size of a seed's world, and how often each fault comes in it. */
 #ifndef SIM_MIX_H
 #define SIM_MIX_H
 
 #include "sim/world/world.h"
 
-/* From here on most seeds are small worlds: cheap, of one or two short jobs, a few minutes and a
- * part of the faults, each of them more often. Below, and every SIM_FULLth of them, a seed is a
- * full one of twenty minutes. */
+/* From here on most seeds are small worlds: one or two short jobs, a few minutes, and a part of the
+ * faults, each more often. A seed below, and every SIM_FULLth one above, is a full one of twenty
+ * minutes. */
 #define SIM_SMALL_FROM UINT64_C(100001)
 #define SIM_FULL 16
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* Of each `every` seeds those whose remainder is from `first` to `last`; every 0: none. */
+/* Of each `every` seeds those with a remainder from `first` to `last`; every 0: none. */
 struct seeds {
 	uint64_t every, first, last;
 };

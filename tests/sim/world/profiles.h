@@ -1,6 +1,6 @@
 /*
- * Named profiles: what some seeds have and others have not. A seed has a profile by its number;
- * `sim SEED --profile NAME` adds one, `sim --profiles` lists them.
+ * Named profiles: habits of some seeds only. A seed has a profile by its number; `sim SEED
+ * --profile NAME` adds one, `sim --profiles` lists them.
  */
 #ifndef SIM_PROFILES_H
 #define SIM_PROFILES_H
@@ -23,7 +23,7 @@ enum profile {
 	PROFILE_PLANNED,
 	PROFILE_DEAR_GANGS,
 	PROFILE_LATE_CLOCK,
-	/* what users, programs and the world do */
+	/* habits of users, programs and the world */
 	PROFILE_ASKING,
 	PROFILE_SMALL_BUDGETS,
 	PROFILE_TIMED,
@@ -35,7 +35,7 @@ enum profile {
 	PROFILE_STICKY,
 	PROFILE_RESTORED,
 	PROFILE_GHOST_AT_AWS,
-	/* what is tried beside what happens */
+	/* attempts made beside the workload */
 	PROFILE_PROBED,
 };
 

@@ -1,9 +1,8 @@
 /*
- * A product that spins would hold a batch for ever: timers that are armed for now again and again,
- * a pass that always finds something changed, a loop that never returns. The first two are seen by
- * the turns that a simulated minute takes; whoever does not come back from a turn, by the processor
- * time of the process. Who waits for something that never comes uses none: the batch ends what
- * takes SPIN_REAL_S.
+ * A product that spins would hold a batch for ever. A timer is armed for now again and again, a
+ * pass always finds a change, or a loop never returns. The turns of a simulated minute show the
+ * first two; the processor time of the process shows the third. Waiting for an event that never
+ * comes uses no time: the batch ends a seed that takes SPIN_REAL_S.
  *
  * The server's side has a limit of its own (universe.c): a statement without end is over after two
  * minutes.
@@ -72,7 +71,7 @@ void spin_limit(int out, bool alone)
 {
 	const char *given = getenv("SPOT_SIM_CPU_S"); /* test_sim.py waits less */
 	rlim_t s = given != NULL ? strtoul(given, NULL, 10) : CPU_S;
-	/* who ignores the signal is killed */
+	/* a process that ignores the signal is killed */
 	struct rlimit cpu = { .rlim_cur = s, .rlim_max = s + 5 };
 
 	spin.out = out;

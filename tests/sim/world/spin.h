@@ -8,7 +8,7 @@
 /* Real seconds that a seed may take: it takes one, and some where a machine has much else to do. */
 #define SPIN_REAL_S 900
 
-/* In the process of a seed: its processor time is bounded from here on; who has used it up says so
+/* Bounds the processor time of a seed's process from here on. A process that has used it up says so
  * to out, and ends. alone: prints more. */
 void spin_limit(int out, bool alone);
 void spin_turn(void); /* one turn of a loop */

@@ -1,6 +1,6 @@
 /*
  * Virtual time: the loop's waiter jumps to the next timer. Nothing here is real: no descriptors, no
- * signals, no children; whoever asks the machine for time, chance or a socket is stopped (traps.c).
+ * signals, no children; a call for the machine's time, chance or sockets aborts (traps.c).
  */
 #include "base/base.h"
 #include "io/loop/loop_priv.h"
@@ -100,7 +100,7 @@ void world_loop_open(void)
 	world.loop = world_loop_new(&world.clock.clock);
 }
 
-/* The loop whose turn is due next; of several the one that waits longest. */
+/* Returns the loop with the next due turn; of several the one that waits longest. */
 static size_t loop_next(int64_t *ret_in_us)
 {
 	size_t best = LOOPS_MAX;
@@ -133,7 +133,7 @@ struct loop *world_turn(int64_t until_us)
 	world.turns++;
 	clock_manual_advance(&world.clock, due ? in : most);
 	spin_turn();
-	/* Whoever is told something by another's turn reads the time of now. */
+	/* Another loop's turn may have called into any loop: each reads the time of now. */
 	for (size_t i = 0; i < LOOPS_MAX; i++) {
 		if (loops[i].loop != NULL) {
 			loop_clock_update(loops[i].loop);
@@ -170,7 +170,7 @@ void loop_waiter_free(struct loop_waiter *w)
 
 void loop_waiter_wait(struct loop *l UNUSED, int64_t wait_us)
 {
-	assert(wait_us == 0); /* time has been moved to what is due */
+	assert(wait_us == 0); /* time has been moved to the next due event */
 }
 
 void *loop_ev(struct loop *l UNUSED)

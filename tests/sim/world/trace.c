@@ -1,4 +1,4 @@
-/* The trace, the dice, and what a seed has seen. */
+/* The trace, the dice, and the states that a seed has reached. */
 #include "base/base.h"
 #include "sim/world/world.h"
 #include "base/hash.h"
@@ -15,13 +15,13 @@ static struct seen {
 } seen[NAMES_MAX];
 static size_t seen_n;
 
-/* Over all lines: what two runs of one seed are compared by. */
+/* Hash of all lines, by which two runs of one seed are compared. */
 static void hash_add(const char *p, size_t n)
 {
 	world.hash = hash_bytes(world.hash, p, n);
 }
 
-/* The last lines, for whoever crashes. */
+/* The last lines, for a crash. */
 static char last[32][1200];
 
 void trace_last(int fd)

@@ -1,9 +1,9 @@
 /*
  * The linker sends every such call of ours here (-Wl,--wrap, in meson.build for each name below).
- * test_sim.py springs each, and looks into the binary for calls of this kind that are not in this
- * list (`random` and `srand` cannot be: base.h poisons the words). Shared libraries' own calls are
- * not seen: libpq's are the one real connection, OpenSSL only computes, and curl, whose place net.c
- * takes, is never called.
+ * test_sim.py springs each. It also searches the binary for calls of this kind that the list lacks.
+ * `random` and `srand` cannot be there: base.h poisons the words. Calls inside shared libraries are
+ * not seen. OpenSSL only computes. net.c takes curl's place, so curl is never called. libpq has the
+ * one real connection.
  */
 #include "base/base.h"
 #include "sim/world/traps.h"
@@ -38,7 +38,7 @@ void trap_sprung(const char *what)
 #define PROCESS "a process is begun"
 #define MACHINE "the machine is asked for its own"
 
-/* name, what it is, its result, its parameters, how they are passed on */
+/* name, kind, result, parameters, how they are passed on */
 #define TRAPS(X) \
 	X(clock_gettime, CLOCK_READ, int, (clockid_t id, struct timespec * ts), (id, ts)) \
 	X(gettimeofday, CLOCK_READ, int, (struct timeval * tv, void *tz), (tv, tz)) \

@@ -8,8 +8,8 @@
 extern bool traps_armed; /* from the begin of a seed to its end */
 void trap_sprung(const char *what) __attribute__((noreturn));
 
-/* --trap: calls the real thing as if inside of a seed, which must end the program; false: there is
- * no such trap, or it let it pass. "list": prints the names. */
+/* --trap: makes the real call as if inside a seed, which must end the program. Returns false if
+ * there is no such trap, or if it let the call pass. "list" prints the names. */
 bool trap_try(const char *name);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * The simulated world: one process, one thread, one loop on a virtual clock. What the product talks
- * to is replaced below its lowest layer, by the linker: the loop's waiter (time.c), HTTP client and
- * server (net*.c), the connections to Postgres (store.c), the agent's processes and its HTTP client
- * (host*.c). All above that is the product itself.
+ * The simulated world: one process, one thread, one loop on a virtual clock. The linker replaces
+ * the layers that the product talks to. These are the loop's waiter (time.c), HTTP client and
+ * server (net*.c), the connections to Postgres (store.c), and the agent's processes and its HTTP
+ * client (host*.c). All above that is the product itself.
  *
  * Everything that happens is one line of the trace; the same seed gives the same trace, byte for
  * byte.
@@ -62,7 +62,7 @@
 	X(lag) /* lists lag behind launches for a while (each minute; small worlds) */ \
 	/* the database answers with errors for a while (each minute; small worlds) */ \
 	X(db_refuse) \
-	X(unheard_end) /* what a launch made ends as its outcome is written down as unknown */ \
+	X(unheard_end) /* a launch's machine ends as its outcome is written down as unknown */ \
 	/* EC2 plans an end or a restart of a machine, or both (each minute; one seed in 64, \
 	 * small worlds) */ \
 	X(planned) \
@@ -80,8 +80,8 @@
 	/* somebody stops an instance: it is there, costs, and does nothing (each minute; every \
 	 * eighth seed, small worlds) */ \
 	X(halt) \
-	/* before Google stands another who answers, or a zone of it is out of reach (each \
-	 * minute; every sixteenth seed, small worlds) */ \
+	/* a proxy answers for Google, or a zone of it is out of reach (each minute; every \
+	 * sixteenth seed, small worlds) */ \
 	X(front) \
 	/* a cloud says that it began or ended a machine and has not (asked as the request \
 	 * leaves; every sixteenth seed, small worlds) */ \
@@ -89,16 +89,16 @@
 	/* an agent dies and starts again (asked after each of its turns; every sixteenth seed, \
 	 * small worlds) */ \
 	X(agent_crash) \
-	/* a feed of prices answers well, and with what was so when it froze, for minutes (each \
-	 * minute; every sixteenth seed, small worlds) */ \
+	/* a feed of prices repeats the prices of when it froze, for minutes (each minute; every \
+	 * sixteenth seed, small worlds) */ \
 	X(frozen_feed) \
 	/* daemons cannot reach a cloud, for minutes (each minute; every sixteenth seed, small \
 	 * worlds) */ \
 	X(far) \
-	/* a store of objects refuses what an agent asks of it (asked for each request; every \
-	 * sixteenth seed, small worlds) */ \
+	/* an object store refuses an agent's request (asked for each request; every sixteenth \
+	 * seed, small worlds) */ \
 	X(store_refuse) \
-	/* what a gang that gathers is of costs ten times as much, and one of its instances ends \
+	/* the price of a gathering gang's pool rises tenfold, and one of its instances ends \
 	 * (each minute; one seed in 64) */ \
 	X(gang_dear)
 #define FAULTS_MAX 64
@@ -116,7 +116,7 @@ struct world_conf {
 	struct faults_mix mix;
 	bool trace; /* print each line as it happens */
 	bool prove, gates_off;
-	const char *trap; /* --trap: what this seed does at its calm */
+	const char *trap; /* --trap: this seed's call at its calm */
 	const char *dsn, *dir;
 };
 
@@ -131,7 +131,7 @@ struct world {
 	int64_t skew_ahead, skew_behind; /* so far a daemon's clock was off in this seed */
 	int64_t skew_max; /* so far apart two times may be that daemons wrote in one moment */
 	bool stood; /* a daemon stood still for a while */
-	/* what went wrong last may be felt until then; nothing of the market counts */
+	/* the last fault may be felt until then; nothing of the market counts */
 	int64_t harm_until;
 	/* a machine was taken or cut off, or a cloud lies: it may not be known before */
 	int64_t taken_until;
@@ -139,7 +139,7 @@ struct world {
 	uint64_t hash; /* of the trace */
 	int64_t turns, statements, asked, messages, restarts;
 	char *failed; /* first broken invariant; NULL = none */
-	bool pause_asked; /* the daemon whose turn it is stops after it */
+	bool pause_asked; /* the daemon in its turn pauses after it */
 	const char *proving; /* breaks.c: the rule that is to be seen broken */
 	bool proven;
 };
@@ -158,7 +158,7 @@ struct skewed_clock {
 void skewed_clock_init(struct skewed_clock *c, int64_t skew_us);
 struct loop *world_loop_new(const struct clock *clock);
 void world_loop_free(struct loop *l);
-/* Has no turns until it goes on (SIGSTOP, a sleeping laptop); what comes for it waits. */
+/* Has no turns until it goes on (SIGSTOP, a sleeping laptop); its messages wait. */
 void world_loop_pause(struct loop *l, bool paused);
 bool world_loop_paused(const struct loop *l);
 /* Seconds, minutes or hours, forward or back. */

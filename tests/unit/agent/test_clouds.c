@@ -1,5 +1,4 @@
-/* What the metadata services of Google Cloud and Azure say, and how the next question follows from
- * it. */
+/* Answers of the metadata services of Google Cloud and Azure, and the next request after each. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -76,7 +75,7 @@ static void after_a_fault_it_begins_anew_and_soon(void **state)
 		wait *= 2;
 	}
 	assert_string_equal(k.etag, "");
-	/* what we knew is still so */
+	/* the earlier answer still holds */
 	assert_false(notice_gcp_answer(&k, 10 * S, "b1", STR_LIT("FALSE")));
 	notice_gcp_fault(&k, 11 * S);
 	assert_int_equal(k.next_us, 11 * S + S / 10);
@@ -163,7 +162,7 @@ static void types_tell_what_follows(void **state)
 	assert_int_equal(e[3].kind, -1);
 }
 
-static void what_is_no_document_is_refused(void **state)
+static void text_that_is_no_document_is_refused(void **state)
 {
 	static const char *const texts[] = { "", "[]", "{}", "<html>",
 		"{\"DocumentIncarnation\":1}", "{\"DocumentIncarnation\":\"1\",\"Events\":[]}",
@@ -260,7 +259,7 @@ int main(void)
 		cmocka_unit_test(a_started_event_or_an_odd_time_means_now),
 		cmocka_unit_test(events_of_others_are_left_out_and_shared_ones_marked),
 		cmocka_unit_test(types_tell_what_follows),
-		cmocka_unit_test(what_is_no_document_is_refused),
+		cmocka_unit_test(text_that_is_no_document_is_refused),
 		cmocka_unit_test(more_events_than_fit_are_cut),
 		cmocka_unit_test(the_nonce_is_ten_digits_of_the_tokens_hash),
 		cmocka_unit_test(a_proof_of_more_than_five_minutes_is_fetched_anew),

@@ -73,7 +73,7 @@ static void gpus_that_programs_cannot_use_yet_are_waited_for_up_to_a_limit(void 
 			     &n, NULL),
 	    SPOT_OK);
 	assert_string_equal(gpu_fault(&n), "GPU 0: GPU is lost (15)");
-	/* Where there is none, such as on a machine without GPUs, that is no fault. */
+	/* A machine without GPUs has no helper's report, and that is no fault. */
 	assert_int_equal(gpu_helper_line(STR_LIT("{\"error\":\"no GPU\"}"), &n, NULL), SPOT_OK);
 	assert_string_equal(gpu_fault(&n), "");
 	json_decref(n.gpus);

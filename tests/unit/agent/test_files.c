@@ -1,4 +1,4 @@
-/* Paths that may leave their root, whole-file writes, boot.json and what is wrong with it. */
+/* Paths that may leave their root, whole-file writes, boot.json and its errors. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -160,7 +160,7 @@ static void processes_are_known_by_start_time_and_handlers(void **state)
 	assert_int_equal(signal_parse(""), 0);
 }
 
-static void what_cannot_be_read_is_not_gone(void **state)
+static void an_unreadable_file_is_not_gone(void **state)
 {
 	struct rlimit had, none = { 0, 0 };
 	uint64_t start = proc_start_time(getpid()), blind;
@@ -203,7 +203,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(paths_stay_inside),
-		cmocka_unit_test(what_cannot_be_read_is_not_gone),
+		cmocka_unit_test(an_unreadable_file_is_not_gone),
 		cmocka_unit_test_setup_teardown(a_write_replaces_the_whole_and_keeps_its_mode,
 		    dir_new, dir_end),
 		cmocka_unit_test_setup_teardown(a_file_over_its_limit_is_refused, dir_new, dir_end),

@@ -1,4 +1,4 @@
-/* What AWS publishes, as text, into deadlines. */
+/* Turns AWS's published notices, as text, into deadlines. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -40,7 +40,7 @@ static void hibernation_and_odd_times_mean_now(void **state)
 	}
 }
 
-static void what_is_no_action_is_no_notice(void **state)
+static void text_without_an_action_is_no_notice(void **state)
 {
 	static const char *const texts[] = { "", "<html>", "[]", "{}",
 		"{\"time\":\"2026-01-01T00:02:00Z\"}", "{\"action\":7}" };
@@ -79,7 +79,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_action_gives_its_time),
 		cmocka_unit_test(hibernation_and_odd_times_mean_now),
-		cmocka_unit_test(what_is_no_action_is_no_notice),
+		cmocka_unit_test(text_without_an_action_is_no_notice),
 		cmocka_unit_test(maintenance_takes_the_earliest_active_event),
 	};
 

@@ -97,7 +97,7 @@ static void goes_on(const char *reason, int status, const char *body, bool serve
 }
 
 /* URLs that are signed for longer than a request is held. */
-static void who_was_held_asks_again_at_once(void **state)
+static void a_held_request_is_repeated_at_once(void **state)
 {
 	struct agent *a = agent_that_saves("periodic");
 	struct http_reply r = { .status = 503,
@@ -137,7 +137,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_save_ends_after_a_day),
 		cmocka_unit_test(so_does_a_commit),
-		cmocka_unit_test(who_was_held_asks_again_at_once),
+		cmocka_unit_test(a_held_request_is_repeated_at_once),
 		cmocka_unit_test(a_job_that_runs_goes_on_trying),
 		cmocka_unit_test(a_daemon_that_is_away_is_waited_for),
 	};

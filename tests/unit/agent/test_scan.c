@@ -1,4 +1,4 @@
-/* The scan of a checkpoint directory: what is in it, what is read again, what is told. */
+/* The scan of a checkpoint directory: its files, files read again, and the report. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -28,7 +28,7 @@ static int dir_end(void **state)
 	return 0;
 }
 
-static void put(const char *name, const char *text, int mode)
+static void file_put(const char *name, const char *text, int mode)
 {
 	char path[AGENT_PATH_MAX];
 
@@ -43,8 +43,8 @@ static void regular_files_are_listed_by_path_with_mode_and_hash(void **state)
 	char hex[SHA256_HEX], path[AGENT_PATH_MAX];
 
 	(void)state;
-	put("b/deep er/file", "abc", 0640);
-	put("a", "", 0755);
+	file_put("b/deep er/file", "abc", 0640);
+	file_put("a", "", 0755);
 	assert_true(path_join(path, dir, "link"));
 	assert_int_equal(symlink("a", path), 0);
 	assert_true(path_join(path, dir, "fifo"));
@@ -100,13 +100,13 @@ static void an_unchanged_file_is_not_read_again_and_a_changed_one_is(void **stat
 	struct scan_list first = { 0 }, second = { 0 };
 
 	(void)state;
-	put("same", "one", 0644);
-	put("other", "two", 0644);
+	file_put("same", "one", 0644);
+	file_put("other", "two", 0644);
 	assert_int_equal(scan_dir(dir, NULL, &first, NULL), SPOT_OK);
 	/* A mark where the hash of an unread file comes from. */
 	memset(first.files[0].sha256[0], 'f', 64);
 	memset(first.files[1].sha256[0], 'f', 64);
-	put("other", "2wo", 0644); /* same size, another inode */
+	file_put("other", "2wo", 0644); /* same size, another inode */
 	assert_int_equal(scan_dir(dir, &first, &second, NULL), SPOT_OK);
 	assert_string_equal(second.files[0].path, "other");
 	assert_int_not_equal(second.files[0].sha256[0][0] == 'f' &&
@@ -127,7 +127,7 @@ static void a_file_that_was_written_over_in_place_is_read_again(void **state)
 	int fd;
 
 	(void)state;
-	put("same size and inode", "one", 0644);
+	file_put("same size and inode", "one", 0644);
 	assert_true(path_join(path, dir, "same size and inode"));
 	assert_int_equal(stat(path, &was), 0);
 	assert_int_equal(scan_dir(dir, NULL, &first, NULL), SPOT_OK);
@@ -153,7 +153,7 @@ static void lists_compare_by_content_and_mode(void **state)
 	char path[AGENT_PATH_MAX];
 
 	(void)state;
-	put("f", "x", 0644);
+	file_put("f", "x", 0644);
 	assert_int_equal(scan_dir(dir, NULL, &a, NULL), SPOT_OK);
 	scan_list_copy(&b, &a);
 	assert_true(scan_list_same(&a, &b));

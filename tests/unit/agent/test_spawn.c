@@ -28,7 +28,7 @@ static pid_t slow_child(int input)
 	return pid;
 }
 
-static int run(const char *path)
+static int program_run(const char *path)
 {
 	int status = 0;
 	pid_t pid = fork();
@@ -59,7 +59,7 @@ static void a_program_written_while_another_child_starts_can_be_run(void **state
 	assert_int_equal(fchmod(to, 0700), 0);
 	pid = slow_child(input[0]);
 	close(to);
-	assert_int_equal(run(path), 0);
+	assert_int_equal(program_run(path), 0);
 	close(input[1]);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	close(input[0]);

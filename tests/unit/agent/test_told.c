@@ -1,4 +1,4 @@
-/* What object stores tell of the bytes of an object, and where they tell something else. */
+/* Object stores' hashes of an object's bytes, and answers that are no such hash. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -12,7 +12,7 @@
 		"", "", "", "", "", "", "" \
 	}
 
-static enum told check(struct told_headers h)
+static enum told headers_check(struct told_headers h)
 {
 	uint8_t md5[MD5_BYTES];
 	struct md5_stream *s = md5_stream_new();
@@ -27,22 +27,24 @@ static enum told check(struct told_headers h)
 static void an_etag_is_an_md5_where_it_looks_like_one(void **state)
 {
 	(void)state;
-	assert_int_equal(check((struct told_headers){ "", "", "", HEX, "", "", "" }), TOLD_SAME);
-	assert_int_equal(check((struct told_headers){ "", "", "", HEX, "AES256", "", "STANDARD" }),
+	assert_int_equal(headers_check((struct told_headers){ "", "", "", HEX, "", "", "" }),
 	    TOLD_SAME);
-	assert_int_equal(check((struct told_headers){ "", "", "",
+	assert_int_equal(headers_check(
+			     (struct told_headers){ "", "", "", HEX, "AES256", "", "STANDARD" }),
+	    TOLD_SAME);
+	assert_int_equal(headers_check((struct told_headers){ "", "", "",
 			     "\"5d41402abc4b2a76b9719d911017c593\"", "", "", "" }),
 	    TOLD_OTHER);
-	assert_int_equal(check((struct told_headers){ "", "", "",
+	assert_int_equal(headers_check((struct told_headers){ "", "", "",
 			     "\"5d41402abc4b2a76b9719d911017c593-2\"", "", "", "" }),
 	    TOLD_NOTHING);
-	assert_int_equal(check((struct told_headers){ "", "", "", "\"0x8D0000000000001\"", "", "",
-			     "" }),
+	assert_int_equal(headers_check((struct told_headers){ "", "", "", "\"0x8D0000000000001\"",
+			     "", "", "" }),
 	    TOLD_NOTHING);
-	assert_int_equal(check((struct told_headers){ "", "", "",
+	assert_int_equal(headers_check((struct told_headers){ "", "", "",
 			     "W/\"41402abc4b2a76b9719d911017c593ab\"", "", "", "" }),
 	    TOLD_NOTHING);
-	assert_int_equal(check((struct told_headers)NONE), TOLD_NOTHING);
+	assert_int_equal(headers_check((struct told_headers)NONE), TOLD_NOTHING);
 }
 
 static void an_etag_of_what_is_encrypted_or_in_a_directory_bucket_is_not(void **state)
@@ -50,13 +52,16 @@ static void an_etag_of_what_is_encrypted_or_in_a_directory_bucket_is_not(void **
 	static const char other[] = "\"5d41402abc4b2a76b9719d911017c593\"";
 
 	(void)state;
-	assert_int_equal(check((struct told_headers){ "", "", "", other, "aws:kms", "", "" }),
+	assert_int_equal(headers_check(
+			     (struct told_headers){ "", "", "", other, "aws:kms", "", "" }),
 	    TOLD_NOTHING);
-	assert_int_equal(check((struct told_headers){ "", "", "", other, "aws:kms:dsse", "", "" }),
+	assert_int_equal(headers_check(
+			     (struct told_headers){ "", "", "", other, "aws:kms:dsse", "", "" }),
 	    TOLD_NOTHING);
-	assert_int_equal(check((struct told_headers){ "", "", "", other, "", "AES256", "" }),
+	assert_int_equal(headers_check(
+			     (struct told_headers){ "", "", "", other, "", "AES256", "" }),
 	    TOLD_NOTHING);
-	assert_int_equal(check(
+	assert_int_equal(headers_check(
 			     (struct told_headers){ "", "", "", other, "", "", "EXPRESS_ONEZONE" }),
 	    TOLD_NOTHING);
 }
@@ -66,21 +71,21 @@ static void google_tells_by_a_header_of_its_own(void **state)
 	static const char other[] = "\"5d41402abc4b2a76b9719d911017c593\"";
 
 	(void)state;
-	assert_int_equal(check((struct told_headers){ "crc32c=mnG7TA==,md5=" TEXT, "identity", "",
-			     other, "", "", "" }),
+	assert_int_equal(headers_check((struct told_headers){ "crc32c=mnG7TA==,md5=" TEXT,
+			     "identity", "", other, "", "", "" }),
 	    TOLD_SAME);
-	assert_int_equal(check((struct told_headers){ "md5=" TEXT ", crc32c=mnG7TA==", "", "",
-			     other, "", "", "" }),
+	assert_int_equal(headers_check((struct told_headers){ "md5=" TEXT ", crc32c=mnG7TA==", "",
+			     "", other, "", "", "" }),
 	    TOLD_SAME);
-	assert_int_equal(check((struct told_headers){
+	assert_int_equal(headers_check((struct told_headers){
 			     "crc32c=mnG7TA==, md5=AAAAKrxLKna5cZ2REBfFkg==", "identity", "", HEX,
 			     "", "", "" }),
 	    TOLD_OTHER);
 	/* Composite: no MD5. Compressed where it is stored: the hash is not of these bytes. */
-	assert_int_equal(check((struct told_headers){ "crc32c=mnG7TA==", "identity", "", other, "",
-			     "", "" }),
+	assert_int_equal(headers_check((struct told_headers){ "crc32c=mnG7TA==", "identity", "",
+			     other, "", "", "" }),
 	    TOLD_NOTHING);
-	assert_int_equal(check((struct told_headers){
+	assert_int_equal(headers_check((struct told_headers){
 			     "crc32c=mnG7TA==,md5=AAAAKrxLKna5cZ2REBfFkg==", "gzip", "", other, "",
 			     "", "" }),
 	    TOLD_NOTHING);
@@ -89,12 +94,14 @@ static void google_tells_by_a_header_of_its_own(void **state)
 static void azure_tells_what_was_put_there(void **state)
 {
 	(void)state;
-	assert_int_equal(check((struct told_headers){ "", "", TEXT, "\"0x8D0\"", "", "", "" }),
+	assert_int_equal(headers_check(
+			     (struct told_headers){ "", "", TEXT, "\"0x8D0\"", "", "", "" }),
 	    TOLD_SAME);
-	assert_int_equal(check((struct told_headers){ "", "",
+	assert_int_equal(headers_check((struct told_headers){ "", "",
 			     "AAAAKrxLKna5cZ2REBfFkg==", "\"0x8D0\"", "", "", "" }),
 	    TOLD_OTHER);
-	assert_int_equal(check((struct told_headers){ "", "", "XUFA", "\"0x8D0\"", "", "", "" }),
+	assert_int_equal(headers_check(
+			     (struct told_headers){ "", "", "XUFA", "\"0x8D0\"", "", "", "" }),
 	    TOLD_OTHER);
 }
 

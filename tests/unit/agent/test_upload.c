@@ -1,4 +1,4 @@
-/* Uploads in pieces: what is read, hashed and sent next; the texts of the two stores. */
+/* Uploads in pieces: the next bytes to read, hash and send; the texts of the two stores. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -68,7 +68,7 @@ static void pieces_follow_each_other_to_the_end(void **state)
 	piece_is(w, 2 * UPLOAD_PIECE_BYTES, 1000);
 }
 
-static void what_the_store_did_not_keep_comes_out_of_memory(void **state)
+static void bytes_that_the_store_did_not_keep_come_from_memory(void **state)
 {
 	struct world *w = *state;
 
@@ -183,7 +183,7 @@ static void a_query_is_added_to_a_url(void **state)
 	free(url);
 }
 
-static bool headers(const char *text, char **ret)
+static bool headers_read(const char *text, char **ret)
 {
 	json_t *o = json_loads(text, JSON_DECODE_ANY, NULL);
 	bool ok;
@@ -202,16 +202,16 @@ static void headers_become_lines_and_odd_ones_are_refused(void **state)
 	char *lines[3];
 
 	(void)state;
-	assert_true(headers("{\"x-goog-resumable\":\"start\",\"empty\":\"\"}", lines));
+	assert_true(headers_read("{\"x-goog-resumable\":\"start\",\"empty\":\"\"}", lines));
 	assert_string_equal(lines[0], "x-goog-resumable: start");
 	assert_string_equal(lines[1], "empty;");
 	assert_null(lines[2]);
 	free(lines[0]);
 	free(lines[1]);
-	assert_true(headers("null", lines));
+	assert_true(headers_read("null", lines));
 	assert_null(lines[0]);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		assert_false(headers(bad[i], lines));
+		assert_false(headers_read(bad[i], lines));
 		for (size_t k = 0; lines[k] != NULL; k++) {
 			free(lines[k]);
 		}
@@ -224,7 +224,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(pieces_follow_each_other_to_the_end, world_open,
 		    world_close),
-		cmocka_unit_test_setup_teardown(what_the_store_did_not_keep_comes_out_of_memory,
+		cmocka_unit_test_setup_teardown(bytes_that_the_store_did_not_keep_come_from_memory,
 		    world_open, world_close),
 		cmocka_unit_test_setup_teardown(
 		    an_offset_outside_of_what_was_sent_cannot_be_continued, world_open,

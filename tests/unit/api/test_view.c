@@ -1,4 +1,4 @@
-/* What the store's documents become, and what counts as clean input. */
+/* The API's views of the store's documents, and clean input. */
 #include "base/base.h"
 #include "api/nouns.h"
 #include "base/rng.h"
@@ -9,7 +9,7 @@
 
 #define NOW INT64_C(1767323045000000) /* 2026-01-02T03:04:05Z */
 
-static void resolves(const char *in, const char *out)
+static void assert_resolves(const char *in, const char *out)
 {
 	struct arena *a = arena_new(0);
 	json_t *doc = view_parse(in);
@@ -22,27 +22,27 @@ static void resolves(const char *in, const char *out)
 
 static void marks_become_times_ages_and_money(void **state UNUSED)
 {
-	resolves("{\"created@\":1767323045000000}",
+	assert_resolves("{\"created@\":1767323045000000}",
 	    "{\"created_at\":\"2026-01-02T03:04:05.000000Z\"}");
-	resolves("{\"@\":1767323045000000}", "{\"at\":\"2026-01-02T03:04:05.000000Z\"}");
-	resolves("{\"seen@age\":1767323035000000}",
+	assert_resolves("{\"@\":1767323045000000}", "{\"at\":\"2026-01-02T03:04:05.000000Z\"}");
+	assert_resolves("{\"seen@age\":1767323035000000}",
 	    "{\"seen_at\":\"2026-01-02T03:03:55.000000Z\",\"age_s\":10}");
-	resolves("{\"seen@age\":1767323999000000}",
+	assert_resolves("{\"seen@age\":1767323999000000}",
 	    "{\"seen_at\":\"2026-01-02T03:19:59.000000Z\",\"age_s\":0}");
-	resolves("{\"price$\":1}", "{\"price_micros\":1,\"price_usd\":1e-6}");
-	resolves("{\"a@\":null,\"b@age\":null,\"c$\":null}",
+	assert_resolves("{\"price$\":1}", "{\"price_micros\":1,\"price_usd\":1e-6}");
+	assert_resolves("{\"a@\":null,\"b@age\":null,\"c$\":null}",
 	    "{\"a_at\":null,\"b_at\":null,\"age_s\":null,\"c_micros\":null,\"c_usd\":null}");
 }
 
 static void marks_are_found_at_every_depth_and_order_is_kept(void **state UNUSED)
 {
-	resolves("[{\"z\":1,\"x@\":0,\"a\":{\"y$\":-2000000}},[],\"s@\"]",
+	assert_resolves("[{\"z\":1,\"x@\":0,\"a\":{\"y$\":-2000000}},[],\"s@\"]",
 	    "[{\"z\":1,\"x_at\":null,\"a\":{\"y_micros\":-2000000,\"y_usd\":-2.0}},[],\"s@\"]");
 }
 
 static void keys_that_only_look_like_marks_stay(void **state UNUSED)
 {
-	resolves("{\"$\":1,\"a@b\":2,\"mail@host\":\"x\"}",
+	assert_resolves("{\"$\":1,\"a@b\":2,\"mail@host\":\"x\"}",
 	    "{\"$\":1,\"a@b\":2,\"mail@host\":\"x\"}");
 }
 

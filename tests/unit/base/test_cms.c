@@ -1,6 +1,6 @@
 /*
- * Signed messages, made here with keys of the moment: a root, one that it vouches for, and a signer
- * below that, the way the clouds have it. What is changed in each test is one thing.
+ * Signed messages, made here with fresh keys: a root, an intermediate, and a signer below that, as
+ * the clouds have it. Each test changes one thing.
  */
 #include "base/base.h"
 #include "unit.h"
@@ -29,7 +29,7 @@ struct world {
 	struct person root, middle, signer, stranger;
 };
 
-static void extension(X509 *x, int nid, const char *value)
+static void extension_add(X509 *x, int nid, const char *value)
 {
 	X509_EXTENSION *e = X509V3_EXT_conf_nid(NULL, NULL, nid, value);
 
@@ -51,13 +51,14 @@ static struct person person_make(const char *name, const struct person *by, bool
 	X509_NAME_add_entry_by_txt(n, "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1, 0);
 	X509_set_issuer_name(p.cert, by != NULL ? X509_get_subject_name(by->cert) : n);
 	X509_set_pubkey(p.cert, p.key);
-	extension(p.cert, NID_basic_constraints, ca ? "critical,CA:TRUE" : "critical,CA:FALSE");
+	extension_add(p.cert, NID_basic_constraints, ca ? "critical,CA:TRUE" : "critical,CA:FALSE");
 	if (!ca) {
 		/* a server's certificate, as at Azure */
-		extension(p.cert, NID_ext_key_usage, "serverAuth");
-		extension(p.cert, NID_subject_alt_name,
+		extension_add(p.cert, NID_ext_key_usage, "serverAuth");
+		extension_add(p.cert, NID_subject_alt_name,
 		    "DNS:metadata.example,DNS:*.metadata.example");
-		extension(p.cert, NID_info_access, "caIssuers;URI:http://pki.example/middle.crt");
+		extension_add(p.cert, NID_info_access,
+		    "caIssuers;URI:http://pki.example/middle.crt");
 	}
 	assert_true(X509_sign(p.cert, by != NULL ? by->key : p.key, EVP_sha256()) > 0);
 	return p;
@@ -106,7 +107,7 @@ static struct str bio_take(struct arena *a, BIO *b)
 	return s;
 }
 
-static const char *pem(struct world *w, X509 *x)
+static const char *cert_pem(struct world *w, X509 *x)
 {
 	BIO *b = BIO_new(BIO_s_mem());
 
@@ -114,7 +115,8 @@ static const char *pem(struct world *w, X509 *x)
 	return bio_take(w->a, b).p;
 }
 
-static struct str sign(struct world *w, const struct person *by, X509 *along, unsigned flags)
+static struct str message_sign(struct world *w, const struct person *by, X509 *along,
+    unsigned flags)
 {
 	BIO *in = BIO_new_mem_buf(WORDS, sizeof(WORDS) - 1), *out = BIO_new(BIO_s_mem());
 	STACK_OF(X509) *more = sk_X509_new_null();
@@ -132,7 +134,7 @@ static struct str sign(struct world *w, const struct person *by, X509 *along, un
 	return bio_take(w->a, out);
 }
 
-static enum spot_rc verify(struct world *w, const struct cms_input *in, struct str *content,
+static enum spot_rc message_verify(struct world *w, const struct cms_input *in, struct str *content,
     struct cms_signer *s, bool *missing)
 {
 	struct spot_err err = { 0 };
@@ -147,14 +149,14 @@ static enum spot_rc verify(struct world *w, const struct cms_input *in, struct s
 static void a_chain_to_a_trusted_root_is_good_and_names_its_signer(void **state)
 {
 	struct world *w = *state;
-	struct cms_input in = { .signed_der = sign(w, &w->signer, w->middle.cert, 0),
-		.trusted_pem = pem(w, w->root.cert),
+	struct cms_input in = { .signed_der = message_sign(w, &w->signer, w->middle.cert, 0),
+		.trusted_pem = cert_pem(w, w->root.cert),
 		.now_us = NOW_US };
 	struct cms_signer s = { 0 };
 	struct str content = { 0 };
 	bool missing;
 
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_OK);
 	assert_true(str_eq(content, WORDS));
 	assert_false(missing);
 	assert_string_equal(s.common_name, "metadata.example");
@@ -166,61 +168,61 @@ static void a_chain_to_a_trusted_root_is_good_and_names_its_signer(void **state)
 static void a_missing_link_is_said_and_may_be_handed_in(void **state)
 {
 	struct world *w = *state;
-	struct cms_input in = { .signed_der = sign(w, &w->signer, NULL, 0),
-		.trusted_pem = pem(w, w->root.cert),
+	struct cms_input in = { .signed_der = message_sign(w, &w->signer, NULL, 0),
+		.trusted_pem = cert_pem(w, w->root.cert),
 		.now_us = NOW_US };
-	const char *middle = pem(w, w->middle.cert);
+	const char *middle = cert_pem(w, w->middle.cert);
 	struct cms_signer s = { 0 };
 	struct str content = { 0 };
 	unsigned char *der = NULL;
 	bool missing;
 	int n;
 
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_DENIED);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_DENIED);
 	assert_true(missing);
 	assert_string_equal(s.issuer_url, "http://pki.example/middle.crt");
 	assert_null(content.p);
 	in.helper_certs = str_from(middle);
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_OK);
 	n = i2d_X509(w->middle.cert, &der);
 	in.helper_certs = (struct str){ (const char *)der, (size_t)n };
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_OK);
 	OPENSSL_free(der);
 	/* a link that is trusted ends the chain */
 	in.helper_certs = (struct str){ 0 };
 	in.trusted_pem = middle;
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_OK);
 }
 
 static void a_signer_that_nobody_vouches_for_is_refused(void **state)
 {
 	struct world *w = *state;
-	struct cms_input in = { .signed_der = sign(w, &w->stranger, NULL, 0),
-		.trusted_pem = pem(w, w->root.cert),
+	struct cms_input in = { .signed_der = message_sign(w, &w->stranger, NULL, 0),
+		.trusted_pem = cert_pem(w, w->root.cert),
 		.now_us = NOW_US };
 	struct cms_signer s = { 0 };
 	struct str content = { 0 };
 	bool missing;
 
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_DENIED);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_DENIED);
 	assert_null(content.p);
 	/* helpers are never believed */
-	in.helper_certs = str_from(pem(w, w->stranger.cert));
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_DENIED);
+	in.helper_certs = str_from(cert_pem(w, w->stranger.cert));
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_DENIED);
 	/* trusted itself, and left out of the message as AWS does */
-	in.signed_der = sign(w, &w->stranger, NULL, CMS_NOCERTS);
+	in.signed_der = message_sign(w, &w->stranger, NULL, CMS_NOCERTS);
 	in.helper_certs = (struct str){ 0 };
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_DENIED);
-	in.trusted_pem = pem(w, w->stranger.cert);
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_DENIED);
+	in.trusted_pem = cert_pem(w, w->stranger.cert);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_OK);
 	assert_true(str_eq(content, WORDS));
 }
 
 static void dates_are_judged_at_the_time_that_is_given(void **state)
 {
 	struct world *w = *state;
-	struct cms_input in = { .signed_der = sign(w, &w->signer, w->middle.cert, 0),
-		.trusted_pem = pem(w, w->root.cert) };
+	struct cms_input in = { .signed_der = message_sign(w, &w->signer, w->middle.cert, 0),
+		.trusted_pem = cert_pem(w, w->root.cert) };
 	static const struct {
 		int64_t now_us;
 		enum spot_rc rc;
@@ -233,7 +235,7 @@ static void dates_are_judged_at_the_time_that_is_given(void **state)
 		bool missing;
 
 		in.now_us = cases[i].now_us;
-		assert_int_equal(verify(w, &in, &content, &s, &missing), cases[i].rc);
+		assert_int_equal(message_verify(w, &in, &content, &s, &missing), cases[i].rc);
 		assert_false(missing);
 	}
 }
@@ -241,29 +243,30 @@ static void dates_are_judged_at_the_time_that_is_given(void **state)
 static void detached_content_must_be_what_was_signed(void **state)
 {
 	struct world *w = *state;
-	struct cms_input in = { .signed_der = sign(w, &w->signer, w->middle.cert, CMS_DETACHED),
+	struct cms_input in = { .signed_der =
+				    message_sign(w, &w->signer, w->middle.cert, CMS_DETACHED),
 		.detached = STR_LIT(WORDS),
-		.trusted_pem = pem(w, w->root.cert),
+		.trusted_pem = cert_pem(w, w->root.cert),
 		.now_us = NOW_US };
 	struct cms_signer s = { 0 };
 	struct str content = { 0 };
 	bool missing;
 
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_OK);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_OK);
 	assert_true(str_eq(content, WORDS));
 	in.detached = STR_LIT("{\"vmId\":\"2\"}");
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_DENIED);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_DENIED);
 	in.detached = (struct str){ 0 };
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
 }
 
 static void no_changed_byte_makes_other_words_true(void **state)
 {
 	struct world *w = *state;
-	struct str good = sign(w, &w->signer, w->middle.cert, 0);
+	struct str good = message_sign(w, &w->signer, w->middle.cert, 0);
 	char *bytes = arena_strndup(w->a, good.p, good.n);
 	struct cms_input in = { .signed_der = { bytes, good.n },
-		.trusted_pem = pem(w, w->root.cert),
+		.trusted_pem = cert_pem(w, w->root.cert),
 		.now_us = NOW_US };
 
 	memcpy(bytes, good.p, good.n);
@@ -274,34 +277,34 @@ static void no_changed_byte_makes_other_words_true(void **state)
 
 		bytes[i] ^= 0x20;
 		/* a byte that nothing hangs on */
-		if (verify(w, &in, &content, &s, &missing) == SPOT_OK) {
+		if (message_verify(w, &in, &content, &s, &missing) == SPOT_OK) {
 			assert_true(str_eq(content, WORDS));
 		}
 		bytes[i] ^= 0x20;
 	}
 }
 
-static void what_is_no_signed_message_is_a_bad_reply(void **state)
+static void text_that_is_no_signed_message_is_a_bad_reply(void **state)
 {
 	struct world *w = *state;
-	struct str good = sign(w, &w->signer, w->middle.cert, 0);
-	struct cms_input in = { .trusted_pem = pem(w, w->root.cert), .now_us = NOW_US };
+	struct str good = message_sign(w, &w->signer, w->middle.cert, 0);
+	struct cms_input in = { .trusted_pem = cert_pem(w, w->root.cert), .now_us = NOW_US };
 	struct cms_signer s = { 0 };
 	struct str content = { 0 };
 	bool missing;
 
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
 	for (size_t n = 0; n < good.n; n += 97) {
 		in.signed_der = (struct str){ good.p, n };
-		assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
+		assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
 	}
 	in.signed_der = (struct str){ good.p, CMS_BYTES_MAX + 1 };
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_BAD_REPLY);
 	in.signed_der = good;
 	in.trusted_pem = "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n";
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_CONFIG);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_CONFIG);
 	in.trusted_pem = NULL;
-	assert_int_equal(verify(w, &in, &content, &s, &missing), SPOT_CONFIG);
+	assert_int_equal(message_verify(w, &in, &content, &s, &missing), SPOT_CONFIG);
 	assert_null(content.p);
 }
 
@@ -314,7 +317,7 @@ int main(void)
 		cmocka_unit_test(dates_are_judged_at_the_time_that_is_given),
 		cmocka_unit_test(detached_content_must_be_what_was_signed),
 		cmocka_unit_test(no_changed_byte_makes_other_words_true),
-		cmocka_unit_test(what_is_no_signed_message_is_a_bad_reply),
+		cmocka_unit_test(text_that_is_no_signed_message_is_a_bad_reply),
 	};
 
 	return cmocka_run_group_tests(tests, world_make, world_free);

@@ -29,7 +29,7 @@ static struct arena *arena;
 static struct conf_file file;
 static struct spot_err err;
 
-static enum spot_rc parse(const char *text, struct target *t)
+static enum spot_rc conf_read(const char *text, struct target *t)
 {
 	err = (struct spot_err){ 0 };
 	return conf_parse(arena, items, ARRAY_LEN(items), "spotd.ini", str_from(text), t, &file,
@@ -55,7 +55,7 @@ static void an_empty_file_gives_the_defaults(void **state)
 	struct target t = { 0 };
 
 	(void)state;
-	assert_int_equal(parse("", &t), SPOT_OK);
+	assert_int_equal(conf_read("", &t), SPOT_OK);
 	assert_string_equal(t.listen, "127.0.0.1");
 	assert_int_equal(t.port, 8080);
 	assert_string_equal(t.key_file, "");
@@ -72,8 +72,8 @@ static void values_replace_defaults(void **state)
 
 	(void)state;
 	assert_int_equal(
-	    parse("\xef\xbb\xbf# comment\r\n[ api ]\r\nlisten = ::1 ; not a comment\r\nport=1\n"
-		  "; other\n\n[engine]\n  poll = 2m \ndry = yes\nshare=1\nbudget = 0\n",
+	    conf_read("\xef\xbb\xbf# comment\r\n[ api ]\r\nlisten = ::1 ; not a comment\r\nport=1\n"
+		      "; other\n\n[engine]\n  poll = 2m \ndry = yes\nshare=1\nbudget = 0\n",
 		&t),
 	    SPOT_OK);
 	assert_string_equal(t.listen, "::1 ; not a comment");
@@ -90,8 +90,11 @@ static void mistakes_are_refused_with_file_and_line_and_change_nothing(void **st
 		const char *text, *words;
 	} cases[] = {
 		{ "\nport = 1\n", "spotd.ini:2: 'port' stands before any [section]" },
-		{ "[api]\nprot = 1\n", "spotd.ini:2: [api] has no key 'prot'" },
-		{ "[apy]\n", "spotd.ini:1: unknown section [apy]" },
+		{ "[api]\nprot = 1\n", "[api] has no key 'prot'; did you mean 'port'?" },
+		{ "[api]\npoll = 1s\n",
+		    "spotd.ini:2: [api] has no key 'poll'; it belongs to [engine]" },
+		{ "[api]\nzzzzzz = 1\n", "spotd.ini:2: [api] has no key 'zzzzzz'" },
+		{ "[apy]\n", "spotd.ini:1: unknown section [apy]; did you mean 'api'?" },
 		{ "[api\n", "spotd.ini:1: section is not closed" },
 		{ "[]\n", "spotd.ini:1: section is not closed" },
 		{ "[api]\nport\n", "spotd.ini:2: expected 'key = value'" },
@@ -122,7 +125,7 @@ static void mistakes_are_refused_with_file_and_line_and_change_nothing(void **st
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		assert_int_equal(parse(cases[i].text, &t), SPOT_CONFIG);
+		assert_int_equal(conf_read(cases[i].text, &t), SPOT_CONFIG);
 		if (strstr(err.text, cases[i].words) == NULL) {
 			fail_msg("'%s' gave '%s'", cases[i].text, err.text);
 		}
@@ -145,8 +148,8 @@ static void with_all_asked_for_every_mistake_is_named_and_the_rest_is_taken(void
 	    "[engine]\npoll = later\ndry = yes\nshare\n[p a]\nk = 1\nk = 2\n[p a]\nk = 3\n";
 	static const char *const words[] = {
 		"spotd.ini:2: [api] port = 0: below the minimum 1",
-		"spotd.ini:4: [api] has no key 'prot'",
-		"spotd.ini:5: unknown section [apy]",
+		"spotd.ini:4: [api] has no key 'prot'; did you mean 'port'?",
+		"spotd.ini:5: unknown section [apy]; did you mean 'api'?",
 		"spotd.ini:7: section is not closed by ]",
 		("spotd.ini:10: [engine] poll = later: expected a duration such as 30s, 5m, 2h or "
 		 "250ms"),
@@ -186,9 +189,10 @@ static void named_sections_keep_their_keys_as_text(void **state)
 	struct target t;
 
 	(void)state;
-	assert_int_equal(parse("[provider aws]\nregions = us-east-1, eu-west-1\nrole=\n[provider "
-			       "lambda]\n"
-			       "[api]\nport = 9\n",
+	assert_int_equal(conf_read("[provider aws]\nregions = us-east-1, "
+				   "eu-west-1\nrole=\n[provider "
+				   "lambda]\n"
+				   "[api]\nport = 9\n",
 			     &t),
 	    SPOT_OK);
 	assert_int_equal(file.n, 2);
@@ -234,8 +238,8 @@ static void a_printed_configuration_reads_back_the_same(void **state)
 	AUTO(sbuf) struct sbuf b;
 
 	(void)state;
-	assert_int_equal(parse("[engine]\npoll = 61s\nbudget = 0.000001\nshare = 0.1\ndry=on\n"
-			       "[api]\nkey_file = /run/hidden\n",
+	assert_int_equal(conf_read("[engine]\npoll = 61s\nbudget = 0.000001\nshare = 0.1\ndry=on\n"
+				   "[api]\nkey_file = /run/hidden\n",
 			     &t),
 	    SPOT_OK);
 	sbuf_init(&b, 0);
@@ -246,7 +250,7 @@ static void a_printed_configuration_reads_back_the_same(void **state)
 	assert_non_null(strstr(b.p,
 	    "# How often.\n# a duration such as 30s, 5m, 2h or 250ms, at least 1s, "
 	    "at most 1h; default: 90s; may change on reload\n"));
-	assert_int_equal(parse(b.p, &back), SPOT_OK);
+	assert_int_equal(conf_read(b.p, &back), SPOT_OK);
 	assert_int_equal(back.poll_us, t.poll_us);
 	assert_int_equal(back.budget, 1);
 	assert_true(back.share == t.share);

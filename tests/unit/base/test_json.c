@@ -6,7 +6,7 @@
 #include "base/text/json.h"
 #include "base/text/str.h"
 
-static json_t *parsed(const char *text)
+static json_t *json_read(const char *text)
 {
 	json_t *doc = NULL;
 	struct spot_err err = { 0 };
@@ -61,12 +61,12 @@ static void nesting_is_capped_and_brackets_in_strings_do_not_count(void **state)
 	memset(text + 33, ']', 33);
 	assert_int_equal(json_parse(str_from(text), "t", &doc, &err), SPOT_INVALID);
 	assert_non_null(strstr(err.text, "deeper than 32"));
-	json_decref(parsed("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[\"]"));
+	json_decref(json_read("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[\"]"));
 }
 
 static void getters_give_defaults_for_absent_and_null(void **state)
 {
-	AUTO(json) json_t *o = parsed("{\"n\":null,\"s\":\"x\",\"i\":7,\"f\":1.5,\"b\":true}");
+	AUTO(json) json_t *o = json_read("{\"n\":null,\"s\":\"x\",\"i\":7,\"f\":1.5,\"b\":true}");
 	struct spot_err err = { 0 };
 
 	(void)state;
@@ -90,7 +90,7 @@ static void a_wrong_type_names_the_field_and_the_first_one_wins(void **state)
 {
 	AUTO(json)
 	json_t *o =
-	    parsed("{\"s\":1,\"i\":\"x\",\"f\":[],\"b\":{},\"r\":1.5,\"t\":true,\"n\":null}");
+	    json_read("{\"s\":1,\"i\":\"x\",\"f\":[],\"b\":{},\"r\":1.5,\"t\":true,\"n\":null}");
 	struct spot_err err = { 0 };
 
 	(void)state;
@@ -122,8 +122,8 @@ static void a_wrong_type_names_the_field_and_the_first_one_wins(void **state)
 static void unknown_keys_are_found(void **state)
 {
 	static const char *const known[] = { "a", "b", NULL };
-	AUTO(json) json_t *good = parsed("{\"b\":1,\"a\":2}");
-	AUTO(json) json_t *bad = parsed("{\"a\":1,\"c\":2}");
+	AUTO(json) json_t *good = json_read("{\"b\":1,\"a\":2}");
+	AUTO(json) json_t *bad = json_read("{\"a\":1,\"c\":2}");
 
 	(void)state;
 	assert_null(json_unknown_key(good, known));

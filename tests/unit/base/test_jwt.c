@@ -139,7 +139,7 @@ static void a_public_key_cannot_sign(void **state)
 	arena_free(a);
 }
 
-static void what_is_no_key_is_refused_without_being_quoted(void **state)
+static void text_that_is_no_key_is_refused_without_being_quoted(void **state)
 {
 	static const char *const bad[] = { "", "hunter2-not-a-key",
 		"-----BEGIN PRIV"
@@ -185,7 +185,7 @@ static void base64url_has_no_padding_and_no_other_alphabet(void **state)
 	arena_free(a);
 }
 
-static void what_is_no_token_is_refused(void **state)
+static void text_that_is_no_token_is_refused(void **state)
 {
 	static const char *const bad[] = { "", "a", "a.b", "....", "e30.e30.", "e30..AAAA",
 		"W10.e30.AAAA", "e30.W10.AAAA", "e30.e30.AA.AA", "e30.e30.A", "e30=.e30.AAAA",
@@ -215,9 +215,9 @@ int main(void)
 		cmocka_unit_test(a_token_is_signed_as_the_rfc_prints_it),
 		cmocka_unit_test(the_signature_is_verified_with_any_form_of_the_key),
 		cmocka_unit_test(a_public_key_cannot_sign),
-		cmocka_unit_test(what_is_no_key_is_refused_without_being_quoted),
+		cmocka_unit_test(text_that_is_no_key_is_refused_without_being_quoted),
 		cmocka_unit_test(base64url_has_no_padding_and_no_other_alphabet),
-		cmocka_unit_test(what_is_no_token_is_refused),
+		cmocka_unit_test(text_that_is_no_token_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Log lines, redaction and secrets: what may never get out. */
+/* Log lines, redaction, and secrets that must never get out. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -195,7 +195,7 @@ static void words_of_a_vendor_are_one_clean_line(void **state)
 				SIZE_MAX),
 	    "a b c [redacted]");
 	assert_string_equal(redact_words(a, "\xc3\xa9\xc3\xa9", 3), "\xc3\xa9");
-	/* What is cut is cut after the secret went. */
+	/* Text is cut after its secrets are replaced. */
 	assert_string_equal(redact_words(a, "wordsecret1", 6), "[redac");
 	redact_remove("wordsecret1", 11);
 	arena_free(a);

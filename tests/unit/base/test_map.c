@@ -37,7 +37,7 @@ static void fnv_1a_gives_the_published_values(void **state)
 	    hash_bytes(hash_str(HASH_START, "foo"), "bar", 3) == UINT64_C(0x85944171f73967e8));
 }
 
-/* Adds and removes at random; a flag in each entry says what the map must hold. */
+/* Adds and removes at random; a flag in each entry says whether the map must hold it. */
 static void map_against_flags(struct map *m, struct entry *e, bool collide)
 {
 	struct rng rng;

@@ -103,7 +103,7 @@ static void far_too_much(void)
 }
 
 /* Runs fn in a child and tells whether it aborted. */
-static bool aborts(void (*fn)(void))
+static bool is_aborted(void (*fn)(void))
 {
 	int status = 0;
 	pid_t pid = fork();
@@ -120,9 +120,9 @@ static bool aborts(void (*fn)(void))
 static void going_over_the_cap_aborts(void **state)
 {
 	(void)state;
-	assert_true(aborts(over_cap));
-	assert_true(aborts(array_overflow));
-	assert_true(aborts(far_too_much));
+	assert_true(is_aborted(over_cap));
+	assert_true(is_aborted(array_overflow));
+	assert_true(is_aborted(far_too_much));
 }
 
 static void an_error_carries_words_and_clears_what_was_there(void **state)

@@ -1,8 +1,8 @@
 /*
  * Hashes, encodings and Signature Version 4 against published vectors: FIPS 180 and RFC 4231 for
- * the hashes, RFC 4648 for base64, AWS's S3 documentation ("Authenticating Requests: Using Query
- * Parameters") for presigning, and two made with botocore 1.x SigV4Auth for header signing. The
- * keys are the vendor's example keys.
+ * the hashes, RFC 4648 for base64. Presigning follows AWS's S3 documentation ("Authenticating
+ * Requests: Using Query Parameters"). Two vectors for header signing were made with botocore 1.x
+ * SigV4Auth. The keys are the vendor's example keys.
  */
 #include "base/base.h"
 #include "unit.h"

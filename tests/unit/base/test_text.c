@@ -214,7 +214,7 @@ static void json_strings_are_escaped_and_always_valid_utf8(void **state)
 	}
 }
 
-static void what_is_not_utf8_becomes_question_marks(void **state)
+static void invalid_utf8_becomes_question_marks(void **state)
 {
 	static const struct {
 		const char *from, *to;
@@ -233,7 +233,7 @@ static void what_is_not_utf8_becomes_question_marks(void **state)
 		assert_string_equal(buf, texts[i].to);
 	}
 	snprintf(buf, sizeof(buf), "%s", "\xe2\x82\xac!");
-	assert_false(str_utf8_mend(buf, 2)); /* what follows does not count */
+	assert_false(str_utf8_mend(buf, 2)); /* bytes after the length do not count */
 	assert_string_equal(buf, "??\xac!");
 }
 
@@ -276,7 +276,7 @@ int main(void)
 		cmocka_unit_test(a_buffer_over_its_cap_keeps_the_prefix_and_says_so),
 		cmocka_unit_test(long_formats_are_kept_whole),
 		cmocka_unit_test(json_strings_are_escaped_and_always_valid_utf8),
-		cmocka_unit_test(what_is_not_utf8_becomes_question_marks),
+		cmocka_unit_test(invalid_utf8_becomes_question_marks),
 		cmocka_unit_test(the_nearest_word_has_at_most_two_edits_or_starts_with_the_word),
 	};
 

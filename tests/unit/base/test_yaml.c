@@ -14,7 +14,7 @@ struct docs {
 	struct spot_err err;
 };
 
-static enum spot_rc parse(struct docs *d, const char *text)
+static enum spot_rc yaml_read(struct docs *d, const char *text)
 {
 	*d = (struct docs){ .a = arena_new(0) };
 	return yaml_parse(d->a, str_from(text), &d->items, &d->n, &d->err);
@@ -25,7 +25,7 @@ static void entries_know_their_place_and_their_style(void **state)
 	struct docs d;
 
 	(void)state;
-	assert_int_equal(parse(&d,
+	assert_int_equal(yaml_read(&d,
 			     "name: train\n"
 			     "gpu:\n"
 			     "  count: \"2\"\n"
@@ -70,7 +70,7 @@ static void scalars_know_their_bytes(void **state)
 	struct docs d;
 
 	(void)state;
-	assert_int_equal(parse(&d, text), SPOT_OK);
+	assert_int_equal(yaml_read(&d, text), SPOT_OK);
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		const struct yaml *y = yaml_get(d.items[0], keys[i]);
 
@@ -93,7 +93,7 @@ static void quoted_null_is_text(void **state)
 	struct docs d;
 
 	(void)state;
-	assert_int_equal(parse(&d, "{a: 'null', b: null, c: , d: \"\"}"), SPOT_OK);
+	assert_int_equal(yaml_read(&d, "{a: 'null', b: null, c: , d: \"\"}"), SPOT_OK);
 	assert_false(yaml_is_null(yaml_get(d.items[0], "a")));
 	assert_true(yaml_is_null(yaml_get(d.items[0], "b")));
 	assert_true(yaml_is_null(yaml_get(d.items[0], "c")));
@@ -106,20 +106,20 @@ static void json_and_several_documents_are_accepted(void **state)
 	struct docs d;
 
 	(void)state;
-	assert_int_equal(parse(&d, "{\"a\": {\"b\": [1, true, null]}}"), SPOT_OK);
+	assert_int_equal(yaml_read(&d, "{\"a\": {\"b\": [1, true, null]}}"), SPOT_OK);
 	assert_int_equal(yaml_get(yaml_get(d.items[0], "a"), "b")->children, 3);
 	arena_free(d.a);
-	assert_int_equal(parse(&d, "a: 1\n---\n- x\n---\nplain\n"), SPOT_OK);
+	assert_int_equal(yaml_read(&d, "a: 1\n---\n- x\n---\nplain\n"), SPOT_OK);
 	assert_int_equal(d.n, 3);
 	assert_int_equal(d.items[1]->kind, YAML_SEQ);
 	assert_string_equal(d.items[2]->text, "plain");
 	arena_free(d.a);
-	assert_int_equal(parse(&d, ""), SPOT_OK);
+	assert_int_equal(yaml_read(&d, ""), SPOT_OK);
 	assert_int_equal(d.n, 0);
 	arena_free(d.a);
 }
 
-static void what_could_surprise_is_refused_with_line_and_column(void **state)
+static void surprising_yaml_is_refused_with_line_and_column(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -145,7 +145,7 @@ static void what_could_surprise_is_refused_with_line_and_column(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		assert_int_equal(parse(&d, cases[i].text), SPOT_INVALID);
+		assert_int_equal(yaml_read(&d, cases[i].text), SPOT_INVALID);
 		if (strstr(d.err.text, cases[i].words) == NULL) {
 			fail_msg("'%s' gave '%s'", cases[i].text, d.err.text);
 		}
@@ -159,7 +159,7 @@ static void an_alias_bomb_is_refused_at_its_first_anchor(void **state)
 	struct docs d;
 
 	(void)state;
-	assert_int_equal(parse(&d, "a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"), SPOT_INVALID);
+	assert_int_equal(yaml_read(&d, "a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"), SPOT_INVALID);
 	assert_non_null(strstr(d.err.text, "line 1"));
 	arena_free(d.a);
 }
@@ -180,27 +180,27 @@ static void depth_size_and_number_of_values_are_capped(void **state)
 		for (int i = 0; i < depth; i++) {
 			sbuf_putc(&b, ']');
 		}
-		assert_int_equal(parse(&d, b.p), depth == 31 ? SPOT_OK : SPOT_INVALID);
+		assert_int_equal(yaml_read(&d, b.p), depth == 31 ? SPOT_OK : SPOT_INVALID);
 		arena_free(d.a);
 	}
 	sbuf_reset(&b);
 	for (int i = 0; i < 20001; i++) {
 		sbuf_puts(&b, "- x\n");
 	}
-	assert_int_equal(parse(&d, b.p), SPOT_INVALID);
+	assert_int_equal(yaml_read(&d, b.p), SPOT_INVALID);
 	assert_non_null(strstr(d.err.text, "more than 20,000 values"));
 	arena_free(d.a);
 	sbuf_reset(&b);
 	while (b.n <= (size_t)1 << 20) {
 		sbuf_puts(&b, "# comment\n");
 	}
-	assert_int_equal(parse(&d, b.p), SPOT_TOO_LARGE);
+	assert_int_equal(yaml_read(&d, b.p), SPOT_TOO_LARGE);
 	arena_free(d.a);
 	sbuf_reset(&b);
 	for (int i = 0; i < 100000; i++) {
 		sbuf_putc(&b, '[');
 	}
-	assert_int_equal(parse(&d, b.p), SPOT_INVALID);
+	assert_int_equal(yaml_read(&d, b.p), SPOT_INVALID);
 	arena_free(d.a);
 }
 
@@ -210,7 +210,7 @@ static void a_failure_names_place_and_key(void **state)
 	struct spot_err err;
 
 	(void)state;
-	assert_int_equal(parse(&d, "a:\n  gpus: x\n"), SPOT_OK);
+	assert_int_equal(yaml_read(&d, "a:\n  gpus: x\n"), SPOT_OK);
 	const struct yaml *y = yaml_get(yaml_get(d.items[0], "a"), "gpus");
 	assert_int_equal(yaml_fail(y, &err, "expected a number, found '%s'", y->text),
 	    SPOT_INVALID);
@@ -229,7 +229,7 @@ int main(void)
 		cmocka_unit_test(scalars_know_their_bytes),
 		cmocka_unit_test(quoted_null_is_text),
 		cmocka_unit_test(json_and_several_documents_are_accepted),
-		cmocka_unit_test(what_could_surprise_is_refused_with_line_and_column),
+		cmocka_unit_test(surprising_yaml_is_refused_with_line_and_column),
 		cmocka_unit_test(an_alias_bomb_is_refused_at_its_first_anchor),
 		cmocka_unit_test(depth_size_and_number_of_values_are_capped),
 		cmocka_unit_test(a_failure_names_place_and_key),

@@ -1,5 +1,4 @@
-/* The fleet simulation keeps its own books right, whoever decides: what its report says rests on
- * that. */
+/* The fleet simulation keeps its own books right, whatever the policy: its report rests on that. */
 #include "unit.h"
 
 #include "brains.h"
@@ -127,7 +126,7 @@ static void every_run(void (
 	}
 }
 
-/* ---- what must hold -------------------------------------------------------------------------- */
+/* ---- invariants ------------------------------------------------------------------------------ */
 
 static void check_dollars(const struct fs_world *w, const struct fs_brain *b,
     const struct fs_sim *s, struct arena *a)
@@ -284,7 +283,7 @@ static void the_same_seed_gives_the_same_run(void **state)
 	}
 }
 
-static void what_comes_after_changes_nothing_before(void **state)
+static void later_data_changes_nothing_before(void **state)
 {
 	struct fs_brain b[BRAINS];
 	size_t turn = 60; /* sample from which the future is another */
@@ -376,7 +375,7 @@ int main(void)
 		cmocka_unit_test(no_job_runs_in_two_places_at_once),
 		cmocka_unit_test(no_pool_holds_more_nodes_than_it_had_room_for),
 		cmocka_unit_test(the_same_seed_gives_the_same_run),
-		cmocka_unit_test(what_comes_after_changes_nothing_before),
+		cmocka_unit_test(later_data_changes_nothing_before),
 		cmocka_unit_test(on_demand_meets_every_deadline_and_loses_nothing),
 		cmocka_unit_test(a_notice_that_is_heard_saves_work),
 	};

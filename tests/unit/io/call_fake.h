@@ -60,7 +60,7 @@ int fake_setup(void **state);
 int fake_teardown(void **state);
 void fake_reset(struct fake *f, struct call_shared *shared); /* a new provider instance */
 
-/* Starts a verb (CALL_LIST or CALL_LAUNCH); the step decides what happens. */
+/* Starts a verb (CALL_LIST or CALL_LAUNCH); the step decides the outcome. */
 void fake_start(struct fake *f, struct fake_call *k, enum call_verb verb, int64_t timeout_us,
     int tries, bool urgent);
 /* Turns until k is done; fails the test if it takes unreasonably long. */

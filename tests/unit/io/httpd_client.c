@@ -20,7 +20,7 @@ static void parked_gone(struct httpd_req *r)
 	}
 }
 
-static void park(struct server *s, struct httpd_req *r)
+static void request_park(struct server *s, struct httpd_req *r)
 {
 	assert_true(s->parked_n < ARRAY_LEN(s->parked));
 	r->user = s;
@@ -28,7 +28,7 @@ static void park(struct server *s, struct httpd_req *r)
 	s->parked[s->parked_n++] = r;
 }
 
-static void handle(void *ctx, struct httpd_req *r)
+static void request_handle(void *ctx, struct httpd_req *r)
 {
 	struct server *s = ctx;
 
@@ -42,12 +42,12 @@ static void handle(void *ctx, struct httpd_req *r)
 	} else if (strcmp(r->path, "/echo") == 0) {
 		httpd_reply(r, 200, "application/octet-stream", r->body.p, r->body.n);
 	} else if (strcmp(r->path, "/park") == 0) {
-		park(s, r);
+		request_park(s, r);
 	} else if (strcmp(r->path, "/keep") == 0) { /* parked without a gone callback */
 		s->parked[s->parked_n++] = r;
 	} else if (strcmp(r->path, "/stream") == 0) {
 		httpd_stream_begin(r, 200, "text/event-stream");
-		park(s, r);
+		request_park(s, r);
 	} else if (strcmp(r->path, "/big") == 0) {
 		static char big[4 << 20];
 
@@ -80,7 +80,7 @@ void server_start(struct server *s, const struct httpd_conf *conf)
 	s->loop = loop_new(&clock_real, &s->rng);
 	c.address = "127.0.0.1";
 	c.ctx = s;
-	c.handle = handle;
+	c.handle = request_handle;
 	if (!c.body_max) {
 		c.body_max = body_max;
 	}

@@ -1,4 +1,4 @@
-/* Runs of provider calls: replies, retries, deadlines. What is in doubt is in test_call_doubt.c. */
+/* Runs of provider calls: replies, retries, deadlines. test_call_doubt.c has calls in doubt. */
 #include "base/base.h"
 #include "call_fake.h"
 
@@ -104,7 +104,7 @@ static enum spot_step step_signed(struct fake *f, struct spot_call *c)
 	return c->in != NULL ? SPOT_DONE : fake_get(f, c, "/ok?x=1&X-Amz-Signature=abcdef0123");
 }
 
-static void what_signs_a_url_is_not_in_the_log(void **state)
+static void a_urls_signature_is_not_in_the_log(void **state)
 {
 	struct fake *f = *state;
 	struct fake_call k;
@@ -342,7 +342,7 @@ int main(void)
 		T(a_verb_that_the_provider_lacks_is_refused),
 		T(a_step_without_a_verdict_is_an_internal_error),
 		T(a_secret_of_the_provider_is_cut_out_of_the_words),
-		T(what_signs_a_url_is_not_in_the_log),
+		T(a_urls_signature_is_not_in_the_log),
 		T(a_step_that_never_ends_is_cut),
 		T(pages_that_fill_the_memory_are_cut_before_it_is_full),
 		T(retry_after_is_obeyed),

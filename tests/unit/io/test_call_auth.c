@@ -178,9 +178,9 @@ static void fresh_credentials_are_renewed_once_when_the_clock_was_set(void **sta
 	assert_int_equal(f->auths, 2);
 }
 
-/* Renewed because they were stale, by their own look at the new time: what they took for fresh is
- * still to come. */
-static void what_was_renewed_in_part_when_the_clock_was_set_is_renewed_whole(void **state)
+/* Renewed because they were stale, by their own look at the new time: keys that they took for fresh
+ * are still to come. */
+static void a_renewal_interrupted_by_a_clock_step_is_repeated_whole(void **state)
 {
 	struct fake *f = *state;
 
@@ -204,7 +204,7 @@ static void credentials_that_cannot_be_renewed_when_the_clock_was_set_are_used_o
 	fake_call_now(f, &k);
 	assert_int_equal(k.rc, SPOT_CONFIG); /* refused by the far side, too */
 	f->serve = fake_serve_ok;
-	/* What failed by a wrong clock is owed when that is right again, too. */
+	/* A renewal that failed by a wrong clock is due once the clock is right again, too. */
 	calls_after_the_clock_was_set(f, -7200 * S, 1);
 	f->auth = NULL;
 	calls_after_the_clock_was_set(f, 0, 2);
@@ -275,7 +275,7 @@ static void files_are_read_and_absence_is_a_status(void **state)
 	assert_int_equal(read_status, 404);
 }
 
-static void what_is_no_small_regular_file_is_refused(void **state)
+static void only_small_regular_files_are_read(void **state)
 {
 	struct fake *f = *state;
 	struct fake_call k;
@@ -431,11 +431,11 @@ int main(void)
 		T(credentials_are_renewed_once_per_call),
 		T(calls_refused_together_renew_together),
 		T(fresh_credentials_are_renewed_once_when_the_clock_was_set),
-		T(what_was_renewed_in_part_when_the_clock_was_set_is_renewed_whole),
+		T(a_renewal_interrupted_by_a_clock_step_is_repeated_whole),
 		T(credentials_that_cannot_be_renewed_when_the_clock_was_set_are_used_on),
 		T(secrets_of_a_renewal_are_registered_for_redaction),
 		T(files_are_read_and_absence_is_a_status),
-		T(what_is_no_small_regular_file_is_refused),
+		T(only_small_regular_files_are_read),
 		T(a_call_can_be_stopped_wherever_it_waits),
 		T(freeing_the_provider_stops_what_still_runs),
 		T(a_reply_tells_by_how_much_the_clocks_differ),

@@ -144,7 +144,7 @@ static enum spot_step auth_refused(struct fake *f UNUSED, struct spot_call *c)
 	return call_fail(c, SPOT_CONFIG, "NoKey", "no key in ~/.fake");
 }
 
-static void what_fails_after_an_answered_change_is_unknown(void **state)
+static void a_failure_after_an_answered_change_is_unknown(void **state)
 {
 	struct fake *f = *state;
 
@@ -158,7 +158,7 @@ static void what_fails_after_an_answered_change_is_unknown(void **state)
 	assert_int_equal(change_and_ask(f, 403, 401), SPOT_CONFIG);
 }
 
-static void what_fails_after_a_refused_change_is_what_it_is(void **state)
+static void a_failure_after_a_refused_change_keeps_its_code(void **state)
 {
 	struct fake *f = *state;
 
@@ -193,7 +193,7 @@ static void our_deadline_after_an_answered_change_is_unknown(void **state)
 	assert_int_equal(f->requests, 2);
 }
 
-/* What it answers in turn; the last again and again. */
+/* The server's answers in turn; the last again and again. */
 static const int *statuses;
 
 static void serve_in_turn(struct fake *f UNUSED, struct httpd_req *r)
@@ -204,8 +204,8 @@ static void serve_in_turn(struct fake *f UNUSED, struct httpd_req *r)
 	}
 }
 
-/* The first try may have made what the second was refused. */
-static void what_fails_after_a_refused_repeat_of_a_change_in_doubt_is_unknown(void **state)
+/* The first try may have made a machine, although the second was refused. */
+static void a_failure_after_a_refused_repeat_of_a_change_in_doubt_is_unknown(void **state)
 {
 	struct fake *f = *state;
 	struct fake_call k;
@@ -375,9 +375,9 @@ int main(void)
 		T(our_deadline_on_a_change_is_unknown),
 		T(our_deadline_on_a_read_is_a_timeout),
 		T(a_change_answered_with_a_fault_stays_in_doubt),
-		T(what_fails_after_an_answered_change_is_unknown),
-		T(what_fails_after_a_refused_change_is_what_it_is),
-		T(what_fails_after_a_refused_repeat_of_a_change_in_doubt_is_unknown),
+		T(a_failure_after_an_answered_change_is_unknown),
+		T(a_failure_after_a_refused_change_keeps_its_code),
+		T(a_failure_after_a_refused_repeat_of_a_change_in_doubt_is_unknown),
 		T(after_a_change_the_step_may_still_give_a_verdict),
 		T(our_deadline_after_an_answered_change_is_unknown),
 		T(a_refusal_after_a_try_in_doubt_says_that_there_was_doubt),

@@ -290,7 +290,7 @@ static void shared_limits_are_asked_for_by_name(void **state)
 	fake_reset(f, NULL);
 }
 
-static void what_the_shared_bucket_says_is_waited_out(void **state)
+static void a_call_waits_as_long_as_the_shared_bucket_says(void **state)
 {
 	struct fake *f = *state;
 	struct shared_fake x = shared_begin(f);
@@ -305,7 +305,7 @@ static void what_the_shared_bucket_says_is_waited_out(void **state)
 	fake_reset(f, NULL);
 }
 
-static void who_was_sent_away_is_first_again_but_for_the_urgent(void **state)
+static void a_throttled_call_is_first_again_but_for_the_urgent(void **state)
 {
 	struct fake *f = *state;
 	struct shared_fake x = shared_begin(f);
@@ -409,8 +409,8 @@ int main(void)
 		T(a_refusal_that_ends_its_call_shuts_the_bucket_too),
 		T(a_request_that_waited_long_is_built_again),
 		T(shared_limits_are_asked_for_by_name),
-		T(what_the_shared_bucket_says_is_waited_out),
-		T(who_was_sent_away_is_first_again_but_for_the_urgent),
+		T(a_call_waits_as_long_as_the_shared_bucket_says),
+		T(a_throttled_call_is_first_again_but_for_the_urgent),
 		T(without_the_shared_bucket_the_own_one_holds_the_rate),
 		T(a_refusal_shuts_us_out_also_where_the_shared_bucket_would_let_us),
 		T(an_answer_for_a_stopped_call_is_dropped),

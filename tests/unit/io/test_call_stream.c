@@ -7,7 +7,7 @@
 #define S SPOT_US_PER_S
 
 static struct {
-	char seen[16][64]; /* what the step was given, in order */
+	char seen[16][64]; /* the step's input, in order */
 	int n;
 	bool ended; /* given the end of the reply */
 } got;
@@ -18,7 +18,7 @@ static void serve_lines(struct fake *f, struct httpd_req *r)
 	httpd_stream_begin(r, 200, "application/json");
 }
 
-static void say(struct fake *f, const char *text)
+static void stream_say(struct fake *f, const char *text)
 {
 	assert_non_null(f->held);
 	assert_true(httpd_stream_write(f->held, text, strlen(text)));
@@ -56,7 +56,7 @@ static int setup(void **state)
 	return rc;
 }
 
-static void begin(struct fake *f, struct fake_call *k)
+static void stream_begin(struct fake *f, struct fake_call *k)
 {
 	fake_start(f, k, CALL_LIST, 60 * S, 0, false);
 	for (int i = 0; i < 100 && f->held == NULL; i++) {
@@ -70,15 +70,15 @@ static void lines_come_as_they_arrive_and_the_step_ends_the_request(void **state
 	struct fake *f = *state;
 	struct fake_call k;
 
-	begin(f, &k);
-	say(f, "one\ntwo\nhal");
+	stream_begin(f, &k);
+	stream_say(f, "one\ntwo\nhal");
 	assert_int_equal(got.n, 1);
 	assert_string_equal(got.seen[0], "one\ntwo\n");
-	say(f, "f\n");
+	stream_say(f, "f\n");
 	assert_int_equal(got.n, 2);
 	assert_string_equal(got.seen[1], "half\n");
 	assert_int_equal(k.done, 0);
-	say(f, "stop\nmore\n");
+	stream_say(f, "stop\nmore\n");
 	assert_int_equal(k.done, 1);
 	assert_int_equal(k.rc, SPOT_OK);
 	assert_false(got.ended);
@@ -91,9 +91,9 @@ static void the_end_of_the_reply_brings_the_rest(void **state)
 	struct fake *f = *state;
 	struct fake_call k;
 
-	begin(f, &k);
-	say(f, "one\n");
-	say(f, "rest");
+	stream_begin(f, &k);
+	stream_say(f, "one\n");
+	stream_say(f, "rest");
 	httpd_stream_end(f->held);
 	fake_wait(f, &k);
 	assert_int_equal(k.rc, SPOT_OK);
@@ -133,7 +133,7 @@ static void another_request_cuts_the_stream(void **state)
 	struct fake_call k;
 
 	f->step = step_then_get;
-	begin(f, &k);
+	stream_begin(f, &k);
 	assert_true(httpd_stream_write(f->held, "go\n", 3));
 	fake_wait(f, &k);
 	assert_int_equal(k.rc, SPOT_OK);

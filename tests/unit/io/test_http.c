@@ -1,5 +1,4 @@
-/* The HTTP client: what each kind of failure may be taken for, caps, and that waiting is not
- * spinning. */
+/* The HTTP client: the code of each kind of failure, caps, and that waiting is not spinning. */
 #include "base/base.h"
 #include "unit.h"
 #include "test_server.h"
@@ -59,7 +58,7 @@ static int get_wait(struct get *g)
 	return turns;
 }
 
-static enum spot_rc get(struct get *g, const char *method, const char *path, bool mutating)
+static enum spot_rc path_get(struct get *g, const char *method, const char *path, bool mutating)
 {
 	get_start(g, method, path, mutating);
 	get_wait(g);
@@ -104,14 +103,14 @@ static void a_reply_has_status_headers_and_body(void **state)
 	struct get g = { 0 };
 
 	(void)state;
-	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "GET", "/ok", false), SPOT_OK);
 	assert_int_equal(g.req.in.status, 200);
 	assert_string_equal(g.req.in.body.p, "hello");
 	assert_int_equal(g.req.in.body.n, 5);
 	assert_string_equal(spot_http_header(&g.req.in, "x-one"), "first");
 	assert_string_equal(spot_http_header(&g.req.in, "X-Empty"), "");
 	assert_null(spot_http_header(&g.req.in, "X-None"));
-	assert_int_equal(get(&g, "HEAD", "/ok", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "HEAD", "/ok", false), SPOT_OK);
 	assert_int_equal(g.req.in.body.n, 0);
 	assert_string_equal(g.req.in.body.p, "");
 	assert_int_equal(atomic_load(&w.server.connections), 1); /* kept alive */
@@ -126,7 +125,7 @@ static void a_request_goes_out_as_it_was_built(void **state)
 	g.out.headers[1] = (struct spot_header){ "X-Empty", "" };
 	g.out.headers_n = 2;
 	g.out.body = STR_LIT("a=1");
-	assert_int_equal(get(&g, "POST", "/echo/../%2e?q=%20", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "POST", "/echo/../%2e?q=%20", false), SPOT_OK);
 	const char *sent = g.req.in.body.p;
 	assert_true(str_prefix(sent, "POST /echo/../%2e?q=%20 HTTP/1.1\r\n"));
 	assert_non_null(strstr(sent, "\r\nX-Amz-Date: 20260101T000000Z\r\n"));
@@ -138,14 +137,14 @@ static void a_request_goes_out_as_it_was_built(void **state)
 	assert_null(strcasestr(sent, "content-type:"));
 	g.out.headers_n = 0;
 	g.out.body = (struct str){ 0 };
-	assert_int_equal(get(&g, "PUT", "/echo", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "PUT", "/echo", false), SPOT_OK);
 	assert_non_null(strstr(g.req.in.body.p, "\r\nContent-Length: 0\r\n"));
-	assert_int_equal(get(&g, "DELETE", "/echo", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "DELETE", "/echo", false), SPOT_OK);
 	assert_true(str_prefix(g.req.in.body.p, "DELETE /echo HTTP/1.1\r\n"));
 	g.out.body = STR_LIT("{}");
 	g.out.headers[0] = (struct spot_header){ "content-type", "application/json" };
 	g.out.headers_n = 1;
-	assert_int_equal(get(&g, "DELETE", "/echo", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "DELETE", "/echo", false), SPOT_OK);
 	assert_true(str_prefix(g.req.in.body.p, "DELETE /echo HTTP/1.1\r\n"));
 	assert_true(str_suffix(g.req.in.body.p, "\r\n\r\n{}"));
 	assert_non_null(strstr(g.req.in.body.p, "\r\ncontent-type: application/json\r\n"));
@@ -156,7 +155,7 @@ static void an_interim_reply_is_passed_over_and_any_status_is_a_reply(void **sta
 	struct get g = { 0 };
 
 	(void)state;
-	assert_int_equal(get(&g, "POST", "/interim", true), SPOT_OK);
+	assert_int_equal(path_get(&g, "POST", "/interim", true), SPOT_OK);
 	assert_int_equal(g.req.in.status, 503);
 	assert_string_equal(spot_http_header(&g.req.in, "retry-after"), "3");
 	assert_null(spot_http_header(&g.req.in, "x-early"));
@@ -168,7 +167,7 @@ static void redirects_are_not_followed(void **state)
 	struct get g = { 0 };
 
 	(void)state;
-	assert_int_equal(get(&g, "GET", "/redirect", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "GET", "/redirect", false), SPOT_OK);
 	assert_int_equal(g.req.in.status, 302);
 	assert_int_equal(atomic_load(&w.server.requests), 1);
 }
@@ -190,14 +189,14 @@ static void a_lost_reply_of_a_mutating_request_is_unknown(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		for (int mutating = 0; mutating < 2; mutating++) {
-			/* Short only where the deadline is what ends it: the others must not meet
-			 * it on a busy machine. */
+			/* Short only if the deadline ends it: the others must not meet it on a busy
+			 * machine. */
 			bool waits = cases[i].reading == SPOT_TIMEOUT;
 			struct get g = { .out = { .timeout_us = waits ? 400000 : 9 * SPOT_US_PER_S,
 					     .reply_bytes_max = 65536 } };
 			int64_t begun = clock_real.mono_us(&clock_real);
 
-			enum spot_rc rc = get(&g, "POST", cases[i].path, mutating == 1);
+			enum spot_rc rc = path_get(&g, "POST", cases[i].path, mutating == 1);
 			if (rc != (mutating == 1 ? cases[i].mutating : cases[i].reading)) {
 				fail_msg("%s: %s: %s", cases[i].path, spot_rc_name(rc),
 				    g.req.op.err.text);
@@ -230,7 +229,7 @@ static void nothing_sent_is_unavailable_even_when_mutating(void **state)
 	test_server_start(&w.server, false);
 }
 
-static void what_is_no_http_request_is_invalid(void **state)
+static void bytes_that_are_no_http_request_are_invalid(void **state)
 {
 	struct get g = { .out = { .method = "GET", .url = "file:///etc/hostname" } };
 
@@ -240,9 +239,9 @@ static void what_is_no_http_request_is_invalid(void **state)
 	assert_int_equal(g.req.op.rc, SPOT_INVALID);
 	g.out.headers[0] = (struct spot_header){ "X-A", "1\r\nX-B: 2" };
 	g.out.headers_n = 1;
-	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_INVALID);
+	assert_int_equal(path_get(&g, "GET", "/ok", false), SPOT_INVALID);
 	g.out.headers[0] = (struct spot_header){ "X A", "1" };
-	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_INVALID);
+	assert_int_equal(path_get(&g, "GET", "/ok", false), SPOT_INVALID);
 	assert_int_equal(atomic_load(&w.server.requests), 0);
 }
 
@@ -252,13 +251,13 @@ static void a_mutating_request_is_never_sent_twice(void **state)
 
 	(void)state;
 	/* The server drops the connection when it is used again: curl would silently repeat. */
-	assert_int_equal(get(&g, "GET", "/once", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "GET", "/once", false), SPOT_OK);
 	int before = atomic_load(&w.server.requests);
-	assert_int_equal(get(&g, "POST", "/close", true), SPOT_UNKNOWN);
+	assert_int_equal(path_get(&g, "POST", "/close", true), SPOT_UNKNOWN);
 	assert_int_equal(atomic_load(&w.server.requests), before + 1);
 	before = atomic_load(&w.server.connections);
 	g.out.fresh_connection = true;
-	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_OK);
+	assert_int_equal(path_get(&g, "GET", "/ok", false), SPOT_OK);
 	assert_int_equal(atomic_load(&w.server.connections), before + 1);
 }
 
@@ -374,7 +373,8 @@ static void a_secret_in_the_url_is_not_in_the_log(void **state)
 	    .level = LOG_DEBUG,
 	    .program = "t",
 	    .clock = &clock_real });
-	assert_int_equal(get(&g, "GET", "/ok?x=presigned-0123456789&X-Amz-Signature=abcdef", false),
+	assert_int_equal(path_get(&g, "GET", "/ok?x=presigned-0123456789&X-Amz-Signature=abcdef",
+			     false),
 	    SPOT_OK);
 	log_init(&(struct log_conf){ .fd = STDERR_FILENO,
 	    .level = LOG_WARN,
@@ -409,7 +409,7 @@ static void our_own_ca_is_trusted_beside_the_system(void **state)
 	struct get g = { 0 };
 
 	(void)state;
-	assert_int_equal(get(&g, "POST", "/ok", true), SPOT_OK);
+	assert_int_equal(path_get(&g, "POST", "/ok", true), SPOT_OK);
 	assert_string_equal(g.req.in.body.p, "hello");
 }
 
@@ -418,7 +418,7 @@ static void a_strange_certificate_is_refused_before_anything_is_sent(void **stat
 	struct get g = { 0 };
 
 	(void)state;
-	assert_int_equal(get(&g, "POST", "/ok", true), SPOT_UNAVAILABLE);
+	assert_int_equal(path_get(&g, "POST", "/ok", true), SPOT_UNAVAILABLE);
 	assert_int_equal(atomic_load(&w.server.requests), 0);
 }
 
@@ -430,7 +430,7 @@ static void an_unusable_ca_file_is_a_configuration_error(void **state)
 	http_client_free(w.client);
 	log_init(&(struct log_conf){ .fd = -1, .level = LOG_ERROR, .clock = &clock_real });
 	w.client = http_client_new(w.loop, &(struct http_client_conf){ .ca_file = "absent.pem" });
-	assert_int_equal(get(&g, "GET", "/ok", false), SPOT_CONFIG);
+	assert_int_equal(path_get(&g, "GET", "/ok", false), SPOT_CONFIG);
 	log_init(
 	    &(struct log_conf){ .fd = STDERR_FILENO, .level = LOG_WARN, .clock = &clock_real });
 }
@@ -446,10 +446,10 @@ static void a_ca_of_a_request_counts_for_that_request_only(void **state)
 	pem[fread(pem, 1, sizeof(pem) - 1, f)] = '\0';
 	fclose(f);
 	with.out.tls_ca_pem = pem;
-	assert_int_equal(get(&with, "GET", "/ok", false), SPOT_OK);
+	assert_int_equal(path_get(&with, "GET", "/ok", false), SPOT_OK);
 	/* the connection that this one left behind is not for others */
-	assert_int_equal(get(&without, "GET", "/ok", false), SPOT_UNAVAILABLE);
-	assert_int_equal(get(&with, "GET", "/ok", false), SPOT_OK);
+	assert_int_equal(path_get(&without, "GET", "/ok", false), SPOT_UNAVAILABLE);
+	assert_int_equal(path_get(&with, "GET", "/ok", false), SPOT_OK);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -462,7 +462,7 @@ int main(void)
 		T(redirects_are_not_followed),
 		T(a_lost_reply_of_a_mutating_request_is_unknown),
 		T(nothing_sent_is_unavailable_even_when_mutating),
-		T(what_is_no_http_request_is_invalid),
+		T(bytes_that_are_no_http_request_are_invalid),
 		T(a_mutating_request_is_never_sent_twice),
 		T(waiting_for_a_reply_is_not_spinning),
 		T(a_stopped_request_ends_once_as_cancelled_and_reaches_nobody_when_destroyed),

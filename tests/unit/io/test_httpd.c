@@ -10,7 +10,7 @@
 #define GET_HELLO "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 #define MS INT64_C(1000)
 
-static char *ask(struct server *s, int fd, const char *raw, const char *needle)
+static char *raw_ask(struct server *s, int fd, const char *raw, const char *needle)
 {
 	client_puts(s, fd, raw);
 	return client_read(s, fd, needle, WAIT_US, NULL);
@@ -24,8 +24,8 @@ static void a_connection_serves_many_requests(void **state UNUSED)
 	server_start(&s, NULL);
 	fd = client_open(&s);
 	for (int i = 0; i < 50; i++) {
-		char *text =
-		    ask(&s, fd, "GET /hello?who=a%20b+c&x=1 HTTP/1.1\r\nHost: a\r\n\r\n", "a b c");
+		char *text = raw_ask(&s, fd,
+		    "GET /hello?who=a%20b+c&x=1 HTTP/1.1\r\nHost: a\r\n\r\n", "a b c");
 
 		assert_non_null(strstr(text, "HTTP/1.1 200 OK\r\n"));
 		assert_non_null(strstr(text, "Content-Length: 5\r\n"));
@@ -100,12 +100,12 @@ static void bodies_arrive_whole_however_they_are_cut(void **state UNUSED)
 
 	server_start(&s, NULL);
 	fd = client_open(&s);
-	text = ask(&s, fd,
+	text = raw_ask(&s, fd,
 	    "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
 	    "100 Continue\r\n\r\n");
 	assert_non_null(strstr(text, "HTTP/1.1 100 Continue\r\n\r\n"));
 	free(text);
-	text = ask(&s, fd, "abcde", "\r\n\r\nabcde");
+	text = raw_ask(&s, fd, "abcde", "\r\n\r\nabcde");
 	assert_non_null(strstr(text, "\r\n\r\nabcde"));
 	free(text);
 
@@ -155,11 +155,11 @@ static void head_and_no_content_have_no_body(void **state UNUSED)
 
 	server_start(&s, NULL);
 	fd = client_open(&s);
-	text = ask(&s, fd, "HEAD /hello HTTP/1.1\r\nHost: a\r\n\r\n" GET_HELLO, "world");
+	text = raw_ask(&s, fd, "HEAD /hello HTTP/1.1\r\nHost: a\r\n\r\n" GET_HELLO, "world");
 	assert_int_equal(count_of(text, "Content-Length: 5\r\n"), 2);
 	assert_int_equal(count_of(text, "world"), 1);
 	free(text);
-	text = ask(&s, fd, "POST /none HTTP/1.1\r\nHost: a\r\n\r\n" GET_HELLO, "world");
+	text = raw_ask(&s, fd, "POST /none HTTP/1.1\r\nHost: a\r\n\r\n" GET_HELLO, "world");
 	assert_non_null(strstr(text, "204 No Content\r\n"));
 	assert_int_equal(count_of(text, "Content-Length"), 1);
 	free(text);
@@ -235,7 +235,7 @@ static void idle_connections_are_closed_without_words(void **state UNUSED)
 	server_start(&s, &conf);
 	silent = client_open(&s);
 	fd = client_open(&s);
-	text = ask(&s, fd, GET_HELLO, "world");
+	text = raw_ask(&s, fd, GET_HELLO, "world");
 	free(text);
 	text = client_read(&s, fd, NULL, WAIT_US, &closed);
 	assert_true(closed);
@@ -318,7 +318,7 @@ static void a_stream_reaches_its_reader_and_ends(void **state UNUSED)
 	assert_non_null(strstr(text, "Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"));
 	free(text);
 	httpd_stream_end(s.parked[0]);
-	text = ask(&s, fd, GET_HELLO, "world");
+	text = raw_ask(&s, fd, GET_HELLO, "world");
 	assert_ptr_equal(strstr(text, "0\r\n\r\nHTTP/1.1 200"), text);
 	free(text);
 	close(fd);
@@ -387,7 +387,7 @@ static void connections_over_the_limit_get_503(void **state UNUSED)
 	assert_non_null(strstr(text, "503 Service Unavailable"));
 	free(text);
 	assert_int_equal(httpd_stats(s.httpd).refused, 1);
-	text = ask(&s, fd[0], GET_HELLO, "world");
+	text = raw_ask(&s, fd[0], GET_HELLO, "world");
 	assert_non_null(strstr(text, "world"));
 	free(text);
 	for (int i = 0; i < 3; i++) {
@@ -406,7 +406,7 @@ static void draining_finishes_what_is_in_work(void **state UNUSED)
 	server_start(&s, NULL);
 	idle = client_open(&s);
 	busy = client_open(&s);
-	text = ask(&s, idle, GET_HELLO, "world");
+	text = raw_ask(&s, idle, GET_HELLO, "world");
 	free(text);
 	client_puts(&s, busy, "GET /park HTTP/1.1\r\nHost: a\r\n\r\n");
 	server_until(&s, &s.parked_n, 1, WAIT_US);

@@ -26,7 +26,7 @@ struct server {
 	size_t served;
 };
 
-/* For what must come, on a busy machine too. */
+/* The longest wait for an event, on a busy machine too. */
 #define WAIT_US (30 * SPOT_US_PER_S)
 
 /* conf may be NULL. The handler knows the paths /hello /echo /park /stream /flood /big /headers. */

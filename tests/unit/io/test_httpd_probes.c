@@ -1,5 +1,5 @@
 /* Malformed and smuggling requests over raw sockets: each must be refused and the connection
- * closed, and what is well formed must be served. */
+ * closed, and well-formed ones must be served. */
 #include "base/base.h"
 #include "test_httpd.h"
 

@@ -1,4 +1,4 @@
-/* The server over TLS, with certificates made for the test: handshake, large bodies both ways, long
+/* The server over TLS, with certificates made for the test. Handshake, large bodies both ways, long
  * polls, reload of the certificate, refusal of old protocols and of plain HTTP. */
 #define BASE_ALLOW_BANNED /* openssl/evp.h names parameters "rand" */
 #include "base/base.h"

@@ -13,7 +13,7 @@ static struct clock_manual clk;
 static struct rng rng;
 static char trace[256];
 
-static void note(const char *what)
+static void trace_note(const char *what)
 {
 	size_t n = strlen(trace);
 
@@ -103,7 +103,7 @@ static void stopped_and_rearmed_timers_keep_the_heap_in_order(void **state)
 	}
 }
 
-static void rearm(struct loop_timer *t)
+static void timer_rearm(struct loop_timer *t)
 {
 	fired_n++;
 	loop_timer_set(t, 0);
@@ -113,7 +113,7 @@ static void a_timer_of_zero_fires_once_a_turn(void **state)
 {
 	(void)state;
 	fired_n = 0;
-	loop_timer_init(&timers[0], loop, rearm);
+	loop_timer_init(&timers[0], loop, timer_rearm);
 	loop_timer_set(&timers[0], -5);
 	for (int i = 1; i <= 3; i++) {
 		loop_turn(loop, 0);
@@ -152,20 +152,20 @@ static int pipe_fds[2];
 static void on_second(struct loop_task *t)
 {
 	(void)t;
-	note("task2");
+	trace_note("task2");
 }
 
 static void on_task(struct loop_task *t)
 {
 	(void)t;
-	note("task");
+	trace_note("task");
 	loop_defer(loop, &second_task, on_second);
 }
 
 static void on_grave(void *p)
 {
 	(void)p;
-	note("freed");
+	trace_note("freed");
 }
 
 static void on_ready(struct loop_fd *f, int events)
@@ -174,7 +174,7 @@ static void on_ready(struct loop_fd *f, int events)
 
 	assert_int_equal(events, LOOP_READ);
 	assert_int_equal(read(f->fd, &c, 1), 1);
-	note("event");
+	trace_note("event");
 	loop_bury(loop, f, on_grave);
 	loop_defer(loop, &task, on_task);
 	loop_defer(loop, &task, on_task); /* queued once */
@@ -186,13 +186,13 @@ static void on_ready(struct loop_fd *f, int events)
 static void on_timer_note(struct loop_timer *t)
 {
 	(void)t;
-	note("timer");
+	trace_note("timer");
 }
 
 static void on_decide(struct loop_hook *h)
 {
 	(void)h;
-	note("decide");
+	trace_note("decide");
 }
 
 static void a_turn_has_its_phases_in_order(void **state)
@@ -211,7 +211,7 @@ static void a_turn_has_its_phases_in_order(void **state)
 	loop_turn(loop, 0);
 	assert_string_equal(trace, "event timer decide task freed");
 	trace[0] = '\0';
-	loop_turn(loop, -1); /* what a task deferred: next turn, without waiting */
+	loop_turn(loop, -1); /* the deferred callback: next turn, without waiting */
 	assert_string_equal(trace, "decide task2");
 	loop_fd_stop(&f);
 	assert_int_equal(write(pipe_fds[1], "x", 1), 1);
@@ -224,7 +224,7 @@ static void a_turn_has_its_phases_in_order(void **state)
 
 static void bury_again(void *p)
 {
-	note("first");
+	trace_note("first");
 	loop_bury(loop, p, on_grave);
 }
 
@@ -234,7 +234,7 @@ static void freeing_may_bury_more(void **state)
 	loop_bury(loop, NULL, bury_again);
 	loop_turn(loop, 0);
 	assert_string_equal(trace, "first freed");
-	loop_bury(loop, NULL, on_grave); /* and the end of the loop frees what is left */
+	loop_bury(loop, NULL, on_grave); /* and the end of the loop frees the rest */
 }
 
 static void a_write_end_is_ready_and_events_can_change(void **state)

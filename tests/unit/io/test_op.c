@@ -47,7 +47,7 @@ static void work_start(struct work *k)
 	op_begin(&k->op, "test work", 5 * SPOT_US_PER_S, SPOT_TIMEOUT, work_abort);
 }
 
-static void turns(int n)
+static void loop_turns(int n)
 {
 	for (int i = 0; i < n; i++) {
 		loop_turn(loop, 0);
@@ -64,11 +64,11 @@ static void a_result_known_at_once_is_delivered_in_a_turn_and_only_once(void **s
 	op_finish(&k.op, SPOT_OK, NULL);
 	assert_int_equal(k.done, 0);
 	assert_true(op_busy(&k.op));
-	turns(3);
+	loop_turns(3);
 	assert_int_equal(k.done, 1);
 	assert_false(op_busy(&k.op));
 	clock_manual_advance(&clk, 60 * SPOT_US_PER_S);
-	turns(3);
+	loop_turns(3);
 	assert_int_equal(k.done, 1);
 	assert_int_equal(k.aborted, 0);
 }
@@ -83,7 +83,7 @@ static void a_failure_carries_its_words(void **state)
 	err_set(&err, SPOT_QUOTA, "too many");
 	snprintf(err.code, sizeof(err.code), "VcpuLimitExceeded");
 	op_finish(&k.op, SPOT_QUOTA, &err);
-	turns(1);
+	loop_turns(1);
 	assert_int_equal(k.op.rc, SPOT_QUOTA);
 	assert_string_equal(k.op.err.text, "too many");
 	assert_string_equal(k.op.err.code, "VcpuLimitExceeded");
@@ -96,10 +96,10 @@ static void the_deadline_aborts_the_doer_and_gives_its_own_code(void **state)
 	(void)state;
 	work_start(&k);
 	clock_manual_advance(&clk, 5 * SPOT_US_PER_S - 1);
-	turns(2);
+	loop_turns(2);
 	assert_int_equal(k.done, 0);
 	clock_manual_advance(&clk, 1);
-	turns(2);
+	loop_turns(2);
 	assert_int_equal(k.done, 1);
 	assert_int_equal(k.aborted, 1);
 	assert_int_equal(k.op.rc, SPOT_TIMEOUT);
@@ -117,9 +117,9 @@ static void stopping_works_any_number_of_times_and_at_any_time(void **state)
 	op_stop(&k.op);
 	op_stop(&k.op);
 	assert_int_equal(k.done, 0);
-	turns(2);
+	loop_turns(2);
 	op_stop(&k.op);
-	turns(2);
+	loop_turns(2);
 	assert_int_equal(k.done, 1);
 	assert_int_equal(k.aborted, 1);
 	assert_int_equal(k.op.rc, SPOT_CANCELLED);
@@ -127,7 +127,7 @@ static void stopping_works_any_number_of_times_and_at_any_time(void **state)
 	work_start(&k);
 	op_finish(&k.op, SPOT_OK, NULL);
 	op_stop(&k.op);
-	turns(2);
+	loop_turns(2);
 	assert_int_equal(k.done, 2);
 	assert_int_equal(k.op.rc, SPOT_OK);
 }
@@ -146,7 +146,7 @@ static void a_destroyed_owner_hears_nothing(void **state)
 	assert_int_equal(completing.aborted, 0);
 	op_fini(&never.op);
 	clock_manual_advance(&clk, 60 * SPOT_US_PER_S);
-	turns(3);
+	loop_turns(3);
 	assert_int_equal(busy.done + completing.done + never.done, 0);
 }
 
@@ -172,7 +172,7 @@ static void done_may_restart_the_same_op_and_each_round_takes_a_turn(void **stat
 	uint64_t first = k.op.id;
 	op_finish(&k.op, SPOT_OK, NULL);
 	for (int i = 1; i <= 5; i++) {
-		turns(1);
+		loop_turns(1);
 		assert_int_equal(restarts, i);
 	}
 	assert_true(k.op.id > first);
@@ -193,7 +193,7 @@ static void done_may_free_its_owner(void **state)
 	op_init(&k->op, loop, free_done);
 	op_begin(&k->op, "x", SPOT_US_PER_S, SPOT_UNKNOWN, work_abort);
 	clock_manual_advance(&clk, SPOT_US_PER_S);
-	turns(3);
+	loop_turns(3);
 	assert_int_equal(restarts, 1);
 }
 

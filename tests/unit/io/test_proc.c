@@ -1,4 +1,4 @@
-/* Child processes: what they get, and what they do not. */
+/* Child processes: their environment, descriptors and signals. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -15,7 +15,7 @@ static char output[4096];
 static int last_status;
 
 /* Runs /bin/sh -c script with the settings of base, collects its output and status. */
-static enum spot_rc run(const char *script, struct proc_spec base, struct spot_err *err)
+static enum spot_rc script_run(const char *script, struct proc_spec base, struct spot_err *err)
 {
 	const char *argv[] = { "/bin/sh", "-c", script, NULL };
 	int fds[2], pid = -1;
@@ -51,7 +51,7 @@ static void a_child_gets_its_arguments_environment_and_directory(void **state)
 	(void)state;
 	s.env = env;
 	s.dir = "/";
-	assert_int_equal(run("echo \"$ONLY $HOME\"; pwd; cat; exit 3", s, NULL), SPOT_OK);
+	assert_int_equal(script_run("echo \"$ONLY $HOME\"; pwd; cat; exit 3", s, NULL), SPOT_OK);
 	assert_string_equal(output, "this \n/\n");
 	assert_int_equal(WEXITSTATUS(last_status), 3);
 }
@@ -62,7 +62,7 @@ static void no_descriptor_leaks_into_a_child(void **state)
 
 	(void)state;
 	assert_int_equal(dup2(fd, 77), 77);
-	assert_int_equal(run("ls /proc/self/fd | tr '\\n' ' '", plain, NULL), SPOT_OK);
+	assert_int_equal(script_run("ls /proc/self/fd | tr '\\n' ' '", plain, NULL), SPOT_OK);
 	assert_string_equal(output, "0 1 2 3 "); /* 3 is ls's own directory */
 	close(fd);
 	close(77);
@@ -77,7 +77,8 @@ static void signal_settings_are_fresh_in_a_child(void **state)
 	sigemptyset(&usr1);
 	sigaddset(&usr1, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &usr1, &old);
-	assert_int_equal(run("grep -E 'Sig(Blk|Ign)' /proc/self/status | cut -f2 | tr '\\n' ' '",
+	assert_int_equal(script_run("grep -E 'Sig(Blk|Ign)' /proc/self/status | cut -f2 | tr '\\n' "
+				    "' '",
 			     plain, NULL),
 	    SPOT_OK);
 	sigprocmask(SIG_SETMASK, &old, NULL);
@@ -92,12 +93,12 @@ static void a_child_that_cannot_start_is_an_error_with_the_reason(void **state)
 
 	(void)state;
 	s.argv = absent;
-	assert_int_equal(run("", s, &err), SPOT_CONFIG);
+	assert_int_equal(script_run("", s, &err), SPOT_CONFIG);
 	assert_string_equal(err.text,
 	    "cannot start /nonexistent/program: exec: No such file or directory");
 	s = plain;
 	s.dir = "/nonexistent";
-	assert_int_equal(run("true", s, &err), SPOT_CONFIG);
+	assert_int_equal(script_run("true", s, &err), SPOT_CONFIG);
 	assert_non_null(strstr(err.text, "directory: No such file"));
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no zombie is left */
 	assert_int_equal(errno, ECHILD);
@@ -109,10 +110,12 @@ static void a_new_session_leads_its_own_group(void **state)
 
 	(void)state;
 	s.new_session = true;
-	assert_int_equal(run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own", s, NULL),
+	assert_int_equal(script_run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own", s,
+			     NULL),
 	    SPOT_OK);
 	assert_string_equal(output, "own\n");
-	assert_int_equal(run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own", plain, NULL),
+	assert_int_equal(script_run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own", plain,
+			     NULL),
 	    SPOT_OK);
 	assert_string_equal(output, "");
 }
@@ -163,7 +166,7 @@ static void a_change_of_user_drops_groups_too(void **state)
 	s.uid = 65534;
 	s.gid = 65534;
 	s.dir = "/";
-	assert_int_equal(run("id -u; id -G", s, NULL), SPOT_OK);
+	assert_int_equal(script_run("id -u; id -G", s, NULL), SPOT_OK);
 	assert_string_equal(output, "65534\n65534\n");
 }
 

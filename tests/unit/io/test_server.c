@@ -77,7 +77,7 @@ static bool peer_puts(struct peer *p, const char *text)
 	return peer_write(p, text, strlen(text));
 }
 
-static bool reply(struct peer *p, const char *head, const char *body, size_t n)
+static bool reply_send(struct peer *p, const char *head, const char *body, size_t n)
 {
 	char text[512];
 	int len =
@@ -86,7 +86,7 @@ static bool reply(struct peer *p, const char *head, const char *body, size_t n)
 	return peer_write(p, text, (size_t)len) && peer_write(p, body, n);
 }
 
-static void trickle(struct peer *p)
+static void reply_trickle(struct peer *p)
 {
 	struct pollfd stop = { p->server->stop_fd[0], POLLIN, 0 };
 
@@ -110,31 +110,31 @@ static void headers_many(struct peer *p)
 }
 
 /* True: the connection is kept. */
-static bool serve(struct peer *p, const char *request, size_t n)
+static bool request_serve(struct peer *p, const char *request, size_t n)
 {
 	static char big[1 << 20];
 	const char *path = strchr(request, ' ') + 1;
 
 #define IS(s) (strncmp(path, s, sizeof(s) - 1) == 0)
 	if (IS("/ok")) {
-		return reply(p, "200 OK\r\nX-One:  first \r\nX-Empty:\r\nX-One: second", "hello",
-		    strncmp(request, "HEAD", 4) == 0 ? 0 : 5);
+		return reply_send(p, "200 OK\r\nX-One:  first \r\nX-Empty:\r\nX-One: second",
+		    "hello", strncmp(request, "HEAD", 4) == 0 ? 0 : 5);
 	}
 	if (IS("/echo")) {
-		return reply(p, "200 OK", request, n);
+		return reply_send(p, "200 OK", request, n);
 	}
 	if (IS("/big")) {
-		return reply(p, "200 OK", big, sizeof(big));
+		return reply_send(p, "200 OK", big, sizeof(big));
 	}
 	if (IS("/redirect")) {
-		return reply(p, "302 Found\r\nLocation: /ok", "", 0);
+		return reply_send(p, "302 Found\r\nLocation: /ok", "", 0);
 	}
 	if (IS("/interim")) {
 		return peer_puts(p, "HTTP/1.1 103 Early Hints\r\nX-Early: 1\r\n\r\n") &&
-		    reply(p, "503 Slow Down\r\nRetry-After: 3", "busy", 4);
+		    reply_send(p, "503 Slow Down\r\nRetry-After: 3", "busy", 4);
 	}
 	if (IS("/once") && p->served == 0) {
-		return reply(p, "200 OK", "first", 5);
+		return reply_send(p, "200 OK", "first", 5);
 	}
 	if (IS("/cut")) {
 		peer_puts(p, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello");
@@ -143,7 +143,7 @@ static bool serve(struct peer *p, const char *request, size_t n)
 		headers_many(p);
 	}
 	if (IS("/trickle")) {
-		trickle(p);
+		reply_trickle(p);
 	}
 	if (IS("/hang")) {
 		while (peer_wait(p, -1) && read(p->fd, big, 1) > 0) {
@@ -167,7 +167,7 @@ static void *peer_run(void *arg)
 	if (p->ssl == NULL || SSL_accept(p->ssl) == 1) {
 		while ((n = peer_read(p, request, sizeof(request))) > 0) {
 			atomic_fetch_add(&p->server->requests, 1);
-			if (!serve(p, request, n)) {
+			if (!request_serve(p, request, n)) {
 				break;
 			}
 			p->served++;

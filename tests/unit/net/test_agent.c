@@ -1,4 +1,4 @@
-/* The agent's HTTP client keeps the libcurl policy, whoever the far side is. */
+/* The agent's HTTP client keeps the libcurl policy, whatever the far side is. */
 #include "base/base.h"
 #include "unit.h"
 
@@ -66,7 +66,7 @@ static void get_done(void *ctx, const struct http_reply *r)
 	w.done++;
 }
 
-static int get(enum http_far far, const char *url)
+static int url_get(enum http_far far, const char *url)
 {
 	struct http_want want = { .far = far,
 		.method = "GET",
@@ -88,14 +88,14 @@ static int get_from(enum http_far far, const char *host, const char *path)
 
 	(void)snprintf(url, sizeof(url), "%s://%s:%d%s", w.server.tls != NULL ? "https" : "http",
 	    host, w.server.port, path);
-	return get(far, url);
+	return url_get(far, url);
 }
 
 static void only_http_and_https_are_spoken(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(fars); i++) {
-		assert_int_equal(get(fars[i], "file:///etc/hostname"), 0);
+		assert_int_equal(url_get(fars[i], "file:///etc/hostname"), 0);
 		assert_non_null(strstr(w.error, "not supported"));
 	}
 }

@@ -206,7 +206,7 @@ static void check_no_secret(struct drive *d)
 	}
 }
 
-/* What holds for any request of any provider. */
+/* Checks the rules for any request of any provider. */
 static void check_request(struct drive *d)
 {
 	const struct spot_http_request *r = &d->call.out;
@@ -410,7 +410,7 @@ static void stream_next(struct drive *d)
 }
 
 /* Answers a SEND or READ; false: the script is used up. */
-static bool exchange(struct drive *d, enum spot_step verdict)
+static bool try_answer(struct drive *d, enum spot_step verdict)
 {
 	struct spot_call *c = &d->call;
 	const struct drive_try *t;
@@ -444,7 +444,7 @@ static bool exchange(struct drive *d, enum spot_step verdict)
 
 static enum spot_step run_loop(struct drive *d, enum drive_verb verb, void *args);
 
-static bool reauth(struct drive *d)
+static bool auth_again(struct drive *d)
 {
 	struct spot_call keep = d->call;
 	enum spot_step s;
@@ -452,7 +452,7 @@ static bool reauth(struct drive *d)
 	d->reauths++;
 	memset(&d->call, 0, sizeof(d->call));
 	s = run_loop(d, DRIVE_AUTH, NULL);
-	/* NONE: the script ended here (lenient), what was refused stays the error. */
+	/* NONE: the script ended here (lenient), the refusal stays the error. */
 	if (s == SPOT_FAIL) {
 		keep.err = d->call.err;
 	}
@@ -493,7 +493,7 @@ static enum spot_step run_loop(struct drive *d, enum drive_verb verb, void *args
 			if (sends++ >= d->sends_max) {
 				fail_msg("more than %zu requests in one call", d->sends_max);
 			}
-			if (!exchange(d, s)) {
+			if (!try_answer(d, s)) {
 				return SPOT_STEP_NONE;
 			}
 			continue;
@@ -506,7 +506,7 @@ static enum spot_step run_loop(struct drive *d, enum drive_verb verb, void *args
 			check_no_secret(d);
 			break;
 		case SPOT_REAUTH:
-			if (verb == DRIVE_AUTH || d->reauths > 0 || !reauth(d)) {
+			if (verb == DRIVE_AUTH || d->reauths > 0 || !auth_again(d)) {
 				return verdict_check(d, SPOT_FAIL);
 			}
 			break;

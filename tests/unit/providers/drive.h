@@ -1,21 +1,12 @@
 /*
- * Drives one step function of a provider with a scripted transport: text in, text out, no loop,
- * no sockets. It plays the core's part by the letter of spot/provider.h: re-enters the step with
- * the reply, repeats on AGAIN with c->at as it was before the request was built and c->in == NULL,
- * runs auth on REAUTH (once), answers READ from the script.
- *
- *	static const struct drive_try script[] = {
- *		{ .method = "POST", .url = "https://api.acme.test/v1/instances",
- *		  .headers = {"content-type: application/json"}, .has = {"\"gpu\":\"h100\""},
- *		  .status = 429, .reply_headers = {"Retry-After: 3"}, .reply = "{}" },
- *		{ .status = 200, .reply = "{\"id\":\"i-1\"}" },
- *	}; struct drive d; drive_init(&d, &acme_ops, env, settings); // opens; NULL-terminated key,
- *	value lists drive_script(&d, script, ARRAY_LEN(script)); assert_int_equal(drive_run(&d,
- *	DRIVE_LAUNCH, &launch), SPOT_DONE); drive_fini(&d); // asserts that the script was used up
+ * Drives one step function of a provider with a scripted transport: text in, text out, no loop, no
+ * sockets. It plays the core's part by the letter of spot/provider.h. It re-enters the step with
+ * the reply. On AGAIN it repeats with c->at as it was before the request was built, and c->in ==
+ * NULL. On REAUTH it runs auth (once). It answers READ from the script. README.md has an example.
  *
  * Every mismatch fails the running cmocka test with the number of the try and the request in full.
- * Invariants are checked on every step without being asked: strings set, header and limit indexes
- *in range, absolute URL, a verdict FAIL has an rc and words, no secret of the provider in c->err.
+ * Each step keeps these rules: strings are set, header and limit indexes in range, URLs absolute. A
+ * verdict FAIL has an rc and words, and c->err holds no secret of the provider.
  */
 #ifndef TESTS_DRIVE_H
 #define TESTS_DRIVE_H
@@ -31,8 +22,7 @@
 
 #define DRIVE_WORDS 16
 
-/* One request (or file read) that is expected, and what comes back. NULL and 0 fields are not
- * checked. */
+/* One expected request (or file read), and its reply. NULL and 0 fields are not checked. */
 struct drive_try {
 	/* expected */
 	const char *read; /* SPOT_READ of exactly this path, not a request */
@@ -76,7 +66,7 @@ enum drive_verb {
 	DRIVE_CHECK,
 };
 
-struct drive_conf { /* what the provider's conf reads from */
+struct drive_conf { /* the source of the provider's conf */
 	const char *const *env, *const *settings;
 };
 

@@ -13,7 +13,7 @@ struct str golden_data(struct arena *a, const char *name)
 	return drive_file(a, arena_printf(a, "%s/%s", dir, name));
 }
 
-/* "Name: value" lines up to an empty one; returns what follows. */
+/* "Name: value" lines up to an empty one; returns the rest. */
 static const char *reply_headers(struct arena *a, struct drive_try *t, const char *p)
 {
 	for (size_t i = 0; *p != '\0' && *p != '\n'; i++) {
@@ -26,7 +26,7 @@ static const char *reply_headers(struct arena *a, struct drive_try *t, const cha
 	return *p == '\n' ? p + 1 : p;
 }
 
-static void section(const struct golden_suite *g, struct golden_file *f, const char *head,
+static void section_add(const struct golden_suite *g, struct golden_file *f, const char *head,
     const char *text)
 {
 	struct drive_try *t = &f->tries[f->n];
@@ -66,7 +66,7 @@ void golden_load(const struct golden_suite *g, const char *name, struct golden_f
 
 		assert_non_null(head_end);
 		next = strstr(head_end, "\n--- ");
-		section(g, f, arena_strndup(f->arena, p + 4, (size_t)(head_end - p - 4)),
+		section_add(g, f, arena_strndup(f->arena, p + 4, (size_t)(head_end - p - 4)),
 		    next != NULL && next > head_end
 			? arena_strndup(f->arena, head_end + 1, (size_t)(next - head_end - 1))
 			: next == head_end ? ""

@@ -1,15 +1,15 @@
 /*
- * Golden exchanges: tests/golden/<provider>/<case>.txt holds, in order, each request byte for byte,
- * the reply to it, and at the end the result as text. A case is a verb with fixed arguments, a
- * fixed clock and fixed credentials, so that the vendor's own models and signers can judge the
- * requests (the checkers lie beside the files). A provider has the table of its cases
- * (golden_cases.c), which defines golden_suite; test_golden.c compares, test_mutate.c damages the
- * replies, and the fuzzers start from the same cases.
+ * Golden exchanges. tests/golden/<provider>/<case>.txt holds, in order, each request byte for byte,
+ * the reply to it, and at the end the result as text. A case is a verb with fixed arguments, clock
+ * and credentials. So the vendor's own models and signers can judge the requests (the checkers lie
+ * beside the files). A provider has the table of its cases (golden_cases.c), which defines
+ * golden_suite. test_golden.c compares, and test_mutate.c damages the replies. The fuzzers start
+ * from the same cases.
  *
- *	--- request            "POST url", headers, empty line, body
- *	--- read PATH          a file that the provider asks for; the reply's body is its text
- *	--- reply STATUS       headers, empty line, body
- *	--- result             verdict and what came out
+ * - "--- request": "POST url", headers, empty line, body
+ * - "--- read PATH": a file that the provider asks for; the reply's body is its text
+ * - "--- reply STATUS": headers, empty line, body
+ * - "--- result": verdict and output
  *
  * The files are in the folder that GOLDEN_DIR in the environment names. GOLDEN_UPDATE=1 rewrites
  * requests and results and keeps the replies.
@@ -29,7 +29,7 @@ struct golden_case {
 	const char *name;
 	enum drive_verb verb;
 	const char *const *env, *const *settings; /* NULL: the suite's */
-	/* auth is what is tested: do not authenticate before */
+	/* the case tests auth: do not authenticate before */
 	bool no_keys;
 	/* copied for each run: GOLDEN_ARGS; NULL: nothing to say */
 	const void *args;
@@ -50,12 +50,12 @@ struct golden_suite {
 	const struct golden_case *cases;
 	size_t cases_n;
 	const char *const *env, *const *settings;
-	const struct drive_try *auth; /* what auth is told before a case; may be none */
+	const struct drive_try *auth; /* auth's script before a case; may be none */
 	size_t auth_n;
-	/* NULL, or: fills in what a file may not hold (a private key) before the provider sees the
-	 * reply. */
+	/* NULL, or: fills in secrets that a file may not hold (a private key) before the provider
+	 * sees the reply. */
 	const char *(*reply_fill)(struct arena *a, const char *text);
-	/* NULL, or: hides what differs from run to run (a signature) before a request is
+	/* NULL, or: hides parts that differ from run to run (a signature) before a request is
 	 * compared. */
 	const char *(*request_hide)(struct arena *a, const char *text);
 };
@@ -80,7 +80,7 @@ enum spot_step golden_auth_run(const struct golden_suite *g, const struct golden
 void golden_open(const struct golden_suite *g, const struct golden_case *k,
     const struct golden_file *f, struct drive *d);
 void *golden_args(struct arena *a, const struct golden_case *k);
-/* What a verb that is DONE brought, as text. */
+/* Prints the output of a verb that is DONE, as text. */
 void golden_print(enum drive_verb verb, const void *args, struct sbuf *out);
 /* Another file of GOLDEN_DIR. */
 struct str golden_data(struct arena *a, const char *name);

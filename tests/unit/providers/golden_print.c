@@ -3,7 +3,8 @@
 
 #include "base/text/str.h"
 
-/* What a verb brought, as the text of a golden file's result: everything that a caller can see. */
+/* Prints a verb's output as the text of a golden file's result: everything that a caller can
+ * see. */
 
 static void print_key(const struct spot_pool_key *k, struct sbuf *out)
 {

@@ -3,7 +3,7 @@
 
 #include "base/text/str.h"
 
-/* Every verb sends exactly what the golden file says, and understands what comes back. */
+/* Every verb sends exactly the requests of the golden file, and understands the replies. */
 
 static const char *result_text(const struct golden_case *k, enum spot_step s, const struct drive *d,
     const void *args, struct arena *a)
@@ -74,8 +74,8 @@ static void file_write(const struct golden_case *k, const struct golden_file *f,
 	assert_int_equal(fclose(out), 0);
 }
 
-static void compare(const struct golden_case *k, const struct golden_file *f, const char **requests,
-    size_t n, const char *result)
+static void case_compare(const struct golden_case *k, const struct golden_file *f,
+    const char **requests, size_t n, const char *result)
 {
 	size_t sent = 0;
 
@@ -118,7 +118,7 @@ static void case_runs(const struct golden_case *k)
 	if (getenv("GOLDEN_UPDATE") != NULL) {
 		file_write(k, &f, requests, result);
 	} else {
-		compare(k, &f, requests, n, result);
+		case_compare(k, &f, requests, n, result);
 	}
 	drive_fini(&d);
 	golden_free(&f);

@@ -4,16 +4,16 @@
 #include "base/rng.h"
 
 /*
- * Replies of the golden exchanges with random damage: whatever comes back, a verb ends in a
- * verdict, in bounds (the sanitizer build watches), with words and without secrets. Seeded: a
- * failure names its seed.
+ * Damages replies of the golden exchanges at random. Whatever comes back, a verb ends in a verdict,
+ * in bounds (the sanitizer build watches), with words and without secrets. Seeded: a failure names
+ * its seed.
  */
 
 #define MUTATIONS 10000
 #define SEED 20260102u
 
 /* One piece of damage to a copy of text. */
-static char *damage(struct arena *a, struct rng *r, const char *text, size_t n, size_t *ret_n)
+static char *text_damage(struct arena *a, struct rng *r, const char *text, size_t n, size_t *ret_n)
 {
 	static const char *const pieces[] = { "<", ">", "&", "\"", "{", "}", "[", "]", "null", "-1",
 		"1e999", "\\u0000", "<item>", "</item>", "99999999999999999999", "nan", "\xff\xfe",
@@ -59,7 +59,7 @@ static char *damage(struct arena *a, struct rng *r, const char *text, size_t n, 
 	return out;
 }
 
-static void one(const struct golden_case *k, const struct golden_file *f, struct rng *r)
+static void case_mutate(const struct golden_case *k, const struct golden_file *f, struct rng *r)
 {
 	static const int statuses[] = { 200, 200, 200, 200, 400, 401, 403, 404, 429, 500, 503, 0,
 		301 };
@@ -71,8 +71,8 @@ static void one(const struct golden_case *k, const struct golden_file *f, struct
 	golden_open(&golden_suite, k, f, &d);
 	memcpy(tries, f->tries, sizeof(tries));
 	for (size_t i = 0; i < rounds; i++) {
-		tries[hit].reply =
-		    damage(d.arena, r, tries[hit].reply, tries[hit].reply_n, &tries[hit].reply_n);
+		tries[hit].reply = text_damage(d.arena, r, tries[hit].reply, tries[hit].reply_n,
+		    &tries[hit].reply_n);
 	}
 	/* drive takes 0 for "as long as the string". */
 	if (tries[hit].reply_n == 0) {
@@ -102,7 +102,7 @@ static void damaged_replies_end_in_a_verdict(void **state)
 		size_t at = i % golden_suite.cases_n;
 
 		rng_seeded_init(&r, SEED + i);
-		one(&golden_suite.cases[at], &files[at], &r);
+		case_mutate(&golden_suite.cases[at], &files[at], &r);
 	}
 	for (size_t i = 0; i < golden_suite.cases_n; i++) {
 		golden_free(&files[i]);

@@ -1,4 +1,4 @@
-/* The price history as text: what is drawn, what is left empty, what is said. */
+/* The price history as text: drawn points, empty gaps, words. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/str.h"

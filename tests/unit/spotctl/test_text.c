@@ -1,4 +1,4 @@
-/* What spotctl shows: widths, cleaned text, money, ages, paths into documents. */
+/* spotctl's output: widths, cleaned text, money, ages, paths into documents. */
 #include "base/base.h"
 #include "base/text/str.h"
 #include "spotctl/ctl.h"

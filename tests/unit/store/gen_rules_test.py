@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The generator of rules: a rule becomes one statement with its parameters; bad ones fail with file and line."""
+"""The generator of rules: a rule becomes one statement. Bad rules fail with file and line."""
 import os
 import sys
 import tempfile
@@ -49,7 +49,7 @@ class RulesTest(unittest.TestCase):
         self.assertIn('.key = "r / when \\"x\\"", .rule = "r"', text)
         self.assertIn("const struct rule some[]", text)
 
-    def test_what_is_wrong_is_told_with_its_line(self):
+    def test_an_error_names_its_line(self):
         for text, words in (("SELECT 1\n", "x.sql:1: SQL before"), ("-- rule: r\nSELECT id FROM job\n", "x.sql:1: its query has no column 'words'"),
                             ("-- rule: r\n-- rule: q\nSELECT id, words\n", "x.sql:1: a rule has one query"),
                             ("-- rule: r\n-- name: n\nSELECT id, words\n", "both 'name' and 'fix'"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The SQL binding generator: bad headers fail with file and line, good ones give the promised C."""
+"""The SQL binding generator: bad headers fail with file and line. Good ones give the promised C."""
 import os
 import subprocess
 import sys

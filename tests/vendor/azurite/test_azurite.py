@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A third party as judge of the emulated Blob storage: the same steps through azure-storage-blob against Azurite and
-against cloudsim must end the same. argv: build directory, cloudsim's program. Exit 77: Azurite cannot be had."""
+"""A third party judges the emulated Blob storage. The same steps through azure-storage-blob against Azurite and against
+cloudsim must end the same. argv: build directory, cloudsim's program. Exit 77: Azurite cannot be had."""
 import base64
 import datetime
 import os

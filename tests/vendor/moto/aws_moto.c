@@ -1,8 +1,8 @@
 /*
- * The AWS provider behind io/call against moto, a stranger's idea of EC2: every verb that moto
- * knows is called over real HTTP and its results are checked. Verbs that moto lacks are called as
- * well: they must fail in words, never succeed with an empty answer. One line per verb; exit 1 when
- * a check failed.
+ * The AWS provider behind io/call against moto, a third party's EC2. Every verb that moto knows is
+ * called over real HTTP and its results are checked. Verbs that moto lacks are called as well: they
+ * must fail in words, never succeed with an empty answer. One line per verb; exit 1 when a check
+ * failed.
  *
  *   aws_moto ENDPOINT IMAGE      (key and secret by AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)
  */
@@ -124,7 +124,7 @@ static bool called(struct moto *m, const char *name, enum call_verb verb, void *
 	return false;
 }
 
-/* What moto lacks: the words must not be taken for an answer. */
+/* Calls a verb that moto lacks: moto's error must not count as an answer. */
 static void lacking(struct moto *m, const char *name, enum call_verb verb, void *args,
     const char *why)
 {

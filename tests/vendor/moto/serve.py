@@ -1,6 +1,6 @@
-"""Runs moto_server in this process on a free loopback port, prepares an account in it, and runs argv[1] (aws_moto)
-against it, then the steps of an object store with argv[2] (../stores/store_client). From then on moto checks signatures and
-permissions: by botocore's signer, with an IAM user's key. The exit status is 0 if both agree."""
+"""Runs moto_server in this process on a free loopback port, and prepares an account in it. Then runs argv[1] (aws_moto)
+against it, and the steps of an object store with argv[2] (../stores/store_client). From then on moto checks signatures
+and permissions: by botocore's signer, with an IAM user's key. The exit status is 0 if both agree."""
 import fnmatch
 import io
 import logging
@@ -63,8 +63,8 @@ def presigned_by_botocore(environ):
 
 
 def sign_what_came():
-    """A signature is over the bytes of the body. moto keeps no form's bytes: it encodes the parsed form anew, with +
-    for a blank, and so refuses whoever writes %20. EC2 takes both."""
+    """Keeps the bytes of a form's body, over which its signature is. The program moto encodes the parsed form anew,
+    with + for a blank, and so refuses a client that writes %20. EC2 takes both."""
     local = threading.local()
     serve, init = DomainDispatcherApplication.__call__, IAMRequestBase.__init__
 
@@ -84,7 +84,7 @@ def sign_what_came():
 
 
 def account(url):
-    """An image to start from, and the key of a user who may do everything."""
+    """An image to start from, and the key of a user with all permissions."""
     keys = {'aws_access_key_id': 'setup', 'aws_secret_access_key': 'setup'}
     ec2 = boto3.client('ec2', region_name=REGION, endpoint_url=url, **keys)
     iam = boto3.client('iam', region_name=REGION, endpoint_url=url, **keys)

@@ -3,9 +3,9 @@
  * addresses, and the agent's own upload code. The Python beside it (stores.py) runs the
  * stores.
  *
- *   store_client presign KIND METHOD ENDPOINT BUCKET KEY QUERY [SETTING=VALUE...]   url, how,
- *                                                                                   header lines
- *   store_client upload HOW FILE URL [HEADER...]          exit 0 = the store has all of it
+ * - store_client presign KIND METHOD ENDPOINT BUCKET KEY QUERY [SETTING=VALUE...]:
+ *   prints url, how, header lines
+ * - store_client upload HOW FILE URL [HEADER...]: exit 0 = the store has all of it
  *
  * Credentials come by the environment. Nothing here is a stand-in: struct upload and its steps are
  * the agent's.
@@ -50,7 +50,7 @@ static const char *conf_setting(void *ctx, const char *key)
 	return NULL;
 }
 
-/* Credentials that lie in a file or in the environment; what needs a request is not for this. */
+/* Credentials from a file or from the environment; sources that need a request are not for this. */
 static bool auth_run(const struct spot_provider_ops *ops, void *self, struct arena *a)
 {
 	struct spot_call c = { .arena = a, .now_us = clock_real.wall_us(&clock_real) };

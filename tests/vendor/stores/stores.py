@@ -1,4 +1,4 @@
-"""What the judges of the object stores share: store_client (store_client.c), and a file of three pieces."""
+"""Shared by the judges of the object stores: store_client (store_client.c), and a file of three pieces."""
 import os
 import subprocess
 import tempfile

@@ -93,7 +93,7 @@ class Azurite(unittest.TestCase):
         self.assertEqual([b.id for b in blob.get_block_list('committed')[0]], ids)
         self.assertEqual(blob.download_blob().readall(), self.client.bytes)
 
-    def test_what_is_not_permitted_is_refused(self):
+    def test_unpermitted_calls_are_refused(self):
         url, how, headers = self.presign('PUT', 'mine')
         self.assertEqual(http('PUT', url.replace('/mine?', '/other?'), b'x', headers)[0], 403)
         self.assertEqual(http('PUT', url.replace('sig=', 'sig=A'), b'x', headers)[0], 403)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""gcp-storage-emulator, a third party's Cloud Storage, judges the agent's resumable upload: session, pieces, 308 with Range,
-status query, end. It looks at no signature, so nothing is said here about the V4 signed addresses; Google's published vectors
-and its own library do that (tests/unit/providers/gcp, test_gcp_services.py). argv: store_client."""
+"""gcp-storage-emulator, a third party's Cloud Storage, judges the agent's resumable upload: session, pieces, 308 with
+Range, status query, end. It looks at no signature, so it does not judge the V4 signed addresses. Google's published
+vectors and its own library do that (tests/unit/providers/gcp, test_gcp_services.py). argv: store_client."""
 import os
 import sys
 import unittest

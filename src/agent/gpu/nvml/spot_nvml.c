@@ -1,22 +1,23 @@
 /*
- * spot-nvml: GPU facts as JSON lines on stdout, one per interval, for spot-agent. A program of its
- * own, because NVML is a shared library of the driver: it cannot live in a static agent, and a call
- * that never returns (a GPU that fell off the bus) takes this helper with it and nothing else.
+ * spot-nvml: writes GPU facts as JSON lines to stdout, one per interval, for spot-agent. It is a
+ * program of its own because NVML is a shared library of the driver, and the agent is static. A
+ * call that never returns (a GPU that fell off the bus) hangs only this helper.
  *
  *   {"driver":"550.54","gpus":[{"index":0,"uuid":"GPU-..","name":"..","mem_mib":81559,
  *    "mem_used_mib":10,"util":97,"power_mw":300000,"temp_c":60}]}      unknown values are absent
- *   {"error":"..."}                        with "failed":true the machine's GPUs are of no use as
- *                                          they are
+ *   {"error":"..."}                        with "failed":true it is permanent
  *
  * Both may have "not_ready":"words": the driver answers but programs cannot use the GPUs yet.
  * Machines with NVSwitch join their GPUs to the fabric after the driver is up
- * (nvmlDeviceGetGpuFabricInfo), and until the fabric manager has done its part CUDA answers 802;
- * with "failed":true it will not pass. CUDA is tried in a child, once it works never again: a call
- * that hangs hangs the child, and no GPU is held by us.
+ * (nvmlDeviceGetGpuFabricInfo). Until the fabric manager has done its part, CUDA returns 802. With
+ * "failed":true the state is permanent.
  *
- * Exit 3: no NVML here. Prototypes and sizes are those of nvml.h (docs.nvidia.com, NVML API
- * reference), written out so that no CUDA header is needed; the newest form of a versioned symbol
- * is taken, because the header's names are macros and the library exports the versioned ones.
+ * A child tries CUDA until it works once. So a hanging call hangs only the child, and we hold no
+ * GPU.
+ *
+ * Exit 3: no NVML here. Prototypes and sizes follow nvml.h (docs.nvidia.com, NVML API reference),
+ * so that the build needs no CUDA header. The names in that header are macros for versioned
+ * symbols, so we load the newest version that the library exports.
  */
 #include "base/base.h"
 
@@ -34,9 +35,9 @@
 #define NVML_DRIVER_NOT_LOADED 9
 #define WAIT_FOR_DRIVER_S 300 /* images that build the driver at first boot */
 #define EXIT_NO_NVML 3
-#define SETTLING_S 1 /* between looks while the GPUs are not ready */
-#define CUDA_FIRST_MS 300 /* it is mostly there at once */
-#define CUDA_LOOKS_MAX 120 /* without an end: it is left alone */
+#define SETTLING_S 1 /* interval while the GPUs are not ready */
+#define CUDA_FIRST_MS 300 /* wait for the child; mostly enough */
+#define CUDA_LOOKS_MAX 120 /* intervals before we give up the child */
 /* cuda.h, CUresult */
 #define CUDA_NOT_READY 802 /* CUDA_ERROR_SYSTEM_NOT_READY */
 #define CUDA_MISMATCH 803 /* CUDA_ERROR_SYSTEM_DRIVER_MISMATCH */
@@ -53,7 +54,7 @@ struct nvml_utilization {
 };
 struct nvml_fabric {
 	unsigned char cluster[16];
-	int status; /* of its joining; of a meaning when it is over */
+	int status; /* result of the join, valid after its end */
 	uint32_t clique;
 	unsigned char state;
 };
@@ -68,7 +69,7 @@ _Static_assert(sizeof(struct nvml_utilization) == 8, "nvmlUtilization_t");
 
 typedef struct nvml_device *nvml_handle;
 
-/* NULL where the library does not have it. */
+/* NULL if the library lacks the function. */
 struct nvml {
 	int (*init)(void);
 	int (*driver_version)(char *, unsigned);
@@ -85,7 +86,7 @@ struct nvml {
 	int (*fabric)(nvml_handle, struct nvml_fabric *);
 };
 
-/* First by the loader, then in the places of containers and WSL. */
+/* Tries the loader first, then the paths of containers and WSL. */
 static void *library_open(void)
 {
 	static const char *const names[] = { "libnvidia-ml.so.1",
@@ -103,7 +104,8 @@ static void *library_open(void)
 	return NULL;
 }
 
-/* Newest first. A function pointer is stored through its bytes: ISO C has no cast for it. */
+/* Loads the newest version of a symbol. Copies the bytes of the function pointer, since ISO C has
+ * no cast for it. */
 static void symbol_load(void *lib, void *ret, size_t size, const char *newest, const char *older)
 {
 	void *p = dlsym(lib, newest);
@@ -135,7 +137,7 @@ static bool symbols_find(void *lib, struct nvml *n)
 	return n->init != NULL && n->count != NULL && n->handle != NULL;
 }
 
-/* The strings of a driver are ASCII; anything else must not break the line. */
+/* Writes a string of the driver, which is ASCII; other bytes must not break the line. */
 static void put_string(const char *name, const char *value)
 {
 	printf("\"%s\":\"", name);
@@ -148,8 +150,9 @@ static void put_string(const char *name, const char *value)
 	putchar('"');
 }
 
-/* 15 GPU_IS_LOST, 16 RESET_REQUIRED, 18 LIB_RM_VERSION_MISMATCH, 999 UNKNOWN: the GPU is not
- * usable. Others (3 NOT_SUPPORTED above all) mean that this value is not to be had. */
+/* Reports codes that make the GPU unusable: 15 GPU_IS_LOST, 16 RESET_REQUIRED, 18
+ * LIB_RM_VERSION_MISMATCH, 999 UNKNOWN. With others, mostly 3 NOT_SUPPORTED, only this value is
+ * absent. */
 static bool is_fault(int code)
 {
 	return code == 15 || code == 16 || code == 18 || code == 999;
@@ -186,8 +189,8 @@ static int memory_get(const struct nvml *n, nvml_handle d, uint64_t *ret_total, 
 	return code;
 }
 
-/* Everything is read before anything is printed: a fault in the middle makes an error line, not
- * half a line of facts. Returns NVML's code. */
+/* Facts of one GPU. The helper reads all facts before it prints them, so that a fault in the middle
+ * never leaves half a line. */
 struct gpu {
 	char name[96], uuid[96];
 	uint64_t total, used;
@@ -251,11 +254,11 @@ static void put_gpu(unsigned index, const struct gpu *g)
 
 /* ---- can programs use them? ------------------------------------------------------------------ */
 
-/* Once true it stays so: what fails later shows in the jobs. */
+/* Readiness of the GPUs. A true stays true: later failures show in the jobs. */
 struct ready {
 	bool fabric, cuda, failed;
-	pid_t child; /* that tries CUDA */
-	int end; /* its pipe: closed when it ends */
+	pid_t child; /* the child that tries CUDA */
+	int end; /* a pipe that closes at the end of the child */
 	int looks;
 	char words[160];
 };
@@ -287,7 +290,7 @@ static void fabric_look(const struct nvml *n, unsigned count, struct ready *r)
 	}
 }
 
-/* If the loader does not find it, it is beside NVML's library. */
+/* Opens CUDA's library by the loader, else from the folder of NVML's library. */
 static void *cuda_open(const struct nvml *n)
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_LAZY), *init;
@@ -345,7 +348,7 @@ static void cuda_look(const struct nvml *n, struct ready *r)
 
 	if (r->child == 0 && !cuda_start(n, r)) {
 		r->child = 0;
-		r->cuda = true; /* not to be had: no reason to hold the machine back */
+		r->cuda = true; /* no child: do not hold the machine back */
 		return;
 	}
 	end = (struct pollfd){ .fd = r->end, .events = POLLIN };
@@ -354,7 +357,7 @@ static void cuda_look(const struct nvml *n, struct ready *r)
 		if (++r->looks < CUDA_LOOKS_MAX) {
 			return;
 		}
-		(void)kill(r->child, SIGKILL); /* it may sit in the kernel: not waited for */
+		(void)kill(r->child, SIGKILL); /* no wait: it may hang in the kernel */
 		(void)snprintf(r->words, sizeof(r->words), "CUDA does not start");
 		r->failed = true;
 		return;
@@ -435,10 +438,10 @@ static unsigned interval_parse(const char *text)
 	return end != text && *end == '\0' && v >= 1 && v <= 3600 ? (unsigned)v : 0;
 }
 
-/* Until the next look; false when nobody reads any more. */
+/* Waits for the next interval; false once the reader has gone. */
 static bool pause_for(unsigned seconds)
 {
-	struct pollfd out = { .fd = STDOUT_FILENO }; /* tells POLLERR when the reader has gone */
+	struct pollfd out = { .fd = STDOUT_FILENO }; /* POLLERR: the reader has gone */
 
 	return poll(&out, 1, (int)seconds * 1000) == 0;
 }
@@ -485,7 +488,7 @@ int main(int argc, char **argv)
 			    : 2;
 		}
 	}
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* of no use without its agent */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the helper ends with its agent */
 	lib = library_open();
 	if (lib == NULL || !symbols_find(lib, &n)) {
 		printf("{\"error\":\"no GPU\"}\n");

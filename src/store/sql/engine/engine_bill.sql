@@ -3,8 +3,8 @@
 -- A skewed clock may have set an end in the future. The machine has ended all the same.
 -- name: engine_bill_due
 -- params: before_us int8, settled_us int8, at_us int8
--- rows: many id int8, pool_id int4, market text, launched_us int8, ended_us int8?, ready_us int8?,
---   billed_to_us int8?, job_id int8?, fleet_id int8?, price_micros int8
+-- rows: many id int8, pool_id int4, market market, launched_us int8, ended_us int8?,
+--   ready_us int8?, billed_to_us int8?, job_id int8?, fleet_id int8?, price_micros int8
 -- writes: no
 SELECT n.id, n.pool_id, p.market, n.launched_us, n.ended_us, n.ready_us, n.billed_to_us, n.job_id, n.fleet_id,
 	n.price_micros
@@ -37,7 +37,8 @@ WHERE node_id = $1 AND created_us < $3 AND (ended_us IS NULL OR ended_us > $2)
 ORDER BY created_us
 
 -- name: engine_bill_write
--- params: node_id int8, from_us int8, to_us int8, first bool, at_us int8, day int4, market text, line[], fence int8
+-- params: node_id int8, from_us int8, to_us int8, first bool, at_us int8, day int4, market market,
+--   line[], fence int8
 -- rows_in: line (kind text, job_id int8, epoch int4, from_us int8, to_us int8, price_micros int8,
 --   price_observed_us int8, amount_micros int8)
 -- rows: 0..1 id int8
@@ -71,7 +72,8 @@ SELECT id FROM n
 -- already. If a skewed clock left no line after the loss began, nothing is due.
 -- name: engine_lost_due
 -- params: since_us int8
--- rows: many job_id int8, epoch int4, node_id int8, lost_from_us int8, lost_to_us int8, launched_us int8
+-- rows: many job_id int8, epoch int4, node_id int8, lost_from_us int8, lost_to_us int8,
+--   launched_us int8
 -- writes: no
 SELECT t.job_id, t.epoch, t.node_id, t.lost_from, t.ended_us, t.launched_us FROM (
 	SELECT a.job_id, a.epoch, a.node_id, least(a.ended_us, n.ended_us) AS ended_us, n.launched_us, n.billed_to_us,
@@ -93,7 +95,8 @@ ORDER BY t.job_id LIMIT 50
 -- others.
 -- name: engine_lost_lines
 -- params: job_id int8, epoch int4, node_id int8, from_us int8, most int8
--- rows: many id int8, from_us int8, to_us int8, price_micros int8, price_observed_us int8, amount_micros int8
+-- rows: many id int8, from_us int8, to_us int8, price_micros int8, price_observed_us int8,
+--   amount_micros int8
 -- writes: no
 SELECT l.id, l.from_us, l.to_us, l.price_micros, l.price_observed_us, l.amount_micros FROM ledger l
 WHERE l.job_id = $1 AND l.epoch = $2 AND l.node_id = $3 AND l.kind = 'compute' AND l.to_us > $4
@@ -103,7 +106,8 @@ ORDER BY l.from_us >= $4, l.id LIMIT $5
 -- Reverses whole compute lines and writes them again as work kept and work lost. All lines after
 -- after_id are lost as a whole, so the caller need not pass months of them; 0 = there are none.
 -- name: engine_lost_write
--- params: job_id int8, epoch int4, at_us int8, ids int8[], part[], fence int8, node_id int8, from_us int8, after_id int8
+-- params: job_id int8, epoch int4, at_us int8, ids int8[], part[], fence int8, node_id int8,
+--   from_us int8, after_id int8
 -- rows_in: part (line_id int8, kind text, from_us int8, to_us int8, amount_micros int8)
 -- rows: 0..1 id int8
 -- writes: yes
@@ -138,7 +142,8 @@ SELECT id FROM ok
 -- itself must report the reclaim. None of their lines may be pending, such as lost work (as in
 -- engine_lost_due).
 -- name: engine_credit_due
--- params: providers text[], free_us int8[], since_us int8
+-- params: provider[], since_us int8
+-- rows_in: provider (name text, free_us int8)
 -- rows: many id int8, credit_micros int8
 -- writes: no
 SELECT n.id, (SELECT sum(l.amount_micros)::int8 FROM ledger l WHERE l.node_id = n.id)

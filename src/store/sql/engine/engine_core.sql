@@ -25,7 +25,8 @@ INSERT INTO install (id, enrol_key, created_us) VALUES ($1, $2, $3) ON CONFLICT 
 -- No epoch is given twice, even if a lagging standby restores an older row. known_epoch is the
 -- highest that the caller ever led or watched.
 -- name: engine_lease_take
--- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8, known_epoch int8, little_us int8, since_us int8
+-- params: holder text, at_us int8, until_us int8, seen_epoch int8, seen_until_us int8,
+--   known_epoch int8, little_us int8, since_us int8
 -- rows: 0..1 epoch int8, taken bool, until_us int8, gap_us int8, most_us int8, gap_at_us int8
 -- writes: yes
 WITH c AS (
@@ -90,7 +91,8 @@ SELECT pg_notify('spot_engine', 'lease') IS NOT NULL AS told FROM l
 -- A node that got a job since it was read as idle is not released (engine_assign clears
 -- idle_since_us). A clock set back ends no machine before its launch or its last bill.
 -- name: engine_node_move
--- params: id int8, was text, now text, event text, why text, cause text, at_us int8, next_us int8, fence int8, bound_us int8, lost_us int8
+-- params: id int8, was node_state, now node_state, event node_event, why text, cause text,
+--   at_us int8, next_us int8, fence int8, bound_us int8, lost_us int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH n AS (
@@ -125,7 +127,8 @@ WITH n AS (
 SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
 -- name: engine_job_move
--- params: id int8, was text, epoch int4, now text, event text, why text, reason text, at_us int8, fence int8
+-- params: id int8, was job_state, epoch int4, now job_state, event job_event, why text,
+--   reason text, at_us int8, fence int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH j AS (

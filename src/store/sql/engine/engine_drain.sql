@@ -1,18 +1,18 @@
 -- Notices, attempts that must stop, and attempts that ended.
 
 -- name: engine_notices_due
--- rows: many node_id int8, kind text, deadline_us int8, source text, state text, pool_id int4, market text,
---   heard_us int8
+-- rows: many node_id int8, kind text, deadline_us int8, source text, state node_state,
+--   pool_id int4, market market, heard_us int8
 -- writes: no
 SELECT o.node_id, o.kind, o.deadline_us, o.source, n.state, n.pool_id, p.market, o.heard_us
 FROM notice o JOIN node n ON n.id = o.node_id JOIN pool p ON p.id = n.pool_id
 WHERE o.handled_us IS NULL ORDER BY o.heard_us, o.node_id LIMIT 200
 
--- An empty `now` keeps the state and marks only the notice. cool_until 0 starts no cooldown of the
--- pool.
+-- Without `now` the node keeps its state, and only the notice is marked. cool_until 0 starts no
+-- cooldown of the pool.
 -- name: engine_notice_handle
--- params: node_id int8, kind text, was text, now text, event text, why text, deadline_us int8, cool_until_us int8,
---   at_us int8, day int4, fence int8
+-- params: node_id int8, kind text, was node_state, now node_state?, event node_event, why text,
+--   deadline_us int8, cool_until_us int8, at_us int8, day int4, fence int8
 -- rows: 0..1 node_id int8, told bool
 -- writes: yes
 WITH o AS (
@@ -23,7 +23,7 @@ WITH o AS (
 ), n AS (
 	UPDATE node SET state = $4, state_us = $9, why = $6,
 		drain_deadline_us = least(coalesce(drain_deadline_us, $7), $7)
-	FROM o WHERE id = o.node_id AND state = $3 AND $4 <> '' RETURNING id, job_id, pool_id
+	FROM o WHERE id = o.node_id AND state = $3 AND $4 IS NOT NULL RETURNING id, job_id, pool_id
 ), c AS (
 	INSERT INTO pool_cool AS c (pool_id, until_us, refusals, rc, why, at_us)
 	SELECT pool_id, $8, 1, 'reclaimed', $6, $9 FROM n WHERE $8 > 0
@@ -41,7 +41,7 @@ WITH o AS (
 	FROM o JOIN node x ON x.id = o.node_id LEFT JOIN LATERAL node_serves(x) s ON true
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, was, now, event, why, actor)
-	SELECT $9, 'node', 'n' || o.node_id, n.job_id, o.node_id, $3, CASE WHEN $4 = '' THEN $3 ELSE $4 END, $5, $6,
+	SELECT $9, 'node', 'n' || o.node_id, n.job_id, o.node_id, $3, coalesce($4, $3), $5, $6,
 		'engine'
 	FROM o LEFT JOIN n ON true
 )
@@ -53,9 +53,10 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM o
 -- for machines that take end_us to end.
 -- name: engine_attempts_odd
 -- params: at_us int8, look bool, end_us int8
--- rows: many job_id int8, epoch int4, job_state text, job_epoch int4, desired text, phase text, node_id int8,
---   node_state text, node_deadline_us int8?, noticed bool, cancel bool, ran_us int8, most_us int8, node_why text, node_cause text,
---   over_budget bool, budget_micros int8, spent_micros int8
+-- rows: many job_id int8, epoch int4, job_state job_state, job_epoch int4, desired text,
+--   phase attempt_phase, node_id int8, node_state node_state, node_deadline_us int8?, noticed bool,
+--   cancel bool, ran_us int8, most_us int8, node_why text, node_cause text, over_budget bool,
+--   budget_micros int8, spent_micros int8
 -- writes: no
 SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.phase, a.node_id, n.state, n.drain_deadline_us,
 	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'),
@@ -78,8 +79,8 @@ WHERE a.ended_us IS NULL AND a.phase <> 'EXITED' AND j.num_nodes = 1 AND (
 ORDER BY a.job_id LIMIT 500
 
 -- name: engine_attempt_tell
--- params: job_id int8, epoch int4, was text, now text, event text, desired text, why text, deadline_us int8?,
---   at_us int8, fence int8
+-- params: job_id int8, epoch int4, was job_state, now job_state, event job_event, desired text,
+--   why text, deadline_us int8?, at_us int8, fence int8
 -- rows: 0..1 node_id int8, told bool, told_job bool
 -- writes: yes
 WITH ok AS (
@@ -101,8 +102,9 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 
 -- said: the agent's report of an end without code and signal, such as a killed supervisor.
 -- name: engine_attempts_ended
--- rows: many job_id int8, epoch int4, job_state text, job_epoch int4, desired text, exit_code int4?,
---   exit_signal int4?, exit_reason text, drain_why text, restarts int4, max_restarts int8, cancel bool, steps_done int8, said text
+-- rows: many job_id int8, epoch int4, job_state job_state, job_epoch int4, desired text,
+--   exit_code int4?, exit_signal int4?, exit_reason text, drain_why text, restarts int4,
+--   max_restarts int8, cancel bool, steps_done int8, said text
 -- writes: no
 SELECT a.job_id, a.epoch, j.state, j.epoch, a.desired, a.exit_code, a.exit_signal, a.exit_reason, a.drain_why,
 	j.restarts, coalesce((j.spec->>'max_restarts')::int8, 0), j.cancel_us IS NOT NULL, a.steps_done,
@@ -114,8 +116,8 @@ WHERE a.phase = 'EXITED' AND NOT a.settled AND j.num_nodes = 1 ORDER BY a.job_id
 -- Ends an attempt and applies the effect to its job. lost: the node is gone and the agent reported
 -- nothing. Then this statement ends the attempt, and its epoch rejects later messages.
 -- name: engine_attempt_settle
--- params: job_id int8, epoch int4, was text, now text, event text, why text, reason text, retry bool, lost bool,
---   at_us int8, fence int8
+-- params: job_id int8, epoch int4, was job_state, now job_state, event job_event, why text,
+--   reason text, retry bool, lost bool, at_us int8, fence int8
 -- rows: 0..1 node_id int8, told bool, told_job bool
 -- writes: yes
 WITH ok AS (
@@ -180,7 +182,7 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told FROM a
 -- covers a start again.
 -- name: engine_jobs_idle
 -- params: look bool, now_us int8, end_us int8
--- rows: many id int8, state text, epoch int4, cancel bool, left_micros int8?
+-- rows: many id int8, state job_state, epoch int4, cancel bool, left_micros int8?
 -- writes: no
 SELECT t.id, t.state, t.epoch, t.cancel, t.left FROM (
 	SELECT j.id, j.state, j.epoch, true AS cancel, NULL::int8 AS left FROM job j
@@ -192,7 +194,8 @@ WHERE NOT EXISTS (SELECT FROM attempt a WHERE a.job_id = t.id AND (a.ended_us IS
 ORDER BY t.id LIMIT 200
 
 -- name: engine_job_park
--- params: id int8, epoch int4, now text, event text, need_micros int8, why text, at_us int8, fence int8, inputs jsonb
+-- params: id int8, epoch int4, now job_state, event job_event, need_micros int8, why text,
+--   at_us int8, fence int8, inputs jsonb
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH j AS (

@@ -10,7 +10,8 @@
 -- machines before any list says so. Both wait until one has been silent since the other machine was
 -- gone, or for longer than agents pause between tries.
 -- name: engine_enrol_waive
--- params: providers text[], lags int8[], at_us int8, fence int8
+-- params: provider[], at_us int8, fence int8
+-- rows_in: provider (name text, lag_us int8)
 -- rows: many id int8, told bool
 -- writes: yes
 WITH d AS MATERIALIZED (
@@ -56,8 +57,8 @@ WHERE e.verdict = '' AND p.provider = ANY ($1) AND n.ref IS NOT NULL AND (n.list
 -- that cannot be asked now wait.
 -- name: engine_enrol_due
 -- params: claimed_by text, at_us int8, providers text[]
--- rows: many node_id int8, boot_id text, sha256 text, proof text, peer text, provider text, region text, zone text,
---   ref text, name text, token text
+-- rows: many node_id int8, boot_id text, sha256 text, proof text, peer text, provider text,
+--   region text, zone text, ref text, name text, token text
 -- writes: no
 SELECT e.node_id, e.boot_id, e.sha256, e.proof, e.peer, p.provider, p.region, p.zone, n.ref, n.name, n.token
 FROM enrol_proof e JOIN node n ON n.id = e.node_id JOIN pool p ON p.id = n.pool_id
@@ -66,7 +67,8 @@ WHERE e.verdict = '' AND e.next_us <= $2 AND (e.claim_until_us <= $2 OR e.claime
 ORDER BY e.next_us, e.asked_us, e.node_id LIMIT 50
 
 -- name: engine_enrol_claim
--- params: node_id int8, boot_id text, sha256 text, claimed_by text, at_us int8, until_us int8, fence int8
+-- params: node_id int8, boot_id text, sha256 text, claimed_by text, at_us int8, until_us int8,
+--   fence int8
 -- rows: 0..1 tries int4
 -- writes: yes
 UPDATE enrol_proof SET claimed_by = $4, claim_until_us = $6, tries = tries + 1
@@ -75,7 +77,8 @@ WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND (claim_
 RETURNING tries
 
 -- name: engine_enrol_verdict
--- params: node_id int8, boot_id text, sha256 text, claimed_by text, verdict text, why text, at_us int8, fence int8
+-- params: node_id int8, boot_id text, sha256 text, claimed_by text, verdict text, why text,
+--   at_us int8, fence int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH e AS (
@@ -92,7 +95,8 @@ SELECT node_id, pg_notify('spot_api', 'v' || node_id) IS NOT NULL AS told FROM e
 
 -- Postpones the judgement, with a reason. Waiting callers get that reason when their wait ends.
 -- name: engine_enrol_later
--- params: node_id int8, boot_id text, sha256 text, claimed_by text, next_us int8, why text, fence int8
+-- params: node_id int8, boot_id text, sha256 text, claimed_by text, next_us int8, why text,
+--   fence int8
 -- rows: none
 -- writes: yes
 UPDATE enrol_proof SET next_us = $5, why = $6, claim_until_us = 0
@@ -101,7 +105,7 @@ WHERE node_id = $1 AND boot_id = $2 AND sha256 = $3 AND verdict = '' AND claimed
 
 -- Returns nodes whose token another caller used before our machine did. The engine replaces them.
 -- name: engine_enrol_denied
--- rows: many id int8, state text, why text
+-- rows: many id int8, state node_state, why text
 -- writes: no
 SELECT n.id, n.state, (SELECT e.why FROM enrol_proof e WHERE e.node_id = n.id AND e.verdict = 'denied'
 	ORDER BY e.verdict_us LIMIT 1)

@@ -3,7 +3,8 @@
 -- Column spec is set for the first rows that fit into spec_bytes, and always for the very first.
 -- name: engine_fleets
 -- params: after_id int8, most int8, spec_bytes int8
--- rows: many id int8, name text, spec text?, state text, version int8, team text, project text
+-- rows: many id int8, name text, spec text?, state fleet_state, version int8, team text,
+--   project text
 -- writes: no
 WITH RECURSIVE x AS MATERIALIZED (
 	SELECT id, name, state, version, team, project FROM fleet WHERE state IN ('ACTIVE', 'CLOSING') AND id > $1 ORDER BY id LIMIT $2
@@ -18,8 +19,8 @@ SELECT x.id, x.name, t.spec, x.state, x.version, x.team, x.project FROM x LEFT J
 
 -- name: engine_fleet_nodes
 -- params: fleets int8[]
--- rows: many fleet_id int8, id int8, pool_id int4, state text, provider text, region text, zone text, market text,
---   gpu_milli int4, price_micros int8, used bool, unsure bool
+-- rows: many fleet_id int8, id int8, pool_id int4, state node_state, provider text, region text,
+--   zone text, market market, gpu_milli int4, price_micros int8, used bool, unsure bool
 -- writes: no
 SELECT n.fleet_id, n.id, n.pool_id, n.state, p.provider, p.region, p.zone, p.market, p.gpu_milli, n.price_micros,
 	EXISTS (SELECT FROM attempt a WHERE a.node_id = n.id AND (a.ended_us IS NULL OR NOT a.settled)),
@@ -28,8 +29,9 @@ FROM node n JOIN pool p ON p.id = n.pool_id JOIN fleet f ON f.id = n.fleet_id
 WHERE n.state NOT IN ('GONE', 'FAILED') AND n.fleet_id = ANY ($1) AND f.state IN ('ACTIVE', 'CLOSING') ORDER BY n.fleet_id, n.id
 
 -- name: engine_want_for_fleet
--- params: fleet_id int8, version int8, have int8, pool_id int4, tokens text[], names text[], price_micros int8,
+-- params: fleet_id int8, version int8, have int8, pool_id int4, node[], price_micros int8,
 --   inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+-- rows_in: node node_label (token text, name text)
 -- rows: many id int8
 -- writes: yes
 WITH ok AS (

@@ -14,9 +14,10 @@ UNION ALL SELECT pool_id, want, 0::int8, place FROM gang WHERE state = 'ACQUIRIN
 -- each node by itself. With replaces set it is a planned move of a running job, each rank to its
 -- own machine. For need see engine_want_for_job; it covers all nodes.
 -- name: engine_gang_want
--- params: job_id int8, was text, epoch int4, pool_id int4, place text, token text, tokens text[], names text[],
---   price_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8, replaces bool,
---   need_micros int8, end_us int8
+-- params: job_id int8, was job_state, epoch int4, pool_id int4, place text, token text, node[],
+--   price_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8,
+--   replaces bool, need_micros int8, end_us int8
+-- rows_in: node node_label (token text, name text)
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH ok AS (
@@ -50,7 +51,8 @@ SELECT id, pg_notify('spot_api', 'j' || job_id) IS NOT NULL AS told FROM g
 -- allows one live node per rank. A budget must have need left, so the others are not held for a
 -- node that it cannot pay.
 -- name: engine_gang_refill
--- params: gang_id int8, rank int4, token text, name text, why text, at_us int8, fence int8, need_micros int8, end_us int8
+-- params: gang_id int8, rank int4, token text, name text, why text, at_us int8, fence int8,
+--   need_micros int8, end_us int8
 -- rows: 0..1 id int8
 -- writes: yes
 WITH ok AS (
@@ -79,9 +81,11 @@ SELECT id FROM n
 -- its first machine.
 -- name: engine_gangs
 -- params: at_us int8, end_us int8
--- rows: many id int8, job_id int8, state text, want int4, one_call bool, job_state text, job_epoch int4, cancel bool, mounts bool,
---   save_s int8, checkpoint_id int8?, checkpoint_steps int8, live bool, last_lost_us int8, rank int4,
---   node_id int8?, node_state text, launched_us int8, noticed bool, moves bool, better bool, price_micros int8, budget_micros int8, budget_left int8?
+-- rows: many id int8, job_id int8, state gang_state, want int4, one_call bool, job_state job_state,
+--   job_epoch int4, cancel bool, mounts bool, save_s int8, checkpoint_id int8?,
+--   checkpoint_steps int8, live bool, last_lost_us int8, rank int4, node_id int8?,
+--   node_state node_state?, launched_us int8, noticed bool, moves bool, better bool,
+--   price_micros int8, budget_micros int8, budget_left int8?
 -- writes: no
 SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j.cancel_us IS NOT NULL,
 	coalesce(jsonb_array_length(j.spec->'mounts'), 0) > 0, coalesce((j.spec #>> '{checkpoint,budget_s}')::int8, 60), j.checkpoint_id,
@@ -89,7 +93,7 @@ SELECT g.id, g.job_id, g.state, g.want, g.token IS NOT NULL, j.state, j.epoch, j
 	EXISTS (SELECT FROM attempt a WHERE a.job_id = j.id AND (a.ended_us IS NULL OR NOT a.settled)),
 	coalesce((SELECT max(n.state_us) FROM node n WHERE n.gang_id = g.id
 		AND n.state IN ('FAILED', 'TERMINATING', 'GONE')), 0)::int8,
-	r.rank, m.id, coalesce(m.state, ''), coalesce(m.launched_us, 0), coalesce(m.noticed, false),
+	r.rank, m.id, m.state, coalesce(m.launched_us, 0), coalesce(m.noticed, false),
 	EXISTS (SELECT FROM node n WHERE n.gang_id = g.id AND n.replaces_id IS NOT NULL),
 	g.state = 'SERVING' AND EXISTS (SELECT FROM gang o WHERE o.job_id = g.job_id AND o.state = 'ACQUIRING' AND o.want = (SELECT count(*)
 		FROM node n WHERE n.gang_id = o.id AND n.state = 'READY' AND n.replaces_id IS NOT NULL)),
@@ -106,7 +110,8 @@ ORDER BY j.priority DESC, j.id, g.id, r.rank LIMIT 20000
 
 -- cool: cooldown of the pool for gangs of this size or more, doubled per refusal in a row.
 -- name: engine_gang_release
--- params: id int8, was text, cool bool, why text, cool_min_us int8, cool_max_us int8, at_us int8, fence int8
+-- params: id int8, was gang_state, cool bool, why text, cool_min_us int8, cool_max_us int8,
+--   at_us int8, fence int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH g AS (
@@ -133,12 +138,13 @@ SELECT DISTINCT ON (s.rank) s.rank, s.id FROM checkpoint h JOIN checkpoint s ON 
 	AND s.set_key = h.set_key AND s.state = 'COMMITTED' AND s.set_us IS NOT NULL
 WHERE h.id = $1 ORDER BY s.rank, s.id = h.id DESC, s.id DESC
 
--- Starts all ranks at once: rank i on the i-th node, restored from the i-th checkpoint (0 = none).
--- A job whose time may be over does not begin. It waits until that is certain, and fails.
+-- Starts all ranks at once: rank i is the i-th of the array. A job whose time may be over does not
+-- begin. It waits until that is certain, and fails.
 -- name: engine_gang_assign
--- params: job_id int8, was text, epoch int4, gang_id int8, gang_was text, node_ids int8[], now text, event text, why text,
---   files text[], restore_ids int8[], checkpoint_id int8?, steps_start int8, urls_until_us int8, at_us int8, fence int8,
---   end_us int8
+-- params: job_id int8, was job_state, epoch int4, gang_id int8, gang_was gang_state, rank[],
+--   now job_state, event job_event, why text, checkpoint_id int8?, steps_start int8,
+--   urls_until_us int8, at_us int8, fence int8, end_us int8
+-- rows_in: rank (node_id int8, files text, restore_id int8?)
 -- rows: many node_id int8, told bool
 -- writes: yes
 WITH ok AS (
@@ -167,16 +173,16 @@ WITH ok AS (
 ), c AS (
 	DELETE FROM gang_cool USING all_in WHERE gang_cool.pool_id = all_in.pool_id
 ), j AS (
-	UPDATE job SET state = $7, state_us = $15, epoch = all_in.epoch, why = $9, reason = '' FROM all_in WHERE job.id = all_in.id
+	UPDATE job SET state = $9, state_us = $15, epoch = all_in.epoch, why = $11, reason = '' FROM all_in WHERE job.id = all_in.id
 ), a AS (
 	INSERT INTO attempt (job_id, epoch, rank, node_id, pool_id, market, desired, phase, files, urls_until_us, restore_id,
 		steps_start, steps_done, created_us)
 	SELECT all_in.id, all_in.epoch, (s.i - 1)::int4, s.node_id, all_in.pool_id, all_in.market, 'run', 'ASSIGNED', s.files::jsonb, $14,
-		nullif(s.restore, 0), $13, $13, $15
-	FROM all_in, unnest($6, $10, $11) WITH ORDINALITY s (node_id, files, restore, i) RETURNING node_id
+		s.restore_id, $13, $13, $15
+	FROM all_in, unnest($6, $7, $8) WITH ORDINALITY s (node_id, files, restore_id, i) RETURNING node_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, epoch, was, now, event, why, actor)
-	SELECT $15, 'job', 'j' || id, id, epoch, $2, $7, $8, $9, 'engine' FROM all_in
+	SELECT $15, 'job', 'j' || id, id, epoch, $2, $9, $10, $11, 'engine' FROM all_in
 )
 SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify('spot_api', 'j' || $1::int8) IS NOT NULL
 	AS told FROM a
@@ -218,10 +224,11 @@ SELECT h.job_id, pg_notify('spot_api', 'j' || h.job_id) IS NOT NULL AS told FROM
 -- Budgets as in engine_attempts_odd, once per gang.
 -- name: engine_gang_ranks
 -- params: at_us int8, look bool, end_us int8
--- rows: many job_id int8, epoch int4, rank int4, job_state text, job_epoch int4, node_id int8, node_state text,
---   node_deadline_us int8?, noticed bool, node_why text, desired text, phase text, ended bool, exit_reason text,
---   exit_code int4?, exit_signal int4?, deadline_us int8?, restarts int4, max_restarts int8, cancel bool, ran_us int8, most_us int8, said text,
---   over_budget bool, budget_micros int8, spent_micros int8
+-- rows: many job_id int8, epoch int4, rank int4, job_state job_state, job_epoch int4, node_id int8,
+--   node_state node_state, node_deadline_us int8?, noticed bool, node_why text, desired text,
+--   phase attempt_phase, ended bool, exit_reason text, exit_code int4?, exit_signal int4?,
+--   deadline_us int8?, restarts int4, max_restarts int8, cancel bool, ran_us int8, most_us int8,
+--   said text, over_budget bool, budget_micros int8, spent_micros int8
 -- writes: no
 SELECT a.job_id, a.epoch, a.rank, j.state, j.epoch, a.node_id, n.state, n.drain_deadline_us,
 	EXISTS (SELECT FROM notice o WHERE o.node_id = n.id AND o.kind <> 'rebalance'), n.why, a.desired, a.phase,
@@ -264,8 +271,8 @@ SELECT rank FROM a
 
 -- Ranks told to stop earlier, as for a lost rank, get a cancellation too.
 -- name: engine_gang_tell
--- params: job_id int8, epoch int4, was text, now text, event text, desired text, why text, deadline_us int8?,
---   at_us int8, fence int8
+-- params: job_id int8, epoch int4, was job_state, now job_state, event job_event, desired text,
+--   why text, deadline_us int8?, at_us int8, fence int8
 -- rows: many node_id int8, told bool
 -- writes: yes
 WITH ok AS (
@@ -287,7 +294,8 @@ SELECT node_id, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AND pg_notify(
 
 -- Ends all ranks of an epoch. Waits while a complete set of it is not yet marked.
 -- name: engine_gang_settle
--- params: job_id int8, epoch int4, was text, now text, event text, why text, reason text, retry bool, at_us int8, fence int8
+-- params: job_id int8, epoch int4, was job_state, now job_state, event job_event, why text,
+--   reason text, retry bool, at_us int8, fence int8
 -- rows: many node_id int8, told bool
 -- writes: yes
 WITH ok AS (

@@ -7,8 +7,9 @@
 -- rests: the launch was never sent, and its pool has refused since the decision.
 -- name: engine_launch_due
 -- params: at_us int8, most int8
--- rows: many id int8, want int4, gang_id int8?, provider text, region text, zone text, zone_name text, instance_type text,
---   market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, token text, name text,
+-- rows: many id int8, want int4, gang_id int8?, provider text, region text, zone text,
+--   zone_name text, instance_type text, market market, gpu_name text, gpu_milli int4,
+--   gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, token text, name text,
 --   price_cap_micros int8, tries int4, fresh bool, job_id int8?, unsure bool, rests bool
 -- writes: no
 SELECT d.id, d.want, d.gang_id, d.provider, d.region, d.zone, d.zone_name, d.instance_type, d.market, d.gpu_name, d.gpu_milli, d.gpu_mem_mib,
@@ -32,7 +33,8 @@ SELECT p.provider, count(*) FROM node n JOIN pool p ON p.id = n.pool_id
 WHERE n.state = 'LAUNCHING' AND (NOT n.gang_call OR n.gang_rank = 0) GROUP BY 1
 
 -- name: engine_launch_claim
--- params: id int8, want int4, was text, now text, event text, why text, claimed_by text, at_us int8, until_us int8, fence int8
+-- params: id int8, want int4, was node_state, now node_state, event node_event, why text,
+--   claimed_by text, at_us int8, until_us int8, fence int8
 -- rows: many id int8
 -- writes: yes
 WITH m AS MATERIALIZED (
@@ -56,8 +58,9 @@ SELECT id FROM n
 -- since a lagging standby that became primary may reuse an id. Machines go to ranks in the given
 -- order. Ranks beyond them never came and get the void event.
 -- name: engine_node_exists
--- params: id int8, was text[], now text, event text, how text, refs text[], requests text[], ips text[], at_us int8, day int4,
---   void_event text, void_now text, token text
+-- params: id int8, was node_state[], now node_state, event node_event, how text, machine[],
+--   at_us int8, day int4, void_event node_event, void_now node_state, token text
+-- rows_in: machine (ref text, spot_request text, ip text)
 -- rows: many id int8, told bool
 -- writes: yes
 WITH o AS MATERIALIZED (
@@ -104,8 +107,9 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 -- The cooldown is cool_min, doubled per refusal in a row. A gang counts as one refusal. The token
 -- identifies the launch, as in engine_node_exists.
 -- name: engine_launch_refused
--- params: id int8, was text, now text, event text, why text, rc text, scope text, cool_min_us int8, cool_max_us int8,
---   claimed_by text, at_us int8, day int4, fence int8, token text
+-- params: id int8, was node_state, now node_state, event node_event, why text, rc text, scope text,
+--   cool_min_us int8, cool_max_us int8, claimed_by text, at_us int8, day int4, fence int8,
+--   token text
 -- rows: many id int8, told bool
 -- writes: yes
 WITH n AS (
@@ -148,7 +152,8 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 -- Neither its bill nor its boot time begins. The token identifies the launch, as in
 -- engine_node_exists.
 -- name: engine_launch_undone
--- params: id int8, was text, now text, event text, why text, claimed_by text, next_us int8, at_us int8, fence int8, token text
+-- params: id int8, was node_state, now node_state, event node_event, why text, claimed_by text,
+--   next_us int8, at_us int8, fence int8, token text
 -- rows: many id int8, told bool
 -- writes: yes
 WITH n AS (

@@ -6,8 +6,8 @@
 -- became unknown (engine_clock_settle). Launches of a provider that cannot be asked now wait.
 -- name: engine_lookup_due
 -- params: claimed_by text, at_us int8, providers text[]
--- rows: many id int8, want int4, provider text, region text, zone text, token text, name text, launch_sent_us int8,
---   launch_last_us int8, wanted bool, last_error text
+-- rows: many id int8, want int4, provider text, region text, zone text, token text, name text,
+--   launch_sent_us int8, launch_last_us int8, wanted bool, last_error text
 -- writes: no
 SELECT n.id, CASE WHEN n.gang_call THEN g.want ELSE 1 END, p.provider, p.region, p.zone, n.token, n.name,
 	coalesce(n.launch_sent_us, n.created_us),
@@ -42,7 +42,7 @@ WHERE id IN (SELECT $1 UNION SELECT m.id FROM node h JOIN node m ON m.gang_id = 
 
 -- Leases an act at the provider that is safe to repeat (find, terminate).
 -- name: engine_act_claim
--- params: id int8, state text, claimed_by text, at_us int8, until_us int8, fence int8
+-- params: id int8, state node_state, claimed_by text, at_us int8, until_us int8, fence int8
 -- rows: 0..1 tries int4
 -- writes: yes
 UPDATE node SET claimed_by = $3, claim_until_us = $5, tries = tries + 1

@@ -4,7 +4,8 @@
 -- checkpoints whose presigned URLs count. old: another daemon presigned some, which do not count.
 -- name: engine_mint_due
 -- params: most int8, begun int8[]
--- rows: many checkpoint_id int8, job_id int8, epoch int4, rank int4, path text, seq int4, sha256 text, old bool
+-- rows: many checkpoint_id int8, job_id int8, epoch int4, rank int4, path text, seq int4,
+--   sha256 text, old bool
 -- writes: no
 SELECT c.id, c.job_id, c.epoch, c.rank, k.path, k.seq, k.sha256, c.old
 FROM (SELECT o.id, o.job_id, o.epoch, o.rank, o.reason = 'periodic' AS calm, o.id <> ALL ($2) AND EXISTS (SELECT FROM checkpoint_chunk u
@@ -39,21 +40,21 @@ SELECT id, pg_notify('spot_api', 'c' || id) IS NOT NULL AS told FROM c
 
 -- Stores URLs for some chunks. When none is left it notifies the agent and returns a row.
 -- name: engine_mint_put
--- params: checkpoint_id int8, paths text[], seqs int4[], keys text[], urls text[], at_us int8, fence int8,
---   hows text[], headers text[]
+-- params: checkpoint_id int8, chunk[], at_us int8, fence int8
+-- rows_in: chunk (path text, seq int4, object_key text, url text, how text, headers text?)
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH c AS (
 	SELECT id FROM checkpoint WHERE id = $1 AND state = 'OPEN' AND urls_us IS NULL
-		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $7 FOR KEY SHARE)
+		AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $9 FOR KEY SHARE)
 	FOR UPDATE
 ), k AS (
 	UPDATE checkpoint_chunk k SET upload_url = s.url, object_key = s.key, upload_how = s.how,
-		upload_headers = nullif(s.headers, '')::jsonb
-	FROM c, unnest($2, $3, $4, $5, $8, $9) s (path, seq, key, url, how, headers)
+		upload_headers = s.headers::jsonb
+	FROM c, unnest($2, $3, $4, $5, $6, $7) s (path, seq, key, url, how, headers)
 	WHERE k.checkpoint_id = c.id AND k.path = s.path AND k.seq = s.seq
 ), whole AS (
-	UPDATE checkpoint SET urls_us = $6 FROM c WHERE checkpoint.id = c.id AND NOT EXISTS (SELECT FROM checkpoint_chunk k
+	UPDATE checkpoint SET urls_us = $8 FROM c WHERE checkpoint.id = c.id AND NOT EXISTS (SELECT FROM checkpoint_chunk k
 		WHERE k.checkpoint_id = $1 AND k.fresh AND k.upload_url IS NULL
 			AND NOT EXISTS (SELECT FROM unnest($2, $3) s (path, seq) WHERE s.path = k.path AND s.seq = k.seq))
 	RETURNING checkpoint.id

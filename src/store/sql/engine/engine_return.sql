@@ -6,13 +6,15 @@
 -- that time they block nothing. Column spec is set for the first rows that fit into spec_bytes, and
 -- always for the very first.
 -- name: engine_move_jobs
--- params: at_us int8, any_market bool, after_id int8, most int8, only int8[], end_us int8, spec_bytes int8
--- rows: many id int8, epoch int4, name text, spec text?, deadline_us int8?, steps_done int8, steps_total int8,
---   checkpoint_id int8?, checkpoint_bytes int8, checkpoint_steps int8, save_us int8, node_id int8, pool_id int4,
---   state_us int8, created_us int8, queued_us int8,
+-- params: at_us int8, any_market bool, after_id int8, most int8, only int8[], end_us int8,
+--   spec_bytes int8
+-- rows: many id int8, epoch int4, name text, spec text?, deadline_us int8?, steps_done int8,
+--   steps_total int8, checkpoint_id int8?, checkpoint_bytes int8, checkpoint_steps int8,
+--   save_us int8, node_id int8, pool_id int4, state_us int8, created_us int8, queued_us int8,
 --   last_move_us int8, moves_hour int4, probes_refused int4, last_probe_us int8,
---   replacement_id int8?, replacement_state text?, replacement_ready_us int8?, rates text?, restart_us int8?, num_nodes int4,
---   unsaved_from_us int8?, budget_micros int8?, budget_left int8?, refused text?
+--   replacement_id int8?, replacement_state node_state?, replacement_ready_us int8?, rates text?,
+--   restart_us int8?, num_nodes int4, unsaved_from_us int8?, budget_micros int8?,
+--   budget_left int8?, refused text?
 -- writes: no
 WITH RECURSIVE x AS MATERIALIZED (
 SELECT j.id, j.epoch, j.name, j.deadline_us, j.steps_done, j.steps_total, j.checkpoint_id,

@@ -15,11 +15,13 @@
 -- Columns rates and restart_us are the job's measured speeds. Before its first start they are those
 -- of the five newest jobs of its name and team.
 -- name: engine_sched_jobs
--- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8, end_us int8, next int8, spec_bytes int8
--- rows: many id int8, state text, state_us int8, name text, spec text?, epoch int4, fleet_id int8?, deadline_us int8?,
---   created_us int8, queued_us int8, steps_done int8, steps_total int8, checkpoint_id int8?,
---   checkpoint_bytes int8, checkpoint_steps int8, save_us int8, inflight bool, ran_us int8, live bool,
---   not_before_us int8, rates text?, restart_us int8?, num_nodes int4, fleet_closed bool, place_n int8, slice_at int8,
+-- params: head int8, slice int8, after int8, after_n int8, held int8[], at_us int8, end_us int8,
+--   next int8, spec_bytes int8
+-- rows: many id int8, state job_state, state_us int8, name text, spec text?, epoch int4,
+--   fleet_id int8?, deadline_us int8?, created_us int8, queued_us int8, steps_done int8,
+--   steps_total int8, checkpoint_id int8?, checkpoint_bytes int8, checkpoint_steps int8,
+--   save_us int8, inflight bool, ran_us int8, live bool, not_before_us int8, rates text?,
+--   restart_us int8?, num_nodes int4, fleet_closed bool, place_n int8, slice_at int8,
 --   budget_micros int8?, budget_left int8?
 -- writes: no
 WITH RECURSIVE q AS MATERIALIZED (
@@ -73,8 +75,8 @@ ORDER BY x.n
 
 -- name: engine_free_nodes
 -- params: most int8
--- rows: many id int8, pool_id int4, job_id int8?, fleet_id int8?, replaces_id int8?, job_state text?,
---   price_micros int8, ready_us int8
+-- rows: many id int8, pool_id int4, job_id int8?, fleet_id int8?, replaces_id int8?,
+--   job_state job_state?, price_micros int8, ready_us int8
 -- writes: no
 SELECT n.id, n.pool_id, n.job_id, n.fleet_id, n.replaces_id, j.state, n.price_micros, coalesce(n.ready_us, 0)
 FROM node n LEFT JOIN job j ON j.id = n.job_id
@@ -84,8 +86,9 @@ WHERE n.state = 'READY' AND n.drain_deadline_us IS NULL AND n.gang_id IS NULL
 ORDER BY n.id LIMIT $1
 
 -- name: engine_assign
--- params: job_id int8, was text, epoch int4, node_id int8, now text, event text, why text, files jsonb,
---   urls_until_us int8, restore_id int8?, steps_start int8, at_us int8, fence int8, end_us int8
+-- params: job_id int8, was job_state, epoch int4, node_id int8, now job_state, event job_event,
+--   why text, files jsonb, urls_until_us int8, restore_id int8?, steps_start int8, at_us int8,
+--   fence int8, end_us int8
 -- rows: 0..1 epoch int4, told bool, told_job bool
 -- writes: yes
 WITH ok AS (
@@ -116,9 +119,9 @@ SELECT epoch, pg_notify('spot_api', 'n' || node_id) IS NOT NULL AS told,
 -- statement. The job must be as it was read (was, epoch). A job that moved meanwhile gets nothing,
 -- nor does one with less budget left than need.
 -- name: engine_want_for_job
--- params: job_id int8, was text, epoch int4, pool_id int4, replaces_id int8?, token text, name text,
---   price_micros int8, cap_micros int8, kind text, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8,
---   need_micros int8, end_us int8
+-- params: job_id int8, was job_state, epoch int4, pool_id int4, replaces_id int8?, token text,
+--   name text, price_micros int8, cap_micros int8, kind text, inputs jsonb, outcome jsonb,
+--   why text, at_us int8, fence int8, need_micros int8, end_us int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH ok AS (
@@ -147,7 +150,8 @@ SELECT id, pg_notify('spot_api', 'n' || id) IS NOT NULL AS told FROM n
 
 -- Records waiting as a decision, once per queueing. Later only job.why changes.
 -- name: engine_wait_for_job
--- params: job_id int8, was text, epoch int4, inputs jsonb, outcome jsonb, why text, at_us int8, fence int8
+-- params: job_id int8, was job_state, epoch int4, inputs jsonb, outcome jsonb, why text,
+--   at_us int8, fence int8
 -- rows: 0..1 id int8
 -- writes: yes
 WITH j AS (

@@ -3,8 +3,9 @@
 
 -- name: engine_queue_jobs
 -- params: most int8
--- rows: many id int8, team text, priority int4, queued_us int8, deadline_us int8?, work_s int8, steps_done int8,
---   steps_total int8, cost_micros int8?, pos int4?, effective int4?, ratio float8?, why text?
+-- rows: many id int8, team text, priority int4, queued_us int8, deadline_us int8?, work_s int8,
+--   steps_done int8, steps_total int8, cost_micros int8?, pos int4?, effective int4?,
+--   ratio float8?, why text?
 -- writes: no
 SELECT j.id, j.team, j.priority, j.queued_us, j.deadline_us, coalesce((j.spec->>'work_s')::int8, 0), j.steps_done,
 	j.steps_total, coalesce((j.baseline #>> '{cheapest,total_micros}')::int8, (j.baseline #>> '{on_demand,total_micros}')::int8)
@@ -19,7 +20,8 @@ SELECT team, weight_pm, spent_micros, file_pm FROM team_share_now ORDER BY team
 
 -- Stores all shares of the configuration file. A team missing from it loses its share.
 -- name: engine_shares_file
--- params: teams text[], weights int8[], at_us int8, fence int8
+-- params: share[], at_us int8, fence int8
+-- rows_in: share (team text, weight_pm int8)
 -- rows: many team text
 -- writes: yes
 WITH ok AS (
@@ -39,7 +41,8 @@ SELECT $3, 'team', team, 'SHARE_FILE', why, 'engine' FROM changed RETURNING enti
 
 -- Stores changed places, and ends those of jobs that no longer wait.
 -- name: engine_queue_write
--- params: ids int8[], pos int4[], effective int4[], ratios float8[], whys text[], at_us int8, fence int8
+-- params: place[], at_us int8, fence int8
+-- rows_in: place (job_id int8, pos int4, effective int4, ratio float8, why text)
 -- rows: many job_id int8
 -- writes: yes
 WITH ok AS (
@@ -83,9 +86,11 @@ RETURNING team
 -- future stems from a clock step.
 -- name: engine_running
 -- params: most int8, at_us int8
--- rows: many job_id int8, epoch int4, priority int4, state text, num_nodes int4, node_id int8, pool_id int4, fleet_id int8?,
---   price_micros int8, created_us int8, started_us int8?, moving bool, interruptible bool, preemptible bool, has_path bool,
---   saved_us int8?, save_us int8, last_us int8?, work_s int8, budget_s int8, steps_start int8, steps_done int8, steps_total int8, deadline_us int8?
+-- rows: many job_id int8, epoch int4, priority int4, state job_state, num_nodes int4, node_id int8,
+--   pool_id int4, fleet_id int8?, price_micros int8, created_us int8, started_us int8?,
+--   moving bool, interruptible bool, preemptible bool, has_path bool, saved_us int8?, save_us int8,
+--   last_us int8?, work_s int8, budget_s int8, steps_start int8, steps_done int8, steps_total int8,
+--   deadline_us int8?
 -- writes: no
 SELECT j.id, j.epoch, j.priority, j.state, j.num_nodes, n.id, n.pool_id, n.fleet_id, n.price_micros, a.created_us, a.started_us,
 	a.desired <> 'run' OR j.cancel_us IS NOT NULL OR n.state <> 'READY' OR EXISTS (SELECT FROM notice o
@@ -108,8 +113,9 @@ WHERE n.state IN ('READY', 'DRAINING') ORDER BY j.id, n.id LIMIT $1
 -- stopped. Else the node, or all nodes of a gang, are drained and released for their quota. Stores
 -- both decisions.
 -- name: engine_preempt
--- params: victim int8, epoch int4, node_id int8, for_job int8, for_epoch int4, now text, event text, hand bool, why text,
---   for_why text, inputs jsonb, outcome jsonb, deadline_us int8, at_us int8, fence int8
+-- params: victim int8, epoch int4, node_id int8, for_job int8, for_epoch int4, now job_state,
+--   event job_event, hand bool, why text, for_why text, inputs jsonb, outcome jsonb,
+--   deadline_us int8, at_us int8, fence int8
 -- rows: 0..1 node_id int8, told bool, told_job bool
 -- writes: yes
 WITH ok AS (

@@ -15,9 +15,10 @@ SELECT cursor FROM watch_cursor WHERE provider = $1 AND region = $2
 -- Stores events and the new cursor together. Writes nothing if another daemon has moved the cursor
 -- meanwhile.
 -- name: engine_stream_put
--- params: provider text, region text, was text, cursor text, refs text[], kinds text[], deadlines int8[],
---   sources text[], raws text[], seen_refs text[], seen_states text[], seen_ips text[], seen_reasons text[],
---   at_us int8, fence int8
+-- params: provider text, region text, was text, cursor text, notice[], seen[], at_us int8,
+--   fence int8
+-- rows_in: notice (ref text, kind text, deadline_us int8, source text, raw text)
+-- rows_in: seen (ref text, state text, ip text, reason text)
 -- rows: 0..1 region text
 -- writes: yes
 WITH ok AS (

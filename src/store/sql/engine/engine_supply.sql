@@ -4,7 +4,8 @@
 -- Moves a job off on-demand to wait for spot, as the deadline policy decided. Its node is drained
 -- and released, so the job is not placed on it again. Stores the decision with its inputs.
 -- name: engine_park
--- params: job_id int8, epoch int4, node_id int8, inputs jsonb, why text, deadline_us int8, at_us int8, fence int8
+-- params: job_id int8, epoch int4, node_id int8, inputs jsonb, why text, deadline_us int8,
+--   at_us int8, fence int8
 -- rows: 0..1 node_id int8
 -- writes: yes
 WITH ok AS (
@@ -78,8 +79,8 @@ FROM generate_series(0, 23) g (hour) LEFT JOIN h ON h.hour = g.hour LEFT JOIN n 
 
 -- Defers a job to start_us. Decided once, stored with its inputs.
 -- name: engine_defer
--- params: job_id int8, was text, epoch int4, start_us int8, deferred bool, inputs jsonb, outcome jsonb, why text,
---   at_us int8, fence int8
+-- params: job_id int8, was job_state, epoch int4, start_us int8, deferred bool, inputs jsonb,
+--   outcome jsonb, why text, at_us int8, fence int8
 -- rows: 0..1 id int8, told bool
 -- writes: yes
 WITH j AS (
@@ -95,7 +96,8 @@ SELECT id, pg_notify('spot_api', 'j' || id) IS NOT NULL AS told FROM j
 -- Returns our own launches per pool in the window, with the pool's price of the last week.
 -- name: engine_supply_window
 -- params: since_us int8, week_us int8, at_us int8
--- rows: many pool_id int4, launches int4, refusals int4, reclaims int4, node_us int8, price float8, price_mean float8
+-- rows: many pool_id int4, launches int4, refusals int4, reclaims int4, node_us int8, price float8,
+--   price_mean float8
 -- writes: no
 WITH m AS (
 	SELECT pool_id, launched_us, ended_us, end_cause FROM node WHERE state NOT IN ('GONE', 'FAILED')
@@ -114,16 +116,17 @@ SELECT n.pool_id, n.launches, n.refusals, n.reclaims, n.node_us, l.price_micros:
 FROM n JOIN pool p ON p.id = n.pool_id AND p.market = 'spot' JOIN pool_latest l ON l.pool_id = n.pool_id
 
 -- name: engine_supply_states
--- rows: many provider text, region text, gpu_name text, state text, since_us int8, calm_us int8
+-- rows: many provider text, region text, gpu_name text, state supply_state, since_us int8,
+--   calm_us int8
 -- writes: no
 SELECT provider, region, gpu_name, state, since_us, calm_us FROM supply_state
 
 -- Stores one group's state, with an event on a change. Compare-and-set on the state it was decided
--- from (empty = no row).
+-- from (NULL = no row).
 -- name: engine_supply_set
--- params: provider text, region text, gpu_name text, was text, state text, since_us int8, calm_us int8, idx float8,
---   parts jsonb, why text, at_us int8, fence int8
--- rows: 0..1 state text
+-- params: provider text, region text, gpu_name text, was supply_state?, state supply_state,
+--   since_us int8, calm_us int8, idx float8, parts jsonb, why text, at_us int8, fence int8
+-- rows: 0..1 state supply_state
 -- writes: yes
 WITH s AS (
 	INSERT INTO supply_state AS s (provider, region, gpu_name, state, since_us, calm_us, idx, parts, why, at_us)
@@ -135,8 +138,8 @@ WITH s AS (
 	RETURNING state
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, was, now, event, why, actor)
-	SELECT $11, 'supply', $1 || '/' || $2 || '/' || $3, $4, $5, 'SUPPLY_' || upper($5), $10, 'engine'
-	FROM s WHERE $4 <> $5 AND ($4 <> '' OR $5 <> 'easy')
+	SELECT $11, 'supply', $1 || '/' || $2 || '/' || $3, coalesce($4, ''), $5, 'SUPPLY_' || upper($5), $10, 'engine'
+	FROM s WHERE $4 IS DISTINCT FROM $5 AND ($4 IS NOT NULL OR $5 <> 'easy')
 )
 SELECT state FROM s
 

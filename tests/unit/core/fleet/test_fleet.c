@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static struct str text(const char *s)
+static struct str text_str(const char *s)
 {
 	return (struct str){ s, strlen(s) };
 }
@@ -95,8 +95,8 @@ static void risk_spreads_nodes_as_far_as_it_pays(void **state)
 	world_make(&w, &f, 2, 2);
 	w.s[0].hazard = w.s[1].hazard = 0.1;
 	fleet_plan_make(a, &w.ask, &plan);
-	/* By hand: cost 1.00 and 1.01; risk price 4 x 1.00 USD; pairs of one pool only: 4 / 10 x
-	 * 0.1 x (n1 (n1 - 1) + n2 (n2 - 1)). Five and five: 10.05 + 0.04 x 40 = 11.65; six and
+	/* By hand. Cost 1.00 and 1.01. Risk price 4 x 1.00 USD. Pairs of one pool only: 4 / 10 x
+	 * 0.1 x (n1 (n1 - 1) + n2 (n2 - 1)). Five and five: 10.05 + 0.04 x 40 = 11.65. Six and
 	 * four: 10.04 + 0.04 x 42 = 11.72. */
 	assert_int_equal(nodes_in(&plan, 0), 5);
 	assert_int_equal(plan.cost_micros, 10050000);
@@ -252,7 +252,7 @@ static void limits_that_cross_do_not_lock_a_fleet_out(void **state)
 	}
 }
 
-static void what_it_has_counts_and_too_much_goes_back(void **state)
+static void existing_nodes_count_and_a_surplus_goes_back(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct fleet_have have[2] = { { .pool_id = 1,
@@ -281,7 +281,7 @@ static void what_it_has_counts_and_too_much_goes_back(void **state)
 	fleet_plan_make(a, &ask, &plan);
 	assert_int_equal(plan.surplus, 3);
 	assert_int_equal(plan.missing, 0);
-	/* The dearest first, and only what is idle. */
+	/* The dearest first, and only idle nodes. */
 	assert_int_equal(plan.gives_n, 2);
 	assert_int_equal(plan.gives[1].pool_id, 2);
 	assert_int_equal(plan.gives[1].nodes, 1);
@@ -315,7 +315,7 @@ static void a_fleet_file_is_read_strictly(void **state)
 
 	(void)state;
 	assert_int_equal(fleet_spec_parse(a,
-			     text(
+			     text_str(
 				 "name: f\ngpus: 16\nresources:\n  accelerators: {A10G: 1, L4: 1}\n"
 				 "limits: {per_zone: 4}\non_demand_floor: 1\n"),
 			     &f, &name, &err),
@@ -334,8 +334,9 @@ static void a_fleet_file_is_read_strictly(void **state)
 	assert_true(f->risk > 3.9 && f->risk < 4.1);
 	assert_int_equal(
 	    fleet_spec_parse(a,
-		text("name: f\ngpus: {H100: 64}\nresources: {accelerators: {H100: 8, A100: 8}}\n"
-		     "on_demand_floor: 12.5%\nrisk: 0.5\nlimits: {per_gpu: 3, per_region: 2}\n"),
+		text_str(
+		    "name: f\ngpus: {H100: 64}\nresources: {accelerators: {H100: 8, A100: 8}}\n"
+		    "on_demand_floor: 12.5%\nrisk: 0.5\nlimits: {per_gpu: 3, per_region: 2}\n"),
 		&f, &name, &err),
 	    SPOT_OK);
 	assert_string_equal(f->gpus_of, "H100");
@@ -349,14 +350,15 @@ static void a_fleet_file_is_read_strictly(void **state)
 	assert_int_equal(g->floor_pm, 125);
 	assert_true(g->risk > 0.4 && g->risk < 0.6);
 	for (size_t i = 0; i < ARRAY_LEN(fleets_wrong); i++) {
-		assert_int_equal(fleet_spec_parse(a, text(fleets_wrong[i][0]), &f, &name, &err),
+		assert_int_equal(fleet_spec_parse(a, text_str(fleets_wrong[i][0]), &f, &name, &err),
 		    SPOT_INVALID);
 		assert_non_null(strstr(err.text, fleets_wrong[i][1]));
 	}
-	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\ngpus: 1\n"), &f, &name, &err),
+	assert_int_equal(fleet_spec_parse(a, text_str("name: f\nnodes: 1\ngpus: 1\n"), &f, &name,
+			     &err),
 	    SPOT_INVALID);
-	assert_int_equal(fleet_spec_parse(a, text("name: f\nnodes: 1\nlimits: {per_rack: 1}\n"), &f,
-			     &name, &err),
+	assert_int_equal(fleet_spec_parse(a, text_str("name: f\nnodes: 1\nlimits: {per_rack: 1}\n"),
+			     &f, &name, &err),
 	    SPOT_INVALID);
 	assert_non_null(strstr(err.text, "line 3"));
 }
@@ -381,7 +383,7 @@ static void a_fleet_is_one_mapping_with_a_name(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
-		assert_int_equal(fleet_spec_parse(a, text(wrong[i][0]), &f, &name, &err),
+		assert_int_equal(fleet_spec_parse(a, text_str(wrong[i][0]), &f, &name, &err),
 		    SPOT_INVALID);
 		assert_non_null(strstr(err.text, wrong[i][1]));
 	}
@@ -389,8 +391,8 @@ static void a_fleet_is_one_mapping_with_a_name(void **state)
 	assert_non_null(strstr(err.text, "fleet.spec: "));
 	json_decref(j);
 	assert_int_equal(fleet_spec_parse(a,
-			     text("name: f\nnodes: 2\ngpus:\nrisk:\non_demand_floor:\nteam:\n"), &f,
-			     &name, &err),
+			     text_str("name: f\nnodes: 2\ngpus:\nrisk:\non_demand_floor:\nteam:\n"),
+			     &f, &name, &err),
 	    SPOT_OK);
 	assert_int_equal(f->nodes, 2);
 	assert_int_equal(f->gpus, 0);
@@ -472,7 +474,7 @@ int main(void)
 		cmocka_unit_test(pools_of_one_quota_draw_from_one_room),
 		cmocka_unit_test(work_is_weighed_by_throughput),
 		cmocka_unit_test(limits_that_cross_do_not_lock_a_fleet_out),
-		cmocka_unit_test(what_it_has_counts_and_too_much_goes_back),
+		cmocka_unit_test(existing_nodes_count_and_a_surplus_goes_back),
 		cmocka_unit_test(a_fleet_file_is_read_strictly),
 		cmocka_unit_test(a_fleet_is_one_mapping_with_a_name),
 	};

@@ -33,7 +33,7 @@ static const char *text_of(const json_t *j, const char *name)
 	return text;
 }
 
-static struct offer l4(int32_t id, enum spot_market m, int64_t micros)
+static struct offer l4_offer(int32_t id, enum spot_market m, int64_t micros)
 {
 	return (struct offer){ .pool_id = id,
 		.provider = "aws",
@@ -46,15 +46,15 @@ static struct offer l4(int32_t id, enum spot_market m, int64_t micros)
 		.price_micros = micros };
 }
 
-static const json_t *row(const json_t *plan, size_t i)
+static const json_t *plan_row(const json_t *plan, size_t i)
 {
 	return json_array_get(json_object_get(plan, "pool_list"), i);
 }
 
 static void a_pool_has_one_row_with_what_is_held_and_added(void **state UNUSED)
 {
-	struct offer o[2] = { l4(7, SPOT_MARKET_SPOT, 300000),
-		l4(8, SPOT_MARKET_ON_DEMAND, 800000) };
+	struct offer o[2] = { l4_offer(7, SPOT_MARKET_SPOT, 300000),
+		l4_offer(8, SPOT_MARKET_ON_DEMAND, 800000) };
 	struct score s[2] = { { .offer = &o[0], .total_micros = 350000, .hazard = 0.125 },
 		{ .offer = &o[1], .total_micros = 810000 } };
 	struct fleet_have have = { .pool_id = 7, .nodes = 2, .offer = &o[0] };
@@ -65,31 +65,31 @@ static void a_pool_has_one_row_with_what_is_held_and_added(void **state UNUSED)
 	json_t *j = fleet_plan_json(&ask, &p);
 
 	assert_int_equal(json_array_size(json_object_get(j, "pool_list")), 2);
-	assert_string_equal(text_of(row(j, 0), "pool"), "p7");
-	assert_string_equal(text_of(row(j, 0), "provider"), "aws");
-	assert_string_equal(text_of(row(j, 0), "region"), "us-east-1");
-	assert_string_equal(text_of(row(j, 0), "zone"), "a");
-	assert_string_equal(text_of(row(j, 0), "instance_type"), "g6.xlarge");
-	assert_string_equal(text_of(row(j, 0), "market"), "spot");
-	assert_string_equal(text_of(row(j, 0), "gpu"), "L4");
-	assert_int_equal(int_of(row(j, 0), "held"), 2);
-	assert_int_equal(int_of(row(j, 0), "add"), 3);
-	assert_int_equal(int_of(row(j, 0), "give_back"), 0);
-	assert_int_equal(int_of(row(j, 0), "price_micros"), 300000);
-	assert_int_equal(int_of(row(j, 0), "work_micros"), 350000);
-	assert_int_equal(int_of(row(j, 0), "marginal_micros"), 360000);
-	assert_true(real_of(row(j, 0), "reclaims_per_hour") == 0.125);
-	assert_string_equal(text_of(row(j, 1), "pool"), "p8");
-	assert_string_equal(text_of(row(j, 1), "market"), "on_demand");
-	assert_int_equal(int_of(row(j, 1), "held"), 0);
-	assert_int_equal(int_of(row(j, 1), "add"), 1);
+	assert_string_equal(text_of(plan_row(j, 0), "pool"), "p7");
+	assert_string_equal(text_of(plan_row(j, 0), "provider"), "aws");
+	assert_string_equal(text_of(plan_row(j, 0), "region"), "us-east-1");
+	assert_string_equal(text_of(plan_row(j, 0), "zone"), "a");
+	assert_string_equal(text_of(plan_row(j, 0), "instance_type"), "g6.xlarge");
+	assert_string_equal(text_of(plan_row(j, 0), "market"), "spot");
+	assert_string_equal(text_of(plan_row(j, 0), "gpu"), "L4");
+	assert_int_equal(int_of(plan_row(j, 0), "held"), 2);
+	assert_int_equal(int_of(plan_row(j, 0), "add"), 3);
+	assert_int_equal(int_of(plan_row(j, 0), "give_back"), 0);
+	assert_int_equal(int_of(plan_row(j, 0), "price_micros"), 300000);
+	assert_int_equal(int_of(plan_row(j, 0), "work_micros"), 350000);
+	assert_int_equal(int_of(plan_row(j, 0), "marginal_micros"), 360000);
+	assert_true(real_of(plan_row(j, 0), "reclaims_per_hour") == 0.125);
+	assert_string_equal(text_of(plan_row(j, 1), "pool"), "p8");
+	assert_string_equal(text_of(plan_row(j, 1), "market"), "on_demand");
+	assert_int_equal(int_of(plan_row(j, 1), "held"), 0);
+	assert_int_equal(int_of(plan_row(j, 1), "add"), 1);
 	json_decref(j);
 }
 
 /* Of a pool that is held and of which nothing more is known, its own row tells. */
 static void a_pool_that_only_gives_back_is_shown_too(void **state UNUSED)
 {
-	struct offer o = l4(9, SPOT_MARKET_SPOT, 500000);
+	struct offer o = l4_offer(9, SPOT_MARKET_SPOT, 500000);
 	struct score s = { .offer = &o, .total_micros = 510000, .hazard = 0.5 };
 	struct fleet_have have[2] = { { .pool_id = 3,
 					  .provider = "gcp",
@@ -106,21 +106,21 @@ static void a_pool_that_only_gives_back_is_shown_too(void **state UNUSED)
 	json_t *j = fleet_plan_json(&ask, &p);
 
 	assert_int_equal(json_array_size(json_object_get(j, "pool_list")), 2);
-	assert_string_equal(text_of(row(j, 0), "pool"), "p3");
-	assert_string_equal(text_of(row(j, 0), "provider"), "gcp");
-	assert_string_equal(text_of(row(j, 0), "region"), "us-central1");
-	assert_string_equal(text_of(row(j, 0), "zone"), "b");
-	assert_string_equal(text_of(row(j, 0), "market"), "on_demand");
-	assert_string_equal(text_of(row(j, 0), "instance_type"), "");
-	assert_string_equal(text_of(row(j, 0), "gpu"), "");
-	assert_int_equal(int_of(row(j, 0), "price_micros"), 900000);
-	assert_int_equal(int_of(row(j, 0), "give_back"), 3);
-	assert_true(json_is_null(json_object_get(row(j, 0), "work_micros")));
-	assert_true(json_is_null(json_object_get(row(j, 0), "reclaims_per_hour")));
-	assert_true(json_is_null(json_object_get(row(j, 0), "marginal_micros")));
-	assert_int_equal(int_of(row(j, 1), "give_back"), 1);
-	assert_int_equal(int_of(row(j, 1), "work_micros"), 510000);
-	assert_true(json_is_null(json_object_get(row(j, 1), "marginal_micros")));
+	assert_string_equal(text_of(plan_row(j, 0), "pool"), "p3");
+	assert_string_equal(text_of(plan_row(j, 0), "provider"), "gcp");
+	assert_string_equal(text_of(plan_row(j, 0), "region"), "us-central1");
+	assert_string_equal(text_of(plan_row(j, 0), "zone"), "b");
+	assert_string_equal(text_of(plan_row(j, 0), "market"), "on_demand");
+	assert_string_equal(text_of(plan_row(j, 0), "instance_type"), "");
+	assert_string_equal(text_of(plan_row(j, 0), "gpu"), "");
+	assert_int_equal(int_of(plan_row(j, 0), "price_micros"), 900000);
+	assert_int_equal(int_of(plan_row(j, 0), "give_back"), 3);
+	assert_true(json_is_null(json_object_get(plan_row(j, 0), "work_micros")));
+	assert_true(json_is_null(json_object_get(plan_row(j, 0), "reclaims_per_hour")));
+	assert_true(json_is_null(json_object_get(plan_row(j, 0), "marginal_micros")));
+	assert_int_equal(int_of(plan_row(j, 1), "give_back"), 1);
+	assert_int_equal(int_of(plan_row(j, 1), "work_micros"), 510000);
+	assert_true(json_is_null(json_object_get(plan_row(j, 1), "marginal_micros")));
 	json_decref(j);
 }
 
@@ -205,7 +205,7 @@ static void at_most_five_hundred_pools_are_shown(void **state UNUSED)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct fleet_have *have = arena_array(a, 600, sizeof(*have));
-	struct offer o = l4(1000, SPOT_MARKET_SPOT, 1);
+	struct offer o = l4_offer(1000, SPOT_MARKET_SPOT, 1);
 	struct score s = { .offer = &o };
 	struct fleet_pick pick = { &s, 1, 1 };
 	struct fleet_spec spec = { .nodes = 601 };
@@ -223,8 +223,8 @@ static void at_most_five_hundred_pools_are_shown(void **state UNUSED)
 	}
 	j = fleet_plan_json(&ask, &p);
 	assert_int_equal(json_array_size(json_object_get(j, "pool_list")), 500);
-	assert_string_equal(text_of(row(j, 0), "pool"), "p1000");
-	assert_string_equal(text_of(row(j, 499), "pool"), "p498");
+	assert_string_equal(text_of(plan_row(j, 0), "pool"), "p1000");
+	assert_string_equal(text_of(plan_row(j, 499), "pool"), "p498");
 	json_decref(j);
 }
 

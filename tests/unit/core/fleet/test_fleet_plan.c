@@ -1,8 +1,8 @@
 /*
- * The allocation against everything it can be compared with: all plans of small random fleets, one
- * by one, weighed by an evaluation of their own that follows core/fleet/fleet.h and shares no code with
- * the allocation; its lower bound; its limits on fleets of every kind; and that neither the order
- * of the rows nor small changes of price matter.
+ * Compares the allocation with all plans of small random fleets, one by one. Its own evaluation
+ * weighs them: it follows core/fleet/fleet.h and shares no code with the allocation. Also checks
+ * the lower bound, and the limits on fleets of every kind. Neither the order of the rows nor small
+ * changes of price matter.
  */
 #include "base/base.h"
 #include "fleet_lp.h"
@@ -29,8 +29,8 @@ struct tally {
 	double gap_sum, over_sum, over_most;
 };
 
-static void weigh(const struct made *x, struct arena *a, const struct verdict *best, int64_t search,
-    struct tally *t)
+static void plan_weigh(const struct made *x, struct arena *a, const struct verdict *best,
+    int64_t search, struct tally *t)
 {
 	struct fleet_ask ask = x->ask;
 	struct fleet_plan p;
@@ -43,7 +43,7 @@ static void weigh(const struct made *x, struct arena *a, const struct verdict *b
 	adds_of(x, &p, add);
 	got = judge(x, add);
 	assert_true(got.allowed);
-	/* What it says is what it costs. */
+	/* The plan's figures are the fleet's costs. */
 	assert_true(fabs((double)p.cost_micros / 1e6 - got.cost) < 1e-5);
 	assert_true(fabs((double)p.risk_micros / 1e6 - got.risk) < 1e-5);
 	assert_int_equal(p.missing, (got.missing + 999) / 1000);
@@ -97,8 +97,8 @@ static void small_fleets_are_optimal(void **state)
 		}
 		best = judge(x, add);
 		all_plans(x, add, 0, wanted_most(x), &best);
-		weigh(x, a, &best, 0, &with);
-		weigh(x, a, &best, -1, &without);
+		plan_weigh(x, a, &best, 0, &with);
+		plan_weigh(x, a, &best, -1, &without);
 		arena_reset(a);
 	}
 	tally_print("as planned", &with);
@@ -136,7 +136,7 @@ static void check_coverage(const struct made *x, const struct fleet_plan *p, int
 	for (size_t k = 0; k < x->n; k++) {
 		total += weight(x, k) * had(x, k);
 	}
-	/* What goes back is too much, and never of the floor. */
+	/* The plan gives back surplus nodes only, and never of the floor. */
 	assert_true(given == 0 || total - given >= want);
 	assert_true(given_floor == 0 || before.floor_short == 0);
 	assert_true(given == 0 || p->missing == 0);

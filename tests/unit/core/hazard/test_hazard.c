@@ -1,5 +1,5 @@
-/* From what clouds publish to reclaims per node-hour and odds of a launch: each conversion with its
- * assumption, and how far the doubt reaches. */
+/* From the clouds' published rates to reclaims per node-hour and odds of a launch: each conversion
+ * with its assumption, and how far the doubt reaches. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/hazard/hazard.h"
@@ -24,7 +24,7 @@ static struct offer offer_new(void)
 		.vcpus = 96 };
 }
 
-static struct hazard told(const struct offer *o)
+static struct hazard hazard_ask(const struct offer *o)
 {
 	struct hazard h;
 
@@ -42,7 +42,7 @@ static struct odds odds_told(const struct offer *o)
 	return s;
 }
 
-static bool near(double a, double b)
+static bool is_near(double a, double b)
 {
 	return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
 }
@@ -56,17 +56,17 @@ static void an_eviction_band_is_read_over_28_days_and_doubted_up_to_an_hour(void
 	o.has_band = true;
 	o.band_lo = 0.05;
 	o.band_hi = 0.10;
-	h = told(&o);
-	assert_true(near(h.per_hour, -log1p(-0.075) / 672));
+	h = hazard_ask(&o);
+	assert_true(is_near(h.per_hour, -log1p(-0.075) / 672));
 	assert_true(h.lo <= -log1p(-0.05) / 672);
-	assert_true(near(h.hi, -log1p(-0.10)));
+	assert_true(is_near(h.hi, -log1p(-0.10)));
 	assert_non_null(strstr(h.source, "eviction band"));
 	/* "20+" has no upper edge, however it is written. */
 	o.band_lo = 0.20;
 	o.band_hi = 1.0;
-	assert_true(near(told(&o).per_hour, -log1p(-0.225) / 672));
+	assert_true(is_near(hazard_ask(&o).per_hour, -log1p(-0.225) / 672));
 	o.band_hi = 0.20;
-	assert_true(near(told(&o).per_hour, -log1p(-0.225) / 672));
+	assert_true(is_near(hazard_ask(&o).per_hour, -log1p(-0.225) / 672));
 }
 
 static void a_share_of_stops_is_not_taken_for_a_rate(void **state)
@@ -77,15 +77,15 @@ static void a_share_of_stops_is_not_taken_for_a_rate(void **state)
 	(void)state;
 	o.has_share = true;
 	o.share = o.share_lo = o.share_hi = 0.31;
-	h = told(&o);
-	assert_true(near(h.per_hour, 0.31 / 0.69 / 12));
+	h = hazard_ask(&o);
+	assert_true(is_near(h.per_hour, 0.31 / 0.69 / 12));
 	assert_true(h.hi >= 0.31 / 0.69 / 2 - 1e-12 && h.lo <= 0.31 / 0.69 / 168 + 1e-12);
 	assert_non_null(strstr(h.source, "preemption share"));
 	/* All that stopped on a quiet day were preempted: no infinity comes of it. */
 	o.share = o.share_hi = 1;
-	assert_true(told(&o).per_hour <= 2);
+	assert_true(hazard_ask(&o).per_hour <= 2);
 	o.share = o.share_lo = 0;
-	assert_true(told(&o).per_hour > 0);
+	assert_true(hazard_ask(&o).per_hour > 0);
 }
 
 static void a_better_signal_goes_before_a_worse_one(void **state)
@@ -93,19 +93,19 @@ static void a_better_signal_goes_before_a_worse_one(void **state)
 	struct offer o = offer_new();
 
 	(void)state;
-	assert_string_equal(told(&o).source, "wide prior");
+	assert_string_equal(hazard_ask(&o).source, "wide prior");
 	o.has_band = true;
 	o.band_lo = 0.05;
 	o.band_hi = 0.10;
-	assert_non_null(strstr(told(&o).source, "eviction band"));
+	assert_non_null(strstr(hazard_ask(&o).source, "eviction band"));
 	o.has_share = true;
 	o.share = 0.2;
-	assert_non_null(strstr(told(&o).source, "preemption share"));
+	assert_non_null(strstr(hazard_ask(&o).source, "preemption share"));
 	o.advisor_lo = 0.05;
 	o.advisor_hi = 0.10;
-	assert_string_equal(told(&o).source, "spot advisor");
+	assert_string_equal(hazard_ask(&o).source, "spot advisor");
 	o.market = SPOT_MARKET_ON_DEMAND;
-	assert_string_equal(told(&o).source, "on-demand prior");
+	assert_string_equal(hazard_ask(&o).source, "on-demand prior");
 }
 
 /* The same record of our own moves a converted prior further than one that was published as a
@@ -121,10 +121,10 @@ static void a_converted_signal_weighs_less_than_our_own_record(void **state)
 	band.band_hi = advisor.advisor_hi = 0.10;
 	band.own_node_us = advisor.own_node_us = 10 * SPOT_US_PER_HOUR;
 	band.own_reclaims = advisor.own_reclaims = 2;
-	from_band = told(&band).per_hour;
-	from_advisor = told(&advisor).per_hour;
+	from_band = hazard_ask(&band).per_hour;
+	from_advisor = hazard_ask(&advisor).per_hour;
 	assert_true(from_band > from_advisor * 1.5);
-	assert_string_equal(told(&band).source, "own record and prior");
+	assert_string_equal(hazard_ask(&band).source, "own record and prior");
 }
 
 static void odds_come_from_the_best_that_is_known_and_say_which(void **state)
@@ -133,24 +133,24 @@ static void odds_come_from_the_best_that_is_known_and_say_which(void **state)
 
 	(void)state;
 	assert_true(
-	    near(odds_told(&o).odds, 0.5) && odds_told(&o).lo < 0.02 && odds_told(&o).hi > 0.98);
+	    is_near(odds_told(&o).odds, 0.5) && odds_told(&o).lo < 0.02 && odds_told(&o).hi > 0.98);
 	assert_string_equal(odds_told(&o).source, "nothing known");
 	o.capacity = 1;
 	assert_string_equal(odds_told(&o).source, "capacity");
 	o.placement_score = 9;
-	assert_true(near(odds_told(&o).odds, 0.9) && odds_told(&o).hi - odds_told(&o).lo > 0.3);
+	assert_true(is_near(odds_told(&o).odds, 0.9) && odds_told(&o).hi - odds_told(&o).lo > 0.3);
 	assert_string_equal(odds_told(&o).source, "placement score");
 	o.has_odds = true;
 	o.odds = 0.3;
 	assert_true(
-	    near(odds_told(&o).odds, 0.3) && odds_told(&o).lo < 0.2 && odds_told(&o).hi > 0.4);
+	    is_near(odds_told(&o).odds, 0.3) && odds_told(&o).lo < 0.2 && odds_told(&o).hi > 0.4);
 	assert_string_equal(odds_told(&o).source, "obtainability");
 	o.own_refusals = 30;
 	assert_true(odds_told(&o).odds < 0.1);
 	assert_string_equal(odds_told(&o).source, "own launches");
 	/* None of it is a word about reclaims. */
 	o.own_refusals = 0;
-	assert_string_equal(told(&o).source, "wide prior");
+	assert_string_equal(hazard_ask(&o).source, "wide prior");
 }
 
 static void a_quota_has_room_in_its_own_unit(void **state)

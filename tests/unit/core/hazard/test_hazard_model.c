@@ -1,5 +1,6 @@
-/* The hazard model: what no record, much record and the neighbours' record make of a pool; how it
- * ages; whether its 90 % are 90 %; every printed number worked out a second time. */
+/* The hazard model: a pool without a record, with much record, with the neighbours' record. How a
+ * record ages, and whether 90 % intervals hold 90 %. Every printed number is worked out a second
+ * time. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -16,7 +17,7 @@ static struct rank_policy policy;
 static struct offer offers[MANY];
 static struct offer_record records[MANY];
 
-static struct offer pool(int32_t id, const char *region, const char *zone, const char *gpu)
+static struct offer pool_offer(int32_t id, const char *region, const char *zone, const char *gpu)
 {
 	return (struct offer){ .pool_id = id,
 		.provider = "aws",
@@ -30,13 +31,13 @@ static struct offer pool(int32_t id, const char *region, const char *zone, const
 		.capacity = -1 };
 }
 
-static void used(size_t i, double hours, double reclaims)
+static void record_set(size_t i, double hours, double reclaims)
 {
 	records[i] = (struct offer_record){ .node_hours = hours, .reclaims = reclaims };
 	offers[i].record = &records[i];
 }
 
-static struct hazard ask(struct arena *a, size_t n, size_t i)
+static struct hazard hazard_ask(struct arena *a, size_t n, size_t i)
 {
 	const struct hazard_model *m;
 	struct hazard h;
@@ -47,7 +48,7 @@ static struct hazard ask(struct arena *a, size_t n, size_t i)
 	return h;
 }
 
-static bool near(double a, double b, double by)
+static bool is_near(double a, double b, double by)
 {
 	return fabs(a - b) <= by * fmax(fabs(a), fabs(b));
 }
@@ -57,7 +58,7 @@ static int setup(void **state)
 	*state = arena_new(0);
 	rank_policy_default(&policy);
 	for (size_t i = 0; i < MANY; i++) {
-		offers[i] = pool((int32_t)i + 1, "r1", "z1", "H100");
+		offers[i] = pool_offer((int32_t)i + 1, "r1", "z1", "H100");
 	}
 	return 0;
 }
@@ -70,17 +71,17 @@ static int teardown(void **state)
 
 static void without_a_record_it_is_what_the_signal_says(void **state)
 {
-	struct hazard h = ask(*state, 1, 0);
+	struct hazard h = hazard_ask(*state, 1, 0);
 
-	assert_true(near(h.per_hour, policy.unknown_spot_per_hour, 1e-6));
-	assert_true(
-	    near(h.prior_per_hour, h.per_hour, 1e-6) && near(h.group_per_hour, h.per_hour, 1e-6));
+	assert_true(is_near(h.per_hour, policy.unknown_spot_per_hour, 1e-6));
+	assert_true(is_near(h.prior_per_hour, h.per_hour, 1e-6) &&
+	    is_near(h.group_per_hour, h.per_hour, 1e-6));
 	assert_string_equal(h.source, "wide prior");
 	assert_true(h.hi > 3 * h.per_hour && h.lo < h.per_hour / 3);
 	offers[0].advisor_lo = 0.05;
 	offers[0].advisor_hi = 0.10;
-	h = ask(*state, 1, 0);
-	assert_true(near(h.per_hour, -log1p(-0.075) / 720, 1e-6));
+	h = hazard_ask(*state, 1, 0);
+	assert_true(is_near(h.per_hour, -log1p(-0.075) / 720, 1e-6));
 	assert_string_equal(h.source, "spot advisor");
 }
 
@@ -91,13 +92,13 @@ static void much_record_is_its_own_rate_whatever_the_signal(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rates); i++) {
 		struct hazard h;
 
-		used(0, 1e6, rates[i] * 1e6);
-		h = ask(*state, 1, 0);
-		assert_true(near(h.per_hour, rates[i], 0.03));
+		record_set(0, 1e6, rates[i] * 1e6);
+		h = hazard_ask(*state, 1, 0);
+		assert_true(is_near(h.per_hour, rates[i], 0.03));
 		assert_string_equal(h.source, "own record and prior");
 		offers[0].advisor_lo = 0.0;
 		offers[0].advisor_hi = 0.05;
-		assert_true(near(ask(*state, 1, 0).per_hour, rates[i], 0.03));
+		assert_true(is_near(hazard_ask(*state, 1, 0).per_hour, rates[i], 0.03));
 		offers[0].advisor_lo = -1;
 	}
 }
@@ -111,16 +112,16 @@ static void never_is_not_believed_for_ever(void **state)
 
 		offers[0].market = market == 0 ? SPOT_MARKET_ON_DEMAND : SPOT_MARKET_SPOT;
 		offers[0].record = NULL;
-		h = ask(*state, 1, 0);
+		h = hazard_ask(*state, 1, 0);
 		assert_true(h.per_hour >= 0 && h.per_hour < 1e-6);
-		used(0, 100, 0);
-		assert_true(isfinite(ask(*state, 1, 0).per_hour));
-		used(0, 100, 10);
-		h = ask(*state, 1, 0);
+		record_set(0, 100, 0);
+		assert_true(isfinite(hazard_ask(*state, 1, 0).per_hour));
+		record_set(0, 100, 10);
+		h = hazard_ask(*state, 1, 0);
 		assert_true(h.per_hour > 0.02 && h.per_hour < 0.2);
 		/* A record without exposure, as one may be for a moment. */
-		used(0, 0, 1);
-		assert_true(isfinite(ask(*state, 1, 0).per_hour));
+		record_set(0, 0, 1);
+		assert_true(isfinite(hazard_ask(*state, 1, 0).per_hour));
 	}
 }
 
@@ -130,8 +131,8 @@ static void a_record_that_contradicts_the_signal_counts_soon(void **state)
 
 	offers[0].advisor_lo = 0.0;
 	offers[0].advisor_hi = 0.05;
-	used(0, 50, 5);
-	h = ask(*state, 1, 0);
+	record_set(0, 50, 5);
+	h = hazard_ask(*state, 1, 0);
 	assert_true(h.per_hour > 0.03 && h.per_hour < 0.1);
 	assert_true(h.prior_per_hour < 0.0001);
 }
@@ -142,7 +143,7 @@ static void more_reclaims_never_lower_it_and_more_hours_never_raise_it(void **st
 
 	for (size_t neighbour = 0; neighbour < 2; neighbour++) {
 		if (neighbour == 1) {
-			used(1, 300, 12);
+			record_set(1, 300, 12);
 		}
 		for (size_t i = 0; i < ARRAY_LEN(hours); i++) {
 			double last = 0;
@@ -150,12 +151,12 @@ static void more_reclaims_never_lower_it_and_more_hours_never_raise_it(void **st
 			for (size_t k = 0; k < ARRAY_LEN(counts); k++) {
 				double h;
 
-				used(0, hours[i], counts[k]);
-				h = ask(*state, 2, 0).per_hour;
+				record_set(0, hours[i], counts[k]);
+				h = hazard_ask(*state, 2, 0).per_hour;
 				assert_true(h >= last);
 				last = h;
-				used(0, hours[i] * 2, counts[k]);
-				assert_true(ask(*state, 2, 0).per_hour <= h);
+				record_set(0, hours[i] * 2, counts[k]);
+				assert_true(hazard_ask(*state, 2, 0).per_hour <= h);
 			}
 		}
 	}
@@ -165,52 +166,52 @@ static void a_new_pool_borrows_most_from_who_shares_most(void **state)
 {
 	double none, zone, region, family, provider, other;
 
-	offers[1] = pool(2, "r1", "z1", "H100");
-	offers[2] = pool(3, "r1", "z2", "H100");
-	offers[3] = pool(4, "r2", "z3", "H100");
-	offers[4] = pool(5, "r1", "z1", "T4");
-	offers[5] = pool(6, "r1", "z1", "H100");
+	offers[1] = pool_offer(2, "r1", "z1", "H100");
+	offers[2] = pool_offer(3, "r1", "z2", "H100");
+	offers[3] = pool_offer(4, "r2", "z3", "H100");
+	offers[4] = pool_offer(5, "r1", "z1", "T4");
+	offers[5] = pool_offer(6, "r1", "z1", "H100");
 	offers[5].provider = "gcp";
-	none = ask(*state, 6, 0).per_hour;
-	used(1, 100, 100);
-	zone = ask(*state, 6, 0).per_hour;
-	assert_string_equal(ask(*state, 6, 0).source, "neighbours and prior");
+	none = hazard_ask(*state, 6, 0).per_hour;
+	record_set(1, 100, 100);
+	zone = hazard_ask(*state, 6, 0).per_hour;
+	assert_string_equal(hazard_ask(*state, 6, 0).source, "neighbours and prior");
 	offers[1].record = NULL;
-	used(2, 100, 100);
-	region = ask(*state, 6, 0).per_hour;
+	record_set(2, 100, 100);
+	region = hazard_ask(*state, 6, 0).per_hour;
 	offers[2].record = NULL;
-	used(3, 100, 100);
-	family = ask(*state, 6, 0).per_hour;
+	record_set(3, 100, 100);
+	family = hazard_ask(*state, 6, 0).per_hour;
 	offers[3].record = NULL;
-	used(4, 100, 100);
-	provider = ask(*state, 6, 0).per_hour;
+	record_set(4, 100, 100);
+	provider = hazard_ask(*state, 6, 0).per_hour;
 	offers[4].record = NULL;
-	used(5, 100, 100);
-	other = ask(*state, 6, 0).per_hour;
+	record_set(5, 100, 100);
+	other = hazard_ask(*state, 6, 0).per_hour;
 	assert_true(
 	    zone > region && region > family && family > provider && provider > none && none < 1);
-	assert_true(near(other, none, 1e-9));
+	assert_true(is_near(other, none, 1e-9));
 }
 
 static void a_pool_does_not_hear_its_own_record_from_its_group(void **state)
 {
-	double before = ask(*state, 1, 0).group_per_hour;
+	double before = hazard_ask(*state, 1, 0).group_per_hour;
 
-	used(0, 100, 60);
-	assert_true(near(ask(*state, 1, 0).group_per_hour, before, 0.15));
+	record_set(0, 100, 60);
+	assert_true(is_near(hazard_ask(*state, 1, 0).group_per_hour, before, 0.15));
 	/* But its neighbour does. */
-	assert_true(ask(*state, 2, 1).group_per_hour > 1.5 * before);
+	assert_true(hazard_ask(*state, 2, 1).group_per_hour > 1.5 * before);
 }
 
-static void what_is_recent_weighs_more_than_what_is_long_ago(void **state)
+static void recent_reclaims_weigh_more_than_old_ones(void **state)
 {
 	struct hazard calm, stormy;
 
-	used(0, 500, 50);
+	record_set(0, 500, 50);
 	records[0].recent_hours = 12;
-	calm = ask(*state, 1, 0);
+	calm = hazard_ask(*state, 1, 0);
 	records[0].recent_reclaims = 10;
-	stormy = ask(*state, 1, 0);
+	stormy = hazard_ask(*state, 1, 0);
 	assert_true(stormy.per_hour > 2 * calm.per_hour);
 	assert_true(stormy.usual_per_hour < calm.usual_per_hour * 1.01);
 	assert_true(calm.per_hour < calm.usual_per_hour);
@@ -220,10 +221,10 @@ static void reclaims_that_come_together_are_less_evidence(void **state)
 {
 	struct hazard apart, together;
 
-	used(0, 100, 40);
-	apart = ask(*state, 1, 0);
+	record_set(0, 100, 40);
+	apart = hazard_ask(*state, 1, 0);
 	records[0].reclaim_hours = 2;
-	together = ask(*state, 1, 0);
+	together = hazard_ask(*state, 1, 0);
 	assert_true(together.per_hour < apart.per_hour);
 	assert_true(together.weight_hours > apart.weight_hours);
 	assert_true(together.hi / together.per_hour > apart.hi / apart.per_hour);
@@ -242,14 +243,14 @@ static void every_number_follows_from_the_printed_ones(void **state)
 			static const char *const zones[] = { "z1", "z2", "z3" },
 						 *const gpus[] = { "H100", "A100", "T4" };
 
-			offers[i] = pool((int32_t)i + 1, "r1", zones[rng_below(&r, 3)],
+			offers[i] = pool_offer((int32_t)i + 1, "r1", zones[rng_below(&r, 3)],
 			    gpus[rng_below(&r, 3)]);
 			if (rng_below(&r, 2) == 0) {
 				offers[i].advisor_lo = 0.05 * (double)rng_below(&r, 5);
 				offers[i].advisor_hi = offers[i].advisor_lo + 0.05;
 			}
 			if (rng_below(&r, 3) > 0) {
-				used(i, (double)rng_below(&r, 900) + 0.5,
+				record_set(i, (double)rng_below(&r, 900) + 0.5,
 				    (double)rng_below(&r, 30));
 				records[i].recent_hours = records[i].node_hours * 0.1;
 				records[i].recent_reclaims = records[i].reclaims * 0.2;
@@ -270,10 +271,10 @@ static void every_number_follows_from_the_printed_ones(void **state)
 			    (h.weight_hours + h.own_hours);
 			now = (usual * h.usual_weight_hours + h.recent_reclaims) /
 			    (h.usual_weight_hours + h.recent_hours);
-			assert_true(near(usual, h.usual_per_hour, 1e-6));
-			assert_true(near(now * h.day_factor, h.per_hour, 1e-6));
+			assert_true(is_near(usual, h.usual_per_hour, 1e-6));
+			assert_true(is_near(now * h.day_factor, h.per_hour, 1e-6));
 			hazard_odds(m, &offers[i], &o);
-			assert_true(near(o.odds,
+			assert_true(is_near(o.odds,
 			    (o.signal * o.signal_weight + o.group * o.group_weight +
 				o.own_launches) /
 				(o.signal_weight + o.group_weight + o.own_launches +
@@ -292,25 +293,26 @@ static void an_offer_that_is_a_copy_or_not_of_the_model_is_found(void **state)
 	struct offer copy, stranger;
 
 	for (size_t i = 0; i < 50; i++) {
-		offers[i] =
-		    pool((int32_t)((i * 37) % 50) + 1, "r1", i % 2 == 0 ? "z1" : "z2", "H100");
-		used(i, 20 + (double)i, (double)(i % 5));
+		offers[i] = pool_offer((int32_t)((i * 37) % 50) + 1, "r1", i % 2 == 0 ? "z1" : "z2",
+		    "H100");
+		record_set(i, 20 + (double)i, (double)(i % 5));
 	}
 	m = hazard_model_build(*state, offers, 50, &policy, 0);
 	for (size_t i = 0; i < 50; i++) {
 		copy = offers[i];
 		hazard_of(m, &offers[i], &h);
 		hazard_of(m, &copy, &again);
-		assert_true(near(h.per_hour, again.per_hour, 1e-6) && near(h.hi, again.hi, 1e-6));
+		assert_true(
+		    is_near(h.per_hour, again.per_hour, 1e-6) && is_near(h.hi, again.hi, 1e-6));
 	}
 	/* A zone, a region, a provider that the model has not seen: from the nearest group that it
 	 * has. */
-	stranger = pool(1000, "r1", "z9", "H100");
+	stranger = pool_offer(1000, "r1", "z9", "H100");
 	hazard_of(m, &stranger, &h);
 	assert_true(h.group_per_hour < 0.09);
 	stranger.provider = "nobody";
 	hazard_of(m, &stranger, &h);
-	assert_true(near(h.per_hour, policy.unknown_spot_per_hour, 1e-6));
+	assert_true(is_near(h.per_hour, policy.unknown_spot_per_hour, 1e-6));
 }
 
 static void a_model_of_the_used_pools_says_the_same_of_the_others(void **state)
@@ -319,10 +321,10 @@ static void a_model_of_the_used_pools_says_the_same_of_the_others(void **state)
 	struct hazard h, again;
 
 	for (size_t i = 0; i < 100; i++) {
-		offers[i] = pool((int32_t)i + 1, i % 3 == 0 ? "r1" : "r2", i % 7 == 0 ? "z1" : "z2",
-		    i % 2 == 0 ? "H100" : "T4");
+		offers[i] = pool_offer((int32_t)i + 1, i % 3 == 0 ? "r1" : "r2",
+		    i % 7 == 0 ? "z1" : "z2", i % 2 == 0 ? "H100" : "T4");
 		if (i < 30) {
-			used(i, 20 + (double)i, (double)(i % 5));
+			record_set(i, 20 + (double)i, (double)(i % 5));
 		}
 	}
 	all = hazard_model_build(*state, offers, 100, &policy, 0);
@@ -330,21 +332,21 @@ static void a_model_of_the_used_pools_says_the_same_of_the_others(void **state)
 	for (size_t i = 0; i < 100; i++) {
 		hazard_of(all, &offers[i], &h);
 		hazard_of(part, &offers[i], &again);
-		assert_true(near(h.per_hour, again.per_hour, 1e-6) && near(h.lo, again.lo, 1e-6) &&
-		    near(h.hi, again.hi, 1e-6));
+		assert_true(is_near(h.per_hour, again.per_hour, 1e-6) &&
+		    is_near(h.lo, again.lo, 1e-6) && is_near(h.hi, again.hi, 1e-6));
 	}
 }
 
 /* ---- coverage -------------------------------------------------------------------------------- */
 
-static double uniform(struct rng *r)
+static double uniform_draw(struct rng *r)
 {
 	return ((double)rng_below(r, 1000000000) + 0.5) / 1e9;
 }
 
-static double normal(struct rng *r)
+static double normal_draw(struct rng *r)
 {
-	return sqrt(-2 * log(uniform(r))) * cos(2 * M_PI * uniform(r));
+	return sqrt(-2 * log(uniform_draw(r))) * cos(2 * M_PI * uniform_draw(r));
 }
 
 /* Marsaglia and Tsang (2000). */
@@ -353,11 +355,11 @@ static double gamma_draw(struct rng *r, double shape)
 	double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * d), v, x;
 
 	do {
-		x = normal(r);
+		x = normal_draw(r);
 		v = 1 + c * x;
 		v = v * v * v;
-	} while (v <= 0 || log(uniform(r)) > x * x / 2 + d - d * v + d * log(v));
-	return d * v * (shape < 1 ? pow(uniform(r), 1 / shape) : 1);
+	} while (v <= 0 || log(uniform_draw(r)) > x * x / 2 + d - d * v + d * log(v));
+	return d * v * (shape < 1 ? pow(uniform_draw(r), 1 / shape) : 1);
 }
 
 static double poisson_draw(struct rng *r, double mean)
@@ -365,13 +367,13 @@ static double poisson_draw(struct rng *r, double mean)
 	double n = -1, t = 0;
 
 	while (t < mean) {
-		t -= log(uniform(r));
+		t -= log(uniform_draw(r));
 		n++;
 	}
 	return n < 0 ? 0 : n;
 }
 
-static double member(struct rng *r, double of, double nu)
+static double member_draw(struct rng *r, double of, double nu)
 {
 	return of * gamma_draw(r, nu) / nu;
 }
@@ -385,7 +387,8 @@ static void ninety_of_a_hundred_intervals_hold(void **state)
 
 	rng_seeded_init(&r, 3);
 	for (int world = 0; world < 150; world++) {
-		double provider = member(&r, 1, 0.8), family = member(&r, provider, 2), next[40];
+		double provider = member_draw(&r, 1, 0.8), family = member_draw(&r, provider, 2),
+		       next[40];
 		const struct hazard_model *m;
 
 		for (size_t i = 0; i < 40; i++) {
@@ -393,18 +396,18 @@ static void ninety_of_a_hundred_intervals_hold(void **state)
 			static double region, zone;
 			double usual, now;
 
-			region = i % 20 == 0 ? member(&r, family, 3) : region;
-			zone = i % 10 == 0 ? member(&r, region, 3) : zone;
-			usual = policy.unknown_spot_per_hour * member(&r, zone, 4);
-			now = member(&r, usual, 2);
-			next[i] = member(&r, now, 2);
+			region = i % 20 == 0 ? member_draw(&r, family, 3) : region;
+			zone = i % 10 == 0 ? member_draw(&r, region, 3) : zone;
+			usual = policy.unknown_spot_per_hour * member_draw(&r, zone, 4);
+			now = member_draw(&r, usual, 2);
+			next[i] = member_draw(&r, now, 2);
 			offers[i] =
-			    pool((int32_t)i + 1, i < 20 ? "r1" : "r2", zones[i / 10], "H100");
+			    pool_offer((int32_t)i + 1, i < 20 ? "r1" : "r2", zones[i / 10], "H100");
 			if (rng_below(&r, 3) > 0) {
 				double hours = 10 + (double)rng_below(&r, 500),
 				       recent = (double)rng_below(&r, 10);
 
-				used(i, hours + recent, 0);
+				record_set(i, hours + recent, 0);
 				records[i].recent_hours = recent;
 				records[i].recent_reclaims = poisson_draw(&r, now * recent);
 				records[i].reclaims =
@@ -438,7 +441,7 @@ static void gamma_quantiles_are_exact(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		gamma_interval(known[i].shape, &lo, &hi);
-		assert_true(near(lo, known[i].lo, 0.002) && near(hi, known[i].hi, 0.002));
+		assert_true(is_near(lo, known[i].lo, 0.002) && is_near(hi, known[i].hi, 0.002));
 	}
 }
 
@@ -453,7 +456,7 @@ int main(void)
 		T(more_reclaims_never_lower_it_and_more_hours_never_raise_it),
 		T(a_new_pool_borrows_most_from_who_shares_most),
 		T(a_pool_does_not_hear_its_own_record_from_its_group),
-		T(what_is_recent_weighs_more_than_what_is_long_ago),
+		T(recent_reclaims_weigh_more_than_old_ones),
 		T(reclaims_that_come_together_are_less_evidence),
 		T(every_number_follows_from_the_printed_ones),
 		T(an_offer_that_is_a_copy_or_not_of_the_model_is_found),

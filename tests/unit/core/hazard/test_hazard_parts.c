@@ -40,7 +40,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static bool near(double a, double b, double by)
+static bool is_near(double a, double b, double by)
 {
 	return fabs(a - b) <= by * fmax(fabs(a), fabs(b));
 }
@@ -57,18 +57,18 @@ static struct odds odds_at(struct arena *a, size_t n, size_t i)
 
 static void odds_begin_with_the_signal_and_end_with_our_own_launches(void **state)
 {
-	assert_true(near(odds_at(*state, 1, 0).odds, 0.5, 1e-9));
+	assert_true(is_near(odds_at(*state, 1, 0).odds, 0.5, 1e-9));
 	assert_string_equal(odds_at(*state, 1, 0).source, "nothing known");
 	offers[0].placement_score = 9;
-	assert_true(near(odds_at(*state, 1, 0).odds, 0.9, 1e-9));
+	assert_true(is_near(odds_at(*state, 1, 0).odds, 0.9, 1e-9));
 	assert_string_equal(odds_at(*state, 1, 0).source, "placement score");
 	offers[0].has_odds = true;
 	offers[0].odds = 0.3;
-	assert_true(near(odds_at(*state, 1, 0).odds, 0.3, 1e-9));
+	assert_true(is_near(odds_at(*state, 1, 0).odds, 0.3, 1e-9));
 	records[0].refusals = 1000;
 	assert_true(odds_at(*state, 1, 0).odds < 0.01);
 	records[0].launches = 9000;
-	assert_true(near(odds_at(*state, 1, 0).odds, 0.9, 0.01));
+	assert_true(is_near(odds_at(*state, 1, 0).odds, 0.9, 0.01));
 	assert_string_equal(odds_at(*state, 1, 0).source, "own launches");
 }
 
@@ -116,7 +116,7 @@ static void intervals_of_odds_are_those_of_a_beta(void **state)
 		o = odds_at(*state, 1, 0);
 		good = o.odds * (1 + records[0].launches + records[0].refusals);
 		bad = 1 + records[0].launches + records[0].refusals - good;
-		assert_true(near(good, cases[i][0], 1e-9));
+		assert_true(is_near(good, cases[i][0], 1e-9));
 		if (fabs(beta_below(good, bad, o.lo) - 0.05) > 0.005 ||
 		    fabs(beta_below(good, bad, o.hi) - 0.95) > 0.005) {
 			fail_msg("Beta(%g, %g): %g at %g, %g at %g", good, bad,
@@ -142,7 +142,7 @@ static void pools_that_share_more_fail_together_more(void **state)
 
 		assert_true(c > last && c >= 0 && c < 1);
 		assert_true(
-		    near(c, hazard_correlation(m, &offers[i], &offers[0]), 1e-12) || i == 1);
+		    is_near(c, hazard_correlation(m, &offers[i], &offers[0]), 1e-12) || i == 1);
 		last = c;
 	}
 	assert_true(hazard_correlation(m, &offers[0], &offers[0]) >= 1 &&
@@ -150,7 +150,7 @@ static void pools_that_share_more_fail_together_more(void **state)
 	assert_true(hazard_correlation(m, &offers[0], &offers[1]) <= 0);
 }
 
-static void what_was_seen_moves_the_correlation_between_0_and_1(void **state)
+static void observations_move_the_correlation_between_0_and_1(void **state)
 {
 	const struct hazard_model *m = hazard_model_build(*state, offers, 8, &policy, 0);
 	double before = hazard_correlation(m, &offers[0], &offers[5]), none, always;
@@ -163,7 +163,7 @@ static void what_was_seen_moves_the_correlation_between_0_and_1(void **state)
 	records[0].joint_hits[LEVEL_ZONE] = 200;
 	m = hazard_model_build(*state, offers, 8, &policy, 0);
 	always = hazard_correlation(m, &offers[0], &offers[5]);
-	/* It stays above what pools of a zone have. */
+	/* It stays above the correlation of pools in one zone. */
 	assert_true(none < before && none >= 0.1 && before < always && always > 0.9);
 	rng_seeded_init(&r, 5);
 	for (int i = 0; i < 2000; i++) {
@@ -186,9 +186,9 @@ static void what_was_seen_moves_the_correlation_between_0_and_1(void **state)
 
 /* ---- time of day ----------------------------------------------------------------------------- */
 
-/* A record of so many days, or of their hours from 4 to 14, in which reclaims come at a rate of
- * mean (1 + wave cos(hour - 14)). */
-static void live(struct rng *r, struct offer_record *rec, int days, double mean, double wave,
+/* Makes a record of so many days, or of their hours from 4 to 14. Reclaims come at a rate of mean
+ * (1 + wave cos(hour - 14)). */
+static void record_draw(struct rng *r, struct offer_record *rec, int days, double mean, double wave,
     bool by_day_only)
 {
 	*rec = (struct offer_record){ 0 };
@@ -231,18 +231,18 @@ static void a_daily_wave_is_seen_where_there_is_one(void **state)
 	double mean = 0;
 
 	rng_seeded_init(&r, 1);
-	live(&r, &records[0], 30, 0.15, 0.9, false);
+	record_draw(&r, &records[0], 30, 0.15, 0.9, false);
 	assert_true(factor_at(*state, 14, 0) > 1.4 && factor_at(*state, 2, 0) < 0.7);
 	assert_true(factor_at(*state, 14, 0) > factor_at(*state, 9, 0) &&
 	    factor_at(*state, 14, 0) > factor_at(*state, 19, 0));
 	/* Its neighbours of the region have it too, those elsewhere have not. */
 	assert_true(factor_at(*state, 14, 1) > 1.4);
 	offers[2].region = "r2";
-	assert_true(near(factor_at(*state, 14, 2), 1, 1e-12));
+	assert_true(is_near(factor_at(*state, 14, 2), 1, 1e-12));
 	for (int hour = 0; hour < 24; hour++) {
 		mean += factor_at(*state, hour, 0) / 24;
 	}
-	assert_true(near(mean, 1, 0.01));
+	assert_true(is_near(mean, 1, 0.01));
 }
 
 static void without_evidence_every_hour_is_alike(void **state)
@@ -251,20 +251,20 @@ static void without_evidence_every_hour_is_alike(void **state)
 	struct rng r;
 
 	rng_seeded_init(&r, 2);
-	assert_true(near(factor_at(*state, 14, 0), 1, 1e-12));
+	assert_true(is_near(factor_at(*state, 14, 0), 1, 1e-12));
 	/* Two reclaims at the same hour are no pattern. */
-	live(&r, &records[0], 3, 0, 0, false);
+	record_draw(&r, &records[0], 3, 0, 0, false);
 	records[0].hour_reclaims = records[0].reclaims = records[0].reclaim_hours = 2;
 	records[0].reclaim_cos = 2;
-	assert_true(near(factor_at(*state, 0, 0), 1, 1e-12));
+	assert_true(is_near(factor_at(*state, 0, 0), 1, 1e-12));
 	/* Chance makes one rarely, and then a small one. */
 	for (int i = 0; i < 400; i++) {
 		double f;
 
 		/* Nor does it matter when the nodes were there. */
-		live(&r, &records[0], 20, 0.1, 0, i % 2 == 1);
+		record_draw(&r, &records[0], 20, 0.1, 0, i % 2 == 1);
 		f = factor_at(*state, (i * 5) % 24, 0);
-		seen += !near(f, 1, 1e-12);
+		seen += !is_near(f, 1, 1e-12);
 		assert_true(f > 0.4 && f < 2.2);
 		arena_reset(*state);
 	}
@@ -277,17 +277,17 @@ static void a_record_is_read_as_the_database_writes_it(void **state)
 {
 	const struct offer_record *r = offer_record_parse(*state, "10.5 3 2 1 4.25 1.5");
 
-	assert_true(
-	    near(r->node_hours, 10.5, 0) && near(r->reclaims, 3, 0) && near(r->launches, 2, 0));
-	assert_true(near(r->refusals, 1, 0) && near(r->recent_hours, 4.25, 0) &&
-	    near(r->recent_reclaims, 1.5, 0));
+	assert_true(is_near(r->node_hours, 10.5, 0) && is_near(r->reclaims, 3, 0) &&
+	    is_near(r->launches, 2, 0));
+	assert_true(is_near(r->refusals, 1, 0) && is_near(r->recent_hours, 4.25, 0) &&
+	    is_near(r->recent_reclaims, 1.5, 0));
 	assert_true(r->reclaim_hours <= 0);
 	r = offer_record_parse(*state,
 	    "10 6 0 0 0 0 1.5 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26");
-	assert_true(near(r->reclaim_hours, 4, 0) && near(r->hour_reclaims, 7, 0) &&
-	    near(r->node_sin2, 14, 0));
-	assert_true(near(r->joint_chances[0], 15, 0) && near(r->joint_hits[3], 22, 0));
-	assert_true(near(r->joint_alone[0], 23, 0) && near(r->joint_alone[3], 26, 0));
+	assert_true(is_near(r->reclaim_hours, 4, 0) && is_near(r->hour_reclaims, 7, 0) &&
+	    is_near(r->node_sin2, 14, 0));
+	assert_true(is_near(r->joint_chances[0], 15, 0) && is_near(r->joint_hits[3], 22, 0));
+	assert_true(is_near(r->joint_alone[0], 23, 0) && is_near(r->joint_alone[3], 26, 0));
 	assert_null(offer_record_parse(*state, NULL));
 	assert_null(offer_record_parse(*state, ""));
 	assert_null(offer_record_parse(*state, "1 2 x"));
@@ -302,7 +302,7 @@ int main(void)
 		T(odds_borrow_from_neighbours_by_how_near_they_are),
 		T(intervals_of_odds_are_those_of_a_beta),
 		T(pools_that_share_more_fail_together_more),
-		T(what_was_seen_moves_the_correlation_between_0_and_1),
+		T(observations_move_the_correlation_between_0_and_1),
 		T(a_daily_wave_is_seen_where_there_is_one),
 		T(without_evidence_every_hour_is_alike),
 		T(a_record_is_read_as_the_database_writes_it),

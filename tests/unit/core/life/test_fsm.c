@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static int edges(bool node)
+static int edges_count(bool node)
 {
 	int n = 0;
 
@@ -93,8 +93,8 @@ static void an_instance_that_may_exist_ends_only_confirmed(void **state)
 static void tables_have_the_edges_we_know(void **state)
 {
 	(void)state;
-	assert_int_equal(edges(false), 43);
-	assert_int_equal(edges(true), 32);
+	assert_int_equal(edges_count(false), 43);
+	assert_int_equal(edges_count(true), 32);
 	assert_int_equal(job_edge(JOB_RUNNING, JOB_EV_NOTICE).to, JOB_DRAINING);
 	assert_int_equal(job_edge(JOB_DRAINING, JOB_EV_STOPPED).to, JOB_QUEUED);
 	assert_int_equal(job_edge(JOB_CANCELLING, JOB_EV_NODE_LOST).to, JOB_CANCELLED);
@@ -115,7 +115,7 @@ static void tables_have_the_edges_we_know(void **state)
 	assert_int_equal(job_edge((enum job_state)99, JOB_EV_CANCEL).to, 0);
 }
 
-static void what_is_no_state_or_event_has_no_edge(void **state)
+static void an_invalid_state_or_event_has_no_edge(void **state)
 {
 	(void)state;
 	assert_int_equal(node_edge(NODE_NONE, NODE_EV_CLAIMED).to, 0);
@@ -163,7 +163,7 @@ int main(void)
 		cmocka_unit_test(every_state_is_reachable_and_can_end),
 		cmocka_unit_test(an_instance_that_may_exist_ends_only_confirmed),
 		cmocka_unit_test(tables_have_the_edges_we_know),
-		cmocka_unit_test(what_is_no_state_or_event_has_no_edge),
+		cmocka_unit_test(an_invalid_state_or_event_has_no_edge),
 		cmocka_unit_test(names_go_there_and_back),
 	};
 

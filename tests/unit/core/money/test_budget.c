@@ -1,4 +1,4 @@
-/* What a start needs of a budget, and how the rest of one is told. */
+/* The budget that a start needs, and the words about the rest of one. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/money/budget.h"
@@ -33,13 +33,12 @@ static void a_missing_machine_needs_its_end_and_the_work_of_all(void **state)
 	/* 300 s of work of each, 60 s of saving and 150 s until its end of each that is missing */
 	assert_int_equal(budget_need_again(AN_HOUR_MICROS, 2, 1, 150 * SPOT_US_PER_S, &s), 810000);
 	assert_int_equal(budget_need_again(AN_HOUR_MICROS, 8, 3, 150 * SPOT_US_PER_S, &s), 3030000);
-	/* Never more than was asked for when all were wanted, less what is kept back for those that
-	 * are there. */
+	/* Never more than the request for all, less the reserve of the existing ones. */
 	assert_int_equal(budget_need_again(AN_HOUR_MICROS, 2, 2, 150 * SPOT_US_PER_S, &s),
 	    2 * budget_need(AN_HOUR_MICROS, 0, 150 * SPOT_US_PER_S, &s));
 }
 
-static void what_a_start_needs_is_rounded_up_and_never_wraps(void **state)
+static void the_cost_of_a_start_is_rounded_up_and_never_wraps(void **state)
 {
 	struct job_spec s = { .checkpoint = { .budget_s = 60 } };
 
@@ -53,7 +52,7 @@ static void what_a_start_needs_is_rounded_up_and_never_wraps(void **state)
 	assert_true(budget_need(INT64_MAX, INT64_MAX, 150 * SPOT_US_PER_S, &s) == INT64_MAX);
 }
 
-static void what_is_left_is_told_beside_the_whole_and_is_never_below_nothing(void **state)
+static void the_rest_is_shown_beside_the_whole_and_is_never_negative(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 
@@ -67,8 +66,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_start_needs_its_boot_some_work_a_save_and_its_end),
 		cmocka_unit_test(a_missing_machine_needs_its_end_and_the_work_of_all),
-		cmocka_unit_test(what_a_start_needs_is_rounded_up_and_never_wraps),
-		cmocka_unit_test(what_is_left_is_told_beside_the_whole_and_is_never_below_nothing),
+		cmocka_unit_test(the_cost_of_a_start_is_rounded_up_and_never_wraps),
+		cmocka_unit_test(the_rest_is_shown_beside_the_whole_and_is_never_negative),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,7 @@ static inline void offer_add(struct shop *s, const char *gpu, enum spot_market m
 		.launch = 0.98 };
 }
 
-/* One hour of work on one H100 or one L40S, whose spot costs least; it is half as fast. */
+/* One hour of work on one H100 or one L40S. The L40S has the cheapest spot and is half as fast. */
 static inline void shop_open(struct shop *s)
 {
 	*s = (struct shop){ .a = arena_new(0) };
@@ -73,7 +73,7 @@ static inline void shop_open(struct shop *s)
 		.asks = &s->ask,
 		.asks_n = 1,
 		.checkpoint = { .path = "c", .budget_s = 60 } };
-	s->facts = (struct job_facts){ .state = "QUEUED",
+	s->facts = (struct job_facts){ .state = JOB_QUEUED,
 		.nodes = 1,
 		.created_us = NOW,
 		.queued_us = NOW };

@@ -1,8 +1,7 @@
 /*
- * Gangs. Over random cases: a place is offered only where the whole gang fits, the same whatever
- * the order; what is acquired is assigned whole or given back within the hold, and gangs that want
- * each other's room all get their turn; ranks are judged as a whole, by edges that the job's table
- * has.
+ * Gangs, over random cases. A place is offered only if the whole gang fits, whatever the order.
+ * Acquired machines are assigned whole or given back within the hold. Gangs that compete for the
+ * same capacity all get their turn. Ranks are judged as a whole, by edges of the job's state table.
  */
 #include "base/base.h"
 #include "base/arena.h"
@@ -68,7 +67,7 @@ static void rank_all(struct arena *a, const struct offer *o, size_t n, struct sc
 	rank_offers(a, o, n, job, &policy, 1000000, ret, ret_n);
 }
 
-static bool rests(const struct gang_ask *ask, int32_t pool)
+static bool pool_rests(const struct gang_ask *ask, int32_t pool)
 {
 	for (size_t i = 0; i < ask->rests_n; i++) {
 		if (ask->rests[i].pool_id == pool && ask->want >= ask->rests[i].want &&
@@ -95,7 +94,7 @@ static void check_scores(struct arena *a, const struct gang_ask *ask, const stru
 	for (size_t i = 0; i < n; i++) {
 		const struct score *s = g[i].one;
 		bool fits = offer_quota_room(s->offer) >= ask->want &&
-		    !rests(ask, s->offer->pool_id) && !is_busy(a, ask, s->offer);
+		    !pool_rests(ask, s->offer->pool_id) && !is_busy(a, ask, s->offer);
 		struct score_terms t;
 		double lost;
 
@@ -238,7 +237,7 @@ struct sim {
 	bool one_call;
 };
 
-static int used(const struct sim *s, int place)
+static int machines_used(const struct sim *s, int place)
 {
 	int n = 0;
 
@@ -250,9 +249,9 @@ static int used(const struct sim *s, int place)
 	return n;
 }
 
-static void launch(struct sim *s, struct sim_gang *g, int k)
+static void machine_launch(struct sim *s, struct sim_gang *g, int k)
 {
-	bool room = used(s, g->place) < s->room[g->place];
+	bool room = machines_used(s, g->place) < s->room[g->place];
 
 	g->m[k] = (struct machine){ .state = room ? NODE_BOOTING : NODE_FAILED,
 		.launched = room ? s->now : 0,
@@ -267,7 +266,7 @@ static void give_back(struct sim *s, struct sim_gang *g, bool cool)
 		g->rest[g->place] = s->now + 7;
 	}
 	for (int k = 0; k < WANT_MAX; k++) {
-		/* No machine is held longer than the hold and what a boot takes. */
+		/* No machine is held longer than the hold and the time of a boot. */
 		assert_true(g->until > 0 || g->m[k].launched == 0 ||
 		    s->now - g->m[k].launched <= HOLD + BOOT + 1);
 		g->m[k] = (struct machine){ .place = -1 };
@@ -295,11 +294,12 @@ static void sim_seek(struct sim *s, struct sim_gang *g)
 		}
 	}
 	for (int k = 0; g->place >= 0 && k < g->want; k++) {
-		if (s->one_call && used(s, g->place) + g->want - k > s->room[g->place] && k == 0) {
+		if (s->one_call && machines_used(s, g->place) + g->want - k > s->room[g->place] &&
+		    k == 0) {
 			give_back(s, g, true);
 			return;
 		}
-		launch(s, g, k);
+		machine_launch(s, g, k);
 	}
 }
 
@@ -340,7 +340,7 @@ static void sim_acquire(struct sim *s, struct sim_gang *g)
 		assert_true(out.missing_n > 0 && !s->one_call);
 		for (size_t i = 0; i < out.missing_n; i++) {
 			assert_int_equal(g->m[out.missing[i]].launched, 0);
-			launch(s, g, out.missing[i]);
+			machine_launch(s, g, out.missing[i]);
 		}
 		break;
 	case GANG_GIVE_UP:
@@ -389,13 +389,13 @@ static void gangs_that_want_each_others_room_all_get_their_turn(void **state)
 				}
 			}
 			for (int p = 0; p < PLACES; p++) {
-				assert_true(used(&s, p) <= s.room[p]);
+				assert_true(machines_used(&s, p) <= s.room[p]);
 			}
 		}
 	}
 }
 
-static void hold(struct arena *a, int32_t want, const struct gang_member *m, bool one_call,
+static void hold_decide(struct arena *a, int32_t want, const struct gang_member *m, bool one_call,
     int64_t now, struct gang_hold_out *out)
 {
 	gang_hold(a,
@@ -411,49 +411,49 @@ static void hold(struct arena *a, int32_t want, const struct gang_member *m, boo
 	    out);
 }
 
-static void what_is_held_goes_on_time_and_for_a_reason(void **state)
+static void held_machines_go_on_time_and_for_a_reason(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct gang_hold_out out;
 	struct gang_member two[] = { { 0, NODE_READY, 5, false }, { 1, NODE_FAILED, 0, false } };
 
 	(void)state;
-	hold(a, 2, two, false, 20, &out);
+	hold_decide(a, 2, two, false, 20, &out);
 	assert_int_equal(out.what, GANG_WAIT);
 	assert_int_equal(out.again_us, 30);
-	hold(a, 2, two, false, 30, &out);
+	hold_decide(a, 2, two, false, 30, &out);
 	assert_int_equal(out.what, GANG_REFILL);
 	assert_int_equal(out.missing[0], 1);
-	hold(a, 2, two, false, 105, &out);
+	hold_decide(a, 2, two, false, 105, &out);
 	assert_int_equal(out.what, GANG_GIVE_UP);
 	assert_true(out.cool);
-	/* What came by one launch is not filled up. */
-	hold(a, 2, two, true, 20, &out);
+	/* A gang of one launch is not filled up. */
+	hold_decide(a, 2, two, true, 20, &out);
 	assert_int_equal(out.what, GANG_GIVE_UP);
 	/* A launch that hangs does not hold the others for ever; one that boots does, its own
 	 * time-out ends it. */
 	two[1] = (struct gang_member){ 1, NODE_UNKNOWN, 0, false };
-	hold(a, 2, two, false, 104, &out);
+	hold_decide(a, 2, two, false, 104, &out);
 	assert_int_equal(out.what, GANG_WAIT);
-	hold(a, 2, two, false, 105, &out);
+	hold_decide(a, 2, two, false, 105, &out);
 	assert_int_equal(out.what, GANG_GIVE_UP);
 	two[1] = (struct gang_member){ 1, NODE_BOOTING, 50, false };
-	hold(a, 2, two, false, 500, &out);
+	hold_decide(a, 2, two, false, 500, &out);
 	assert_int_equal(out.what, GANG_WAIT);
 	/* None there: nothing is held, and nothing is waited for. */
 	two[0].state = two[1].state = NODE_FAILED;
 	two[0].launched_us = two[1].launched_us = 0;
-	hold(a, 2, two, false, 11, &out);
+	hold_decide(a, 2, two, false, 11, &out);
 	assert_int_equal(out.what, GANG_GIVE_UP);
 	two[0] = (struct gang_member){ 0, NODE_READY, 5, true };
 	two[1] = (struct gang_member){ 1, NODE_READY, 5, false };
-	hold(a, 2, two, false, 11, &out);
+	hold_decide(a, 2, two, false, 11, &out);
 	assert_int_equal(out.what, GANG_GIVE_UP);
 	assert_false(out.cool);
 }
 
-/* What the budget does not pay for is not sought again, and no pool is to blame. */
-static void what_is_not_paid_for_is_not_held_for(void **state)
+/* The gang does not seek a machine that its budget cannot pay, and no pool is to blame. */
+static void machines_beyond_the_budget_are_not_held_for(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct gang_hold_out out;
@@ -490,8 +490,8 @@ int main(void)
 		cmocka_unit_test(a_place_is_offered_only_where_the_whole_gang_fits),
 		cmocka_unit_test(a_gang_is_saved_as_often_as_any_of_its_machines_may_be_taken),
 		cmocka_unit_test(gangs_that_want_each_others_room_all_get_their_turn),
-		cmocka_unit_test(what_is_held_goes_on_time_and_for_a_reason),
-		cmocka_unit_test(what_is_not_paid_for_is_not_held_for),
+		cmocka_unit_test(held_machines_go_on_time_and_for_a_reason),
+		cmocka_unit_test(machines_beyond_the_budget_are_not_held_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

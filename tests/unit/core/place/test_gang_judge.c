@@ -12,7 +12,7 @@
 
 #define CASES 10000
 
-static const char *pick(struct rng *r, const char *const *list, size_t n)
+static const char *word_pick(struct rng *r, const char *const *list, size_t n)
 {
 	return list[rng_below(r, n)];
 }
@@ -25,8 +25,9 @@ static struct gang_run random_run(struct rng *r, struct gang_rank *ranks)
 		NODE_GONE };
 	static const char *const desired[] = { "run", "drain", "kill" },
 				 *const ends[] = { "ok", "ok", "error", "drained", "killed",
-					 "lost" },
-				 *const phases[] = { "ASSIGNED", "SETUP", "RUNNING", "SAVING" };
+					 "lost" };
+	static const enum attempt_phase phases[] = { ATTEMPT_ASSIGNED, ATTEMPT_SETUP,
+		ATTEMPT_RUNNING, ATTEMPT_SAVING };
 	struct gang_run in = { .job = states[rng_below(r, ARRAY_LEN(states))],
 		.current = rng_below(r, 10) > 0,
 		.cancel = rng_below(r, 5) == 0,
@@ -54,8 +55,8 @@ static struct gang_run random_run(struct rng *r, struct gang_rank *ranks)
 			.node_why = "why",
 			.desired = told,
 			.ended = over,
-			.phase = over ? "EXITED" : pick(r, phases, ARRAY_LEN(phases)),
-			.exit_reason = over ? pick(r, ends, ARRAY_LEN(ends)) : "" };
+			.phase = over ? ATTEMPT_EXITED : phases[rng_below(r, ARRAY_LEN(phases))],
+			.exit_reason = over ? word_pick(r, ends, ARRAY_LEN(ends)) : "" };
 	}
 	return in;
 }
@@ -83,7 +84,7 @@ static void check_verdict(const struct gang_run *in, const struct gang_verdict *
 	if (v->act == GANG_SETTLE) {
 		assert_int_equal(v->event == JOB_EV_EXITED_OK, ok == in->n);
 		assert_true(ok == in->n || lost == 0 || v->event == JOB_EV_NODE_LOST);
-		/* What is taken, or starts again, is never the job's fault. */
+		/* A rank that is reclaimed, or starts again, is never the job's fault. */
 		assert_false((leaving || parted) &&
 		    (v->event == JOB_EV_EXITED_BAD || v->event == JOB_EV_RETRY));
 		assert_int_equal(v->retry, v->event == JOB_EV_RETRY);
@@ -124,7 +125,7 @@ static void the_earliest_deadline_is_told_to_all(void **state)
 				     .node = NODE_READY,
 				     .node_why = "",
 				     .desired = "run",
-				     .phase = "RUNNING",
+				     .phase = ATTEMPT_RUNNING,
 				     .exit_reason = "" },
 		{ .rank = 1,
 		    .node = NODE_DRAINING,
@@ -132,7 +133,7 @@ static void the_earliest_deadline_is_told_to_all(void **state)
 		    .noticed = true,
 		    .node_why = "taken",
 		    .desired = "run",
-		    .phase = "RUNNING",
+		    .phase = ATTEMPT_RUNNING,
 		    .exit_reason = "" },
 		{ .rank = 2,
 		    .node = NODE_DRAINING,
@@ -140,7 +141,7 @@ static void the_earliest_deadline_is_told_to_all(void **state)
 		    .noticed = true,
 		    .node_why = "taken",
 		    .desired = "run",
-		    .phase = "RUNNING",
+		    .phase = ATTEMPT_RUNNING,
 		    .exit_reason = "" } };
 	struct gang_run in = { .job = JOB_RUNNING, .current = true, .ranks = k, .n = 3 };
 	struct gang_verdict v;

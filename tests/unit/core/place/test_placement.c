@@ -11,7 +11,7 @@
 #include "place_shop.h"
 
 /* The choice, the deadline policy asked without a past. */
-static struct place_choice choose(struct shop *s)
+static struct place_choice choice_make(struct shop *s)
 {
 	struct place_question q;
 	struct place_choice c;
@@ -36,11 +36,11 @@ static void test_a_loose_deadline_takes_the_first_row(void **state UNUSED)
 	struct shop s;
 
 	shop_open(&s);
-	c = choose(&s);
+	c = choice_make(&s);
 	assert_int_equal(c.score->offer->pool_id, 3);
 	assert_true(c.score->throughput < DEADLINE_SPEED_LEAST);
 	s.facts.deadline_us = NOW + 48 * HOUR;
-	c = choose(&s);
+	c = choice_make(&s);
 	assert_int_equal(c.act, PLACE_TAKE);
 	assert_int_equal(c.score->offer->pool_id, 3);
 	assert_null(placement_passed(&s.in, &s.facts, &s.placing, c.score, &first));
@@ -57,14 +57,14 @@ static void test_a_tight_deadline_passes_the_slow_one_over_and_says_why(void **s
 
 	shop_open(&s);
 	s.facts.deadline_us = NOW + 7 * HOUR / 2;
-	c = choose(&s);
+	c = choice_make(&s);
 	assert_int_equal(c.act, PLACE_TAKE);
 	assert_int_equal(c.score->offer->pool_id, 1);
 	why = placement_passed(&s.in, &s.facts, &s.placing, c.score, &first);
 	assert_int_equal(first->offer->pool_id, 3);
 	assert_non_null(strstr(why, "times the work per hour of the on-demand machine"));
 	s.facts.deadline_us = NOW + 2 * HOUR;
-	c = choose(&s);
+	c = choice_make(&s);
 	why = placement_passed(&s.in, &s.facts, &s.placing, c.score, &first);
 	assert_non_null(strstr(why, "would miss the deadline"));
 	arena_free(s.a);
@@ -79,9 +79,9 @@ static void test_spot_needs_a_provider_that_sells_it(void **state UNUSED)
 	s.market.sellers_known = true;
 	s.market.sellers = none;
 	s.market.sellers_n = 1;
-	assert_int_equal(choose(&s).score->offer->market, SPOT_MARKET_SPOT);
+	assert_int_equal(choice_make(&s).score->offer->market, SPOT_MARKET_SPOT);
 	s.ask.provider = "aws";
-	assert_int_equal(choose(&s).score->offer->market, SPOT_MARKET_ON_DEMAND);
+	assert_int_equal(choice_make(&s).score->offer->market, SPOT_MARKET_ON_DEMAND);
 	assert_false(s.placing.job.spot_allowed);
 	arena_free(s.a);
 }
@@ -94,11 +94,11 @@ static void test_a_budget_takes_out_what_it_does_not_pay_for(void **state UNUSED
 	shop_open(&s);
 	s.facts.has_budget = true;
 	s.facts.budget_micros = s.facts.budget_left = 500000;
-	c = choose(&s);
+	c = choice_make(&s);
 	assert_int_equal(c.score->offer->pool_id, 3);
 	assert_true(s.placing.dear > 0 && s.placing.usable > 0);
 	s.facts.budget_left = 1;
-	c = choose(&s);
+	c = choice_make(&s);
 	assert_int_equal(c.act, PLACE_SHORT);
 	arena_free(s.a);
 }
@@ -108,10 +108,10 @@ static void test_earlier_step_rates_move_the_ranking(void **state UNUSED)
 	struct shop s;
 
 	shop_open(&s);
-	assert_int_equal(choose(&s).score->offer->pool_id, 3);
+	assert_int_equal(choice_make(&s).score->offer->pool_id, 3);
 	/* An earlier job did a hundredth of the steps there. */
 	s.facts.rates = "H100-80GB-SXM 1000 10000 10\nL40S 1000 100 10";
-	assert_int_equal(choose(&s).score->offer->pool_id, 1);
+	assert_int_equal(choice_make(&s).score->offer->pool_id, 1);
 	arena_free(s.a);
 }
 

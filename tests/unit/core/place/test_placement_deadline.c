@@ -1,5 +1,5 @@
-/* The question to the deadline policy and its answer: which pools it sees, what is held back, and
- * what it was told. */
+/* The question to the deadline policy and its answer: the pools that it sees, the reserve, and its
+ * other inputs. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/place/placement.h"
@@ -23,7 +23,8 @@ static int64_t int_of(const json_t *j, const char *name)
 	return json_integer_value(v);
 }
 
-static void question(struct shop *s, const struct deadline_held *held, struct place_question *q)
+static void question_make(struct shop *s, const struct deadline_held *held,
+    struct place_question *q)
 {
 	placement_rank(&s->in, &s->facts, &s->spec, &s->placing);
 	assert_true(placement_plans(&s->in, &s->facts, &s->placing));
@@ -39,7 +40,7 @@ static json_t *plan_of(struct shop *s, struct place_question *q, struct policy_c
 	return plan;
 }
 
-static bool plans(struct shop *s)
+static bool plans_make(struct shop *s)
 {
 	placement_rank(&s->in, &s->facts, &s->spec, &s->placing);
 	return placement_plans(&s->in, &s->facts, &s->placing);
@@ -50,21 +51,21 @@ static void a_policy_plans_only_where_there_is_something_to_choose(void **state 
 	struct shop s;
 
 	shop_open(&s);
-	assert_false(plans(&s)); /* no deadline */
+	assert_false(plans_make(&s)); /* no deadline */
 	s.facts.deadline_us = NOW + 48 * HOUR;
-	assert_true(plans(&s));
+	assert_true(plans_make(&s));
 	s.facts.deadline_us = NOW - 1;
-	assert_false(plans(&s));
+	assert_false(plans_make(&s));
 	s.facts.deadline_us = NOW + 48 * HOUR;
 	s.ask.use_spot = 0;
-	assert_false(plans(&s));
+	assert_false(plans_make(&s));
 	s.ask.use_spot = -1;
 	s.offers[0].price_micros = s.offers[2].price_micros = 50000000;
-	assert_false(plans(&s)); /* on demand costs less */
+	assert_false(plans_make(&s)); /* on demand costs less */
 	s.offers[0].cool_until_us = s.offers[2].cool_until_us = NOW + HOUR;
-	assert_true(plans(&s)); /* spot may come back */
+	assert_true(plans_make(&s)); /* spot may come back */
 	s.offers[1].capacity = s.offers[3].capacity = 0;
-	assert_false(plans(&s)); /* nothing to fall back on */
+	assert_false(plans_make(&s)); /* nothing to fall back on */
 	arena_free(s.a);
 }
 
@@ -79,7 +80,7 @@ static void a_pool_that_cools_down_is_seen_as_down(void **state UNUSED)
 	shop_open(&s);
 	s.facts.deadline_us = NOW + 48 * HOUR;
 	s.offers[0].cool_until_us = NOW + HOUR;
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	assert_int_equal(q.n, 2);
 	assert_int_equal(q.pools[0].offer->pool_id, 3);
 	assert_int_equal(q.pools[0].price_micros,
@@ -99,7 +100,7 @@ static void a_pool_that_cools_down_is_seen_as_down(void **state UNUSED)
 	/* Of the L40S, which cools down, nothing is known but that it is far too slow. */
 	s.offers[0].cool_until_us = 0;
 	s.offers[2].cool_until_us = NOW + HOUR;
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	assert_int_equal(q.n, 1);
 	assert_int_equal(q.pools[0].offer->pool_id, 1);
 	arena_free(s.a);
@@ -112,7 +113,7 @@ static void a_slow_pool_is_not_seen_where_time_is_short(void **state UNUSED)
 
 	shop_open(&s);
 	s.facts.deadline_us = NOW + 7 * HOUR / 2;
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	assert_int_equal(q.n, 1);
 	assert_int_equal(q.pools[0].offer->pool_id, 1);
 	arena_free(s.a);
@@ -129,7 +130,7 @@ static void the_policy_sees_five_pools_one_of_them_cooling(void **state UNUSED)
 	}
 	s.offers[0].cool_until_us = s.offers[7].cool_until_us = NOW + HOUR;
 	s.facts.deadline_us = NOW + 48 * HOUR;
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	assert_int_equal(q.n, 5);
 	for (size_t i = 0; i < 4; i++) {
 		assert_non_null(q.pools[i].score);
@@ -154,7 +155,7 @@ static void the_setup_follows_from_the_job(void **state UNUSED)
 	s.facts.restart_us = 500 * SPOT_US_PER_S;
 	s.facts.steps_total = 100;
 	s.facts.steps_done = 20;
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	plan = plan_of(&s, &q, &c);
 	left = (int64_t)(s.placing.on_demand->hours * (double)HOUR);
 	/* A fifth is done. */
@@ -162,7 +163,7 @@ static void the_setup_follows_from_the_job(void **state UNUSED)
 	assert_true(llabs(int_of(plan, "done_us") - left / 4) < 10);
 	assert_int_equal(int_of(plan, "elapsed_us"), 2 * HOUR);
 	assert_int_equal(int_of(plan, "changeover_us"), 530 * SPOT_US_PER_S);
-	/* Nothing was refused: only what a reclaim may take is held back. */
+	/* Nothing was refused: the reserve is only for work that a reclaim may take. */
 	assert_int_equal(q.launch.us, 0);
 	assert_true(q.loss_us > 0);
 	assert_int_equal(int_of(plan, "loss_us"), q.loss_us);
@@ -188,7 +189,7 @@ static void the_clock_begins_when_the_job_may_begin(void **state UNUSED)
 	s.facts.created_us = NOW - 9 * HOUR;
 	s.spec.start_after_us = NOW - HOUR;
 	s.facts.deadline_us = NOW + 9 * HOUR;
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	plan = plan_of(&s, &q, &c);
 	assert_int_equal(int_of(plan, "elapsed_us"), HOUR);
 	assert_int_equal(int_of(plan, "done_us"), 0);
@@ -196,7 +197,7 @@ static void the_clock_begins_when_the_job_may_begin(void **state UNUSED)
 	assert_int_equal(int_of(plan, "tick_us"), 360 * SPOT_US_PER_S);
 	json_decref(plan);
 	s.spec.start_after_us = NOW + HOUR; /* it runs all the same */
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	plan = plan_of(&s, &q, &c);
 	assert_int_equal(int_of(plan, "elapsed_us"), 0);
 	json_decref(plan);
@@ -213,7 +214,7 @@ static void refused_launches_are_held_back_for_and_said(void **state UNUSED)
 	shop_open(&s);
 	s.facts.deadline_us = NOW + 48 * HOUR;
 	s.offers[1].own_refusals = s.offers[3].own_refusals = 20;
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	assert_true(q.launch.us > 0);
 	plan = plan_of(&s, &q, &c);
 	assert_int_equal(int_of(plan, "deadline_us"), 48 * HOUR - q.loss_us - q.launch.us);
@@ -238,7 +239,7 @@ static void a_gang_holds_back_the_time_to_gather(void **state UNUSED)
 	s.facts.deadline_us = NOW + 48 * HOUR;
 	s.market.rests = &rest;
 	s.market.rests_n = 1;
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	assert_int_equal(q.n, 2);
 	assert_int_equal(q.pools[1].offer->pool_id, 1);
 	assert_null(q.pools[1].score);
@@ -246,7 +247,7 @@ static void a_gang_holds_back_the_time_to_gather(void **state UNUSED)
 	plan = plan_of(&s, &q, &c);
 	assert_int_equal(int_of(plan, "deadline_us"), 48 * HOUR - q.loss_us - 1200 * SPOT_US_PER_S);
 	json_decref(plan);
-	question(&s, &spot, &q);
+	question_make(&s, &spot, &q);
 	plan = plan_of(&s, &q, &c);
 	assert_int_equal(int_of(plan, "deadline_us"), 48 * HOUR - q.loss_us - 600 * SPOT_US_PER_S);
 	assert_string_equal(json_string_value(json_object_get(plan, "held")), "spot");
@@ -274,7 +275,7 @@ static void a_pool_with_a_bad_past_is_passed_over(void **state UNUSED)
 	for (int i = 96; i > 0; i--) {
 		words[n++] = (struct supply_word){ 1, NOW - i * HOUR / 2, 0, false };
 	}
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	assert_int_equal(q.n, 2);
 	assert_int_equal(q.pools[0].offer->pool_id, 1);
 	placement_deadline(&s.in, &q, words, n, &c, &plan);
@@ -297,7 +298,7 @@ static void an_answer_becomes_a_choice(void **state UNUSED)
 
 	shop_open(&s);
 	s.facts.deadline_us = NOW + 48 * HOUR;
-	question(&s, &waiting, &q);
+	question_make(&s, &waiting, &q);
 	q.tick_us = 60 * SPOT_US_PER_S;
 	placement_answer(&s.in, &q, &(struct policy_choice){ POLICY_SPOT, 1, "a" }, &c);
 	assert_int_equal(c.act, PLACE_TAKE);

@@ -11,18 +11,18 @@
 
 #include "place_shop.h"
 
-static enum place_next begin(struct shop *s, struct place_choice *c)
+static enum place_next choice_begin(struct shop *s, struct place_choice *c)
 {
 	placement_rank(&s->in, &s->facts, &s->spec, &s->placing);
 	return placement_begin(&s->in, &s->facts, &s->placing, c);
 }
 
 /* The choice of a job that no deadline policy and no deferral is asked about. */
-static struct place_choice decided(struct shop *s)
+static struct place_choice choice_decide(struct shop *s)
 {
 	struct place_choice c;
 
-	assert_int_equal(begin(s, &c), PLACE_DECIDED);
+	assert_int_equal(choice_begin(s, &c), PLACE_DECIDED);
 	return c;
 }
 
@@ -44,9 +44,9 @@ static void a_late_job_goes_where_it_is_done_first(void **state UNUSED)
 	shop_open(&s);
 	s.facts.deadline_us = NOW - HOUR;
 	/* A calm spot pool is as quick as on demand and costs less. */
-	assert_int_equal(decided(&s).score->offer->pool_id, 1);
+	assert_int_equal(choice_decide(&s).score->offer->pool_id, 1);
 	s.offers[0].hazard = 0.5;
-	c = decided(&s);
+	c = choice_decide(&s);
 	assert_true(s.placing.late);
 	assert_int_equal(c.act, PLACE_TAKE);
 	assert_string_equal(c.kind, "place");
@@ -56,7 +56,7 @@ static void a_late_job_goes_where_it_is_done_first(void **state UNUSED)
 	    "the deadline has passed"));
 	assert_int_equal(first->offer->pool_id, 3);
 	s.market.offers_n = 0;
-	c = decided(&s);
+	c = choice_decide(&s);
 	assert_int_equal(c.act, PLACE_WAIT);
 	arena_free(s.a);
 }
@@ -68,7 +68,7 @@ static void a_late_job_may_ask_for_the_cheapest_instead(void **state UNUSED)
 	shop_open(&s);
 	s.facts.deadline_us = NOW - HOUR;
 	s.spec.late_cheapest = true;
-	assert_int_equal(decided(&s).score->offer->pool_id, 3);
+	assert_int_equal(choice_decide(&s).score->offer->pool_id, 3);
 	assert_int_equal(s.facts.deadline_us, 0);
 	assert_false(s.placing.late);
 	arena_free(s.a);
@@ -83,7 +83,7 @@ static void a_reservation_is_used_before_anything_is_bought(void **state UNUSED)
 	shop_open(&s);
 	offer_add(&s, "L40S", SPOT_MARKET_RESERVED, 20);
 	offer_add(&s, "L40S", SPOT_MARKET_RESERVED, 30);
-	c = decided(&s);
+	c = choice_decide(&s);
 	assert_int_equal(c.act, PLACE_TAKE);
 	assert_int_equal(c.score->offer->pool_id, 5);
 	assert_non_null(strstr(c.why, "a reservation has room"));
@@ -93,13 +93,13 @@ static void a_reservation_is_used_before_anything_is_bought(void **state UNUSED)
 	    "a reservation is paid for already");
 	/* 989 / 362 hours of work are too many. */
 	s.facts.deadline_us = NOW + 2 * HOUR;
-	assert_int_equal(begin(&s, &c), PLACE_WORDS);
+	assert_int_equal(choice_begin(&s, &c), PLACE_WORDS);
 	s.facts.deadline_us = NOW + 4 * HOUR;
-	assert_int_equal(decided(&s).score->offer->pool_id, 5);
+	assert_int_equal(choice_decide(&s).score->offer->pool_id, 5);
 	/* Nothing else is for sale: it is late there, and anywhere. */
 	s.offers[1].capacity = s.offers[3].capacity = 0;
 	s.facts.deadline_us = NOW + 2 * HOUR;
-	assert_int_equal(decided(&s).score->offer->pool_id, 5);
+	assert_int_equal(choice_decide(&s).score->offer->pool_id, 5);
 	arena_free(s.a);
 }
 
@@ -110,29 +110,29 @@ static void only_a_job_that_has_not_begun_is_deferred_once(void **state UNUSED)
 
 	shop_open(&s);
 	s.spec.off_peak = 1;
-	assert_int_equal(begin(&s, &c), PLACE_HOURS);
-	s.facts.state = NULL; /* not submitted yet */
-	assert_int_equal(begin(&s, &c), PLACE_HOURS);
-	s.facts.state = "RUNNING";
-	assert_int_equal(begin(&s, &c), PLACE_DECIDED);
-	s.facts.state = "QUEUED";
+	assert_int_equal(choice_begin(&s, &c), PLACE_HOURS);
+	s.facts.state = JOB_NONE; /* not submitted yet */
+	assert_int_equal(choice_begin(&s, &c), PLACE_HOURS);
+	s.facts.state = JOB_RUNNING;
+	assert_int_equal(choice_begin(&s, &c), PLACE_DECIDED);
+	s.facts.state = JOB_QUEUED;
 	s.facts.epoch = 1;
-	assert_int_equal(begin(&s, &c), PLACE_DECIDED);
+	assert_int_equal(choice_begin(&s, &c), PLACE_DECIDED);
 	s.facts.epoch = 0;
 	s.facts.not_before_us = NOW;
-	assert_int_equal(begin(&s, &c), PLACE_DECIDED);
+	assert_int_equal(choice_begin(&s, &c), PLACE_DECIDED);
 	s.facts.not_before_us = 0;
 	/* The file says nothing: a deadline leaves room, or there is none. */
 	s.spec.off_peak = -1;
-	assert_int_equal(begin(&s, &c), PLACE_DECIDED);
+	assert_int_equal(choice_begin(&s, &c), PLACE_DECIDED);
 	s.facts.deadline_us = NOW + 48 * HOUR;
-	assert_int_equal(begin(&s, &c), PLACE_HOURS);
+	assert_int_equal(choice_begin(&s, &c), PLACE_HOURS);
 	s.spec.off_peak = 0;
-	assert_int_equal(begin(&s, &c), PLACE_WORDS);
+	assert_int_equal(choice_begin(&s, &c), PLACE_WORDS);
 	s.facts.deadline_us = 0;
 	s.spec.off_peak = 1;
 	s.market.offers_n = 0;
-	assert_int_equal(begin(&s, &c), PLACE_DECIDED);
+	assert_int_equal(choice_begin(&s, &c), PLACE_DECIDED);
 	assert_int_equal(c.act, PLACE_WAIT);
 	arena_free(s.a);
 }
@@ -195,25 +195,25 @@ static void a_job_waits_for_spot_as_long_as_its_patience(void **state UNUSED)
 
 	shop_open(&s);
 	s.offers[0].cool_until_us = s.offers[2].cool_until_us = NOW + HOUR;
-	c = decided(&s);
+	c = choice_decide(&s);
 	assert_int_equal(c.act, PLACE_WAIT);
 	assert_string_equal(c.kind, "wait");
 	assert_true(c.patient);
 	assert_int_equal(c.until_us, NOW + 600 * SPOT_US_PER_S);
 	s.in.now_us = NOW + 601 * SPOT_US_PER_S;
-	c = decided(&s);
+	c = choice_decide(&s);
 	assert_int_equal(c.act, PLACE_TAKE);
 	assert_string_equal(c.kind, "failover");
 	assert_int_equal(c.score->offer->pool_id, 2);
 	/* A pool came back, and the job tries it first only while it is patient. */
 	s.offers[2].cool_until_us = 0;
-	c = decided(&s);
+	c = choice_decide(&s);
 	assert_int_equal(c.score->offer->pool_id, 2);
 	assert_string_equal(c.kind, "failover");
 	assert_string_equal(placement_passed(&s.in, &s.facts, &s.placing, c.score, &first),
 	    "spot was refused for longer than the job waits for it");
 	s.spec.patience_s = 3600;
-	c = decided(&s);
+	c = choice_decide(&s);
 	assert_int_equal(c.score->offer->pool_id, 3);
 	assert_string_equal(c.kind, "place");
 	arena_free(s.a);
@@ -232,16 +232,16 @@ static void patience_is_shorter_while_supply_is_tight(void **state UNUSED)
 	s.in.now_us = NOW + 200 * SPOT_US_PER_S;
 	/* The first three are other groups. */
 	s.market.tight_n = 3;
-	assert_int_equal(decided(&s).score->offer->pool_id, 3);
+	assert_int_equal(choice_decide(&s).score->offer->pool_id, 3);
 	assert_int_equal(placement_easy(&s.market, &s.placing)->offer->pool_id, 3);
 	/* A quarter of ten minutes is over. */
 	s.market.tight_n = 4;
-	assert_int_equal(decided(&s).score->offer->pool_id, 2);
+	assert_int_equal(choice_decide(&s).score->offer->pool_id, 2);
 	assert_null(placement_easy(&s.market, &s.placing));
 	assert_true(placement_tight(groups, 4, &s.offers[2]));
 	assert_false(placement_tight(groups, 4, &s.offers[3])); /* on demand */
 	s.offers[0].cool_until_us = 0;
-	assert_int_equal(decided(&s).score->offer->pool_id, 3);
+	assert_int_equal(choice_decide(&s).score->offer->pool_id, 3);
 	assert_int_equal(placement_easy(&s.market, &s.placing)->offer->pool_id, 1);
 	arena_free(s.a);
 }
@@ -253,17 +253,17 @@ static void a_job_without_spot_takes_on_demand_at_once(void **state UNUSED)
 
 	shop_open(&s);
 	s.ask.use_spot = 0;
-	c = decided(&s);
+	c = choice_decide(&s);
 	assert_false(s.placing.job.spot_allowed);
 	assert_true(s.placing.job.on_demand_allowed);
 	assert_int_equal(c.score->offer->pool_id, 2);
 	assert_string_equal(c.kind, "place");
 	s.ask.use_spot = -1;
 	s.spec.interruptible = false;
-	assert_int_equal(decided(&s).score->offer->pool_id, 2);
+	assert_int_equal(choice_decide(&s).score->offer->pool_id, 2);
 	assert_int_equal(s.placing.spot_n, 0);
 	s.spec.asks_n = 0;
-	c = decided(&s);
+	c = choice_decide(&s);
 	assert_int_equal(c.act, PLACE_WAIT);
 	assert_false(s.placing.job.on_demand_allowed);
 	arena_free(s.a);

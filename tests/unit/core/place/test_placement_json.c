@@ -30,12 +30,12 @@ static const char *text_of(const json_t *j, const char *name)
 	return text;
 }
 
-static const json_t *item(const json_t *j, const char *list, size_t i)
+static const json_t *list_item(const json_t *j, const char *list, size_t i)
 {
 	return json_array_get(json_object_get(j, list), i);
 }
 
-static size_t count(const json_t *j, const char *list)
+static size_t list_count(const json_t *j, const char *list)
 {
 	if (!json_is_array(json_object_get(j, list))) {
 		fail_msg("'%s' is no list", list);
@@ -140,9 +140,9 @@ static void a_decision_keeps_the_job_the_policy_and_the_offers(void **state UNUS
 	assert_string_equal(text_of(job, "step_rates"), "");
 	assert_true(json_is_true(json_object_get(job, "spot_allowed")));
 	assert_null(json_object_get(job, "budget_micros"));
-	assert_int_equal(count(j, "offers"), 4);
-	assert_int_equal(int_of(item(j, "offers", 0), "pool"), 3); /* the best first */
-	assert_int_equal(count(j, "not_now"), 0);
+	assert_int_equal(list_count(j, "offers"), 4);
+	assert_int_equal(int_of(list_item(j, "offers", 0), "pool"), 3); /* the best first */
+	assert_int_equal(list_count(j, "not_now"), 0);
 	assert_null(json_object_get(j, "too_dear"));
 	assert_null(json_object_get(j, "deadline"));
 	assert_null(json_object_get(j, "move"));
@@ -196,16 +196,16 @@ static void only_the_pools_that_suit_are_kept_with_a_reason(void **state UNUSED)
 	s.offers[5].odds = 0.01;
 	placement_rank(&s.in, &s.facts, &s.spec, &s.placing);
 	j = placement_inputs(&s.in, &s.facts, &s.placing);
-	assert_int_equal(count(j, "not_now"), 4);
-	assert_int_equal(int_of(item(j, "not_now", 0), "pool"), 1);
-	assert_non_null(strstr(text_of(item(j, "not_now", 0), "refused"), "cooling"));
-	assert_int_equal(int_of(item(j, "not_now", 1), "pool"), 3);
-	assert_non_null(strstr(text_of(item(j, "not_now", 1), "refused"), "has none now"));
-	assert_int_equal(int_of(item(j, "not_now", 2), "pool"), 4);
-	assert_non_null(strstr(text_of(item(j, "not_now", 2), "refused"), "no room in quota"));
-	assert_int_equal(int_of(item(j, "not_now", 3), "pool"), 6);
-	assert_non_null(strstr(text_of(item(j, "not_now", 3), "refused"), "odds of 1.0 %"));
-	assert_int_equal(count(j, "offers"), 1);
+	assert_int_equal(list_count(j, "not_now"), 4);
+	assert_int_equal(int_of(list_item(j, "not_now", 0), "pool"), 1);
+	assert_non_null(strstr(text_of(list_item(j, "not_now", 0), "refused"), "cooling"));
+	assert_int_equal(int_of(list_item(j, "not_now", 1), "pool"), 3);
+	assert_non_null(strstr(text_of(list_item(j, "not_now", 1), "refused"), "has none now"));
+	assert_int_equal(int_of(list_item(j, "not_now", 2), "pool"), 4);
+	assert_non_null(strstr(text_of(list_item(j, "not_now", 2), "refused"), "no room in quota"));
+	assert_int_equal(int_of(list_item(j, "not_now", 3), "pool"), 6);
+	assert_non_null(strstr(text_of(list_item(j, "not_now", 3), "refused"), "odds of 1.0 %"));
+	assert_int_equal(list_count(j, "offers"), 1);
 	json_decref(j);
 	arena_free(s.a);
 }
@@ -230,22 +230,22 @@ static void a_gang_keeps_the_offers_of_one_node_and_the_whole(void **state UNUSE
 	assert_int_equal(s.placing.spot_cooling, 1);
 	j = placement_inputs(&s.in, &s.facts, &s.placing);
 	assert_int_equal(int_of(j, "nodes"), 2);
-	assert_int_equal(count(j, "offers"), 4);
-	assert_int_equal(count(j, "gang"), 4);
-	assert_int_equal(int_of(item(j, "gang", 0), "pool"), 3);
-	assert_true(json_is_true(json_object_get(item(j, "gang", 0), "usable")));
-	assert_int_equal(int_of(item(j, "gang", 0), "total_micros"),
+	assert_int_equal(list_count(j, "offers"), 4);
+	assert_int_equal(list_count(j, "gang"), 4);
+	assert_int_equal(int_of(list_item(j, "gang", 0), "pool"), 3);
+	assert_true(json_is_true(json_object_get(list_item(j, "gang", 0), "usable")));
+	assert_int_equal(int_of(list_item(j, "gang", 0), "total_micros"),
 	    s.placing.scores[0].total_micros);
-	assert_int_equal(int_of(item(j, "gang", 0), "total_micros"),
-	    int_of(item(j, "gang", 0), "compute_micros") +
-		int_of(item(j, "gang", 0), "egress_micros"));
-	last = item(j, "gang", 2);
+	assert_int_equal(int_of(list_item(j, "gang", 0), "total_micros"),
+	    int_of(list_item(j, "gang", 0), "compute_micros") +
+		int_of(list_item(j, "gang", 0), "egress_micros"));
+	last = list_item(j, "gang", 2);
 	assert_int_equal(int_of(last, "pool"), 1);
 	assert_true(json_is_false(json_object_get(last, "usable")));
 	assert_non_null(strstr(text_of(last, "refused"), "a short while ago"));
 	assert_null(json_object_get(last, "total_micros"));
-	assert_int_equal(int_of(item(j, "gang", 3), "pool"), 2);
-	assert_non_null(strstr(text_of(item(j, "gang", 3), "refused"), "another gang"));
+	assert_int_equal(int_of(list_item(j, "gang", 3), "pool"), 2);
+	assert_non_null(strstr(text_of(list_item(j, "gang", 3), "refused"), "another gang"));
 	json_decref(j);
 	arena_free(s.a);
 }

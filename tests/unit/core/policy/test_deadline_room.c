@@ -1,5 +1,5 @@
-/* What a deadline leaves room for: launches that are refused, work that a reclaim takes, moves, and
- * when spot must be left. */
+/* The slack of a deadline: for refused launches, for work that a reclaim takes, for moves. And the
+ * time to leave spot. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/policy/deadline_room.h"
@@ -75,7 +75,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct ranking ranked(int64_t deadline_us, int64_t save_us)
+static struct ranking ranking_make(int64_t deadline_us, int64_t save_us)
 {
 	struct ranking r;
 
@@ -100,9 +100,9 @@ static const struct score *of_pool(const struct ranking *r, int32_t pool)
 	return NULL;
 }
 
-static int64_t reserve(double within_h)
+static int64_t reserve_of(double within_h)
 {
-	struct ranking r = ranked(0, 0);
+	struct ranking r = ranking_make(0, 0);
 	struct launch_reserve x;
 
 	launch_reserve_find(&r, within_h, 60 * S, 900 * S, &x);
@@ -112,19 +112,19 @@ static int64_t reserve(double within_h)
 static void launches_that_nobody_refused_need_no_reserve(void **state)
 {
 	(void)state;
-	assert_int_equal(reserve(100), 0);
+	assert_int_equal(reserve_of(100), 0);
 	records[1].launches = 5;
-	assert_int_equal(reserve(100), 0);
+	assert_int_equal(reserve_of(100), 0);
 }
 
 static void refusals_of_one_region_do_not_matter_while_another_accepts(void **state)
 {
 	(void)state;
 	records[1].refusals = 50;
-	assert_int_equal(reserve(100), 0);
+	assert_int_equal(reserve_of(100), 0);
 	/* Both refuse two times out of five: 0.404 x 0.404 is not rare, its square is. */
 	records[1].refusals = records[2].refusals = 2.1;
-	assert_int_equal(reserve(100), 60 * S);
+	assert_int_equal(reserve_of(100), 60 * S);
 }
 
 static void the_reserve_grows_with_refusals_and_has_an_end(void **state)
@@ -136,12 +136,12 @@ static void the_reserve_grows_with_refusals_and_has_an_end(void **state)
 	(void)state;
 	for (double n = 1; n < 100; n *= 2) {
 		records[1].refusals = records[2].refusals = n;
-		assert_true(reserve(100) >= last);
-		last = reserve(100);
+		assert_true(reserve_of(100) >= last);
+		last = reserve_of(100);
 	}
 	assert_int_equal(last, LAUNCH_RESERVE_MOST_US);
-	r = ranked(0, 0);
-	/* A rest that is longer than what is left of the most. */
+	r = ranking_make(0, 0);
+	/* A cooldown that is longer than the rest of the maximum. */
 	launch_reserve_find(&r, 100, 2500 * S, 2500 * S, &x);
 	assert_int_equal(x.us, LAUNCH_RESERVE_MOST_US);
 }
@@ -156,10 +156,10 @@ static void a_pool_that_would_be_late_is_no_way_out(void **state)
 	ask.gpus = any;
 	ask.gpus_n = 2;
 	offers[2].gpu_name = "V100-16GB"; /* accepts, and is slower */
-	assert_int_equal(reserve(1000), 0);
-	assert_true(reserve(10.3) > 0);
+	assert_int_equal(reserve_of(1000), 0);
+	assert_true(reserve_of(10.3) > 0);
 	/* None is in time: then all count. */
-	assert_int_equal(reserve(1), 0);
+	assert_int_equal(reserve_of(1), 0);
 	ask.gpus = &gpu;
 	ask.gpus_n = 1;
 }
@@ -173,7 +173,7 @@ static void an_interval_never_takes_more_than_a_quarter_of_the_slack(void **stat
 		struct score_terms t;
 		struct ranking r;
 
-		r = ranked(NOW + 36000 * S + 480 * S + slacks_s[i] * S, 0);
+		r = ranking_make(NOW + 36000 * S + 480 * S + slacks_s[i] * S, 0);
 		score_explain(of_pool(&r, 0), &t);
 		assert_true(fabs(t.slack_h * 3600 - (double)slacks_s[i]) < 1);
 		assert_true(t.interval_s <= fmax((double)slacks_s[i] / 4, 10 * t.save_s) + 1e-6);
@@ -184,7 +184,7 @@ static void an_interval_never_takes_more_than_a_quarter_of_the_slack(void **stat
 
 static void a_save_that_is_longer_than_the_notice_saves_nothing(void **state)
 {
-	struct ranking r = ranked(0, 29 * S);
+	struct ranking r = ranking_make(0, 29 * S);
 	struct score_terms t;
 	double before;
 
@@ -192,19 +192,19 @@ static void a_save_that_is_longer_than_the_notice_saves_nothing(void **state)
 	score_explain(of_pool(&r, 0), &t);
 	assert_true(t.notice_saves == policy.notice_saves && t.notice_s == 30);
 	before = t.interval_s;
-	r = ranked(0, 31 * S);
+	r = ranking_make(0, 31 * S);
 	score_explain(of_pool(&r, 0), &t);
 	assert_true(t.notice_saves == 0 && t.lost_per_h * 3600 == t.interval_s / 2);
 	assert_true(t.interval_s < before);
 	offers[0].provider = "aws"; /* two minutes */
-	r = ranked(0, 31 * S);
+	r = ranking_make(0, 31 * S);
 	score_explain(of_pool(&r, 0), &t);
 	assert_true(t.notice_saves == policy.notice_saves);
 }
 
-static void what_a_reclaim_may_take(void **state)
+static void the_work_that_a_reclaim_may_take(void **state)
 {
-	struct ranking r = ranked(0, 31 * S);
+	struct ranking r = ranking_make(0, 31 * S);
 	struct score_terms t;
 
 	(void)state;
@@ -221,7 +221,7 @@ static void what_a_reclaim_may_take(void **state)
 /* Against the sum that the header promises, over deadlines around it. */
 static void a_move_is_made_only_when_the_deadline_is_kept_whatever_spot_does(void **state)
 {
-	struct ranking r = ranked(NOW + 20 * H, 60 * S);
+	struct ranking r = ranking_make(NOW + 20 * H, 60 * S);
 	const struct score *spot = of_pool(&r, 0), *od = of_pool(&r, 1);
 	struct move_in in = { .now_us = NOW,
 		.here = od,
@@ -240,7 +240,7 @@ static void a_move_is_made_only_when_the_deadline_is_kept_whatever_spot_does(voi
 	assert_null(move_refused(arena, &in));
 	in.deadline_us--;
 	assert_non_null(strstr(move_refused(arena, &in), "deadline"));
-	/* The save before it may fail: what it had to save is done again. */
+	/* The save before it may fail: its work is done again. */
 	in.unsaved_us = 900 * S;
 	in.deadline_us = NOW + need + 900 * S;
 	assert_null(move_refused(arena, &in));
@@ -259,7 +259,7 @@ static void a_move_is_made_only_when_the_deadline_is_kept_whatever_spot_does(voi
 
 static void spot_is_left_before_what_is_not_saved_is_more_than_the_slack(void **state)
 {
-	struct ranking r = ranked(0, 0);
+	struct ranking r = ranking_make(0, 0);
 	struct stay_in in = { .now_us = NOW,
 		.here = of_pool(&r, 0),
 		.left_us = 11 * H,
@@ -285,11 +285,11 @@ static void spot_is_left_before_what_is_not_saved_is_more_than_the_slack(void **
 	assert_int_equal(stay_judge(&in), STAY_TOO_SLOW);
 }
 
-/* Without steps all of the work counts as undone, also what the clock says is done and not saved: a
- * reclaim costs no more than that, leaving with a save less. */
-static void what_the_clock_says_is_done_is_saved_in_time(void **state)
+/* Without steps all of the work counts as undone, also the part that is done by the clock and not
+ * saved. A reclaim costs no more than that, leaving with a save less. */
+static void work_done_by_the_clock_is_saved_in_time(void **state)
 {
-	struct ranking r = ranked(0, 0);
+	struct ranking r = ranking_make(0, 0);
 	struct stay_in in = { .now_us = NOW,
 		.here = of_pool(&r, 0),
 		.left_us = 11 * H,
@@ -304,16 +304,16 @@ static void what_the_clock_says_is_done_is_saved_in_time(void **state)
 	assert_int_equal(stay_judge(&in), STAY);
 	in.deadline_us--;
 	assert_int_equal(stay_judge(&in), STAY_UNSAFE);
-	/* Too late for all of the work, in time for what is left once this is saved. */
+	/* Too late for all of the work, in time for the rest once this is saved. */
 	in.deadline_us = NOW + 10 * H + 1800 * S;
 	assert_int_equal(stay_judge(&in), STAY_UNSAFE);
 	in.clock_us = in.unsaved_us = 0;
 	assert_int_equal(stay_judge(&in), STAY);
 }
 
-static void who_is_late_goes_where_it_is_done_first(void **state)
+static void a_late_job_goes_where_it_finishes_first(void **state)
 {
-	struct ranking r = ranked(NOW - H, 0);
+	struct ranking r = ranking_make(NOW - H, 0);
 
 	(void)state;
 	/* Three machines of one speed: spot is the cheapest, and may be taken back; of the others
@@ -335,11 +335,11 @@ int main(void)
 		T(a_pool_that_would_be_late_is_no_way_out),
 		T(an_interval_never_takes_more_than_a_quarter_of_the_slack),
 		T(a_save_that_is_longer_than_the_notice_saves_nothing),
-		T(what_a_reclaim_may_take),
+		T(the_work_that_a_reclaim_may_take),
 		T(a_move_is_made_only_when_the_deadline_is_kept_whatever_spot_does),
 		T(spot_is_left_before_what_is_not_saved_is_more_than_the_slack),
-		T(what_the_clock_says_is_done_is_saved_in_time),
-		T(who_is_late_goes_where_it_is_done_first),
+		T(work_done_by_the_clock_is_saved_in_time),
+		T(a_late_job_goes_where_it_finishes_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

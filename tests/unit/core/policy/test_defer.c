@@ -40,7 +40,7 @@ static struct defer_in night_is_cheap(int32_t days)
 	return in;
 }
 
-static struct defer_out decide(struct defer_in in)
+static struct defer_out defer_ask(struct defer_in in)
 {
 	struct defer_out out;
 
@@ -55,7 +55,7 @@ static void a_job_with_room_waits_for_the_night(void **state)
 
 	(void)state;
 	in.deadline_us = in.now_us + 40 * H;
-	out = decide(in);
+	out = defer_ask(in);
 	assert_int_equal(out.start_us, 240 * H + 20 * H);
 	/* 14 days: believed by 14/19. */
 	assert_true(fabs(out.saving -
@@ -72,12 +72,12 @@ static void only_a_share_of_the_room_is_waited_away(void **state)
 	/* The night begins in 10 h. Half of a room of 17 h reaches its edge only, of 20 h all of
 	 * it. */
 	in.deadline_us = in.now_us + 20 * H;
-	assert_int_equal(decide(in).start_us, in.now_us + 8 * H);
+	assert_int_equal(defer_ask(in).start_us, in.now_us + 8 * H);
 	in.deadline_us = in.now_us + 23 * H;
-	assert_int_equal(decide(in).start_us, in.now_us + 10 * H);
-	/* What counts is the slower of both ways to finish. */
+	assert_int_equal(defer_ask(in).start_us, in.now_us + 10 * H);
+	/* The slower of both ways to finish counts. */
 	in.safe_us = 8 * H;
-	assert_int_equal(decide(in).start_us, in.now_us);
+	assert_int_equal(defer_ask(in).start_us, in.now_us);
 }
 
 static void a_pattern_of_one_day_is_hardly_believed(void **state)
@@ -86,20 +86,20 @@ static void a_pattern_of_one_day_is_hardly_believed(void **state)
 
 	(void)state;
 	in.deadline_us = in.now_us + 40 * H;
-	assert_true(decide(in).saving < decide(night_is_cheap(30)).saving);
+	assert_true(defer_ask(in).saving < defer_ask(night_is_cheap(30)).saving);
 	for (int h = 0; h < DEFER_HOURS; h++) {
 		in.hours[h].price = h >= 8 && h < 20 ? 1.05 : 1.0;
 	}
-	assert_int_equal(decide(in).start_us, in.now_us);
-	assert_non_null(strstr(decide(in).why, "not worth it"));
+	assert_int_equal(defer_ask(in).start_us, in.now_us);
+	assert_non_null(strstr(defer_ask(in).why, "not worth it"));
 }
 
 static void without_any_record_it_begins_at_once(void **state)
 {
 	(void)state;
-	assert_int_equal(decide((struct defer_in){ .now_us = 5 * H,
-				    .run_us = H,
-				    .deadline_us = 100 * H })
+	assert_int_equal(defer_ask((struct defer_in){ .now_us = 5 * H,
+				       .run_us = H,
+				       .deadline_us = 100 * H })
 			     .start_us,
 	    5 * H);
 }
@@ -115,8 +115,8 @@ static void hours_that_refuse_launches_are_avoided_too(void **state)
 			.launches = h < 12 ? 5 : 60,
 			.refusals = h < 12 ? 60 : 0 };
 	}
-	assert_true(decide(in).start_us >= 12 * H);
-	assert_true(decide(in).start_us % (24 * H) >= 12 * H);
+	assert_true(defer_ask(in).start_us >= 12 * H);
+	assert_true(defer_ask(in).start_us % (24 * H) >= 12 * H);
 }
 
 static void start_after_is_the_first_moment(void **state)
@@ -125,7 +125,7 @@ static void start_after_is_the_first_moment(void **state)
 
 	(void)state;
 	in.not_before_us = in.now_us + 11 * H;
-	assert_int_equal(decide(in).start_us, in.not_before_us);
+	assert_int_equal(defer_ask(in).start_us, in.not_before_us);
 }
 
 static void a_job_of_many_days_sees_no_gain(void **state)
@@ -135,7 +135,7 @@ static void a_job_of_many_days_sees_no_gain(void **state)
 	(void)state;
 	in.run_us = 20 * 24 * H;
 	in.deadline_us = in.now_us + 100 * 24 * H;
-	assert_int_equal(decide(in).start_us, in.now_us);
+	assert_int_equal(defer_ask(in).start_us, in.now_us);
 }
 
 int main(void)

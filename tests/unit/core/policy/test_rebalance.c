@@ -1,4 +1,4 @@
-/* Waves of moves: what pays most first, and never more than the limits. */
+/* Waves of moves: the largest saving first, and never more than the limits. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/policy/rebalance.h"
@@ -27,7 +27,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void what_pays_most_goes_first_and_the_rest_says_why_not(void **state)
+static void the_best_saving_goes_first_and_the_rest_says_why_not(void **state)
 {
 	struct rebalance_move m[] = {
 		{ .job_id = 1,
@@ -174,7 +174,7 @@ static void a_recommendation_is_worth_what_followed_the_earlier_ones(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_pays_most_goes_first_and_the_rest_says_why_not),
+		cmocka_unit_test(the_best_saving_goes_first_and_the_rest_says_why_not),
 		cmocka_unit_test(outside_the_window_only_what_is_urgent_moves),
 		cmocka_unit_test(hours_are_read_strictly),
 		cmocka_unit_test(no_wave_breaks_a_limit_and_order_does_not_matter),

@@ -10,7 +10,7 @@
 
 #define S SPOT_US_PER_S
 
-static enum supply_choice choose(struct supply_in in, const char **why, int64_t *until)
+static enum supply_choice supply_ask(struct supply_in in, const char **why, int64_t *until)
 {
 	static struct arena *a;
 	struct supply_policy p;
@@ -28,20 +28,20 @@ static void spot_first_while_it_is_cheaper(void **state)
 	int64_t until;
 
 	(void)state;
-	assert_int_equal(choose((struct supply_in){ .now_us = S,
-				    .queued_us = S,
-				    .spot_usable = 3,
-				    .on_demand_usable = 2,
-				    .spot_best_micros = 100,
-				    .on_demand_best_micros = 300 },
+	assert_int_equal(supply_ask((struct supply_in){ .now_us = S,
+					.queued_us = S,
+					.spot_usable = 3,
+					.on_demand_usable = 2,
+					.spot_best_micros = 100,
+					.on_demand_best_micros = 300 },
 			     &why, &until),
 	    SUPPLY_SPOT);
-	assert_int_equal(choose((struct supply_in){ .now_us = S,
-				    .queued_us = S,
-				    .spot_usable = 3,
-				    .on_demand_usable = 2,
-				    .spot_best_micros = 300,
-				    .on_demand_best_micros = 100 },
+	assert_int_equal(supply_ask((struct supply_in){ .now_us = S,
+					.queued_us = S,
+					.spot_usable = 3,
+					.on_demand_usable = 2,
+					.spot_best_micros = 300,
+					.on_demand_best_micros = 100 },
 			     &why, &until),
 	    SUPPLY_ON_DEMAND);
 	assert_non_null(why);
@@ -57,12 +57,12 @@ static void without_spot_it_waits_for_the_patience_then_fails_over(void **state)
 
 	(void)state;
 	in.now_us = 1001 * S;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_WAIT);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_WAIT);
 	assert_int_equal(until, 1600 * S);
 	in.now_us = 1599 * S;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_WAIT);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_WAIT);
 	in.now_us = 1600 * S;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_ON_DEMAND);
 }
 
 static void pools_that_refuse_one_after_the_other_use_up_the_patience(void **state)
@@ -78,13 +78,13 @@ static void pools_that_refuse_one_after_the_other_use_up_the_patience(void **sta
 	int64_t until;
 
 	(void)state;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_SPOT);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_SPOT);
 	in.now_us = 1600 * S;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_ON_DEMAND);
 	/* Without a refusal the wait had another cause, such as a daemon that was down: spot is
 	 * tried first. */
 	in.spot_refused = 0;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_SPOT);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_SPOT);
 }
 
 static void a_deadline_shortens_the_patience(void **state)
@@ -100,22 +100,22 @@ static void a_deadline_shortens_the_patience(void **state)
 	(void)state;
 	/* slack = 4640 - 1000 - 3000 - 240 = 400 s; a quarter of it is 100 s */
 	in.deadline_us = 4640 * S;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_WAIT);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_WAIT);
 	assert_int_equal(until, 1100 * S);
 	in.deadline_us = 4240 * S;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_ON_DEMAND);
 	in.spot_usable = 1;
 	in.spot_best_micros = 0;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_ON_DEMAND);
 	assert_non_null(strstr(why, "last safe moment"));
 	/* 240 s of slack are gone once spot is lost: one second more, and on-demand still fits
 	 * behind it. */
 	in.on_demand_best_micros = 300;
 	in.spot_best_micros = 100;
 	in.deadline_us = 4480 * S;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_ON_DEMAND);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_ON_DEMAND);
 	in.deadline_us = 4481 * S;
-	assert_int_equal(choose(in, &why, &until), SUPPLY_SPOT);
+	assert_int_equal(supply_ask(in, &why, &until), SUPPLY_SPOT);
 }
 
 static void nothing_anywhere_waits_and_says_so(void **state)
@@ -124,14 +124,14 @@ static void nothing_anywhere_waits_and_says_so(void **state)
 	int64_t until;
 
 	(void)state;
-	assert_int_equal(choose((struct supply_in){ .now_us = 5000 * S, .queued_us = S }, &why,
+	assert_int_equal(supply_ask((struct supply_in){ .now_us = 5000 * S, .queued_us = S }, &why,
 			     &until),
 	    SUPPLY_WAIT);
 	assert_non_null(strstr(why, "no pool suits"));
 	assert_true(until > 5000 * S);
 }
 
-static struct return_out back(struct return_in in)
+static struct return_out return_ask(struct return_in in)
 {
 	static struct arena *a;
 	struct supply_policy p;
@@ -153,11 +153,11 @@ static void it_returns_only_when_the_move_pays(void **state)
 		.there_price_micros = 300000 };
 
 	(void)state;
-	assert_true(back(in).move);
+	assert_true(return_ask(in).move);
 	in.there_total_micros = 9950000;
-	assert_false(back(in).move);
+	assert_false(return_ask(in).move);
 	in.there_total_micros = 0;
-	assert_false(back(in).move);
+	assert_false(return_ask(in).move);
 }
 
 /* Here 3 dollars an hour, there 1; four minutes of start and five of holding, in which work is done
@@ -172,16 +172,16 @@ static void a_move_costs_what_is_paid_twice_and_one_start_only_once(void **state
 
 	(void)state;
 	/* Nine minutes here; there_total has four minutes of start already. */
-	assert_int_equal(back(in).cost_micros, (int64_t)(3e6 * 9 / 60 - 1e6 * 4 / 60));
+	assert_int_equal(return_ask(in).cost_micros, (int64_t)(3e6 * 9 / 60 - 1e6 * 4 / 60));
 	/* Work done here is worth half as much there: half of the nine minutes is paid on top. */
 	in.speed = 2;
-	assert_int_equal(back(in).cost_micros, (int64_t)(450000 + 75000 - 1e6 * 4 / 60));
-	/* What saves nothing is no move, however little it costs. */
+	assert_int_equal(return_ask(in).cost_micros, (int64_t)(450000 + 75000 - 1e6 * 4 / 60));
+	/* A move without a saving is no move, however little it costs. */
 	in.here_price_micros = 1;
 	in.here_total_micros = in.there_total_micros;
 	in.speed = 0.01;
-	assert_int_equal(back(in).cost_micros, 0);
-	assert_false(back(in).move);
+	assert_int_equal(return_ask(in).cost_micros, 0);
+	assert_false(return_ask(in).move);
 }
 
 static const struct offer in_a = { .pool_id = 1,
@@ -198,7 +198,7 @@ static const struct offer in_a_too = { .pool_id = 3,
 	.gpu_name = "H100" };
 
 /* The pools that are asked one after another, all of which refuse. */
-static void probes(const struct score *const *list, size_t n, const struct score *here,
+static void probes_run(const struct score *const *list, size_t n, const struct score *here,
     int32_t *ret, size_t probes_n)
 {
 	const struct offer *refused[16];
@@ -242,9 +242,9 @@ static void a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_fo
 
 	(void)state;
 	supply_policy_default(&p);
-	/* 80, 40, 20 against 30; then 20 against 15; ... what does not pay for the move is never
-	 * asked. */
-	probes(list, 3, &here, asked, 7);
+	/* 80, 40, 20 against 30; then 20 against 15; ... a pool that does not pay for the move is
+	 * never asked. */
+	probes_run(list, 3, &here, asked, 7);
 	assert_memory_equal(asked, ((int32_t[]){ 1, 1, 2, 1, 2, 1, 2 }), sizeof(asked));
 	assert_null(return_probe(&list[2], 1, &here, NULL, 0, &p));
 	assert_null(return_probe(list, 0, &here, NULL, 0, &p));
@@ -254,7 +254,7 @@ static void a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_fo
 	dear.offer = &in_a_too;
 	fair.total_micros = 25000000;
 	fair.price_micros = 2500000;
-	probes(list, 3, &here, asked, 4);
+	probes_run(list, 3, &here, asked, 4);
 	assert_memory_equal(asked, ((int32_t[]){ 1, 2, 3, 2 }), 4 * sizeof(asked[0]));
 }
 
@@ -268,24 +268,24 @@ static void it_never_thrashes(void **state)
 
 	(void)state;
 	in.moves_last_hour = 4;
-	assert_false(back(in).move);
+	assert_false(return_ask(in).move);
 	in.moves_last_hour = 0;
 	in.last_move_us = 9900 * S;
-	assert_false(back(in).move);
+	assert_false(return_ask(in).move);
 	in.last_move_us = 0;
 	in.last_probe_us = 9800 * S;
-	assert_false(back(in).move);
+	assert_false(return_ask(in).move);
 	in.last_probe_us = 9699 * S;
-	assert_true(back(in).move);
+	assert_true(return_ask(in).move);
 	in.probes_refused = 1;
-	assert_false(back(in).move);
-	assert_int_equal(back(in).again_us, (9699 + 600) * S);
+	assert_false(return_ask(in).move);
+	assert_int_equal(return_ask(in).again_us, (9699 + 600) * S);
 	in.probes_refused = 30;
-	assert_int_equal(back(in).again_us, (9699 + 3600) * S);
+	assert_int_equal(return_ask(in).again_us, (9699 + 3600) * S);
 }
 
-/* A job in the hands of an adversary: spot is offered for next to nothing while it runs on demand
- * and taken back once it has gone there, after any delay that suits him, for a week. */
+/* A job in the hands of an adversary, for a week. While it runs on demand, spot is offered for next
+ * to nothing. Once it has moved there, spot is reclaimed after any delay that suits him. */
 struct ordeal {
 	int64_t now, queued, probe, moves[4096];
 	size_t moves_n;
@@ -316,13 +316,13 @@ static void ordeal_step(struct ordeal *o, bool takes_back)
 	int64_t until;
 
 	if (o->at == QUEUED &&
-	    choose((struct supply_in){ .now_us = o->now,
-		       .queued_us = o->queued,
-		       .on_demand_usable = 1,
-		       .on_demand_best_micros = 100 },
+	    supply_ask((struct supply_in){ .now_us = o->now,
+			   .queued_us = o->queued,
+			   .on_demand_usable = 1,
+			   .on_demand_best_micros = 100 },
 		&why, &until) == SUPPLY_ON_DEMAND) {
 		o->at = ON_DEMAND;
-	} else if (o->at == ON_DEMAND && back(in).move) {
+	} else if (o->at == ON_DEMAND && return_ask(in).move) {
 		o->at = PROBING;
 		o->probe = o->now;
 	} else if (o->at == PROBING && o->now - o->probe >= 300 * S) {

@@ -25,7 +25,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static const char *samples(const struct supply_word *w, size_t n, int32_t pool, int64_t now_us)
+static const char *samples_text(const struct supply_word *w, size_t n, int32_t pool, int64_t now_us)
 {
 	struct policy_track t;
 	char *text;
@@ -46,8 +46,8 @@ static void nothing_is_claimed_of_a_pool_never_tried(void **state)
 	struct supply_word w[] = { { .pool_id = 2, .from_us = T, .up = true } };
 
 	(void)state;
-	assert_string_equal(samples(w, 1, 1, 10 * T), "");
-	assert_string_equal(samples(NULL, 0, 1, 10 * T), "");
+	assert_string_equal(samples_text(w, 1, 1, 10 * T), "");
+	assert_string_equal(samples_text(NULL, 0, 1, 10 * T), "");
 }
 
 static void a_node_says_up_and_a_refusal_says_down_for_a_while(void **state)
@@ -56,7 +56,7 @@ static void a_node_says_up_and_a_refusal_says_down_for_a_while(void **state)
 		{ .pool_id = 1, .from_us = 4 * T } };
 
 	(void)state;
-	assert_string_equal(samples(w, 2, 1, 10 * T), "+++---+++");
+	assert_string_equal(samples_text(w, 2, 1, 10 * T), "+++---+++");
 }
 
 static void the_next_node_ends_the_time_that_was_down(void **state)
@@ -65,7 +65,7 @@ static void the_next_node_ends_the_time_that_was_down(void **state)
 		{ .pool_id = 1, .from_us = 2 * T, .up = true } };
 
 	(void)state;
-	assert_string_equal(samples(w, 2, 1, 5 * T), "-+++");
+	assert_string_equal(samples_text(w, 2, 1, 5 * T), "-+++");
 }
 
 static void refusals_in_a_row_go_on_being_down(void **state)
@@ -75,7 +75,7 @@ static void refusals_in_a_row_go_on_being_down(void **state)
 		{ .pool_id = 1, .from_us = 5 * T } };
 
 	(void)state;
-	assert_string_equal(samples(w, 4, 1, 10 * T), "-------++");
+	assert_string_equal(samples_text(w, 4, 1, 10 * T), "-------++");
 }
 
 static void a_tick_counts_by_its_greater_part(void **state)
@@ -88,8 +88,8 @@ static void a_tick_counts_by_its_greater_part(void **state)
 		{ .pool_id = 1, .from_us = 2 * T + T * 9 / 10, .up = true } };
 
 	(void)state;
-	assert_string_equal(samples(a, 3, 1, 4 * T), "+++");
-	assert_string_equal(samples(b, 3, 1, 4 * T), "+-+");
+	assert_string_equal(samples_text(a, 3, 1, 4 * T), "+++");
+	assert_string_equal(samples_text(b, 3, 1, 4 * T), "+-+");
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Supply tightness: what is measured, and that the state cannot flicker. */
+/* Supply tightness: its measure, and that the state cannot flicker. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/policy/tightness.h"
@@ -28,7 +28,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct tightness step(const struct tightness *was, struct tightness_seen seen,
+static struct tightness tightness_next(const struct tightness *was, struct tightness_seen seen,
     int64_t now_us)
 {
 	struct tightness t;
@@ -48,11 +48,11 @@ static const struct tightness_seen refusing = { .launches = 1,
 
 static void refusals_and_resting_pools_make_it_tight_at_once(void **state)
 {
-	struct tightness t = step(&(struct tightness){ 0 }, calm, MIN_US);
+	struct tightness t = tightness_next(&(struct tightness){ 0 }, calm, MIN_US);
 
 	(void)state;
 	assert_int_equal(t.state, SUPPLY_EASY);
-	t = step(&t, refusing, 2 * MIN_US);
+	t = tightness_next(&t, refusing, 2 * MIN_US);
 	assert_int_equal(t.state, SUPPLY_TIGHT);
 	assert_int_equal(t.since_us, 2 * MIN_US);
 	assert_non_null(strstr(t.why, "6 of 7 launches refused"));
@@ -69,7 +69,7 @@ static void the_parts_sum_to_the_index_and_are_the_formula(void **state)
 		.pools_out = 2,
 		.price = 1.25,
 		.price_mean = 1.0 };
-	struct tightness t = step(&(struct tightness){ 0 }, s, MIN_US);
+	struct tightness t = tightness_next(&(struct tightness){ 0 }, s, MIN_US);
 
 	(void)state;
 	assert_true(fabs(t.refusals - 0.5 * 4 / 8) < 1e-12);
@@ -81,7 +81,7 @@ static void the_parts_sum_to_the_index_and_are_the_formula(void **state)
 
 static void one_refusal_among_calm_is_no_squeeze(void **state)
 {
-	struct tightness t = step(&(struct tightness){ 0 },
+	struct tightness t = tightness_next(&(struct tightness){ 0 },
 	    (struct tightness_seen){ .refusals = 1, .pools = 10, .pools_out = 1 }, MIN_US);
 
 	(void)state;
@@ -90,14 +90,14 @@ static void one_refusal_among_calm_is_no_squeeze(void **state)
 
 static void it_eases_only_after_it_was_calm_for_the_whole_hold(void **state)
 {
-	struct tightness t = step(&(struct tightness){ 0 }, refusing, MIN_US);
+	struct tightness t = tightness_next(&(struct tightness){ 0 }, refusing, MIN_US);
 
 	(void)state;
-	t = step(&t, calm, 2 * MIN_US);
+	t = tightness_next(&t, calm, 2 * MIN_US);
 	assert_int_equal(t.state, SUPPLY_TIGHT);
-	t = step(&t, calm, 16 * MIN_US);
+	t = tightness_next(&t, calm, 16 * MIN_US);
 	assert_int_equal(t.state, SUPPLY_TIGHT);
-	t = step(&t, calm, 17 * MIN_US);
+	t = tightness_next(&t, calm, 17 * MIN_US);
 	assert_int_equal(t.state, SUPPLY_EASY);
 }
 
@@ -105,30 +105,30 @@ static void between_the_thresholds_it_stays_what_it_was(void **state)
 {
 	/* 2 of 6 with the two calm ones: 0.5 * 2/6 = 0.17, over easy_at and under tight_at. */
 	struct tightness_seen middle = { .launches = 2, .refusals = 2, .pools = 10 };
-	struct tightness easy = step(&(struct tightness){ 0 }, calm, MIN_US),
-			 tight = step(&easy, refusing, 2 * MIN_US);
+	struct tightness easy = tightness_next(&(struct tightness){ 0 }, calm, MIN_US),
+			 tight = tightness_next(&easy, refusing, 2 * MIN_US);
 
 	(void)state;
 	for (int64_t m = 3; m < 60; m++) {
-		easy = step(&easy, middle, m * MIN_US);
-		tight = step(&tight, middle, m * MIN_US);
+		easy = tightness_next(&easy, middle, m * MIN_US);
+		tight = tightness_next(&tight, middle, m * MIN_US);
 	}
 	assert_int_equal(easy.state, SUPPLY_EASY);
 	assert_int_equal(tight.state, SUPPLY_TIGHT);
 }
 
-/* An adversary who knows the thresholds: refusals and calm in turn, as fast as it likes. */
+/* An adversary with knowledge of the thresholds: refusals and calm in turn, as fast as it likes. */
 static void no_adversary_makes_it_change_more_than_twice_per_hold(void **state)
 {
 	(void)state;
 	for (int64_t period = 1; period <= 40; period++) {
-		struct tightness t = step(&(struct tightness){ 0 }, calm, MIN_US);
+		struct tightness t = tightness_next(&(struct tightness){ 0 }, calm, MIN_US);
 		int64_t changes = 0, minutes = 24 * 60;
 
 		for (int64_t m = 2; m < minutes; m++) {
 			enum supply_state was = t.state;
 
-			t = step(&t, (m / period) % 2 == 0 ? refusing : calm, m * MIN_US);
+			t = tightness_next(&t, (m / period) % 2 == 0 ? refusing : calm, m * MIN_US);
 			changes += t.state != was;
 		}
 		assert_true(changes <= 2 * (minutes * MIN_US / policy.hold_us + 1));

@@ -30,7 +30,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static const int64_t *order(const struct schedule_team *teams, size_t teams_n,
+static const int64_t *order_ids(const struct schedule_team *teams, size_t teams_n,
     const struct schedule_job *jobs, size_t n, struct schedule_place **ret)
 {
 	struct schedule_place *p = arena_array(arena, n + 1, sizeof(*p));
@@ -62,7 +62,7 @@ static void priority_goes_before_everything_else(void **state)
 	struct schedule_place *p;
 
 	(void)state;
-	assert_int_equal(order(NULL, 0, jobs, 2, &p)[0], 2);
+	assert_int_equal(order_ids(NULL, 0, jobs, 2, &p)[0], 2);
 	assert_string_equal(p[0].why, "first in the queue");
 	assert_string_equal(p[1].why, "behind j2: its priority is 5, this one's 0");
 }
@@ -86,7 +86,7 @@ static void the_nearest_deadline_goes_first_among_equals(void **state)
 	struct schedule_place *p;
 
 	(void)state;
-	ids = order(NULL, 0, jobs, 3, &p);
+	ids = order_ids(NULL, 0, jobs, 3, &p);
 	assert_int_equal(ids[0], 3);
 	assert_int_equal(ids[1], 2);
 	assert_int_equal(ids[2], 1);
@@ -105,7 +105,7 @@ static void a_team_that_spent_more_than_its_share_waits(void **state)
 	struct schedule_place *p;
 
 	(void)state;
-	assert_int_equal(order(teams, 2, jobs, 2, &p)[0], 2);
+	assert_int_equal(order_ids(teams, 2, jobs, 2, &p)[0], 2);
 	assert_string_equal(p[1].why,
 	    "behind j2: team nlp used 1.8 times its share, team vision 0.2 times");
 	assert_true(p[1].ratio > 1.7 && p[1].ratio < 1.9);
@@ -119,7 +119,7 @@ static void a_bigger_share_is_a_bigger_claim(void **state)
 		{ .id = 2, .team = "nlp", .queued_us = NOW } };
 
 	(void)state;
-	assert_int_equal(order(teams, 2, jobs, 2, NULL)[0], 2);
+	assert_int_equal(order_ids(teams, 2, jobs, 2, NULL)[0], 2);
 }
 
 static void teams_with_equal_shares_take_turns(void **state)
@@ -134,7 +134,7 @@ static void teams_with_equal_shares_take_turns(void **state)
 			.queued_us = NOW - H + i,
 			.cost_micros = USD };
 	}
-	ids = order(NULL, 0, jobs, 20, NULL);
+	ids = order_ids(NULL, 0, jobs, 20, NULL);
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(ids[i] > 10, i % 2);
 	}
@@ -153,7 +153,7 @@ static void waiting_raises_a_priority_slowly_and_not_for_ever(void **state)
 	assert_int_equal(schedule_effective(&policy, 7, NOW - 13 * H, NOW), 32);
 	assert_int_equal(schedule_effective(&policy, 7, 0, NOW * 1000), 107);
 	assert_int_equal(schedule_effective(&policy, 7, NOW + H, NOW), 7);
-	assert_int_equal(order(NULL, 0, jobs, 2, &p)[0], 2);
+	assert_int_equal(order_ids(NULL, 0, jobs, 2, &p)[0], 2);
 	assert_string_equal(p[0].why, "first in the queue (0, and 25 for waiting 12h)");
 }
 
@@ -194,7 +194,7 @@ static void the_order_is_a_permutation_sorted_by_its_rules_whatever_the_input_or
 		struct schedule_place *p;
 		uint64_t seen = 0;
 
-		ids = order(teams, 5, jobs, n, &p);
+		ids = order_ids(teams, 5, jobs, n, &p);
 		for (size_t i = 0; i < n; i++) {
 			seen |= UINT64_C(1) << ids[i];
 			assert_non_null(p[i].why);
@@ -206,14 +206,14 @@ static void the_order_is_a_permutation_sorted_by_its_rules_whatever_the_input_or
 			mixed[i] = jobs[n - 1 - i];
 		}
 		assert_int_equal(seen, ((UINT64_C(1) << n) - 1) << 1);
-		again = order(teams, 5, mixed, n, NULL);
+		again = order_ids(teams, 5, mixed, n, NULL);
 		assert_memory_equal(ids, again, n * sizeof(*ids));
 		arena_reset(arena);
 	}
 }
 
-/* One machine, served in order, and a stream that never ends of jobs of higher priority, within the
- * reach of ageing: the job that waits has its turn. */
+/* One machine, served in order, and an endless stream of jobs of higher priority, within the reach
+ * of ageing. The waiting job gets its turn. */
 static void nobody_starves_behind_a_stream_within_reach_of_ageing(void **state)
 {
 	struct rng r;
@@ -248,7 +248,7 @@ static void nobody_starves_behind_a_stream_within_reach_of_ageing(void **state)
 	}
 }
 
-/* Two teams with unequal shares, always both waiting: what they get comes to their shares. */
+/* Two teams with unequal shares, always both waiting: their machines come to their shares. */
 static void served_in_order_dollars_come_to_the_shares(void **state)
 {
 	struct schedule_team teams[] = { { "a", 3000, 50 * USD }, { "b", 1000, 0 } };
@@ -276,7 +276,7 @@ static void served_in_order_dollars_come_to_the_shares(void **state)
 
 /* ---- backfill -------------------------------------------------------------------------------- */
 
-static void who_is_gone_before_the_blocked_job_begins_may_go_ahead(void **state)
+static void a_job_that_ends_before_the_blocked_one_begins_may_go_ahead(void **state)
 {
 	const struct backfill_run runs[] = { { NOW + 5 * H, 4 }, { NOW + 2 * H, 2 } };
 	struct backfill b;
@@ -287,7 +287,7 @@ static void who_is_gone_before_the_blocked_job_begins_may_go_ahead(void **state)
 	assert_int_equal(b.spare, 0);
 	assert_true(backfill_take(&b, 2, NOW + 5 * H));
 	assert_false(backfill_take(&b, 1, NOW + 5 * H + 1));
-	/* What is more than it needs then, may be taken for long, once. */
+	/* A job may take the surplus over the blocked job's need for long, once. */
 	backfill_reserve(arena, NOW, 8, 6, 7, runs, 2, &b);
 	assert_true(backfill_take(&b, 1, NOW + 50 * H));
 	assert_false(backfill_take(&b, 1, NOW + 50 * H));
@@ -329,7 +329,7 @@ static void a_machine_that_went_between_two_reads_is_not_counted_as_room_twice(v
 }
 
 /* The earliest moment at which need units are free, by stepping through all ends. */
-static int64_t earliest(int64_t free, int64_t need, const struct backfill_run *runs, size_t n)
+static int64_t earliest_start(int64_t free, int64_t need, const struct backfill_run *runs, size_t n)
 {
 	int64_t best = free >= need ? NOW : INT64_MAX;
 
@@ -363,7 +363,7 @@ static void going_ahead_never_delays_the_blocked_job_by_prediction(void **state)
 				(int64_t)rng_below(&r, 6) };
 			used += runs[i].units;
 		}
-		first = earliest(free, need, runs, n);
+		first = earliest_start(free, need, runs, n);
 		backfill_reserve(arena, NOW, free + used, used, need, runs, n, &b);
 		assert_int_equal(b.shadow_us, first);
 		for (int t = 0; t < 20; t++) {
@@ -379,7 +379,7 @@ static void going_ahead_never_delays_the_blocked_job_by_prediction(void **state)
 			runs[n++] = x;
 		}
 		if (first != INT64_MAX) {
-			assert_int_equal(earliest(free, need, runs, n), first);
+			assert_int_equal(earliest_start(free, need, runs, n), first);
 		}
 		arena_reset(arena);
 	}
@@ -389,7 +389,7 @@ static void going_ahead_never_delays_the_blocked_job_by_prediction(void **state)
 
 /* ---- victims --------------------------------------------------------------------------------- */
 
-static struct victim training(void)
+static struct victim training_victim(void)
 {
 	return (struct victim){ .job_id = 1,
 		.interruptible = true,
@@ -403,9 +403,9 @@ static struct victim training(void)
 		.units = 1 };
 }
 
-static void who_may_not_be_made_to_leave_is_said(void **state)
+static void the_words_name_jobs_that_cannot_be_preempted(void **state)
 {
-	struct victim v = training();
+	struct victim v = training_victim();
 
 	(void)state;
 	assert_null(victim_refusal(arena, &policy, &v, 100, NOW));
@@ -418,20 +418,20 @@ static void who_may_not_be_made_to_leave_is_said(void **state)
 	assert_null(victim_refusal(arena, &policy, &v, 100, NOW));
 	v.preemptible = false;
 	assert_non_null(victim_refusal(arena, &policy, &v, 1000, NOW));
-	v = training();
+	v = training_victim();
 	v.interruptible = false;
 	assert_non_null(victim_refusal(arena, &policy, &v, 1000, NOW));
-	v = training();
+	v = training_victim();
 	v.moving = true;
 	assert_non_null(victim_refusal(arena, &policy, &v, 1000, NOW));
-	v = training();
+	v = training_victim();
 	policy.preempt_gap = 0;
 	assert_string_equal(victim_refusal(arena, &policy, &v, 1000, NOW), "preemption is off");
 }
 
 static void leaving_costs_the_save_the_restart_and_what_is_done_again(void **state)
 {
-	struct victim v = training();
+	struct victim v = training_victim();
 
 	(void)state;
 	/* 10 USD/h: 1 min save, 4 min restart, and a tenth of the hour that is not saved. */
@@ -443,7 +443,7 @@ static void leaving_costs_the_save_the_restart_and_what_is_done_again(void **sta
 
 static void the_one_that_saved_last_leaves(void **state)
 {
-	struct victim v[3] = { training(), training(), training() };
+	struct victim v[3] = { training_victim(), training_victim(), training_victim() };
 	size_t *chosen, n;
 
 	(void)state;
@@ -459,7 +459,7 @@ static void the_one_that_saved_last_leaves(void **state)
 
 static void a_job_with_a_deadline_leaves_only_where_it_still_meets_it(void **state)
 {
-	struct victim v = training();
+	struct victim v = training_victim();
 	int64_t needed;
 
 	(void)state;
@@ -486,7 +486,8 @@ static void a_job_with_a_deadline_leaves_only_where_it_still_meets_it(void **sta
 	assert_true(victim_deadline_holds(&policy, &v, NOW));
 }
 
-static void exhaustive(const struct victim *v, size_t n, int64_t need, int64_t *cost, int *count)
+static void victims_search(const struct victim *v, size_t n, int64_t need, int64_t *cost,
+    int *count)
 {
 	*cost = INT64_MAX;
 	*count = INT32_MAX;
@@ -528,7 +529,7 @@ static void the_set_is_the_cheapest_of_all_sets(void **state)
 				.units = (int64_t)rng_below(&r, 6) * scale,
 				.cost_micros = (int64_t)rng_below(&r, 20) * USD };
 		}
-		exhaustive(v, n, need, &cost, &count);
+		victims_search(v, n, need, &cost, &count);
 		if (!victims_choose(arena, v, n, need, &chosen, &chosen_n)) {
 			assert_int_equal(cost, INT64_MAX);
 			none++;
@@ -574,12 +575,12 @@ int main(void)
 		T(the_order_is_a_permutation_sorted_by_its_rules_whatever_the_input_order),
 		T(nobody_starves_behind_a_stream_within_reach_of_ageing),
 		T(served_in_order_dollars_come_to_the_shares),
-		T(who_is_gone_before_the_blocked_job_begins_may_go_ahead),
+		T(a_job_that_ends_before_the_blocked_one_begins_may_go_ahead),
 		T(a_job_that_can_never_begin_holds_nobody_up),
 		T(an_end_that_is_past_counts_as_any_moment),
 		T(a_machine_that_went_between_two_reads_is_not_counted_as_room_twice),
 		T(going_ahead_never_delays_the_blocked_job_by_prediction),
-		T(who_may_not_be_made_to_leave_is_said),
+		T(the_words_name_jobs_that_cannot_be_preempted),
 		T(a_job_with_a_deadline_leaves_only_where_it_still_meets_it),
 		T(leaving_costs_the_save_the_restart_and_what_is_done_again),
 		T(the_one_that_saved_last_leaves),

@@ -1,7 +1,7 @@
 /*
- * Random jobs and offers with the score that core/rank gives them, one JSON object per line: what
- * test_score.py works out again on its own. Everything that the score is made of is printed with
- * all digits.
+ * Random jobs and offers with the score that core/rank gives them, one JSON object per line.
+ * test_score.py computes each score again without our code. Everything that the score is made of is
+ * printed with all digits.
  *
  *   score_cases N SEED
  */
@@ -27,12 +27,12 @@ struct one {
 	struct offer offer;
 };
 
-static double unit(struct rng *r, double lo, double hi)
+static double unit_draw(struct rng *r, double lo, double hi)
 {
 	return lo + (hi - lo) * rng_unit(r);
 }
 
-static bool coin(struct rng *r)
+static bool coin_flip(struct rng *r)
 {
 	return rng_below(r, 2) == 0;
 }
@@ -50,16 +50,16 @@ static void job_make(struct one *x, struct rng *r)
 		x->spec.checkpoint.interval_off = rng_below(r, 8) == 0;
 		x->spec.checkpoint.size_bytes = (int64_t)rng_below(r, 50) * 1000000000;
 	}
-	if (coin(r)) {
+	if (coin_flip(r)) {
 		x->spec.data_uri = "s3://b/d";
 		x->spec.data_provider = "aws";
-		x->spec.data_region = coin(r) ? "us-east-1" : NULL;
+		x->spec.data_region = coin_flip(r) ? "us-east-1" : NULL;
 		x->spec.data_bytes = (int64_t)rng_below(r, 2000) * 1000000000;
 	}
 	x->job = (struct rank_job){ .spec = &x->spec,
-		.work_left_s = coin(r) ? (int64_t)rng_below(r, 300000) + 60 : 0,
-		.save_us = coin(r) ? (int64_t)rng_below(r, 300) * 1000000 : 0,
-		.restart_us = coin(r) ? (int64_t)rng_below(r, 900000000) : 0,
+		.work_left_s = coin_flip(r) ? (int64_t)rng_below(r, 300000) + 60 : 0,
+		.save_us = coin_flip(r) ? (int64_t)rng_below(r, 300) * 1000000 : 0,
+		.restart_us = coin_flip(r) ? (int64_t)rng_below(r, 900000000) : 0,
 		.spot_allowed = true,
 		.on_demand_allowed = true,
 		.rates = x->rates,
@@ -67,18 +67,18 @@ static void job_make(struct one *x, struct rng *r)
 	for (size_t i = 0; i < x->job.rates_n; i++) {
 		x->rates[i] = (struct gpu_rate){ .gpu = gpus[rng_below(r, ARRAY_LEN(gpus))],
 			.gpu_milli = 1000 << rng_below(r, 4),
-			.steps = unit(r, 10, 100000),
-			.hours = unit(r, 0.01, 20) };
+			.steps = unit_draw(r, 10, 100000),
+			.hours = unit_draw(r, 0.01, 20) };
 	}
 	x->job.runs_there = rng_below(r, 4) == 0;
 	if (rng_below(r, 3) == 0) {
-		x->job.deadline_us = (int64_t)(unit(r, 0.2, 200) * 3.6e9);
+		x->job.deadline_us = (int64_t)(unit_draw(r, 0.2, 200) * 3.6e9);
 	}
-	if (coin(r)) {
+	if (coin_flip(r)) {
 		x->job.at_provider = places[at][0];
 		x->job.at_region = places[at][1];
 	}
-	if (coin(r)) {
+	if (coin_flip(r)) {
 		x->job.store_provider = places[store][0];
 		x->job.store_region = places[store][1];
 	}
@@ -99,9 +99,9 @@ static void offer_make(struct one *x, struct rng *r)
 		.gpu_name = gpus[gpu],
 		.gpu_milli = x->ask.gpus->milli,
 		.price_micros = (int64_t)rng_below(r, 40000000) + 10000,
-		.price_state = coin(r) ? PRICE_FRESH
-		    : coin(r)          ? PRICE_STALE
-				       : PRICE_FROZEN,
+		.price_state = coin_flip(r) ? PRICE_FRESH
+		    : coin_flip(r)          ? PRICE_STALE
+					    : PRICE_FROZEN,
 		.advisor_lo = -1,
 		.placement_score = -1,
 		.capacity = -1,
@@ -110,14 +110,15 @@ static void offer_make(struct one *x, struct rng *r)
 		.has_hazard = true,
 		.hazard_source = "case",
 		.launch_source = "case" };
-	x->offer.hazard = unit(r, 0, 1) * unit(r, 0, 1) * 0.8;
-	x->offer.hazard_lo = x->offer.hazard * unit(r, 0.1, 1);
-	x->offer.hazard_hi = x->offer.hazard * unit(r, 1, 3);
-	x->offer.launch = unit(r, 0.02, 1);
-	if (coin(r)) {
-		x->offer.price_mean = (double)x->offer.price_micros / 1e6 * unit(r, 0.5, 2);
-		x->offer.price_var = x->offer.price_mean * x->offer.price_mean * unit(r, 0, 0.1);
-		x->offer.price_cover = unit(r, 0.01, 1);
+	x->offer.hazard = unit_draw(r, 0, 1) * unit_draw(r, 0, 1) * 0.8;
+	x->offer.hazard_lo = x->offer.hazard * unit_draw(r, 0.1, 1);
+	x->offer.hazard_hi = x->offer.hazard * unit_draw(r, 1, 3);
+	x->offer.launch = unit_draw(r, 0.02, 1);
+	if (coin_flip(r)) {
+		x->offer.price_mean = (double)x->offer.price_micros / 1e6 * unit_draw(r, 0.5, 2);
+		x->offer.price_var =
+		    x->offer.price_mean * x->offer.price_mean * unit_draw(r, 0, 0.1);
+		x->offer.price_cover = unit_draw(r, 0.01, 1);
 	}
 	rank_policy_default(&x->policy);
 	x->policy.notice_saves = rng_below(r, 4) == 0 ? 0.5 : 0.9;
@@ -125,7 +126,7 @@ static void offer_make(struct one *x, struct rng *r)
 	x->policy.price_reversion_s = (int64_t)rng_below(r, 3) * 30 * 86400;
 }
 
-static json_t *text(const char *s)
+static json_t *text_json(const char *s)
 {
 	return s != NULL ? json_string(s) : json_null();
 }
@@ -148,8 +149,8 @@ static json_t *job_json(const struct one *x)
 	    c->interval_off, "size_bytes", (json_int_t)c->size_bytes, "data_bytes",
 	    (json_int_t)x->spec.data_bytes, "work_left_s", (json_int_t)x->job.work_left_s,
 	    "save_us", (json_int_t)x->job.save_us, "restart_us", (json_int_t)x->job.restart_us,
-	    "data_provider", text(x->spec.data_provider), "data_region", text(x->spec.data_region),
-	    "at",
+	    "data_provider", text_json(x->spec.data_provider), "data_region",
+	    text_json(x->spec.data_region), "at",
 	    x->job.at_provider != NULL ? json_pack("[s, s]", x->job.at_provider, x->job.at_region)
 				       : json_null(),
 	    "store",
@@ -186,7 +187,7 @@ static json_t *case_json(const struct one *x)
 	    (json_int_t)p->price_frozen_penalty_pm);
 }
 
-static int64_t rate(const char *fp, const char *fr, const char *tp, const char *tr)
+static int64_t egress_rate(const char *fp, const char *fr, const char *tp, const char *tr)
 {
 	return fp != NULL ? egress_micros_per_gb(fp, fr != NULL ? fr : "", tp, tr) : 0;
 }
@@ -200,14 +201,15 @@ static json_t *rates_json(const struct one *x)
 	bool home = x->spec.data_region == NULL && strcmp(o->provider, "aws") == 0;
 
 	return json_pack("{s:I, s:I, s:I}", "restore",
-	    (json_int_t)rate(fp, fr, o->provider, o->region), "upload",
+	    (json_int_t)egress_rate(fp, fr, o->provider, o->region), "upload",
 	    (json_int_t)(x->job.store_provider != NULL
-		    ? rate(o->provider, o->region, x->job.store_provider, x->job.store_region)
+		    ? egress_rate(o->provider, o->region, x->job.store_provider,
+			  x->job.store_region)
 		    : 0),
 	    "data",
-	    (json_int_t)(home
-		    ? rate("aws", o->region, "aws", "")
-		    : rate(x->spec.data_provider, x->spec.data_region, o->provider, o->region)));
+	    (json_int_t)(home ? egress_rate("aws", o->region, "aws", "")
+			      : egress_rate(x->spec.data_provider, x->spec.data_region, o->provider,
+				    o->region)));
 }
 
 int main(int argc, char **argv)

@@ -55,7 +55,7 @@ static struct offer offer_make(int32_t id, enum spot_market market, int64_t pric
 		.launch_source = "test" };
 }
 
-static void rank(struct setting *s, size_t n)
+static void setting_rank(struct setting *s, size_t n)
 {
 	s->spec.asks = &s->ask;
 	s->spec.asks_n = 1;
@@ -84,7 +84,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct montecarlo_out play(struct setting *s, size_t runs, uint64_t seed, double deadline_h)
+static struct montecarlo_out setting_play(struct setting *s, size_t runs, uint64_t seed,
+    double deadline_h)
 {
 	struct montecarlo_out m;
 
@@ -130,16 +131,15 @@ static void the_mean_is_the_expectation_when_there_is_one_pool(void **state)
 		struct score_terms t;
 		struct montecarlo_out m;
 
-		/* Certain to launch, and the hazard is known: what is left is what both work
-		 * out. */
+		/* Certain to launch, and the hazard is known: both compute the rest. */
 		s->offers[0] = offer_make(1, SPOT_MARKET_SPOT, 1000000, hazard);
 		s->offers[0].hazard_lo = s->offers[0].hazard_hi = hazard;
 		s->offers[0].launch = 1;
 		s->spec.checkpoint.path = i % 2 == 0 ? "ckpt" : NULL;
-		rank(s, 1);
+		setting_rank(s, 1);
 		assert_int_equal(s->ranking.usable, 1);
 		score_explain(&s->ranking.scores[0], &t);
-		m = play(s, 20000, 7, 0);
+		m = setting_play(s, 20000, 7, 0);
 		assert_int_equal(m.unfinished, 0);
 		assert_true(fabs((double)m.cost_mean_micros / (double)t.total_micros - 1) < 0.03);
 		assert_true(fabs(m.interruptions / t.interruptions - 1) < 0.06);
@@ -160,9 +160,9 @@ static void a_gang_costs_what_its_score_says(void **state)
 	s->offers[0] = offer_make(1, SPOT_MARKET_SPOT, 1000000, 0.03);
 	s->offers[0].hazard_lo = s->offers[0].hazard_hi = 0.03;
 	s->offers[0].launch = 1;
-	rank(s, 1);
+	setting_rank(s, 1);
 	gang_whole(&s->ranking.scores[0], 4, &g);
-	one = play(s, 20000, 7, 0);
+	one = setting_play(s, 20000, 7, 0);
 	montecarlo_run(s->a,
 	    &(struct montecarlo_in){ .ranking = &s->ranking,
 		.runs = 20000,
@@ -184,10 +184,10 @@ static void the_same_seed_gives_the_same_figures(void **state)
 	s->offers[0] = offer_make(1, SPOT_MARKET_SPOT, 1000000, 0.1);
 	s->offers[1] = offer_make(2, SPOT_MARKET_SPOT, 1200000, 0.1);
 	s->offers[2] = offer_make(3, SPOT_MARKET_ON_DEMAND, 3000000, 0.0005);
-	rank(s, 3);
-	a = play(s, 0, 1, 14);
-	b = play(s, 0, 1, 14);
-	c = play(s, 0, 2, 14);
+	setting_rank(s, 3);
+	a = setting_play(s, 0, 1, 14);
+	b = setting_play(s, 0, 1, 14);
+	c = setting_play(s, 0, 2, 14);
 	assert_int_equal(a.runs, MONTECARLO_RUNS);
 	assert_memory_equal(&a, &b, sizeof(a));
 	assert_true(a.cost_p50_micros != c.cost_p50_micros);
@@ -207,8 +207,8 @@ static void a_long_job_in_a_bad_pool_gets_fewer_runs(void **state)
 		s->offers[i] = offer_make(i + 1, SPOT_MARKET_SPOT, 1000000, 2.0);
 	}
 	s->job.work_left_s = 3600 * 1000;
-	rank(s, 4);
-	m = play(s, 0, 1, 0);
+	setting_rank(s, 4);
+	m = setting_play(s, 0, 1, 0);
 	assert_int_equal(m.runs, MONTECARLO_LEAST);
 	assert_true(m.interruptions > 1000 && m.unfinished < m.runs);
 }
@@ -220,14 +220,14 @@ static void later_deadlines_are_met_more_often(void **state)
 
 	s->offers[0] = offer_make(1, SPOT_MARKET_SPOT, 1000000, 0.5);
 	s->spec.checkpoint.interval_s = 3600;
-	rank(s, 1);
+	setting_rank(s, 1);
 	for (double h = 10; h < 20; h += 0.5) {
-		double odds = play(s, 4000, 3, h).deadline_odds;
+		double odds = setting_play(s, 4000, 3, h).deadline_odds;
 
 		assert_true(odds >= last);
 		last = odds;
 	}
-	assert_true(play(s, 4000, 3, 10.1).deadline_odds < 0.2);
+	assert_true(setting_play(s, 4000, 3, 10.1).deadline_odds < 0.2);
 	assert_true(last > 0.95);
 }
 
@@ -239,11 +239,11 @@ static void on_demand_saves_a_deadline_that_spot_alone_would_miss(void **state)
 	s->offers[0] = offer_make(1, SPOT_MARKET_SPOT, 1000000, 1.5);
 	s->offers[1] = offer_make(2, SPOT_MARKET_ON_DEMAND, 4000000, 0.0001);
 	s->offers[1].launch = 1;
-	rank(s, 1);
-	alone = play(s, 4000, 3, 12);
-	rank(s, 2);
+	setting_rank(s, 1);
+	alone = setting_play(s, 4000, 3, 12);
+	setting_rank(s, 2);
 	assert_int_equal(s->ranking.scores[0].offer->pool_id, 1);
-	helped = play(s, 4000, 3, 12);
+	helped = setting_play(s, 4000, 3, 12);
 	assert_true(helped.deadline_odds > alone.deadline_odds + 0.2);
 	assert_true(helped.on_demand_h > 0 && alone.on_demand_h == 0);
 	assert_true(helped.cost_mean_micros > alone.cost_mean_micros);
@@ -263,7 +263,7 @@ static void nobody_falls_back_on_what_would_be_late(void **state)
 	s->offers[3].launch = 1;
 	s->ask.gpus = slow_or_fast;
 	s->ask.gpus_n = 2;
-	rank(s, 4);
+	setting_rank(s, 4);
 	assert_int_equal(s->ranking.usable, 4);
 	m = play_from(s, 1, 20);
 	assert_true(m.deadline_odds > 0.95);
@@ -290,11 +290,11 @@ static void prices_go_back_to_their_mean(void **state)
 	s->offers[0].price_cover = 1;
 	s->job.work_left_s = 14 * 86400;
 	s->policy.price_reversion_s = 7 * 86400;
-	rank(s, 1);
+	setting_rank(s, 1);
 	score_explain(&s->ranking.scores[0], &t);
 	/* Two reversion times: 1 - (1 - e^-2) / 2 of the way, a little more by the restarts. */
 	assert_true(fabs((double)t.price_move_micros / 1e6 - (1 - (1 - exp(-2)) / 2)) < 0.02);
-	m = play(s, 10000, 4, 0);
+	m = setting_play(s, 10000, 4, 0);
 	assert_true(fabs((double)m.cost_mean_micros / (double)t.total_micros - 1) < 0.04);
 	assert_true(m.cost_p95_micros > m.cost_p50_micros);
 }
@@ -307,11 +307,11 @@ static void pools_that_fail_together_help_each_other_less(void **state)
 	s->offers[0] = offer_make(1, SPOT_MARKET_SPOT, 1000000, 1.0);
 	s->offers[1] = offer_make(2, SPOT_MARKET_SPOT, 1000000, 1.0);
 	s->offers[0].launch = s->offers[1].launch = 1;
-	rank(s, 2);
-	apart = play(s, 4000, 3, 0);
+	setting_rank(s, 2);
+	apart = setting_play(s, 4000, 3, 0);
 	s->hazards = hazard_model_build(s->a, s->offers, 2, &s->policy, 1);
 	assert_true(hazard_correlation(s->hazards, &s->offers[0], &s->offers[1]) > 0.01);
-	together = play(s, 4000, 3, 0);
+	together = setting_play(s, 4000, 3, 0);
 	assert_true(together.hours_mean > apart.hours_mean);
 }
 

@@ -35,9 +35,8 @@ static void gpu_names_match_by_whole_parts(void **state)
 	}
 }
 
-/* Each is a price that users of other tools met, or a real one that must pass. why: a piece of the
- * words; NULL = it passes. The numbers of issues are those of skypilot ("sky") and its catalog
- * ("cat"). */
+/* Prices that users of other tools met, and real ones that must pass. why: a piece of the words;
+ * NULL = it passes. Numbers are issues of skypilot ("sky") and its catalog ("cat"). */
 static const struct claim_case {
 	const char *what, *gpu;
 	int32_t milli;
@@ -91,7 +90,7 @@ static const struct claim_case {
 	{ "Lambda's A100", "A100-40GB", 1000, SPOT_MARKET_ON_DEMAND, 1290000, 1990000, 0, NULL },
 };
 
-static const char *judge(struct arena *a, const struct claim_case *k, int64_t effective_us)
+static const char *price_judge(struct arena *a, const struct claim_case *k, int64_t effective_us)
 {
 	struct spot_pool_key key = { "aws", "r", "z", "t", k->market };
 	struct spot_shape shape = { .gpu_name = k->gpu, .gpu_milli = k->milli };
@@ -127,7 +126,7 @@ static void bad_data_that_others_met_is_refused_and_real_prices_pass(void **stat
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(claims); i++) {
-		const char *why = judge(a, &claims[i], 0);
+		const char *why = price_judge(a, &claims[i], 0);
 
 		if (claims[i].why == NULL ? why != NULL
 					  : why == NULL || strstr(why, claims[i].why) == NULL) {
@@ -136,8 +135,8 @@ static void bad_data_that_others_met_is_refused_and_real_prices_pass(void **stat
 	}
 }
 
-/* sky 1437, 1438: old prices from a cache sent jobs to dearer pools. What a feed dates wrongly is
- * not believed; what is merely old ages by its feed (market_prices_age). */
+/* sky 1437, 1438: old prices from a cache sent jobs to dearer pools. A wrongly dated price is
+ * rejected. An old price ages by its feed (market_prices_age). */
 static void prices_of_another_time_are_refused(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
@@ -148,13 +147,13 @@ static void prices_of_another_time_are_refused(void **state)
 	const int64_t now = INT64_C(1790000000000000);
 
 	(void)state;
-	assert_null(judge(a, &ok, 0));
-	assert_null(judge(a, &ok, now));
-	assert_null(judge(a, &ok, now - 90 * 24 * SPOT_US_PER_HOUR));
-	assert_null(judge(a, &ok, now + SPOT_US_PER_HOUR));
+	assert_null(price_judge(a, &ok, 0));
+	assert_null(price_judge(a, &ok, now));
+	assert_null(price_judge(a, &ok, now - 90 * 24 * SPOT_US_PER_HOUR));
+	assert_null(price_judge(a, &ok, now + SPOT_US_PER_HOUR));
 	assert_non_null(
-	    strstr(judge(a, &ok, now + 30 * 24 * SPOT_US_PER_HOUR), "takes effect only"));
-	assert_non_null(strstr(judge(a, &ok, now / 1000), "unit of time"));
+	    strstr(price_judge(a, &ok, now + 30 * 24 * SPOT_US_PER_HOUR), "takes effect only"));
+	assert_non_null(strstr(price_judge(a, &ok, now / 1000), "unit of time"));
 }
 
 static void a_reply_that_contradicts_itself_is_refused(void **state)

@@ -1,5 +1,5 @@
-/* Expected dollars per finished work: what suits, the order, and what moves it. The arithmetic:
- * test_score.py. */
+/* Expected dollars per finished work: suitable offers, their order, and the terms that move it. The
+ * arithmetic: test_score.py. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -193,7 +193,7 @@ static void ask_random(struct rng *r, struct resource_ask *x, struct gpu_ask gpu
 }
 
 /* The quick match of rank.c is offer_refusal(), whatever is asked for. */
-static void what_suits_is_what_offer_refusal_says(void **state)
+static void suitable_offers_are_those_without_a_refusal(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct rank_policy p;
@@ -272,7 +272,8 @@ static void own_step_rates_correct_the_table(void **state)
 	assert_int_equal(rank_work_left_s(&job, 5000, 360000), 360000);
 }
 
-/* Saving costs time, losing costs more: the interval follows what reclaims without a save cost. */
+/* Saving costs time, losing costs more: the interval follows the cost of reclaims without a
+ * save. */
 static void the_interval_is_the_cheapest_one(void **state)
 {
 	const char *source;
@@ -372,7 +373,7 @@ int main(void)
 		cmocka_unit_test(a_cheap_pool_that_dies_often_loses_against_a_calm_one),
 		cmocka_unit_test(refused_offers_have_a_reason_in_words),
 		cmocka_unit_test(the_order_is_the_same_whatever_the_input_order),
-		cmocka_unit_test(what_suits_is_what_offer_refusal_says),
+		cmocka_unit_test(suitable_offers_are_those_without_a_refusal),
 		cmocka_unit_test(the_cheapest_in_time_is_found_and_else_the_fastest),
 		cmocka_unit_test(own_step_rates_correct_the_table),
 		cmocka_unit_test(the_interval_is_the_cheapest_one),

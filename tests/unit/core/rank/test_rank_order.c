@@ -1,5 +1,5 @@
-/* A ranking is what ranking each offer alone and sorting would give, in every field, whatever the
- * market: its size, its order, where its names stand, what is refused. */
+/* A ranking equals ranking each offer alone and sorting, in every field, whatever the market. The
+ * fields are its size, its order, the place of its names, its refusals. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -27,7 +27,7 @@ struct world {
 	struct rank_policy policy;
 };
 
-static double unit(struct world *w, double lo, double hi)
+static double unit_draw(struct world *w, double lo, double hi)
 {
 	return lo + (hi - lo) * rng_unit(&w->r);
 }
@@ -62,15 +62,15 @@ static void offer_random(struct world *w, struct offer *o, int32_t id)
 		.quota_used = (int64_t)rng_below(r, 10) };
 	if (rng_below(r, 5) != 0) {
 		o->has_hazard = true;
-		o->hazard = rng_below(r, 30) == 0 ? 30 : unit(w, 1e-4, 0.3);
+		o->hazard = rng_below(r, 30) == 0 ? 30 : unit_draw(w, 1e-4, 0.3);
 		o->hazard_lo = o->hazard / 2;
 		o->hazard_hi = o->hazard * 2;
 		o->hazard_source = o->launch_source = "test";
-		o->launch = unit(w, 0.01, 1);
+		o->launch = unit_draw(w, 0.01, 1);
 	}
 	if (o->market == SPOT_MARKET_SPOT && rng_below(r, 2) == 0) {
-		o->price_mean = unit(w, 0.5, 3);
-		o->price_var = unit(w, 0, 1);
+		o->price_mean = unit_draw(w, 0.5, 3);
+		o->price_var = unit_draw(w, 0, 1);
 		o->price_cover = rng_unit(r);
 	}
 }
@@ -154,7 +154,7 @@ static void assert_same(const struct score *a, const struct score *b)
 }
 
 /* Ranks each alone; returns how many suit. */
-static size_t naive(struct world *w, struct score *scores, struct refused *refused,
+static size_t rank_each(struct world *w, struct score *scores, struct refused *refused,
     size_t *ret_refused)
 {
 	size_t n = 0;
@@ -192,7 +192,7 @@ static void a_ranking_is_that_of_each_offer_alone_sorted(void **state)
 		world_make(&w, a, seed);
 		scores = arena_array(a, w.n + 1, sizeof(*scores));
 		refused = arena_array(a, w.n + 1, sizeof(*refused));
-		n = naive(&w, scores, refused, &out);
+		n = rank_each(&w, scores, refused, &out);
 		rank_run(a, w.offers, w.n, &w.job, &w.policy, 5, &k);
 		assert_int_equal(k.usable, n);
 		assert_int_equal(k.refused_n, out);

@@ -50,7 +50,7 @@ static void bench_open(struct bench *b)
 	rank_policy_default(&b->policy);
 }
 
-static void ranked(struct arena *a, const struct bench *b, struct ranking *r)
+static void bench_rank(struct arena *a, const struct bench *b, struct ranking *r)
 {
 	rank_run(a, &b->offer, 1, &b->job, &b->policy, 1, r);
 }
@@ -155,7 +155,7 @@ static void refused_is(const struct bench *b, const char *words)
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct ranking r;
 
-	ranked(a, b, &r);
+	bench_rank(a, b, &r);
 	assert_int_equal(r.usable, 0);
 	assert_int_equal(r.refused_n, 1);
 	assert_string_equal(refusal_words(a, &r, &r.refused[0]), words);
@@ -169,7 +169,7 @@ static void a_refusal_has_words_for_each_reason(void **state UNUSED)
 	struct bench b;
 
 	bench_open(&b);
-	ranked(a, &b, &r);
+	bench_rank(a, &b, &r);
 	assert_int_equal(r.usable, 1);
 	none.offer = &b.offer;
 	assert_string_equal(refusal_words(a, &r, &none), "");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Works out the score of random cases on its own, from what score_cases printed, and compares every term.
+"""Works out the score of random cases on its own, from the output of score_cases, and compares every term.
 
     test_score.py SCORE_CASES [N [SEED]]
 
@@ -186,7 +186,7 @@ def score(c):
 
 
 def sums(t):
-    """What a person adds up from the printed terms alone."""
+    """Adds up the printed terms, as a person would."""
     assert t['price_micros'] == t['price_now_micros'] + t['price_move_micros'] + t['penalty_micros'], t
     assert t['egress_micros'] == t['restore_micros'] + t['upload_micros'] + t['data_micros'], t
     assert t['total_micros'] == t['compute_micros'] + t['egress_micros'], t

@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static bool near(double a, double b)
+static bool is_near(double a, double b)
 {
 	return fabs(a - b) < 1e-9 * fmax(1, fabs(b));
 }
@@ -56,10 +56,11 @@ static void speed_is_the_ratio_of_flops_or_else_of_bandwidth(void **state UNUSED
 	AUTO(arena) struct arena *a = arena_new(0);
 
 	/* 989.4 / 312 dense FP16 TFLOPS. */
-	assert_true(near(gpu_speed_table(&asked_make(a, "A100", 1000)->spec, "H100-80GB-SXM"),
+	assert_true(is_near(gpu_speed_table(&asked_make(a, "A100", 1000)->spec, "H100-80GB-SXM"),
 	    989.4 / 312));
 	/* The A10G has no figure for FP16: 600.2 / 320 GB/s. */
-	assert_true(near(gpu_speed_table(&asked_make(a, "T4", 1000)->spec, "A10G"), 600.2 / 320));
+	assert_true(
+	    is_near(gpu_speed_table(&asked_make(a, "T4", 1000)->spec, "A10G"), 600.2 / 320));
 	/* Nothing is known of the T4G, and the table does not have the other at all. */
 	assert_true(gpu_speed_table(&asked_make(a, "T4", 1000)->spec, "T4G") == 1);
 	assert_true(gpu_speed_table(&asked_make(a, "T4G", 1000)->spec, "T4") == 1);
@@ -76,8 +77,8 @@ static void throughput_counts_the_gpus_of_the_machine(void **state UNUSED)
 	struct offer eight = offer_of("A100-80GB", 8000), one = offer_of("H100-80GB-SXM", 1000),
 		     none = offer_of("", 0);
 
-	assert_true(near(rank_throughput(&x->spec, &eight), 2));
-	assert_true(near(rank_throughput(&x->spec, &one), 989.4 / 312 / 4));
+	assert_true(is_near(rank_throughput(&x->spec, &eight), 2));
+	assert_true(is_near(rank_throughput(&x->spec, &one), 989.4 / 312 / 4));
 	assert_true(rank_throughput(&x->spec, &none) == 1);
 	x->gpu.milli = 0;
 	assert_true(rank_throughput(&x->spec, &eight) == 1);
@@ -96,10 +97,10 @@ static void step_rates_are_read_line_by_line(void **state UNUSED)
 	assert_int_equal(gpu_rates_parse(a, "L4 1000 20.5 2\nnonsense\n\nT4 500 7 0.25\n", &r), 2);
 	assert_string_equal(r[0].gpu, "L4");
 	assert_int_equal(r[0].gpu_milli, 1000);
-	assert_true(near(r[0].steps, 20.5) && near(r[0].hours, 2));
+	assert_true(is_near(r[0].steps, 20.5) && is_near(r[0].hours, 2));
 	assert_string_equal(r[1].gpu, "T4");
 	assert_int_equal(r[1].gpu_milli, 500);
-	assert_true(near(r[1].steps, 7) && near(r[1].hours, 0.25));
+	assert_true(is_near(r[1].steps, 7) && is_near(r[1].hours, 0.25));
 }
 
 static void rates_without_steps_hours_or_gpus_count_for_nothing(void **state UNUSED)
@@ -112,7 +113,7 @@ static void rates_without_steps_hours_or_gpus_count_for_nothing(void **state UNU
 
 	x->job.rates = bad;
 	x->job.rates_n = ARRAY_LEN(bad);
-	assert_true(near(gpu_speed(&x->job, "L4", &hours), 121.0 / 65));
+	assert_true(is_near(gpu_speed(&x->job, "L4", &hours), 121.0 / 65));
 	assert_true(hours == 0);
 	assert_true(gpu_speed(&x->job, "T4", &hours) == 1);
 	assert_true(hours == 0);
@@ -129,15 +130,15 @@ static void a_measured_gpu_outweighs_the_table_by_its_hours(void **state UNUSED)
 
 	x->job.rates = rates;
 	x->job.rates_n = 2;
-	/* Half an hour of the table's 121 / 65, and one and a half of what was seen. */
-	assert_true(
-	    near(gpu_speed(&x->job, "l4", &hours), (121.0 / 65 * 0.5 + 1.5 * 1.5) / (0.5 + 1.5)));
-	assert_true(near(hours, 1.5));
+	/* Half an hour of the table's 121 / 65, and one and a half of the measured rate. */
+	assert_true(is_near(gpu_speed(&x->job, "l4", &hours),
+	    (121.0 / 65 * 0.5 + 1.5 * 1.5) / (0.5 + 1.5)));
+	assert_true(is_near(hours, 1.5));
 	/* Without the T4 the reference's rate follows from the L4's and the table. */
 	x->job.rates = &rates[1];
 	x->job.rates_n = 1;
-	assert_true(near(gpu_speed(&x->job, "L4", &hours), 121.0 / 65));
-	assert_true(near(hours, 1.5));
+	assert_true(is_near(gpu_speed(&x->job, "L4", &hours), 121.0 / 65));
+	assert_true(is_near(hours, 1.5));
 	x->spec.asks_n = 1;
 	assert_true(gpu_speed(&x->job, "L4", &hours) == 1);
 	assert_true(hours == 0);

@@ -1,5 +1,5 @@
-/* Workload classes: what a job file gets that does not say, what the configuration may change, and
- * what is refused. */
+/* Workload classes: the defaults of a job file, the settings that the configuration may change, and
+ * refusals. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/str.h"
@@ -28,7 +28,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct job_spec *parsed(const char *class, const char *resources, const char *ours)
+static struct job_spec *spec_parse(const char *class, const char *resources, const char *ours)
 {
 	const char *text = arena_printf(arena,
 	    "name: x\nresources: {%s}\nrun: \"true\"\nconfig: {spotctl: {class: %s%s}}\n",
@@ -42,9 +42,9 @@ static struct job_spec *parsed(const char *class, const char *resources, const c
 	return s;
 }
 
-static struct job_spec *applied(const char *class, const char *resources, const char *ours)
+static struct job_spec *class_parse(const char *class, const char *resources, const char *ours)
 {
-	struct job_spec *s = parsed(class, resources, ours);
+	struct job_spec *s = spec_parse(class, resources, ours);
 	struct spot_err err = { 0 };
 
 	assert_int_equal(class_apply(arena, class_get(&table, class), s, &err), SPOT_OK);
@@ -59,7 +59,8 @@ static void every_class_of_the_job_file_has_a_policy(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		assert_string_equal(class_get(&table, names[i])->name, names[i]);
-		assert_string_equal(parsed(names[i], "accelerators: T4:1", "")->class, names[i]);
+		assert_string_equal(spec_parse(names[i], "accelerators: T4:1", "")->class,
+		    names[i]);
 	}
 	assert_null(class_get(&table, "night"));
 }
@@ -67,24 +68,25 @@ static void every_class_of_the_job_file_has_a_policy(void **state)
 static void serving_and_dev_are_not_interrupted_unless_the_file_says_so(void **state)
 {
 	(void)state;
-	assert_false(applied("serving", "accelerators: T4:1", "")->interruptible);
-	assert_false(applied("dev", "accelerators: T4:1", "")->interruptible);
+	assert_false(class_parse("serving", "accelerators: T4:1", "")->interruptible);
+	assert_false(class_parse("dev", "accelerators: T4:1", "")->interruptible);
 	assert_true(
-	    applied("serving", "accelerators: T4:1", ", interruptible: true")->interruptible);
-	assert_true(applied("dev", "accelerators: T4:1, use_spot: true", "")->interruptible);
-	assert_true(applied("training", "accelerators: T4:1", "")->interruptible);
+	    class_parse("serving", "accelerators: T4:1", ", interruptible: true")->interruptible);
+	assert_true(class_parse("dev", "accelerators: T4:1, use_spot: true", "")->interruptible);
+	assert_true(class_parse("training", "accelerators: T4:1", "")->interruptible);
 	assert_false(
-	    applied("training", "accelerators: T4:1", ", interruptible: false")->interruptible);
+	    class_parse("training", "accelerators: T4:1", ", interruptible: false")->interruptible);
 }
 
 static void the_priority_of_the_class_counts_where_the_file_has_none(void **state)
 {
 	(void)state;
-	assert_int_equal(applied("serving", "accelerators: T4:1", "")->priority, 100);
-	assert_int_equal(applied("serving", "accelerators: T4:1, priority: 0", "")->priority, 0);
-	assert_int_equal(applied("sweep", "accelerators: T4:1", "")->priority, -20);
-	assert_true(applied("serving", "accelerators: T4:1", "")->not_preemptible);
-	assert_false(applied("training", "accelerators: T4:1", "")->not_preemptible);
+	assert_int_equal(class_parse("serving", "accelerators: T4:1", "")->priority, 100);
+	assert_int_equal(class_parse("serving", "accelerators: T4:1, priority: 0", "")->priority,
+	    0);
+	assert_int_equal(class_parse("sweep", "accelerators: T4:1", "")->priority, -20);
+	assert_true(class_parse("serving", "accelerators: T4:1", "")->not_preemptible);
+	assert_false(class_parse("training", "accelerators: T4:1", "")->not_preemptible);
 }
 
 static void a_class_has_the_gpus_of_its_tiers_only(void **state)
@@ -95,16 +97,16 @@ static void a_class_has_the_gpus_of_its_tiers_only(void **state)
 
 	(void)state;
 	assert_int_equal(class_set(c, "tiers", "T4, L4,A100-80GB", &err), SPOT_OK);
-	s = applied("eval", "accelerators: {H100: 1, L4: 2}", "");
+	s = class_parse("eval", "accelerators: {H100: 1, L4: 2}", "");
 	assert_int_equal(s->asks[0].gpus_n, 1);
 	assert_string_equal(s->asks[0].gpus[0].gpu, "L4");
 	/* A family is narrowed to the member that the class may have. */
-	s = applied("eval", "accelerators: A100:1", "");
+	s = class_parse("eval", "accelerators: A100:1", "");
 	assert_string_equal(s->asks[0].gpus[0].gpu, "A100-80GB");
-	s = parsed("eval", "accelerators: H100:1", "");
+	s = spec_parse("eval", "accelerators: H100:1", "");
 	assert_int_equal(class_apply(arena, c, s, &err), SPOT_INVALID);
 	assert_non_null(strstr(err.text, "class eval may have T4, L4, A100-80GB only"));
-	assert_non_null(strstr(class_words(arena, c, applied("eval", "accelerators: T4:1", "")),
+	assert_non_null(strstr(class_words(arena, c, class_parse("eval", "accelerators: T4:1", "")),
 	    "tiers T4, L4, A100-80GB"));
 }
 
@@ -115,11 +117,11 @@ static void an_alternative_without_an_allowed_gpu_is_left_out(void **state)
 
 	(void)state;
 	assert_int_equal(class_set(class_find(&table, "eval"), "tiers", "T4", &err), SPOT_OK);
-	s = applied("eval", "any_of: [{accelerators: H100:1}, {accelerators: T4:4}]", "");
+	s = class_parse("eval", "any_of: [{accelerators: H100:1}, {accelerators: T4:4}]", "");
 	assert_int_equal(s->asks_n, 1);
 	assert_int_equal(s->asks[0].gpus[0].milli, 4000);
-	/* What asks for no GPU has none to be refused. */
-	assert_int_equal(applied("eval", "cpus: 4+", "")->asks_n, 1);
+	/* A job that asks for no GPU has none to be refused. */
+	assert_int_equal(class_parse("eval", "cpus: 4+", "")->asks_n, 1);
 }
 
 static void a_type_that_is_named_counts_by_its_gpu(void **state)
@@ -153,7 +155,7 @@ static void a_type_that_is_named_counts_by_its_gpu(void **state)
 	(void)state;
 	assert_int_equal(class_set(c, "tiers", "T4, L4", &err), SPOT_OK);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct job_spec *s = applied("eval", cases[i].resources, "");
+		struct job_spec *s = class_parse("eval", cases[i].resources, "");
 
 		if ((class_types_check(arena, c, s, market, ARRAY_LEN(market), &err) == SPOT_OK) !=
 		    cases[i].good) {
@@ -167,7 +169,7 @@ static void a_type_that_is_named_counts_by_its_gpu(void **state)
 	/* Without tiers nothing is limited. */
 	c = class_find(&table, "training");
 	assert_int_equal(class_types_check(arena, c,
-			     applied("training", "instance_type: p5.48xlarge", ""), market, 3,
+			     class_parse("training", "instance_type: p5.48xlarge", ""), market, 3,
 			     &err),
 	    SPOT_OK);
 }
@@ -200,7 +202,7 @@ static void ranking_holds_to_the_tiers_of_a_stored_job(void **state)
 	(void)state;
 	rank_policy_default(&policy);
 	assert_int_equal(class_set(class_find(&table, "eval"), "tiers", "T4", &err), SPOT_OK);
-	j = jobspec_to_json(applied("eval", "instance_type: x", ""));
+	j = jobspec_to_json(class_parse("eval", "instance_type: x", ""));
 	assert_int_equal(jobspec_from_json(arena, j, &back, &err), SPOT_OK);
 	json_decref(j);
 	job.spec = back;
@@ -220,14 +222,15 @@ static void the_words_say_what_the_class_means(void **state)
 				  *serving = class_get(&table, "serving");
 
 	(void)state;
-	assert_non_null(strstr(class_words(arena, eval, applied("eval", "accelerators: T4:1", "")),
-	    "eval: fault-tolerant, may be interrupted, so spot by default"));
 	assert_non_null(
-	    strstr(class_words(arena, serving, applied("serving", "accelerators: T4:1", "")),
+	    strstr(class_words(arena, eval, class_parse("eval", "accelerators: T4:1", "")),
+		"eval: fault-tolerant, may be interrupted, so spot by default"));
+	assert_non_null(
+	    strstr(class_words(arena, serving, class_parse("serving", "accelerators: T4:1", "")),
 		"on-demand or reserved capacity only"));
 	assert_non_null(
 	    strstr(class_words(arena, serving,
-		       applied("serving", "accelerators: T4:1", ", interruptible: true")),
+		       class_parse("serving", "accelerators: T4:1", ", interruptible: true")),
 		"its file says"));
 }
 
@@ -238,30 +241,33 @@ static void how_long_spot_is_waited_for_and_what_counts_when_it_is_late(void **s
 	struct spot_err err = { 0 };
 
 	(void)state;
-	assert_int_equal(applied("training", "accelerators: T4:1", "")->patience_s, -1);
-	assert_int_equal(applied("sweep", "accelerators: T4:1", "")->patience_s, 86400);
-	assert_int_equal(applied("batch_inference", "accelerators: T4:1", ", patience: 5m")
+	assert_int_equal(class_parse("training", "accelerators: T4:1", "")->patience_s, -1);
+	assert_int_equal(class_parse("sweep", "accelerators: T4:1", "")->patience_s, 86400);
+	assert_int_equal(class_parse("batch_inference", "accelerators: T4:1", ", patience: 5m")
 			     ->patience_s,
 	    300);
-	assert_int_equal(applied("sweep", "accelerators: T4:1", ", patience: 0s")->patience_s, 0);
-	assert_false(applied("training", "accelerators: T4:1", "")->late_cheapest);
+	assert_int_equal(class_parse("sweep", "accelerators: T4:1", ", patience: 0s")->patience_s,
+	    0);
+	assert_false(class_parse("training", "accelerators: T4:1", "")->late_cheapest);
 	assert_int_equal(class_set(c, "patience", "6h", &err), SPOT_OK);
 	assert_int_equal(class_set(c, "late", "cheapest", &err), SPOT_OK);
-	assert_int_equal(applied("training", "accelerators: T4:1", "")->patience_s, 6 * 3600);
-	assert_true(applied("training", "accelerators: T4:1", "")->late_cheapest);
-	assert_false(applied("training", "accelerators: T4:1", ", late: fastest")->late_cheapest);
-	assert_non_null(strstr(class_words(arena, c, applied("training", "accelerators: T4:1", "")),
-	    "waits up to 6h"));
+	assert_int_equal(class_parse("training", "accelerators: T4:1", "")->patience_s, 6 * 3600);
+	assert_true(class_parse("training", "accelerators: T4:1", "")->late_cheapest);
+	assert_false(
+	    class_parse("training", "accelerators: T4:1", ", late: fastest")->late_cheapest);
+	assert_non_null(
+	    strstr(class_words(arena, c, class_parse("training", "accelerators: T4:1", "")),
+		"waits up to 6h"));
 	assert_non_null(strstr(class_words(arena, c,
-				   applied("training", "accelerators: T4:1", ", deadline: 9h")),
+				   class_parse("training", "accelerators: T4:1", ", deadline: 9h")),
 	    "once late, what costs least"));
 	assert_int_equal(class_set(c, "patience", "default", &err), SPOT_OK);
-	assert_null(strstr(class_words(arena, c, applied("training", "accelerators: T4:1", "")),
+	assert_null(strstr(class_words(arena, c, class_parse("training", "accelerators: T4:1", "")),
 	    "waits up to"));
-	assert_int_equal(applied("training", "accelerators: T4:1", "")->patience_s, -1);
+	assert_int_equal(class_parse("training", "accelerators: T4:1", "")->patience_s, -1);
 }
 
-static void what_is_not_a_setting_is_refused_with_words(void **state)
+static void an_unknown_setting_is_refused_with_words(void **state)
 {
 	static const struct {
 		const char *key, *value, *word;
@@ -335,9 +341,9 @@ static void at_most_thirty_two_tiers_are_kept(void **state)
 	assert_non_null(strstr(err.text, "too long"));
 }
 
-static void what_the_class_decided_is_stored_with_the_job(void **state)
+static void the_classes_decisions_are_stored_with_the_job(void **state)
 {
-	json_t *j = jobspec_to_json(applied("serving", "accelerators: T4:1", ""));
+	json_t *j = jobspec_to_json(class_parse("serving", "accelerators: T4:1", ""));
 	struct job_spec *back;
 	struct spot_err err = { 0 };
 
@@ -373,9 +379,9 @@ int main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(
 		    how_long_spot_is_waited_for_and_what_counts_when_it_is_late, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_not_a_setting_is_refused_with_words, setup,
+		cmocka_unit_test_setup_teardown(an_unknown_setting_is_refused_with_words, setup,
 		    teardown),
-		cmocka_unit_test_setup_teardown(what_the_class_decided_is_stored_with_the_job,
+		cmocka_unit_test_setup_teardown(the_classes_decisions_are_stored_with_the_job,
 		    setup, teardown),
 	};
 

@@ -1,4 +1,4 @@
-/* The job file: what is accepted, and that every refusal names its line. */
+/* The job file: accepted texts, and refusals that name their line. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/sbuf.h"
@@ -48,7 +48,8 @@ static const char full[] =
     "    work: 2h\n"
     "    checkpoint: {path: ckpt, signal: SIGUSR2, interval: 10m, budget: 45s, size_gb: 1.5}\n";
 
-static enum spot_rc parse(struct arena *a, const char *t, struct job_spec **s, struct spot_err *err)
+static enum spot_rc spec_parse(struct arena *a, const char *t, struct job_spec **s,
+    struct spot_err *err)
 {
 	return jobspec_parse(a, (struct str){ t, strlen(t) }, NOW, s, NULL, NULL, err);
 }
@@ -92,7 +93,7 @@ static void a_full_file_is_understood_and_survives_storage(void **state)
 	struct spot_err err = { 0 };
 
 	(void)state;
-	assert_int_equal(parse(a, full, &s, &err), SPOT_OK);
+	assert_int_equal(spec_parse(a, full, &s, &err), SPOT_OK);
 	check_full(s);
 	assert_string_equal(s->secrets[0].value, "0123456789abcdef");
 	AUTO(json) json_t *j = jobspec_to_json(s);
@@ -114,18 +115,19 @@ static void the_three_forms_of_accelerators(void **state)
 	struct spot_err err = { 0 };
 
 	(void)state;
-	assert_int_equal(parse(a, "run: x\nresources: {accelerators: 'V100:4'}\n", &s, &err),
+	assert_int_equal(spec_parse(a, "run: x\nresources: {accelerators: 'V100:4'}\n", &s, &err),
 	    SPOT_OK);
 	assert_int_equal(s->asks[0].gpus[0].milli, 4000);
 	assert_int_equal(s->asks[0].use_spot, -1);
-	assert_int_equal(parse(a, "run: x\nresources: {accelerators: [A100:1, V100:0.5]}\n", &s,
-			     &err),
+	assert_int_equal(spec_parse(a, "run: x\nresources: {accelerators: [A100:1, V100:0.5]}\n",
+			     &s, &err),
 	    SPOT_OK);
 	assert_int_equal(s->asks[0].gpus[1].milli, 500);
-	assert_int_equal(parse(a, "run: x\nresources: {accelerators: L4}\n", &s, &err), SPOT_OK);
+	assert_int_equal(spec_parse(a, "run: x\nresources: {accelerators: L4}\n", &s, &err),
+	    SPOT_OK);
 	assert_int_equal(s->asks[0].gpus[0].milli, 1000);
-	assert_int_equal(parse(a, "{\"run\": \"x\", \"resources\": {\"accelerators\": null}}", &s,
-			     &err),
+	assert_int_equal(spec_parse(a, "{\"run\": \"x\", \"resources\": {\"accelerators\": null}}",
+			     &s, &err),
 	    SPOT_OK);
 	assert_int_equal(s->asks[0].gpus_n, 0);
 	assert_string_equal(s->class, "training");
@@ -146,7 +148,7 @@ static void a_budget_is_dollars_and_not_part_of_what_is_stored(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		assert_int_equal(parse(a,
+		assert_int_equal(spec_parse(a,
 				     arena_printf(a,
 					 "run: x\nconfig: {spotctl: {budget: %s, checkpoint: "
 					 "{path: c}}}\n",
@@ -160,10 +162,11 @@ static void a_budget_is_dollars_and_not_part_of_what_is_stored(void **state)
 	assert_int_equal(jobspec_from_json(a, doc, &back, &err), SPOT_OK);
 	assert_int_equal(back->budget_micros, 0);
 	json_decref(doc);
-	assert_int_equal(parse(a, "run: x\nconfig: {spotctl: {checkpoint: {path: c}}}\n", &s, &err),
+	assert_int_equal(spec_parse(a, "run: x\nconfig: {spotctl: {checkpoint: {path: c}}}\n", &s,
+			     &err),
 	    SPOT_OK);
 	assert_int_equal(s->budget_micros, 0);
-	assert_int_equal(parse(a, "run: x\nconfig:\n  spotctl:\n    budget: 5\n", &s, &err),
+	assert_int_equal(spec_parse(a, "run: x\nconfig:\n  spotctl:\n    budget: 5\n", &s, &err),
 	    SPOT_INVALID);
 	assert_non_null(strstr(err.text, "line 4, column"));
 	assert_non_null(strstr(err.text, "checkpoint.path"));
@@ -191,7 +194,12 @@ static const struct {
 	{ "run: x\nconfig: {spotctl: {data: {uri: 's3://b/c'}}}\n", "data.size" },
 	{ "run: x\nconfig: {spotctl: {data: {uri: 's3://b/c', size: -1GB}}}\n", "data.size" },
 	{ "run: x\nconfig: {spotctl: {data: {uri: 's3://b/c', size: GB}}}\n", "data.size" },
-	{ "run: x\nconfig: {spotctl: {data: {url: 's3://b/c'}}}\n", "unknown key 'url'" },
+	{ "run: x\nconfig: {spotctl: {data: {url: 's3://b/c'}}}\n",
+	    "unknown key 'url'; did you mean 'uri'?" },
+	{ "run: x\nresurces: {}\n",
+	    "line 2, column 1: job file: unknown key 'resurces'; did you mean 'resources'?" },
+	{ "run: x\nresources: {acelerators: V100}\n",
+	    "unknown key 'acelerators'; did you mean 'accelerators'?" },
 	{ "run: x\nconfig: {spotctl: {deadline: 2h, start_after: 3h}}\n",
 	    "not before the deadline" },
 	{ "run: x\nconfig: {spotctl: {off_peak: maybe}}\n", "line 2" },
@@ -293,15 +301,15 @@ static void refusals_name_the_place_and_what_to_do(void **state)
 		struct job_spec *s;
 		struct spot_err err = { 0 };
 
-		assert_int_equal(parse(a, refusals[i].text, &s, &err), SPOT_INVALID);
+		assert_int_equal(spec_parse(a, refusals[i].text, &s, &err), SPOT_INVALID);
 		if (strstr(err.text, refusals[i].says) == NULL) {
 			fail_msg("case %zu: '%s' does not say '%s'", i, err.text, refusals[i].says);
 		}
 	}
 }
 
-/* Each is what the machine takes at most, and one more. */
-static void what_no_machine_takes_is_refused_and_the_most_is_not(void **state)
+/* Each is the most that the machine takes, and one more. */
+static void more_than_any_machine_takes_is_refused_and_the_most_is_not(void **state)
 {
 	static const struct {
 		const char *before, *after;
@@ -333,12 +341,12 @@ static void what_no_machine_takes_is_refused_and_the_most_is_not(void **state)
 		struct job_spec *s;
 
 		memset(fill, 'v', cases[i].most);
-		if (parse(a, arena_printf(a, "%s%s%s", cases[i].before, fill, cases[i].after), &s,
-			&err) != SPOT_OK) {
+		if (spec_parse(a, arena_printf(a, "%s%s%s", cases[i].before, fill, cases[i].after),
+			&s, &err) != SPOT_OK) {
 			fail_msg("case %zu: %s", i, err.text);
 		}
 		fill[cases[i].most] = 'v';
-		assert_int_equal(parse(a,
+		assert_int_equal(spec_parse(a,
 				     arena_printf(a, "%s%s%s", cases[i].before, fill,
 					 cases[i].after),
 				     &s, &err),
@@ -368,7 +376,7 @@ static void all_variables_together_leave_room_for_arguments(void **state)
 			sbuf_printf(&text, "%s %c: ", i == 4 ? "secrets:\n" : "", 'A' + i);
 			sbuf_printf(&text, "%.*s\n", (1 << 17) - 11 + (over && i == 0), fill);
 		}
-		assert_int_equal(parse(a, text.p, &s, &err), over ? SPOT_INVALID : SPOT_OK);
+		assert_int_equal(spec_parse(a, text.p, &s, &err), over ? SPOT_INVALID : SPOT_OK);
 		assert_true(!over ||
 		    strstr(err.text,
 			"line 8, column 2: envs and secrets have more than 1024 KiB together") !=
@@ -383,9 +391,10 @@ static void mounts_need_a_store_that_can_sign(void **state)
 	struct spot_err err = { 0 };
 
 	(void)state;
-	assert_int_equal(
-	    parse(a, "run: x\nfile_mounts:\n  a: s3://bucket/k\n  ~/b: {source: gs://bucket/k}\n",
-		&s, &err),
+	assert_int_equal(spec_parse(a,
+			     "run: x\nfile_mounts:\n  a: s3://bucket/k\n  ~/b: {source: "
+			     "gs://bucket/k}\n",
+			     &s, &err),
 	    SPOT_OK);
 	assert_int_equal(jobspec_store_check(s, "s3://store/prefix", &err), SPOT_INVALID);
 	assert_non_null(strstr(err.text,
@@ -399,7 +408,7 @@ static void mounts_need_a_store_that_can_sign(void **state)
 	assert_int_equal(jobspec_store_check(s, "", &err), SPOT_INVALID);
 	assert_non_null(
 	    strstr(err.text, "line 3, column 6: file_mounts: a: the daemon has no object store"));
-	assert_int_equal(parse(a, "run: x\n", &bare, &err), SPOT_OK);
+	assert_int_equal(spec_parse(a, "run: x\n", &bare, &err), SPOT_OK);
 	assert_int_equal(jobspec_store_check(bare, "", &err), SPOT_OK);
 }
 
@@ -410,7 +419,7 @@ int main(void)
 		cmocka_unit_test(the_three_forms_of_accelerators),
 		cmocka_unit_test(a_budget_is_dollars_and_not_part_of_what_is_stored),
 		cmocka_unit_test(refusals_name_the_place_and_what_to_do),
-		cmocka_unit_test(what_no_machine_takes_is_refused_and_the_most_is_not),
+		cmocka_unit_test(more_than_any_machine_takes_is_refused_and_the_most_is_not),
 		cmocka_unit_test(all_variables_together_leave_room_for_arguments),
 		cmocka_unit_test(mounts_need_a_store_that_can_sign),
 	};

@@ -1,4 +1,4 @@
-/* The spellings that a job file may use for one value, and what of them is stored. */
+/* The spellings that a job file may use for one value, and their stored form. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/spec/jobspec.h"
@@ -10,7 +10,7 @@
 
 #define NOW (INT64_C(1767225600) * SPOT_US_PER_S) /* 2026-01-01T00:00:00Z */
 
-static struct job_spec *parsed(struct arena *a, const char *text)
+static struct job_spec *spec_parse(struct arena *a, const char *text)
 {
 	struct job_spec *s = NULL;
 	struct spot_err err = { 0 };
@@ -24,7 +24,7 @@ static struct job_spec *parsed(struct arena *a, const char *text)
 
 static const struct resource_ask *ask_of(struct arena *a, const char *resources)
 {
-	return parsed(a, arena_printf(a, "run: x\nresources: {%s}\n", resources))->asks;
+	return spec_parse(a, arena_printf(a, "run: x\nresources: {%s}\n", resources))->asks;
 }
 
 static void a_minimum_may_have_a_unit_and_a_plus(void **state UNUSED)
@@ -101,7 +101,7 @@ static void truth_has_two_spellings_and_may_be_left_out(void **state UNUSED)
 static void keys_without_a_value_change_nothing(void **state UNUSED)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct job_spec *s = parsed(a,
+	struct job_spec *s = spec_parse(a,
 	    "run: x\nname:\nnum_nodes:\nenvs:\nfile_mounts:\nresources:\n"
 	    "config: {spotctl: {deadline: , work: , off_peak: , checkpoint: }}\n");
 
@@ -112,14 +112,14 @@ static void keys_without_a_value_change_nothing(void **state UNUSED)
 	assert_int_equal(s->work_s, 0);
 	assert_int_equal(s->off_peak, -1);
 	assert_null(s->checkpoint.path);
-	assert_int_equal(parsed(a, "run: x\nconfig:\n")->num_nodes, 1);
-	assert_int_equal(parsed(a, "run: x\nconfig: {spotctl: }\n")->num_nodes, 1);
+	assert_int_equal(spec_parse(a, "run: x\nconfig:\n")->num_nodes, 1);
+	assert_int_equal(spec_parse(a, "run: x\nconfig: {spotctl: }\n")->num_nodes, 1);
 }
 
 static void times_are_moments_or_durations(void **state UNUSED)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct job_spec *s = parsed(a,
+	struct job_spec *s = spec_parse(a,
 	    "run: x\nconfig: {spotctl: {start_after: '2026-01-01T02:00:00Z', "
 	    "deadline: '2026-01-02T00:00:00Z', patience: 0s, late: fastest}}\n");
 
@@ -128,7 +128,7 @@ static void times_are_moments_or_durations(void **state UNUSED)
 	assert_int_equal(s->patience_s, 0);
 	assert_false(s->late_cheapest);
 	assert_true(s->late_said);
-	s = parsed(a, "run: x\nconfig: {spotctl: {start_after: 90m}}\n");
+	s = spec_parse(a, "run: x\nconfig: {spotctl: {start_after: 90m}}\n");
 	assert_int_equal(s->start_after_us, NOW + 90 * 60 * SPOT_US_PER_S);
 	assert_int_equal(s->patience_s, -1);
 }
@@ -140,11 +140,11 @@ static void a_save_interval_is_ours_the_jobs_or_never(void **state UNUSED)
 	struct spot_err err = { 0 };
 	json_t *j;
 
-	s = parsed(a, "run: x\nconfig: {spotctl: {checkpoint: {path: c, interval: auto}}}\n");
+	s = spec_parse(a, "run: x\nconfig: {spotctl: {checkpoint: {path: c, interval: auto}}}\n");
 	assert_true(!s->checkpoint.interval_off && s->checkpoint.interval_s == 0);
-	s = parsed(a, "run: x\nconfig: {spotctl: {checkpoint: {path: c, interval: }}}\n");
+	s = spec_parse(a, "run: x\nconfig: {spotctl: {checkpoint: {path: c, interval: }}}\n");
 	assert_true(!s->checkpoint.interval_off && s->checkpoint.interval_s == 0);
-	s = parsed(a, "run: x\nconfig: {spotctl: {checkpoint: {path: c, interval: never}}}\n");
+	s = spec_parse(a, "run: x\nconfig: {spotctl: {checkpoint: {path: c, interval: never}}}\n");
 	assert_true(s->checkpoint.interval_off);
 	j = jobspec_to_json(s);
 	assert_int_equal(jobspec_from_json(a, j, &back, &err), SPOT_OK);
@@ -171,7 +171,7 @@ static void a_key_without_effect_is_a_warning(void **state UNUSED)
 static void secrets_are_apart_from_what_is_stored(void **state UNUSED)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
-	struct job_spec *s = parsed(a, "run: x\nsecrets: {TOKEN: abc, KEY: def}\n");
+	struct job_spec *s = spec_parse(a, "run: x\nsecrets: {TOKEN: abc, KEY: def}\n");
 	json_t *secrets = jobspec_secrets(s), *stored = jobspec_to_json(s);
 	char *text = json_dumps(stored, 0);
 
@@ -185,7 +185,7 @@ static void secrets_are_apart_from_what_is_stored(void **state UNUSED)
 	json_decref(stored);
 }
 
-static void what_is_stored_must_be_an_object(void **state UNUSED)
+static void the_stored_form_must_be_an_object(void **state UNUSED)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	json_t *list = json_array(), *wrong = json_pack("{s:s, s:s}", "run", "x", "num_nodes", "2");
@@ -214,7 +214,7 @@ int main(void)
 		cmocka_unit_test(a_save_interval_is_ours_the_jobs_or_never),
 		cmocka_unit_test(a_key_without_effect_is_a_warning),
 		cmocka_unit_test(secrets_are_apart_from_what_is_stored),
-		cmocka_unit_test(what_is_stored_must_be_an_object),
+		cmocka_unit_test(the_stored_form_must_be_an_object),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static char *shown(struct arena *a, const char *text)
+static char *source_shown(struct arena *a, const char *text)
 {
 	struct spot_err err = { 0 };
 	struct job_spec *s;
@@ -62,12 +62,12 @@ static void each_way_to_write_a_secret(void **state)
 		AUTO(arena) struct arena *a = arena_new(0);
 
 		if (cases[i].shown != NULL) {
-			assert_string_equal(shown(a, cases[i].text), cases[i].shown);
+			assert_string_equal(source_shown(a, cases[i].text), cases[i].shown);
 		}
 	}
 }
 
-static void what_repeats_a_secret_goes_too(void **state)
+static void repetitions_of_a_secret_go_too(void **state)
 {
 	static const struct {
 		const char *text, *shown;
@@ -91,7 +91,7 @@ static void what_repeats_a_secret_goes_too(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		AUTO(arena) struct arena *a = arena_new(0);
 
-		assert_string_equal(shown(a, cases[i].text), cases[i].shown);
+		assert_string_equal(source_shown(a, cases[i].text), cases[i].shown);
 	}
 }
 
@@ -109,7 +109,7 @@ static void many_lines_in_a_large_file_take_no_time(void **state)
 			sbuf_printf(&text, "    %d\n", 100000000 + v * 9000 + i);
 		}
 	}
-	assert_non_null(strstr(shown(a, text.p), "not kept"));
+	assert_non_null(strstr(source_shown(a, text.p), "not kept"));
 }
 
 static void a_file_with_stars_is_not_taken_for_one_with_secrets(void **state)
@@ -119,8 +119,9 @@ static void a_file_with_stars_is_not_taken_for_one_with_secrets(void **state)
 	struct job_spec *s;
 
 	(void)state;
-	assert_int_equal(jobspec_parse(a, str_from(shown(a, "run: x\nsecrets:\n  A: b1\n  C: d\n")),
-			     0, &s, NULL, NULL, &err),
+	assert_int_equal(jobspec_parse(a,
+			     str_from(source_shown(a, "run: x\nsecrets:\n  A: b1\n  C: d\n")), 0,
+			     &s, NULL, NULL, &err),
 	    SPOT_INVALID);
 	assert_non_null(strstr(err.text, "line 3, column 6: secrets: A is starred out"));
 }
@@ -129,7 +130,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_way_to_write_a_secret),
-		cmocka_unit_test(what_repeats_a_secret_goes_too),
+		cmocka_unit_test(repetitions_of_a_secret_go_too),
 		cmocka_unit_test(many_lines_in_a_large_file_take_no_time),
 		cmocka_unit_test(a_file_with_stars_is_not_taken_for_one_with_secrets),
 	};

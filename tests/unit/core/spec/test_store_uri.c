@@ -1,4 +1,4 @@
-/* What names an object, and who signs for it. */
+/* The names of objects, and the provider that signs for each. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "core/spec/store_uri.h"
@@ -24,7 +24,7 @@ static void an_object_is_a_bucket_and_a_key(void **state)
 	assert_string_equal(u.bucket, "container");
 }
 
-static void what_no_vendor_takes_has_words(void **state)
+static void a_name_that_no_vendor_takes_is_refused_with_words(void **state)
 {
 	static const struct {
 		const char *uri, *says;
@@ -95,7 +95,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_object_is_a_bucket_and_a_key),
-		cmocka_unit_test(what_no_vendor_takes_has_words),
+		cmocka_unit_test(a_name_that_no_vendor_takes_is_refused_with_words),
 		cmocka_unit_test(a_provider_signs_for_its_own_cloud),
 	};
 

@@ -1,5 +1,5 @@
-/* What a backtest may know: picks by the prices of their time, and what unknown supply is taken
- * for. */
+/* A backtest's knowledge: it picks by the prices of their time, and has a rule for unknown
+ * supply. */
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/rng.h"
@@ -46,7 +46,7 @@ static void pools_are_picked_by_the_prices_of_their_time(void **state)
 	assert_int_equal(past_picks(a, pools, 4, 0, 100, 100, 9, &p), 3);
 }
 
-static void what_comes_later_changes_no_earlier_pick(void **state)
+static void later_data_changes_no_earlier_pick(void **state)
 {
 	AUTO(arena) struct arena *a = arena_new(0);
 	struct past_price prices[20][30], other[20][30];
@@ -101,7 +101,7 @@ static void unknown_supply_is_drawn_with_its_odds_and_hazard_and_known_supply_is
 		left += i > 0 && s[i - 1] == '1' && s[i] == '0';
 	}
 	assert_true(up > n * 69 / 100 && up < n * 71 / 100);
-	/* A sixth of 0.3 an hour, less what came back within the tick. */
+	/* A sixth of 0.3 an hour, less the pools that came back within the tick. */
 	assert_true((double)left / (double)held > 0.042 && (double)left / (double)held < 0.051);
 	past_fill(known, 4, 600 * SPOT_US_PER_S, 0.5, 0.1, &r);
 	assert_true(known[0] == '1' && known[2] == '0' && known[1] != '?' && known[3] != '?');
@@ -115,7 +115,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_price_holds_until_the_next_and_the_first_one_before),
 		cmocka_unit_test(pools_are_picked_by_the_prices_of_their_time),
-		cmocka_unit_test(what_comes_later_changes_no_earlier_pick),
+		cmocka_unit_test(later_data_changes_no_earlier_pick),
 		cmocka_unit_test(
 		    unknown_supply_is_drawn_with_its_odds_and_hazard_and_known_supply_is_kept),
 	};

@@ -1,6 +1,5 @@
-/* What holds for every policy there is: no deadline that is feasible on demand is missed, whatever
- * the supply does, and nothing is decided by what comes later. And what Uniform Progress and greedy
- * do. */
+/* Rules for every policy. It misses no deadline that is feasible on demand, whatever the supply
+ * does, and later data decides nothing. Also the decisions of Uniform Progress and greedy. */
 #include "trace_case.h"
 
 #define TICK (600 * SPOT_US_PER_S)
@@ -104,7 +103,7 @@ static void alter_from(struct rng *r, struct trace_case *c, size_t tick)
 	case_build(arena, c);
 }
 
-static void what_comes_later_changes_no_decision(void **state)
+static void later_data_changes_no_decision(void **state)
 {
 	struct rng r;
 	size_t differ = 0;
@@ -170,8 +169,8 @@ static struct trace_case job_on(const char *const *ups, size_t n, int64_t work_t
 static void uniform_progress_keeps_to_its_line(void **state)
 {
 	/* Line: half a tick of progress per tick. Idle at the start (not behind), behind from the
-	 * second tick on; on demand until spot is back and the lead is above two changeovers; then
-	 * idle while ahead. */
+	 * second tick on. Then on demand until spot is back and the lead is above two changeovers;
+	 * then idle while ahead. */
 	struct trace_case c = job_on((const char *const[]){ "000000110000000000000000" }, 1, 8, 16,
 	    60 * SPOT_US_PER_S);
 
@@ -242,7 +241,7 @@ static void the_last_safe_moment_is_exact(void **state)
 	v.elapsed_us = 3 * TICK;
 	assert_false(policy_spot_safe(&s, &v, 0));
 	v.held = POLICY_SPOT;
-	assert_true(policy_spot_safe(&s, &v, 0)); /* what runs loses nothing */
+	assert_true(policy_spot_safe(&s, &v, 0)); /* a running job loses nothing */
 	v.changeover_left_us = 2 * SPOT_US_PER_S;
 	assert_false(policy_spot_safe(&s, &v, 0));
 	v.elapsed_us = 5 * TICK;
@@ -268,7 +267,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(no_policy_misses_a_feasible_deadline),
 		cmocka_unit_test(no_policy_misses_against_supply_that_knows_it),
-		cmocka_unit_test(what_comes_later_changes_no_decision),
+		cmocka_unit_test(later_data_changes_no_decision),
 		cmocka_unit_test(uniform_progress_keeps_to_its_line),
 		cmocka_unit_test(greedy_waits_for_spot_until_the_last_safe_moment),
 		cmocka_unit_test(of_several_pools_the_cheapest_then_the_longest_up),

@@ -1,5 +1,5 @@
-/* policy_auto: by hand where the right choice is plain, and on seeded random supply for what must
- * always hold. */
+/* policy_auto: by hand if the right choice is plain, and on seeded random supply for the
+ * invariants. */
 #include "trace_case.h"
 #include "core/policy/policy_priv.h"
 
@@ -40,7 +40,7 @@ static struct trace_run run_text(const char *up, double work_h, double deadline_
 }
 
 /* n ticks: of each period the first `on` are up. */
-static char *pattern(size_t n, size_t on, size_t period)
+static char *pattern_text(size_t n, size_t on, size_t period)
 {
 	char *s = arena_alloc(arena, n + 1);
 
@@ -52,7 +52,7 @@ static char *pattern(size_t n, size_t on, size_t period)
 
 static void cheap_spot_that_lasts_is_taken_and_kept(void **state)
 {
-	struct trace_run r = run_text(pattern(600, 1, 1), 20, 30, 900000, 100, false);
+	struct trace_run r = run_text(pattern_text(600, 1, 1), 20, 30, 900000, 100, false);
 
 	(void)state;
 	assert_int_equal(r.changeovers, 1);
@@ -61,7 +61,7 @@ static void cheap_spot_that_lasts_is_taken_and_kept(void **state)
 
 static void without_spot_it_is_on_demand_once_and_in_time(void **state)
 {
-	struct trace_run r = run_text(pattern(600, 0, 1), 20, 30, 900000, 100, false);
+	struct trace_run r = run_text(pattern_text(600, 0, 1), 20, 30, 900000, 100, false);
 
 	(void)state;
 	assert_int_equal(r.changeovers, 1);
@@ -71,7 +71,7 @@ static void without_spot_it_is_on_demand_once_and_in_time(void **state)
 
 static void spot_that_costs_more_than_on_demand_is_left(void **state)
 {
-	struct trace_run r = run_text(pattern(600, 1, 1), 20, 30, 3500000, 100, false);
+	struct trace_run r = run_text(pattern_text(600, 1, 1), 20, 30, 3500000, 100, false);
 
 	(void)state;
 	assert_int_equal(r.spot_ticks, 0);
@@ -80,7 +80,7 @@ static void spot_that_costs_more_than_on_demand_is_left(void **state)
 static void a_night_without_spot_is_waited_out_when_there_is_room(void **state)
 {
 	/* 36 h up, 4 h down, again and again: 20 h of work in 48 h need no on demand. */
-	struct trace_run r = run_text(pattern(2000, 216, 240), 20, 48, 900000, 1400, false);
+	struct trace_run r = run_text(pattern_text(2000, 216, 240), 20, 48, 900000, 1400, false);
 
 	(void)state;
 	assert_int_equal(r.on_demand_ticks, 0);
@@ -89,7 +89,7 @@ static void a_night_without_spot_is_waited_out_when_there_is_room(void **state)
 static void flickering_spot_does_not_make_it_thrash(void **state)
 {
 	/* Up for one tick of three: no changeover of 12 minutes ever pays for itself in 10. */
-	struct trace_run r = run_text(pattern(1500, 1, 3), 20, 30, 900000, 600, false);
+	struct trace_run r = run_text(pattern_text(1500, 1, 3), 20, 30, 900000, 600, false);
 
 	(void)state;
 	assert_in_range(r.changeovers, 1, 3);
@@ -224,7 +224,7 @@ static void a_changeover_ends_on_a_line_of_the_grid(void **state)
 		double step_s = policy_dp_step_us(&s) / (double)SPOT_US_PER_S;
 
 		assert_true(fabs(step_s - (double)c[i].want_s) < 0.001);
-		s.tick_us = 3600 * SPOT_US_PER_S; /* never finer than what is seen */
+		s.tick_us = 3600 * SPOT_US_PER_S; /* never finer than the samples */
 		assert_true(policy_dp_step_us(&s) >= (double)s.tick_us);
 	}
 }
@@ -261,7 +261,7 @@ static void a_stretch_outlives_an_age_as_often_as_its_rate_says(void **state)
  * costs more. */
 static struct trace_run run_two(int64_t dear_price, double deadline_h)
 {
-	const char *ups[] = { pattern(1500, 24, 48), pattern(1500, 1, 1) };
+	const char *ups[] = { pattern_text(1500, 24, 48), pattern_text(1500, 1, 1) };
 	struct trace_case c;
 	struct trace_run ret;
 	struct spot_err err = { 0 };
@@ -366,11 +366,11 @@ static void no_deadline_is_missed_and_the_same_run_decides_the_same(void **state
 	}
 }
 
-static void what_comes_later_decides_nothing(void **state)
+static void later_data_decides_nothing(void **state)
 {
 	(void)state;
 	for (size_t at = 10; at < 180; at += 17) {
-		char *a = pattern(800, 20, 33), *b = pattern(800, 20, 33);
+		char *a = pattern_text(800, 20, 33), *b = pattern_text(800, 20, 33);
 		struct trace_run one, two;
 
 		for (size_t i = 300 + at; i < 800; i++) {
@@ -429,7 +429,7 @@ int main(void)
 		    teardown),
 		cmocka_unit_test_setup_teardown(
 		    no_deadline_is_missed_and_the_same_run_decides_the_same, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_comes_later_decides_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(later_data_decides_nothing, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What a trace file may be, and in which words the rest is refused. */
+/* The form of a trace file, and the words that refuse any other. */
 #include "unit.h"
 #include "base/arena.h"
 #include "base/text/str.h"
@@ -6,7 +6,7 @@
 
 static struct arena *arena;
 
-static enum spot_rc parse(const char *text, const char *path, struct trace *ret,
+static enum spot_rc trace_read(const char *text, const char *path, struct trace *ret,
     struct spot_err *err)
 {
 	*err = (struct spot_err){ 0 };
@@ -20,8 +20,9 @@ static void counts_are_read_and_compared_with_the_nodes_wanted(void **state)
 	const uint8_t *up;
 
 	(void)state;
-	assert_int_equal(parse("{\"metadata\": {\"gap_seconds\": 300, \"zone\": \"x\"}, \"data\": "
-			       "[0, 4, 16, 3.0], \"prices\": [1]}",
+	assert_int_equal(trace_read("{\"metadata\": {\"gap_seconds\": 300, \"zone\": \"x\"}, "
+				    "\"data\": "
+				    "[0, 4, 16, 3.0], \"prices\": [1]}",
 			     "a/b/us-east-2b_v100_1.json", &t, &err),
 	    SPOT_OK);
 	assert_int_equal(t.n, 4);
@@ -50,7 +51,8 @@ static void zone_and_region_come_from_the_file_name(void **state)
 		struct trace t;
 		struct spot_err err;
 
-		assert_int_equal(parse("{\"metadata\": {\"gap_seconds\": 60.0}, \"data\": [1]}",
+		assert_int_equal(trace_read("{\"metadata\": {\"gap_seconds\": 60.0}, \"data\": "
+					    "[1]}",
 				     cases[i].path, &t, &err),
 		    SPOT_OK);
 		assert_string_equal(t.zone, cases[i].zone);
@@ -58,7 +60,7 @@ static void zone_and_region_come_from_the_file_name(void **state)
 	}
 }
 
-static void what_is_no_trace_is_refused_with_file_and_place(void **state)
+static void an_invalid_trace_is_refused_with_file_and_place(void **state)
 {
 	static const struct {
 		const char *text, *words;
@@ -85,7 +87,7 @@ static void what_is_no_trace_is_refused_with_file_and_place(void **state)
 		struct trace t;
 		struct spot_err err;
 
-		assert_int_equal(parse(cases[i].text, "d/f.json", &t, &err), SPOT_INVALID);
+		assert_int_equal(trace_read(cases[i].text, "d/f.json", &t, &err), SPOT_INVALID);
 		if (strstr(err.text, cases[i].words) == NULL) {
 			fail_msg("'%s' lacks '%s'", err.text, cases[i].words);
 		}
@@ -122,7 +124,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(
 						counts_are_read_and_compared_with_the_nodes_wanted),
 		cmocka_unit_test(zone_and_region_come_from_the_file_name),
-		cmocka_unit_test(what_is_no_trace_is_refused_with_file_and_place),
+		cmocka_unit_test(an_invalid_trace_is_refused_with_file_and_place),
 		cmocka_unit_test(prices_are_read_to_the_micro_dollar) };
 	int failed;
 

@@ -1,5 +1,5 @@
-/* The model of a run, rule by rule, on traces written by hand: ticks of 600 s, spot 0.6 USD/h, on
- * demand 6 USD/h, so that a tick costs 0.1 or 1 USD. */
+/* The model of a run, rule by rule, on traces written by hand. Ticks have 600 s, spot costs 0.6
+ * USD/h, on demand 6 USD/h, so a tick costs 0.1 or 1 USD. */
 #include "trace_case.h"
 
 #include "base/err.h"
@@ -10,8 +10,8 @@
 
 static struct arena *arena;
 
-/* A policy that does what is written: '.' wait, 'o' on demand, '0'..'3' spot in that pool; the last
- * one goes on. */
+/* A policy that follows a script: '.' wait, 'o' on demand, '0'..'3' spot in that pool; the last one
+ * goes on. */
 static const char *script;
 static struct policy_view seen[64];
 static size_t tracks_seen, track_samples;
@@ -41,7 +41,7 @@ static void script_decide(void *state, const struct policy_view *v, struct polic
 }
 static const struct policy scripted = { "scripted", script_begin, script_decide };
 
-static struct trace_run play(struct trace_case *c, const char *text)
+static struct trace_run script_play(struct trace_case *c, const char *text)
 {
 	struct trace_run r = { 0 };
 	struct spot_err err = { 0 };
@@ -71,7 +71,7 @@ static void the_last_tick_is_paid_in_full_and_the_finish_is_exact(void **state)
 {
 	struct trace_case c =
 	    one_pool("1111", 2 * TICK + 60 * SPOT_US_PER_S, 4 * TICK, 60 * SPOT_US_PER_S);
-	struct trace_run r = play(&c, "0");
+	struct trace_run r = script_play(&c, "0");
 
 	(void)state;
 	assert_int_equal(r.cost_micros, 3 * SPOT_TICK);
@@ -84,7 +84,7 @@ static void the_last_tick_is_paid_in_full_and_the_finish_is_exact(void **state)
 static void a_changeover_is_paid_and_spans_ticks(void **state)
 {
 	struct trace_case c = one_pool("1111", TICK, 4 * TICK, TICK + 120 * SPOT_US_PER_S);
-	struct trace_run r = play(&c, "0");
+	struct trace_run r = script_play(&c, "0");
 
 	(void)state;
 	assert_int_equal(seen[1].done_us, 0);
@@ -98,7 +98,7 @@ static void a_changeover_is_paid_and_spans_ticks(void **state)
 static void spot_is_lost_at_the_start_of_the_first_tick_that_is_down(void **state)
 {
 	struct trace_case c = one_pool("11011111", 3 * TICK, 8 * TICK, 60 * SPOT_US_PER_S);
-	struct trace_run r = play(&c, "00.0");
+	struct trace_run r = script_play(&c, "00.0");
 
 	(void)state;
 	assert_int_equal(seen[1].held, POLICY_SPOT);
@@ -115,7 +115,7 @@ static void spot_is_lost_at_the_start_of_the_first_tick_that_is_down(void **stat
 static void going_idle_costs_nothing_but_starting_again_does(void **state)
 {
 	struct trace_case c = one_pool("11111111", 3 * TICK, 8 * TICK, 60 * SPOT_US_PER_S);
-	struct trace_run r = play(&c, "o.o0");
+	struct trace_run r = script_play(&c, "o.o0");
 
 	(void)state;
 	assert_int_equal(r.changeovers, 3);
@@ -136,18 +136,19 @@ static void moving_between_pools_is_a_changeover_and_between_regions_has_a_fee(v
 		.deadline_us = 7 * TICK,
 		.changeover_us = 60 * SPOT_US_PER_S,
 		.transfer_micros = 50000 };
-	r = play(&c, "01o100");
+	r = script_play(&c, "01o100");
 	assert_int_equal(r.changeovers, 5); /* 0, 1, on demand, 1, 0 */
 	/* the checkpoint goes 0 to 1, stays while on demand, and goes back to 0 at the end */
 	assert_int_equal(r.transfer_micros, 2 * 50000);
 	assert_int_equal(r.cost_micros, 4 * SPOT_TICK + OD_TICK + 2 * 50000);
 	assert_int_equal(seen[0].last_pool, SIZE_MAX);
 	assert_int_equal(seen[3].last_pool, 1);
-	r = play(&c, "o1");
+	r = script_play(&c, "o1");
 	assert_int_equal(r.transfer_micros, 0); /* nowhere yet */
 	c.supply[1].region = c.supply[0].region;
 	case_build(arena, &c);
-	assert_int_equal(play(&c, "01o100").transfer_micros, 0); /* two zones of one region */
+	assert_int_equal(script_play(&c, "01o100").transfer_micros,
+	    0); /* two zones of one region */
 }
 
 static void a_tick_costs_the_price_of_that_tick(void **state)
@@ -160,14 +161,14 @@ static void a_tick_costs_the_price_of_that_tick(void **state)
 	p[0] = 600000, p[1] = 1200000, p[2] = 600001;
 	c.prices[0].price_micros = p;
 	case_build(arena, &c);
-	r = play(&c, "0");
+	r = script_play(&c, "0");
 	assert_int_equal(r.cost_micros, 400000); /* 400000.17 */
 }
 
 static void a_run_past_its_deadline_is_a_miss_and_is_finished_on_demand(void **state)
 {
 	struct trace_case c = one_pool("1111", 2 * TICK, 4 * TICK, 60 * SPOT_US_PER_S);
-	struct trace_run r = play(&c, "...0");
+	struct trace_run r = script_play(&c, "...0");
 
 	(void)state;
 	assert_true(r.missed);
@@ -221,7 +222,7 @@ static void the_policy_is_given_the_past_before_the_start_and_no_more(void **sta
 	assert_int_equal(tracks_seen, 0);
 }
 
-static void what_cannot_be_run_is_refused_with_words(void **state)
+static void an_impossible_run_is_refused_with_words(void **state)
 {
 	struct trace_case c = one_pool("1111", 3 * TICK, 4 * TICK, TICK);
 	struct spot_err err = { 0 };
@@ -270,7 +271,7 @@ static void a_job_without_slack_may_use_the_piece_of_a_tick_before_its_deadline(
 
 	(void)state;
 	assert_int_equal(trace_job_ticks(&c.market, &c.job), 3);
-	r = play(&c, "o");
+	r = script_play(&c, "o");
 	assert_false(r.missed);
 	assert_int_equal(r.finish_us, c.job.deadline_us);
 	c.job.work_us -= 200 * SPOT_US_PER_S;
@@ -304,7 +305,7 @@ int main(void)
 		cmocka_unit_test(a_run_past_its_deadline_is_a_miss_and_is_finished_on_demand),
 		cmocka_unit_test(a_choice_that_cannot_be_had_is_an_error_not_a_run),
 		cmocka_unit_test(the_policy_is_given_the_past_before_the_start_and_no_more),
-		cmocka_unit_test(what_cannot_be_run_is_refused_with_words),
+		cmocka_unit_test(an_impossible_run_is_refused_with_words),
 		cmocka_unit_test(zones_of_one_market_need_the_same_gap_and_end_with_the_shortest),
 		cmocka_unit_test(
 		    a_job_without_slack_may_use_the_piece_of_a_tick_before_its_deadline),

@@ -1,4 +1,5 @@
-/* Shared by the tests of the credential chain: replies of its sources, and what was taken. */
+/* Shared by the tests of the credential chain: replies of its sources, and the credentials in
+ * use. */
 #ifndef TESTS_AWS_CREDS_TEST_H
 #define TESTS_AWS_CREDS_TEST_H
 

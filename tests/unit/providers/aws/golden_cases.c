@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-/* The golden cases of AWS: what is asked, and with which keys and settings. */
+/* The golden cases of AWS: the verbs and arguments, with keys and settings. */
 
 const char *const golden_env[] = { "AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY",
 	"wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "AWS_SESSION_TOKEN", "SESSIONTOKENEXAMPLE",
@@ -23,7 +23,7 @@ static const struct spot_pool_info pools[] = {
 	POOL("use1-az6", "us-east-1b", "g4dn.metal", ON_DEMAND),
 };
 
-/* Doctor weighs the quota of a class against what its pools would take. */
+/* Doctor weighs the quota of a class against the need of its pools. */
 #define WANTED(m, class) \
 	POOL("use1-az4", "us-east-1a", "g5.xlarge", m, .shape = { .arch = "x86_64", .vcpus = 4 }, \
 	    .quota_class = class)

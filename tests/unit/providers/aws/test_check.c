@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-/* The check before trusting a configuration: what is asked, and how each answer is judged. */
+/* The check before trusting a configuration: its requests, and the verdict on each answer. */
 
 #define WHO \
 	"<GetCallerIdentityResponse><GetCallerIdentityResult><Account>123456789012</Account>" \
@@ -50,7 +50,7 @@ static const struct spot_pool_info pools[] = {
 	    .quota_class = "P5/Spot" },
 };
 
-static struct spot_check check(void)
+static struct spot_check check_args(void)
 {
 	return (struct spot_check){ .region = "us-east-1",
 		.pools = pools,
@@ -58,7 +58,7 @@ static struct spot_check check(void)
 		.install = "7f3a" };
 }
 
-static const struct spot_check_item *item(const struct spot_check *c, const char *name)
+static const struct spot_check_item *item_find(const struct spot_check *c, const char *name)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		if (strcmp(c->items[i].name, name) == 0) {
@@ -71,7 +71,7 @@ static const struct spot_check_item *item(const struct spot_check *c, const char
 
 static void everything_in_order_is_found_so(void **state)
 {
-	struct spot_check c = check();
+	struct spot_check c = check_args();
 	struct drive d;
 
 	(void)state;
@@ -108,17 +108,17 @@ static void everything_in_order_is_found_so(void **state)
 			fail_msg("%s: %s", c.items[i].name, c.items[i].words);
 		}
 	}
-	assert_string_equal(item(&c, "credentials")->words, "account 123456789012");
-	assert_non_null(strstr(item(&c, "quota G/Spot")->words, "64 vCPUs"));
+	assert_string_equal(item_find(&c, "credentials")->words, "account 123456789012");
+	assert_non_null(strstr(item_find(&c, "quota G/Spot")->words, "64 vCPUs"));
 	assert_int_equal(c.n, 19);
 	drive_fini(&d);
 }
 
-static void what_is_refused_is_said_item_by_item(void **state)
+static void refusals_are_listed_item_by_item(void **state)
 {
 	static const char *const no_ami[] = { "regions", "us-east-1", "placement_scores", "on",
 		"subnet.use1-az4", "subnet-7", NULL };
-	struct spot_check c = check();
+	struct spot_check c = check_args();
 	struct drive d;
 
 	(void)state;
@@ -147,16 +147,16 @@ static void what_is_refused_is_said_item_by_item(void **state)
 				     "{\"__type\":\"AccessDeniedException\",\"message\":\"no\"}" },
 			     { .status = 200, .reply = QUOTAS("2.0") }),
 	    SPOT_DONE);
-	assert_int_equal(item(&c, "clock")->state, SPOT_CHECK_WARN);
-	assert_int_equal(item(&c, "launch spot")->state, SPOT_CHECK_BAD);
-	assert_non_null(strstr(item(&c, "launch spot")->fix, "aws-policy.json"));
-	assert_int_equal(item(&c, "launch on-demand")->state, SPOT_CHECK_BAD);
-	assert_non_null(strstr(item(&c, "launch on-demand")->fix, "subnet"));
+	assert_int_equal(item_find(&c, "clock")->state, SPOT_CHECK_WARN);
+	assert_int_equal(item_find(&c, "launch spot")->state, SPOT_CHECK_BAD);
+	assert_non_null(strstr(item_find(&c, "launch spot")->fix, "aws-policy.json"));
+	assert_int_equal(item_find(&c, "launch on-demand")->state, SPOT_CHECK_BAD);
+	assert_non_null(strstr(item_find(&c, "launch on-demand")->fix, "subnet"));
 	/* A policy for tagged machines refuses a made-up one: that says nothing. */
-	assert_int_equal(item(&c, "terminate")->state, SPOT_CHECK_UNTESTED);
-	assert_int_equal(item(&c, "placement scores")->state, SPOT_CHECK_WARN);
-	assert_int_equal(item(&c, "on-demand prices")->state, SPOT_CHECK_BAD);
-	assert_int_equal(item(&c, "quota G/Spot")->state, SPOT_CHECK_BAD);
+	assert_int_equal(item_find(&c, "terminate")->state, SPOT_CHECK_UNTESTED);
+	assert_int_equal(item_find(&c, "placement scores")->state, SPOT_CHECK_WARN);
+	assert_int_equal(item_find(&c, "on-demand prices")->state, SPOT_CHECK_BAD);
+	assert_int_equal(item_find(&c, "quota G/Spot")->state, SPOT_CHECK_BAD);
 	for (size_t i = 0; i < c.n; i++) {
 		assert_true(c.items[i].state == SPOT_CHECK_OK || *c.items[i].fix != '\0');
 	}
@@ -167,7 +167,7 @@ static void a_setting_that_builds_no_request_is_an_item_too(void **state)
 {
 	static const char *const wrong[] = { "ami", "ami-1", "regions", "us-east-1",
 		"subnet.use1-az4", "vpc-1", "placement_scores", "off", "reservations", "on", NULL };
-	struct spot_check c = check();
+	struct spot_check c = check_args();
 	struct drive d;
 
 	(void)state;
@@ -177,15 +177,15 @@ static void a_setting_that_builds_no_request_is_an_item_too(void **state)
 			     READ_ALL, TRY_DRY("DescribeCapacityReservations"), PRICES,
 			     { .status = 200, .reply = QUOTAS("64.0") }),
 	    SPOT_DONE);
-	assert_int_equal(item(&c, "launch spot")->state, SPOT_CHECK_BAD);
-	assert_non_null(strstr(item(&c, "launch spot")->words, "vpc-1"));
-	assert_int_equal(item(&c, "clock")->state, SPOT_CHECK_UNTESTED);
+	assert_int_equal(item_find(&c, "launch spot")->state, SPOT_CHECK_BAD);
+	assert_non_null(strstr(item_find(&c, "launch spot")->words, "vpc-1"));
+	assert_int_equal(item_find(&c, "clock")->state, SPOT_CHECK_UNTESTED);
 	drive_fini(&d);
 }
 
 static void an_endpoint_that_does_not_know_dry_runs_is_found_out(void **state)
 {
-	struct spot_check c = check();
+	struct spot_check c = check_args();
 	struct drive d;
 
 	(void)state;
@@ -196,8 +196,8 @@ static void an_endpoint_that_does_not_know_dry_runs_is_found_out(void **state)
 			     TRY_DRY("TerminateInstances"), READ_ALL, SCORES, PRICES,
 			     { .status = 200, .reply = QUOTAS("64.0") }),
 	    SPOT_DONE);
-	assert_int_equal(item(&c, "launch spot")->state, SPOT_CHECK_BAD);
-	assert_non_null(strstr(item(&c, "launch spot")->words, "DryRun"));
+	assert_int_equal(item_find(&c, "launch spot")->state, SPOT_CHECK_BAD);
+	assert_non_null(strstr(item_find(&c, "launch spot")->words, "DryRun"));
 	drive_fini(&d);
 }
 
@@ -220,8 +220,8 @@ static void no_pool_means_no_launch_to_try(void **state)
 					  "\"message\":\"m\"}" },
 			     { .status = 200, .reply = QUOTAS("0.0") }),
 	    SPOT_DONE);
-	assert_int_equal(item(&c, "launch")->state, SPOT_CHECK_UNTESTED);
-	assert_int_equal(item(&c, "interruption queue")->state, SPOT_CHECK_BAD);
+	assert_int_equal(item_find(&c, "launch")->state, SPOT_CHECK_UNTESTED);
+	assert_int_equal(item_find(&c, "interruption queue")->state, SPOT_CHECK_BAD);
 	drive_fini(&d);
 }
 
@@ -229,7 +229,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(everything_in_order_is_found_so),
-		cmocka_unit_test(what_is_refused_is_said_item_by_item),
+		cmocka_unit_test(refusals_are_listed_item_by_item),
 		cmocka_unit_test(a_setting_that_builds_no_request_is_an_item_too),
 		cmocka_unit_test(an_endpoint_that_does_not_know_dry_runs_is_found_out),
 		cmocka_unit_test(no_pool_means_no_launch_to_try),

@@ -2,8 +2,8 @@
 #include "creds_test.h"
 
 /*
- * The credential chain: which source wins, how each is asked. What was taken is seen in
- * the signature's key id of a GetCallerIdentity call.
+ * The credential chain: which source wins, how each is asked. The signature's key id of a
+ * GetCallerIdentity call shows the credentials in use.
  */
 
 /* ---- order ----------------------------------------------------------------------------------- */

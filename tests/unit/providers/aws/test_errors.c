@@ -3,7 +3,7 @@
 
 #include "aws_int.h"
 
-/* Each error code of the vendor leads to its verdict; what is unknown goes by HTTP class. */
+/* Each error code of the vendor leads to its verdict; an unknown code goes by HTTP class. */
 
 static struct spot_launch launch_args(void)
 {
@@ -18,7 +18,7 @@ static struct spot_launch launch_args(void)
 
 static const char *const ami[] = { "ami", "ami-1", NULL };
 
-/* What RunInstances says about one reply. */
+/* Returns RunInstances' verdict on one reply. */
 static enum spot_step launch_reply(struct drive *d, int status, const char *body)
 {
 	struct drive_try t = { .status = status, .reply = body };
@@ -69,7 +69,7 @@ static void codes_are_in_the_table_once(void **state)
 	assert_non_null(aws_code_find("Server.InsufficientInstanceCapacity", ""));
 }
 
-/* What the broker does with the codes that its behaviour rests on (providers/aws/README.md). */
+/* The verdicts on the codes that the broker's behaviour rests on (providers/aws/README.md). */
 static void the_codes_that_matter_most(void **state)
 {
 	static const struct {
@@ -140,10 +140,10 @@ static void unknown_codes_go_by_http_class(void **state)
 		{ 500, EC2_XML("SomethingNew", "m"), SPOT_UNKNOWN, 1 },
 		{ 502, "<html>bad gateway</html>", SPOT_UNKNOWN, 1 },
 		{ 503, "", SPOT_UNKNOWN, 1 },
-		{ 400, "", SPOT_UNKNOWN, 0 }, /* who says that? it may have happened */
+		{ 400, "", SPOT_UNKNOWN, 0 }, /* unknown sender: it may have happened */
 		{ 404, "not found", SPOT_UNKNOWN, 0 },
 		{ 302, "", SPOT_UNKNOWN, 0 },
-		{ 200, "", SPOT_UNKNOWN, 0 }, /* launched, but we cannot read what */
+		{ 200, "", SPOT_UNKNOWN, 0 }, /* launched, but the reply is unreadable */
 		{ 200, "<RunInstancesResponse><instancesSet>", SPOT_UNKNOWN, 0 },
 		{ 200, "<RunInstancesResponse/>", SPOT_UNKNOWN, 0 },
 		{ 200, "<SomethingElse/>", SPOT_UNKNOWN, 0 },

@@ -24,7 +24,7 @@
 static const char *const image[] = { "ami", "ami-1", NULL };
 static const char *const reserving[] = { "ami", "ami-1", "reservations", "on", NULL };
 
-static struct spot_launch good(enum spot_market market)
+static struct spot_launch launch_args(enum spot_market market)
 {
 	return (struct spot_launch){ .key = { "aws", "us-east-1", "use1-az4", "g5.xlarge", market },
 		.zone_name = "us-east-1a",
@@ -34,14 +34,14 @@ static struct spot_launch good(enum spot_market market)
 		.install = "i-1" };
 }
 
-static struct spot_launch_gang gang(size_t want)
+static struct spot_launch_gang gang_args(size_t want)
 {
-	return (struct spot_launch_gang){ .common = good(SPOT_MARKET_SPOT), .want = want };
+	return (struct spot_launch_gang){ .common = launch_args(SPOT_MARKET_SPOT), .want = want };
 }
 
 static void a_gang_is_one_request_for_all_or_none(void **state)
 {
-	struct spot_launch_gang g = gang(3);
+	struct spot_launch_gang g = gang_args(3);
 	struct drive d;
 
 	(void)state;
@@ -62,11 +62,11 @@ static void a_gang_is_one_request_for_all_or_none(void **state)
 	drive_fini(&d);
 }
 
-/* A repeat may find some ended: what they lived is billed, so they are told and nothing is given
+/* A repeat may find some ended: their lives are billed, so they are reported and nothing is given
  * back here. */
 static void a_gang_of_which_some_ended_is_told_as_it_is(void **state)
 {
-	struct spot_launch_gang g = gang(3);
+	struct spot_launch_gang g = gang_args(3);
 	struct drive d;
 
 	(void)state;
@@ -85,7 +85,7 @@ static void a_gang_of_which_some_ended_is_told_as_it_is(void **state)
 
 static void a_gang_that_is_not_told_whole_is_unknown(void **state)
 {
-	struct spot_launch_gang g = gang(3);
+	struct spot_launch_gang g = gang_args(3);
 	struct drive d;
 
 	(void)state;
@@ -108,7 +108,7 @@ static void a_gang_that_is_not_told_whole_is_unknown(void **state)
 
 static void a_gang_of_none_or_of_thousands_is_refused_unsent(void **state)
 {
-	struct spot_launch_gang none = gang(0), many = gang(1001), bare = gang(2);
+	struct spot_launch_gang none = gang_args(0), many = gang_args(1001), bare = gang_args(2);
 	struct drive d;
 
 	(void)state;
@@ -128,7 +128,7 @@ static void a_gang_of_none_or_of_thousands_is_refused_unsent(void **state)
 
 static void a_reserved_launch_names_the_reservation(void **state)
 {
-	struct spot_launch a = good(SPOT_MARKET_RESERVED);
+	struct spot_launch a = launch_args(SPOT_MARKET_RESERVED);
 	struct drive d;
 
 	(void)state;
@@ -163,7 +163,7 @@ static void a_reserved_launch_names_the_reservation(void **state)
 
 static void a_capacity_block_is_a_market_of_its_own(void **state)
 {
-	struct spot_launch a = good(SPOT_MARKET_RESERVED);
+	struct spot_launch a = launch_args(SPOT_MARKET_RESERVED);
 	struct drive d;
 
 	(void)state;
@@ -185,7 +185,7 @@ static void a_capacity_block_is_a_market_of_its_own(void **state)
 
 static void without_room_or_leave_nothing_reserved_is_launched(void **state)
 {
-	struct spot_launch a = good(SPOT_MARKET_RESERVED);
+	struct spot_launch a = launch_args(SPOT_MARKET_RESERVED);
 	struct spot_launch_gang g = { .common = a, .want = 3 };
 	struct drive d;
 
@@ -323,7 +323,7 @@ static void a_full_reservation_has_no_capacity(void **state)
 static void arm_types_have_an_image_of_their_own(void **state)
 {
 	static const char *const both[] = { "ami", "ami-1", "ami_arm64", "ami-2", NULL };
-	struct spot_launch a = good(SPOT_MARKET_SPOT);
+	struct spot_launch a = launch_args(SPOT_MARKET_SPOT);
 	struct drive d;
 
 	(void)state;

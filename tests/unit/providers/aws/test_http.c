@@ -102,7 +102,7 @@ static void wrong_keys_are_not_taken_for_a_wrong_clock(void **state)
 
 /* ---- presigned objects ----------------------------------------------------------------------- */
 
-static enum spot_rc presign(struct drive *d, struct spot_presign *a, struct spot_err *err)
+static enum spot_rc url_presign(struct drive *d, struct spot_presign *a, struct spot_err *err)
 {
 	memset(err, 0, sizeof(*err));
 	return aws_ops.presign(d->self, d->arena, d->now_us, a, err);
@@ -158,7 +158,7 @@ static void objects_are_presigned_like_the_vendors_signer_does(void **state)
 			.query = cases[i].query,
 			.expires_s = 900 };
 
-		assert_int_equal(presign(&d, &a, &err), SPOT_OK);
+		assert_int_equal(url_presign(&d, &a, &err), SPOT_OK);
 		assert_string_equal(a.url, cases[i].url);
 	}
 	drive_fini(&d);
@@ -179,10 +179,10 @@ static void own_object_stores_are_addressed_by_path(void **state)
 
 	(void)state;
 	keyed_init(&d, settings);
-	assert_int_equal(presign(&d, &a, &err), SPOT_OK);
+	assert_int_equal(url_presign(&d, &a, &err), SPOT_OK);
 	assert_true(str_prefix(a.url, "http://127.0.0.1:4566/ckpt/k?"));
 	a.endpoint = "https://objects.example.test/";
-	assert_int_equal(presign(&d, &a, &err), SPOT_OK);
+	assert_int_equal(url_presign(&d, &a, &err), SPOT_OK);
 	assert_true(str_prefix(a.url, "https://objects.example.test/ckpt/k?"));
 	assert_null(strstr(a.url, golden_env[3]));
 	drive_fini(&d);
@@ -206,11 +206,11 @@ static void objects_signed_by_a_session_end_with_it(void **state)
 	(void)state;
 	keyed_init(&d, NULL);
 	self = d.self;
-	assert_int_equal(presign(&d, &a, &err), SPOT_OK);
+	assert_int_equal(url_presign(&d, &a, &err), SPOT_OK);
 	assert_int_equal(a.until_us, 0);
 	self->keys.expires_us = d.now_us + 40 * 60 * SPOT_US_PER_S;
 	self->skew_us = 7 * SPOT_US_PER_S;
-	assert_int_equal(presign(&d, &a, &err), SPOT_OK);
+	assert_int_equal(url_presign(&d, &a, &err), SPOT_OK);
 	assert_int_equal(a.until_us, d.now_us + 40 * 60 * SPOT_US_PER_S - 7 * SPOT_US_PER_S);
 	drive_fini(&d);
 }
@@ -235,12 +235,12 @@ static void bad_presign_requests_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct spot_presign bad = cases[i];
 
-		assert_int_equal(presign(&d, &bad, &err), SPOT_INVALID);
+		assert_int_equal(url_presign(&d, &bad, &err), SPOT_INVALID);
 		assert_null(bad.url);
 	}
 	drive_fini(&d);
 	drive_init(&d, &aws_ops, NULL, NULL);
-	assert_int_equal(presign(&d, &a, &err), SPOT_UNAUTHENTICATED);
+	assert_int_equal(url_presign(&d, &a, &err), SPOT_UNAUTHENTICATED);
 	drive_fini(&d);
 }
 

@@ -1,15 +1,14 @@
 #include "base/base.h"
 #include "aws_test.h"
 
-/* RunInstances: what is asked for by settings and arguments, and what is refused before any
- * request. */
+/* RunInstances: the request by settings and arguments, and refusals before any request. */
 
 #define OK_REPLY \
 	"<RunInstancesResponse><instancesSet><item><instanceId>i-1</instanceId></item></" \
 	"instancesSet></RunInstancesResponse>"
 static const char *const image[] = { "ami", "ami-1", NULL };
 
-static struct spot_launch good(void)
+static struct spot_launch launch_args(void)
 {
 	return (struct spot_launch){ .key = { "aws", "us-east-1", "use1-az4", "g5.xlarge",
 					 SPOT_MARKET_SPOT },
@@ -34,7 +33,7 @@ static void requests_that_cannot_be_right_are_refused_unsent(void **state)
 	memset(token, 't', sizeof(token) - 1);
 	memset(value, 'v', sizeof(value) - 1);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		bad[i] = good();
+		bad[i] = launch_args();
 	}
 	bad[0].token = "";
 	bad[1].token = token;
@@ -64,7 +63,7 @@ static void requests_that_cannot_be_right_are_refused_unsent(void **state)
 static void user_data_of_sixteen_kib_is_taken(void **state)
 {
 	static char data[16384];
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -79,7 +78,7 @@ static void user_data_of_sixteen_kib_is_taken(void **state)
 
 static void spot_and_on_demand_differ_where_they_must(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -131,7 +130,7 @@ static void the_nearest_subnet_setting_wins(void **state)
 					   "Placement.AvailabilityZone=us-east-1a" },
 			.status = 200,
 			.reply = OK_REPLY };
-		struct spot_launch a = good();
+		struct spot_launch a = launch_args();
 		struct drive d;
 
 		keyed_init(&d, cases[i].settings);
@@ -146,7 +145,7 @@ static void network_settings_that_are_no_ids_fail_as_configuration(void **state)
 	static const char *const subnet[] = { "ami", "ami-1", "subnet.use1-az4", "vpc-1", NULL };
 	static const char *const groups[] = { "ami", "ami-1", "security_groups.us-east-1",
 		"sg-1,default", NULL };
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -160,7 +159,7 @@ static void network_settings_that_are_no_ids_fail_as_configuration(void **state)
 
 static void a_zone_without_a_name_is_given_by_id(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -178,7 +177,7 @@ static void a_zone_without_a_name_is_given_by_id(void **state)
 
 static void the_image_is_looked_up_by_architecture_and_stays_over_repeats(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -215,7 +214,7 @@ static void the_image_is_looked_up_by_architecture_and_stays_over_repeats(void *
 
 static void a_lost_reply_is_unknown(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;

@@ -17,7 +17,7 @@ static const struct spot_pool_info known[] = {
 	POOL("use1-az1", "us-east-1a", "p4d.24xlarge", SPOT),
 };
 
-static struct spot_prices prices(enum spot_market market)
+static struct spot_prices prices_args(enum spot_market market)
 {
 	return (struct spot_prices){ .region = "us-east-1",
 		.market = market,
@@ -38,7 +38,7 @@ static struct spot_prices prices(enum spot_market market)
 
 static void the_current_spot_price_is_asked_for_from_now_on(void **state)
 {
-	struct spot_prices a = prices(SPOT_MARKET_SPOT);
+	struct spot_prices a = prices_args(SPOT_MARKET_SPOT);
 	struct drive d;
 
 	(void)state;
@@ -59,8 +59,8 @@ static void the_current_spot_price_is_asked_for_from_now_on(void **state)
 	assert_int_equal(a.points[0].price_micros, 400000);
 	assert_int_equal(a.points[1].price_micros, 412300);
 	assert_int_equal(a.points[1].observed_us, DRIVE_NOW_US);
-	/* Old marks are cut to what the vendor keeps. */
-	a = prices(SPOT_MARKET_SPOT);
+	/* Old marks are cut to the vendor's retention. */
+	a = prices_args(SPOT_MARKET_SPOT);
 	a.since_us = 1;
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_PRICES, &a,
 			     { .has = { "StartTime=2015-06-01T12%3A36%3A00Z" },
@@ -84,7 +84,7 @@ static void prices_that_are_no_prices_make_a_bad_reply(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct drive_try t = { .status = 200, .reply = bad[i] };
-		struct spot_prices a = prices(SPOT_MARKET_SPOT);
+		struct spot_prices a = prices_args(SPOT_MARKET_SPOT);
 		struct drive d;
 
 		keyed_init(&d, NULL);
@@ -97,7 +97,7 @@ static void prices_that_are_no_prices_make_a_bad_reply(void **state)
 
 static void both_markets_come_in_one_call_and_metal_only_where_there_is_some(void **state)
 {
-	struct spot_prices a = prices(SPOT_MARKET_NONE);
+	struct spot_prices a = prices_args(SPOT_MARKET_NONE);
 	struct drive d;
 
 	(void)state;
@@ -132,7 +132,7 @@ static void the_price_list_region_is_not_the_resource_region(void **state)
 	(void)state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct spot_prices a = prices(SPOT_MARKET_ON_DEMAND);
+		struct spot_prices a = prices_args(SPOT_MARKET_ON_DEMAND);
 		struct drive_try t = { .url = cases[i].url,
 			.has = { cases[i].region },
 			.status = 200,
@@ -156,7 +156,7 @@ static void prices_in_another_currency_are_not_asked_for(void **state)
 	(void)state;
 
 	for (size_t i = 0; i < ARRAY_LEN(markets); i++) {
-		struct spot_prices a = prices(markets[i]);
+		struct spot_prices a = prices_args(markets[i]);
 		struct drive d;
 
 		a.region = "cn-north-1";
@@ -176,7 +176,7 @@ static void price_lists_of_the_wrong_shape_are_bad_replies(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct drive_try t = { .status = 200, .reply = bad[i] };
-		struct spot_prices a = prices(SPOT_MARKET_ON_DEMAND);
+		struct spot_prices a = prices_args(SPOT_MARKET_ON_DEMAND);
 		struct drive d;
 
 		keyed_init(&d, NULL);
@@ -194,7 +194,7 @@ static void price_lists_of_the_wrong_shape_are_bad_replies(void **state)
 	"{\"index\":3,\"label\":\"15-20%\"},{\"index\":4,\"label\":\">20%\"}]"
 #define ADVISOR(rows) "{" RANGES ",\"spot_advisor\":{\"us-east-1\":{\"Linux\":{" rows "}}}}"
 
-static struct spot_signals signals(void)
+static struct spot_signals signals_args(void)
 {
 	return (struct spot_signals){ .region = "us-east-1",
 		.pools = known,
@@ -208,7 +208,7 @@ static void scores_that_are_refused_leave_the_advisor(void **state)
 	(void)state;
 
 	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
-		struct spot_signals a = signals();
+		struct spot_signals a = signals_args();
 		struct drive d;
 
 		keyed_init(&d, NULL);
@@ -251,7 +251,7 @@ static void an_advisor_of_another_shape_is_refused(void **state)
 		struct drive_try t = { .url = "https://mirror.example.test/a.json",
 			.status = 200,
 			.reply = bad[i] };
-		struct spot_signals a = signals();
+		struct spot_signals a = signals_args();
 		struct drive d;
 
 		keyed_init(&d, settings);
@@ -264,7 +264,7 @@ static void an_advisor_of_another_shape_is_refused(void **state)
 static void signals_can_be_turned_off(void **state)
 {
 	static const char *const off[] = { "placement_scores", "off", "advisor_url", "off", NULL };
-	struct spot_signals a = signals();
+	struct spot_signals a = signals_args();
 	struct drive d;
 
 	(void)state;
@@ -276,7 +276,7 @@ static void signals_can_be_turned_off(void **state)
 
 static void scores_survive_a_broken_advisor(void **state)
 {
-	struct spot_signals a = signals();
+	struct spot_signals a = signals_args();
 	struct drive d;
 
 	(void)state;

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "creds_test.h"
 
-/* Renewal of credentials: when, once per call, and what holds while it fails. */
+/* Renewal of credentials: when, once per call, and the keys in use while it fails. */
 
 static void keys_are_renewed_a_quarter_of_an_hour_early(void **state)
 {

@@ -52,7 +52,8 @@ static void vendor_free(struct vendor *v)
 }
 
 /* As the metadata service gives it: base64 in lines. */
-static const char *signature(struct arena *a, const struct vendor *v, const char *text, int flags)
+static const char *document_sign(struct arena *a, const struct vendor *v, const char *text,
+    int flags)
 {
 	BIO *in = BIO_new_mem_buf(text, -1);
 	PKCS7 *p7 = PKCS7_sign(v->cert, v->key, NULL, in, PKCS7_BINARY | flags);
@@ -67,7 +68,7 @@ static const char *signature(struct arena *a, const struct vendor *v, const char
 	return out;
 }
 
-static struct str proof(struct arena *a, const char *document, const char *rsa2048)
+static struct str proof_text(struct arena *a, const char *document, const char *rsa2048)
 {
 	json_t *doc AUTO(json) =
 	    json_pack("{s:s, s:s, s:s}", "kind", "aws", "document", document, "rsa2048", rsa2048);
@@ -113,7 +114,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static enum spot_step verify(struct world *w, struct str text)
+static enum spot_step proof_verify(struct world *w, struct str text)
 {
 	struct drive_try *t = arena_alloc(w->d.arena, sizeof(*t));
 
@@ -125,9 +126,9 @@ static enum spot_step verify(struct world *w, struct str text)
 	return drive_run(&w->d, DRIVE_VERIFY, &w->a);
 }
 
-static void refused(struct world *w, struct str text, const char *words)
+static void assert_refused(struct world *w, struct str text, const char *words)
 {
-	assert_int_equal(verify(w, text), SPOT_FAIL);
+	assert_int_equal(proof_verify(w, text), SPOT_FAIL);
 	assert_int_equal(w->d.call.err.rc, SPOT_DENIED);
 	if (strstr(w->d.call.err.text, words) == NULL) {
 		fail_msg("'%s' is not in: %s", words, w->d.call.err.text);
@@ -139,12 +140,13 @@ static void the_document_of_our_instance_is_a_proof(void **state)
 	struct world *w = *state;
 	struct arena *a = w->d.arena;
 
-	assert_int_equal(verify(w, proof(a, DOCUMENT, signature(a, &w->vendor, DOCUMENT, 0))),
+	assert_int_equal(proof_verify(w,
+			     proof_text(a, DOCUMENT, document_sign(a, &w->vendor, DOCUMENT, 0))),
 	    SPOT_DONE);
 	/* the content beside the signature, the certificate left out: both happen */
-	assert_int_equal(verify(w,
-			     proof(a, DOCUMENT,
-				 signature(a, &w->vendor, DOCUMENT,
+	assert_int_equal(proof_verify(w,
+			     proof_text(a, DOCUMENT,
+				 document_sign(a, &w->vendor, DOCUMENT,
 				     PKCS7_DETACHED | PKCS7_NOCERTS))),
 	    SPOT_DONE);
 }
@@ -156,11 +158,14 @@ static void a_document_of_another_instance_or_region_is_none(void **state)
 	const char *other = "{\"instanceId\":\"i-0ffffffffffffffff\",\"region\":\"us-east-1\"}";
 	const char *far = "{\"instanceId\":\"" REF "\",\"region\":\"us-west-2\"}";
 
-	refused(w, proof(a, other, signature(a, &w->vendor, other, 0)), "i-0ffffffffffffffff");
-	refused(w, proof(a, far, signature(a, &w->vendor, far, 0)), "us-west-2");
-	/* what is believed is what was signed, not what stands beside it */
-	refused(w, proof(a, DOCUMENT, signature(a, &w->vendor, other, 0)), "i-0ffffffffffffffff");
-	refused(w, proof(a, DOCUMENT, signature(a, &w->vendor, other, PKCS7_DETACHED)),
+	assert_refused(w, proof_text(a, other, document_sign(a, &w->vendor, other, 0)),
+	    "i-0ffffffffffffffff");
+	assert_refused(w, proof_text(a, far, document_sign(a, &w->vendor, far, 0)), "us-west-2");
+	/* the signed content counts, not the content beside it */
+	assert_refused(w, proof_text(a, DOCUMENT, document_sign(a, &w->vendor, other, 0)),
+	    "i-0ffffffffffffffff");
+	assert_refused(w,
+	    proof_text(a, DOCUMENT, document_sign(a, &w->vendor, other, PKCS7_DETACHED)),
 	    "not accepted");
 }
 
@@ -169,9 +174,11 @@ static void a_strangers_signature_is_none(void **state)
 	struct world *w = *state;
 	struct arena *a = w->d.arena;
 
-	refused(w, proof(a, DOCUMENT, signature(a, &w->stranger, DOCUMENT, 0)), "not accepted");
+	assert_refused(w, proof_text(a, DOCUMENT, document_sign(a, &w->stranger, DOCUMENT, 0)),
+	    "not accepted");
 	w->d.now_us += 2 * SPOT_US_PER_HOUR; /* the certificate ran out */
-	refused(w, proof(a, DOCUMENT, signature(a, &w->vendor, DOCUMENT, 0)), "not accepted");
+	assert_refused(w, proof_text(a, DOCUMENT, document_sign(a, &w->vendor, DOCUMENT, 0)),
+	    "not accepted");
 }
 
 static void nonsense_is_refused_with_words(void **state)
@@ -179,11 +186,11 @@ static void nonsense_is_refused_with_words(void **state)
 	struct world *w = *state;
 	struct arena *a = w->d.arena;
 
-	refused(w, str_from("no json"), "JSON");
-	refused(w, str_from("{\"kind\":\"aws\"}"), "rsa2048");
-	refused(w, proof(a, DOCUMENT, "!!!"), "base64");
-	refused(w, proof(a, DOCUMENT, "AAAA"), "not accepted");
-	refused(w, proof(a, "[]", signature(a, &w->vendor, "[]", 0)), "instance");
+	assert_refused(w, str_from("no json"), "JSON");
+	assert_refused(w, str_from("{\"kind\":\"aws\"}"), "rsa2048");
+	assert_refused(w, proof_text(a, DOCUMENT, "!!!"), "base64");
+	assert_refused(w, proof_text(a, DOCUMENT, "AAAA"), "not accepted");
+	assert_refused(w, proof_text(a, "[]", document_sign(a, &w->vendor, "[]", 0)), "instance");
 }
 
 static void the_vendors_certificates_are_there_for_every_region(void **state)
@@ -195,7 +202,7 @@ static void the_vendors_certificates_are_there_for_every_region(void **state)
 	drive_init(&d, &aws_ops, env, vendors_own);
 	drive_script(&d, NULL, 0);
 	assert_int_equal(drive_run(&d, DRIVE_VERIFY, &a), SPOT_FAIL);
-	assert_int_equal(d.call.err.rc, SPOT_DENIED); /* it had what to check with */
+	assert_int_equal(d.call.err.rc, SPOT_DENIED); /* it had the certificates */
 	a.region = "eu-nowhere-9";
 	assert_int_equal(drive_run(&d, DRIVE_VERIFY, &a), SPOT_FAIL);
 	assert_int_equal(d.call.err.rc, SPOT_CONFIG);

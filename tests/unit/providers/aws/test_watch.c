@@ -3,7 +3,7 @@
 
 #include "base/text/json.h"
 
-/* Events out of a queue, and what is scheduled for machines. */
+/* Events out of a queue, and scheduled events of machines. */
 
 #define QUEUE "https://sqs.us-east-1.amazonaws.com/123456789012/spotbroker-interruptions"
 #define SQS "https://sqs.us-east-1.amazonaws.com/"
@@ -32,7 +32,7 @@ static const char *const queued[] = { "interruption_queue.us-east-1", QUEUE, NUL
 	"<DescribeInstancesResponse><reservationSet>" items \
 	"</reservationSet></DescribeInstancesResponse>"
 
-static struct spot_watch watch(const char *cursor)
+static struct spot_watch watch_args(const char *cursor)
 {
 	return (struct spot_watch){ .region = "us-east-1",
 		.install = "7f3a",
@@ -42,7 +42,7 @@ static struct spot_watch watch(const char *cursor)
 
 static void events_of_our_machines_are_told_and_others_are_not(void **state)
 {
-	struct spot_watch w = watch("");
+	struct spot_watch w = watch_args("");
 	struct drive d;
 
 	(void)state;
@@ -88,9 +88,9 @@ static void events_of_our_machines_are_told_and_others_are_not(void **state)
 	drive_fini(&d);
 }
 
-static void what_was_written_down_is_deleted_and_known_again(void **state)
+static void stored_messages_are_deleted_and_recognized_again(void **state)
 {
-	struct spot_watch w = watch("{\"delete\":[\"h1\",\"h2\"],\"seen\":[\"e1\"]}");
+	struct spot_watch w = watch_args("{\"delete\":[\"h1\",\"h2\"],\"seen\":[\"e1\"]}");
 	struct drive d;
 
 	(void)state;
@@ -117,19 +117,19 @@ static void what_was_written_down_is_deleted_and_known_again(void **state)
 
 static void an_empty_queue_is_no_news_and_no_gap(void **state)
 {
-	struct spot_watch w = watch(""), again;
+	struct spot_watch w = watch_args(""), again;
 	struct drive d;
 
 	(void)state;
 	keyed_init(&d, queued);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &w, { .status = 200, .reply = "{}" }),
 	    SPOT_DONE);
-	again = watch(w.next_cursor);
+	again = watch_args(w.next_cursor);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &again, { .status = 200, .reply = "{}" }),
 	    SPOT_DONE);
 	assert_false(again.gap);
-	/* A cursor that cannot be read loses nothing but what it remembered. */
-	again = watch("{\"delete\":7");
+	/* An unreadable cursor loses only its memory of messages. */
+	again = watch_args("{\"delete\":7");
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_WATCH, &again,
 			     { .status = 200, .reply = "{\"Messages\":null}" }),
 	    SPOT_DONE);
@@ -139,7 +139,7 @@ static void an_empty_queue_is_no_news_and_no_gap(void **state)
 static void without_a_queue_there_is_no_stream(void **state)
 {
 	static const char *const wrong[] = { "interruption_queue.us-east-1", "spotbroker", NULL };
-	struct spot_watch w = watch("");
+	struct spot_watch w = watch_args("");
 	struct drive d;
 
 	(void)state;
@@ -154,7 +154,7 @@ static void without_a_queue_there_is_no_stream(void **state)
 
 static void a_queue_that_is_not_there_is_a_wrong_setting(void **state)
 {
-	struct spot_watch w = watch("");
+	struct spot_watch w = watch_args("");
 	struct drive d;
 
 	(void)state;
@@ -277,7 +277,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_of_our_machines_are_told_and_others_are_not),
-		cmocka_unit_test(what_was_written_down_is_deleted_and_known_again),
+		cmocka_unit_test(stored_messages_are_deleted_and_recognized_again),
 		cmocka_unit_test(an_empty_queue_is_no_news_and_no_gap),
 		cmocka_unit_test(without_a_queue_there_is_no_stream),
 		cmocka_unit_test(a_queue_that_is_not_there_is_a_wrong_setting),

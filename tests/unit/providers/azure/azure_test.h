@@ -22,7 +22,7 @@
 	"\"tags\":{\"spotbroker-install\":\"7f3a\"},\"properties\":{\"provisioningState\":" \
 	"\"Succeeded\"}}"
 #define VM_ID SUB "/resourceGroups/" LEASE "/providers/Microsoft.Compute/virtualMachines/" LEASE
-/* A machine with state and what else is wanted in its properties (", ..."). */
+/* A machine with state and further properties (", ..."). */
 #define VM(state, more) \
 	"{\"id\":\"" VM_ID "\",\"name\":\"" LEASE "\",\"location\":\"EastUS2\",\"zones\":[\"1\"]," \
 	"\"tags\":{\"spotbroker-install\":\"7f3a\"},\"properties\":{\"vmId\":" \

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "azure_test.h"
 
-/* The golden cases of Azure: what is asked, and with which token and settings. */
+/* The golden cases of Azure: the verbs and arguments, with token and settings. */
 
 #define NET "/subscriptions/" GOLDEN_SUB "/resourceGroups/net/providers/Microsoft.Network/"
 #define BASE \

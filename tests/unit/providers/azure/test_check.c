@@ -1,9 +1,9 @@
 #include "base/base.h"
 #include "azure_test.h"
 
-/* What the doctor sees when things are missing. */
+/* The doctor's findings when things are missing. */
 
-static const struct spot_check_item *item(const struct spot_check *a, const char *name)
+static const struct spot_check_item *item_find(const struct spot_check *a, const char *name)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		if (strcmp(a->items[i].name, name) == 0) {
@@ -34,13 +34,14 @@ static void every_refusal_is_an_item_and_not_the_end(void **state)
 				 .status = 403,
 				 .reply = ERROR("AuthorizationFailed", "m") }),
 	    SPOT_DONE);
-	assert_int_equal(item(&a, "subscription")->state, SPOT_CHECK_BAD);
-	assert_int_equal(item(&a, "permissions")->state, SPOT_CHECK_UNTESTED);
-	assert_int_equal(item(&a, "placement scores")->state, SPOT_CHECK_WARN);
-	assert_int_equal(item(&a, "resource graph")->state, SPOT_CHECK_WARN);
-	assert_non_null(strstr(item(&a, "resource graph")->fix, "ResourceGraph/resources/read"));
-	assert_int_equal(item(&a, "ssh_public_key")->state, SPOT_CHECK_BAD);
-	assert_int_equal(item(&a, "subnet.eastus2")->state, SPOT_CHECK_BAD);
+	assert_int_equal(item_find(&a, "subscription")->state, SPOT_CHECK_BAD);
+	assert_int_equal(item_find(&a, "permissions")->state, SPOT_CHECK_UNTESTED);
+	assert_int_equal(item_find(&a, "placement scores")->state, SPOT_CHECK_WARN);
+	assert_int_equal(item_find(&a, "resource graph")->state, SPOT_CHECK_WARN);
+	assert_non_null(
+	    strstr(item_find(&a, "resource graph")->fix, "ResourceGraph/resources/read"));
+	assert_int_equal(item_find(&a, "ssh_public_key")->state, SPOT_CHECK_BAD);
+	assert_int_equal(item_find(&a, "subnet.eastus2")->state, SPOT_CHECK_BAD);
 	for (size_t i = 0; i < a.n; i++) {
 		assert_true(a.items[i].state == SPOT_CHECK_OK ||
 		    a.items[i].state == SPOT_CHECK_UNTESTED || *a.items[i].fix != '\0');
@@ -68,10 +69,10 @@ static void exceptions_of_one_assignment_do_not_touch_another(void **state)
 				     "{\"actions\":[\"microsoft.compute/virtualmachines/"
 				     "*\"],\"notActions\":[]}]}" }),
 	    SPOT_DONE);
-	assert_int_equal(item(&a, "launch")->state, SPOT_CHECK_OK);
-	assert_int_equal(item(&a, "terminate")->state, SPOT_CHECK_OK);
-	assert_int_equal(item(&a, "clock")->state, SPOT_CHECK_OK);
-	assert_int_equal(item(&a, "subscription")->state, SPOT_CHECK_BAD);
+	assert_int_equal(item_find(&a, "launch")->state, SPOT_CHECK_OK);
+	assert_int_equal(item_find(&a, "terminate")->state, SPOT_CHECK_OK);
+	assert_int_equal(item_find(&a, "clock")->state, SPOT_CHECK_OK);
+	assert_int_equal(item_find(&a, "subscription")->state, SPOT_CHECK_BAD);
 	drive_fini(&d);
 }
 
@@ -96,9 +97,9 @@ static void storage_is_tried_where_it_is_configured(void **state)
 		    .status = 403,
 		    .reply_headers = { "x-ms-error-code: AuthorizationPermissionMismatch" } }),
 	    SPOT_DONE);
-	assert_int_equal(item(&a, "object store")->state, SPOT_CHECK_BAD);
-	assert_int_equal(item(&a, "checkpoint addresses")->state, SPOT_CHECK_BAD);
-	assert_int_equal(item(&a, "launch")->state, SPOT_CHECK_BAD);
+	assert_int_equal(item_find(&a, "object store")->state, SPOT_CHECK_BAD);
+	assert_int_equal(item_find(&a, "checkpoint addresses")->state, SPOT_CHECK_BAD);
+	assert_int_equal(item_find(&a, "launch")->state, SPOT_CHECK_BAD);
 	drive_fini(&d);
 }
 

@@ -9,7 +9,7 @@
 #include <openssl/rsa.h>
 #include <openssl/x509.h>
 
-/* Tokens: where they come from, how long they do, and what a refusal says. */
+/* Tokens: their sources, their lifetime, and the words of a refusal. */
 
 #define BASE "subscription", GOLDEN_SUB, "tenant", "contoso.example", "client_id", "me"
 static const char *const nothing[] = { NULL };
@@ -93,7 +93,7 @@ static void the_authority_is_asked_again_when_it_has_trouble(void **state)
 	drive_fini(&d);
 }
 
-static void what_is_no_token_is_refused(void **state)
+static void text_that_is_no_token_is_refused(void **state)
 {
 	static const char *const replies[] = { "", "[]", "{}",
 		"{\"access_token\":7,\"expires_in\":10}",
@@ -284,7 +284,8 @@ static void a_missing_right_to_storage_leaves_the_rest_working(void **state)
 	drive_fini(&d);
 }
 
-/* What it signs before its time is refused to the agent, and we do not hear of it. */
+/* The store refuses to the agent a signature from before the key's time, and we do not hear of
+ * it. */
 static void a_delegation_key_from_a_clock_ahead_is_fetched_again(void **state)
 {
 	static const char *const settings[] = { BASE, "storage_account", "contosockpt", NULL };
@@ -346,7 +347,7 @@ int main(void)
 		cmocka_unit_test(a_secret_is_read_again_for_each_token),
 		cmocka_unit_test(a_token_is_renewed_before_its_end_and_kept_if_that_fails),
 		cmocka_unit_test(the_authority_is_asked_again_when_it_has_trouble),
-		cmocka_unit_test(what_is_no_token_is_refused),
+		cmocka_unit_test(text_that_is_no_token_is_refused),
 		cmocka_unit_test(the_metadata_service_is_asked_for_a_resource_and_given_time),
 		cmocka_unit_test(a_certificate_makes_an_assertion_that_its_key_signed),
 		cmocka_unit_test(a_missing_right_to_storage_leaves_the_rest_working),

@@ -3,7 +3,7 @@
 
 /* The vendor's errors, told apart by code and message. */
 
-static enum spot_rc verdict(struct drive *d, int status, const char *reply, const char *header)
+static enum spot_rc verdict_on(struct drive *d, int status, const char *reply, const char *header)
 {
 	const struct drive_try t = { .status = status,
 		.reply = reply,
@@ -57,7 +57,7 @@ static void one_code_two_meanings_by_its_message(void **state)
 	(void)state;
 	keyed_init(&d, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		enum spot_rc rc = verdict(&d, cases[i].status, cases[i].reply, NULL);
+		enum spot_rc rc = verdict_on(&d, cases[i].status, cases[i].reply, NULL);
 
 		if (rc != cases[i].rc) {
 			fail_msg("case %zu: %s: %s", i, spot_rc_name(rc), d.call.err.text);
@@ -72,7 +72,7 @@ static void the_innermost_code_that_is_known_counts(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(verdict(&d, 400,
+	assert_int_equal(verdict_on(&d, 400,
 			     "{\"error\":{\"code\":\"DeploymentFailed\",\"message\":\"outer\","
 			     "\"details\":[{\"code\":\"Conflict\","
 			     "\"message\":\"middle\",\"details\":[{\"code\":\"Odd\"},{\"code\":"
@@ -82,14 +82,14 @@ static void the_innermost_code_that_is_known_counts(void **state)
 	    SPOT_NO_CAPACITY);
 	assert_string_equal(d.call.err.code, "ZonalAllocationFailed");
 	assert_non_null(strstr(d.call.err.text, "inner"));
-	assert_int_equal(verdict(&d, 400,
+	assert_int_equal(verdict_on(&d, 400,
 			     "{\"error\":{\"code\":\"BadRequest\",\"message\":\"outer\","
 			     "\"innererror\":{\"code\":\"Odd\",\"innererror\":{\"code\":"
 			     "\"SkuNotAvailable\",\"message\":\"inner\"}}}}",
 			     NULL),
 	    SPOT_NO_CAPACITY);
-	/* a sure code on top is not overruled by what is below it */
-	assert_int_equal(verdict(&d, 403,
+	/* a sure code on top is not overruled by one below it */
+	assert_int_equal(verdict_on(&d, 403,
 			     "{\"error\":{\"code\":\"RequestDisallowedByPolicy\",\"message\":"
 			     "\"m\",\"details\":[{\"code\":"
 			     "\"SkuNotAvailable\"}]}}",
@@ -104,13 +104,13 @@ static void waits_are_taken_from_where_the_vendor_says_them(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	verdict(&d, 429, "", "Retry-After: 17");
+	verdict_on(&d, 429, "", "Retry-After: 17");
 	assert_int_equal(d.call.err.retry_after_us, 17 * SPOT_US_PER_S);
-	verdict(&d, 429, "", "x-ms-user-quota-resets-after: 00:01:03");
+	verdict_on(&d, 429, "", "x-ms-user-quota-resets-after: 00:01:03");
 	assert_int_equal(d.call.err.retry_after_us, 63 * SPOT_US_PER_S);
-	verdict(&d, 429, "", "x-ms-user-quota-resets-after: soon");
+	verdict_on(&d, 429, "", "x-ms-user-quota-resets-after: soon");
 	assert_int_equal(d.call.err.retry_after_us, 0);
-	verdict(&d, 400, ERROR("NicReservedForAnotherVm", "m"), NULL);
+	verdict_on(&d, 400, ERROR("NicReservedForAnotherVm", "m"), NULL);
 	assert_int_equal(d.call.err.retry_after_us, 180 * SPOT_US_PER_S);
 	drive_fini(&d);
 }
@@ -121,7 +121,7 @@ static void words_of_the_vendor_are_one_clean_line(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	verdict(&d, 400, ERROR("InvalidParameter", "a\\nb\\u0007c Bearer " GOLDEN_TOKEN "  "),
+	verdict_on(&d, 400, ERROR("InvalidParameter", "a\\nb\\u0007c Bearer " GOLDEN_TOKEN "  "),
 	    NULL);
 	assert_null(strstr(d.call.err.text, GOLDEN_TOKEN));
 	assert_null(strchr(d.call.err.text, '\n'));

@@ -5,7 +5,7 @@
 
 #define LIST(items) "{\"value\":[" items "]}"
 
-static struct spot_instance described(struct drive *d, const char *reply)
+static struct spot_instance instance_describe(struct drive *d, const char *reply)
 {
 	static const char *const refs[] = { LEASE };
 	const struct drive_try t = { .url =
@@ -73,7 +73,7 @@ static void states_are_read_from_provisioning_and_power(void **state)
 	(void)state;
 	keyed_init(&d, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct spot_instance x = described(&d, cases[i].reply);
+		struct spot_instance x = instance_describe(&d, cases[i].reply);
 
 		if (x.state != cases[i].state || strcmp(x.raw_state, cases[i].raw) != 0) {
 			fail_msg("case %zu: %s, raw %s", i, spot_instance_state_name(x.state),
@@ -185,7 +185,7 @@ static void without_a_name_the_token_in_the_tags_is_looked_for(void **state)
 			     { .status = 200, .reply = LIST(VM("Succeeded", "")) }),
 	    SPOT_DONE);
 	assert_int_equal(a.n, 1);
-	/* a group whose machine never came is no machine */
+	/* a group without its machine is no machine */
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_FIND, &a, { .status = 200, .reply = LIST(GROUP) },
 			     { .status = 200, .reply = LIST("") }),
 	    SPOT_DONE);
@@ -215,7 +215,7 @@ static void pages_lead_nowhere_else(void **state)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static struct spot_terminate end(const char *ref)
+static struct spot_terminate terminate_args(const char *ref)
 {
 	return (struct spot_terminate){ .region = "eastus2",
 		.zone = "",
@@ -227,7 +227,7 @@ static void only_a_group_with_our_tag_is_deleted(void **state)
 {
 	static const char *const never[] = { "", "production", "spotbroker", "spotbroker-",
 		"spotbroker-a/../b", "Spotbroker-a", NULL };
-	struct spot_terminate a = end(LEASE);
+	struct spot_terminate a = terminate_args(LEASE);
 	struct drive d;
 
 	(void)state;
@@ -241,19 +241,18 @@ static void only_a_group_with_our_tag_is_deleted(void **state)
 	    SPOT_DENIED, "it is not ours");
 	drive_script(&d, NULL, 0);
 	for (const char *const *ref = never; *ref != NULL; ref++) {
-		a = end(*ref);
+		a = terminate_args(*ref);
 		failed_with(&d, drive_run(&d, DRIVE_TERMINATE, &a), SPOT_INVALID,
 		    "not a machine of ours");
 	}
 	drive_fini(&d);
 }
 
-/* Names of tags are the same in any case, and what hands them on may change it (a policy that sets
- * tags does). */
+/* Names of tags are the same in any case, and a policy that sets tags may change the case. */
 static void tags_in_another_case_are_ours_too(void **state)
 {
 	struct spot_list a = { .region = "eastus2", .install = "7f3a" };
-	struct spot_terminate e = end(LEASE);
+	struct spot_terminate e = terminate_args(LEASE);
 	struct drive d;
 
 	(void)state;
@@ -279,7 +278,7 @@ static void tags_in_another_case_are_ours_too(void **state)
 
 static void an_end_under_way_is_not_asked_for_again(void **state)
 {
-	struct spot_terminate a = end(LEASE);
+	struct spot_terminate a = terminate_args(LEASE);
 	struct drive d;
 
 	(void)state;
@@ -331,7 +330,7 @@ static void a_machine_that_found_no_room_says_so_later_too(void **state)
 	(void)state;
 	keyed_init(&d, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct spot_instance x = described(&d,
+		struct spot_instance x = instance_describe(&d,
 		    arena_printf(d.arena,
 			VM("Failed",
 			    STATUSES("{\"code\":\"ProvisioningState/failed/%s\",\"level\":"

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "azure_test.h"
 
-/* A launch: what is asked for, how long it is waited for, and what is left behind when it fails. */
+/* A launch: its requests, the length of its wait, and the remains of a failed one. */
 
 #define GROUP_URL ARM SUB "/resourcegroups/" LEASE "?api-version=2021-04-01"
 #define VM_URL ARM VM_ID "?api-version=2024-03-01"
@@ -26,7 +26,7 @@
 		.mutating = 1, .limit = "deletes", .status = 202 \
 	}
 
-static struct spot_launch good(void)
+static struct spot_launch launch_args(void)
 {
 	return (struct spot_launch){ .key = { "azure", "eastus2", "eastus2-1",
 					 "Standard_NC40ads_H100_v5", SPOT_MARKET_SPOT },
@@ -51,7 +51,7 @@ static void requests_that_cannot_be_right_are_refused_unsent(void **state)
 	memset(token, 't', sizeof(token) - 1);
 	memset(value, 'v', sizeof(value) - 1);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		bad[i] = good();
+		bad[i] = launch_args();
 	}
 	bad[0].token = "";
 	bad[1].token = token;
@@ -78,7 +78,7 @@ static void requests_that_cannot_be_right_are_refused_unsent(void **state)
 	drive_fini(&d);
 }
 
-static void what_the_operator_must_give_is_asked_for_by_name(void **state)
+static void a_missing_setting_is_asked_for_by_name(void **state)
 {
 	static const char *const no_subnet[] = { "subscription", GOLDEN_SUB, "tenant",
 		"contoso.example", "client_id", "me", "ssh_public_key", "ssh-rsa AAAA x", NULL };
@@ -96,7 +96,7 @@ static void what_the_operator_must_give_is_asked_for_by_name(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct spot_launch a = good();
+		struct spot_launch a = launch_args();
 		struct drive d;
 
 		keyed_init(&d, cases[i].settings);
@@ -108,7 +108,7 @@ static void what_the_operator_must_give_is_asked_for_by_name(void **state)
 
 static void spot_and_on_demand_differ_where_they_must(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -151,7 +151,7 @@ static void spot_and_on_demand_differ_where_they_must(void **state)
 
 static void arm_machines_get_an_image_of_their_own(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -167,7 +167,7 @@ static void arm_machines_get_an_image_of_their_own(void **state)
 
 static void a_name_too_long_for_a_machine_ends_in_its_hash(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive_try script[2] = { { .url = ARM SUB
 	    "/resourcegroups/spotbroker-brk-a-very-long-name-of-an-installat-*",
 	    .status = 403,
@@ -185,7 +185,7 @@ static void a_name_too_long_for_a_machine_ends_in_its_hash(void **state)
 
 static void the_operation_is_asked_as_often_as_told_and_no_longer(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -201,7 +201,7 @@ static void the_operation_is_asked_as_often_as_told_and_no_longer(void **state)
 			     { .url = OPERATION, .status = 500 },
 			     { .url = OPERATION, .status = 200, .reply = "{\"status\":\"Odd\"}" }),
 	    SPOT_DONE);
-	/* accepted: what becomes of it is seen in lists */
+	/* accepted: lists show its outcome */
 	assert_int_equal(a.instance.state, SPOT_INSTANCE_PENDING);
 	assert_int_equal(d.waited_us, (7 + 11 + 10) * SPOT_US_PER_S);
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LAUNCH, &a, MADE, ACCEPTED,
@@ -216,7 +216,7 @@ static void the_operation_is_asked_as_often_as_told_and_no_longer(void **state)
 
 static void a_failed_operation_leaves_nothing_behind(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -269,7 +269,7 @@ static void a_refused_machine_takes_its_group_with_it(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const struct drive_try script[] = { MADE,
 			{ .status = cases[i].status, .reply = cases[i].reply }, CLEANED };
-		struct spot_launch a = good();
+		struct spot_launch a = launch_args();
 
 		drive_script(&d, script, 3);
 		failed_with(&d, drive_run(&d, DRIVE_LAUNCH, &a), cases[i].rc, NULL);
@@ -278,7 +278,7 @@ static void a_refused_machine_takes_its_group_with_it(void **state)
 	drive_fini(&d);
 }
 
-static void what_may_still_come_to_something_is_left_alone(void **state)
+static void a_launch_that_may_still_succeed_is_left_alone(void **state)
 {
 	static const struct {
 		int status;
@@ -303,7 +303,7 @@ static void what_may_still_come_to_something_is_left_alone(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const struct drive_try script[] = { MADE,
 			{ .status = cases[i].status, .reply = cases[i].reply } };
-		struct spot_launch a = good();
+		struct spot_launch a = launch_args();
 
 		drive_script(&d, script, 2);
 		failed_with(&d, drive_run(&d, DRIVE_LAUNCH, &a), cases[i].rc, NULL);
@@ -314,7 +314,7 @@ static void what_may_still_come_to_something_is_left_alone(void **state)
 
 static void a_repeat_sends_the_same_bytes(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	const char *first, *second;
 	struct drive d;
 
@@ -335,7 +335,7 @@ static void a_repeat_sends_the_same_bytes(void **state)
 
 static void links_to_other_hosts_get_no_token(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -361,7 +361,7 @@ static void links_to_other_hosts_get_no_token(void **state)
 
 static void a_location_tells_by_its_status(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -392,7 +392,7 @@ static void a_location_tells_by_its_status(void **state)
 
 static void a_machine_that_failed_by_itself_tells_why(void **state)
 {
-	struct spot_launch a = good();
+	struct spot_launch a = launch_args();
 	struct drive d;
 
 	(void)state;
@@ -425,14 +425,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(requests_that_cannot_be_right_are_refused_unsent),
-		cmocka_unit_test(what_the_operator_must_give_is_asked_for_by_name),
+		cmocka_unit_test(a_missing_setting_is_asked_for_by_name),
 		cmocka_unit_test(spot_and_on_demand_differ_where_they_must),
 		cmocka_unit_test(arm_machines_get_an_image_of_their_own),
 		cmocka_unit_test(a_name_too_long_for_a_machine_ends_in_its_hash),
 		cmocka_unit_test(the_operation_is_asked_as_often_as_told_and_no_longer),
 		cmocka_unit_test(a_failed_operation_leaves_nothing_behind),
 		cmocka_unit_test(a_refused_machine_takes_its_group_with_it),
-		cmocka_unit_test(what_may_still_come_to_something_is_left_alone),
+		cmocka_unit_test(a_launch_that_may_still_succeed_is_left_alone),
 		cmocka_unit_test(a_repeat_sends_the_same_bytes),
 		cmocka_unit_test(links_to_other_hosts_get_no_token),
 		cmocka_unit_test(a_location_tells_by_its_status),

@@ -159,7 +159,7 @@ static const struct spot_pool_info pools[] = {
 	      SPOT_MARKET_ON_DEMAND } },
 };
 
-static struct spot_prices asked(enum spot_market market)
+static struct spot_prices prices_args(enum spot_market market)
 {
 	return (struct spot_prices){ .region = "eastus2",
 		.market = market,
@@ -169,7 +169,7 @@ static struct spot_prices asked(enum spot_market market)
 
 /* A good row with one member changed ("" = none), which a second one of the same key in JSON cannot
  * be: it is written in. */
-static const char *row(struct arena *a, const char *key, const char *value)
+static const char *price_row(struct arena *a, const char *key, const char *value)
 {
 	static const char *const good[][2] = { { "type", "\"Consumption\"" },
 		{ "unitOfMeasure", "\"1 Hour\"" }, { "armSkuName", "\"Standard_NC4as_T4_v3\"" },
@@ -189,7 +189,7 @@ static const char *row(struct arena *a, const char *key, const char *value)
 	return arena_printf(a, "%.*s}", (int)b.n, b.p);
 }
 
-static struct spot_prices priced(struct drive *d, const char *rows)
+static struct spot_prices prices_read(struct drive *d, const char *rows)
 {
 	const struct drive_try t = { .method = "GET",
 		.url = "https://prices.azure.com/api/retail/prices?*",
@@ -197,7 +197,7 @@ static struct spot_prices priced(struct drive *d, const char *rows)
 		.limit = "retail-prices",
 		.status = 200,
 		.reply = arena_printf(d->arena, "{\"Items\":[%s],\"NextPageLink\":null}", rows) };
-	struct spot_prices a = asked(SPOT_MARKET_NONE);
+	struct spot_prices a = prices_args(SPOT_MARKET_NONE);
 
 	drive_script(d, &t, 1);
 	assert_int_equal(drive_run(d, DRIVE_PRICES, &a), SPOT_DONE);
@@ -226,16 +226,16 @@ static void rows_of_other_products_are_no_prices(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	assert_int_equal(priced(&d, row(d.arena, "", "")).n,
+	assert_int_equal(prices_read(&d, price_row(d.arena, "", "")).n,
 	    2); /* the region's price, in both zones */
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		struct spot_prices a = priced(&d, row(d.arena, bad[i][0], bad[i][1]));
+		struct spot_prices a = prices_read(&d, price_row(d.arena, bad[i][0], bad[i][1]));
 
 		if (a.n != 0) {
 			fail_msg("%s %s was taken", bad[i][0], bad[i][1]);
 		}
 	}
-	assert_int_equal(priced(&d, "7,null,{},[]").n, 0);
+	assert_int_equal(prices_read(&d, "7,null,{},[]").n, 0);
 	drive_fini(&d);
 }
 
@@ -246,17 +246,17 @@ static void of_several_rows_the_primary_and_then_the_newest_counts(void **state)
 
 	(void)state;
 	keyed_init(&d, NULL);
-	a = priced(&d,
-	    arena_printf(d.arena, "%s,%s,%s", row(d.arena, "", ""),
+	a = prices_read(&d,
+	    arena_printf(d.arena, "%s,%s,%s", price_row(d.arena, "", ""),
 		arena_printf(d.arena, "%s",
-		    row(d.arena, "effectiveStartDate", "\"2025-12-01T00:00:00Z\"")),
-		row(d.arena, "isPrimaryMeterRegion", "false")));
+		    price_row(d.arena, "effectiveStartDate", "\"2025-12-01T00:00:00Z\"")),
+		price_row(d.arena, "isPrimaryMeterRegion", "false")));
 	assert_int_equal(a.n, 2);
 	assert_int_equal(a.points[0].price_micros, 105200);
 	assert_int_equal(a.points[0].effective_us, INT64_C(1764547200000000));
 	assert_string_equal(a.points[0].source, "RetailPrices");
 	/* the suffix tells spot, and a name without it is on-demand */
-	a = priced(&d,
+	a = prices_read(&d,
 	    arena_printf(d.arena,
 		"{\"type\":\"Consumption\",\"unitOfMeasure\":\"1 Hour\",\"armSkuName\":"
 		"\"STANDARD_NC4as_T4_v3\",\"armRegionName\":\"eastus2\",\"retailPrice\":0."
@@ -270,7 +270,7 @@ static void of_several_rows_the_primary_and_then_the_newest_counts(void **state)
 
 static void pages_end_with_an_empty_one_too(void **state)
 {
-	struct spot_prices a = asked(SPOT_MARKET_SPOT);
+	struct spot_prices a = prices_args(SPOT_MARKET_SPOT);
 	struct drive d;
 
 	(void)state;
@@ -298,7 +298,7 @@ static void pages_end_with_an_empty_one_too(void **state)
 
 static void history_that_may_not_be_read_does_not_cost_the_prices(void **state)
 {
-	struct spot_prices a = asked(SPOT_MARKET_SPOT);
+	struct spot_prices a = prices_args(SPOT_MARKET_SPOT);
 	struct drive d;
 
 	(void)state;
@@ -346,14 +346,15 @@ static void a_list_that_is_dated_before_its_history_still_says_what_is_in_force(
 	(void)state;
 	keyed_init(&d, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct spot_prices a = asked(SPOT_MARKET_SPOT);
+		struct spot_prices a = prices_args(SPOT_MARKET_SPOT);
 
 		a.since_us = 1;
 		assert_int_equal(
 		    RUN_SCRIPT(&d, DRIVE_PRICES, &a,
 			{ .status = 200,
 			    .reply = arena_printf(d.arena, "{\"Items\":[%s]}",
-				row(d.arena, "effectiveStartDate", "\"2025-11-01T00:00:00Z\"")) },
+				price_row(d.arena, "effectiveStartDate",
+				    "\"2025-11-01T00:00:00Z\"")) },
 			{ .status = 200,
 			    .reply = arena_printf(d.arena,
 				"{\"totalRecords\":1,\"count\":1,\"resultTruncated\":\"false\","

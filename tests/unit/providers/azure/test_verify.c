@@ -35,7 +35,7 @@ struct world {
 static const char *const settings[] = { "subscription", GOLDEN_SUB, "tenant", "contoso.example",
 	"client_id", "me", "attested_ca_file", CA_FILE, NULL };
 
-static void extension(X509 *x, int nid, const char *value)
+static void extension_add(X509 *x, int nid, const char *value)
 {
 	X509_EXTENSION *e = X509V3_EXT_conf_nid(NULL, NULL, nid, value);
 
@@ -59,12 +59,12 @@ static struct person person_make(const char *name, const struct person *by, bool
 	X509_NAME_add_entry_by_txt(n, "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1, 0);
 	X509_set_issuer_name(p.cert, by != NULL ? X509_get_subject_name(by->cert) : n);
 	X509_set_pubkey(p.cert, p.key);
-	extension(p.cert, NID_basic_constraints, ca ? "critical,CA:TRUE" : "CA:FALSE");
+	extension_add(p.cert, NID_basic_constraints, ca ? "critical,CA:TRUE" : "CA:FALSE");
 	if (!ca) {
-		extension(p.cert, NID_ext_key_usage, "serverAuth,clientAuth");
+		extension_add(p.cert, NID_ext_key_usage, "serverAuth,clientAuth");
 	}
 	if (issuer_url != NULL) {
-		extension(p.cert, NID_info_access, issuer_url);
+		extension_add(p.cert, NID_info_access, issuer_url);
 	}
 	assert_true(X509_sign(p.cert, by != NULL ? by->key : p.key, EVP_sha256()) > 0);
 	return p;
@@ -108,7 +108,7 @@ static struct str bio_take(struct arena *a, BIO *b)
 	return s;
 }
 
-static const char *pem(struct arena *a, X509 *x)
+static const char *cert_pem(struct arena *a, X509 *x)
 {
 	BIO *b = BIO_new(BIO_s_mem());
 
@@ -117,7 +117,8 @@ static const char *pem(struct arena *a, X509 *x)
 }
 
 /* The agent's proof, the base64 in lines as the metadata service might. */
-static struct str proof(struct arena *a, const struct person *by, X509 *along, const char *data)
+static struct str proof_make(struct arena *a, const struct person *by, X509 *along,
+    const char *data)
 {
 	BIO *in = BIO_new_mem_buf(data, -1), *out = BIO_new(BIO_s_mem());
 	STACK_OF(X509) *more = sk_X509_new_null();
@@ -140,7 +141,7 @@ static struct str proof(struct arena *a, const struct person *by, X509 *along, c
 	    arena_printf(a, "{\"kind\":\"azure\",\"pkcs7\":\"%.64s\\n%s\"}", text, text + 64));
 }
 
-static struct spot_verify asked(struct str p)
+static struct spot_verify verify_args(struct str p)
 {
 	return (struct spot_verify){ .region = "eastus2",
 		.zone = "",
@@ -151,8 +152,8 @@ static struct spot_verify asked(struct str p)
 		.nonce = NONCE };
 }
 
-static enum spot_step verify(struct drive *d, struct spot_verify *a, const struct drive_try *script,
-    size_t n)
+static enum spot_step proof_verify(struct drive *d, struct spot_verify *a,
+    const struct drive_try *script, size_t n)
 {
 	enum spot_step s;
 
@@ -170,14 +171,14 @@ static void the_machine_itself_is_believed(void **state)
 
 	keyed_init(&d, settings);
 	const struct drive_try script[] = {
-		{ .read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert) },
+		{ .read = CA_FILE, .status = 200, .reply = cert_pem(d.arena, w->root.cert) },
 		{ .method = "GET",
 		    .url = ARM VM_ID "?api-version=2024-03-01",
 		    .status = 200,
 		    .reply = VM("Succeeded", "") }
 	};
-	a = asked(proof(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
-	assert_int_equal(verify(&d, &a, script, 2), SPOT_DONE);
+	a = verify_args(proof_make(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
+	assert_int_equal(proof_verify(&d, &a, script, 2), SPOT_DONE);
 	drive_fini(&d);
 }
 
@@ -189,28 +190,28 @@ static void a_missing_link_is_fetched_from_the_vendors_place_only(void **state)
 
 	keyed_init(&d, settings);
 	struct drive_try script[] = {
-		{ .read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert) },
+		{ .read = CA_FILE, .status = 200, .reply = cert_pem(d.arena, w->root.cert) },
 		{ .status = 503 },
 		{ .method = "GET",
 		    .url = ISSUER_URL,
 		    .headers = { "!authorization" },
 		    .limit = "certificates",
 		    .status = 200,
-		    .reply = pem(d.arena, w->issuer.cert) },
+		    .reply = cert_pem(d.arena, w->issuer.cert) },
 		{ .url = ARM VM_ID "?api-version=2024-03-01",
 		    .status = 200,
 		    .reply = VM("Succeeded", "") }
 	};
-	a = asked(proof(d.arena, &w->signer, NULL, GOOD_DATA));
-	assert_int_equal(verify(&d, &a, script, 4), SPOT_DONE);
+	a = verify_args(proof_make(d.arena, &w->signer, NULL, GOOD_DATA));
+	assert_int_equal(proof_verify(&d, &a, script, 4), SPOT_DONE);
 	/* something else is there: no second errand */
-	script[1] = (struct drive_try){ .status = 200, .reply = pem(d.arena, w->other.cert) };
-	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "nobody trusted");
+	script[1] = (struct drive_try){ .status = 200, .reply = cert_pem(d.arena, w->other.cert) };
+	failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, "nobody trusted");
 	script[1] = (struct drive_try){ .status = 404 };
-	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, NULL);
+	failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, NULL);
 	/* a stranger's address is not visited */
-	a = asked(proof(d.arena, &w->other, NULL, GOOD_DATA));
-	failed_with(&d, verify(&d, &a, script, 1), SPOT_DENIED, "nobody trusted");
+	a = verify_args(proof_make(d.arena, &w->other, NULL, GOOD_DATA));
+	failed_with(&d, proof_verify(&d, &a, script, 1), SPOT_DENIED, "nobody trusted");
 	drive_fini(&d);
 }
 
@@ -241,12 +242,12 @@ static void attested_data_must_be_about_this_machine(void **state)
 	keyed_init(&d, settings);
 	const struct drive_try ca = { .read = CA_FILE,
 		.status = 200,
-		.reply = pem(d.arena, w->root.cert) };
+		.reply = cert_pem(d.arena, w->root.cert) };
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct spot_verify a =
-		    asked(proof(d.arena, &w->signer, w->issuer.cert, cases[i].data));
+		    verify_args(proof_make(d.arena, &w->signer, w->issuer.cert, cases[i].data));
 
-		failed_with(&d, verify(&d, &a, &ca, 1), SPOT_DENIED, cases[i].words);
+		failed_with(&d, proof_verify(&d, &a, &ca, 1), SPOT_DENIED, cases[i].words);
 	}
 	drive_fini(&d);
 }
@@ -265,18 +266,19 @@ static void attested_data_of_another_time_is_neither_believed_nor_refused(void *
 
 	keyed_init(&d, settings);
 	struct drive_try script[] = {
-		{ .read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert) },
+		{ .read = CA_FILE, .status = 200, .reply = cert_pem(d.arena, w->root.cert) },
 		{ .url = ARM VM_ID "?api-version=2024-03-01", .status = 200 }
 	};
 	for (size_t i = 0; i < ARRAY_LEN(data); i++) {
-		struct spot_verify a = asked(proof(d.arena, &w->signer, w->issuer.cert, data[i]));
+		struct spot_verify a =
+		    verify_args(proof_make(d.arena, &w->signer, w->issuer.cert, data[i]));
 
 		script[1].reply = VM("Succeeded", "");
-		failed_with(&d, verify(&d, &a, script, 2), SPOT_CONFIG,
+		failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_CONFIG,
 		    "out of date; is the clock right");
 		script[1].reply =
 		    "{\"properties\":{\"vmId\":\"ffffffff-1111-2222-3333-444455556666\"}}";
-		failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "another machine");
+		failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, "another machine");
 	}
 	drive_fini(&d);
 }
@@ -289,28 +291,28 @@ static void the_wrong_signer_or_the_wrong_machine_is_refused(void **state)
 
 	keyed_init(&d, settings);
 	struct drive_try script[] = {
-		{ .read = CA_FILE, .status = 200, .reply = pem(d.arena, w->root.cert) },
+		{ .read = CA_FILE, .status = 200, .reply = cert_pem(d.arena, w->root.cert) },
 		{ .status = 200,
 		    .reply =
 			"{\"properties\":{\"vmId\":\"ffffffff-1111-2222-3333-444455556666\"}}" }
 	};
-	a = asked(proof(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
-	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "another machine");
+	a = verify_args(proof_make(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
+	failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, "another machine");
 	script[1] = (struct drive_try){ .status = 404, .reply = ERROR("ResourceNotFound", "m") };
-	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "does not exist");
-	a = asked(proof(d.arena, &w->other, w->issuer.cert, GOOD_DATA));
-	failed_with(&d, verify(&d, &a, script, 1), SPOT_DENIED, "not by metadata.azure.com");
+	failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, "does not exist");
+	a = verify_args(proof_make(d.arena, &w->other, w->issuer.cert, GOOD_DATA));
+	failed_with(&d, proof_verify(&d, &a, script, 1), SPOT_DENIED, "not by metadata.azure.com");
 	/* an authority that is not the configured one */
-	script[0].reply = pem(d.arena, w->other.cert);
+	script[0].reply = cert_pem(d.arena, w->other.cert);
 	script[1] = (struct drive_try){ .url = ISSUER_URL,
 		.status = 200,
-		.reply = pem(d.arena, w->issuer.cert) };
-	a = asked(proof(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
-	failed_with(&d, verify(&d, &a, script, 2), SPOT_DENIED, "nobody trusted");
+		.reply = cert_pem(d.arena, w->issuer.cert) };
+	a = verify_args(proof_make(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
+	failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, "nobody trusted");
 	script[0].reply = "nothing here";
-	failed_with(&d, verify(&d, &a, script, 1), SPOT_CONFIG, "attested_ca_file");
+	failed_with(&d, proof_verify(&d, &a, script, 1), SPOT_CONFIG, "attested_ca_file");
 	script[0] = (struct drive_try){ .read = CA_FILE, .status = 404 };
-	failed_with(&d, verify(&d, &a, script, 1), SPOT_CONFIG, "is not there");
+	failed_with(&d, proof_verify(&d, &a, script, 1), SPOT_CONFIG, "is not there");
 	drive_fini(&d);
 }
 
@@ -321,16 +323,16 @@ static void without_a_setting_the_vendors_roots_decide(void **state)
 	struct drive d;
 
 	keyed_init(&d, NULL);
-	a = asked(proof(d.arena, &w->signer, w->root.cert, GOOD_DATA));
+	a = verify_args(proof_make(d.arena, &w->signer, w->root.cert, GOOD_DATA));
 	const struct drive_try issuer = { .method = "GET",
 		.url = ISSUER_URL,
 		.status = 200,
-		.reply = pem(d.arena, w->issuer.cert) };
-	failed_with(&d, verify(&d, &a, &issuer, 1), SPOT_DENIED, "nobody trusted");
+		.reply = cert_pem(d.arena, w->issuer.cert) };
+	failed_with(&d, proof_verify(&d, &a, &issuer, 1), SPOT_DENIED, "nobody trusted");
 	drive_fini(&d);
 }
 
-static void what_is_no_proof_is_refused_unasked(void **state)
+static void text_that_is_no_proof_is_refused_unasked(void **state)
 {
 	static const char *const proofs[] = { "", "{}", "[]",
 		"{\"kind\":\"aws\",\"pkcs7\":\"QUJD\"}", "{\"kind\":\"azure\"}",
@@ -341,16 +343,17 @@ static void what_is_no_proof_is_refused_unasked(void **state)
 	(void)state;
 	keyed_init(&d, settings);
 	for (size_t i = 0; i < ARRAY_LEN(proofs); i++) {
-		a = asked(str_from(proofs[i]));
-		failed_with(&d, verify(&d, &a, NULL, 0), SPOT_DENIED, "no proof of kind azure");
+		a = verify_args(str_from(proofs[i]));
+		failed_with(&d, proof_verify(&d, &a, NULL, 0), SPOT_DENIED,
+		    "no proof of kind azure");
 	}
-	a = asked(str_from("{\"kind\":\"azure\",\"pkcs7\":\"QUJD\"}"));
+	a = verify_args(str_from("{\"kind\":\"azure\",\"pkcs7\":\"QUJD\"}"));
 	const struct drive_try ca = { .read = CA_FILE,
 		.status = 200,
-		.reply = pem(d.arena, ((struct world *)*state)->root.cert) };
-	failed_with(&d, verify(&d, &a, &ca, 1), SPOT_DENIED, "no PKCS #7");
+		.reply = cert_pem(d.arena, ((struct world *)*state)->root.cert) };
+	failed_with(&d, proof_verify(&d, &a, &ca, 1), SPOT_DENIED, "no PKCS #7");
 	a.ref = "production";
-	failed_with(&d, verify(&d, &a, NULL, 0), SPOT_INVALID, "not a machine of ours");
+	failed_with(&d, proof_verify(&d, &a, NULL, 0), SPOT_INVALID, "not a machine of ours");
 	drive_fini(&d);
 }
 
@@ -363,7 +366,7 @@ int main(void)
 		cmocka_unit_test(attested_data_of_another_time_is_neither_believed_nor_refused),
 		cmocka_unit_test(the_wrong_signer_or_the_wrong_machine_is_refused),
 		cmocka_unit_test(without_a_setting_the_vendors_roots_decide),
-		cmocka_unit_test(what_is_no_proof_is_refused_unasked),
+		cmocka_unit_test(text_that_is_no_proof_is_refused_unasked),
 	};
 
 	return cmocka_run_group_tests(tests, world_make, world_free);

@@ -73,7 +73,7 @@ int cw_teardown(void **state)
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static struct spot_launch launch(bool cks)
+static struct spot_launch launch_args(bool cks)
 {
 	static const struct spot_tag tags[] = { { "brk-node", "n1" }, { "brk-job", "j7" },
 		{ "Note", "no label: a blank" } };
@@ -175,7 +175,7 @@ void *cw_args(struct arena *a, enum drive_verb verb, bool cks)
 		u->prices.region = region;
 		break;
 	case DRIVE_LAUNCH:
-		u->launch = launch(cks);
+		u->launch = launch_args(cks);
 		break;
 	case DRIVE_FIND:
 		u->find = (struct spot_find){ region, "", "tok", CW_NAME, CW_INSTALL, NULL, 0 };

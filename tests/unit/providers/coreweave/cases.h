@@ -1,6 +1,7 @@
 /*
- * Each verb of the CoreWeave and Kubernetes providers once, with fixed arguments and replies: for
- * the golden requests, for the check against the official models, and as seeds of the fuzzer.
+ * Each verb of the CoreWeave and Kubernetes providers once, with fixed arguments and replies. They
+ * make the golden requests, the input of the check against the official models, and the seeds of
+ * the fuzzer.
  */
 #ifndef TESTS_CW_CASES_H
 #define TESTS_CW_CASES_H

@@ -5,7 +5,7 @@
 
 /* Settings, kubeconfigs, tokens and which clusters there are. */
 
-static void refused(const struct spot_provider_ops *ops, const char *const *env,
+static void assert_refused(const struct spot_provider_ops *ops, const char *const *env,
     const char *const *settings, const char *word)
 {
 	struct spot_err err = { 0 };
@@ -38,12 +38,12 @@ static void each_wrong_setting_is_named(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		const char *const settings[] = { wrong[i].key, wrong[i].value, NULL };
 
-		refused(&coreweave_ops, case_env, settings,
+		assert_refused(&coreweave_ops, case_env, settings,
 		    strcmp(wrong[i].key, "kubeconfig") == 0 ? "clusters" : wrong[i].key);
 	}
-	refused(&coreweave_ops, NULL, NULL, "api_token_file");
-	refused(&kubernetes_ops, NULL, NULL, "kubeconfig");
-	refused(&coreweave_ops, NULL,
+	assert_refused(&coreweave_ops, NULL, NULL, "api_token_file");
+	assert_refused(&kubernetes_ops, NULL, NULL, "kubeconfig");
+	assert_refused(&coreweave_ops, NULL,
 	    (const char *const[]){ "clusters", "a", "kubeconfig.a", "/k", NULL }, "zone.a");
 }
 
@@ -63,7 +63,7 @@ static enum spot_step auth_with(struct drive *d, const char *kubeconfig)
 	return drive_run(d, DRIVE_AUTH, NULL);
 }
 
-static void what_a_kubeconfig_may_not_have_is_refused_with_what_to_do(void **state)
+static void a_forbidden_field_of_a_kubeconfig_is_refused_with_advice(void **state)
 {
 	static const struct {
 		const char *text, *word;
@@ -232,7 +232,7 @@ static void a_cluster_that_is_down_leaves_the_others_going(void **state)
 	assert_int_equal(drive_run(&d, DRIVE_REGIONS, &r), SPOT_DONE);
 	assert_int_equal(r.n, 2);
 	drive_script(&d, NULL, 0);
-	/* never an empty list of what cannot be asked */
+	/* never an empty list of an unreachable cluster */
 	assert_int_equal(drive_run(&d, DRIVE_LIST, &a), SPOT_FAIL);
 	assert_int_equal(d.call.err.rc, SPOT_DENIED);
 	/* and it is tried again */
@@ -297,7 +297,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_wrong_setting_is_named),
-		cmocka_unit_test(what_a_kubeconfig_may_not_have_is_refused_with_what_to_do),
+		cmocka_unit_test(a_forbidden_field_of_a_kubeconfig_is_refused_with_advice),
 		cmocka_unit_test(files_of_a_kubeconfig_are_read_beside_it),
 		cmocka_unit_test(a_client_certificate_alone_is_sent),
 		cmocka_unit_test(a_token_is_renewed_at_four_fifths_of_the_life_that_was_granted),

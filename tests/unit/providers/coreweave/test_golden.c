@@ -4,8 +4,8 @@
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
 
-/* Every verb sends exactly what tests/golden/coreweave/<case>.txt says. GOLDEN_UPDATE=1 rewrites
- * the files. */
+/* Every verb sends exactly the requests of tests/golden/coreweave/<case>.txt. GOLDEN_UPDATE=1
+ * rewrites the files. */
 
 static const char *golden_path(struct arena *a, const char *name)
 {

@@ -3,8 +3,8 @@
 
 #include "base/text/str.h"
 
-/* What Pods, nodes, NodePools and events say about an instance, and what a launch and a terminate
- * leave behind. */
+/* Facts about an instance from Pods, nodes, NodePools and events, and the remains of a launch and a
+ * terminate. */
 
 #define UNSCHEDULED \
 	"\"phase\":\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\"," \
@@ -21,7 +21,7 @@
 /* Describes one Pod; the drive's clock is six minutes after it was made. */
 static const char *server_date; /* header of the replies, NULL = none */
 
-static struct spot_instance look(struct drive *d, const char *pool, const char *pod,
+static struct spot_instance pod_look(struct drive *d, const char *pool, const char *pod,
     const char *nodes, const char *events)
 {
 	struct drive_try *t = arena_array(d->arena, 4, sizeof(*t));
@@ -51,8 +51,8 @@ static struct spot_instance look(struct drive *d, const char *pool, const char *
 	return a->found[0];
 }
 
-static void is(struct spot_instance i, enum spot_instance_state state, enum spot_end_cause cause,
-    const char *words)
+static void assert_is(struct spot_instance i, enum spot_instance_state state,
+    enum spot_end_cause cause, const char *words)
 {
 	if (i.state != state || i.end_cause != cause || strstr(i.raw_reason, words) == NULL) {
 		fail_msg("%s cause %d '%s', wanted %s cause %d '%s'",
@@ -70,8 +70,8 @@ static const struct {
 	const char *words;
 } states[] = {
 	{ CW_POD("", "", "\"phase\":\"Succeeded\""), SPOT_INSTANCE_GONE, SPOT_END_GUEST, "" },
-	/* evicted: it saved in its grace and ended well; deleted by somebody says nothing
-	 * of that, and what we delete is ours */
+	/* evicted: it saved in its grace and ended well; a deletion by somebody says nothing of
+	 * that, and our deletions are ours */
 	{ CW_POD(",\"deletionTimestamp\":\"2015-08-30T12:40:00Z\","
 		 "\"deletionGracePeriodSeconds\":400",
 	      "",
@@ -112,7 +112,7 @@ static const struct {
 	      "\"terminated\":{\"exitCode\":137,"
 	      "\"reason\":\"ContainerStatusUnknown\"}}}]"),
 	    SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "ContainerStatusUnknown" },
-	/* what a webhook put beside our container does not speak for it */
+	/* a webhook's container beside ours does not speak for it */
 	{ CW_POD("", "",
 	      "\"phase\":\"Failed\",\"containerStatuses\":[{\"name\":\"node\",\"state\":{"
 	      "\"terminated\":{\"exitCode\":3,"
@@ -155,8 +155,8 @@ static const struct {
 static void each_state_of_a_pod_is_one_of_ours(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
-		is(look(*state, "", states[i].pod, NULL, NULL), states[i].is, states[i].cause,
-		    states[i].words);
+		assert_is(pod_look(*state, "", states[i].pod, NULL, NULL), states[i].is,
+		    states[i].cause, states[i].words);
 	}
 }
 
@@ -164,19 +164,20 @@ static void each_state_of_a_pod_is_one_of_ours(void **state)
 
 static void a_pod_whose_node_is_gone_was_taken(void **state)
 {
-	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g1\"}}", NULL),
+	assert_is(pod_look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g1\"}}", NULL),
 	    SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "");
-	is(look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g2\"}}", NULL),
+	assert_is(pod_look(*state, "", RUNNING, "{\"metadata\":{\"name\":\"g2\"}}", NULL),
 	    SPOT_INSTANCE_INTERRUPTED, SPOT_END_RECLAIM, "node g1 does not exist");
-	is(look(*state, "", RUNNING,
-	       "{\"metadata\":{\"name\":\"g1\"},\"spec\":{\"unschedulable\":true}}", NULL),
+	assert_is(pod_look(*state, "", RUNNING,
+		      "{\"metadata\":{\"name\":\"g1\"},\"spec\":{\"unschedulable\":true}}", NULL),
 	    SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "cordoned");
-	is(look(*state, "", RUNNING,
-	       "{\"metadata\":{\"name\":\"g1\"},\"status\":{\"conditions\":[{\"type\":\"Ready\","
-	       "\"status\":\"Unknown\","
-	       "\"reason\":\"NodeStatusUnknown\",\"message\":\"Kubelet stopped posting node "
-	       "status.\"}]}}",
-	       NULL),
+	assert_is(pod_look(*state, "", RUNNING,
+		      "{\"metadata\":{\"name\":\"g1\"},\"status\":{\"conditions\":[{\"type\":"
+		      "\"Ready\","
+		      "\"status\":\"Unknown\","
+		      "\"reason\":\"NodeStatusUnknown\",\"message\":\"Kubelet stopped posting node "
+		      "status.\"}]}}",
+		      NULL),
 	    SPOT_INSTANCE_RUNNING, SPOT_END_NONE, "NodeStatusUnknown");
 }
 
@@ -235,8 +236,8 @@ static void why_a_pod_gets_no_node(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		is(look(*state, cases[i].pool, WAITING, NULL, cases[i].events), cases[i].is,
-		    SPOT_END_NONE, cases[i].words);
+		assert_is(pod_look(*state, cases[i].pool, WAITING, NULL, cases[i].events),
+		    cases[i].is, SPOT_END_NONE, cases[i].words);
 	}
 }
 
@@ -246,15 +247,15 @@ static void an_order_that_nobody_fills_is_given_up_in_time(void **state)
 	int64_t made = DRIVE_NOW_US - 6 * 60 * SPOT_US_PER_S;
 
 	d->now_us = made + 19 * 60 * SPOT_US_PER_S;
-	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE,
-	    "");
+	assert_is(pod_look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING,
+	    SPOT_END_NONE, "");
 	d->now_us = made + 20 * 60 * SPOT_US_PER_S;
-	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_FAILED, SPOT_END_NONE,
-	    "NO_CAPACITY: no node within 1200 s");
+	assert_is(pod_look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_FAILED,
+	    SPOT_END_NONE, "NO_CAPACITY: no node within 1200 s");
 	/* Ours is twenty minutes ahead: by the clock that dated the Pod it has time. */
 	server_date = "Date: Sun, 30 Aug 2015 12:45:00 GMT";
-	is(look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING, SPOT_END_NONE,
-	    "");
+	assert_is(pod_look(d, CW_NODEPOOL(1, 0, ""), WAITING, NULL, ""), SPOT_INSTANCE_PENDING,
+	    SPOT_END_NONE, "");
 	server_date = NULL;
 }
 
@@ -264,13 +265,14 @@ static void an_old_condition_is_not_believed_of_a_new_order(void **state)
 	int64_t made = DRIVE_NOW_US - 6 * 60 * SPOT_US_PER_S;
 
 	d->now_us = made + 10 * SPOT_US_PER_S;
-	is(look(d, CW_NODEPOOL(1, 0, CONDITION("Capacity", "False", "x")), WAITING, NULL, ""),
+	assert_is(pod_look(d, CW_NODEPOOL(1, 0, CONDITION("Capacity", "False", "x")), WAITING, NULL,
+		      ""),
 	    SPOT_INSTANCE_PENDING, SPOT_END_NONE, "");
-	is(look(d,
-	       CW_NODEPOOL(1, 0,
-		   "{\"type\":\"Capacity\",\"status\":\"False\",\"lastTransitionTime\":\"" SOON
-		   "\"}"),
-	       WAITING, NULL, ""),
+	assert_is(pod_look(d,
+		      CW_NODEPOOL(1, 0,
+			  "{\"type\":\"Capacity\",\"status\":\"False\",\"lastTransitionTime\":"
+			  "\"" SOON "\"}"),
+		      WAITING, NULL, ""),
 	    SPOT_INSTANCE_FAILED, SPOT_END_NONE, "NO_CAPACITY");
 }
 
@@ -317,7 +319,7 @@ static void a_pod_that_vanished_was_taken_if_its_order_is_still_there(void **sta
 	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, a), SPOT_DONE);
 	drive_used(d);
 	assert_int_equal(a->n, 1);
-	is(a->found[0], SPOT_INSTANCE_GONE, SPOT_END_RECLAIM, "its order does");
+	assert_is(a->found[0], SPOT_INSTANCE_GONE, SPOT_END_RECLAIM, "its order does");
 	drive_script(d, ended, ARRAY_LEN(ended));
 	assert_int_equal(drive_run(d, DRIVE_DESCRIBE, a), SPOT_DONE);
 	assert_int_equal(a->n, 0); /* by ourselves: the order went with it */
@@ -401,8 +403,8 @@ static void a_target_that_moved_is_counted_again(void **state)
 	drive_used(d);
 }
 
-/* So that whoever counted before cannot write his count any more: a write without a change would
- * not stop him. */
+/* So that an earlier counter cannot write its count any more: a write without a change would not
+ * stop him. */
 static void a_right_target_is_written_with_a_note(void **state)
 {
 	static const struct drive_try tries[] = { R(200, RUNNING), R(200, CW_NODEPOOL(0, 1, "")),

@@ -1,4 +1,4 @@
-/* What a launch and a terminate leave behind. */
+/* The remains of a launch and a terminate. */
 #include "base/base.h"
 #include "cases.h"
 #include "base/text/str.h"
@@ -49,8 +49,8 @@ static void a_pool_of_another_installation_is_left_alone(void **state)
 	assert_int_equal(d->call.err.rc, SPOT_CONFIG);
 }
 
-/* The simulation found it (seed 133874): a Pod that was given a node meanwhile is there until its
- * grace is over; its row must not end before. */
+/* A Pod that was given a node meanwhile exists until its grace is over. Its row must not end
+ * before. */
 static void a_pod_that_got_a_node_before_it_was_taken_back_is_no_refusal(void **state)
 {
 	static const struct drive_try tries[] = {
@@ -71,7 +71,7 @@ static void a_pod_that_got_a_node_before_it_was_taken_back_is_no_refusal(void **
 	assert_string_equal(a->instance.token, "tok");
 }
 
-static void what_fails_after_the_pod_was_made_is_never_called_without_effect(void **state)
+static void a_failure_after_the_pod_was_made_never_counts_as_without_effect(void **state)
 {
 	static const struct drive_try replies[] = { R(503, "x"),
 		R(500, CW_STATUS(500, "ServerTimeout", "later", "{\"retryAfterSeconds\":1}")),
@@ -110,7 +110,7 @@ static void a_gateways_page_after_the_pod_was_made_is_no_refusal(void **state)
 	assert_int_equal(d->call.err.rc, SPOT_UNKNOWN);
 }
 
-static void what_is_not_sold_is_refused_before_anything_is_made(void **state)
+static void an_unsold_machine_is_refused_before_anything_is_made(void **state)
 {
 	static const struct {
 		const char *type;
@@ -197,9 +197,9 @@ int main(void)
 		T(a_pod_that_is_there_and_is_not_ends_the_launch),
 		T(a_pool_of_another_installation_is_left_alone),
 		T(a_pod_that_got_a_node_before_it_was_taken_back_is_no_refusal),
-		T(what_fails_after_the_pod_was_made_is_never_called_without_effect),
+		T(a_failure_after_the_pod_was_made_never_counts_as_without_effect),
 		T(a_gateways_page_after_the_pod_was_made_is_no_refusal),
-		T(what_is_not_sold_is_refused_before_anything_is_made),
+		T(an_unsold_machine_is_refused_before_anything_is_made),
 		T(only_our_references_are_terminated),
 		T(a_proof_must_be_of_this_pod_and_for_us),
 	};

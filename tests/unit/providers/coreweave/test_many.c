@@ -4,8 +4,8 @@
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
 
-/* As many machines in one cluster as the engine asks about at once: what a call may take of memory
- * is not of their square. */
+/* As many machines in one cluster as the engine asks about at once: a call's memory does not grow
+ * with their square. */
 
 #define MANY 5000
 #define VANISHED 10 /* the last ones: no Pod */
@@ -17,12 +17,12 @@ static const char *pod_name(struct arena *a, size_t i)
 	return arena_printf(a, "brk." CW_INSTALL ".n%zu.1767323045", i);
 }
 
-static const char *uid(struct arena *a, size_t i)
+static const char *pod_uid(struct arena *a, size_t i)
 {
 	return arena_printf(a, "5f0c6d2e-0001-4000-8000-%012zu", i);
 }
 
-static const char *pod(struct arena *a, size_t i)
+static const char *pod_json(struct arena *a, size_t i)
 {
 	return arena_printf(a,
 	    "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"%s\",\"uid\":\"%s\","
@@ -31,10 +31,10 @@ static const char *pod(struct arena *a, size_t i)
 	    "\",\"spotbroker.io/market\":\"spot\",\"spotbroker.io/pool\":\"" CW_POOL "\"},"
 	    "\"annotations\":{\"spotbroker.io/instance-type\":\"gd-8xh100ib-i128\"}},"
 	    "\"spec\":{\"nodeName\":\"g%zu\"},\"status\":{\"phase\":\"Running\"}}",
-	    pod_name(a, i), uid(a, i), i);
+	    pod_name(a, i), pod_uid(a, i), i);
 }
 
-static const char *node(struct arena *a, size_t i)
+static const char *node_json(struct arena *a, size_t i)
 {
 	return arena_printf(a,
 	    "{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"g%zu\"}}",
@@ -42,8 +42,8 @@ static const char *node(struct arena *a, size_t i)
 }
 
 /* n objects in pages of size, by the API's own tokens. */
-static size_t pages(struct arena *a, struct drive_try *t, const char *kind, size_t n, size_t size,
-    const char *(*item)(struct arena *, size_t))
+static size_t pages_make(struct arena *a, struct drive_try *t, const char *kind, size_t n,
+    size_t size, const char *(*item)(struct arena *, size_t))
 {
 	size_t count = 0;
 
@@ -72,14 +72,14 @@ static size_t pages(struct arena *a, struct drive_try *t, const char *kind, size
 	return count;
 }
 
-static size_t script(struct arena *a, struct drive_try *t)
+static size_t script_make(struct arena *a, struct drive_try *t)
 {
 	size_t n = 0;
 
 	t[n++] = (struct drive_try){ .status = 200,
 		.reply = CW_LIST("NodePoolList", CW_NODEPOOL(5000, 5000, "")) };
-	n += pages(a, &t[n], "PodList", MANY - VANISHED, 500, pod);
-	n += pages(a, &t[n], "NodeList", MANY - VANISHED, 250, node);
+	n += pages_make(a, &t[n], "PodList", MANY - VANISHED, 500, pod_json);
+	n += pages_make(a, &t[n], "NodeList", MANY - VANISHED, 250, node_json);
 	return n;
 }
 
@@ -89,11 +89,11 @@ static void all_are_described_within_what_a_call_may_take(void **state)
 	struct drive_try t[64];
 	const char **refs = arena_array(d->arena, MANY, sizeof(*refs));
 	struct spot_describe a = { .region = "US-EAST", .refs = refs, .refs_n = MANY };
-	size_t n = script(d->arena, t), before, count[SPOT_INSTANCE_ODD + 1] = { 0 };
+	size_t n = script_make(d->arena, t), before, count[SPOT_INSTANCE_ODD + 1] = { 0 };
 
 	for (size_t i = 0; i < MANY; i++) {
-		refs[i] =
-		    arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, i), uid(d->arena, i));
+		refs[i] = arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, i),
+		    pod_uid(d->arena, i));
 	}
 	t[n++] = (struct drive_try){ .method = "PATCH",
 		.has = { "\"targetNodes\":4990" },
@@ -119,16 +119,17 @@ static void all_are_described_within_what_a_call_may_take(void **state)
 	}
 }
 
-static void who_was_not_asked_for_is_not_told_of(void **state)
+static void only_requested_instances_are_reported(void **state)
 {
 	struct drive *d = *state;
 	struct drive_try t[64];
-	const char *refs[] = {
-		arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4000), uid(d->arena, 4000)),
+	const char *refs[] = { arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4000),
+				   pod_uid(d->arena, 4000)),
 		/* a namesake */
-		arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4001), uid(d->arena, 9)),
-		arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4000), uid(d->arena, 4000))
-	};
+		arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4001),
+		    pod_uid(d->arena, 9)),
+		arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, 4000),
+		    pod_uid(d->arena, 4000)) };
 	static const struct spot_pool_key elsewhere[3] = { { "coreweave", "", "", "gd-8xl40",
 							       SPOT_MARKET_SPOT },
 		{ "coreweave", "", "", "gd-8xl40", SPOT_MARKET_SPOT },
@@ -137,7 +138,7 @@ static void who_was_not_asked_for_is_not_told_of(void **state)
 		.refs = refs,
 		.refs_n = ARRAY_LEN(refs),
 		.keys = elsewhere };
-	size_t n = script(d->arena, t);
+	size_t n = script_make(d->arena, t);
 
 	t[n++] = (struct drive_try){ .method = "PATCH",
 		.has = { "\"targetNodes\":4990" },
@@ -156,11 +157,11 @@ static void notices_are_for_those_asked_for(void **state)
 	struct drive_try t[64];
 	struct spot_instance *list = arena_array(d->arena, MANY, sizeof(*list));
 	struct spot_notices a = { .region = "US-EAST", .instances = list, .instances_n = MANY };
-	size_t n = script(d->arena, t), before;
+	size_t n = script_make(d->arena, t), before;
 
 	for (size_t i = 0; i < MANY; i++) {
-		list[i].ref =
-		    arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, i), uid(d->arena, i));
+		list[i].ref = arena_printf(d->arena, "main/%s/%s", pod_name(d->arena, i),
+		    pod_uid(d->arena, i));
 	}
 	t[n - 1].reply = "{\"kind\":\"NodeList\",\"metadata\":{},\"items\":[{\"metadata\":{"
 			 "\"name\":\"g4900\"},\"spec\":{\"unschedulable\":true}}]}";
@@ -179,7 +180,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(all_are_described_within_what_a_call_may_take,
 		    cw_setup, cw_teardown),
-		cmocka_unit_test_setup_teardown(who_was_not_asked_for_is_not_told_of, cw_setup,
+		cmocka_unit_test_setup_teardown(only_requested_instances_are_reported, cw_setup,
 		    cw_teardown),
 		cmocka_unit_test_setup_teardown(notices_are_for_those_asked_for, cw_setup,
 		    cw_teardown),

@@ -5,7 +5,7 @@
 
 /* Pools, prices with their age, quotas, signals, and presigned requests. */
 
-static const struct spot_pool_info *pool(const struct spot_pools *p, const char *type,
+static const struct spot_pool_info *pool_find(const struct spot_pools *p, const char *type,
     enum spot_market m)
 {
 	for (size_t i = 0; i < p->n; i++) {
@@ -26,23 +26,23 @@ static void pools_are_what_the_zone_of_a_cluster_sells(void **state)
 	(void)state;
 	cw_open(&d, &coreweave_ops, NULL);
 	assert_int_equal(drive_run(&d, DRIVE_POOLS, &a), SPOT_DONE);
-	x = pool(&a, "gd-8xh100ib-i128", SPOT_MARKET_SPOT);
+	x = pool_find(&a, "gd-8xh100ib-i128", SPOT_MARKET_SPOT);
 	assert_non_null(x);
 	assert_string_equal(x->key.zone, "US-EAST-04A");
 	assert_string_equal(x->zone_name, "main");
 	assert_int_equal(x->shape.gpu_milli, 8000);
 	assert_string_equal(x->shape.gpu_name, "H100-80GB-SXM");
-	assert_null(pool(&a, "gd-1xgh200", SPOT_MARKET_SPOT)); /* no spot for superchips */
-	assert_non_null(pool(&a, "gd-1xgh200", SPOT_MARKET_ON_DEMAND));
-	assert_null(pool(&a, "b200-8x", SPOT_MARKET_SPOT)); /* not in this zone */
-	assert_null(pool(&a, "gb200-4x", SPOT_MARKET_ON_DEMAND)); /* by the rack only */
+	assert_null(pool_find(&a, "gd-1xgh200", SPOT_MARKET_SPOT)); /* no spot for superchips */
+	assert_non_null(pool_find(&a, "gd-1xgh200", SPOT_MARKET_ON_DEMAND));
+	assert_null(pool_find(&a, "b200-8x", SPOT_MARKET_SPOT)); /* not in this zone */
+	assert_null(pool_find(&a, "gb200-4x", SPOT_MARKET_ON_DEMAND)); /* by the rack only */
 	a.region = "EU-SOUTH";
 	assert_int_equal(drive_run(&d, DRIVE_POOLS, &a), SPOT_DONE);
 	assert_int_equal(a.n, 0);
 	drive_fini(&d);
 }
 
-static struct spot_prices prices(struct drive *d, const struct spot_pool_info *p)
+static struct spot_prices prices_of(struct drive *d, const struct spot_pool_info *p)
 {
 	struct spot_prices a = { .region = p->key.region, .pools = p, .pools_n = 1 };
 
@@ -61,7 +61,7 @@ static void listed_prices_carry_the_day_they_were_read(void **state)
 
 	(void)state;
 	cw_open(&d, &coreweave_ops, NULL);
-	a = prices(&d, &p);
+	a = prices_of(&d, &p);
 	assert_int_equal(a.n, 1);
 	assert_int_equal(a.points[0].price_micros, 19710000);
 	assert_true(parse_time_us("2026-08-22T00:00:00Z", &day));
@@ -69,9 +69,9 @@ static void listed_prices_carry_the_day_they_were_read(void **state)
 	/* history is kept by the day of the poll */
 	assert_int_equal(a.points[0].observed_us, d.now_us);
 	p.key.market = SPOT_MARKET_ON_DEMAND;
-	assert_int_equal(prices(&d, &p).points[0].price_micros, 49240000);
+	assert_int_equal(prices_of(&d, &p).points[0].price_micros, 49240000);
 	p.key.zone = "US-EAST-99Z";
-	assert_int_equal(prices(&d, &p).n, 0);
+	assert_int_equal(prices_of(&d, &p).n, 0);
 	drive_fini(&d);
 }
 
@@ -86,7 +86,7 @@ static void a_price_of_the_operator_wins(void **state)
 
 	(void)state;
 	drive_init(&d, &coreweave_ops, case_env, settings);
-	a = prices(&d, &p);
+	a = prices_of(&d, &p);
 	assert_int_equal(a.points[0].price_micros, 12345678);
 	assert_int_equal(a.points[0].observed_us, d.now_us);
 	p.key.instance_type = "gd-8xl40-i128";
@@ -179,7 +179,7 @@ static void signals_tell_open_orders_that_are_refused(void **state)
 
 /* ---- object storage -------------------------------------------------------------------------- */
 
-static void sign(const char *endpoint, const char *const *settings, const char *want)
+static void url_sign(const char *endpoint, const char *const *settings, const char *want)
 {
 	struct spot_presign a = { .method = "PUT",
 		.endpoint = endpoint,
@@ -206,15 +206,15 @@ static void sign(const char *endpoint, const char *const *settings, const char *
 static void buckets_stand_in_the_host_name_where_there_is_one(void **state)
 {
 	(void)state;
-	sign("", NULL, "https://ckpt-7.cwobject.com/j1/e%201?");
-	sign("http://cwlota.com/", NULL, "http://ckpt-7.cwlota.com/j1/e%201?");
-	sign("http://127.0.0.1:9000", NULL, "http://127.0.0.1:9000/ckpt-7/j1/e%201?");
-	sign("http://localhost:9000", NULL, "http://localhost:9000/ckpt-7/j1/e%201?");
-	sign("",
+	url_sign("", NULL, "https://ckpt-7.cwobject.com/j1/e%201?");
+	url_sign("http://cwlota.com/", NULL, "http://ckpt-7.cwlota.com/j1/e%201?");
+	url_sign("http://127.0.0.1:9000", NULL, "http://127.0.0.1:9000/ckpt-7/j1/e%201?");
+	url_sign("http://localhost:9000", NULL, "http://localhost:9000/ckpt-7/j1/e%201?");
+	url_sign("",
 	    (const char *const[]){ "object_path_style", "true", "object_endpoint",
 		"https://minio.example", NULL },
 	    "https://minio.example/ckpt-7/j1/e%201?");
-	sign("",
+	url_sign("",
 	    (const char *const[]){ "object_path_style", "false", "object_endpoint",
 		"http://localhost:9000", NULL },
 	    "http://ckpt-7.localhost:9000/j1/e%201?");

@@ -6,11 +6,11 @@
 #include "base/text/str.h"
 
 /*
- * The order for machines against the live Pods, under every interleaving: launches and terminates
- * of one NodePool run side by side against an API server of a few lines, request by request in
- * every possible sequence, with replies and requests that get lost. When all have come to rest, the
- * target is the number of live Pods. A caller whose launch ended as UNKNOWN asks find, one whose
- * terminate failed asks again, as the engine does.
+ * The order for machines against the live Pods, under every interleaving. Launches and terminates
+ * of one NodePool run side by side against an API server of a few lines. Requests come in every
+ * possible sequence, and replies and requests get lost. When all have come to rest, the target is
+ * the number of live Pods. After a launch that ended as UNKNOWN a caller calls find; after a failed
+ * terminate it repeats it, as the engine does.
  */
 
 #define PODS_MAX 6
@@ -61,7 +61,7 @@ static void pod_add(struct world *w, json_t *doc)
 	json_object_set_new(doc, "status", json_pack("{s:s}", "phase", "Pending"));
 }
 
-static int live(const struct world *w)
+static int live_pods(const struct world *w)
 {
 	int n = 0;
 
@@ -82,7 +82,7 @@ static const char *pool_text(struct arena *a, const struct world *w)
 	    w->rv, w->target);
 }
 
-static int failure(struct arena *a, int code, const char *reason, const char **ret)
+static int failure_reply(struct arena *a, int code, const char *reason, const char **ret)
 {
 	*ret = arena_printf(a,
 	    "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"m\",\"reason\":\"%s\","
@@ -101,7 +101,7 @@ static int serve_pods(struct arena *a, struct world *w, const struct spot_http_r
 		if (pod_find(w,
 			json_string_value(json_object_get(json_object_get(body, "metadata"),
 			    "name"))) < PODS_MAX) {
-			return failure(a, 409, "AlreadyExists", ret);
+			return failure_reply(a, 409, "AlreadyExists", ret);
 		}
 		pod_add(w, json_deep_copy(body));
 		*ret = pod_text(a, w,
@@ -124,14 +124,14 @@ static int serve_pods(struct arena *a, struct world *w, const struct spot_http_r
 	}
 	i = pod_find(w, name + 6);
 	if (i == PODS_MAX) {
-		return failure(a, 404, "NotFound", ret);
+		return failure_reply(a, 404, "NotFound", ret);
 	}
 	*ret = pod_text(a, w, i);
 	if (strcmp(r->method, "DELETE") == 0) {
 		json_t *uid = json_object_get(json_object_get(body, "preconditions"), "uid");
 
 		if (strcmp(json_string_value(uid), w->pods[i].uid) != 0) {
-			return failure(a, 409, "Conflict", ret);
+			return failure_reply(a, 409, "Conflict", ret);
 		}
 		json_decref(w->pods[i].doc);
 		w->pods[i].doc = NULL;
@@ -153,7 +153,7 @@ static int serve_patch(struct arena *a, struct world *w, json_t *body, const cha
 	if (!parse_i64(json_string_value(json_object_get(meta, "resourceVersion")), 0, INT32_MAX,
 		&rv) ||
 	    rv != w->rv) {
-		return failure(a, 409, "Conflict", ret);
+		return failure_reply(a, 409, "Conflict", ret);
 	}
 	if (target != w->target || (note != NULL && strcmp(note, w->counted) != 0)) {
 		w->rv++;
@@ -164,7 +164,7 @@ static int serve_patch(struct arena *a, struct world *w, json_t *body, const cha
 	return 200;
 }
 
-static int serve(struct arena *a, struct world *w, const struct spot_http_request *r,
+static int request_serve(struct arena *a, struct world *w, const struct spot_http_request *r,
     const char **ret)
 {
 	struct spot_err err = { 0 };
@@ -178,7 +178,7 @@ static int serve(struct arena *a, struct world *w, const struct spot_http_reques
 	}
 	if (strcmp(r->method, "POST") == 0) {
 		if (w->pool) {
-			return failure(a, 409, "AlreadyExists", ret);
+			return failure_reply(a, 409, "AlreadyExists", ret);
 		}
 		w->pool = true;
 		w->rv = 1;
@@ -187,7 +187,7 @@ static int serve(struct arena *a, struct world *w, const struct spot_http_reques
 		return 201;
 	}
 	if (!w->pool) {
-		return failure(a, 404, "NotFound", ret);
+		return failure_reply(a, 404, "NotFound", ret);
 	}
 	if (strcmp(r->method, "PATCH") == 0) {
 		return serve_patch(a, w, body, ret);
@@ -278,12 +278,12 @@ static void actor_exchange(struct run *r, struct actor *x, int fault)
 	const char *text = "";
 
 	if (fault != 1) {
-		in->status = serve(r->a, &r->w, &x->c.out, &text);
+		in->status = request_serve(r->a, &r->w, &x->c.out, &text);
 	}
 	in->status = fault != 0 ? 0 : in->status;
 	in->body = str_from(fault != 0 ? "" : text);
 	if (fault != 0 && x->c.mutating) {
-		/* The core's part: what may have had an effect ends as unknown. */
+		/* The core's part: a call that may have had an effect ends as unknown. */
 		x->finding = x->verb == DRIVE_LAUNCH;
 		actor_begin(r, x);
 	} else {
@@ -300,7 +300,7 @@ struct choices {
 	uint64_t rnd; /* not 0: by chance */
 };
 
-static size_t choose(struct choices *ch, size_t of)
+static size_t choice_next(struct choices *ch, size_t of)
 {
 	assert_true(ch->at < STEPS_MAX && of > 0 && of < 256);
 	if (ch->rnd != 0) {
@@ -328,7 +328,7 @@ static bool choices_next(struct choices *ch)
 	return true;
 }
 
-static void seed(struct run *r, const char *name)
+static void pod_seed(struct run *r, const char *name)
 {
 	pod_add(&r->w,
 	    json_pack("{s:s, s:{s:s, s:{s:s, s:s, s:s}, s:{s:s}}, s:{}}", "kind", "Pod", "metadata",
@@ -337,16 +337,17 @@ static void seed(struct run *r, const char *name)
 		"spotbroker.io/instance-type", "gd-8xh100ib-i128", "spec"));
 }
 
-/* what: one letter per actor: L launches, 1 and 2 end the first and the second Pod that is
- * there. */
-static void play(struct drive *d, const char *what, int there, int faults, struct choices *ch)
+/* Plays an actor for each letter of `what`: L launches, 1 and 2 end the first and the second
+ * existing Pod. */
+static void actors_play(struct drive *d, const char *what, int there, int faults,
+    struct choices *ch)
 {
 	static const char *const names[] = { "brk.7f3a9c01.a", "brk.7f3a9c01.b", "brk.7f3a9c01.c",
 		"brk.7f3a9c01.p1", "brk.7f3a9c01.p2" };
 	struct run r = { .d = d, .a = arena_new(0), .n = strlen(what), .faults = faults };
 
 	for (int i = 0; i < there; i++) {
-		seed(&r, names[3 + i]);
+		pod_seed(&r, names[3 + i]);
 	}
 	r.w.pool = there > 0;
 	r.w.rv = 1;
@@ -374,13 +375,13 @@ static void play(struct drive *d, const char *what, int there, int faults, struc
 		if (n == 0) {
 			break;
 		}
-		k = choose(ch, r.faults > 0 ? n * 3 : n);
+		k = choice_next(ch, r.faults > 0 ? n * 3 : n);
 		r.faults -= k >= n;
 		actor_exchange(&r, ready[k % n], (int)(k / n));
 	}
-	if (r.w.target != live(&r.w)) {
+	if (r.w.target != live_pods(&r.w)) {
 		fail_msg("%s with %d there: target %d, %d live Pods", what, there, r.w.target,
-		    live(&r.w));
+		    live_pods(&r.w));
 	}
 	for (size_t i = 0; i < PODS_MAX; i++) {
 		json_decref(r.w.pods[i].doc);
@@ -393,7 +394,7 @@ static void every_sequence(struct drive *d, const char *what, int there, int fau
 	struct choices ch = { 0 };
 
 	do {
-		play(d, what, there, faults, &ch);
+		actors_play(d, what, there, faults, &ch);
 	} while (choices_next(&ch));
 }
 
@@ -418,7 +419,11 @@ static void three_side_by_side_leave_the_right_target(void **state)
 	for (uint64_t i = 1; i <= 3000; i++) {
 		struct choices ch = { .rnd = i * UINT64_C(0x9e3779b97f4a7c15) };
 
-		play(*state, whats[i % 3], i % 3 == 1 ? 2 : i % 3 == 0 ? 1 : 0, (int)(i % 4), &ch);
+		actors_play(*state, whats[i % 3],
+		    i % 3 == 1       ? 2
+			: i % 3 == 0 ? 1
+				     : 0,
+		    (int)(i % 4), &ch);
 	}
 }
 

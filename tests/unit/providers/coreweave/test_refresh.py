@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""refresh-prices reads a page with the traps that a public transcript of the real one fell into, and refuses what looks wrong."""
+"""refresh-prices reads a page with the traps that a public transcript of the real one fell into, and refuses
+implausible rows."""
 import csv
 import os
 import subprocess

@@ -22,7 +22,7 @@
 	       "31", \
 	    ",\"nodeName\":\"g1\"", "\"phase\":\"Running\"")
 
-static struct spot_watch watch(const struct drive_try *t, size_t n, const char *cursor,
+static struct spot_watch watch_run(const struct drive_try *t, size_t n, const char *cursor,
     enum spot_step want)
 {
 	struct spot_watch a = { .region = "US-EAST",
@@ -40,7 +40,7 @@ static struct spot_watch watch(const struct drive_try *t, size_t n, const char *
 	drive_used(&d);
 	snprintf(kept, sizeof(kept), "%s", a.next_cursor != NULL ? a.next_cursor : "");
 	a.next_cursor = kept;
-	/* results live in the arena: what the tests look at is taken along */
+	/* results live in the arena: the tests copy the fields that they check */
 	static struct spot_instance seen[4];
 	static struct spot_notice notices[4];
 	a.seen_n = MIN(a.seen_n, (size_t)4);
@@ -66,7 +66,7 @@ static void the_first_call_lists_and_tells_where_to_go_on(void **state)
 	struct spot_watch a;
 
 	(void)state;
-	a = watch(&t, 1, "", SPOT_DONE);
+	a = watch_run(&t, 1, "", SPOT_DONE);
 	assert_int_equal(a.seen_n, 1);
 	assert_false(a.gap);
 	assert_string_equal(a.next_cursor, "/turn=1 main=9");
@@ -80,7 +80,7 @@ static void bookmarks_move_the_place_on_without_news(void **state)
 	struct spot_watch a;
 
 	(void)state;
-	a = watch(&t, 1, "/turn=0 main=7", SPOT_DONE);
+	a = watch_run(&t, 1, "/turn=0 main=7", SPOT_DONE);
 	assert_int_equal(a.seen_n, 0);
 	assert_string_equal(a.next_cursor, "/turn=1 main=12");
 }
@@ -97,19 +97,19 @@ static void the_first_news_end_the_call(void **state)
 	struct spot_watch a;
 
 	(void)state;
-	a = watch(&taken, 1, "main=7", SPOT_DONE);
+	a = watch_run(&taken, 1, "main=7", SPOT_DONE);
 	assert_int_equal(a.notices_n, 1);
 	assert_int_equal(a.notices[0].kind, SPOT_NOTICE_INTERRUPTION);
 	assert_int_equal(a.notices[0].deadline_us, DRIVE_NOW_US + 400 * SPOT_US_PER_S);
 	assert_int_equal(a.seen[0].state, SPOT_INSTANCE_STOPPING);
-	a = watch(&ours, 1, "main=7", SPOT_DONE);
+	a = watch_run(&ours, 1, "main=7", SPOT_DONE);
 	assert_int_equal(a.notices_n, 0);
 	assert_int_equal(a.seen_n, 1);
-	a = watch(&gone, 1, "main=7", SPOT_DONE);
+	a = watch_run(&gone, 1, "main=7", SPOT_DONE);
 	assert_int_equal(a.seen[0].state, SPOT_INSTANCE_GONE);
 	assert_int_equal(a.seen[0].end_cause, SPOT_END_USER);
 	/* nobody of us ended it, and it did not end by itself */
-	a = watch(&vanished, 1, "main=7", SPOT_DONE);
+	a = watch_run(&vanished, 1, "main=7", SPOT_DONE);
 	assert_int_equal(a.seen[0].state, SPOT_INSTANCE_GONE);
 	assert_int_equal(a.seen[0].end_cause, SPOT_END_RECLAIM);
 }
@@ -125,11 +125,11 @@ static void history_that_is_gone_is_a_gap_and_a_new_list(void **state)
 	struct spot_watch a;
 
 	(void)state;
-	a = watch(by_status, 2, "main=1", SPOT_DONE);
+	a = watch_run(by_status, 2, "main=1", SPOT_DONE);
 	assert_true(a.gap);
 	assert_int_equal(a.seen_n, 1);
 	assert_string_equal(a.next_cursor, "/turn=1 main=9");
-	a = watch(by_event, 2, "main=1", SPOT_DONE);
+	a = watch_run(by_event, 2, "main=1", SPOT_DONE);
 	assert_true(a.gap);
 	assert_string_equal(a.next_cursor, "/turn=1 main=9");
 }
@@ -142,7 +142,7 @@ static void a_stream_that_is_cut_keeps_what_came(void **state)
 	struct spot_watch a;
 
 	(void)state;
-	a = watch(&t, 1, "main=7", SPOT_DONE);
+	a = watch_run(&t, 1, "main=7", SPOT_DONE);
 	assert_string_equal(a.next_cursor, "/turn=1 main=11");
 }
 
@@ -153,8 +153,8 @@ static void nonsense_in_a_stream_is_a_bad_reply(void **state)
 		.lines = { "{\"type\":\"ADDED\",\"object\":{}}\n" } };
 
 	(void)state;
-	watch(&junk, 1, "main=7", SPOT_FAIL);
-	watch(&no_pod, 1, "main=7", SPOT_FAIL);
+	watch_run(&junk, 1, "main=7", SPOT_FAIL);
+	watch_run(&no_pod, 1, "main=7", SPOT_FAIL);
 }
 
 static void a_cursor_of_nobody_is_a_new_beginning(void **state)
@@ -164,9 +164,9 @@ static void a_cursor_of_nobody_is_a_new_beginning(void **state)
 		.reply = CW_LIST("PodList", "") };
 
 	(void)state;
-	watch(&t, 1, "other=7", SPOT_DONE);
-	watch(&t, 1, "main=a&b", SPOT_DONE);
-	watch(&t, 1, "main=", SPOT_DONE);
+	watch_run(&t, 1, "other=7", SPOT_DONE);
+	watch_run(&t, 1, "main=a&b", SPOT_DONE);
+	watch_run(&t, 1, "main=", SPOT_DONE);
 }
 
 int main(void)

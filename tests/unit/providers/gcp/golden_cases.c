@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-/* The golden cases of Google Cloud: what is asked, and with which token and settings. */
+/* The golden cases of Google Cloud: the verbs and arguments, with token and settings. */
 
 const char *const golden_env[] = { "GCE_METADATA_HOST", "metadata.test", NULL };
 const char *const golden_settings[] = { "project", "spot-golden", NULL };
@@ -133,7 +133,7 @@ static const char *key_fill(struct arena *a, const char *text)
 					     : text;
 }
 
-/* What is signed differs with the key only; test_creds.c looks into it. */
+/* Hides the signature, which differs with the key only; test_creds.c checks it. */
 static const char *jwt_hide(struct arena *a, const char *text)
 {
 	const char *at = strstr(text, "assertion=");

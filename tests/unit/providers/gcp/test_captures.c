@@ -43,7 +43,7 @@ static void an_operation_that_is_done_with_an_http_error_alone_is_no_success(voi
 	    SPOT_OK);
 }
 
-static void what_a_project_or_its_organization_forbids_is_not_tried_again(void **state)
+static void a_refusal_by_project_or_organization_is_not_retried(void **state)
 {
 	(void)state;
 	assert_int_equal(launch_ends(412,
@@ -345,7 +345,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_operation_that_is_done_with_an_http_error_alone_is_no_success),
-		cmocka_unit_test(what_a_project_or_its_organization_forbids_is_not_tried_again),
+		cmocka_unit_test(a_refusal_by_project_or_organization_is_not_retried),
 		cmocka_unit_test(ids_may_be_numbers_and_kind_may_be_left_out),
 		cmocka_unit_test(a_project_that_is_not_found_does_not_make_its_machines_gone),
 		cmocka_unit_test(a_deletion_that_finds_nothing_is_one),

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-/* Every source of credentials, what is refused, and that nothing of a file gets into an error. */
+/* Every source of credentials, refusals, and that nothing of a file gets into an error. */
 
 #define FILE_ENV ((const char *const[]){ "GOOGLE_APPLICATION_CREDENTIALS", "/c.json", NULL })
 #define TOKEN(t) "{\"access_token\":\"" t "\",\"expires_in\":3599,\"token_type\":\"Bearer\"}"
@@ -268,7 +268,7 @@ static void a_named_file_must_be_there_and_gclouds_need_not(void **state)
 	drive_fini(&d);
 }
 
-static void what_a_file_holds_is_never_in_an_error(void **state)
+static void a_files_content_is_never_in_an_error(void **state)
 {
 	static const char *const bad[] = { "hunter2-not-json", "[]", "{\"type\":\"hunter2\"}",
 		"{\"type\":\"service_account\",\"private_key\":\"hunter2\",\"client_email\":\"a@"
@@ -328,7 +328,7 @@ int main(void)
 		cmocka_unit_test(impersonation_takes_the_second_token_and_its_end),
 		cmocka_unit_test(the_metadata_server_must_say_that_it_is_googles),
 		cmocka_unit_test(a_named_file_must_be_there_and_gclouds_need_not),
-		cmocka_unit_test(what_a_file_holds_is_never_in_an_error),
+		cmocka_unit_test(a_files_content_is_never_in_an_error),
 		cmocka_unit_test(a_reply_without_a_usable_token_is_refused),
 	};
 

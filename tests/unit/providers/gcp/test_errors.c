@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-/* Both spellings of every code, what several errors at once mean, and how long is waited. */
+/* Both spellings of every code, several errors at once, and the length of waits. */
 
 static void every_code_has_one_row_and_words(void **state)
 {

@@ -1,7 +1,7 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-/* list, find, describe, terminate, notices: what is there, what is gone, and what proves
+/* list, find, describe, terminate, notices: existing machines, gone ones, and answers that prove
  * nothing. */
 
 #define LIST(scopes) "{\"kind\":\"compute#instanceAggregatedList\",\"items\":{" scopes "}}"
@@ -28,7 +28,7 @@ static void a_zone_that_cannot_be_reached_makes_no_claim_of_absence(void **state
 	d.agains_max = 1;
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a, warned, NO_DISKS), SPOT_DONE);
 	assert_true(a.partial);
-	assert_int_equal(a.n, 1); /* what was found is true */
+	assert_int_equal(a.n, 1); /* found instances are true */
 	a.partial = false;
 	assert_int_equal(RUN_SCRIPT(&d, DRIVE_LIST, &a, listed, NO_DISKS), SPOT_DONE);
 	assert_true(a.partial);

@@ -1,8 +1,8 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-/* instances.insert: what is asked for, that a repeat is harmless, and that the operation has the
- * last word. */
+/* instances.insert: its request, that a repeat is harmless, and that the operation has the last
+ * word. */
 
 #define INSERT API "/zones/" ZONE "/instances?requestId=*"
 #define WAIT API "/zones/" ZONE "/operations/operation-1/wait"
@@ -44,7 +44,7 @@ static void spot_is_deleted_and_on_demand_is_standard(void **state)
 	drive_fini(&d);
 }
 
-static void what_is_not_sold_on_demand_is_not_asked_for(void **state)
+static void a_type_not_sold_on_demand_is_not_asked_for(void **state)
 {
 	static const char *const none[] = { "a4-highgpu-8g", "a4x-highgpu-4g", "a3-ultragpu-8g",
 		"a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g" };
@@ -372,7 +372,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(spot_is_deleted_and_on_demand_is_standard),
-		cmocka_unit_test(what_is_not_sold_on_demand_is_not_asked_for),
+		cmocka_unit_test(a_type_not_sold_on_demand_is_not_asked_for),
 		cmocka_unit_test(gpus_that_no_machine_type_bundles_are_asked_for_beside_it),
 		cmocka_unit_test(
 		    the_request_id_is_a_uuid_of_the_token_and_repeats_are_the_same_bytes),

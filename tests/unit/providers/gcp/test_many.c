@@ -19,7 +19,7 @@
 		.status = 404, .reply = ERROR(404, "notFound", "m") \
 	}
 
-static struct spot_describe of(struct drive *d, size_t n, const char *zone)
+static struct spot_describe describe_args(struct drive *d, size_t n, const char *zone)
 {
 	const char **refs = arena_array(d->arena, n, sizeof(*refs));
 
@@ -30,7 +30,7 @@ static struct spot_describe of(struct drive *d, size_t n, const char *zone)
 }
 
 /* The list of ZONE with machines 1000 + from up to (not with) 1000 + to, in pages. */
-static size_t listed(struct drive *d, struct drive_try *t, size_t from, size_t to)
+static size_t list_pages(struct drive *d, struct drive_try *t, size_t from, size_t to)
 {
 	size_t n = 0;
 
@@ -58,7 +58,8 @@ static size_t listed(struct drive *d, struct drive_try *t, size_t from, size_t t
 	return n;
 }
 
-static struct drive_try got(struct drive *d, const struct spot_describe *a, size_t i, bool there)
+static struct drive_try get_try(struct drive *d, const struct spot_describe *a, size_t i,
+    bool there)
 {
 	const char *id = strchr(a->refs[i], '/') + 1;
 	struct drive_try t = NOT_FOUND;
@@ -80,18 +81,18 @@ static void a_few_are_asked_for_one_by_one(void **state)
 
 	(void)state;
 	ready_init(&d, NULL);
-	a = of(&d, GETS, ZONE);
+	a = describe_args(&d, GETS, ZONE);
 	for (size_t i = 0; i < GETS; i++) {
-		t[i] = got(&d, &a, i, i != 7);
+		t[i] = get_try(&d, &a, i, i != 7);
 	}
 	drive_script(&d, t, GETS);
 	assert_int_equal(drive_run(&d, DRIVE_DESCRIBE, &a), SPOT_DONE);
 	assert_int_equal(a.n, GETS - 1);
 	assert_null(a.untold);
-	/* So are many of whom it is not said whose they are. */
-	a = of(&d, GETS + 1, ZONE);
+	/* So are many without an owner. */
+	a = describe_args(&d, GETS + 1, ZONE);
 	a.install = NULL;
-	t[GETS] = got(&d, &a, GETS, false);
+	t[GETS] = get_try(&d, &a, GETS, false);
 	drive_script(&d, t, GETS + 1);
 	assert_int_equal(drive_run(&d, DRIVE_DESCRIBE, &a), SPOT_DONE);
 	assert_int_equal(a.n, GETS - 1);
@@ -108,11 +109,11 @@ static void many_take_a_request_for_500_and_one_for_each_that_is_lacking(void **
 
 	(void)state;
 	ready_init(&d, NULL);
-	a = of(&d, 5000, ZONE);
-	n = listed(&d, t, 2, 5010); /* ten more than were asked for */
+	a = describe_args(&d, 5000, ZONE);
+	n = list_pages(&d, t, 2, 5010); /* ten more than were asked for */
 	assert_int_equal(n, 11);
-	t[n++] = got(&d, &a, 0, false);
-	t[n++] = got(&d, &a, 1, true); /* somebody took its label away */
+	t[n++] = get_try(&d, &a, 0, false);
+	t[n++] = get_try(&d, &a, 1, true); /* somebody took its label away */
 	drive_script(&d, t, n);
 	assert_int_equal(drive_run(&d, DRIVE_DESCRIBE, &a), SPOT_DONE);
 	assert_int_equal(a.n, 4999);
@@ -124,7 +125,7 @@ static void many_take_a_request_for_500_and_one_for_each_that_is_lacking(void **
 }
 
 /* Absence is a 404, and is told of no more than were asked for: the others' turn comes. */
-static void who_is_not_reached_is_untold(void **state)
+static void an_unreachable_instance_has_no_answer(void **state)
 {
 	struct drive_try t[GETS + 2] = { { 0 } };
 	struct spot_describe a;
@@ -133,10 +134,10 @@ static void who_is_not_reached_is_untold(void **state)
 
 	(void)state;
 	ready_init(&d, NULL);
-	a = of(&d, 1000, ZONE);
-	n = listed(&d, t, 0, 880);
+	a = describe_args(&d, 1000, ZONE);
+	n = list_pages(&d, t, 0, 880);
 	for (size_t i = 0; i < GETS; i++) {
-		t[n++] = got(&d, &a, 880 + i, i == 3);
+		t[n++] = get_try(&d, &a, 880 + i, i == 3);
 	}
 	drive_script(&d, t, n);
 	assert_int_equal(drive_run(&d, DRIVE_DESCRIBE, &a), SPOT_DONE);
@@ -158,12 +159,12 @@ static void those_behind_living_ones_have_their_turn(void **state)
 	ready_init(&d, NULL);
 	for (size_t look = 0; look < ARRAY_LEN(first); look++) {
 		struct drive_try t[GETS + 2] = { { 0 } };
-		struct spot_describe a = of(&d, 1000, ZONE);
-		size_t n = listed(&d, t, 0, 880);
+		struct spot_describe a = describe_args(&d, 1000, ZONE);
+		size_t n = list_pages(&d, t, 0, 880);
 
 		/* From where the look before stopped, and from the beginning again. */
 		for (size_t i = 0; i < GETS; i++) {
-			t[n++] = got(&d, &a, 880 + (first[look] - 880 + i) % 120, true);
+			t[n++] = get_try(&d, &a, 880 + (first[look] - 880 + i) % 120, true);
 		}
 		drive_script(&d, t, n);
 		assert_int_equal(drive_run(&d, DRIVE_DESCRIBE, &a), SPOT_DONE);
@@ -180,7 +181,7 @@ static void each_zone_is_listed_by_itself(void **state)
 
 	(void)state;
 	ready_init(&d, NULL);
-	a = of(&d, 52, "us-east1-b");
+	a = describe_args(&d, 52, "us-east1-b");
 	refs = arena_array(d.arena, 53, sizeof(*refs));
 	memcpy(refs, a.refs, 52 * sizeof(*refs));
 	refs[17] = "us-central1-a/1";
@@ -197,7 +198,7 @@ static void each_zone_is_listed_by_itself(void **state)
 	d.agains_max = 1;
 	assert_int_equal(
 	    RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a,
-		/* What a list warns of makes no difference: who is lacking is asked for. */
+		/* A list's warning makes no difference: each missing instance is asked for. */
 		{ .url = LISTED("us-central1-a"),
 		    .status = 200,
 		    .reply = VMS(",\"items\":[" VM_IN("us-central1-a", "3", "STOPPING") "]",
@@ -238,7 +239,7 @@ static void a_list_that_is_none_is_no_absence(void **state)
 
 	(void)state;
 	ready_init(&d, NULL);
-	a = of(&d, 60, ZONE);
+	a = describe_args(&d, 60, ZONE);
 	failed_with(&d, RUN_SCRIPT(&d, DRIVE_DESCRIBE, &a, { .status = 200, .reply = "{}" }),
 	    SPOT_BAD_REPLY, "instances.list");
 	failed_with(&d,
@@ -263,7 +264,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_few_are_asked_for_one_by_one),
 		cmocka_unit_test(many_take_a_request_for_500_and_one_for_each_that_is_lacking),
-		cmocka_unit_test(who_is_not_reached_is_untold),
+		cmocka_unit_test(an_unreachable_instance_has_no_answer),
 		cmocka_unit_test(those_behind_living_ones_have_their_turn),
 		cmocka_unit_test(each_zone_is_listed_by_itself),
 		cmocka_unit_test(a_list_that_is_none_is_no_absence),

@@ -21,9 +21,9 @@ static void keyed_init(struct drive *d, const char *const *settings)
 	    SPOT_DONE);
 }
 
-/* What the vectors have and we do not sign: other headers, other hosts' styles, query parameters
- * given apart. */
-static bool ours(const json_t *v)
+/* Whether we sign such a vector. We do not sign other headers, other hosts' styles, or query
+ * parameters given apart. */
+static bool is_ours(const json_t *v)
 {
 	static const char *const other[] = { "urlStyle", "queryParameters", "emulatorHostname",
 		"universeDomain", "bucketBoundHostname" };
@@ -82,7 +82,7 @@ static void the_vendors_vectors_are_met_to_the_byte(void **state)
 			.expires_s = json_integer_value(json_object_get(v, "expiration")) };
 		struct spot_err err = { 0 };
 
-		if (!ours(v) || a.key == NULL) {
+		if (!is_ours(v) || a.key == NULL) {
 			continue;
 		}
 		if (gcp_ops.presign(d.self, d.arena,
@@ -124,7 +124,7 @@ static void a_put_becomes_a_signed_start_of_a_resumable_upload(void **state)
 	drive_fini(&d);
 }
 
-static void what_cannot_be_signed_is_refused_with_words(void **state)
+static void an_unsignable_request_is_refused_with_words(void **state)
 {
 	static const struct spot_presign good = { .method = "GET",
 		.endpoint = "",
@@ -164,7 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_vendors_vectors_are_met_to_the_byte),
 		cmocka_unit_test(a_put_becomes_a_signed_start_of_a_resumable_upload),
-		cmocka_unit_test(what_cannot_be_signed_is_refused_with_words),
+		cmocka_unit_test(an_unsignable_request_is_refused_with_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

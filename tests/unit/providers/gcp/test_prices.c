@@ -1,8 +1,7 @@
 #include "base/base.h"
 #include "gcp_test.h"
 
-/* Machine prices out of the catalog's parts: what is added up, what is a decoy, and that nothing is
- * guessed. */
+/* Machine prices out of the catalog's parts: summed parts, decoys, and that nothing is guessed. */
 
 #define SKU(text, usage, unit, units, nanos) \
 	"{\"description\":\"" text "\",\"category\":{\"usageType\":\"" usage \
@@ -13,7 +12,7 @@
 #define OD "OnDemand"
 #define PR "Preemptible"
 
-static void take(struct gcp_skus *s, struct arena *a, const char *text)
+static void sku_take(struct gcp_skus *s, struct arena *a, const char *text)
 {
 	json_t *doc = NULL;
 
@@ -35,7 +34,7 @@ static const char *const g2_parts[] = {
 	SKU("Nvidia L4 GPU running in Iowa", OD, "h", "0", 560040000),
 };
 
-static int64_t price(const struct gcp_skus *s, const struct gcp_type *t, bool spot)
+static int64_t price_of(const struct gcp_skus *s, const struct gcp_type *t, bool spot)
 {
 	int64_t micros = -1, since;
 
@@ -49,32 +48,32 @@ static void a_price_is_the_sum_of_its_parts_to_the_micro(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(g2_parts); i++) {
-		take(s, a, g2_parts[i]);
+		sku_take(s, a, g2_parts[i]);
 	}
 	/* 4 x 0.024988 + 16 x 0.002927 + 0.56004 = 0.706824 */
-	assert_int_equal(price(s, &g2, false), 706824);
-	assert_int_equal(price(s, &g2, true), -1);
-	take(s, a,
+	assert_int_equal(price_of(s, &g2, false), 706824);
+	assert_int_equal(price_of(s, &g2, true), -1);
+	sku_take(s, a,
 	    SKU("Spot Preemptible A3 Instance Core running in Americas", PR, "h", "0", 8780000));
-	take(s, a,
+	sku_take(s, a,
 	    SKU("Spot Preemptible A3 Instance Ram running in Americas", PR, "GiBy.h", "0", 763000));
-	take(s, a,
+	sku_take(s, a,
 	    SKU("Nvidia H100 80GB GPU attached to Spot Preemptible VMs running in Americas", PR,
 		"h", "2", 253000000));
-	assert_int_equal(price(s, &a3, true), -1); /* no price of the local SSDs */
-	take(s, a,
+	assert_int_equal(price_of(s, &a3, true), -1); /* no price of the local SSDs */
+	sku_take(s, a,
 	    SKU("SSD backed Local Storage attached to Spot Preemptible VMs in Iowa", PR, "GiBy.mo",
 		"0", 32000000));
 	/* 208 x 0.00878 + 1872 x 0.000763 + 8 x 2.253 + 6000 x 0.032 / 730 = 21.54158969... */
-	assert_int_equal(price(s, &a3, true), 21541590);
+	assert_int_equal(price_of(s, &a3, true), 21541590);
 	/* A family's own SSD price goes before the common one. */
-	take(s, a,
+	sku_take(s, a,
 	    SKU("Spot Preemptible A3 Instance Local SSD running in Iowa", PR, "GiBy.mo", "0", 0));
-	assert_int_equal(price(s, &a3, true), 21541590);
-	take(s, a,
+	assert_int_equal(price_of(s, &a3, true), 21541590);
+	sku_take(s, a,
 	    SKU("Spot Preemptible A3 Instance Local SSD running in Iowa", PR, "GiBy.mo", "0",
 		73000000));
-	assert_int_equal(price(s, &a3, true), 21278576 + 600000);
+	assert_int_equal(price_of(s, &a3, true), 21278576 + 600000);
 	arena_free(a);
 }
 
@@ -87,10 +86,10 @@ static void each_part_that_is_missing_takes_the_price_away(void **state)
 
 		for (size_t i = 0; i < ARRAY_LEN(g2_parts); i++) {
 			if (i != without) {
-				take(s, a, g2_parts[i]);
+				sku_take(s, a, g2_parts[i]);
 			}
 		}
-		assert_int_equal(price(s, &g2, false), -1);
+		assert_int_equal(price_of(s, &g2, false), -1);
 		arena_free(a);
 	}
 }
@@ -121,11 +120,11 @@ static void decoys_are_no_parts(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(g2_parts); i++) {
-		take(s, a, g2_parts[i]);
+		sku_take(s, a, g2_parts[i]);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(decoys); i++) {
-		take(s, a, decoys[i]);
-		if (price(s, &g2, false) != 706824) {
+		sku_take(s, a, decoys[i]);
+		if (price_of(s, &g2, false) != 706824) {
 			fail_msg("taken for a part: %s", decoys[i]);
 		}
 	}
@@ -142,20 +141,20 @@ static void names_that_shadow_each_other_are_told_apart(void **state)
 	struct gcp_skus *s = gcp_skus_new(a);
 
 	(void)state;
-	take(s, a, SKU("A2 Instance Core running in Americas", OD, "h", "0", 1000000));
-	take(s, a, SKU("A2 Instance Ram running in Americas", OD, "GiBy.h", "0", 1000000));
-	take(s, a, SKU("Nvidia Tesla A100 80GB GPU running in Americas", OD, "h", "4", 0));
-	assert_int_equal(price(s, &a100, false), -1);
-	take(s, a, SKU("Nvidia Tesla A100 GPU running in Americas", OD, "h", "3", 0));
-	assert_int_equal(price(s, &a100, false), 3097000);
-	take(s, a, SKU("A3 Instance Core running in Americas", OD, "h", "0", 1000000));
-	take(s, a, SKU("A3 Instance Ram running in Americas", OD, "GiBy.h", "0", 1000000));
-	take(s, a, SKU("Nvidia H100 80GB GPU running in Americas", OD, "h", "9", 0));
-	assert_int_equal(price(s, &mega, false), -1);
-	take(s, a, SKU("A3Plus Instance Core running in Americas", OD, "h", "0", 1000000));
-	take(s, a, SKU("A3Plus Instance Ram running in Americas", OD, "GiBy.h", "0", 1000000));
-	take(s, a, SKU("Nvidia H100 80GB Plus GPU running in Americas", OD, "h", "10", 0));
-	assert_int_equal(price(s, &mega, false), 82080000);
+	sku_take(s, a, SKU("A2 Instance Core running in Americas", OD, "h", "0", 1000000));
+	sku_take(s, a, SKU("A2 Instance Ram running in Americas", OD, "GiBy.h", "0", 1000000));
+	sku_take(s, a, SKU("Nvidia Tesla A100 80GB GPU running in Americas", OD, "h", "4", 0));
+	assert_int_equal(price_of(s, &a100, false), -1);
+	sku_take(s, a, SKU("Nvidia Tesla A100 GPU running in Americas", OD, "h", "3", 0));
+	assert_int_equal(price_of(s, &a100, false), 3097000);
+	sku_take(s, a, SKU("A3 Instance Core running in Americas", OD, "h", "0", 1000000));
+	sku_take(s, a, SKU("A3 Instance Ram running in Americas", OD, "GiBy.h", "0", 1000000));
+	sku_take(s, a, SKU("Nvidia H100 80GB GPU running in Americas", OD, "h", "9", 0));
+	assert_int_equal(price_of(s, &mega, false), -1);
+	sku_take(s, a, SKU("A3Plus Instance Core running in Americas", OD, "h", "0", 1000000));
+	sku_take(s, a, SKU("A3Plus Instance Ram running in Americas", OD, "GiBy.h", "0", 1000000));
+	sku_take(s, a, SKU("Nvidia H100 80GB Plus GPU running in Americas", OD, "h", "10", 0));
+	assert_int_equal(price_of(s, &mega, false), 82080000);
 	arena_free(a);
 }
 
@@ -168,11 +167,11 @@ static void spot_is_told_by_usage_or_by_the_words(void **state)
 	struct gcp_skus *s = gcp_skus_new(a);
 
 	(void)state;
-	take(s, a,
+	sku_take(s, a,
 	    SKU("Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas", OD, "h", "3",
 		300000000));
-	assert_int_equal(price(s, &b200, true), 26400000);
-	assert_int_equal(price(s, &b200, false), -1);
+	assert_int_equal(price_of(s, &b200, true), 26400000);
+	assert_int_equal(price_of(s, &b200, false), -1);
 	arena_free(a);
 }
 
@@ -182,9 +181,9 @@ static void the_newest_price_in_force_counts_and_units_may_be_absent(void **stat
 	struct gcp_skus *s = gcp_skus_new(a);
 
 	(void)state;
-	take(s, a, g2_parts[0]);
-	take(s, a, g2_parts[1]);
-	take(s, a,
+	sku_take(s, a, g2_parts[0]);
+	sku_take(s, a, g2_parts[1]);
+	sku_take(s, a,
 	    "{\"description\":\"Nvidia L4 GPU running in "
 	    "Iowa\",\"category\":{\"usageType\":\"OnDemand\"},\"serviceRegions\":[\"us-central1\"],"
 	    "\"pricingInfo\":["
@@ -194,7 +193,7 @@ static void the_newest_price_in_force_counts_and_units_may_be_absent(void **stat
 	    "\"h\",\"tieredRates\":[{\"unitPrice\":{\"nanos\":\"560040000\"}}]}},"
 	    "{\"effectiveTime\":\"2027-01-01T08:00:00Z\",\"pricingExpression\":{\"usageUnit\":"
 	    "\"h\",\"tieredRates\":[{\"unitPrice\":{\"units\":\"9\"}}]}}]}");
-	assert_int_equal(price(s, &g2, false), 706824);
+	assert_int_equal(price_of(s, &g2, false), 706824);
 	arena_free(a);
 }
 

@@ -9,7 +9,7 @@
 #define AUDIENCE "https://broker.test/"
 #define CERTS "https://www.googleapis.com/oauth2/v3/certs"
 
-static const char *modulus(struct arena *a)
+static const char *key_modulus(struct arena *a)
 {
 	/* The key's n, out of a signature check would be roundabout: it is in the PKCS#8 text at a
 	 * fixed place. */
@@ -23,13 +23,13 @@ static const char *modulus(struct arena *a)
 	return base64url_encode(a, der.p + 26 + 4 + 3 + 4 + 1, 256);
 }
 
-static const char *certs(struct arena *a, const char *kid)
+static const char *certs_json(struct arena *a, const char *kid)
 {
 	return arena_printf(a,
 	    "{\"keys\":[{\"kty\":\"EC\",\"kid\":\"%s\"},{\"kty\":\"RSA\",\"alg\":\"RS256\",\"use\":"
 	    "\"sig\",\"kid\":\"%s\",\"n\":\"%s\","
 	    "\"e\":\"AQAB\"}]}",
-	    kid, kid, modulus(a));
+	    kid, kid, key_modulus(a));
 }
 
 static const char *claims_good(struct arena *a)
@@ -42,7 +42,7 @@ static const char *claims_good(struct arena *a)
 	    GOLDEN_NOW_US / SPOT_US_PER_S - 5, GOLDEN_NOW_US / SPOT_US_PER_S + 3595);
 }
 
-static const char *proof(struct arena *a, const char *header, const char *claims)
+static const char *proof_text(struct arena *a, const char *header, const char *claims)
 {
 	struct rsa_key *key = NULL;
 	const char *token = NULL;
@@ -55,7 +55,7 @@ static const char *proof(struct arena *a, const char *header, const char *claims
 
 #define HEADER "{\"alg\":\"RS256\",\"kid\":\"k1\",\"typ\":\"JWT\"}"
 
-static enum spot_step verify(struct drive *d, const char *text, const char *keys)
+static enum spot_step proof_verify(struct drive *d, const char *text, const char *keys)
 {
 	struct spot_verify a = { .region = "us-central1",
 		.zone = ZONE,
@@ -84,31 +84,34 @@ static void the_machines_own_token_passes(void **state)
 
 	(void)state;
 	ready_init(&d, NULL);
-	assert_int_equal(verify(&d, proof(d.arena, HEADER, claims_good(d.arena)),
-			     certs(d.arena, "k1")),
+	assert_int_equal(proof_verify(&d, proof_text(d.arena, HEADER, claims_good(d.arena)),
+			     certs_json(d.arena, "k1")),
 	    SPOT_DONE);
 	/* A minute of skew either way. */
 	d.now_us = GOLDEN_NOW_US + 3650 * SPOT_US_PER_S;
-	assert_int_equal(verify(&d, proof(d.arena, HEADER, claims_good(d.arena)),
-			     certs(d.arena, "k1")),
+	assert_int_equal(proof_verify(&d, proof_text(d.arena, HEADER, claims_good(d.arena)),
+			     certs_json(d.arena, "k1")),
 	    SPOT_DONE);
 	d.now_us = GOLDEN_NOW_US + 3660 * SPOT_US_PER_S;
 	failed_with(&d,
-	    verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k1")),
+	    proof_verify(&d, proof_text(d.arena, HEADER, claims_good(d.arena)),
+		certs_json(d.arena, "k1")),
 	    SPOT_CONFIG, "expired; is the clock right");
 	d.now_us = GOLDEN_NOW_US - 70 * SPOT_US_PER_S;
 	failed_with(&d,
-	    verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k1")),
+	    proof_verify(&d, proof_text(d.arena, HEADER, claims_good(d.arena)),
+		certs_json(d.arena, "k1")),
 	    SPOT_CONFIG, "future; is the clock right");
-	/* Whose it is goes before its time. */
+	/* The machine is checked before the time. */
 	failed_with(&d,
-	    verify(&d,
-		proof(d.arena, HEADER,
+	    proof_verify(&d,
+		proof_text(d.arena, HEADER,
 		    golden_replace(d.arena, claims_good(d.arena), ID, "7239000000000000002")),
-		certs(d.arena, "k1")),
+		certs_json(d.arena, "k1")),
 	    SPOT_DENIED, "another machine");
 	failed_with(&d,
-	    verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k2")),
+	    proof_verify(&d, proof_text(d.arena, HEADER, claims_good(d.arena)),
+		certs_json(d.arena, "k2")),
 	    SPOT_DENIED, "not Google's");
 	drive_fini(&d);
 }
@@ -133,7 +136,9 @@ static void each_claim_that_is_another_is_refused(void **state)
 		const char *claims =
 		    golden_replace(d.arena, claims_good(d.arena), cases[i].from, cases[i].to);
 
-		failed_with(&d, verify(&d, proof(d.arena, HEADER, claims), certs(d.arena, "k1")),
+		failed_with(&d,
+		    proof_verify(&d, proof_text(d.arena, HEADER, claims),
+			certs_json(d.arena, "k1")),
 		    SPOT_DENIED, cases[i].words);
 	}
 	drive_fini(&d);
@@ -147,23 +152,26 @@ static void a_signature_that_is_not_googles_is_refused(void **state)
 	(void)state;
 	ready_init(&d, NULL);
 	failed_with(&d,
-	    verify(&d, proof(d.arena, HEADER, claims_good(d.arena)), certs(d.arena, "k2")),
+	    proof_verify(&d, proof_text(d.arena, HEADER, claims_good(d.arena)),
+		certs_json(d.arena, "k2")),
 	    SPOT_DENIED, "not Google's");
 	failed_with(&d,
-	    verify(&d, proof(d.arena, "{\"alg\":\"none\",\"kid\":\"k1\"}", claims_good(d.arena)),
-		certs(d.arena, "k1")),
+	    proof_verify(&d,
+		proof_text(d.arena, "{\"alg\":\"none\",\"kid\":\"k1\"}", claims_good(d.arena)),
+		certs_json(d.arena, "k1")),
 	    SPOT_DENIED, "RS256");
 	failed_with(&d,
-	    verify(&d, proof(d.arena, "{\"alg\":\"RS256\"}", claims_good(d.arena)),
-		certs(d.arena, "")),
+	    proof_verify(&d, proof_text(d.arena, "{\"alg\":\"RS256\"}", claims_good(d.arena)),
+		certs_json(d.arena, "")),
 	    SPOT_DENIED, NULL);
-	text = arena_strdup(d.arena, proof(d.arena, HEADER, claims_good(d.arena)));
+	text = arena_strdup(d.arena, proof_text(d.arena, HEADER, claims_good(d.arena)));
 	text[strlen(text) - 20] = text[strlen(text) - 20] == 'A' ? 'B' : 'A';
-	failed_with(&d, verify(&d, text, certs(d.arena, "k1")), SPOT_DENIED, "signature");
+	failed_with(&d, proof_verify(&d, text, certs_json(d.arena, "k1")), SPOT_DENIED,
+	    "signature");
 	drive_fini(&d);
 }
 
-static void what_is_no_proof_is_refused_unasked(void **state)
+static void text_that_is_no_proof_is_refused_unasked(void **state)
 {
 	static const char *const bad[] = { "", "{}", "[]", "x", "{\"kind\":\"aws\",\"jwt\":\"a\"}",
 		"{\"kind\":\"gcp\"}", "{\"kind\":\"gcp\",\"jwt\":5}" };
@@ -172,15 +180,16 @@ static void what_is_no_proof_is_refused_unasked(void **state)
 	(void)state;
 	ready_init(&d, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		failed_with(&d, verify(&d, bad[i], NULL), SPOT_DENIED, NULL);
+		failed_with(&d, proof_verify(&d, bad[i], NULL), SPOT_DENIED, NULL);
 	}
-	failed_with(&d, verify(&d, "{\"kind\":\"gcp\",\"jwt\":\"a.b\"}", certs(d.arena, "k1")),
+	failed_with(&d,
+	    proof_verify(&d, "{\"kind\":\"gcp\",\"jwt\":\"a.b\"}", certs_json(d.arena, "k1")),
 	    SPOT_DENIED, "not a token");
-	failed_with(&d, verify(&d, "{\"kind\":\"gcp\",\"jwt\":\"a\"}", "{\"keys\":[]}"),
+	failed_with(&d, proof_verify(&d, "{\"kind\":\"gcp\",\"jwt\":\"a\"}", "{\"keys\":[]}"),
 	    SPOT_BAD_REPLY, NULL);
 	drive_fini(&d);
 	ready_init(&d, SETTINGS("service_account", "none"));
-	failed_with(&d, verify(&d, "{}", NULL), SPOT_CONFIG, "service_account");
+	failed_with(&d, proof_verify(&d, "{}", NULL), SPOT_CONFIG, "service_account");
 	drive_fini(&d);
 }
 
@@ -190,7 +199,7 @@ int main(void)
 		cmocka_unit_test(the_machines_own_token_passes),
 		cmocka_unit_test(each_claim_that_is_another_is_refused),
 		cmocka_unit_test(a_signature_that_is_not_googles_is_refused),
-		cmocka_unit_test(what_is_no_proof_is_refused_unasked),
+		cmocka_unit_test(text_that_is_no_proof_is_refused_unasked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

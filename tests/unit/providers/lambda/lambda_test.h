@@ -1,4 +1,4 @@
-/* What the tests of the Lambda provider share: an opened provider, a known key, golden files. */
+/* Shared by the tests of the Lambda provider: an opened provider, a known key, golden files. */
 #ifndef TESTS_LAMBDA_H
 #define TESTS_LAMBDA_H
 

@@ -1,5 +1,5 @@
-/* check: what is wrong is said, what cannot be tried is said to be untested, nothing is changed.
- * Also what the settings of a region bring into a launch. */
+/* check: names errors, marks untried items as untested, changes nothing. Also the effect of a
+ * region's settings on a launch. */
 #include "base/base.h"
 #include "lambda_test.h"
 
@@ -51,7 +51,7 @@ static const struct spot_pool_info pools[] = {
 #define AUDIT "{\"data\":[],\"page_token\":null}"
 #define DATE .reply_headers = { "Date: Sun, 30 Aug 2015 12:36:10 GMT" }
 
-static const struct spot_check_item *item(const struct spot_check *a, const char *name)
+static const struct spot_check_item *item_find(const struct spot_check *a, const char *name)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		if (strcmp(a->items[i].name, name) == 0) {
@@ -62,10 +62,10 @@ static const struct spot_check_item *item(const struct spot_check *a, const char
 	return NULL;
 }
 
-static void is(const struct spot_check *a, const char *name, enum spot_check_state state,
+static void assert_item(const struct spot_check *a, const char *name, enum spot_check_state state,
     const char *words)
 {
-	const struct spot_check_item *i = item(a, name);
+	const struct spot_check_item *i = item_find(a, name);
 
 	if (i->state != state || strstr(i->words, words) == NULL) {
 		fail_msg("%s: %d '%s' fix '%s'", name, (int)i->state, i->words, i->fix);
@@ -73,7 +73,7 @@ static void is(const struct spot_check *a, const char *name, enum spot_check_sta
 	assert_true(state != SPOT_CHECK_BAD || i->fix[0] != '\0');
 }
 
-static struct spot_check run(struct drive *d, const struct drive_try *script, size_t n)
+static struct spot_check check_run(struct drive *d, const struct drive_try *script, size_t n)
 {
 	struct spot_check a = { .region = "us-east-1",
 		.pools = pools,
@@ -116,25 +116,25 @@ static void everything_is_looked_at_once(void **state)
 		    .status = 200,
 		    .reply = AUDIT },
 	};
-	struct spot_check a = run(*state, script, ARRAY_LEN(script));
+	struct spot_check a = check_run(*state, script, ARRAY_LEN(script));
 
-	is(&a, "credentials", SPOT_CHECK_OK, "accepted");
-	is(&a, "clock", SPOT_CHECK_OK, "within a minute");
-	is(&a, "capacity gpu_1x_a10", SPOT_CHECK_OK, "some now");
-	is(&a, "capacity gpu_1x_gh200", SPOT_CHECK_WARN, "none in the region");
-	is(&a, "ssh key", SPOT_CHECK_OK, "brk-key");
-	is(&a, "image x86_64", SPOT_CHECK_OK, "lambda-stack-22-04, version 1.2");
-	is(&a, "image arm64", SPOT_CHECK_BAD,
+	assert_item(&a, "credentials", SPOT_CHECK_OK, "accepted");
+	assert_item(&a, "clock", SPOT_CHECK_OK, "within a minute");
+	assert_item(&a, "capacity gpu_1x_a10", SPOT_CHECK_OK, "some now");
+	assert_item(&a, "capacity gpu_1x_gh200", SPOT_CHECK_WARN, "none in the region");
+	assert_item(&a, "ssh key", SPOT_CHECK_OK, "brk-key");
+	assert_item(&a, "image x86_64", SPOT_CHECK_OK, "lambda-stack-22-04, version 1.2");
+	assert_item(&a, "image arm64", SPOT_CHECK_BAD,
 	    "no arm64 image of family lambda-stack-22-04 in us-east-1");
-	is(&a, "firewall", SPOT_CHECK_OK, "lets in tcp 22-22 from 0.0.0.0/0");
-	is(&a, "audit events", SPOT_CHECK_OK, "read");
-	is(&a, "launch", SPOT_CHECK_UNTESTED, "no dry run");
-	is(&a, "terminate", SPOT_CHECK_UNTESTED, "no dry run");
-	is(&a, "quota", SPOT_CHECK_UNTESTED, "does not tell");
+	assert_item(&a, "firewall", SPOT_CHECK_OK, "lets in tcp 22-22 from 0.0.0.0/0");
+	assert_item(&a, "audit events", SPOT_CHECK_OK, "read");
+	assert_item(&a, "launch", SPOT_CHECK_UNTESTED, "no dry run");
+	assert_item(&a, "terminate", SPOT_CHECK_UNTESTED, "no dry run");
+	assert_item(&a, "quota", SPOT_CHECK_UNTESTED, "does not tell");
 	assert_int_equal(a.n, 12); /* a pool of another region is none of this one's */
 }
 
-static void what_a_region_names_is_looked_up_there(void **state)
+static void names_in_a_regions_settings_are_looked_up_there(void **state)
 {
 	static const char *const settings[] = { "file_system.us-east-1", "shared, far,none",
 		"firewall_ruleset.us-east-1", "aa11 bb22 cc33", "audit_events", "off", NULL };
@@ -152,27 +152,27 @@ static void what_a_region_names_is_looked_up_there(void **state)
 
 	drive_fini(d);
 	drive_init(d, &lambda_ops, lambda_env, settings);
-	a = run(d, script, ARRAY_LEN(script));
-	is(&a, "clock", SPOT_CHECK_WARN, "10m");
-	is(&a, "capacity gpu_1x_a10", SPOT_CHECK_WARN, "does not list");
-	is(&a, "ssh key", SPOT_CHECK_BAD, "not set");
-	assert_non_null(strstr(item(&a, "ssh key")->fix, "other, brk-key"));
-	is(&a, "image", SPOT_CHECK_UNTESTED, "global/forbidden");
-	is(&a, "firewall aa11", SPOT_CHECK_WARN, "tcp 1-65535");
-	is(&a, "firewall bb22", SPOT_CHECK_BAD, "us-west-1");
-	is(&a, "firewall cc33", SPOT_CHECK_BAD, "no ruleset");
-	is(&a, "file system shared", SPOT_CHECK_OK, "/lambda/nfs/shared");
-	is(&a, "file system far", SPOT_CHECK_BAD, "us-west-1");
-	is(&a, "file system none", SPOT_CHECK_BAD, "none of that name");
+	a = check_run(d, script, ARRAY_LEN(script));
+	assert_item(&a, "clock", SPOT_CHECK_WARN, "10m");
+	assert_item(&a, "capacity gpu_1x_a10", SPOT_CHECK_WARN, "does not list");
+	assert_item(&a, "ssh key", SPOT_CHECK_BAD, "not set");
+	assert_non_null(strstr(item_find(&a, "ssh key")->fix, "other, brk-key"));
+	assert_item(&a, "image", SPOT_CHECK_UNTESTED, "global/forbidden");
+	assert_item(&a, "firewall aa11", SPOT_CHECK_WARN, "tcp 1-65535");
+	assert_item(&a, "firewall bb22", SPOT_CHECK_BAD, "us-west-1");
+	assert_item(&a, "firewall cc33", SPOT_CHECK_BAD, "no ruleset");
+	assert_item(&a, "file system shared", SPOT_CHECK_OK, "/lambda/nfs/shared");
+	assert_item(&a, "file system far", SPOT_CHECK_BAD, "us-west-1");
+	assert_item(&a, "file system none", SPOT_CHECK_BAD, "none of that name");
 }
 
 static void a_bad_key_ends_it(void **state)
 {
 	const struct drive_try script[] = { { .status = 403,
 	    .reply = LAMBDA_ERROR("global/account-inactive") } };
-	struct spot_check a = run(*state, script, 1);
+	struct spot_check a = check_run(*state, script, 1);
 
-	is(&a, "credentials", SPOT_CHECK_BAD, "global/account-inactive");
+	assert_item(&a, "credentials", SPOT_CHECK_BAD, "global/account-inactive");
 	assert_int_equal(a.n, 4); /* and the three that are never tried */
 }
 
@@ -185,10 +185,10 @@ static void replies_that_are_none_make_nothing_of_it(void **state)
 		const struct drive_try script[] = { { .status = 200, .reply = odd[i] },
 			{ .status = 200, .reply = odd[i] }, { .status = 200, .reply = odd[i] },
 			{ .status = 200, .reply = odd[i] }, { .status = 200, .reply = odd[i] } };
-		struct spot_check a = run(*state, script, ARRAY_LEN(script));
+		struct spot_check a = check_run(*state, script, ARRAY_LEN(script));
 
-		is(&a, "ssh key", SPOT_CHECK_BAD, "not registered");
-		is(&a, "image x86_64", SPOT_CHECK_BAD, "no x86_64 image");
+		assert_item(&a, "ssh key", SPOT_CHECK_BAD, "not registered");
+		assert_item(&a, "image x86_64", SPOT_CHECK_BAD, "no x86_64 image");
 	}
 }
 
@@ -273,7 +273,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(everything_is_looked_at_once),
-		T(what_a_region_names_is_looked_up_there),
+		T(names_in_a_regions_settings_are_looked_up_there),
 		T(a_bad_key_ends_it),
 		T(replies_that_are_none_make_nothing_of_it),
 		T(no_region_no_lookups_of_one),

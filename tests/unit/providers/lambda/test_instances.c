@@ -1,4 +1,4 @@
-/* find, list, describe, terminate: what the list of instances says, and what it does not. */
+/* find, list, describe, terminate: the facts of the list of instances, and its gaps. */
 #include "base/base.h"
 #include "lambda_test.h"
 
@@ -197,7 +197,7 @@ static const struct spot_instance *absent_one(struct drive *d, struct spot_descr
 	return NULL;
 }
 
-static void who_ended_an_absent_one_is_told_by_the_events(void **state)
+static void the_events_name_the_cause_of_an_absent_instances_end(void **state)
 {
 	struct drive *d = *state;
 	struct spot_describe a;
@@ -217,7 +217,7 @@ static void who_ended_an_absent_one_is_told_by_the_events(void **state)
 	assert_int_equal(x->end_cause, SPOT_END_PROVIDER);
 }
 
-static void what_the_events_do_not_tell_stays_absent(void **state)
+static void an_instance_without_events_stays_absent(void **state)
 {
 	static const char *const events[] = {
 		EVENTS("", "null"),
@@ -465,7 +465,7 @@ static void when_the_answer_is_unsure_the_list_decides(void **state)
 	}
 }
 
-static void what_cannot_be_terminated_yet_is_to_be_tried_later_with_the_reason(void **state)
+static void an_instance_that_cannot_be_terminated_yet_is_retried_later_with_the_reason(void **state)
 {
 	struct drive *d = *state;
 	struct spot_terminate a = terminate_args();
@@ -539,8 +539,8 @@ int main(void)
 		T(find_knows_a_launch_by_name_or_by_tag),
 		T(a_launch_that_happened_twice_is_found_twice),
 		T(describe_asks_once_for_all),
-		T(who_ended_an_absent_one_is_told_by_the_events),
-		T(what_the_events_do_not_tell_stays_absent),
+		T(the_events_name_the_cause_of_an_absent_instances_end),
+		T(an_instance_without_events_stays_absent),
 		T(events_that_cannot_be_had_do_not_fail_the_list),
 		T(pages_of_events_are_followed_to_an_end),
 		T(wrong_types_make_the_whole_list_a_bad_reply),
@@ -549,7 +549,7 @@ int main(void)
 		T(an_unknown_instance_is_gone),
 		T(a_missing_route_is_not_a_missing_instance),
 		T(when_the_answer_is_unsure_the_list_decides),
-		T(what_cannot_be_terminated_yet_is_to_be_tried_later_with_the_reason),
+		T(an_instance_that_cannot_be_terminated_yet_is_retried_later_with_the_reason),
 		T(a_fault_of_the_look_up_repeats_only_the_look_up),
 		T(a_throttled_terminate_is_repeated),
 		T(an_inactive_account_is_denied_not_gone),

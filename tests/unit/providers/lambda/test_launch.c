@@ -41,7 +41,8 @@ static void the_request_is_the_golden_one(void **state)
 	assert_string_equal(a.instance.key.instance_type, "gpu_1x_a10");
 }
 
-/* What the region's settings name goes along, and the image of the other architecture. */
+/* The request includes the attachments of the region's settings, and the image of the other
+ * architecture. */
 static void the_request_with_everything_is_the_golden_one(void **state)
 {
 	static const char *const settings[] = { "ssh_key_name", "brk-key", "file_system.us-east-1",
@@ -152,7 +153,7 @@ static void throttling_says_when_and_is_not_repeated(void **state)
 	assert_int_equal(d->agains, 0);
 }
 
-static void what_is_wrong_beforehand_costs_no_request(void **state)
+static void an_invalid_launch_costs_no_request(void **state)
 {
 	struct drive *d = *state;
 	struct spot_launch a = launch_args();
@@ -239,7 +240,7 @@ int main(void)
 		T(the_request_with_everything_is_the_golden_one),
 		T(every_error_has_its_meaning),
 		T(throttling_says_when_and_is_not_repeated),
-		T(what_is_wrong_beforehand_costs_no_request),
+		T(an_invalid_launch_costs_no_request),
 		cmocka_unit_test(without_an_ssh_key_name_the_error_says_where_to_set_it),
 		T(tags_are_brought_into_the_vendors_form),
 		cmocka_unit_test(the_image_family_can_be_chosen),
