@@ -537,10 +537,10 @@ static void a_long_list_is_judged_without_comparing_each_with_each(void **state)
 /* Two hundred machines that were given up lately, beside two thousand leaks. */
 static void a_verdict_is_not_compared_with_each_leak(void **state)
 {
-	PGconn *c = prepared(&q_stmt_engine_watch_alive);
+	PGconn *c = statement_prepare(&q_stmt_engine_watch_alive);
 
 	(void)state;
-	PQclear(asked(c,
+	PQclear(query_run(c,
 	    POOLS
 	    "INSERT INTO leader (name, holder, epoch, until_us) VALUES ('engine', 'x', 9, 9) "
 	    "ON CONFLICT (name) DO UPDATE SET epoch = 9; "
@@ -555,7 +555,7 @@ static void a_verdict_is_not_compared_with_each_leak(void **state)
 	    "generate_series(1, 2000) i; ANALYZE orphan; ANALYZE node; ANALYZE verdict"));
 	/* Each fiftieth of them was ended as a leak after all. */
 	assert_in_range(plan_rows(c, "EXECUTE engine_watch_alive(100, 10, 9)"), 200, 20000);
-	assert_int_equal(counted(c,
+	assert_int_equal(query_count(c,
 			     "SELECT count(*) FROM verdict v JOIN node n ON n.id = v.node_id "
 			     "WHERE n.name LIKE 'over%' AND v.false_us = 100"),
 	    4);
