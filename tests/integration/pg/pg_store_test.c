@@ -534,6 +534,34 @@ static void a_long_list_is_judged_without_comparing_each_with_each(void **state)
 	PQfinish(c);
 }
 
+/* Two hundred machines that were given up lately, beside two thousand leaks. */
+static void a_verdict_is_not_compared_with_each_leak(void **state)
+{
+	PGconn *c = statement_prepare(&q_stmt_engine_watch_alive);
+
+	(void)state;
+	PQclear(query_run(c,
+	    POOLS
+	    "INSERT INTO leader (name, holder, epoch, until_us) VALUES ('engine', 'x', 9, 9) "
+	    "ON CONFLICT (name) DO UPDATE SET epoch = 9; "
+	    "INSERT INTO node (pool_id, state, state_us, token, name, ref, price_micros, "
+	    "created_us) SELECT p.id, 'GONE', 1, 'over' || i, 'over' || i, 'over-' || i, 1, 1 "
+	    "FROM pool p, generate_series(1, 200) i WHERE p.provider = 'slow' AND "
+	    "p.instance_type = 't1'; "
+	    "INSERT INTO verdict (at_us, node_id, kind, why, seen) SELECT 1, id, 'lost', '', "
+	    "'{}' FROM node WHERE name LIKE 'over%'; "
+	    "INSERT INTO orphan (provider, region, ref, kind, first_us, last_us, terminate_us, "
+	    "why) SELECT 'slow', 'r', 'over-' || i * 50, 'instance', 1, 1, 5, '' FROM "
+	    "generate_series(1, 2000) i; ANALYZE orphan; ANALYZE node; ANALYZE verdict"));
+	/* Each fiftieth of them was ended as a leak after all. */
+	assert_in_range(plan_rows(c, "EXECUTE engine_watch_alive(100, 10, 9)"), 200, 20000);
+	assert_int_equal(query_count(c,
+			     "SELECT count(*) FROM verdict v JOIN node n ON n.id = v.node_id "
+			     "WHERE n.name LIKE 'over%' AND v.false_us = 100"),
+	    4);
+	PQfinish(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -547,6 +575,7 @@ int main(void)
 		T(a_jobs_chunks_are_found_beside_any_number_of_others),
 		T(a_line_at_one_provider_keeps_no_other_waiting),
 		T(a_long_list_is_judged_without_comparing_each_with_each),
+		T(a_verdict_is_not_compared_with_each_leak),
 	};
 
 	return STORE_TESTS(tests);

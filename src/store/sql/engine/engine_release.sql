@@ -12,9 +12,13 @@
 -- rows: many id int8, state node_state, event node_event, why text, due bool, patience_us int8,
 --   beats int8?
 -- writes: no
-WITH busy AS (SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue)
+WITH busy AS (
+	SELECT EXISTS (SELECT FROM job WHERE state = 'QUEUED' AND cancel_us IS NULL) AS queue
+), u AS MATERIALIZED (
+	SELECT * FROM node_use
+)
 SELECT id, state,
-	CASE WHEN state = 'WANTED' THEN CASE WHEN EXISTS (SELECT FROM event e WHERE e.node_id = node_use.id AND e.now = 'UNKNOWN')
+	CASE WHEN state = 'WANTED' THEN CASE WHEN EXISTS (SELECT FROM event e WHERE e.node_id = u.id AND e.now = 'UNKNOWN')
 		THEN 'AMBIGUOUS' ELSE 'UNWANTED' END WHEN used THEN 'TERMINATE' ELSE 'RELEASE' END,
 	CASE WHEN used AND state = 'READY' THEN 'its agent does not stop the ' || CASE WHEN told THEN '' ELSE 'cancelled ' END || 'job'
 		WHEN used THEN 'its drain is overdue'
@@ -26,7 +30,7 @@ SELECT id, state,
 	state <> 'DRAINING' OR NOT used OR drain_deadline_us + $3 <= $1 AS due,
 	CASE WHEN NOT used THEN 0 WHEN state = 'DRAINING' THEN least(greatest(drain_deadline_us - state_us, $5) + $3, $4) ELSE $4 END,
 	(SELECT beats FROM listener WHERE name = 'api')
-FROM node_use, busy
+FROM u, busy
 WHERE CASE
 	WHEN state = 'DRAINING' AND used THEN drain_deadline_us IS NOT NULL
 	WHEN state = 'DRAINING' AND reclaimed THEN drain_deadline_us + $3 <= $1

@@ -65,7 +65,8 @@ WHERE EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SH
 -- Begins and ends suspicion. A node becomes suspect if its agent is silent for too long, or if the
 -- provider's answers lack the machine. Suspicion ends when the agent reports and the provider lists
 -- it again. The only effect is closer watching. An agent that has reported since is not silent,
--- however old that is by our clock. Its suspicion starts over.
+-- however old that is by our clock. Its suspicion starts over. The evidence is that of
+-- node_seen, but the agents are counted once for all.
 -- name: engine_watch_doubt
 -- params: at_us int8, silent_us int8, up_us int8, fence int8
 -- rows: many id int8, begins bool, why text, told bool
@@ -91,11 +92,16 @@ WITH d AS MATERIALIZED (
 	UPDATE node SET suspect_us = $1, suspect_seen_us = last_seen_us, suspect_beats = (SELECT beats FROM listener WHERE name = 'api')
 	WHERE state = 'READY' AND suspect_us IS NOT NULL AND last_seen_us <= $1 - $2 AND last_seen_us IS DISTINCT FROM suspect_seen_us
 		AND id NOT IN (SELECT id FROM d) AND EXISTS (SELECT FROM leader WHERE name = 'engine' AND epoch = $4 FOR KEY SHARE)
+), o AS MATERIALIZED (
+	SELECT count(*) AS agents, (array_agg(last_seen_us ORDER BY last_seen_us DESC NULLS LAST))[1:2] AS spoke
+	FROM node WHERE state IN ('READY', 'DRAINING')
 ), v AS (
 	INSERT INTO verdict (at_us, node_id, job_id, epoch, rank, kind, why, seen, step)
 	SELECT $1, x.id, s.job_id, s.epoch, s.rank, CASE WHEN d.begins THEN 'suspected' ELSE 'healthy' END, d.why,
-		node_seen(x, $3), coalesce(s.step, 0)
-	FROM d JOIN node x ON x.id = d.id LEFT JOIN LATERAL node_serves(x) s ON true RETURNING node_id, job_id
+		node_evidence(x) || jsonb_build_object('daemon', jsonb_build_object('listens@', $3, 'other_agents', o.agents - 1,
+			'others_spoke@', CASE WHEN x.last_seen_us = o.spoke[1] THEN o.spoke[2] ELSE o.spoke[1] END)),
+		coalesce(s.step, 0)
+	FROM o, d JOIN node x ON x.id = d.id LEFT JOIN LATERAL node_serves(x) s ON true RETURNING node_id, job_id
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, node_id, event, why, actor)
 	SELECT $1, 'node', 'n' || d.id, v.job_id, d.id, CASE WHEN d.begins THEN 'SUSPECTED' ELSE 'HEALTHY' END, d.why, 'engine'
