@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/text/sbuf.h"
 #include "base/text/xml.h"
 
@@ -40,12 +41,8 @@ static void parse_stop(struct parse *p, const char *why)
 
 static const char *name_intern(struct parse *p, const char *name)
 {
-	unsigned hash = 5381;
+	const char **slot = &p->names[hash_str(HASH_START, name) % NAME_SLOTS];
 
-	for (const char *c = name; *c != '\0'; c++) {
-		hash = hash * 33 + (unsigned char)*c;
-	}
-	const char **slot = &p->names[hash % NAME_SLOTS];
 	if (*slot == NULL || strcmp(*slot, name) != 0) {
 		*slot = arena_strdup(p->arena, name);
 	}

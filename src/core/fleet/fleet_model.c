@@ -27,11 +27,12 @@ static int64_t kind_cap(const struct fleet_spec *f, enum fleet_kind kind)
 	return caps[kind] > 0 ? caps[kind] : FLEET_NONE;
 }
 
+/* The table is hand-made: base/map would call through a pointer at each look-up, and each item asks
+ * for five or six groups. */
 static int32_t group_get(struct fleet_model *m, enum fleet_kind kind, int32_t parent,
     const char *name, const char *name2)
 {
-	uint64_t h =
-	    (HASH_START ^ (uint64_t)kind) + (uint64_t)(parent + 1) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t h = (HASH_START ^ (uint64_t)kind) + (uint64_t)(parent + 1) * HASH_MIXER;
 	size_t at;
 
 	h = hash_str(hash_str(h, name), name2);
@@ -59,8 +60,7 @@ static int32_t group_near(struct fleet_model *m, enum fleet_kind kind, int32_t p
 {
 	uint64_t h = (uint64_t)(uintptr_t)name + 3 * (uint64_t)(uintptr_t)name2 +
 	    ((uint64_t)(parent + 1) << 3) + (uint64_t)kind;
-	struct fleet_near *near =
-	    &m->near[h * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FLEET_NEAR_BITS)];
+	struct fleet_near *near = &m->near[h * HASH_MIXER >> (64 - FLEET_NEAR_BITS)];
 
 	if (near->name != name || near->name2 != name2 || near->parent != parent ||
 	    near->kind != kind) {

@@ -1,35 +1,18 @@
 /* Finds a pool's group, and the offer with a pool id. Names are hashed once and compared as 64
- * bits. */
+ * bits. The tables are hand-made: base/map would call through a pointer at each look-up, and
+ * model_join() could not prefetch its slots. */
 #include "base/base.h"
 #include "base/arena.h"
+#include "base/hash.h"
 #include "core/hazard/hazard_priv.h"
 
 #define SLOTS_MIN 64
 
 /* ---- names to ids ---------------------------------------------------------------------------- */
 
-static uint64_t hash_mix(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-	return h ^ (h >> 29);
-}
-
-static uint64_t text_hash(uint64_t h, const char *s, size_t n)
-{
-	uint64_t v;
-
-	for (; n >= sizeof(v); s += sizeof(v), n -= sizeof(v)) {
-		memcpy(&v, s, sizeof(v));
-		h = hash_mix(h, v);
-	}
-	v = 0;
-	memcpy(&v, s, n);
-	return hash_mix(h, v ^ ((uint64_t)n << 56));
-}
-
 static uint64_t name_hash(const char *s)
 {
-	return s == NULL ? 0 : text_hash(1, s, strlen(s));
+	return s == NULL ? 0 : hash_words(1, s, strlen(s));
 }
 
 /* Like name_hash(), but caches by the name's address, since offers_share_names() stores each name
@@ -41,7 +24,7 @@ static uint64_t near_hash(struct name_near *near, const char *s)
 	if (near == NULL || s == NULL) {
 		return name_hash(s);
 	}
-	at = &near[(uint64_t)(uintptr_t)s * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+	at = &near[(uint64_t)(uintptr_t)s * HASH_MIXER >> 54];
 	if (at->name != s) {
 		*at = (struct name_near){ s, name_hash(s) };
 	}
@@ -60,8 +43,8 @@ static uint64_t family_hash(struct name_near *near, const struct offer *o)
 	if (t == NULL) {
 		return 1;
 	}
-	return strncmp(t, "Standard_", 9) == 0 ? text_hash(2, t, 9 + strcspn(t + 9, "0123456789"))
-					       : text_hash(2, t, strcspn(t, ".-"));
+	return strncmp(t, "Standard_", 9) == 0 ? hash_words(2, t, 9 + strcspn(t + 9, "0123456789"))
+					       : hash_words(2, t, strcspn(t, ".-"));
 }
 
 struct place {

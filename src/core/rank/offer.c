@@ -1,6 +1,7 @@
 /* Decides which offers suit a request, and which prices are plausible. */
 #include "base/base.h"
 #include "base/arena.h"
+#include "base/hash.h"
 #include "base/text/str.h"
 #include "core/spec/jobspec.h"
 #include "core/rank/offer.h"
@@ -323,24 +324,10 @@ const char *price_contradiction(struct arena *a, int64_t price_micros, int64_t e
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-#define NAMES 4096 /* a name that does not fit keeps its own copy */
+/* A fixed table on the stack: base/map would allocate and grow in each read of the market. A name
+ * that does not fit keeps its own copy. */
+#define NAMES 4096
 #define TRIES 4
-
-static uint64_t name_hash(const char *s)
-{
-	size_t n = strlen(s);
-	uint64_t h = n, v;
-
-	for (; n >= sizeof(v); s += sizeof(v), n -= sizeof(v)) {
-		memcpy(&v, s, sizeof(v));
-		h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-		h ^= h >> 29;
-	}
-	v = 0;
-	memcpy(&v, s, n);
-	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-	return h ^ h >> 29;
-}
 
 /* before: the same name of the offer before, often equal. */
 static const char *name_shared(const char **names, const char *s, const char *before)
@@ -350,7 +337,7 @@ static const char *name_shared(const char **names, const char *s, const char *be
 	if (s == NULL || s == before || (before != NULL && strcmp(s, before) == 0)) {
 		return s == NULL ? NULL : before;
 	}
-	at = (size_t)name_hash(s) % NAMES;
+	at = (size_t)hash_words(0, s, strlen(s)) % NAMES;
 	for (int tried = 0; tried < TRIES; tried++, at = (at + 1) % NAMES) {
 		if (names[at] == NULL) {
 			names[at] = s;
@@ -382,12 +369,6 @@ void offers_share_names(struct offer *offers, size_t n)
 
 /* ---- has anything changed? ------------------------------------------------------------------- */
 
-static uint64_t hash_mix_in(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-	return h ^ h >> 29;
-}
-
 static uint64_t double_bits(double v)
 {
 	uint64_t b;
@@ -405,17 +386,17 @@ uint64_t offers_digest(const struct offer *offers, size_t n, int64_t now_us, int
 		const struct offer *o = &offers[i];
 		bool rests = o->cool_until_us > now_us;
 
-		h = hash_mix_in(h,
+		h = hash_mix(h,
 		    (uint64_t)(uint32_t)o->pool_id << 32 | (uint64_t)o->market << 8 |
 			(uint64_t)o->price_state << 4 | (uint64_t)rests << 3 |
 			(uint64_t)o->has_odds << 2 | (uint64_t)o->has_quota << 1);
-		h = hash_mix_in(h, (uint64_t)o->price_micros);
-		h = hash_mix_in(h, double_bits(o->capacity));
+		h = hash_mix(h, (uint64_t)o->price_micros);
+		h = hash_mix(h, double_bits(o->capacity));
 		if (o->has_odds) {
-			h = hash_mix_in(h, double_bits(o->odds));
+			h = hash_mix(h, double_bits(o->odds));
 		}
 		if (o->has_quota) {
-			h = hash_mix_in(hash_mix_in(h, (uint64_t)o->quota_limit),
+			h = hash_mix(hash_mix(h, (uint64_t)o->quota_limit),
 			    (uint64_t)o->quota_used);
 		}
 		if (rests && (*ret_until_us == 0 || o->cool_until_us < *ret_until_us)) {

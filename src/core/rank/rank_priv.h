@@ -2,6 +2,7 @@
 #ifndef CORE_RANK_PRIV_H
 #define CORE_RANK_PRIV_H
 
+#include "base/hash.h"
 #include "core/rank/rank.h"
 
 /* Lookups that thousands of offers share. Strings are those of the offers. */
@@ -54,11 +55,10 @@ const struct place_memo *rank_place(struct rank_ctx *c, const struct offer *o);
 /* Writes all of s. Returns false if the work would hardly ever finish. */
 bool score_make(struct rank_ctx *c, const struct offer *o, struct score *s);
 
+/* The caches are hand-made: base/map would call through a pointer for each offer. */
 static inline size_t near_slot(const char *a, const char *b, size_t n)
 {
-	return (size_t)(((uint64_t)(uintptr_t)a + 3 * (uint64_t)(uintptr_t)b) *
-		       UINT64_C(0x9e3779b97f4a7c15) >>
-		   40) %
+	return (size_t)(((uint64_t)(uintptr_t)a + 3 * (uint64_t)(uintptr_t)b) * HASH_MIXER >> 40) %
 	    n;
 }
 

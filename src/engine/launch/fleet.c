@@ -6,6 +6,7 @@
  * covered.
  */
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/text/str.h"
 #include "core/fleet/fleet.h"
@@ -237,12 +238,6 @@ static bool plan_do(struct recon *r, struct fleet_work *t, const struct q_engine
 
 /* ---- planning again -------------------------------------------------------------------------- */
 
-static uint64_t digest_mix(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-	return h ^ h >> 29;
-}
-
 static struct fleet_seen seen_make(const struct recon *r, const struct fleet_work *t,
     const struct q_engine_fleets_row *f)
 {
@@ -258,8 +253,8 @@ static struct fleet_seen seen_make(const struct recon *r, const struct fleet_wor
 		if (n->fleet_id != f->id) {
 			continue;
 		}
-		s.nodes = digest_mix(digest_mix(s.nodes, (uint64_t)n->id), n->used);
-		s.nodes = digest_mix(s.nodes, (uint64_t)n->state);
+		s.nodes = hash_mix(hash_mix(s.nodes, (uint64_t)n->id), n->used);
+		s.nodes = hash_mix(s.nodes, (uint64_t)n->state);
 	}
 	return s;
 }

@@ -37,6 +37,20 @@ static void fnv_1a_gives_the_published_values(void **state)
 	    hash_bytes(hash_str(HASH_START, "foo"), "bar", 3) == UINT64_C(0x85944171f73967e8));
 }
 
+static void hash_words_tells_texts_apart(void **state)
+{
+	(void)state;
+	/* a digest compares equal only with one of the same process, so only the order must count */
+	assert_true(hash_mix(hash_mix(0, 1), 2) != hash_mix(hash_mix(0, 2), 1));
+	for (size_t n = 0; n < 20; n++) {
+		static const char text[21] = "aaaaaaaaaaaaaaaaaaaa", zeros[21];
+
+		assert_true(hash_words(0, text, n) != hash_words(0, text, n + 1));
+		assert_true(hash_words(0, zeros, n) != hash_words(0, zeros, n + 1));
+		assert_true(hash_words(0, text + 1, n) == hash_words(0, text, n));
+	}
+}
+
 /* Adds and removes at random; a flag in each entry says whether the map must hold it. */
 static void map_against_flags(struct map *m, struct entry *e, bool collide)
 {
@@ -182,6 +196,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fnv_1a_gives_the_published_values),
+		cmocka_unit_test(hash_words_tells_texts_apart),
 		cmocka_unit_test(a_map_holds_exactly_what_was_put_and_not_removed),
 		cmocka_unit_test(entries_whose_hashes_collide_are_told_apart_by_their_keys),
 		cmocka_unit_test(a_removal_moves_entries_back_across_the_end_of_the_table),
