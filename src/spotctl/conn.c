@@ -1,5 +1,6 @@
 /* HTTP to the daemon, by libcurl's easy interface; errors in words, exit codes by status. */
 #include "base/base.h"
+#include "base/backoff.h"
 #include "base/rng.h"
 #include "base/text/sbuf.h"
 #include "base/text/str.h"
@@ -63,6 +64,14 @@ void round_end(struct ctl *c, struct round *r)
 void pause_ms(int ms)
 {
 	(void)poll(NULL, 0, ms);
+}
+
+void pause_failed(int failures)
+{
+	static const struct backoff pauses = { .first_us = SPOT_US_PER_S / 4,
+		.cap_us = WAIT_S_MAX * SPOT_US_PER_S };
+
+	pause_ms((int)(backoff_wait_us(&pauses, failures - 1, NULL) / 1000));
 }
 
 /* ---- one exchange ---------------------------------------------------------------------------- */
@@ -311,7 +320,7 @@ static void wait_before_repeating(const struct reply *r, int tries)
 	if (after != NULL && parse_i64(after, 0, 86400, &s)) {
 		pause_ms((int)MIN(s, WAIT_S_MAX) * 1000);
 	} else {
-		pause_ms(250 * tries);
+		pause_failed(tries);
 	}
 }
 

@@ -125,6 +125,7 @@ void conn_close(struct ctl *c);
 int read_input(struct ctl *c, const char *path, struct str *ret); /* "-" = stdin; <= 1 MiB */
 int read_file(struct ctl *c, const char *path, size_t bytes_max, struct str *ret);
 void pause_ms(int ms);
+void pause_failed(int failures); /* in a row, at least 1: doubles from 250 ms to 5 s */
 struct round {
 	struct arena *arena;
 	struct doc *docs;

@@ -10,7 +10,6 @@
 #define LINE_MAX_BYTES (1u << 20)
 #define SILENCE_S 60 /* the daemon says something every 15 s */
 #define FAILURES_MAX 60
-#define PAUSE_MS_MAX 5000
 
 struct event_stream {
 	struct ctl *c;
@@ -192,7 +191,7 @@ int conn_events(struct ctl *c, const char *path, const char *after, bool ever,
 						: curl_easy_strerror(code));
 		}
 		failures = s.heard ? 1 : failures + 1;
-		pause_ms(MIN(250 * failures, PAUSE_MS_MAX));
+		pause_failed(failures);
 	}
 	sbuf_fini(&s.line);
 	sbuf_fini(&s.data);

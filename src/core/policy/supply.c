@@ -1,6 +1,7 @@
 /* Fail-over to on-demand and return to spot: the rules are in supply.h. */
 #include "base/base.h"
 #include "base/arena.h"
+#include "base/backoff.h"
 #include "base/text/str.h"
 #include "core/policy/supply.h"
 
@@ -115,12 +116,10 @@ enum supply_choice supply_choose(struct arena *a, const struct supply_in *in,
 
 static int64_t probe_pause(const struct return_in *in, const struct supply_policy *p)
 {
-	int64_t pause = p->return_probe_us;
+	const struct backoff pauses = { .first_us = p->return_probe_us,
+		.cap_us = MAX(SPOT_US_PER_HOUR, p->return_probe_us) };
 
-	for (int32_t i = 0; i < in->probes_refused && pause < SPOT_US_PER_HOUR; i++) {
-		pause *= 2;
-	}
-	return MIN(pause, MAX(SPOT_US_PER_HOUR, p->return_probe_us));
+	return backoff_wait_us(&pauses, in->probes_refused, NULL);
 }
 
 /* Returns the cost of the move: both machines are paid while the other boots and is held. Work done

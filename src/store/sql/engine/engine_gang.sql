@@ -121,7 +121,7 @@ WITH g AS (
 ), c AS (
 	INSERT INTO gang_cool AS c (pool_id, want, until_us, refusals, why) SELECT pool_id, want, $7 + $5, 1, $4 FROM g WHERE $3
 	ON CONFLICT (pool_id) DO UPDATE SET want = CASE WHEN c.until_us > $7 THEN least(c.want, excluded.want) ELSE excluded.want END,
-		until_us = greatest(c.until_us, $7 + least($6, $5 * (1 << least(c.refusals, 10)))), refusals = c.refusals + 1,
+		until_us = greatest(c.until_us, cool_until($7, $5, $6, c.refusals)), refusals = c.refusals + 1,
 		why = excluded.why
 ), ev AS (
 	INSERT INTO event (at_us, entity, entity_id, job_id, was, now, event, why, actor)

@@ -133,7 +133,7 @@ WITH n AS (
 		WHEN 'market' THEN q.market = p.market
 		WHEN 'provider' THEN $6 <> 'quota' OR q.gpu_milli >= p.gpu_milli ELSE false END
 	ON CONFLICT (pool_id) DO UPDATE SET
-		until_us = greatest(c.until_us, $11 + least($9, $8 * (1 << least(c.refusals, 10)))),
+		until_us = greatest(c.until_us, cool_until($11, $8, $9, c.refusals)),
 		refusals = c.refusals + 1, rc = excluded.rc, why = excluded.why, at_us = excluded.at_us
 ), d AS (
 	INSERT INTO pool_day AS d (pool_id, day, refusals) SELECT DISTINCT pool_id, $12, 1 FROM n

@@ -243,7 +243,7 @@ WITH f AS (
 	WHERE p.id = $1 AND CASE $3 WHEN 'class' THEN q.quota_class = p.quota_class AND q.market = p.market
 		ELSE q.id = p.id END
 	ON CONFLICT (pool_id) DO UPDATE SET
-		until_us = greatest(c.until_us, $7 + least($6, $5 * (1 << least(c.refusals, 10)))),
+		until_us = greatest(c.until_us, cool_until($7, $5, $6, c.refusals)),
 		refusals = c.refusals + 1, rc = excluded.rc, why = excluded.why, at_us = excluded.at_us
 ), h AS (
 	INSERT INTO pool_hour AS h (pool_id, at_hour, refusals) SELECT $1, $7 / 3600000000, 1 FROM f
