@@ -40,6 +40,7 @@ struct spot_http_response {
 };
 
 /* Case-insensitive; NULL if absent. */
+const char *spot_header_value(const struct spot_header *list, size_t n, const char *name);
 const char *spot_http_header(const struct spot_http_response *r, const char *name);
 
 #endif

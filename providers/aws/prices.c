@@ -21,20 +21,8 @@ enum { SPOT_FEED = 0, LIST_MACHINES, LIST_METAL, END };
 struct pricing {
 	struct pool_index spot, on_demand;
 	const char *start; /* StartTime, the same on all pages */
-	struct spot_price_point *points;
-	size_t n, cap;
+	struct price_points points;
 };
-
-static void point_add(struct spot_call *c, struct pricing *x, const struct spot_pool_info *pool,
-    int64_t micros, int64_t effective_us, const char *source)
-{
-	x->points = arena_grow(c->arena, x->points, x->n, &x->cap, sizeof(*x->points));
-	x->points[x->n++] = (struct spot_price_point){ .key = pool->key,
-		.price_micros = micros,
-		.effective_us = effective_us,
-		.observed_us = c->now_us,
-		.source = source };
-}
 
 /* ---- spot ------------------------------------------------------------------------------------ */
 
@@ -94,7 +82,7 @@ static enum spot_step spot_row(struct spot_call *c, struct pricing *x, const str
 		return aws_bad_reply(c, SPOT_SOURCE, "%.40s: spotPrice '%.30s', timestamp '%.40s'",
 		    type, price, when);
 	}
-	point_add(c, x, pool, micros, at, SPOT_SOURCE);
+	price_point_add(c, &x->points, pool, micros, at, SPOT_SOURCE);
 	return SPOT_STEP_NONE;
 }
 
@@ -144,18 +132,18 @@ static int by_pool_then_time(const void *pa, const void *pb)
 
 /* Newest of each pool last; the two product descriptions and overlapping pages give the same change
  * twice. */
-static void points_tidy(struct pricing *x)
+static void points_tidy(struct price_points *x)
 {
 	size_t kept = 0;
 
 	if (x->n > 0) {
-		qsort(x->points, x->n, sizeof(*x->points), by_pool_then_time);
+		qsort(x->items, x->n, sizeof(*x->items), by_pool_then_time);
 	}
 	for (size_t i = 0; i < x->n; i++) {
-		if (kept > 0 && by_pool_then_time(&x->points[kept - 1], &x->points[i]) == 0) {
+		if (kept > 0 && by_pool_then_time(&x->items[kept - 1], &x->items[i]) == 0) {
 			continue;
 		}
-		x->points[kept++] = x->points[i];
+		x->items[kept++] = x->items[i];
 	}
 	x->n = kept;
 }
@@ -264,7 +252,7 @@ static void product_read(struct spot_call *c, struct pricing *x, const char *reg
 	}
 	at = pool_index_type(&x->on_demand, type);
 	for (; at != NULL && at < end && strcmp((*at)->key.instance_type, type) == 0; at++) {
-		point_add(c, x, *at, micros, since, LIST_SOURCE);
+		price_point_add(c, &x->points, *at, micros, since, LIST_SOURCE);
 	}
 }
 
@@ -314,7 +302,7 @@ static void paid_points(struct spot_call *c, struct pricing *x, const struct spo
 	}
 	for (size_t i = 0; i < a->pools_n; i++) {
 		if (a->pools[i].key.market == SPOT_MARKET_RESERVED) {
-			point_add(c, x, &a->pools[i], PAID_MICROS, 0, PAID_SOURCE);
+			price_point_add(c, &x->points, &a->pools[i], PAID_MICROS, 0, PAID_SOURCE);
 		}
 	}
 }
@@ -391,8 +379,8 @@ enum spot_step aws_prices(void *p, struct spot_call *c, struct spot_prices *a)
 		return list_send(self, c, a->region);
 	}
 	paid_points(c, x, a);
-	points_tidy(x);
-	a->points = x->points;
-	a->n = x->n;
+	points_tidy(&x->points);
+	a->points = x->points.items;
+	a->n = x->points.n;
 	return SPOT_DONE;
 }

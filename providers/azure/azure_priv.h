@@ -200,18 +200,12 @@ size_t azure_pool_next(const struct spot_pool_info *pools, size_t n, size_t from
     enum spot_market market);
 
 /* ---- prices_history.c ------------------------------------------------------------------------ */
-struct azure_points {
-	struct spot_price_point *items;
-	size_t n, cap;
-};
-void azure_point_add(struct azure_points *x, struct spot_call *c, const struct spot_pool_info *pool,
-    int64_t micros, int64_t effective_us, const char *source);
 /* A JSON number of dollars; exact to nine decimals. */
 bool azure_usd(const json_t *number, int64_t *ret_micros);
 enum spot_step azure_history_send(struct azure *self, struct spot_call *c,
     const struct spot_prices *a);
 enum spot_step azure_history_reply(struct spot_call *c, const struct spot_prices *a,
-    struct azure_points *x);
+    struct price_points *x);
 
 /* ---- vm_body.c, instances.c, lists.c --------------------------------------------------------- */
 /* Resource group, machine and ref of a launch. */

@@ -25,7 +25,7 @@ struct offer {
 struct pricing {
 	struct offer *offers;
 	size_t n, cap;
-	struct azure_points points;
+	struct price_points points;
 };
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -138,7 +138,7 @@ static void offer_add(struct spot_call *c, struct pricing *x, size_t past_n, con
 	if (later && last->price_micros == o->micros) {
 		last->source = SOURCE;
 	} else {
-		azure_point_add(&x->points, c, pool, o->micros, later ? c->now_us : o->since_us,
+		price_point_add(c, &x->points, pool, o->micros, later ? c->now_us : o->since_us,
 		    SOURCE);
 	}
 }

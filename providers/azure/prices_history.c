@@ -23,17 +23,6 @@ bool azure_usd(const json_t *number, int64_t *ret_micros)
 	return parse_usd_micros(text, ret_micros) && *ret_micros > 0;
 }
 
-void azure_point_add(struct azure_points *x, struct spot_call *c, const struct spot_pool_info *pool,
-    int64_t micros, int64_t effective_us, const char *source)
-{
-	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
-	x->items[x->n++] = (struct spot_price_point){ .key = pool->key,
-		.price_micros = micros,
-		.effective_us = effective_us,
-		.observed_us = c->now_us,
-		.source = source };
-}
-
 /* The sizes that we have pools of, as a list for a query; "" if there is none. */
 static const char *sizes_list(struct spot_call *c, const struct spot_prices *a)
 {
@@ -73,7 +62,7 @@ enum spot_step azure_history_send(struct azure *self, struct spot_call *c,
 }
 
 static void row_read(struct spot_call *c, const struct spot_prices *a, const json_t *row,
-    struct azure_points *x)
+    struct price_points *x)
 {
 	const json_t *prices = json_object_get(row, "prices");
 	const char *sku = azure_text(row, "sku");
@@ -93,13 +82,13 @@ static void row_read(struct spot_call *c, const struct spot_prices *a, const jso
 		for (size_t k = azure_pool_next(a->pools, a->pools_n, 0, sku, SPOT_MARKET_SPOT);
 		     k < a->pools_n;
 		     k = azure_pool_next(a->pools, a->pools_n, k + 1, sku, SPOT_MARKET_SPOT)) {
-			azure_point_add(x, c, &a->pools[k], micros, at, SOURCE);
+			price_point_add(c, x, &a->pools[k], micros, at, SOURCE);
 		}
 	}
 }
 
 enum spot_step azure_history_reply(struct spot_call *c, const struct spot_prices *a,
-    struct azure_points *x)
+    struct price_points *x)
 {
 	json_t *doc AUTO(json) = NULL;
 	const json_t *rows;

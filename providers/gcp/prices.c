@@ -29,20 +29,8 @@ struct pricing {
 	/* of each pool: since when the catalog's price is in force; 0 = it has none */
 	int64_t *listed_us;
 	const char *version; /* of advice; NULL = not there */
-	struct spot_price_point *points;
-	size_t n, cap;
+	struct price_points points;
 };
-
-static void point_add(struct spot_call *c, struct pricing *x, const struct spot_pool_info *pool,
-    int64_t micros, int64_t effective_us, const char *source)
-{
-	x->points = arena_grow(c->arena, x->points, x->n, &x->cap, sizeof(*x->points));
-	x->points[x->n++] = (struct spot_price_point){ .key = pool->key,
-		.price_micros = micros,
-		.effective_us = effective_us,
-		.observed_us = c->now_us,
-		.source = source };
-}
 
 /* ---- the catalog ----------------------------------------------------------------------------- */
 
@@ -136,7 +124,7 @@ static void prices_compose(struct spot_call *c, const struct spot_prices *a, str
 		if (t != NULL &&
 		    gcp_price_compose(x->skus, t, pool->key.region,
 			pool->key.market == SPOT_MARKET_SPOT, &micros, &effective)) {
-			point_add(c, x, pool, micros, effective, CATALOG);
+			price_point_add(c, &x->points, pool, micros, effective, CATALOG);
 			x->listed_us[i] = effective;
 		}
 	}
@@ -165,7 +153,7 @@ static void past_take(struct spot_call *c, const struct spot_prices *a, struct p
 		    strcmp(pool->key.region, p->region) == 0 &&
 		    strcmp(pool->key.instance_type, p->type) == 0 &&
 		    (x->listed_us[i] == 0 || from < x->listed_us[i])) {
-			point_add(c, x, pool, micros, from, HISTORY);
+			price_point_add(c, &x->points, pool, micros, from, HISTORY);
 		}
 	}
 }
@@ -291,7 +279,7 @@ enum spot_step gcp_prices(void *p, struct spot_call *c, struct spot_prices *a)
 	if (st->at == PAST && x->version != NULL && x->pair < x->pairs_n) {
 		return past_send(self, c, x);
 	}
-	a->points = x->points;
-	a->n = x->n;
+	a->points = x->points.items;
+	a->n = x->points.n;
 	return SPOT_DONE;
 }

@@ -26,6 +26,18 @@
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
+/* Greatest common divisor of two numbers of at least 0; gcd(a, 0) is a. */
+static inline int64_t i64_gcd(int64_t a, int64_t b)
+{
+	while (b != 0) {
+		int64_t r = a % b;
+
+		a = b;
+		b = r;
+	}
+	return a;
+}
+
 /* A local that frees itself: AUTO(json) json_t *doc = ...; runs auto_json(&doc) at scope end.
  * STEAL(doc) hands the value to another owner. */
 #define AUTO(kind) __attribute__((cleanup(auto_##kind)))

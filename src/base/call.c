@@ -208,3 +208,14 @@ bool call_next_page(struct arena *a, const char *token, size_t pages_max, const 
 	*next = arena_strdup(a, token);
 	return true;
 }
+
+void price_point_add(struct spot_call *c, struct price_points *x, const struct spot_pool_info *pool,
+    int64_t micros, int64_t effective_us, const char *source)
+{
+	x->items = arena_grow(c->arena, x->items, x->n, &x->cap, sizeof(*x->items));
+	x->items[x->n++] = (struct spot_price_point){ .key = pool->key,
+		.price_micros = micros,
+		.effective_us = effective_us,
+		.observed_us = c->now_us,
+		.source = source };
+}

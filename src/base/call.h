@@ -61,4 +61,13 @@ struct call_state *call_state_get(struct spot_call *c, size_t own_size);
 bool call_next_page(struct arena *a, const char *token, size_t pages_max, const char **next,
     size_t *pages, bool *ret_bad);
 
+/* Prices of a call that collects them over several replies. The arena of the call holds them. */
+struct price_points {
+	struct spot_price_point *items;
+	size_t n, cap;
+};
+/* Appends a price that was observed now. Keeps the pointers of pool and source. */
+void price_point_add(struct spot_call *c, struct price_points *x, const struct spot_pool_info *pool,
+    int64_t micros, int64_t effective_us, const char *source);
+
 #endif

@@ -105,12 +105,17 @@ enum spot_notice_kind spot_notice_parse(const char *name)
 	return (enum spot_notice_kind)value_of(notice_names, ARRAY_LEN(notice_names), name);
 }
 
-const char *spot_http_header(const struct spot_http_response *r, const char *name)
+const char *spot_header_value(const struct spot_header *list, size_t n, const char *name)
 {
-	for (size_t i = 0; i < r->headers_n; i++) {
-		if (strcasecmp(r->headers[i].name, name) == 0) {
-			return r->headers[i].value;
+	for (size_t i = 0; i < n; i++) {
+		if (strcasecmp(list[i].name, name) == 0) {
+			return list[i].value;
 		}
 	}
 	return NULL;
+}
+
+const char *spot_http_header(const struct spot_http_response *r, const char *name)
+{
+	return spot_header_value(r->headers, r->headers_n, name);
 }

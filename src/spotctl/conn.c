@@ -10,7 +10,6 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <poll.h>
-#include <strings.h>
 
 #define REPLY_MAX (64u << 20)
 #define INPUT_MAX (1u << 20)
@@ -107,12 +106,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 
 const char *reply_header(const struct reply *r, const char *name)
 {
-	for (size_t i = 0; i < r->headers_n; i++) {
-		if (strcasecmp(r->headers[i].name, name) == 0) {
-			return r->headers[i].value;
-		}
-	}
-	return NULL;
+	return spot_header_value(r->headers, r->headers_n, name);
 }
 
 void conn_header(struct ctl *c, struct curl_slist **headers, const char *name, const char *value)

@@ -13,6 +13,7 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/text/json.h"
+#include "spot/http.h"
 
 enum ctl_exit {
 	CTL_OK = 0,
@@ -104,9 +105,7 @@ char *config_dir(struct ctl *c);
 struct reply {
 	int status;
 	struct str body; /* NUL behind it */
-	struct {
-		const char *name, *value;
-	} headers[32];
+	struct spot_header headers[32];
 	size_t headers_n;
 	json_t *json; /* NULL if it is not JSON; freed at the end of the round */
 };

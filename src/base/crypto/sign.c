@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/arena.h"
 #include "base/crypto/sign.h"
+#include "base/text/str.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -116,17 +117,6 @@ void hex_encode(const void *p, size_t n, char *ret)
 		ret[2 * i + 1] = digits[in[i] & 15];
 	}
 	ret[2 * n] = '\0';
-}
-
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9') {
-		return c - '0';
-	}
-	if (c >= 'a' && c <= 'f') {
-		return c - 'a' + 10;
-	}
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 bool hex_decode(const char *hex, size_t hex_n, uint8_t *ret)

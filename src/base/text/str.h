@@ -38,6 +38,7 @@ const char *format_time_s(int64_t us, char buf[TIME_TEXT_MAX]); /* "2026-01-02T0
 #define USD_TEXT_MAX 32
 const char *format_usd(int64_t micros, char buf[USD_TEXT_MAX]); /* "1.234567", sign kept */
 const char *format_duration(int64_t us, char buf[32]); /* "2h05m", "41s", "350ms" */
+int hex_value(char c); /* 0 to 15; -1: no hexadecimal digit */
 /* Percent-encodes all but the unreserved characters of RFC 3986 (letters, digits, -_.~). */
 char *url_encode(struct arena *a, const char *s, bool keep_slash);
 /* Decodes into a. False: a broken escape or a NUL. */

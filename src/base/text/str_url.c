@@ -30,7 +30,7 @@ char *url_encode(struct arena *a, const char *s, bool keep_slash)
 	return out;
 }
 
-static int hex_value(char c)
+int hex_value(char c)
 {
 	if (c >= '0' && c <= '9') {
 		return c - '0';

@@ -63,17 +63,6 @@ static double item_shared_loss(const struct fleet_model *m, const struct fleet_i
 	return sum;
 }
 
-static int64_t units_gcd(int64_t a, int64_t b)
-{
-	while (b != 0) {
-		int64_t r = a % b;
-
-		a = b;
-		b = r;
-	}
-	return a;
-}
-
 static int32_t most_of(const struct bound *b, const struct fleet_item *i, const struct unit_cost *u)
 {
 	const struct fleet_model *m = b->m;
@@ -136,7 +125,7 @@ static void needs_make(struct bound *b)
 		held += i->w * n;
 		floor_held += i->fw * n;
 		pools_held += n > 0;
-		unit = i->score != NULL ? units_gcd(unit, i->w) : unit;
+		unit = i->score != NULL ? i64_gcd(unit, i->w) : unit;
 	}
 	b->cover = MAX(MIN(m->want, m->total) - held, 0);
 	b->cover = unit > 0 ? (b->cover + unit - 1) / unit * unit : b->cover;

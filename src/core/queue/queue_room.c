@@ -116,24 +116,13 @@ int64_t victim_cost(const struct victim *v, double notice_saves)
 	    0.5);
 }
 
-static int64_t units_gcd(int64_t a, int64_t b)
-{
-	while (b != 0) {
-		int64_t r = a % b;
-
-		a = b;
-		b = r;
-	}
-	return a;
-}
-
 /* Units in one cell of the table. */
 static int64_t cell_units(const struct victim *list, size_t n, int64_t need)
 {
 	int64_t g = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		g = units_gcd(MAX(list[i].units, 0), g);
+		g = i64_gcd(MAX(list[i].units, 0), g);
 	}
 	g = MAX(g, 1);
 	return (need + g - 1) / g <= UNITS_MAX ? g : (need + UNITS_MAX - 1) / UNITS_MAX;

@@ -12,12 +12,7 @@
 
 const char *httpd_header(const struct httpd_req *r, const char *name)
 {
-	for (size_t i = 0; i < r->headers_n; i++) {
-		if (strcasecmp(r->headers[i].name, name) == 0) {
-			return r->headers[i].value;
-		}
-	}
-	return NULL;
+	return spot_header_value(r->headers, r->headers_n, name);
 }
 
 const char *httpd_query(struct httpd_req *r, const char *name)
