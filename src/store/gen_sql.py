@@ -54,6 +54,7 @@ ENUMS = {
     "gang_state": ("enum gang_state", "gang_state_name", "gang_state_parse"),
     "fleet_state": ("enum fleet_state", "fleet_state_name", "fleet_state_parse"),
     "attempt_phase": ("enum attempt_phase", "attempt_phase_name", "attempt_phase_parse"),
+    "checkpoint_state": ("enum checkpoint_state", "checkpoint_state_name", "checkpoint_state_parse"),
     "supply_state": ("enum supply_state", "supply_state_name", "supply_state_parse"),
     "market": ("enum spot_market", "spot_market_name", "spot_market_parse"),
 }

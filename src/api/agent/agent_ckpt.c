@@ -31,7 +31,7 @@ static void urls_read(struct areq *q)
 		agent_stale(q, c->claim.job, c->claim.epoch);
 		return;
 	}
-	given_up = strcmp(row->state, "ABANDONED") == 0;
+	given_up = row->state == CHECKPOINT_ABANDONED;
 	if (given_up && !row->current) {
 		agent_stale(q, c->claim.job, c->claim.epoch);
 		return;
@@ -283,13 +283,14 @@ static void ckpt_committed(struct areq *q)
 
 	if (q_api_checkpoint_commit_rows(&q->pg, q->arena, &row) == 0) {
 		agent_stale(q, c->job, c->epoch);
-	} else if (strcmp(row->state, "COMMITTED") == 0) {
+	} else if (row->state == CHECKPOINT_COMMITTED) {
 		areq_done(q);
 	} else if (!row->current) {
 		agent_stale(q, c->job, c->epoch);
 	} else {
 		areq_fail(q, SPOT_CONFLICT,
-		    "checkpoint is '%s' and cannot be committed; open a new one", row->state);
+		    "checkpoint is '%s' and cannot be committed; open a new one",
+		    checkpoint_state_name(row->state));
 	}
 }
 

@@ -296,7 +296,7 @@ static bool have_read(struct areq *q, const json_t *body, struct poll *p)
 		areq_fail_field(q, "have.job", "must be null or a job id such as 'j12'");
 		return false;
 	}
-	p->exited = strcmp(phase, "EXITED") == 0;
+	p->exited = attempt_phase_parse(phase) == ATTEMPT_EXITED;
 	return true;
 }
 

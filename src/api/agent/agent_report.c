@@ -113,7 +113,6 @@ static bool one_of(const char *v, const char *const *list)
 
 void post_report(struct areq *q)
 {
-	static const char *const phases[] = { "SETUP", "RUNNING", "SAVING", "EXITED", NULL };
 	static const char *const reasons[] = { "ok", "error", "setup_failed", "drained", "killed",
 		NULL };
 	struct report *r = arena_alloc(q->arena, sizeof(*r));
@@ -125,7 +124,7 @@ void post_report(struct areq *q)
 	if (!agent_body(q, &body) || !agent_claim_read(q, body, &r->claim)) {
 		return;
 	}
-	p.phase = json_need_str(body, "phase", &err);
+	p.phase = attempt_phase_parse(json_need_str(body, "phase", &err));
 	p.steps_done = json_i64(body, "steps_done", -1, &err);
 	p.steps_total = json_i64(body, "steps_total", 0, &err);
 	p.has_exit_code = json_is_integer(json_object_get(body, "exit_code"));
@@ -140,8 +139,8 @@ void post_report(struct areq *q)
 		areq_problem(q, 400, &err, NULL);
 		return;
 	}
-	exited = strcmp(p.phase, "EXITED") == 0;
-	if (!one_of(p.phase, phases)) {
+	exited = p.phase == ATTEMPT_EXITED;
+	if (p.phase == ATTEMPT_PHASE_NONE || p.phase == ATTEMPT_ASSIGNED) {
 		areq_fail_field(q, "phase", "must be 'SETUP', 'RUNNING', 'SAVING' or 'EXITED'");
 		return;
 	}

@@ -87,14 +87,14 @@ static void fleets_done(struct areq *q)
 void get_fleets(struct areq *q)
 {
 	int32_t *limit = arena_alloc(q->arena, sizeof(*limit));
-	const char *state = areq_query(q, "state");
+	const char *text = areq_query(q, "state");
+	enum fleet_state state = fleet_state_parse(text);
 	int64_t before;
 
 	if (!areq_page(q, INT64_MAX, &before, limit)) {
 		return;
 	}
-	if (state && strcmp(state, "ACTIVE") != 0 && strcmp(state, "CLOSING") != 0 &&
-	    strcmp(state, "CLOSED") != 0) {
+	if (text != NULL && state == FLEET_STATE_NONE) {
 		areq_fail_field(q, "state", "must be 'ACTIVE', 'CLOSING' or 'CLOSED'");
 		return;
 	}
@@ -211,12 +211,13 @@ static void change_read(struct areq *q)
 		areq_problem(q, 412, &err, "If-Match");
 		return;
 	}
-	if (strcmp(row->state, "ACTIVE") != 0) {
+	if (row->state != FLEET_ACTIVE) {
 		if (c->closing) {
 			show_fleet(q, q->route->status);
 		} else {
 			areq_fail(q, SPOT_CONFLICT,
-			    "fleet 'f%" PRId64 "' is %s and cannot be changed", q->id, row->state);
+			    "fleet 'f%" PRId64 "' is %s and cannot be changed", q->id,
+			    fleet_state_name(row->state));
 		}
 		return;
 	}

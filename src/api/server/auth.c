@@ -100,7 +100,6 @@ static void node_found(struct areq *q)
 	}
 	q->who = (struct who){ .scope = SCOPE_NODE,
 		.node_id = row->id,
-		.node_state = row->state,
 		.name = arena_printf(q->arena, "n%" PRId64, row->id),
 		.role = "node",
 		.team = "" };

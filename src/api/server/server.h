@@ -83,7 +83,7 @@ struct routes {
 struct who {
 	enum scope scope; /* of the token; SCOPE_NONE = not authenticated */
 	int64_t token_id, node_id;
-	const char *name, *role, *team, *node_state;
+	const char *name, *role, *team;
 };
 
 struct wait { /* parked until a key is woken or the time is over */

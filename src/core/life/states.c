@@ -6,6 +6,8 @@
 static const char *const gang_states[GANG_STATE_COUNT] = { "?", GANG_STATE_LIST(X) };
 static const char *const fleet_states[FLEET_STATE_COUNT] = { "?", FLEET_STATE_LIST(X) };
 static const char *const attempt_phases[ATTEMPT_PHASE_COUNT] = { "?", ATTEMPT_PHASE_LIST(X) };
+static const char *const checkpoint_states[CHECKPOINT_STATE_COUNT] = { "?",
+	CHECKPOINT_STATE_LIST(X) };
 #undef X
 
 static const char *name_at(const char *const *names, int count, int i)
@@ -51,4 +53,14 @@ const char *attempt_phase_name(enum attempt_phase p)
 enum attempt_phase attempt_phase_parse(const char *s)
 {
 	return (enum attempt_phase)name_find(attempt_phases, ATTEMPT_PHASE_COUNT, s);
+}
+
+const char *checkpoint_state_name(enum checkpoint_state s)
+{
+	return name_at(checkpoint_states, CHECKPOINT_STATE_COUNT, (int)s);
+}
+
+enum checkpoint_state checkpoint_state_parse(const char *s)
+{
+	return (enum checkpoint_state)name_find(checkpoint_states, CHECKPOINT_STATE_COUNT, s);
 }

@@ -1,5 +1,5 @@
-/* States without a transition table: of gangs, fleets and attempts. Names are wire names in the
- * rows. */
+/* States without a transition table: of gangs, fleets, attempts and checkpoints. Names are wire
+ * names in the rows. */
 #ifndef CORE_STATES_H
 #define CORE_STATES_H
 
@@ -19,6 +19,10 @@
 	X(RUNNING) \
 	X(SAVING) /* runs, and saves a checkpoint */ \
 	X(EXITED)
+#define CHECKPOINT_STATE_LIST(X) \
+	X(OPEN) /* its files are uploaded */ \
+	X(COMMITTED) /* a job can go on from it */ \
+	X(ABANDONED)
 
 enum gang_state {
 	GANG_STATE_NONE = 0,
@@ -41,6 +45,13 @@ enum attempt_phase {
 #undef X
 	    ATTEMPT_PHASE_COUNT
 };
+enum checkpoint_state {
+	CHECKPOINT_STATE_NONE = 0,
+#define X(n) CHECKPOINT_##n,
+	CHECKPOINT_STATE_LIST(X)
+#undef X
+	    CHECKPOINT_STATE_COUNT
+};
 
 /* "?" for NONE. The parsers return NONE for an unknown word. */
 const char *gang_state_name(enum gang_state s);
@@ -49,5 +60,7 @@ const char *fleet_state_name(enum fleet_state s);
 enum fleet_state fleet_state_parse(const char *s);
 const char *attempt_phase_name(enum attempt_phase p);
 enum attempt_phase attempt_phase_parse(const char *s);
+const char *checkpoint_state_name(enum checkpoint_state s);
+enum checkpoint_state checkpoint_state_parse(const char *s);
 
 #endif

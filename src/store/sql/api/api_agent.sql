@@ -10,7 +10,7 @@ SELECT id, enrol_key FROM install
 -- machine it is.
 -- name: api_enrol_node
 -- params: id int8
--- rows: 0..1 id int8, token text, state text, ref text?, boot_id text, used bool, shared bool
+-- rows: 0..1 id int8, token text, state node_state, ref text?, boot_id text, used bool, shared bool
 -- row: enrol_node
 -- writes: no
 SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref, n.boot_id, n.enrol_used_us IS NOT NULL,
@@ -18,7 +18,7 @@ SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref
 FROM node n LEFT JOIN gang g ON g.id = n.gang_id WHERE n.id = $1
 
 -- name: api_enrol_candidates
--- rows: many id int8, token text, state text, ref text?, boot_id text, used bool, shared bool
+-- rows: many id int8, token text, state node_state, ref text?, boot_id text, used bool, shared bool
 -- row: enrol_node
 -- writes: no
 SELECT n.id, CASE WHEN n.gang_call THEN g.token ELSE n.token END, n.state, n.ref, n.boot_id, n.enrol_used_us IS NOT NULL,
@@ -92,7 +92,7 @@ INSERT INTO event (at_us, entity, entity_id, node_id, event, why, actor) VALUES 
 -- name: api_agent_want
 -- params: node_id int8
 -- rows: 0..1 state node_state, drain_deadline_us int8?, why text, job_id int8?, epoch int4?,
---   desired text?, version int8?, phase text?, attempt_deadline_us int8?, drain_why text?,
+--   desired text?, version int8?, phase attempt_phase?, attempt_deadline_us int8?, drain_why text?,
 --   live bool
 -- writes: no
 SELECT n.state, n.drain_deadline_us, n.why, a.job_id, a.epoch, a.desired, a.version, a.phase, a.drain_deadline_us,
@@ -186,7 +186,7 @@ SELECT node_id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM o
 -- ended. Column same: this exit was reported before (a repeat after a lost reply). A job that
 -- stopped without our order (by the SIGTERM of its Pod) also gives its reason.
 -- name: api_agent_report
--- params: node_id int8, job_id int8, epoch int4, phase text, steps_done int8, steps_total int8, exit_code int4?,
+-- params: node_id int8, job_id int8, epoch int4, phase attempt_phase, steps_done int8, steps_total int8, exit_code int4?,
 --   exit_signal int4?, reason text, why text, signalled_us int8?, at_us int8
 -- rows: 0..1 fresh bool, same bool, woken bool, told bool
 -- writes: yes
@@ -305,7 +305,7 @@ ORDER BY c.id DESC LIMIT 1
 -- it. Column doc is empty until all URLs are there.
 -- name: api_checkpoint_urls
 -- params: id int8
--- rows: 0..1 state text, ready bool, current bool, doc text
+-- rows: 0..1 state checkpoint_state, ready bool, current bool, doc text
 -- writes: no
 SELECT c.state, c.urls_us IS NOT NULL, EXISTS (SELECT FROM attempt a JOIN job j ON j.id = a.job_id AND j.epoch = a.epoch
 		WHERE a.job_id = c.job_id AND a.epoch = c.epoch AND a.rank = c.rank AND a.ended_us IS NULL),
@@ -319,7 +319,7 @@ FROM checkpoint c WHERE c.id = $1
 -- names the set.
 -- name: api_checkpoint_commit
 -- params: node_id int8, job_id int8, epoch int4, checkpoint_id int8, at_us int8
--- rows: 0..1 state text, current bool, woken bool, told bool
+-- rows: 0..1 state checkpoint_state, current bool, woken bool, told bool
 -- writes: yes
 WITH ok AS (
 	SELECT c.id, c.state, c.steps, j.id AS job_id, j.epoch = a.epoch AS current, j.num_nodes, c.rank,

@@ -9,9 +9,9 @@ WHERE hash = $1 AND revoked_us IS NULL AND (expires_us IS NULL OR expires_us > $
 
 -- name: api_node_by_session
 -- params: hash bytea
--- rows: 0..1 id int8, state text, hash bytea
+-- rows: 0..1 id int8, hash bytea
 -- writes: no
-SELECT id, state, session_hash FROM node WHERE session_hash = $1
+SELECT id, session_hash FROM node WHERE session_hash = $1
 
 -- A key lives a day. If a daemon died during a request, the same request may take the key over
 -- after a minute. A create that had committed by then left its status and 'ref:', so it is

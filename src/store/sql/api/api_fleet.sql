@@ -19,7 +19,7 @@ SELECT id, pg_notify('spot_engine', '') IS NOT NULL AS woken FROM f
 UNION ALL SELECT 0, false WHERE $8 <> '' AND NOT EXISTS (SELECT FROM k WHERE status IS NULL)
 
 -- name: api_fleets
--- params: state text?, team text?, before_id int8, most int4
+-- params: state fleet_state?, team text?, before_id int8, most int4
 -- rows: many id int8, doc text
 -- row: listed
 -- writes: no
@@ -31,7 +31,7 @@ SELECT x.id, d.doc::text FROM x JOIN api_fleet d ON d.id = x.id ORDER BY x.id DE
 
 -- name: api_fleet
 -- params: id int8
--- rows: 0..1 version int8, team text, state text, spec text, doc text, nodes text, plan text?, plan_us int8
+-- rows: 0..1 version int8, team text, state fleet_state, spec text, doc text, nodes text, plan text?, plan_us int8
 -- writes: no
 SELECT f.version, f.team, f.state, f.spec::text, d.doc::text,
 	coalesce((SELECT json_agg(n.doc ORDER BY n.id) FROM (SELECT d.id, d.doc FROM node m JOIN api_node d ON d.id = m.id

@@ -1,4 +1,4 @@
-/* The names of gangs', fleets' and attempts' states are those of the rows. */
+/* The names of gangs', fleets', attempts' and checkpoints' states are those of the rows. */
 #include "base/base.h"
 #include "core/life/states.h"
 
@@ -17,9 +17,15 @@ static void names_go_there_and_back(void **state UNUSED)
 	for (int p = 1; p < (int)ATTEMPT_PHASE_COUNT; p++) {
 		assert_int_equal(attempt_phase_parse(attempt_phase_name((enum attempt_phase)p)), p);
 	}
+	for (int s = 1; s < (int)CHECKPOINT_STATE_COUNT; s++) {
+		assert_int_equal(checkpoint_state_parse(
+				     checkpoint_state_name((enum checkpoint_state)s)),
+		    s);
+	}
 	assert_string_equal(gang_state_name(GANG_ACQUIRING), "ACQUIRING");
 	assert_string_equal(fleet_state_name(FLEET_CLOSING), "CLOSING");
 	assert_string_equal(attempt_phase_name(ATTEMPT_SAVING), "SAVING");
+	assert_string_equal(checkpoint_state_name(CHECKPOINT_OPEN), "OPEN");
 }
 
 static void other_words_and_numbers_are_no_state(void **state UNUSED)
