@@ -13,6 +13,8 @@
 
 #include <float.h>
 
+#define COMMENT_COLUMNS 100
+
 union value {
 	const char *s;
 	int64_t i;
@@ -482,20 +484,47 @@ static void print_value(const struct conf_item *it, const void *target, struct s
 	}
 }
 
-static void print_help(const struct conf_item *it, struct sbuf *out)
+/* Writes a text as comment lines of at most COMMENT_COLUMNS, broken at blanks. */
+static void print_comment(const char *text, struct sbuf *out)
 {
-	sbuf_printf(out, "\n# %s\n# %s", it->help != NULL ? it->help : "", type_words(it->type));
-	if (it->min != NULL) {
-		sbuf_printf(out, ", at least %s", it->min);
-	}
-	if (it->max != NULL) {
-		sbuf_printf(out, ", at most %s", it->max);
-	}
-	sbuf_printf(out, "; default: %s", str_empty(it->dflt) ? "(none)" : it->dflt);
-	if ((it->flags & CONF_RELOAD) != 0) {
-		sbuf_puts(out, "; may change on reload");
+	size_t column = 1;
+
+	sbuf_putc(out, '#');
+	for (const char *word = text + strspn(text, " "); *word != '\0';
+	     word += strspn(word, " ")) {
+		size_t n = strcspn(word, " ");
+
+		if (column > 1 && column + 1 + n > COMMENT_COLUMNS) {
+			sbuf_puts(out, "\n#");
+			column = 1;
+		}
+		sbuf_putc(out, ' ');
+		sbuf_add(out, word, n);
+		column += 1 + n;
+		word += n;
 	}
 	sbuf_putc(out, '\n');
+}
+
+static void print_help(const struct conf_item *it, struct sbuf *out)
+{
+	AUTO(sbuf) struct sbuf rules;
+
+	sbuf_init(&rules, 0);
+	sbuf_puts(&rules, type_words(it->type));
+	if (it->min != NULL) {
+		sbuf_printf(&rules, ", at least %s", it->min);
+	}
+	if (it->max != NULL) {
+		sbuf_printf(&rules, ", at most %s", it->max);
+	}
+	sbuf_printf(&rules, "; default: %s", str_empty(it->dflt) ? "(none)" : it->dflt);
+	if ((it->flags & CONF_RELOAD) != 0) {
+		sbuf_puts(&rules, "; reloadable");
+	}
+	sbuf_putc(out, '\n');
+	print_comment(it->help != NULL ? it->help : "", out);
+	print_comment(rules.p, out);
 }
 
 void conf_print(const struct conf_item *items, size_t n, const void *target, bool with_help,

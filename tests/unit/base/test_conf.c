@@ -249,7 +249,7 @@ static void a_printed_configuration_reads_back_the_same(void **state)
 	assert_non_null(strstr(b.p, "poll = 61s"));
 	assert_non_null(strstr(b.p,
 	    "# How often.\n# a duration such as 30s, 5m, 2h or 250ms, at least 1s, "
-	    "at most 1h; default: 90s; may change on reload\n"));
+	    "at most 1h; default: 90s; reloadable\n"));
 	assert_int_equal(conf_read(b.p, &back), SPOT_OK);
 	assert_int_equal(back.poll_us, t.poll_us);
 	assert_int_equal(back.budget, 1);
@@ -260,6 +260,26 @@ static void a_printed_configuration_reads_back_the_same(void **state)
 	conf_print(items, ARRAY_LEN(items), &t, false, &b);
 	assert_non_null(strstr(b.p, "poll = 0s\n"));
 	assert_null(strstr(b.p, "How often"));
+}
+
+static void comments_wrap_at_100_columns(void **state)
+{
+	static const struct conf_item long_help[] = { { "a", "n", "1", "0", "9",
+	    "Every word of this help is there and in its order although the line is longer than a "
+	    "hundred columns and so goes on.",
+	    CONF_I64, 0, 0 } };
+	int64_t t = 1;
+	AUTO(sbuf) struct sbuf b;
+
+	(void)state;
+	sbuf_init(&b, 0);
+	conf_print(long_help, 1, &t, true, &b);
+	assert_string_equal(b.p,
+	    "[a]\n\n"
+	    "# Every word of this help is there and in its order although the line is longer than "
+	    "a hundred\n"
+	    "# columns and so goes on.\n"
+	    "# a whole number, at least 0, at most 9; default: 1\nn = 1\n");
 }
 
 int main(void)
@@ -273,6 +293,7 @@ int main(void)
 		cmocka_unit_test(a_secret_value_is_not_in_the_message),
 		cmocka_unit_test(a_bad_default_is_a_bug_of_ours_and_says_so),
 		cmocka_unit_test(a_printed_configuration_reads_back_the_same),
+		cmocka_unit_test(comments_wrap_at_100_columns),
 	};
 
 	return cmocka_run_group_tests(tests, group_up, group_down);
