@@ -25,7 +25,7 @@ def kernel_log():
 
 
 class Faults(GpuCase):
-    def test_an_illegal_address_is_an_error_of_the_job_and_the_gpu_serves_the_next_one(self):
+    def test_an_illegal_address_fails_the_job_and_the_gpu_serves_the_next(self):
         self.agent.start()
         self.until(lambda: self.daemon.samples and self.daemon.samples[-1]["gpus"] > 0, "GPUs", 90)
         before = kernel_log()

@@ -72,7 +72,7 @@ class MovingCase(GpuCase):
 
 
 class Moving(MovingCase):
-    def test_a_job_runs_to_its_end_with_the_bits_of_a_run_without_us(self):
+    def test_a_job_ends_with_the_same_bits_as_without_us(self):
         steps = calibrate()
         self.agent.start()
         self.train("--hidden", HIDDEN, "--steps", steps, "--report-every", steps // 4)
@@ -101,7 +101,7 @@ class Moving(MovingCase):
 
 
 class Large(MovingCase):
-    def test_the_largest_model_of_the_example_is_moved_and_ends_with_the_same_bits(self):
+    def test_the_largest_example_model_is_moved_and_ends_with_the_same_bits(self):
         self.move(LARGE_HIDDEN, LARGE_STEPS, LARGE_STEPS // 3)
 
     def test_gigabytes_of_gpu_memory_are_saved_on_notice_and_come_back(self):

@@ -148,7 +148,7 @@ class Machines(Base):
         self.fails('SkuNotAvailable', 409, self.create, g, 'n', zone=None)
         self.sim.ctl('POST', '/stock', {'pool': 'azure/%s/*/%s/spot' % (REGION, SIZE), 'count': None})
 
-    def test_parts_that_are_not_to_be_deleted_stay_and_a_failed_vms_nic_is_reserved(self):
+    def test_parts_to_be_kept_stay_and_a_failed_vms_nic_is_reserved(self):
         g = self.group('orphans')
         body = self.body(zone='3')
         body['network_profile']['network_interface_configurations'][0]['delete_option'] = 'Detach'

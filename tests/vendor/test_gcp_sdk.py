@@ -395,7 +395,7 @@ class Prices(Base):
                 got = sum(self.price(skus, p, REGION, spot) * c for p, c in zip((core, ram, gpu), n))
                 self.assertAlmostEqual(got, pool[key] / 1e6, 5, (type, spot))
 
-    def test_a_price_set_by_hand_moves_its_sku_and_all_that_stand_on_it(self):
+    def test_a_price_set_by_hand_moves_its_sku_and_its_dependents(self):
         before = self.price(self.skus(), 'Nvidia L4 GPU', 'europe-west4', True)
         pool = self.sim.ctl('GET', '/pools?pool=gcp/europe-west4/europe-west4-a/g2-standard-4')['pools'][0]
         self.sim.ctl('POST', '/price', {'pool': 'gcp/europe-west4/*/g2-standard-4/spot', 'usd': pool['spot_micros'] / 1e6 + 0.5})

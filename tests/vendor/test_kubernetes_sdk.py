@@ -177,7 +177,7 @@ class Watches(Base):
         status, _, text = http('GET', url, headers={'Authorization': 'Bearer ' + self.cluster['token']})
         return status, [json.loads(line) for line in text.decode().splitlines()]
 
-    def test_a_watch_that_is_too_old_is_told_in_the_stream_or_by_status(self):
+    def test_a_watch_too_old_is_told_in_stream_or_by_status(self):
         old = self.core.list_namespaced_pod(NS).metadata.resource_version
         self.sim.ctl('POST', '/coreweave/compact', {})
         status, lines = self.raw(resourceVersion=old)
@@ -229,7 +229,7 @@ class NodePools(Base):
             self.scale(n, 0)
             self.owner_custom.delete_cluster_custom_object(*GROUP, 'nodepools', n)
 
-    def test_a_pool_brings_a_node_for_the_pod_and_takes_it_back_when_idle(self):
+    def test_a_pool_brings_a_node_and_takes_it_back_when_idle(self):
         self.pool('np-1')
         self.core.create_namespaced_pod(NS, self.pod('np-1-a', 'np-1'))
         waiting = self.until(lambda t, p: p.status.conditions, self.core.list_namespaced_pod, NS,

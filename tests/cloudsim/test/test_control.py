@@ -113,7 +113,7 @@ class Life(Base):
                          ('gone', 'api', 'Client.UserInitiatedShutdown', 'instance-terminated-by-user'))
         self.assertLess(s['launched_us'], s['running_us'])
 
-    def test_a_reclaim_flips_the_request_at_once_and_ends_the_instance_after_its_notice(self):
+    def test_a_reclaim_flips_the_request_at_once_and_ends_the_instance_later(self):
         i = self.sim.launched('reclaim-1')
         self.sim.wait('running', instance=i)
         self.sim.ctl('POST', '/reclaim', {'instance': i, 'notice_s': 0.3, 'rebalance_s_before': 0.1})

@@ -112,7 +112,7 @@ class Control(Base):
         self.assertEqual(codes['stock-2'], 'ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS')
         self.assertIsNone(codes['stock-1'])
 
-    def test_a_vm_is_billed_from_running_to_its_end_at_the_price_in_force(self):
+    def test_a_vm_is_billed_while_it_runs_at_the_price_in_force(self):
         i = self.running('bill-1')
         self.call('DELETE', '/zones/%s/instances/bill-1' % ZONE)
         self.sim.wait('terminated', instance=i)

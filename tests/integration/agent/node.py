@@ -202,7 +202,7 @@ class Gpu(AgentCase):
     def test_enrolment_waits_until_cuda_works(self):
         self.begin_waiting("nocuda")
 
-    def test_cuda_is_tried_where_the_driver_is_though_the_loader_does_not_look_there(self):
+    def test_cuda_is_found_beside_the_driver_though_the_loader_looks_elsewhere(self):
         libs = os.path.join(self.agent.home, "libs")
         os.mkdir(libs)
         name = "libnvidia-ml.so.1"

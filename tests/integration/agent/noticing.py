@@ -132,7 +132,7 @@ class GcpNotices(CloudCase):
         self.assertEqual((notice["kind"], notice["raw"]), ("maintenance", "TERMINATE_ON_HOST_MAINTENANCE"))
         self.assertTrue(fake.alive(leader))
 
-    def test_a_shutdown_that_races_the_notice_does_not_end_us_before_the_job_is_saved(self):
+    def test_a_shutdown_beside_the_notice_waits_until_the_job_is_saved(self):
         self.agent.start()
         self.train()
         self.waiting()

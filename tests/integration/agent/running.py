@@ -105,7 +105,7 @@ class Running(AgentCase):
         self.assertEqual(self.daemon.log("j1", 1).decode(), f"{self.agent.job_dir('j1', 1)}/work/out\n")
         self.assertEqual(self.daemon.checkpoints, {})
 
-    def test_a_job_without_a_checkpoint_and_with_part_of_a_gpu_runs_and_drains(self):
+    def test_a_job_with_part_of_a_gpu_and_no_checkpoint_drains(self):
         self.agent.start()
         self.job('echo $SPOT_NUM_GPUS; exec sleep 600', num_gpus=1.5, restored_from=None, secrets=None,
                  checkpoint={"path": "", "signal": "", "command": "", "interval_s": 0})
@@ -128,7 +128,7 @@ class Running(AgentCase):
         self.assertEqual((r["reason"], r["exit_signal"]), ("error", 11))
         self.assertNotIn("exit_code", r)
 
-    def test_the_next_attempt_of_its_job_takes_the_place_of_the_one_that_runs(self):
+    def test_the_next_attempt_replaces_the_one_that_runs(self):
         self.agent.start()
         self.job("echo up; sleep 1000")
         leader = self.leader()
@@ -369,7 +369,7 @@ class Files(AgentCase):
         self.assertEqual(self.exited()["reason"], "ok")
         self.assertEqual(self.daemon.log("j1", 1), b"here\n")
 
-    def test_a_checkpoint_that_the_store_refuses_for_a_while_does_not_fail_the_job(self):
+    def test_a_store_that_refuses_for_a_while_does_not_fail_the_job(self):
         self.agent.start()
         self.daemon.set(url_status=403)
         self.job("cat \"$SPOT_CHECKPOINT_DIR/model\"", files=[self.daemon.file("checkpoint", "model", b"here\n")])
@@ -422,7 +422,7 @@ class Disk(AgentCase):
     def mount(self, options):
         return subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", self.jobs], capture_output=True).returncode
 
-    def test_a_disk_that_is_full_for_longer_than_a_wrong_file_gets_does_not_fail_the_job(self):
+    def test_a_disk_that_stays_full_for_long_does_not_fail_the_job(self):
         self.assertEqual(self.mount("remount,nr_inodes=1"), 0)
         self.agent.start()
         self.job("cat input", files=[self.daemon.file("mount", "input", b"here\n")])
@@ -471,7 +471,7 @@ class Crowded(AgentCase):
         """As that user: not every root may do it for another."""
         subprocess.run(["prlimit", f"--nproc={processes}:", "--pid", str(pid)], preexec_fn=self.become, check=True)
 
-    def test_neither_a_supervisor_nor_a_shell_without_a_process_for_it_fails_the_job(self):
+    def test_a_job_survives_when_no_supervisor_or_shell_can_be_started(self):
         self.agent_of_another_user()
         self.job("echo here")
         self.until(lambda: self.agent.consoles().count("why=\"fork: ") >= 2, "two tries to start its supervisor")

@@ -112,7 +112,7 @@ class Checkpoints(AgentCase):
         self.assertLess(time.monotonic() - began, self.late.limit(15))
         self.assertEqual(self.daemon.checkpoints, {})
 
-    def test_a_job_that_knows_nothing_of_us_is_stored_when_its_files_are_at_rest(self):
+    def test_a_job_unaware_of_us_is_stored_when_its_files_rest(self):
         self.agent.start()
         self.job("touch -d '1 hour ago' ckpt/old; echo '9 100' >\"$SPOT_PROGRESS_FILE\"; echo up; exec sleep 600", steps_start=5)
         self.until_log("up")
@@ -133,7 +133,7 @@ class Checkpoints(AgentCase):
 
     TWO = {"count": 2, "rank": 1, "ips": ["192.0.2.1", "192.0.2.2"]}
 
-    def test_a_rank_that_has_nothing_to_save_saves_nothing_at_the_step_of_the_others(self):
+    def test_a_rank_with_nothing_to_save_saves_nothing_at_the_common_step(self):
         self.agent.start()
         self.job("trap 'echo 7 >\"$SPOT_SAVED_FILE\"' USR1; echo up; while :; do sleep 0.1; done", nodes=self.TWO)
         self.until_log("up")
@@ -232,14 +232,14 @@ class Checkpoints(AgentCase):
         self.assertEqual((r["reason"], r["steps_done"]), ("drained", 9))
         self.assertEqual([c["steps"] for c in self.committed()], [3])
 
-    def test_a_program_that_exits_with_0_and_writes_no_step_is_at_the_step_of_its_files(self):
+    def test_an_exit_with_0_and_no_step_has_the_step_of_its_files(self):
         self.agent.start()
         self.job(self.SAVES_ONCE, checkpoint={"interval_s": 1, "budget_s": 10})
         self.until(lambda: "why=committed" in self.agent.consoles(), "a checkpoint whose end the agent knows")
         self.daemon.want("drain", "j1", 1)
         self.leaves_with_0_at_step_9_with_the_files_of_step_3()
 
-    def test_and_so_is_a_rank_whose_part_of_a_later_set_it_would_pass_for(self):
+    def test_and_so_is_a_rank_that_would_pass_for_a_later_set(self):
         self.agent.start()
         self.job(self.SAVES_ONCE, checkpoint={"interval_s": 1, "budget_s": 10}, nodes=self.TWO)
         self.until(lambda: "why=committed" in self.agent.consoles(), "a checkpoint whose end the agent knows")
@@ -283,7 +283,7 @@ class Checkpoints(AgentCase):
             self.daemon.want("run" if restarted else "drain", "j1", 1, {})
             self.leaves_with_0_at_step_9_with_the_files_of_step_3()
 
-    def test_a_save_without_a_number_is_of_the_step_at_which_it_was_asked_for(self):
+    def test_a_save_without_a_number_has_the_step_of_its_request(self):
         self.agent.start()
         self.job("echo 5 100 >\"$SPOT_PROGRESS_FILE\"; trap 'echo s >ckpt/state; echo >\"$SPOT_SAVED_FILE\"' USR1; "
                  "trap 'echo 9 100 >\"$SPOT_PROGRESS_FILE\"; exit 0' TERM; echo up; while :; do sleep 0.1; done")

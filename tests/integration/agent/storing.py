@@ -76,7 +76,7 @@ class Resumable(StoreCase):
         self.end_with(20 * MIB)
         self.assertEqual((self.store.sent, self.store.created), (20 * MIB, 1))
 
-    def test_the_lost_reply_to_the_last_piece_is_asked_for_and_nothing_is_sent_again(self):
+    def test_a_lost_reply_to_the_last_piece_causes_no_second_upload(self):
         self.store.plan("piece", "drop", after=2)
         self.end_with(20 * MIB)
         self.assertEqual((self.store.sent, self.store.created), (20 * MIB, 1))
@@ -197,7 +197,7 @@ class Headers(AgentCase):
                                              ("PUT", "of the upload")][:len(self.daemon.extra)])
         self.assertIn(("PUT", "of the upload"), self.daemon.extra)
 
-    def test_a_way_to_upload_that_is_not_known_fails_the_checkpoint_not_the_agent(self):
+    def test_an_unknown_way_to_upload_fails_the_checkpoint_not_the_agent(self):
         self.daemon.set(upload_of=lambda c: dict(self.daemon.upload(c), how="by pigeon"))
         self.agent.start()
         self.job("echo s >ckpt/state; echo up; exec sleep 600", checkpoint={"interval_s": 1})

@@ -144,12 +144,12 @@ class Survival(AgentCase):
         self.assertEqual((r["reason"], r["exit_code"], r["steps_done"]), ("ok", 0, 7))
         self.assertEqual([(c["reason"], c["steps"]) for c in self.daemon.checkpoints.values() if c["committed"]], [("final", 7)])
 
-    def test_a_result_that_was_not_on_the_disk_when_the_power_went_is_none(self):
+    def test_a_result_that_was_not_on_the_disk_is_none(self):
         r = self.reboot_while_stored(power_cut=True)
         self.assertEqual((r["reason"], r["why"]), ("drained", "the node was restarted"))
         self.assertEqual([c for c in self.daemon.checkpoints.values() if c["committed"]], [])
 
-    def test_killed_while_it_stores_what_a_job_left_upon_the_signal_it_does_not_call_that_its_end(self):
+    def test_killed_while_it_stores_it_does_not_call_the_signal_an_end(self):
         self.agent.start()
         self.daemon.set(put_failures=1000)
         self.job("trap 'echo s >ckpt/state; echo 7 100 >\"$SPOT_PROGRESS_FILE\"; exit 0' USR1; echo up; while :; do sleep 0.1; done")

@@ -168,7 +168,7 @@ class Poll(Case):
               "'{\"pool\": {\"hazard_per_hour\": 4}}', '')" % (self.job, other, self.node))
         self.assertEqual(self.poll(hold=5000)["run"]["checkpoint"]["interval_s"], 600)
 
-    def test_a_node_of_a_fleet_has_the_hazard_of_those_that_it_was_chosen_with(self):
+    def test_a_fleet_node_has_the_hazard_of_its_decision(self):
         fleet = int(A.sql("INSERT INTO fleet (name, owner, team, project, spec, state, created_us, updated_us) VALUES ('h', 'me', 'ml', 'p', '{}', "
                           "'ACTIVE', 1, 1) RETURNING id"))
         first, _ = A.node(self.pool, fleet=fleet)
@@ -227,13 +227,13 @@ class Poll(Case):
         w = self.agent("poll", {"have": {"job": "j%d" % self.job, "epoch": 1, "phase": "EXITED", "version": 1}, "hold_ms": 5000})
         self.assertEqual((w["desired"], w["job"]), ("idle", None))
 
-    def test_an_end_that_was_told_to_a_database_that_is_no_more_is_asked_for_at_once(self):
+    def test_an_end_that_was_told_to_a_lost_database_is_asked_for(self):
         self.start()
         w = self.agent("poll", {"have": {"job": "j%d" % self.job, "epoch": 1, "phase": "EXITED", "version": 1}, "hold_ms": 60000})
         self.assertEqual((w["desired"], w["job"], w["epoch"]), ("run", "j%d" % self.job, 1))
         self.assertNotIn("run", w)
 
-    def test_a_clock_that_was_set_back_does_not_hide_the_job_of_today_behind_that_of_before(self):
+    def test_a_clock_that_was_set_back_does_not_hide_todays_job(self):
         self.start()
         self.report("EXITED", reason="ok", exit_code=0)
         A.sql("UPDATE attempt SET created_us = created_us + %d WHERE job_id = %d" % (lib.HOUR, self.job))
@@ -265,7 +265,7 @@ class Poll(Case):
         self.poll()
         A.until(lambda: A.sql("SELECT last_seen_us > 1 FROM node WHERE id = %d" % self.node) == "t", "its word is written", 30)
 
-    def test_each_word_moves_the_last_word_on_although_another_daemon_wrote_it_by_a_clock_ahead(self):
+    def test_each_word_moves_the_last_word_on_despite_a_clock_ahead(self):
         self.start()
         ahead = lib.now() + 3600 * lib.US
         A.sql("UPDATE node SET last_seen_us = %d WHERE id = %d" % (ahead, self.node))
@@ -311,7 +311,7 @@ class Report(Case):
         self.assertEqual(self.attempt("phase, steps_done, started_us"), "RUNNING|1|7")
         self.assertEqual(A.sql("SELECT started_us FROM job WHERE id = %d" % self.job), "7")
 
-    def test_an_attempt_that_was_given_up_is_not_believed_any_more_though_none_came_after_it(self):
+    def test_an_attempt_that_was_given_up_is_not_believed_any_more(self):
         self.start()
         self.report("RUNNING", steps_done=1)
         A.sql("UPDATE attempt SET ended_us = 1, exit_reason = 'lost' WHERE job_id = %d" % self.job)

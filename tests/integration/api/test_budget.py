@@ -69,7 +69,7 @@ class Shown(unittest.TestCase):
         b = A.call("GET", "/v1/jobs/" + j["id"], expect=200)[1]["budget"]
         self.assertEqual((b["spent_micros"], b["left_micros"]), (4900000, 20100000))
 
-    def test_a_parked_job_tells_what_it_needs_and_can_be_waited_for_listed_and_cancelled(self):
+    def test_a_parked_job_tells_what_it_needs_and_can_be_cancelled(self):
         j = job(5)
         A.sql("UPDATE job SET state = 'PARKED', why = 'its budget is used up', park_need_micros = 420000 WHERE id = " + j["id"][1:])
         got = A.call("GET", "/v1/jobs/%s?wait_state=PARKED&timeout_s=1" % j["id"], expect=200)[1]

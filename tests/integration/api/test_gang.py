@@ -71,7 +71,7 @@ class Gang(unittest.TestCase):
                          token=self.sessions[rank], expect=200)[1]["run"]
             self.assertEqual(run["nodes"], {"count": 3, "rank": rank, "ips": ["10.0.0.0", "10.0.0.1", "10.0.0.2"]})
 
-    def test_each_rank_saves_as_often_as_any_machine_of_the_gang_may_be_taken(self):
+    def test_each_rank_saves_as_often_as_the_gang_may_be_reclaimed(self):
         self.start()
         A.sql("UPDATE job SET spec = spec || '{\"work_s\": 3600, \"checkpoint\": {\"path\": \"ckpt\"}}' WHERE id = %d;"
               "INSERT INTO decision (at_us, kind, job_id, node_id, inputs, outcome, why) VALUES (1, 'place', %d, %d, '{}', "
@@ -103,7 +103,7 @@ class Gang(unittest.TestCase):
             self.assertEqual(A.call("GET", "/v1/jobs/%d/logs?rank=%d" % (self.job, rank), expect=200)[1] or b"", text)
         A.call("GET", "/v1/jobs/%d/logs?rank=3" % self.job, expect=404)
 
-    def test_a_checkpoint_of_one_rank_gives_up_only_its_own_and_is_not_yet_the_jobs(self):
+    def test_a_checkpoint_of_one_rank_is_not_yet_the_jobs(self):
         self.start()
         opened = [self.agent(rank, "checkpoint", reason="periodic", steps=5, chunks=[])["checkpoint"] for rank in range(3)]
         self.assertEqual(A.sql("SELECT string_agg(state, ',') FROM checkpoint WHERE job_id = %d" % self.job), "OPEN,OPEN,OPEN")

@@ -53,7 +53,7 @@ class Plan(unittest.TestCase):
             self.assertAlmostEqual(t["work_h"], 20 / t["throughput"], 9)
         self.assertIn("cooling", next(r["why"] for r in p["refused"] if r["pool"]["id"] == "p%d" % self.rests))
 
-    def test_a_calm_pool_beats_a_cheaper_one_and_the_baselines_tell_by_how_much(self):
+    def test_a_calm_pool_beats_a_cheaper_one_and_baselines_tell_the_difference(self):
         p = self.plan()
         self.assertEqual(p["chosen"]["pool"], "p%d" % self.calm)
         self.assertEqual(p["baselines"]["cheapest_listed"]["pool"], "p%d" % self.cheap)
@@ -85,7 +85,7 @@ class Plan(unittest.TestCase):
         self.assertGreater(b["interruptions"], a["interruptions"])
         self.assertGreater(b["hours_p95"], a["hours_p95"])
 
-    def test_with_a_deadline_what_would_be_late_is_not_chosen_nor_fallen_back_on(self):
+    def test_with_a_deadline_a_late_pool_is_neither_chosen_nor_a_fallback(self):
         slow = [A.pool(zone="use1-az1", itype="slow", gpu="T4", price=0.02), A.pool(zone="use1-az1", itype="slow", gpu="T4", market="on_demand", price=0.03)]
         both = (FILE % ("x", "")).replace("A100-80GB:1", "{A100-80GB: 1, T4: 1}")
         p = A.call("POST", "/v1/plan", both, expect=200)[1]

@@ -50,7 +50,7 @@ class Away(e2e.Case):
         self.assertEqual(w.result_of(job), w.result_of_uninterrupted(700))
         w.await_gone()
 
-    def test_an_agent_that_hears_no_daemon_for_long_lets_its_job_save_and_the_job_goes_on_from_there(self):
+    def test_an_agent_without_a_daemon_saves_its_job_which_goes_on(self):
         w = self.world
         w.write_config(w.config_text().replace("[api]\n", "[api]\norphan_timeout = 1m\n"))
         w.daemon.proc.send_signal(signal.SIGHUP)

@@ -72,7 +72,7 @@ class Budget(e2e.Case):
 
     # ---- a budget that is used up --------------------------------------------------------
 
-    def test_a_job_whose_budget_is_used_up_saves_and_is_parked_and_goes_on_from_there(self):
+    def test_a_job_with_a_used_up_budget_is_parked_and_goes_on(self):
         w = self.world
         job = w.submit(name="tight", steps=w.paced(STEPS), step_ms=30, ours="work: 2h\nbudget: 10")
         j = w.await_steps(job, 20)
@@ -172,7 +172,7 @@ class Budget(e2e.Case):
 
     # ---- a budget that does not suffice from the start -----------------------------------
 
-    def test_a_budget_that_pays_no_start_launches_nothing_and_the_job_can_be_cancelled(self):
+    def test_a_budget_that_pays_no_start_launches_nothing(self):
         w = self.world
         before = self.launches()
         job = self.submit_unpaid("unpaid")
@@ -194,7 +194,7 @@ class Budget(e2e.Case):
         self.assertIn("job '%s' is over: CANCELLED" % job, over.stderr)
         self.consistent()
 
-    def test_a_budget_below_what_the_work_is_expected_to_cost_is_said_at_submit(self):
+    def test_a_budget_below_the_expected_cost_is_said_at_submit(self):
         w = self.world
         out = w.spotctl("job", "submit", "-", text=PLAIN % ("dear", "vision", "1", "1000h"))
         self.assertEqual(out.returncode, 0, out.stderr)

@@ -25,7 +25,7 @@ class Chaos(e2e.Case):
     def tearDown(self):
         self.world.sim("DELETE", "/fault")
 
-    def test_jobs_finish_whole_and_nothing_is_left_when_one_call_in_four_goes_wrong(self):
+    def test_jobs_finish_and_nothing_is_left_when_one_call_in_four_fails(self):
         w = self.world
         store = []
         for fault, chance in FAULTS:

@@ -19,7 +19,7 @@ class Deadline(e2e.Case):
         items = self.world.ctl_json("supply")["items"]
         return [s for s in items if all(s[k] == v for k, v in want.items())]
 
-    def test_1_a_deadline_that_cannot_be_met_is_refused_with_the_one_that_can(self):
+    def test_1_an_impossible_deadline_is_refused_with_a_possible_one(self):
         w = self.world
         text = "resources: {accelerators: 'A10G:1'}\nrun: x\nconfig: {spotctl: {work: 5h, deadline: 1h}}\n"
         p = w.spotctl("job", "submit", "-", text=text)
@@ -36,7 +36,7 @@ class Deadline(e2e.Case):
                     .replace("work: 5h", "work: 4h")).strip()
         w.ctl("job", "cancel", job)
 
-    def test_2_with_time_in_hand_it_waits_for_spot_and_without_it_does_not(self):
+    def test_2_it_waits_for_spot_only_with_time_in_hand(self):
         w = self.world
         w.sim("POST", "/stock", {"pool": "*/*/*/*/spot", "count": 0})
         roomy = w.submit(name="roomy", gpus="A10G: 1", steps=300, step_ms=20, ours="work: 2h\ndeadline: 30h",

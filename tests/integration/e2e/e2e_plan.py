@@ -43,7 +43,7 @@ class Plan(e2e.Case):
         # The same market and seed give the same runs; a poll in between may have brought another price or date.
         w.until("two plans of one market agree", 20, lambda: self.plan("--seed", "11")["chosen"] == self.plan("--seed", "11")["chosen"])
 
-    def test_with_a_loose_deadline_the_first_row_is_chosen_or_it_is_said_why_not(self):
+    def test_with_a_loose_deadline_the_first_row_is_chosen_or_explained(self):
         w = self.world
         w.prices()
         loose = FILE.replace("work: 30h, deadline: 60h", "work: 1h, deadline: 96h")

@@ -269,8 +269,7 @@ static void test_one_absence_and_a_silent_agent_are_not_yet_a_loss(void **state)
 }
 
 /* A machine that is only hidden would live on unwatched. */
-static void test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_all_the_same(
-    void **state)
+static void test_a_machine_that_lists_lack_with_a_silent_agent_is_ended(void **state)
 {
 	struct world *w = *state;
 
@@ -389,8 +388,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_launch_that_was_put_off_was_not_sent),
 		cmocka_unit_test(test_a_launch_to_be_repeated_is_looked_up_before_its_row_ends),
 		cmocka_unit_test(test_one_absence_and_a_silent_agent_are_not_yet_a_loss),
-		cmocka_unit_test(
-		    test_a_machine_that_lists_lack_and_whose_agent_is_silent_is_ended_all_the_same),
+		cmocka_unit_test(test_a_machine_that_lists_lack_with_a_silent_agent_is_ended),
 		cmocka_unit_test(test_silence_while_no_daemon_listened_does_not_count),
 		cmocka_unit_test(test_silence_while_no_api_listened_does_not_count),
 		cmocka_unit_test(test_an_agent_heard_by_a_clock_that_differs_is_not_silent),

@@ -131,8 +131,7 @@ static void test_a_budget_that_pays_no_start_launches_nothing(void **state)
 	    1);
 }
 
-static void test_a_machine_too_dear_for_the_budget_is_not_taken_even_if_it_is_the_only_one(
-    void **state)
+static void test_the_only_machine_is_not_taken_if_the_budget_cannot_pay_it(void **state)
 {
 	struct world *w = *state;
 	int64_t cheap;
@@ -198,8 +197,7 @@ static void test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole(void **
 
 /* One of two is held, and the rest pays for its end and not for the other's work: the engine buys
  * no machine. */
-static void test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again(
-    void **state)
+static void test_a_gang_seeks_no_missing_machine_that_the_budget_cannot_pay(void **state)
 {
 	struct world *w = *state;
 
@@ -225,7 +223,7 @@ static void test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sou
 	world_empty(w);
 }
 
-static void test_no_other_machine_is_sought_for_a_move_that_the_budget_does_not_pay(void **state)
+static void test_a_move_that_the_budget_does_not_pay_seeks_no_machine(void **state)
 {
 	struct world *w = *state;
 
@@ -288,7 +286,7 @@ static void test_a_machine_of_a_fleet_costs_a_budget_while_the_job_is_there(void
 	world_finish(w, 1);
 }
 
-static void test_a_machine_of_a_fleet_that_a_budget_does_not_pay_is_not_begun_on(void **state)
+static void test_a_fleet_machine_that_a_budget_cannot_pay_is_not_used(void **state)
 {
 	struct world *w = *state;
 
@@ -309,13 +307,13 @@ int main(int argc, char **argv)
 		T(test_a_limit_that_is_lifted_lets_a_parked_job_go_on),
 		T(test_a_parked_job_can_be_cancelled),
 		T(test_a_budget_that_pays_no_start_launches_nothing),
-		T(test_a_machine_too_dear_for_the_budget_is_not_taken_even_if_it_is_the_only_one),
+		T(test_the_only_machine_is_not_taken_if_the_budget_cannot_pay_it),
 		T(test_a_machine_on_its_way_is_given_back_when_the_budget_ends_first),
 		T(test_a_gang_that_has_used_its_budget_up_is_parked_as_a_whole),
-		T(test_a_gangs_missing_machine_that_the_budget_does_not_pay_is_not_sought_again),
-		T(test_no_other_machine_is_sought_for_a_move_that_the_budget_does_not_pay),
+		T(test_a_gang_seeks_no_missing_machine_that_the_budget_cannot_pay),
+		T(test_a_move_that_the_budget_does_not_pay_seeks_no_machine),
 		T(test_a_machine_of_a_fleet_costs_a_budget_while_the_job_is_there),
-		T(test_a_machine_of_a_fleet_that_a_budget_does_not_pay_is_not_begun_on),
+		T(test_a_fleet_machine_that_a_budget_cannot_pay_is_not_used),
 	};
 
 	return WORLD_TESTS(argc, argv, tests);

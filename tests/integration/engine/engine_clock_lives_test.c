@@ -67,8 +67,7 @@ static void lives_wrong_make(struct world *w)
 			"WHERE token = 'both'");
 }
 
-static void test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed(
-    void **state)
+static void test_lives_written_by_a_wrong_clock_are_corrected_except_the_bill(void **state)
 {
 	struct world *w = *state;
 
@@ -190,7 +189,7 @@ static void boots_in_time(struct world *w, int more)
 }
 
 /* The simulation found it (seed 577). */
-static void test_a_machine_of_a_dead_leader_with_a_clock_behind_has_its_time_to_boot(void **state)
+static void test_a_machine_of_a_dead_leader_behind_has_time_to_boot(void **state)
 {
 	boots_in_time(*state, 0);
 }
@@ -205,11 +204,9 @@ static void test_nor_does_it_lose_that_time_when_the_next_leader_dies(void **sta
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-		    test_lives_that_a_wrong_clock_wrote_down_are_put_right_but_for_what_is_billed),
+		cmocka_unit_test(test_lives_written_by_a_wrong_clock_are_corrected_except_the_bill),
 		cmocka_unit_test(test_a_daemon_that_starts_with_a_clock_ahead_lets_machines_boot),
-		cmocka_unit_test(
-		    test_a_machine_of_a_dead_leader_with_a_clock_behind_has_its_time_to_boot),
+		cmocka_unit_test(test_a_machine_of_a_dead_leader_behind_has_time_to_boot),
 		cmocka_unit_test(test_nor_does_it_lose_that_time_when_the_next_leader_dies),
 		cmocka_unit_test(test_nothing_is_billed_while_nobody_says_that_the_clock_is_right),
 	};

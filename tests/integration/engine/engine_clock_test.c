@@ -256,7 +256,7 @@ static void test_a_drain_that_began_by_a_clock_ahead_ends_in_time(void **state)
 }
 
 /* A machine that ended before it began, by a corrected clock, must have its cost written. */
-static void test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end(void **state)
+static void test_a_machine_launched_by_a_clock_ahead_is_billed_to_its_end(void **state)
 {
 	struct world *w = *state;
 
@@ -485,8 +485,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_launch_that_a_clock_ahead_dated_is_given_up_in_time),
 		cmocka_unit_test(test_a_launched_machine_may_be_as_young_as_the_end_of_its_call),
 		cmocka_unit_test(test_a_job_that_was_queued_ahead_of_time_goes_on_demand),
-		cmocka_unit_test(
-		    test_a_machine_that_was_launched_by_a_clock_ahead_is_billed_to_its_end),
+		cmocka_unit_test(test_a_machine_launched_by_a_clock_ahead_is_billed_to_its_end),
 		cmocka_unit_test(test_a_move_by_a_clock_ahead_is_not_just_now),
 		cmocka_unit_test(test_a_move_by_a_clock_ahead_is_none_of_the_last_hour),
 		cmocka_unit_test(test_a_probe_by_a_clock_ahead_is_not_the_last),

@@ -303,8 +303,7 @@ static void test_a_kept_machine_a_fleets_or_one_at_work_elsewhere_breaks_no_rule
 	all_hold(w, "with what may be", SPOT_US_PER_S);
 }
 
-static void test_a_parked_job_is_where_it_belongs_and_a_budget_counts_from_when_it_was_set(
-    void **state)
+static void test_a_parked_job_is_consistent_and_a_budget_counts_from_its_start(void **state)
 {
 	struct world *w = *state;
 
@@ -332,7 +331,7 @@ int main(int argc, char **argv)
 		T(test_a_world_with_a_move_and_a_loss_keeps_every_invariant),
 		T(test_each_invariant_that_is_broken_is_told_in_words),
 		T(test_a_kept_machine_a_fleets_or_one_at_work_elsewhere_breaks_no_rule),
-		T(test_a_parked_job_is_where_it_belongs_and_a_budget_counts_from_when_it_was_set),
+		T(test_a_parked_job_is_consistent_and_a_budget_counts_from_its_start),
 	};
 
 	return WORLD_TESTS(argc, argv, tests);

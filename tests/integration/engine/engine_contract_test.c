@@ -306,8 +306,7 @@ static void test_while_its_launch_has_a_second_machine_no_token_is_believed(void
 
 /* Lists lag: the second machine may come before any shows it. One that has booted again is no
  * second one. */
-static void test_of_two_machines_with_one_token_none_is_believed_before_lists_tell_them_apart(
-    void **state)
+static void test_two_machines_with_one_token_wait_until_lists_tell_them_apart(void **state)
 {
 	struct world *w = *state;
 	struct machine *ours = held_machine(w, "127.0.0.1:1"), *second;
@@ -369,7 +368,7 @@ int main(int argc, char **argv)
 		T(test_while_lists_lack_our_machine_no_token_is_believed),
 		T(test_a_list_from_before_it_asked_vouches_for_nobody),
 		T(test_while_its_launch_has_a_second_machine_no_token_is_believed),
-		T(test_of_two_machines_with_one_token_none_is_believed_before_lists_tell_them_apart),
+		T(test_two_machines_with_one_token_wait_until_lists_tell_them_apart),
 	};
 
 	return WORLD_TESTS(argc, argv, tests);

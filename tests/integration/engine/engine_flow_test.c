@@ -126,7 +126,7 @@ static void test_a_refusal_cools_as_much_as_the_provider_says(void **state)
 	}
 }
 
-static void test_a_machine_whose_gpus_cannot_be_used_is_replaced_before_it_gets_a_job(void **state)
+static void test_a_machine_with_unusable_gpus_is_replaced_before_it_gets_a_job(void **state)
 {
 	struct world *w = *state;
 	int64_t job;
@@ -199,7 +199,7 @@ static void test_a_notice_drains_the_job_and_it_resumes_elsewhere(void **state)
 	assert_string_equal(world_text(w, "SELECT end_cause FROM node WHERE id = 1"), "reclaimed");
 }
 
-static void test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work(void **state)
+static void test_a_node_that_the_provider_took_counts_as_lost_work(void **state)
 {
 	struct world *w = *state;
 
@@ -445,9 +445,9 @@ int main(int argc, char **argv)
 		T(test_capacity_that_is_paid_for_is_used_before_any_is_bought),
 		T(test_a_refused_pool_cools_and_the_next_one_is_tried),
 		T(test_a_refusal_cools_as_much_as_the_provider_says),
-		T(test_a_machine_whose_gpus_cannot_be_used_is_replaced_before_it_gets_a_job),
+		T(test_a_machine_with_unusable_gpus_is_replaced_before_it_gets_a_job),
 		T(test_a_notice_drains_the_job_and_it_resumes_elsewhere),
-		T(test_a_node_that_the_provider_took_is_lost_and_its_work_is_lost_work),
+		T(test_a_node_that_the_provider_took_counts_as_lost_work),
 		T(test_a_silent_agent_on_a_running_instance_is_not_lost_at_once),
 		T(test_a_node_that_does_not_boot_is_replaced),
 		T(test_a_provider_that_boots_slowly_is_given_its_time),

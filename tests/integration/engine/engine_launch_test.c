@@ -83,7 +83,7 @@ static void test_a_gangs_refusal_after_a_try_in_doubt_proves_nothing(void **stat
 	found_and_alone(w, 3);
 }
 
-static void test_a_launch_that_is_put_off_after_a_try_in_doubt_is_looked_up(void **state)
+static void test_a_launch_put_off_after_a_try_in_doubt_is_looked_up(void **state)
 {
 	struct world *w = *state;
 
@@ -268,8 +268,7 @@ static void nodes_forget(struct world *w, int n, const char *state, bool refs)
 	    state, world_us(), world_us(), refs ? "'i-old-' || i" : "NULL", n);
 }
 
-static void test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from_being_looked_up(
-    void **state)
+static void test_unknown_launches_of_a_gone_provider_delay_no_others(void **state)
 {
 	struct world *w = *state;
 
@@ -281,8 +280,7 @@ static void test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from
 	assert_int_equal(world_int(w, "SELECT count(*) FROM node WHERE state = 'UNKNOWN'"), 60);
 }
 
-static void test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_from_their_end(
-    void **state)
+static void test_machines_of_a_gone_provider_delay_no_others_end(void **state)
 {
 	struct world *w = *state;
 
@@ -374,14 +372,14 @@ int main(int argc, char **argv)
 		T(test_a_refusal_after_a_try_in_doubt_proves_nothing),
 		T(test_a_token_that_was_used_otherwise_has_a_machine),
 		T(test_a_gangs_refusal_after_a_try_in_doubt_proves_nothing),
-		T(test_a_launch_that_is_put_off_after_a_try_in_doubt_is_looked_up),
+		T(test_a_launch_put_off_after_a_try_in_doubt_is_looked_up),
 		T(test_without_tokens_no_refusal_after_a_try_in_doubt_proves_anything),
 		T(test_a_late_reply_is_not_given_to_another_launch_with_its_id),
 		T(test_a_gangs_late_reply_is_not_given_to_another_with_its_ids),
 		T(test_a_late_refusal_is_not_given_to_another_launch_with_its_id),
 		T(test_a_launch_put_off_late_does_not_put_off_another_with_its_id),
-		T(test_unknown_launches_of_a_provider_that_is_gone_keep_no_others_from_being_looked_up),
-		T(test_machines_to_be_ended_of_a_provider_that_is_gone_keep_no_others_from_their_end),
+		T(test_unknown_launches_of_a_gone_provider_delay_no_others),
+		T(test_machines_of_a_gone_provider_delay_no_others_end),
 		T(test_proofs_of_a_provider_that_is_gone_keep_no_others_from_being_judged),
 		T(test_a_job_in_a_long_queue_for_a_refusing_pool_looks_elsewhere),
 	};

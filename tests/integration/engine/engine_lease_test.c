@@ -3,7 +3,7 @@
 #include "engine_world.h"
 
 /* until_us is by its writer's clock, which may be years behind ours: only its change counts. */
-static void test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart(void **state)
+static void test_a_renewed_lease_is_not_taken_whatever_the_clocks_say(void **state)
 {
 	struct world *w = *state;
 
@@ -307,8 +307,7 @@ static void test_a_look_that_is_not_answered_keeps_nobody_from_leading(void **st
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-		    test_a_lease_that_is_renewed_is_not_taken_however_far_the_clocks_are_apart),
+		cmocka_unit_test(test_a_renewed_lease_is_not_taken_whatever_the_clocks_say),
 		cmocka_unit_test(test_a_successor_of_a_clock_behind_gives_machines_their_time),
 		cmocka_unit_test(test_the_last_leader_leads_again_as_soon_as_the_database_answers),
 		cmocka_unit_test(test_a_lease_whose_row_went_back_is_taken_anew),

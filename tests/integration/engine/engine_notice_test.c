@@ -37,8 +37,7 @@ static void test_a_notice_and_the_reclaim_after_it(void **state)
 	world_finish(w, job);
 }
 
-static void test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names(
-    void **state)
+static void test_a_notice_of_the_control_plane_counts_for_the_named_machine(void **state)
 {
 	struct world *w = *state;
 
@@ -106,8 +105,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_notice_and_the_reclaim_after_it),
 		cmocka_unit_test(test_two_events_of_a_machine_are_one_notice_for_the_first_of_them),
-		cmocka_unit_test(
-		    test_a_notice_of_the_control_plane_counts_too_and_for_the_machine_that_it_names),
+		cmocka_unit_test(test_a_notice_of_the_control_plane_counts_for_the_named_machine),
 	};
 
 	return WORLD_TESTS(argc, argv, tests);

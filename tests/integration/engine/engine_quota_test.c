@@ -32,8 +32,7 @@ static void refusal_late(struct world *w, const char *reason, const char *rc, in
 	assert_true(world_int(w, "SELECT pool_id FROM attempt WHERE epoch = 1") > 1);
 }
 
-static void test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere(
-    void **state)
+static void test_an_unschedulable_pod_cools_its_pool_and_the_job_goes_elsewhere(void **state)
 {
 	refusal_late(*state, "NO_CAPACITY: 0/3 nodes are available", "late_no_capacity", 1);
 }
@@ -121,8 +120,7 @@ static void test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room
 
 /* Others read the market while a node is being written down; their read lacks it, and says nothing
  * of the free quota. */
-static void test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota(
-    void **state)
+static void test_a_market_read_beside_a_write_places_none_over_the_quota(void **state)
 {
 	struct world *w = *state;
 
@@ -249,8 +247,7 @@ static void test_a_fleet_that_lacks_nodes_is_planned_again_when_something_change
 
 /* Others read the market while a refusal is being written down; by their read the pool does not
  * cool. */
-static void test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_that_was_written(
-    void **state)
+static void test_a_pool_that_refused_is_not_asked_by_an_older_read(void **state)
 {
 	struct world *w = *state;
 
@@ -313,17 +310,15 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
-		    test_a_pod_that_cannot_be_scheduled_cools_its_pool_and_the_job_goes_elsewhere),
+		    test_an_unschedulable_pod_cools_its_pool_and_the_job_goes_elsewhere),
 		cmocka_unit_test(test_a_late_quota_refusal_cools_every_pool_of_the_class),
 		cmocka_unit_test(test_a_quota_refusal_cools_every_pool_of_the_class),
 		cmocka_unit_test(test_a_pool_whose_quota_has_no_room_is_not_chosen),
 		cmocka_unit_test(
 		    test_an_unknown_limit_allows_and_two_jobs_of_one_turn_share_the_room),
-		cmocka_unit_test(
-		    test_a_market_read_while_a_node_is_written_down_does_not_place_another_over_the_quota),
+		cmocka_unit_test(test_a_market_read_beside_a_write_places_none_over_the_quota),
 		cmocka_unit_test(test_two_that_read_the_market_at_once_share_its_room),
-		cmocka_unit_test(
-		    test_a_pool_that_refused_is_not_asked_again_by_a_market_read_before_that_was_written),
+		cmocka_unit_test(test_a_pool_that_refused_is_not_asked_by_an_older_read),
 		cmocka_unit_test(test_a_return_that_one_pool_refuses_is_tried_in_another),
 		cmocka_unit_test(
 		    test_a_fleet_takes_what_the_quota_has_room_for_and_goes_on_elsewhere),

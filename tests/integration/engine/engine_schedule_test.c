@@ -168,7 +168,7 @@ static void test_a_job_with_a_deadline_leaves_where_it_still_meets_it(void **sta
 	    1);
 }
 
-static void test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time(void **state)
+static void test_room_for_the_blocked_is_filled_by_jobs_gone_in_time(void **state)
 {
 	struct world *w = *state;
 
@@ -484,7 +484,7 @@ static void crowd_add(struct world *w)
 }
 
 /* Weighing all running jobs for each of them and each quota is more than a turn may hold. */
-static void test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_time(void **state)
+static void test_many_blocked_among_many_running_are_weighed_one_at_a_time(void **state)
 {
 	struct world *w = *state;
 
@@ -522,15 +522,13 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_room_is_made_for_the_smaller_of_two_machines_of_a_quota),
 		cmocka_unit_test(test_a_job_with_a_deadline_leaves_where_it_still_meets_it),
 		cmocka_unit_test(test_a_job_not_far_enough_above_or_moved_lately_waits),
-		cmocka_unit_test(
-		    test_room_is_held_for_the_blocked_and_filled_by_who_is_gone_in_time),
+		cmocka_unit_test(test_room_for_the_blocked_is_filled_by_jobs_gone_in_time),
 		cmocka_unit_test(test_a_gang_makes_as_many_leave_as_it_needs_in_one_zone),
 		cmocka_unit_test(test_freed_capacity_is_kept_until_all_have_left),
 		cmocka_unit_test(test_a_gang_leaves_as_a_whole_and_comes_back),
 		cmocka_unit_test(test_room_is_held_for_a_blocked_gang),
 		cmocka_unit_test(test_a_team_that_spent_is_behind_and_dollars_fade),
-		cmocka_unit_test(
-		    test_many_that_are_blocked_among_many_that_run_are_weighed_one_at_a_time),
+		cmocka_unit_test(test_many_blocked_among_many_running_are_weighed_one_at_a_time),
 	};
 
 	return WORLD_TESTS(argc, argv, tests);

@@ -40,8 +40,7 @@ static void test_the_time_to_stop_does_not_pass_while_no_daemon_listens(void **s
 	assert_stopped(w);
 }
 
-static void test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told(
-    void **state)
+static void test_an_agent_that_does_not_stop_is_given_up_beside_an_api(void **state)
 {
 	struct world *w = *state;
 
@@ -79,8 +78,7 @@ static void drains_in_its_time(struct world *w)
 }
 
 /* By a clock that jumped ahead every deadline has passed when its notice comes. */
-static void test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_the_same(
-    void **state)
+static void test_a_drain_with_a_deadline_in_the_past_has_time(void **state)
 {
 	struct world *w = *state;
 
@@ -141,10 +139,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_time_to_stop_does_not_pass_while_no_daemon_listens),
-		cmocka_unit_test(
-		    test_an_agent_that_does_not_stop_is_given_up_when_an_api_was_there_to_be_told),
-		cmocka_unit_test(
-		    test_a_drain_whose_deadline_had_passed_before_it_began_has_time_all_the_same),
+		cmocka_unit_test(test_an_agent_that_does_not_stop_is_given_up_beside_an_api),
+		cmocka_unit_test(test_a_drain_with_a_deadline_in_the_past_has_time),
 		cmocka_unit_test(test_a_drain_with_much_time_has_all_of_it),
 		cmocka_unit_test(test_the_time_to_stop_does_not_pass_as_the_clock_is_set),
 	};

@@ -69,7 +69,7 @@ class Waiting(Case):
         self.daemon.on("GET", "/v1/jobs/j12", Reply(body={**JOB, "state": "FAILED"}))
         self.run_it("job", "wait", "j12", code=1)
 
-    def test_job_wait_goes_on_while_the_job_is_parked_and_says_what_it_needs(self):
+    def test_job_wait_continues_while_parked_and_says_what_is_needed(self):
         self.daemon.on("GET", "/v1/jobs/j12", Reply(body=PARKED), Reply(body=PARKED), Reply(body={**JOB, "state": "QUEUED", "why": "funded"}),
                        Reply(body={**JOB, "state": "SUCCEEDED", "why": "done"}))
         err = self.run_it("job", "wait", "j12").stderr

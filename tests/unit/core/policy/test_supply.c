@@ -214,8 +214,7 @@ static void probes_run(const struct score *const *list, size_t n, const struct s
 }
 
 /* Here 10 dollars an hour for 10 hours. */
-static void a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_forgotten(
-    void **state)
+static void a_refused_probe_has_the_next_ask_another_pool_and_forgets_none(void **state)
 {
 	struct score here = { .total_micros = 100000000,
 		.price_micros = 10000000,
@@ -362,8 +361,7 @@ int main(void)
 		cmocka_unit_test(a_deadline_shortens_the_patience),
 		cmocka_unit_test(nothing_anywhere_waits_and_says_so),
 		cmocka_unit_test(it_returns_only_when_the_move_pays),
-		cmocka_unit_test(
-		    a_probe_that_is_refused_has_the_next_ask_another_pool_and_none_is_forgotten),
+		cmocka_unit_test(a_refused_probe_has_the_next_ask_another_pool_and_forgets_none),
 		cmocka_unit_test(a_move_costs_what_is_paid_twice_and_one_start_only_once),
 		cmocka_unit_test(it_never_thrashes),
 		cmocka_unit_test(no_adversary_gets_more_moves_an_hour_than_the_limit),

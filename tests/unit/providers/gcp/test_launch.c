@@ -102,7 +102,7 @@ static void gpus_that_no_machine_type_bundles_are_asked_for_beside_it(void **sta
 	drive_fini(&d);
 }
 
-static void the_request_id_is_a_uuid_of_the_token_and_repeats_are_the_same_bytes(void **state)
+static void the_request_id_is_a_uuid_of_the_token_repeated_byte_for_byte(void **state)
 {
 	struct spot_launch a = launch_of(SPOT_MARKET_SPOT);
 	struct arena *arena = arena_new(0);
@@ -374,8 +374,7 @@ int main(void)
 		cmocka_unit_test(spot_is_deleted_and_on_demand_is_standard),
 		cmocka_unit_test(a_type_not_sold_on_demand_is_not_asked_for),
 		cmocka_unit_test(gpus_that_no_machine_type_bundles_are_asked_for_beside_it),
-		cmocka_unit_test(
-		    the_request_id_is_a_uuid_of_the_token_and_repeats_are_the_same_bytes),
+		cmocka_unit_test(the_request_id_is_a_uuid_of_the_token_repeated_byte_for_byte),
 		cmocka_unit_test(the_operation_is_waited_for_to_its_end),
 		cmocka_unit_test(an_operation_that_failed_made_nothing),
 		cmocka_unit_test(trouble_while_waiting_is_unknown_for_the_machine_may_be_there),
