@@ -3,12 +3,13 @@
 The store holds 100, 1,000 and 10,000 jobs. Both are spawned alternately, output to /dev/null. The time is from
 posix_spawn to the reaped end. `--help` needs no server. curl prints the reply; spotctl makes a table of it."""
 import http.client
-import json
 import os
 import shutil
-import subprocess
 import sys
 import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support import apid  # noqa: E402
 
 RUNS = int(os.environ.get("BENCH_RUNS", "60"))
 JOB = """name: bench
@@ -46,13 +47,12 @@ def pair(what, ours, theirs, env):
 
 
 def main():
-    spotctl, apid = sys.argv[1:3]
+    spotctl, program = sys.argv[1:3]
     curl = shutil.which("curl")
     if curl is None:
         print("no curl: skipped")
         sys.exit(77)
-    daemon = subprocess.Popen([apid], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    info = json.loads(daemon.stdout.readline())
+    daemon, info = apid.start(program)
     url = "http://127.0.0.1:%d" % info["port"]
     token = os.path.join("/dev/shm" if os.path.isdir("/dev/shm") else "/tmp", "spotctl-bench-%d" % os.getpid())
     auth = {"Authorization": "Bearer " + info["token"]}

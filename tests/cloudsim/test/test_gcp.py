@@ -12,6 +12,7 @@ import urllib.parse
 import uuid
 
 import case
+from support.wait import until
 from world import exchange as http
 
 ZONE = 'us-central1-a'
@@ -303,10 +304,7 @@ class Programs(Base):
         i = self.running('run-1', script='#!/bin/sh\ncurl -s -H "Metadata-Flavor: Google" '
                          '"http://$GCE_METADATA_HOST/computeMetadata/v1/instance/name"\n')
         self.sim.wait('agent_started', instance=i)
-        end = time.monotonic() + 60
-        while 'run-1' not in self.console(i) and time.monotonic() < end:
-            self.sim.ctl('GET', '/wait?event=none&timeout_ms=50')
-        self.assertIn('run-1', self.console(i))
+        until('the script has printed its name', 60, lambda: 'run-1' in self.console(i), trouble=lambda: '\n' + self.console(i))
 
     def test_a_guest_that_powers_off_is_terminated_and_keeps_its_disk(self):
         i = self.running('off-1', script='#!/bin/sh\nshutdown -h now\n')

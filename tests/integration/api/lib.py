@@ -14,6 +14,7 @@ import time
 import unittest
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from support import apid  # noqa: E402
 from support.postgres import programs, psql  # noqa: E402
 from support.wait import until  # noqa: E402
 
@@ -26,11 +27,7 @@ class Apid:
     """One daemon and one database for a whole test file."""
 
     def __init__(self, args=()):
-        self.proc = subprocess.Popen([APID] + list(args), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        line = self.proc.stdout.readline()
-        if not line:
-            sys.exit("apid did not start")
-        info = json.loads(line)
+        self.proc, info = apid.start(APID, args)
         self.port, self.dsn, self.root = info["port"], info["dsn"], info["token"]
         self.tokens = {"admin": self.root}
         self.doc = None

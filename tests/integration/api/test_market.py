@@ -316,16 +316,13 @@ class Rest(unittest.TestCase):
 
     def test_the_database_away_gives_503_and_recovers(self):
         A.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'apid'")
-        end = time.time() + 60
-        codes = set()
-        while time.time() < end:
-            s = A.call("GET", "/v1/whoami")[0]
-            codes.add(s)
-            if s == 200:
-                break
-            time.sleep(0.05)
-        self.assertIn(200, codes)
-        self.assertTrue(codes <= {200, 502, 503, 504}, codes)
+        codes = []
+
+        def serves():
+            codes.append(A.call("GET", "/v1/whoami")[0])
+            return codes[-1] == 200
+        A.until(serves, "the daemon serves again")
+        self.assertTrue(set(codes) <= {200, 502, 503, 504}, codes)
         self.assertEqual(A.call("GET", "/healthz", token=None)[0], 200)
 
 

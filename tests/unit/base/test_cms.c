@@ -4,6 +4,7 @@
  */
 #include "base/base.h"
 #include "unit.h"
+#include "../bio_read.h"
 
 #include "base/arena.h"
 #include "base/crypto/cms.h"
@@ -97,22 +98,12 @@ static int world_free(void **state)
 	return 0;
 }
 
-static struct str bio_take(struct arena *a, BIO *b)
-{
-	char *p;
-	long n = BIO_get_mem_data(b, &p);
-	struct str s = arena_bytes(a, p, (size_t)n);
-
-	BIO_free(b);
-	return s;
-}
-
 static const char *cert_pem(struct world *w, X509 *x)
 {
 	BIO *b = BIO_new(BIO_s_mem());
 
 	assert_int_equal(PEM_write_bio_X509(b, x), 1);
-	return bio_take(w->a, b).p;
+	return bio_read_all(w->a, b).p;
 }
 
 static struct str message_sign(struct world *w, const struct person *by, X509 *along,
@@ -131,7 +122,7 @@ static struct str message_sign(struct world *w, const struct person *by, X509 *a
 	CMS_ContentInfo_free(cms);
 	sk_X509_free(more);
 	BIO_free(in);
-	return bio_take(w->a, out);
+	return bio_read_all(w->a, out);
 }
 
 static enum spot_rc message_verify(struct world *w, const struct cms_input *in, struct str *content,

@@ -40,7 +40,7 @@ static void fnv_1a_gives_the_published_values(void **state)
 static void hash_words_tells_texts_apart(void **state)
 {
 	(void)state;
-	/* a digest compares equal only with one of the same process, so only the order must count */
+	/* a digest is compared within one process: only its order must count */
 	assert_true(hash_mix(hash_mix(0, 1), 2) != hash_mix(hash_mix(0, 2), 1));
 	for (size_t n = 0; n < 20; n++) {
 		static const char text[21] = "aaaaaaaaaaaaaaaaaaaa", zeros[21];

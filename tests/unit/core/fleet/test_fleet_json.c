@@ -8,29 +8,11 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-static int64_t int_of(const json_t *j, const char *name)
-{
-	const json_t *v = json_object_get(j, name);
-
-	if (!json_is_integer(v)) {
-		fail_msg("'%s' is no integer", name);
-	}
-	return json_integer_value(v);
-}
+#include "../../json_read.h"
 
 static double real_of(const json_t *j, const char *name)
 {
 	return json_number_value(json_object_get(j, name));
-}
-
-static const char *text_of(const json_t *j, const char *name)
-{
-	const char *text = json_string_value(json_object_get(j, name));
-
-	if (text == NULL) {
-		fail_msg("'%s' is no string", name);
-	}
-	return text;
 }
 
 static struct offer l4_offer(int32_t id, enum spot_market m, int64_t micros)
@@ -65,24 +47,24 @@ static void a_pool_has_one_row_with_what_is_held_and_added(void **state UNUSED)
 	json_t *j = fleet_plan_json(&ask, &p);
 
 	assert_int_equal(json_array_size(json_object_get(j, "pool_list")), 2);
-	assert_string_equal(text_of(plan_row(j, 0), "pool"), "p7");
-	assert_string_equal(text_of(plan_row(j, 0), "provider"), "aws");
-	assert_string_equal(text_of(plan_row(j, 0), "region"), "us-east-1");
-	assert_string_equal(text_of(plan_row(j, 0), "zone"), "a");
-	assert_string_equal(text_of(plan_row(j, 0), "instance_type"), "g6.xlarge");
-	assert_string_equal(text_of(plan_row(j, 0), "market"), "spot");
-	assert_string_equal(text_of(plan_row(j, 0), "gpu"), "L4");
-	assert_int_equal(int_of(plan_row(j, 0), "held"), 2);
-	assert_int_equal(int_of(plan_row(j, 0), "add"), 3);
-	assert_int_equal(int_of(plan_row(j, 0), "give_back"), 0);
-	assert_int_equal(int_of(plan_row(j, 0), "price_micros"), 300000);
-	assert_int_equal(int_of(plan_row(j, 0), "work_micros"), 350000);
-	assert_int_equal(int_of(plan_row(j, 0), "marginal_micros"), 360000);
+	assert_string_equal(text_read(plan_row(j, 0), "pool"), "p7");
+	assert_string_equal(text_read(plan_row(j, 0), "provider"), "aws");
+	assert_string_equal(text_read(plan_row(j, 0), "region"), "us-east-1");
+	assert_string_equal(text_read(plan_row(j, 0), "zone"), "a");
+	assert_string_equal(text_read(plan_row(j, 0), "instance_type"), "g6.xlarge");
+	assert_string_equal(text_read(plan_row(j, 0), "market"), "spot");
+	assert_string_equal(text_read(plan_row(j, 0), "gpu"), "L4");
+	assert_int_equal(int_read(plan_row(j, 0), "held"), 2);
+	assert_int_equal(int_read(plan_row(j, 0), "add"), 3);
+	assert_int_equal(int_read(plan_row(j, 0), "give_back"), 0);
+	assert_int_equal(int_read(plan_row(j, 0), "price_micros"), 300000);
+	assert_int_equal(int_read(plan_row(j, 0), "work_micros"), 350000);
+	assert_int_equal(int_read(plan_row(j, 0), "marginal_micros"), 360000);
 	assert_true(real_of(plan_row(j, 0), "reclaims_per_hour") == 0.125);
-	assert_string_equal(text_of(plan_row(j, 1), "pool"), "p8");
-	assert_string_equal(text_of(plan_row(j, 1), "market"), "on_demand");
-	assert_int_equal(int_of(plan_row(j, 1), "held"), 0);
-	assert_int_equal(int_of(plan_row(j, 1), "add"), 1);
+	assert_string_equal(text_read(plan_row(j, 1), "pool"), "p8");
+	assert_string_equal(text_read(plan_row(j, 1), "market"), "on_demand");
+	assert_int_equal(int_read(plan_row(j, 1), "held"), 0);
+	assert_int_equal(int_read(plan_row(j, 1), "add"), 1);
 	json_decref(j);
 }
 
@@ -106,20 +88,20 @@ static void a_pool_that_only_gives_back_is_shown_too(void **state UNUSED)
 	json_t *j = fleet_plan_json(&ask, &p);
 
 	assert_int_equal(json_array_size(json_object_get(j, "pool_list")), 2);
-	assert_string_equal(text_of(plan_row(j, 0), "pool"), "p3");
-	assert_string_equal(text_of(plan_row(j, 0), "provider"), "gcp");
-	assert_string_equal(text_of(plan_row(j, 0), "region"), "us-central1");
-	assert_string_equal(text_of(plan_row(j, 0), "zone"), "b");
-	assert_string_equal(text_of(plan_row(j, 0), "market"), "on_demand");
-	assert_string_equal(text_of(plan_row(j, 0), "instance_type"), "");
-	assert_string_equal(text_of(plan_row(j, 0), "gpu"), "");
-	assert_int_equal(int_of(plan_row(j, 0), "price_micros"), 900000);
-	assert_int_equal(int_of(plan_row(j, 0), "give_back"), 3);
+	assert_string_equal(text_read(plan_row(j, 0), "pool"), "p3");
+	assert_string_equal(text_read(plan_row(j, 0), "provider"), "gcp");
+	assert_string_equal(text_read(plan_row(j, 0), "region"), "us-central1");
+	assert_string_equal(text_read(plan_row(j, 0), "zone"), "b");
+	assert_string_equal(text_read(plan_row(j, 0), "market"), "on_demand");
+	assert_string_equal(text_read(plan_row(j, 0), "instance_type"), "");
+	assert_string_equal(text_read(plan_row(j, 0), "gpu"), "");
+	assert_int_equal(int_read(plan_row(j, 0), "price_micros"), 900000);
+	assert_int_equal(int_read(plan_row(j, 0), "give_back"), 3);
 	assert_true(json_is_null(json_object_get(plan_row(j, 0), "work_micros")));
 	assert_true(json_is_null(json_object_get(plan_row(j, 0), "reclaims_per_hour")));
 	assert_true(json_is_null(json_object_get(plan_row(j, 0), "marginal_micros")));
-	assert_int_equal(int_of(plan_row(j, 1), "give_back"), 1);
-	assert_int_equal(int_of(plan_row(j, 1), "work_micros"), 510000);
+	assert_int_equal(int_read(plan_row(j, 1), "give_back"), 1);
+	assert_int_equal(int_read(plan_row(j, 1), "work_micros"), 510000);
 	assert_true(json_is_null(json_object_get(plan_row(j, 1), "marginal_micros")));
 	json_decref(j);
 }
@@ -145,26 +127,26 @@ static void sums_and_the_unit_follow_from_the_file(void **state UNUSED)
 		.why = "because" };
 	json_t *j = fleet_plan_json(&ask, &p);
 
-	assert_string_equal(text_of(j, "unit"), "gpus");
-	assert_string_equal(text_of(j, "gpus_of"), "H100");
+	assert_string_equal(text_read(j, "unit"), "gpus");
+	assert_string_equal(text_read(j, "gpus_of"), "H100");
 	assert_true(real_of(j, "want") == 16 && real_of(j, "have") == 2.5);
 	/* Of a share the thousandths are of a GPU. */
 	assert_true(real_of(j, "floor_want") == 3.2 && real_of(j, "floor_have") == 1.5);
-	assert_int_equal(int_of(j, "total_micros"), 75);
-	assert_int_equal(int_of(j, "bound_micros"), 72);
-	assert_int_equal(int_of(j, "missing"), 1);
-	assert_int_equal(int_of(j, "pools_want"), 5);
-	assert_int_equal(int_of(j, "pools_usable"), 9);
-	assert_int_equal(int_of(j, "steps"), 12);
+	assert_int_equal(int_read(j, "total_micros"), 75);
+	assert_int_equal(int_read(j, "bound_micros"), 72);
+	assert_int_equal(int_read(j, "missing"), 1);
+	assert_int_equal(int_read(j, "pools_want"), 5);
+	assert_int_equal(int_read(j, "pools_usable"), 9);
+	assert_int_equal(int_read(j, "steps"), 12);
 	assert_true(json_is_false(json_object_get(j, "proved")));
-	assert_string_equal(text_of(j, "why"), "because");
+	assert_string_equal(text_read(j, "why"), "because");
 	json_decref(j);
 	spec = (struct fleet_spec){ .nodes = 3 };
 	p.floor_want = 2;
 	p.proved = true;
 	j = fleet_plan_json(&ask, &p);
-	assert_string_equal(text_of(j, "unit"), "nodes");
-	assert_string_equal(text_of(j, "gpus_of"), "");
+	assert_string_equal(text_read(j, "unit"), "nodes");
+	assert_string_equal(text_read(j, "gpus_of"), "");
 	assert_true(real_of(j, "floor_want") == 2);
 	assert_true(json_is_true(json_object_get(j, "proved")));
 	json_decref(j);
@@ -191,13 +173,13 @@ static void a_limit_that_binds_is_named_and_only_twenty_are_shown(void **state U
 	j = fleet_plan_json(&ask, &p);
 	assert_int_equal(json_array_size(json_object_get(j, "limits")), 20);
 	first = json_array_get(json_object_get(j, "limits"), 0);
-	assert_string_equal(text_of(first, "limit"), fleet_limit_name(FLEET_QUOTA));
-	assert_string_equal(text_of(first, "where"), "aws us-east-1 spot G");
-	assert_string_equal(text_of(first, "unit"), "vcpu");
-	assert_int_equal(int_of(first, "max"), 64);
-	assert_int_equal(int_of(first, "used"), 60);
-	assert_int_equal(int_of(first, "pools_kept_out"), 3);
-	assert_int_equal(int_of(first, "worth_micros"), 1500);
+	assert_string_equal(text_read(first, "limit"), fleet_limit_name(FLEET_QUOTA));
+	assert_string_equal(text_read(first, "where"), "aws us-east-1 spot G");
+	assert_string_equal(text_read(first, "unit"), "vcpu");
+	assert_int_equal(int_read(first, "max"), 64);
+	assert_int_equal(int_read(first, "used"), 60);
+	assert_int_equal(int_read(first, "pools_kept_out"), 3);
+	assert_int_equal(int_read(first, "worth_micros"), 1500);
 	json_decref(j);
 }
 
@@ -223,8 +205,8 @@ static void at_most_five_hundred_pools_are_shown(void **state UNUSED)
 	}
 	j = fleet_plan_json(&ask, &p);
 	assert_int_equal(json_array_size(json_object_get(j, "pool_list")), 500);
-	assert_string_equal(text_of(plan_row(j, 0), "pool"), "p1000");
-	assert_string_equal(text_of(plan_row(j, 499), "pool"), "p498");
+	assert_string_equal(text_read(plan_row(j, 0), "pool"), "p1000");
+	assert_string_equal(text_read(plan_row(j, 499), "pool"), "p498");
 	json_decref(j);
 }
 

@@ -9,19 +9,10 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "../../json_read.h"
 #include "place_shop.h"
 
 static const struct deadline_held waiting = { .act = POLICY_WAIT };
-
-static int64_t int_of(const json_t *j, const char *name)
-{
-	const json_t *v = json_object_get(j, name);
-
-	if (!json_is_integer(v)) {
-		fail_msg("'%s' is no integer", name);
-	}
-	return json_integer_value(v);
-}
 
 static void question_make(struct shop *s, const struct deadline_held *held,
     struct place_question *q)
@@ -91,11 +82,11 @@ static void a_pool_that_cools_down_is_seen_as_down(void **state UNUSED)
 	plan = plan_of(&s, &q, &c);
 	pools = json_object_get(plan, "pools");
 	assert_int_equal(json_array_size(pools), 2);
-	assert_int_equal(int_of(json_array_get(pools, 0), "pool"), 3);
+	assert_int_equal(int_read(json_array_get(pools, 0), "pool"), 3);
 	assert_true(json_is_true(json_object_get(json_array_get(pools, 0), "up")));
-	assert_int_equal(int_of(json_array_get(pools, 1), "pool"), 1);
+	assert_int_equal(int_read(json_array_get(pools, 1), "pool"), 1);
 	assert_false(json_is_true(json_object_get(json_array_get(pools, 1), "up")));
-	assert_int_equal(int_of(json_array_get(pools, 1), "price_micros"), 2400000);
+	assert_int_equal(int_read(json_array_get(pools, 1), "price_micros"), 2400000);
 	json_decref(plan);
 	/* Of the L40S, which cools down, nothing is known but that it is far too slow. */
 	s.offers[0].cool_until_us = 0;
@@ -159,16 +150,16 @@ static void the_setup_follows_from_the_job(void **state UNUSED)
 	plan = plan_of(&s, &q, &c);
 	left = (int64_t)(s.placing.on_demand->hours * (double)HOUR);
 	/* A fifth is done. */
-	assert_true(llabs(int_of(plan, "work_us") - left * 5 / 4) < 10);
-	assert_true(llabs(int_of(plan, "done_us") - left / 4) < 10);
-	assert_int_equal(int_of(plan, "elapsed_us"), 2 * HOUR);
-	assert_int_equal(int_of(plan, "changeover_us"), 530 * SPOT_US_PER_S);
+	assert_true(llabs(int_read(plan, "work_us") - left * 5 / 4) < 10);
+	assert_true(llabs(int_read(plan, "done_us") - left / 4) < 10);
+	assert_int_equal(int_read(plan, "elapsed_us"), 2 * HOUR);
+	assert_int_equal(int_read(plan, "changeover_us"), 530 * SPOT_US_PER_S);
 	/* Nothing was refused: the reserve is only for work that a reclaim may take. */
 	assert_int_equal(q.launch.us, 0);
 	assert_true(q.loss_us > 0);
-	assert_int_equal(int_of(plan, "loss_us"), q.loss_us);
-	assert_int_equal(int_of(plan, "deadline_us"), 48 * HOUR - q.loss_us);
-	assert_int_equal(int_of(plan, "tick_us"), 600 * SPOT_US_PER_S);
+	assert_int_equal(int_read(plan, "loss_us"), q.loss_us);
+	assert_int_equal(int_read(plan, "deadline_us"), 48 * HOUR - q.loss_us);
+	assert_int_equal(int_read(plan, "tick_us"), 600 * SPOT_US_PER_S);
 	assert_int_equal(q.tick_us, 600 * SPOT_US_PER_S);
 	assert_string_equal(json_string_value(json_object_get(plan, "held")), "wait");
 	assert_string_equal(json_string_value(json_object_get(plan, "policy")), "auto");
@@ -191,15 +182,15 @@ static void the_clock_begins_when_the_job_may_begin(void **state UNUSED)
 	s.facts.deadline_us = NOW + 9 * HOUR;
 	question_make(&s, &waiting, &q);
 	plan = plan_of(&s, &q, &c);
-	assert_int_equal(int_of(plan, "elapsed_us"), HOUR);
-	assert_int_equal(int_of(plan, "done_us"), 0);
+	assert_int_equal(int_read(plan, "elapsed_us"), HOUR);
+	assert_int_equal(int_read(plan, "done_us"), 0);
 	/* A hundredth of ten hours is less than ten minutes. */
-	assert_int_equal(int_of(plan, "tick_us"), 360 * SPOT_US_PER_S);
+	assert_int_equal(int_read(plan, "tick_us"), 360 * SPOT_US_PER_S);
 	json_decref(plan);
 	s.spec.start_after_us = NOW + HOUR; /* it runs all the same */
 	question_make(&s, &waiting, &q);
 	plan = plan_of(&s, &q, &c);
-	assert_int_equal(int_of(plan, "elapsed_us"), 0);
+	assert_int_equal(int_read(plan, "elapsed_us"), 0);
 	json_decref(plan);
 	arena_free(s.a);
 }
@@ -217,8 +208,8 @@ static void refused_launches_are_held_back_for_and_said(void **state UNUSED)
 	question_make(&s, &waiting, &q);
 	assert_true(q.launch.us > 0);
 	plan = plan_of(&s, &q, &c);
-	assert_int_equal(int_of(plan, "deadline_us"), 48 * HOUR - q.loss_us - q.launch.us);
-	assert_int_equal(int_of(json_object_get(plan, "launch_reserve"), "us"), q.launch.us);
+	assert_int_equal(int_read(plan, "deadline_us"), 48 * HOUR - q.loss_us - q.launch.us);
+	assert_int_equal(int_read(json_object_get(plan, "launch_reserve"), "us"), q.launch.us);
 	assert_non_null(strstr(c.why, "on-demand launches were refused lately (40.0 of 40.0"));
 	json_decref(plan);
 	arena_free(s.a);
@@ -245,11 +236,13 @@ static void a_gang_holds_back_the_time_to_gather(void **state UNUSED)
 	assert_null(q.pools[1].score);
 	assert_int_equal(q.pools[1].price_micros, 4800000); /* of both machines */
 	plan = plan_of(&s, &q, &c);
-	assert_int_equal(int_of(plan, "deadline_us"), 48 * HOUR - q.loss_us - 1200 * SPOT_US_PER_S);
+	assert_int_equal(int_read(plan, "deadline_us"),
+	    48 * HOUR - q.loss_us - 1200 * SPOT_US_PER_S);
 	json_decref(plan);
 	question_make(&s, &spot, &q);
 	plan = plan_of(&s, &q, &c);
-	assert_int_equal(int_of(plan, "deadline_us"), 48 * HOUR - q.loss_us - 600 * SPOT_US_PER_S);
+	assert_int_equal(int_read(plan, "deadline_us"),
+	    48 * HOUR - q.loss_us - 600 * SPOT_US_PER_S);
 	assert_string_equal(json_string_value(json_object_get(plan, "held")), "spot");
 	json_decref(plan);
 	arena_free(s.a);

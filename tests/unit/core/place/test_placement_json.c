@@ -8,27 +8,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "../../json_read.h"
 #include "place_shop.h"
-
-static int64_t int_of(const json_t *j, const char *name)
-{
-	const json_t *v = json_object_get(j, name);
-
-	if (!json_is_integer(v)) {
-		fail_msg("'%s' is no integer", name);
-	}
-	return json_integer_value(v);
-}
-
-static const char *text_of(const json_t *j, const char *name)
-{
-	const char *text = json_string_value(json_object_get(j, name));
-
-	if (text == NULL) {
-		fail_msg("'%s' is no string", name);
-	}
-	return text;
-}
 
 static const json_t *list_item(const json_t *j, const char *list, size_t i)
 {
@@ -51,15 +32,15 @@ static void an_offer_says_where_it_is_and_what_it_costs(void **state UNUSED)
 	shop_open(&s);
 	s.offers[0].price_observed_us = 77;
 	j = offer_json(&s.offers[0]);
-	assert_int_equal(int_of(j, "pool"), 1);
-	assert_int_equal(int_of(j, "price_micros"), 2400000);
-	assert_int_equal(int_of(j, "price_observed_us"), 77);
-	assert_string_equal(text_of(j, "provider"), "aws");
-	assert_string_equal(text_of(j, "region"), "us-east-1");
-	assert_string_equal(text_of(j, "zone"), "a");
-	assert_string_equal(text_of(j, "instance_type"), "t");
-	assert_string_equal(text_of(j, "market"), "spot");
-	assert_string_equal(text_of(j, "price_state"), "fresh");
+	assert_int_equal(int_read(j, "pool"), 1);
+	assert_int_equal(int_read(j, "price_micros"), 2400000);
+	assert_int_equal(int_read(j, "price_observed_us"), 77);
+	assert_string_equal(text_read(j, "provider"), "aws");
+	assert_string_equal(text_read(j, "region"), "us-east-1");
+	assert_string_equal(text_read(j, "zone"), "a");
+	assert_string_equal(text_read(j, "instance_type"), "t");
+	assert_string_equal(text_read(j, "market"), "spot");
+	assert_string_equal(text_read(j, "price_state"), "fresh");
 	assert_null(json_object_get(j, "quota"));
 	json_decref(j);
 	s.offers[0].has_quota = true;
@@ -68,10 +49,10 @@ static void an_offer_says_where_it_is_and_what_it_costs(void **state UNUSED)
 	s.offers[0].quota_limit = 96;
 	s.offers[0].quota_used = 8;
 	j = offer_json(&s.offers[0]);
-	assert_string_equal(text_of(json_object_get(j, "quota"), "class"), "P");
-	assert_string_equal(text_of(json_object_get(j, "quota"), "unit"), "vcpu");
-	assert_int_equal(int_of(json_object_get(j, "quota"), "limit"), 96);
-	assert_int_equal(int_of(json_object_get(j, "quota"), "used"), 8);
+	assert_string_equal(text_read(json_object_get(j, "quota"), "class"), "P");
+	assert_string_equal(text_read(json_object_get(j, "quota"), "unit"), "vcpu");
+	assert_int_equal(int_read(json_object_get(j, "quota"), "limit"), 96);
+	assert_int_equal(int_read(json_object_get(j, "quota"), "used"), 8);
 	json_decref(j);
 	arena_free(s.a);
 }
@@ -93,20 +74,20 @@ static void a_score_by_hand_has_no_terms_and_a_ranked_one_has(void **state UNUSE
 		.total_micros = 3750000 };
 	s.offers[0].price_state = PRICE_FROZEN;
 	j = score_json(&hand);
-	assert_int_equal(int_of(j, "pool"), 1);
-	assert_int_equal(int_of(j, "total_micros"), 3750000);
-	assert_string_equal(text_of(j, "hazard_source"), "");
+	assert_int_equal(int_read(j, "pool"), 1);
+	assert_int_equal(int_read(j, "total_micros"), 3750000);
+	assert_string_equal(text_read(j, "hazard_source"), "");
 	assert_true(json_real_value(json_object_get(j, "hours_to_finish")) == 1.75);
 	assert_true(json_real_value(json_object_get(j, "hazard_per_hour")) == 0.125);
-	assert_string_equal(text_of(j, "why"),
+	assert_string_equal(text_read(j, "why"),
 	    "1.500 h x 2.5000 USD/h + 0.0000 egress; 0.25 interruptions expected; "
 	    "0.1000 USD/h of it because the price is frozen");
 	assert_null(json_object_get(j, "terms"));
 	json_decref(j);
 	placement_rank(&s.in, &s.facts, &s.spec, &s.placing);
 	j = score_json(&s.placing.scores[0]);
-	assert_int_equal(int_of(json_object_get(j, "terms"), "total_micros"),
-	    int_of(j, "total_micros"));
+	assert_int_equal(int_read(json_object_get(j, "terms"), "total_micros"),
+	    int_read(j, "total_micros"));
 	json_decref(j);
 	j = scores_json(s.placing.scores, s.placing.usable, 3);
 	assert_int_equal(s.placing.usable, 4);
@@ -128,20 +109,20 @@ static void a_decision_keeps_the_job_the_policy_and_the_offers(void **state UNUS
 	placement_rank(&s.in, &s.facts, &s.spec, &s.placing);
 	j = placement_inputs(&s.in, &s.facts, &s.placing);
 	job = json_object_get(j, "job");
-	assert_int_equal(int_of(j, "now_us"), NOW);
-	assert_int_equal(int_of(j, "offers_n"), 4);
-	assert_int_equal(int_of(j, "usable"), 4);
-	assert_int_equal(int_of(j, "spot_usable"), 2);
-	assert_int_equal(int_of(json_object_get(j, "policy"), "patience_us"), 90 * SPOT_US_PER_S);
-	assert_int_equal(int_of(job, "id"), 12);
-	assert_int_equal(int_of(job, "work_left_s"), 3600);
-	assert_int_equal(int_of(job, "steps_done"), 3);
-	assert_int_equal(int_of(job, "queued_us"), NOW);
-	assert_string_equal(text_of(job, "step_rates"), "");
+	assert_int_equal(int_read(j, "now_us"), NOW);
+	assert_int_equal(int_read(j, "offers_n"), 4);
+	assert_int_equal(int_read(j, "usable"), 4);
+	assert_int_equal(int_read(j, "spot_usable"), 2);
+	assert_int_equal(int_read(json_object_get(j, "policy"), "patience_us"), 90 * SPOT_US_PER_S);
+	assert_int_equal(int_read(job, "id"), 12);
+	assert_int_equal(int_read(job, "work_left_s"), 3600);
+	assert_int_equal(int_read(job, "steps_done"), 3);
+	assert_int_equal(int_read(job, "queued_us"), NOW);
+	assert_string_equal(text_read(job, "step_rates"), "");
 	assert_true(json_is_true(json_object_get(job, "spot_allowed")));
 	assert_null(json_object_get(job, "budget_micros"));
 	assert_int_equal(list_count(j, "offers"), 4);
-	assert_int_equal(int_of(list_item(j, "offers", 0), "pool"), 3); /* the best first */
+	assert_int_equal(int_read(list_item(j, "offers", 0), "pool"), 3); /* the best first */
 	assert_int_equal(list_count(j, "not_now"), 0);
 	assert_null(json_object_get(j, "too_dear"));
 	assert_null(json_object_get(j, "deadline"));
@@ -165,14 +146,14 @@ static void a_budget_and_the_plans_are_kept_beside_it(void **state UNUSED)
 	s.placing.plan = json_pack("{s:s}", "policy", "auto");
 	s.placing.move = json_pack("{s:i}", "stay", 5);
 	j = placement_inputs(&s.in, &s.facts, &s.placing);
-	assert_int_equal(int_of(json_object_get(j, "job"), "budget_micros"), 600000);
-	assert_int_equal(int_of(json_object_get(j, "job"), "budget_left_micros"), 500000);
-	assert_string_equal(text_of(json_object_get(j, "job"), "step_rates"), "T4 1000 1 1");
+	assert_int_equal(int_read(json_object_get(j, "job"), "budget_micros"), 600000);
+	assert_int_equal(int_read(json_object_get(j, "job"), "budget_left_micros"), 500000);
+	assert_string_equal(text_read(json_object_get(j, "job"), "step_rates"), "T4 1000 1 1");
 	assert_true(s.placing.dear > 0);
-	assert_int_equal(int_of(j, "too_dear"), s.placing.dear);
-	assert_int_equal(int_of(j, "too_dear") + int_of(j, "usable"), 4);
-	assert_string_equal(text_of(json_object_get(j, "deadline"), "policy"), "auto");
-	assert_int_equal(int_of(json_object_get(j, "move"), "stay"), 5);
+	assert_int_equal(int_read(j, "too_dear"), s.placing.dear);
+	assert_int_equal(int_read(j, "too_dear") + int_read(j, "usable"), 4);
+	assert_string_equal(text_read(json_object_get(j, "deadline"), "policy"), "auto");
+	assert_int_equal(int_read(json_object_get(j, "move"), "stay"), 5);
 	json_decref(j);
 	json_decref(s.placing.plan);
 	json_decref(s.placing.move);
@@ -197,14 +178,15 @@ static void only_the_pools_that_suit_are_kept_with_a_reason(void **state UNUSED)
 	placement_rank(&s.in, &s.facts, &s.spec, &s.placing);
 	j = placement_inputs(&s.in, &s.facts, &s.placing);
 	assert_int_equal(list_count(j, "not_now"), 4);
-	assert_int_equal(int_of(list_item(j, "not_now", 0), "pool"), 1);
-	assert_non_null(strstr(text_of(list_item(j, "not_now", 0), "refused"), "cooling"));
-	assert_int_equal(int_of(list_item(j, "not_now", 1), "pool"), 3);
-	assert_non_null(strstr(text_of(list_item(j, "not_now", 1), "refused"), "has none now"));
-	assert_int_equal(int_of(list_item(j, "not_now", 2), "pool"), 4);
-	assert_non_null(strstr(text_of(list_item(j, "not_now", 2), "refused"), "no room in quota"));
-	assert_int_equal(int_of(list_item(j, "not_now", 3), "pool"), 6);
-	assert_non_null(strstr(text_of(list_item(j, "not_now", 3), "refused"), "odds of 1.0 %"));
+	assert_int_equal(int_read(list_item(j, "not_now", 0), "pool"), 1);
+	assert_non_null(strstr(text_read(list_item(j, "not_now", 0), "refused"), "cooling"));
+	assert_int_equal(int_read(list_item(j, "not_now", 1), "pool"), 3);
+	assert_non_null(strstr(text_read(list_item(j, "not_now", 1), "refused"), "has none now"));
+	assert_int_equal(int_read(list_item(j, "not_now", 2), "pool"), 4);
+	assert_non_null(
+	    strstr(text_read(list_item(j, "not_now", 2), "refused"), "no room in quota"));
+	assert_int_equal(int_read(list_item(j, "not_now", 3), "pool"), 6);
+	assert_non_null(strstr(text_read(list_item(j, "not_now", 3), "refused"), "odds of 1.0 %"));
 	assert_int_equal(list_count(j, "offers"), 1);
 	json_decref(j);
 	arena_free(s.a);
@@ -229,23 +211,23 @@ static void a_gang_keeps_the_offers_of_one_node_and_the_whole(void **state UNUSE
 	assert_int_equal(s.placing.usable, 2);
 	assert_int_equal(s.placing.spot_cooling, 1);
 	j = placement_inputs(&s.in, &s.facts, &s.placing);
-	assert_int_equal(int_of(j, "nodes"), 2);
+	assert_int_equal(int_read(j, "nodes"), 2);
 	assert_int_equal(list_count(j, "offers"), 4);
 	assert_int_equal(list_count(j, "gang"), 4);
-	assert_int_equal(int_of(list_item(j, "gang", 0), "pool"), 3);
+	assert_int_equal(int_read(list_item(j, "gang", 0), "pool"), 3);
 	assert_true(json_is_true(json_object_get(list_item(j, "gang", 0), "usable")));
-	assert_int_equal(int_of(list_item(j, "gang", 0), "total_micros"),
+	assert_int_equal(int_read(list_item(j, "gang", 0), "total_micros"),
 	    s.placing.scores[0].total_micros);
-	assert_int_equal(int_of(list_item(j, "gang", 0), "total_micros"),
-	    int_of(list_item(j, "gang", 0), "compute_micros") +
-		int_of(list_item(j, "gang", 0), "egress_micros"));
+	assert_int_equal(int_read(list_item(j, "gang", 0), "total_micros"),
+	    int_read(list_item(j, "gang", 0), "compute_micros") +
+		int_read(list_item(j, "gang", 0), "egress_micros"));
 	last = list_item(j, "gang", 2);
-	assert_int_equal(int_of(last, "pool"), 1);
+	assert_int_equal(int_read(last, "pool"), 1);
 	assert_true(json_is_false(json_object_get(last, "usable")));
-	assert_non_null(strstr(text_of(last, "refused"), "a short while ago"));
+	assert_non_null(strstr(text_read(last, "refused"), "a short while ago"));
 	assert_null(json_object_get(last, "total_micros"));
-	assert_int_equal(int_of(list_item(j, "gang", 3), "pool"), 2);
-	assert_non_null(strstr(text_of(list_item(j, "gang", 3), "refused"), "another gang"));
+	assert_int_equal(int_read(list_item(j, "gang", 3), "pool"), 2);
+	assert_non_null(strstr(text_read(list_item(j, "gang", 3), "refused"), "another gang"));
 	json_decref(j);
 	arena_free(s.a);
 }

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "../../json_read.h"
+
 static double real_of(const json_t *j, const char *name)
 {
 	const json_t *v = json_object_get(j, name);
@@ -16,26 +18,6 @@ static double real_of(const json_t *j, const char *name)
 		fail_msg("'%s' is no real number", name);
 	}
 	return json_real_value(v);
-}
-
-static int64_t int_of(const json_t *j, const char *name)
-{
-	const json_t *v = json_object_get(j, name);
-
-	if (!json_is_integer(v)) {
-		fail_msg("'%s' is no integer", name);
-	}
-	return json_integer_value(v);
-}
-
-static const char *text_of(const json_t *j, const char *name)
-{
-	const json_t *v = json_object_get(j, name);
-
-	if (!json_is_string(v)) {
-		fail_msg("'%s' is no string", name);
-	}
-	return json_string_value(v);
 }
 
 static void terms_keep_their_kind_and_value(void **state UNUSED)
@@ -56,13 +38,13 @@ static void terms_keep_their_kind_and_value(void **state UNUSED)
 	assert_true(real_of(j, "work_ref_h") == 10 && real_of(j, "throughput") == 2.5);
 	assert_true(real_of(j, "work_h") == 4 && real_of(j, "hazard_sd") == 0.25);
 	assert_true(real_of(j, "hours_p95") == 9.5);
-	assert_string_equal(text_of(j, "throughput_source"), "table");
-	assert_string_equal(text_of(j, "interval_source"), "young");
-	assert_string_equal(text_of(j, "odds_source"), ""); /* not known */
-	assert_int_equal(int_of(j, "price_now_micros"), 1234567);
-	assert_int_equal(int_of(j, "price_move_micros"), -42);
-	assert_int_equal(int_of(j, "total_micros"), INT64_C(5000000000));
-	assert_int_equal(int_of(j, "cost_p95_micros"), 7);
+	assert_string_equal(text_read(j, "throughput_source"), "table");
+	assert_string_equal(text_read(j, "interval_source"), "young");
+	assert_string_equal(text_read(j, "odds_source"), ""); /* not known */
+	assert_int_equal(int_read(j, "price_now_micros"), 1234567);
+	assert_int_equal(int_read(j, "price_move_micros"), -42);
+	assert_int_equal(int_read(j, "total_micros"), INT64_C(5000000000));
+	assert_int_equal(int_read(j, "cost_p95_micros"), 7);
 	json_decref(j);
 }
 
@@ -109,10 +91,10 @@ static void the_terms_of_a_ranked_offer_add_up(void **state UNUSED)
 	score_explain(&s[0], &t);
 	j = score_terms_json(&t);
 	assert_true(real_of(j, "work_h") == 2);
-	assert_int_equal(int_of(j, "total_micros"),
-	    int_of(j, "compute_micros") + int_of(j, "egress_micros"));
-	assert_int_equal(int_of(j, "total_micros"), s[0].total_micros);
-	assert_int_equal(int_of(j, "price_now_micros"), 1000000);
+	assert_int_equal(int_read(j, "total_micros"),
+	    int_read(j, "compute_micros") + int_read(j, "egress_micros"));
+	assert_int_equal(int_read(j, "total_micros"), s[0].total_micros);
+	assert_int_equal(int_read(j, "price_now_micros"), 1000000);
 	json_decref(j);
 }
 
@@ -130,13 +112,13 @@ static void the_policy_is_stored_with_its_figures(void **state UNUSED)
 	assert_true(real_of(j, "unknown_spot_per_hour") == 0.10);
 	assert_true(real_of(j, "on_demand_per_hour") == 0.0005);
 	assert_true(real_of(j, "notice_saves") == 0.75);
-	assert_int_equal(int_of(j, "restart_s"), 240);
-	assert_int_equal(int_of(j, "save_s"), 21);
-	assert_int_equal(int_of(j, "default_work_s"), 3600);
-	assert_int_equal(int_of(j, "refused_s"), 60);
-	assert_int_equal(int_of(j, "price_reversion_s"), 90 * 24 * 3600);
-	assert_int_equal(int_of(j, "price_stale_penalty_pm"), 250);
-	assert_int_equal(int_of(j, "price_frozen_penalty_pm"), 20);
+	assert_int_equal(int_read(j, "restart_s"), 240);
+	assert_int_equal(int_read(j, "save_s"), 21);
+	assert_int_equal(int_read(j, "default_work_s"), 3600);
+	assert_int_equal(int_read(j, "refused_s"), 60);
+	assert_int_equal(int_read(j, "price_reversion_s"), 90 * 24 * 3600);
+	assert_int_equal(int_read(j, "price_stale_penalty_pm"), 250);
+	assert_int_equal(int_read(j, "price_frozen_penalty_pm"), 20);
 	json_decref(j);
 }
 

@@ -1,5 +1,6 @@
 #include "base/base.h"
 #include "azure_test.h"
+#include "../../bio_read.h"
 
 #include "base/crypto/sign.h"
 
@@ -98,22 +99,12 @@ static int world_free(void **state)
 	return 0;
 }
 
-static struct str bio_take(struct arena *a, BIO *b)
-{
-	char *p;
-	long n = BIO_get_mem_data(b, &p);
-	struct str s = arena_bytes(a, p, (size_t)n);
-
-	BIO_free(b);
-	return s;
-}
-
 static const char *cert_pem(struct arena *a, X509 *x)
 {
 	BIO *b = BIO_new(BIO_s_mem());
 
 	PEM_write_bio_X509(b, x);
-	return bio_take(a, b).p;
+	return bio_read_all(a, b).p;
 }
 
 /* The agent's proof, the base64 in lines as the metadata service might. */
@@ -132,7 +123,7 @@ static struct str proof_make(struct arena *a, const struct person *by, X509 *alo
 	cms = CMS_sign(by->cert, by->key, more, in, CMS_BINARY);
 	assert_non_null(cms);
 	i2d_CMS_bio(out, cms);
-	der = bio_take(a, out);
+	der = bio_read_all(a, out);
 	CMS_ContentInfo_free(cms);
 	sk_X509_free(more);
 	BIO_free(in);
