@@ -145,8 +145,8 @@ static void test_a_machine_too_dear_for_the_budget_is_not_taken_even_if_it_is_th
 	world_start(w);
 	job_with(w, "{}", "1000000");
 	world_until(w, LIMIT,
-	    "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%%pays for no start "
-	    "where there is room%%'");
+	    "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%%pays for no pool "
+	    "with capacity%%'");
 	assert_int_equal(world_int(w,
 			     "SELECT (inputs->>'too_dear')::int8 FROM decision WHERE kind = 'wait' "
 			     "ORDER BY id DESC LIMIT 1"),
