@@ -1,4 +1,5 @@
-/* The one place that names the built-in providers. A new cloud: a line here and in meson.build. */
+/* The one place that names the built-in providers. A new cloud: its
+ * #include and a line here, and a line in meson.build. */
 #include "base/base.h"
 
 #include "aws/aws.h"

@@ -103,7 +103,7 @@ static enum spot_step launch_refused(struct azure *self, struct spot_call *c, st
 	return launch_send(self, c, l);
 }
 
-/* Whatever it answered: what is left shows up in lists. */
+/* Ignores the answer: lists show anything that is left. */
 static enum spot_step clean_up_reply(struct spot_call *c, const struct launching *l)
 {
 	c->err = l->refused;

@@ -94,10 +94,10 @@ bool cw_pod_read(struct arena *a, const json_t *o, struct cw_pod *p, const char 
 		*ret_bad = "a Pod without spec or status";
 	} else if (status != NULL && json_object_get(status, "phase") != NULL &&
 	    !json_is_string(json_object_get(status, "phase"))) {
-		*ret_bad = "a Pod whose phase is no text";
+		*ret_bad = "a Pod with a phase that is not a string";
 	} else if (strpbrk(p->name, "/ ") != NULL || strpbrk(p->uid, "/ ") != NULL ||
 	    strlen(p->name) > 253 || strlen(p->uid) > 64) {
-		*ret_bad = "a Pod whose name or uid is none";
+		*ret_bad = "a Pod with an invalid name or uid";
 	}
 	if (*ret_bad != NULL) {
 		return false;

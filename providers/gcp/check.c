@@ -253,7 +253,7 @@ static void pool_check(struct spot_call *c, struct checking *x, const struct spo
 			continue;
 		}
 		if (q->limit < 0) {
-			check_add(c, &x->found, name, SPOT_CHECK_WARN, "the limit is not told",
+			check_add(c, &x->found, name, SPOT_CHECK_WARN, "Google lists no limit",
 			    "look at IAM & Admin, Quotas");
 		} else {
 			check_add(c, &x->found, name,
@@ -263,7 +263,7 @@ static void pool_check(struct spot_call *c, struct checking *x, const struct spo
 		}
 		return;
 	}
-	check_add(c, &x->found, name, SPOT_CHECK_UNTESTED, "no such quota was told", "");
+	check_add(c, &x->found, name, SPOT_CHECK_UNTESTED, "Google lists no such quota", "");
 }
 
 /* ---- the verb -------------------------------------------------------------------------------- */

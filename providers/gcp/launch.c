@@ -214,8 +214,8 @@ static enum spot_step operation_read(struct gcp *self, struct spot_call *c, stru
 	return launch_succeed(self, c, l, x);
 }
 
-/* Whatever goes wrong while we wait, the request was taken: only the operation itself may say that
- * nothing came of it. */
+/* Google accepted the request. A failure while we wait proves nothing: only the operation itself
+ * may say that no machine came of it. */
 static enum spot_step wait_reply(struct gcp *self, struct spot_call *c, struct spot_launch *l,
     struct launching *x)
 {

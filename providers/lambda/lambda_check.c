@@ -55,7 +55,7 @@ static void types_check(struct spot_call *c, struct lambda_checking *k, const st
 	check_add(c, &k->found, "credentials", SPOT_CHECK_OK,
 	    "the key is accepted, the account is active", "");
 	check_clock(c, &k->found, INT64_MAX,
-	    "the age of a machine is told by the time in its name");
+	    "Lambda gives no launch time; the name of a machine has it");
 	for (size_t i = 0; i < a->pools_n; i++) {
 		const struct spot_pool_key *p = &a->pools[i].key;
 		const json_t *type = json_object_get(data, p->instance_type);

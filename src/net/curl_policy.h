@@ -27,8 +27,8 @@ struct curl_policy {
 	int64_t
 	    stall_s; /* ends if slower than stall_bytes a second for so long; 0 = no such limit */
 	int64_t stall_bytes;
-	/* Whom to trust besides, or instead of, curl's default: the first that is not NULL
-	 * counts. */
+	/* Authorities to trust besides, or instead of, curl's default: the first that is not
+	 * NULL counts. */
 	const char *ca_pem; /* certificates; must stay until the exchange is over */
 	const char *ca_file;
 	const char

@@ -109,7 +109,7 @@ def folder_read(folder):
         for key in ("rule", "name"):
             text = r.head.get(key)
             if text and seen.setdefault((key, text), r) is not r:
-                raise Bad("%s:%d: '%s' is there twice" % (r.path, r.line, text))
+                raise Bad("%s:%d: '%s' is given twice" % (r.path, r.line, text))
     return out
 
 

@@ -510,7 +510,7 @@ def read_migrations(folder):
                     "sha256": hashlib.sha256(raw).hexdigest()})
     for want, m in enumerate(out, 1):
         if m["version"] != want:
-            bad(folder, 1, "migration %04d is missing or there twice" % want)
+            bad(folder, 1, "migration %04d is missing or given twice" % want)
     return out
 
 

@@ -82,7 +82,7 @@ static enum spot_rc list_check(const struct migration *list, size_t n, struct sp
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].version != (int)i + 1) {
 			return err_set(err, SPOT_CONFIG,
-			    "migration %zu is missing or there twice (found %04d_%s)", i + 1,
+			    "migration %zu is missing or given twice (found %04d_%s)", i + 1,
 			    list[i].version, list[i].name);
 		}
 	}

@@ -2,9 +2,8 @@
 """Includes follow the table in src/README.md between the `layers` markers.
 
 A row is `| module | may include |`. A cell lists modules (`base`), parts of a module by file prefix
-and outside libraries (`<curl>`). The part `io/pg` is every header of src/io that starts with pg. A module may
-always include itself. `*` allows everything. Outside libraries that no row could name are not
-restricted (libc, jansson)."""
+and outside libraries (`<curl>`). The part `io/pg` is every header below src/io/pg/. A module may always include
+itself. `*` allows everything. Outside libraries that no row could name are not restricted (libc, jansson)."""
 import os
 import re
 import sys

@@ -89,7 +89,7 @@ class Spotd:
         return self.proc.wait(timeout_s)
 
     def stop(self):
-        """Whatever state it is in."""
+        """Stops the daemon in any state, also frozen."""
         if self.alive():
             if self.frozen:
                 self.thaw()

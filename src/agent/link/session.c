@@ -39,7 +39,7 @@ enum spot_rc boot_read(const char *dir, struct boot *ret, struct spot_err *err)
 	url = json_need_str(o, "url", &first);
 	token = json_need_str(o, "token", &first);
 	if (first.rc == SPOT_OK && !str_prefix(url, "https://") && !str_prefix(url, "http://")) {
-		(void)err_set(&first, SPOT_INVALID, "url: http:// or https:// is wanted");
+		(void)err_set(&first, SPOT_INVALID, "url: must begin with http:// or https://");
 	}
 	if (first.rc == SPOT_OK && (strlen(url) > 1000 || strlen(token) > 1000)) {
 		(void)err_set(&first, SPOT_INVALID, "url or token: too long");
@@ -48,7 +48,7 @@ enum spot_rc boot_read(const char *dir, struct boot *ret, struct spot_err *err)
 	(void)json_str(o, "ca_pem", NULL, &first);
 	if (first.rc == SPOT_OK && (orphan_s <= 0 || orphan_s > STATE_SECONDS_MAX)) {
 		(void)err_set(&first, SPOT_INVALID,
-		    "orphan_timeout_s: more than 0 and at most a year is wanted");
+		    "orphan_timeout_s: must be more than 0 and at most a year");
 	}
 	if (first.rc != SPOT_OK) {
 		return err_set(err, SPOT_CONFIG, "%s/boot.json: %s", dir, first.text);
@@ -125,7 +125,7 @@ enum spot_rc session_read(struct agent *a, struct spot_err *err)
 	sample_s = json_i64(o, "sample_s", 15, &first);
 	if (first.rc == SPOT_OK && (sample_s <= 0 || sample_s > STATE_SECONDS_MAX)) {
 		(void)err_set(&first, SPOT_INVALID,
-		    "sample_s: more than 0 and at most a year is wanted");
+		    "sample_s: must be more than 0 and at most a year");
 	}
 	if (first.rc != SPOT_OK || !str_copy(a->node, sizeof(a->node), node)) {
 		return err_set(err, SPOT_INVALID, "session: %s", first.text);

@@ -134,7 +134,7 @@ struct http_call *azure_get(struct agent *a, const char *path, int64_t timeout_u
 struct http_call *azure_metadata_send(struct agent *a, const char *method, const char *path,
     struct str body, int64_t timeout_us, void (*done)(void *agent, const struct http_reply *r));
 
-/* ---- hashes in the replies of object stores (store_hash.c) ----------------------------------------- */
+/* ---- hashes in the replies of object stores (store_hash.c) ----------------------------------- */
 
 #define TOLD_WORDS_MAX 256
 

@@ -78,12 +78,12 @@ static enum spot_rc places_set(struct agent *a, struct job *j, const char *workd
 
 	(void)snprintf(name, sizeof(name), "%s-%" PRId64, j->id, j->epoch);
 	if (workdir[0] != '\0' && strcmp(workdir, ".") != 0 && !path_is_inside(workdir)) {
-		return err_set(err, SPOT_INVALID, "workdir '%.100s': a path below is wanted",
+		return err_set(err, SPOT_INVALID, "workdir '%.100s' must be a relative path",
 		    workdir);
 	}
 	if (!path_is_inside(ckpt)) {
 		return err_set(err, SPOT_INVALID,
-		    "checkpoint.path '%.100s': a path below is wanted", ckpt);
+		    "checkpoint.path '%.100s' must be a relative path", ckpt);
 	}
 	ok = ok && path_join(j->dir, jobs, name) && path_join(work, j->dir, "work");
 	ok = ok &&

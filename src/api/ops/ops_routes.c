@@ -21,7 +21,7 @@ static const struct route rows[] = {
 	    "their cost. `state=gone` lists the ended ones."),
 	ROUTE("POST", "/v1/leaks", ADMIN, post_leak, ROUTE_BODY_SMALL, "", 200, "LeakAsk",
 	    "LeakList",
-	    "Decides about a leak: `end` terminates it now, `keep` protects it from the sweeper."),
+	    "Decides about a leak: the next sweep terminates it (`end`) or leaves it (`keep`)."),
 	ROUTE_CREATE("/v1/doctor", ENGINEER, post_doctor, show_doctor, ROUTE_BODY_SMALL, 202,
 	    "DoctorAsk", "Doctor",
 	    "Requests an examination of providers and of the daemon. Creates nothing at the "

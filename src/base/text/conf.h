@@ -67,9 +67,9 @@ void conf_print(const struct conf_item *items, size_t n, const void *target, boo
     struct sbuf *out);
 /* Returns the value of the key, NULL if absent, and marks the key as asked. */
 const char *conf_section_get(const struct conf_section *s, const char *key);
-/* Returns the first key that nobody asked for, or NULL. *ret_line is its line, *ret_near the nearest
- * word that somebody asked for in vain, or NULL. Leaves out keys with a dot (subnet.ZONE), since a
- * provider asks for them only when it knows their second part. */
+/* Returns the first key that nobody asked for, or NULL. Sets *ret_line to its line, and
+ * *ret_near to the nearest word that somebody asked for in vain, or NULL. Leaves out keys with a
+ * dot (subnet.ZONE), since a provider asks for them only when it knows their second part. */
 const char *conf_section_unasked(const struct conf_section *s, int *ret_line,
     const char **ret_near);
 

@@ -9,7 +9,7 @@
 /* Returns the nearer of best and candidate, and keeps its edit distance in *least. Begin with
  * best = NULL and *least = NEAR_LEAST. A candidate that starts with word is nearest. */
 const char *near_better(const char *word, const char *candidate, const char *best, int *least);
-/* Returns "; did you mean 'X'?" for the end of a message, or "" if best is NULL. It lives in buf. */
+/* Returns "; did you mean 'X'?" for the end of a message, or "" if best is NULL. buf holds it. */
 #define NEAR_HINT_MAX 96
 const char *near_hint(const char *best, char buf[NEAR_HINT_MAX]);
 

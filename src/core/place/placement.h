@@ -29,7 +29,7 @@ struct tight_group {
 	const char *provider, *region, *gpu;
 };
 struct place_market {
-	const struct offer *offers; /* believed (offers_believe), by pool id */
+	const struct offer *offers; /* after offers_believe(), by pool id */
 	size_t offers_n;
 	const struct gang_rest *rests; /* pools that cool down for gangs */
 	size_t rests_n;

@@ -176,7 +176,7 @@ static void setup_fill(const struct place_in *in, const struct place_question *q
 	v->last_pool = SIZE_MAX;
 }
 
-static json_t *plan_json(const struct place_question *q, const struct policy_setup *s,
+static json_t *deadline_plan_json(const struct place_question *q, const struct policy_setup *s,
     const struct policy_view *v, const struct policy_choice *c)
 {
 	static const char *const acts[] = { "?", "wait", "spot", "on_demand" };
@@ -237,7 +237,7 @@ void placement_deadline(const struct place_in *in, struct place_question *q,
 	*ret = (struct policy_choice){ 0 };
 	policy->decide(policy->begin(a, &setup, tracks, tracks_n), &view, ret);
 	ret->why = arena_strdup(in->arena, ret->why != NULL ? ret->why : "");
-	*ret_plan = plan_json(q, &setup, &view, ret);
+	*ret_plan = deadline_plan_json(q, &setup, &view, ret);
 	ret->why = why_words(in->arena, q, ret->why);
 	q->tick_us = setup.tick_us;
 }

@@ -40,7 +40,7 @@ enum place_next placement_begin(const struct place_in *in, const struct job_fact
 	if (p->dear > 0 && p->usable == 0) {
 		ret->act = PLACE_SHORT;
 		ret->kind = "wait";
-		ret->why = "its budget pays for no start where there is room now";
+		ret->why = "its budget pays for no pool with capacity now";
 		return PLACE_DECIDED;
 	}
 	if (quickest != NULL) {

@@ -94,6 +94,7 @@ static const char *place_refusal(const struct offer *o, const struct resource_as
 	return NULL;
 }
 
+/* rank.c:ask_suits has the same rules without words. A change must go into both. */
 const char *offer_refusal(struct arena *a, const struct offer *o, const struct resource_ask *ask)
 {
 	const char *why = place_refusal(o, ask);

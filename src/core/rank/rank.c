@@ -158,7 +158,7 @@ void rank_ctx_init(struct rank_ctx *c, const struct rank_job *job, const struct 
 
 /* ---- does it suit? --------------------------------------------------------------------------- */
 
-/* offer_refusal() without words: ask by ask, names by their memo. */
+/* The rules of offer_refusal() in offer.c without words, for speed. A change must go into both. */
 static bool ask_suits(const struct offer *o, const struct resource_ask *k, uint64_t asked)
 {
 	bool gpu = k->gpus_n == 0;

@@ -1,4 +1,4 @@
-/* Reference tables made from src/core/data at build time. 0 in a figure is a hole. */
+/* Reference tables made from src/core/rank/data at build time. 0 in a figure is a hole. */
 #ifndef CORE_TABLES_H
 #define CORE_TABLES_H
 

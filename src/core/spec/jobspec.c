@@ -423,7 +423,7 @@ static enum spot_rc parse_config(struct jobspec_ctx *x, const struct yaml *y, st
 	static const char *const known[] = { "spotctl", NULL };
 	static const struct spec_unsupported later[] = {
 		{ "hooks", "use config.spotctl.checkpoint.command" },
-		{ "kubernetes", "no such provider" }, { NULL, NULL }
+		{ "kubernetes", "spotd.conf has the settings of Pods" }, { NULL, NULL }
 	};
 	const struct yaml *ours = yaml_get(y, "spotctl");
 	enum spot_rc rc;

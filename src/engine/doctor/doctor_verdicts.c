@@ -12,9 +12,8 @@ static void verdicts_items(struct act *a, const struct q_engine_doctor_verdicts_
 		    w->total);
 	} else {
 		probe_item(a, "false recoveries", SPOT_CHECK_WARN,
-		    "spotctl node show NODE tells what was seen by whom; raise [engine] agent_lost "
-		    "(boot_timeout where "
-		    "machines come late)",
+		    "spotctl node show NODE lists the last reports about it; raise [engine] "
+		    "agent_lost, or boot_timeout if machines come late",
 		    "%" PRId64 " of %" PRId64 " machines given up in 30 days were alive: %s",
 		    w->alive, w->total, w->alive_words);
 	}
@@ -25,9 +24,9 @@ static void verdicts_items(struct act *a, const struct q_engine_doctor_verdicts_
 		    w->total);
 	} else {
 		probe_item(a, "missed losses", SPOT_CHECK_WARN,
-		    "spotctl node show NODE tells what was seen by whom; see whether the provider "
-		    "answered (spotctl doctor "
-		    "PROVIDER), and [engine] watch, agent_lost, loss_bound",
+		    "spotctl node show NODE lists the last reports about it; check that the "
+		    "provider answers (spotctl doctor PROVIDER), and [engine] watch, agent_lost, "
+		    "loss_bound",
 		    "%" PRId64 " of %" PRId64
 		    " machines given up in 30 days were over for too long before: %s",
 		    w->missed, w->total, w->missed_words);

@@ -27,7 +27,7 @@ struct act *probe_new(struct exam *x, const char *provider, const char *region, 
 	return a;
 }
 
-/* Whatever a vendor says goes to people: registered secrets do not. */
+/* People read a vendor's words, so remove registered secrets. */
 static const char *words_clean(struct arena *a, const char *words)
 {
 	char *text = arena_strdup(a, words == NULL ? "" : words);

@@ -3,7 +3,7 @@
  * its life from before it sends the statement, so it stops before others may start. They take the
  * lease when they have watched the same row for a whole lease by their own monotonic clock
  * (engine_lease_take). Nobody compares wall clocks of machines. A process or its machine may pause;
- * the epoch is for that. Whatever the old holder sends later carries an old epoch and changes
+ * the epoch is for that. Later statements of the old holder carry an old epoch and change
  * nothing.
  *
  * A statement may wait behind a slow one on its connection while the database answers others. So a

@@ -104,9 +104,8 @@ void budget_short(struct recon *r, const struct job_facts *f, const struct placi
 	if (need <= f->budget_left) {
 		wait_write(r, f, p,
 		    arena_printf(r->arena,
-			"its budget, of which %s are left, pays for no start where there is room "
-			"now: "
-			"it waits for what is cheaper",
+			"its budget (%s left) pays for no pool with capacity now; it waits for a "
+			"cheaper one",
 			left),
 		    0);
 		return;

@@ -87,7 +87,7 @@ static const struct column narrow_cols[] = { { "", "mark", CELL_TEXT, ALWAYS },
 	{ "LATE", "cell.late", CELL_NUMBER, ALWAYS }, { "USD", "cell.total", CELL_NUMBER, ALWAYS },
 	{ 0 } };
 
-static const struct column spread_cols[] = { { "WHAT IT WILL COST", "what", CELL_TEXT, ALWAYS },
+static const struct column spread_cols[] = { { "COST OF", "what", CELL_TEXT, ALWAYS },
 	{ "FROM POOL", "pool", CELL_TEXT, ALWAYS },
 	{ "EXPECTED", "expected_micros", CELL_USD, ALWAYS },
 	{ "USD P5", "cost_p5_micros", CELL_USD, ALWAYS },
@@ -107,7 +107,7 @@ static const struct column gang_cols[] = { { "TOGETHER ON", "pool", CELL_TEXT, A
 	{ "TOTAL USD", "total_micros", CELL_USD, ALWAYS },
 	{ "NOT NOW", "refused", CELL_TEXT, ALWAYS }, { 0 } };
 
-static const struct column narrow_spread_cols[] = { { "WHAT IT COSTS", "what", CELL_TEXT, ALWAYS },
+static const struct column narrow_spread_cols[] = { { "COST OF", "what", CELL_TEXT, ALWAYS },
 	{ "POOL", "pool", CELL_TEXT, ALWAYS }, { "EXPECTED", "cell.expected", CELL_NUMBER, ALWAYS },
 	{ "P5", "cell.p5", CELL_NUMBER, ALWAYS }, { "P50", "cell.p50", CELL_NUMBER, ALWAYS },
 	{ "P95", "cell.p95", CELL_NUMBER, ALWAYS },

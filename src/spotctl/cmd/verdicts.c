@@ -1,4 +1,4 @@
-/* Verdicts about machines, each with what was seen by whom, in words: job show --why and node show.
+/* Verdicts about machines, each with the reports behind it, in words: job show --why and node show.
  * All times are before the verdict. */
 #include "base/base.h"
 #include "base/text/sbuf.h"

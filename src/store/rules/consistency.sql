@@ -4,7 +4,7 @@
 
 -- rule: nodes that serve have a machine that is there
 -- name: machines
--- fix: spotctl node show NODE tells what was seen; spotctl node terminate NODE ends it, and its
+-- fix: spotctl node show NODE lists the last reports; spotctl node terminate NODE ends it, and its
 --	job goes on elsewhere
 --
 -- A serving machine has its provider's ref, and its provider does not report it gone.

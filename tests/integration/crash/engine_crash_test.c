@@ -1,6 +1,6 @@
 /*
  * The engine is killed at random turns during the whole story: sold-out pools, lost replies, a
- * notice, a lost node, on-demand and back. Whatever the moment: no launch twice, nothing left over,
+ * notice, a lost node, on-demand and back. At every moment: no launch twice, nothing left over,
  * the job finishes, and every microsecond of every node is billed once. Seeds are fixed so that a
  * failure can be repeated; an argument runs one seed.
  */

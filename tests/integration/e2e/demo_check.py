@@ -13,7 +13,7 @@ CALM_S = 0.05  # a sleeping process wakes within that on a machine that has time
 
 
 def tell_story(cmd):
-    """Its output. Whatever ends us ends the story by a signal that it cleans up after."""
+    """Returns its output and exit code. A signal that ends us also ends the story, which then cleans up."""
     story = subprocess.Popen(cmd, stdout=subprocess.PIPE, text=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:

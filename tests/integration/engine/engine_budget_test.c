@@ -144,8 +144,8 @@ static void test_the_only_machine_is_not_taken_if_the_budget_cannot_pay_it(void 
 	world_start(w);
 	job_with(w, "{}", "1000000");
 	world_until(w, LIMIT,
-	    "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%%pays for no start "
-	    "where there is room%%'");
+	    "SELECT count(*) FROM job WHERE state = 'QUEUED' AND why LIKE '%%pays for no pool "
+	    "with capacity%%'");
 	assert_int_equal(world_int(w,
 			     "SELECT (inputs->>'too_dear')::int8 FROM decision WHERE kind = 'wait' "
 			     "ORDER BY id DESC LIMIT 1"),

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 
 /*
- * Damages replies of the golden exchanges at random. Whatever comes back, a verb ends in a verdict,
+ * Damages replies of the golden exchanges at random. After any reply a verb ends in a verdict,
  * in bounds (the sanitizer build watches), with words and without secrets. Seeded: a failure names
  * its seed.
  */

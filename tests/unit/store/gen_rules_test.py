@@ -54,7 +54,7 @@ class RulesTest(unittest.TestCase):
                             ("-- rule: r\n-- rule: q\nSELECT id, words\n", "x.sql:1: a rule has one query"),
                             ("-- rule: r\n-- name: n\nSELECT id, words\n", "both 'name' and 'fix'"),
                             ("-- rule: r\nSELECT id, words; SELECT 2\n", "one query"),
-                            ("-- rule: r\nSELECT id, words\n-- rule: r\nSELECT id, words\n", "'r' is there twice")):
+                            ("-- rule: r\nSELECT id, words\n-- rule: r\nSELECT id, words\n", "'r' is given twice")):
             with self.assertRaises(gen_rules.Bad) as e:
                 self.read(text)
             self.assertIn(words, str(e.exception))

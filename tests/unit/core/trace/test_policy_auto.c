@@ -321,7 +321,7 @@ static void same_steps(const struct trace_run *a, const struct trace_run *b, siz
 	}
 }
 
-/* Whatever spot saves in changeovers: on demand, which nobody takes back, is not dearer. */
+/* The policy takes spot only below the price of on demand, which is never reclaimed. */
 static void no_spot_at_the_price_of_on_demand(const struct trace_case *c,
     const struct trace_run *run)
 {

@@ -197,12 +197,12 @@ static void a_missing_link_is_fetched_from_the_vendors_place_only(void **state)
 	assert_int_equal(proof_verify(&d, &a, script, 4), SPOT_DONE);
 	/* something else is there: no second errand */
 	script[1] = (struct drive_try){ .status = 200, .reply = cert_pem(d.arena, w->other.cert) };
-	failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, "nobody trusted");
+	failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, "no chain to a trusted");
 	script[1] = (struct drive_try){ .status = 404 };
 	failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, NULL);
 	/* a stranger's address is not visited */
 	a = verify_args(proof_make(d.arena, &w->other, NULL, GOOD_DATA));
-	failed_with(&d, proof_verify(&d, &a, script, 1), SPOT_DENIED, "nobody trusted");
+	failed_with(&d, proof_verify(&d, &a, script, 1), SPOT_DENIED, "no chain to a trusted");
 	drive_fini(&d);
 }
 
@@ -299,7 +299,7 @@ static void the_wrong_signer_or_the_wrong_machine_is_refused(void **state)
 		.status = 200,
 		.reply = cert_pem(d.arena, w->issuer.cert) };
 	a = verify_args(proof_make(d.arena, &w->signer, w->issuer.cert, GOOD_DATA));
-	failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, "nobody trusted");
+	failed_with(&d, proof_verify(&d, &a, script, 2), SPOT_DENIED, "no chain to a trusted");
 	script[0].reply = "nothing here";
 	failed_with(&d, proof_verify(&d, &a, script, 1), SPOT_CONFIG, "attested_ca_file");
 	script[0] = (struct drive_try){ .read = CA_FILE, .status = 404 };
@@ -319,7 +319,7 @@ static void without_a_setting_the_vendors_roots_decide(void **state)
 		.url = ISSUER_URL,
 		.status = 200,
 		.reply = cert_pem(d.arena, w->issuer.cert) };
-	failed_with(&d, proof_verify(&d, &a, &issuer, 1), SPOT_DENIED, "nobody trusted");
+	failed_with(&d, proof_verify(&d, &a, &issuer, 1), SPOT_DENIED, "no chain to a trusted");
 	drive_fini(&d);
 }
 
