@@ -19,7 +19,7 @@
  * the cloud. The engine's budget_look_us (engine/engine.h) comes on top. */
 #define BUDGET_END_US (130 * SPOT_US_PER_S)
 /* A start that leaves no time to work is money thrown away. */
-#define BUDGET_WORK_US (300 * SPOT_US_PER_S)
+#define BUDGET_WORK_US INT64_C(300000000)
 
 /* Returns the budget that a start needs: the machines' start, BUDGET_WORK_US of work, a save and
  * the machines' end. Parameter price_micros is their total price per hour. They are ready after

@@ -88,7 +88,7 @@ void defer_decide(struct arena *a, const struct defer_in *in, const struct defer
 {
 	int64_t first = MAX(in->now_us, in->not_before_us), latest = latest_start(in, p, first);
 	/* A run of many days sees every hour alike, so longer runs count as a week. */
-	int64_t run = MIN(in->run_us, 7 * 24 * SPOT_US_PER_HOUR);
+	int64_t run = MIN(in->run_us, SPOT_US_PER_HOUR * 24 * 7);
 	double factor[DEFER_HOURS], now_cost, best;
 	char at[TIME_TEXT_MAX];
 

@@ -76,9 +76,10 @@ struct policy_dp *policy_dp_new(struct arena *a, const struct policy_setup *s)
 	d->keep = WINDOW_STEPS;
 	d->top = -1;
 	for (int i = 0; i < HELD; i++) {
-		d->value[i] = arena_array(a, (size_t)(POLICY_FEATS * d->row), sizeof(float));
-		d->drift[i] = arena_array(a, (size_t)(POLICY_FEATS * d->row), sizeof(float));
-		d->turn[i] = arena_array(a, (size_t)(2 * POLICY_FADES * d->row), sizeof(float));
+		d->value[i] = arena_array(a, POLICY_FEATS * (size_t)d->row, sizeof(float));
+		d->drift[i] = arena_array(a, POLICY_FEATS * (size_t)d->row, sizeof(float));
+		d->turn[i] =
+		    arena_array(a, (size_t)2 * POLICY_FADES * (size_t)d->row, sizeof(float));
 	}
 	d->expect =
 	    arena_array(a, (size_t)(d->keep * HELD * POLICY_FEATS) * (size_t)d->row, sizeof(float));

@@ -79,10 +79,10 @@ struct policy_joint *policy_joint_new(struct arena *a, const struct policy_setup
 	d->keep = WINDOW_STEPS;
 	d->top = -1;
 	for (int i = 0; i < d->held; i++) {
-		d->value[i] = arena_array(a, (size_t)(d->states * d->row), sizeof(float));
+		d->value[i] = arena_array(a, (size_t)d->states * (size_t)d->row, sizeof(float));
 	}
 	for (int i = 0; i < 2; i++) {
-		d->half[i] = arena_array(a, (size_t)(d->states * d->row), sizeof(float));
+		d->half[i] = arena_array(a, (size_t)d->states * (size_t)d->row, sizeof(float));
 	}
 	d->expect =
 	    arena_array(a, (size_t)(d->keep * d->held * d->states) * (size_t)d->row, sizeof(float));

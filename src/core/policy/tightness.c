@@ -9,7 +9,7 @@
 #define PRICE_FULL 0.5
 
 static const char *const names[] = { [SUPPLY_STATE_NONE] = "?",
-#define X(n, wire) [SUPPLY_##n] = wire,
+#define X(n, wire) [SUPPLY_##n] = (wire),
 	SUPPLY_STATE_LIST(X)
 #undef X
 };

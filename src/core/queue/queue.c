@@ -12,7 +12,7 @@ void schedule_policy_default(struct schedule_policy *p)
 		.age_max = 100,
 		.preempt_gap = 100,
 		.preempt_hold_us = SPOT_US_PER_HOUR,
-		.share_half_life_us = 7 * 24 * SPOT_US_PER_HOUR };
+		.share_half_life_us = SPOT_US_PER_HOUR * 24 * 7 };
 }
 
 int32_t schedule_effective(const struct schedule_policy *p, int32_t priority, int64_t queued_us,

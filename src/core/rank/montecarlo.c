@@ -231,15 +231,15 @@ static double egress_cost(const struct place *x, bool first, double saves)
  * notice in time. */
 static void run_reclaimed(struct play *p, struct run *r, struct place *x, double ran)
 {
-	double worked = fmax(ran - x->t.start_h, 0), whole = x->t.work_h + x->t.overhead_h,
-	       lost = 0;
+	double worked = fmax(ran - x->t.start_h, 0), whole = x->t.work_h + x->t.overhead_h;
 
 	r->interruptions++;
 	if (!p->checkpoints) {
-		lost = worked;
 		r->lost_h += worked;
 		r->done = 0;
 	} else {
+		double lost = 0;
+
 		if (rng_unit(&p->rng) >= x->t.notice_saves) {
 			double most = x->t.interval_s > 0
 			    ? x->t.interval_s / 3600.0

@@ -28,7 +28,7 @@ void rank_policy_default(struct rank_policy *p)
 		.default_work_s = 3600,
 		.notice_saves = 0.9,
 		.refused_s = 60,
-		.price_reversion_s = 90 * 86400,
+		.price_reversion_s = INT64_C(90) * 86400,
 		.age_half_life_h = 336,
 		.odds_half_life_h = 8,
 		.recent_half_life_h = 8,
@@ -418,7 +418,8 @@ static void pass_order(struct arena *a, struct pass *p, struct ranking *ret)
 	ret->scores = arena_array_raw(a, n + 1, sizeof(*ret->scores));
 	ret->usable = n;
 	for (size_t i = 0; i < n; i++) {
-		const char *next = (const char *)raw_at(p, &keys[MIN(i + 2 * AHEAD, n - 1)]);
+		const char *next =
+		    (const char *)raw_at(p, &keys[MIN(i + (size_t)2 * AHEAD, n - 1)]);
 
 		__builtin_prefetch(next);
 		__builtin_prefetch(next + 64);
@@ -454,6 +455,7 @@ void rank_run(struct arena *a, const struct offer *offers, size_t n, const struc
 
 	rank_ctx_init(c, job, p, now_us);
 	*ret = (struct ranking){ .ctx = c };
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 	pass.raw = arena_array(a, n / SCORES_EACH + 1, sizeof(*pass.raw));
 	pass.keys = arena_array_raw(a, n + 1, sizeof(*pass.keys));
 	/* A read of the market comes by pool id. */

@@ -133,6 +133,24 @@ double gpu_speed(const struct rank_job *job, const char *gpu, double *ret_measur
 	return (table * TABLE_WEIGHT_H + steps / rate) / (TABLE_WEIGHT_H + hours);
 }
 
+/* A line is "GPU milli steps hours". The name stays in the line. */
+static bool rate_parse(char *line, struct gpu_rate *ret)
+{
+	char *milli = line + strcspn(line, " "), *steps, *hours, *end;
+	long m;
+
+	if (milli == line || *milli == '\0') {
+		return false;
+	}
+	*milli++ = '\0';
+	m = strtol(milli, &steps, 10);
+	ret->gpu = line;
+	ret->gpu_milli = (int32_t)m;
+	ret->steps = strtod(steps, &hours);
+	ret->hours = strtod(hours, &end);
+	return steps != milli && hours != steps && end != hours && m >= 0 && m <= INT32_MAX;
+}
+
 size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate **ret)
 {
 	struct gpu_rate *list = NULL;
@@ -142,12 +160,9 @@ size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate 
 		const char *end = strchr(text, '\n');
 		char *line =
 		    arena_strndup(a, text, end != NULL ? (size_t)(end - text) : strlen(text));
-		struct gpu_rate r = { .gpu = line };
-		int at = 0;
+		struct gpu_rate r;
 
-		if (sscanf(line, "%*s%n %" SCNd32 " %lf %lf", &at, &r.gpu_milli, &r.steps,
-			&r.hours) == 3) {
-			line[at] = '\0';
+		if (rate_parse(line, &r)) {
 			list = arena_grow(a, list, n, &cap, sizeof(*list));
 			list[n++] = r;
 		}
@@ -160,11 +175,13 @@ size_t gpu_rates_parse(struct arena *a, const char *text, const struct gpu_rate 
 int64_t rank_work_left_s(const struct rank_job *job, int64_t steps_left, int64_t declared_s)
 {
 	const struct gpu_ask *ref = reference_gpu(job->spec);
-	double hours = 0,
-	       rate = ref != NULL && steps_left > 0 ? reference_rate(job, ref, &hours) : 0;
-	double measured_s;
+	double hours = 0, rate, measured_s;
 
-	if (rate <= 0 || ref->milli <= 0) {
+	if (ref == NULL || steps_left <= 0 || ref->milli <= 0) {
+		return declared_s;
+	}
+	rate = reference_rate(job, ref, &hours);
+	if (rate <= 0) {
 		return declared_s;
 	}
 	measured_s = (double)steps_left / (rate * ref->milli / 1000.0) * 3600.0;

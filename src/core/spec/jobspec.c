@@ -12,14 +12,14 @@
 #include <ctype.h>
 
 #define ENVS_MAX 512
-#define SCRIPT_MAX (256 * 1024)
+#define SCRIPT_MAX 262144
 #define NAME_MAX_LEN 60
 /* Linux limits one NAME=VALUE to MAX_ARG_STRLEN (with pages of 4 KiB, the NUL included). It limits
  * all variables and arguments together to a quarter of the stack, 2 MiB. Half of that stays for the
  * job's own programs and the agent. */
-#define ENV_MAX (128 * 1024)
-#define ENVS_BYTES_MAX (1024 * 1024)
-#define SAVE_MAX_S (30 * 86400) /* src/agent/proc/start.c accepts no longer times */
+#define ENV_MAX 131072
+#define ENVS_BYTES_MAX 1048576
+#define SAVE_MAX_S 2592000 /* 30 days: src/agent/proc/start.c accepts no longer times */
 #define SAVED_MAX (SPOT_AGENT_FILES_MAX * SPOT_AGENT_CHUNK_BYTES)
 
 void jobspec_warn(struct jobspec_ctx *x, const struct yaml *at, const char *text)
@@ -91,7 +91,7 @@ static enum spot_rc save_seconds(const struct yaml *y, int64_t *ret, struct spot
 {
 	enum spot_rc rc = spec_seconds(y, ret, err);
 
-	if (rc == SPOT_OK && *ret > SAVE_MAX_S) {
+	if (rc == SPOT_OK && y != NULL && *ret > SAVE_MAX_S) {
 		return yaml_fail(y, err, "checkpoint.%s: at most %d days", y->key,
 		    SAVE_MAX_S / 86400);
 	}

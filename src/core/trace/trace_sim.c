@@ -53,14 +53,17 @@ static size_t ticks_shortest(const struct trace *supply, const struct trace *con
 {
 	size_t ticks = SIZE_MAX;
 
+	assert(supply != NULL);
 	for (size_t i = 0; i < 2 * n; i++) {
 		const struct trace *t = i % 2 == 0 ? &supply[i / 2]
 		    : prices != NULL               ? prices[i / 2]
 						   : NULL;
-		size_t own = t != NULL
-		    ? (size_t)ticks_up((int64_t)t->n * t->gap_us, supply[0].gap_us)
-		    : SIZE_MAX;
+		size_t own;
 
+		if (t == NULL) {
+			continue;
+		}
+		own = (size_t)ticks_up((int64_t)t->n * t->gap_us, supply[0].gap_us);
 		*ret_name = own < ticks ? t->name : *ret_name;
 		ticks = MIN(ticks, own);
 	}
