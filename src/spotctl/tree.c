@@ -143,7 +143,7 @@ static const struct ctl_opt doctor_opts[] = {
 	    "check that jobs, nodes, checkpoints and money agree, and that the store has the "
 	    "checkpoints; checks only this unless providers are named",
 	    NULL },
-	{ "all", 'a', NULL, "on a terminal also checks that are ok", NULL },
+	{ "all", 'a', NULL, "show the checks that are ok on a terminal, too", NULL },
 	{ "timeout", 0, "SECONDS", "time to wait for the outcome (default 60)", NULL }, END
 };
 
