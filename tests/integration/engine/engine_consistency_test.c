@@ -12,6 +12,10 @@
 #define MARGIN_US 60000000
 /* A minute before the end of lived; the tests' grace is none, or an hour. */
 #define AGO "ago()"
+/* A line that has time and counts. */
+#define LINE_THAT_COUNTS \
+	"SELECT min(l.id) FROM ledger l WHERE l.reverses IS NULL AND l.to_us > l.from_us " \
+	"AND NOT EXISTS (SELECT FROM ledger r WHERE r.reverses = l.id)"
 #define NODE \
 	"INSERT INTO node (pool_id, token, name, price_micros, created_us, launched_us, " \
 	"billed_to_us, state_us, ref, state, job_id, " \
@@ -26,7 +30,7 @@
 	"queued_us, state_us, state) " \
 	"SELECT 'odd', '', '', '', '', '{}', '', a, a, a, "
 #define FROM_AGO " FROM (SELECT " AGO " AS a) x"
-#define A_LINE " FROM ledger WHERE id = (SELECT min(id) FROM ledger WHERE reverses IS NULL)"
+#define A_LINE " FROM ledger WHERE id = a_line()"
 #define REVERSAL LINE "from_us, to_us, price_micros, price_observed_us, -amount_micros, id" A_LINE
 
 struct rule {
@@ -132,6 +136,9 @@ static void story_run(struct world *w)
 	world_kill(w);
 	world_sql(w, "CREATE FUNCTION ago() RETURNS int8 LANGUAGE sql AS 'SELECT %" PRId64 "'",
 	    now_us() - 60 * SPOT_US_PER_S);
+	world_sql(w,
+	    "CREATE FUNCTION a_line() RETURNS int8 LANGUAGE sql AS 'SELECT %" PRId64 "::int8'",
+	    world_int(w, LINE_THAT_COUNTS));
 }
 
 static void test_a_world_with_a_move_and_a_loss_keeps_every_invariant(void **state)
