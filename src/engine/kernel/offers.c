@@ -109,6 +109,7 @@ void offers_mark_busy(struct engine *e, const struct offer *offer)
 	struct offers *o = &e->offers;
 	struct arena *a = o->market->arena;
 
+	o->version++;
 	o->busy = arena_grow(a, o->busy, o->busy_n, &o->busy_cap, sizeof(*o->busy));
 	o->busy[o->busy_n++] = gang_place(a, offer);
 }
@@ -120,6 +121,7 @@ static void offers_read(struct step *s)
 	struct arena *a = arena_new(0);
 
 	market_new(s->r->e, a);
+	o->version++;
 	o->n = offers_rows(&s->req, a, &o->list);
 	gangs_keep(o, a, w);
 	o->hazards = hazard_model_build(a, o->list, o->n, &s->r->e->conf.rank, engine_now(s->r->e));
@@ -193,6 +195,7 @@ void offers_count(struct engine *e, const struct offer *o, int64_t nodes)
 	if (!o->has_quota) {
 		return;
 	}
+	e->offers.version++;
 	for (size_t i = 0; i < e->offers.n; i++) {
 		struct offer *x = &e->offers.list[i];
 
