@@ -22,6 +22,9 @@ void areq_end(struct areq *q)
 {
 	areq_unwatch(q);
 	pg_req_fini(&q->pg);
+	market_unwant(&q->want, q->api->market);
+	market_drop(q->snap);
+	q->snap = NULL;
 	json_decref(q->doc);
 	q->doc = NULL;
 	if (q->prev) {

@@ -16,6 +16,7 @@
 #include "base/text/str.h"
 #include "api/api.h"
 #include "io/httpd/httpd.h"
+#include "store/market/market.h"
 #include "store/q.h"
 
 struct areq;
@@ -108,6 +109,8 @@ struct areq {
 	int64_t id; /* of the first {noun} in the path */
 	struct who who;
 	struct pg_req pg;
+	struct market_want want; /* areq_market */
+	struct market_snap *snap; /* the request's */
 	void (*then)(struct areq *q);
 	/* optional: handles the failure of the statement and returns true */
 	bool (*failed)(struct areq *q);
@@ -143,6 +146,9 @@ bool areq_loopback(const struct areq *q);
 void areq_sql_begin(struct areq *q, void (*next)(struct areq *));
 void areq_sql_done(struct op *op);
 struct pg *areq_pg(struct areq *q);
+/* Calls next with the market in q->snap, which the request keeps until its end. It is at most
+ * conf.market_age_us old, so next may run at once. A failed read is replied to. */
+void areq_market(struct areq *q, void (*next)(struct areq *q));
 
 /* ---- held requests (wait.c, hold.c) ---------------------------------------------------------- */
 
@@ -235,6 +241,7 @@ struct api {
 	struct arena *arena;
 	struct api_conf conf;
 	struct routes routes;
+	struct market *market;
 	struct httpd *httpd;
 	struct pg_listen listen;
 	struct areq *reqs;

@@ -127,7 +127,8 @@ static void api_up(struct broker *b)
 		.store_provider = b->conf.store_provider,
 		.store_region = b->conf.store_region,
 		.classes = b->conf.classes,
-		.orphan_timeout_us = orphan_timeout_us() };
+		.orphan_timeout_us = orphan_timeout_us(),
+		.market_age_us = 1 };
 
 	if (api_new(b->loop, b->pg, &conf, &b->api, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);
