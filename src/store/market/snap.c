@@ -145,8 +145,7 @@ void market_count(struct market_snap *s, const struct offer *o, int64_t machines
 		struct offer *x = &s->offers[i];
 
 		if (x->has_quota && x->market == o->market && name_same(x->provider, o->provider) &&
-		    name_same(x->region, o->region) &&
-		    name_same(x->quota_class, o->quota_class)) {
+		    name_same(x->region, o->region) && name_same(x->quota_class, o->quota_class)) {
 			x->quota_used += took;
 		}
 	}
