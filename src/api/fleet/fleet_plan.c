@@ -26,7 +26,7 @@ static void fleet_planned(struct areq *q)
 	struct fleet_plan plan;
 	json_t *doc;
 
-	plan_market(q, p->gpus, p->gpus_n, &market);
+	plan_market(q->arena, q->snap, p->gpus, p->gpus_n, &market);
 	ask.hazards = q->snap->hazards;
 	placement_fleet(&in, &p->job, &scores, &ask.scores_n);
 	ask.scores = scores;

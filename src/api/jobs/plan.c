@@ -1,7 +1,7 @@
 /* POST /v1/plan: the rows that the engine places jobs from are read here, core/place/placement.h
  * decides as it does for the engine. Submitting a job and the backtest share the first half. */
 #include "base/base.h"
-#include "api/jobs/plan.h"
+#include "api/jobs/answer.h"
 #include "api/jobs/jobs_priv.h"
 #include "base/text/str.h"
 #include "core/policy/tightness.h"
@@ -28,8 +28,15 @@ struct score plan_whole(const struct planned *p, const struct score *s)
 
 const struct score *plan_best(const struct planned *p, enum spot_market m)
 {
-	const struct score *s = placement_best(&p->in, &p->facts, &p->all, m);
+	const struct score *s;
 
+	if (p->answer != NULL && p->facts.deadline_us == 0) { /* the first of each market */
+		return m == SPOT_MARKET_SPOT     ? p->all.spot
+		    : m == SPOT_MARKET_ON_DEMAND ? p->all.on_demand
+		    : p->all.ranking.usable > 0  ? &p->all.ranking.scores[0]
+						 : NULL;
+	}
+	s = placement_best(&p->in, &p->facts, &p->all, m);
 	return s != NULL ? plan_score_of(p, s->offer) : NULL;
 }
 
@@ -43,6 +50,9 @@ const struct score *plan_cheapest_listed(const struct planned *p)
 {
 	const struct score *best = NULL;
 
+	if (p->answer != NULL) {
+		return p->answer->cheapest;
+	}
 	for (size_t i = 0; i < p->all.ranking.usable; i++) {
 		const struct score *s = &p->all.ranking.scores[i];
 
@@ -56,10 +66,9 @@ const struct score *plan_cheapest_listed(const struct planned *p)
 /* ---- the ranking ----------------------------------------------------------------------------- */
 
 /* Of the whole market, from which the hazards were learned, the pools of these GPUs. */
-static void market_narrow(struct areq *q, const char *const *gpus, size_t n,
-    struct place_market *ret)
+static void market_narrow(struct arena *a, const struct market_snap *m, const char *const *gpus,
+    size_t n, struct place_market *ret)
 {
-	const struct market_snap *m = q->snap;
 	struct offer *kept = NULL;
 	const char *before = NULL;
 	size_t cap = 0;
@@ -77,24 +86,23 @@ static void market_narrow(struct areq *q, const char *const *gpus, size_t n,
 			before = gpu;
 		}
 		if (asked) {
-			kept = arena_grow(q->arena, kept, ret->offers_n, &cap, sizeof(*kept));
+			kept = arena_grow(a, kept, ret->offers_n, &cap, sizeof(*kept));
 			kept[ret->offers_n++] = m->offers[i];
 		}
 	}
 	ret->offers = kept;
 }
 
-void plan_market(struct areq *q, const char *const *gpus, size_t n, struct place_market *ret)
+void plan_market(struct arena *a, const struct market_snap *m, const char *const *gpus, size_t n,
+    struct place_market *ret)
 {
-	const struct market_snap *m = q->snap;
-
-	ret->offers = m->offers;
-	ret->offers_n = m->n;
-	ret->sellers = m->sellers;
-	ret->sellers_n = m->sellers_n;
-	ret->sellers_known = m->sellers_known;
+	*ret = (struct place_market){ .offers = m->offers,
+		.offers_n = m->n,
+		.sellers = m->sellers,
+		.sellers_n = m->sellers_n,
+		.sellers_known = m->sellers_known };
 	if (n > 0) {
-		market_narrow(q, gpus, n, ret);
+		market_narrow(a, m, gpus, n, ret);
 	}
 }
 
@@ -114,12 +122,24 @@ static void facts_fill(struct areq *q, struct planned *p)
 	f->budget_micros = f->budget_left = s->budget_micros;
 }
 
-static void plan_rank(struct areq *q)
+static void plan_ranked(struct areq *q)
+{
+	struct planned *p = q->own;
+
+	p->in = (struct place_in){ .arena = q->arena,
+		.market = &p->market,
+		.policy = &p->policy,
+		.now_us = p->begin_us };
+	p->within_h = placement_within_h(&p->in, &p->facts);
+	plan_warnings(q, p);
+	p->next(q, p);
+}
+
+static void gang_plan(struct areq *q)
 {
 	struct planned *p = q->own;
 	bool has_budget = p->facts.has_budget;
 
-	p->begin_us = MAX(q->now_us, p->spec->start_after_us);
 	p->in = (struct place_in){ .arena = q->arena,
 		.market = &p->market,
 		.policy = &p->policy,
@@ -131,9 +151,7 @@ static void plan_rank(struct areq *q)
 	if (has_budget) {
 		placement_rank(&p->in, &p->facts, p->spec, &p->placing);
 	}
-	p->within_h = placement_within_h(&p->in, &p->facts);
-	plan_warnings(q, p);
-	p->next(q, p);
+	plan_ranked(q);
 }
 
 /* Pools that cool down for gangs, and places where one is being acquired. */
@@ -155,7 +173,7 @@ static void gangs_read(struct areq *q)
 			busy[p->market.busy_n++] = rows[i].place;
 		}
 	}
-	plan_rank(q);
+	gang_plan(q);
 }
 
 static void market_read(struct areq *q)
@@ -167,7 +185,12 @@ static void market_read(struct areq *q)
 
 	p->hazards = q->snap->hazards;
 	p->market_known = q->snap->known;
-	plan_market(q, gpus, gpus_n, &p->market);
+	p->begin_us = MAX(q->now_us, p->spec->start_after_us);
+	if (p->spec->num_nodes > 1) {
+		plan_market(q->arena, q->snap, gpus, gpus_n, &p->market);
+	} else {
+		p->answer = answer_take(q, p, gpus, gpus_n);
+	}
 	if (class_types_check(q->arena, class_get(&q->api->conf.classes, p->spec->class), p->spec,
 		p->market.offers, p->market.offers_n, &err) != SPOT_OK) {
 		areq_problem(q, 400, &err, NULL);
@@ -177,7 +200,7 @@ static void market_read(struct areq *q)
 		SQL(q, engine_gang_market, gangs_read, .at_us = q->now_us);
 		return;
 	}
-	plan_rank(q);
+	plan_ranked(q);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

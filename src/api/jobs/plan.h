@@ -8,6 +8,7 @@
 #include "core/place/placement.h"
 #include "core/spec/jobspec.h"
 
+struct answer;
 struct planned {
 	struct job_spec *spec;
 	const char **warnings;
@@ -20,6 +21,7 @@ struct planned {
 	struct placing all;
 	struct placing placing; /* the engine would decide from this */
 	const struct hazard_model *hazards;
+	const struct answer *answer; /* the ranking's; NULL: of several nodes */
 	int64_t seed; /* of the distribution */
 	int64_t begin_us; /* now, or start_after */
 	/* from then to the deadline, less a start in reserve; HUGE_VAL: none */
@@ -64,8 +66,9 @@ json_t *plan_json(struct areq *q, struct planned *p);
 
 /* For what ranks something else than a job, too (fleet_plan.c). */
 size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret);
-/* Fills the offers and sellers from q->snap: the pools of these GPUs (plan_gpus_asked; none =
+/* Fills ret with the snapshot's sellers and its pools of these GPUs (plan_gpus_asked; none =
  * all). */
-void plan_market(struct areq *q, const char *const *gpus, size_t n, struct place_market *ret);
+void plan_market(struct arena *a, const struct market_snap *m, const char *const *gpus, size_t n,
+    struct place_market *ret);
 
 #endif

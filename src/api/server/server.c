@@ -139,6 +139,13 @@ enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *co
 	return SPOT_OK;
 }
 
+void api_own(struct api *api, struct api_part *part, void (*fini)(struct api_part *))
+{
+	part->fini = fini;
+	part->next = api->parts;
+	api->parts = part;
+}
+
 static void api_release(void *p)
 {
 	struct api *api = p;
@@ -148,12 +155,17 @@ static void api_release(void *p)
 
 void api_free(struct api *api)
 {
+	struct api_part *part;
 	struct areq *q;
 
 	if (!api) {
 		return;
 	}
 	hub_free(api->hub);
+	while ((part = api->parts)) {
+		api->parts = part->next;
+		part->fini(part);
+	}
 	/* Requests whose statement is under way: forget both, close the connection. */
 	while ((q = api->reqs)) {
 		struct httpd_req *r = q->http;
