@@ -108,16 +108,11 @@ static struct kept *kept_find(struct answers *all, struct areq *q, uint64_t hash
 }
 
 /* The end of a cooldown makes a pool usable. */
-static int64_t kept_until(const struct place_market *m, const struct job_facts *f, int64_t now_us)
+static int64_t kept_until(const struct market_snap *m, const struct job_facts *f, int64_t now_us)
 {
 	int64_t until = now_us + (f->deadline_us != 0 ? LIFE_DEADLINE_US : LIFE_US);
 
-	for (size_t i = 0; i < m->offers_n; i++) {
-		if (m->offers[i].cool_until_us > now_us) {
-			until = MIN(until, m->offers[i].cool_until_us);
-		}
-	}
-	return until;
+	return MIN(until, market_cool_end(m, now_us));
 }
 
 static const struct score *score_cheapest(const struct ranking *r)
@@ -166,7 +161,7 @@ static void answer_make(struct kept *k, struct areq *q, const struct planned *p,
 	}
 	w->cheapest = score_cheapest(&w->all.ranking);
 	w->never = w->all.ranking.usable > 0 ? NULL : placement_never(&in, spec);
-	k->until_us = kept_until(&w->market, &p->facts, q->now_us);
+	k->until_us = kept_until(q->snap, &p->facts, q->now_us);
 }
 
 static struct kept *kept_new(struct answers *all, struct areq *q, const struct planned *p,

@@ -1,6 +1,6 @@
 /*
- * Remembers the ranking of each distinct ask until the market moves. Jobs whose files differ only in
- * names, commands and variables share one. An answer keeps its snapshot of the market and lives
+ * Remembers the ranking of each distinct ask until the market moves. Jobs whose files differ only
+ * in names, commands and variables share one. An answer keeps its snapshot of the market, and lives
  * while a request holds it.
  */
 #ifndef API_ANSWER_H
@@ -16,7 +16,7 @@ struct answer {
 	const char *never; /* placement_never */
 };
 
-/* Fills p's market, facts and rankings for its ask from q->snap, at once if they are remembered. The
+/* Fills the market, facts and rankings of p from q->snap, at once if they are remembered. The
  * request holds them until its end. */
 const struct answer *answer_take(struct areq *q, struct planned *p, const char *const *gpus,
     size_t gpus_n);

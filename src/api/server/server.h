@@ -240,7 +240,7 @@ struct seen { /* heartbeats and progress that are not written yet */
 struct stream_hub;
 struct answers;
 
-/* What a noun keeps in the server. The server ends it before its requests. */
+/* A noun keeps it in the server. The server ends it before its requests. */
 struct api_part {
 	struct api_part *next;
 	void (*fini)(struct api_part *part);

@@ -132,6 +132,7 @@ struct offers {
 	int64_t
 	    version; /* another number whenever the list, a quota or a hazard may have changed */
 	int64_t read_us; /* mono; 0 = never */
+	int64_t taken_us; /* wall: when the snapshot was last found to stand */
 	int64_t stale_us; /* mono: a read sent before this is not good enough */
 	/* statements under way that write nodes or refusals: no read is good enough */
 	int wanting;

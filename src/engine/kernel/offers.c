@@ -32,6 +32,11 @@ void offers_reload(struct engine *e)
 	offers_invalidate(e);
 }
 
+int64_t engine_market_mended(const struct engine *e)
+{
+	return market_stats(e->offers.market).mended;
+}
+
 void offers_invalidate(struct engine *e)
 {
 	e->offers.read_us = 0;
@@ -113,19 +118,23 @@ static void gangs_keep(struct offers *o, struct arena *a, const struct wait *w)
 	}
 }
 
-/* Takes the snapshot over. An unchanged one keeps the version, so that rankings stay known. */
+/* Takes the snapshot over. An unchanged one keeps the version until a cooldown ends, so that
+ * rankings stay known. */
 static void held_new(struct engine *e, struct market_snap *snap, const struct wait *w)
 {
 	struct offers *o = &e->offers;
 	struct offers_held *h = calloc(1, sizeof(*h));
+	int64_t now = engine_now(e);
 
 	if (h == NULL) {
 		abort();
 	}
 	*h = (struct offers_held){ .snap = snap, .arena = arena_new(0), .holds = 1 };
-	if (o->held == NULL || o->held->snap != snap || o->rests_n + o->busy_n + w->gangs_n > 0) {
+	if (o->held == NULL || o->held->snap != snap || o->rests_n + o->busy_n + w->gangs_n > 0 ||
+	    market_cool_end(snap, o->taken_us) <= now) {
 		o->version++;
 	}
+	o->taken_us = now;
 	gangs_keep(o, h->arena, w);
 	held_let_go(o->held);
 	o->held = h;

@@ -6,6 +6,7 @@
 
 #define RECORD_DAYS 30
 #define WORK_BYTES_MAX ((size_t)1 << 30)
+#define FIRST_US SPOT_US_PER_S /* until the first read, if nobody asks before */
 #define TICK_US (30 * SPOT_US_PER_S) /* no older without requests; keeps the changes few */
 #define COMPARE_US (600 * SPOT_US_PER_S)
 #define TRIM_MOST 20000
@@ -323,7 +324,7 @@ static void market_tick(struct loop_timer *t)
 		q_offers_trim(m->pg, &m->trim, &(struct q_offers_trim){ .most = TRIM_MOST },
 		    trimmed);
 	}
-	if (m->snap != NULL && loop_mono_us(m->loop) - m->read_us > TICK_US / 2) {
+	if (m->snap == NULL || loop_mono_us(m->loop) - m->read_us > TICK_US / 2) {
 		refresh_begin(m);
 	}
 }
@@ -340,7 +341,7 @@ struct market *market_new(struct loop *l, struct pg *pg, const struct rank_polic
 	m->policy = *p;
 	TAILQ_INIT(&m->wants);
 	loop_timer_init(&m->timer, l, market_tick);
-	loop_timer_set(&m->timer, TICK_US);
+	loop_timer_set(&m->timer, FIRST_US);
 	return m;
 }
 
@@ -380,7 +381,7 @@ void market_policy_set(struct market *m, const struct rank_policy *p)
 	    p->odds_half_life_h != m->policy.odds_half_life_h;
 	m->policy = *p;
 	m->renew = true;
-	/* What was read is too old for everybody. */
+	/* The last read is too old for everybody. */
 	m->read_us = m->sent_us = INT64_MIN / 2;
 }
 

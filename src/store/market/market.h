@@ -7,8 +7,8 @@
  * - market_now() hands out the last snapshot if it is young enough, else the caller waits for a
  *   refresh with market_need(). Its age counts from the moment at which its refresh began.
  * - Values that change by time alone (faded records, signals that expire) are read again when due.
- * - Now and then everything is read and compared with what was kept. A difference is logged, counted
- *   and mended.
+ * - Every ten minutes everything is read and compared with what was kept. A difference is logged,
+ *   counted and mended.
  */
 #ifndef STORE_MARKET_H
 #define STORE_MARKET_H
@@ -28,6 +28,8 @@ struct market_snap {
 	struct offer *offers; /* by pool id, after offers_believe() */
 	size_t n;
 	struct hazard_model *hazards;
+	const int64_t *cool_ends; /* of pools that cooled down at at_us */
+	size_t cool_ends_n;
 	/* providers that sell spot; known: an engine has said so */
 	const char *const *sellers;
 	size_t sellers_n;
@@ -40,6 +42,8 @@ struct market_snap {
 	struct arena *arena;
 	struct market_names *names;
 };
+/* The first end of a cooldown after now_us; INT64_MAX: none. A ranking may change then. */
+int64_t market_cool_end(const struct market_snap *s, int64_t now_us);
 /* Every caller of hold() calls drop() once. NULL accepted. */
 struct market_snap *market_hold(struct market_snap *s);
 void market_drop(struct market_snap *s);

@@ -221,7 +221,7 @@ void rows_some(struct pool_rows *rows, const int32_t *ids, size_t ids_n,
 	}
 }
 
-/* ---- what time alone changes ----------------------------------------------------------------- */
+/* ---- changes by time alone - ----------------------------------------------------------------- */
 
 void rows_due(const struct pool_rows *rows, int64_t read_us, int64_t now_us, struct arena *a,
     int32_t **ids, size_t *n, size_t *cap)

@@ -5,7 +5,7 @@
 
 #define SNAP_BYTES_MAX ((size_t)1 << 30)
 
-/* What our nodes use of one quota. Names are shared, so pointers compare. */
+/* Our nodes' use of one quota. Names are shared, so pointers compare. */
 struct quota_use {
 	const char *provider, *region, *class; /* region NULL: of all regions */
 	enum spot_market market;
@@ -63,6 +63,32 @@ static int64_t quota_used(const struct map *uses, const struct pool_row *w)
 	return strcmp(w->offer.quota_unit, "vcpu") == 0 ? u->vcpus
 	    : strcmp(w->offer.quota_unit, "gpus") == 0  ? u->gpus
 							: u->machines;
+}
+
+static void cool_ends_fill(struct market_snap *s)
+{
+	int64_t *ends = NULL;
+	size_t cap = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->offers[i].cool_until_us > s->at_us) {
+			ends = arena_grow(s->arena, ends, s->cool_ends_n, &cap, sizeof(*ends));
+			ends[s->cool_ends_n++] = s->offers[i].cool_until_us;
+		}
+	}
+	s->cool_ends = ends;
+}
+
+int64_t market_cool_end(const struct market_snap *s, int64_t now_us)
+{
+	int64_t end = INT64_MAX;
+
+	for (size_t i = 0; i < s->cool_ends_n; i++) {
+		if (s->cool_ends[i] > now_us) {
+			end = MIN(end, s->cool_ends[i]);
+		}
+	}
+	return end;
 }
 
 static void offers_fill(struct market_snap *s, const struct pool_rows *rows)
@@ -125,6 +151,7 @@ struct market_snap *snap_make(const struct pool_rows *rows, const struct rank_po
 	s->known = known;
 	sellers_fill(s, sellers);
 	offers_fill(s, rows);
+	cool_ends_fill(s);
 	s->hazards = hazard_model_build(a, s->offers, s->n, &s->policy, at_us);
 	offers_believe(s->hazards, s->offers, s->n);
 	return s;

@@ -1,9 +1,11 @@
 -- The current market: read once, then by change. src/store/market/market.h keeps it.
 
--- Returns what changed since a snapshot of the database ('' = nothing was read yet). behind: rows of
--- changes may be missing, so everything must be read. pools: the ids of changed pools. Sellers are
--- the providers that sell spot (one a line; NULL: unknown). known: every feed of pools and prices
--- was read once.
+-- Returns what changed since a snapshot of the database ('' if there is none), and:
+--
+-- - behind: rows of changes may be missing, so everything must be read
+-- - pools: the ids of the changed pools
+-- - sellers: the providers that sell spot, one a line; NULL if no engine has said so
+-- - known: every feed of pools and prices was read once
 -- name: offers_moved
 -- params: since text
 -- rows: 1 snapshot text, behind bool, pools text?, sellers text?, known bool
@@ -14,7 +16,8 @@ c AS MATERIALIZED (
 	WHERE m.xid >= pg_snapshot_xmin(since.s) AND NOT pg_visible_in_snapshot(m.xid, since.s)
 ), ids AS (
 	SELECT unnest(pool_ids) AS id FROM c
-	UNION SELECT p.id FROM (SELECT DISTINCT provider, region FROM c WHERE provider IS NOT NULL) x
+	UNION SELECT p.id
+	FROM (SELECT DISTINCT provider, region FROM c WHERE provider IS NOT NULL) x
 		JOIN pool p ON p.provider = x.provider AND (x.region = '' OR p.region = x.region)
 )
 SELECT pg_current_snapshot()::text, since.s IS NULL OR t.xid >= pg_snapshot_xmin(since.s)
@@ -38,38 +41,49 @@ WITH d AS (
 		ORDER BY seq LIMIT $1))
 	RETURNING xid
 ), t AS (
-	UPDATE market_trimmed SET xid = (SELECT x.xid FROM (SELECT xid FROM d UNION ALL SELECT market_trimmed.xid
-		WHERE market_trimmed.xid < pg_snapshot_xmin(pg_current_snapshot())) x ORDER BY x.xid DESC LIMIT 1)
+	UPDATE market_trimmed SET xid = (SELECT x.xid FROM (SELECT xid FROM d
+			UNION ALL SELECT market_trimmed.xid
+			WHERE market_trimmed.xid < pg_snapshot_xmin(pg_current_snapshot())) x
+		ORDER BY x.xid DESC LIMIT 1)
 	WHERE EXISTS (SELECT FROM d)
 )
 SELECT count(*) FROM d;
 
--- Returns every pool of the market. listed: offered, with a price. Others are there while nodes run
--- in them. nodes are alive, counted are those of them that count against the quota. quota_wide: the
--- quota is of all regions together. odds_us: when the odds were observed.
+-- Returns every pool of the market. Not every row is an offer (listed): a pool without a price, or
+-- not offered any more, counts its nodes against a quota. Columns:
+--
+-- - nodes: those alive; counted: those of them that count against the quota
+-- - quota_wide: the quota is of all regions together
+-- - odds_us: when the odds were observed
 -- name: offers
 -- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8
--- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text, market text,
---   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text,
---   listed bool, price_micros int8?, observed_us int8?, price_state text?, advisor_lo float8?, advisor_hi float8?,
---   advisor_as_of_us int8?, score float8?, capacity float8?, capacity_us int8?, own_us int8?, reclaims int4?,
---   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?, nodes int4?,
---   counted int4?, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?,
---   odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?, quota_wide bool, record text?,
---   price_mean float8?, price_var float8?, price_cover float8?
+-- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text,
+--   market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4,
+--   arch text, quota_class text, listed bool, price_micros int8?, observed_us int8?,
+--   price_state text?, advisor_lo float8?, advisor_hi float8?, advisor_as_of_us int8?,
+--   score float8?, capacity float8?, capacity_us int8?, own_us int8?, reclaims int4?,
+--   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?,
+--   nodes int4?, counted int4?, band_lo float8?, band_hi float8?, share float8?, share_lo float8?,
+--   share_hi float8?, odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?,
+--   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?
 -- writes: no
 WITH sig AS MATERIALIZED (SELECT * FROM signal_wide)
-SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
-	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class, p.offered AND l.pool_id IS NOT NULL, l.price_micros,
-	l.observed_us, l.state, coalesce(z.advisor_lo, r.advisor_lo), coalesce(z.advisor_hi, r.advisor_hi),
-	coalesce(z.advisor_as_of_us, r.advisor_as_of_us), coalesce(z.score, r.score), coalesce(z.capacity, r.capacity),
-	coalesce(z.capacity_us, r.capacity_us), d.node_us, d.reclaims, d.launches, d.refusals, c.until_us, c.refusals, c.why,
-	live.n, live.counted, coalesce(z.band_lo, r.band_lo), coalesce(z.band_hi, r.band_hi), coalesce(z.share, r.share),
-	coalesce(z.share_lo, r.share_lo), coalesce(z.share_hi, r.share_hi),
-	CASE WHEN z.odds_us > $2 - 1800000000 THEN z.odds WHEN r.odds_us > $2 - 1800000000 THEN r.odds END,
-	CASE WHEN z.odds_us > $2 - 1800000000 THEN z.odds_us WHEN r.odds_us > $2 - 1800000000 THEN r.odds_us END,
-	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit), q.unit IS NULL AND qa.unit IS NOT NULL,
-	d.record, f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w
+SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name,
+	p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class,
+	p.offered AND l.pool_id IS NOT NULL, l.price_micros, l.observed_us, l.state,
+	coalesce(z.advisor_lo, r.advisor_lo), coalesce(z.advisor_hi, r.advisor_hi),
+	coalesce(z.advisor_as_of_us, r.advisor_as_of_us), coalesce(z.score, r.score),
+	coalesce(z.capacity, r.capacity), coalesce(z.capacity_us, r.capacity_us),
+	d.node_us, d.reclaims, d.launches, d.refusals, c.until_us, c.refusals, c.why,
+	live.n, live.counted, coalesce(z.band_lo, r.band_lo), coalesce(z.band_hi, r.band_hi),
+	coalesce(z.share, r.share), coalesce(z.share_lo, r.share_lo), coalesce(z.share_hi, r.share_hi),
+	CASE WHEN z.odds_us > $2 - 1800000000 THEN z.odds
+		WHEN r.odds_us > $2 - 1800000000 THEN r.odds END,
+	CASE WHEN z.odds_us > $2 - 1800000000 THEN z.odds_us
+		WHEN r.odds_us > $2 - 1800000000 THEN r.odds_us END,
+	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit),
+	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
+	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w
 FROM pool p
 LEFT JOIN pool_latest l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
@@ -79,53 +93,64 @@ LEFT JOIN sig r ON p.zone <> '' AND r.zone = '' AND r.provider = p.provider AND 
 	AND r.instance_type = p.instance_type AND r.market = p.market
 LEFT JOIN pool_record($1, $2, $3, $4, $5) d ON d.pool_id = p.id
 LEFT JOIN pool_cool c ON c.pool_id = p.id
-LEFT JOIN (SELECT pool_id, count(*)::int4 AS n, (count(*) FILTER (WHERE market_node_counts(state) = 2))::int4 AS counted
+LEFT JOIN (SELECT pool_id, count(*)::int4 AS n,
+		(count(*) FILTER (WHERE market_node_counts(state) = 2))::int4 AS counted
 	FROM node WHERE state NOT IN ('GONE', 'FAILED') GROUP BY pool_id) live ON live.pool_id = p.id
-LEFT JOIN quota q ON p.quota_class <> '' AND q.provider = p.provider AND q.region = p.region AND q.class = p.quota_class
-	AND q.market = p.market AND q.quota_limit >= 0
-LEFT JOIN quota qa ON p.quota_class <> '' AND qa.provider = p.provider AND qa.region = '' AND qa.class = p.quota_class
-	AND qa.market = p.market AND qa.quota_limit >= 0
+LEFT JOIN quota q ON p.quota_class <> '' AND q.provider = p.provider AND q.region = p.region
+	AND q.class = p.quota_class AND q.market = p.market AND q.quota_limit >= 0
+LEFT JOIN quota qa ON p.quota_class <> '' AND qa.provider = p.provider AND qa.region = ''
+	AND qa.class = p.quota_class AND qa.market = p.market AND qa.quota_limit >= 0
 WHERE (p.offered AND l.pool_id IS NOT NULL) OR live.n > 0
 ORDER BY p.id;
 
 -- The same of these pools, pool by pool.
 -- name: offers_some
--- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8, pools int4[]
--- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text, market text,
---   gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4, arch text, quota_class text,
---   listed bool, price_micros int8?, observed_us int8?, price_state text?, advisor_lo float8?, advisor_hi float8?,
---   advisor_as_of_us int8?, score float8?, capacity float8?, capacity_us int8?, own_us int8?, reclaims int4?,
---   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?, nodes int4?,
---   counted int4?, band_lo float8?, band_hi float8?, share float8?, share_lo float8?, share_hi float8?,
---   odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?, quota_wide bool, record text?,
---   price_mean float8?, price_var float8?, price_cover float8?
+-- params: since_day int4, at_us int8, half_h float8, recent_h float8, odds_h float8,
+--   pools int4[]
+-- rows: many id int4, provider text, region text, zone text, zone_name text, instance_type text,
+--   market text, gpu_name text, gpu_milli int4, gpu_mem_mib int4, vcpus int4, mem_mib int4,
+--   arch text, quota_class text, listed bool, price_micros int8?, observed_us int8?,
+--   price_state text?, advisor_lo float8?, advisor_hi float8?, advisor_as_of_us int8?,
+--   score float8?, capacity float8?, capacity_us int8?, own_us int8?, reclaims int4?,
+--   launches int4?, refusals int4?, cool_until_us int8?, cool_refusals int4?, cool_why text?,
+--   nodes int4?, counted int4?, band_lo float8?, band_hi float8?, share float8?, share_lo float8?,
+--   share_hi float8?, odds float8?, odds_us int8?, quota_unit text?, quota_limit int8?,
+--   quota_wide bool, record text?, price_mean float8?, price_var float8?, price_cover float8?
 -- row: offers
 -- writes: no
-SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name, p.gpu_milli,
-	p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class, p.offered AND l.pool_id IS NOT NULL, l.price_micros,
-	l.observed_us, l.state, coalesce(z.advisor_lo, r.advisor_lo), coalesce(z.advisor_hi, r.advisor_hi),
-	coalesce(z.advisor_as_of_us, r.advisor_as_of_us), coalesce(z.score, r.score), coalesce(z.capacity, r.capacity),
-	coalesce(z.capacity_us, r.capacity_us), d.node_us, d.reclaims, d.launches, d.refusals, c.until_us, c.refusals, c.why,
-	live.n, live.counted, coalesce(z.band_lo, r.band_lo), coalesce(z.band_hi, r.band_hi), coalesce(z.share, r.share),
-	coalesce(z.share_lo, r.share_lo), coalesce(z.share_hi, r.share_hi),
-	CASE WHEN z.odds_us > $2 - 1800000000 THEN z.odds WHEN r.odds_us > $2 - 1800000000 THEN r.odds END,
-	CASE WHEN z.odds_us > $2 - 1800000000 THEN z.odds_us WHEN r.odds_us > $2 - 1800000000 THEN r.odds_us END,
-	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit), q.unit IS NULL AND qa.unit IS NOT NULL,
-	d.record, f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w
+SELECT p.id, p.provider, p.region, p.zone, p.zone_name, p.instance_type, p.market, p.gpu_name,
+	p.gpu_milli, p.gpu_mem_mib, p.vcpus, p.mem_mib, p.arch, p.quota_class,
+	p.offered AND l.pool_id IS NOT NULL, l.price_micros, l.observed_us, l.state,
+	coalesce(z.advisor_lo, r.advisor_lo), coalesce(z.advisor_hi, r.advisor_hi),
+	coalesce(z.advisor_as_of_us, r.advisor_as_of_us), coalesce(z.score, r.score),
+	coalesce(z.capacity, r.capacity), coalesce(z.capacity_us, r.capacity_us),
+	d.node_us, d.reclaims, d.launches, d.refusals, c.until_us, c.refusals, c.why,
+	live.n, live.counted, coalesce(z.band_lo, r.band_lo), coalesce(z.band_hi, r.band_hi),
+	coalesce(z.share, r.share), coalesce(z.share_lo, r.share_lo), coalesce(z.share_hi, r.share_hi),
+	CASE WHEN z.odds_us > $2 - 1800000000 THEN z.odds
+		WHEN r.odds_us > $2 - 1800000000 THEN r.odds END,
+	CASE WHEN z.odds_us > $2 - 1800000000 THEN z.odds_us
+		WHEN r.odds_us > $2 - 1800000000 THEN r.odds_us END,
+	coalesce(q.unit, qa.unit), coalesce(q.quota_limit, qa.quota_limit),
+	q.unit IS NULL AND qa.unit IS NOT NULL, d.record,
+	f.w1 / f.w, greatest(f.w2 / f.w - (f.w1 / f.w) ^ 2, 0), f.w
 FROM (SELECT DISTINCT unnest($6) AS id) i JOIN pool p ON p.id = i.id
 LEFT JOIN pool_latest l ON l.pool_id = p.id
 LEFT JOIN LATERAL price_faded(l) f ON l.pool_id IS NOT NULL
-LEFT JOIN LATERAL (SELECT * FROM signal_wide w WHERE w.provider = p.provider AND w.region = p.region AND w.zone = p.zone
-	AND w.instance_type = p.instance_type AND w.market = p.market) z ON true
-LEFT JOIN LATERAL (SELECT * FROM signal_wide w WHERE p.zone <> '' AND w.provider = p.provider AND w.region = p.region
-	AND w.zone = '' AND w.instance_type = p.instance_type AND w.market = p.market) r ON true
+LEFT JOIN LATERAL (SELECT * FROM signal_wide w WHERE w.provider = p.provider
+	AND w.region = p.region AND w.zone = p.zone AND w.instance_type = p.instance_type
+	AND w.market = p.market) z ON true
+LEFT JOIN LATERAL (SELECT * FROM signal_wide w WHERE p.zone <> '' AND w.provider = p.provider
+	AND w.region = p.region AND w.zone = '' AND w.instance_type = p.instance_type
+	AND w.market = p.market) r ON true
 LEFT JOIN LATERAL pool_record_of(p.id, $1, $2, $3, $4, $5) d ON true
 LEFT JOIN pool_cool c ON c.pool_id = p.id
-LEFT JOIN LATERAL (SELECT count(*)::int4 AS n, (count(*) FILTER (WHERE market_node_counts(state) = 2))::int4 AS counted
+LEFT JOIN LATERAL (SELECT count(*)::int4 AS n,
+		(count(*) FILTER (WHERE market_node_counts(state) = 2))::int4 AS counted
 	FROM node WHERE pool_id = p.id AND state NOT IN ('GONE', 'FAILED') HAVING count(*) > 0) live ON true
-LEFT JOIN quota q ON p.quota_class <> '' AND q.provider = p.provider AND q.region = p.region AND q.class = p.quota_class
-	AND q.market = p.market AND q.quota_limit >= 0
-LEFT JOIN quota qa ON p.quota_class <> '' AND qa.provider = p.provider AND qa.region = '' AND qa.class = p.quota_class
-	AND qa.market = p.market AND qa.quota_limit >= 0
+LEFT JOIN quota q ON p.quota_class <> '' AND q.provider = p.provider AND q.region = p.region
+	AND q.class = p.quota_class AND q.market = p.market AND q.quota_limit >= 0
+LEFT JOIN quota qa ON p.quota_class <> '' AND qa.provider = p.provider AND qa.region = ''
+	AND qa.class = p.quota_class AND qa.market = p.market AND qa.quota_limit >= 0
 WHERE (p.offered AND l.pool_id IS NOT NULL) OR live.n > 0
 ORDER BY p.id

@@ -288,7 +288,7 @@ static void late_begin(PGconn *c, int any)
 	sql(c, text);
 }
 
-/* One connection commits at once; the other keeps its transaction open over some of those commits. */
+/* One connection commits at once. The other keeps transactions open over some of those commits. */
 static void test_the_kept_market_equals_the_rows(void **state)
 {
 	struct market *kept;

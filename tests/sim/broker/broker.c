@@ -292,6 +292,26 @@ static bool dies_too(const struct broker *b)
 	    b->wrong_until % 2 == 0;
 }
 
+static bool market_raised;
+
+void brokers_market_check(void)
+{
+	int64_t differed = market_raised;
+
+	for (size_t k = 0; k < BROKERS; k++) {
+		if (brokers[k].engine != NULL) {
+			differed += engine_market_mended(brokers[k].engine);
+		}
+	}
+	always(differed == 0, "the kept market equals the rows", "%" PRId64 " pools differed",
+	    differed);
+}
+
+void brokers_market_raise(bool on)
+{
+	market_raised = on;
+}
+
 void brokers_minute(void)
 {
 	struct broker *b = &brokers[brokers[1].wanted && rng_below(&world.dice, 2) == 0];
