@@ -32,6 +32,8 @@ struct api_conf {
 	/* an agent without us for so long ends its job and machine; told with each poll; 0 =
 	 * never */
 	int64_t orphan_timeout_us;
+	/* a plan or a submit sees the market as of at most so long ago; 0 = 250 ms */
+	int64_t market_age_us;
 };
 /* After a reload of the configuration. */
 void api_set_place(struct api *api, const struct place_policy *place);

@@ -9,6 +9,8 @@ struct fleet_planned {
 	struct fleet_spec *spec;
 	const char *name;
 	struct job_spec job;
+	const char **gpus;
+	size_t gpus_n;
 };
 
 static void fleet_planned(struct areq *q)
@@ -24,7 +26,8 @@ static void fleet_planned(struct areq *q)
 	struct fleet_plan plan;
 	json_t *doc;
 
-	ask.hazards = plan_market(q, &market);
+	plan_market(q->arena, q->snap, p->gpus, p->gpus_n, &market);
+	ask.hazards = q->snap->hazards;
 	placement_fleet(&in, &p->job, &scores, &ask.scores_n);
 	ask.scores = scores;
 	fleet_plan_make(q->arena, &ask, &plan);
@@ -38,8 +41,6 @@ void post_fleet_plan(struct areq *q)
 {
 	struct fleet_planned *p = arena_alloc(q->arena, sizeof(*p));
 	struct spot_err err = { 0 };
-	const char **gpus = NULL;
-	size_t n;
 
 	if (q->http->body.n == 0) {
 		areq_fail(q, SPOT_INVALID,
@@ -52,6 +53,6 @@ void post_fleet_plan(struct areq *q)
 	}
 	fleet_job(p->spec, &p->job);
 	q->own = p;
-	n = plan_gpus_asked(q->arena, &p->job, &gpus);
-	plan_offers(q, gpus, n, fleet_planned);
+	p->gpus_n = plan_gpus_asked(q->arena, &p->job, &p->gpus);
+	areq_market(q, fleet_planned);
 }

@@ -339,5 +339,5 @@ static void backtest_planned(struct areq *q, struct planned *p)
 
 void post_backtest(struct areq *q)
 {
-	plan_begin(q, false, backtest_planned);
+	plan_begin(q, backtest_planned);
 }

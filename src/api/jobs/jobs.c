@@ -101,7 +101,7 @@ static void job_submit(struct areq *q, struct planned *p)
 
 void post_job(struct areq *q)
 {
-	plan_begin(q, false, job_submit);
+	plan_begin(q, job_submit);
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */

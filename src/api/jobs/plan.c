@@ -1,13 +1,11 @@
 /* POST /v1/plan: the rows that the engine places jobs from are read here, core/place/placement.h
  * decides as it does for the engine. Submitting a job and the backtest share the first half. */
 #include "base/base.h"
-#include "api/jobs/plan.h"
+#include "api/jobs/answer.h"
 #include "api/jobs/jobs_priv.h"
 #include "base/text/str.h"
 #include "core/policy/tightness.h"
 #include "core/spec/class_policy.h"
-#include "store/offers.h"
-
 #include <ctype.h>
 #include <strings.h>
 
@@ -30,8 +28,15 @@ struct score plan_whole(const struct planned *p, const struct score *s)
 
 const struct score *plan_best(const struct planned *p, enum spot_market m)
 {
-	const struct score *s = placement_best(&p->in, &p->facts, &p->all, m);
+	const struct score *s;
 
+	if (p->answer != NULL && p->facts.deadline_us == 0) { /* the first of each market */
+		return m == SPOT_MARKET_SPOT     ? p->all.spot
+		    : m == SPOT_MARKET_ON_DEMAND ? p->all.on_demand
+		    : p->all.ranking.usable > 0  ? &p->all.ranking.scores[0]
+						 : NULL;
+	}
+	s = placement_best(&p->in, &p->facts, &p->all, m);
 	return s != NULL ? plan_score_of(p, s->offer) : NULL;
 }
 
@@ -45,6 +50,9 @@ const struct score *plan_cheapest_listed(const struct planned *p)
 {
 	const struct score *best = NULL;
 
+	if (p->answer != NULL) {
+		return p->answer->cheapest;
+	}
 	for (size_t i = 0; i < p->all.ranking.usable; i++) {
 		const struct score *s = &p->all.ranking.scores[i];
 
@@ -57,17 +65,45 @@ const struct score *plan_cheapest_listed(const struct planned *p)
 
 /* ---- the ranking ----------------------------------------------------------------------------- */
 
-struct hazard_model *plan_market(struct areq *q, struct place_market *ret)
+/* Of the whole market, from which the hazards were learned, the pools of these GPUs. */
+static void market_narrow(struct arena *a, const struct market_snap *m, const char *const *gpus,
+    size_t n, struct place_market *ret)
 {
-	struct hazard_model *m;
-	struct offer *offers;
+	struct offer *kept = NULL;
+	const char *before = NULL;
+	size_t cap = 0;
+	bool asked = false;
 
-	ret->offers_n = offers_rows(&q->pg, q->arena, &offers);
-	ret->offers = offers;
-	m = hazard_model_build(q->arena, offers, ret->offers_n, &q->api->conf.place.rank,
-	    q->now_us);
-	offers_believe(m, offers, ret->offers_n);
-	return m;
+	ret->offers_n = 0;
+	for (size_t i = 0; i < m->n; i++) {
+		const char *gpu = m->offers[i].gpu_name;
+
+		if (gpu != before) {
+			asked = false;
+			for (size_t k = 0; k < n && !asked; k++) {
+				asked = strncasecmp(gpu, gpus[k], strlen(gpus[k])) == 0;
+			}
+			before = gpu;
+		}
+		if (asked) {
+			kept = arena_grow(a, kept, ret->offers_n, &cap, sizeof(*kept));
+			kept[ret->offers_n++] = m->offers[i];
+		}
+	}
+	ret->offers = kept;
+}
+
+void plan_market(struct arena *a, const struct market_snap *m, const char *const *gpus, size_t n,
+    struct place_market *ret)
+{
+	*ret = (struct place_market){ .offers = m->offers,
+		.offers_n = m->n,
+		.sellers = m->sellers,
+		.sellers_n = m->sellers_n,
+		.sellers_known = m->sellers_known };
+	if (n > 0) {
+		market_narrow(a, m, gpus, n, ret);
+	}
 }
 
 /* As the engine reads it from the row that submitting would write. */
@@ -86,12 +122,24 @@ static void facts_fill(struct areq *q, struct planned *p)
 	f->budget_micros = f->budget_left = s->budget_micros;
 }
 
-static void plan_rank(struct areq *q)
+static void plan_ranked(struct areq *q)
+{
+	struct planned *p = q->own;
+
+	p->in = (struct place_in){ .arena = q->arena,
+		.market = &p->market,
+		.policy = &p->policy,
+		.now_us = p->begin_us };
+	p->within_h = placement_within_h(&p->in, &p->facts);
+	plan_warnings(q, p);
+	p->next(q, p);
+}
+
+static void gang_plan(struct areq *q)
 {
 	struct planned *p = q->own;
 	bool has_budget = p->facts.has_budget;
 
-	p->begin_us = MAX(q->now_us, p->spec->start_after_us);
 	p->in = (struct place_in){ .arena = q->arena,
 		.market = &p->market,
 		.policy = &p->policy,
@@ -103,9 +151,7 @@ static void plan_rank(struct areq *q)
 	if (has_budget) {
 		placement_rank(&p->in, &p->facts, p->spec, &p->placing);
 	}
-	p->within_h = placement_within_h(&p->in, &p->facts);
-	plan_warnings(q, p);
-	p->next(q, p);
+	plan_ranked(q);
 }
 
 /* Pools that cool down for gangs, and places where one is being acquired. */
@@ -127,39 +173,23 @@ static void gangs_read(struct areq *q)
 			busy[p->market.busy_n++] = rows[i].place;
 		}
 	}
-	plan_rank(q);
+	gang_plan(q);
 }
 
-/* Of the whole market, which the hazards were learned from, those of the GPUs asked for. */
-static void market_narrow(struct areq *q, struct planned *p)
-{
-	struct place_market *m = &p->market;
-	struct offer *kept = arena_array(q->arena, m->offers_n + 1, sizeof(*kept));
-	size_t n = 0;
-
-	for (size_t i = 0; i < m->offers_n; i++) {
-		for (size_t k = 0; k < p->gpus_n; k++) {
-			if (strncasecmp(m->offers[i].gpu_name, p->gpus[k], strlen(p->gpus[k])) ==
-			    0) {
-				kept[n++] = m->offers[i];
-				break;
-			}
-		}
-	}
-	if (p->gpus_n > 0) {
-		m->offers = kept;
-		m->offers_n = n;
-	}
-}
-
-static void offers_read(struct areq *q)
+static void market_read(struct areq *q)
 {
 	struct planned *p = q->own;
+	const char **gpus = NULL;
+	size_t gpus_n = plan_gpus_asked(q->arena, p->spec, &gpus);
 	struct spot_err err = { 0 };
 
-	p->hazards = plan_market(q, &p->market);
-	if (p->whole) {
-		market_narrow(q, p);
+	p->hazards = q->snap->hazards;
+	p->market_known = q->snap->known;
+	p->begin_us = MAX(q->now_us, p->spec->start_after_us);
+	if (p->spec->num_nodes > 1) {
+		plan_market(q->arena, q->snap, gpus, gpus_n, &p->market);
+	} else {
+		p->answer = answer_take(q, p, gpus, gpus_n);
 	}
 	if (class_types_check(q->arena, class_get(&q->api->conf.classes, p->spec->class), p->spec,
 		p->market.offers, p->market.offers_n, &err) != SPOT_OK) {
@@ -170,13 +200,12 @@ static void offers_read(struct areq *q)
 		SQL(q, engine_gang_market, gangs_read, .at_us = q->now_us);
 		return;
 	}
-	plan_rank(q);
+	plan_ranked(q);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Upper-case prefixes of the GPUs asked for: fewer offers are read. None if any ask takes any
- * GPU. */
+/* Upper-case prefixes of the GPUs asked for. None if any ask takes any GPU. */
 size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret)
 {
 	size_t n = 0, cap = 0;
@@ -191,9 +220,6 @@ size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***
 
 			for (char *c = up; *c; c++) {
 				*c = (char)toupper((unsigned char)*c);
-				if (*c == '%' || *c == '_' || *c == '\\') {
-					return 0;
-				}
 			}
 			gpus = arena_grow(a, gpus, n, &cap, sizeof(*gpus));
 			gpus[n++] = up;
@@ -201,34 +227,6 @@ size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***
 	}
 	*ret = gpus;
 	return n;
-}
-
-void plan_offers(struct areq *q, const char **gpus, size_t n, void (*next)(struct areq *q))
-{
-	struct q_offers ask;
-
-	offers_ask(&q->api->conf.place.rank, q->now_us, &ask);
-	ask.gpus = gpus;
-	ask.gpus_n = n;
-	areq_sql_begin(q, next);
-	q_offers(areq_pg(q), &q->pg, &ask, areq_sql_done);
-}
-
-/* One name a line; NULL: no engine has said who sells spot. */
-static void sellers_read(struct arena *a, const char *text, struct place_market *m)
-{
-	const char **names = NULL;
-	size_t cap = 0;
-
-	m->sellers_known = text != NULL;
-	for (const char *at = text; at != NULL && *at != '\0';) {
-		size_t n = strcspn(at, "\n");
-
-		names = arena_grow(a, names, m->sellers_n, &cap, sizeof(*names));
-		names[m->sellers_n++] = arena_strndup(a, at, n);
-		at += n + (at[n] == '\n');
-	}
-	m->sellers = names;
 }
 
 /* Earlier jobs of the same name tell how fast this one will run. */
@@ -240,11 +238,8 @@ static void placing_read(struct areq *q)
 	if (q_api_placing_rows(&q->pg, q->arena, &row) == 1) {
 		p->facts.rates = row->rates;
 		p->facts.restart_us = row->has_restart_us ? row->restart_us : 0;
-		p->market_known = row->market_known;
-		sellers_read(q->arena, row->sellers, &p->market);
 	}
-	p->gpus_n = plan_gpus_asked(q->arena, p->spec, &p->gpus);
-	plan_offers(q, p->gpus, p->whole ? 0 : p->gpus_n, offers_read);
+	areq_market(q, market_read);
 }
 
 static bool type_ok(struct areq *q)
@@ -268,7 +263,7 @@ static bool type_ok(struct areq *q)
 	return false;
 }
 
-void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct planned *p))
+void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p))
 {
 	struct planned *p = arena_alloc(q->arena, sizeof(*p));
 	struct spot_err err = { 0 };
@@ -290,7 +285,6 @@ void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct 
 		areq_problem(q, 400, &err, NULL);
 		return;
 	}
-	p->whole = whole;
 	p->policy = q->api->conf.place;
 	p->policy.store_provider = q->api->conf.store_provider;
 	p->policy.store_region = q->api->conf.store_region;
@@ -434,5 +428,5 @@ static void plan_seeded(struct areq *q, struct planned *p)
 
 void post_plan(struct areq *q)
 {
-	plan_begin(q, true, plan_seeded);
+	plan_begin(q, plan_seeded);
 }

@@ -8,6 +8,7 @@
 #include "core/place/placement.h"
 #include "core/spec/jobspec.h"
 
+struct answer;
 struct planned {
 	struct job_spec *spec;
 	const char **warnings;
@@ -19,10 +20,8 @@ struct planned {
 	/* every offer, whatever the budget; its ranking is of one node */
 	struct placing all;
 	struct placing placing; /* the engine would decide from this */
-	struct hazard_model *hazards;
-	bool whole;
-	const char **gpus; /* plan_gpus_asked() */
-	size_t gpus_n;
+	const struct hazard_model *hazards;
+	const struct answer *answer; /* the ranking's; NULL: of several nodes */
 	int64_t seed; /* of the distribution */
 	int64_t begin_us; /* now, or start_after */
 	/* from then to the deadline, less a start in reserve; HUGE_VAL: none */
@@ -34,10 +33,8 @@ struct planned {
 	json_t *policy_said; /* of the deadline policy; the request's. NULL = not asked */
 	void (*next)(struct areq *q, struct planned *p);
 };
-/* Parses the body as a job file, reads the offers and ranks them, then next. Answers bad files
- * itself. whole: learns hazards and odds from the whole market, as the engine does. Without it only
- * the pools of the GPUs asked for are read, which is quicker. */
-void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct planned *p));
+/* Parses the body as a job file and ranks the market, then next. Answers bad files itself. */
+void plan_begin(struct areq *q, void (*next)(struct areq *q, struct planned *p));
 /* Reads what the decision needs besides and makes it, then next. */
 void plan_decide(struct areq *q, struct planned *p,
     void (*next)(struct areq *q, struct planned *p));
@@ -67,11 +64,11 @@ json_t *plan_baseline(const struct planned *p);
 /* plan_json.c: the answer of POST /v1/plan. */
 json_t *plan_json(struct areq *q, struct planned *p);
 
-/* For what ranks something else than a job, too (fleet_plan.c): reads the offers of these GPUs
- * (plan_gpus_asked; none = all); next reads the rows (store/offers.h). */
-void plan_offers(struct areq *q, const char **gpus, size_t n, void (*next)(struct areq *q));
+/* For what ranks something else than a job, too (fleet_plan.c). */
 size_t plan_gpus_asked(struct arena *a, const struct job_spec *s, const char ***ret);
-/* Makes the market of the offers that were read. Returns the hazard model behind them. */
-struct hazard_model *plan_market(struct areq *q, struct place_market *ret);
+/* Fills ret with the snapshot's sellers and its pools of these GPUs (plan_gpus_asked; none =
+ * all). */
+void plan_market(struct arena *a, const struct market_snap *m, const char *const *gpus, size_t n,
+    struct place_market *ret);
 
 #endif

@@ -1,6 +1,6 @@
 /* Warnings and the note of a plan, and the check whether submitting its file would be refused. */
 #include "base/base.h"
-#include "api/jobs/plan.h"
+#include "api/jobs/answer.h"
 #include "base/text/str.h"
 
 static void warn_add(struct areq *q, struct planned *p, const char *text)
@@ -226,7 +226,7 @@ static bool pools_refused(const struct planned *p, struct spot_err *err)
 		    gpu ? ", and none of that name is known" : "");
 		return true;
 	}
-	never = placement_never(&p->in, p->spec);
+	never = p->answer != NULL ? p->answer->never : placement_never(&p->in, p->spec);
 	if (never != NULL) {
 		err_set(err, SPOT_INVALID, "%s", never);
 	}

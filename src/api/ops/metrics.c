@@ -57,6 +57,7 @@ static void put_process(struct api *api, struct sbuf *o)
 {
 	struct httpd_stats h = httpd_stats(api->httpd);
 	struct pg_stats p = pg_stats(api->pg);
+	struct market_stats m = market_stats(api->market);
 
 	put_one(o, "spot_http_connections", "gauge", "Open connections.", h.open);
 	put_one(o, "spot_http_accepted_total", "counter", "Connections accepted.",
@@ -78,6 +79,13 @@ static void put_process(struct api *api, struct sbuf *o)
 	    (double)p.reconnects);
 	put_one(o, "spot_pg_connections", "gauge", "Connections that are up.", p.up);
 	put_one(o, "spot_pg_queued", "gauge", "Statements waiting for a connection.", p.queued);
+	put_one(o, "spot_market_refreshes_total", "counter",
+	    "Looks for changes of the market, which the process keeps in memory.",
+	    (double)m.refreshes);
+	put_one(o, "spot_market_pools_read_total", "counter", "Pools read after changes.",
+	    (double)m.pools_read);
+	put_one(o, "spot_market_mended_total", "counter",
+	    "Pools whose kept values differed from the rows. Must stay 0.", (double)m.mended);
 	put_one(o, "spot_start_time_seconds", "gauge", "Start time of this process.",
 	    (double)api->started_us / 1e6);
 }

@@ -18,10 +18,23 @@ struct areq *areq_new(struct api *api, struct httpd_req *r)
 	return q;
 }
 
+void areq_keep(struct areq *q, void *kept, void (*let_go)(void *kept))
+{
+	if (q->let_go != NULL) {
+		q->let_go(q->kept);
+	}
+	q->kept = kept;
+	q->let_go = let_go;
+}
+
 void areq_end(struct areq *q)
 {
 	areq_unwatch(q);
 	pg_req_fini(&q->pg);
+	market_unwant(&q->want, q->api->market);
+	market_drop(q->snap);
+	q->snap = NULL;
+	areq_keep(q, NULL, NULL);
 	json_decref(q->doc);
 	q->doc = NULL;
 	if (q->prev) {

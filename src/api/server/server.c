@@ -6,6 +6,7 @@
 
 #define PURGE_US (3600 * SPOT_US_PER_S)
 #define KEY_LIFE_US (25 * SPOT_US_PER_HOUR)
+#define MARKET_AGE_US (SPOT_US_PER_S / 4)
 
 static void keys_purged(struct op *op)
 {
@@ -57,6 +58,9 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 	if (conf->classes.list[0].name == NULL) {
 		class_table_default(&api->conf.classes);
 	}
+	if (conf->market_age_us == 0) {
+		api->conf.market_age_us = MARKET_AGE_US;
+	}
 }
 
 void api_set_classes(struct api *api, const struct class_table *classes)
@@ -77,6 +81,7 @@ void api_set_handout(struct api *api, const struct handout *handout)
 void api_set_place(struct api *api, const struct place_policy *place)
 {
 	api->conf.place = *place;
+	market_policy_set(api->market, &place->rank);
 }
 
 static void api_notified(struct pg_listen *l, const char *channel UNUSED, const char *payload)
@@ -122,6 +127,7 @@ enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *co
 		arena_free(a);
 		return rc;
 	}
+	api->market = market_new(l, pg, &api->conf.place.rank);
 	api->hub = hub_new(api);
 	seen_init(api);
 	loop_timer_init(&api->purge_timer, l, keys_purge);
@@ -133,6 +139,13 @@ enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *co
 	return SPOT_OK;
 }
 
+void api_own(struct api *api, struct api_part *part, void (*fini)(struct api_part *))
+{
+	part->fini = fini;
+	part->next = api->parts;
+	api->parts = part;
+}
+
 static void api_release(void *p)
 {
 	struct api *api = p;
@@ -142,12 +155,17 @@ static void api_release(void *p)
 
 void api_free(struct api *api)
 {
+	struct api_part *part;
 	struct areq *q;
 
 	if (!api) {
 		return;
 	}
 	hub_free(api->hub);
+	while ((part = api->parts)) {
+		api->parts = part->next;
+		part->fini(part);
+	}
 	/* Requests whose statement is under way: forget both, close the connection. */
 	while ((q = api->reqs)) {
 		struct httpd_req *r = q->http;
@@ -156,6 +174,7 @@ void api_free(struct api *api)
 		areq_end(q);
 		httpd_abort(r);
 	}
+	market_free(api->market);
 	seen_fini(api);
 	loop_timer_stop(&api->purge_timer);
 	pg_req_fini(&api->purge);

@@ -16,6 +16,7 @@
 #include "base/text/str.h"
 #include "api/api.h"
 #include "io/httpd/httpd.h"
+#include "store/market/market.h"
 #include "store/q.h"
 
 struct areq;
@@ -108,6 +109,10 @@ struct areq {
 	int64_t id; /* of the first {noun} in the path */
 	struct who who;
 	struct pg_req pg;
+	struct market_want want; /* areq_market */
+	struct market_snap *snap; /* the request's */
+	void *kept; /* areq_keep */
+	void (*let_go)(void *kept);
 	void (*then)(struct areq *q);
 	/* optional: handles the failure of the statement and returns true */
 	bool (*failed)(struct areq *q);
@@ -143,6 +148,11 @@ bool areq_loopback(const struct areq *q);
 void areq_sql_begin(struct areq *q, void (*next)(struct areq *));
 void areq_sql_done(struct op *op);
 struct pg *areq_pg(struct areq *q);
+/* Calls next with the market in q->snap, which the request keeps until its end. It is at most
+ * conf.market_age_us old, so next may run at once. A failed read is replied to. */
+void areq_market(struct areq *q, void (*next)(struct areq *q));
+/* Calls let_go(kept) when the request ends, or when it keeps something else instead. */
+void areq_keep(struct areq *q, void *kept, void (*let_go)(void *kept));
 
 /* ---- held requests (wait.c, hold.c) ---------------------------------------------------------- */
 
@@ -228,6 +238,13 @@ struct seen { /* heartbeats and progress that are not written yet */
 };
 
 struct stream_hub;
+struct answers;
+
+/* A noun keeps it in the server. The server ends it before its requests. */
+struct api_part {
+	struct api_part *next;
+	void (*fini)(struct api_part *part);
+};
 
 struct api {
 	struct loop *loop;
@@ -235,6 +252,7 @@ struct api {
 	struct arena *arena;
 	struct api_conf conf;
 	struct routes routes;
+	struct market *market;
 	struct httpd *httpd;
 	struct pg_listen listen;
 	struct areq *reqs;
@@ -243,6 +261,8 @@ struct api {
 	size_t waiting, parked;
 	struct seen seen;
 	struct stream_hub *hub;
+	struct api_part *parts;
+	struct answers *answers; /* jobs/answer.c makes it at the first plan */
 	struct str openapi; /* made at the first request */
 	struct pg_req purge;
 	struct loop_timer purge_timer;
@@ -258,6 +278,8 @@ struct api {
  * copied. */
 NODISCARD enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *conf,
     const struct routes *routes, struct api **ret, struct spot_err *err);
+/* Ends the part with the server. */
+void api_own(struct api *api, struct api_part *part, void (*fini)(struct api_part *));
 /* True if no checkpoint store is configured: agents save nothing. */
 bool api_storeless(const struct api *api);
 /* Notes a heartbeat, and steps of the job's attempt unless below 0; written within a second. */

@@ -81,6 +81,7 @@ struct engine *kernel_start(const struct engine_deps *d, const struct recon_kind
 	struct engine *e = engine_make(d);
 
 	e->lease = lease_new(e);
+	offers_start(e);
 	for (size_t i = 0; i < kinds_n; i++) {
 		recon_add(e, kinds[i]);
 	}
@@ -95,6 +96,7 @@ struct engine *kernel_start(const struct engine_deps *d, const struct recon_kind
 void engine_reload(struct engine *e, const struct engine_conf *conf)
 {
 	e->conf = *conf;
+	offers_reload(e);
 	engine_wake(e);
 }
 
@@ -110,6 +112,7 @@ void engine_free(struct engine *e)
 	lease_drop(e);
 	recon_drop_steps(e);
 	act_drop_all(e);
+	offers_stop(e);
 	recon_drop(e);
 	offers_drop(e);
 	lease_free(e->lease);

@@ -18,6 +18,7 @@
 #include "core/place/placement.h"
 #include "core/hazard/hazard.h"
 #include "engine/engine.h"
+#include "store/market/market.h"
 #include "store/q.h"
 
 struct recon;
@@ -65,6 +66,9 @@ struct recon {
 void *recon_state(const struct engine *e, const struct recon_kind *kind);
 /* Calls run(r, ctx) when the pass ends. */
 void recon_at_end(struct recon *r, void (*run)(struct recon *r, void *ctx), void *ctx);
+/* Keeps the pass from ending while it waits for something else than a step. */
+void recon_hold(struct recon *r);
+void recon_release(struct recon *r);
 
 /* One statement of a pass. */
 struct step {
@@ -118,19 +122,21 @@ void act_end(struct act *a);
 
 /* ---- the engine's shared state (kernel.c) ---------------------------------------------------- */
 
-/* One read of the market, shared by the passes that need it (offers.c). */
-struct market;
+/* One snapshot of the market, shared by the passes that need it (offers.c). */
+struct offers_held;
 struct offers {
 	struct market *market;
-	struct offer *list;
+	struct offers_held *held;
+	const struct offer *list;
 	size_t n;
 	int64_t
 	    version; /* another number whenever the list, a quota or a hazard may have changed */
 	int64_t read_us; /* mono; 0 = never */
+	int64_t taken_us; /* wall: when the snapshot was last found to stand */
 	int64_t stale_us; /* mono: a read sent before this is not good enough */
 	/* statements under way that write nodes or refusals: no read is good enough */
 	int wanting;
-	struct hazard_model *hazards; /* of the list, in the market's arena */
+	const struct hazard_model *hazards; /* of the list */
 	/* pools that cool down for gangs, and places where a gang is being acquired */
 	struct gang_rest *rests;
 	const char **busy;

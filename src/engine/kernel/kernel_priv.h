@@ -30,7 +30,10 @@ void lease_given_back(struct engine *e); /* another daemon gave it back: ask at 
  * compared (mono). That counts as a clock step. */
 void clock_taken_over(struct engine *e, int64_t behind_us, int64_t behind_at_us);
 
-/* offers.c: lets the read of the market go. */
+/* offers.c: the kept market begins, follows a reload, and ends. */
+void offers_start(struct engine *e);
+void offers_reload(struct engine *e);
+void offers_stop(struct engine *e); /* before the passes end, whose wants it has */
 void offers_drop(struct engine *e);
 
 #endif

@@ -1,23 +1,41 @@
-/* The market as it stands: one read shared by every pass that needs it within offers_age. */
+/* The market as it stands: a snapshot of the kept market (store/market/market.h), shared by every
+ * pass that needs it within offers_age. */
 #include "base/base.h"
-#include "base/text/str.h"
 #include "engine/kernel/kernel_priv.h"
-#include "store/offers.h"
 
 /* Memory of one read. Passes that were given it hold it until they end, even if it is read again
  * meanwhile. */
-struct market {
-	struct arena *arena;
+struct offers_held {
+	struct market_snap *snap;
+	struct arena *arena; /* of cooldowns and busy places of gangs */
 	int holds;
 };
 
 struct wait {
+	struct market_want want;
+	struct recon *r;
 	void (*then)(struct recon *r, void *ctx);
 	void *ctx;
 	int64_t sent_us; /* mono */
 	struct q_engine_gang_market_row *gangs;
 	size_t gangs_n;
 };
+
+void offers_start(struct engine *e)
+{
+	e->offers.market = market_new(e->loop, e->pg, &e->conf.rank);
+}
+
+void offers_reload(struct engine *e)
+{
+	market_policy_set(e->offers.market, &e->conf.rank);
+	offers_invalidate(e);
+}
+
+int64_t engine_market_mended(const struct engine *e)
+{
+	return market_stats(e->offers.market).mended;
+}
 
 void offers_invalidate(struct engine *e)
 {
@@ -38,51 +56,47 @@ void offers_write_end(struct engine *e)
 	e->offers.stale_us = loop_mono_us(e->loop);
 }
 
-static void market_let_go(struct market *m)
+static void held_let_go(struct offers_held *h)
 {
-	if (m != NULL && --m->holds == 0) {
-		arena_free(m->arena);
-		free(m);
+	if (h != NULL && --h->holds == 0) {
+		market_drop(h->snap);
+		arena_free(h->arena);
+		free(h);
 	}
 }
 
-static void market_passed(struct recon *r, void *ctx)
+static void held_passed(struct recon *r, void *ctx)
 {
 	(void)r;
-	market_let_go(ctx);
+	held_let_go(ctx);
+}
+
+/* Passes that wait for the market are forgotten. */
+void offers_stop(struct engine *e)
+{
+	market_free(e->offers.market);
+	e->offers.market = NULL;
 }
 
 void offers_drop(struct engine *e)
 {
-	market_let_go(e->offers.market);
-	e->offers.market = NULL;
+	held_let_go(e->offers.held);
+	e->offers.held = NULL;
 }
 
 /* The pass's decisions point into the read that it was given. */
 static void offers_hold(struct recon *r)
 {
-	struct market *m = r->e->offers.market;
+	struct offers_held *h = r->e->offers.held;
 	const struct recon_end *end;
 
 	for (end = r->ends; end != NULL; end = end->next) {
-		if (end->run == market_passed && end->ctx == m) {
+		if (end->run == held_passed && end->ctx == h) {
 			return;
 		}
 	}
-	recon_at_end(r, market_passed, m);
-	m->holds++;
-}
-
-static void market_new(struct engine *e, struct arena *a)
-{
-	struct market *m = calloc(1, sizeof(*m));
-
-	if (m == NULL) {
-		abort();
-	}
-	offers_drop(e);
-	*m = (struct market){ .arena = a, .holds = 1 };
-	e->offers.market = m;
+	recon_at_end(r, held_passed, h);
+	h->holds++;
 }
 
 static void gangs_keep(struct offers *o, struct arena *a, const struct wait *w)
@@ -104,49 +118,74 @@ static void gangs_keep(struct offers *o, struct arena *a, const struct wait *w)
 	}
 }
 
+/* Takes the snapshot over. An unchanged one keeps the version until a cooldown ends, so that
+ * rankings stay known. */
+static void held_new(struct engine *e, struct market_snap *snap, const struct wait *w)
+{
+	struct offers *o = &e->offers;
+	struct offers_held *h = calloc(1, sizeof(*h));
+	int64_t now = engine_now(e);
+
+	if (h == NULL) {
+		abort();
+	}
+	*h = (struct offers_held){ .snap = snap, .arena = arena_new(0), .holds = 1 };
+	if (o->held == NULL || o->held->snap != snap || o->rests_n + o->busy_n + w->gangs_n > 0 ||
+	    market_cool_end(snap, o->taken_us) <= now) {
+		o->version++;
+	}
+	o->taken_us = now;
+	gangs_keep(o, h->arena, w);
+	held_let_go(o->held);
+	o->held = h;
+	o->list = snap->offers;
+	o->n = snap->n;
+	o->hazards = snap->hazards;
+}
+
 void offers_mark_busy(struct engine *e, const struct offer *offer)
 {
 	struct offers *o = &e->offers;
-	struct arena *a = o->market->arena;
+	struct arena *a = o->held->arena;
 
 	o->version++;
 	o->busy = arena_grow(a, o->busy, o->busy_n, &o->busy_cap, sizeof(*o->busy));
 	o->busy[o->busy_n++] = gang_place(a, offer);
 }
 
-static void offers_read(struct step *s)
+static void market_came(struct market_want *want, struct market_snap *snap,
+    const struct spot_err *err UNUSED)
 {
-	struct offers *o = &s->r->e->offers;
-	struct wait *w = s->ctx;
-	struct arena *a = arena_new(0);
+	struct wait *w = container_of(want, struct wait, want);
+	struct recon *r = w->r;
+	struct offers *o = &r->e->offers;
 
-	market_new(s->r->e, a);
-	o->version++;
-	o->n = offers_rows(&s->req, a, &o->list);
-	gangs_keep(o, a, w);
-	o->hazards = hazard_model_build(a, o->list, o->n, &s->r->e->conf.rank, engine_now(s->r->e));
-	offers_believe(o->hazards, o->list, o->n);
-	if (o->wanting > 0 || o->stale_us > w->sent_us) {
-		/* Changes made meanwhile may be missing, for us and for passes that read before us.
-		 * */
-		o->read_us = 0;
-		offers_need(s->r, w->then, w->ctx);
+	if (snap == NULL) { /* logged; nothing is lost: the next pass asks again */
+		recon_release(r);
 		return;
 	}
-	o->read_us = loop_mono_us(s->r->e->loop);
-	offers_hold(s->r);
-	w->then(s->r, w->ctx);
+	held_new(r->e, snap, w);
+	if (o->wanting > 0 || o->stale_us > w->sent_us) {
+		/* Changes made meanwhile may be missing, for us and for passes that read before
+		 * us. */
+		o->read_us = 0;
+		offers_need(r, w->then, w->ctx);
+	} else {
+		o->read_us = loop_mono_us(r->e->loop);
+		offers_hold(r);
+		w->then(r, w->ctx);
+	}
+	recon_release(r);
 }
 
 static void gangs_read(struct step *s)
 {
 	struct wait *w = s->ctx;
-	struct step *next = step_new(s->r, offers_read, w);
-	struct q_offers ask;
 
 	w->gangs_n = q_engine_gang_market_rows(&s->req, s->r->arena, &w->gangs);
-	offers_ask(&s->r->e->conf.rank, engine_now(s->r->e), &ask);
-	STEP(next, offers, &ask);
+	recon_hold(s->r);
+	w->want.then = market_came;
+	market_need(s->r->e->offers.market, &w->want, w->sent_us);
 }
 
 void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ctx)
@@ -162,6 +201,7 @@ void offers_need(struct recon *r, void (*then)(struct recon *, void *), void *ct
 		return;
 	}
 	w = arena_alloc(r->arena, sizeof(*w));
+	w->r = r;
 	w->then = then;
 	w->ctx = ctx;
 	w->sent_us = loop_mono_us(e->loop);
@@ -190,19 +230,8 @@ const struct offer *offer_find(const struct engine *e, int32_t pool_id)
 
 void offers_count(struct engine *e, const struct offer *o, int64_t nodes)
 {
-	int64_t took = nodes * offer_quota_need(o);
-
-	if (!o->has_quota) {
-		return;
-	}
-	e->offers.version++;
-	for (size_t i = 0; i < e->offers.n; i++) {
-		struct offer *x = &e->offers.list[i];
-
-		if (x->has_quota && x->market == o->market &&
-		    strcmp(x->provider, o->provider) == 0 && strcmp(x->region, o->region) == 0 &&
-		    strcmp(x->quota_class, o->quota_class) == 0) {
-			x->quota_used += took;
-		}
+	if (o->has_quota) {
+		e->offers.version++;
+		market_count(e->offers.held->snap, o, nodes);
 	}
 }

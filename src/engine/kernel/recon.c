@@ -101,6 +101,18 @@ void part_end(struct recon *r)
 	r->arena = r->pass_arena;
 }
 
+void recon_hold(struct recon *r)
+{
+	r->steps++;
+}
+
+void recon_release(struct recon *r)
+{
+	if (--r->steps == 0) {
+		recon_end_pass(r);
+	}
+}
+
 struct step *step_new(struct recon *r, void (*then)(struct step *), void *ctx)
 {
 	struct step *s = calloc(1, sizeof(*s));
@@ -151,9 +163,7 @@ void step_done(struct op *op)
 	}
 	TAILQ_REMOVE(&r->e->steps, s, link);
 	loop_bury(r->e->loop, s, step_free);
-	if (--r->steps == 0) {
-		recon_end_pass(r);
-	}
+	recon_release(r);
 }
 
 void recon_drop_steps(struct engine *e)

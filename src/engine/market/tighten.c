@@ -92,8 +92,6 @@ static void groups_measure(struct recon *r, struct tighten *t)
 {
 	const struct engine *e = r->e;
 	int64_t now = engine_now(e);
-	struct hazard_model *m =
-	    hazard_model_build(r->arena, e->offers.list, e->offers.n, &e->conf.rank, now);
 
 	for (size_t i = 0; i < e->offers.n; i++) {
 		const struct offer *o = &e->offers.list[i];
@@ -103,7 +101,7 @@ static void groups_measure(struct recon *r, struct tighten *t)
 		if (g == NULL || !g->tried) {
 			continue;
 		}
-		hazard_of(m, o, &h);
+		hazard_of(e->offers.hazards, o, &h);
 		g->seen.pools++;
 		g->seen.pools_out +=
 		    o->cool_until_us > now || (o->capacity >= 0 && o->capacity < 0.5);

@@ -81,7 +81,8 @@ int main(int argc, char **argv)
 		.handout = handout,
 		.orphan_timeout_us = 899500000,
 		.store_provider = "aws",
-		.store_region = "us-east-1" };
+		.store_region = "us-east-1",
+		.market_age_us = 1 };
 	struct daemon d = { 0 };
 	struct spot_err err = { 0 };
 	char token[API_TOKEN_MAX];

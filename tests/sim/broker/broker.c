@@ -127,7 +127,8 @@ static void api_up(struct broker *b)
 		.store_provider = b->conf.store_provider,
 		.store_region = b->conf.store_region,
 		.classes = b->conf.classes,
-		.orphan_timeout_us = orphan_timeout_us() };
+		.orphan_timeout_us = orphan_timeout_us(),
+		.market_age_us = 1 };
 
 	if (api_new(b->loop, b->pg, &conf, &b->api, &err) != SPOT_OK) {
 		fprintf(stderr, "sim: %s\n", err.text);
@@ -289,6 +290,26 @@ static bool dies_too(const struct broker *b)
 {
 	return profile_is(PROFILE_LATE_CLOCK) && b->up && b->paused_until == 0 &&
 	    b->wrong_until % 2 == 0;
+}
+
+static bool market_raised;
+
+void brokers_market_check(void)
+{
+	int64_t differed = market_raised;
+
+	for (size_t k = 0; k < BROKERS; k++) {
+		if (brokers[k].engine != NULL) {
+			differed += engine_market_mended(brokers[k].engine);
+		}
+	}
+	always(differed == 0, "the kept market equals the rows", "%" PRId64 " pools differed",
+	    differed);
+}
+
+void brokers_market_raise(bool on)
+{
+	market_raised = on;
 }
 
 void brokers_minute(void)

@@ -19,6 +19,9 @@ void brokers_minute(void);
 void brokers_calm(void); /* paused daemons go on, clocks are right */
 void brokers_end(void);
 bool brokers_on_time(void); /* nobody's clock is off by a minute or more */
+/* The rule: the market that each daemon keeps equals the rows. */
+void brokers_market_check(void);
+void brokers_market_raise(bool on); /* breaks.c */
 bool broker_up(void); /* all that there should be run */
 
 #endif

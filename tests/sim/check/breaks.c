@@ -7,6 +7,7 @@
 #include "sim/check/check.h"
 #include "sim/cloud/cloud.h"
 #include "sim/host/host.h"
+#include "sim/broker/broker.h"
 #include "sim/broker/fence.h"
 #include "sim/broker/leaders.h"
 #include "sim/store/refuse.h"
@@ -31,6 +32,13 @@ static void spin_break(void)
 	spin_raise(true);
 	check_rules_end();
 	spin_raise(false);
+}
+
+static void market_break(void)
+{
+	brokers_market_raise(true);
+	check_rules_end();
+	brokers_market_raise(false);
 }
 
 static void statement_fails(void)
@@ -563,6 +571,7 @@ static const struct rule_break {
 	    "UPDATE node SET ready_us = 1; DELETE FROM event", NULL },
 	{ "the database takes every statement", "", statement_fails },
 	{ SPIN_RULE, "", spin_break },
+	{ "the kept market equals the rows", "", market_break },
 	{ "every user is heard", "", user_unheard },
 	{ "a user's request is understood", "", work_mishear },
 };

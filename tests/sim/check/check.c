@@ -230,6 +230,7 @@ static void check_notices(void)
 void check_step(void)
 {
 	spin_check();
+	brokers_market_check();
 	check_instances();
 	check_ready_rows();
 	check_notices();

@@ -129,16 +129,11 @@ ORDER BY p.id
 
 -- name: api_placing
 -- params: name text, team text
--- rows: 1 rates text?, restart_us int8?, sellers text?, market_known bool
+-- rows: 1 rates text?, restart_us int8?
 -- writes: no
 -- Returns the engine's knowledge when it places a job. Rates are the measured speeds of the five
--- newest jobs of this name and team. Sellers are the providers that sell spot (one a line; NULL:
--- unknown). Column market_known: every feed of pools and prices was read once.
-SELECT m.rates, m.restart_us, (SELECT CASE WHEN bool_or(sells_spot) IS NOT NULL THEN
-		coalesce(string_agg(name, E'\n' ORDER BY name) FILTER (WHERE sells_spot), '') END
-	FROM provider),
-	EXISTS (SELECT FROM pool WHERE offered) AND NOT EXISTS (SELECT FROM feed
-		WHERE last_ok_us IS NULL AND feed IN ('pools', 'prices_spot', 'prices_on_demand'))
+-- newest jobs of this name and team.
+SELECT m.rates, m.restart_us
 FROM job_measured(ARRAY(SELECT id FROM job WHERE name = $1 AND team = $2 AND epoch > 0
 	ORDER BY id DESC LIMIT 5)) m
 

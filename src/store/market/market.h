@@ -1,0 +1,81 @@
+/*
+ * The market in memory: read once, then by change. Triggers of migration 0034 write which pools
+ * changed. A refresh asks for the changes since the last one, reads those pools again, and makes a
+ * new snapshot if there were any. One statement without rows is the cost of an unchanged market.
+ *
+ * - A snapshot never changes. It lives while somebody holds it.
+ * - market_now() hands out the last snapshot if it is young enough, else the caller waits for a
+ *   refresh with market_need(). Its age counts from the moment at which its refresh began.
+ * - Values that change by time alone (faded records, signals that expire) are read again when due.
+ * - Every ten minutes everything is read and compared with what was kept. A difference is logged,
+ *   counted and mended.
+ */
+#ifndef STORE_MARKET_H
+#define STORE_MARKET_H
+
+#include <sys/queue.h>
+
+#include "core/hazard/hazard.h"
+#include "core/rank/rank.h"
+#include "io/pg/pg.h"
+
+struct market;
+
+/* One state of the market. */
+struct market_snap {
+	int64_t version; /* another number for each */
+	int64_t at_us; /* wall: the time that hazards and records are of */
+	struct offer *offers; /* by pool id, after offers_believe() */
+	size_t n;
+	struct hazard_model *hazards;
+	const int64_t *cool_ends; /* of pools that cooled down at at_us */
+	size_t cool_ends_n;
+	/* providers that sell spot; known: an engine has said so */
+	const char *const *sellers;
+	size_t sellers_n;
+	bool sellers_known;
+	bool known; /* every feed of pools and prices was read once */
+	struct rank_policy policy; /* of hazards */
+	/* private to the market */
+	bool counted;
+	int holds;
+	struct arena *arena;
+	struct market_names *names;
+};
+/* The first end of a cooldown after now_us; INT64_MAX: none. A ranking may change then. */
+int64_t market_cool_end(const struct market_snap *s, int64_t now_us);
+/* Every caller of hold() calls drop() once. NULL accepted. */
+struct market_snap *market_hold(struct market_snap *s);
+void market_drop(struct market_snap *s);
+
+/* A request that waits for a refresh; zero it before the first use. */
+struct market_want {
+	/* snap is the want's to hold. NULL: the refresh failed (err) */
+	void (*then)(struct market_want *w, struct market_snap *snap, const struct spot_err *err);
+	int64_t since_us; /* private: mono */
+	bool waits;
+	TAILQ_ENTRY(market_want) link;
+};
+
+struct market *market_new(struct loop *l, struct pg *pg, const struct rank_policy *p);
+void market_free(struct market *m); /* NULL accepted; forgets the wants, keeps held snapshots */
+/* After a reload of the configuration. */
+void market_policy_set(struct market *m, const struct rank_policy *p);
+/* Returns the last snapshot, held for the caller, if its refresh began at most age_us ago; else
+ * NULL. Begins a refresh in the background once half of that age is over. */
+struct market_snap *market_now(struct market *m, int64_t age_us);
+/* Calls w->then with a snapshot whose refresh began at since_us (mono) or later; never inside. */
+void market_need(struct market *m, struct market_want *w, int64_t since_us);
+void market_unwant(struct market_want *w, struct market *m); /* w->then does not run; idempotent */
+/* Counts machines just wanted of o against its quota in this snapshot, the one exception to its
+ * rest. The next refresh makes a new snapshot from the rows. */
+void market_count(struct market_snap *s, const struct offer *o, int64_t machines);
+/* The next refresh reads everything and compares. */
+void market_compare(struct market *m);
+int64_t market_read_us(const struct market *m); /* mono: when the last snapshot's refresh began */
+struct market_stats {
+	int64_t refreshes, reads, pools_read, compares, mended;
+};
+struct market_stats market_stats(const struct market *m);
+
+#endif

@@ -1,0 +1,57 @@
+/* Between the files of this folder. */
+#ifndef STORE_MARKET_PRIV_H
+#define STORE_MARKET_PRIV_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "store/market/market.h"
+#include "store/q.h"
+
+/* ---- rows.c: the pools as they were read ----------------------------------------------------- */
+
+/* Texts of rows, each once. Snapshots hold them. A full read begins a new set. */
+struct market_names {
+	int holds;
+	struct arena *arena;
+	struct map texts;
+};
+struct market_names *names_new(void);
+void names_drop(struct market_names *n); /* NULL accepted */
+const char *names_text(struct market_names *n, const char *s);
+
+struct pool_row {
+	struct offer offer; /* without estimates, and without quota_used */
+	int32_t counted; /* its nodes that count against a quota */
+	bool listed; /* false: of no use but for its nodes */
+	bool quota_wide; /* the quota is of all regions together */
+	int64_t odds_us; /* when the odds were observed */
+};
+struct pool_rows {
+	struct market_names *names;
+	struct pool_row *list; /* by pool id; on the heap */
+	size_t n, cap;
+};
+void rows_fini(struct pool_rows *rows);
+/* Takes all rows of a full read. */
+void rows_all(struct pool_rows *rows, const struct q_offers_row *read, size_t n);
+/* Replaces the pools of ids by the rows read; both are ordered. */
+void rows_some(struct pool_rows *rows, const int32_t *ids, size_t ids_n,
+    const struct q_offers_row *read, size_t n);
+struct pool_row *row_find(const struct pool_rows *rows, int32_t pool_id);
+/* Appends the pools whose values may differ at now_us though nothing was written. */
+void rows_due(const struct pool_rows *rows, int64_t read_us, int64_t now_us, struct arena *a,
+    int32_t **ids, size_t *n, size_t *cap);
+/* Appends the pools that differ in any value. */
+void rows_differ(const struct pool_rows *was, const struct pool_rows *now, struct arena *a,
+    int32_t **ids, size_t *n, size_t *cap);
+/* Orders ids and removes repeats; returns how many are left. */
+size_t ids_sort(int32_t *ids, size_t n);
+bool ids_have(const int32_t *ids, size_t n, int32_t id);
+
+/* ---- snap.c ---------------------------------------------------------------------------------- */
+
+/* sellers: as offers_moved returns it. */
+struct market_snap *snap_make(const struct pool_rows *rows, const struct rank_policy *p,
+    int64_t version, int64_t at_us, const char *sellers, bool known);
+
+#endif
