@@ -84,6 +84,9 @@ static void api_notified(struct pg_listen *l, const char *channel UNUSED, const 
 	struct api *api = container_of(l, struct api, listen);
 
 	hub_poke(api->hub);
+	if (!payload || !*payload || *payload == 't') {
+		tokens_forget(api->tokens);
+	}
 	if (!payload || !*payload) {
 		/* connected again: notifications may have been missed */
 		wait_wake_all(api);
@@ -123,6 +126,7 @@ enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *co
 		return rc;
 	}
 	api->hub = hub_new(api);
+	api->tokens = tokens_new();
 	seen_init(api);
 	loop_timer_init(&api->purge_timer, l, keys_purge);
 	loop_timer_set(&api->purge_timer, PURGE_US);
@@ -131,6 +135,18 @@ enum spot_rc server_new(struct loop *l, struct pg *pg, const struct api_conf *co
 	    I64("port", httpd_port(api->httpd)), BOOL("tls", api->conf.tls_cert != NULL));
 	*ret = api;
 	return SPOT_OK;
+}
+
+void api_own(struct api *api, struct api_part *part, void (*fini)(struct api_part *))
+{
+	part->fini = fini;
+	part->next = api->parts;
+	api->parts = part;
+}
+
+void api_forget_tokens(struct api *api)
+{
+	tokens_forget(api->tokens);
 }
 
 static void api_release(void *p)
@@ -142,12 +158,17 @@ static void api_release(void *p)
 
 void api_free(struct api *api)
 {
+	struct api_part *part;
 	struct areq *q;
 
 	if (!api) {
 		return;
 	}
 	hub_free(api->hub);
+	while ((part = api->parts)) {
+		api->parts = part->next;
+		part->fini(part);
+	}
 	/* Requests whose statement is under way: forget both, close the connection. */
 	while ((q = api->reqs)) {
 		struct httpd_req *r = q->http;
@@ -157,6 +178,7 @@ void api_free(struct api *api)
 		httpd_abort(r);
 	}
 	seen_fini(api);
+	tokens_free(api->tokens);
 	loop_timer_stop(&api->purge_timer);
 	pg_req_fini(&api->purge);
 	pg_listen_stop(api->pg, &api->listen);
