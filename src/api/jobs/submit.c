@@ -70,8 +70,8 @@ static void row_fill(struct areq *q, struct planned *p, struct q_api_jobs_submit
 {
 	struct job_spec *s = p->spec;
 	AUTO(json)
-	json_t *spec = jobspec_to_json(s),
-	       *secrets = jobspec_secrets(s), *baseline = plan_baseline(p);
+	json_t *spec = jobspec_to_json(s), *secrets = jobspec_secrets(s),
+	       *baseline = plan_baseline(p);
 
 	*row = (struct q_api_jobs_submit_job){ .at_us = q->now_us,
 		.name = s->name ? s->name : "job",
