@@ -44,6 +44,12 @@ struct job_submit {
 };
 void group_add(struct job_submit *s);
 
+/* rates.c: what jobs of a team and a name were measured to do, read within the last second
+ * (conf.rates_age_us). False: it is not known. The texts are the request's. */
+bool rates_find(struct areq *q, const char *team, const char *name, struct q_api_placing_row *ret);
+void rates_keep(struct areq *q, const char *team, const char *name,
+    const struct q_api_placing_row *row);
+
 /* submit_reply.c: the document of a job that was submitted just now, as GET /v1/jobs/{job} shows
  * it: all between its id and its fleet, and all after that. */
 void submit_reply(struct areq *q, const struct job_spec *spec,

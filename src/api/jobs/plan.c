@@ -231,20 +231,37 @@ static void sellers_read(struct arena *a, const char *text, struct place_market 
 	m->sellers = names;
 }
 
+static const char *team_of(const struct areq *q, const struct planned *p)
+{
+	return *p->spec->team ? p->spec->team : q->who.team;
+}
+
+static const char *name_of(const struct planned *p)
+{
+	return p->spec->name ? p->spec->name : "job";
+}
+
 /* Earlier jobs of the same name tell how fast this one will run. */
+static void placing_take(struct areq *q, const struct q_api_placing_row *row)
+{
+	struct planned *p = q->own;
+
+	p->facts.rates = row->rates;
+	p->facts.restart_us = row->has_restart_us ? row->restart_us : 0;
+	p->market_known = row->market_known;
+	sellers_read(q->arena, row->sellers, &p->market);
+	p->gpus_n = plan_gpus_asked(q->arena, p->spec, &p->gpus);
+	plan_offers(q, p->gpus, p->whole ? 0 : p->gpus_n, offers_read);
+}
+
 static void placing_read(struct areq *q)
 {
 	struct planned *p = q->own;
 	struct q_api_placing_row *row;
 
-	if (q_api_placing_rows(&q->pg, q->arena, &row) == 1) {
-		p->facts.rates = row->rates;
-		p->facts.restart_us = row->has_restart_us ? row->restart_us : 0;
-		p->market_known = row->market_known;
-		sellers_read(q->arena, row->sellers, &p->market);
-	}
-	p->gpus_n = plan_gpus_asked(q->arena, p->spec, &p->gpus);
-	plan_offers(q, p->gpus, p->whole ? 0 : p->gpus_n, offers_read);
+	q_api_placing_rows(&q->pg, q->arena, &row);
+	rates_keep(q, team_of(q, p), name_of(p), row);
+	placing_take(q, row);
 }
 
 static bool type_ok(struct areq *q)
@@ -271,6 +288,7 @@ static bool type_ok(struct areq *q)
 void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct planned *p))
 {
 	struct planned *p = arena_alloc(q->arena, sizeof(*p));
+	struct q_api_placing_row known;
 	struct spot_err err = { 0 };
 
 	if (!type_ok(q)) {
@@ -297,8 +315,11 @@ void plan_begin(struct areq *q, bool whole, void (*next)(struct areq *q, struct 
 	facts_fill(q, p);
 	p->next = next;
 	q->own = p;
-	SQL(q, api_placing, placing_read, .name = p->spec->name ? p->spec->name : "job",
-	    .team = *p->spec->team ? p->spec->team : q->who.team);
+	if (rates_find(q, team_of(q, p), name_of(p), &known)) {
+		placing_take(q, &known);
+		return;
+	}
+	SQL(q, api_placing, placing_read, .name = name_of(p), .team = team_of(q, p));
 }
 
 /* ---- the decision ---------------------------------------------------------------------------- */

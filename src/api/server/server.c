@@ -54,6 +54,9 @@ static void conf_copy(struct api *api, const struct api_conf *conf)
 	api->conf.store = arena_strdup(a, conf->store);
 	api->conf.store_provider = arena_strdup(a, conf->store_provider);
 	api->conf.store_region = arena_strdup(a, conf->store_region);
+	if (conf->rates_age_us == 0) {
+		api->conf.rates_age_us = SPOT_US_PER_S;
+	}
 	if (conf->classes.list[0].name == NULL) {
 		class_table_default(&api->conf.classes);
 	}

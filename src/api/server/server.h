@@ -246,6 +246,7 @@ struct seen { /* heartbeats and progress that are not written yet */
 struct stream_hub;
 struct token_cache;
 struct job_groups;
+struct job_rates;
 
 /* What a noun keeps in the server. The server ends it before its requests. */
 struct api_part {
@@ -269,7 +270,9 @@ struct api {
 	struct stream_hub *hub;
 	struct token_cache *tokens;
 	struct api_part *parts;
-	struct job_groups *job_groups; /* jobs/group.c makes it at the first submit */
+	/* jobs/ makes them at the first submit */
+	struct job_groups *job_groups;
+	struct job_rates *job_rates;
 	struct str openapi; /* made at the first request */
 	struct pg_req purge;
 	struct loop_timer purge_timer;

@@ -51,7 +51,8 @@ static void api_up(struct pair *p)
 		.place = engine_place_policy(&w->conf),
 		.store_provider = w->conf.store_provider,
 		.store_region = w->conf.store_region,
-		.store = "s3://bucket/p" };
+		.store = "s3://bucket/p",
+		.rates_age_us = 1 };
 
 	token_insert(p);
 	if (api_new(w->loop, w->pg, &conf, &p->api, &err) != SPOT_OK) {

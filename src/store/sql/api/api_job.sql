@@ -47,9 +47,10 @@ SELECT g.at::int4, CASE WHEN j.id IS NOT NULL THEN 'made' WHEN NOT g.lives THEN 
 		WHEN g.key = '' OR (i.key IS NULL AND g.id IS NULL) THEN 'fleet' WHEN i.route <> g.route OR i.body_sha256 <> g.sha THEN 'mismatch'
 		WHEN i.status IS NULL THEN 'busy' ELSE 'replay' END AS outcome,
 	j.id, g.fleet_id, i.status, i.response, (SELECT * FROM told)
-FROM g LEFT JOIN j ON j.id = g.id LEFT JOIN idempotency i ON j.id IS NULL AND g.key <> '' AND i.token_id = g.token_id AND i.key = g.key
-	AND i.created_us >= g.at_us - CASE WHEN i.status IS NULL AND i.route = g.route AND i.body_sha256 = g.sha THEN 60000000
-		ELSE 86400000000 END
+FROM g LEFT JOIN j ON j.id = g.id LEFT JOIN LATERAL (
+	SELECT * FROM idempotency x WHERE j.id IS NULL AND g.key <> '' AND x.token_id = g.token_id AND x.key = g.key
+		AND x.created_us >= g.at_us - CASE WHEN x.status IS NULL AND x.route = g.route AND x.body_sha256 = g.sha THEN 60000000
+			ELSE 86400000000 END OFFSET 0) i ON true
 
 -- An empty list of states means all.
 -- name: api_jobs
