@@ -1,5 +1,5 @@
--- Tells every API of a change to a token, so that what it remembers of tokens ends at once. A key names its token
--- without a foreign key: tokens are never deleted, and the check cost a lookup and a row lock for each submitted job.
+-- A change to a token is told to every API, which forgets what it remembers of tokens.
+-- A key names its token without a foreign key. Tokens are never deleted, and the check cost each submitted job a lookup.
 ALTER TABLE idempotency DROP CONSTRAINT idempotency_token_id_fkey;
 
 CREATE FUNCTION token_changed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -7,3 +7,8 @@ CREATE FUNCTION token_changed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	RETURN NULL;
 END $$;
 CREATE TRIGGER api_token_changed AFTER UPDATE OR DELETE ON api_token FOR EACH ROW EXECUTE FUNCTION token_changed();
+
+-- For how long a key holds, in microseconds: a day. A request that stays open does not end, since its daemon died. The
+-- same request may take the key over after a minute.
+CREATE FUNCTION idempotency_life(i idempotency, route text, body_sha256 text) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
+	SELECT CASE WHEN i.status IS NULL AND i.route = $2 AND i.body_sha256 = $3 THEN 60000000 ELSE 86400000000 END $$;

@@ -32,7 +32,7 @@ struct api_conf {
 	/* an agent without us for so long ends its job and machine; told with each poll; 0 =
 	 * never */
 	int64_t orphan_timeout_us;
-	/* What jobs of a name were measured to do may be this old in a plan; 0 = 1 s. */
+	/* Plans use measured rates that are at most this old; 0 = 1 s. */
 	int64_t rates_age_us;
 };
 /* After a reload of the configuration. */

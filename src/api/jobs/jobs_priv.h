@@ -50,8 +50,8 @@ bool rates_find(struct areq *q, const char *team, const char *name, struct q_api
 void rates_keep(struct areq *q, const char *team, const char *name,
     const struct q_api_placing_row *row);
 
-/* submit_reply.c: the document of a job that was submitted just now, as GET /v1/jobs/{job} shows
- * it: all between its id and its fleet, and all after that. */
+/* submit_reply.c: makes the document of a job that was submitted just now, as GET /v1/jobs/{job}
+ * shows it. Head is all between its id and its fleet, tail is all after the fleet. */
 void submit_reply(struct areq *q, const struct job_spec *spec,
     const struct q_api_jobs_submit_job *row, const char *const *warnings, size_t warnings_n,
     const char **ret_head, const char **ret_tail);

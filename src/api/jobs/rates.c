@@ -1,7 +1,6 @@
 /*
- * What jobs of a team and a name were measured to do, for the next submit of that name. It changes
- * as jobs run, so a second more or less does not matter, and a user who submits a thousand jobs of
- * a name needs one statement a second.
+ * Keeps the measured rates of jobs of a team and a name for a second. They change as jobs run, so a
+ * second more or less does not matter. A thousand submits of a name then need one statement.
  */
 #include "base/base.h"
 #include "api/jobs/jobs_priv.h"

@@ -59,7 +59,7 @@ void auth_refuse_ended(struct areq *q)
 	auth_refuse(q, "the token is unknown, expired or revoked; ask an admin for a new one");
 }
 
-/* What is kept while the statement runs. */
+/* Kept while the statement runs. */
 struct auth {
 	void (*next)(struct areq *);
 	uint64_t round; /* of the known tokens, when the statement was sent */
@@ -111,7 +111,7 @@ static void user_found(struct areq *q)
 	}
 }
 
-/* True if the token is known, so that no statement is needed: the request goes on, or is refused. */
+/* True if the token is known, so no statement is needed. The request went on or was refused. */
 static bool user_known(struct areq *q, const uint8_t hash[32], void (*next)(struct areq *q))
 {
 	struct loop *l = q->api->loop;

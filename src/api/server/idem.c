@@ -5,9 +5,9 @@
  * own statement ("ref:j12"), so a crash of the daemon loses nothing. The replay then shows the row
  * as it is now.
  *
- * A route that claims the key itself (struct route) has one statement instead of three: it claims
- * the key, creates the row and stores the reply. If its handler refuses the request before that,
- * the refusal and the claim are stored together.
+ * A route may claim the key itself (struct route). Its one statement claims the key, creates the
+ * row and stores the reply. If the handler refuses the request before that, the refusal and the
+ * claim are stored together.
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"

@@ -248,7 +248,7 @@ struct token_cache;
 struct job_groups;
 struct job_rates;
 
-/* What a noun keeps in the server. The server ends it before its requests. */
+/* State of a noun. The server ends it before its requests. */
 struct api_part {
 	struct api_part *next;
 	void (*fini)(struct api_part *part);

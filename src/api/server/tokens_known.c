@@ -1,8 +1,8 @@
 /*
  * Bearer tokens that were looked up within the last second, by their SHA-256. A request with one of
- * them needs no statement. A revocation or a change forgets all of them: in this process at once
- * (api_forget_tokens), in others by a notification of the table's trigger, at the latest after a
- * second. A look-up that began before that is not kept, since it may have read the old row.
+ * them needs no statement. A revocation or a change forgets all of them. This process forgets them
+ * at once (api_forget_tokens). Others hear of it from a trigger, or look again after a second. A
+ * look-up that began before that may have read the old row, so it is not kept.
  */
 #include "base/base.h"
 #include "api/server/server_priv.h"

@@ -17,7 +17,8 @@ SELECT id, session_hash FROM node WHERE session_hash = $1
 -- after a minute. A create that had committed by then left its status and 'ref:', so it is
 -- replayed. A status stores the reply with the claim.
 -- name: api_idem_begin
--- params: token_id int8, key text, route text, body_sha256 text, at_us int8, status int4?, response text?
+-- params: token_id int8, key text, route text, body_sha256 text, at_us int8, status int4?,
+--   response text?
 -- rows: 1 outcome text, status int4?, response text?
 -- writes: yes
 WITH ins AS (
